@@ -280,7 +280,8 @@ static __always_inline bool condition_holds(struct pt_regs *ctx, __u8 condition)
 
 /* Whose start and stop count: one word, so that there is no moment between the first open window
  * and its number. Low half: processes that have said start and not stop, high half: the window's
- * number; without --wait both stay 0. */
+ * number, also without --wait: a thread begins anew where user space makes it larger
+ * (tracer__observe). */
 extern volatile __u64 perfx_recording_windows;
 #define RECORDING_WINDOW_NUMBER(windows) ((__u32)((windows) >> 32))
 #define RECORDING_WINDOW_OPEN(windows)	 ((__u32)(windows))

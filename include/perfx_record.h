@@ -77,6 +77,7 @@
 	X(GPU_MEMORY,        gpu_memory,        71,  40,  40, 0, EVENT)          \
 	X(GPU_STATE,         gpu_state,         72,  48,  48, 1, EVENT)          \
 	X(HOST_ENERGY,       host_energy,       74,  32,  32, 1, EVENT)          \
+	X(UNPROBED_STEPS,    unprobed_steps,    75,  48,  48, 0, FACT)           \
 	/* read from kernel maps: at the end, and what is new at each SEGMENT */ \
 	X(OVERFLOW_CALLS,    overflow_calls,    48, 128,  56, 0, SUM)            \
 	X(HITS,              hits,              49,  32,  24, 0, SUM)            \
@@ -824,6 +825,21 @@ struct perfx_overflow_calls {
 	 */
 	__u64 bus_bytes, bus_moved_bytes;
 	__u64 off_cpu_ns; /* as in spans, over the timed ones */
+};
+
+/*
+ * Steps of a thread just before and after the recording, with no probe attached but the one on the
+ * function that ends them: what they take without tracing.
+ */
+struct perfx_unprobed_steps {
+	struct perfx_record hdr;
+	__u64 steps_count;
+	__u64 step_ns;	/* median; 0: too few */
+	__u64 noise_ns; /* of that median: two standard errors */
+	__u32 process;
+	__u32 function; /* that ends them */
+	__u32 tid;
+	__u32 cpu_wait_ppm; /* of that time the thread waited for a CPU */
 };
 
 struct perfx_hits {

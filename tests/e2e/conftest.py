@@ -132,7 +132,9 @@ class Tracer:
     """perfx-trace -p …, attached when this returns; stop() gives the report."""
 
     def __init__(self, pid, *options, duration="60", link=None, **popen):
-        argv = [PERFX, "-p", str(pid), "-d", duration, "-f", "json", *options]
+        # a gate stands still before and after: there are no steps to observe
+        observe = [] if "--observe" in options else ["--observe", "off"]
+        argv = [PERFX, "-p", str(pid), "-d", duration, "-f", "json", *observe, *options]
         if link:
             argv += ["--link", link]
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -47,6 +47,7 @@ void aggregate__free(struct aggregate *a)
 	free(a->late);
 	free(a->calibrations);
 	free(a->peaks);
+	free(a->unprobed_steps);
 	free(a->recording_windows);
 	free(a->object_costs);
 	free(a->waiting);

@@ -606,118 +606,6 @@ static int fill_processes(struct finish_ctx *w)
 	return 0;
 }
 
-/* What a hit at this kind of site costs, for a probe that brings no cost of its own. */
-static double calibrated_cost(const struct aggregate *a, const struct profile_probe *probe)
-{
-	for (size_t i = 0; i < a->calibrations_count; i++) {
-		const struct perfx_calibration *c = &a->calibrations[i];
-
-		if (c->link == probe->link && c->ret == probe->ret && c->site == probe->site)
-			return (double)c->cost_ps / 1000;
-	}
-	return 0;
-}
-
-/* An estimated cost may exceed the time that there was: then next to nothing was the program's. */
-#define COST_SHARE_MAX 0.99
-
-static double slowdown_percent(double cost_ns, double cpu_ns)
-{
-	double share = cost_ns < cpu_ns * COST_SHARE_MAX ? cost_ns / cpu_ns : COST_SHARE_MAX;
-
-	return 100 * share / (1 - share);
-}
-
-static double slowdown_of_all(const struct profile *p)
-{
-	uint64_t cpu_ns = 0;
-
-	for (size_t i = 0; i < p->processes_count; i++)
-		if (p->processes[i].cpu_ns != PROFILE_ABSENT)
-			cpu_ns = add_capped(cpu_ns, p->processes[i].cpu_ns);
-	return cpu_ns ? slowdown_percent(p->overhead_ns, (double)cpu_ns) : -1;
-}
-
-static const struct profile_thread *most_hit_thread(const struct profile_process *process)
-{
-	const struct profile_thread *most = NULL;
-
-	for (size_t i = 0; i < process->threads_count; i++)
-		if (!most || process->threads[i].hits_count > most->hits_count)
-			most = &process->threads[i];
-	return most;
-}
-
-static double capped_share(uint64_t time_slice, double whole)
-{
-	double share = (double)time_slice / whole;
-
-	return share < 1 ? share : 1;
-}
-
-/* How long a process waits for the tracer: so far as the CPUs are busy that runs in somebody's
- * stead, as often in the process's as that has of the CPUs. Threads that work together wait for the
- * one that is late. */
-static double displaced_ns(const struct profile *p, const struct profile_process *process)
-{
-	double cpus_ns = (double)p->cpus_count * (double)p->duration_ns;
-
-	if (p->host_busy_ns == PROFILE_ABSENT || process->cpu_ns == PROFILE_ABSENT ||
-	    !(cpus_ns > 0))
-		return 0;
-	return (double)p->recording_cpu_ns * capped_share(p->host_busy_ns, cpus_ns) *
-	       capped_share(process->cpu_ns, cpus_ns);
-}
-
-/* A pool's threads that spin while they wait for the one that is hit are as slow as that one, and
- * would make its slowdown look small. */
-static double slowdown_of_most_hit(const struct profile *p)
-{
-	const struct profile_process *most = NULL;
-	const struct profile_thread *thread;
-	double hits_count = 0;
-
-	for (size_t i = 0; i < p->processes_count; i++) {
-		const struct profile_process *process = &p->processes[i];
-
-		hits_count += (double)process->seen_hits_count;
-		if (!most || process->seen_hits_count > most->seen_hits_count)
-			most = process;
-	}
-	thread = most ? most_hit_thread(most) : NULL;
-	if (!(hits_count > 0) || !thread || !thread->hits_count || !thread->on_cpu_ns ||
-	    thread->on_cpu_ns == PROFILE_ABSENT)
-		return -1;
-	return slowdown_percent(p->overhead_ns * (double)thread->hits_count / hits_count,
-				(double)thread->on_cpu_ns) +
-	       100 * displaced_ns(p, most) / (double)thread->on_cpu_ns;
-}
-
-static void fill_overhead(struct finish_ctx *w)
-{
-	struct aggregate *a = w->a;
-	struct profile *p = w->profile;
-
-	for (size_t i = 0; i < a->probes_count; i++) {
-		struct profile_probe *probe = &a->probes[i];
-
-		if (probe->seen_hits_count > 0)
-			probe->cost_ns = probe->seen_ns / probe->seen_hits_count;
-		else if (probe->cost_ns <= 0)
-			probe->cost_ns = calibrated_cost(a, probe);
-		p->hits_count = add_capped(p->hits_count, probe->hits_count);
-		p->overhead_ns += (double)probe->hits_count * probe->cost_ns;
-	}
-	p->probes = a->probes;
-	p->probes_count = a->probes_count;
-	p->overhead_percent = -1;
-	if (!(p->overhead_ns > 0) && p->hits_count)
-		return;
-	p->overhead_percent = slowdown_of_most_hit(p);
-	if (p->overhead_percent < 0)
-		p->overhead_percent = slowdown_of_all(p);
-}
-
 static void fill_losses(struct finish_ctx *w)
 {
 	struct profile *p = w->profile;
@@ -765,7 +653,7 @@ static int finish(struct finish_ctx *w)
 		return err;
 	for (size_t i = 0; i < w->profile->processes_count; i++)
 		untraced_fill(w->a, w->profile, &w->profile->processes[i]);
-	fill_overhead(w);
+	overhead_fill(w);
 	fill_losses(w);
 	return 0;
 }

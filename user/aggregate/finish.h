@@ -42,6 +42,8 @@ struct finish_ctx {
 	} while (0)
 
 void profile_clear(struct profile *profile);
+/* overhead.c: what tracing cost. */
+void overhead_fill(struct finish_ctx *ctx);
 /* NULL: its process or function was never described. */
 struct profile_process *process_of(const struct finish_ctx *ctx, const struct row *row);
 /* The caller's context; 0: untraced code, or not known. */

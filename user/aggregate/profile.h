@@ -269,6 +269,19 @@ struct profile_process_counters {
 /* --- steps --- */
 
 /*
+ * The same steps with and without probes: UNPROBED_STEPS records. Times are medians. Of the process
+ * that bears most of the probes' hits.
+ */
+struct profile_observed {
+	uint64_t steps_without, steps_with; /* counts */
+	uint64_t without_ns, with_ns;	    /* a step; without_ns 0: not observed */
+	/* What of the difference may be chance, in percent of a step without probes: how much those
+	 * differ among themselves, and what other programs may have changed meanwhile, by how long
+	 * the thread waited for a CPU. */
+	double noise_percent;
+};
+
+/*
  * The steps of a training, as its ranges show them. A step lasts from the end before it to its own
  * end; the first one from the first range that the thread has shown. What ends a step is, where
  * there are several, the first of
@@ -905,7 +918,24 @@ struct profile {
 	 * tracer. 90: 1.9 times as long; < 0: unknown. Of all processes where it is not known whose
 	 * hits these were. */
 	double overhead_percent;
+	struct profile_observed observed;
 };
+
+/* By how much steps took longer while they were traced; it is < 0 where they took less. */
+static inline double profile_observed_percent(const struct profile_observed *observed)
+{
+	return 100 * ((double)observed->with_ns / (double)observed->without_ns - 1);
+}
+
+/* Do estimate and observation say the same: within a quarter of the larger one, within so many
+ * points, or within the noise? */
+#define PROFILE_AGREES_SHARE  0.25
+#define PROFILE_AGREES_POINTS 3.0
+bool profile_slowdown_agrees(const struct profile *profile);
+
+/* The slowdown to judge by, in percent; < 0: unknown. As observed where that is beyond the noise,
+ * otherwise as estimated. */
+double profile_slowdown_percent(const struct profile *profile);
 
 /* The share of calls that a loss took from what the report shows: count / (calls + count). 0 for
  * those that take nothing: calls that began before or end after the recording, foreign hits. */

@@ -49,6 +49,8 @@ struct aggregate {
 	size_t calibrations_capacity, calibrations_count;
 	struct perfx_peak *peaks;
 	size_t peaks_capacity, peaks_count;
+	struct perfx_unprobed_steps *unprobed_steps;
+	size_t unprobed_steps_capacity, unprobed_steps_count;
 	struct profile_perf_counter perf_counters[PERFX_PERF_COUNTERS];
 	const char *perf_counters_why;
 	struct memory memory;

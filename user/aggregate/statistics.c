@@ -15,6 +15,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int compare_u64(const void *left, const void *right)
+{
+	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+	return (a > b) - (a < b);
+}
+
+uint64_t median_u64(const uint64_t *values, size_t count)
+{
+	uint64_t *sorted = count ? malloc(count * sizeof(*sorted)) : NULL, median;
+
+	if (!sorted)
+		return 0;
+	memcpy(sorted, values, count * sizeof(*sorted));
+	qsort(sorted, count, sizeof(*sorted), compare_u64);
+	median = sorted[(count - 1) / 2];
+	free(sorted);
+	return median;
+}
+
 /* --- sketches --- */
 
 #define SUB_BITS 5

@@ -3,7 +3,11 @@
 #ifndef PERFX_AGGREGATE_STATISTICS_H
 #define PERFX_AGGREGATE_STATISTICS_H
 
+#include <stddef.h>
 #include <stdint.h>
+
+/* Of values in any order, the lower one of two in the middle; 0: of none, or no memory. */
+uint64_t median_u64(const uint64_t *values, size_t count);
 
 /* --- sketches --- */
 

@@ -297,6 +297,39 @@ static void step_series_show(const struct step_series *series, struct profile_st
 	into->series_each = series->each;
 }
 
+/* --- picks ---
+ *
+ * Steps' times as they were, for a median that is to be exact: with more than PICKS_MAX, every
+ * second one, every fourth, …
+ */
+
+#define PICKS_MAX 1024
+
+struct picks {
+	uint64_t *ns;
+	size_t count, capacity;
+	uint64_t seen_count;
+	unsigned shift; /* of those seen, one in 1 << shift is kept */
+};
+
+static int pick(struct picks *picks, uint64_t ns)
+{
+	size_t kept = 0;
+
+	if (picks->seen_count++ & ((1u << picks->shift) - 1))
+		return 0;
+	if (picks->count == PICKS_MAX) {
+		for (size_t i = 0; i < picks->count; i += 2)
+			picks->ns[kept++] = picks->ns[i];
+		picks->count = kept;
+		picks->shift++;
+	}
+	if (grow_array(&picks->ns, &picks->capacity, picks->count + 1, sizeof(*picks->ns)))
+		return -ENOMEM;
+	picks->ns[picks->count++] = ns;
+	return 0;
+}
+
 /* --- threads --- */
 
 /* Kept at most of a thread that ends steps, and of another one; what is older is no longer divided,
@@ -333,6 +366,7 @@ struct ender {
 	struct step_tally at; /* when it ended last */
 	uint64_t at_off_cpu_ns;
 	struct sketch *durations;
+	struct picks picks;
 };
 
 struct step_thread {
@@ -607,6 +641,8 @@ static int end_step(struct steps *steps, struct step_thread *thread, struct ende
 	ender->at = process ? process->sum : (struct step_tally){0};
 	ender->at.thread_flops = thread->flops;
 	ender->at_off_cpu_ns = thread->off_cpu_ns;
+	if (pick(&ender->picks, step.total_ns))
+		return -ENOMEM;
 	return sketch__add(ender->durations, step.total_ns);
 }
 
@@ -819,12 +855,30 @@ struct profile_steps steps_of_process(const struct steps *steps, uint32_t proces
 	return result;
 }
 
+uint64_t steps_median(const struct steps *steps, uint32_t process, uint32_t tid, uint32_t function,
+		      uint64_t *count)
+{
+	uint32_t at = map64_get(&steps->thread_ids, (uint64_t)process << 32 | tid);
+
+	*count = 0;
+	for (size_t i = 0; at != MAP64_NONE && i < steps->threads[at].enders_count; i++) {
+		const struct ender *ender = &steps->threads[at].enders[i];
+
+		if (ender->function != function)
+			continue;
+		*count = ender->series.count;
+		return median_u64(ender->picks.ns, ender->picks.count);
+	}
+	return 0;
+}
+
 void steps_clear(struct steps *steps)
 {
 	for (size_t i = 0; i < steps->threads_count; i++) {
 		free(steps->threads[i].intervals);
 		for (size_t j = 0; j < steps->threads[i].enders_count; j++) {
 			sketch__free(steps->threads[i].enders[j].durations);
+			free(steps->threads[i].enders[j].picks.ns);
 			free(steps->threads[i].enders[j].series.steps);
 			free(steps->threads[i].enders[j].times.list);
 		}

@@ -241,7 +241,7 @@ static void add_dearest(struct text *text, const struct profile *profile)
 static void overhead(struct rules_ctx *ctx)
 {
 	const struct profile *p = ctx->profile;
-	double slowdown = p->overhead_percent / 100;
+	double slowdown = profile_slowdown_percent(p) / 100;
 	struct note note = {0};
 
 	if (slowdown < ctx->thresholds->overhead_medium)
@@ -251,7 +251,10 @@ static void overhead(struct rules_ctx *ctx)
 	text_add(&note.evidence, " probe hits cost about ");
 	add_ns(&note.evidence, u64_of(p->overhead_ns));
 	text_add(&note.evidence, ": estimated slowdown ");
-	text_add(&note.evidence, as_slowdown(slowdown));
+	text_add(&note.evidence, as_slowdown(p->overhead_percent / 100));
+	if (p->observed.without_ns)
+		text_printf(&note.evidence, ", observed %s",
+			    as_slowdown(profile_observed_percent(&p->observed) / 100));
 	add_dearest(&note.evidence, p);
 	text_printf(&note.threshold, "at least %g %% (high: %g %%)",
 		    ctx->thresholds->overhead_medium * 100, ctx->thresholds->overhead_high * 100);
@@ -260,7 +263,7 @@ static void overhead(struct rules_ctx *ctx)
 				   "'!MODULE:NAME'), or subtract the cost with --compensate.");
 	rules_ctx_add(ctx, "Overhead",
 		      slowdown >= ctx->thresholds->overhead_high ? FINDING_HIGH : FINDING_MEDIUM,
-		      p->overhead_percent, &note);
+		      100 * slowdown, &note);
 }
 
 struct loss_words {

@@ -34,8 +34,8 @@ static bool has_own_exits(const struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 
-	return function->by_default && probes->placed[index].ret == PERFX_RETURN_EXIT &&
-	       has_stepped_exits(function);
+	return function->by_default && !probes->placed[index].stays &&
+	       probes->placed[index].ret == PERFX_RETURN_EXIT && has_stepped_exits(function);
 }
 
 void probes_decide_own_entry(struct probes *probes, size_t index)
@@ -44,7 +44,7 @@ void probes_decide_own_entry(struct probes *probes, size_t index)
 	struct placed *placed = &probes->placed[index];
 
 	/* what was placed before stays as it was */
-	if (placed->entry || !function->by_default ||
+	if (placed->entry || placed->stays || !function->by_default ||
 	    !(function->often || placed->ret == PERFX_RETURN_NONE ||
 	      has_own_exits(probes, index)) ||
 	    (probes->own_entries_count >= OWN_ENTRIES_MAX && !plan_is_annotation(function)))
@@ -78,6 +78,8 @@ uint32_t probes_entry_group(const struct probes *probes, size_t index)
 
 	if (function->role == PLAN_ALLOC_PROBE)
 		return alloc_group(function);
+	if (probes->placed[index].stays)
+		return PROBES_KEPT;
 	return probes->placed[index].own_entry ? ENTRY_GROUPS + (uint32_t)index + 1 : 0;
 }
 

@@ -652,6 +652,16 @@ void links__detach_group(struct links *links, uint32_t group)
 	detach(links, of_group, group);
 }
 
+static bool not_of_group(const struct link_tag *tag, uint32_t group)
+{
+	return tag->group != group;
+}
+
+void links__detach_others(struct links *links, uint32_t group)
+{
+	detach(links, not_of_group, group);
+}
+
 void links__release(struct links *links, uint32_t born)
 {
 	release(links, of_process, born);

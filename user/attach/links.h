@@ -116,6 +116,8 @@ void links__detach_returns(struct links *links);
 void links__detach_file(struct links *links, int file_fd);
 /* Takes away the links of a group. */
 void links__detach_group(struct links *links, uint32_t group);
+/* Takes away all but those of a group. */
+void links__detach_others(struct links *links, uint32_t group);
 /* Takes all away; later: while the caller goes on. */
 void links__detach(struct links *links);
 void links__detach_later(struct links *links);

@@ -20,6 +20,7 @@ struct placed {
 	bool stale;	/* was attached in a way that is no longer trusted */
 	bool own_entry; /* its entry can be taken away */
 	bool given_up;	/* and has been: too expensive */
+	bool stays;	/* where the rest is not attached yet, or not any more: PROBES_KEPT */
 	bool nests;	/* deeper than return probes may: exits have been attached beside its entry,
 			   which stays where it is */
 	struct {	/* the budget's: from when on it is counted, and what it had cost then */

@@ -368,6 +368,8 @@ static bool is_wanted(const struct probes *probes, size_t index, bool only_stale
 	const struct plan_function *function = &probes->plan->functions[index];
 	const struct placed *placed = &probes->placed[index];
 
+	if (probes->only && !probes->only(probes->plan, function))
+		return false;
 	return (placed->stale || !only_stale) && !placed->given_up && !is_spared(probes, index) &&
 	       (function->role != PLAN_ALLOC_PROBE || probes_alloc_wanted(probes, function));
 }
@@ -375,6 +377,7 @@ static bool is_wanted(const struct probes *probes, size_t index, bool only_stale
 /* Gives a function its place and its points; returns how many, 0: there is no place. */
 static size_t prepare(struct probes *probes, size_t index, struct attach_point *points)
 {
+	probes->placed[index].stays = probes->placed[index].stays || probes->only;
 	probes_decide_own_entry(probes, index);
 	if (!probes_place(probes, index))
 		return points_of(probes, index, points);
@@ -567,6 +570,19 @@ void probes_reattach(struct probes *probes)
 	for (size_t i = 0; i < probes->plan->modules_count && i < probes->attachments_capacity; i++)
 		reattach_module(probes, i);
 	probes__open(probes);
+}
+
+void probes__only(struct probes *probes, probes_wanted_fn *wanted)
+{
+	probes->only = wanted;
+}
+
+void probes__attach_rest(struct probes *probes)
+{
+	probes->only = NULL;
+	for (size_t i = 0; i < probes->placed_count; i++)
+		probes->placed[i].stale = !probes->placed[i].attached;
+	probes_reattach(probes);
 }
 
 static bool any_relies_on_c(const struct probes *probes)

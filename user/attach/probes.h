@@ -32,6 +32,13 @@ void probes__free(struct probes *probes);
 /* From here on calls are marked F_PERF: all, or those whose work is known. */
 void probes__enable_counters(struct probes *probes, bool all);
 
+/* Until probes__attach_rest only these functions are attached, and nothing for memory; they are the
+ * group PROBES_KEPT of links, which no budget takes away. */
+#define PROBES_KEPT 0x7fffffffu
+typedef bool probes_wanted_fn(const struct plan *plan, const struct plan_function *function);
+void probes__only(struct probes *probes, probes_wanted_fn *wanted);
+void probes__attach_rest(struct probes *probes);
+
 /* Attaches module (index in the plan) for a process. It is known by its first process index,
  * for its pid may have another owner one day. A file that only traced processes map gets one link
  * for all processes, which forked children hit from their first instruction; others get a link a

@@ -261,12 +261,20 @@ static void settle(struct tracer *tracer)
 		link_iterate(bpf_link__fd(link));
 }
 
-void tracer__stop(struct tracer *tracer)
+void tracer__observe(struct tracer *tracer, bool on)
+{
+	/* calls that are open now are not known to go on */
+	__atomic_add_fetch(&tracer->skel->bss->perfx_recording_windows, 1ull << 32,
+			   __ATOMIC_SEQ_CST);
+	__atomic_store_n(&tracer->skel->bss->perfx_tracing, on, __ATOMIC_SEQ_CST);
+}
+
+void tracer__stop(struct tracer *tracer, uint32_t group_kept)
 {
 	__atomic_store_n(&tracer->skel->bss->perfx_ending, 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&tracer->skel->bss->perfx_tracing, 0, __ATOMIC_SEQ_CST);
 	settle(tracer);
-	links__detach(tracer->links);
+	links__detach_others(tracer->links, group_kept);
 }
 
 void tracer__abandon(struct tracer *tracer)

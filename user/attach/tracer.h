@@ -144,8 +144,11 @@ void tracer__start(struct tracer *tracer);
 /* Instead of start: counts between the program's own start and stop (RECORDING_WINDOW records). */
 void tracer__wait(struct tracer *tracer);
 /* Stops counting; calls that threads have left without passing an exit are emitted as unwound. Then
- * takes every link away and waits until no program runs any more. */
-void tracer__stop(struct tracer *tracer);
+ * takes every link away but those of a group, and waits until no program runs any more. */
+void tracer__stop(struct tracer *tracer, uint32_t group_kept);
+/* Counts what is attached now, or no longer, before tracer__start or after tracer__stop: threads
+ * begin anew with the next start. */
+void tracer__observe(struct tracer *tracer, bool on);
 /* As stop, but does not wait: where what is attached is not called any more. */
 void tracer__abandon(struct tracer *tracer);
 

@@ -330,6 +330,7 @@ int options_parse(struct options *options, int argc, char **argv)
 
 	*options = (struct options){.verb = VERB_TRACE,
 				    .interval_ns = 250000000,
+				    .observe_ns = 1000000000,
 				    .ring_bytes = 8 << 20,
 				    .sample_bytes = 512 << 10,
 				    .sample_hz = 99,

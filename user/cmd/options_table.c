@@ -130,6 +130,16 @@ static int take_time(const struct option_row *row, struct options *options, char
 	return *member ? EXIT_OK : bad(row, value, "must be longer than 0");
 }
 
+static int take_time_or_off(const struct option_row *row, struct options *options, char *value)
+{
+	uint64_t *member = member_of(row, options);
+
+	if (strcmp(value, "off") != 0)
+		return take_time(row, options, value);
+	*member = 0;
+	return EXIT_OK;
+}
+
 static int take_count(const struct option_row *row, struct options *options, char *value)
 {
 	uint64_t *member = member_of(row, options);
@@ -651,6 +661,17 @@ const struct option_row option_rows[] = {
 		"with a "
 		"unit as in `500ms` or `2m`. "
 		"The default is 10 seconds; with `run`, until the program exits."},
+	{"observe", 0, false, SECTION_WHEN, RECORDING, .arg = "TIME|off", .parse = take_time_or_off,
+	 INTO(observe_ns),
+	 .help = "time steps without probes for so long before and after the recording, to report "
+		 "the slowdown as observed (default 1s)",
+	 .man = "How long steps are timed without probes, before the recording and after it, so "
+		"that the report can say how much slower the program was while it was traced: 1 "
+		"second, or the length of the recording if that is less. "
+		"Nothing but the function that ends steps is probed then. "
+		"It is left out where nothing ends steps, after Ctrl-C, with `run` and with "
+		"`--wait`. "
+		"`off`: not at all."},
 	{"steps", 0, false, SECTION_WHEN, RECORDING, .arg = "N", .parse = take_count,
 	 INTO(steps_max), .max = UINT32_MAX,
 	 .help = "end when a process has completed N training steps",

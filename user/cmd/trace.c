@@ -192,6 +192,7 @@ static struct recorder_options recorder_options_of(const struct options *options
 		.all = options->all,
 		.duration_ns = duration_of(options),
 		.interval_ns = options->interval_ns,
+		.observe_ns = options->observe_ns,
 		.steps_max = options->steps_max,
 		.wait = options->wait,
 		.plan = plan_options_of(options, features),

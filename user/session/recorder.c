@@ -19,6 +19,7 @@
 #include "session/gpu_agents.h"
 #include "session/gpu_work.h"
 #include "session/gpus.h"
+#include "session/observation.h"
 #include "session/operations.h"
 #include "session/powercap.h"
 #include "session/process_table.h"
@@ -91,7 +92,8 @@ struct recorder {
 	struct gpus *gpus; /* NULL: GPUs are not sampled */
 	struct powercap *powercap;
 	struct profiler_watch profiler_watch;
-	struct gpu_agents *gpu_agents; /* NULL: there are none */
+	struct observation *observation; /* NULL: steps are not observed without probes */
+	struct gpu_agents *gpu_agents;	 /* NULL: there are none */
 	struct frames *frames;
 	struct unwind_tables *unwind_tables; /* NULL: stacks are walked by frame pointers */
 	struct follow *follow;
@@ -258,6 +260,8 @@ static void recording_begin(struct recorder *recorder, uint64_t start_ns)
 {
 	recorder->begun = true;
 	recorder->start_ns = start_ns;
+	if (recorder->observation)
+		observation__recording(recorder->observation, start_ns);
 	recorder->begin_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	flight__begin(recorder->flight, start_ns);
 	totals_host(recorder->sink, recorder->options, start_ns);
@@ -735,6 +739,67 @@ static void loop(struct recorder *recorder)
 	}
 }
 
+/* --- steps without probes --- */
+
+/* How often it is asked whether the user has interrupted. */
+#define OBSERVE_TICK_NS 20000000u
+
+/* Something ends steps, and the program runs already and is not asked what to record. */
+static bool can_observe(const struct recorder *recorder)
+{
+	const struct recorder_options *options = recorder->options;
+
+	if (!options->observe_ns || options->launch || options->wait)
+		return false;
+	for (size_t i = 0; i < recorder->plan->functions_count; i++)
+		if (observation_ends_steps(recorder->plan, &recorder->plan->functions[i]))
+			return true;
+	return false;
+}
+
+/* What comes is read when the recording has begun, or has ended: it is little. */
+static void observe(struct recorder *recorder)
+{
+	const struct recorder_options *options = recorder->options;
+	uint64_t ns = options->observe_ns < options->duration_ns ? options->observe_ns
+								 : options->duration_ns;
+	uint64_t until_ns = clock_monotonic_ns() + ns;
+	size_t count;
+	const pid_t *pids = process_table__pids(recorder->processes, &count);
+
+	observation__begin(recorder->observation, pids, count);
+	tracer__observe(recorder->tracer, true);
+	while (!interrupt_asked() && clock_monotonic_ns() < until_ns)
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = OBSERVE_TICK_NS},
+				NULL);
+	tracer__observe(recorder->tracer, false);
+	observation__end(recorder->observation);
+}
+
+static void observe_before(struct recorder *recorder)
+{
+	if (!recorder->observation)
+		return;
+	msg_status("timing steps without probes…");
+	observe(recorder);
+	msg_status("attaching…");
+	probes__attach_rest(recorder->probes);
+}
+
+/* Who interrupts the recording wants the report. */
+static void observe_after(struct recorder *recorder, const struct ending *ending)
+{
+	if (!recorder->observation)
+		return;
+	observation__after(recorder->observation);
+	if (!ending->interrupted && !ending->exited) {
+		msg_status("timing steps without probes…");
+		observe(recorder);
+		reader__finish(recorder->reader);
+	}
+	observation__emit(recorder->observation);
+}
+
 /* --- a whole recording --- */
 
 static bool have_all_ended(const struct recorder *recorder)
@@ -830,7 +895,7 @@ static uint64_t stop(struct recorder *recorder)
 	msg_status("reading the last records…");
 	sample_usage(recorder, true);
 	sampler__stop(recorder->sampler);
-	tracer__stop(recorder->tracer);
+	tracer__stop(recorder->tracer, PROBES_KEPT);
 	if (recorder->waits)
 		waiting__stop(tracer__waiting(recorder->tracer));
 	reader__finish(recorder->reader);
@@ -849,6 +914,7 @@ static int trace(struct recorder *recorder)
 	const struct follow_result *followed = follow__result(recorder->follow);
 	struct ending ending = {0};
 
+	observe_before(recorder);
 	start(recorder);
 	loop(recorder);
 	ending.recording_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - recorder->begin_cpu_ns;
@@ -865,6 +931,7 @@ static int trace(struct recorder *recorder)
 	frames__emit(recorder->frames);
 	totals__emit(recorder->totals, ending.end_ns, true);
 	gpu_work__name(recorder->gpu_work);
+	observe_after(recorder, &ending);
 	if (recorder->options->flight_ns)
 		return flight__finish(recorder->flight, &ending);
 	totals__close(recorder->totals, recorder->sink, &ending);
@@ -895,6 +962,7 @@ static void close_parts(struct recorder *recorder)
 	if (recorder->loading) /* what was planned is no good */
 		recorder->tracer = loading__end(recorder->loading, 0);
 	tracer__free(recorder->tracer);
+	observation__free(recorder->observation);
 	plan__free(recorder->plan);
 	skipped_clear(&recorder->skipped);
 	if (recorder->epoll_fd >= 0)
@@ -933,6 +1001,11 @@ static int prepare(struct recorder *recorder)
 	if (!code)
 		emit_host_peaks(recorder);
 	phases_begin(phases, "attach");
+	if (!code && can_observe(recorder)) {
+		recorder->observation = observation__new(recorder->sink);
+		if (recorder->observation)
+			recorder->sink = observation__sink(recorder->observation);
+	}
 	if (!code)
 		code = open_parts(recorder);
 	if (code)
@@ -941,6 +1014,8 @@ static int prepare(struct recorder *recorder)
 	if (err)
 		return say_gone();
 	progress_attaching(recorder->plan);
+	if (recorder->observation)
+		probes__only(recorder->probes, observation_ends_steps);
 	if (follow__attach(recorder->follow))
 		return EXIT_FAILED;
 	if (recorder->gpu_agents && !recorder->options->launch)

@@ -30,8 +30,9 @@ struct recorder_options {
 	struct launch *launch; /* run: a program held before its first instruction */
 	uint64_t duration_ns;  /* UINT64_MAX: until it ends or is interrupted */
 	uint64_t interval_ns;  /* between samples of /proc */
-	uint64_t steps_max;    /* ends when a process has done so many steps; 0: not by them */
-	bool wait;	       /* records only between perfx_trace_start and perfx_trace_stop */
+	uint64_t observe_ns; /* steps without probes, before and after, at most so long; 0: none */
+	uint64_t steps_max;  /* ends when a process has done so many steps; 0: not by them */
+	bool wait;	     /* records only between perfx_trace_start and perfx_trace_stop */
 	struct plan_options plan;
 	uint64_t sample_bytes; /* --memory sampled=: mean distance of samples */
 	uint64_t sample_hz;    /* --sample: of each CPU; 0: off */

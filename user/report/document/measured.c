@@ -7,6 +7,7 @@
 #include "decode/names.h"
 #include "report/document/compose.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -59,6 +60,30 @@ static int by_hits(const void *left, const void *right)
 	return a->hits_count < b->hits_count ? 1 : a->hits_count > b->hits_count ? -1 : 0;
 }
 
+void text_add_observed(struct text *text, const struct profile *profile)
+{
+	const struct profile_observed *observed = &profile->observed;
+	double percent, noise;
+	const char *noisy;
+
+	if (!observed->without_ns)
+		return;
+	percent = profile_observed_percent(observed);
+	noise = observed->noise_percent;
+	noisy = as_percent(noise / 100);
+	if (fabs(percent) <= noise)
+		text_printf(text, ", observed none beyond the noise of ±%s", noisy);
+	else if (percent < 0)
+		text_printf(text, ", observed none: steps were %s faster (noise ±%s)",
+			    as_percent(-percent / 100), noisy);
+	else
+		text_printf(text, ", observed %s (noise ±%s)", as_slowdown(percent / 100), noisy);
+	text_printf(text, ": a step takes %s, %s without probes", as_ns(observed->with_ns),
+		    as_ns(observed->without_ns));
+	if (profile->overhead_percent >= 0 && !profile_slowdown_agrees(profile))
+		text_add(text, "; the two disagree: trust the observed one");
+}
+
 static void compose_cost(struct document *document, const struct profile *profile)
 {
 	struct text text = {0};
@@ -74,6 +99,7 @@ static void compose_cost(struct document *document, const struct profile *profil
 	if (profile->overhead_ns > 0)
 		text_printf(&text, " (%s of the traced processes' CPU time)",
 			    as_ns(u64_of(profile->overhead_ns)));
+	text_add_observed(&text, profile);
 	text_add(&text, ".");
 	if (profile->compensated)
 		text_add(&text, " The cost of probes is subtracted from the times of callers.");

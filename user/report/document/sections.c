@@ -463,6 +463,7 @@ static void compose_cost_line(struct composer *c)
 	if (profile->overhead_percent >= 0)
 		text_printf(&text, ", estimated slowdown %s%s", at_least,
 			    as_slowdown(profile->overhead_percent / 100));
+	text_add_observed(&text, profile);
 	text_add(&text, ".");
 	add_losses(&text, profile);
 	document_add(c->document, BLOCK_PARAGRAPH, &text);

@@ -194,6 +194,24 @@ static json_t *probe_object(const struct profile *p, const struct profile_probe 
 	return object;
 }
 
+static void put_observed(struct json_output *o, const struct profile *p)
+{
+	const struct profile_observed *observed = &p->observed;
+
+	if (!observed->without_ns)
+		return;
+	json_open(o, "observed", '{');
+	json_put(o, "steps_without", json_of_integer(observed->steps_without));
+	json_put(o, "steps_with", json_of_integer(observed->steps_with));
+	json_put(o, "without_ns", json_of_integer(observed->without_ns));
+	json_put(o, "with_ns", json_of_integer(observed->with_ns));
+	json_put(o, "percent", json_real(profile_observed_percent(observed)));
+	json_put(o, "noise_percent", json_real(observed->noise_percent));
+	if (p->overhead_percent >= 0)
+		json_put(o, "agrees", json_boolean(profile_slowdown_agrees(p)));
+	json_close(o, '}');
+}
+
 static void put_overhead(struct json_output *o, const struct profile *p)
 {
 	json_open(o, "overhead", '{');
@@ -202,6 +220,7 @@ static void put_overhead(struct json_output *o, const struct profile *p)
 		json_put(o, "ns_per_hit", json_real(p->overhead_ns / (double)p->hits_count));
 	if (p->overhead_percent >= 0)
 		json_put(o, "estimated_percent", json_real(p->overhead_percent));
+	put_observed(o, p);
 	json_put(o, "compensated", json_boolean(p->compensated));
 	json_put_measured(o, "tracer_cpu_ns", p->tracer_cpu_ns);
 	json_put_measured(o, "tracer_rss_anon_bytes", p->tracer_rss_anon_bytes);

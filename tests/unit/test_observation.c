@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Steps with and without probes: medians, noise, and whether estimate and observation agree. */
+#include "aggregate/aggregate.h"
+#include "session/observation.h"
+#include "stream_builder.h"
+
+#include <criterion/criterion.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+Test(observation, of_equal_steps_there_is_no_noise)
+{
+	const uint64_t steps_ns[] = {5, 5, 5, 5, 5, 5};
+	struct unprobed unprobed = {steps_ns, steps_ns, COUNT(steps_ns), COUNT(steps_ns)};
+	uint64_t noise_ns;
+
+	cr_expect_eq(unprobed_median(&unprobed, &noise_ns), 5);
+	cr_expect_eq(noise_ns, 0);
+	/* one of the two times alone, and too few of both */
+	unprobed.after_count = 2;
+	cr_expect_eq(unprobed_median(&unprobed, &noise_ns), 5);
+	unprobed.before_count = 2;
+	cr_expect_eq(unprobed_median(&unprobed, &noise_ns), 0);
+	cr_expect_eq(noise_ns, 0);
+}
+
+/* A machine that becomes slower: the middle, and half of the difference as noise. */
+Test(observation, before_and_after_differ)
+{
+	const uint64_t before_ns[] = {100, 100, 100, 100}, after_ns[] = {140, 140, 140};
+	struct unprobed unprobed = {before_ns, after_ns, COUNT(before_ns), COUNT(after_ns)};
+	uint64_t noise_ns;
+
+	cr_expect_eq(unprobed_median(&unprobed, &noise_ns), 120);
+	cr_expect_eq(noise_ns, 20);
+}
+
+/* One step in ten is slow: the median does not care. Parts of 100 and of 130 are noise: four of
+ * each, standard deviation 16.04, two standard errors 11.3. */
+Test(observation, noise_is_what_parts_differ_by)
+{
+	uint64_t steady_ns[40], uneven_ns[40], noise_ns;
+	struct unprobed unprobed = {steady_ns, steady_ns, 40, 40};
+
+	for (size_t i = 0; i < 40; i++) {
+		steady_ns[i] = i % 10 ? 100 : 1000;
+		uneven_ns[i] = i / 10 % 2 ? 130 : 100;
+	}
+	cr_expect_eq(unprobed_median(&unprobed, &noise_ns), 100);
+	cr_expect_eq(noise_ns, 0);
+	unprobed = (struct unprobed){uneven_ns, uneven_ns, 40, 40};
+	cr_expect_eq(unprobed_median(&unprobed, &noise_ns), 100);
+	cr_expect_eq(noise_ns, 11);
+}
+
+/* --- in a report --- */
+
+#define STEP 1
+
+static void unprobed(struct stream *s, uint32_t process, uint64_t step_ns, uint64_t noise_ns,
+		     uint32_t cpu_wait_ppm)
+{
+	stream_plain(s, PERFX_KIND_UNPROBED_STEPS, struct perfx_unprobed_steps, .steps_count = 20,
+		     .step_ns = step_ns, .noise_ns = noise_ns, .process = process, .function = STEP,
+		     .tid = 7, .cpu_wait_ppm = cpu_wait_ppm);
+}
+
+/* Five steps of 10 ms that thread 7 waits for a CPU for a fifth of; hits for 1 ms of each. */
+static void steps(struct stream *s)
+{
+	stream_host(s);
+	stream_process(s, 1, 70, 0, 0);
+	stream_add(s, PERFX_KIND_FUNCTION, struct perfx_function, STRINGS("step", "train", ""),
+		   .function = STEP, .source = PERFX_SOURCE_TORCH, .flags = PERFX_FUNCTION_STEP);
+	stream_context(s, 1, 0, STEP, 1);
+	for (uint64_t i = 0; i < 6; i++)
+		stream_call(s, 1, 7, i * 10 * MS, 1 * MS, 1 * MS, 0);
+	stream_probe(s, 1, STEP, PERFX_SITE_PUSH, false, 1000);
+	stream_usage(s, 1, 0, 0, 0, 1);
+	stream_usage(s, 1, 60 * MS, 60 * MS, 0, 1);
+}
+
+static const struct profile *profile_of(struct stream *s, struct aggregate **aggregate)
+{
+	*aggregate = aggregate__new();
+	cr_assert_eq(stream_replay(s, *aggregate), 0);
+	return aggregate__finish(*aggregate);
+}
+
+Test(observation, is_set_beside_the_estimate)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile *profile;
+
+	steps(&s);
+	unprobed(&s, 1, 8 * MS, 200000, 0);
+	unprobed(&s, 2, 1 * MS, 0, 0); /* another process, which bears none of the hits */
+	profile = profile_of(&s, &aggregate);
+	cr_expect_eq(profile->observed.steps_without, 20);
+	cr_expect_eq(profile->observed.steps_with, 6);
+	cr_expect_eq(profile->observed.without_ns, 8 * MS);
+	cr_expect_eq(profile->observed.with_ns, 10 * MS);
+	cr_expect_float_eq(profile_observed_percent(&profile->observed), 25, 1e-9);
+	cr_expect_float_eq(profile->observed.noise_percent, 2.5, 1e-9);
+	/* about 1 % is estimated */
+	cr_expect_not(profile_slowdown_agrees(profile));
+	cr_expect_float_eq(profile_slowdown_percent(profile), 25, 1e-9);
+	aggregate__free(aggregate);
+	stream_clear(&s);
+}
+
+/* A thread that waited for a CPU a quarter of that time, and not at all while it was recorded: by
+ * that alone steps would take 3/4 as long. */
+Test(observation, other_programs_are_noise)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile *profile;
+
+	steps(&s);
+	unprobed(&s, 1, 10 * MS, 0, 250000);
+	profile = profile_of(&s, &aggregate);
+	cr_expect_float_eq(profile_observed_percent(&profile->observed), 0, 1e-9);
+	cr_expect_float_eq(profile->observed.noise_percent, 100.0 / 3, 1e-9);
+	aggregate__free(aggregate);
+	stream_clear(&s);
+}
+
+Test(observation, too_few_steps_are_none)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+
+	steps(&s);
+	unprobed(&s, 1, 0, 0, 0);
+	cr_expect_eq(profile_of(&s, &aggregate)->observed.without_ns, 0);
+	aggregate__free(aggregate);
+	stream_clear(&s);
+}
+
+static struct profile slowdown(double estimated, uint64_t with_ns, double noise_percent)
+{
+	return (struct profile){.overhead_percent = estimated,
+				.observed = {.without_ns = 1000,
+					     .with_ns = with_ns,
+					     .noise_percent = noise_percent}};
+}
+
+Test(observation, agrees_within_a_quarter_three_points_or_the_noise)
+{
+	const struct {
+		double estimated;
+		uint64_t with_ns;
+		double noise_percent;
+		bool agrees;
+		double judged_by;
+	} cases[] = {
+		{2, 1049, 1, true, 4.9},   {2, 1051, 1, false, 5.1}, {75, 2000, 1, true, 100},
+		{74, 2000, 1, false, 100}, {100, 1750, 1, true, 75}, {100, 1740, 1, false, 74},
+		{5, 1100, 6, true, 10},	   {5, 1100, 11, true, 5},   {1, 900, 2, false, 1},
+		{1, 900, 12, true, 1},
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct profile profile =
+			slowdown(cases[i].estimated, cases[i].with_ns, cases[i].noise_percent);
+
+		cr_expect_eq(profile_slowdown_agrees(&profile), cases[i].agrees, "case %zu", i);
+		cr_expect_float_eq(profile_slowdown_percent(&profile), cases[i].judged_by, 1e-9,
+				   "case %zu", i);
+	}
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What tracing cost: estimated, by hits and what a hit costs, and observed, by steps with and
+ * without probes. */
+#include "aggregate/finish.h"
+
+#include <math.h>
+
+/* --- estimated --- */
+
+/* What a hit at this kind of site costs, for a probe that brings no cost of its own. */
+static double calibrated_cost(const struct aggregate *a, const struct profile_probe *probe)
+{
+	for (size_t i = 0; i < a->calibrations_count; i++) {
+		const struct perfx_calibration *c = &a->calibrations[i];
+
+		if (c->link == probe->link && c->ret == probe->ret && c->site == probe->site)
+			return (double)c->cost_ps / 1000;
+	}
+	return 0;
+}
+
+/* An estimated cost may exceed the time that there was: then next to nothing was the program's. */
+#define COST_SHARE_MAX 0.99
+
+static double slowdown_percent(double cost_ns, double cpu_ns)
+{
+	double share = cost_ns < cpu_ns * COST_SHARE_MAX ? cost_ns / cpu_ns : COST_SHARE_MAX;
+
+	return 100 * share / (1 - share);
+}
+
+static double slowdown_of_all(const struct profile *p)
+{
+	uint64_t cpu_ns = 0;
+
+	for (size_t i = 0; i < p->processes_count; i++)
+		if (p->processes[i].cpu_ns != PROFILE_ABSENT)
+			cpu_ns = add_capped(cpu_ns, p->processes[i].cpu_ns);
+	return cpu_ns ? slowdown_percent(p->overhead_ns, (double)cpu_ns) : -1;
+}
+
+/* The first of them where no hits were counted by process. */
+static const struct profile_process *most_hit_process(const struct profile *p)
+{
+	const struct profile_process *most = NULL;
+
+	for (size_t i = 0; i < p->processes_count; i++)
+		if (!most || p->processes[i].seen_hits_count > most->seen_hits_count)
+			most = &p->processes[i];
+	return most;
+}
+
+static const struct profile_thread *most_hit_thread(const struct profile_process *process)
+{
+	const struct profile_thread *most = NULL;
+
+	for (size_t i = 0; i < process->threads_count; i++)
+		if (!most || process->threads[i].hits_count > most->hits_count)
+			most = &process->threads[i];
+	return most;
+}
+
+static double capped_share(uint64_t time_slice, double whole)
+{
+	double share = (double)time_slice / whole;
+
+	return share < 1 ? share : 1;
+}
+
+/* How long a process waits for the tracer: so far as the CPUs are busy that runs in somebody's
+ * stead, as often in the process's as that has of the CPUs. Threads that work together wait for the
+ * one that is late. */
+static double displaced_ns(const struct profile *p, const struct profile_process *process)
+{
+	double cpus_ns = (double)p->cpus_count * (double)p->duration_ns;
+
+	if (p->host_busy_ns == PROFILE_ABSENT || process->cpu_ns == PROFILE_ABSENT ||
+	    !(cpus_ns > 0))
+		return 0;
+	return (double)p->recording_cpu_ns * capped_share(p->host_busy_ns, cpus_ns) *
+	       capped_share(process->cpu_ns, cpus_ns);
+}
+
+/* A pool's threads that spin while they wait for the one that is hit are as slow as that one, and
+ * would make its slowdown look small. */
+static double slowdown_of_most_hit(const struct profile *p)
+{
+	const struct profile_process *most = most_hit_process(p);
+	const struct profile_thread *thread;
+	double hits_count = 0;
+
+	for (size_t i = 0; i < p->processes_count; i++)
+		hits_count += (double)p->processes[i].seen_hits_count;
+	thread = most ? most_hit_thread(most) : NULL;
+	if (!(hits_count > 0) || !thread || !thread->hits_count || !thread->on_cpu_ns ||
+	    thread->on_cpu_ns == PROFILE_ABSENT)
+		return -1;
+	return slowdown_percent(p->overhead_ns * (double)thread->hits_count / hits_count,
+				(double)thread->on_cpu_ns) +
+	       100 * displaced_ns(p, most) / (double)thread->on_cpu_ns;
+}
+
+static void fill_estimate(struct finish_ctx *w)
+{
+	struct aggregate *a = w->a;
+	struct profile *p = w->profile;
+
+	for (size_t i = 0; i < a->probes_count; i++) {
+		struct profile_probe *probe = &a->probes[i];
+
+		if (probe->seen_hits_count > 0)
+			probe->cost_ns = probe->seen_ns / probe->seen_hits_count;
+		else if (probe->cost_ns <= 0)
+			probe->cost_ns = calibrated_cost(a, probe);
+		p->hits_count = add_capped(p->hits_count, probe->hits_count);
+		p->overhead_ns += (double)probe->hits_count * probe->cost_ns;
+	}
+	p->probes = a->probes;
+	p->probes_count = a->probes_count;
+	p->overhead_percent = -1;
+	if (!(p->overhead_ns > 0) && p->hits_count)
+		return;
+	p->overhead_percent = slowdown_of_most_hit(p);
+	if (p->overhead_percent < 0)
+		p->overhead_percent = slowdown_of_all(p);
+}
+
+/* --- observed --- */
+
+int handle_unprobed_steps(struct aggregate *a, const struct event *event)
+{
+	if (grow_array(&a->unprobed_steps, &a->unprobed_steps_capacity, a->unprobed_steps_count + 1,
+		       sizeof(*a->unprobed_steps)))
+		return -ENOMEM;
+	a->unprobed_steps[a->unprobed_steps_count++] = event->unprobed_steps;
+	return 0;
+}
+
+/* Of a median of fewer steps nothing can be said. */
+#define STEPS_MIN 3
+
+static bool is_better(const struct perfx_unprobed_steps *candidate,
+		      const struct perfx_unprobed_steps *best, uint32_t process)
+{
+	if (!best || (candidate->process == process) != (best->process == process))
+		return !best || candidate->process == process;
+	return candidate->steps_count > best->steps_count;
+}
+
+static const struct profile_thread *thread_of(const struct profile_process *process, uint32_t tid)
+{
+	for (size_t i = 0; i < process->threads_count; i++)
+		if (process->threads[i].tid == tid)
+			return &process->threads[i];
+	return NULL;
+}
+
+/* The share of its time in which a thread did not wait for a CPU; 1: not known. */
+static double served_share(const struct profile_thread *thread)
+{
+	if (!thread || !thread->wall_ns || thread->wall_ns == PROFILE_ABSENT ||
+	    thread->runnable_ns >= thread->wall_ns)
+		return 1;
+	return 1 - (double)thread->runnable_ns / (double)thread->wall_ns;
+}
+
+static double noise_percent(const struct profile_observed *observed,
+			    const struct perfx_unprobed_steps *without,
+			    const struct profile_thread *with)
+{
+	double ratio = (double)observed->with_ns / (double)observed->without_ns;
+	double served = served_share(with) / (1 - fmin(without->cpu_wait_ppm, 999999) / 1e6);
+
+	return 100 *
+	       hypot((double)without->noise_ns / (double)without->step_ns, ratio * (1 - served));
+}
+
+static void fill_observed(const struct aggregate *a, struct profile *p)
+{
+	const struct profile_process *most = most_hit_process(p);
+	const struct perfx_unprobed_steps *best = NULL;
+	struct profile_observed *observed = &p->observed;
+
+	for (size_t i = 0; most && i < a->unprobed_steps_count; i++)
+		if (a->unprobed_steps[i].step_ns &&
+		    is_better(&a->unprobed_steps[i], best, most->index))
+			best = &a->unprobed_steps[i];
+	if (!best)
+		return;
+	observed->with_ns = steps_median(&a->steps, best->process, best->tid, best->function,
+					 &observed->steps_with);
+	if (observed->steps_with < STEPS_MIN || !observed->with_ns)
+		return;
+	observed->steps_without = best->steps_count;
+	observed->without_ns = best->step_ns;
+	observed->noise_percent = noise_percent(observed, best, thread_of(most, best->tid));
+}
+
+bool profile_slowdown_agrees(const struct profile *profile)
+{
+	double estimated = profile->overhead_percent;
+	double observed = profile_observed_percent(&profile->observed);
+	double apart = fabs(observed - estimated);
+
+	return apart <= PROFILE_AGREES_POINTS ||
+	       apart <= PROFILE_AGREES_SHARE * fmax(observed, estimated) ||
+	       apart <= profile->observed.noise_percent;
+}
+
+double profile_slowdown_percent(const struct profile *profile)
+{
+	const struct profile_observed *observed = &profile->observed;
+	double percent;
+
+	if (!observed->without_ns)
+		return profile->overhead_percent;
+	percent = profile_observed_percent(observed);
+	return percent > observed->noise_percent ? percent : profile->overhead_percent;
+}
+
+void overhead_fill(struct finish_ctx *w)
+{
+	fill_estimate(w);
+	fill_observed(w->a, w->profile);
+}

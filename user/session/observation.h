@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Steps without probes: for a short time before and after the recording nothing is attached but
+ * the probe on the function that ends steps, so that their times are those of the untraced program.
+ * The report sets the recorded steps beside them: the slowdown as observed.
+ *
+ * It is a sink before the recording's own, which keeps to itself what comes at those times.
+ */
+#ifndef PERFX_SESSION_OBSERVATION_H
+#define PERFX_SESSION_OBSERVATION_H
+
+#include "decode/pack.h"
+#include "plan/plan.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Does a call of this function, or the range that it marks, end a step? */
+bool observation_ends_steps(const struct plan *plan, const struct plan_function *function);
+
+/* Times of steps, in order, of before and of after. */
+struct unprobed {
+	const uint64_t *before_ns, *after_ns;
+	size_t before_count, after_count;
+};
+
+/* Median of a step: the mean of both times' medians, so that a machine that becomes slower all the
+ * time does not look like a slowdown; 0: too few steps. *noise_ns: two standard errors of it and
+ * half of what the two differ by. The error is found from the medians of consecutive parts, since
+ * what disturbs a machine lasts longer than a step. */
+uint64_t unprobed_median(const struct unprobed *unprobed, uint64_t *noise_ns);
+
+struct observation;
+
+/* next is borrowed. NULL: no memory. */
+struct observation *observation__new(struct sink *next);
+void observation__free(struct observation *observation);
+struct sink *observation__sink(struct observation *observation);
+/* Around each of the two times, with the traced processes: what their main threads wait for a CPU
+ * while they are observed. */
+void observation__begin(struct observation *observation, const pid_t *pids, size_t count);
+void observation__end(struct observation *observation);
+/* The recording begins: steps that ended earlier are none of its. */
+void observation__recording(struct observation *observation, uint64_t from_ns);
+/* It has ended, and all its records have come: from now on only facts pass. */
+void observation__after(struct observation *observation);
+/* All pass again, UNPROBED_STEPS records first. */
+void observation__emit(struct observation *observation);
+
+#endif
