@@ -505,20 +505,20 @@ static __always_inline __u32 operation_of_call(struct thread *t, const struct pe
 /* Counts a call whose end will not be seen. */
 static __always_inline void count_call(struct thread *t, const struct perfx_probe *probe)
 {
-	struct frame f = {.start_ns = bpf_ktime_get_ns(), .function = probe->function};
+	struct frame *f = instant_frame(t, probe->function);
 
 	if (!(probe->flags & PERFX_PROBE_F_BY_CHOICE))
 		counter_add(PERFX_COUNTER_UNTIMED, 1);
-	f.operation = operation_of_call(t, probe);
-	f.context = context_of_run(t, f.operation, probe->function);
-	begin_call(t, probe, f.context, false);
-	emit(t, &f, 0, 0, PERFX_SPAN_UNTIMED);
+	f->operation = operation_of_call(t, probe);
+	f->context = context_of_run(t, f->operation, probe->function);
+	begin_call(t, probe, f->context, false);
+	emit(t, f, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
 /* perfx_flops(n): n more operations of the innermost open call; a record of its own without one. */
 static __always_inline void hint(struct thread *t, const struct perfx_probe *probe)
 {
-	struct frame f = {.start_ns = bpf_ktime_get_ns(), .function = probe->function};
+	struct frame *f = instant_frame(t, probe->function);
 	struct outcome *outcome = &t->outcome;
 	bool read;
 
@@ -536,8 +536,8 @@ static __always_inline void hint(struct thread *t, const struct perfx_probe *pro
 	outcome->bytes = read ? t->vm.bytes : 0;
 	outcome->dtype = t->vm.dtype;
 	outcome->moves = outcome->submitted = 0;
-	f.context = context_of_call(t, probe->function);
-	emit(t, &f, 0, 0, PERFX_SPAN_UNTIMED);
+	f->context = context_of_call(t, probe->function);
+	emit(t, f, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
 /* Does a return probe end the call of `function` at `ret_addr_sp`? */

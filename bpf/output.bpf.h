@@ -368,6 +368,17 @@ __noinline int emit(struct thread *t, const struct frame *f, __u64 duration_ns, 
 	return 0;
 }
 
+/* A call of `function` that is emitted as it begins: it has no place among the open ones. */
+static __always_inline struct frame *instant_frame(struct thread *t, __u32 function)
+{
+	struct frame *f = &t->instant;
+
+	__builtin_memset(f, 0, sizeof(*f));
+	f->start_ns = bpf_ktime_get_ns();
+	f->function = function;
+	return f;
+}
+
 /* --- perf events --- */
 
 /*

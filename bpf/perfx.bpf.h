@@ -159,13 +159,13 @@ struct {
 	__type(value, __u64);
 } perfx_counters __weak SEC(".maps");
 
-__weak __noinline int counter_add(__u32 which, __u64 n)
+static __always_inline void counter_add(enum perfx_counter which, __u64 n)
 {
-	__u64 *count = bpf_map_lookup_elem(&perfx_counters, &which);
+	__u32 key = which;
+	__u64 *count = bpf_map_lookup_elem(&perfx_counters, &key);
 
 	if (count)
 		__sync_fetch_and_add(count, n);
-	return 0;
 }
 
 /* FNV-1a with a wider prime. */

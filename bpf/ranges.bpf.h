@@ -397,11 +397,11 @@ __noinline int charge_range(struct thread *t, __u64 id, __u64 duration_ns)
 /* A call of which only the beginning is emitted. */
 static __always_inline void emit_instant(struct thread *t, __u32 function)
 {
-	struct frame f = {.start_ns = bpf_ktime_get_ns(), .function = function};
+	struct frame *f = instant_frame(t, function);
 
 	t->outcome.state = PERFX_COST_NONE;
-	f.context = context_of_call(t, function);
-	emit(t, &f, 0, 0, PERFX_SPAN_UNTIMED);
+	f->context = context_of_call(t, function);
+	emit(t, f, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
 /* Opens a frame of `function`; where there is no room its end will be left out too. */
@@ -497,7 +497,7 @@ static __always_inline void stop_async(struct thread *t, __u32 source, __u64 id,
 {
 	struct perfx_started_key key = {.id = id, .process = t->process, .source = source};
 	struct perfx_started *started = bpf_map_lookup_elem(&perfx_started, &key);
-	struct frame f = {};
+	struct frame *f;
 	__u64 inside_ns, within;
 	__u32 tid = t->tid;
 
@@ -512,17 +512,17 @@ static __always_inline void stop_async(struct thread *t, __u32 source, __u64 id,
 			bpf_map_delete_elem(&perfx_started, &key);
 		return;
 	}
-	f.start_ns = started->start_ns;
-	f.function = started->function;
-	f.context = started->context;
+	f = instant_frame(t, started->function);
+	f->start_ns = started->start_ns;
+	f->context = started->context;
 	inside_ns = started->inside_ns;
 	within = started->within;
 	t->tid = started->tid;
 	bpf_map_delete_elem(&perfx_started, &key);
-	now -= f.start_ns;
+	now -= f->start_ns;
 	charge_range(t, within, now);
 	t->outcome.state = PERFX_COST_NONE;
-	emit(t, &f, now, now > inside_ns ? now - inside_ns : 0, PERFX_SPAN_ASYNC);
+	emit(t, f, now, now > inside_ns ? now - inside_ns : 0, PERFX_SPAN_ASYNC);
 	t->tid = tid;
 }
 

@@ -151,7 +151,9 @@ struct thread {
 	__u64 pending; /* where the address of a pending range's object will be */
 	struct signal_stack signal_stack;
 	__u64 off_cpu_ns; /* all its time off the CPU so far, if that is recorded: waiting.bpf.c */
-	struct frame raised; /* scratch of raise_frame: old kernels have no stack left for it */
+	/* scratch of raise_frame, and a call that is recorded as it begins: old kernels have no
+	 * stack left for them */
+	struct frame raised, instant;
 	struct frame frames[PERFX_MAX_DEPTH];
 };
 
