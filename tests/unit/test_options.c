@@ -398,6 +398,27 @@ Test(options, each_row_is_complete)
 		cr_expect(verb_rows[i].help && verb_rows[i].man && verb_rows[i].synopsis);
 }
 
+Test(options, fail_on_severities_of_a_report)
+{
+	static const char *const bad[] = {"report|a|--fail-on|grave", "report|a|--fail-on|PERCENT",
+					  "export|a|-f|chrome|--fail-on|high",
+					  "-p|1|-o|a.perfx|--fail-on|high",
+					  "diff|a|b|--fail-on|high"};
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(parse(&options, words, "report|a|--fail-on|medium"), EXIT_OK);
+	cr_expect_eq(options.fail_on_severity, FINDING_MEDIUM);
+	options_clear(&options);
+	cr_assert_eq(parse(&options, words, "run|--fail-on|high|true"), EXIT_OK);
+	cr_expect_eq(options.fail_on_severity, FINDING_HIGH);
+	options_clear(&options);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		cr_expect_eq(parse(&options, words, bad[i]), EXIT_USAGE, "%s", bad[i]);
+		options_clear(&options);
+	}
+}
+
 Test(options, former_names_until_the_release_that_drops_them)
 {
 	struct options options;
@@ -442,7 +463,7 @@ Test(options, completion, .init = cr_redirect_stdout)
 		{"--memory", ""},
 		{"export", "-f", "p"},
 		{"report", "a"},
-		{"report", "a", "--fail"},
+		{"export", "a", "--fail"},
 		{"run", "--", "true"},
 		{"-p", "1,"},
 		{"diff", "-o", ""},
@@ -462,6 +483,6 @@ Test(options, completion, .init = cr_redirect_stdout)
 	cr_expect_not_null(strstr(text, "\n\noff\ntensor\nall\nsampled\n\nperfetto\n"));
 	cr_expect_not_null(strstr(text, "\nopenmetrics\n\n:file\n\n--output\t"));
 	cr_expect_not_null(strstr(text, "\n\n:program 2\n\n:process\n\n:file\n\n"));
-	cr_expect_null(strstr(text, "--fail-on"));
+	cr_expect_null(strstr(text, "--as-root"));
 	cr_expect_null(strstr(text, "--ring\t"));
 }

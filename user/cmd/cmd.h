@@ -64,8 +64,8 @@ struct report_target {
 
 /* EXIT_OK, EXIT_USAGE (unknown format) or EXIT_FAILED (cannot be written). */
 int report_target_open(struct report_target *target, const struct options *options);
-/* Analyzes and writes. EXIT_OK or EXIT_FAILED; a report that cannot be written to its file goes to
- * the terminal, so that the measurement is not lost. */
+/* Analyzes and writes. EXIT_OK, EXIT_FINDINGS (--fail-on) or EXIT_FAILED; a report that cannot be
+ * written to its file goes to the terminal, so that the measurement is not lost. */
 int report_target_write(struct report_target *target, struct aggregate *aggregate,
 			const struct options *options);
 void report_target_close(struct report_target *target);

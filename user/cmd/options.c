@@ -147,6 +147,8 @@ static int check_combination(const struct options *options)
 		 "--flight writes captures, no report: use record -o FILE.perfx"},
 		{options->flight_ns && options->wait,
 		 "--flight records all the time, --wait what the program selects: use one of them"},
+		{options->fail_on_severity && options->verb != VERB_REPORT && !writes_report,
+		 "--fail-on judges a report, but -o FILE.perfx writes none: leave one out"},
 		{triggered && !options->flight_ns,
 		 "--trigger needs a flight recorder: add --flight 30s"},
 	};

@@ -5,6 +5,7 @@
 #ifndef PERFX_CMD_OPTIONS_H
 #define PERFX_CMD_OPTIONS_H
 
+#include "analyze/analyze.h"
 #include "attach/thread_counters.h"
 #include "export/export.h"
 #include "peaks/peaks.h"
@@ -101,7 +102,8 @@ struct options {
 	const char *capture;	   /* report FILE, export FILE, diff FILE FILE */
 	const char *capture_after; /* the second */
 	double fail_on;		   /* diff: a share; 0: not given */
-	char **command;		   /* run -- CMD, borrowed, NULL-terminated */
+	enum finding_severity fail_on_severity; /* of a report; 0: not given */
+	char **command;				/* run -- CMD, borrowed, NULL-terminated */
 };
 
 /* EXIT_OK, or EXIT_USAGE after a message that says what is wrong. */

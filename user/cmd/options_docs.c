@@ -136,7 +136,7 @@ void options_help(enum verb verb)
 		free(text);
 	}
 	puts("\nFirst Ctrl-C: stop and report; second: abort.\n"
-	     "Exit status: 0 done, 1 failed, 2 usage, 3 target killed or gone, 4 regressions\n"
+	     "Exit status: 0 done, 1 failed, 2 usage, 3 target killed or gone, 4 findings\n"
 	     "(--fail-on), 77 no privilege, 130 second Ctrl-C; run: that of the program.");
 }
 

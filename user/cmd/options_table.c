@@ -243,14 +243,21 @@ static int take_bound(const struct option_row *row, struct options *options, cha
 /* Grams per kWh: more than of any fuel. */
 #define CARBON_MAX 10000
 
-/* "5%" and "5" are the same. */
-static int take_percent(const struct option_row *row, struct options *options, char *value)
+/* A severity for a report, a percentage for a comparison. */
+static int take_fail_on(const struct option_row *row, struct options *options, char *value)
 {
-	double *member = member_of(row, options);
-
-	if (parse_percent(value, member) || !(*member > 0))
-		return bad(row, value, "not a percentage above 0: try 5%");
-	return EXIT_OK;
+	if (options->verb == VERB_DIFF) {
+		if (parse_percent(value, &options->fail_on) || !(options->fail_on > 0))
+			return bad(row, value, "not a percentage above 0: try 5%");
+		return EXIT_OK;
+	}
+	for (int i = FINDING_HIGH; i <= FINDING_LOW; i++) {
+		if (strcmp(finding_severity_name((enum finding_severity)i), value) != 0)
+			continue;
+		options->fail_on_severity = (enum finding_severity)i;
+		return EXIT_OK;
+	}
+	return bad(row, value, "high, medium or low");
 }
 
 static int take_carbon(const struct option_row *row, struct options *options, char *value)
@@ -808,10 +815,17 @@ const struct option_row option_rows[] = {
 	 .man = "Reports the energy that the host and its GPUs used as grams of CO2, too, at this "
 		"carbon intensity of electricity in grams per kWh; it depends on place and time, "
 		"and has no default."},
-	{"fail-on", 0, .only = true, SECTION_OUTPUT, COMPARING, .arg = "PERCENT",
-	 .parse = take_percent, INTO(fail_on),
-	 .help = "exit with 4 on a regression of more than PERCENT",
-	 .man = "Exits with 4 on a regression of more than *PERCENT* (`5%`): a function with at "
+	{"fail-on", 0, .only = true, SECTION_OUTPUT, REPORTING | COMPARING,
+	 .arg = "high|medium|low|PERCENT", .parse = take_fail_on,
+	 .help = "exit with 4 on a finding of this severity or above; diff: on a regression of "
+		 "more "
+		 "than PERCENT",
+	 .man = "Exits with 4, after the report, if there is a finding of this severity or a "
+		"higher one; a line on standard error names it. "
+		"With `run` the status of a program that failed comes first. "
+		"A kind that shall not count is silenced (`--rules`).\n\n"
+		"`diff`: exits with 4 on a regression of more than *PERCENT* (`5%`): a function "
+		"with at "
 		"least "
 		"1 % of wall time in one of the recordings whose calls take significantly longer; "
 		"steps that take significantly longer; or a larger exact peak of memory (live "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Reports: perfx-trace report FILE, and what the recording verbs share with it. */
 #include "report/report.h"
+#include "base/escape.h"
 #include "base/file.h"
 #include "base/message.h"
 #include "cmd/cmd.h"
@@ -183,6 +184,45 @@ static int write_out(struct report_target *target, const struct report_options *
 	return EXIT_FAILED;
 }
 
+/* "--fail-on high: DataBound of python3 (pid 42): waiting … (and 2 more)" */
+static void say_failed(const struct finding *first, size_t count, enum finding_severity severity)
+{
+	struct text line = {0};
+
+	text_printf(&line, "--fail-on %s: %s of ", finding_severity_name(severity), first->kind);
+	escape_unmarked(&line, first->subject);
+	text_add(&line, ": ");
+	escape_unmarked(&line, first->evidence);
+	if (count > 1)
+		text_printf(&line, " (and %zu more)", count - 1);
+	msg_say("%s", text_peek(&line));
+	text_clear(&line);
+}
+
+static int check_findings(const struct analysis *analysis, enum finding_severity severity)
+{
+	const struct finding *first = NULL;
+	size_t count = 0;
+
+	for (size_t i = 0; i < analysis->processes_count; i++) {
+		const struct process_analysis *process = &analysis->processes[i];
+
+		for (size_t j = 0; j < process->findings_count; j++) {
+			const struct finding *finding = &process->findings[j];
+
+			if (finding->severity > severity)
+				continue;
+			if (!first || finding->severity < first->severity)
+				first = finding;
+			count++;
+		}
+	}
+	if (!first)
+		return EXIT_OK;
+	say_failed(first, count, severity);
+	return EXIT_FINDINGS;
+}
+
 /* Analyzes the selection, then sorts it. */
 static int write_selection(struct report_target *target, struct selection *selection,
 			   const struct options *options)
@@ -197,6 +237,8 @@ static int write_selection(struct report_target *target, struct selection *selec
 		code = write_out(target, &look, &selection->profile, analysis);
 	else
 		msg_say("out of memory");
+	if (!code)
+		code = check_findings(analysis, options->fail_on_severity);
 	analysis__free(analysis);
 	return code;
 }

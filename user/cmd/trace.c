@@ -270,7 +270,9 @@ static int record(const struct options *options, char *const *argv, const struct
 	if (recorded && recording.launch) {
 		int status = status_of_child(recording.launch, options->command[0], child);
 
-		code = code ? code : status;
+		/* a program that failed says more than what was found in it */
+		if (!code || (code == EXIT_FINDINGS && status))
+			code = status;
 	}
 	launch__free(recording.launch);
 	free(pids);
