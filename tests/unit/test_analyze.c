@@ -164,6 +164,13 @@ Test(analyze, unwound)
 	s.row.unwound_count = 10;
 	expect_kinds(s, "Unwound/low");
 	s.row.unwound_count = 100;
+	expect_kinds(s, "Unwound/low");
+	/* and so often that it takes 1 % of the time */
+	s.row.calls_count = s.row.timed_count = 100000;
+	s.row.avg_ns = 10000;
+	s.row.unwound_count = 9999;
+	expect_kinds(s, "Unwound/low");
+	s.row.unwound_count = 10000;
 	expect_kinds(s, "Unwound/medium");
 }
 

@@ -171,11 +171,18 @@ Test(memory, tensors_that_come_and_go_as_pages)
 	s.memory.domain = PERFX_DOMAIN_TENSOR;
 	scene_add(&s.memory.allocs, 10240);
 	scene_add(&s.memory.allocated_bytes, 5ULL << 30);
-	s.process.cpu_system_ns = 2 * S;
+	s.process.cpu_system_ns = 3 * S;
 	expect_kinds(&s, "TensorChurn/medium");
+	s.process.cpu_system_ns = 2 * S;
+	expect_kinds(&s, "TensorChurn/low");
 	s.process.cpu_system_ns = 1999 * MS;
 	expect_kinds(&s, "");
 	s.process.cpu_system_ns = 2 * S;
+	/* what tracing costs is no fault of the program's */
+	s.process.seen_hits_count = 1;
+	s.profile.overhead_ns = 10e6;
+	expect_kinds(&s, "");
+	s.process.seen_hits_count = 0;
 	s.memory.allocated_bytes.value--;
 	expect_kinds(&s, "");
 	s.memory.allocated_bytes.value++;

@@ -386,7 +386,7 @@ Test(roofline, low_utilization)
 	expect_suggestion(&s, "larger batches");
 	s.row.computing_ns = 1 * S; /* of high rate, so that nothing else is said of it */
 	set_cost(&s, 59 * G, 5 * G);
-	expect_kinds(s, "LowUtilization/medium");
+	expect_kinds(s, "LowUtilization/low");
 	/* half of the time at most in calls that compute, then few cores */
 	s.process.compute.counted_ns = 4999999999;
 	expect_suggestion(&s, "between the operators");
@@ -407,6 +407,9 @@ Test(roofline, overhead_and_memory_bound)
 	s.process.cpu_ns = s.process.compute.counted_ns = 10 * S;
 	set_cost(&s, 49 * G, 4 * G);
 	s.row.computing_ns = 5 * S;
+	expect_kinds(s, "OverheadBound/low LowUtilization/low");
+	/* a twentieth of the roof: whatever it computes, something is wrong */
+	set_cost(&s, 9 * G, 800000000);
 	expect_kinds(s, "OverheadBound/medium LowUtilization/low");
 	set_cost(&s, 90 * G, 45 * G);
 	expect_kinds(s, "MemoryBound/low");

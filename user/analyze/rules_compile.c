@@ -163,8 +163,7 @@ void rules_compile(struct rules_ctx *ctx)
 	struct compilation found = {0};
 	double error;
 
-	if ((double)profile_wall_ns(ctx->process) < ctx->thresholds->all_wall_ns ||
-	    !ctx->driver->wall_ns)
+	if (rules_is_short(ctx) || !ctx->driver->wall_ns)
 		return;
 	find(&found, ctx);
 	note.share = share_of(ctx, &found);
@@ -172,19 +171,14 @@ void rules_compile(struct rules_ctx *ctx)
 		return;
 	error = sqrt(found.squares) / (double)ctx->driver->wall_ns;
 	note.place = lines_lead(&found.callers).frame;
-	note.of_function = note.place;
 	note.gain_ns = note.share * rules_unit_ns(ctx);
 	note.confidence =
 		confidence_above(note.share - ctx->thresholds->recompilation_share, error);
-	if (note.place)
-		location_place(&note.subject, note.place);
-	else
-		add_process_name(&note.subject, ctx->process);
+	rules_subject(&note, ctx);
 	add_evidence(&note.evidence, ctx, &found, note.share);
-	text_printf(
-		&note.threshold,
-		"at least %.0f %% of the wall time, and not at the start of the recording alone",
-		ctx->thresholds->recompilation_share * 100);
+	text_printf(&note.threshold,
+		    "at least %g %% of the wall time, and not at the start of the recording alone",
+		    ctx->thresholds->recompilation_share * 100);
 	text_add(&note.suggestion,
 		 "Something that the compiled code depends on changes between calls, mostly a "
 		 "shape: "
@@ -192,14 +186,6 @@ void rules_compile(struct rules_ctx *ctx)
 		 "tensors instead of Python values, or mark dimensions as dynamic "
 		 "(torch.compile(dynamic=True)). JAX_LOG_COMPILES=1 and TORCH_LOGS=recompiles say "
 		 "what has changed.");
-	text_printf(&note.headline, "%s: ", bottleneck_headline(note.bottleneck));
-	add_percent(&note.headline, note.share);
-	text_add(&note.headline, " of the wall time");
-	add_step_part(&note.headline, ctx, note.share);
-	text_add(&note.headline, " compiles");
-	if (note.place) {
-		text_add(&note.headline, " what is called in ");
-		location_place(&note.headline, note.place);
-	}
+	rules_headline(&note, ctx, "compiles again and again", "called in");
 	rules_ctx_add(ctx, "Recompilation", rules_severity(ctx, note.gain_ns), note.share, &note);
 }

@@ -75,6 +75,15 @@ void add_feeder(struct text *text, struct rules_ctx *ctx);
 
 /* " (12.1 ms of each 60.2 ms step)"; nothing without steps. */
 void add_step_part(struct text *text, const struct rules_ctx *ctx, double share);
+/* The program's own line from which most of a function's time is called, of forward passes rather
+ * than of backward ones. NULL: not known. */
+const struct profile_frame *rules_place_of(const struct rules_ctx *ctx, uint32_t function);
+/* The note's place, else the process. */
+void rules_subject(struct note *note, const struct rules_ctx *ctx);
+/* "OPERATOR-BOUND: 34.2 % of the wall time (3.71 ms of each 10.9 ms step) WORDS, WHERE its place"
+ */
+void rules_headline(struct note *note, const struct rules_ctx *ctx, const char *words,
+		    const char *where);
 /* That a number with this standard error, of many samples, is so much above its threshold. */
 double confidence_above(double distance, double error);
 

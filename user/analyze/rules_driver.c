@@ -28,15 +28,27 @@ static void add_thread(struct text *text, const struct rules_ctx *ctx, uint32_t 
 	text_printf(text, " (tid %u)", tid);
 }
 
-/* The place where it is, else the process. */
-static void add_subject(struct note *note, const struct rules_ctx *ctx,
-			const struct profile_frame *place)
+void rules_subject(struct note *note, const struct rules_ctx *ctx)
 {
-	note->of_function = place;
-	if (place)
-		location_place(&note->subject, place);
+	note->of_function = note->place;
+	if (note->place)
+		location_place(&note->subject, note->place);
 	else
 		add_process_name(&note->subject, ctx->process);
+}
+
+void rules_headline(struct note *note, const struct rules_ctx *ctx, const char *words,
+		    const char *where)
+{
+	text_printf(&note->headline, "%s: ", bottleneck_headline(note->bottleneck));
+	add_percent(&note->headline, note->share);
+	text_add(&note->headline, " of the wall time");
+	add_step_part(&note->headline, ctx, note->share);
+	text_printf(&note->headline, " %s", words);
+	if (!note->place)
+		return;
+	text_printf(&note->headline, ", %s ", where);
+	location_place(&note->headline, note->place);
 }
 
 /* --- running Python --- */
@@ -93,7 +105,7 @@ static void python_bound(struct rules_ctx *ctx)
 	if ((double)python->count < ctx->thresholds->python_bound_samples ||
 	    least < ctx->thresholds->python_bound_medium)
 		return;
-	add_subject(&note, ctx, python->lead.frame);
+	rules_subject(&note, ctx);
 	add_python_time(&note.evidence, ctx, python, share);
 	text_printf(&note.evidence, " (%llu samples, standard error %.1f points)",
 		    (unsigned long long)python->count, 100 * error);
@@ -247,7 +259,7 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 
 	if (!wait->most || share < least)
 		return;
-	add_subject(&note, ctx, wait->place);
+	rules_subject(&note, ctx);
 	text_add(&note.evidence, "waited ");
 	add_ns(&note.evidence, wait->ns);
 	text_add(&note.evidence, " for ");
@@ -284,7 +296,7 @@ static void gil_of_threads(struct rules_ctx *ctx)
 	if (sampled_python(&python, ctx->profile, ctx->process, 0))
 		ctx->failed = true;
 	note.place = python.lead.frame;
-	add_subject(&note, ctx, python.lead.frame);
+	rules_subject(&note, ctx);
 	text_add(&note.evidence, "threads waited ");
 	add_ns(&note.evidence, ctx->driver->gil_ns);
 	text_printf(&note.evidence, " for %s, %.1f of them at a time on average",

@@ -536,17 +536,30 @@ static void gpu_churn(struct rules_ctx *ctx, const struct profile_memory *memory
 	rules_ctx_add(ctx, "MemoryChurn", FINDING_MEDIUM, rate, &note);
 }
 
+/* What tracing cost a process: probes run in the kernel. */
+static double probes_ns(const struct rules_ctx *ctx)
+{
+	double hits = 0;
+
+	for (size_t i = 0; i < ctx->profile->processes_count; i++)
+		hits += (double)ctx->profile->processes[i].seen_hits_count;
+	return hits > 0 ? ctx->profile->overhead_ns * (double)ctx->process->seen_hits_count / hits
+			: 0;
+}
+
 static void tensor_churn(struct rules_ctx *ctx, const struct profile_memory *memory)
 {
 	const struct profile_process *p = ctx->process;
 	double rate = recorded_rate(memory, memory->allocated_bytes.value), system;
+	double probes = probes_ns(ctx);
 	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
 
-	if (p->cpu_ns == PROFILE_ABSENT || !p->cpu_ns || p->cpu_system_ns == PROFILE_ABSENT)
+	if (p->cpu_ns == PROFILE_ABSENT || (double)p->cpu_ns <= probes ||
+	    p->cpu_system_ns == PROFILE_ABSENT)
 		return;
-	system = (double)p->cpu_system_ns / (double)p->cpu_ns;
+	system = fmax((double)p->cpu_system_ns - probes, 0) / ((double)p->cpu_ns - probes);
 	if (rate < ctx->thresholds->tensor_churn_bytes_per_s ||
-	    system < ctx->thresholds->tensor_churn_system)
+	    system < ctx->thresholds->tensor_churn_low)
 		return;
 	add_process_name(&note.subject, p);
 	add_bytes(&note.evidence, u64_of(rate));
@@ -555,18 +568,22 @@ static void tensor_churn(struct rules_ctx *ctx, const struct profile_memory *mem
 		  memory->allocs.value ? memory->allocated_bytes.value / memory->allocs.value : 0);
 	text_add(&note.evidence, " each on average; ");
 	add_percent(&note.evidence, system);
-	text_add(&note.evidence, " of the CPU time is spent in the kernel");
+	text_add(&note.evidence, " of the CPU time is spent in the kernel, without that of probes");
 	add_busiest(&note.evidence, ctx, memory, true);
 	text_printf(&note.threshold,
-		    "at least %g MiB/s, with at least %g %% of the CPU time in the kernel",
+		    "at least %g MiB/s, with at least %g %% of the CPU time in the kernel (medium: "
+		    "%g %%)",
 		    ctx->thresholds->tensor_churn_bytes_per_s / (1 << 20),
-		    ctx->thresholds->tensor_churn_system * 100);
+		    ctx->thresholds->tensor_churn_low * 100,
+		    ctx->thresholds->tensor_churn_medium * 100);
 	text_add(&note.suggestion,
 		 "The C library returns large blocks to the kernel at each free, so their pages "
 		 "are faulted in and zeroed again: set MALLOC_MMAP_THRESHOLD_=33554432 (the "
 		 "largest value that every glibc accepts) and MALLOC_TRIM_THRESHOLD_=1073741824, "
 		 "preload jemalloc, or write into existing tensors (out=, in-place operations).");
-	rules_ctx_add(ctx, "TensorChurn", FINDING_MEDIUM, system, &note);
+	rules_ctx_add(ctx, "TensorChurn",
+		      system >= ctx->thresholds->tensor_churn_medium ? FINDING_MEDIUM : FINDING_LOW,
+		      system, &note);
 }
 
 static void churn(struct rules_ctx *ctx, const struct profile_memory *memory)

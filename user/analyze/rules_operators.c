@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Rules about what the thread of the steps does in operators: many that are tiny, copies and
- * conversions, a type twice as wide as needed. */
+ * conversions. */
 #include "analyze/location.h"
 #include "analyze/operators.h"
-#include "analyze/roofline.h"
 #include "analyze/rules_ctx.h"
 #include "base/escape.h"
 #include "base/units.h"
@@ -55,17 +54,6 @@ static void add_sampled(struct text *text, const struct rules_ctx *ctx, const st
 		    (unsigned long long)sum->count, 100 * sqrt(sum->squares) / wall);
 }
 
-static void add_headline(struct note *note, const struct rules_ctx *ctx,
-			 const struct lines_sum *sum, const char *words)
-{
-	text_printf(&note->headline, "%s: ", bottleneck_headline(note->bottleneck));
-	add_percent(&note->headline, sum->ns / (double)ctx->driver->wall_ns);
-	text_add(&note->headline, " of the wall time");
-	add_step_part(&note->headline, ctx, sum->ns / (double)ctx->driver->wall_ns);
-	text_printf(&note->headline, " %s, most of it in ", words);
-	location_place(&note->headline, note->place);
-}
-
 /* "at::_ops::mul__Tensor::call" is "mul__Tensor", "torch::autograd::THPVariable_mul_" "mul_". */
 static void add_operator(struct text *text, const char *name)
 {
@@ -115,13 +103,12 @@ static void start_note(struct note *note, const struct rules_ctx *ctx, const str
 {
 	double wall = (double)ctx->driver->wall_ns;
 
-	note->of_function = true;
 	note->place = sum->lead->frame;
 	note->share = sum->ns / wall;
 	note->gain_ns = sum->gain_ns / wall * rules_unit_ns(ctx);
 	note->confidence = confidence_above(note->share - least, sqrt(sum->squares) / wall);
 	note->look = "Where in the code";
-	location_place(&note->subject, note->place);
+	rules_subject(note, ctx);
 }
 
 /* --- many tiny operators --- */
@@ -214,8 +201,8 @@ static void tiny_operators(struct rules_ctx *ctx, const struct operator_lines *l
 	add_operators(&note.evidence, ctx, sum.lead);
 	add_counts(&note.evidence, ctx, sum.lead);
 	text_printf(&note.threshold,
-		    "at least %.0f %% of the wall time in lines whose operators are in kernels for "
-		    "at most %.0f %% of their time",
+		    "at least %g %% of the wall time in lines whose operators are in kernels for "
+		    "at most %g %% of their time",
 		    ctx->thresholds->tiny_operators_share * 100,
 		    ctx->thresholds->tiny_operators_kernels * 100);
 	text_add(&note.suggestion,
@@ -223,7 +210,7 @@ static void tiny_operators(struct rules_ctx *ctx, const struct operator_lines *l
 		 "(torch.stack once), functions for lists of tensors (torch._foreach_add_, the "
 		 "optimizer's foreach=True or fused=True), or compile the code around them "
 		 "(torch.compile, jit). --host-level 3 counts each operator.");
-	add_headline(&note, ctx, &sum, "calls operators that hardly compute");
+	rules_headline(&note, ctx, "calls operators that hardly compute", "most of it in");
 	rules_ctx_add(ctx, "TinyOperators", rules_severity(ctx, note.gain_ns), note.share, &note);
 }
 
@@ -285,7 +272,7 @@ static void copies(struct rules_ctx *ctx, const struct operator_lines *lines)
 	add_operators(&note.evidence, ctx, sum.lead);
 	add_allocated(&note.evidence, ctx, note.place);
 	text_printf(&note.threshold,
-		    "at least %.0f %% of the wall time in copies and conversions, and what lines "
+		    "at least %g %% of the wall time in copies and conversions, and what lines "
 		    "of which they are half do besides",
 		    ctx->thresholds->copies_share * 100);
 	text_add(&note.suggestion,
@@ -293,133 +280,16 @@ static void copies(struct rules_ctx *ctx, const struct operator_lines *lines)
 		 "takes (float32 or bfloat16, contiguous or channels_last), or convert it in the "
 		 "DataLoader's workers, only what the step uses. To a GPU, copy from pinned memory "
 		 "(pin_memory, non_blocking=True) and convert there.");
-	add_headline(&note, ctx, &sum, "copies and converts tensors");
+	rules_headline(&note, ctx, "copies and converts tensors", "most of it in");
 	rules_ctx_add(ctx, "Copies", rules_severity(ctx, note.gain_ns), note.share, &note);
-}
-
-/* --- float64 --- */
-
-/* A program that uses NumPy alone computes in it by design. */
-static bool is_model(const struct profile_function *function)
-{
-	return function->source == PERFX_SOURCE_TORCH || function->source == PERFX_SOURCE_JAX ||
-	       function->source == PERFX_SOURCE_XLA || function->source == PERFX_SOURCE_TF;
-}
-
-/* Calls with a cost of their own. */
-static bool is_float64(const struct rules_ctx *ctx, const struct profile_row *row)
-{
-	const struct profile_function *function = profile_function(ctx->profile, row->function);
-
-	return function && is_model(function) && row->cost.flops && row->dtype == PERFX_DTYPE_F64;
-}
-
-static bool is_backward(const struct profile_stack *stack)
-{
-	for (size_t i = 0; i < stack->frames_count; i++)
-		if (begins_with(stack->frames[i]->function, "torch::autograd::Engine::"))
-			return true;
-	return false;
-}
-
-struct float64 {
-	double ns;
-	uint64_t flops;
-	struct lines lines; /* of forward passes: backward ones have the types of these */
-};
-
-static void float64_places(struct float64 *found, const struct rules_ctx *ctx, uint32_t function)
-{
-	for (size_t i = 0; i < ctx->process->contexts_count; i++) {
-		const struct profile_context *context = &ctx->process->contexts[i];
-		const struct profile_stack *stack = context->stack;
-		size_t at;
-
-		if (context->function != function || !stack || is_backward(stack))
-			continue;
-		at = location_python(stack->frames, stack->frames_count);
-		if (at < stack->frames_count)
-			lines_add(&found->lines, stack->frames[at], context->total_ns);
-	}
-}
-
-static void float64_find(struct float64 *found, const struct rules_ctx *ctx)
-{
-	for (size_t i = 0; i < ctx->process->rows_count; i++) {
-		const struct profile_row *row = &ctx->process->rows[i];
-
-		if (!is_float64(ctx, row))
-			continue;
-		found->ns += (double)row->computing_ns;
-		found->flops += row->cost.flops;
-		float64_places(found, ctx, row->function);
-	}
-}
-
-/* The time that float32 would take, of that of float64; half where the host's peaks are not known.
- */
-static double float32_part(const struct rules_ctx *ctx)
-{
-	double wide = roofline_whole_roof(ctx->profile, PERFX_DTYPE_F64).flops_per_s;
-	double narrow = roofline_whole_roof(ctx->profile, PERFX_DTYPE_F32).flops_per_s;
-
-	return wide > 0 && narrow > wide ? wide / narrow : 0.5;
-}
-
-static void float64(struct rules_ctx *ctx)
-{
-	const struct profile_process *p = ctx->process;
-	struct note note = {.bottleneck = BOTTLENECK_COMPUTE, .confidence = 1, .look = "Compute"};
-	double part = float32_part(ctx), gain;
-	struct float64 found = {0};
-
-	float64_find(&found, ctx);
-	/* threads of a pool add up */
-	note.share = fmin(found.ns / (double)profile_wall_ns(p), 1);
-	gain = note.share * (1 - part);
-	if (!found.flops || note.share < ctx->thresholds->float64_share)
-		return;
-	note.place = lines_lead(&found.lines).frame;
-	note.gain_ns = gain * rules_unit_ns(ctx);
-	note.of_function = note.place;
-	if (note.place)
-		location_place(&note.subject, note.place);
-	else
-		add_process_name(&note.subject, p);
-	add_percent(&note.evidence, (double)found.flops / (double)p->compute.cost.flops);
-	text_add(&note.evidence, " of the operations are in float64: ");
-	add_ns(&note.evidence, u64_of(found.ns));
-	text_add(&note.evidence, ", ");
-	add_percent(&note.evidence, note.share);
-	text_add(&note.evidence, " of the wall time");
-	add_step_part(&note.evidence, ctx, note.share);
-	text_add(&note.evidence, "; float32 would take about ");
-	add_percent(&note.evidence, part);
-	text_add(&note.evidence, " of that, by this machine's peaks");
-	text_printf(&note.threshold,
-		    "at least %.0f %% of the wall time in a framework's float64 operators",
-		    ctx->thresholds->float64_share * 100);
-	text_add(
-		&note.suggestion,
-		"NumPy's arrays are float64 unless told otherwise, and so is what is made of them: "
-		"convert the data and the model (.float(), dtype=np.float32), and look for "
-		".double() and set_default_dtype. If float64 is wanted, silence this rule.");
-	text_printf(&note.headline, "%s: ", bottleneck_headline(note.bottleneck));
-	add_percent(&note.headline, note.share);
-	text_add(&note.headline, " of the wall time");
-	add_step_part(&note.headline, ctx, note.share);
-	text_add(&note.headline, " computes in float64");
-	rules_ctx_add(ctx, "Float64", rules_severity(ctx, note.gain_ns), note.share, &note);
 }
 
 void rules_operators(struct rules_ctx *ctx)
 {
 	struct operator_lines lines;
 
-	if ((double)profile_wall_ns(ctx->process) < ctx->thresholds->all_wall_ns ||
-	    !ctx->driver->wall_ns)
+	if (rules_is_short(ctx) || !ctx->driver->wall_ns)
 		return;
-	float64(ctx);
 	/* a loader's worker is judged by what its parent waits for */
 	if (rules_is_worker(ctx) && !ctx->process->steps.count)
 		return;

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Rules about floating-point work: how much of it is unknown, in which type it is done, and how far
+ * it is from the host's peak. */
+#include "analyze/location.h"
+#include "analyze/roofline.h"
+#include "analyze/rules_ctx.h"
+#include "base/units.h"
+
+#include <math.h>
+
+/* --- what is known --- */
+
+static void unread_compute(struct rules_ctx *ctx)
+{
+	const struct profile_compute *compute = &ctx->process->compute;
+	double share = 1 - roofline_attributed(compute);
+	const struct profile_row *most = NULL;
+	struct note note = {0};
+
+	if (share > 1) /* nothing was timed */
+		share = (double)compute->cost.unread_count /
+			((double)compute->cost.unread_count + (double)compute->cost.counted_count);
+	if (!compute->cost.unread_count || share < ctx->thresholds->unread_compute_low)
+		return;
+	for (size_t i = 0; i < ctx->process->rows_count; i++) {
+		const struct profile_row *row = &ctx->process->rows[i];
+
+		if (row->cost.unread_count &&
+		    (!most || row->cost.unread_count > most->cost.unread_count))
+			most = row;
+	}
+	add_process_name(&note.subject, ctx->process);
+	add_count(&note.evidence, compute->cost.unread_count);
+	text_add(&note.evidence,
+		 compute->cost.unread_count == 1 ? " compute call" : " compute calls");
+	text_add(&note.evidence, " with unreadable arguments, ");
+	add_percent(&note.evidence, share);
+	text_add(&note.evidence, " of the compute time (");
+	add_ns(&note.evidence, compute->unread_ns);
+	text_add(&note.evidence, ")");
+	if (most) {
+		text_add(&note.evidence, ", mostly of ");
+		add_function_name(&note.evidence, ctx->profile, most->function);
+	}
+	text_printf(&note.threshold, "at least %g %% of the compute time (medium: %g %%)",
+		    ctx->thresholds->unread_compute_low * 100,
+		    ctx->thresholds->unread_compute_medium * 100);
+	text_add(&note.suggestion, "Their FLOPs are missing from all rates and shares of the peak, "
+				   "which are too low. A rule for the function (--flops-rules) can "
+				   "compute its FLOPs from its arguments.");
+	rules_ctx_add(ctx, "UnreadCompute",
+		      share >= ctx->thresholds->unread_compute_medium ? FINDING_MEDIUM
+								      : FINDING_LOW,
+		      share, &note);
+}
+
+/* --- the whole process --- */
+
+static void add_rate(struct text *text, double flops_per_s)
+{
+	char buffer[UNITS_MAX];
+
+	text_add(text, format_si(buffer, flops_per_s, "FLOP/s"));
+}
+
+/* "2 cores", "1.4 cores": tenths are enough */
+static void add_cores(struct text *text, double cores)
+{
+	double shown = floor(cores * 10 + 0.5) / 10;
+
+	text_printf(text, "%g core%s", shown, shown > 1 ? "s" : "");
+}
+
+/* What would help depends on where the time goes. */
+static const char *remedy_for(double computing, double cores, double all_cores)
+{
+	if (computing < 0.5)
+		return "Most of the time is not spent in compute calls: look at what runs between "
+		       "the operators (data loading, Python, waiting), prefetch the data, and "
+		       "compile the model (torch.compile, jit).";
+	if (cores < all_cores / 2)
+		return "Few cores are in use: raise the number of threads (OMP_NUM_THREADS, "
+		       "torch.set_num_threads), or make the operators large enough to run in "
+		       "parallel.";
+	return "The operators themselves are slow: try larger batches, a lower precision that the "
+	       "CPU supports in hardware (bf16), another memory layout, or a BLAS built for this "
+	       "CPU.";
+}
+
+/* A remark, never more: what a program could do of the peak depends on what it computes, and what
+ * keeps it from that is another finding. */
+static void low_utilization(struct rules_ctx *ctx)
+{
+	const struct profile_process *p = ctx->process;
+	enum perfx_dtype dtype = roofline_dtype(p);
+	struct roof roof = roofline_whole_roof(ctx->profile, dtype);
+	double computing = wall_share(p, p->compute.counted_ns);
+	double cores = roofline_cores(ctx->profile, p);
+	double mfu = roofline_mfu(ctx->profile, dtype, p->compute.cost.flops, profile_wall_ns(p));
+	struct note note = {.bottleneck = BOTTLENECK_COMPUTE, .look = "Compute"};
+
+	if (mfu < 0 || mfu >= ctx->thresholds->low_utilization_low ||
+	    computing < ctx->thresholds->low_utilization_computing)
+		return;
+	add_process_name(&note.subject, p);
+	add_rate(&note.evidence, mfu * roof.flops_per_s);
+	text_add(&note.evidence, ", ");
+	add_percent(&note.evidence, mfu);
+	text_add(&note.evidence, " of the ");
+	add_rate(&note.evidence, roof.flops_per_s);
+	text_printf(&note.evidence, " peak of %.0f core%s%s; ", roof.cores,
+		    roof.cores > 1 ? "s" : "", roof.estimated ? " (estimated)" : "");
+	add_percent(&note.evidence, computing);
+	text_add(&note.evidence, " of the wall time in compute calls");
+	if (cores > 0) {
+		text_add(&note.evidence, ", using ");
+		add_cores(&note.evidence, cores);
+		text_add(&note.evidence, " on average");
+	}
+	text_printf(&note.threshold, "below %g %%", ctx->thresholds->low_utilization_low * 100);
+	text_add(&note.suggestion, remedy_for(computing, cores, roof.cores));
+	rules_ctx_add(ctx, "LowUtilization", FINDING_LOW, 1 - mfu, &note);
+}
+
+/* --- where calls are made --- */
+
+static bool is_backward(const struct profile_stack *stack)
+{
+	for (size_t i = 0; i < stack->frames_count; i++)
+		if (begins_with(stack->frames[i]->function, "torch::autograd::Engine::"))
+			return true;
+	return false;
+}
+
+/* The program's lines that call a function: of forward passes or of backward ones, which have their
+ * types and shapes from those. */
+static void add_places(struct lines *lines, const struct rules_ctx *ctx, uint32_t function,
+		       bool backward)
+{
+	for (size_t i = 0; i < ctx->process->contexts_count; i++) {
+		const struct profile_context *context = &ctx->process->contexts[i];
+		const struct profile_stack *stack = context->stack;
+		size_t at;
+
+		if (context->function != function || !stack || is_backward(stack) != backward)
+			continue;
+		at = location_python(stack->frames, stack->frames_count);
+		if (at < stack->frames_count)
+			lines_add(lines, stack->frames[at], context->total_ns);
+	}
+}
+
+const struct profile_frame *rules_place_of(const struct rules_ctx *ctx, uint32_t function)
+{
+	struct lines lines = {0};
+
+	add_places(&lines, ctx, function, false);
+	if (!lines.count)
+		add_places(&lines, ctx, function, true);
+	return lines_lead(&lines).frame;
+}
+
+/* --- functions far below their roof, or at that of the memory --- */
+
+/* With a smaller part of the wall time they are not worth a word. */
+#define BOUND_LEAST 0.01
+#define BOUND_NAMES 3
+
+/* Those that the same limits: one finding. */
+struct bound {
+	double share, gain; /* of the wall time */
+	struct bound_function {
+		const struct profile_row *row;
+		struct roofline line;
+		double share;
+	} functions[BOUND_NAMES]; /* the most expensive first */
+	size_t count;
+};
+
+static double roof_share(const struct roofline *line)
+{
+	return line->flops_per_s / line->attainable_flops_per_s;
+}
+
+static void bound_add(struct bound *bound, const struct rules_ctx *ctx,
+		      const struct bound_function *function)
+{
+	double reached = roof_share(&function->line) / ctx->thresholds->overhead_bound_good;
+	size_t at = bound->count;
+
+	bound->share += function->share;
+	bound->gain += function->share * fmax(1 - reached, 0);
+	while (at > 0 && bound->functions[at - 1].share < function->share)
+		at--;
+	if (at == BOUND_NAMES)
+		return;
+	bound->count += bound->count < BOUND_NAMES;
+	memmove(&bound->functions[at + 1], &bound->functions[at],
+		(bound->count - at - 1) * sizeof(*function));
+	bound->functions[at] = *function;
+}
+
+/* Functions with a cost of their own: of a caller it is not known what else it does. */
+static struct bound find_bound(const struct rules_ctx *ctx, enum roofline_class class)
+{
+	const struct profile_process *p = ctx->process;
+	struct bound bound = {0};
+
+	for (size_t i = 0; i < p->rows_count; i++) {
+		const struct profile_row *row = &p->rows[i];
+		struct bound_function function = {.row = row,
+						  .share = wall_share(p, row->computing_ns)};
+
+		if (!row->cost.flops || row->avg_ns == PROFILE_ABSENT ||
+		    function.share < BOUND_LEAST)
+			continue;
+		function.line = roofline_of_row(ctx->profile, p, row);
+		if (function.line.bound == class)
+			bound_add(&bound, ctx, &function);
+	}
+	return bound;
+}
+
+/* "34.4 GFLOP/s, 18.8 % of the roof of 1 core at 68 FLOP/byte, in 961 calls of 6.75 ms on average:
+ * 65.0 % of the wall time; also at::_ops::addmm::call at 18.5 %: 22.1 %" */
+static void add_bound(struct text *text, const struct rules_ctx *ctx, const struct bound *bound)
+{
+	const struct bound_function *lead = &bound->functions[0];
+
+	add_rate(text, lead->line.flops_per_s);
+	text_add(text, ", ");
+	add_percent(text, roof_share(&lead->line));
+	text_add(text, " of the roof of ");
+	add_cores(text, lead->line.roof.cores);
+	text_printf(text, " at %.3g FLOP/byte, in ", lead->line.intensity);
+	add_count(text, lead->row->calls_count);
+	text_add(text, lead->row->calls_count == 1 ? " call of " : " calls of ");
+	add_ns(text, lead->row->avg_ns);
+	text_add(text, " on average: ");
+	add_percent(text, lead->share);
+	text_add(text, " of the wall time");
+	for (size_t i = 1; i < bound->count; i++) {
+		const struct bound_function *other = &bound->functions[i];
+
+		text_add(text, i == 1 ? "; also " : ", ");
+		add_function_name(text, ctx->profile, other->row->function);
+		text_add(text, " at ");
+		add_percent(text, roof_share(&other->line));
+		text_add(text, ": ");
+		add_percent(text, other->share);
+	}
+}
+
+static struct note start_bound(struct rules_ctx *ctx, const struct bound *bound,
+			       enum bottleneck bottleneck)
+{
+	uint32_t function = bound->functions[0].row->function;
+	struct note note = {.of_function = true,
+			    .bottleneck = bottleneck,
+			    .place = rules_place_of(ctx, function),
+			    .look = "Compute",
+			    .share = fmin(bound->share, 1)};
+
+	add_function_name(&note.subject, ctx->profile, function);
+	add_bound(&note.evidence, ctx, bound);
+	return note;
+}
+
+/* Low, for a kernel may be as good as its shapes allow; below a twentieth of the roof none is. */
+static void overhead_bound(struct rules_ctx *ctx)
+{
+	struct bound bound = find_bound(ctx, ROOFLINE_OVERHEAD);
+	const struct bound_function *lead = &bound.functions[0];
+	enum finding_severity severity = FINDING_LOW;
+	struct note note;
+
+	if (bound.share < ctx->thresholds->overhead_bound_share)
+		return;
+	note = start_bound(ctx, &bound, BOTTLENECK_COMPUTE);
+	note.gain_ns = fmin(bound.gain, 1) * rules_unit_ns(ctx);
+	if (roof_share(&lead->line) < ctx->thresholds->overhead_bound_medium &&
+	    rules_severity(ctx, note.gain_ns) < FINDING_LOW)
+		severity = FINDING_MEDIUM;
+	text_printf(&note.threshold,
+		    "below %g %% of the roof (medium: %g %%), at least %g %% of the wall time",
+		    ROOFLINE_OVERHEAD_SHARE * 100, ctx->thresholds->overhead_bound_medium * 100,
+		    ctx->thresholds->overhead_bound_share * 100);
+	if ((double)lead->row->avg_ns < ctx->thresholds->overhead_bound_short_ns)
+		text_add(&note.suggestion,
+			 "Many small operations, dominated by call overhead: batch them (bmm "
+			 "instead of mm, a larger batch), or fuse them (torch.compile, jit).");
+	else
+		text_add(&note.suggestion,
+			 "Long calls at a low rate: check that the BLAS is optimised for this CPU, "
+			 "that its threads wait neither for each other nor for a CPU, and that "
+			 "matrices are neither thin nor strided.");
+	rules_ctx_add(ctx, "OverheadBound", severity, note.share, &note);
+}
+
+static void memory_bound(struct rules_ctx *ctx)
+{
+	struct bound bound = find_bound(ctx, ROOFLINE_MEMORY);
+	struct note note;
+
+	if (bound.share < ctx->thresholds->memory_bound_share)
+		return;
+	note = start_bound(ctx, &bound, BOTTLENECK_BANDWIDTH);
+	text_printf(&note.evidence, "; compute-bound above %.3g FLOP/byte",
+		    roof_ridge(&bound.functions[0].line.roof));
+	text_printf(&note.threshold,
+		    "intensity below that, at least %g %% of the roof, at least %g %% of the "
+		    "wall time",
+		    ROOFLINE_OVERHEAD_SHARE * 100, ctx->thresholds->memory_bound_share * 100);
+	text_add(&note.suggestion,
+		 "Bound by memory bandwidth: reuse what is read (a larger batch, fused operators) "
+		 "or read less (a lower precision). More cores or a faster kernel help little.");
+	rules_ctx_add(ctx, "MemoryBound", FINDING_LOW, note.share, &note);
+}
+
+/* --- float64 --- */
+
+/* A program that uses NumPy alone computes in it by design. */
+static bool is_model(const struct profile_function *function)
+{
+	return function->source == PERFX_SOURCE_TORCH || function->source == PERFX_SOURCE_JAX ||
+	       function->source == PERFX_SOURCE_XLA || function->source == PERFX_SOURCE_TF;
+}
+
+/* Calls with a cost of their own. */
+static bool is_float64(const struct rules_ctx *ctx, const struct profile_row *row)
+{
+	const struct profile_function *function = profile_function(ctx->profile, row->function);
+
+	return function && is_model(function) && row->cost.flops && row->dtype == PERFX_DTYPE_F64;
+}
+
+struct float64 {
+	double ns;
+	uint64_t flops;
+	struct lines forward, backward;
+};
+
+static void float64_find(struct float64 *found, const struct rules_ctx *ctx)
+{
+	for (size_t i = 0; i < ctx->process->rows_count; i++) {
+		const struct profile_row *row = &ctx->process->rows[i];
+
+		if (!is_float64(ctx, row))
+			continue;
+		found->ns += (double)row->computing_ns;
+		found->flops += row->cost.flops;
+		add_places(&found->forward, ctx, row->function, false);
+		add_places(&found->backward, ctx, row->function, true);
+	}
+}
+
+/* The time that float32 would take, of that of float64; half where the host's peaks are not known.
+ */
+static double float32_part(const struct rules_ctx *ctx)
+{
+	double wide = roofline_whole_roof(ctx->profile, PERFX_DTYPE_F64).flops_per_s;
+	double narrow = roofline_whole_roof(ctx->profile, PERFX_DTYPE_F32).flops_per_s;
+
+	return wide > 0 && narrow > wide ? wide / narrow : 0.5;
+}
+
+static void add_float64(struct text *text, const struct rules_ctx *ctx, const struct float64 *found,
+			double share, double part)
+{
+	add_percent(text, (double)found->flops / (double)ctx->process->compute.cost.flops);
+	text_add(text, " of the operations are in float64: ");
+	add_ns(text, u64_of(found->ns));
+	text_add(text, ", ");
+	add_percent(text, share);
+	text_add(text, " of the wall time");
+	add_step_part(text, ctx, share);
+	text_add(text, "; float32 would take about ");
+	add_percent(text, part);
+	text_add(text, " of that, by this machine's peaks");
+}
+
+static void float64(struct rules_ctx *ctx)
+{
+	struct note note = {.bottleneck = BOTTLENECK_COMPUTE, .confidence = 1, .look = "Compute"};
+	double part = float32_part(ctx);
+	struct float64 found = {0};
+
+	float64_find(&found, ctx);
+	/* threads of a pool add up */
+	note.share = fmin(found.ns / (double)profile_wall_ns(ctx->process), 1);
+	if (!found.flops || note.share < ctx->thresholds->float64_share)
+		return;
+	note.place = lines_lead(found.forward.count ? &found.forward : &found.backward).frame;
+	note.gain_ns = note.share * (1 - part) * rules_unit_ns(ctx);
+	rules_subject(&note, ctx);
+	add_float64(&note.evidence, ctx, &found, note.share, part);
+	text_printf(&note.threshold,
+		    "at least %g %% of the wall time in a framework's float64 operators",
+		    ctx->thresholds->float64_share * 100);
+	text_add(&note.suggestion,
+		 "NumPy's arrays are float64 unless told otherwise, and so is what is made of "
+		 "them: convert the data and the model (.float(), dtype=np.float32), and look for "
+		 ".double() and set_default_dtype. If float64 is wanted, silence this rule.");
+	rules_headline(&note, ctx, "computes in float64", "called in");
+	rules_ctx_add(ctx, "Float64", rules_severity(ctx, note.gain_ns), note.share, &note);
+}
+
+void rules_compute(struct rules_ctx *ctx)
+{
+	if (!ctx->process->compute.measured || rules_is_short(ctx))
+		return;
+	unread_compute(ctx);
+	low_utilization(ctx);
+	overhead_bound(ctx);
+	memory_bound(ctx);
+	float64(ctx);
+}
