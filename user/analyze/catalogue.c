@@ -40,7 +40,8 @@ const struct finding_kind finding_kinds[] = {
 	{
 		.kind = "Unwound",
 		.says = "many calls end by an exception or longjmp",
-		.judges = "Calls that did not return, of all calls of the function.",
+		.judges = "Calls that did not return, of all calls of the function. The finding "
+			  "is medium if there are so many a second that they take time, too.",
 		.remedy =
 			"Exceptions cost microseconds for each frame that they cross, and "
 			"something "
@@ -308,7 +309,8 @@ const struct finding_kind finding_kinds[] = {
 			"Operations of the process over its wall time, of the peak of all cores "
 			"for "
 			"the data type. Below the threshold `computing` the process does something "
-			"else, and nothing is said.",
+			"else, and nothing is said. It is a remark: what keeps a program from the "
+			"peak is another finding, and then it is left out.",
 		.remedy =
 			"Where most time is not in compute calls, look at what runs between them. "
 			"Where few cores are in use, raise the number of threads. Where neither is "
@@ -321,11 +323,11 @@ const struct finding_kind finding_kinds[] = {
 	},
 	{
 		.kind = "OverheadBound",
-		.says = "a function is limited neither by arithmetic nor by memory",
-		.judges = "The rate of a function with known FLOPs, of the roof of the cores in "
-			  "use at "
-			  "its arithmetic intensity: below 25 % neither limits it. Calls shorter "
-			  "than "
+		.says = "functions are limited neither by arithmetic nor by memory",
+		.judges = "The rate of functions with known FLOPs, of the roof of the cores in use "
+			  "at their arithmetic intensity: below 25 % neither limits them. All of "
+			  "them are one finding, a low one, for a kernel may be as good as its "
+			  "shapes allow; below the threshold `medium` none is. Calls shorter than "
 			  "`short_call` are limited by calling, longer ones by their kernel.",
 		.remedy =
 			"Batch or fuse short calls. Of long ones check the BLAS, that its threads "
@@ -337,9 +339,9 @@ const struct finding_kind finding_kinds[] = {
 	},
 	{
 		.kind = "MemoryBound",
-		.says = "a function is limited by memory bandwidth",
-		.judges = "The arithmetic intensity of a function with known FLOPs is below the "
-			  "machine's ridge, and its rate is at least 25 % of what the bandwidth "
+		.says = "functions are limited by memory bandwidth",
+		.judges = "The arithmetic intensity of functions with known FLOPs is below the "
+			  "machine's ridge, and their rate is at least 25 % of what the bandwidth "
 			  "allows.",
 		.remedy = "Reuse what is read (a larger batch, fused operators) or read less (a "
 			  "narrower data type). More cores or a faster kernel help little.",
@@ -585,8 +587,8 @@ const struct finding_kind finding_kinds[] = {
 		.kind = "TensorChurn",
 		.says = "tensors come and go as pages of the kernel",
 		.judges = "Bytes of tensors allocated a second, while much of the CPU time is "
-			  "spent in "
-			  "the kernel, which zeroes their pages.",
+			  "spent in the kernel, which zeroes their pages. What probes cost there "
+			  "is left out.",
 		.remedy =
 			"The C library returns large blocks to the kernel at each free: raise its "
 			"thresholds, preload jemalloc, or write into existing tensors.",
