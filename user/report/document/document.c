@@ -108,6 +108,21 @@ void document_add_chart(struct document *document, struct chart chart)
 		block->chart = chart;
 }
 
+void document_add_plot(struct document *document, struct text *lines, struct text *figure)
+{
+	struct block *block = block_new(document, BLOCK_PLOT);
+	char *text = text_take(lines), *element = text_take(figure);
+
+	if (!block || !text || !element) {
+		document->failed = true;
+		free(text);
+		free(element);
+		return;
+	}
+	block->text = text;
+	block->figure = element;
+}
+
 void document_add_table(struct document *document, const struct column *columns, size_t count,
 			unsigned has)
 {
@@ -213,6 +228,7 @@ void document_clear(struct document *document)
 		free(block->finding.threshold);
 		free(block->finding.suggestion);
 		free(block->text);
+		free(block->figure);
 	}
 	free(document->blocks);
 	*document = (struct document){0};

@@ -22,7 +22,7 @@ enum block_kind {
 	BLOCK_FINDING,
 	BLOCK_CAPTION, /* of the table that follows */
 	BLOCK_TABLE,
-	BLOCK_PLOT, /* preformatted lines */
+	BLOCK_PLOT, /* preformatted lines, or in HTML the figure that the block has */
 	BLOCK_FOLD, /* begins a part that may be hidden at first; text: its title */
 	BLOCK_UNFOLD,
 	BLOCK_CHART, /* only where the limits ask for charts */
@@ -75,6 +75,7 @@ struct block {
 	} finding;
 	struct table table;
 	struct chart chart;
+	char *figure; /* of a plot: an HTML element; NULL: the lines will do */
 };
 
 struct document {
@@ -115,6 +116,10 @@ void document_clear(struct document *document);
 /* The text layouts: 0 or -errno of the stream. */
 int document_write_text(FILE *out, const struct document *document, bool color, unsigned width);
 int document_write_md(FILE *out, const struct document *document);
+/* One file of HTML, for what needs no profile: no charts but figures of plots. json: the same for
+ * programs, which is put into it. */
+int document_write_html(FILE *out, const struct document *document, const char *title,
+			const char *json);
 
 /* For composing: takes the text and leaves it empty. */
 void document_add(struct document *document, enum block_kind kind, struct text *text);
@@ -125,6 +130,8 @@ void document_printf(struct document *document, enum block_kind kind, const char
 void document_add_finding(struct document *document, const struct finding *finding,
 			  struct text *subject, struct text *gain, bool with_details);
 void document_add_chart(struct document *document, struct chart chart);
+/* A plot as lines, and as an HTML element; takes both. */
+void document_add_plot(struct document *document, struct text *lines, struct text *figure);
 /* A table is made, then filled cell by cell, row by row, before the next block is added. */
 #define document_table(document, columns) document_table_having((document), (columns), 0)
 /* With the columns whose `where` it has. */

@@ -186,7 +186,10 @@ static void add_block(struct text *text, const struct profile *profile,
 		add_table(text, &block->table);
 		break;
 	case BLOCK_PLOT:
-		add_element(text, "<pre>", block->text, "</pre>\n");
+		if (block->figure)
+			text_add(text, block->figure);
+		else
+			add_element(text, "<pre>", block->text, "</pre>\n");
 		break;
 	case BLOCK_FOLD:
 		add_element(text, "<details><summary>", block->text, "</summary>\n");
@@ -294,12 +297,11 @@ static void add_title(struct text *title, const struct profile *profile)
 	text_add(title, " · perfx-trace");
 }
 
-static void add_head(struct text *text, const struct profile *profile)
+static void add_head(struct text *text, const char *title)
 {
-	struct text title = {0}, shown = {0};
+	struct text shown = {0};
 
-	add_title(&title, profile);
-	escape_display(&shown, text_peek(&title));
+	escape_display(&shown, title);
 	text_add(text, "<!DOCTYPE html>\n<html lang=en>\n<meta charset=utf-8>\n"
 		       "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; "
 		       "style-src '" report_css_hash "'; script-src '" report_js_hash
@@ -311,49 +313,70 @@ static void add_head(struct text *text, const struct profile *profile)
 	text_add(text, "</title>\n<style>");
 	text_add_bytes(text, (const char *)report_css, sizeof(report_css));
 	text_add(text, "</style>\n<main>\n");
-	text->failed |= title.failed || shown.failed;
-	text_clear(&title);
+	text->failed |= shown.failed;
 	text_clear(&shown);
 }
 
-/* The JSON report, for programs that read this file. */
-static int add_json(struct text *text, const struct profile *profile,
-		    const struct analysis *analysis, const struct report_options *options)
+/* The JSON report, for programs that read this file; malloc'd. 0 or -errno. */
+static int report_json(char **json, const struct profile *profile, const struct analysis *analysis,
+		       const struct report_options *options)
 {
-	char *json = NULL;
 	size_t size;
-	FILE *out = open_memstream(&json, &size);
+	FILE *out = open_memstream(json, &size);
 	int err = out ? report_write_json(out, profile, analysis, options) : -ENOMEM;
 
 	if (out && fclose(out) && !err)
 		err = -ENOMEM;
-	if (!err) {
-		text_add(text, "<script type=\"application/json\" id=report>\n");
-		html_json(text, json);
-		text_add(text, "</script>\n");
-	}
-	free(json);
 	return err;
 }
 
-static int add_report(struct text *text, const struct profile *profile,
-		      const struct analysis *analysis, const struct report_options *options,
-		      const struct document *document)
+/* profile: NULL where no block is a chart. */
+static void add_page(struct text *text, const char *title, const struct profile *profile,
+		     const struct document *document, const char *json)
 {
-	int err;
-
-	add_head(text, profile);
+	add_head(text, title);
 	for (size_t i = 0; i < document->blocks_count; i++) {
 		add_block(text, profile, document, i);
 		if (document->blocks[i].kind == BLOCK_VERDICT)
 			add_contents(text, document);
 	}
-	text_add(text, "</main>\n");
-	err = add_json(text, profile, analysis, options);
-	text_add(text, "<script>");
+	text_add(text, "</main>\n<script type=\"application/json\" id=report>\n");
+	html_json(text, json);
+	text_add(text, "</script>\n<script>");
 	text_add_bytes(text, (const char *)report_js, sizeof(report_js));
 	text_add(text, "</script>\n</html>\n");
-	return err ? err : text->failed ? -ENOMEM : 0;
+}
+
+/* 0 or -errno; the text is empty again. */
+static int write_page(FILE *out, struct text *page)
+{
+	int err = page->failed ? -ENOMEM : 0;
+
+	if (!err && fwrite(text_peek(page), 1, page->length, out) != page->length)
+		err = errno ? -errno : -EIO;
+	text_clear(page);
+	return err;
+}
+
+int document_write_html(FILE *out, const struct document *document, const char *title,
+			const char *json)
+{
+	struct text page = {0};
+
+	add_page(&page, title, NULL, document, json);
+	return write_page(out, &page);
+}
+
+static int write_report(FILE *out, const struct profile *profile, const struct document *document,
+			const char *json)
+{
+	struct text page = {0}, title = {0};
+
+	add_title(&title, profile);
+	add_page(&page, text_peek(&title), profile, document, json);
+	page.failed |= title.failed;
+	text_clear(&title);
+	return write_page(out, &page);
 }
 
 int report_write_html(FILE *out, const struct profile *profile, const struct analysis *analysis,
@@ -377,15 +400,15 @@ int report_write_html(FILE *out, const struct profile *profile, const struct ana
 		.charts = true,
 	};
 	struct document document = {0};
-	struct text text = {0};
+	char *json = NULL;
 	int err;
 
 	err = document_compose(&document, profile, analysis, options, &limits);
 	if (!err)
-		err = add_report(&text, profile, analysis, options, &document);
-	if (!err && fwrite(text_peek(&text), 1, text.length, out) != text.length)
-		err = errno ? -errno : -EIO;
-	text_clear(&text);
+		err = report_json(&json, profile, analysis, options);
+	if (!err)
+		err = write_report(out, profile, &document, json);
+	free(json);
 	document_clear(&document);
 	return err;
 }

@@ -33,7 +33,7 @@ static bool is_formula(const char *text)
 
 /* Adds a field of text without control characters: the separator, quotes and what trimming would
  * change are quoted. */
-static void add_field(struct text *line, const char *text, char separator)
+void csv_add_field(struct text *line, const char *text, char separator)
 {
 	const char special[] = {separator, '"', '\0'};
 	size_t length = strlen(text);
@@ -74,7 +74,7 @@ static void add_value(struct text *line, const struct value *value, char separat
 		escape_unmarked(&plain, value->text);
 		break;
 	}
-	add_field(line, text_peek(&plain), separator);
+	csv_add_field(line, text_peek(&plain), separator);
 	line->failed |= plain.failed;
 	text_clear(&plain);
 }

@@ -103,4 +103,7 @@ int data_table_fill(struct data_table *table, const struct data_table_kind *kind
 int data_table_sort(struct data_table *table, const struct data_table_column *column);
 void data_table_clear(struct data_table *table);
 
+/* Adds a field of CSV: text without control characters. */
+void csv_add_field(struct text *line, const char *text, char separator);
+
 #endif
