@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
 #include <sys/wait.h>
@@ -273,20 +274,35 @@ static void leave_sudo(uid_t uid)
 	setenv("LOGNAME", user->pw_name, 1);
 }
 
-static void run_child(char *const *argv, bool as_caller, char *const *environment,
-		      const struct inject *inject, int failure_fd)
+/* Dies with its parent, whose death it may have missed. */
+static void stay_apart(int output_fd, pid_t parent)
+{
+	int input = open("/dev/null", O_RDONLY);
+
+	setsid();
+	dup2(input, STDIN_FILENO);
+	dup2(output_fd, STDOUT_FILENO);
+	dup2(output_fd, STDERR_FILENO);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(125);
+}
+
+static void run_child(char *const *argv, const struct launch_options *options,
+		      char *const *environment, const struct inject *inject, int failure_fd)
 {
 	struct failure failure = {.step = FAILED_EXEC};
 	uid_t uid;
 	gid_t gid;
 	bool is_called = caller_ids(&uid, &gid);
+	pid_t parent = getppid();
 
 	/* ignored signals outlive exec, caught ones do not */
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGXFSZ, SIG_DFL);
 	if (environment)
 		replace_environment(environment);
-	if (as_caller && is_called) {
+	if (options->as_caller && is_called) {
 		leave_sudo(uid);
 		failure.err = -caller_become(uid, gid);
 		if (failure.err) {
@@ -295,6 +311,11 @@ static void run_child(char *const *argv, bool as_caller, char *const *environmen
 		}
 	}
 	inject_apply(inject);
+	for (char *const *entry = options->environment; entry && *entry; entry++)
+		putenv(*entry);
+	/* after the change of user, which takes the signal of the parent's death back */
+	if (options->apart_fd)
+		stay_apart(options->apart_fd, parent);
 	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 	execvp(argv[0], argv); /* by the PATH that is now in force */
 	failure.err = errno;
@@ -473,7 +494,7 @@ static bool start_child(struct launch *launch, char *const *argv,
 		 pipe2(failure_pipe, O_CLOEXEC);
 	launch->pid = failed ? -1 : fork();
 	if (launch->pid == 0)
-		run_child(argv, options->as_caller, environment, &launch->inject, failure_pipe[1]);
+		run_child(argv, options, environment, &launch->inject, failure_pipe[1]);
 	free(environment);
 	if (failed)
 		return false;

@@ -21,6 +21,10 @@ struct launch_options {
 	bool python_functions; /* make Python functions ranges */
 	/* --gpu 1: CUDA loads our agent, which connects there; NULL: it does not. */
 	const char *gpu_socket;
+	char *const *environment; /* NAME=value, added to its own; NULL: none */
+	/* In a session of its own, without input, and its output goes to this file: signals of the
+	 * terminal do not reach it, and it does not outlive this program. 0: as this program. */
+	int apart_fd;
 };
 
 /* argv is NULL-terminated. NULL after a message: it could not be started; *exit_code is a shell's

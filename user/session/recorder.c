@@ -383,12 +383,18 @@ static bool is_triggered(const struct recorder_options *options)
 	return options->trigger.ns || options->trigger.times > 0;
 }
 
+/* The program that run starts has the terminal for itself. */
+static bool has_progress(const struct recorder *recorder)
+{
+	return !recorder->options->launch && msg_has_status();
+}
+
 /* For --steps, --trigger and the progress line. The progress line alone is not worth decoding
  * all records where no report is made. */
 static bool watches_steps(const struct recorder *recorder)
 {
 	return recorder->options->steps_max || is_triggered(recorder->options) ||
-	       (recorder->pipeline->aggregate && msg_has_status());
+	       (recorder->pipeline->aggregate && has_progress(recorder));
 }
 
 /* What probes, and what is seen of that. */
@@ -625,11 +631,9 @@ static void keep_budgets(struct recorder *recorder, uint64_t now_ns)
 					       : UINT64_MAX);
 }
 
-/* The program that run starts has the terminal for itself. */
 static void show_progress(struct recorder *recorder, uint64_t now_ns)
 {
-	if (recorder->options->launch || !msg_has_status() ||
-	    !is_due(&recorder->next_progress_ns, now_ns, PROGRESS_NS))
+	if (!has_progress(recorder) || !is_due(&recorder->next_progress_ns, now_ns, PROGRESS_NS))
 		return;
 	progress_show(&(struct progress){.now_ns = now_ns,
 					 .start_ns = recorder->start_ns,
@@ -679,13 +683,21 @@ static void on_tick(struct recorder *recorder)
 		pipeline_flush(recorder->pipeline);
 }
 
+static bool has_enough(const struct recorder *recorder)
+{
+	const struct recorder_options *options = recorder->options;
+
+	return step_watch__done(recorder->steps) ||
+	       (options->enough && options->enough(options->enough_ctx));
+}
+
 static bool finished(struct recorder *recorder)
 {
 	size_t running;
 
 	process_table__pids(recorder->processes, &running);
 	return interrupt_asked() || recorder->pipeline->err || pipeline_full(recorder->pipeline) ||
-	       step_watch__done(recorder->steps) || clock_monotonic_ns() >= recorder->end_ns ||
+	       has_enough(recorder) || clock_monotonic_ns() >= recorder->end_ns ||
 	       (!running && !recorder->options->all) || recorder->all_gone ||
 	       (recorder->options->launch && follow__result(recorder->follow)->main_ended);
 }
@@ -840,10 +852,12 @@ static void say_started(const struct recorder *recorder)
 	char phases[192] = "";
 
 	summary.pids = process_table__pids(recorder->processes, &summary.pids_count);
-	say_waiting(recorder->plan);
-	if (recorder->options->wait)
-		say_program_decides(recorder->plan);
-	say_tracing(&summary);
+	if (!recorder->options->quiet) {
+		say_waiting(recorder->plan);
+		if (recorder->options->wait)
+			say_program_decides(recorder->plan);
+		say_tracing(&summary);
+	}
 	if (!getenv("PERFX_DEBUG"))
 		return;
 	phases_format(recorder->options->phases, clock_monotonic_ns(), phases, sizeof(phases));

@@ -32,7 +32,11 @@ struct recorder_options {
 	uint64_t interval_ns;  /* between samples of /proc */
 	uint64_t observe_ns; /* steps without probes, before and after, at most so long; 0: none */
 	uint64_t steps_max;  /* ends when a process has done so many steps; 0: not by them */
-	bool wait;	     /* records only between perfx_trace_start and perfx_trace_stop */
+	/* Asked as records come: true ends the recording; NULL: nobody is asked. */
+	bool (*enough)(void *ctx);
+	void *enough_ctx;
+	bool quiet; /* says nothing of what is traced */
+	bool wait;  /* records only between perfx_trace_start and perfx_trace_stop */
 	struct plan_options plan;
 	uint64_t sample_bytes; /* --memory sampled=: mean distance of samples */
 	uint64_t sample_hz;    /* --sample: of each CPU; 0: off */

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/rate_watch.h"
+
+#include "aggregate/steps.h"
+#include "base/grow.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct rate_watch {
+	struct pipeline *pipeline;
+	struct rate_options options;
+	uint64_t first_ns; /* the first event; 0: there was none */
+	bool lost, done;
+	/* Steps. */
+	struct steps steps;
+	unsigned *classes; /* by function id */
+	size_t classes_capacity;
+	uint32_t process_max;
+	/* Calls and counters: since the first event after the warm-up. */
+	uint64_t from_ns, to_ns, events_count;
+	double amount;
+	uint32_t counter; /* its number; 0: not named yet */
+	double *values;	  /* by process, as they were set last; NAN: not yet */
+	size_t values_count, values_capacity;
+};
+
+/* --- steps --- */
+
+static void note_function(struct rate_watch *watch, const struct event *event)
+{
+	const struct perfx_function *function = &event->function;
+
+	if (function->function > AGGREGATE_FUNCTIONS_MAX ||
+	    grow_array(&watch->classes, &watch->classes_capacity, (size_t)function->function + 1,
+		       sizeof(*watch->classes)))
+		return;
+	watch->classes[function->function] =
+		step_class(function->source, event->strings[0], function->flags);
+}
+
+/* Of the steps that began after the warm-up. */
+static struct rate rate_of_steps(const struct rate_watch *watch, uint32_t process)
+{
+	struct profile_steps steps = steps_of_process(&watch->steps, process);
+	struct rate rate = {.began = watch->first_ns != 0};
+	uint64_t from_ns = 0;
+
+	for (size_t i = 0; i < steps.series_count; i++) {
+		const struct profile_step *step = &steps.series[i];
+
+		if (step->from_ns < watch->first_ns + watch->options.warmup_ns)
+			continue;
+		from_ns = from_ns ? from_ns : step->from_ns;
+		rate.events_count += step->count;
+		rate.ns = step->to_ns - from_ns;
+	}
+	rate.amount = (double)rate.events_count;
+	return rate;
+}
+
+static bool is_enough(const struct rate_watch *watch, const struct rate *rate)
+{
+	const struct rate_options *options = &watch->options;
+
+	if (options->events_max && rate->events_count >= options->events_max)
+		return true;
+	return rate->ns >= options->duration_ns && rate->events_count >= RATE_EVENTS_MIN;
+}
+
+static void note_step(struct rate_watch *watch, const struct perfx_span *span)
+{
+	unsigned class =
+		span->function < watch->classes_capacity ? watch->classes[span->function] : 0;
+	uint64_t end_ns = span->start_ns + span->duration_ns;
+	struct rate rate;
+
+	if (!class || (span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED)) ||
+	    span->process > AGGREGATE_PROCESSES_MAX || steps_span(&watch->steps, span, class) ||
+	    !(class & STEP_RANK_MASK))
+		return;
+	if (span->process > watch->process_max)
+		watch->process_max = span->process;
+	watch->first_ns = watch->first_ns ? watch->first_ns : end_ns;
+	if (end_ns < watch->first_ns + watch->options.warmup_ns)
+		return;
+	rate = rate_of_steps(watch, span->process);
+	watch->done = watch->done || is_enough(watch, &rate);
+}
+
+/* --- calls and counters --- */
+
+static struct rate rate_of_events(const struct rate_watch *watch)
+{
+	return (struct rate){.amount = watch->amount,
+			     .events_count = watch->events_count,
+			     .ns = watch->to_ns - watch->from_ns,
+			     .began = watch->first_ns != 0,
+			     .lost = watch->lost};
+}
+
+/* The first one after the warm-up is where the rate begins: it does not count itself. */
+static void note_amount(struct rate_watch *watch, uint64_t time_ns, double amount)
+{
+	struct rate rate;
+
+	watch->first_ns = watch->first_ns ? watch->first_ns : time_ns;
+	if (time_ns < watch->first_ns + watch->options.warmup_ns)
+		return;
+	if (!watch->from_ns) {
+		watch->from_ns = watch->to_ns = time_ns;
+		return;
+	}
+	if (time_ns > watch->to_ns)
+		watch->to_ns = time_ns;
+	watch->events_count++;
+	watch->amount += amount;
+	rate = rate_of_events(watch);
+	watch->done = watch->done || is_enough(watch, &rate);
+}
+
+/* By how much a value that is set has grown; 0 the first time. */
+static double growth(struct rate_watch *watch, uint32_t process, double value)
+{
+	double before;
+
+	if (process > AGGREGATE_PROCESSES_MAX ||
+	    grow_array(&watch->values, &watch->values_capacity, (size_t)process + 1,
+		       sizeof(*watch->values)))
+		return 0;
+	for (; watch->values_count <= process; watch->values_count++)
+		watch->values[watch->values_count] = NAN;
+	before = watch->values[process];
+	watch->values[process] = value;
+	return isnan(before) ? 0 : value - before;
+}
+
+static void note_value(struct rate_watch *watch, const struct perfx_user_value *record)
+{
+	double number;
+
+	memcpy(&number, &record->number_bits, sizeof(number));
+	if (!watch->counter || record->value != watch->counter || !isfinite(number))
+		return;
+	if (!(record->flags & PERFX_USER_VALUE_ADDED))
+		number = growth(watch, record->process, number);
+	if (!(record->flags & PERFX_USER_VALUE_BEFORE))
+		note_amount(watch, record->time_ns, number);
+}
+
+/* --- events --- */
+
+static void on_steps(struct rate_watch *watch, const struct event *event)
+{
+	if (event->kind == PERFX_KIND_FUNCTION)
+		note_function(watch, event);
+	else if (event->kind == PERFX_KIND_SPAN)
+		note_step(watch, &event->span);
+}
+
+static void on_calls(struct rate_watch *watch, const struct event *event)
+{
+	if (event->kind == PERFX_KIND_SPAN)
+		note_amount(watch, event->span.start_ns + event->span.duration_ns, 1);
+	else if (event->kind == PERFX_KIND_OVERFLOW_CALLS && event->overflow_calls.calls_count)
+		watch->lost = true;
+}
+
+static void on_counter(struct rate_watch *watch, const struct event *event)
+{
+	if (event->kind == PERFX_KIND_USER_VALUE_NAME &&
+	    !strcmp(event->strings[0], watch->options.counter))
+		watch->counter = event->user_value_name.value;
+	else if (event->kind == PERFX_KIND_USER_VALUE)
+		note_value(watch, &event->user_value);
+	else if (event->kind == PERFX_KIND_OVERFLOW_VALUES && watch->counter &&
+		 event->overflow_values.value == watch->counter)
+		watch->lost = true;
+}
+
+static int on_event(void *ctx, const struct event *event)
+{
+	struct rate_watch *watch = ctx;
+
+	switch (watch->options.of) {
+	case RATE_STEPS:
+		on_steps(watch, event);
+		break;
+	case RATE_CALLS:
+		on_calls(watch, event);
+		break;
+	case RATE_COUNTER:
+		on_counter(watch, event);
+		break;
+	}
+	return 0;
+}
+
+/* --- the whole --- */
+
+struct rate_watch *rate_watch__new(struct pipeline *pipeline, const struct rate_options *options)
+{
+	struct rate_watch *watch = calloc(1, sizeof(*watch));
+
+	if (!watch)
+		return NULL;
+	watch->pipeline = pipeline;
+	watch->options = *options;
+	pipeline->on_event = on_event;
+	pipeline->ctx = watch;
+	return watch;
+}
+
+void rate_watch__free(struct rate_watch *watch)
+{
+	if (!watch)
+		return;
+	watch->pipeline->on_event = NULL;
+	steps_clear(&watch->steps);
+	free(watch->classes);
+	free(watch->values);
+	free(watch);
+}
+
+struct rate rate_watch__rate(const struct rate_watch *watch)
+{
+	struct rate most = {.began = watch->first_ns != 0};
+
+	if (watch->options.of != RATE_STEPS)
+		return rate_of_events(watch);
+	for (uint32_t process = 0; process <= watch->process_max; process++) {
+		struct rate rate = rate_of_steps(watch, process);
+
+		if (rate.events_count > most.events_count)
+			most = rate;
+	}
+	return most;
+}
+
+bool rate_watch__enough(void *watch)
+{
+	return ((const struct rate_watch *)watch)->done;
+}

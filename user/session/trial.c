@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/trial.h"
+
+#include "base/clock.h"
+#include "base/message.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "proc/process.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* --- the end of a program ----------------------------------------------------------------------
+ */
+
+/* What a program has to leave by itself, for each signal that asks it to. */
+#define PATIENCE_MS 5000
+/* The same for what it has left behind. */
+#define LEFTOVERS_MS 2000
+#define LOOK_MS	     20
+
+void trials_begin(void)
+{
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+/* Does it end before a deadline, and before the user asks for the end? */
+static bool ends_until(struct launch *launch, uint64_t deadline_ns, int *status)
+{
+	while (!launch__wait(launch, LOOK_MS, status)) {
+		if (interrupt_asked() || clock_monotonic_ns() >= deadline_ns)
+			return false;
+	}
+	return true;
+}
+
+/* As a user would: asked twice, in two ways, then killed. */
+static void end_program(struct launch *launch, const char *name)
+{
+	static const int signals[] = {SIGTERM, SIGINT};
+	int status;
+
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		kill(launch__pid(launch), signals[i]);
+		if (launch__wait(launch, PATIENCE_MS, &status))
+			return;
+	}
+	msg_say("%s goes on after SIGTERM and SIGINT: it is killed", name);
+	kill(launch__pid(launch), SIGKILL);
+	while (!launch__wait(launch, -1, &status))
+		;
+}
+
+static size_t signal_leftovers(int signal)
+{
+	pid_t *pids = NULL;
+	ssize_t count = process_descendants(getpid(), &pids);
+
+	for (ssize_t i = 0; i < count; i++)
+		kill(pids[i], signal);
+	free(pids);
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+	return count > 0 ? (size_t)count : 0;
+}
+
+/* Workers that the program has not ended itself, and the program where recording it failed: all
+ * processes below this one, for there are no others. A signal of 0 only looks. */
+static void end_leftovers(void)
+{
+	const struct timespec look = {.tv_nsec = LOOK_MS * 1000000L};
+	size_t left = signal_leftovers(SIGTERM);
+
+	for (int ms = 0; left && ms < LEFTOVERS_MS; ms += LOOK_MS) {
+		nanosleep(&look, NULL);
+		left = signal_leftovers(0);
+	}
+	while (left) {
+		left = signal_leftovers(SIGKILL);
+		nanosleep(&look, NULL);
+	}
+}
+
+/* --- why it was not measured -------------------------------------------------------------------
+ */
+
+#define TAIL_BYTES 4096
+
+/* The last line of its output that says something: "ValueError: …". */
+static void add_last_line(struct text *why, FILE *output)
+{
+	char tail[TAIL_BYTES + 1];
+	size_t length;
+
+	if (fseek(output, -TAIL_BYTES, SEEK_END))
+		rewind(output);
+	length = fread(tail, 1, TAIL_BYTES, output);
+	while (length && strchr(" \n\r\t", tail[length - 1]))
+		length--;
+	tail[length] = '\0';
+	if (length)
+		text_printf(why, ": %s", strrchr(tail, '\n') ? strrchr(tail, '\n') + 1 : tail);
+}
+
+static const char *events_name(const struct rate_options *rate)
+{
+	static const char *const names[] = {"", "training step", "traced call",
+					    "sample of the counter"};
+
+	return names[rate->of];
+}
+
+static void add_too_few(struct text *why, const struct trial_options *options,
+			const struct rate *rate)
+{
+	const char *what = events_name(options->rate);
+
+	if (rate->lost)
+		text_add(why, "events came faster than they can be recorded one by one");
+	else if (!rate->began)
+		text_printf(why, "no %s was seen", what);
+	else
+		text_printf(why, "%" PRIu64 " %s%s after the warm-up: %d are needed",
+			    rate->events_count, what, rate->events_count == 1 ? "" : "s",
+			    RATE_EVENTS_MIN);
+}
+
+/* ended: by itself, with this status. */
+static char *explain(const struct trial_options *options, const struct rate *rate, bool ended,
+		     int status, FILE *output)
+{
+	struct text why = {0};
+
+	if (ended && WIFSIGNALED(status))
+		text_printf(&why, "killed by signal %d (%s)", WTERMSIG(status),
+			    strsignal(WTERMSIG(status)));
+	else if (ended && WEXITSTATUS(status))
+		text_printf(&why, "exit status %d", WEXITSTATUS(status));
+	if (why.length) {
+		add_last_line(&why, output);
+		return text_take(&why);
+	}
+	if (options->rate) {
+		add_too_few(&why, options, rate);
+		text_add(&why, ended ? "; it has exited" : "");
+	} else {
+		text_add(&why, "it has not exited");
+	}
+	if (!ended)
+		text_printf(&why, " within %s", as_ns(options->timeout_ns));
+	return text_take(&why);
+}
+
+/* --- a trial -----------------------------------------------------------------------------------
+ */
+
+struct trial {
+	const struct trial_options *options;
+	struct trial_result *result;
+	struct launch *launch;
+	FILE *output;
+};
+
+static void record(struct trial *trial)
+{
+	const struct trial_options *options = trial->options;
+	struct recorder_options recording = options->recording;
+	struct pipeline pipeline = {.aggregate = options->aggregate};
+	struct rate_watch *watch = rate_watch__new(&pipeline, options->rate);
+	struct phases phases = {0};
+	int seen;
+
+	recording.launch = trial->launch;
+	recording.plan.nvtx_injected = launch__nvtx(trial->launch);
+	recording.duration_ns = options->timeout_ns;
+	recording.enough = rate_watch__enough;
+	recording.enough_ctx = watch;
+	recording.quiet = true;
+	recording.phases = &phases;
+	pipeline_init(&pipeline);
+	trial->result->code = EXIT_FAILED;
+	if (watch) {
+		trial->result->code = recorder_run(&recording, options->features, &pipeline, &seen);
+		trial->result->rate = rate_watch__rate(watch);
+	}
+	rate_watch__free(watch);
+}
+
+static void time_exit(struct trial *trial)
+{
+	uint64_t from_ns = clock_monotonic_ns();
+	int status;
+
+	launch__go(trial->launch);
+	if (ends_until(trial->launch, from_ns + trial->options->timeout_ns, &status))
+		trial->result->exit_ns = clock_monotonic_ns() - from_ns;
+}
+
+static void judge(struct trial *trial, bool ended, int status)
+{
+	struct trial_result *result = trial->result;
+	bool failed = ended && status;
+
+	if (trial->options->rate)
+		result->known = rate_is_known(&result->rate) && !failed;
+	else
+		result->known = result->exit_ns && !failed;
+	if (!result->known && !interrupt_asked())
+		result->why = explain(trial->options, &result->rate, ended, status, trial->output);
+}
+
+static void measure(struct trial *trial)
+{
+	bool ended;
+	int status;
+
+	if (trial->options->rate)
+		record(trial);
+	else
+		time_exit(trial);
+	/* the target's end is a result like another */
+	if (trial->result->code == EXIT_TARGET)
+		trial->result->code = EXIT_OK;
+	if (trial->result->code)
+		return;
+	ended = launch__wait(trial->launch, 0, &status);
+	if (!ended)
+		end_program(trial->launch, trial->options->argv[0]);
+	judge(trial, ended, status);
+}
+
+void trial_run(const struct trial_options *options, struct trial_result *result)
+{
+	struct trial trial = {.options = options, .result = result, .output = tmpfile()};
+	struct launch_options launching = {.as_caller = options->as_caller,
+					   .nvtx = options->rate != NULL,
+					   .environment = options->environment};
+
+	*result = (struct trial_result){.code = EXIT_FAILED};
+	if (!trial.output) {
+		msg_say("cannot keep the program's output: %s", strerror(errno));
+		return;
+	}
+	launching.apart_fd = fileno(trial.output);
+	trial.launch = launch__start(options->argv, &launching, &result->code);
+	if (trial.launch)
+		measure(&trial);
+	launch__free(trial.launch);
+	end_leftovers();
+	fclose(trial.output);
+}
+
+void trial_result_clear(struct trial_result *result)
+{
+	free(result->why);
+	*result = (struct trial_result){0};
+}
