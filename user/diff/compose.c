@@ -28,6 +28,7 @@ struct comparer {
 	const struct diff_options *options;
 	size_t functions, places; /* rows */
 	unsigned name_columns;
+	enum block_kind verdict; /* a paragraph, where another verdict stands above it */
 };
 
 /* A value, as text. Of what is not known "-" is shown. */
@@ -833,7 +834,7 @@ static int compose(struct comparer *c)
 	struct text verdict = {0};
 
 	diff_say_verdict(&verdict, c->diff);
-	document_add(c->document, BLOCK_VERDICT, &verdict);
+	document_add(c->document, c->verdict, &verdict);
 	compose_captures(c);
 	compose_warnings(c);
 	for (size_t i = 0; i < c->diff->processes_count; i++)
@@ -842,15 +843,32 @@ static int compose(struct comparer *c)
 	return c->document->failed ? -ENOMEM : 0;
 }
 
+static struct comparer comparer_of(struct document *document, const struct diff *diff,
+				   const struct diff_options *options)
+{
+	return (struct comparer){document,
+				 diff,
+				 options,
+				 options->top ? options->top : 20,
+				 options->top ? options->top : 8,
+				 0,
+				 BLOCK_VERDICT};
+}
+
+int diff_compose_inside(struct document *document, const struct diff *diff,
+			const struct diff_options *options, unsigned name_columns)
+{
+	struct comparer c = comparer_of(document, diff, options);
+
+	c.name_columns = name_columns;
+	c.verdict = BLOCK_PARAGRAPH;
+	return compose(&c);
+}
+
 static int write_text(FILE *out, const struct diff *diff, const struct diff_options *options)
 {
 	struct document document = {0};
-	struct comparer c = {&document,
-			     diff,
-			     options,
-			     options->top ? options->top : 20,
-			     options->top ? options->top : 8,
-			     0};
+	struct comparer c = comparer_of(&document, diff, options);
 	int err = compose(&c);
 
 	if (!err)
@@ -863,14 +881,12 @@ static int write_text(FILE *out, const struct diff *diff, const struct diff_opti
 static int write_md(FILE *out, const struct diff *diff, const struct diff_options *options)
 {
 	struct document document = {0};
-	struct comparer c = {&document,
-			     diff,
-			     options,
-			     options->top ? options->top : 20,
-			     options->top ? options->top : 10,
-			     80};
-	int err = compose(&c);
+	struct comparer c = comparer_of(&document, diff, options);
+	int err;
 
+	c.places = options->top ? options->top : 10;
+	c.name_columns = 80;
+	err = compose(&c);
 	if (!err)
 		err = document_write_md(out, &document);
 	document_clear(&document);

@@ -35,5 +35,10 @@ void diff_say_verdict(struct text *into, const struct diff *diff);
 const char *diff_time_word(enum diff_verdict verdict);
 const char *diff_memory_word(enum diff_verdict verdict);
 int diff_write_json(FILE *out, const struct diff *diff, const struct diff_options *options);
+/* Adds the comparison to a document that has a verdict of its own. name_columns: longer names are
+ * shortened; 0: the layout does that. 0 or -ENOMEM. */
+struct document;
+int diff_compose_inside(struct document *document, const struct diff *diff,
+			const struct diff_options *options, unsigned name_columns);
 
 #endif

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * What was tried, as a document:
+ *
+ *     workers=4 is fastest: 12.3 steps/s (81.3 ms a step), 2.9 times workers=0 (4.21).
+ *     The next, workers=8, is 3.2 % behind (95 % interval -1.1 % to +7.8 %): …
+ *     workers=2 reaches 97 % of it: more gains little.
+ *
+ *     (the curve: figure.c)
+ *
+ *     Median  Lowest  Highest  Of best  Best is faster by  Runs  workers
+ */
+#include "base/escape.h"
+#include "base/units.h"
+#include "tune/internal.h"
+#include "tune/writers.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+static void add_name(struct text *into, const struct tune *tune, size_t number)
+{
+	struct text name = {0};
+
+	tune_add_point(&name, tune, &tune->points[number]);
+	escape_name(into, text_peek(&name));
+	into->failed |= name.failed;
+	text_clear(&name);
+}
+
+/* The lowest of those that were measured. */
+static size_t worst_of(const struct tune *tune)
+{
+	size_t worst = tune->best;
+
+	for (size_t i = 0; i < tune->points_count; i++)
+		if (tune->points[i].share < tune->points[worst].share)
+			worst = i;
+	return worst;
+}
+
+void tune_add_verdict(struct text *into, const struct tune *tune)
+{
+	const struct tune_point *best;
+	size_t worst;
+
+	if (tune->best == TUNE_NONE) {
+		text_add(into, tune->interrupted ? "Interrupted before anything was measured."
+						 : "Nothing was measured: every run failed.");
+		return;
+	}
+	best = &tune->points[tune->best];
+	add_name(into, tune, tune->best);
+	text_add(into, " is fastest: ");
+	tune_add_value(into, &tune->metric, best->runs.median);
+	if (tune->metric.unit == TUNE_STEPS_PER_S) {
+		text_add(into, " (");
+		tune_add_step(into, best->runs.median);
+		text_add(into, " a step)");
+	}
+	worst = worst_of(tune);
+	if (worst != tune->best) {
+		text_printf(into, ", %.2f times ", 1 / tune->points[worst].share);
+		add_name(into, tune, worst);
+		text_add(into, " (");
+		tune_add_number(into, &tune->metric, tune->points[worst].runs.median);
+		text_add(into, ")");
+	}
+	text_add(into, ".");
+}
+
+/* How sure is it that the best is the best? */
+static void compose_confidence(struct document *document, const struct tune *tune)
+{
+	const struct tune_point *next;
+	struct text text = {0};
+
+	if (tune->next == TUNE_NONE)
+		return;
+	next = &tune->points[tune->next];
+	text_add(&text, "The best is ");
+	tune_add_change(&text, next->behind.change);
+	text_add(&text, " faster than the next, ");
+	add_name(&text, tune, tune->next);
+	if (!next->behind.known)
+		text_add(&text, "; how sure that is cannot be said of one round (--repeat).");
+	else {
+		text_add(&text, " (");
+		tune_add_interval(&text, &next->behind);
+		text_add(&text, next->level ? "): the runs do not tell the two apart."
+					    : "): more than the runs' spread explains.");
+	}
+	document_add(document, BLOCK_PARAGRAPH, &text);
+}
+
+/* The point of diminishing returns. */
+static void compose_enough(struct document *document, const struct tune *tune)
+{
+	struct text text = {0};
+
+	if (tune->next == TUNE_NONE)
+		return;
+	if (tune->enough == tune->best) {
+		text_printf(&text, "No value before it comes within %.0f %% of it.",
+			    100 * TUNE_NEAR);
+	} else {
+		add_name(&text, tune, tune->enough);
+		text_printf(&text, " reaches %s of it: more gains little.",
+			    as_percent(tune->points[tune->enough].share));
+	}
+	document_add(document, BLOCK_PARAGRAPH, &text);
+}
+
+static void compose_warnings(struct document *document, const struct tune *tune)
+{
+	size_t failed = 0;
+
+	for (size_t i = 0; i < tune->points_count; i++)
+		failed += tune->points[i].runs.failed_count;
+	if (tune->interrupted)
+		document_say(document, BLOCK_WARNING,
+			     "Interrupted: not every run was made that was wanted.");
+	if (failed)
+		document_printf(document, BLOCK_WARNING, "%zu run%s failed: the reasons are below.",
+				failed, failed == 1 ? "" : "s");
+}
+
+/* --- the table -------------------------------------------------------------------------------- */
+
+static void cell_number(struct document *document, const struct tune *tune, double value)
+{
+	struct text cell = {0};
+
+	tune_add_number(&cell, &tune->metric, value);
+	document_cell(document, &cell);
+}
+
+static void cell_behind(struct document *document, const struct tune *tune, size_t number)
+{
+	const struct tune_change *behind = &tune->points[number].behind;
+	struct text cell = {0};
+
+	if (tune->best == TUNE_NONE || number == tune->best || !behind->pairs_count) {
+		text_add(&cell, "-");
+	} else {
+		tune_add_change(&cell, behind->change);
+		if (behind->known) {
+			text_add(&cell, " (");
+			tune_add_change(&cell, behind->low);
+			text_add(&cell, " to ");
+			tune_add_change(&cell, behind->high);
+			text_add(&cell, ")");
+		}
+	}
+	document_cell(document, &cell);
+}
+
+static void compose_row(struct document *document, const struct tune *tune, size_t number)
+{
+	const struct tune_point *point = &tune->points[number];
+	bool steps = tune->metric.unit == TUNE_STEPS_PER_S;
+	struct text step = {0}, name = {0};
+
+	cell_number(document, tune, point->runs.median);
+	if (steps) {
+		tune_add_step(&step, point->runs.median);
+		document_cell(document, &step);
+	}
+	cell_number(document, tune, point->runs.lowest);
+	cell_number(document, tune, point->runs.highest);
+	document_cell_printf(
+		document, "%s",
+		isnan(point->share) || tune->best == TUNE_NONE ? "-" : as_percent(point->share));
+	cell_behind(document, tune, number);
+	document_cell_printf(document, "%zu of %zu", point->runs.measured_count,
+			     tune->rounds_count);
+	add_name(&name, tune, number);
+	document_cell(document, &name);
+}
+
+#define WITH_STEPS 1
+
+static void compose_table(struct document *document, const struct tune *tune)
+{
+	static const struct column columns[] = {
+		{.title = "Median", .right = true},
+		{.title = "Step", .right = true, .where = WITH_STEPS, .rank = 3},
+		{.title = "Lowest", .right = true, .rank = 2},
+		{.title = "Highest", .right = true, .rank = 2},
+		{.title = "Of best", .right = true, .rank = 1},
+		{.title = "Best is faster by", .right = true},
+		{.title = "Runs", .right = true, .rank = 4},
+		{.title = "Values", .takes_rest = true},
+	};
+	document_say(document, BLOCK_CAPTION, "Runs");
+	document_table_having(document, columns,
+			      tune->metric.unit == TUNE_STEPS_PER_S ? WITH_STEPS : 0);
+	for (size_t i = 0; i < tune->points_count; i++)
+		compose_row(document, tune, i);
+}
+
+static void compose_failures(struct document *document, const struct tune *tune)
+{
+	for (size_t i = 0; i < tune->points_count; i++) {
+		const struct tune_runs *runs = &tune->points[i].runs;
+		struct text text = {0};
+
+		if (!runs->failed_count)
+			continue;
+		add_name(&text, tune, i);
+		text_printf(&text, ": %zu of %zu runs failed: ", runs->failed_count,
+			    runs->failed_count + runs->measured_count);
+		escape_name(&text, runs->why ? runs->why : "out of memory");
+		document_add(document, BLOCK_PARAGRAPH, &text);
+	}
+}
+
+static void compose_note(struct document *document, const struct tune *tune)
+{
+	document_printf(
+		document, BLOCK_NOTE,
+		"Each run's value is its rate after the warm-up; the median is over the runs. "
+		"Rounds of one run of each value, every second one backward. \"Best is faster by\" "
+		"is the mean over the rounds, with its %.0f %% interval by the paired t-test on "
+		"the "
+		"logarithms; two values are told apart at p < %.2g, corrected for %zu comparisons "
+		"with the best.",
+		100 * TUNE_CONFIDENCE, 1 - TUNE_CONFIDENCE, tune->compared_count);
+}
+
+static int compose(struct document *document, const struct tune *tune)
+{
+	struct text verdict = {0}, caption = {0}, lines = {0}, figure = {0};
+
+	tune_add_verdict(&verdict, tune);
+	document_add(document, BLOCK_VERDICT, &verdict);
+	compose_warnings(document, tune);
+	compose_confidence(document, tune);
+	compose_enough(document, tune);
+	text_add(&caption, "The curve, ");
+	tune_add_unit(&caption, &tune->metric);
+	document_add(document, BLOCK_CAPTION, &caption);
+	tune_plot(&lines, tune);
+	tune_figure(&figure, tune);
+	document_add_plot(document, &lines, &figure);
+	compose_table(document, tune);
+	compose_failures(document, tune);
+	compose_note(document, tune);
+	return document->failed ? -ENOMEM : 0;
+}
+
+/* --- formats ---------------------------------------------------------------------------------- */
+
+static int write_text(FILE *out, const struct tune *tune, const struct tune_look *look)
+{
+	struct document document = {0};
+	int err = compose(&document, tune);
+
+	if (!err)
+		err = document_write_text(out, &document, look->color,
+					  look->width ? look->width : 80);
+	document_clear(&document);
+	return err;
+}
+
+static int write_md(FILE *out, const struct tune *tune, const struct tune_look *look)
+{
+	struct document document = {0};
+	int err = compose(&document, tune);
+
+	(void)look;
+	if (!err)
+		err = document_write_md(out, &document);
+	document_clear(&document);
+	return err;
+}
+
+static int write_html(FILE *out, const struct tune *tune, const struct tune_look *look)
+{
+	struct document document = {0};
+	char *json = NULL;
+	size_t size;
+	FILE *memory = open_memstream(&json, &size);
+	int err = memory ? tune_write_json(memory, tune) : -ENOMEM;
+
+	(void)look;
+	if (memory && fclose(memory) && !err)
+		err = -ENOMEM;
+	if (!err)
+		err = compose(&document, tune);
+	if (!err)
+		err = document_write_html(out, &document, "perfx-trace tune", json);
+	free(json);
+	document_clear(&document);
+	return err;
+}
+
+static int write_json(FILE *out, const struct tune *tune, const struct tune_look *look)
+{
+	(void)look;
+	return tune_write_json(out, tune);
+}
+
+static int write_csv(FILE *out, const struct tune *tune, const struct tune_look *look)
+{
+	(void)look;
+	return tune_write_csv(out, tune);
+}
+
+static const struct tune_writer writers[] = {
+	{{"text", " .txt .text "}, write_text}, {{"md", " .md .markdown "}, write_md},
+	{{"html", " .html .htm "}, write_html}, {{"json", " .json "}, write_json},
+	{{"csv", " .csv "}, write_csv},
+};
+
+struct format_table tune_formats = FORMAT_TABLE(writers);

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* For programs: perfx.tune/1, and a row for each combination as CSV. */
+#include "report/json/output.h"
+#include "base/escape.h"
+#include "report/table/table.h"
+#include "tune/internal.h"
+
+#include <errno.h>
+#include <math.h>
+
+/* --- JSON ------------------------------------------------------------------------------------- */
+
+static json_t *values_object(const struct tune *tune, const struct tune_point *point)
+{
+	json_t *object = json_object();
+
+	for (size_t i = 0; i < tune->lists_count; i++)
+		json_object_set_new(object, tune->lists[i].name, json_of_string(point->values[i]));
+	return object;
+}
+
+static json_t *point_object(const struct tune *tune, const struct tune_point *point)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "values", values_object(tune, point));
+	tune_json_runs(object, &point->runs);
+	if (isnan(point->share) || tune->best == TUNE_NONE)
+		return object;
+	tune_json_number(object, "share_of_best", point->share);
+	json_object_set_new(object, "best_is_faster_by", tune_json_change(&point->behind));
+	json_object_set_new(object, "level_with_best", json_boolean(point->level));
+	return object;
+}
+
+static json_t *list_object(const struct tune_list *list)
+{
+	json_t *object = json_object(), *values = json_array();
+
+	json_object_set_new(object, "name", json_of_string(list->name));
+	json_object_set_new(object, "environment", json_boolean(list->environment));
+	for (size_t i = 0; i < list->values_count; i++)
+		json_array_append_new(values, json_of_string(list->values[i]));
+	json_object_set_new(object, "values", values);
+	return object;
+}
+
+static json_t *command_array(char *const *command)
+{
+	json_t *array = json_array();
+
+	for (; *command; command++)
+		json_array_append_new(array, json_of_string(*command));
+	return array;
+}
+
+static void put_points(struct json_output *o, const struct tune *tune)
+{
+	json_open(o, "points", '[');
+	for (size_t i = 0; i < tune->points_count; i++)
+		json_put(o, NULL, point_object(tune, &tune->points[i]));
+	json_close(o, ']');
+	if (tune->best == TUNE_NONE)
+		return;
+	json_put(o, "best", values_object(tune, &tune->points[tune->best]));
+	json_put(o, "within_5_percent", values_object(tune, &tune->points[tune->enough]));
+}
+
+int tune_write_json(FILE *out, const struct tune *tune)
+{
+	struct json_output o = {.file = out};
+	struct text verdict = {0};
+
+	tune_add_verdict(&verdict, tune);
+	json_open(&o, NULL, '{');
+	json_put(&o, "schema", json_string("perfx.tune/1"));
+	json_put(&o, "verdict", json_of_sentence(text_peek(&verdict)));
+	json_put(&o, "metric", tune_json_metric(&tune->metric));
+	json_put(&o, "command", command_array(tune->command));
+	json_put(&o, "rounds", json_of_integer(tune->rounds_count));
+	json_put(&o, "interrupted", json_boolean(tune->interrupted));
+	json_open(&o, "lists", '[');
+	for (size_t i = 0; i < tune->lists_count; i++)
+		json_put(&o, NULL, list_object(&tune->lists[i]));
+	json_close(&o, ']');
+	put_points(&o, tune);
+	json_close(&o, '}');
+	fputc('\n', out);
+	text_clear(&verdict);
+	if (!o.err && ferror(out))
+		o.err = errno ? -errno : -EIO;
+	return o.err;
+}
+
+/* --- CSV -------------------------------------------------------------------------------------- */
+
+static void add_number(struct text *line, double value)
+{
+	text_add(line, ",");
+	if (isfinite(value))
+		text_printf(line, "%.9g", value);
+}
+
+static void add_text(struct text *line, const char *value)
+{
+	struct text plain = {0};
+
+	escape_display(&plain, value);
+	csv_add_field(line, text_peek(&plain), ',');
+	line->failed |= plain.failed;
+	text_clear(&plain);
+}
+
+static void add_row(struct text *line, const struct tune *tune, size_t number)
+{
+	const struct tune_point *point = &tune->points[number];
+	const struct tune_runs *runs = &point->runs;
+	bool judged = tune->best != TUNE_NONE;
+
+	for (size_t i = 0; i < tune->lists_count; i++) {
+		text_add(line, i ? "," : "");
+		add_text(line, point->values[i]);
+	}
+	text_printf(line, ",%zu,%zu", runs->measured_count, runs->failed_count);
+	add_number(line, runs->median);
+	add_number(line, runs->lowest);
+	add_number(line, runs->highest);
+	add_number(line, judged ? point->share : NAN);
+	add_number(line, judged ? point->behind.change : NAN);
+	add_number(line, judged ? point->behind.low : NAN);
+	add_number(line, judged ? point->behind.high : NAN);
+	add_number(line, judged ? point->behind.p : NAN);
+	text_printf(line, ",%s,%s,", number == tune->best ? "true" : "false",
+		    number == tune->enough ? "true" : "false");
+	if (runs->why)
+		add_text(line, runs->why);
+	text_add(line, "\r\n");
+}
+
+/* Medians are in steps, calls or counts a second, or in seconds. */
+int tune_write_csv(FILE *out, const struct tune *tune)
+{
+	struct text text = {0};
+	int err = 0;
+
+	for (size_t i = 0; i < tune->lists_count; i++) {
+		text_add(&text, i ? "," : "");
+		add_text(&text, tune->lists[i].name);
+	}
+	text_add(&text, ",measured,failed,median,lowest,highest,share_of_best,best_is_faster_by,"
+			"low,high,p,best,within_5_percent,why\r\n");
+	for (size_t i = 0; i < tune->points_count; i++)
+		add_row(&text, tune, i);
+	if (text.failed)
+		err = -ENOMEM;
+	else if (fputs(text_peek(&text), out) < 0)
+		err = errno ? -errno : -EIO;
+	text_clear(&text);
+	return err;
+}
