@@ -133,6 +133,92 @@ Test(options, two_captures)
 	options_clear(&options);
 }
 
+/* tune: what is none of its own options is a list. */
+Test(options, lists_of_values)
+{
+	struct options options;
+	char words[512];
+
+	cr_assert_eq(parse(&options, words,
+			   "tune|--workers|0,1,2|-d|3|--memory=a,b|--repeat|5|--env|N=1,2|--values|"
+			   "steps=7,8|--|train|--workers|{}"),
+		     EXIT_OK);
+	cr_assert_eq(options.lists_count, 4);
+	/* the lists that are options come first */
+	cr_assert_str_eq(options.lists[0].name, "workers");
+	cr_assert_str_eq(options.lists[0].values, "0,1,2");
+	cr_assert_not(options.lists[0].environment);
+	cr_assert_str_eq(options.lists[1].name, "memory");
+	cr_assert_str_eq(options.lists[1].values, "a,b");
+	cr_assert_str_eq(options.lists[2].name, "N");
+	cr_assert(options.lists[2].environment);
+	cr_assert_str_eq(options.lists[3].name, "steps");
+	cr_assert_not(options.lists[3].environment);
+	cr_assert_eq(options.duration_ns, 3000000000u);
+	cr_assert_eq(options.repeat, 5);
+	cr_assert_str_eq(options.command[0], "train");
+	cr_assert_str_eq(options.command[2], "{}");
+	cr_assert_null(options.command[3]);
+	options_clear(&options);
+}
+
+/* The program's own options are the program's, with and without the dashes in front. */
+Test(options, tune_without_dashes)
+{
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(parse(&options, words, "tune|--n|1,2|train|--steps|{}"), EXIT_OK);
+	cr_assert_eq(options.lists_count, 1);
+	cr_assert_str_eq(options.command[0], "train");
+	cr_assert_str_eq(options.command[1], "--steps");
+	options_clear(&options);
+}
+
+Test(options, bad_lists)
+{
+	static const char *const bad[] = {"tune|--workers",
+					  "tune|--workers|--|train",
+					  "tune|--workers=|--|train",
+					  "tune|--env|N|--|train",
+					  "tune|--env|=1,2|--|train",
+					  "tune|--n|1,2",
+					  "tune|--n|1,2|--repeat|0|train",
+					  "tune|--metric||train",
+					  "run|--env|N=1,2|--|train"};
+	struct options options;
+	char words[256];
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		cr_assert_eq(parse(&options, words, bad[i]), EXIT_USAGE, "%s", bad[i]);
+		options_clear(&options);
+	}
+}
+
+Test(options, metrics)
+{
+	static const struct {
+		const char *line;
+		enum tune_unit metric;
+		size_t patterns_count;
+	} rows[] = {{"compare|a|b", TUNE_STEPS_PER_S, 0},
+		    {"compare|--metric|steps|a|b|--fail-on|5%", TUNE_STEPS_PER_S, 0},
+		    {"compare|a|--metric|exit-time|b", TUNE_SECONDS, 0},
+		    {"compare|a|b|--metric|tokens", TUNE_COUNTER_PER_S, 0},
+		    {"compare|a|b|--metric|libx.so:f*", TUNE_CALLS_PER_S, 1}};
+	struct options options;
+	char words[256];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		cr_assert_eq(parse(&options, words, rows[i].line), EXIT_OK, "%s", rows[i].line);
+		cr_assert_eq(options.metric, rows[i].metric, "%s", rows[i].line);
+		cr_assert_eq(options.patterns_count, rows[i].patterns_count);
+		cr_assert_str_eq(options.commands[0], "a");
+		cr_assert_str_eq(options.commands[1], "b");
+		options_clear(&options);
+	}
+}
+
 Test(options, where_the_capture_goes)
 {
 	static const struct {

@@ -10,6 +10,7 @@
 #include "cmd/options.h"
 #include "replay/pipeline.h"
 #include "report/report.h"
+#include "session/recorder.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,10 +21,19 @@ int cmd_trace(const struct options *options, char *const *argv); /* and record, 
 int cmd_report(const struct options *options);
 int cmd_export(const struct options *options);
 int cmd_diff(const struct options *options);
+int cmd_tune(const struct options *options);
+int cmd_compare(const struct options *options);
 int cmd_probes(const struct options *options);
 int cmd_doctor(void);
 int cmd_explain(const struct options *options);
 int cmd_peaks(void);
+
+/* --- trace.c: a recording ---
+ */
+
+/* What the command line says of it; the rest is the caller's to fill. */
+struct recorder_options recorder_options_of(const struct options *options,
+					    const struct features *features);
 
 /* --- targets.c: what the user named, found and checked --- */
 
@@ -71,8 +81,13 @@ int report_target_write(struct report_target *target, struct aggregate *aggregat
 void report_target_close(struct report_target *target);
 /* -o, but for "-"; NULL: stdout. */
 const char *output_path(const struct options *options);
+/* The verb's format, by -f, by the suffix of -o, or text; NULL after a message. */
+const void *output_format(struct format_table *table, const char *verb,
+			  const struct options *options);
 /* EXIT_OK, also where stdout's reader has seen enough; EXIT_FAILED. */
 int output_result(const char *path, int err);
+/* Writes a whole output, which it takes; err: of making it. As output_result. */
+int output_whole(const char *path, char *text, size_t size, int err);
 /* Is stdout, which gets the output, a terminal? Its width (0: unknown), and whether it has colors.
  */
 void output_terminal(const char *path, unsigned *width, bool *color);

@@ -15,24 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct diff_writer *choose_writer(const struct options *options)
-{
-	const char *path = output_path(options);
-	const struct diff_writer *writer;
-
-	if (options->format)
-		writer = diff_writer_named(options->format);
-	else
-		writer = path ? format_for_path(&diff_formats, path) : diff_writer_named("text");
-	if (!writer && options->format)
-		msg_say("diff -f %s: no such format: %s", options->format,
-			format_names(&diff_formats));
-	else if (!writer)
-		msg_say("%s: unknown suffix: give the format with -f (%s)", path,
-			format_names(&diff_formats));
-	return writer;
-}
-
 /* --- one of the two ----------------------------------------------------------------------------
  */
 
@@ -128,7 +110,6 @@ static int write_out(const struct diff_writer *writer, const struct diff *diff,
 {
 	struct diff_options look = look_of(options);
 	const char *path = output_path(options);
-	struct output output;
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
@@ -136,12 +117,7 @@ static int write_out(const struct diff_writer *writer, const struct diff *diff,
 
 	if (out && fclose(out) && !err)
 		err = -ENOMEM;
-	if (!err)
-		err = output_open(&output, path, OUTPUT_WHOLE);
-	if (!err)
-		err = output_store(&output, text, size);
-	free(text);
-	return output_result(path, err);
+	return output_whole(path, text, size, err);
 }
 
 /* A gate that compared nothing must not pass. */
@@ -181,7 +157,7 @@ static int compare(const struct diff_writer *writer, const struct recording *a,
 
 int cmd_diff(const struct options *options)
 {
-	const struct diff_writer *writer = choose_writer(options);
+	const struct diff_writer *writer = output_format(&diff_formats, "diff", options);
 	struct recording a = {.path = options->capture}, b = {.path = options->capture_after};
 	int code = writer ? load(&a, options) : EXIT_USAGE;
 

@@ -30,6 +30,10 @@ static int dispatch(const struct options *options, char *const *argv)
 		return cmd_export(options);
 	case VERB_DIFF:
 		return cmd_diff(options);
+	case VERB_TUNE:
+		return cmd_tune(options);
+	case VERB_COMPARE:
+		return cmd_compare(options);
 	case VERB_PROBES:
 		return cmd_probes(options);
 	case VERB_PEAKS:

@@ -66,10 +66,10 @@ static int say_mistake(const struct options *options, int option, const char *wo
 	return EXIT_USAGE;
 }
 
-/* How many files the verb reads. */
-static int captures_count(const struct options *options)
+/* How many words the verb has between its options: files that it reads, or commands. */
+static int words_count(const struct options *options)
 {
-	if (options->verb == VERB_DIFF)
+	if (options->verb == VERB_DIFF || options->verb == VERB_COMPARE)
 		return 2;
 	return options->verb == VERB_REPORT || options->verb == VERB_EXPORT;
 }
@@ -90,10 +90,13 @@ static int take_topic(struct options *options, const char *name)
 /* What is left after the options. */
 static int take_operands(struct options *options, int argc, char **argv)
 {
-	if (options->verb == VERB_RUN) {
+	const struct verb_row *verb = verb_row_of(options->verb);
+
+	if (verb->operands == COMPLETE_PROGRAM) {
 		options->command = argv;
 		if (!argc)
-			msg_say("run needs a program: perfx-trace run [OPTIONS] -- CMD");
+			msg_say("%s needs a program: perfx-trace %s %s", verb->name, verb->name,
+				verb->synopsis);
 		return argc ? EXIT_OK : EXIT_USAGE;
 	}
 	if (!argc)
@@ -296,33 +299,119 @@ static int take_kind(struct options *options, int argc, char **argv)
 	return code ? code : take_operands(options, argc - optind, argv + optind);
 }
 
-/* report FILE -o X: options before, between and after the files. */
-static int take_captures(struct options *options, int argc, char **argv)
+/* What the words between the options are. */
+static int say_words(const struct options *options)
 {
 	const struct verb_row *row = verb_row_of(options->verb);
-	const char *captures[2] = {NULL, NULL};
+
+	msg_say("%s needs %s: perfx-trace %s %s", row->name,
+		options->verb == VERB_COMPARE ? "two commands"
+		: words_count(options) == 2   ? "two capture files"
+					      : "one capture file",
+		row->name, row->synopsis);
+	return EXIT_USAGE;
+}
+
+/* report FILE -o X: options before, between and after the files. */
+static int take_words(struct options *options, int argc, char **argv)
+{
+	const char *words[2] = {NULL, NULL};
 	int count = 0, code = EXIT_OK;
 
 	while (!code && optind < argc) {
 		if (count < 2)
-			captures[count] = argv[optind];
+			words[count] = argv[optind];
 		count++;
 		optind++;
 		code = take_options(options, argc, argv);
 	}
 	/* -h after a file */
-	if (code || !captures_count(options))
+	if (code || !words_count(options))
 		return code;
-	if (count != captures_count(options)) {
-		msg_say("%s needs %s: perfx-trace %s %s", row->name,
-			captures_count(options) == 2 ? "two capture files" : "one capture file",
-			row->name, row->synopsis);
+	if (count != words_count(options))
+		return say_words(options);
+	if (options->verb == VERB_COMPARE) {
+		options->commands[0] = words[0];
+		options->commands[1] = words[1];
+	} else {
+		options->capture = words[0];
+		options->capture_after = words[1];
+	}
+	code = check_combination(options);
+	if (!code)
+		code = check_files(options);
+	return code || options->verb != VERB_COMPARE ? code : load_cost_model(options);
+}
+
+/* --- tune: an option that is none of its own is a list of values -------------------------------
+ */
+
+/* The row of an option's word: "--name", "--name=value", "-x"; *value: whether it has its value
+ * with it. */
+static const struct option_row *row_of_word(const char *word, bool *value)
+{
+	char name[64];
+	size_t length = strcspn(word + 2, "=");
+
+	if (!begins_with(word, "--")) {
+		*value = word[2] != '\0';
+		return row_of(word[1]);
+	}
+	*value = word[2 + length] == '=';
+	snprintf(name, sizeof(name), "%.*s", (int)length, word + 2);
+	return length < sizeof(name) ? option_row_named(name) : NULL;
+}
+
+/* "--workers=0,1" or "--workers" "0,1". */
+static int take_list(struct options *options, char *word, char *next)
+{
+	char *equals = strchr(word, '=');
+	const char *values = equals ? equals + 1 : next;
+	struct option_list *lists;
+
+	if (!values || !*values || (!equals && *values == '-')) {
+		msg_say("%s: neither an option of tune nor followed by values to try, as in %s "
+			"1,2,4",
+			word, word);
 		return EXIT_USAGE;
 	}
-	options->capture = captures[0];
-	options->capture_after = captures[1];
-	code = check_combination(options);
-	return code ? code : check_files(options);
+	lists = realloc(options->lists, (options->lists_count + 1) * sizeof(*lists));
+	if (!lists) {
+		msg_say("out of memory");
+		return EXIT_FAILED;
+	}
+	if (equals)
+		*equals = '\0';
+	options->lists = lists;
+	lists[options->lists_count++] = (struct option_list){.name = word + 2, .values = values};
+	return EXIT_OK;
+}
+
+/* Takes the lists out of the words, up to the program. */
+static int take_lists(struct options *options, int *argc, char **argv)
+{
+	int kept = 1, at = 1, code = EXIT_OK;
+
+	while (at < *argc && argv[at][0] == '-' && strcmp(argv[at], "--") != 0 && !code) {
+		bool value = false;
+		const struct option_row *row = row_of_word(argv[at], &value);
+
+		if (begins_with(argv[at], "--") && !(row && takes(row, VERB_TUNE))) {
+			bool next = !strchr(argv[at], '=') && at + 1 < *argc;
+
+			code = take_list(options, argv[at], next ? argv[at + 1] : NULL);
+			at += 1 + next;
+			continue;
+		}
+		argv[kept++] = argv[at++];
+		if (row && row->arg && !value && at < *argc)
+			argv[kept++] = argv[at++];
+	}
+	while (at < *argc)
+		argv[kept++] = argv[at++];
+	argv[kept] = NULL;
+	*argc = kept;
+	return code;
 }
 
 int options_parse(struct options *options, int argc, char **argv)
@@ -339,6 +428,9 @@ int options_parse(struct options *options, int argc, char **argv)
 				    .gpu_events_max = 1000000,
 				    .stacks = PERFX_STACKS_UNWIND,
 				    .functions_max = 20000,
+				    .metric = TUNE_STEPS_PER_S,
+				    .warmup_ns = 2000000000,
+				    .timeout_ns = 300000000000,
 				    .off_cpu = true};
 	if (row) {
 		options->verb = row->verb;
@@ -349,9 +441,11 @@ int options_parse(struct options *options, int argc, char **argv)
 		options->verb = VERB_HELP;
 	}
 	optind = 0; /* glibc: start over, for tests that parse twice */
-	code = take_options(options, argc, argv);
-	if (!code && captures_count(options))
-		return take_captures(options, argc, argv);
+	code = options->verb == VERB_TUNE ? take_lists(options, &argc, argv) : EXIT_OK;
+	if (!code)
+		code = take_options(options, argc, argv);
+	if (!code && words_count(options))
+		return take_words(options, argc, argv);
 	if (code || options->verb == VERB_VERSION)
 		return code;
 	if (options->verb == VERB_HELP)
@@ -377,4 +471,5 @@ void options_clear(struct options *options)
 	free(options->patterns);
 	free(options->usdt);
 	free(options->targets);
+	free(options->lists);
 }

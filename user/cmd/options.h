@@ -13,6 +13,7 @@
 #include "plan/plan.h"
 #include "replay/time_slice.h"
 #include "session/step_watch.h"
+#include "tune/tune.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,6 +27,8 @@ enum verb {
 	VERB_EXPORT,
 	VERB_DIFF,
 	VERB_RUN,
+	VERB_TUNE,
+	VERB_COMPARE,
 	VERB_PROBES,
 	VERB_PEAKS,
 	VERB_DOCTOR,
@@ -36,6 +39,12 @@ enum verb {
 
 /* --flops. ON: what is traced by default and has a known cost is so beside what -F names. */
 enum flops_choice { FLOPS_DEFAULT = 0, FLOPS_OFF, FLOPS_ON };
+
+/* tune: values to try, "0,1,2", of a placeholder or of a variable; borrowed from argv. */
+struct option_list {
+	const char *name, *values;
+	bool environment;
+};
 
 struct options {
 	enum verb verb;
@@ -56,7 +65,7 @@ struct options {
 	enum export_of of;		     /* export: --of */
 	struct time_slice_choice time_slice; /* report, export: of the capture */
 	uint64_t interval_ns;
-	uint64_t observe_ns; /* --observe; 0: off */
+	uint64_t observe_ns;  /* --observe; 0: off */
 	uint64_t ring_bytes;  /* of each */
 	uint64_t rings_count; /* 0: by the number of CPUs */
 	uint64_t functions_max;
@@ -103,7 +112,15 @@ struct options {
 	const char *capture_after; /* the second */
 	double fail_on;		   /* diff: a share; 0: not given */
 	enum finding_severity fail_on_severity; /* of a report; 0: not given */
-	char **command;				/* run -- CMD, borrowed, NULL-terminated */
+	char **command;				/* run, tune -- CMD, borrowed, NULL-terminated */
+	const char *commands[2];		/* compare: of a shell each */
+	struct option_list *lists;		/* tune */
+	size_t lists_count;
+	enum tune_unit metric;	 /* tune, compare: what is measured */
+	const char *metric_name; /* of the counter, pattern of the functions */
+	uint64_t warmup_ns, timeout_ns;
+	uint64_t repeat; /* rounds; 0: the verb's own number */
+	bool no_trace;	 /* compare: not what changed inside */
 };
 
 /* EXIT_OK, or EXIT_USAGE after a message that says what is wrong. */

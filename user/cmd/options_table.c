@@ -13,6 +13,7 @@
 #include "perfx_config.h"
 #include "report/report.h"
 #include "report/table/table.h"
+#include "tune/writers.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -203,6 +204,46 @@ static int take_pattern(const struct option_row *row, struct options *options, c
 	return EXIT_OK;
 }
 
+/* steps, exit-time, functions (MODULE:GLOB), or the name of a counter. */
+static int take_metric(const struct option_row *row, struct options *options, char *value)
+{
+	if (!*value)
+		return bad(row, value, "must not be empty");
+	options->metric = !strcmp(value, "steps")	? TUNE_STEPS_PER_S
+			  : !strcmp(value, "exit-time") ? TUNE_SECONDS
+			  : strchr(value, ':')		? TUNE_CALLS_PER_S
+							: TUNE_COUNTER_PER_S;
+	options->metric_name = value;
+	return options->metric == TUNE_CALLS_PER_S ? take_pattern(row, options, value) : EXIT_OK;
+}
+
+static int add_list(const struct option_row *row, struct options *options, char *value,
+		    bool environment)
+{
+	char *equals = strchr(value, '=');
+	struct option_list *lists;
+
+	if (!equals || equals == value || !equals[1])
+		return bad(row, value, "not NAME=VALUE,VALUE,...");
+	lists = realloc(options->lists, (options->lists_count + 1) * sizeof(*lists));
+	if (!lists)
+		return bad(row, value, "out of memory");
+	*equals = '\0';
+	options->lists = lists;
+	lists[options->lists_count++] = (struct option_list){value, equals + 1, environment};
+	return EXIT_OK;
+}
+
+static int take_variable(const struct option_row *row, struct options *options, char *value)
+{
+	return add_list(row, options, value, true);
+}
+
+static int take_values(const struct option_row *row, struct options *options, char *value)
+{
+	return add_list(row, options, value, false);
+}
+
 static int take_usdt(const struct option_row *row, struct options *options, char *value)
 {
 	const char *colon = strchr(value, ':'), **usdt;
@@ -246,7 +287,7 @@ static int take_bound(const struct option_row *row, struct options *options, cha
 /* A severity for a report, a percentage for a comparison. */
 static int take_fail_on(const struct option_row *row, struct options *options, char *value)
 {
-	if (options->verb == VERB_DIFF) {
+	if (options->verb == VERB_DIFF || options->verb == VERB_COMPARE) {
 		if (parse_percent(value, &options->fail_on) || !(options->fail_on > 0))
 			return bad(row, value, "not a percentage above 0: try 5%");
 		return EXIT_OK;
@@ -376,6 +417,8 @@ static const char *names_of_formats(enum verb verb)
 {
 	if (verb == VERB_EXPORT)
 		return format_names(&export_formats);
+	if (verb == VERB_TUNE || verb == VERB_COMPARE)
+		return format_names(verb == VERB_TUNE ? &tune_formats : &comparison_formats);
 	return format_names(verb == VERB_DIFF ? &diff_formats : &report_formats);
 }
 
@@ -442,6 +485,32 @@ const struct verb_row verb_rows[] = {
 		"findings. "
 		"A change is significant if it exceeds the variation between calls and steps. "
 		"Formats: @."},
+	{"tune", VERB_TUNE, "--NAME VALUE,VALUE[,...] [OPTIONS] -- CMD [ARGUMENTS]",
+	 COMPLETE_PROGRAM,
+	 .help = "run a program with each of several values, and say which is fastest",
+	 .man = "Runs a program with each of the values of a parameter, measures its training "
+		"steps a second at the lowest cost of tracing, and reports the optimum, how sure "
+		"it is, the curve, and the first value that comes within 5 % of the optimum.\n"
+		"\tperfx-trace tune --workers 0,1,2,4,8 -- python3 train.py --workers {}\n\n"
+		"Any option that is not one of `tune`'s own names a list of values: `{NAME}` in "
+		"the "
+		"command, or `{}` where there is one list only, stands for them. "
+		"`--env` lists values of an environment variable. "
+		"Of several lists each combination is tried, 64 at most. "
+		"Runs are made in rounds (`--repeat`), every second one backward. "
+		"Each run has a session of its own, no input, and its output is kept from the "
+		"terminal; it is ended by SIGTERM, after 5 seconds by SIGINT, after 5 more by "
+		"SIGKILL, with all that it has started. "
+		"A run that fails is a row with the reason. "
+		"Ctrl-C ends the run in progress and reports what there is. "
+		"Formats: @."},
+	{"compare", VERB_COMPARE, "'CMD A' 'CMD B' [OPTIONS]", COMPLETE_NOTHING,
+	 .help = "run two commands by turns, and say how much they differ",
+	 .man = "Runs two commands, each a string for /bin/sh, by turns (A B, B A, ...), measures "
+		"as `tune` does, and reports by how much B differs from A, with the confidence "
+		"interval. "
+		"Then each is traced once, and what changed inside is reported as by `diff`. "
+		"Formats: @."},
 	{"probes", VERB_PROBES, "-p PID|NAME [OPTIONS]", COMPLETE_NOTHING,
 	 .help = "list what would be probed, and the cost of a hit",
 	 .man = "Lists what would be probed, without touching the process: the probed instruction "
@@ -482,6 +551,7 @@ const size_t verb_rows_count = sizeof(verb_rows) / sizeof(verb_rows[0]);
 #define READING	  (FOR_VERB(VERB_REPORT) | FOR_VERB(VERB_EXPORT))
 #define REPORTING (FOR_VERB(VERB_TRACE) | FOR_VERB(VERB_RUN) | FOR_VERB(VERB_REPORT))
 #define COMPARING FOR_VERB(VERB_DIFF)
+#define MEASURING (FOR_VERB(VERB_TUNE) | FOR_VERB(VERB_COMPARE))
 #define ALL	  (~0u)
 
 #define INTO(member) .offset = offsetof(struct options, member)
@@ -535,8 +605,9 @@ const struct option_row option_rows[] = {
 	{"no-children", 0, false, SECTION_WHAT, ATTACHING | FOR_VERB(VERB_RUN), .parse = take_flag,
 	 INTO(no_children), .help = "leave out child processes, present and future",
 	 .man = "Leaves out child processes, present and future."},
-	{"as-root", 0, .only = true, SECTION_WHAT, FOR_VERB(VERB_RUN), .parse = take_flag,
-	 INTO(as_root), .help = "start the program as root, not as the user who called sudo",
+	{"as-root", 0, .only = true, SECTION_WHAT, FOR_VERB(VERB_RUN) | MEASURING,
+	 .parse = take_flag, INTO(as_root),
+	 .help = "start the program as root, not as the user who called sudo",
 	 .man = "Starts the program as root. "
 		"By default, under sudo(8), it runs as the user who called sudo, with that user's "
 		"groups and environment."},
@@ -564,8 +635,33 @@ const struct option_row option_rows[] = {
 		"exactly, from the scheduler's own events. "
 		"`on` is the default; `off` spares the machine some tens of nanoseconds at every "
 		"switch."},
-	{"step-range", 0, false, SECTION_WHAT, PROBING, .arg = "NAME", .parse = take_text,
-	 INTO(step_range), .help = "range or function whose end is the end of a training step",
+	{"metric", 0, .only = true, SECTION_WHAT, MEASURING,
+	 .arg = "steps|exit-time|COUNTER|MODULE:GLOB", .parse = take_metric,
+	 .help = "what is measured: training steps a second (default), the time until the program "
+		 "exits, a counter's growth a second, or calls of functions a second",
+	 .man = "What `tune` and `compare` measure. "
+		"`steps`, the default: training steps a second, counted as reports do. "
+		"`exit-time`: the time until the program exits, without tracing and its "
+		"privileges. "
+		"*COUNTER*: what perfx_counter_add() adds to a counter of `<perfx.h>` in a second, "
+		"or "
+		"by how much one that perfx_counter() sets grows. "
+		"*MODULE:GLOB*: calls of functions a second; see *PATTERNS*."},
+	{"env", 0, .only = true, SECTION_WHAT, FOR_VERB(VERB_TUNE), .arg = "NAME=VALUE[,...]",
+	 .parse = take_variable, .help = "values of an environment variable to try; repeatable",
+	 .man = "Values of an environment variable that `tune` tries. "
+		"Repeatable.\n"
+		"\tperfx-trace tune --env OMP_NUM_THREADS=1,2,4 -- python3 train.py"},
+	{"values", 0, .only = true, SECTION_WHAT, FOR_VERB(VERB_TUNE), .arg = "NAME=VALUE[,...]",
+	 .parse = take_values,
+	 .help = "values to try where NAME is an option of tune's own; repeatable",
+	 .man = "Values that `tune` tries, as by `--NAME` *VALUE*,..., where *NAME* is an option "
+		"of "
+		"`tune`'s own: `--values steps=10,20` for `{steps}`. "
+		"Repeatable."},
+	{"step-range", 0, false, SECTION_WHAT, PROBING | MEASURING, .arg = "NAME",
+	 .parse = take_text, INTO(step_range),
+	 .help = "range or function whose end is the end of a training step",
 	 .man = "The range or function, which may be a jitted one, whose end is the end of a "
 		"training "
 		"step. "
@@ -660,14 +756,15 @@ const struct option_row option_rows[] = {
 		"By default those on which a traced process has a context."},
 
 	/* --- how long --- */
-	{"duration", 'd', false, SECTION_WHEN, RECORDING, .arg = "TIME", .parse = take_time,
-	 INTO(duration_ns),
+	{"duration", 'd', false, SECTION_WHEN, RECORDING | MEASURING, .arg = "TIME",
+	 .parse = take_time, INTO(duration_ns),
 	 .help = "length of the recording: 10, 500ms, 2m (default 10s; run: until the program "
-		 "exits)",
+		 "exits; tune, compare: of each run, after the warm-up)",
 	 .man = "Length of the recording, from the moment all probes are attached: seconds, or "
 		"with a "
 		"unit as in `500ms` or `2m`. "
-		"The default is 10 seconds; with `run`, until the program exits."},
+		"The default is 10 seconds; with `run`, until the program exits. "
+		"With `tune` and `compare`: what is measured of each run, after the warm-up."},
 	{"observe", 0, false, SECTION_WHEN, RECORDING, .arg = "TIME|off", .parse = take_time_or_off,
 	 INTO(observe_ns),
 	 .help = "time steps without probes for so long before and after the recording, to report "
@@ -679,10 +776,27 @@ const struct option_row option_rows[] = {
 		"It is left out where nothing ends steps, after Ctrl-C, with `run` and with "
 		"`--wait`. "
 		"`off`: not at all."},
-	{"steps", 0, false, SECTION_WHEN, RECORDING, .arg = "N", .parse = take_count,
+	{"warmup", 0, .only = true, SECTION_WHEN, MEASURING, .arg = "TIME|off",
+	 .parse = take_time_or_off, INTO(warmup_ns),
+	 .help = "what is left out of each run, from its first step on (default 2s)",
+	 .man = "What `tune` and `compare` leave out of each run, from its first step on: `2s` by "
+		"default. "
+		"What comes before the first step is never measured. "
+		"With `--metric exit-time` the first run is left out instead."},
+	{"repeat", 0, .only = true, SECTION_WHEN, MEASURING, .arg = "N", .parse = take_count,
+	 INTO(repeat), .max = 1000, .help = "rounds of one run of each (default 3; compare: 6)",
+	 .man = "Rounds of one run of each value, or of A and B: 3 by default, with `compare` 6. "
+		"How sure a difference is takes two at least."},
+	{"timeout", 0, .only = true, SECTION_WHEN, MEASURING, .arg = "TIME", .parse = take_time,
+	 INTO(timeout_ns), .help = "end of a run, whatever was measured until then (default 5m)",
+	 .man = "When `tune` and `compare` end a run whatever was measured until then: after 5 "
+		"minutes by default."},
+	{"steps", 0, false, SECTION_WHEN, RECORDING | MEASURING, .arg = "N", .parse = take_count,
 	 INTO(steps_max), .max = UINT32_MAX,
-	 .help = "end when a process has completed N training steps",
-	 .man = "Ends the recording when a process has completed *N* training steps."},
+	 .help = "end when a process has completed N training steps (tune, compare: after the "
+		 "warm-up)",
+	 .man = "Ends the recording when a process has completed *N* training steps; with `tune` "
+		"and `compare`, each run when *N* were measured."},
 	{"wait", 0, .only = true, SECTION_WHEN, RECORDING, .parse = take_flag, INTO(wait),
 	 .help = "record only between the program's calls of perfx_trace_start and "
 		 "perfx_trace_stop",
@@ -728,16 +842,19 @@ const struct option_row option_rows[] = {
 		"At most ten files are written this way."},
 
 	/* --- report and capture --- */
-	{"output", 'o', false, SECTION_OUTPUT, RECORDING | READING | COMPARING, .arg = "FILE",
-	 COMPLETE_FILE, .parse = take_text, INTO(output),
+	{"no-trace", 0, .only = true, SECTION_OUTPUT, FOR_VERB(VERB_COMPARE), .parse = take_flag,
+	 INTO(no_trace), .help = "do not trace a run of each for what changed inside",
+	 .man = "Leaves out the traced runs that show what changed inside."},
+	{"output", 'o', false, SECTION_OUTPUT, RECORDING | READING | COMPARING | MEASURING,
+	 .arg = "FILE", COMPLETE_FILE, .parse = take_text, INTO(output),
 	 .help = "file of the report or capture; '-' is stdout",
 	 .man = "Where the report or the capture is written; `-` is standard output. "
 		"The suffix selects the format: `.txt`, `.md`, `.html`, `.json`, `.csv`, `.tsv`, "
 		"`.line`, and `.perfx` for a capture. "
 		"Symbolic links are not followed; under sudo(8) the file belongs to the user who "
 		"called sudo."},
-	{"format", 'f', false, SECTION_OUTPUT, REPORTING | READING | COMPARING, .arg = "FORMAT",
-	 .names = names_of_formats, .parse = take_text, INTO(format),
+	{"format", 'f', false, SECTION_OUTPUT, REPORTING | READING | COMPARING | MEASURING,
+	 .arg = "FORMAT", .names = names_of_formats, .parse = take_text, INTO(format),
 	 .help = "format: @ (default: by the suffix of -o)",
 	 .man = "Format of the report, whatever the suffix of `-o`: @. "
 		"`line` is a single line, for a log."},
@@ -780,8 +897,8 @@ const struct option_row option_rows[] = {
 		"With `probes`: each function, also those traced by default."},
 	{"verbose", 'v', false, SECTION_OUTPUT, REPORTING | FOR_VERB(VERB_PROBES),
 	 .parse = take_flag, INTO(full), .help = "the same as --full"},
-	{"top", 0, false, SECTION_OUTPUT, REPORTING | COMPARING, .arg = "N", .parse = take_count,
-	 INTO(top), .max = 1 << 20, .help = "rows per table",
+	{"top", 0, false, SECTION_OUTPUT, REPORTING | COMPARING | FOR_VERB(VERB_COMPARE),
+	 .arg = "N", .parse = take_count, INTO(top), .max = 1 << 20, .help = "rows per table",
 	 .man = "Rows per table. "
 		"JSON always has all rows."},
 	{"sort", 0, false, SECTION_OUTPUT, REPORTING, .arg = "COLUMN", .names = column_names,
@@ -815,9 +932,10 @@ const struct option_row option_rows[] = {
 	 .man = "Reports the energy that the host and its GPUs used as grams of CO2, too, at this "
 		"carbon intensity of electricity in grams per kWh; it depends on place and time, "
 		"and has no default."},
-	{"fail-on", 0, .only = true, SECTION_OUTPUT, REPORTING | COMPARING,
+	{"fail-on", 0, .only = true, SECTION_OUTPUT, REPORTING | COMPARING | FOR_VERB(VERB_COMPARE),
 	 .arg = "high|medium|low|PERCENT", .parse = take_fail_on,
-	 .help = "exit with 4 on a finding of this severity or above; diff: on a regression of "
+	 .help = "exit with 4 on a finding of this severity or above; diff, compare: on a "
+		 "regression of "
 		 "more "
 		 "than PERCENT",
 	 .man = "Exits with 4, after the report, if there is a finding of this severity or a "
@@ -832,7 +950,8 @@ const struct option_row option_rows[] = {
 		"bytes of "
 		"a domain, or resident set), by 1 MiB or more. "
 		"Functions that were called in one recording only and FLOP rates do not count. "
-		"With nothing to compare it exits with 2."},
+		"With nothing to compare it exits with 2. "
+		"With `compare`: if B is significantly slower, by more than *PERCENT*."},
 	{"cmdline", 0, false, SECTION_OUTPUT, RECORDING | FOR_VERB(VERB_REPORT),
 	 .arg = "hidden|full", .parse = take_switch, INTO(full_cmdline),
 	 .help = "full shows passwords and tokens in command lines",

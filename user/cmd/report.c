@@ -19,12 +19,42 @@ const char *output_path(const struct options *options)
 	return options->output && strcmp(options->output, "-") ? options->output : NULL;
 }
 
+const void *output_format(struct format_table *table, const char *verb,
+			  const struct options *options)
+{
+	const char *path = output_path(options);
+	const void *row;
+
+	if (options->format)
+		row = format_named(table, options->format);
+	else
+		row = path ? format_for_path(table, path) : format_named(table, "text");
+	if (!row && options->format)
+		msg_say("%s -f %s: no such format: %s", verb, options->format, format_names(table));
+	else if (!row)
+		msg_say("%s: unknown suffix: give the format with -f (%s)", path,
+			format_names(table));
+	return row;
+}
+
 int output_result(const char *path, int err)
 {
 	if (!err || (err == -EPIPE && !path))
 		return EXIT_OK;
 	msg_say("%s: %s", path ? path : "stdout", output_error(err));
 	return EXIT_FAILED;
+}
+
+int output_whole(const char *path, char *text, size_t size, int err)
+{
+	struct output output;
+
+	if (!err)
+		err = output_open(&output, path, OUTPUT_WHOLE);
+	if (!err)
+		err = output_store(&output, text, size);
+	free(text);
+	return output_result(path, err);
 }
 
 void output_terminal(const char *path, unsigned *width, bool *color)

@@ -183,10 +183,8 @@ static int status_of_child(struct launch *launch, const char *program, int seen)
 	return shell_status(status);
 }
 
-static struct recorder_options recorder_options_of(const struct options *options,
-						   const struct features *features,
-						   const struct outputs *outputs,
-						   struct phases *phases)
+struct recorder_options recorder_options_of(const struct options *options,
+					    const struct features *features)
 {
 	return (struct recorder_options){
 		.all = options->all,
@@ -216,9 +214,7 @@ static struct recorder_options recorder_options_of(const struct options *options
 		.peaks = options->peaks,
 		.flight_ns = options->flight_ns,
 		.flight_bytes = flight_bytes(options),
-		.flight_path = outputs->capture_path,
 		.trigger = options->trigger,
-		.phases = phases,
 	};
 }
 
@@ -228,7 +224,7 @@ static int record(const struct options *options, char *const *argv, const struct
 	struct pipeline pipeline = {.aggregate = outputs->aggregate,
 				    .capture = outputs->capture,
 				    .capture_max = recording_max(options)};
-	struct recorder_options recording = recorder_options_of(options, features, outputs, phases);
+	struct recorder_options recording = recorder_options_of(options, features);
 	char gpu_socket[AGENTS_NAME_BYTES];
 	const struct launch_options launching = {
 		.as_caller = !options->as_root,
@@ -242,6 +238,8 @@ static int record(const struct options *options, char *const *argv, const struct
 	bool recorded;
 
 	recording.command = command ? command : "";
+	recording.flight_path = outputs->capture_path;
+	recording.phases = phases;
 	recording.gpu_socket = launching.gpu_socket;
 	agents_socket_name(gpu_socket);
 	phases_begin(phases, "find");

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* perfx-trace tune, compare: runs of a program, measured by turns. */
+#include "base/message.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cmd/cmd.h"
+#include "session/trial.h"
+#include "tune/writers.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TUNE_ROUNDS    3
+#define COMPARE_ROUNDS 6
+#define DURATION_NS    10000000000u
+
+/* A program that failed so often does so always. */
+#define FAILURES_MAX 2
+
+/* --- a run ------------------------------------------------------------------------------------
+ */
+
+/* What all runs have in common. */
+struct bench {
+	const struct options *options;
+	struct features features;
+	struct rate_options rate;
+	struct recorder_options recording; /* of the rate alone */
+	size_t runs_count, run;
+};
+
+static bool is_traced(const struct options *options)
+{
+	return options->metric != TUNE_SECONDS;
+}
+
+static struct rate_options rate_options_of(const struct options *options)
+{
+	static const enum rate_of kinds[] = {[TUNE_STEPS_PER_S] = RATE_STEPS,
+					     [TUNE_CALLS_PER_S] = RATE_CALLS,
+					     [TUNE_COUNTER_PER_S] = RATE_COUNTER,
+					     [TUNE_SECONDS] = RATE_STEPS};
+	uint64_t duration_ns = options->duration_ns ? options->duration_ns
+			       : options->steps_max ? UINT64_MAX
+						    : DURATION_NS;
+
+	return (struct rate_options){.of = kinds[options->metric],
+				     .counter = options->metric_name,
+				     .warmup_ns = options->warmup_ns,
+				     .duration_ns = duration_ns,
+				     .events_max = options->steps_max};
+}
+
+/* As little as shows the rate: what marks steps, or the functions that were named. */
+static struct recorder_options cheapest(const struct bench *bench)
+{
+	struct recorder_options recording = recorder_options_of(bench->options, &bench->features);
+	bool calls = bench->options->metric == TUNE_CALLS_PER_S;
+
+	recording.plan.host_level = calls ? HOST_OFF : HOST_ANNOTATIONS;
+	recording.plan.memory = MEMORY_OFF;
+	recording.plan.gpu = GPU_OFF;
+	recording.plan.cost_model = NULL;
+	recording.stacks = PERFX_STACKS_OFF;
+	recording.sample_hz = 0;
+	recording.off_cpu = false;
+	recording.calibrate = false;
+	recording.counters = COUNTERS_OFF;
+	recording.peaks.measure_nothing = true;
+	recording.steps_max = 0;
+	return recording;
+}
+
+static int bench_begin(struct bench *bench, const struct options *options)
+{
+	int code = is_traced(options) ? features_check(&bench->features) : EXIT_OK;
+
+	/* what it has started is no program of ours to measure */
+	features_end(&bench->features);
+	bench->options = options;
+	bench->rate = rate_options_of(options);
+	bench->recording = cheapest(bench);
+	bench->recording.command = "";
+	trials_begin();
+	return code;
+}
+
+static struct tune_metric metric_of(const struct options *options)
+{
+	return (struct tune_metric){options->metric, options->metric_name};
+}
+
+static double value_of(const struct options *options, const struct trial_result *result)
+{
+	return is_traced(options) ? rate_per_s(&result->rate) : (double)result->exit_ns / 1e9;
+}
+
+/* "run 3 of 15: workers=2: 8.31 steps/s" */
+static void say_run(const struct bench *bench, const char *name, double value, const char *why)
+{
+	const struct tune_metric metric = metric_of(bench->options);
+	struct text text = {0};
+
+	if (why)
+		text_add(&text, why);
+	else
+		tune_add_value(&text, &metric, value);
+	msg_say("run %zu of %zu: %s: %s", bench->run, bench->runs_count, name, text_peek(&text));
+	text_clear(&text);
+}
+
+static struct trial_options trial_options_of(const struct bench *bench, char *const *argv,
+					     char *const *environment)
+{
+	return (struct trial_options){.argv = argv,
+				      .environment = environment,
+				      .as_caller = !bench->options->as_root,
+				      .timeout_ns = bench->options->timeout_ns,
+				      .rate = is_traced(bench->options) ? &bench->rate : NULL,
+				      .recording = bench->recording,
+				      .features = &bench->features};
+}
+
+/* Makes a run of the round, and notes it. A failure that ends all runs is its code. */
+static int measure(struct bench *bench, const struct trial_options *trial, const char *name,
+		   struct tune_runs *runs, size_t round)
+{
+	struct trial_result result;
+	double value = NAN;
+	int code;
+
+	bench->run++;
+	if (runs->failed_count >= FAILURES_MAX)
+		return EXIT_OK;
+	msg_status("run %zu of %zu: %s…", bench->run, bench->runs_count, name);
+	trial_run(trial, &result);
+	code = result.code;
+	if (result.known)
+		value = value_of(bench->options, &result);
+	if (result.known && !(value > 0)) {
+		result.why = strdup("the counter did not grow");
+		value = NAN;
+	}
+	if (!code && (result.why || !isnan(value)))
+		say_run(bench, name, value, result.why);
+	tune_runs_add(runs, round, value);
+	if (result.why)
+		tune_runs_fail(runs, strdup(result.why));
+	trial_result_clear(&result);
+	return code;
+}
+
+/* Without a measurement, so that files are in memory: time until the exit has no warm-up. */
+static int warm_up(const struct bench *bench, const struct trial_options *trial)
+{
+	struct trial_result result;
+	int code;
+
+	if (is_traced(bench->options))
+		return EXIT_OK;
+	msg_say("a run that warms up: it does not count");
+	trial_run(trial, &result);
+	code = result.code;
+	trial_result_clear(&result);
+	return code;
+}
+
+static void say_plan(const struct bench *bench, size_t each)
+{
+	uint64_t run_ns = bench->rate.warmup_ns + bench->rate.duration_ns;
+
+	if (is_traced(bench->options) && bench->rate.duration_ns != UINT64_MAX)
+		msg_say("%zu runs in %zu rounds: %s and the program's start, each",
+			bench->runs_count, bench->runs_count / each, as_ns(run_ns));
+	else
+		msg_say("%zu runs in %zu rounds", bench->runs_count, bench->runs_count / each);
+}
+
+/* --- tune -------------------------------------------------------------------------------------
+ */
+
+static int prepare(struct tune *tune, const struct options *options)
+{
+	char why[TUNE_WHY];
+	int err = 0;
+
+	tune->metric = metric_of(options);
+	tune->command = options->command;
+	for (size_t i = 0; i < options->lists_count && !err; i++)
+		err = tune_add_list(tune, options->lists[i].name, options->lists[i].values,
+				    options->lists[i].environment, why);
+	if (!err)
+		err = tune_prepare(tune, options->repeat ? options->repeat : TUNE_ROUNDS, why);
+	if (err)
+		msg_say("%s", why);
+	return err ? EXIT_USAGE : EXIT_OK;
+}
+
+static int run_point(struct bench *bench, struct tune *tune, size_t run)
+{
+	struct tune_point *point = &tune->points[tune_order(tune, run)];
+	char **command = tune_command(tune, point), **environment = tune_environment(tune, point);
+	struct text name = {0};
+	int code = EXIT_FAILED;
+
+	tune_add_point(&name, tune, point);
+	if (command && environment) {
+		struct trial_options trial = trial_options_of(bench, command, environment);
+
+		code = run ? EXIT_OK : warm_up(bench, &trial);
+		if (!code)
+			code = measure(bench, &trial, text_peek(&name), &point->runs,
+				       run / tune->points_count);
+	} else {
+		msg_say("out of memory");
+	}
+	text_clear(&name);
+	tune_free_words(command);
+	tune_free_words(environment);
+	return code;
+}
+
+static int run_all(struct bench *bench, struct tune *tune)
+{
+	int code = EXIT_OK;
+
+	bench->runs_count = tune->points_count * tune->rounds_count;
+	say_plan(bench, tune->points_count);
+	for (size_t run = 0; run < bench->runs_count && !code && !interrupt_asked(); run++)
+		code = run_point(bench, tune, run);
+	tune->interrupted = interrupt_asked();
+	return code;
+}
+
+static int write_tune(const struct tune_writer *writer, const struct tune *tune,
+		      const struct options *options)
+{
+	struct tune_look look;
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	int err;
+
+	output_terminal(output_path(options), &look.width, &look.color);
+	err = out ? writer->write(out, tune, &look) : -ENOMEM;
+	if (out && fclose(out) && !err)
+		err = -ENOMEM;
+	return output_whole(output_path(options), text, size, err);
+}
+
+int cmd_tune(const struct options *options)
+{
+	const struct tune_writer *writer = output_format(&tune_formats, "tune", options);
+	struct tune tune = {0};
+	struct bench bench = {0};
+	int code = writer ? prepare(&tune, options) : EXIT_USAGE;
+
+	if (!code)
+		code = bench_begin(&bench, options);
+	if (!code)
+		code = run_all(&bench, &tune);
+	if (!code) {
+		tune_judge(&tune);
+		code = write_tune(writer, &tune, options);
+	}
+	if (!code && tune.best == TUNE_NONE)
+		code = EXIT_FAILED;
+	tune_clear(&tune);
+	return code;
+}
+
+/* --- compare ----------------------------------------------------------------------------------
+ */
+
+/* A side is a letter of 'A' and 'B'. */
+static int run_side(struct bench *bench, struct comparison *comparison, char side, size_t round)
+{
+	bool is_b = side == 'B';
+	char *const argv[] = {"/bin/sh", "-c",
+			      (char *)(is_b ? comparison->command_b : comparison->command_a), NULL};
+	struct trial_options trial = trial_options_of(bench, argv, NULL);
+	const char name[] = {side, '\0'};
+	int code = round ? EXIT_OK : warm_up(bench, &trial);
+
+	return code ? code
+		    : measure(bench, &trial, name, is_b ? &comparison->b : &comparison->a, round);
+}
+
+static int run_rounds(struct bench *bench, struct comparison *comparison)
+{
+	int code = EXIT_OK;
+
+	bench->runs_count = 2 * comparison->rounds_count;
+	say_plan(bench, 2);
+	for (size_t run = 0; run < bench->runs_count && !code && !interrupt_asked(); run++) {
+		size_t round = run / 2;
+		bool is_b = comparison_begins_with_b(round) != (run % 2 != 0);
+
+		code = run_side(bench, comparison, is_b ? 'B' : 'A', round);
+	}
+	comparison->interrupted = interrupt_asked();
+	return code;
+}
+
+/* What changed inside: a run of each with all that is traced by default. */
+struct traced {
+	struct aggregate *aggregates[2];
+	const struct profile *profiles[2];
+	struct analysis *analyses[2];
+	struct diff *diff; /* NULL: there is none */
+};
+
+static int trace_side(const struct bench *bench, const char *command, struct aggregate *aggregate)
+{
+	char *const argv[] = {"/bin/sh", "-c", (char *)command, NULL};
+	struct trial_options trial = trial_options_of(bench, argv, NULL);
+	struct trial_result result;
+	int code;
+
+	trial.rate = &bench->rate;
+	trial.recording = recorder_options_of(bench->options, &bench->features);
+	trial.recording.steps_max = 0;
+	trial.recording.command = "";
+	trial.aggregate = aggregate;
+	trial_run(&trial, &result);
+	code = result.code;
+	trial_result_clear(&result);
+	return code;
+}
+
+static void make_diff(struct traced *traced, const struct options *options)
+{
+	traced->diff = diff__new(traced->profiles[0], traced->profiles[1],
+				 options->fail_on > 0 ? options->fail_on : DIFF_THRESHOLD);
+	if (!traced->diff ||
+	    diff_findings(traced->diff, traced->analyses[0], traced->analyses[1])) {
+		msg_say("out of memory");
+		diff__free(traced->diff);
+		traced->diff = NULL;
+	}
+}
+
+static void trace_both(struct bench *bench, const struct comparison *comparison,
+		       struct traced *traced)
+{
+	const char *const commands[] = {comparison->command_a, comparison->command_b};
+
+	for (int i = 0; i < 2 && !interrupt_asked(); i++) {
+		msg_say("tracing %c, for what changed inside", "AB"[i]);
+		traced->aggregates[i] = aggregate__new();
+		if (!traced->aggregates[i] || trace_side(bench, commands[i], traced->aggregates[i]))
+			return;
+		traced->profiles[i] = aggregate__finish(traced->aggregates[i]);
+		if (traced->profiles[i])
+			traced->analyses[i] = analyze(traced->profiles[i], NULL);
+	}
+	if (traced->analyses[0] && traced->analyses[1])
+		make_diff(traced, bench->options);
+}
+
+static void traced_clear(struct traced *traced)
+{
+	diff__free(traced->diff);
+	for (int i = 0; i < 2; i++) {
+		analysis__free(traced->analyses[i]);
+		aggregate__free(traced->aggregates[i]);
+	}
+}
+
+static int write_comparison(const struct comparison_writer *writer,
+			    const struct comparison *comparison, const struct diff *diff,
+			    const struct options *options)
+{
+	struct diff_options look = {.name_a = comparison->command_a,
+				    .name_b = comparison->command_b,
+				    .top = (unsigned)options->top};
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	int err;
+
+	output_terminal(output_path(options), &look.width, &look.color);
+	err = out ? writer->write(out, comparison, diff, &look) : -ENOMEM;
+	if (out && fclose(out) && !err)
+		err = -ENOMEM;
+	return output_whole(output_path(options), text, size, err);
+}
+
+/* A gate that compared nothing must not pass. */
+static int judge(const struct comparison *comparison, const struct options *options)
+{
+	if (!comparison->change.pairs_count)
+		return EXIT_FAILED;
+	if (!(options->fail_on > 0))
+		return EXIT_OK;
+	if (!comparison->change.known) {
+		msg_say("--fail-on: one round cannot show a significant difference: --repeat 6");
+		return EXIT_USAGE;
+	}
+	if (!comparison_regressed(comparison, options->fail_on))
+		return EXIT_OK;
+	msg_say("--fail-on: B is slower by more than %.4g %%", options->fail_on * 100);
+	return EXIT_FINDINGS;
+}
+
+static int compare(struct bench *bench, struct comparison *comparison,
+		   const struct comparison_writer *writer)
+{
+	const struct options *options = bench->options;
+	struct traced traced = {0};
+	int code = run_rounds(bench, comparison);
+
+	if (code)
+		return code;
+	comparison_judge(comparison);
+	if (!options->no_trace && comparison->change.pairs_count && !interrupt_asked())
+		trace_both(bench, comparison, &traced);
+	code = write_comparison(writer, comparison, traced.diff, options);
+	traced_clear(&traced);
+	return code ? code : judge(comparison, options);
+}
+
+int cmd_compare(const struct options *options)
+{
+	const struct comparison_writer *writer =
+		output_format(&comparison_formats, "compare", options);
+	struct bench bench = {0};
+	struct comparison comparison = {.metric = metric_of(options),
+					.command_a = options->commands[0],
+					.command_b = options->commands[1],
+					.rounds_count =
+						options->repeat ? options->repeat : COMPARE_ROUNDS};
+	int code = EXIT_USAGE;
+
+	if (writer && !tune_runs_init(&comparison.a, comparison.rounds_count) &&
+	    !tune_runs_init(&comparison.b, comparison.rounds_count))
+		code = bench_begin(&bench, options);
+	if (!code)
+		code = compare(&bench, &comparison, writer);
+	tune_runs_clear(&comparison.a);
+	tune_runs_clear(&comparison.b);
+	return code;
+}
