@@ -122,17 +122,24 @@ Test(analyze, nothing_remarkable)
 	expect_kinds(s, "");
 }
 
+/* Where time goes is no problem; that it goes into sleeping, copying or compiling is one. */
 Test(analyze, slow_operation)
 {
 	struct scene s;
 
 	scene_set(&s);
+	s.row.self_ns = 9 * S;
+	expect_kinds(s, "");
+	s.function.name = "usleep";
 	s.row.self_ns = 1999 * MS;
 	expect_kinds(s, "");
 	s.row.self_ns = 2 * S;
 	expect_kinds(s, "SlowOperation/medium");
 	s.row.self_ns = 4 * S;
 	expect_kinds(s, "SlowOperation/high");
+	/* others compute meanwhile */
+	s.function.name = "pthread_barrier_wait";
+	expect_kinds(s, "");
 }
 
 Test(analyze, tiny_calls)
@@ -407,6 +414,7 @@ Test(analyze, ranked_by_severity_and_marked_partial)
 	struct scene s;
 
 	scene_set(&s);
+	s.function.name = "usleep";
 	s.row.self_ns = 4 * S;
 	s.row.unwound_count = 20;
 	s.profile.overhead_percent = 6;
@@ -434,15 +442,15 @@ Test(analyze, verdicts)
 
 	scene_set(&s);
 	s.row.self_ns = s.process.self_ns = 6200 * MS;
-	expect_verdict(&s,
-		       "python3 (pid 42) spent 62.0 % of 10.0 s in f (1,000 calls of 1.00 ms).");
+	expect_verdict(&s, "No problem found: python3 (pid 42) spent 62.0 % of 10.0 s in f (1,000 "
+			   "calls of 1.00 ms).");
 	s.process.cpu_ns = 1 * S;
-	expect_verdict(&s, "python3 (pid 42) spent 62.0 % of 10.0 s in f (1,000 calls of 1.00 ms), "
-			   "mostly waiting: it used 10.0 % of one CPU.");
+	expect_verdict(&s, "IDLE: f: self time 6.20 s, 62.0 % of the wall time, in 1,000 calls "
+			   "of 1.00 ms on average.");
 	s.process.cpu_ns = 31 * S;
 	s.row.self_ns = 31 * S;
-	expect_verdict(
-		&s, "python3 (pid 42) had 3.1 threads on average in f (1,000 calls of 1.00 ms).");
+	expect_verdict(&s, "No problem found: python3 (pid 42) had 3.1 threads on average in f "
+			   "(1,000 calls of 1.00 ms).");
 	s.row.self_ns = s.process.self_ns = 100 * MS;
 	s.process.cpu_ns = 9 * S;
 	expect_verdict(&s, "python3 (pid 42) used 90.0 % of one CPU in 10.0 s; the traced "
@@ -455,13 +463,13 @@ Test(analyze, verdicts)
 	expect_verdict(&s, "No traced function was called in 10.0 s: python3 (pid 42) used 90.0 % "
 			   "of one CPU in untraced functions.");
 	s.process.cpu_ns = 0;
-	expect_verdict(&s,
-		       "No traced function was called in 10.0 s: python3 (pid 42) was waiting.");
+	expect_verdict(&s, "IDLE: python3 (pid 42): used 0 ns of CPU time in 10.0 s (0 %); 0 of 1 "
+			   "threads blocked nearly all the time.");
 	s.profile.target_killed = s.process.exited = true;
 	s.process.status = 9;
-	expect_verdict(&s,
-		       "No traced function was called in 10.0 s: python3 (pid 42) was waiting. It "
-		       "was killed by SIGKILL after 10.0 s.");
+	expect_verdict(&s, "IDLE: python3 (pid 42): used 0 ns of CPU time in 10.0 s (0 %); 0 of 1 "
+			   "threads blocked nearly all the time. It was killed by SIGKILL after "
+			   "10.0 s.");
 	s.profile.processes_count = 0;
 	expect_verdict(&s, "Nothing was traced: the capture contains no process.");
 }

@@ -44,7 +44,8 @@ Test(report, names_are_complete)
 	cr_expect_eq(count, 7);
 }
 
-static char *write_report(const char *format, const struct report_options *options)
+static char *write_scene(void (*scene)(struct stream *), const char *format,
+			 const struct report_options *options)
 {
 	struct aggregate *aggregate = aggregate__new();
 	struct stream s = {0};
@@ -54,7 +55,7 @@ static char *write_report(const char *format, const struct report_options *optio
 	size_t size;
 	FILE *out = open_memstream(&report, &size);
 
-	golden_ordinary(&s);
+	scene(&s);
 	cr_assert_eq(stream_replay(&s, aggregate), 0);
 	profile = aggregate__finish(aggregate);
 	analysis = analyze(profile, NULL);
@@ -64,6 +65,11 @@ static char *write_report(const char *format, const struct report_options *optio
 	aggregate__free(aggregate);
 	stream_clear(&s);
 	return report;
+}
+
+static char *write_report(const char *format, const struct report_options *options)
+{
+	return write_scene(golden_ordinary, format, options);
 }
 
 Test(report, top_limits_the_rows)
@@ -97,17 +103,23 @@ Test(report, short_by_default)
 {
 	struct report_options options = {0}, whole = {.full = true};
 	char *text = write_report("text", &options), *full = write_report("text", &whole);
+	char *findings = write_scene(golden_findings, "text", &options);
+	char *full_findings = write_scene(golden_findings, "text", &whole);
 
-	cr_expect_null(strstr(text, "threshold: "));
+	cr_expect_null(strstr(findings, "threshold: "));
+	cr_expect_null(strstr(findings, "look at: "));
 	cr_expect_null(strstr(text, "Callers"));
 	cr_expect_null(strstr(text, "foreign_hits"));
 	cr_expect_not_null(strstr(text, "No record was lost."));
 	cr_expect_not_null(strstr(text, "3 functions are not attached: cblas_xerbla "
 					"(no safe place for a probe)."));
 	cr_expect_not_null(strstr(text, "--full"));
-	cr_expect_not_null(strstr(full, "threshold: "));
+	cr_expect_not_null(strstr(full_findings, "threshold: "));
+	cr_expect_not_null(strstr(full_findings, "look at: "));
 	cr_expect_not_null(strstr(full, "Callers"));
 	cr_expect_not_null(strstr(full, "foreign_hits"));
+	free(findings);
+	free(full_findings);
 	free(text);
 	free(full);
 }
@@ -115,12 +127,12 @@ Test(report, short_by_default)
 Test(report, color_is_the_callers_choice)
 {
 	struct report_options options = {.color = true};
-	char *text = write_report("text", &options);
+	char *text = write_scene(golden_findings, "text", &options);
 
 	cr_expect_not_null(strstr(text, "\x1b[1;31mHIGH\x1b[0m"));
 	free(text);
 	options.color = false;
-	text = write_report("text", &options);
+	text = write_scene(golden_findings, "text", &options);
 	cr_expect_null(strchr(text, '\x1b'));
 	free(text);
 }

@@ -83,7 +83,7 @@ static int copy_place(struct finding_place *place, const struct profile_frame *f
 	return place->function && place->file ? 0 : -ENOMEM;
 }
 
-static void finding_clear(struct finding *finding)
+void finding_clear(struct finding *finding)
 {
 	free(finding->place.function);
 	free(finding->place.file);
@@ -127,61 +127,6 @@ void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severit
 	ctx->findings[ctx->findings_count++] = finding;
 }
 
-/* What only says that there is another finding, if that takes such a part of the time. */
-static const struct symptom {
-	const char *kind, *const *causes;
-	double least;
-} symptoms[] = {
-	{"InputWait", (const char *const[]){"DataBound", NULL}, 0},
-	{"DiskBound", (const char *const[]){"DiskWait", NULL}, 0},
-	{"BlockedThread",
-	 (const char *const[]){"DataBound", "InputWait", "OutputWait", "GilWait", "LockWait",
-			       "DiskWait", "SleepWait", "ChildWait", NULL},
-	 0.25},
-	{"IdleTarget",
-	 (const char *const[]){"CpuContention", "DataBound", "InputWait", "OutputWait", "GilWait",
-			       "LockWait", "DiskWait", "SleepWait", "ChildWait", NULL},
-	 0.25},
-};
-
-static bool has_cause(const struct rules_ctx *ctx, const struct symptom *symptom)
-{
-	for (size_t i = 0; i < ctx->findings_count; i++)
-		if (ctx->findings[i].share >= symptom->least &&
-		    text_is_one_of(ctx->findings[i].kind, symptom->causes))
-			return true;
-	return false;
-}
-
-static bool is_symptom(const struct rules_ctx *ctx, const struct finding *finding)
-{
-	for (size_t i = 0; i < sizeof(symptoms) / sizeof(symptoms[0]); i++)
-		if (!strcmp(symptoms[i].kind, finding->kind))
-			return has_cause(ctx, &symptoms[i]);
-	return false;
-}
-
-static void drop_symptoms(struct rules_ctx *ctx)
-{
-	for (size_t i = ctx->findings_count; i-- > 0;) {
-		if (!is_symptom(ctx, &ctx->findings[i]))
-			continue;
-		finding_clear(&ctx->findings[i]);
-		ctx->findings[i] = ctx->findings[--ctx->findings_count];
-	}
-}
-
-static int by_severity(const void *left, const void *right)
-{
-	const struct finding *a = left, *b = right;
-
-	if (a->severity != b->severity)
-		return a->severity < b->severity ? -1 : 1;
-	if (a->gain_ns != b->gain_ns)
-		return a->gain_ns > b->gain_ns ? -1 : 1;
-	return a->weight > b->weight ? -1 : a->weight < b->weight;
-}
-
 static int analyze_process(const struct profile *profile, const struct rule_set *rules,
 			   const struct profile_process *process, bool is_main,
 			   struct process_analysis *out)
@@ -212,9 +157,7 @@ static int analyze_process(const struct profile *profile, const struct rule_set 
 	rules_heap(&ctx);
 	if (is_main)
 		rules_capture(&ctx);
-	drop_symptoms(&ctx);
-	if (ctx.findings_count)
-		qsort(ctx.findings, ctx.findings_count, sizeof(*ctx.findings), by_severity);
+	rules_rank(&ctx);
 	out->findings = ctx.findings;
 	out->findings_count = ctx.findings_count;
 	if (ctx.failed)

@@ -8,17 +8,19 @@ const struct finding_kind finding_kinds[] = {
 	/* --- functions ------------------------------------------------------------------------ */
 	{
 		.kind = "SlowOperation",
-		.says = "one function has much of the wall time as self time",
+		.says = "one function that sleeps, waits, copies, compiles or communicates has "
+			"much of the wall time",
 		.judges =
 			"The self time of a function: the time of its calls less that of traced "
-			"functions inside them. Ranges whose time another finding explains (data, "
-			"Python) and calls that wait for a GPU are left out.",
-		.remedy =
-			"Do less of it in each step, or make each call cheaper; the finding says "
-			"what fits its kind: a lower precision where arithmetic limits it, fusing "
-			"with its neighbours where memory does, larger batches where calling does.",
-		.example = "model = torch.compile(model)          # fuses operators\n"
-			   "with torch.autocast('cpu', dtype=torch.bfloat16): ...",
+			"functions inside them. What it does is judged by its name. That an "
+			"operator which computes has much of the time is no finding: it is where "
+			"the time goes. Ranges whose time another finding explains (data, Python) "
+			"and calls that wait for a GPU are left out.",
+		.remedy = "Wait for an event instead of a fixed time; copy once, outside of the "
+			  "loop; keep shapes the same so that it compiles once; the finding says "
+			  "what fits its kind.",
+		.example = "event.wait()                          # not: while not done: "
+			   "time.sleep(0.1)",
 		.look = "Functions and Callers in the report (`--full`): who calls it, and how "
 			"often; "
 			"Compute: how near it is to what the machine can do.",

@@ -245,6 +245,20 @@ struct roofline roofline_of_process(const struct profile *profile,
 		       roofline_dtype(process), roofline_cores(profile, process));
 }
 
+struct roofline roofline_of_calls(const struct profile *profile,
+				  const struct profile_process *process)
+{
+	const struct profile_compute *compute = &process->compute;
+	struct roofline line = line_of(profile, &compute->cost, compute->counted_ns,
+				       roofline_dtype(process), roofline_cores(profile, process));
+
+	if (line.flops_per_s >= 0 && compute->cost.submitted_count)
+		withhold(&line, ROOFLINE_SUBMITTED);
+	else if (is_above_peak(profile, &line))
+		withhold(&line, ROOFLINE_ABOVE_PEAK);
+	return line;
+}
+
 double roofline_mfu(const struct profile *profile, enum perfx_dtype dtype, uint64_t flops,
 		    uint64_t ns)
 {

@@ -82,6 +82,9 @@ struct roofline roofline_of_row(const struct profile *profile,
 /* All operations over wall time. */
 struct roofline roofline_of_process(const struct profile *profile,
 				    const struct profile_process *process);
+/* All operations over the time of the calls that compute. */
+struct roofline roofline_of_calls(const struct profile *profile,
+				  const struct profile_process *process);
 
 /* What most operations of the process are done with. */
 enum perfx_dtype roofline_dtype(const struct profile_process *process);

@@ -87,6 +87,10 @@ void rules_headline(struct note *note, const struct rules_ctx *ctx, const char *
 /* That a number with this standard error, of many samples, is so much above its threshold. */
 double confidence_above(double distance, double error);
 
+/* ranking.c: which of the findings remain, and in which order. */
+void rules_rank(struct rules_ctx *ctx);
+void finding_clear(struct finding *finding);
+
 /* verdict.c. NULL: memory was out. analysis: the main process's, NULL without one. */
 char *verdict_of(const struct profile *profile, const struct profile_process *main,
 		 const struct process_analysis *analysis);

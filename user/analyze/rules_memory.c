@@ -131,6 +131,19 @@ static void leak_evidence(struct text *text, const struct rules_ctx *ctx, const 
 		add_resident_growth(text, ctx, leak);
 }
 
+/* "MEMORY: append (train.py:57) keeps 4.10 MiB a step, 14.1 GiB per hour" */
+static void leak_headline(struct text *text, const struct rules_ctx *ctx, const struct leak *leak,
+			  const char *subject)
+{
+	const struct profile_steps *steps = &ctx->process->steps;
+
+	text_printf(text, "%s: %s keeps ", bottleneck_headline(BOTTLENECK_MEMORY), subject);
+	if (steps->count)
+		text_printf(text, "%s a step, ",
+			    as_bytes(u64_of(leak->bytes_per_s * (double)steps->avg_ns / 1e9)));
+	text_printf(text, "%s per hour", as_bytes(u64_of(leak->bytes_per_s * 3600)));
+}
+
 static enum finding_severity leak_severity(const struct rules_ctx *ctx, const struct leak *leak)
 {
 	double hour = leak->bytes_per_s * 3600;
@@ -154,6 +167,7 @@ static void file_leak(struct rules_ctx *ctx, const struct leak *leak)
 		text_printf(&note.subject, " and %zu more place%s", leak->places_count - 1,
 			    leak->places_count == 2 ? "" : "s");
 	leak_evidence(&note.evidence, ctx, leak);
+	leak_headline(&note.headline, ctx, leak, text_peek(&note.subject));
 	text_printf(&note.threshold,
 		    "blocks allocated evenly over the recording (in each quarter at least %g %% "
 		    "of an even share) and never freed, at least %g MiB per hour (medium: %g "

@@ -47,12 +47,44 @@ static bool is_said_elsewhere(const struct rules_ctx *ctx, const struct profile_
 	return ctx->driver->marked.ns >= row->self_ns / 2;
 }
 
+/* An operator's share alone is where the time goes and no problem. NONE: it may be as it is. */
+static enum bottleneck class_of_slow(const struct rules_ctx *ctx, enum remedy_kind kind)
+{
+	switch (kind) {
+	case REMEDY_COPY:
+		return BOTTLENECK_COPIES;
+	case REMEDY_COMPILE:
+		return BOTTLENECK_RECOMPILATION;
+	case REMEDY_COLLECTIVE:
+		return BOTTLENECK_COMMUNICATION;
+	case REMEDY_SLEEP:
+		return BOTTLENECK_SLEEP;
+	case REMEDY_WAITING:
+		return BOTTLENECK_IDLE;
+	case REMEDY_SYNCHRONIZE:
+		/* while others work for it, it waits by right */
+		return cpu_share(ctx->process) < ctx->thresholds->slow_operation_busy
+			       ? BOTTLENECK_IDLE
+			       : BOTTLENECK_NONE;
+	default:
+		return BOTTLENECK_NONE;
+	}
+}
+
 static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 {
 	double share = wall_share(ctx->process, row->self_ns);
-	struct note note = {.of_function = true};
+	enum remedy_kind kind = remedy_kind(ctx->profile, ctx->process, row);
+	struct note note = {.of_function = true,
+			    .bottleneck = class_of_slow(ctx, kind),
+			    .gain_ns = fmin(share, 1) * rules_unit_ns(ctx),
+			    .confidence = 1,
+			    .place = row->python_callers_count ? row->python_callers->frame : NULL,
+			    .look = "Functions: Callers",
+			    .share = fmin(share, 1)};
 
-	if (share < ctx->thresholds->slow_operation_medium || is_said_elsewhere(ctx, row))
+	if (share < ctx->thresholds->slow_operation_medium || !note.bottleneck ||
+	    is_said_elsewhere(ctx, row))
 		return;
 	add_function_name(&note.subject, ctx->profile, row->function);
 	text_add(&note.evidence, "self time ");
@@ -71,7 +103,7 @@ static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 	text_printf(&note.threshold, "self time of at least %g %% of the wall time (high: %g %%)",
 		    ctx->thresholds->slow_operation_medium * 100,
 		    ctx->thresholds->slow_operation_high * 100);
-	text_add(&note.suggestion, remedy_text(remedy_kind(ctx->profile, ctx->process, row)));
+	text_add(&note.suggestion, remedy_text(kind));
 	rules_ctx_add(ctx, "SlowOperation",
 		      share >= ctx->thresholds->slow_operation_high ? FINDING_HIGH : FINDING_MEDIUM,
 		      share, &note);

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The one sentence that a report begins with, and what it says when nothing fired:
- *     trainer (pid 4242) spent 62.0 % of 10.0 s in gemm (12,345 calls of 502 µs), then 21.3 % in
- *     softmax.
+ * The one sentence that a report begins with: the first finding's class and size or, where there is
+ * none, where the time goes; and what is said of a process in which nothing was called.
+ *
+ *     INPUT-BOUND: 38.0 % of each 212 ms step waits for the DataLoader (0 workers; 1 would hide
+ *     it); its own thread prepares it, mostly in normalize (features.py:88).
+ *     HEALTHY: no problem found; 93.1 % of each 212 ms step computes, most of it in at::_ops::mm
+ *     (63.4 %), at 78.0 % of the roof of 2 cores.
+ *     No problem found: trainer (pid 4242) spent 62.0 % of 10.0 s in gemm (12,345 calls of 502 µs).
  *     No traced function was called in 10.0 s: trainer (pid 4242) used 98.2 % of a CPU elsewhere.
- *     PYTHON-BOUND: 61.0 % of the wall time runs Python, outside of traced calls, most of it
- * normalize (features.py:88): 38.0 %. … It seems to leak memory in append (train.cc:12): 14.1 GiB
- * an hour.
  */
 #include "analyze/location.h"
-#include "analyze/remedy.h"
+#include "analyze/roofline.h"
 #include "analyze/rules_ctx.h"
 #include "base/units.h"
 
@@ -17,8 +19,6 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* A bottleneck of this share is what the report begins with. */
-#define VERDICT_BOTTLENECK 0.20
 /* Below this share of the wall time a function does not stand for its process. */
 #define VERDICT_SHARE  0.05
 #define VERDICT_SECOND 0.10
@@ -218,13 +218,15 @@ static void add_death(struct text *text, const struct profile *profile,
 	text_add(text, ".");
 }
 
-/* The fastest leak, if it is grave. */
-static void add_leak(struct text *text, const struct process_analysis *analysis)
+/* The fastest leak, if it is grave and not said already. */
+static void add_leak(struct text *text, const struct process_analysis *analysis,
+		     const struct finding *said)
 {
 	for (size_t i = 0; i < analysis->findings_count; i++) {
 		const struct finding *finding = &analysis->findings[i];
 
-		if (strcmp(finding->kind, LEAK_KIND) || finding->severity != FINDING_HIGH)
+		if (strcmp(finding->kind, LEAK_KIND) || finding->severity != FINDING_HIGH ||
+		    finding == said)
 			continue;
 		text_printf(text, " It seems to leak memory in %s: ", finding->subject);
 		add_bytes(text, u64_of(finding->weight * 3600));
@@ -233,60 +235,122 @@ static void add_leak(struct text *text, const struct process_analysis *analysis)
 	}
 }
 
-/* The largest one, if no function that works takes longer. */
-static const struct finding *find_bottleneck(const struct profile *profile,
-					     const struct profile_process *p,
-					     const struct process_analysis *analysis)
+/* --- what is wrong --- */
+
+/* The first that is about the program, if it matters. */
+static const struct finding *first_problem(const struct process_analysis *analysis)
 {
-	const struct finding *most = NULL;
+	for (size_t i = 0; i < analysis->findings_count; i++)
+		if (analysis->findings[i].bottleneck != BOTTLENECK_NONE)
+			return analysis->findings[i].severity <= FINDING_MEDIUM
+				       ? &analysis->findings[i]
+				       : NULL;
+	return NULL;
+}
 
-	for (size_t i = 0; i < analysis->findings_count; i++) {
-		const struct finding *finding = &analysis->findings[i];
+static void say_problem(struct text *text, const struct finding *finding)
+{
+	if (finding->headline[0])
+		text_printf(text, "%s.", finding->headline);
+	else
+		text_printf(text, "%s: %s: %s.", bottleneck_headline(finding->bottleneck),
+			    finding->subject, finding->evidence);
+}
 
-		if (finding->headline[0] && finding->severity <= FINDING_MEDIUM &&
-		    finding->share >= VERDICT_BOTTLENECK && (!most || finding->share > most->share))
-			most = finding;
-	}
-	for (size_t i = 0; most && i < p->rows_count; i++) {
+/* --- nothing is wrong --- */
+
+/* Computing for less of the time it is not what the process is for. */
+#define HEALTHY_COMPUTE 0.50
+
+/* ", most of it in at::_ops::mm::call (63.4 %)" */
+static void add_most(struct text *text, const struct profile *profile,
+		     const struct profile_process *p)
+{
+	for (size_t i = 0; i < p->rows_count; i++) {
 		const struct profile_function *function =
 			profile_function(profile, p->rows[i].function);
 
-		if (wall_share(p, p->rows[i].self_ns) <= most->share)
-			break;
-		if (function && !function_is_marker(function) &&
-		    !remedy_waits(remedy_kind(profile, p, &p->rows[i])))
-			return NULL;
+		if (!function || function_is_marker(function))
+			continue;
+		text_add(text, ", most of it in ");
+		add_function_name(text, profile, function->id);
+		text_add(text, " (");
+		add_percent(text, wall_share(p, p->rows[i].self_ns));
+		text_add(text, ")");
+		return;
 	}
-	return most;
+}
+
+/* ", at 42.1 % of the roof of 1 core" */
+static void add_roof(struct text *text, const struct profile *profile,
+		     const struct profile_process *p)
+{
+	struct roofline line = roofline_of_calls(profile, p);
+
+	if (line.flops_per_s < 0 || line.attainable_flops_per_s <= 0)
+		return;
+	text_add(text, ", at ");
+	add_percent(text, line.flops_per_s / line.attainable_flops_per_s);
+	text_printf(text, " of the roof of %.3g core%s", line.roof.cores,
+		    line.roof.cores > 1 ? "s" : "");
+}
+
+/* Its operators are the work; otherwise it is not said to be healthy. */
+static bool say_healthy(struct text *text, const struct profile *profile,
+			const struct profile_process *p, const struct step_time *time)
+{
+	double computing = time->known ? time->ns[TIME_COMPUTE] / time->unit_ns : 0;
+
+	if (computing < HEALTHY_COMPUTE || !p->compute.measured)
+		return false;
+	text_printf(text, "%s: no problem found; ", bottleneck_headline(BOTTLENECK_HEALTHY));
+	add_percent(text, computing);
+	if (p->steps.count)
+		text_printf(text, " of each %s step computes", as_ns(p->steps.avg_ns));
+	else
+		text_add(text, " of the time computes");
+	add_most(text, profile, p);
+	add_roof(text, profile, p);
+	text_add(text, profile->partial & PROFILE_PARTIAL_LOSSY ? "; some data was lost." : ".");
+	return true;
+}
+
+static void say_where(struct text *text, const struct profile *profile,
+		      const struct profile_process *p, const struct step_time *time)
+{
+	double share = p->rows_count ? wall_share(p, p->rows[0].self_ns) : 0;
+
+	if (profile->calls_count == 0)
+		say_nothing_fired(text, profile, p);
+	else if (p->rows_count && p->rows[0].avg_ns == PROFILE_ABSENT)
+		say_untimed(text, profile, p);
+	else if (say_healthy(text, profile, p, time))
+		return;
+	else if (share >= VERDICT_SHARE) {
+		text_add(text, "No problem found: ");
+		say_dominating(text, profile, p, share);
+	} else
+		say_elsewhere(text, profile, p);
 }
 
 char *verdict_of(const struct profile *profile, const struct profile_process *main,
 		 const struct process_analysis *analysis)
 {
-	const struct finding *bottleneck;
+	const struct finding *problem;
 	struct text text = {0};
-	double share;
 
 	if (!main) {
 		text_add(&text, "Nothing was traced: the capture contains no process.");
 		return text_take(&text);
 	}
-	bottleneck = find_bottleneck(profile, main, analysis);
-	share = main->rows_count ? wall_share(main, main->rows[0].self_ns) : 0;
-	if (bottleneck) {
-		text_add(&text, bottleneck->headline);
-		text_add(&text, ".");
-	} else if (profile->calls_count == 0) {
-		say_nothing_fired(&text, profile, main);
-	} else if (main->rows_count && main->rows[0].avg_ns == PROFILE_ABSENT)
-		say_untimed(&text, profile, main);
-	else if (share >= VERDICT_SHARE)
-		say_dominating(&text, profile, main, share);
+	problem = first_problem(analysis);
+	if (problem)
+		say_problem(&text, problem);
 	else
-		say_elsewhere(&text, profile, main);
+		say_where(&text, profile, main, &analysis->time);
 	if (profile->calls_count == 0)
 		add_late(&text, profile);
-	add_leak(&text, analysis);
+	add_leak(&text, analysis, problem);
 	add_death(&text, profile, main);
 	return text_take(&text);
 }

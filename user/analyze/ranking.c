@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Which findings remain, and in which order: rules judge one number each, and several see the same
+ * cause. What only repeats another finding goes; of two about one place and one kind of time the
+ * better one remains; where what they rest on was lost, all weigh a degree less and the least go.
+ */
+#include "analyze/rules_ctx.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void drop(struct rules_ctx *ctx, size_t at)
+{
+	finding_clear(&ctx->findings[at]);
+	ctx->findings[at] = ctx->findings[--ctx->findings_count];
+}
+
+/* --- symptoms --- */
+
+/* What only says that there is another finding, if that takes such a part of the time. */
+static const struct symptom {
+	const char *kind, *const *causes;
+	double least;
+} symptoms[] = {
+	{"InputWait", (const char *const[]){"DataBound", NULL}, 0},
+	{"DiskBound", (const char *const[]){"DiskWait", NULL}, 0},
+	{"BlockedThread",
+	 (const char *const[]){"DataBound", "InputWait", "OutputWait", "GilWait", "LockWait",
+			       "DiskWait", "SleepWait", "ChildWait", NULL},
+	 0.25},
+	{"IdleTarget",
+	 (const char *const[]){"CpuContention", "DataBound", "InputWait", "OutputWait", "GilWait",
+			       "LockWait", "DiskWait", "SleepWait", "ChildWait", NULL},
+	 0.25},
+};
+
+static bool has_cause(const struct rules_ctx *ctx, const struct symptom *symptom)
+{
+	for (size_t i = 0; i < ctx->findings_count; i++)
+		if (ctx->findings[i].share >= symptom->least &&
+		    text_is_one_of(ctx->findings[i].kind, symptom->causes))
+			return true;
+	return false;
+}
+
+static bool is_symptom(const struct rules_ctx *ctx, const struct finding *finding)
+{
+	for (size_t i = 0; i < sizeof(symptoms) / sizeof(symptoms[0]); i++)
+		if (!strcmp(symptoms[i].kind, finding->kind))
+			return has_cause(ctx, &symptoms[i]);
+	return false;
+}
+
+static void drop_symptoms(struct rules_ctx *ctx)
+{
+	for (size_t i = ctx->findings_count; i-- > 0;)
+		if (is_symptom(ctx, &ctx->findings[i]))
+			drop(ctx, i);
+}
+
+/* --- order --- */
+
+/* By severity, then by what it saves; what is said of the capture comes after the program's. */
+static int by_rank(const void *left, const void *right)
+{
+	const struct finding *a = left, *b = right;
+
+	if (a->severity != b->severity)
+		return a->severity < b->severity ? -1 : 1;
+	if ((a->bottleneck == BOTTLENECK_NONE) != (b->bottleneck == BOTTLENECK_NONE))
+		return a->bottleneck == BOTTLENECK_NONE ? 1 : -1;
+	if (a->gain_ns != b->gain_ns)
+		return a->gain_ns > b->gain_ns ? -1 : 1;
+	return a->weight > b->weight ? -1 : a->weight < b->weight;
+}
+
+/* --- one cause, one finding --- */
+
+/* What Python or computing does there is said by the particular one. */
+static bool is_general(enum bottleneck bottleneck)
+{
+	return bottleneck == BOTTLENECK_PYTHON || bottleneck == BOTTLENECK_COMPUTE;
+}
+
+static bool is_particular(enum bottleneck bottleneck)
+{
+	return bottleneck == BOTTLENECK_INPUT || bottleneck == BOTTLENECK_OPERATORS ||
+	       bottleneck == BOTTLENECK_COPIES || bottleneck == BOTTLENECK_BANDWIDTH ||
+	       bottleneck == BOTTLENECK_STALL || bottleneck == BOTTLENECK_RECOMPILATION;
+}
+
+static bool is_same_place(const struct finding *a, const struct finding *b)
+{
+	if (a->place.function && b->place.function)
+		return !strcmp(a->place.function, b->place.function) &&
+		       !strcmp(a->place.file, b->place.file);
+	return a->of_function && b->of_function && !strcmp(a->subject, b->subject);
+}
+
+/* Does `a` go where `b` is there? */
+static bool is_repeated(const struct finding *a, const struct finding *b)
+{
+	if (a->bottleneck == BOTTLENECK_NONE || b->bottleneck == BOTTLENECK_NONE)
+		return false;
+	if (!strcmp(a->kind, "SlowOperation") && a->bottleneck == b->bottleneck)
+		return true;
+	if (!is_same_place(a, b))
+		return false;
+	if (a->bottleneck == b->bottleneck)
+		return true;
+	return is_general(a->bottleneck) && is_particular(b->bottleneck) &&
+	       b->gain_ns >= a->gain_ns / 2;
+}
+
+/* Of each pair the one behind; in the order of ranks, so that the best of all stays. */
+static void drop_repeated(struct rules_ctx *ctx)
+{
+	for (size_t i = 0; i < ctx->findings_count; i++) {
+		for (size_t j = ctx->findings_count; j-- > 0;) {
+			struct finding *a = &ctx->findings[i], *b = &ctx->findings[j];
+
+			if (i == j || !is_repeated(a, b) ||
+			    (is_repeated(b, a) && by_rank(a, b) <= 0))
+				continue;
+			drop(ctx, i--);
+			break;
+		}
+	}
+}
+
+/* --- what was lost --- */
+
+/* Calls and samples that no sum has: what findings rest on. Calls without a record are in sums;
+ * what was lost of memory is in the bounds of its numbers. */
+static bool is_evidence_lost(const struct profile *profile)
+{
+	static const enum perfx_loss_kind losses[] = {
+		PERFX_LOSS_MAP_FULL,	  PERFX_LOSS_NMISSED,	   PERFX_LOSS_UNDECODED,
+		PERFX_LOSS_CONTROL_DROPS, PERFX_LOSS_SAMPLE_DROPS, PERFX_LOSS_GPU_RECORDS,
+	};
+
+	for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++)
+		if (profile_loss_share(profile, losses[i]) > PROFILE_LOSSY_SHARE)
+			return true;
+	return false;
+}
+
+/* What is said of the capture itself is known. */
+static void lower_all(struct rules_ctx *ctx)
+{
+	for (size_t i = ctx->findings_count; i-- > 0;) {
+		struct finding *finding = &ctx->findings[i];
+
+		if (finding->bottleneck == BOTTLENECK_NONE)
+			continue;
+		if (finding->severity == FINDING_LOW)
+			drop(ctx, i);
+		else
+			finding->severity++;
+	}
+}
+
+void rules_rank(struct rules_ctx *ctx)
+{
+	drop_symptoms(ctx);
+	drop_repeated(ctx);
+	if (is_evidence_lost(ctx->profile))
+		lower_all(ctx);
+	if (ctx->findings_count)
+		qsort(ctx->findings, ctx->findings_count, sizeof(*ctx->findings), by_rank);
+}
