@@ -210,38 +210,70 @@ Test(operators, float64_by_design_or_seldom)
 
 /* --- recompilation --- */
 
-/* Compilations of 300 ms, one a second from the start or all at once then. */
-static void begin_compiling(struct stream *s, bool steady)
+static void begin_compiler(struct stream *s, const char *function, const char *file)
 {
 	begin(s);
+	stream_stack(s, 1, TRACED, PERFX_STACK_PC, 0x1000, STEP, 0x1000, LOWERING, 0x1000, LOOP,
+		     0x1000);
+	stream_python_frame(s, 1, LOWERING, function, file, 100);
+	stream_python_frame(s, 1, STEP, "train_step", "/opt/model.py", 30);
+}
+
+/* Compilations of 300 ms, one a second from the start or all at once then. */
+static void begin_xla(struct stream *s, bool steady)
+{
+	begin_compiler(s, "trace_to_jaxpr",
+		       "/opt/site-packages/jax/_src/interpreters/partial_eval.py");
 	stream_function(s, COMPILE, "xla::PjRtCpuClient::CompileAndLoad", "/libjax.so",
 			PERFX_SOURCE_JAX);
 	stream_context(s, COMPILE, 0, COMPILE, 1);
-	stream_stack(s, 1, TRACED, PERFX_STACK_PC, 0x1000, STEP, 0x1000, LOWERING, 0x1000, LOOP,
-		     0x1000);
-	stream_python_frame(s, 1, LOWERING, "trace_to_jaxpr",
-			    "/opt/site-packages/jax/_src/interpreters/partial_eval.py", 100);
-	stream_python_frame(s, 1, STEP, "train_step", "/opt/model.py", 30);
 	for (uint64_t i = 0; i < 9; i++)
 		stream_call(s, COMPILE, MAIN, (steady ? i : 0) * S, 300 * MS, 300 * MS, 0);
 	samples(s, (struct perfx_sample){.stack = TRACED}, 330);
 }
 
-Test(operators, recompilation)
+/* Of torch.compile nothing is called: samples in steps say when it compiles. */
+static void begin_dynamo(struct stream *s, uint64_t sample_ns)
+{
+	begin_compiler(s, "ConvertFrame.__call__",
+		       "/opt/site-packages/torch/_dynamo/convert_frame.py");
+	for (uint64_t i = 0; i < 300; i++)
+		stream_sample(s, i * sample_ns,
+			      (struct perfx_sample){.process = 1,
+						    .tid = MAIN,
+						    .state = PERFX_SAMPLE_ON_CPU,
+						    .stack = TRACED,
+						    .interval_ns = 10 * MS});
+	for (uint64_t i = 0; i < 19; i++)
+		stream_call(s, OPTIMIZER, MAIN, i * 500 * MS, 10 * MS, 10 * MS, 0);
+}
+
+Test(operators, recompilation_by_xla)
 {
 	struct stream s = {0};
 
-	begin_compiling(&s, true);
+	begin_xla(&s, true);
 	expect(&s, "Recompilation", FINDING_HIGH, "main (train.py:12)",
 	       "traces, lowers and compiles for 33.0 % of the wall time, by 330 samples (standard "
 	       "error 1.8 points); 9 compilations of 300 ms on average, of train_step "
 	       "(model.py:30)");
 }
 
+Test(operators, recompilation_by_torch)
+{
+	struct stream s = {0};
+
+	begin_dynamo(&s, 30 * MS);
+	expect(&s, "Recompilation", FINDING_HIGH, "main (train.py:12)",
+	       "traces, lowers and compiles for 30.0 % of the wall time");
+}
+
 Test(operators, warming_up_is_no_recompilation)
 {
 	struct stream s = {0};
 
-	begin_compiling(&s, false);
+	begin_xla(&s, false);
+	expect_none(&s, "Recompilation");
+	begin_dynamo(&s, 15 * MS);
 	expect_none(&s, "Recompilation");
 }

@@ -44,6 +44,19 @@ static bool is_compiler(const struct profile_frame *frame)
 	return false;
 }
 
+#define NO_COMPILER SIZE_MAX
+
+/* The outermost such frame of a stack: functions that are traced can be compiled themselves. */
+static size_t compiler_of(const struct profile_stack *stack)
+{
+	size_t i = stack ? stack->frames_count : 0;
+
+	while (i-- > 0)
+		if (is_compiler(stack->frames[i]))
+			return i;
+	return NO_COMPILER;
+}
+
 struct compilation {
 	uint64_t ns, count; /* sampled */
 	double squares;
@@ -71,20 +84,15 @@ static void add_stack(struct compilation *found, const struct profile_stack *sta
 
 static void add_sample(struct compilation *found, const struct profile_activity *sample)
 {
-	size_t i = sample->stack ? sample->stack->frames_count : 0;
+	size_t compiler = compiler_of(sample->stack);
+	double ns = (double)sample->ns;
 
-	/* from the outermost on: functions that are traced can be compiled themselves */
-	while (i-- > 0) {
-		double ns = (double)sample->ns;
-
-		if (!is_compiler(sample->stack->frames[i]))
-			continue;
-		found->ns += sample->ns;
-		found->count += sample->count;
-		found->squares += sample->count ? ns * ns / (double)sample->count : 0;
-		add_stack(found, sample->stack, i, sample->ns);
+	if (compiler == NO_COMPILER)
 		return;
-	}
+	found->ns += sample->ns;
+	found->count += sample->count;
+	found->squares += sample->count ? ns * ns / (double)sample->count : 0;
+	add_stack(found, sample->stack, compiler, sample->ns);
 }
 
 static void find(struct compilation *found, const struct rules_ctx *ctx)
@@ -104,18 +112,38 @@ static void find(struct compilation *found, const struct rules_ctx *ctx)
 	}
 }
 
+/* In the process's wall time, when its compilations were on average; < 0: not known. */
+static double center_of(const struct rules_ctx *ctx, const struct compilation *found)
+{
+	const struct profile_steps *steps = &ctx->process->steps;
+	double from = (double)ctx->process->from_ns, ns = 0, moment = 0;
+	double wall = (double)profile_wall_ns(ctx->process);
+
+	if (found->row && found->row->center_ns != PROFILE_ABSENT)
+		return ((double)found->row->center_ns - from) / wall;
+	for (size_t i = 0; i < steps->samples_count; i++) {
+		const struct profile_step_sample *sample = &steps->samples[i];
+
+		if (compiler_of(sample->what.stack) == NO_COMPILER)
+			continue;
+		ns += (double)sample->what.ns;
+		moment += (double)sample->what.ns * ((double)sample->time_ns - from);
+	}
+	return ns > 0 ? moment / ns / wall : -1;
+}
+
 /* Not the warm-up alone, which every program has. */
 static bool is_steady(const struct rules_ctx *ctx, const struct compilation *found)
 {
 	const struct profile_process *p = ctx->process;
-	uint64_t age_ns = ctx->profile->start_boot_ns - p->start_boot_ns;
+	double age_ns = (double)ctx->profile->start_boot_ns - (double)p->start_boot_ns;
+	double center = center_of(ctx, found);
 
-	if (found->row && found->row->center_ns != PROFILE_ABSENT)
-		return found->row->calls_count > 1 && found->row->center_ns > p->from_ns &&
-		       (double)(found->row->center_ns - p->from_ns) >=
-			       ctx->thresholds->recompilation_center * (double)profile_wall_ns(p);
-	return p->start_boot_ns && ctx->profile->start_boot_ns > p->start_boot_ns &&
-	       (double)age_ns >= ctx->thresholds->recompilation_age_ns;
+	if (found->row && found->row->calls_count < 2)
+		return false;
+	if (center >= 0)
+		return center >= ctx->thresholds->recompilation_center;
+	return p->start_boot_ns && age_ns >= ctx->thresholds->recompilation_age_ns;
 }
 
 /* Of the wall time: sampled, else what the compiler's calls take. */
