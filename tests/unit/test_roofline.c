@@ -407,10 +407,10 @@ Test(roofline, overhead_and_memory_bound)
 	s.process.cpu_ns = s.process.compute.counted_ns = 10 * S;
 	set_cost(&s, 49 * G, 4 * G);
 	s.row.computing_ns = 5 * S;
-	expect_kinds(s, "OverheadBound/low LowUtilization/low");
+	expect_kinds(s, "OverheadBound/low");
 	/* a twentieth of the roof: whatever it computes, something is wrong */
 	set_cost(&s, 9 * G, 800000000);
-	expect_kinds(s, "OverheadBound/medium LowUtilization/low");
+	expect_kinds(s, "OverheadBound/medium");
 	set_cost(&s, 90 * G, 45 * G);
 	expect_kinds(s, "MemoryBound/low");
 	expect_suggestion(&s, "memory bandwidth");

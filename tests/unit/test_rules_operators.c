@@ -193,7 +193,17 @@ Test(operators, float64)
 	cr_expect_eq(finding->severity, FINDING_MEDIUM);
 	cr_assert_not_null(finding->place.function);
 	cr_expect_str_eq(finding->place.function, "normalize");
+	cr_expect_null(find(&report, "OverheadBound"), "that it is slow is said twice");
 	forget(&report);
+}
+
+Test(operators, that_are_slow_in_float32)
+{
+	struct stream s = {0};
+
+	begin_compute(&s, PERFX_SOURCE_TORCH, PERFX_DTYPE_F32, 4000);
+	expect(&s, "OverheadBound", FINDING_MEDIUM, "at::_ops::mm::call",
+	       "2.50 GFLOP/s, 2.5 % of the roof of 1 core");
 }
 
 Test(operators, float64_by_design_or_seldom)

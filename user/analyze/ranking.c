@@ -32,6 +32,20 @@ static const struct symptom {
 	 (const char *const[]){"CpuContention", "DataBound", "InputWait", "OutputWait", "GilWait",
 			       "LockWait", "DiskWait", "SleepWait", "ChildWait", NULL},
 	 0.25},
+	{"OverheadBound",
+	 (const char *const[]){"CpuContention", "Oversubscribed", "CpuThrottled", "Float64", NULL},
+	 0.10},
+	{"LowUtilization",
+	 (const char *const[]){
+		 "DataBound",	  "InputWait",	    "PythonBound",	 "GilWait",
+		 "LockWait",	  "DiskWait",	    "SleepWait",	 "ChildWait",
+		 "TinyOperators", "Copies",	    "Float64",		 "Recompilation",
+		 "CpuContention", "Oversubscribed", "CpuThrottled",	 "OverheadBound",
+		 "MemoryBound",	  "PeriodicStall",  "GarbageCollection", NULL},
+	 0.10},
+	{"TensorChurn", (const char *const[]){"Copies", LEAK_KIND, NULL}, 0},
+	{"TinyCalls", (const char *const[]){"TinyOperators", NULL}, 0},
+	{"UnreadCompute", (const char *const[]){"Recompilation", NULL}, 0},
 };
 
 static bool has_cause(const struct rules_ctx *ctx, const struct symptom *symptom)
@@ -107,6 +121,9 @@ static bool is_repeated(const struct finding *a, const struct finding *b)
 	if (!is_same_place(a, b))
 		return false;
 	if (a->bottleneck == b->bottleneck)
+		return true;
+	/* a step in which it compiles is a slow one */
+	if (a->bottleneck == BOTTLENECK_STALL && b->bottleneck == BOTTLENECK_RECOMPILATION)
 		return true;
 	return is_general(a->bottleneck) && is_particular(b->bottleneck) &&
 	       b->gain_ns >= a->gain_ns / 2;
