@@ -43,7 +43,7 @@ Test(tune_statistics, quantile)
 Test(tune_statistics, paired_by_hand)
 {
 	const double a[] = {1, 2, 1, NAN, 5}, b[] = {2, 4, 8, 3, NAN};
-	struct tune_change change = tune_paired(a, b, 5);
+	struct tune_change change = tune_paired(a, b, 5, 1);
 	double mean = 5 * M_LN2 / 3, error = 2 * M_LN2 / 3;
 
 	cr_assert(change.known);
@@ -55,10 +55,29 @@ Test(tune_statistics, paired_by_hand)
 	near(change.p, 1 - 2.5 / sqrt(2 + 2.5 * 2.5));
 }
 
+/* The interval of one of five comparisons is that of 99 %, and agrees with the test. */
+Test(tune_statistics, several_comparisons)
+{
+	const double a[] = {1, 2, 1}, b[] = {2, 4, 8};
+	struct tune_change change = tune_paired(a, b, 3, 5);
+
+	near(change.low, exp((5 - 2 * 9.92484320) * M_LN2 / 3) - 1);
+	near(change.p, tune_paired(a, b, 3, 1).p);
+	cr_expect_not(tune_is_significant(&change, 5));
+	for (double more = 2; more < 64; more *= 1.1) {
+		const double c[] = {1, 1.1, 1.2}, d[] = {more, more, more * 1.3};
+
+		for (size_t count = 1; count < 20; count += 3) {
+			change = tune_paired(c, d, 3, count);
+			cr_expect_eq(tune_is_significant(&change, count), change.low > 0);
+		}
+	}
+}
+
 Test(tune_statistics, a_ratio_and_its_inverse)
 {
 	const double a[] = {1, 2, 3}, b[] = {1.5, 2.2, 4};
-	struct tune_change to = tune_paired(a, b, 3), back = tune_paired(b, a, 3);
+	struct tune_change to = tune_paired(a, b, 3, 1), back = tune_paired(b, a, 3, 1);
 
 	near((1 + to.change) * (1 + back.change), 1);
 	near((1 + to.low) * (1 + back.high), 1);
@@ -68,7 +87,7 @@ Test(tune_statistics, a_ratio_and_its_inverse)
 Test(tune_statistics, too_few_pairs)
 {
 	const double a[] = {1, NAN}, b[] = {2, 2};
-	struct tune_change one = tune_paired(a, b, 2), none = tune_paired(a + 1, b + 1, 1);
+	struct tune_change one = tune_paired(a, b, 2, 1), none = tune_paired(a + 1, b + 1, 1, 1);
 
 	cr_expect_not(one.known);
 	near(one.change, 1);
@@ -81,9 +100,9 @@ Test(tune_statistics, without_spread)
 {
 	const double a[] = {1, 2}, same[] = {1, 2}, more[] = {2, 4};
 
-	near(tune_paired(a, same, 2).p, 1);
-	near(tune_paired(a, more, 2).p, 0);
-	near(tune_paired(a, more, 2).low, 1);
+	near(tune_paired(a, same, 2, 1).p, 1);
+	near(tune_paired(a, more, 2, 1).p, 0);
+	near(tune_paired(a, more, 2, 1).low, 1);
 }
 
 /* --- lists and commands ------------------------------------------------------------------------
@@ -320,10 +339,11 @@ Test(tune_formats, csv)
 
 	measure(&tune);
 	text = written(&tune, "csv");
-	cr_expect(strstr(text, "workers,measured,failed,median,"), "%s", text);
-	cr_expect(strstr(text, "\r\n4,3,0,123,121,124,1,0,0,0,1,true,false,\r\n"), "%s", text);
-	cr_expect(strstr(text,
-			 "\r\n16,0,2,,,,,,,,,false,false,\"exit status 3: no, \"\"memory\"\"\""),
+	cr_expect(strstr(text, "workers,metric,measured,failed,median,"), "%s", text);
+	cr_expect(strstr(text, "\r\n4,steps/s,3,0,123,121,124,1,0,0,0,1,true,false,\r\n"), "%s",
+		  text);
+	cr_expect(strstr(text, "\r\n16,steps/s,0,2,,,,,,,,,false,false,\"exit status 3: no, "
+			       "\"\"memory\"\"\""),
 		  "%s", text);
 	free(text);
 	tune_clear(&tune);

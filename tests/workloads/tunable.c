@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "known.h"
+
 #define SLOW_STEPS 10
 #define SAMPLES	   32
 
@@ -23,7 +25,7 @@ static double step_ms(long workers)
 	return workers >= 0 && workers <= 8 ? steps[workers] : 0;
 }
 
-static void step(double ms)
+TRACED void tunable_step(double ms)
 {
 	struct timespec time = {.tv_nsec = (long)(ms * 1e6)};
 
@@ -58,6 +60,6 @@ int main(int argc, char **argv)
 	}
 	start_worker();
 	for (long i = 0; !steps || i < steps; i++)
-		step(i < SLOW_STEPS ? 3 * ms : ms);
+		tunable_step(i < SLOW_STEPS ? 3 * ms : ms);
 	return 0;
 }

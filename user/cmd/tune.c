@@ -167,15 +167,18 @@ static int warm_up(const struct bench *bench, const struct trial_options *trial)
 	return code;
 }
 
-static void say_plan(const struct bench *bench, size_t each)
+static void say_plan(const struct bench *bench, size_t rounds_count)
 {
 	uint64_t run_ns = bench->rate.warmup_ns + bench->rate.duration_ns;
+	struct text text = {0};
 
+	text_printf(&text, "%zu runs", bench->runs_count);
+	if (rounds_count > 1)
+		text_printf(&text, " in %zu rounds", rounds_count);
 	if (is_traced(bench->options) && bench->rate.duration_ns != UINT64_MAX)
-		msg_say("%zu runs in %zu rounds: %s and the program's start, each",
-			bench->runs_count, bench->runs_count / each, as_ns(run_ns));
-	else
-		msg_say("%zu runs in %zu rounds", bench->runs_count, bench->runs_count / each);
+		text_printf(&text, ": each takes %s from its first event on", as_ns(run_ns));
+	msg_say("%s", text_peek(&text));
+	text_clear(&text);
 }
 
 /* --- tune -------------------------------------------------------------------------------------
@@ -227,7 +230,7 @@ static int run_all(struct bench *bench, struct tune *tune)
 	int code = EXIT_OK;
 
 	bench->runs_count = tune->points_count * tune->rounds_count;
-	say_plan(bench, tune->points_count);
+	say_plan(bench, tune->rounds_count);
 	for (size_t run = 0; run < bench->runs_count && !code && !interrupt_asked(); run++)
 		code = run_point(bench, tune, run);
 	tune->interrupted = interrupt_asked();
@@ -293,7 +296,7 @@ static int run_rounds(struct bench *bench, struct comparison *comparison)
 	int code = EXIT_OK;
 
 	bench->runs_count = 2 * comparison->rounds_count;
-	say_plan(bench, 2);
+	say_plan(bench, comparison->rounds_count);
 	for (size_t run = 0; run < bench->runs_count && !code && !interrupt_asked(); run++) {
 		size_t round = run / 2;
 		bool is_b = comparison_begins_with_b(round) != (run % 2 != 0);

@@ -236,6 +236,13 @@ static void measure(struct trial *trial)
 	judge(trial, ended, status);
 }
 
+/* A shell's exit code, and a message, have said why: another trial may start another program. */
+static void note_unstartable(struct trial_result *result)
+{
+	result->code = EXIT_OK;
+	result->why = strdup("it cannot be started");
+}
+
 void trial_run(const struct trial_options *options, struct trial_result *result)
 {
 	struct trial trial = {.options = options, .result = result, .output = tmpfile()};
@@ -252,6 +259,8 @@ void trial_run(const struct trial_options *options, struct trial_result *result)
 	trial.launch = launch__start(options->argv, &launching, &result->code);
 	if (trial.launch)
 		measure(&trial);
+	else if (result->code != EXIT_FAILED)
+		note_unstartable(result);
 	launch__free(trial.launch);
 	end_leftovers();
 	fclose(trial.output);

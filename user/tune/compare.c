@@ -109,13 +109,16 @@ static void compose_failure(struct document *document, const char *side,
 	document_add(document, BLOCK_WARNING, &text);
 }
 
-static void compose_note(struct document *document)
+static void compose_note(struct document *document, const struct comparison *c)
 {
 	document_printf(document, BLOCK_NOTE,
-			"Each run's value is its rate after the warm-up. Rounds of one run of A "
+			"Each run's value is %s. Rounds of one run of A "
 			"and one of B, every second one B first; the change is the mean over the "
 			"rounds, with its %.0f %% interval by the paired t-test on the logarithms. "
 			"Significant: p < %.2g.",
+			tune_less_is_better(&c->metric)
+				? "the time from its first instruction to its exit"
+				: "its rate after the warm-up",
 			100 * TUNE_CONFIDENCE, 1 - TUNE_CONFIDENCE);
 }
 
@@ -133,7 +136,7 @@ static int compose(struct document *document, const struct comparison *c, const 
 	compose_failure(document, "A", &c->a);
 	compose_failure(document, "B", &c->b);
 	compose_table(document, c);
-	compose_note(document);
+	compose_note(document, c);
 	if (diff) {
 		document_say(document, BLOCK_HEADING, "What changed inside: a traced run of each");
 		err = diff_compose_inside(document, diff, options, name_columns);

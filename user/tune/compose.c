@@ -79,9 +79,9 @@ static void compose_confidence(struct document *document, const struct tune *tun
 	if (tune->next == TUNE_NONE)
 		return;
 	next = &tune->points[tune->next];
-	text_add(&text, "The best is ");
-	tune_add_change(&text, next->behind.change);
-	text_add(&text, " faster than the next, ");
+	text_add(&text, "It is ");
+	tune_add_faster(&text, next->behind.change);
+	text_add(&text, " the next, ");
 	add_name(&text, tune, tune->next);
 	if (!next->behind.known)
 		text_add(&text, "; how sure that is cannot be said of one round (--repeat).");
@@ -99,10 +99,10 @@ static void compose_enough(struct document *document, const struct tune *tune)
 {
 	struct text text = {0};
 
-	if (tune->next == TUNE_NONE)
+	if (tune->next == TUNE_NONE || !tune->best)
 		return;
 	if (tune->enough == tune->best) {
-		text_printf(&text, "No value before it comes within %.0f %% of it.",
+		text_printf(&text, "Nothing before it in the list comes within %.0f %% of it.",
 			    100 * TUNE_NEAR);
 	} else {
 		add_name(&text, tune, tune->enough);
@@ -218,35 +218,52 @@ static void compose_failures(struct document *document, const struct tune *tune)
 
 static void compose_note(struct document *document, const struct tune *tune)
 {
-	document_printf(
-		document, BLOCK_NOTE,
-		"Each run's value is its rate after the warm-up; the median is over the runs. "
-		"Rounds of one run of each value, every second one backward. \"Best is faster by\" "
-		"is the mean over the rounds, with its %.0f %% interval by the paired t-test on "
-		"the "
-		"logarithms; two values are told apart at p < %.2g, corrected for %zu comparisons "
-		"with the best.",
-		100 * TUNE_CONFIDENCE, 1 - TUNE_CONFIDENCE, tune->compared_count);
+	struct text text = {0};
+
+	text_printf(
+		&text,
+		"Each run's value is %s; the median is over the runs. Rounds of one run of each "
+		"value, every second one backward. \"Best is faster by\" is the mean over the "
+		"rounds, with its %.0f %% interval by the paired t-test on the logarithms",
+		tune_less_is_better(&tune->metric)
+			? "the time from its first instruction to its exit"
+			: "its rate after the warm-up",
+		100 * TUNE_CONFIDENCE);
+	if (tune->compared_count > 1)
+		text_printf(&text, ", widened for %zu comparisons with the best",
+			    tune->compared_count);
+	text_add(&text, ".");
+	document_add(document, BLOCK_NOTE, &text);
 }
 
-static int compose(struct document *document, const struct tune *tune)
+static void compose_curve(struct document *document, const struct tune *tune)
 {
-	struct text verdict = {0}, caption = {0}, lines = {0}, figure = {0};
+	struct text caption = {0}, lines = {0}, figure = {0};
 
-	tune_add_verdict(&verdict, tune);
-	document_add(document, BLOCK_VERDICT, &verdict);
-	compose_warnings(document, tune);
-	compose_confidence(document, tune);
-	compose_enough(document, tune);
 	text_add(&caption, "The curve, ");
 	tune_add_unit(&caption, &tune->metric);
 	document_add(document, BLOCK_CAPTION, &caption);
 	tune_plot(&lines, tune);
 	tune_figure(&figure, tune);
 	document_add_plot(document, &lines, &figure);
-	compose_table(document, tune);
+}
+
+static int compose(struct document *document, const struct tune *tune)
+{
+	struct text verdict = {0};
+
+	tune_add_verdict(&verdict, tune);
+	document_add(document, BLOCK_VERDICT, &verdict);
+	if (tune->best != TUNE_NONE) {
+		compose_warnings(document, tune);
+		compose_confidence(document, tune);
+		compose_enough(document, tune);
+		compose_curve(document, tune);
+		compose_table(document, tune);
+	}
 	compose_failures(document, tune);
-	compose_note(document, tune);
+	if (tune->best != TUNE_NONE)
+		compose_note(document, tune);
 	return document->failed ? -ENOMEM : 0;
 }
 

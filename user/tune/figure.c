@@ -169,6 +169,15 @@ static double tick_of(double top)
 	return 10 * power;
 }
 
+/* Round numbers need no decimals. */
+static void add_tick(struct text *into, const struct tune_metric *metric, double value)
+{
+	if (value > 0 && (tune_less_is_better(metric) || value >= 1000))
+		tune_add_number(into, metric, value);
+	else
+		text_printf(into, "%.3g", value);
+}
+
 static void draw_grid(struct drawing *d)
 {
 	double tick = tick_of(d->top);
@@ -178,10 +187,7 @@ static void draw_grid(struct drawing *d)
 		text_printf(d->into,
 			    "<path class=grid d=\"M%d %.1fH%d\"/><text x=%d y=%.1f class=end>",
 			    LEFT, down(d, value), RIGHT, LEFT - 8, down(d, value) + 4);
-		if (value == 0)
-			text_add(d->into, "0");
-		else
-			tune_add_number(d->into, &d->tune->metric, value);
+		add_tick(d->into, &d->tune->metric, value);
 		text_add(d->into, "</text>");
 	}
 	for (size_t i = 0; i < d->count; i++) {
@@ -276,12 +282,14 @@ void tune_figure(struct text *figure, const struct tune *tune)
 
 	if (!(d.top > 0))
 		return;
+	text_add(figure, "<figure class=curve><figcaption>A dot is the median of the runs, its "
+			 "line goes from the lowest to the highest: <span class=key><span "
+			 "class=\"dot optimizer\"></span>best</span>");
+	if (tune->enough != tune->best)
+		text_add(figure, " <span class=key><span class=\"dot data\"></span>the first "
+				 "within 5 % of it</span>");
 	text_printf(figure,
-		    "<figure class=curve><figcaption>A dot is the median of the runs, its line "
-		    "goes from the lowest to the highest: <span class=key><span class=\"dot "
-		    "optimizer\"></span>best</span> <span class=key><span class=\"dot data\">"
-		    "</span>the first within 5 %% of it</span></figcaption><div class=graph><svg "
-		    "viewBox=\"0 0 %d %d\" role=img "
+		    "</figcaption><div class=graph><svg viewBox=\"0 0 %d %d\" role=img "
 		    "aria-label=\"The curve; its numbers are in the table below\">",
 		    WIDTH, HEIGHT);
 	draw_grid(&d);

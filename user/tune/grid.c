@@ -303,14 +303,13 @@ static bool is_better(const struct tune *tune, size_t at, size_t than)
 static void judge_point(struct tune *tune, struct tune_point *point)
 {
 	const struct tune_point *best = &tune->points[tune->best];
-	const double *a = point->runs.values, *b = best->runs.values;
+	const double *runs = point->runs.values, *bests = best->runs.values;
+	bool less = tune_less_is_better(&tune->metric);
 
 	point->share = share_of(tune, point, best);
-	point->behind = tune_less_is_better(&tune->metric) ? tune_paired(b, a, tune->rounds_count)
-							   : tune_paired(a, b, tune->rounds_count);
-	/* Bonferroni: the optimum is compared with each of the others */
-	point->level = !point->behind.known ||
-		       point->behind.p * (double)tune->compared_count >= 1 - TUNE_CONFIDENCE;
+	point->behind = tune_paired(less ? bests : runs, less ? runs : bests, tune->rounds_count,
+				    tune->compared_count);
+	point->level = !tune_is_significant(&point->behind, tune->compared_count);
 }
 
 void tune_judge(struct tune *tune)

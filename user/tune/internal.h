@@ -15,6 +15,8 @@ void tune_add_number(struct text *into, const struct tune_metric *metric, double
 void tune_add_unit(struct text *into, const struct tune_metric *metric);
 /* "81.3 ms", of a step; "-" */
 void tune_add_step(struct text *into, double steps_per_s);
+/* "3.1 % faster than" */
+void tune_add_faster(struct text *into, double change);
 /* "+3.1 %" */
 void tune_add_change(struct text *into, double change);
 /* "95 % interval -1.0 % to +7.4 %"; of a change that is known. */

@@ -53,11 +53,22 @@ double student_quantile(double p, double df)
 	return high;
 }
 
+/* Of one comparison among several. */
+static double alpha_of(size_t comparisons_count)
+{
+	return (1 - TUNE_CONFIDENCE) / (double)(comparisons_count ? comparisons_count : 1);
+}
+
+bool tune_is_significant(const struct tune_change *change, size_t comparisons_count)
+{
+	return change->known && change->p < alpha_of(comparisons_count);
+}
+
 /* Mean and standard error of n differences. */
-static void set_interval(struct tune_change *change, double mean, double error)
+static void set_interval(struct tune_change *change, double mean, double error, double alpha)
 {
 	double df = (double)change->pairs_count - 1;
-	double reach = error * student_quantile(1 - TUNE_CONFIDENCE, df);
+	double reach = error * student_quantile(alpha, df);
 
 	change->known = true;
 	change->low = expm1(mean - reach);
@@ -68,14 +79,15 @@ static void set_interval(struct tune_change *change, double mean, double error)
 		change->p = mean == 0 ? 1 : 0;
 }
 
-struct tune_change tune_paired(const double *a, const double *b, size_t count)
+struct tune_change tune_paired(const double *a, const double *b, size_t rounds_count,
+			       size_t comparisons_count)
 {
 	struct tune_change change = {.change = NAN, .low = NAN, .high = NAN, .p = NAN};
 	double mean = 0, squares = 0, n = 0;
 
 	/* Welford: Note on a method for calculating corrected sums of squares, Technometrics 4,
 	 * 1962 */
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < rounds_count; i++) {
 		double difference = log(b[i] / a[i]), from_mean = difference - mean;
 
 		if (!isfinite(difference))
@@ -88,7 +100,8 @@ struct tune_change tune_paired(const double *a, const double *b, size_t count)
 	if (n > 0)
 		change.change = expm1(mean);
 	if (n > 1)
-		set_interval(&change, mean, sqrt(squares / (n - 1) / n));
+		set_interval(&change, mean, sqrt(squares / (n - 1) / n),
+			     alpha_of(comparisons_count));
 	return change;
 }
 
@@ -150,9 +163,10 @@ void comparison_judge(struct comparison *comparison)
 
 	tune_runs_summarize(&comparison->a);
 	tune_runs_summarize(&comparison->b);
-	change = tune_paired(comparison->a.values, comparison->b.values, comparison->rounds_count);
+	change = tune_paired(comparison->a.values, comparison->b.values, comparison->rounds_count,
+			     1);
 	comparison->change = change;
-	comparison->significant = change.known && change.p < 1 - TUNE_CONFIDENCE;
+	comparison->significant = tune_is_significant(&change, 1);
 	comparison->worse =
 		tune_less_is_better(&comparison->metric) ? change.change > 0 : change.change < 0;
 }

@@ -116,11 +116,17 @@ static void add_row(struct text *line, const struct tune *tune, size_t number)
 	const struct tune_point *point = &tune->points[number];
 	const struct tune_runs *runs = &point->runs;
 	bool judged = tune->best != TUNE_NONE;
+	struct text unit = {0};
 
 	for (size_t i = 0; i < tune->lists_count; i++) {
 		text_add(line, i ? "," : "");
 		add_text(line, point->values[i]);
 	}
+	text_add(line, ",");
+	tune_add_unit(&unit, &tune->metric);
+	add_text(line, text_peek(&unit));
+	line->failed |= unit.failed;
+	text_clear(&unit);
 	text_printf(line, ",%zu,%zu", runs->measured_count, runs->failed_count);
 	add_number(line, runs->median);
 	add_number(line, runs->lowest);
@@ -137,7 +143,7 @@ static void add_row(struct text *line, const struct tune *tune, size_t number)
 	text_add(line, "\r\n");
 }
 
-/* Medians are in steps, calls or counts a second, or in seconds. */
+/* Medians are in the metric; times to exit in seconds. */
 int tune_write_csv(FILE *out, const struct tune *tune)
 {
 	struct text text = {0};
@@ -147,8 +153,9 @@ int tune_write_csv(FILE *out, const struct tune *tune)
 		text_add(&text, i ? "," : "");
 		add_text(&text, tune->lists[i].name);
 	}
-	text_add(&text, ",measured,failed,median,lowest,highest,share_of_best,best_is_faster_by,"
-			"low,high,p,best,within_5_percent,why\r\n");
+	text_add(&text,
+		 ",metric,measured,failed,median,lowest,highest,share_of_best,best_is_faster_by,"
+		 "low,high,p,best,within_5_percent,why\r\n");
 	for (size_t i = 0; i < tune->points_count; i++)
 		add_row(&text, tune, i);
 	if (text.failed)

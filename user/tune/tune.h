@@ -29,7 +29,7 @@ struct tune_change {
 	size_t pairs_count; /* rounds in which both were measured */
 	bool known;	    /* there are two at least; otherwise the interval and p are not */
 	double change;	    /* NAN: no pair */
-	double low, high;   /* TUNE_CONFIDENCE */
+	double low, high;   /* TUNE_CONFIDENCE, of all comparisons together */
 	double p;	    /* how often chance alone would make as much of nothing; two-sided */
 };
 
@@ -37,9 +37,14 @@ struct tune_change {
  * The paired t-test (Student: The probable error of a mean, Biometrika 6, 1908) on the logarithms
  * of b/a, round by round: a ratio and its inverse then count the same, and the mean is the
  * geometric one, as it should be of ratios (Fleming, Wallace: How not to lie with statistics,
- * CACM 29, 1986). Values are positive, or NAN: not measured.
+ * CACM 29, 1986). Values are positive, or NAN: not measured. Of several comparisons each has an
+ * interval that is as much wider (Bonferroni); p is that of the one.
  */
-struct tune_change tune_paired(const double *a, const double *b, size_t count);
+struct tune_change tune_paired(const double *a, const double *b, size_t rounds_count,
+			       size_t comparisons_count);
+
+/* Is it no chance, where so many are compared? Its interval is then on one side of 0. */
+bool tune_is_significant(const struct tune_change *change, size_t comparisons_count);
 
 /* --- what is measured ------------------------------------------------------------------------- */
 

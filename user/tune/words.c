@@ -55,6 +55,14 @@ void tune_add_step(struct text *into, double steps_per_s)
 		text_add(into, "-");
 }
 
+void tune_add_faster(struct text *into, double change)
+{
+	if (change >= 9.995)
+		text_printf(into, "%.3g times as fast as", change + 1);
+	else
+		text_printf(into, "%.1f %% faster than", 100 * change);
+}
+
 void tune_add_change(struct text *into, double change)
 {
 	if (isnan(change))
