@@ -133,6 +133,7 @@ static int analyze_process(const struct profile *profile, const struct rule_set 
 {
 	struct driver driver;
 	struct rules_ctx ctx = {.profile = profile,
+				.rules = rules,
 				.thresholds = &rules->thresholds,
 				.process = process,
 				.memory = out->memory,
@@ -157,7 +158,9 @@ static int analyze_process(const struct profile *profile, const struct rule_set 
 	rules_heap(&ctx);
 	if (is_main)
 		rules_capture(&ctx);
+	rules_own(&ctx);
 	rules_rank(&ctx);
+	out->silenced_count = ctx.silenced_count;
 	out->findings = ctx.findings;
 	out->findings_count = ctx.findings_count;
 	if (ctx.failed)
@@ -216,6 +219,7 @@ struct analysis *analyze(const struct profile *profile, const struct rule_set *r
 	if (!analysis)
 		return NULL;
 	rules = rules ? rules : &rule_set_builtin;
+	analysis->rules_file = rules->file;
 	analysis->processes = calloc(profile->processes_count + 1, sizeof(*analysis->processes));
 	if (!analysis->processes)
 		goto fail;
@@ -227,6 +231,7 @@ struct analysis *analyze(const struct profile *profile, const struct rule_set *r
 		if (judge_memory(rules, process, out) ||
 		    analyze_process(profile, rules, process, process == main, out))
 			goto fail;
+		analysis->silenced_count += out->silenced_count;
 		if (process == main)
 			of_main = out;
 	}

@@ -12,7 +12,6 @@
 
 #include "aggregate/profile.h"
 #include "analyze/leaks.h"
-#include "analyze/rule_set.h"
 #include "analyze/step_time.h"
 
 /* Severity order is display order. */
@@ -60,7 +59,7 @@ struct finding_place {
 };
 
 struct finding {
-	const char *kind; /* "SlowOperation", … : static */
+	const char *kind; /* "SlowOperation", … : static, or of the rule set */
 	enum bottleneck bottleneck;
 	enum finding_severity severity;
 	double weight;	  /* orders findings of one severity: larger first */
@@ -80,12 +79,15 @@ struct finding {
 };
 
 struct analysis {
-	char *verdict; /* one sentence about the whole capture */
+	char *verdict;		/* one sentence about the whole capture */
+	const char *rules_file; /* of the rule set; NULL: the built-in rules */
+	size_t silenced_count;	/* findings that it has silenced, of all processes */
 	/* Per process, same index as profile->processes: ranked findings and, when nothing fired
 	 * there, why that may be (else NULL). */
 	struct process_analysis {
 		struct finding *findings;
 		size_t findings_count;
+		size_t silenced_count;
 		char *silence;
 		struct step_time time;		/* where that of a step goes */
 		struct memory_analysis *memory; /* same index as profile_process.memory */
@@ -94,8 +96,10 @@ struct analysis {
 	size_t processes_count;
 };
 
-/* By the rules, NULL: those that are built in. NULL with errno ENOMEM. The caller frees. Borrows
- * nothing from profile. */
+struct rule_set;
+
+/* By the rules, which outlive it: NULL: those that are built in. NULL with errno ENOMEM. The caller
+ * frees. Borrows nothing from profile. */
 struct analysis *analyze(const struct profile *profile, const struct rule_set *rules);
 void analysis__free(struct analysis *analysis);
 

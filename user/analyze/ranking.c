@@ -5,7 +5,9 @@
  * better one remains; where what they rest on was lost, all weigh a degree less and the least go.
  */
 #include "analyze/rules_ctx.h"
+#include "base/escape.h"
 
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,10 +179,51 @@ static void lower_all(struct rules_ctx *ctx)
 	}
 }
 
+/* --- what the user knows --- */
+
+/* Is it about what a glob says: by its subject, or a part of its place? */
+static bool is_about(const struct finding *finding, const char *glob)
+{
+	const struct finding_place *place = &finding->place;
+	struct text subject = {0};
+	bool about;
+
+	escape_unmarked(&subject, finding->subject);
+	about = !fnmatch(glob, text_peek(&subject), 0) ||
+		(place->function &&
+		 (!fnmatch(glob, place->function, 0) || !fnmatch(glob, place->file, 0)));
+	text_clear(&subject);
+	return about;
+}
+
+static bool is_silenced(const struct rule_set *rules, const struct finding *finding)
+{
+	for (size_t i = 0; i < rules->silences_count; i++) {
+		const struct silence *silence = &rules->silences[i];
+
+		if (!fnmatch(silence->kind, finding->kind, 0) &&
+		    (!silence->of || is_about(finding, silence->of)))
+			return true;
+	}
+	return false;
+}
+
+static void drop_silenced(struct rules_ctx *ctx)
+{
+	for (size_t i = ctx->findings_count; i-- > 0;) {
+		if (!is_silenced(ctx->rules, &ctx->findings[i]))
+			continue;
+		drop(ctx, i);
+		ctx->silenced_count++;
+	}
+}
+
+/* What is silenced goes last: what it had in its place stays away with it. */
 void rules_rank(struct rules_ctx *ctx)
 {
 	drop_symptoms(ctx);
 	drop_repeated(ctx);
+	drop_silenced(ctx);
 	if (is_evidence_lost(ctx->profile))
 		lower_all(ctx);
 	if (ctx->findings_count)

@@ -5,12 +5,14 @@
 
 #include "analyze/analyze.h"
 #include "analyze/driver.h"
+#include "analyze/rule_set.h"
 #include "base/text.h"
 #include "base/units.h"
 
 struct rules_ctx {
 	const struct profile *profile;
-	const struct thresholds *thresholds;
+	const struct rule_set *rules;
+	const struct thresholds *thresholds; /* of the rules */
 	const struct profile_process *process;
 	const struct memory_analysis *memory; /* same index as process->memory */
 	const struct driver *driver;	      /* what its main thread does */
@@ -18,7 +20,8 @@ struct rules_ctx {
 	bool is_main; /* the process that what concerns the whole capture is said about */
 	struct finding *findings;
 	size_t findings_count, findings_capacity;
-	bool failed; /* memory was out */
+	size_t silenced_count; /* that the rules silence */
+	bool failed;	       /* memory was out */
 };
 
 /* Findings of this kind weigh what they leak, bytes a second. */

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyze/thresholds.h"
 
+#include "base/units.h"
+
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 const struct threshold_row threshold_rows[] = {
@@ -34,34 +37,104 @@ double threshold_of(const struct thresholds *thresholds, const char *kind, const
 	return threshold_value(thresholds, row);
 }
 
+void threshold_set(struct thresholds *thresholds, const struct threshold_row *row, double value)
+{
+	*(double *)((char *)thresholds + row->offset) = value;
+}
+
+/* --- values as a file gives them -------------------------------------------------------------- */
+
+static bool parse_number(const char *text, double *value)
+{
+	char *end;
+
+	*value = strtod(text, &end);
+	return end != text && !*end && *value >= 0 && isfinite(*value);
+}
+
+/* A bare number could be meant as a part of 1. */
+static bool parse_share(const char *text, double *value)
+{
+	return strchr(text, '%') && !parse_percent(text, value) && isfinite(*value);
+}
+
+static bool parse_time(const char *text, double *value)
+{
+	uint64_t ns;
+
+	if (parse_duration(text, &ns))
+		return false;
+	*value = (double)ns;
+	return true;
+}
+
+static bool parse_bytes(const char *text, double *value)
+{
+	uint64_t bytes;
+
+	if (parse_size(text, &bytes))
+		return false;
+	*value = (double)bytes;
+	return true;
+}
+
+static const struct unit_row {
+	const char *ending; /* may be left out */
+	bool (*parse)(const char *text, double *value);
+	const char *want;
+} units[] = {
+	[THRESHOLD_SHARE] = {"", parse_share, "a share: try 25%"},
+	[THRESHOLD_NUMBER] = {"", parse_number, "a number: try 1.5"},
+	[THRESHOLD_COUNT] = {"", parse_number, "a count: try 100"},
+	[THRESHOLD_PER_S] = {"/s", parse_number, "a count per second: try 1000/s"},
+	[THRESHOLD_TIME] = {"", parse_time, "a time: try 5us, 20ms, 1.5s"},
+	[THRESHOLD_BYTES] = {"", parse_bytes, "a size: try 64M, 1G"},
+	[THRESHOLD_BYTES_PER_S] = {"/s", parse_bytes, "bytes per second: try 50M/s"},
+	[THRESHOLD_BYTES_PER_HOUR] = {"/h", parse_bytes, "bytes per hour: try 64M/h"},
+};
+
+#define VALUE_MAX 64
+
+const char *threshold_parse(const char *text, enum threshold_unit unit, double *value)
+{
+	const struct unit_row *row = &units[unit];
+	char bare[VALUE_MAX];
+
+	if (strlen(text) >= sizeof(bare))
+		return row->want;
+	strcpy(bare, text);
+	take_ending(bare, row->ending);
+	return *bare && row->parse(bare, value) ? NULL : row->want;
+}
+
 /* In the largest unit that gives a whole number. */
-static void add_scaled(struct text *into, double value, const char *const *units,
+static void add_scaled(struct text *into, double value, const char *const *suffixes,
 		       const double *sizes)
 {
 	while (*sizes > 1 && fmod(value, *sizes) != 0) {
 		sizes++;
-		units++;
+		suffixes++;
 	}
-	text_printf(into, "%.15g%s", value / *sizes, *units);
+	text_printf(into, "%.15g%s", value / *sizes, *suffixes);
 }
 
 static void add_time(struct text *into, double ns)
 {
-	static const char *const units[] = {"s", "ms", "us", "ns"};
+	static const char *const suffixes[] = {"s", "ms", "us", "ns"};
 	static const double sizes[] = {1e9, 1e6, 1e3, 1};
 
-	add_scaled(into, ns, units, sizes);
+	add_scaled(into, ns, suffixes, sizes);
 }
 
 static void add_size(struct text *into, double bytes)
 {
-	static const char *const units[] = {"G", "M", "K", ""};
+	static const char *const suffixes[] = {"G", "M", "K", ""};
 	static const double sizes[] = {1 << 30, 1 << 20, 1 << 10, 1};
 
-	add_scaled(into, bytes, units, sizes);
+	add_scaled(into, bytes, suffixes, sizes);
 }
 
-static void add_value(struct text *into, double value, enum threshold_unit unit)
+void threshold_add_value(struct text *into, double value, enum threshold_unit unit)
 {
 	switch (unit) {
 	case THRESHOLD_SHARE:
@@ -81,15 +154,37 @@ static void add_value(struct text *into, double value, enum threshold_unit unit)
 		text_printf(into, "%.15g", value);
 		break;
 	}
-	if (unit == THRESHOLD_PER_S || unit == THRESHOLD_BYTES_PER_S)
-		text_add(into, "/s");
-	else if (unit == THRESHOLD_BYTES_PER_HOUR)
-		text_add(into, "/h");
+	text_add(into, units[unit].ending);
+}
+
+void threshold_add_shown(struct text *into, double value, enum threshold_unit unit)
+{
+	switch (unit) {
+	case THRESHOLD_SHARE:
+		add_percent(into, value);
+		break;
+	case THRESHOLD_TIME:
+		add_ns(into, u64_of(value));
+		break;
+	case THRESHOLD_BYTES:
+	case THRESHOLD_BYTES_PER_S:
+	case THRESHOLD_BYTES_PER_HOUR:
+		add_bytes(into, u64_of(value));
+		break;
+	case THRESHOLD_COUNT:
+	case THRESHOLD_PER_S:
+		add_count(into, u64_of(value));
+		break;
+	case THRESHOLD_NUMBER:
+		text_printf(into, "%.3g", value);
+		break;
+	}
+	text_add(into, units[unit].ending);
 }
 
 void threshold_add(struct text *into, const struct threshold_row *row,
 		   const struct thresholds *thresholds)
 {
 	text_printf(into, "%s.%s = ", row->kind, row->name);
-	add_value(into, threshold_value(thresholds, row), row->unit);
+	threshold_add_value(into, threshold_value(thresholds, row), row->unit);
 }

@@ -40,6 +40,12 @@ const struct threshold_row *threshold_named(const char *kind, const char *name);
 double threshold_value(const struct thresholds *thresholds, const struct threshold_row *row);
 /* Of a kind that has its own: rules that are rows of a table ask by the kind of each. */
 double threshold_of(const struct thresholds *thresholds, const char *kind, const char *name);
+void threshold_set(struct thresholds *thresholds, const struct threshold_row *row, double value);
+/* The value that a file gives. NULL, or what would be right: "a share: try 25%". */
+const char *threshold_parse(const char *text, enum threshold_unit unit, double *value);
+/* Adds a value as a file gives it: "25%", "5us"; and as reports show it: "25.0 %", "5.00 µs". */
+void threshold_add_value(struct text *into, double value, enum threshold_unit unit);
+void threshold_add_shown(struct text *into, double value, enum threshold_unit unit);
 /* Adds "KIND.NAME = 25%", as a file sets it. */
 void threshold_add(struct text *into, const struct threshold_row *row,
 		   const struct thresholds *thresholds);

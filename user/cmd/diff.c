@@ -72,10 +72,10 @@ static int load(struct recording *recording, const struct options *options)
 		return EXIT_USAGE;
 	}
 	if (!err) {
-		recording->analysis = recording->report
-					      ? json_report__analysis(recording->report,
-								      &recording->selection.profile)
-					      : analyze(&recording->selection.profile, NULL);
+		recording->analysis =
+			recording->report ? json_report__analysis(recording->report,
+								  &recording->selection.profile)
+					  : analyze(&recording->selection.profile, options->rules);
 		err = recording->analysis ? 0 : -ENOMEM;
 	}
 	if (err)

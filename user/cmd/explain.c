@@ -28,16 +28,16 @@ static int say_unknown(const char *name)
 
 int cmd_explain(const struct options *options)
 {
-	const struct thresholds *thresholds = &rule_set_builtin.thresholds;
+	const struct rule_set *rules = options->rules ? options->rules : &rule_set_builtin;
 	const struct finding_kind *kind = options->kind ? finding_kind_named(options->kind) : NULL;
 	struct text text = {0};
 
 	if (options->kind && !kind)
 		return say_unknown(options->kind);
 	if (kind)
-		explain_kind(&text, kind, thresholds);
+		explain_kind(&text, kind, &rules->thresholds);
 	else
-		explain_all(&text, thresholds);
+		explain_all(&text, &rules->thresholds);
 	fputs(text_peek(&text), stdout);
 	text_clear(&text);
 	return output_result(NULL, fflush(stdout) ? -EIO : 0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "cmd/options_table.h"
 
+#include "analyze/rule_set.h"
 #include "base/file.h"
 #include "base/message.h"
 #include "base/text.h"
@@ -126,6 +127,7 @@ static int check_combination(const struct options *options)
 	bool writes_report =
 		!options->output || !strcmp(options->output, "-") || capture != options->output;
 	bool traces_malloc = options->memory == MEMORY_ALL || options->memory == MEMORY_SAMPLED;
+	bool records = options->verb == VERB_TRACE || options->verb == VERB_RUN;
 	bool triggered = options->trigger.ns || options->trigger.times > 0;
 	const struct {
 		bool wrong;
@@ -150,7 +152,9 @@ static int check_combination(const struct options *options)
 		 "--flight writes captures, no report: use record -o FILE.perfx"},
 		{options->flight_ns && options->wait,
 		 "--flight records all the time, --wait what the program selects: use one of them"},
-		{options->fail_on_severity && options->verb != VERB_REPORT && !writes_report,
+		{options->rules_file && records && !writes_report,
+		 "--rules judges a report, but -o FILE.perfx writes none: give it to report"},
+		{options->fail_on_severity && records && !writes_report,
 		 "--fail-on judges a report, but -o FILE.perfx writes none: leave one out"},
 		{triggered && !options->flight_ns,
 		 "--trigger needs a flight recorder: add --flight 30s"},
@@ -186,7 +190,7 @@ static bool collide(const char *written, const char *other)
 static int check_read(const struct options *options, const char *written)
 {
 	const char *const read[] = {options->capture, options->capture_after, options->flops_rules,
-				    options->template};
+				    options->template, options->rules_file};
 
 	for (size_t i = 0; i < sizeof(read) / sizeof(read[0]); i++) {
 		if (!read[i] || !collide(written, read[i]))
@@ -215,6 +219,18 @@ static int check_files(const struct options *options)
 		return code;
 	msg_say("--capture %s: the report is written to the same file: name another one", keep);
 	return EXIT_USAGE;
+}
+
+static int load_rules(struct options *options)
+{
+	char why[RULE_SET_WHY];
+
+	if (!options->rules_file)
+		return EXIT_OK;
+	options->rules = rule_set__load(options->rules_file, why);
+	if (!options->rules)
+		msg_say("%s", why);
+	return options->rules ? EXIT_OK : EXIT_USAGE;
 }
 
 /* The rules are read at once, so that a mistake in them is reported before anything is touched. */
@@ -414,7 +430,7 @@ static int take_lists(struct options *options, int *argc, char **argv)
 	return code;
 }
 
-int options_parse(struct options *options, int argc, char **argv)
+static int parse(struct options *options, int argc, char **argv)
 {
 	const struct verb_row *row = argc > 1 ? verb_row_named(argv[1]) : NULL;
 	int code;
@@ -463,8 +479,16 @@ int options_parse(struct options *options, int argc, char **argv)
 	return code ? code : load_cost_model(options);
 }
 
+int options_parse(struct options *options, int argc, char **argv)
+{
+	int code = parse(options, argc, argv);
+
+	return code ? code : load_rules(options);
+}
+
 void options_clear(struct options *options)
 {
+	rule_set__free(options->rules);
 	cost_model__free(options->cost_model);
 	for (size_t i = 0; i < options->patterns_count; i++)
 		pattern__free(options->patterns[i]);

@@ -90,6 +90,8 @@ struct options {
 	enum counters_choice counters;
 	const char *counters_names; /* COUNTERS_LISTED, borrowed */
 	enum flops_choice flops;
+	const char *rules_file;	       /* --rules; NULL: the built-in rules */
+	struct rule_set *rules;	       /* read from it, owned; NULL likewise */
 	const char *flops_rules;       /* a file; NULL: the built-in table alone */
 	struct cost_model *cost_model; /* owned; NULL with FLOPS_OFF */
 	bool site_entry_only;

@@ -932,6 +932,17 @@ const struct option_row option_rows[] = {
 	 .man = "Reports the energy that the host and its GPUs used as grams of CO2, too, at this "
 		"carbon intensity of electricity in grams per kWh; it depends on place and time, "
 		"and has no default."},
+	{"rules", 0, .only = true, SECTION_OUTPUT, REPORTING | COMPARING | FOR_VERB(VERB_EXPLAIN),
+	 .arg = "FILE", COMPLETE_FILE, .parse = take_text, INTO(rules_file),
+	 .help = "thresholds of findings, silenced kinds, rules of your own (docs/rules.md)",
+	 .man = "A file by which findings are judged: it changes thresholds, silences kinds and "
+		"adds "
+		"rules, one a line; `#` begins a comment. "
+		"`explain` lists the thresholds, and with this option those in effect.\n"
+		"\tPythonBound.medium = 40%\n"
+		"\tsilence SlowOperation *softmax*\n"
+		"\trule SlowLoss: function loss_* total_share > 5% severity medium \"Compute it "
+		"less often.\""},
 	{"fail-on", 0, .only = true, SECTION_OUTPUT, REPORTING | COMPARING | FOR_VERB(VERB_COMPARE),
 	 .arg = "high|medium|low|PERCENT", .parse = take_fail_on,
 	 .help = "exit with 4 on a finding of this severity or above; diff, compare: on a "

@@ -258,7 +258,7 @@ static int write_selection(struct report_target *target, struct selection *selec
 			   const struct options *options)
 {
 	struct report_options look = look_of(target, options);
-	struct analysis *analysis = analyze(&selection->profile, NULL);
+	struct analysis *analysis = analyze(&selection->profile, options->rules);
 	int code = EXIT_FAILED, err = 0;
 
 	if (analysis && options->sort && !target->writer->tables)

@@ -3,10 +3,10 @@
 
 #include "base/file.h"
 #include "base/grow.h"
+#include "base/statements.h"
 #include "cost/builtin.h"
 #include "elf/pattern.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,9 +25,6 @@ int builtin_prefixes(struct prefixes *set)
 	return err ? err : prefixes_add(set, builtin_ynn_prefix);
 }
 
-/* A rule with all its lines is not longer. */
-#define RULE_MAX 4096
-
 struct rule {
 	struct pattern *pattern;
 	char *origin; /* FILE:LINE */
@@ -42,16 +39,15 @@ struct cost_model {
 struct reading {
 	struct cost_model *model;
 	const char *path;
-	size_t line;  /* of the file */
-	size_t first; /* of the rule that is being read */
-	char rule[RULE_MAX];
+	struct statements rules;
 	char *why;
 	size_t why_size;
 };
 
-static int complain(struct reading *reading, size_t line, const char *what)
+static int complain(struct reading *reading, const char *what)
 {
-	snprintf(reading->why, reading->why_size, "%s:%zu: %s", reading->path, line, what);
+	snprintf(reading->why, reading->why_size, "%s:%zu: %s", reading->path, reading->rules.line,
+		 what);
 	return -EINVAL;
 }
 
@@ -67,72 +63,41 @@ static int add_rule(struct reading *reading, const char *pattern_text, const cha
 	rule = &model->rules[model->rules_count];
 	*rule = (struct rule){.pattern = pattern__parse(pattern_text, why, sizeof(why))};
 	if (!rule->pattern)
-		return complain(reading, reading->first, why);
+		return complain(reading, why);
 	model->rules_count++;
 	if (pattern__excludes(rule->pattern))
-		return complain(reading, reading->first, "'!' is not supported in a rule");
+		return complain(reading, "'!' is not supported in a rule");
 	if (cost_compile(text, &rule->cost, why, sizeof(why)))
-		return complain(reading, reading->first, why);
-	snprintf(origin, sizeof(origin), "%s:%zu", reading->path, reading->first);
+		return complain(reading, why);
+	snprintf(origin, sizeof(origin), "%s:%zu", reading->path, reading->rules.line);
 	rule->origin = strdup(origin);
 	return rule->origin ? 0 : -ENOMEM;
 }
 
-/* The gathered lines are a whole rule. */
-static int end_rule(struct reading *reading)
+/* "MODULE:GLOB statements" */
+static int take_rule(struct reading *reading, char *rule)
 {
-	char *text = reading->rule, *pattern = text;
-	int err;
+	char *pattern = rule;
 
-	if (!*text)
-		return 0;
-	text += strcspn(text, " \t");
-	if (*text)
-		*text++ = '\0';
-	err = text[strspn(text, " \t")]
-		      ? add_rule(reading, pattern, text)
-		      : complain(reading, reading->first,
-				 "MODULE:GLOB must be followed by statements: flops = …");
-	reading->rule[0] = '\0';
-	return err;
-}
-
-static int take_line(struct reading *reading, char *line)
-{
-	bool continues = *line == ' ' || *line == '\t';
-	size_t length = strlen(reading->rule);
-	int err;
-
-	line[strcspn(line, "#\r\n")] = '\0';
-	if (!line[strspn(line, " \t")])
-		return 0;
-	if (!continues) {
-		err = end_rule(reading);
-		if (err)
-			return err;
-		reading->first = reading->line;
-		length = 0;
-	} else if (!length) {
-		return complain(reading, reading->line,
-				"a rule must begin at the start of its line");
-	}
-	if (length + strlen(line) >= sizeof(reading->rule))
-		return complain(reading, reading->line, "a rule of more than 4096 bytes");
-	strcpy(reading->rule + length, line);
-	return 0;
+	rule += strcspn(rule, " \t");
+	if (*rule)
+		*rule++ = '\0';
+	if (rule[strspn(rule, " \t\r")])
+		return add_rule(reading, pattern, rule);
+	return complain(reading, "MODULE:GLOB must be followed by statements: flops = …");
 }
 
 static int read_rules(struct reading *reading, char *text)
 {
+	char *rule;
 	int err = 0;
 
-	while (!err && text && *text) {
-		char *line = strsep(&text, "\n");
-
-		reading->line++;
-		err = take_line(reading, line);
-	}
-	return err ? err : end_rule(reading);
+	reading->rules = statements_of(text);
+	while (!err && (rule = statements_next(&reading->rules)))
+		err = take_rule(reading, rule);
+	if (!err && reading->rules.misplaced)
+		err = complain(reading, "a rule must begin at the start of its line");
+	return err;
 }
 
 static int load(struct cost_model *model, const char *path, char *why, size_t why_size)
@@ -151,7 +116,7 @@ static int load(struct cost_model *model, const char *path, char *why, size_t wh
 	if (err && err != -EINVAL)
 		snprintf(why, why_size, "%s: %s", path, strerror(-err));
 	if (!err && !model->rules_count)
-		err = complain(&reading, reading.line, "no rule in this file");
+		err = complain(&reading, "no rule in this file");
 	return err;
 }
 

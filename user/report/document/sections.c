@@ -209,12 +209,28 @@ static bool has_findings(const struct analysis *analysis)
 	return false;
 }
 
+/* "Rules of ci.rules; 3 findings are silenced." */
+static void compose_rules(struct composer *c)
+{
+	const struct analysis *analysis = c->analysis;
+	struct text text = {0};
+
+	if (!analysis->rules_file)
+		return;
+	text_add(&text, "Rules of ");
+	escape_name(&text, analysis->rules_file);
+	text_printf(&text, "; %zu finding%s silenced.", analysis->silenced_count,
+		    analysis->silenced_count == 1 ? " is" : "s are");
+	document_say(c->document, BLOCK_NOTE, text_peek(&text));
+	text_clear(&text);
+}
+
 /* Ranked over all processes: first by severity, then in each process's own order. */
 static void compose_findings(struct composer *c)
 {
 	unsigned all = 0;
 
-	if (!has_findings(c->analysis))
+	if (!has_findings(c->analysis) && !c->analysis->rules_file)
 		return;
 	document_say(c->document, BLOCK_HEADING, "Findings");
 	for (int severity = FINDING_HIGH; severity <= FINDING_LOW; severity++)
@@ -224,6 +240,7 @@ static void compose_findings(struct composer *c)
 				all - c->limits->findings,
 				all - c->limits->findings == 1 ? "" : "s",
 				c->limits->brief ? "full" : "JSON");
+	compose_rules(c);
 }
 
 void compose_details(struct composer *c, const char *title)

@@ -945,6 +945,17 @@ static void put_process(struct json_output *o, const struct profile *p,
 	data_table_clear(&processes);
 }
 
+/* Of a file of the user's. */
+static void put_rules(struct json_output *o, const struct analysis *analysis)
+{
+	if (!analysis->rules_file)
+		return;
+	json_open(o, "rules", '{');
+	json_put(o, "file", json_of_string(analysis->rules_file));
+	json_put(o, "silenced", json_of_integer(analysis->silenced_count));
+	json_close(o, '}');
+}
+
 int report_write_json(FILE *out, const struct profile *profile, const struct analysis *analysis,
 		      const struct report_options *options)
 {
@@ -954,6 +965,7 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 	json_put(&o, "schema", json_string("perfx.report/1"));
 	json_put(&o, "verdict", json_of_sentence(analysis->verdict));
 	put_tool(&o, profile);
+	put_rules(&o, analysis);
 	put_capture(&o, profile);
 	put_losses(&o, profile);
 	put_overhead(&o, profile);
