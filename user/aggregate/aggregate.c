@@ -29,6 +29,7 @@ void aggregate__free(struct aggregate *a)
 	map64_clear(&a->interned.ids);
 	free(a->interned.texts);
 	steps_clear(&a->steps);
+	periods_clear(&a->periods);
 	values_clear(&a->values);
 	for (size_t i = 0; i < a->processes_count; i++)
 		process__free(a->processes[i]);

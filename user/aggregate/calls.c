@@ -161,6 +161,8 @@ static int row_step(struct aggregate *a, struct row *row, const struct perfx_spa
 		return 0;
 	if (row->step_class & STEP_UNDECIDED)
 		row->step_class = step_class(f->source, f->name, f->flags);
+	if (row->step_class & STEP_RANK_MASK)
+		a->processes[row->process]->has_steps = true;
 	return steps_span(&a->steps, span, row->step_class | STEP_TRACED);
 }
 
@@ -211,6 +213,8 @@ int handle_span(struct aggregate *a, const struct event *event)
 	if (!err && (a->steps.threads_count || unlikely(row->step_class)) &&
 	    !(span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED)))
 		err = row_step(a, row, span);
+	if (!err)
+		err = periods_span(a, span);
 	if (err)
 		return err;
 	saw_time(a, add_capped(span->start_ns, span->duration_ns));

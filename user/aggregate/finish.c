@@ -634,6 +634,8 @@ static int finish(struct finish_ctx *w)
 	if (!err)
 		err = object_costs_settle(w->a);
 	if (!err)
+		err = periods_fill(w->a);
+	if (!err)
 		err = fill_processes(w);
 	if (!err)
 		err = stacks_fill(w);

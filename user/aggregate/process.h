@@ -47,7 +47,8 @@ struct process {
 	uint32_t old_process; /* PROCESS_EXECUTED: the index before */
 	uint64_t start_boot_ns, from_ns, to_ns;
 	bool closed, exited;
-	bool has_rows; /* it called a traced function */
+	bool has_rows;	/* it called a traced function */
+	bool has_steps; /* that are marked */
 	int status;
 	struct perfx_exit exit;
 	const char *comm, *cmdline;

@@ -289,6 +289,7 @@ struct profile_observed {
  *	a range that the user named (--step-range), or that the program marks as a step
  *	PyTorch's range of an optimizer's step
  *	a backward pass (torch::autograd::Engine::execute), where ranges have no names
+ *	where nothing of these is seen: a call that comes back periodically (period.h)
  *
  * and of several of a kind the one that ends least often: several optimizers.
  *
@@ -374,8 +375,26 @@ struct profile_step_gpu {
 	double peak_flops_per_s;
 };
 
+/* What ends them, the weakest first. */
+enum profile_steps_by {
+	PROFILE_STEPS_BY_PERIOD = 0,
+	PROFILE_STEPS_BY_BACKWARD,
+	PROFILE_STEPS_BY_OPTIMIZER,
+	PROFILE_STEPS_BY_RANGE,
+};
+
+/* Of JSON. */
+static inline const char *profile_steps_by_name(enum profile_steps_by by)
+{
+	static const char *const names[] = {"period", "backward", "optimizer", "range"};
+
+	return names[by];
+}
+
 struct profile_steps {
-	uint64_t count;	   /* ends seen; 0: no steps are known, and nothing below is */
+	uint64_t count; /* ends seen; 0: no steps are known, and nothing below is */
+	enum profile_steps_by found_by;
+	double confidence; /* 0 to 1 that these are steps; 1 but for a period */
 	uint32_t function; /* whose ends they are */
 	uint32_t tid;	   /* on which thread */
 	uint64_t total_ns, avg_ns, p50_ns, p95_ns, max_ns;

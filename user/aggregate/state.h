@@ -11,6 +11,7 @@
 #include "aggregate/energy.h"
 #include "aggregate/gpu.h"
 #include "aggregate/memory.h"
+#include "aggregate/period.h"
 #include "aggregate/process.h"
 #include "aggregate/samples.h"
 #include "aggregate/stacks.h"
@@ -55,6 +56,7 @@ struct aggregate {
 	const char *perf_counters_why;
 	struct memory memory;
 	struct steps steps;
+	struct periods periods;
 	struct values values;
 	struct profile_interval *recording_windows; /* to_ns UINT64_MAX: open */
 	size_t recording_windows_capacity, recording_windows_count;

@@ -2,6 +2,7 @@
 #include "aggregate/steps.h"
 
 #include "aggregate/statistics.h"
+#include "aggregate/step_series.h"
 #include "base/grow.h"
 #include "base/text.h"
 
@@ -10,22 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- series --- */
+/* --- processes --- */
 
-/*
- * Steps in a row, and what the calls of a process computed meanwhile (steps.c). Sums run on as
- * calls come; a step's are what they grew by between its ends. The first step's beginning is known
- * only when its first range is over: for it the process's first calls are kept.
- */
-/* Calls that are kept for the first step; when there are more before its end, what it computed is
- * not known. 24 bytes each. */
+/* Calls that are kept for steps that are known only later: the first one, whose beginning is known
+ * when its first range is over, and those by a period. When there are more, what such a step
+ * computed is not known. 24 bytes each. */
 #define STEP_CALLS_MAX 16384
-
-struct step_tally {
-	uint64_t flops, thread_flops;
-	uint64_t dtypes[PERFX_DTYPES]; /* flops */
-	uint64_t counted_count, unread_count, opaque_count;
-};
 
 struct step_call {
 	uint64_t end_ns, flops;
@@ -39,78 +30,6 @@ struct step_process {
 	size_t calls_count, calls_capacity;
 	bool calls_full;
 };
-
-struct step_series {
-	struct profile_step *steps; /* each of `each`, the last one of fewer perhaps */
-	size_t steps_count, capacity;
-	uint64_t each;
-	uint64_t count, total_ns, max_ns;
-	double mean_ns, squares; /* squares: of the distances from the mean (Welford, 1962) */
-	uint64_t phases[PROFILE_PHASES], off_cpu_ns;
-	uint64_t unknown_count, unknown_until_ns, unknown_ns; /* the first, where not known */
-	struct step_tally tally;
-};
-
-/* --- tallies --- */
-
-/* What collectives move are no operations, and what an exception ended is not known. */
-static bool step_counts(const struct perfx_span *span)
-{
-	if (span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_MOVES))
-		return false;
-	return span->cost_state == PERFX_COST_COUNTED || span->cost_state == PERFX_COST_UNREAD ||
-	       span->cost_state == PERFX_COST_OPAQUE;
-}
-
-static void add(struct step_tally *tally, unsigned cost_state, unsigned dtype, uint64_t flops)
-{
-	tally->unread_count += cost_state == PERFX_COST_UNREAD;
-	tally->opaque_count += cost_state == PERFX_COST_OPAQUE;
-	if (cost_state != PERFX_COST_COUNTED)
-		return;
-	tally->counted_count++;
-	tally->flops += flops;
-	tally->dtypes[dtype] += flops;
-}
-
-static void step_tally_add(struct step_tally *tally, const struct perfx_span *span)
-{
-	add(tally, span->cost_state, span->dtype, span->flops);
-}
-
-static void step_tally_merge(struct step_tally *tally, const struct step_tally *more)
-{
-	tally->flops += more->flops;
-	tally->thread_flops += more->thread_flops;
-	for (int i = 0; i < PERFX_DTYPES; i++)
-		tally->dtypes[i] += more->dtypes[i];
-	tally->counted_count += more->counted_count;
-	tally->unread_count += more->unread_count;
-	tally->opaque_count += more->opaque_count;
-}
-
-static void step_tally_subtract(struct step_tally *tally, const struct step_tally *less)
-{
-	tally->flops -= less->flops;
-	tally->thread_flops -= less->thread_flops;
-	for (int i = 0; i < PERFX_DTYPES; i++)
-		tally->dtypes[i] -= less->dtypes[i];
-	tally->counted_count -= less->counted_count;
-	tally->unread_count -= less->unread_count;
-	tally->opaque_count -= less->opaque_count;
-}
-
-static enum perfx_dtype most_of(const struct step_tally *tally)
-{
-	int most = PERFX_DTYPE_UNKNOWN;
-
-	for (int i = PERFX_DTYPE_UNKNOWN + 1; i < PERFX_DTYPES; i++)
-		if (tally->dtypes[i] && (!most || tally->dtypes[i] > tally->dtypes[most]))
-			most = i;
-	return (enum perfx_dtype)most;
-}
-
-/* --- processes --- */
 
 static const struct step_process *step_process_find(const struct steps *steps, uint32_t process)
 {
@@ -144,7 +63,7 @@ static void step_processes_clear(struct steps *steps)
 static int step_process_add(struct step_process *process, const struct perfx_span *span,
 			    uint64_t end_ns)
 {
-	step_tally_add(&process->sum, span);
+	step_tally_call(&process->sum, span->cost_state, span->dtype, span->flops);
 	if (process->calls_count == STEP_CALLS_MAX) {
 		process->calls_full = true;
 		return 0;
@@ -169,165 +88,11 @@ static bool step_process_since(const struct step_process *process, uint32_t tid,
 
 		if (call->end_ns <= from_ns)
 			continue;
-		add(into, call->cost_state, call->dtype, call->flops);
+		step_tally_call(into, call->cost_state, call->dtype, call->flops);
 		if (call->cost_state == PERFX_COST_COUNTED && call->tid == tid)
 			into->thread_flops += call->flops;
 	}
 	return !process->calls_full;
-}
-
-/* --- steps in a row --- */
-
-static void join(struct profile_step *into, const struct profile_step *next)
-{
-	into->count += next->count;
-	into->to_ns = next->to_ns;
-	into->total_ns += next->total_ns;
-	if (next->max_ns > into->max_ns)
-		into->max_ns = next->max_ns;
-	for (int i = 0; i < PROFILE_PHASES; i++)
-		into->phases[i] += next->phases[i];
-	into->flops += next->flops;
-	into->off_cpu_ns += next->off_cpu_ns;
-}
-
-/* Two become one. */
-static void halve(struct step_series *series)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < series->steps_count; i += 2, kept++) {
-		series->steps[kept] = series->steps[i];
-		if (i + 1 < series->steps_count)
-			join(&series->steps[kept], &series->steps[i + 1]);
-	}
-	series->steps_count = kept;
-	series->each *= 2;
-}
-
-static int append(struct step_series *series, const struct profile_step *step)
-{
-	struct profile_step *last =
-		series->steps_count ? &series->steps[series->steps_count - 1] : NULL;
-
-	if (last && last->count < series->each) {
-		join(last, step);
-		return 0;
-	}
-	if (series->steps_count == PROFILE_STEPS_MAX) {
-		halve(series);
-		return append(series, step);
-	}
-	if (grow_array(&series->steps, &series->capacity, series->steps_count + 1,
-		       sizeof(*series->steps)))
-		return -ENOMEM;
-	series->each = series->each ? series->each : 1;
-	series->steps[series->steps_count++] = *step;
-	return 0;
-}
-
-static int step_series_add(struct step_series *series, const struct profile_step *step,
-			   const struct step_tally *tally)
-{
-	struct profile_step with_flops = *step;
-	double distance = (double)step->total_ns - series->mean_ns;
-
-	if (tally) {
-		with_flops.flops = tally->flops;
-		step_tally_merge(&series->tally, tally);
-	} else {
-		series->unknown_count++;
-		series->unknown_until_ns = step->to_ns;
-		series->unknown_ns += step->total_ns;
-	}
-	series->count++;
-	series->total_ns += step->total_ns;
-	if (step->max_ns > series->max_ns)
-		series->max_ns = step->max_ns;
-	for (int i = 0; i < PROFILE_PHASES; i++)
-		series->phases[i] += step->phases[i];
-	series->off_cpu_ns += step->off_cpu_ns;
-	series->mean_ns += distance / (double)series->count;
-	series->squares += distance * ((double)step->total_ns - series->mean_ns);
-	return append(series, &with_flops);
-}
-
-static void step_series_late(struct step_series *series, uint64_t end_ns,
-			     const struct step_tally *call)
-{
-	size_t low = 0, high = series->steps_count;
-
-	if (end_ns <= series->unknown_until_ns)
-		return;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (series->steps[middle].to_ns < end_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == series->steps_count || end_ns <= series->steps[low].from_ns)
-		return;
-	series->steps[low].flops += call->flops;
-	step_tally_merge(&series->tally, call);
-}
-
-static void step_series_show(const struct step_series *series, struct profile_steps *into)
-{
-	into->count = series->count;
-	into->total_ns = series->total_ns;
-	into->avg_ns = series->total_ns / series->count;
-	into->max_ns = series->max_ns;
-	into->stddev_ns = sqrt(series->squares / (double)series->count);
-	memcpy(into->phases, series->phases, sizeof(into->phases));
-	into->off_cpu_ns = series->off_cpu_ns;
-	into->cost = (struct profile_step_cost){
-		.steps_count = series->count - series->unknown_count,
-		.ns = series->total_ns - series->unknown_ns,
-		.flops = series->tally.flops,
-		.thread_flops = series->tally.thread_flops,
-		.dtype = most_of(&series->tally),
-		.counted_count = series->tally.counted_count,
-		.unread_count = series->tally.unread_count,
-		.opaque_count = series->tally.opaque_count,
-	};
-	into->series = series->steps;
-	into->series_count = series->steps_count;
-	into->series_each = series->each;
-}
-
-/* --- picks ---
- *
- * Steps' times as they were, for a median that is to be exact: with more than PICKS_MAX, every
- * second one, every fourth, …
- */
-
-#define PICKS_MAX 1024
-
-struct picks {
-	uint64_t *ns;
-	size_t count, capacity;
-	uint64_t seen_count;
-	unsigned shift; /* of those seen, one in 1 << shift is kept */
-};
-
-static int pick(struct picks *picks, uint64_t ns)
-{
-	size_t kept = 0;
-
-	if (picks->seen_count++ & ((1u << picks->shift) - 1))
-		return 0;
-	if (picks->count == PICKS_MAX) {
-		for (size_t i = 0; i < picks->count; i += 2)
-			picks->ns[kept++] = picks->ns[i];
-		picks->count = kept;
-		picks->shift++;
-	}
-	if (grow_array(&picks->ns, &picks->capacity, picks->count + 1, sizeof(*picks->ns)))
-		return -ENOMEM;
-	picks->ns[picks->count++] = ns;
-	return 0;
 }
 
 /* --- threads --- */
@@ -350,12 +115,6 @@ struct interval {
 	enum profile_phase phase;
 };
 
-/* The last steps, one by one. */
-struct step_times {
-	struct profile_step_time *list;
-	size_t count, capacity;
-};
-
 /* What ends steps. */
 struct ender {
 	uint32_t function;
@@ -364,9 +123,11 @@ struct ender {
 	struct step_series series;
 	struct step_times times;
 	struct step_tally at; /* when it ended last */
+	bool at_unknown;
 	uint64_t at_off_cpu_ns;
+	double confidence;
 	struct sketch *durations;
-	struct picks picks;
+	struct step_picks picks;
 };
 
 struct step_thread {
@@ -381,6 +142,8 @@ struct step_thread {
 	size_t count, capacity;
 	struct ender enders[ENDERS_MAX];
 	size_t enders_count;
+	struct period period; /* function 0: none is known */
+	bool is_main;
 };
 
 unsigned step_class(unsigned source, const char *name, unsigned flags)
@@ -580,7 +343,7 @@ static struct ender *ender_of(struct step_thread *thread, uint32_t function, uns
 /* Is there a step before it? What was before its window was not recorded. */
 static bool follows_another(const struct step_thread *thread, const struct ender *ender)
 {
-	return ender->series.count && ender->last_ns >= thread->opened_ns;
+	return ender->last_ns && ender->last_ns >= thread->opened_ns;
 }
 
 /* What was computed since it ended last; false: that is not known. */
@@ -596,54 +359,55 @@ static bool tally_step(const struct steps *steps, const struct step_thread *thre
 	*into = now;
 	if (follows_another(thread, ender)) {
 		step_tally_subtract(into, &ender->at);
-		return true;
+		return !ender->at_unknown;
 	}
 	return !process || step_process_since(process, thread->tid, from_ns, into);
 }
 
-static int step_times_add(struct step_times *times, const struct profile_step *step)
+/* A step from one time to another, with what its thread waited; tally NULL: not known. */
+static int add_step(const struct step_thread *thread, struct ender *ender,
+		    struct profile_step *step, const struct step_tally *tally)
 {
-	struct profile_step_time *time;
-
-	if (times->count == PROFILE_STEP_TIMES_MAX) {
-		times->count /= 2;
-		memmove(times->list, times->list + times->count,
-			times->count * sizeof(*times->list));
-	}
-	if (grow_array(&times->list, &times->capacity, times->count + 1, sizeof(*times->list)))
+	step->count = 1;
+	step->total_ns = step->max_ns = step->to_ns - step->from_ns;
+	if (step->off_cpu_ns > step->total_ns)
+		step->off_cpu_ns = step->total_ns;
+	divide(thread, step->from_ns, step->to_ns, ender, step->phases);
+	if (step_series_add(&ender->series, step, tally) || step_times_add(&ender->times, step) ||
+	    step_picks_add(&ender->picks, step->total_ns))
 		return -ENOMEM;
-	time = &times->list[times->count++];
-	*time = (struct profile_step_time){.from_ns = step->from_ns, .to_ns = step->to_ns};
-	memcpy(time->phases, step->phases, sizeof(time->phases));
-	return 0;
+	return sketch__add(ender->durations, step->total_ns);
+}
+
+static void note_end(const struct steps *steps, const struct step_thread *thread,
+		     struct ender *ender, uint64_t end_ns)
+{
+	const struct step_process *process = step_process_find(steps, thread->process);
+
+	ender->last_ns = end_ns;
+	ender->at = process ? process->sum : (struct step_tally){0};
+	ender->at.thread_flops = thread->flops;
+	ender->at_off_cpu_ns = thread->off_cpu_ns;
+	ender->at_unknown = false;
 }
 
 static int end_step(struct steps *steps, struct step_thread *thread, struct ender *ender,
 		    uint64_t end_ns)
 {
-	uint64_t from_ns = follows_another(thread, ender) ? ender->last_ns : thread->first_ns;
+	bool follows = follows_another(thread, ender);
+	uint64_t from_ns = follows ? ender->last_ns : thread->first_ns;
 	struct profile_step step = {
-		.count = 1, .from_ns = from_ns, .to_ns = end_ns > from_ns ? end_ns : from_ns};
-	const struct step_process *process = step_process_find(steps, thread->process);
+		.from_ns = from_ns,
+		.to_ns = end_ns > from_ns ? end_ns : from_ns,
+		.off_cpu_ns = thread->off_cpu_ns - (follows ? ender->at_off_cpu_ns : 0),
+	};
 	struct step_tally tally;
 	bool known = tally_step(steps, thread, ender, from_ns, &tally);
 
-	step.total_ns = step.max_ns = step.to_ns - from_ns;
-	step.off_cpu_ns =
-		thread->off_cpu_ns - (follows_another(thread, ender) ? ender->at_off_cpu_ns : 0);
-	if (step.off_cpu_ns > step.total_ns)
-		step.off_cpu_ns = step.total_ns;
-	divide(thread, from_ns, end_ns, ender, step.phases);
-	if (step_series_add(&ender->series, &step, known ? &tally : NULL) ||
-	    step_times_add(&ender->times, &step))
+	if (add_step(thread, ender, &step, known ? &tally : NULL))
 		return -ENOMEM;
-	ender->last_ns = step.to_ns;
-	ender->at = process ? process->sum : (struct step_tally){0};
-	ender->at.thread_flops = thread->flops;
-	ender->at_off_cpu_ns = thread->off_cpu_ns;
-	if (pick(&ender->picks, step.total_ns))
-		return -ENOMEM;
-	return sketch__add(ender->durations, step.total_ns);
+	note_end(steps, thread, ender, step.to_ns);
+	return 0;
 }
 
 /* What lies before all steps that are not over is not looked at again. */
@@ -718,6 +482,28 @@ static void add_off_cpu(struct step_thread *thread, const struct perfx_span *spa
 	thread->inner_off_cpu_ns[depth] += span->off_cpu_ns;
 }
 
+static bool is_period(const struct period *period, uint32_t function, uint32_t context)
+{
+	return function == period->function && (!period->context || context == period->context);
+}
+
+/* The function whose period is that of the steps was called again. There is no step before the
+ * first call, nor between recording windows. */
+static int end_period(struct steps *steps, struct step_thread *thread,
+		      const struct perfx_span *span)
+{
+	uint64_t end_ns = span->start_ns + span->duration_ns;
+	struct ender *ender = ender_of(thread, span->function, STEP_BY_PERIOD);
+
+	if (!ender)
+		return 0;
+	thread->opened_ns = opened_of(steps, span->start_ns);
+	if (follows_another(thread, ender))
+		return end_step(steps, thread, ender, end_ns);
+	note_end(steps, thread, ender, end_ns);
+	return 0;
+}
+
 /* Where a thread has shown no range yet, there is no step to be divided. */
 static int traced_span(struct steps *steps, const struct perfx_span *span)
 {
@@ -730,6 +516,8 @@ static int traced_span(struct steps *steps, const struct perfx_span *span)
 	add_off_cpu(&steps->threads[at], span);
 	err = insert(&steps->threads[at],
 		     (struct interval){span->start_ns, end_ns, PROFILE_PHASE_OTHER});
+	if (!err && is_period(&steps->threads[at].period, span->function, span->context))
+		err = end_period(steps, &steps->threads[at], span);
 	forget_old(&steps->threads[at]);
 	return err;
 }
@@ -760,6 +548,8 @@ static int range_span(struct steps *steps, const struct perfx_span *span, unsign
 	ender = !err && rank ? ender_of(thread, span->function, rank) : NULL;
 	if (ender)
 		err = end_step(steps, thread, ender, end_ns);
+	else if (!err && is_period(&thread->period, span->function, span->context))
+		err = end_period(steps, thread, span);
 	forget_old(thread);
 	return err;
 }
@@ -767,6 +557,139 @@ static int range_span(struct steps *steps, const struct perfx_span *span, unsign
 int steps_span(struct steps *steps, const struct perfx_span *span, unsigned class)
 {
 	return class == STEP_TRACED ? traced_span(steps, span) : range_span(steps, span, class);
+}
+
+/* --- steps by the period of a call --- */
+
+/* What was computed between two times; false: not known. */
+static bool tally_between(const struct steps *steps, const struct step_thread *thread,
+			  uint64_t from_ns, uint64_t to_ns, struct step_tally *into)
+{
+	const struct step_process *process = step_process_find(steps, thread->process);
+	struct step_tally later;
+
+	*into = (struct step_tally){0};
+	if (!process)
+		return true;
+	if (process->calls_full)
+		return false;
+	step_process_since(process, thread->tid, from_ns, into);
+	step_process_since(process, thread->tid, to_ns, &later);
+	step_tally_subtract(into, &later);
+	return true;
+}
+
+/* What had been computed when a step of the past ended. */
+static void note_past_end(const struct steps *steps, const struct step_thread *thread,
+			  struct ender *ender, uint64_t off_cpu_ns)
+{
+	uint64_t end_ns = ender->last_ns;
+	struct step_tally later;
+
+	note_end(steps, thread, ender, end_ns);
+	ender->at_unknown = !tally_between(steps, thread, end_ns, UINT64_MAX, &later);
+	step_tally_subtract(&ender->at, &later);
+	ender->at_off_cpu_ns -= off_cpu_ns;
+}
+
+/* The steps of the past, from the calls of that time. is_new: of a thread that has shown no
+ * interval yet. */
+static int replay_period(const struct steps *steps, struct step_thread *thread, bool is_new,
+			 const struct period_calls *calls, const struct period *period)
+{
+	struct ender *ender = ender_of(thread, period->function, STEP_BY_PERIOD);
+	uint64_t off_cpu_ns = 0; /* since the end of the last step */
+	int err = 0;
+
+	if (!ender)
+		return 0;
+	thread->period = *period;
+	ender->confidence = period->confidence;
+	for (size_t i = 0; i < calls->count && !err; i++) {
+		const struct outer_call *call = &calls->list[i];
+		struct profile_step step = {.from_ns = ender->last_ns, .to_ns = call->end_ns};
+		struct step_tally tally;
+		bool known;
+
+		if (is_new)
+			err = insert(thread, (struct interval){call->start_ns, call->end_ns,
+							       PROFILE_PHASE_OTHER});
+		if (is_new)
+			thread->off_cpu_ns += call->off_cpu_ns;
+		off_cpu_ns += call->off_cpu_ns;
+		if (err || !is_period(period, call->function, call->context))
+			continue;
+		thread->opened_ns = opened_of(steps, call->start_ns);
+		step.off_cpu_ns = off_cpu_ns;
+		off_cpu_ns = 0;
+		if (follows_another(thread, ender)) {
+			known = tally_between(steps, thread, step.from_ns, step.to_ns, &tally);
+			err = add_step(thread, ender, &step, known ? &tally : NULL);
+		}
+		ender->last_ns = call->end_ns;
+	}
+	if (ender->last_ns)
+		note_past_end(steps, thread, ender, off_cpu_ns);
+	return err;
+}
+
+/* FLOPs of the thread's calls so far, where these are known. */
+static void set_thread_flops(const struct steps *steps, struct step_thread *thread)
+{
+	struct step_tally all;
+
+	if (tally_between(steps, thread, 0, UINT64_MAX, &all))
+		thread->flops = all.thread_flops;
+}
+
+int steps_by_period(struct steps *steps, const struct period_calls *calls,
+		    const struct period *period)
+{
+	bool is_new = map64_get(&steps->thread_ids, (uint64_t)calls->process << 32 | calls->tid) ==
+		      MAP64_NONE;
+	struct step_thread *thread = thread_of(steps, calls->process, calls->tid);
+
+	if (!thread)
+		return errno == ENOMEM ? -ENOMEM : 0;
+	thread->is_main = calls->is_main;
+	if (is_new)
+		set_thread_flops(steps, thread);
+	return replay_period(steps, thread, is_new, calls, period);
+}
+
+int steps_show_period(struct steps *steps, const struct period_calls *calls,
+		      const struct period *period)
+{
+	struct step_thread *thread;
+
+	if (grow_array(&steps->shown, &steps->shown_capacity, steps->shown_count + 1,
+		       sizeof(*steps->shown)))
+		return -ENOMEM;
+	thread = &steps->shown[steps->shown_count++];
+	*thread = (struct step_thread){.process = calls->process,
+				       .tid = calls->tid,
+				       .first_ns = UINT64_MAX,
+				       .is_main = calls->is_main};
+	set_thread_flops(steps, thread);
+	return replay_period(steps, thread, true, calls, period);
+}
+
+static void step_thread_clear(struct step_thread *thread)
+{
+	free(thread->intervals);
+	for (size_t i = 0; i < thread->enders_count; i++) {
+		sketch__free(thread->enders[i].durations);
+		free(thread->enders[i].picks.ns);
+		free(thread->enders[i].series.steps);
+		free(thread->enders[i].times.list);
+	}
+}
+
+void steps_hide_periods(struct steps *steps)
+{
+	for (size_t i = 0; i < steps->shown_count; i++)
+		step_thread_clear(&steps->shown[i]);
+	steps->shown_count = 0;
 }
 
 /* --- what is computed --- */
@@ -785,7 +708,7 @@ static void cost_late(const struct steps *steps, const struct perfx_span *span, 
 
 			if (!ender->series.count || end_ns > ender->last_ns)
 				continue;
-			step_tally_add(&call, span);
+			step_tally_call(&call, span->cost_state, span->dtype, span->flops);
 			if (span->tid == thread->tid)
 				call.thread_flops = call.flops;
 			step_tally_merge(&ender->at, &call);
@@ -815,11 +738,45 @@ int steps_cost(struct steps *steps, const struct perfx_span *span, bool late)
 
 /* --- the result --- */
 
-static bool is_better(const struct ender *a, const struct ender *b)
+/* Where one thread ends steps and another one has the same rank. */
+struct best_ender {
+	const struct step_thread *thread;
+	const struct ender *ender; /* NULL: none yet */
+};
+
+/* A period of the main thread is that of the program; of others the one with the most time. */
+static bool is_better_period(const struct step_thread *thread, const struct ender *ender,
+			     const struct best_ender *best)
 {
-	if (a->rank != b->rank)
-		return a->rank > b->rank;
-	return a->series.count < b->series.count;
+	if (thread->is_main != best->thread->is_main)
+		return thread->is_main;
+	return ender->series.total_ns > best->ender->series.total_ns;
+}
+
+static bool is_better(const struct step_thread *thread, const struct ender *ender,
+		      const struct best_ender *best)
+{
+	if (!ender->series.count)
+		return false;
+	if (!best->ender)
+		return true;
+	if (ender->rank != best->ender->rank)
+		return ender->rank > best->ender->rank;
+	if (ender->rank == STEP_BY_PERIOD)
+		return is_better_period(thread, ender, best);
+	return ender->series.count < best->ender->series.count;
+}
+
+static void find_best(const struct step_thread *threads, size_t count, uint32_t process,
+		      struct best_ender *best)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct step_thread *thread = &threads[i];
+
+		for (size_t j = 0; thread->process == process && j < thread->enders_count; j++)
+			if (is_better(thread, &thread->enders[j], best))
+				*best = (struct best_ender){thread, &thread->enders[j]};
+	}
 }
 
 static uint64_t quantile_of(const struct ender *ender, double q)
@@ -832,20 +789,17 @@ static uint64_t quantile_of(const struct ender *ender, double q)
 struct profile_steps steps_of_process(const struct steps *steps, uint32_t process)
 {
 	struct profile_steps result = {0};
-	const struct ender *best = NULL;
+	struct best_ender found = {0};
+	const struct ender *best;
 
-	for (size_t i = 0; i < steps->threads_count; i++) {
-		const struct step_thread *thread = &steps->threads[i];
-
-		for (size_t j = 0; thread->process == process && j < thread->enders_count; j++) {
-			if (best && !is_better(&thread->enders[j], best))
-				continue;
-			best = &thread->enders[j];
-			result.tid = thread->tid;
-		}
-	}
+	find_best(steps->threads, steps->threads_count, process, &found);
+	find_best(steps->shown, steps->shown_count, process, &found);
+	best = found.ender;
 	if (!best)
 		return result;
+	result.tid = found.thread->tid;
+	result.found_by = (enum profile_steps_by)best->rank;
+	result.confidence = best->rank == STEP_BY_PERIOD ? best->confidence : 1;
 	step_series_show(&best->series, &result);
 	result.function = best->function;
 	result.p50_ns = quantile_of(best, 0.50);
@@ -874,15 +828,10 @@ uint64_t steps_median(const struct steps *steps, uint32_t process, uint32_t tid,
 
 void steps_clear(struct steps *steps)
 {
-	for (size_t i = 0; i < steps->threads_count; i++) {
-		free(steps->threads[i].intervals);
-		for (size_t j = 0; j < steps->threads[i].enders_count; j++) {
-			sketch__free(steps->threads[i].enders[j].durations);
-			free(steps->threads[i].enders[j].picks.ns);
-			free(steps->threads[i].enders[j].series.steps);
-			free(steps->threads[i].enders[j].times.list);
-		}
-	}
+	for (size_t i = 0; i < steps->threads_count; i++)
+		step_thread_clear(&steps->threads[i]);
+	steps_hide_periods(steps);
+	free(steps->shown);
 	free(steps->threads);
 	free(steps->recording_windows);
 	map64_clear(&steps->thread_ids);

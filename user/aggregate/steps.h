@@ -4,6 +4,7 @@
 #ifndef PERFX_AGGREGATE_STEPS_H
 #define PERFX_AGGREGATE_STEPS_H
 
+#include "aggregate/period.h"
 #include "aggregate/profile.h"
 #include "base/grow.h"
 #include "perfx_record.h"
@@ -19,7 +20,8 @@
 #define STEP_TRACED	0x40 /* the thread was in a traced function: aggregate adds it */
 #define STEP_UNDECIDED	0x80 /* its function is not described yet */
 
-enum step_rank { STEP_BY_BACKWARD = 1, STEP_BY_OPTIMIZER, STEP_BY_NAME };
+/* As enum profile_steps_by. */
+enum step_rank { STEP_BY_PERIOD = 0, STEP_BY_BACKWARD, STEP_BY_OPTIMIZER, STEP_BY_NAME };
 
 /* Of a function's source, name and flags (PERFX_FUNCTION_). Pure. */
 unsigned step_class(unsigned source, const char *name, unsigned flags);
@@ -33,6 +35,8 @@ struct steps {
 	struct step_process *processes;
 	size_t processes_count, processes_capacity;
 	struct map64 process_ids;
+	struct step_thread *shown; /* by a period that is not final */
+	size_t shown_count, shown_capacity;
 };
 
 /* A timed span of a function whose class is not 0. 0 or -ENOMEM. */
@@ -40,6 +44,14 @@ int steps_span(struct steps *steps, const struct perfx_span *span, unsigned clas
 /* A call that has a known cost, or should have one; before steps_span, for functions of a class.
  * late: its cost became known later. 0 or -ENOMEM. */
 int steps_cost(struct steps *steps, const struct perfx_span *span, bool late);
+/* Calls of the period's context end steps from now on; those of the past are in `calls`. 0 or
+ * -ENOMEM. */
+int steps_by_period(struct steps *steps, const struct period_calls *calls,
+		    const struct period *period);
+/* The steps of the past alone, until steps_hide_periods. 0 or -ENOMEM. */
+int steps_show_period(struct steps *steps, const struct period_calls *calls,
+		      const struct period *period);
+void steps_hide_periods(struct steps *steps);
 /* Borrowed until the next call. All zero when the process has none. */
 struct profile_steps steps_of_process(const struct steps *steps, uint32_t process);
 /* Median of the steps that calls of a function end on a thread, how many in *count; 0: there are

@@ -3,6 +3,7 @@
  * collector. */
 #include "analyze/collector.h"
 #include "analyze/location.h"
+#include "analyze/remedy.h"
 #include "analyze/rules_ctx.h"
 #include "analyze/slow_steps.h"
 #include "base/escape.h"
@@ -122,6 +123,7 @@ static void add_cause(struct text *text, const struct rules_ctx *ctx,
 	add_part(text, cause, SLOW_NO_CPU, "without a CPU", cause->rival);
 	add_part(text, cause, SLOW_WAITS, "waits for something else", "");
 	add_part(text, cause, SLOW_COLLECTS, "collects garbage", "");
+	add_part(text, cause, SLOW_COMPILES, "compiles", "");
 }
 
 /* --- what helps --- */
@@ -156,6 +158,8 @@ static bool has_word(const struct profile_frame *frame, const char *const *words
 
 static const char *stall_remedy(const struct slow_cause *cause)
 {
+	if (is_mostly(cause, SLOW_COMPILES))
+		return remedy_text(REMEDY_COMPILE);
 	for (size_t i = 0; i < sizeof(stall_remedies) / sizeof(stall_remedies[0]); i++)
 		if (has_word(cause->place, stall_remedies[i].words) ||
 		    has_word(cause->library, stall_remedies[i].words))
@@ -266,6 +270,8 @@ static void periodic_stall(struct rules_ctx *ctx, const struct slow_steps *slow)
 	if (is_optimizer(&cause) || is_mostly(&cause, SLOW_COLLECTS) ||
 	    (main_phase(&cause) == PROFILE_PHASE_DATA && rules_data_bound(ctx)))
 		return;
+	if (is_mostly(&cause, SLOW_COMPILES))
+		note.bottleneck = BOTTLENECK_RECOMPILATION;
 	note.place = is_known(ctx, &cause) ? cause.place : NULL;
 	write_periodic(&note, ctx, slow, &cause);
 	rules_ctx_add(ctx, "PeriodicStall", rules_severity(ctx, note.gain_ns), share, &note);
@@ -277,6 +283,8 @@ static enum bottleneck bottleneck_of(const struct slow_cause *cause)
 {
 	if (is_mostly(cause, SLOW_NO_CPU))
 		return BOTTLENECK_CONTENTION;
+	if (is_mostly(cause, SLOW_COMPILES))
+		return BOTTLENECK_RECOMPILATION;
 	if (is_mostly(cause, SLOW_DISK) || is_mostly(cause, SLOW_FAULTS))
 		return BOTTLENECK_DISK;
 	return BOTTLENECK_STALL;

@@ -43,6 +43,7 @@ struct slow_steps {
 enum slow_part {
 	SLOW_RUNS = 0, /* on a CPU, whatever it runs there */
 	SLOW_COLLECTS, /* the part of that in the garbage collector */
+	SLOW_COMPILES, /* JAX, torch.compile: it runs or waits */
 	SLOW_DISK,
 	SLOW_FAULTS, /* page faults that wait for a disk */
 	SLOW_NO_CPU, /* others have it */
@@ -53,7 +54,7 @@ enum slow_part {
 struct slow_cause {
 	uint64_t samples_count;	  /* in slow steps */
 	double extra_ns;	  /* sampled: of all slow steps, beyond ordinary ones */
-	double parts[SLOW_PARTS]; /* of these; COLLECTS is in RUNS as well */
+	double parts[SLOW_PARTS]; /* of these; COLLECTS and COMPILES are in others as well */
 	/* Of these, of the Python function of the program that has most of them, by its hottest
 	 * line; of a stack without Python a native one. NULL: not known. */
 	const struct profile_frame *place;

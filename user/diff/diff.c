@@ -125,6 +125,27 @@ static const struct profile_steps *steps_of(const struct profile_process *p)
 	return p && p->steps.count ? &p->steps : NULL;
 }
 
+/* Steps that are found by the periods of different functions, or by one and by a mark, may be
+ * different things: then those that are marked count. */
+static void drop_other_steps(const struct diff *diff, const struct profile_steps **a,
+			     const struct profile_steps **b)
+{
+	const struct profile_function *of_a, *of_b;
+
+	if (!*a || !*b)
+		return;
+	of_a = profile_function(diff->a, (*a)->function);
+	of_b = profile_function(diff->b, (*b)->function);
+	if ((*a)->found_by != PROFILE_STEPS_BY_PERIOD && (*b)->found_by != PROFILE_STEPS_BY_PERIOD)
+		return;
+	if ((*a)->found_by == (*b)->found_by && of_a && of_b && strcmp(of_a->name, of_b->name))
+		*a = *b = NULL;
+	else if ((*a)->found_by != (*b)->found_by && (*a)->found_by == PROFILE_STEPS_BY_PERIOD)
+		*a = NULL;
+	else if ((*a)->found_by != (*b)->found_by)
+		*b = NULL;
+}
+
 static struct sample sample_of(const struct profile_steps *steps)
 {
 	if (!steps)
@@ -167,6 +188,7 @@ static void diff_steps(const struct diff *diff, struct diff_process *process)
 	const struct profile_steps *a = steps_of(process->a), *b = steps_of(process->b);
 	struct diff_steps *into = &process->steps;
 
+	drop_other_steps(diff, &a, &b);
 	into->in = (a ? DIFF_IN_A : 0) | (b ? DIFF_IN_B : 0);
 	into->a = sample_of(a);
 	into->b = sample_of(b);

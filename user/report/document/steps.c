@@ -23,8 +23,12 @@ static void compose_durations(struct composer *c, const struct profile_process *
 	const struct profile_steps *steps = &p->steps;
 	struct text text = {0};
 
-	text_printf(&text, "%s step%s by ", as_count(steps->count), steps->count == 1 ? "" : "s");
+	text_printf(&text, "%s step%s ", as_count(steps->count), steps->count == 1 ? "" : "s");
+	text_add(&text,
+		 steps->found_by == PROFILE_STEPS_BY_PERIOD ? "found by the period of " : "by ");
 	compose_function_name(c, p, steps->function, &text);
+	if (steps->found_by == PROFILE_STEPS_BY_PERIOD)
+		text_printf(&text, " (confidence %s)", as_percent(steps->confidence));
 	text_printf(&text, ": %s on average, median %s, p95 %s, longest %s", as_ns(steps->avg_ns),
 		    as_ns(steps->p50_ns), as_ns(steps->p95_ns), as_ns(steps->max_ns));
 	document_add(c->document, BLOCK_PARAGRAPH, &text);

@@ -481,6 +481,17 @@ static void read_phases(const json_t *from, uint64_t phases[PROFILE_PHASES])
 		phases[i] = count_of(breakdown, profile_phase_name((enum profile_phase)i));
 }
 
+/* Reports from before this was said have steps that are marked. */
+static enum profile_steps_by found_by_of(const json_t *steps)
+{
+	const char *name = json_string_value(json_object_get(steps, "found_by"));
+
+	for (int by = 0; name && by <= PROFILE_STEPS_BY_RANGE; by++)
+		if (!strcmp(name, profile_steps_by_name((enum profile_steps_by)by)))
+			return (enum profile_steps_by)by;
+	return PROFILE_STEPS_BY_RANGE;
+}
+
 static void read_steps(struct profile_process *process, const json_t *from)
 {
 	const json_t *steps = json_object_get(from, "steps");
@@ -507,6 +518,10 @@ static void read_steps(struct profile_process *process, const json_t *from)
 			 .unread_count = count_of(by_state, "unread"),
 			 .opaque_count = count_of(by_state, "opaque")},
 	};
+	into->found_by = found_by_of(steps);
+	into->confidence = 1;
+	if (json_is_number(json_object_get(steps, "confidence")))
+		into->confidence = json_number_value(json_object_get(steps, "confidence"));
 	if (json_is_number(json_object_get(steps, "stddev_ns")))
 		into->stddev_ns = (double)count_of(steps, "stddev_ns");
 	read_phases(steps, into->phases);
@@ -545,6 +560,18 @@ static void read_compute(struct profile_process *process, const json_t *from)
 		count_of(json_object_get(compute, "figures"), "counted");
 }
 
+/* Whose ends the steps are: by its name, which a report has instead of its number. */
+static uint32_t step_function(const struct json_report *report,
+			      const struct profile_process *process, const json_t *from)
+{
+	const char *by = json_string_value(json_object_get(json_object_get(from, "steps"), "by"));
+
+	for (size_t i = 0; by && i < process->rows_count; i++)
+		if (!strcmp(report->functions[process->rows[i].function - 1].name, by))
+			return process->rows[i].function;
+	return 0;
+}
+
 static int read_process(struct json_report *report, struct profile_process *process,
 			const json_t *from)
 {
@@ -574,6 +601,8 @@ static int read_process(struct json_report *report, struct profile_process *proc
 	read_compute(process, from);
 	read_steps(process, from);
 	err = read_functions(report, process, from);
+	if (!err)
+		process->steps.function = step_function(report, process, from);
 	return err ? err : read_memory(report, process, from);
 }
 

@@ -315,6 +315,8 @@ static void put_steps(struct json_output *o, const struct profile *profile,
 	json_put(o, "count", json_of_integer(steps->count));
 	if (function)
 		json_put(o, "by", json_of_string(function->name));
+	json_put(o, "found_by", json_string(profile_steps_by_name(steps->found_by)));
+	json_put(o, "confidence", json_real(steps->confidence));
 	json_put(o, "tid", json_of_integer(steps->tid));
 	json_put(o, "unrecorded", json_of_integer(steps_unrecorded(process)));
 	json_put(o, "total_ns", json_of_integer(steps->total_ns));

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Steps where nothing marks them: the period of the calls. */
+#include "aggregate/period.h"
+#include "replay_fixture.h"
+
+#include <stdlib.h>
+
+#define MAIN 4242
+
+/* --- the search ------------------------------------------------------------------------------- */
+
+/* Calls that follow each other. */
+struct sequence {
+	struct period_calls calls;
+	uint64_t now_ns;
+	unsigned depths[16]; /* by context */
+};
+
+static unsigned depth_of(void *ctx, uint32_t context)
+{
+	return ((const struct sequence *)ctx)->depths[context];
+}
+
+/* A call of a function from one line (context), after a gap. */
+static void call(struct sequence *s, uint32_t function, uint32_t context, uint64_t gap_ns,
+		 uint64_t ns)
+{
+	cr_assert_eq(grow_array(&s->calls.list, &s->calls.capacity, s->calls.count + 1,
+				sizeof(*s->calls.list)),
+		     0);
+	s->calls.list[s->calls.count++] = (struct outer_call){.start_ns = s->now_ns + gap_ns,
+							      .end_ns = s->now_ns + gap_ns + ns,
+							      .context = context,
+							      .function = function};
+	s->now_ns += gap_ns + ns;
+}
+
+/* Frees the sequence. */
+static bool find(struct sequence *s, struct period *period)
+{
+	int found = period_find(period, &s->calls, depth_of, s);
+
+	free(s->calls.list);
+	*s = (struct sequence){0};
+	cr_assert_geq(found, 0);
+	return found;
+}
+
+/* A reproducible number below `limit`. */
+static uint64_t draw(uint64_t *state, uint64_t limit)
+{
+	*state = *state * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (*state >> 33) % limit;
+}
+
+enum { GEMM = 1, SYRK, LAYER, HEAD, LOG, COMPILE };
+
+/* Two calls of a function and a long one: of calls that come once, the one with the most time. */
+Test(period, numpy)
+{
+	struct sequence s = {0};
+	struct period period;
+
+	for (unsigned i = 0; i < 30; i++) {
+		call(&s, GEMM, 1, MS, 3 * MS);
+		call(&s, GEMM, 2, MS, 3 * MS);
+		call(&s, SYRK, 3, MS, 100 * MS);
+	}
+	cr_assert(find(&s, &period));
+	cr_expect_eq(period.function, SYRK);
+	cr_expect_float_eq(period.confidence, 1, 0.05);
+}
+
+/* A step that compiles comes from another line, and takes ten times as long. */
+Test(period, one_in_five_compiles)
+{
+	struct sequence s = {0};
+	struct period period;
+
+	for (unsigned i = 0; i < 100; i++) {
+		if (i % 5 == 0)
+			call(&s, COMPILE, 3, MS, 100 * MS);
+		call(&s, GEMM, i % 5 ? 1 : 2, MS, 10 * MS);
+	}
+	s.depths[1] = 3;
+	s.depths[2] = s.depths[3] = 20;
+	cr_assert(find(&s, &period));
+	cr_expect_eq(period.function, GEMM);
+	cr_expect_eq(period.context, 0);
+	cr_expect_float_eq(period.confidence, 0.8, 0.02);
+}
+
+/* Layers in a loop of an inner function: the step is what the outer one does. */
+Test(period, layers_are_no_steps)
+{
+	struct sequence s = {0};
+	struct period period;
+
+	for (unsigned i = 0; i < 20; i++) {
+		for (unsigned layer = 0; layer < 24; layer++)
+			call(&s, LAYER, 1, 0, 5 * MS);
+		call(&s, HEAD, 2, 0, 2 * MS);
+	}
+	s.depths[1] = 6;
+	s.depths[2] = 4;
+	cr_assert(find(&s, &period));
+	cr_expect_eq(period.function, HEAD);
+}
+
+/* What is done once in five steps is no step. */
+Test(period, logs_are_no_steps)
+{
+	struct sequence s = {0};
+	struct period period;
+
+	for (unsigned i = 0; i < 100; i++) {
+		call(&s, GEMM, 1, MS, 10 * MS);
+		if (i % 5 == 4)
+			call(&s, LOG, 2, 0, MS);
+	}
+	cr_assert(find(&s, &period));
+	cr_expect_eq(period.function, GEMM);
+	cr_expect_gt(period.confidence, 0.75);
+}
+
+/* Near misses. */
+Test(period, none)
+{
+	struct sequence s = {0};
+	struct period period;
+	uint64_t state = 1;
+
+	/* functions in no order */
+	for (unsigned i = 0; i < 2000; i++)
+		call(&s, (uint32_t)draw(&state, 4) + 1, (uint32_t)draw(&state, 4) + 1, MS, 5 * MS);
+	cr_expect_not(find(&s, &period));
+	/* one function, now and then: the distance varies by a factor of a hundred */
+	for (unsigned i = 0; i < 2000; i++)
+		call(&s, GEMM, 1, MS << draw(&state, 7), MS);
+	cr_expect_not(find(&s, &period));
+	/* too few */
+	for (unsigned i = 0; i < PERIODS_MIN; i++)
+		call(&s, GEMM, 1, MS, 10 * MS);
+	cr_expect_not(find(&s, &period));
+	/* too short */
+	for (unsigned i = 0; i < 2000; i++)
+		call(&s, GEMM, 1, 0, MS / 2);
+	cr_expect_not(find(&s, &period));
+	/* periodic for a while, then other things */
+	for (unsigned i = 0; i < 100; i++)
+		call(&s, GEMM, 1, 0, 10 * MS);
+	for (unsigned i = 0; i < 1000; i++)
+		call(&s, (uint32_t)draw(&state, 4) + 2, (uint32_t)draw(&state, 4) + 2, 0, 5 * MS);
+	cr_expect_not(find(&s, &period));
+	cr_expect_not(find(&s, &period)); /* nothing */
+}
+
+/* --- in a stream ------------------------------------------------------------------------------ */
+
+static const struct profile_steps *steps_in(struct aggregate *aggregate)
+{
+	const struct profile *profile = aggregate__finish(aggregate);
+
+	cr_assert_not_null(profile);
+	return &profile->processes[0].steps;
+}
+
+static void begin(struct stream *s)
+{
+	stream_host(s);
+	stream_process(s, 1, MAIN, "python3", "python3\x1ftrain.py");
+	stream_function(s, GEMM, "cblas_dgemm", "/libblas.so", PERFX_SOURCE_BLAS);
+	stream_function(s, SYRK, "cblas_dsyrk", "/libblas.so", PERFX_SOURCE_BLAS);
+	stream_context(s, 1, 0, GEMM, 1);
+	stream_context(s, 2, 0, SYRK, 1);
+}
+
+/* Each 20 ms long: 1 GFLOP in 5 ms, then 10 ms, then nothing. */
+static void run(struct stream *s, unsigned from, unsigned to)
+{
+	for (unsigned i = from; i < to; i++) {
+		stream_compute(s, 1, MAIN, i * 20 * MS, 5 * MS, 5 * MS,
+			       (struct stream_cost){PERFX_COST_COUNTED, PERFX_DTYPE_F64, 1000000000,
+						    1000});
+		stream_call(s, 2, MAIN, i * 20 * MS + 5 * MS, 10 * MS, 10 * MS, 0);
+	}
+}
+
+static void expect_steps(const struct profile_steps *steps, uint64_t count)
+{
+	cr_expect_eq(steps->count, count, "%lu", (unsigned long)steps->count);
+	cr_expect_eq(steps->found_by, PROFILE_STEPS_BY_PERIOD);
+	cr_expect_eq(steps->function, SYRK);
+	cr_expect_eq(steps->tid, MAIN);
+	cr_expect_eq(steps->avg_ns, 20 * MS);
+	cr_expect_eq(steps->max_ns, 20 * MS);
+	cr_expect_gt(steps->confidence, 0.9);
+	cr_expect_eq(steps->phases[PROFILE_PHASE_OTHER], count * 15 * MS);
+	cr_expect_eq(steps->phases[PROFILE_PHASE_UNTRACED], count * 5 * MS);
+	cr_expect_eq(steps->cost.steps_count, count);
+	cr_expect_eq(steps->cost.flops, count * 1000000000);
+	cr_expect_eq(steps->cost.thread_flops, count * 1000000000);
+	cr_expect_eq(steps->times_count, count);
+}
+
+/* A short program is judged at its end. Before its first step's begin nothing is known. */
+Test(period, at_the_end)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+
+	begin(&s);
+	run(&s, 0, 40);
+	aggregate = replay(&s);
+	expect_steps(steps_in(aggregate), 39);
+	expect_steps(steps_in(aggregate), 39); /* once more */
+	aggregate__free(aggregate);
+}
+
+/* A long one meanwhile: no step of the past is missing, and what comes is counted as it comes. */
+Test(period, meanwhile)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+
+	begin(&s);
+	run(&s, 0, 2000);
+	aggregate = replay(&s);
+	expect_steps(steps_in(aggregate), 1999);
+	aggregate__free(aggregate);
+}
+
+/* A step that is marked counts, whenever it comes. */
+Test(period, marked_steps_count)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+
+	begin(&s);
+	run(&s, 0, 1000);
+	stream_add(&s, PERFX_KIND_FUNCTION, struct perfx_function, STRINGS("step", "", ""),
+		   .function = LAYER, .source = PERFX_SOURCE_PERFX,
+		   .flags = PERFX_FUNCTION_RANGE | PERFX_FUNCTION_STEP);
+	stream_context(&s, 3, 0, LAYER, 1);
+	for (unsigned i = 1000; i < 1010; i++)
+		stream_call(&s, 3, MAIN, i * 20 * MS, 20 * MS, 20 * MS, 0);
+	aggregate = replay(&s);
+	cr_expect_eq(steps_in(aggregate)->found_by, PROFILE_STEPS_BY_RANGE);
+	cr_expect_eq(steps_in(aggregate)->count, 10);
+	aggregate__free(aggregate);
+}
+
+/* Calls inside of calls are no period of their own; but they are while these go on. */
+Test(period, in_a_call_that_goes_on)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+
+	begin(&s);
+	run(&s, 0, 40);
+	aggregate = replay(&s);
+	expect_steps(steps_in(aggregate), 39);
+	aggregate__free(aggregate);
+
+	s = (struct stream){0};
+	begin(&s);
+	run(&s, 0, 40);
+	stream_function(&s, HEAD, "train", "/train.so", PERFX_SOURCE_SYMBOL);
+	stream_context(&s, 4, 0, HEAD, 1);
+	stream_call(&s, 4, MAIN, 0, 40 * 20 * MS, 0, 0);
+	aggregate = replay(&s);
+	cr_expect_eq(steps_in(aggregate)->count, 0);
+	aggregate__free(aggregate);
+}
+
+/* A worker's calls are periodic, too. */
+Test(period, not_of_workers)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile *profile;
+
+	begin(&s);
+	stream_add(&s, PERFX_KIND_PROCESS, struct perfx_process, STRINGS("worker", "python3"),
+		   .time_ns = STREAM_START, .start_boot_ns = 40 * S, .process = 2, .pid = 5000,
+		   .ppid = MAIN);
+	stream_context(&s, 5, 0, GEMM, 2);
+	run(&s, 0, 40);
+	for (unsigned i = 0; i < 1000; i++)
+		stream_call(&s, 5, 5000, i * 20 * MS, 10 * MS, 10 * MS, 0);
+	aggregate = replay(&s);
+	profile = aggregate__finish(aggregate);
+	cr_assert_not_null(profile);
+	cr_assert_eq(profile->processes_count, 2);
+	for (size_t i = 0; i < 2; i++)
+		cr_expect_eq(profile->processes[i].steps.count,
+			     profile->processes[i].pid == MAIN ? 39 : 0);
+	aggregate__free(aggregate);
+}

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "aggregate/period.h"
+
+#include "aggregate/state.h"
+#include "base/hash.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* --- a call as the end of a step --- */
+
+/* A call's place in the sequence. Those of one key lie side by side, in order. */
+struct occurrence {
+	uint32_t key, at; /* key: a context or a function */
+};
+
+struct candidate {
+	uint32_t function, context; /* context 0: in all of its contexts */
+	size_t periods_count;
+	double alike; /* share of the periods */
+	double median_ns;
+	double total_ns; /* in its own calls */
+	unsigned depth;
+};
+
+/* While a period is looked for. */
+struct search {
+	const struct outer_call *calls;
+	size_t count;
+	struct occurrence *occurrences;
+	uint64_t *sums;	  /* of what was called up to each, as hashes: a difference is a multiset */
+	uint64_t *values; /* of one candidate's periods */
+	struct candidate *candidates;
+	size_t candidates_count;
+	period_depth_fn *depth_of;
+	void *ctx;
+};
+
+static int by_key(const void *left, const void *right)
+{
+	const struct occurrence *a = left, *b = right;
+
+	if (a->key != b->key)
+		return a->key < b->key ? -1 : 1;
+	return a->at < b->at ? -1 : a->at > b->at;
+}
+
+static int compare_u64(const void *left, const void *right)
+{
+	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+	return a < b ? -1 : a > b;
+}
+
+static uint64_t end_of(const struct search *search, const struct occurrence *occurrence)
+{
+	return search->calls[occurrence->at].end_ns;
+}
+
+/* Sorts the values. */
+static size_t most_frequent(uint64_t *values, size_t count)
+{
+	size_t most = 0;
+
+	qsort(values, count, sizeof(*values), compare_u64);
+	for (size_t i = 0, run = 0; i < count; i++) {
+		run = i && values[i] == values[i - 1] ? run + 1 : 1;
+		most = run > most ? run : most;
+	}
+	return most;
+}
+
+/* How many consist of the same calls. */
+static size_t count_same_calls(const struct search *search, const struct occurrence *first,
+			       size_t periods_count)
+{
+	for (size_t i = 0; i < periods_count; i++)
+		search->values[i] = search->sums[first[i + 1].at] - search->sums[first[i].at];
+	return most_frequent(search->values, periods_count);
+}
+
+/* How many take about as long as the median. */
+static size_t count_same_time(const struct search *search, const struct occurrence *first,
+			      size_t periods_count, double *median_ns)
+{
+	size_t same = 0;
+
+	for (size_t i = 0; i < periods_count; i++)
+		search->values[i] = end_of(search, &first[i + 1]) - end_of(search, &first[i]);
+	qsort(search->values, periods_count, sizeof(*search->values), compare_u64);
+	*median_ns = (double)search->values[(periods_count - 1) / 2];
+	for (size_t i = 0; i < periods_count; i++)
+		same += (double)search->values[i] >= *median_ns / 2 &&
+			(double)search->values[i] <= *median_ns * 2;
+	return same;
+}
+
+/* Do its calls come in most of the time? */
+static bool covers(const struct search *search, const struct occurrence *first,
+		   size_t periods_count)
+{
+	double all_ns = (double)(search->calls[search->count - 1].end_ns -
+				 search->calls[0].start_ns),
+	       ns = (double)(end_of(search, &first[periods_count]) - end_of(search, first));
+
+	return ns >= PERIOD_COVERS * all_ns;
+}
+
+/* Of all its contexts the outermost one counts. */
+static void sum_calls(struct search *search, const struct occurrence *first, size_t count,
+		      struct candidate *candidate)
+{
+	uint32_t before = 0;
+
+	candidate->depth = UINT_MAX;
+	for (size_t i = 0; i < count; i++) {
+		const struct outer_call *call = &search->calls[first[i].at];
+		unsigned depth;
+
+		candidate->total_ns += (double)(call->end_ns - call->start_ns);
+		if (call->context == before)
+			continue;
+		before = call->context;
+		depth = search->depth_of(search->ctx, call->context);
+		candidate->depth = depth < candidate->depth ? depth : candidate->depth;
+	}
+}
+
+static void try_key(struct search *search, const struct occurrence *first, size_t count,
+		    bool is_context)
+{
+	const struct outer_call *call = &search->calls[first->at];
+	struct candidate candidate = {.function = call->function,
+				      .context = is_context ? call->context : 0,
+				      .periods_count = count - 1};
+	size_t same_calls, same_time;
+
+	if (count <= PERIODS_MIN || !covers(search, first, count - 1))
+		return;
+	same_calls = count_same_calls(search, first, count - 1);
+	same_time = count_same_time(search, first, count - 1, &candidate.median_ns);
+	candidate.alike = (double)(same_calls < same_time ? same_calls : same_time) /
+			  (double)candidate.periods_count;
+	if (candidate.alike < PERIOD_ALIKE || candidate.median_ns < PERIOD_LEAST_NS)
+		return;
+	sum_calls(search, first, count, &candidate);
+	search->candidates[search->candidates_count++] = candidate;
+}
+
+static void try_keys(struct search *search, bool are_contexts)
+{
+	for (size_t i = 0; i < search->count; i++) {
+		const struct outer_call *call = &search->calls[i];
+
+		search->occurrences[i] = (struct occurrence){
+			are_contexts ? call->context : call->function, (uint32_t)i};
+	}
+	qsort(search->occurrences, search->count, sizeof(*search->occurrences), by_key);
+	for (size_t i = 0, end; i < search->count; i = end) {
+		for (end = i + 1; end < search->count &&
+				  search->occurrences[end].key == search->occurrences[i].key;
+		     end++)
+			;
+		try_key(search, &search->occurrences[i], end - i, are_contexts);
+	}
+}
+
+/* Functions, then contexts: of equal ones a function counts. What was called is told apart by
+ * function, for a step that compiles comes from other lines than one that runs. */
+static void try_all(struct search *search)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < search->count; i++) {
+		sum += fnv1a(&search->calls[i].function, sizeof(search->calls[i].function));
+		search->sums[i] = sum;
+	}
+	try_keys(search, false);
+	try_keys(search, true);
+}
+
+/* --- which of them --- */
+
+/* Scores that differ by less are the same. */
+#define ALIKE_ERROR 0.02
+
+static bool is_better(const struct candidate *a, const struct candidate *b)
+{
+	if (a->depth != b->depth)
+		return a->depth < b->depth;
+	if (fabs(a->alike - b->alike) > ALIKE_ERROR)
+		return a->alike > b->alike;
+	return a->total_ns > b->total_ns;
+}
+
+/* Of the rarer one's period, what the more frequent ones may leave. */
+#define MULTIPLE_REST 0.1
+
+static bool divides(const struct candidate *often, const struct candidate *rare)
+{
+	double times = floor((double)often->periods_count / (double)rare->periods_count + 0.5);
+
+	return times >= 2 && often->depth == rare->depth &&
+	       fabs(rare->median_ns - times * often->median_ns) <= MULTIPLE_REST * rare->median_ns;
+}
+
+static const struct candidate *choose(const struct search *search)
+{
+	const struct candidate *best = NULL, *often = NULL;
+
+	for (size_t i = 0; i < search->candidates_count; i++)
+		if (!best || is_better(&search->candidates[i], best))
+			best = &search->candidates[i];
+	for (size_t i = 0; best && i < search->candidates_count; i++) {
+		const struct candidate *candidate = &search->candidates[i];
+
+		if (divides(candidate, best) && (!often || is_better(candidate, often)))
+			often = candidate;
+	}
+	return often ? often : best;
+}
+
+int period_find(struct period *found, const struct period_calls *calls, period_depth_fn *depth_of,
+		void *ctx)
+{
+	struct search search = {
+		.calls = calls->list, .count = calls->count, .depth_of = depth_of, .ctx = ctx};
+	const struct candidate *best = NULL;
+	bool is_found = false;
+
+	if (calls->count <= PERIODS_MIN)
+		return 0;
+	search.occurrences = calloc(calls->count, sizeof(*search.occurrences));
+	search.sums = calloc(calls->count, sizeof(*search.sums));
+	search.values = calloc(calls->count, sizeof(*search.values));
+	search.candidates = calloc(2 * calls->count / PERIODS_MIN + 1, sizeof(*search.candidates));
+	if (search.occurrences && search.sums && search.values && search.candidates) {
+		try_all(&search);
+		best = choose(&search);
+		is_found = best != NULL;
+	} else {
+		found = NULL;
+	}
+	/* the mean of what n periods leave open (Laplace's rule) */
+	if (is_found)
+		*found = (struct period){.function = best->function,
+					 .context = best->context,
+					 .confidence =
+						 (best->alike * (double)best->periods_count + 1) /
+						 ((double)best->periods_count + 2)};
+	free(search.occurrences);
+	free(search.sums);
+	free(search.values);
+	free(search.candidates);
+	return found ? is_found : -ENOMEM;
+}
+
+/* --- while calls come --- */
+
+/* Threads whose calls are kept, of all processes. */
+#define PERIOD_THREADS_MAX 256
+/* When that many are kept, a period is looked for; then after twice as many. */
+#define PERIOD_FIRST_LOOK 512
+
+struct period_thread {
+	struct period_calls calls;
+	size_t look_at;
+	bool decided;
+};
+
+/* NULL with errno: ERANGE (there are too many), ENOMEM. */
+static struct period_thread *thread_of(struct aggregate *a, uint32_t process, uint32_t tid)
+{
+	struct periods *periods = &a->periods;
+	uint64_t key = (uint64_t)process << 32 | tid;
+	uint32_t at = map64_get(&periods->ids, key);
+	struct period_thread *thread;
+
+	if (at != MAP64_NONE)
+		return &periods->threads[at];
+	errno = ERANGE;
+	if (periods->count == PERIOD_THREADS_MAX)
+		return NULL;
+	errno = ENOMEM;
+	if (grow_array(&periods->threads, &periods->capacity, periods->count + 1,
+		       sizeof(*periods->threads)) ||
+	    map64_put(&periods->ids, key, (uint32_t)periods->count))
+		return NULL;
+	thread = &periods->threads[periods->count++];
+	*thread = (struct period_thread){
+		.calls = {.process = process, .tid = tid},
+		.look_at = PERIOD_FIRST_LOOK,
+	};
+	return thread;
+}
+
+/* Calls inside of it have ended before it. */
+static int add_call(struct period_calls *calls, const struct perfx_span *span)
+{
+	while (calls->count && calls->list[calls->count - 1].start_ns >= span->start_ns)
+		calls->count--;
+	if (grow_array(&calls->list, &calls->capacity, calls->count + 1, sizeof(*calls->list)))
+		return -ENOMEM;
+	calls->list[calls->count++] =
+		(struct outer_call){.start_ns = span->start_ns,
+				    .end_ns = span->start_ns + span->duration_ns,
+				    .off_cpu_ns = span->off_cpu_ns,
+				    .context = span->context,
+				    .function = span->function};
+	return 0;
+}
+
+static void forget_calls(struct period_calls *calls)
+{
+	free(calls->list);
+	calls->list = NULL;
+	calls->count = calls->capacity = 0;
+}
+
+/* By the stack of its first call. */
+static unsigned python_depth(void *ctx, uint32_t id)
+{
+	const struct aggregate *a = ctx;
+	const struct context *context = id < a->contexts_count ? &a->contexts[id] : NULL;
+	uint32_t at =
+		context ? stack_index(&a->stacks, context->process, context->stack) : MAP64_NONE;
+	const struct stack *stack = at == MAP64_NONE ? NULL : &a->stacks.list[at];
+	unsigned depth = 0;
+
+	for (uint32_t i = 0; stack && i < stack->frames_count; i++)
+		depth += (a->stacks.addresses[stack->first + i] & PERFX_FRAME_PYTHON) != 0;
+	return depth;
+}
+
+static bool is_main(const struct aggregate *a, const struct period_calls *calls)
+{
+	return a->processes[calls->process]->pid == calls->tid;
+}
+
+/* What a data loader's worker does again and again is no step: its parent has these. */
+static bool is_worker(const struct aggregate *a, uint32_t process)
+{
+	const struct process *worker = a->processes[process];
+
+	for (size_t i = 0; i < a->processes_count; i++) {
+		const struct process *parent = a->processes[i];
+
+		if (parent && parent->has_rows && parent->pid && parent->pid == worker->ppid)
+			return true;
+	}
+	return false;
+}
+
+static int look(struct aggregate *a, struct period_thread *thread)
+{
+	struct period_calls *calls = &thread->calls;
+	struct period period;
+	int found = is_worker(a, calls->process) ? 0 : period_find(&period, calls, python_depth, a);
+
+	if (found > 0) {
+		calls->is_main = is_main(a, calls);
+		thread->decided = true;
+		found = steps_by_period(&a->steps, calls, &period);
+		forget_calls(calls);
+		return found;
+	}
+	if (thread->look_at < PERIOD_CALLS_MAX)
+		thread->look_at *= 2;
+	if (calls->count >= PERIOD_CALLS_MAX) {
+		calls->count /= 2;
+		memmove(calls->list, calls->list + calls->count,
+			calls->count * sizeof(*calls->list));
+	}
+	return found;
+}
+
+int periods_span(struct aggregate *a, const struct perfx_span *span)
+{
+	struct period_thread *thread;
+
+	if ((span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED | PERFX_SPAN_ASYNC)) ||
+	    !span->context || a->processes[span->process]->has_steps ||
+	    span->start_ns + span->duration_ns < span->start_ns)
+		return 0;
+	thread = thread_of(a, span->process, span->tid);
+	if (!thread)
+		return errno == ENOMEM ? -ENOMEM : 0;
+	if (thread->decided)
+		return 0;
+	if (add_call(&thread->calls, span))
+		return -ENOMEM;
+	return thread->calls.count < thread->look_at ? 0 : look(a, thread);
+}
+
+/* Is a thread's period known already, or is there nothing to be found? */
+static bool is_settled(const struct aggregate *a, uint32_t process)
+{
+	const struct periods *periods = &a->periods;
+
+	if (a->processes[process]->has_steps || is_worker(a, process))
+		return true;
+	for (size_t i = 0; i < periods->count; i++)
+		if (periods->threads[i].calls.process == process && periods->threads[i].decided)
+			return true;
+	return false;
+}
+
+int periods_fill(struct aggregate *a)
+{
+	int found = 0;
+
+	steps_hide_periods(&a->steps);
+	for (size_t i = 0; i < a->periods.count && found >= 0; i++) {
+		struct period_calls *calls = &a->periods.threads[i].calls;
+		struct period period;
+
+		if (is_settled(a, calls->process))
+			continue;
+		calls->is_main = is_main(a, calls);
+		found = period_find(&period, calls, python_depth, a);
+		if (found > 0)
+			found = steps_show_period(&a->steps, calls, &period);
+	}
+	return found < 0 ? found : 0;
+}
+
+void periods_clear(struct periods *periods)
+{
+	for (size_t i = 0; i < periods->count; i++)
+		forget_calls(&periods->threads[i].calls);
+	free(periods->threads);
+	map64_clear(&periods->ids);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Steps where nothing marks them: a thread that trains makes the same calls again and again. Its
+ * period is found in the sequence of its outermost traced calls.
+ *
+ * A call (a function, and a function as it is called from one line: a calling context) is tried as
+ * the end of a step. What lies between two of its calls is a period. Periods are alike if they
+ * consist of the same calls, whatever their order, and if they take between half and twice the
+ * median. The share of those that are alike is the call's score: of most of them, it has to be. Of
+ * the calls with a good score those count that the outermost Python function makes, for a loop in a
+ * function is a part of a step; of these the one with the best score, then the one with the most
+ * time. If another one comes several times as often, and these periods make up all of the time, it
+ * is a step, and the rarer one is done once in so many steps.
+ *
+ * A few periods, periods shorter than a millisecond, and calls that come in less than half of the
+ * time make no steps.
+ */
+#ifndef PERFX_AGGREGATE_PERIOD_H
+#define PERFX_AGGREGATE_PERIOD_H
+
+#include "base/grow.h"
+#include "perfx_record.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PERIODS_MIN	 10
+#define PERIOD_LEAST_NS	 1000000
+#define PERIOD_ALIKE	 0.7 /* of its periods */
+#define PERIOD_COVERS	 0.5 /* of the time of all calls */
+#define PERIOD_CALLS_MAX 8192
+
+/* A traced call in no other one that has ended. */
+struct outer_call {
+	uint64_t start_ns, end_ns, off_cpu_ns;
+	uint32_t context, function;
+};
+
+/* Of a thread, in order of time. */
+struct period_calls {
+	uint32_t process, tid;
+	bool is_main;
+	struct outer_call *list;
+	size_t count, capacity;
+};
+
+struct period {
+	uint32_t function, context; /* whose calls end steps; context 0: in all of its contexts */
+	double confidence;	    /* of all periods, those that are alike, at least */
+};
+
+/* How many Python functions are around the calls of a context. */
+typedef unsigned period_depth_fn(void *ctx, uint32_t context);
+
+/* 1: found, 0: there is none, -ENOMEM. */
+int period_find(struct period *found, const struct period_calls *calls, period_depth_fn *depth_of,
+		void *ctx);
+
+/* --- while calls come --- */
+
+struct periods {
+	struct period_thread *threads;
+	size_t count, capacity;
+	struct map64 ids; /* process << 32 | tid */
+};
+
+struct aggregate;
+
+/* A timed call of a thread: whether it has shown a period is tried now and then. 0 or -ENOMEM. */
+int periods_span(struct aggregate *aggregate, const struct perfx_span *span);
+/* At the end, before steps are asked for: periods in what came since. 0 or -ENOMEM. */
+int periods_fill(struct aggregate *aggregate);
+void periods_clear(struct periods *periods);
+
+#endif

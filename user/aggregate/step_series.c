@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "aggregate/step_series.h"
+
+#include "base/grow.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- tallies --- */
+
+/* What collectives move are no operations, and what an exception ended is not known. */
+bool step_counts(const struct perfx_span *span)
+{
+	if (span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_MOVES))
+		return false;
+	return span->cost_state == PERFX_COST_COUNTED || span->cost_state == PERFX_COST_UNREAD ||
+	       span->cost_state == PERFX_COST_OPAQUE;
+}
+
+void step_tally_call(struct step_tally *tally, unsigned cost_state, unsigned dtype, uint64_t flops)
+{
+	tally->unread_count += cost_state == PERFX_COST_UNREAD;
+	tally->opaque_count += cost_state == PERFX_COST_OPAQUE;
+	if (cost_state != PERFX_COST_COUNTED)
+		return;
+	tally->counted_count++;
+	tally->flops += flops;
+	tally->dtypes[dtype] += flops;
+}
+
+void step_tally_merge(struct step_tally *tally, const struct step_tally *more)
+{
+	tally->flops += more->flops;
+	tally->thread_flops += more->thread_flops;
+	for (int i = 0; i < PERFX_DTYPES; i++)
+		tally->dtypes[i] += more->dtypes[i];
+	tally->counted_count += more->counted_count;
+	tally->unread_count += more->unread_count;
+	tally->opaque_count += more->opaque_count;
+}
+
+void step_tally_subtract(struct step_tally *tally, const struct step_tally *less)
+{
+	tally->flops -= less->flops;
+	tally->thread_flops -= less->thread_flops;
+	for (int i = 0; i < PERFX_DTYPES; i++)
+		tally->dtypes[i] -= less->dtypes[i];
+	tally->counted_count -= less->counted_count;
+	tally->unread_count -= less->unread_count;
+	tally->opaque_count -= less->opaque_count;
+}
+
+static enum perfx_dtype most_of(const struct step_tally *tally)
+{
+	int most = PERFX_DTYPE_UNKNOWN;
+
+	for (int i = PERFX_DTYPE_UNKNOWN + 1; i < PERFX_DTYPES; i++)
+		if (tally->dtypes[i] && (!most || tally->dtypes[i] > tally->dtypes[most]))
+			most = i;
+	return (enum perfx_dtype)most;
+}
+
+/* --- steps in a row --- */
+
+static void join(struct profile_step *into, const struct profile_step *next)
+{
+	into->count += next->count;
+	into->to_ns = next->to_ns;
+	into->total_ns += next->total_ns;
+	if (next->max_ns > into->max_ns)
+		into->max_ns = next->max_ns;
+	for (int i = 0; i < PROFILE_PHASES; i++)
+		into->phases[i] += next->phases[i];
+	into->flops += next->flops;
+	into->off_cpu_ns += next->off_cpu_ns;
+}
+
+/* Two become one. */
+static void halve(struct step_series *series)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < series->steps_count; i += 2, kept++) {
+		series->steps[kept] = series->steps[i];
+		if (i + 1 < series->steps_count)
+			join(&series->steps[kept], &series->steps[i + 1]);
+	}
+	series->steps_count = kept;
+	series->each *= 2;
+}
+
+static int append(struct step_series *series, const struct profile_step *step)
+{
+	struct profile_step *last =
+		series->steps_count ? &series->steps[series->steps_count - 1] : NULL;
+
+	if (last && last->count < series->each) {
+		join(last, step);
+		return 0;
+	}
+	if (series->steps_count == PROFILE_STEPS_MAX) {
+		halve(series);
+		return append(series, step);
+	}
+	if (grow_array(&series->steps, &series->capacity, series->steps_count + 1,
+		       sizeof(*series->steps)))
+		return -ENOMEM;
+	series->each = series->each ? series->each : 1;
+	series->steps[series->steps_count++] = *step;
+	return 0;
+}
+
+int step_series_add(struct step_series *series, const struct profile_step *step,
+		    const struct step_tally *tally)
+{
+	struct profile_step with_flops = *step;
+	double distance = (double)step->total_ns - series->mean_ns;
+
+	if (tally) {
+		with_flops.flops = tally->flops;
+		step_tally_merge(&series->tally, tally);
+	} else {
+		series->unknown_count++;
+		series->unknown_until_ns = step->to_ns;
+		series->unknown_ns += step->total_ns;
+	}
+	series->count++;
+	series->total_ns += step->total_ns;
+	if (step->max_ns > series->max_ns)
+		series->max_ns = step->max_ns;
+	for (int i = 0; i < PROFILE_PHASES; i++)
+		series->phases[i] += step->phases[i];
+	series->off_cpu_ns += step->off_cpu_ns;
+	series->mean_ns += distance / (double)series->count;
+	series->squares += distance * ((double)step->total_ns - series->mean_ns);
+	return append(series, &with_flops);
+}
+
+void step_series_late(struct step_series *series, uint64_t end_ns, const struct step_tally *call)
+{
+	size_t low = 0, high = series->steps_count;
+
+	if (end_ns <= series->unknown_until_ns)
+		return;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (series->steps[middle].to_ns < end_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == series->steps_count || end_ns <= series->steps[low].from_ns)
+		return;
+	series->steps[low].flops += call->flops;
+	step_tally_merge(&series->tally, call);
+}
+
+void step_series_show(const struct step_series *series, struct profile_steps *into)
+{
+	into->count = series->count;
+	into->total_ns = series->total_ns;
+	into->avg_ns = series->total_ns / series->count;
+	into->max_ns = series->max_ns;
+	into->stddev_ns = sqrt(series->squares / (double)series->count);
+	memcpy(into->phases, series->phases, sizeof(into->phases));
+	into->off_cpu_ns = series->off_cpu_ns;
+	into->cost = (struct profile_step_cost){
+		.steps_count = series->count - series->unknown_count,
+		.ns = series->total_ns - series->unknown_ns,
+		.flops = series->tally.flops,
+		.thread_flops = series->tally.thread_flops,
+		.dtype = most_of(&series->tally),
+		.counted_count = series->tally.counted_count,
+		.unread_count = series->tally.unread_count,
+		.opaque_count = series->tally.opaque_count,
+	};
+	into->series = series->steps;
+	into->series_count = series->steps_count;
+	into->series_each = series->each;
+}
+
+/* --- one by one --- */
+
+int step_times_add(struct step_times *times, const struct profile_step *step)
+{
+	struct profile_step_time *time;
+
+	if (times->count == PROFILE_STEP_TIMES_MAX) {
+		times->count /= 2;
+		memmove(times->list, times->list + times->count,
+			times->count * sizeof(*times->list));
+	}
+	if (grow_array(&times->list, &times->capacity, times->count + 1, sizeof(*times->list)))
+		return -ENOMEM;
+	time = &times->list[times->count++];
+	*time = (struct profile_step_time){.from_ns = step->from_ns, .to_ns = step->to_ns};
+	memcpy(time->phases, step->phases, sizeof(time->phases));
+	return 0;
+}
+
+int step_picks_add(struct step_picks *picks, uint64_t ns)
+{
+	size_t kept = 0;
+
+	if (picks->seen_count++ & ((1u << picks->shift) - 1))
+		return 0;
+	if (picks->count == STEP_PICKS_MAX) {
+		for (size_t i = 0; i < picks->count; i += 2)
+			picks->ns[kept++] = picks->ns[i];
+		picks->count = kept;
+		picks->shift++;
+	}
+	if (grow_array(&picks->ns, &picks->capacity, picks->count + 1, sizeof(*picks->ns)))
+		return -ENOMEM;
+	picks->ns[picks->count++] = ns;
+	return 0;
+}
