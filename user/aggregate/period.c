@@ -2,6 +2,7 @@
 #include "aggregate/period.h"
 
 #include "aggregate/state.h"
+#include "aggregate/statistics.h"
 #include "base/hash.h"
 
 #include <errno.h>
@@ -45,13 +46,6 @@ static int by_key(const void *left, const void *right)
 	if (a->key != b->key)
 		return a->key < b->key ? -1 : 1;
 	return a->at < b->at ? -1 : a->at > b->at;
-}
-
-static int compare_u64(const void *left, const void *right)
-{
-	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-
-	return a < b ? -1 : a > b;
 }
 
 static uint64_t end_of(const struct search *search, const struct occurrence *occurrence)

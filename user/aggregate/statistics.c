@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int compare_u64(const void *left, const void *right)
+int compare_u64(const void *left, const void *right)
 {
 	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyze/slow_steps.h"
 
+#include "aggregate/statistics.h"
 #include "analyze/collector.h"
 #include "analyze/location.h"
 #include "base/grow.h"
@@ -17,20 +18,6 @@ static uint64_t duration_of(const struct profile_step_time *step)
 	return step->to_ns - step->from_ns;
 }
 
-static int compare_u64(const void *left, const void *right)
-{
-	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-
-	return a < b ? -1 : a > b;
-}
-
-/* Sorts them. */
-static uint64_t median_of(uint64_t *values, size_t count)
-{
-	qsort(values, count, sizeof(*values), compare_u64);
-	return values[(count - 1) / 2];
-}
-
 /* From the median distance from the median to a standard deviation, of a normal distribution. */
 #define NORMAL_DEVIATION 1.4826
 
@@ -44,12 +31,12 @@ static int find_least(struct slow_steps *slow, const struct profile_steps *steps
 		return -ENOMEM;
 	for (size_t i = 0; i < steps->times_count; i++)
 		values[i] = duration_of(&steps->times[i]);
-	slow->ordinary_ns = median_of(values, steps->times_count);
+	slow->ordinary_ns = median_u64(values, steps->times_count);
 	for (size_t i = 0; i < steps->times_count; i++)
 		values[i] = values[i] > slow->ordinary_ns ? values[i] - slow->ordinary_ns
 							  : slow->ordinary_ns - values[i];
 	deviations = limits->deviations * NORMAL_DEVIATION *
-		     (double)median_of(values, steps->times_count);
+		     (double)median_u64(values, steps->times_count);
 	free(values);
 	least = fmax(limits->least * (double)slow->ordinary_ns,
 		     (double)slow->ordinary_ns + deviations);
