@@ -187,12 +187,20 @@ int contexts_begin(struct contexts *contexts, const struct profile *profile,
 	*contexts = (struct contexts){.profile = profile, .process = process};
 	for (size_t i = 0; i < process->contexts_count && !err; i++)
 		err = map64_put(&contexts->places, process->contexts[i].id, (uint32_t)i);
+	/* by name, once each: a deep context asks for all that are above it */
+	for (uint32_t id = 1; id <= profile->functions_count && !err; id++) {
+		const struct profile_function *function = profile_function(profile, id);
+
+		if (function && remedy_of_name(function) == REMEDY_DATA)
+			err = map64_put(&contexts->batches, id, 1);
+	}
 	return err;
 }
 
 void contexts_clear(struct contexts *contexts)
 {
 	map64_clear(&contexts->places);
+	map64_clear(&contexts->batches);
 }
 
 const struct profile_context *context_of(const struct contexts *contexts, uint32_t id)
@@ -221,13 +229,9 @@ bool context_is_data(const struct contexts *contexts, uint32_t id)
 {
 	const struct profile_context *context = context_of(contexts, id);
 
-	for (; context; context = context_of(contexts, context->parent)) {
-		const struct profile_function *function =
-			profile_function(contexts->profile, context->function);
-
-		if (function && remedy_of_name(function) == REMEDY_DATA)
+	for (; context; context = context_of(contexts, context->parent))
+		if (map64_get(&contexts->batches, context->function) != MAP64_NONE)
 			return true;
-	}
 	return false;
 }
 

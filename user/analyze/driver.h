@@ -86,7 +86,8 @@ bool function_is_marker(const struct profile_function *function);
 struct contexts {
 	const struct profile *profile;
 	const struct profile_process *process;
-	struct map64 places; /* id → process->contexts[] */
+	struct map64 places;  /* id → process->contexts[] */
+	struct map64 batches; /* functions in which a data loader's next batch is fetched */
 };
 
 /* 0 or -ENOMEM; to be cleared in both cases. */
