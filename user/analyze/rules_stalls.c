@@ -89,6 +89,10 @@ static void add_place(struct text *text, const struct slow_cause *cause)
 	if (!cause->place)
 		return;
 	location_place(text, cause->place);
+	if (is_mostly(cause, SLOW_COMPILES)) {
+		text_add(text, ", which compiles");
+		return;
+	}
 	if (!cause->library)
 		return;
 	text_add(text, ", which calls ");
@@ -121,9 +125,9 @@ static void add_cause(struct text *text, const struct rules_ctx *ctx,
 	add_part(text, cause, SLOW_DISK, "waits for the disk", cause->file);
 	add_part(text, cause, SLOW_FAULTS, "waits for pages that are not in memory", "");
 	add_part(text, cause, SLOW_NO_CPU, "without a CPU", cause->rival);
-	add_part(text, cause, SLOW_WAITS, "waits for something else", "");
+	if (!is_mostly(cause, SLOW_COMPILES))
+		add_part(text, cause, SLOW_WAITS, "waits for something else", "");
 	add_part(text, cause, SLOW_COLLECTS, "collects garbage", "");
-	add_part(text, cause, SLOW_COMPILES, "compiles", "");
 }
 
 /* --- what helps --- */
@@ -319,6 +323,19 @@ static void write_uneven(struct note *note, const struct rules_ctx *ctx,
 			   "checkpoint, inputs of another size, other programs on the CPUs.");
 }
 
+/* Somebody else has the CPUs: that is said once, of all steps. */
+static bool is_contended(const struct rules_ctx *ctx)
+{
+	for (size_t i = 0; i < ctx->findings_count; i++) {
+		enum bottleneck bottleneck = ctx->findings[i].bottleneck;
+
+		if (bottleneck == BOTTLENECK_CONTENTION ||
+		    bottleneck == BOTTLENECK_OVERSUBSCRIBED || bottleneck == BOTTLENECK_THROTTLED)
+			return true;
+	}
+	return false;
+}
+
 /* Beyond what comes periodically. */
 static void uneven_steps(struct rules_ctx *ctx, const struct slow_steps *slow)
 {
@@ -336,7 +353,8 @@ static void uneven_steps(struct rules_ctx *ctx, const struct slow_steps *slow)
 		ctx->failed = true;
 		return;
 	}
-	if (is_mostly(&cause, SLOW_COLLECTS))
+	if (is_mostly(&cause, SLOW_COLLECTS) ||
+	    (is_mostly(&cause, SLOW_NO_CPU) && is_contended(ctx)))
 		return;
 	note.bottleneck = bottleneck_of(&cause);
 	note.place = is_known(ctx, &cause) && !is_mostly(&cause, SLOW_NO_CPU) ? cause.place : NULL;

@@ -666,7 +666,8 @@ const struct option_row option_rows[] = {
 		"training "
 		"step. "
 		"By default: the step that the program annotates, else PyTorch's range of the "
-		"optimizer's step, else the backward pass."},
+		"optimizer's step, else the backward pass, else what the period of the calls "
+		"shows."},
 	{"flops", 0, false, SECTION_WHAT, PROBING, .arg = "off|on", .parse = take_choice,
 	 INTO(flops), .min = FLOPS_OFF,
 	 .help = "FLOPs of BLAS, PyTorch and cuBLAS calls (default: of those traced); with -F, on "
