@@ -18,13 +18,13 @@ Test(driver, python_between_the_operators)
 	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .context = RANGE}, 200);
 	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .state = PERFX_SAMPLE_RUNNABLE},
 		200);
-	expect(&s, "PythonBound", FINDING_MEDIUM, "normalize", "40.0 % of the wall time");
+	expect(&s, "PythonBound", FINDING_HIGH, "normalize", "40.0 % of the wall time");
 	begin(&s);
 	samples(&s, (struct perfx_sample){.stack = MALLOC}, 400);
-	expect(&s, "PythonBound", FINDING_MEDIUM, "normalize", "40.0 % of the wall time");
+	expect(&s, "PythonBound", FINDING_HIGH, "normalize", "40.0 % of the wall time");
 	begin(&s);
 	samples(&s, (struct perfx_sample){.stack = FRAMEWORK}, 400);
-	expect(&s, "PythonBound", FINDING_MEDIUM, "Module._call_impl (module.py:1194)", "40.0 %");
+	expect(&s, "PythonBound", FINDING_HIGH, "Module._call_impl (module.py:1194)", "40.0 %");
 }
 
 /* Enough of it may be chance; what a traced call or an extension does is not the interpreter's. */
@@ -33,7 +33,10 @@ Test(driver, python_that_is_none_of_the_interpreters)
 	struct stream s = {0};
 
 	begin(&s);
-	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 260);
+	samples(&s, (struct perfx_sample){.stack = FRAMEWORK}, 260);
+	expect_none(&s, "PythonBound");
+	begin(&s);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 110);
 	expect_none(&s, "PythonBound");
 	begin(&s);
 	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .context = CONV}, 600);
@@ -269,7 +272,7 @@ Test(driver, waits_for_the_next_batch)
 	begin(&s);
 	steps(&s);
 	waits(&s, PERFX_WAIT_READ, 77, LOCK, 4000);
-	samples(&s, (struct perfx_sample){.stack = FRAMEWORK, .context = BATCHES}, 50);
+	samples(&s, (struct perfx_sample){.stack = FRAMEWORK, .context = BATCHES}, 25);
 	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .process = 2, .tid = WORKER}, 500);
 	report = end(&s);
 	cr_assert_not_null(find(&report, "DataBound"));

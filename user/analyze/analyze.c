@@ -148,6 +148,7 @@ static int analyze_process(const struct profile *profile, const struct rule_set 
 	rules_process(&ctx);
 	rules_contention(&ctx);
 	rules_driver(&ctx);
+	rules_input(&ctx);
 	rules_steps(&ctx);
 	rules_stalls(&ctx);
 	rules_compute(&ctx);

@@ -59,10 +59,11 @@ const struct finding_kind finding_kinds[] = {
 		.says = "Python itself runs, outside of traced calls",
 		.judges =
 			"Samples of the thread that drives the process: the innermost code is the "
-			"interpreter's, for a Python function, and no traced call is open. Python "
-			"that prepares the next batch belongs to DataBound where that is a "
-			"finding. "
-			"The share must pass the threshold with a confidence of 95 %.",
+			"interpreter's, for a Python function, and no traced call is open. Of a "
+			"function of the program's own counts, too, what it calls outside of "
+			"traced calls (NumPy). Python that prepares the next batch belongs to "
+			"DataBound where that is a finding. The share must pass the threshold with "
+			"a confidence of 95 %.",
 		.remedy =
 			"Replace loops over single values by operations on whole arrays, compute "
 			"what does not change once before the loop, or prepare it in other "
@@ -175,11 +176,11 @@ const struct finding_kind finding_kinds[] = {
 	{
 		.kind = "DataBound",
 		.says = "steps wait for the next batch",
-		.judges =
-			"The time of the steps in the DataLoader's (or input pipeline's) next "
-			"batch. "
-			"If the thread of the steps itself runs Python for most of it, it prepares "
-			"the batch alone; else the finding names who does.",
+		.judges = "The time of the steps in the DataLoader's (or input pipeline's) next "
+			  "batch: by its range, or by samples of its Python. If the thread of the "
+			  "steps itself runs for most of it, it prepares the batch alone; else the "
+			  "finding names who does. So many workers hide it as the CPU time of a "
+			  "batch is of the rest of the step, rounded up.",
 		.remedy = "Prepare batches in more processes and further ahead, keep the workers "
 			  "between epochs, or prepare the data once instead of in each epoch.",
 		.example = "DataLoader(data, num_workers=4, prefetch_factor=4, "

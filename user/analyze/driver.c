@@ -269,10 +269,25 @@ static bool runs_python(const struct contexts *contexts, const struct profile_ac
 	       !context_is_call(contexts, sample->context);
 }
 
+static bool reads_batch(const struct contexts *contexts, const struct profile_activity *sample)
+{
+	return context_is_data(contexts, sample->context) || stack_reads_input(sample->stack);
+}
+
+/* Whatever it runs there, Python or what that calls. */
+static bool runs_outside(const struct driver *driver, const struct contexts *contexts,
+			 const struct profile_activity *sample)
+{
+	return sample->tid == driver->tid && sample->state != PERFX_SAMPLE_WAITING &&
+	       !context_is_call(contexts, sample->context) && !reads_batch(contexts, sample) &&
+	       !stack_collects_garbage(sample->stack);
+}
+
 static void find_python(struct driver *driver, const struct contexts *contexts)
 {
 	const struct profile_activities *samples = &contexts->process->samples;
-	struct sampling python = {0}, marked = {0}, data = {0}, collecting = {0};
+	struct sampling python = {0}, marked = {0}, data = {0}, collecting = {0}, outside = {0};
+	struct sampling own = {0};
 
 	for (size_t i = 0; i < samples->count; i++) {
 		const struct profile_activity *sample = &samples->list[i];
@@ -281,18 +296,91 @@ static void find_python(struct driver *driver, const struct contexts *contexts)
 			continue;
 		if (stack_collects_garbage(sample->stack))
 			sampling_add(&collecting, sample);
+		if (runs_outside(driver, contexts, sample))
+			sampling_add(&outside, sample);
 		if (!runs_python(contexts, sample))
 			continue;
 		sampling_add(&python, sample);
 		if (sample->context)
 			sampling_add(&marked, sample);
-		if (context_is_data(contexts, sample->context) || stack_reads_input(sample->stack))
-			sampling_add(&data, sample);
+		sampling_add(reads_batch(contexts, sample) ? &data : &own, sample);
 	}
 	driver->python = sampling_end(&python);
 	driver->marked = sampling_end(&marked);
 	driver->data = sampling_end(&data);
 	driver->collecting = sampling_end(&collecting);
+	driver->outside = sampling_end(&outside);
+	driver->own.lead = sampling_end(&own).lead;
+}
+
+/* --- the program's own Python --- */
+
+/* A function is there for its hottest one if running that is this part of what it does. */
+#define OWN_PART 0.60
+
+static bool has_function(const struct profile_stack *stack, const struct profile_frame *function)
+{
+	for (size_t i = 0; stack && i < stack->frames_count; i++)
+		if (is_same_function(stack->frames[i], function))
+			return true;
+	return false;
+}
+
+/* What runs in a function and below, outside of traced calls. */
+static uint64_t time_in(const struct driver *driver, const struct contexts *contexts,
+			const struct profile_frame *function)
+{
+	const struct profile_activities *samples = &contexts->process->samples;
+	uint64_t ns = 0;
+
+	for (size_t i = 0; i < samples->count; i++) {
+		const struct profile_activity *sample = &samples->list[i];
+
+		if (runs_outside(driver, contexts, sample) && has_function(sample->stack, function))
+			ns += sample->ns;
+	}
+	return ns;
+}
+
+/* The stack that the hottest function has most often; samples are in the order of their time. */
+static const struct profile_stack *stack_of(const struct driver *driver,
+					    const struct contexts *contexts,
+					    const struct profile_frame *function)
+{
+	const struct profile_activities *samples = &contexts->process->samples;
+
+	for (size_t i = 0; i < samples->count; i++)
+		if (runs_outside(driver, contexts, &samples->list[i]) &&
+		    has_function(samples->list[i].stack, function))
+			return samples->list[i].stack;
+	return NULL;
+}
+
+/* From the hottest function outwards, as long as that is most of it. */
+static void find_own_python(struct driver *driver, const struct contexts *contexts)
+{
+	const struct profile_frame *lead = driver->own.lead.frame;
+	const struct profile_stack *stack;
+	size_t i = 0;
+
+	if (!lead || !location_is_own_python(lead))
+		return;
+	driver->own.function = lead;
+	driver->own.ns = driver->own.lead.ns;
+	stack = stack_of(driver, contexts, lead);
+	while (stack && i < stack->frames_count && !is_same_function(stack->frames[i], lead))
+		i++;
+	for (; stack && i < stack->frames_count; i++) {
+		const struct profile_frame *frame = stack->frames[i];
+		uint64_t ns = time_in(driver, contexts, frame);
+
+		if (!location_is_own_python(frame))
+			continue;
+		if ((double)driver->own.lead.ns < OWN_PART * (double)ns)
+			return;
+		driver->own.function = frame;
+		driver->own.ns = ns;
+	}
 }
 
 int sampled_python(struct sampled *sampled, const struct profile *profile,
@@ -488,6 +576,7 @@ int driver_find(struct driver *driver, const struct profile *profile,
 				  .wall_ns = profile_recorded_ns(profile, process)};
 	if (!err) {
 		find_python(driver, &contexts);
+		find_own_python(driver, &contexts);
 		find_waits(driver, &contexts);
 	}
 	contexts_clear(&contexts);

@@ -51,6 +51,14 @@ struct driver_wait {
 	const struct profile_frame *place;   /* where that was; NULL: not known */
 };
 
+/* The largest part of running Python that is the program's own: from a function on which is mostly
+ * there for it, with the native code that it calls outside of traced calls (NumPy). */
+struct own_python {
+	const struct profile_frame *function; /* the outermost such; NULL: there is none */
+	struct place lead;		      /* the hottest in it */
+	uint64_t ns; /* of all in it; of `lead` alone, where that is less */
+};
+
 struct driver {
 	uint32_t tid;
 	uint64_t wall_ns;
@@ -58,6 +66,8 @@ struct driver {
 	struct sampled marked;	   /* the part of it in ranges */
 	struct sampled data;	   /* the part of it that prepares the next batch */
 	struct sampled collecting; /* garbage, wherever: no part of it */
+	struct sampled outside;	   /* whatever runs outside of traced calls, but for the batch */
+	struct own_python own;
 	struct driver_wait waits[WAIT_KINDS];
 	/* of whatever kind, but for a CPU; NULL: none is known */
 	const struct profile_activity *longest;

@@ -54,6 +54,7 @@ void rules_functions(struct rules_ctx *ctx);
 void rules_driver(struct rules_ctx *ctx);
 void rules_process(struct rules_ctx *ctx);
 void rules_contention(struct rules_ctx *ctx);
+void rules_input(struct rules_ctx *ctx);
 void rules_steps(struct rules_ctx *ctx);
 void rules_stalls(struct rules_ctx *ctx);
 void rules_compute(struct rules_ctx *ctx);

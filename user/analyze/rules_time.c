@@ -207,68 +207,11 @@ static void add_shares(struct text *text, double least, double more, const char 
 		    more * 100);
 }
 
-/* What prepares it, where that is known. */
-static void add_data_cause(struct text *text, struct rules_ctx *ctx)
-{
-	const struct sampled *data = &ctx->driver->data;
-	double data_ns = (double)ctx->process->steps.phases[PROFILE_PHASE_DATA];
-
-	if (!data->lead.frame || (double)data->count < ctx->thresholds->all_cause_samples ||
-	    (double)data->ns < ctx->thresholds->data_bound_own * data_ns) {
-		add_feeder(text, ctx);
-		return;
-	}
-	text_add(text, "; its own thread prepares it, mostly in ");
-	location_place(text, data->lead.frame);
-}
-
 static bool has_steps(const struct rules_ctx *ctx)
 {
 	const struct profile_steps *steps = &ctx->process->steps;
 
 	return (double)steps->count >= ctx->thresholds->all_steps && steps->total_ns;
-}
-
-bool rules_data_bound(const struct rules_ctx *ctx)
-{
-	const struct profile_steps *steps = &ctx->process->steps;
-
-	return has_steps(ctx) &&
-	       phase_share(steps, PROFILE_PHASE_DATA) >= ctx->thresholds->data_bound_medium;
-}
-
-static void data_bound(struct rules_ctx *ctx)
-{
-	const struct profile_steps *steps = &ctx->process->steps;
-	double share = phase_share(steps, PROFILE_PHASE_DATA);
-	struct note note = {.bottleneck = BOTTLENECK_INPUT,
-			    .gain_ns = share * rules_unit_ns(ctx),
-			    .confidence = 1,
-			    .place = ctx->driver->data.lead.frame,
-			    .look = "Where in the code; Waiting",
-			    .share = share};
-
-	if (!rules_data_bound(ctx))
-		return;
-	add_process_name(&note.subject, ctx->process);
-	text_add(&note.evidence, "waiting for the next batch took ");
-	add_phase(&note.evidence, steps, PROFILE_PHASE_DATA);
-	add_data_cause(&note.evidence, ctx);
-	text_add(&note.headline, "INPUT-BOUND: ");
-	add_percent(&note.headline, share);
-	text_add(&note.headline, " of each ");
-	add_ns(&note.headline, steps->avg_ns);
-	text_add(&note.headline, " step waits for the next batch");
-	add_data_cause(&note.headline, ctx);
-	add_shares(&note.threshold, ctx->thresholds->data_bound_medium,
-		   ctx->thresholds->data_bound_high, "high");
-	text_add(&note.suggestion,
-		 "The model waits for its data: give the DataLoader more workers and a longer "
-		 "prefetch, keep workers between epochs (persistent_workers), or prepare the data "
-		 "once instead of in each epoch.");
-	rules_ctx_add(ctx, "DataBound",
-		      share >= ctx->thresholds->data_bound_high ? FINDING_HIGH : FINDING_MEDIUM,
-		      share, &note);
 }
 
 /* The optimizer's range with the most time. */
@@ -323,6 +266,5 @@ void rules_steps(struct rules_ctx *ctx)
 {
 	if (!has_steps(ctx))
 		return;
-	data_bound(ctx);
 	optimizer_bound(ctx);
 }

@@ -14,6 +14,7 @@ struct stratum {
 	double exact_ns;		 /* of all threads; < 0: not known */
 	double own_ns, all_ns, waits_ns; /* samples of the driver, of all threads; its waits */
 	double running[TIME_CLASSES];	 /* samples of the driver that ran */
+	double squares;			 /* of their intervals */
 	double samples_count;
 	enum time_class class;
 	bool classified, is_call, is_batch;
@@ -141,6 +142,8 @@ static void add_samples(struct division *d)
 			continue;
 		stratum->running[class_of_running(stratum, sample->stack)] += (double)sample->ns;
 		stratum->samples_count += (double)sample->count;
+		stratum->squares +=
+			(double)sample->ns * (double)sample->ns / fmax((double)sample->count, 1);
 	}
 }
 
@@ -199,22 +202,27 @@ static void add_waits(struct division *d)
 
 /* --- what ran --- */
 
+/* More than the samples can have missed was waiting, of which nothing is known. */
+#define DEVIATIONS 4
+
 static void add_running(struct division *d, const struct stratum *stratum)
 {
 	double ns = fmax(driver_time(d, stratum) - stratum->waits_ns, 0), all = 0;
 
-	for (int class = 0; class < TIME_CLASSES; class ++)
-		all += stratum->running[class];
+	for (int c = 0; c < TIME_CLASSES; c++)
+		all += stratum->running[c];
+	if (all > 0)
+		ns = fmin(ns, all + DEVIATIONS * sqrt(stratum->squares));
 	if (all <= 0)
 		d->time->ns[stratum->class] += ns;
-	for (int class = 0; class < TIME_CLASSES && all > 0; class ++) {
-		double part = stratum->running[class] / all;
+	for (int c = 0; c < TIME_CLASSES && all > 0; c++) {
+		double part = stratum->running[c] / all;
 
-		d->time->ns[class] += ns * part;
+		d->time->ns[c] += ns * part;
 		/* variances, until the end */
-		d->time->error_ns[class] +=
+		d->time->error_ns[c] +=
 			ns * ns * part * (1 - part) / fmax(stratum->samples_count, 1);
-		if (class == TIME_INPUT) {
+		if (c == TIME_INPUT) {
 			d->time->batch_ns += ns * part;
 			d->time->batch_own_ns += ns * part;
 		}
@@ -242,13 +250,13 @@ static void to_unit(struct step_time *time, double wall_ns)
 {
 	double sum = 0, scale;
 
-	for (int class = 0; class < TIME_CLASSES; class ++)
-		sum += time->ns[class];
+	for (int c = 0; c < TIME_CLASSES; c++)
+		sum += time->ns[c];
 	time->ns[TIME_OTHER] += fmax(wall_ns - sum, 0);
 	scale = time->unit_ns / fmax(wall_ns, sum);
-	for (int class = 0; class < TIME_CLASSES; class ++) {
-		time->ns[class] *= scale;
-		time->error_ns[class] = sqrt(time->error_ns[class]) * scale;
+	for (int c = 0; c < TIME_CLASSES; c++) {
+		time->ns[c] *= scale;
+		time->error_ns[c] = sqrt(time->error_ns[c]) * scale;
 	}
 	time->batch_ns *= scale;
 	time->batch_own_ns *= scale;

@@ -362,10 +362,10 @@ static void put_step_time(struct json_output *o, const struct process_analysis *
 		return;
 	object = json_object();
 	json_object_set_new(object, "unit_ns", json_of_integer(u64_of(time->unit_ns + 0.5)));
-	for (int class = 0; class < TIME_CLASSES; class ++)
-		if (time->ns[class] >= 0.5)
-			json_object_set_new(object, names[class],
-					    json_of_integer(u64_of(time->ns[class] + 0.5)));
+	for (int i = 0; i < TIME_CLASSES; i++)
+		if (time->ns[i] >= 0.5)
+			json_object_set_new(object, names[i],
+					    json_of_integer(u64_of(time->ns[i] + 0.5)));
 	json_put(o, "step_time", object);
 }
 
