@@ -14,7 +14,7 @@
 
 #include "known.h"
 
-#define SLOW_STEPS 10
+#define SLOW_STEPS 4
 #define SAMPLES	   32
 
 /* 0: there is no such number */

@@ -307,13 +307,34 @@ static int run_rounds(struct bench *bench, struct comparison *comparison)
 	return code;
 }
 
-/* What changed inside: a run of each with all that is traced by default. */
+/* What changed inside: a run of each with all that is traced by default. Of the process that makes
+ * most steps: a shell, and what either side starts beside it, would be compared with anything. */
 struct traced {
 	struct aggregate *aggregates[2];
-	const struct profile *profiles[2];
+	struct selection selections[2];
 	struct analysis *analyses[2];
 	struct diff *diff; /* NULL: there is none */
 };
+
+static bool is_busier(const struct profile_process *process, const struct profile_process *than)
+{
+	if (process->steps.count != than->steps.count)
+		return process->steps.count > than->steps.count;
+	return process->cpu_ns > than->cpu_ns;
+}
+
+/* 0 or -errno */
+static int select_main(struct selection *selection, const struct profile *profile)
+{
+	const struct profile_process *main = profile->processes;
+	char pid[16];
+
+	for (size_t i = 1; i < profile->processes_count; i++)
+		if (is_busier(&profile->processes[i], main))
+			main = &profile->processes[i];
+	snprintf(pid, sizeof(pid), "%u", main ? main->pid : 0);
+	return selection_make(selection, profile, pid);
+}
 
 static int trace_side(const struct bench *bench, const char *command, struct aggregate *aggregate)
 {
@@ -335,7 +356,7 @@ static int trace_side(const struct bench *bench, const char *command, struct agg
 
 static void make_diff(struct traced *traced, const struct options *options)
 {
-	traced->diff = diff__new(traced->profiles[0], traced->profiles[1],
+	traced->diff = diff__new(&traced->selections[0].profile, &traced->selections[1].profile,
 				 options->fail_on > 0 ? options->fail_on : DIFF_THRESHOLD);
 	if (!traced->diff ||
 	    diff_findings(traced->diff, traced->analyses[0], traced->analyses[1])) {
@@ -345,21 +366,30 @@ static void make_diff(struct traced *traced, const struct options *options)
 	}
 }
 
+/* False: what went wrong was said. */
+static bool trace_one(struct bench *bench, const char *command, struct traced *traced, int side)
+{
+	const struct profile *profile = NULL;
+
+	msg_say("tracing %c, for what changed inside", "AB"[side]);
+	traced->aggregates[side] = aggregate__new();
+	if (traced->aggregates[side]) {
+		if (trace_side(bench, command, traced->aggregates[side]))
+			return false;
+		profile = aggregate__finish(traced->aggregates[side]);
+	}
+	if (profile && !select_main(&traced->selections[side], profile))
+		traced->analyses[side] = analyze(&traced->selections[side].profile, NULL);
+	if (!traced->analyses[side])
+		msg_say("tracing %c: nothing was recorded", "AB"[side]);
+	return traced->analyses[side];
+}
+
 static void trace_both(struct bench *bench, const struct comparison *comparison,
 		       struct traced *traced)
 {
-	const char *const commands[] = {comparison->command_a, comparison->command_b};
-
-	for (int i = 0; i < 2 && !interrupt_asked(); i++) {
-		msg_say("tracing %c, for what changed inside", "AB"[i]);
-		traced->aggregates[i] = aggregate__new();
-		if (!traced->aggregates[i] || trace_side(bench, commands[i], traced->aggregates[i]))
-			return;
-		traced->profiles[i] = aggregate__finish(traced->aggregates[i]);
-		if (traced->profiles[i])
-			traced->analyses[i] = analyze(traced->profiles[i], NULL);
-	}
-	if (traced->analyses[0] && traced->analyses[1])
+	if (trace_one(bench, comparison->command_a, traced, 0) && !interrupt_asked() &&
+	    trace_one(bench, comparison->command_b, traced, 1))
 		make_diff(traced, bench->options);
 }
 
@@ -368,6 +398,7 @@ static void traced_clear(struct traced *traced)
 	diff__free(traced->diff);
 	for (int i = 0; i < 2; i++) {
 		analysis__free(traced->analyses[i]);
+		selection_clear(&traced->selections[i]);
 		aggregate__free(traced->aggregates[i]);
 	}
 }
