@@ -278,6 +278,35 @@ Test(operators, recompilation_by_torch)
 	       "traces, lowers and compiles for 30.0 % of the wall time");
 }
 
+/* Steps of 100 ms, but for every 5th, which compiles for 900 ms more: one finding. */
+Test(operators, recompilation_in_every_5th_step)
+{
+	struct stream s = {0};
+	struct report report;
+	uint64_t at = 0;
+
+	begin_compiler(&s, "ConvertFrame.__call__",
+		       "/opt/site-packages/torch/_dynamo/convert_frame.py");
+	for (unsigned i = 0; i < 32; i++) {
+		for (uint64_t sample = 0; i % 5 == 4 && sample < 90; sample++)
+			stream_sample(&s, at + 50 * MS + sample * 10 * MS,
+				      (struct perfx_sample){.process = 1,
+							    .tid = MAIN,
+							    .state = PERFX_SAMPLE_ON_CPU,
+							    .stack = TRACED,
+							    .interval_ns = 10 * MS});
+		at += i % 5 == 4 ? 1 * S : 100 * MS;
+		stream_call(&s, OPTIMIZER, MAIN, at - 10 * MS, 10 * MS, 10 * MS, 0);
+	}
+	report = end(&s);
+	cr_expect(contains(report.analysis->verdict, "RECOMPILING: 54.0 % of the wall time"));
+	cr_expect(contains(report.analysis->verdict,
+			   "compiles again and again, called in main (train.py:12): every 5th "
+			   "step takes 900 ms more"));
+	cr_expect_null(find(&report, "PeriodicStall"));
+	forget(&report);
+}
+
 Test(operators, warming_up_is_no_recompilation)
 {
 	struct stream s = {0};

@@ -45,6 +45,9 @@ static const struct symptom {
 		 "CpuContention", "Oversubscribed", "CpuThrottled",	 "OverheadBound",
 		 "MemoryBound",	  "PeriodicStall",  "GarbageCollection", NULL},
 	 0.10},
+	/* its time is not work but the lack of a CPU */
+	{"SlowOperation",
+	 (const char *const[]){"CpuContention", "Oversubscribed", "CpuThrottled", NULL}, 0.25},
 	{"TensorChurn", (const char *const[]){"Copies", LEAK_KIND, NULL}, 0},
 	{"TinyCalls", (const char *const[]){"TinyOperators", NULL}, 0},
 	{"UnreadCompute", (const char *const[]){"Recompilation", NULL}, 0},
@@ -113,6 +116,14 @@ static bool is_same_place(const struct finding *a, const struct finding *b)
 	return a->of_function && b->of_function && !strcmp(a->subject, b->subject);
 }
 
+/* Slow steps in which it compiles: Recompilation says what, and how often. */
+static bool are_slow_steps(const struct finding *finding)
+{
+	static const char *const kinds[] = {"PeriodicStall", "UnevenSteps", NULL};
+
+	return text_is_one_of(finding->kind, kinds);
+}
+
 /* Does `a` go where `b` is there? */
 static bool is_repeated(const struct finding *a, const struct finding *b)
 {
@@ -120,12 +131,13 @@ static bool is_repeated(const struct finding *a, const struct finding *b)
 		return false;
 	if (!strcmp(a->kind, "SlowOperation") && a->bottleneck == b->bottleneck)
 		return true;
+	if (a->bottleneck == BOTTLENECK_RECOMPILATION && b->bottleneck == a->bottleneck)
+		return are_slow_steps(a) && !are_slow_steps(b);
 	if (!is_same_place(a, b))
 		return false;
 	if (a->bottleneck == b->bottleneck)
 		return true;
-	/* a step in which it compiles is a slow one */
-	if (a->bottleneck == BOTTLENECK_STALL && b->bottleneck == BOTTLENECK_RECOMPILATION)
+	if (b->bottleneck == BOTTLENECK_RECOMPILATION && are_slow_steps(a))
 		return true;
 	return is_general(a->bottleneck) && is_particular(b->bottleneck) &&
 	       b->gain_ns >= a->gain_ns / 2;

@@ -6,56 +6,15 @@
  * that traces, lowers and compiles, whether it runs or waits for the compiler's threads; how many
  * there are, and when, by the calls of XLA's compiler.
  */
+#include "analyze/compilers.h"
 #include "analyze/location.h"
 #include "analyze/remedy.h"
 #include "analyze/rules_ctx.h"
 #include "base/escape.h"
 #include "base/units.h"
 
-#include <fnmatch.h>
 #include <math.h>
 #include <string.h>
-
-/* The framework's Python that does it. */
-static const struct compiler {
-	const char *folder, *file, *function;
-} compilers[] = {
-	{"/torch/", "convert_frame.py", "*"},
-	{"/jax/", "partial_eval.py", "trace_to_jaxpr*"},
-	{"/jax/", "pjit.py", "_pjit_lower*"},
-	{"/jax/", "pxla.py", "lower_*"},
-	{"/jax/", "pxla.py", "*.compile"},
-	{"/jax/", "mlir.py", "lower_jaxpr*"},
-	{"/jax/", "compiler.py", "*compile*"},
-	{"/tensorflow/", "tracing_compilation.py", "_create_concrete_function"},
-};
-
-static bool is_compiler(const struct profile_frame *frame)
-{
-	const char *base;
-
-	if (frame->language != PERFX_LANGUAGE_PYTHON)
-		return false;
-	base = base_name(frame->file);
-	for (size_t i = 0; i < sizeof(compilers) / sizeof(compilers[0]); i++)
-		if (!strcmp(base, compilers[i].file) && strstr(frame->file, compilers[i].folder) &&
-		    !fnmatch(compilers[i].function, frame->function, 0))
-			return true;
-	return false;
-}
-
-#define NO_COMPILER SIZE_MAX
-
-/* The outermost such frame of a stack: functions that are traced can be compiled themselves. */
-static size_t compiler_of(const struct profile_stack *stack)
-{
-	size_t i = stack ? stack->frames_count : 0;
-
-	while (i-- > 0)
-		if (is_compiler(stack->frames[i]))
-			return i;
-	return NO_COMPILER;
-}
 
 struct compilation {
 	uint64_t ns, count; /* sampled */
@@ -84,7 +43,7 @@ static void add_stack(struct compilation *found, const struct profile_stack *sta
 
 static void add_sample(struct compilation *found, const struct profile_activity *sample)
 {
-	size_t compiler = compiler_of(sample->stack);
+	size_t compiler = stack_compiler(sample->stack);
 	double ns = (double)sample->ns;
 
 	if (compiler == NO_COMPILER)
@@ -124,7 +83,7 @@ static double center_of(const struct rules_ctx *ctx, const struct compilation *f
 	for (size_t i = 0; i < steps->samples_count; i++) {
 		const struct profile_step_sample *sample = &steps->samples[i];
 
-		if (compiler_of(sample->what.stack) == NO_COMPILER)
+		if (stack_compiler(sample->what.stack) == NO_COMPILER)
 			continue;
 		ns += (double)sample->what.ns;
 		moment += (double)sample->what.ns * ((double)sample->time_ns - from);
@@ -132,18 +91,28 @@ static double center_of(const struct rules_ctx *ctx, const struct compilation *f
 	return ns > 0 ? moment / ns / wall : -1;
 }
 
+/* Of the process when the recording begins. */
+static double age_ns(const struct rules_ctx *ctx)
+{
+	return (double)ctx->profile->start_boot_ns - (double)ctx->process->start_boot_ns;
+}
+
 /* Not the warm-up alone, which every program has. */
 static bool is_steady(const struct rules_ctx *ctx, const struct compilation *found)
 {
-	const struct profile_process *p = ctx->process;
-	double age_ns = (double)ctx->profile->start_boot_ns - (double)p->start_boot_ns;
 	double center = center_of(ctx, found);
 
 	if (found->row && found->row->calls_count < 2)
 		return false;
 	if (center >= 0)
 		return center >= ctx->thresholds->recompilation_center;
-	return p->start_boot_ns && age_ns >= ctx->thresholds->recompilation_age_ns;
+	return ctx->process->start_boot_ns && age_ns(ctx) >= ctx->thresholds->recompilation_age_ns;
+}
+
+/* All of a short recording from the start can be the warm-up. */
+static bool is_young(const struct rules_ctx *ctx)
+{
+	return ctx->process->start_boot_ns && age_ns(ctx) < ctx->thresholds->recompilation_young_ns;
 }
 
 /* Of the wall time: sampled, else what the compiler's calls take. */
@@ -156,8 +125,8 @@ static double share_of(const struct rules_ctx *ctx, const struct compilation *fo
 	return found->row ? fmin((double)found->row->total_ns / wall, 1) : 0;
 }
 
-static void add_evidence(struct text *text, const struct rules_ctx *ctx,
-			 const struct compilation *found, double share)
+static void add_evidence(struct text *text, struct rules_ctx *ctx, const struct compilation *found,
+			 double share)
 {
 	struct place traced = lines_lead(&found->functions);
 
@@ -169,6 +138,7 @@ static void add_evidence(struct text *text, const struct rules_ctx *ctx,
 		text_printf(text, ", by %llu samples (standard error %.1f points)",
 			    (unsigned long long)found->count,
 			    100 * sqrt(found->squares) / (double)ctx->driver->wall_ns);
+	add_slow_period(text, ctx);
 	if (found->row) {
 		text_add(text, "; ");
 		add_count(text, found->row->calls_count);
@@ -215,5 +185,11 @@ void rules_compile(struct rules_ctx *ctx)
 		 "(torch.compile(dynamic=True)). JAX_LOG_COMPILES=1 and TORCH_LOGS=recompiles say "
 		 "what has changed.");
 	rules_headline(&note, ctx, "compiles again and again", "called in");
-	rules_ctx_add(ctx, "Recompilation", rules_severity(ctx, note.gain_ns), note.share, &note);
+	add_slow_period(&note.headline, ctx);
+	if (is_young(ctx))
+		text_add(&note.evidence, "; the program began with the recording, and this may be "
+					 "its warm-up");
+	rules_ctx_add(ctx, "Recompilation",
+		      is_young(ctx) ? FINDING_LOW : rules_severity(ctx, note.gain_ns), note.share,
+		      &note);
 }

@@ -79,6 +79,8 @@ void add_feeder(struct text *text, struct rules_ctx *ctx);
 
 /* " (12.1 ms of each 60.2 ms step)"; nothing without steps. */
 void add_step_part(struct text *text, const struct rules_ctx *ctx, double share);
+/* ": every 5th step takes 123 ms more"; nothing where slow steps are not periodic. */
+void add_slow_period(struct text *text, struct rules_ctx *ctx);
 /* The program's own line from which most of a function's time is called, of forward passes rather
  * than of backward ones. NULL: not known. */
 const struct profile_frame *rules_place_of(const struct rules_ctx *ctx, uint32_t function);

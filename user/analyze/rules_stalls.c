@@ -426,7 +426,8 @@ static void garbage_collection(struct rules_ctx *ctx)
 	rules_ctx_add(ctx, "GarbageCollection", rules_severity(ctx, note.gain_ns), share, &note);
 }
 
-void rules_stalls(struct rules_ctx *ctx)
+/* False: there are too few steps. */
+static bool find_slow(struct rules_ctx *ctx, struct slow_steps *slow)
 {
 	const struct profile_steps *steps = &ctx->process->steps;
 	const struct slow_limits limits = {
@@ -435,16 +436,34 @@ void rules_stalls(struct rules_ctx *ctx)
 		.covered = ctx->thresholds->periodic_stall_covered,
 		.confidence = ctx->thresholds->periodic_stall_confidence,
 	};
+
+	if ((double)steps->count < ctx->thresholds->all_steps || !steps->total_ns)
+		return false;
+	if (slow_steps_find(slow, steps, &limits)) {
+		ctx->failed = true;
+		return false;
+	}
+	return true;
+}
+
+void add_slow_period(struct text *text, struct rules_ctx *ctx)
+{
+	struct slow_steps slow;
+
+	if (!find_slow(ctx, &slow) || !slow.period)
+		return;
+	text_add(text, ": ");
+	add_period(text, &slow, " step");
+}
+
+void rules_stalls(struct rules_ctx *ctx)
+{
 	struct slow_steps slow;
 
 	if (!rules_is_short(ctx))
 		garbage_collection(ctx);
-	if ((double)steps->count < ctx->thresholds->all_steps || !steps->total_ns)
+	if (!find_slow(ctx, &slow))
 		return;
-	if (slow_steps_find(&slow, steps, &limits)) {
-		ctx->failed = true;
-		return;
-	}
 	periodic_stall(ctx, &slow);
 	uneven_steps(ctx, &slow);
 }

@@ -3,6 +3,7 @@
 
 #include "aggregate/statistics.h"
 #include "analyze/collector.h"
+#include "analyze/compilers.h"
 #include "analyze/location.h"
 #include "base/grow.h"
 
@@ -351,19 +352,6 @@ static void add_place(struct comparison *c, const struct profile_stack *stack, d
 	}
 }
 
-/* jax._src.compiler, torch._dynamo, …: a function that was traced before does not come here. */
-static bool stack_compiles(const struct profile_stack *stack)
-{
-	for (size_t i = 0; stack && i < stack->frames_count; i++) {
-		const struct profile_frame *frame = stack->frames[i];
-
-		if (frame->language == PERFX_LANGUAGE_PYTHON && !location_is_own_python(frame) &&
-		    (strstr(frame->function, "compile") || strstr(frame->function, "cache_miss")))
-			return true;
-	}
-	return false;
-}
-
 static void compare_sample(struct comparison *c, const struct profile_activity *sample, double ns)
 {
 	enum slow_part part = part_of(sample);
@@ -372,7 +360,7 @@ static void compare_sample(struct comparison *c, const struct profile_activity *
 	c->cause->parts[part] += ns;
 	if (stack_collects_garbage(sample->stack))
 		c->cause->parts[SLOW_COLLECTS] += ns;
-	if (stack_compiles(sample->stack))
+	if (stack_compiler(sample->stack) != NO_COMPILER)
 		c->cause->parts[SLOW_COMPILES] += ns;
 	names_add(&c->names[part], sample->object_name, ns);
 	add_place(c, sample->stack, ns);
