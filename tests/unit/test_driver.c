@@ -122,6 +122,57 @@ Test(driver, waits_for_a_lock)
 	expect(&s, "LockWait", FINDING_MEDIUM, "main (train.py:12)", "10.0 % of the wall time");
 }
 
+/* A thread that waits for the same lock, where it waits, and what it runs. */
+static void uses_lock(struct stream *s, uint32_t tid, uint32_t waits_in, uint32_t runs)
+{
+	stream_plain(s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1, .tid = tid,
+		     .reason = PERFX_WAIT_FUTEX, .object = 0x66, .blocked_ns = 4 * S, .count = 100,
+		     .max_ns = 40 * MS);
+	samples(s,
+		(struct perfx_sample){.stack = waits_in,
+				      .tid = tid,
+				      .state = PERFX_SAMPLE_WAITING,
+				      .reason = PERFX_WAIT_FUTEX,
+				      .object = 0x66},
+		5);
+	samples(s, (struct perfx_sample){.stack = runs, .tid = tid}, 100);
+}
+
+Test(driver, who_holds_the_lock)
+{
+	struct stream s = {0};
+
+	for (unsigned threads = 1; threads <= 2; threads++) {
+		begin(&s);
+		stream_wait_object(&s, 1, PERFX_WAIT_FUTEX, 0x66, "lock at 0x66 (heap)");
+		waits(&s, PERFX_WAIT_FUTEX, 0x66, LOCK, 3000);
+		uses_lock(&s, POOL, MALLOC, PYTHON_CODE);
+		if (threads == 2)
+			uses_lock(&s, POOL + 1, MALLOC, EXTENSION);
+		expect(&s, "LockWait", FINDING_HIGH, "main (train.py:12)",
+		       threads == 1 ? "for which 2 threads wait, 0.7 at a time, probably held by "
+				      "thread loader (tid 4243), which runs normalize "
+				      "(features.py:88)"
+				    : "for which 3 threads wait, 1.1 at a time, probably held by "
+				      "thread loader (tid 4243) and 1 more, which run normalize");
+	}
+	/* it runs something else than where it waits */
+	begin(&s);
+	waits(&s, PERFX_WAIT_FUTEX, 0x66, LOCK, 3000);
+	uses_lock(&s, POOL, LOCK, PYTHON_CODE);
+	expect(&s, "LockWait", FINDING_HIGH, "main (train.py:12)",
+	       "for which 2 threads wait, 0.7 at a time; who holds it is not known");
+	/* the place of the finding is the holder's */
+	begin(&s);
+	waits(&s, PERFX_WAIT_FUTEX, 0x66, LOCK, 3000);
+	uses_lock(&s, POOL, MALLOC, PYTHON_CODE);
+	struct report report = end(&s);
+
+	cr_assert_not_null(find(&report, "LockWait"));
+	cr_expect_str_eq(find(&report, "LockWait")->place.function, "normalize");
+	forget(&report);
+}
+
 /* The main thread waits for their results, which is no fault; that they take turns is one. */
 Test(driver, threads_wait_for_the_gil)
 {

@@ -122,7 +122,7 @@ static const struct profile_frame *frame_of(const struct profile_stack *stack)
 
 /* --- which line leads --- */
 
-static bool is_same_function(const struct profile_frame *a, const struct profile_frame *b)
+bool frame_is_same_function(const struct profile_frame *a, const struct profile_frame *b)
 {
 	return !strcmp(a->function, b->function) && !strcmp(a->file, b->file) &&
 	       a->language == b->language;
@@ -135,7 +135,7 @@ void lines_add(struct lines *lines, const struct profile_frame *frame, uint64_t 
 	for (size_t i = 0; i < lines->count; i++) {
 		const struct profile_frame *known = lines->lines[i].frame;
 
-		if (known->line == frame->line && is_same_function(known, frame)) {
+		if (known->line == frame->line && frame_is_same_function(known, frame)) {
 			lines->lines[i].ns += ns;
 			return;
 		}
@@ -154,7 +154,7 @@ struct place lines_lead(const struct lines *lines)
 		uint64_t function_ns = 0;
 
 		for (size_t j = 0; j < lines->count; j++)
-			if (is_same_function(lines->lines[j].frame, line->frame))
+			if (frame_is_same_function(lines->lines[j].frame, line->frame))
 				function_ns += lines->lines[j].ns;
 		if (function_ns < lead.ns || (function_ns == lead.ns && line->ns <= line_ns))
 			continue;
@@ -481,9 +481,11 @@ bool sample_is_of(const struct profile_activity *sample, const struct profile_ac
 }
 
 /* Samples are in the order of their time. */
-static const struct profile_frame *place_of_wait(const struct profile_activities *samples,
-						 const struct profile_activity *wait)
+const struct profile_frame *wait_place(const struct profile_process *process,
+				       const struct profile_activity *wait)
 {
+	const struct profile_activities *samples = &process->samples;
+
 	for (size_t i = 0; i < samples->count; i++)
 		if (sample_is_of(&samples->list[i], wait) && samples->list[i].stack)
 			return frame_of(samples->list[i].stack);
@@ -541,12 +543,12 @@ static void find_waits(struct driver *driver, const struct contexts *contexts)
 			driver->runnable_ns += wait->ns;
 		} else if (!driver->longest) {
 			driver->longest = wait;
-			driver->longest_place = place_of_wait(&contexts->process->samples, wait);
+			driver->longest_place = wait_place(contexts->process, wait);
 		}
 		sum = &driver->waits[kind_of_wait(driver, contexts, wait)];
 		if (!sum->most) {
 			sum->most = wait;
-			sum->place = place_of_wait(&contexts->process->samples, wait);
+			sum->place = wait_place(contexts->process, wait);
 		}
 		if (sum->most->object == wait->object)
 			sum->most_ns += wait->ns;

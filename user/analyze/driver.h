@@ -86,6 +86,10 @@ int sampled_python(struct sampled *sampled, const struct profile *profile,
 		   const struct profile_process *process, uint32_t but_tid);
 /* The same of one thread, in whatever it runs on a CPU. */
 struct place thread_place(const struct profile_process *process, uint32_t tid);
+/* Where most samples of a wait were; NULL: not known. */
+const struct profile_frame *wait_place(const struct profile_process *process,
+				       const struct profile_activity *wait);
+bool frame_is_same_function(const struct profile_frame *a, const struct profile_frame *b);
 
 /* A range, or what has no name in PyTorch 1.13 (plan/annotations.c): it does no work itself. */
 bool function_is_marker(const struct profile_function *function);

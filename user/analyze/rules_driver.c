@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Rules about the thread that drives a process: it runs Python instead of operators, or waits. */
 #include "analyze/location.h"
+#include "analyze/locks.h"
 #include "analyze/rules_ctx.h"
 #include "base/escape.h"
 
@@ -225,19 +226,32 @@ static void add_object(struct text *text, const struct driver_wait *wait)
 	escape_name(text, wait->most->object_name);
 }
 
-/* ", held by thread loader (tid 43), which runs spin (train.py:12)" */
-static void add_holder(struct text *text, const struct rules_ctx *ctx,
-		       const struct driver_wait *wait)
+/* ", held mostly by thread loader (tid 43), which runs spin (train.py:12)" */
+static void add_holder(struct text *text, const struct rules_ctx *ctx, const struct lock_use *use)
 {
-	struct place place;
-
-	place = thread_place(ctx->process, wait->most->holder_tid);
-	text_add(text, ", held mostly by ");
-	add_thread(text, ctx, wait->most->holder_tid);
-	if (!place.frame)
+	text_add(text, use->holder_recorded ? ", held mostly by " : ", probably held by ");
+	add_thread(text, ctx, use->holder_tid);
+	if (use->holders_count > 1)
+		text_printf(text, " and %u more", use->holders_count - 1);
+	if (!use->holder.frame)
 		return;
-	text_add(text, ", which runs ");
-	location_place(text, place.frame);
+	text_add(text, use->holders_count > 1 ? ", which run " : ", which runs ");
+	location_place(text, use->holder.frame);
+}
+
+/* ", for which 5 threads wait, 2.1 at a time, probably held by …" */
+static void add_lock(struct text *text, const struct rules_ctx *ctx, const struct lock_use *use,
+		     bool is_gil)
+{
+	double at_a_time = (double)use->waited_ns / (double)ctx->driver->wall_ns;
+
+	if (!is_gil && use->waiters_count > 1)
+		text_printf(text, ", for which %u threads wait, %.1f at a time", use->waiters_count,
+			    at_a_time);
+	if (use->holder_tid)
+		add_holder(text, ctx, use);
+	else if (!is_gil)
+		text_add(text, "; who holds it is not known");
 }
 
 /* The child, or the rest of the process, that runs most Python. */
@@ -280,8 +294,13 @@ void add_feeder(struct text *text, struct rules_ctx *ctx)
 	location_place(text, sampled.lead.frame);
 }
 
+static bool is_lock(const struct wait_rule *rule)
+{
+	return rule->wait == WAIT_GIL || rule->wait == WAIT_LOCK;
+}
+
 static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait_rule *rule,
-		     const struct driver_wait *wait, double share)
+		     const struct driver_wait *wait, const struct lock_use *use, double share)
 {
 	text_add(text, rule->words);
 	text_add(text, ", ");
@@ -290,9 +309,9 @@ static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait
 	add_step_part(text, ctx, share);
 	if (rule->wait != WAIT_GIL)
 		add_object(text, wait);
-	if (wait->most->holder_tid)
-		add_holder(text, ctx, wait);
-	else if (rule->wait == WAIT_GIL || rule->wait == WAIT_INPUT)
+	if (is_lock(rule))
+		add_lock(text, ctx, use, rule->wait == WAIT_GIL);
+	if (rule->wait == WAIT_INPUT || (rule->wait == WAIT_GIL && !use->holder_tid))
 		add_feeder(text, ctx);
 }
 
@@ -317,14 +336,20 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 			    .place = wait->place,
 			    .look = "Waiting",
 			    .share = share};
+	struct lock_use use = {0};
 
 	if (!wait->most || share < least)
 		return;
 	rules_subject(&note, ctx);
+	if (is_lock(rule))
+		use = lock_use_of(ctx->process, wait->most);
+	/* the cause is where the lock is held */
+	if (use.holder.frame)
+		note.place = use.holder.frame;
 	text_add(&note.evidence, "waited ");
 	add_ns(&note.evidence, wait->ns);
 	text_add(&note.evidence, " for ");
-	add_wait(&note.evidence, ctx, rule, wait, share);
+	add_wait(&note.evidence, ctx, rule, wait, &use, share);
 	text_add(&note.evidence, "; the longest of ");
 	add_count(&note.evidence, wait->count);
 	text_add(&note.evidence, wait->count == 1 ? " wait " : " waits ");
@@ -335,7 +360,7 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	text_printf(&note.headline, "%s: ", bottleneck_headline(rule->bottleneck));
 	add_process_name(&note.headline, ctx->process);
 	text_add(&note.headline, " waits for ");
-	add_wait(&note.headline, ctx, rule, wait, share);
+	add_wait(&note.headline, ctx, rule, wait, &use, share);
 	if (wait->place) {
 		text_add(&note.headline, "; it waits in ");
 		location_place(&note.headline, wait->place);
