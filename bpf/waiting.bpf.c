@@ -5,7 +5,7 @@
  * For a thread that leaves the CPU the reason is known: it still wants to run, or it has slept in a
  * system call, whose number and arguments are in its saved registers, or in a page fault. A wait
  * ends when another thread wakes it; until it has a CPU it is runnable, which is a wait of another
- * kind. So three tracepoints of the scheduler are all there is, and no record is written for any of
+ * kind. So four tracepoints of the scheduler are all there is, and no record is written for any of
  * it.
  *
  * They run for every switch on the machine and under the lock of a run queue. So a thread that is
@@ -91,6 +91,18 @@ static __always_inline __u64 recorded_time(__u64 now)
 	return perfx_windows_ns + (is_wanted() && now > opened_ns ? now - opened_ns : 0);
 }
 
+static __always_inline void vote(struct perfx_wait_sum *sum, __u32 tid)
+{
+	if (sum->waker_tid == tid) {
+		sum->waker_votes++;
+	} else if (sum->waker_votes) {
+		sum->waker_votes--;
+	} else {
+		sum->waker_tid = tid;
+		sum->waker_votes = 1;
+	}
+}
+
 static __always_inline void add_wait(const struct perfx_waiter *waiter, __u64 since_ns, __u64 now)
 {
 	__u64 until_ns = recorded_time(now) + 1;
@@ -107,6 +119,8 @@ static __always_inline void add_wait(const struct perfx_waiter *waiter, __u64 si
 	__sync_fetch_and_add(&sum->count, 1);
 	if (until_ns - waiter->began_ns > sum->max_ns)
 		sum->max_ns = until_ns - waiter->began_ns;
+	if (waiter->waker_tid)
+		vote(sum, waiter->waker_tid);
 }
 
 /* --- threads --- */
@@ -143,6 +157,7 @@ static __always_inline struct perfx_waiter *wait_prepare(struct task_struct *tas
 	if (!waiter)
 		return NULL;
 	waiter->off_cpu_ns = now;
+	waiter->waker_tid = 0;
 	__builtin_memset(&waiter->wait, 0, sizeof(waiter->wait));
 	waiter->wait.process = traced->process;
 	waiter->wait.tgid = task->tgid;
@@ -216,6 +231,22 @@ int BPF_PROG(perfx_on_switch, bool preempted, struct task_struct *prev, struct t
 	return 0;
 }
 
+/* A lock is handed over by the thread that had it. That is the current one here; where the wakeup
+ * is done, which may be on another CPU, it need not be. */
+SEC("?tp_btf/sched_waking")
+int BPF_PROG(perfx_on_waking, struct task_struct *task)
+{
+	struct task_struct *current = bpf_get_current_task_btf();
+	struct perfx_waiter *waiter;
+
+	if (!perfx_tracing || current->tgid != task->tgid || !traced_by(task))
+		return 0;
+	waiter = waiter_find(task->pid);
+	if (waiter && waiter->wait.reason == PERFX_WAIT_FUTEX)
+		waiter->waker_tid = current->pid;
+	return 0;
+}
+
 /* What it waited for has come; now it waits for a CPU. */
 SEC("?tp_btf/sched_wakeup")
 int BPF_PROG(perfx_on_wakeup, struct task_struct *task)
@@ -233,6 +264,7 @@ int BPF_PROG(perfx_on_wakeup, struct task_struct *task)
 		return 0;
 	now = bpf_ktime_get_ns();
 	add_wait(waiter, since_ns, now);
+	waiter->waker_tid = 0;
 	waiter->wait.reason = PERFX_WAIT_RUNNABLE;
 	waiter->wait.syscall = 0;
 	waiter->wait.object = waiter->wait.holder_tid = 0;

@@ -485,8 +485,8 @@ struct perfx_wait {
 #define PERFX_MAX_WAITERS 16384 /* a power of two */
 
 struct perfx_waiter {
-	__u32 tid; /* 0: a free place */
-	__u32 pad;
+	__u32 tid;	 /* 0: a free place */
+	__u32 waker_tid; /* FUTEX: a thread of its process that wakes it; 0: unknown */
 	struct perfx_wait wait;
 	__u64 off_cpu_ns; /* when it left the CPU */
 	/* When this wait began: it may have had another before, on the way back. By a clock that
@@ -506,6 +506,9 @@ struct perfx_wait_sum {
 	__u64 key; /* hash of `wait`; 0: a free place */
 	struct perfx_wait wait;
 	__u64 blocked_ns, count, max_ns;
+	/* FUTEX: the thread that woke it most often, if one did in most cases: it had the lock.
+	 * Found by votes (Boyer and Moore); a race of two CPUs costs one. */
+	__u32 waker_tid, waker_votes;
 };
 
 /*

@@ -799,7 +799,9 @@ struct perfx_blocked {
 	__u8 reason; /* enum perfx_wait_reason */
 	__u8 pad;
 	__u16 syscall;	  /* SYSCALL: its number */
-	__u32 holder_tid; /* GIL: the thread that held it; 0: unknown */
+	/* GIL: the thread that held it; FUTEX: the thread that woke it in most cases, which had the
+	 * lock. 0: unknown */
+	__u32 holder_tid;
 	/* What it waited for: the file, the lock's address, the pid that had the CPU; named by
 	 * WAIT_OBJECT. 0: none */
 	__u64 object;

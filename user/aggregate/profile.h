@@ -459,7 +459,8 @@ struct profile_activity {
 	enum perfx_sample_state state; /* samples */
 	enum perfx_wait_reason reason;
 	uint16_t syscall;	    /* PERFX_WAIT_SYSCALL: its number */
-	uint32_t holder_tid;	    /* GIL: the thread that has it; 0: unknown */
+	/* GIL: the thread that has it; FUTEX: the thread that woke it in most cases. 0: unknown */
+	uint32_t holder_tid;
 	bool rival_traced;	    /* PERFX_WAIT_RUNNABLE: `object`, who had the CPU, is traced */
 	uint64_t object;	    /* 0: none */
 	const char *object_name;    /* "": unknown */

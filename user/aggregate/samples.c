@@ -64,6 +64,10 @@ static int activity_add(struct aggregate *a, struct activities *activities,
 	activity->ns = add_capped(activity->ns, more->ns);
 	if (more->max_ns > activity->max_ns)
 		activity->max_ns = more->max_ns;
+	if (more->waker_tid && more->ns >= activity->waker_ns) {
+		activity->waker_tid = more->waker_tid;
+		activity->waker_ns = more->ns;
+	}
 	*at = (uint32_t)(activity - activities->list);
 	return 0;
 }
@@ -116,14 +120,18 @@ int handle_sample(struct aggregate *a, const struct event *event)
 int handle_blocked(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_blocked *record = &event->blocked;
+	/* who wakes a thread may change from segment to segment: its wait remains the same */
+	bool is_lock = record->reason == PERFX_WAIT_FUTEX;
 	struct activity_key key = {.object = record->object,
 				   .process = record->process,
 				   .tid = record->tid,
-				   .holder_tid = record->holder_tid,
+				   .holder_tid = is_lock ? 0 : record->holder_tid,
 				   .syscall = record->syscall,
 				   .reason = record->reason};
-	const struct activity more = {
-		.count = record->count, .ns = record->blocked_ns, .max_ns = record->max_ns};
+	const struct activity more = {.count = record->count,
+				      .ns = record->blocked_ns,
+				      .max_ns = record->max_ns,
+				      .waker_tid = is_lock ? record->holder_tid : 0};
 	uint32_t at;
 
 	if (!process_get(a, record->process))
@@ -239,7 +247,7 @@ static struct profile_activity describe(const struct finish_ctx *ctx,
 		.state = key->state,
 		.reason = key->reason,
 		.syscall = key->syscall,
-		.holder_tid = key->holder_tid,
+		.holder_tid = key->holder_tid ?: activity->waker_tid,
 		.object = key->object,
 		.object_name = object_name(&ctx->a->samples, key),
 		.count = activity->count,

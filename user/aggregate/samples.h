@@ -21,7 +21,9 @@ _Static_assert(sizeof(struct activity_key) == 32, "hashed as bytes");
 struct activity {
 	struct activity_key key;
 	uint64_t count, ns, max_ns;
-	uint32_t next; /* of the same hash: index + 1; 0: none */
+	uint32_t waker_tid; /* FUTEX: of the part that took longest; 0: unknown */
+	uint64_t waker_ns;  /* of that part */
+	uint32_t next;	    /* of the same hash: index + 1; 0: none */
 };
 
 /* One row for each key. */

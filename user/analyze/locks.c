@@ -25,6 +25,21 @@ static bool runs_where_it_waits(const struct profile_process *process,
 	return waits && runs->frame && frame_is_same_function(waits, runs->frame);
 }
 
+/* A thread that may have the lock when another one waits for it. */
+static void add_candidate(struct lock_use *use, uint32_t tid, const struct place *runs)
+{
+	if (use->holder_recorded) {
+		use->holders_count += tid != use->holder_tid && use->holder.frame &&
+				      frame_is_same_function(runs->frame, use->holder.frame);
+		return;
+	}
+	use->holders_count++;
+	if (runs->ns <= use->holder.ns)
+		return;
+	use->holder_tid = tid;
+	use->holder = *runs;
+}
+
 struct lock_use lock_use_of(const struct profile_process *process,
 			    const struct profile_activity *wait)
 {
@@ -32,8 +47,10 @@ struct lock_use lock_use_of(const struct profile_process *process,
 	struct lock_use use = {.holder_tid = wait->holder_tid,
 			       .holder_recorded = wait->holder_tid != 0};
 
-	if (use.holder_recorded)
+	if (use.holder_recorded) {
 		use.holder = thread_place(process, use.holder_tid);
+		use.holders_count = 1;
+	}
 	for (size_t i = 0; i < waits->count; i++) {
 		const struct profile_activity *other = &waits->list[i];
 		struct place runs;
@@ -44,16 +61,11 @@ struct lock_use lock_use_of(const struct profile_process *process,
 		if (is_counted(waits, i))
 			continue;
 		use.waiters_count++;
-		if (other->tid == wait->tid || use.holder_recorded)
+		if (other->tid == wait->tid)
 			continue;
 		runs = thread_place(process, other->tid);
-		if (!runs_where_it_waits(process, other, &runs))
-			continue;
-		use.holders_count++;
-		if (runs.ns <= use.holder.ns)
-			continue;
-		use.holder_tid = other->tid;
-		use.holder = runs;
+		if (runs_where_it_waits(process, other, &runs))
+			add_candidate(&use, other->tid, &runs);
 	}
 	return use;
 }

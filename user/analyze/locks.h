@@ -2,9 +2,10 @@
 /*
  * Who else uses the lock for which a thread waits, and who has it meanwhile.
  *
- * Of Python's GIL, and of locks whose release woke the thread, the holder is recorded. Otherwise it
- * is one of the threads that wait for the same lock at other times: of these the one that runs
- * most, if it runs the very function in which it waits for the lock.
+ * The holder of Python's GIL is recorded, and of a lock the thread that woke the waiting one, as it
+ * released it. In older captures it is one of the threads that wait for the same lock at other
+ * times: of these the one that runs most, if it runs the very function in which it waits for the
+ * lock. All that do so may hold it as well.
  */
 #ifndef PERFX_ANALYZE_LOCKS_H
 #define PERFX_ANALYZE_LOCKS_H

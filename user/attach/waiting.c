@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 
 #define SUMS_COUNT	 (PERFX_MAX_WAIT_SUMS * PERFX_WAIT_LEVELS)
-#define WAITING_PROGRAMS 5
+#define WAITING_PROGRAMS 6
 
 struct waiting {
 	struct perfx_bpf *skel;
@@ -30,6 +30,7 @@ void waiting_open(struct perfx_bpf *skel, bool wanted)
 		skel->progs.perfx_on_switch,	   skel->progs.perfx_on_wakeup,
 		skel->progs.perfx_on_wakeup_new,   skel->progs.perfx_on_exit_waiting,
 		skel->progs.perfx_on_exec_waiting, skel->progs.perfx_at_begin,
+		skel->progs.perfx_on_waking,
 	};
 
 	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
@@ -91,7 +92,7 @@ int waiting__start(struct waiting *waiting, uint64_t from_ns)
 	struct bpf_program *const programs[WAITING_PROGRAMS] = {
 		skel->progs.perfx_on_exit_waiting, skel->progs.perfx_on_exec_waiting,
 		skel->progs.perfx_on_switch,	   skel->progs.perfx_on_wakeup,
-		skel->progs.perfx_on_wakeup_new,
+		skel->progs.perfx_on_wakeup_new,   skel->progs.perfx_on_waking,
 	};
 
 	skel->bss->perfx_waiting_from_ns = from_ns;
@@ -114,7 +115,7 @@ void waiting__stop(struct waiting *waiting)
 /* The kernel adds meanwhile: what comes after the exchange is of the next time. */
 static void take_sum(struct perfx_wait_sum *sum, waited_fn *visit, void *ctx)
 {
-	struct waited waited = {.wait = &sum->wait};
+	struct waited waited = {.wait = &sum->wait, .waker_tid = sum->waker_tid};
 
 	waited.blocked_ns = __atomic_exchange_n(&sum->blocked_ns, 0, __ATOMIC_SEQ_CST);
 	waited.count = __atomic_exchange_n(&sum->count, 0, __ATOMIC_SEQ_CST);

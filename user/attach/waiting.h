@@ -31,6 +31,7 @@ void waiting__stop(struct waiting *waiting);
 struct waited {
 	const struct perfx_wait *wait;
 	uint64_t blocked_ns, count, max_ns;
+	uint32_t waker_tid; /* as in struct perfx_wait_sum */
 };
 typedef void waited_fn(void *ctx, const struct waited *waited);
 

@@ -211,7 +211,7 @@ static void emit_waited(void *ctx, const struct waited *waited)
 				       .tid = wait->tid,
 				       .reason = wait->reason,
 				       .syscall = wait->syscall,
-				       .holder_tid = holder_of(ctx, wait),
+				       .holder_tid = waited->waker_tid ?: holder_of(ctx, wait),
 				       .object = wait->object,
 				       .blocked_ns = waited->blocked_ns,
 				       .count = waited->count,

@@ -323,7 +323,7 @@ static void add_reason(struct text *text, const struct profile_process *p,
 	text_add(text, reasons[wait->reason].words);
 	if (wait->reason != PERFX_WAIT_GIL)
 		add_object(text, reasons[wait->reason].before_object, wait);
-	if (wait->holder_tid) {
+	if (wait->holder_tid && wait->reason == PERFX_WAIT_GIL) {
 		text_add(text, ", held by thread ");
 		add_thread(text, p, wait->holder_tid);
 	}
