@@ -71,6 +71,7 @@
 	X(WAIT_OBJECT,       wait_object,       58,  24,  24, 1, FACT)           \
 	X(PYTHON,            python,            59,  16,  16, 2, FACT)           \
 	X(SAMPLING,          sampling,          62,  32,  32, 1, FACT)           \
+	X(LIMITS,            limits,            76,  72,  72, 0, FACT)           \
 	X(GPU_NAME,          gpu_name,          66,  16,  16, 2, FACT)           \
 	X(GPU_DEVICE,        gpu_device,        69,  48,  48, 3, FACT)           \
 	X(GPU_USAGE,         gpu_usage,         70,  88,  88, 0, EVENT)          \
@@ -538,6 +539,21 @@ struct perfx_usage {
 	__u64 host_busy_ns, host_steal_ns;
 };
 
+/* What a process may use of the machine, at the start and the end of the recording. UINT64_MAX: no
+ * limit, or not known. */
+struct perfx_limits {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u32 process;
+	__u32 cpus_count;      /* on which its threads may run; 0: not known */
+	__u64 cpu_limit_milli; /* thousandths of a CPU: the quota of its cgroups */
+	/* Of the cgroup with the least room: its limit, and what it uses that cannot be reclaimed.
+	 */
+	__u64 memory_limit_bytes, memory_used_bytes;
+	__u64 address_limit_bytes, address_used_bytes; /* RLIMIT_AS */
+	__u64 host_available_bytes; /* of the machine's memory, without swapping */
+};
+
 /* strings: comm. Time of one thread, at start and end. */
 struct perfx_thread {
 	struct perfx_record hdr;
@@ -798,7 +814,7 @@ struct perfx_blocked {
 	__u32 tid;
 	__u8 reason; /* enum perfx_wait_reason */
 	__u8 pad;
-	__u16 syscall;	  /* SYSCALL: its number */
+	__u16 syscall; /* SYSCALL: its number */
 	/* GIL: the thread that held it; FUTEX: the thread that woke it in most cases, which had the
 	 * lock. 0: unknown */
 	__u32 holder_tid;

@@ -28,7 +28,8 @@ static void read_cgroups(const char *cgroup, const char *mountinfo)
 	struct cgroup_throttle throttle = {0};
 	struct cgroup_place place;
 
-	if (!cgroup_cpu_place(cgroup, mountinfo, &place) && place.mount_size > strlen(place.folder))
+	if (!cgroup_find_place(cgroup, mountinfo, "cpu", &place) &&
+	    place.mount_size > strlen(place.folder))
 		abort();
 	cgroup_add_cpu_stat(cgroup, &throttle);
 }

@@ -91,6 +91,7 @@ static inline void scene_set(struct memory_scene *s, uint64_t length_ns, uint64_
 					      .net_rx_bytes = PROFILE_ABSENT,
 					      .net_tx_bytes = PROFILE_ABSENT,
 					      .throttled_ns = PROFILE_ABSENT,
+					      .limits.host_available_bytes = PROFILE_ABSENT,
 					      .major_faults_count = PROFILE_ABSENT,
 					      .kernel_threads_count = PROFILE_ABSENT,
 					      .points = s->usage,

@@ -19,7 +19,7 @@ static void expect_place(const char *cgroup, const char *mounts, const char *fol
 {
 	struct cgroup_place place;
 
-	cr_assert_eq(cgroup_cpu_place(cgroup, mounts, &place), 0, "%s", cgroup);
+	cr_assert_eq(cgroup_find_place(cgroup, mounts, "cpu", &place), 0, "%s", cgroup);
 	cr_expect_str_eq(place.folder, folder);
 	cr_expect_eq(place.mount_size, strlen(mount));
 }
@@ -53,9 +53,9 @@ Test(cgroup, no_place)
 {
 	struct cgroup_place place;
 
-	cr_expect_eq(cgroup_cpu_place("5:cpuset:/\n", v1_mounts, &place), -ENOENT);
-	cr_expect_eq(cgroup_cpu_place("4:cpu:/\n", v2_mounts, &place), -ENOENT);
-	cr_expect_eq(cgroup_cpu_place("", "", &place), -ENOENT);
+	cr_expect_eq(cgroup_find_place("5:cpuset:/\n", v1_mounts, "cpu", &place), -ENOENT);
+	cr_expect_eq(cgroup_find_place("4:cpu:/\n", v2_mounts, "cpu", &place), -ENOENT);
+	cr_expect_eq(cgroup_find_place("", "", "cpu", &place), -ENOENT);
 }
 
 Test(cgroup, books)

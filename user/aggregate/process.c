@@ -207,6 +207,19 @@ int handle_usage(struct aggregate *a, const struct event *event)
 	return add_point(proc, record);
 }
 
+int handle_limits(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_limits *record = &event->limits;
+	struct process *proc = process_get(a, record->process);
+
+	if (!proc)
+		return no_process(a);
+	if (!proc->has_limits || record->time_ns >= proc->limits.time_ns)
+		proc->limits = *record;
+	proc->has_limits = true;
+	return 0;
+}
+
 int64_t process_thread(struct process *proc, uint32_t tid)
 {
 	uint32_t at = (uint32_t)proc->last_thread;
@@ -578,6 +591,24 @@ static void usage_facts(const struct aggregate *a, const struct process *proc,
 	facts->points_count = proc->points_count;
 }
 
+static void limits_facts(const struct process *proc, struct profile_limits *facts)
+{
+	const struct perfx_limits *limits = &proc->limits;
+
+	if (!proc->has_limits) {
+		memset(facts, 0xff, sizeof(*facts)); /* all absent */
+		facts->cpus_count = 0;
+		return;
+	}
+	facts->cpus_count = limits->cpus_count;
+	facts->cpu_limit_milli = limits->cpu_limit_milli;
+	facts->memory_limit_bytes = limits->memory_limit_bytes;
+	facts->memory_used_bytes = limits->memory_used_bytes;
+	facts->address_limit_bytes = limits->address_limit_bytes;
+	facts->address_used_bytes = limits->address_used_bytes;
+	facts->host_available_bytes = limits->host_available_bytes;
+}
+
 /* The first and the last time at which threads were looked at. */
 static void sampled_interval(const struct process *proc, uint64_t *from, uint64_t *to)
 {
@@ -694,6 +725,7 @@ int process_fill(const struct aggregate *a, uint32_t process, struct profile_pro
 	if (facts->to_ns < facts->from_ns)
 		facts->to_ns = facts->from_ns;
 	usage_facts(a, proc, facts);
+	limits_facts(proc, &facts->limits);
 	return threads_facts(a, proc, facts);
 }
 

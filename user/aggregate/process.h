@@ -55,6 +55,8 @@ struct process {
 
 	bool has_usage;
 	struct perfx_usage first, last;
+	bool has_limits;
+	struct perfx_limits limits; /* the last ones */
 	uint64_t rss_peak_bytes;
 	struct profile_usage_point *points;
 	size_t points_count, points_capacity;

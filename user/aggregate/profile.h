@@ -784,6 +784,16 @@ struct profile_untraced {
 	uint64_t on_cpu_min_ns, on_cpu_max_ns; /* of self_ns; PROFILE_ABSENT */
 };
 
+/* What a process may use; PROFILE_ABSENT: no limit, or not known. */
+struct profile_limits {
+	uint32_t cpus_count;	  /* on which its threads may run; 0: not known */
+	uint64_t cpu_limit_milli; /* thousandths of a CPU: the quota of its cgroups */
+	/* Of the cgroup with the least room: its limit, and what it uses that cannot be reclaimed. */
+	uint64_t memory_limit_bytes, memory_used_bytes;
+	uint64_t address_limit_bytes, address_used_bytes; /* RLIMIT_AS */
+	uint64_t host_available_bytes;			  /* of the machine's memory */
+};
+
 struct profile_process {
 	uint32_t index;
 	uint32_t pid, ppid, exec_count;
@@ -802,6 +812,7 @@ struct profile_process {
 	uint64_t kernel_threads_count; /* threads it has, last seen */
 	uint64_t major_faults_count;
 	uint64_t throttled_ns, throttled_count, throttle_periods_count;
+	struct profile_limits limits; /* last seen */
 	struct profile_usage_point *points; /* the series */
 	size_t points_count;
 

@@ -157,6 +157,7 @@ static int analyze_process(const struct profile *profile, const struct rule_set 
 	rules_gpu(&ctx);
 	rules_memory(&ctx);
 	rules_heap(&ctx);
+	rules_limits(&ctx);
 	if (is_main)
 		rules_capture(&ctx);
 	rules_own(&ctx);

@@ -99,7 +99,9 @@ const struct finding_kind finding_kinds[] = {
 		.judges =
 			"Exact time in which the thread that drives the process waited for a mutex "
 			"or a lock of Python's. Waiting for a condition, a queue or the end of a "
-			"thread does not count.",
+			"thread does not count. The holder is the thread that woke it most often, "
+			"or, "
+			"in older captures, one that waits for the same lock and runs that code.",
 		.remedy =
 			"Hold the lock for a shorter time: prepare outside of it what is exchanged "
 			"inside. Or give each thread data of its own, or use several locks.",
@@ -560,6 +562,20 @@ const struct finding_kind finding_kinds[] = {
 			   "MALLOC_ARENA_MAX=2 python3 train.py   # or LD_PRELOAD=libjemalloc.so.2",
 		.look = "Memory: which domains are traced; `perfx-trace probes -p PID` lists the "
 			"allocators.",
+	},
+	{
+		.kind = "MemoryLimit",
+		.says = "memory is near a limit, or will be soon if it goes on to grow",
+		.judges = "What is in use of a cgroup's limit (without pages of files that can be "
+			  "dropped), of the address space, of the machine's memory and of a GPU's; "
+			  "and, where memory grows steadily, the time until it is full. The "
+			  "machine's "
+			  "counts where the process has a large part in it.",
+		.remedy = "Use less: smaller batches with gradient accumulation, activation "
+			  "checkpointing, a lower precision. Or raise the limit. If it grows, find "
+			  "what keeps it (MemoryLeak).",
+		.example = "docker update --memory 64g NAME",
+		.look = "Memory: what is live, and its growth.",
 	},
 	{
 		.kind = "PeakMemory",

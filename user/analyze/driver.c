@@ -321,7 +321,7 @@ static void find_python(struct driver *driver, const struct contexts *contexts)
 static bool has_function(const struct profile_stack *stack, const struct profile_frame *function)
 {
 	for (size_t i = 0; stack && i < stack->frames_count; i++)
-		if (is_same_function(stack->frames[i], function))
+		if (frame_is_same_function(stack->frames[i], function))
 			return true;
 	return false;
 }
@@ -368,7 +368,7 @@ static void find_own_python(struct driver *driver, const struct contexts *contex
 	driver->own.function = lead;
 	driver->own.ns = driver->own.lead.ns;
 	stack = stack_of(driver, contexts, lead);
-	while (stack && i < stack->frames_count && !is_same_function(stack->frames[i], lead))
+	while (stack && i < stack->frames_count && !frame_is_same_function(stack->frames[i], lead))
 		i++;
 	for (; stack && i < stack->frames_count; i++) {
 		const struct profile_frame *frame = stack->frames[i];

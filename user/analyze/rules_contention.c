@@ -210,11 +210,25 @@ static unsigned job_processes(const struct rules_ctx *ctx)
 	return count;
 }
 
+/* On which it may run, by affinity and by the quota of its cgroups. */
+static unsigned allowed_cpus(const struct rules_ctx *ctx)
+{
+	const struct profile_limits *limits = &ctx->process->limits;
+	unsigned cpus = ctx->profile->cpus_count;
+	uint64_t quota = (limits->cpu_limit_milli + 999) / 1000;
+
+	if (limits->cpus_count && limits->cpus_count < cpus)
+		cpus = limits->cpus_count;
+	if (limits->cpu_limit_milli != PROFILE_ABSENT && quota && quota < cpus)
+		cpus = (unsigned)quota;
+	return cpus;
+}
+
 static struct shortage find_shortage(struct rules_ctx *ctx, const struct thread_sums *threads)
 {
 	struct shortage shortage = {
 		.threads = *threads,
-		.cpus_count = ctx->profile->cpus_count,
+		.cpus_count = allowed_cpus(ctx),
 		.processes_count = job_processes(ctx),
 		.others_ns = others_cpu_ns(ctx),
 		.steal_ns = ctx->profile->host_steal_ns,
@@ -308,8 +322,10 @@ static void add_waiting(struct text *text, const struct rules_ctx *ctx,
 	text_add(text, " (");
 	add_percent(text, (double)threads->runnable_ns / wanted);
 	text_add(text, " waiting)");
-	if (shortage->cpus_count)
-		text_printf(text, "; this machine has %u CPUs", shortage->cpus_count);
+	if (ctx->profile->cpus_count)
+		text_printf(text, "; this machine has %u CPUs", ctx->profile->cpus_count);
+	if (shortage->cpus_count < ctx->profile->cpus_count)
+		text_printf(text, ", of which it may use %u", shortage->cpus_count);
 	if (shortage->used_known) {
 		text_add(text, "; other programs used ");
 		add_ns(text, shortage->others_ns);
@@ -421,19 +437,24 @@ static const char *contention_remedy(const struct shortage *shortage)
 	       "cgroup's cpu.weight), or reserve CPUs for this program (taskset, cpusets).";
 }
 
-/* The first in the list that is not of this job; NULL: none is known. */
-static const struct cpu_holder *first_rival(const struct cpu_holders *holders)
+/* The tracer is not what its user can do something about. */
+#define TRACER "perfx-trace"
+
+/* The program that had the CPUs in most of the waiting that is not for the job's own threads; NULL:
+ * there are many, or none is known. */
+static const struct cpu_holder *main_rival(const struct cpu_holders *holders)
 {
 	for (size_t i = 0; i < holders->count; i++)
-		if (!holders->list[i].own)
-			return &holders->list[i];
+		if (!holders->list[i].own && strcmp(holders->list[i].name, TRACER) != 0)
+			return 2 * holders->list[i].ns >= holders->other_ns ? &holders->list[i]
+									    : NULL;
 	return NULL;
 }
 
 static void add_rival(struct text *text, const struct rules_ctx *ctx,
 		      const struct shortage *shortage)
 {
-	const struct cpu_holder *rival = first_rival(&shortage->holders);
+	const struct cpu_holder *rival = main_rival(&shortage->holders);
 
 	if (!shortage->others) {
 		text_add(text, "its own threads");
@@ -533,6 +554,19 @@ static double throttled_gain(struct rules_ctx *ctx)
 	       rules_unit_ns(ctx);
 }
 
+static void suggest_for_throttled(struct text *text, const struct rules_ctx *ctx)
+{
+	uint64_t milli = ctx->process->limits.cpu_limit_milli;
+	unsigned threads = allowed_cpus(ctx);
+
+	text_add(text, "The CPU limit of the container throttles it: raise the limit (cpu.max), or "
+		       "run no more threads than the limit allows CPUs");
+	if (milli && milli != PROFILE_ABSENT)
+		text_printf(text, " (it allows %.3g: OMP_NUM_THREADS=%u)", (double)milli / 1000,
+			    threads);
+	text_add(text, ".");
+}
+
 static void cpu_throttled(struct rules_ctx *ctx)
 {
 	const struct profile_process *p = ctx->process;
@@ -547,8 +581,7 @@ static void cpu_throttled(struct rules_ctx *ctx)
 	text_printf(&note.threshold, "at least %g %% of the wall time (high: %g %%)",
 		    ctx->thresholds->cpu_throttled_medium * 100,
 		    ctx->thresholds->cpu_throttled_high * 100);
-	text_add(&note.suggestion, "The CPU limit of the container throttles it: raise the limit "
-				   "(cpu.max), or run no more threads than the limit allows CPUs.");
+	suggest_for_throttled(&note.suggestion, ctx);
 	note.share = share;
 	note.gain_ns = throttled_gain(ctx);
 	text_add(&note.headline, "THROTTLED: the CPU limit of its cgroup stops ");

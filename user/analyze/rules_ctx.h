@@ -63,6 +63,7 @@ void rules_compile(struct rules_ctx *ctx);
 void rules_gpu(struct rules_ctx *ctx);
 void rules_memory(struct rules_ctx *ctx); /* who holds and leaks: one finding a place */
 void rules_heap(struct rules_ctx *ctx);	  /* what the heap as a whole does */
+void rules_limits(struct rules_ctx *ctx); /* how near memory is to a limit */
 void rules_capture(struct rules_ctx *ctx);
 
 /* What rules ask of each other. Was it there for too short a time to judge shares? Is it a child of

@@ -43,8 +43,8 @@ static const char *next_line(const char *line)
 	return end ? end + 1 : line + strlen(line);
 }
 
-/* The group of the process: version 1 when it has the CPU controller, else version 2. */
-static const char *find_group(const char *cgroup, bool *version_2)
+/* The group of the process: version 1 when it has the controller, else version 2. */
+static const char *find_group(const char *cgroup, const char *controller, bool *version_2)
 {
 	const char *unified = NULL;
 
@@ -54,7 +54,7 @@ static const char *find_group(const char *cgroup, bool *version_2)
 
 		if (!path || path > next_line(line))
 			continue;
-		if (lists(controllers + 1, (size_t)(path - controllers - 1), "cpu")) {
+		if (lists(controllers + 1, (size_t)(path - controllers - 1), controller)) {
 			*version_2 = false;
 			return path + 1;
 		}
@@ -85,7 +85,8 @@ struct mount {
 	char root[4096], point[4096];
 };
 
-static bool parse_mount(const char *line, bool version_2, struct mount *mount)
+static bool parse_mount(const char *line, const char *controller, bool version_2,
+			struct mount *mount)
 {
 	const char *dash = strstr(line, " - "), *options;
 	char type[64];
@@ -100,13 +101,14 @@ static bool parse_mount(const char *line, bool version_2, struct mount *mount)
 	if (version_2)
 		return strcmp(type, "cgroup2") == 0;
 	options = dash + used;
-	return strcmp(type, "cgroup") == 0 && lists(options, strcspn(options, "\n"), "cpu");
+	return strcmp(type, "cgroup") == 0 && lists(options, strcspn(options, "\n"), controller);
 }
 
-static bool find_mount(const char *mountinfo, bool version_2, struct mount *mount)
+static bool find_mount(const char *mountinfo, const char *controller, bool version_2,
+		       struct mount *mount)
 {
 	for (const char *line = mountinfo; *line; line = next_line(line))
-		if (parse_mount(line, version_2, mount))
+		if (parse_mount(line, controller, version_2, mount))
 			return true;
 	return false;
 }
@@ -128,15 +130,16 @@ static const char *below_root(const char *group, size_t *size, const char *root)
 	return group;
 }
 
-int cgroup_cpu_place(const char *cgroup, const char *mountinfo, struct cgroup_place *place)
+int cgroup_find_place(const char *cgroup, const char *mountinfo, const char *controller,
+		      struct cgroup_place *place)
 {
 	bool version_2;
-	const char *group = find_group(cgroup, &version_2);
+	const char *group = find_group(cgroup, controller, &version_2);
 	struct mount mount;
 	size_t size;
 	int written;
 
-	if (!group || !find_mount(mountinfo, version_2, &mount))
+	if (!group || !find_mount(mountinfo, controller, version_2, &mount))
 		return -ENOENT;
 	size = strcspn(group, "\n");
 	group = below_root(group, &size, mount.root);
@@ -166,45 +169,13 @@ int cgroup_add_cpu_stat(const char *text, struct cgroup_throttle *throttle)
 	return 0;
 }
 
-static int add_group(const char *folder, struct cgroup_throttle *throttle)
-{
-	char path[4200], *text;
-	ssize_t size;
-	int err;
-
-	snprintf(path, sizeof(path), "%s/cpu.stat", folder);
-	size = proc_read(path, &text, 0);
-	if (size < 0)
-		return size == -ESRCH ? -ENOENT : (int)size;
-	err = cgroup_add_cpu_stat(text, throttle);
-	free(text);
-	return err;
-}
-
-/* A quota may be on any group above: all of them hold the process up. */
-static int add_groups(struct cgroup_place *place, struct cgroup_throttle *throttle)
-{
-	int err = -ENOENT;
-	char *slash;
-
-	do {
-		if (add_group(place->folder, throttle) == 0)
-			err = 0;
-		slash = strrchr(place->folder + place->mount_size, '/');
-		if (slash)
-			*slash = '\0';
-	} while (slash);
-	return err;
-}
-
-int process_throttle(pid_t pid, struct cgroup_throttle *throttle)
+int cgroup_walk(pid_t pid, const char *controller, cgroup_visit_fn *visit, void *ctx)
 {
 	struct cgroup_place place;
-	char *cgroup, *mounts;
+	char *cgroup, *mounts, *slash;
 	ssize_t size;
 	int err;
 
-	*throttle = (struct cgroup_throttle){0};
 	size = proc_read_pid(pid, "cgroup", &cgroup, 0);
 	if (size < 0)
 		return (int)size;
@@ -213,8 +184,46 @@ int process_throttle(pid_t pid, struct cgroup_throttle *throttle)
 		free(cgroup);
 		return (int)size;
 	}
-	err = cgroup_cpu_place(cgroup, mounts, &place);
+	err = cgroup_find_place(cgroup, mounts, controller, &place);
 	free(cgroup);
 	free(mounts);
-	return err ? err : add_groups(&place, throttle);
+	if (err)
+		return err;
+	do {
+		visit(place.folder, ctx);
+		slash = strrchr(place.folder + place.mount_size, '/');
+		if (slash)
+			*slash = '\0';
+	} while (slash);
+	return 0;
+}
+
+/* --- throttling --- */
+
+struct throttle_sum {
+	struct cgroup_throttle *throttle;
+	bool any;
+};
+
+static void add_group(const char *folder, void *ctx)
+{
+	struct throttle_sum *sum = ctx;
+	char path[4200], *text;
+
+	snprintf(path, sizeof(path), "%s/cpu.stat", folder);
+	if (proc_read(path, &text, 0) < 0)
+		return;
+	if (!cgroup_add_cpu_stat(text, sum->throttle))
+		sum->any = true;
+	free(text);
+}
+
+int process_throttle(pid_t pid, struct cgroup_throttle *throttle)
+{
+	struct throttle_sum sum = {.throttle = throttle};
+	int err;
+
+	*throttle = (struct cgroup_throttle){0};
+	err = cgroup_walk(pid, "cpu", add_group, &sum);
+	return err || sum.any ? err : -ENOENT;
 }

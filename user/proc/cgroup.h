@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* CPU throttling by control groups: version 1, version 2, or both mounted at once. */
+/* Control groups of a process: version 1, version 2, or both mounted at once. What they limit, and
+ * how long they throttled it. */
 #ifndef PERFX_PROC_CGROUP_H
 #define PERFX_PROC_CGROUP_H
 
@@ -21,8 +22,15 @@ struct cgroup_place {
 	size_t mount_size; /* as much of it is the mount point: the topmost group in sight */
 };
 
-/* From the text of /proc/PID/cgroup and /proc/self/mountinfo. 0; -ENOENT: no CPU controller. */
-int cgroup_cpu_place(const char *cgroup, const char *mountinfo, struct cgroup_place *place);
+/* From the text of /proc/PID/cgroup and /proc/self/mountinfo. 0; -ENOENT: no such controller
+ * ("cpu", "memory"). */
+int cgroup_find_place(const char *cgroup, const char *mountinfo, const char *controller,
+		      struct cgroup_place *place);
+
+/* Calls visit with the folder of the process's group and of all visible ones above it: a limit of
+ * any of them holds. As process_throttle(). */
+typedef void cgroup_visit_fn(const char *folder, void *ctx);
+int cgroup_walk(pid_t pid, const char *controller, cgroup_visit_fn *visit, void *ctx);
 
 /* Adds the numbers of a cpu.stat file; -ENOENT when it has none of throttling. */
 int cgroup_add_cpu_stat(const char *text, struct cgroup_throttle *throttle);

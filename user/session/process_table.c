@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "decode/pack.h"
 #include "proc/cgroup.h"
+#include "proc/limits.h"
 #include "proc/process.h"
 
 #include <errno.h>
@@ -301,6 +302,28 @@ void process_table__sample(struct process_table *table, bool threads)
 			sample_threads(table, &table->running[i]);
 	}
 	table->host = (struct host_cpu){0};
+}
+
+static void emit_limits(struct process_table *table, const struct process *proc)
+{
+	struct process_limits limits = process_limits(proc->pid);
+	struct perfx_limits record = {.time_ns = clock_monotonic_ns(),
+				      .process = proc->process,
+				      .cpus_count = limits.cpus_count,
+				      .cpu_limit_milli = limits.cpu_limit_milli,
+				      .memory_limit_bytes = limits.memory_limit_bytes,
+				      .memory_used_bytes = limits.memory_used_bytes,
+				      .address_limit_bytes = limits.address_limit_bytes,
+				      .address_used_bytes = limits.address_used_bytes,
+				      .host_available_bytes = limits.host_available_bytes};
+
+	SINK_PACK(table->sink, &table->buffer, PERFX_KIND_LIMITS, record);
+}
+
+void process_table__limits(struct process_table *table)
+{
+	for (size_t i = 0; i < table->count && !table->held; i++)
+		emit_limits(table, &table->running[i]);
 }
 
 int process_table__open(struct process_table *table, uint32_t process, pid_t pid)

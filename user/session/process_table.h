@@ -34,6 +34,8 @@ uint32_t process_table__on_exit(struct process_table *table, const struct perfx_
 
 /* USAGE of all running processes; threads: THREAD records too (start and end of the recording). */
 void process_table__sample(struct process_table *table, bool threads);
+/* LIMITS of all running processes. */
+void process_table__limits(struct process_table *table);
 
 /* CPU time of all living processes; UINT64_MAX: they are too many to be asked. */
 uint64_t process_table__cpu_ns(const struct process_table *table);

@@ -253,6 +253,8 @@ static void sample_energy(struct recorder *recorder)
 static void sample_usage(struct recorder *recorder, bool threads)
 {
 	process_table__sample(recorder->processes, threads);
+	if (threads) /* the start and the end */
+		process_table__limits(recorder->processes);
 	sample_energy(recorder);
 }
 

@@ -740,6 +740,7 @@ static struct value get_io(struct data_table *s, const struct data_table_row *r)
 	json_decref(io);
 	return absent();
 }
+VALUE(get_cpus, r->process->limits.cpus_count ? integer(r->process->limits.cpus_count) : absent())
 VALUE(get_energy_estimated,
       r->process->energy.gpu_mj == PROFILE_ABSENT ? absent() : flag(r->process->energy.estimated))
 
@@ -767,6 +768,12 @@ static const struct data_table_column processes_columns[] = {
 	{"net_tx_bytes", AT(profile_process, net_tx_bytes), CSV},
 	{"major_faults", AT(profile_process, major_faults_count)},
 	{"throttled_ns", AT(profile_process, throttled_ns)},
+	{"cpus", .get = get_cpus},
+	{"cpu_limit_milli", AT(profile_process, limits.cpu_limit_milli)},
+	{"memory_limit_bytes", AT(profile_process, limits.memory_limit_bytes)},
+	{"memory_limit_used_bytes", AT(profile_process, limits.memory_used_bytes)},
+	{"address_limit_bytes", AT(profile_process, limits.address_limit_bytes)},
+	{"host_available_bytes", AT(profile_process, limits.host_available_bytes)},
 	{"gpu_energy_mj", AT(profile_process, energy.gpu_mj)},
 	{"gpu_steps_energy_mj", AT(profile_process, energy.steps_mj)},
 	{"gpu_energy_estimated", .get = get_energy_estimated},

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "proc/limits.h"
+
+#include <criterion/criterion.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+Test(limits, quota_of_cpus)
+{
+	cr_expect_eq(cgroup_cpu_max_milli("150000 100000\n"), 1500);
+	cr_expect_eq(cgroup_cpu_max_milli("max 100000\n"), UINT64_MAX);
+	cr_expect_eq(cgroup_cpu_max_milli("150000 0\n"), UINT64_MAX);
+	cr_expect_eq(cgroup_cpu_max_milli(""), UINT64_MAX);
+}
+
+Test(limits, address_space)
+{
+	cr_expect_eq(address_limit_of("Max cpu time   unlimited  unlimited  seconds\n"
+				      "Max address space         8589934592  unlimited  bytes\n"),
+		     8589934592);
+	cr_expect_eq(address_limit_of("Max address space         unlimited  unlimited  bytes\n"),
+		     UINT64_MAX);
+	cr_expect_eq(address_limit_of(""), UINT64_MAX);
+}
+
+Test(limits, of_this_process)
+{
+	struct rlimit limit = {.rlim_cur = 1ULL << 40, .rlim_max = 1ULL << 40};
+	struct process_limits limits;
+
+	cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
+	limits = process_limits(getpid());
+	cr_expect_geq(limits.cpus_count, 1);
+	cr_expect_eq(limits.address_limit_bytes, 1ULL << 40);
+	cr_expect_lt(limits.address_used_bytes, 1ULL << 40);
+	cr_expect_neq(limits.host_available_bytes, UINT64_MAX);
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Findings about memory near a limit: each fires, and does not on a near miss. */
+#include "training_fixture.h"
+
+#define GIB (1ULL << 30)
+#define MIB (1ULL << 20)
+
+static struct perfx_limits no_limits(void)
+{
+	struct perfx_limits limits;
+
+	memset(&limits, 0xff, sizeof(limits));
+	limits.time_ns = STREAM_START;
+	limits.process = 1;
+	return limits;
+}
+
+/* Ten seconds in which resident memory, the half of it anonymous, grows by so much. */
+static void expect_limit(struct perfx_limits limits, uint64_t grows_bytes,
+			 enum finding_severity severity, const char *evidence)
+{
+	struct stream s = {0};
+	struct report report;
+	const struct finding *finding;
+
+	begin(&s);
+	stream_put(&s, PACK(&s.buffer, PERFX_KIND_LIMITS, limits));
+	for (uint64_t i = 0; i <= 10; i++)
+		stream_usage(&s, 1, i * S, i * S, 0, (200 * MIB) + i * grows_bytes / 5);
+	stream_end(&s, 10 * S, 0);
+	report.aggregate = replay(&s);
+	report.analysis = analyze(aggregate__finish(report.aggregate), NULL);
+	finding = find(&report, "MemoryLimit");
+	if (evidence) {
+		cr_assert_not_null(finding, "%s", evidence);
+		cr_expect_eq(finding->severity, severity, "%s", finding->evidence);
+		cr_expect(contains(finding->evidence, evidence));
+	} else {
+		cr_expect_null(finding, "%s", finding ? finding->evidence : "");
+	}
+	forget(&report);
+}
+
+Test(rules_limits, near_the_limit_of_a_cgroup)
+{
+	struct perfx_limits limits = no_limits();
+
+	limits.memory_limit_bytes = 10 * GIB;
+	limits.memory_used_bytes = 9 * GIB;
+	expect_limit(limits, 0, FINDING_MEDIUM,
+		     "9.00 GiB of 10.0 GiB (90.0 %) of the memory limit of its cgroup");
+	limits.memory_used_bytes = 9 * GIB - MIB;
+	expect_limit(limits, 0, 0, NULL);
+	limits.memory_used_bytes = 97 * GIB / 10 + 1;
+	expect_limit(limits, 0, FINDING_HIGH, "(97.0 %)");
+	/* no limit, or not known */
+	expect_limit(no_limits(), 0, 0, NULL);
+}
+
+/* Its anonymous memory grows by 20 MiB a second. */
+Test(rules_limits, the_time_left)
+{
+	struct perfx_limits limits = no_limits();
+
+	limits.memory_limit_bytes = 10 * GIB;
+	limits.memory_used_bytes = 5 * GIB;
+	expect_limit(limits, 200 * MIB, FINDING_HIGH, "it grows by 20.0 MiB/s: full in 4.27 min");
+	limits.memory_limit_bytes = 40 * GIB;
+	expect_limit(limits, 200 * MIB, FINDING_MEDIUM, "full in 29.9 min");
+	limits.memory_limit_bytes = 400 * GIB;
+	expect_limit(limits, 200 * MIB, 0, NULL);
+}
+
+Test(rules_limits, address_space)
+{
+	struct perfx_limits limits = no_limits();
+
+	limits.address_limit_bytes = 10 * GIB;
+	limits.address_used_bytes = 98 * GIB / 10;
+	expect_limit(limits, 0, FINDING_HIGH, "(98.0 %) of its address space");
+}
+
+/* The machine has 4 GiB. What others use of it is not this process's matter. */
+Test(rules_limits, the_machine)
+{
+	struct perfx_limits limits = no_limits();
+
+	limits.host_available_bytes = 300 * MIB;
+	expect_limit(limits, 0, 0, NULL);
+	limits.host_available_bytes = 4 * GIB - 700 * MIB;
+	expect_limit(limits, 200 * MIB, FINDING_HIGH,
+		     "700 MiB of 4.00 GiB (17.1 %) of the machine's memory, by all programs; it "
+		     "grows by ");
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Memory near a limit: that of a cgroup (the kernel ends a program that passes it), of its address
+ * space, of the machine, of a GPU; and how long it lasts if memory grows as it did.
+ */
+#include "analyze/rules_ctx.h"
+#include "base/escape.h"
+
+#include <math.h>
+
+struct memory_limit {
+	const char *words; /* "the memory limit of its cgroup (memory.max)" */
+	const char *remedy;
+	uint64_t limit_bytes, used_bytes; /* PROFILE_ABSENT, 0: none */
+	double bytes_per_s;		  /* by which `used_bytes` grows; 0: not, or not steadily */
+};
+
+#define LESS_MEMORY                                                                      \
+	"smaller batches with gradient accumulation, activation checkpointing, a lower " \
+	"precision, "                                                                    \
+	"or less data kept in memory"
+
+/* Fewer samples of a GPU show no trend. */
+#define DEVICE_POINTS 8
+
+static double growth_per_s(const struct rules_ctx *ctx)
+{
+	struct line line = trend_rss(ctx->process, true);
+
+	return growth_is_steady(&line, ctx->thresholds) ? rate_of(ctx->process, u64_of(line.growth))
+							: 0;
+}
+
+static double rate_between(const struct profile_gpu_point *from, const struct profile_gpu_point *to)
+{
+	if (from->memory_used_bytes == PROFILE_ABSENT || to->memory_used_bytes == PROFILE_ABSENT ||
+	    to->time_ns <= from->time_ns)
+		return 0;
+	return ((double)to->memory_used_bytes - (double)from->memory_used_bytes) * 1e9 /
+	       (double)(to->time_ns - from->time_ns);
+}
+
+/* A framework's pool grows while it warms up: only what grows as fast in the second half is steady.
+ */
+static double device_growth_per_s(const struct rules_ctx *ctx,
+				  const struct profile_gpu_device *device)
+{
+	const struct profile_gpu_point *points = device->points, *last;
+	double early, late;
+
+	if (device->points_count < DEVICE_POINTS)
+		return 0;
+	last = &points[device->points_count - 1];
+	early = rate_between(points, &points[device->points_count / 2]);
+	late = rate_between(&points[device->points_count / 2], last);
+	if (late < ctx->thresholds->memory_limit_steady * early || early <= 0)
+		return 0;
+	return rate_between(points, last);
+}
+
+static bool is_limit(const struct memory_limit *limit)
+{
+	return limit->limit_bytes && limit->limit_bytes != PROFILE_ABSENT &&
+	       limit->used_bytes != PROFILE_ABSENT;
+}
+
+static double used_share(const struct memory_limit *limit)
+{
+	return (double)limit->used_bytes / (double)limit->limit_bytes;
+}
+
+/* Growth of a moment says nothing about the next hour. */
+static bool is_observed(const struct rules_ctx *ctx)
+{
+	return (double)profile_wall_ns(ctx->process) >= ctx->thresholds->memory_limit_observed;
+}
+
+/* INFINITY: it does not grow. */
+static double time_left_ns(const struct memory_limit *limit)
+{
+	double left = (double)limit->limit_bytes - (double)limit->used_bytes;
+
+	return limit->bytes_per_s > 0 ? fmax(left, 0) / limit->bytes_per_s * 1e9 : INFINITY;
+}
+
+static void add_time_left(struct text *text, const struct memory_limit *limit)
+{
+	if (limit->bytes_per_s <= 0)
+		return;
+	text_add(text, "; it grows by ");
+	add_bytes(text, u64_of(limit->bytes_per_s));
+	text_add(text, "/s: full in ");
+	add_ns(text, u64_of(time_left_ns(limit)));
+}
+
+static void judge(struct rules_ctx *ctx, const struct memory_limit *limit)
+{
+	const struct thresholds *thresholds = ctx->thresholds;
+	double share, left;
+	struct note note = {
+		.bottleneck = BOTTLENECK_MEMORY, .confidence = 1, .look = "Memory", .share = 0};
+	bool high;
+
+	if (!is_limit(limit))
+		return;
+	share = used_share(limit);
+	left = is_observed(ctx) ? time_left_ns(limit) : INFINITY;
+	if (share < thresholds->memory_limit_medium && left > thresholds->memory_limit_left_medium)
+		return;
+	high = share >= thresholds->memory_limit_high || left <= thresholds->memory_limit_left_high;
+	add_process_name(&note.subject, ctx->process);
+	add_bytes(&note.evidence, limit->used_bytes);
+	text_add(&note.evidence, " of ");
+	add_bytes(&note.evidence, limit->limit_bytes);
+	text_add(&note.evidence, " (");
+	add_percent(&note.evidence, share);
+	text_printf(&note.evidence, ") of %s", limit->words);
+	add_time_left(&note.evidence, limit);
+	text_printf(&note.threshold,
+		    "at least %g %% used (high: %g %%), or full within %s (high: %s)",
+		    thresholds->memory_limit_medium * 100, thresholds->memory_limit_high * 100,
+		    as_ns(u64_of(thresholds->memory_limit_left_medium)),
+		    as_ns(u64_of(thresholds->memory_limit_left_high)));
+	text_printf(&note.suggestion, "%s: " LESS_MEMORY ". If it grows, find what keeps it first.",
+		    limit->remedy);
+	rules_ctx_add(ctx, "MemoryLimit", high ? FINDING_HIGH : FINDING_MEDIUM, share, &note);
+}
+
+static void judge_devices(struct rules_ctx *ctx)
+{
+	const struct profile_gpu *gpu = &ctx->process->gpu;
+
+	for (size_t i = 0; i < gpu->places_count && gpu->places_known; i++) {
+		const struct profile_gpu_device *device = gpu->places[i].device;
+		struct memory_limit limit = {
+			.words = "the memory of a GPU that it uses",
+			.remedy = "An allocation that fails ends the training",
+			.limit_bytes = device->facts.memory_bytes,
+			.used_bytes = device->metrics[PROFILE_GPU_MEMORY_USED].last,
+			.bytes_per_s = device_growth_per_s(ctx, device),
+		};
+
+		judge(ctx, &limit);
+	}
+}
+
+/* The machine's, where the process has a part in it that counts. */
+static void judge_host(struct rules_ctx *ctx, double bytes_per_s)
+{
+	const struct profile_process *p = ctx->process;
+	uint64_t all_bytes = (uint64_t)ctx->profile->memory_mib << 20;
+	uint64_t available_bytes = p->limits.host_available_bytes;
+	struct memory_limit limit = {
+		.words = "the machine's memory, by all programs",
+		.remedy = "Without memory the machine swaps, or the kernel ends a program",
+		.limit_bytes = all_bytes,
+		.used_bytes = all_bytes - available_bytes,
+		.bytes_per_s = bytes_per_s,
+	};
+
+	if (available_bytes > all_bytes || p->rss_bytes == PROFILE_ABSENT ||
+	    (double)p->rss_bytes < ctx->thresholds->memory_limit_part * (double)limit.used_bytes)
+		return;
+	judge(ctx, &limit);
+}
+
+void rules_limits(struct rules_ctx *ctx)
+{
+	const struct profile_limits *limits = &ctx->process->limits;
+	double bytes_per_s = growth_per_s(ctx);
+	struct memory_limit cgroup = {
+		.words = "the memory limit of its cgroup (memory.max)",
+		.remedy = "The kernel ends a program that passes it: raise the limit, or use less",
+		.limit_bytes = limits->memory_limit_bytes,
+		.used_bytes = limits->memory_used_bytes,
+		.bytes_per_s = bytes_per_s,
+	};
+	struct memory_limit address_space = {
+		.words = "its address space (RLIMIT_AS, ulimit -v)",
+		.remedy = "An allocation that fails ends the program: raise the limit, or use less",
+		.limit_bytes = limits->address_limit_bytes,
+		.used_bytes = limits->address_used_bytes,
+		.bytes_per_s = bytes_per_s,
+	};
+
+	judge(ctx, &cgroup);
+	judge(ctx, &address_space);
+	judge_host(ctx, bytes_per_s);
+	judge_devices(ctx);
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "proc/limits.h"
+
+#include "proc/cgroup.h"
+#include "proc/process.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* More threads of a process are not asked where they may run. */
+#define THREADS_ASKED 64
+
+/* The text of a small file; NULL: there is none. */
+static char *read_file(const char *folder, const char *name)
+{
+	char path[4200], *text;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	return proc_read(path, &text, 0) < 0 ? NULL : text;
+}
+
+/* A file that is one number; "max", or none: UINT64_MAX. */
+static uint64_t read_number(const char *folder, const char *name)
+{
+	char *text = read_file(folder, name), *end;
+	uint64_t number = UINT64_MAX;
+
+	if (text) {
+		number = strtoull(text, &end, 10);
+		if (end == text)
+			number = UINT64_MAX;
+	}
+	free(text);
+	return number;
+}
+
+/* --- CPUs --- */
+
+/* Some threads of a pool may each be bound to a CPU: all that any of them may use. */
+static uint32_t count_cpus(pid_t pid)
+{
+	pid_t *tids = NULL;
+	ssize_t count = process_threads(pid, &tids);
+	cpu_set_t all, one;
+
+	CPU_ZERO(&all);
+	for (ssize_t i = 0; i < count && i < THREADS_ASKED; i++)
+		if (!sched_getaffinity(tids[i], sizeof(one), &one))
+			CPU_OR(&all, &all, &one);
+	if (count >= 0)
+		free(tids);
+	return (uint32_t)CPU_COUNT(&all);
+}
+
+uint64_t cgroup_cpu_max_milli(const char *text)
+{
+	unsigned long long quota_us, period_us;
+
+	if (sscanf(text, "%llu %llu", &quota_us, &period_us) != 2 || !period_us)
+		return UINT64_MAX;
+	return quota_us * 1000 / period_us;
+}
+
+static uint64_t lower(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static void limit_cpus(const char *folder, void *ctx)
+{
+	struct process_limits *limits = ctx;
+	char *text = read_file(folder, "cpu.max"); /* version 2 */
+	uint64_t quota_us, period_us;
+
+	if (text) {
+		limits->cpu_limit_milli =
+			lower(limits->cpu_limit_milli, cgroup_cpu_max_milli(text));
+		free(text);
+		return;
+	}
+	quota_us = read_number(folder, "cpu.cfs_quota_us"); /* version 1; -1: none */
+	period_us = read_number(folder, "cpu.cfs_period_us");
+	if (quota_us < INT64_MAX / 1000 && period_us && period_us != UINT64_MAX)
+		limits->cpu_limit_milli =
+			lower(limits->cpu_limit_milli, quota_us * 1000 / period_us);
+}
+
+/* --- memory --- */
+
+/* Pages of files that nobody has touched lately go first when memory is short. */
+static uint64_t reclaimable(const char *folder)
+{
+	char *text = read_file(folder, "memory.stat");
+	uint64_t bytes = UINT64_MAX;
+
+	if (text) {
+		bytes = keyed_number(text, "total_inactive_file"); /* version 1 */
+		if (bytes == UINT64_MAX)
+			bytes = keyed_number(text, "inactive_file");
+	}
+	free(text);
+	return bytes == UINT64_MAX ? 0 : bytes;
+}
+
+/* Version 1 has a number near 2^63 for no limit. */
+#define NO_LIMIT (1ULL << 62)
+
+static void limit_memory(const char *folder, void *ctx)
+{
+	struct process_limits *limits = ctx;
+	uint64_t limit = read_number(folder, "memory.max");
+	uint64_t used = read_number(folder, "memory.current"), files;
+
+	if (used == UINT64_MAX) {
+		limit = read_number(folder, "memory.limit_in_bytes");
+		used = read_number(folder, "memory.usage_in_bytes");
+	}
+	if (limit >= NO_LIMIT || used == UINT64_MAX)
+		return;
+	files = reclaimable(folder);
+	used = used > files ? used - files : 0;
+	if (limits->memory_limit_bytes != UINT64_MAX &&
+	    limit - lower(limit, used) >=
+		    limits->memory_limit_bytes -
+			    lower(limits->memory_limit_bytes, limits->memory_used_bytes))
+		return;
+	limits->memory_limit_bytes = limit;
+	limits->memory_used_bytes = used;
+}
+
+uint64_t address_limit_of(const char *limits)
+{
+	const char *line = strstr(limits, "Max address space");
+	unsigned long long bytes;
+
+	return line && sscanf(line, "Max address space %llu", &bytes) == 1 ? bytes : UINT64_MAX;
+}
+
+static uint64_t kib_to_bytes(uint64_t kib)
+{
+	return kib >= UINT64_MAX / 1024 ? UINT64_MAX : kib * 1024;
+}
+
+static void limit_address_space(pid_t pid, struct process_limits *limits)
+{
+	char *text;
+
+	if (proc_read_pid(pid, "limits", &text, 0) < 0)
+		return;
+	limits->address_limit_bytes = address_limit_of(text);
+	free(text);
+	if (proc_read_pid(pid, "status", &text, 0) < 0)
+		return;
+	limits->address_used_bytes = kib_to_bytes(keyed_number(text, "VmSize:"));
+	free(text);
+}
+
+static uint64_t host_available(void)
+{
+	char *text = read_file("/proc", "meminfo");
+	uint64_t bytes = text ? kib_to_bytes(keyed_number(text, "MemAvailable:")) : UINT64_MAX;
+
+	free(text);
+	return bytes;
+}
+
+struct process_limits process_limits(pid_t pid)
+{
+	struct process_limits limits;
+
+	memset(&limits, 0xff, sizeof(limits));
+	limits.cpus_count = count_cpus(pid);
+	cgroup_walk(pid, "cpu", limit_cpus, &limits);
+	cgroup_walk(pid, "memory", limit_memory, &limits);
+	limit_address_space(pid, &limits);
+	limits.host_available_bytes = host_available();
+	return limits;
+}

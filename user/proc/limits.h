@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a process may use of the machine: CPUs and memory. */
+#ifndef PERFX_PROC_LIMITS_H
+#define PERFX_PROC_LIMITS_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* UINT64_MAX: no limit, or not known. */
+struct process_limits {
+	uint32_t cpus_count;	  /* on which its threads may run; 0: not known */
+	uint64_t cpu_limit_milli; /* thousandths of a CPU: the lowest quota of its cgroups */
+	/* Of the cgroup with the least room: its limit, and what it uses that cannot be reclaimed.
+	 */
+	uint64_t memory_limit_bytes, memory_used_bytes;
+	uint64_t address_limit_bytes, address_used_bytes; /* RLIMIT_AS */
+	uint64_t host_available_bytes;
+};
+
+/* What cannot be read is not known. */
+struct process_limits process_limits(pid_t pid);
+
+/* From the text of files. "max 100000": cpu.max; thousandths of a CPU. */
+uint64_t cgroup_cpu_max_milli(const char *text);
+/* "Max address space        unlimited            unlimited            bytes" */
+uint64_t address_limit_of(const char *limits);
+
+#endif
