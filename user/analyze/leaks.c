@@ -220,27 +220,48 @@ static bool knows_cpu(const struct profile_process *process)
 	return process->points_count > 1;
 }
 
-/* Bytes kept while the first half of the judged part's CPU time was used; < 0: not known. */
-static double kept_by_cpu(const struct profile_process *process,
-			  const struct profile_memory *memory, const struct course *course,
-			  const double *kept)
+/* Steps of a training that have ended by a time. */
+static double steps_at(const struct profile_process *process, uint64_t time_ns)
+{
+	const struct profile_steps *steps = &process->steps;
+	double count = 0;
+
+	for (size_t i = 0; i < steps->series_count && steps->series[i].to_ns <= time_ns; i++)
+		count += (double)steps->series[i].count;
+	return count;
+}
+
+/* Fewer in the judged part are no measure of progress. */
+#define STEPS_MIN 20
+
+/* Bytes kept while the first half of the judged part's work was done: of its steps or, where it has
+ * none, of its CPU time; < 0: not known. A training that slows down as its memory grows uses ever
+ * more CPU time for a step. */
+static double kept_by_work(const struct profile_process *process,
+			   const struct profile_memory *memory, const struct course *course,
+			   const double *kept)
 {
 	uint64_t from_ns =
 		memory->alloc_windows_from_ns + course->span.from * memory->alloc_window_ns;
-	double cpu[TREND_POINTS], middle;
+	uint64_t to_ns = from_ns + (course->count - 1) * memory->alloc_window_ns;
+	bool by_steps = steps_at(process, to_ns) - steps_at(process, from_ns) >= STEPS_MIN;
+	double done[TREND_POINTS], middle;
 	size_t i = 1;
 
-	if (!knows_cpu(process))
+	if (!by_steps && !knows_cpu(process))
 		return -1;
-	for (size_t k = 0; k < course->count; k++)
-		cpu[k] = cpu_at(process, from_ns + k * memory->alloc_window_ns);
-	middle = (cpu[0] + cpu[course->count - 1]) / 2;
-	if (middle <= cpu[0])
+	for (size_t k = 0; k < course->count; k++) {
+		uint64_t time_ns = from_ns + k * memory->alloc_window_ns;
+
+		done[k] = by_steps ? steps_at(process, time_ns) : cpu_at(process, time_ns);
+	}
+	middle = (done[0] + done[course->count - 1]) / 2;
+	if (middle <= done[0])
 		return -1;
-	while (i + 1 < course->count && cpu[i] < middle)
+	while (i + 1 < course->count && done[i] < middle)
 		i++;
 	return kept[i - 1] +
-	       (kept[i] - kept[i - 1]) * (middle - cpu[i - 1]) / (cpu[i] - cpu[i - 1]);
+	       (kept[i] - kept[i - 1]) * (middle - done[i - 1]) / (done[i] - done[i - 1]);
 }
 
 static bool levels_off(const struct profile_process *process, const struct profile_memory *memory,
@@ -252,7 +273,7 @@ static bool levels_off(const struct profile_process *process, const struct profi
 
 	if (slows_down(course, memory, hotspot, early, all - early))
 		return true;
-	early = kept_by_cpu(process, memory, course, kept);
+	early = kept_by_work(process, memory, course, kept);
 	return early >= 0 && slows_down(course, memory, hotspot, early, all - early);
 }
 
@@ -367,6 +388,54 @@ static struct hotspot_trend judge_hotspot(const struct profile_process *process,
 	return trend;
 }
 
+/* --- places that share their blocks --- */
+
+/* Where stacks were left out, blocks are taken for those of a place that came before: it has some
+ * of another's, which may stay or go. All such places together are judged as one. */
+static bool shares_blocks(const struct profile_hotspot *hotspot)
+{
+	return hotspot->left_out_count > 0;
+}
+
+static void add_to(struct profile_hotspot *sum, const struct profile_hotspot *hotspot)
+{
+	sum->live_count += hotspot->live_count;
+	sum->live_bytes += hotspot->live_bytes;
+	sum->frees_count += hotspot->frees_count;
+	/* the longest: a queue among them is not to be missed */
+	if (hotspot->lifetime_ns != PROFILE_ABSENT &&
+	    (sum->lifetime_ns == PROFILE_ABSENT || hotspot->lifetime_ns > sum->lifetime_ns))
+		sum->lifetime_ns = hotspot->lifetime_ns;
+	for (size_t i = 0; i < PROFILE_ALLOC_WINDOWS; i++) {
+		sum->live_windows[i] += hotspot->live_windows[i];
+		sum->kept_windows[i] += hotspot->kept_windows[i];
+	}
+}
+
+/* Of the whole leak less is no place that leaks. */
+#define SHARED_PART 0.02
+
+static void judge_shared(struct memory_analysis *analysis, const struct profile_process *process,
+			 const struct profile_memory *memory, const struct course *course)
+{
+	struct profile_hotspot sum = {.lifetime_ns = PROFILE_ABSENT};
+	struct hotspot_trend all;
+
+	for (size_t i = 0; i < memory->hotspots_count; i++)
+		if (shares_blocks(&memory->hotspots[i]))
+			add_to(&sum, &memory->hotspots[i]);
+	all = judge_hotspot(process, memory, &sum, course);
+	for (size_t i = 0; i < memory->hotspots_count && all.leak; i++) {
+		struct hotspot_trend *trend = &analysis->trends[i];
+
+		if (!shares_blocks(&memory->hotspots[i]) ||
+		    trend->slope_bytes_per_s < SHARED_PART * all.slope_bytes_per_s)
+			continue;
+		trend->leak = true;
+		trend->unseen = all.unseen;
+	}
+}
+
 int leaks_judge(struct memory_analysis *analysis, const struct profile_process *process,
 		const struct profile_memory *memory, const struct thresholds *thresholds)
 {
@@ -386,6 +455,12 @@ int leaks_judge(struct memory_analysis *analysis, const struct profile_process *
 			continue;
 		}
 		*trend = judge_hotspot(process, memory, &memory->hotspots[i], &course);
+	}
+	if (!analysis->unjudged)
+		judge_shared(analysis, process, memory, &course);
+	for (size_t i = 0; i < memory->hotspots_count; i++) {
+		const struct hotspot_trend *trend = &analysis->trends[i];
+
 		analysis->leaks_count += trend->leak;
 		analysis->leaks_bytes_per_s += trend->leak ? trend->slope_bytes_per_s : 0;
 	}

@@ -16,12 +16,12 @@
  * what was allocated a second it is bytes a second.
  *
  * What levels off is no leak: a cache fills ever more slowly, so that of two halves of the judged
- * part the second one keeps less. Halves of the program's progress, and of the CPU time that it
- * used: a program that allocates for its cache alone makes no progress by allocations when that is
- * full. In a queue of fixed length old blocks go as new ones come: what lived at a time and does
- * not live at the end is as much as came since. In sampled mode the second half must be known to
- * keep its share, with the blocks that were sampled; frees of blocks from before the trace are not
- * seen there, so that resident memory has to grow as well.
+ * part the second one keeps less. Halves of the program's progress, and of its steps or else of the
+ * CPU time that it used: a program that allocates for its cache alone makes no progress by
+ * allocations when that is full. In a queue of fixed length old blocks go as new ones come: what
+ * lived at a time and does not live at the end is as much as came since. In sampled mode the second
+ * half must be known to keep its share, with the blocks that were sampled; frees of blocks from
+ * before the trace are not seen there, so that resident memory has to grow as well.
  *
  * Of a block of s bytes kept in each step the slope is right within 3.4/N, N blocks in the judged
  * windows: a pair of points with n steps between them sees n·s with an error below s, and half of

@@ -7,10 +7,14 @@
 #include "base/units.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Named in a finding. */
 #define LEAK_PLACES_MAX 3
-#define PEAK_PLACES	3
+/* Told apart; beyond them places are only counted. */
+#define LEAK_PLACES_KEPT 32
+#define PEAK_PLACES	 3
 
 static const char *leak_remedy(enum perfx_domain domain)
 {
@@ -49,13 +53,17 @@ static void add_sample(struct text *text, const struct profile_memory *memory, u
 }
 
 /* The leaks of a domain: what loses memory in several places has one cause more often than not. */
+struct leak_place {
+	size_t hotspot; /* index */
+	double bytes_per_s;
+};
+
 struct leak {
 	const struct profile_memory *memory;
 	double bytes_per_s; /* of all places */
 	size_t places_count;
-	bool unseen; /* every one of them */
-	/* the largest, their hotspots by index */
-	size_t largest[LEAK_PLACES_MAX], largest_count;
+	bool unseen;				    /* every one of them */
+	struct leak_place places[LEAK_PLACES_KEPT]; /* the largest first */
 	uint64_t live_count, live_bytes, oldest_ns;
 };
 
@@ -69,17 +77,18 @@ static const struct hotspot_trend *trend_of(const struct rules_ctx *ctx, const s
 static void add_leak_places(struct text *text, const struct rules_ctx *ctx, const struct leak *leak)
 {
 	text_printf(text, "; in %zu places: ", leak->places_count);
-	for (size_t i = 0; i < leak->largest_count; i++) {
-		size_t at = leak->largest[i];
+	for (size_t i = 0; i < leak->places_count && i < LEAK_PLACES_MAX; i++) {
+		const struct leak_place *place = &leak->places[i];
 
 		text_add(text, i ? ", " : "");
-		add_bytes(text, u64_of(trend_of(ctx, leak, at)->slope_bytes_per_s));
+		add_bytes(text, u64_of(place->bytes_per_s));
 		text_add(text, "/s in ");
-		location_hotspot(text, ctx->profile, leak->memory, &leak->memory->hotspots[at]);
+		location_hotspot(text, ctx->profile, leak->memory,
+				 &leak->memory->hotspots[place->hotspot]);
 	}
-	if (leak->places_count > leak->largest_count)
+	if (leak->places_count > LEAK_PLACES_MAX)
 		text_printf(text, ", %zu smaller (see the JSON report)",
-			    leak->places_count - leak->largest_count);
+			    leak->places_count - LEAK_PLACES_MAX);
 }
 
 /* What of resident memory's growth it is, where that grew by more. */
@@ -104,7 +113,7 @@ static void add_resident_growth(struct text *text, const struct rules_ctx *ctx,
 static void leak_evidence(struct text *text, const struct rules_ctx *ctx, const struct leak *leak)
 {
 	const struct profile_memory *memory = leak->memory;
-	const struct profile_hotspot *first = &memory->hotspots[leak->largest[0]];
+	const struct profile_hotspot *first = &memory->hotspots[leak->places[0].hotspot];
 
 	text_add(text, "retains ");
 	add_bytes(text, u64_of(leak->bytes_per_s));
@@ -137,7 +146,8 @@ static void leak_headline(struct text *text, const struct rules_ctx *ctx, const 
 {
 	const struct profile_steps *steps = &ctx->process->steps;
 
-	text_printf(text, "%s: %s keeps ", bottleneck_headline(BOTTLENECK_MEMORY), subject);
+	text_printf(text, "%s: %s keep%s ", bottleneck_headline(BOTTLENECK_MEMORY), subject,
+		    leak->places_count == 1 ? "s" : "");
 	if (steps->count)
 		text_printf(text, "%s a step, ",
 			    as_bytes(u64_of(leak->bytes_per_s * (double)steps->avg_ns / 1e9)));
@@ -155,7 +165,7 @@ static enum finding_severity leak_severity(const struct rules_ctx *ctx, const st
 
 static void file_leak(struct rules_ctx *ctx, const struct leak *leak)
 {
-	const struct profile_hotspot *first = &leak->memory->hotspots[leak->largest[0]];
+	const struct profile_hotspot *first = &leak->memory->hotspots[leak->places[0].hotspot];
 	size_t frame = location_first(leak->memory, first);
 	struct note note = {.of_function = true,
 			    .bottleneck = BOTTLENECK_MEMORY,
@@ -211,21 +221,49 @@ static bool is_worth_saying(const struct rules_ctx *ctx, size_t domain, size_t h
 	       !is_reported(ctx, &memory->hotspots[hotspot], trend);
 }
 
-/* Into the largest, descending, if it is one of them. */
-static void rank_place(const struct rules_ctx *ctx, struct leak *leak, size_t hotspot)
+/* A line of Python is one place, on however many native ways. */
+static bool is_one_place(const struct profile_memory *memory, size_t a, size_t b)
+{
+	const struct profile_hotspot *x = &memory->hotspots[a], *y = &memory->hotspots[b];
+	size_t i = location_first(memory, x), k = location_first(memory, y);
+
+	return i < x->frames_count && k < y->frames_count && x->frames[i]->line &&
+	       x->frames[i]->line == y->frames[k]->line &&
+	       x->frames[i]->language == PERFX_LANGUAGE_PYTHON &&
+	       !strcmp(x->frames[i]->file, y->frames[k]->file) &&
+	       !strcmp(x->frames[i]->function, y->frames[k]->function);
+}
+
+static size_t places_kept(const struct leak *leak)
+{
+	return leak->places_count < LEAK_PLACES_KEPT ? leak->places_count : LEAK_PLACES_KEPT;
+}
+
+/* Hotspots are in the order of their size: beyond the first places it is not looked for equal ones.
+ */
+static void add_place(const struct rules_ctx *ctx, struct leak *leak, size_t hotspot)
 {
 	double slope = trend_of(ctx, leak, hotspot)->slope_bytes_per_s;
-	size_t at = leak->largest_count;
+	size_t kept = places_kept(leak);
 
-	while (at && trend_of(ctx, leak, leak->largest[at - 1])->slope_bytes_per_s < slope)
-		at--;
-	if (at == LEAK_PLACES_MAX)
+	for (size_t i = 0; i < kept; i++) {
+		if (!is_one_place(leak->memory, leak->places[i].hotspot, hotspot))
+			continue;
+		leak->places[i].bytes_per_s += slope;
 		return;
-	if (leak->largest_count < LEAK_PLACES_MAX)
-		leak->largest_count++;
-	for (size_t i = leak->largest_count - 1; i > at; i--)
-		leak->largest[i] = leak->largest[i - 1];
-	leak->largest[at] = hotspot;
+	}
+	if (kept < LEAK_PLACES_KEPT)
+		leak->places[kept] = (struct leak_place){hotspot, slope};
+	leak->places_count++;
+}
+
+static int by_slope(const void *left, const void *right)
+{
+	const struct leak_place *a = left, *b = right;
+
+	if (a->bytes_per_s != b->bytes_per_s)
+		return a->bytes_per_s > b->bytes_per_s ? -1 : 1;
+	return a->hotspot < b->hotspot ? -1 : a->hotspot > b->hotspot;
 }
 
 static void leaks_of(struct rules_ctx *ctx, size_t domain)
@@ -238,17 +276,18 @@ static void leaks_of(struct rules_ctx *ctx, size_t domain)
 
 		if (!is_worth_saying(ctx, domain, i))
 			continue;
-		leak.places_count++;
 		leak.bytes_per_s += trend_of(ctx, &leak, i)->slope_bytes_per_s;
 		leak.unseen &= trend_of(ctx, &leak, i)->unseen;
 		leak.live_count += hotspot->live_count;
 		leak.live_bytes += hotspot->live_bytes;
 		if (hotspot->oldest_ns < leak.oldest_ns)
 			leak.oldest_ns = hotspot->oldest_ns;
-		rank_place(ctx, &leak, i);
+		add_place(ctx, &leak, i);
 	}
-	if (leak.places_count)
-		file_leak(ctx, &leak);
+	if (!leak.places_count)
+		return;
+	qsort(leak.places, places_kept(&leak), sizeof(leak.places[0]), by_slope);
+	file_leak(ctx, &leak);
 }
 
 static bool is_large_peak(const struct rules_ctx *ctx, const struct profile_memory *memory)
