@@ -124,6 +124,13 @@ static bool are_slow_steps(const struct finding *finding)
 	return text_is_one_of(finding->kind, kinds);
 }
 
+/* Of the process as a whole there is one cause of these. */
+static bool is_of_process(enum bottleneck bottleneck)
+{
+	return bottleneck == BOTTLENECK_CONTENTION || bottleneck == BOTTLENECK_OVERSUBSCRIBED ||
+	       bottleneck == BOTTLENECK_THROTTLED || bottleneck == BOTTLENECK_INPUT;
+}
+
 /* Does `a` go where `b` is there? */
 static bool is_repeated(const struct finding *a, const struct finding *b)
 {
@@ -133,6 +140,8 @@ static bool is_repeated(const struct finding *a, const struct finding *b)
 		return true;
 	if (a->bottleneck == BOTTLENECK_RECOMPILATION && b->bottleneck == a->bottleneck)
 		return are_slow_steps(a) && !are_slow_steps(b);
+	if (a->bottleneck == b->bottleneck && is_of_process(a->bottleneck))
+		return true;
 	if (!is_same_place(a, b))
 		return false;
 	if (a->bottleneck == b->bottleneck)
