@@ -342,15 +342,15 @@ static void read_file(const char *path, struct text *file)
 	close(fd);
 }
 
-/* A file as the writer makes it, a block from each story of tests/golden; and where its blocks
- * begin, the end last. */
+/* A file as the writer makes it, a block from each of some stories of tests/golden; and where its
+ * blocks begin, the end last. */
 struct small {
 	struct text file, records;
 	size_t starts[GOLDEN_CASES + 1];
 	size_t lengths[GOLDEN_CASES]; /* of the records in each */
 };
 
-static void write_small(struct small *small)
+static void write_stories(struct small *small, size_t first, size_t count)
 {
 	struct packer *packer = packer__new();
 	struct capture_header header = {.version = CAPTURE_VERSION,
@@ -358,12 +358,12 @@ static void write_small(struct small *small)
 
 	memcpy(header.magic, CAPTURE_MAGIC, 8);
 	text_add_bytes(&small->file, (const char *)&header, sizeof(header));
-	for (uint32_t i = 0; i < GOLDEN_CASES; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		struct stream s = {0};
 		const void *block;
 		size_t bytes;
 
-		golden_cases[i].build(&s);
+		golden_cases[first + i].build(&s);
 		/* the truncated story ends within a record */
 		small->lengths[i] = whole_records(s.bytes.data, s.bytes.length);
 		text_add_bytes(&small->records, s.bytes.data, small->lengths[i]);
@@ -372,8 +372,13 @@ static void write_small(struct small *small)
 		text_add_bytes(&small->file, block, bytes);
 		stream_clear(&s);
 	}
-	small->starts[GOLDEN_CASES] = small->file.length;
+	small->starts[count] = small->file.length;
 	packer__free(packer);
+}
+
+static void write_small(struct small *small)
+{
+	write_stories(small, 0, GOLDEN_CASES);
 }
 
 static void clear_small(struct small *small)
@@ -556,27 +561,43 @@ Test(capture, a_disk_that_fails_once_has_failed)
 	unlink(path);
 }
 
-Test(capture, cut_anywhere)
-{
-	struct small small = {0};
-	struct text back = {0};
+/* Stories at a time, where a file is read once for each of its bytes. */
+#define FEW_STORIES 3
 
-	write_small(&small);
-	for (size_t at = sizeof(struct capture_header); at < small.file.length; at++) {
-		struct capture_reader *reader = reopen_bytes(small.file.data, at);
+static size_t few_stories(size_t first)
+{
+	return first + FEW_STORIES < GOLDEN_CASES ? FEW_STORIES : GOLDEN_CASES - first;
+}
+
+static void cut_everywhere(const struct small *small, struct text *back)
+{
+	for (size_t at = sizeof(struct capture_header); at < small->file.length; at++) {
+		struct capture_reader *reader = reopen_bytes(small->file.data, at);
 		size_t whole = 0, block = 0;
 
-		for (; small.starts[block + 1] <= at; block++)
-			whole += small.lengths[block];
+		for (; small->starts[block + 1] <= at; block++)
+			whole += small->lengths[block];
 		cr_assert_not_null(reader);
-		read_all(reader, &back);
-		cr_assert_eq(back.length, whole, "cut at %zu", at);
-		cr_assert(!whole || !memcmp(back.data, small.records.data, whole));
-		cr_assert_eq(capture_reader__damage(reader)->bytes, at - small.starts[block]);
+		read_all(reader, back);
+		cr_assert_eq(back->length, whole, "cut at %zu", at);
+		cr_assert(!whole || !memcmp(back->data, small->records.data, whole));
+		cr_assert_eq(capture_reader__damage(reader)->bytes, at - small->starts[block]);
 		capture_reader__free(reader);
 	}
+}
+
+Test(capture, cut_anywhere)
+{
+	struct text back = {0};
+
+	for (size_t first = 0; first < GOLDEN_CASES; first += FEW_STORIES) {
+		struct small small = {0};
+
+		write_stories(&small, first, few_stories(first));
+		cut_everywhere(&small, &back);
+		clear_small(&small);
+	}
 	text_clear(&back);
-	clear_small(&small);
 }
 
 static size_t length_but(const struct small *small, size_t block)
@@ -584,31 +605,40 @@ static size_t length_but(const struct small *small, size_t block)
 	return small->records.length - small->lengths[block];
 }
 
-/* Any byte of any block changed: the others come back, none of it does. */
-Test(capture, one_byte_wrong)
+static void change_each_byte(struct small *small, struct text *back)
 {
-	struct small small = {0};
-	struct text back = {0};
 	size_t block = 0;
 
-	write_small(&small);
-	for (size_t at = small.starts[0]; at < small.file.length; at += 3) {
+	for (size_t at = small->starts[0]; at < small->file.length; at += 3) {
 		struct capture_reader *reader;
 
-		while (at >= small.starts[block + 1])
+		while (at >= small->starts[block + 1])
 			block++;
-		small.file.data[at] ^= (char)(1 << at % 8);
-		reader = reopen_bytes(small.file.data, small.file.length);
-		small.file.data[at] ^= (char)(1 << at % 8);
-		read_all(reader, &back);
-		cr_assert_eq(back.length, length_but(&small, block), "byte %zu", at);
+		small->file.data[at] ^= (char)(1 << at % 8);
+		reader = reopen_bytes(small->file.data, small->file.length);
+		small->file.data[at] ^= (char)(1 << at % 8);
+		read_all(reader, back);
+		cr_assert_eq(back->length, length_but(small, block), "byte %zu", at);
 		cr_assert_eq(capture_reader__damage(reader)->bytes,
-			     small.starts[block + 1] - small.starts[block]);
+			     small->starts[block + 1] - small->starts[block]);
 		cr_assert_eq(capture_reader__damage(reader)->places, 1);
 		capture_reader__free(reader);
 	}
+}
+
+/* Any byte of any block changed: the others come back, none of it does. */
+Test(capture, one_byte_wrong)
+{
+	struct text back = {0};
+
+	for (size_t first = 0; first < GOLDEN_CASES; first += FEW_STORIES) {
+		struct small small = {0};
+
+		write_stories(&small, first, few_stories(first));
+		change_each_byte(&small, &back);
+		clear_small(&small);
+	}
 	text_clear(&back);
-	clear_small(&small);
 }
 
 /* A block that is gone altogether is noticed by the numbers of the others; one that is there twice
