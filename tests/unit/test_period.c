@@ -217,6 +217,33 @@ Test(period, at_the_end)
 	aggregate__free(aggregate);
 }
 
+/* Samples of the steps' thread in the time of the steps, in order, whatever order they come in. */
+Test(period, samples_in_steps)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile_steps *steps;
+	struct perfx_sample sample = {
+		.interval_ns = 10 * MS, .process = 1, .tid = MAIN, .state = PERFX_SAMPLE_ON_CPU};
+
+	begin(&s);
+	run(&s, 0, 40);
+	stream_sample(&s, 700 * MS, sample);
+	stream_sample(&s, 300 * MS, sample);
+	stream_sample(&s, 14 * MS, sample);  /* before the first step */
+	stream_sample(&s, 799 * MS, sample); /* after the last one */
+	sample.tid = MAIN + 1;
+	stream_sample(&s, 310 * MS, sample);
+	aggregate = replay(&s);
+	steps = steps_in(aggregate);
+	cr_assert_eq(steps->samples_count, 2);
+	cr_expect_eq(steps->samples[0].time_ns, STREAM_START + 300 * MS);
+	cr_expect_eq(steps->samples[1].time_ns, STREAM_START + 700 * MS);
+	cr_expect_eq(steps->samples[0].what.ns, 10 * MS);
+	cr_expect_eq(steps->samples[0].what.count, 1);
+	aggregate__free(aggregate);
+}
+
 /* A long one meanwhile: no step of the past is missing, and what comes is counted as it comes. */
 Test(period, meanwhile)
 {
