@@ -332,19 +332,30 @@ static enum slow_part part_of(const struct profile_activity *sample)
 	return sample->reason == PERFX_WAIT_PAGE_FAULT ? SLOW_FAULTS : SLOW_WAITS;
 }
 
-/* The program's own Python function that runs or waits, and the library's that it has called. */
+/* The program's own Python function that runs or waits; of a stack without Python the innermost
+ * native one that has a source line. NULL: not known. */
+static const struct profile_frame *place_of(const struct profile_stack *stack, size_t python)
+{
+	const struct profile_frame *native;
+
+	if (python < stack->frames_count)
+		return stack->frames[python];
+	native = profile_line_frame(stack->frames, stack->frames_count, PERFX_LANGUAGE_NATIVE);
+	if (native && native->function[0])
+		return native;
+	return stack->frames_count && stack->frames[0]->function[0] ? stack->frames[0] : NULL;
+}
+
+/* And the library's function that it has called. */
 static void add_place(struct comparison *c, const struct profile_stack *stack, double ns)
 {
-	size_t at = stack ? location_python(stack->frames, stack->frames_count) : 0, inner;
+	size_t python = stack ? location_python(stack->frames, stack->frames_count) : 0;
+	const struct profile_frame *place = stack ? place_of(stack, python) : NULL;
 
-	if (!stack || !stack->frames_count)
+	if (!place)
 		return;
-	if (at == stack->frames_count)
-		at = 0;
-	if (!stack->frames[at]->function[0])
-		return;
-	places_add(&c->lines, stack->frames[at], ns);
-	for (inner = at; inner-- > 0;) {
+	places_add(&c->lines, place, ns);
+	for (size_t inner = python < stack->frames_count ? python : 0; inner-- > 0;) {
 		if (stack->frames[inner]->language != PERFX_LANGUAGE_PYTHON)
 			continue;
 		places_add(&c->libraries, stack->frames[inner], ns);
