@@ -79,6 +79,7 @@
 	X(GPU_STATE,         gpu_state,         72,  48,  48, 1, EVENT)          \
 	X(HOST_ENERGY,       host_energy,       74,  32,  32, 1, EVENT)          \
 	X(UNPROBED_STEPS,    unprobed_steps,    75,  48,  48, 0, FACT)           \
+	X(RANK,              rank,              77,  24,  24, 2, FACT)           \
 	/* read from kernel maps: at the end, and what is new at each SEGMENT */ \
 	X(OVERFLOW_CALLS,    overflow_calls,    48, 128,  56, 0, SUM)            \
 	X(HITS,              hits,              49,  32,  24, 0, SUM)            \
@@ -668,6 +669,15 @@ struct perfx_python {
 	struct perfx_record hdr;
 	__u32 process;
 	__u32 flags; /* PERFX_PYTHON_ */
+};
+
+/* A process is one of several that do one job together. strings: what says so ("WORLD_SIZE"), a
+ * name that the job's processes share ("127.0.0.1:29500"; "": none is known) */
+struct perfx_rank {
+	struct perfx_record hdr;
+	__u32 process;
+	__u32 rank, world_size; /* rank < world_size */
+	__u32 local_rank;	/* on its machine; UINT32_MAX: not known */
 };
 
 enum perfx_stacks {

@@ -694,6 +694,20 @@ static int threads_facts(const struct aggregate *a, const struct process *proc,
 	return 0;
 }
 
+int handle_rank(struct aggregate *a, const struct event *event)
+{
+	struct process *proc = process_get(a, event->rank.process);
+
+	if (!proc || !event->rank.world_size || event->rank.rank >= event->rank.world_size)
+		return !proc && errno == ENOMEM ? -ENOMEM : undecoded(a);
+	proc->rank = (struct profile_rank){.rank = event->rank.rank,
+					   .world_size = event->rank.world_size,
+					   .local_rank = event->rank.local_rank,
+					   .source = intern(a, event->strings[0]),
+					   .job = intern(a, event->strings[1])};
+	return proc->rank.source && proc->rank.job ? 0 : -ENOMEM;
+}
+
 int process_fill(const struct aggregate *a, uint32_t process, struct profile_process *facts)
 {
 	const struct process *proc = a->processes[process];
@@ -717,6 +731,7 @@ int process_fill(const struct aggregate *a, uint32_t process, struct profile_pro
 		.samples_lost = proc->samples_lost,
 		.python_version = proc->python_version,
 		.python_why = proc->python_why,
+		.rank = proc->rank,
 		.stacks.gone_count = proc->gone_count,
 	};
 	/* it went on when nothing was recorded any more */

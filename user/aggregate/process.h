@@ -72,6 +72,7 @@ struct process {
 	struct map64 frame_ids; /* address → frames of struct stacks, innermost */
 	const char *python_version, *python_why; /* NULL: no PYTHON record */
 	bool python_frames;
+	struct profile_rank rank;
 	uint64_t gone_count; /* Python frames that could not be named */
 	struct profile_process_counters perf;
 };

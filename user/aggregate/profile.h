@@ -794,6 +794,14 @@ struct profile_limits {
 	uint64_t host_available_bytes;			  /* of the machine's memory */
 };
 
+/* Which of the processes of a job it is. */
+struct profile_rank {
+	uint32_t rank, world_size; /* world_size 0: it is none, or that is not known */
+	uint32_t local_rank;	   /* on its machine; UINT32_MAX: not known */
+	const char *source;	   /* the variable that says so */
+	const char *job;	   /* the same for all ranks of a job; "": not known */
+};
+
 struct profile_process {
 	uint32_t index;
 	uint32_t pid, ppid, exec_count;
@@ -846,6 +854,7 @@ struct profile_process {
 	struct profile_gpu gpu;
 	const char *python_version; /* NULL: it is none that was recognised */
 	const char *python_why;	    /* its frames are not recorded; "" */
+	struct profile_rank rank;
 };
 
 /* --wait: a time in which was recorded. */

@@ -129,7 +129,7 @@ void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severit
 
 static int analyze_process(const struct profile *profile, const struct rule_set *rules,
 			   const struct profile_process *process, bool is_main,
-			   struct process_analysis *out)
+			   const struct ranks *ranks, struct process_analysis *out)
 {
 	struct driver driver;
 	struct rules_ctx ctx = {.profile = profile,
@@ -141,8 +141,7 @@ static int analyze_process(const struct profile *profile, const struct rule_set 
 				.time = &out->time,
 				.is_main = is_main};
 
-	if (driver_find(&driver, profile, process) ||
-	    step_time_find(&out->time, profile, process, &driver))
+	if (driver_find(&driver, profile, process))
 		return -ENOMEM;
 	rules_functions(&ctx);
 	rules_process(&ctx);
@@ -160,6 +159,7 @@ static int analyze_process(const struct profile *profile, const struct rule_set 
 	rules_limits(&ctx);
 	if (is_main)
 		rules_capture(&ctx);
+	rules_straggler(&ctx, ranks);
 	rules_own(&ctx);
 	rules_rank(&ctx);
 	out->silenced_count = ctx.silenced_count;
@@ -201,37 +201,64 @@ static bool is_more(const struct profile_process *a, const struct profile_proces
 	return a->cpu_ns + 1 > b->cpu_ns + 1;
 }
 
-static const struct profile_process *main_process(const struct profile *profile)
+/* Of ranks that train together the one for which the others wait. */
+static const struct profile_process *main_process(const struct profile *profile,
+						  const struct ranks *ranks)
 {
 	const struct profile_process *main = NULL;
+	const struct rank_row *row;
 
 	for (size_t i = 0; i < profile->processes_count; i++) {
 		if (!main || is_more(&profile->processes[i], main))
 			main = &profile->processes[i];
 	}
-	return main;
+	row = main ? ranks_of_process(ranks, (size_t)(main - profile->processes)) : NULL;
+	return row ? &profile->processes[row->leader] : main;
+}
+
+/* Where the time of steps goes is known of all processes before one is judged. */
+static int find_times(struct analysis *analysis, const struct profile *profile)
+{
+	struct step_time *times = calloc(profile->processes_count + 1, sizeof(*times));
+	int err = times ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < profile->processes_count && !err; i++) {
+		const struct profile_process *process = &profile->processes[i];
+		struct driver driver;
+
+		err = driver_find(&driver, profile, process);
+		if (!err)
+			err = step_time_find(&times[i], profile, process, &driver);
+		analysis->processes[i].time = times[i];
+	}
+	if (!err)
+		err = ranks_find(&analysis->ranks, profile, times);
+	free(times);
+	return err;
 }
 
 struct analysis *analyze(const struct profile *profile, const struct rule_set *rules)
 {
-	const struct profile_process *main = main_process(profile);
 	struct analysis *analysis = calloc(1, sizeof(*analysis));
 	const struct process_analysis *of_main = NULL;
+	const struct profile_process *main;
 
 	if (!analysis)
 		return NULL;
 	rules = rules ? rules : &rule_set_builtin;
 	analysis->rules_file = rules->file;
 	analysis->processes = calloc(profile->processes_count + 1, sizeof(*analysis->processes));
-	if (!analysis->processes)
+	if (!analysis->processes || find_times(analysis, profile))
 		goto fail;
+	main = main_process(profile, &analysis->ranks);
 	for (size_t i = 0; i < profile->processes_count; i++) {
 		const struct profile_process *process = &profile->processes[i];
 		struct process_analysis *out = &analysis->processes[i];
 
 		analysis->processes_count++;
 		if (judge_memory(rules, process, out) ||
-		    analyze_process(profile, rules, process, process == main, out))
+		    analyze_process(profile, rules, process, process == main, &analysis->ranks,
+				    out))
 			goto fail;
 		analysis->silenced_count += out->silenced_count;
 		if (process == main)
@@ -317,6 +344,7 @@ void analysis__free(struct analysis *analysis)
 		free(process->findings);
 		free(process->silence);
 	}
+	ranks_clear(&analysis->ranks);
 	free(analysis->processes);
 	free(analysis->verdict);
 	free(analysis);

@@ -12,6 +12,7 @@
 
 #include "aggregate/profile.h"
 #include "analyze/leaks.h"
+#include "analyze/ranks.h"
 #include "analyze/step_time.h"
 
 /* Severity order is display order. */
@@ -94,12 +95,13 @@ struct analysis {
 		size_t memory_count;
 	} * processes;
 	size_t processes_count;
+	struct ranks ranks; /* of all jobs; borrows their names from the profile */
 };
 
 struct rule_set;
 
 /* By the rules, which outlive it: NULL: those that are built in. NULL with errno ENOMEM. The caller
- * frees. Borrows nothing from profile. */
+ * frees. Borrows only the names of jobs from profile. */
 struct analysis *analyze(const struct profile *profile, const struct rule_set *rules);
 void analysis__free(struct analysis *analysis);
 

@@ -499,6 +499,20 @@ const struct finding_kind finding_kinds[] = {
 		.look = "Compare the ranks' steps: one report each, `perfx-trace diff`.",
 	},
 	{
+		.kind = "Straggler",
+		.says = "the other ranks of a job wait for one",
+		.judges = "The time of a step in which each rank is not in a collective (its own "
+			  "time). Ranks meet in each step, so the one with the most makes all as "
+			  "slow as itself. Ranks are known by RANK and WORLD_SIZE (torchrun), Open "
+			  "MPI, PMI and Slurm.",
+		.remedy = "Give all ranks the same amount of work, the same CPUs and GPU, and take "
+			  "what only one does (logging, checkpoints, preprocessing) out of the "
+			  "step.",
+		.example = "sampler = DistributedSampler(data, drop_last=True)\n"
+			   "if rank == 0 and step % 100 == 0: save_in_a_thread(model)",
+		.look = "Ranks: the steps of each rank, and how long it waits for the others.",
+	},
+	{
 		.kind = "LowOccupancy",
 		.says = "a kernel's shape leaves multiprocessors half empty",
 		.judges =

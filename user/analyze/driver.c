@@ -108,6 +108,28 @@ bool stack_reads_input(const struct profile_stack *stack)
 	return false;
 }
 
+/* Libraries of collectives, and PyTorch's part around them. */
+static bool is_collective(const struct profile_frame *frame)
+{
+	static const char *const libraries[] = {"libnccl", "librccl", "libgloo", "libmpi",
+						"libccl."};
+
+	if (begins_with(frame->function, "c10d::"))
+		return true;
+	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
+		if (begins_with(frame->module_base, libraries[i]))
+			return true;
+	return false;
+}
+
+bool stack_communicates(const struct profile_stack *stack)
+{
+	for (size_t i = 0; stack && i < stack->frames_count; i++)
+		if (is_collective(stack->frames[i]))
+			return true;
+	return false;
+}
+
 /* The Python function that runs or waits, else the innermost native one. NULL: without a name. */
 static const struct profile_frame *frame_of(const struct profile_stack *stack)
 {

@@ -117,6 +117,8 @@ bool context_is_data(const struct contexts *contexts, uint32_t id);
 
 /* Is it in Python's own queues and connections, or in a data loader's next batch? */
 bool stack_reads_input(const struct profile_stack *stack);
+/* Is it in a collective, of which other processes of the job have a part? */
+bool stack_communicates(const struct profile_stack *stack);
 /* By its reason, object and stack, whether it is in a call or not. */
 enum wait_kind wait_kind_of(const struct profile_activity *wait);
 /* Was the sample taken in this wait? */

@@ -65,6 +65,8 @@ void rules_memory(struct rules_ctx *ctx); /* who holds and leaks: one finding a 
 void rules_heap(struct rules_ctx *ctx);	  /* what the heap as a whole does */
 void rules_limits(struct rules_ctx *ctx); /* how near memory is to a limit */
 void rules_capture(struct rules_ctx *ctx);
+/* Do the other ranks of its job wait for it? After the other rules, for it names their places. */
+void rules_straggler(struct rules_ctx *ctx, const struct ranks *ranks);
 
 /* What rules ask of each other. Was it there for too short a time to judge shares? Is it a child of
  * a traced process? Does it use hardly any CPU? Do its steps wait for data? */

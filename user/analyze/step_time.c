@@ -77,6 +77,8 @@ static enum time_class class_of_running(const struct stratum *stratum,
 {
 	if (stratum->is_batch || stack_reads_input(stack))
 		return TIME_INPUT;
+	if (stack_communicates(stack))
+		return TIME_COMMUNICATION;
 	if (stratum->is_call)
 		return stratum->class;
 	if (!stack || !stack->frames_count)
@@ -111,7 +113,8 @@ static enum time_class class_of_kind(enum wait_kind kind)
 /* The interpreter's lock and a disk keep a call from its work; other waits in a call are its work,
  * as that for the threads of its pool. */
 static enum time_class class_of_wait(const struct stratum *stratum,
-				     const struct profile_activity *wait)
+				     const struct profile_activity *wait,
+				     const struct profile_stack *stack)
 {
 	enum wait_kind kind = wait_kind_of(wait);
 
@@ -121,6 +124,8 @@ static enum time_class class_of_wait(const struct stratum *stratum,
 		return class_of_kind(kind);
 	if (stratum->is_batch || stack_reads_input(wait->stack))
 		return TIME_INPUT;
+	if (stack_communicates(stack))
+		return TIME_COMMUNICATION;
 	return stratum->is_call ? stratum->class : class_of_kind(kind);
 }
 
@@ -160,9 +165,10 @@ static double driver_time(const struct division *d, const struct stratum *stratu
 /* --- the waits --- */
 
 static void add_wait(struct division *d, struct stratum *stratum,
-		     const struct profile_activity *wait, double ns)
+		     const struct profile_activity *wait, const struct profile_stack *stack,
+		     double ns)
 {
-	enum time_class class = class_of_wait(stratum, wait);
+	enum time_class class = class_of_wait(stratum, wait, stack);
 
 	stratum->waits_ns += ns;
 	d->time->ns[class] += ns;
@@ -181,12 +187,12 @@ static void divide_wait(struct division *d, const struct profile_activity *wait)
 		if (sample_is_of(&samples->list[i], wait))
 			all += (double)samples->list[i].count;
 	if (all <= 0)
-		add_wait(d, stratum_of(d, 0), wait, (double)wait->ns);
+		add_wait(d, stratum_of(d, 0), wait, wait->stack, (double)wait->ns);
 	for (size_t i = 0; i < samples->count && all > 0; i++) {
 		const struct profile_activity *sample = &samples->list[i];
 
 		if (sample_is_of(sample, wait))
-			add_wait(d, stratum_of(d, sample->context), wait,
+			add_wait(d, stratum_of(d, sample->context), wait, sample->stack,
 				 (double)wait->ns * (double)sample->count / all);
 	}
 }

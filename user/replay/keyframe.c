@@ -163,6 +163,8 @@ static uint32_t process_of(const struct event *event)
 		return event->python.process;
 	case PERFX_KIND_LIMITS:
 		return event->limits.process;
+	case PERFX_KIND_RANK:
+		return event->rank.process;
 	case PERFX_KIND_PROCESS:
 		return event->process.process;
 	case PERFX_KIND_FORK:

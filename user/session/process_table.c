@@ -8,6 +8,7 @@
 #include "proc/cgroup.h"
 #include "proc/limits.h"
 #include "proc/process.h"
+#include "session/rank.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,6 +21,8 @@ struct process {
 	uint32_t born; /* its first process index */
 	pid_t pid, ppid;
 	char comm[64];
+	unsigned rank_looks; /* how often its rank was looked for */
+	bool ranked;
 };
 
 struct process_table {
@@ -260,10 +263,30 @@ static void emit_usage(struct process_table *table, const struct process *proc, 
 	SINK_PACK(table->sink, &table->buffer, PERFX_KIND_USAGE, record);
 }
 
-static void sample_process(struct process_table *table, const struct process *proc)
+/* A program may learn of its rank when it has run for a while: at the samples 1, 2, 4, … */
+#define RANK_LOOKS_MAX 64
+
+static void look_for_rank(struct process_table *table, struct process *proc)
+{
+	struct perfx_rank record = {.process = proc->process};
+	struct rank rank;
+
+	proc->rank_looks++;
+	if (proc->ranked || proc->rank_looks > RANK_LOOKS_MAX ||
+	    (proc->rank_looks & (proc->rank_looks - 1)) || !rank_of_process(proc->pid, &rank))
+		return;
+	proc->ranked = true;
+	record.rank = rank.rank;
+	record.world_size = rank.world_size;
+	record.local_rank = rank.local_rank;
+	SINK_PACK(table->sink, &table->buffer, PERFX_KIND_RANK, record, rank.source, rank.job);
+}
+
+static void sample_process(struct process_table *table, struct process *proc)
 {
 	struct perfx_traced_process traced;
 
+	look_for_rank(table, proc);
 	/* its pid may have a new owner already */
 	if (!tracer__traced_process(table->tracer, proc->pid, &traced) &&
 	    traced.process == proc->process)
@@ -398,6 +421,8 @@ void process_table__on_exec(struct process_table *table, const struct perfx_exec
 		memcpy(proc->comm, info.comm, sizeof(proc->comm));
 	proc->process = exec->process;
 	proc->exec_count++;
+	proc->ranked = false;
+	proc->rank_looks = 0;
 	describe(table, proc, exec->time_ns, info.start_ns);
 	sample_process(table, proc);
 }

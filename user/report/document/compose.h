@@ -56,6 +56,9 @@ void compose_peak(struct text *text, const struct roof *roof);
 /* steps.c: the steps of a training, and what their time went into */
 void compose_steps(struct composer *c, const struct profile_process *process);
 
+/* ranks.c: of a job, side by side */
+void compose_ranks(struct composer *c);
+
 /* energy.c: of the GPUs that a process uses; of the host */
 void compose_process_energy(struct composer *c, const struct profile_process *process);
 void compose_energy(struct composer *c);

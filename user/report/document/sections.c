@@ -543,6 +543,7 @@ int document_compose(struct document *document, const struct profile *profile,
 	compose_time_slice(&c);
 	compose_partial(&c);
 	compose_findings(&c);
+	compose_ranks(&c);
 	compose_processes(&c);
 	compose_energy(&c);
 	if (limits->brief)

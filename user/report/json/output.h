@@ -58,6 +58,11 @@ void json_put_code(struct json_output *o, const struct profile *profile,
  */
 
 struct report_options;
+struct ranks;
+
+/* ranks.c: of all jobs */
+void json_put_ranks(struct json_output *o, const struct profile *profile,
+		    const struct ranks *ranks);
 
 /* Of the host and its GPUs */
 void json_put_energy(struct json_output *o, const struct profile *profile,

@@ -974,6 +974,7 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 	put_not_attached(&o, profile);
 	put_peaks(&o, profile);
 	json_put_energy(&o, profile, options);
+	json_put_ranks(&o, profile, &analysis->ranks);
 	if (profile->perf_counters_why)
 		json_put(&o, "perf_counters_missing", json_of_string(profile->perf_counters_why));
 	json_open(&o, "processes", '[');

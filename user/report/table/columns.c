@@ -741,6 +741,7 @@ static struct value get_io(struct data_table *s, const struct data_table_row *r)
 	return absent();
 }
 VALUE(get_cpus, r->process->limits.cpus_count ? integer(r->process->limits.cpus_count) : absent())
+VALUE(get_rank, r->process->rank.world_size ? integer(r->process->rank.rank) : absent())
 VALUE(get_energy_estimated,
       r->process->energy.gpu_mj == PROFILE_ABSENT ? absent() : flag(r->process->energy.estimated))
 
@@ -780,6 +781,7 @@ static const struct data_table_column processes_columns[] = {
 	{"io", .get = get_io, JSON},
 	{"unmatched_entries", AT(profile_process, unmatched_entries)},
 	{"wait_status", .get = get_wait_status, JSON},
+	{"rank", .get = get_rank},
 };
 
 static int fill_processes(struct data_table *s, const struct data_table_row *r)

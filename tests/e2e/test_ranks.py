@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Processes of one job that train together (gloo): their ranks, and for which of them the others wait."""
+import json
+import subprocess
+
+import pytest
+from conftest import TOP, Tracer
+from trainers import has_torch
+
+PYTHON = "/usr/bin/python3"
+
+pytestmark = pytest.mark.alone
+
+
+@pytest.fixture(scope="module", autouse=True)
+def torch():
+    if not has_torch(PYTHON):
+        pytest.skip(f"{PYTHON} has no torch (Debian: python3-torch)")
+
+
+def train(count, *options):
+    """The report, and what each rank has measured itself."""
+    job = subprocess.Popen([PYTHON, str(TOP / "tests/workloads/ranks.py"), str(count), *options],
+                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert job.stdout.readline() == f"ready {job.pid}\n"
+        tracer = Tracer(job.pid, "--no-calibrate", duration="4")
+        try:
+            report = tracer.report()
+        finally:
+            tracer.kill()
+    finally:
+        job.stdin.close()
+        said = [json.loads(line) for line in job.stdout.read().splitlines()]
+        job.wait(60)
+    print(report["verdict"], *report["ranks"], *said, sep="\n")
+    return report, {rank["rank"]: rank for rank in said}
+
+
+def findings(report, kind):
+    return [f for p in report["processes"] for f in p["findings"] if f["kind"] == kind]
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.long)])
+def test_the_straggler_is_named_with_its_line(count):
+    report, truth = train(count, "--straggler", "1")
+    ranks = report["ranks"]
+    assert [(r["rank"], r["world_size"]) for r in ranks] == [(rank, count) for rank in range(count)]
+    assert min(ranks, key=lambda r: r["wait_ns"])["rank"] == 1
+    assert {p["rank"] for p in report["processes"] if "rank" in p} == set(range(count))
+    (straggler,) = findings(report, "Straggler")
+    assert straggler["subject"].startswith(f"rank 1 of {count}")
+    assert "runs Python for" in straggler["evidence"] or count > 2
+    assert straggler["place"]["function"].startswith("prepare") or count > 2
+    extra = truth[1]["data_ns"] - truth[0]["data_ns"]
+    if count == 2:  # with a CPU for each
+        assert straggler["gain_ns_per_step"] == pytest.approx(extra, rel=0.1)
+        assert report["verdict"].startswith("COMMUNICATION-BOUND: rank 1 holds up each step by")
+
+
+@pytest.mark.long
+def test_equal_ranks_have_none():
+    report, _ = train(2)
+    assert len(report["ranks"]) == 2
+    assert not [f for f in findings(report, "Straggler") if f["severity"] != "low"]

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Which of a job's processes one is, and for which of them the others wait. */
+#include "analyze/analyze.h"
+#include "session/rank.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+/* --- by the environment --- */
+
+static bool rank_in(const char *environment, size_t bytes, struct rank *rank)
+{
+	return rank_of_environment(environment, bytes, rank);
+}
+#define RANK_IN(environment, rank) rank_in(environment, sizeof(environment), rank)
+
+Test(rank, as_torchrun_says)
+{
+	struct rank rank;
+
+	cr_assert(RANK_IN(
+		"A=1\0RANK=3\0WORLD_SIZE=8\0LOCAL_RANK=1\0MASTER_ADDR=n1\0MASTER_PORT=29500",
+		&rank));
+	cr_expect_eq(rank.rank, 3);
+	cr_expect_eq(rank.world_size, 8);
+	cr_expect_eq(rank.local_rank, 1);
+	cr_expect_str_eq(rank.job, "n1:29500");
+	cr_expect_str_eq(rank.source, "RANK");
+}
+
+Test(rank, as_other_launchers_say)
+{
+	struct rank rank;
+
+	cr_assert(RANK_IN("OMPI_COMM_WORLD_RANK=0\0OMPI_COMM_WORLD_SIZE=2", &rank));
+	cr_expect_eq(rank.local_rank, UINT32_MAX);
+	cr_expect_str_eq(rank.job, "");
+	cr_assert(RANK_IN("PMI_SIZE=4\0PMI_RANK=2\0MPI_LOCALRANKID=2", &rank));
+	cr_expect_eq(rank.rank, 2);
+	cr_assert(
+		RANK_IN("SLURM_JOB_ID=77\0SLURM_STEP_ID=0\0SLURM_PROCID=5\0SLURM_NTASKS=6", &rank));
+	cr_expect_str_eq(rank.job, "77:0");
+	/* what torchrun says under Slurm is nearer */
+	cr_assert(RANK_IN("SLURM_PROCID=0\0SLURM_NTASKS=1\0RANK=1\0WORLD_SIZE=2", &rank));
+	cr_expect_eq(rank.rank, 1);
+}
+
+Test(rank, that_is_none)
+{
+	struct rank rank;
+
+	cr_expect_not(RANK_IN("PATH=/bin", &rank));
+	cr_expect_not(RANK_IN("RANK=1", &rank));
+	cr_expect_not(RANK_IN("RANK=2\0WORLD_SIZE=2", &rank));
+	cr_expect_not(RANK_IN("RANK=-1\0WORLD_SIZE=2", &rank));
+	cr_expect_not(RANK_IN("RANK=1x\0WORLD_SIZE=2", &rank));
+	cr_expect_not(RANK_IN("RANK=\0WORLD_SIZE=2", &rank));
+	cr_expect_not(RANK_IN("MY_RANK=1\0WORLD_SIZE=2", &rank));
+	cr_expect_not(RANK_IN("RANK=99999999999999999999\0WORLD_SIZE=99999999999999999999", &rank));
+}
+
+/* --- side by side --- */
+
+#define MS 1000000.0
+
+static struct profile_process rank_process(uint32_t pid, uint32_t rank, uint32_t world_size)
+{
+	return (struct profile_process){
+		.pid = pid,
+		.ppid = 1,
+		.comm = "python3",
+		.steps = {.count = 100, .avg_ns = 20000000},
+		.rank = {.rank = rank, .world_size = world_size, .job = "n1:1", .source = "RANK"}};
+}
+
+static struct step_time waiting(double communication_ms, double python_ms)
+{
+	return (struct step_time){.known = true,
+				  .unit_ns = 20 * MS,
+				  .ns = {[TIME_COMMUNICATION] = communication_ms * MS,
+					 [TIME_PYTHON] = python_ms * MS,
+					 [TIME_COMPUTE] = (20 - communication_ms - python_ms) * MS},
+				  .error_ns = {[TIME_COMMUNICATION] = 0.1 * MS}};
+}
+
+Test(ranks, the_others_wait_for_one)
+{
+	struct profile_process processes[] = {rank_process(12, 2, 3), rank_process(10, 0, 3),
+					      rank_process(11, 1, 3)};
+	struct step_time times[] = {waiting(8, 1), waiting(9, 1), waiting(1, 8)};
+	struct profile profile = {.processes = processes, .processes_count = 3};
+	struct ranks ranks;
+	const struct rank_row *row;
+
+	cr_assert_eq(ranks_find(&ranks, &profile, times), 0);
+	cr_assert_eq(ranks.count, 3);
+	for (size_t i = 0; i < 3; i++)
+		cr_expect_eq(processes[ranks.rows[i].process].rank.rank, i);
+	row = ranks_of_process(&ranks, 2);
+	cr_assert_not_null(row);
+	cr_expect(row->leads);
+	cr_expect_float_eq(row->own_ns, 19 * MS, 1);
+	cr_expect_float_eq(row->lead_ns, 7 * MS, 1, "rank 2 has 12 ms of its own");
+	cr_expect_float_eq(row->others_wait_ns, 8.5 * MS, 1);
+	cr_expect_eq(row->excess, TIME_PYTHON);
+	cr_expect_float_eq(row->excess_ns, 7 * MS, 1);
+	cr_expect_not(ranks_of_process(&ranks, 0)->leads);
+	cr_expect_eq(ranks_of_process(&ranks, 0)->leader, 2);
+	ranks_clear(&ranks);
+}
+
+/* A worker inherits its trainer's environment; other jobs, and worlds of one, are apart. */
+Test(ranks, that_are_none)
+{
+	struct profile_process processes[] = {rank_process(10, 0, 2), rank_process(11, 0, 2),
+					      rank_process(12, 0, 1), rank_process(13, 1, 2),
+					      rank_process(14, 1, 2)};
+	struct step_time times[] = {waiting(1, 1), waiting(1, 1), waiting(1, 1), waiting(8, 1),
+				    waiting(1, 9)};
+	struct profile profile = {.processes = processes, .processes_count = 5};
+	struct ranks ranks;
+
+	processes[1].ppid = 10;
+	processes[4].rank.job = "n2:1";
+	cr_assert_eq(ranks_find(&ranks, &profile, times), 0);
+	cr_expect_eq(ranks.count, 3);
+	cr_expect_null(ranks_of_process(&ranks, 1));
+	cr_expect_null(ranks_of_process(&ranks, 2));
+	cr_expect_eq(ranks_of_process(&ranks, 3)->leader, 0);
+	cr_expect_not(ranks_of_process(&ranks, 4)->leads, "it is alone");
+	ranks_clear(&ranks);
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "analyze/ranks.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct profile_process *parent_of(const struct profile *profile,
+					       const struct profile_process *process)
+{
+	for (size_t i = 0; i < profile->processes_count; i++)
+		if (profile->processes[i].pid == process->ppid)
+			return &profile->processes[i];
+	return NULL;
+}
+
+/* A data loader's workers inherit their trainer's environment. */
+static bool is_rank(const struct profile *profile, const struct profile_process *process)
+{
+	const struct profile_process *parent = parent_of(profile, process);
+
+	return process->rank.world_size > 1 && process->steps.count &&
+	       !(parent && parent->steps.count &&
+		 parent->rank.world_size == process->rank.world_size &&
+		 parent->rank.rank == process->rank.rank);
+}
+
+static struct rank_row row_of(const struct profile *profile, size_t process,
+			      const struct step_time *time)
+{
+	struct rank_row row = {.process = process,
+			       .job = profile->processes[process].rank.job,
+			       .step_ns = (double)profile->processes[process].steps.avg_ns};
+
+	if (time->known)
+		row.wait_ns = fmin(time->ns[TIME_COMMUNICATION], row.step_ns);
+	row.own_ns = row.step_ns - row.wait_ns;
+	row.own_error_ns = time->error_ns[TIME_COMMUNICATION];
+	return row;
+}
+
+/* Whose excess over the average of the other ranks of a job is the largest. */
+static void find_excess(struct rank_row *lead, const struct rank_row *rows, size_t count,
+			const struct step_time *times)
+{
+	for (enum time_class class = 0; class < TIME_CLASSES; class ++) {
+		double others = 0, excess;
+
+		if (class == TIME_COMMUNICATION)
+			continue;
+		for (size_t i = 0; i < count; i++)
+			if (&rows[i] != lead)
+				others += times[rows[i].process].ns[class];
+		excess = times[lead->process].ns[class] - others / (double)(count - 1);
+		if (excess <= lead->excess_ns)
+			continue;
+		lead->excess_ns = excess;
+		lead->excess = class;
+	}
+}
+
+/* The rows of one job. */
+static void find_lead(struct rank_row *rows, size_t count, const struct step_time *times)
+{
+	struct rank_row *lead = NULL, *next = NULL;
+	double waits = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		waits += rows[i].wait_ns;
+		if (!lead || rows[i].own_ns > lead->own_ns) {
+			next = lead;
+			lead = &rows[i];
+		} else if (!next || rows[i].own_ns > next->own_ns) {
+			next = &rows[i];
+		}
+	}
+	for (size_t i = 0; i < count; i++)
+		rows[i].leader = lead->process;
+	if (!next)
+		return;
+	lead->leads = true;
+	lead->lead_ns = lead->own_ns - next->own_ns;
+	lead->lead_error_ns = hypot(lead->own_error_ns, next->own_error_ns);
+	lead->others_wait_ns = (waits - lead->wait_ns) / (double)(count - 1);
+	find_excess(lead, rows, count, times);
+}
+
+/* Two launchers on a machine may have started worlds of the same size. */
+static bool is_same_job(const struct profile *profile, const struct rank_row *a,
+			const struct rank_row *b)
+{
+	return profile->processes[a->process].rank.world_size ==
+		       profile->processes[b->process].rank.world_size &&
+	       !strcmp(a->job, b->job);
+}
+
+/* Insertion by job and rank: there are few. */
+static void insert(struct ranks *ranks, const struct profile *profile, struct rank_row row)
+{
+	const struct profile_process *processes = profile->processes;
+	size_t at = ranks->count++;
+
+	for (; at; at--) {
+		const struct rank_row *before = &ranks->rows[at - 1];
+		int order = strcmp(before->job, row.job);
+
+		if (!order)
+			order = processes[before->process].rank.world_size <
+						processes[row.process].rank.world_size
+					? -1
+					: processes[before->process].rank.world_size >
+						  processes[row.process].rank.world_size;
+		if (order < 0 || (!order && processes[before->process].rank.rank <=
+						    processes[row.process].rank.rank))
+			break;
+		ranks->rows[at] = *before;
+	}
+	ranks->rows[at] = row;
+}
+
+int ranks_find(struct ranks *ranks, const struct profile *profile, const struct step_time *times)
+{
+	size_t from = 0;
+
+	*ranks = (struct ranks){.rows = calloc(profile->processes_count + 1, sizeof(*ranks->rows))};
+	if (!ranks->rows)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->processes_count; i++)
+		if (is_rank(profile, &profile->processes[i]))
+			insert(ranks, profile, row_of(profile, i, &times[i]));
+	for (size_t i = 1; i <= ranks->count; i++) {
+		if (i < ranks->count && is_same_job(profile, &ranks->rows[from], &ranks->rows[i]))
+			continue;
+		find_lead(ranks->rows + from, i - from, times);
+		from = i;
+	}
+	return 0;
+}
+
+void ranks_clear(struct ranks *ranks)
+{
+	free(ranks->rows);
+	*ranks = (struct ranks){0};
+}
+
+const struct rank_row *ranks_of_process(const struct ranks *ranks, size_t process)
+{
+	for (size_t i = 0; i < ranks->count; i++)
+		if (ranks->rows[i].process == process)
+			return &ranks->rows[i];
+	return NULL;
+}

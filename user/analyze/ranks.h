@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The processes of one job that train together. They meet in each step, so all have the same step
+ * time; what they differ by is how much of it they wait for each other. A rank's own time is its
+ * step less that waiting; the one with the most is who the others wait for.
+ */
+#ifndef PERFX_ANALYZE_RANKS_H
+#define PERFX_ANALYZE_RANKS_H
+
+#include "aggregate/profile.h"
+#include "analyze/step_time.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rank_row {
+	size_t process;	     /* place in the profile */
+	const char *job;     /* borrowed of the profile */
+	double step_ns;	     /* on average */
+	double wait_ns;	     /* of it, for other ranks: in collectives */
+	double own_ns;	     /* the rest */
+	double own_error_ns; /* its standard error */
+	size_t leader;	     /* of its job: the process with the most own time */
+	bool leads;	     /* it is that one, */
+	double lead_ns;	     /* by so much more than the next one */
+	double lead_error_ns;
+	double others_wait_ns; /* the others', on average */
+	/* Of all classes of time but waiting for others, in which it has most more than they have
+	 * on average, and how much more. */
+	enum time_class excess;
+	double excess_ns;
+};
+
+struct ranks {
+	struct rank_row *rows; /* by job, then rank */
+	size_t count;
+};
+
+/* Processes with a rank of a world of several, and steps; a worker that has inherited its rank is
+ * none. times: as profile->processes. 0 or -ENOMEM. */
+int ranks_find(struct ranks *ranks, const struct profile *profile, const struct step_time *times);
+void ranks_clear(struct ranks *ranks);
+/* NULL: the process is none. */
+const struct rank_row *ranks_of_process(const struct ranks *ranks, size_t process);
+
+#endif

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The rank of a job for which the others wait in each step, and what it does meanwhile. */
+#include "analyze/location.h"
+#include "analyze/rules_ctx.h"
+
+/* What a rank does in its own time, and the class that a finding has of it. */
+static const struct {
+	const char *words;
+	enum bottleneck bottleneck;
+} excesses[TIME_CLASSES] = {
+	[TIME_COMPUTE] = {"computes", BOTTLENECK_COMPUTE},
+	[TIME_NATIVE] = {"runs native code outside of operators", BOTTLENECK_COMPUTE},
+	[TIME_PYTHON] = {"runs Python", BOTTLENECK_PYTHON},
+	[TIME_INPUT] = {"prepares or awaits its data", BOTTLENECK_INPUT},
+	[TIME_GIL] = {"waits for the GIL", BOTTLENECK_GIL},
+	[TIME_LOCK] = {"waits for a lock", BOTTLENECK_LOCK},
+	[TIME_DISK] = {"waits for the disk", BOTTLENECK_DISK},
+	[TIME_OUTPUT] = {"waits for the reader of its output", BOTTLENECK_OUTPUT},
+	[TIME_CHILD] = {"waits for a child process", BOTTLENECK_CHILD},
+	[TIME_SLEEP] = {"sleeps", BOTTLENECK_SLEEP},
+	[TIME_LAUNCH] = {"launches kernels", BOTTLENECK_LAUNCH},
+	[TIME_GPU_SYNC] = {"waits for its GPU", BOTTLENECK_GPU_SYNC},
+	[TIME_RUNNABLE] = {"waits for a CPU", BOTTLENECK_CONTENTION},
+	[TIME_OTHER] = {"does what is not known", BOTTLENECK_NONE},
+};
+
+/* A finding of its own that says where that time goes. */
+static const struct finding *cause_of(const struct rules_ctx *ctx, enum bottleneck bottleneck)
+{
+	const struct finding *cause = NULL;
+
+	for (size_t i = 0; bottleneck && i < ctx->findings_count; i++) {
+		const struct finding *finding = &ctx->findings[i];
+
+		if (finding->bottleneck == bottleneck &&
+		    (!cause || finding->gain_ns > cause->gain_ns))
+			cause = finding;
+	}
+	return cause;
+}
+
+/* Python is known by line, whether it is much or not. */
+static const struct profile_frame *place_of(const struct rules_ctx *ctx, enum time_class excess)
+{
+	if (excess == TIME_PYTHON)
+		return ctx->driver->python.lead.frame;
+	if (excess == TIME_INPUT)
+		return ctx->driver->data.lead.frame;
+	return NULL;
+}
+
+/* "rank 1 (pid 43) runs Python for 6.02 ms more than the others do, mostly in load (train.py:88)"
+ */
+static void add_cause(struct text *text, const struct rules_ctx *ctx, const struct rank_row *row,
+		      const struct profile_frame *place)
+{
+	const struct finding *cause = cause_of(ctx, excesses[row->excess].bottleneck);
+
+	text_printf(text, "it %s for ", excesses[row->excess].words);
+	add_ns(text, u64_of(row->excess_ns));
+	text_add(text, " more than the others do");
+	if (place) {
+		text_add(text, ", mostly in ");
+		location_place(text, place);
+	} else if (cause && cause->of_function) {
+		text_printf(text, ", mostly in %s", cause->subject);
+	}
+}
+
+void rules_straggler(struct rules_ctx *ctx, const struct ranks *ranks)
+{
+	size_t at = (size_t)(ctx->process - ctx->profile->processes);
+	const struct rank_row *row = ranks_of_process(ranks, at);
+	const struct profile_rank *rank = &ctx->process->rank;
+	struct note note = {.bottleneck = BOTTLENECK_COMMUNICATION};
+
+	if (!row || !row->leads || !ctx->time->known ||
+	    row->lead_ns < ctx->thresholds->straggler_share * row->step_ns)
+		return;
+	note.gain_ns = row->lead_ns;
+	note.share = row->lead_ns / row->step_ns;
+	note.confidence = confidence_above(
+		row->lead_ns - ctx->thresholds->straggler_share * row->step_ns, row->lead_error_ns);
+	if (note.confidence < ctx->thresholds->straggler_confidence)
+		return;
+	note.place = place_of(ctx, row->excess);
+	note.look = "Ranks: the steps of each rank, and how long it waits for the others.";
+	text_printf(&note.subject, "rank %u of %u, ", rank->rank, rank->world_size);
+	add_process_name(&note.subject, ctx->process);
+	text_add(&note.evidence, "the other ranks wait for it for ");
+	add_ns(&note.evidence, u64_of(row->others_wait_ns));
+	text_add(&note.evidence, " of each ");
+	add_ns(&note.evidence, u64_of(row->step_ns));
+	text_add(&note.evidence, " step on average, it for them for ");
+	add_ns(&note.evidence, u64_of(row->wait_ns));
+	text_add(&note.evidence, "; its own part of a step is ");
+	add_ns(&note.evidence, u64_of(row->lead_ns));
+	text_add(&note.evidence, " longer than any other's: ");
+	add_cause(&note.evidence, ctx, row, note.place);
+	text_printf(&note.threshold,
+		    "own time at least %g %% of a step longer than any other rank's",
+		    ctx->thresholds->straggler_share * 100);
+	text_add(
+		&note.suggestion,
+		"All ranks are as fast as this one: give it the same amount of work (data of equal "
+		"length, a DistributedSampler), the same CPUs and GPU as the others, and take "
+		"what only it does (logging, checkpoints, preprocessing) out of the step.");
+	text_printf(&note.headline, "%s: ", bottleneck_headline(note.bottleneck));
+	text_printf(&note.headline, "rank %u holds up each step by ", rank->rank);
+	add_ns(&note.headline, u64_of(row->lead_ns));
+	text_add(&note.headline, " of ");
+	add_ns(&note.headline, u64_of(row->step_ns));
+	text_add(&note.headline, ": ");
+	add_cause(&note.headline, ctx, row, note.place);
+	rules_ctx_add(ctx, "Straggler", rules_severity(ctx, note.gain_ns), note.share, &note);
+}

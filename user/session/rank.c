@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/rank.h"
+
+#include "base/text.h"
+#include "elf/image.h"
+#include "proc/maps.h"
+#include "proc/process.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- an environment --- */
+
+/* Who started it says it by these. The first whose rank and size are there counts: what is nearer
+ * to the training first. */
+static const struct launcher {
+	const char *rank, *world_size, *local_rank;
+	const char *job[2]; /* joined by a colon */
+} launchers[] = {
+	{"RANK", "WORLD_SIZE", "LOCAL_RANK", {"MASTER_ADDR", "MASTER_PORT"}},
+	{"OMPI_COMM_WORLD_RANK",
+	 "OMPI_COMM_WORLD_SIZE",
+	 "OMPI_COMM_WORLD_LOCAL_RANK",
+	 {"PMIX_NAMESPACE", NULL}},
+	{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", {"PMI_JOBID", NULL}},
+	{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
+};
+
+/* NULL: it is not there. The environment ends with a NUL. */
+static const char *value_of(const char *environment, size_t bytes, const char *name)
+{
+	size_t length = name ? strlen(name) : 0;
+
+	for (size_t at = 0; name && at < bytes; at += strlen(environment + at) + 1)
+		if (!strncmp(environment + at, name, length) && environment[at + length] == '=')
+			return environment + at + length + 1;
+	return NULL;
+}
+
+static bool number_of(const char *environment, size_t bytes, const char *name, uint32_t *number)
+{
+	const char *value = value_of(environment, bytes, name);
+	char *end;
+	unsigned long found;
+
+	if (!value || *value < '0' || *value > '9')
+		return false;
+	errno = 0;
+	found = strtoul(value, &end, 10);
+	*number = (uint32_t)found;
+	return !errno && !*end && found < UINT32_MAX;
+}
+
+static void set_job(struct rank *rank, const char *environment, size_t bytes,
+		    const struct launcher *launcher)
+{
+	const char *name = value_of(environment, bytes, launcher->job[0]);
+	const char *detail = value_of(environment, bytes, launcher->job[1]);
+
+	if (name)
+		snprintf(rank->job, sizeof(rank->job), "%.100s%s%.20s", name, detail ? ":" : "",
+			 detail ? detail : "");
+}
+
+bool rank_of_environment(const char *environment, size_t bytes, struct rank *rank)
+{
+	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
+		const struct launcher *launcher = &launchers[i];
+
+		*rank = (struct rank){.source = launcher->rank};
+		if (!number_of(environment, bytes, launcher->rank, &rank->rank) ||
+		    !number_of(environment, bytes, launcher->world_size, &rank->world_size) ||
+		    rank->rank >= rank->world_size)
+			continue;
+		if (!number_of(environment, bytes, launcher->local_rank, &rank->local_rank))
+			rank->local_rank = UINT32_MAX;
+		set_job(rank, environment, bytes, launcher);
+		return true;
+	}
+	return false;
+}
+
+/* --- a process --- */
+
+#define ENVIRONMENT_MAX 65536
+#define VARIABLES_MAX	1024
+#define VARIABLE_BYTES	128 /* of each, its name included: a longer one is none of these */
+
+static bool rank_at_start(pid_t pid, struct rank *rank)
+{
+	char *environment = NULL;
+	ssize_t bytes = proc_read_pid(process_task(pid), "environ", &environment, ENVIRONMENT_MAX);
+	bool found = bytes > 0 && rank_of_environment(environment, (size_t)bytes, rank);
+
+	free(environment);
+	return found;
+}
+
+/* The address of libc's `environ` in a process; 0: it is not found. */
+static uint64_t find_environ(pid_t pid, const struct maps *maps, const struct module_ref *libc)
+{
+	const uint64_t in_page = 4095; /* a segment may begin later in the mapping's first page */
+	const struct mapping *mapping = maps__find(maps, libc->map_start);
+	int fd = module_open(pid, libc);
+	struct image *image = fd < 0 ? NULL : image__open(fd, libc->path, "");
+	uint64_t vaddr, bytes, address = 0;
+	int64_t start;
+
+	if (fd >= 0)
+		close(fd);
+	if (image && mapping && image__exported(image, "environ", &vaddr, &bytes)) {
+		start = image__vaddr(image, mapping->file_offset + in_page);
+		if (start >= 0)
+			address = mapping->start + in_page - (uint64_t)start + vaddr;
+	}
+	image__free(image);
+	return address;
+}
+
+static void add_variable(pid_t pid, uint64_t address, struct text *environment)
+{
+	char variable[VARIABLE_BYTES + 1] = "";
+	const uint64_t page = 4096;
+	size_t bytes = VARIABLE_BYTES;
+
+	/* the page behind it need not be mapped */
+	if (process_read(pid, address, variable, bytes)) {
+		bytes = page - address % page;
+		if (bytes > VARIABLE_BYTES || process_read(pid, address, variable, bytes))
+			return;
+	}
+	if (strnlen(variable, bytes) < bytes)
+		text_add_bytes(environment, variable, strlen(variable) + 1);
+}
+
+static bool rank_now(pid_t pid, struct rank *rank)
+{
+	struct maps *maps = maps__read(pid);
+	struct module_ref *modules = NULL;
+	ssize_t count = maps ? maps__modules(maps, &modules) : 0;
+	struct text environment = {0};
+	uint64_t environ_at = 0, array = 0, variable;
+	bool found;
+
+	pid = process_task(pid);
+	for (ssize_t i = 0; i < count && !environ_at; i++)
+		if (begins_with(modules[i].base, "libc.so.") ||
+		    begins_with(modules[i].base, "libc-2."))
+			environ_at = find_environ(pid, maps, &modules[i]);
+	if (environ_at && process_read(pid, environ_at, &array, sizeof(array)))
+		array = 0;
+	for (size_t i = 0; array && i < VARIABLES_MAX; i++, array += sizeof(variable)) {
+		if (process_read(pid, array, &variable, sizeof(variable)) || !variable)
+			break;
+		add_variable(pid, variable, &environment);
+	}
+	found = environment.length && !environment.failed &&
+		rank_of_environment(text_peek(&environment), environment.length, rank);
+	text_clear(&environment);
+	free(modules);
+	maps__free(maps);
+	return found;
+}
+
+bool rank_of_process(pid_t pid, struct rank *rank)
+{
+	return rank_at_start(pid, rank) || rank_now(pid, rank);
+}
