@@ -396,7 +396,7 @@ int main(int argc, char **argv)
 		guard_cases();
 		overflow();
 	}
-	tracer__stop(tracer);
+	tracer__stop(tracer, 0);
 	ring_buffer__free(spans.ring);
 	tracer__free(tracer);
 	puts("all right");
