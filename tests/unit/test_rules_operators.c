@@ -206,6 +206,26 @@ Test(operators, that_are_slow_in_float32)
 	       "2.50 GFLOP/s, 2.5 % of the roof of 1 core");
 }
 
+/* OpenBLAS has not recognised the CPU. */
+Test(operators, by_kernels_of_an_old_cpu)
+{
+	struct stream s = {0};
+	struct report report;
+	const struct finding *finding;
+
+	begin_compute(&s, PERFX_SOURCE_TORCH, PERFX_DTYPE_F32, 4000);
+	stream_stack(&s, 1, BLAS, PERFX_STACK_PC, DGEMM, 0x3000, 0x1000, LOOP, 0x1000);
+	stream_frame(&s, 1, DGEMM, 0, "sgemm_kernel_PRESCOTT", "/usr/lib/libopenblas.so.0", 0x53,
+		     "", 0);
+	samples(&s, (struct perfx_sample){.stack = BLAS}, 10);
+	report = end(&s);
+	finding = find(&report, "OverheadBound");
+	cr_assert_not_null(finding);
+	cr_expect(contains(finding->evidence, "; the BLAS runs sgemm_kernel_PRESCOTT"));
+	cr_expect(contains(finding->suggestion, "OPENBLAS_CORETYPE"));
+	forget(&report);
+}
+
 Test(operators, float64_by_design_or_seldom)
 {
 	struct stream s = {0};

@@ -335,7 +335,9 @@ const struct finding_kind finding_kinds[] = {
 			  "shapes allow; below the threshold `medium` none is. Calls shorter than "
 			  "`short_call` are limited by calling, longer ones by their kernel.",
 		.remedy =
-			"Batch or fuse short calls. Of long ones check the BLAS, that its threads "
+			"Batch or fuse short calls. Of long ones check the BLAS (one that does not "
+			"know the CPU takes kernels of an old one: OPENBLAS_CORETYPE), that its "
+			"threads "
 			"wait neither for each other nor for a CPU, and that matrices are neither "
 			"thin nor strided.",
 		.example = "torch.bmm(a, b)                       # not: [x @ y for x, y in zip(a, "

@@ -4,6 +4,7 @@
 #include "analyze/location.h"
 #include "analyze/roofline.h"
 #include "analyze/rules_ctx.h"
+#include "base/escape.h"
 #include "base/units.h"
 
 #include <math.h>
@@ -266,6 +267,51 @@ static struct note start_bound(struct rules_ctx *ctx, const struct bound *bound,
 	return note;
 }
 
+/* OpenBLAS names kernels by CPUs, and takes those of an old one, without AVX, where it does not
+ * know the CPU: "sgemm_kernel_PRESCOTT" has a fifth of the rate of "sgemm_kernel_SKYLAKEX". NULL:
+ * none is seen. */
+static const char *old_kernel(const struct profile_process *p)
+{
+	static const char *const cpus[] = {"PRESCOTT", "CORE2",	    "PENRYN",  "DUNNINGTON",
+					   "NEHALEM",  "ATOM",	    "OPTERON", "OPTERON_SSE3",
+					   "BOBCAT",   "BARCELONA", "NANO",    NULL};
+
+	for (size_t i = 0; i < p->samples.count; i++) {
+		const struct profile_stack *stack = p->samples.list[i].stack;
+		const char *name = stack && stack->frames_count ? stack->frames[0]->function : "";
+		const char *kernel = strstr(name, "_kernel_");
+
+		if (kernel && text_is_one_of(kernel + strlen("_kernel_"), cpus))
+			return name;
+	}
+	return NULL;
+}
+
+static void suggest_for_overhead(struct note *note, const struct rules_ctx *ctx,
+				 const struct bound_function *lead)
+{
+	const char *kernel = old_kernel(ctx->process);
+
+	if ((double)lead->row->avg_ns < ctx->thresholds->overhead_bound_short_ns) {
+		text_add(&note->suggestion,
+			 "Many small operations, dominated by call overhead: batch them (bmm "
+			 "instead of mm, a larger batch), or fuse them (torch.compile, jit).");
+	} else if (kernel) {
+		text_add(&note->evidence, "; the BLAS runs ");
+		escape_name(&note->evidence, kernel);
+		text_add(&note->suggestion,
+			 "OpenBLAS does not know this CPU and takes kernels for an old one, "
+			 "without AVX: set OPENBLAS_CORETYPE to one with the same instructions "
+			 "(Haswell with AVX2, SkylakeX with AVX-512, Zen), or use a newer "
+			 "OpenBLAS.");
+	} else {
+		text_add(&note->suggestion,
+			 "Long calls at a low rate: check that the BLAS is optimised for this CPU, "
+			 "that its threads wait neither for each other nor for a CPU, and that "
+			 "matrices are neither thin nor strided.");
+	}
+}
+
 /* Low, for a kernel may be as good as its shapes allow; below a twentieth of the roof none is. */
 static void overhead_bound(struct rules_ctx *ctx)
 {
@@ -285,15 +331,7 @@ static void overhead_bound(struct rules_ctx *ctx)
 		    "below %g %% of the roof (medium: %g %%), at least %g %% of the wall time",
 		    ROOFLINE_OVERHEAD_SHARE * 100, ctx->thresholds->overhead_bound_medium * 100,
 		    ctx->thresholds->overhead_bound_share * 100);
-	if ((double)lead->row->avg_ns < ctx->thresholds->overhead_bound_short_ns)
-		text_add(&note.suggestion,
-			 "Many small operations, dominated by call overhead: batch them (bmm "
-			 "instead of mm, a larger batch), or fuse them (torch.compile, jit).");
-	else
-		text_add(&note.suggestion,
-			 "Long calls at a low rate: check that the BLAS is optimised for this CPU, "
-			 "that its threads wait neither for each other nor for a CPU, and that "
-			 "matrices are neither thin nor strided.");
+	suggest_for_overhead(&note, ctx, lead);
 	rules_ctx_add(ctx, "OverheadBound", severity, note.share, &note);
 }
 
