@@ -131,10 +131,15 @@ def expectations(text):
 class Tracer:
     """perfx-trace -p …, attached when this returns; stop() gives the report."""
 
-    def __init__(self, pid, *options, duration="60", link=None, **popen):
+    def __init__(self, pid, *options, duration="60", link=None, budget=False, **popen):
+        argv = [PERFX, "-p", str(pid), "-d", duration, "-f", "json"]
         # a gate stands still before and after: there are no steps to observe
-        observe = [] if "--observe" in options else ["--observe", "off"]
-        argv = [PERFX, "-p", str(pid), "-d", duration, "-f", "json", *observe, *options]
+        if "--observe" not in options:
+            argv += ["--observe", "off"]
+        # what is counted exactly must not depend on how busy the machine is
+        if not budget and "--max-overhead" not in options:
+            argv += ["--max-overhead", "off"]
+        argv += options
         if link:
             argv += ["--link", link]
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

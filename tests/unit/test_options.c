@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -84,6 +85,36 @@ Test(options, ranges_and_steps)
 	cr_assert_eq(options.steps_max, 20);
 	cr_assert_str_eq(options.step_range, "train step");
 	options_clear(&options);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		cr_assert_eq(parse(&options, words, bad[i]), EXIT_USAGE, "%s", bad[i]);
+		options_clear(&options);
+	}
+}
+
+Test(options, what_tracing_may_cost)
+{
+	static const struct {
+		const char *line;
+		double max_percent;
+		uint64_t observe_ns;
+	} rows[] = {
+		{"-p|1", 0, 1000000000},
+		{"-p|1|--max-overhead|2%|--observe|500ms", 2, 500000000},
+		{"-p|1|--max-overhead|0.5|--observe|off", 0.5, 0},
+		{"-p|1|--max-overhead|off", HUGE_VAL, 1000000000},
+	};
+
+	static const char *const bad[] = {"-p|1|--max-overhead|0", "-p|1|--max-overhead|much",
+					  "-p|1|--observe|0"};
+	struct options options;
+	char words[256];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		cr_assert_eq(parse(&options, words, rows[i].line), EXIT_OK, "%s", rows[i].line);
+		cr_expect(options.max_overhead_percent == rows[i].max_percent, "%s", rows[i].line);
+		cr_expect_eq(options.observe_ns, rows[i].observe_ns, "%s", rows[i].line);
+		options_clear(&options);
+	}
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		cr_assert_eq(parse(&options, words, bad[i]), EXIT_USAGE, "%s", bad[i]);
 		options_clear(&options);

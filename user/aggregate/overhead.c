@@ -164,13 +164,18 @@ static double served_share(const struct profile_thread *thread)
 	return 1 - (double)thread->runnable_ns / (double)thread->wall_ns;
 }
 
+/* Most steps that are shorter wait for no CPU: who has got one keeps it for some ms. */
+#define SLICE_NS 10000000u
+
 static double noise_percent(const struct profile_observed *observed,
 			    const struct perfx_unprobed_steps *without,
 			    const struct profile_thread *with)
 {
 	double ratio = (double)observed->with_ns / (double)observed->without_ns;
-	double served = served_share(with) / (1 - fmin(without->cpu_wait_ppm, 999999) / 1e6);
+	double served = served_share(with);
 
+	if (observed->without_ns >= SLICE_NS)
+		served /= 1 - fmin(without->cpu_wait_ppm, 999999) / 1e6;
 	return 100 *
 	       hypot((double)without->noise_ns / (double)without->step_ns, ratio * (1 - served));
 }

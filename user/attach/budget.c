@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The overhead budget of what was not asked for. Two steps down:
+ * What the budget (session/budget.h) can do about probes. Of a function, two steps down:
  *
  *	timed → counted → left alone
  *
- * The first takes the links of a function's exits away, where these are single-stepped; the second
- * that of its entry. An offset cannot leave a link, so what may have to go has a link of its own,
- * and there are not many: after SIGKILL the kernel closes them one by one.
+ * The first takes the probes on its exits away; the second that on its entry. An offset cannot
+ *leave a link: perf links, one an offset, have groups by function; other links of the file are made
+ *anew without it. Allocation probes go and come by domain.
  */
 #include "attach/probes_internal.h"
 #include "base/grow.h"
 #include "base/message.h"
 
-#define OWN_ENTRIES_MAX 32
 /* Numbers of link groups: exits of function i have i + 1, its entry ENTRY_GROUPS + i + 1,
- * allocation probes ALLOC_PROBE_GROUPS and up. */
+ * PROBES_KEPT, and allocation probes ALLOC_PROBE_GROUPS and up. */
 #define ENTRY_GROUPS 0x40000000u
-
-/* The interval over which cost is measured; a burst in a shorter time is ignored. */
-#define WINDOW_NS	1000000000u
-#define WINDOW_LEAST_NS 250000000u
 
 static bool has_stepped_exits(const struct plan_function *function)
 {
@@ -29,28 +24,10 @@ static bool has_stepped_exits(const struct plan_function *function)
 	return false;
 }
 
-/* Its exits have links of their own. */
-static bool has_own_exits(const struct probes *probes, size_t index)
+/* Each offset has a link of its own. */
+static bool has_own_links(const struct probes *probes)
 {
-	const struct plan_function *function = &probes->plan->functions[index];
-
-	return function->by_default && !probes->placed[index].stays &&
-	       probes->placed[index].ret == PERFX_RETURN_EXIT && has_stepped_exits(function);
-}
-
-void probes_decide_own_entry(struct probes *probes, size_t index)
-{
-	const struct plan_function *function = &probes->plan->functions[index];
-	struct placed *placed = &probes->placed[index];
-
-	/* what was placed before stays as it was */
-	if (placed->entry || placed->stays || !function->by_default ||
-	    !(function->often || placed->ret == PERFX_RETURN_NONE ||
-	      has_own_exits(probes, index)) ||
-	    (probes->own_entries_count >= OWN_ENTRIES_MAX && !plan_is_annotation(function)))
-		return;
-	placed->own_entry = true;
-	probes->own_entries_count++;
+	return tracer__hit_link(probes->tracer) == PERFX_LINK_PERF;
 }
 
 /* Groups from here on are allocation probes'; those below are functions' (their index + 1). */
@@ -80,45 +57,86 @@ uint32_t probes_entry_group(const struct probes *probes, size_t index)
 		return alloc_group(function);
 	if (probes->placed[index].stays)
 		return PROBES_KEPT;
-	return probes->placed[index].own_entry ? ENTRY_GROUPS + (uint32_t)index + 1 : 0;
+	return has_own_links(probes) ? ENTRY_GROUPS + (uint32_t)index + 1 : 0;
 }
 
 uint32_t probes_exits_group(const struct probes *probes, size_t index)
 {
-	return has_own_exits(probes, index) ? (uint32_t)index + 1
-					    : probes_entry_group(probes, index);
+	const struct plan_function *function = &probes->plan->functions[index];
+
+	if (function->role == PLAN_ALLOC_PROBE || probes->placed[index].stays ||
+	    !has_own_links(probes))
+		return probes_entry_group(probes, index);
+	return (uint32_t)index + 1;
 }
 
-static void begin_interval(const struct probes *probes, size_t index, uint64_t now_ns)
-{
-	struct placed *placed = &probes->placed[index];
+/* --- expenses --- */
 
-	placed->interval.since_ns = now_ns;
-	placed->interval.cost_ns = probes_function_cost_ns(probes, index);
-}
-
-/* Calls are counted, not timed, from now on; the missing time is by choice and no loss. FLOPs
- * are not emitted either, because nested calls would count theirs again; except for a leaf,
- * which has no nested calls. */
-static void only_count(struct probes *probes, size_t index)
-{
-	struct perfx_probe *probe = tracer__probe(probes->tracer, probes->placed[index].entry);
-	uint32_t cost = probes->placed[index].cost_program;
-
-	probe->flags |= PERFX_PROBE_F_BY_CHOICE;
-	if (cost && !(probes->plan->cost_programs[cost].flags & PERFX_COST_F_LEAF))
-		probe->cost_program = 0;
-	probes_only_count(probes, index);
-}
-
-static void say(const struct probes *probes, size_t index, const char *what, double percent,
-		const char *now)
+/* What steps are known by stays, and so do annotations, which go in pairs, but for those that stand
+ * for calls; all that was asked for does unless the budget is for everything. */
+static bool can_go(const struct probes *probes, size_t index, bool everything)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 
-	msg_say("%s: %s cost %.0f %% of the time: %s from now on; use -F '%s:%s' to force it",
-		function->name, what, percent, now, probes->plan->modules[function->module].base,
-		function->name);
+	if (!probes->placed[index].attached || probes->placed[index].stays)
+		return false;
+	if (function->role == PLAN_CALLS)
+		return everything || function->by_default;
+	return plan_is_annotation(function) && function->by_default;
+}
+
+void probes__look(struct probes *probes)
+{
+	for (size_t i = 0; i < probes->placed_count; i++) {
+		struct placed *placed = &probes->placed[i];
+		uint64_t hits, new;
+
+		if (!placed->attached || probes->plan->functions[i].role == PLAN_ALLOC_PROBE)
+			continue;
+		hits = tracer__hits(probes->tracer, placed->entry);
+		new = hits - placed->expense.hits_count;
+		placed->expense.hits_count = hits;
+		placed->expense.spent_ns =
+			new ? probes_function_cost_ns(probes, i) * (double)new / (double)hits : 0;
+	}
+}
+
+struct expense probes__dearest(const struct probes *probes, bool everything, double *spent_ns)
+{
+	struct expense dearest = {0};
+
+	for (size_t i = 0; i < probes->placed_count; i++) {
+		double ns = probes->placed[i].expense.spent_ns;
+
+		if (!can_go(probes, i, everything))
+			continue;
+		*spent_ns += ns;
+		if (ns > dearest.ns)
+			dearest = (struct expense){.index = i, .ns = ns};
+	}
+	return dearest;
+}
+
+/* --- steps down --- */
+
+static void say(struct probes *probes, size_t index)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	struct placed *placed = &probes->placed[index];
+
+	if (!placed->expense.now)
+		return;
+	if (function->by_default)
+		msg_say("%s: %s cost %.0f %% of the time: %s from now on; use -F '%s:%s' to force "
+			"it",
+			function->name, placed->expense.what, placed->expense.percent,
+			placed->expense.now, probes->plan->modules[function->module].base,
+			function->name);
+	else
+		msg_say("%s: %s cost %.0f %% of the time: %s from now on (--max-overhead)",
+			function->name, placed->expense.what, placed->expense.percent,
+			placed->expense.now);
+	placed->expense.now = NULL;
 }
 
 static size_t exit_probes_count(const struct probes *probes, size_t index)
@@ -134,69 +152,130 @@ static size_t exit_probes_count(const struct probes *probes, size_t index)
 	return count;
 }
 
-static void drop_exits(struct probes *probes, size_t index, double percent)
+/* Calls are counted, not timed, from now on: by choice, so the missing times are no loss. */
+static void only_count(struct probes *probes, size_t index)
+{
+	struct placed *placed = &probes->placed[index];
+
+	placed->only_counted = true;
+	probes_only_count(probes, index);
+	probes_refresh_entry(probes, index);
+}
+
+static void drop_exits(struct probes *probes, size_t index)
 {
 	uint32_t group = probes_exits_group(probes, index);
 
 	probes->detached_count += exit_probes_count(probes, index);
 	only_count(probes, index);
-	links__detach_group(tracer__links(probes->tracer), group);
-	say(probes, index, "timing", percent, "only counted");
+	if (group)
+		links__detach_group(tracer__links(probes->tracer), group);
+	probes->placed[index].expense.what = "timing";
+	probes->placed[index].expense.now = "only counted";
 }
 
-static void leave_alone(struct probes *probes, size_t index, double percent)
+static const char *why_removed(const struct probes *probes, size_t index)
 {
-	const struct plan_function *function = &probes->plan->functions[index];
+	bool knows_work = plan_knows_work(probes->plan, probes->placed[index].cost_program);
+
+	if (!probes->plan->functions[index].by_default)
+		return knows_work ? "removed during the recording: too many calls for "
+				    "--max-overhead; FLOPs of later calls are not known"
+				  : "removed during the recording: too many calls for "
+				    "--max-overhead";
+	return knows_work ? "removed during the recording: too many calls for the default set; "
+			    "FLOPs of later calls are not known"
+			  : "removed during the recording: too many calls for the default set";
+}
+
+static void leave_alone(struct probes *probes, size_t index)
+{
 	struct placed *placed = &probes->placed[index];
 	bool timed = placed->ret != PERFX_RETURN_NONE;
+	uint32_t exits = probes_exits_group(probes, index),
+		 entry = probes_entry_group(probes, index);
 
 	probes->detached_count += 1 + exit_probes_count(probes, index);
 	/* until the links are gone; calls that are open then have no end */
 	only_count(probes, index);
-	links__detach_group(tracer__links(probes->tracer), probes_entry_group(probes, index));
+	if (exits)
+		links__detach_group(tracer__links(probes->tracer), exits);
+	if (entry)
+		links__detach_group(tracer__links(probes->tracer), entry);
 	placed->given_up = true;
 	placed->attached = false;
 	probes->functions_count--;
-	skipped_add(probes->skipped, function->name,
-		    plan_knows_work(probes->plan, placed->cost_program)
-			    ? "removed during the recording: too many calls for the default set; "
-			      "FLOPs of later calls are not known"
-			    : "removed during the recording: too many calls for the default set");
-	say(probes, index, timed ? "timing" : "counting", percent, "not traced");
+	skipped_add(probes->skipped, probes->plan->functions[index].name,
+		    why_removed(probes, index));
+	placed->expense.what = timed ? "timing" : "counting";
+	placed->expense.now = "not traced";
 }
 
-static void look(struct probes *probes, size_t index, uint64_t now_ns)
+/* Without its exits, or its return probe: a perf link of that cannot go alone. */
+static bool can_be_counted(const struct probes *probes, size_t index)
 {
+	enum perfx_return ret = probes->placed[index].ret;
+
+	return ret == PERFX_RETURN_EXIT || (ret == PERFX_RETURN_PROBE && !has_own_links(probes));
+}
+
+/* Of the cost of a call, about, where its end is not probed. */
+#define COUNTED_SHARE 0.5
+
+void probes__thin(struct probes *probes, size_t index, double percent)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
-	uint64_t elapsed_ns = now_ns - placed->interval.since_ns;
-	double spent_ns = probes_function_cost_ns(probes, index) - placed->interval.cost_ns;
-	double percent = elapsed_ns ? 100 * spent_ns / (double)elapsed_ns : 0;
-	double of_ns = (double)(elapsed_ns > WINDOW_LEAST_NS ? elapsed_ns : WINDOW_LEAST_NS);
-	/* XLA's FLOPs are known by its calls alone */
-	bool lenient = placed->ret != PERFX_RETURN_NONE || placed->object_arg;
-	bool expensive = 100 * spent_ns / of_ns > (lenient ? BUDGET_PERCENT : COUNT_BUDGET_PERCENT);
 
-	if (expensive && has_own_exits(probes, index))
-		drop_exits(probes, index, percent);
-	else if (expensive && placed->own_entry)
-		leave_alone(probes, index, percent);
-	else if (elapsed_ns < WINDOW_NS)
-		return;
-	begin_interval(probes, index, now_ns);
+	placed->expense.percent = percent;
+	if (can_be_counted(probes, index)) {
+		/* what a stepped exit has cost shows at the next look */
+		placed->expense.spent_ns *= has_stepped_exits(function) ? 0 : COUNTED_SHARE;
+		drop_exits(probes, index);
+	} else {
+		placed->expense.spent_ns = 0;
+		leave_alone(probes, index);
+	}
+	probes->attachments[function->module].outdated = !has_own_links(probes);
 }
 
-void probes__enforce_budget(struct probes *probes, uint64_t now_ns)
+/* Makes a file's links anew. Both sets are there for a moment, of which one takes effect. */
+static void refresh(struct probes *probes, size_t module)
 {
-	for (size_t i = 0; i < probes->placed_count; i++) {
-		const struct placed *placed = &probes->placed[i];
+	const struct plan_module *planned = &probes->plan->modules[module];
+	size_t end = planned->functions_first + planned->functions_count;
 
-		if (!placed->attached || !(placed->own_entry || has_own_exits(probes, i)))
+	for (size_t i = planned->functions_first; i < end && i < probes->placed_count; i++) {
+		struct placed *placed = &probes->placed[i];
+
+		if (!placed->attached || probes_entry_group(probes, i))
 			continue;
-		if (placed->interval.since_ns)
-			look(probes, i, now_ns);
-		else
-			begin_interval(probes, i, now_ns);
+		placed->stale = true;
+		placed->nests = false;
 	}
+	links__age_file(tracer__links(probes->tracer), planned->fd);
+	probes_reattach_module(probes, module);
+}
+
+void probes__thinned(struct probes *probes)
+{
+	struct links *links = tracer__links(probes->tracer);
+	bool any = false;
+
+	for (size_t i = 0; i < probes->attachments_capacity; i++) {
+		if (!probes->attachments[i].outdated)
+			continue;
+		refresh(probes, i);
+		probes->attachments[i].outdated = false;
+		any = true;
+	}
+	if (any) {
+		links__release_old(links);
+		probes__open(probes);
+		links__wait(links);
+	}
+	for (size_t i = 0; i < probes->placed_count; i++)
+		say(probes, i);
 }
 
 uint64_t probes__detached_count(const struct probes *probes)

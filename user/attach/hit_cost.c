@@ -101,9 +101,25 @@ int64_t calib_target_offset(const void *address)
 
 /* --- calibration --- */
 
-/* Calls in a batch. */
-#define BATCH_CALLS 50
-#define BATCHES	    9
+/* Calls that are timed, one by one. */
+#define CALLS 60
+/* Calls whose spans and run times are taken: in a row. */
+#define ROW_CALLS 50
+
+/* What a program does between two hits: it leaves the caches nearest to a CPU to its own data. */
+#define WORK_BYTES_MIN (256l << 10)
+#define WORK_BYTES_MAX (4l << 20)
+#define LINE_BYTES     64
+
+static void work_between(void)
+{
+	static volatile unsigned char data[WORK_BYTES_MAX];
+	long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+
+	bytes = bytes < WORK_BYTES_MIN ? WORK_BYTES_MIN : bytes;
+	for (long i = 0; i < bytes && i < WORK_BYTES_MAX; i += LINE_BYTES)
+		data[i]++;
+}
 
 static int compare_double(const void *a, const void *b)
 {
@@ -112,21 +128,22 @@ static int compare_double(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* ns per call: the lower quartile of the batches, because noise only adds. */
+/* ns of a call: the lower quartile, because noise only adds. */
 static double time_call(const struct calib_target *calib_target)
 {
-	double batches[BATCHES];
+	double calls[CALLS];
 
 	calib_target->call(); /* page faults, the first-hit path, the nop5's rewriting */
-	for (int i = 0; i < BATCHES; i++) {
-		uint64_t start = clock_monotonic_ns();
+	for (int i = 0; i < CALLS; i++) {
+		uint64_t start;
 
-		for (int j = 0; j < BATCH_CALLS; j++)
-			calib_target->call();
-		batches[i] = (double)(clock_monotonic_ns() - start) / BATCH_CALLS;
+		work_between();
+		start = clock_monotonic_ns();
+		calib_target->call();
+		calls[i] = (double)(clock_monotonic_ns() - start);
 	}
-	qsort(batches, BATCHES, sizeof(batches[0]), compare_double);
-	return batches[BATCHES / 4];
+	qsort(calls, CALLS, sizeof(calls[0]), compare_double);
+	return calls[CALLS / 4];
 }
 
 /* Puts a site of a calibration target into the tables and into points. */
@@ -170,7 +187,7 @@ static bool wanted(const struct tracer *tracer, enum perfx_site site)
 
 /* Durations that the spans of the calibration targets' calls show. */
 struct durations {
-	double ns[SITE_KINDS][BATCH_CALLS * BATCHES];
+	double ns[SITE_KINDS][2 * CALLS];
 	size_t count[SITE_KINDS];
 };
 
@@ -183,7 +200,7 @@ static int take_span(void *ctx, void *data, size_t size)
 	if (size < PERFX_SPAN_PLAIN_BYTES || span->function >= SITE_KINDS || span->flags)
 		return 0;
 	count = &durations->count[span->function];
-	if (*count < BATCH_CALLS * BATCHES)
+	if (*count < 2 * CALLS)
 		durations->ns[span->function][(*count)++] = (double)span->duration_ns;
 	return 0;
 }
@@ -211,7 +228,7 @@ static void account_calls(struct tracer *tracer, const struct calib_target *cons
 {
 	tracer__account_runs(tracer, true);
 	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++)
-		for (int i = 0; targets[site] && i < BATCH_CALLS; i++)
+		for (int i = 0; targets[site] && i < ROW_CALLS; i++)
 			targets[site]->call();
 	tracer__account_runs(tracer, false);
 }

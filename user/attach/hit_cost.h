@@ -5,7 +5,8 @@
  * alone, from two parts:
  *
  * - The trap, calibrated: functions of our own are traced by the same programs and links that the
- *   target gets.
+ *   target gets, and between two calls the data of the caches nearest to the CPU is replaced, as
+ *   programs that do something between two hits do it.
  * - The programs, as the kernel accounts for them in the traced processes: stacks are deeper there,
  *   and caches colder, than in a loop.
  */

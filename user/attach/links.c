@@ -262,6 +262,7 @@ int link_iterate(int link_fd)
 struct link_tag {
 	bool is_alloc_probe;
 	bool by_return;
+	bool old; /* has a successor */
 	uint32_t group;
 	uint32_t born; /* whose it is; 0: of all processes */
 	uint32_t gate;
@@ -339,7 +340,8 @@ static bool has_descriptors(int any_fd)
 struct attach_way {
 	int file_fd;
 	pid_t pid;
-	uint64_t gate; /* where it is in a cookie */
+	uint32_t plain_gate, groups_gate;
+	uint64_t gate; /* one of them, where it is in a cookie */
 	struct bpf_program *program;
 	int attach_type; /* of multi and session links */
 	bool at_return;	 /* the program runs at return only */
@@ -504,6 +506,8 @@ static void attach_batch(struct links *links, struct attach_way *way, const stru
 {
 	size_t n = select_points(points, count, batch, selected);
 
+	way->tag.gate = batch->group ? way->groups_gate : way->plain_gate;
+	way->gate = (uint64_t)way->tag.gate << PERFX_COOKIE_GATE_SHIFT;
 	way->tag.is_alloc_probe = batch->is_alloc_probe;
 	way->tag.by_return = batch->by_return;
 	way->tag.group = batch->group;
@@ -534,11 +538,11 @@ size_t links__attach(struct links *links, const struct attach_target *target,
 		     struct attach_point *points, size_t count)
 {
 	bool by_pid = links->options.multi_pid || links->options.hit_link == PERFX_LINK_PERF;
-	struct attach_way way = {
-		.file_fd = target->file_fd,
-		.pid = by_pid ? target->pid : 0,
-		.gate = (uint64_t)target->gate << PERFX_COOKIE_GATE_SHIFT,
-		.tag = {.born = target->born, .gate = target->gate, .file_fd = target->file_fd}};
+	struct attach_way way = {.file_fd = target->file_fd,
+				 .pid = by_pid ? target->pid : 0,
+				 .plain_gate = target->gate,
+				 .groups_gate = target->groups_gate,
+				 .tag = {.born = target->born, .file_fd = target->file_fd}};
 	struct attach_point **selected = calloc(count ? count : 1, sizeof(*selected));
 	size_t attached = 0;
 
@@ -617,6 +621,12 @@ static bool of_group(const struct link_tag *tag, uint32_t group)
 	return tag->group == group;
 }
 
+static bool is_old(const struct link_tag *tag, uint32_t which)
+{
+	(void)which;
+	return tag->old;
+}
+
 static bool of_process(const struct link_tag *tag, uint32_t born)
 {
 	return tag->born == born;
@@ -645,6 +655,25 @@ void links__detach_returns(struct links *links)
 void links__detach_file(struct links *links, int file_fd)
 {
 	detach(links, of_file, (uint32_t)file_fd);
+}
+
+void links__age_file(struct links *links, int file_fd)
+{
+	for (size_t i = 0; i < links->count; i++) {
+		struct link_tag *tag = &links->kept[i].tag;
+
+		tag->old = tag->old || (tag->file_fd == file_fd && !tag->group);
+	}
+}
+
+void links__release_old(struct links *links)
+{
+	release(links, is_old, 0);
+}
+
+void links__wait(struct links *links)
+{
+	link_closer__wait(links->closer);
 }
 
 void links__detach_group(struct links *links, uint32_t group)

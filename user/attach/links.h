@@ -96,7 +96,9 @@ struct attach_target {
 	pid_t pid;
 	uint32_t born; /* its first process index, by which links are released; 0: of all processes
 			*/
-	uint32_t gate; /* through which its hits go; PERFX_GATE_NONE: through none */
+	/* Through which its hits go, those of links of no group and of groups; PERFX_GATE_NONE:
+	 * through none. */
+	uint32_t gate, groups_gate;
 };
 
 /* Attaches sites of one file. Returns how many were attached; each point has its own error. */
@@ -114,6 +116,12 @@ void links__release(struct links *links, uint32_t born);
 void links__detach_returns(struct links *links);
 /* Takes away all links on a file, by the descriptor that it was attached with. */
 void links__detach_file(struct links *links, int file_fd);
+/* A file's links of no group are to be made anew: those that are there now have no effect from
+ * links__release_old on, when their successors are there, behind a gate that is opened then. */
+void links__age_file(struct links *links, int file_fd);
+void links__release_old(struct links *links);
+/* Waits until all that was released is closed. */
+void links__wait(struct links *links);
 /* Takes away the links of a group. */
 void links__detach_group(struct links *links, uint32_t group);
 /* Takes away all but those of a group. */

@@ -11,10 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Between two looks at the cost: long enough for a step of training. */
-#define LOOK_NS 250000000u
-/* The first look comes sooner, because until then the full cost is paid. */
-#define FIRST_LOOK_NS 100000000u
 /* Duty cycle: recorded for ON_NS of each period. */
 #define PERIOD_NS 1000000000u
 #define ON_NS	  100000000u
@@ -34,9 +30,11 @@ struct domain {
 	enum step step;
 	bool doubted; /* it cost too much once: the first stacks through new code do */
 	bool by_default;
-	bool on;			 /* duty cycle: allocation probes are attached now */
-	uint64_t switch_ns;		 /* duty cycle: when that changes */
-	struct alloc_probe_cost at_look; /* as it was at the last look */
+	bool on;				/* duty cycle: allocation probes are attached now */
+	uint64_t switch_ns;			/* duty cycle: when that changes */
+	uint64_t hits_count, allocations_count; /* by the last look */
+	double spent_ns;			/* since the one before */
+	uint64_t per_second;			/* allocations, likewise */
 };
 
 /* In an OVERFLOW_MEMORY record, from allocs_count on. */
@@ -50,8 +48,8 @@ struct memory {
 	uint64_t sample_bytes;
 	bool all_processes;
 	bool started;
-	uint64_t looked_ns, look_cpu_ns, next_look_ns;
-	uint64_t settled_ns; /* no look before */
+	uint64_t looked_ns;
+	uint64_t settled_ns; /* what hits cost is not known before */
 	struct domain domains[PERFX_DOMAINS];
 	struct emitted lost_emitted; /* by process and domain, in OVERFLOW_MEMORY records */
 	uint64_t drops_emitted;
@@ -186,8 +184,6 @@ void memory__start(struct memory *memory, uint64_t now_ns)
 		count_mappings(memory);
 	memory->started = true;
 	memory->looked_ns = now_ns;
-	memory->look_cpu_ns = UINT64_MAX;
-	memory->next_look_ns = now_ns + FIRST_LOOK_NS;
 	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
 		if (memory->domains[domain].recorded)
 			emit_mode(memory, domain, now_ns);
@@ -207,28 +203,24 @@ void memory__paused(struct memory *memory, uint64_t from_ns, uint64_t to_ns)
 		emit_mode(memory, domain, to_ns);
 	}
 	memory->looked_ns = to_ns;
-	memory->look_cpu_ns = UINT64_MAX;
-	memory->next_look_ns = to_ns + LOOK_NS;
 }
 
-bool memory__due(const struct memory *memory, uint64_t now_ns)
-{
-	return now_ns >= memory->next_look_ns;
-}
-
-/* --- the budget of what was not asked for --- */
+/* --- what the budget can do --- */
 
 static void say_step(const struct memory *memory, enum perfx_domain domain, double percent,
 		     uint64_t per_second, const char *now)
 {
 	char rate[UNITS_MAX];
 
-	msg_say("memory: %s allocations (%s/s) cost %.0f %% of the time: %s; use --memory %s to "
-		"force it",
-		name_of_domain(domain), format_count(rate, per_second), percent, now,
-		domain == PERFX_DOMAIN_HOST && memory->plan->options.memory == MEMORY_DEFAULT
-			? "sampled"
-			: "tensor");
+	if (memory->domains[domain].by_default)
+		msg_say("memory: %s allocations (%s/s) cost %.0f %% of the time: %s; use --memory "
+			"%s to force it",
+			name_of_domain(domain), format_count(rate, per_second), percent, now,
+			domain == PERFX_DOMAIN_HOST ? "sampled" : "tensor");
+	else
+		msg_say("memory: %s allocations (%s/s) cost %.0f %% of the time: %s "
+			"(--max-overhead)",
+			name_of_domain(domain), format_count(rate, per_second), percent, now);
 }
 
 static bool follows_all(const struct memory *memory, const struct domain *d)
@@ -239,10 +231,10 @@ static bool follows_all(const struct memory *memory, const struct domain *d)
 
 /* Stacks go first: counts and bytes stay exact. */
 static void thin_stacks(struct memory *memory, enum perfx_domain domain, double percent,
-			uint64_t per_second)
+			double limit_percent)
 {
 	struct domain *d = &memory->domains[domain];
-	bool surely = per_second * STACK_NS > STACKS_BUDGET_PERCENT * 10000000ull;
+	bool surely = (double)d->per_second * STACK_NS > limit_percent * 1e7;
 
 	tracer__forget_runs(memory->tracer);
 	memory->settled_ns = memory->looked_ns + SETTLE_NS;
@@ -252,21 +244,21 @@ static void thin_stacks(struct memory *memory, enum perfx_domain domain, double 
 	}
 	d->step = STEP_FEW_STACKS;
 	tracer__thin_stacks(memory->tracer, domain, STACKS_EVERY);
-	say_step(memory, domain, percent, per_second,
+	say_step(memory, domain, percent, d->per_second,
 		 "one call stack in 16 is followed from now on, counts and bytes stay exact");
 }
 
 static void step_down(struct memory *memory, enum perfx_domain domain, double percent,
-		      uint64_t per_second, uint64_t now_ns)
+		      double limit_percent)
 {
 	struct domain *d = &memory->domains[domain];
+	uint64_t per_second = d->per_second, now_ns = memory->looked_ns;
 
 	if (d->step <= STEP_FEW_STACKS) {
 		d->step = STEP_NO_FREES;
 		set_level(memory, domain, PERFX_MEMORY_SAMPLED_IN);
 		say_step(memory, domain, percent, per_second, "sampled from now on, without frees");
-	} else if (d->step == STEP_NO_FREES &&
-		   percent * ON_NS / PERIOD_NS < MEMORY_BUDGET_PERCENT) {
+	} else if (d->step == STEP_NO_FREES && percent * ON_NS / PERIOD_NS < limit_percent) {
 		d->step = STEP_DUTY;
 		d->switch_ns = now_ns;
 		say_step(memory, domain, percent, per_second,
@@ -291,45 +283,68 @@ static void turn(struct memory *memory, enum perfx_domain domain, uint64_t now_n
 	probes__want_alloc(memory->probes, domain, d->on, false);
 }
 
-/* Cost of the domain's allocation probes since the last look, in percent of the elapsed time, or
- * of the CPU time if that is more. */
-static void look(struct memory *memory, enum perfx_domain domain, double busy_ns, uint64_t now_ns)
+static void look(struct memory *memory, enum perfx_domain domain, uint64_t elapsed_ns)
 {
 	struct domain *d = &memory->domains[domain];
 	struct alloc_probe_cost cost = probes__alloc_cost(memory->probes, domain);
-	double percent = 100 * (cost.cost_ns - d->at_look.cost_ns) / busy_ns;
-	uint64_t allocations = cost.allocations_count - d->at_look.allocations_count;
-	uint64_t per_second = allocations * 1000000000 / (now_ns - memory->looked_ns);
+	uint64_t hits = cost.allocations_count + cost.frees_count, new = hits - d->hits_count;
 
-	d->at_look = cost;
-	if (!d->by_default)
-		return;
-	if (follows_all(memory, d) && percent > STACKS_BUDGET_PERCENT)
-		thin_stacks(memory, domain, percent, per_second);
-	else if (!follows_all(memory, d) && d->step < STEP_DUTY && percent > MEMORY_BUDGET_PERCENT)
-		step_down(memory, domain, percent, per_second, now_ns);
+	d->spent_ns = new ? cost.cost_ns *(double)new / (double)hits : 0;
+	d->per_second = (cost.allocations_count - d->allocations_count) * 1000000000 / elapsed_ns;
+	d->hits_count = hits;
+	d->allocations_count = cost.allocations_count;
 }
 
-void memory__enforce_budget(struct memory *memory, uint64_t now_ns, uint64_t cpu_ns)
+void memory__look(struct memory *memory, uint64_t now_ns)
 {
-	double busy_ns;
-
-	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
-		turn(memory, domain, now_ns);
-	if (now_ns < memory->next_look_ns || now_ns <= memory->looked_ns)
+	if (now_ns <= memory->looked_ns)
 		return;
-	busy_ns = (double)(now_ns - memory->looked_ns);
-	if (cpu_ns != UINT64_MAX && memory->look_cpu_ns != UINT64_MAX &&
-	    (double)cpu_ns - (double)memory->look_cpu_ns > busy_ns)
-		busy_ns = (double)cpu_ns - (double)memory->look_cpu_ns;
 	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
 		if (memory->domains[domain].recorded)
-			look(memory, domain, busy_ns, now_ns);
+			look(memory, domain, now_ns - memory->looked_ns);
 	memory->looked_ns = now_ns;
-	memory->look_cpu_ns = cpu_ns;
-	memory->next_look_ns = now_ns + LOOK_NS;
-	if (memory->next_look_ns < memory->settled_ns)
-		memory->next_look_ns = memory->settled_ns;
+}
+
+/* What is recorded for a part of the time has been found to be cheap enough. */
+static bool can_go(const struct memory *memory, enum perfx_domain domain, bool everything)
+{
+	const struct domain *d = &memory->domains[domain];
+
+	return d->recorded && d->step < STEP_DUTY && (d->by_default || everything);
+}
+
+struct expense memory__dearest(const struct memory *memory, bool everything, double *spent_ns)
+{
+	struct expense dearest = {0};
+
+	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++) {
+		double ns = memory->domains[domain].spent_ns;
+
+		if (!can_go(memory, domain, everything))
+			continue;
+		*spent_ns += ns;
+		if (ns > dearest.ns && memory->looked_ns >= memory->settled_ns)
+			dearest = (struct expense){.index = domain, .ns = ns};
+	}
+	return dearest;
+}
+
+void memory__thin(struct memory *memory, enum perfx_domain domain, double percent,
+		  double limit_percent)
+{
+	struct domain *d = &memory->domains[domain];
+
+	d->spent_ns = 0;
+	if (follows_all(memory, d))
+		thin_stacks(memory, domain, percent, limit_percent);
+	else
+		step_down(memory, domain, percent, limit_percent);
+}
+
+void memory__tick(struct memory *memory, uint64_t now_ns)
+{
+	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
+		turn(memory, domain, now_ns);
 }
 
 static void report_lost(struct memory *memory, uint32_t process, enum perfx_domain domain)

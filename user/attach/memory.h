@@ -4,13 +4,13 @@
  * for what was not asked for.
  *
  * The default records framework blocks where there are any, otherwise a sample of the heap. Hits
- * are counted from the first moment. Where an exact domain costs more than STACKS_BUDGET_PERCENT,
- * few of its call stacks are followed; above MEMORY_BUDGET_PERCENT of predicted slowdown a domain
+ * are counted from the first moment. Where the budget is exceeded (session/budget.h), a domain
  * steps down:
  *
- *   as it was → a sample of the allocations, frees not seen → that for a part of the time → off
+ *   as it was → few call stacks → a sample of the allocations, frees not seen → that for a part of
+ *   the time → off
  *
- * each step with a message. A level that was asked for is kept.
+ * each step with a message.
  */
 #ifndef PERFX_ATTACH_MEMORY_H
 #define PERFX_ATTACH_MEMORY_H
@@ -22,9 +22,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#define MEMORY_BUDGET_PERCENT 5
-#define STACKS_BUDGET_PERCENT 2
 
 struct memory;
 
@@ -42,11 +39,13 @@ void memory__free(struct memory *memory);
 void memory__consider(struct memory *memory);
 /* Tracing begins: from here on times count. */
 void memory__start(struct memory *memory, uint64_t now_ns);
-/* Every now and then. cpu_ns: what the traced processes have used so far, all together; UINT64_MAX:
- * unknown. */
-void memory__enforce_budget(struct memory *memory, uint64_t now_ns, uint64_t cpu_ns);
-/* Would memory__enforce_budget do something now? */
-bool memory__due(const struct memory *memory, uint64_t now_ns);
+/* At each tick: what is recorded for a part of the time is turned on and off. */
+void memory__tick(struct memory *memory, uint64_t now_ns);
+/* For the budget, as probes__look, probes__dearest and probes__thin; `index` is the domain. */
+void memory__look(struct memory *memory, uint64_t now_ns);
+struct expense memory__dearest(const struct memory *memory, bool everything, double *spent_ns);
+void memory__thin(struct memory *memory, enum perfx_domain domain, double percent,
+		  double limit_percent);
 /* Nothing was recorded in between. */
 void memory__paused(struct memory *memory, uint64_t from_ns, uint64_t to_ns);
 /* OVERFLOW_MEMORY records of what found no room since the last time. */

@@ -17,16 +17,19 @@ struct placed {
 	uint32_t id;	/* the function's; 0: none yet */
 	bool described; /* its FUNCTION record is out */
 	bool attached;
-	bool stale;	/* was attached in a way that is no longer trusted */
-	bool own_entry; /* its entry can be taken away */
-	bool given_up;	/* and has been: too expensive */
-	bool stays;	/* where the rest is not attached yet, or not any more: PROBES_KEPT */
-	bool nests;	/* deeper than return probes may: exits have been attached beside its entry,
-			   which stays where it is */
-	struct {	/* the budget's: from when on it is counted, and what it had cost then */
-		uint64_t since_ns;
-		double cost_ns;
-	} interval;
+	bool stale;	   /* was attached in a way that is no longer trusted */
+	bool only_counted; /* by the budget: it was too expensive to time */
+	bool given_up;	   /* likewise: to attach */
+	bool stays;	   /* where the rest is not attached yet, or not any more: PROBES_KEPT */
+	bool nests; /* deeper than return probes may: exits have been attached beside its entry,
+		       which stays where it is */
+	struct { /* the budget's: hits of the entry by the last look; cost since the one before */
+		uint64_t hits_count;
+		double spent_ns;
+		/* a step down that is still to be said: what cost so much, and what it is now */
+		const char *what, *now;
+		double percent;
+	} expense;
 	uint32_t entry; /* probe index; 0: none yet */
 	uint32_t rule;	/* of an allocation probe or a mark: in the programs' table */
 	uint32_t first_exit;

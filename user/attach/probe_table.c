@@ -195,6 +195,12 @@ static bool is_part_of_outer(const struct probes *probes, const struct plan_func
 	       placed->ret == PERFX_RETURN_PROBE;
 }
 
+static bool is_leaf(const struct probes *probes, const struct placed *placed)
+{
+	return placed->cost_program &&
+	       probes->plan->cost_programs[placed->cost_program].flags & PERFX_COST_F_LEAF;
+}
+
 int probes_place(struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
@@ -232,7 +238,22 @@ int probes_place(struct probes *probes, size_t index)
 			return (int)slot;
 		placed->entry = (uint32_t)slot;
 	}
+	probes_refresh_entry(probes, index);
 	return placed->ret == PERFX_RETURN_EXIT ? probes_place_exits(probes, index, 0) : 0;
+}
+
+/* Where calls are not timed, FLOPs are not emitted either, because nested calls would count theirs
+ * again; except for a leaf, which has no nested calls. */
+void probes_refresh_entry(struct probes *probes, size_t index)
+{
+	const struct placed *placed = &probes->placed[index];
+	struct perfx_probe *probe = tracer__probe(probes->tracer, placed->entry);
+
+	if (!placed->only_counted)
+		return;
+	probe->flags |= PERFX_PROBE_F_BY_CHOICE;
+	if (!is_leaf(probes, placed))
+		probe->cost_program = 0;
 }
 
 void probes_drop_exits(struct probes *probes, size_t index)

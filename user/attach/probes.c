@@ -278,20 +278,20 @@ static bool is_spared(const struct probes *probes, size_t index)
 	return false;
 }
 
-/* The gate for links that are being made for a process. */
-static uint32_t gate_of(struct probes *probes, uint32_t born)
+/* The gate for links of a file that are being made for a process. */
+static uint32_t gate_of(struct probes *probes, struct opening opening)
 {
-	uint32_t gate;
-
 	for (size_t i = 0; i < probes->openings_count; i++)
-		if (probes->openings[i].born == born)
+		if (probes->openings[i].born == opening.born &&
+		    probes->openings[i].module == opening.module &&
+		    probes->openings[i].of_groups == opening.of_groups)
 			return probes->openings[i].gate;
 	if (grow_array(&probes->openings, &probes->openings_capacity, probes->openings_count + 1,
 		       sizeof(*probes->openings)))
 		return PERFX_GATE_NONE;
-	gate = links__new_gate(tracer__links(probes->tracer));
-	probes->openings[probes->openings_count++] = (struct opening){born, gate};
-	return gate;
+	opening.gate = links__new_gate(tracer__links(probes->tracer));
+	probes->openings[probes->openings_count++] = opening;
+	return opening.gate;
 }
 
 void probes__open(struct probes *probes)
@@ -350,11 +350,15 @@ void probes__skip_failed(struct probes *probes)
 
 /* The kernel compares a link's process by the memory of its main thread. If that thread has
  * exited, links could be made and would never be hit. */
-static void attach_points(struct probes *probes, struct attach_target *target,
+static void attach_points(struct probes *probes, size_t module, struct attach_target *target,
 			  struct attach_point *points, size_t count)
 {
+	struct opening opening = {.module = module, .born = target->born};
+
 	if (!target->born || process_task(target->pid) == target->pid) {
-		target->gate = gate_of(probes, target->born);
+		target->gate = gate_of(probes, opening);
+		opening.of_groups = true;
+		target->groups_gate = gate_of(probes, opening);
 		links__attach(tracer__links(probes->tracer), target, points, count);
 		return;
 	}
@@ -378,7 +382,6 @@ static bool is_wanted(const struct probes *probes, size_t index, bool only_stale
 static size_t prepare(struct probes *probes, size_t index, struct attach_point *points)
 {
 	probes->placed[index].stays = probes->placed[index].stays || probes->only;
-	probes_decide_own_entry(probes, index);
 	if (!probes_place(probes, index))
 		return points_of(probes, index, points);
 	skipped_add(probes->skipped, probes->plan->functions[index].name, attach_error(-ENOSPC));
@@ -433,7 +436,7 @@ static void attach_functions(struct probes *probes, size_t module,
 		count += counts[i];
 	}
 	if (count) {
-		attach_points(probes, &target, points, count);
+		attach_points(probes, module, &target, points, count);
 		settle_all(probes, module, &target, points, counts);
 	}
 	free(points);
@@ -551,7 +554,7 @@ bool probes__go_by_process(const struct probes *probes)
 	return false;
 }
 
-static void reattach_module(struct probes *probes, size_t module)
+void probes_reattach_module(struct probes *probes, size_t module)
 {
 	const struct plan_module *planned = &probes->plan->modules[module];
 	struct attachment attachment = probes->attachments[module];
@@ -568,7 +571,7 @@ static void reattach_module(struct probes *probes, size_t module)
 void probes_reattach(struct probes *probes)
 {
 	for (size_t i = 0; i < probes->plan->modules_count && i < probes->attachments_capacity; i++)
-		reattach_module(probes, i);
+		probes_reattach_module(probes, i);
 	probes__open(probes);
 }
 
@@ -643,7 +646,7 @@ static int attach_exits_for(struct probes *probes, size_t index,
 		return -ENOMEM;
 	count = exit_points(probes, index, points);
 	if (count)
-		attach_points(probes, &target, points, count);
+		attach_points(probes, function->module, &target, points, count);
 	for (size_t i = 0; i < count; i++)
 		if (points[i].err && points[i].err != -ESRCH) /* it is gone: no call is missed */
 			err = points[i].err;

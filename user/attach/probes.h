@@ -71,16 +71,22 @@ void probes__heed_nesting(struct probes *probes);
 size_t probes__functions_count(const struct probes *probes); /* attached, not for memory */
 size_t probes__sites_count(const struct probes *probes);     /* probes, entry and exit */
 
-/*
- * Keeps what was not asked for cheap. A function that was chosen by default and now costs more than
- * BUDGET_PERCENT of the wall time is counted from now on and no longer timed, where timing it takes
- * a single-stepped instruction; otherwise, and when merely counting it costs more than
- * COUNT_BUDGET_PERCENT (what runs XLA's operations: BUDGET_PERCENT), it is left alone from now on,
- * if it can be. Each with a message.
- */
-#define BUDGET_PERCENT	     5
-#define COUNT_BUDGET_PERCENT 2
-void probes__enforce_budget(struct probes *probes, uint64_t now_ns);
+/* What could be spared: a function of the plan or a domain of memory, and what it has cost between
+ * the last two looks; ns 0: nothing. */
+struct expense {
+	size_t index;
+	double ns;
+};
+
+/* For the budget (session/budget.h). What functions cost since the look before is seen; */
+void probes__look(struct probes *probes);
+/* that of all that may be thinned is added to *spent_ns, the most expensive one returned.
+ * everything: also what was asked for. */
+struct expense probes__dearest(const struct probes *probes, bool everything, double *spent_ns);
+/* A function steps down: it is counted and no longer timed, then left alone. */
+void probes__thin(struct probes *probes, size_t function, double percent);
+/* To be called when all have been chosen: makes it so, with a message each. */
+void probes__thinned(struct probes *probes);
 uint64_t probes__detached_count(const struct probes *probes); /* probes given up */
 
 /* Which of a domain's allocation probes are attached, from now on. */

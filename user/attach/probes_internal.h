@@ -15,6 +15,7 @@
 struct attachment {
 	bool all_processes;
 	bool by_process; /* also when those have ended */
+	bool outdated;	 /* probes of it have been given up: its links are to be made anew */
 	struct attached_process {
 		uint32_t born; /* its first process index; 0: all processes */
 		pid_t pid;
@@ -31,10 +32,13 @@ struct failure {
 	pid_t pids[4]; /* the first of them */
 };
 
-/* Gates of links that are being made: one for all processes, and one for each process, because a
- * process's links end with it. */
+/* Gates of links that are being made: for each file, because its links may be made anew, and for
+ * all processes or for each, because a process's links end with it. Links of groups come and go by
+ * themselves: they have a gate of their own. */
 struct opening {
+	size_t module;
 	uint32_t born, gate;
+	bool of_groups;
 };
 
 struct probes {
@@ -53,7 +57,7 @@ struct probes {
 	size_t failures_count, failures_capacity;
 	struct opening *openings;
 	size_t openings_count, openings_capacity;
-	size_t functions_count, sites_count, own_entries_count;
+	size_t functions_count, sites_count;
 	size_t cost_programs_placed; /* of plan.costs: in the programs' table */
 	uint64_t detached_count;
 	struct emitted hits_emitted; /* by probe, in HITS records */
@@ -63,7 +67,7 @@ struct probes {
 	} wanted[PERFX_DOMAINS];  /* which allocation probes are attached */
 	bool *allocators_emitted; /* their ALLOCATOR records are out; by index */
 	size_t allocators_capacity;
-	probes_wanted_fn *only; /* NULL: all; probes__only */
+	probes_wanted_fn *only;		     /* NULL: all; probes__only */
 	bool counters_enabled, counters_all; /* probes__enable_counters */
 };
 
@@ -92,15 +96,15 @@ void probes_emit_allocator(struct probes *probes, const struct plan_function *al
 /* Is it to be attached now? */
 bool probes_alloc_wanted(const struct probes *probes, const struct plan_function *alloc_probe);
 
-/* probes.c: attaches what has become stale, for all processes that have its file. */
+/* probes.c: attaches what has become stale, for all processes that have its file; the latter of one
+ * file, behind a gate that is still closed. */
 void probes_reattach(struct probes *probes);
+void probes_reattach_module(struct probes *probes, size_t module);
+/* probe_table.c: what the budget has decided takes effect with the next hit. */
+void probes_refresh_entry(struct probes *probes, size_t function);
 
-/* budget.c: the groups of links that a function's exits and its entry belong to, 0: none of their
- * own. Chosen by default and expensive to time, the exits have one; possibly expensive to count,
- * the entry. Exits that are not expensive go with the entry. */
+/* budget.c: the groups of links that a function's exits and its entry belong to, 0: none. */
 uint32_t probes_exits_group(const struct probes *probes, size_t function);
 uint32_t probes_entry_group(const struct probes *probes, size_t function);
-/* Before a function is attached for the first time: may its entry have a link of its own? */
-void probes_decide_own_entry(struct probes *probes, size_t function);
 
 #endif

@@ -270,7 +270,7 @@ void sampler__describe(struct sampler *sampler)
 	SINK_PACK(sampler->sink, &sampler->buffer, PERFX_KIND_SAMPLING, record, sampler->why);
 }
 
-static void halve_rates(struct sampler *sampler)
+void sampler__thin(struct sampler *sampler)
 {
 	sampler->on_cpu_ns *= 2;
 	__atomic_store_n(&sampler->off_cpu_ns, 2 * sampler->off_cpu_ns, __ATOMIC_RELAXED);
@@ -287,7 +287,7 @@ void sampler__tick(struct sampler *sampler)
 	if (stacks_count - sampler->thinned_at < PERFX_MAX_SAMPLE_STACKS)
 		return;
 	sampler->thinned_at = stacks_count;
-	halve_rates(sampler);
+	sampler__thin(sampler);
 	msg_say("samples: %llu different stacks so far: half as many samples from now on",
 		(unsigned long long)stacks_count);
 }

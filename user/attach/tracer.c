@@ -494,15 +494,44 @@ static void empty(struct bpf_map *map, size_t key_size)
 }
 
 /* All accounted runs of a program; 0 if it is not loaded. */
-static struct accounted_runs runs_of(const struct tracer *tracer, enum tracer_program which)
+static struct accounted_runs runs_of_program(const struct bpf_program *program)
 {
-	int fd = bpf_program__fd(tracer_program_of(tracer, which));
+	int fd = bpf_program__fd(program);
 	struct bpf_prog_info info = {0};
 	uint32_t size = sizeof(info);
 
 	if (fd < 0 || bpf_prog_get_info_by_fd(fd, &info, &size))
 		return (struct accounted_runs){0};
 	return (struct accounted_runs){.count = info.run_cnt, .ns = info.run_time_ns};
+}
+
+static struct accounted_runs runs_of(const struct tracer *tracer, enum tracer_program which)
+{
+	return runs_of_program(tracer_program_of(tracer, which));
+}
+
+/* About what an interrupt and a tracepoint cost that call an empty program. */
+#define INTERRUPT_NS  1500
+#define TRACEPOINT_NS 60
+
+uint64_t tracer__background_ns(const struct tracer *tracer, enum tracer_background which)
+{
+	const struct perfx_bpf *skel = tracer->skel;
+	const struct bpf_program *const switches[] = {skel->progs.perfx_on_switch,
+						      skel->progs.perfx_on_wakeup,
+						      skel->progs.perfx_on_wakeup_new};
+	struct accounted_runs runs;
+	uint64_t ns = 0;
+
+	if (which == TRACER_SAMPLES) {
+		runs = runs_of_program(skel->progs.perfx_sample_on_cpu);
+		return runs.ns + runs.count * INTERRUPT_NS;
+	}
+	for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++) {
+		runs = runs_of_program(switches[i]);
+		ns += runs.ns + runs.count * TRACEPOINT_NS;
+	}
+	return ns;
 }
 
 void tracer__account_runs(struct tracer *tracer, bool on)

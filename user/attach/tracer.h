@@ -225,6 +225,12 @@ struct run_times {
 	double ns[TRACER_PROGRAMS];
 };
 
+/* What runs in the traced processes without being called by them. */
+enum tracer_background { TRACER_SAMPLES, TRACER_SWITCHES, TRACER_BACKGROUNDS };
+
+/* What its accounted runs have taken, with what the kernel adds to each; 0: it is not loaded. */
+uint64_t tracer__background_ns(const struct tracer *tracer, enum tracer_background which);
+
 /* Keeps the account from now on, or no longer. It makes every run of a BPF program on this machine
  * take some tens of ns longer, so it is kept for some of the time. */
 void tracer__account_runs(struct tracer *tracer, bool on);

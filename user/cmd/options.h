@@ -65,9 +65,10 @@ struct options {
 	enum export_of of;		     /* export: --of */
 	struct time_slice_choice time_slice; /* report, export: of the capture */
 	uint64_t interval_ns;
-	uint64_t observe_ns;  /* --observe; 0: off */
-	uint64_t ring_bytes;  /* of each */
-	uint64_t rings_count; /* 0: by the number of CPUs */
+	uint64_t observe_ns;	     /* --observe; 0: off */
+	double max_overhead_percent; /* 0: not given; HUGE_VAL: off */
+	uint64_t ring_bytes;	     /* of each */
+	uint64_t rings_count;	     /* 0: by the number of CPUs */
 	uint64_t functions_max;
 	uint64_t top;
 	enum perfx_link link;

@@ -17,6 +17,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -299,6 +300,19 @@ static int take_fail_on(const struct option_row *row, struct options *options, c
 		return EXIT_OK;
 	}
 	return bad(row, value, "high, medium or low");
+}
+
+static int take_overhead(const struct option_row *row, struct options *options, char *value)
+{
+	double share;
+
+	options->max_overhead_percent = HUGE_VAL;
+	if (!strcmp(value, "off"))
+		return EXIT_OK;
+	if (parse_percent(value, &share) || !(share > 0))
+		return bad(row, value, "not a percentage above 0: try 5%");
+	options->max_overhead_percent = 100 * share;
+	return EXIT_OK;
 }
 
 static int take_carbon(const struct option_row *row, struct options *options, char *value)
@@ -777,6 +791,20 @@ const struct option_row option_rows[] = {
 		"It is left out where nothing ends steps, after Ctrl-C, with `run` and with "
 		"`--wait`. "
 		"`off`: not at all."},
+	{"max-overhead", 0, false, SECTION_HOW, RECORDING, .arg = "PERCENT|off",
+	 .parse = take_overhead, INTO(max_overhead_percent),
+	 .help = "what tracing may cost: what exceeds it is recorded in less detail, or not "
+		 "(default "
+		 "5%, for what was not asked for)",
+	 .man = "By how much tracing may slow the program down, by its own estimate. "
+		"Whatever costs most is recorded in less detail from then on, or no longer, until "
+		"the rest is within the limit, each time with a message: functions are counted "
+		"instead of timed, then left alone; of allocations fewer call stacks are "
+		"followed, then they are sampled; samples are taken half as often; time off the "
+		"CPU is left out. "
+		"The default is 5% and spares what was asked for with `-F` or `--memory`; a limit "
+		"that is given is for everything. "
+		"`off`: no limit."},
 	{"warmup", 0, .only = true, SECTION_WHEN, MEASURING, .arg = "TIME|off",
 	 .parse = take_time_or_off, INTO(warmup_ns),
 	 .help = "what is left out of each run, from its first step on (default 2s)",

@@ -86,22 +86,34 @@ static struct process *find(const struct process_table *table, uint32_t process)
 	return NULL;
 }
 
-/* Reading the CPU time of more processes costs too much. */
-#define CPU_PROCESSES_MAX 32
-
-uint64_t process_table__cpu_ns(const struct process_table *table)
+static uint64_t cpu_ns_then(const struct busy_look *look, pid_t pid, uint64_t now_ns)
 {
-	uint64_t cpu_ns = 0;
+	for (size_t i = 0; i < look->count; i++)
+		if (look->processes[i].pid == pid)
+			return look->processes[i].cpu_ns;
+	return now_ns;
+}
 
-	if (table->count > CPU_PROCESSES_MAX)
-		return UINT64_MAX;
-	for (size_t i = 0; i < table->count; i++) {
+uint64_t process_table__busy_ns(const struct process_table *table, struct busy_look *last,
+				uint64_t elapsed_ns)
+{
+	struct busy_look now = {0};
+	uint64_t busy_ns = 0;
+
+	for (size_t i = 0; i < table->count && now.count < BUSY_PROCESSES_MAX; i++) {
 		struct process_usage usage;
+		uint64_t cpu_ns, used_ns;
 
-		if (!process_usage(table->pids[i], &usage) && usage.cpu_user_ns != UINT64_MAX)
-			cpu_ns += usage.cpu_user_ns + usage.cpu_system_ns;
+		if (process_usage(table->pids[i], &usage) || usage.cpu_user_ns == UINT64_MAX)
+			continue;
+		cpu_ns = usage.cpu_user_ns + usage.cpu_system_ns;
+		used_ns = cpu_ns - cpu_ns_then(last, table->pids[i], cpu_ns);
+		busy_ns += used_ns < elapsed_ns ? used_ns : elapsed_ns;
+		now.processes[now.count].pid = table->pids[i];
+		now.processes[now.count++].cpu_ns = cpu_ns;
 	}
-	return cpu_ns;
+	*last = now;
+	return busy_ns > elapsed_ns ? busy_ns : elapsed_ns;
 }
 
 pid_t process_table__pid(const struct process_table *table, uint32_t process)

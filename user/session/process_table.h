@@ -37,8 +37,23 @@ void process_table__sample(struct process_table *table, bool threads);
 /* LIMITS of all running processes. */
 void process_table__limits(struct process_table *table);
 
-/* CPU time of all living processes; UINT64_MAX: they are too many to be asked. */
-uint64_t process_table__cpu_ns(const struct process_table *table);
+/* Reading the CPU time of more processes costs too much. */
+#define BUSY_PROCESSES_MAX 32
+
+/* CPU time of processes when it was asked for last. */
+struct busy_look {
+	struct {
+		pid_t pid;
+		uint64_t cpu_ns;
+	} processes[BUSY_PROCESSES_MAX];
+	size_t count;
+};
+
+/* How long the traced processes have been busy since the last look, each as one thread: hits are
+ * those of one thread most of the time, and others that spin meanwhile are none the faster for it.
+ * At least the elapsed time. */
+uint64_t process_table__busy_ns(const struct process_table *table, struct busy_look *last,
+				uint64_t elapsed_ns);
 
 /* Living pids, borrowed until the next call. */
 const pid_t *process_table__pids(const struct process_table *table, size_t *count);

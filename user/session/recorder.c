@@ -13,6 +13,7 @@
 #include "base/message.h"
 #include "decode/names.h"
 #include "proc/process.h"
+#include "session/budget.h"
 #include "session/flight.h"
 #include "session/follow.h"
 #include "session/frames.h"
@@ -89,6 +90,7 @@ struct recorder {
 	struct waits *waits; /* NULL: time off the CPU is not recorded */
 	struct reader *reader;
 	struct process_table *processes;
+	struct budget *budget;
 	struct gpus *gpus; /* NULL: GPUs are not sampled */
 	struct powercap *powercap;
 	struct profiler_watch profiler_watch;
@@ -273,6 +275,7 @@ static void recording_begin(struct recorder *recorder, uint64_t start_ns)
 	count_threads(recorder);
 	emit_perf_counters(recorder);
 	memory__start(recorder->memory, start_ns);
+	budget__start(recorder->budget, start_ns);
 	gpu_agents__begin(recorder->gpu_agents, start_ns);
 	sampler__describe(recorder->sampler);
 }
@@ -502,6 +505,16 @@ static bool open_outputs(struct recorder *recorder)
 {
 	const struct recorder_options *options = recorder->options;
 
+	recorder->budget = budget__new(
+		&(struct budget_parts){.probes = recorder->probes,
+				       .memory = recorder->memory,
+				       .sampler = recorder->sampler,
+				       .tracer = recorder->tracer,
+				       .processes = recorder->processes,
+				       .skipped = &recorder->skipped,
+				       .max_percent = options->max_overhead_percent});
+	if (!recorder->budget)
+		return false;
 	if (tracer__waiting(recorder->tracer))
 		recorder->waits = waits__new(recorder->tracer, recorder->sink);
 	recorder->gpu_names = gpu_names__new(recorder->sink);
@@ -625,12 +638,8 @@ static void keep_budgets(struct recorder *recorder, uint64_t now_ns)
 {
 	probes__watch_cost(recorder->probes);
 	probes__heed_nesting(recorder->probes);
-	probes__enforce_budget(recorder->probes, now_ns);
 	if (!recorder->windows.paused)
-		memory__enforce_budget(recorder->memory, now_ns,
-				       memory__due(recorder->memory, now_ns)
-					       ? process_table__cpu_ns(recorder->processes)
-					       : UINT64_MAX);
+		budget__tick(recorder->budget, now_ns);
 }
 
 static void show_progress(struct recorder *recorder, uint64_t now_ns)
@@ -968,6 +977,7 @@ static void close_parts(struct recorder *recorder)
 	thread_counters__free(recorder->thread_counters);
 	frames__free(recorder->frames);
 	unwind_tables__free(recorder->unwind_tables);
+	budget__free(recorder->budget);
 	memory__free(recorder->memory);
 	sampler__free(recorder->sampler);
 	operations__free(recorder->operations);
