@@ -168,12 +168,16 @@ static int row_step(struct aggregate *a, struct row *row, const struct perfx_spa
 
 bool aggregate__shows_step(const struct aggregate *a, const struct perfx_span *span)
 {
+	const struct process *process =
+		span->process < a->processes_count ? a->processes[span->process] : NULL;
 	const struct profile_function *f;
 
 	if (span->function == 0 || span->function > a->functions_count)
 		return false;
 	f = &a->functions[span->function - 1];
-	return f->id && step_class(f->source, f->name, f->flags);
+	/* where none are marked, each call may be one of a period */
+	return f->id &&
+	       (!process || !process->has_steps || step_class(f->source, f->name, f->flags));
 }
 
 int handle_span(struct aggregate *a, const struct event *event)

@@ -396,6 +396,7 @@ struct profile_steps {
 	enum profile_steps_by found_by;
 	double confidence; /* 0 to 1 that these are steps; 1 but for a period */
 	uint32_t function; /* whose ends they are */
+	uint32_t context;  /* and in which calling context; 0: in all */
 	uint32_t tid;	   /* on which thread */
 	uint64_t total_ns, avg_ns, p50_ns, p95_ns, max_ns;
 	double stddev_ns;		 /* of the population */
@@ -458,7 +459,7 @@ struct profile_activity {
 	const struct profile_stack *stack;
 	enum perfx_sample_state state; /* samples */
 	enum perfx_wait_reason reason;
-	uint16_t syscall;	    /* PERFX_WAIT_SYSCALL: its number */
+	uint16_t syscall; /* PERFX_WAIT_SYSCALL: its number */
 	/* GIL: the thread that has it; FUTEX: the thread that woke it in most cases. 0: unknown */
 	uint32_t holder_tid;
 	bool rival_traced;	    /* PERFX_WAIT_RUNNABLE: `object`, who had the CPU, is traced */
@@ -788,7 +789,8 @@ struct profile_untraced {
 struct profile_limits {
 	uint32_t cpus_count;	  /* on which its threads may run; 0: not known */
 	uint64_t cpu_limit_milli; /* thousandths of a CPU: the quota of its cgroups */
-	/* Of the cgroup with the least room: its limit, and what it uses that cannot be reclaimed. */
+	/* Of the cgroup with the least room: its limit, and what it uses that cannot be reclaimed.
+	 */
 	uint64_t memory_limit_bytes, memory_used_bytes;
 	uint64_t address_limit_bytes, address_used_bytes; /* RLIMIT_AS */
 	uint64_t host_available_bytes;			  /* of the machine's memory */
@@ -820,7 +822,7 @@ struct profile_process {
 	uint64_t kernel_threads_count; /* threads it has, last seen */
 	uint64_t major_faults_count;
 	uint64_t throttled_ns, throttled_count, throttle_periods_count;
-	struct profile_limits limits; /* last seen */
+	struct profile_limits limits;	    /* last seen */
 	struct profile_usage_point *points; /* the series */
 	size_t points_count;
 

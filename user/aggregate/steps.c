@@ -799,6 +799,7 @@ struct profile_steps steps_of_process(const struct steps *steps, uint32_t proces
 		return result;
 	result.tid = found.thread->tid;
 	result.found_by = (enum profile_steps_by)best->rank;
+	result.context = best->rank == STEP_BY_PERIOD ? found.thread->period.context : 0;
 	result.confidence = best->rank == STEP_BY_PERIOD ? best->confidence : 1;
 	step_series_show(&best->series, &result);
 	result.function = best->function;

@@ -9,8 +9,9 @@
  * "gc_collect_young", … Debuggers and compilers may add ".constprop.0", ".part.0". */
 static bool is_collector(const struct profile_frame *frame)
 {
-	static const char *const prefixes[] = {"gc_collect", "collect_with_callback",
-					       "PyGC_Collect", "_PyGC_Collect", "_Py_RunGC"};
+	static const char *const prefixes[] = {"gc_collect",   "collect_with_callback",
+					       "PyGC_Collect", "collect_generations",
+					       "_Py_RunGC",    "_PyGC_Collect"};
 
 	if (!begins_with(frame->module_base, "python3") &&
 	    !begins_with(frame->module_base, "libpython3"))

@@ -125,6 +125,7 @@ static void add_cause(struct text *text, const struct rules_ctx *ctx,
 	add_part(text, cause, SLOW_DISK, "waits for the disk", cause->file);
 	add_part(text, cause, SLOW_FAULTS, "waits for pages that are not in memory", "");
 	add_part(text, cause, SLOW_NO_CPU, "without a CPU", cause->rival);
+	add_part(text, cause, SLOW_GIL, "waits for the GIL", "");
 	if (!is_mostly(cause, SLOW_COMPILES))
 		add_part(text, cause, SLOW_WAITS, "waits for something else", "");
 	add_part(text, cause, SLOW_COLLECTS, "collects garbage", "");
@@ -276,6 +277,8 @@ static void periodic_stall(struct rules_ctx *ctx, const struct slow_steps *slow)
 		return;
 	if (is_mostly(&cause, SLOW_COMPILES))
 		note.bottleneck = BOTTLENECK_RECOMPILATION;
+	else if (main_phase(&cause) == PROFILE_PHASE_DATA)
+		note.bottleneck = BOTTLENECK_INPUT;
 	note.place = is_known(ctx, &cause) ? cause.place : NULL;
 	write_periodic(&note, ctx, slow, &cause);
 	rules_ctx_add(ctx, "PeriodicStall", rules_severity(ctx, note.gain_ns), share, &note);

@@ -329,6 +329,8 @@ static enum slow_part part_of(const struct profile_activity *sample)
 		return SLOW_NO_CPU;
 	if (sample->reason == PERFX_WAIT_DISK)
 		return SLOW_DISK;
+	if (sample->reason == PERFX_WAIT_GIL)
+		return SLOW_GIL;
 	return sample->reason == PERFX_WAIT_PAGE_FAULT ? SLOW_FAULTS : SLOW_WAITS;
 }
 

@@ -399,8 +399,11 @@ void export_steps__free(struct export_steps *steps)
 
 static bool is_of(const struct profile_process *process, const struct perfx_span *span)
 {
-	return process->index == span->process && process->steps.count &&
-	       process->steps.function == span->function && process->steps.tid == span->tid;
+	const struct profile_steps *steps = &process->steps;
+
+	return process->index == span->process && steps->count &&
+	       steps->function == span->function && steps->tid == span->tid &&
+	       (!steps->context || steps->context == span->context);
 }
 
 bool export_steps__ends(struct export_steps *steps, const struct perfx_span *span,
@@ -415,7 +418,10 @@ bool export_steps__ends(struct export_steps *steps, const struct perfx_span *spa
 		return false;
 	while (i < profile->processes_count && !is_of(&profile->processes[i], span))
 		i++;
-	if (i == profile->processes_count)
+	/* the first call of a period only begins a step */
+	if (i == profile->processes_count ||
+	    (profile->processes[i].steps.found_by == PROFILE_STEPS_BY_PERIOD &&
+	     end_ns <= profile->processes[i].steps.series->from_ns))
 		return false;
 	step->place = i;
 	step->from_ns = steps->processes[i].count ? steps->processes[i].last_ns
