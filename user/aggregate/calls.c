@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Spans, calling contexts and the overflow sums: what is counted per call. */
+#include "aggregate/parallel.h"
 #include "aggregate/state.h"
 
 #include <stdlib.h>
@@ -39,6 +40,7 @@ void row__free(struct row *row)
 	free(row->thread_bits);
 	free(row->orphans.costs);
 	free(row->perf);
+	row_samples__free(row->samples);
 	free(row);
 }
 
@@ -212,6 +214,9 @@ int handle_span(struct aggregate *a, const struct event *event)
 		if (err)
 			return err;
 		sums_add(sums, 0, span->duration_ns, span->self_ns);
+		err = parallel_span(a, row, span);
+		if (err)
+			return err;
 	}
 	err = span->cost_state ? costs_span(a, &sums->costs, span) : 0;
 	if (!err && (a->steps.threads_count || unlikely(row->step_class)) &&

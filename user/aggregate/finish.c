@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Tables → profile: everything that needs all of the stream, such as sums, sorting and shares. */
 #include "aggregate/finish.h"
+#include "aggregate/parallel.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+static void row_clear(struct profile_row *row)
+{
+	free(row->callers);
+	free(row->during.list);
+}
 
 void profile_clear(struct profile *profile)
 {
@@ -12,7 +19,7 @@ void profile_clear(struct profile *profile)
 		struct profile_process *process = &profile->processes[i];
 
 		for (size_t j = 0; j < process->rows_count; j++)
-			free(process->rows[j].callers);
+			row_clear(&process->rows[j]);
 		free(process->rows);
 		free(process->threads);
 		free(process->contexts);
@@ -645,6 +652,8 @@ static int finish(struct finish_ctx *w)
 		err = memory_fill(w);
 	if (!err)
 		err = samples_fill(w);
+	if (!err)
+		err = parallel_fill(w);
 	if (!err)
 		err = lines_fill(w);
 	if (!err)

@@ -730,6 +730,11 @@ struct profile_row {
 	 * off_cpu_ns PROFILE_ABSENT: not measured. */
 	uint64_t recorded_ns, off_cpu_ns;
 	uint64_t gpu_ns; /* device time of what it and its callees launched; PROFILE_ABSENT */
+	/* Samples on CPUs of all threads of the process while its calls ran, how long that was, and
+	 * the thread that called. during_ns 0: not known, or several threads did. */
+	struct profile_activities during;
+	uint64_t during_ns;
+	uint32_t during_tid;
 };
 
 /* Did a device do work for it? */

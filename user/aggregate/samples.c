@@ -235,8 +235,8 @@ static const char *object_name(const struct samples *samples, const struct activ
 	return object ? object->name : "";
 }
 
-static struct profile_activity describe(const struct finish_ctx *ctx,
-					const struct activity *activity)
+struct profile_activity samples_describe(const struct finish_ctx *ctx,
+					 const struct activity *activity)
 {
 	const struct activity_key *key = &activity->key;
 
@@ -302,7 +302,7 @@ static int fill_activities(struct finish_ctx *ctx, const struct activities *acti
 		process = process_at(ctx, activities->list[i].key.process);
 		if (process)
 			of(process)->list[of(process)->count++] =
-				describe(ctx, &activities->list[i]);
+				samples_describe(ctx, &activities->list[i]);
 	}
 	for (size_t i = 0; i < profile->processes_count; i++) {
 		struct profile_activities *to = of(&profile->processes[i]);
@@ -455,7 +455,7 @@ static int fill_step_samples(const struct finish_ctx *ctx, struct profile_proces
 			return -ENOMEM;
 		sample = &steps->samples[steps->samples_count++];
 		sample->time_ns = time->time_ns;
-		sample->what = describe(ctx, &samples->sampled.list[time->activity]);
+		sample->what = samples_describe(ctx, &samples->sampled.list[time->activity]);
 		sample->what.count = 1;
 		sample->what.ns = sample->what.max_ns = (uint64_t)time->interval_us * 1000;
 	}

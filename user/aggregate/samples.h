@@ -70,6 +70,9 @@ struct aggregate;
 struct finish_ctx;
 
 void samples_clear(struct samples *samples);
+/* Of an activity what the profile has; when stacks are filled. */
+struct profile_activity samples_describe(const struct finish_ctx *ctx,
+					 const struct activity *activity);
 /* At the end, when stacks and rows are filled. 0 or -ENOMEM. */
 int samples_fill(struct finish_ctx *ctx);
 

@@ -139,13 +139,16 @@ static int analyze_process(const struct profile *profile, const struct rule_set 
 				.memory = out->memory,
 				.driver = &driver,
 				.time = &out->time,
+				.parallel = &out->parallel,
 				.is_main = is_main};
 
-	if (driver_find(&driver, profile, process))
+	if (driver_find(&driver, profile, process) ||
+	    parallel_functions_find(&out->parallel, process, driver.tid))
 		return -ENOMEM;
 	rules_functions(&ctx);
 	rules_process(&ctx);
 	rules_contention(&ctx);
+	rules_parallel(&ctx);
 	rules_driver(&ctx);
 	rules_input(&ctx);
 	rules_steps(&ctx);
@@ -340,6 +343,7 @@ void analysis__free(struct analysis *analysis)
 			finding_clear(&process->findings[ctx]);
 		for (size_t ctx = 0; ctx < process->memory_count; ctx++)
 			memory_analysis_clear(&process->memory[ctx]);
+		parallel_functions_clear(&process->parallel);
 		free(process->memory);
 		free(process->findings);
 		free(process->silence);

@@ -12,6 +12,7 @@
 
 #include "aggregate/profile.h"
 #include "analyze/leaks.h"
+#include "analyze/parallelism.h"
 #include "analyze/ranks.h"
 #include "analyze/step_time.h"
 
@@ -90,7 +91,8 @@ struct analysis {
 		size_t findings_count;
 		size_t silenced_count;
 		char *silence;
-		struct step_time time;		/* where that of a step goes */
+		struct step_time time; /* where that of a step goes */
+		struct parallel_functions parallel;
 		struct memory_analysis *memory; /* same index as profile_process.memory */
 		size_t memory_count;
 	} * processes;

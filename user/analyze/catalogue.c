@@ -397,6 +397,18 @@ const struct finding_kind finding_kinds[] = {
 		.look = "Threads: time runnable of the threads of the pool.",
 	},
 	{
+		.kind = "LowParallelEfficiency",
+		.says = "threads share the work of a function badly",
+		.judges = "Samples of the calling thread and of its pool while calls of the "
+			  "function ran. The speed-up is the time that they worked over the time "
+			  "that the calls took; the efficiency is the speed-up over the number of "
+			  "threads. Polling for other threads is no work.",
+		.remedy = "More work in each call (larger batches), fewer threads, or less serial "
+			  "work in it.",
+		.example = "torch.set_num_threads(4)              # small operators: fewer threads",
+		.look = "Parallel efficiency: the functions by their speed-up.",
+	},
+	{
 		.kind = "CpuThrottled",
 		.says = "the CPU limit of the cgroup stops the process",
 		.judges = "Time in which the kernel throttled the cgroup, over all its CPUs.",

@@ -45,6 +45,9 @@ static const struct symptom {
 		 "CpuContention", "Oversubscribed", "CpuThrottled",	 "OverheadBound",
 		 "MemoryBound",	  "PeriodicStall",  "GarbageCollection", NULL},
 	 0.10},
+	{"LowParallelEfficiency",
+	 (const char *const[]){"CpuContention", "Oversubscribed", "CpuThrottled", "GilWait", NULL},
+	 0.10},
 	/* its time is not work but the lack of a CPU */
 	{"SlowOperation",
 	 (const char *const[]){"CpuContention", "Oversubscribed", "CpuThrottled", NULL}, 0.25},

@@ -15,6 +15,7 @@ struct rules_ctx {
 	const struct thresholds *thresholds; /* of the rules */
 	const struct profile_process *process;
 	const struct memory_analysis *memory; /* same index as process->memory */
+	const struct parallel_functions *parallel; /* called by that thread */
 	const struct driver *driver;	      /* what its main thread does */
 	const struct step_time *time;	      /* where a step's time goes */
 	bool is_main; /* the process that what concerns the whole capture is said about */
@@ -63,6 +64,7 @@ void rules_compile(struct rules_ctx *ctx);
 void rules_gpu(struct rules_ctx *ctx);
 void rules_memory(struct rules_ctx *ctx); /* who holds and leaks: one finding a place */
 void rules_heap(struct rules_ctx *ctx);	  /* what the heap as a whole does */
+void rules_parallel(struct rules_ctx *ctx);
 void rules_limits(struct rules_ctx *ctx); /* how near memory is to a limit */
 void rules_capture(struct rules_ctx *ctx);
 /* Do the other ranks of its job wait for it? After the other rules, for it names their places. */

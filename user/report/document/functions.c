@@ -326,7 +326,8 @@ static void compose_function_notes(struct composer *c, const struct profile_proc
 	document_add(c->document, BLOCK_NOTE, &text);
 }
 
-#define CALLERS_SHOWN 8
+#define CALLERS_SHOWN  8
+#define PARALLEL_SHOWN 10
 
 /* The Python lines behind the calls. */
 static void compose_python_callers(struct composer *c, const struct profile_row *row)
@@ -400,6 +401,38 @@ static void compose_callers(struct composer *c, const struct profile_process *p)
 		document_say(c->document, BLOCK_UNFOLD, "");
 }
 
+/* How well threads share the work of a function. */
+static void compose_parallel(struct composer *c, const struct profile_process *p)
+{
+	static const struct column columns[] = {
+		{.title = "Speed-up", .right = true},	   {.title = "Efficiency", .right = true},
+		{.title = "Threads", .right = true},	   {.title = "Total", .right = true},
+		{.title = "Function", .takes_rest = true},
+	};
+	const struct parallel_functions *functions =
+		&c->analysis->processes[p - c->profile->processes].parallel;
+
+	if (!functions->count)
+		return;
+	document_say(c->document, BLOCK_FOLD, "Parallel efficiency");
+	document_table(c->document, columns);
+	for (size_t i = 0; i < functions->count && i < PARALLEL_SHOWN; i++) {
+		const struct parallelism *parallelism = &functions->list[i].parallelism;
+
+		document_cell_printf(c->document, "≈%.1f", parallelism->speedup);
+		document_cell_printf(c->document, "%.0f %%", 100 * parallelism->efficiency);
+		document_cell_count(c->document, parallelism->threads_count);
+		document_cell_ns(c->document, functions->list[i].total_ns);
+		cell_function(c, p, functions->list[i].function);
+	}
+	document_say(
+		c->document, BLOCK_NOTE,
+		"≈ is sampled: the time that the calling thread and its pool worked during the "
+		"calls, without polling for each other, over the time of the calls. Efficiency "
+		"is that over the number of threads.");
+	document_say(c->document, BLOCK_UNFOLD, "");
+}
+
 /* The rows that the first table left out, as far as they are wanted. Returns where it ends. */
 static size_t compose_more(struct composer *c, const struct profile_process *p, size_t shown)
 {
@@ -445,4 +478,5 @@ void compose_functions(struct composer *c, const struct profile_process *p)
 		document_printf(c->document, BLOCK_NOTE, "%zu more function%s in the JSON report.",
 				p->rows_count - shown, p->rows_count - shown == 1 ? "" : "s");
 	compose_callers(c, p);
+	compose_parallel(c, p);
 }

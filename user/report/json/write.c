@@ -335,6 +335,32 @@ static void put_steps(struct json_output *o, const struct profile *profile,
 	json_close(o, '}');
 }
 
+/* Functions that several threads share. */
+static void put_parallel(struct json_output *o, const struct profile *p,
+			 const struct parallel_functions *functions)
+{
+	if (!functions->count)
+		return;
+	json_open(o, "parallel", '[');
+	for (size_t i = 0; i < functions->count; i++) {
+		const struct parallel_function *function = &functions->list[i];
+		const struct profile_function *named = profile_function(p, function->function);
+		json_t *object = json_object();
+
+		json_object_set_new(object, "name", json_of_string(named ? named->name : ""));
+		json_object_set_new(object, "total_ns", json_of_integer(function->total_ns));
+		json_object_set_new(object, "threads",
+				    json_of_integer(function->parallelism.threads_count));
+		json_object_set_new(object, "speedup", json_real(function->parallelism.speedup));
+		json_object_set_new(object, "efficiency",
+				    json_real(function->parallelism.efficiency));
+		json_object_set_new(object, "samples",
+				    json_of_integer(function->parallelism.samples_count));
+		json_put(o, NULL, object);
+	}
+	json_close(o, ']');
+}
+
 /* Where the time of a step goes, without steps that of a second. */
 static void put_step_time(struct json_output *o, const struct process_analysis *analysis)
 {
@@ -930,6 +956,7 @@ static void put_process(struct json_output *o, const struct profile *p,
 	json_put_members(o, json_of_row(&processes, row));
 	put_late(o, p, process->index);
 	json_put_rows(o, "functions", "functions", p, row);
+	put_parallel(o, p, &row->analysis->parallel);
 	put_untraced(o, process);
 	json_put_code(o, p, row);
 	put_memory(o, p, row);
