@@ -131,7 +131,7 @@ static bool are_slow_steps(const struct finding *finding)
 static bool is_of_process(enum bottleneck bottleneck)
 {
 	return bottleneck == BOTTLENECK_CONTENTION || bottleneck == BOTTLENECK_OVERSUBSCRIBED ||
-	       bottleneck == BOTTLENECK_THROTTLED || bottleneck == BOTTLENECK_INPUT;
+	       bottleneck == BOTTLENECK_INPUT;
 }
 
 /* Does `a` go where `b` is there? */

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Which findings remain, and in which order. */
+#include "analyze/rules_ctx.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1e6
+
+static const struct profile_frame save = {
+	.function = "save", .module = "", .module_base = "", .file = "/opt/train.py", .line = 88};
+static const struct profile_frame load = {
+	.function = "load", .module = "", .module_base = "", .file = "/opt/train.py", .line = 12};
+
+struct scene {
+	struct profile profile;
+	struct rules_ctx ctx;
+};
+
+static struct scene *begin(struct scene *scene)
+{
+	*scene = (struct scene){.ctx.rules = &rule_set_builtin};
+	scene->ctx.profile = &scene->profile;
+	return scene;
+}
+
+static void add(struct scene *scene, const char *kind, enum finding_severity severity,
+		enum bottleneck bottleneck, double gain_ns, const struct profile_frame *place)
+{
+	struct note note = {.bottleneck = bottleneck,
+			    .gain_ns = gain_ns,
+			    .place = place,
+			    .of_function = place,
+			    .share = 1};
+
+	text_add(&note.subject, place ? place->function : "python3");
+	rules_ctx_add(&scene->ctx, kind, severity, 0, &note);
+}
+
+static void expect_ranked(struct scene *scene, const char *wanted)
+{
+	char kinds[256] = "";
+	size_t used = 0;
+
+	rules_rank(&scene->ctx);
+	cr_assert(!scene->ctx.failed);
+	for (size_t i = 0; i < scene->ctx.findings_count; i++) {
+		const struct finding *finding = &scene->ctx.findings[i];
+
+		used += (size_t)snprintf(kinds + used, sizeof(kinds) - used, "%s%s/%s",
+					 i ? " " : "", finding->kind,
+					 finding_severity_name(finding->severity));
+		finding_clear(&scene->ctx.findings[i]);
+	}
+	cr_expect_str_eq(kinds, wanted, "%s", kinds);
+	free(scene->ctx.findings);
+	begin(scene);
+}
+
+/* By severity, then by what fixing it saves; what is said of the capture comes last. */
+Test(ranking, order)
+{
+	struct scene scene, *s = begin(&scene);
+
+	add(s, "Overhead", FINDING_MEDIUM, BOTTLENECK_NONE, 0, NULL);
+	add(s, "MemoryLeak", FINDING_MEDIUM, BOTTLENECK_MEMORY, 0, NULL);
+	add(s, "LockWait", FINDING_MEDIUM, BOTTLENECK_LOCK, 2 * MS, NULL);
+	add(s, "GilWait", FINDING_MEDIUM, BOTTLENECK_GIL, 3 * MS, NULL);
+	add(s, "DiskWait", FINDING_LOW, BOTTLENECK_DISK, 9 * MS, NULL);
+	add(s, "SleepWait", FINDING_HIGH, BOTTLENECK_SLEEP, 1 * MS, NULL);
+	expect_ranked(s, "SleepWait/high GilWait/medium LockWait/medium MemoryLeak/medium "
+			 "Overhead/medium DiskWait/low");
+}
+
+Test(ranking, one_cause_is_one_finding)
+{
+	struct scene scene, *s = begin(&scene);
+
+	add(s, "A", FINDING_MEDIUM, BOTTLENECK_COPIES, 2 * MS, &save);
+	add(s, "B", FINDING_MEDIUM, BOTTLENECK_COPIES, 3 * MS, &save);
+	add(s, "C", FINDING_MEDIUM, BOTTLENECK_COPIES, 1 * MS, &load);
+	expect_ranked(s, "B/medium C/medium");
+	/* of two kinds of time at one place each is a problem */
+	add(s, "GilWait", FINDING_MEDIUM, BOTTLENECK_GIL, 3 * MS, &save);
+	add(s, "PythonBound", FINDING_MEDIUM, BOTTLENECK_PYTHON, 2 * MS, &save);
+	expect_ranked(s, "GilWait/medium PythonBound/medium");
+	/* but a checkpoint's Python is the checkpoint, if it is most of it */
+	add(s, "PeriodicStall", FINDING_MEDIUM, BOTTLENECK_STALL, 2 * MS, &save);
+	add(s, "PythonBound", FINDING_MEDIUM, BOTTLENECK_PYTHON, 3 * MS, &save);
+	expect_ranked(s, "PeriodicStall/medium");
+	add(s, "PeriodicStall", FINDING_MEDIUM, BOTTLENECK_STALL, 1 * MS, &save);
+	add(s, "PythonBound", FINDING_MEDIUM, BOTTLENECK_PYTHON, 3 * MS, &save);
+	expect_ranked(s, "PythonBound/medium PeriodicStall/medium");
+	/* of a process, whatever the place */
+	add(s, "CpuContention", FINDING_HIGH, BOTTLENECK_CONTENTION, 3 * MS, NULL);
+	add(s, "UnevenSteps", FINDING_MEDIUM, BOTTLENECK_CONTENTION, 2 * MS, &save);
+	expect_ranked(s, "CpuContention/high");
+}
+
+Test(ranking, symptoms)
+{
+	struct scene scene, *s = begin(&scene);
+
+	add(s, "BlockedThread", FINDING_LOW, BOTTLENECK_IDLE, 0, NULL);
+	add(s, "DiskWait", FINDING_HIGH, BOTTLENECK_DISK, 3 * MS, NULL);
+	expect_ranked(s, "DiskWait/high");
+	add(s, "BlockedThread", FINDING_LOW, BOTTLENECK_IDLE, 0, NULL);
+	expect_ranked(s, "BlockedThread/low");
+}
+
+/* What findings rest on was lost: fewer of them, and each a degree lower. */
+Test(ranking, losses)
+{
+	struct scene scene, *s = begin(&scene);
+
+	for (unsigned lost = 0; lost < 3; lost++) {
+		s->profile.calls_count = 1000;
+		s->profile.losses[PERFX_LOSS_MAP_FULL] = lost ? 9 : 0; /* of 1009 */
+		s->profile.losses[PERFX_LOSS_RING_DROPS] = 500;
+		if (lost == 2)
+			s->profile.losses[PERFX_LOSS_MAP_FULL] = 11;
+		add(s, "GilWait", FINDING_HIGH, BOTTLENECK_GIL, 3 * MS, NULL);
+		add(s, "DiskWait", FINDING_LOW, BOTTLENECK_DISK, 1 * MS, NULL);
+		add(s, "Losses", FINDING_MEDIUM, BOTTLENECK_NONE, 0, NULL);
+		expect_ranked(s, lost == 2 ? "GilWait/medium Losses/medium"
+					   : "GilWait/high Losses/medium DiskWait/low");
+	}
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Where the time of a step goes: the classes exclude each other and add up to it. */
+#include "training_fixture.h"
+
+#include <math.h>
+
+static const struct step_time *time_of(const struct report *report)
+{
+	const struct step_time *time = &report->analysis->processes[0].time;
+	double sum = 0;
+
+	cr_assert(time->known);
+	for (int c = 0; c < TIME_CLASSES; c++) {
+		cr_expect_geq(time->ns[c], 0);
+		sum += time->ns[c];
+	}
+	cr_expect(fabs(sum - time->unit_ns) < 1e-6 * time->unit_ns, "%g of %g", sum, time->unit_ns);
+	return time;
+}
+
+#define expect_part(time, class, part)                                                     \
+	cr_expect(fabs((time)->ns[class] / (time)->unit_ns - (part)) < 1e-6, #class " %g", \
+		  (time)->ns[class] / (time)->unit_ns)
+
+/* A second of a process without steps. Calls and waits are exact; samples divide what is left. */
+Test(step_time, of_a_second)
+{
+	struct stream s = {0};
+	struct report report;
+	const struct step_time *time;
+
+	begin(&s);
+	stream_call(&s, CONV, MAIN, 0, 6 * S, 6 * S, 0);
+	samples(&s, (struct perfx_sample){.stack = NATIVE, .context = CONV}, 601);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 150);
+	samples(&s, (struct perfx_sample){.stack = EXTENSION}, 50);
+	waits(&s, PERFX_WAIT_DISK, 7, LOCK, 1000);
+	waits(&s, PERFX_WAIT_GIL, 1, LOCK, 990);
+	report = end(&s);
+	time = time_of(&report);
+	cr_expect_eq(time->unit_ns, 1e9);
+	expect_part(time, TIME_COMPUTE, 0.601);
+	expect_part(time, TIME_DISK, 0.1);
+	expect_part(time, TIME_GIL, 0.099);
+	/* three parts in four of the 2 s outside of calls */
+	expect_part(time, TIME_PYTHON, 0.15);
+	expect_part(time, TIME_NATIVE, 0.05);
+	cr_expect(fabs(time->error_ns[TIME_PYTHON] - 0.2e9 * sqrt(0.75 * 0.25 / 200)) < 1e3);
+	cr_expect_eq(time->error_ns[TIME_COMPUTE], 0);
+	forget(&report);
+}
+
+/* Nothing says that the thread waited: what samples do not show is not known. */
+Test(step_time, without_waits)
+{
+	struct stream s = {0};
+	struct report report;
+	const struct step_time *time;
+
+	begin(&s);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 400);
+	report = end(&s);
+	time = time_of(&report);
+	cr_expect_lt(time->ns[TIME_PYTHON], 0.5e9);
+	cr_expect_gt(time->ns[TIME_OTHER], 0.5e9);
+	forget(&report);
+}
+
+/* What the interpreter's lock takes of a call is the lock's; other waits in it are its work. */
+Test(step_time, waits_in_calls)
+{
+	struct stream s = {0};
+	struct report report;
+	const struct step_time *time;
+
+	begin(&s);
+	stream_call(&s, CONV, MAIN, 0, 6 * S, 6 * S, 0);
+	samples(&s, (struct perfx_sample){.stack = NATIVE, .context = CONV}, 301);
+	for (unsigned i = 0; i < 2; i++) {
+		enum perfx_wait_reason reason = i ? PERFX_WAIT_GIL : PERFX_WAIT_FUTEX;
+
+		waits(&s, reason, 1 + i, 0, 1500);
+		samples(&s,
+			(struct perfx_sample){.stack = NATIVE,
+					      .context = CONV,
+					      .state = PERFX_SAMPLE_WAITING,
+					      .reason = (uint8_t)reason,
+					      .object = 1 + i},
+			5);
+	}
+	report = end(&s);
+	time = time_of(&report);
+	expect_part(time, TIME_COMPUTE, 0.451);
+	expect_part(time, TIME_GIL, 0.15);
+	forget(&report);
+}
+
+/* A hundred steps of 100 ms, half of each in operators, a tenth in the optimizer; the loader's
+ * range has no name, as in PyTorch 1.13: so much of the rest is seen in its Python. */
+static void trains(struct stream *s, unsigned batch)
+{
+	begin(s);
+	for (uint64_t i = 0; i < 100; i++) {
+		stream_call(s, CONV, MAIN, i * 100 * MS + 20 * MS, 50 * MS, 50 * MS, 0);
+		stream_call(s, OPTIMIZER, MAIN, i * 100 * MS + 90 * MS, 10 * MS, 10 * MS, 0);
+	}
+	samples(s, (struct perfx_sample){.stack = NATIVE, .context = CONV}, 501);
+	samples(s, (struct perfx_sample){.stack = EXTENSION, .context = OPTIMIZER}, 100);
+	samples(s, (struct perfx_sample){.stack = OF_QUEUE}, batch);
+	samples(s, (struct perfx_sample){.stack = EXTENSION}, 399 - batch);
+}
+
+Test(step_time, of_a_batch_without_a_range)
+{
+	struct stream s = {0};
+	struct report report;
+	const struct step_time *time;
+	const struct finding *finding;
+
+	trains(&s, 110);
+	report = end(&s);
+	time = time_of(&report);
+	cr_expect(fabs(time->unit_ns - 100e6) < 1e6, "%g", time->unit_ns);
+	cr_expect(fabs(time->ns[TIME_INPUT] / time->unit_ns - 0.11) < 1e-3);
+	cr_expect_eq(time->batch_ns, time->ns[TIME_INPUT]);
+	finding = find(&report, "DataBound");
+	cr_assert_not_null(finding);
+	cr_expect_eq(finding->severity, FINDING_MEDIUM);
+	cr_expect_eq(finding->bottleneck, BOTTLENECK_INPUT);
+	cr_expect(fabs(finding->gain_ns / time->unit_ns - 0.11) < 1e-3, "%g", finding->gain_ns);
+	cr_expect(contains(finding->evidence, "0 workers; 1 would hide it"));
+	cr_expect(contains(report.analysis->verdict, "INPUT-BOUND: 11.0 % of each "));
+	forget(&report);
+	trains(&s, 95);
+	expect_none(&s, "DataBound");
+}
