@@ -2,6 +2,7 @@
 """More calls than the ring holds: counts and totals stay true, and the report says what it lacks."""
 import os
 import pathlib
+import subprocess
 
 import pytest
 from conftest import WORKLOADS, check_expectations, consistent, functions, total, wait_for
@@ -111,3 +112,29 @@ def test_no_memory_for_a_threads_state(memory_group, program, tracer):
     seen = total(report, "work", "calls") + total(report, "work_nested", "calls")
     assert made == 24000 and 0 < seen < made
     assert report["losses"]["map_full"] == made - seen
+
+
+@pytest.fixture
+def full_group(memory_group, tmp_path):
+    """A function by which a process enters a group at whose limit page cache has to be given up."""
+    group, limit = memory_group
+
+    def enter():
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+
+    with open(tmp_path / "large", "wb") as large:
+        large.truncate(400 << 20)
+    (group / limit).write_text(str(200 << 20))
+    for _ in range(2):
+        subprocess.run(["cat", large.name], stdout=subprocess.DEVNULL, preexec_fn=enter, check=True)
+    return enter
+
+
+def test_a_group_full_of_page_cache(full_group, program, tracer):
+    """The kernel cannot wait for room where it makes a thread's state: the tracer has made some."""
+    p = program(WORKLOADS / "threads", "50", "100")
+    t = tracer(p.pid, "--memory", "off", "-F", "threads:work*", preexec_fn=full_group)
+    p.go()
+    expected, report = p.finish(), t.stop()
+    assert report["losses"]["map_full"] == 0
+    check_expectations(report, expected)

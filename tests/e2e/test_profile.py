@@ -45,7 +45,7 @@ assert "cbrt" in str(stats)
     assert json.loads(run.stdout) == [1000, 1000, 7, 1]
 
 
-@pytest.mark.alone  # beside other tests, one of two that attach at the same moment has been seen to count nothing
+@pytest.mark.alone  # other tests fill the control group with page cache: see test_a_group_full_of_page_cache
 def test_twice_at_once():
     """One inside the other, and two threads at the same time, each with a tracer of its own."""
     run = run_python("""

@@ -34,6 +34,8 @@ struct tracer {
 	uint64_t *gates;	 /* mapped too */
 	int account_fd;		 /* of BPF_ENABLE_STATS; 0: off */
 	struct accounted_runs forgotten[TRACER_PROGRAMS];
+	uint64_t room_lacked; /* PERFX_COUNTER_MAP_FULL, when it was looked at last */
+	unsigned room_tries;
 };
 
 /* The elements of an array map; NULL: it cannot be mapped. The caller unmaps them. */

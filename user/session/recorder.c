@@ -682,6 +682,7 @@ static void on_tick(struct recorder *recorder)
 	follow__tick(recorder->follow, now_ns);
 	sampler__tick(recorder->sampler);
 	keep_budgets(recorder, now_ns);
+	tracer__heed_room(recorder->tracer);
 	if (!recorder->windows.paused &&
 	    is_due(&recorder->next_sample_ns, now_ns, recorder->options->interval_ns))
 		sample_usage(recorder, false);
@@ -1039,6 +1040,7 @@ static int prepare(struct recorder *recorder)
 	err = follow__targets(recorder->follow);
 	if (err)
 		return say_gone();
+	tracer__make_room(recorder->tracer);
 	progress_attaching(recorder->plan);
 	if (recorder->observation)
 		probes__only(recorder->probes, observation_ends_steps);
