@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Findings about memory near a limit: each fires, and does not on a near miss. */
+/* Findings about memory near a limit, and held without use: each fires, and not on a near miss. */
 #include "training_fixture.h"
 
 #define GIB (1ULL << 30)
@@ -91,4 +91,50 @@ Test(rules_limits, the_machine)
 	expect_limit(limits, 200 * MIB, FINDING_HIGH,
 		     "700 MiB of 4.00 GiB (17.1 %) of the machine's memory, by all programs; it "
 		     "grows by ");
+}
+
+/* --- held and not used --- */
+
+/* A program that began so long before the recording, with so much of the heap alive. */
+static void expect_fragmentation(uint64_t before_ns, uint64_t live_bytes, uint64_t anon_bytes,
+				 const char *evidence)
+{
+	struct stream_place place = {
+		.process = 1, .tid = MAIN, .allocator = 1, .domain = PERFX_DOMAIN_HOST};
+	struct stream s = {0};
+	struct report report;
+	const struct finding *finding;
+
+	stream_host(&s);
+	stream_add(&s, PERFX_KIND_PROCESS, struct perfx_process, STRINGS("python3", "python3"),
+		   .time_ns = STREAM_START, .start_boot_ns = STREAM_START - before_ns, .process = 1,
+		   .pid = MAIN, .ppid = 1);
+	stream_allocator(&s, 1, PERFX_DOMAIN_HOST, "libc", "/lib/libc.so.6");
+	stream_memory_mode(&s, 0, PERFX_DOMAIN_HOST, PERFX_MEMORY_EXACT, 0);
+	stream_allocation(&s, &place, 1 * S, 0x1000, live_bytes, 0);
+	stream_usage(&s, 1, 0, 0, 0, 0);
+	stream_usage(&s, 1, 10 * S, 1 * S, 0, 2 * anon_bytes);
+	stream_end(&s, 10 * S, 0);
+	report.aggregate = replay(&s);
+	report.analysis = analyze(aggregate__finish(report.aggregate), NULL);
+	finding = find(&report, "Fragmentation");
+	if (evidence) {
+		cr_assert_not_null(finding, "%s", evidence);
+		cr_expect(contains(finding->evidence, evidence));
+	} else {
+		cr_expect_null(finding, "%s", finding ? finding->evidence : "");
+	}
+	forget(&report);
+}
+
+Test(rules_limits, a_heap_in_pieces)
+{
+	expect_fragmentation(0, GIB, 3 * GIB,
+			     "3.00 GiB of anonymous resident memory for 1.00 GiB of live blocks of "
+			     "the heap: 66.7 % is held and not used");
+	expect_fragmentation(0, GIB, 2 * GIB - MIB, NULL);
+	/* too little to matter */
+	expect_fragmentation(0, MIB, 256 * MIB, NULL);
+	/* what it had before is not known */
+	expect_fragmentation(5 * S, GIB, 3 * GIB, NULL);
 }

@@ -160,6 +160,7 @@ static int analyze_process(const struct profile *profile, const struct rule_set 
 	rules_memory(&ctx);
 	rules_heap(&ctx);
 	rules_limits(&ctx);
+	rules_fragmentation(&ctx);
 	if (is_main)
 		rules_capture(&ctx);
 	rules_straggler(&ctx, ranks);

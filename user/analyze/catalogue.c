@@ -606,6 +606,19 @@ const struct finding_kind finding_kinds[] = {
 		.look = "Memory: what is live, and its growth.",
 	},
 	{
+		.kind = "Fragmentation",
+		.says = "an allocator holds much more memory than is used",
+		.judges = "At the end of the recording: anonymous resident memory against live "
+			  "blocks of the heap (`--memory all`), and the segments of PyTorch's CUDA "
+			  "allocator against its tensors. Only of a program that the recording "
+			  "started (`run`): what was allocated before is not known.",
+		.remedy = "Fewer arenas or another allocator for the heap; expandable segments for "
+			  "PyTorch's.",
+		.example = "MALLOC_ARENA_MAX=2 python3 train.py\n"
+			   "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python3 train.py",
+		.look = "Memory: RSS, and what is live.",
+	},
+	{
 		.kind = "PeakMemory",
 		.says = "what the peak of memory consists of",
 		.judges = "The peak of live bytes of a domain; of host memory also its share of "

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Memory that an allocator holds and nobody uses: the heap's resident pages against its live
+ * blocks, and the segments of PyTorch's caching allocator against its tensors. Only of processes
+ * that began in the recording: what others had allocated before is not known.
+ */
+#include "analyze/rules_ctx.h"
+
+#include <string.h>
+
+/* The recording and a program that it starts begin at nearly the same time. */
+#define START_NS   1000000000ULL
+#define TORCH_CUDA "torch-cuda"
+
+struct held_memory {
+	const char *held, *used; /* words */
+	const char *remedy;
+	uint64_t held_bytes, used_bytes; /* PROFILE_ABSENT: not known */
+};
+
+static bool is_seen_from_its_start(const struct rules_ctx *ctx)
+{
+	return ctx->process->start_boot_ns &&
+	       ctx->process->start_boot_ns + START_NS >= ctx->profile->start_boot_ns;
+}
+
+static const struct profile_memory *domain_of(const struct rules_ctx *ctx, enum perfx_domain domain)
+{
+	for (size_t i = 0; i < ctx->process->memory_count; i++) {
+		const struct profile_memory *memory = &ctx->process->memory[i];
+
+		if (memory->domain == domain && memory->current_bytes != PROFILE_ABSENT &&
+		    !memory->bound)
+			return memory;
+	}
+	return NULL;
+}
+
+/* Of an allocator; PROFILE_ABSENT: it was not seen. */
+static uint64_t live_bytes_of(const struct profile_memory *memory, const char *name)
+{
+	for (size_t i = 0; memory && i < memory->allocators_count; i++)
+		if (!strcmp(memory->allocators[i].name, name))
+			return memory->allocators[i].live_bytes;
+	return PROFILE_ABSENT;
+}
+
+static void judge(struct rules_ctx *ctx, const struct held_memory *memory)
+{
+	const struct thresholds *thresholds = ctx->thresholds;
+	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
+	double unused, share;
+
+	if (memory->held_bytes == PROFILE_ABSENT || memory->used_bytes == PROFILE_ABSENT ||
+	    memory->held_bytes <= memory->used_bytes)
+		return;
+	unused = (double)(memory->held_bytes - memory->used_bytes);
+	share = unused / (double)memory->held_bytes;
+	if (unused < thresholds->fragmentation_bytes || share < thresholds->fragmentation_low)
+		return;
+	add_process_name(&note.subject, ctx->process);
+	add_bytes(&note.evidence, memory->held_bytes);
+	text_printf(&note.evidence, " of %s for ", memory->held);
+	add_bytes(&note.evidence, memory->used_bytes);
+	text_printf(&note.evidence, " of %s: ", memory->used);
+	add_percent(&note.evidence, share);
+	text_add(&note.evidence, " is held and not used");
+	text_printf(&note.threshold, "at least %s and %g %% unused (medium: %g %%)",
+		    as_bytes(u64_of(thresholds->fragmentation_bytes)),
+		    thresholds->fragmentation_low * 100, thresholds->fragmentation_medium * 100);
+	text_add(&note.suggestion, memory->remedy);
+	rules_ctx_add(ctx, "Fragmentation",
+		      share >= thresholds->fragmentation_medium ? FINDING_MEDIUM : FINDING_LOW,
+		      share, &note);
+}
+
+void rules_fragmentation(struct rules_ctx *ctx)
+{
+	const struct profile_memory *heap = domain_of(ctx, PERFX_DOMAIN_HOST);
+	const struct profile_memory *segments = domain_of(ctx, PERFX_DOMAIN_GPU);
+	struct held_memory host = {
+		.held = "anonymous resident memory",
+		.used = "live blocks of the heap",
+		.remedy = "The C library keeps freed memory in pieces: set MALLOC_ARENA_MAX=2, "
+			  "preload jemalloc, or call malloc_trim(0) after a phase that frees much.",
+		.held_bytes = ctx->process->rss_anon_bytes,
+		.used_bytes = heap ? heap->current_bytes : PROFILE_ABSENT,
+	};
+	struct held_memory device = {
+		.held = "device memory reserved by PyTorch's allocator",
+		.used = "tensors",
+		.remedy = "Its cache is split into pieces that fit no request: set "
+			  "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, use inputs of few "
+			  "sizes, and allocate what stays before the first step.",
+		.held_bytes = segments ? segments->current_bytes : PROFILE_ABSENT,
+		.used_bytes = live_bytes_of(domain_of(ctx, PERFX_DOMAIN_TENSOR), TORCH_CUDA),
+	};
+
+	if (!is_seen_from_its_start(ctx))
+		return;
+	judge(ctx, &host);
+	judge(ctx, &device);
+}
