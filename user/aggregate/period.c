@@ -313,6 +313,9 @@ static void forget_calls(struct period_calls *calls)
 	calls->count = calls->capacity = 0;
 }
 
+/* More than any: a context that is not described yet is no outermost one. */
+#define DEPTH_UNKNOWN 1000
+
 /* By the stack of its first call. */
 static unsigned python_depth(void *ctx, uint32_t id)
 {
@@ -325,7 +328,7 @@ static unsigned python_depth(void *ctx, uint32_t id)
 
 	for (uint32_t i = 0; stack && i < stack->frames_count; i++)
 		depth += (a->stacks.addresses[stack->first + i] & PERFX_FRAME_PYTHON) != 0;
-	return depth;
+	return stack && stack->frames_count ? depth : DEPTH_UNKNOWN;
 }
 
 static bool is_main(const struct aggregate *a, const struct period_calls *calls)
