@@ -75,32 +75,6 @@ static bool is_named(const struct profile_frame *frame)
 	return frame->function[0] && strcmp(frame->function, "_init") != 0;
 }
 
-static bool has_calls(const struct profile_process *process, uint32_t function)
-{
-	for (size_t i = 0; i < process->rows_count; i++)
-		if (process->rows[i].function == function)
-			return true;
-	return false;
-}
-
-/* A function that dispatches, or one that allocates and of which no calls are recorded: its samples
- * are of the probe there. */
-static bool is_probed(const struct profile *profile, const struct profile_process *process,
-		      const struct profile_frame *frame)
-{
-	if (begins_with(frame->function, "at::_ops::"))
-		return true;
-	for (size_t i = 0; i < profile->probes_count; i++) {
-		const struct profile_function *function =
-			profile_function(profile, profile->probes[i].function);
-
-		if (function && !strcmp(function->name, frame->function) &&
-		    !has_calls(process, function->id))
-			return true;
-	}
-	return false;
-}
-
 static uint64_t hash_text(const char *text)
 {
 	return fnv1a(text, strlen(text));
@@ -121,13 +95,19 @@ static uint64_t hash_code(const struct profile_frame *frame)
 
 /* --- samples --- */
 
+/* Whose samples they are. */
+struct thread {
+	const struct profile *profile;
+	const struct profile_process *process;
+	uint32_t tid;
+};
+
 /* What a sample of a line shows. */
 struct operator_sample {
 	uint64_t line, code; /* hashes: of the line; of the innermost code, 0: of no operator */
-	const struct profile_frame *frame;
+	const struct profile_frame *frame, *innermost;
 	uint64_t ns, count;
 	bool kernel, copy;
-	bool probed; /* never taken for a loop */
 };
 
 /* Frames of native code that the innermost Python function calls. */
@@ -140,11 +120,8 @@ static size_t native_count(const struct profile_stack *stack)
 	return i;
 }
 
-static void look_into_operator(struct operator_sample *sample, const struct profile *profile,
-			       const struct profile_process *process,
-			       const struct profile_stack *stack)
+static void look_into_operator(struct operator_sample *sample, const struct profile_stack *stack)
 {
-	const struct profile_frame *innermost = stack->frames[0];
 	size_t native = native_count(stack);
 	bool in_framework = false;
 
@@ -155,10 +132,9 @@ static void look_into_operator(struct operator_sample *sample, const struct prof
 	}
 	if (!in_framework)
 		return;
-	sample->code = hash_code(innermost);
-	sample->kernel |= !is_dispatch(innermost);
-	sample->copy |= is_memcpy(innermost);
-	sample->probed = is_probed(profile, process, innermost);
+	sample->code = hash_code(sample->innermost);
+	sample->kernel |= !is_dispatch(sample->innermost);
+	sample->copy |= is_memcpy(sample->innermost);
 }
 
 /* The line of the program's own, or of any Python, that a thread is in; NULL: none. */
@@ -173,22 +149,23 @@ static const struct profile_frame *line_of(const struct profile_activity *sample
 	return at < stack->frames_count ? stack->frames[at] : NULL;
 }
 
-static size_t take_samples(struct operator_sample *samples, const struct profile *profile,
-			   const struct profile_process *process, uint32_t tid)
+static size_t take_samples(struct operator_sample *samples, const struct thread *thread)
 {
+	const struct profile_activities *all = &thread->process->samples;
 	size_t count = 0;
 
-	for (size_t i = 0; i < process->samples.count; i++) {
-		const struct profile_activity *sample = &process->samples.list[i];
-		const struct profile_frame *frame = line_of(sample, tid);
+	for (size_t i = 0; i < all->count; i++) {
+		const struct profile_activity *sample = &all->list[i];
+		const struct profile_frame *frame = line_of(sample, thread->tid);
 
 		if (!frame)
 			continue;
 		samples[count] = (struct operator_sample){.line = hash_line(frame),
 							  .frame = frame,
+							  .innermost = sample->stack->frames[0],
 							  .ns = sample->ns,
 							  .count = sample->count};
-		look_into_operator(&samples[count++], profile, process, sample->stack);
+		look_into_operator(&samples[count++], sample->stack);
 	}
 	return count;
 }
@@ -204,8 +181,34 @@ static int by_line_and_code(const void *left, const void *right)
 
 /* --- lines --- */
 
-static void add_code(struct operator_line *line, const struct operator_sample *samples,
-		     size_t count)
+static bool has_calls(const struct profile_process *process, uint32_t function)
+{
+	for (size_t i = 0; i < process->rows_count; i++)
+		if (process->rows[i].function == function)
+			return true;
+	return false;
+}
+
+/* A function that dispatches, or one that allocates and of which no calls are recorded: where its
+ * samples cluster is a probe, and no loop. */
+static bool is_probed(const struct thread *thread, const struct profile_frame *frame)
+{
+	if (begins_with(frame->function, "at::_ops::"))
+		return true;
+	for (size_t i = 0; i < thread->profile->probes_count; i++) {
+		const struct profile_function *function =
+			profile_function(thread->profile, thread->profile->probes[i].function);
+
+		if (function && !strcmp(function->name, frame->function) &&
+		    !has_calls(thread->process, function->id))
+			return true;
+	}
+	return false;
+}
+
+/* Samples of one code. */
+static void add_code(struct operator_line *line, const struct thread *thread,
+		     const struct operator_sample *samples, size_t count)
 {
 	uint64_t ns = 0, hits = 0;
 	bool loop;
@@ -215,7 +218,7 @@ static void add_code(struct operator_line *line, const struct operator_sample *s
 		hits += samples[i].count;
 	}
 	loop = hits >= LOOP_SAMPLES && (double)ns >= LOOP_SHARE * (double)line->operators_ns &&
-	       !samples->probed;
+	       !is_probed(thread, samples->innermost);
 	for (size_t i = 0; i < count; i++) {
 		if (!loop && !samples[i].kernel)
 			continue;
@@ -225,7 +228,8 @@ static void add_code(struct operator_line *line, const struct operator_sample *s
 }
 
 /* Of samples of one line in the order of their code. */
-static struct operator_line sum_line(const struct operator_sample *samples, size_t count)
+static struct operator_line sum_line(const struct thread *thread,
+				     const struct operator_sample *samples, size_t count)
 {
 	struct operator_line line = {.frame = samples->frame};
 
@@ -241,7 +245,7 @@ static struct operator_line sum_line(const struct operator_sample *samples, size
 		while (to < count && samples[to].code == samples[from].code)
 			to++;
 		if (samples[from].code)
-			add_code(&line, &samples[from], to - from);
+			add_code(&line, thread, &samples[from], to - from);
 	}
 	return line;
 }
@@ -253,8 +257,8 @@ static int by_ns(const void *left, const void *right)
 	return a->ns > b->ns ? -1 : a->ns < b->ns;
 }
 
-static int sum_lines(struct operator_lines *lines, const struct operator_sample *samples,
-		     size_t count)
+static int sum_lines(struct operator_lines *lines, const struct thread *thread,
+		     const struct operator_sample *samples, size_t count)
 {
 	for (size_t from = 0, to = 0; from < count; from = to) {
 		while (to < count && samples[to].line == samples[from].line)
@@ -262,7 +266,7 @@ static int sum_lines(struct operator_lines *lines, const struct operator_sample 
 		if (grow_array(&lines->list, &lines->capacity, lines->count + 1,
 			       sizeof(*lines->list)))
 			return -ENOMEM;
-		lines->list[lines->count++] = sum_line(&samples[from], to - from);
+		lines->list[lines->count++] = sum_line(thread, &samples[from], to - from);
 	}
 	if (lines->count)
 		qsort(lines->list, lines->count, sizeof(*lines->list), by_ns);
@@ -273,15 +277,16 @@ int operator_lines_find(struct operator_lines *lines, const struct profile *prof
 			const struct profile_process *process, uint32_t tid)
 {
 	struct operator_sample *samples = calloc(process->samples.count + 1, sizeof(*samples));
+	const struct thread thread = {profile, process, tid};
 	size_t count;
 	int err;
 
 	*lines = (struct operator_lines){0};
 	if (!samples)
 		return -ENOMEM;
-	count = take_samples(samples, profile, process, tid);
+	count = take_samples(samples, &thread);
 	qsort(samples, count, sizeof(*samples), by_line_and_code);
-	err = sum_lines(lines, samples, count);
+	err = sum_lines(lines, &thread, samples, count);
 	free(samples);
 	return err;
 }
