@@ -323,17 +323,19 @@ static bool is_busier(const struct profile_process *process, const struct profil
 	return process->cpu_ns > than->cpu_ns;
 }
 
-/* 0 or -errno */
+/* A process before its exec is another one than after it. 0 or -errno. */
 static int select_main(struct selection *selection, const struct profile *profile)
 {
-	const struct profile_process *main = profile->processes;
-	char pid[16];
+	int err = selection_make(selection, profile, NULL);
+	size_t main = 0;
 
+	if (err || !profile->processes_count)
+		return err ? err : -ENOENT;
 	for (size_t i = 1; i < profile->processes_count; i++)
-		if (is_busier(&profile->processes[i], main))
-			main = &profile->processes[i];
-	snprintf(pid, sizeof(pid), "%u", main ? main->pid : 0);
-	return selection_make(selection, profile, pid);
+		if (is_busier(&profile->processes[i], &profile->processes[main]))
+			main = i;
+	selection_keep(selection, main);
+	return 0;
 }
 
 static int trace_side(const struct bench *bench, const char *command, struct aggregate *aggregate)

@@ -100,6 +100,17 @@ int selection_sort(struct selection *selection, const char *name)
 	return err;
 }
 
+void selection_keep(struct selection *selection, size_t process)
+{
+	struct profile *p = &selection->profile;
+
+	for (size_t i = 0; i < p->processes_count; i++)
+		if (i != process)
+			free(p->processes[i].rows);
+	p->processes[0] = p->processes[process];
+	p->processes_count = 1;
+}
+
 void selection_clear(struct selection *selection)
 {
 	for (size_t i = 0; i < selection->profile.processes_count; i++)

@@ -76,6 +76,8 @@ int selection_make(struct selection *selection, const struct profile *profile, c
 /* Puts each process's functions in the order of a column of the table "functions". Rules look at
  * them in the order of the aggregate: sort after them. 0, -EINVAL for no such column, -ENOMEM. */
 int selection_sort(struct selection *selection, const char *column);
+/* Leaves one of its processes. */
+void selection_keep(struct selection *selection, size_t process);
 void selection_clear(struct selection *selection);
 
 #endif

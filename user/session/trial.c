@@ -125,7 +125,9 @@ static void add_too_few(struct text *why, const struct trial_options *options,
 	if (rate->lost)
 		text_add(why, "events came faster than they can be recorded one by one");
 	else if (!rate->began)
-		text_printf(why, "no %s was seen", what);
+		text_printf(why, "no %s was seen%s", what,
+			    options->rate->of == RATE_STEPS ? " (--step-range names what ends one)"
+							    : "");
 	else
 		text_printf(why, "%" PRIu64 " %s%s after the warm-up: %d are needed",
 			    rate->events_count, what, rate->events_count == 1 ? "" : "s",
@@ -147,14 +149,14 @@ static char *explain(const struct trial_options *options, const struct rate *rat
 		add_last_line(&why, output);
 		return text_take(&why);
 	}
-	if (options->rate) {
+	if (ended)
+		text_add(&why, "it has exited: ");
+	else
+		text_printf(&why, "within %s ", as_ns(options->timeout_ns));
+	if (options->rate)
 		add_too_few(&why, options, rate);
-		text_add(&why, ended ? "; it has exited" : "");
-	} else {
-		text_add(&why, "it has not exited");
-	}
-	if (!ended)
-		text_printf(&why, " within %s", as_ns(options->timeout_ns));
+	else
+		text_add(&why, "it did not exit");
 	return text_take(&why);
 }
 

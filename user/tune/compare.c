@@ -139,6 +139,10 @@ static int compose(struct document *document, const struct comparison *c, const 
 	compose_note(document, c);
 	if (diff) {
 		document_say(document, BLOCK_HEADING, "What changed inside: a traced run of each");
+		document_say(document, BLOCK_NOTE,
+			     "One run, its start included, of the process that makes most steps. "
+			     "It shows where the time went; by how much B differs is what was "
+			     "measured above.");
 		err = diff_compose_inside(document, diff, options, name_columns);
 	}
 	return document->failed ? -ENOMEM : err;
