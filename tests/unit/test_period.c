@@ -257,6 +257,27 @@ Test(period, meanwhile)
 	aggregate__free(aggregate);
 }
 
+/* Of very many only the last ones are there one by one; all are counted. */
+Test(period, the_last_steps)
+{
+	const uint64_t count = PROFILE_STEP_TIMES_MAX + 1000;
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile_steps *steps;
+	uint64_t end_ns = STREAM_START + count * 20 * MS + 15 * MS;
+
+	begin(&s);
+	run(&s, 0, (unsigned)count + 1);
+	aggregate = replay(&s);
+	steps = steps_in(aggregate);
+	cr_expect_eq(steps->count, count);
+	cr_expect_gt(steps->series_each, 1);
+	cr_assert_eq(steps->times_count, PROFILE_STEP_TIMES_MAX / 2 + 1000);
+	cr_expect_eq(steps->times[steps->times_count - 1].to_ns, end_ns);
+	cr_expect_eq(steps->times[0].from_ns, end_ns - steps->times_count * 20 * MS);
+	aggregate__free(aggregate);
+}
+
 /* A step that is marked counts, whenever it comes. */
 Test(period, marked_steps_count)
 {

@@ -48,7 +48,7 @@ enum slow_part {
 	SLOW_FAULTS, /* page faults that wait for a disk */
 	SLOW_NO_CPU, /* others have it */
 	SLOW_GIL,
-	SLOW_WAITS,  /* for anything else */
+	SLOW_WAITS, /* for anything else */
 	SLOW_PARTS
 };
 
