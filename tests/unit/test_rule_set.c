@@ -244,6 +244,7 @@ Test(rule_set, own_rules_and_their_near_misses)
 		{"rule A: steps data_ns > 20ms \"x\"", ""},
 		{"rule A: steps p95_ns > 99ms \"x\"\nsilence DataBound", "A/medium"},
 		{"rule A: steps mfu < 50% \"x\"", ""}, /* is not known */
+		{"silence *\nrule A: function total_share > 9% \"x\"", "A/medium"},
 		{"rule A: memory tensor peak_bytes > 0 \"x\"", ""},
 	};
 

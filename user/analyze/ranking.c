@@ -4,6 +4,7 @@
  * cause. What only repeats another finding goes; of two about one place and one kind of time the
  * better one remains; where what they rest on was lost, all weigh a degree less and the least go.
  */
+#include "analyze/catalogue.h"
 #include "analyze/rules_ctx.h"
 #include "base/escape.h"
 
@@ -220,8 +221,11 @@ static bool is_about(const struct finding *finding, const char *glob)
 	return about;
 }
 
+/* What a rule of the user's own finds is not: `silence *` leaves those alone. */
 static bool is_silenced(const struct rule_set *rules, const struct finding *finding)
 {
+	if (!finding_kind_named(finding->kind))
+		return false;
 	for (size_t i = 0; i < rules->silences_count; i++) {
 		const struct silence *silence = &rules->silences[i];
 

@@ -9,9 +9,6 @@
 
 #include <math.h>
 
-/* The error of fewer samples is not known well. */
-#define SAMPLES_MIN 30
-
 /* --- sums over lines --- */
 
 /* Of the lines that a rule is about. */
@@ -190,7 +187,7 @@ static void tiny_operators(struct rules_ctx *ctx, const struct operator_lines *l
 		operators_ns += (double)line->operators_ns;
 		kernels_ns += (double)line->kernels_ns;
 	}
-	if (sum.count < SAMPLES_MIN ||
+	if ((double)sum.count < ctx->thresholds->all_samples ||
 	    sum.ns < ctx->thresholds->tiny_operators_share * (double)ctx->driver->wall_ns)
 		return;
 	start_note(&note, ctx, &sum, ctx->thresholds->tiny_operators_share);
@@ -261,7 +258,7 @@ static void copies(struct rules_ctx *ctx, const struct operator_lines *lines)
 		if (line->copies_ns > sum.lead->copies_ns)
 			sum.lead = line;
 	}
-	if (sum.count < SAMPLES_MIN ||
+	if ((double)sum.count < ctx->thresholds->all_samples ||
 	    sum.ns < ctx->thresholds->copies_share * (double)ctx->driver->wall_ns)
 		return;
 	start_note(&note, ctx, &sum, ctx->thresholds->copies_share);

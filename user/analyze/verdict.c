@@ -348,6 +348,9 @@ char *verdict_of(const struct profile *profile, const struct profile_process *ma
 		say_problem(&text, problem);
 	else
 		say_where(&text, profile, main, &analysis->time);
+	if (analysis->silenced_count)
+		text_printf(&text, " %zu finding%s silenced.", analysis->silenced_count,
+			    analysis->silenced_count == 1 ? " is" : "s are");
 	if (profile->calls_count == 0)
 		add_late(&text, profile);
 	add_leak(&text, analysis, problem);

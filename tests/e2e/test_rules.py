@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Findings in CI: a file of rules, --fail-on, explain; what a script relies on."""
+import json
+import pathlib
+
+import pytest
+from conftest import run
+
+CAPTURE = pathlib.Path(__file__).resolve().parents[1] / "golden/captures/trainer.perfx"
+OWN = 'silence *\nrule Big: process rss_bytes > 1K severity high "Less."\n'
+
+
+@pytest.fixture
+def rules(tmp_path):
+    """Writes a file of rules, of which it returns the path."""
+    def write(text):
+        path = tmp_path / "ci.rules"
+        path.write_text(text)
+        return path
+    return write
+
+
+def kinds(report):
+    return {finding["kind"] for process in report["processes"] for finding in process["findings"]}
+
+
+def test_an_own_rule_fails_and_silence_passes(rules):
+    failed = run("report", CAPTURE, "--rules", rules(OWN), "--fail-on", "high")
+    assert failed.returncode == 4
+    assert "Big: " in failed.stdout and "ci.rules" in failed.stdout
+    line, = failed.stderr.splitlines()
+    assert line.startswith("perfx-trace: --fail-on high: Big of ")
+    passed = run("report", CAPTURE, "--rules", rules("silence *\n"), "--fail-on", "low")
+    assert passed.returncode == 0, passed.stderr
+    assert passed.stderr == ""
+
+
+def test_the_report_names_the_file_and_counts_what_it_silences(rules):
+    plain = json.loads(run("report", CAPTURE, "-f", "json").stdout)
+    path = rules("silence *\n")
+    silent = json.loads(run("report", CAPTURE, "-f", "json", "--rules", path).stdout)
+    assert "rules" not in plain
+    assert kinds(plain) and not kinds(silent)
+    assert silent["rules"] == {"file": str(path), "silenced": sum(
+        len(process["findings"]) for process in plain["processes"])}
+    assert "silenced" in silent["verdict"]
+
+
+@pytest.mark.parametrize("text, why", [
+    ("PythonBound.high = 0.4\n", ":1: PythonBound.high: '0.4' is not a share: try 25%"),
+    ("\n\nsilence PythonBond\n", ":3: PythonBond: no such kind of finding; similar: PythonBound"),
+])
+def test_a_mistake_is_an_error_of_usage(rules, text, why):
+    result = run("report", CAPTURE, "--rules", rules(text), "--fail-on", "high")
+    assert result.returncode == 2
+    assert why in result.stderr and result.stdout == ""
+
+
+def test_rules_are_not_overwritten(rules):
+    path = rules(OWN)
+    result = run("report", CAPTURE, "--rules", path, "-o", path, "-f", "md")
+    assert result.returncode == 2
+    assert path.read_text() == OWN
+
+
+def test_of_a_program_that_is_started(rules):
+    """Its own failure comes first."""
+    path = rules(OWN)
+    found = run("run", "--rules", path, "--fail-on", "medium", "--", "sleep", "0.5")
+    assert found.returncode == 4, found.stderr
+    assert "--fail-on medium: Big of " in found.stderr
+    assert run("run", "--rules", path, "--", "sleep", "0.5").returncode == 0
+    failed = run("run", "--rules", path, "--fail-on", "high", "--", "sh", "-c", "sleep 0.5; exit 7")
+    assert failed.returncode == 7, failed.stderr
+
+
+def test_explain(rules):
+    shown = run("explain", "PythonBound", "--rules", rules("PythonBound.medium = 40%\n"))
+    assert shown.returncode == 0
+    assert "PythonBound.medium = 40%" in shown.stdout
+    every = run("explain").stdout
+    assert len([line for line in every.splitlines() if line.startswith("PythonBound ")]) == 1
+    unknown = run("explain", "PythonBond")
+    assert unknown.returncode == 2 and "PythonBound" in unknown.stderr
