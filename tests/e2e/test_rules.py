@@ -7,7 +7,7 @@ import pytest
 from conftest import run
 
 CAPTURE = pathlib.Path(__file__).resolve().parents[1] / "golden/captures/trainer.perfx"
-OWN = 'silence *\nrule Big: process rss_bytes > 1K severity high "Less."\n'
+OWN = 'silence *\nrule Big: process cpu_share < 1000% severity high "Less."\n'
 
 
 @pytest.fixture
