@@ -383,7 +383,6 @@ static int take_list(struct options *options, char *word, char *next)
 {
 	char *equals = strchr(word, '=');
 	const char *values = equals ? equals + 1 : next;
-	struct option_list *lists;
 
 	if (!values || !*values || (!equals && *values == '-')) {
 		msg_say("%s: neither an option of tune nor followed by values to try, as in %s "
@@ -391,16 +390,9 @@ static int take_list(struct options *options, char *word, char *next)
 			word, word);
 		return EXIT_USAGE;
 	}
-	lists = realloc(options->lists, (options->lists_count + 1) * sizeof(*lists));
-	if (!lists) {
-		msg_say("out of memory");
-		return EXIT_FAILED;
-	}
 	if (equals)
 		*equals = '\0';
-	options->lists = lists;
-	lists[options->lists_count++] = (struct option_list){.name = word + 2, .values = values};
-	return EXIT_OK;
+	return options_add_list(options, (struct option_list){.name = word + 2, .values = values});
 }
 
 /* Takes the lists out of the words, up to the program. */

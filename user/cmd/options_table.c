@@ -218,21 +218,29 @@ static int take_metric(const struct option_row *row, struct options *options, ch
 	return options->metric == TUNE_CALLS_PER_S ? take_pattern(row, options, value) : EXIT_OK;
 }
 
+int options_add_list(struct options *options, struct option_list list)
+{
+	struct option_list *lists =
+		realloc(options->lists, (options->lists_count + 1) * sizeof(*lists));
+
+	if (!lists) {
+		msg_say("out of memory");
+		return EXIT_FAILED;
+	}
+	options->lists = lists;
+	lists[options->lists_count++] = list;
+	return EXIT_OK;
+}
+
 static int add_list(const struct option_row *row, struct options *options, char *value,
 		    bool environment)
 {
 	char *equals = strchr(value, '=');
-	struct option_list *lists;
 
 	if (!equals || equals == value || !equals[1])
 		return bad(row, value, "not NAME=VALUE,VALUE,...");
-	lists = realloc(options->lists, (options->lists_count + 1) * sizeof(*lists));
-	if (!lists)
-		return bad(row, value, "out of memory");
 	*equals = '\0';
-	options->lists = lists;
-	lists[options->lists_count++] = (struct option_list){value, equals + 1, environment};
-	return EXIT_OK;
+	return options_add_list(options, (struct option_list){value, equals + 1, environment});
 }
 
 static int take_variable(const struct option_row *row, struct options *options, char *value)
@@ -961,8 +969,9 @@ const struct option_row option_rows[] = {
 	 .man = "Reports the energy that the host and its GPUs used as grams of CO2, too, at this "
 		"carbon intensity of electricity in grams per kWh; it depends on place and time, "
 		"and has no default."},
-	{"rules", 0, .only = true, SECTION_OUTPUT, REPORTING | COMPARING | FOR_VERB(VERB_EXPLAIN),
-	 .arg = "FILE", COMPLETE_FILE, .parse = take_text, INTO(rules_file),
+	{"rules", 0, .only = true, SECTION_OUTPUT,
+	 REPORTING | COMPARING | FOR_VERB(VERB_COMPARE) | FOR_VERB(VERB_EXPLAIN), .arg = "FILE",
+	 COMPLETE_FILE, .parse = take_text, INTO(rules_file),
 	 .help = "thresholds of findings, silenced kinds, rules of your own (docs/rules.md)",
 	 .man = "A file by which findings are judged: it changes thresholds, silences kinds and "
 		"adds "

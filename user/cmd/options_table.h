@@ -66,6 +66,9 @@ const struct verb_row *verb_row_of(enum verb verb);
 const struct option_row *option_row_named(const char *name);
 const char *section_title(enum section section);
 
+/* Of tune; EXIT_OK, or EXIT_FAILED after a message. */
+int options_add_list(struct options *options, struct option_list list);
+
 /* Does it take a value from a list? The list is in `arg`: "off|tensor|sampled[=BYTES]". */
 bool option_has_choices(const struct option_row *row);
 /* The index-th value, without what is in brackets; false past the last. */

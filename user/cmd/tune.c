@@ -381,7 +381,8 @@ static bool trace_one(struct bench *bench, const char *command, struct traced *t
 		profile = aggregate__finish(traced->aggregates[side]);
 	}
 	if (profile && !select_main(&traced->selections[side], profile))
-		traced->analyses[side] = analyze(&traced->selections[side].profile, NULL);
+		traced->analyses[side] =
+			analyze(&traced->selections[side].profile, bench->options->rules);
 	if (!traced->analyses[side])
 		msg_say("tracing %c: nothing was recorded", "AB"[side]);
 	return traced->analyses[side];
