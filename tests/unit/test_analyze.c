@@ -249,6 +249,19 @@ Test(analyze, throttled_and_disk)
 	expect_kinds(s, "DiskBound/medium");
 }
 
+/* What the limit takes is not taken by other threads. */
+Test(analyze, throttled_without_contention)
+{
+	struct scene s;
+
+	scene_set(&s);
+	s.thread.runnable_ns = 4 * S;
+	s.process.throttled_ns = 4 * S;
+	expect_kinds(s, "CpuThrottled/high");
+	s.process.throttled_ns = 1 * S;
+	expect_kinds(s, "CpuContention/high CpuThrottled/high");
+}
+
 Test(analyze, memory_growth)
 {
 	struct scene s;

@@ -542,16 +542,18 @@ static void add_throttled(struct text *text, const struct profile_process *p, do
 			    (unsigned long long)p->throttle_periods_count);
 }
 
-/* Of the driver's time: as it lacks CPUs otherwise. */
+/* Of the driver's time, as it lacks CPUs otherwise: with a higher limit all CPUs are there. */
 static double throttled_gain(struct rules_ctx *ctx)
 {
 	struct thread_sums threads = sum_threads(ctx->process);
 	double part = throttled_part(ctx->process, &threads);
+	struct shortage shortage;
 
 	if (!ctx->driver->wall_ns || part <= 0)
 		return 0;
-	return part * find_shortage(ctx, &threads).lost_ns / (double)ctx->driver->wall_ns *
-	       rules_unit_ns(ctx);
+	shortage = find_shortage(ctx, &threads);
+	shortage.cpus_count = ctx->profile->cpus_count;
+	return part * lost_ns(ctx, &shortage) / (double)ctx->driver->wall_ns * rules_unit_ns(ctx);
 }
 
 static void suggest_for_throttled(struct text *text, const struct rules_ctx *ctx)
@@ -584,11 +586,12 @@ static void cpu_throttled(struct rules_ctx *ctx)
 	suggest_for_throttled(&note.suggestion, ctx);
 	note.share = share;
 	note.gain_ns = throttled_gain(ctx);
-	text_add(&note.headline, "THROTTLED: the CPU limit of its cgroup stops ");
-	add_process_name(&note.headline, p);
-	text_add(&note.headline, " for ");
-	add_percent(&note.headline, share);
-	text_add(&note.headline, " of the wall time, over all CPUs");
+	text_add(&note.headline, "THROTTLED: ");
+	if (note.gain_ns > 0) {
+		add_gain(&note.headline, ctx, note.gain_ns);
+		text_add(&note.headline, " is lost: ");
+	}
+	add_throttled(&note.headline, p, share);
 	rules_ctx_add(ctx, "CpuThrottled", high ? FINDING_HIGH : FINDING_MEDIUM, share, &note);
 }
 

@@ -101,8 +101,6 @@ static void judge(struct rules_ctx *ctx, const struct memory_limit *limit)
 		.bottleneck = BOTTLENECK_MEMORY, .confidence = 1, .look = "Memory", .share = 0};
 	bool high;
 
-	if (!is_limit(limit))
-		return;
 	share = used_share(limit);
 	left = is_observed(ctx) ? time_left_ns(limit) : INFINITY;
 	if (share < thresholds->memory_limit_medium && left > thresholds->memory_limit_left_medium)
@@ -140,12 +138,13 @@ static void judge_devices(struct rules_ctx *ctx)
 			.bytes_per_s = device_growth_per_s(ctx, device),
 		};
 
-		judge(ctx, &limit);
+		if (is_limit(&limit))
+			judge(ctx, &limit);
 	}
 }
 
 /* The machine's, where the process has a part in it that counts. */
-static void judge_host(struct rules_ctx *ctx, double bytes_per_s)
+static struct memory_limit limit_of_host(const struct rules_ctx *ctx, double bytes_per_s)
 {
 	const struct profile_process *p = ctx->process;
 	uint64_t all_bytes = (uint64_t)ctx->profile->memory_mib << 20;
@@ -160,31 +159,42 @@ static void judge_host(struct rules_ctx *ctx, double bytes_per_s)
 
 	if (available_bytes > all_bytes || p->rss_bytes == PROFILE_ABSENT ||
 	    (double)p->rss_bytes < ctx->thresholds->memory_limit_part * (double)limit.used_bytes)
-		return;
-	judge(ctx, &limit);
+		limit.limit_bytes = 0;
+	return limit;
+}
+
+/* Is it reached before the other one? */
+static bool is_nearer(const struct memory_limit *limit, const struct memory_limit *other)
+{
+	double left = time_left_ns(limit), other_left = time_left_ns(other);
+
+	return left != other_left ? left < other_left : used_share(limit) > used_share(other);
 }
 
 void rules_limits(struct rules_ctx *ctx)
 {
 	const struct profile_limits *limits = &ctx->process->limits;
 	double bytes_per_s = growth_per_s(ctx);
-	struct memory_limit cgroup = {
-		.words = "the memory limit of its cgroup (memory.max)",
-		.remedy = "The kernel ends a program that passes it: raise the limit, or use less",
-		.limit_bytes = limits->memory_limit_bytes,
-		.used_bytes = limits->memory_used_bytes,
-		.bytes_per_s = bytes_per_s,
+	const struct memory_limit all[] = {
+		{.words = "the memory limit of its cgroup (memory.max)",
+		 .remedy = "The kernel ends a program that passes it: raise the limit, or use less",
+		 .limit_bytes = limits->memory_limit_bytes,
+		 .used_bytes = limits->memory_used_bytes,
+		 .bytes_per_s = bytes_per_s},
+		{.words = "its address space (RLIMIT_AS, ulimit -v)",
+		 .remedy =
+			 "An allocation that fails ends the program: raise the limit, or use less",
+		 .limit_bytes = limits->address_limit_bytes,
+		 .used_bytes = limits->address_used_bytes,
+		 .bytes_per_s = bytes_per_s},
+		limit_of_host(ctx, bytes_per_s),
 	};
-	struct memory_limit address_space = {
-		.words = "its address space (RLIMIT_AS, ulimit -v)",
-		.remedy = "An allocation that fails ends the program: raise the limit, or use less",
-		.limit_bytes = limits->address_limit_bytes,
-		.used_bytes = limits->address_used_bytes,
-		.bytes_per_s = bytes_per_s,
-	};
+	const struct memory_limit *nearest = NULL;
 
-	judge(ctx, &cgroup);
-	judge(ctx, &address_space);
-	judge_host(ctx, bytes_per_s);
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (is_limit(&all[i]) && (!nearest || is_nearer(&all[i], nearest)))
+			nearest = &all[i];
+	if (nearest)
+		judge(ctx, nearest);
 	judge_devices(ctx);
 }
