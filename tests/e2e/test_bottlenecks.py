@@ -9,7 +9,8 @@ from trainers import has_torch
 
 PYTHON = "/usr/bin/python3"
 LONG = pytest.mark.long
-NEW = {"PythonBound", "GilWait", "LockWait", "InputWait", "OutputWait", "DiskWait", "SleepWait", "ChildWait"}
+NEW = {"PythonBound", "GilWait", "LockWait", "InputWait", "OutputWait", "DiskWait", "SleepWait", "ChildWait",
+       "DataBound"}
 
 
 pytestmark = pytest.mark.alone
@@ -47,10 +48,9 @@ def findings(bottleneck):
     pytest.param("lock", "LockWait", "Lock.batch (bottlenecks.py:", "of it for lock at 0x",
                  marks=LONG),
     ("pipe", "InputWait", "Pipe.batch (bottlenecks.py:", "runs mostly normalize (bottlenecks.py:"),
-    pytest.param("loader", "InputWait", "Loader.batch (bottlenecks.py:", "runs mostly normalize (bottlenecks.py:",
-                 marks=LONG),
-    pytest.param("no-workers", "PythonBound", "normalize (bottlenecks.py:", "most of it normalize (bottlenecks.py:",
-                 marks=LONG),
+    pytest.param("loader", "DataBound", "python3 (pid ", "runs mostly normalize (bottlenecks.py:", marks=LONG),
+    pytest.param("no-workers", "DataBound", "python3 (pid ",
+                 "its own thread prepares it, mostly in normalize (bottlenecks.py:", marks=LONG),
     ("checkpoint", "DiskWait", "Checkpoint.end (bottlenecks.py:", "of it for /var/tmp/checkpoint-"),
     pytest.param("sleep", "SleepWait", "Sleep.end (bottlenecks.py:", "for a fixed time to pass", marks=LONG),
 ])

@@ -14,10 +14,10 @@ struct rules_ctx {
 	const struct rule_set *rules;
 	const struct thresholds *thresholds; /* of the rules */
 	const struct profile_process *process;
-	const struct memory_analysis *memory; /* same index as process->memory */
+	const struct memory_analysis *memory;	   /* same index as process->memory */
 	const struct parallel_functions *parallel; /* called by that thread */
-	const struct driver *driver;	      /* what its main thread does */
-	const struct step_time *time;	      /* where a step's time goes */
+	const struct driver *driver;		   /* what its main thread does */
+	const struct step_time *time;		   /* where a step's time goes */
 	bool is_main; /* the process that what concerns the whole capture is said about */
 	struct finding *findings;
 	size_t findings_count, findings_capacity;
@@ -82,6 +82,7 @@ bool rules_launch_bound(const struct rules_ctx *ctx);
 /* "; meanwhile python3 (pid 43) runs mostly decode (data.py:18)": who prepares what is waited for
  */
 void add_feeder(struct text *text, struct rules_ctx *ctx);
+const struct profile_frame *feeder_place(struct rules_ctx *ctx); /* NULL: not known */
 
 /* " (12.1 ms of each 60.2 ms step)"; nothing without steps. */
 void add_step_part(struct text *text, const struct rules_ctx *ctx, double share);

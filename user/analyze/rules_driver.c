@@ -278,6 +278,15 @@ static const struct profile_process *find_feeder(struct rules_ctx *ctx, struct s
 	return feeder;
 }
 
+const struct profile_frame *feeder_place(struct rules_ctx *ctx)
+{
+	struct sampled sampled;
+
+	find_feeder(ctx, &sampled);
+	return (double)sampled.count < ctx->thresholds->all_cause_samples ? NULL
+									  : sampled.lead.frame;
+}
+
 void add_feeder(struct text *text, struct rules_ctx *ctx)
 {
 	struct sampled sampled;

@@ -76,6 +76,9 @@ static unsigned count_workers(const struct rules_ctx *ctx)
 
 /* --- what workers would gain --- */
 
+/* It need not be said how much is left. */
+#define ALL_OF_IT 0.95
+
 struct loader {
 	unsigned workers, needed; /* that there are; that would hide it, as far as CPUs go */
 	double rest_ns, work_ns;  /* of a step; of a batch, CPU time */
@@ -99,16 +102,19 @@ static struct loader judge_loader(const struct rules_ctx *ctx)
 	return loader;
 }
 
-/* " (0 workers; 2 would hide it)" */
+/* " (0 workers; 2 would hide it)", " (1 worker; 2 would hide 50.0 % of it)" */
 static void add_workers(struct text *text, const struct rules_ctx *ctx, const struct loader *loader)
 {
-	bool all = loader->rest_ns * loader->needed >= loader->work_ns;
+	double hidden = loader->gain_ns / batch_ns(ctx);
 
 	/* with workers enough, something else is slow */
 	if (!prepares_itself(ctx) && loader->needed <= loader->workers)
 		return;
-	text_printf(text, " (%u worker%s; %u would hide %s)", loader->workers,
-		    loader->workers == 1 ? "" : "s", loader->needed, all ? "it" : "most of it");
+	text_printf(text, " (%u worker%s; %u would hide ", loader->workers,
+		    loader->workers == 1 ? "" : "s", loader->needed);
+	if (hidden < ALL_OF_IT)
+		add_percent(text, hidden);
+	text_add(text, hidden < ALL_OF_IT ? " of it)" : "it)");
 }
 
 static void add_batch(struct text *text, const struct rules_ctx *ctx)
@@ -128,7 +134,6 @@ void rules_input(struct rules_ctx *ctx)
 	       error = batch_error_ns(ctx) / rules_unit_ns(ctx);
 	struct note note = {.bottleneck = BOTTLENECK_INPUT,
 			    .confidence = confidence_above(share - t->data_bound_medium, error),
-			    .place = ctx->driver->data.lead.frame,
 			    .look = "Where in the code; Waiting",
 			    .share = share};
 	struct loader loader;
@@ -137,6 +142,7 @@ void rules_input(struct rules_ctx *ctx)
 		return;
 	loader = judge_loader(ctx);
 	note.gain_ns = loader.gain_ns;
+	note.place = prepares_itself(ctx) ? ctx->driver->data.lead.frame : feeder_place(ctx);
 	add_process_name(&note.subject, ctx->process);
 	text_add(&note.evidence, "waiting for the next batch took ");
 	add_batch(&note.evidence, ctx);
