@@ -175,7 +175,7 @@ Test(remedy, of_a_blocked_thread)
 	scene_set(&s, PERFX_SOURCE_TORCH, "enumerate(DataLoader)#_X.__next__",
 		  PERFX_FUNCTION_RANGE);
 	s.thread.blocked_ns = 8 * S;
-	expect_blocked(&s, "data loader more workers", "sleeps");
+	expect_blocked(&s, "num_workers=4", "sleeps");
 	scene_set(&s, PERFX_SOURCE_SYMBOL, "usleep", 0);
 	s.thread.blocked_ns = 8 * S;
 	s.row.self_ns = 3 * S;

@@ -195,15 +195,19 @@ const char *remedy_text(enum remedy_kind kind)
 	case REMEDY_COMPILE:
 		return "This is compilation, not computation: keep shapes, types and static "
 		       "arguments the same between calls (pad or bucket them), so that it compiles "
-		       "once, and use the compiler's cache across runs.";
+		       "once, and keep the compiler's cache across runs "
+		       "(JAX_COMPILATION_CACHE_DIR, "
+		       "TORCHINDUCTOR_CACHE_DIR).";
 	case REMEDY_AUTOGRAD:
 		return "This is the backward pass without its traced operators: untraced "
 		       "operators, hooks, and waiting for the engine's threads. Trace its nodes "
 		       "(-F 'libtorch_cpu*:torch::autograd::generated::*::apply'); with many small "
 		       "nodes, fewer and larger operators help (torch.compile).";
 	case REMEDY_DATA:
-		return "It waits for the next batch: give the data loader more workers and a "
-		       "longer prefetch, or make samples cheaper to prepare.";
+		return "It waits for the next batch: prepare it in more processes and "
+		       "further ahead (DataLoader(num_workers=4, prefetch_factor=4)), or make "
+		       "samples "
+		       "cheaper to prepare.";
 	case REMEDY_OPTIMIZER:
 		return "It updates parameters: use the optimizer's fused=True or foreach=True, or "
 		       "step less often (larger batches, gradient accumulation).";
@@ -213,11 +217,12 @@ const char *remedy_text(enum remedy_kind kind)
 		       "synchronize), or give this thread other work until then.";
 	case REMEDY_COLLECTIVE:
 		return "It communicates, or waits for the slowest rank: compare the ranks' steps, "
-		       "overlap communication with the backward pass, and send less (larger "
-		       "buckets, gradient accumulation, compression).";
+		       "overlap communication with the backward pass "
+		       "(DistributedDataParallel's bucket_cap_mb), and send less often (no_sync(), "
+		       "gradient accumulation).";
 	case REMEDY_SLEEP:
-		return "It sleeps deliberately: see who calls it, and wait for an event instead of "
-		       "a fixed time.";
+		return "It sleeps deliberately: see who calls it, and wait for an event "
+		       "(threading.Event.wait, a condition variable) instead of a fixed time.";
 	case REMEDY_RANGE:
 		return "Untraced code inside this range takes the time: annotate its parts, or "
 		       "trace the functions that it calls (--host-level 3, -F).";
