@@ -26,7 +26,9 @@ const struct threshold_row *threshold_named(const char *kind, const char *name)
 
 double threshold_value(const struct thresholds *thresholds, const struct threshold_row *row)
 {
-	return *(const double *)((const char *)thresholds + row->offset);
+	const void *member = (const char *)thresholds + row->offset;
+
+	return *(const double *)member;
 }
 
 double threshold_of(const struct thresholds *thresholds, const char *kind, const char *name)
@@ -39,7 +41,9 @@ double threshold_of(const struct thresholds *thresholds, const char *kind, const
 
 void threshold_set(struct thresholds *thresholds, const struct threshold_row *row, double value)
 {
-	*(double *)((char *)thresholds + row->offset) = value;
+	void *member = (char *)thresholds + row->offset;
+
+	*(double *)member = value;
 }
 
 /* --- values as a file gives them -------------------------------------------------------------- */
