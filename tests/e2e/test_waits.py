@@ -73,7 +73,9 @@ def test_each_reason(waits):
         pipe = longest(found[function][REASONS[function]])["object"]
         assert pipe.startswith(f"pipe:[{expected[function, 'inode']}]")
     assert longest(found["wait_epoll"]["epoll"])["object"] == f"epoll (descriptor {expected['wait_epoll', 'fd']})"
-    lock = longest(found["wait_lock"]["futex"])["object"]
+    locked = longest(found["wait_lock"]["futex"])
+    assert locked["holder_tid"] != expected["wait_lock", "tid"]  # who unlocked it, and so had it
+    lock = locked["object"]
     assert lock.startswith("lock at waits+0x")
     assert int(lock.rpartition("+")[2], 16) % 4096 == expected["wait_lock", "address"] % 4096
     assert {row["object"] for row in found["wait_disk"]["disk"]} <= {str(path)}

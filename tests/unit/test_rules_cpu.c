@@ -170,6 +170,30 @@ Test(rules_cpu, more_threads_than_cpus)
 	forget(&report);
 }
 
+/* Two ranks of a job, each with as many threads as there are CPUs. */
+Test(rules_cpu, more_threads_than_cpus_in_all_processes)
+{
+	struct stream s = {0};
+	struct report report;
+	const struct finding *finding;
+
+	begin_pool(&s);
+	stream_add(&s, PERFX_KIND_PROCESS, struct perfx_process, STRINGS("python3", "python3"),
+		   .time_ns = STREAM_START, .start_boot_ns = 40 * S, .process = 3, .pid = 7000);
+	stream_usage(&s, 3, 0, 0, 0, 200 << 20);
+	stream_usage(&s, 3, 10 * S, 5 * S, 0, 200 << 20);
+	samples(&s, (struct perfx_sample){.stack = WORKS}, 100);
+	lacks_cpus(&s, 7000, "python3", 4000);
+	pool_threads(&s, 1, 4000);
+	report = end_after(&s, 4 * S);
+	finding = find(&report, "Oversubscribed");
+	cr_assert_not_null(finding);
+	cr_expect(
+		contains(finding->headline, "2 threads in each of 2 processes compute on 2 CPUs"));
+	cr_expect(contains(finding->suggestion, "Compute with 1 thread in each process"));
+	forget(&report);
+}
+
 /* In code compiled at run time a loop of a few bytes polls; samples all over it compute. */
 Test(rules_cpu, barriers_of_compiled_code)
 {
