@@ -126,14 +126,14 @@ static void say(struct probes *probes, size_t index)
 
 	if (!placed->expense.now)
 		return;
-	if (function->by_default)
-		msg_say("%s: %s cost %.0f %% of the time: %s from now on; use -F '%s:%s' to force "
+	if (!placed->expense.by_limit)
+		msg_say("%s: %s cost %.1f %% of the time: %s from now on; use -F '%s:%s' to force "
 			"it",
 			function->name, placed->expense.what, placed->expense.percent,
 			placed->expense.now, probes->plan->modules[function->module].base,
 			function->name);
 	else
-		msg_say("%s: %s cost %.0f %% of the time: %s from now on (--max-overhead)",
+		msg_say("%s: %s cost %.1f %% of the time: %s from now on (--max-overhead)",
 			function->name, placed->expense.what, placed->expense.percent,
 			placed->expense.now);
 	placed->expense.now = NULL;
@@ -178,7 +178,7 @@ static const char *why_removed(const struct probes *probes, size_t index)
 {
 	bool knows_work = plan_knows_work(probes->plan, probes->placed[index].cost_program);
 
-	if (!probes->plan->functions[index].by_default)
+	if (probes->placed[index].expense.by_limit)
 		return knows_work ? "removed during the recording: too many calls for "
 				    "--max-overhead; FLOPs of later calls are not known"
 				  : "removed during the recording: too many calls for "
@@ -207,7 +207,9 @@ static void leave_alone(struct probes *probes, size_t index)
 	probes->functions_count--;
 	skipped_add(probes->skipped, probes->plan->functions[index].name,
 		    why_removed(probes, index));
-	placed->expense.what = timed ? "timing" : "counting";
+	/* counted a moment ago: nothing was said of that */
+	if (!placed->expense.now)
+		placed->expense.what = timed ? "timing" : "counting";
 	placed->expense.now = "not traced";
 }
 
@@ -222,18 +224,21 @@ static bool can_be_counted(const struct probes *probes, size_t index)
 /* Of the cost of a call, about, where its end is not probed. */
 #define COUNTED_SHARE 0.5
 
-void probes__thin(struct probes *probes, size_t index, double percent)
+void probes__thin(struct probes *probes, size_t index, double percent, bool everything)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
 
-	placed->expense.percent = percent;
+	placed->expense.by_limit = everything;
 	if (can_be_counted(probes, index)) {
 		/* what a stepped exit has cost shows at the next look */
 		placed->expense.spent_ns *= has_stepped_exits(function) ? 0 : COUNTED_SHARE;
+		placed->expense.percent = percent;
 		drop_exits(probes, index);
 	} else {
 		placed->expense.spent_ns = 0;
+		if (!placed->expense.now)
+			placed->expense.percent = percent;
 		leave_alone(probes, index);
 	}
 	probes->attachments[function->module].outdated = !has_own_links(probes);

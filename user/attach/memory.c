@@ -17,6 +17,8 @@
 
 /* Run times of programs are measured anew by then (ACCOUNT_PERIOD in hit_cost.c). */
 #define SETTLE_NS 1100000000u
+/* A cost of so many times the limit: stacks are not all of it. */
+#define MUCH 3
 /* One of so many stacks is followed, where following all costs too much. */
 #define STACKS_EVERY 16
 /* Following a deep one takes that long when its code has been met before. */
@@ -48,6 +50,7 @@ struct memory {
 	uint64_t sample_bytes;
 	bool all_processes;
 	bool started;
+	bool by_limit; /* that the user has given */
 	uint64_t looked_ns;
 	uint64_t settled_ns; /* what hits cost is not known before */
 	struct domain domains[PERFX_DOMAINS];
@@ -212,7 +215,7 @@ static void say_step(const struct memory *memory, enum perfx_domain domain, doub
 {
 	char rate[UNITS_MAX];
 
-	if (memory->domains[domain].by_default)
+	if (!memory->by_limit)
 		msg_say("memory: %s allocations (%s/s) cost %.0f %% of the time: %s; use --memory "
 			"%s to force it",
 			name_of_domain(domain), format_count(rate, per_second), percent, now,
@@ -320,22 +323,25 @@ struct expense memory__dearest(const struct memory *memory, bool everything, dou
 	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++) {
 		double ns = memory->domains[domain].spent_ns;
 
-		if (!can_go(memory, domain, everything))
+		/* nothing else goes for what is not known yet */
+		if (!can_go(memory, domain, everything) || memory->looked_ns < memory->settled_ns)
 			continue;
 		*spent_ns += ns;
-		if (ns > dearest.ns && memory->looked_ns >= memory->settled_ns)
+		if (ns > dearest.ns)
 			dearest = (struct expense){.index = domain, .ns = ns};
 	}
 	return dearest;
 }
 
 void memory__thin(struct memory *memory, enum perfx_domain domain, double percent,
-		  double limit_percent)
+		  double limit_percent, bool everything)
 {
 	struct domain *d = &memory->domains[domain];
 
+	memory->by_limit = everything;
 	d->spent_ns = 0;
-	if (follows_all(memory, d))
+	/* not where that would be too little */
+	if (follows_all(memory, d) && percent < MUCH * limit_percent)
 		thin_stacks(memory, domain, percent, limit_percent);
 	else
 		step_down(memory, domain, percent, limit_percent);

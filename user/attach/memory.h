@@ -45,7 +45,7 @@ void memory__tick(struct memory *memory, uint64_t now_ns);
 void memory__look(struct memory *memory, uint64_t now_ns);
 struct expense memory__dearest(const struct memory *memory, bool everything, double *spent_ns);
 void memory__thin(struct memory *memory, enum perfx_domain domain, double percent,
-		  double limit_percent);
+		  double limit_percent, bool everything);
 /* Nothing was recorded in between. */
 void memory__paused(struct memory *memory, uint64_t from_ns, uint64_t to_ns);
 /* OVERFLOW_MEMORY records of what found no room since the last time. */

@@ -29,6 +29,7 @@ struct placed {
 		/* a step down that is still to be said: what cost so much, and what it is now */
 		const char *what, *now;
 		double percent;
+		bool by_limit; /* that the user has given */
 	} expense;
 	uint32_t entry; /* probe index; 0: none yet */
 	uint32_t rule;	/* of an allocation probe or a mark: in the programs' table */

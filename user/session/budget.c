@@ -11,6 +11,9 @@
 /* The first look comes sooner, because until then the full cost is paid. A burst is no rate. */
 #define FIRST_LOOK_NS 100000000u
 
+/* What costs less of the limit stays: it would be missed, and nothing won. */
+#define LEAST 0.02
+
 struct budget {
 	struct budget_parts parts;
 	bool everything;
@@ -114,13 +117,14 @@ static bool thin_dearest(struct budget *budget, double busy_ns)
 	double most_ns = fmax(function.ns, fmax(domain.ns, background.ns));
 	double percent = 100 * most_ns / busy_ns;
 
-	if (!(most_ns > 0) || budget_slowdown_percent(spent_ns, busy_ns) <= budget->limit_percent)
+	if (percent < LEAST * budget->limit_percent ||
+	    budget_slowdown_percent(spent_ns, busy_ns) <= budget->limit_percent)
 		return false;
 	if (most_ns == function.ns)
-		probes__thin(parts->probes, function.index, percent);
+		probes__thin(parts->probes, function.index, percent, budget->everything);
 	else if (most_ns == domain.ns)
 		memory__thin(parts->memory, (enum perfx_domain)domain.index, percent,
-			     budget->limit_percent);
+			     budget->limit_percent, budget->everything);
 	else
 		thin_background(budget, (enum tracer_background)background.index, percent);
 	return true;
