@@ -28,7 +28,7 @@ def findings(bottleneck):
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert trainer.stdout.readline() == f"ready {trainer.pid}\n"
-        tracer = Tracer(trainer.pid, "--no-calibrate", duration="5")
+        tracer = Tracer(trainer.pid, "--no-calibrate", duration="4")
         try:
             report = tracer.report()
         finally:
