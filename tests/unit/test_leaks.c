@@ -497,3 +497,63 @@ Test(leaks, a_cache_that_fills_while_little_is_done)
 		scene_block(&s, i * 100 * MS, SCENE_NEVER, 4096);
 	cr_expect(!judge(&s).leak);
 }
+
+/* The same by itself: its CPU time goes with the clock, and ever more of it into a step. What says
+ * that it does not level off are its steps. */
+Test(leaks, a_trainer_that_slows_itself_down)
+{
+	static struct profile_memory_point points[2000];
+	static struct profile_step series[2000];
+	struct memory_scene s;
+	unsigned steps;
+
+	scene_set(&s, 10 * S, 400 * MS);
+	steps = uneven_steps(&s, points, 10 * MS, 80 * MS, 10 * S, true);
+	s.hotspots[0].live_bytes = s.hotspots[0].live_count * 4096;
+	for (uint64_t i = 0; i < 8; i++)
+		s.usage[i].cpu_ns = i * 10 * S / 7;
+	cr_expect(!judge(&s).leak);
+	for (unsigned i = 0; i < steps; i++)
+		series[i] = (struct profile_step){.count = 1, .to_ns = points[i].time_ns};
+	s.process.steps.series = series;
+	s.process.steps.series_count = s.process.steps.count = steps;
+	cr_expect(judge(&s).leak);
+}
+
+/* Where stacks were left out, a place has another's blocks: first most of them, then few. */
+Test(leaks, places_that_share_their_blocks)
+{
+	struct memory_analysis analysis;
+	struct memory_scene s;
+	uint64_t live = 0;
+
+	for (unsigned left_out = 0; left_out < 2; left_out++) {
+		struct profile_hotspot *a = &s.hotspots[0], *b = &s.hotspots[1];
+
+		scene_set(&s, 10 * S, 320 * MS);
+		for (uint64_t at = 0; at < 10 * S; at += 10 * MS)
+			scene_block(&s, at, SCENE_NEVER, 4096);
+		live = 0;
+		for (size_t w = 0; w < s.memory.alloc_windows_count; w++) {
+			uint64_t part = a->kept_windows[w] / 8 * (w < 18 ? 1 : 7);
+
+			live += part;
+			b->kept_windows[w] = part;
+			b->live_windows[w] = live;
+			a->kept_windows[w] -= part;
+			a->live_windows[w] -= live;
+		}
+		b->live_bytes = live;
+		b->live_count = live / 4096;
+		a->live_bytes -= b->live_bytes;
+		a->live_count -= b->live_count;
+		a->left_out_count = b->left_out_count = left_out;
+		s.memory.hotspots_count = 2;
+		cr_assert_eq(leaks_judge(&analysis, &s.process, &s.memory,
+					 &rule_set_builtin.thresholds),
+			     0);
+		cr_expect_eq(analysis.trends[0].leak, left_out == 1);
+		cr_expect_eq(analysis.leaks_count, 2 * left_out);
+		memory_analysis_clear(&analysis);
+	}
+}

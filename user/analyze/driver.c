@@ -339,6 +339,8 @@ static void find_python(struct driver *driver, const struct contexts *contexts)
 
 /* A function is there for its hottest one if running that is this part of what it does. */
 #define OWN_PART 0.60
+/* One whose caller does hardly more is the better name. */
+#define OWN_MORE 1.05
 
 static bool has_function(const struct profile_stack *stack, const struct profile_frame *function)
 {
@@ -400,6 +402,8 @@ static void find_own_python(struct driver *driver, const struct contexts *contex
 			continue;
 		if ((double)driver->own.lead.ns < OWN_PART * (double)ns)
 			return;
+		if ((double)ns <= OWN_MORE * (double)driver->own.ns)
+			continue;
 		driver->own.function = frame;
 		driver->own.ns = ns;
 	}
