@@ -162,14 +162,29 @@ Test(driver, who_holds_the_lock)
 	uses_lock(&s, POOL, LOCK, PYTHON_CODE);
 	expect(&s, "LockWait", FINDING_HIGH, "main (train.py:12)",
 	       "for which 2 threads wait, 0.7 at a time; who holds it is not known");
-	/* the place of the finding is the holder's */
+}
+
+/* The place of a wait for a lock is the line that takes it; of one for the GIL what has that. */
+Test(driver, places_of_waits)
+{
+	struct stream s = {0};
+	struct report report;
+
 	begin(&s);
 	waits(&s, PERFX_WAIT_FUTEX, 0x66, LOCK, 3000);
 	uses_lock(&s, POOL, MALLOC, PYTHON_CODE);
-	struct report report = end(&s);
-
+	report = end(&s);
 	cr_assert_not_null(find(&report, "LockWait"));
-	cr_expect_str_eq(find(&report, "LockWait")->place.function, "normalize");
+	cr_expect_str_eq(find(&report, "LockWait")->place.function, "main");
+	forget(&report);
+	begin(&s);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .tid = POOL}, 300);
+	stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1, .tid = MAIN,
+		     .reason = PERFX_WAIT_GIL, .object = 1, .holder_tid = POOL, .blocked_ns = 3 * S,
+		     .count = 600, .max_ns = 6 * MS);
+	report = end(&s);
+	cr_assert_not_null(find(&report, "GilWait"));
+	cr_expect_str_eq(find(&report, "GilWait")->place.function, "normalize");
 	forget(&report);
 }
 

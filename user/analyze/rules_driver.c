@@ -352,8 +352,8 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	rules_subject(&note, ctx);
 	if (is_lock(rule))
 		use = lock_use_of(ctx->process, wait->most);
-	/* the cause is where the lock is held */
-	if (use.holder.frame)
+	/* no line of the waiting thread asks for the interpreter: the cause is what has it */
+	if (rule->wait == WAIT_GIL && use.holder.frame)
 		note.place = use.holder.frame;
 	text_add(&note.evidence, "waited ");
 	add_ns(&note.evidence, wait->ns);
