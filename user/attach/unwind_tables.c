@@ -443,6 +443,7 @@ struct unwind_usage unwind_tables__usage(const struct unwind_tables *tables)
 	return (struct unwind_usage){.files = tables->by_page_count,
 				     .pages = unwind_rows__pages_loaded(tables->rows),
 				     .bytes = unwind_rows__bytes(tables->rows),
+				     .left_out = file_cache__left_out(tables->cache),
 				     .cpu_ns = tables->cpu_ns};
 }
 

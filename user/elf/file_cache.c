@@ -14,7 +14,8 @@
 struct cached_file {
 	uint64_t inode;
 	uint32_t dev_major, dev_minor;
-	int fd; /* -1: not held */
+	int fd;	       /* -1: not held */
+	bool left_out; /* there were too many */
 	uint32_t root;
 	uint32_t next; /* another file with this inode number; FILE_CACHE_NONE */
 	const char *path;
@@ -28,7 +29,7 @@ struct cached_root {
 
 struct file_cache {
 	struct cached_file *files;
-	size_t count, room, open_count;
+	size_t count, room, open_count, left_out_count;
 	struct map64 by_inode; /* inode → first in the chain */
 	struct cached_root *roots;
 	size_t roots_count, roots_room;
@@ -126,8 +127,13 @@ static void open_file(struct file_cache *files, struct cached_file *file, pid_t 
 				    .path = mapping->path,
 				    .base = mapping->path};
 
-	if (file->fd >= 0 || files->open_count == FILE_CACHE_FILES_MAX)
+	if (file->fd >= 0)
 		return;
+	if (files->open_count == FILE_CACHE_FILES_MAX) {
+		files->left_out_count += !file->left_out;
+		file->left_out = true;
+		return;
+	}
 	file->fd = module_open(pid, &module);
 	file->root = root;
 	if (file->fd >= 0)
@@ -163,6 +169,11 @@ uint32_t file_cache__add(struct file_cache *files, pid_t pid, uint32_t root,
 	}
 	open_file(files, &files->files[index], pid, root, mapping);
 	return index;
+}
+
+size_t file_cache__left_out(const struct file_cache *files)
+{
+	return files->left_out_count;
 }
 
 const char *file_cache__path(const struct file_cache *files, uint32_t file)

@@ -30,6 +30,8 @@ uint32_t file_cache__root(struct file_cache *files, pid_t pid);
 uint32_t file_cache__add(struct file_cache *files, pid_t pid, uint32_t root,
 			 const struct mapping *mapping);
 
+/* How many were not opened because there were FILE_CACHE_FILES_MAX already. */
+size_t file_cache__left_out(const struct file_cache *files);
 /* As the first process that mapped it sees it; lives as long as files. */
 const char *file_cache__path(const struct file_cache *files, uint32_t file);
 /* The caller frees. NULL: not held, or no ELF file. */

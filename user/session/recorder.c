@@ -12,6 +12,7 @@
 #include "base/grow.h"
 #include "base/message.h"
 #include "decode/names.h"
+#include "elf/file_cache.h"
 #include "proc/process.h"
 #include "session/budget.h"
 #include "session/flight.h"
@@ -31,6 +32,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -851,6 +853,23 @@ static void say_unwind_tables(const struct recorder *recorder)
 		usage.files, usage.pages, usage.bytes >> 10, usage.cpu_ns / 1000000);
 }
 
+/* Stacks end at functions of files that were one too many. */
+static void note_files_left_out(struct recorder *recorder)
+{
+	char reason[128];
+	size_t count;
+
+	if (!recorder->unwind_tables)
+		return;
+	count = unwind_tables__usage(recorder->unwind_tables).left_out;
+	if (!count)
+		return;
+	snprintf(reason, sizeof(reason),
+		 "of %zu files that were mapped after %d others: stacks end at their functions",
+		 count, FILE_CACHE_FILES_MAX);
+	skipped_add(&recorder->skipped, "unwind tables", reason);
+}
+
 static void say_started(const struct recorder *recorder)
 {
 	struct tracing_summary summary = {.plan = recorder->plan,
@@ -946,6 +965,7 @@ static int trace(struct recorder *recorder)
 	ending.recording_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - recorder->begin_cpu_ns;
 	ending.end_ns = stop(recorder);
 	say_unwind_tables(recorder);
+	note_files_left_out(recorder);
 	ending.spans_count = reader__spans_count(recorder->reader);
 	ending.killed = followed->main_ended && (followed->main_status & 0x7f);
 	ending.exited = followed->main_ended;
