@@ -341,6 +341,8 @@ static void find_python(struct driver *driver, const struct contexts *contexts)
 #define OWN_PART 0.60
 /* One whose caller does hardly more is the better name. */
 #define OWN_MORE 1.05
+/* Callers that are looked at: each takes a pass over the samples. */
+#define OWN_CALLERS 16
 
 static bool has_function(const struct profile_stack *stack, const struct profile_frame *function)
 {
@@ -385,6 +387,7 @@ static void find_own_python(struct driver *driver, const struct contexts *contex
 {
 	const struct profile_frame *lead = driver->own.lead.frame;
 	const struct profile_stack *stack;
+	unsigned tried = 0;
 	size_t i = 0;
 
 	if (!lead || !location_is_own_python(lead))
@@ -394,12 +397,15 @@ static void find_own_python(struct driver *driver, const struct contexts *contex
 	stack = stack_of(driver, contexts, lead);
 	while (stack && i < stack->frames_count && !frame_is_same_function(stack->frames[i], lead))
 		i++;
-	for (; stack && i < stack->frames_count; i++) {
+	for (; stack && i < stack->frames_count && tried < OWN_CALLERS; i++) {
 		const struct profile_frame *frame = stack->frames[i];
-		uint64_t ns = time_in(driver, contexts, frame);
+		uint64_t ns;
 
-		if (!location_is_own_python(frame))
+		if (!location_is_own_python(frame) ||
+		    (tried && frame_is_same_function(frame, driver->own.function)))
 			continue;
+		tried++;
+		ns = time_in(driver, contexts, frame);
 		if ((double)driver->own.lead.ns < OWN_PART * (double)ns)
 			return;
 		if ((double)ns <= OWN_MORE * (double)driver->own.ns)
