@@ -356,6 +356,11 @@ void probes__want_alloc(struct probes *probes, enum perfx_domain domain, bool al
 	want(probes, &probes->wanted[domain].allocations, allocations, group_of(domain, false));
 }
 
+void probes__sample_alloc(struct probes *probes, enum perfx_domain domain, bool sampled)
+{
+	probes->hit_costs.sampled[domain] = sampled;
+}
+
 struct alloc_probe_cost probes__alloc_cost(const struct probes *probes, enum perfx_domain domain)
 {
 	const struct plan *plan = probes->plan;

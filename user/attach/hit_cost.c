@@ -385,6 +385,28 @@ static double runs_ns(const struct hit_costs *costs, const struct run_times *tim
 	return hit_ns > 0 && return_ns > 0 ? hit_ns + return_ns : 0;
 }
 
+/* The entry of a call in a sampled domain, whose return is seldom probed: only a session link can
+ * decline it. */
+static bool declines_return(const struct hit_costs *costs, const struct plan_function *function,
+			    enum perfx_return ret)
+{
+	return function->role == PLAN_ALLOC_PROBE && costs->sampled[function->alloc_probe.domain] &&
+	       ret == PERFX_RETURN_PROBE &&
+	       tracer__return_link(costs->tracer) == PERFX_LINK_SESSION;
+}
+
+static double declined_ns(const struct hit_costs *costs, enum site_kind site)
+{
+	const struct calibration *calibration = costs->calibration;
+	double ns = calibration->hit_ns[site],
+	       seen_ns = costs->run_times.ns[PROGRAM_MEMORY_SESSION];
+
+	if (!(ns > 0) || !(seen_ns > 0))
+		return ns;
+	ns += seen_ns - calibration->run_times.ns[PROGRAM_HIT];
+	return ns > seen_ns ? ns : seen_ns;
+}
+
 /* The calibrated cost, with the programs' time replaced by what they take in the traced processes.
  */
 static double hit_ns(const struct hit_costs *costs, const struct plan_function *function,
@@ -394,6 +416,8 @@ static double hit_ns(const struct hit_costs *costs, const struct plan_function *
 	double calibration_ns = runs_ns(costs, &costs->calibration->run_times, &span_programs, ret);
 	double seen_ns = runs_ns(costs, &costs->run_times, programs_of(function), ret);
 
+	if (declines_return(costs, function, ret))
+		return declined_ns(costs, site);
 	if (!(ns > 0) || !(calibration_ns > 0) || !(seen_ns > 0))
 		return ns;
 	ns += seen_ns - calibration_ns;

@@ -75,6 +75,8 @@ struct hit_costs {
 	const struct tracer *tracer;
 	const struct calibration *calibration;
 	struct run_times run_times; /* of the programs, while tracing */
+	/* Domains of which a sample is recorded: most entries decline the return probe. */
+	bool sampled[PERFX_DOMAINS];
 	uint64_t ticks_count;
 };
 

@@ -89,6 +89,8 @@ void probes__thin(struct probes *probes, size_t function, double percent, bool e
 void probes__thinned(struct probes *probes);
 uint64_t probes__detached_count(const struct probes *probes); /* probes given up */
 
+/* From now on a sample of the domain's allocations is recorded, or all: what a hit costs. */
+void probes__sample_alloc(struct probes *probes, enum perfx_domain domain, bool sampled);
 /* Which of a domain's allocation probes are attached, from now on. */
 void probes__want_alloc(struct probes *probes, enum perfx_domain domain, bool allocations,
 			bool frees);
