@@ -223,8 +223,31 @@ double profile_slowdown_percent(const struct profile *profile)
 	return percent > observed->noise_percent ? percent : profile->overhead_percent;
 }
 
+/* From here on the program's own time is a small difference of large numbers. */
+#define STEADY_PERCENT 100.0
+
+/* Where a step without probes was timed, that is the program's own time. */
+static void steady_estimate(struct profile *p)
+{
+	const struct profile_process *most = most_hit_process(p);
+	const struct profile_thread *thread = most ? most_hit_thread(most) : NULL;
+	double hits_count = 0, step_ns;
+
+	if (!p->observed.without_ns || p->overhead_percent <= STEADY_PERCENT || !thread)
+		return;
+	for (size_t i = 0; i < p->processes_count; i++)
+		hits_count += (double)p->processes[i].seen_hits_count;
+	if (!(hits_count > 0) || !thread->hits_count)
+		return;
+	step_ns = p->overhead_ns * (double)thread->hits_count / hits_count /
+		  (double)p->observed.steps_with;
+	p->overhead_percent =
+		fmin(p->overhead_percent, 100 * step_ns / (double)p->observed.without_ns);
+}
+
 void overhead_fill(struct finish_ctx *w)
 {
 	fill_estimate(w);
 	fill_observed(w->a, w->profile);
+	steady_estimate(w->profile);
 }
