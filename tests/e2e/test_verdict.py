@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Trainers with one planted fault each (tests/workloads/planted.py): it is the first finding, with its place and what
+the trainer itself measured; healthy ones have nothing above low. Where a remedy is known, the gain that was predicted
+is what it brings."""
+import json
+import os
+import subprocess
+import time
+from typing import NamedTuple
+
+import pytest
+from conftest import TOP, Tracer
+from trainers import has_torch
+
+PYTHON = "/usr/bin/python3"
+# with a current PyTorch and JAX (make check-ml)
+VENV = os.environ.get("ML_VENV", "")
+LONG = pytest.mark.long
+
+pytestmark = pytest.mark.alone
+
+
+@pytest.fixture(scope="module", autouse=True)
+def torch():
+    if not has_torch(PYTHON):
+        pytest.skip(f"{PYTHON} has no torch (Debian: python3-torch)")
+
+
+def train(fault, *options, python=PYTHON):
+    return subprocess.Popen([python, str(TOP / "tests/workloads/planted.py"), fault, *options],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def finish(trainer):
+    """What it measured itself: steps, step_ns, planted_ns."""
+    trainer.stdin.close()
+    said = trainer.stdout.read().splitlines()
+    trainer.wait(60)
+    return json.loads(said[-1])
+
+
+class Judged(NamedTuple):
+    verdict: str
+    findings: list
+    steps: dict
+    truth: dict
+
+    @property
+    def first(self):
+        return self.findings[0]
+
+
+def judge(fault, *options, python=PYTHON):
+    trainer = train(fault, *options, python=python)
+    try:
+        assert trainer.stdout.readline() == f"ready {trainer.pid}\n"
+        tracer = Tracer(trainer.pid, duration="4")
+        try:
+            report = tracer.report()
+        finally:
+            tracer.kill()
+    finally:
+        truth = finish(trainer)
+    process = next(p for p in report["processes"] if p["pid"] == trainer.pid)
+    print(report["verdict"], truth, *process["findings"], sep="\n")
+    return Judged(report["verdict"], process["findings"], process["steps"], truth)
+
+
+def measure(fault, *options, seconds=3):
+    """A step's time, without a tracer."""
+    trainer = train(fault, *options)
+    assert trainer.stdout.readline() == f"ready {trainer.pid}\n"
+    time.sleep(seconds)
+    return finish(trainer)["step_ns"]
+
+
+class Fault(NamedTuple):
+    kind: str
+    headline: str
+    function: str  # of the place
+    evidence: str
+
+
+FAULTS = {
+    "starved": Fault("DataBound", "INPUT-BOUND", "", ""),
+    "python": Fault("PythonBound", "PYTHON-BOUND", "normalize", "normalize (planted.py:"),
+    "gil": Fault("GilWait", "GIL-BOUND", "", "Gil.watch (planted.py:"),
+    "oversubscribed": Fault("Oversubscribed", "OVERSUBSCRIBED", "", ""),
+    "kept": Fault("MemoryLeak", "MEMORY", "Trainer.forward", "retains"),
+    "tiny": Fault("TinyOperators", "OPERATOR-BOUND", "Tiny.end", ""),
+    "float64": Fault("Float64", "COMPUTE-BOUND", "Trainer.forward", "float64"),
+    "copies": Fault("Copies", "COPY-BOUND", "Copies.convert", ""),
+    "saves": Fault("PeriodicStall", "STALLED", "Saves.save", "every 20"),
+    "convoy": Fault("LockWait", "LOCK-BOUND", "Convoy.end", "Convoy.update (planted.py:"),
+    "garbage": Fault("GarbageCollection", "STALLED", "Garbage.end", ""),
+    "rival": Fault("CpuContention", "CPU CONTENTION", "", "rival"),
+    "pipe": Fault("InputWait", "INPUT-BOUND", "Pipe.batch", "runs mostly normalize (planted.py:"),
+    "lock": Fault("LockWait", "LOCK-BOUND", "Lock.batch", "lock at 0x"),
+    "synced": Fault("DiskWait", "DISK-BOUND", "Synced.end", "of it for /var/tmp/results-"),
+    "sleep": Fault("SleepWait", "SLEEPING", "Sleep.end", "for a fixed time to pass"),
+}
+QUICK = ("starved", "saves", "tiny")
+
+
+@pytest.mark.parametrize("fault", [pytest.param(name, marks=() if name in QUICK else LONG) for name in FAULTS])
+def test_a_planted_fault_is_the_first_finding(fault):
+    expected, judged = FAULTS[fault], judge(fault)
+    assert judged.first["kind"] == expected.kind
+    assert judged.first["severity"] in ("high", "medium")
+    assert judged.verdict.startswith(expected.headline)
+    assert expected.function in judged.first.get("place", {}).get("function", "")
+    assert expected.evidence in judged.first["evidence"]
+    if judged.truth["planted_ns"]:
+        assert judged.first["gain_ns_per_step"] == pytest.approx(judged.truth["planted_ns"], rel=0.1)
+
+
+@pytest.mark.parametrize("fault", ["none", pytest.param("transformer", marks=LONG),
+                                   pytest.param("numpy", marks=LONG)])
+def test_a_healthy_trainer_has_none(fault):
+    judged = judge(fault)
+    assert [f for f in judged.findings if f["severity"] != "low"] == []
+    assert judged.verdict.startswith(("HEALTHY", "No problem found"))
+
+
+@LONG
+@pytest.mark.parametrize("fault", ["starved", "copies", "saves", "garbage"])
+def test_the_remedy_brings_what_was_predicted(fault):
+    """Measured without a tracer, on both sides."""
+    judged, before, after = judge(fault), measure(fault), measure(fault, "--fixed")
+    assert judged.first["gain_ns_per_step"] == pytest.approx(before - after, rel=0.2)
+    assert FAULTS[fault].kind not in [f["kind"] for f in judge(fault, "--fixed").findings]
