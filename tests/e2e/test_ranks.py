@@ -50,10 +50,10 @@ def test_the_straggler_is_named_with_its_line(count):
     assert {p["rank"] for p in report["processes"] if "rank" in p} == set(range(count))
     (straggler,) = findings(report, "Straggler")
     assert straggler["subject"].startswith(f"rank 1 of {count}")
-    assert "runs Python for" in straggler["evidence"] or count > 2
-    assert straggler["place"]["function"].startswith("prepare") or count > 2
     extra = truth[1]["data_ns"] - truth[0]["data_ns"]
     if count == 2:  # with a CPU for each
+        assert "runs Python for" in straggler["evidence"]
+        assert straggler["place"]["function"].startswith("prepare")
         assert straggler["gain_ns_per_step"] == pytest.approx(extra, rel=0.1)
         assert report["verdict"].startswith("COMMUNICATION-BOUND: rank 1 holds up each step by")
 

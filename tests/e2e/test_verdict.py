@@ -94,7 +94,7 @@ FAULTS = {
     "convoy": Fault("LockWait", "LOCK-BOUND", "Convoy.end", "Convoy.update (planted.py:"),
     "garbage": Fault("GarbageCollection", "STALLED", "Garbage.end", ""),
     "rival": Fault("CpuContention", "CPU CONTENTION", "", "rival"),
-    "pipe": Fault("InputWait", "INPUT-BOUND", "Pipe.batch", "runs mostly normalize (planted.py:"),
+    "pipe": Fault("DataBound", "INPUT-BOUND", "normalize", "runs mostly normalize"),
     "lock": Fault("LockWait", "LOCK-BOUND", "Lock.batch", "lock at 0x"),
     "synced": Fault("DiskWait", "DISK-BOUND", "Synced.end", "of it for /var/tmp/results-"),
     "sleep": Fault("SleepWait", "SLEEPING", "Sleep.end", "for a fixed time to pass"),

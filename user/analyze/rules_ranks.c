@@ -67,6 +67,23 @@ static void add_cause(struct text *text, const struct rules_ctx *ctx, const stru
 	}
 }
 
+/* When it is as fast as the next one, that is the slowest: nothing that is done here saves more. */
+static void limit_gains(struct rules_ctx *ctx, double gain_ns)
+{
+	for (size_t i = 0; i < ctx->findings_count; i++) {
+		struct finding *finding = &ctx->findings[i];
+
+		if (finding->gain_ns <= gain_ns)
+			continue;
+		finding->gain_ns = gain_ns;
+		if (finding->severity < rules_severity(ctx, gain_ns))
+			finding->severity = rules_severity(ctx, gain_ns);
+	}
+}
+
+/* Before findings of the same gain: it has their causes. */
+#define STRAGGLER_WEIGHT 2
+
 void rules_straggler(struct rules_ctx *ctx, const struct ranks *ranks)
 {
 	size_t at = (size_t)(ctx->process - ctx->profile->processes);
@@ -112,5 +129,6 @@ void rules_straggler(struct rules_ctx *ctx, const struct ranks *ranks)
 	add_ns(&note.headline, u64_of(row->step_ns));
 	text_add(&note.headline, ": ");
 	add_cause(&note.headline, ctx, row, note.place);
-	rules_ctx_add(ctx, "Straggler", rules_severity(ctx, note.gain_ns), note.share, &note);
+	limit_gains(ctx, note.gain_ns);
+	rules_ctx_add(ctx, "Straggler", rules_severity(ctx, note.gain_ns), STRAGGLER_WEIGHT, &note);
 }
