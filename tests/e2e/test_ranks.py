@@ -24,7 +24,7 @@ def train(count, *options):
                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert job.stdout.readline() == f"ready {job.pid}\n"
-        tracer = Tracer(job.pid, "--no-calibrate", duration="4")
+        tracer = Tracer(job.pid, "--max-overhead", "5%", duration="4")
         try:
             report = tracer.report()
         finally:

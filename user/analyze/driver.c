@@ -600,6 +600,20 @@ static uint32_t driver_tid(const struct profile_process *process)
 	return process->untraced.tid ? process->untraced.tid : process->pid;
 }
 
+static void find_running_calls(struct driver_wait *wait, uint32_t tid,
+			       const struct profile_activities *samples)
+{
+	for (size_t i = 0; wait->place && i < samples->count; i++) {
+		const struct profile_activity *sample = &samples->list[i];
+		const struct profile_stack *stack = sample->stack;
+
+		if (sample->tid == tid && sample->state != PERFX_SAMPLE_WAITING && stack &&
+		    stack->frames_count && is_system_call(stack->frames[0]) &&
+		    frame_is_same_function(frame_of(stack), wait->place))
+			wait->running_ns += sample->ns;
+	}
+}
+
 int driver_find(struct driver *driver, const struct profile *profile,
 		const struct profile_process *process)
 {
@@ -612,6 +626,7 @@ int driver_find(struct driver *driver, const struct profile *profile,
 		find_python(driver, &contexts);
 		find_own_python(driver, &contexts);
 		find_waits(driver, &contexts);
+		find_running_calls(&driver->waits[WAIT_DISK], driver->tid, &process->samples);
 	}
 	contexts_clear(&contexts);
 	return err;

@@ -49,6 +49,9 @@ struct driver_wait {
 	const struct profile_activity *most; /* the object that took most of it; NULL: ns is 0 */
 	uint64_t most_ns;		     /* of that object, whoever held it */
 	const struct profile_frame *place;   /* where that was; NULL: not known */
+	/* Sampled: in the system calls of that function while it ran, which go with the waits: a
+	 * write that waits for a disk also copies. WAIT_DISK alone. */
+	uint64_t running_ns;
 };
 
 /* The largest part of running Python that is the program's own: from a function on which is mostly

@@ -340,7 +340,8 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	double share = (double)wait->ns / (double)ctx->driver->wall_ns;
 	double least = threshold_of(ctx->thresholds, rule->kind, "medium");
 	struct note note = {.bottleneck = rule->bottleneck,
-			    .gain_ns = share * rules_unit_ns(ctx),
+			    .gain_ns = (double)(wait->ns + wait->running_ns) /
+				       (double)ctx->driver->wall_ns * rules_unit_ns(ctx),
 			    .confidence = 1,
 			    .place = wait->place,
 			    .look = "Waiting",
@@ -363,6 +364,10 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	add_count(&note.evidence, wait->count);
 	text_add(&note.evidence, wait->count == 1 ? " wait " : " waits ");
 	add_ns(&note.evidence, wait->max_ns);
+	if (wait->running_ns) {
+		text_add(&note.evidence, "; its system calls there ran for another ");
+		add_ns(&note.evidence, wait->running_ns);
+	}
 	text_printf(&note.threshold, "at least %g %% of the wall time (high: %g %%)", least * 100,
 		    threshold_of(ctx->thresholds, rule->kind, "high") * 100);
 	text_add(&note.suggestion, rule->remedy);

@@ -82,7 +82,8 @@ static unsigned count_workers(const struct rules_ctx *ctx)
 struct loader {
 	unsigned workers, needed; /* that there are; that would hide it, as far as CPUs go */
 	double rest_ns, work_ns;  /* of a step; of a batch, CPU time */
-	double gain_ns;
+	double hidden_ns;	  /* of a step, by so many as are needed */
+	double gain_ns;		  /* the same, less what taking a batch from a worker costs */
 };
 
 static struct loader judge_loader(const struct rules_ctx *ctx)
@@ -98,14 +99,17 @@ static struct loader judge_loader(const struct rules_ctx *ctx)
 	best = fmax(loader.rest_ns, loader.work_ns / loader.needed);
 	if (cpus > 0)
 		best = fmax(best, (loader.rest_ns + loader.work_ns) / cpus);
-	loader.gain_ns = fmax(step - best, 0);
+	loader.hidden_ns = fmax(step - best, 0);
+	loader.gain_ns = loader.hidden_ns;
+	if (!loader.workers)
+		loader.gain_ns = fmax(loader.gain_ns - ctx->thresholds->data_bound_handover, 0);
 	return loader;
 }
 
 /* " (0 workers; 2 would hide it)", " (1 worker; 2 would hide 50.0 % of it)" */
 static void add_workers(struct text *text, const struct rules_ctx *ctx, const struct loader *loader)
 {
-	double hidden = loader->gain_ns / batch_ns(ctx);
+	double hidden = loader->hidden_ns / batch_ns(ctx);
 
 	/* with workers enough, something else is slow */
 	if (!prepares_itself(ctx) && loader->needed <= loader->workers)
