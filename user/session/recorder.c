@@ -507,14 +507,14 @@ static bool open_outputs(struct recorder *recorder)
 {
 	const struct recorder_options *options = recorder->options;
 
-	recorder->budget = budget__new(
-		&(struct budget_parts){.probes = recorder->probes,
-				       .memory = recorder->memory,
-				       .sampler = recorder->sampler,
-				       .tracer = recorder->tracer,
-				       .processes = recorder->processes,
-				       .skipped = &recorder->skipped,
-				       .max_percent = options->max_overhead_percent});
+	recorder->budget =
+		budget__new(&(struct budget_parts){.probes = recorder->probes,
+						   .memory = recorder->memory,
+						   .sampler = recorder->sampler,
+						   .tracer = recorder->tracer,
+						   .processes = recorder->processes,
+						   .skipped = &recorder->skipped,
+						   .max_percent = options->max_overhead_percent});
 	if (!recorder->budget)
 		return false;
 	if (tracer__waiting(recorder->tracer))

@@ -27,9 +27,9 @@ struct recorder_options {
 	const pid_t *pids; /* targets; none with `all` or `launch` */
 	size_t pids_count;
 	bool all; /* -a: every process that maps an ML library or carries annotations */
-	struct launch *launch; /* run: a program held before its first instruction */
-	uint64_t duration_ns;  /* UINT64_MAX: until it ends or is interrupted */
-	uint64_t interval_ns;  /* between samples of /proc */
+	struct launch *launch;	     /* run: a program held before its first instruction */
+	uint64_t duration_ns;	     /* UINT64_MAX: until it ends or is interrupted */
+	uint64_t interval_ns;	     /* between samples of /proc */
 	double max_overhead_percent; /* --max-overhead; 0: not given, HUGE_VAL: no limit */
 	uint64_t observe_ns; /* steps without probes, before and after, at most so long; 0: none */
 	uint64_t steps_max;  /* ends when a process has done so many steps; 0: not by them */

@@ -87,7 +87,8 @@ void compose_worst_places(struct composer *c, const struct profile_process *proc
 			  const struct process_analysis *analysis);
 
 /* measured.c */
-/* ", observed …": how much longer steps took than without probes; nothing where that is not known. */
+/* ", observed …": how much longer steps took than without probes; nothing where that is not known.
+ */
 void text_add_observed(struct text *text, const struct profile *profile);
 void compose_measured(struct composer *c);
 /* What attaching cannot see, and how to see it. */
