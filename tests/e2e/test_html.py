@@ -305,6 +305,8 @@ def test_contents_title_and_width(browser, tmp_path):
                                  "/lib/libtorch_cpu.so.1.13.0.with.a.very.long.name"),
                captures.function(2, "Optimizer.step", "/lib/a.so"), captures.context(1, 0, 1), captures.context(2, 1, 2)]
     records += [captures.span(SECOND * i // 10, SECOND // 12, SECOND // 12, 1 + i % 2) for i in range(1, 20)]
+    # it is idle, which is a finding
+    records += [captures.usage(SECOND, 0), captures.usage(3 * SECOND, SECOND // 100)]
     captures.write(path, [records + [captures.end(3 * SECOND)]])
     page = path.with_suffix(".html")
     assert run("report", path, "-o", page).returncode == 0

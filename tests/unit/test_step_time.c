@@ -127,7 +127,9 @@ Test(step_time, of_a_batch_without_a_range)
 	cr_assert_not_null(finding);
 	cr_expect_eq(finding->severity, FINDING_MEDIUM);
 	cr_expect_eq(finding->bottleneck, BOTTLENECK_INPUT);
-	cr_expect(fabs(finding->gain_ns / time->unit_ns - 0.11) < 1e-3, "%g", finding->gain_ns);
+	/* less what taking a batch from a worker costs */
+	cr_expect(fabs((finding->gain_ns + 700e3) / time->unit_ns - 0.11) < 1e-3, "%g",
+		  finding->gain_ns);
 	cr_expect(contains(finding->evidence, "0 workers; 1 would hide it"));
 	cr_expect(contains(report.analysis->verdict, "INPUT-BOUND: 11.0 % of each "));
 	forget(&report);
