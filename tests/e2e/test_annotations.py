@@ -250,7 +250,8 @@ def test_the_program_says_when(annotated, link):
     assert steps["total_ns"] <= report["capture"]["recorded_ns"]
 
 
-@pytest.mark.parametrize("link", ["session", "multi", "perf"])
+@pytest.mark.parametrize("link", ["session", pytest.param("multi", marks=pytest.mark.long),
+                                  pytest.param("perf", marks=pytest.mark.long)])
 @pytest.mark.parametrize("who", ["processes", "threads"])
 def test_several_say_when(program, tracer, who, link):
     """More often than windows are listed: what follows a start is recorded, nothing else, whoever else

@@ -175,7 +175,7 @@ REPLAYED = {
     "memory_many": ["--memory", "all", "-F", "memory_many:*"]}
 # what make test asks: each program, and each format
 REPLAYED_FIRST = {("ranges train", "json"), ("ranges train", "txt"), ("exceptions", "md"),
-                  ("memory_many", "html"), ("memory_many", "json")}
+                  ("memory_many", "json")}
 
 
 @pytest.mark.parametrize("name, form", [

@@ -215,7 +215,7 @@ def test_torch_shapes(python):
     check_shapes(python, "shapes_torch.py")
 
 
-@pytest.mark.parametrize("model", ["mlp", "cnn", "transformer"])
+@pytest.mark.parametrize("model", [pytest.param("mlp", marks=pytest.mark.long), "cnn", "transformer"])
 def test_torch_models(model, python):
     check_steps(python, model)
 

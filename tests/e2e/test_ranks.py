@@ -54,7 +54,7 @@ def test_the_straggler_is_named_with_its_line(count):
     if count == 2:  # with a CPU for each
         assert "runs Python for" in straggler["evidence"]
         assert straggler["place"]["function"].startswith("prepare")
-        assert straggler["gain_ns_per_step"] == pytest.approx(extra, rel=0.1)
+        assert straggler["gain_ns_per_step"] == pytest.approx(extra, rel=0.15)
         assert report["verdict"].startswith("COMMUNICATION-BOUND: rank 1 holds up each step by")
 
 

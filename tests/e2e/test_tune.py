@@ -132,6 +132,7 @@ def test_interrupted_twice():
 
 
 @pytest.mark.alone
+@pytest.mark.long
 def test_compare():
     """B's steps take half as long again; inside, the step's function does."""
     result = run("compare", f"{TUNABLE} 2", f"TUNABLE_PACE=1.5 {TUNABLE} 2", *QUICK, "--repeat", "3", "--fail-on",

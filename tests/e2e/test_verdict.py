@@ -92,7 +92,7 @@ FAULTS = {
     "tiny": Fault("TinyOperators", "OPERATOR-BOUND", "Tiny.end", ""),
     "float64": Fault("Float64", "COMPUTE-BOUND", "Trainer.forward", "float64"),
     "copies": Fault("Copies", "COPY-BOUND", "Copies.convert", ""),
-    "saves": Fault("PeriodicStall", "STALLED", "Saves.save", "every 20"),
+    "saves": Fault("PeriodicStall", "STALLED", "Saves.save", "every 20", 0.2),  # a disk takes as long as it likes
     "convoy": Fault("LockWait", "LOCK-BOUND", "Convoy.end", "Convoy.update (planted.py:", 0.2),  # then it waits for a CPU
     "garbage": Fault("GarbageCollection", "STALLED", "Garbage.end", ""),
     "rival": Fault("CpuContention", "CPU CONTENTION", "", "rival"),
@@ -101,7 +101,7 @@ FAULTS = {
     "synced": Fault("DiskWait", "DISK-BOUND", "Synced.end", "of it for /var/tmp/results-", 0.2),
     "sleep": Fault("SleepWait", "SLEEPING", "Sleep.end", "for a fixed time to pass"),
 }
-QUICK = ("starved", "saves", "tiny")
+QUICK = ("starved", "saves")
 
 
 @pytest.mark.parametrize("fault", [pytest.param(name, marks=() if name in QUICK else LONG) for name in FAULTS])

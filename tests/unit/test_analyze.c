@@ -298,6 +298,8 @@ Test(analyze, overhead_and_losses)
 	s.profile.overhead_percent = 4.9;
 	expect_kinds(s, "");
 	s.profile.overhead_percent = 5;
+	expect_kinds(s, "Overhead/low");
+	s.profile.overhead_percent = 10;
 	expect_kinds(s, "Overhead/medium");
 	s.profile.overhead_percent = 20;
 	expect_kinds(s, "Overhead/high");
@@ -319,7 +321,7 @@ Test(analyze, ranked_by_severity_and_marked_partial)
 	s.function.name = "usleep";
 	s.row.self_ns = 4 * S;
 	s.row.unwound_count = 20;
-	s.profile.overhead_percent = 6;
+	s.profile.overhead_percent = 12;
 	expect_kinds(s, "SlowOperation/high Overhead/medium Unwound/low");
 	s.profile.partial = PROFILE_PARTIAL_LOSSY;
 	analysis = analyze(&s.profile, NULL);

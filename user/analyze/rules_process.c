@@ -241,10 +241,11 @@ static void add_dearest(struct text *text, const struct profile *profile)
 static void overhead(struct rules_ctx *ctx)
 {
 	const struct profile *p = ctx->profile;
+	const struct thresholds *t = ctx->thresholds;
 	double slowdown = profile_slowdown_percent(p) / 100;
 	struct note note = {0};
 
-	if (slowdown < ctx->thresholds->overhead_medium)
+	if (slowdown < t->overhead_low)
 		return;
 	text_add(&note.subject, "perfx-trace");
 	add_count(&note.evidence, p->hits_count);
@@ -256,13 +257,15 @@ static void overhead(struct rules_ctx *ctx)
 		text_printf(&note.evidence, ", observed %s",
 			    as_slowdown(profile_observed_percent(&p->observed) / 100));
 	add_dearest(&note.evidence, p);
-	text_printf(&note.threshold, "at least %g %% (high: %g %%)",
-		    ctx->thresholds->overhead_medium * 100, ctx->thresholds->overhead_high * 100);
+	text_printf(&note.threshold, "at least %g %% (medium: %g %%, high: %g %%)",
+		    t->overhead_low * 100, t->overhead_medium * 100, t->overhead_high * 100);
 	text_add(&note.suggestion, "Times of callers include the cost of probes in their callees. "
 				   "Trace fewer or longer functions (exclude the one above with -F "
 				   "'!MODULE:NAME'), or subtract the cost with --compensate.");
 	rules_ctx_add(ctx, "Overhead",
-		      slowdown >= ctx->thresholds->overhead_high ? FINDING_HIGH : FINDING_MEDIUM,
+		      slowdown >= t->overhead_high     ? FINDING_HIGH
+		      : slowdown >= t->overhead_medium ? FINDING_MEDIUM
+						       : FINDING_LOW,
 		      100 * slowdown, &note);
 }
 
