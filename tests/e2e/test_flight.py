@@ -168,6 +168,7 @@ def test_memory_is_bounded(busy, flight, tmp_path):
     assert report["capture"]["part"]["memory_full"] and report["capture"]["part"]["after_ns"] > 0
 
 
+@pytest.mark.long  # in make test a capture is: test_capture.py
 def test_killed_while_it_writes(busy, flight, tmp_path):
     """The old file or the new one, whole; what was half written has another name."""
     file = tmp_path / "run.perfx"

@@ -148,7 +148,8 @@ def test_stack_of_first_call(stacks, program, tmp_path):
 
 
 @pytest.mark.alone  # the child is to be attached within a second, its names read within two
-@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("python", [p if i == 0 else pytest.param(p, marks=pytest.mark.long)
+                                    for i, p in enumerate(PYTHONS)])
 def test_launched(python, tmp_path):
     """An interpreter that has not started when it is attached to; and a forked child."""
     script = tmp_path / "forks.py"

@@ -41,6 +41,7 @@ def tuned(*argv, returncode=0, **more):
 
 
 @pytest.mark.alone
+@pytest.mark.long
 def test_a_known_optimum():
     """Steps of 20, 8.2 and 12 ms; the first four, three times as long, are in the warm-up."""
     report = json.loads(tuned("--workers", "0,2,8,9", "-f", "json", "--", TUNABLE, "{}").stdout)
