@@ -36,6 +36,7 @@ struct reader {
 	bool draining_control;
 	uint64_t spans_count;
 	uint32_t processes_known;		    /* below: described */
+	uint64_t recording_windows_known;	    /* tracer__recording_windows() */
 	uint32_t contexts_low;			    /* below: all described */
 	uint8_t context_states[PERFX_MAX_CONTEXTS]; /* enum context_state */
 	uint32_t names_low;			    /* below: all described */
@@ -226,6 +227,7 @@ static void drain_control(struct reader *reader)
 		return;
 	reader->draining_control = true;
 	reader->processes_known = tracer__processes_count(reader->tracer);
+	reader->recording_windows_known = tracer__recording_windows(reader->tracer);
 	ring_buffer__consume(reader->control);
 	work_off(reader, &reader->control_backlog, act_on_control);
 	reader->draining_control = false;
@@ -244,10 +246,11 @@ static void drain_objects(struct reader *reader)
 	work_off(reader, &reader->objects_backlog, act_on_object);
 }
 
-/* Describes what a record names, before it. */
+/* Describes what a record names, before it, and the window that it lies in. */
 static void introduce(struct reader *reader, uint32_t process, uint32_t context)
 {
-	if (process >= reader->processes_known)
+	if (process >= reader->processes_known ||
+	    reader->recording_windows_known != tracer__recording_windows(reader->tracer))
 		drain_control(reader);
 	if (context < PERFX_MAX_CONTEXTS && !reader->context_states[context])
 		describe_contexts(reader);

@@ -442,6 +442,11 @@ uint32_t tracer__processes_count(const struct tracer *tracer)
 	return __atomic_load_n(&tracer->skel->data->perfx_next_process, __ATOMIC_ACQUIRE);
 }
 
+uint64_t tracer__recording_windows(const struct tracer *tracer)
+{
+	return __atomic_load_n(&tracer->skel->bss->perfx_recording_windows, __ATOMIC_ACQUIRE);
+}
+
 uint64_t tracer__missed(const struct tracer *tracer)
 {
 	uint64_t missed = 0;

@@ -210,6 +210,9 @@ const struct perfx_context_node *tracer__contexts(const struct tracer *tracer, u
 const struct perfx_name *tracer__names(const struct tracer *tracer, uint32_t *count);
 /* Indices handed out so far: [1, n). */
 uint32_t tracer__processes_count(const struct tracer *tracer);
+
+/* Changes whenever a recording window opens or closes (--wait), before the record about it. */
+uint64_t tracer__recording_windows(const struct tracer *tracer);
 /* Runs of programs that the kernel skipped (recursion). */
 uint64_t tracer__missed(const struct tracer *tracer);
 
