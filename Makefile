@@ -35,7 +35,7 @@ OPT    := $(if $(DEBUG),-O0 -g3,$(if $(SAN),-O1,-O2) -g)
 # Packages are the same bytes wherever they are built: BTF has the names of source files.
 NO_PATHS := -ffile-prefix-map=$(CURDIR)=.
 SANFL  := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
-PKGS   := libbpf libelf libdw zlib libzstd jansson
+PKGS   := libbpf libelf libdw zlib libzstd jansson ncursesw libmicrohttpd
 CPPFLAGS += -D_GNU_SOURCE -DPERFX_VERSION='"$(VERSION)"' -Iinclude -Iuser -I$(BUILD)
 CFLAGS   += -std=gnu11 $(OPT) $(WARN) $(SANFL) -fno-strict-aliasing
 LDFLAGS  += $(SANFL)
