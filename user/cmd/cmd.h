@@ -8,7 +8,7 @@
 #include "attach/features.h"
 #include "base/file.h"
 #include "cmd/options.h"
-#include "replay/pipeline.h"
+#include "replay/source.h"
 #include "report/report.h"
 #include "session/recorder.h"
 
@@ -59,6 +59,7 @@ int replay_file(const char *path, struct pipeline *pipeline, bool say_damage);
 /* options->capture, or the time slice that --since and --until choose. As above. */
 int replay_capture(const struct options *options, struct pipeline *pipeline, bool say_damage);
 const char *replay_error(int err);
+struct capture_source source_of(const struct options *options);
 /* Says why replay_capture() failed, and returns the exit code for it. */
 int replay_say_error(const struct options *options, int err);
 

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/message.h"
 #include "cmd/cmd.h"
+#include "export/capture.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,92 +35,6 @@ static const struct export_format *choose_format(const struct options *options)
 	return NULL;
 }
 
-/* --- the capture, read once for what is in it and once for its calls ----------------------------
- */
-
-static int add_all(void *ctx, const struct event *event)
-{
-	return aggregate__add(ctx, event);
-}
-
-/* Calls are read again when they are written; only those that make steps are aggregated. */
-static int add_all_but_spans(void *ctx, const struct event *event)
-{
-	if (event->kind == PERFX_KIND_SPAN && !aggregate__shows_step(ctx, &event->span))
-		return 0;
-	return aggregate__add(ctx, event);
-}
-
-struct spans {
-	export_on_span *on_span;
-	void *ctx;
-};
-
-static int give_span(void *ctx, const struct event *event)
-{
-	const struct spans *spans = ctx;
-
-	return event->kind == PERFX_KIND_SPAN ? spans->on_span(spans->ctx, &event->span) : 0;
-}
-
-/* capture: the options that choose it. */
-static int each_span(void *capture, export_on_span *on_span, void *ctx)
-{
-	struct spans spans = {on_span, ctx};
-	struct pipeline pipeline = {.on_event = give_span, .ctx = &spans};
-
-	return replay_capture(capture, &pipeline, false);
-}
-
-struct values {
-	export_on_value *on_value;
-	void *ctx;
-};
-
-static int give_value(void *ctx, const struct event *event)
-{
-	const struct values *values = ctx;
-
-	return event->kind == PERFX_KIND_USER_VALUE
-		       ? values->on_value(values->ctx, &event->user_value)
-		       : 0;
-}
-
-static int each_value(void *capture, export_on_value *on_value, void *ctx)
-{
-	struct values values = {on_value, ctx};
-	struct pipeline pipeline = {.on_event = give_value, .ctx = &values};
-
-	return replay_capture(capture, &pipeline, false);
-}
-
-struct gpu_events {
-	export_on_gpu *on_gpu;
-	void *ctx;
-};
-
-static int give_gpu(void *ctx, const struct event *event)
-{
-	const struct gpu_events *events = ctx;
-
-	if (event->kind == PERFX_KIND_GPU_CALL)
-		return events->on_gpu(events->ctx, &event->gpu_call, NULL);
-	if (event->kind == PERFX_KIND_GPU_ACTIVITY)
-		return events->on_gpu(events->ctx, NULL, &event->gpu_activity);
-	return 0;
-}
-
-static int each_gpu(void *capture, export_on_gpu *on_gpu, void *ctx)
-{
-	struct gpu_events events = {on_gpu, ctx};
-	struct pipeline pipeline = {.on_event = give_gpu, .ctx = &events};
-
-	return replay_capture(capture, &pipeline, false);
-}
-
-/* --- the file -----------------------------------------------------------------------------------
- */
-
 /* A stream to it; the descriptor stays the output's. NULL with errno. */
 static FILE *stream_to(const struct output *output)
 {
@@ -136,17 +51,11 @@ static FILE *stream_to(const struct output *output)
 static int write_to(const struct output *output, const struct options *options,
 		    const struct export_format *format, const struct profile *profile)
 {
-	struct export export = {.profile = profile,
-				.of = options->of,
-				.each_span = each_span,
-				/* most captures have none, and need no further pass */
-				.each_value = profile->value_samples_count ? each_value : NULL,
-				.each_gpu = profile->gpu_activities_count ? each_gpu : NULL,
-				.capture = (void *)options,
-				.out = stream_to(output)};
-	int err = export.out ? format->write(&export) : -errno;
+	const struct capture_source source = source_of(options);
+	FILE *out = stream_to(output);
+	int err = out ? export_write(out, format, options->of, profile, &source) : -errno;
 
-	if (export.out && fclose(export.out) && !err)
+	if (out && fclose(out) && !err)
 		err = -errno;
 	return err;
 }
@@ -184,7 +93,7 @@ int cmd_export(const struct options *options)
 		return EXIT_USAGE;
 	}
 	aggregate = aggregate__new();
-	pipeline.on_event = format->spans ? add_all_but_spans : add_all;
+	pipeline.on_event = export_reader(format);
 	pipeline.ctx = aggregate;
 	if (aggregate)
 		err = replay_capture(options, &pipeline, true);
