@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/message.h"
 #include "base/text.h"
+#include "cmd/options_values.h"
 #include "cost/cost_model.h"
 
 #include <getopt.h>

@@ -6,6 +6,7 @@
 #include "analyze/catalogue.h"
 #include "base/message.h"
 #include "base/text.h"
+#include "cmd/options_values.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -31,6 +31,11 @@ struct verb_row {
 
 enum section { SECTION_WHAT, SECTION_WHEN, SECTION_OUTPUT, SECTION_HOW, SECTION_OTHER };
 
+struct option_row;
+
+/* Takes the value: EXIT_OK, or EXIT_USAGE after a message. NULL value: a flag. */
+typedef int option_take(const struct option_row *row, struct options *options, char *value);
+
 struct option_row {
 	const char *name;
 	char letter; /* 0: none */
@@ -40,9 +45,8 @@ struct option_row {
 	const char *arg; /* placeholder; lower-case alternatives are the values: on|off */
 	enum complete complete;
 	const char *(*names)(enum verb verb); /* values that another module knows: "a, b, c" */
-	/* Takes the value: EXIT_OK, or EXIT_USAGE after a message. NULL value: a flag. */
-	int (*parse)(const struct option_row *row, struct options *options, char *value);
-	size_t offset; /* of the member of struct options */
+	option_take *parse;		      /* of cmd/options_values.h */
+	size_t offset;			      /* of the member of struct options */
 	uint64_t min, max;
 	const char *want; /* the range, for a message */
 	const char *help, *man;
@@ -65,13 +69,5 @@ const struct verb_row *verb_row_named(const char *name);
 const struct verb_row *verb_row_of(enum verb verb);
 const struct option_row *option_row_named(const char *name);
 const char *section_title(enum section section);
-
-/* Of tune; EXIT_OK, or EXIT_FAILED after a message. */
-int options_add_list(struct options *options, struct option_list list);
-
-/* Does it take a value from a list? The list is in `arg`: "off|tensor|sampled[=BYTES]". */
-bool option_has_choices(const struct option_row *row);
-/* The index-th value, without what is in brackets; false past the last. */
-bool option_choice(const struct option_row *row, size_t index, char *word, size_t size);
 
 #endif
