@@ -79,6 +79,16 @@ json_t *json_of_step_gpu(const struct profile_step_gpu *gpu);
 void json_put_gpu(struct json_output *o, const struct profile *profile,
 		  const struct data_table_row *of_process);
 
+/* --- steps.c ----------------------------------------------------------------------------------
+ */
+
+/* Phases by name */
+json_t *json_of_phases(const uint64_t phases[PROFILE_PHASES]);
+void json_put_steps(struct json_output *o, const struct profile *profile,
+		    const struct data_table_row *of_process);
+/* Where the time of a step goes, without steps that of a second. */
+void json_put_step_time(struct json_output *o, const struct process_analysis *analysis);
+
 /* --- write.c: columns that are objects or arrays -----------------------------------------------
  */
 
@@ -86,8 +96,6 @@ void json_put_gpu(struct json_output *o, const struct profile *profile,
 json_t *json_of_place(const struct finding_place *place);
 /* Words of a command line */
 json_t *json_of_arguments(const char *cmdline);
-/* Phases by name */
-json_t *json_of_phases(const uint64_t phases[PROFILE_PHASES]);
 /* Perf events of a function's calls */
 json_t *json_of_perf_counters(const struct profile *profile, const struct profile_row *row);
 /* Calls by what is known of their cost, those of the function itself */

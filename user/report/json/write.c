@@ -249,91 +249,7 @@ static void put_not_attached(struct json_output *o, const struct profile *p)
 	json_close(o, ']');
 }
 
-/* --- steps ------------------------------------------------------------------------------------ */
-
-/*
- * The steps of a training in the JSON report. Beside the contract's fields:
- *
- *     "flops": 0, "gflops_per_s": 0.0, "mfu": 0.0      of all of them; "computed" says of how many
- *     "series_each": 1,
- *     "series": [{"at_ns": 0, "steps": 1, "total_ns": 0, "max_ns": 0, "slow": false, "flops": 0,
- *                 "mfu": 0.0, "breakdown": {…}}, …]      PROFILE_STEPS_MAX of them at most
- */
-
-json_t *json_of_phases(const uint64_t phases[PROFILE_PHASES])
-{
-	json_t *object = json_object();
-
-	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--)
-		json_object_set_new(object, profile_phase_name((enum profile_phase)phase),
-				    json_of_integer(phases[phase]));
-	return object;
-}
-
-static void put_real(struct json_output *o, const char *key, double value)
-{
-	if (value >= 0)
-		json_put(o, key, json_real(value));
-}
-
-static void put_steps_cost(struct json_output *o, const struct profile *profile,
-			   const struct profile_process *process)
-{
-	const struct profile_step_cost *cost = &process->steps.cost;
-	struct step_rates rates = steps_rates(profile, process);
-
-	if (!process->compute.measured)
-		return;
-	json_put(o, "computed", json_of_integer(cost->steps_count));
-	json_put(o, "computed_ns", json_of_integer(cost->ns));
-	if (cost->counted_count) {
-		json_put(o, "flops", json_of_integer(cost->flops));
-		json_put(o, "thread_flops", json_of_integer(cost->thread_flops));
-		put_real(o, "gflops_per_s", rates.flops_per_s / 1e9);
-		put_real(o, "mfu", rates.mfu);
-	}
-	if (cost->dtype != PERFX_DTYPE_UNKNOWN)
-		json_put(o, "dtype", json_string(name_of_dtype(cost->dtype)));
-	json_put(o, "figures",
-		 json_pack("{s:o,s:o,s:o}", "counted", json_of_integer(cost->counted_count),
-			   "unread", json_of_integer(cost->unread_count), "opaque",
-			   json_of_integer(cost->opaque_count)));
-	if (rates.unrecorded_flops)
-		json_put(o, "unrecorded_flops", json_of_integer(rates.unrecorded_flops));
-}
-
-static void put_steps(struct json_output *o, const struct profile *profile,
-		      const struct data_table_row *of_process)
-{
-	const struct profile_process *process = of_process->process;
-	const struct profile_steps *steps = &process->steps;
-	const struct profile_function *function = profile_function(profile, steps->function);
-
-	if (!steps->count)
-		return;
-	json_open(o, "steps", '{');
-	json_put(o, "count", json_of_integer(steps->count));
-	if (function)
-		json_put(o, "by", json_of_string(function->name));
-	json_put(o, "found_by", json_string(profile_steps_by_name(steps->found_by)));
-	json_put(o, "confidence", json_real(steps->confidence));
-	json_put(o, "tid", json_of_integer(steps->tid));
-	json_put(o, "unrecorded", json_of_integer(steps_unrecorded(process)));
-	json_put(o, "total_ns", json_of_integer(steps->total_ns));
-	json_put(o, "avg_ns", json_of_integer(steps->avg_ns));
-	json_put(o, "stddev_ns", json_of_integer(u64_of(steps->stddev_ns + 0.5)));
-	json_put(o, "p50_ns", json_of_integer(steps->p50_ns));
-	json_put(o, "p95_ns", json_of_integer(steps->p95_ns));
-	json_put(o, "max_ns", json_of_integer(steps->max_ns));
-	json_put(o, "breakdown", json_of_phases(steps->phases));
-	json_put_measured(o, "off_cpu_ns", steps->off_cpu_ns);
-	if (steps->gpu_used)
-		json_put(o, "gpu", json_of_step_gpu(&steps->gpu));
-	put_steps_cost(o, profile, process);
-	json_put(o, "series_each", json_of_integer(steps->series_each));
-	json_put_rows(o, "series", "steps", profile, of_process);
-	json_close(o, '}');
-}
+/* --- functions -------------------------------------------------------------------------------- */
 
 /* Functions that several threads share. */
 static void put_parallel(struct json_output *o, const struct profile *p,
@@ -359,40 +275,6 @@ static void put_parallel(struct json_output *o, const struct profile *p,
 		json_put(o, NULL, object);
 	}
 	json_close(o, ']');
-}
-
-/* Where the time of a step goes, without steps that of a second. */
-static void put_step_time(struct json_output *o, const struct process_analysis *analysis)
-{
-	static const char *const names[TIME_CLASSES] = {
-		[TIME_COMPUTE] = "compute_ns",
-		[TIME_NATIVE] = "native_ns",
-		[TIME_PYTHON] = "python_ns",
-		[TIME_INPUT] = "input_ns",
-		[TIME_GIL] = "gil_ns",
-		[TIME_LOCK] = "lock_ns",
-		[TIME_DISK] = "disk_ns",
-		[TIME_OUTPUT] = "output_ns",
-		[TIME_CHILD] = "child_ns",
-		[TIME_SLEEP] = "sleep_ns",
-		[TIME_LAUNCH] = "launch_ns",
-		[TIME_GPU_SYNC] = "gpu_sync_ns",
-		[TIME_COMMUNICATION] = "communication_ns",
-		[TIME_RUNNABLE] = "runnable_ns",
-		[TIME_OTHER] = "other_ns",
-	};
-	const struct step_time *time = &analysis->time;
-	json_t *object;
-
-	if (!time->known)
-		return;
-	object = json_object();
-	json_object_set_new(object, "unit_ns", json_of_integer(u64_of(time->unit_ns + 0.5)));
-	for (int i = 0; i < TIME_CLASSES; i++)
-		if (time->ns[i] >= 0.5)
-			json_object_set_new(object, names[i],
-					    json_of_integer(u64_of(time->ns[i] + 0.5)));
-	json_put(o, "step_time", object);
 }
 
 /* --- counters of the program ------------------------------------------------------------------ */
@@ -962,8 +844,8 @@ static void put_process(struct json_output *o, const struct profile *p,
 	put_memory(o, p, row);
 	json_put_gpu(o, p, row);
 	put_compute(o, p, process);
-	put_steps(o, p, row);
-	put_step_time(o, row->analysis);
+	json_put_steps(o, p, row);
+	json_put_step_time(o, row->analysis);
 	put_values(o, process);
 	put_counters(o, p, process);
 	json_put_rows(o, "threads", "threads", p, row);
