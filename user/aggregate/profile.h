@@ -8,6 +8,7 @@
 #ifndef PERFX_AGGREGATE_PROFILE_H
 #define PERFX_AGGREGATE_PROFILE_H
 
+#include "aggregate/profile_steps.h"
 #include "aggregate/statistics.h"
 #include "perfx_record.h"
 
@@ -133,8 +134,7 @@ struct profile_compute {
 /* --- memory --- */
 
 /*
- * Memory of one process in one domain, as allocation and free records add up to it. Part of the
- * profile (aggregate/profile.h): plain data, PROFILE_ABSENT is "not measured".
+ * Memory of one process in one domain, as allocation and free records add up to it.
  *
  * Live bytes are those allocated while tracing and not yet freed: what was there before is not
  * known. Exact where every record is there; bounds where some are lost (`bound`); estimates where
@@ -266,160 +266,11 @@ struct profile_process_counters {
 	uint64_t enabled_ns, running_ns; /* less: others wanted the processor's counters too */
 };
 
-/* --- steps --- */
-
-/*
- * The same steps with and without probes: UNPROBED_STEPS records. Times are medians. Of the process
- * that bears most of the probes' hits.
- */
-struct profile_observed {
-	uint64_t steps_without, steps_with; /* counts */
-	uint64_t without_ns, with_ns;	    /* a step; without_ns 0: not observed */
-	/* What of the difference may be chance, in percent of a step without probes: how much those
-	 * differ among themselves, and what other programs may have changed meanwhile, by how long
-	 * the thread waited for a CPU. */
-	double noise_percent;
-};
-
-/*
- * The steps of a training, as its ranges show them. A step lasts from the end before it to its own
- * end; the first one from the first range that the thread has shown. What ends a step is, where
- * there are several, the first of
- *
- *	a range that the user named (--step-range), or that the program marks as a step
- *	PyTorch's range of an optimizer's step
- *	a backward pass (torch::autograd::Engine::execute), where ranges have no names
- *	where nothing of these is seen: a call that comes back periodically (period.h)
- *
- * and of several of a kind the one that ends least often: several optimizers.
- *
- * A step's time is divided by what its thread was in, the first of these that holds:
- *
- *	optimizer  a range of an optimizer: its step, its zero_grad
- *	backward   a backward pass
- *	data       the next batch of a DataLoader
- *	forward    traced functions and ranges between the data and the backward pass that follows;
- *	           without data, those before each backward pass
- *	other      traced functions and ranges elsewhere
- *	untraced   the rest, in which nothing that is traced ran on the thread: Python, what no
- *probe sees. So the parts add up to the steps' time.
- *
- * Where backward passes end the steps, and no data is seen, forward is not distinguished from the
- * rest.
- *
- * Operations are those of all calls of the process, whichever thread they ran on, that ended in the
- * step. Calls that came by the overflow sums have no time and are in no step.
- */
-
-enum profile_phase {
-	PROFILE_PHASE_OTHER = 0,
-	PROFILE_PHASE_FORWARD,
-	PROFILE_PHASE_DATA,
-	PROFILE_PHASE_BACKWARD,
-	PROFILE_PHASE_OPTIMIZER,
-	PROFILE_PHASE_UNTRACED,
-	PROFILE_PHASES
-};
-
-/* As they come in a step. */
-static const enum profile_phase profile_phases_in_order[PROFILE_PHASES] = {
-	PROFILE_PHASE_DATA,	 PROFILE_PHASE_FORWARD, PROFILE_PHASE_BACKWARD,
-	PROFILE_PHASE_OPTIMIZER, PROFILE_PHASE_OTHER,	PROFILE_PHASE_UNTRACED};
-
-static inline const char *profile_phase_name(enum profile_phase phase)
-{
-	static const char *const names[] = {"other",	"forward",   "data",
-					    "backward", "optimizer", "untraced"};
-
-	return names[phase];
-}
-
-/* Steps that follow each other: one or, where there are more than PROFILE_STEPS_MAX, 2, 4, 8, … */
-#define PROFILE_STEPS_MAX 2048
-
-struct profile_step {
-	uint64_t count;
-	uint64_t from_ns, to_ns;	 /* of the first, of the last; CLOCK_MONOTONIC */
-	uint64_t total_ns, max_ns;	 /* max_ns: of the longest */
-	uint64_t phases[PROFILE_PHASES]; /* ns */
-	uint64_t flops;
-	uint64_t off_cpu_ns; /* in traced calls of the steps' thread, while that waited */
-};
-
-/* The last steps one by one, however many there are: at most PROFILE_STEP_TIMES_MAX. */
-#define PROFILE_STEP_TIMES_MAX 16384
-
-struct profile_step_time {
-	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC */
-	uint64_t phases[PROFILE_PHASES];
-};
-
-/* What was computed in steps. */
-struct profile_step_cost {
-	/* Of how many steps, and how long they took: all or, where the process had computed for
-	 * long before the first one, all but that. */
-	uint64_t steps_count, ns;
-	uint64_t flops, thread_flops; /* thread_flops: by calls on the steps' own thread */
-	enum perfx_dtype dtype;	      /* of most of them */
-	/* Calls by what is known of their work (enum perfx_cost_state). */
-	uint64_t counted_count, unread_count, opaque_count;
-};
-
-/* What devices did for them. PROFILE_ABSENT: not recorded. */
-struct profile_step_gpu {
-	uint64_t busy_ns, kernels_count;
-	uint64_t wait_ns; /* of the steps' thread, for devices */
-	/* It computes what is known of the calls' operations: the devices' peak counts for MFU, not
-	 * the host's; 0: not known. */
-	bool computes;
-	double peak_flops_per_s;
-};
-
-/* What ends them, the weakest first. */
-enum profile_steps_by {
-	PROFILE_STEPS_BY_PERIOD = 0,
-	PROFILE_STEPS_BY_BACKWARD,
-	PROFILE_STEPS_BY_OPTIMIZER,
-	PROFILE_STEPS_BY_RANGE,
-};
-
-/* Of JSON. */
-static inline const char *profile_steps_by_name(enum profile_steps_by by)
-{
-	static const char *const names[] = {"period", "backward", "optimizer", "range"};
-
-	return names[by];
-}
-
-struct profile_steps {
-	uint64_t count; /* ends seen; 0: no steps are known, and nothing below is */
-	enum profile_steps_by found_by;
-	double confidence; /* 0 to 1 that these are steps; 1 but for a period */
-	uint32_t function; /* whose ends they are */
-	uint32_t context;  /* and in which calling context; 0: in all */
-	uint32_t tid;	   /* on which thread */
-	uint64_t total_ns, avg_ns, p50_ns, p95_ns, max_ns;
-	double stddev_ns;		 /* of the population */
-	uint64_t phases[PROFILE_PHASES]; /* sums over the steps, ns */
-	uint64_t off_cpu_ns;		 /* likewise; PROFILE_ABSENT: not measured */
-	struct profile_step_cost cost;
-	const struct profile_step *series; /* in order */
-	size_t series_count;
-	bool gpu_used; /* otherwise `gpu` says nothing */
-	struct profile_step_gpu gpu;
-	uint64_t series_each; /* steps in each but the last */
-	const struct profile_step_time *times;
-	size_t times_count;
-	/* In order of time, of the time of `times`; owned. */
-	struct profile_step_sample *samples;
-	size_t samples_count;
-};
-
 /* --- user values --- */
 
 /*
  * Values of the program's own, by name and process: what perfx_counter and perfx_counter_add gave.
- * (What perf events count is profile_perf_counters.h.)
+ * (What perf events count is struct profile_perf_counter.)
  */
 
 /* Older points of a long series are thinned out: at most this many are kept. */
@@ -967,12 +818,6 @@ struct profile {
 	double overhead_percent;
 	struct profile_observed observed;
 };
-
-/* By how much steps took longer while they were traced; it is < 0 where they took less. */
-static inline double profile_observed_percent(const struct profile_observed *observed)
-{
-	return 100 * ((double)observed->with_ns / (double)observed->without_ns - 1);
-}
 
 /* Do estimate and observation say the same: within a quarter of the larger one, within so many
  * points, or within the noise? */
