@@ -127,56 +127,29 @@ void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severit
 	ctx->findings[ctx->findings_count++] = finding;
 }
 
-static int analyze_process(const struct profile *profile, const struct rule_set *rules,
-			   const struct profile_process *process, bool is_main,
-			   const struct ranks *ranks, struct process_analysis *out)
+static void apply_rules(struct rules_ctx *ctx, const struct ranks *ranks)
 {
-	struct driver driver;
-	struct rules_ctx ctx = {.profile = profile,
-				.rules = rules,
-				.thresholds = &rules->thresholds,
-				.process = process,
-				.memory = out->memory,
-				.driver = &driver,
-				.time = &out->time,
-				.parallel = &out->parallel,
-				.is_main = is_main};
-
-	if (driver_find(&driver, profile, process) ||
-	    parallel_functions_find(&out->parallel, process, driver.tid))
-		return -ENOMEM;
-	rules_functions(&ctx);
-	rules_process(&ctx);
-	rules_contention(&ctx);
-	rules_parallel(&ctx);
-	rules_driver(&ctx);
-	rules_input(&ctx);
-	rules_steps(&ctx);
-	rules_stalls(&ctx);
-	rules_compute(&ctx);
-	rules_operators(&ctx);
-	rules_compile(&ctx);
-	rules_gpu(&ctx);
-	rules_memory(&ctx);
-	rules_heap(&ctx);
-	rules_limits(&ctx);
-	rules_fragmentation(&ctx);
-	if (is_main)
-		rules_capture(&ctx);
-	rules_straggler(&ctx, ranks);
-	rules_own(&ctx);
-	rules_rank(&ctx);
-	out->silenced_count = ctx.silenced_count;
-	out->findings = ctx.findings;
-	out->findings_count = ctx.findings_count;
-	if (ctx.failed)
-		return -ENOMEM;
-	if (process->calls_count == 0) {
-		out->silence = silence_of(profile, process);
-		if (!out->silence)
-			return -ENOMEM;
-	}
-	return 0;
+	rules_functions(ctx);
+	rules_process(ctx);
+	rules_contention(ctx);
+	rules_parallel(ctx);
+	rules_driver(ctx);
+	rules_input(ctx);
+	rules_steps(ctx);
+	rules_stalls(ctx);
+	rules_compute(ctx);
+	rules_operators(ctx);
+	rules_compile(ctx);
+	rules_gpu(ctx);
+	rules_memory(ctx);
+	rules_heap(ctx);
+	rules_limits(ctx);
+	rules_fragmentation(ctx);
+	if (ctx->is_main)
+		rules_capture(ctx);
+	rules_straggler(ctx, ranks);
+	rules_own(ctx);
+	rules_rank(ctx);
 }
 
 static int judge_memory(const struct rule_set *rules, const struct profile_process *process,
@@ -192,6 +165,30 @@ static int judge_memory(const struct rule_set *rules, const struct profile_proce
 		err = leaks_judge(&out->memory[i], process, &process->memory[i],
 				  &rules->thresholds);
 	return err;
+}
+
+/* ctx: of the process, with what was found of it before. */
+static int analyze_process(struct rules_ctx *ctx, const struct ranks *ranks,
+			   struct process_analysis *out)
+{
+	if (judge_memory(ctx->rules, ctx->process, out) ||
+	    parallel_functions_find(&out->parallel, ctx->process, ctx->driver->tid))
+		return -ENOMEM;
+	ctx->memory = out->memory;
+	ctx->time = &out->time;
+	ctx->parallel = &out->parallel;
+	apply_rules(ctx, ranks);
+	out->silenced_count = ctx->silenced_count;
+	out->findings = ctx->findings;
+	out->findings_count = ctx->findings_count;
+	if (ctx->failed)
+		return -ENOMEM;
+	if (ctx->process->calls_count == 0) {
+		out->silence = silence_of(ctx->profile, ctx->process);
+		if (!out->silence)
+			return -ENOMEM;
+	}
+	return 0;
 }
 
 /* The one with the most traced time, else with the most calls, else with the most CPU time. */
@@ -220,19 +217,20 @@ static const struct profile_process *main_process(const struct profile *profile,
 	return row ? &profile->processes[row->leader] : main;
 }
 
-/* Where the time of steps goes is known of all processes before one is judged. */
-static int find_times(struct analysis *analysis, const struct profile *profile)
+/* Where the time of steps goes is known of all processes before one is judged. drivers: one for
+ * each process, to be filled. */
+static int find_times(struct analysis *analysis, const struct profile *profile,
+		      struct driver *drivers)
 {
 	struct step_time *times = calloc(profile->processes_count + 1, sizeof(*times));
 	int err = times ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < profile->processes_count && !err; i++) {
 		const struct profile_process *process = &profile->processes[i];
-		struct driver driver;
 
-		err = driver_find(&driver, profile, process);
+		err = driver_find(&drivers[i], profile, process);
 		if (!err)
-			err = step_time_find(&times[i], profile, process, &driver);
+			err = step_time_find(&times[i], profile, process, &drivers[i]);
 		analysis->processes[i].time = times[i];
 	}
 	if (!err)
@@ -243,26 +241,31 @@ static int find_times(struct analysis *analysis, const struct profile *profile)
 
 struct analysis *analyze(const struct profile *profile, const struct rule_set *rules)
 {
+	struct driver *drivers = calloc(profile->processes_count + 1, sizeof(*drivers));
 	struct analysis *analysis = calloc(1, sizeof(*analysis));
 	const struct process_analysis *of_main = NULL;
 	const struct profile_process *main;
 
-	if (!analysis)
-		return NULL;
+	if (!analysis || !drivers)
+		goto fail;
 	rules = rules ? rules : &rule_set_builtin;
 	analysis->rules_file = rules->file;
 	analysis->processes = calloc(profile->processes_count + 1, sizeof(*analysis->processes));
-	if (!analysis->processes || find_times(analysis, profile))
+	if (!analysis->processes || find_times(analysis, profile, drivers))
 		goto fail;
 	main = main_process(profile, &analysis->ranks);
 	for (size_t i = 0; i < profile->processes_count; i++) {
 		const struct profile_process *process = &profile->processes[i];
 		struct process_analysis *out = &analysis->processes[i];
+		struct rules_ctx ctx = {.profile = profile,
+					.rules = rules,
+					.thresholds = &rules->thresholds,
+					.process = process,
+					.driver = &drivers[i],
+					.is_main = process == main};
 
 		analysis->processes_count++;
-		if (judge_memory(rules, process, out) ||
-		    analyze_process(profile, rules, process, process == main, &analysis->ranks,
-				    out))
+		if (analyze_process(&ctx, &analysis->ranks, out))
 			goto fail;
 		analysis->silenced_count += out->silenced_count;
 		if (process == main)
@@ -271,8 +274,10 @@ struct analysis *analyze(const struct profile *profile, const struct rule_set *r
 	analysis->verdict = verdict_of(profile, main, of_main);
 	if (!analysis->verdict)
 		goto fail;
+	free(drivers);
 	return analysis;
 fail:
+	free(drivers);
 	analysis__free(analysis);
 	errno = ENOMEM;
 	return NULL;
@@ -340,10 +345,10 @@ void analysis__free(struct analysis *analysis)
 	for (size_t i = 0; i < analysis->processes_count; i++) {
 		struct process_analysis *process = &analysis->processes[i];
 
-		for (size_t ctx = 0; ctx < process->findings_count; ctx++)
-			finding_clear(&process->findings[ctx]);
-		for (size_t ctx = 0; ctx < process->memory_count; ctx++)
-			memory_analysis_clear(&process->memory[ctx]);
+		for (size_t k = 0; k < process->findings_count; k++)
+			finding_clear(&process->findings[k]);
+		for (size_t k = 0; k < process->memory_count; k++)
+			memory_analysis_clear(&process->memory[k]);
 		parallel_functions_clear(&process->parallel);
 		free(process->memory);
 		free(process->findings);
