@@ -73,13 +73,11 @@ static struct line *line_of(struct lines *lines, const struct profile_frame *fra
 /* The libraries of C and C++: where a program's own line is known around them, that is meant. */
 static bool is_runtime(const struct profile_frame *frame)
 {
-	static const char *const prefixes[] = {"libc.so",    "libc-",	 "libm.so",   "libm-",
-					       "libpthread", "ld-linux", "libstdc++", "libgcc_s"};
+	static const char *const prefixes[] = {"libc.so",   "libc-",	  "libm.so",
+					       "libm-",	    "libpthread", "ld-linux",
+					       "libstdc++", "libgcc_s",	  NULL};
 
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-		if (begins_with(frame->module_base, prefixes[i]))
-			return true;
-	return false;
+	return text_begins_with_one_of(frame->module_base, prefixes);
 }
 
 /* What starts a thread is in all of its stacks, and distinguishes none. */

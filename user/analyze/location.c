@@ -51,15 +51,12 @@ void location_frame(struct text *text, const struct profile_frame *frame, enum l
 static bool is_wrapper(const struct profile_frame *frame)
 {
 	static const char *const prefixes[] = {
-		"operator new",	 "std::allocator", "std::__new_allocator", "__gnu_cxx::",
-		"std::_Vector_", "std::_Rb_tree",  "std::__detail::",	   "std::__allocate",
-	};
+		"operator new",	   "std::allocator",  "std::__new_allocator",
+		"__gnu_cxx::",	   "std::_Vector_",   "std::_Rb_tree",
+		"std::__detail::", "std::__allocate", NULL};
 
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
-		if (begins_with(frame->function, prefixes[i]))
-			return true;
-	}
-	return begins_with(frame->module_base, "libstdc++.") ||
+	return text_begins_with_one_of(frame->function, prefixes) ||
+	       begins_with(frame->module_base, "libstdc++.") ||
 	       begins_with(frame->module_base, "libc10");
 }
 

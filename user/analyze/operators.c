@@ -31,13 +31,10 @@ static bool is_torch(const struct profile_frame *frame)
 static bool is_framework(const struct profile_frame *frame)
 {
 	static const char *const prefixes[] = {
-		"_multiarray_umath", "libjax",	      "_jax",
-		"xla_extension",     "libtensorflow", "_pywrap_tensorflow"};
+		"_multiarray_umath",  "libjax", "_jax", "xla_extension", "libtensorflow",
+		"_pywrap_tensorflow", NULL};
 
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-		if (begins_with(frame->module_base, prefixes[i]))
-			return true;
-	return is_torch(frame);
+	return text_begins_with_one_of(frame->module_base, prefixes) || is_torch(frame);
 }
 
 /* What an operator runs before and after its kernel; other code is the kernel's: a BLAS, code

@@ -18,13 +18,10 @@
 /* Libraries that start threads and have them wait for each other, and compute nothing. */
 static bool is_runtime(const struct profile_frame *frame)
 {
-	static const char *const prefixes[] = {"libgomp", "libomp.", "libomp-", "libiomp",
-					       "libtbb"};
+	static const char *const prefixes[] = {"libgomp", "libomp.", "libomp-",
+					       "libiomp", "libtbb",  NULL};
 
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-		if (begins_with(frame->module_base, prefixes[i]))
-			return true;
-	return false;
+	return text_begins_with_one_of(frame->module_base, prefixes);
 }
 
 /* Where threads of a pool without such a library wait for work. */

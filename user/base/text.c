@@ -122,6 +122,14 @@ bool text_is_one_of(const char *text, const char *const *list)
 	return false;
 }
 
+bool text_begins_with_one_of(const char *text, const char *const *prefixes)
+{
+	for (; *prefixes; prefixes++)
+		if (begins_with(text, *prefixes))
+			return true;
+	return false;
+}
+
 static bool is_continuation(unsigned char c)
 {
 	return (c & 0xc0) == 0x80;

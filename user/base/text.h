@@ -57,6 +57,8 @@ static inline const char *base_name(const char *path)
 
 /* Is it in a NULL-terminated list? */
 bool text_is_one_of(const char *text, const char *const *list);
+/* Does it begin with one of a NULL-terminated list? */
+bool text_begins_with_one_of(const char *text, const char *const *prefixes);
 
 /* --- UTF-8 from untrusted sources: stepping, repairing, and its width on a terminal ---------- */
 

@@ -110,10 +110,7 @@ static bool at_end(const char *p)
 {
 	static const char *const words[] = {" [", " mutable", " ->", " requires ", NULL};
 
-	for (size_t i = 0; words[i]; i++)
-		if (begins_with(p, words[i]))
-			return true;
-	return false;
+	return text_begins_with_one_of(p, words);
 }
 
 /* Where the function's qualified name lies in "type name(arguments) rest". */

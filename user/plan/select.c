@@ -591,12 +591,9 @@ static bool is_c_runtime(const char *base)
 	static const char *const names[] = {"libc.so", "libc-2.",   "ld-linux",	  "ld-2.",
 					    "libm.so", "libm-2.",   "libpthread", "libdl",
 					    "librt",   "libresolv", "libnss_",	  "libgcc_s",
-					    "ld-musl", "libutil"};
+					    "ld-musl", "libutil",   NULL};
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (begins_with(base, names[i]))
-			return true;
-	return false;
+	return text_begins_with_one_of(base, names);
 }
 
 /* More code than this is not searched for stack switches; no C program that switches stacks has so

@@ -19,16 +19,12 @@
 static bool is_formula(const char *text)
 {
 	static const char *const wide[] = {"\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d",
-					   "\xef\xbc\xa0"};
+					   "\xef\xbc\xa0", NULL};
 
 	text += strspn(text, " ");
 	if (*text && strchr("=+-@", *text))
 		return true;
-	for (size_t i = 0; i < sizeof(wide) / sizeof(wide[0]); i++) {
-		if (begins_with(text, wide[i]))
-			return true;
-	}
-	return false;
+	return text_begins_with_one_of(text, wide);
 }
 
 /* Adds a field of text without control characters: the separator, quotes and what trimming would
