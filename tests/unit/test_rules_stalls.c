@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Slow steps, periodic or not, what they did, and the garbage collector. */
 #include "analyze/analyze.h"
-#include "analyze/collector.h"
 #include "analyze/slow_steps.h"
+#include "analyze/stack_kind.h"
 #include "base/escape.h"
 
 #include <criterion/criterion.h>

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyze/driver.h"
 
-#include "analyze/collector.h"
 #include "analyze/location.h"
 #include "analyze/remedy.h"
 #include "base/grow.h"
-#include "base/syscalls.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -14,121 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- stacks --- */
-
-bool frame_is_system_library(const struct profile_frame *frame)
-{
-	static const char *const prefixes[] = {"libc.so",  "libc-2.",	 "libm.so", "libpthread",
-					       "ld-linux", "linux-vdso", "[vdso]"};
-
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-		if (begins_with(frame->module_base, prefixes[i]))
-			return true;
-	return false;
-}
-
-bool frame_is_interpreter(const struct profile_frame *frame)
-{
-	return begins_with(frame->module_base, "python3") ||
-	       begins_with(frame->module_base, "libpython3") ||
-	       strstr(frame->module, "/lib-dynload/");
-}
-
-static size_t innermost_python(const struct profile_stack *stack)
-{
-	size_t i = 0;
-
-	while (i < stack->frames_count && stack->frames[i]->language != PERFX_LANGUAGE_PYTHON)
-		i++;
-	return i;
-}
-
-/* Numbers of system calls are below. */
-#define SYSTEM_CALLS 512
-
-/* Is a frame glibc's function for a system call? "__GI___libc_read", "fsync" */
-static bool is_system_call(const struct profile_frame *frame)
-{
-	const char *name = frame->function, *call;
-
-	if (!frame_is_system_library(frame))
-		return false;
-	if (begins_with(name, "__GI_"))
-		name += strlen("__GI_");
-	name += strspn(name, "_");
-	if (begins_with(name, "libc_"))
-		name += strlen("libc_");
-	for (unsigned number = 0; number < SYSTEM_CALLS; number++) {
-		call = syscall_name(number);
-		if (call && !strcmp(call, name))
-			return true;
-	}
-	return false;
-}
-
-/* A Python function, inside of which is nothing but the interpreter. */
-static bool is_in_interpreter(const struct profile_stack *stack)
-{
-	size_t python = stack ? innermost_python(stack) : 0;
-
-	if (!stack || python == stack->frames_count)
-		return false;
-	for (size_t i = 0; i < python; i++)
-		if (!frame_is_interpreter(stack->frames[i]) &&
-		    !frame_is_system_library(stack->frames[i]))
-			return false;
-	return true;
-}
-
-bool stack_runs_python(const struct profile_stack *stack)
-{
-	return is_in_interpreter(stack) && !is_system_call(stack->frames[0]);
-}
-
-/* Python's own queues, and what reads from them: a lock or a poll there waits for input. */
-static bool is_input_function(const struct profile_frame *frame)
-{
-	static const char *const files[] = {"queue.py", "queues.py", "connection.py",
-					    "dataloader.py", NULL};
-	static const char *const functions[] = {"get",		 "recv",       "recv_bytes",
-						"__next__",	 "_next_data", "_get_data",
-						"_try_get_data", NULL};
-	const char *dot = strrchr(frame->function, '.');
-
-	return frame->language == PERFX_LANGUAGE_PYTHON &&
-	       text_is_one_of(base_name(frame->file), files) &&
-	       text_is_one_of(dot ? dot + 1 : frame->function, functions);
-}
-
-bool stack_reads_input(const struct profile_stack *stack)
-{
-	for (size_t i = 0; stack && i < stack->frames_count; i++)
-		if (is_input_function(stack->frames[i]))
-			return true;
-	return false;
-}
-
-/* Libraries of collectives, and PyTorch's part around them. */
-static bool is_collective(const struct profile_frame *frame)
-{
-	static const char *const libraries[] = {"libnccl", "librccl", "libgloo", "libmpi",
-						"libccl."};
-
-	if (begins_with(frame->function, "c10d::"))
-		return true;
-	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
-		if (begins_with(frame->module_base, libraries[i]))
-			return true;
-	return false;
-}
-
-bool stack_communicates(const struct profile_stack *stack)
-{
-	for (size_t i = 0; stack && i < stack->frames_count; i++)
-		if (is_collective(stack->frames[i]))
-			return true;
-	return false;
-}
+/* --- which line leads --- */
 
 /* The Python function that runs or waits, else the innermost native one. NULL: without a name. */
 static const struct profile_frame *frame_of(const struct profile_stack *stack)
@@ -142,22 +26,12 @@ static const struct profile_frame *frame_of(const struct profile_stack *stack)
 	return stack->frames[first]->function[0] ? stack->frames[first] : NULL;
 }
 
-/* --- which line leads --- */
-
-bool frame_is_same_function(const struct profile_frame *a, const struct profile_frame *b)
-{
-	return !strcmp(a->function, b->function) && !strcmp(a->file, b->file) &&
-	       a->language == b->language;
-}
-
 void lines_add(struct lines *lines, const struct profile_frame *frame, uint64_t ns)
 {
 	if (!frame)
 		return;
 	for (size_t i = 0; i < lines->count; i++) {
-		const struct profile_frame *known = lines->lines[i].frame;
-
-		if (known->line == frame->line && frame_is_same_function(known, frame)) {
+		if (frame_is_same_line(lines->lines[i].frame, frame)) {
 			lines->lines[i].ns += ns;
 			return;
 		}
@@ -457,7 +331,7 @@ static bool is_condition(const struct profile_frame *frame)
 /* A futex: of a lock, of a queue, or of a condition, for which to wait is no fault. */
 static enum wait_kind kind_of_futex(const struct profile_stack *stack)
 {
-	size_t python = stack ? innermost_python(stack) : 0;
+	size_t python = stack ? stack_innermost_python(stack) : 0;
 
 	for (size_t i = 0; i < python; i++)
 		if (is_mutex_function(stack->frames[i]))
@@ -465,8 +339,9 @@ static enum wait_kind kind_of_futex(const struct profile_stack *stack)
 	if (stack_reads_input(stack))
 		return WAIT_INPUT;
 	/* Lock.acquire(): the interpreter waits, for the function that calls it */
-	return is_in_interpreter(stack) && !is_condition(stack->frames[python]) ? WAIT_LOCK
-										: WAIT_UNJUDGED;
+	return stack_is_in_interpreter(stack) && !is_condition(stack->frames[python])
+		       ? WAIT_LOCK
+		       : WAIT_UNJUDGED;
 }
 
 /* A lock in the interpreter's own data, where that of the GIL could not be found. */
@@ -608,7 +483,7 @@ static void find_running_calls(struct driver_wait *wait, uint32_t tid,
 		const struct profile_stack *stack = sample->stack;
 
 		if (sample->tid == tid && sample->state != PERFX_SAMPLE_WAITING && stack &&
-		    stack->frames_count && is_system_call(stack->frames[0]) &&
+		    stack->frames_count && frame_is_system_call(stack->frames[0]) &&
 		    frame_is_same_function(frame_of(stack), wait->place))
 			wait->running_ns += sample->ns;
 	}

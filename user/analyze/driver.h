@@ -15,6 +15,7 @@
 #define PERFX_ANALYZE_DRIVER_H
 
 #include "aggregate/profile.h"
+#include "analyze/stack_kind.h"
 #include "base/grow.h"
 #include "base/text.h"
 
@@ -92,7 +93,6 @@ struct place thread_place(const struct profile_process *process, uint32_t tid);
 /* Where most samples of a wait were; NULL: not known. */
 const struct profile_frame *wait_place(const struct profile_process *process,
 				       const struct profile_activity *wait);
-bool frame_is_same_function(const struct profile_frame *a, const struct profile_frame *b);
 
 /* A range, or what has no name in PyTorch 1.13 (plan/annotations.c): it does no work itself. */
 bool function_is_marker(const struct profile_function *function);
@@ -118,24 +118,12 @@ bool context_is_call(const struct contexts *contexts, uint32_t id);
 /* Is it in a range of a data loader's next batch? */
 bool context_is_data(const struct contexts *contexts, uint32_t id);
 
-/* Is it in Python's own queues and connections, or in a data loader's next batch? */
-bool stack_reads_input(const struct profile_stack *stack);
-/* Is it in a collective, of which other processes of the job have a part? */
-bool stack_communicates(const struct profile_stack *stack);
 /* By its reason, object and stack, whether it is in a call or not. */
 enum wait_kind wait_kind_of(const struct profile_activity *wait);
 /* Was the sample taken in this wait? */
 bool sample_is_of(const struct profile_activity *sample, const struct profile_activity *wait);
-/* Is the innermost native code of a stack the interpreter itself, for a Python function, and no
- * system call? */
-bool stack_runs_python(const struct profile_stack *stack);
 
-/* --- frames and lines, for other rules --- */
-
-/* What an interpreter's own code calls without being an extension: libc and its parts. */
-bool frame_is_system_library(const struct profile_frame *frame);
-/* The interpreter, or one of its own modules in C (math, _json, …). */
-bool frame_is_interpreter(const struct profile_frame *frame);
+/* --- lines, for other rules --- */
 
 /* Sums by line. The first are the most frequent ones: rows of samples are in that order. */
 #define LINES_MAX 256

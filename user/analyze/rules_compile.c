@@ -6,10 +6,10 @@
  * that traces, lowers and compiles, whether it runs or waits for the compiler's threads; how many
  * there are, and when, by the calls of XLA's compiler.
  */
-#include "analyze/compilers.h"
 #include "analyze/location.h"
 #include "analyze/remedy.h"
 #include "analyze/rules_ctx.h"
+#include "analyze/stack_kind.h"
 #include "base/escape.h"
 #include "base/units.h"
 

@@ -110,12 +110,6 @@ static void start_note(struct note *note, const struct rules_ctx *ctx, const str
 
 /* --- many tiny operators --- */
 
-static bool is_same_line(const struct profile_frame *a, const struct profile_frame *b)
-{
-	return a && a->line == b->line && !strcmp(a->function, b->function) &&
-	       !strcmp(a->file, b->file);
-}
-
 /* Calls of operators by the line; those that operators make are theirs. 0: not traced */
 static uint64_t calls_by(const struct rules_ctx *ctx, const struct profile_frame *line)
 {
@@ -127,7 +121,8 @@ static uint64_t calls_by(const struct rules_ctx *ctx, const struct profile_frame
 			profile_function(ctx->profile, context->function);
 
 		if (function && function->source == PERFX_SOURCE_TORCH &&
-		    !function_is_marker(function) && is_same_line(context->caller, line))
+		    !function_is_marker(function) && context->caller &&
+		    frame_is_same_line(context->caller, line))
 			count += context->calls_count;
 	}
 	return count;

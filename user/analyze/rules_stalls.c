@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Rules about what stops a training now and then: slow steps, periodic or not, and the garbage
  * collector. */
-#include "analyze/collector.h"
 #include "analyze/location.h"
 #include "analyze/remedy.h"
 #include "analyze/rules_ctx.h"
 #include "analyze/slow_steps.h"
+#include "analyze/stack_kind.h"
 #include "base/escape.h"
 
 #include <math.h>

@@ -2,9 +2,8 @@
 #include "analyze/slow_steps.h"
 
 #include "aggregate/statistics.h"
-#include "analyze/collector.h"
-#include "analyze/compilers.h"
 #include "analyze/location.h"
+#include "analyze/stack_kind.h"
 #include "base/grow.h"
 
 #include <errno.h>
@@ -224,20 +223,10 @@ struct slow_places {
 	size_t count;
 };
 
-static bool is_same_line(const struct profile_frame *a, const struct profile_frame *b)
-{
-	return a->line == b->line && !strcmp(a->function, b->function) && !strcmp(a->file, b->file);
-}
-
-static bool is_same_function(const struct profile_frame *a, const struct profile_frame *b)
-{
-	return !strcmp(a->function, b->function) && !strcmp(a->file, b->file);
-}
-
 static void places_add(struct slow_places *places, const struct profile_frame *frame, double ns)
 {
 	for (size_t i = 0; i < places->count; i++) {
-		if (!is_same_line(places->list[i].frame, frame))
+		if (!frame_is_same_line(places->list[i].frame, frame))
 			continue;
 		places->list[i].ns += ns;
 		return;
@@ -251,7 +240,7 @@ static double function_ns(const struct slow_places *places, const struct profile
 	double ns = 0;
 
 	for (size_t i = 0; i < places->count; i++)
-		if (is_same_function(places->list[i].frame, frame))
+		if (frame_is_same_function(places->list[i].frame, frame))
 			ns += places->list[i].ns;
 	return ns;
 }

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a call stack is doing, by the functions and files of its frames: the interpreter, input,
+ * collectives, garbage collection, compiling. A stack may be NULL: then it is doing nothing.
+ */
+#ifndef PERFX_ANALYZE_STACK_KIND_H
+#define PERFX_ANALYZE_STACK_KIND_H
+
+#include "aggregate/profile.h"
+
+bool frame_is_same_function(const struct profile_frame *a, const struct profile_frame *b);
+bool frame_is_same_line(const struct profile_frame *a, const struct profile_frame *b);
+/* What an interpreter's own code calls without being an extension: libc and its parts. */
+bool frame_is_system_library(const struct profile_frame *frame);
+/* The interpreter, or one of its own modules in C (math, _json, …). */
+bool frame_is_interpreter(const struct profile_frame *frame);
+/* glibc's function for a system call? "__GI___libc_read", "fsync" */
+bool frame_is_system_call(const struct profile_frame *frame);
+
+/* frames_count: there is none. stack: not NULL. */
+size_t stack_innermost_python(const struct profile_stack *stack);
+/* Is a Python function in it, inside of which is nothing but the interpreter? */
+bool stack_is_in_interpreter(const struct profile_stack *stack);
+/* The same, and no system call? */
+bool stack_runs_python(const struct profile_stack *stack);
+/* Is it in Python's own queues and connections, or in a data loader's next batch? */
+bool stack_reads_input(const struct profile_stack *stack);
+/* Is it in a collective, of which other processes of the job have a part? */
+bool stack_communicates(const struct profile_stack *stack);
+/* Is the innermost Python function interrupted by CPython's garbage collector? What a finalizer
+ * runs meanwhile is Python again. */
+bool stack_collects_garbage(const struct profile_stack *stack);
+
+/* The outermost frame of a framework's compiler, by the Python that traces, lowers and compiles:
+ * what runs when code that is compiled already is called does not come here. The outermost, for
+ * functions that are traced can be compiled themselves. */
+#define NO_COMPILER SIZE_MAX
+size_t stack_compiler(const struct profile_stack *stack);
+
+#endif
