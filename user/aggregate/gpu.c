@@ -307,19 +307,21 @@ static void work_stream(struct gpu_work *work, uint32_t stream)
 	work->has_stream = true;
 }
 
+/* What GPU_ACTIVITY, GPU_OVERFLOW and GPU_LAUNCHES records have in common, and what some lack. */
+#define WORK_KEY(record, ...)                                                          \
+	{                                                                              \
+		.process = (record)->process, .name = (record)->name,                  \
+		.grid = {(record)->grid[0], (record)->grid[1], (record)->grid[2]},     \
+		.block = {(record)->block[0], (record)->block[1], (record)->block[2]}, \
+		.op = (record)->op, __VA_ARGS__                                        \
+	}
+
 int handle_gpu_activity(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_gpu_activity *record = &event->gpu_activity;
-	struct gpu_work_key key = {
-		.process = record->process,
-		.name = record->name,
-		.grid = {record->grid[0], record->grid[1], record->grid[2]},
-		.block = {record->block[0], record->block[1], record->block[2]},
-		.dynamic_shared_bytes = record->dynamic_shared_bytes,
-		.op = record->op,
-		.direction = record->direction,
-		.host_memory = record->host_memory,
-	};
+	struct gpu_work_key key =
+		WORK_KEY(record, .dynamic_shared_bytes = record->dynamic_shared_bytes,
+			 .direction = record->direction, .host_memory = record->host_memory);
 	struct gpu_place *place = place_get(a, record->process, record->device);
 	struct gpu_work *work;
 
@@ -344,15 +346,8 @@ int handle_gpu_activity(struct aggregate *a, const struct event *event)
 int handle_gpu_overflow(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_gpu_overflow *record = &event->gpu_overflow;
-	struct gpu_work_key key = {
-		.process = record->process,
-		.name = record->name,
-		.grid = {record->grid[0], record->grid[1], record->grid[2]},
-		.block = {record->block[0], record->block[1], record->block[2]},
-		.op = record->op,
-		.direction = record->direction,
-		.host_memory = record->host_memory,
-	};
+	struct gpu_work_key key = WORK_KEY(record, .direction = record->direction,
+					   .host_memory = record->host_memory);
 	struct gpu_process *process = gpu_process_get(a, record->process);
 	struct gpu_work *work;
 
@@ -615,14 +610,8 @@ static int add_called(struct aggregate *a, const struct gpu_work_key *key, uint3
 int handle_gpu_launches(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_gpu_launches *record = &event->gpu_launches;
-	struct gpu_work_key key = {
-		.process = record->process,
-		.name = record->name,
-		.grid = {record->grid[0], record->grid[1], record->grid[2]},
-		.block = {record->block[0], record->block[1], record->block[2]},
-		.dynamic_shared_bytes = record->dynamic_shared_bytes,
-		.op = record->op,
-	};
+	struct gpu_work_key key =
+		WORK_KEY(record, .dynamic_shared_bytes = record->dynamic_shared_bytes);
 
 	return add_called(a, &key, record->context, record->count, 0);
 }
