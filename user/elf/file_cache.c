@@ -118,14 +118,7 @@ static uint32_t find_file(const struct file_cache *files, const struct mapping *
 static void open_file(struct file_cache *files, struct cached_file *file, pid_t pid, uint32_t root,
 		      const struct mapping *mapping)
 {
-	struct module_ref module = {.inode = mapping->inode,
-				    .dev_major = mapping->dev_major,
-				    .dev_minor = mapping->dev_minor,
-				    .deleted = mapping->deleted,
-				    .map_start = mapping->start,
-				    .map_end = mapping->end,
-				    .path = mapping->path,
-				    .base = mapping->path};
+	struct module_ref module = module_of(mapping);
 
 	if (file->fd >= 0)
 		return;

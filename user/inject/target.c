@@ -225,14 +225,7 @@ int target_refused(pid_t pid, int err, char why[INJECT_WHY_BYTES])
 
 static struct image *open_image(pid_t pid, const struct mapping *mapping)
 {
-	struct module_ref ref = {.inode = mapping->inode,
-				 .dev_major = mapping->dev_major,
-				 .dev_minor = mapping->dev_minor,
-				 .deleted = mapping->deleted,
-				 .map_start = mapping->start,
-				 .map_end = mapping->end,
-				 .path = mapping->path,
-				 .base = base_name(mapping->path)};
+	struct module_ref ref = module_of(mapping);
 	int fd = module_open(pid, &ref);
 	struct image *image;
 

@@ -336,9 +336,7 @@ static ssize_t module_at(const struct plan *plan, const struct mapping *mapping)
 
 	if (!mapping || !mapping->inode)
 		return -ENOENT;
-	ref = (struct module_ref){.inode = mapping->inode,
-				  .dev_major = mapping->dev_major,
-				  .dev_minor = mapping->dev_minor};
+	ref = module_of(mapping);
 	return find_module(plan, &ref);
 }
 

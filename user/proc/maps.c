@@ -254,10 +254,8 @@ static bool same_file(const struct module_ref *module, const struct mapping *map
 	       module->dev_minor == mapping->dev_minor;
 }
 
-static struct module_ref module_of(const struct mapping *mapping)
+struct module_ref module_of(const struct mapping *mapping)
 {
-	const char *slash = strrchr(mapping->path, '/');
-
 	return (struct module_ref){.inode = mapping->inode,
 				   .dev_major = mapping->dev_major,
 				   .dev_minor = mapping->dev_minor,
@@ -265,7 +263,7 @@ static struct module_ref module_of(const struct mapping *mapping)
 				   .map_start = mapping->start,
 				   .map_end = mapping->end,
 				   .path = mapping->path,
-				   .base = slash ? slash + 1 : mapping->path};
+				   .base = base_name(mapping->path)};
 }
 
 ssize_t maps__modules(const struct maps *maps, struct module_ref **out)

@@ -47,6 +47,8 @@ struct module_ref {
 	const char *base;	     /* last component of path */
 };
 
+/* Borrows the mapping's path. */
+struct module_ref module_of(const struct mapping *mapping);
 /* The modules in order of first appearance: executable first in practice. Returns the count;
  * *out is an array to be freed with free(), its strings live as long as maps. -errno. */
 ssize_t maps__modules(const struct maps *maps, struct module_ref **out);
