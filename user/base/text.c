@@ -3,6 +3,7 @@
 
 #include "base/grow.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,6 +107,15 @@ char *text_take(struct text *text)
 	}
 	text_clear(text);
 	return data;
+}
+
+int text_write(const struct text *text, FILE *out)
+{
+	if (text->failed)
+		return -ENOMEM;
+	if (fwrite(text_peek(text), 1, text->length, out) != text->length)
+		return errno ? -errno : -EIO;
+	return 0;
 }
 
 void text_clear(struct text *text)

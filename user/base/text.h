@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 /* A failure sticks: check once, when the string is taken. All-zero is empty. */
@@ -29,6 +30,8 @@ void text_add_wrapped(struct text *text, size_t column, size_t left, size_t widt
 const char *text_peek(const struct text *text);
 /* The string, the caller's to free, and the text is empty again. NULL: memory was out. */
 char *text_take(struct text *text);
+/* 0; -ENOMEM: it failed; -errno. */
+int text_write(const struct text *text, FILE *out);
 void text_clear(struct text *text);
 
 static inline bool begins_with(const char *text, const char *prefix)

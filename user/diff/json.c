@@ -8,7 +8,6 @@
 #include "diff/writers.h"
 #include "report/json/output.h"
 
-#include <errno.h>
 #include <math.h>
 
 static void set_number(json_t *object, const char *key, double value)
@@ -257,9 +256,5 @@ int diff_write_json(FILE *out, const struct diff *diff, const struct diff_option
 	for (size_t i = 0; i < diff->processes_count; i++)
 		put_process(&o, &diff->processes[i]);
 	json_close(&o, ']');
-	json_close(&o, '}');
-	fputc('\n', out);
-	if (!o.err && ferror(out))
-		o.err = errno ? -errno : -EIO;
-	return o.err;
+	return json_end(&o);
 }

@@ -221,12 +221,8 @@ static int write_json(FILE *out, const struct comparison *comparison, const stru
 	json_put(&o, "change", change);
 	if (diff)
 		json_put(&o, "diff", diff_object(diff, options));
-	json_close(&o, '}');
-	fputc('\n', out);
 	text_clear(&verdict);
-	if (!o.err && ferror(out))
-		o.err = errno ? -errno : -EIO;
-	return o.err;
+	return json_end(&o);
 }
 
 static int write_html(FILE *out, const struct comparison *comparison, const struct diff *diff,

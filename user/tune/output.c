@@ -5,7 +5,6 @@
 #include "report/table/table.h"
 #include "tune/internal.h"
 
-#include <errno.h>
 #include <math.h>
 
 /* --- JSON ------------------------------------------------------------------------------------- */
@@ -84,12 +83,8 @@ int tune_write_json(FILE *out, const struct tune *tune)
 		json_put(&o, NULL, list_object(&tune->lists[i]));
 	json_close(&o, ']');
 	put_points(&o, tune);
-	json_close(&o, '}');
-	fputc('\n', out);
 	text_clear(&verdict);
-	if (!o.err && ferror(out))
-		o.err = errno ? -errno : -EIO;
-	return o.err;
+	return json_end(&o);
 }
 
 /* --- CSV -------------------------------------------------------------------------------------- */
@@ -147,7 +142,7 @@ static void add_row(struct text *line, const struct tune *tune, size_t number)
 int tune_write_csv(FILE *out, const struct tune *tune)
 {
 	struct text text = {0};
-	int err = 0;
+	int err;
 
 	for (size_t i = 0; i < tune->lists_count; i++) {
 		text_add(&text, i ? "," : "");
@@ -158,10 +153,7 @@ int tune_write_csv(FILE *out, const struct tune *tune)
 		 "low,high,p,best,within_5_percent,why\r\n");
 	for (size_t i = 0; i < tune->points_count; i++)
 		add_row(&text, tune, i);
-	if (text.failed)
-		err = -ENOMEM;
-	else if (fputs(text_peek(&text), out) < 0)
-		err = errno ? -errno : -EIO;
+	err = text_write(&text, out);
 	text_clear(&text);
 	return err;
 }

@@ -255,20 +255,33 @@ void compose_details_end(struct composer *c)
 		document_say(c->document, BLOCK_UNFOLD, "");
 }
 
-static void compose_process(struct composer *c, size_t i)
+/* The process itself: what it is, its steps. */
+static void compose_head(struct composer *c, const struct profile_process *p)
 {
-	const struct profile_process *p = &c->profile->processes[i];
-
 	compose_process_title(c, p);
 	compose_facts(c, p);
 	compose_steps(c, p);
 	compose_process_energy(c, p);
-	if (c->limits->charts && p->contexts_count)
-		document_add_chart(c->document, (struct chart){.kind = CHART_CALLS, .process = p});
+}
+
+static void compose_functions_or_silence(struct composer *c, size_t i)
+{
+	const struct profile_process *p = &c->profile->processes[i];
+
 	if (p->rows_count)
 		compose_functions(c, p);
 	else if (c->analysis->processes[i].silence)
 		document_say(c->document, BLOCK_PARAGRAPH, c->analysis->processes[i].silence);
+}
+
+static void compose_process(struct composer *c, size_t i)
+{
+	const struct profile_process *p = &c->profile->processes[i];
+
+	compose_head(c, p);
+	if (c->limits->charts && p->contexts_count)
+		document_add_chart(c->document, (struct chart){.kind = CHART_CALLS, .process = p});
+	compose_functions_or_silence(c, i);
 	compose_gpu(c, p);
 	compose_lines(c, p);
 	compose_waits(c, p);
@@ -284,16 +297,10 @@ static void compose_brief_process(struct composer *c, size_t i)
 {
 	const struct profile_process *p = &c->profile->processes[i];
 
-	compose_process_title(c, p);
-	compose_facts(c, p);
-	compose_steps(c, p);
-	compose_process_energy(c, p);
+	compose_head(c, p);
 	if (!p->steps.cost.flops)
 		compose_compute(c, p);
-	if (p->rows_count)
-		compose_functions(c, p);
-	else if (c->analysis->processes[i].silence)
-		document_say(c->document, BLOCK_PARAGRAPH, c->analysis->processes[i].silence);
+	compose_functions_or_silence(c, i);
 	compose_gpu(c, p);
 	compose_lines(c, p);
 	compose_stack_quality(c, p);

@@ -350,10 +350,8 @@ static void add_page(struct text *text, const char *title, const struct profile 
 /* 0 or -errno; the text is empty again. */
 static int write_page(FILE *out, struct text *page)
 {
-	int err = page->failed ? -ENOMEM : 0;
+	int err = text_write(page, out);
 
-	if (!err && fwrite(text_peek(page), 1, page->length, out) != page->length)
-		err = errno ? -errno : -EIO;
 	text_clear(page);
 	return err;
 }

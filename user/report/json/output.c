@@ -38,6 +38,15 @@ void json_close(struct json_output *o, char bracket)
 	o->first = false;
 }
 
+int json_end(struct json_output *o)
+{
+	json_close(o, '}');
+	fputc('\n', o->file);
+	if (!o->err && ferror(o->file))
+		o->err = errno ? -errno : -EIO;
+	return o->err;
+}
+
 static void put(struct json_output *o, const char *key, json_t *value, size_t digits)
 {
 	if (!value) {

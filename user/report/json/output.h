@@ -22,6 +22,8 @@ struct json_output {
 /* key: NULL in an array */
 void json_open(struct json_output *o, const char *key, char bracket);
 void json_close(struct json_output *o, char bracket);
+/* Closes the outermost object. 0 or -errno of the whole. */
+int json_end(struct json_output *o);
 /* Writes a value on one line and takes it; NULL: out of memory. */
 void json_put(struct json_output *o, const char *key, json_t *value);
 /* Numbers with all their digits: values of the program's own. */

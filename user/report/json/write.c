@@ -21,7 +21,6 @@
 #include "report/json/output.h"
 #include "report/report.h"
 
-#include <errno.h>
 #include <math.h>
 
 /* A command line of the recording shell → its arguments. */
@@ -892,9 +891,5 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 			    &(struct data_table_row){.process = &profile->processes[i],
 						     .analysis = &analysis->processes[i]});
 	json_close(&o, ']');
-	json_close(&o, '}');
-	fputc('\n', out);
-	if (!o.err && ferror(out))
-		o.err = errno ? -errno : -EIO;
-	return o.err;
+	return json_end(&o);
 }

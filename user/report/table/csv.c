@@ -77,13 +77,10 @@ static void add_value(struct text *line, const struct value *value, char separat
 
 static int write_line(FILE *out, struct text *line, char separator)
 {
-	int err = 0;
+	int err;
 
 	text_add(line, separator == ',' ? "\r\n" : "\n");
-	if (line->failed)
-		err = -ENOMEM;
-	else if (fwrite(text_peek(line), 1, line->length, out) != line->length)
-		err = errno ? -errno : -EIO;
+	err = text_write(line, out);
 	line->length = 0;
 	return err;
 }

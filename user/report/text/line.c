@@ -12,8 +12,6 @@
 #include "base/escape.h"
 #include "report/report.h"
 
-#include <errno.h>
-
 #define FUNCTIONS_SHOWN 10
 
 static void add_name(struct text *line, const char *name)
@@ -80,7 +78,7 @@ int report_write_line(FILE *out, const struct profile *profile, const struct ana
 {
 	size_t with_calls = 0;
 	struct text line = {0};
-	int err = 0;
+	int err;
 
 	(void)analysis;
 	for (size_t i = 0; i < profile->processes_count; i++)
@@ -92,10 +90,7 @@ int report_write_line(FILE *out, const struct profile *profile, const struct ana
 	}
 	if (!with_calls)
 		text_printf(&line, "[PERF] no calls%s\n", profile->partial ? " | partial" : "");
-	if (line.failed)
-		err = -ENOMEM;
-	else if (fwrite(text_peek(&line), 1, line.length, out) != line.length)
-		err = errno ? -errno : -EIO;
+	err = text_write(&line, out);
 	text_clear(&line);
 	return err;
 }

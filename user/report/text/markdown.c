@@ -17,7 +17,6 @@
 #include "report/report.h"
 
 #include <ctype.h>
-#include <errno.h>
 
 static void add_row(struct text *text, const struct table *table, char *const *cells)
 {
@@ -142,9 +141,7 @@ int document_write_md(FILE *out, const struct document *document)
 			text_add(&text, "\n");
 		add_block(&text, block);
 	}
-	err = text.failed ? -ENOMEM : 0;
-	if (!err && fwrite(text_peek(&text), 1, text.length, out) != text.length)
-		err = errno ? -errno : -EIO;
+	err = text_write(&text, out);
 	text_clear(&text);
 	return err;
 }

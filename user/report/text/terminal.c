@@ -21,7 +21,6 @@
 #include "report/report.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -366,9 +365,7 @@ int document_write_text(FILE *out, const struct document *document, bool color, 
 		add_block(&l, &document->blocks[i]);
 	}
 	widen_spaces(&l.out);
-	err = l.out.failed ? -ENOMEM : 0;
-	if (!err && fwrite(text_peek(&l.out), 1, l.out.length, out) != l.out.length)
-		err = errno ? -errno : -EIO;
+	err = text_write(&l.out, out);
 	text_clear(&l.out);
 	return err;
 }
