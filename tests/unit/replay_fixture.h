@@ -17,4 +17,12 @@ static inline struct aggregate *replay(struct stream *stream)
 	return aggregate;
 }
 
+static inline const struct profile_process *only_process(struct aggregate *aggregate)
+{
+	const struct profile *profile = aggregate__finish(aggregate);
+
+	cr_assert_eq(profile->processes_count, 1);
+	return &profile->processes[0];
+}
+
 #endif

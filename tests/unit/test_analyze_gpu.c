@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Each rule about GPUs at both sides of its threshold. */
-#include "analyze/analyze.h"
+#include "profile_parts.h"
 
-#include <criterion/criterion.h>
-#include <stdio.h>
 #include <string.h>
 
 #define US 1000ULL
-#define MS 1000000ULL
-#define S  1000000000ULL
 
 /* A process of ten seconds that uses one GPU well. */
 struct scene {
@@ -48,38 +44,11 @@ static void scene_set(struct scene *s)
 					    .total_ns = 3 * S};
 	s->sync = (struct profile_gpu_sync){
 		.name = "cudaStreamSynchronize", .count = 10, .wait_ns = 1 * S};
-	s->function = (struct profile_function){.id = 1,
-						.source = PERFX_SOURCE_SYMBOL,
-						.name = "f",
-						.module = "/m",
-						.module_base = "m"};
-	s->row = (struct profile_row){.function = 1,
-				      .calls_count = 1000,
-				      .timed_count = 1000,
-				      .total_ns = 1 * S,
-				      .self_ns = 1 * S,
-				      .avg_ns = 1 * MS,
-				      .gpu_ns = PROFILE_ABSENT};
-	s->thread = (struct profile_thread){.tid = 42,
-					    .comm = "main",
-					    .state = 'R',
-					    .wall_ns = 10 * S,
-					    .on_cpu_ns = 9 * S,
-					    .blocked_ns = 1 * S};
-	s->process = (struct profile_process){.index = 1,
-					      .pid = 42,
-					      .comm = "python3",
-					      .cmdline = "",
-					      .to_ns = 10 * S,
-					      .cpu_user_ns = 9 * S,
-					      .cpu_ns = 9 * S,
-					      .throttled_ns = PROFILE_ABSENT,
-					      .rows = &s->row,
-					      .rows_count = 1,
-					      .threads = &s->thread,
-					      .threads_count = 1,
-					      .self_ns = 1 * S,
-					      .calls_count = 1000};
+	s->function = part_function();
+	s->row = part_row();
+	s->row.gpu_ns = PROFILE_ABSENT;
+	s->thread = part_thread();
+	s->process = part_process(&s->row, &s->thread);
 	s->process.gpu = (struct profile_gpu){.used = true,
 					      .level = 1,
 					      .timed = true,
@@ -100,38 +69,7 @@ static void scene_set(struct scene *s)
 					      .kernel_ns = 9 * S,
 					      .latency_p50_ns = 1 * MS,
 					      .latency_p99_ns = 1 * MS};
-	s->profile = (struct profile){.host_name = "",
-				      .kernel = "",
-				      .boot_id = "",
-				      .command = "",
-				      .tool_version = "",
-				      .duration_ns = 10 * S,
-				      .cpus_count = 4,
-				      .ended = true,
-				      .functions = &s->function,
-				      .functions_count = 1,
-				      .processes = &s->process,
-				      .processes_count = 1,
-				      .calls_count = 1};
-}
-
-static void expect(const struct scene *s, const char *kinds)
-{
-	static const char *const severities[] = {"", "high", "medium", "low"};
-	struct analysis *analysis = analyze(&s->profile, NULL);
-	char found[512] = "";
-	size_t used = 0;
-
-	cr_assert_not_null(analysis);
-	for (size_t i = 0; i < analysis->processes[0].findings_count; i++) {
-		const struct finding *f = &analysis->processes[0].findings[i];
-
-		cr_expect(f->subject[0] && f->evidence[0] && f->threshold[0] && f->suggestion[0]);
-		used += (size_t)snprintf(found + used, sizeof(found) - used, "%s%s/%s",
-					 i ? " " : "", f->kind, severities[f->severity]);
-	}
-	cr_expect_str_eq(found, kinds, "got %s, not %s", found, kinds);
-	analysis__free(analysis);
+	s->profile = part_profile(&s->process, &s->function, 1);
 }
 
 static void busy(struct scene *s, uint64_t ns)
@@ -144,7 +82,7 @@ Test(analyze_gpu, nothing_of_a_gpu_that_is_used_well)
 	struct scene s;
 
 	scene_set(&s);
-	expect(&s, "");
+	expect_kinds(s, "");
 }
 
 Test(analyze_gpu, starved)
@@ -153,19 +91,19 @@ Test(analyze_gpu, starved)
 
 	scene_set(&s);
 	busy(&s, 6 * S);
-	expect(&s, "");
+	expect_kinds(s, "");
 	busy(&s, 6 * S - 10 * MS);
-	expect(&s, "GpuStarved/medium");
+	expect_kinds(s, "GpuStarved/medium");
 	busy(&s, 2 * S);
-	expect(&s, "GpuStarved/high");
+	expect_kinds(s, "GpuStarved/high");
 	s.process.gpu.launches_count = 99; /* now and then */
-	expect(&s, "");
+	expect_kinds(s, "");
 	s.process.gpu.launches_count = 1000;
 	s.process.gpu.activities_count = 1000;
 	s.process.gpu.overflow_count = 11; /* it was busy with these, too */
-	expect(&s, "");
+	expect_kinds(s, "");
 	s.process.gpu.overflow_count = 10;
-	expect(&s, "GpuStarved/high");
+	expect_kinds(s, "GpuStarved/high");
 }
 
 Test(analyze_gpu, starved_by_the_drivers_samples)
@@ -175,11 +113,11 @@ Test(analyze_gpu, starved_by_the_drivers_samples)
 	scene_set(&s);
 	s.process.gpu.timed = false;
 	s.process.gpu.busy_ns = PROFILE_ABSENT;
-	expect(&s, ""); /* nothing is known */
+	expect_kinds(s, ""); /* nothing is known */
 	s.device.metrics[PROFILE_GPU_UTILISATION].avg = 60;
-	expect(&s, "");
+	expect_kinds(s, "");
 	s.device.metrics[PROFILE_GPU_UTILISATION].avg = 59;
-	expect(&s, "GpuStarved/medium");
+	expect_kinds(s, "GpuStarved/medium");
 }
 
 Test(analyze_gpu, launch_bound)
@@ -192,17 +130,17 @@ Test(analyze_gpu, launch_bound)
 	s.kernel.count = 1000000; /* of 5 µs */
 	s.process.gpu.kernel_ns = s.kernel.total_ns = 5 * S;
 	busy(&s, 5 * S);
-	expect(&s, "LaunchBound/medium");
+	expect_kinds(s, "LaunchBound/medium");
 	s.process.gpu.launch_ns = 6 * S;
-	expect(&s, "LaunchBound/high");
+	expect_kinds(s, "LaunchBound/high");
 	s.process.gpu.launch_ns = 3 * S - 10 * MS;
-	expect(&s, "GpuStarved/medium");
+	expect_kinds(s, "GpuStarved/medium");
 	s.process.gpu.launch_ns = 6 * S;
 	busy(&s, 9 * S); /* the device needs that long */
-	expect(&s, "");
+	expect_kinds(s, "");
 	busy(&s, 5 * S);
 	s.kernel.count = 100; /* of 50 ms */
-	expect(&s, "GpuStarved/medium");
+	expect_kinds(s, "GpuStarved/medium");
 }
 
 Test(analyze_gpu, sync_wait)
@@ -212,14 +150,14 @@ Test(analyze_gpu, sync_wait)
 	scene_set(&s);
 	busy(&s, 7 * S);
 	s.process.gpu.wait_ns = s.sync.wait_ns = 2 * S;
-	expect(&s, "SyncWait/medium");
+	expect_kinds(s, "SyncWait/medium");
 	s.process.gpu.wait_ns = s.sync.wait_ns = 5 * S;
-	expect(&s, "SyncWait/high");
+	expect_kinds(s, "SyncWait/high");
 	s.process.gpu.wait_ns = s.sync.wait_ns = 2 * S - 10 * MS;
-	expect(&s, "");
+	expect_kinds(s, "");
 	s.process.gpu.wait_ns = s.sync.wait_ns = 5 * S;
 	busy(&s, 8 * S); /* the GPU is the limit */
-	expect(&s, "");
+	expect_kinds(s, "");
 }
 
 Test(analyze_gpu, pageable_copies)
@@ -228,15 +166,15 @@ Test(analyze_gpu, pageable_copies)
 
 	scene_set(&s);
 	s.copy.host_memory = PERFX_GPU_HOST_MEMORY_PAGEABLE;
-	expect(&s, "PageableCopy/high");
+	expect_kinds(s, "PageableCopy/high");
 	s.copy.total_ns = 200 * MS;
-	expect(&s, "PageableCopy/medium");
+	expect_kinds(s, "PageableCopy/medium");
 	s.copy.total_ns = 190 * MS;
-	expect(&s, "");
+	expect_kinds(s, "");
 	s.process.gpu.timed = false; /* 1 GB/s */
-	expect(&s, "PageableCopy/medium");
+	expect_kinds(s, "PageableCopy/medium");
 	s.copy.bytes = S - 1;
-	expect(&s, "");
+	expect_kinds(s, "");
 }
 
 Test(analyze_gpu, exposed_communication)
@@ -246,11 +184,11 @@ Test(analyze_gpu, exposed_communication)
 	scene_set(&s);
 	s.place.communicating_ns = 4 * S;
 	s.place.exposed_ns = 490 * MS;
-	expect(&s, "");
+	expect_kinds(s, "");
 	s.place.exposed_ns = 500 * MS;
-	expect(&s, "ExposedCommunication/medium");
+	expect_kinds(s, "ExposedCommunication/medium");
 	s.place.exposed_ns = 2 * S;
-	expect(&s, "ExposedCommunication/high");
+	expect_kinds(s, "ExposedCommunication/high");
 }
 
 Test(analyze_gpu, low_occupancy)
@@ -259,14 +197,14 @@ Test(analyze_gpu, low_occupancy)
 
 	scene_set(&s);
 	s.kernel.occupancy = 0.25;
-	expect(&s, "");
+	expect_kinds(s, "");
 	s.kernel.occupancy = 0.24;
-	expect(&s, "LowOccupancy/low");
+	expect_kinds(s, "LowOccupancy/low");
 	s.kernel.name = "cutlass::Kernel2"; /* made for few warps */
-	expect(&s, "");
+	expect_kinds(s, "");
 	s.kernel.name = "relu";
 	s.process.gpu.kernel_ns = 100 * S; /* a small part */
-	expect(&s, "");
+	expect_kinds(s, "");
 }
 
 Test(analyze_gpu, throttled_clocks)
@@ -277,11 +215,11 @@ Test(analyze_gpu, throttled_clocks)
 	s.device.throttle_samples_count = 100;
 	s.device.throttled_counts[0] = 100; /* it was idle */
 	s.device.throttled_counts[2] = 9;
-	expect(&s, "");
+	expect_kinds(s, "");
 	s.device.throttled_counts[2] = 10;
-	expect(&s, "ClocksThrottled/low");
+	expect_kinds(s, "ClocksThrottled/low");
 	s.device.throttled_counts[6] = 50;
-	expect(&s, "ClocksThrottled/medium");
+	expect_kinds(s, "ClocksThrottled/medium");
 	s.process.gpu.places_known = false; /* it may be another's */
-	expect(&s, "");
+	expect_kinds(s, "");
 }

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Findings about memory, at both sides of their thresholds. */
-#include "analyze/analyze.h"
 #include "analyze/location.h"
 #include "base/escape.h"
 #include "memory_scene.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
+#include "profile_parts.h"
 
 static const char *plain(const char *sentence)
 {
@@ -19,24 +16,6 @@ static const char *plain(const char *sentence)
 	snprintf(buffer, sizeof(buffers[0]), "%s", text_peek(&text));
 	text_clear(&text);
 	return buffer;
-}
-
-/* "MemoryLeak/high …" */
-static void expect_kinds(const struct memory_scene *s, const char *wanted)
-{
-	struct analysis *analysis = analyze(&s->profile, NULL);
-	char kinds[256] = "";
-	size_t used = 0;
-
-	cr_assert_not_null(analysis);
-	for (size_t i = 0; i < analysis->processes[0].findings_count; i++) {
-		const struct finding *f = &analysis->processes[0].findings[i];
-
-		used += (size_t)snprintf(kinds + used, sizeof(kinds) - used, "%s%s/%s",
-					 i ? " " : "", f->kind, finding_severity_name(f->severity));
-	}
-	cr_expect_str_eq(kinds, wanted, "%s", kinds);
-	analysis__free(analysis);
 }
 
 static void expect_evidence(const struct memory_scene *s, const char *subject, const char *evidence)
@@ -58,13 +37,13 @@ Test(memory, a_leak)
 	/* 10 a second: 18.2 KiB/s are 64 MiB an hour, 291 KiB/s are 1 GiB */
 	scene_set(&s, 10 * S, 320 * MS);
 	scene_steps(&s, 100 * MS, 10, 1, 1000);
-	expect_kinds(&s, "MemoryLeak/low");
+	expect_kinds(s, "MemoryLeak/low");
 	scene_set(&s, 10 * S, 320 * MS);
 	scene_steps(&s, 100 * MS, 10, 1, 10000);
-	expect_kinds(&s, "MemoryLeak/medium");
+	expect_kinds(s, "MemoryLeak/medium");
 	scene_set(&s, 10 * S, 320 * MS);
 	scene_steps(&s, 100 * MS, 1, 1, 100 << 10);
-	expect_kinds(&s, "MemoryLeak/high");
+	expect_kinds(s, "MemoryLeak/high");
 	expect_evidence(
 		&s, "append (train.c:12)",
 		"retains 1000 KiB/s of host heap, 3.43 GiB per hour; 100 live blocks of 100 KiB on "
@@ -95,13 +74,13 @@ Test(memory, a_leak_is_reported_once)
 	both[1].domain = PERFX_DOMAIN_TENSOR;
 	s.process.memory = both;
 	s.process.memory_count = 2;
-	expect_kinds(&s, "MemoryLeak/high");
+	expect_kinds(s, "MemoryLeak/high");
 	/* both of the same place in one domain */
 	s.hotspots[1] = s.hotspots[0];
 	s.memory.hotspots_count = 2;
 	s.process.memory = &s.memory;
 	s.process.memory_count = 1;
-	expect_kinds(&s, "MemoryLeak/high");
+	expect_kinds(s, "MemoryLeak/high");
 	expect_evidence(
 		&s, "append (train.c:12) and 1 more place",
 		"retains 1.95 MiB/s of host heap, 6.87 GiB per hour; 200 live blocks of 100 KiB on "
@@ -120,19 +99,19 @@ Test(memory, the_peak)
 	s.hotspots[1].live_at_peak_bytes = 32 << 20;
 	s.hotspots[1].frames_count = 0;
 	s.memory.hotspots_count = 2;
-	expect_kinds(&s, "PeakMemory/low");
+	expect_kinds(s, "PeakMemory/low");
 	expect_evidence(&s, "host heap of python3 (pid 42)",
 			"peak of 256 MiB, 3.00 s after the start (peak RSS 1.00 GiB): 75.0 % from "
 			"append (train.c:12), 12.5 % from (no stack)");
 	s.profile.memory_mib = 1280;
-	expect_kinds(&s, "PeakMemory/medium");
+	expect_kinds(s, "PeakMemory/medium");
 	s.memory.peak_bytes--;
-	expect_kinds(&s, "");
+	expect_kinds(s, "");
 	s.memory.peak_bytes = PROFILE_ABSENT;
-	expect_kinds(&s, "");
+	expect_kinds(s, "");
 	s.memory.domain = PERFX_DOMAIN_GPU;
 	s.memory.peak_bytes = 1 << 30;
-	expect_kinds(&s, "PeakMemory/low");
+	expect_kinds(s, "PeakMemory/low");
 }
 
 Test(memory, churn)
@@ -141,24 +120,24 @@ Test(memory, churn)
 
 	scene_set(&s, 10 * S, 320 * MS);
 	scene_add(&s.memory.allocs, 1999999);
-	expect_kinds(&s, "");
+	expect_kinds(s, "");
 	scene_add(&s.memory.allocs, 1);
 	scene_add(&s.hotspots[0].allocs, 1500000);
 	s.memory.temporary_count = 1000000;
-	expect_kinds(&s, "MemoryChurn/low");
+	expect_kinds(s, "MemoryChurn/low");
 	expect_evidence(&s, "python3 (pid 42)",
 			"200,000 heap allocations/s, 50.0 % of them freed by the same thread's "
 			"next allocator call; 75.0 % of them in append (train.c:12); at 50 ns per "
 			"malloc and free, they take 1.0 % of one CPU");
 	/* recorded a fifth of the time: it goes on in the rest */
 	s.memory.recorded_ns = 2 * S;
-	expect_kinds(&s, "MemoryChurn/medium");
+	expect_kinds(s, "MemoryChurn/medium");
 	s.memory.domain = PERFX_DOMAIN_TENSOR;
-	expect_kinds(&s, "");
+	expect_kinds(s, "");
 	s.memory.domain = PERFX_DOMAIN_GPU;
-	expect_kinds(&s, "MemoryChurn/medium");
+	expect_kinds(s, "MemoryChurn/medium");
 	s.memory.recorded_ns = 0;
-	expect_kinds(&s, "");
+	expect_kinds(s, "");
 }
 
 Test(memory, tensors_that_come_and_go_as_pages)
@@ -170,22 +149,22 @@ Test(memory, tensors_that_come_and_go_as_pages)
 	scene_add(&s.memory.allocs, 10240);
 	scene_add(&s.memory.allocated_bytes, 5ULL << 30);
 	s.process.cpu_system_ns = 3 * S;
-	expect_kinds(&s, "TensorChurn/medium");
+	expect_kinds(s, "TensorChurn/medium");
 	s.process.cpu_system_ns = 2 * S;
-	expect_kinds(&s, "TensorChurn/low");
+	expect_kinds(s, "TensorChurn/low");
 	s.process.cpu_system_ns = 1999 * MS;
-	expect_kinds(&s, "");
+	expect_kinds(s, "");
 	s.process.cpu_system_ns = 2 * S;
 	/* what tracing costs is no fault of the program's */
 	s.process.seen_hits_count = 1;
 	s.profile.overhead_ns = 10e6;
-	expect_kinds(&s, "");
+	expect_kinds(s, "");
 	s.process.seen_hits_count = 0;
 	s.memory.allocated_bytes.value--;
-	expect_kinds(&s, "");
+	expect_kinds(s, "");
 	s.memory.allocated_bytes.value++;
 	s.process.cpu_ns = PROFILE_ABSENT;
-	expect_kinds(&s, "");
+	expect_kinds(s, "");
 }
 
 /* 140 MiB in ten seconds. */
@@ -204,25 +183,25 @@ Test(memory, growth_that_is_not_traced)
 	scene_set(&s, 10 * S, 320 * MS);
 	grow_rss(&s);
 	s.memory.current_bytes = 69 << 20;
-	expect_kinds(&s, "UntracedMemory/medium");
+	expect_kinds(s, "UntracedMemory/medium");
 	expect_evidence(&s, "python3 (pid 42)",
 			"anonymous resident memory grew steadily from 512 MiB to 652 MiB: 14.0 "
 			"MiB/s (R² 1.00 over 8 samples); traced host heap grew by 6.90 MiB/s; the "
 			"other 7.10 MiB/s are untraced");
 	s.memory.current_bytes = 71 << 20;
-	expect_kinds(&s, "MemoryGrowth/medium");
+	expect_kinds(s, "MemoryGrowth/medium");
 	/* more may be live than is known */
 	s.memory.current_bytes = 0;
 	s.memory.bound = PROFILE_MEMORY_LOST_ALLOCS;
-	expect_kinds(&s, "MemoryGrowth/medium");
+	expect_kinds(s, "MemoryGrowth/medium");
 	s.memory.bound = 0;
 	s.memory.recorded_ns = 9 * S;
-	expect_kinds(&s, "MemoryGrowth/medium");
+	expect_kinds(s, "MemoryGrowth/medium");
 	/* a leak that is a quarter of it: both, and what is left */
 	scene_set(&s, 10 * S, 320 * MS);
 	grow_rss(&s);
 	scene_steps(&s, 100 * MS, 1, 1, 350 << 10);
-	expect_kinds(&s, "MemoryLeak/high UntracedMemory/low");
+	expect_kinds(s, "MemoryLeak/high UntracedMemory/low");
 	expect_evidence(
 		&s, "append (train.c:12)",
 		"retains 3.42 MiB/s of host heap, 12.0 GiB per hour; 100 live blocks of 350 KiB on "
@@ -232,7 +211,7 @@ Test(memory, growth_that_is_not_traced)
 	scene_set(&s, 10 * S, 320 * MS);
 	grow_rss(&s);
 	scene_steps(&s, 100 * MS, 1, 1, 1400 << 10);
-	expect_kinds(&s, "MemoryLeak/high");
+	expect_kinds(s, "MemoryLeak/high");
 }
 
 static void expect_frame(const struct profile_frame *frame, enum location_style style,

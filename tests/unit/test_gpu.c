@@ -8,14 +8,6 @@
 
 enum { MM = 1, LAUNCH, DRIVER_LAUNCH, SYNC, DRIVER_SYNC, OUTER };
 
-static const struct profile_process *only_process(struct aggregate *aggregate)
-{
-	const struct profile *profile = aggregate__finish(aggregate);
-
-	cr_assert_eq(profile->processes_count, 1);
-	return &profile->processes[0];
-}
-
 static void begin(struct stream *s)
 {
 	stream_host(s);

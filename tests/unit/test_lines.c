@@ -17,14 +17,6 @@ static void begin(struct stream *s)
 	stream_frame(s, 1, 0x300, 0, "start_thread", "/lib/libc.so.6", 3, "pthread_create.c", 9);
 }
 
-static const struct profile_process *only_process(struct aggregate *aggregate)
-{
-	const struct profile *profile = aggregate__finish(aggregate);
-
-	cr_assert_eq(profile->processes_count, 1);
-	return &profile->processes[0];
-}
-
 /* NULL: the process has no such line. */
 static const struct profile_line *line_of(const struct profile_process *process,
 					  const char *function)

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Which function gets which remedy. */
-#include "analyze/analyze.h"
 #include "analyze/remedy.h"
+#include "profile_parts.h"
 
-#include <criterion/criterion.h>
 #include <string.h>
-
-#define S 1000000000ULL
 
 /* One process that computes all the time, in one function called by another. */
 struct scene {
@@ -29,40 +26,15 @@ static void scene_set(struct scene *s, enum perfx_source source, const char *nam
 							    .module = "",
 							    .module_base = ""};
 	s->caller = (struct profile_caller){.caller = PROFILE_CALLER_UNTRACED, .calls_count = 100};
-	s->row = (struct profile_row){.function = 1,
-				      .calls_count = 100,
-				      .timed_count = 100,
-				      .total_ns = 8 * S,
-				      .self_ns = 8 * S,
-				      .avg_ns = S / 12,
-				      .callers = &s->caller,
-				      .callers_count = 1};
-	s->thread = (struct profile_thread){.tid = 42,
-					    .comm = "main",
-					    .wall_ns = 10 * S,
-					    .on_cpu_ns = 9 * S,
-					    .blocked_ns = 1 * S};
-	s->process = (struct profile_process){.pid = 42,
-					      .comm = "trainer",
-					      .cmdline = "",
-					      .to_ns = 10 * S,
-					      .cpu_ns = 9 * S,
-					      .throttled_ns = PROFILE_ABSENT,
-					      .rows = &s->row,
-					      .rows_count = 1,
-					      .threads = &s->thread,
-					      .threads_count = 1};
-	s->profile = (struct profile){.host_name = "",
-				      .kernel = "",
-				      .boot_id = "",
-				      .command = "",
-				      .tool_version = "",
-				      .duration_ns = 10 * S,
-				      .ended = true,
-				      .functions = s->functions,
-				      .functions_count = 2,
-				      .processes = &s->process,
-				      .processes_count = 1};
+	s->row = part_row();
+	s->row.calls_count = s->row.timed_count = 100;
+	s->row.total_ns = s->row.self_ns = 8 * S;
+	s->row.avg_ns = S / 12;
+	s->row.callers = &s->caller;
+	s->row.callers_count = 1;
+	s->thread = part_thread();
+	s->process = part_process(&s->row, &s->thread);
+	s->profile = part_profile(&s->process, s->functions, 2);
 }
 
 static enum remedy_kind kind_of(const struct scene *s)

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The roofline on numbers that can be checked by hand, and the findings that come of it. */
-#include "analyze/analyze.h"
 #include "analyze/roofline.h"
+#include "profile_parts.h"
 
-#include <criterion/criterion.h>
-#include <stdio.h>
 #include <string.h>
 
-#define S 1000000000ULL
 #define G 1000000000ULL
 
 /* Ten seconds of one function on two of four cores, five of them in calls of 1 ms that compute
@@ -31,30 +28,16 @@ static void set_cost(struct scene *s, uint64_t flops, uint64_t bytes)
 static void scene_set(struct scene *s)
 {
 	memset(s, 0, sizeof(*s));
-	s->function = (struct profile_function){.id = 1,
-						.source = PERFX_SOURCE_TORCH,
-						.name = "mm",
-						.module = "/m",
-						.module_base = "m"};
-	/* self time is left out: no finding but of computing */
-	s->row = (struct profile_row){.function = 1,
-				      .calls_count = 5000,
-				      .timed_count = 5000,
-				      .total_ns = 5 * S,
-				      .avg_ns = S / 1000,
-				      .computing_ns = 5 * S,
-				      .dtype = PERFX_DTYPE_F32};
+	s->function = part_function();
+	s->function.source = PERFX_SOURCE_TORCH;
+	s->row = part_row();
+	s->row.calls_count = s->row.timed_count = 5000;
+	s->row.total_ns = s->row.computing_ns = 5 * S;
+	s->row.self_ns = 0; /* no finding but of computing */
+	s->row.dtype = PERFX_DTYPE_F32;
 	s->dtype = (struct profile_compute_dtype){.dtype = PERFX_DTYPE_F32};
-	s->process = (struct profile_process){.index = 1,
-					      .pid = 42,
-					      .comm = "python3",
-					      .cmdline = "",
-					      .to_ns = 10 * S,
-					      .cpu_ns = 15 * S,
-					      .throttled_ns = PROFILE_ABSENT,
-					      .calls_count = 5000,
-					      .rows = &s->row,
-					      .rows_count = 1};
+	s->process = part_process(&s->row, NULL);
+	s->process.cpu_ns = 15 * S;
 	s->process.compute = (struct profile_compute){
 		.measured = true, .counted_ns = 5 * S, .dtypes = &s->dtype, .dtypes_count = 1};
 	set_cost(s, 250 * G, 25 * G);
@@ -66,22 +49,10 @@ static void scene_set(struct scene *s)
 					  .dtype = PERFX_DTYPE_F32,
 					  .flops_per_s = 120 * G,
 					  .bytes_per_s = 16 * G};
-	s->profile = (struct profile){.host_name = "",
-				      .kernel = "",
-				      .boot_id = "",
-				      .command = "",
-				      .tool_version = "",
-				      .duration_ns = 10 * S,
-				      .cpus_count = 4,
-				      .ended = true,
-				      .functions = &s->function,
-				      .functions_count = 1,
-				      .peaks = s->peaks,
-				      .peaks_count = 2,
-				      .processes = &s->process,
-				      .processes_count = 1,
-				      .calls_count = 5000,
-				      .overhead_percent = 0.01};
+	s->profile = part_profile(&s->process, &s->function, 1);
+	s->profile.peaks = s->peaks;
+	s->profile.peaks_count = 2;
+	s->profile.overhead_percent = 0.01;
 }
 
 #define expect_near(got, want)                                                                  \
@@ -327,32 +298,6 @@ Test(roofline, of_a_process)
 	s.process.compute.counted_ns = s.process.compute.unread_ns = 0;
 	cr_expect_lt(roofline_attributed(&s.process.compute), 0);
 }
-
-/* --- findings ------------------------------------------------------------------------------- */
-
-static const char *kinds_of(const struct scene *s, char *buffer, size_t size)
-{
-	struct analysis *analysis = analyze(&s->profile, NULL);
-	size_t used = 0;
-
-	cr_assert_not_null(analysis);
-	buffer[0] = '\0';
-	for (size_t i = 0; i < analysis->processes[0].findings_count; i++) {
-		const struct finding *f = &analysis->processes[0].findings[i];
-
-		used += (size_t)snprintf(buffer + used, size - used, "%s%s/%s", i ? " " : "",
-					 f->kind, finding_severity_name(f->severity));
-	}
-	analysis__free(analysis);
-	return buffer;
-}
-
-#define expect_kinds(scene, kinds)                                                                 \
-	do {                                                                                       \
-		char buffer[256];                                                                  \
-                                                                                                   \
-		cr_expect_str_eq(kinds_of(&(scene), buffer, sizeof(buffer)), kinds, "%s", buffer); \
-	} while (0)
 
 /* What the only finding suggests contains the word. */
 static void expect_suggestion(const struct scene *s, const char *word)

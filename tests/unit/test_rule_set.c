@@ -36,7 +36,8 @@ static void expect_by(const struct scene *s, const char *text, const char *kinds
 	struct rule_set *rules = load_good(text);
 	char buffer[256];
 
-	cr_expect_str_eq(kinds_by(s, rules, buffer, sizeof(buffer)), kinds, "%s: %s", text, buffer);
+	cr_expect_str_eq(kinds_of(&s->profile, rules, buffer, sizeof(buffer)), kinds, "%s: %s",
+			 text, buffer);
 	rule_set__free(rules);
 }
 

@@ -5,14 +5,6 @@
 
 #define TRAIN python_frame(0x7f0000001000, 12)
 
-static const struct profile_process *only_process(struct aggregate *aggregate)
-{
-	const struct profile *profile = aggregate__finish(aggregate);
-
-	cr_assert_eq(profile->processes_count, 1);
-	return &profile->processes[0];
-}
-
 static void begin(struct stream *s)
 {
 	stream_host(s);
