@@ -291,8 +291,7 @@ static void add_syscall(struct text *text, unsigned number)
 		text_printf(text, "system call %u", number);
 }
 
-/* What it waited for: "read from /data/train.bin", "the GIL, held by thread loader (4243)". */
-static void add_reason(struct text *text, const struct profile_process *p,
+void document_add_wait(struct text *text, const struct profile_process *p,
 		       const struct profile_activity *wait)
 {
 	static const struct {
@@ -360,7 +359,7 @@ static void compose_gil(struct composer *c, const struct profile_process *p,
 	text_add(&text, "Thread ");
 	add_thread(&text, p, wait->tid);
 	text_printf(&text, " waited %s for ", as_ns(wait->ns));
-	add_reason(&text, p, wait);
+	document_add_wait(&text, p, wait);
 	text_add(&text, ".");
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
@@ -496,7 +495,7 @@ static void compose_wait(struct composer *c, const struct profile_process *p,
 	if (row->wait->reason == PERFX_WAIT_RUNNABLE)
 		add_rivals(&text, p, row);
 	else
-		add_reason(&text, p, row->wait);
+		document_add_wait(&text, p, row->wait);
 	document_cell(c->document, &text);
 	if (stacks)
 		cell_where(c, row->wait);

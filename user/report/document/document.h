@@ -155,4 +155,9 @@ void document_cell_share(struct document *document, uint64_t part, uint64_t whol
 /* A name from the traced program, marked; "?" when it is empty. Shortened to `columns` unless 0. */
 void document_cell_name(struct document *document, const char *name, unsigned columns);
 
+/* Adds what a thread waited for, marked: "read from /data/train.bin", "the GIL, held by thread
+ * loader (4243)". */
+void document_add_wait(struct text *text, const struct profile_process *process,
+		       const struct profile_activity *wait);
+
 #endif

@@ -46,18 +46,6 @@ void html_json(struct text *into, const char *json)
 	}
 }
 
-static json_t *name_of(const char *name)
-{
-	struct text shown = {0};
-	json_t *json = NULL;
-
-	escape_display(&shown, name[0] ? name : "?");
-	if (!shown.failed)
-		json = json_string(text_peek(&shown));
-	text_clear(&shown);
-	return json;
-}
-
 static void add_data(struct text *into, json_t *data)
 {
 	char *dumped = json_dumps(data, JSON_COMPACT);
@@ -102,7 +90,7 @@ static uint32_t flame_name(struct flame *flame, uint64_t key, const char *name)
 		return index;
 	index = (uint32_t)flame->names_count;
 	if (!map64_put(&flame->functions, key, index)) {
-		json_array_append_new(flame->names, name_of(name));
+		json_array_append_new(flame->names, json_of_name(name));
 		flame->names_count++;
 	}
 	return index;

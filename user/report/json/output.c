@@ -87,6 +87,18 @@ json_t *json_of_string(const char *value)
 	return json;
 }
 
+json_t *json_of_name(const char *name)
+{
+	struct text shown = {0};
+	json_t *json = NULL;
+
+	escape_display(&shown, name[0] ? name : "?");
+	if (!shown.failed)
+		json = json_string(text_peek(&shown));
+	text_clear(&shown);
+	return json;
+}
+
 json_t *json_of_sentence(const char *value)
 {
 	struct text text = {0};

@@ -35,6 +35,8 @@ void json_set_measured(json_t *object, const char *key, uint64_t value);
 json_t *json_of_integer(uint64_t value);
 /* Invalid UTF-8 from a traced process is repaired. */
 json_t *json_of_string(const char *value);
+/* A name to be shown: harmless (base/escape.h); "?" where there is none. */
+json_t *json_of_name(const char *name);
 /* Without its marks. */
 json_t *json_of_sentence(const char *value);
 
