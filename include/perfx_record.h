@@ -80,6 +80,7 @@
 	X(HOST_ENERGY,       host_energy,       74,  32,  32, 1, EVENT)          \
 	X(UNPROBED_STEPS,    unprobed_steps,    75,  48,  48, 0, FACT)           \
 	X(RANK,              rank,              77,  24,  24, 2, FACT)           \
+	X(PLACE,             place,             78,  16,  16, 1, FACT)           \
 	/* read from kernel maps: at the end, and what is new at each SEGMENT */ \
 	X(OVERFLOW_CALLS,    overflow_calls,    48, 128,  56, 0, SUM)            \
 	X(HITS,              hits,              49,  32,  24, 0, SUM)            \
@@ -678,6 +679,33 @@ struct perfx_rank {
 	__u32 process;
 	__u32 rank, world_size; /* rank < world_size */
 	__u32 local_rank;	/* on its machine; UINT32_MAX: not known */
+};
+
+/* Where a process runs. */
+enum perfx_place_part {
+	PERFX_PLACE_INVALID = 0,
+	PERFX_PLACE_CGROUP = 1, /* the path of its cgroup: that which says most, of several trees */
+	PERFX_PLACE_UNIT = 2,	/* of systemd: "trainer.service" */
+	PERFX_PLACE_RUNTIME = 3, /* of its container: "docker", "containerd", "cri-o", "podman",
+				    "lxc", "systemd-nspawn" */
+	PERFX_PLACE_CONTAINER_ID = 4, /* 64 hexadecimal digits, or the container's name */
+	PERFX_PLACE_CONTAINER = 5,    /* its name */
+	PERFX_PLACE_POD = 6,	      /* of Kubernetes */
+	PERFX_PLACE_NAMESPACE = 7,    /* the pod's */
+	PERFX_PLACE_POD_UID = 8,
+	PERFX_PLACE_JOB = 9,	    /* its number in a batch system, such as Slurm */
+	PERFX_PLACE_JOB_STEP = 10,  /* "0", "batch" */
+	PERFX_PLACE_HOST_NAME = 11, /* its own, where it is not the machine's */
+};
+#define PERFX_PLACES 12 /* entries of a table indexed by part */
+
+/* One thing that is known of where a process runs; the cgroup is said first, and what was known
+ * before it does not hold any more. strings: what it is called */
+struct perfx_place {
+	struct perfx_record hdr;
+	__u32 process;
+	__u8 part; /* enum perfx_place_part */
+	__u8 pad[3];
 };
 
 enum perfx_stacks {

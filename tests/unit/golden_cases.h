@@ -199,6 +199,19 @@ static void golden_hostile(struct stream *s)
 	stream_host(s);
 	stream_process(s, 1, 666, "a|b`<i>\n\x1b]0;x\x07",
 		       "sh\x1f-c\x1f<b>`id`</b> | tee\n\x1b[2J\x1f|\x1f\xff");
+	stream_place_of(s, 1,
+			(const char *const[PERFX_PLACES]){
+				[PERFX_PLACE_CGROUP] = "/evil\x1b[2J/|<b>`\xff",
+				[PERFX_PLACE_UNIT] = "<i>\n.service",
+				[PERFX_PLACE_RUNTIME] = "doc\"ker\\",
+				[PERFX_PLACE_CONTAINER_ID] = "\x1b]0;x\x07\xe6\x97\xa5\xe6\x9c\xac",
+				[PERFX_PLACE_CONTAINER] = "a|b`<i>\"\\\n",
+				[PERFX_PLACE_POD] = "</script>\xff",
+				[PERFX_PLACE_NAMESPACE] = "",
+				[PERFX_PLACE_JOB] = "**4711**",
+				[PERFX_PLACE_JOB_STEP] = "\xe2\x80\xae"
+							 "0",
+			});
 	for (uint32_t f = 1; f <= count; f++) {
 		stream_function(s, f, names[f - 1], f % 2 ? "/tmp/evil|`<x>.so" : "/tmp/\n.so",
 				PERFX_SOURCE_SYMBOL);

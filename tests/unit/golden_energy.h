@@ -76,6 +76,25 @@ __attribute__((unused)) static void golden_energy(struct stream *s)
 	stream_end(s, 10 * S, 0);
 }
 
+static void energy_place(struct stream *s, uint32_t process)
+{
+	static const char *const of[PERFX_PLACES] = {
+		[PERFX_PLACE_CGROUP] = "/kubepods/pod2f1e8d7c-0b1a-4c2d-8e3f-9a0b1c2d3e4f/"
+				       "4be1f2a3c4d54be1f2a3c4d54be1f2a3c4d54be1f2a3c4d54be1f2a3c4"
+				       "d5aaaa",
+		[PERFX_PLACE_RUNTIME] = "containerd",
+		[PERFX_PLACE_CONTAINER_ID] = "4be1f2a3c4d54be1f2a3c4d54be1f2a3c4d54be1f2a3c4d54be1"
+					     "f2a3c4d5aaaa",
+		[PERFX_PLACE_CONTAINER] = "trainer",
+		[PERFX_PLACE_POD] = "llm-0",
+		[PERFX_PLACE_NAMESPACE] = "ml",
+		[PERFX_PLACE_POD_UID] = "2f1e8d7c-0b1a-4c2d-8e3f-9a0b1c2d3e4f",
+		[PERFX_PLACE_HOST_NAME] = "llm-0",
+	};
+
+	stream_place_of(s, process, of);
+}
+
 /* Two ranks of a training: one GPU each, of which rank 1 has to share its own. */
 __attribute__((unused)) static void golden_energy_ranks(struct stream *s)
 {
@@ -85,6 +104,7 @@ __attribute__((unused)) static void golden_energy_ranks(struct stream *s)
 	for (uint32_t p = 2; p <= 3; p++) {
 		stream_plain(s, PERFX_KIND_FORK, struct perfx_fork, .time_ns = STREAM_START,
 			     .process = p, .parent_process = 1, .pid = 4300 + p, .ppid = 4242);
+		energy_place(s, p);
 		energy_device(s, p - 2);
 		stream_context(s, p, 0, 1, p);
 		for (uint64_t i = 0; i < 10; i++)

@@ -57,6 +57,16 @@ static inline void stream_process(struct stream *s, uint32_t process, uint32_t p
 		   .ppid = 1);
 }
 
+/* What is known of where a process runs; NULL: not known. */
+static inline void stream_place_of(struct stream *s, uint32_t process,
+				   const char *const of[PERFX_PLACES])
+{
+	for (uint8_t part = 1; part < PERFX_PLACES; part++)
+		if (of[part])
+			stream_add(s, PERFX_KIND_PLACE, struct perfx_place, STRINGS(of[part]),
+				   .process = process, .part = part);
+}
+
 static inline void stream_function(struct stream *s, uint32_t function, const char *name,
 				   const char *module, enum perfx_source source)
 {

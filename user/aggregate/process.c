@@ -90,6 +90,7 @@ int handle_fork(struct aggregate *a, const struct event *event)
 	if (parent && !proc->comm) {
 		proc->comm = parent->comm;
 		proc->cmdline = parent->cmdline;
+		proc->place = parent->place;
 	}
 	saw_time(a, record->time_ns);
 	return 0;
@@ -111,6 +112,7 @@ int handle_exec(struct aggregate *a, const struct event *event)
 		process_close(old, record->time_ns);
 		proc->ppid = old->ppid;
 		proc->start_boot_ns = old->start_boot_ns;
+		proc->place = old->place;
 		if (!proc->exec_count)
 			proc->exec_count = old->exec_count + 1;
 	}
@@ -708,6 +710,22 @@ int handle_rank(struct aggregate *a, const struct event *event)
 	return proc->rank.source && proc->rank.job ? 0 : -ENOMEM;
 }
 
+int handle_place(struct aggregate *a, const struct event *event)
+{
+	struct process *proc = process_get(a, event->place.process);
+	const char **part;
+
+	if (!proc)
+		return no_process(a);
+	if (event->place.part == PERFX_PLACE_CGROUP)
+		proc->place = (struct profile_place){0};
+	if (!event->strings[0][0])
+		return 0;
+	part = &proc->place.of[event->place.part];
+	*part = intern(a, event->strings[0]);
+	return *part ? 0 : -ENOMEM;
+}
+
 int process_fill(const struct aggregate *a, uint32_t process, struct profile_process *facts)
 {
 	const struct process *proc = a->processes[process];
@@ -732,6 +750,7 @@ int process_fill(const struct aggregate *a, uint32_t process, struct profile_pro
 		.python_version = proc->python_version,
 		.python_why = proc->python_why,
 		.rank = proc->rank,
+		.place = proc->place,
 		.stacks.gone_count = proc->gone_count,
 	};
 	/* it went on when nothing was recorded any more */

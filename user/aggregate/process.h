@@ -73,6 +73,7 @@ struct process {
 	const char *python_version, *python_why; /* NULL: no PYTHON record */
 	bool python_frames;
 	struct profile_rank rank;
+	struct profile_place place;
 	uint64_t gone_count; /* Python frames that could not be named */
 	struct profile_process_counters perf;
 };

@@ -660,6 +660,11 @@ struct profile_rank {
 	const char *job;	   /* the same for all ranks of a job; "": not known */
 };
 
+/* Where it runs: container, pod, job, unit. */
+struct profile_place {
+	const char *of[PERFX_PLACES]; /* by enum perfx_place_part; NULL: not known */
+};
+
 struct profile_process {
 	uint32_t index;
 	uint32_t pid, ppid, exec_count;
@@ -713,6 +718,7 @@ struct profile_process {
 	const char *python_version; /* NULL: it is none that was recognised */
 	const char *python_why;	    /* its frames are not recorded; "" */
 	struct profile_rank rank;
+	struct profile_place place;
 };
 
 /* --wait: a time in which was recorded. */

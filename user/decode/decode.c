@@ -136,6 +136,8 @@ static bool values_ok(const struct event *event)
 		return reason_ok(event->wait_object.reason);
 	case PERFX_KIND_FRAME:
 		return event->frame.language <= PERFX_LANGUAGE_PYTHON;
+	case PERFX_KIND_PLACE:
+		return event->place.part > 0 && event->place.part < PERFX_PLACES;
 	case PERFX_KIND_SAMPLING:
 		return event->sampling.stacks <= PERFX_STACKS_UNWIND;
 	case PERFX_KIND_SPAN:

@@ -117,6 +117,27 @@ void metrics_foreign(struct metrics *metrics, const char *key, const char *value
 	text_clear(&shown);
 }
 
+/* Where it runs: as many values as there are containers. The label "job" is Prometheus' own. */
+static void add_place(struct metrics *metrics, const struct profile_place *place)
+{
+	static const struct {
+		const char *key;
+		enum perfx_place_part part;
+	} labels[] = {{"container", PERFX_PLACE_CONTAINER},
+		      {"pod", PERFX_PLACE_POD},
+		      {"namespace", PERFX_PLACE_NAMESPACE},
+		      {"job_id", PERFX_PLACE_JOB}};
+
+	for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++) {
+		const char *value = place->of[labels[i].part];
+
+		if (!value && labels[i].part == PERFX_PLACE_CONTAINER)
+			value = place->of[PERFX_PLACE_CONTAINER_ID];
+		if (value)
+			metrics_foreign(metrics, labels[i].key, value);
+	}
+}
+
 void metrics_process(struct metrics *metrics, const struct profile_process *process)
 {
 	char number[16];
@@ -128,6 +149,7 @@ void metrics_process(struct metrics *metrics, const struct profile_process *proc
 		metrics_label(metrics, "exec", number);
 	}
 	metrics_foreign(metrics, "comm", process->comm);
+	add_place(metrics, &process->place);
 }
 
 void metrics_gpu(struct metrics *metrics, const struct profile_gpu_device *device)

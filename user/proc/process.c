@@ -643,6 +643,23 @@ int process_write(pid_t pid, uint64_t address, const void *from, size_t bytes)
 	return copied(process_vm_writev(pid, &local, 1, &remote, 1, 0), bytes);
 }
 
+#define ENVIRONMENT_MAX 65536
+
+ssize_t environment_read(pid_t pid, char **out)
+{
+	return proc_read_pid(process_task(pid), "environ", out, ENVIRONMENT_MAX);
+}
+
+const char *environment_value(const char *environment, size_t bytes, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (size_t at = 0; at < bytes; at += strlen(environment + at) + 1)
+		if (!strncmp(environment + at, name, length) && environment[at + length] == '=')
+			return environment + at + length + 1;
+	return NULL;
+}
+
 int process_owner(pid_t pid, uid_t *uid, gid_t *gid)
 {
 	/* real, effective, saved, of the file system */

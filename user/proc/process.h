@@ -64,6 +64,12 @@ pid_t process_task(pid_t pid);
 int process_read(pid_t pid, uint64_t address, void *to, size_t bytes);
 /* The other way: all of it or -errno. */
 int process_write(pid_t pid, uint64_t address, const void *from, size_t bytes);
+/* The environment with which it began, "NAME=VALUE" NUL-separated, a NUL behind it; what is beyond
+ * 64 KiB is left out. Its length or -errno; *out is malloc'd. It may hold secrets: only variables
+ * that are asked for by name leave it. */
+ssize_t environment_read(pid_t pid, char **out);
+/* NULL: it has none of this name. The environment ends with a NUL. */
+const char *environment_value(const char *environment, size_t bytes, const char *name);
 /* As whom it acts on files: its file system ids, in our user namespace. 0 or -errno. */
 int process_owner(pid_t pid, uid_t *uid, gid_t *gid);
 

@@ -165,6 +165,8 @@ static uint32_t process_of(const struct event *event)
 		return event->limits.process;
 	case PERFX_KIND_RANK:
 		return event->rank.process;
+	case PERFX_KIND_PLACE:
+		return event->place.process;
 	case PERFX_KIND_PROCESS:
 		return event->process.process;
 	case PERFX_KIND_FORK:

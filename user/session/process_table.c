@@ -7,6 +7,7 @@
 #include "decode/pack.h"
 #include "proc/cgroup.h"
 #include "proc/limits.h"
+#include "proc/place.h"
 #include "proc/process.h"
 #include "session/rank.h"
 
@@ -23,6 +24,7 @@ struct process {
 	char comm[64];
 	unsigned rank_looks; /* how often its rank was looked for */
 	bool ranked;
+	struct place place;
 };
 
 struct process_table {
@@ -59,6 +61,8 @@ void process_table__free(struct process_table *table)
 {
 	if (!table)
 		return;
+	for (size_t i = 0; i < table->count; i++)
+		place_clear(&table->running[i].place);
 	free(table->running);
 	free(table->pids);
 	free(table);
@@ -168,10 +172,11 @@ static struct process *add(struct process_table *table, pid_t pid)
 	return proc;
 }
 
-static void drop(struct process_table *table, const struct process *proc)
+static void drop(struct process_table *table, struct process *proc)
 {
 	size_t index = (size_t)(proc - table->running), last = table->count - 1;
 
+	place_clear(&proc->place);
 	table->running[index] = table->running[last];
 	table->pids[index] = table->pids[last];
 	table->count = last;
@@ -217,6 +222,34 @@ static char *command_line(const struct process_table *table, pid_t pid)
 	return text;
 }
 
+/* Files of the host are read once for a container. */
+static void find_names(const struct process_table *table, struct process *proc)
+{
+	if (!proc->place.of[PERFX_PLACE_CONTAINER_ID] && !proc->place.of[PERFX_PLACE_POD_UID])
+		return;
+	for (size_t i = 0; i < table->count; i++)
+		if (&table->running[i] != proc &&
+		    place_add_names_of(&proc->place, &table->running[i].place))
+			return;
+	place_add_names(&proc->place);
+}
+
+static void describe_place(struct process_table *table, struct process *proc)
+{
+	place_clear(&proc->place);
+	if (place_read_cgroup(proc->pid, &proc->place))
+		return;
+	find_names(table, proc);
+	place_read_claims(proc->pid, &proc->place);
+	for (unsigned part = 1; part < PERFX_PLACES; part++) {
+		struct perfx_place record = {.process = proc->process, .part = (uint8_t)part};
+
+		if (proc->place.of[part])
+			SINK_PACK(table->sink, &table->buffer, PERFX_KIND_PLACE, record,
+				  proc->place.of[part]);
+	}
+}
+
 static void describe(struct process_table *table, struct process *proc, uint64_t time_ns,
 		     uint64_t start_boot_ns)
 {
@@ -232,6 +265,7 @@ static void describe(struct process_table *table, struct process *proc, uint64_t
 	SINK_PACK(table->sink, &table->buffer, PERFX_KIND_PROCESS, record, proc->comm,
 		  cmdline ? cmdline : "");
 	free(cmdline);
+	describe_place(table, proc);
 }
 
 /* Bytes over sockets; absent where the kernel cannot count them. */
@@ -451,7 +485,7 @@ static void split_runtime(const struct perfx_exit *exit, struct perfx_usage *usa
 
 uint32_t process_table__on_exit(struct process_table *table, const struct perfx_exit *exit)
 {
-	const struct process *proc = find(table, exit->process);
+	struct process *proc = find(table, exit->process);
 	uint32_t born = proc ? proc->born : 0;
 	struct perfx_usage record;
 	const struct perfx_record *packed;

@@ -29,15 +29,9 @@ static const struct launcher {
 	{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
 };
 
-/* NULL: it is not there. The environment ends with a NUL. */
 static const char *value_of(const char *environment, size_t bytes, const char *name)
 {
-	size_t length = name ? strlen(name) : 0;
-
-	for (size_t at = 0; name && at < bytes; at += strlen(environment + at) + 1)
-		if (!strncmp(environment + at, name, length) && environment[at + length] == '=')
-			return environment + at + length + 1;
-	return NULL;
+	return name ? environment_value(environment, bytes, name) : NULL;
 }
 
 static bool number_of(const char *environment, size_t bytes, const char *name, uint32_t *number)
@@ -85,14 +79,13 @@ bool rank_of_environment(const char *environment, size_t bytes, struct rank *ran
 
 /* --- a process --- */
 
-#define ENVIRONMENT_MAX 65536
-#define VARIABLES_MAX	1024
-#define VARIABLE_BYTES	128 /* of each, its name included: a longer one is none of these */
+#define VARIABLES_MAX  1024
+#define VARIABLE_BYTES 128 /* of each, its name included: a longer one is none of these */
 
 static bool rank_at_start(pid_t pid, struct rank *rank)
 {
 	char *environment = NULL;
-	ssize_t bytes = proc_read_pid(process_task(pid), "environ", &environment, ENVIRONMENT_MAX);
+	ssize_t bytes = environment_read(pid, &environment);
 	bool found = bytes > 0 && rank_of_environment(environment, (size_t)bytes, rank);
 
 	free(environment);

@@ -2,6 +2,7 @@
 /*
  * A process beside its functions:
  *     ./trainer --epochs 3
+ *     container trainer (containerd 4be1f2a3c4d5) · pod ml/llm-0
  *     wall 10.0 s · CPU 8.00 s user, 1.00 s system (90.0 %) · RSS 305 MiB, peak 310 MiB · 2 threads
  */
 #include "analyze/location.h"
@@ -91,11 +92,74 @@ static void compose_cmdline(struct composer *c, const struct profile_process *p)
 	text_clear(&plain);
 }
 
+/* Of a container's number, as its runtime shows it. */
+#define CONTAINER_ID_CHARS 12
+
+static void add_container(struct text *text, const struct profile_place *place)
+{
+	const char *id = place->of[PERFX_PLACE_CONTAINER_ID];
+	const char *name = place->of[PERFX_PLACE_CONTAINER];
+	const char *runtime = place->of[PERFX_PLACE_RUNTIME];
+	char shown[CONTAINER_ID_CHARS + 1];
+
+	if (!id && !name)
+		return;
+	text_add(text, "container ");
+	snprintf(shown, sizeof(shown), "%s", id ? id : "");
+	escape_name(text, name ? name : shown);
+	if (!runtime && !name)
+		return;
+	text_add(text, " (");
+	if (runtime)
+		escape_name(text, runtime);
+	if (name && id && strcmp(name, id)) {
+		text_add(text, runtime ? " " : "");
+		escape_name(text, shown);
+	}
+	text_add(text, ")");
+}
+
+/* "container trainer (containerd 4be1f2a3c4d5) · pod ml/llm-0", "job 4711, step 0",
+ * "unit trainer.service"; nothing for what was started by hand. */
+static void compose_place(struct composer *c, const struct profile_place *place)
+{
+	const char *pod = place->of[PERFX_PLACE_POD], *uid = place->of[PERFX_PLACE_POD_UID];
+	const char *namespace = place->of[PERFX_PLACE_NAMESPACE];
+	const char *job = place->of[PERFX_PLACE_JOB], *step = place->of[PERFX_PLACE_JOB_STEP];
+	struct text text = {0};
+
+	add_container(&text, place);
+	if (pod || uid) {
+		text_printf(&text, "%spod ", text.length ? " · " : "");
+		if (pod && namespace) {
+			escape_name(&text, namespace);
+			text_add(&text, "/");
+		}
+		escape_name(&text, pod ? pod : uid);
+	}
+	if (job) {
+		text_printf(&text, "%sjob ", text.length ? " · " : "");
+		escape_name(&text, job);
+		if (step) {
+			text_add(&text, ", step ");
+			escape_name(&text, step);
+		}
+	}
+	if (!text.length && place->of[PERFX_PLACE_UNIT] &&
+	    strstr(place->of[PERFX_PLACE_UNIT], ".service")) {
+		text_add(&text, "unit ");
+		escape_name(&text, place->of[PERFX_PLACE_UNIT]);
+	}
+	if (text.length)
+		document_add(c->document, BLOCK_NOTE, &text);
+}
+
 void compose_facts(struct composer *c, const struct profile_process *p)
 {
 	struct text text = {0};
 
 	compose_cmdline(c, p);
+	compose_place(c, &p->place);
 	text_printf(&text, "wall %s", as_ns(profile_wall_ns(p)));
 	add_cpu_facts(&text, p);
 	add_pair(c, &text, " · RSS ", p->rss_bytes, ", peak ", p->rss_peak_bytes);
@@ -415,6 +479,7 @@ void compose_workers(struct composer *c, size_t first)
 		c->document->failed = true;
 	} else {
 		compose_workers_title(c, first, sum.count);
+		compose_place(c, &c->profile->processes[first].place);
 		compose_workers_facts(c, &sum);
 		compose_workers_table(c, first, &sum);
 	}

@@ -742,6 +742,50 @@ static struct value get_io(struct data_table *s, const struct data_table_row *r)
 }
 VALUE(get_cpus, r->process->limits.cpus_count ? integer(r->process->limits.cpus_count) : absent())
 VALUE(get_rank, r->process->rank.world_size ? integer(r->process->rank.rank) : absent())
+
+static struct value part_of_place(const struct data_table_row *r, enum perfx_place_part part)
+{
+	const char *name = r->process->place.of[part];
+
+	return name ? words(name) : absent();
+}
+VALUE(get_cgroup, part_of_place(r, PERFX_PLACE_CGROUP))
+VALUE(get_unit, part_of_place(r, PERFX_PLACE_UNIT))
+VALUE(get_pod, part_of_place(r, PERFX_PLACE_POD))
+VALUE(get_namespace, part_of_place(r, PERFX_PLACE_NAMESPACE))
+VALUE(get_job, part_of_place(r, PERFX_PLACE_JOB))
+VALUE(get_container_name,
+      part_of_place(r, r->process->place.of[PERFX_PLACE_CONTAINER] ? PERFX_PLACE_CONTAINER
+								   : PERFX_PLACE_CONTAINER_ID))
+
+static struct value get_container(struct data_table *s, const struct data_table_row *r)
+{
+	static const struct {
+		const char *key;
+		enum perfx_place_part part;
+	} parts[] = {
+		{"id", PERFX_PLACE_CONTAINER_ID},
+		{"name", PERFX_PLACE_CONTAINER},
+		{"runtime", PERFX_PLACE_RUNTIME},
+		{"pod", PERFX_PLACE_POD},
+		{"namespace", PERFX_PLACE_NAMESPACE},
+		{"pod_uid", PERFX_PLACE_POD_UID},
+		{"job", PERFX_PLACE_JOB},
+		{"step", PERFX_PLACE_JOB_STEP},
+		{"host_name", PERFX_PLACE_HOST_NAME},
+	};
+	json_t *container = json_object();
+
+	(void)s;
+	for (size_t i = 0; i < COUNT(parts); i++)
+		if (r->process->place.of[parts[i].part])
+			json_object_set_new(container, parts[i].key,
+					    json_of_string(r->process->place.of[parts[i].part]));
+	if (json_object_size(container))
+		return nested(container);
+	json_decref(container);
+	return absent();
+}
 VALUE(get_energy_estimated,
       r->process->energy.gpu_mj == PROFILE_ABSENT ? absent() : flag(r->process->energy.estimated))
 
@@ -782,6 +826,13 @@ static const struct data_table_column processes_columns[] = {
 	{"unmatched_entries", AT(profile_process, unmatched_entries)},
 	{"wait_status", .get = get_wait_status, JSON},
 	{"rank", .get = get_rank},
+	{"cgroup", .get = get_cgroup},
+	{"unit", .get = get_unit},
+	{"container", .get = get_container, JSON},
+	{"container", .get = get_container_name, CSV},
+	{"pod", .get = get_pod, CSV},
+	{"namespace", .get = get_namespace, CSV},
+	{"job", .get = get_job, CSV},
 };
 
 static int fill_processes(struct data_table *s, const struct data_table_row *r)

@@ -1,0 +1,670 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "proc/place.h"
+
+#include "base/text.h"
+#include "proc/maps.h"
+#include "proc/process.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void place_clear(struct place *place)
+{
+	for (size_t i = 0; i < PERFX_PLACES; i++)
+		free(place->of[i]);
+	*place = (struct place){0};
+}
+
+static void forget(struct place *place, enum perfx_place_part part)
+{
+	free(place->of[part]);
+	place->of[part] = NULL;
+}
+
+static void replace(struct place *place, enum perfx_place_part part, const char *text, size_t size)
+{
+	forget(place, part);
+	place->of[part] = strndup(text, size);
+}
+
+/* What came first is the surest. */
+static void add(struct place *place, enum perfx_place_part part, const char *text, size_t size)
+{
+	if (!place->of[part] && size)
+		replace(place, part, text, size);
+}
+
+/* --- words of foreign text ------------------------------------------------------------------- */
+
+#define NAME_BYTES_MAX 253 /* of Kubernetes; other names are shorter */
+
+/* Is it a name of a container, a pod, a host or a job? All of them are such words. */
+static bool is_name(const char *text, size_t size)
+{
+	if (!size || size > NAME_BYTES_MAX || !isalnum((unsigned char)text[0]))
+		return false;
+	for (size_t i = 0; i < size; i++)
+		if (!isalnum((unsigned char)text[i]) && !strchr("-_.+@[]", text[i]))
+			return false;
+	return true;
+}
+
+static void add_name(struct place *place, enum perfx_place_part part, const char *text, size_t size)
+{
+	if (is_name(text, size))
+		add(place, part, text, size);
+}
+
+#define ID_DIGITS     64 /* of a container: a SHA-256 */
+#define ID_DIGITS_MIN 12 /* of a short one */
+
+static bool is_hex(const char *text, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if (!isdigit((unsigned char)text[i]) && !(text[i] >= 'a' && text[i] <= 'f'))
+			return false;
+	return size > 0;
+}
+
+/* A pod's: a UUID, in the names of systemd's units with _ in place of -; of a pod that a file of
+ * the node describes 32 digits. */
+#define UUID_CHARS 36
+
+static bool is_uid(const char *text)
+{
+	size_t size = strlen(text);
+
+	if (size != UUID_CHARS)
+		return size == 32 && is_hex(text, size);
+	for (size_t i = 0; i < size; i++) {
+		bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+
+		if (dash ? text[i] != '-' && text[i] != '_' : !is_hex(text + i, 1))
+			return false;
+	}
+	return true;
+}
+
+static bool ends_with(const char *text, const char *ending)
+{
+	size_t length = strlen(text), n = strlen(ending);
+
+	return length >= n && !strcmp(text + length - n, ending);
+}
+
+/* As systemd writes names of machines into those of units: "-" as \x2d. */
+static void unescape_unit(char *name)
+{
+	char *to = name;
+	unsigned code;
+
+	for (; *name; to++) {
+		if (name[0] == '\\' && name[1] == 'x' && isxdigit((unsigned char)name[2]) &&
+		    isxdigit((unsigned char)name[3]) && sscanf(name + 2, "%2x", &code) == 1 &&
+		    code) {
+			*to = (char)code;
+			name += 4;
+		} else {
+			*to = *name++;
+		}
+	}
+	*to = '\0';
+}
+
+/* --- the path of a cgroup ----------------------------------------------------------------------
+ *
+ * Each component may name one thing; what is further inside counts, for containers run in
+ * containers. Seen from another cgroup namespace a path begins with "/..".
+ */
+
+/* How runtimes name the cgroup of a container, with the systemd driver as a scope. */
+static const struct runtime {
+	const char *prefix, *name;
+} runtimes[] = {
+	{"docker-", "docker"}, {"cri-containerd-", "containerd"}, {"crio-", "cri-o"},
+	{"libpod-", "podman"}, {"nerdctl-", "containerd"},	  {"containerd-", "containerd"},
+};
+
+struct walk {
+	struct place *place;
+	char parent[NAME_MAX + 1]; /* the component before */
+	bool in_slurm, has_container;
+};
+
+/* The container that the component is; name and id are the same where there is no number. */
+static void set_container(struct walk *walk, const char *id, const char *runtime)
+{
+	struct place *place = walk->place;
+
+	replace(place, PERFX_PLACE_CONTAINER_ID, id, strlen(id));
+	forget(place, PERFX_PLACE_CONTAINER);
+	forget(place, PERFX_PLACE_RUNTIME);
+	forget(place, PERFX_PLACE_UNIT); /* that of the runtime */
+	if (runtime)
+		replace(place, PERFX_PLACE_RUNTIME, runtime, strlen(runtime));
+	walk->has_container = true;
+}
+
+static void set_named_container(struct walk *walk, const char *name, const char *runtime)
+{
+	if (!is_name(name, strlen(name)))
+		return;
+	set_container(walk, name, runtime);
+	replace(walk->place, PERFX_PLACE_CONTAINER, name, strlen(name));
+}
+
+/* "docker-ID.scope", "libpod-ID", "cri-containerd:ID", "ID" */
+static bool take_numbered(struct walk *walk, const char *component)
+{
+	char name[NAME_MAX + 1];
+	size_t size;
+
+	snprintf(name, sizeof(name), "%s", component);
+	take_ending(name, ".scope");
+	size = strlen(name);
+	if (size == ID_DIGITS && is_hex(name, size)) {
+		set_container(walk, name, strcmp(walk->parent, "docker") ? NULL : "docker");
+		return true;
+	}
+	for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++) {
+		size_t prefix = strlen(runtimes[i].prefix);
+
+		if (strncmp(name, runtimes[i].prefix, prefix - 1) ||
+		    (name[prefix - 1] != '-' && name[prefix - 1] != ':') ||
+		    size - prefix < ID_DIGITS_MIN || size - prefix > ID_DIGITS ||
+		    !is_hex(name + prefix, size - prefix))
+			continue;
+		set_container(walk, name + prefix, runtimes[i].name);
+		return true;
+	}
+	return false;
+}
+
+/* "machine-lxc\x2d4711\x2dNAME.scope", without its ends and unescaped: libvirt's numbers. */
+static void take_machine(struct walk *walk, const char *machine)
+{
+	int used = 0;
+
+	if (begins_with(machine, "qemu-"))
+		return; /* a virtual machine: the process is qemu */
+	if (sscanf(machine, "lxc-%*u-%n", &used) == 0 && used)
+		set_named_container(walk, machine + used, "lxc");
+	else
+		set_named_container(walk, machine, "systemd-nspawn");
+}
+
+/* LXC, LXD and Incus; systemd-nspawn. */
+static bool take_named(struct walk *walk, const char *component)
+{
+	static const struct {
+		const char *begin, *end;
+	} machines[] = {{"machine-", ".scope"}, {"systemd-nspawn@", ".service"}};
+	char name[NAME_MAX + 1];
+
+	if (begins_with(component, "lxc.payload.")) {
+		set_named_container(walk, component + strlen("lxc.payload."), "lxc");
+		return true;
+	}
+	if (!strcmp(walk->parent, "lxc") || !strcmp(walk->parent, "lxc.payload")) {
+		set_named_container(walk, component, "lxc");
+		return true;
+	}
+	for (int i = 0; i < 2; i++) {
+		if (!begins_with(component, machines[i].begin))
+			continue;
+		snprintf(name, sizeof(name), "%s", component + strlen(machines[i].begin));
+		if (!take_ending(name, machines[i].end))
+			continue;
+		unescape_unit(name);
+		take_machine(walk, name);
+		return walk->has_container;
+	}
+	return false;
+}
+
+/* "podUID", "kubepods-burstable-podUID.slice" */
+static bool take_pod(struct walk *walk, const char *component)
+{
+	char name[NAME_MAX + 1], *uid = NULL;
+
+	snprintf(name, sizeof(name), "%s", component);
+	take_ending(name, ".slice");
+	if (begins_with(name, "pod"))
+		uid = name + strlen("pod");
+	else if (strstr(name, "kubepods"))
+		uid = strstr(strstr(name, "kubepods"), "-pod");
+	if (uid && *uid == '-')
+		uid += strlen("-pod");
+	if (!uid || !is_uid(uid))
+		return false;
+	for (char *p = uid; *p; p++)
+		if (*p == '_')
+			*p = '-';
+	replace(walk->place, PERFX_PLACE_POD_UID, uid, strlen(uid));
+	/* those of the node, which is itself a container */
+	forget(walk->place, PERFX_PLACE_CONTAINER_ID);
+	forget(walk->place, PERFX_PLACE_CONTAINER);
+	forget(walk->place, PERFX_PLACE_RUNTIME);
+	return true;
+}
+
+/* "slurm/uid_1000/job_4711/step_0/task_1", "slurmstepd.scope/job_4711/step_batch/user" */
+static bool take_job(struct walk *walk, const char *component)
+{
+	if (begins_with(component, "slurm") || ends_with(component, "slurmstepd.scope") ||
+	    !strcmp(component, ".."))
+		walk->in_slurm = true;
+	if (!walk->in_slurm)
+		return false;
+	if (begins_with(component, "job_") && is_name(component + 4, strlen(component + 4))) {
+		replace(walk->place, PERFX_PLACE_JOB, component + 4, strlen(component + 4));
+		return true;
+	}
+	if (walk->place->of[PERFX_PLACE_JOB] && begins_with(component, "step_") &&
+	    is_name(component + 5, strlen(component + 5))) {
+		replace(walk->place, PERFX_PLACE_JOB_STEP, component + 5, strlen(component + 5));
+		return true;
+	}
+	return false;
+}
+
+static void take_component(struct walk *walk, const char *component)
+{
+	if (take_pod(walk, component) || take_numbered(walk, component) ||
+	    take_named(walk, component) || take_job(walk, component))
+		return;
+	if (ends_with(component, ".service") || ends_with(component, ".scope"))
+		replace(walk->place, PERFX_PLACE_UNIT, component, strlen(component));
+}
+
+/* "kubepods-podUID.slice:cri-containerd:ID" is what containerd makes where kubelet has the systemd
+ * driver and it has not: SLICE:RUNTIME:ID. Other names may have colons of their own. */
+static void take_text(struct walk *walk, char *component)
+{
+	char *colon = strstr(component, ".slice:");
+
+	if (colon) {
+		colon += strlen(".slice");
+		*colon = '\0';
+		take_component(walk, component);
+		component = colon + 1;
+	}
+	take_component(walk, component);
+	snprintf(walk->parent, sizeof(walk->parent), "%s", component);
+}
+
+static void walk_path(const char *path, size_t size, struct place *place)
+{
+	struct walk walk = {.place = place};
+	char component[NAME_MAX + 1];
+
+	replace(place, PERFX_PLACE_CGROUP, path, size);
+	for (size_t at = 0; at < size;) {
+		size_t length = 0;
+
+		while (at < size && path[at] == '/')
+			at++;
+		while (at + length < size && path[at + length] != '/')
+			length++;
+		if (length && length < sizeof(component)) {
+			memcpy(component, path + at, length);
+			component[length] = '\0';
+			take_text(&walk, component);
+		}
+		at += length;
+	}
+}
+
+/* How much a path says. */
+static size_t weight(const struct place *place)
+{
+	const char *cgroup = place->of[PERFX_PLACE_CGROUP];
+	size_t count = 0;
+
+	for (size_t i = 0; i < PERFX_PLACES; i++)
+		count += place->of[i] != NULL;
+	return count * PERFX_RECORD_MAX + (cgroup ? strlen(cgroup) : 0);
+}
+
+/* A line of a file is "ID:controllers:path"; its path, or NULL. */
+static const char *path_of_line(const char *line, size_t size)
+{
+	const char *colon = memchr(line, ':', size);
+
+	if (colon)
+		colon = memchr(colon + 1, ':', size - (size_t)(colon + 1 - line));
+	return colon ? colon + 1 : NULL;
+}
+
+/* Version 1 has a tree for each controller: a batch system may be in some of them alone. */
+void place_of_cgroup(const char *text, struct place *place)
+{
+	static const char deleted[] = " (deleted)";
+	struct place best = {0};
+
+	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+		size_t size = strcspn(line, "\n");
+		const char *path = path_of_line(line, size);
+		struct place found = {0};
+
+		if (!path || *path != '/')
+			continue;
+		size -= (size_t)(path - line);
+		if (size > strlen(deleted) &&
+		    !strncmp(path + size - strlen(deleted), deleted, strlen(deleted)))
+			size -= strlen(deleted);
+		walk_path(path, size, &found);
+		if (weight(&found) > weight(&best)) {
+			struct place less = best;
+
+			best = found;
+			found = less;
+		}
+		place_clear(&found);
+	}
+	for (size_t i = 0; i < PERFX_PLACES; i++)
+		if (best.of[i])
+			add(place, (enum perfx_place_part)i, best.of[i], strlen(best.of[i]));
+	place_clear(&best);
+}
+
+/* --- what a process has been told ---------------------------------------------------------------
+ */
+
+/* By what pods' descriptions call them, and batch systems. No other variable is looked at. */
+static const struct variable {
+	const char *name;
+	enum perfx_place_part part;
+} variables[] = {
+	{"POD_NAME", PERFX_PLACE_POD},
+	{"MY_POD_NAME", PERFX_PLACE_POD},
+	{"K8S_POD_NAME", PERFX_PLACE_POD},
+	{"POD_NAMESPACE", PERFX_PLACE_NAMESPACE},
+	{"MY_POD_NAMESPACE", PERFX_PLACE_NAMESPACE},
+	{"K8S_POD_NAMESPACE", PERFX_PLACE_NAMESPACE},
+	{"SLURM_JOB_ID", PERFX_PLACE_JOB},
+	{"SLURM_STEP_ID", PERFX_PLACE_JOB_STEP},
+	{"PBS_JOBID", PERFX_PLACE_JOB},
+	{"LSB_JOBID", PERFX_PLACE_JOB},
+};
+
+/* Slurm's numbers of steps that have none (slurm.h: SLURM_BATCH_SCRIPT, …). */
+static const char *name_of_step(const char *number)
+{
+	static const char *const steps[][2] = {
+		{"4294967290", "interactive"}, {"4294967291", "batch"}, {"4294967292", "extern"}};
+
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+		if (!strcmp(number, steps[i][0]))
+			return steps[i][1];
+	return number;
+}
+
+void place_of_environment(const char *environment, size_t bytes, struct place *place)
+{
+	bool job_known = place->of[PERFX_PLACE_JOB] != NULL;
+
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+		const char *value = environment_value(environment, bytes, variables[i].name);
+
+		if (!value)
+			continue;
+		if (variables[i].part == PERFX_PLACE_JOB_STEP) {
+			if (job_known || !place->of[PERFX_PLACE_JOB])
+				continue; /* it may be a step of another job */
+			value = name_of_step(value);
+		}
+		add_name(place, variables[i].part, value, strlen(value));
+	}
+}
+
+/* Kubernetes gives a pod's name to it as host name, unless it shares the node's. */
+void place_of_hostname(const char *text, struct place *place)
+{
+	size_t size = strcspn(text, "\n");
+
+	add_name(place, PERFX_PLACE_HOST_NAME, text, size);
+	if (place->of[PERFX_PLACE_POD_UID])
+		add_name(place, PERFX_PLACE_POD, text, size);
+}
+
+/* --- what the host's files say ------------------------------------------------------------------
+ */
+
+bool place_of_log_file(const char *name, struct place *place)
+{
+	const char *id = place->of[PERFX_PLACE_CONTAINER_ID];
+	const char *pod_end = strchr(name, '_');
+	const char *namespace_end = pod_end ? strchr(pod_end + 1, '_') : NULL;
+	const char *name_end = namespace_end ? strrchr(namespace_end + 1, '-') : NULL;
+
+	if (!id || !name_end || strncmp(name_end + 1, id, strlen(id)) ||
+	    strcmp(name_end + 1 + strlen(id), ".log"))
+		return false;
+	add_name(place, PERFX_PLACE_POD, name, (size_t)(pod_end - name));
+	add_name(place, PERFX_PLACE_NAMESPACE, pod_end + 1, (size_t)(namespace_end - pod_end - 1));
+	add_name(place, PERFX_PLACE_CONTAINER, namespace_end + 1,
+		 (size_t)(name_end - namespace_end - 1));
+	return true;
+}
+
+bool place_of_log_folder(const char *name, struct place *place)
+{
+	const char *uid = place->of[PERFX_PLACE_POD_UID];
+	const char *namespace_end = strchr(name, '_');
+	const char *pod_end = namespace_end ? strchr(namespace_end + 1, '_') : NULL;
+
+	if (!uid || !pod_end || strcmp(pod_end + 1, uid))
+		return false;
+	add_name(place, PERFX_PLACE_NAMESPACE, name, (size_t)(namespace_end - name));
+	add_name(place, PERFX_PLACE_POD, namespace_end + 1, (size_t)(pod_end - namespace_end - 1));
+	return true;
+}
+
+bool place_of_docker(const char *json, size_t bytes, struct place *place)
+{
+	json_t *root = json_loadb(json, bytes, 0, NULL);
+	const char *name = json_string_value(json_object_get(root, "Name"));
+
+	if (name)
+		add_name(place, PERFX_PLACE_CONTAINER, name + (*name == '/'),
+			 strlen(name) - (*name == '/'));
+	json_decref(root);
+	return place->of[PERFX_PLACE_CONTAINER] != NULL;
+}
+
+bool place_of_podman(const char *json, size_t bytes, struct place *place)
+{
+	const char *id = place->of[PERFX_PLACE_CONTAINER_ID];
+	json_t *root = json_loadb(json, bytes, 0, NULL), *container;
+	size_t i;
+
+	json_array_foreach(root, i, container)
+	{
+		const char *known = json_string_value(json_object_get(container, "id"));
+		json_t *names = json_object_get(container, "names");
+		const char *name = json_string_value(json_array_get(names, 0));
+
+		if (id && known && name && !strcmp(id, known))
+			add_name(place, PERFX_PLACE_CONTAINER, name, strlen(name));
+	}
+	json_decref(root);
+	return place->of[PERFX_PLACE_CONTAINER] != NULL;
+}
+
+#define FOLDER_ENTRIES_MAX 20000
+#define CONFIG_BYTES_MAX   (4u << 20)
+
+/* The host's files, also where the tracer itself runs in a container that sees the host's
+ * processes; otherwise, or where that is not allowed, its own. */
+static const char *const roots[] = {"/proc/1/root", ""};
+#define ROOTS (sizeof(roots) / sizeof(roots[0]))
+
+/* Is one of the folder's entries that of the container or pod? */
+static bool search_folder(const char *root, const char *path,
+			  bool (*of_entry)(const char *name, struct place *place),
+			  struct place *place)
+{
+	int at = rootfs_directory(root, path);
+	int fd = at < 0 ? -1 : openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+	bool found = false;
+
+	if (at >= 0)
+		close(at);
+	if (!folder && fd >= 0)
+		close(fd);
+	for (int i = 0; folder && i < FOLDER_ENTRIES_MAX && !found; i++) {
+		entry = readdir(folder);
+		if (!entry)
+			break;
+		found = of_entry(entry->d_name, place);
+	}
+	if (folder)
+		closedir(folder);
+	return found;
+}
+
+/* A regular file below a root, "" when it is none; at most limit bytes. The caller frees. */
+static char *read_below(const char *root, const char *path, size_t limit, size_t *size)
+{
+	int fd = rootfs_open(root, path);
+	char *bytes = fd < 0 ? NULL : malloc(limit + 1);
+	ssize_t n = 0;
+
+	*size = 0;
+	while (bytes && *size < limit) {
+		n = read(fd, bytes + *size, limit - *size);
+		if (n <= 0)
+			break;
+		*size += (size_t)n;
+	}
+	if (bytes)
+		bytes[*size] = '\0';
+	if (fd >= 0)
+		close(fd);
+	return bytes;
+}
+
+static bool search_config(const char *root, const char *path,
+			  bool (*of_config)(const char *json, size_t bytes, struct place *place),
+			  struct place *place)
+{
+	size_t size;
+	char *json = read_below(root, path, CONFIG_BYTES_MAX, &size);
+	bool found = json && of_config(json, size, place);
+
+	free(json);
+	return found;
+}
+
+static void add_container_name(const char *root, struct place *place)
+{
+	static const char podman[] = "/var/lib/containers/storage/overlay-containers/";
+	const char *id = place->of[PERFX_PLACE_CONTAINER_ID];
+	char path[256];
+
+	snprintf(path, sizeof(path), "/var/lib/docker/containers/%.*s/config.v2.json", ID_DIGITS,
+		 id);
+	if (search_config(root, path, place_of_docker, place))
+		return;
+	snprintf(path, sizeof(path), "%scontainers.json", podman);
+	if (search_config(root, path, place_of_podman, place))
+		return;
+	snprintf(path, sizeof(path), "%svolatile-containers.json", podman);
+	search_config(root, path, place_of_podman, place);
+}
+
+static bool has_number(const struct place *place)
+{
+	const char *id = place->of[PERFX_PLACE_CONTAINER_ID];
+
+	return id && strlen(id) == ID_DIGITS && is_hex(id, ID_DIGITS);
+}
+
+void place_add_names(struct place *place)
+{
+	for (size_t i = 0; i < ROOTS; i++) {
+		if (place->of[PERFX_PLACE_POD_UID] && !place->of[PERFX_PLACE_POD])
+			search_folder(roots[i], "/var/log/pods", place_of_log_folder, place);
+		if (!has_number(place) || place->of[PERFX_PLACE_CONTAINER])
+			continue;
+		if (!search_folder(roots[i], "/var/log/containers", place_of_log_file, place) &&
+		    !place->of[PERFX_PLACE_POD_UID])
+			add_container_name(roots[i], place);
+	}
+}
+
+static bool is_same(const char *a, const char *b)
+{
+	return a && b ? !strcmp(a, b) : a == b;
+}
+
+bool place_add_names_of(struct place *place, const struct place *other)
+{
+	static const enum perfx_place_part parts[] = {PERFX_PLACE_RUNTIME, PERFX_PLACE_CONTAINER,
+						      PERFX_PLACE_POD, PERFX_PLACE_NAMESPACE};
+
+	if (!is_same(place->of[PERFX_PLACE_CONTAINER_ID], other->of[PERFX_PLACE_CONTAINER_ID]) ||
+	    !is_same(place->of[PERFX_PLACE_POD_UID], other->of[PERFX_PLACE_POD_UID]))
+		return false;
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (other->of[parts[i]])
+			add(place, parts[i], other->of[parts[i]], strlen(other->of[parts[i]]));
+	return true;
+}
+
+/* --- a process ----------------------------------------------------------------------------------
+ */
+
+int place_read_cgroup(pid_t pid, struct place *place)
+{
+	char *text;
+	ssize_t size = proc_read_pid(pid, "cgroup", &text, 0);
+
+	if (size < 0)
+		return (int)size;
+	place_of_cgroup(text, place);
+	free(text);
+	return 0;
+}
+
+#define INITIAL_UTS_NAMESPACE 0xEFFFFFFEu /* include/linux/proc_ns.h: PROC_UTS_INIT_INO */
+#define HOSTNAME_BYTES	      256
+
+static bool has_own_hostname(pid_t pid)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/uts", (int)pid);
+	return !stat(path, &st) && st.st_ino != INITIAL_UTS_NAMESPACE;
+}
+
+void place_read_claims(pid_t pid, struct place *place)
+{
+	pid_t task = process_task(pid);
+	char *environment = NULL, *hostname = NULL, root[64];
+	ssize_t bytes = environment_read(task, &environment);
+	size_t size;
+
+	if (bytes > 0)
+		place_of_environment(environment, (size_t)bytes, place);
+	free(environment);
+	if (!has_own_hostname(task))
+		return;
+	snprintf(root, sizeof(root), "/proc/%d/root", (int)task);
+	hostname = read_below(root, "/etc/hostname", HOSTNAME_BYTES, &size);
+	if (hostname)
+		place_of_hostname(hostname, place);
+	free(hostname);
+}
