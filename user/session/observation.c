@@ -5,6 +5,7 @@
 #include "aggregate/steps.h"
 #include "base/clock.h"
 #include "base/grow.h"
+#include "base/message.h"
 #include "proc/process.h"
 
 #include <math.h>
@@ -26,6 +27,14 @@ bool observation_ends_steps(const struct plan *plan, const struct plan_function 
 		return plan_is_annotation(function) || !strcmp(function->name, named);
 	return function->role == PLAN_CALLS &&
 	       is_step(function->source, function->name, function->stream_flags);
+}
+
+bool observation_is_possible(const struct plan *plan)
+{
+	for (size_t i = 0; i < plan->functions_count; i++)
+		if (observation_ends_steps(plan, &plan->functions[i]))
+			return true;
+	return false;
 }
 
 /* --- medians and their errors --- */
@@ -257,7 +266,7 @@ static uint64_t cpu_wait_ns(pid_t pid)
 	return thread_usage(pid, pid, &usage) ? UINT64_MAX : usage.runnable_ns;
 }
 
-void observation__begin(struct observation *observation, const pid_t *pids, size_t count)
+static void begin(struct observation *observation, const pid_t *pids, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct main_thread *thread = thread_of(observation, pids[i]);
@@ -268,7 +277,7 @@ void observation__begin(struct observation *observation, const pid_t *pids, size
 	observation->begin_ns = clock_monotonic_ns();
 }
 
-void observation__end(struct observation *observation)
+static void end(struct observation *observation)
 {
 	observation->observed_ns += clock_monotonic_ns() - observation->begin_ns;
 	for (size_t i = 0; i < observation->threads_count; i++) {
@@ -278,6 +287,23 @@ void observation__end(struct observation *observation)
 		if (now_ns != UINT64_MAX && now_ns > thread->begin_wait_ns)
 			thread->wait_ns += now_ns - thread->begin_wait_ns;
 	}
+}
+
+/* How often it is asked whether the user has interrupted. */
+#define WATCH_TICK_NS 20000000u
+
+void observation__watch(struct observation *observation, struct tracer *tracer, const pid_t *pids,
+			size_t count, uint64_t ns)
+{
+	uint64_t until_ns = clock_monotonic_ns() + ns;
+
+	begin(observation, pids, count);
+	tracer__observe(tracer, true);
+	while (!interrupt_asked() && clock_monotonic_ns() < until_ns)
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = WATCH_TICK_NS},
+				NULL);
+	tracer__observe(tracer, false);
+	end(observation);
 }
 
 void observation__recording(struct observation *observation, uint64_t from_ns)

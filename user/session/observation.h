@@ -9,6 +9,7 @@
 #ifndef PERFX_SESSION_OBSERVATION_H
 #define PERFX_SESSION_OBSERVATION_H
 
+#include "attach/tracer.h"
 #include "decode/pack.h"
 #include "plan/plan.h"
 
@@ -19,6 +20,9 @@
 
 /* Does a call of this function, or the range that it marks, end a step? */
 bool observation_ends_steps(const struct plan *plan, const struct plan_function *function);
+
+/* Does any function of the plan? */
+bool observation_is_possible(const struct plan *plan);
 
 /* Times of steps, in order, of before and of after. */
 struct unprobed {
@@ -38,10 +42,10 @@ struct observation;
 struct observation *observation__new(struct sink *next);
 void observation__free(struct observation *observation);
 struct sink *observation__sink(struct observation *observation);
-/* Around each of the two times, with the traced processes: what their main threads wait for a CPU
- * while they are observed. */
-void observation__begin(struct observation *observation, const pid_t *pids, size_t count);
-void observation__end(struct observation *observation);
+/* One of the two times: lets the tracer record for so long, or until the user interrupts. pids: the
+ * traced processes, what their main threads wait for a CPU meanwhile. */
+void observation__watch(struct observation *observation, struct tracer *tracer, const pid_t *pids,
+			size_t count, uint64_t ns);
 /* The recording begins: steps that ended earlier are none of its. */
 void observation__recording(struct observation *observation, uint64_t from_ns);
 /* It has ended, and all its records have come: from now on only facts pass. */

@@ -9,10 +9,8 @@
 #include "attach/tracer.h"
 #include "attach/unwind_tables.h"
 #include "base/clock.h"
-#include "base/grow.h"
 #include "base/message.h"
 #include "decode/names.h"
-#include "elf/file_cache.h"
 #include "proc/process.h"
 #include "session/budget.h"
 #include "session/flight.h"
@@ -21,17 +19,18 @@
 #include "session/gpu_agents.h"
 #include "session/gpu_work.h"
 #include "session/gpus.h"
+#include "session/lacking.h"
 #include "session/observation.h"
 #include "session/operations.h"
 #include "session/powercap.h"
 #include "session/process_table.h"
 #include "session/progress.h"
+#include "session/recording_windows.h"
 #include "session/step_watch.h"
 #include "session/totals.h"
 #include "session/waits.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,21 +52,6 @@
 
 /* On a terminal: often enough to be seen alive, seldom enough to be read. */
 #define PROGRESS_NS 500000000u
-
-/* --wait: what the program has said of what is recorded. */
-struct recording_windows {
-	bool any;		 /* one was open */
-	bool paused;		 /* none is */
-	uint64_t paused_ns;	 /* since then */
-	uint64_t opened_ns;	 /* the last one */
-	uint64_t next_sample_ns; /* /proc is not read at the end of a window before */
-	size_t turns_count;	 /* beginnings and ends */
-	size_t pauses_emitted;	 /* between windows, to memory */
-	struct recording_pause {
-		uint64_t from_ns, to_ns;
-	} * pauses; /* that memory does not know of yet */
-	size_t pauses_count, pauses_capacity;
-};
 
 struct recorder {
 	const struct recorder_options *options;
@@ -145,29 +129,6 @@ static int plan_targets(struct recorder *recorder)
 	return EXIT_USAGE;
 }
 
-/* Parts of the report that are missing because the kernel refuses a program. */
-static void emit_lacking(struct recorder *recorder)
-{
-	static const char *const names[TRACER_PARTS] = {
-		[TRACER_ANNOTATIONS] = "annotated ranges and values",
-		[TRACER_MEMORY] = "allocations",
-		[TRACER_SOCKETS] = "network I/O",
-		[TRACER_ON_CPU] = "samples of threads that run",
-		[TRACER_OFF_CPU] = "samples of threads that wait",
-		[TRACER_WAITING] = "time off the CPU",
-	};
-
-	for (int part = 0; part < TRACER_PARTS; part++) {
-		if (!tracer__lacks(recorder->tracer, (enum tracer_part)part))
-			continue;
-		msg_say("%s: not recorded: this kernel rejects the BPF program for it "
-			"(PERFX_DEBUG=1 shows why)",
-			names[part]);
-		skipped_add(&recorder->skipped, names[part],
-			    "this kernel rejects the BPF program for it");
-	}
-}
-
 static void emit_host_peaks(struct recorder *recorder)
 {
 	host_peaks_emit(&recorder->host_peaks, recorder->sink, &recorder->options->peaks,
@@ -221,7 +182,7 @@ static int load(struct recorder *recorder)
 				strerror(errno));
 		return errno == EPERM ? EXIT_PRIVILEGE : EXIT_FAILED;
 	}
-	emit_lacking(recorder);
+	lacking_programs(recorder->tracer, &recorder->skipped);
 	phases_begin(options->phases, "calibrate");
 	if (options->calibrate && calibrate(recorder->tracer, &recorder->calibration))
 		msg_say("cannot measure the cost of a hit: %s", strerror(errno));
@@ -282,78 +243,29 @@ static void recording_begin(struct recorder *recorder, uint64_t start_ns)
 	sampler__describe(recorder->sampler);
 }
 
-/* --- --wait ---
- *
- * The program starts and stops what is recorded. The BPF programs turn themselves on and off; their
- * records of that are handled here: the recording begins with the first window, and in between no
- * samples are taken.
- */
-
-/* Kept for memory__paused until the rings are drained: control records are read before others,
- * which may be of before the pause. */
-static void note_pause(struct recording_windows *windows, uint64_t from_ns, uint64_t to_ns)
-{
-	if (++windows->pauses_emitted >= PERFX_RECORDING_WINDOWS_MAX)
-		return;
-	if (grow_array(&windows->pauses, &windows->pauses_capacity, windows->pauses_count + 1,
-		       sizeof(*windows->pauses)))
-		return;
-	windows->pauses[windows->pauses_count++] = (struct recording_pause){from_ns, to_ns};
-}
-
-/* To be called when the rings have been read. */
-static void report_pauses(struct recording_windows *windows, struct memory *memory)
-{
-	for (size_t i = 0; i < windows->pauses_count; i++)
-		memory__paused(memory, windows->pauses[i].from_ns, windows->pauses[i].to_ns);
-	windows->pauses_count = 0;
-}
-
-/* /proc counts in units of this, and a program may turn often. */
-#define TURN_SAMPLE_NS 10000000u
-
-static void open_window(struct recorder *recorder, const struct perfx_recording_window *window)
-{
-	bool paused = recorder->windows.paused;
-
-	recorder->windows.paused = false;
-	recorder->windows.any = true;
-	recorder->windows.opened_ns = window->time_ns;
-	if (!recorder->begun) {
-		recording_begin(recorder, window->time_ns);
-		return;
-	}
-	/* the record of a pause's end may come before that of its beginning */
-	if (!paused)
-		return;
-	process_table__hold(recorder->processes, false);
-	sample_energy(recorder);
-	note_pause(&recorder->windows, recorder->windows.paused_ns, window->time_ns);
-}
-
-static void close_window(struct recorder *recorder, const struct perfx_recording_window *window)
-{
-	if (window->time_ns < recorder->windows.opened_ns) {
-		note_pause(&recorder->windows, window->time_ns, recorder->windows.opened_ns);
-		return;
-	}
-	recorder->windows.paused = true;
-	recorder->windows.paused_ns = window->time_ns;
-	if (window->time_ns >= recorder->windows.next_sample_ns) {
-		sample_usage(recorder, true);
-		recorder->windows.next_sample_ns = window->time_ns + TURN_SAMPLE_NS;
-	}
-	process_table__hold(recorder->processes, true);
-}
-
+/* --wait: the recording begins with the first window, and in between no samples are taken. */
 static void on_recording_window(struct recorder *recorder,
 				const struct perfx_recording_window *window)
 {
-	if (window->flags & PERFX_RECORDING_WINDOW_OPENS)
-		open_window(recorder, window);
-	else
-		close_window(recorder, window);
-	say_turned(window, recorder->windows.turns_count++);
+	size_t turns_count = recorder->windows.turns_count;
+
+	switch (recording_windows_turn(&recorder->windows, window)) {
+	case WINDOW_FIRST:
+		recording_begin(recorder, window->time_ns);
+		break;
+	case WINDOW_OPENS:
+		process_table__hold(recorder->processes, false);
+		sample_energy(recorder);
+		break;
+	case WINDOW_CLOSES:
+		if (recording_windows_sample(&recorder->windows, window->time_ns))
+			sample_usage(recorder, true);
+		process_table__hold(recorder->processes, true);
+		break;
+	case WINDOW_PAST:
+		break;
+	}
+	say_turned(window, turns_count);
 }
 
 /* Each control record, CONTEXT and STACK as it passes. */
@@ -610,7 +522,7 @@ static int open_loop(struct recorder *recorder)
 static void drain(struct recorder *recorder)
 {
 	reader__drain(recorder->reader);
-	report_pauses(&recorder->windows, recorder->memory);
+	recording_windows_report(&recorder->windows, recorder->memory);
 }
 
 /* A process that maps code all the time does not wake the tracer each time. */
@@ -767,9 +679,6 @@ static void loop(struct recorder *recorder)
 
 /* --- steps without probes --- */
 
-/* How often it is asked whether the user has interrupted. */
-#define OBSERVE_TICK_NS 20000000u
-
 /* Something ends steps, and the program runs already and is not asked what to record. */
 static bool can_observe(const struct recorder *recorder)
 {
@@ -777,10 +686,7 @@ static bool can_observe(const struct recorder *recorder)
 
 	if (!options->observe_ns || options->launch || options->wait)
 		return false;
-	for (size_t i = 0; i < recorder->plan->functions_count; i++)
-		if (observation_ends_steps(recorder->plan, &recorder->plan->functions[i]))
-			return true;
-	return false;
+	return observation_is_possible(recorder->plan);
 }
 
 /* What comes is read when the recording has begun, or has ended: it is little. */
@@ -789,17 +695,10 @@ static void observe(struct recorder *recorder)
 	const struct recorder_options *options = recorder->options;
 	uint64_t ns = options->observe_ns < options->duration_ns ? options->observe_ns
 								 : options->duration_ns;
-	uint64_t until_ns = clock_monotonic_ns() + ns;
 	size_t count;
 	const pid_t *pids = process_table__pids(recorder->processes, &count);
 
-	observation__begin(recorder->observation, pids, count);
-	tracer__observe(recorder->tracer, true);
-	while (!interrupt_asked() && clock_monotonic_ns() < until_ns)
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = OBSERVE_TICK_NS},
-				NULL);
-	tracer__observe(recorder->tracer, false);
-	observation__end(recorder->observation);
+	observation__watch(recorder->observation, recorder->tracer, pids, count, ns);
 }
 
 static void observe_before(struct recorder *recorder)
@@ -841,35 +740,6 @@ static bool have_all_ended(const struct recorder *recorder)
 	return true;
 }
 
-/* Where PERFX_DEBUG is set. */
-static void say_unwind_tables(const struct recorder *recorder)
-{
-	struct unwind_usage usage;
-
-	if (!recorder->unwind_tables || !getenv("PERFX_DEBUG"))
-		return;
-	usage = unwind_tables__usage(recorder->unwind_tables);
-	msg_say("unwind tables: %zu files, %zu pages of code, %zu KiB, %" PRIu64 " ms of CPU time",
-		usage.files, usage.pages, usage.bytes >> 10, usage.cpu_ns / 1000000);
-}
-
-/* Stacks end at functions of files that were one too many. */
-static void note_files_left_out(struct recorder *recorder)
-{
-	char reason[128];
-	size_t count;
-
-	if (!recorder->unwind_tables)
-		return;
-	count = unwind_tables__usage(recorder->unwind_tables).left_out;
-	if (!count)
-		return;
-	snprintf(reason, sizeof(reason),
-		 "of %zu files that were mapped after %d others: stacks end at their functions",
-		 count, FILE_CACHE_FILES_MAX);
-	skipped_add(&recorder->skipped, "unwind tables", reason);
-}
-
 static void say_started(const struct recorder *recorder)
 {
 	struct tracing_summary summary = {.plan = recorder->plan,
@@ -893,7 +763,7 @@ static void say_started(const struct recorder *recorder)
 		return;
 	phases_format(recorder->options->phases, clock_monotonic_ns(), phases, sizeof(phases));
 	msg_say("%s", phases);
-	say_unwind_tables(recorder);
+	say_unwind_tables(recorder->unwind_tables);
 }
 
 /* After the start of the tracer, without which its programs do nothing. */
@@ -919,6 +789,7 @@ static void start(struct recorder *recorder)
 		process_table__hold(recorder->processes, true);
 		tracer__wait(recorder->tracer);
 	} else {
+		recorder->windows.any = true;
 		recording_begin(recorder, now_ns);
 		tracer__start(recorder->tracer);
 	}
@@ -944,7 +815,7 @@ static uint64_t stop(struct recorder *recorder)
 	if (recorder->waits)
 		waiting__stop(tracer__waiting(recorder->tracer));
 	reader__finish(recorder->reader);
-	report_pauses(&recorder->windows, recorder->memory);
+	recording_windows_report(&recorder->windows, recorder->memory);
 	gpus__finish(recorder->gpus);
 	agents__stop(gpu_agents__agents(recorder->gpu_agents), end_ns);
 	if (!recorder->begun)
@@ -964,8 +835,8 @@ static int trace(struct recorder *recorder)
 	loop(recorder);
 	ending.recording_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - recorder->begin_cpu_ns;
 	ending.end_ns = stop(recorder);
-	say_unwind_tables(recorder);
-	note_files_left_out(recorder);
+	say_unwind_tables(recorder->unwind_tables);
+	lacking_files(recorder->unwind_tables, &recorder->skipped);
 	ending.spans_count = reader__spans_count(recorder->reader);
 	ending.killed = followed->main_ended && (followed->main_status & 0x7f);
 	ending.exited = followed->main_ended;
@@ -1016,7 +887,7 @@ static void close_parts(struct recorder *recorder)
 		close(recorder->epoll_fd);
 	if (recorder->timer_fd >= 0)
 		close(recorder->timer_fd);
-	free(recorder->windows.pauses);
+	recording_windows_clear(&recorder->windows);
 }
 
 static int say_gone(void)

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/lacking.h"
+
+#include "base/message.h"
+#include "elf/file_cache.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void lacking_programs(const struct tracer *tracer, struct skipped_list *skipped)
+{
+	static const char *const names[TRACER_PARTS] = {
+		[TRACER_ANNOTATIONS] = "annotated ranges and values",
+		[TRACER_MEMORY] = "allocations",
+		[TRACER_SOCKETS] = "network I/O",
+		[TRACER_ON_CPU] = "samples of threads that run",
+		[TRACER_OFF_CPU] = "samples of threads that wait",
+		[TRACER_WAITING] = "time off the CPU",
+	};
+
+	for (int part = 0; part < TRACER_PARTS; part++) {
+		if (!tracer__lacks(tracer, (enum tracer_part)part))
+			continue;
+		msg_say("%s: not recorded: this kernel rejects the BPF program for it "
+			"(PERFX_DEBUG=1 shows why)",
+			names[part]);
+		skipped_add(skipped, names[part], "this kernel rejects the BPF program for it");
+	}
+}
+
+void lacking_files(const struct unwind_tables *unwind_tables, struct skipped_list *skipped)
+{
+	size_t count = unwind_tables ? unwind_tables__usage(unwind_tables).left_out : 0;
+	char reason[128];
+
+	if (!count)
+		return;
+	snprintf(reason, sizeof(reason),
+		 "of %zu files that were mapped after %d others: stacks end at their functions",
+		 count, FILE_CACHE_FILES_MAX);
+	skipped_add(skipped, "unwind tables", reason);
+}
+
+void say_unwind_tables(const struct unwind_tables *unwind_tables)
+{
+	struct unwind_usage usage;
+
+	if (!unwind_tables || !getenv("PERFX_DEBUG"))
+		return;
+	usage = unwind_tables__usage(unwind_tables);
+	msg_say("unwind tables: %zu files, %zu pages of code, %zu KiB, %" PRIu64 " ms of CPU time",
+		usage.files, usage.pages, usage.bytes >> 10, usage.cpu_ns / 1000000);
+}

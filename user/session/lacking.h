@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a recording cannot have here, and why: said to the user, and kept for the report. */
+#ifndef PERFX_SESSION_LACKING_H
+#define PERFX_SESSION_LACKING_H
+
+#include "attach/tracer.h"
+#include "attach/unwind_tables.h"
+#include "plan/plan.h"
+
+/* Parts whose programs the kernel has refused. */
+void lacking_programs(const struct tracer *tracer, struct skipped_list *skipped);
+/* Stacks end at functions of files that were one too many. unwind_tables NULL: there are none. */
+void lacking_files(const struct unwind_tables *unwind_tables, struct skipped_list *skipped);
+/* Where PERFX_DEBUG is set; unwind_tables as above. */
+void say_unwind_tables(const struct unwind_tables *unwind_tables);
+
+#endif
