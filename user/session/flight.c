@@ -4,6 +4,7 @@
  *
  * A capture in memory forgets by itself (replay/flight_buffer.h). Here is when it is written: on
  * SIGUSR1, some time after a step that was slow, at the end; into run.perfx, run.2.perfx and so on.
+ * Who watches the recording (top, serve) gets its own files instead, each time that it asks.
  * What a file needs to be whole is made for it: names of stacks that have come since the last one,
  * and what closes a capture, which goes into the file alone.
  */
@@ -79,6 +80,11 @@ static bool is_large(const struct flight *flight)
 					    flight->parts.options->flight_bytes / SEGMENT_SHARE;
 }
 
+static bool is_segment_over(const struct flight *flight, uint64_t now_ns)
+{
+	return now_ns >= flight->next_segment_ns || is_large(flight);
+}
+
 static void end_segment(struct flight *flight, uint64_t now_ns)
 {
 	/* so that the file has the usage of its own time */
@@ -87,6 +93,14 @@ static void end_segment(struct flight *flight, uint64_t now_ns)
 	totals__emit(flight->parts.totals, now_ns, false);
 	totals__segment(flight->parts.totals, now_ns);
 	flight->next_segment_ns = now_ns + segment_length_ns(flight);
+}
+
+/* With names for all that has come in it: a file needs them, and who watches. */
+static void end_named_segment(struct flight *flight, uint64_t now_ns)
+{
+	frames__emit(flight->parts.frames);
+	end_segment(flight, now_ns);
+	gpu_work__name(flight->parts.gpu_work);
 }
 
 /* --- files --- */
@@ -121,18 +135,19 @@ static void add_closing(struct sink *sink, const void *record, size_t size)
 	text_add_bytes(&closing->records, record, size);
 }
 
-/* Takes the closing records over. NULL: out of memory. */
-static struct capture_dump *dump_new(struct flight *flight, struct text *closing, const char *why,
-				     uint64_t to_ns)
+/* Takes path and closing records over. NULL: out of memory. */
+static struct capture_dump *dump_new(struct flight *flight, char *path, struct text *closing,
+				     const char *why, uint64_t to_ns)
 {
 	struct capture_dump *dump = calloc(1, sizeof(*dump));
 	bool failed = closing->failed;
 
 	if (!dump) {
+		free(path);
 		text_clear(closing);
 		return NULL;
 	}
-	dump->path = path_of(flight, flight->files + 1);
+	dump->path = path;
 	dump->why = strdup(why);
 	dump->recording_ns = flight->start_ns;
 	dump->to_ns = to_ns;
@@ -144,29 +159,33 @@ static struct capture_dump *dump_new(struct flight *flight, struct text *closing
 	return NULL;
 }
 
-/* Asks for a file of all up to the segment that has just ended. 0 or -errno. */
-static int ask(struct flight *flight, const char *why, const struct ending *ending)
+/* Asks for a file of all up to the segment that has just ended; takes the path over. 0 or -errno.
+ */
+static int ask(struct flight *flight, char *path, const char *why, const struct ending *ending)
 {
 	struct closing closing = {.sink.record = add_closing};
 	struct capture_dump *dump;
 	int err = -ENOMEM;
 
 	totals__close(flight->parts.totals, &closing.sink, ending);
-	dump = dump_new(flight, &closing.records, why, ending->end_ns);
-	if (dump)
-		err = capture_writer__dump(flight->parts.capture, dump);
-	if (!err)
-		flight->files++;
-	return err;
+	dump = dump_new(flight, path, &closing.records, why, ending->end_ns);
+	return dump ? capture_writer__dump(flight->parts.capture, dump) : err;
 }
 
-static int ask_now(struct flight *flight, const char *why, struct ending ending)
+static int ask_now(struct flight *flight, char *path, const char *why, struct ending ending)
 {
-	frames__emit(flight->parts.frames);
 	ending.end_ns = clock_monotonic_ns();
-	end_segment(flight, ending.end_ns);
-	gpu_work__name(flight->parts.gpu_work);
-	return ask(flight, why, &ending);
+	end_named_segment(flight, ending.end_ns);
+	return ask(flight, path, why, &ending);
+}
+
+/* The next file of the recording. */
+static int ask_next(struct flight *flight, const char *why, const struct ending *so_far)
+{
+	int err = ask_now(flight, path_of(flight, flight->files + 1), why, *so_far);
+
+	flight->files += !err;
+	return err;
 }
 
 /* "run.perfx: the last 30.2 s of 12.1 min, 4.20 MiB" */
@@ -185,12 +204,22 @@ static void say_dump(struct flight *flight, const struct capture_dump *dump)
 		dump->full ? "; memory limit reached (--max-size)" : "");
 }
 
-static void say_dumps(struct flight *flight, bool wait)
+static void hand_over(const struct recorder_watcher *watcher, const char *path, int err)
 {
+	if (watcher->captured)
+		watcher->captured(watcher->ctx, path, err);
+}
+
+static void report_dumps(struct flight *flight, bool wait)
+{
+	const struct recorder_watcher *watcher = flight->parts.options->watcher;
 	struct capture_dump *dump;
 
 	while ((dump = capture_writer__dumped(flight->parts.capture, wait))) {
-		say_dump(flight, dump);
+		if (watcher)
+			hand_over(watcher, dump->path, dump->err);
+		else
+			say_dump(flight, dump);
 		capture_dump__free(dump);
 	}
 }
@@ -244,11 +273,11 @@ static void write_asked(struct flight *flight, uint64_t now_ns, const struct end
 	int err = 0;
 
 	if (flight->signals != interrupt_dumps_asked()) {
-		err = ask_now(flight, "SIGUSR1", *so_far);
+		err = ask_next(flight, "SIGUSR1", so_far);
 		if (err != -EBUSY) /* too many files wait to be written */
 			flight->signals++;
 	} else if (flight->due_ns && now_ns >= flight->due_ns) {
-		err = ask_now(flight, flight->why, *so_far);
+		err = ask_next(flight, flight->why, so_far);
 		if (err != -EBUSY)
 			flight->due_ns = 0;
 	}
@@ -263,20 +292,45 @@ void flight__tick(struct flight *flight, uint64_t now_ns, const struct ending *s
 	/* without a capture there are no segments */
 	if (!flight->parts.capture)
 		return;
-	if (now_ns >= flight->next_segment_ns || is_large(flight))
-		end_segment(flight, now_ns);
+	if (is_segment_over(flight, now_ns)) {
+		if (flight->parts.options->watcher)
+			end_named_segment(flight, now_ns);
+		else
+			end_segment(flight, now_ns);
+	}
 	if (!is_flight(flight))
 		return;
-	note_slow(flight, now_ns);
-	write_asked(flight, now_ns, so_far);
-	say_dumps(flight, false);
+	if (flight->parts.options->flight_path) {
+		note_slow(flight, now_ns);
+		write_asked(flight, now_ns, so_far);
+	}
+	report_dumps(flight, false);
+}
+
+void flight__watched(struct flight *flight, bool is_recording, const struct ending *so_far)
+{
+	const struct recorder_watcher *watcher = flight->parts.options->watcher;
+	char *path =
+		watcher && watcher->wants_capture ? watcher->wants_capture(watcher->ctx) : NULL;
+	char *kept = path ? strdup(path) : NULL;
+	int err = -EAGAIN;
+
+	if (!path)
+		return;
+	if (is_recording)
+		err = ask_now(flight, path, "", *so_far);
+	else
+		free(path);
+	if (err)
+		hand_over(watcher, kept ? kept : "", err);
+	free(kept);
 }
 
 void flight__begin(struct flight *flight, uint64_t start_ns)
 {
 	char length[UNITS_MAX];
 
-	if (is_flight(flight))
+	if (flight->parts.options->flight_path && is_flight(flight))
 		msg_say("keeping the last %s in memory: kill -USR1 %d writes it to %s",
 			format_ns(length, flight->parts.options->flight_ns), (int)getpid(),
 			flight->parts.options->flight_path);
@@ -287,12 +341,13 @@ void flight__begin(struct flight *flight, uint64_t start_ns)
 int flight__finish(struct flight *flight, const struct ending *ending)
 {
 	const char *why = flight->due_ns ? flight->why : "";
-	int err;
+	int err = 0;
 
 	totals__segment(flight->parts.totals, ending->end_ns);
-	say_dumps(flight, true);
-	err = ask(flight, why, ending);
-	say_dumps(flight, true);
+	report_dumps(flight, true);
+	if (flight->parts.options->flight_path)
+		err = ask(flight, path_of(flight, flight->files + 1), why, ending);
+	report_dumps(flight, true);
 	if (err) {
 		flight->failed = true;
 		msg_say("%s: %s", flight->parts.options->flight_path, output_error(err));

@@ -74,6 +74,14 @@ const pid_t *process_table__pids(const struct process_table *table, size_t *coun
 	return table->pids;
 }
 
+bool process_table__all_ended(const struct process_table *table)
+{
+	for (size_t i = 0; i < table->count; i++)
+		if (!process_has_ended(table->pids[i]))
+			return false;
+	return true;
+}
+
 static struct process *find_pid(const struct process_table *table, pid_t pid)
 {
 	for (size_t i = 0; i < table->count; i++)

@@ -57,6 +57,8 @@ uint64_t process_table__busy_ns(const struct process_table *table, struct busy_l
 
 /* Living pids, borrowed until the next call. */
 const pid_t *process_table__pids(const struct process_table *table, size_t *count);
+/* Have all of these ended, as /proc says, before there was an exit record? */
+bool process_table__all_ended(const struct process_table *table);
 /* Of a process that lives, by its index; 0: it is none. */
 pid_t process_table__pid(const struct process_table *table, uint32_t process);
 /* The index of the process that has this pid now; 0: none. */

@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "decode/names.h"
-#include "proc/process.h"
 #include "session/budget.h"
 #include "session/flight.h"
 #include "session/follow.h"
@@ -476,21 +475,44 @@ static int open_parts(struct recorder *recorder)
 
 /* --- the loop --- */
 
-static int watch(int epoll_fd, int fd, uint32_t what)
-{
-	struct epoll_event event = {.events = EPOLLIN, .data.u32 = what};
-
-	return fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
-}
-
 enum watched {
 	WATCH_TIMER = 1,
 	WATCH_RINGS,
 	WATCH_MAPPINGS,
 	WATCH_FILES,
 	WATCH_UNWIND,
-	WATCH_AGENTS
+	WATCH_AGENTS,
+	WATCH_WATCHER
 };
+
+/* What there is of these. 0 or -errno. */
+static int watch_all(struct recorder *recorder)
+{
+	const struct recorder_watcher *watcher = recorder->options->watcher;
+	const struct {
+		enum watched what;
+		int fd;
+	} all[] = {
+		{WATCH_TIMER, recorder->timer_fd},
+		{WATCH_RINGS, reader__fd(recorder->reader)},
+		{WATCH_MAPPINGS, follow__mappings_fd(recorder->follow)},
+		{WATCH_FILES, follow__files_fd(recorder->follow)},
+		{WATCH_UNWIND,
+		 recorder->unwind_tables ? unwind_tables__fd(recorder->unwind_tables) : -1},
+		{WATCH_AGENTS,
+		 recorder->gpu_agents ? agents__fd(gpu_agents__agents(recorder->gpu_agents)) : -1},
+		{WATCH_WATCHER, watcher ? watcher->fd : -1},
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		struct epoll_event event = {.events = EPOLLIN, .data.u32 = all[i].what};
+
+		if (all[i].fd >= 0 &&
+		    epoll_ctl(recorder->epoll_fd, EPOLL_CTL_ADD, all[i].fd, &event))
+			return -errno;
+	}
+	return 0;
+}
 
 static int open_loop(struct recorder *recorder)
 {
@@ -499,24 +521,13 @@ static int open_loop(struct recorder *recorder)
 
 	recorder->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	recorder->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	timerfd_settime(recorder->timer_fd, 0, &tick, NULL);
-	err = watch(recorder->epoll_fd, recorder->timer_fd, WATCH_TIMER);
-	if (!err)
-		err = watch(recorder->epoll_fd, reader__fd(recorder->reader), WATCH_RINGS);
-	if (!err && follow__mappings_fd(recorder->follow) >= 0)
-		err = watch(recorder->epoll_fd, follow__mappings_fd(recorder->follow),
-			    WATCH_MAPPINGS);
-	if (!err && follow__files_fd(recorder->follow) >= 0)
-		err = watch(recorder->epoll_fd, follow__files_fd(recorder->follow), WATCH_FILES);
-	if (!err && recorder->unwind_tables)
-		err = watch(recorder->epoll_fd, unwind_tables__fd(recorder->unwind_tables),
-			    WATCH_UNWIND);
-	if (!err && recorder->gpu_agents)
-		err = watch(recorder->epoll_fd,
-			    agents__fd(gpu_agents__agents(recorder->gpu_agents)), WATCH_AGENTS);
-	if (err)
-		msg_say("cannot set up the recording: %s", strerror(-err));
-	return err ? EXIT_FAILED : EXIT_OK;
+	err = recorder->epoll_fd < 0 || recorder->timer_fd < 0 ? -errno : watch_all(recorder);
+	if (!err) {
+		timerfd_settime(recorder->timer_fd, 0, &tick, NULL);
+		return EXIT_OK;
+	}
+	msg_say("cannot set up the recording: %s", strerror(-err));
+	return EXIT_FAILED;
 }
 
 static void drain(struct recorder *recorder)
@@ -569,6 +580,11 @@ static void show_progress(struct recorder *recorder, uint64_t now_ns)
 					 .reports = recorder->pipeline->aggregate});
 }
 
+static bool is_recording(const struct recorder *recorder)
+{
+	return recorder->begun && !recorder->windows.paused;
+}
+
 /* Segments, and what is asked for of a recording that goes on. */
 static void tick_flight(struct recorder *recorder, uint64_t now_ns)
 {
@@ -577,12 +593,14 @@ static void tick_flight(struct recorder *recorder, uint64_t now_ns)
 				.looks_count = followed->looks_count,
 				.untraced_read_count = followed->untraced_read_count};
 
-	if (recorder->begun && !recorder->windows.paused)
+	if (is_recording(recorder))
 		flight__tick(recorder->flight, now_ns, &so_far);
+	flight__watched(recorder->flight, is_recording(recorder), &so_far);
 }
 
 static void on_tick(struct recorder *recorder)
 {
+	const struct recorder_watcher *watcher = recorder->options->watcher;
 	uint64_t expirations, now_ns = clock_monotonic_ns();
 
 	if (read(recorder->timer_fd, &expirations, sizeof(expirations)) < 0)
@@ -604,6 +622,8 @@ static void on_tick(struct recorder *recorder)
 	agents__poll(gpu_agents__agents(recorder->gpu_agents));
 	show_progress(recorder, now_ns);
 	tick_flight(recorder, now_ns);
+	if (watcher && watcher->on_tick)
+		watcher->on_tick(watcher->ctx, now_ns);
 	/* memory needs no flush */
 	if (!recorder->options->flight_ns && is_due(&recorder->next_flush_ns, now_ns, FLUSH_NS))
 		pipeline_flush(recorder->pipeline);
@@ -641,6 +661,7 @@ static int wait_ms(const struct recorder *recorder)
 
 static void loop(struct recorder *recorder)
 {
+	const struct recorder_options *options = recorder->options;
 	struct epoll_event events[8];
 
 	while (!finished(recorder)) {
@@ -665,6 +686,9 @@ static void loop(struct recorder *recorder)
 				break;
 			case WATCH_FILES:
 				follow__files(recorder->follow);
+				break;
+			case WATCH_WATCHER:
+				options->watcher->on_input(options->watcher->ctx);
 				break;
 			}
 		}
@@ -727,19 +751,6 @@ static void observe_after(struct recorder *recorder, const struct ending *ending
 
 /* --- a whole recording --- */
 
-static bool have_all_ended(const struct recorder *recorder)
-{
-	size_t count;
-	const pid_t *pids = process_table__pids(recorder->processes, &count);
-
-	if (recorder->options->all)
-		return false;
-	for (size_t i = 0; i < count; i++)
-		if (!process_has_ended(pids[i]))
-			return false;
-	return true;
-}
-
 static void say_started(const struct recorder *recorder)
 {
 	struct tracing_summary summary = {.plan = recorder->plan,
@@ -796,7 +807,8 @@ static void start(struct recorder *recorder)
 	sampler__start(recorder->sampler);
 	start_waiting(recorder, now_ns);
 	/* ends from now on have exit records; earlier ones do not */
-	recorder->all_gone = have_all_ended(recorder);
+	recorder->all_gone =
+		!recorder->options->all && process_table__all_ended(recorder->processes);
 	/* after the start: every call after this line is recorded */
 	say_started(recorder);
 	if (recorder->options->launch)

@@ -23,6 +23,22 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* Who watches the recording while it goes on (top, serve). Called in the recording's thread; any of
+ * the functions may be NULL. */
+struct recorder_watcher {
+	void *ctx;
+	int fd; /* on_input is called when it can be read; -1: none */
+	void (*on_input)(void *ctx);
+	/* Each 50 ms, when the rings have been drained and the sums emitted. */
+	void (*on_tick)(void *ctx, uint64_t now_ns);
+	/* Asked at each tick: the path of a file that is to get the last seconds as a capture;
+	 * NULL: none is wanted. The recording frees it. */
+	char *(*wants_capture)(void *ctx);
+	/* It has been written; err -errno: it could not be. -EAGAIN: nothing is recorded now
+	 * (--wait). */
+	void (*captured)(void *ctx, const char *path, int err);
+};
+
 struct recorder_options {
 	const pid_t *pids; /* targets; none with `all` or `launch` */
 	size_t pids_count;
@@ -60,12 +76,15 @@ struct recorder_options {
 	struct peaks_given peaks;   /* --peak-flops and its like */
 	/* The flight recorder: --flight. The sink's capture is one in memory, and goes to files of
 	 * this name. */
-	uint64_t flight_ns;	 /* how long; 0: an ordinary recording */
-	uint64_t flight_bytes;	 /* in memory */
-	const char *flight_path; /* of the first file: run.perfx, then run.2.perfx, … */
-	struct trigger trigger;	 /* all zero: none */
-	const char *command;	 /* this program's own command line, for the report */
-	struct phases *phases;	 /* of the start; printed where PERFX_DEBUG is set */
+	uint64_t flight_ns;    /* how long; 0: an ordinary recording */
+	uint64_t flight_bytes; /* in memory */
+	/* Of the first file: run.perfx, then run.2.perfx, …; NULL: only the watcher asks for files.
+	 */
+	const char *flight_path;
+	const struct recorder_watcher *watcher; /* NULL: nobody watches; with flight_ns only */
+	struct trigger trigger;			/* all zero: none */
+	const char *command;   /* this program's own command line, for the report */
+	struct phases *phases; /* of the start; printed where PERFX_DEBUG is set */
 };
 
 /* Records into the pipeline. Returns an exit code (base/message.h): EXIT_OK also when the target

@@ -41,6 +41,9 @@ bool trigger_fires(const struct trigger *trigger, const struct slow_step *step,
 
 struct step_watch {
 	struct pipeline *pipeline;
+	/* Who watched before: sees the events first. */
+	int (*next)(void *ctx, const struct event *event);
+	void *next_ctx;
 	uint64_t steps_max; /* 0: no end by them */
 	const struct trigger *trigger;
 	struct steps steps;
@@ -105,14 +108,18 @@ static void note_span(struct step_watch *watch, const struct perfx_span *span)
 
 static int on_event(void *ctx, const struct event *event)
 {
+	struct step_watch *watch = ctx;
+	int err = watch->next ? watch->next(watch->next_ctx, event) : 0;
+
+	if (err)
+		return err;
 	if (event->kind == PERFX_KIND_FUNCTION)
-		note_function(ctx, event);
+		note_function(watch, event);
 	else if (event->kind == PERFX_KIND_SPAN)
-		note_span(ctx, &event->span);
+		note_span(watch, &event->span);
 	else if (event->kind == PERFX_KIND_RECORDING_WINDOW &&
 		 (event->recording_window.flags & PERFX_RECORDING_WINDOW_OPENS))
-		return steps_recording_window(&((struct step_watch *)ctx)->steps,
-					      event->recording_window.time_ns);
+		return steps_recording_window(&watch->steps, event->recording_window.time_ns);
 	return 0;
 }
 
@@ -126,6 +133,8 @@ struct step_watch *step_watch__new(struct pipeline *pipeline, uint64_t steps_max
 	watch->pipeline = pipeline;
 	watch->steps_max = steps_max;
 	watch->trigger = trigger;
+	watch->next = pipeline->on_event;
+	watch->next_ctx = pipeline->ctx;
 	pipeline->on_event = on_event;
 	pipeline->ctx = watch;
 	return watch;
@@ -135,7 +144,8 @@ void step_watch__free(struct step_watch *watch)
 {
 	if (!watch)
 		return;
-	watch->pipeline->on_event = NULL;
+	watch->pipeline->on_event = watch->next;
+	watch->pipeline->ctx = watch->next_ctx;
 	steps_clear(&watch->steps);
 	free(watch->classes);
 	free(watch->latest);
