@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "session/waits.h"
 
+#include "base/clock.h"
 #include "base/grow.h"
 #include "base/text.h"
 #include "proc/descriptor.h"
@@ -11,6 +12,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * What processes map, to say in what a lock lies. Reading it takes a millisecond or two, and
+ * programs make new locks all the time (Python one for each wait of a queue). So it is kept until a
+ * lock lies in none of the mappings, or it is old: a library may have come to where other memory
+ * was. Where two processes have the same place, the last one has it.
+ */
+#define KEPT_MAPS	 32
+#define KEPT_MAPS_AGE_NS 5000000000u
+
+struct kept_maps {
+	uint32_t process;
+	struct maps *maps; /* NULL: not read, or it could not be */
+	uint64_t read_ns;
+};
+
 struct waits {
 	struct tracer *tracer;
 	struct waiting *waiting;
@@ -18,9 +34,8 @@ struct waits {
 	struct map64 named;	/* by process, reason and object */
 	struct map64 holders;	/* tids, by process and as that numbers them */
 	uint64_t claimed_count; /* of the sums, when new ones were named last */
-	struct maps *maps;	/* of maps_pid, while names are found */
-	pid_t maps_pid;
-	struct pipe_users pipe_users; /* while names are found, too */
+	struct kept_maps maps[KEPT_MAPS];
+	struct pipe_users pipe_users; /* while names are found */
 	struct pack_buffer buffer;
 };
 
@@ -36,25 +51,13 @@ struct waits *waits__new(struct tracer *tracer, struct sink *sink)
 	return waits;
 }
 
-static void forget_maps(struct waits *waits)
-{
-	maps__free(waits->maps);
-	waits->maps = NULL;
-	waits->maps_pid = 0;
-}
-
-/* Other processes are different ones the next time. */
-static void forget_processes(struct waits *waits)
-{
-	forget_maps(waits);
-	pipe_users__forget(&waits->pipe_users);
-}
-
 void waits__free(struct waits *waits)
 {
 	if (!waits)
 		return;
-	forget_processes(waits);
+	for (size_t i = 0; i < KEPT_MAPS; i++)
+		maps__free(waits->maps[i].maps);
+	pipe_users__forget(&waits->pipe_users);
 	map64_clear(&waits->named);
 	map64_clear(&waits->holders);
 	free(waits);
@@ -62,14 +65,18 @@ void waits__free(struct waits *waits)
 
 /* --- names --- */
 
-static const struct maps *maps_of(struct waits *waits, pid_t pid)
+/* In which a lock lies, if it still does. NULL: not known. */
+static const struct maps *maps_around(struct waits *waits, const struct perfx_wait *wait)
 {
-	if (waits->maps_pid == pid)
-		return waits->maps;
-	forget_maps(waits);
-	waits->maps = maps__read(pid);
-	waits->maps_pid = pid;
-	return waits->maps;
+	struct kept_maps *kept = &waits->maps[wait->process % KEPT_MAPS];
+	uint64_t now_ns = clock_monotonic_ns();
+
+	if (kept->process == wait->process && kept->maps &&
+	    now_ns - kept->read_ns < KEPT_MAPS_AGE_NS && maps__find(kept->maps, wait->object))
+		return kept->maps;
+	maps__free(kept->maps);
+	*kept = (struct kept_maps){wait->process, maps__read((pid_t)wait->tgid), now_ns};
+	return kept->maps;
 }
 
 /* The first mapping of the file to whose data an address belongs: what it has beyond the file, its
@@ -95,7 +102,7 @@ static const struct mapping *file_around(const struct maps *maps, const struct m
 /* "lock at libfoo.so+0x4040", "lock at 0x55d0c8a012a0 (heap)" */
 static char *lock_name(struct waits *waits, const struct perfx_wait *wait)
 {
-	const struct maps *maps = maps_of(waits, (pid_t)wait->tgid);
+	const struct maps *maps = maps_around(waits, wait);
 	const struct mapping *at = maps ? maps__find(maps, wait->object) : NULL;
 	const struct mapping *file = at ? file_around(maps, at) : NULL;
 	unsigned long long address = wait->object;
@@ -183,7 +190,7 @@ void waits__name(struct waits *waits)
 		return;
 	waits->claimed_count = claimed_count;
 	waiting__each(waits->waiting, name_waited, waits);
-	forget_processes(waits);
+	pipe_users__forget(&waits->pipe_users);
 }
 
 /* --- sums --- */
@@ -230,5 +237,5 @@ void waits__emit(struct waits *waits, uint64_t now_ns, bool ended)
 	if (!waits)
 		return;
 	waiting__take(waits->waiting, now_ns, ended, emit_waited, waits);
-	forget_processes(waits);
+	pipe_users__forget(&waits->pipe_users);
 }
