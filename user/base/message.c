@@ -4,6 +4,7 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +16,76 @@
 /* stderr is one for the whole program, and so is the line on it */
 static volatile sig_atomic_t status_shown;
 
+#define MESSAGE_BEGIN "perfx-trace: "
 #define TO_LINE_START "\r\x1b[K" /* and empties the line */
+
+/* --- messages that are kept while a screen is shown --- */
+
+#define HELD_MAX 100
+
+static struct {
+	pthread_mutex_t lock;
+	bool holds;
+	size_t count;	       /* said meanwhile; of them the last are kept */
+	char *lines[HELD_MAX]; /* each with its newline, at its number modulo HELD_MAX */
+} held = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void msg_hold(void)
+{
+	msg_status_clear();
+	pthread_mutex_lock(&held.lock);
+	held.holds = true;
+	held.count = 0;
+	pthread_mutex_unlock(&held.lock);
+}
+
+/* Keeps a line; false: it is to be printed. */
+static bool hold(const char *line)
+{
+	char **place;
+	bool holds;
+
+	pthread_mutex_lock(&held.lock);
+	holds = held.holds;
+	if (holds) {
+		place = &held.lines[held.count++ % HELD_MAX];
+		free(*place);
+		*place = strdup(line);
+	}
+	pthread_mutex_unlock(&held.lock);
+	return holds;
+}
+
+void msg_release(void)
+{
+	pthread_mutex_lock(&held.lock);
+	held.holds = false;
+	for (size_t i = 0; i < HELD_MAX; i++) {
+		char **place = &held.lines[(held.count + i) % HELD_MAX];
+
+		if (*place)
+			fputs(*place, stderr);
+		free(*place);
+		*place = NULL;
+	}
+	pthread_mutex_unlock(&held.lock);
+}
+
+size_t msg_held(char *line, size_t size)
+{
+	const char *last;
+	size_t count;
+
+	pthread_mutex_lock(&held.lock);
+	count = held.count;
+	last = count ? held.lines[(count - 1) % HELD_MAX] : NULL;
+	snprintf(line, size, "%s", last ? last + strlen(MESSAGE_BEGIN) : "");
+	pthread_mutex_unlock(&held.lock);
+	line[strcspn(line, "\n")] = '\0';
+	return count;
+}
+
+/* --- one at a time --- */
 
 void msg_say(const char *fmt, ...)
 {
@@ -28,8 +98,7 @@ void msg_say(const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 
-	msg_status_clear();
-	used = (size_t)sprintf(line, "perfx-trace: ");
+	used = (size_t)sprintf(line, MESSAGE_BEGIN);
 	for (const char *p = text; *p; p++) {
 		unsigned char c = (unsigned char)*p;
 
@@ -39,8 +108,12 @@ void msg_say(const char *fmt, ...)
 			line[used++] = *p;
 	}
 	line[used++] = '\n';
-	/* one write, so that lines of two tracers do not mix */
-	fwrite(line, 1, used, stderr);
+	line[used] = '\0';
+	if (!hold(line)) {
+		msg_status_clear();
+		/* one write, so that lines of two tracers do not mix */
+		fwrite(line, 1, used, stderr);
+	}
 	errno = saved_errno;
 }
 
@@ -48,7 +121,7 @@ bool msg_has_status(void)
 {
 	const char *terminal = getenv("TERM");
 
-	return isatty(STDERR_FILENO) && terminal && strcmp(terminal, "dumb") &&
+	return !held.holds && isatty(STDERR_FILENO) && terminal && strcmp(terminal, "dumb") &&
 	       tcgetpgrp(STDERR_FILENO) == getpgrp();
 }
 
@@ -96,10 +169,13 @@ static void status_leave(void)
 }
 
 static volatile sig_atomic_t asked;
+static void (*volatile at_exit)(void);
 
 static void on_signal(int signal)
 {
 	if (asked) {
+		if (at_exit)
+			at_exit();
 		status_leave();
 		_exit(EXIT_INTERRUPTED);
 	}
@@ -127,6 +203,11 @@ bool interrupt_asked(void)
 int interrupt_signal(void)
 {
 	return asked;
+}
+
+void interrupt_at_exit(void (*leave)(void))
+{
+	at_exit = leave;
 }
 
 static volatile sig_atomic_t dumps;

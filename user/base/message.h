@@ -7,6 +7,7 @@
 #define PERFX_BASE_MESSAGE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* "perfx-trace: " + text + newline. Control characters in the text (names of a traced process are
  * hostile) are shown as \xNN, so that a message stays one line. errno is preserved. */
@@ -19,6 +20,13 @@ void msg_status(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void msg_status_clear(void);
 /* Is there such a terminal? */
 bool msg_has_status(void);
+
+/* While a screen covers the terminal, messages are kept, the last ones at least, and there is no
+ * status line; msg_release prints what was kept. Other threads may say something meanwhile. */
+void msg_hold(void);
+void msg_release(void);
+/* How many were said since msg_hold; the last one, as one line, cut to `size`. */
+size_t msg_held(char *line, size_t size);
 
 /* Exit codes, as documented in the man page. */
 enum exit_code {
@@ -40,6 +48,8 @@ void interrupt_install(void);
 bool interrupt_asked(void);
 /* The signal; 0: none came. */
 int interrupt_signal(void);
+/* What the second one does before it ends the program, in the signal's handler; NULL: nothing. */
+void interrupt_at_exit(void (*leave)(void));
 
 /* From now on SIGUSR1 asks for a file of the flight recorder. */
 void interrupt_install_dumps(void);

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "cmd/live_session.h"
+
+#include "base/message.h"
+#include "cmd/cmd.h"
+#include "replay/flight_buffer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t live_session_flight_ns(const struct options *options)
+{
+	return options->flight_ns ? options->flight_ns : LIVE_FLIGHT_NS;
+}
+
+/* The capture in memory, of which the watcher gets files. NULL with errno. */
+static struct capture_writer *capture_new(const struct recorder_options *recording)
+{
+	struct block_store *store =
+		flight_buffer__new(recording->flight_ns, recording->flight_bytes);
+
+	return store ? capture_writer__new_store(store) : NULL;
+}
+
+static int record(const struct recorder_options *recording, const struct features *features,
+		  struct live *live)
+{
+	struct pipeline pipeline = {.on_event = live__event, .ctx = live};
+	int code, child;
+
+	pipeline.capture = capture_new(recording);
+	if (!pipeline.capture) {
+		msg_say("cannot keep the last seconds in memory: %s", strerror(errno));
+		return EXIT_FAILED;
+	}
+	pipeline_init(&pipeline);
+	code = recorder_run(recording, features, &pipeline, &child);
+	if (pipeline.err) {
+		msg_say("recording: %s", output_error(pipeline.err));
+		code = EXIT_FAILED;
+	}
+	capture_writer__free(pipeline.capture);
+	return code;
+}
+
+int live_session_run(const struct options *options, char *const *argv, struct live *live,
+		     const struct recorder_watcher *watcher, bool (*enough)(void *ctx))
+{
+	struct phases phases = {0};
+	struct recorder_options recording;
+	struct features features;
+	char *command = shell_join(argv);
+	pid_t *pids = NULL;
+	int code;
+
+	phases_begin(&phases, "features");
+	code = features_check(&features);
+	if (!code) {
+		recording = recorder_options_of(options, &features);
+		recording.duration_ns = options->duration_ns ? options->duration_ns : UINT64_MAX;
+		recording.flight_ns = live_session_flight_ns(options);
+		recording.observe_ns = 0; /* nobody wants to wait for it, at the end least of all */
+		recording.command = command ? command : "";
+		recording.phases = &phases;
+		recording.watcher = watcher;
+		recording.enough = enough;
+		recording.enough_ctx = watcher->ctx;
+		phases_begin(&phases, "find");
+		code = targets_find(options, &pids, &recording.pids_count);
+		recording.pids = pids;
+		if (!code)
+			code = record(&recording, &features, live);
+	}
+	features_end(&features);
+	free(pids);
+	free(command);
+	return code;
+}

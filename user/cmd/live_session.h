@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A recording that is watched while it goes on, as top and serve need it: of what -p or -a names,
+ * as long as -d says or until it is ended, with the last --flight in memory. */
+#ifndef PERFX_CMD_LIVE_SESSION_H
+#define PERFX_CMD_LIVE_SESSION_H
+
+#include "cmd/options.h"
+#include "live/live.h"
+#include "session/recorder.h"
+
+#include <stdbool.h>
+
+/* Without --flight. */
+#define LIVE_FLIGHT_NS 30000000000u
+
+uint64_t live_session_flight_ns(const struct options *options);
+
+/* Records until -d is over, Ctrl-C, the end of all that -p names, or until `enough` (NULL: nobody
+ * is asked; ctx: the watcher's) says so. All events go to `live`; the watcher's on_tick asks
+ * live__tick for snapshots. argv as main got it. Returns an exit code (base/message.h); anything
+ * but EXIT_OK and EXIT_TARGET has been explained. */
+int live_session_run(const struct options *options, char *const *argv, struct live *live,
+		     const struct recorder_watcher *watcher, bool (*enough)(void *ctx));
+
+#endif
