@@ -255,7 +255,7 @@ def test_flame_graph(browser, page):
     # the keys: down to the first callee, which is told; Escape goes back
     browser.press("ArrowDown")
     assert browser.eval("document.activeElement.ariaLabel") == browser.eval(
-        "document.querySelector('.told').textContent")
+        "document.querySelector('.status').textContent")
     browser.press("Escape")
     assert sorted(boxes(browser)) == sorted(labels)
     quiet(browser, page)

@@ -100,7 +100,7 @@ def test_what_cannot_be_measured():
 def test_one_that_does_not_leave(monkeypatch):
     monkeypatch.setenv("TUNABLE_DEAF", "1")
     result = tuned("--workers", "4,9", "--repeat", "1", "-f", "csv", "--", TUNABLE, "{}")
-    assert result.stderr.count("goes on after SIGTERM and SIGINT: it is killed") == 1
+    assert result.stderr.count("still runs after SIGTERM and SIGINT: it is killed") == 1
     assert [row["measured"] for row in csv.DictReader(io.StringIO(result.stdout))] == ["1", "0"]
 
 

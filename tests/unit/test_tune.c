@@ -305,7 +305,7 @@ Test(tune_formats, text)
 	text = written(&tune, "text");
 	cr_expect(strstr(text, "workers=4 is fastest: 123 steps/s"), "%s", text);
 	cr_expect(strstr(text, "2.46 times workers=0"), "%s", text);
-	cr_expect(strstr(text, "the runs do not tell the two apart"), "%s", text);
+	cr_expect(strstr(text, "the runs do not distinguish the two"), "%s", text);
 	cr_expect(strstr(text, "2 runs failed"), "%s", text);
 	cr_expect(strstr(text, "████████████████████████████████  123   best\n"), "%s", text);
 	cr_expect(strstr(text, "  119   within 5 % of the best\n"), "%s", text);

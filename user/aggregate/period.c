@@ -161,7 +161,7 @@ static void try_keys(struct search *search, bool are_contexts)
 	}
 }
 
-/* Functions, then contexts: of equal ones a function counts. What was called is told apart by
+/* Functions, then contexts: of equal ones a function counts. What was called is distinguished by
  * function, for a step that compiles comes from other lines than one that runs. */
 static void try_all(struct search *search)
 {

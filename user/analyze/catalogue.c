@@ -278,10 +278,8 @@ const struct finding_kind finding_kinds[] = {
 		.judges = "Time in operators of a framework that compute in double precision. A "
 			  "program "
 			  "that uses NumPy alone is left out: there it is the default.",
-		.remedy =
-			"NumPy's arrays are float64 unless told otherwise, and so is what is made "
-			"of "
-			"them: convert data and model. Where float64 is wanted, silence this kind.",
+		.remedy = "NumPy's arrays are float64 by default, and so is what is made of them: "
+			  "convert data and model. Where float64 is wanted, silence this kind.",
 		.example =
 			"x = torch.from_numpy(a.astype(np.float32))   # not: torch.from_numpy(a)\n"
 			"silence Float64                       # in a file for --rules",
@@ -593,7 +591,7 @@ const struct finding_kind finding_kinds[] = {
 	},
 	{
 		.kind = "MemoryLimit",
-		.says = "memory is near a limit, or will be soon if it goes on to grow",
+		.says = "memory is near a limit, or will be soon if it keeps growing",
 		.judges = "What is in use of a cgroup's limit (without pages of files that can be "
 			  "dropped), of the address space, of the machine's memory and of a GPU's; "
 			  "and, where memory grows steadily, the time until it is full. The "

@@ -71,9 +71,10 @@ const struct verb_row verb_rows[] = {
 		"Ctrl-C ends the run in progress and reports what there is. "
 		"Formats: @."},
 	{"compare", VERB_COMPARE, "'CMD A' 'CMD B' [OPTIONS]", COMPLETE_NOTHING,
-	 .help = "run two commands by turns, and say how much they differ",
-	 .man = "Runs two commands, each a string for /bin/sh, by turns (A B, B A, ...), measures "
-		"as `tune` does, and reports by how much B differs from A, with the confidence "
+	 .help = "run two commands alternately, and say how much they differ",
+	 .man = "Runs two commands, each a string for /bin/sh, alternately (A B, B A, ...), "
+		"measures as `tune` does, and reports by how much B differs from A, with the "
+		"confidence "
 		"interval. "
 		"Then each is traced once, and what changed inside is reported as by `diff`. "
 		"Formats: @."},
@@ -310,7 +311,7 @@ const struct option_row option_rows[] = {
 		"a second on each CPU, 99 by default, those that wait a fifth as often. "
 		"Each sample has the call stack, the innermost traced call, and what the thread "
 		"waits for. "
-		"Samples are reported apart from calls, which are counted exactly. "
+		"Samples are reported separately from calls, which are counted exactly. "
 		"`off`: none are taken."},
 
 	{"gpu-devices", 0, false, SECTION_WHAT, RECORDING, .arg = "N[,...]", .parse = take_devices,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* perfx-trace tune, compare: runs of a program, measured by turns. */
+/* perfx-trace tune, compare: runs of a program, measured alternately. */
 #include "base/message.h"
 #include "base/text.h"
 #include "base/units.h"

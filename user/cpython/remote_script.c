@@ -19,7 +19,7 @@ const char *remote_script_ask(struct remote_script *script, pid_t pid, const str
 	const int32_t ask = 1;
 
 	if (!at->path_bytes)
-		return "its Python runs no scripts of others (before 3.14)";
+		return "its Python has no remote debugging (before 3.14)";
 	if (strlen(path) >= at->path_bytes)
 		return "the script's path is too long";
 	if (!read_word(pid, python->release.frames.interpreters, &interpreter) ||
@@ -28,10 +28,10 @@ const char *remote_script_ask(struct remote_script *script, pid_t pid, const str
 	    process_read(pid, thread + at->pending, &pending, sizeof(pending)))
 		return "its interpreter cannot be read";
 	if (enabled != 1)
-		return "its Python was told to run no scripts of others "
+		return "remote debugging is disabled in its Python "
 		       "(PYTHON_DISABLE_REMOTE_DEBUG)";
 	if (pending)
-		return "another debugger is at it";
+		return "another debugger uses it";
 	*script = (struct remote_script){.pid = pid, .pending = thread + at->pending};
 	if (process_write(pid, thread + at->path, path, strlen(path) + 1) ||
 	    process_write(pid, script->pending, &ask, sizeof(ask)))

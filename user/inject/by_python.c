@@ -212,7 +212,7 @@ int inject__by_python(const struct inject_request *request, struct inject_result
 	    request->name_offset + request->name_bytes > request->image_bytes)
 		return say(result, -EINVAL, "the library has no place for a socket's name");
 	if (!find_python(request->pid, &python))
-		return say(result, -ENOTSUP, "its Python runs no scripts of others");
+		return say(result, -ENOTSUP, "its Python has no remote debugging");
 	if (!shares_network(request->pid))
 		return say(result, -ENOTSUP, "it has a network of its own");
 	err = folder_make(&folder, request->pid);

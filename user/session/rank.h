@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which of the processes of a job one is, as its launcher has told it by environment variables:
+ * Which of the processes of a job one is, by the environment variables of its launcher:
  * torchrun and what does as it does (RANK, WORLD_SIZE), Open MPI, MPICH and Intel MPI (PMI),
  * Slurm's srun.
  */

@@ -52,7 +52,7 @@ static void end_program(struct launch *launch, const char *name)
 		if (launch__wait(launch, PATIENCE_MS, &status))
 			return;
 	}
-	msg_say("%s goes on after SIGTERM and SIGINT: it is killed", name);
+	msg_say("%s still runs after SIGTERM and SIGINT: it is killed", name);
 	kill(launch__pid(launch), SIGKILL);
 	while (!launch__wait(launch, -1, &status))
 		;

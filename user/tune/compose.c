@@ -88,7 +88,7 @@ static void compose_confidence(struct document *document, const struct tune *tun
 	else {
 		text_add(&text, " (");
 		tune_add_interval(&text, &next->behind);
-		text_add(&text, next->level ? "): the runs do not tell the two apart."
+		text_add(&text, next->level ? "): the runs do not distinguish the two."
 					    : "): more than the runs' spread explains.");
 	}
 	document_add(document, BLOCK_PARAGRAPH, &text);

@@ -99,7 +99,7 @@ struct tune_point {
 	/* tune_judge: */
 	double share;		   /* of the optimum: 0.9 is a tenth slower; NAN: not measured */
 	struct tune_change behind; /* the optimum against it, as a rate: > 0 is faster */
-	bool level;		   /* the runs do not tell it from the optimum */
+	bool level;		   /* the runs do not distinguish it from the optimum */
 };
 
 #define TUNE_NONE ((size_t)-1)

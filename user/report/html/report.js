@@ -164,11 +164,11 @@ class Flame {
 	constructor(box) {
 		this.data = JSON.parse(box.querySelector("script").textContent);
 		this.graph = box.querySelector(".graph");
-		this.told = element("div", {class: "told", role: "status"});
+		this.status = element("div", {class: "status", role: "status"});
 		this.kind = 0;
 		this.needle = "";
 		this.addTools();
-		this.graph.after(this.told);
+		this.graph.after(this.status);
 		this.plant();
 		this.graph.addEventListener("keydown", event => this.key(event));
 		new ResizeObserver(() => this.draw()).observe(this.graph);
@@ -251,7 +251,7 @@ class Flame {
 	}
 
 	tell(node) {
-		this.told.textContent = this.describe(node);
+		this.status.textContent = this.describe(node);
 	}
 
 	add(node, x, width, y, above) {
