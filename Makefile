@@ -58,7 +58,8 @@ HOOKS    := $(AGENT) $(addprefix $(BUILD)/lib/perfx/,libperfx-nvtx.so libperfx-p
 # The program writes the man page's options.
 MAN      := $(BUILD)/perfx-trace.1
 HTML     := user/report/html/report.css user/report/html/report.js
-HTML_H   := $(BUILD)/report_html.h
+PAGE     := user/serve/page.css user/serve/page.js
+HTML_H   := $(BUILD)/report_html.h $(BUILD)/page_html.h
 # Where the names of the JSON report are written: its columns, its other members, and the words of
 # enumerations that are members.
 NAMED    := user/report/table/columns.c $(wildcard user/report/json/*.c) user/decode/names.c \
@@ -152,11 +153,14 @@ $(BUILD)/user/%.o: user/%.c $(BUILD)/user.flags | $(SKEL) $(HTML_H) $(NAMES_H)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# The HTML report's style and script as C, with the hashes by which its security policy admits them.
-$(HTML_H): $(HTML)
+# Style and script of the HTML report, and of the live page, as C, with the hashes by which their
+# security policy admits them.
+$(BUILD)/report_html.h: $(HTML)
+$(BUILD)/page_html.h: $(PAGE)
+$(HTML_H):
 	$(call say,GEN,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)for file in $(HTML); do \
+	$(Q)for file in $^; do \
 		name=$$(basename $$file | tr . _); \
 		hash=$$(sha256sum $$file | cut -c1-64 | xxd -r -p | base64); \
 		printf '#define %s_hash "sha256-%s"\nstatic const unsigned char %s[] = {\n' \

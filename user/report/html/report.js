@@ -39,6 +39,10 @@ function compareFigures(a, b) {
 	return b - a;
 }
 
+function toItem(row, place) {
+	return {row, place, text: row.textContent.toLowerCase()};
+}
+
 class Table {
 	constructor(box) {
 		this.box = box;
@@ -96,7 +100,7 @@ class Table {
 		const rest = this.box.querySelector("template");
 
 		this.rows = [...this.body.rows, ...rest ? rest.content.querySelectorAll("tr") : []]
-			.map((row, place) => ({row, place, text: row.textContent.toLowerCase()}));
+			.map(toItem);
 	}
 
 	sort(column) {
@@ -104,21 +108,36 @@ class Table {
 		const first = numeric ? "descending" : "ascending";
 		const other = numeric ? "ascending" : "descending";
 		const order = head.getAttribute("aria-sort") === first ? other : first;
-		const compare = numeric ? compareFigures : (a, b) => a < b ? -1 : a > b;
 
 		this.load();
+		this.sorted = {column, numeric, reversed: order !== first};
+		this.arrange();
+		this.heads.forEach(h => h.removeAttribute("aria-sort"));
+		head.setAttribute("aria-sort", order);
+		this.show();
+	}
+
+	arrange() {
+		const {column, numeric, reversed} = this.sorted;
+		const compare = numeric ? compareFigures : (a, b) => a < b ? -1 : a > b;
+
 		for (const item of this.rows) {
 			const text = item.row.cells[column].textContent;
 
 			item.key = numeric ? figure(text) : text;
 		}
 		this.rows.sort((a, b) => {
-			if (a.key === null || b.key === null || order === first)
+			if (a.key === null || b.key === null || !reversed)
 				return compare(a.key, b.key) || a.place - b.place;
 			return compare(b.key, a.key) || a.place - b.place;
 		});
-		this.heads.forEach(h => h.removeAttribute("aria-sort"));
-		head.setAttribute("aria-sort", order);
+	}
+
+	/* Other rows, in the order that was chosen. */
+	fill(rows) {
+		this.rows = rows.map(toItem);
+		if (this.sorted)
+			this.arrange();
 		this.show();
 	}
 
@@ -392,4 +411,5 @@ addEventListener("beforeprint", () => {
 
 document.querySelectorAll(".table").forEach(box => new Table(box));
 document.querySelectorAll(".flame").forEach(box => new Flame(box));
-addSave();
+if (document.getElementById("report"))
+	addSave();

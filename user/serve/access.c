@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "serve/access.h"
+
+#include "base/file.h"
+#include "base/text.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+/* --- addresses -------------------------------------------------------------------------------- */
+
+static int parse_port(const char *text, in_port_t *port)
+{
+	char *end;
+	unsigned long value = strtoul(text, &end, 10);
+
+	if (*text < '0' || *text > '9' || *end || value > UINT16_MAX)
+		return -EINVAL;
+	*port = htons((uint16_t)value);
+	return 0;
+}
+
+static bool is_loopback4(struct in_addr address)
+{
+	return ntohl(address.s_addr) >> 24 == 127;
+}
+
+/* host: without brackets. */
+static int parse_v6(const char *host, struct listen_address *address)
+{
+	struct sockaddr_in6 *v6 = &address->socket.v6;
+
+	if (inet_pton(AF_INET6, host, &v6->sin6_addr) != 1)
+		return -EINVAL;
+	v6->sin6_family = AF_INET6;
+	address->size = sizeof(*v6);
+	address->loopback = IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+	return 0;
+}
+
+static int parse_v4(const char *host, struct listen_address *address)
+{
+	struct sockaddr_in *v4 = &address->socket.v4;
+
+	if (!strcmp(host, "localhost"))
+		host = "127.0.0.1";
+	if (inet_pton(AF_INET, host, &v4->sin_addr) != 1)
+		return -EINVAL;
+	v4->sin_family = AF_INET;
+	address->size = sizeof(*v4);
+	address->loopback = is_loopback4(v4->sin_addr);
+	return 0;
+}
+
+int listen_parse(const char *text, struct listen_address *address)
+{
+	const char *colon = strrchr(text, ':');
+	char host[INET6_ADDRSTRLEN + 2];
+	size_t length;
+	in_port_t port;
+	bool bracketed;
+	int err;
+
+	*address = (struct listen_address){0};
+	if (!colon || (size_t)(colon - text) >= sizeof(host) || parse_port(colon + 1, &port))
+		return -EINVAL;
+	length = (size_t)(colon - text);
+	snprintf(host, sizeof(host), "%.*s", (int)length, text);
+	bracketed = host[0] == '[' && host[length - 1] == ']';
+	if (bracketed)
+		host[length - 1] = '\0';
+	err = bracketed ? parse_v6(host + 1, address) : parse_v4(host, address);
+	/* the port is at the same place in both */
+	address->socket.v4.sin_port = port;
+	return err;
+}
+
+const char *listen_show(const struct listen_address *address, char shown[LISTEN_SHOWN])
+{
+	bool is_v6 = address->socket.any.sa_family == AF_INET6;
+	char host[INET6_ADDRSTRLEN] = "?";
+
+	inet_ntop(address->socket.any.sa_family,
+		  is_v6 ? (const void *)&address->socket.v6.sin6_addr
+			: (const void *)&address->socket.v4.sin_addr,
+		  host, sizeof(host));
+	snprintf(shown, LISTEN_SHOWN, is_v6 ? "[%s]:%u" : "%s:%u", host,
+		 ntohs(address->socket.v4.sin_port));
+	return shown;
+}
+
+static bool is_port(const char *text)
+{
+	in_port_t port;
+
+	return !*text || (*text == ':' && !parse_port(text + 1, &port));
+}
+
+bool host_is_loopback(const char *host)
+{
+	static const char *const names[] = {"localhost", "[::1]"};
+	size_t length = strcspn(host, ":");
+	char name[INET_ADDRSTRLEN];
+	struct in_addr address;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		size_t named = strlen(names[i]);
+
+		if (!strncasecmp(host, names[i], named) && is_port(host + named))
+			return true;
+	}
+	if (length >= sizeof(name) || !is_port(host + length))
+		return false;
+	snprintf(name, sizeof(name), "%.*s", (int)length, host);
+	return inet_pton(AF_INET, name, &address) == 1 && is_loopback4(address);
+}
+
+/* --- secrets ---------------------------------------------------------------------------------- */
+
+char *certificate_load(const char *path, const char **why)
+{
+	char *text = file_read_text(path);
+
+	if (!text)
+		*why = file_error(errno);
+	return text;
+}
+
+char *secret_load(const char *path, const char **why)
+{
+	struct stat st;
+
+	if (stat(path, &st)) {
+		*why = strerror(errno);
+		return NULL;
+	}
+	if (st.st_mode & S_IROTH) {
+		*why = "everybody can read it: chmod o-r";
+		return NULL;
+	}
+	return certificate_load(path, why);
+}
+
+char *token_load(const char *path, const char **why)
+{
+	char *token = secret_load(path, why);
+	size_t length;
+
+	if (!token)
+		return NULL;
+	length = strcspn(token, "\r\n");
+	token[length] = '\0';
+	*why = NULL;
+	if (length < TOKEN_MIN || length > TOKEN_MAX)
+		*why = "its first line is no token of 16 to 512 characters: try openssl rand -hex "
+		       "32";
+	for (size_t i = 0; i < length; i++)
+		if (token[i] <= ' ' || token[i] > '~')
+			*why = "the token has characters that a header cannot have";
+	if (!*why)
+		return token;
+	free(token);
+	return NULL;
+}
+
+static bool is_secret(const char *given, size_t length, const char *secret)
+{
+	size_t secret_length = strlen(secret);
+	volatile unsigned char different = length != secret_length;
+
+	for (size_t i = 0; i < secret_length; i++)
+		different |= (unsigned char)(secret[i] ^ (i < length ? given[i] : 0));
+	return !different;
+}
+
+static int base64_digit(char c)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	const char *found = c ? strchr(digits, c) : NULL;
+
+	return found ? (int)(found - digits) : -1;
+}
+
+/* Up to the first character that is none. Returns the bytes that fit. */
+static size_t base64_decode(const char *text, char *bytes, size_t size)
+{
+	uint32_t bits = 0;
+	size_t count = 0;
+	int held = 0, digit;
+
+	for (; (digit = base64_digit(*text)) >= 0 && count < size; text++) {
+		bits = bits << 6 | (uint32_t)digit;
+		held += 6;
+		if (held >= 8) {
+			held -= 8;
+			bytes[count++] = (char)(bits >> held);
+		}
+	}
+	return count;
+}
+
+#define USER_MAX 128 /* bytes of Basic's user, which may be anybody */
+
+bool token_is_in(const char *authorization, const char *token)
+{
+	char pair[USER_MAX + TOKEN_MAX + 1];
+	const char *colon;
+	size_t size;
+
+	if (!authorization)
+		return false;
+	if (!strncasecmp(authorization, "Bearer ", 7))
+		return is_secret(authorization + 7, strlen(authorization + 7), token);
+	if (strncasecmp(authorization, "Basic ", 6) != 0)
+		return false;
+	size = base64_decode(authorization + 6, pair, sizeof(pair));
+	colon = memchr(pair, ':', size);
+	return colon && is_secret(colon + 1, size - (size_t)(colon + 1 - pair), token);
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "serve/job.h"
+
+#include "aggregate/aggregate.h"
+#include "analyze/analyze.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "export/capture.h"
+#include "replay/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The traced program comes first. */
+#define NICE 10
+/* Events between two looks at the clock. */
+#define EVENTS_PER_LOOK 4096
+
+enum job_state {
+	JOB_FREE = 0,
+	JOB_BEGUN,   /* the thread is to make a folder for it */
+	JOB_WANTED,  /* the recording is to write the file */
+	JOB_WRITING, /* it does */
+	JOB_WRITTEN, /* or could not: err */
+	JOB_WORKING, /* the thread makes the answer */
+	JOB_DONE,    /* it can be taken */
+};
+
+struct job {
+	const struct rule_set *rules;
+	pthread_t thread;
+	pthread_mutex_t lock; /* of what follows */
+	pthread_cond_t changed;
+	enum job_state state;
+	bool stopping;
+	struct job_request request;
+	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
+	char *folder, *path;  /* of the capture */
+	int err, fd;	      /* the answer */
+};
+
+/* --- the file --------------------------------------------------------------------------------- */
+
+static const char *temporary_folder(void)
+{
+	const char *folder = secure_getenv("TMPDIR");
+
+	return folder && *folder == '/' ? folder : "/tmp";
+}
+
+/* A folder that nobody else can look into. 0 or -errno. */
+static int make_folder(struct job *job)
+{
+	if (asprintf(&job->folder, "%s/perfx-serve-XXXXXX", temporary_folder()) < 0)
+		job->folder = NULL;
+	if (!job->folder || !mkdtemp(job->folder)) {
+		int err = job->folder ? -errno : -ENOMEM;
+
+		free(job->folder);
+		job->folder = NULL;
+		return err;
+	}
+	if (asprintf(&job->path, "%s/last.perfx", job->folder) < 0)
+		job->path = NULL;
+	return job->path ? 0 : -ENOMEM;
+}
+
+static void remove_folder(struct job *job)
+{
+	if (job->path)
+		unlink(job->path);
+	if (job->folder)
+		rmdir(job->folder);
+	free(job->path);
+	free(job->folder);
+	job->path = job->folder = NULL;
+}
+
+/* A file without a name. Returns its descriptor or -errno. */
+static int open_nameless(const char *folder)
+{
+	char path[4096];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/answer-XXXXXX", folder);
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	unlink(path);
+	return fd;
+}
+
+/* --- the answer: what the thread alone touches is the request and the deadline ------------------
+ */
+
+static int check(struct job *job)
+{
+	bool stopping;
+
+	pthread_mutex_lock(&job->lock);
+	stopping = job->stopping;
+	pthread_mutex_unlock(&job->lock);
+	if (stopping)
+		return -ECANCELED;
+	return clock_monotonic_ns() > job->deadline_ns ? -ETIMEDOUT : 0;
+}
+
+struct reading {
+	struct job *job;
+	struct aggregate *aggregate;
+	export_read *read; /* NULL: the pipeline fills the aggregate */
+	unsigned events_count;
+};
+
+static int on_event(void *ctx, const struct event *event)
+{
+	struct reading *reading = ctx;
+	int err = ++reading->events_count % EVENTS_PER_LOOK ? 0 : check(reading->job);
+
+	if (err)
+		return err;
+	return reading->read ? reading->read(reading->aggregate, event) : 0;
+}
+
+static int write_report(FILE *out, const struct profile *profile, const struct report_query *query,
+			const struct rule_set *rules)
+{
+	const struct report_options look = {.table = query->table};
+	struct analysis *analysis = analyze(profile, rules);
+	int err = analysis ? query->writer->write(out, profile, analysis, &look) : -ENOMEM;
+
+	analysis__free(analysis);
+	return err;
+}
+
+static int read_and_write(struct job *job, FILE *out, struct aggregate *aggregate)
+{
+	const struct report_query *query = &job->request.query;
+	const struct capture_source source = {
+		.path = job->path,
+		.time_slice.since = {.given = true, .from_end = true, .ns = query->length_ns}};
+	struct reading reading = {.job = job, .aggregate = aggregate};
+	struct pipeline pipeline = {.on_event = on_event, .ctx = &reading};
+	const struct profile *profile = NULL;
+	int err;
+
+	if (query->writer)
+		pipeline.aggregate = aggregate;
+	else
+		reading.read = export_reader(query->export);
+	err = capture_source_replay(&source, &pipeline, NULL);
+	if (!err)
+		profile = aggregate__finish(aggregate);
+	if (!err)
+		err = profile ? check(job) : -ENOMEM;
+	if (err)
+		return err;
+	return query->writer ? write_report(out, profile, query, job->rules)
+			     : export_write(out, query->export, query->of, profile, &source);
+}
+
+static int make_report(struct job *job)
+{
+	int fd = open_nameless(job->folder), copy, err = -ENOMEM;
+	struct aggregate *aggregate = aggregate__new();
+	FILE *out = NULL;
+
+	if (fd < 0)
+		err = fd;
+	copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (copy >= 0)
+		out = fdopen(copy, "w");
+	if (out && aggregate)
+		err = read_and_write(job, out, aggregate);
+	if (out && fclose(out) && !err)
+		err = -errno;
+	aggregate__free(aggregate);
+	if (!err && lseek(fd, 0, SEEK_SET) < 0)
+		err = -errno;
+	if (err && fd >= 0)
+		close(fd);
+	return err ? err : fd;
+}
+
+static int make_capture(struct job *job)
+{
+	int fd = open(job->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* --- the thread ------------------------------------------------------------------------------- */
+
+static struct timespec timespec_of(uint64_t ns)
+{
+	return (struct timespec){.tv_sec = (time_t)(ns / 1000000000),
+				 .tv_nsec = (long)(ns % 1000000000)};
+}
+
+/* Until the recording has written the file. 0 or -errno. The lock is held. */
+static int wait_for_capture(struct job *job)
+{
+	struct timespec deadline = timespec_of(job->deadline_ns);
+
+	job->state = JOB_WANTED;
+	while (job->state != JOB_WRITTEN && !job->stopping)
+		if (pthread_cond_timedwait(&job->changed, &job->lock, &deadline) == ETIMEDOUT)
+			break;
+	if (job->state == JOB_WRITTEN)
+		return job->err;
+	return job->stopping ? -ECANCELED : -ETIMEDOUT;
+}
+
+/* The lock is held, but not while the request is told. */
+static void finish(struct job *job)
+{
+	const struct job_request request = job->request;
+
+	job->state = JOB_DONE;
+	pthread_mutex_unlock(&job->lock);
+	request.done(request.ctx);
+	pthread_mutex_lock(&job->lock);
+}
+
+/* The lock is held, but not while it works. */
+static void work(struct job *job)
+{
+	int err, fd;
+
+	err = make_folder(job);
+	if (!err)
+		err = wait_for_capture(job);
+	job->state = JOB_WORKING;
+	pthread_mutex_unlock(&job->lock);
+	fd = err ? err : job->request.capture ? make_capture(job) : make_report(job);
+	pthread_mutex_lock(&job->lock);
+	remove_folder(job);
+	job->fd = fd;
+	finish(job);
+}
+
+static void *run(void *arg)
+{
+	struct job *job = arg;
+
+	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+	pthread_mutex_lock(&job->lock);
+	while (!job->stopping) {
+		if (job->state == JOB_BEGUN)
+			work(job);
+		else
+			pthread_cond_wait(&job->changed, &job->lock);
+	}
+	if (job->state == JOB_BEGUN) /* meanwhile */
+		finish(job);
+	pthread_mutex_unlock(&job->lock);
+	return NULL;
+}
+
+struct job *job__new(const struct rule_set *rules)
+{
+	struct job *job = calloc(1, sizeof(*job));
+	pthread_condattr_t monotonic;
+	int err;
+
+	if (!job)
+		return NULL;
+	job->rules = rules;
+	job->fd = -ECANCELED;
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&job->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	pthread_mutex_init(&job->lock, NULL);
+	err = thread_start(&job->thread, run, job);
+	if (!err)
+		return job;
+	pthread_cond_destroy(&job->changed);
+	pthread_mutex_destroy(&job->lock);
+	free(job);
+	errno = -err;
+	return NULL;
+}
+
+void job__stop(struct job *job)
+{
+	pthread_mutex_lock(&job->lock);
+	job->stopping = true;
+	pthread_cond_broadcast(&job->changed);
+	pthread_mutex_unlock(&job->lock);
+	pthread_join(job->thread, NULL);
+}
+
+void job__free(struct job *job)
+{
+	if (!job)
+		return;
+	if (job->fd >= 0)
+		close(job->fd);
+	pthread_cond_destroy(&job->changed);
+	pthread_mutex_destroy(&job->lock);
+	free(job);
+}
+
+/* --- HTTP ------------------------------------------------------------------------------------- */
+
+int job__begin(struct job *job, const struct job_request *request)
+{
+	int err = -EBUSY;
+
+	pthread_mutex_lock(&job->lock);
+	if (job->state == JOB_FREE && !job->stopping) {
+		job->state = JOB_BEGUN;
+		job->request = *request;
+		job->deadline_ns = clock_monotonic_ns() + JOB_MAX_NS;
+		pthread_cond_broadcast(&job->changed);
+		err = 0;
+	}
+	pthread_mutex_unlock(&job->lock);
+	return err;
+}
+
+int job__take(struct job *job)
+{
+	int fd = -ECANCELED;
+
+	pthread_mutex_lock(&job->lock);
+	if (job->state == JOB_DONE) {
+		fd = job->fd;
+		job->fd = -ECANCELED;
+	}
+	pthread_mutex_unlock(&job->lock);
+	return fd;
+}
+
+void job__end(struct job *job)
+{
+	pthread_mutex_lock(&job->lock);
+	if (job->state == JOB_DONE) {
+		if (job->fd >= 0)
+			close(job->fd);
+		job->fd = -ECANCELED;
+		job->state = JOB_FREE;
+	}
+	pthread_mutex_unlock(&job->lock);
+}
+
+/* --- the recording ---------------------------------------------------------------------------- */
+
+char *job__wants(struct job *job)
+{
+	char *path = NULL;
+
+	pthread_mutex_lock(&job->lock);
+	if (job->state == JOB_WANTED) {
+		path = strdup(job->path);
+		if (path)
+			job->state = JOB_WRITING;
+	}
+	pthread_mutex_unlock(&job->lock);
+	return path;
+}
+
+/* Of a request that was given up: its folder could not be removed before. */
+static void remove_late(const char *path)
+{
+	char *folder = strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
+
+	unlink(path);
+	if (slash) {
+		*slash = '\0';
+		rmdir(folder);
+	}
+	free(folder);
+}
+
+void job__captured(struct job *job, const char *path, int err)
+{
+	pthread_mutex_lock(&job->lock);
+	if (job->state == JOB_WRITING && !strcmp(job->path, path)) {
+		job->err = err;
+		job->state = JOB_WRITTEN;
+		pthread_cond_broadcast(&job->changed);
+	} else {
+		remove_late(path);
+	}
+	pthread_mutex_unlock(&job->lock);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The last seconds, for one request at a time: the recording writes them into a private file, and
+ * a thread of low priority makes the report of it that was asked for.
+ *
+ *   job__begin ─▶ job__wants ─▶ (the recording writes) ─▶ job__captured ─▶ the thread ─▶ done
+ *      HTTP        recording                                 recording
+ *
+ * Nobody waits for anybody in these calls.
+ */
+#ifndef PERFX_SERVE_JOB_H
+#define PERFX_SERVE_JOB_H
+
+#include "analyze/rule_set.h"
+#include "serve/query.h"
+
+#include <stdbool.h>
+
+/* From the request until its answer is made; reading a capture is given up then. */
+#define JOB_MAX_NS 60000000000u
+
+struct job_request {
+	bool capture; /* as it is; otherwise a report */
+	struct report_query query;
+	/* The answer can be taken; in the job's thread. */
+	void (*done)(void *ctx);
+	void *ctx;
+};
+
+struct job;
+
+/* rules: borrowed; NULL: those that are built in. NULL with errno. */
+struct job *job__new(const struct rule_set *rules);
+/* Ends what is being made; its request is told. Only taken answers and job__free may follow. */
+void job__stop(struct job *job);
+/* NULL is fine; otherwise it has been stopped. */
+void job__free(struct job *job);
+
+/* --- the thread of HTTP --- */
+
+/* 0, or -EBUSY: another one is being made, or sent. */
+int job__begin(struct job *job, const struct job_request *request);
+/* After done: a file of the answer, which is the caller's, from its start; or -errno: ETIMEDOUT,
+ * ECANCELED (the recording ends), of the capture, of writing. */
+int job__take(struct job *job);
+/* The answer has been sent, or nobody waits for it any more. */
+void job__end(struct job *job);
+
+/* --- the thread of the recording --- */
+
+/* The path of a file that is wanted now, malloc'd; NULL: none is. */
+char *job__wants(struct job *job);
+void job__captured(struct job *job, const char *path, int err);
+
+#endif

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "serve/query.h"
+
+#include "base/units.h"
+#include "report/table/table.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define REPORT_LENGTH_NS 10000000000u
+/* What of a wrong value is repeated. */
+#define SHOWN "%.40s"
+
+/* --- formats ---------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name, *type;
+} types[] = {
+	{"text", "text/plain; charset=utf-8"},
+	{"md", "text/markdown; charset=utf-8"},
+	{"html", "text/html; charset=utf-8"},
+	{"json", "application/json"},
+	{"csv", "text/csv; charset=utf-8"},
+	{"tsv", "text/tab-separated-values; charset=utf-8"},
+	{"line", "text/plain; charset=utf-8"},
+	{"perfetto", "application/octet-stream"},
+	{"chrome", "application/json"},
+	{"pprof", "application/octet-stream"},
+	{"folded", "text/plain; charset=utf-8"},
+	{"speedscope", "application/json"},
+	{"openmetrics", "application/openmetrics-text; version=1.0.0; charset=utf-8"},
+};
+
+static const struct format *format_of(const struct report_query *query)
+{
+	return query->writer ? &query->writer->format : &query->export->format;
+}
+
+const char *report_query_type(const struct report_query *query)
+{
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (!strcmp(types[i].name, format_of(query)->name))
+			return types[i].type;
+	return "application/octet-stream";
+}
+
+const char *report_query_file(const struct report_query *query, char name[QUERY_FILE])
+{
+	const char *suffix = format_of(query)->suffixes + 1;
+
+	snprintf(name, QUERY_FILE, "report%.*s", (int)strcspn(suffix, " "), suffix);
+	return name;
+}
+
+/* --- arguments -------------------------------------------------------------------------------- */
+
+static int take_format(struct report_query *query, const char *value, char why[QUERY_WHY])
+{
+	size_t used;
+
+	query->writer = report_writer_named(value);
+	query->export = query->writer ? NULL : export_format_named(value);
+	if (query->writer || query->export)
+		return 0;
+	used = (size_t)snprintf(why, QUERY_WHY, "format=" SHOWN ": no such format:", value);
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]) && used < QUERY_WHY; i++)
+		used += (size_t)snprintf(why + used, QUERY_WHY - used, " %s", types[i].name);
+	return -EINVAL;
+}
+
+static int take_seconds(struct report_query *query, const char *value, char why[QUERY_WHY])
+{
+	if (!parse_duration(value, &query->length_ns) && query->length_ns)
+		return 0;
+	snprintf(why, QUERY_WHY, "seconds=" SHOWN ": not a duration: try 10, 500ms, 2m", value);
+	return -EINVAL;
+}
+
+static int take_table(struct report_query *query, const char *value, char why[QUERY_WHY])
+{
+	const struct data_table_kind *kind = data_table_kind_named(value);
+
+	if (kind) {
+		query->table = kind->name;
+		return 0;
+	}
+	snprintf(why, QUERY_WHY, "table=" SHOWN ": no such table: see perfx-trace report --help",
+		 value);
+	return -EINVAL;
+}
+
+static int take_of(struct report_query *query, const char *value, char why[QUERY_WHY])
+{
+	static const char *const names[] = {"calls", "cpu", "off-cpu", "alloc"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(names[i], value) != 0)
+			continue;
+		query->of = (enum export_of)(EXPORT_OF_CALLS + i);
+		return 0;
+	}
+	snprintf(why, QUERY_WHY, "of=" SHOWN ": not calls, cpu, off-cpu or alloc", value);
+	return -EINVAL;
+}
+
+static const struct argument {
+	const char *key;
+	int (*take)(struct report_query *query, const char *value, char why[QUERY_WHY]);
+} arguments[] = {
+	{"format", take_format},
+	{"seconds", take_seconds},
+	{"table", take_table},
+	{"of", take_of},
+};
+
+int report_query_take(struct report_query *query, const char *key, const char *value,
+		      char why[QUERY_WHY])
+{
+	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++) {
+		if (strcmp(arguments[i].key, key) != 0)
+			continue;
+		if (query->given & 1u << i) {
+			snprintf(why, QUERY_WHY, "%s is given twice", key);
+			return -EINVAL;
+		}
+		query->given |= 1u << i;
+		return arguments[i].take(query, value ? value : "", why);
+	}
+	snprintf(why, QUERY_WHY, SHOWN ": no such argument: format, seconds, table, of", key);
+	return -EINVAL;
+}
+
+int report_query_end(struct report_query *query, uint64_t length_max_ns, char why[QUERY_WHY])
+{
+	if (!query->writer && !query->export)
+		query->writer = report_writer_named("html");
+	if (query->length_ns > length_max_ns) {
+		snprintf(why, QUERY_WHY, "the last %s are kept (--flight): ask for less",
+			 as_ns(length_max_ns));
+		return -EINVAL;
+	}
+	if (query->table && !(query->writer && query->writer->tables)) {
+		snprintf(why, QUERY_WHY, "table needs format=csv or tsv");
+		return -EINVAL;
+	}
+	if (query->of && !(query->export && query->export->stacks)) {
+		snprintf(why, QUERY_WHY, "of needs format=folded, pprof or speedscope");
+		return -EINVAL;
+	}
+	if (!query->length_ns)
+		query->length_ns =
+			length_max_ns < REPORT_LENGTH_NS ? length_max_ns : REPORT_LENGTH_NS;
+	return 0;
+}
+
+/* --- Accept ----------------------------------------------------------------------------------- */
+
+/* The q of a media range's parameters: 1 where there is none, 0 where it is no number. */
+static double quality_of(const char *parameters, const char *end)
+{
+	for (const char *p = parameters; p < end; p++) {
+		if (*p != ';')
+			continue;
+		p += 1 + strspn(p + 1, " \t");
+		if (p + 1 < end && (*p == 'q' || *p == 'Q') && p[1] == '=')
+			return strtod(p + 2, NULL);
+		p--;
+	}
+	return 1;
+}
+
+static bool is_range(const char *item, const char *name)
+{
+	size_t length = strlen(name);
+
+	return !strncasecmp(item, name, length) && strchr(" \t;,", item[length]);
+}
+
+bool accepts_openmetrics(const char *accept)
+{
+	double openmetrics = 0, text = 0;
+
+	while (accept && *accept) {
+		const char *item = accept + strspn(accept, " \t,");
+		const char *end = item + strcspn(item, ",");
+		double quality = quality_of(item, end);
+
+		if (is_range(item, "application/openmetrics-text")) {
+			if (quality > openmetrics)
+				openmetrics = quality;
+		} else if (is_range(item, "text/plain") && quality > text) {
+			text = quality;
+		}
+		accept = end;
+	}
+	return openmetrics > 0 && openmetrics >= text;
+}

@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "serve/serve.h"
+
+#include "base/clock.h"
+#include "base/message.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "serve/http.h"
+#include "serve/job.h"
+#include "serve/live_json.h"
+#include "serve/live_metrics.h"
+#include "serve/notify.h"
+#include "serve/page.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A recording that has not ticked for so long hangs. */
+#define STALLED_NS 10000000000u
+/* Between two looks at connections that take too long. */
+#define WATCH_NS 1000000000u
+#define RETRY_S	 5
+
+/* A snapshot's texts: immutable, freed with the last who holds them. */
+struct published {
+	atomic_uint holders;
+	char *metrics, *json;
+	size_t metrics_size, json_size;
+};
+
+struct serve {
+	struct serve_options options;
+	char *token, *cert, *key;
+	char *page;
+	size_t page_size;
+	struct http *http;
+	struct job *job;
+	const struct http_request *owner; /* of the job; the thread of HTTP's */
+	/* The recording's. */
+	struct live_metrics *metrics;
+	uint64_t next_watch_ns;
+	bool ready;
+	_Atomic uint64_t ticked_ns; /* 0: never */
+	pthread_mutex_t lock;
+	struct published *published; /* NULL: nothing yet */
+};
+
+/* --- what is published ------------------------------------------------------------------------ */
+
+static void release(struct published *published)
+{
+	if (!published || atomic_fetch_sub(&published->holders, 1) != 1)
+		return;
+	free(published->metrics);
+	free(published->json);
+	free(published);
+}
+
+static struct published *hold(struct serve *serve)
+{
+	struct published *published;
+
+	pthread_mutex_lock(&serve->lock);
+	published = serve->published;
+	if (published)
+		atomic_fetch_add(&published->holders, 1);
+	pthread_mutex_unlock(&serve->lock);
+	return published;
+}
+
+/* Takes it. */
+static void publish(struct serve *serve, struct published *published)
+{
+	struct published *before;
+
+	pthread_mutex_lock(&serve->lock);
+	before = serve->published;
+	serve->published = published;
+	pthread_mutex_unlock(&serve->lock);
+	release(before);
+}
+
+static uint64_t own_rss_bytes(void)
+{
+	unsigned long pages = 0;
+	FILE *file = fopen("/proc/self/statm", "re");
+
+	if (file && fscanf(file, "%*u %lu", &pages) != 1)
+		pages = 0;
+	if (file)
+		fclose(file);
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static int render_metrics(struct serve *serve, struct published *published,
+			  const struct live_snapshot *snapshot, const struct own_usage *own)
+{
+	FILE *out = open_memstream(&published->metrics, &published->metrics_size);
+	int err = out ? live_metrics__write(serve->metrics, out, snapshot, own) : -ENOMEM;
+
+	if (out && fclose(out) && !err)
+		err = -ENOMEM;
+	return err;
+}
+
+int serve__publish(struct serve *serve, const struct live_snapshot *snapshot)
+{
+	const struct own_usage own = {.cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID),
+				      .rss_bytes = own_rss_bytes()};
+	struct published *published = calloc(1, sizeof(*published));
+	int err;
+
+	if (!published)
+		return -ENOMEM;
+	published->holders = 1;
+	err = render_metrics(serve, published, snapshot, &own);
+	published->json = live_json(snapshot, &own);
+	if (!err && !published->json)
+		err = -ENOMEM;
+	if (err) {
+		release(published);
+		return err;
+	}
+	published->json_size = strlen(published->json);
+	publish(serve, published);
+	return 0;
+}
+
+/* --- routes ----------------------------------------------------------------------------------- */
+
+#define OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
+#define PROMETHEUS  "text/plain; version=0.0.4; charset=utf-8"
+
+static void answer_page(void *ctx, struct http_request *request)
+{
+	struct serve *serve = ctx;
+
+	http_answer(request, 200, "text/html; charset=utf-8", serve->page, serve->page_size);
+}
+
+static void say_not_yet(struct http_request *request)
+{
+	http_say_later(request, 1, "the recording has not begun");
+}
+
+static void answer_as_prometheus(struct http_request *request, const struct published *published)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	int err = out ? metrics_as_prometheus(out, published->metrics) : -ENOMEM;
+
+	if (out && fclose(out))
+		err = -ENOMEM;
+	if (!err)
+		http_answer(request, 200, PROMETHEUS, text, size);
+	free(text);
+}
+
+static void answer_metrics(void *ctx, struct http_request *request)
+{
+	struct published *published = hold(ctx);
+
+	if (!published)
+		say_not_yet(request);
+	else if (accepts_openmetrics(http_header(request, "Accept")))
+		http_answer(request, 200, OPENMETRICS, published->metrics, published->metrics_size);
+	else
+		answer_as_prometheus(request, published);
+	release(published);
+}
+
+static void answer_live(void *ctx, struct http_request *request)
+{
+	struct published *published = hold(ctx);
+
+	if (published)
+		http_answer(request, 200, "application/json", published->json,
+			    published->json_size);
+	else
+		say_not_yet(request);
+	release(published);
+}
+
+static void answer_health(void *ctx, struct http_request *request)
+{
+	struct serve *serve = ctx;
+	uint64_t ticked_ns = serve->ticked_ns;
+
+	if (!ticked_ns)
+		say_not_yet(request);
+	else if (clock_monotonic_ns() > ticked_ns + STALLED_NS)
+		http_say_later(request, RETRY_S, "the recording does not go on");
+	else
+		http_say(request, 200, "ok");
+}
+
+/* --- reports and captures --------------------------------------------------------------------- */
+
+static void resume(void *ctx)
+{
+	http_resume(ctx);
+}
+
+static void begin_job(struct serve *serve, struct http_request *request, struct job_request *wanted)
+{
+	if (!serve->ticked_ns) {
+		say_not_yet(request);
+		return;
+	}
+	if (serve->owner) {
+		http_say_later(request, RETRY_S, "another report is being made: one at a time");
+		return;
+	}
+	serve->owner = request;
+	wanted->done = resume;
+	wanted->ctx = request;
+	http_wait(request);
+	if (job__begin(serve->job, wanted)) /* the recording ends */
+		http_resume(request);
+}
+
+struct taking {
+	struct report_query query;
+	char why[QUERY_WHY];
+};
+
+static int take_argument(void *ctx, const char *key, const char *value)
+{
+	struct taking *taking = ctx;
+
+	return report_query_take(&taking->query, key, value, taking->why);
+}
+
+/* 0, or it has been answered. */
+static int take_query(const struct serve *serve, struct http_request *request,
+		      struct report_query *query)
+{
+	struct taking taking = {0};
+	int err = http_arguments(request, take_argument, &taking);
+
+	if (!err)
+		err = report_query_end(&taking.query, serve->options.flight_ns, taking.why);
+	if (err)
+		http_say(request, 400, taking.why);
+	*query = taking.query;
+	return err;
+}
+
+static void answer_report(void *ctx, struct http_request *request)
+{
+	struct job_request wanted = {0};
+
+	if (!take_query(ctx, request, &wanted.query))
+		begin_job(ctx, request, &wanted);
+}
+
+static void answer_capture(void *ctx, struct http_request *request)
+{
+	struct job_request wanted = {.capture = true};
+
+	begin_job(ctx, request, &wanted);
+}
+
+static void say_failed(struct http_request *request, int err)
+{
+	struct text why = {0};
+
+	switch (-err) {
+	case ECANCELED:
+		http_say_later(request, RETRY_S, "the recording ends");
+		break;
+	case ETIMEDOUT:
+		http_say_later(request, RETRY_S, "took too long: ask for fewer seconds");
+		break;
+	case ERANGE:
+		http_say_later(request, RETRY_S, "nothing was recorded yet");
+		break;
+	default:
+		text_printf(&why, "cannot be made: %s", strerror(-err));
+		http_say(request, 500, text_peek(&why));
+		text_clear(&why);
+	}
+}
+
+static void send_report(void *ctx, struct http_request *request)
+{
+	struct serve *serve = ctx;
+	struct report_query query;
+	char name[QUERY_FILE];
+	int fd = job__take(serve->job);
+
+	if (fd < 0)
+		say_failed(request, fd);
+	else if (take_query(serve, request, &query))
+		close(fd);
+	else
+		http_answer_file(request, report_query_type(&query), fd,
+				 report_query_file(&query, name), query.writer != NULL);
+}
+
+static void send_capture(void *ctx, struct http_request *request)
+{
+	struct serve *serve = ctx;
+	int fd = job__take(serve->job);
+
+	if (fd < 0)
+		say_failed(request, fd);
+	else
+		http_answer_file(request, "application/octet-stream", fd, "last.perfx", false);
+}
+
+static void end_job(void *ctx, struct http_request *request)
+{
+	struct serve *serve = ctx;
+
+	if (serve->owner != request)
+		return;
+	job__end(serve->job);
+	serve->owner = NULL;
+}
+
+static const struct http_route routes[] = {
+	{"/", false, answer_page, NULL, NULL},
+	{"/metrics", false, answer_metrics, NULL, NULL},
+	{"/live.json", false, answer_live, NULL, NULL},
+	{"/healthz", false, answer_health, NULL, NULL},
+	{"/report", true, answer_report, send_report, end_job},
+	{"/capture", false, answer_capture, send_capture, end_job},
+};
+
+/* --- the recording ---------------------------------------------------------------------------- */
+
+static void say_ready(struct serve *serve)
+{
+	char address[LISTEN_SHOWN];
+
+	msg_say("ready: %s://%s/ (also /metrics, /report, /capture)",
+		serve->cert ? "https" : "http", listen_show(http__address(serve->http), address));
+	notify_manager("READY=1");
+	serve->ready = true;
+}
+
+void serve__tick(struct serve *serve, uint64_t now_ns)
+{
+	serve->ticked_ns = now_ns;
+	if (!serve->ready)
+		say_ready(serve);
+	if (now_ns < serve->next_watch_ns)
+		return;
+	serve->next_watch_ns = now_ns + WATCH_NS;
+	http__tick(serve->http, now_ns);
+}
+
+char *serve__wants_capture(void *ctx)
+{
+	struct serve *serve = ctx;
+
+	return job__wants(serve->job);
+}
+
+void serve__captured(void *ctx, const char *path, int err)
+{
+	struct serve *serve = ctx;
+
+	job__captured(serve->job, path, err);
+}
+
+const struct listen_address *serve__address(const struct serve *serve)
+{
+	return http__address(serve->http);
+}
+
+/* --- from start to end ------------------------------------------------------------------------ */
+
+static int load_secrets(struct serve *serve)
+{
+	const struct serve_options *options = &serve->options;
+	const struct {
+		const char *option, *path;
+		char **into;
+		char *(*load)(const char *path, const char **why);
+	} secrets[] = {
+		{"token-file", options->token_file, &serve->token, token_load},
+		{"tls-cert", options->tls_cert, &serve->cert, certificate_load},
+		{"tls-key", options->tls_key, &serve->key, secret_load},
+	};
+	const char *why;
+
+	for (size_t i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++) {
+		if (!secrets[i].path)
+			continue;
+		*secrets[i].into = secrets[i].load(secrets[i].path, &why);
+		if (*secrets[i].into)
+			continue;
+		msg_say("--%s %s: %s", secrets[i].option, secrets[i].path, why);
+		return EXIT_USAGE;
+	}
+	return EXIT_OK;
+}
+
+static void say_listen_error(const struct serve *serve, int err)
+{
+	char address[LISTEN_SHOWN];
+
+	listen_show(&serve->options.address, address);
+	if (err == EADDRINUSE)
+		msg_say("--listen %s: another program listens there: name another port", address);
+	else
+		msg_say("--listen %s: %s", address, strerror(err));
+}
+
+static int open_http(struct serve *serve)
+{
+	const struct http_options options = {
+		.address = &serve->options.address,
+		.token = serve->token,
+		.cert = serve->cert,
+		.key = serve->key,
+		.policy = page_policy(),
+		.routes = routes,
+		.routes_count = sizeof(routes) / sizeof(routes[0]),
+		.ctx = serve,
+	};
+	char why[256];
+
+	serve->http = http__new(&options);
+	if (!serve->http) {
+		say_listen_error(serve, errno);
+		return EXIT_FAILED;
+	}
+	if (!http__start(serve->http, why))
+		return EXIT_OK;
+	msg_say("cannot serve: %s", why);
+	return serve->cert ? EXIT_USAGE : EXIT_FAILED;
+}
+
+static int open_parts(struct serve *serve)
+{
+	int code = load_secrets(serve);
+
+	if (code)
+		return code;
+	serve->page = page_new(&serve->page_size);
+	serve->metrics = live_metrics__new();
+	serve->job = job__new(serve->options.rules);
+	if (serve->page && serve->metrics && serve->job)
+		return open_http(serve);
+	msg_say("out of memory");
+	return EXIT_FAILED;
+}
+
+struct serve *serve__new(const struct serve_options *options, int *code)
+{
+	struct serve *serve = calloc(1, sizeof(*serve));
+
+	if (!serve) {
+		msg_say("out of memory");
+		*code = EXIT_FAILED;
+		return NULL;
+	}
+	serve->options = *options;
+	pthread_mutex_init(&serve->lock, NULL);
+	*code = open_parts(serve);
+	if (!*code)
+		return serve;
+	serve__free(serve);
+	return NULL;
+}
+
+/* A request that waits for the job is resumed before HTTP ends. */
+void serve__free(struct serve *serve)
+{
+	if (!serve)
+		return;
+	if (serve->ready)
+		notify_manager("STOPPING=1");
+	if (serve->job)
+		job__stop(serve->job);
+	http__free(serve->http);
+	job__free(serve->job);
+	live_metrics__free(serve->metrics);
+	release(serve->published);
+	pthread_mutex_destroy(&serve->lock);
+	free(serve->page);
+	free(serve->token);
+	free(serve->cert);
+	free(serve->key);
+	free(serve);
+}

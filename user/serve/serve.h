@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A recording by HTTP: /metrics, a live page, reports of the last seconds, captures.
+ *
+ *   recording ─▶ a snapshot, as texts ─▶ (a pointer, under a lock) ─▶ HTTP
+ *                                 a file of the last seconds ─▶ job ─▶ HTTP
+ *
+ * The recording's thread makes the texts and never waits for a client.
+ */
+#ifndef PERFX_SERVE_SERVE_H
+#define PERFX_SERVE_SERVE_H
+
+#include "analyze/rule_set.h"
+#include "live/live.h"
+#include "serve/access.h"
+
+#include <stdint.h>
+
+struct serve_options {
+	struct listen_address address;
+	const char *token_file; /* NULL: none */
+	const char *tls_cert, *tls_key;
+	uint64_t flight_ns;	      /* as long as a report can be */
+	const struct rule_set *rules; /* borrowed; NULL: those that are built in */
+};
+
+struct serve;
+
+/* Listens, and answers that the recording has not begun. NULL after a message, with an exit code
+ * (base/message.h). */
+struct serve *serve__new(const struct serve_options *options, int *code);
+/* Waits for what is being made, not for what is being sent. */
+void serve__free(struct serve *serve);
+
+/* --- the thread of the recording --- */
+
+/* At each tick. The first one says that it is ready, to the user and to the service manager. */
+void serve__tick(struct serve *serve, uint64_t now_ns);
+/* A new snapshot. 0 or -errno; then the last one is served on. */
+int serve__publish(struct serve *serve, const struct live_snapshot *snapshot);
+/* As in struct recorder_watcher; ctx: the struct serve. */
+char *serve__wants_capture(void *ctx);
+void serve__captured(void *ctx, const char *path, int err);
+
+/* The address, with its port, for tests. */
+const struct listen_address *serve__address(const struct serve *serve);
+
+#endif
