@@ -72,6 +72,42 @@ Test(pool, strings_stay_where_they_are)
 	pool_clear(&pool);
 }
 
+/* Keys that share a place, and those that wrap around the end, are found still. */
+Test(map64, finds_what_was_not_removed)
+{
+	enum { COUNT = 5000 };
+	struct map64 map = {0};
+
+	map64_remove(&map, 1);
+	for (uint32_t i = 0; i < COUNT; i++)
+		cr_assert_eq(map64_put(&map, i, i), 0);
+	for (uint32_t i = 0; i < COUNT; i += 3)
+		map64_remove(&map, i);
+	map64_remove(&map, COUNT);
+	for (uint32_t i = 0; i < COUNT; i++)
+		cr_assert_eq(map64_get(&map, i), i % 3 ? i : MAP64_NONE);
+	cr_expect_eq(map.count, COUNT - (COUNT + 2) / 3);
+	for (uint32_t i = 0; i < COUNT; i += 3)
+		cr_assert_eq(map64_put(&map, i, i + 1), 0);
+	for (uint32_t i = 0; i < COUNT; i++)
+		cr_assert_eq(map64_get(&map, i), i % 3 ? i : i + 1);
+	map64_clear(&map);
+}
+
+/* One that comes and goes needs no more room. */
+Test(map64, removed_keys_leave_room)
+{
+	struct map64 map = {0};
+
+	for (uint32_t i = 0; i < 100000; i++) {
+		cr_assert_eq(map64_put(&map, i, i), 0);
+		map64_remove(&map, i);
+	}
+	cr_expect_eq(map.count, 0);
+	cr_expect_leq(map.capacity, 16);
+	map64_clear(&map);
+}
+
 Test(map64, finds_what_was_put)
 {
 	struct map64 map = {0};

@@ -149,6 +149,27 @@ int map64_put(struct map64 *map, uint64_t key, uint32_t index)
 	return 0;
 }
 
+void map64_remove(struct map64 *map, uint64_t key)
+{
+	struct map64_slot *slot = map->capacity ? find(map, key) : NULL;
+	size_t mask = map->capacity - 1, hole;
+
+	if (!slot || !slot->taken)
+		return;
+	hole = (size_t)(slot - map->slots);
+	/* those behind it whose way from their own place leads over the hole move there */
+	for (size_t at = (hole + 1) & mask; map->slots[at].taken; at = (at + 1) & mask) {
+		size_t own = mix(map->slots[at].key) & mask;
+
+		if (((at - own) & mask) < ((at - hole) & mask))
+			continue;
+		map->slots[hole] = map->slots[at];
+		hole = at;
+	}
+	map->slots[hole] = (struct map64_slot){0};
+	map->count--;
+}
+
 void map64_clear(struct map64 *map)
 {
 	free(map->slots);

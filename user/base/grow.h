@@ -42,7 +42,7 @@ static inline void *chunks_at(const struct chunks *chunks, size_t index, size_t 
 void *chunks_add(struct chunks *chunks, size_t item_size);
 void chunks_clear(struct chunks *chunks);
 
-/* --- a hash map from 64-bit keys to indices: open addressing, no removal --------------------- */
+/* --- a hash map from 64-bit keys to indices: open addressing --------------------------------- */
 
 #define MAP64_NONE UINT32_MAX
 
@@ -55,6 +55,8 @@ struct map64 {
 uint32_t map64_get(const struct map64 *map, uint64_t key);
 /* Stores an index under a key that is not in the map yet. 0 or -ENOMEM. */
 int map64_put(struct map64 *map, uint64_t key, uint32_t index);
+/* A key that is not in the map is fine. */
+void map64_remove(struct map64 *map, uint64_t key);
 void map64_clear(struct map64 *map);
 
 /* --- a set of prefixes: does a name begin with one of them? Asked of a million names --------- */
