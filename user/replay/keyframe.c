@@ -23,7 +23,8 @@ struct records {
 /* A process. */
 struct process_state {
 	bool gone, has_usage;
-	uint64_t ended_ns; /* 0: lives */
+	uint64_t ended_ns;    /* 0: lives */
+	uint64_t gone_number; /* the n-th that went */
 	struct perfx_usage usage;
 };
 
@@ -40,7 +41,8 @@ struct valued {
 
 struct keyframe {
 	struct records facts, modes;
-	size_t facts_kept; /* bytes after the last cleaning */
+	size_t facts_kept;		    /* bytes after the last cleaning */
+	uint64_t gone_count, cleaned_count; /* processes that went; of which nothing is left */
 	struct records host, time_slice;
 	struct process_state *processes; /* by index */
 	size_t processes_count, processes_capacity;
@@ -228,6 +230,36 @@ static void clean_facts(struct keyframe *keyframe)
 	facts->used = keyframe->facts_kept = kept;
 }
 
+static int clean_values(struct keyframe *keyframe)
+{
+	size_t kept = 0;
+
+	map64_clear(&keyframe->value_ids);
+	for (size_t i = 0; i < keyframe->values_count; i++) {
+		const struct valued *valued = &keyframe->values[i];
+
+		if (is_gone(keyframe, valued->process))
+			continue;
+		if (map64_put(&keyframe->value_ids, (uint64_t)valued->process << 32 | valued->value,
+			      (uint32_t)kept))
+			return -ENOMEM;
+		keyframe->values[kept++] = *valued;
+	}
+	keyframe->values_count = kept;
+	return 0;
+}
+
+/* Throws out all that there is of processes that are gone. 0 or -ENOMEM. */
+static int clean(struct keyframe *keyframe)
+{
+	int err;
+
+	clean_facts(keyframe);
+	err = clean_values(keyframe);
+	keyframe->cleaned_count = keyframe->gone_count;
+	return err ? err : clean_threads(keyframe);
+}
+
 /* Forgets processes that ended long enough before a time. 0 or -ENOMEM. */
 static int forget_ended(struct keyframe *keyframe, uint64_t time_ns)
 {
@@ -237,17 +269,35 @@ static int forget_ended(struct keyframe *keyframe, uint64_t time_ns)
 		struct process_state *state = &keyframe->processes[keyframe->ending[i]];
 
 		state->gone = state->ended_ns + KEYFRAME_GRACE_NS < time_ns;
-		if (state->gone)
-			aggregate__forget_memory(keyframe->memory, keyframe->ending[i]);
-		else
+		if (!state->gone) {
 			keyframe->ending[kept++] = keyframe->ending[i];
+			continue;
+		}
+		state->gone_number = ++keyframe->gone_count;
+		aggregate__forget_memory(keyframe->memory, keyframe->ending[i]);
 	}
 	if (kept == keyframe->ending_count)
 		return 0;
 	keyframe->ending_count = kept;
 	if (keyframe->facts.used > keyframe->facts_kept + keyframe->facts_kept / 2 + GARBAGE_BYTES)
-		clean_facts(keyframe);
+		return clean(keyframe);
 	return clean_threads(keyframe);
+}
+
+/* A process begins. In a recording that goes on it may have the index of one that went long ago
+ * (session/recycle.h), of which nothing is its own. 0 or -ENOMEM. */
+static int begin_process(struct keyframe *keyframe, uint32_t process)
+{
+	struct process_state *state;
+	int err = 0;
+
+	if (!is_gone(keyframe, process))
+		return 0;
+	state = &keyframe->processes[process];
+	if (state->gone_number > keyframe->cleaned_count)
+		err = clean(keyframe);
+	*state = (struct process_state){0};
+	return err;
 }
 
 /* --- what goes by --- */
@@ -334,10 +384,21 @@ static int add_lost_values(struct keyframe *keyframe, const struct perfx_overflo
 	return valued || errno == ERANGE ? 0 : -ENOMEM;
 }
 
+/* The process that a fact is the beginning of; 0: none. */
+static uint32_t process_begun(const struct event *event)
+{
+	return event->kind == PERFX_KIND_FORK	   ? event->fork.process
+	       : event->kind == PERFX_KIND_EXEC	   ? event->exec.process
+	       : event->kind == PERFX_KIND_PROCESS ? event->process.process
+						   : 0;
+}
+
 static int add_fact(struct keyframe *keyframe, const struct event *event)
 {
-	int err = 0;
+	int err = begin_process(keyframe, process_begun(event));
 
+	if (err)
+		return err;
 	if (event->kind == PERFX_KIND_EXIT)
 		err = end_process(keyframe, event->exit.process, event->exit.time_ns);
 	else if (event->kind == PERFX_KIND_EXEC && event->exec.old_process != event->exec.process)
