@@ -36,7 +36,7 @@ static __always_inline __u64 key_of(const struct perfx_wait *wait)
 	__u64 hash = mix(mix(0, wait->object), (__u64)wait->process << 32 | wait->tid);
 
 	hash = mix(hash, (__u64)wait->holder_tid << 32 | wait->reason << 16 | wait->syscall);
-	return hash ?: 1;
+	return hash > PERFX_WAIT_RETIRED ? hash : PERFX_WAIT_RETIRED + 1;
 }
 
 static __always_inline struct perfx_wait_sum *sum_of(const struct perfx_wait *wait, __u32 level)

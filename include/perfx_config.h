@@ -501,9 +501,12 @@ struct perfx_waiter {
  * one; and where a thread finds none, those of its process. Each level has as many places. */
 #define PERFX_MAX_WAIT_SUMS 8192 /* a power of two */
 #define PERFX_WAIT_LEVELS   3
+/* The key of a place that user space takes back. A program that has found it before may still add
+ * to it; none holds one for a millisecond, so it is free a while later. */
+#define PERFX_WAIT_RETIRED 1
 
 struct perfx_wait_sum {
-	__u64 key; /* hash of `wait`; 0: a free place */
+	__u64 key; /* hash of `wait`; 0: a free place; WAIT_RETIRED: it will be */
 	struct perfx_wait wait;
 	__u64 blocked_ns, count, max_ns;
 	/* FUTEX: the thread that woke it most often, if one did in most cases: it had the lock.
@@ -571,7 +574,8 @@ enum perfx_counter {
 	PERFX_COUNTER_VALUE_DROPS,
 	PERFX_COUNTER_SAMPLE_DROPS,
 	PERFX_COUNTER_GPU_KEYS,
-	PERFX_COUNTER_WAITS, /* places claimed among the sums: new ones are to be named */
+	PERFX_COUNTER_PROCESSES_FULL, /* processes that are not traced: too many */
+	PERFX_COUNTER_WAITS,	      /* places claimed among the sums: new ones are to be named */
 	PERFX_COUNTERS
 };
 

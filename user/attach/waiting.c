@@ -3,22 +3,35 @@
 
 #include "attach/links.h"
 #include "attach/tracer_internal.h"
+#include "base/clock.h"
 #include "perfx.skel.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define SUMS_COUNT	 (PERFX_MAX_WAIT_SUMS * PERFX_WAIT_LEVELS)
 #define WAITING_PROGRAMS 6
+
+/* A place to which nothing was added for so many times that the sums were taken is given back,
+ * because objects, threads and processes come and go; sooner where half of the places of its level
+ * are taken. */
+#define IDLE_TAKES	   60
+#define IDLE_TAKES_CROWDED 3
+/* From a place's retirement until it is free. */
+#define RETIRED_NS 10000000u
 
 struct waiting {
 	struct perfx_bpf *skel;
 	struct perfx_waiter *waiters; /* mapped */
 	struct perfx_wait_sum *sums;  /* mapped */
 	struct bpf_link *links[WAITING_PROGRAMS];
+	uint8_t idle_takes[SUMS_COUNT];		/* since the sum grew last */
+	size_t taken_counts[PERFX_WAIT_LEVELS]; /* places, when they were looked at last */
+	uint64_t retired_ns;			/* when places were retired last */
 };
 
 static const size_t waiters_bytes = PERFX_MAX_WAITERS * sizeof(struct perfx_waiter);
@@ -112,16 +125,61 @@ void waiting__stop(struct waiting *waiting)
 	}
 }
 
-/* The kernel adds meanwhile: what comes after the exchange is of the next time. */
-static void take_sum(struct perfx_wait_sum *sum, waited_fn *visit, void *ctx)
+/* The kernel adds meanwhile: what comes after the exchange is of the next time. Was there
+ * anything? */
+static bool take_sum(struct perfx_wait_sum *sum, waited_fn *visit, void *ctx)
 {
 	struct waited waited = {.wait = &sum->wait, .waker_tid = sum->waker_tid};
 
 	waited.blocked_ns = __atomic_exchange_n(&sum->blocked_ns, 0, __ATOMIC_SEQ_CST);
 	waited.count = __atomic_exchange_n(&sum->count, 0, __ATOMIC_SEQ_CST);
 	waited.max_ns = __atomic_exchange_n(&sum->max_ns, 0, __ATOMIC_SEQ_CST);
-	if (waited.blocked_ns || waited.count)
-		visit(ctx, &waited);
+	if (!waited.blocked_ns && !waited.count)
+		return false;
+	visit(ctx, &waited);
+	return true;
+}
+
+static void free_place(struct perfx_wait_sum *sum)
+{
+	sum->wait = (struct perfx_wait){0};
+	sum->waker_tid = sum->waker_votes = 0;
+	__atomic_store_n(&sum->key, 0, __ATOMIC_RELEASE);
+}
+
+/* A place that is taken; can_free: the last ones were retired long enough ago. */
+static void take_place(struct waiting *waiting, size_t i, bool can_free, waited_fn *visit,
+		       void *ctx)
+{
+	size_t taken_count = waiting->taken_counts[i / PERFX_MAX_WAIT_SUMS];
+	uint8_t *idle_takes = &waiting->idle_takes[i],
+		idle_max = taken_count > PERFX_MAX_WAIT_SUMS / 2 ? IDLE_TAKES_CROWDED : IDLE_TAKES;
+	struct perfx_wait_sum *sum = &waiting->sums[i];
+	bool was_retired = sum->key == PERFX_WAIT_RETIRED;
+
+	*idle_takes = take_sum(sum, visit, ctx) ? 0 : (uint8_t)(*idle_takes + 1);
+	if (was_retired && can_free)
+		free_place(sum);
+	else if (!was_retired && *idle_takes >= idle_max)
+		__atomic_store_n(&sum->key, PERFX_WAIT_RETIRED, __ATOMIC_SEQ_CST);
+	else
+		return;
+	*idle_takes = 0;
+}
+
+static void take_places(struct waiting *waiting, uint64_t now_ns, waited_fn *visit, void *ctx)
+{
+	bool can_free = now_ns - waiting->retired_ns >= RETIRED_NS;
+	size_t counts[PERFX_WAIT_LEVELS] = {0};
+
+	for (size_t i = 0; i < SUMS_COUNT; i++) {
+		if (!waiting->sums[i].key)
+			continue;
+		counts[i / PERFX_MAX_WAIT_SUMS]++;
+		take_place(waiting, i, can_free, visit, ctx);
+	}
+	memcpy(waiting->taken_counts, counts, sizeof(counts));
+	waiting->retired_ns = now_ns;
 }
 
 static bool exchange(__u64 *value, __u64 from, __u64 to)
@@ -161,10 +219,8 @@ static uint64_t recorded_until(const struct waiting *waiting, uint64_t now_ns)
 void waiting__take(struct waiting *waiting, uint64_t until_ns, bool ended, waited_fn *visit,
 		   void *ctx)
 {
+	take_places(waiting, clock_monotonic_ns(), visit, ctx);
 	until_ns = recorded_until(waiting, until_ns);
-	for (size_t i = 0; i < SUMS_COUNT; i++)
-		if (waiting->sums[i].key)
-			take_sum(&waiting->sums[i], visit, ctx);
 	for (size_t i = 0; i < PERFX_MAX_WAITERS; i++)
 		if (waiting->waiters[i].tid)
 			take_open(&waiting->waiters[i], until_ns, ended, visit, ctx);
