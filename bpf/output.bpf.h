@@ -44,6 +44,16 @@ static __always_inline struct perfx_context_node *context_node(__u32 context)
 	return bpf_map_lookup_elem(&perfx_contexts, &context);
 }
 
+/* 0: the table is full. */
+static __always_inline __u32 new_context(__u32 limit)
+{
+	__u32 id = take_free(PERFX_ID_CONTEXT);
+
+	if (id)
+		return id;
+	return perfx_next_context < limit ? __sync_fetch_and_add(&perfx_next_context, 1) : 0;
+}
+
 /* The node's id for a key, made when it is new: then it is t->new_context. 0: the table is full. */
 static __always_inline __u32 context_id(struct thread *t, struct context_key *key, __u32 limit)
 {
@@ -53,10 +63,8 @@ static __always_inline __u32 context_id(struct thread *t, struct context_key *ke
 	known = bpf_map_lookup_elem(&perfx_context_ids, key);
 	if (known)
 		return *known;
-	if (perfx_next_context >= limit)
-		return 0;
-	id = __sync_fetch_and_add(&perfx_next_context, 1);
-	node = context_node(id);
+	id = new_context(limit);
+	node = id ? context_node(id) : NULL;
 	if (!node)
 		return 0;
 	/* described before it can be found; one that loses the race below stays unused */

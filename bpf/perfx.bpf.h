@@ -177,6 +177,36 @@ static __always_inline __u64 mix(__u64 hash, __u64 word)
 	return hash ^ hash >> 29;
 }
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PERFX_ID_KINDS);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct perfx_free_ids);
+} perfx_free_ids __weak SEC(".maps");
+
+/* Each failure is another CPU's success. */
+#define FREE_TRIES 16
+
+/* An index that was given back; 0: there is none. */
+static __always_inline __u32 take_free(enum perfx_id_kind kind)
+{
+	__u32 key = kind, taken, id;
+	struct perfx_free_ids *ids = bpf_map_lookup_elem(&perfx_free_ids, &key);
+
+	if (!ids)
+		return 0;
+	for (int i = 0; i < FREE_TRIES; i++) {
+		taken = *(volatile __u32 *)&ids->taken;
+		if (taken == *(volatile __u32 *)&ids->given)
+			return 0;
+		id = ids->ids[taken & (PERFX_FREE_PLACES - 1)];
+		if (__sync_val_compare_and_swap(&ids->taken, taken, taken + 1) == taken)
+			return id;
+	}
+	return 0;
+}
+
 static __always_inline struct perfx_probe *probe_of(__u32 index)
 {
 	return bpf_map_lookup_elem(&perfx_probes, &index);

@@ -21,29 +21,52 @@ volatile __u32 perfx_unwind_drops = 0;
 	name->hdr.fixed = sizeof(*name);                                           \
 	name->time_ns = bpf_ktime_get_ns()
 
+/* An index for a process that begins; 0: there is none left, and it cannot be traced. */
+static __always_inline __u32 new_process(void)
+{
+	__u32 process = take_free(PERFX_ID_PROCESS);
+
+	if (process)
+		return process;
+	if (perfx_next_process <= PERFX_MAX_PROCESS_INDICES)
+		return __sync_fetch_and_add(&perfx_next_process, 1);
+	counter_add(PERFX_COUNTER_PROCESSES_FULL, 1);
+	return 0;
+}
+
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(perfx_on_fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct perfx_traced_process *traced, born = {};
-	__u32 parent_tgid = parent->tgid, child_tgid = child->tgid;
+	/* dead until it has an index: one for which there is no room takes none */
+	struct perfx_traced_process *traced, *born, none = {.dead = 1};
+	__u32 parent_tgid = parent->tgid, child_tgid = child->tgid, process;
 
 	if (parent_tgid == child_tgid || !perfx_follow_children)
 		return 0;
 	traced = traced_process_of(parent_tgid);
 	if (!traced || traced->dead)
 		return 0;
-	born.tensor_layouts = traced->tensor_layouts;
-	born.process = born.born = __sync_fetch_and_add(&perfx_next_process, 1);
-	/* vfork: until it executes something, it works in its parent's memory */
-	born.memory_process = child->mm == parent->mm ? traced->memory_process : born.process;
-	if (bpf_map_update_elem(&perfx_traced_tgids, &child_tgid, &born, BPF_ANY)) {
-		counter_add(PERFX_COUNTER_MAP_FULL, 1);
+	bpf_map_update_elem(&perfx_traced_tgids, &child_tgid, &none, BPF_ANY);
+	born = traced_process_of(child_tgid);
+	if (!born) {
+		counter_add(PERFX_COUNTER_PROCESSES_FULL, 1);
 		return 0;
 	}
+	process = new_process();
+	if (!process) {
+		bpf_map_delete_elem(&perfx_traced_tgids, &child_tgid);
+		return 0;
+	}
+	born->process = born->born = process;
+	/* vfork: until it executes something, it works in its parent's memory */
+	born->memory_process = child->mm == parent->mm ? traced->memory_process : process;
+	born->tensor_layouts = traced->tensor_layouts;
+	barrier();
+	born->dead = 0;
 	unwind_fork(parent_tgid, child_tgid);
 	python_fork(parent_tgid, child_tgid);
 	CONTROL_RECORD(perfx_fork, record, PERFX_KIND_FORK);
-	record->process = born.process;
+	record->process = process;
 	record->parent_process = traced->process;
 	record->pid = child_tgid;
 	record->ppid = parent_tgid;
@@ -52,43 +75,6 @@ int BPF_PROG(perfx_on_fork, struct task_struct *parent, struct task_struct *chil
 }
 
 #define DEVICE_MINOR_BITS 20 /* of the kernel's dev_t */
-
-/* A thread that is not the main one takes over its pid: old_pid is what it had until then. */
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(perfx_on_exec, struct task_struct *task, pid_t old_pid)
-{
-	__u32 tgid = task->tgid, old_process;
-	__u64 net_rx_bytes, net_tx_bytes;
-	struct perfx_traced_process *traced = traced_process_of(tgid);
-	struct inode *file;
-
-	if (!traced)
-		return 0;
-	recording_window_close(traced);
-	unwind_forget(tgid);
-	python_forget(tgid);
-	old_process = traced->process;
-	net_rx_bytes = traced->net_rx_bytes;
-	net_tx_bytes = traced->net_tx_bytes;
-	traced->process = __sync_fetch_and_add(&perfx_next_process, 1);
-	traced->memory_process = traced->process;
-	traced->open_operators = 0;
-	traced->tensor_layouts = PERFX_TENSOR_LAYOUTS_ALL;
-	traced->net_rx_bytes = traced->net_tx_bytes = 0;
-	CONTROL_RECORD(perfx_exec, record, PERFX_KIND_EXEC);
-	record->process = traced->process;
-	record->old_process = old_process;
-	record->pid = tgid;
-	record->flags = (__u32)old_pid == tgid ? 0 : PERFX_EXEC_BY_THREAD;
-	record->net_rx_bytes = net_rx_bytes;
-	record->net_tx_bytes = net_tx_bytes;
-	file = task->mm->exe_file->f_inode;
-	record->inode = file->i_ino;
-	record->dev_major = file->i_sb->s_dev >> DEVICE_MINOR_BITS;
-	record->dev_minor = file->i_sb->s_dev & ((1 << DEVICE_MINOR_BITS) - 1);
-	bpf_ringbuf_submit(record, 0);
-	return 0;
-}
 
 static __always_inline int emit_exit(struct task_struct *task,
 				     const struct perfx_traced_process *traced)
@@ -117,6 +103,61 @@ static __always_inline int emit_exit(struct task_struct *task,
 	return 0;
 }
 
+/* Nothing of the process is recorded from now on. */
+static __always_inline void end_process(struct task_struct *task,
+					struct perfx_traced_process *traced)
+{
+	__u32 tgid = task->tgid;
+
+	recording_window_close(traced);
+	unwind_forget(tgid);
+	python_forget(tgid);
+	emit_exit(task, traced);
+	bpf_map_delete_elem(&perfx_traced_tgids, &tgid);
+}
+
+/* A thread that is not the main one takes over its pid: old_pid is what it had until then. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(perfx_on_exec, struct task_struct *task, pid_t old_pid)
+{
+	__u32 tgid = task->tgid, old_process, process;
+	__u64 net_rx_bytes, net_tx_bytes;
+	struct perfx_traced_process *traced = traced_process_of(tgid);
+	struct inode *file;
+
+	if (!traced)
+		return 0;
+	process = new_process();
+	if (!process) {
+		traced->dead = 1;
+		end_process(task, traced);
+		return 0;
+	}
+	recording_window_close(traced);
+	unwind_forget(tgid);
+	python_forget(tgid);
+	old_process = traced->process;
+	net_rx_bytes = traced->net_rx_bytes;
+	net_tx_bytes = traced->net_tx_bytes;
+	traced->process = traced->memory_process = process;
+	traced->open_operators = 0;
+	traced->tensor_layouts = PERFX_TENSOR_LAYOUTS_ALL;
+	traced->net_rx_bytes = traced->net_tx_bytes = 0;
+	CONTROL_RECORD(perfx_exec, record, PERFX_KIND_EXEC);
+	record->process = traced->process;
+	record->old_process = old_process;
+	record->pid = tgid;
+	record->flags = (__u32)old_pid == tgid ? 0 : PERFX_EXEC_BY_THREAD;
+	record->net_rx_bytes = net_rx_bytes;
+	record->net_tx_bytes = net_tx_bytes;
+	file = task->mm->exe_file->f_inode;
+	record->inode = file->i_ino;
+	record->dev_major = file->i_sb->s_dev >> DEVICE_MINOR_BITS;
+	record->dev_minor = file->i_sb->s_dev & ((1 << DEVICE_MINOR_BITS) - 1);
+	bpf_ringbuf_submit(record, 0);
+	return 0;
+}
+
 /* The entry goes here and not when user space reads of it: the pid may have a new owner by then. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(perfx_on_exit, struct task_struct *task)
@@ -129,11 +170,7 @@ int BPF_PROG(perfx_on_exit, struct task_struct *task)
 	if (!traced || task->signal->live.counter != 0 ||
 	    __sync_lock_test_and_set(&traced->dead, 1))
 		return 0;
-	recording_window_close(traced);
-	unwind_forget(tgid);
-	python_forget(tgid);
-	emit_exit(task, traced);
-	bpf_map_delete_elem(&perfx_traced_tgids, &tgid);
+	end_process(task, traced);
 	return 0;
 }
 

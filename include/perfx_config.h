@@ -15,6 +15,9 @@
 #include "perfx_unwind.h"
 
 #define PERFX_MAX_PROCESSES 4096
+/* Process indices: those of a recording that ends are never reused, so it has so many processes.
+ * Further ones are not traced. As AGGREGATE_PROCESSES_MAX. */
+#define PERFX_MAX_PROCESS_INDICES 65536
 /* Ring buffers of one kind of records; a power of two. */
 #define PERFX_MAX_RINGS 8
 /* Open traced calls of one thread; a power of two. Deeper calls are counted without their time.
@@ -23,6 +26,24 @@
 /* Nodes of calling-context trees. When three quarters are used, further calls are counted under
  * (process, function) alone: totals stay exact, flame graphs lose depth. */
 #define PERFX_MAX_CONTEXTS 65536
+
+/*
+ * Indices that user space gives back, long after what they named has ended: where a recording goes
+ * on (--flight, top, serve) they are taken again, oldest first, before new ones are made. A queue
+ * that user space fills; whoever needs an index takes one by compare-and-swap. Both counts wrap.
+ */
+enum perfx_id_kind {
+	PERFX_ID_PROCESS,
+	PERFX_ID_CONTEXT,
+	PERFX_ID_KINDS,
+};
+
+#define PERFX_FREE_PLACES 65536 /* a power of two; no fewer than there are indices of a kind */
+
+struct perfx_free_ids {
+	__u32 given, taken; /* how many so far */
+	__u32 ids[PERFX_FREE_PLACES];
+};
 
 /*
  * An attach cookie is the index of a probe and, above it, the number of a gate. A gate is open

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "attach/reader.h"
 
+#include "attach/recycling.h"
 #include "attach/rings.h"
 #include "base/grow.h"
 #include "decode/pack.h"
@@ -35,11 +36,12 @@ struct reader {
 	int epoll_fd;
 	bool draining_control;
 	uint64_t spans_count;
-	uint32_t processes_known;		    /* below: described */
-	uint64_t recording_windows_known;	    /* tracer__recording_windows() */
-	uint32_t contexts_low;			    /* below: all described */
-	uint8_t context_states[PERFX_MAX_CONTEXTS]; /* enum context_state */
-	uint32_t names_low;			    /* below: all described */
+	bool processes_known[PERFX_MAX_PROCESS_INDICES + 1]; /* described */
+	uint64_t recording_windows_known;		     /* tracer__recording_windows() */
+	uint32_t contexts_low;				     /* below: all described */
+	uint32_t contexts_taken;			     /* of the free ones: likewise */
+	uint8_t context_states[PERFX_MAX_CONTEXTS];	     /* enum context_state */
+	uint32_t names_low;				     /* below: all described */
 	bool names_known[PERFX_MAX_NAMES];
 	struct pack_buffer buffer;
 };
@@ -137,6 +139,18 @@ static void describe_names(struct reader *reader)
 		reader->names_low++;
 }
 
+/* Is it named for the first time? The record of its beginning is in its ring by then. */
+static bool is_new_process(struct reader *reader, uint32_t process)
+{
+	if (process > PERFX_MAX_PROCESS_INDICES || reader->processes_known[process])
+		return false;
+	reader->processes_known[process] = true;
+	return true;
+}
+
+static void drain_control(struct reader *reader);
+
+/* After its process. */
 static void describe_context(struct reader *reader, uint32_t id,
 			     const struct perfx_context_node *node)
 {
@@ -146,12 +160,36 @@ static void describe_context(struct reader *reader, uint32_t id,
 				       .process = node->process,
 				       .caller = node->caller,
 				       .stack = node->stack};
-	const struct perfx_record *packed = PACK(&reader->buffer, PERFX_KIND_CONTEXT, record);
+	const struct perfx_record *packed;
 
+	if (is_new_process(reader, node->process))
+		drain_control(reader);
+	packed = PACK(&reader->buffer, PERFX_KIND_CONTEXT, record);
 	sink_packed(reader->sink, packed);
 	if (node->caller)
 		reader->on_record(reader->ctx, packed);
 	reader->context_states[id] = record.stack ? CONTEXT_WITH_STACK : CONTEXT_DESCRIBED;
+}
+
+/* Nodes whose indices were free. */
+static void describe_taken_contexts(struct reader *reader, const struct perfx_context_node *nodes)
+{
+	const struct perfx_free_ids *ids = tracer__free_ids(reader->tracer, PERFX_ID_CONTEXT);
+	uint32_t taken = __atomic_load_n(&ids->taken, __ATOMIC_ACQUIRE);
+	bool whole = true;
+
+	for (uint32_t at = reader->contexts_taken; at != taken; at++) {
+		uint32_t id = ids->ids[at % PERFX_FREE_PLACES];
+
+		if (reader->context_states[id])
+			continue;
+		if (__atomic_load_n(&nodes[id].function, __ATOMIC_ACQUIRE))
+			describe_context(reader, id, &nodes[id]);
+		else
+			whole = false;
+	}
+	if (whole)
+		reader->contexts_taken = taken;
 }
 
 /* Describes new nodes. A node without a function is being made on another CPU just now, and no
@@ -170,6 +208,7 @@ static void describe_contexts(struct reader *reader)
 	}
 	while (reader->contexts_low < count && reader->context_states[reader->contexts_low])
 		reader->contexts_low++;
+	describe_taken_contexts(reader, nodes);
 }
 
 /* Describes once more whose first call was being followed when they were described. */
@@ -226,7 +265,6 @@ static void drain_control(struct reader *reader)
 	if (reader->draining_control)
 		return;
 	reader->draining_control = true;
-	reader->processes_known = tracer__processes_count(reader->tracer);
 	reader->recording_windows_known = tracer__recording_windows(reader->tracer);
 	ring_buffer__consume(reader->control);
 	work_off(reader, &reader->control_backlog, act_on_control);
@@ -249,7 +287,7 @@ static void drain_objects(struct reader *reader)
 /* Describes what a record names, before it, and the window that it lies in. */
 static void introduce(struct reader *reader, uint32_t process, uint32_t context)
 {
-	if (process >= reader->processes_known ||
+	if (is_new_process(reader, process) ||
 	    reader->recording_windows_known != tracer__recording_windows(reader->tracer))
 		drain_control(reader);
 	if (context < PERFX_MAX_CONTEXTS && !reader->context_states[context])
@@ -445,4 +483,14 @@ void reader__finish(struct reader *reader)
 	describe_late_stacks(reader);
 	rings__flush(reader->memory);
 	rings__flush(reader->spans);
+}
+
+void reader__forget_context(struct reader *reader, uint32_t context)
+{
+	reader->context_states[context] = CONTEXT_NEW;
+}
+
+void reader__forget_process(struct reader *reader, uint32_t process)
+{
+	reader->processes_known[process] = false;
 }

@@ -33,4 +33,8 @@ bool reader__drain(struct reader *reader);
 void reader__finish(struct reader *reader);
 uint64_t reader__spans_count(const struct reader *reader); /* taken so far */
 
+/* An index is free: what is next known by it is described anew. */
+void reader__forget_context(struct reader *reader, uint32_t context);
+void reader__forget_process(struct reader *reader, uint32_t process);
+
 #endif

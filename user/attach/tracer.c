@@ -2,6 +2,8 @@
 /* A tracer's tables, its start and stop, and what it has counted. */
 #include "attach/tracer_internal.h"
 
+#include "attach/recycling.h"
+
 #include <assert.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -39,21 +41,36 @@ enum perfx_link tracer__return_link(const struct tracer *tracer)
 	return tracer->return_link;
 }
 
+/* As new_process() in bpf/process.bpf.c. */
+static uint32_t new_process(struct tracer *tracer)
+{
+	uint32_t process = tracer_take_free(tracer, PERFX_ID_PROCESS);
+
+	if (process || tracer__processes_count(tracer) > PERFX_MAX_PROCESS_INDICES)
+		return process;
+	return __sync_fetch_and_add(&tracer->skel->data->perfx_next_process, 1);
+}
+
 int64_t tracer__add_process(struct tracer *tracer, pid_t pid, bool *existed)
 {
 	int map_fd = bpf_map__fd(tracer->skel->maps.perfx_traced_tgids);
 	struct perfx_traced_process traced = {.tensor_layouts = PERFX_TENSOR_LAYOUTS_ALL};
 	uint32_t key = (uint32_t)pid;
+	int err;
 
 	if (existed)
 		*existed = false;
-	traced.process = __sync_fetch_and_add(&tracer->skel->data->perfx_next_process, 1);
+	traced.process = new_process(tracer);
+	if (!traced.process)
+		return -ENOSPC;
 	traced.memory_process = traced.born = traced.process;
 	if (!bpf_map_update_elem(map_fd, &key, &traced, BPF_NOEXIST))
 		return traced.process;
-	if (errno != EEXIST)
-		return -errno;
-	/* the fork allocation probe was first */
+	err = -errno;
+	tracer__give(tracer, PERFX_ID_PROCESS, traced.process); /* nobody has seen it */
+	if (err != -EEXIST)
+		return err;
+	/* the program of fork was first */
 	if (bpf_map_lookup_elem(map_fd, &key, &traced))
 		return -errno;
 	if (existed)
@@ -61,11 +78,13 @@ int64_t tracer__add_process(struct tracer *tracer, pid_t pid, bool *existed)
 	return traced.process;
 }
 
-void tracer__remove_process(struct tracer *tracer, pid_t pid)
+int tracer__remove_process(struct tracer *tracer, pid_t pid)
 {
 	uint32_t key = (uint32_t)pid;
 
-	bpf_map_delete_elem(bpf_map__fd(tracer->skel->maps.perfx_traced_tgids), &key);
+	return bpf_map_delete_elem(bpf_map__fd(tracer->skel->maps.perfx_traced_tgids), &key)
+		       ? -errno
+		       : 0;
 }
 
 int tracer__traced_process(const struct tracer *tracer, pid_t pid,

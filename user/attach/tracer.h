@@ -75,7 +75,8 @@ enum perfx_link tracer__return_link(const struct tracer *tracer);
 /* Adds a process; its index, or -errno. A process that is already traced keeps its
  * own. *existed may be NULL. */
 int64_t tracer__add_process(struct tracer *tracer, pid_t pid, bool *existed);
-void tracer__remove_process(struct tracer *tracer, pid_t pid);
+/* 0, or -ENOENT: it has ended already. */
+int tracer__remove_process(struct tracer *tracer, pid_t pid);
 int tracer__traced_process(const struct tracer *tracer, pid_t pid,
 			   struct perfx_traced_process *traced);
 

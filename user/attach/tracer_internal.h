@@ -30,14 +30,17 @@ struct tracer {
 	uint32_t annotations_count;	/* likewise */
 	struct perfx_annotation annotations[PERFX_MAX_ANNOTATIONS];
 	struct links *links;
-	struct waiting *waiting; /* NULL: not recorded */
-	uint64_t *gates;	 /* mapped too */
-	int account_fd;		 /* of BPF_ENABLE_STATS; 0: off */
+	struct waiting *waiting;	 /* NULL: not recorded */
+	struct perfx_free_ids *free_ids; /* mapped too */
+	uint64_t *gates;		 /* mapped too */
+	int account_fd;			 /* of BPF_ENABLE_STATS; 0: off */
 	struct accounted_runs forgotten[TRACER_PROGRAMS];
 	uint64_t room_lacked; /* PERFX_COUNTER_MAP_FULL, when it was looked at last */
 	unsigned room_tries;
 };
 
+/* An index that was given back (recycling.c); 0: there is none. */
+uint32_t tracer_take_free(struct tracer *tracer, enum perfx_id_kind kind);
 /* The elements of an array map; NULL: it cannot be mapped. The caller unmaps them. */
 void *tracer_map_table(struct bpf_map *map, size_t bytes, int protection);
 /* It may not be loaded. */

@@ -288,6 +288,11 @@ void *tracer_map_table(struct bpf_map *map, size_t bytes, int protection)
 	return table == MAP_FAILED ? NULL : table;
 }
 
+static size_t free_ids_bytes(void)
+{
+	return page_round(PERFX_ID_KINDS * sizeof(struct perfx_free_ids));
+}
+
 static int map_tables(struct tracer *tracer)
 {
 	struct perfx_bpf *skel = tracer->skel;
@@ -312,8 +317,11 @@ static int map_tables(struct tracer *tracer)
 	tracer->gates = tracer_map_table(skel->maps.perfx_gates,
 					 page_round(PERFX_MAX_GATES * sizeof(*tracer->gates)),
 					 PROT_READ | PROT_WRITE);
+	_Static_assert(sizeof(struct perfx_free_ids) % 8 == 0, "stride of the table");
+	tracer->free_ids = tracer_map_table(skel->maps.perfx_free_ids, free_ids_bytes(),
+					    PROT_READ | PROT_WRITE);
 	return tracer->probes && tracer->contexts && tracer->names && tracer->gpu_sums &&
-			       tracer->gates
+			       tracer->gates && tracer->free_ids
 		       ? 0
 		       : -errno;
 }
@@ -449,6 +457,8 @@ void tracer__free(struct tracer *tracer)
 	close_rings(&tracer->memory);
 	if (tracer->gates)
 		munmap(tracer->gates, page_round(PERFX_MAX_GATES * sizeof(*tracer->gates)));
+	if (tracer->free_ids)
+		munmap(tracer->free_ids, free_ids_bytes());
 	perfx_bpf__destroy(tracer->skel);
 	free(tracer->percpu);
 	free(tracer);

@@ -28,6 +28,7 @@ struct follow {
 	struct {
 		uint64_t next_ns, hits_count; /* looked at next; hits by then */
 	} untraced;
+	bool full;		 /* there were more processes than there is room for */
 	struct pack_buffer late; /* for LATE records */
 };
 
@@ -81,6 +82,16 @@ static bool worth_tracing(struct follow *follow, const size_t *modules, ssize_t 
 	return false;
 }
 
+/* A process that was found. If it has ended meanwhile, there may be no record of that to come. */
+static int open_process(struct follow *follow, uint32_t process, pid_t pid)
+{
+	int err = process_table__open(follow->parts.processes, process, pid);
+
+	if (err && !tracer__remove_process(follow->parts.tracer, pid))
+		recycle__ended(follow->parts.recycle, process, clock_monotonic_ns());
+	return err;
+}
+
 /* -a: traces a process as soon as it maps a file of interest. */
 static void adopt(struct follow *follow, pid_t pid)
 {
@@ -94,7 +105,7 @@ static void adopt(struct follow *follow, pid_t pid)
 	if (count > 0 && worth_tracing(follow, modules, count)) {
 		process = tracer__add_process(follow->parts.tracer, pid, NULL);
 		if (process > 0)
-			process_table__open(follow->parts.processes, (uint32_t)process, pid);
+			open_process(follow, (uint32_t)process, pid);
 	}
 	free(modules);
 }
@@ -450,6 +461,17 @@ static bool goes_by_process(const struct follow *follow)
 	return false;
 }
 
+/* A process whose end found no room in the ring: its pid has come again. */
+static void forget_predecessor(struct follow *follow, pid_t pid, uint64_t time_ns)
+{
+	uint32_t born = process_table__born(follow->parts.processes, pid);
+
+	probes__release(follow->parts.probes, born);
+	recycle__ended(follow->parts.recycle, process_table__process(follow->parts.processes, pid),
+		       time_ns);
+	recycle__ended(follow->parts.recycle, born, time_ns);
+}
+
 static void on_fork(struct follow *follow, const struct perfx_fork *fork)
 {
 	struct attach_task task = {.pid = (pid_t)fork->pid,
@@ -457,11 +479,9 @@ static void on_fork(struct follow *follow, const struct perfx_fork *fork)
 				   .cause = ATTACH_FORKED,
 				   .known = !goes_by_process(follow),
 				   .since_ns = fork->time_ns};
-	uint32_t predecessor = process_table__born(follow->parts.processes, task.pid);
 
-	/* whose end found no room in the ring */
-	if (predecessor)
-		probes__release(follow->parts.probes, predecessor);
+	if (process_table__has(follow->parts.processes, task.pid))
+		forget_predecessor(follow, task.pid, fork->time_ns);
 	process_table__on_fork(follow->parts.processes, fork);
 	frames__fork(follow->parts.frames, fork->process, (pid_t)fork->pid, fork->parent_process);
 	unwind_tables__fork(follow->parts.unwind_tables, fork);
@@ -494,6 +514,9 @@ static void on_exec(struct follow *follow, const struct perfx_exec *exec)
 				   .since_ns = exec->time_ns};
 
 	process_table__on_exec(follow->parts.processes, exec);
+	/* by the first one its links are known */
+	if (exec->old_process != process_table__born(follow->parts.processes, task.pid))
+		recycle__ended(follow->parts.recycle, exec->old_process, exec->time_ns);
 	unwind_tables__forget(follow->parts.unwind_tables, task.pid);
 	/* links by pid end with the main thread */
 	if (exec->flags & PERFX_EXEC_BY_THREAD)
@@ -507,6 +530,8 @@ static void on_exit_event(struct follow *follow, const struct perfx_exit *exit)
 	uint32_t born = process_table__on_exit(follow->parts.processes, exit);
 	struct attach_task task;
 
+	recycle__ended(follow->parts.recycle, exit->process, exit->time_ns);
+	recycle__ended(follow->parts.recycle, born, exit->time_ns);
 	if (born)
 		probes__release(follow->parts.probes, born);
 	unwind_tables__forget(follow->parts.unwind_tables, (pid_t)exit->pid);
@@ -588,8 +613,21 @@ bool follow__take_mappings(struct follow *follow)
 	return !attach_queue__is_empty(follow->queue);
 }
 
+/* Said once. */
+static void heed_full(struct follow *follow)
+{
+	if (follow->full || !tracer__counter(follow->parts.tracer, PERFX_COUNTER_PROCESSES_FULL))
+		return;
+	follow->full = true;
+	msg_say("too many processes (%d at a time, %d in all): further ones are not traced",
+		PERFX_MAX_PROCESSES, PERFX_MAX_PROCESS_INDICES);
+	skipped_add(follow->parts.skipped, "further processes",
+		    "too many at a time, or in all: they are not traced");
+}
+
 void follow__tick(struct follow *follow, uint64_t now_ns)
 {
+	heed_full(follow);
 	look_at_untraced(follow, now_ns);
 	frames__tick(follow->parts.frames, now_ns);
 	if (follow->mappings || now_ns < follow->next_scan_ns)
@@ -612,7 +650,7 @@ static int add_target(struct follow *follow, pid_t pid)
 	if (process < 0)
 		return (int)process;
 	if (!process_table__has(follow->parts.processes, pid)) {
-		err = process_table__open(follow->parts.processes, (uint32_t)process, pid);
+		err = open_process(follow, (uint32_t)process, pid);
 		if (err)
 			return err;
 	}
@@ -626,8 +664,7 @@ static int add_target(struct follow *follow, pid_t pid)
 			continue;
 		process = tracer__add_process(follow->parts.tracer, children[i], &existed);
 		if (process > 0 && !existed)
-			process_table__open(follow->parts.processes, (uint32_t)process,
-					    children[i]);
+			open_process(follow, (uint32_t)process, children[i]);
 	}
 	free(children);
 	return 0;

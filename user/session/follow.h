@@ -14,6 +14,7 @@
 #include "session/frames.h"
 #include "session/process_table.h"
 #include "session/recorder.h"
+#include "session/recycle.h"
 
 struct follow;
 
@@ -28,6 +29,7 @@ struct follow_parts {
 	struct frames *frames;
 	struct unwind_tables *unwind_tables; /* NULL: stacks are walked by frame pointers */
 	struct process_table *processes;
+	struct recycle *recycle; /* NULL: indices are not used again */
 	struct sink *sink;
 	pid_t main_pid; /* the first target: whose end by a signal is reported */
 };

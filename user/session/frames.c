@@ -155,18 +155,21 @@ struct frames *frames__new(struct sink *sink, struct tracer *tracer)
 	return NULL;
 }
 
+static void clear_space(struct space *space)
+{
+	address_map__put(space->map);
+	free(space->gone);
+	free(space->calls);
+	map64_clear(&space->known);
+	*space = (struct space){0};
+}
+
 void frames__free(struct frames *frames)
 {
 	if (!frames)
 		return;
-	for (size_t i = 0; i < frames->spaces_count; i++) {
-		struct space *space = &frames->spaces[i];
-
-		address_map__put(space->map);
-		free(space->gone);
-		free(space->calls);
-		map64_clear(&space->known);
-	}
+	for (size_t i = 0; i < frames->spaces_count; i++)
+		clear_space(&frames->spaces[i]);
 	free(frames->spaces);
 	map64_clear(&frames->by_process);
 	file_cache__free(frames->files);
@@ -290,6 +293,24 @@ int frames__fork(struct frames *frames, uint32_t child, pid_t pid, uint32_t pare
 	space->map = address_map__get(map);
 	bind_calls(space);
 	return 0;
+}
+
+void frames__forget(struct frames *frames, uint32_t process)
+{
+	uint32_t index = map64_get(&frames->by_process, process), last;
+
+	python_frames__forget(frames->python, process);
+	if (index == MAP64_NONE)
+		return;
+	clear_space(&frames->spaces[index]);
+	map64_remove(&frames->by_process, process);
+	last = (uint32_t)--frames->spaces_count;
+	if (index == last)
+		return;
+	frames->spaces[index] = frames->spaces[last];
+	frames->spaces[last] = (struct space){0};
+	map64_remove(&frames->by_process, frames->spaces[index].process);
+	map64_put(&frames->by_process, frames->spaces[index].process, index); /* there is room */
 }
 
 /* --- what stacks show ------------------------------------------------------------------------ */

@@ -43,6 +43,8 @@ int frames__map(struct frames *frames, uint32_t process, pid_t pid);
 int frames__fork(struct frames *frames, uint32_t child, pid_t pid, uint32_t parent);
 /* Looks again at interpreters that had not started (session/python_frames.h). */
 void frames__tick(struct frames *frames, uint64_t now_ns);
+/* A process that has ended: nothing is asked of it any more. */
+void frames__forget(struct frames *frames, uint32_t process);
 
 /* Remembers the addresses of a STACK record, in the order in which stacks and the calls above come
  * about. 0 or -ENOMEM. */

@@ -66,21 +66,23 @@ struct python_frames *python_frames__new(struct tracer *tracer, struct sink *sin
 	return python;
 }
 
+static void free_process(struct python_process *process)
+{
+	for (size_t k = 0; k < process->codes_count; k++)
+		code_clear(&process->codes[k].code);
+	free(process->codes);
+	free(process->frames);
+	map64_clear(&process->known_codes);
+	map64_clear(&process->known_frames);
+	free(process);
+}
+
 void python_frames__free(struct python_frames *python)
 {
 	if (!python)
 		return;
-	for (size_t i = 0; i < python->count; i++) {
-		struct python_process *process = python->processes[i];
-
-		for (size_t k = 0; k < process->codes_count; k++)
-			code_clear(&process->codes[k].code);
-		free(process->codes);
-		free(process->frames);
-		map64_clear(&process->known_codes);
-		map64_clear(&process->known_frames);
-		free(process);
-	}
+	for (size_t i = 0; i < python->count; i++)
+		free_process(python->processes[i]);
 	free(python->processes);
 	map64_clear(&python->by_process);
 	free(python);
@@ -168,6 +170,21 @@ void python_frames__map(struct python_frames *python, uint32_t process, pid_t pi
 
 	if (found && found->state <= PYTHON_STARTING)
 		look(python, found, maps, 0);
+}
+
+void python_frames__forget(struct python_frames *python, uint32_t process)
+{
+	uint32_t index = map64_get(&python->by_process, process);
+
+	if (index == MAP64_NONE)
+		return;
+	free_process(python->processes[index]);
+	map64_remove(&python->by_process, process);
+	python->processes[index] = python->processes[--python->count];
+	if (index == python->count)
+		return;
+	map64_remove(&python->by_process, python->processes[index]->process);
+	map64_put(&python->by_process, python->processes[index]->process, index);
 }
 
 /* Not ended, and no other program yet: that leaves nothing of it in the programs' tables. */

@@ -32,6 +32,8 @@ void python_frames__map(struct python_frames *python, uint32_t process, pid_t pi
 void python_frames__fork(struct python_frames *python, uint32_t child, pid_t pid, uint32_t parent);
 /* Looks again at processes whose interpreter had not started. */
 void python_frames__tick(struct python_frames *python, uint64_t now_ns);
+/* A process that has ended. */
+void python_frames__forget(struct python_frames *python, uint32_t process);
 
 /* Names a frame (PERFX_FRAME_PYTHON) that a record has shown. 0 or -ENOMEM. */
 int python_frames__add(struct python_frames *python, uint32_t process, uint64_t frame);

@@ -25,6 +25,7 @@
 #include "session/process_table.h"
 #include "session/progress.h"
 #include "session/recording_windows.h"
+#include "session/recycle.h"
 #include "session/step_watch.h"
 #include "session/totals.h"
 #include "session/waits.h"
@@ -83,6 +84,7 @@ struct recorder {
 	struct gpu_agents *gpu_agents;	 /* NULL: there are none */
 	struct frames *frames;
 	struct unwind_tables *unwind_tables; /* NULL: stacks are walked by frame pointers */
+	struct recycle *recycle;	     /* NULL: the recording is to have an end */
 	struct follow *follow;
 	struct step_watch *steps; /* NULL: not by steps */
 	struct totals *totals;
@@ -383,6 +385,12 @@ static bool open_processes(struct recorder *recorder)
 						 recorder->options->full_cmdline);
 	open_gpus(recorder);
 	open_stacks(recorder);
+	if (recorder->options->flight_ns)
+		recorder->recycle =
+			recycle__new(&(struct recycle_parts){.options = recorder->options,
+							     .tracer = recorder->tracer,
+							     .reader = recorder->reader,
+							     .frames = recorder->frames});
 	recorder->follow =
 		follow__new(&(struct follow_parts){.options = recorder->options,
 						   .plan = recorder->plan,
@@ -393,6 +401,7 @@ static bool open_processes(struct recorder *recorder)
 						   .frames = recorder->frames,
 						   .unwind_tables = recorder->unwind_tables,
 						   .processes = recorder->processes,
+						   .recycle = recorder->recycle,
 						   .sink = recorder->sink,
 						   .main_pid = recorder->main_pid});
 	return recorder->processes && recorder->frames && recorder->follow;
@@ -624,6 +633,7 @@ static void on_tick(struct recorder *recorder)
 	tick_flight(recorder, now_ns);
 	if (watcher && watcher->on_tick)
 		watcher->on_tick(watcher->ctx, now_ns);
+	recycle__tick(recorder->recycle, now_ns);
 	/* memory needs no flush */
 	if (!recorder->options->flight_ns && is_due(&recorder->next_flush_ns, now_ns, FLUSH_NS))
 		pipeline_flush(recorder->pipeline);
@@ -871,6 +881,7 @@ static void close_parts(struct recorder *recorder)
 {
 	flight__free(recorder->flight);
 	follow__free(recorder->follow);
+	recycle__free(recorder->recycle);
 	reader__free(recorder->reader);
 	step_watch__free(recorder->steps);
 	totals__free(recorder->totals);

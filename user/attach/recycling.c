@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What the kernel's tables have of processes that are gone, and whose indices are to be given to
+ * others. */
+#include "attach/recycling.h"
+
+#include "attach/tracer_internal.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- indices that are free --- */
+
+void tracer__give(struct tracer *tracer, enum perfx_id_kind kind, uint32_t id)
+{
+	struct perfx_free_ids *ids = &tracer->free_ids[kind];
+
+	ids->ids[ids->given % PERFX_FREE_PLACES] = id;
+	__atomic_store_n(&ids->given, ids->given + 1, __ATOMIC_RELEASE);
+}
+
+/* As take_free() in bpf/perfx.bpf.h. */
+uint32_t tracer_take_free(struct tracer *tracer, enum perfx_id_kind kind)
+{
+	struct perfx_free_ids *ids = &tracer->free_ids[kind];
+	uint32_t taken = __atomic_load_n(&ids->taken, __ATOMIC_ACQUIRE), id;
+
+	while (taken != __atomic_load_n(&ids->given, __ATOMIC_ACQUIRE)) {
+		id = ids->ids[taken % PERFX_FREE_PLACES];
+		if (__atomic_compare_exchange_n(&ids->taken, &taken, taken + 1, false,
+						__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+			return id;
+	}
+	return 0;
+}
+
+const struct perfx_free_ids *tracer__free_ids(const struct tracer *tracer, enum perfx_id_kind kind)
+{
+	return &tracer->free_ids[kind];
+}
+
+/* --- hash maps --- */
+
+/* Entries are read so many at a time: each on its own would be a system call. */
+#define BATCH_ENTRIES 4096
+#define KEY_BYTES_MAX 64
+
+/* A hash map whose keys have an index. */
+struct keyed {
+	struct bpf_map *map;
+	size_t offset; /* of the index in a key */
+};
+
+/* Takes out the entries whose index is in a set. */
+static int forget_in(const struct keyed *keyed, const bool gone[], unsigned char *keys,
+		     unsigned char *values)
+{
+	int map_fd = bpf_map__fd(keyed->map);
+	size_t key_bytes = bpf_map__key_size(keyed->map);
+	uint64_t batch = 0;
+	bool more = true;
+	int err = 0;
+
+	for (bool first = true; more && !err; first = false) {
+		uint32_t count = BATCH_ENTRIES, index;
+
+		err = bpf_map_lookup_batch(map_fd, first ? NULL : &batch, &batch, keys, values,
+					   &count, NULL);
+		more = !err;
+		if (err == -ENOENT) /* these are the last */
+			err = 0;
+		for (uint32_t i = 0; !err && i < count; i++) {
+			memcpy(&index, keys + i * key_bytes + keyed->offset, sizeof(index));
+			if (index <= PERFX_FREE_PLACES && gone[index])
+				bpf_map_delete_elem(map_fd, keys + i * key_bytes);
+		}
+	}
+	return err;
+}
+
+static int forget_in_all(const struct keyed *keyed, size_t count, const bool gone[])
+{
+	size_t value_bytes = 0;
+	unsigned char *keys, *values;
+	int err = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (bpf_map__value_size(keyed[i].map) > value_bytes)
+			value_bytes = bpf_map__value_size(keyed[i].map);
+	keys = malloc((size_t)BATCH_ENTRIES * KEY_BYTES_MAX);
+	values = malloc(BATCH_ENTRIES * ((value_bytes + 7) / 8 * 8));
+	for (size_t i = 0; keys && values && i < count && !err; i++)
+		err = forget_in(&keyed[i], gone, keys, values);
+	if (!keys || !values)
+		err = -ENOMEM;
+	free(keys);
+	free(values);
+	return err;
+}
+
+/* Their nodes are found no more, and named by nobody: they can be others'. The sums stay, because
+ * what has been emitted of them is known by their index. */
+static void clear_contexts(struct tracer *tracer, const bool gone[], bool contexts[])
+{
+	uint32_t count;
+
+	tracer__contexts(tracer, &count);
+	for (uint32_t id = 1; id < count; id++) {
+		struct perfx_context_node *node = &tracer->contexts[id];
+
+		contexts[id] = node->process && gone[node->process];
+		if (!contexts[id])
+			continue;
+		__atomic_store_n(&node->function, 0, __ATOMIC_RELEASE);
+		node->process = node->parent = node->stack = 0;
+		node->caller = 0;
+	}
+}
+
+#define PROCESS_AT(type) offsetof(struct type, process)
+
+int tracer__forget(struct tracer *tracer, const bool gone[], bool contexts[])
+{
+	const struct perfx_bpf *skel = tracer->skel;
+	/* struct context_key, stack_key, block_key and note_key are the programs' own */
+	const struct keyed by_process[] = {
+		{skel->maps.perfx_context_ids, 2 * sizeof(uint32_t)},
+		{skel->maps.perfx_stack_ids, sizeof(uint64_t)},
+		{skel->maps.perfx_sample_stack_ids, sizeof(uint64_t)},
+		{skel->maps.perfx_sampled, sizeof(uint64_t)},
+		{skel->maps.perfx_notes, sizeof(uint64_t)},
+		{skel->maps.perfx_started, PROCESS_AT(perfx_started_key)},
+		{skel->maps.perfx_user_values_lost, PROCESS_AT(perfx_user_value_key)},
+		{skel->maps.perfx_objects, PROCESS_AT(perfx_object_key)},
+		{skel->maps.perfx_kernels, PROCESS_AT(perfx_kernel_key)},
+	};
+	const struct keyed by_context[] = {
+		{skel->maps.perfx_pending_runs, offsetof(struct perfx_pending_key, context)},
+	};
+	int err = forget_in_all(by_process, sizeof(by_process) / sizeof(by_process[0]), gone);
+
+	if (err)
+		return err;
+	clear_contexts(tracer, gone, contexts);
+	return forget_in_all(by_context, sizeof(by_context) / sizeof(by_context[0]), contexts);
+}

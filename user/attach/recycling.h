@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the kernel's tables have of processes that are gone, in a recording that goes on: it is
+ * taken out, and their indices are given to others. When, is for session/recycle.h to say.
+ */
+#ifndef PERFX_ATTACH_RECYCLING_H
+#define PERFX_ATTACH_RECYCLING_H
+
+#include "attach/tracer.h"
+
+/* gone: by process index, up to PERFX_MAX_PROCESS_INDICES; set for those of which no program and no
+ * record speaks any more. Takes out what the tables have of them, and sets contexts (by index, up
+ * to PERFX_MAX_CONTEXTS) for their calling contexts, which can be given then. 0 or -errno: nothing
+ * may be given. */
+int tracer__forget(struct tracer *tracer, const bool gone[], bool contexts[]);
+
+/* An index is free. Only for those that tracer__forget has set, each once. */
+void tracer__give(struct tracer *tracer, enum perfx_id_kind kind, uint32_t id);
+
+/* The queue of free indices: those at places [n, taken) have been taken again since `taken` was
+ * n. */
+const struct perfx_free_ids *tracer__free_ids(const struct tracer *tracer, enum perfx_id_kind kind);
+
+#endif

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/recycle.h"
+
+#include "attach/recycling.h"
+#include "base/grow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Tables are searched as a whole, for all that are due by then. */
+#define PERIOD_NS 5000000000u
+
+/* Aggregates of who watches the recording last an epoch, and the one before is shown
+ * (live/live.h). */
+#define WATCHED_NS 120000000000u
+/* What comes late into the flight buffer. */
+#define LATE_NS 10000000000u
+
+struct ended {
+	uint64_t time_ns;
+	uint32_t process;
+};
+
+struct recycle {
+	struct recycle_parts parts;
+	uint64_t quarantine_ns;
+	struct ended *waiting; /* in the order in which they ended */
+	size_t count, capacity;
+	uint64_t next_ns;
+	bool ended[PERFX_MAX_PROCESS_INDICES + 1]; /* is waiting */
+	bool gone[PERFX_MAX_PROCESS_INDICES + 1];  /* its time has come */
+	bool contexts[PERFX_MAX_CONTEXTS];	   /* of those that are gone */
+};
+
+static uint64_t quarantine_ns(const struct recorder_options *options)
+{
+	uint64_t ns = options->flight_ns;
+
+	return (options->watcher && ns < WATCHED_NS ? WATCHED_NS : ns) + LATE_NS;
+}
+
+struct recycle *recycle__new(const struct recycle_parts *parts)
+{
+	struct recycle *recycle = calloc(1, sizeof(*recycle));
+
+	if (!recycle)
+		return NULL;
+	recycle->parts = *parts;
+	recycle->quarantine_ns = quarantine_ns(parts->options);
+	return recycle;
+}
+
+void recycle__free(struct recycle *recycle)
+{
+	if (!recycle)
+		return;
+	free(recycle->waiting);
+	free(recycle);
+}
+
+void recycle__ended(struct recycle *recycle, uint32_t process, uint64_t time_ns)
+{
+	if (!recycle || !process || process > PERFX_MAX_PROCESS_INDICES || recycle->ended[process])
+		return;
+	/* without memory the index is not used again */
+	if (grow_array(&recycle->waiting, &recycle->capacity, recycle->count + 1,
+		       sizeof(*recycle->waiting)))
+		return;
+	recycle->waiting[recycle->count++] = (struct ended){.time_ns = time_ns, .process = process};
+	recycle->ended[process] = true;
+}
+
+/* How many have waited long enough; sets gone. */
+static size_t find_gone(struct recycle *recycle, uint64_t now_ns)
+{
+	size_t count = 0;
+
+	memset(recycle->gone, 0, sizeof(recycle->gone));
+	while (count < recycle->count &&
+	       recycle->waiting[count].time_ns + recycle->quarantine_ns < now_ns)
+		recycle->gone[recycle->waiting[count++].process] = true;
+	return count;
+}
+
+static void give_contexts(struct recycle *recycle)
+{
+	for (uint32_t id = 1; id < PERFX_MAX_CONTEXTS; id++) {
+		if (!recycle->contexts[id])
+			continue;
+		reader__forget_context(recycle->parts.reader, id);
+		tracer__give(recycle->parts.tracer, PERFX_ID_CONTEXT, id);
+	}
+}
+
+static void give_process(struct recycle *recycle, uint32_t process)
+{
+	frames__forget(recycle->parts.frames, process);
+	reader__forget_process(recycle->parts.reader, process);
+	recycle->ended[process] = false;
+	tracer__give(recycle->parts.tracer, PERFX_ID_PROCESS, process);
+}
+
+void recycle__tick(struct recycle *recycle, uint64_t now_ns)
+{
+	size_t count;
+
+	if (!recycle || now_ns < recycle->next_ns)
+		return;
+	recycle->next_ns = now_ns + PERIOD_NS;
+	count = find_gone(recycle, now_ns);
+	/* else once more, with those that come until then */
+	if (!count || tracer__forget(recycle->parts.tracer, recycle->gone, recycle->contexts))
+		return;
+	give_contexts(recycle);
+	for (size_t i = 0; i < count; i++)
+		give_process(recycle, recycle->waiting[i].process);
+	recycle->count -= count;
+	memmove(recycle->waiting, recycle->waiting + count,
+		recycle->count * sizeof(*recycle->waiting));
+}

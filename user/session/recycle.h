@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Indices of processes and calling contexts, in a recording that goes on (--flight, top, serve):
+ * tables have room for so many, and processes come and go by the thousand. What has ended is
+ * forgotten, in the kernel and here, and its indices are others' then.
+ *
+ * Not before nobody can take the one for the other: records of the flight buffer, and aggregates
+ * that last an epoch, know processes by their index alone. So it waits for as long as these last.
+ */
+#ifndef PERFX_SESSION_RECYCLE_H
+#define PERFX_SESSION_RECYCLE_H
+
+#include "attach/reader.h"
+#include "session/frames.h"
+#include "session/recorder.h"
+
+struct recycle;
+
+/* All borrowed. */
+struct recycle_parts {
+	const struct recorder_options *options;
+	struct tracer *tracer;
+	struct reader *reader;
+	struct frames *frames;
+};
+
+/* NULL: memory is out; then indices are not used again. */
+struct recycle *recycle__new(const struct recycle_parts *parts);
+void recycle__free(struct recycle *recycle);
+
+/* Nothing of that index comes after this time, but what is in the rings. Once more does nothing.
+ * recycle may be NULL. */
+void recycle__ended(struct recycle *recycle, uint32_t process, uint64_t time_ns);
+void recycle__tick(struct recycle *recycle, uint64_t now_ns);
+
+#endif
