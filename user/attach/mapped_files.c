@@ -179,10 +179,14 @@ int mappings__take(struct mappings *mappings,
 	return taken;
 }
 
+/* Of an overlay's file the device is the overlay's: others may have the file as well. */
 static bool is_of(const struct mapping *mapping, const struct plan_module *module)
 {
-	return mapping->inode == module->inode && mapping->dev_major == module->dev_major &&
-	       mapping->dev_minor == module->dev_minor;
+	if (mapping->inode != module->inode)
+		return false;
+	return (mapping->dev_major == module->dev_major &&
+		mapping->dev_minor == module->dev_minor) ||
+	       (module->state.overlay && mapping->dev_major == 0);
 }
 
 /* Marks the files that are mapped; returns how many are new among the marked. */

@@ -10,11 +10,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 struct plan *plan__new(const struct plan_options *options)
@@ -62,6 +64,7 @@ void plan__free(struct plan *plan)
 	free(plan->cost_programs);
 	free(plan->functions);
 	free(plan->modules);
+	free(plan->aliases);
 	skipped_clear(&plan->skipped);
 	free(plan->pattern_saw_module);
 	free(plan->pattern_matched);
@@ -129,6 +132,7 @@ static bool is_executable(pid_t pid, const struct module_ref *ref)
 
 static bool read_state(int fd, struct plan_file_state *state)
 {
+	struct statfs system;
 	struct stat status;
 
 	if (fd < 0 || fstat(fd, &status))
@@ -136,7 +140,9 @@ static bool read_state(int fd, struct plan_file_state *state)
 	*state = (struct plan_file_state){.size_bytes = (uint64_t)status.st_size,
 					  .written = status.st_mtim,
 					  .changed = status.st_ctim,
-					  .linked = status.st_nlink > 0};
+					  .linked = status.st_nlink > 0,
+					  .overlay = !fstatfs(fd, &system) &&
+						     system.f_type == OVERLAYFS_SUPER_MAGIC};
 	return true;
 }
 
@@ -172,7 +178,40 @@ static bool has_predecessor(const struct plan *plan, const struct plan_module *m
 	return false;
 }
 
-static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *ref)
+/* Each overlay gives a file of a layer that several have a device of its own. What is of the file
+ * shows through: its inode, also that of the copy in an upper layer, but that has been changed
+ * later. -ENOENT: it is another file. */
+static ssize_t find_beneath(const struct plan *plan, const struct module_ref *ref,
+			    const struct plan_file_state *state)
+{
+	for (size_t i = 0; i < plan->modules_count; i++) {
+		const struct plan_module *module = &plan->modules[i];
+
+		if (!module->overwritten && module->inode == ref->inode &&
+		    (module->state.overlay || state->overlay) &&
+		    module->state.size_bytes == state->size_bytes &&
+		    is_same_time(&module->state.written, &state->written) &&
+		    is_same_time(&module->state.changed, &state->changed))
+			return (ssize_t)i;
+	}
+	return -ENOENT;
+}
+
+static int add_alias(struct plan *plan, const struct module_ref *ref, size_t module)
+{
+	int err = grow_array(&plan->aliases, &plan->aliases_capacity, plan->aliases_count + 1,
+			     sizeof(*plan->aliases));
+
+	if (!err)
+		plan->aliases[plan->aliases_count++] =
+			(struct plan_alias){.inode = ref->inode,
+					    .dev_major = ref->dev_major,
+					    .dev_minor = ref->dev_minor,
+					    .module = module};
+	return err;
+}
+
+static int plan_file(struct plan *plan, pid_t pid, const struct module_ref *ref, int fd)
 {
 	struct plan_module *module = add_module(plan, ref);
 	struct interest interest = {.mangled = &plan->interest, .base = ref->base};
@@ -180,11 +219,12 @@ static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *re
 	struct module_names names;
 	struct image *image;
 	char root[64];
-	int fd, err;
+	int err;
 
-	if (!module)
+	if (!module) {
+		close(fd);
 		return -ENOMEM;
-	fd = module_open(pid, ref);
+	}
 	module->successor = has_predecessor(plan, module);
 	read_state(fd, &module->state);
 	snprintf(root, sizeof(root), "/proc/%d/root", (int)pid);
@@ -227,6 +267,19 @@ static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *re
 	return err;
 }
 
+/* Plans a file that is not known by this name yet. */
+static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *ref)
+{
+	int fd = module_open(pid, ref);
+	struct plan_file_state state;
+	ssize_t beneath = read_state(fd, &state) ? find_beneath(plan, ref, &state) : -ENOENT;
+
+	if (beneath < 0)
+		return plan_file(plan, pid, ref, fd);
+	close(fd);
+	return add_alias(plan, ref, (size_t)beneath);
+}
+
 ssize_t plan__find(const struct plan *plan, uint64_t inode, uint32_t dev_major, uint32_t dev_minor)
 {
 	for (size_t i = 0; i < plan->modules_count; i++)
@@ -234,6 +287,13 @@ ssize_t plan__find(const struct plan *plan, uint64_t inode, uint32_t dev_major, 
 		    plan->modules[i].dev_major == dev_major &&
 		    plan->modules[i].dev_minor == dev_minor)
 			return (ssize_t)i;
+	for (size_t i = 0; i < plan->aliases_count; i++) {
+		const struct plan_alias *alias = &plan->aliases[i];
+
+		if (alias->inode == inode && alias->dev_major == dev_major &&
+		    alias->dev_minor == dev_minor && !plan->modules[alias->module].overwritten)
+			return (ssize_t)alias->module;
+	}
 	return -ENOENT;
 }
 
@@ -268,9 +328,9 @@ ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules)
 
 		if (index < 0) {
 			err = plan_module(plan, task, &refs[i]);
-			index = (ssize_t)plan->modules_count - 1;
+			index = find_module(plan, &refs[i]);
 		}
-		if (!err && plan->modules[index].functions_count)
+		if (!err && index >= 0 && plan->modules[index].functions_count)
 			(*modules)[n++] = (size_t)index;
 	}
 	free(refs);
@@ -301,7 +361,7 @@ static ssize_t add_mapped(struct plan *plan, const void *address)
 			break;
 		found = plan_module(plan, getpid(), &refs[i]);
 		if (!found)
-			found = (ssize_t)plan->modules_count - 1;
+			found = find_module(plan, &refs[i]);
 		break;
 	}
 	free(refs);

@@ -166,15 +166,24 @@ struct plan_module {
 		uint64_t size_bytes;
 		struct timespec written, changed;
 		bool linked;
-	} state;	  /* what the file was like when it was planned */
-	bool overwritten; /* it is another file now, though in the same place */
-	bool successor;	  /* of one that has been */
+		bool overlay; /* it is seen through an overlay, as roots of containers are */
+	} state;	      /* what the file was like when it was planned */
+	bool overwritten;     /* it is another file now, though in the same place */
+	bool successor;	      /* of one that has been */
 };
 
 static inline struct module_names plan_module_names(const struct plan_module *module)
 {
 	return (struct module_names){.base = module->base, .soname = module->soname};
 }
+
+/* Another name of a module: the same file of an image, seen through the overlays of several
+ * containers. A probe in the one is a probe in all. */
+struct plan_alias {
+	uint64_t inode;
+	uint32_t dev_major, dev_minor;
+	size_t module;
+};
 
 /* An allocator: of one file, in one domain. */
 struct plan_allocator {
@@ -189,6 +198,8 @@ struct plan {
 	bool many_stacks; /* some file switches stacks (coroutines) */
 	struct plan_module *modules;
 	size_t modules_count, modules_capacity;
+	struct plan_alias *aliases;
+	size_t aliases_count, aliases_capacity;
 	struct plan_function *functions;
 	size_t functions_count, functions_capacity; /* allocation probes too */
 	size_t alloc_probes_count, annotations_count;

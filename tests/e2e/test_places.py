@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Programs in containers: all of them are found by -a, each by the files of its own root, and the
+report says which is whose. Containers are made as runtimes make them, without one: namespaces of
+mounts, pids, host names and users, an overlay of one image as root, a control group."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import PERFX, WORKLOADS, Program, total, wait_for
+
+QUICK = ("--no-calibrate", "--memory", "off", "--stacks", "off", "--observe", "off",
+         "--max-overhead", "off")
+NAMESPACES = ("-U", "-m", "-p", "-u", "-i", "-f", "--map-root-user", "--kill-child",
+              "--propagation", "private")
+UID = "2f1e8d7c-0b1a-4c2d-8e3f-9a0b1c2d3e4f"
+# Becomes the program, in a root of its own: ROOT IMAGE UPPER WORK HOSTNAME PROGRAM
+BECOME = """
+import ctypes, os, socket, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def must(result):
+    if result:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+root, image, upper, work, name, program = sys.argv[1:]
+must(libc.mount(b"overlay", root.encode(), b"overlay", 0,
+                f"lowerdir={image},upperdir={upper},workdir={work}".encode()))
+must(libc.mount(b"proc", f"{root}/proc".encode(), b"proc", 0, None))
+must(libc.sethostname(name.encode(), len(name)))
+with open(f"{root}/etc/hostname", "w") as file:
+    file.write(name + "\\n")
+os.chdir(root)
+must(libc.syscall(155, b".", b"."))  # pivot_root
+must(libc.umount2(b".", 2))  # MNT_DETACH
+os.chdir("/")
+os.execve(program, [program], {"POD_NAMESPACE": "ml", "SECRET": "not to be read"})
+"""
+
+
+def make_image(image, *programs):
+    """A root with programs and the libraries that they need, where they need them."""
+    for folder in ("app", "proc", "etc", "tmp"):
+        (image / folder).mkdir(parents=True)
+    for path in programs:
+        shutil.copy(path, image / "app")
+        found = subprocess.run(["ldd", path], capture_output=True, text=True).stdout
+        for library in re.findall(r"(/\S+) \(0x", found):
+            beside = pathlib.Path(library).parent == pathlib.Path(path).parent
+            copy = image / ("app/" + os.path.basename(library) if beside else library[1:])
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(library, copy)
+    return image
+
+
+def make_group(path):
+    """A control group, in the tree of version 2 or one of version 1."""
+    for top in ("/sys/fs/cgroup", "/sys/fs/cgroup/pids"):
+        if os.path.exists(f"{top}/cgroup.procs"):
+            group = pathlib.Path(top, path)
+            group.mkdir(parents=True)
+            return group
+    pytest.skip("no control groups here")
+    return None
+
+
+class Container:
+    def __init__(self, folder, image, number, program="/app/tracked"):
+        self.id = f"{os.getpid():08x}{number:08x}" * 4
+        self.name = f"trainer-{number}"
+        own = folder / self.name
+        for part in ("root", "upper", "work"):
+            (own / part).mkdir(parents=True)
+        self.group = make_group(f"kubepods-{os.getpid()}/burstable/pod{UID}/{self.id}")
+        self.program = Program(
+            "unshare", *NAMESPACES, "/usr/bin/python3", "-c", BECOME, own / "root", image,
+            own / "upper", own / "work", self.name, program,
+            preexec_fn=lambda: (self.group / "cgroup.procs").write_text(str(os.getpid())))
+        outer = self.program.process.pid
+        with open(f"/proc/{outer}/task/{outer}/children", encoding="utf8") as file:
+            self.pid = int(file.read().split()[0])
+
+    def end(self):
+        self.program.kill()
+        group = self.group
+        wait_for(lambda: not (group / "cgroup.procs").read_text())
+        while "kubepods" in str(group):
+            try:
+                group.rmdir()
+            except OSError:  # others are in it
+                break
+            group = group.parent
+
+
+@pytest.fixture
+def container(tmp_path):
+    if subprocess.run(["unshare", *NAMESPACES, "true"], capture_output=True).returncode:
+        pytest.skip("containers by unshare are not allowed here")
+    image = make_image(tmp_path / "image", WORKLOADS / "tracked", WORKLOADS / "tracked-static")
+    made = []
+
+    def make(program="/app/tracked"):
+        made.append(Container(tmp_path, image, len(made), program))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.end()
+
+
+def trace_all():
+    tracer = subprocess.Popen([PERFX, "-a", *QUICK, "-d", "60", "-f", "json"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for line in tracer.stderr:
+        if ": tracing " in line:
+            return tracer
+    pytest.fail("not attached")
+    return None
+
+
+@pytest.mark.alone
+def test_all_containers(container):
+    """Two of one image, a third that starts later: none is left out, no call counts twice."""
+    first, second = container(), container()
+    tracer = trace_all()
+    try:
+        late, late_static = container(), container("/app/tracked-static")
+        time.sleep(1)  # until the tracer has seen those
+        all_of_them = (first, second, late, late_static)
+        for times, one in enumerate(all_of_them, 1):
+            one.program.go(times)
+        tracer.send_signal(signal.SIGINT)
+        out, err = tracer.communicate(timeout=60)
+    finally:
+        tracer.kill()
+    assert tracer.returncode == 0, err
+    report = json.loads(out)
+    processes = {p["pid"]: p for p in report["processes"]}
+    for times, one in enumerate(all_of_them, 1):
+        for name, calls in (("program_step", 1000), ("program_inner", 2000),
+                            ("library_inner", 3000)):
+            assert total(report, name, "calls", one.pid) == times * calls, (name, times)
+        place = processes[one.pid]["container"]
+        assert place == {"id": one.id, "pod": one.name, "namespace": "ml", "pod_uid": UID,
+                         "host_name": one.name}
+        assert processes[one.pid]["cgroup"].endswith(f"/pod{UID}/{one.id}")
+    assert "not to be read" not in out
+
+
+@pytest.mark.alone
+def test_one_container_of_an_image(container, tracer):
+    """Others of the same image are left alone, though the files that they map are the same."""
+    one, other = container(), container()
+    t = tracer(one.pid, *QUICK, "-F", "tracked:program_step", "-F", "tracked.so:*")
+    one.program.go()
+    other.program.go()
+    report = t.stop()
+    assert [p["pid"] for p in report["processes"]] == [one.pid]
+    assert total(report, "program_step", "calls") == 1000
+    assert report["losses"]["foreign_hits"] == 0
