@@ -6,6 +6,7 @@
 #include "peaks/peaks.h"
 #include "proc/cgroup.h"
 #include "proc/maps.h"
+#include "proc/place.h"
 #include "proc/process.h"
 
 static void read_maps(const char *text, size_t size)
@@ -52,6 +53,35 @@ static void read_stat(const char *text)
 	keyed_number(text, "VmRSS:");
 }
 
+/* The cgroup of a process, and what a container is called by those who call it so. These names go
+ * on as they are to whoever reads a report: they must be words. */
+static void read_names(const char *cgroup, const uint8_t *bytes, size_t size)
+{
+	static const enum perfx_place_part words[] = {
+		PERFX_PLACE_CONTAINER_ID, PERFX_PLACE_CONTAINER, PERFX_PLACE_POD,
+		PERFX_PLACE_NAMESPACE,	  PERFX_PLACE_POD_UID,	 PERFX_PLACE_JOB,
+		PERFX_PLACE_JOB_STEP,	  PERFX_PLACE_HOST_NAME};
+	char *text = fuzz_text(bytes, size), *environment = calloc(size + 1, 1);
+	struct place place = {0};
+
+	if (!environment)
+		abort();
+	memcpy(environment, bytes, size);
+	place_of_cgroup(cgroup, &place);
+	place_of_log_file(text, &place);
+	place_of_log_folder(text, &place);
+	place_of_docker(text, strlen(text), &place);
+	place_of_podman(text, strlen(text), &place);
+	place_of_environment(environment, size, &place);
+	place_of_hostname(text, &place);
+	for (size_t i = 0; i < FUZZ_COUNT(words); i++)
+		if (place.of[words[i]] && strpbrk(place.of[words[i]], "\"\\/<>&|;$`\x1b\n "))
+			abort();
+	place_clear(&place);
+	free(environment);
+	free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text, *second;
@@ -61,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	text = fuzz_text(data + 1, size - 1);
 	length = strlen(text);
-	switch (data[0] % 4) {
+	switch (data[0] % 5) {
 	case 0:
 		read_maps(text, length);
 		break;
@@ -76,6 +106,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	case 3:
 		read_stat(text);
+		break;
+	case 4:
+		length = length + 2 < size ? length + 2 : size;
+		read_names(text, data + length, size - length);
 		break;
 	}
 	free(text);
