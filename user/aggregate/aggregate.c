@@ -61,6 +61,29 @@ void aggregate__lose(struct aggregate *a, enum perfx_loss_kind loss, uint64_t co
 	a->losses[loss] = add_capped(a->losses[loss], count);
 }
 
+static bool goes_on(void *ctx, uint32_t process)
+{
+	const struct aggregate *a = ctx;
+
+	return process < a->processes_count && a->processes[process] &&
+	       a->processes[process]->origin != PROCESS_UNKNOWN && !a->processes[process]->closed;
+}
+
+int aggregate__continue(struct aggregate *a, struct aggregate *before, uint64_t from_ns)
+{
+	int err;
+
+	for (uint32_t i = 0; i < before->processes_count; i++) {
+		if (!before->processes[i] || !goes_on(a, i))
+			continue;
+		a->processes[i]->has_rows = before->processes[i]->has_rows;
+		a->processes[i]->has_steps = before->processes[i]->has_steps;
+	}
+	a->has_off_cpu = before->has_off_cpu;
+	err = steps_continue(&a->steps, &before->steps, from_ns, goes_on, a);
+	return err ? err : periods_continue(&a->periods, &before->periods, goes_on, a);
+}
+
 int handle_host(struct aggregate *a, const struct event *event)
 {
 	for (int i = 0; i < 5; i++) {

@@ -65,6 +65,11 @@ int aggregate__add(struct aggregate *aggregate, const struct event *event);
  * whole but for what they compute. */
 bool aggregate__shows_step(const struct aggregate *aggregate, const struct perfx_span *span);
 
+/* Steps that have begun in `before` end here: both are parts of one stream, and this one has got
+ * all that still holds (replay/keyframe.h), and no event yet. `before` may be finished no more; its
+ * profile stays. 0 or -ENOMEM. */
+int aggregate__continue(struct aggregate *aggregate, struct aggregate *before, uint64_t from_ns);
+
 /* Adds to a loss that the reader itself counted (undecoded records, truncated bytes). */
 void aggregate__lose(struct aggregate *aggregate, enum perfx_loss_kind loss, uint64_t count);
 

@@ -423,6 +423,26 @@ int periods_fill(struct aggregate *a)
 	return found < 0 ? found : 0;
 }
 
+int periods_continue(struct periods *periods, struct periods *before,
+		     bool (*goes_on)(void *ctx, uint32_t process), void *ctx)
+{
+	for (size_t i = 0; i < before->count; i++) {
+		struct period_thread *thread = &before->threads[i];
+		uint64_t key = (uint64_t)thread->calls.process << 32 | thread->calls.tid;
+
+		if (!goes_on(ctx, thread->calls.process))
+			continue;
+		if (grow_array(&periods->threads, &periods->capacity, periods->count + 1,
+			       sizeof(*periods->threads)) ||
+		    map64_put(&periods->ids, key, (uint32_t)periods->count))
+			return -ENOMEM;
+		periods->threads[periods->count++] = *thread;
+		thread->calls.list = NULL;
+		thread->calls.count = thread->calls.capacity = 0;
+	}
+	return 0;
+}
+
 void periods_clear(struct periods *periods)
 {
 	for (size_t i = 0; i < periods->count; i++)

@@ -71,6 +71,10 @@ struct aggregate;
 int periods_span(struct aggregate *aggregate, const struct perfx_span *span);
 /* At the end, before steps are asked for: periods in what came since. 0 or -ENOMEM. */
 int periods_fill(struct aggregate *aggregate);
+/* Calls of threads that have no period yet are taken over, of processes that go on. 0 or -ENOMEM.
+ */
+int periods_continue(struct periods *periods, struct periods *before,
+		     bool (*goes_on)(void *ctx, uint32_t process), void *ctx);
 void periods_clear(struct periods *periods);
 
 #endif

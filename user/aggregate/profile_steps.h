@@ -118,6 +118,13 @@ static inline const char *profile_steps_by_name(enum profile_steps_by by)
 	return names[by];
 }
 
+/* Steps of a whole recording, also those that ended before the profile begins (replay/keyframe.h).
+ */
+struct profile_step_sums {
+	uint64_t count, total_ns, flops;
+	uint64_t phases[PROFILE_PHASES]; /* ns */
+};
+
 struct profile_steps {
 	uint64_t count; /* ends seen; 0: no steps are known, and nothing below is */
 	enum profile_steps_by found_by;
@@ -140,6 +147,8 @@ struct profile_steps {
 	/* In order of time, of the time of `times` (profile.h); owned. */
 	struct profile_step_sample *samples;
 	size_t samples_count;
+	/* Known also where count is 0. */
+	struct profile_step_sums run;
 };
 
 /*

@@ -138,12 +138,12 @@ int step_series_add(struct step_series *series, const struct profile_step *step,
 	return append(series, &with_flops);
 }
 
-void step_series_late(struct step_series *series, uint64_t end_ns, const struct step_tally *call)
+bool step_series_late(struct step_series *series, uint64_t end_ns, const struct step_tally *call)
 {
 	size_t low = 0, high = series->steps_count;
 
 	if (end_ns <= series->unknown_until_ns)
-		return;
+		return false;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
@@ -153,9 +153,10 @@ void step_series_late(struct step_series *series, uint64_t end_ns, const struct 
 			high = middle;
 	}
 	if (low == series->steps_count || end_ns <= series->steps[low].from_ns)
-		return;
+		return false;
 	series->steps[low].flops += call->flops;
 	step_tally_merge(&series->tally, call);
+	return true;
 }
 
 void step_series_show(const struct step_series *series, struct profile_steps *into)

@@ -36,8 +36,8 @@ struct step_series {
 /* tally NULL: what it computed is not known. 0 or -ENOMEM. */
 int step_series_add(struct step_series *series, const struct profile_step *step,
 		    const struct step_tally *tally);
-/* A call of which it was learned late what it computed. */
-void step_series_late(struct step_series *series, uint64_t end_ns, const struct step_tally *call);
+/* A call of which it was learned late what it computed: did it end in one of these? */
+bool step_series_late(struct step_series *series, uint64_t end_ns, const struct step_tally *call);
 /* Borrowed. Not of an empty one. */
 void step_series_show(const struct step_series *series, struct profile_steps *into);
 

@@ -25,7 +25,9 @@ struct step_call {
 };
 
 struct step_process {
-	struct step_tally sum; /* but thread_flops */
+	uint32_t process;
+	struct step_tally sum;	/* but thread_flops */
+	uint64_t calls_from_ns; /* calls that ended by then are not kept */
 	struct step_call *calls;
 	size_t calls_count, calls_capacity;
 	bool calls_full;
@@ -48,7 +50,7 @@ static struct step_process *step_process_get(struct steps *steps, uint32_t proce
 		       sizeof(*steps->processes)) ||
 	    map64_put(&steps->process_ids, process, (uint32_t)steps->processes_count))
 		return NULL;
-	steps->processes[steps->processes_count] = (struct step_process){0};
+	steps->processes[steps->processes_count] = (struct step_process){.process = process};
 	return &steps->processes[steps->processes_count++];
 }
 
@@ -92,7 +94,7 @@ static bool step_process_since(const struct step_process *process, uint32_t tid,
 		if (call->cost_state == PERFX_COST_COUNTED && call->tid == tid)
 			into->thread_flops += call->flops;
 	}
-	return !process->calls_full;
+	return !process->calls_full && from_ns >= process->calls_from_ns;
 }
 
 /* --- threads --- */
@@ -122,6 +124,7 @@ struct ender {
 	uint64_t last_ns;
 	struct step_series series;
 	struct step_times times;
+	struct profile_step_sums run;
 	struct step_tally at; /* when it ended last */
 	bool at_unknown;
 	uint64_t at_off_cpu_ns;
@@ -364,15 +367,28 @@ static bool tally_step(const struct steps *steps, const struct step_thread *thre
 	return !process || step_process_since(process, thread->tid, from_ns, into);
 }
 
+static void add_to_run(struct profile_step_sums *run, const struct profile_step *step,
+		       const struct step_tally *tally)
+{
+	run->count++;
+	run->total_ns += step->total_ns;
+	run->flops += tally ? tally->flops : 0;
+	for (int i = 0; i < PROFILE_PHASES; i++)
+		run->phases[i] += step->phases[i];
+}
+
 /* A step from one time to another, with what its thread waited; tally NULL: not known. */
-static int add_step(const struct step_thread *thread, struct ender *ender,
-		    struct profile_step *step, const struct step_tally *tally)
+static int add_step(const struct steps *steps, const struct step_thread *thread,
+		    struct ender *ender, struct profile_step *step, const struct step_tally *tally)
 {
 	step->count = 1;
 	step->total_ns = step->max_ns = step->to_ns - step->from_ns;
 	if (step->off_cpu_ns > step->total_ns)
 		step->off_cpu_ns = step->total_ns;
 	divide(thread, step->from_ns, step->to_ns, ender, step->phases);
+	add_to_run(&ender->run, step, tally);
+	if (step->to_ns <= steps->from_ns)
+		return 0;
 	if (step_series_add(&ender->series, step, tally) || step_times_add(&ender->times, step) ||
 	    step_picks_add(&ender->picks, step->total_ns))
 		return -ENOMEM;
@@ -404,7 +420,7 @@ static int end_step(struct steps *steps, struct step_thread *thread, struct ende
 	struct step_tally tally;
 	bool known = tally_step(steps, thread, ender, from_ns, &tally);
 
-	if (add_step(thread, ender, &step, known ? &tally : NULL))
+	if (add_step(steps, thread, ender, &step, known ? &tally : NULL))
 		return -ENOMEM;
 	note_end(steps, thread, ender, step.to_ns);
 	return 0;
@@ -571,9 +587,8 @@ static bool tally_between(const struct steps *steps, const struct step_thread *t
 	*into = (struct step_tally){0};
 	if (!process)
 		return true;
-	if (process->calls_full)
+	if (!step_process_since(process, thread->tid, from_ns, into))
 		return false;
-	step_process_since(process, thread->tid, from_ns, into);
 	step_process_since(process, thread->tid, to_ns, &later);
 	step_tally_subtract(into, &later);
 	return true;
@@ -624,7 +639,7 @@ static int replay_period(const struct steps *steps, struct step_thread *thread, 
 		off_cpu_ns = 0;
 		if (follows_another(thread, ender)) {
 			known = tally_between(steps, thread, step.from_ns, step.to_ns, &tally);
-			err = add_step(thread, ender, &step, known ? &tally : NULL);
+			err = add_step(steps, thread, ender, &step, known ? &tally : NULL);
 		}
 		ender->last_ns = call->end_ns;
 	}
@@ -706,13 +721,15 @@ static void cost_late(const struct steps *steps, const struct perfx_span *span, 
 			struct ender *ender = &thread->enders[j];
 			struct step_tally call = {0};
 
-			if (!ender->series.count || end_ns > ender->last_ns)
+			if (!ender->run.count || end_ns > ender->last_ns)
 				continue;
 			step_tally_call(&call, span->cost_state, span->dtype, span->flops);
 			if (span->tid == thread->tid)
 				call.thread_flops = call.flops;
 			step_tally_merge(&ender->at, &call);
-			step_series_late(&ender->series, end_ns, &call);
+			if (step_series_late(&ender->series, end_ns, &call) ||
+			    end_ns <= steps->from_ns)
+				ender->run.flops += call.flops;
 		}
 	}
 }
@@ -750,13 +767,13 @@ static bool is_better_period(const struct step_thread *thread, const struct ende
 {
 	if (thread->is_main != best->thread->is_main)
 		return thread->is_main;
-	return ender->series.total_ns > best->ender->series.total_ns;
+	return ender->run.total_ns > best->ender->run.total_ns;
 }
 
 static bool is_better(const struct step_thread *thread, const struct ender *ender,
 		      const struct best_ender *best)
 {
-	if (!ender->series.count)
+	if (!ender->run.count)
 		return false;
 	if (!best->ender)
 		return true;
@@ -764,7 +781,7 @@ static bool is_better(const struct step_thread *thread, const struct ender *ende
 		return ender->rank > best->ender->rank;
 	if (ender->rank == STEP_BY_PERIOD)
 		return is_better_period(thread, ender, best);
-	return ender->series.count < best->ender->series.count;
+	return ender->run.count < best->ender->run.count;
 }
 
 static void find_best(const struct step_thread *threads, size_t count, uint32_t process,
@@ -797,6 +814,9 @@ struct profile_steps steps_of_process(const struct steps *steps, uint32_t proces
 	best = found.ender;
 	if (!best)
 		return result;
+	result.run = best->run;
+	if (!best->series.count)
+		return result;
 	result.tid = found.thread->tid;
 	result.found_by = (enum profile_steps_by)best->rank;
 	result.context = best->rank == STEP_BY_PERIOD ? found.thread->period.context : 0;
@@ -825,6 +845,87 @@ uint64_t steps_median(const struct steps *steps, uint32_t process, uint32_t tid,
 		return median_u64(ender->picks.ns, ender->picks.count);
 	}
 	return 0;
+}
+
+/* --- steps that go on in other tables --- */
+
+/* What it has counted belongs to the run alone from now on. */
+static int ender_continue(struct ender *ender)
+{
+	ender->series = (struct step_series){0};
+	ender->times = (struct step_times){0};
+	ender->picks = (struct step_picks){0};
+	ender->durations = sketch__new();
+	return ender->durations ? 0 : -ENOMEM;
+}
+
+/* Of a thread that ends no steps nothing can be missed if it has made no call since. */
+static bool is_idle(const struct step_thread *thread, uint64_t since_ns)
+{
+	return !thread->enders_count &&
+	       (!thread->count || thread->intervals[thread->count - 1].to_ns < since_ns);
+}
+
+static int thread_continue(struct steps *steps, struct step_thread *before)
+{
+	struct step_thread *thread = thread_of(steps, before->process, before->tid);
+
+	if (!thread)
+		return -ENOMEM;
+	*thread = *before;
+	before->intervals = NULL;
+	before->count = before->capacity = 0;
+	thread->enders_count = 0;
+	for (; thread->enders_count < before->enders_count; thread->enders_count++)
+		if (ender_continue(&thread->enders[thread->enders_count]))
+			return -ENOMEM;
+	return 0;
+}
+
+/* Does a thread of it end steps? Then calls of the past are in none that are to come. */
+static bool ends_steps(const struct steps *steps, uint32_t process)
+{
+	for (size_t i = 0; i < steps->threads_count; i++)
+		if (steps->threads[i].process == process && steps->threads[i].enders_count)
+			return true;
+	return false;
+}
+
+static int process_continue(struct steps *steps, struct step_process *before)
+{
+	struct step_process *process = step_process_get(steps, before->process);
+
+	if (!process)
+		return -ENOMEM;
+	*process = *before;
+	before->calls = NULL;
+	before->calls_count = before->calls_capacity = 0;
+	if (!process->calls_full && !ends_steps(steps, process->process))
+		return 0;
+	process->calls_count = 0;
+	process->calls_full = false;
+	process->calls_from_ns = steps->from_ns;
+	return 0;
+}
+
+int steps_continue(struct steps *steps, struct steps *before, uint64_t from_ns,
+		   bool (*goes_on)(void *ctx, uint32_t process), void *ctx)
+{
+	uint64_t since_ns = before->from_ns;
+	int err = 0;
+
+	steps->from_ns = from_ns;
+	steps->recording_windows_count = 0;
+	for (size_t i = 0; i < before->recording_windows_count && !err; i++)
+		err = steps_recording_window(steps, before->recording_windows[i]);
+	for (size_t i = 0; i < before->threads_count && !err; i++)
+		if (goes_on(ctx, before->threads[i].process) &&
+		    !is_idle(&before->threads[i], since_ns))
+			err = thread_continue(steps, &before->threads[i]);
+	for (size_t i = 0; i < before->processes_count && !err; i++)
+		if (goes_on(ctx, before->processes[i].process))
+			err = process_continue(steps, &before->processes[i]);
+	return err;
 }
 
 void steps_clear(struct steps *steps)

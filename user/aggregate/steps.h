@@ -27,6 +27,7 @@ enum step_rank { STEP_BY_PERIOD = 0, STEP_BY_BACKWARD, STEP_BY_OPTIMIZER, STEP_B
 unsigned step_class(unsigned source, const char *name, unsigned flags);
 
 struct steps {
+	uint64_t from_ns; /* steps that ended by then are none of the profile's; 0 */
 	struct step_thread *threads;
 	size_t threads_count, threads_capacity;
 	struct map64 thread_ids;     /* process << 32 | tid */
@@ -61,6 +62,11 @@ uint64_t steps_median(const struct steps *steps, uint32_t process, uint32_t tid,
 /* A recording window opens: no step begins before it. To be called in order of time. 0 or -ENOMEM.
  */
 int steps_recording_window(struct steps *steps, uint64_t opened_ns);
+/* Steps that have begun in `before` go on in these, which have none yet, from a time on. Of
+ * processes that go on. `before` may be asked for its steps still, but gets no more spans. 0 or
+ * -ENOMEM. */
+int steps_continue(struct steps *steps, struct steps *before, uint64_t from_ns,
+		   bool (*goes_on)(void *ctx, uint32_t process), void *ctx);
 void steps_clear(struct steps *steps);
 
 #endif
