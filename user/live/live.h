@@ -23,9 +23,9 @@
 #include <stdint.h>
 
 struct live_options {
-	uint64_t period_ns; /* between snapshots; 0: LIVE_PERIOD_NS */
-	uint64_t epoch_ns;  /* 0: LIVE_EPOCH_NS */
-	bool judges;	    /* snapshots have findings */
+	uint64_t period_ns;	      /* between snapshots; 0: LIVE_PERIOD_NS */
+	uint64_t epoch_ns;	      /* 0: LIVE_EPOCH_NS */
+	bool judges;		      /* snapshots have findings */
 	const struct rule_set *rules; /* borrowed; NULL: those that are built in */
 };
 
@@ -81,20 +81,20 @@ struct live_thread {
 
 /* One point of a process's history. */
 struct live_point {
-	uint64_t time_ns;	/* the period's end */
-	uint64_t steps_count;	/* ended in the period */
-	uint64_t step_ns;	/* their average; PROFILE_ABSENT: none ended */
-	uint64_t cpu_ns;	/* used in the period */
-	uint64_t rss_bytes;	/* last */
-	uint64_t live_bytes;	/* of its first domain; PROFILE_ABSENT: not recorded */
-	uint64_t gpu_busy_ns;	/* PROFILE_ABSENT likewise */
-	uint64_t flops;		/* in the period */
+	uint64_t time_ns;     /* the period's end */
+	uint64_t steps_count; /* ended in the period */
+	uint64_t step_ns;     /* their average; PROFILE_ABSENT: none ended */
+	uint64_t cpu_ns;      /* used in the period */
+	uint64_t rss_bytes;   /* last */
+	uint64_t live_bytes;  /* of its first domain; PROFILE_ABSENT: not recorded */
+	uint64_t gpu_busy_ns; /* PROFILE_ABSENT likewise */
+	uint64_t flops;	      /* in the period */
 };
 
 /* A process that lives, or that ended in this epoch. Sums of the whole run, but as far as it is
  * said. */
 struct live_process {
-	const struct profile_process *process; /* of the epoch */
+	const struct profile_process *process;	 /* of the epoch */
 	const struct process_analysis *analysis; /* NULL: not judged, or it was not there then */
 	struct live_sums period, run;
 	uint64_t cpu_ns, read_bytes, write_bytes;
@@ -119,9 +119,9 @@ struct live_totals {
 };
 
 struct live_snapshot {
-	uint64_t number;	    /* from 1 */
-	uint64_t run_from_ns;	    /* when the recording began */
-	uint64_t from_ns, to_ns;    /* the period */
+	uint64_t number;	       /* from 1 */
+	uint64_t run_from_ns;	       /* when the recording began */
+	uint64_t from_ns, to_ns;       /* the period */
 	const struct profile *profile; /* of the epoch so far */
 	/* Of the epoch so far, or of the one before while this one is short; NULL: not judged yet.
 	 * Its processes are those of analyzed. */
@@ -129,7 +129,8 @@ struct live_snapshot {
 	const struct profile *analyzed;
 	const struct live_process *processes; /* steps, then time in the period, descending */
 	size_t processes_count;
-	const struct live_row *rows; /* own time in the period, descending; those that were called */
+	const struct live_row
+		*rows; /* own time in the period, descending; those that were called */
 	size_t rows_count;
 	const struct live_line *lines; /* sampled time in the period, descending */
 	size_t lines_count;

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "live/live.h"
+
+#include "aggregate/aggregate.h"
+#include "base/clock.h"
+#include "live/growth.h"
+#include "live/run.h"
+#include "live/view.h"
+#include "replay/keyframe.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* An epoch is judged by itself when it is that old, until then its predecessor is. */
+#define JUDGE_FROM_NS 10000000000u
+
+/* An aggregate, and when it begins. */
+struct epoch {
+	struct aggregate *aggregate;
+	uint64_t number, from_ns;
+};
+
+struct live {
+	struct live_options options;
+	struct keyframe *keyframe;
+	struct epoch epoch;
+	struct growth growth; /* of the epoch */
+	struct run run;
+	struct view view;
+	struct live_snapshot snapshot; /* number 0: there is none yet */
+	/* The epoch before: the snapshot may be of it, the analysis is while the epoch is young. */
+	struct aggregate *before;
+	const struct profile *before_profile;
+	struct analysis *before_analysis, *analysis;
+	uint64_t run_from_ns, next_ns;
+	uint64_t segment_ns; /* of the last one; 0: none yet */
+	int err;
+};
+
+struct live *live__new(const struct live_options *options)
+{
+	struct live *live = calloc(1, sizeof(*live));
+
+	if (!live)
+		return NULL;
+	live->options = *options;
+	if (!live->options.period_ns)
+		live->options.period_ns = LIVE_PERIOD_NS;
+	if (!live->options.epoch_ns)
+		live->options.epoch_ns = LIVE_EPOCH_NS;
+	live->keyframe = keyframe__new(0);
+	live->epoch.aggregate = aggregate__new();
+	growth_init(&live->growth);
+	if (live->keyframe && live->epoch.aggregate)
+		return live;
+	live__free(live);
+	errno = ENOMEM;
+	return NULL;
+}
+
+static void forget_before(struct live *live)
+{
+	analysis__free(live->before_analysis);
+	aggregate__free(live->before);
+	live->before_analysis = NULL;
+	live->before_profile = NULL;
+	live->before = NULL;
+}
+
+void live__free(struct live *live)
+{
+	if (!live)
+		return;
+	forget_before(live);
+	analysis__free(live->analysis);
+	aggregate__free(live->epoch.aggregate);
+	keyframe__free(live->keyframe);
+	growth_clear(&live->growth);
+	run_clear(&live->run);
+	view_clear(&live->view);
+	free(live);
+}
+
+int live__event(void *ctx, const struct event *event)
+{
+	struct live *live = ctx;
+	int err = live->err;
+
+	if (event->kind == PERFX_KIND_HOST && !live->run_from_ns)
+		live->run_from_ns = live->epoch.from_ns = event->host.start_ns;
+	if (event->kind == PERFX_KIND_SEGMENT)
+		live->segment_ns = event->segment.time_ns;
+	if (!err)
+		err = keyframe__add(live->keyframe, event);
+	return err ? err : aggregate__add(live->epoch.aggregate, event);
+}
+
+/* --- epochs --- */
+
+static int add_record(void *ctx, const void *record, size_t size)
+{
+	struct event event;
+	size_t skip;
+
+	if (decode_event(record, size, &event, &skip) < 0)
+		return 0;
+	return aggregate__add(ctx, &event);
+}
+
+static int write_keyframe(struct keyframe *keyframe, struct aggregate *into, uint64_t from_ns)
+{
+	int err = keyframe__write(keyframe, from_ns, add_record, into);
+
+	if (!err)
+		err = keyframe__write_usage(keyframe, from_ns, add_record, into);
+	return err ? err : keyframe__write_memory(keyframe, from_ns, add_record, into);
+}
+
+/* The snapshot that has just been made has all of the old epoch, so nothing is missed or counted
+ * again. It stays what the snapshot shows. 0 or -ENOMEM. */
+static int next_epoch(struct live *live, uint64_t from_ns)
+{
+	struct aggregate *next = aggregate__new();
+	int err = next ? write_keyframe(live->keyframe, next, from_ns) : -ENOMEM;
+
+	if (!err)
+		err = aggregate__continue(next, live->epoch.aggregate, from_ns);
+	if (!err)
+		err = run_forget(&live->run, live->epoch.number);
+	if (err) {
+		aggregate__free(next);
+		return err;
+	}
+	forget_before(live);
+	live->before = live->epoch.aggregate;
+	live->before_profile = live->snapshot.profile;
+	live->before_analysis = live->analysis;
+	live->analysis = NULL;
+	growth_clear(&live->growth);
+	growth_init(&live->growth);
+	live->epoch = (struct epoch){
+		.aggregate = next, .number = live->epoch.number + 1, .from_ns = from_ns};
+	return 0;
+}
+
+/* --- snapshots --- */
+
+static bool is_young(const struct live *live, uint64_t now_ns)
+{
+	return now_ns < live->epoch.from_ns + JUDGE_FROM_NS;
+}
+
+/* The analysis of a process of a profile that may be of the epoch before; NULL: it was not there.
+ */
+static const struct process_analysis *analysis_of(const struct live_snapshot *snapshot,
+						  const struct profile_process *process)
+{
+	for (size_t i = 0; i < snapshot->analyzed->processes_count; i++)
+		if (snapshot->analyzed->processes[i].index == process->index)
+			return &snapshot->analysis->processes[i];
+	return NULL;
+}
+
+static int judge(struct live *live, const struct profile *profile)
+{
+	struct live_snapshot *snapshot = &live->snapshot;
+
+	analysis__free(live->analysis);
+	live->analysis = NULL;
+	if (live->before_analysis) {
+		snapshot->analysis = live->before_analysis;
+		snapshot->analyzed = live->before_profile;
+	} else {
+		live->analysis = analyze(profile, live->options.rules);
+		if (!live->analysis)
+			return -ENOMEM;
+		snapshot->analysis = live->analysis;
+		snapshot->analyzed = profile;
+	}
+	for (size_t i = 0; i < live->view.processes_count; i++)
+		live->view.processes[i].analysis =
+			analysis_of(snapshot, live->view.processes[i].process);
+	return 0;
+}
+
+static void show(struct live *live, const struct profile *profile, uint64_t now_ns)
+{
+	struct live_snapshot *snapshot = &live->snapshot;
+	const struct view *view = &live->view;
+
+	snapshot->number++;
+	snapshot->run_from_ns = live->run_from_ns;
+	snapshot->from_ns = snapshot->to_ns ? snapshot->to_ns : live->run_from_ns;
+	snapshot->to_ns = now_ns;
+	snapshot->profile = profile;
+	snapshot->processes = view->processes;
+	snapshot->processes_count = view->processes_count;
+	snapshot->rows = view->rows;
+	snapshot->rows_count = view->rows_count;
+	snapshot->lines = view->lines;
+	snapshot->lines_count = view->lines_count;
+	snapshot->threads = view->threads;
+	snapshot->threads_count = view->threads_count;
+	snapshot->waits = view->waits;
+	snapshot->waits_count = view->waits_count;
+	snapshot->functions = live->run.functions;
+	snapshot->functions_count = live->run.functions_count;
+	snapshot->totals = live->run.totals;
+}
+
+static int take(struct live *live, uint64_t now_ns)
+{
+	const struct profile *profile = aggregate__finish(live->epoch.aggregate);
+	int err;
+
+	if (!profile)
+		return -ENOMEM;
+	err = view_fill(&live->view, &live->run, &live->growth, profile, live->epoch.number,
+			now_ns);
+	if (err)
+		return err;
+	if (!live->before_analysis || !is_young(live, now_ns))
+		forget_before(live);
+	err = live->options.judges ? judge(live, profile) : 0;
+	if (!err)
+		show(live, profile, now_ns);
+	return err;
+}
+
+/* At the end of a segment, where there are any: then all sums have been emitted. */
+static bool is_due(const struct live *live, uint64_t now_ns)
+{
+	uint64_t last_ns = live->snapshot.to_ns;
+
+	if (!live->run_from_ns || now_ns < live->next_ns)
+		return false;
+	return live->segment_ns > last_ns || now_ns >= live->next_ns + live->options.period_ns / 2;
+}
+
+static uint64_t next_period_ns(const struct live *live)
+{
+	uint64_t least_ns = (uint64_t)((double)live->snapshot.own_ns / LIVE_OWN_SHARE);
+
+	return least_ns > live->options.period_ns ? least_ns : live->options.period_ns;
+}
+
+bool live__tick(struct live *live, uint64_t now_ns)
+{
+	uint64_t begin_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	if (!live->next_ns && live->run_from_ns)
+		live->next_ns = live->run_from_ns + live->options.period_ns;
+	if (live->err || !is_due(live, now_ns))
+		return false;
+	live->err = take(live, now_ns);
+	if (live->err)
+		return false;
+	live->snapshot.own_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
+	live->next_ns = now_ns + next_period_ns(live);
+	if (now_ns >= live->epoch.from_ns + live->options.epoch_ns)
+		live->err = next_epoch(live, now_ns);
+	return true;
+}
+
+const struct live_snapshot *live__snapshot(const struct live *live)
+{
+	return live->snapshot.number ? &live->snapshot : NULL;
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "live/run.h"
+
+#include "base/hash.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void live_sums_add(struct live_sums *sums, const struct live_sums *more)
+{
+	sums->calls_count += more->calls_count;
+	sums->total_ns += more->total_ns;
+	sums->self_ns += more->self_ns;
+	sums->flops += more->flops;
+	sums->bytes += more->bytes;
+}
+
+/* --- functions --- */
+
+static bool is_function(const struct live_function *known, const struct profile_function *function)
+{
+	return !strcmp(known->name, function->name) && !strcmp(known->module, function->module);
+}
+
+static uint64_t function_key(const struct profile_function *function)
+{
+	return fnv1a(function->name, strlen(function->name)) * 31 +
+	       fnv1a(function->module, strlen(function->module));
+}
+
+/* All that came too late are one. */
+static struct live_function *others(struct run *run)
+{
+	struct live_function *function = &run->functions[LIVE_FUNCTIONS_MAX];
+
+	if (run->functions_count == LIVE_FUNCTIONS_MAX) {
+		*function = (struct live_function){.name = LIVE_OTHERS, .module = ""};
+		run->functions_count++;
+	}
+	return function;
+}
+
+/* NULL: no memory. */
+static struct live_function *function_of(struct run *run, const struct profile_function *function)
+{
+	uint64_t key = function_key(function);
+	struct live_function *new;
+	uint32_t at;
+
+	/* two of one key: the next keys are tried */
+	while ((at = map64_get(&run->function_ids, key)) != MAP64_NONE) {
+		if (is_function(&run->functions[at], function))
+			return &run->functions[at];
+		key++;
+	}
+	if (run->functions_count >= LIVE_FUNCTIONS_MAX)
+		return others(run);
+	new = &run->functions[run->functions_count];
+	*new = (struct live_function){.name = pool_add(&run->names, function->name),
+				      .module = pool_add(&run->names, function->module),
+				      .source = function->source};
+	if (!new->name || !new->module ||
+	    map64_put(&run->function_ids, key, (uint32_t)run->functions_count))
+		return NULL;
+	run->functions_count++;
+	return new;
+}
+
+int run_function(struct run *run, const struct profile_function *function,
+		 const struct live_sums *more)
+{
+	struct live_function *known = function_of(run, function);
+
+	if (!known)
+		return -ENOMEM;
+	live_sums_add(&known->run, more);
+	live_sums_add(&run->totals.sums, more);
+	return 0;
+}
+
+/* --- processes --- */
+
+static void run_process_free(struct run_process *process)
+{
+	free(process->history);
+	free(process);
+}
+
+/* An index is another process's only after it has been none for more than an epoch. */
+struct run_process *run_process(struct run *run, const struct profile_process *process,
+				uint64_t epoch)
+{
+	uint32_t at = map64_get(&run->process_ids, process->index);
+	struct run_process *new;
+
+	if (at != MAP64_NONE) {
+		run->processes[at]->epoch = epoch;
+		return run->processes[at];
+	}
+	new = calloc(1, sizeof(*new));
+	if (!new ||
+	    grow_array(&run->processes, &run->processes_capacity, run->processes_count + 1,
+		       sizeof(*run->processes)) ||
+	    map64_put(&run->process_ids, process->index, (uint32_t)run->processes_count)) {
+		free(new);
+		return NULL;
+	}
+	new->index = process->index;
+	new->epoch = epoch;
+	run->processes[run->processes_count++] = new;
+	run->totals.processes_count++;
+	return new;
+}
+
+int run_forget(struct run *run, uint64_t epoch)
+{
+	size_t kept = 0;
+
+	map64_clear(&run->process_ids);
+	for (size_t i = 0; i < run->processes_count; i++) {
+		struct run_process *process = run->processes[i];
+
+		if (process->epoch != epoch) {
+			run_process_free(process);
+			continue;
+		}
+		run->processes[kept] = process;
+		if (map64_put(&run->process_ids, process->index, (uint32_t)kept++))
+			return -ENOMEM;
+	}
+	run->processes_count = kept;
+	return 0;
+}
+
+void run_clear(struct run *run)
+{
+	for (size_t i = 0; i < run->processes_count; i++)
+		run_process_free(run->processes[i]);
+	free(run->processes);
+	map64_clear(&run->process_ids);
+	map64_clear(&run->function_ids);
+	pool_clear(&run->names);
+}
+
+/* --- what a process does beside calls --- */
+
+/* What still came of a process that had ended before the epoch: its usage was that epoch's. */
+static bool is_bygone(const struct profile *profile, const struct profile_process *process)
+{
+	return process->exited && process->to_ns <= profile->start_ns;
+}
+
+static int add_usage(struct live_process *live, const struct profile *profile,
+		     struct growth *growth, struct live_point *point)
+{
+	const struct profile_process *process = live->process;
+	uint64_t used[GROWTH_PROCESS_WIDTH] = {process->cpu_ns, process->read_bytes,
+					       process->write_bytes, process->gpu.busy_ns};
+	int err = grown(&growth->processes, process->index, used);
+
+	point->rss_bytes = process->rss_bytes;
+	point->gpu_busy_ns = process->gpu.busy_ns == PROFILE_ABSENT ? PROFILE_ABSENT : used[3];
+	if (err < 0 || is_bygone(profile, process))
+		return err < 0 ? err : 0;
+	point->cpu_ns = used[0];
+	live->cpu_ns += used[0];
+	live->read_bytes += used[1];
+	live->write_bytes += used[2];
+	return 0;
+}
+
+static int add_waits(struct live_process *live, struct growth *growth)
+{
+	const struct profile_activities *waits = &live->process->blocked;
+	uint64_t sums[PERFX_WAIT_REASONS][GROWTH_REASON_WIDTH] = {0};
+	int err = 0;
+
+	for (size_t i = 0; i < waits->count; i++) {
+		sums[waits->list[i].reason][0] += waits->list[i].count;
+		sums[waits->list[i].reason][1] += waits->list[i].ns;
+	}
+	for (uint32_t i = 0; i < PERFX_WAIT_REASONS && err >= 0; i++) {
+		err = grown(&growth->reasons, (uint64_t)live->process->index << 32 | i, sums[i]);
+		live->blocked_counts[i] += sums[i][0];
+		live->blocked_ns[i] += sums[i][1];
+	}
+	return err < 0 ? err : 0;
+}
+
+static int add_memory(struct live_process *live, struct growth *growth, struct live_point *point)
+{
+	const struct profile_process *process = live->process;
+	int err = 0;
+
+	point->live_bytes =
+		process->memory_count ? process->memory[0].current_bytes : PROFILE_ABSENT;
+	for (size_t i = 0; i < process->memory_count && err >= 0; i++) {
+		const struct profile_memory *memory = &process->memory[i];
+		uint64_t sums[GROWTH_DOMAIN_WIDTH] = {memory->allocs.value,
+						      memory->allocated_bytes.value};
+
+		err = grown(&growth->domains, (uint64_t)process->index << 32 | memory->domain,
+			    sums);
+		live->allocs_counts[memory->domain] += sums[0];
+		live->alloc_bytes[memory->domain] += sums[1];
+	}
+	return err < 0 ? err : 0;
+}
+
+static uint64_t more(uint64_t *sum, uint64_t now)
+{
+	uint64_t grown_ns = now > *sum ? now - *sum : 0;
+
+	*sum += grown_ns;
+	return grown_ns;
+}
+
+/* All steps of the run come with each profile. Where others are found to be the steps, and fewer,
+ * the sums stay until these are more: they never fall. */
+static void add_steps(struct run *run, struct live_process *live, struct live_point *point)
+{
+	const struct profile_step_sums *steps = &live->process->steps.run;
+	uint64_t ns;
+
+	memset(live->period_phases, 0, sizeof(live->period_phases));
+	point->step_ns = PROFILE_ABSENT;
+	point->steps_count = more(&live->steps_count, steps->count);
+	run->totals.steps_count += point->steps_count;
+	if (!point->steps_count)
+		return;
+	ns = more(&live->steps_ns, steps->total_ns);
+	point->step_ns = ns / point->steps_count;
+	more(&live->steps_flops, steps->flops);
+	for (int i = 0; i < PROFILE_PHASES; i++)
+		live->period_phases[i] = more(&live->phases[i], steps->phases[i]);
+}
+
+static int add_point(struct run_process *process, const struct live_point *point)
+{
+	struct live_process *live = &process->live;
+
+	if (live->history_count == LIVE_HISTORY) {
+		live->history_count--;
+		memmove(process->history, process->history + 1,
+			live->history_count * sizeof(*process->history));
+	}
+	if (grow_array(&process->history, &process->history_capacity, live->history_count + 1,
+		       sizeof(*process->history)))
+		return -ENOMEM;
+	process->history[live->history_count++] = *point;
+	live->history = process->history;
+	return 0;
+}
+
+int run_process_add(struct run *run, struct run_process *process, const struct profile *profile,
+		    struct growth *growth, uint64_t to_ns)
+{
+	struct live_process *live = &process->live;
+	struct live_point point = {.time_ns = to_ns, .flops = live->period.flops};
+	int err = add_usage(live, profile, growth, &point);
+
+	if (!err)
+		err = add_waits(live, growth);
+	if (!err)
+		err = add_memory(live, growth, &point);
+	if (err)
+		return err;
+	add_steps(run, live, &point);
+	return add_point(process, &point);
+}
+
+/* --- all of the run --- */
+
+void run_totals(struct run *run, const struct profile *profile, struct growth *growth)
+{
+	struct live_totals *totals = &run->totals;
+
+	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
+		totals->losses[i] += grown_by(&growth->losses[i], profile->losses[i]);
+	totals->hits_count += grown_by(&growth->hits_count, profile->hits_count);
+	if (profile->overhead_ns > growth->overhead_ns)
+		totals->overhead_ns += profile->overhead_ns - growth->overhead_ns;
+	growth->overhead_ns = profile->overhead_ns;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sums of the whole run: they take what each epoch's profile has grown by. Functions are kept by
+ * name and file, for their numbers and those of processes are given again.
+ *
+ * Memory: LIVE_FUNCTIONS_MAX functions; 2 KB for each process of this epoch and the one before, and
+ * up to 15 KB for its history.
+ */
+#ifndef PERFX_LIVE_RUN_H
+#define PERFX_LIVE_RUN_H
+
+#include "base/grow.h"
+#include "live/growth.h"
+#include "live/live.h"
+
+/* A process of the run, as long as its epoch shows it. */
+struct run_process {
+	struct live_process live; /* its pointers: of the last snapshot */
+	uint32_t index, pid;
+	uint64_t epoch; /* the last one that had it */
+	size_t history_capacity;
+	struct live_point *history;
+};
+
+struct run {
+	struct pool names;
+	struct live_function functions[LIVE_FUNCTIONS_MAX + 1]; /* the last: the others */
+	size_t functions_count;
+	struct map64 function_ids;
+	struct run_process **processes;
+	size_t processes_count, processes_capacity;
+	struct map64 process_ids; /* by index */
+	struct live_totals totals;
+};
+
+void run_clear(struct run *run);
+/* An epoch is over: processes that it did not have are forgotten. 0 or -ENOMEM. */
+int run_forget(struct run *run, uint64_t epoch);
+
+/* What a function has done more. 0 or -ENOMEM. */
+int run_function(struct run *run, const struct profile_function *function,
+		 const struct live_sums *more);
+/* NULL: no memory. */
+struct run_process *run_process(struct run *run, const struct profile_process *process,
+				uint64_t epoch);
+/* What the process has used, waited for, allocated and which steps it has ended since the last
+ * time; its calls have been added. Adds a point to its history. 0 or -ENOMEM. */
+int run_process_add(struct run *run, struct run_process *process, const struct profile *profile,
+		    struct growth *growth, uint64_t to_ns);
+/* Losses, hits. */
+void run_totals(struct run *run, const struct profile *profile, struct growth *growth);
+
+void live_sums_add(struct live_sums *sums, const struct live_sums *more);
+
+#endif
