@@ -52,7 +52,7 @@
 	X(RECORDING_WINDOW,  recording_window,  19,  32,  32, 0, EVENT)          \
 	/* made by the tracer */                                                 \
 	X(HOST,              host,              32,  48,  48, 5, CAPTURE)        \
-	X(PROCESS,           process,           33,  40,  40, 2, EVENT)          \
+	X(PROCESS,           process,           33,  48,  40, 2, EVENT)          \
 	X(FUNCTION,          function,          34,  24,  24, 3, FACT)           \
 	X(PROBE,             probe_record,      35,  40,  40, 0, FACT)           \
 	X(CONTEXT,           context,           36,  40,  24, 0, FACT)           \
@@ -81,10 +81,11 @@
 	X(UNPROBED_STEPS,    unprobed_steps,    75,  48,  48, 0, FACT)           \
 	X(RANK,              rank,              77,  24,  24, 2, FACT)           \
 	X(PLACE,             place,             78,  16,  16, 1, FACT)           \
+	X(MERGED,            merged,            80,  88,  88, 5, FACT)           \
 	/* read from kernel maps: at the end, and what is new at each SEGMENT */ \
 	X(OVERFLOW_CALLS,    overflow_calls,    48, 128,  56, 0, SUM)            \
 	X(HITS,              hits,              49,  32,  24, 0, SUM)            \
-	X(LOSS,              loss,              50,  24,  24, 0, SUM)            \
+	X(LOSS,              loss,              50,  32,  24, 0, SUM)            \
 	X(OVERFLOW_MEMORY,   overflow_memory,   52,  40,  40, 0, SUM)            \
 	X(CALL_COUNTERS,     call_counters,     53,  80,  80, 0, SUM)            \
 	X(PROCESS_COUNTERS,  process_counters,  54,  64,  64, 0, SUM)            \
@@ -94,7 +95,7 @@
 	X(GPU_COPIES,        gpu_copies,        68,  40,  40, 0, SUM)            \
 	X(GPU_OVERFLOW,      gpu_overflow,      73,  80,  80, 0, SUM)            \
 	X(END,               end,               51,  80,  56, 0, CAPTURE)        \
-	X(SEGMENT,           segment,           60,  16,  16, 0, CAPTURE)        \
+	X(SEGMENT,           segment,           60,  24,  16, 0, CAPTURE)        \
 	X(TIME_SLICE,        time_slice,        61,  32,  32, 1, CAPTURE)
 /* clang-format on */
 
@@ -438,6 +439,8 @@ struct perfx_process {
 	__u32 process;
 	__u32 pid, ppid;
 	__u32 exec_count; /* execs seen while tracing */
+	__u32 merged;	  /* MERGED record of the capture that it was recorded in; 0: this one */
+	__u32 pad;
 };
 
 /* Where a function's name comes from; lower-case in the JSON report. */
@@ -456,8 +459,9 @@ enum perfx_source {
 	PERFX_SOURCE_BLAS = 11,
 	PERFX_SOURCE_CUDA = 12,
 	PERFX_SOURCE_NCCL = 13,
+	PERFX_SOURCE_MPI = 14,
 };
-#define PERFX_SOURCES (PERFX_SOURCE_NCCL + 1) /* entries of a table indexed by source */
+#define PERFX_SOURCES (PERFX_SOURCE_MPI + 1) /* entries of a table indexed by source */
 
 /* strings: name (demangled), module (path as the process sees it), build-id */
 struct perfx_function {
@@ -636,7 +640,8 @@ struct perfx_memory_mode {
 	__u64 on_ns, period_ns; /* equal: always */
 	__u8 domain;		/* enum perfx_domain */
 	__u8 level;		/* enum perfx_memory_level */
-	__u8 pad[6];
+	__u8 pad[2];
+	__u32 merged; /* of the processes of this capture; 0: of all */
 };
 
 enum perfx_language {
@@ -706,6 +711,35 @@ struct perfx_place {
 	__u32 process;
 	__u8 part; /* enum perfx_place_part */
 	__u8 pad[3];
+};
+
+/*
+ * A capture that was merged into this one, whose times were moved to this one's clock:
+ * offset_ns + drift_ppb · 10⁻⁹ · (time - start_ns) was added to them. strings: as of HOST
+ */
+#define PERFX_MERGED_MAX 4096
+
+enum perfx_alignment {
+	PERFX_ALIGNMENT_INVALID = 0,
+	PERFX_ALIGNMENT_REFERENCE = 1,	 /* its clock is this one's */
+	PERFX_ALIGNMENT_SAME_BOOT = 2,	 /* the same machine, since the same boot: the same clock */
+	PERFX_ALIGNMENT_COLLECTIVES = 3, /* by ends of collectives, which all ranks see at once */
+	PERFX_ALIGNMENT_BACKWARD = 4,	 /* by ends of backward passes, likewise */
+	PERFX_ALIGNMENT_WALL_CLOCK = 5,	 /* by the machines' time of day */
+};
+
+struct perfx_merged {
+	struct perfx_record hdr;
+	__u64 start_ns, end_ns; /* of the capture; by this one's clock */
+	__u64 start_unix_ns;
+	__s64 offset_ns;
+	__u64 error_ns; /* of the offset; UINT64_MAX: not known */
+	__s64 drift_ppb;
+	__u64 pairs_count; /* of ends that were compared */
+	__u32 merged;	   /* 1, 2, … */
+	__u32 alignment;   /* enum perfx_alignment */
+	__u32 cpus_count, memory_mib, ring_bytes;
+	__u32 flags; /* of HOST */
 };
 
 enum perfx_stacks {
@@ -939,6 +973,8 @@ struct perfx_loss {
 	__u32 loss; /* enum perfx_loss_kind */
 	__u32 process;
 	__u64 count;
+	__u32 merged; /* in this capture; 0: this one */
+	__u32 pad;
 };
 
 /*
@@ -949,6 +985,8 @@ struct perfx_loss {
 struct perfx_segment {
 	struct perfx_record hdr;
 	__u64 time_ns;
+	__u64 since_ns; /* when it began, where segments overlap (merged captures); 0: when the one
+			   before ended */
 };
 
 /* The capture is a time slice of a recording. strings: why it was taken ("SIGUSR1"; "": by choice)

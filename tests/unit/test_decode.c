@@ -102,7 +102,7 @@ static void fixed_beyond_record(struct perfx_record *r)
 
 static void fixed_short(struct perfx_record *r)
 {
-	r->fixed = sizeof(struct perfx_process) - 8;
+	r->fixed = offsetof(struct perfx_process, merged) - 8;
 }
 
 static void kind_unknown(struct perfx_record *r)

@@ -25,6 +25,7 @@ void aggregate__free(struct aggregate *a)
 	stacks_clear(&a->stacks);
 	samples_clear(&a->samples);
 	energy_clear(&a->energy);
+	merged_clear(&a->merged);
 	gpu_clear(&a->gpu);
 	map64_clear(&a->interned.ids);
 	free(a->interned.texts);
@@ -244,9 +245,17 @@ int handle_peak(struct aggregate *a, const struct event *event)
 int handle_loss(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_loss *record = &event->loss;
+	struct merged_capture *capture = NULL;
 	struct process *proc;
 
 	aggregate__lose(a, record->loss, record->count);
+	if (record->merged)
+		capture = merged_get(a, record->merged);
+	if (record->merged && !capture && errno == ENOMEM)
+		return -ENOMEM;
+	if (capture)
+		capture->losses[record->loss] =
+			add_capped(capture->losses[record->loss], record->count);
 	if (record->process == 0)
 		return 0;
 	proc = process_get(a, record->process);

@@ -215,6 +215,8 @@ int handle_span(struct aggregate *a, const struct event *event)
 			return err;
 		sums_add(sums, 0, span->duration_ns, span->self_ns);
 		err = parallel_span(a, row, span);
+		if (!err && unlikely(row->meets != MEETS_NOT))
+			err = collectives_span(a, row, span);
 		if (err)
 			return err;
 	}

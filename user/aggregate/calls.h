@@ -5,6 +5,7 @@
 #ifndef PERFX_AGGREGATE_CALLS_H
 #define PERFX_AGGREGATE_CALLS_H
 
+#include "aggregate/collectives.h"
 #include "aggregate/profile.h"
 
 #include <errno.h>
@@ -42,6 +43,7 @@ struct row {
 	bool squares_overflowed;
 	unsigned step_class; /* steps.h */
 	unsigned gpu_class;  /* GPU_CLASS_ */
+	enum meets meets;
 	struct sketch *sketch;
 	struct sums orphans; /* calls of unknown context */
 	/* distinct threads: a bit for each thread of the process */

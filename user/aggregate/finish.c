@@ -510,17 +510,6 @@ static int fill_recording_windows(struct finish_ctx *w)
 	return 0;
 }
 
-static void fill_host_usage(const struct host_usage *host, struct profile *p)
-{
-	p->host_busy_ns = p->host_steal_ns = PROFILE_ABSENT;
-	if (host->last_ns <= host->first_ns || host->last_busy_ns < host->first_busy_ns)
-		return;
-	p->host_busy_ns = host->last_busy_ns - host->first_busy_ns;
-	p->host_steal_ns = host->last_steal_ns >= host->first_steal_ns
-				   ? host->last_steal_ns - host->first_steal_ns
-				   : 0;
-}
-
 static void fill_host(struct finish_ctx *w)
 {
 	const struct aggregate *a = w->a;
@@ -546,7 +535,6 @@ static void fill_host(struct finish_ctx *w)
 	p->interrupted = a->end.flags & PERFX_END_INTERRUPTED;
 	p->tracer_cpu_ns = a->has_end ? a->end.tracer_cpu_ns : PROFILE_ABSENT;
 	p->recording_cpu_ns = a->end.recording_cpu_ns;
-	fill_host_usage(&a->host_usage, p);
 	p->energy = energy_of_host(&a->energy);
 	p->tracer_rss_anon_bytes = a->has_end ? a->end.tracer_rss_anon_bytes : PROFILE_ABSENT;
 	/* the targets are always looked at: older captures do not say how often */
@@ -637,7 +625,9 @@ static int finish(struct finish_ctx *w)
 	int err;
 
 	fill_host(w);
-	err = fill_recording_windows(w);
+	err = merged_fill(w);
+	if (!err)
+		err = fill_recording_windows(w);
 	if (!err)
 		err = object_costs_settle(w->a);
 	if (!err)

@@ -33,6 +33,7 @@ void process__free(struct process *proc)
 	map64_clear(&proc->frame_ids);
 	free(proc->threads);
 	free(proc->points);
+	free(proc->collectives.list);
 	free(proc);
 }
 
@@ -67,6 +68,7 @@ int handle_process(struct aggregate *a, const struct event *event)
 	proc->pid = record->pid;
 	proc->ppid = record->ppid;
 	proc->exec_count = record->exec_count;
+	proc->merged = record->merged;
 	proc->start_boot_ns = record->start_boot_ns;
 	proc->comm = pool_add(&a->strings, event->strings[0]);
 	proc->cmdline = pool_add(&a->strings, event->strings[1]);
@@ -86,6 +88,8 @@ int handle_fork(struct aggregate *a, const struct event *event)
 	process_open(proc, PROCESS_FORKED, record->time_ns);
 	proc->pid = record->pid;
 	proc->ppid = record->ppid;
+	if (parent)
+		proc->merged = parent->merged;
 	/* a child is its parent's image until a PROCESS record knows better */
 	if (parent && !proc->comm) {
 		proc->comm = parent->comm;
@@ -111,6 +115,7 @@ int handle_exec(struct aggregate *a, const struct event *event)
 	if (old) {
 		process_close(old, record->time_ns);
 		proc->ppid = old->ppid;
+		proc->merged = old->merged;
 		proc->start_boot_ns = old->start_boot_ns;
 		proc->place = old->place;
 		if (!proc->exec_count)
@@ -195,6 +200,7 @@ int handle_usage(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_usage *record = &event->usage;
 	struct process *proc = process_get(a, record->process);
+	struct merged_capture *capture;
 
 	if (!proc)
 		return no_process(a);
@@ -204,7 +210,11 @@ int handle_usage(struct aggregate *a, const struct event *event)
 	proc->has_usage = true;
 	if (record->rss_bytes != PROFILE_ABSENT && record->rss_bytes > proc->rss_peak_bytes)
 		proc->rss_peak_bytes = record->rss_bytes;
-	saw_host(&a->host_usage, record);
+	capture = merged_get(a, proc->merged);
+	if (!capture && errno == ENOMEM)
+		return -ENOMEM;
+	if (capture)
+		saw_host(&capture->usage, record);
 	saw_time(a, record->time_ns);
 	return add_point(proc, record);
 }
@@ -453,7 +463,7 @@ bool process_is_bygone(const struct aggregate *a, const struct process *proc)
 	/* the program had not said that it is to be recorded */
 	if (a->recording_windows_count && proc->to_ns < a->recording_windows[0].from_ns)
 		return true;
-	return a->has_host && proc->to_ns < a->host.start_ns && !proc->has_rows;
+	return a->has_host && proc->to_ns < merged_start_ns(a, proc->merged) && !proc->has_rows;
 }
 
 /*
@@ -471,20 +481,10 @@ static uint64_t difference(uint64_t from, uint64_t to)
 	return to > from ? to - from : 0;
 }
 
-static uint64_t start_of(const struct aggregate *a)
-{
-	return a->has_host ? a->host.start_ns : a->first_ns;
-}
-
-static uint64_t end_of(const struct aggregate *a)
-{
-	return a->has_end ? a->end.time_ns : a->last_ns;
-}
-
 /* It began before the capture did: how does not matter then. */
 static bool began_before(const struct aggregate *a, const struct process *proc)
 {
-	return a->has_host && proc->from_ns < a->host.start_ns;
+	return a->has_host && proc->from_ns < merged_start_ns(a, proc->merged);
 }
 
 /* NULL: nothing is known. */
@@ -515,7 +515,7 @@ static bool cpu_from_exit(const struct aggregate *a, const struct process *proc,
 	uint64_t total, user;
 
 	if (!proc->exited || exit->runtime_ns < before ||
-	    (a->recording_windows_count && exit->time_ns > end_of(a)))
+	    (a->recording_windows_count && exit->time_ns > merged_end_ns(a, proc->merged)))
 		return false;
 	total = exit->runtime_ns - before;
 	user = ticks ? (uint64_t)((u128)exit->runtime_ns * exit->user_tick_ns / ticks)
@@ -729,7 +729,8 @@ int handle_place(struct aggregate *a, const struct event *event)
 int process_fill(const struct aggregate *a, uint32_t process, struct profile_process *facts)
 {
 	const struct process *proc = a->processes[process];
-	uint64_t start_ns = start_of(a), end_ns = end_of(a);
+	uint64_t start_ns = merged_start_ns(a, proc->merged),
+		 end_ns = merged_end_ns(a, proc->merged);
 
 	*facts = (struct profile_process){
 		.index = process,
@@ -751,6 +752,9 @@ int process_fill(const struct aggregate *a, uint32_t process, struct profile_pro
 		.python_why = proc->python_why,
 		.rank = proc->rank,
 		.place = proc->place,
+		.merged = proc->merged,
+		.collectives = proc->collectives.list,
+		.collectives_count = proc->collectives.count,
 		.stacks.gone_count = proc->gone_count,
 	};
 	/* it went on when nothing was recorded any more */

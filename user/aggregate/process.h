@@ -5,6 +5,7 @@
 #ifndef PERFX_AGGREGATE_PROCESS_H
 #define PERFX_AGGREGATE_PROCESS_H
 
+#include "aggregate/collectives.h"
 #include "aggregate/profile.h"
 #include "base/grow.h"
 
@@ -44,6 +45,7 @@ enum process_origin {
 struct process {
 	enum process_origin origin;
 	uint32_t pid, ppid, exec_count;
+	uint32_t merged;      /* the capture that it comes from; 0: this one */
 	uint32_t old_process; /* PROCESS_EXECUTED: the index before */
 	uint64_t start_boot_ns, from_ns, to_ns;
 	bool closed, exited;
@@ -74,15 +76,9 @@ struct process {
 	bool python_frames;
 	struct profile_rank rank;
 	struct profile_place place;
+	struct collectives collectives;
 	uint64_t gone_count; /* Python frames that could not be named */
 	struct profile_process_counters perf;
-};
-
-/* Usage of the whole machine, from its earliest and latest sample. */
-struct host_usage {
-	uint64_t first_ns, last_ns; /* 0: no sample */
-	uint64_t first_busy_ns, last_busy_ns;
-	uint64_t first_steal_ns, last_steal_ns;
 };
 
 struct aggregate;

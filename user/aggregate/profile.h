@@ -665,8 +665,25 @@ struct profile_place {
 	const char *of[PERFX_PLACES]; /* by enum perfx_place_part; NULL: not known */
 };
 
+/* A collective of a process: from its arrival to the end, which all ranks see at nearly the same
+ * moment. */
+#define PROFILE_COLLECTIVES_MAX 16384
+
+struct profile_collective {
+	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC */
+	uint32_t function;
+};
+
+/* A capture that was merged into this one. */
+struct profile_capture {
+	const char *host_name, *kernel, *boot_id, *command, *tool_version;
+	struct perfx_merged facts;
+	uint64_t losses[PERFX_LOSS_KINDS];
+};
+
 struct profile_process {
 	uint32_t index;
+	uint32_t merged; /* the capture that it comes from; 0: this one */
 	uint32_t pid, ppid, exec_count;
 	uint64_t start_boot_ns;
 	const char *comm;
@@ -719,6 +736,8 @@ struct profile_process {
 	const char *python_why;	    /* its frames are not recorded; "" */
 	struct profile_rank rank;
 	struct profile_place place;
+	const struct profile_collective *collectives; /* the last, by their ends */
+	size_t collectives_count;
 };
 
 /* --wait: a time in which was recorded. */
@@ -764,7 +783,10 @@ struct profile_time_slice {
 
 struct profile {
 	const char *host_name, *kernel, *boot_id, *command, *tool_version;
-	uint32_t cpus_count, memory_mib, ring_bytes;
+	uint32_t cpus_count, memory_mib, ring_bytes; /* of all hosts */
+	uint32_t hosts_count;
+	struct profile_capture *captures; /* that were merged; none: it is one */
+	size_t captures_count;
 	bool compensated;
 	uint64_t start_ns, start_unix_ns, duration_ns;
 	uint64_t start_boot_ns; /* start_ns by CLOCK_BOOTTIME */
@@ -849,6 +871,15 @@ struct profile_sample_sums profile_sample_sums(const struct profile_process *pro
 
 /* The thread's name; "": unknown. */
 const char *profile_thread_name(const struct profile_process *process, uint32_t tid);
+
+/* NULL: nothing was merged. */
+const struct profile_capture *profile_capture_of(const struct profile *profile,
+						 const struct profile_process *process);
+/* Of its machine. */
+const char *profile_host_name(const struct profile *profile, const struct profile_process *process);
+/* Pids are a machine's own. */
+bool profile_is_child(const struct profile *profile, const struct profile_process *child,
+		      const struct profile_process *parent);
 
 /* CPU time of programs that were neither traced nor the tracer; PROFILE_ABSENT. */
 uint64_t profile_others_cpu_ns(const struct profile *profile);

@@ -11,6 +11,7 @@
 #include "aggregate/energy.h"
 #include "aggregate/gpu.h"
 #include "aggregate/memory.h"
+#include "aggregate/merged.h"
 #include "aggregate/period.h"
 #include "aggregate/process.h"
 #include "aggregate/samples.h"
@@ -29,7 +30,7 @@ struct aggregate {
 	struct samples samples;
 	struct gpu gpu;
 	struct energy energy;
-	struct host_usage host_usage;
+	struct merged merged;
 	struct process **processes;		    /* by process index */
 	size_t processes_capacity, processes_count; /* count: highest index + 1 */
 	struct context *contexts;		    /* by id */

@@ -36,6 +36,7 @@ static const struct kind_of_name names[] = {
 	{ANY, "nvrtcCompileProgram", REMEDY_COMPILE},
 
 	{PERFX_SOURCE_NCCL, "*", REMEDY_COLLECTIVE},
+	{PERFX_SOURCE_MPI, "*", REMEDY_COLLECTIVE},
 	{ANY, "c10d::*", REMEDY_COLLECTIVE},
 	{ANY, "*[aA]ll[rR]educe*", REMEDY_COLLECTIVE},
 

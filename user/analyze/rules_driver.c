@@ -266,7 +266,7 @@ static const struct profile_process *find_feeder(struct rules_ctx *ctx, struct s
 		const struct profile_process *child = &ctx->profile->processes[i];
 		struct sampled sampled;
 
-		if (child->ppid != ctx->process->pid)
+		if (!profile_is_child(ctx->profile, child, ctx->process))
 			continue;
 		if (sampled_python(&sampled, ctx->profile, child, 0))
 			ctx->failed = true;

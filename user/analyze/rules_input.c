@@ -68,7 +68,7 @@ static unsigned count_workers(const struct rules_ctx *ctx)
 	for (size_t i = 0; i < ctx->profile->processes_count; i++) {
 		const struct profile_process *child = &ctx->profile->processes[i];
 
-		count += child->ppid == ctx->process->pid && *child->cmdline &&
+		count += profile_is_child(ctx->profile, child, ctx->process) && *child->cmdline &&
 			 !strcmp(child->cmdline, ctx->process->cmdline);
 	}
 	return count;

@@ -36,7 +36,7 @@ struct thread_sums sum_threads(const struct profile_process *process)
 bool rules_is_worker(const struct rules_ctx *ctx)
 {
 	for (size_t i = 0; i < ctx->profile->processes_count; i++)
-		if (ctx->profile->processes[i].pid == ctx->process->ppid)
+		if (profile_is_child(ctx->profile, ctx->process, &ctx->profile->processes[i]))
 			return true;
 	return false;
 }

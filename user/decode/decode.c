@@ -96,6 +96,13 @@ static bool agent_state_ok(uint32_t state)
 	return state > PERFX_GPU_AGENT_INVALID && state <= PERFX_GPU_AGENT_FAILED;
 }
 
+static bool merged_ok(const struct perfx_merged *merged)
+{
+	return merged->merged > 0 && merged->merged <= PERFX_MERGED_MAX &&
+	       merged->alignment > PERFX_ALIGNMENT_INVALID &&
+	       merged->alignment <= PERFX_ALIGNMENT_WALL_CLOCK;
+}
+
 /* Values that later code indexes or switches by. */
 static bool values_ok(const struct event *event)
 {
@@ -175,6 +182,8 @@ static bool values_ok(const struct event *event)
 		return event->gpu_memory.device < PERFX_GPU_DEVICES_MAX;
 	case PERFX_KIND_HOST_ENERGY:
 		return event->host_energy.domain < PERFX_ENERGY_DOMAINS_MAX;
+	case PERFX_KIND_MERGED:
+		return merged_ok(&event->merged);
 	case PERFX_KIND_GPU_STATE:
 		return agent_state_ok(event->gpu_state.state);
 	case PERFX_KIND_GPU_OVERFLOW:

@@ -36,10 +36,25 @@ const char *name_of_source(enum perfx_source source)
 		NAME(PERFX_SOURCE_BLAS, "blas");
 		NAME(PERFX_SOURCE_CUDA, "cuda");
 		NAME(PERFX_SOURCE_NCCL, "nccl");
+		NAME(PERFX_SOURCE_MPI, "mpi");
 	case PERFX_SOURCE_INVALID:
 		break;
 	}
 	return "symbol";
+}
+
+const char *name_of_alignment(enum perfx_alignment alignment)
+{
+	switch (alignment) {
+		NAME(PERFX_ALIGNMENT_REFERENCE, "reference");
+		NAME(PERFX_ALIGNMENT_SAME_BOOT, "same_boot");
+		NAME(PERFX_ALIGNMENT_COLLECTIVES, "collectives");
+		NAME(PERFX_ALIGNMENT_BACKWARD, "backward");
+		NAME(PERFX_ALIGNMENT_WALL_CLOCK, "wall_clock");
+	case PERFX_ALIGNMENT_INVALID:
+		break;
+	}
+	return "unknown";
 }
 
 const char *name_of_dtype(enum perfx_dtype dtype)

@@ -6,6 +6,7 @@
 #include "perfx_record.h"
 
 const char *name_of_source(enum perfx_source source);
+const char *name_of_alignment(enum perfx_alignment alignment);
 const char *name_of_link(enum perfx_link link);
 const char *name_of_return(enum perfx_return ret);
 const char *name_of_site(enum perfx_site site);

@@ -61,6 +61,7 @@ static const char *category_of(const struct profile_function *function)
 	case PERFX_SOURCE_USDT:
 	case PERFX_SOURCE_BLAS:
 	case PERFX_SOURCE_NCCL:
+	case PERFX_SOURCE_MPI:
 		break;
 	}
 	return "cpu_op";

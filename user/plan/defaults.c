@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "cost/builtin.h"
+#include "cost/collectives.h"
 #include "cost/gpu_calls.h"
 #include "plan/allocators.h"
 #include "plan/annotations.h"
@@ -22,6 +23,8 @@ static const struct {
 } prefixes[] = {
 	/* a backward pass; one call a step */
 	{"_ZN5torch8autograd6Engine7executeE", PERFX_SOURCE_TORCH, false},
+	/* one collective of gloo's, from this rank's arrival to its end */
+	{COLLECTIVE_GLOO_SYMBOL, PERFX_SOURCE_TORCH, false},
 	/* one call of an operation, or of a function that is a step */
 	{"TFE_Execute", PERFX_SOURCE_TF, true},
 	/* one call of a jitted function */
@@ -106,6 +109,8 @@ static enum perfx_source source_of_c_library(const char *base, const char *symbo
 	if (is_entry_point(base, "libnccl*", symbol, "nccl") ||
 	    is_entry_point(base, "librccl*", symbol, "nccl"))
 		return PERFX_SOURCE_NCCL;
+	if (collective_of_mpi(base, symbol))
+		return PERFX_SOURCE_MPI;
 	if (is_entry_point(base, "libcudart*", symbol, "cuda") ||
 	    is_entry_point(base, "libcudart*", symbol, "__cuda") ||
 	    is_entry_point(base, "libcuda.so*", symbol, "cu") ||
@@ -125,7 +130,7 @@ bool default_module(const char *base_name)
 		"libtorch_cpu*",     "*blas*",	   "libmkl_*",	     "libjax_common*",
 		"xla_extension*",    "libxla*",	   "libtensorflow*", "_pywrap_tensorflow*",
 		"libtensorflow_cc*", "libdnnl*",   "libcublas*",     "libnccl*",
-		"librccl*",	     "libcudart*", "libcuda.so*",
+		"librccl*",	     "libcudart*", "libcuda.so*",     "libmpi*",
 	};
 
 	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
@@ -193,6 +198,8 @@ enum perfx_source default_function(const char *base_name, const char *symbol_nam
 		return builtin.by_default ? builtin.source : PERFX_SOURCE_INVALID;
 	if (gpu_call_is(base_name, symbol_name))
 		return PERFX_SOURCE_CUDA;
+	if (collective_of_mpi(base_name, symbol_name))
+		return PERFX_SOURCE_MPI;
 	return is_timed_operator(symbol_name) ? PERFX_SOURCE_TORCH : PERFX_SOURCE_INVALID;
 }
 

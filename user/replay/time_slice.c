@@ -316,7 +316,7 @@ static int emit_rest(struct time_slice *slice)
 
 /* --- sums --- */
 
-static int end_segment(struct time_slice *slice, uint64_t to_ns);
+static int end_segment(struct time_slice *slice, uint64_t from_ns, uint64_t to_ns);
 
 static int keep_sum(struct time_slice *slice, const struct event *event)
 {
@@ -324,7 +324,7 @@ static int keep_sum(struct time_slice *slice, const struct event *event)
 	int err = 0;
 
 	if (slice->sums_used > SUMS_BYTES_MAX)
-		err = end_segment(slice, slice->seen_ns);
+		err = end_segment(slice, slice->segment_ns, slice->seen_ns);
 	if (err)
 		return err;
 	if (grow_array(&slice->sums, &slice->sums_capacity, slice->sums_used + size, 1))
@@ -364,21 +364,23 @@ static int leave_out(struct time_slice *slice, const struct event *sum)
 						       : 0;
 }
 
-static int take_sum(struct time_slice *slice, const struct event *sum, uint64_t to_ns)
+/* from_ns: where the sum's segment begins. */
+static int take_sum(struct time_slice *slice, const struct event *sum, uint64_t from_ns,
+		    uint64_t to_ns)
 {
 	if (is_level(sum))
 		return to_ns <= slice->until_ns && slice->has_end ? emit_event(slice, sum) : 0;
 	if (to_ns <= slice->since_ns)
 		return slice->memory_begun ? 0 : keyframe__add(slice->keyframe, sum);
-	if (slice->segment_ns >= slice->until_ns)
+	if (from_ns >= slice->until_ns)
 		return 0;
-	if (slice->segment_ns >= slice->since_ns && to_ns <= slice->until_ns)
+	if (from_ns >= slice->since_ns && to_ns <= slice->until_ns)
 		return emit_event(slice, sum);
 	return leave_out(slice, sum);
 }
 
-/* All since the last segment are of calls up to a time. */
-static int end_segment(struct time_slice *slice, uint64_t to_ns)
+/* All sums that have come are of calls between two times. */
+static int end_segment(struct time_slice *slice, uint64_t from_ns, uint64_t to_ns)
 {
 	size_t size;
 	int err = 0;
@@ -390,7 +392,7 @@ static int end_segment(struct time_slice *slice, uint64_t to_ns)
 		size_t skip;
 
 		size = (size_t)decode_event(slice->sums + at, slice->sums_used - at, &event, &skip);
-		err = take_sum(slice, &event, to_ns);
+		err = take_sum(slice, &event, from_ns, to_ns);
 	}
 	slice->sums_used = 0;
 	slice->segment_ns = to_ns;
@@ -399,11 +401,11 @@ static int end_segment(struct time_slice *slice, uint64_t to_ns)
 
 static int take_segment(struct time_slice *slice, const struct event *event)
 {
-	uint64_t time_ns = event->segment.time_ns;
+	uint64_t time_ns = event->segment.time_ns, since_ns = event->segment.since_ns;
 	int err;
 
 	see(slice, time_ns);
-	err = end_segment(slice, time_ns);
+	err = end_segment(slice, since_ns ? since_ns : slice->segment_ns, time_ns);
 	if (err || slice->begun)
 		return err;
 	return keyframe__add(slice->keyframe, event);
@@ -431,7 +433,7 @@ static int take_end(struct time_slice *slice, const struct perfx_end *end)
 	see(slice, end->time_ns);
 	slice->end = *end;
 	slice->has_end = true;
-	return end_segment(slice, end->time_ns);
+	return end_segment(slice, slice->segment_ns, end->time_ns);
 }
 
 static int take_of_capture(struct time_slice *slice, const struct event *event)
@@ -509,7 +511,7 @@ int time_slice__finish(struct time_slice *slice)
 	if (slice->start_ns && slice->seen_ns < slice->since_ns)
 		return -ERANGE;
 	if (!slice->has_end)
-		err = end_segment(slice, slice->seen_ns);
+		err = end_segment(slice, slice->segment_ns, slice->seen_ns);
 	if (!err)
 		err = begin_memory(slice);
 	if (!err)

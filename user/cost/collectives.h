@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The calls in which the ranks of a job meet: each returns when all ranks have come, at nearly the
+ * same moment on all of them. The one list of their names, for what is traced and for what is made
+ * of it. Calls that only submit a collective (NCCL's, c10d's operators) are none.
+ */
+#ifndef PERFX_COST_COLLECTIVES_H
+#define PERFX_COST_COLLECTIVES_H
+
+#include <stdbool.h>
+
+/* Is it one of MPI's, in a library that has them? MPI_Allreduce, not MPI_Bcast, whose root leaves
+ * before the others. */
+bool collective_of_mpi(const char *base_name, const char *symbol);
+
+/* By the name that a function is shown with: "MPI_Allreduce",
+ * "c10d::ProcessGroupGloo::AsyncWork::execute". */
+bool collective_meets(const char *name);
+
+/* PyTorch's, by any of gloo's collectives, on a thread of the process group. */
+#define COLLECTIVE_GLOO_SYMBOL "_ZN4c10d16ProcessGroupGloo9AsyncWork7executeE"
+
+#endif
