@@ -2,7 +2,7 @@
 /*
  * Which of the processes of a job one is, by the environment variables of its launcher:
  * torchrun and what does as it does (RANK, WORLD_SIZE), Open MPI, MPICH and Intel MPI (PMI),
- * Slurm's srun.
+ * JAX, Slurm's srun.
  */
 #ifndef PERFX_SESSION_RANK_H
 #define PERFX_SESSION_RANK_H
