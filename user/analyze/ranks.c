@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyze/ranks.h"
 
+#include "analyze/skew.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +12,7 @@ static const struct profile_process *parent_of(const struct profile *profile,
 					       const struct profile_process *process)
 {
 	for (size_t i = 0; i < profile->processes_count; i++)
-		if (profile->processes[i].pid == process->ppid)
+		if (profile_is_child(profile, process, &profile->processes[i]))
 			return &profile->processes[i];
 	return NULL;
 }
@@ -87,12 +89,26 @@ static void find_lead(struct rank_row *rows, size_t count, const struct step_tim
 }
 
 /* Two launchers on a machine may have started worlds of the same size. */
+static bool is_one_job(const struct profile_rank *a, const struct profile_rank *b)
+{
+	return a->world_size > 1 && a->world_size == b->world_size && !strcmp(a->job, b->job);
+}
+
 static bool is_same_job(const struct profile *profile, const struct rank_row *a,
 			const struct rank_row *b)
 {
-	return profile->processes[a->process].rank.world_size ==
-		       profile->processes[b->process].rank.world_size &&
-	       !strcmp(a->job, b->job);
+	return is_one_job(&profile->processes[a->process].rank,
+			  &profile->processes[b->process].rank);
+}
+
+size_t ranks_of_job(const struct profile *profile, const struct profile_process *process)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < profile->processes_count; i++)
+		count += is_rank(profile, &profile->processes[i]) &&
+			 is_one_job(&profile->processes[i].rank, &process->rank);
+	return count;
 }
 
 /* Insertion by job and rank: there are few. */
@@ -123,8 +139,10 @@ int ranks_find(struct ranks *ranks, const struct profile *profile, const struct 
 {
 	size_t from = 0;
 
-	*ranks = (struct ranks){.rows = calloc(profile->processes_count + 1, sizeof(*ranks->rows))};
-	if (!ranks->rows)
+	*ranks = (struct ranks){.rows = calloc(profile->processes_count + 1, sizeof(*ranks->rows)),
+				.skews = calloc(profile->processes_count + 1,
+						sizeof(*ranks->skews))};
+	if (!ranks->rows || !ranks->skews)
 		return -ENOMEM;
 	for (size_t i = 0; i < profile->processes_count; i++)
 		if (is_rank(profile, &profile->processes[i]))
@@ -133,6 +151,9 @@ int ranks_find(struct ranks *ranks, const struct profile *profile, const struct 
 		if (i < ranks->count && is_same_job(profile, &ranks->rows[from], &ranks->rows[i]))
 			continue;
 		find_lead(ranks->rows + from, i - from, times);
+		if (i - from > 1 &&
+		    skew_find(&ranks->skews[ranks->skews_count++], profile, ranks, from, i - from))
+			return -ENOMEM;
 		from = i;
 	}
 	return 0;
@@ -140,6 +161,9 @@ int ranks_find(struct ranks *ranks, const struct profile *profile, const struct 
 
 void ranks_clear(struct ranks *ranks)
 {
+	for (size_t i = 0; i < ranks->skews_count; i++)
+		skew_clear(&ranks->skews[i]);
+	free(ranks->skews);
 	free(ranks->rows);
 	*ranks = (struct ranks){0};
 }

@@ -32,15 +32,21 @@ struct rank_row {
 	double excess_ns;
 };
 
+struct skew;
+
 struct ranks {
 	struct rank_row *rows; /* by job, then rank */
 	size_t count;
+	struct skew *skews; /* skew.h: one for each job of several ranks */
+	size_t skews_count;
 };
 
 /* Processes with a rank of a world of several, and steps; a worker that has inherited its rank is
  * none. times: as profile->processes. 0 or -ENOMEM. */
 int ranks_find(struct ranks *ranks, const struct profile *profile, const struct step_time *times);
 void ranks_clear(struct ranks *ranks);
+/* How many processes of a process's job were traced, itself included; 0: it has no rank. */
+size_t ranks_of_job(const struct profile *profile, const struct profile_process *process);
 /* NULL: the process is none. */
 const struct rank_row *ranks_of_process(const struct ranks *ranks, size_t process);
 

@@ -2,6 +2,7 @@
 /* The rank of a job for which the others wait in each step, and what it does meanwhile. */
 #include "analyze/location.h"
 #include "analyze/rules_ctx.h"
+#include "analyze/skew.h"
 
 /* What a rank does in its own time, and the class that a finding has of it. */
 static const struct {
@@ -67,6 +68,23 @@ static void add_cause(struct text *text, const struct rules_ctx *ctx, const stru
 	}
 }
 
+/* "; it is the last to come to 92.0 % of 412 collectives, 6.02 ms after the first on average" */
+static void add_arrivals(struct text *text, const struct ranks *ranks, const struct rank_row *row)
+{
+	const struct skew *skew;
+	const struct skew_rank *rank = skew_of_row(ranks, row, &skew);
+
+	if (!rank)
+		return;
+	text_add(text, "; it is the last to come to ");
+	add_percent(text, (double)rank->last_count / (double)skew->count);
+	text_add(text, " of ");
+	add_count(text, skew->count);
+	text_add(text, " collectives, ");
+	add_ns(text, u64_of(rank->late_ns));
+	text_add(text, " after the first on average");
+}
+
 /* When it is as fast as the next one, that is the slowest: nothing that is done here saves more. */
 static void limit_gains(struct rules_ctx *ctx, double gain_ns)
 {
@@ -114,6 +132,7 @@ void rules_straggler(struct rules_ctx *ctx, const struct ranks *ranks)
 	add_ns(&note.evidence, u64_of(row->lead_ns));
 	text_add(&note.evidence, " longer than any other's: ");
 	add_cause(&note.evidence, ctx, row, note.place);
+	add_arrivals(&note.evidence, ranks, row);
 	text_printf(&note.threshold,
 		    "own time at least %g %% of a step longer than any other rank's",
 		    ctx->thresholds->straggler_share * 100);

@@ -4,6 +4,7 @@
 #include "analyze/remedy.h"
 #include "analyze/rules_ctx.h"
 #include "base/units.h"
+#include "cost/collectives.h"
 #include "cost/gpu_calls.h"
 
 #include <math.h>
@@ -40,6 +41,9 @@ static bool is_said_elsewhere(const struct rules_ctx *ctx, const struct profile_
 
 	if (function && is_gpu_call(ctx, function))
 		return true;
+	/* of ranks that are seen side by side it is known for whom they wait */
+	if (function && collective_meets(function->name))
+		return ranks_of_job(ctx->profile, ctx->process) > 1;
 	if (!function || !function_is_marker(function))
 		return false;
 	if (remedy_of_name(function) == REMEDY_DATA)

@@ -3,9 +3,20 @@
  *     Rank  Pid   Steps  Step     Own      Waits for others  Data     Forward  …
  *        0  4242    512  20.1 ms  12.0 ms  8.10 ms           …
  *        1  4243    512  20.1 ms  19.8 ms  310 µs
+ *
+ *     Rank  Comes last  After the first    Waited  Most for
+ *        0       1.9 %           12.1 µs    3.01 s  rank 1: 3.01 s
+ *        1      98.1 %           7.80 ms   5.22 ms  rank 0: 5.22 ms
  */
+#include "analyze/skew.h"
 #include "base/units.h"
 #include "report/document/compose.h"
+#include "report/document/plot.h"
+
+#include <math.h>
+
+/* Of a host's name. */
+#define HOST_COLUMNS 20
 
 static bool has_phase(const struct composer *c, enum profile_phase phase)
 {
@@ -17,12 +28,21 @@ static bool has_phase(const struct composer *c, enum profile_phase phase)
 	return false;
 }
 
+/* Of several machines. */
+static bool has_hosts(const struct composer *c)
+{
+	return c->profile->hosts_count > 1;
+}
+
 static void compose_rank(struct composer *c, const struct rank_row *row)
 {
 	const struct profile_process *process = &c->profile->processes[row->process];
 	const struct profile_steps *steps = &process->steps;
 
 	document_cell_printf(c->document, "%u", process->rank.rank);
+	if (has_hosts(c))
+		document_cell_name(c->document, profile_host_name(c->profile, process),
+				   HOST_COLUMNS);
 	document_cell_printf(c->document, "%u", process->pid);
 	document_cell_count(c->document, steps->count);
 	document_cell_ns(c->document, steps->avg_ns);
@@ -43,12 +63,14 @@ static void compose_table(struct composer *c)
 		[PROFILE_PHASE_DATA] = "Data",	       [PROFILE_PHASE_FORWARD] = "Forward",
 		[PROFILE_PHASE_BACKWARD] = "Backward", [PROFILE_PHASE_OPTIMIZER] = "Optimizer",
 		[PROFILE_PHASE_OTHER] = "Other",       [PROFILE_PHASE_UNTRACED] = "Untraced"};
-	struct column columns[6 + PROFILE_PHASES] = {
-		{.title = "Rank", .right = true},  {.title = "Pid", .right = true},
-		{.title = "Steps", .right = true}, {.title = "Step", .right = true},
-		{.title = "Own", .right = true},   {.title = "Waits for others", .right = true}};
-	size_t count = 6;
+	struct column columns[7 + PROFILE_PHASES] = {{.title = "Rank", .right = true}};
+	static const char *const fixed[] = {"Pid", "Steps", "Step", "Own", "Waits for others"};
+	size_t count = 1;
 
+	if (has_hosts(c))
+		columns[count++] = (struct column){.title = "Host"};
+	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+		columns[count++] = (struct column){.title = fixed[i], .right = true};
 	for (int i = 0; i < PROFILE_PHASES; i++) {
 		enum profile_phase phase = profile_phases_in_order[i];
 
@@ -61,13 +83,85 @@ static void compose_table(struct composer *c)
 		compose_rank(c, &c->analysis->ranks.rows[i]);
 }
 
+/* --- who comes late to collectives ------------------------------------------------------------ */
+
+static uint32_t rank_of(const struct composer *c, const struct skew_rank *rank)
+{
+	const struct rank_row *row = &c->analysis->ranks.rows[rank->row];
+
+	return c->profile->processes[row->process].rank.rank;
+}
+
+/* "rank 1: 2.61 s" */
+static void compose_awaited(struct composer *c, const struct skew *skew,
+			    const struct skew_rank *rank)
+{
+	if (&skew->ranks[rank->most] == rank || !skew->waits)
+		document_cell_printf(c->document, "-");
+	else
+		document_cell_printf(c->document, "rank %u: %s",
+				     rank_of(c, &skew->ranks[rank->most]),
+				     as_ns(u64_of(rank->most_wait_ns)));
+}
+
+static void compose_arrivals(struct composer *c, const struct skew *skew)
+{
+	static const struct column columns[] = {
+		{.title = "Rank", .right = true},
+		{.title = "Comes last", .right = true},
+		{.title = "After the first", .right = true},
+		{.title = "Waited", .right = true},
+		{.title = "Most for"},
+	};
+
+	document_say(c->document, BLOCK_CAPTION, "Arrivals at collectives");
+	document_add_table(c->document, columns, sizeof(columns) / sizeof(columns[0]), 0);
+	for (size_t i = 0; i < skew->ranks_count; i++) {
+		const struct skew_rank *rank = &skew->ranks[i];
+
+		document_cell_printf(c->document, "%u", rank_of(c, rank));
+		document_cell_printf(c->document, "%s",
+				     as_percent((double)rank->last_count / (double)skew->count));
+		document_cell_ns(c->document, u64_of(rank->late_ns));
+		document_cell_ns(c->document, u64_of(rank->wait_ns));
+		compose_awaited(c, skew, rank);
+	}
+}
+
+/* From the first rank to come to the last, by time. */
+static void compose_spread(struct composer *c, const struct skew *skew)
+{
+	uint64_t medians[SKEW_WINDOWS];
+	struct text bars = {0};
+
+	for (size_t i = 0; i < skew->windows_count; i++)
+		medians[i] = u64_of(skew->windows[i].median_ns);
+	spark(&bars, medians, skew->windows_count);
+	document_printf(
+		c->document, BLOCK_PARAGRAPH,
+		"%zu collectives; from the first rank to come to the last: median %s, at most "
+		"%s; by time %s; %s %s from the first half to the second.",
+		skew->count, as_ns(u64_of(skew->median_ns)), as_ns(u64_of(skew->most_ns)),
+		text_peek(&bars), skew->trend_ns < 0 ? "less by" : "more by",
+		as_ns(u64_of(fabs(skew->trend_ns))));
+	text_clear(&bars);
+}
+
 void compose_ranks(struct composer *c)
 {
-	if (c->analysis->ranks.count < 2)
+	const struct ranks *ranks = &c->analysis->ranks;
+
+	if (ranks->count < 2)
 		return;
 	document_say(c->document, BLOCK_HEADING, "Ranks");
 	compose_table(c);
 	document_say(c->document, BLOCK_NOTE,
 		     "Times of a step, on average. Waits for others: in collectives; where samples "
 		     "say that a thread was in one.");
+	for (size_t i = 0; i < ranks->skews_count; i++) {
+		if (!ranks->skews[i].count)
+			continue;
+		compose_arrivals(c, &ranks->skews[i]);
+		compose_spread(c, &ranks->skews[i]);
+	}
 }

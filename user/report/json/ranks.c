@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "analyze/skew.h"
 #include "report/json/output.h"
 #include "report/report.h"
 
@@ -13,7 +14,52 @@ static json_t *phases_of(const struct profile_steps *steps)
 	return object;
 }
 
-static json_t *object_of(const struct profile *profile, const struct rank_row *row)
+static json_t *json_of_ns(double ns)
+{
+	return json_of_integer((uint64_t)(ns > 0 ? ns + 0.5 : 0));
+}
+
+/* Who waited for it how long is seen from the others. */
+static json_t *waits_of(const struct profile *profile, const struct ranks *ranks,
+			const struct skew *skew, size_t at)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; skew->waits && i < skew->ranks_count; i++) {
+		double wait_ns = skew->waits[at * skew->ranks_count + i];
+		const struct rank_row *row = &ranks->rows[skew->ranks[i].row];
+		json_t *object;
+
+		if (wait_ns < 1)
+			continue;
+		object = json_object();
+		json_object_set_new(object, "rank",
+				    json_of_integer(profile->processes[row->process].rank.rank));
+		json_object_set_new(object, "wait_ns", json_of_ns(wait_ns));
+		json_array_append_new(array, object);
+	}
+	return array;
+}
+
+/* How it comes to collectives. */
+static void set_arrivals(json_t *object, const struct profile *profile, const struct ranks *ranks,
+			 const struct rank_row *row)
+{
+	const struct skew *skew;
+	const struct skew_rank *rank = skew_of_row(ranks, row, &skew);
+
+	if (!rank)
+		return;
+	json_object_set_new(object, "collectives", json_of_integer(skew->count));
+	json_object_set_new(object, "last_count", json_of_integer(rank->last_count));
+	json_object_set_new(object, "late_ns", json_of_ns(rank->late_ns));
+	json_object_set_new(object, "collectives_wait_ns", json_of_ns(rank->wait_ns));
+	json_object_set_new(object, "waits_for",
+			    waits_of(profile, ranks, skew, (size_t)(rank - skew->ranks)));
+}
+
+static json_t *object_of(const struct profile *profile, const struct ranks *ranks,
+			 const struct rank_row *row)
 {
 	const struct profile_process *process = &profile->processes[row->process];
 	const struct profile_rank *rank = &process->rank;
@@ -25,7 +71,7 @@ static json_t *object_of(const struct profile *profile, const struct rank_row *r
 		json_object_set_new(object, "local_rank", json_of_integer(rank->local_rank));
 	if (rank->job[0])
 		json_object_set_new(object, "job", json_of_string(rank->job));
-	json_object_set_new(object, "host", json_of_string(profile->host_name));
+	json_object_set_new(object, "host", json_of_string(profile_host_name(profile, process)));
 	json_object_set_new(object, "pid", json_of_integer(process->pid));
 	json_object_set_new(object, "steps", json_of_integer(process->steps.count));
 	json_object_set_new(object, "avg_step_ns", json_of_integer(process->steps.avg_ns));
@@ -33,7 +79,58 @@ static json_t *object_of(const struct profile *profile, const struct rank_row *r
 		object, "wait_ns",
 		json_of_integer((uint64_t)(row->wait_ns * (double)process->steps.count)));
 	json_object_set_new(object, "phases", phases_of(&process->steps));
+	set_arrivals(object, profile, ranks, row);
 	return object;
+}
+
+/* --- how far the ranks of a job come apart, over time --- */
+
+static json_t *window_of(const struct profile *profile, const struct skew_window *window)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "since_ns",
+			    json_of_integer(profile_since_start(profile, window->from_ns)));
+	json_object_set_new(object, "until_ns",
+			    json_of_integer(profile_since_start(profile, window->to_ns)));
+	json_object_set_new(object, "collectives", json_of_integer(window->count));
+	json_object_set_new(object, "min_ns", json_of_ns(window->least_ns));
+	json_object_set_new(object, "median_ns", json_of_ns(window->median_ns));
+	json_object_set_new(object, "max_ns", json_of_ns(window->most_ns));
+	return object;
+}
+
+static json_t *skew_object(const struct profile *profile, const struct ranks *ranks,
+			   const struct skew *skew)
+{
+	const struct rank_row *row = &ranks->rows[skew->ranks[0].row];
+	json_t *object = json_object(), *windows = json_array();
+
+	json_object_set_new(object, "job", json_of_string(row->job));
+	json_object_set_new(object, "collectives", json_of_integer(skew->count));
+	json_object_set_new(object, "median_ns", json_of_ns(skew->median_ns));
+	json_object_set_new(object, "max_ns", json_of_ns(skew->most_ns));
+	json_object_set_new(object, "trend_ns", json_integer((json_int_t)skew->trend_ns));
+	for (size_t i = 0; i < skew->windows_count; i++)
+		json_array_append_new(windows, window_of(profile, &skew->windows[i]));
+	json_object_set_new(object, "windows", windows);
+	return object;
+}
+
+static void put_skews(struct json_output *o, const struct profile *profile,
+		      const struct ranks *ranks)
+{
+	size_t known = 0;
+
+	for (size_t i = 0; i < ranks->skews_count; i++)
+		known += ranks->skews[i].count > 0;
+	if (!known)
+		return;
+	json_open(o, "skew", '[');
+	for (size_t i = 0; i < ranks->skews_count; i++)
+		if (ranks->skews[i].count)
+			json_put(o, NULL, skew_object(profile, ranks, &ranks->skews[i]));
+	json_close(o, ']');
 }
 
 void json_put_ranks(struct json_output *o, const struct profile *profile, const struct ranks *ranks)
@@ -42,6 +139,7 @@ void json_put_ranks(struct json_output *o, const struct profile *profile, const 
 		return;
 	json_open(o, "ranks", '[');
 	for (size_t i = 0; i < ranks->count; i++)
-		json_put(o, NULL, object_of(profile, &ranks->rows[i]));
+		json_put(o, NULL, object_of(profile, ranks, &ranks->rows[i]));
 	json_close(o, ']');
+	put_skews(o, profile, ranks);
 }

@@ -166,12 +166,45 @@ static void put_capture(struct json_output *o, const struct profile *p)
 	json_close(o, '}');
 }
 
-static void put_losses(struct json_output *o, const struct profile *p)
+static void put_losses(struct json_output *o, const uint64_t losses[PERFX_LOSS_KINDS])
 {
 	json_open(o, "losses", '{');
 	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
-		json_put(o, name_of_loss(i), json_of_integer(p->losses[i]));
+		json_put(o, name_of_loss(i), json_of_integer(losses[i]));
 	json_close(o, '}');
+}
+
+static void put_clock(struct json_output *o, const struct perfx_merged *merged)
+{
+	json_put(o, "aligned_by", json_string(name_of_alignment(merged->alignment)));
+	json_put(o, "offset_ns", json_integer(merged->offset_ns));
+	json_put_measured(o, "error_ns", merged->error_ns);
+	json_put(o, "drift_ppb", json_integer(merged->drift_ppb));
+	json_put(o, "pairs", json_of_integer(merged->pairs_count));
+}
+
+/* Those that were merged. */
+static void put_captures(struct json_output *o, const struct profile *p)
+{
+	if (!p->captures_count)
+		return;
+	json_open(o, "captures", '[');
+	for (size_t i = 0; i < p->captures_count; i++) {
+		const struct profile_capture *capture = &p->captures[i];
+
+		json_open(o, NULL, '{');
+		json_put(o, "host", json_of_string(capture->host_name));
+		json_put(o, "boot_id", json_of_string(capture->boot_id));
+		json_put(o, "command", json_of_string(capture->command));
+		json_put(o, "cpus", json_of_integer(capture->facts.cpus_count));
+		json_put(o, "start_unix_ns", json_of_integer(capture->facts.start_unix_ns));
+		json_put(o, "duration_ns",
+			 json_of_integer(capture->facts.end_ns - capture->facts.start_ns));
+		put_clock(o, &capture->facts);
+		put_losses(o, capture->losses);
+		json_close(o, '}');
+	}
+	json_close(o, ']');
 }
 
 static json_t *probe_object(const struct profile *p, const struct profile_probe *probe)
@@ -877,7 +910,8 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 	put_tool(&o, profile);
 	put_rules(&o, analysis);
 	put_capture(&o, profile);
-	put_losses(&o, profile);
+	put_losses(&o, profile->losses);
+	put_captures(&o, profile);
 	put_overhead(&o, profile);
 	put_not_attached(&o, profile);
 	put_peaks(&o, profile);
