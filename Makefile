@@ -67,7 +67,8 @@ NAMED    := user/report/table/columns.c $(wildcard user/report/json/*.c) user/de
 NAMES_H  := $(BUILD)/report_names.h
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
-E2E_BIN  := $(BUILD)/e2e/cost $(BUILD)/e2e/samples $(BUILD)/e2e/dwfl_stacks $(BUILD)/e2e/inject
+E2E_BIN  := $(BUILD)/e2e/cost $(BUILD)/e2e/samples $(BUILD)/e2e/dwfl_stacks $(BUILD)/e2e/inject \
+	    $(BUILD)/e2e/shift
 
 .DELETE_ON_ERROR:
 .PHONY: all help deps
@@ -343,6 +344,8 @@ $(BUILD)/e2e/cost: $(COST_OBJ) $(LIB)
 # Shows the samples of a capture to e2e/test_samples.py, and libdw's stacks beside them.
 $(BUILD)/e2e/samples: $(BUILD)/e2e/samples.o $(LIB)
 $(BUILD)/e2e/dwfl_stacks: $(BUILD)/e2e/dwfl_stacks.o
+# Moves the clock of a capture, for e2e/test_merge.py.
+$(BUILD)/e2e/shift: $(BUILD)/e2e/shift.o $(LIB)
 # Puts a library into a process, for e2e/test_inject.py.
 $(BUILD)/e2e/inject: $(BUILD)/e2e/inject.o $(LIB)
 $(E2E_BIN):

@@ -21,6 +21,7 @@ int cmd_trace(const struct options *options, char *const *argv); /* and record, 
 int cmd_report(const struct options *options);
 int cmd_export(const struct options *options);
 int cmd_diff(const struct options *options);
+int cmd_merge(const struct options *options);
 int cmd_tune(const struct options *options);
 int cmd_compare(const struct options *options);
 int cmd_probes(const struct options *options);

@@ -30,6 +30,8 @@ static int dispatch(const struct options *options, char *const *argv)
 		return cmd_export(options);
 	case VERB_DIFF:
 		return cmd_diff(options);
+	case VERB_MERGE:
+		return cmd_merge(options);
 	case VERB_TUNE:
 		return cmd_tune(options);
 	case VERB_COMPARE:

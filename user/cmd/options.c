@@ -9,6 +9,7 @@
 #include "cost/cost_model.h"
 
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,8 @@ static int say_mistake(const struct options *options, int option, const char *wo
 /* How many words the verb has between its options: files that it reads, or commands. */
 static int words_count(const struct options *options)
 {
+	if (options->verb == VERB_MERGE)
+		return INT_MAX;
 	if (options->verb == VERB_DIFF || options->verb == VERB_COMPARE)
 		return 2;
 	return options->verb == VERB_REPORT || options->verb == VERB_EXPORT;
@@ -143,6 +146,8 @@ static int check_combination(const struct options *options)
 		 "--memory tensor"},
 		{options->verb == VERB_RECORD && !options->output,
 		 "record needs a file for the capture: -o FILE.perfx"},
+		{options->verb == VERB_MERGE && !options->output,
+		 "merge needs a file for the capture of the job: -o FILE.perfx"},
 		{options->keep && capture != options->keep,
 		 "--capture keeps the capture of a report, but -o FILE.perfx writes no report: "
 		 "leave "
@@ -198,6 +203,13 @@ static int check_read(const struct options *options, const char *written)
 			continue;
 		msg_say("%s is an input and would be overwritten: name another file with -o",
 			read[i]);
+		return EXIT_USAGE;
+	}
+	for (size_t i = 0; i < options->captures_count; i++) {
+		if (!collide(written, options->captures[i]))
+			continue;
+		msg_say("%s is an input and would be overwritten: name another file with -o",
+			options->captures[i]);
 		return EXIT_USAGE;
 	}
 	return EXIT_OK;
@@ -323,10 +335,31 @@ static int say_words(const struct options *options)
 
 	msg_say("%s needs %s: perfx-trace %s %s", row->name,
 		options->verb == VERB_COMPARE ? "two commands"
+		: options->verb == VERB_MERGE ? "two capture files or more"
 		: words_count(options) == 2   ? "two capture files"
 					      : "one capture file",
 		row->name, row->synopsis);
 	return EXIT_USAGE;
+}
+
+/* merge FILE FILE …: as many as there are. */
+static int take_captures(struct options *options, int argc, char **argv)
+{
+	int code = EXIT_OK;
+
+	options->captures = calloc((size_t)argc, sizeof(*options->captures));
+	if (!options->captures)
+		return EXIT_FAILED;
+	while (!code && optind < argc) {
+		options->captures[options->captures_count++] = argv[optind++];
+		code = take_options(options, argc, argv);
+	}
+	if (code || options->verb != VERB_MERGE)
+		return code;
+	if (options->captures_count < 2)
+		return say_words(options);
+	code = check_combination(options);
+	return code ? code : check_files(options);
 }
 
 /* report FILE -o X: options before, between and after the files. */
@@ -453,6 +486,8 @@ static int parse(struct options *options, int argc, char **argv)
 	code = options->verb == VERB_TUNE ? take_lists(options, &argc, argv) : EXIT_OK;
 	if (!code)
 		code = take_options(options, argc, argv);
+	if (!code && options->verb == VERB_MERGE)
+		return take_captures(options, argc, argv);
 	if (!code && words_count(options))
 		return take_words(options, argc, argv);
 	if (code || options->verb == VERB_VERSION)
@@ -488,5 +523,6 @@ void options_clear(struct options *options)
 	free(options->patterns);
 	free(options->usdt);
 	free(options->targets);
+	free(options->captures);
 	free(options->lists);
 }

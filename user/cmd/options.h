@@ -26,6 +26,7 @@ enum verb {
 	VERB_REPORT,
 	VERB_EXPORT,
 	VERB_DIFF,
+	VERB_MERGE,
 	VERB_RUN,
 	VERB_TUNE,
 	VERB_COMPARE,
@@ -113,6 +114,8 @@ struct options {
 	const char *kind;	   /* explain KIND; NULL: all */
 	const char *capture;	   /* report FILE, export FILE, diff FILE FILE */
 	const char *capture_after; /* the second */
+	const char **captures;	   /* merge FILE FILE …, borrowed from argv */
+	size_t captures_count;
 	double fail_on;		   /* diff: a share; 0: not given */
 	enum finding_severity fail_on_severity; /* of a report; 0: not given */
 	char **command;				/* run, tune -- CMD, borrowed, NULL-terminated */

@@ -51,6 +51,14 @@ const struct verb_row verb_rows[] = {
 		"findings. "
 		"A change is significant if it exceeds the variation between calls and steps. "
 		"Formats: @."},
+	{"merge", VERB_MERGE, "FILE FILE [...] -o FILE", COMPLETE_CAPTURE,
+	 .help = "make one capture of those of a job's machines",
+	 .man = "Makes one capture of several: of the machines of a job, or of several tracers on "
+		"one machine. "
+		"Report, export and diff read it as any other. "
+		"The machines' clocks are compared by the ends of the ranks' collectives, which "
+		"all ranks see at nearly the same moment; the offset and its error are printed. "
+		"Where the captures have no collective in common, the machines' time of day counts."},
 	{"tune", VERB_TUNE, "--NAME VALUE,VALUE[,...] [OPTIONS] -- CMD [ARGUMENTS]",
 	 COMPLETE_PROGRAM,
 	 .help = "run a program with each of several values, and say which is fastest",
@@ -118,6 +126,7 @@ const size_t verb_rows_count = sizeof(verb_rows) / sizeof(verb_rows[0]);
 #define READING	  (FOR_VERB(VERB_REPORT) | FOR_VERB(VERB_EXPORT))
 #define REPORTING (FOR_VERB(VERB_TRACE) | FOR_VERB(VERB_RUN) | FOR_VERB(VERB_REPORT))
 #define COMPARING FOR_VERB(VERB_DIFF)
+#define MERGING	  FOR_VERB(VERB_MERGE)
 #define MEASURING (FOR_VERB(VERB_TUNE) | FOR_VERB(VERB_COMPARE))
 #define ALL	  (~0u)
 
@@ -427,7 +436,8 @@ const struct option_row option_rows[] = {
 	{"no-trace", 0, .only = true, SECTION_OUTPUT, FOR_VERB(VERB_COMPARE), .parse = take_flag,
 	 INTO(no_trace), .help = "do not trace a run of each for what changed inside",
 	 .man = "Leaves out the traced runs that show what changed inside."},
-	{"output", 'o', false, SECTION_OUTPUT, RECORDING | READING | COMPARING | MEASURING,
+	{"output", 'o', false, SECTION_OUTPUT,
+	 RECORDING | READING | COMPARING | MERGING | MEASURING,
 	 .arg = "FILE", COMPLETE_FILE, .parse = take_text, INTO(output),
 	 .help = "file of the report or capture; '-' is stdout",
 	 .man = "Where the report or the capture is written; `-` is standard output. "

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "merge/align.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Fewer pairs tell nothing. */
+#define PAIRS_MIN 8
+/* Ends that are laid side by side to find the lag: few enough that in some window no record is
+ * lost. */
+#define WINDOW_ENDS 64
+/* Of the variation of two lags: less is no difference. */
+#define CLEARLY 2.0
+#define WINDOWS 8 /* from the first ends to the last */
+/* Pairs are this many times the spread apart at most: others are of something else. */
+#define REACH	     10
+#define REACH_MIN_NS 10000.0
+/* A drift is looked for over this time, by the medians of so many parts. */
+#define DRIFT_NS    10000000000u
+#define DRIFT_PARTS 16
+
+/* --- medians --- */
+
+static int by_value(const void *left, const void *right)
+{
+	const double *a = left, *b = right;
+
+	return *a < *b ? -1 : *a > *b;
+}
+
+static double median(double *values, size_t count)
+{
+	qsort(values, count, sizeof(*values), by_value);
+	return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+/* Of values, which are ordered. */
+static double quartile_range(const double *values, size_t count)
+{
+	return values[count * 3 / 4] - values[count / 4];
+}
+
+/* --- the lag --- */
+
+/* Some ends of the series that is moved, beside as many of the reference. */
+struct lag {
+	double spread_ns, offset_ns;
+	size_t start; /* of the ends */
+};
+
+static double difference(uint64_t a, uint64_t b)
+{
+	return a > b ? (double)(a - b) : -(double)(b - a);
+}
+
+static struct lag try_lag(const uint64_t *reference, const uint64_t *ends, size_t count)
+{
+	double differences[WINDOW_ENDS];
+	struct lag lag = {0};
+
+	for (size_t i = 0; i < count; i++)
+		differences[i] = difference(reference[i], ends[i]);
+	lag.offset_ns = median(differences, count);
+	lag.spread_ns = quartile_range(differences, count);
+	return lag;
+}
+
+/* Of lags that do about as well, the one nearest to what is expected. */
+static struct lag choose(const struct lag *lags, size_t count, double expected_ns)
+{
+	struct lag least = lags[0], best;
+
+	for (size_t i = 1; i < count; i++)
+		if (lags[i].spread_ns < least.spread_ns)
+			least = lags[i];
+	best = least;
+	for (size_t i = 0; i < count; i++)
+		if (lags[i].spread_ns <= least.spread_ns * CLEARLY &&
+		    fabs(lags[i].offset_ns - expected_ns) < fabs(best.offset_ns - expected_ns))
+			best = lags[i];
+	return best;
+}
+
+/* Which part of the ends the reference has, too, is not known: several are tried. */
+static bool find_lag(struct lag *best, const uint64_t *reference, size_t reference_count,
+		     const uint64_t *ends, size_t count, double expected_ns)
+{
+	size_t shorter = count < reference_count ? count : reference_count, lags_count = 0;
+	size_t window = shorter / 2 < WINDOW_ENDS ? shorter / 2 : WINDOW_ENDS, lags_each;
+	struct lag *lags;
+
+	if (window < PAIRS_MIN)
+		return false;
+	lags_each = reference_count - window + 1;
+	lags = malloc(WINDOWS * lags_each * sizeof(*lags));
+	if (!lags)
+		return false;
+	for (size_t i = 0; i < WINDOWS; i++) {
+		size_t start = (count - window) * i / (WINDOWS - 1);
+
+		for (size_t at = 0; at < lags_each; at++) {
+			lags[lags_count] = try_lag(reference + at, ends + start, window);
+			lags[lags_count++].start = start;
+		}
+	}
+	*best = choose(lags, lags_count, expected_ns);
+	free(lags);
+	return true;
+}
+
+/* --- the pairs --- */
+
+struct pairs {
+	double *at_ns, *differences; /* of the series that is moved, from its first end on */
+	size_t count;
+};
+
+static bool pairs_make(struct pairs *pairs, size_t count)
+{
+	*pairs = (struct pairs){.at_ns = malloc(count * sizeof(double)),
+				.differences = malloc(count * sizeof(double))};
+	return pairs->at_ns && pairs->differences;
+}
+
+static void pairs_clear(struct pairs *pairs)
+{
+	free(pairs->at_ns);
+	free(pairs->differences);
+}
+
+/* Of an ascending series. */
+static uint64_t nearest(const uint64_t *ends, size_t count, double to_ns)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if ((double)ends[middle] < to_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == count || (low && to_ns - (double)ends[low - 1] < (double)ends[low] - to_ns))
+		low--;
+	return ends[low];
+}
+
+/* From where the lag was found on, one way: what is near is near to the pairs before, for clocks
+ * drift. Slowly: one late end is no drift. */
+static void pair_from(double *differences, size_t from, size_t to, int way,
+		      const uint64_t *reference, size_t reference_count, const uint64_t *ends,
+		      const struct lag *lag)
+{
+	double reach_ns = fmax(REACH * lag->spread_ns, REACH_MIN_NS), offset_ns = lag->offset_ns;
+
+	for (size_t i = from; i != to; i += (size_t)way) {
+		double found = difference(
+			nearest(reference, reference_count, (double)ends[i] + offset_ns), ends[i]);
+
+		differences[i] = fabs(found - offset_ns) > reach_ns ? NAN : found;
+		if (!isnan(differences[i]))
+			offset_ns += (found - offset_ns) / 16;
+	}
+}
+
+static void find_pairs(struct pairs *pairs, const uint64_t *reference, size_t reference_count,
+		       const uint64_t *ends, size_t count, const struct lag *lag)
+{
+	pair_from(pairs->differences, lag->start, count, 1, reference, reference_count, ends, lag);
+	if (lag->start)
+		pair_from(pairs->differences, lag->start - 1, SIZE_MAX, -1, reference,
+			  reference_count, ends, lag);
+	for (size_t i = 0; i < count; i++) {
+		if (isnan(pairs->differences[i]))
+			continue;
+		pairs->at_ns[pairs->count] = (double)(ends[i] - ends[0]);
+		pairs->differences[pairs->count++] = pairs->differences[i];
+	}
+}
+
+/* --- offset and drift --- */
+
+/* A line through the medians of parts; its slope, and the offset at the first end. */
+static bool fit_line(const struct pairs *pairs, double *part, double *slope, double *offset_ns)
+{
+	double sx = 0, sy = 0, sxx = 0, sxy = 0, n = 0;
+	size_t each = pairs->count / DRIFT_PARTS;
+
+	if (each < PAIRS_MIN || pairs->at_ns[pairs->count - 1] - pairs->at_ns[0] < (double)DRIFT_NS)
+		return false;
+	for (size_t i = 0; i < DRIFT_PARTS; i++) {
+		double x = pairs->at_ns[i * each + each / 2], y;
+
+		memcpy(part, pairs->differences + i * each, each * sizeof(*part));
+		y = median(part, each);
+		sx += x;
+		sy += y;
+		sxx += x * x;
+		sxy += x * y;
+		n++;
+	}
+	*slope = (n * sxy - sx * sy) / (n * sxx - sx * sx);
+	*offset_ns = (sy - *slope * sx) / n;
+	return isfinite(*slope) && fabs(*slope) < 1e-3;
+}
+
+/* Half of all pairs are nearer than this to the line. */
+static double deviation(const struct pairs *pairs, double *scratch, double slope, double offset_ns)
+{
+	for (size_t i = 0; i < pairs->count; i++)
+		scratch[i] = fabs(pairs->differences[i] - offset_ns - slope * pairs->at_ns[i]);
+	return median(scratch, pairs->count);
+}
+
+/* A drift counts where with it the pairs deviate clearly less. */
+static bool fit(struct alignment *alignment, const struct pairs *pairs)
+{
+	double *scratch = malloc(pairs->count * sizeof(*scratch));
+	double offset_ns, line_ns, slope, plain, with_drift;
+
+	if (!scratch)
+		return false;
+	memcpy(scratch, pairs->differences, pairs->count * sizeof(*scratch));
+	offset_ns = median(scratch, pairs->count);
+	plain = deviation(pairs, scratch, 0, offset_ns);
+	alignment->drift = 0;
+	if (fit_line(pairs, scratch, &slope, &line_ns)) {
+		with_drift = deviation(pairs, scratch, slope, line_ns);
+		if (with_drift < plain / 1.2) {
+			alignment->drift = slope;
+			offset_ns = line_ns;
+			plain = with_drift;
+		}
+	}
+	free(scratch);
+	alignment->offset_ns = llround(offset_ns);
+	alignment->error_ns = (uint64_t)llround(plain);
+	alignment->pairs_count = pairs->count;
+	return true;
+}
+
+static double typical_gap(const uint64_t *ends, size_t count)
+{
+	return count > 1 ? (double)(ends[count - 1] - ends[0]) / (double)(count - 1) : 0;
+}
+
+bool align_ends(struct alignment *alignment, const uint64_t *reference, size_t reference_count,
+		const uint64_t *ends, size_t count, int64_t expected_ns)
+{
+	struct pairs pairs = {0};
+	struct lag lag;
+	bool found = false;
+
+	if (!find_lag(&lag, reference, reference_count, ends, count, (double)expected_ns))
+		return false;
+	if (pairs_make(&pairs, count)) {
+		find_pairs(&pairs, reference, reference_count, ends, count, &lag);
+		alignment->from_ns = ends[0];
+		found = pairs.count >= PAIRS_MIN && fit(alignment, &pairs);
+	}
+	pairs_clear(&pairs);
+	/* what varies as much as the calls are apart is not the same call */
+	return found && (double)alignment->error_ns < typical_gap(ends, count) / 4;
+}
+
+/* --- captures --- */
+
+static int64_t wall_clock_offset(const struct survey *reference, const struct survey *capture)
+{
+	int64_t unix_ns = (int64_t)(capture->host.start_unix_ns - reference->host.start_unix_ns);
+	int64_t monotonic_ns = (int64_t)(capture->host.start_ns - reference->host.start_ns);
+
+	return unix_ns - monotonic_ns;
+}
+
+/* Of a function, the process that called it most. NULL: there is none. */
+static const struct series *longest(const struct survey *survey, enum perfx_alignment by,
+				    const char *name)
+{
+	const struct series *most = NULL;
+
+	for (size_t i = 0; i < survey->series_count; i++) {
+		const struct series *series = &survey->series[i];
+
+		if (series->by == by && !strcmp(series->name, name) &&
+		    (!most || series->count > most->count))
+			most = series;
+	}
+	return most;
+}
+
+/* By the function that tells most precisely. */
+static bool align_by(struct alignment *best, const struct survey *reference,
+		     const struct survey *capture, enum perfx_alignment by)
+{
+	int64_t expected_ns = wall_clock_offset(reference, capture);
+	bool found = false;
+
+	for (size_t i = 0; i < capture->series_count; i++) {
+		const struct series *b = &capture->series[i];
+		const struct series *a = longest(reference, by, b->name);
+		struct alignment alignment = {.by = by, .name = b->name};
+
+		if (!a || b != longest(capture, by, b->name) ||
+		    !align_ends(&alignment, a->ends_ns, a->count, b->ends_ns, b->count,
+				expected_ns) ||
+		    (found && alignment.error_ns >= best->error_ns))
+			continue;
+		*best = alignment;
+		found = true;
+	}
+	return found;
+}
+
+struct alignment align_captures(const struct survey *reference, const struct survey *capture)
+{
+	struct alignment alignment = {.by = PERFX_ALIGNMENT_SAME_BOOT};
+
+	if (capture->host_strings[2][0] &&
+	    !strcmp(reference->host_strings[2], capture->host_strings[2]))
+		return alignment;
+	if (align_by(&alignment, reference, capture, PERFX_ALIGNMENT_COLLECTIVES) ||
+	    align_by(&alignment, reference, capture, PERFX_ALIGNMENT_BACKWARD))
+		return alignment;
+	return (struct alignment){.by = PERFX_ALIGNMENT_WALL_CLOCK,
+				  .offset_ns = wall_clock_offset(reference, capture),
+				  .error_ns = UINT64_MAX};
+}
+
+struct alignment align_through(const struct alignment *outer, struct alignment inner)
+{
+	inner.offset_ns += outer->offset_ns +
+			   llround(outer->drift * ((double)inner.from_ns + (double)inner.offset_ns -
+						   (double)outer->from_ns));
+	inner.drift += outer->drift;
+	if (inner.error_ns != UINT64_MAX)
+		inner.error_ns = outer->error_ns == UINT64_MAX ? UINT64_MAX
+							       : inner.error_ns + outer->error_ns;
+	if (outer->by == PERFX_ALIGNMENT_REFERENCE)
+		return inner;
+	if (outer->by == PERFX_ALIGNMENT_WALL_CLOCK || inner.by == PERFX_ALIGNMENT_SAME_BOOT) {
+		inner.by = outer->by;
+		inner.name = outer->name;
+		inner.pairs_count = outer->pairs_count;
+	}
+	return inner;
+}
+
+uint64_t align_time(const struct alignment *alignment, uint64_t time_ns)
+{
+	int64_t moved_ns = alignment->offset_ns;
+
+	if (alignment->drift != 0)
+		moved_ns += llround(alignment->drift * difference(time_ns, alignment->from_ns));
+	if (moved_ns < 0 && (uint64_t)-moved_ns >= time_ns)
+		return 1; /* 0 is no time */
+	return time_ns + (uint64_t)moved_ns;
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "merge/survey.h"
+
+#include "base/text.h"
+#include "capture/capture.h"
+#include "cost/collectives.h"
+#include "decode/decode.h"
+#include "replay/pipeline.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- ids and times --- */
+
+static void note_time(struct survey *survey, uint64_t time_ns)
+{
+	if (!survey->has_end && time_ns > survey->end_ns)
+		survey->end_ns = time_ns;
+}
+
+static void note_id(struct survey *survey, enum id_space space, uint64_t id)
+{
+	bool from_zero = space == ID_GPU_DEVICE || space == ID_ENERGY_DOMAIN;
+
+	if (id <= id_max(space) && id + from_zero > survey->ids[space])
+		survey->ids[space] = id + from_zero;
+}
+
+static void note_fields(struct survey *survey, const struct event *event)
+{
+	size_t count;
+	const struct field *field = fields_of(event->kind, &count);
+
+	for (; count; count--, field++) {
+		uint64_t value = field_get(field, event->record);
+
+		if (field->space < ID_SPACES)
+			note_id(survey, field->space, value);
+		else if (field->space == FIELD_TIME)
+			note_time(survey, value);
+	}
+}
+
+/* --- what it says of itself --- */
+
+static const char *keep(struct survey *survey, const char *text)
+{
+	return pool_add(&survey->strings, text);
+}
+
+static int take_host(struct survey *survey, const struct event *event)
+{
+	survey->has_host = true;
+	survey->host = event->host;
+	for (int i = 0; i < 5; i++) {
+		survey->host_strings[i] = keep(survey, event->strings[i]);
+		if (!survey->host_strings[i])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static void take_end(struct survey *survey, const struct perfx_end *end)
+{
+	survey->has_end = true;
+	survey->end = *end;
+	survey->end_ns = end->time_ns;
+}
+
+static int take_slice(struct survey *survey, const struct event *event)
+{
+	survey->slice = event->time_slice;
+	survey->slice_why = keep(survey, event->strings[0]);
+	return survey->slice_why ? 0 : -ENOMEM;
+}
+
+static int take_process(struct survey *survey, const struct perfx_process *record)
+{
+	if (grow_array(&survey->processes, &survey->processes_capacity, survey->processes_count + 1,
+		       sizeof(*survey->processes)))
+		return -ENOMEM;
+	survey->processes[survey->processes_count++] =
+		(struct survey_process){record->process, record->pid, record->start_boot_ns};
+	return 0;
+}
+
+static int take_rank(struct survey *survey, const struct event *event)
+{
+	struct survey_rank *rank;
+
+	if (grow_array(&survey->ranks, &survey->ranks_capacity, survey->ranks_count + 1,
+		       sizeof(*survey->ranks)))
+		return -ENOMEM;
+	rank = &survey->ranks[survey->ranks_count++];
+	*rank = (struct survey_rank){event->rank.process, event->rank.rank, event->rank.world_size,
+				     keep(survey, event->strings[1])};
+	return rank->job ? 0 : -ENOMEM;
+}
+
+static int take_gpu(struct survey *survey, const struct event *event)
+{
+	struct survey_label *gpu;
+
+	if (grow_array(&survey->gpus, &survey->gpus_capacity, survey->gpus_count + 1,
+		       sizeof(*survey->gpus)))
+		return -ENOMEM;
+	gpu = &survey->gpus[survey->gpus_count++];
+	*gpu = (struct survey_label){event->gpu_device.device, keep(survey, event->strings[1])};
+	return gpu->text ? 0 : -ENOMEM;
+}
+
+static int take_counter(struct survey *survey, const struct event *event)
+{
+	struct survey_label *counter;
+
+	if (event->perf_counter.kind == PERFX_PERF_COUNTER_MISSING)
+		return 0;
+	counter = &survey->counters[event->perf_counter.counter];
+	counter->text = keep(survey, event->strings[0]);
+	return counter->text ? 0 : -ENOMEM;
+}
+
+/* --- when its ranks met --- */
+
+static int take_function(struct survey *survey, const struct event *event)
+{
+	bool backward = begins_with(event->strings[0], "torch::autograd::Engine::execute");
+	uint32_t id = event->function.function;
+
+	if ((!backward && !collective_meets(event->strings[0])) ||
+	    map64_get(&survey->functions, id) != MAP64_NONE)
+		return 0;
+	if (grow_array(&survey->names, &survey->names_capacity, survey->names_count + 1,
+		       sizeof(*survey->names)))
+		return -ENOMEM;
+	survey->names[survey->names_count] = (struct survey_label){
+		backward ? PERFX_ALIGNMENT_BACKWARD : PERFX_ALIGNMENT_COLLECTIVES,
+		keep(survey, event->strings[0])};
+	if (!survey->names[survey->names_count].text)
+		return -ENOMEM;
+	return map64_put(&survey->functions, id, (uint32_t)survey->names_count++);
+}
+
+/* NULL with errno: ENOMEM, or ENOSPC. */
+static struct series *series_get(struct survey *survey, const struct perfx_span *span,
+				 uint32_t function)
+{
+	uint64_t key = (uint64_t)span->process << 32 | span->function;
+	uint32_t at = map64_get(&survey->series_ids, key);
+	struct series *series;
+
+	if (at != MAP64_NONE)
+		return &survey->series[at];
+	errno = ENOSPC;
+	if (survey->series_count == SURVEY_SERIES_MAX)
+		return NULL;
+	errno = ENOMEM;
+	if (grow_array(&survey->series, &survey->series_capacity, survey->series_count + 1,
+		       sizeof(*survey->series)) ||
+	    map64_put(&survey->series_ids, key, (uint32_t)survey->series_count))
+		return NULL;
+	series = &survey->series[survey->series_count++];
+	series->process = span->process;
+	series->by = (enum perfx_alignment)survey->names[function].id;
+	series->name = survey->names[function].text;
+	return series;
+}
+
+static int take_span(struct survey *survey, const struct perfx_span *span)
+{
+	uint32_t function = map64_get(&survey->functions, span->function);
+	uint64_t end_ns = span->start_ns + span->duration_ns;
+	struct series *series;
+
+	if (end_ns >= span->start_ns)
+		note_time(survey, end_ns);
+	if (function == MAP64_NONE || end_ns < span->start_ns ||
+	    span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED))
+		return 0;
+	series = series_get(survey, span, function);
+	if (!series)
+		return errno == ENOMEM ? -ENOMEM : 0;
+	if (series->count == SURVEY_ENDS_MAX) { /* the older half goes */
+		series->count /= 2;
+		memmove(series->ends_ns, series->ends_ns + series->count,
+			series->count * sizeof(*series->ends_ns));
+	}
+	if (grow_array(&series->ends_ns, &series->capacity, series->count + 1,
+		       sizeof(*series->ends_ns)))
+		return -ENOMEM;
+	series->ends_ns[series->count++] = end_ns;
+	return 0;
+}
+
+static int by_time(const void *left, const void *right)
+{
+	const uint64_t *a = left, *b = right;
+
+	return *a < *b ? -1 : *a > *b;
+}
+
+/* --- all of it --- */
+
+static int take(void *ctx, const struct event *event)
+{
+	struct survey *survey = ctx;
+
+	note_fields(survey, event);
+	switch (event->kind) {
+	case PERFX_KIND_HOST:
+		return take_host(survey, event);
+	case PERFX_KIND_END:
+		take_end(survey, &event->end);
+		return 0;
+	case PERFX_KIND_TIME_SLICE:
+		return take_slice(survey, event);
+	case PERFX_KIND_MERGED:
+		survey->is_merged = true;
+		return 0;
+	case PERFX_KIND_PROCESS:
+		return take_process(survey, &event->process);
+	case PERFX_KIND_RANK:
+		return take_rank(survey, event);
+	case PERFX_KIND_GPU_DEVICE:
+		return take_gpu(survey, event);
+	case PERFX_KIND_PERF_COUNTER:
+		return take_counter(survey, event);
+	case PERFX_KIND_FUNCTION:
+		return take_function(survey, event);
+	case PERFX_KIND_SPAN:
+		return take_span(survey, &event->span);
+	default:
+		return 0;
+	}
+}
+
+int survey_make(struct survey *survey, const char *path)
+{
+	struct pipeline pipeline = {.on_event = take, .ctx = survey};
+	struct capture_reader *reader = capture_reader__open(path);
+	int err = reader ? pipeline_replay(&pipeline, reader) : -errno;
+
+	capture_reader__free(reader);
+	survey->path = path;
+	for (size_t i = 0; i < survey->series_count; i++)
+		qsort(survey->series[i].ends_ns, survey->series[i].count, sizeof(uint64_t),
+		      by_time);
+	return err;
+}
+
+void survey_clear(struct survey *survey)
+{
+	for (size_t i = 0; i < survey->series_count; i++)
+		free(survey->series[i].ends_ns);
+	free(survey->series);
+	free(survey->processes);
+	free(survey->ranks);
+	free(survey->gpus);
+	free(survey->names);
+	map64_clear(&survey->functions);
+	map64_clear(&survey->series_ids);
+	pool_clear(&survey->strings);
+	*survey = (struct survey){0};
+}
