@@ -133,6 +133,7 @@ static int check_combination(const struct options *options)
 	bool traces_malloc = options->memory == MEMORY_ALL || options->memory == MEMORY_SAMPLED;
 	bool records = options->verb == VERB_TRACE || options->verb == VERB_RUN;
 	bool triggered = options->trigger.ns || options->trigger.times > 0;
+	bool live = options->verb == VERB_SERVE;
 	const struct {
 		bool wrong;
 		const char *say;
@@ -152,9 +153,9 @@ static int check_combination(const struct options *options)
 		 "--capture keeps the capture of a report, but -o FILE.perfx writes no report: "
 		 "leave "
 		 "one out"},
-		{options->capture_max && !capture,
+		{options->capture_max && !capture && !live,
 		 "--max-size limits a capture: use record -o FILE, or --capture FILE"},
-		{options->flight_ns && writes_report,
+		{options->flight_ns && writes_report && !live,
 		 "--flight writes captures, no report: use record -o FILE.perfx"},
 		{options->flight_ns && options->wait,
 		 "--flight records all the time, --wait what the program selects: use one of them"},
@@ -162,6 +163,12 @@ static int check_combination(const struct options *options)
 		 "--rules judges a report, but -o FILE.perfx writes none: give it to report"},
 		{options->fail_on_severity && records && !writes_report,
 		 "--fail-on judges a report, but -o FILE.perfx writes none: leave one out"},
+		{options->listen.size && !options->listen.loopback && !options->token_file &&
+			 !options->tls_cert,
+		 "--listen: other machines can reach this address: add --token-file FILE, or "
+		 "--tls-cert and --tls-key"},
+		{!options->tls_cert != !options->tls_key,
+		 "--tls-cert and --tls-key need each other"},
 		{triggered && !options->flight_ns,
 		 "--trigger needs a flight recorder: add --flight 30s"},
 	};

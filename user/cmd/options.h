@@ -12,6 +12,7 @@
 #include "perfx_record.h"
 #include "plan/plan.h"
 #include "replay/time_slice.h"
+#include "serve/access.h"
 #include "session/step_watch.h"
 #include "tune/tune.h"
 
@@ -28,6 +29,7 @@ enum verb {
 	VERB_DIFF,
 	VERB_MERGE,
 	VERB_RUN,
+	VERB_SERVE,
 	VERB_TUNE,
 	VERB_COMPARE,
 	VERB_PROBES,
@@ -116,7 +118,7 @@ struct options {
 	const char *capture_after; /* the second */
 	const char **captures;	   /* merge FILE FILE …, borrowed from argv */
 	size_t captures_count;
-	double fail_on;		   /* diff: a share; 0: not given */
+	double fail_on;				/* diff: a share; 0: not given */
 	enum finding_severity fail_on_severity; /* of a report; 0: not given */
 	char **command;				/* run, tune -- CMD, borrowed, NULL-terminated */
 	const char *commands[2];		/* compare: of a shell each */
@@ -127,6 +129,10 @@ struct options {
 	uint64_t warmup_ns, timeout_ns;
 	uint64_t repeat; /* rounds; 0: the verb's own number */
 	bool no_trace;	 /* compare: not what changed inside */
+
+	/* serve */
+	struct listen_address listen;		     /* size 0: the default */
+	const char *token_file, *tls_cert, *tls_key; /* NULL: none */
 };
 
 /* EXIT_OK, or EXIT_USAGE after a message that says what is wrong. */

@@ -33,6 +33,15 @@ const struct verb_row verb_rows[] = {
 		"written then, and `perfx-trace` waits for the program: the first Ctrl-C goes to "
 		"the "
 		"program, a second one leaves it running."},
+	{"serve", VERB_SERVE, "-p PID|NAME [OPTIONS]", COMPLETE_NOTHING,
+	 .help = "trace until Ctrl-C, and show it by HTTP: Prometheus metrics, a live page, "
+		 "reports",
+	 .man = "Traces processes until they end or Ctrl-C, and serves by HTTP (`--listen`): "
+		"`/metrics`, counters since the beginning, for Prometheus; `/`, a live page; "
+		"`/report?format=html&seconds=30`, the last seconds as a report in any format, or "
+		"as a file for another tool; `/capture`, the last seconds as a capture. "
+		"`--flight` says how many seconds are kept: 30 by default. "
+		"With `-a` it waits for processes that start later."},
 	{"report", VERB_REPORT, "FILE [OPTIONS]", COMPLETE_CAPTURE, .help = "report from a capture",
 	 .man = "Writes a report from a capture. "
 		"Needs no privilege, and neither the traced program nor the machine it ran on."},
@@ -58,7 +67,8 @@ const struct verb_row verb_rows[] = {
 		"Report, export and diff read it as any other. "
 		"The machines' clocks are compared by the ends of the ranks' collectives, which "
 		"all ranks see at nearly the same moment; the offset and its error are printed. "
-		"Where the captures have no collective in common, the machines' time of day counts."},
+		"Where the captures have no collective in common, the machines' time of day "
+		"counts."},
 	{"tune", VERB_TUNE, "--NAME VALUE,VALUE[,...] [OPTIONS] -- CMD [ARGUMENTS]",
 	 COMPLETE_PROGRAM,
 	 .help = "run a program with each of several values, and say which is fastest",
@@ -120,8 +130,10 @@ const size_t verb_rows_count = sizeof(verb_rows) / sizeof(verb_rows[0]);
 /* --- options ------------------------------------------------------------------------------------
  */
 
-#define RECORDING (FOR_VERB(VERB_TRACE) | FOR_VERB(VERB_RECORD) | FOR_VERB(VERB_RUN))
-#define ATTACHING (FOR_VERB(VERB_TRACE) | FOR_VERB(VERB_RECORD))
+#define LIVE	  FOR_VERB(VERB_SERVE)
+#define FILING	  (FOR_VERB(VERB_TRACE) | FOR_VERB(VERB_RECORD) | FOR_VERB(VERB_RUN))
+#define RECORDING (FILING | LIVE)
+#define ATTACHING (FOR_VERB(VERB_TRACE) | FOR_VERB(VERB_RECORD) | LIVE)
 #define PROBING	  (RECORDING | FOR_VERB(VERB_PROBES))
 #define READING	  (FOR_VERB(VERB_REPORT) | FOR_VERB(VERB_EXPORT))
 #define REPORTING (FOR_VERB(VERB_TRACE) | FOR_VERB(VERB_RUN) | FOR_VERB(VERB_REPORT))
@@ -168,7 +180,7 @@ const struct option_row option_rows[] = {
 		"`<perfx.h>`, and jitted functions of JAX and TensorFlow. "
 		"`2`, the default: also the compute operations of frameworks. "
 		"`3`: also all other operators of frameworks."},
-	{"python-level", 0, false, SECTION_WHAT, RECORDING, .arg = "0|1", .parse = take_python,
+	{"python-level", 0, false, SECTION_WHAT, FILING, .arg = "0|1", .parse = take_python,
 	 INTO(python_functions), .help = "1 traces each call of a Python function (run only)",
 	 .man = "With `run`, `1` traces each call of a Python function as a range, at about 2 "
 		"microseconds per call; calls made by imports are left out. "
@@ -342,7 +354,7 @@ const struct option_row option_rows[] = {
 		"unit as in `500ms` or `2m`. "
 		"The default is 10 seconds; with `run`, until the program exits. "
 		"With `tune` and `compare`: what is measured of each run, after the warm-up."},
-	{"observe", 0, false, SECTION_WHEN, RECORDING, .arg = "TIME|off", .parse = take_time_or_off,
+	{"observe", 0, false, SECTION_WHEN, FILING, .arg = "TIME|off", .parse = take_time_or_off,
 	 INTO(observe_ns),
 	 .help = "time steps without probes for so long before and after the recording, to report "
 		 "the slowdown as observed (default 1s)",
@@ -420,7 +432,7 @@ const struct option_row option_rows[] = {
 		"more; it is shorter, and says so, if the memory limit was reached. "
 		"While it is written it is called *FILE*`.part`; only a complete file replaces an "
 		"older one."},
-	{"trigger", 0, false, SECTION_WHEN, RECORDING, .arg = "CONDITION", .parse = take_trigger,
+	{"trigger", 0, false, SECTION_WHEN, FILING, .arg = "CONDITION", .parse = take_trigger,
 	 .help = "with --flight: also write after a step slower than a multiple of the median "
 		 "('step>2x') or than a time ('step>250ms')",
 	 .man = "With `--flight`: also writes a file after a step that took longer than a multiple "
@@ -436,8 +448,7 @@ const struct option_row option_rows[] = {
 	{"no-trace", 0, .only = true, SECTION_OUTPUT, FOR_VERB(VERB_COMPARE), .parse = take_flag,
 	 INTO(no_trace), .help = "do not trace a run of each for what changed inside",
 	 .man = "Leaves out the traced runs that show what changed inside."},
-	{"output", 'o', false, SECTION_OUTPUT,
-	 RECORDING | READING | COMPARING | MERGING | MEASURING,
+	{"output", 'o', false, SECTION_OUTPUT, FILING | READING | COMPARING | MERGING | MEASURING,
 	 .arg = "FILE", COMPLETE_FILE, .parse = take_text, INTO(output),
 	 .help = "file of the report or capture; '-' is stdout",
 	 .man = "Where the report or the capture is written; `-` is standard output. "
@@ -499,7 +510,7 @@ const struct option_row option_rows[] = {
 	 .man = "Sorts the functions, or the table of a CSV or TSV file, by a column of the file, "
 		"such "
 		"as `calls` or `p99_ns`: numbers descending, text ascending."},
-	{"process", 0, false, SECTION_OUTPUT, RECORDING | FOR_VERB(VERB_REPORT) | COMPARING,
+	{"process", 0, false, SECTION_OUTPUT, FILING | FOR_VERB(VERB_REPORT) | COMPARING,
 	 .arg = "PID|NAME", COMPLETE_PROCESS, .parse = take_text, INTO(process),
 	 .help = "report on these processes only",
 	 .man = "Reports on the processes with this id or name only."},
@@ -525,8 +536,8 @@ const struct option_row option_rows[] = {
 		"carbon intensity of electricity in grams per kWh; it depends on place and time, "
 		"and has no default."},
 	{"rules", 0, .only = true, SECTION_OUTPUT,
-	 REPORTING | COMPARING | FOR_VERB(VERB_COMPARE) | FOR_VERB(VERB_EXPLAIN), .arg = "FILE",
-	 COMPLETE_FILE, .parse = take_text, INTO(rules_file),
+	 LIVE | REPORTING | COMPARING | FOR_VERB(VERB_COMPARE) | FOR_VERB(VERB_EXPLAIN),
+	 .arg = "FILE", COMPLETE_FILE, .parse = take_text, INTO(rules_file),
 	 .help = "thresholds of findings, silenced kinds, rules of your own (docs/rules.md)",
 	 .man = "A file by which findings are judged: it changes thresholds, silences kinds and "
 		"adds "
@@ -561,6 +572,27 @@ const struct option_row option_rows[] = {
 	 .help = "full shows passwords and tokens in command lines",
 	 .man = "Command lines in reports hide what looks like a secret (passwords, tokens, keys); "
 		"`full` shows it."},
+
+	{"listen", 0, .only = true, SECTION_OUTPUT, FOR_VERB(VERB_SERVE), .arg = "ADDR:PORT",
+	 .parse = take_listen, INTO(listen),
+	 .help = "address that serve listens on (default 127.0.0.1:9477)",
+	 .man = "The address and port on which `serve` listens, `127.0.0.1:9477` by default; "
+		"`[::1]:9477` with IPv6, `0.0.0.0:9477` for all of this machine's. "
+		"An address that other machines can reach needs `--token-file` or `--tls-cert`. "
+		"Port 0 is any that is free."},
+	{"token-file", 0, .only = true, SECTION_OUTPUT, FOR_VERB(VERB_SERVE), .arg = "FILE",
+	 COMPLETE_FILE, .parse = take_text, INTO(token_file),
+	 .help = "serve: who asks must know this file's first line",
+	 .man = "Requests to `serve` must have the first line of *FILE* as their token: "
+		"`Authorization: Bearer` *TOKEN*, or in a browser as the password. "
+		"Everybody being able to read the file is an error."},
+	{"tls-cert", 0, .only = true, SECTION_OUTPUT, FOR_VERB(VERB_SERVE), .arg = "FILE",
+	 COMPLETE_FILE, .parse = take_text, INTO(tls_cert),
+	 .help = "serve: HTTPS with this certificate (PEM)",
+	 .man = "`serve` speaks HTTPS, with this certificate and the chain that follows it (PEM)."},
+	{"tls-key", 0, .only = true, SECTION_OUTPUT, FOR_VERB(VERB_SERVE), .arg = "FILE",
+	 COMPLETE_FILE, .parse = take_text, INTO(tls_key),
+	 .help = "the private key of --tls-cert (PEM)"},
 
 	/* --- how to measure --- */
 	{"link", 0, false, SECTION_HOW, PROBING, .arg = "session|multi|perf", .parse = take_choice,

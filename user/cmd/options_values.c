@@ -313,6 +313,13 @@ int take_overhead(const struct option_row *row, struct options *options, char *v
 	return EXIT_OK;
 }
 
+int take_listen(const struct option_row *row, struct options *options, char *value)
+{
+	return listen_parse(value, &options->listen)
+		       ? bad(row, value, "not ADDRESS:PORT: try 127.0.0.1:9477, [::1]:9477")
+		       : EXIT_OK;
+}
+
 int take_carbon(const struct option_row *row, struct options *options, char *value)
 {
 	double *member = member_of(row, options);

@@ -28,7 +28,7 @@ option_take take_help;	      /* the verb becomes row->min */
 /* Of one option each. */
 option_take take_targets, take_pattern, take_python, take_usdt, take_memory, take_counters,
 	take_devices, take_sample, take_overhead, take_trigger, take_fail_on, take_carbon,
-	take_peak_flops, take_peak_bandwidth, take_metric, take_variable, take_values;
+	take_peak_flops, take_peak_bandwidth, take_metric, take_variable, take_values, take_listen;
 
 /* Of tune; EXIT_OK, or EXIT_FAILED after a message. */
 int options_add_list(struct options *options, struct option_list list);

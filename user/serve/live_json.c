@@ -66,7 +66,7 @@ static json_t *of_history(const struct live_process *process, uint64_t run_from_
 			uint64_t value = member_of(&process->history[j], member);
 
 			if (!member->offset)
-				value -= run_from_ns;
+				value -= value < run_from_ns ? value : run_from_ns;
 			json_array_append_new(values, of_measured(value));
 		}
 		json_object_set_new(history, member->name, values);

@@ -254,7 +254,7 @@ class Page {
 			["Name", "name", item => this.chooser(item)], ["PID", "n", item => String(item.pid)],
 			["Rank", "n", item => item.rank === null ? "-" : String(item.rank)],
 			["Steps", "n", item => count(item.steps)], ["Step", "n", item => time(item.step_ns)],
-			["Calls/s", "n", item => count(item.calls)],
+			["Calls/s", "n", item => count(Math.round(item.calls * 1e9 / this.period))],
 			["CPUs", "n", item => item.cpu_ns === null ? "-" : String(Number((item.cpu_ns / this.period).toPrecision(3)))],
 			["Resident", "n", item => bytes(item.rss_bytes)]]);
 		this.functions = table("Functions", [

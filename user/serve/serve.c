@@ -278,8 +278,9 @@ static void say_failed(struct http_request *request, int err)
 	case ETIMEDOUT:
 		http_say_later(request, RETRY_S, "took too long: ask for fewer seconds");
 		break;
+	case EAGAIN:
 	case ERANGE:
-		http_say_later(request, RETRY_S, "nothing was recorded yet");
+		http_say_later(request, RETRY_S, "nothing is recorded now");
 		break;
 	default:
 		text_printf(&why, "cannot be made: %s", strerror(-err));
