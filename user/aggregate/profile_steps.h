@@ -147,7 +147,8 @@ struct profile_steps {
 	/* In order of time, of the time of `times` (profile.h); owned. */
 	struct profile_step_sample *samples;
 	size_t samples_count;
-	/* Known also where count is 0. */
+	/* Known also where count is 0. None yet while they are those of a period that further calls
+	 * may disprove. */
 	struct profile_step_sums run;
 };
 

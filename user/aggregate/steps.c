@@ -377,9 +377,10 @@ static void add_to_run(struct profile_step_sums *run, const struct profile_step 
 		run->phases[i] += step->phases[i];
 }
 
-/* A step from one time to another, with what its thread waited; tally NULL: not known. */
-static int add_step(const struct steps *steps, const struct step_thread *thread,
-		    struct ender *ender, struct profile_step *step, const struct step_tally *tally)
+/* A step from one time to another, with what its thread waited; tally NULL: not known. after_ns:
+ * one that ended by then belongs to the run alone. */
+static int add_step(const struct step_thread *thread, struct ender *ender,
+		    struct profile_step *step, const struct step_tally *tally, uint64_t after_ns)
 {
 	step->count = 1;
 	step->total_ns = step->max_ns = step->to_ns - step->from_ns;
@@ -387,7 +388,7 @@ static int add_step(const struct steps *steps, const struct step_thread *thread,
 		step->off_cpu_ns = step->total_ns;
 	divide(thread, step->from_ns, step->to_ns, ender, step->phases);
 	add_to_run(&ender->run, step, tally);
-	if (step->to_ns <= steps->from_ns)
+	if (step->to_ns <= after_ns)
 		return 0;
 	if (step_series_add(&ender->series, step, tally) || step_times_add(&ender->times, step) ||
 	    step_picks_add(&ender->picks, step->total_ns))
@@ -420,7 +421,7 @@ static int end_step(struct steps *steps, struct step_thread *thread, struct ende
 	struct step_tally tally;
 	bool known = tally_step(steps, thread, ender, from_ns, &tally);
 
-	if (add_step(steps, thread, ender, &step, known ? &tally : NULL))
+	if (add_step(thread, ender, &step, known ? &tally : NULL, 0))
 		return -ENOMEM;
 	note_end(steps, thread, ender, step.to_ns);
 	return 0;
@@ -639,7 +640,7 @@ static int replay_period(const struct steps *steps, struct step_thread *thread, 
 		off_cpu_ns = 0;
 		if (follows_another(thread, ender)) {
 			known = tally_between(steps, thread, step.from_ns, step.to_ns, &tally);
-			err = add_step(steps, thread, ender, &step, known ? &tally : NULL);
+			err = add_step(thread, ender, &step, known ? &tally : NULL, steps->from_ns);
 		}
 		ender->last_ns = call->end_ns;
 	}
@@ -810,12 +811,11 @@ struct profile_steps steps_of_process(const struct steps *steps, uint32_t proces
 	const struct ender *best;
 
 	find_best(steps->threads, steps->threads_count, process, &found);
+	if (found.ender)
+		result.run = found.ender->run;
 	find_best(steps->shown, steps->shown_count, process, &found);
 	best = found.ender;
-	if (!best)
-		return result;
-	result.run = best->run;
-	if (!best->series.count)
+	if (!best || !best->series.count)
 		return result;
 	result.tid = found.thread->tid;
 	result.found_by = (enum profile_steps_by)best->rank;

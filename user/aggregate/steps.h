@@ -27,7 +27,7 @@ enum step_rank { STEP_BY_PERIOD = 0, STEP_BY_BACKWARD, STEP_BY_OPTIMIZER, STEP_B
 unsigned step_class(unsigned source, const char *name, unsigned flags);
 
 struct steps {
-	uint64_t from_ns; /* steps that ended by then are none of the profile's; 0 */
+	uint64_t from_ns; /* where they go on from others (steps_continue); 0 */
 	struct step_thread *threads;
 	size_t threads_count, threads_capacity;
 	struct map64 thread_ids;     /* process << 32 | tid */

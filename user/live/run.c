@@ -208,32 +208,50 @@ static int add_memory(struct live_process *live, struct growth *growth, struct l
 	return err < 0 ? err : 0;
 }
 
-static uint64_t more(uint64_t *sum, uint64_t now)
+static uint64_t raise(uint64_t *sum, uint64_t now)
 {
-	uint64_t grown_ns = now > *sum ? now - *sum : 0;
+	uint64_t more = now > *sum ? now - *sum : 0;
 
-	*sum += grown_ns;
-	return grown_ns;
+	*sum += more;
+	return more;
 }
 
 /* All steps of the run come with each profile. Where others are found to be the steps, and fewer,
  * the sums stay until these are more: they never fall. */
-static void add_steps(struct run *run, struct live_process *live, struct live_point *point)
+static void add_steps(struct run *run, struct live_process *live)
 {
 	const struct profile_step_sums *steps = &live->process->steps.run;
-	uint64_t ns;
+	uint64_t more = raise(&live->steps_count, steps->count);
+
+	run->totals.steps_count += more;
+	if (!more)
+		return;
+	raise(&live->steps_ns, steps->total_ns);
+	raise(&live->steps_flops, steps->flops);
+	for (int i = 0; i < PROFILE_PHASES; i++)
+		raise(&live->phases[i], steps->phases[i]);
+}
+
+/* Those that have ended since the last one that was seen, also where a period is not certain yet.
+ */
+static void show_steps(struct run_process *process, struct live_point *point)
+{
+	struct live_process *live = &process->live;
+	const struct profile_steps *steps = &live->process->steps;
+	uint64_t ns = 0, before_ns = process->last_step_ns;
 
 	memset(live->period_phases, 0, sizeof(live->period_phases));
-	point->step_ns = PROFILE_ABSENT;
-	point->steps_count = more(&live->steps_count, steps->count);
-	run->totals.steps_count += point->steps_count;
-	if (!point->steps_count)
-		return;
-	ns = more(&live->steps_ns, steps->total_ns);
-	point->step_ns = ns / point->steps_count;
-	more(&live->steps_flops, steps->flops);
-	for (int i = 0; i < PROFILE_PHASES; i++)
-		live->period_phases[i] = more(&live->phases[i], steps->phases[i]);
+	for (size_t i = steps->times_count; i-- > 0 && steps->times[i].to_ns > before_ns;) {
+		const struct profile_step_time *step = &steps->times[i];
+
+		point->steps_count++;
+		ns += step->to_ns - step->from_ns;
+		for (int k = 0; k < PROFILE_PHASES; k++)
+			live->period_phases[k] += step->phases[k];
+		if (step->to_ns > process->last_step_ns)
+			process->last_step_ns = step->to_ns;
+	}
+	point->step_ns = point->steps_count ? ns / point->steps_count : PROFILE_ABSENT;
 }
 
 static int add_point(struct run_process *process, const struct live_point *point)
@@ -266,7 +284,8 @@ int run_process_add(struct run *run, struct run_process *process, const struct p
 		err = add_memory(live, growth, &point);
 	if (err)
 		return err;
-	add_steps(run, live, &point);
+	add_steps(run, live);
+	show_steps(process, &point);
 	return add_point(process, &point);
 }
 

@@ -17,7 +17,8 @@
 struct run_process {
 	struct live_process live; /* its pointers: of the last snapshot */
 	uint32_t index, pid;
-	uint64_t epoch; /* the last one that had it */
+	uint64_t epoch;	       /* the last one that had it */
+	uint64_t last_step_ns; /* the end of its last step */
 	size_t history_capacity;
 	struct live_point *history;
 };
