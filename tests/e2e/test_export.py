@@ -107,6 +107,25 @@ def test_perfetto(capture, functions, tmp_path):
 
 
 @needs_protoc
+def test_perfetto_samples(capture, tmp_path):
+    """Each sample on a CPU is one, and what it refers to has been sent before."""
+    text = decoded(exported(capture, "perfetto", tmp_path / "r"), "Trace", "perfetto.proto")
+    known = {kind: set() for kind in ("function_names", "mapping_paths", "mappings", "frames", "callstacks")}
+    refers = {"function_name_id": "function_names", "path_string_ids": "mapping_paths", "mapping_id": "mappings",
+              "frame_ids": "frames", "callstack_iid": "callstacks"}
+    samples = 0
+    for packet in text.split("packet {")[1:]:
+        for kind, ids in known.items():
+            ids.update(re.findall(rf"^    {kind} {{\s+iid: (\d+)", packet, re.M))
+        for field, kind in refers.items():
+            assert set(re.findall(rf"{field}: (\d+)", packet)) <= known[kind], packet
+        samples += "perf_sample {" in packet
+    processes = json.loads(run("report", capture, "-f", "json").stdout)["processes"]
+    assert samples == sum(p["samples"]["on_cpu"] for p in processes) > 0
+    assert known["callstacks"]
+
+
+@needs_protoc
 def test_pprof(capture, functions, tmp_path):
     data = gzip.decompress(exported(capture, "pprof", tmp_path / "r.pb.gz"))
     text = decoded(data, "Profile", "pprof.proto")

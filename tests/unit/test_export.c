@@ -61,57 +61,64 @@ static void story(struct stream *s)
 }
 
 /* What is not wanted is NULL. */
-static int replay(const struct stream *s, export_on_span *on_span, export_on_value *on_value,
-		  void *ctx)
+struct readers {
+	export_on_span *on_span;
+	export_on_value *on_value;
+	export_on_sample *on_sample;
+	export_on_gpu *on_gpu;
+	void *ctx;
+};
+
+static int give(const struct readers *to, const struct event *event)
 {
-	const char *data = text_peek(&s->bytes);
-	size_t size = s->bytes.length, skip;
-	struct event event;
-
-	while (size) {
-		ssize_t used = decode_event(data, size, &event, &skip);
-		int err = 0;
-
-		cr_assert_geq(used, 0);
-		if (on_span && event.kind == PERFX_KIND_SPAN)
-			err = on_span(ctx, &event.span);
-		if (on_value && event.kind == PERFX_KIND_USER_VALUE)
-			err = on_value(ctx, &event.user_value);
-		if (err)
-			return err;
-		data += used;
-		size -= (size_t)used;
-	}
+	if (event->kind == PERFX_KIND_SPAN && to->on_span)
+		return to->on_span(to->ctx, &event->span);
+	if (event->kind == PERFX_KIND_USER_VALUE && to->on_value)
+		return to->on_value(to->ctx, &event->user_value);
+	if (event->kind == PERFX_KIND_SAMPLE && to->on_sample)
+		return to->on_sample(to->ctx, &event->sample);
+	if (event->kind == PERFX_KIND_GPU_CALL && to->on_gpu)
+		return to->on_gpu(to->ctx, &event->gpu_call, NULL);
+	if (event->kind == PERFX_KIND_GPU_ACTIVITY && to->on_gpu)
+		return to->on_gpu(to->ctx, NULL, &event->gpu_activity);
 	return 0;
 }
 
-static int each_span(void *capture, export_on_span *on_span, void *ctx)
+static int each(const struct stream *s, struct readers to)
 {
-	return replay(capture, on_span, NULL, ctx);
-}
-
-static int each_gpu(void *capture, export_on_gpu *on_gpu, void *ctx)
-{
-	const struct stream *s = capture;
 	const char *data = text_peek(&s->bytes);
 	size_t skip;
 	int err = 0;
 
 	for (size_t at = 0; at < s->bytes.length && !err;) {
 		struct event event;
+		ssize_t used = decode_event(data + at, s->bytes.length - at, &event, &skip);
 
-		at += (size_t)decode_event(data + at, s->bytes.length - at, &event, &skip);
-		if (event.kind == PERFX_KIND_GPU_CALL)
-			err = on_gpu(ctx, &event.gpu_call, NULL);
-		else if (event.kind == PERFX_KIND_GPU_ACTIVITY)
-			err = on_gpu(ctx, NULL, &event.gpu_activity);
+		cr_assert_geq(used, 0);
+		at += (size_t)used;
+		err = give(&to, &event);
 	}
 	return err;
 }
 
+static int each_span(void *capture, export_on_span *on_span, void *ctx)
+{
+	return each(capture, (struct readers){.on_span = on_span, .ctx = ctx});
+}
+
 static int each_value(void *capture, export_on_value *on_value, void *ctx)
 {
-	return replay(capture, NULL, on_value, ctx);
+	return each(capture, (struct readers){.on_value = on_value, .ctx = ctx});
+}
+
+static int each_sample(void *capture, export_on_sample *on_sample, void *ctx)
+{
+	return each(capture, (struct readers){.on_sample = on_sample, .ctx = ctx});
+}
+
+static int each_gpu(void *capture, export_on_gpu *on_gpu, void *ctx)
+{
+	return each(capture, (struct readers){.on_gpu = on_gpu, .ctx = ctx});
 }
 
 static int write_to(FILE *out, const char *format, void (*build)(struct stream *),
@@ -130,6 +137,9 @@ static int write_to(FILE *out, const char *format, void (*build)(struct stream *
 		export.each_gpu = each_gpu;
 	if (export.profile->value_samples_count)
 		export.each_value = each_value;
+	for (size_t i = 0; i < export.profile->processes_count; i++)
+		if (export.profile->processes[i].samples.count)
+			export.each_sample = each_sample;
 	err = export_format_named(format)->write(&export);
 	aggregate__free(aggregate);
 	stream_clear(&stream);

@@ -43,9 +43,11 @@ static const struct profile_frame forward_frame = {.function = "forward",
 						     .module_base = "python3.11"};
 
 static const struct profile_stack
-	forward = {(const struct profile_frame *[]){&forward_frame}, 1, 0},
-	saving = {(const struct profile_frame *[]){&torch_frame, &save_frame}, 2, 0},
-	collecting = {(const struct profile_frame *[]){&collector_frame, &forward_frame}, 2, 0};
+	forward = {.frames = (const struct profile_frame *[]){&forward_frame}, .frames_count = 1},
+	saving = {.frames = (const struct profile_frame *[]){&torch_frame, &save_frame},
+		  .frames_count = 2},
+	collecting = {.frames = (const struct profile_frame *[]){&collector_frame, &forward_frame},
+		      .frames_count = 2};
 
 /* What a step does beside its 10 ms of forward. */
 enum slowness { PLAIN, SAVES, COLLECTS, NO_CPU };
@@ -406,13 +408,16 @@ Test(garbage, in_stacks)
 	cr_expect_not(stack_collects_garbage(&saving));
 	cr_expect_not(stack_collects_garbage(NULL));
 	cr_expect(stack_collects_garbage(&(struct profile_stack){
-		(const struct profile_frame *[]){&generations, &forward_frame}, 2, 0}));
+		.frames = (const struct profile_frame *[]){&generations, &forward_frame},
+		.frames_count = 2}));
 	cr_expect_not(stack_collects_garbage(&(struct profile_stack){
-		(const struct profile_frame *[]){&other, &forward_frame}, 2, 0}));
+		.frames = (const struct profile_frame *[]){&other, &forward_frame},
+		.frames_count = 2}));
 	/* a finalizer that runs Python */
 	cr_expect_not(stack_collects_garbage(&(struct profile_stack){
-		(const struct profile_frame *[]){&save_frame, &collector_frame, &forward_frame}, 3,
-		0}));
+		.frames = (const struct profile_frame *[]){&save_frame, &collector_frame,
+							   &forward_frame},
+		.frames_count = 3}));
 }
 
 /* Each of `count` samples stands for a hundredth of the wall time. */

@@ -32,7 +32,8 @@ struct profile_frame {
 struct profile_stack {
 	const struct profile_frame *const *frames; /* innermost first */
 	size_t frames_count;
-	uint32_t flags; /* PERFX_STACK_ */
+	uint32_t flags;	      /* PERFX_STACK_ */
+	uint32_t process, id; /* as records refer to it */
 };
 
 /* The frame that a stack's line is: the innermost of the language; of native ones the innermost

@@ -59,6 +59,7 @@ static int add_stack(struct stacks *stacks, const struct event *event)
 		return -ENOMEM;
 	stacks->list[at] = (struct stack){
 		.process = event->stack.process,
+		.id = event->stack.stack,
 		.frames_count = count,
 		.flags = event->stack.flags,
 		.first = stacks->addresses_count,
@@ -247,6 +248,8 @@ static int fill_stack(struct aggregate *a, const struct stack *stack, struct pro
 	size_t count = 0;
 
 	out->flags = stack->flags;
+	out->process = stack->process;
+	out->id = stack->id;
 	for (uint32_t i = 0; i < stack->frames_count; i++) {
 		int64_t at =
 			innermost_frame(a, stack->process, stacks->addresses[stack->first + i]);

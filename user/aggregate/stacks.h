@@ -16,7 +16,7 @@ struct interned {
 };
 
 struct stack {
-	uint32_t process, frames_count, flags;
+	uint32_t process, id, frames_count, flags;
 	size_t first; /* in addresses[] */
 };
 

@@ -16,71 +16,66 @@ static int add_all_but_spans(void *ctx, const struct event *event)
 	return aggregate__add(ctx, event);
 }
 
-struct spans {
+/* Who gets what; NULL: nobody. */
+struct readers {
 	export_on_span *on_span;
-	void *ctx;
-};
-
-static int give_span(void *ctx, const struct event *event)
-{
-	const struct spans *spans = ctx;
-
-	return event->kind == PERFX_KIND_SPAN ? spans->on_span(spans->ctx, &event->span) : 0;
-}
-
-/* capture: its struct capture_source. */
-static int each_span(void *capture, export_on_span *on_span, void *ctx)
-{
-	struct spans spans = {on_span, ctx};
-	struct pipeline pipeline = {.on_event = give_span, .ctx = &spans};
-
-	return capture_source_replay(capture, &pipeline, NULL);
-}
-
-struct values {
 	export_on_value *on_value;
-	void *ctx;
-};
-
-static int give_value(void *ctx, const struct event *event)
-{
-	const struct values *values = ctx;
-
-	return event->kind == PERFX_KIND_USER_VALUE
-		       ? values->on_value(values->ctx, &event->user_value)
-		       : 0;
-}
-
-static int each_value(void *capture, export_on_value *on_value, void *ctx)
-{
-	struct values values = {on_value, ctx};
-	struct pipeline pipeline = {.on_event = give_value, .ctx = &values};
-
-	return capture_source_replay(capture, &pipeline, NULL);
-}
-
-struct gpu_events {
+	export_on_sample *on_sample;
 	export_on_gpu *on_gpu;
 	void *ctx;
 };
 
-static int give_gpu(void *ctx, const struct event *event)
+static int give(void *ctx, const struct event *event)
 {
-	const struct gpu_events *events = ctx;
+	const struct readers *to = ctx;
 
-	if (event->kind == PERFX_KIND_GPU_CALL)
-		return events->on_gpu(events->ctx, &event->gpu_call, NULL);
-	if (event->kind == PERFX_KIND_GPU_ACTIVITY)
-		return events->on_gpu(events->ctx, NULL, &event->gpu_activity);
+	if (event->kind == PERFX_KIND_SPAN && to->on_span)
+		return to->on_span(to->ctx, &event->span);
+	if (event->kind == PERFX_KIND_USER_VALUE && to->on_value)
+		return to->on_value(to->ctx, &event->user_value);
+	if (event->kind == PERFX_KIND_SAMPLE && to->on_sample)
+		return to->on_sample(to->ctx, &event->sample);
+	if (event->kind == PERFX_KIND_GPU_CALL && to->on_gpu)
+		return to->on_gpu(to->ctx, &event->gpu_call, NULL);
+	if (event->kind == PERFX_KIND_GPU_ACTIVITY && to->on_gpu)
+		return to->on_gpu(to->ctx, NULL, &event->gpu_activity);
 	return 0;
+}
+
+/* capture: its struct capture_source. */
+static int each(void *capture, struct readers to)
+{
+	struct pipeline pipeline = {.on_event = give, .ctx = &to};
+
+	return capture_source_replay(capture, &pipeline, NULL);
+}
+
+static int each_span(void *capture, export_on_span *on_span, void *ctx)
+{
+	return each(capture, (struct readers){.on_span = on_span, .ctx = ctx});
+}
+
+static int each_value(void *capture, export_on_value *on_value, void *ctx)
+{
+	return each(capture, (struct readers){.on_value = on_value, .ctx = ctx});
+}
+
+static int each_sample(void *capture, export_on_sample *on_sample, void *ctx)
+{
+	return each(capture, (struct readers){.on_sample = on_sample, .ctx = ctx});
 }
 
 static int each_gpu(void *capture, export_on_gpu *on_gpu, void *ctx)
 {
-	struct gpu_events events = {on_gpu, ctx};
-	struct pipeline pipeline = {.on_event = give_gpu, .ctx = &events};
+	return each(capture, (struct readers){.on_gpu = on_gpu, .ctx = ctx});
+}
 
-	return capture_source_replay(capture, &pipeline, NULL);
+static bool any_samples(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->processes_count; i++)
+		if (profile->processes[i].samples.count)
+			return true;
+	return false;
 }
 
 export_read *export_reader(const struct export_format *format)
@@ -98,6 +93,7 @@ int export_write(FILE *out, const struct export_format *format, enum export_of o
 		.each_span = each_span,
 		/* most captures have none, and need no further pass */
 		.each_value = profile->value_samples_count ? each_value : NULL,
+		.each_sample = any_samples(profile) ? each_sample : NULL,
 		.each_gpu = profile->gpu_activities_count ? each_gpu : NULL,
 		.capture = (void *)source,
 	};

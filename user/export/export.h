@@ -15,6 +15,7 @@
 /* 0 to go on; another value ends the iteration. */
 typedef int export_on_span(void *ctx, const struct perfx_span *span);
 typedef int export_on_value(void *ctx, const struct perfx_user_value *value);
+typedef int export_on_sample(void *ctx, const struct perfx_sample *sample);
 /* Of GPUs: a call, or what a device did; the other one is NULL. */
 typedef int export_on_gpu(void *ctx, const struct perfx_gpu_call *call,
 			  const struct perfx_gpu_activity *activity);
@@ -39,6 +40,8 @@ struct export
 	int (*each_span)(void *capture, export_on_span *on_span, void *ctx);
 	/* Likewise the programs' values; NULL: there are none. */
 	int (*each_value)(void *capture, export_on_value *on_value, void *ctx);
+	/* Likewise samples of threads; NULL: there are none. */
+	int (*each_sample)(void *capture, export_on_sample *on_sample, void *ctx);
 	/* Likewise calls and activities of GPUs; NULL: there are none. */
 	int (*each_gpu)(void *capture, export_on_gpu *on_gpu, void *ctx);
 	void *capture;

@@ -16,6 +16,7 @@
 #include "decode/names.h"
 #include "export/formats.h"
 #include "export/gpu_tracks.h"
+#include "export/perfetto_stacks.h"
 #include "export/timeline.h"
 #include "export/wire.h"
 
@@ -32,6 +33,7 @@ enum {
 	PACKET_FLAGS = 13,
 	PACKET_DEFAULTS = 59,
 	PACKET_TRACK = 60,
+	PACKET_SAMPLE = 66,
 	PACKET_FIRST = 87,
 };
 enum { DEFAULTS_CLOCK = 58 };
@@ -94,6 +96,7 @@ struct perfetto {
 	size_t called_count, called_capacity;
 	uint64_t uuids_count; /* given so far */
 	struct value_tracks values;
+	struct perfetto_stacks stacks;
 	struct gpu_tracks gpu;
 	struct nesting *streams;	    /* a track of gpu is a thread of it */
 	struct perfx_gpu_activity activity; /* that goes out now */
@@ -626,6 +629,40 @@ static int put_values(struct perfetto *p)
 	return err ? err : p->export->each_value(p->export->capture, on_value, p);
 }
 
+/* --- samples of threads on CPUs --------------------------------------------------------------- */
+
+/* Those of threads that wait would be time on a CPU there. */
+static int on_sample(void *ctx, const struct perfx_sample *sample)
+{
+	const struct perfx_span of_thread = {.process = sample->process, .tid = sample->tid};
+	struct perfetto *p = ctx;
+	const struct profile_process *process = export_process(p->export->profile, sample->process);
+	struct nesting_thread *thread;
+	int err;
+
+	if (!process || sample->state != PERFX_SAMPLE_ON_CPU)
+		return 0;
+	thread = nesting__thread(p->nesting, &of_thread);
+	err = thread ? track_of(p, thread, 0) : -ENOMEM; /* its name, if it has made no call */
+	if (!err)
+		err = perfetto_sample(&p->stacks, sample, process->pid);
+	if (err)
+		return err;
+	wire_integer(&p->packet, PACKET_TIMESTAMP, sample->time_ns);
+	if (p->stacks.interned.length)
+		wire_message(&p->packet, PACKET_INTERNED, &p->stacks.interned);
+	wire_integer(&p->packet, PACKET_FLAGS, FLAGS_NEEDED);
+	wire_message(&p->packet, PACKET_SAMPLE, &p->stacks.sample);
+	return put_packet(p);
+}
+
+static int put_samples(struct perfetto *p)
+{
+	int err = perfetto_stacks_make(&p->stacks, p->export->profile);
+
+	return err ? err : p->export->each_sample(p->export->capture, on_sample, p);
+}
+
 /* --- GPUs: what each stream did --------------------------------------------------------------- */
 
 /* An arrow leads from the launching call, an instant on its thread, to the slice of its work. */
@@ -794,6 +831,8 @@ static int put_all(struct perfetto *p)
 		err = export->each_span(export->capture, on_span, p);
 	if (!err)
 		err = nesting__flush(p->nesting);
+	if (!err && export->each_sample)
+		err = put_samples(p);
 	if (!err && export->each_gpu)
 		err = put_streams(p);
 	if (!err && export->each_value)
@@ -822,6 +861,7 @@ int export_perfetto(const struct export *export)
 	map64_clear(&p.contexts);
 	map64_clear(&p.processes);
 	value_tracks_clear(&p.values);
+	perfetto_stacks_clear(&p.stacks);
 	gpu_tracks_clear(&p.gpu);
 	text_clear(&p.out);
 	text_clear(&p.packet);
