@@ -1,0 +1,617 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "top/frame.h"
+
+#include "analyze/location.h"
+#include "base/escape.h"
+#include "base/hash.h"
+#include "base/units.h"
+#include "decode/names.h"
+#include "report/document/document.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- tables ------------------------------------------------------------------------------------
+ */
+
+#define COLUMN_PID                                                                           \
+	{                                                                                    \
+		.title = "PID", .unit = TOP_NUMBER, .width = 7, .processes = true, .rank = 1 \
+	}
+
+enum {
+	FUNCTION_SHARE,
+	FUNCTION_SELF,
+	FUNCTION_CALLS,
+	FUNCTION_AVG,
+	FUNCTION_FLOPS,
+	FUNCTION_PID,
+	FUNCTION_NAME
+};
+
+static const struct top_column function_columns[] = {
+	[FUNCTION_SHARE] = {.title = "Self %", .unit = TOP_SHARE, .width = 7},
+	[FUNCTION_SELF] = {.title = "Self", .unit = TOP_NS, .width = 8, .rank = 3},
+	[FUNCTION_CALLS] = {.title = "Calls/s", .unit = TOP_RATE, .width = 9},
+	[FUNCTION_AVG] = {.title = "Avg", .unit = TOP_NS, .width = 8},
+	[FUNCTION_FLOPS] = {.title = "FLOP/s", .unit = TOP_FLOPS, .width = 8, .rank = 2},
+	[FUNCTION_PID] = COLUMN_PID,
+	[FUNCTION_NAME] = {.title = "Function", .unit = TOP_TEXT},
+};
+
+enum { LINE_CPU, LINE_WAITING, LINE_SAMPLES, LINE_PID, LINE_PLACE };
+
+static const struct top_column line_columns[] = {
+	[LINE_CPU] = {.title = "CPU %", .unit = TOP_SHARE, .width = 7},
+	[LINE_WAITING] = {.title = "Waiting %", .unit = TOP_SHARE, .width = 9},
+	[LINE_SAMPLES] = {.title = "Samples/s", .unit = TOP_RATE, .width = 9, .rank = 2},
+	[LINE_PID] = COLUMN_PID,
+	[LINE_PLACE] = {.title = "Line (sampled)", .unit = TOP_TEXT},
+};
+
+enum {
+	THREAD_TID,
+	THREAD_CPU,
+	THREAD_RUNNABLE,
+	THREAD_BLOCKED,
+	THREAD_NAME,
+	THREAD_WAIT_NS,
+	THREAD_PID,
+	THREAD_WAIT
+};
+
+static const struct top_column thread_columns[] = {
+	[THREAD_TID] = {.title = "TID", .unit = TOP_NUMBER, .width = 7},
+	[THREAD_CPU] = {.title = "CPU %", .unit = TOP_SHARE, .width = 7},
+	[THREAD_RUNNABLE] = {.title = "Runnable", .unit = TOP_SHARE, .width = 8, .rank = 2},
+	[THREAD_BLOCKED] = {.title = "Blocked", .unit = TOP_SHARE, .width = 7},
+	[THREAD_NAME] = {.title = "Thread", .unit = TOP_TEXT, .width = 16},
+	[THREAD_WAIT_NS] = {.title = "Wait", .unit = TOP_NS, .width = 8, .rank = 3},
+	[THREAD_PID] = COLUMN_PID,
+	[THREAD_WAIT] = {.title = "Waits for", .unit = TOP_TEXT, .cut_end = true},
+};
+
+enum { FINDING_SEVERITY, FINDING_KIND, FINDING_SINCE, FINDING_PID, FINDING_EVIDENCE };
+
+static const struct top_column finding_columns[] = {
+	[FINDING_SEVERITY] = {.title = "Severity", .unit = TOP_TEXT, .width = 8},
+	[FINDING_KIND] = {.title = "Finding", .unit = TOP_TEXT, .width = 20},
+	[FINDING_SINCE] = {.title = "For", .unit = TOP_NS, .width = 8, .rank = 2},
+	[FINDING_PID] = COLUMN_PID,
+	[FINDING_EVIDENCE] = {.title = "Evidence", .unit = TOP_TEXT, .cut_end = true},
+};
+
+enum {
+	MEMORY_LIVE,
+	MEMORY_PEAK,
+	MEMORY_BYTES,
+	MEMORY_ALLOCS,
+	MEMORY_KIND,
+	MEMORY_PID,
+	MEMORY_PLACE
+};
+
+static const struct top_column memory_columns[] = {
+	[MEMORY_LIVE] = {.title = "Live", .unit = TOP_BYTES, .width = 9},
+	[MEMORY_PEAK] = {.title = "Peak", .unit = TOP_BYTES, .width = 9, .rank = 3},
+	[MEMORY_BYTES] = {.title = "Bytes/s", .unit = TOP_BYTES, .width = 9},
+	[MEMORY_ALLOCS] = {.title = "Allocs/s", .unit = TOP_RATE, .width = 9, .rank = 2},
+	[MEMORY_KIND] = {.title = "Kind", .unit = TOP_TEXT, .width = 13},
+	[MEMORY_PID] = COLUMN_PID,
+	[MEMORY_PLACE] = {.title = "Allocated at", .unit = TOP_TEXT},
+};
+
+#define TABLE(list)                                                                  \
+	{                                                                            \
+		.columns = (list), .columns_count = sizeof(list) / sizeof((list)[0]) \
+	}
+
+static const struct top_table tables[TOP_VIEWS] = {
+	[TOP_FUNCTIONS] = TABLE(function_columns), [TOP_LINES] = TABLE(line_columns),
+	[TOP_THREADS] = TABLE(thread_columns),	   [TOP_FINDINGS] = TABLE(finding_columns),
+	[TOP_MEMORY] = TABLE(memory_columns),
+};
+
+const char *top_view_name(enum top_view view)
+{
+	static const char *const names[] = {"Functions", "Lines", "Threads", "Findings", "Memory"};
+
+	return view < TOP_VIEWS ? names[view] : "";
+}
+
+/* --- values ------------------------------------------------------------------------------------
+ */
+
+struct composer {
+	struct top_frame *frame;
+	const struct live_snapshot *snapshot;
+	double period_s;
+};
+
+static double measured(uint64_t value)
+{
+	return value == PROFILE_ABSENT ? NAN : (double)value;
+}
+
+/* Of a CPU, in the period. */
+static double share_of_period(const struct composer *c, uint64_t ns)
+{
+	return measured(ns) / 1e9 / c->period_s;
+}
+
+static double per_s(const struct composer *c, uint64_t count)
+{
+	return (double)count / c->period_s;
+}
+
+static const char *keep(struct composer *c, struct text *text)
+{
+	const char *kept = text->failed ? NULL : pool_add(&c->frame->pool, text_peek(text));
+
+	c->frame->failed |= !kept;
+	text_clear(text);
+	return kept ? kept : "";
+}
+
+static const char *keep_name(struct composer *c, const char *name)
+{
+	struct text text = {0};
+
+	escape_display(&text, name && *name ? name : "?");
+	return keep(c, &text);
+}
+
+static const char *keep_sentence(struct composer *c, const char *sentence)
+{
+	struct text text = {0};
+
+	escape_unmarked(&text, sentence);
+	return keep(c, &text);
+}
+
+/* A new row of a table, its values not measured; NULL: out of memory. */
+static struct top_row *add_row(struct composer *c, enum top_view view,
+			       const struct profile_process *process)
+{
+	struct top_table *table = &c->frame->tables[view];
+	struct top_row *row;
+
+	if (grow_array(&table->rows, &table->rows_capacity, table->rows_count + 1, sizeof(*row))) {
+		c->frame->failed = true;
+		return NULL;
+	}
+	row = &table->rows[table->rows_count++];
+	*row = (struct top_row){.pid = process->pid};
+	for (size_t i = 0; i < TOP_COLUMNS_MAX; i++)
+		row->cells[i] = (struct top_cell){.value = NAN, .text = ""};
+	return row;
+}
+
+/* --- functions, lines, threads ------------------------------------------------------------------
+ */
+
+static void add_function(struct composer *c, const struct live_row *live)
+{
+	const struct profile_function *function =
+		profile_function(c->snapshot->profile, live->row->function);
+	const struct live_sums *sums = &live->period;
+	struct top_row *row = add_row(c, TOP_FUNCTIONS, live->process);
+
+	if (!row)
+		return;
+	row->cells[FUNCTION_SHARE].value = share_of_period(c, sums->self_ns);
+	row->cells[FUNCTION_SELF].value = (double)sums->self_ns;
+	row->cells[FUNCTION_CALLS].value = per_s(c, sums->calls_count);
+	if (sums->calls_count && sums->total_ns)
+		row->cells[FUNCTION_AVG].value = (double)sums->total_ns / (double)sums->calls_count;
+	if (sums->flops && sums->total_ns)
+		row->cells[FUNCTION_FLOPS].value =
+			(double)sums->flops * 1e9 / (double)sums->total_ns;
+	row->cells[FUNCTION_PID].value = live->process->pid;
+	row->cells[FUNCTION_NAME].text = keep_name(c, function ? function->name : "");
+}
+
+static void add_line(struct composer *c, const struct live_line *live)
+{
+	const struct profile_line *line = live->line;
+	struct top_row *row = add_row(c, TOP_LINES, live->process);
+	struct text place = {0}, shown = {0};
+
+	if (!row)
+		return;
+	row->cells[LINE_CPU].value = share_of_period(c, live->on_cpu_ns);
+	row->cells[LINE_WAITING].value = share_of_period(c, live->off_cpu_ns);
+	row->cells[LINE_SAMPLES].value = per_s(c, live->samples_count);
+	row->cells[LINE_PID].value = live->process->pid;
+	text_add(&place, line->function[0] ? line->function : "?");
+	if (line->file[0])
+		text_printf(&place, " (%s:%u)", base_name(line->file), line->line);
+	escape_display(&shown, text_peek(&place));
+	text_clear(&place);
+	row->cells[LINE_PLACE].text = keep(c, &shown);
+}
+
+static void add_thread(struct composer *c, const struct live_thread *live)
+{
+	struct top_row *row = add_row(c, TOP_THREADS, live->process);
+	struct text wait = {0};
+
+	if (!row)
+		return;
+	row->cells[THREAD_TID].value = live->thread->tid;
+	row->cells[THREAD_CPU].value = share_of_period(c, live->on_cpu_ns);
+	row->cells[THREAD_RUNNABLE].value = share_of_period(c, live->runnable_ns);
+	row->cells[THREAD_BLOCKED].value = share_of_period(c, live->blocked_ns);
+	row->cells[THREAD_NAME].text = keep_name(c, live->thread->comm);
+	row->cells[THREAD_PID].value = live->process->pid;
+	if (!live->longest)
+		return;
+	row->cells[THREAD_WAIT_NS].value = (double)live->longest->ns;
+	document_add_wait(&wait, live->process, live->longest->wait);
+	row->cells[THREAD_WAIT].text = keep_sentence(c, text_peek(&wait));
+	text_clear(&wait);
+}
+
+/* --- findings -----------------------------------------------------------------------------------
+ */
+
+/* The place of a finding among those that are known. NULL: out of memory. */
+static struct top_known *known_of(struct top_past *past, uint64_t key, uint64_t now_ns)
+{
+	for (size_t i = 0; i < past->known_count; i++)
+		if (past->known[i].key == key)
+			return &past->known[i];
+	if (grow_array(&past->known, &past->known_capacity, past->known_count + 1,
+		       sizeof(*past->known)))
+		return NULL;
+	past->known[past->known_count] = (struct top_known){.key = key, .since_ns = now_ns};
+	return &past->known[past->known_count++];
+}
+
+/* For how long it has been found without a break. */
+static double since(struct composer *c, struct top_past *past,
+		    const struct profile_process *process, const struct finding *finding)
+{
+	const struct live_snapshot *snapshot = c->snapshot;
+	uint64_t key = fnv1a(finding->subject, strlen(finding->subject)) ^
+		       (fnv1a(finding->kind, strlen(finding->kind)) + process->pid);
+	struct top_known *known = known_of(past, key, snapshot->to_ns);
+
+	if (!known) {
+		c->frame->failed = true;
+		return NAN;
+	}
+	known->number = snapshot->number;
+	return (double)(snapshot->to_ns - known->since_ns);
+}
+
+/* What is no longer found begins anew when it comes again. */
+static void forget_resolved(struct top_past *past, uint64_t number)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < past->known_count; i++)
+		if (past->known[i].number == number)
+			past->known[kept++] = past->known[i];
+	past->known_count = kept;
+}
+
+static const char *details_of(struct composer *c, const struct finding *finding)
+{
+	struct text sentences = {0};
+	const char *kept;
+
+	text_printf(&sentences, "%s: %s\n%s\n", finding->kind, finding->subject, finding->evidence);
+	if (finding->gain_ns > 0)
+		text_printf(&sentences, "saves up to %s of each step\n",
+			    as_ns(u64_of(finding->gain_ns)));
+	text_printf(&sentences, "→ %s", finding->suggestion);
+	kept = keep_sentence(c, text_peek(&sentences));
+	text_clear(&sentences);
+	return kept;
+}
+
+static void add_finding(struct composer *c, struct top_past *past,
+			const struct profile_process *process, const struct finding *finding)
+{
+	struct top_row *row = add_row(c, TOP_FINDINGS, process);
+
+	if (!row)
+		return;
+	row->severity = finding->severity;
+	row->cells[FINDING_SEVERITY].value = finding->severity;
+	row->cells[FINDING_SEVERITY].text = finding_severity_name(finding->severity);
+	row->cells[FINDING_KIND].text = keep_name(c, finding->kind);
+	row->cells[FINDING_SINCE].value = since(c, past, process, finding);
+	row->cells[FINDING_PID].value = process->pid;
+	row->cells[FINDING_EVIDENCE].text = keep_sentence(c, finding->evidence);
+	row->details = details_of(c, finding);
+	c->frame->findings_counts[finding->severity]++;
+}
+
+static void add_findings_of(struct composer *c, struct top_past *past,
+			    enum finding_severity severity)
+{
+	const struct live_snapshot *snapshot = c->snapshot;
+
+	for (size_t i = 0; i < snapshot->analysis->processes_count; i++) {
+		const struct process_analysis *of = &snapshot->analysis->processes[i];
+
+		for (size_t k = 0; k < of->findings_count; k++)
+			if (of->findings[k].severity == severity)
+				add_finding(c, past, &snapshot->analyzed->processes[i],
+					    &of->findings[k]);
+	}
+}
+
+static void add_findings(struct composer *c, struct top_past *past)
+{
+	const struct live_snapshot *snapshot = c->snapshot;
+	struct top_table *table = &c->frame->tables[TOP_FINDINGS];
+
+	if (!snapshot->analysis) {
+		table->why = "not judged yet";
+		return;
+	}
+	for (int severity = FINDING_HIGH; severity <= FINDING_LOW; severity++)
+		add_findings_of(c, past, severity);
+	forget_resolved(past, snapshot->number);
+	if (!table->rows_count)
+		table->why = "nothing was found";
+}
+
+/* --- memory -------------------------------------------------------------------------------------
+ */
+
+/* Rates are those of the epoch: hotspots have no period. */
+static void add_hotspot(struct composer *c, const struct profile_process *process,
+			const struct profile_memory *memory, const struct profile_hotspot *hotspot)
+{
+	const struct profile *profile = c->snapshot->profile;
+	double epoch_s = (double)profile_recorded_ns(profile, process) / 1e9;
+	struct top_row *row = add_row(c, TOP_MEMORY, process);
+	struct text place = {0};
+
+	if (!row)
+		return;
+	row->cells[MEMORY_LIVE].value = measured(hotspot->live_bytes);
+	row->cells[MEMORY_PEAK].value = measured(hotspot->peak_bytes);
+	if (epoch_s > 0) {
+		row->cells[MEMORY_BYTES].value = (double)hotspot->allocated_bytes.value / epoch_s;
+		row->cells[MEMORY_ALLOCS].value = (double)hotspot->allocs.value / epoch_s;
+	}
+	row->cells[MEMORY_KIND].text = domain_words(memory->domain);
+	row->cells[MEMORY_PID].value = process->pid;
+	location_hotspot(&place, profile, memory, hotspot);
+	row->cells[MEMORY_PLACE].text = keep_sentence(c, text_peek(&place));
+	text_clear(&place);
+}
+
+/* Live, then allocated, descending. */
+static int by_live(const void *a, const void *b)
+{
+	const struct top_cell *x = ((const struct top_row *)a)->cells;
+	const struct top_cell *y = ((const struct top_row *)b)->cells;
+	double p = isnan(x[MEMORY_LIVE].value) ? -1 : x[MEMORY_LIVE].value;
+	double q = isnan(y[MEMORY_LIVE].value) ? -1 : y[MEMORY_LIVE].value;
+
+	if (p != q)
+		return p < q ? 1 : -1;
+	return (x[MEMORY_BYTES].value < y[MEMORY_BYTES].value) -
+	       (x[MEMORY_BYTES].value > y[MEMORY_BYTES].value);
+}
+
+#define HOTSPOTS_MAX 200 /* of a process's domain */
+
+static void add_memory(struct composer *c)
+{
+	const struct profile *profile = c->snapshot->profile;
+	struct top_table *table = &c->frame->tables[TOP_MEMORY];
+	bool recorded = false;
+
+	for (size_t i = 0; i < profile->processes_count; i++) {
+		const struct profile_process *process = &profile->processes[i];
+
+		for (size_t k = 0; k < process->memory_count; k++) {
+			const struct profile_memory *memory = &process->memory[k];
+
+			recorded = true;
+			for (size_t n = 0; n < memory->hotspots_count && n < HOTSPOTS_MAX; n++)
+				add_hotspot(c, process, memory, &memory->hotspots[n]);
+		}
+	}
+	if (table->rows_count)
+		qsort(table->rows, table->rows_count, sizeof(*table->rows), by_live);
+	else
+		table->why = recorded ? "nothing was allocated" : "no allocation is traced";
+}
+
+/* --- processes ---------------------------------------------------------------------------------
+ */
+
+static const char *name_of_process(struct composer *c, const struct profile_process *process)
+{
+	struct text name = {0};
+
+	escape_display(&name, process->comm);
+	text_printf(&name, " (pid %u", process->pid);
+	if (process->rank.world_size)
+		text_printf(&name, ", rank %u of %u", process->rank.rank, process->rank.world_size);
+	text_add(&name, process->exited ? ", exited)" : ")");
+	return keep(c, &name);
+}
+
+static uint64_t point_or_0(uint64_t value)
+{
+	return value == PROFILE_ABSENT ? 0 : value;
+}
+
+static void fill_series(struct top_process *shown, const struct live_process *live)
+{
+	size_t count = live->history_count < LIVE_HISTORY ? live->history_count : LIVE_HISTORY;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct live_point *point = &live->history[live->history_count - count + i];
+
+		shown->steps.points[i] = point_or_0(point->step_ns);
+		shown->cpu.points[i] = point_or_0(point->cpu_ns);
+		shown->rss.points[i] = point_or_0(point->rss_bytes);
+		shown->gpu.points[i] = point_or_0(point->gpu_busy_ns);
+	}
+	shown->steps.count = shown->cpu.count = shown->rss.count = shown->gpu.count = count;
+}
+
+static void fill_phases(struct top_process *shown, const struct live_process *live)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < PROFILE_PHASES; i++)
+		sum += (double)live->period_phases[i];
+	shown->has_phases = sum > 0;
+	for (size_t i = 0; i < PROFILE_PHASES && sum > 0; i++)
+		shown->phases[i] = (double)live->period_phases[i] / sum;
+}
+
+/* By the kernels that ran, else as the driver says it of the devices that the process uses. */
+static double gpu_share(const struct composer *c, const struct live_point *last,
+			const struct profile_process *process)
+{
+	uint64_t most = PROFILE_ABSENT;
+
+	if (last->gpu_busy_ns != PROFILE_ABSENT)
+		return share_of_period(c, last->gpu_busy_ns);
+	for (size_t i = 0; i < process->gpu.places_count; i++) {
+		const struct profile_gpu_device *device = process->gpu.places[i].device;
+		uint64_t percent = device->metrics[PROFILE_GPU_UTILISATION].last;
+
+		if (percent != PROFILE_ABSENT && (most == PROFILE_ABSENT || percent > most))
+			most = percent;
+	}
+	return measured(most) / 100;
+}
+
+static void fill_process(struct composer *c, struct top_process *shown,
+			 const struct live_process *live)
+{
+	const struct profile_process *process = live->process;
+	const struct live_point *last =
+		live->history_count ? &live->history[live->history_count - 1] : NULL;
+
+	*shown = (struct top_process){.pid = process->pid,
+				      .exited = process->exited,
+				      .name = name_of_process(c, process),
+				      .steps_count = live->steps_count,
+				      .step_ns = NAN,
+				      .steps_per_s = 0,
+				      .flops_per_s = per_s(c, live->period.flops),
+				      .cpu_share = NAN,
+				      .rss_bytes = (double)process->rss_bytes,
+				      .live_bytes = NAN,
+				      .live_words = "",
+				      .gpu_share = NAN};
+	fill_series(shown, live);
+	fill_phases(shown, live);
+	if (process->memory_count)
+		shown->live_words = domain_words(process->memory[0].domain);
+	if (!last)
+		return;
+	shown->step_ns = measured(last->step_ns);
+	shown->steps_per_s = per_s(c, last->steps_count);
+	shown->cpu_share = share_of_period(c, last->cpu_ns);
+	shown->live_bytes = measured(last->live_bytes);
+	shown->gpu_share = gpu_share(c, last, process);
+}
+
+static void add_processes(struct composer *c)
+{
+	const struct live_snapshot *snapshot = c->snapshot;
+	struct top_frame *frame = c->frame;
+
+	frame->processes = calloc(snapshot->processes_count + 1, sizeof(*frame->processes));
+	frame->failed |= !frame->processes;
+	if (!frame->processes)
+		return;
+	frame->processes_count = snapshot->processes_count;
+	for (size_t i = 0; i < frame->processes_count; i++)
+		fill_process(c, &frame->processes[i], &snapshot->processes[i]);
+}
+
+/* --- the tracing itself -------------------------------------------------------------------------
+ */
+
+/* Losses that take something from what is shown. */
+static const char *losses_of(struct composer *c)
+{
+	const struct live_totals *totals = &c->snapshot->totals;
+	struct text text = {0};
+
+	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
+		if (totals->losses[i] && profile_loss_share(c->snapshot->profile, i) > 0)
+			text_printf(&text, "%s%s %s", text.length ? ", " : "",
+				    as_count(totals->losses[i]), name_of_loss(i));
+	return keep(c, &text);
+}
+
+static void fill_cost(struct composer *c, struct top_past *past, uint64_t tracer_cpu_ns)
+{
+	const struct live_totals *totals = &c->snapshot->totals;
+	struct top_frame *frame = c->frame;
+	double percent = profile_slowdown_percent(c->snapshot->profile);
+
+	frame->slowdown = percent < 0 ? NAN : percent / 100;
+	frame->hits_per_s = per_s(c, totals->hits_count - past->hits_count);
+	/* before the first frame there was the start, which is no cost of a period */
+	frame->tracer_share =
+		past->tracer_cpu_ns ? share_of_period(c, tracer_cpu_ns - past->tracer_cpu_ns) : NAN;
+	past->hits_count = totals->hits_count;
+	past->tracer_cpu_ns = tracer_cpu_ns;
+	frame->losses = losses_of(c);
+}
+
+struct top_frame *top_frame__new(const struct live_snapshot *snapshot, struct top_past *past,
+				 uint64_t tracer_cpu_ns)
+{
+	struct top_frame *frame = calloc(1, sizeof(*frame));
+	struct composer c = {.frame = frame, .snapshot = snapshot};
+
+	if (!frame)
+		return NULL;
+	frame->elapsed_ns = snapshot->to_ns - snapshot->run_from_ns;
+	frame->period_ns =
+		snapshot->to_ns > snapshot->from_ns ? snapshot->to_ns - snapshot->from_ns : 1;
+	c.period_s = (double)frame->period_ns / 1e9;
+	memcpy(frame->tables, tables, sizeof(tables));
+	for (size_t i = 0; i < snapshot->rows_count; i++)
+		add_function(&c, &snapshot->rows[i]);
+	for (size_t i = 0; i < snapshot->lines_count; i++)
+		add_line(&c, &snapshot->lines[i]);
+	for (size_t i = 0; i < snapshot->threads_count; i++)
+		add_thread(&c, &snapshot->threads[i]);
+	add_findings(&c, past);
+	add_memory(&c);
+	add_processes(&c);
+	fill_cost(&c, past, tracer_cpu_ns);
+	frame->verdict = keep_sentence(&c, snapshot->analysis ? snapshot->analysis->verdict : "");
+	if (!frame->failed)
+		return frame;
+	top_frame__free(frame);
+	return NULL;
+}
+
+void top_frame__free(struct top_frame *frame)
+{
+	if (!frame)
+		return;
+	for (size_t i = 0; i < TOP_VIEWS; i++)
+		free(frame->tables[i].rows);
+	free(frame->processes);
+	pool_clear(&frame->pool);
+	free(frame);
+}
+
+void top_past_clear(struct top_past *past)
+{
+	free(past->known);
+	*past = (struct top_past){0};
+}

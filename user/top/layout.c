@@ -1,0 +1,761 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "top/layout.h"
+
+#include "base/grow.h"
+#include "base/units.h"
+#include "report/document/plot.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- lines -------------------------------------------------------------------------------------
+ */
+
+/* NULL: out of memory; what is put there is lost. */
+static struct top_line *new_line(struct top_layout *layout)
+{
+	if (!grow_array(&layout->lines, &layout->lines_capacity, layout->lines_count + 1,
+			sizeof(*layout->lines)))
+		return &layout->lines[layout->lines_count++];
+	layout->failed = true;
+	return NULL;
+}
+
+static void drop_line(struct top_layout *layout)
+{
+	struct top_line *last = &layout->lines[--layout->lines_count];
+
+	text_clear(&last->text);
+	free(last->runs);
+	*last = (struct top_line){0}; /* as new_line() finds it again */
+}
+
+static unsigned left_of(const struct top_layout *layout, const struct top_line *line)
+{
+	return line && line->columns < layout->width ? layout->width - line->columns : 0;
+}
+
+static void begin_run(struct top_layout *layout, struct top_line *line, enum top_style style)
+{
+	if (grow_array(&line->runs, &line->runs_capacity, line->runs_count + 1,
+		       sizeof(*line->runs))) {
+		layout->failed = true;
+		return;
+	}
+	line->runs[line->runs_count++] =
+		(struct top_run){.at = line->text.length, .column = line->columns, .style = style};
+}
+
+/* Adds a part of at most so many columns, and of what is left of the line. */
+static void put_cut(struct top_layout *layout, struct top_line *line, enum top_style style,
+		    const char *part, unsigned columns)
+{
+	unsigned left = left_of(layout, line);
+	size_t begin;
+
+	columns = columns < left ? columns : left;
+	if (!columns || !*part)
+		return;
+	begin = line->text.length;
+	begin_run(layout, line, style);
+	utf8_cut(&line->text, part, columns);
+	line->columns += utf8_width(text_peek(&line->text) + begin);
+	layout->failed |= line->text.failed;
+}
+
+static void put(struct top_layout *layout, struct top_line *line, enum top_style style,
+		const char *part)
+{
+	put_cut(layout, line, style, part, UINT32_MAX);
+}
+
+static void put_printf(struct top_layout *layout, struct top_line *line, enum top_style style,
+		       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+static void put_printf(struct top_layout *layout, struct top_line *line, enum top_style style,
+		       const char *fmt, ...)
+{
+	struct text part = {0};
+	va_list ap;
+
+	va_start(ap, fmt);
+	text_vprintf(&part, fmt, ap);
+	va_end(ap);
+	put(layout, line, style, text_peek(&part));
+	text_clear(&part);
+}
+
+/* Blanks up to a column. */
+static void pad(struct top_layout *layout, struct top_line *line, enum top_style style,
+		unsigned column)
+{
+	column = column < layout->width ? column : layout->width;
+	if (!line || line->columns >= column)
+		return;
+	begin_run(layout, line, style);
+	for (; line->columns < column; line->columns++)
+		text_add(&line->text, " ");
+}
+
+/* Adds a part at the right end of the line, if there is room for it. */
+static void put_right(struct top_layout *layout, struct top_line *line, enum top_style style,
+		      const char *part)
+{
+	unsigned width = utf8_width(part);
+
+	if (width + 1 > left_of(layout, line))
+		return;
+	pad(layout, line, TOP_STYLE_PLAIN, layout->width - width);
+	put(layout, line, style, part);
+}
+
+/* --- the header --------------------------------------------------------------------------------
+ */
+
+#define LABEL_COLUMNS 9
+
+static struct top_line *labelled(struct top_layout *layout, const char *label)
+{
+	struct top_line *line = new_line(layout);
+
+	put(layout, line, TOP_STYLE_LABEL, label);
+	pad(layout, line, TOP_STYLE_PLAIN, LABEL_COLUMNS);
+	return line;
+}
+
+/* The last points of a series, in so many columns. */
+static void put_series(struct top_layout *layout, struct top_line *line,
+		       const struct top_series *series, unsigned columns)
+{
+	struct text bars = {0};
+	unsigned left = left_of(layout, line);
+	size_t count = series->count;
+
+	columns = columns < left ? columns : left;
+	count = count < columns ? count : columns;
+	spark(&bars, series->points + series->count - count, count);
+	put(layout, line, TOP_STYLE_CHART, text_peek(&bars));
+	text_clear(&bars);
+}
+
+static void add_title(struct top_layout *layout, const struct top_frame *frame,
+		      const struct top_model *model)
+{
+	const struct top_process *process = frame ? top_model_process(model, frame) : NULL;
+	struct top_line *line = new_line(layout);
+	struct text right = {0};
+
+	put(layout, line, TOP_STYLE_STRONG, "perfx-trace top");
+	if (process) {
+		put(layout, line, TOP_STYLE_PLAIN, "  ");
+		put_cut(layout, line, TOP_STYLE_PLAIN, process->name,
+			layout->width > 60 ? layout->width - 45 : UINT32_MAX);
+	}
+	if (frame && frame->processes_count > 1)
+		text_printf(&right, "%zu of %zu processes · ",
+			    (size_t)(process - frame->processes) + 1, frame->processes_count);
+	if (frame)
+		text_printf(&right, "%s", as_ns(frame->elapsed_ns));
+	if (model->paused)
+		text_add(&right, " · PAUSED");
+	put_right(layout, line, model->paused ? TOP_STYLE_HIGH : TOP_STYLE_DIM, text_peek(&right));
+	text_clear(&right);
+}
+
+/* Words in lines of the layout's width, `max` at most. */
+static void add_wrapped(struct top_layout *layout, enum top_style style, const char *words,
+			size_t max)
+{
+	struct text wrapped = {0};
+	const char *at;
+
+	text_add_wrapped(&wrapped, 0, 0, layout->width, words);
+	at = text_peek(&wrapped);
+	for (size_t i = 0; i < max && *at; i++) {
+		size_t length = strcspn(at, "\n");
+		bool is_last = i + 1 == max;
+		char *part = strndup(at, is_last ? strlen(at) : length);
+
+		/* what follows the last line is cut off with an ellipsis */
+		for (char *c = part; c && *c; c++)
+			*c = *c == '\n' ? ' ' : *c;
+		for (size_t n = part ? strlen(part) : 0; n && part[n - 1] == ' '; n--)
+			part[n - 1] = '\0';
+		put(layout, new_line(layout), style, part ? part : "");
+		layout->failed |= !part;
+		free(part);
+		at += length + (at[length] == '\n');
+		if (is_last)
+			break;
+	}
+	layout->failed |= wrapped.failed;
+	text_clear(&wrapped);
+}
+
+static void add_verdict(struct top_layout *layout, const struct top_frame *frame)
+{
+	const char *verdict =
+		frame->verdict[0] ? frame->verdict : "Not judged yet: findings need a few seconds.";
+
+	add_wrapped(layout, frame->verdict[0] ? TOP_STYLE_STRONG : TOP_STYLE_DIM, verdict,
+		    layout->height && layout->height < 24 ? 1 : 2);
+}
+
+static void add_steps(struct top_layout *layout, const struct top_process *process)
+{
+	struct top_line *line = labelled(layout, "Step");
+
+	if (!process->steps_count) {
+		put(layout, line, TOP_STYLE_DIM, "no training steps seen");
+		return;
+	}
+	put(layout, line, TOP_STYLE_STRONG,
+	    isnan(process->step_ns) ? "-" : as_ns(u64_of(process->step_ns)));
+	put_printf(layout, line, TOP_STYLE_PLAIN, "  %.3g/s", process->steps_per_s);
+	if (process->flops_per_s > 0)
+		put_printf(layout, line, TOP_STYLE_PLAIN, "  %s",
+			   as_si(process->flops_per_s, "FLOP/s"));
+	put_printf(layout, line, TOP_STYLE_DIM, "  %s steps  ", as_count(process->steps_count));
+	put_series(layout, line, &process->steps, UINT32_MAX);
+}
+
+/* "│data 48 %     ": the share's part of the bar, with as much of its name as fits. */
+static void put_phase(struct top_layout *layout, struct top_line *line, enum profile_phase phase,
+		      double share, unsigned columns, bool is_first)
+{
+	enum top_style style = TOP_STYLE_PHASE + phase;
+	struct text words = {0};
+	unsigned end;
+
+	if (!columns)
+		return;
+	end = line->columns + columns;
+	text_printf(&words, "%s%s %.0f %%", is_first ? "" : "│", profile_phase_name(phase),
+		    share * 100);
+	put_cut(layout, line, style, text_peek(&words), columns);
+	pad(layout, line, style, end);
+	text_clear(&words);
+}
+
+static void add_phases(struct top_layout *layout, const struct top_process *process)
+{
+	struct top_line *line;
+	unsigned columns, begun = 0;
+	double sum = 0;
+
+	if (!process->has_phases)
+		return;
+	line = labelled(layout, "Phases");
+	columns = left_of(layout, line);
+	for (size_t i = 0; i < PROFILE_PHASES; i++) {
+		enum profile_phase phase = profile_phases_in_order[i];
+		unsigned end;
+
+		sum += process->phases[phase];
+		end = (unsigned)lround(sum * columns);
+		put_phase(layout, line, phase, process->phases[phase], end - begun, !begun);
+		begun = end;
+	}
+}
+
+/* CPU, memory, GPU: a label, a number and a series each. */
+struct gauge {
+	const char *label;
+	char value[UNITS_MAX];
+	const struct top_series *series;
+};
+
+#define GAUGES_MAX    4
+#define GAUGE_VALUE   10
+#define GAUGE_COLUMNS 36 /* narrower ones are two a line */
+
+static size_t gauges_of(const struct top_process *process, struct gauge gauges[GAUGES_MAX])
+{
+	size_t count = 0;
+
+	gauges[count] = (struct gauge){.label = "CPU", .series = &process->cpu, .value = "-"};
+	if (!isnan(process->cpu_share))
+		format_percent(gauges[count].value, process->cpu_share);
+	count++;
+	gauges[count] = (struct gauge){.label = "Memory", .series = &process->rss};
+	format_bytes(gauges[count++].value, u64_of(process->rss_bytes));
+	if (!isnan(process->gpu_share)) {
+		gauges[count] = (struct gauge){.label = "GPU", .series = &process->gpu};
+		format_percent(gauges[count++].value, process->gpu_share);
+	}
+	return count;
+}
+
+static void add_gauges(struct top_layout *layout, const struct top_process *process)
+{
+	struct gauge gauges[GAUGES_MAX];
+	size_t count = gauges_of(process, gauges), per_line = layout->width / GAUGE_COLUMNS;
+	struct top_line *line = NULL;
+
+	per_line = per_line < 1 ? 1 : per_line > count ? count : per_line;
+	for (size_t i = 0; i < count; i++) {
+		unsigned share = layout->width / (unsigned)per_line;
+		unsigned from = share * (unsigned)(i % per_line);
+
+		if (i % per_line == 0)
+			line = new_line(layout);
+		pad(layout, line, TOP_STYLE_PLAIN, from);
+		put(layout, line, TOP_STYLE_LABEL, gauges[i].label);
+		pad(layout, line, TOP_STYLE_PLAIN, from + LABEL_COLUMNS);
+		put(layout, line, TOP_STYLE_STRONG, gauges[i].value);
+		pad(layout, line, TOP_STYLE_PLAIN, from + LABEL_COLUMNS + GAUGE_VALUE);
+		if (share > LABEL_COLUMNS + GAUGE_VALUE + 2)
+			put_series(layout, line, gauges[i].series,
+				   share - LABEL_COLUMNS - GAUGE_VALUE - 2);
+	}
+}
+
+/* What is live of the traced allocations, and what tracing costs and loses. */
+static void add_cost(struct top_layout *layout, const struct top_frame *frame,
+		     const struct top_process *process)
+{
+	struct top_line *line = labelled(layout, "Tracing");
+
+	if (!isnan(frame->slowdown))
+		put_printf(layout, line, TOP_STYLE_PLAIN, "slows it by %s · ",
+			   as_percent(frame->slowdown));
+	put_printf(layout, line, TOP_STYLE_PLAIN, "%s hits/s", as_count(u64_of(frame->hits_per_s)));
+	if (!isnan(frame->tracer_share))
+		put_printf(layout, line, TOP_STYLE_PLAIN, " · uses %s of a CPU",
+			   as_percent(frame->tracer_share));
+	if (frame->losses[0])
+		put_printf(layout, line, TOP_STYLE_MEDIUM, " · lost: %s", frame->losses);
+	else
+		put(layout, line, TOP_STYLE_PLAIN, " · no loss");
+	if (process && !isnan(process->live_bytes))
+		put_printf(layout, line, TOP_STYLE_DIM, " · live %s: %s", process->live_words,
+			   as_bytes(u64_of(process->live_bytes)));
+}
+
+/* Lines that a short screen keeps for the table, with its head, its tabs and the last line. */
+#define BODY_MIN 7
+
+static void add_header(struct top_layout *layout, const struct top_frame *frame,
+		       const struct top_model *model)
+{
+	const struct top_process *process = frame ? top_model_process(model, frame) : NULL;
+	size_t room = layout->height > BODY_MIN ? layout->height - BODY_MIN : 1;
+
+	add_title(layout, frame, model);
+	if (!frame) {
+		put(layout, new_line(layout), TOP_STYLE_DIM, "Waiting for the first second…");
+		return;
+	}
+	add_verdict(layout, frame);
+	if (process) {
+		add_steps(layout, process);
+		add_phases(layout, process);
+		add_gauges(layout, process);
+	} else {
+		put(layout, new_line(layout), TOP_STYLE_DIM, "No process yet.");
+	}
+	add_cost(layout, frame, process);
+	while (layout->height && layout->lines_count > room)
+		drop_line(layout);
+}
+
+/* --- tables ------------------------------------------------------------------------------------
+ */
+
+#define LAST_COLUMNS_MIN 24
+#define GAP		 1
+
+/* Is it shown? rank: the highest that is. */
+static bool has_column(const struct top_column *column, unsigned rank, bool several)
+{
+	return column->rank <= rank && (several || !column->processes);
+}
+
+static unsigned columns_used(const struct top_table *table, unsigned rank, bool several)
+{
+	unsigned used = 0;
+
+	for (size_t i = 0; i + 1 < table->columns_count; i++)
+		if (has_column(&table->columns[i], rank, several))
+			used += table->columns[i].width + GAP;
+	return used;
+}
+
+/* The highest rank of columns for which there is room. */
+static unsigned rank_for(const struct top_table *table, unsigned width, bool several)
+{
+	unsigned rank = 3;
+
+	while (rank && columns_used(table, rank, several) + LAST_COLUMNS_MIN > width)
+		rank--;
+	return rank;
+}
+
+static void format_cell(struct text *text, const struct top_column *column,
+			const struct top_cell *cell)
+{
+	double value = cell->value;
+
+	if (column->unit == TOP_TEXT) {
+		text_add(text, cell->text);
+		return;
+	}
+	if (isnan(value)) {
+		text_add(text, "-");
+		return;
+	}
+	switch (column->unit) {
+	case TOP_NS:
+		add_ns(text, u64_of(value));
+		break;
+	case TOP_SHARE:
+		add_percent(text, value);
+		break;
+	case TOP_RATE:
+		if (value < 100)
+			text_printf(text, "%.1f", value);
+		else
+			add_count(text, u64_of(value + 0.5));
+		break;
+	case TOP_BYTES:
+		add_bytes(text, u64_of(value));
+		break;
+	case TOP_FLOPS:
+		add_si(text, value, "");
+		break;
+	case TOP_NUMBER:
+	case TOP_TEXT:
+		text_printf(text, "%.0f", value);
+		break;
+	}
+}
+
+/* Numbers are at the right of their column, texts at the left. */
+static void put_cell(struct top_layout *layout, struct top_line *line,
+		     const struct top_column *column, const char *text, enum top_style style,
+		     bool is_last)
+{
+	unsigned begin = line ? line->columns : 0;
+	unsigned width = is_last ? left_of(layout, line) : column->width;
+	struct text fitted = {0};
+
+	if (column->cut_end)
+		utf8_cut(&fitted, text, width);
+	else
+		utf8_shorten(&fitted, text, width);
+	if (column->unit != TOP_TEXT)
+		pad(layout, line, style, begin + width - utf8_width(text_peek(&fitted)));
+	put(layout, line, style, text_peek(&fitted));
+	pad(layout, line, style, begin + width + (is_last ? 0 : GAP));
+	text_clear(&fitted);
+}
+
+static void add_head(struct top_layout *layout, const struct top_table *table,
+		     const struct top_order *order, unsigned rank, bool several)
+{
+	struct top_line *line = new_line(layout);
+
+	for (size_t i = 0; i < table->columns_count; i++) {
+		const struct top_column *column = &table->columns[i];
+
+		if (has_column(column, rank, several))
+			put_cell(layout, line, column, column->title,
+				 i == order->column ? TOP_STYLE_SORTED : TOP_STYLE_HEAD,
+				 i + 1 == table->columns_count);
+	}
+}
+
+static enum top_style style_of(const struct top_row *row, size_t column, bool is_selected)
+{
+	if (is_selected)
+		return TOP_STYLE_SELECTED;
+	return row->severity && !column ? TOP_STYLE_HIGH + row->severity - FINDING_HIGH
+					: TOP_STYLE_PLAIN;
+}
+
+static void add_row(struct top_layout *layout, const struct top_table *table,
+		    const struct top_row *row, unsigned rank, bool several, bool is_selected)
+{
+	struct top_line *line = new_line(layout);
+
+	for (size_t i = 0; i < table->columns_count; i++) {
+		const struct top_column *column = &table->columns[i];
+		struct text cell = {0};
+
+		if (!has_column(column, rank, several))
+			continue;
+		format_cell(&cell, column, &row->cells[i]);
+		put_cell(layout, line, column, text_peek(&cell), style_of(row, i, is_selected),
+			 i + 1 == table->columns_count);
+		layout->failed |= cell.failed;
+		text_clear(&cell);
+	}
+}
+
+/* Why there is no row. */
+static void add_why(struct top_layout *layout, const struct top_table *table,
+		    const struct top_model *model)
+{
+	struct top_line *line = new_line(layout);
+
+	if (table->rows_count && model->filter[0])
+		put(layout, line, TOP_STYLE_DIM, "no row passes the filter");
+	else
+		put(layout, line, TOP_STYLE_DIM,
+		    table->why ? table->why : "nothing in this second");
+}
+
+/* The selected row in full. */
+static void add_details(struct top_layout *layout, const char *details, size_t max)
+{
+	size_t begun = layout->lines_count;
+
+	new_line(layout);
+	for (const char *at = details; *at && layout->lines_count - begun < max;) {
+		size_t length = strcspn(at, "\n");
+		char *words = strndup(at, length);
+
+		add_wrapped(layout, at == details ? TOP_STYLE_STRONG : TOP_STYLE_PLAIN,
+			    words ? words : "", max - (layout->lines_count - begun));
+		layout->failed |= !words;
+		free(words);
+		at += length + (at[length] == '\n');
+	}
+}
+
+/* The page with the selected row, and what is to be said of that. */
+static void add_table(struct top_layout *layout, const struct top_frame *frame,
+		      struct top_model *model, size_t room)
+{
+	const struct top_table *table = &frame->tables[model->view];
+	bool several = frame->processes_count > 1;
+	unsigned rank = rank_for(table, layout->width, several);
+	size_t *selected = &model->selected[model->view], first;
+	const struct top_row **rows;
+	size_t count = top_model_rows(model, frame, &rows);
+	const char *details;
+
+	*selected = *selected < count ? *selected : count ? count - 1 : 0;
+	details = count ? rows[*selected]->details : NULL;
+	add_head(layout, table, &model->order[model->view], rank, several);
+	room = room > 1 ? room - 1 : 0;
+	model->page = details && room > 8 ? room / 2 : room;
+	model->page = model->page ? model->page : 1;
+	first = *selected / model->page * model->page;
+	for (size_t i = first; i < count && i < first + model->page && room; i++)
+		add_row(layout, table, rows[i], rank, several, i == *selected);
+	if (!count && room)
+		add_why(layout, table, model);
+	if (details && room > 8) {
+		size_t shown = count - first < model->page ? count - first : model->page;
+
+		add_details(layout, details, room - shown);
+	}
+	free(rows);
+}
+
+static void add_tabs(struct top_layout *layout, const struct top_frame *frame,
+		     const struct top_model *model)
+{
+	struct top_line *line = new_line(layout);
+	const struct top_order *order = &model->order[model->view];
+	const struct top_table *table = &frame->tables[model->view];
+	struct text right = {0};
+
+	for (size_t i = 0; i < TOP_VIEWS; i++) {
+		enum top_style style = i == model->view ? TOP_STYLE_SORTED : TOP_STYLE_PLAIN;
+
+		put_printf(layout, line, style, " %zu %s", i + 1, top_view_name(i));
+		if (i == TOP_FINDINGS && frame->tables[i].rows_count)
+			put_printf(layout, line, style, " (%zu)", frame->tables[i].rows_count);
+		put(layout, line, style, " ");
+	}
+	if (model->filter[0])
+		text_printf(&right, "/%s", model->filter);
+	if (order->column < table->columns_count)
+		text_printf(&right, "  by %s", table->columns[order->column].title);
+	if (order->reversed)
+		text_add(&right, ", reversed");
+	put_right(layout, line, TOP_STYLE_LABEL, text_peek(&right));
+	text_clear(&right);
+}
+
+/* --- the last line, and help -------------------------------------------------------------------
+ */
+
+struct key_help {
+	const char *keys, *what;
+};
+
+static const struct key_help keys[] = {
+	{"1…5, Tab", "functions, lines, threads, findings, memory"},
+	{"↑ ↓ PgUp PgDn g G", "select a row; of a finding all is shown below"},
+	{"s S, → ←", "sort by the next, the previous column; past the last: as it comes"},
+	{"r", "reverse the order"},
+	{"/", "show rows that contain a text; Esc: all"},
+	{"n", "the next process in the header"},
+	{"p", "pause: the frame stays, the recording goes on"},
+	{"w", "write a report of the last seconds (.html .md .txt .json .csv), or a "
+	      "capture (.perfx)"},
+	{"h ?", "this help"},
+	{"q, Ctrl-C", "end the recording"},
+};
+
+static void add_help(struct top_layout *layout)
+{
+	new_line(layout);
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		struct top_line *line = new_line(layout);
+
+		put(layout, line, TOP_STYLE_PLAIN, "  ");
+		put(layout, line, TOP_STYLE_LABEL, keys[i].keys);
+		pad(layout, line, TOP_STYLE_PLAIN, 22);
+		put(layout, line, TOP_STYLE_PLAIN, keys[i].what);
+	}
+	new_line(layout);
+	put(layout, new_line(layout), TOP_STYLE_DIM,
+	    "  Rates and shares are of the last second; a share of 100 % is one CPU, or a thread.");
+}
+
+static void add_keys(struct top_layout *layout, struct top_line *line)
+{
+	static const struct key_help short_keys[] = {
+		{"h", "Help"},	{"Tab", "View"}, {"s", "Sort"}, {"/", "Filter"},
+		{"p", "Pause"}, {"w", "Write"},	 {"q", "Quit"},
+	};
+
+	for (size_t i = 0; i < sizeof(short_keys) / sizeof(short_keys[0]); i++) {
+		put_printf(layout, line, TOP_STYLE_LABEL, "%s ", short_keys[i].keys);
+		put_printf(layout, line, TOP_STYLE_DIM, "%s  ", short_keys[i].what);
+	}
+}
+
+/* A line that is being typed: its end is what must be seen. */
+static void put_input(struct top_layout *layout, struct top_line *line, const char *input)
+{
+	unsigned left = left_of(layout, line), width = utf8_width(input);
+	uint32_t code;
+
+	while (*input && width + 1 > left) {
+		input += utf8_next(input, &code);
+		width = utf8_width(input);
+	}
+	put(layout, line, TOP_STYLE_STRONG, input);
+	put(layout, line, TOP_STYLE_STRONG, "_");
+}
+
+static void add_last(struct top_layout *layout, const struct top_model *model)
+{
+	struct top_line *line = new_line(layout);
+
+	switch (model->mode) {
+	case TOP_FILTER:
+		put(layout, line, TOP_STYLE_LABEL, "Filter: ");
+		put_input(layout, line, model->filter);
+		break;
+	case TOP_WRITE:
+		put_printf(layout, line, TOP_STYLE_LABEL,
+			   "Write the last %s to (Esc: no): ", as_ns(layout->flight_ns));
+		put_input(layout, line, model->path);
+		break;
+	case TOP_HELP:
+		put(layout, line, TOP_STYLE_LABEL, "any key: back");
+		break;
+	case TOP_BROWSE:
+		if (layout->message[0])
+			put(layout, line, TOP_STYLE_MEDIUM, layout->message);
+		else
+			add_keys(layout, line);
+		break;
+	}
+}
+
+/* --- all of it ---------------------------------------------------------------------------------
+ */
+
+static void fill_up(struct top_layout *layout, size_t count)
+{
+	while (layout->lines_count < count && !layout->failed)
+		new_line(layout);
+}
+
+void top_layout_screen(struct top_layout *layout, const struct top_frame *frame,
+		       struct top_model *model)
+{
+	size_t body;
+
+	if (!layout->width || !layout->height)
+		return;
+	if (layout->height == 1) {
+		add_last(layout, model);
+		return;
+	}
+	add_header(layout, frame, model);
+	if (model->mode == TOP_HELP) {
+		add_help(layout);
+	} else if (frame && layout->height > 3) {
+		add_tabs(layout, frame, model);
+		body = layout->height - 1 > layout->lines_count
+			       ? layout->height - 1 - layout->lines_count
+			       : 0;
+		if (body)
+			add_table(layout, frame, model, body);
+	}
+	while (layout->lines_count > layout->height - 1)
+		drop_line(layout);
+	fill_up(layout, layout->height - 1);
+	add_last(layout, model);
+}
+
+static void add_plain_table(struct top_layout *layout, const struct top_frame *frame,
+			    struct top_model *model)
+{
+	const struct top_table *table = &frame->tables[model->view];
+	bool several = frame->processes_count > 1;
+	unsigned rank = rank_for(table, layout->width, several);
+	const struct top_row **rows;
+	size_t count = top_model_rows(model, frame, &rows);
+
+	new_line(layout);
+	add_head(layout, table, &model->order[model->view], rank, several);
+	for (size_t i = 0; i < count && i < layout->rows_max; i++)
+		add_row(layout, table, rows[i], rank, several, false);
+	if (!count)
+		add_why(layout, table, model);
+	free(rows);
+}
+
+void top_layout_plain(struct top_layout *layout, const struct top_frame *frame)
+{
+	struct top_model model;
+
+	top_model_init(&model);
+	layout->height = 0;
+	add_header(layout, frame, &model);
+	for (model.view = 0; model.view < TOP_VIEWS; model.view++)
+		add_plain_table(layout, frame, &model);
+}
+
+void top_layout_text(const struct top_layout *layout, struct text *text)
+{
+	for (size_t i = 0; i < layout->lines_count; i++) {
+		const struct text *line = &layout->lines[i].text;
+		size_t length = line->length;
+
+		while (length && line->data[length - 1] == ' ')
+			length--;
+		text_add_bytes(text, text_peek(line), length);
+		text_add(text, "\n");
+	}
+}
+
+void top_layout_clear(struct top_layout *layout)
+{
+	while (layout->lines_count)
+		drop_line(layout);
+	free(layout->lines);
+	layout->lines = NULL;
+	layout->lines_capacity = 0;
+	layout->failed = false;
+}
