@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "top/report_job.h"
+
+#include "base/file.h"
+#include "base/message.h"
+#include "base/text.h"
+#include "report/report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct report_job {
+	const char *rules_file;
+	char *path;    /* what was asked for; NULL: nothing */
+	char *folder;  /* private, of the capture; NULL: the path is the capture's */
+	char *capture; /* in it */
+	bool is_wanted; /* by the recording */
+	pid_t pid;     /* that makes the report; 0: none */
+	int errors_fd; /* what it says */
+};
+
+struct report_job *report_job__new(const char *rules_file)
+{
+	struct report_job *job = calloc(1, sizeof(*job));
+
+	if (job) {
+		job->rules_file = rules_file;
+		job->errors_fd = -1;
+	}
+	return job;
+}
+
+/* Of the report that was asked for last. */
+static void end(struct report_job *job)
+{
+	if (job->errors_fd >= 0)
+		close(job->errors_fd);
+	if (job->capture)
+		unlink(job->capture);
+	if (job->folder)
+		rmdir(job->folder);
+	free(job->path);
+	free(job->folder);
+	free(job->capture);
+	*job = (struct report_job){.rules_file = job->rules_file, .errors_fd = -1};
+}
+
+void report_job__free(struct report_job *job)
+{
+	if (!job)
+		return;
+	if (job->pid) {
+		kill(job->pid, SIGTERM);
+		waitpid(job->pid, NULL, 0);
+		msg_say("%s: not written: the recording ended", job->path);
+	}
+	end(job);
+	free(job);
+}
+
+/* --- the capture ------------------------------------------------------------------------------- */
+
+static bool is_capture(const char *path)
+{
+	size_t length = strlen(path);
+
+	return length > 6 && !strcmp(path + length - 6, ".perfx");
+}
+
+/* Nobody else may read what was recorded. 0 or -errno. */
+static int make_folder(struct report_job *job)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	if (asprintf(&job->folder, "%s/perfx-trace.XXXXXX", tmp && *tmp ? tmp : "/tmp") < 0) {
+		job->folder = NULL;
+		return -ENOMEM;
+	}
+	if (!mkdtemp(job->folder)) {
+		int err = -errno;
+
+		free(job->folder);
+		job->folder = NULL;
+		return err;
+	}
+	return asprintf(&job->capture, "%s/last.perfx", job->folder) < 0 ? -ENOMEM : 0;
+}
+
+void report_job__begin(struct report_job *job, const char *path)
+{
+	int err = 0;
+
+	if (job->path) {
+		msg_say("%s is still being written", job->path);
+		return;
+	}
+	if (!is_capture(path) && !format_for_path(&report_formats, path)) {
+		msg_say("%s: unknown suffix: %s .perfx", path, format_suffixes(&report_formats));
+		return;
+	}
+	job->path = strdup(path);
+	if (!job->path)
+		err = -ENOMEM;
+	else if (!is_capture(path))
+		err = make_folder(job);
+	if (err) {
+		msg_say("%s: %s", path, output_error(err));
+		end(job);
+		return;
+	}
+	job->is_wanted = true;
+	msg_say("%s: being written…", path);
+}
+
+char *report_job__wants(struct report_job *job)
+{
+	if (!job->is_wanted)
+		return NULL;
+	job->is_wanted = false;
+	return strdup(job->capture ? job->capture : job->path);
+}
+
+/* --- the report -------------------------------------------------------------------------------- */
+
+/* 0 or -errno. */
+static int start(struct report_job *job)
+{
+	char *const argv[] = {"perfx-trace", "report",
+			      job->capture,  "-o",
+			      job->path,     job->rules_file ? "--rules" : NULL,
+			      (char *)job->rules_file, NULL};
+	posix_spawn_file_actions_t actions;
+	int fds[2], err;
+
+	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK))
+		return -errno;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+	posix_spawn_file_actions_adddup2(&actions, fds[1], STDERR_FILENO);
+	err = -posix_spawn(&job->pid, "/proc/self/exe", &actions, NULL, argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	close(fds[1]);
+	job->errors_fd = fds[0];
+	job->pid = err ? 0 : job->pid;
+	return err;
+}
+
+void report_job__captured(struct report_job *job, const char *path, int err)
+{
+	(void)path;
+	if (!job->path)
+		return;
+	if (!err && job->capture)
+		err = start(job);
+	if (!err && job->pid)
+		return;
+	if (err)
+		msg_say("%s: %s", job->path, output_error(err));
+	else
+		msg_say("%s: written", job->path);
+	end(job);
+}
+
+/* The first line of what it said, without its own name. */
+static void say_errors(const struct report_job *job)
+{
+	char line[512];
+	ssize_t count = read(job->errors_fd, line, sizeof(line) - 1);
+	const char *words = line;
+
+	line[count > 0 ? count : 0] = '\0';
+	line[strcspn(line, "\n")] = '\0';
+	if (begins_with(line, "perfx-trace: "))
+		words += strlen("perfx-trace: ");
+	if (*words)
+		msg_say("%s", words);
+	else
+		msg_say("%s: not written", job->path);
+}
+
+void report_job__tick(struct report_job *job)
+{
+	int status;
+
+	if (!job->pid || waitpid(job->pid, &status, WNOHANG) != job->pid)
+		return;
+	job->pid = 0;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_OK)
+		msg_say("%s: written", job->path);
+	else
+		say_errors(job);
+	end(job);
+}

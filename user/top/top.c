@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "top/top.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/message.h"
+#include "top/report_job.h"
+#include "top/screen.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* How long a message stays in the last line. */
+#define MESSAGE_NS 8000000000u
+
+/* Columns of a frame on stdout, where COLUMNS does not say. */
+#define PLAIN_COLUMNS 100
+
+struct top {
+	struct top_options options;
+	struct live *live;
+	struct top_model model;
+	struct top_past past;
+	struct top_frame *frame; /* that is shown; NULL: none yet */
+	struct report_job *report;
+	uint64_t frames_count;
+	size_t messages_count; /* seen */
+	uint64_t message_ns;   /* when the last one came; 0: it is not shown any more */
+	char message[512];
+	bool ended, failed;
+};
+
+struct top *top__new(const struct top_options *options, struct live *live)
+{
+	struct top *top = calloc(1, sizeof(*top));
+
+	if (!top)
+		return NULL;
+	top->options = *options;
+	top->live = live;
+	top_model_init(&top->model);
+	top->report = report_job__new(options->rules_file);
+	if (top->report)
+		return top;
+	free(top);
+	return NULL;
+}
+
+void top__free(struct top *top)
+{
+	if (!top)
+		return;
+	report_job__free(top->report);
+	screen_close();
+	top_frame__free(top->frame);
+	top_past_clear(&top->past);
+	free(top);
+}
+
+bool top__enough(void *ctx)
+{
+	return ((struct top *)ctx)->ended;
+}
+
+bool top__failed(const struct top *top)
+{
+	return top->failed;
+}
+
+static void fail(struct top *top)
+{
+	top->ended = top->failed = true;
+}
+
+/* --- a screen ---------------------------------------------------------------------------------- */
+
+static void draw(struct top *top)
+{
+	struct top_layout layout = {.message = top->message_ns ? top->message : "",
+				    .flight_ns = top->options.flight_ns};
+
+	screen_size(&layout.width, &layout.height);
+	top_layout_screen(&layout, top->frame, &top->model);
+	if (!layout.failed)
+		screen_draw(&layout);
+	top_layout_clear(&layout);
+}
+
+static void open_screen(struct top *top)
+{
+	const char *terminal = getenv("TERM");
+
+	if (screen_open()) {
+		draw(top);
+		return;
+	}
+	msg_say("TERM=%s: no such terminal is known: set TERM, or pipe the output for frames",
+		terminal ? terminal : "");
+	fail(top);
+}
+
+/* The newest message is shown for a while. True: the last line changes. */
+static bool take_message(struct top *top, uint64_t now_ns)
+{
+	size_t count = msg_held(top->message, sizeof(top->message));
+	bool changes = false;
+
+	if (count != top->messages_count) {
+		top->messages_count = count;
+		top->message_ns = now_ns;
+		changes = true;
+	} else if (top->message_ns && now_ns - top->message_ns > MESSAGE_NS) {
+		top->message_ns = 0;
+		changes = true;
+	}
+	return changes;
+}
+
+static void on_key(struct top *top, uint32_t key)
+{
+	/* whoever types has seen the message */
+	top->message_ns = 0;
+	switch (top_model_key(&top->model, top->frame, key)) {
+	case TOP_NOTHING:
+		break;
+	case TOP_QUIT:
+		top->ended = true;
+		break;
+	case TOP_WRITE_REPORT:
+		report_job__begin(top->report, top->model.path);
+		break;
+	}
+}
+
+/* All keys that wait. True: something has changed. */
+static bool take_keys(struct top *top)
+{
+	bool changes = false;
+	uint32_t key;
+
+	while (!top->ended) {
+		switch (screen_key(&key)) {
+		case SCREEN_NONE:
+			return changes;
+		case SCREEN_GONE:
+			top->ended = true;
+			return false;
+		case SCREEN_KEY:
+			on_key(top, key);
+			break;
+		case SCREEN_RESIZED:
+			break;
+		}
+		changes = true;
+	}
+	return changes;
+}
+
+static void on_input(void *ctx)
+{
+	struct top *top = ctx;
+
+	if (!screen_is_open())
+		return;
+	if (take_keys(top))
+		draw(top);
+	/* detaching takes its time: who has pressed q sees the terminal at once */
+	if (top->ended)
+		screen_close();
+}
+
+/* --- frames on stdout --------------------------------------------------------------------------
+ */
+
+static unsigned plain_columns(void)
+{
+	const char *columns = getenv("COLUMNS");
+	long number = columns ? strtol(columns, NULL, 10) : 0;
+
+	return number >= 40 && number <= 1000 ? (unsigned)number : PLAIN_COLUMNS;
+}
+
+static void print_frame(struct top *top, const struct top_frame *frame)
+{
+	struct top_layout layout = {.width = plain_columns(),
+				    .rows_max = top->options.rows_max ? top->options.rows_max
+								      : TOP_PLAIN_ROWS,
+				    .message = ""};
+	struct text text = {0};
+	int err;
+
+	top_layout_plain(&layout, frame);
+	top_layout_text(&layout, &text);
+	text_add(&text, "\n");
+	msg_status_clear();
+	err = layout.failed || text.failed
+		      ? -ENOMEM
+		      : output_write(STDOUT_FILENO, text_peek(&text), text.length);
+	text_clear(&text);
+	top_layout_clear(&layout);
+	if (!err)
+		return;
+	/* a reader that has seen enough is no failure */
+	top->ended = true;
+	if (err != -EPIPE) {
+		msg_say("stdout: %s", output_error(err));
+		top->failed = true;
+	}
+}
+
+/* --- the recording -----------------------------------------------------------------------------
+ */
+
+/* Of each snapshot, also in a pause: rates are those since the one before. */
+static void take_snapshot(struct top *top)
+{
+	struct top_frame *frame = top_frame__new(live__snapshot(top->live), &top->past,
+						 clock_ns(CLOCK_PROCESS_CPUTIME_ID));
+
+	if (!frame)
+		return; /* out of memory for now: the last one stays */
+	top->frames_count++;
+	if (!top->options.screen)
+		print_frame(top, frame);
+	if (top->model.paused && top->frame) {
+		top_frame__free(frame);
+	} else {
+		top_frame__free(top->frame);
+		top->frame = frame;
+	}
+	if (top->frames_count == top->options.frames_max)
+		top->ended = true;
+}
+
+static void on_tick(void *ctx, uint64_t now_ns)
+{
+	struct top *top = ctx;
+	bool changes;
+
+	if (top->ended)
+		return;
+	if (top->options.screen && !screen_is_open())
+		open_screen(top);
+	report_job__tick(top->report);
+	changes = live__tick(top->live, now_ns);
+	if (changes)
+		take_snapshot(top);
+	if (!screen_is_open())
+		return;
+	/* also without input: a signal has said that the size has changed */
+	changes |= take_keys(top);
+	changes |= take_message(top, now_ns);
+	if (changes)
+		draw(top);
+}
+
+static char *wants_capture(void *ctx)
+{
+	return report_job__wants(((struct top *)ctx)->report);
+}
+
+static void captured(void *ctx, const char *path, int err)
+{
+	report_job__captured(((struct top *)ctx)->report, path, err);
+}
+
+struct recorder_watcher top__watcher(struct top *top)
+{
+	return (struct recorder_watcher){.ctx = top,
+					 .fd = top->options.screen ? STDIN_FILENO : -1,
+					 .on_input = on_input,
+					 .on_tick = on_tick,
+					 .wants_capture = wants_capture,
+					 .captured = captured};
+}
