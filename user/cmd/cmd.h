@@ -18,6 +18,7 @@
 
 /* argv as main got it, for the report's "command". */
 int cmd_trace(const struct options *options, char *const *argv); /* and record, and run */
+int cmd_top(const struct options *options, char *const *argv);
 int cmd_serve(const struct options *options, char *const *argv);
 int cmd_report(const struct options *options);
 int cmd_export(const struct options *options);

@@ -24,6 +24,8 @@ static int dispatch(const struct options *options, char *const *argv)
 	case VERB_RECORD:
 	case VERB_RUN:
 		return cmd_trace(options, argv);
+	case VERB_TOP:
+		return cmd_top(options, argv);
 	case VERB_SERVE:
 		return cmd_serve(options, argv);
 	case VERB_REPORT:

@@ -133,7 +133,7 @@ static int check_combination(const struct options *options)
 	bool traces_malloc = options->memory == MEMORY_ALL || options->memory == MEMORY_SAMPLED;
 	bool records = options->verb == VERB_TRACE || options->verb == VERB_RUN;
 	bool triggered = options->trigger.ns || options->trigger.times > 0;
-	bool live = options->verb == VERB_SERVE;
+	bool live = options->verb == VERB_TOP || options->verb == VERB_SERVE;
 	const struct {
 		bool wrong;
 		const char *say;

@@ -29,6 +29,7 @@ enum verb {
 	VERB_DIFF,
 	VERB_MERGE,
 	VERB_RUN,
+	VERB_TOP,
 	VERB_SERVE,
 	VERB_TUNE,
 	VERB_COMPARE,
@@ -74,6 +75,7 @@ struct options {
 	uint64_t rings_count;	     /* 0: by the number of CPUs */
 	uint64_t functions_max;
 	uint64_t top;
+	uint64_t frames_max; /* top: -n; 0: no limit */
 	enum perfx_link link;
 	enum return_mode return_mode;
 	enum memory_choice memory;

@@ -33,6 +33,18 @@ const struct verb_row verb_rows[] = {
 		"written then, and `perfx-trace` waits for the program: the first Ctrl-C goes to "
 		"the "
 		"program, a second one leaves it running."},
+	{"top", VERB_TOP, "-p PID|NAME [OPTIONS]", COMPLETE_NOTHING,
+	 .help = "trace, and show each second what happens: steps, functions, lines, threads",
+	 .man = "Traces processes until they end or `q`, and shows on a full screen, each second "
+		"anew: training steps and their phases, the use of CPUs, memory and GPUs, and by "
+		"views the functions, lines of code, threads with what they wait for, findings "
+		"and allocations. "
+		"`h` lists the keys; `w` writes a report of the last seconds, as many as "
+		"`--flight` "
+		"says: 30 by default. "
+		"Where standard output is no terminal, frames of plain text are printed instead: "
+		"one each second, for `-d`, or `-n` of them. "
+		"With `-a` it waits for processes that start later."},
 	{"serve", VERB_SERVE, "-p PID|NAME [OPTIONS]", COMPLETE_NOTHING,
 	 .help = "trace until Ctrl-C, and show it by HTTP: Prometheus metrics, a live page, "
 		 "reports",
@@ -130,7 +142,7 @@ const size_t verb_rows_count = sizeof(verb_rows) / sizeof(verb_rows[0]);
 /* --- options ------------------------------------------------------------------------------------
  */
 
-#define LIVE	  FOR_VERB(VERB_SERVE)
+#define LIVE	  (FOR_VERB(VERB_TOP) | FOR_VERB(VERB_SERVE))
 #define FILING	  (FOR_VERB(VERB_TRACE) | FOR_VERB(VERB_RECORD) | FOR_VERB(VERB_RUN))
 #define RECORDING (FILING | LIVE)
 #define ATTACHING (FOR_VERB(VERB_TRACE) | FOR_VERB(VERB_RECORD) | LIVE)
@@ -379,6 +391,9 @@ const struct option_row option_rows[] = {
 		"The default is 5% and spares what was asked for with `-F` or `--memory`; a limit "
 		"that is given is for everything. "
 		"`off`: no limit."},
+	{"frames", 'n', .only = true, SECTION_WHEN, FOR_VERB(VERB_TOP), .arg = "N",
+	 .parse = take_count, INTO(frames_max), .max = UINT32_MAX,
+	 .help = "top: end after N frames", .man = "`top` ends after *N* frames, one each second."},
 	{"warmup", 0, .only = true, SECTION_WHEN, MEASURING, .arg = "TIME|off",
 	 .parse = take_time_or_off, INTO(warmup_ns),
 	 .help = "what is left out of each run, from its first step on (default 2s)",
@@ -500,8 +515,9 @@ const struct option_row option_rows[] = {
 		"With `probes`: each function, also those traced by default."},
 	{"verbose", 'v', false, SECTION_OUTPUT, REPORTING | FOR_VERB(VERB_PROBES),
 	 .parse = take_flag, INTO(full), .help = "the same as --full"},
-	{"top", 0, false, SECTION_OUTPUT, REPORTING | COMPARING | FOR_VERB(VERB_COMPARE),
-	 .arg = "N", .parse = take_count, INTO(top), .max = 1 << 20, .help = "rows per table",
+	{"top", 0, false, SECTION_OUTPUT,
+	 REPORTING | COMPARING | FOR_VERB(VERB_COMPARE) | FOR_VERB(VERB_TOP), .arg = "N",
+	 .parse = take_count, INTO(top), .max = 1 << 20, .help = "rows per table",
 	 .man = "Rows per table. "
 		"JSON always has all rows."},
 	{"sort", 0, false, SECTION_OUTPUT, REPORTING, .arg = "COLUMN", .names = names_of_columns,

@@ -18,12 +18,12 @@
 
 struct report_job {
 	const char *rules_file;
-	char *path;    /* what was asked for; NULL: nothing */
-	char *folder;  /* private, of the capture; NULL: the path is the capture's */
-	char *capture; /* in it */
+	char *path;	/* what was asked for; NULL: nothing */
+	char *folder;	/* private, of the capture; NULL: the path is the capture's */
+	char *capture;	/* in it */
 	bool is_wanted; /* by the recording */
-	pid_t pid;     /* that makes the report; 0: none */
-	int errors_fd; /* what it says */
+	pid_t pid;	/* that makes the report; 0: none */
+	int errors_fd;	/* what it says */
 };
 
 struct report_job *report_job__new(const char *rules_file)
@@ -65,7 +65,8 @@ void report_job__free(struct report_job *job)
 	free(job);
 }
 
-/* --- the capture ------------------------------------------------------------------------------- */
+/* --- the capture -------------------------------------------------------------------------------
+ */
 
 static bool is_capture(const char *path)
 {
@@ -127,15 +128,20 @@ char *report_job__wants(struct report_job *job)
 	return strdup(job->capture ? job->capture : job->path);
 }
 
-/* --- the report -------------------------------------------------------------------------------- */
+/* --- the report --------------------------------------------------------------------------------
+ */
 
 /* 0 or -errno. */
 static int start(struct report_job *job)
 {
-	char *const argv[] = {"perfx-trace", "report",
-			      job->capture,  "-o",
-			      job->path,     job->rules_file ? "--rules" : NULL,
-			      (char *)job->rules_file, NULL};
+	char *const argv[] = {"perfx-trace",
+			      "report",
+			      job->capture,
+			      "-o",
+			      job->path,
+			      job->rules_file ? "--rules" : NULL,
+			      (char *)job->rules_file,
+			      NULL};
 	posix_spawn_file_actions_t actions;
 	int fds[2], err;
 

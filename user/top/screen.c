@@ -4,8 +4,7 @@
 #include "base/message.h"
 
 #include <locale.h>
-#include <ncursesw/curses.h>
-#include <ncursesw/term.h>
+#include <curses.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -122,7 +121,8 @@ static void make_styles(void)
 	}
 }
 
-/* --- the screen -------------------------------------------------------------------------------- */
+/* --- the screen --------------------------------------------------------------------------------
+ */
 
 static SCREEN *screen; /* curses has one current screen, too */
 
@@ -228,11 +228,11 @@ static const struct {
 	wint_t code;
 	enum top_key key;
 } special_keys[] = {
-	{KEY_UP, TOP_KEY_UP},	       {KEY_DOWN, TOP_KEY_DOWN},
-	{KEY_LEFT, TOP_KEY_LEFT},      {KEY_RIGHT, TOP_KEY_RIGHT},
-	{KEY_PPAGE, TOP_KEY_PAGE_UP},  {KEY_NPAGE, TOP_KEY_PAGE_DOWN},
-	{KEY_HOME, TOP_KEY_HOME},      {KEY_END, TOP_KEY_END},
-	{KEY_BTAB, TOP_KEY_BACK_TAB},  {KEY_BACKSPACE, TOP_KEY_BACKSPACE},
+	{KEY_UP, TOP_KEY_UP},	      {KEY_DOWN, TOP_KEY_DOWN},
+	{KEY_LEFT, TOP_KEY_LEFT},     {KEY_RIGHT, TOP_KEY_RIGHT},
+	{KEY_PPAGE, TOP_KEY_PAGE_UP}, {KEY_NPAGE, TOP_KEY_PAGE_DOWN},
+	{KEY_HOME, TOP_KEY_HOME},     {KEY_END, TOP_KEY_END},
+	{KEY_BTAB, TOP_KEY_BACK_TAB}, {KEY_BACKSPACE, TOP_KEY_BACKSPACE},
 	{KEY_ENTER, TOP_KEY_ENTER},
 };
 

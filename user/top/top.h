@@ -15,10 +15,10 @@
 #include <stdint.h>
 
 struct top_options {
-	bool screen;	     /* otherwise frames */
-	uint64_t frames_max; /* 0: no limit */
-	unsigned rows_max;   /* of each table of a frame; 0: TOP_PLAIN_ROWS */
-	uint64_t flight_ns;  /* how long a report can be */
+	bool screen;		/* otherwise frames */
+	uint64_t frames_max;	/* 0: no limit */
+	unsigned rows_max;	/* of each table of a frame; 0: TOP_PLAIN_ROWS */
+	uint64_t flight_ns;	/* how long a report can be */
 	const char *rules_file; /* borrowed; NULL: none */
 };
 
