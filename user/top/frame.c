@@ -82,19 +82,10 @@ static const struct top_column finding_columns[] = {
 	[FINDING_EVIDENCE] = {.title = "Evidence", .unit = TOP_TEXT, .cut_end = true},
 };
 
-enum {
-	MEMORY_LIVE,
-	MEMORY_PEAK,
-	MEMORY_BYTES,
-	MEMORY_ALLOCS,
-	MEMORY_KIND,
-	MEMORY_PID,
-	MEMORY_PLACE
-};
+enum { MEMORY_LIVE, MEMORY_BYTES, MEMORY_ALLOCS, MEMORY_KIND, MEMORY_PID, MEMORY_PLACE };
 
 static const struct top_column memory_columns[] = {
 	[MEMORY_LIVE] = {.title = "Live", .unit = TOP_BYTES, .width = 9},
-	[MEMORY_PEAK] = {.title = "Peak", .unit = TOP_BYTES, .width = 9, .rank = 3},
 	[MEMORY_BYTES] = {.title = "Bytes/s", .unit = TOP_BYTES, .width = 9},
 	[MEMORY_ALLOCS] = {.title = "Allocs/s", .unit = TOP_RATE, .width = 9, .rank = 2},
 	[MEMORY_KIND] = {.title = "Kind", .unit = TOP_TEXT, .width = 13},
@@ -364,28 +355,49 @@ static void add_findings(struct composer *c, struct top_past *past)
 /* --- memory -------------------------------------------------------------------------------------
  */
 
+/* The row of a place, of those from `from` on: several stacks may have led there. */
+static struct top_row *row_of_place(struct composer *c, size_t from,
+				    const struct profile_process *process, const char *place)
+{
+	struct top_table *table = &c->frame->tables[TOP_MEMORY];
+	struct top_row *row;
+
+	for (size_t i = from; i < table->rows_count; i++)
+		if (!strcmp(table->rows[i].cells[MEMORY_PLACE].text, place))
+			return &table->rows[i];
+	row = add_row(c, TOP_MEMORY, process);
+	if (row)
+		row->cells[MEMORY_PLACE].text = place;
+	return row;
+}
+
+/* NAN: not measured yet. */
+static void add_to(struct top_cell *cell, double value)
+{
+	cell->value = isnan(cell->value) ? value : cell->value + value;
+}
+
 /* Rates are those of the epoch: hotspots have no period. */
-static void add_hotspot(struct composer *c, const struct profile_process *process,
+static void add_hotspot(struct composer *c, size_t from, const struct profile_process *process,
 			const struct profile_memory *memory, const struct profile_hotspot *hotspot)
 {
 	const struct profile *profile = c->snapshot->profile;
 	double epoch_s = (double)profile_recorded_ns(profile, process) / 1e9;
-	struct top_row *row = add_row(c, TOP_MEMORY, process);
 	struct text place = {0};
+	struct top_row *row;
 
+	location_hotspot(&place, profile, memory, hotspot);
+	row = row_of_place(c, from, process, keep_sentence(c, text_peek(&place)));
+	text_clear(&place);
 	if (!row)
 		return;
-	row->cells[MEMORY_LIVE].value = measured(hotspot->live_bytes);
-	row->cells[MEMORY_PEAK].value = measured(hotspot->peak_bytes);
-	if (epoch_s > 0) {
-		row->cells[MEMORY_BYTES].value = (double)hotspot->allocated_bytes.value / epoch_s;
-		row->cells[MEMORY_ALLOCS].value = (double)hotspot->allocs.value / epoch_s;
-	}
 	row->cells[MEMORY_KIND].text = domain_words(memory->domain);
 	row->cells[MEMORY_PID].value = process->pid;
-	location_hotspot(&place, profile, memory, hotspot);
-	row->cells[MEMORY_PLACE].text = keep_sentence(c, text_peek(&place));
-	text_clear(&place);
+	add_to(&row->cells[MEMORY_LIVE], measured(hotspot->live_bytes));
+	if (epoch_s <= 0)
+		return;
+	add_to(&row->cells[MEMORY_BYTES], (double)hotspot->allocated_bytes.value / epoch_s);
+	add_to(&row->cells[MEMORY_ALLOCS], (double)hotspot->allocs.value / epoch_s);
 }
 
 /* Live, then allocated, descending. */
@@ -415,10 +427,11 @@ static void add_memory(struct composer *c)
 
 		for (size_t k = 0; k < process->memory_count; k++) {
 			const struct profile_memory *memory = &process->memory[k];
+			size_t from = table->rows_count;
 
 			recorded = true;
 			for (size_t n = 0; n < memory->hotspots_count && n < HOTSPOTS_MAX; n++)
-				add_hotspot(c, process, memory, &memory->hotspots[n]);
+				add_hotspot(c, from, process, memory, &memory->hotspots[n]);
 		}
 	}
 	if (table->rows_count)
@@ -457,9 +470,11 @@ static void fill_series(struct top_process *shown, const struct live_process *li
 		shown->steps.points[i] = point_or_0(point->step_ns);
 		shown->cpu.points[i] = point_or_0(point->cpu_ns);
 		shown->rss.points[i] = point_or_0(point->rss_bytes);
+		shown->live.points[i] = point_or_0(point->live_bytes);
 		shown->gpu.points[i] = point_or_0(point->gpu_busy_ns);
 	}
-	shown->steps.count = shown->cpu.count = shown->rss.count = shown->gpu.count = count;
+	shown->steps.count = shown->cpu.count = count;
+	shown->rss.count = shown->live.count = shown->gpu.count = count;
 }
 
 static void fill_phases(struct top_process *shown, const struct live_process *live)
@@ -508,12 +523,12 @@ static void fill_process(struct composer *c, struct top_process *shown,
 				      .cpu_share = NAN,
 				      .rss_bytes = (double)process->rss_bytes,
 				      .live_bytes = NAN,
-				      .live_words = "",
+				      .live_domain = PERFX_DOMAIN_INVALID,
 				      .gpu_share = NAN};
 	fill_series(shown, live);
 	fill_phases(shown, live);
 	if (process->memory_count)
-		shown->live_words = domain_words(process->memory[0].domain);
+		shown->live_domain = process->memory[0].domain;
 	if (!last)
 		return;
 	shown->step_ns = measured(last->step_ns);

@@ -69,9 +69,9 @@ struct top_process {
 	bool has_phases;
 	double cpu_share; /* 1: one CPU */
 	double rss_bytes, live_bytes;
-	const char *live_words; /* what live_bytes is of: "tensor memory" */
+	enum perfx_domain live_domain; /* of live_bytes */
 	double gpu_share;
-	struct top_series steps, cpu, rss, gpu;
+	struct top_series steps, cpu, rss, live, gpu;
 };
 
 struct top_frame {

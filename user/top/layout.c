@@ -270,6 +270,14 @@ struct gauge {
 #define GAUGE_VALUE   10
 #define GAUGE_COLUMNS 36 /* narrower ones are two a line */
 
+/* Of what the traced allocations are. */
+static const char *live_label(enum perfx_domain domain)
+{
+	static const char *const labels[] = {"Live", "Heap", "Tensors", "GPU mem", "Live"};
+
+	return labels[domain];
+}
+
 static size_t gauges_of(const struct top_process *process, struct gauge gauges[GAUGES_MAX])
 {
 	size_t count = 0;
@@ -280,6 +288,11 @@ static size_t gauges_of(const struct top_process *process, struct gauge gauges[G
 	count++;
 	gauges[count] = (struct gauge){.label = "Memory", .series = &process->rss};
 	format_bytes(gauges[count++].value, u64_of(process->rss_bytes));
+	if (!isnan(process->live_bytes)) {
+		gauges[count] = (struct gauge){.label = live_label(process->live_domain),
+					       .series = &process->live};
+		format_bytes(gauges[count++].value, u64_of(process->live_bytes));
+	}
 	if (!isnan(process->gpu_share)) {
 		gauges[count] = (struct gauge){.label = "GPU", .series = &process->gpu};
 		format_percent(gauges[count++].value, process->gpu_share);
@@ -311,9 +324,8 @@ static void add_gauges(struct top_layout *layout, const struct top_process *proc
 	}
 }
 
-/* What is live of the traced allocations, and what tracing costs and loses. */
-static void add_cost(struct top_layout *layout, const struct top_frame *frame,
-		     const struct top_process *process)
+/* What tracing costs and loses. */
+static void add_cost(struct top_layout *layout, const struct top_frame *frame)
 {
 	struct top_line *line = labelled(layout, "Tracing");
 
@@ -328,9 +340,6 @@ static void add_cost(struct top_layout *layout, const struct top_frame *frame,
 		put_printf(layout, line, TOP_STYLE_MEDIUM, " · lost: %s", frame->losses);
 	else
 		put(layout, line, TOP_STYLE_PLAIN, " · no loss");
-	if (process && !isnan(process->live_bytes))
-		put_printf(layout, line, TOP_STYLE_DIM, " · live %s: %s", process->live_words,
-			   as_bytes(u64_of(process->live_bytes)));
 }
 
 /* Lines that a short screen keeps for the table, with its head, its tabs and the last line. */
@@ -355,7 +364,7 @@ static void add_header(struct top_layout *layout, const struct top_frame *frame,
 	} else {
 		put(layout, new_line(layout), TOP_STYLE_DIM, "No process yet.");
 	}
-	add_cost(layout, frame, process);
+	add_cost(layout, frame);
 	while (layout->height && layout->lines_count > room)
 		drop_line(layout);
 }
@@ -589,17 +598,17 @@ struct key_help {
 };
 
 static const struct key_help keys[] = {
-	{"1…5, Tab", "functions, lines, threads, findings, memory"},
-	{"↑ ↓ PgUp PgDn g G", "select a row; of a finding all is shown below"},
-	{"s S, → ←", "sort by the next, the previous column; past the last: as it comes"},
+	{"1…5 Tab", "functions, lines, threads, findings, memory"},
+	{"↑ ↓ PgUp PgDn g G", "select a row; all of a finding is shown below it"},
+	{"s S → ←", "sort by the next, by the previous column"},
 	{"r", "reverse the order"},
-	{"/", "show rows that contain a text; Esc: all"},
+	{"/", "show the rows that contain a text; Esc shows all"},
 	{"n", "the next process in the header"},
 	{"p", "pause: the frame stays, the recording goes on"},
-	{"w", "write a report of the last seconds (.html .md .txt .json .csv), or a "
-	      "capture (.perfx)"},
+	{"w", "write a report of the last seconds: .html .md .txt .json"},
+	{"", "… or a capture of them: .perfx"},
 	{"h ?", "this help"},
-	{"q, Ctrl-C", "end the recording"},
+	{"q Ctrl-C", "end the recording"},
 };
 
 static void add_help(struct top_layout *layout)
@@ -615,7 +624,7 @@ static void add_help(struct top_layout *layout)
 	}
 	new_line(layout);
 	put(layout, new_line(layout), TOP_STYLE_DIM,
-	    "  Rates and shares are of the last second; a share of 100 % is one CPU, or a thread.");
+	    "  Rates and shares are of the last second: 100 % is one CPU, or one thread.");
 }
 
 static void add_keys(struct top_layout *layout, struct top_line *line)

@@ -3,8 +3,8 @@
 
 #include "base/message.h"
 
-#include <locale.h>
 #include <curses.h>
+#include <locale.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
