@@ -21,6 +21,7 @@ struct process {
 	uint32_t process, exec_count;
 	uint32_t born; /* its first process index */
 	pid_t pid, ppid;
+	uint64_t start_boot_ns;
 	char comm[64];
 	unsigned rank_looks; /* how often its rank was looked for */
 	bool ranked;
@@ -258,12 +259,11 @@ static void describe_place(struct process_table *table, struct process *proc)
 	}
 }
 
-static void describe(struct process_table *table, struct process *proc, uint64_t time_ns,
-		     uint64_t start_boot_ns)
+static void describe(struct process_table *table, struct process *proc, uint64_t time_ns)
 {
 	struct perfx_process record = {
 		.time_ns = time_ns,
-		.start_boot_ns = start_boot_ns,
+		.start_boot_ns = proc->start_boot_ns,
 		.process = proc->process,
 		.pid = (uint32_t)proc->pid,
 		.ppid = (uint32_t)proc->ppid,
@@ -417,7 +417,8 @@ int process_table__open(struct process_table *table, uint32_t process, pid_t pid
 	proc->process = proc->born = process;
 	proc->ppid = info.ppid;
 	memcpy(proc->comm, info.comm, sizeof(proc->comm));
-	describe(table, proc, clock_monotonic_ns(), info.start_ns);
+	proc->start_boot_ns = info.start_ns;
+	describe(table, proc, clock_monotonic_ns());
 	return 0;
 }
 
@@ -457,8 +458,9 @@ void process_table__on_fork(struct process_table *table, const struct perfx_fork
 	proc->ppid = (pid_t)fork->ppid;
 	proc->exec_count = 0;
 	memcpy(proc->comm, info.comm, sizeof(proc->comm));
-	describe(table, proc, fork->time_ns,
-		 info.start_ns ? info.start_ns : clock_monotonic_to_boot(fork->time_ns));
+	proc->start_boot_ns =
+		info.start_ns ? info.start_ns : clock_monotonic_to_boot(fork->time_ns);
+	describe(table, proc, fork->time_ns);
 	sample_birth(table, fork->process, fork->time_ns);
 }
 
@@ -477,7 +479,7 @@ void process_table__on_exec(struct process_table *table, const struct perfx_exec
 	proc->exec_count++;
 	proc->ranked = false;
 	proc->rank_looks = 0;
-	describe(table, proc, exec->time_ns, info.start_ns);
+	describe(table, proc, exec->time_ns);
 	sample_process(table, proc);
 }
 
