@@ -44,10 +44,10 @@ static __always_inline struct perfx_context_node *context_node(__u32 context)
 	return bpf_map_lookup_elem(&perfx_contexts, &context);
 }
 
-/* 0: the table is full. */
-static __always_inline __u32 new_context(__u32 limit)
+/* Above its parent's, by which readers know that there are no cycles. 0: the table is full. */
+static __always_inline __u32 new_context(__u32 parent, __u32 limit)
 {
-	__u32 id = take_free(PERFX_ID_CONTEXT);
+	__u32 id = take_free(PERFX_ID_CONTEXT, parent);
 
 	if (id)
 		return id;
@@ -63,7 +63,7 @@ static __always_inline __u32 context_id(struct thread *t, struct context_key *ke
 	known = bpf_map_lookup_elem(&perfx_context_ids, key);
 	if (known)
 		return *known;
-	id = new_context(limit);
+	id = new_context(key->parent, limit);
 	node = id ? context_node(id) : NULL;
 	if (!node)
 		return 0;

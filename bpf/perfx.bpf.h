@@ -188,8 +188,8 @@ struct {
 /* Each failure is another CPU's success. */
 #define FREE_TRIES 16
 
-/* An index that was given back; 0: there is none. */
-static __always_inline __u32 take_free(enum perfx_id_kind kind)
+/* The next index that was given back, if it is above another; 0: it is not, or there is none. */
+static __always_inline __u32 take_free(enum perfx_id_kind kind, __u32 above)
 {
 	__u32 key = kind, taken, id;
 	struct perfx_free_ids *ids = bpf_map_lookup_elem(&perfx_free_ids, &key);
@@ -201,6 +201,8 @@ static __always_inline __u32 take_free(enum perfx_id_kind kind)
 		if (taken == *(volatile __u32 *)&ids->given)
 			return 0;
 		id = ids->ids[taken & (PERFX_FREE_PLACES - 1)];
+		if (id <= above)
+			return 0;
 		if (__sync_val_compare_and_swap(&ids->taken, taken, taken + 1) == taken)
 			return id;
 	}

@@ -24,7 +24,7 @@ volatile __u32 perfx_unwind_drops = 0;
 /* An index for a process that begins; 0: there is none left, and it cannot be traced. */
 static __always_inline __u32 new_process(void)
 {
-	__u32 process = take_free(PERFX_ID_PROCESS);
+	__u32 process = take_free(PERFX_ID_PROCESS, 0);
 
 	if (process)
 		return process;

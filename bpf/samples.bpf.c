@@ -20,6 +20,9 @@ volatile __u64 perfx_off_cpu_interval_ns = 0;
 /* Stacks of samples emitted so far: each takes memory in user space for as long as it records. */
 volatile __u64 perfx_sample_stacks_count = 0;
 
+/* User space raises it when it empties this table: what was emitted before is not to be named. */
+volatile __u32 perfx_stacks_round = 0;
+
 /* Ids of stacks: the least used is forgotten, and has another id when it comes again. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -58,7 +61,7 @@ struct standing {
 	__u32 process;
 	__u32 context;
 	__u32 stack;
-	__u32 pad;
+	__u32 round; /* perfx_stacks_round by then */
 };
 
 struct {
@@ -197,10 +200,11 @@ static __always_inline void find_standing(struct task_struct *task, const struct
 	struct standing *standing =
 		bpf_task_storage_get(&perfx_standing, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	__u64 switches = task->nvcsw + task->nivcsw;
+	__u32 round = perfx_stacks_round;
 	bool final = false;
 
 	if (standing && standing->stack && standing->switches == switches &&
-	    standing->process == traced->process) {
+	    standing->process == traced->process && standing->round == round) {
 		sample->stack = standing->stack;
 		sample->context = standing->context;
 		return;
@@ -212,7 +216,8 @@ static __always_inline void find_standing(struct task_struct *task, const struct
 	*standing = (struct standing){.switches = switches,
 				      .process = traced->process,
 				      .context = sample->context,
-				      .stack = sample->stack};
+				      .stack = sample->stack,
+				      .round = round};
 }
 
 static __always_inline bool is_off_cpu(struct task_struct *task)

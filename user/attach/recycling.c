@@ -5,6 +5,7 @@
 
 #include "attach/tracer_internal.h"
 
+#include <assert.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -145,4 +146,23 @@ int tracer__forget(struct tracer *tracer, const bool gone[], bool contexts[])
 		return err;
 	clear_contexts(tracer, gone, contexts);
 	return forget_in_all(by_context, sizeof(by_context) / sizeof(by_context[0]), contexts);
+}
+
+int tracer__renew_sample_stacks(struct tracer *tracer)
+{
+	struct bpf_map *map = tracer->skel->maps.perfx_sample_stack_ids;
+	unsigned char *keys = malloc((size_t)BATCH_ENTRIES * KEY_BYTES_MAX);
+	uint64_t values[BATCH_ENTRIES], batch = 0;
+	int err = keys ? 0 : -ENOMEM;
+
+	assert(bpf_map__value_size(map) == sizeof(values[0]));
+	__atomic_add_fetch(&tracer->skel->bss->perfx_stacks_round, 1, __ATOMIC_SEQ_CST);
+	for (bool first = true; !err; first = false) {
+		uint32_t count = BATCH_ENTRIES;
+
+		err = bpf_map_lookup_and_delete_batch(bpf_map__fd(map), first ? NULL : &batch,
+						      &batch, keys, values, &count, NULL);
+	}
+	free(keys);
+	return err == -ENOENT ? 0 : err; /* there are no more */
 }

@@ -21,4 +21,7 @@ void tracer__give(struct tracer *tracer, enum perfx_id_kind kind, uint32_t id);
  * n. */
 const struct perfx_free_ids *tracer__free_ids(const struct tracer *tracer, enum perfx_id_kind kind);
 
+/* Stacks of samples are emitted anew, under other numbers. 0 or -errno: those of some are. */
+int tracer__renew_sample_stacks(struct tracer *tracer);
+
 #endif

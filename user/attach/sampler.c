@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "attach/sampler.h"
 
+#include "attach/recycling.h"
 #include "base/clock.h"
 #include "base/emitted.h"
 #include "base/message.h"
@@ -290,6 +291,14 @@ void sampler__tick(struct sampler *sampler)
 	sampler__thin(sampler);
 	msg_say("samples: %llu different stacks so far: half as many samples from now on",
 		(unsigned long long)stacks_count);
+}
+
+void sampler__renew(struct sampler *sampler)
+{
+	if (!sampler->on_cpu_ns && !sampler->off_cpu_ns)
+		return;
+	tracer__renew_sample_stacks(sampler->tracer);
+	sampler->thinned_at = tracer__sample_stacks(sampler->tracer);
 }
 
 static void report_lost(struct sampler *sampler, uint32_t process)

@@ -36,6 +36,8 @@ void sampler__thin(struct sampler *sampler);
 void sampler__describe(struct sampler *sampler);
 /* Lowers the rates where there is need. */
 void sampler__tick(struct sampler *sampler);
+/* Stacks are emitted anew, and counted anew for the rates: those of before need not be kept. */
+void sampler__renew(struct sampler *sampler);
 /* LOSS records: samples that found no room since the last time. */
 void sampler__report(struct sampler *sampler);
 

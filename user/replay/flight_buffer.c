@@ -297,6 +297,8 @@ struct block_store *flight_buffer__new(uint64_t length_ns, uint64_t bytes_max)
 	flight->unpacker = unpacker__new();
 	flight->keyframe =
 		keyframe__new((uint32_t)(bytes_max / FLIGHT_KEYFRAME_SHARE / LIVE_BLOCK_BYTES));
+	if (flight->keyframe)
+		keyframe__goes_on(flight->keyframe);
 	if (flight->unpacker && flight->keyframe)
 		return &flight->store;
 	free_flight(&flight->store);

@@ -43,6 +43,8 @@ struct keyframe {
 	struct records facts, modes;
 	size_t facts_kept;		    /* bytes after the last cleaning */
 	uint64_t gone_count, cleaned_count; /* processes that went; of which nothing is left */
+	bool goes_on;
+	size_t passing_count, passing_limit; /* facts that pass by; cleaned when there are more */
 	struct records host, time_slice;
 	struct process_state *processes; /* by index */
 	size_t processes_count, processes_capacity;
@@ -68,6 +70,9 @@ static bool is_gone(const struct keyframe *keyframe, uint32_t process)
 #define STALE_NS 5000000000u
 /* Facts of processes that are gone are thrown out when there may be so many. */
 #define GARBAGE_BYTES (1u << 20)
+/* Facts that pass by in a recording that goes on: the newest are kept, and as many until they are
+ * counted. */
+#define PASSING_KEPT 65536
 
 struct keyframe *keyframe__new(uint32_t blocks_max)
 {
@@ -82,6 +87,12 @@ struct keyframe *keyframe__new(uint32_t blocks_max)
 	}
 	aggregate__limit_blocks(keyframe->memory, blocks_max);
 	return keyframe;
+}
+
+void keyframe__goes_on(struct keyframe *keyframe)
+{
+	keyframe->goes_on = true;
+	keyframe->passing_limit = 2 * PASSING_KEPT;
 }
 
 void keyframe__free(struct keyframe *keyframe)
@@ -212,22 +223,91 @@ static int clean_threads(struct keyframe *keyframe)
 	return 0;
 }
 
+/* Facts that come without end as long as a process lives: stacks, what it waits for. */
+static bool is_passing(const struct event *event)
+{
+	return event->kind == PERFX_KIND_STACK || event->kind == PERFX_KIND_WAIT_OBJECT;
+}
+
+static uint64_t stack_key(uint32_t process, uint32_t stack)
+{
+	return (uint64_t)process << 32 | stack;
+}
+
+static int note_stack(struct map64 *stacks, uint32_t process, uint32_t stack)
+{
+	uint64_t key = stack_key(process, stack);
+
+	return map64_get(stacks, key) == MAP64_NONE ? map64_put(stacks, key, 0) : 0;
+}
+
+static int note_stack_of_block(void *ctx, const struct live_block *live)
+{
+	return note_stack(ctx, live->process, live->stack);
+}
+
+/* Stacks that are named for as long as a context or a block is there. */
+static int find_named_stacks(const struct keyframe *keyframe, struct map64 *stacks)
+{
+	const struct records *facts = &keyframe->facts;
+	size_t size;
+	int err = 0;
+
+	for (size_t at = 0; at < facts->used && !err; at += size) {
+		struct event event;
+		size_t skip;
+
+		size = (size_t)decode_event(facts->bytes + at, facts->used - at, &event, &skip);
+		if (event.kind == PERFX_KIND_CONTEXT)
+			err = note_stack(stacks, event.context.process, event.context.stack);
+	}
+	return err ? err
+		   : aggregate__each_live_block(keyframe->memory, note_stack_of_block, stacks);
+}
+
+/* Of those that pass by the oldest, because what is in use is emitted anew (session/recycle.h). */
+static bool has_passed(const struct event *event, size_t number, size_t passed_count,
+		       const struct map64 *named)
+{
+	return number < passed_count &&
+	       (event->kind != PERFX_KIND_STACK ||
+		map64_get(named, stack_key(event->stack.process, event->stack.stack)) ==
+			MAP64_NONE);
+}
+
+/* Without memory for the stacks that are named all are kept. */
+static size_t count_passed(const struct keyframe *keyframe, struct map64 *named)
+{
+	if (!keyframe->goes_on || keyframe->passing_count <= PASSING_KEPT ||
+	    find_named_stacks(keyframe, named))
+		return 0;
+	return keyframe->passing_count - PASSING_KEPT;
+}
+
 static void clean_facts(struct keyframe *keyframe)
 {
 	struct records *facts = &keyframe->facts;
-	size_t kept = 0, size;
+	struct map64 named = {0};
+	size_t kept = 0, size, passed_count = count_passed(keyframe, &named), number = 0,
+	       passing_count = 0;
 
 	for (size_t at = 0; at < facts->used; at += size) {
 		struct event event;
 		size_t skip;
 
 		size = (size_t)decode_event(facts->bytes + at, facts->used - at, &event, &skip);
-		if (is_gone(keyframe, process_of(&event)))
+		number += is_passing(&event);
+		if (is_gone(keyframe, process_of(&event)) ||
+		    (is_passing(&event) && has_passed(&event, number, passed_count, &named)))
 			continue;
+		passing_count += is_passing(&event);
 		memmove(facts->bytes + kept, facts->bytes + at, size);
 		kept += size;
 	}
+	map64_clear(&named);
 	facts->used = keyframe->facts_kept = kept;
+	keyframe->passing_count = passing_count;
+	keyframe->passing_limit = passing_count + PASSING_KEPT;
 }
 
 static int clean_values(struct keyframe *keyframe)
@@ -403,6 +483,9 @@ static int add_fact(struct keyframe *keyframe, const struct event *event)
 		err = end_process(keyframe, event->exit.process, event->exit.time_ns);
 	else if (event->kind == PERFX_KIND_EXEC && event->exec.old_process != event->exec.process)
 		err = end_process(keyframe, event->exec.old_process, event->exec.time_ns);
+	if (!err && is_passing(event) && ++keyframe->passing_count > keyframe->passing_limit &&
+	    keyframe->goes_on)
+		err = clean(keyframe);
 	return err ? err : keep(&keyframe->facts, event->record, event->hdr.size);
 }
 

@@ -23,6 +23,9 @@ struct keyframe;
 /* blocks_max: live blocks that it holds; 0: as many as an aggregate does. NULL with errno ENOMEM.
  */
 struct keyframe *keyframe__new(uint32_t blocks_max);
+/* The stream has no end: of stacks that nothing in the keyframe names, and of what threads wait
+ * for, the newest 65,536 are kept, because what is in use is described anew. */
+void keyframe__goes_on(struct keyframe *keyframe);
 void keyframe__free(struct keyframe *keyframe);
 
 /* The next event of the stream. 0 or -ENOMEM. */

@@ -385,12 +385,16 @@ static bool open_processes(struct recorder *recorder)
 						 recorder->options->full_cmdline);
 	open_gpus(recorder);
 	open_stacks(recorder);
+	if (tracer__waiting(recorder->tracer))
+		recorder->waits = waits__new(recorder->tracer, recorder->sink);
 	if (recorder->options->flight_ns)
 		recorder->recycle =
 			recycle__new(&(struct recycle_parts){.options = recorder->options,
 							     .tracer = recorder->tracer,
 							     .reader = recorder->reader,
-							     .frames = recorder->frames});
+							     .frames = recorder->frames,
+							     .sampler = recorder->sampler,
+							     .waits = recorder->waits});
 	recorder->follow =
 		follow__new(&(struct follow_parts){.options = recorder->options,
 						   .plan = recorder->plan,
@@ -437,8 +441,6 @@ static bool open_outputs(struct recorder *recorder)
 						   .max_percent = options->max_overhead_percent});
 	if (!recorder->budget)
 		return false;
-	if (tracer__waiting(recorder->tracer))
-		recorder->waits = waits__new(recorder->tracer, recorder->sink);
 	recorder->gpu_names = gpu_names__new(recorder->sink);
 	recorder->gpu_work = recorder->gpu_names
 				     ? gpu_work__new(recorder->sink, recorder->tracer,

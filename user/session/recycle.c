@@ -26,10 +26,12 @@ struct recycle {
 	uint64_t quarantine_ns;
 	struct ended *waiting; /* in the order in which they ended */
 	size_t count, capacity;
-	uint64_t next_ns;
+	uint64_t next_ns, next_renewal_ns;
 	bool ended[PERFX_MAX_PROCESS_INDICES + 1]; /* is waiting */
 	bool gone[PERFX_MAX_PROCESS_INDICES + 1];  /* its time has come */
-	bool contexts[PERFX_MAX_CONTEXTS];	   /* of those that are gone */
+	bool contexts[PERFX_MAX_CONTEXTS];	   /* of those that are gone just now */
+	bool free_contexts[PERFX_MAX_CONTEXTS];	   /* to be given */
+	uint32_t last_context;			   /* that was given */
 };
 
 static uint64_t quarantine_ns(const struct recorder_options *options)
@@ -82,14 +84,34 @@ static size_t find_gone(struct recycle *recycle, uint64_t now_ns)
 	return count;
 }
 
-static void give_contexts(struct recycle *recycle)
+/* Those from an index on, in order. */
+static void give_contexts_from(struct recycle *recycle, uint32_t first)
 {
-	for (uint32_t id = 1; id < PERFX_MAX_CONTEXTS; id++) {
-		if (!recycle->contexts[id])
+	for (uint32_t id = first; id < PERFX_MAX_CONTEXTS; id++) {
+		if (!recycle->free_contexts[id])
 			continue;
+		recycle->free_contexts[id] = false;
+		recycle->last_context = id;
 		reader__forget_context(recycle->parts.reader, id);
 		tracer__give(recycle->parts.tracer, PERFX_ID_CONTEXT, id);
 	}
+}
+
+/* With fewer in the queue it goes on with the lowest. */
+#define CONTEXTS_LOW 8192
+
+/* Each index above the last one, as long as that is possible: a context's is above its parent's, or
+ * it cannot be used for it. */
+static void give_contexts(struct recycle *recycle)
+{
+	const struct perfx_free_ids *ids =
+		tracer__free_ids(recycle->parts.tracer, PERFX_ID_CONTEXT);
+
+	for (uint32_t id = 1; id < PERFX_MAX_CONTEXTS; id++)
+		recycle->free_contexts[id] |= recycle->contexts[id];
+	give_contexts_from(recycle, recycle->last_context + 1);
+	if (ids->given - ids->taken < CONTEXTS_LOW)
+		give_contexts_from(recycle, 1);
 }
 
 static void give_process(struct recycle *recycle, uint32_t process)
@@ -100,14 +122,10 @@ static void give_process(struct recycle *recycle, uint32_t process)
 	tracer__give(recycle->parts.tracer, PERFX_ID_PROCESS, process);
 }
 
-void recycle__tick(struct recycle *recycle, uint64_t now_ns)
+static void release(struct recycle *recycle, uint64_t now_ns)
 {
-	size_t count;
+	size_t count = find_gone(recycle, now_ns);
 
-	if (!recycle || now_ns < recycle->next_ns)
-		return;
-	recycle->next_ns = now_ns + PERIOD_NS;
-	count = find_gone(recycle, now_ns);
 	/* else once more, with those that come until then */
 	if (!count || tracer__forget(recycle->parts.tracer, recycle->gone, recycle->contexts))
 		return;
@@ -117,4 +135,23 @@ void recycle__tick(struct recycle *recycle, uint64_t now_ns)
 	recycle->count -= count;
 	memmove(recycle->waiting, recycle->waiting + count,
 		recycle->count * sizeof(*recycle->waiting));
+}
+
+/* What is in use is described anew, so that nobody has to keep all that was described ever. */
+static void renew(struct recycle *recycle)
+{
+	sampler__renew(recycle->parts.sampler);
+	waits__renew(recycle->parts.waits);
+}
+
+void recycle__tick(struct recycle *recycle, uint64_t now_ns)
+{
+	if (!recycle || now_ns < recycle->next_ns)
+		return;
+	recycle->next_ns = now_ns + PERIOD_NS;
+	release(recycle, now_ns);
+	if (now_ns < recycle->next_renewal_ns)
+		return;
+	recycle->next_renewal_ns = now_ns + recycle->quarantine_ns;
+	renew(recycle);
 }

@@ -11,8 +11,10 @@
 #define PERFX_SESSION_RECYCLE_H
 
 #include "attach/reader.h"
+#include "attach/sampler.h"
 #include "session/frames.h"
 #include "session/recorder.h"
+#include "session/waits.h"
 
 struct recycle;
 
@@ -22,6 +24,8 @@ struct recycle_parts {
 	struct tracer *tracer;
 	struct reader *reader;
 	struct frames *frames;
+	struct sampler *sampler;
+	struct waits *waits; /* NULL: there are none */
 };
 
 /* NULL: memory is out; then indices are not used again. */

@@ -159,18 +159,6 @@ static uint64_t name_key(const struct perfx_wait *wait)
 	return (key * 0x9e3779b97f4a7c15u) ^ wait->object;
 }
 
-/* Objects without end pass by: neighbours on a CPU, descriptors. What is still waited for is named
- * anew. */
-#define NAMED_MAX 16384
-
-static void heed_names(struct waits *waits)
-{
-	if (waits->named.count >= NAMED_MAX)
-		map64_clear(&waits->named);
-	if (waits->holders.count >= NAMED_MAX)
-		map64_clear(&waits->holders);
-}
-
 static void name_object(struct waits *waits, const struct perfx_wait *wait)
 {
 	struct perfx_wait_object record = {
@@ -201,9 +189,16 @@ void waits__name(struct waits *waits)
 	if (claimed_count == waits->claimed_count)
 		return;
 	waits->claimed_count = claimed_count;
-	heed_names(waits);
 	waiting__each(waits->waiting, name_waited, waits);
 	pipe_users__forget(&waits->pipe_users);
+}
+
+void waits__renew(struct waits *waits)
+{
+	if (!waits)
+		return;
+	map64_clear(&waits->named);
+	map64_clear(&waits->holders);
 }
 
 /* --- sums --- */

@@ -23,6 +23,8 @@ void waits__free(struct waits *waits);
 
 /* Emits the names of objects that are new. */
 void waits__name(struct waits *waits);
+/* Names are emitted anew, of what is waited for from now on. */
+void waits__renew(struct waits *waits);
 /* What has been waited since the last time, up to now; ended: the recording ends then. */
 void waits__emit(struct waits *waits, uint64_t now_ns, bool ended);
 
