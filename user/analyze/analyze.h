@@ -12,9 +12,9 @@
 
 #include "aggregate/profile.h"
 #include "analyze/leaks.h"
-#include "analyze/parallelism.h"
 #include "analyze/ranks.h"
 #include "analyze/step_time.h"
+#include "analyze/thread_pool.h"
 
 /* Severity order is display order. */
 enum finding_severity { FINDING_HIGH = 1, FINDING_MEDIUM, FINDING_LOW };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Rules about the thread that drives a process: it runs Python instead of operators, or waits. */
 #include "analyze/location.h"
-#include "analyze/locks.h"
 #include "analyze/rules_ctx.h"
 #include "base/escape.h"
 
@@ -182,6 +181,95 @@ static void python_bound(struct rules_ctx *ctx)
 		      fmax(least, is_own ? own_least : 0) >= t->python_bound_high ? FINDING_HIGH
 										  : FINDING_MEDIUM,
 		      note.share, &note);
+}
+
+/* --- locks --- */
+
+/*
+ * Who else uses the lock for which a thread waits, and who has it meanwhile.
+ *
+ * The holder of Python's GIL is recorded, and of a lock the thread that woke the waiting one, as it
+ * released it. In older captures it is one of the threads that wait for the same lock at other
+ * times: of these the one that runs most, if it runs the very function in which it waits for the
+ * lock. All that do so may hold it as well.
+ */
+
+struct lock_use {
+	unsigned waiters_count; /* threads, the one that was asked for included */
+	uint64_t waited_ns;	/* of all of them */
+	uint32_t holder_tid;	/* 0: not known */
+	unsigned holders_count; /* threads that may be meant: it is the one that runs most */
+	bool holder_recorded;	/* otherwise it is likely by what it runs */
+	struct place holder;	/* what that runs; frame NULL: not known */
+};
+
+static bool is_same_lock(const struct profile_activity *a, const struct profile_activity *b)
+{
+	return a->object && a->object == b->object && a->reason == b->reason;
+}
+
+/* A thread's waits for one lock are several rows where several threads held it. */
+static bool is_counted(const struct profile_activities *waits, size_t at)
+{
+	for (size_t i = 0; i < at; i++)
+		if (is_same_lock(&waits->list[i], &waits->list[at]) &&
+		    waits->list[i].tid == waits->list[at].tid)
+			return true;
+	return false;
+}
+
+/* Does the thread run the function in which it waits for the lock? */
+static bool runs_where_it_waits(const struct profile_process *process,
+				const struct profile_activity *wait, const struct place *runs)
+{
+	const struct profile_frame *waits = wait_place(process, wait);
+
+	return waits && runs->frame && frame_is_same_function(waits, runs->frame);
+}
+
+/* A thread that may have the lock when another one waits for it. */
+static void add_candidate(struct lock_use *use, uint32_t tid, const struct place *runs)
+{
+	if (use->holder_recorded) {
+		use->holders_count += tid != use->holder_tid && use->holder.frame &&
+				      frame_is_same_function(runs->frame, use->holder.frame);
+		return;
+	}
+	use->holders_count++;
+	if (runs->ns <= use->holder.ns)
+		return;
+	use->holder_tid = tid;
+	use->holder = *runs;
+}
+
+static struct lock_use lock_use_of(const struct profile_process *process,
+				   const struct profile_activity *wait)
+{
+	const struct profile_activities *waits = &process->blocked;
+	struct lock_use use = {.holder_tid = wait->holder_tid,
+			       .holder_recorded = wait->holder_tid != 0};
+
+	if (use.holder_recorded) {
+		use.holder = thread_place(process, use.holder_tid);
+		use.holders_count = 1;
+	}
+	for (size_t i = 0; i < waits->count; i++) {
+		const struct profile_activity *other = &waits->list[i];
+		struct place runs;
+
+		if (!is_same_lock(other, wait))
+			continue;
+		use.waited_ns += other->ns;
+		if (is_counted(waits, i))
+			continue;
+		use.waiters_count++;
+		if (other->tid == wait->tid)
+			continue;
+		runs = thread_place(process, other->tid);
+		if (runs_where_it_waits(process, other, &runs))
+			add_candidate(&use, other->tid, &runs);
+	}
+	return use;
 }
 
 /* --- waiting --- */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Threads that share the work of a function badly: some wait while others work. */
-#include "analyze/parallelism.h"
 #include "analyze/rules_ctx.h"
+#include "analyze/thread_pool.h"
 
 #include <math.h>
 
