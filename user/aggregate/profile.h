@@ -828,6 +828,7 @@ struct profile {
 		perf_counters[PERFX_PERF_COUNTERS]; /* some or all without a name */
 	const char *perf_counters_why;		    /* some or all are missing; NULL: none is */
 	struct profile_process *processes;	    /* in order of their start */
+	bool selected;				    /* some are left out: a view */
 	size_t processes_count;
 	struct profile_stack *stacks; /* of all processes */
 	size_t stacks_count;

@@ -76,6 +76,28 @@ static int write_file(const struct options *options, const struct export_format 
 	return output_result(path, err);
 }
 
+/* All of them, or one. */
+static int write_ranks(const struct options *options, const struct export_format *format,
+		       const struct profile *profile)
+{
+	struct profile view = *profile;
+	struct profile_process *kept;
+	int code = EXIT_USAGE;
+
+	if (!options->rank)
+		return write_file(options, format, profile);
+	kept = calloc(profile->processes_count + 1, sizeof(*kept));
+	if (!kept)
+		return output_result(output_path(options), -ENOMEM);
+	if (export_only_rank(&view, kept, options->rank))
+		code = write_file(options, format, &view);
+	else
+		msg_say("export --rank %s: no process of %s has this rank", options->rank,
+			options->capture);
+	free(kept);
+	return code;
+}
+
 int cmd_export(const struct options *options)
 {
 	const struct export_format *format = choose_format(options);
@@ -103,7 +125,7 @@ int cmd_export(const struct options *options)
 		if (!profile->ended)
 			msg_say("%s: the capture has no end: what came later is missing",
 				options->capture);
-		code = write_file(options, format, profile);
+		code = write_ranks(options, format, profile);
 	} else {
 		code = replay_say_error(options, err ? err : -ENOMEM);
 	}

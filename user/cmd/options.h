@@ -67,6 +67,7 @@ struct options {
 	uint64_t flight_ns;   /* --flight: the last so much, in memory; 0: all, into the file */
 	struct trigger trigger;
 	enum export_of of;		     /* export: --of */
+	const char *rank;		     /* export: of this one alone; NULL: all */
 	struct time_slice_choice time_slice; /* report, export: of the capture */
 	uint64_t interval_ns;
 	uint64_t observe_ns;	     /* --observe; 0: off */

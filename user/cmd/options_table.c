@@ -487,6 +487,10 @@ const struct option_row option_rows[] = {
 		"calls, samples of threads on the CPU, samples of waiting threads, or allocated "
 		"bytes. "
 		"By default pprof and speedscope have all of it, folded the calls."},
+	{"rank", 0, .only = true, SECTION_OUTPUT, FOR_VERB(VERB_EXPORT), .arg = "N",
+	 .parse = take_text, INTO(rank), .help = "one rank of a job only, with its children",
+	 .man = "Exports the processes of one rank of a job only, as HolisticTraceAnalysis wants a "
+		"file for each rank."},
 	{"since", 0, .only = true, SECTION_OUTPUT, READING, .arg = "TIME", .parse = take_bound,
 	 INTO(time_slice.since),
 	 .help = "start of the time slice: 5s after the start of the capture, -5s before its end",

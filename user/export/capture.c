@@ -2,6 +2,10 @@
 #include "export/capture.h"
 
 #include "aggregate/aggregate.h"
+#include "export/formats.h"
+
+#include <stdio.h>
+#include <string.h>
 
 static int add_all(void *ctx, const struct event *event)
 {
@@ -16,6 +20,12 @@ static int add_all_but_spans(void *ctx, const struct event *event)
 	return aggregate__add(ctx, event);
 }
 
+/* What is exported: the capture, and of its processes those in the profile alone. */
+struct exported {
+	const struct capture_source *source;
+	const struct profile *profile;
+};
+
 /* Who gets what; NULL: nobody. */
 struct readers {
 	export_on_span *on_span;
@@ -23,12 +33,39 @@ struct readers {
 	export_on_sample *on_sample;
 	export_on_gpu *on_gpu;
 	void *ctx;
+	const struct exported *exported;
 };
+
+static bool is_exported(const struct exported *exported, uint32_t process)
+{
+	return !exported->profile->selected || export_process(exported->profile, process);
+}
+
+/* Of what has a reader; 0: of none. */
+static uint32_t process_of(const struct event *event)
+{
+	switch (event->kind) {
+	case PERFX_KIND_SPAN:
+		return event->span.process;
+	case PERFX_KIND_USER_VALUE:
+		return event->user_value.process;
+	case PERFX_KIND_SAMPLE:
+		return event->sample.process;
+	case PERFX_KIND_GPU_CALL:
+		return event->gpu_call.process;
+	case PERFX_KIND_GPU_ACTIVITY:
+		return event->gpu_activity.process;
+	default:
+		return 0;
+	}
+}
 
 static int give(void *ctx, const struct event *event)
 {
 	const struct readers *to = ctx;
 
+	if (!is_exported(to->exported, process_of(event)))
+		return 0;
 	if (event->kind == PERFX_KIND_SPAN && to->on_span)
 		return to->on_span(to->ctx, &event->span);
 	if (event->kind == PERFX_KIND_USER_VALUE && to->on_value)
@@ -42,12 +79,13 @@ static int give(void *ctx, const struct event *event)
 	return 0;
 }
 
-/* capture: its struct capture_source. */
+/* capture: its struct exported. */
 static int each(void *capture, struct readers to)
 {
 	struct pipeline pipeline = {.on_event = give, .ctx = &to};
 
-	return capture_source_replay(capture, &pipeline, NULL);
+	to.exported = capture;
+	return capture_source_replay(to.exported->source, &pipeline, NULL);
 }
 
 static int each_span(void *capture, export_on_span *on_span, void *ctx)
@@ -83,9 +121,28 @@ export_read *export_reader(const struct export_format *format)
 	return format->spans ? add_all_but_spans : add_all;
 }
 
+bool export_only_rank(struct profile *view, struct profile_process *kept, const char *rank)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < view->processes_count; i++) {
+		const struct profile_process *process = &view->processes[i];
+		char number[16];
+
+		snprintf(number, sizeof(number), "%u", process->rank.rank);
+		if (process->rank.world_size && !strcmp(number, rank))
+			kept[count++] = *process;
+	}
+	view->processes = kept;
+	view->processes_count = count;
+	view->selected = true;
+	return count > 0;
+}
+
 int export_write(FILE *out, const struct export_format *format, enum export_of of,
 		 const struct profile *profile, const struct capture_source *source)
 {
+	struct exported exported = {source, profile};
 	const struct export export = {
 		.out = out,
 		.of = of,
@@ -95,7 +152,7 @@ int export_write(FILE *out, const struct export_format *format, enum export_of o
 		.each_value = profile->value_samples_count ? each_value : NULL,
 		.each_sample = any_samples(profile) ? each_sample : NULL,
 		.each_gpu = profile->gpu_activities_count ? each_gpu : NULL,
-		.capture = (void *)source,
+		.capture = &exported,
 	};
 
 	return format->write(&export);

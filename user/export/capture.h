@@ -10,7 +10,11 @@
 typedef int export_read(void *aggregate, const struct event *event);
 export_read *export_reader(const struct export_format *format);
 
-/* profile: of that aggregate. 0 or -errno of reading and writing. */
+/* Leaves in `view`, a copy of the profile, the processes of one rank, which are in `kept`: room for
+ * all of them. False: there is no such rank. */
+bool export_only_rank(struct profile *view, struct profile_process *kept, const char *rank);
+
+/* profile: of that aggregate, or a view of it. 0 or -errno of reading and writing. */
 int export_write(FILE *out, const struct export_format *format, enum export_of of,
 		 const struct profile *profile, const struct capture_source *source);
 

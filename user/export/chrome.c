@@ -85,7 +85,7 @@ static uint32_t pid_of(const struct chrome *c, uint32_t process)
 {
 	const struct profile_process *p = export_process(c->export->profile, process);
 
-	return p ? p->pid : 0;
+	return p ? export_pid(p, p->pid) : 0;
 }
 
 static void put_us(FILE *out, const char *key, uint64_t ns)
@@ -159,17 +159,17 @@ static int put_step(struct chrome *c, const struct export_step *step)
 {
 	const struct profile_process *process = &c->export->profile->processes[step->place];
 	uint64_t tid = process->steps.tid + ((uint64_t)TID_STEPS << 32);
+	uint32_t pid = export_pid(process, process->pid);
 	int err = 0;
 	char name[96];
 
 	if (step->number == 1)
-		err = put_meta(c, "thread_name", process->pid, tid, "steps");
+		err = put_meta(c, "thread_name", pid, tid, "steps");
 	snprintf(name, sizeof(name),
 		 "\"cat\": \"user_annotation\", \"name\": \"ProfilerStep#%llu\"",
 		 (unsigned long long)step->number);
 	return err ? err
-		   : put_complete(c, name, process->pid, tid, step->from_ns,
-				  step->to_ns - step->from_ns);
+		   : put_complete(c, name, pid, tid, step->from_ns, step->to_ns - step->from_ns);
 }
 
 static int put_instant(struct chrome *c, const struct perfx_span *span)
@@ -214,7 +214,7 @@ static int on_value(void *ctx, const struct perfx_user_value *record)
 	export_json_string(&name, track->value->name[0] ? track->value->name : "?");
 	begin_event(c);
 	fprintf(c->export->out, "{\"ph\": \"C\", \"name\": %s, \"pid\": %u, \"tid\": 0",
-		text_peek(&name), c->export->profile->processes[track->process].pid);
+		text_peek(&name), pid_of(c, record->process));
 	put_us(c->export->out, "ts", profile_since_start(c->export->profile, record->time_ns));
 	fprintf(c->export->out, ", \"args\": {\"value\": %.17g}}", track->now);
 	text_clear(&name);
@@ -400,17 +400,37 @@ static void put_counter(struct chrome *c, const struct profile_process *process,
 		return;
 	begin_event(c);
 	fprintf(c->export->out, "{\"ph\": \"C\", \"name\": \"%s\", \"pid\": %u, \"tid\": 0", name,
-		process->pid);
+		export_pid(process, process->pid));
 	put_us(c->export->out, "ts", profile_since_start(c->export->profile, time_ns));
 	fprintf(c->export->out, ", \"args\": {\"bytes\": %llu}}", (unsigned long long)bytes);
 }
 
+/* Processes in the order of their ranks. */
+static int put_sort_index(struct chrome *c, uint32_t pid, const struct profile_process *process)
+{
+	begin_event(c);
+	fprintf(c->export->out,
+		"{\"ph\": \"M\", \"name\": \"process_sort_index\", \"pid\": %u, \"tid\": %u, "
+		"\"args\": "
+		"{\"sort_index\": %u}}",
+		pid, process->pid, process->rank.rank);
+	return export_error(c->export->out);
+}
+
 static int put_process(struct chrome *c, const struct profile_process *process)
 {
-	int err = put_meta(c, "process_name", process->pid, process->pid, process->comm);
+	uint32_t pid = export_pid(process, process->pid);
+	struct text name = {0};
+	int err;
 
+	export_rank_name(&name, c->export->profile, process);
+	err = name.failed ? -ENOMEM
+			  : put_meta(c, "process_name", pid, process->pid, text_peek(&name));
+	text_clear(&name);
+	if (!err && process->rank.world_size)
+		err = put_sort_index(c, pid, process);
 	for (size_t i = 0; i < process->threads_count && !err; i++)
-		err = put_meta(c, "thread_name", process->pid, process->threads[i].tid,
+		err = put_meta(c, "thread_name", pid, process->threads[i].tid,
 			       process->threads[i].comm);
 	for (size_t i = 0; i < process->points_count; i++)
 		put_counter(c, process, "resident memory", process->points[i].time_ns,
@@ -425,21 +445,40 @@ static int put_process(struct chrome *c, const struct profile_process *process)
 	return err ? err : export_error(c->export->out);
 }
 
+/* A process of the rank that all ranked processes are of; NULL: they are of several, or of none. */
+static const struct profile_process *only_rank(const struct profile *profile)
+{
+	const struct profile_process *found = NULL;
+
+	for (size_t i = 0; i < profile->processes_count; i++) {
+		const struct profile_process *process = &profile->processes[i];
+
+		if (!process->rank.world_size)
+			continue;
+		if (found && found->rank.rank != process->rank.rank)
+			return NULL;
+		found = process;
+	}
+	return found;
+}
+
 /* The spaces after the colons are looked for by readers. */
 static int put_beginning(struct chrome *c)
 {
 	const struct profile *profile = c->export->profile;
+	const struct profile_process *ranked = only_rank(profile);
 	struct text host = {0};
 	int err;
 
-	export_json_string(&host, profile->host_name);
+	export_json_string(&host, ranked ? profile_host_name(profile, ranked) : profile->host_name);
 	fputs("{\n\"schemaVersion\": 1,\n", c->export->out);
 	if (put_devices(c))
 		host.failed = true;
 	fprintf(c->export->out,
-		"\"distributedInfo\": {\"backend\": \"\", \"rank\": 0, \"world_size\": 1},\n"
+		"\"distributedInfo\": {\"backend\": \"\", \"rank\": %u, \"world_size\": %u},\n"
 		"\"hostname\": %s,\n\"baseTimeNanoseconds\": %llu,\n\"displayTimeUnit\": \"ms\",\n"
 		"\"traceName\": \"perfx-trace\",\n\"traceEvents\": [",
+		ranked ? ranked->rank.rank : 0, ranked ? ranked->rank.world_size : 1,
 		text_peek(&host), (unsigned long long)profile->start_unix_ns);
 	err = host.failed ? -ENOMEM : export_error(c->export->out);
 	text_clear(&host);

@@ -63,6 +63,32 @@ void export_process_name(struct text *into, const struct profile_process *proces
 	text_add(into, ")");
 }
 
+/* Pids of machines fall together: those of each capture get a range of their own. Thread ids
+ * likewise. */
+#define PIDS_OF_A_CAPTURE (1u << 22) /* PID_MAX_LIMIT of Linux */
+
+uint32_t export_pid(const struct profile_process *process, uint32_t pid)
+{
+	return process->merged > 1 ? pid + (process->merged - 1) * PIDS_OF_A_CAPTURE : pid;
+}
+
+void export_rank_name(struct text *into, const struct profile *profile,
+		      const struct profile_process *process)
+{
+	struct text host = {0};
+
+	if (!process->rank.world_size) {
+		text_add(into, process->comm);
+		return;
+	}
+	text_printf(into, "rank %u (pid %u)", process->rank.rank, process->pid);
+	escape_display(&host, profile_host_name(profile, process));
+	if (host.length)
+		text_printf(into, " %s", text_peek(&host));
+	into->failed |= host.failed;
+	text_clear(&host);
+}
+
 const struct profile_process *export_process(const struct profile *profile, uint32_t index)
 {
 	for (size_t i = 0; i < profile->processes_count; i++) {

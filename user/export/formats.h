@@ -22,6 +22,11 @@ void export_function_name(struct text *into, const struct profile *profile, uint
 void export_json_string(struct text *into, const char *name);
 /* "trainer (pid 4242)", "… (pid 4242, exec 1)": harmless */
 void export_process_name(struct text *into, const struct profile_process *process);
+/* A pid or thread id of the process, unique over the machines of a merged capture. */
+uint32_t export_pid(const struct profile_process *process, uint32_t pid);
+/* "rank 3 (pid 4711) node2"; what is no rank has the name of its command. */
+void export_rank_name(struct text *into, const struct profile *profile,
+		      const struct profile_process *process);
 /* Did a process make steps? */
 bool export_any_steps(const struct profile *profile);
 

@@ -2,6 +2,7 @@
 #include "export/metrics.h"
 
 #include "base/escape.h"
+#include "export/formats.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -142,7 +143,7 @@ void metrics_process(struct metrics *metrics, const struct profile_process *proc
 {
 	char number[16];
 
-	snprintf(number, sizeof(number), "%u", process->pid);
+	snprintf(number, sizeof(number), "%u", export_pid(process, process->pid));
 	metrics_label(metrics, "pid", number);
 	if (process->exec_count) {
 		snprintf(number, sizeof(number), "%u", process->exec_count);

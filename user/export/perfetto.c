@@ -63,7 +63,7 @@ enum {
 	TRACK_PARENT = 5,
 	TRACK_COUNTER = 8,
 };
-enum { PROCESS_PID = 1, PROCESS_CMDLINE = 2, PROCESS_NAME = 6 };
+enum { PROCESS_PID = 1, PROCESS_CMDLINE = 2, PROCESS_SORT_INDEX = 3, PROCESS_NAME = 6 };
 enum { THREAD_PID = 1, THREAD_TID = 2, THREAD_NAME = 5 };
 enum { COUNTER_UNIT = 3, COUNTER_UNIT_NAME = 6 };
 enum { UNIT_BYTES = 3 };
@@ -195,11 +195,18 @@ static int put_process(struct perfetto *p, size_t i)
 {
 	const struct profile_process *process = &p->export->profile->processes[i];
 
+	struct text name = {0};
+
 	p->process_uuids[i] = ++p->uuids_count;
-	wire_integer(&p->inner, PROCESS_PID, process->pid);
+	wire_integer(&p->inner, PROCESS_PID, export_pid(process, process->pid));
 	add_cmdline(&p->inner, process->cmdline);
-	if (process->comm[0])
-		add_name(&p->inner, PROCESS_NAME, process->comm);
+	if (process->rank.world_size)
+		wire_integer(&p->inner, PROCESS_SORT_INDEX, process->rank.rank);
+	export_rank_name(&name, p->export->profile, process);
+	if (name.length)
+		add_name(&p->inner, PROCESS_NAME, text_peek(&name));
+	p->inner.failed |= name.failed;
+	text_clear(&name);
 	wire_integer(&p->message, TRACK_UUID, p->process_uuids[i]);
 	wire_message(&p->message, TRACK_PROCESS, &p->inner);
 	wire_message(&p->packet, PACKET_TRACK, &p->message);
@@ -245,8 +252,8 @@ static int put_thread(struct perfetto *p, struct nesting_thread *thread, unsigne
 		wire_string(&p->message, TRACK_NAME, name);
 		wire_integer(&p->message, TRACK_PARENT, thread->data[0]);
 	} else if (process) {
-		wire_integer(&p->inner, THREAD_PID, process->pid);
-		wire_integer(&p->inner, THREAD_TID, thread->tid);
+		wire_integer(&p->inner, THREAD_PID, export_pid(process, process->pid));
+		wire_integer(&p->inner, THREAD_TID, export_pid(process, thread->tid));
 		if (comm_of(process, thread->tid)[0])
 			add_name(&p->inner, THREAD_NAME, comm_of(process, thread->tid));
 		wire_integer(&p->message, TRACK_PARENT, p->process_uuids[place]);
