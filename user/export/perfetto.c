@@ -644,6 +644,7 @@ static int on_sample(void *ctx, const struct perfx_sample *sample)
 	const struct perfx_span of_thread = {.process = sample->process, .tid = sample->tid};
 	struct perfetto *p = ctx;
 	const struct profile_process *process = export_process(p->export->profile, sample->process);
+	struct perfx_sample shown = *sample;
 	struct nesting_thread *thread;
 	int err;
 
@@ -651,8 +652,9 @@ static int on_sample(void *ctx, const struct perfx_sample *sample)
 		return 0;
 	thread = nesting__thread(p->nesting, &of_thread);
 	err = thread ? track_of(p, thread, 0) : -ENOMEM; /* its name, if it has made no call */
+	shown.tid = export_pid(process, sample->tid);
 	if (!err)
-		err = perfetto_sample(&p->stacks, sample, process->pid);
+		err = perfetto_sample(&p->stacks, &shown, export_pid(process, process->pid));
 	if (err)
 		return err;
 	wire_integer(&p->packet, PACKET_TIMESTAMP, sample->time_ns);
