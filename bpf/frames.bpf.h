@@ -279,14 +279,14 @@ __noinline int pass_frame(struct thread *t, __u64 ret_addr_sp, __u32 function)
 struct frame_search {
 	struct thread *thread;
 	__u64 ret_addr_sp;
-	__u32 function;
+	__u32 wanted; /* a function; of a range: its source */
 };
 
 static long find_step(__u32 i, void *ctx)
 {
 	const struct frame_search *search = ctx;
 
-	return !pass_frame(search->thread, search->ret_addr_sp, search->function);
+	return !pass_frame(search->thread, search->ret_addr_sp, search->wanted);
 }
 
 /* 1 + the index of the uppermost frame at `ret_addr_sp`, of `function` unless that is 0; 0: none.
@@ -629,7 +629,7 @@ static long unwind_step(__u32 i, void *ctx)
 {
 	const struct frame_search *search = ctx;
 
-	return !unwind_deeper(search->thread, search->ret_addr_sp, search->function);
+	return !unwind_deeper(search->thread, search->ret_addr_sp, search->wanted);
 }
 
 /* As leave, for a frame that is not the uppermost one. */
@@ -648,7 +648,7 @@ __noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, _
 		return 0;
 	}
 	if (!t->ranges && !perfx_many_stacks) {
-		search.function = probe->function;
+		search.wanted = probe->function;
 		repeat(PERFX_MAX_DEPTH, unwind_step, &search);
 		f = frame_at(t, t->depth - 1);
 		if (t->depth && f->ret_addr_sp == ret_addr_sp && f->function == probe->function) {

@@ -322,24 +322,18 @@ __noinline int pass_range(struct thread *t, __u64 ret_addr_sp, __u32 source)
 	return 1;
 }
 
-struct range_search {
-	struct thread *thread;
-	__u64 ret_addr_sp;
-	__u32 source;
-};
-
 static long range_step(__u32 i, void *ctx)
 {
-	const struct range_search *search = ctx;
+	const struct frame_search *search = ctx;
 
-	return !pass_range(search->thread, search->ret_addr_sp, search->source);
+	return !pass_range(search->thread, search->ret_addr_sp, search->wanted);
 }
 
 /* 1 + the index of the uppermost range of `source` (0: any), open or pending, with this
  * ret_addr_sp; 0: none. */
 __noinline int find_range(struct thread *t, __u64 ret_addr_sp, __u32 source)
 {
-	struct range_search search = {t, ret_addr_sp, source};
+	struct frame_search search = {t, ret_addr_sp, source};
 
 	if (!t)
 		return 0;
