@@ -328,7 +328,7 @@ $(BUILD)/seeds: $(BUILD)/fuzz/seeds.o $(LIB)
 
 # Writes the reports that test_golden compares with anew; read the difference before committing it.
 .PHONY: golden-update
-golden-update: $(BUILD)/unit/test_golden $(BUILD)/unit/test_export $(BUILD)/unit/test_difference
+golden-update: $(addprefix $(BUILD)/unit/test_,golden export difference top)
 	-for test in $^; do PERFX_GOLDEN_UPDATE=1 $$test --quiet; done
 	git --no-pager diff --stat -- tests/golden
 
