@@ -527,7 +527,7 @@ lint-includes:
 	tests/include-order
 
 lint-scripts: lint-tools
-	shellcheck $(SCRIPTS) docs/completions/perfx-trace.bash
+	shellcheck $(SCRIPTS) docs/completions/perfx-trace.bash docs/examples/slurm/*.sh
 
 lint-docs: lint-tools $(MAN)
 	mandoc -T lint -W warning $(MAN)

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from conftest import PERFX, WORKLOADS, Program, total, wait_for
+from conftest import PERFX, TOP, WORKLOADS, Program, run, total, wait_for
 
 QUICK = ("--no-calibrate", "--memory", "off", "--stacks", "off", "--observe", "off",
          "--max-overhead", "off")
@@ -162,3 +162,51 @@ def test_one_container_of_an_image(container, tracer):
     assert [p["pid"] for p in report["processes"]] == [one.pid]
     assert total(report, "program_step", "calls") == 1000
     assert report["losses"]["foreign_hits"] == 0
+
+
+@pytest.mark.alone
+def test_slurm_scripts(tmp_path):
+    """The scripts of docs/examples with an environment as slurmd's, without Slurm: a job that asks for
+    it is recorded from before its first task, and the capture is its user's."""
+    scripts = TOP / "docs/examples/slurm"
+    job = 4000000000 + os.getpid()
+    slurm = {"SLURM_JOB_ID": str(job), "SLURM_JOB_UID": "65534", "SLURMD_NODENAME": "node1",
+             "PERFX_FOLDER": str(tmp_path / "spool"), "PERFX_TRACE": PERFX}
+    capture = tmp_path / "spool" / f"{job}.node1.perfx"
+    marker = pathlib.Path(f"/run/perfx-trace/{job}")
+
+    def script(name, **more):
+        done = subprocess.run([scripts / name], env=slurm | more, capture_output=True, text=True,
+                              timeout=90)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def messages():
+        """Of the recorder: a service where systemd runs."""
+        log = tmp_path / "spool" / f"{job}.node1.log"
+        if log.exists():
+            return log.read_text()
+        return subprocess.run(["journalctl", "-u", f"perfx-job-{job}"], capture_output=True,
+                              text=True).stdout
+
+    script("prolog.sh")
+    assert not marker.exists() and script("task_prolog.sh") == ""
+    script("prolog.sh", SLURM_JOB_COMMENT="x,perfx")
+    try:
+        assert f"export PERFX_CAPTURE={capture}" in script("task_prolog.sh").splitlines()
+        assert wait_for(lambda: ": tracing " in messages(), 30)
+        p = Program(WORKLOADS / "tracked", env={**os.environ, "SLURM_JOB_ID": str(job),
+                                                "SLURM_STEP_ID": "0", "SLURM_PROCID": "0",
+                                                "SLURM_NTASKS": "1"})
+        time.sleep(1)  # until the tracer has seen it
+        p.go(2)
+        p.finish()
+    finally:
+        script("epilog.sh")
+    assert not marker.exists()
+    assert capture.stat().st_uid == 65534 and capture.stat().st_mode & 0o77 == 0
+    report = json.loads(run("report", capture, "-f", "json").stdout)
+    mine = [one for one in report["processes"]
+            if one.get("container", {}).get("job") == str(job)]
+    assert [(one["container"]["step"], one["rank"]) for one in mine] == [("0", 0)]
+    assert total(report, "program_step", "calls", mine[0]["pid"]) == 2000
