@@ -4,6 +4,7 @@
 #include "aggregate/aggregate.h"
 #include "base/clock.h"
 #include "live/growth.h"
+#include "live/judgement.h"
 #include "live/run.h"
 #include "live/view.h"
 #include "replay/keyframe.h"
@@ -13,6 +14,8 @@
 
 /* An epoch is judged by itself when it is that old, until then its predecessor is. */
 #define JUDGE_FROM_NS 10000000000u
+/* Of the time, at most, that judging takes. */
+#define JUDGE_SHARE 0.01
 
 /* An aggregate, and when it begins. */
 struct epoch {
@@ -28,11 +31,11 @@ struct live {
 	struct run run;
 	struct view view;
 	struct live_snapshot snapshot; /* number 0: there is none yet */
-	/* The epoch before: the snapshot may be of it, the analysis is while the epoch is young. */
+	/* The epoch before: the snapshot may be of it, the judgement is while the epoch is young.
+	 */
 	struct aggregate *before;
-	const struct profile *before_profile;
-	struct analysis *before_analysis, *analysis;
-	uint64_t run_from_ns, next_ns;
+	struct judgement judgement;
+	uint64_t run_from_ns, next_ns, next_judge_ns;
 	uint64_t segment_ns; /* of the last one; 0: none yet */
 	int err;
 };
@@ -58,21 +61,12 @@ struct live *live__new(const struct live_options *options)
 	return NULL;
 }
 
-static void forget_before(struct live *live)
-{
-	analysis__free(live->before_analysis);
-	aggregate__free(live->before);
-	live->before_analysis = NULL;
-	live->before_profile = NULL;
-	live->before = NULL;
-}
-
 void live__free(struct live *live)
 {
 	if (!live)
 		return;
-	forget_before(live);
-	analysis__free(live->analysis);
+	judgement_clear(&live->judgement);
+	aggregate__free(live->before);
 	aggregate__free(live->epoch.aggregate);
 	keyframe__free(live->keyframe);
 	growth_clear(&live->growth);
@@ -131,11 +125,10 @@ static int next_epoch(struct live *live, uint64_t from_ns)
 		aggregate__free(next);
 		return err;
 	}
-	forget_before(live);
+	if (live->before) /* the epoch was too short to be judged */
+		judgement_clear(&live->judgement);
+	aggregate__free(live->before);
 	live->before = live->epoch.aggregate;
-	live->before_profile = live->snapshot.profile;
-	live->before_analysis = live->analysis;
-	live->analysis = NULL;
 	growth_clear(&live->growth);
 	growth_init(&live->growth);
 	live->epoch = (struct epoch){
@@ -147,40 +140,32 @@ static int next_epoch(struct live *live, uint64_t from_ns)
 
 static bool is_young(const struct live *live, uint64_t now_ns)
 {
-	return now_ns < live->epoch.from_ns + JUDGE_FROM_NS;
+	return live->epoch.number && now_ns < live->epoch.from_ns + JUDGE_FROM_NS;
 }
 
-/* The analysis of a process of a profile that may be of the epoch before; NULL: it was not there.
- */
-static const struct process_analysis *analysis_of(const struct live_snapshot *snapshot,
-						  const struct profile_process *process)
+static bool is_judgement_due(const struct live *live, uint64_t now_ns)
 {
-	for (size_t i = 0; i < snapshot->analyzed->processes_count; i++)
-		if (snapshot->analyzed->processes[i].index == process->index)
-			return &snapshot->analysis->processes[i];
-	return NULL;
+	if (!live->judgement.analysis)
+		return true;
+	return !is_young(live, now_ns) && (live->before || now_ns >= live->next_judge_ns);
 }
 
-static int judge(struct live *live, const struct profile *profile)
+/* What the last one says goes on to hold while it is not time for the next one. */
+static int judge(struct live *live, const struct profile *profile, uint64_t now_ns)
 {
-	struct live_snapshot *snapshot = &live->snapshot;
+	struct judgement *judgement = &live->judgement;
+	uint64_t begin_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID), took_ns;
+	int err = 0;
 
-	analysis__free(live->analysis);
-	live->analysis = NULL;
-	if (live->before_analysis) {
-		snapshot->analysis = live->before_analysis;
-		snapshot->analyzed = live->before_profile;
-	} else {
-		live->analysis = analyze(profile, live->options.rules);
-		if (!live->analysis)
-			return -ENOMEM;
-		snapshot->analysis = live->analysis;
-		snapshot->analyzed = profile;
+	if (is_judgement_due(live, now_ns)) {
+		err = judgement_make(judgement, profile, live->options.rules);
+		took_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
+		live->next_judge_ns = now_ns + (uint64_t)((double)took_ns / JUDGE_SHARE);
 	}
-	for (size_t i = 0; i < live->view.processes_count; i++)
+	for (size_t i = 0; i < live->view.processes_count && !err; i++)
 		live->view.processes[i].analysis =
-			analysis_of(snapshot, live->view.processes[i].process);
-	return 0;
+			judgement_of(judgement, live->view.processes[i].process);
+	return err;
 }
 
 static void show(struct live *live, const struct profile *profile, uint64_t now_ns)
@@ -193,6 +178,8 @@ static void show(struct live *live, const struct profile *profile, uint64_t now_
 	snapshot->from_ns = snapshot->to_ns ? snapshot->to_ns : live->run_from_ns;
 	snapshot->to_ns = now_ns;
 	snapshot->profile = profile;
+	snapshot->analysis = live->judgement.analysis;
+	snapshot->analyzed = live->judgement.analysis ? &live->judgement.who : NULL;
 	snapshot->processes = view->processes;
 	snapshot->processes_count = view->processes_count;
 	snapshot->rows = view->rows;
@@ -219,12 +206,16 @@ static int take(struct live *live, uint64_t now_ns)
 			now_ns);
 	if (err)
 		return err;
-	if (!live->before_analysis || !is_young(live, now_ns))
-		forget_before(live);
-	err = live->options.judges ? judge(live, profile) : 0;
-	if (!err)
-		show(live, profile, now_ns);
-	return err;
+	err = live->options.judges ? judge(live, profile, now_ns) : 0;
+	if (err)
+		return err;
+	show(live, profile, now_ns);
+	/* the judgement borrows from it no more */
+	if (!is_young(live, now_ns)) {
+		aggregate__free(live->before);
+		live->before = NULL;
+	}
+	return 0;
 }
 
 /* At the end of a segment, where there are any: then all sums have been emitted. */

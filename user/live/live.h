@@ -123,8 +123,9 @@ struct live_snapshot {
 	uint64_t run_from_ns;	       /* when the recording began */
 	uint64_t from_ns, to_ns;       /* the period */
 	const struct profile *profile; /* of the epoch so far */
-	/* Of the epoch so far, or of the one before while this one is short; NULL: not judged yet.
-	 * Its processes are those of analyzed. */
+	/* Of some seconds ago, for judging costs more than the rest, or of the epoch before while
+	 * this one is short; NULL: not judged yet. Its processes are those of analyzed, of which
+	 * only index, pid, comm and cmdline are set. */
 	const struct analysis *analysis;
 	const struct profile *analyzed;
 	const struct live_process *processes; /* steps, then time in the period, descending */
