@@ -227,7 +227,7 @@ test:
 
 # What make test has, by each kind of link, and what takes long: an hour or two.
 test-all:
-	@.ci/deps build test kernels chroot
+	@.ci/deps build test long kernels chroot
 	$(AGAIN) tests deb dist $(ML_VENV)/.done $(TF_VENV)/.done
 	$(SAN_MAKE) $(SAN_UNIT) $(FUZZ_BIN)
 	@export PERFX_TESTS=all; $(RUN_TESTS:@%=%) unit san python bpf ml soak kernels packages fuzz; \
@@ -551,7 +551,10 @@ INSTALLED = $(BINDIR)/perfx-trace $(INCDIR)/perfx.h $(LIBDIR)/libperfx.so.1 $(LI
             $(LIBDIR)/pkgconfig/perfx.pc $(SHAREDIR)/man/man1/perfx-trace.1 \
             $(SHAREDIR)/bash-completion/completions/perfx-trace \
             $(SHAREDIR)/zsh/site-functions/_perfx-trace \
-            $(SHAREDIR)/fish/vendor_completions.d/perfx-trace.fish
+            $(SHAREDIR)/fish/vendor_completions.d/perfx-trace.fish \
+            $(addprefix $(LIBDIR)/systemd/system/,$(UNITS)) $(SHAREDIR)/perfx-trace/grafana.json
+
+UNITS     = perfx-trace.service perfx-trace@.service
 
 .PHONY: install uninstall clean
 install: all
@@ -569,6 +572,12 @@ install: all
 	install -D -m 644 docs/completions/perfx-trace.bash $(SHAREDIR)/bash-completion/completions/perfx-trace
 	install -D -m 644 docs/completions/_perfx-trace $(SHAREDIR)/zsh/site-functions/_perfx-trace
 	install -D -m 644 docs/completions/perfx-trace.fish $(SHAREDIR)/fish/vendor_completions.d/perfx-trace.fish
+	mkdir -p $(LIBDIR)/systemd/system
+	for unit in $(UNITS); do \
+		sed 's|/usr/local/bin|$(PREFIX)/bin|' docs/examples/$$unit > $(LIBDIR)/systemd/system/$$unit && \
+		chmod 644 $(LIBDIR)/systemd/system/$$unit || exit 1; \
+	done
+	install -D -m 644 docs/examples/grafana.json $(SHAREDIR)/perfx-trace/grafana.json
 	@# the dynamic linker looks into its cache for libperfx.so.1
 	@[ -n '$(DESTDIR)' ] || PATH=$$PATH:/sbin:/usr/sbin ldconfig 2>/dev/null || :
 

@@ -87,7 +87,7 @@ class Browser:
         self.call("Emulation.setEmulatedMedia",
                   features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.loaded, self.requests, self.complaints = False, [], []
-        self.call("Page.navigate", url=f"file://{path}")
+        self.call("Page.navigate", url=path if "://" in str(path) else f"file://{path}")
         deadline = time.monotonic() + 60
         while not self.loaded:
             event = self._message(deadline)
