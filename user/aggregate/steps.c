@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "aggregate/steps.h"
 
+#include "aggregate/aggregate.h"
 #include "aggregate/statistics.h"
 #include "aggregate/step_series.h"
 #include "base/grow.h"
@@ -167,6 +168,30 @@ unsigned step_class(unsigned source, const char *name, unsigned flags)
 	if (flags & PERFX_FUNCTION_STEP)
 		class = (class & ~STEP_RANK_MASK) | STEP_RANGE | STEP_BY_NAME << STEP_RANK_SHIFT;
 	return class;
+}
+
+void step_classes_add(struct step_classes *classes, const struct perfx_function *function,
+		      const char *name)
+{
+	if (function->function > AGGREGATE_FUNCTIONS_MAX ||
+	    grow_array(&classes->list, &classes->capacity, (size_t)function->function + 1,
+		       sizeof(*classes->list)))
+		return;
+	classes->list[function->function] = step_class(function->source, name, function->flags);
+}
+
+unsigned step_classes_of(const struct step_classes *classes, const struct perfx_span *span)
+{
+	if (span->function >= classes->capacity ||
+	    (span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED)))
+		return 0;
+	return classes->list[span->function];
+}
+
+void step_classes_clear(struct step_classes *classes)
+{
+	free(classes->list);
+	*classes = (struct step_classes){0};
 }
 
 /* --- intervals --- */

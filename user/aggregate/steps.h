@@ -26,6 +26,19 @@ enum step_rank { STEP_BY_PERIOD = 0, STEP_BY_BACKWARD, STEP_BY_OPTIMIZER, STEP_B
 /* Of a function's source, name and flags (PERFX_FUNCTION_). Pure. */
 unsigned step_class(unsigned source, const char *name, unsigned flags);
 
+/* Of functions by id, for who follows steps without an aggregate. */
+struct step_classes {
+	unsigned *list;
+	size_t capacity;
+};
+
+/* Without memory the function has none. */
+void step_classes_add(struct step_classes *classes, const struct perfx_function *function,
+		      const char *name);
+/* 0: the span means nothing for steps, or has no time. */
+unsigned step_classes_of(const struct step_classes *classes, const struct perfx_span *span);
+void step_classes_clear(struct step_classes *classes);
+
 struct steps {
 	uint64_t from_ns; /* where they go on from others (steps_continue); 0 */
 	struct step_thread *threads;

@@ -15,8 +15,7 @@ struct rate_watch {
 	bool lost, done;
 	/* Steps. */
 	struct steps steps;
-	unsigned *classes; /* by function id */
-	size_t classes_capacity;
+	struct step_classes classes;
 	uint32_t process_max;
 	/* Calls and counters: since the first event after the warm-up. */
 	uint64_t from_ns, to_ns, events_count;
@@ -27,18 +26,6 @@ struct rate_watch {
 };
 
 /* --- steps --- */
-
-static void note_function(struct rate_watch *watch, const struct event *event)
-{
-	const struct perfx_function *function = &event->function;
-
-	if (function->function > AGGREGATE_FUNCTIONS_MAX ||
-	    grow_array(&watch->classes, &watch->classes_capacity, (size_t)function->function + 1,
-		       sizeof(*watch->classes)))
-		return;
-	watch->classes[function->function] =
-		step_class(function->source, event->strings[0], function->flags);
-}
 
 /* Of the steps that began after the warm-up. */
 static struct rate rate_of_steps(const struct rate_watch *watch, uint32_t process)
@@ -71,14 +58,12 @@ static bool is_enough(const struct rate_watch *watch, const struct rate *rate)
 
 static void note_step(struct rate_watch *watch, const struct perfx_span *span)
 {
-	unsigned class =
-		span->function < watch->classes_capacity ? watch->classes[span->function] : 0;
+	unsigned class = step_classes_of(&watch->classes, span);
 	uint64_t end_ns = span->start_ns + span->duration_ns;
 	struct rate rate;
 
-	if (!class || (span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED)) ||
-	    span->process > AGGREGATE_PROCESSES_MAX || steps_span(&watch->steps, span, class) ||
-	    !(class & STEP_RANK_MASK))
+	if (!class || span->process > AGGREGATE_PROCESSES_MAX ||
+	    steps_span(&watch->steps, span, class) || !(class & STEP_RANK_MASK))
 		return;
 	if (span->process > watch->process_max)
 		watch->process_max = span->process;
@@ -154,7 +139,7 @@ static void note_value(struct rate_watch *watch, const struct perfx_user_value *
 static void on_steps(struct rate_watch *watch, const struct event *event)
 {
 	if (event->kind == PERFX_KIND_FUNCTION)
-		note_function(watch, event);
+		step_classes_add(&watch->classes, &event->function, event->strings[0]);
 	else if (event->kind == PERFX_KIND_SPAN)
 		note_step(watch, &event->span);
 }
@@ -218,7 +203,7 @@ void rate_watch__free(struct rate_watch *watch)
 		return;
 	watch->pipeline->on_event = NULL;
 	steps_clear(&watch->steps);
-	free(watch->classes);
+	step_classes_clear(&watch->classes);
 	free(watch->values);
 	free(watch);
 }

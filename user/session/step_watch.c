@@ -47,26 +47,13 @@ struct step_watch {
 	uint64_t steps_max; /* 0: no end by them */
 	const struct trigger *trigger;
 	struct steps steps;
-	unsigned *classes; /* by function id */
-	size_t classes_capacity;
+	struct step_classes classes;
 	struct profile_steps *latest; /* by process, when its last step ended; without the series */
 	size_t latest_capacity;
 	uint64_t most_count; /* steps of the process that has done most */
 	bool done, slow;
 	struct slow_step slow_one; /* the first that was slow since the last was taken */
 };
-
-static void note_function(struct step_watch *watch, const struct event *event)
-{
-	const struct perfx_function *function = &event->function;
-
-	if (function->function > AGGREGATE_FUNCTIONS_MAX ||
-	    grow_array(&watch->classes, &watch->classes_capacity, (size_t)function->function + 1,
-		       sizeof(*watch->classes)))
-		return;
-	watch->classes[function->function] =
-		step_class(function->source, event->strings[0], function->flags);
-}
 
 /* A step may have ended; not if the function that ends steps has just changed. */
 static void note_step(struct step_watch *watch, uint32_t process)
@@ -97,11 +84,9 @@ static void note_step(struct step_watch *watch, uint32_t process)
 
 static void note_span(struct step_watch *watch, const struct perfx_span *span)
 {
-	unsigned class =
-		span->function < watch->classes_capacity ? watch->classes[span->function] : 0;
+	unsigned class = step_classes_of(&watch->classes, span);
 
-	if (!class || (span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED)) ||
-	    steps_span(&watch->steps, span, class) || !(class & STEP_RANK_MASK))
+	if (!class || steps_span(&watch->steps, span, class) || !(class & STEP_RANK_MASK))
 		return;
 	note_step(watch, span->process);
 }
@@ -114,7 +99,7 @@ static int on_event(void *ctx, const struct event *event)
 	if (err)
 		return err;
 	if (event->kind == PERFX_KIND_FUNCTION)
-		note_function(watch, event);
+		step_classes_add(&watch->classes, &event->function, event->strings[0]);
 	else if (event->kind == PERFX_KIND_SPAN)
 		note_span(watch, &event->span);
 	else if (event->kind == PERFX_KIND_RECORDING_WINDOW &&
@@ -147,7 +132,7 @@ void step_watch__free(struct step_watch *watch)
 	watch->pipeline->on_event = watch->next;
 	watch->pipeline->ctx = watch->next_ctx;
 	steps_clear(&watch->steps);
-	free(watch->classes);
+	step_classes_clear(&watch->classes);
 	free(watch->latest);
 	free(watch);
 }
