@@ -356,6 +356,17 @@ def readable(stream, seconds):
     return bool(select.select([stream], [], [], seconds)[0])
 
 
+def until_attached(process):
+    """Reads messages of a tracer, a Popen, until its probes are attached; returns them."""
+    lines = []
+    for line in process.stderr:
+        lines.append(line)
+        if ": tracing " in line:
+            return lines
+    pytest.fail("not attached: " + "".join(lines))
+    return lines
+
+
 def ended(process, seconds=30):
     """Exit status of a Popen, which must end by itself."""
     try:

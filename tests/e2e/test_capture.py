@@ -12,7 +12,7 @@ import threading
 import time
 
 import pytest
-from conftest import EVERYTHING, PERFX, WORKLOADS, Program, ended, run, total, wait_for
+from conftest import EVERYTHING, PERFX, WORKLOADS, Program, ended, run, total, until_attached, wait_for
 
 # six take a dozen seconds; PERFX_KILLS=100
 KILLS = int(os.environ.get("PERFX_KILLS", "12" if EVERYTHING else "6"))
@@ -57,13 +57,6 @@ def recording(pid, file, *options):
                              "-o", str(file), *options], stderr=subprocess.PIPE, text=True)
 
 
-def attached(tracer):
-    for line in tracer.stderr:
-        if ": tracing " in line:
-            return
-    pytest.fail("not attached")
-
-
 def check_cut(file, calls):
     """A report that says what it is, and no call that was not."""
     result = run("report", file, "-f", "json")
@@ -84,7 +77,7 @@ def test_killed_at_any_moment(busy, tmp_path):
         file = tmp_path / f"{i}.perfx"
         tracer = recording(busy.pid, file)
         if i % 2:  # how long it takes to attach depends on what else this machine does
-            attached(tracer)
+            until_attached(tracer)
         time.sleep(chance.uniform(0, 2))
         tracer.send_signal(signal.SIGKILL)
         tracer.communicate()
@@ -105,7 +98,7 @@ def test_killed_at_any_moment(busy, tmp_path):
 def test_killed_tracer_loses_a_second_at_most(busy, tmp_path):
     file = tmp_path / "run.perfx"
     tracer = recording(busy.pid, file)
-    attached(tracer)
+    until_attached(tracer)
     before = busy.calls() + OFTEN  # the round that was running may have been seen in part
     assert wait_for(lambda: busy.calls() > before + 20 * OFTEN, 60)
     until = time.monotonic()
@@ -188,7 +181,7 @@ def test_live_report_is_the_replayed_one(name, form, program, tmp_path):
     live, capture = tmp_path / f"live.{form}", tmp_path / "run.perfx"
     tracer = subprocess.Popen([PERFX, "-p", str(p.pid), "-d", "60", "--interval", "50ms", *REPLAYED[name],
                                "-o", str(live), "--capture", str(capture)], stderr=subprocess.PIPE, text=True)
-    attached(tracer)
+    until_attached(tracer)
     p.go()
     p.finish()
     assert ended(tracer) == 0, tracer.stderr.read()

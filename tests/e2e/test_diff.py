@@ -7,7 +7,7 @@ import subprocess
 import captures
 import pytest
 from captures import SECOND
-from conftest import PERFX, WORKLOADS, Program, ended, run
+from conftest import PERFX, WORKLOADS, Program, ended, run, until_attached
 
 MIB = 1 << 20
 MS = SECOND // 1000
@@ -19,11 +19,7 @@ def record(file, factor, mib, runs):
     t = subprocess.Popen([PERFX, "record", "-p", str(p.pid), "-d", "60", "--memory", "all", "-o", str(file),
                           "-F", "paces:{paced,steady,filled}"], stderr=subprocess.PIPE, text=True)
     try:
-        for line in t.stderr:
-            if ": tracing " in line:
-                break
-        else:
-            pytest.fail("not attached")
+        until_attached(t)
         p.go(runs)
         expected = p.finish()
         assert ended(t) == 0, t.stderr.read()

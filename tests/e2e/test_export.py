@@ -12,7 +12,7 @@ from pathlib import Path
 import captures
 import pytest
 from captures import SECOND
-from conftest import PERFX, WORKLOADS, Program, ended, run, run_unprivileged
+from conftest import PERFX, WORKLOADS, Program, ended, run, run_unprivileged, until_attached
 
 FUNCTIONS = ["-F", "exceptions:{*catcher,*rethrower,*switched,*tail,*guarded,*frame,*method}"]
 FORMATS = ["perfetto", "chrome", "pprof", "folded", "speedscope", "openmetrics"]
@@ -27,9 +27,7 @@ def capture(tmp_path_factory):
     t = subprocess.Popen([PERFX, "record", "-p", str(p.pid), "-d", "60", "--no-calibrate", "-o", str(file),
                           *FUNCTIONS], stderr=subprocess.PIPE, text=True)
     try:
-        for line in t.stderr:
-            if ": tracing " in line:
-                break
+        until_attached(t)
         p.go()
         p.finish()
         assert ended(t) == 0

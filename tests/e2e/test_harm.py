@@ -13,7 +13,7 @@ import time
 import pytest
 from conftest import (BPFTOOL, LINKS, PERFX, TOP, WORKLOADS, bpf_object_exists, bpf_objects,
                       check_expectations, consistent, functions, known_names, patched_bytes, total,
-                      wait_for)
+                      until_attached, wait_for)
 from trainers import has_torch
 
 QUICK = ["--no-calibrate"]
@@ -177,9 +177,7 @@ def test_second_ctrl_c_aborts(program, tracer):
         os.set_blocking(writer, True)
     t = subprocess.Popen([PERFX, "-p", str(p.pid), "-d", "60", *QUICK, "-F", "calls:*"], stdout=writer,
                          stderr=subprocess.PIPE, text=True)
-    for line in t.stderr:
-        if ": tracing " in line:
-            break
+    until_attached(t)
     t.send_signal(signal.SIGINT)
     with pytest.raises(subprocess.TimeoutExpired):
         t.wait(1.5)

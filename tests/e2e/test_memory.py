@@ -10,8 +10,8 @@ import subprocess
 import time
 
 import pytest
-from conftest import (BPFTOOL, LINKS, PERFX, TOP, WORKLOADS, bpf_object_exists, bpf_objects,
-                      patched_bytes, run, status, wait_for)
+from conftest import (BPFTOOL, LINKS, PERFX, TOP, WORKLOADS, bpf_object_exists, bpf_objects, patched_bytes,
+                      run, status, until_attached, wait_for)
 from memories import (ALLOCATORS, check_memory, consistent_memory, entries, hotspots, library,
                       value_of)
 
@@ -278,9 +278,7 @@ def test_replayed(program, tmp_path):
     t = subprocess.Popen([PERFX, "record", "-p", str(p.pid), "-d", "60", *ALL, "-o", str(capture)],
                          stderr=subprocess.PIPE, text=True)
     try:
-        for line in t.stderr:
-            if ": tracing " in line:
-                break
+        until_attached(t)
         p.go(2)
         t.send_signal(signal.SIGINT)
         assert t.wait(60) == 0

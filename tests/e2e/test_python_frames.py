@@ -12,7 +12,7 @@ import signal
 import subprocess
 
 import pytest
-from conftest import PERFX, ended
+from conftest import PERFX, ended, until_attached
 
 SCRIPT = pathlib.Path(__file__).resolve().parent.parent / "workloads/python_lines.py"
 LINES = SCRIPT.read_text().splitlines()
@@ -123,7 +123,7 @@ def test_stack_of_first_call(stacks, program, tmp_path):
     with subprocess.Popen([PERFX, "record", "-p", str(p.pid), "-F", "libz.so.1:crc32", "--memory", "off",
                            "--sample", "off", "--stacks", stacks, "--no-calibrate", "-o", capture],
                           stderr=subprocess.PIPE, text=True) as t:
-        assert any(": tracing " in line for line in t.stderr)
+        until_attached(t)
         p.go(ROUNDS)
         t.send_signal(signal.SIGINT)
         assert ended(t) == 0

@@ -7,7 +7,7 @@ import pathlib
 import subprocess
 
 import pytest
-from conftest import BUILD, PERFX, WORKLOADS, ended, run, wait_for
+from conftest import BUILD, PERFX, WORKLOADS, ended, run, until_attached, wait_for
 
 SAMPLES = BUILD / "e2e/samples"
 ON_CPU, WAITING, RUNNABLE = 1, 2, 3
@@ -22,12 +22,7 @@ class Recording:
         argv = [PERFX, "record", "-d", "120", "-o", path, *QUIET, *options]
         self.path = path
         self.process = subprocess.Popen([str(a) for a in argv], stderr=subprocess.PIPE, text=True)
-        self.lines = []
-        for line in self.process.stderr:
-            self.lines.append(line)
-            if ": tracing " in line:
-                return
-        pytest.fail("not attached: " + "".join(self.lines))
+        self.lines = until_attached(self.process)
 
     def stop(self):
         """The samples, and what ends them."""

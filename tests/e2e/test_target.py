@@ -8,8 +8,8 @@ import subprocess
 import time
 
 import pytest
-from conftest import (PERFX, WORKLOADS, Program, check_expectations, consistent, ended, functions,
-                      status, total, wait_for)
+from conftest import (PERFX, WORKLOADS, Program, check_expectations, consistent, ended, functions, status,
+                      total, until_attached, wait_for)
 
 QUICK = ["--no-calibrate"]
 OUTER = [*QUICK, "-F", "calls*:outer"]
@@ -104,11 +104,7 @@ def test_the_whole_machine(program):
     t = subprocess.Popen([PERFX, "-a", *QUICK, "-d", "60", "-f", "json"], stdout=subprocess.PIPE,
                          stderr=subprocess.PIPE, text=True)
     try:
-        for line in t.stderr:
-            if ": tracing " in line:
-                break
-        else:
-            pytest.fail("not attached")
+        until_attached(t)
         late = program(WORKLOADS / "tracked")
         late_static = program(WORKLOADS / "tracked-static")
         time.sleep(1)  # until the tracer has seen those

@@ -14,7 +14,7 @@ import sys
 import captures
 import pytest
 from captures import SECOND
-from conftest import PERFX, WORKLOADS, ended, run
+from conftest import PERFX, WORKLOADS, ended, run, until_attached
 from test_export import decoded, needs_protoc
 
 MS = SECOND // 1000
@@ -194,7 +194,7 @@ def test_ranges_of_a_program(case, program, tmp_path):
     tracer = subprocess.Popen([PERFX, "record", "-p", str(p.pid), "-d", "60", "--no-calibrate", "--memory", "off",
                                "-F", "ranges:{work,pushes,pops}", "-o", str(file)],
                               stderr=subprocess.PIPE, text=True)
-    assert any(": tracing " in line for line in tracer.stderr)
+    until_attached(tracer)
     p.go(2)
     p.finish()
     assert ended(tracer) == 0

@@ -9,8 +9,8 @@ import re
 import subprocess
 
 import pytest
-from conftest import (run_unprivileged, PERFX, WORKLOADS, Program, check_expectations, consistent, ended, on_terminal,
-                      run, total)
+from conftest import (PERFX, WORKLOADS, Program, check_expectations, consistent, ended, on_terminal, run,
+                      run_unprivileged, total, until_attached)
 
 FUNCTIONS = ["-F", "exceptions:{*catcher,*rethrower,*switched,*tail,*guarded,*frame,*method}"]
 
@@ -24,11 +24,7 @@ def recorded(tmp_path_factory):
     t = subprocess.Popen([PERFX, "record", "-p", str(p.pid), "-d", "60", "--interval", "50ms", "-o",
                           str(file), *FUNCTIONS], stderr=subprocess.PIPE, text=True)
     try:
-        for line in t.stderr:
-            if ": tracing " in line:
-                break
-        else:
-            pytest.fail("not attached")
+        until_attached(t)
         p.go()
         expected = p.finish()
         assert ended(t) == 0, t.stderr.read()
@@ -326,9 +322,7 @@ def wide(tmp_path_factory):
                           str(file), *FUNCTIONS, "-F", "libstdc++*:std::*basic_string*append*",
                           "-F", "libc.so*:{malloc,free}"], stderr=subprocess.PIPE, text=True)
     try:
-        for line in t.stderr:
-            if ": tracing " in line:
-                break
+        until_attached(t)
         p.go()
         p.finish()
         assert ended(t) == 0
