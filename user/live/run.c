@@ -87,30 +87,37 @@ static void run_process_free(struct run_process *process)
 	free(process);
 }
 
-/* An index is another process's only after it has been none for more than an epoch. */
+/* NULL: no memory. */
+static struct run_process *run_process_new(struct run *run, uint32_t index)
+{
+	struct run_process *new = calloc(1, sizeof(*new));
+
+	if (!new ||
+	    grow_array(&run->processes, &run->processes_capacity, run->processes_count + 1,
+		       sizeof(*run->processes)) ||
+	    map64_put(&run->process_ids, index, (uint32_t)run->processes_count)) {
+		free(new);
+		return NULL;
+	}
+	new->index = index;
+	run->processes[run->processes_count++] = new;
+	return new;
+}
+
+/* An index is another process's only when its process has been gone for more than an epoch. */
 struct run_process *run_process(struct run *run, const struct profile_process *process,
 				uint64_t epoch)
 {
 	uint32_t at = map64_get(&run->process_ids, process->index);
-	struct run_process *new;
+	struct run_process *found =
+		at == MAP64_NONE ? run_process_new(run, process->index) : run->processes[at];
 
-	if (at != MAP64_NONE) {
-		run->processes[at]->epoch = epoch;
-		return run->processes[at];
-	}
-	new = calloc(1, sizeof(*new));
-	if (!new ||
-	    grow_array(&run->processes, &run->processes_capacity, run->processes_count + 1,
-		       sizeof(*run->processes)) ||
-	    map64_put(&run->process_ids, process->index, (uint32_t)run->processes_count)) {
-		free(new);
+	if (!found)
 		return NULL;
-	}
-	new->index = process->index;
-	new->epoch = epoch;
-	run->processes[run->processes_count++] = new;
-	run->totals.processes_count++;
-	return new;
+	if (at == MAP64_NONE)
+		run->totals.processes_count++;
+	found->epoch = epoch;
+	return found;
 }
 
 int run_forget(struct run *run, uint64_t epoch)

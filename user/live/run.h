@@ -16,7 +16,7 @@
 /* A process of the run, as long as its epoch shows it. */
 struct run_process {
 	struct live_process live; /* its pointers: of the last snapshot */
-	uint32_t index, pid;
+	uint32_t index;
 	uint64_t epoch;	       /* the last one that had it */
 	uint64_t last_step_ns; /* the end of its last step */
 	size_t history_capacity;
