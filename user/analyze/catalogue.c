@@ -396,7 +396,7 @@ const struct finding_kind finding_kinds[] = {
 	},
 	{
 		.kind = "LowParallelEfficiency",
-		.says = "threads share the work of a function badly",
+		.says = "threads share the work of a function poorly",
 		.judges = "Samples of the calling thread and of its pool while calls of the "
 			  "function ran. The speed-up is the time that they worked over the time "
 			  "that the calls took; the efficiency is the speed-up over the number of "

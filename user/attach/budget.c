@@ -2,7 +2,7 @@
 /*
  * What the budget (session/budget.h) can do about probes. Of a function, two steps down:
  *
- *	timed → counted → left alone
+ *	timed → counted → not traced
  *
  * The first takes the probes on its exits away; the second that on its entry. An offset cannot
  *leave a link: perf links, one an offset, have groups by function; other links of the file are made

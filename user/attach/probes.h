@@ -83,7 +83,7 @@ void probes__look(struct probes *probes);
 /* that of all that may be thinned is added to *spent_ns, the most expensive one returned.
  * everything: also what was asked for. */
 struct expense probes__dearest(const struct probes *probes, bool everything, double *spent_ns);
-/* A function steps down: it is counted and no longer timed, then left alone. */
+/* A function steps down: it is counted and no longer timed, then not traced. */
 void probes__thin(struct probes *probes, size_t function, double percent, bool everything);
 /* To be called when all have been chosen: makes it so, with a message each. */
 void probes__thinned(struct probes *probes);

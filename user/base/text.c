@@ -268,15 +268,21 @@ static const char *tail_of(const char *text, unsigned columns)
 	return text + used;
 }
 
+/* All of it where it fits; nothing where nothing does. Returns whether that is all. */
+static bool added_whole(struct text *into, const char *text, unsigned columns)
+{
+	bool fits = utf8_width(text) <= columns;
+
+	if (fits)
+		text_add(into, text);
+	return fits || columns == 0;
+}
+
 void utf8_shorten(struct text *into, const char *text, unsigned columns)
 {
 	unsigned width;
 
-	if (utf8_width(text) <= columns) {
-		text_add(into, text);
-		return;
-	}
-	if (columns == 0)
+	if (added_whole(into, text, columns))
 		return;
 	/* overloads and `::call` differ at the end: it gets the odd column */
 	text_add_bytes(into, text, utf8_fit(text, (columns - 1) / 2, &width));
@@ -288,11 +294,7 @@ void utf8_cut(struct text *into, const char *text, unsigned columns)
 {
 	unsigned width;
 
-	if (utf8_width(text) <= columns) {
-		text_add(into, text);
-		return;
-	}
-	if (columns == 0)
+	if (added_whole(into, text, columns))
 		return;
 	text_add_bytes(into, text, utf8_fit(text, columns - 1, &width));
 	text_add(into, "…");

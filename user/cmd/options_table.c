@@ -230,11 +230,10 @@ const struct option_row option_rows[] = {
 		"By default the level with an acceptable cost is chosen; with `-a` it is `tensor`. "
 		"`perfx-trace probes` shows the cost of each level."},
 	{"off-cpu", 0, false, SECTION_WHAT, RECORDING, .arg = "off|on", .parse = take_switch,
-	 INTO(off_cpu), .help = "what threads wait for: every switch of a CPU is seen (default on)",
+	 INTO(off_cpu), .help = "what threads wait for, by every context switch (default on)",
 	 .man = "Whether the time that threads are off the CPU is recorded, by what they wait for: "
 		"exactly, from the scheduler's own events. "
-		"`on` is the default; `off` spares the machine some tens of nanoseconds at every "
-		"switch."},
+		"`on` is the default; `off` saves some tens of nanoseconds per context switch."},
 	{"metric", 0, .only = true, SECTION_WHAT, MEASURING,
 	 .arg = "steps|exit-time|COUNTER|MODULE:GLOB", .parse = take_metric,
 	 .help = "what is measured: training steps a second (default), the time until the program "
@@ -300,11 +299,11 @@ const struct option_row option_rows[] = {
 		"more."},
 	{"gpu-max-events", 0, false, SECTION_WHAT, RECORDING, .arg = "N", .parse = take_count,
 	 INTO(gpu_events_max), .max = 1000000000,
-	 .help = "with --gpu 1: so many events have records of their own (1000000); of further "
-		 "ones sums are kept",
+	 .help = "with --gpu 1: how many events are recorded one by one (1000000); further ones "
+		 "are summed",
 	 .man = "How many kernels, copies and calls `--gpu 1` and `2` record one by one, by "
-		"default "
-		"1000000. Of further ones sums are kept by kernel, shape and stream: their counts "
+		"default 1000000. Further ones are summed by kernel, shape and stream: their "
+		"counts "
 		"and times are exact, but they are on no timeline and belong to no calling "
 		"function."},
 	{"flops-rules", 0, false, SECTION_WHAT, PROBING, .arg = "FILE", COMPLETE_FILE,
@@ -368,8 +367,8 @@ const struct option_row option_rows[] = {
 		"With `tune` and `compare`: what is measured of each run, after the warm-up."},
 	{"observe", 0, false, SECTION_WHEN, FILING, .arg = "TIME|off", .parse = take_time_or_off,
 	 INTO(observe_ns),
-	 .help = "time steps without probes for so long before and after the recording, to report "
-		 "the slowdown as observed (default 1s)",
+	 .help = "time steps without probes for this long before and after the recording, to "
+		 "report the observed slowdown (default 1s)",
 	 .man = "How long steps are timed without probes, before the recording and after it, so "
 		"that the report can say how much slower the program was while it was traced: 1 "
 		"second, or the length of the recording if that is less. "
@@ -379,13 +378,12 @@ const struct option_row option_rows[] = {
 		"`off`: not at all."},
 	{"max-overhead", 0, false, SECTION_HOW, RECORDING, .arg = "PERCENT|off",
 	 .parse = take_overhead, INTO(max_overhead_percent),
-	 .help = "what tracing may cost: what exceeds it is recorded in less detail, or not "
-		 "(default "
-		 "5%, for what was not asked for)",
+	 .help = "limit of the slowdown: what exceeds it is recorded in less detail, or dropped "
+		 "(default 5%, for what was not asked for)",
 	 .man = "By how much tracing may slow the program down, by its own estimate. "
 		"Whatever costs most is recorded in less detail from then on, or no longer, until "
 		"the rest is within the limit, each time with a message: functions are counted "
-		"instead of timed, then left alone; of allocations fewer call stacks are "
+		"instead of timed, then no longer traced; of allocations fewer call stacks are "
 		"followed, then they are sampled; samples are taken half as often; time off the "
 		"CPU is left out. "
 		"The default is 5% and spares what was asked for with `-F` or `--memory`; a limit "
@@ -551,7 +549,7 @@ const struct option_row option_rows[] = {
 	 .help = "CSV and TSV without the line of column names"},
 	{"carbon-intensity", 0, false, SECTION_OUTPUT, REPORTING, .arg = "G_PER_KWH",
 	 .parse = take_carbon, INTO(carbon_intensity),
-	 .help = "also report energy as grams of CO2, at so many grams per kWh",
+	 .help = "also report energy as grams of CO2, at this many grams per kWh",
 	 .man = "Reports the energy that the host and its GPUs used as grams of CO2, too, at this "
 		"carbon intensity of electricity in grams per kWh; it depends on place and time, "
 		"and has no default."},

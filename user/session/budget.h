@@ -5,7 +5,7 @@
  * have cost since. As long as that is more than the budget allows, what costs most steps down, with
  * a message:
  *
- *	functions	timed → counted → left alone		(attach/budget.c)
+ *	functions	timed → counted → not traced		(attach/budget.c)
  *	memory		exact → few stacks → sampled → off	(attach/memory.h)
  *	samples		half as many, and half of these …
  *	off the CPU	left out
