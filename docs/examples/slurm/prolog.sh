@@ -10,7 +10,7 @@ folder=${PERFX_FOLDER:-/var/spool/perfx} # on a file system that all nodes share
 flight=${PERFX_FLIGHT:-60s}
 job=$SLURM_JOB_ID node=${SLURMD_NODENAME:-$(hostname -s)}
 running=/run/perfx-trace/$job # for epilog.sh and task_prolog.sh
-capture=$folder/$job.$node.perfx
+capture=$folder/$job.$node.perfx log=$folder/$job.$node.log
 
 case ,${SLURM_JOB_COMMENT:-}, in
 *,perfx,*) ;;
@@ -29,7 +29,12 @@ if [ -d /run/systemd/system ]; then
 	systemd-run --quiet --collect --unit="perfx-job-$job" --property=KillSignal=SIGINT \
 		--property=UMask=0077 --property=TimeoutStopSec=60 "$@" && : >"$running"
 else
-	setsid "$@" >"$folder/$job.$node.log" 2>&1 </dev/null &
+	setsid "$@" >"$log" 2>&1 </dev/null &
 	echo $! >"$running"
+	# slurmd kills what is still in this script's process group when it ends
+	for _ in $(seq 20); do
+		[ -s "$log" ] && break
+		sleep 1
+	done
 fi
 exit 0

@@ -7,7 +7,7 @@ job=$SLURM_JOB_ID node=${SLURMD_NODENAME:-$(hostname -s)}
 
 [ -e "/run/perfx-trace/$job" ] || exit 0
 echo "export PERFX_CAPTURE=$folder/$job.$node.perfx"
-if [ "${SLURM_PROCID:-0}" = 0 ]; then
+if [ "${SLURM_STEP_ID:-}.${SLURM_PROCID:-}" = 0.0 ]; then
 	echo "print perfx-trace records this job; when it has ended:"
 	echo "print perfx-trace merge $folder/$job.*.perfx -o job.perfx"
 fi
