@@ -62,7 +62,7 @@ PAGE     := user/serve/page.css user/serve/page.js
 HTML_H   := $(BUILD)/report_html.h $(BUILD)/page_html.h
 # Where the names of the JSON report are written: its columns, its other members, and the words of
 # enumerations that are members.
-NAMED    := user/report/table/columns.c $(wildcard user/report/json/*.c) user/decode/names.c \
+NAMED    := $(wildcard user/report/table/columns*.c) $(wildcard user/report/json/*.c) user/decode/names.c \
             $(wildcard user/aggregate/profile*.h) user/counters/counters.c
 NAMES_H  := $(BUILD)/report_names.h
 UNIT_SRC := $(wildcard tests/unit/test_*.c)

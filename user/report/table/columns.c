@@ -3,88 +3,27 @@
  * The tables and their columns, in the order of CSV and of JSON. Where the two differ a column is
  * there twice, each in one of them only.
  */
+#include "report/table/columns.h"
+
 #include "analyze/location.h"
 #include "analyze/roofline.h"
 #include "base/syscalls.h"
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/json/output.h"
-#include "report/table/table.h"
 
 #include <string.h>
 
-static struct value absent(void)
+struct value column_frames(struct data_table *s, const struct profile_frame *const *frames,
+			   size_t count)
 {
-	return (struct value){.kind = VALUE_ABSENT};
-}
-
-static struct value integer(uint64_t number)
-{
-	return (struct value){.kind = number == PROFILE_ABSENT ? VALUE_ABSENT : VALUE_INTEGER,
-			      .integer = number};
-}
-
-static struct value flag(bool set)
-{
-	return (struct value){.kind = VALUE_FLAG, .integer = set};
-}
-
-static struct value words(const char *text)
-{
-	return (struct value){.kind = VALUE_TEXT, .text = text};
-}
-
-static struct value real(double number)
-{
-	return (struct value){.kind = number < 0 ? VALUE_ABSENT : VALUE_REAL, .real = number};
-}
-
-static struct value sentence(const char *text)
-{
-	return (struct value){.kind = VALUE_SENTENCE, .text = text};
-}
-
-static struct value nested(json_t *json)
-{
-	return (struct value){.kind = VALUE_JSON, .json = json};
-}
-
-/* A column's function: `VALUE(name, expression)` with table s and row r. */
-#define VALUE(name, ...)                                                               \
-	static struct value name(struct data_table *s, const struct data_table_row *r) \
-	{                                                                              \
-		(void)s;                                                               \
-		(void)r;                                                               \
-		return __VA_ARGS__;                                                    \
+	text_clear(&s->made);
+	for (size_t i = 0; i < count; i++) {
+		text_add(&s->made, i ? ";" : "");
+		location_frame(&s->made, frames[i], LOCATION_BRIEF);
 	}
-
-/* A row's item, `name`, and the same without its type for data_table_kind, `name_item`. */
-#define ITEM(name, type, ...)                                          \
-	static const struct type *name(const struct data_table_row *r) \
-	{                                                              \
-		return __VA_ARGS__;                                    \
-	}                                                              \
-	static const void *name##_item(const struct data_table_row *r) \
-	{                                                              \
-		return name(r);                                        \
-	}
-
-#define AT(type, field) .offset = offsetof(struct type, field)
-/* Where a column is in one of the two only. */
-#define CSV	     .only = COLUMN_CSV
-#define JSON	     .only = COLUMN_JSON
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-/* --- of every table --------------------------------------------------------------------------- */
-
-VALUE(get_pid, integer(r->process->pid))
-VALUE(get_comm, words(r->process->comm))
-
-#define OF_PROCESS                           \
-	{"pid", .get = get_pid, CSV},        \
-	{                                    \
-		"comm", .get = get_comm, CSV \
-	}
+	return words(text_peek(&s->made));
+}
 
 static const void *process_of(const struct data_table_row *r)
 {
@@ -386,186 +325,6 @@ static const struct data_table_column threads_columns[] = {
 	{"blocked_ns", AT(profile_thread, blocked_ns)},
 };
 
-/* --- memory: item is one of the process's domains --------------------------------------------- */
-
-ITEM(memory_of, profile_memory, &r->process->memory[r->item])
-
-static bool sees_frees(const struct data_table_row *r)
-{
-	return memory_of(r)->current_bytes != PROFILE_ABSENT;
-}
-
-static struct value get_allocators(struct data_table *s, const struct data_table_row *r)
-{
-	const struct profile_memory *memory = memory_of(r);
-
-	text_clear(&s->made);
-	for (size_t i = 0; i < memory->allocators_count; i++)
-		text_printf(&s->made, "%s%s", i ? " " : "", memory->allocators[i].name);
-	return words(text_peek(&s->made));
-}
-
-static struct value get_bound(struct data_table *s, const struct data_table_row *r)
-{
-	unsigned bound = memory_of(r)->bound;
-
-	(void)s;
-	if (!sees_frees(r) || !bound)
-		return absent();
-	if (bound == PROFILE_MEMORY_LOST_ALLOCS)
-		return words("lower");
-	return words(bound == PROFILE_MEMORY_LOST_FREES ? "upper" : "both");
-}
-
-/* Bounds of an estimate. */
-static struct value sampled(const struct data_table_row *r, uint64_t number)
-{
-	return memory_of(r)->sampled ? integer(number) : absent();
-}
-
-static struct value freed(const struct data_table_row *r, uint64_t number)
-{
-	return sees_frees(r) ? integer(number) : absent();
-}
-
-VALUE(get_domain, words(profile_domain_name(memory_of(r)->domain)))
-VALUE(get_allocator_list, nested(json_of_allocators(memory_of(r))))
-VALUE(get_level, words(name_of_memory_level(memory_of(r)->level)))
-VALUE(get_sampled, flag(memory_of(r)->sampled))
-VALUE(get_sample_bytes, sampled(r, memory_of(r)->sample_bytes))
-VALUE(get_frees_seen, flag(sees_frees(r)))
-VALUE(get_allocs_low, sampled(r, memory_of(r)->allocs.low))
-VALUE(get_allocs_high, sampled(r, memory_of(r)->allocs.high))
-VALUE(get_allocated_low, sampled(r, memory_of(r)->allocated_bytes.low))
-VALUE(get_allocated_high, sampled(r, memory_of(r)->allocated_bytes.high))
-VALUE(get_frees, freed(r, memory_of(r)->frees_count))
-VALUE(get_unknown_frees, freed(r, memory_of(r)->unknown_frees_count))
-VALUE(get_replaced, freed(r, memory_of(r)->replaced_count))
-VALUE(get_temporary, freed(r, memory_of(r)->temporary_count))
-VALUE(get_peak_at, integer(profile_since_start(s->profile, memory_of(r)->peak_ns)))
-
-static const struct data_table_column memory_columns[] = {
-	OF_PROCESS,
-	{"domain", .get = get_domain},
-	{"allocator", .get = get_allocators, CSV},
-	{"allocator", .get = get_allocator_list, JSON},
-	{"level", .get = get_level},
-	{"sampled", .get = get_sampled},
-	{"sample_bytes", .get = get_sample_bytes, JSON},
-	{"recorded_ns", AT(profile_memory, recorded_ns), JSON},
-	{"frees_seen", .get = get_frees_seen, JSON},
-	{"allocs", AT(profile_memory, allocs.value)},
-	{"allocated_bytes", AT(profile_memory, allocated_bytes.value), JSON},
-	{"allocs_low", .get = get_allocs_low, JSON},
-	{"allocs_high", .get = get_allocs_high, JSON},
-	{"allocated_bytes_low", .get = get_allocated_low, JSON},
-	{"allocated_bytes_high", .get = get_allocated_high, JSON},
-	{"frees", .get = get_frees},
-	{"unknown_frees", .get = get_unknown_frees},
-	{"replaced", .get = get_replaced, JSON},
-	{"temporary", .get = get_temporary},
-	{"allocated_bytes", AT(profile_memory, allocated_bytes.value), CSV},
-	{"current_count", AT(profile_memory, current_count)},
-	{"current_bytes", AT(profile_memory, current_bytes)},
-	{"peak_bytes", AT(profile_memory, peak_bytes)},
-	{"peak_at_ns", .get = get_peak_at},
-	{"bound", .get = get_bound, JSON},
-	{"lost_allocs", AT(profile_memory, lost_allocs_count)},
-	{"lost_allocated_bytes", AT(profile_memory, lost_allocated_bytes), JSON},
-	{"lost_frees", AT(profile_memory, lost_frees_count)},
-};
-
-/* --- hotspots: part is one of the domain's ---------------------------------------------------- */
-
-ITEM(hotspot_of, profile_hotspot, &memory_of(r)->hotspots[r->part])
-
-/* Innermost first: "append (train.c:12);main (main.c:9)" */
-static struct value frames_text(struct data_table *s, const struct profile_frame *const *frames,
-				size_t count)
-{
-	text_clear(&s->made);
-	for (size_t i = 0; i < count; i++) {
-		text_add(&s->made, i ? ";" : "");
-		location_frame(&s->made, frames[i], LOCATION_BRIEF);
-	}
-	return words(text_peek(&s->made));
-}
-
-VALUE(get_stack, frames_text(s, hotspot_of(r)->frames, hotspot_of(r)->frames_count))
-
-static struct value get_running(struct data_table *s, const struct data_table_row *r)
-{
-	const struct profile_function *function =
-		profile_function(s->profile, hotspot_of(r)->function);
-
-	return function ? words(function->name) : absent();
-}
-
-static struct value get_slope(struct data_table *s, const struct data_table_row *r)
-{
-	double slope = r->analysis->memory[r->item].trends[r->part].slope_bytes_per_s;
-
-	(void)s;
-	return slope < 0 ? absent() : integer(u64_of(slope + 0.5));
-}
-
-VALUE(get_allocator, words(hotspot_of(r)->allocator))
-VALUE(get_frames, nested(json_of_frames(hotspot_of(r)->frames, hotspot_of(r)->frames_count)))
-VALUE(get_stack_guessed, hotspot_of(r)->stack_flags &PERFX_STACK_GUESSED ? flag(true) : absent())
-VALUE(get_stack_cut, flag((hotspot_of(r)->stack_flags & PERFX_STACK_CUT) != 0))
-VALUE(get_hotspot_allocs_low, sampled(r, hotspot_of(r)->allocs.low))
-VALUE(get_hotspot_allocs_high, sampled(r, hotspot_of(r)->allocs.high))
-VALUE(get_hotspot_allocated_low, sampled(r, hotspot_of(r)->allocated_bytes.low))
-VALUE(get_hotspot_allocated_high, sampled(r, hotspot_of(r)->allocated_bytes.high))
-VALUE(get_hotspot_frees, freed(r, hotspot_of(r)->frees_count))
-VALUE(get_hotspot_temporary, freed(r, hotspot_of(r)->temporary_count))
-VALUE(get_oldest, hotspot_of(r)->live_count
-			  ? freed(r, profile_since_start(s->profile, hotspot_of(r)->oldest_ns))
-			  : absent())
-VALUE(get_windows, sees_frees(r) ? nested(json_of_windows(memory_of(r), hotspot_of(r))) : absent())
-VALUE(get_leak, flag(r->analysis->memory[r->item].trends[r->part].leak))
-
-static const struct data_table_column hotspots_columns[] = {
-	OF_PROCESS,
-	{"domain", .get = get_domain, CSV},
-	{"allocator", .get = get_allocator, CSV},
-	{"stack", .get = get_stack, CSV},
-	{"stack", .get = get_frames, JSON},
-	{"stack_cut", .get = get_stack_cut, JSON},
-	{"stack_guessed", .get = get_stack_guessed, JSON},
-	{"function", .get = get_running},
-	{"allocator", .get = get_allocator, JSON},
-	{"allocs", AT(profile_hotspot, allocs.value)},
-	{"allocated_bytes", AT(profile_hotspot, allocated_bytes.value), JSON},
-	{"allocs_low", .get = get_hotspot_allocs_low, JSON},
-	{"allocs_high", .get = get_hotspot_allocs_high, JSON},
-	{"allocated_bytes_low", .get = get_hotspot_allocated_low, JSON},
-	{"allocated_bytes_high", .get = get_hotspot_allocated_high, JSON},
-	{"frees", .get = get_hotspot_frees},
-	{"allocated_bytes", AT(profile_hotspot, allocated_bytes.value), CSV},
-	{"temporary", .get = get_hotspot_temporary, JSON},
-	{"live_count", AT(profile_hotspot, live_count)},
-	{"live_bytes", AT(profile_hotspot, live_bytes)},
-	{"live_at_peak_bytes", AT(profile_hotspot, live_at_peak_bytes)},
-	{"peak_bytes", AT(profile_hotspot, peak_bytes)},
-	{"lifetime_ns", AT(profile_hotspot, lifetime_ns)},
-	{"oldest_at_ns", .get = get_oldest, JSON},
-	{"slope_bytes_per_s", .get = get_slope},
-	{"windows", .get = get_windows, JSON},
-	{"leak", .get = get_leak},
-};
-
-static int fill_hotspots(struct data_table *s, const struct data_table_row *r)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < r->process->memory_count; i++) {
-		for (size_t j = 0; j < r->process->memory[i].hotspots_count && !err; j++)
-			err = data_table_add(s, r, i, j);
-	}
-	return err;
-}
-
 /* --- lines of the code ------------------------------------------------------------------------ */
 
 ITEM(code_line, profile_line, &r->process->lines[r->item])
@@ -634,7 +393,7 @@ VALUE(get_holder_tid, wait_of(r)->holder_tid ? integer(wait_of(r)->holder_tid) :
 VALUE(get_holder, wait_of(r)->holder_tid
 			  ? words(profile_thread_name(r->process, wait_of(r)->holder_tid))
 			  : absent())
-VALUE(get_wait_stack, frames_text(s, stack_of(r)->frames, stack_of(r)->frames_count))
+VALUE(get_wait_stack, column_frames(s, stack_of(r)->frames, stack_of(r)->frames_count))
 VALUE(get_wait_frames, nested(json_of_frames(stack_of(r)->frames, stack_of(r)->frames_count)))
 
 static const struct data_table_column blocked_columns[] = {
@@ -790,12 +549,12 @@ VALUE(get_energy_estimated,
       r->process->energy.gpu_mj == PROFILE_ABSENT ? absent() : flag(r->process->energy.estimated))
 
 static const struct data_table_column processes_columns[] = {
-	{"pid", .get = get_pid},
-	{"comm", .get = get_comm, CSV},
+	{"pid", .get = column_pid},
+	{"comm", .get = column_comm, CSV},
 	{"ppid", .get = get_ppid},
 	{"start_ns", .get = get_start, JSON},
 	{"exec", .get = get_exec},
-	{"comm", .get = get_comm, JSON},
+	{"comm", .get = column_comm, JSON},
 	{"cmdline", .get = get_arguments, JSON},
 	{"wall_ns", .get = get_wall},
 	{"cpu_user_ns", AT(profile_process, cpu_user_ns)},
@@ -888,144 +647,35 @@ static const struct data_table_column steps_columns[] = {
 	{"breakdown", .get = get_breakdown, JSON},
 };
 
-/* --- GPUs ------------------------------------------------------------------------------------- */
-
-ITEM(kernel_of, profile_gpu_kernel, &r->process->gpu.kernels[r->item])
-ITEM(copy_of, profile_gpu_copy, &r->process->gpu.copies[r->item])
-ITEM(sync_of, profile_gpu_sync, &r->process->gpu.syncs[r->item])
-
-static struct value name_of_function(const struct data_table *s, uint32_t id)
-{
-	const struct profile_function *function = profile_function(s->profile, id);
-
-	return function ? words(function->name) : absent();
-}
-
-/* "100x1x1" */
-static struct value get_shape(struct data_table *s, const struct data_table_row *r,
-			      const uint32_t shape[3])
-{
-	if (!shape[0])
-		return absent();
-	text_clear(&s->made);
-	text_printf(&s->made, "%ux%ux%u", shape[0], shape[1], shape[2]);
-	(void)r;
-	return words(text_peek(&s->made));
-}
-
-static struct value get_pinned(struct data_table *s, const struct data_table_row *r)
-{
-	enum perfx_gpu_host_memory memory = copy_of(r)->host_memory;
-
-	(void)s;
-	if (memory != PERFX_GPU_HOST_MEMORY_PINNED && memory != PERFX_GPU_HOST_MEMORY_PAGEABLE)
-		return absent();
-	return flag(memory == PERFX_GPU_HOST_MEMORY_PINNED);
-}
-
-static const char *direction_of(const struct profile_gpu_copy *copy)
-{
-	return copy->op == PERFX_GPU_OP_MEMSET ? "memset" : name_of_gpu_direction(copy->direction);
-}
-
-static struct value get_line(struct data_table *s, const struct profile_frame *frame)
-{
-	if (!frame)
-		return absent();
-	text_clear(&s->made);
-	location_frame(&s->made, frame, LOCATION_BRIEF);
-	return words(text_peek(&s->made));
-}
-
-VALUE(get_kernel_line, get_line(s, kernel_of(r)->line))
-VALUE(get_copy_line, get_line(s, copy_of(r)->line))
-VALUE(get_sync_line, get_line(s, sync_of(r)->line))
-VALUE(get_kernel_name, words(kernel_of(r)->other ? "(other)" : kernel_of(r)->name))
-VALUE(get_kernel_op, words(name_of_gpu_op(kernel_of(r)->op)))
-VALUE(get_grid, kernel_of(r)->grid[0] ? nested(json_of_shape(kernel_of(r)->grid)) : absent())
-VALUE(get_block, kernel_of(r)->block[0] ? nested(json_of_shape(kernel_of(r)->block)) : absent())
-VALUE(get_grid_text, get_shape(s, r, kernel_of(r)->grid))
-VALUE(get_block_text, get_shape(s, r, kernel_of(r)->block))
-VALUE(get_registers, kernel_of(r)->registers ? integer(kernel_of(r)->registers) : absent())
-VALUE(get_occupancy, real(kernel_of(r)->occupancy))
-VALUE(get_limit, *kernel_of(r)->limit ? words(kernel_of(r)->limit) : absent())
-VALUE(get_stream, kernel_of(r)->stream == UINT32_MAX ? absent() : integer(kernel_of(r)->stream))
-VALUE(get_launcher, name_of_function(s, kernel_of(r)->function))
-VALUE(get_direction, words(direction_of(copy_of(r))))
-VALUE(get_host_memory, words(name_of_gpu_host_memory(copy_of(r)->host_memory)))
-VALUE(get_copier, name_of_function(s, copy_of(r)->function))
-VALUE(get_sync_name, words(sync_of(r)->name))
-VALUE(get_waiter, name_of_function(s, sync_of(r)->function))
-
-static const struct data_table_column gpu_kernels_columns[] = {
-	OF_PROCESS,
-	{"name", .get = get_kernel_name},
-	{"op", .get = get_kernel_op},
-	{"calls", AT(profile_gpu_kernel, count)},
-	{"total_ns", AT(profile_gpu_kernel, total_ns)},
-	{"avg_ns", AT(profile_gpu_kernel, avg_ns)},
-	{"p99_ns", AT(profile_gpu_kernel, p99_ns)},
-	{"max_ns", AT(profile_gpu_kernel, max_ns)},
-	{"grid", .get = get_grid_text, CSV},
-	{"block", .get = get_block_text, CSV},
-	{"grid", .get = get_grid, JSON},
-	{"block", .get = get_block, JSON},
-	{"registers", .get = get_registers},
-	{"shared_bytes", AT(profile_gpu_kernel, shared_bytes)},
-	{"occupancy", .get = get_occupancy},
-	{"occupancy_limit", .get = get_limit},
-	{"stream", .get = get_stream},
-	{"function", .get = get_launcher},
-	{"line", .get = get_kernel_line},
-};
-
-static const struct data_table_column gpu_copies_columns[] = {
-	OF_PROCESS,
-	{"direction", .get = get_direction},
-	{"host_memory", .get = get_host_memory},
-	{"pinned", .get = get_pinned},
-	{"calls", AT(profile_gpu_copy, count)},
-	{"bytes", AT(profile_gpu_copy, bytes)},
-	{"total_ns", AT(profile_gpu_copy, total_ns)},
-	{"function", .get = get_copier},
-	{"line", .get = get_copy_line},
-};
-
-static const struct data_table_column gpu_syncs_columns[] = {
-	OF_PROCESS,
-	{"name", .get = get_sync_name},
-	{"calls", AT(profile_gpu_sync, count)},
-	{"wait_ns", AT(profile_gpu_sync, wait_ns)},
-	{"function", .get = get_waiter},
-	{"line", .get = get_sync_line},
-};
-
 /* --- all of them ------------------------------------------------------------------------------ */
 
-#define COLUMNS(name) #name, name##_columns, COUNT(name##_columns)
-#define EACH(field)   .count_offset = offsetof(struct profile_process, field)
+static const struct data_table_kind functions_table = {COLUMNS(functions), "self_ns",
+						       function_row_item, EACH(rows_count)};
+static const struct data_table_kind callers_table = {COLUMNS(callers), "total_ns", caller_of_item,
+						     .fill = fill_callers};
+static const struct data_table_kind threads_table = {COLUMNS(threads), "on_cpu_ns", thread_of_item,
+						     EACH(threads_count)};
+static const struct data_table_kind steps_table = {COLUMNS(steps), NULL, step_of_item,
+						   EACH(steps.series_count)};
+static const struct data_table_kind lines_table = {COLUMNS(lines), NULL, code_line_item,
+						   EACH(lines_count)};
+static const struct data_table_kind blocked_table = {COLUMNS(blocked), "ns", wait_of_item,
+						     EACH(blocked.count)};
+static const struct data_table_kind findings_table = {COLUMNS(findings), "severity",
+						      .fill = fill_findings};
+static const struct data_table_kind processes_table = {COLUMNS(processes), NULL, process_of,
+						       .fill = fill_processes};
 
-static const struct data_table_kind kinds[] = {
-	{COLUMNS(functions), "self_ns", function_row_item, EACH(rows_count)},
-	{COLUMNS(callers), "total_ns", caller_of_item, .fill = fill_callers},
-	{COLUMNS(threads), "on_cpu_ns", thread_of_item, EACH(threads_count)},
-	{COLUMNS(steps), NULL, step_of_item, EACH(steps.series_count)},
-	{COLUMNS(memory), NULL, memory_of_item, EACH(memory_count)},
-	{COLUMNS(hotspots), NULL, hotspot_of_item, .fill = fill_hotspots},
-	{COLUMNS(lines), NULL, code_line_item, EACH(lines_count)},
-	{COLUMNS(blocked), "ns", wait_of_item, EACH(blocked.count)},
-	{COLUMNS(gpu_kernels), "total_ns", kernel_of_item, EACH(gpu.kernels_count)},
-	{COLUMNS(gpu_copies), "bytes", copy_of_item, EACH(gpu.copies_count)},
-	{COLUMNS(gpu_syncs), "wait_ns", sync_of_item, EACH(gpu.syncs_count)},
-	{COLUMNS(findings), "severity", .fill = fill_findings},
-	{COLUMNS(processes), NULL, process_of, .fill = fill_processes},
-};
+static const struct data_table_kind *const kinds[] = {
+	&functions_table, &callers_table,  &threads_table,  &steps_table,	&memory_table,
+	&hotspots_table,  &lines_table,	   &blocked_table,  &gpu_kernels_table, &gpu_copies_table,
+	&gpu_syncs_table, &findings_table, &processes_table};
 
 const struct data_table_kind *data_table_kind_named(const char *name)
 {
 	for (size_t i = 0; i < COUNT(kinds); i++) {
-		if (!strcmp(kinds[i].name, name))
-			return &kinds[i];
+		if (!strcmp(kinds[i]->name, name))
+			return kinds[i];
 	}
 	return NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The profile as tables of values: the rows of CSV and TSV, the elements of the JSON report's
- * arrays, and what --sort orders by. A table is a list of columns (columns.c); a new number is one
+ * arrays, and what --sort orders by. A table is a list of columns (columns*.c); a new number is one
  * line there and a word in docs/formats.md. A column is a field in CSV and a member in JSON, of one
  * name; some are in one of the two only.
  */
@@ -37,7 +37,7 @@ struct value {
 struct data_table_row {
 	const struct profile_process *process;
 	const struct process_analysis *analysis; /* NULL where none is needed */
-	size_t item, part; /* index in the process; index in that item: see columns.c */
+	size_t item, part; /* index in the process; index in that item: see columns*.c */
 };
 
 struct data_table {

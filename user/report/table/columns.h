@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How tables and their columns are written down: columns*.c. */
+#ifndef PERFX_REPORT_TABLE_COLUMNS_H
+#define PERFX_REPORT_TABLE_COLUMNS_H
+
+#include "report/table/table.h"
+
+#include <stddef.h>
+
+/* --- values --- */
+
+static inline struct value absent(void)
+{
+	return (struct value){.kind = VALUE_ABSENT};
+}
+
+static inline struct value integer(uint64_t number)
+{
+	return (struct value){.kind = number == PROFILE_ABSENT ? VALUE_ABSENT : VALUE_INTEGER,
+			      .integer = number};
+}
+
+static inline struct value flag(bool set)
+{
+	return (struct value){.kind = VALUE_FLAG, .integer = set};
+}
+
+static inline struct value words(const char *text)
+{
+	return (struct value){.kind = VALUE_TEXT, .text = text};
+}
+
+static inline struct value real(double number)
+{
+	return (struct value){.kind = number < 0 ? VALUE_ABSENT : VALUE_REAL, .real = number};
+}
+
+static inline struct value sentence(const char *text)
+{
+	return (struct value){.kind = VALUE_SENTENCE, .text = text};
+}
+
+static inline struct value nested(json_t *json)
+{
+	return (struct value){.kind = VALUE_JSON, .json = json};
+}
+
+/* A column's function: `VALUE(name, expression)` with table s and row r. */
+#define VALUE(name, ...)                                                               \
+	static struct value name(struct data_table *s, const struct data_table_row *r) \
+	{                                                                              \
+		(void)s;                                                               \
+		(void)r;                                                               \
+		return __VA_ARGS__;                                                    \
+	}
+
+/* A row's item, `name`, and the same without its type for data_table_kind, `name_item`. */
+#define ITEM(name, type, ...)                                          \
+	static const struct type *name(const struct data_table_row *r) \
+	{                                                              \
+		return __VA_ARGS__;                                    \
+	}                                                              \
+	static const void *name##_item(const struct data_table_row *r) \
+	{                                                              \
+		return name(r);                                        \
+	}
+
+#define AT(type, field) .offset = offsetof(struct type, field)
+/* Where a column is in one of the two only. */
+#define CSV	     .only = COLUMN_CSV
+#define JSON	     .only = COLUMN_JSON
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static inline struct value column_pid(struct data_table *s, const struct data_table_row *r)
+{
+	(void)s;
+	return integer(r->process->pid);
+}
+
+static inline struct value column_comm(struct data_table *s, const struct data_table_row *r)
+{
+	(void)s;
+	return words(r->process->comm);
+}
+
+/* Innermost first: "append (train.c:12);main (main.c:9)" */
+struct value column_frames(struct data_table *s, const struct profile_frame *const *frames,
+			   size_t count);
+
+/* Columns that every table begins with. */
+#define OF_PROCESS                              \
+	{"pid", .get = column_pid, CSV},        \
+	{                                       \
+		"comm", .get = column_comm, CSV \
+	}
+
+/* --- tables --- */
+
+/* What begins a struct data_table_kind, of columns `name_columns`. */
+#define COLUMNS(name) #name, name##_columns, COUNT(name##_columns)
+/* A row for each of so many of the process. */
+#define EACH(field) .count_offset = offsetof(struct profile_process, field)
+
+/* columns_memory.c */
+extern const struct data_table_kind memory_table, hotspots_table;
+/* columns_gpu.c */
+extern const struct data_table_kind gpu_kernels_table, gpu_copies_table, gpu_syncs_table;
+
+#endif

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Columns about GPUs: kernels, copies, waits. */
+#include "analyze/location.h"
+#include "decode/names.h"
+#include "report/json/output.h"
+#include "report/table/columns.h"
+
+ITEM(kernel_of, profile_gpu_kernel, &r->process->gpu.kernels[r->item])
+ITEM(copy_of, profile_gpu_copy, &r->process->gpu.copies[r->item])
+ITEM(sync_of, profile_gpu_sync, &r->process->gpu.syncs[r->item])
+
+static struct value name_of_function(const struct data_table *s, uint32_t id)
+{
+	const struct profile_function *function = profile_function(s->profile, id);
+
+	return function ? words(function->name) : absent();
+}
+
+/* "100x1x1" */
+static struct value get_shape(struct data_table *s, const struct data_table_row *r,
+			      const uint32_t shape[3])
+{
+	if (!shape[0])
+		return absent();
+	text_clear(&s->made);
+	text_printf(&s->made, "%ux%ux%u", shape[0], shape[1], shape[2]);
+	(void)r;
+	return words(text_peek(&s->made));
+}
+
+static struct value get_pinned(struct data_table *s, const struct data_table_row *r)
+{
+	enum perfx_gpu_host_memory memory = copy_of(r)->host_memory;
+
+	(void)s;
+	if (memory != PERFX_GPU_HOST_MEMORY_PINNED && memory != PERFX_GPU_HOST_MEMORY_PAGEABLE)
+		return absent();
+	return flag(memory == PERFX_GPU_HOST_MEMORY_PINNED);
+}
+
+static const char *direction_of(const struct profile_gpu_copy *copy)
+{
+	return copy->op == PERFX_GPU_OP_MEMSET ? "memset" : name_of_gpu_direction(copy->direction);
+}
+
+static struct value get_line(struct data_table *s, const struct profile_frame *frame)
+{
+	if (!frame)
+		return absent();
+	text_clear(&s->made);
+	location_frame(&s->made, frame, LOCATION_BRIEF);
+	return words(text_peek(&s->made));
+}
+
+VALUE(get_kernel_line, get_line(s, kernel_of(r)->line))
+VALUE(get_copy_line, get_line(s, copy_of(r)->line))
+VALUE(get_sync_line, get_line(s, sync_of(r)->line))
+VALUE(get_kernel_name, words(kernel_of(r)->other ? "(other)" : kernel_of(r)->name))
+VALUE(get_kernel_op, words(name_of_gpu_op(kernel_of(r)->op)))
+VALUE(get_grid, kernel_of(r)->grid[0] ? nested(json_of_shape(kernel_of(r)->grid)) : absent())
+VALUE(get_block, kernel_of(r)->block[0] ? nested(json_of_shape(kernel_of(r)->block)) : absent())
+VALUE(get_grid_text, get_shape(s, r, kernel_of(r)->grid))
+VALUE(get_block_text, get_shape(s, r, kernel_of(r)->block))
+VALUE(get_registers, kernel_of(r)->registers ? integer(kernel_of(r)->registers) : absent())
+VALUE(get_occupancy, real(kernel_of(r)->occupancy))
+VALUE(get_limit, *kernel_of(r)->limit ? words(kernel_of(r)->limit) : absent())
+VALUE(get_stream, kernel_of(r)->stream == UINT32_MAX ? absent() : integer(kernel_of(r)->stream))
+VALUE(get_launcher, name_of_function(s, kernel_of(r)->function))
+VALUE(get_direction, words(direction_of(copy_of(r))))
+VALUE(get_host_memory, words(name_of_gpu_host_memory(copy_of(r)->host_memory)))
+VALUE(get_copier, name_of_function(s, copy_of(r)->function))
+VALUE(get_sync_name, words(sync_of(r)->name))
+VALUE(get_waiter, name_of_function(s, sync_of(r)->function))
+
+static const struct data_table_column gpu_kernels_columns[] = {
+	OF_PROCESS,
+	{"name", .get = get_kernel_name},
+	{"op", .get = get_kernel_op},
+	{"calls", AT(profile_gpu_kernel, count)},
+	{"total_ns", AT(profile_gpu_kernel, total_ns)},
+	{"avg_ns", AT(profile_gpu_kernel, avg_ns)},
+	{"p99_ns", AT(profile_gpu_kernel, p99_ns)},
+	{"max_ns", AT(profile_gpu_kernel, max_ns)},
+	{"grid", .get = get_grid_text, CSV},
+	{"block", .get = get_block_text, CSV},
+	{"grid", .get = get_grid, JSON},
+	{"block", .get = get_block, JSON},
+	{"registers", .get = get_registers},
+	{"shared_bytes", AT(profile_gpu_kernel, shared_bytes)},
+	{"occupancy", .get = get_occupancy},
+	{"occupancy_limit", .get = get_limit},
+	{"stream", .get = get_stream},
+	{"function", .get = get_launcher},
+	{"line", .get = get_kernel_line},
+};
+
+static const struct data_table_column gpu_copies_columns[] = {
+	OF_PROCESS,
+	{"direction", .get = get_direction},
+	{"host_memory", .get = get_host_memory},
+	{"pinned", .get = get_pinned},
+	{"calls", AT(profile_gpu_copy, count)},
+	{"bytes", AT(profile_gpu_copy, bytes)},
+	{"total_ns", AT(profile_gpu_copy, total_ns)},
+	{"function", .get = get_copier},
+	{"line", .get = get_copy_line},
+};
+
+static const struct data_table_column gpu_syncs_columns[] = {
+	OF_PROCESS,
+	{"name", .get = get_sync_name},
+	{"calls", AT(profile_gpu_sync, count)},
+	{"wait_ns", AT(profile_gpu_sync, wait_ns)},
+	{"function", .get = get_waiter},
+	{"line", .get = get_sync_line},
+};
+
+const struct data_table_kind gpu_kernels_table = {COLUMNS(gpu_kernels), "total_ns", kernel_of_item,
+						  EACH(gpu.kernels_count)};
+const struct data_table_kind gpu_copies_table = {COLUMNS(gpu_copies), "bytes", copy_of_item,
+						 EACH(gpu.copies_count)};
+const struct data_table_kind gpu_syncs_table = {COLUMNS(gpu_syncs), "wait_ns", sync_of_item,
+						EACH(gpu.syncs_count)};
