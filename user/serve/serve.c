@@ -20,8 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A recording that has not ticked for so long hangs. */
-#define STALLED_NS 10000000000u
+/* A recording that has not ticked for so long hangs: a snapshot may take seconds. */
+#define STALLED_NS 60000000000u
 /* Between two looks at connections that take too long. */
 #define WATCH_NS 1000000000u
 #define RETRY_S	 5
