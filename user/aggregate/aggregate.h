@@ -81,13 +81,14 @@ const struct profile *aggregate__finish(struct aggregate *aggregate);
 
 /* A live block: a heap block, a mapping, or the rest of a partly unmapped one. */
 struct live_block {
-	uint32_t process;
+	uint32_t process, merged; /* merged: the capture that the process comes from */
 	enum perfx_domain domain;
 	uint64_t address, size_bytes, time_ns;
 	uint32_t stack, context;
 	uint16_t allocator;
 	bool mapped;
-	uint32_t mode;	      /* sampled under the domain's mode of this number, from 1; 0: exact */
+	uint32_t mode; /* sampled under the domain's mode of this number in that capture, from 1;
+			  0: exact */
 	uint32_t realloc_tid; /* this thread is reallocating it; 0: none */
 };
 

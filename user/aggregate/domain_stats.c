@@ -181,6 +181,32 @@ void live_sub(struct memory *memory, struct domain_stats *stats, struct hotspot 
 
 /* --- domains --- */
 
+struct memory_domain *memory_domain_get(struct memory *memory, uint32_t merged,
+					enum perfx_domain domain)
+{
+	errno = ERANGE;
+	if (merged > PERFX_MERGED_MAX)
+		return NULL;
+	errno = ENOMEM;
+	if (grow_array(&memory->domains, &memory->domains_capacity, (size_t)merged + 1,
+		       sizeof(*memory->domains)))
+		return NULL;
+	/* each by itself: statistics point to them */
+	if (!memory->domains[merged])
+		memory->domains[merged] = calloc(PERFX_DOMAINS, sizeof(**memory->domains));
+	return memory->domains[merged] ? &memory->domains[merged][domain] : NULL;
+}
+
+const struct memory_domain *memory_domain_of(const struct memory *memory, uint32_t merged,
+					     enum perfx_domain domain)
+{
+	static const struct memory_domain exact;
+
+	return merged < memory->domains_capacity && memory->domains[merged]
+		       ? &memory->domains[merged][domain]
+		       : &exact;
+}
+
 struct memory_process *memory_process_get(struct aggregate *a, uint32_t process)
 {
 	struct memory *memory = &a->memory;
@@ -203,19 +229,25 @@ struct memory_process *memory_process_get(struct aggregate *a, uint32_t process)
 struct domain_stats *domain_stats_get(struct aggregate *a, uint32_t process,
 				      enum perfx_domain domain)
 {
+	const struct memory_domain *recorded;
 	struct memory_process *owner;
 	struct domain_stats *stats;
 
 	owner = memory_process_get(a, process);
 	if (!owner || owner->domain_stats[domain])
 		return owner ? owner->domain_stats[domain] : NULL;
+	recorded = memory_domain_get(&a->memory, a->processes[process]->merged, domain);
+	if (!recorded)
+		return NULL;
 	stats = calloc(1, sizeof(*stats));
 	if (!stats)
 		return NULL;
 	stats->process = process;
 	stats->domain = domain;
-	stats->modes_seen = (uint32_t)a->memory.domains[domain].modes_count;
-	stats->blind_seen = a->memory.domains[domain].blind_count;
+	stats->merged = a->processes[process]->merged;
+	stats->recorded = recorded;
+	stats->modes_seen = (uint32_t)recorded->modes_count;
+	stats->blind_seen = recorded->blind_count;
 	owner->domain_stats[domain] = stats;
 	return stats;
 }
@@ -269,9 +301,9 @@ bool mode_is_blind(const struct memory_mode *mode)
 	       mode->on_ns < mode->period_ns;
 }
 
-void domain_stats_note_modes(const struct memory *memory, struct domain_stats *stats)
+void domain_stats_note_modes(struct domain_stats *stats)
 {
-	const struct memory_domain *domain = &memory->domains[stats->domain];
+	const struct memory_domain *domain = stats->recorded;
 
 	/* what lived when it began may have gone unseen */
 	if (stats->blind_seen != domain->blind_count && stats->live_count)
@@ -338,8 +370,8 @@ static int note_points(struct memory *memory, struct domain_stats *stats, uint64
 
 int domain_stats_tick(struct memory *memory, struct domain_stats *stats, uint64_t time_ns)
 {
-	if (stats->modes_seen != memory->domains[stats->domain].modes_count)
-		domain_stats_note_modes(memory, stats);
+	if (stats->modes_seen != stats->recorded->modes_count)
+		domain_stats_note_modes(stats);
 	if (time_ns < stats->point_due_ns)
 		return 0;
 	return note_points(memory, stats, time_ns);

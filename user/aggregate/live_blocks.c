@@ -303,8 +303,7 @@ static void add_age(const struct ages *ages, uint32_t hotspot_index, uint64_t ti
 static void add_block(const struct ages *ages, const struct domain_stats *stats,
 		      const struct block *block)
 {
-	add_age(ages, block->hotspot, block->time_ns,
-		memory_weigh_block(ages->memory, stats, block).bytes);
+	add_age(ages, block->hotspot, block->time_ns, memory_weigh_block(stats, block).bytes);
 }
 
 static void add_mapping(const struct mapping *mapping, void *arg)
@@ -404,8 +403,12 @@ void memory_clear(struct memory *memory)
 		free(process);
 	}
 	free(memory->processes);
-	for (int domain = 0; domain < PERFX_DOMAINS; domain++)
-		free(memory->domains[domain].modes);
+	for (size_t i = 0; i < memory->domains_capacity; i++) {
+		for (int domain = 0; memory->domains[i] && domain < PERFX_DOMAINS; domain++)
+			free(memory->domains[i][domain].modes);
+		free(memory->domains[i]);
+	}
+	free(memory->domains);
 	chunks_clear(&memory->blocks.chunks);
 	chunks_clear(&memory->hotspots);
 	free(memory->allocators);
@@ -428,6 +431,7 @@ static void visit_one(struct visit *visit, uint32_t hotspot_index, struct live_b
 	const struct hotspot *hotspot = hotspot_at(visit->memory, hotspot_index);
 
 	live->process = visit->stats->process;
+	live->merged = visit->stats->merged;
 	live->domain = visit->stats->domain;
 	live->stack = hotspot->stack;
 	live->context = hotspot->context;
@@ -457,7 +461,7 @@ static void visit_mapping(const struct mapping *mapping, void *arg)
 				  .mapped = true};
 
 	if (mapping->units != MEMORY_UNIT)
-		live.mode = visit->memory->domains[visit->stats->domain].sampling_mode;
+		live.mode = visit->stats->recorded->sampling_mode;
 	visit_one(visit, mapping->hotspot, &live);
 }
 

@@ -27,10 +27,9 @@ struct ending {
 	bool temporary;
 };
 
-static uint64_t rate_bytes(const struct memory *memory, const struct domain_stats *stats,
-			   uint32_t rate)
+static uint64_t rate_bytes(const struct domain_stats *stats, uint32_t rate)
 {
-	return memory->domains[stats->domain].modes[rate - 1].sample_bytes;
+	return stats->recorded->modes[rate - 1].sample_bytes;
 }
 
 /* sample_bytes 0: exact */
@@ -47,11 +46,9 @@ static struct weight memory_weigh(uint64_t size_bytes, uint64_t sample_bytes)
 	return weight;
 }
 
-struct weight memory_weigh_block(const struct memory *memory, const struct domain_stats *stats,
-				 const struct block *block)
+struct weight memory_weigh_block(const struct domain_stats *stats, const struct block *block)
 {
-	return memory_weigh(block->size_bytes,
-			    block->rate ? rate_bytes(memory, stats, block->rate) : 0);
+	return memory_weigh(block->size_bytes, block->rate ? rate_bytes(stats, block->rate) : 0);
 }
 
 struct weight memory_weigh_mapping(const struct mapping *mapping)
@@ -87,7 +84,7 @@ static void end_block(struct memory *memory, struct domain_stats *stats, uint32_
 {
 	const struct block *block = block_at(&memory->blocks, index);
 	struct hotspot *hotspot = hotspot_at(memory, block->hotspot);
-	struct weight weight = memory_weigh_block(memory, stats, block);
+	struct weight weight = memory_weigh_block(stats, block);
 
 	end_one(memory, stats, hotspot, weight, block->time_ns, ending);
 	if (ending->is_free) {
@@ -249,12 +246,11 @@ static uint32_t exact_mode(const struct memory_domain *domain)
 }
 
 /* Did this thread's last call allocate the block? */
-static bool was_last(const struct memory *memory, const struct domain_stats *stats,
-		     const struct memory_thread *thread, uint64_t address, uint64_t time_ns)
+static bool was_last(const struct domain_stats *stats, const struct memory_thread *thread,
+		     uint64_t address, uint64_t time_ns)
 {
 	return thread->last_mode && thread->last_address == address &&
-	       thread->last_time_ns == time_ns &&
-	       thread->last_mode == exact_mode(&memory->domains[stats->domain]);
+	       thread->last_time_ns == time_ns && thread->last_mode == exact_mode(stats->recorded);
 }
 
 /* The clock begins with the capture; without its beginning, with the first record. */
@@ -413,7 +409,7 @@ static int allocate(struct aggregate *a, struct domain_stats *stats, struct memo
 		    struct arrival *arrival)
 {
 	const struct perfx_allocation *r = arrival->record;
-	const struct memory_domain *domain = &a->memory.domains[r->domain];
+	const struct memory_domain *domain = stats->recorded;
 	const struct memory_mode *mode = memory_mode_now(domain);
 	int err;
 
@@ -431,10 +427,10 @@ static int allocate(struct aggregate *a, struct domain_stats *stats, struct memo
 }
 
 /* False: at which rate it was sampled is not known. */
-static bool weigh_arrival(const struct memory *memory, const struct perfx_allocation *r,
+static bool weigh_arrival(const struct domain_stats *stats, const struct perfx_allocation *r,
 			  struct arrival *arrival)
 {
-	const struct memory_domain *domain = &memory->domains[r->domain];
+	const struct memory_domain *domain = stats->recorded;
 
 	arrival->record = r;
 	if (r->flags & PERFX_ALLOCATION_SAMPLED) {
@@ -460,13 +456,13 @@ int handle_allocation(struct aggregate *a, const struct event *event)
 	struct memory_thread *thread;
 	struct domain_stats *stats;
 
-	if (!allocation_ok(r) || !weigh_arrival(&a->memory, r, &arrival))
+	if (!allocation_ok(r))
 		return undecoded(a);
 	start_clock(a, r->time_ns);
 	stats = domain_stats_get(a, r->process, r->domain);
 	if (!stats)
 		return reject(a);
-	if (!fits(stats, &arrival.weight))
+	if (!weigh_arrival(stats, r, &arrival) || !fits(stats, &arrival.weight))
 		return undecoded(a);
 	if (r->flags & PERFX_ALLOCATION_BEFORE) {
 		arrival.hotspot = hotspot_of_allocation(a, stats, r);
@@ -505,7 +501,7 @@ static void free_block(struct memory *memory, struct domain_stats *stats,
 		return;
 	}
 	block = block_at(&memory->blocks, index);
-	ending.temporary = was_last(memory, stats, thread, block->address, block->time_ns);
+	ending.temporary = was_last(stats, thread, block->address, block->time_ns);
 	if (r->flags & PERFX_FREE_REALLOC_BEGIN) {
 		thread->pending_realloc = REALLOC_BLOCK;
 		thread->realloc_block = index;
@@ -525,7 +521,7 @@ static int free_mapped(struct memory *memory, struct domain_stats *stats,
 	err = take_mappings(memory, stats, r->address, r->size_bytes, r->time_ns, &list);
 	/* one mapping, all of it */
 	ending.temporary = list && !list->next && !list->rests &&
-			   was_last(memory, stats, thread, list->from, list->time_ns);
+			   was_last(stats, thread, list->from, list->time_ns);
 	if (r->flags & PERFX_FREE_REALLOC_BEGIN) {
 		thread->pending_realloc = list ? REALLOC_MAPPINGS : REALLOC_UNKNOWN;
 		thread->realloc_mappings = list;
@@ -617,7 +613,7 @@ int handle_allocator(struct aggregate *a, const struct event *event)
 	allocator->domain = record->domain;
 	allocator->module = intern(a, event->strings[1]);
 	allocator->name = intern(a, event->strings[0]);
-	memory->domains[record->domain].has_allocator = true;
+	memory->has_allocator[record->domain] = true;
 	return allocator->name && allocator->module ? 0 : -ENOMEM;
 }
 
@@ -635,10 +631,12 @@ const struct memory_allocator *memory_allocator_of(const struct memory *memory, 
 int handle_memory_mode(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_memory_mode *r = &event->memory_mode;
-	struct memory_domain *domain = &a->memory.domains[r->domain];
+	struct memory_domain *domain = memory_domain_get(&a->memory, r->merged, r->domain);
 	struct memory_mode *mode;
 	bool samples = r->level == PERFX_MEMORY_SAMPLED || r->level == PERFX_MEMORY_SAMPLED_IN;
 
+	if (!domain)
+		return reject(a);
 	if (domain->modes_count >= AGGREGATE_MODES_MAX ||
 	    (samples && (!r->sample_bytes || r->sample_bytes > SAMPLING_BYTES_MAX)))
 		return undecoded(a);

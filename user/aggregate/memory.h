@@ -46,7 +46,6 @@ struct memory_domain {
 	size_t modes_capacity, modes_count;
 	uint32_t blind_count;	/* modes under which blocks are freed unseen */
 	uint32_t sampling_mode; /* the last that samples: index + 1 */
-	bool has_allocator;
 };
 
 struct block {
@@ -135,8 +134,9 @@ struct alike {
 };
 
 struct domain_stats {
-	uint32_t process;
+	uint32_t process, merged; /* merged: its capture */
 	enum perfx_domain domain;
+	const struct memory_domain *recorded; /* how */
 	uint32_t modes_seen, blind_seen;
 	bool blind; /* blocks were freed unseen */
 	bool retired;
@@ -189,7 +189,9 @@ struct memory_clock {
 };
 
 struct memory {
-	struct memory_domain domains[PERFX_DOMAINS];
+	struct memory_domain **domains; /* by capture (struct perfx_process: merged), then domain */
+	size_t domains_capacity;
+	bool has_allocator[PERFX_DOMAINS];
 	struct memory_process **processes; /* by index */
 	size_t processes_capacity;
 	struct memory_clock clock;
@@ -265,8 +267,7 @@ struct weight {
 	uint64_t count, bytes;
 };
 
-struct weight memory_weigh_block(const struct memory *memory, const struct domain_stats *stats,
-				 const struct block *block);
+struct weight memory_weigh_block(const struct domain_stats *stats, const struct block *block);
 struct weight memory_weigh_mapping(const struct mapping *mapping);
 /* domain_stats.c */
 /* NULL with errno: ERANGE, ENOMEM. */
@@ -284,9 +285,15 @@ void domain_stats_note_unknown(struct memory *memory, struct domain_stats *stats
 /* Its windows become as long as the clock's. */
 void domain_stats_level_unknown(const struct memory *memory, struct domain_stats *stats);
 /* Whether blocks may have been freed unseen since the last call. */
-void domain_stats_note_modes(const struct memory *memory, struct domain_stats *stats);
+void domain_stats_note_modes(struct domain_stats *stats);
 /* NULL with errno: ENOSPC (AGGREGATE_THREADS_MAX reallocations at once), ENOMEM. */
 struct memory_thread *domain_stats_thread(struct domain_stats *stats, uint32_t tid);
+/* How a capture recorded a domain; made when it is new. NULL with errno ENOMEM, ERANGE. */
+struct memory_domain *memory_domain_get(struct memory *memory, uint32_t merged,
+					enum perfx_domain domain);
+/* Without any mode where nothing was said. */
+const struct memory_domain *memory_domain_of(const struct memory *memory, uint32_t merged,
+					     enum perfx_domain domain);
 /* The mode of a domain now; PERFX_MEMORY_EXACT where there is none. */
 const struct memory_mode *memory_mode_now(const struct memory_domain *domain);
 bool mode_is_blind(const struct memory_mode *mode);

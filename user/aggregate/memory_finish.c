@@ -206,7 +206,8 @@ static uint64_t sampled_at(const struct memory_domain *domain,
 
 static void fill_modes(const struct memory_source *source, struct profile_memory *out)
 {
-	const struct memory_domain *domain = &source->a->memory.domains[source->domain];
+	const struct memory_domain *domain =
+		memory_domain_of(&source->a->memory, source->process->merged, source->domain);
 
 	out->recorded_ns = recorded_ns(domain, source->process);
 	out->level = memory_mode_now(domain)->level;
@@ -235,7 +236,9 @@ static void fill_estimates(const struct memory_source *source, struct profile_me
 	/* nothing was sampled: what may have been missed, of any size */
 	if (out->sampled && !tally.sampled_count)
 		tally.missed_bytes = tally.missed_count = (double)sampled_at(
-			&source->a->memory.domains[source->domain], source->process);
+			memory_domain_of(&source->a->memory, source->process->merged,
+					 source->domain),
+			source->process);
 	out->allocs = tally_count(&tally, &tally);
 	out->allocated_bytes = tally_bytes(&tally);
 	if (!stats)
@@ -365,7 +368,7 @@ static int fill_domain_stats(struct memory_source *source, struct profile_memory
 	out->peak_ns = PROFILE_ABSENT;
 	if (!source->stats)
 		return 0;
-	domain_stats_note_modes(&source->a->memory, source->stats);
+	domain_stats_note_modes(source->stats);
 	fill_sums(source->stats, out);
 	fill_alloc_windows(source, out);
 	err = fill_points(source, out);
@@ -378,11 +381,13 @@ static int fill_domain_stats(struct memory_source *source, struct profile_memory
  * there is something to allocate with. */
 static bool was_recorded(const struct memory_source *source)
 {
-	const struct memory_domain *domain = &source->a->memory.domains[source->domain];
+	const struct memory_domain *domain =
+		memory_domain_of(&source->a->memory, source->process->merged, source->domain);
 
 	if (source->stats)
 		return true;
-	return domain->has_allocator && domain->modes_count && recorded_ns(domain, source->process);
+	return source->a->memory.has_allocator[source->domain] && domain->modes_count &&
+	       recorded_ns(domain, source->process);
 }
 
 static struct domain_stats *domain_stats_of(const struct aggregate *a, uint32_t process,

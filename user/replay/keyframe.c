@@ -41,6 +41,7 @@ struct valued {
 
 struct keyframe {
 	struct records facts, modes;
+	uint32_t merged_max;		    /* of a merged capture: the highest number in `modes` */
 	size_t facts_kept;		    /* bytes after the last cleaning */
 	uint64_t gone_count, cleaned_count; /* processes that went; of which nothing is left */
 	bool goes_on;
@@ -508,6 +509,10 @@ static int add_event(struct keyframe *keyframe, const struct event *event)
 	case PERFX_KIND_GPU_MEMORY:
 	case PERFX_KIND_HOST_ENERGY:
 		return 0;
+	case PERFX_KIND_PROCESS: /* its capture has modes of its own */
+		if (event->process.merged && aggregate__add(keyframe->memory, event))
+			return -ENOMEM;
+		return add_fact(keyframe, event);
 	default: /* of the life of a process */
 		return add_fact(keyframe, event);
 	}
@@ -515,9 +520,14 @@ static int add_event(struct keyframe *keyframe, const struct event *event)
 
 static int add_memory(struct keyframe *keyframe, const struct event *event)
 {
-	if (event->kind == PERFX_KIND_MEMORY_MODE &&
-	    keep(&keyframe->modes, event->record, event->hdr.size))
-		return -ENOMEM;
+	if (event->kind == PERFX_KIND_MEMORY_MODE) {
+		if (event->memory_mode.merged > PERFX_MERGED_MAX)
+			return 0;
+		if (keep(&keyframe->modes, event->record, event->hdr.size))
+			return -ENOMEM;
+		if (event->memory_mode.merged > keyframe->merged_max)
+			keyframe->merged_max = event->memory_mode.merged;
+	}
 	return aggregate__add(keyframe->memory, event);
 }
 
@@ -725,7 +735,8 @@ struct walk {
 	keyframe_emit *emit;
 	void *ctx;
 	uint64_t from_ns;
-	enum perfx_domain domain; /* with a mode: of which */
+	enum perfx_domain domain; /* with a mode: of which, */
+	uint32_t merged;	  /* in which capture */
 	uint32_t mode;		  /* only what was sampled under this; 0: only what is exact */
 	uint64_t *waiting;	  /* how many were, by domain and mode; NULL: not counted */
 	/* what this thread reallocates, as a range: written when all of it is */
@@ -789,6 +800,12 @@ static int write_live_block(struct walk *walk, const struct live_block *live)
 			    walk->emit, walk->ctx);
 }
 
+/* In walk->waiting. */
+static size_t waiting_at(uint32_t merged, enum perfx_domain domain, uint32_t mode)
+{
+	return ((size_t)merged * PERFX_DOMAINS + domain) * (AGGREGATE_MODES_MAX + 1) + mode;
+}
+
 static int visit(void *ctx, const struct live_block *live)
 {
 	struct walk *walk = ctx;
@@ -796,9 +813,11 @@ static int visit(void *ctx, const struct live_block *live)
 
 	if (is_gone(walk->keyframe, live->process))
 		return 0;
-	if (walk->waiting && live->mode && live->mode <= AGGREGATE_MODES_MAX)
-		walk->waiting[live->domain * (AGGREGATE_MODES_MAX + 1) + live->mode]++;
-	if (live->mode != walk->mode || (walk->mode && live->domain != walk->domain))
+	if (walk->waiting && live->mode && live->mode <= AGGREGATE_MODES_MAX &&
+	    live->merged <= walk->keyframe->merged_max)
+		walk->waiting[waiting_at(live->merged, live->domain, live->mode)]++;
+	if (live->mode != walk->mode ||
+	    (walk->mode && (live->domain != walk->domain || live->merged != walk->merged)))
 		return 0;
 	/* of the thread before */
 	if (walk->reallocated.realloc_tid != live->realloc_tid ||
@@ -822,10 +841,11 @@ static int walk_live_blocks(struct walk *walk)
 static int write_modes(struct walk *walk)
 {
 	const struct records *modes = &walk->keyframe->modes;
-	uint32_t numbers[PERFX_DOMAINS] = {0};
+	uint32_t(*numbers)[PERFX_DOMAINS] =
+		calloc((size_t)walk->keyframe->merged_max + 1, sizeof(*numbers));
 	const uint64_t *waiting = walk->waiting;
 	size_t size;
-	int err = 0;
+	int err = numbers ? 0 : -ENOMEM;
 
 	walk->waiting = NULL;
 	for (size_t at = 0; at < modes->used && !err; at += size) {
@@ -835,11 +855,13 @@ static int write_modes(struct walk *walk)
 		size = (size_t)decode_event(modes->bytes + at, modes->used - at, &event, &skip);
 		err = walk->emit(walk->ctx, modes->bytes + at, size);
 		walk->domain = event.memory_mode.domain;
-		walk->mode = ++numbers[walk->domain];
+		walk->merged = event.memory_mode.merged;
+		walk->mode = ++numbers[walk->merged][walk->domain];
 		if (!err && walk->mode <= AGGREGATE_MODES_MAX &&
-		    waiting[walk->domain * (AGGREGATE_MODES_MAX + 1) + walk->mode])
+		    waiting[waiting_at(walk->merged, walk->domain, walk->mode)])
 			err = walk_live_blocks(walk);
 	}
+	free(numbers);
 	return err;
 }
 
@@ -872,8 +894,7 @@ int keyframe__write_memory(struct keyframe *keyframe, uint64_t from_ns, keyframe
 	int err;
 
 	if (keyframe->modes.used) {
-		waiting =
-			calloc((size_t)PERFX_DOMAINS * (AGGREGATE_MODES_MAX + 1), sizeof(*waiting));
+		waiting = calloc(waiting_at(keyframe->merged_max + 1, 0, 0), sizeof(*waiting));
 		if (!waiting)
 			return -ENOMEM;
 	}
