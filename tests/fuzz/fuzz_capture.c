@@ -8,6 +8,7 @@
  *	2  the columns of a block, opened: ten sizes of 16 bits, the size of the records in
  *	   eights, then the columns
  *	3  records
+ *	4  two such files as 0, each a half, to be merged; what becomes of them is read again
  */
 #include "fuzz.h"
 
@@ -15,6 +16,7 @@
 #include "analyze/analyze.h"
 #include "capture/block.h"
 #include "decode/decode.h"
+#include "merge/merge.h"
 #include "replay/pipeline.h"
 #include "report/report.h"
 
@@ -32,25 +34,38 @@ static void report(struct aggregate *aggregate)
 	analysis__free(analysis);
 }
 
-static void replay(const uint8_t *data, size_t size)
+/* A capture of these blocks. */
+static int capture_of(const uint8_t *data, size_t size, char path[FUZZ_PATH])
 {
 	struct capture_header header = {.version = CAPTURE_VERSION,
 					.record_version = PERFX_RECORD_VERSION};
-	struct pipeline pipeline = {.aggregate = aggregate__new()};
-	struct capture_reader *reader;
-	char path[FUZZ_PATH];
 	int fd;
 
 	memcpy(header.magic, CAPTURE_MAGIC, sizeof(header.magic));
 	fd = fuzz_file(&header, sizeof(header), path);
 	if (write(fd, data, size) != (ssize_t)size)
 		abort();
-	reader = capture_reader__open(path);
+	return fd;
+}
+
+static void replay_file(const char *path)
+{
+	struct pipeline pipeline = {.aggregate = aggregate__new()};
+	struct capture_reader *reader = capture_reader__open(path);
+
 	if (!reader || pipeline_replay(&pipeline, reader))
 		abort();
 	report(pipeline.aggregate);
 	capture_reader__free(reader);
 	aggregate__free(pipeline.aggregate);
+}
+
+static void replay(const uint8_t *data, size_t size)
+{
+	char path[FUZZ_PATH];
+	int fd = capture_of(data, size, path);
+
+	replay_file(path);
 	close(fd);
 }
 
@@ -151,6 +166,35 @@ static void decode(const uint8_t *data, size_t size)
 	free(copy);
 }
 
+static void merge(uint8_t *data, size_t size)
+{
+	char paths[2][FUZZ_PATH], merged[FUZZ_PATH];
+	struct merger *merger = merger__new();
+	char *why;
+	int fds[2], fd;
+
+	mend(data, size);
+	fds[0] = capture_of(data, size / 2, paths[0]);
+	fds[1] = capture_of(data + size / 2, size - size / 2, paths[1]);
+	if (merger__add(merger, paths[0]) || merger__add(merger, paths[1]))
+		abort();
+	why = merger__check(merger);
+	if (!why) {
+		struct capture_writer *writer;
+
+		fd = fuzz_file("", 0, merged);
+		writer = capture_writer__new(dup(fd));
+		if (merger__write(merger, writer) || capture_writer__free(writer))
+			abort();
+		replay_file(merged);
+		close(fd);
+	}
+	free(why);
+	merger__free(merger);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint8_t *copy;
@@ -159,7 +203,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	copy = malloc(size);
 	memcpy(copy, data + 1, size - 1);
-	switch (data[0] % 4) {
+	switch (data[0] % 5) {
 	case 0:
 		mend(copy, size - 1);
 		replay(copy, size - 1);
@@ -172,6 +216,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	case 3:
 		replay_records(copy, size - 1);
+		break;
+	case 4:
+		merge(copy, size - 1);
 		break;
 	}
 	free(copy);

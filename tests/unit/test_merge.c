@@ -108,6 +108,7 @@ Test(align, of_what_is_not_the_same_says_nothing)
 /* --- captures --- */
 
 struct node {
+	unsigned damage; /* seed of rand(); 0: none */
 	const char *host, *boot;
 	uint32_t rank;
 	const char *job;
@@ -116,6 +117,11 @@ struct node {
 };
 
 #define CALLS 60
+#define NODE(host_name, boot_id, number, job_name, ...)                                      \
+	{                                                                                    \
+		.host = (host_name), .boot = (boot_id), .rank = (number), .job = (job_name), \
+		##__VA_ARGS__                                                                \
+	}
 
 static uint64_t at(const struct node *node, uint64_t since_ns)
 {
@@ -157,6 +163,21 @@ static void put_node(struct stream *s, const struct node *node)
 			     .tracer_cpu_ns = 10 * MS, .tracer_rss_anon_bytes = 1 << 20);
 }
 
+/* Bytes of records behind their headers, which decode and merge have to bear. */
+static void damage(struct text *bytes, unsigned seed)
+{
+	size_t size;
+
+	srand(seed);
+	for (size_t i = 0; seed && i < bytes->length; i += size) {
+		char *record = bytes->data + i;
+
+		size = ((const struct perfx_record *)record)->size;
+		if (rand() % 8 == 0)
+			record[8 + (size_t)rand() % (size - 8)] = (char)rand();
+	}
+}
+
 /* The caller unlinks and frees the path. */
 static char *write_node(const struct node *node)
 {
@@ -167,6 +188,7 @@ static char *write_node(const struct node *node)
 	size_t size;
 
 	put_node(&s, node);
+	damage(&s.bytes, node->damage);
 	for (size_t i = 0; i < s.bytes.length; i += size) {
 		size = ((const struct perfx_record *)(s.bytes.data + i))->size;
 		cr_assert_eq(capture_writer__add(writer, s.bytes.data + i, size), 0);
@@ -207,11 +229,11 @@ static void expect_refused(const struct node *a, const struct node *b, const cha
 
 Test(merge, refuses_what_does_not_belong_together)
 {
-	const struct node first = {"node1", "boot1", 0, "n1:1", 0, false};
-	const struct node second = {"node2", "boot2", 1, "n1:1", 0, false};
-	const struct node other_job = {"node2", "boot2", 1, "n9:1", 0, false};
-	const struct node same_rank = {"node2", "boot2", 0, "n1:1", 0, false};
-	const struct node same_process = {"node1", "boot1", 1, "n1:1", (int64_t)MS, false};
+	const struct node first = NODE("node1", "boot1", 0, "n1:1");
+	const struct node second = NODE("node2", "boot2", 1, "n1:1");
+	const struct node other_job = NODE("node2", "boot2", 1, "n9:1");
+	const struct node same_rank = NODE("node2", "boot2", 0, "n1:1");
+	const struct node same_process = NODE("node1", "boot1", 1, "n1:1", .shift_ns = (int64_t)MS);
 
 	cr_expect_null(why_not(&first, &second));
 	expect_refused(&first, &first, "the same capture");
@@ -252,8 +274,8 @@ static struct aggregate *merge_two(const struct node *a, const struct node *b,
 
 Test(merge, two_machines_by_one_clock)
 {
-	const struct node first = {"node1", "boot1", 0, "n1:1", 0, false};
-	const struct node second = {"node2", "boot2", 1, "n1:1", 3 * (int64_t)S, false};
+	const struct node first = NODE("node1", "boot1", 0, "n1:1");
+	const struct node second = NODE("node2", "boot2", 1, "n1:1", .shift_ns = 3 * (int64_t)S);
 	struct merge_part part;
 	struct aggregate *aggregate = merge_two(&first, &second, &part);
 	const struct profile *p = aggregate__finish(aggregate);
@@ -289,11 +311,44 @@ Test(merge, two_machines_by_one_clock)
 	aggregate__free(aggregate);
 }
 
+/* What one capture samples by does not weigh the blocks of another. */
+Test(merge, captures_have_memory_modes_of_their_own)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate = aggregate__new();
+	const struct profile *p;
+
+	stream_host(&s);
+	for (uint32_t i = 1; i <= 2; i++) {
+		struct stream_place place = {
+			.process = i, .tid = 100, .allocator = 1, .domain = PERFX_DOMAIN_TENSOR};
+
+		stream_add(&s, PERFX_KIND_PROCESS, struct perfx_process, STRINGS("train", "train"),
+			   .time_ns = STREAM_START, .process = i, .pid = 100, .merged = i);
+		stream_plain(&s, PERFX_KIND_MEMORY_MODE, struct perfx_memory_mode,
+			     .time_ns = STREAM_START, .sample_bytes = i == 2 ? 1 << 20 : 0,
+			     .on_ns = 1, .period_ns = 1, .domain = PERFX_DOMAIN_TENSOR,
+			     .level = i == 2 ? PERFX_MEMORY_SAMPLED : PERFX_MEMORY_EXACT,
+			     .merged = i);
+		stream_allocation(&s, &place, 5 * MS, 0x1000 * i, 4096,
+				  i == 2 ? PERFX_ALLOCATION_SAMPLED : 0);
+	}
+	cr_assert_eq(stream_replay(&s, aggregate), 0);
+	p = aggregate__finish(aggregate);
+	cr_assert_eq(p->processes_count, 2);
+	cr_expect_not(p->processes[0].memory[0].sampled);
+	cr_expect_eq(p->processes[0].memory[0].current_bytes, 4096);
+	cr_expect(p->processes[1].memory[0].sampled);
+	cr_expect_gt(p->processes[1].memory[0].current_bytes, 500 << 10, "it stands for 256");
+	aggregate__free(aggregate);
+	stream_clear(&s);
+}
+
 /* A capture that was cut off has no END: neither has what is made of it. */
 Test(merge, of_a_capture_without_end)
 {
-	const struct node first = {"node1", "boot1", 0, "n1:1", 0, false};
-	const struct node second = {"node2", "boot2", 1, "n1:1", 0, true};
+	const struct node first = NODE("node1", "boot1", 0, "n1:1");
+	const struct node second = NODE("node2", "boot2", 1, "n1:1", .no_end = true);
 	struct merge_part part;
 	struct aggregate *aggregate = merge_two(&first, &second, &part);
 	const struct profile *p = aggregate__finish(aggregate);
@@ -303,6 +358,27 @@ Test(merge, of_a_capture_without_end)
 	cr_expect_eq(p->losses[PERFX_LOSS_READ_FAULTS], 11);
 	cr_expect_eq(p->processes_count, 2);
 	aggregate__free(aggregate);
+}
+
+/* Whatever is in them: they are refused, or what becomes of them can be read. */
+Test(merge, damaged_captures)
+{
+	for (unsigned seed = 1; seed <= 100; seed++) {
+		struct node nodes[] = {NODE("node1", "boot1", 0, "n1:1"),
+				       NODE("node2", "boot2", 1, "n1:1")};
+		struct merge_part part;
+		struct aggregate *aggregate;
+		char *why;
+
+		nodes[seed % 2].damage = seed;
+		why = why_not(&nodes[0], &nodes[1]);
+		if (!why) {
+			aggregate = merge_two(&nodes[0], &nodes[1], &part);
+			cr_expect_not_null(aggregate__finish(aggregate), "seed %u", seed);
+			aggregate__free(aggregate);
+		}
+		free(why);
+	}
 }
 
 /* --- the table of fields --- */
