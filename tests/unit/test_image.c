@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "elf/image.h"
+#include "elf/mapped_image.h"
 #include "image_damage.h"
 #include "image_fixture.h"
 
@@ -672,4 +673,29 @@ Test(image_frame, search_table_nowhere)
 	cr_expect_eq(image__fde(image, TEXT_VADDR + 6, &start, &size), 0, "by .eh_frame itself");
 	cr_expect_eq(start, TEXT_VADDR);
 	image__free(image);
+}
+
+/* Of this process: each file that it maps code of, by a symbol whose address the linker knows. */
+Test(image, mapped)
+{
+	struct maps *maps = maps__read(getpid());
+	const struct mapping *mapping = maps__find(maps, (uintptr_t)dlsym(RTLD_DEFAULT, "getppid"));
+	const struct mapping *data;
+	uint64_t bias, bytes = 0;
+	struct image *image;
+
+	cr_assert(mapping && mapping->executable);
+	image = mapped_image_open(getpid(), mapping, &bias);
+	cr_assert(image);
+	cr_expect_eq(mapped_symbol(image, bias, "getppid", &bytes),
+		     (uintptr_t)dlsym(RTLD_DEFAULT, "getppid"));
+	cr_expect_gt(bytes, 0);
+	cr_expect_eq(mapped_symbol(image, bias, "stdout", NULL),
+		     (uintptr_t)dlsym(dlopen("libc.so.6", RTLD_NOW), "stdout"));
+	cr_expect_eq(mapped_symbol(image, bias, "no such symbol", NULL), 0);
+	image__free(image);
+	data = maps__find(maps, (uintptr_t)dlsym(dlopen("libc.so.6", RTLD_NOW), "stdout"));
+	cr_assert(data && !data->executable);
+	cr_expect_null(mapped_image_open(getpid(), data, &bias));
+	maps__free(maps);
 }

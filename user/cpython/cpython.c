@@ -2,7 +2,7 @@
 #include "cpython/cpython.h"
 
 #include "base/text.h"
-#include "elf/image.h"
+#include "elf/mapped_image.h"
 #include "proc/process.h"
 
 #include <ctype.h>
@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* --- the file that has the interpreter -------------------------------------------------------- */
 
@@ -29,47 +28,20 @@ static bool may_be_python(const struct module_ref *module, size_t index)
 	       begins_with(module->base, "libpython");
 }
 
-/* What to add to an address in the file to get that in the process. */
-static bool load_bias(const struct maps *maps, const struct module_ref *module,
-		      const struct image *image, uint64_t *bias)
-{
-	/* a segment may begin later in the mapping's first page */
-	const uint64_t in_page = 4095;
-	const struct mapping *mapping = maps__find(maps, module->map_start);
-	int64_t vaddr = mapping ? image__vaddr(image, mapping->file_offset + in_page) : -1;
-
-	*bias = mapping ? mapping->start + in_page - (uint64_t)vaddr : 0;
-	return vaddr >= 0;
-}
-
-static uint64_t symbol_at(const struct image *image, uint64_t bias, const char *name,
-			  uint64_t *size)
-{
-	uint64_t vaddr, bytes;
-
-	if (!image__exported(image, name, &vaddr, &bytes))
-		return 0;
-	if (size)
-		*size = bytes;
-	return vaddr + bias;
-}
-
 static bool find_symbols(pid_t pid, const struct maps *maps, const struct module_ref *module,
 			 struct symbols *symbols)
 {
-	int fd = module_open(pid, module);
-	struct image *image = fd < 0 ? NULL : image__open(fd, module->path, "");
+	const struct mapping *mapping = maps__find(maps, module->map_start);
 	uint64_t bias, eval_bytes = 0;
+	struct image *image = mapping ? mapped_image_open(pid, mapping, &bias) : NULL;
 
 	*symbols = (struct symbols){0};
-	if (fd >= 0)
-		close(fd);
-	if (image && load_bias(maps, module, image, &bias)) {
-		symbols->runtime = symbol_at(image, bias, "_PyRuntime", NULL);
-		symbols->version = symbol_at(image, bias, "Py_Version", NULL);
-		symbols->code_type = symbol_at(image, bias, "PyCode_Type", NULL);
+	if (image) {
+		symbols->runtime = mapped_symbol(image, bias, "_PyRuntime", NULL);
+		symbols->version = mapped_symbol(image, bias, "Py_Version", NULL);
+		symbols->code_type = mapped_symbol(image, bias, "PyCode_Type", NULL);
 		symbols->eval_start =
-			symbol_at(image, bias, "_PyEval_EvalFrameDefault", &eval_bytes);
+			mapped_symbol(image, bias, "_PyEval_EvalFrameDefault", &eval_bytes);
 		symbols->eval_end = symbols->eval_start + eval_bytes;
 	}
 	image__free(image);

@@ -115,6 +115,23 @@ int64_t image__vaddr(const struct image *image, uint64_t offset)
 	return found ? (int64_t)(found->vaddr + (offset - found->offset)) : -1;
 }
 
+/* The kernel maps whole pages: a segment may begin later in the first, where another one ends. */
+bool image__bias(const struct image *image, uint64_t start, uint64_t file_offset, uint64_t *bias)
+{
+	const uint64_t in_page = 4095;
+
+	for (size_t i = 0; i < image->segments_count; i++) {
+		const struct segment *segment = &image->segments[i];
+
+		if (!segment->executable || file_offset < (segment->offset & ~in_page) ||
+		    file_offset >= segment->offset + segment->size)
+			continue;
+		*bias = start - file_offset + segment->offset - segment->vaddr;
+		return true;
+	}
+	return false;
+}
+
 static bool build_id_in(const uint8_t *bytes, size_t size, size_t align, char *hex, size_t hex_size)
 {
 	struct elf_note note;

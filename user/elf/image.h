@@ -115,6 +115,10 @@ int64_t image__offset(const struct image *image, uint64_t vaddr);
 /* The inverse, for addresses seen in a process: offset → vaddr; -1 likewise. */
 int64_t image__vaddr(const struct image *image, uint64_t offset);
 
+/* What to add to a vaddr to get its address in a process that maps code of the file at start, from
+ * that offset on. False: no code is there. */
+bool image__bias(const struct image *image, uint64_t start, uint64_t file_offset, uint64_t *bias);
+
 /* The FDE that covers vaddr: function start and size as the unwind table knows them. -ENOENT. */
 int image__fde(struct image *image, uint64_t vaddr, uint64_t *start, uint64_t *size);
 

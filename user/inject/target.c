@@ -3,6 +3,7 @@
 
 #include "base/grow.h"
 #include "base/text.h"
+#include "elf/mapped_image.h"
 #include "proc/process.h"
 
 #include <errno.h>
@@ -223,19 +224,6 @@ int target_refused(pid_t pid, int err, char why[INJECT_WHY_BYTES])
 
 /* --- its files -------------------------------------------------------------------------------- */
 
-static struct image *open_image(pid_t pid, const struct mapping *mapping)
-{
-	struct module_ref ref = module_of(mapping);
-	int fd = module_open(pid, &ref);
-	struct image *image;
-
-	if (fd < 0)
-		return NULL;
-	image = image__open(fd, mapping->path, "");
-	close(fd);
-	return image;
-}
-
 static enum module_kind kind_of(const struct target_module *module,
 				const struct inject_request *request)
 {
@@ -260,7 +248,6 @@ static int add_module(struct target *target, const struct mapping *mapping,
 		      const struct inject_request *request)
 {
 	struct target_module *module;
-	int64_t vaddr;
 
 	if (grow_array(&target->modules, &target->modules_capacity, target->modules_count + 1,
 		       sizeof(*module)))
@@ -269,15 +256,8 @@ static int add_module(struct target *target, const struct mapping *mapping,
 	module->start = mapping->start;
 	module->end = mapping->end;
 	module->name = base_name(mapping->path);
-	module->image = open_image(target->pid, mapping);
+	module->image = mapped_image_open(target->pid, mapping, &module->bias);
 	module->kind = kind_of(module, request);
-	vaddr = module->image ? image__vaddr(module->image, mapping->file_offset) : -1;
-	if (vaddr < 0) {
-		image__free(module->image);
-		module->image = NULL;
-		return 0;
-	}
-	module->bias = mapping->start - (uint64_t)vaddr;
 	return 0;
 }
 
@@ -338,13 +318,9 @@ static bool has_musl(const struct target *target)
 /* 0: it exports none. */
 static uint64_t exported(const struct target_module *module, const char *name, uint64_t *size)
 {
-	uint64_t vaddr, bytes;
-
-	if (!module || !module->image || !image__exported(module->image, name, &vaddr, &bytes))
+	if (!module || !module->image)
 		return 0;
-	if (size)
-		*size = bytes;
-	return module->bias + vaddr;
+	return mapped_symbol(module->image, module->bias, name, size);
 }
 
 static int add_range(struct target_range **ranges, size_t *count, size_t *capacity, uint64_t start,

@@ -2,7 +2,7 @@
 #include "session/rank.h"
 
 #include "base/text.h"
-#include "elf/image.h"
+#include "elf/mapped_image.h"
 #include "proc/maps.h"
 #include "proc/process.h"
 
@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* --- an environment --- */
 
@@ -96,20 +95,11 @@ static bool rank_at_start(pid_t pid, struct rank *rank)
 /* The address of libc's `environ` in a process; 0: it is not found. */
 static uint64_t find_environ(pid_t pid, const struct maps *maps, const struct module_ref *libc)
 {
-	const uint64_t in_page = 4095; /* a segment may begin later in the mapping's first page */
 	const struct mapping *mapping = maps__find(maps, libc->map_start);
-	int fd = module_open(pid, libc);
-	struct image *image = fd < 0 ? NULL : image__open(fd, libc->path, "");
-	uint64_t vaddr, bytes, address = 0;
-	int64_t start;
+	uint64_t bias, address;
+	struct image *image = mapping ? mapped_image_open(pid, mapping, &bias) : NULL;
 
-	if (fd >= 0)
-		close(fd);
-	if (image && mapping && image__exported(image, "environ", &vaddr, &bytes)) {
-		start = image__vaddr(image, mapping->file_offset + in_page);
-		if (start >= 0)
-			address = mapping->start + in_page - (uint64_t)start + vaddr;
-	}
+	address = image ? mapped_symbol(image, bias, "environ", NULL) : 0;
 	image__free(image);
 	return address;
 }
