@@ -130,7 +130,7 @@ bool default_module(const char *base_name)
 		"libtorch_cpu*",     "*blas*",	   "libmkl_*",	     "libjax_common*",
 		"xla_extension*",    "libxla*",	   "libtensorflow*", "_pywrap_tensorflow*",
 		"libtensorflow_cc*", "libdnnl*",   "libcublas*",     "libnccl*",
-		"librccl*",	     "libcudart*", "libcuda.so*",     "libmpi*",
+		"librccl*",	     "libcudart*", "libcuda.so*",    "libmpi*",
 	};
 
 	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)

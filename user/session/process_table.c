@@ -252,10 +252,10 @@ static void describe_place(struct process_table *table, struct process *proc)
 	place_read_claims(proc->pid, &proc->place);
 	for (unsigned part = 1; part < PERFX_PLACES; part++) {
 		struct perfx_place record = {.process = proc->process, .part = (uint8_t)part};
+		const char *name = proc->place.of[part];
 
-		if (proc->place.of[part])
-			SINK_PACK(table->sink, &table->buffer, PERFX_KIND_PLACE, record,
-				  proc->place.of[part]);
+		if (name)
+			SINK_PACK(table->sink, &table->buffer, PERFX_KIND_PLACE, record, name);
 	}
 }
 
