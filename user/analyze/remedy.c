@@ -3,8 +3,7 @@
 
 #include "analyze/roofline.h"
 #include "analyze/rules_ctx.h"
-
-#include <fnmatch.h>
+#include "elf/glob.h"
 
 /* Callers make a function theirs from this share of its calls on. */
 #define CALLED_MOSTLY 0.5
@@ -17,7 +16,8 @@ struct kind_of_name {
 	enum remedy_kind kind;
 };
 
-/* The first that matches counts. */
+/* The first that matches counts. Asked of every function each time that a live recording is judged:
+ * fnmatch() takes three times as long where the locale is UTF-8. */
 static const struct kind_of_name names[] = {
 	{ANY, "enumerate(DataLoader)*", REMEDY_DATA},
 	{ANY, "*DataLoader*", REMEDY_DATA},
@@ -79,7 +79,7 @@ enum remedy_kind remedy_of_name(const struct profile_function *function)
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (names[i].source != ANY && names[i].source != function->source)
 			continue;
-		if (!fnmatch(names[i].glob, function->name, 0))
+		if (glob_matches(names[i].glob, function->name))
 			return names[i].kind;
 	}
 	return REMEDY_NEUTRAL;

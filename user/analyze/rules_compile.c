@@ -65,8 +65,8 @@ static void find(struct compilation *found, const struct rules_ctx *ctx)
 		const struct profile_function *function =
 			profile_function(ctx->profile, p->rows[i].function);
 
-		if (function && remedy_of_name(function) == REMEDY_COMPILE &&
-		    (!found->row || p->rows[i].total_ns > found->row->total_ns))
+		if (function && (!found->row || p->rows[i].total_ns > found->row->total_ns) &&
+		    remedy_of_name(function) == REMEDY_COMPILE)
 			found->row = &p->rows[i];
 	}
 }
