@@ -414,6 +414,8 @@ CUDA_LIBS := $(addprefix $(WL)/,libcublas.so libcublasLt.so libnccl.so)
 $(WL)/cuda_calls: WL_LDLIBS := $(CUDA_LIBS) -Wl,-rpath,'$$ORIGIN'
 $(WL)/cuda_calls: $(CUDA_LIBS)
 $(WL)/libcudart.so: $(WL)/libcuda.so
+$(WL)/ranks_mpi: WL_LDLIBS := $(WL)/libmpi.so -Wl,-rpath,'$$ORIGIN'
+$(WL)/ranks_mpi: $(WL)/libmpi.so
 GPU_PROGRAMS := $(WL)/memory_gpu $(WL)/gpu_calls
 $(GPU_PROGRAMS): WL_LDLIBS := $(WL)/libcudart.so $(WL)/libcuda.so -Wl,-rpath,'$$ORIGIN'
 $(GPU_PROGRAMS): $(WL)/libcudart.so $(WL)/libcuda.so

@@ -4,7 +4,7 @@ import json
 import subprocess
 
 import pytest
-from conftest import TOP, Tracer
+from conftest import TOP, WORKLOADS, Tracer
 from trainers import has_torch
 
 PYTHON = "/usr/bin/python3"
@@ -12,7 +12,7 @@ PYTHON = "/usr/bin/python3"
 pytestmark = pytest.mark.alone
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def torch():
     if not has_torch(PYTHON):
         pytest.skip(f"{PYTHON} has no torch (Debian: python3-torch)")
@@ -65,6 +65,7 @@ def check_arrivals(report, count):
     return last["rank"]
 
 
+@pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.long)])
 def test_the_straggler_is_named_with_its_line(count):
     report, truth = train(count, "--straggler", "1")
@@ -86,9 +87,38 @@ def test_the_straggler_is_named_with_its_line(count):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("torch")
 def test_equal_ranks_have_none():
     report, _ = train(2)
     assert len(report["ranks"]) == 2
     held_up = [f for f in findings(report, "Straggler") if f["severity"] != "low"]
     check_arrivals(report, 2)
     assert is_busy(report) or not held_up
+
+
+def test_ranks_of_mpi():
+    """Three ranks of MPI, of which one sleeps 4 ms longer; what each has measured itself is the truth."""
+    job = subprocess.Popen([WORKLOADS / "ranks_mpi", "3", "2", "4000"], stdin=subprocess.PIPE,
+                           stdout=subprocess.PIPE, text=True)
+    try:
+        assert job.stdout.readline() == f"ready {job.pid}\n"
+        tracer = Tracer(job.pid, duration="3")
+        try:
+            report = tracer.report()
+        finally:
+            tracer.kill()
+    finally:
+        job.stdin.close()
+        own = {int(rank): int(own_ns) / int(steps)
+               for rank, steps, own_ns in map(str.split, job.stdout.read().splitlines())}
+        assert job.wait(60) == 0
+    late_ns = own[2] - max(own[0], own[1])
+    print(report["verdict"], *report["ranks"], own, late_ns, sep="\n")
+    assert [(r["rank"], r["world_size"]) for r in report["ranks"]] == [(0, 3), (1, 3), (2, 3)]
+    assert {f["source"] for p in report["processes"] for f in p["functions"] if f["name"] == "MPI_Allreduce"} == {"mpi"}
+    assert check_arrivals(report, 3) == 2
+    assert report["ranks"][2]["last_count"] > 0.9 * report["ranks"][2]["collectives"]
+    (straggler,) = findings(report, "Straggler")
+    assert straggler["subject"].startswith("rank 2 of 3")
+    assert "sleeps" in straggler["evidence"]
+    assert straggler["gain_ns_per_step"] == pytest.approx(late_ns, rel=0.1)

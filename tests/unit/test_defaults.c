@@ -78,6 +78,18 @@ Test(defaults, entry_points_in_their_own_libraries_alone)
 	cr_expect_eq(default_function("libnccl.so.2", "ncclGroupStart"), PERFX_SOURCE_INVALID);
 }
 
+/* Those in which ranks meet: not a broadcast, whose root leaves first. */
+Test(defaults, collectives)
+{
+	cr_expect_eq(default_function("libmpi.so.40", "MPI_Allreduce"), PERFX_SOURCE_MPI);
+	cr_expect_eq(default_function("libmpi.so.40", "MPI_Bcast"), PERFX_SOURCE_INVALID);
+	cr_expect_eq(default_function("libmine.so", "MPI_Allreduce"), PERFX_SOURCE_INVALID);
+	cr_expect_eq(default_function("libtorch_cpu.so",
+				      "_ZN4c10d16ProcessGroupGloo9AsyncWork7executeEN3c1013"),
+		     PERFX_SOURCE_TORCH);
+	cr_expect(default_module("libmpi.so.40"));
+}
+
 Test(defaults, files_worth_searching)
 {
 	cr_expect(default_module("libtorch_cpu.so.1.13"));

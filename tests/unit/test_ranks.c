@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Which of a job's processes one is, and for which of them the others wait. */
 #include "analyze/analyze.h"
+#include "analyze/skew.h"
 #include "session/rank.h"
 
 #include <criterion/criterion.h>
@@ -40,6 +41,12 @@ Test(rank, as_other_launchers_say)
 	cr_assert(
 		RANK_IN("SLURM_JOB_ID=77\0SLURM_STEP_ID=0\0SLURM_PROCID=5\0SLURM_NTASKS=6", &rank));
 	cr_expect_str_eq(rank.job, "77:0");
+	cr_assert(RANK_IN("JAX_PROCESS_ID=3\0JAX_NUM_PROCESSES=4\0JAX_COORDINATOR_ADDRESS=n1:1234\0"
+			  "SLURM_PROCID=0\0SLURM_NTASKS=1",
+			  &rank));
+	cr_expect_eq(rank.rank, 3);
+	cr_expect_eq(rank.local_rank, UINT32_MAX);
+	cr_expect_str_eq(rank.job, "n1:1234");
 	/* what torchrun says under Slurm is nearer */
 	cr_assert(RANK_IN("SLURM_PROCID=0\0SLURM_NTASKS=1\0RANK=1\0WORLD_SIZE=2", &rank));
 	cr_expect_eq(rank.rank, 1);
@@ -106,6 +113,48 @@ Test(ranks, the_others_wait_for_one)
 	cr_expect_float_eq(row->excess_ns, 7 * MS, 1);
 	cr_expect_not(ranks_of_process(&ranks, 0)->leads);
 	cr_expect_eq(ranks_of_process(&ranks, 0)->leader, 2);
+	ranks_clear(&ranks);
+}
+
+/* Rank 1 comes 3 ms after rank 0, but once; the fourth collective of rank 0 is not among rank 1's.
+ */
+Test(skew, who_comes_last)
+{
+	static const struct profile_function functions[] = {{.id = 1, .name = "MPI_Allreduce"},
+							    {.id = 2, .name = "MPI_Allreduce"},
+							    {.id = 3, .name = "MPI_Barrier"}};
+	const struct profile_collective first[] = {{10 * 1000000, 15 * 1000000, 1},
+						   {20 * 1000000, 25 * 1000000, 1},
+						   {34 * 1000000, 35 * 1000000, 1},
+						   {40 * 1000000, 45 * 1000000, 3}};
+	const struct profile_collective second[] = {{13 * 1000000, 15 * 1000000, 2},
+						    {23 * 1000000, 25 * 1000000, 2},
+						    {31 * 1000000, 35 * 1000000, 2},
+						    {43 * 1000000, 45 * 1000000, 2}};
+	struct profile_process processes[] = {rank_process(10, 0, 2), rank_process(11, 1, 2)};
+	struct step_time times[] = {waiting(8, 1), waiting(1, 8)};
+	struct profile profile = {.processes = processes,
+				  .processes_count = 2,
+				  .functions = functions,
+				  .functions_count = 3};
+	const struct skew_rank *rank;
+	const struct skew *skew;
+	struct ranks ranks;
+
+	processes[0].collectives = first;
+	processes[1].collectives = second;
+	processes[0].collectives_count = processes[1].collectives_count = 4;
+	cr_assert_eq(ranks_find(&ranks, &profile, times), 0);
+	rank = skew_of_row(&ranks, &ranks.rows[1], &skew);
+	cr_assert_not_null(rank);
+	cr_expect_eq(skew->count, 3, "the fourth is another function");
+	cr_expect_eq(rank->last_count, 2);
+	cr_expect_float_eq(rank->late_ns, 2 * MS, 1);
+	cr_expect_float_eq(rank->wait_ns, 3 * MS, 1);
+	cr_expect_eq(skew->ranks[0].last_count, 1);
+	cr_expect_float_eq(skew->ranks[0].wait_ns, 6 * MS, 1);
+	cr_expect_eq(skew->ranks[0].most, 1);
+	cr_expect_float_eq(skew->median_ns, 3 * MS, 1);
 	ranks_clear(&ranks);
 }
 
