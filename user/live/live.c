@@ -54,6 +54,8 @@ struct live *live__new(const struct live_options *options)
 	live->keyframe = keyframe__new(0);
 	live->epoch.aggregate = aggregate__new();
 	growth_init(&live->growth);
+	if (live->keyframe)
+		keyframe__goes_on(live->keyframe);
 	if (live->keyframe && live->epoch.aggregate)
 		return live;
 	live__free(live);
