@@ -256,6 +256,27 @@ def living(report):
     return found
 
 
+def test_indices_are_used_again(program, flight, tmp_path, monkeypatch):
+    """Those of processes that are in the buffer no more; what comes after is as exact."""
+    monkeypatch.setenv("PERFX_DEBUG", "1")
+    crowd, file = program(WORKLOADS / "crowd", "100"), tmp_path / "run.perfx"
+    f = flight(crowd.pid, file, ring="4s", what=("-F", "crowd:crowd_*", "--memory", "off"))
+    crowd.go()
+    time.sleep(20)  # until they are out of it, and ten seconds more
+    crowd.go(2)
+    f.ask()
+    while "the last" not in f.line():
+        pass
+    report = report_of(file)
+    of_each = [total(report, "crowd_work", "calls", p["pid"]) for p in report["processes"] if p["exec"]]
+    assert of_each == [150] * len(of_each) and len(of_each) == 200
+    assert report["losses"]["map_full"] == 0
+    said = next(line for line in f.stop() if "indices:" in line)
+    processes, processes_again, contexts, contexts_again = map(int, re.findall(r"\d+", said))
+    assert processes_again >= 200 and processes + processes_again >= 600 > processes, said
+    assert contexts_again >= 200 and contexts < 1200, said
+
+
 def test_what_lives_since_long_before(program, flight, tmp_path):
     """Beside a recording of all: the same blocks live, from the same places, and few were allocated."""
     target = program(WORKLOADS / "memory")

@@ -8,6 +8,7 @@
 #include "decode/pack.h"
 #include "proc/process.h"
 #include "session/attach_queue.h"
+#include "session/lost.h"
 #include "session/progress.h"
 
 #include <errno.h>
@@ -28,8 +29,9 @@ struct follow {
 	struct {
 		uint64_t next_ns, hits_count; /* looked at next; hits by then */
 	} untraced;
-	bool full;		 /* there were more processes than there is room for */
-	struct pack_buffer late; /* for LATE records */
+	bool full; /* there were more processes than there is room for */
+	struct lost lost;
+	struct pack_buffer made; /* for LATE and EXIT records */
 };
 
 struct follow *follow__new(const struct follow_parts *parts)
@@ -85,7 +87,9 @@ static bool worth_tracing(struct follow *follow, const size_t *modules, ssize_t 
 /* A process that was found. If it has ended meanwhile, there may be no record of that to come. */
 static int open_process(struct follow *follow, uint32_t process, pid_t pid)
 {
-	int err = process_table__open(follow->parts.processes, process, pid);
+	/* a target that has ended already is to be named as such */
+	bool ended = follow->parts.options->all && process_has_ended(pid);
+	int err = ended ? -ESRCH : process_table__open(follow->parts.processes, process, pid);
 
 	if (err && !tracer__remove_process(follow->parts.tracer, pid))
 		recycle__ended(follow->parts.recycle, process, clock_monotonic_ns());
@@ -165,7 +169,7 @@ static void emit_late(struct follow *follow, const struct attach_task *task,
 
 	record->since_ns = task->since_ns;
 	record->cause = causes[task->cause];
-	SINK_PACK(follow->parts.sink, &follow->late, PERFX_KIND_LATE, *record, path);
+	SINK_PACK(follow->parts.sink, &follow->made, PERFX_KIND_LATE, *record, path);
 }
 
 /* Takes the modules over. */
@@ -613,6 +617,24 @@ bool follow__take_mappings(struct follow *follow)
 	return !attach_queue__is_empty(follow->queue);
 }
 
+static void end_lost(struct follow *follow, uint64_t now_ns)
+{
+	pid_t found[LOST_MAX];
+	size_t count;
+	const pid_t *pids = process_table__pids(follow->parts.processes, &count);
+
+	count = lost_find(&follow->lost, follow->parts.tracer, pids, count, now_ns, found);
+	for (size_t i = 0; i < count; i++) {
+		struct perfx_exit exit = {.time_ns = now_ns,
+					  .process = process_table__process(follow->parts.processes,
+									    found[i]),
+					  .pid = (uint32_t)found[i]};
+
+		SINK_PACK(follow->parts.sink, &follow->made, PERFX_KIND_EXIT, exit);
+		on_exit_event(follow, &exit);
+	}
+}
+
 /* Said once. */
 static void heed_full(struct follow *follow)
 {
@@ -628,6 +650,7 @@ static void heed_full(struct follow *follow)
 void follow__tick(struct follow *follow, uint64_t now_ns)
 {
 	heed_full(follow);
+	end_lost(follow, now_ns);
 	look_at_untraced(follow, now_ns);
 	frames__tick(follow->parts.frames, now_ns);
 	if (follow->mappings || now_ns < follow->next_scan_ns)

@@ -506,7 +506,8 @@ uint32_t process_table__on_exit(struct process_table *table, const struct perfx_
 	split_runtime(exit, &record);
 	set_net(table, &record, exit->net_rx_bytes, exit->net_tx_bytes);
 	packed = PACK(&table->buffer, PERFX_KIND_USAGE, record);
-	if (!table->held)
+	/* not of one whose record was lost */
+	if (!table->held && exit->runtime_ns)
 		sink_packed(table->sink, packed);
 	if (proc)
 		drop(table, proc);

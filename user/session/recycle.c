@@ -3,6 +3,7 @@
 
 #include "attach/recycling.h"
 #include "base/grow.h"
+#include "base/message.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,10 +53,26 @@ struct recycle *recycle__new(const struct recycle_parts *parts)
 	return recycle;
 }
 
+/* Where PERFX_DEBUG is set. */
+static void say_given(const struct recycle *recycle)
+{
+	const struct tracer *tracer = recycle->parts.tracer;
+	const struct perfx_free_ids *processes = tracer__free_ids(tracer, PERFX_ID_PROCESS),
+				    *contexts = tracer__free_ids(tracer, PERFX_ID_CONTEXT);
+	uint32_t contexts_count;
+
+	tracer__contexts(tracer, &contexts_count);
+	if (getenv("PERFX_DEBUG"))
+		msg_say("indices: %u of processes, used again %u times; %u of contexts, %u times",
+			tracer__processes_count(tracer) - 1, processes->taken, contexts_count - 1,
+			contexts->taken);
+}
+
 void recycle__free(struct recycle *recycle)
 {
 	if (!recycle)
 		return;
+	say_given(recycle);
 	free(recycle->waiting);
 	free(recycle);
 }

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""make soak: a recording that goes on while processes come and go by the thousand (SOAK=seconds): calls are exact,
+and nothing of the tracer grows."""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import threading
+import time
+import urllib.request
+
+from conftest import EVERYTHING, PERFX, WORKLOADS, Program, ended, run, wait_for
+from test_capture import attached
+
+# Of each of the two.
+SECONDS = int(os.environ.get("SOAK", "180" if EVERYTHING else "1800"))
+BATCH = 20  # processes between two looks of the driver
+CALLS = 150  # of crowd_work in each
+FLIGHT = 20  # seconds
+DUMP_EVERY = 12  # so that each process, however it lies, is whole in one of them
+# Tables fill until then: indices are used again 10 s after the flight buffer, or two epochs, are over.
+WARM_UP = 75
+SERVED_WARM_UP = 300 if SECONDS >= 900 else SECONDS // 2
+# What may be added in the measured part, which is short of what tables need in a busy minute; in an hour.
+GROWTH_MIB, GROWTH_MIB_H = 4, 12
+DESCRIPTORS = 2
+PORT = 9479
+LOSSES = ("ring_drops", "map_full", "control_drops", "undecoded", "truncated_bytes", "stack_failures")
+
+
+class Crowd(threading.Thread):
+    """Starts processes until it is told to stop."""
+
+    def __init__(self):
+        super().__init__()
+        self.program = Program(WORKLOADS / "crowd", BATCH)
+        self.started = 0
+        self.stopped = False
+
+    def run(self):
+        while not self.stopped:
+            self.program.go()
+            self.started += BATCH
+
+    def pause(self):
+        self.stopped = True
+        self.join()
+
+    def end(self):
+        self.pause()
+        return self.program.finish()
+
+
+def used(pid):
+    """RSS in MiB, descriptors, kernel memory of BPF maps in MiB."""
+    rss = re.search(r"VmRSS:\s*(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii"))
+    maps = 0
+    names = os.listdir(f"/proc/{pid}/fdinfo")
+    for name in names:
+        try:
+            info = pathlib.Path(f"/proc/{pid}/fdinfo/{name}").read_text(encoding="ascii")
+        except OSError:
+            continue
+        if "map_id:" in info:
+            maps += int(re.search(r"memlock:\s*(\d+)", info)[1])
+    return int(rss[1]) / 1024, len(names), maps / 2**20
+
+
+def slope(points):
+    """Least squares: units a second."""
+    count = len(points)
+    mean_x = sum(x for x, _ in points) / count
+    mean_y = sum(y for _, y in points) / count
+    return (sum((x - mean_x) * (y - mean_y) for x, y in points) /
+            sum((x - mean_x) ** 2 for x, _ in points))
+
+
+class Dumps(threading.Thread):
+    """What the files of a flight recorder say of each process; they are read as they come, and removed."""
+
+    def __init__(self, tracer):
+        super().__init__()
+        self.tracer = tracer
+        self.lines = []
+        self.seen = {}  # (pid, start, exec) → most calls
+        self.losses = {}
+        self.count = 0
+
+    def run(self):
+        for line in self.tracer.stderr:
+            self.lines.append(line.rstrip("\n"))
+            if ": the last " in line:
+                self.take(pathlib.Path(line.split(": ")[1]))
+
+    def take(self, name):
+        result = run("report", name, "-f", "json", timeout=300)
+        name.unlink()
+        self.add(json.loads(result.stdout))
+        self.count += 1
+
+    def add(self, report):
+        for process in report["processes"]:
+            calls = sum(f["calls"] for f in process["functions"] if f["name"] == "crowd_work")
+            key = process["pid"], process["start_ns"], process["exec"]
+            self.seen[key] = max(self.seen.get(key, 0), calls)
+        for loss, count in report["losses"].items():
+            self.losses[loss] = max(self.losses.get(loss, 0), count)
+
+
+def measure(pid, crowd, period, ask):
+    """[(seconds, processes, MiB, descriptors, MiB of maps)] once a second; asks the tracer now and then."""
+    began = last = time.monotonic()
+    points = []
+    while time.monotonic() - began < SECONDS:
+        time.sleep(1)
+        points.append((time.monotonic() - began, crowd.started, *used(pid)))
+        if time.monotonic() >= last + period:
+            last = time.monotonic()
+            ask()
+    return points
+
+
+def say(points):
+    for i in range(0, len(points), max(1, len(points) // 20)):
+        print("%5.0f s: %6d processes, %.1f MiB, %d descriptors, maps %.2f MiB" % points[i])
+
+
+def check_flat(points, warm_up):
+    """By regression after the warm-up: what would come on top in an hour."""
+    late = [p for p in points if p[0] > warm_up]
+    growth = [slope([(p[0], p[i]) for p in late]) * 3600 for i in (2, 3, 4)]
+    print("in an hour: %+.1f MiB, %+.1f descriptors, maps %+.2f MiB" % tuple(growth))
+    measured = late[-1][0] - late[0][0]
+    # what a short time shows is the noise of its tables
+    assert growth[0] * measured / 3600 < GROWTH_MIB or growth[0] < GROWTH_MIB_H
+    assert growth[1] * measured / 3600 < DESCRIPTORS and growth[2] * measured / 3600 < 1
+
+
+def test_flight_recorder(kernel_log, tmp_path):
+    """Each process is in one of its files, and has made the calls there that it has made."""
+    crowd = Crowd()
+    tracer = subprocess.Popen(
+        [PERFX, "record", "-p", str(crowd.program.pid), "--no-calibrate", "--memory", "off", "--flight",
+         f"{FLIGHT}s", "-F", "crowd:crowd_*", "-o", str(tmp_path / "run.perfx")], stderr=subprocess.PIPE, text=True)
+    attached(tracer)
+    dumps = Dumps(tracer)
+    dumps.start()
+    crowd.start()
+    try:
+        points = measure(tracer.pid, crowd, DUMP_EVERY, lambda: tracer.send_signal(signal.SIGUSR1))
+        expected = crowd.end()
+        tracer.send_signal(signal.SIGINT)
+        assert ended(tracer, 60) == 0, dumps.lines
+        dumps.join()
+    finally:
+        crowd.stopped = True
+        tracer.kill()
+    print()
+    say(points)
+    calls = sum(dumps.seen.values())
+    print(f"{crowd.started} processes, {calls} calls in {dumps.count} files")
+    print("losses:", {loss: count for loss, count in dumps.losses.items() if count})
+    assert calls == expected["crowd_work", "calls"] == CALLS * crowd.started
+    assert not any("too many" in line for line in dumps.lines), dumps.lines
+    for loss in LOSSES:
+        assert dumps.losses[loss] == 0, loss
+    check_flat(points, WARM_UP)
+    assert kernel_log.about_uprobes([]) == []
+
+
+def metrics():
+    with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/metrics", timeout=60) as answer:
+        text = answer.read().decode()
+    return {name: float(value) for name, value in re.findall(r"^(\S+) (\S+)$", text, re.M)}
+
+
+def calls_of(found, function):
+    return sum(value for name, value in found.items()
+               if name.startswith("perfx_function_calls_total{") and f'function="{function}"' in name)
+
+
+def test_served(kernel_log):
+    """Its counters never fall, and are exact in the end."""
+    crowd = Crowd()
+    seen = [0]
+
+    def scrape():
+        seen.append(calls_of(metrics(), "crowd_work"))
+
+    with subprocess.Popen(
+            [PERFX, "serve", "-p", str(crowd.program.pid), "--no-calibrate", "--memory", "off", "--listen",
+             f"127.0.0.1:{PORT}", "-F", "crowd:crowd_*"], stderr=subprocess.PIPE, text=True) as tracer:
+        attached(tracer)
+        crowd.start()
+        try:
+            points = measure(tracer.pid, crowd, 5, scrape)
+            crowd.pause()
+            made = CALLS * crowd.started
+            wait_for(lambda: calls_of(metrics(), "crowd_work") >= made, 30)
+            last = metrics()
+            tracer.send_signal(signal.SIGINT)
+            assert ended(tracer, 60) == 0
+        finally:
+            tracer.kill()
+            crowd.end()
+    print()
+    say(points)
+    print(f"{crowd.started} processes, {calls_of(last, 'crowd_work'):.0f} calls")
+    assert calls_of(last, "crowd_work") == made == calls_of(last, "crowd_inner")
+    assert seen == sorted(seen)
+    for loss in LOSSES:
+        assert last[f'perfx_losses_total{{kind="{loss}"}}'] == 0, loss
+    check_flat(points, SERVED_WARM_UP)
+    assert kernel_log.about_uprobes([]) == []
