@@ -286,6 +286,22 @@ Test(unwind_sets, mapped_again, .init = new_sets, .fini = free_sets)
 	cr_expect_eq(unused, UNWIND_SLOT_NONE);
 }
 
+/* A process that lives has its own for as long as it maps what it maps. */
+Test(unwind_sets, generations_come_again, .init = new_sets, .fini = free_sets)
+{
+	uint32_t unused, old = put(10, 0x400000, 3, &unused), again_count = 0;
+	uint32_t generation = unwind_sets__process(sets, old).generation;
+
+	for (uint32_t i = 0; i < 2 * PERFX_UNWIND_GENERATIONS; i++) {
+		uint32_t slot = put(11, 0x400000, 1, &unused);
+
+		cr_assert_neq(unwind_sets__process(sets, slot).generation, generation);
+		again_count += unwind_sets__generations_again(sets);
+		unwind_sets__forget(sets, 11);
+	}
+	cr_expect_eq(again_count, 2);
+}
+
 Test(unwind_sets, forks, .init = new_sets, .fini = free_sets)
 {
 	uint32_t unused, parents = put(10, 0x400000, 3, &unused), childs;

@@ -235,6 +235,7 @@ struct tracer_unwind_maps tracer__unwind_maps(const struct tracer *tracer)
 		.pages_fd = bpf_map__fd(skel->maps.perfx_unwind_pages),
 		.slabs_fd = bpf_map__fd(skel->maps.perfx_unwind_rows),
 		.rules_fd = bpf_map__fd(skel->maps.perfx_unwind_rules),
+		.cache_fd = bpf_map__fd(skel->maps.perfx_unwind_cache),
 		.requests_fd = bpf_map__fd(skel->maps.perfx_unwind_requests),
 	};
 }

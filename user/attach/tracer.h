@@ -128,7 +128,7 @@ enum perfx_stacks tracer__stacks(const struct tracer *tracer);
 
 /* Descriptors of the maps that user/attach/unwind_tables.c fills (bpf/unwind.bpf.h). */
 struct tracer_unwind_maps {
-	int processes_fd, sets_fd, pages_fd, slabs_fd, rules_fd, requests_fd;
+	int processes_fd, sets_fd, pages_fd, slabs_fd, rules_fd, cache_fd, requests_fd;
 };
 struct tracer_unwind_maps tracer__unwind_maps(const struct tracer *tracer);
 /* Rows that the programs may be reading become others: what they find now does not count. */

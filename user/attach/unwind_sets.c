@@ -22,6 +22,7 @@ struct unwind_sets {
 	struct mapping_set sets[PERFX_UNWIND_SETS_MAX];
 	uint32_t last_slot;
 	uint32_t last_generation;
+	bool generations_again; /* since it was asked for last */
 	struct set_user *users;
 	size_t users_count, users_room;
 };
@@ -255,13 +256,36 @@ int unwind_sets__share(struct unwind_sets *sets, pid_t pid, uint32_t slot, uint3
 	return 0;
 }
 
+static bool is_generation_used(const struct unwind_sets *sets, uint32_t generation)
+{
+	for (size_t i = 0; i < PERFX_UNWIND_SETS_MAX; i++)
+		if (sets->sets[i].users && sets->sets[i].generation == generation)
+			return true;
+	return false;
+}
+
 /* Code that keeps its place keeps its meaning in the cache of rules. */
 static uint32_t choose_generation(struct unwind_sets *sets, uint32_t old,
 				  const struct mapping_list *list)
 {
+	uint32_t generation;
+
 	if (old != UNWIND_SLOT_NONE && is_within(&sets->sets[old].list, list))
 		return sets->sets[old].generation;
-	return ++sets->last_generation % PERFX_UNWIND_GENERATIONS;
+	do
+		generation = ++sets->last_generation % PERFX_UNWIND_GENERATIONS;
+	while (is_generation_used(sets, generation));
+	sets->generations_again |= sets->last_generation >= PERFX_UNWIND_GENERATIONS;
+	sets->last_generation = generation;
+	return generation;
+}
+
+bool unwind_sets__generations_again(struct unwind_sets *sets)
+{
+	bool again = sets->generations_again;
+
+	sets->generations_again = false;
+	return again;
 }
 
 int unwind_sets__put(struct unwind_sets *sets, pid_t pid, uint32_t slot, struct mapping_list *list,

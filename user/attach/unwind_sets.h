@@ -85,6 +85,9 @@ int unwind_sets__share(struct unwind_sets *sets, pid_t pid, uint32_t slot, uint3
 /* It has ended, or is another program. The slot that nobody uses any more, or UNWIND_SLOT_NONE. */
 uint32_t unwind_sets__forget(struct unwind_sets *sets, pid_t pid);
 
+/* Have generations begun again since this was asked last? Then what is cached of those before must
+ * go. */
+bool unwind_sets__generations_again(struct unwind_sets *sets);
 /* The programs' entry of a process that uses a slot. */
 struct perfx_unwind_process unwind_sets__process(const struct unwind_sets *sets, uint32_t slot);
 

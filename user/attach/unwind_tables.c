@@ -310,6 +310,15 @@ static int use_slot(struct unwind_tables *tables, pid_t pid, uint32_t slot, uint
 	return err;
 }
 
+/* Of the programs' cache of rules. */
+static void empty_cache(const struct unwind_tables *tables)
+{
+	uint64_t none = 0;
+
+	for (uint32_t key = 0; key < 1 << PERFX_UNWIND_CACHE_BITS; key++)
+		bpf_map_update_elem(tables->maps.cache_fd, &key, &none, BPF_ANY);
+}
+
 static int put_list(struct unwind_tables *tables, pid_t pid, struct mapping_list *list)
 {
 	uint32_t slot = unwind_sets__free_slot(tables->sets), unused;
@@ -318,6 +327,8 @@ static int put_list(struct unwind_tables *tables, pid_t pid, struct mapping_list
 	if (err)
 		return err;
 	err = unwind_sets__put(tables->sets, pid, slot, list, &unused);
+	if (unwind_sets__generations_again(tables->sets))
+		empty_cache(tables);
 	if (!err)
 		return use_slot(tables, pid, slot, unused);
 	clear_slot(tables, slot);
