@@ -77,7 +77,8 @@ all: $(BIN) $(LIBPERFX) $(HOOKS) $(MAN)
 help:
 	@sed -n '3,10p;12p' Makefile | sed 's/^# \{0,1\}//'
 	@echo '  make check-kernels          known-answer tests on Debian 6.1 and 6.12 kernels, in qemu'
-	@echo '  make soak                   100 times attach and detach on a live trainer (ROUNDS=)'
+	@echo '  make soak                   an hour over processes that come and go (SOAK=seconds); 100 times'
+	@echo '                              attach and detach on a live trainer (ROUNDS=)'
 	@echo '  make check-ml               tests against current PyTorch, JAX, TensorFlow (ML_VENV=, TF_VENV=)'
 	@echo '  make check-san              unit tests under ASan and UBSan'
 	@echo '  make fuzz                   damaged files by coverage, a minute for each kind (FUZZ=seconds FUZZ_DOOR=)'
@@ -258,7 +259,8 @@ check-packages: deb dist $(BIN) $(addprefix $(BUILD)/workloads/,calls gpu_agent)
 check-ml: $(BIN) $(LIBPERFX) $(ML_VENV)/.done $(TF_VENV)/.done
 	$(RUN_TESTS) ml
 
-# A hundred rounds on a live PyTorch trainer: minutes, so no part of test. ROUNDS=100
+# Half an hour of each tracer that goes on, over processes that come and go (SOAK=1800), and a hundred
+# rounds on a live PyTorch trainer (ROUNDS=100): no part of test; test-all has minutes of the first.
 soak: $(BIN) workloads
 	@.ci/deps build test
 	$(RUN_TESTS) soak
