@@ -11,8 +11,7 @@ import threading
 import time
 import urllib.request
 
-from conftest import EVERYTHING, PERFX, WORKLOADS, Program, ended, run, wait_for
-from test_capture import attached
+from conftest import EVERYTHING, PERFX, WORKLOADS, Program, ended, run, until_attached, wait_for
 
 # Of each of the two.
 SECONDS = int(os.environ.get("SOAK", "180" if EVERYTHING else "1800"))
@@ -21,7 +20,7 @@ CALLS = 150  # of crowd_work in each
 FLIGHT = 20  # seconds
 DUMP_EVERY = 12  # so that each process, however it lies, is whole in one of them
 # Tables fill until then: indices are used again 10 s after the flight buffer, or two epochs, are over.
-WARM_UP = 75
+WARM_UP = min(75, SECONDS // 2)
 SERVED_WARM_UP = 300 if SECONDS >= 900 else SECONDS // 2
 # What may be added in the measured part, which is short of what tables need in a busy minute; in an hour.
 GROWTH_MIB, GROWTH_MIB_H = 4, 12
@@ -54,8 +53,8 @@ class Crowd(threading.Thread):
 
 
 def used(pid):
-    """RSS in MiB, descriptors, kernel memory of BPF maps in MiB."""
-    rss = re.search(r"VmRSS:\s*(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii"))
+    """Memory of its own in MiB (what it maps of BPF maps is theirs), descriptors, kernel memory of BPF maps in MiB."""
+    rss = re.search(r"RssAnon:\s*(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii"))
     maps = 0
     names = os.listdir(f"/proc/{pid}/fdinfo")
     for name in names:
@@ -144,7 +143,7 @@ def test_flight_recorder(kernel_log, tmp_path):
     tracer = subprocess.Popen(
         [PERFX, "record", "-p", str(crowd.program.pid), "--no-calibrate", "--memory", "off", "--flight",
          f"{FLIGHT}s", "-F", "crowd:crowd_*", "-o", str(tmp_path / "run.perfx")], stderr=subprocess.PIPE, text=True)
-    attached(tracer)
+    until_attached(tracer)
     dumps = Dumps(tracer)
     dumps.start()
     crowd.start()
@@ -192,7 +191,7 @@ def test_served(kernel_log):
     with subprocess.Popen(
             [PERFX, "serve", "-p", str(crowd.program.pid), "--no-calibrate", "--memory", "off", "--listen",
              f"127.0.0.1:{PORT}", "-F", "crowd:crowd_*"], stderr=subprocess.PIPE, text=True) as tracer:
-        attached(tracer)
+        until_attached(tracer)
         crowd.start()
         try:
             points = measure(tracer.pid, crowd, 5, scrape)
