@@ -223,6 +223,35 @@ static void add_line(struct composer *c, const struct live_line *live)
 	row->cells[LINE_PLACE].text = keep(c, &shown);
 }
 
+static double or_0(double value)
+{
+	return isnan(value) ? 0 : value;
+}
+
+/* Time on a CPU first: threads that have nothing to do would come before it. */
+static int by_cpu(const void *a, const void *b)
+{
+	const struct top_cell *x = ((const struct top_row *)a)->cells;
+	const struct top_cell *y = ((const struct top_row *)b)->cells;
+	double p = or_0(x[LINE_CPU].value), q = or_0(y[LINE_CPU].value);
+
+	if (p == q) {
+		p = or_0(x[LINE_WAITING].value);
+		q = or_0(y[LINE_WAITING].value);
+	}
+	return (p < q) - (p > q);
+}
+
+static void add_lines(struct composer *c)
+{
+	struct top_table *table = &c->frame->tables[TOP_LINES];
+
+	for (size_t i = 0; i < c->snapshot->lines_count; i++)
+		add_line(c, &c->snapshot->lines[i]);
+	if (table->rows_count)
+		qsort(table->rows, table->rows_count, sizeof(*table->rows), by_cpu);
+}
+
 static void add_thread(struct composer *c, const struct live_thread *live)
 {
 	struct top_row *row = add_row(c, TOP_THREADS, live->process);
@@ -599,8 +628,7 @@ struct top_frame *top_frame__new(const struct live_snapshot *snapshot, struct to
 	memcpy(frame->tables, tables, sizeof(tables));
 	for (size_t i = 0; i < snapshot->rows_count; i++)
 		add_function(&c, &snapshot->rows[i]);
-	for (size_t i = 0; i < snapshot->lines_count; i++)
-		add_line(&c, &snapshot->lines[i]);
+	add_lines(&c);
 	for (size_t i = 0; i < snapshot->threads_count; i++)
 		add_thread(&c, &snapshot->threads[i]);
 	add_findings(&c, past);
