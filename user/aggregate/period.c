@@ -4,6 +4,7 @@
 #include "aggregate/state.h"
 #include "aggregate/statistics.h"
 #include "base/hash.h"
+#include "base/order.h"
 
 #include <errno.h>
 #include <limits.h>

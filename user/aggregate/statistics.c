@@ -9,18 +9,13 @@
  */
 #include "aggregate/statistics.h"
 
+#include "base/order.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-int compare_u64(const void *left, const void *right)
-{
-	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-
-	return (a > b) - (a < b);
-}
 
 uint64_t median_u64(const uint64_t *values, size_t count)
 {

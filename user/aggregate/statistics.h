@@ -6,8 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* For qsort, of uint64_t. */
-int compare_u64(const void *left, const void *right);
 /* Of values in any order, the lower one of two in the middle; 0: of none, or no memory. */
 uint64_t median_u64(const uint64_t *values, size_t count);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyze/leaks.h"
 
+#include "base/order.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -473,13 +475,6 @@ void memory_analysis_clear(struct memory_analysis *analysis)
 	*analysis = (struct memory_analysis){0};
 }
 
-static int by_value(const void *left, const void *right)
-{
-	const double *a = left, *b = right;
-
-	return *a < *b ? -1 : *a > *b;
-}
-
 double trend_theil_sen(const double *x, const double *y, size_t count)
 {
 	double slopes[TREND_POINTS * (TREND_POINTS - 1) / 2];
@@ -491,10 +486,7 @@ double trend_theil_sen(const double *x, const double *y, size_t count)
 				slopes[pairs++] = (y[j] - y[i]) / (x[j] - x[i]);
 		}
 	}
-	if (!pairs)
-		return 0;
-	qsort(slopes, pairs, sizeof(slopes[0]), by_value);
-	return (slopes[pairs / 2] + slopes[(pairs - 1) / 2]) / 2;
+	return pairs ? sort_median(slopes, pairs) : 0;
 }
 
 /* Fewer samples make no line. */

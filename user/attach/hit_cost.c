@@ -2,6 +2,7 @@
 #include "attach/hit_cost.h"
 
 #include "base/clock.h"
+#include "base/order.h"
 #include "proc/maps.h"
 
 #include <bpf/libbpf.h>
@@ -119,13 +120,6 @@ static void work_between(void)
 	bytes = bytes < WORK_BYTES_MIN ? WORK_BYTES_MIN : bytes;
 	for (long i = 0; i < bytes && i < WORK_BYTES_MAX; i += LINE_BYTES)
 		data[i]++;
-}
-
-static int compare_double(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
 }
 
 /* ns of a call: the lower quartile, because noise only adds. */

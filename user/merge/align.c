@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "merge/align.h"
 
+#include "base/order.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,21 +21,6 @@
 /* A drift is looked for over this time, by the medians of so many parts. */
 #define DRIFT_NS    10000000000u
 #define DRIFT_PARTS 16
-
-/* --- medians --- */
-
-static int by_value(const void *left, const void *right)
-{
-	const double *a = left, *b = right;
-
-	return *a < *b ? -1 : *a > *b;
-}
-
-static double median(double *values, size_t count)
-{
-	qsort(values, count, sizeof(*values), by_value);
-	return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
 
 /* Of values, which are ordered. */
 static double quartile_range(const double *values, size_t count)
@@ -56,12 +43,12 @@ static double difference(uint64_t a, uint64_t b)
 
 static struct lag try_lag(const uint64_t *reference, const uint64_t *ends, size_t count)
 {
-	double differences[WINDOW_ENDS];
+	double differences[WINDOW_ENDS] = {0};
 	struct lag lag = {0};
 
 	for (size_t i = 0; i < count; i++)
 		differences[i] = difference(reference[i], ends[i]);
-	lag.offset_ns = median(differences, count);
+	lag.offset_ns = sort_median(differences, count);
 	lag.spread_ns = quartile_range(differences, count);
 	return lag;
 }
@@ -194,7 +181,7 @@ static bool fit_line(const struct pairs *pairs, double *part, double *slope, dou
 		double x = pairs->at_ns[i * each + each / 2], y;
 
 		memcpy(part, pairs->differences + i * each, each * sizeof(*part));
-		y = median(part, each);
+		y = sort_median(part, each);
 		sx += x;
 		sy += y;
 		sxx += x * x;
@@ -211,7 +198,7 @@ static double deviation(const struct pairs *pairs, double *scratch, double slope
 {
 	for (size_t i = 0; i < pairs->count; i++)
 		scratch[i] = fabs(pairs->differences[i] - offset_ns - slope * pairs->at_ns[i]);
-	return median(scratch, pairs->count);
+	return sort_median(scratch, pairs->count);
 }
 
 /* A drift counts where with it the pairs deviate clearly less. */
@@ -223,7 +210,7 @@ static bool fit(struct alignment *alignment, const struct pairs *pairs)
 	if (!scratch)
 		return false;
 	memcpy(scratch, pairs->differences, pairs->count * sizeof(*scratch));
-	offset_ns = median(scratch, pairs->count);
+	offset_ns = sort_median(scratch, pairs->count);
 	plain = deviation(pairs, scratch, 0, offset_ns);
 	alignment->drift = 0;
 	if (fit_line(pairs, scratch, &slope, &line_ns)) {

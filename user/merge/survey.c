@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "merge/survey.h"
 
+#include "base/order.h"
 #include "base/text.h"
 #include "capture/capture.h"
 #include "cost/collectives.h"
@@ -193,13 +194,6 @@ static int take_span(struct survey *survey, const struct perfx_span *span)
 	return 0;
 }
 
-static int by_time(const void *left, const void *right)
-{
-	const uint64_t *a = left, *b = right;
-
-	return *a < *b ? -1 : *a > *b;
-}
-
 /* --- all of it --- */
 
 static int take(void *ctx, const struct event *event)
@@ -245,7 +239,7 @@ int survey_make(struct survey *survey, const char *path)
 	survey->path = path;
 	for (size_t i = 0; i < survey->series_count; i++)
 		qsort(survey->series[i].ends_ns, survey->series[i].count, sizeof(uint64_t),
-		      by_time);
+		      compare_u64);
 	return err;
 }
 

@@ -2,6 +2,7 @@
 /* Runs, and how far apart they are. */
 #include "tune/tune.h"
 
+#include "base/order.h"
 #include "base/text.h"
 #include "diff/diff.h"
 
@@ -12,13 +13,6 @@
 
 /* --- statistics ------------------------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 double tune_median(const double *values, size_t count)
 {
 	double *sorted = calloc(count + 1, sizeof(*sorted)), median = NAN;
@@ -27,10 +21,8 @@ double tune_median(const double *values, size_t count)
 	for (size_t i = 0; sorted && i < count; i++)
 		if (!isnan(values[i]))
 			sorted[n++] = values[i];
-	if (n) {
-		qsort(sorted, n, sizeof(*sorted), by_value);
-		median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
-	}
+	if (n)
+		median = sort_median(sorted, n);
 	free(sorted);
 	return median;
 }

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Numbers in order, for qsort, and what is in the middle. */
+#ifndef PERFX_BASE_ORDER_H
+#define PERFX_BASE_ORDER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+static inline int compare_u64(const void *left, const void *right)
+{
+	const uint64_t *a = left, *b = right;
+
+	return (*a > *b) - (*a < *b);
+}
+
+static inline int compare_double(const void *left, const void *right)
+{
+	const double *a = left, *b = right;
+
+	return (*a > *b) - (*a < *b);
+}
+
+/* Sorts one value or more; the mean of the two in the middle where there are two. */
+static inline double sort_median(double *values, size_t count)
+{
+	qsort(values, count, sizeof(*values), compare_double);
+	return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
+#endif
