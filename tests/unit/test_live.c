@@ -22,7 +22,9 @@ struct watched {
 
 static struct watched watch(uint64_t epoch_ns)
 {
-	const struct live_options options = {.period_ns = RANDOM_SEGMENT, .epoch_ns = epoch_ns};
+	/* a snapshot each period, however slow this machine is */
+	const struct live_options options = {
+		.period_ns = RANDOM_SEGMENT, .epoch_ns = epoch_ns, .own_share = 1e6};
 	struct watched watched = {.live = live__new(&options), .whole = aggregate__new()};
 
 	cr_assert_not_null(watched.live);
@@ -435,4 +437,46 @@ Test(live, history_has_the_last_periods)
 	}
 	text_clear(&s.bytes);
 	stop_watching(&watched);
+}
+
+/* --- findings --- */
+
+/* What was found stays while an epoch is young, and nothing that it refers to goes. */
+static void check_judged(uint64_t epoch_ns)
+{
+	const struct live_options options = {
+		.epoch_ns = epoch_ns, .own_share = 1e6, .judges = true};
+	struct stream s = {0};
+	struct watched watched = {.live = live__new(&options), .whole = aggregate__new()};
+
+	stream_host(&s);
+	stream_process(&s, 1, 100, "train", "train");
+	stream_add(&s, PERFX_KIND_RANK, struct perfx_rank, STRINGS("RANK", "a job"), .process = 1,
+		   .rank = 0, .world_size = 2);
+	stream_add(&s, PERFX_KIND_FUNCTION, struct perfx_function, STRINGS("step", "", ""),
+		   .function = 1, .source = PERFX_SOURCE_NVTX,
+		   .flags = PERFX_FUNCTION_RANGE | PERFX_FUNCTION_STEP);
+	stream_context(&s, 1, 0, 1, 1);
+	for (uint64_t at = 1 * S; at <= 40 * S; at += 1 * S) {
+		const struct live_snapshot *snapshot;
+
+		live_process(&s, 1, 100, at);
+		snapshot = read_on(&watched, &s);
+		cr_assert_not_null(snapshot->analysis);
+		cr_assert_gt(strlen(snapshot->analysis->verdict), 0);
+		cr_assert_eq(snapshot->analyzed->processes[0].pid, 100);
+		cr_assert_eq(snapshot->analyzed->processes_count,
+			     snapshot->analysis->processes_count);
+		cr_assert_eq(snapshot->processes[0].analysis, &snapshot->analysis->processes[0]);
+		cr_assert_eq(snapshot->analysis->ranks.count, 1);
+		cr_assert_str_eq(snapshot->analysis->ranks.rows[0].job, "a job");
+	}
+	text_clear(&s.bytes);
+	stop_watching(&watched);
+}
+
+Test(live, findings_outlive_their_profile)
+{
+	check_judged(15 * S);
+	check_judged(3 * S);
 }

@@ -51,6 +51,8 @@ struct live *live__new(const struct live_options *options)
 		live->options.period_ns = LIVE_PERIOD_NS;
 	if (!live->options.epoch_ns)
 		live->options.epoch_ns = LIVE_EPOCH_NS;
+	if (live->options.own_share <= 0)
+		live->options.own_share = LIVE_OWN_SHARE;
 	live->keyframe = keyframe__new(0);
 	live->epoch.aggregate = aggregate__new();
 	growth_init(&live->growth);
@@ -93,6 +95,18 @@ int live__event(void *ctx, const struct event *event)
 
 /* --- epochs --- */
 
+static bool is_over(const struct epoch *epoch, const struct live_options *options, uint64_t now_ns)
+{
+	return now_ns >= epoch->from_ns + options->epoch_ns;
+}
+
+/* The first has no predecessor, and each is judged once at least. */
+static bool is_young(const struct live *live, uint64_t now_ns)
+{
+	return live->epoch.number && now_ns < live->epoch.from_ns + JUDGE_FROM_NS &&
+	       !is_over(&live->epoch, &live->options, now_ns);
+}
+
 static int add_record(void *ctx, const void *record, size_t size)
 {
 	struct event event;
@@ -127,9 +141,6 @@ static int next_epoch(struct live *live, uint64_t from_ns)
 		aggregate__free(next);
 		return err;
 	}
-	if (live->before) /* the epoch was too short to be judged */
-		judgement_clear(&live->judgement);
-	aggregate__free(live->before);
 	live->before = live->epoch.aggregate;
 	growth_clear(&live->growth);
 	growth_init(&live->growth);
@@ -139,11 +150,6 @@ static int next_epoch(struct live *live, uint64_t from_ns)
 }
 
 /* --- snapshots --- */
-
-static bool is_young(const struct live *live, uint64_t now_ns)
-{
-	return live->epoch.number && now_ns < live->epoch.from_ns + JUDGE_FROM_NS;
-}
 
 static bool is_judgement_due(const struct live *live, uint64_t now_ns)
 {
@@ -232,7 +238,7 @@ static bool is_due(const struct live *live, uint64_t now_ns)
 
 static uint64_t next_period_ns(const struct live *live)
 {
-	uint64_t least_ns = (uint64_t)((double)live->snapshot.own_ns / LIVE_OWN_SHARE);
+	uint64_t least_ns = (uint64_t)((double)live->snapshot.own_ns / live->options.own_share);
 
 	return least_ns > live->options.period_ns ? least_ns : live->options.period_ns;
 }
@@ -250,7 +256,7 @@ bool live__tick(struct live *live, uint64_t now_ns)
 		return false;
 	live->snapshot.own_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 	live->next_ns = now_ns + next_period_ns(live);
-	if (now_ns >= live->epoch.from_ns + live->options.epoch_ns)
+	if (is_over(&live->epoch, &live->options, now_ns))
 		live->err = next_epoch(live, now_ns);
 	return true;
 }

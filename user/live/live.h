@@ -23,14 +23,16 @@
 #include <stdint.h>
 
 struct live_options {
-	uint64_t period_ns;	      /* between snapshots; 0: LIVE_PERIOD_NS */
-	uint64_t epoch_ns;	      /* 0: LIVE_EPOCH_NS */
-	bool judges;		      /* snapshots have findings */
+	uint64_t period_ns; /* between snapshots; 0: LIVE_PERIOD_NS */
+	uint64_t epoch_ns;  /* 0: LIVE_EPOCH_NS */
+	double own_share;   /* of the time that snapshots take at most; 0: LIVE_OWN_SHARE */
+	bool judges;	    /* snapshots have findings */
 	const struct rule_set *rules; /* borrowed; NULL: those that are built in */
 };
 
 #define LIVE_PERIOD_NS 1000000000u
 #define LIVE_EPOCH_NS  60000000000u
+#define LIVE_OWN_SHARE 0.05
 
 /* What a function, or all of a process, has done: in a period, or in the whole run. */
 struct live_sums {
@@ -155,8 +157,7 @@ void live__free(struct live *live);
 int live__event(void *ctx, const struct event *event);
 
 /* To be called often. Makes a snapshot when a period is over: true: there is a new one. Periods
- * become longer where snapshots take more than LIVE_OWN_SHARE of the time. */
-#define LIVE_OWN_SHARE 0.05
+ * become longer where snapshots take more than own_share of the time. */
 bool live__tick(struct live *live, uint64_t now_ns);
 
 /* The last one; NULL: there is none yet. Valid, with all that it refers to, until the next one is
