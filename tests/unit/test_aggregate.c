@@ -870,3 +870,33 @@ Test(aggregate, empty)
 	aggregate__free(aggregate);
 	aggregate__free(NULL);
 }
+
+/* What is known of where a process runs is its child's too, and over when its cgroup is said anew.
+ */
+Test(aggregate, places)
+{
+	const char *const inside[PERFX_PLACES] = {[PERFX_PLACE_CGROUP] = "/docker/1",
+						  [PERFX_PLACE_CONTAINER] = "web",
+						  [PERFX_PLACE_POD] = ""};
+	const char *const outside[PERFX_PLACES] = {
+		[PERFX_PLACE_CGROUP] = "/x.service", [PERFX_PLACE_UNIT] = "x.service"};
+	const struct profile_process *processes;
+	struct aggregate *aggregate;
+	struct stream s = {0};
+
+	begin(&s, 1);
+	stream_place_of(&s, 1, inside);
+	stream_plain(&s, PERFX_KIND_FORK, struct perfx_fork, .time_ns = STREAM_START + 1,
+		     .process = 2, .parent_process = 1, .pid = 2, .ppid = 1);
+	stream_place_of(&s, 1, outside);
+	aggregate = replay(&s);
+	processes = aggregate__finish(aggregate)->processes;
+	cr_assert_eq(aggregate__finish(aggregate)->processes_count, 2);
+	cr_expect_str_eq(processes[0].place.of[PERFX_PLACE_CGROUP], "/x.service");
+	cr_expect_str_eq(processes[0].place.of[PERFX_PLACE_UNIT], "x.service");
+	cr_expect_null(processes[0].place.of[PERFX_PLACE_CONTAINER]);
+	cr_expect_str_eq(processes[1].place.of[PERFX_PLACE_CGROUP], "/docker/1");
+	cr_expect_str_eq(processes[1].place.of[PERFX_PLACE_CONTAINER], "web");
+	cr_expect_null(processes[1].place.of[PERFX_PLACE_POD]);
+	aggregate__free(aggregate);
+}
