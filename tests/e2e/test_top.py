@@ -162,6 +162,21 @@ def test_rows_and_rates(ticks, screen):
         assert len(seen) == 1 and seen[0] == pytest.approx(truth, rel=0.1), text
 
 
+def test_names_that_mean_harm(screen, tmp_path):
+    """A program's own name: colors, the cursor home, wide characters."""
+    hostile = tmp_path / "\x1b[31m\x1b[H日本"
+    shutil.copy(WORKLOADS / "ticks", hostile)
+    program = Program(hostile)
+    s = screen(80, 24)
+    s.top(program.pid, "-F", "*:t?ck")
+    lines = s.lines()
+    assert lines[0].startswith(r"perfx-trace top  \x1b[31m\x1b[H日本 (pid "), lines[0]
+    assert lines[-1].startswith(KEYS)
+    s.press("q")
+    s.ended(0)
+    program.kill()
+
+
 def elapsed(text):
     return re.search(r"([\d.]+ (?:s|min))(?: · PAUSED)?\s*$", text.split("\n", 1)[0])[1]
 

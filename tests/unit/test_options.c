@@ -515,6 +515,24 @@ Test(options, each_row_is_complete)
 		cr_expect(verb_rows[i].help && verb_rows[i].man && verb_rows[i].synopsis);
 }
 
+/* Without an end; frames are top's alone. */
+Test(options, live_verbs)
+{
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(parse(&options, words, "top|-p|1|-n|3|--flight|2m|--max-size|64M"), EXIT_OK);
+	cr_expect_eq(options.verb, VERB_TOP);
+	cr_expect_eq(options.frames_max, 3);
+	cr_expect_eq(options.flight_ns, 120000000000u);
+	cr_expect_eq(options.duration_ns, 0);
+	options_clear(&options);
+	cr_expect_eq(parse(&options, words, "top|-n|3"), EXIT_USAGE, "no process");
+	options_clear(&options);
+	cr_expect_eq(parse(&options, words, "serve|-p|1|-n|3"), EXIT_USAGE);
+	options_clear(&options);
+}
+
 Test(options, fail_on_severities_of_a_report)
 {
 	static const char *const bad[] = {"report|a|--fail-on|grave", "report|a|--fail-on|PERCENT",

@@ -358,12 +358,13 @@ const struct option_row option_rows[] = {
 	/* --- how long --- */
 	{"duration", 'd', false, SECTION_WHEN, RECORDING | MEASURING, .arg = "TIME",
 	 .parse = take_time, INTO(duration_ns),
-	 .help = "length of the recording: 10, 500ms, 2m (default 10s; run: until the program "
-		 "exits; tune, compare: of each run, after the warm-up)",
+	 .help = "length of the recording: 10, 500ms, 2m (default 10s; run, top, serve: until "
+		 "the program exits; tune, compare: of each run, after the warm-up)",
 	 .man = "Length of the recording, from the moment all probes are attached: seconds, or "
 		"with a "
 		"unit as in `500ms` or `2m`. "
-		"The default is 10 seconds; with `run`, until the program exits. "
+		"The default is 10 seconds; with `run`, `top` and `serve`, until the program "
+		"exits. "
 		"With `tune` and `compare`: what is measured of each run, after the warm-up."},
 	{"observe", 0, false, SECTION_WHEN, FILING, .arg = "TIME|off", .parse = take_time_or_off,
 	 INTO(observe_ns),
