@@ -51,7 +51,7 @@ EVERYTHING = os.environ.get("PERFX_TESTS") == "all"
 STRICT = os.environ.get("PERFX_TESTS_STRICT") == "1"
 MAY_SKIP = re.compile(
     "this kernel|kernel thread|/dev/kmsg|mounted here|control groups here|allowed here|terminal|"
-    "not built here|sudo|TOOLS_PYTHON|no go here|no promtool|perf buildid|this perf|this Python|"
+    "not built here|sudo|TOOLS_PYTHON|no go here|no promtool|no systemd-analyze|perf buildid|this perf|this Python|"
     "this linker|needs py-spy|no semaphores|VENV names no|this PyTorch")
 BPFTOOL = shutil.which("bpftool", path=os.environ["PATH"] + ":/usr/sbin:/usr/local/sbin")
 

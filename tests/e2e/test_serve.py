@@ -528,7 +528,7 @@ def test_the_dashboard_asks_for_what_there_is(calls):
     assert asked <= described, asked - described
 
 
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no go here: no systemd-analyze")
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze here")
 @pytest.mark.parametrize("name", ["perfx-trace.service", "perfx-trace@.service"])
 def test_the_unit_is_one(name, tmp_path):
     unit = tmp_path / name
