@@ -215,11 +215,13 @@ static char *join_arguments(char *raw, size_t length, bool full)
 
 static char *command_line(const struct process_table *table, pid_t pid)
 {
-	char *raw, *text, *padded;
+	char *raw = NULL, *text, *padded;
 	ssize_t length = process_cmdline(pid, &raw, CMDLINE_MAX);
 
-	if (length <= 0)
+	if (length <= 0) { /* it has ended */
+		free(raw);
 		return strdup("");
+	}
 	padded = realloc(raw, (size_t)length + 1); /* a cut one has no terminator */
 	if (!padded) {
 		free(raw);
