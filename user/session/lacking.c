@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void lacking_programs(const struct tracer *tracer, struct skipped_list *skipped)
 {
@@ -27,6 +28,17 @@ void lacking_programs(const struct tracer *tracer, struct skipped_list *skipped)
 			names[part]);
 		skipped_add(skipped, names[part], "this kernel rejects the BPF program for it");
 	}
+}
+
+void start_waiting(struct waiting *waiting, struct skipped_list *skipped, uint64_t from_ns)
+{
+	int err = waiting ? waiting__start(waiting, from_ns) : 0;
+
+	if (!err)
+		return;
+	msg_say("time off the CPU is not recorded: %s", strerror(-err));
+	skipped_add(skipped, "time off the CPU", strerror(-err));
+	waiting__stop(waiting);
 }
 
 void lacking_files(const struct unwind_tables *unwind_tables, struct skipped_list *skipped)

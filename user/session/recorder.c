@@ -200,15 +200,6 @@ static void count_threads(struct recorder *recorder)
 	thread_counters__scan(recorder->thread_counters, recorder->tracer, pids, count);
 }
 
-/* What is counted, or, where it could be missed, why nothing is. */
-static void emit_perf_counters(struct recorder *recorder)
-{
-	if (thread_counters__counters(recorder->thread_counters) ||
-	    thread_counters__all_functions(recorder->thread_counters) ||
-	    any_cost_known(recorder->plan))
-		thread_counters__describe(recorder->thread_counters, recorder->sink);
-}
-
 static void sample_energy(struct recorder *recorder)
 {
 	gpus__sample(recorder->gpus);
@@ -237,7 +228,7 @@ static void recording_begin(struct recorder *recorder, uint64_t start_ns)
 	sample_usage(recorder, true);
 	recorder->next_sample_ns = start_ns + recorder->options->interval_ns;
 	count_threads(recorder);
-	emit_perf_counters(recorder);
+	perf_counters_emit(recorder->thread_counters, recorder->sink, recorder->plan);
 	memory__start(recorder->memory, start_ns);
 	budget__start(recorder->budget, start_ns);
 	gpu_agents__begin(recorder->gpu_agents, start_ns);
@@ -789,19 +780,6 @@ static void say_started(const struct recorder *recorder)
 	say_unwind_tables(recorder->unwind_tables);
 }
 
-/* After the start of the tracer, without which its programs do nothing. */
-static void start_waiting(struct recorder *recorder, uint64_t from_ns)
-{
-	struct waiting *waiting = tracer__waiting(recorder->tracer);
-	int err = waiting ? waiting__start(waiting, from_ns) : 0;
-
-	if (!err)
-		return;
-	msg_say("time off the CPU is not recorded: %s", strerror(-err));
-	skipped_add(&recorder->skipped, "time off the CPU", strerror(-err));
-	waiting__stop(waiting);
-}
-
 static void start(struct recorder *recorder)
 {
 	uint64_t now_ns = clock_monotonic_ns(), duration_ns = recorder->options->duration_ns;
@@ -817,7 +795,7 @@ static void start(struct recorder *recorder)
 		tracer__start(recorder->tracer);
 	}
 	sampler__start(recorder->sampler);
-	start_waiting(recorder, now_ns);
+	start_waiting(tracer__waiting(recorder->tracer), &recorder->skipped, now_ns);
 	/* ends from now on have exit records; earlier ones do not */
 	recorder->all_gone =
 		!recorder->options->all && process_table__all_ended(recorder->processes);
@@ -867,7 +845,7 @@ static int trace(struct recorder *recorder)
 	ending.interrupted = interrupt_asked();
 	ending.looks_count = followed->looks_count;
 	ending.untraced_read_count = followed->untraced_read_count;
-	emit_perf_counters(recorder);
+	perf_counters_emit(recorder->thread_counters, recorder->sink, recorder->plan);
 	emit_host_peaks(recorder); /* for what has been mapped since the start */
 	frames__emit(recorder->frames);
 	totals__emit(recorder->totals, ending.end_ns, true);

@@ -403,6 +403,14 @@ bool any_cost_known(const struct plan *plan)
 	return false;
 }
 
+void perf_counters_emit(struct thread_counters *counters, struct sink *sink,
+			const struct plan *plan)
+{
+	if (thread_counters__counters(counters) || thread_counters__all_functions(counters) ||
+	    any_cost_known(plan))
+		thread_counters__describe(counters, sink);
+}
+
 static uint32_t threads_here(void)
 {
 	struct peaks_key key;

@@ -77,6 +77,10 @@ struct host_peaks {
 void host_peaks_emit(struct host_peaks *emitted, struct sink *sink, const struct peaks_given *given,
 		     const struct plan *plan);
 
+/* Which perf events are counted, or, where they could be missed, why none is. */
+void perf_counters_emit(struct thread_counters *counters, struct sink *sink,
+			const struct plan *plan);
+
 /* Is the work of a planned function known? */
 bool any_cost_known(const struct plan *plan);
 
