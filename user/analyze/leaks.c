@@ -477,7 +477,7 @@ void memory_analysis_clear(struct memory_analysis *analysis)
 
 double trend_theil_sen(const double *x, const double *y, size_t count)
 {
-	double slopes[TREND_POINTS * (TREND_POINTS - 1) / 2];
+	double slopes[TREND_POINTS * (TREND_POINTS - 1) / 2] = {0};
 	size_t pairs = 0;
 
 	for (size_t i = 0; i < count; i++) {
