@@ -4,15 +4,14 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import tempfile
 import time
 
 import pytest
-from conftest import EVERYTHING, PERFX, WORKLOADS, ended, run, status, total, wait_for
-from test_capture import FUNCTION, OFTEN, Busy, attached
+from conftest import EVERYTHING, PERFX, WORKLOADS, ended, run, status, total, until_attached, wait_for
+from test_capture import FUNCTION, OFTEN, Busy
 
 KILLS = int(os.environ.get("PERFX_KILLS", "12" if EVERYTHING else "6"))
 
@@ -32,7 +31,7 @@ class Flight:
         self.process = subprocess.Popen(
             [PERFX, "record", "-p", str(pid), "--no-calibrate", "--flight", ring, "-o", str(file), *what, *options],
             stderr=subprocess.PIPE, text=True)
-        attached(self.process)
+        until_attached(self.process)
 
     def ask(self):
         self.process.send_signal(signal.SIGUSR1)
@@ -283,7 +282,7 @@ def test_what_lives_since_long_before(program, flight, tmp_path):
     what = ("-F", "memory:*", "--memory", "all")
     whole = subprocess.Popen([PERFX, "record", "-p", str(target.pid), "--no-calibrate", *what, "-d", "60",
                               "-o", str(tmp_path / "whole.perfx")], stderr=subprocess.PIPE, text=True)
-    attached(whole)
+    until_attached(whole)
     recorder = flight(target.pid, tmp_path / "run.perfx", ring="500ms", what=what)
     for _ in range(3):
         target.go()

@@ -881,6 +881,7 @@ Test(aggregate, places)
 	const char *const outside[PERFX_PLACES] = {
 		[PERFX_PLACE_CGROUP] = "/x.service", [PERFX_PLACE_UNIT] = "x.service"};
 	const struct profile_process *processes;
+	const struct profile *profile;
 	struct aggregate *aggregate;
 	struct stream s = {0};
 
@@ -890,8 +891,9 @@ Test(aggregate, places)
 		     .process = 2, .parent_process = 1, .pid = 2, .ppid = 1);
 	stream_place_of(&s, 1, outside);
 	aggregate = replay(&s);
-	processes = aggregate__finish(aggregate)->processes;
-	cr_assert_eq(aggregate__finish(aggregate)->processes_count, 2);
+	profile = aggregate__finish(aggregate);
+	cr_assert_eq(profile->processes_count, 2);
+	processes = profile->processes;
 	cr_expect_str_eq(processes[0].place.of[PERFX_PLACE_CGROUP], "/x.service");
 	cr_expect_str_eq(processes[0].place.of[PERFX_PLACE_UNIT], "x.service");
 	cr_expect_null(processes[0].place.of[PERFX_PLACE_CONTAINER]);

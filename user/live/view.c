@@ -183,8 +183,14 @@ static int by_steps(const void *left, const void *right)
 	return order ? order : descending(b->process->pid, a->process->pid);
 }
 
+static void sort(void *list, size_t count, size_t size, int (*order)(const void *, const void *))
+{
+	if (count) /* of none there may be no list */
+		qsort(list, count, size, order);
+}
+
 #define SORT(view, list, order) \
-	qsort((view)->list, (view)->list##_count, sizeof(*(view)->list), order)
+	sort((view)->list, (view)->list##_count, sizeof(*(view)->list), order)
 
 static uint64_t thread_key(const struct profile_process *process, uint32_t tid)
 {
