@@ -373,6 +373,32 @@ Test(live, an_index_is_used_again)
 
 /* --- what is bounded --- */
 
+Test(live, a_crowd_makes_epochs_short)
+{
+	struct stream s = {0};
+	struct watched watched = watch(0);
+	const struct live_snapshot *snapshot;
+	uint32_t number = 0;
+
+	stream_host(&s);
+	for (uint64_t at = 1 * S; at <= 24 * S; at += 1 * S) {
+		for (size_t i = 0; i < LIVE_EPOCH_PROCESSES / 8; i++) {
+			number++;
+			stream_plain(&s, PERFX_KIND_FORK, struct perfx_fork,
+				     .time_ns = STREAM_START + at - 900 * MS, .process = number,
+				     .pid = 1000 + number, .ppid = 1);
+			end_process(&s, number, 1000 + number, at - 700 * MS);
+		}
+		segment(&s, at);
+	}
+	snapshot = read_on(&watched, &s);
+	/* the last epoch has eleven periods at most, and the processes that had just ended */
+	cr_expect_leq(snapshot->profile->processes_count, 14 * LIVE_EPOCH_PROCESSES / 8);
+	cr_expect_eq(snapshot->totals.processes_count, number);
+	text_clear(&s.bytes);
+	stop_watching(&watched);
+}
+
 Test(live, functions_beyond_the_limit_are_others)
 {
 	struct stream s = {0};

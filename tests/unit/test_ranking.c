@@ -44,6 +44,7 @@ static void expect_ranked(struct scene *scene, const char *wanted)
 	char kinds[256] = "";
 	size_t used = 0;
 
+	scene->ctx.evidence_lost = rules_evidence_lost(&scene->profile);
 	rules_rank(&scene->ctx);
 	cr_assert(!scene->ctx.failed);
 	for (size_t i = 0; i < scene->ctx.findings_count; i++) {

@@ -245,6 +245,7 @@ struct analysis *analyze(const struct profile *profile, const struct rule_set *r
 	struct analysis *analysis = calloc(1, sizeof(*analysis));
 	const struct process_analysis *of_main = NULL;
 	const struct profile_process *main;
+	bool evidence_lost = rules_evidence_lost(profile);
 
 	if (!analysis || !drivers)
 		goto fail;
@@ -262,7 +263,8 @@ struct analysis *analyze(const struct profile *profile, const struct rule_set *r
 					.thresholds = &rules->thresholds,
 					.process = process,
 					.driver = &drivers[i],
-					.is_main = process == main};
+					.is_main = process == main,
+					.evidence_lost = evidence_lost};
 
 		analysis->processes_count++;
 		if (analyze_process(&ctx, &analysis->ranks, out))

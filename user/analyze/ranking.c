@@ -174,9 +174,8 @@ static void drop_repeated(struct rules_ctx *ctx)
 
 /* --- what was lost --- */
 
-/* Calls and samples that no sum has: what findings rest on. Calls without a record are in sums;
- * what was lost of memory is in the bounds of its numbers. */
-static bool is_evidence_lost(const struct profile *profile)
+/* Calls without a record are in sums; what was lost of memory is in the bounds of its numbers. */
+bool rules_evidence_lost(const struct profile *profile)
 {
 	static const enum perfx_loss_kind losses[] = {
 		PERFX_LOSS_MAP_FULL,	  PERFX_LOSS_NMISSED,	   PERFX_LOSS_UNDECODED,
@@ -252,7 +251,7 @@ void rules_rank(struct rules_ctx *ctx)
 	drop_symptoms(ctx);
 	drop_repeated(ctx);
 	drop_silenced(ctx);
-	if (is_evidence_lost(ctx->profile))
+	if (ctx->evidence_lost)
 		lower_all(ctx);
 	if (ctx->findings_count)
 		qsort(ctx->findings, ctx->findings_count, sizeof(*ctx->findings), by_rank);

@@ -19,6 +19,7 @@ struct rules_ctx {
 	const struct driver *driver;		   /* what its main thread does */
 	const struct step_time *time;		   /* where a step's time goes */
 	bool is_main; /* the process that what concerns the whole capture is said about */
+	bool evidence_lost; /* rules_evidence_lost() */
 	struct finding *findings;
 	size_t findings_count, findings_capacity;
 	size_t silenced_count; /* that the rules silence */
@@ -102,6 +103,8 @@ double confidence_above(double distance, double error);
 
 /* ranking.c: which of the findings remain, and in which order. */
 void rules_rank(struct rules_ctx *ctx);
+/* Calls and samples that no sum has were lost: what findings rest on. */
+bool rules_evidence_lost(const struct profile *profile);
 void finding_clear(struct finding *finding);
 
 /* verdict.c. NULL: memory was out. analysis: the main process's, NULL without one. */

@@ -100,6 +100,13 @@ static bool is_over(const struct epoch *epoch, const struct live_options *option
 	return now_ns >= epoch->from_ns + options->epoch_ns;
 }
 
+/* A process takes some 35 KB of an epoch's aggregate. */
+static bool is_crowded(const struct live *live, uint64_t now_ns)
+{
+	return now_ns >= live->epoch.from_ns + JUDGE_FROM_NS &&
+	       live->snapshot.profile->processes_count > LIVE_EPOCH_PROCESSES;
+}
+
 /* The first has no predecessor, and each is judged once at least. */
 static bool is_young(const struct live *live, uint64_t now_ns)
 {
@@ -256,7 +263,7 @@ bool live__tick(struct live *live, uint64_t now_ns)
 		return false;
 	live->snapshot.own_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 	live->next_ns = now_ns + next_period_ns(live);
-	if (is_over(&live->epoch, &live->options, now_ns))
+	if (is_over(&live->epoch, &live->options, now_ns) || is_crowded(live, now_ns))
 		live->err = next_epoch(live, now_ns);
 	return true;
 }
