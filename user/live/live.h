@@ -34,7 +34,7 @@ struct live_options {
 #define LIVE_EPOCH_NS  60000000000u
 /* With more processes an epoch is over as soon as it was judged: they come and go fast. */
 #define LIVE_EPOCH_PROCESSES 4096
-#define LIVE_OWN_SHARE 0.05
+#define LIVE_OWN_SHARE	     0.05
 
 /* What a function, or all of a process, has done: in a period, or in the whole run. */
 struct live_sums {
