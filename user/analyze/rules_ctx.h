@@ -18,7 +18,7 @@ struct rules_ctx {
 	const struct parallel_functions *parallel; /* called by that thread */
 	const struct driver *driver;		   /* what its main thread does */
 	const struct step_time *time;		   /* where a step's time goes */
-	bool is_main; /* the process that what concerns the whole capture is said about */
+	bool is_main;	    /* the process that what concerns the whole capture is said about */
 	bool evidence_lost; /* rules_evidence_lost() */
 	struct finding *findings;
 	size_t findings_count, findings_capacity;
