@@ -65,6 +65,14 @@ class Server:
         return sum(value for labels, value in self.metrics().get("perfx_function_calls_total", [])
                    if labels["function"] == function)
 
+    def catch_up(self):
+        """Waits for a snapshot of what has been done until now: the second one from here."""
+        def recorded():
+            return self.metrics()["perfx_capture_duration_seconds"][0][1]
+
+        numbers = {recorded()}
+        assert wait_for(lambda: numbers.add(recorded()) or len(numbers) > 2)
+
     def raw(self, data, timeout=30):
         """What comes back for these bytes, until the other side closes."""
         with socket.create_connection(self.address, timeout=timeout) as s:
@@ -130,7 +138,8 @@ def test_counts_are_exact_over_the_life_of_a_program(calls):
         for labels, value in now["perfx_function_calls_total"]:
             assert value >= last.get(labels["function"], 0), labels
             last[labels["function"]] = value
-    assert wait_for(lambda: server.calls("outer") == 9000)
+    server.catch_up()
+    assert server.calls("outer") == 9000
     found = {labels["function"]: value for labels, value in server.metrics()["perfx_function_calls_total"]}
     expected = traced.finish()
     assert {name: found.get(name) for name, key in expected if key == "calls"} == {
@@ -142,7 +151,7 @@ def test_counts_are_exact_over_the_life_of_a_program(calls):
 def test_times_are_sums_of_the_run(calls):
     traced, server = calls
     traced.go(2)
-    assert wait_for(lambda: server.calls("outer") == 2000)
+    server.catch_up()
     found = server.metrics(OPENMETRICS)
     own = sum(value for _, value in found["perfx_function_self_seconds_total"])
     total = {labels["function"]: value for labels, value in found["perfx_function_seconds_total"]}
