@@ -4,7 +4,6 @@ in a browser; reports and captures of the last seconds; clients that mean harm."
 import http.client
 import json
 import os
-import pathlib
 import re
 import shutil
 import signal
@@ -317,8 +316,9 @@ TYPES = {"text": "text/plain", "md": "text/markdown", "html": "text/html", "json
          "openmetrics": "application/openmetrics-text"}
 
 
-def test_reports_and_captures_of_the_last_seconds(calls, tmp_path):
-    traced, server = calls
+def test_reports_and_captures_of_the_last_seconds(program, serve, tmp_path):
+    traced = program(WORKLOADS / "calls")
+    server = serve("-p", traced.pid, "-F", "calls:*", env={**os.environ, "TMPDIR": str(tmp_path)})
     traced.go(2)
     assert wait_for(lambda: server.calls("outer") == 2000)
     for form, kind in TYPES.items():
@@ -336,7 +336,7 @@ def test_reports_and_captures_of_the_last_seconds(calls, tmp_path):
     # the recording has gone on
     traced.go()
     assert wait_for(lambda: server.calls("outer") == 3000)
-    assert not list(pathlib.Path("/tmp").glob("perfx-serve-*"))
+    assert [path.name for path in tmp_path.iterdir()] == ["last.perfx"]
 
 
 # --- who may ask ------------------------------------------------------------------------------------
