@@ -133,7 +133,7 @@ $(BUILD)/lib/perfx/libperfx-nvtx.so: user/libperfx/nvtx.c
 # The agent in a process that uses a GPU: an ordinary build, by functions that each C library since
 # 2.17 has (user/agent/libc.h). perfx-trace has its bytes in itself, too, to attach with.
 AGENT_LIBS := -Wl,--no-as-needed -l:libdl.so.2 -l:libpthread.so.0
-$(AGENT): $(wildcard user/agent/*.[ch]) include/perfx_agent.h include/perfx_record.h include/perfx_record_gpu.h
+$(AGENT): $(wildcard user/agent/*.[ch]) include/perfx_agent.h $(wildcard include/perfx_record*.h)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -O2 -g -D_GNU_SOURCE -fPIC -fvisibility=hidden -shared $(NO_PATHS) \
