@@ -2,6 +2,7 @@
 #include "export/metrics.h"
 
 #include "base/escape.h"
+#include "decode/names.h"
 #include "export/formats.h"
 
 #include <errno.h>
@@ -10,8 +11,6 @@
 
 const struct metric_family metric_duration = {"perfx_capture_duration_seconds", "gauge", "seconds",
 					      "Duration of the recording."};
-const struct metric_family metric_losses = {"perfx_losses", "counter", NULL,
-					    "Lost records by kind; see the report."};
 
 const struct metric_family metric_function_calls = {"perfx_function_calls", "counter", NULL,
 						    "Calls that ended during the recording."};
@@ -38,13 +37,6 @@ const struct metric_family metric_step_phases = {"perfx_step_phase_seconds", "co
 						 "Time of the steps by phase."};
 const struct metric_family metric_step_flops = {"perfx_step_flops", "counter", NULL,
 						"Known floating-point operations in the steps."};
-
-const struct metric_family metric_gpu_utilization = {"perfx_gpu_utilization_ratio", "gauge",
-						     "ratio",
-						     "Share of the time in which a kernel ran."};
-const struct metric_family metric_gpu_memory = {"perfx_gpu_memory_used_bytes", "gauge", "bytes",
-						"Memory in use by all programs."};
-const struct metric_family metric_gpu_power = {"perfx_gpu_power_watts", "gauge", "watts", "Power."};
 
 static void note_error(struct metrics *metrics)
 {
@@ -210,6 +202,62 @@ void metrics_number(struct metrics *metrics, double value, int digits)
 
 	snprintf(number, sizeof(number), "%.*g", digits, value);
 	end_series(metrics, number);
+}
+
+/* --- whole families --- */
+
+static const struct gpu_gauge {
+	struct metric_family family;
+	enum profile_gpu_metric metric;
+	double per_unit;
+} gpu_gauges[] = {
+	{{"perfx_gpu_utilization_ratio", "gauge", "ratio",
+	  "Share of the time in which a kernel ran."},
+	 PROFILE_GPU_UTILISATION,
+	 100},
+	{{"perfx_gpu_memory_used_bytes", "gauge", "bytes", "Memory in use by all programs."},
+	 PROFILE_GPU_MEMORY_USED,
+	 1},
+	{{"perfx_gpu_power_watts", "gauge", "watts", "Power."}, PROFILE_GPU_POWER, 1e3},
+};
+
+static void put_gpu_gauge(struct metrics *metrics, const struct profile *profile,
+			  const struct gpu_gauge *gauge,
+			  uint64_t (*value_of)(const struct profile_gpu_series *series))
+{
+	metrics_family(metrics, &gauge->family);
+	for (size_t i = 0; i < profile->gpu_devices_count; i++) {
+		const struct profile_gpu_device *device = &profile->gpu_devices[i];
+		uint64_t value = value_of(&device->metrics[gauge->metric]);
+
+		if (value == PROFILE_ABSENT)
+			continue;
+		metrics_begin(metrics, NULL);
+		metrics_gpu(metrics, device);
+		metrics_number(metrics, (double)value / gauge->per_unit, 12);
+	}
+}
+
+void metrics_gpus(struct metrics *metrics, const struct profile *profile,
+		  uint64_t (*value_of)(const struct profile_gpu_series *series))
+{
+	if (!profile->gpu_devices_count)
+		return;
+	for (size_t i = 0; i < sizeof(gpu_gauges) / sizeof(gpu_gauges[0]); i++)
+		put_gpu_gauge(metrics, profile, &gpu_gauges[i], value_of);
+}
+
+void metrics_losses(struct metrics *metrics, const uint64_t losses[PERFX_LOSS_KINDS])
+{
+	static const struct metric_family family = {"perfx_losses", "counter", NULL,
+						    "Lost records by kind; see the report."};
+
+	metrics_family(metrics, &family);
+	for (int i = 0; i < PERFX_LOSS_KINDS; i++) {
+		metrics_begin(metrics, NULL);
+		metrics_label(metrics, "kind", name_of_loss((enum perfx_loss_kind)i));
+		metrics_count(metrics, losses[i]);
+	}
 }
 
 int metrics_end(struct metrics *metrics)

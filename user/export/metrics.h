@@ -26,7 +26,6 @@ struct metric_family {
 extern const struct metric_family
 	/* of a recording */
 	metric_duration,
-	metric_losses,
 	/* of a function */
 	metric_function_calls, metric_function_self, metric_function_total,
 	/* of a process */
@@ -34,9 +33,7 @@ extern const struct metric_family
 	/* of a process's memory, by domain */
 	metric_allocated, metric_live_bytes,
 	/* of a process's steps */
-	metric_steps, metric_step_phases, metric_step_flops,
-	/* of a GPU */
-	metric_gpu_utilization, metric_gpu_memory, metric_gpu_power;
+	metric_steps, metric_step_phases, metric_step_flops;
 
 /* What is written, and to where. All-zero but for `out` is the beginning. The first error sticks.
  */
@@ -63,6 +60,12 @@ void metrics_foreign(struct metrics *metrics, const char *key, const char *value
 void metrics_process(struct metrics *metrics, const struct profile_process *process);
 /* gpu, uuid */
 void metrics_gpu(struct metrics *metrics, const struct profile_gpu_device *device);
+
+/* Whole families: utilization, memory and power of all GPUs, by one number of their series; losses
+ * by kind. */
+void metrics_gpus(struct metrics *metrics, const struct profile *profile,
+		  uint64_t (*value_of)(const struct profile_gpu_series *series));
+void metrics_losses(struct metrics *metrics, const uint64_t losses[PERFX_LOSS_KINDS]);
 
 void metrics_count(struct metrics *metrics, uint64_t value);
 void metrics_seconds(struct metrics *metrics, uint64_t ns);

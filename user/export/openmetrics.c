@@ -149,30 +149,9 @@ static void put_gpu_energy(struct metrics *metrics, const struct profile *profil
 
 /* --- GPUs ------------------------------------------------------------------------------------- */
 
-static const struct gpu_gauge {
-	const struct metric_family *family;
-	enum profile_gpu_metric metric;
-	double per_unit;
-} gpu_gauges[] = {
-	{&metric_gpu_utilization, PROFILE_GPU_UTILISATION, 100},
-	{&metric_gpu_memory, PROFILE_GPU_MEMORY_USED, 1},
-	{&metric_gpu_power, PROFILE_GPU_POWER, 1e3},
-};
-
-static void put_gpu_gauge(struct metrics *metrics, const struct profile *profile,
-			  const struct gpu_gauge *gauge)
+static uint64_t average_of(const struct profile_gpu_series *series)
 {
-	metrics_family(metrics, gauge->family);
-	for (size_t i = 0; i < profile->gpu_devices_count; i++) {
-		const struct profile_gpu_device *device = &profile->gpu_devices[i];
-		uint64_t value = device->metrics[gauge->metric].avg;
-
-		if (value == PROFILE_ABSENT)
-			continue;
-		metrics_begin(metrics, NULL);
-		metrics_gpu(metrics, device);
-		metrics_number(metrics, (double)value / gauge->per_unit, 12);
-	}
+	return series->avg;
 }
 
 static void put_gpus(struct metrics *metrics, const struct profile *profile)
@@ -183,8 +162,7 @@ static void put_gpus(struct metrics *metrics, const struct profile *profile)
 
 	if (!profile->gpu_devices_count)
 		return;
-	for (size_t i = 0; i < sizeof(gpu_gauges) / sizeof(gpu_gauges[0]); i++)
-		put_gpu_gauge(metrics, profile, &gpu_gauges[i]);
+	metrics_gpus(metrics, profile, average_of);
 	metrics_family(metrics, &energy);
 	for (size_t i = 0; i < profile->gpu_devices_count; i++) {
 		if (profile->gpu_devices[i].energy_mj == PROFILE_ABSENT)
@@ -382,16 +360,6 @@ static void put_steps(struct metrics *metrics, const struct profile *profile)
 
 /* --- the capture ------------------------------------------------------------------------------ */
 
-static void put_losses(struct metrics *metrics, const struct profile *profile)
-{
-	metrics_family(metrics, &metric_losses);
-	for (int i = 0; i < PERFX_LOSS_KINDS; i++) {
-		metrics_begin(metrics, NULL);
-		metrics_label(metrics, "kind", name_of_loss(i));
-		metrics_count(metrics, profile->losses[i]);
-	}
-}
-
 static void put_duration(struct metrics *metrics, const struct profile *profile)
 {
 	metrics_family(metrics, &metric_duration);
@@ -418,6 +386,6 @@ int export_openmetrics(const struct export *export)
 		if (profile->value_samples_count)
 			put_values(&metrics, profile, &value_metrics[i]);
 	put_steps(&metrics, profile);
-	put_losses(&metrics, profile);
+	metrics_losses(&metrics, profile->losses);
 	return metrics_end(&metrics);
 }

@@ -41,6 +41,8 @@ struct live_sums {
 	uint64_t calls_count, total_ns, self_ns, flops, bytes;
 };
 
+void live_sums_add(struct live_sums *sums, const struct live_sums *more);
+
 /* A function in a process that lives or has just ended. */
 struct live_row {
 	const struct profile_process *process;

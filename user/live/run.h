@@ -51,6 +51,4 @@ int run_process_add(struct run *run, struct run_process *process, const struct p
 /* Losses, hits. */
 void run_totals(struct run *run, const struct profile *profile, struct growth *growth);
 
-void live_sums_add(struct live_sums *sums, const struct live_sums *more);
-
 #endif

@@ -135,14 +135,8 @@ static void sum_functions(struct live_metrics *live, const struct live_snapshot 
 	for (size_t i = 0; i < snapshot->functions_count; i++)
 		live->functions[i].run = (struct live_sums){0};
 	for (size_t i = 0; i < snapshot->functions_count; i++) {
-		struct live_sums *run = &live->functions[live->functions[i].same].run;
-		const struct live_sums *add = &snapshot->functions[i].run;
-
-		run->calls_count += add->calls_count;
-		run->self_ns += add->self_ns;
-		run->total_ns += add->total_ns;
-		run->flops += add->flops;
-		run->bytes += add->bytes;
+		live_sums_add(&live->functions[live->functions[i].same].run,
+			      &snapshot->functions[i].run);
 	}
 }
 
@@ -344,7 +338,10 @@ static void put_step_flops(struct metrics *metrics, const struct admitted *of)
 		put_optional(metrics, of->now, of->now->steps_flops, metrics_count);
 }
 
-static void put_waits(struct metrics *metrics, const struct admitted *of)
+/* values: by reason. */
+static void put_by_reason(struct metrics *metrics, const struct admitted *of,
+			  const uint64_t values[PERFX_WAIT_REASONS],
+			  void (*put)(struct metrics *metrics, uint64_t value))
 {
 	for (int reason = PERFX_WAIT_NONE + 1; reason < PERFX_WAIT_REASONS; reason++) {
 		if (!of->now->blocked_counts[reason])
@@ -352,20 +349,18 @@ static void put_waits(struct metrics *metrics, const struct admitted *of)
 		metrics_begin(metrics, NULL);
 		metrics_process(metrics, of->now->process);
 		metrics_label(metrics, "reason", name_of_wait((enum perfx_wait_reason)reason));
-		metrics_count(metrics, of->now->blocked_counts[reason]);
+		put(metrics, values[reason]);
 	}
+}
+
+static void put_waits(struct metrics *metrics, const struct admitted *of)
+{
+	put_by_reason(metrics, of, of->now->blocked_counts, metrics_count);
 }
 
 static void put_wait_time(struct metrics *metrics, const struct admitted *of)
 {
-	for (int reason = PERFX_WAIT_NONE + 1; reason < PERFX_WAIT_REASONS; reason++) {
-		if (!of->now->blocked_counts[reason])
-			continue;
-		metrics_begin(metrics, NULL);
-		metrics_process(metrics, of->now->process);
-		metrics_label(metrics, "reason", name_of_wait((enum perfx_wait_reason)reason));
-		metrics_seconds(metrics, of->now->blocked_ns[reason]);
-	}
+	put_by_reason(metrics, of, of->now->blocked_ns, metrics_seconds);
 }
 
 static void put_memory(struct metrics *metrics, const struct admitted *of,
@@ -455,41 +450,9 @@ static void put_processes(struct metrics *metrics, const struct live_metrics *li
 
 /* --- GPUs, the recording, the tracer ---------------------------------------------------------- */
 
-static const struct gpu_gauge {
-	const struct metric_family *family;
-	enum profile_gpu_metric metric;
-	double per_unit;
-} gpu_gauges[] = {
-	{&metric_gpu_utilization, PROFILE_GPU_UTILISATION, 100},
-	{&metric_gpu_memory, PROFILE_GPU_MEMORY_USED, 1},
-	{&metric_gpu_power, PROFILE_GPU_POWER, 1e3},
-};
-
-static void put_gpus(struct metrics *metrics, const struct profile *profile)
+static uint64_t last_of(const struct profile_gpu_series *series)
 {
-	for (size_t i = 0; i < COUNT(gpu_gauges) && profile->gpu_devices_count; i++) {
-		metrics_family(metrics, gpu_gauges[i].family);
-		for (size_t j = 0; j < profile->gpu_devices_count; j++) {
-			const struct profile_gpu_device *device = &profile->gpu_devices[j];
-			uint64_t value = device->metrics[gpu_gauges[i].metric].last;
-
-			if (value == PROFILE_ABSENT)
-				continue;
-			metrics_begin(metrics, NULL);
-			metrics_gpu(metrics, device);
-			metrics_number(metrics, (double)value / gpu_gauges[i].per_unit, 12);
-		}
-	}
-}
-
-static void put_losses(struct metrics *metrics, const struct live_totals *totals)
-{
-	metrics_family(metrics, &metric_losses);
-	for (int i = 0; i < PERFX_LOSS_KINDS; i++) {
-		metrics_begin(metrics, NULL);
-		metrics_label(metrics, "kind", name_of_loss((enum perfx_loss_kind)i));
-		metrics_count(metrics, totals->losses[i]);
-	}
+	return series->last;
 }
 
 static void put_one(struct metrics *metrics, const struct metric_family *family,
@@ -519,7 +482,7 @@ static void put_recording(struct metrics *metrics, const struct live_snapshot *s
 	put_one(metrics, &now, metrics_count, alive);
 	put_one(metrics, &seen, metrics_count, snapshot->totals.processes_count);
 	put_one(metrics, &steps, metrics_count, snapshot->totals.steps_count);
-	put_losses(metrics, &snapshot->totals);
+	metrics_losses(metrics, snapshot->totals.losses);
 }
 
 static void put_own(struct metrics *metrics, const struct live_metrics *live,
@@ -560,7 +523,7 @@ int live_metrics__write(struct live_metrics *live, FILE *out, const struct live_
 	for (size_t i = 0; i < COUNT(function_metrics); i++)
 		put_functions(&metrics, live, snapshot->functions_count, &function_metrics[i]);
 	put_processes(&metrics, live);
-	put_gpus(&metrics, snapshot->profile);
+	metrics_gpus(&metrics, snapshot->profile, last_of);
 	return metrics_end(&metrics);
 }
 
