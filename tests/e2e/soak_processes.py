@@ -31,7 +31,7 @@ LOSSES = ("ring_drops", "map_full", "control_drops", "undecoded", "truncated_byt
 
 
 class Crowd(threading.Thread):
-    """Starts processes until it is told to stop."""
+    """Starts processes until it is to stop."""
 
     def __init__(self):
         super().__init__()

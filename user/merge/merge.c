@@ -791,7 +791,7 @@ int merger__write(struct merger *merge, struct capture_writer *writer)
 	return err ? err : write_end(merge);
 }
 
-/* --- what is told of it --- */
+/* --- what was merged --- */
 
 size_t merger__count(const struct merger *merge)
 {

@@ -29,7 +29,7 @@ char *merger__check(struct merger *merge);
 /* The second pass. 0 or -errno. */
 int merger__write(struct merger *merge, struct capture_writer *writer);
 
-/* --- what is told of it --- */
+/* --- what was merged --- */
 
 struct merge_part {
 	const char *path, *host_name;

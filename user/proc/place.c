@@ -376,7 +376,7 @@ void place_of_cgroup(const char *text, struct place *place)
 	place_clear(&best);
 }
 
-/* --- what a process has been told ---------------------------------------------------------------
+/* --- what a process claims ----------------------------------------------------------------------
  */
 
 /* By what pods' descriptions call them, and batch systems. No other variable is looked at. */

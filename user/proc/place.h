@@ -2,12 +2,12 @@
 /*
  * Where a process runs, by the names that a cluster's user knows: its container, pod, job and unit.
  *
- *	0::/kubepods.slice/kubepods-pod2f1e….slice/cri-containerd-4be1….scope   → container, pod's
- *UID /var/log/containers/llm-0_ml_trainer-4be1….log                          → their names
+ *	0::/kubepods.slice/…-pod2f1e….slice/cri-containerd-4be1….scope: container, UID of the pod
+ *	/var/log/containers/llm-0_ml_trainer-4be1….log: their names
  *
  * The path of its cgroup, which the kernel gives, says what it runs in. What that is called stands
- * in files of the container runtimes on the host and, less certain, in what the process has been
- * told itself. No daemon is asked.
+ * in files of the container runtimes on the host and, less certain, in what the process says of
+ * itself. No daemon is asked.
  */
 #ifndef PERFX_PROC_PLACE_H
 #define PERFX_PROC_PLACE_H
@@ -31,8 +31,7 @@ int place_read_cgroup(pid_t pid, struct place *place);
 void place_add_names(struct place *place);
 /* The same from a process of that container whose names are known. False: it is in another. */
 bool place_add_names_of(struct place *place, const struct place *other);
-/* Adds what the process has been told, and therefore may claim falsely: by its environment and its
- * host name. */
+/* Adds what the process itself says, which may be false: its environment and its host name. */
 void place_read_claims(pid_t pid, struct place *place);
 
 /* --- from text: what is not in it, or is there already, is left as it is ------------------------

@@ -217,7 +217,7 @@ static int wait_for_capture(struct job *job)
 	return job->stopping ? -ECANCELED : -ETIMEDOUT;
 }
 
-/* The lock is held, but not while the request is told. */
+/* The lock is held, but not while the request is informed. */
 static void finish(struct job *job)
 {
 	const struct job_request request = job->request;
