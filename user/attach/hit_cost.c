@@ -349,6 +349,13 @@ void hit_costs_watch(struct hit_costs *costs, struct tracer *tracer)
 		tracer__run_times(tracer, &costs->run_times);
 }
 
+void hit_costs_forget(struct hit_costs *costs, struct tracer *tracer)
+{
+	tracer__account_runs(tracer, false);
+	tracer__forget_runs(tracer);
+	costs->ticks_count = ACCOUNT_PERIOD - (HIT_COSTS_ANEW_TICKS - 2);
+}
+
 struct programs {
 	enum tracer_program hit, at_return, session;
 };

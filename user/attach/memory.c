@@ -15,8 +15,8 @@
 #define PERIOD_NS 1000000000u
 #define ON_NS	  100000000u
 
-/* Run times of programs are measured anew by then (ACCOUNT_PERIOD in hit_cost.c). */
-#define SETTLE_NS 1100000000u
+/* Run times of programs are measured anew by then: HIT_COSTS_ANEW_TICKS of the recorder's ticks. */
+#define SETTLE_NS 200000000u
 /* A cost of so many times the limit: stacks are not all of it. */
 #define MUCH 3
 /* One of so many stacks is followed, where following all costs too much. */
@@ -240,7 +240,7 @@ static void thin_stacks(struct memory *memory, enum perfx_domain domain, double 
 	struct domain *d = &memory->domains[domain];
 	bool surely = (double)d->per_second * STACK_NS > limit_percent * 1e7;
 
-	tracer__forget_runs(memory->tracer);
+	probes__forget_cost(memory->probes);
 	memory->settled_ns = memory->looked_ns + SETTLE_NS;
 	if (!d->doubted && !surely) {
 		d->doubted = true;

@@ -54,6 +54,11 @@ void probes__watch_cost(struct probes *probes)
 	hit_costs_watch(&probes->hit_costs, probes->tracer);
 }
 
+void probes__forget_cost(struct probes *probes)
+{
+	hit_costs_forget(&probes->hit_costs, probes->tracer);
+}
+
 void probes__enable_counters(struct probes *probes, bool all)
 {
 	probes->counters_enabled = true;

@@ -109,6 +109,8 @@ void probes__skip_failed(struct probes *probes);
 uint64_t probes__report_hits(struct probes *probes);
 /* To be called at each tick of the clock: what hits cost is seen in the traced processes. */
 void probes__watch_cost(struct probes *probes);
+/* It has just changed: as hit_costs_forget. */
+void probes__forget_cost(struct probes *probes);
 
 /* What is run by thunks is not measured by these: attaches, and counts, what works for them. */
 void probes__want_workers(struct probes *probes);
