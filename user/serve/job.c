@@ -21,6 +21,8 @@
 #define NICE 10
 /* Events between two looks at the clock. */
 #define EVENTS_PER_LOOK 4096
+/* What the end of serving waits for a client that reads its answer slowly. */
+#define END_NS 500000000u
 
 enum job_state {
 	JOB_FREE = 0,
@@ -288,6 +290,18 @@ struct job *job__new(const struct rule_set *rules)
 	return NULL;
 }
 
+/* Until the answer has been sent. */
+static void wait_for_end(struct job *job)
+{
+	struct timespec deadline = timespec_of(clock_monotonic_ns() + END_NS);
+	int err = 0;
+
+	pthread_mutex_lock(&job->lock);
+	while (job->state != JOB_FREE && !err)
+		err = pthread_cond_timedwait(&job->changed, &job->lock, &deadline);
+	pthread_mutex_unlock(&job->lock);
+}
+
 void job__stop(struct job *job)
 {
 	pthread_mutex_lock(&job->lock);
@@ -295,6 +309,7 @@ void job__stop(struct job *job)
 	pthread_cond_broadcast(&job->changed);
 	pthread_mutex_unlock(&job->lock);
 	pthread_join(job->thread, NULL);
+	wait_for_end(job);
 }
 
 void job__free(struct job *job)
@@ -347,6 +362,7 @@ void job__end(struct job *job)
 			close(job->fd);
 		job->fd = -ECANCELED;
 		job->state = JOB_FREE;
+		pthread_cond_broadcast(&job->changed);
 	}
 	pthread_mutex_unlock(&job->lock);
 }

@@ -31,8 +31,8 @@ struct job;
 
 /* rules: borrowed; NULL: those that are built in. NULL with errno. */
 struct job *job__new(const struct rule_set *rules);
-/* Ends what is being made; its request gets an answer.
- * Only taken answers and job__free may follow. */
+/* Ends what is being made; its request gets an answer, which is waited for half a second.
+ * Only taken answers, job__end and job__free may follow. */
 void job__stop(struct job *job);
 /* NULL is fine; otherwise it has been stopped. */
 void job__free(struct job *job);
