@@ -338,6 +338,8 @@ double calibration_span_ns(const struct calibration *calibration, enum site_kind
 
 /* The kernel accounts for the programs' run time in one of so many ticks. */
 #define ACCOUNT_PERIOD 10
+/* Before it does so anew: the tables that the first stacks asked for are on their way. */
+#define SETTLE_TICKS 2
 
 void hit_costs_watch(struct hit_costs *costs, struct tracer *tracer)
 {
@@ -345,15 +347,18 @@ void hit_costs_watch(struct hit_costs *costs, struct tracer *tracer)
 
 	tracer__account_runs(tracer, tick == 0);
 	/* accounting has just ended */
-	if (tick == 1)
-		tracer__run_times(tracer, &costs->run_times);
+	if (tick != 1)
+		return;
+	tracer__run_times(tracer, &costs->run_times);
+	costs->forgotten = false;
 }
 
 void hit_costs_forget(struct hit_costs *costs, struct tracer *tracer)
 {
 	tracer__account_runs(tracer, false);
 	tracer__forget_runs(tracer);
-	costs->ticks_count = ACCOUNT_PERIOD - (HIT_COSTS_ANEW_TICKS - 2);
+	costs->ticks_count = ACCOUNT_PERIOD - SETTLE_TICKS;
+	costs->forgotten = true;
 }
 
 struct programs {

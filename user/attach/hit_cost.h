@@ -71,9 +71,6 @@ double calibration_span_ns(const struct calibration *calibration, enum site_kind
 
 /* --- hits in the traced processes --- */
 
-/* Long enough for tables that the first stacks asked for to be there. */
-#define HIT_COSTS_ANEW_TICKS 4
-
 struct hit_costs {
 	const struct tracer *tracer;
 	const struct calibration *calibration;
@@ -81,12 +78,13 @@ struct hit_costs {
 	/* Domains of which a sample is recorded: most entries decline the return probe. */
 	bool sampled[PERFX_DOMAINS];
 	uint64_t ticks_count;
+	bool forgotten; /* and not measured anew yet */
 };
 
 /* To be called at each tick of the clock. */
 void hit_costs_watch(struct hit_costs *costs, struct tracer *tracer);
 /* What programs did so far is no measure of what they will do: their run times are forgotten, and
- * known anew by HIT_COSTS_ANEW_TICKS ticks from now. */
+ * measured anew within a few ticks. */
 void hit_costs_forget(struct hit_costs *costs, struct tracer *tracer);
 /* As calibration_entry_ns and calibration_exit_ns, as far as is known now. */
 double hit_costs_entry_ns(const struct hit_costs *costs, const struct plan_function *function,

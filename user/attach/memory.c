@@ -15,8 +15,6 @@
 #define PERIOD_NS 1000000000u
 #define ON_NS	  100000000u
 
-/* Run times of programs are measured anew by then: HIT_COSTS_ANEW_TICKS of the recorder's ticks. */
-#define SETTLE_NS 200000000u
 /* A cost of so many times the limit: stacks are not all of it. */
 #define MUCH 3
 /* One of so many stacks is followed, where following all costs too much. */
@@ -52,7 +50,6 @@ struct memory {
 	bool started;
 	bool by_limit; /* that the user has given */
 	uint64_t looked_ns;
-	uint64_t settled_ns; /* what hits cost is not known before */
 	struct domain domains[PERFX_DOMAINS];
 	struct emitted lost_emitted; /* by process and domain, in OVERFLOW_MEMORY records */
 	uint64_t drops_emitted;
@@ -241,7 +238,6 @@ static void thin_stacks(struct memory *memory, enum perfx_domain domain, double 
 	bool surely = (double)d->per_second * STACK_NS > limit_percent * 1e7;
 
 	probes__forget_cost(memory->probes);
-	memory->settled_ns = memory->looked_ns + SETTLE_NS;
 	if (!d->doubted && !surely) {
 		d->doubted = true;
 		return;
@@ -325,7 +321,7 @@ struct expense memory__dearest(const struct memory *memory, bool everything, dou
 		double ns = memory->domains[domain].spent_ns;
 
 		/* nothing else goes for what is not known yet */
-		if (!can_go(memory, domain, everything) || memory->looked_ns < memory->settled_ns)
+		if (!can_go(memory, domain, everything) || !probes__cost_is_known(memory->probes))
 			continue;
 		*spent_ns += ns;
 		if (ns > dearest.ns)

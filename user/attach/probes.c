@@ -59,6 +59,11 @@ void probes__forget_cost(struct probes *probes)
 	hit_costs_forget(&probes->hit_costs, probes->tracer);
 }
 
+bool probes__cost_is_known(const struct probes *probes)
+{
+	return !probes->hit_costs.forgotten;
+}
+
 void probes__enable_counters(struct probes *probes, bool all)
 {
 	probes->counters_enabled = true;

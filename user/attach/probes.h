@@ -111,6 +111,8 @@ uint64_t probes__report_hits(struct probes *probes);
 void probes__watch_cost(struct probes *probes);
 /* It has just changed: as hit_costs_forget. */
 void probes__forget_cost(struct probes *probes);
+/* Has it been seen since? */
+bool probes__cost_is_known(const struct probes *probes);
 
 /* What is run by thunks is not measured by these: attaches, and counts, what works for them. */
 void probes__want_workers(struct probes *probes);
