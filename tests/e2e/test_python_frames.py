@@ -15,8 +15,10 @@ import pytest
 from conftest import PERFX, ended, until_attached
 
 SCRIPT = pathlib.Path(__file__).resolve().parent.parent / "workloads/python_lines.py"
+GREENLETS = SCRIPT.parent / "greenlets.py"
 LINES = SCRIPT.read_text().splitlines()
 ROUNDS = 5
+TURNS = 50  # of greenlets.py
 
 
 def works(python):
@@ -89,6 +91,26 @@ def test_order_of_frames(python, program, tracer):
     recursion = max((python_frames(h["stack"]) for h in host["hotspots"]),
                     key=lambda frames: sum("recurse (" in frame for frame in frames))
     assert sum("recurse (" in frame for frame in recursion) == 21
+
+
+def test_greenlets(program, tracer):
+    """Stacks that are copied away and back: whole, each with the frames of the greenlet that runs."""
+    p = program("/usr/bin/python3", GREENLETS)
+    t = tracer(p.pid, "--memory", "all", "--sample", "off", "--no-calibrate")
+    p.go()  # loads the tables of what runs
+    p.go()
+    (process,) = t.stop()["processes"]
+    p.finish()
+    host = next(m for m in process["memory"] if m["domain"] == "host")
+    found = collections.Counter()
+    for hotspot in host["hotspots"]:
+        frames = tuple(frame.split()[0] for frame in python_frames(hotspot["stack"]))
+        if frames[:1] in [("red",), ("blue_key",)]:
+            found[frames] += hotspot["allocated_bytes"]
+    rest = "repeated", "go.<locals>.<lambda>"
+    assert found == {(*["red"] * 6, *rest): 2 * TURNS * 100003, ("blue_key", "blue", *rest): 2 * TURNS * 200003}
+    stacks = process["stacks"]
+    assert stacks["complete"] + stacks["cut"] >= 0.99 * stacks["taken"]
 
 
 @pytest.mark.parametrize("python", PYTHONS)

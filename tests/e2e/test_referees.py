@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Call stacks beside their referees: native ones frame by frame beside libdw, of programs that wait
+"""Call stacks beside their referees: native ones frame by frame beside libdw and gdb, of programs that wait
 and of such as are stopped wherever they are; Python frames beside what the program itself says of its
 threads; CPU time of lines beside the program's own clock."""
 import contextlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,9 @@ import pytest
 from conftest import BUILD, TOP, WORKLOADS, wait_for
 from test_samples import recording  # noqa: F401 pylint: disable=unused-import
 
-DWFL_STACKS = BUILD / "e2e/dwfl_stacks"
+# Each prints a line for each thread: {"tid", "addresses", "whole"}.
+LIBDW = [BUILD / "e2e/dwfl_stacks"]
+GDB = ["gdb", "-batch", "-nx", "-iex", "set debuginfod enabled off", "-x", TOP / "tests/e2e/gdb_stacks.py", "-p"]
 PYTHONS = sorted({os.path.realpath(python) for python in ("/usr/bin/python3", sys.executable)})
 # what make test asks: one of them
 FIRST = [PYTHONS[0], *(pytest.param(python, marks=pytest.mark.long) for python in PYTHONS[1:])]
@@ -140,14 +143,14 @@ def stopped(pid):
         os.kill(pid, signal.SIGCONT)
 
 
-def look(pid):
-    """libdw's stacks of a process that stands, and when that was: a span of time in which it was
+def look(pid, referee):
+    """The referee's stacks of a process that stands, and when that was: a span of time in which it was
     sampled, too."""
     begin_ns = time.monotonic_ns()
     time.sleep(ROUNDS_SECONDS)
     end_ns = time.monotonic_ns()
-    done = subprocess.run([DWFL_STACKS, str(pid)], capture_output=True, text=True, check=True, timeout=60)
-    threads = [json.loads(line) for line in done.stdout.splitlines()]
+    done = subprocess.run([*referee, str(pid)], capture_output=True, text=True, check=True, timeout=60)
+    threads = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"tid"')]
     return begin_ns, end_ns, {t["tid"]: t["addresses"] for t in threads if t["whole"]}
 
 
@@ -158,7 +161,7 @@ def is_same(sample, addresses):
 
 
 def compared(samples, looks):
-    """How many stacks are as libdw has them, and those that are not. What follows no rules may be
+    """How many stacks are as the referee has them, and those that are not. What follows no rules may be
     guessed by both, and is left out."""
     same, different = 0, []
     for begin_ns, end_ns, stacks in looks:
@@ -179,21 +182,23 @@ def assert_same_wherever_stopped(pid, r, seconds):
     for i in range(STOPS):
         time.sleep(seconds + i / 300)
         with stopped(pid):
-            looks.append(look(pid))
+            looks.append(look(pid, LIBDW))
     samples, _ = r.stop()
     same, different = compared(samples, looks)
     assert not different
     assert same > STOPS / 2  # the others: a table that was on its way, or a process without a CPU
 
 
-def test_threads_that_wait_as_libdw_sees_them(program, recording):  # noqa: F811
+@pytest.mark.parametrize("referee", [LIBDW, GDB], ids=["libdw", "gdb"])
+def test_threads_that_wait(referee, program, recording):  # noqa: F811
+    assert shutil.which(referee[0]), f"install {referee[0]}"
     p = program(WORKLOADS / "standing")
     r = recording("-p", p.pid)
     p.go(3)  # its tables are asked for
-    looks = [look(p.pid)]
+    looks = [look(p.pid, referee)]
     samples, _ = r.stop()  # and not p.finish(): to be stopped ends some of its waits
     same, different = compared(samples, looks)
-    assert not different and same == len(looks[0][2])
+    assert not different and same == len(looks[0][2]) > 2  # libdw may find it ended
 
 
 @pytest.mark.parametrize("python", FIRST)
