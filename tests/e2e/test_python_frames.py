@@ -197,7 +197,10 @@ def test_launched(python, tmp_path):
 PY_SPY = os.environ.get("PY_SPY") or shutil.which("py-spy")
 
 
-@pytest.mark.skipif(not PY_SPY, reason="needs py-spy: pip install py-spy, PY_SPY=its path")
+needs_py_spy = pytest.mark.skipif(not PY_SPY, reason="needs py-spy: pip install py-spy, PY_SPY=its path")
+
+
+@needs_py_spy
 @pytest.mark.parametrize("python", PYTHONS)
 def test_waiting_threads_as_py_spy_sees_them(python, program, tmp_path):
     p = program(python, SCRIPT)
@@ -216,3 +219,35 @@ def test_waiting_threads_as_py_spy_sees_them(python, program, tmp_path):
     found = {(line["function"].split(".")[-1], line["line"]) for line in lines
              if line["language"] == "python" and line["off_cpu_ns"]}
     assert {(n.split(".")[-1], line) for n, line in seen} <= found
+
+
+def py_spy_lines(pid, out):
+    """Samples by line of what computes in eight seconds; None: py-spy cannot read it."""
+    done = subprocess.run([PY_SPY, "record", "--pid", str(pid), "-d", "8", "-r", "99", "-f", "raw", "-o", out],
+                          capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"py-spy cannot read it: {done.stderr}")
+    samples = collections.Counter()
+    for line in out.read_text().splitlines():
+        stack, count = line.rsplit(" ", 1)
+        samples[re.search(r":(\d+)\)$", stack)[1]] += int(count)
+    return samples
+
+
+@needs_py_spy
+@pytest.mark.parametrize("python", PYTHONS)
+def test_lines_that_compute_as_py_spy_sees_them(python, program, tmp_path):
+    """Shares of each line of a program that is all Python, within 4 points."""
+    p = program(python, SCRIPT)
+    p.say("compute")
+    seen = py_spy_lines(p.pid, tmp_path / "raw.txt")
+    out = tmp_path / "report.json"
+    subprocess.run([PERFX, "-p", str(p.pid), "--memory", "off", "-d", "8", "--no-calibrate", "-o", out],
+                   check=True, capture_output=True, text=True)
+    p.process.kill()
+    lines = json.loads(out.read_text())["processes"][0]["lines"]
+    mine = {str(line["line"]): line["on_cpu_ns"] for line in lines
+            if line["language"] == "python" and line["file"].endswith(SCRIPT.name)}
+    assert len(seen) >= 6
+    for line in set(seen) | set(mine):
+        assert abs(seen[line] / seen.total() - mine.get(line, 0) / sum(mine.values())) < 0.04, (line, seen, mine)

@@ -5,7 +5,8 @@ the test expects: `# N bytes` is said where they are allocated, `# crc32` where 
 
     program → "ready PID"
     test    → "go", any number of times → "done"
-    test    → "wait"                    → "waiting": a thread sits in each of wait_here and hold_here
+    test    → "wait"                    → "done": a thread sits in each of wait_here and hold_here
+    test    → "compute"                 it does so until it is killed
 """
 import ctypes
 import os
@@ -85,11 +86,29 @@ def wait():
     time.sleep(0.5)
 
 
+def words_of(text):
+    found = {}
+    for i in range(len(text) - 3):
+        word = text[i:i + 3]
+        found[word] = found.get(word, 0) + 1
+    return found
+
+
+def compute():
+    text = "it is all Python: no call takes long, and no line takes all of the time " * 20
+    while True:
+        common = [word for word, count in words_of(text).items() if count > 20]
+        total = 0
+        for word in common:
+            for letter in word:
+                total += ord(letter) ** 2 % 7
+
+
 def main():
     work()
     print("ready", os.getpid(), flush=True)
     for line in sys.stdin:
-        {"go": go, "wait": wait}[line.strip()]()
+        {"go": go, "wait": wait, "compute": compute}[line.strip()]()
         print("done", flush=True)
     os._exit(0)
 
