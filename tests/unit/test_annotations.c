@@ -66,6 +66,26 @@ Test(annotations, torch_ranges_by_their_object)
 		&annotation, &(const char *){NULL}, &(enum host_level){0}));
 }
 
+Test(annotations, torch_ranges_end_by_their_object)
+{
+	static const char *const names[] = {
+		"_ZN2at14RecordFunction3endEv",
+		"_ZN5torch8autograd8profilerL24record_function_exit_newERKN3c1013intrusive_ptrINS1_"
+		"20PythonRecordFunctionENS2_6detail34intrusive_target_default_null_typeIS4_EEEE",
+		"_ZN5torch8autograd8profilerL27record_function_exit_legacyERKN2at6TensorE",
+		"_ZN5torch8autograd8profiler20PythonRecordFunctionD0Ev",
+		"_ZN5torch8autograd8profiler20PythonRecordFunctionD1Ev",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct perfx_annotation annotation = find(names[i]);
+
+		cr_expect_eq(annotation.action, PERFX_ANNOTATION_END, "%s", names[i]);
+		cr_expect_eq(annotation.key_arg, 1, "%s", names[i]);
+		cr_expect_eq(annotation.key_offset, 0, "%s", names[i]);
+	}
+}
+
 Test(annotations, which_begin)
 {
 	struct perfx_annotation push = find("roctxRangePushA"), pop = find("roctxRangePop"),

@@ -246,6 +246,7 @@ static const struct asm_function functions[] = {
 	{.name = "leads_to_doubt", .code = "test %rdi,%rdi\nje elsewhere\nret\n"},
 	{.name = "into", .code = "jmp fast+4\n"},
 	{.name = "calls", .code = PUSH_RBX "call fast\n" POP_RBX "jmp middle\n"},
+	{.name = "twice", .code = PUSH_RBX "call fast\n" POP_RBX "jmp fast\n"},
 };
 
 static struct fixture fixture;
@@ -313,14 +314,20 @@ Test(site_tails, two_that_jump_to_each_other)
 	expect_exits("forth", (const char *[]){"back"}, (uint64_t[]){3}, 1);
 }
 
-Test(site_tails, which_are_called)
+Test(site_tails, where_they_are_called)
 {
 	struct symbol calls = fixture__symbol(&fixture, "calls"),
 		      fast = fixture__symbol(&fixture, "fast"),
-		      middle = fixture__symbol(&fixture, "middle");
+		      middle = fixture__symbol(&fixture, "middle"),
+		      twice = fixture__symbol(&fixture, "twice");
 
-	cr_expect(site_calls(fixture.image, calls.vaddr, calls.size, fast.vaddr));
-	cr_expect_not(site_calls(fixture.image, calls.vaddr, calls.size, middle.vaddr));
+	/* push %rbx; call fast; pop %rbx; jmp middle */
+	cr_expect_eq(site_of_call(fixture.image, calls.vaddr, calls.size, fast.vaddr),
+		     calls.vaddr + 1);
+	cr_expect_eq(site_of_call(fixture.image, calls.vaddr, calls.size, middle.vaddr),
+		     calls.vaddr + 7);
+	cr_expect_eq(site_of_call(fixture.image, calls.vaddr, calls.size, twice.vaddr), 0);
+	cr_expect_eq(site_of_call(fixture.image, twice.vaddr, twice.size, fast.vaddr), 0);
 }
 
 Test(site_tails, what_cannot_be_followed)

@@ -24,10 +24,19 @@
 	"stringIcSt11char_"                                                         \
 	"traitsIcESaIcEEERKSt8optionalIS7_ERN2at14RecordFunctionE"
 
+#define RANGE_END     "_ZN2at14RecordFunction3endEv"
+#define RANGE_DESTROY "_ZN2at14RecordFunctionD1Ev"
+/* What ends the ranges that ENTER_NAMED begins, local like it; one that was handed to a future ends
+ * with its object. */
+#define EXIT_NEW    "_ZN5torch8autograd8profilerL24record_function_exit_newE"
+#define EXIT_LEGACY "_ZN5torch8autograd8profilerL27record_function_exit_legacyERKN2at6TensorE"
+#define NAMED_D0    "_ZN5torch8autograd8profiler20PythonRecordFunctionD0Ev"
+#define NAMED_D1    "_ZN5torch8autograd8profiler20PythonRecordFunctionD1Ev"
+
 /*
  * PyTorch's object is an intrusive_ptr<PythonRecordFunction>, whose RecordFunction begins behind
  * the reference counts' 16 bytes; RecordFunction::end runs twice for each, and for each node of a
- * backward pass. RecordScope 7 is USER_SCOPE. TensorFlow's OpKernel has its name as an
+ * backward pass: see `ends`. RecordScope 7 is USER_SCOPE. TensorFlow's OpKernel has its name as an
  * absl::string_view {length, pointer} at 200, in 2.21; a name that is none is refused as it is
  * read.
  */
@@ -74,11 +83,18 @@ static const struct {
 	ANNOTATION("_ZN5torch8profiler14itt_range_pushEPKc", PUSH, ITT, C_TEXT),
 	ANNOTATION("_ZN5torch8profiler13itt_range_popEv", POP, ITT, .text = 0),
 	ANNOTATION("_ZN5torch8profiler8itt_markEPKc", INSTANT, ITT, C_TEXT),
-	ANNOTATION("_ZN2at14RecordFunction3endEv", END, TORCH, .key_arg = 1),
+	ANNOTATION(RANGE_END, END, TORCH, .key_arg = 1),
+	ANNOTATION(EXIT_LEGACY, END, TORCH, .key_arg = 1),
+	ANNOTATION(NAMED_D0, END, TORCH, .key_arg = 1),
+	ANNOTATION(NAMED_D1, END, TORCH, .key_arg = 1),
 	ANNOTATION("_ZN2at14RecordFunctionC1ENS_11RecordScopeE", OPEN, TORCH, .key_arg = 1,
 		   .tag_arg = 2, .tag = 7),
 	ANNOTATION(ENTER_NAMED, OPEN, TORCH, .text = PERFX_TEXT_STRING, .text_arg = 1,
 		   .key_arg = 3),
+	{EXIT_NEW,
+	 true,
+	 HOST_ANNOTATIONS,
+	 {.action = PERFX_ANNOTATION_END, .source = PERFX_SOURCE_TORCH, .key_arg = 1}},
 	{ENTER_NEW,
 	 true,
 	 HOST_ANNOTATIONS,
@@ -203,6 +219,18 @@ bool plan_annotation_begins(const struct perfx_annotation *annotation)
 
 /* --- a file --- */
 
+/* Where the ranges of ENTER_NAMED end: where `caller` hands its first argument, the range, over to
+ * `callee`. */
+static const struct {
+	const char *caller, *callee;
+} ends[] = {
+	{EXIT_NEW, RANGE_END},
+	{EXIT_LEGACY, RANGE_END},
+	{NAMED_D0, RANGE_DESTROY},
+	{NAMED_D1, RANGE_DESTROY},
+};
+#define ENDS_COUNT (sizeof(ends) / sizeof(ends[0]))
+
 struct finding {
 	struct plan *plan;
 	struct image *image;
@@ -212,6 +240,8 @@ struct finding {
 	 * the constructor of ranges, and what returns one; names strdup'd, NULL: none */
 	struct symbol nameless, returning;
 	uint64_t named; /* vaddr of ENTER_NAMED; 0: none */
+	/* likewise wanted or not: RANGE_END, and the callers of `ends` */
+	struct symbol end, callers[ENDS_COUNT];
 };
 
 bool annotation_runs_eager(const char *symbol)
@@ -277,7 +307,7 @@ static uint8_t argument_regs(const struct perfx_annotation *annotation)
 	return regs;
 }
 
-/* Its site, and exits where its result is wanted. NULL, or why not. */
+/* Its site, unless that is given, and exits where its result is wanted. NULL, or why not. */
 static const char *place(const struct finding *finding, struct plan_function *function)
 {
 	struct perfx_annotation *annotation = &function->annotation;
@@ -293,15 +323,15 @@ static const char *place(const struct finding *finding, struct plan_function *fu
 		.arguments_may_move = annotation->action != PERFX_ANNOTATION_BEGIN,
 		.needs_result = annotation->action == PERFX_ANNOTATION_START,
 	};
-	int err = site_plan(finding->image, function->vaddr, function->size, &options,
-			    &function->site);
+	int err;
 
+	if (function->site.entry_vaddr)
+		return NULL;
+	err = site_plan(finding->image, function->vaddr, function->size, &options, &function->site);
 	if (err)
 		return err == -ENOTSUP ? "no instruction at its start that the kernel can probe"
 				       : "its code is not in the file";
 	move_arguments(annotation, &function->site);
-	function->ret = PERFX_RETURN_NONE;
-	function->ret_why = "begins or ends a range";
 	if (!wants_exits)
 		return NULL;
 	if (function->site.exits_state == EXITS_KNOWN && !function->site.entry_is_exit) {
@@ -315,11 +345,18 @@ static const char *place(const struct finding *finding, struct plan_function *fu
 	return NULL;
 }
 
+/* site: address of a branch; 0: it is to be chosen. */
 static int add_annotation(struct finding *finding, const struct symbol *symbol,
-			  const struct perfx_annotation *annotation, const char *shown)
+			  const struct perfx_annotation *annotation, const char *shown,
+			  uint64_t site)
 {
 	struct plan *plan = finding->plan;
 	struct plan_function function = {
+		.site = {.entry_vaddr = site,
+			 .entry_kind = SITE_BRANCH,
+			 .exits_state = EXITS_KNOWN},
+		.ret = PERFX_RETURN_NONE,
+		.ret_why = "begins or ends a range",
 		.module = (uint32_t)finding->module,
 		.vaddr = symbol->vaddr,
 		.offset = symbol->offset,
@@ -353,11 +390,23 @@ static bool is_injected(const struct finding *finding, const struct symbol *symb
 	       begins_with(symbol->name, "nvtx");
 }
 
+/* The first of that name. */
 static int defer(struct symbol *deferred, const struct symbol *symbol)
 {
+	if (deferred->name)
+		return 0;
 	*deferred = *symbol;
 	deferred->name = strdup(symbol->name);
 	return deferred->name ? 0 : -ENOMEM;
+}
+
+/* Where a symbol that ends PyTorch's ranges is kept until all have been seen. */
+static struct symbol *place_of_end(struct finding *finding, const char *symbol)
+{
+	for (size_t i = 0; i < ENDS_COUNT; i++)
+		if (begins_with(symbol, ends[i].caller))
+			return &finding->callers[i];
+	return &finding->end;
 }
 
 static int offer(const struct symbol *symbol, void *ctx)
@@ -385,11 +434,13 @@ static int offer(const struct symbol *symbol, void *ctx)
 	if (annotation.action == PERFX_ANNOTATION_BEGIN && !finding->returning.name)
 		return defer(&finding->returning, symbol);
 	if (annotation.action == PERFX_ANNOTATION_OPEN && !annotation.text)
-		return finding->nameless.name ? 0 : defer(&finding->nameless, symbol);
-	return add_annotation(finding, symbol, &annotation, shown);
+		return defer(&finding->nameless, symbol);
+	if (annotation.action == PERFX_ANNOTATION_END && annotation.source == PERFX_SOURCE_TORCH)
+		return defer(place_of_end(finding, symbol->name), symbol);
+	return add_annotation(finding, symbol, &annotation, shown, 0);
 }
 
-static int add_deferred_symbol(struct finding *finding, const struct symbol *symbol)
+static int add_deferred_symbol(struct finding *finding, const struct symbol *symbol, uint64_t site)
 {
 	enum host_level level;
 	struct perfx_annotation annotation;
@@ -397,7 +448,7 @@ static int add_deferred_symbol(struct finding *finding, const struct symbol *sym
 
 	if (!symbol->name || !annotation_find(symbol->name, &annotation, &shown, &level))
 		return 0;
-	return add_annotation(finding, symbol, &annotation, shown);
+	return add_annotation(finding, symbol, &annotation, shown, site);
 }
 
 /* What it calls knows the object, whose place a function that returns it shows at its exit only:
@@ -407,16 +458,48 @@ static bool passes_named(const struct finding *finding)
 	const struct symbol *returning = &finding->returning;
 
 	return finding->named && is_planned(finding, finding->named) && returning->name &&
-	       site_calls(finding->image, returning->vaddr, returning->size, finding->named);
+	       site_of_call(finding->image, returning->vaddr, returning->size, finding->named);
+}
+
+/* Where one of `ends` is; 0: not found. */
+static uint64_t site_of_end(const struct finding *finding, size_t index)
+{
+	const struct symbol *caller = &finding->callers[index];
+	uint64_t callee, size;
+
+	if (!caller->name || !image__exported(finding->image, ends[index].callee, &callee, &size))
+		return 0;
+	return site_of_call(finding->image, caller->vaddr, caller->size, callee);
+}
+
+/* If all of these places are found, ranges end there; else where all others do too, which is hit as
+ * often as operators run. */
+static int add_ends(struct finding *finding, bool named)
+{
+	uint64_t sites[ENDS_COUNT];
+	int err = 0;
+
+	named &= !finding->plan->options.site_entry_only;
+
+	for (size_t i = 0; i < ENDS_COUNT && named; i++) {
+		sites[i] = site_of_end(finding, i);
+		named = sites[i];
+	}
+	if (!named)
+		return add_deferred_symbol(finding, &finding->end, 0);
+	for (size_t i = 0; i < ENDS_COUNT && !err; i++)
+		err = add_deferred_symbol(finding, &finding->callers[i], sites[i]);
+	return err;
 }
 
 static int add_deferred(struct finding *finding)
 {
-	int err = finding->old_torch ? add_deferred_symbol(finding, &finding->nameless) : 0;
+	bool named = passes_named(finding);
+	int err = finding->old_torch ? add_deferred_symbol(finding, &finding->nameless, 0) : 0;
 
-	if (!err && !passes_named(finding))
-		err = add_deferred_symbol(finding, &finding->returning);
-	return err;
+	if (!err && !named)
+		err = add_deferred_symbol(finding, &finding->returning, 0);
+	return err ? err : add_ends(finding, named);
 }
 
 static bool annotates_nvtx(const struct finding *finding)
@@ -468,6 +551,9 @@ int plan_annotations(struct plan *plan, struct image *image, size_t module)
 		err = add_deferred(&finding);
 	free((char *)finding.nameless.name);
 	free((char *)finding.returning.name);
+	free((char *)finding.end.name);
+	for (size_t i = 0; i < ENDS_COUNT; i++)
+		free((char *)finding.callers[i].name);
 	skip_unseen(&finding);
 	return err;
 }

@@ -654,19 +654,29 @@ void site_plan__clear(struct site_plan *plan)
 	plan->exits_count = plan->exits_capacity = 0;
 }
 
-bool site_calls(struct image *image, uint64_t vaddr, uint64_t size, uint64_t target)
+static bool hands_over(const struct body *body, const struct insn *insn, uint64_t target)
+{
+	return (insn->flow == FLOW_CALL || insn->flow == FLOW_JMP) && insn->emulated &&
+	       destination(body, insn->target) == target;
+}
+
+uint64_t site_of_call(struct image *image, uint64_t vaddr, uint64_t size, uint64_t target)
 {
 	struct body body;
-	bool calls = false;
+	uint64_t found = 0;
+	bool several = false;
 
 	if (!DECODES_CODE)
-		return false;
+		return 0;
 	if (!body__decode(&body, image, vaddr, size))
-		for (size_t i = 0; i < body.insns.count && !calls; i++)
-			calls = body.insns.at[i].flow == FLOW_CALL &&
-				destination(&body, body.insns.at[i].target) == target;
+		for (size_t i = 0; i < body.insns.count; i++) {
+			if (!hands_over(&body, &body.insns.at[i], target))
+				continue;
+			several |= found != 0;
+			found = body.insns.at[i].vaddr;
+		}
 	body__clear(&body);
-	return calls;
+	return several ? 0 : found;
 }
 
 /* --- coroutine switches --------------------------------------------------------------------- */

@@ -100,8 +100,9 @@ int site_plan(struct image *image, uint64_t vaddr, uint64_t size,
 	      const struct site_options *options, struct site_plan *plan);
 void site_plan__clear(struct site_plan *plan);
 
-/* Does the function at `vaddr` call the one at `target` of the same file by its name? */
-bool site_calls(struct image *image, uint64_t vaddr, uint64_t size, uint64_t target);
+/* The instruction by which the function at `vaddr` calls, or ends by jumping to, the one at
+ * `target` of the same file; emulated. 0: there is none, or there are several. */
+uint64_t site_of_call(struct image *image, uint64_t vaddr, uint64_t size, uint64_t target);
 
 /*
  * Does any function of the file leave its stack for another (a coroutine switch)? A return probe on
