@@ -29,9 +29,8 @@ struct {
 
 static __always_inline struct perfx_waiter *waiter_at(__u32 tid, __u32 try)
 {
-	__u32 place = (tid * 0x9e3779b1u >> 8) + try;
+	__u32 place = PERFX_WAITER_PLACE(tid, try);
 
-	place &= PERFX_MAX_WAITERS - 1;
 	return bpf_map_lookup_elem(&perfx_waiters, &place);
 }
 

@@ -504,6 +504,8 @@ struct perfx_wait {
 
 /* A thread of a traced process. */
 #define PERFX_MAX_WAITERS 16384 /* a power of two */
+/* The places in which a thread may be: `try` is below PERFX_WAIT_TRIES. */
+#define PERFX_WAITER_PLACE(tid, try) ((((tid)*0x9e3779b1u >> 8) + (try)) & (PERFX_MAX_WAITERS - 1))
 
 struct perfx_waiter {
 	__u32 tid;	 /* 0: a free place */

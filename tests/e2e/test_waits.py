@@ -201,3 +201,44 @@ def test_only_what_is_recorded_counts(tracer):
     assert sleeper["reason"] == "sleep" and sleeper["count"] == 1
     assert sleeper["ns"] == sleeper["max_ns"] == about(3 * 300e6)
     assert report["capture"]["recorded_ns"] == about(3 * 300e6)
+
+
+CROWD = """
+import sys, threading, time
+count = int(sys.argv[1])
+threading.stack_size(64 << 10)
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(count // 100):
+    threads = [threading.Thread(target=time.sleep, args=(0.05,)) for _ in range(100)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_threads_that_come_and_go(tracer):
+    """The kernel has room for the waits of 8,192 threads at a time. What those had that have ended is taken
+    in time, so that each thread's own sleep is known."""
+    count = 10000
+    program = subprocess.Popen([sys.executable, "-c", CROWD, str(count)], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+    try:
+        assert program.stdout.readline() == "ready\n"
+        trace = tracer(program.pid, *QUIET)
+        program.stdin.write("go\n")
+        program.stdin.flush()
+        assert program.stdout.readline() == "done\n"
+        report = trace.stop()
+    finally:
+        program.kill()
+        program.wait()
+    (process,) = report["processes"]
+    slept = [row for row in process["blocked"] if row["reason"] == "sleep"]
+    assert all(row["tid"] for row in slept)
+    # one that was preempted on its way, until its time was over, waited for a CPU alone
+    assert count * 0.98 < sum(row["count"] for row in slept) <= count
+    assert report["losses"]["map_full"] == 0

@@ -16,11 +16,10 @@
 #define SUMS_COUNT	 (PERFX_MAX_WAIT_SUMS * PERFX_WAIT_LEVELS)
 #define WAITING_PROGRAMS 6
 
-/* A place to which nothing was added for so many times that the sums were taken is given back,
- * because objects, threads and processes come and go; sooner where half of the places of its level
- * are taken. */
-#define IDLE_TAKES	   60
-#define IDLE_TAKES_CROWDED 3
+/* A place is given back when its thread has ended, or when nothing was added to it for so long,
+ * because objects come and go; sooner where half of the places of its level are taken. */
+#define IDLE_MS		60000
+#define IDLE_CROWDED_MS 3000
 /* From a place's retirement until it is free. */
 #define RETIRED_NS 10000000u
 
@@ -29,9 +28,10 @@ struct waiting {
 	struct perfx_waiter *waiters; /* mapped */
 	struct perfx_wait_sum *sums;  /* mapped */
 	struct bpf_link *links[WAITING_PROGRAMS];
-	uint8_t idle_takes[SUMS_COUNT];		/* since the sum grew last */
+	uint32_t grown_ms[SUMS_COUNT];		/* when a place's sum was seen to grow last */
 	size_t taken_counts[PERFX_WAIT_LEVELS]; /* places, when they were looked at last */
-	uint64_t retired_ns;			/* when places were retired last */
+	size_t retired_count;
+	uint64_t retired_ns; /* when places were retired last */
 };
 
 static const size_t waiters_bytes = PERFX_MAX_WAITERS * sizeof(struct perfx_waiter);
@@ -147,24 +147,48 @@ static void free_place(struct perfx_wait_sum *sum)
 	__atomic_store_n(&sum->key, 0, __ATOMIC_RELEASE);
 }
 
-/* A place that is taken; can_free: the last ones were retired long enough ago. */
-static void take_place(struct waiting *waiting, size_t i, bool can_free, waited_fn *visit,
-		       void *ctx)
+/* As waiter_find() in bpf/wait.bpf.h. A thread has a place as long as it lives, once it has left
+ * the CPU. One that is just being written may be missed: its sums get new places. */
+static bool has_waiter(const struct waiting *waiting, const struct perfx_wait *wait)
+{
+	for (uint32_t i = 0; i < PERFX_WAIT_TRIES; i++) {
+		const struct perfx_waiter *waiter =
+			&waiting->waiters[PERFX_WAITER_PLACE(wait->tid, i)];
+
+		if (waiter->tid == wait->tid)
+			return waiter->wait.process == wait->process;
+	}
+	return false;
+}
+
+static bool is_over(const struct waiting *waiting, size_t i, uint32_t now_ms)
 {
 	size_t taken_count = waiting->taken_counts[i / PERFX_MAX_WAIT_SUMS];
-	uint8_t *idle_takes = &waiting->idle_takes[i],
-		idle_max = taken_count > PERFX_MAX_WAIT_SUMS / 2 ? IDLE_TAKES_CROWDED : IDLE_TAKES;
-	struct perfx_wait_sum *sum = &waiting->sums[i];
-	bool was_retired = sum->key == PERFX_WAIT_RETIRED;
+	uint32_t max_ms = taken_count > PERFX_MAX_WAIT_SUMS / 2 ? IDLE_CROWDED_MS : IDLE_MS;
+	const struct perfx_wait *wait = &waiting->sums[i].wait;
 
-	*idle_takes = take_sum(sum, visit, ctx) ? 0 : (uint8_t)(*idle_takes + 1);
-	if (was_retired && can_free)
+	return now_ms - waiting->grown_ms[i] >= max_ms || (wait->tid && !has_waiter(waiting, wait));
+}
+
+/* A place that is taken; can_free: the last ones were retired long enough ago. */
+static void take_place(struct waiting *waiting, size_t i, bool can_free, uint32_t now_ms,
+		       waited_fn *visit, void *ctx)
+{
+	struct perfx_wait_sum *sum = &waiting->sums[i];
+	bool was_retired = sum->key == PERFX_WAIT_RETIRED, over;
+
+	if (!waiting->grown_ms[i])
+		waiting->grown_ms[i] = now_ms;
+	over = is_over(waiting, i, now_ms);
+	if (take_sum(sum, visit, ctx))
+		waiting->grown_ms[i] = now_ms;
+	if (was_retired && can_free) {
 		free_place(sum);
-	else if (!was_retired && *idle_takes >= idle_max)
+		waiting->grown_ms[i] = 0;
+	} else if (was_retired || over) {
 		__atomic_store_n(&sum->key, PERFX_WAIT_RETIRED, __ATOMIC_SEQ_CST);
-	else
-		return;
-	*idle_takes = 0;
+		waiting->retired_count++;
+	}
 }
 
 static void take_places(struct waiting *waiting, uint64_t now_ns, waited_fn *visit, void *ctx)
@@ -172,11 +196,12 @@ static void take_places(struct waiting *waiting, uint64_t now_ns, waited_fn *vis
 	bool can_free = now_ns - waiting->retired_ns >= RETIRED_NS;
 	size_t counts[PERFX_WAIT_LEVELS] = {0};
 
+	waiting->retired_count = 0;
 	for (size_t i = 0; i < SUMS_COUNT; i++) {
 		if (!waiting->sums[i].key)
 			continue;
 		counts[i / PERFX_MAX_WAIT_SUMS]++;
-		take_place(waiting, i, can_free, visit, ctx);
+		take_place(waiting, i, can_free, (uint32_t)(now_ns / 1000000), visit, ctx);
 	}
 	memcpy(waiting->taken_counts, counts, sizeof(counts));
 	waiting->retired_ns = now_ns;
@@ -224,6 +249,11 @@ void waiting__take(struct waiting *waiting, uint64_t until_ns, bool ended, waite
 	for (size_t i = 0; i < PERFX_MAX_WAITERS; i++)
 		if (waiting->waiters[i].tid)
 			take_open(&waiting->waiters[i], until_ns, ended, visit, ctx);
+}
+
+size_t waiting__retired_count(const struct waiting *waiting)
+{
+	return waiting->retired_count;
 }
 
 void waiting__each(const struct waiting *waiting, waited_fn *visit, void *ctx)

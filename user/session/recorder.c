@@ -612,7 +612,7 @@ static void on_tick(struct recorder *recorder)
 	recorder->mappings_wakes = 0;
 	drain(recorder);
 	count_threads(recorder);
-	waits__name(recorder->waits);
+	waits__tick(recorder->waits, now_ns);
 	follow__tick(recorder->follow, now_ns);
 	sampler__tick(recorder->sampler);
 	keep_budgets(recorder, now_ns);

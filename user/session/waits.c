@@ -34,6 +34,7 @@ struct waits {
 	struct map64 named;	/* by process, reason and object */
 	struct map64 holders;	/* tids, by process and as that numbers them */
 	uint64_t claimed_count; /* of the sums, when new ones were named last */
+	uint64_t taken_count;	/* likewise, when they were taken last */
 	struct kept_maps maps[KEPT_MAPS];
 	struct pipe_users pipe_users; /* while names are found */
 	struct pack_buffer buffer;
@@ -174,25 +175,6 @@ static void name_object(struct waits *waits, const struct perfx_wait *wait)
 	free(name);
 }
 
-static void name_waited(void *ctx, const struct waited *waited)
-{
-	name_object(ctx, waited->wait);
-}
-
-void waits__name(struct waits *waits)
-{
-	uint64_t claimed_count;
-
-	if (!waits)
-		return;
-	claimed_count = tracer__counter(waits->tracer, PERFX_COUNTER_WAITS);
-	if (claimed_count == waits->claimed_count)
-		return;
-	waits->claimed_count = claimed_count;
-	waiting__each(waits->waiting, name_waited, waits);
-	pipe_users__forget(&waits->pipe_users);
-}
-
 void waits__renew(struct waits *waits)
 {
 	if (!waits)
@@ -240,10 +222,43 @@ static void emit_waited(void *ctx, const struct waited *waited)
 	SINK_PACK(waits->sink, &waits->buffer, PERFX_KIND_BLOCKED, record);
 }
 
+static uint64_t count_claimed(const struct waits *waits)
+{
+	return tracer__counter(waits->tracer, PERFX_COUNTER_WAITS);
+}
+
 void waits__emit(struct waits *waits, uint64_t now_ns, bool ended)
 {
 	if (!waits)
 		return;
+	waits->taken_count = count_claimed(waits);
 	waiting__take(waits->waiting, now_ns, ended, emit_waited, waits);
+	pipe_users__forget(&waits->pipe_users);
+}
+
+static void name_waited(void *ctx, const struct waited *waited)
+{
+	name_object(ctx, waited->wait);
+}
+
+/* Where threads come and go fast, their places would not last until the end of a segment. */
+static bool is_crowded(const struct waits *waits, uint64_t claimed_count)
+{
+	return claimed_count - waits->taken_count + waiting__retired_count(waits->waiting) >
+	       PERFX_MAX_WAIT_SUMS / 4;
+}
+
+void waits__tick(struct waits *waits, uint64_t now_ns)
+{
+	uint64_t claimed_count = waits ? count_claimed(waits) : 0;
+
+	if (!waits || claimed_count == waits->claimed_count)
+		return;
+	waits->claimed_count = claimed_count;
+	if (is_crowded(waits, claimed_count)) {
+		waits__emit(waits, now_ns, false);
+		return;
+	}
+	waiting__each(waits->waiting, name_waited, waits);
 	pipe_users__forget(&waits->pipe_users);
 }

@@ -21,8 +21,9 @@ void waits__free(struct waits *waits);
 
 /* All of these do nothing with NULL, where time off the CPU is not recorded. */
 
-/* Emits the names of objects that are new. */
-void waits__name(struct waits *waits);
+/* To be called often. Emits the names of objects that are new, and what has been waited where the
+ * kernel's table would be full before the next waits__emit. */
+void waits__tick(struct waits *waits, uint64_t now_ns);
 /* Names are emitted anew, of what is waited for from now on. */
 void waits__renew(struct waits *waits);
 /* What has been waited since the last time, up to now; ended: the recording ends then. */
