@@ -19,7 +19,7 @@ BATCH = 20  # processes between two looks of the driver
 CALLS = 150  # of crowd_work in each
 FLIGHT = 20  # seconds
 DUMP_EVERY = 12  # so that each process, however it lies, is whole in one of them
-# Tables fill until then: indices are used again 10 s after the flight buffer, or two epochs, are over.
+# Tables fill until then: indices are used again 10 s after the flight buffer is over, and two epochs.
 WARM_UP = min(75, SECONDS // 2)
 SERVED_WARM_UP = 300 if SECONDS >= 900 else SECONDS // 2
 # What may be added in the measured part. A short one is still as busy as its tables are filling: a leak of 4 KiB a

@@ -392,8 +392,8 @@ Test(live, a_crowd_makes_epochs_short)
 		segment(&s, at);
 	}
 	snapshot = read_on(&watched, &s);
-	/* the last epoch has eleven periods at most, and the processes that had just ended */
-	cr_expect_leq(snapshot->profile->processes_count, 14 * LIVE_EPOCH_PROCESSES / 8);
+	/* the last epoch has nine periods at most, and the processes that had just ended */
+	cr_expect_leq(snapshot->profile->processes_count, 11 * LIVE_EPOCH_PROCESSES / 8);
 	cr_expect_eq(snapshot->totals.processes_count, number);
 	text_clear(&s.bytes);
 	stop_watching(&watched);

@@ -569,21 +569,36 @@ static int by_start(const void *left, const void *right)
 	return a->index < b->index ? -1 : a->index > b->index;
 }
 
+static bool is_shown(const struct aggregate *a, uint32_t process)
+{
+	return a->processes[process] && a->processes[process]->origin != PROCESS_UNKNOWN &&
+	       !process_is_bygone(a, a->processes[process]);
+}
+
+/* Far fewer than there are indices, where these are used again. */
+static size_t count_shown(const struct aggregate *a)
+{
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < a->processes_count; i++)
+		count += is_shown(a, i);
+	return count;
+}
+
 static int fill_processes(struct finish_ctx *w)
 {
 	const struct aggregate *a = w->a;
 	struct profile *p = w->profile;
 	int err;
 
-	p->processes = calloc(a->processes_count + 1, sizeof(*p->processes));
+	p->processes = calloc(count_shown(a) + 1, sizeof(*p->processes));
 	w->places = malloc((a->processes_count + 1) * sizeof(*w->places));
 	w->rows_of = calloc(a->processes_count + 1, sizeof(*w->rows_of));
 	if (!p->processes || !w->places || !w->rows_of)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < a->processes_count; i++) {
 		w->places[i] = MAP64_NONE;
-		if (!a->processes[i] || a->processes[i]->origin == PROCESS_UNKNOWN ||
-		    process_is_bygone(a, a->processes[i]))
+		if (!is_shown(a, i))
 			continue;
 		err = process_fill(a, i, &p->processes[p->processes_count]);
 		p->processes[p->processes_count].steps = steps_of_process(&a->steps, i);

@@ -400,23 +400,26 @@ static struct domain_stats *domain_stats_of(const struct aggregate *a, uint32_t 
 
 static int fill_process(const struct finish_ctx *w, struct profile_process *process)
 {
+	struct memory_source sources[PERFX_DOMAINS];
+	size_t count = 0;
 	int err = 0;
 
-	process->memory = calloc(PERFX_DOMAINS, sizeof(*process->memory));
-	if (!process->memory)
-		return -ENOMEM;
-	for (int domain = 1; domain < PERFX_DOMAINS && !err; domain++) {
-		struct memory_source source = {
+	for (int domain = 1; domain < PERFX_DOMAINS; domain++) {
+		sources[count] = (struct memory_source){
 			.ctx = w,
 			.a = w->a,
 			.process = process,
 			.stats = domain_stats_of(w->a, process->index, domain),
 			.domain = domain,
 		};
-
-		if (was_recorded(&source))
-			err = fill_domain_stats(&source, &process->memory[process->memory_count++]);
+		count += was_recorded(&sources[count]);
 	}
+	/* of thousands of processes most may have none */
+	process->memory = count ? calloc(count, sizeof(*process->memory)) : NULL;
+	if (count && !process->memory)
+		return -ENOMEM;
+	for (size_t i = 0; i < count && !err; i++)
+		err = fill_domain_stats(&sources[i], &process->memory[process->memory_count++]);
 	return err;
 }
 

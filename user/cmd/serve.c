@@ -27,6 +27,13 @@ static void on_tick(void *ctx, uint64_t now_ns)
 	serve__tick(serving->serve, now_ns);
 }
 
+static uint64_t known_from_ns(void *ctx)
+{
+	const struct serving *serving = ctx;
+
+	return live__known_from_ns(serving->live);
+}
+
 static char *wants_capture(void *ctx)
 {
 	const struct serving *serving = ctx;
@@ -65,6 +72,7 @@ int cmd_serve(const struct options *options, char *const *argv)
 		.ctx = &serving,
 		.fd = -1,
 		.on_tick = on_tick,
+		.known_from_ns = known_from_ns,
 		.wants_capture = wants_capture,
 		.captured = captured,
 	};

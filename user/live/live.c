@@ -35,6 +35,7 @@ struct live {
 	 */
 	struct aggregate *before;
 	struct judgement judgement;
+	uint64_t before_from_ns; /* when the epoch before began */
 	uint64_t run_from_ns, next_ns, next_judge_ns;
 	uint64_t segment_ns; /* of the last one; 0: none yet */
 	int err;
@@ -85,7 +86,8 @@ int live__event(void *ctx, const struct event *event)
 	int err = live->err;
 
 	if (event->kind == PERFX_KIND_HOST && !live->run_from_ns)
-		live->run_from_ns = live->epoch.from_ns = event->host.start_ns;
+		live->run_from_ns = live->epoch.from_ns = live->before_from_ns =
+			event->host.start_ns;
 	if (event->kind == PERFX_KIND_SEGMENT)
 		live->segment_ns = event->segment.time_ns;
 	if (!err)
@@ -100,18 +102,22 @@ static bool is_over(const struct epoch *epoch, const struct live_options *option
 	return now_ns >= epoch->from_ns + options->epoch_ns;
 }
 
-/* A process takes some 35 KB of an epoch's aggregate. */
-static bool is_crowded(const struct live *live, uint64_t now_ns)
+/* A process takes some 12 KB of an epoch's aggregate. */
+static bool is_crowded(const struct profile *profile)
 {
-	return now_ns >= live->epoch.from_ns + JUDGE_FROM_NS &&
-	       live->snapshot.profile->processes_count > LIVE_EPOCH_PROCESSES;
+	return profile->processes_count > LIVE_EPOCH_PROCESSES;
+}
+
+static bool is_last(const struct live *live, const struct profile *profile, uint64_t now_ns)
+{
+	return is_over(&live->epoch, &live->options, now_ns) || is_crowded(profile);
 }
 
 /* The first has no predecessor, and each is judged once at least. */
-static bool is_young(const struct live *live, uint64_t now_ns)
+static bool is_young(const struct live *live, const struct profile *profile, uint64_t now_ns)
 {
 	return live->epoch.number && now_ns < live->epoch.from_ns + JUDGE_FROM_NS &&
-	       !is_over(&live->epoch, &live->options, now_ns);
+	       !is_last(live, profile, now_ns);
 }
 
 static int add_record(void *ctx, const void *record, size_t size)
@@ -149,6 +155,7 @@ static int next_epoch(struct live *live, uint64_t from_ns)
 		return err;
 	}
 	live->before = live->epoch.aggregate;
+	live->before_from_ns = live->epoch.from_ns;
 	growth_clear(&live->growth);
 	growth_init(&live->growth);
 	live->epoch = (struct epoch){
@@ -158,11 +165,12 @@ static int next_epoch(struct live *live, uint64_t from_ns)
 
 /* --- snapshots --- */
 
-static bool is_judgement_due(const struct live *live, uint64_t now_ns)
+static bool is_judgement_due(const struct live *live, const struct profile *profile,
+			     uint64_t now_ns)
 {
 	if (!live->judgement.analysis)
 		return true;
-	return !is_young(live, now_ns) && (live->before || now_ns >= live->next_judge_ns);
+	return !is_young(live, profile, now_ns) && (live->before || now_ns >= live->next_judge_ns);
 }
 
 /* What the last one says goes on to hold while it is not time for the next one. */
@@ -172,7 +180,7 @@ static int judge(struct live *live, const struct profile *profile, uint64_t now_
 	uint64_t begin_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID), took_ns;
 	int err = 0;
 
-	if (is_judgement_due(live, now_ns)) {
+	if (is_judgement_due(live, profile, now_ns)) {
 		err = judgement_make(judgement, profile, live->options.rules);
 		took_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 		live->next_judge_ns = now_ns + (uint64_t)((double)took_ns / JUDGE_SHARE);
@@ -226,7 +234,7 @@ static int take(struct live *live, uint64_t now_ns)
 		return err;
 	show(live, profile, now_ns);
 	/* the judgement borrows from it no more */
-	if (!is_young(live, now_ns)) {
+	if (!is_young(live, profile, now_ns)) {
 		aggregate__free(live->before);
 		live->before = NULL;
 	}
@@ -263,9 +271,14 @@ bool live__tick(struct live *live, uint64_t now_ns)
 		return false;
 	live->snapshot.own_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 	live->next_ns = now_ns + next_period_ns(live);
-	if (is_over(&live->epoch, &live->options, now_ns) || is_crowded(live, now_ns))
+	if (is_last(live, live->snapshot.profile, now_ns))
 		live->err = next_epoch(live, now_ns);
 	return true;
+}
+
+uint64_t live__known_from_ns(const struct live *live)
+{
+	return live->before_from_ns;
 }
 
 const struct live_snapshot *live__snapshot(const struct live *live)

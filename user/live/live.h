@@ -32,8 +32,8 @@ struct live_options {
 
 #define LIVE_PERIOD_NS 1000000000u
 #define LIVE_EPOCH_NS  60000000000u
-/* With more processes an epoch is over as soon as it was judged: they come and go fast. */
-#define LIVE_EPOCH_PROCESSES 4096
+/* With more processes an epoch is over: they come and go fast. */
+#define LIVE_EPOCH_PROCESSES 2048
 #define LIVE_OWN_SHARE	     0.05
 
 /* What a function, or all of a process, has done: in a period, or in the whole run. */
@@ -163,6 +163,9 @@ int live__event(void *ctx, const struct event *event);
 /* To be called often. Makes a snapshot when a period is over: true: there is a new one. Periods
  * become longer where snapshots take more than own_share of the time. */
 bool live__tick(struct live *live, uint64_t now_ns);
+
+/* A process that ended before is known by its index no more: another one may have it. */
+uint64_t live__known_from_ns(const struct live *live);
 
 /* The last one; NULL: there is none yet. Valid, with all that it refers to, until the next one is
  * made. */

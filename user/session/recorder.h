@@ -31,6 +31,9 @@ struct recorder_watcher {
 	void (*on_input)(void *ctx);
 	/* Each 50 ms, when the rings have been drained and the sums emitted. */
 	void (*on_tick)(void *ctx, uint64_t now_ns);
+	/* It may take a process for another one that has the same index, unless the one ended
+	 * before this time and the other begins now. */
+	uint64_t (*known_from_ns)(void *ctx);
 	/* Asked at each tick: the path of a file that is to get the last seconds as a capture;
 	 * NULL: none is wanted. The recording frees it. */
 	char *(*wants_capture)(void *ctx);

@@ -11,10 +11,7 @@
 /* Tables are searched as a whole, for all that are due by then. */
 #define PERIOD_NS 5000000000u
 
-/* Aggregates of who watches the recording last an epoch, and the one before is shown
- * (live/live.h). */
-#define WATCHED_NS 120000000000u
-/* What comes late into the flight buffer. */
+/* What comes late into the flight buffer, and to who watches. */
 #define LATE_NS 10000000000u
 
 struct ended {
@@ -24,7 +21,6 @@ struct ended {
 
 struct recycle {
 	struct recycle_parts parts;
-	uint64_t quarantine_ns;
 	struct ended *waiting; /* in the order in which they ended */
 	size_t count, capacity;
 	uint64_t next_ns, next_renewal_ns;
@@ -35,13 +31,6 @@ struct recycle {
 	uint32_t last_context;			   /* that was given */
 };
 
-static uint64_t quarantine_ns(const struct recorder_options *options)
-{
-	uint64_t ns = options->flight_ns;
-
-	return (options->watcher && ns < WATCHED_NS ? WATCHED_NS : ns) + LATE_NS;
-}
-
 struct recycle *recycle__new(const struct recycle_parts *parts)
 {
 	struct recycle *recycle = calloc(1, sizeof(*recycle));
@@ -49,7 +38,6 @@ struct recycle *recycle__new(const struct recycle_parts *parts)
 	if (!recycle)
 		return NULL;
 	recycle->parts = *parts;
-	recycle->quarantine_ns = quarantine_ns(parts->options);
 	return recycle;
 }
 
@@ -89,14 +77,31 @@ void recycle__ended(struct recycle *recycle, uint32_t process, uint64_t time_ns)
 	recycle->ended[process] = true;
 }
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Nobody knows those that have ended before it by their index. */
+static uint64_t known_from_ns(const struct recycle *recycle, uint64_t now_ns)
+{
+	const struct recorder_options *options = recycle->parts.options;
+	const struct recorder_watcher *watcher = options->watcher;
+	uint64_t from_ns = now_ns - earlier(options->flight_ns, now_ns);
+
+	return watcher && watcher->known_from_ns
+		       ? earlier(from_ns, watcher->known_from_ns(watcher->ctx))
+		       : from_ns;
+}
+
 /* How many have waited long enough; sets gone. */
 static size_t find_gone(struct recycle *recycle, uint64_t now_ns)
 {
+	uint64_t from_ns = known_from_ns(recycle, now_ns);
 	size_t count = 0;
 
 	memset(recycle->gone, 0, sizeof(recycle->gone));
-	while (count < recycle->count &&
-	       recycle->waiting[count].time_ns + recycle->quarantine_ns < now_ns)
+	while (count < recycle->count && recycle->waiting[count].time_ns + LATE_NS < from_ns)
 		recycle->gone[recycle->waiting[count++].process] = true;
 	return count;
 }
@@ -169,6 +174,6 @@ void recycle__tick(struct recycle *recycle, uint64_t now_ns)
 	release(recycle, now_ns);
 	if (now_ns < recycle->next_renewal_ns)
 		return;
-	recycle->next_renewal_ns = now_ns + recycle->quarantine_ns;
+	recycle->next_renewal_ns = now_ns + recycle->parts.options->flight_ns + LATE_NS;
 	renew(recycle);
 }

@@ -4,8 +4,8 @@
  * tables have room for so many, and processes come and go by the thousand. What has ended is
  * forgotten, in the kernel and here, and its indices are others' then.
  *
- * Not before nobody can take the one for the other: records of the flight buffer, and aggregates
- * that last an epoch, know processes by their index alone. So it waits for as long as these last.
+ * Not before nobody can take the one for the other: records of the flight buffer, and who watches
+ * the recording (known_from_ns in recorder.h), know processes by their index alone.
  */
 #ifndef PERFX_SESSION_RECYCLE_H
 #define PERFX_SESSION_RECYCLE_H

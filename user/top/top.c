@@ -258,6 +258,11 @@ static void on_tick(void *ctx, uint64_t now_ns)
 		draw(top);
 }
 
+static uint64_t known_from_ns(void *ctx)
+{
+	return live__known_from_ns(((struct top *)ctx)->live);
+}
+
 static char *wants_capture(void *ctx)
 {
 	return report_job__wants(((struct top *)ctx)->report);
@@ -274,6 +279,7 @@ struct recorder_watcher top__watcher(struct top *top)
 					 .fd = top->options.screen ? STDIN_FILENO : -1,
 					 .on_input = on_input,
 					 .on_tick = on_tick,
+					 .known_from_ns = known_from_ns,
 					 .wants_capture = wants_capture,
 					 .captured = captured};
 }
