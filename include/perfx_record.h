@@ -93,7 +93,7 @@
 	X(BLOCKED,           blocked,           57,  56,  56, 0, SUM)            \
 	X(GPU_LAUNCHES,      gpu_launches,      67,  64,  64, 0, SUM)            \
 	X(GPU_COPIES,        gpu_copies,        68,  40,  40, 0, SUM)            \
-	X(GPU_OVERFLOW,      gpu_overflow,      73,  80,  80, 0, SUM)            \
+	X(GPU_OVERFLOW,      gpu_overflow,      73,  88,  80, 0, SUM)            \
 	X(END,               end,               51,  80,  56, 0, CAPTURE)        \
 	X(SEGMENT,           segment,           60,  24,  16, 0, CAPTURE)        \
 	X(TIME_SLICE,        time_slice,        61,  32,  32, 1, CAPTURE)

@@ -182,7 +182,7 @@ struct perfx_gpu_state {
 	__u32 pad;
 };
 
-/* Activities beyond --gpu-max-events: exact sums. */
+/* Activities beyond --gpu-max-events: exact sums, by all that stands before them. */
 struct perfx_gpu_overflow {
 	struct perfx_record hdr;
 	__u32 process;
@@ -193,8 +193,13 @@ struct perfx_gpu_overflow {
 	__u8 op;	  /* enum perfx_gpu_op */
 	__u8 direction;	  /* enum perfx_gpu_direction */
 	__u8 host_memory; /* enum perfx_gpu_host_memory */
-	__u8 pad[5];
+	__u8 pad;
+	__u32 dynamic_shared_bytes;
 	__u64 count, total_ns, bytes;
+	/* of the last one; 0 where the sum is of many shapes */
+	__u32 static_shared_bytes;
+	__u16 registers; /* of a thread */
+	__u16 pad2;
 };
 
 #endif

@@ -78,10 +78,12 @@ def test_devices_are_those_of_the_driver(tmp_path):
 def test_beyond_the_limit_sums_are_exact(tmp_path):
     _, process, run = traced(tmp_path, "threads", "--gpu-max-events", "100")
     assert "more than 100 GPU events" in run.stderr
-    for name in ("first", "second"):
-        kernels = [row for row in process["gpu"]["kernels"] if row["name"] == name]
-        assert sum(row["calls"] for row in kernels) == 1000
-        assert sum(row["total_ns"] for row in kernels) == 10000
+    kernels = rows(process, "kernels")
+    assert sorted(kernels) == ["first", "second"] and len(process["gpu"]["kernels"]) == 2
+    for kernel in kernels.values():
+        assert (kernel["calls"], kernel["total_ns"]) == (1000, 10000)
+        assert kernel["grid"] == [8, 4, 2] and kernel["block"] == [128, 2, 1] and kernel["stream"] == 7
+        assert kernel["shared_bytes"] == 1024 + 2048 and kernel["registers"] == 40
     assert process["gpu"]["drops"] == 0
 
 

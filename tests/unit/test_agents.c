@@ -652,6 +652,9 @@ Test(agents, beyond_the_limit_sums_are_exact)
 		cr_assert_eq(got.sums[i].op, PERFX_GPU_OP_KERNEL);
 		cr_assert_eq(got.sums[i].stream, 7);
 		cr_assert_arr_eq(got.sums[i].grid, ((__u32[]){8, 4, 2}), 12);
+		cr_assert_eq(got.sums[i].dynamic_shared_bytes, 2048);
+		cr_assert_eq(got.sums[i].static_shared_bytes, 1024);
+		cr_assert_eq(got.sums[i].registers, 40);
 		count += got.sums[i].count;
 		total_ns += got.sums[i].total_ns;
 	}

@@ -328,6 +328,55 @@ Test(gpu, level_0_counts_launches_and_copies_at_their_calls)
 	aggregate__free(aggregate);
 }
 
+/* Beyond --gpu-max-events: a sum of a shape that has records is in its row, and one of a shape that
+ * has none has all but a distribution. */
+Test(gpu, sums_have_the_shape_of_their_kernels)
+{
+	struct stream s = {0};
+	const struct perfx_gpu_overflow sum = {.process = 1,
+					       .stream = 7,
+					       .name = 1,
+					       .grid = {100, 1, 1},
+					       .block = {256, 1, 1},
+					       .op = PERFX_GPU_OP_KERNEL,
+					       .dynamic_shared_bytes = 31744,
+					       .count = 9,
+					       .total_ns = 270 * US,
+					       .static_shared_bytes = 1024,
+					       .registers = 128};
+	struct perfx_gpu_activity activity = gemm;
+	struct perfx_gpu_overflow other = sum;
+	const struct profile_gpu *gpu;
+	struct aggregate *aggregate;
+
+	begin(&s);
+	activity.stream = 7;
+	stream_gpu_activity(&s, 10 * US, 30 * US, activity);
+	stream_put(&s, PACK(&s.buffer, PERFX_KIND_GPU_OVERFLOW, sum));
+	other.grid[0] = 200;
+	other.stream = 9;
+	other.dynamic_shared_bytes = 0;
+	stream_put(&s, PACK(&s.buffer, PERFX_KIND_GPU_OVERFLOW, other));
+	stream_end(&s, 1 * S, PERFX_END_TARGET_EXITED);
+	aggregate = replay(&s);
+	gpu = &only_process(aggregate)->gpu;
+	cr_assert_eq(gpu->kernels_count, 2);
+	cr_expect_eq(gpu->kernels[0].count, 10);
+	cr_expect_eq(gpu->kernels[0].total_ns, 300 * US);
+	cr_expect_eq(gpu->kernels[0].p99_ns, 30 * US);
+	cr_expect_eq(gpu->kernels[0].shared_bytes, 32768);
+	cr_expect_eq(gpu->kernels[0].stream, 7);
+	cr_expect_eq(gpu->kernels[1].count, 9);
+	cr_expect_eq(gpu->kernels[1].p99_ns, PROFILE_ABSENT);
+	cr_expect_eq(gpu->kernels[1].shared_bytes, 1024);
+	cr_expect_eq(gpu->kernels[1].registers, 128);
+	cr_expect_eq(gpu->kernels[1].stream, 9);
+	/* 9.0: 65,536 registers are two blocks of 256 threads, which are 16 of 64 warps */
+	cr_expect_float_eq(gpu->kernels[0].occupancy, 0.25, 1e-9);
+	cr_expect_float_eq(gpu->kernels[1].occupancy, 0.25, 1e-9);
+	aggregate__free(aggregate);
+}
+
 Test(gpu, too_many_kinds_of_kernels_are_one_row_with_exact_sums)
 {
 	struct stream s = {0};

@@ -307,6 +307,15 @@ static void work_stream(struct gpu_work *work, uint32_t stream)
 	work->has_stream = true;
 }
 
+/* registers: 0: not known */
+static void work_launched(struct gpu_work *work, uint32_t registers, uint32_t static_shared_bytes)
+{
+	if (!registers)
+		return;
+	work->registers = registers;
+	work->static_shared_bytes = static_shared_bytes;
+}
+
 /* What GPU_ACTIVITY, GPU_OVERFLOW and GPU_LAUNCHES records have in common, and what some lack. */
 #define WORK_KEY(record, ...)                                                          \
 	{                                                                              \
@@ -334,8 +343,7 @@ int handle_gpu_activity(struct aggregate *a, const struct event *event)
 	work = work_get(&a->gpu, &key);
 	if (!work)
 		return -ENOMEM;
-	work->registers = record->registers;
-	work->static_shared_bytes = record->static_shared_bytes;
+	work_launched(work, record->registers, record->static_shared_bytes);
 	work_stream(work, record->stream);
 	work->bytes = add_capped(work->bytes, record->bytes);
 	if (work_time(work, record->end_ns - record->time_ns))
@@ -346,17 +354,20 @@ int handle_gpu_activity(struct aggregate *a, const struct event *event)
 int handle_gpu_overflow(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_gpu_overflow *record = &event->gpu_overflow;
-	struct gpu_work_key key = WORK_KEY(record, .direction = record->direction,
-					   .host_memory = record->host_memory);
-	struct gpu_process *process = gpu_process_get(a, record->process);
+	struct gpu_work_key key =
+		WORK_KEY(record, .dynamic_shared_bytes = record->dynamic_shared_bytes,
+			 .direction = record->direction, .host_memory = record->host_memory);
+	struct gpu_process *process;
 	struct gpu_work *work;
 
-	if (!process)
+	if (!place_get(a, record->process, record->device))
 		return not_found(a);
+	process = gpu_process_get(a, record->process);
 	process->overflow_count = add_capped(process->overflow_count, record->count);
 	work = work_get(&a->gpu, &key);
 	if (!work)
 		return -ENOMEM;
+	work_launched(work, record->registers, record->static_shared_bytes);
 	work_stream(work, record->stream);
 	work->count = add_capped(work->count, record->count);
 	work->total_ns = add_capped(work->total_ns, record->total_ns);

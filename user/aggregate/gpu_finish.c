@@ -298,8 +298,9 @@ static struct profile_gpu_kernel kernel_of(const struct gpu_ctx *ctx, const stru
 
 	memcpy(kernel.grid, work->key.grid, sizeof(kernel.grid));
 	memcpy(kernel.block, work->key.block, sizeof(kernel.block));
-	/* sums of activities without records do not say */
-	if (kernel.other || work->key.op == PERFX_GPU_OP_GRAPH || (gpu->timed && !work->sketch))
+	/* sums of many kinds do not say, nor those in captures from before they had these fields */
+	if (kernel.other || work->key.op == PERFX_GPU_OP_GRAPH ||
+	    (gpu->timed && !work->sketch && !work->registers))
 		kernel.shared_bytes = PROFILE_ABSENT;
 	else
 		add_shape(gpu, work, &kernel);

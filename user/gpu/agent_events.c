@@ -16,17 +16,42 @@
 #define KEY_BYTES \
 	(offsetof(struct perfx_gpu_overflow, count) - offsetof(struct perfx_gpu_overflow, process))
 
-static struct perfx_gpu_overflow *find_sum(struct gpu_events *all,
-					   const struct perfx_gpu_overflow *key)
+/* Shapes go first when there are too many sums, then names; what is left is few. */
+#define SHAPED_SUMS_MAX 49152
+#define NAMED_SUMS_MAX	65536
+
+static uint64_t hash_of(const struct perfx_gpu_overflow *key)
 {
-	uint64_t hash = fnv1a(&key->process, KEY_BYTES);
-	uint32_t index = map64_get(&all->sums_by_key, hash);
+	return fnv1a(&key->process, KEY_BYTES);
+}
+
+static uint32_t find_sum(const struct gpu_events *all, struct perfx_gpu_overflow *key)
+{
+	uint32_t index = map64_get(&all->sums_by_key, hash_of(key));
+
+	if (index == MAP64_NONE && all->sums_count >= SHAPED_SUMS_MAX) {
+		memset(key->grid, 0, sizeof(key->grid));
+		memset(key->block, 0, sizeof(key->block));
+		key->dynamic_shared_bytes = 0;
+		index = map64_get(&all->sums_by_key, hash_of(key));
+	}
+	if (index == MAP64_NONE && all->sums_count >= NAMED_SUMS_MAX) {
+		key->name = key->stream = 0;
+		index = map64_get(&all->sums_by_key, hash_of(key));
+	}
+	return index;
+}
+
+/* NULL: memory is out. */
+static struct perfx_gpu_overflow *get_sum(struct gpu_events *all, struct perfx_gpu_overflow *key)
+{
+	uint32_t index = find_sum(all, key);
 
 	if (index != MAP64_NONE)
 		return &all->sums[index];
 	index = (uint32_t)all->sums_count;
 	if (grow_array(&all->sums, &all->sums_capacity, all->sums_count + 1, sizeof(*all->sums)) ||
-	    map64_put(&all->sums_by_key, hash, index))
+	    map64_put(&all->sums_by_key, hash_of(key), index))
 		return NULL;
 	all->sums[index] = *key;
 	all->sums_count++;
@@ -41,15 +66,20 @@ static void add_to_sum(struct gpu_events *all, const struct perfx_gpu_activity *
 					 .name = activity->name,
 					 .op = activity->op,
 					 .direction = activity->direction,
-					 .host_memory = activity->host_memory};
+					 .host_memory = activity->host_memory,
+					 .dynamic_shared_bytes = activity->dynamic_shared_bytes};
 	struct perfx_gpu_overflow *sum;
 
 	memcpy(key.grid, activity->grid, sizeof(key.grid));
 	memcpy(key.block, activity->block, sizeof(key.block));
-	sum = find_sum(all, &key);
+	sum = get_sum(all, &key);
 	if (!sum)
 		return;
 	all->summed_count++;
+	if (key.block[0]) {
+		sum->static_shared_bytes = activity->static_shared_bytes;
+		sum->registers = activity->registers;
+	}
 	sum->count++;
 	sum->total_ns += activity->end_ns - activity->time_ns;
 	sum->bytes += activity->bytes;
