@@ -135,6 +135,44 @@ static void went_on(struct hold *hold)
 	hold->stopped = false;
 }
 
+static bool is_event(int status)
+{
+	return status >> 16;
+}
+
+/* It is about to be given a signal: of the program, or one that tells of an entry. */
+static bool has_signal(int status)
+{
+	return WIFSTOPPED(status) && !is_event(status) && WSTOPSIG(status) != STOP_SYSCALL;
+}
+
+/*
+ * As waitpid() does, but the news of a signal stay: once they are taken, the kernel gives the
+ * signal to the thread only if the tracer says so, and one that is killed before it could would
+ * have lost a signal of the program's.
+ */
+static pid_t look_for_stop(const struct hold *hold, int *status)
+{
+	siginfo_t info = {.si_pid = 0};
+
+	if (waitid(P_PID, (id_t)hold->tid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL))
+		return -1;
+	if (!info.si_pid)
+		return 0;
+	*status = info.si_status << 8 | 0x7f;
+	if (info.si_code == CLD_TRAPPED && has_signal(*status))
+		return info.si_pid;
+	return waitpid(hold->tid, status, __WALL | WNOHANG);
+}
+
+/* The signal that the thread has stopped for is not given to it, whatever happens. */
+static void take_signal(const struct hold *hold)
+{
+	int status;
+
+	waitpid(hold->tid, &status, __WALL | WNOHANG);
+}
+
 /* The kernel tells of stops by SIGCHLD to the process and by waitpid; the one is the program's, the
  * other has no time-out. 0: stopped. */
 static int wait_stop(struct hold *hold, uint64_t until_ns, int *status)
@@ -143,7 +181,7 @@ static int wait_stop(struct hold *hold, uint64_t until_ns, int *status)
 	uint64_t began_ns = clock_monotonic_ns(), now_ns = began_ns;
 	pid_t got;
 
-	while (!(got = waitpid(hold->tid, status, __WALL | WNOHANG))) {
+	while (!(got = look_for_stop(hold, status))) {
 		if (now_ns > until_ns)
 			return -ETIMEDOUT;
 		if (now_ns - began_ns < SOON_NS)
@@ -160,11 +198,6 @@ static int wait_stop(struct hold *hold, uint64_t until_ns, int *status)
 		hold->stopped_ns = clock_monotonic_ns();
 	hold->stopped = true;
 	return 0;
-}
-
-static bool is_event(int status)
-{
-	return status >> 16;
 }
 
 static void resume(struct hold *hold, enum __ptrace_request how, int signal)
@@ -189,10 +222,8 @@ static void pass_on(struct hold *hold, int status, enum __ptrace_request how)
 
 	if (group_stop && how == PTRACE_CONT)
 		resume(hold, PTRACE_LISTEN, 0);
-	else if (is_event(status) || WSTOPSIG(status) == STOP_SYSCALL)
-		resume(hold, how, 0);
 	else
-		resume(hold, how, WSTOPSIG(status));
+		resume(hold, how, has_signal(status) ? WSTOPSIG(status) : 0);
 }
 
 static uint64_t switches_of(const struct hold *hold)
@@ -214,10 +245,12 @@ static bool is_notice(struct hold *hold, int status, const struct target_range *
 {
 	struct user_regs_struct regs;
 
-	if (is_event(status) || WSTOPSIG(status) != hold->target->notify_signal ||
+	if (!has_signal(status) || WSTOPSIG(status) != hold->target->notify_signal ||
 	    ptrace(PTRACE_GETREGS, hold->tid, NULL, &regs))
 		return false;
 	*entry = entry_at(hold, regs.rip);
+	if (*entry)
+		take_signal(hold);
 	return *entry;
 }
 
