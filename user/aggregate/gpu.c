@@ -284,6 +284,8 @@ static struct gpu_work *work_get(struct gpu *gpu, const struct gpu_work_key *key
 
 static int work_time(struct gpu_work *work, uint64_t duration_ns)
 {
+	double distance = (double)duration_ns - work->mean_ns;
+
 	if (!work->sketch)
 		work->sketch = sketch__new();
 	if (!work->sketch)
@@ -294,6 +296,8 @@ static int work_time(struct gpu_work *work, uint64_t duration_ns)
 		return -ENOMEM;
 	if (duration_ns > work->max_ns)
 		work->max_ns = duration_ns;
+	work->mean_ns += distance / (double)sketch__count(work->sketch);
+	work->squares += distance * ((double)duration_ns - work->mean_ns);
 	work->count++;
 	work->total_ns = add_capped(work->total_ns, duration_ns);
 	return 0;

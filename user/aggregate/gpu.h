@@ -41,8 +41,11 @@ struct gpu_work {
 	uint32_t next; /* of the same hash: index + 1; 0: none */
 	/* as devices did it: records and overflow sums */
 	uint64_t count, total_ns, bytes;
-	struct sketch *sketch; /* of the records' durations; NULL: none */
+	/* Of the records' durations; sketch NULL: there are none. squares: of the distances from
+	 * the mean (Welford, 1962). */
+	struct sketch *sketch;
 	uint64_t min_ns, max_ns;
+	double mean_ns, squares;
 	/* as it was counted at the calls */
 	uint64_t called_count, called_bytes;
 	uint32_t stream, registers, static_shared_bytes;

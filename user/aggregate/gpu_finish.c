@@ -4,6 +4,7 @@
 #include "cost/gpu_calls.h"
 #include "peaks/gpu.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* What the parts share. */
@@ -285,6 +286,7 @@ static struct profile_gpu_kernel kernel_of(const struct gpu_ctx *ctx, const stru
 		.avg_ns = PROFILE_ABSENT,
 		.max_ns = PROFILE_ABSENT,
 		.p99_ns = PROFILE_ABSENT,
+		.stddev_ns = -1,
 		.registers = work->registers,
 		.shared_bytes =
 			(uint64_t)work->static_shared_bytes + work->key.dynamic_shared_bytes,
@@ -310,6 +312,8 @@ static struct profile_gpu_kernel kernel_of(const struct gpu_ctx *ctx, const stru
 	kernel.avg_ns = work->total_ns / work->count;
 	if (!work->sketch)
 		return kernel;
+	kernel.recorded_count = sketch__count(work->sketch);
+	kernel.stddev_ns = sqrt(work->squares / (double)kernel.recorded_count);
 	kernel.max_ns = work->max_ns;
 	kernel.p99_ns = sketch__quantile(work->sketch, 0.99);
 	/* a bucket's middle may lie outside of what was measured */

@@ -404,6 +404,8 @@ struct profile_gpu_kernel {
 	bool communicates;
 	uint64_t count;
 	uint64_t total_ns, avg_ns, max_ns, p99_ns; /* PROFILE_ABSENT: counted at the calls alone */
+	uint64_t recorded_count;		   /* with a duration of their own */
+	double stddev_ns;			   /* of the population of these; < 0: absent */
 	uint32_t grid[3], block[3];
 	uint32_t registers;		  /* of a thread; 0: not known */
 	uint64_t shared_bytes;		  /* of a block; PROFILE_ABSENT: not known */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Columns about GPUs: kernels, copies, waits. */
 #include "analyze/location.h"
+#include "base/units.h"
 #include "decode/names.h"
 #include "report/json/output.h"
 #include "report/table/columns.h"
@@ -61,6 +62,8 @@ VALUE(get_grid, kernel_of(r)->grid[0] ? nested(json_of_shape(kernel_of(r)->grid)
 VALUE(get_block, kernel_of(r)->block[0] ? nested(json_of_shape(kernel_of(r)->block)) : absent())
 VALUE(get_grid_text, get_shape(s, r, kernel_of(r)->grid))
 VALUE(get_block_text, get_shape(s, r, kernel_of(r)->block))
+VALUE(get_kernel_stddev,
+      kernel_of(r)->stddev_ns < 0 ? absent() : integer(u64_of(kernel_of(r)->stddev_ns + 0.5)))
 VALUE(get_registers, kernel_of(r)->registers ? integer(kernel_of(r)->registers) : absent())
 VALUE(get_occupancy, real(kernel_of(r)->occupancy))
 VALUE(get_limit, *kernel_of(r)->limit ? words(kernel_of(r)->limit) : absent())
@@ -79,6 +82,7 @@ static const struct data_table_column gpu_kernels_columns[] = {
 	{"calls", AT(profile_gpu_kernel, count)},
 	{"total_ns", AT(profile_gpu_kernel, total_ns)},
 	{"avg_ns", AT(profile_gpu_kernel, avg_ns)},
+	{"stddev_ns", .get = get_kernel_stddev},
 	{"p99_ns", AT(profile_gpu_kernel, p99_ns)},
 	{"max_ns", AT(profile_gpu_kernel, max_ns)},
 	{"grid", .get = get_grid_text, CSV},
