@@ -69,8 +69,23 @@ static void golden_gpu_launch(struct stream *s, uint32_t context, uint64_t at, u
 	stream_gpu_activity(s, start, duration, activity);
 }
 
-/* Forward and backward in one: two matrix products of 15 ms, and a reduction beside the second. */
-static void golden_gpu_products(struct stream *s, uint64_t at)
+/* What a training is like: golden_gpu's, or a later one's. */
+struct golden_gpu_training {
+	uint64_t product_ns, copy_ns, jitter_ns;
+	uint64_t optimizer_kernels;
+	enum perfx_gpu_host_memory host_memory;
+};
+
+static const struct golden_gpu_training golden_gpu_first = {
+	.product_ns = 15 * MS,
+	.copy_ns = 1600 * US,
+	.optimizer_kernels = 20,
+	.host_memory = PERFX_GPU_HOST_MEMORY_PAGEABLE,
+};
+
+/* Forward and backward in one: two matrix products, and a reduction beside the second. */
+static void golden_gpu_products(struct stream *s, const struct golden_gpu_training *t, uint64_t at,
+				uint64_t jitter)
 {
 	const struct stream_cost cost = {PERFX_COST_COUNTED, PERFX_DTYPE_BF16, 8000000000000, 0};
 	const struct perfx_gpu_activity gemm = {.name = 1,
@@ -88,7 +103,8 @@ static void golden_gpu_products(struct stream *s, uint64_t at)
 
 	for (uint64_t i = 0; i < 2; i++) {
 		golden_gpu_launch(s, 9, at + 43 * MS + 20 * US + i * 300 * US,
-				  at + 43 * MS + 100 * US + i * 15 * MS, 15 * MS, gemm);
+				  at + 43 * MS + 100 * US + i * (t->product_ns + jitter),
+				  t->product_ns + jitter, gemm);
 		stream_compute(s, GPU_MM, 4242, at + 43 * MS + i * 300 * US, 200 * US, 192 * US,
 			       cost);
 	}
@@ -96,7 +112,8 @@ static void golden_gpu_products(struct stream *s, uint64_t at)
 	stream_call(s, GPU_ALL_REDUCE, 4242, at + 44 * MS, 100 * US, 92 * US, 0);
 }
 
-static void golden_gpu_step(struct stream *s, uint64_t at, uint64_t number)
+static void golden_gpu_step(struct stream *s, const struct golden_gpu_training *t, uint64_t at,
+			    uint64_t number)
 {
 	const struct perfx_gpu_activity adam = {
 		.name = 3, .stream = 7, .grid = {320, 1, 1}, .block = {512, 1, 1}, .registers = 40};
@@ -112,20 +129,19 @@ static void golden_gpu_step(struct stream *s, uint64_t at, uint64_t number)
 	stream_call(s, GPU_DATA, 4242, at, 40 * MS, 40 * MS, 0);
 	stream_gpu_call(s, 100000 + number, 4242, at + 40 * MS + 10 * US, 1900 * US,
 			PERFX_GPU_OP_COPY, 5);
-	stream_gpu_activity(s, at + 40 * MS + 200 * US, 1600 * US,
+	stream_gpu_activity(s, at + 40 * MS + 200 * US, t->copy_ns,
 			    (struct perfx_gpu_activity){.op = PERFX_GPU_OP_COPY,
 							.call = 100000 + number,
 							.stream = 7,
 							.bytes = 8 << 20,
 							.direction = PERFX_GPU_HOST_TO_DEVICE,
-							.host_memory =
-								PERFX_GPU_HOST_MEMORY_PAGEABLE});
+							.host_memory = t->host_memory});
 	stream_call(s, GPU_MEMCPY, 4242, at + 40 * MS, 2 * MS, 2 * MS, 0);
-	golden_gpu_products(s, at);
+	golden_gpu_products(s, t, at, number % 5 * t->jitter_ns);
 	stream_call(s, 10, 4242, at + 50 * MS + 100 * US, 30 * MS + 300 * US, 30 * MS + 300 * US,
 		    0);
 	stream_call(s, GPU_SYNC, 4242, at + 50 * MS, 30 * MS + 500 * US, 200 * US, 0);
-	for (uint64_t i = 0; i < 20; i++)
+	for (uint64_t i = 0; i < t->optimizer_kernels; i++)
 		golden_gpu_launch(s, 12, at + 81 * MS + i * 800 * US,
 				  at + 81 * MS + i * 800 * US + 10 * US, 3 * US, adam);
 	stream_call(s, GPU_OPTIMIZER, 4242, at + 81 * MS, 18 * MS, 18 * MS - 160 * US, 0);
@@ -151,7 +167,8 @@ static void golden_gpu_usage(struct stream *s, uint32_t device, uint64_t at, uin
 		     .device = device, .sm_percent = percent);
 }
 
-static void golden_gpu_steps(struct stream *s, uint64_t steps)
+static void golden_gpu_training(struct stream *s, const struct golden_gpu_training *t,
+				uint64_t steps)
 {
 	stream_host(s);
 	stream_process(s, 1, 4242, "python3", "python3\x1ftrain.py");
@@ -169,7 +186,7 @@ static void golden_gpu_steps(struct stream *s, uint64_t steps)
 	stream_thread(s, 1, 4242, "python3", 'R', 0, 1 * S, 0);
 	for (uint64_t i = 0; i < steps; i++) {
 		golden_gpu_usage(s, 0, i * 100 * MS, 40 + 5 * (i % 3), i >= 6 ? 0x4 : 0);
-		golden_gpu_step(s, i * 100 * MS, i);
+		golden_gpu_step(s, t, i * 100 * MS, i);
 	}
 	stream_plain(s, PERFX_KIND_GPU_OVERFLOW, struct perfx_gpu_overflow, .process = 1, .name = 3,
 		     .grid = {1, 1, 1}, .block = {512, 1, 1}, .op = PERFX_GPU_OP_KERNEL, .count = 2,
@@ -181,7 +198,7 @@ static void golden_gpu_steps(struct stream *s, uint64_t steps)
 
 static void golden_gpu(struct stream *s)
 {
-	golden_gpu_steps(s, 10);
+	golden_gpu_training(s, &golden_gpu_first, 10);
 }
 
 /* Seen from outside: launches and copies at their calls; which device is not known. */

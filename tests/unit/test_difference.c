@@ -89,6 +89,20 @@ static void training_after(struct stream *s)
 	training(s, 60, 25 * MS);
 }
 
+/* Products take longer, copies are pinned, and a single kernel updates all weights. */
+static void gpu_after(struct stream *s)
+{
+	static const struct golden_gpu_training later = {
+		.product_ns = 18 * MS,
+		.copy_ns = 400 * US,
+		.jitter_ns = 40 * US,
+		.optimizer_kernels = 1,
+		.host_memory = PERFX_GPU_HOST_MEMORY_PINNED,
+	};
+
+	golden_gpu_training(s, &later, 10);
+}
+
 struct pair {
 	const char *name;
 	void (*build[2])(struct stream *);
@@ -103,6 +117,16 @@ static const struct pair pairs[] = {
 	{"diff-steps",
 	 {training_before, training_after},
 	 {.name_a = "before.perfx", .name_b = "after.perfx", .fails = true}},
+	{"diff-gpu",
+	 {golden_gpu, gpu_after},
+	 {.name_a = "before.perfx", .name_b = "after.perfx", .fails = true}},
+	/* from outside, then with an agent; and from outside both times */
+	{"diff-gpu-levels",
+	 {golden_gpu_calls, golden_gpu},
+	 {.name_a = "before.perfx", .name_b = "after.perfx"}},
+	{"diff-gpu-calls",
+	 {golden_gpu_calls, golden_gpu_calls},
+	 {.name_a = "before.perfx", .name_b = "after.perfx"}},
 	{"diff-hostile",
 	 {golden_hostile, golden_hostile},
 	 {.name_a = "|`<b>\x1b[1m\n", .name_b = "*\xff.perfx"}},

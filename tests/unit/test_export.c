@@ -234,7 +234,7 @@ static const struct view parts[] = {
 
 static void gpu_step(struct stream *s)
 {
-	golden_gpu_steps(s, 1);
+	golden_gpu_training(s, &golden_gpu_first, 1);
 }
 
 static void check_view(const char *name, void (*build)(struct stream *), const struct view *view)

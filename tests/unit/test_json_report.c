@@ -118,7 +118,7 @@ Test(json_report, what_is_none, .init = fixture_set_up, .fini = fixture_tear_dow
 }
 
 /* Members of the wrong type, and bytes that are turned over. */
-Test(json_report, damage, .init = fixture_set_up, .fini = fixture_tear_down)
+static void damage(const char *name)
 {
 	struct aggregate *aggregate = aggregate__new();
 	size_t size = 0;
@@ -126,7 +126,7 @@ Test(json_report, damage, .init = fixture_set_up, .fini = fixture_tear_down)
 
 	srand(8);
 	for (size_t i = 0; i < GOLDEN_CASES; i++)
-		if (!strcmp(golden_cases[i].name, "memory"))
+		if (!strcmp(golden_cases[i].name, name))
 			json_report__free(
 				written_and_read(replayed(&golden_cases[i], aggregate), "m"));
 	for (int round = 0; round < 500; round++) {
@@ -150,4 +150,14 @@ Test(json_report, damage, .init = fixture_set_up, .fini = fixture_tear_down)
 		json_report__free(report);
 	}
 	aggregate__free(aggregate);
+}
+
+Test(json_report, damaged_memory, .init = fixture_set_up, .fini = fixture_tear_down)
+{
+	damage("memory");
+}
+
+Test(json_report, damaged_gpus, .init = fixture_set_up, .fini = fixture_tear_down)
+{
+	damage("gpu");
 }

@@ -175,6 +175,27 @@ bool domain_is_resident(enum perfx_domain domain)
 	return domain == PERFX_DOMAIN_HOST || domain == PERFX_DOMAIN_TENSOR;
 }
 
+const char *copy_words(enum perfx_gpu_op op, enum perfx_gpu_direction direction)
+{
+	if (op == PERFX_GPU_OP_MEMSET)
+		return "memset";
+	switch (direction) {
+	case PERFX_GPU_HOST_TO_DEVICE:
+		return "host to device";
+	case PERFX_GPU_DEVICE_TO_HOST:
+		return "device to host";
+	case PERFX_GPU_DEVICE_TO_DEVICE:
+		return "on the device";
+	case PERFX_GPU_HOST_TO_HOST:
+		return "host to host";
+	case PERFX_GPU_PEER:
+		return "device to device";
+	case PERFX_GPU_DIRECTION_UNKNOWN:
+		break;
+	}
+	return "unknown";
+}
+
 const char *domain_words(enum perfx_domain domain)
 {
 	switch (domain) {

@@ -41,5 +41,7 @@ void location_hotspot(struct text *text, const struct profile *profile,
 bool domain_is_resident(enum perfx_domain domain);
 /* "host heap", "tensor memory", "GPU memory" */
 const char *domain_words(enum perfx_domain domain);
+/* "host to device", "memset" */
+const char *copy_words(enum perfx_gpu_op op, enum perfx_gpu_direction direction);
 
 #endif

@@ -9,169 +9,16 @@
  *     Change  Ratio   Avg A   Avg B  Significant  Time A  Time B  …  Function
  *     +20.0 %  1.20  10.0 ms 12.0 ms  slower     62.0 %  66.1 %     gemm
  */
+#include "diff/compose.h"
 #include "analyze/location.h"
 #include "base/escape.h"
-#include "base/text.h"
 #include "base/units.h"
 #include "decode/names.h"
-#include "diff/writers.h"
-#include "report/document/document.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct comparer {
-	struct document *document;
-	const struct diff *diff;
-	const struct diff_options *options;
-	size_t functions, places; /* rows */
-	unsigned name_columns;
-	enum block_kind verdict; /* a paragraph, where another verdict stands above it */
-};
-
-/* A value, as text. Of what is not known "-" is shown. */
-typedef void add_value(struct text *text, double value);
-
-/* --- cells ------------------------------------------------------------------------------------ */
-
-static void cell_change(struct comparer *c, struct diff_pair pair)
-{
-	double change = diff_change(pair);
-
-	if (isnan(change))
-		document_cell_printf(c->document, "-");
-	else if (change >= 9.995)
-		document_cell_printf(c->document, "×%.3g", change + 1);
-	else
-		document_cell_printf(c->document, fabs(change) < 0.0005 ? "0 %%" : "%+.1f %%",
-				     100 * change);
-}
-
-static void cell_ratio(struct comparer *c, struct diff_pair pair)
-{
-	double ratio = diff_ratio(pair);
-
-	if (isnan(ratio))
-		document_cell_printf(c->document, "-");
-	else
-		document_cell_printf(c->document, ratio < 9.995 ? "%.2f" : "%.3g", ratio);
-}
-
-static uint64_t whole(double value)
-{
-	if (isnan(value) || value < 0)
-		return PROFILE_ABSENT;
-	return value < 0x1p63 ? (uint64_t)llround(value) : PROFILE_ABSENT - 1;
-}
-
-static void add_share(struct text *text, double share)
-{
-	add_percent(text, share);
-}
-
-static void add_rate(struct text *text, double per_s)
-{
-	if (per_s < 99.95)
-		text_printf(text, "%.3g", per_s);
-	else
-		add_count(text, whole(per_s));
-}
-
-static void add_size(struct text *text, double bytes)
-{
-	add_bytes(text, whole(bytes));
-}
-
-static void add_time(struct text *text, double ns)
-{
-	add_ns(text, whole(ns));
-}
-
-static void add_number(struct text *text, double value)
-{
-	text_printf(text, "%.2f", value);
-}
-
-static void add_flops(struct text *text, double per_s)
-{
-	add_si(text, per_s, "FLOP/s");
-}
-
-static void add_known(struct text *text, double value, add_value *add)
-{
-	if (isnan(value))
-		text_add(text, "-");
-	else
-		add(text, value);
-}
-
-/* "40.2 % → 50.2 %": both in one column, so that both are shown or neither. */
-static void add_both(struct text *text, struct diff_pair pair, add_value *add)
-{
-	if (isnan(pair.a) && isnan(pair.b)) {
-		text_add(text, "-");
-		return;
-	}
-	add_known(text, pair.a, add);
-	text_add(text, " → ");
-	add_known(text, pair.b, add);
-}
-
-static void cell_both(struct comparer *c, struct diff_pair pair, add_value *add)
-{
-	struct text cell = {0};
-
-	add_both(&cell, pair, add);
-	document_cell(c->document, &cell);
-}
-
-static void cell_one(struct comparer *c, double value, add_value *add)
-{
-	struct text cell = {0};
-
-	add_known(&cell, value, add);
-	document_cell(c->document, &cell);
-}
-
-/* What both sides have, side by side: always shown. */
-static void cells_ns(struct comparer *c, struct diff_pair pair)
-{
-	cell_one(c, pair.a, add_time);
-	cell_one(c, pair.b, add_time);
-}
-
-static void cells_bytes(struct comparer *c, struct diff_pair pair)
-{
-	cell_one(c, pair.a, add_size);
-	cell_one(c, pair.b, add_size);
-}
-
-static void cells_gflops(struct comparer *c, struct diff_pair pair)
-{
-	document_cell_gflops(c->document, isnan(pair.a) ? -1 : pair.a);
-	document_cell_gflops(c->document, isnan(pair.b) ? -1 : pair.b);
-}
-
-static void cell_verdict(struct comparer *c, const char *verdict, enum diff_verdict of,
-			 bool regressed, const char *unjudged)
-{
-	const char *word = verdict;
-
-	if (of == DIFF_UNJUDGED || of == DIFF_SAME)
-		word = of == DIFF_SAME ? "no" : unjudged;
-	document_cell_printf(c->document, "%s",
-			     regressed && c->options->fails ? "regression" : word);
-}
-
-static void add_fact(struct text *text, const char *what, struct diff_pair pair, add_value *add)
-{
-	if (isnan(pair.a) && isnan(pair.b))
-		return;
-	text_printf(text, "%s%s ", text->length ? " · " : "", what);
-	add_both(text, pair, add);
-}
 
 /* --- what happened ---------------------------------------------------------------------------- */
 
@@ -192,7 +39,17 @@ static void add_fact(struct text *text, const char *what, struct diff_pair pair,
 #define NOISY_CHANGE 0.05
 #define NAME_WIDTH   80
 
-/* The head of the evidence, up to its first semicolon, says what was found. */
+/* Up to the first semicolon that is not in brackets: what was found. */
+static size_t head_of(const char *evidence)
+{
+	size_t length = 0;
+	int depth = 0;
+
+	for (; evidence[length] && (depth > 0 || evidence[length] != ';'); length++)
+		depth += (evidence[length] == '(') - (evidence[length] == ')');
+	return length;
+}
+
 static void add_finding(struct text *into, const struct finding *finding)
 {
 	struct text subject = {0}, evidence = {0};
@@ -201,7 +58,7 @@ static void add_finding(struct text *into, const struct finding *finding)
 	escape_unmarked(&evidence, finding->evidence);
 	escape_display(into, finding->kind);
 	text_printf(into, ", %s: ", text_peek(&subject));
-	text_add_bytes(into, text_peek(&evidence), strcspn(text_peek(&evidence), ";"));
+	text_add_bytes(into, text_peek(&evidence), head_of(text_peek(&evidence)));
 	into->failed |= subject.failed | evidence.failed;
 	text_clear(&subject);
 	text_clear(&evidence);
@@ -217,7 +74,7 @@ static void add_steps(struct text *into, const struct diff_steps *steps)
 		text_add(into, "too few to compare (");
 	else
 		text_printf(into, "%s, %+.1f %% (", diff_time_word(steps->time), 100 * change);
-	add_both(into, steps->avg_ns, add_time);
+	diff_add_both(into, steps->avg_ns, diff_add_time);
 	text_add(into, steps->time == DIFF_SAME && fabs(change) >= NOISY_CHANGE ? ", noisy)" : ")");
 }
 
@@ -225,7 +82,7 @@ static void add_peak(struct text *into, const struct diff_memory *memory)
 {
 	text_printf(into, "peak of %s: ",
 		    memory->domain ? domain_words(memory->domain) : "resident memory");
-	add_both(into, memory->peak_bytes, add_size);
+	diff_add_both(into, memory->peak_bytes, diff_add_size);
 	if (!isnan(diff_change(memory->peak_bytes)))
 		text_printf(into, " (%+.1f %%)", 100 * diff_change(memory->peak_bytes));
 }
@@ -372,12 +229,47 @@ static const struct diff_memory *more_memory(const struct diff *diff)
 	return found;
 }
 
+/* Of kernels, by the same measure. */
+static const struct diff_gpu_work *largest_kernel(const struct diff *diff,
+						  enum diff_verdict verdict)
+{
+	const struct diff_gpu_work *found = NULL;
+
+	for (size_t i = 0; i < diff->processes_count; i++) {
+		const struct diff_gpu *gpu = &diff->processes[i].gpu;
+
+		for (size_t j = 0; j < gpu->works_count; j++) {
+			const struct diff_gpu_work *work = &gpu->works[j];
+
+			if (work->time == verdict &&
+			    (!found || fabs(work->impact) > fabs(found->impact)))
+				found = work;
+		}
+	}
+	return found;
+}
+
+static void add_kernel(struct text *into, const struct diff_gpu_work *kernel)
+{
+	struct text name = {0};
+
+	utf8_shorten(&name, *kernel->name ? kernel->name : "?", NAME_WIDTH);
+	text_add(into, "The kernel ");
+	escape_name(into, text_peek(&name));
+	text_printf(into, " is %s: %+.1f %% (", diff_time_word(kernel->time),
+		    100 * diff_change(kernel->avg_ns));
+	diff_add_both(into, kernel->avg_ns, diff_add_time);
+	text_add(into, "). ");
+	into->failed |= name.failed;
+	text_clear(&name);
+}
+
 static void add_verdict_of(struct text *into, const struct diff_function *f)
 {
 	escape_name(into, f->function->name[0] ? f->function->name : "?");
 	text_printf(into, " is %s: %+.1f %% per call (", diff_time_word(f->time),
 		    100 * diff_change(f->avg_ns));
-	add_both(into, f->avg_ns, add_time);
+	diff_add_both(into, f->avg_ns, diff_add_time);
 	text_add(into, ").");
 }
 
@@ -445,9 +337,12 @@ void diff_say_verdict(struct text *into, const struct diff *diff)
 	const struct diff_function *f = largest(diff, DIFF_WORSE);
 	const struct diff_memory *m = more_memory(diff);
 	const struct diff_steps *steps = changed_steps(diff);
+	const struct diff_gpu_work *kernel = largest_kernel(diff, DIFF_WORSE);
 
 	if (!f)
 		f = largest(diff, DIFF_BETTER);
+	if (!kernel)
+		kernel = largest_kernel(diff, DIFF_BETTER);
 	add_findings(into, diff, DIFF_IN_A);
 	add_findings(into, diff, DIFF_IN_B);
 	if (m)
@@ -457,6 +352,8 @@ void diff_say_verdict(struct text *into, const struct diff *diff)
 		add_steps(into, steps);
 		text_add(into, ". ");
 	}
+	if (kernel)
+		add_kernel(into, kernel);
 	if (f)
 		add_verdict_of(into, f);
 	else if (!diff->compared_count)
@@ -495,34 +392,48 @@ static void add_operations(struct text *text, double flops)
 	add_si(text, flops, "FLOP");
 }
 
+static void add_joules(struct text *text, double joules)
+{
+	add_si(text, joules, "J");
+}
+
 static void compose_facts(struct comparer *c, const struct diff_steps *steps)
 {
 	struct text facts = {0};
 
-	add_fact(&facts, "steps", steps->count, add_count_of);
-	add_fact(&facts, "FLOP per step", steps->flops, add_operations);
-	add_fact(&facts, "at", steps->flops_per_s, add_flops);
-	add_fact(&facts, "MFU", steps->mfu, add_share);
+	diff_add_fact(&facts, "steps", steps->count, add_count_of);
+	diff_add_fact(&facts, "FLOP per step", steps->flops, add_operations);
+	diff_add_fact(&facts, "at", steps->flops_per_s, diff_add_flops);
+	diff_add_fact(&facts, "MFU", steps->mfu, diff_add_share);
+	diff_add_fact(&facts, "kernels per step", steps->gpu_kernels, diff_add_rate);
+	diff_add_fact(&facts, "GPU energy per step", steps->gpu_energy_j, add_joules);
 	document_add(c->document, BLOCK_PARAGRAPH, &facts);
 }
 
 static void compose_pair(struct comparer *c, struct diff_pair pair, const char *verdict,
 			 const char *what, const char *part)
 {
-	cell_change(c, pair);
-	cell_ratio(c, pair);
-	cells_ns(c, pair);
+	diff_cell_change(c, pair);
+	diff_cell_ratio(c, pair);
+	diff_cells_ns(c, pair);
 	document_cell_printf(c->document, "%s", verdict);
 	document_cell_printf(c->document, "%s%s", what, part);
 }
 
+/* Nothing where there is none on either side. */
+static void compose_part(struct comparer *c, struct diff_pair pair, const char *part)
+{
+	if (pair.a > 0 || pair.b > 0)
+		compose_pair(c, pair, "", "mean, ", part);
+}
+
 static void compose_mean(struct comparer *c, const struct diff_steps *steps)
 {
-	cell_change(c, steps->avg_ns);
-	cell_ratio(c, steps->avg_ns);
-	cells_ns(c, steps->avg_ns);
-	cell_verdict(c, diff_time_word(steps->time), steps->time, steps->regressed,
-		     "too few steps");
+	diff_cell_change(c, steps->avg_ns);
+	diff_cell_ratio(c, steps->avg_ns);
+	diff_cells_ns(c, steps->avg_ns);
+	diff_cell_verdict(c, diff_time_word(steps->time), steps->time, steps->regressed,
+			  "too few steps");
 	document_cell_printf(c->document, "mean");
 }
 
@@ -547,9 +458,10 @@ static void compose_step_changes(struct comparer *c, const struct diff_steps *st
 		enum profile_phase phase = profile_phases_in_order[i];
 		struct diff_pair pair = steps->phases_ns[phase];
 
-		if (pair.a > 0 || pair.b > 0)
-			compose_pair(c, pair, "", "mean, ", profile_phase_name(phase));
+		compose_part(c, pair, profile_phase_name(phase));
 	}
+	compose_part(c, steps->gpu_busy_ns, "GPU busy");
+	compose_part(c, steps->gpu_wait_ns, "waited for the GPU");
 }
 
 /* --- functions -------------------------------------------------------------------------------- */
@@ -592,13 +504,13 @@ static void compose_times(struct comparer *c, const struct diff_process *p)
 
 		if (f->in != (DIFF_IN_A | DIFF_IN_B))
 			break;
-		cell_change(c, f->avg_ns);
-		cell_ratio(c, f->avg_ns);
-		cells_ns(c, f->avg_ns);
-		cell_verdict(c, diff_time_word(f->time), f->time, f->regressed, TOO_FEW_CALLS);
-		cell_both(c, f->total_share, add_share);
-		cell_both(c, f->self_share, add_share);
-		cell_both(c, f->calls_per_s, add_rate);
+		diff_cell_change(c, f->avg_ns);
+		diff_cell_ratio(c, f->avg_ns);
+		diff_cells_ns(c, f->avg_ns);
+		diff_cell_verdict(c, diff_time_word(f->time), f->time, f->regressed, TOO_FEW_CALLS);
+		diff_cell_both(c, f->total_share, diff_add_share);
+		diff_cell_both(c, f->self_share, diff_add_share);
+		diff_cell_both(c, f->calls_per_s, diff_add_rate);
 		cells_name(c, f);
 	}
 }
@@ -626,11 +538,11 @@ static void compose_rates(struct comparer *c, const struct diff_process *p)
 				     "Operations: rates, and the change of FLOP per call");
 			document_table(c->document, columns);
 		}
-		cell_change(c, f->flops_per_s);
-		cell_ratio(c, f->flops_per_s);
-		cells_gflops(c, f->flops_per_s);
-		cell_verdict(c, diff_time_word(f->rate), f->rate, false, TOO_FEW_CALLS);
-		cell_change(c, f->flops_per_call);
+		diff_cell_change(c, f->flops_per_s);
+		diff_cell_ratio(c, f->flops_per_s);
+		diff_cells_gflops(c, f->flops_per_s);
+		diff_cell_verdict(c, diff_time_word(f->rate), f->rate, false, TOO_FEW_CALLS);
+		diff_cell_change(c, f->flops_per_call);
 		cells_name(c, f);
 	}
 }
@@ -656,9 +568,11 @@ static void compose_alone(struct comparer *c, const struct diff_process *p, unsi
 				     in == DIFF_IN_A ? "Called in A only" : "Called in B only");
 			document_table(c->document, columns);
 		}
-		cell_one(c, in == DIFF_IN_A ? f->total_share.a : f->total_share.b, add_share);
-		cell_one(c, in == DIFF_IN_A ? f->calls_per_s.a : f->calls_per_s.b, add_rate);
-		cell_one(c, in == DIFF_IN_A ? f->avg_ns.a : f->avg_ns.b, add_time);
+		diff_cell_one(c, in == DIFF_IN_A ? f->total_share.a : f->total_share.b,
+			      diff_add_share);
+		diff_cell_one(c, in == DIFF_IN_A ? f->calls_per_s.a : f->calls_per_s.b,
+			      diff_add_rate);
+		diff_cell_one(c, in == DIFF_IN_A ? f->avg_ns.a : f->avg_ns.b, diff_add_time);
 		cells_name(c, f);
 	}
 }
@@ -685,13 +599,13 @@ static void compose_memory(struct comparer *c, const struct diff_process *p)
 	for (size_t i = 0; i < p->memory_count; i++) {
 		const struct diff_memory *m = &p->memory[i];
 
-		cell_change(c, m->peak_bytes);
-		cell_ratio(c, m->peak_bytes);
-		cells_bytes(c, m->peak_bytes);
-		cell_verdict(c, diff_memory_word(m->verdict), m->verdict, m->regressed,
-			     "not exact");
-		cell_both(c, m->allocated_per_s, add_size);
-		cell_both(c, m->allocs_per_s, add_rate);
+		diff_cell_change(c, m->peak_bytes);
+		diff_cell_ratio(c, m->peak_bytes);
+		diff_cells_bytes(c, m->peak_bytes);
+		diff_cell_verdict(c, diff_memory_word(m->verdict), m->verdict, m->regressed,
+				  "not exact");
+		diff_cell_both(c, m->allocated_per_s, diff_add_size);
+		diff_cell_both(c, m->allocs_per_s, diff_add_rate);
 		document_cell_printf(c->document, "%s",
 				     m->domain ? domain_words(m->domain) : "resident");
 	}
@@ -717,10 +631,10 @@ static void compose_places(struct comparer *c, const struct diff_process *p)
 		const struct diff_place *place = &p->places[i];
 		struct text name = {0};
 
-		cell_change(c, place->live_at_peak_bytes);
-		cell_ratio(c, place->live_at_peak_bytes);
-		cells_bytes(c, place->live_at_peak_bytes);
-		cell_both(c, place->allocated_per_s, add_size);
+		diff_cell_change(c, place->live_at_peak_bytes);
+		diff_cell_ratio(c, place->live_at_peak_bytes);
+		diff_cells_bytes(c, place->live_at_peak_bytes);
+		diff_cell_both(c, place->allocated_per_s, diff_add_size);
 		location_hotspot(&name, place->profile, place->memory, place->hotspot);
 		document_cell(c->document, &name);
 		document_cell_printf(c->document, "%s", domain_words(place->memory->domain));
@@ -790,15 +704,16 @@ static void compose_process(struct comparer *c, const struct diff_process *p)
 	document_add(c->document, BLOCK_HEADING, &heading);
 	if (!p->a || !p->b)
 		return;
-	add_fact(&facts, "wall", p->wall_ns, add_time);
-	add_fact(&facts, "CPUs", p->cores, add_number);
-	add_fact(&facts, "computed", p->flops_per_s, add_flops);
+	diff_add_fact(&facts, "wall", p->wall_ns, diff_add_time);
+	diff_add_fact(&facts, "CPUs", p->cores, diff_add_number);
+	diff_add_fact(&facts, "computed", p->flops_per_s, diff_add_flops);
 	document_add(c->document, BLOCK_PARAGRAPH, &facts);
 	compose_story(c, p);
 	compose_step_changes(c, &p->steps);
 	if (p->functions_count && p->functions[0].in == (DIFF_IN_A | DIFF_IN_B))
 		compose_times(c, p);
 	compose_rates(c, p);
+	diff_compose_gpu(c, &p->gpu);
 	compose_memory(c, p);
 	compose_places(c, p);
 	compose_alone(c, p, DIFF_IN_A);
@@ -811,8 +726,9 @@ static void compose_note(struct comparer *c)
 	document_printf(
 		c->document, BLOCK_NOTE,
 		"Avg: per call. Time: share of wall time, nested calls included; Self: without "
-		"them. Threads add up. Significant: for functions and steps, by Welch's t-test (at "
-		"least %d calls on both sides), p < %.2g, corrected for %zu tests, and a change of "
+		"them. Threads add up. Significant: for functions, steps and kernels, by Welch's "
+		"t-test (at least %d calls on both sides), p < %.2g, corrected for %zu tests, and "
+		"a change of "
 		"at least %.0f %%; for memory, a change of at least %.0f %% and 1 MiB, where it is "
 		"exact. The test knows only the variation within a recording. Two recordings of "
 		"the same program vary more: record it twice to see how much.",
@@ -823,7 +739,8 @@ static void compose_note(struct comparer *c)
 	document_printf(c->document, BLOCK_NOTE,
 			"Regressions: %zu. A regression is a function whose calls take "
 			"significantly longer, by more than %.4g %%, and which has at least %.0f "
-			"%% of wall time in A or B; steps that take longer by as much; or memory "
+			"%% of wall time in A or B; a kernel likewise; steps that take longer by "
+			"as much; or memory "
 			"whose exact peak grew by more than that and by at least 1 MiB.",
 			c->diff->regressions_count, c->diff->threshold * 100,
 			DIFF_WEIGHT_MIN * 100);

@@ -183,6 +183,34 @@ static void compare_cost(const struct diff *diff, const struct diff_process *pro
 	into->mfu = (struct diff_pair){known(a.mfu), known(b.mfu)};
 }
 
+/* Of a step. */
+static double step_part(const struct profile_steps *steps, uint64_t whole)
+{
+	return steps ? diff_of(whole, steps->count) : NAN;
+}
+
+#define STEP_PAIR(field)                                                               \
+	(struct diff_pair)                                                             \
+	{                                                                              \
+		step_part(a, a && a->gpu_used ? a->gpu.field : PROFILE_ABSENT),        \
+			step_part(b, b && b->gpu_used ? b->gpu.field : PROFILE_ABSENT) \
+	}
+
+static double step_joules(const struct profile_process *p, const struct profile_steps *steps)
+{
+	return p && p->energy.gpu_mj ? step_part(steps, p->energy.steps_mj) / 1e3 : NAN;
+}
+
+static void compare_gpu(const struct diff_process *process, const struct profile_steps *a,
+			const struct profile_steps *b, struct diff_steps *into)
+{
+	into->gpu_busy_ns = STEP_PAIR(busy_ns);
+	into->gpu_kernels = STEP_PAIR(kernels_count);
+	into->gpu_wait_ns = STEP_PAIR(wait_ns);
+	into->gpu_energy_j =
+		(struct diff_pair){step_joules(process->a, a), step_joules(process->b, b)};
+}
+
 static void diff_steps(const struct diff *diff, struct diff_process *process)
 {
 	const struct profile_steps *a = steps_of(process->a), *b = steps_of(process->b);
@@ -201,6 +229,7 @@ static void diff_steps(const struct diff *diff, struct diff_process *process)
 		into->phases_ns[i] = (struct diff_pair){a ? diff_of(a->phases[i], a->count) : NAN,
 							b ? diff_of(b->phases[i], b->count) : NAN};
 	compare_cost(diff, process, into);
+	compare_gpu(process, a, b, into);
 	into->welch = welch_test(&into->a, &into->b);
 }
 
@@ -343,6 +372,10 @@ static int compare_process(struct diff *diff, struct diff_process *process)
 	}
 	diff_steps(diff, process);
 	diff->tested_count += process->steps.welch.known;
+	if (!err)
+		err = diff_gpu(diff, process);
+	for (size_t i = 0; i < process->gpu.works_count && !err; i++)
+		diff->tested_count += process->gpu.works[i].welch.known;
 	return err ? err : diff_memory(diff, process);
 }
 
@@ -358,6 +391,9 @@ static void judge_process(struct diff *diff, struct diff_process *process)
 	}
 	diff_judge_steps(diff, &process->steps);
 	diff->regressions_count += process->steps.regressed;
+	diff_judge_gpu(diff, &process->gpu);
+	for (size_t i = 0; i < process->gpu.works_count; i++)
+		diff->regressions_count += process->gpu.works[i].regressed;
 	for (size_t i = 0; i < process->memory_count; i++) {
 		diff->regressions_count += process->memory[i].regressed;
 		diff->judged_domains_count +=
@@ -393,6 +429,7 @@ void diff__free(struct diff *diff)
 		return;
 	for (size_t i = 0; i < diff->processes_count; i++) {
 		free(diff->processes[i].functions);
+		free(diff->processes[i].gpu.works);
 		free(diff->processes[i].memory);
 		free(diff->processes[i].places);
 		free(diff->processes[i].findings);

@@ -9,6 +9,10 @@
  * more of them. A range is the same one when its name and its source are. Steps are compared by
  * their mean time; significance is judged as for functions.
  *
+ * Kernels of a GPU are the same when their name is, whatever their shapes and streams; they are
+ * compared and judged as functions are. Copies are the same when direction and host memory are,
+ * waits when their function and who calls it are.
+ *
  * Significance: Welch's t-test on the means says that the spread of the calls does not explain
  * the change. The probability of being wrong about any function at all is DIFF_ALPHA, whatever
  * their number (Bonferroni). It knows the spread within each recording only, not that from one
@@ -129,9 +133,44 @@ struct diff_steps {
 	struct diff_pair count, avg_ns, p50_ns, p95_ns, max_ns;
 	struct diff_pair phases_ns[PROFILE_PHASES]; /* of a step, on average */
 	struct diff_pair flops, flops_per_s, mfu;   /* flops: of a step */
-	struct welch welch;			    /* of the means */
-	enum diff_verdict time;			    /* of avg_ns */
+	/* Of a step: what the process's GPUs did, and the step's thread waited for them. */
+	struct diff_pair gpu_busy_ns, gpu_kernels, gpu_wait_ns, gpu_energy_j;
+	struct welch welch;	/* of the means */
+	enum diff_verdict time; /* of avg_ns */
 	bool regressed;
+};
+
+/* A kind of work of GPUs. */
+struct diff_gpu_work {
+	unsigned in;
+	enum perfx_gpu_op op; /* KERNEL, GRAPH; COPY, MEMSET; SYNC: a wait */
+	const char *name;     /* of the kernel, or of the function that waits; "": unknown */
+	const char *caller;   /* of a wait: the function around it; "": not known */
+	enum perfx_gpu_direction direction;	/* of copies */
+	enum perfx_gpu_host_memory host_memory; /* likewise */
+	struct diff_pair calls, calls_per_s;
+	struct diff_pair avg_ns;	    /* on the device; of a wait, of the thread */
+	struct diff_pair share;		    /* of wall time; streams and threads add up */
+	struct diff_pair bytes_per_s, rate; /* copies: over wall time, and while they ran */
+	/* Kernels, as functions. */
+	struct sample a, b;
+	struct welch welch;
+	double impact;
+	enum diff_verdict time;
+	bool regressed;
+};
+
+/* What a process's GPUs did for it. */
+struct diff_gpu {
+	struct diff_pair busy_share, exposed_share; /* of wall time; devices add up */
+	struct diff_pair utilisation;		    /* of its devices, by the driver; 0 to 1 */
+	struct diff_pair wait_share;		    /* of wall time; threads add up */
+	struct diff_pair launches_per_s, latency_p50_ns;
+	struct diff_pair flops_per_s, mfu; /* flops_per_s: while kernels ran */
+	struct diff_pair power_w;	   /* its energy over wall time */
+	/* Kernels, then copies, then waits, each in the order of functions. */
+	struct diff_gpu_work *works;
+	size_t works_count;
 };
 
 /* A finding of one side that the other has not. */
@@ -153,6 +192,7 @@ struct diff_process {
 	struct diff_place *places; /* change at the peak, then what is allocated, descending */
 	size_t places_count;
 	struct diff_steps steps;
+	struct diff_gpu gpu;
 	/* Those of A, then those of B, each in their order; diff_findings fills them in. */
 	struct diff_finding *findings;
 	size_t findings_count;
@@ -165,10 +205,10 @@ struct diff {
 	struct diff_process *processes;
 	size_t processes_count;
 	size_t compared_count;		  /* functions on both sides */
-	size_t tested_count;		  /* of these, with calls enough; and steps */
+	size_t tested_count;		  /* of these, with calls enough; and steps, kernels */
 	size_t judged_domains_count;	  /* peaks that are exact on both sides */
 	size_t worse_count, better_count; /* functions */
-	size_t regressions_count;	  /* functions, steps and memory */
+	size_t regressions_count;	  /* functions, kernels, steps and memory */
 };
 
 /* Both are borrowed and outlive it. NULL: memory was out. */

@@ -117,10 +117,91 @@ static json_t *steps_object(const struct diff_steps *steps)
 	set_pair(object, "flops", steps->flops);
 	set_pair(object, "flops_per_s", steps->flops_per_s);
 	set_pair(object, "mfu", steps->mfu);
+	set_pair(object, "gpu_busy_ns", steps->gpu_busy_ns);
+	set_pair(object, "gpu_kernels", steps->gpu_kernels);
+	set_pair(object, "gpu_wait_ns", steps->gpu_wait_ns);
+	set_pair(object, "gpu_energy_j", steps->gpu_energy_j);
 	set_welch(object, &steps->welch);
 	json_object_set_new(object, "time", json_string(diff_time_word(steps->time)));
 	json_object_set_new(object, "regression", json_boolean(steps->regressed));
 	return object;
+}
+
+static json_t *gpu_object(const struct diff_gpu *gpu)
+{
+	json_t *object = json_object();
+
+	set_pair(object, "busy_share", gpu->busy_share);
+	set_pair(object, "utilisation", gpu->utilisation);
+	set_pair(object, "launches_per_s", gpu->launches_per_s);
+	set_pair(object, "launch_latency_p50_ns", gpu->latency_p50_ns);
+	set_pair(object, "wait_share", gpu->wait_share);
+	set_pair(object, "exposed_communication_share", gpu->exposed_share);
+	set_pair(object, "flops_per_s", gpu->flops_per_s);
+	set_pair(object, "mfu", gpu->mfu);
+	set_pair(object, "power_w", gpu->power_w);
+	return object;
+}
+
+static void set_kind_of_work(json_t *object, const struct diff_gpu_work *work)
+{
+	switch (work->op) {
+	case PERFX_GPU_OP_COPY:
+	case PERFX_GPU_OP_MEMSET:
+		json_object_set_new(object, "direction",
+				    json_string(work->op == PERFX_GPU_OP_MEMSET
+							? "memset"
+							: name_of_gpu_direction(work->direction)));
+		json_object_set_new(object, "host_memory",
+				    json_string(name_of_gpu_host_memory(work->host_memory)));
+		return;
+	case PERFX_GPU_OP_KERNEL:
+	case PERFX_GPU_OP_GRAPH:
+	case PERFX_GPU_OP_SYNC:
+	case PERFX_GPU_OP_INVALID:
+		break;
+	}
+	json_object_set_new(object, "name", json_of_string(work->name));
+	if (*work->caller)
+		json_object_set_new(object, "function", json_of_string(work->caller));
+}
+
+static json_t *gpu_work_object(const struct diff_gpu_work *work)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "op", json_string(name_of_gpu_op(work->op)));
+	set_kind_of_work(object, work);
+	json_object_set_new(object, "in", side_of(work->in));
+	set_pair(object, "calls", work->calls);
+	set_pair(object, "calls_per_s", work->calls_per_s);
+	set_pair(object, "avg_ns", work->avg_ns);
+	set_pair(object, "stddev_ns", (struct diff_pair){spread(&work->a), spread(&work->b)});
+	set_pair(object, "total_share", work->share);
+	set_pair(object, "bytes_per_s", work->bytes_per_s);
+	set_pair(object, "rate_bytes_per_s", work->rate);
+	if (!work->welch.known)
+		return object;
+	set_number(object, "impact_share", work->impact);
+	set_welch(object, &work->welch);
+	json_object_set_new(object, "time", json_string(diff_time_word(work->time)));
+	json_object_set_new(object, "regression", json_boolean(work->regressed));
+	return object;
+}
+
+static void put_gpu(struct json_output *o, const struct diff_gpu *gpu)
+{
+	json_t *object = gpu_object(gpu);
+
+	if (!json_object_size(object) && !gpu->works_count) {
+		json_decref(object);
+		return;
+	}
+	json_put(o, "gpu", object);
+	json_open(o, "gpu_work", '[');
+	for (size_t i = 0; i < gpu->works_count; i++)
+		json_put(o, NULL, gpu_work_object(&gpu->works[i]));
+	json_close(o, ']');
 }
 
 static json_t *memory_object(const struct diff_memory *m)
@@ -215,6 +296,7 @@ static void put_process(struct json_output *o, const struct diff_process *p)
 	for (size_t i = 0; i < p->functions_count; i++)
 		json_put(o, NULL, function_object(&p->functions[i]));
 	json_close(o, ']');
+	put_gpu(o, &p->gpu);
 	json_open(o, "memory", '[');
 	for (size_t i = 0; i < p->memory_count; i++)
 		json_put(o, NULL, memory_object(&p->memory[i]));

@@ -304,27 +304,6 @@ static void compose_kernels(struct composer *c, const struct profile_process *p)
 
 /* --- copies and waits ------------------------------------------------------------------------- */
 
-static const char *words_of_copy(const struct profile_gpu_copy *copy)
-{
-	if (copy->op == PERFX_GPU_OP_MEMSET)
-		return "memset";
-	switch (copy->direction) {
-	case PERFX_GPU_HOST_TO_DEVICE:
-		return "host to device";
-	case PERFX_GPU_DEVICE_TO_HOST:
-		return "device to host";
-	case PERFX_GPU_DEVICE_TO_DEVICE:
-		return "on the device";
-	case PERFX_GPU_HOST_TO_HOST:
-		return "host to host";
-	case PERFX_GPU_PEER:
-		return "device to device";
-	case PERFX_GPU_DIRECTION_UNKNOWN:
-		break;
-	}
-	return "unknown";
-}
-
 static void cell_host_memory(struct composer *c, const struct profile_gpu_copy *copy)
 {
 	bool known = copy->host_memory != PERFX_GPU_HOST_MEMORY_UNKNOWN &&
@@ -354,7 +333,7 @@ static void compose_copies(struct composer *c, const struct profile_process *p)
 	for (size_t i = 0; i < gpu->copies_count; i++) {
 		const struct profile_gpu_copy *copy = &gpu->copies[i];
 
-		document_cell_printf(c->document, "%s", words_of_copy(copy));
+		document_cell_printf(c->document, "%s", copy_words(copy->op, copy->direction));
 		cell_host_memory(c, copy);
 		document_cell_bytes(c->document, copy->bytes);
 		document_cell_count(c->document, copy->count);

@@ -525,9 +525,172 @@ static void read_steps(struct profile_process *process, const json_t *from)
 	if (json_is_number(json_object_get(steps, "stddev_ns")))
 		into->stddev_ns = (double)count_of(steps, "stddev_ns");
 	read_phases(steps, into->phases);
+	into->gpu_used = json_is_object(json_object_get(steps, "gpu"));
+	into->gpu.busy_ns = number_of(json_object_get(steps, "gpu"), "busy_ns");
+	into->gpu.kernels_count = number_of(json_object_get(steps, "gpu"), "kernels");
+	into->gpu.wait_ns = number_of(json_object_get(steps, "gpu"), "wait_ns");
 	/* whose peak its MFU is against */
 	into->gpu.computes = count_of(gpu, "flops") > 0;
 	into->gpu.peak_flops_per_s = (double)per_s_of(gpu, "peak_gflops_per_s", 1e9);
+}
+
+/* --- GPUs ------------------------------------------------------------------------------------- */
+
+static const char *op_name(unsigned value)
+{
+	return name_of_gpu_op((enum perfx_gpu_op)value);
+}
+
+static const char *direction_name(unsigned value)
+{
+	return name_of_gpu_direction((enum perfx_gpu_direction)value);
+}
+
+static const char *host_memory_name(unsigned value)
+{
+	return name_of_gpu_host_memory((enum perfx_gpu_host_memory)value);
+}
+
+static int read_kernels(struct profile_gpu *gpu, const json_t *from)
+{
+	const json_t *kernels = json_object_get(from, "kernels"), *kernel;
+	size_t at;
+
+	gpu->kernels = calloc(json_array_size(kernels) + 1, sizeof(*gpu->kernels));
+	if (!gpu->kernels)
+		return -ENOMEM;
+	json_array_foreach(kernels, at, kernel)
+	{
+		const json_t *stddev = json_object_get(kernel, "stddev_ns");
+
+		gpu->kernels[gpu->kernels_count++] = (struct profile_gpu_kernel){
+			.op = (enum perfx_gpu_op)named(text_of(kernel, "op"), op_name,
+						       PERFX_GPU_OPS),
+			.name = text_of(kernel, "name"),
+			.module = "",
+			.count = count_of(kernel, "calls"),
+			.total_ns = number_of(kernel, "total_ns"),
+			.avg_ns = number_of(kernel, "avg_ns"),
+			/* how many were summed up alone it does not say */
+			.recorded_count = count_of(kernel, "calls"),
+			.stddev_ns = json_is_number(stddev) ? json_number_value(stddev) : -1,
+			.limit = ""};
+	}
+	return 0;
+}
+
+static int read_copies(struct profile_gpu *gpu, const json_t *from)
+{
+	const json_t *copies = json_object_get(from, "copies"), *copy;
+	size_t at;
+
+	gpu->copies = calloc(json_array_size(copies) + 1, sizeof(*gpu->copies));
+	if (!gpu->copies)
+		return -ENOMEM;
+	json_array_foreach(copies, at, copy)
+	{
+		const char *direction = text_of(copy, "direction");
+
+		gpu->copies[gpu->copies_count++] = (struct profile_gpu_copy){
+			.op = strcmp(direction, "memset") ? PERFX_GPU_OP_COPY : PERFX_GPU_OP_MEMSET,
+			.direction = (enum perfx_gpu_direction)named(direction, direction_name,
+								     PERFX_GPU_DIRECTIONS),
+			.host_memory = (enum perfx_gpu_host_memory)named(
+				text_of(copy, "host_memory"), host_memory_name,
+				PERFX_GPU_HOST_MEMORIES),
+			.count = count_of(copy, "calls"),
+			.bytes = count_of(copy, "bytes"),
+			.total_ns = number_of(copy, "total_ns")};
+	}
+	return 0;
+}
+
+static int read_syncs(const struct json_report *report, struct profile_process *process,
+		      const json_t *from)
+{
+	const json_t *syncs = json_object_get(from, "syncs"), *sync;
+	struct profile_gpu *gpu = &process->gpu;
+	size_t at;
+
+	gpu->syncs = calloc(json_array_size(syncs) + 1, sizeof(*gpu->syncs));
+	if (!gpu->syncs)
+		return -ENOMEM;
+	json_array_foreach(syncs, at, sync)
+	{
+		gpu->syncs[gpu->syncs_count++] = (struct profile_gpu_sync){
+			.name = text_of(sync, "name"),
+			.function = function_named(report, process, text_of(sync, "function")),
+			.count = count_of(sync, "calls"),
+			.wait_ns = count_of(sync, "wait_ns")};
+	}
+	return 0;
+}
+
+static int read_devices(struct json_report *report, struct profile_gpu *gpu, const json_t *from)
+{
+	const json_t *devices = json_object_get(from, "devices"), *device;
+	struct profile *p = &report->profile;
+	size_t at;
+
+	gpu->places = calloc(PERFX_GPU_DEVICES_MAX, sizeof(*gpu->places));
+	if (!p->gpu_devices)
+		p->gpu_devices = calloc(PERFX_GPU_DEVICES_MAX, sizeof(*p->gpu_devices));
+	if (!gpu->places || !p->gpu_devices)
+		return -ENOMEM;
+	json_array_foreach(devices, at, device)
+	{
+		uint64_t index = number_of(device, "index");
+		struct profile_gpu_device *into;
+
+		if (index >= PERFX_GPU_DEVICES_MAX || gpu->places_count == PERFX_GPU_DEVICES_MAX)
+			continue;
+		into = &p->gpu_devices[index];
+		into->metrics[PROFILE_GPU_UTILISATION].avg =
+			number_of(device, "utilisation_percent_avg");
+		gpu->places[gpu->places_count++] = (struct profile_gpu_place){
+			.device = into,
+			.communicating_ns = number_of(device, "communicating_ns"),
+			.exposed_ns = number_of(device, "exposed_communication_ns")};
+	}
+	return 0;
+}
+
+static int read_gpu(struct json_report *report, struct profile_process *process,
+		    const json_t *of_process)
+{
+	const json_t *from = json_object_get(of_process, "gpu");
+	struct profile_gpu *gpu = &process->gpu;
+	int err;
+
+	*gpu = (struct profile_gpu){
+		.used = json_is_object(from),
+		.why = "",
+		.launches_count = count_of(from, "launches"),
+		.wait_ns = count_of(from, "wait_ns"),
+		.busy_ns = number_of(from, "busy_ns"),
+		.latency_p50_ns = number_of(from, "launch_latency_p50_ns"),
+		.latency_p99_ns = number_of(from, "launch_latency_p99_ns"),
+		.flops = count_of(from, "flops"),
+		.flops_ns = count_of(from, "flops_ns"),
+		.dtype = dtype_of(from),
+		.peak_flops_per_s = (double)per_s_of(from, "peak_gflops_per_s", 1e9),
+	};
+	if (!gpu->used)
+		return 0;
+	err = read_kernels(gpu, from);
+	if (!err)
+		err = read_copies(gpu, from);
+	if (!err)
+		err = read_syncs(report, process, from);
+	return err ? err : read_devices(report, gpu, from);
+}
+
+static void free_gpu(struct profile_gpu *gpu)
+{
+	free(gpu->kernels);
+	free(gpu->copies);
+	free(gpu->syncs);
+	free(gpu->places);
 }
 
 /* --- processes -------------------------------------------------------------------------------- */
@@ -592,7 +755,8 @@ static int read_process(struct json_report *report, struct profile_process *proc
 		.cpu_ns = PROFILE_ABSENT,
 		.rss_bytes = number_of(from, "rss_bytes"),
 		.rss_peak_bytes = number_of(from, "rss_peak_bytes"),
-		.energy = {.gpu_mj = PROFILE_ABSENT, .steps_mj = PROFILE_ABSENT},
+		.energy = {.gpu_mj = number_of(from, "gpu_energy_mj"),
+			   .steps_mj = number_of(from, "gpu_steps_energy_mj")},
 	};
 	if (!process->cmdline)
 		return -ENOMEM;
@@ -603,6 +767,8 @@ static int read_process(struct json_report *report, struct profile_process *proc
 	err = read_functions(report, process, from);
 	if (!err)
 		process->steps.function = step_function(report, process, from);
+	if (!err)
+		err = read_gpu(report, process, from);
 	return err ? err : read_memory(report, process, from);
 }
 
@@ -782,7 +948,9 @@ void json_report__free(struct json_report *report)
 	for (size_t i = 0; report->profile.processes && i < report->profile.processes_count; i++) {
 		free(report->profile.processes[i].rows);
 		free_memory(&report->profile.processes[i]);
+		free_gpu(&report->profile.processes[i].gpu);
 	}
+	free(report->profile.gpu_devices);
 	free(report->profile.processes);
 	free(report->functions);
 	free(report->peaks);

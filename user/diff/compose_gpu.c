@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * What GPUs did, in two recordings:
+ *
+ *     GPU
+ *     busy 38.6 % → 52.1 % · launches/s 230 → 310 · waited for it 32.5 % → 20.0 % · 360 W → 380 W
+ *
+ *     Kernels
+ *     Change  Ratio    Avg A    Avg B  Significant             Time      Calls/s  Kernel
+ *     +20.0 %  1.20  15.0 ms  18.0 ms  slower       30.0 % → 36.0 %  20.0 → 20.0  sm90_xmma_gemm…
+ */
+#include "analyze/location.h"
+#include "base/units.h"
+#include "decode/names.h"
+#include "diff/compose.h"
+
+#include <math.h>
+
+/* --- in a line -------------------------------------------------------------------------------- */
+
+static void add_watts(struct text *text, double watts)
+{
+	add_si(text, watts, "W");
+}
+
+static void add_bytes_per_s(struct text *text, double per_s)
+{
+	add_si(text, per_s, "B/s");
+}
+
+static void compose_facts(struct comparer *c, const struct diff_gpu *gpu)
+{
+	struct text facts = {0};
+
+	diff_add_fact(&facts, "busy", gpu->busy_share, diff_add_share);
+	diff_add_fact(&facts, "utilization", gpu->utilisation, diff_add_share);
+	diff_add_fact(&facts, "launches/s", gpu->launches_per_s, diff_add_rate);
+	diff_add_fact(&facts, "from launch to start (p50)", gpu->latency_p50_ns, diff_add_time);
+	diff_add_fact(&facts, "threads waited for it", gpu->wait_share, diff_add_share);
+	diff_add_fact(&facts, "exposed communication", gpu->exposed_share, diff_add_share);
+	diff_add_fact(&facts, "while kernels ran", gpu->flops_per_s, diff_add_flops);
+	diff_add_fact(&facts, "MFU", gpu->mfu, diff_add_share);
+	diff_add_fact(&facts, "power", gpu->power_w, add_watts);
+	if (!facts.length)
+		return;
+	document_say(c->document, BLOCK_CAPTION, "GPU");
+	document_add(c->document, BLOCK_PARAGRAPH, &facts);
+}
+
+/* --- tables ----------------------------------------------------------------------------------- */
+
+static bool is_kernel(const struct diff_gpu_work *work)
+{
+	return work->op == PERFX_GPU_OP_KERNEL || work->op == PERFX_GPU_OP_GRAPH;
+}
+
+static bool is_copy(const struct diff_gpu_work *work)
+{
+	return work->op == PERFX_GPU_OP_COPY || work->op == PERFX_GPU_OP_MEMSET;
+}
+
+static bool is_wait(const struct diff_gpu_work *work)
+{
+	return work->op == PERFX_GPU_OP_SYNC;
+}
+
+/* Only counted at the calls, on either side: then numbers are compared. */
+enum { TIMED = 1, COUNTED = 2 };
+
+static unsigned what_is_known(const struct diff_gpu *gpu,
+			      bool (*wanted)(const struct diff_gpu_work *))
+{
+	for (size_t i = 0; i < gpu->works_count; i++)
+		if (wanted(&gpu->works[i]) &&
+		    !(isnan(gpu->works[i].avg_ns.a) && isnan(gpu->works[i].avg_ns.b)))
+			return TIMED;
+	return COUNTED;
+}
+
+static void cells_time(struct comparer *c, const struct diff_gpu_work *work)
+{
+	diff_cell_change(c, work->avg_ns);
+	diff_cell_ratio(c, work->avg_ns);
+	diff_cells_ns(c, work->avg_ns);
+}
+
+static void cells_number(struct comparer *c, struct diff_pair pair, diff_add_value *add)
+{
+	diff_cell_change(c, pair);
+	diff_cell_ratio(c, pair);
+	diff_cell_one(c, pair.a, add);
+	diff_cell_one(c, pair.b, add);
+}
+
+static const char *why_unjudged(const struct diff_gpu_work *work)
+{
+	return work->in == (DIFF_IN_A | DIFF_IN_B) ? "too few calls"
+	       : work->in == DIFF_IN_A		   ? "A only"
+						   : "B only";
+}
+
+static void row_of_kernel(struct comparer *c, const struct diff_gpu_work *work, unsigned known)
+{
+	if (known == TIMED) {
+		cells_time(c, work);
+		diff_cell_verdict(c, diff_time_word(work->time), work->time, work->regressed,
+				  why_unjudged(work));
+		diff_cell_both(c, work->share, diff_add_share);
+		diff_cell_both(c, work->calls_per_s, diff_add_rate);
+	} else {
+		cells_number(c, work->calls_per_s, diff_add_rate);
+	}
+	document_cell_name(c->document, work->name, c->name_columns);
+}
+
+static void compose_kernels(struct comparer *c, const struct diff_gpu *gpu)
+{
+	static const struct column columns[] = {
+		{.title = "Change", .right = true},
+		{.title = "Ratio", .right = true, .rank = 5},
+		{.title = "Avg A", .right = true, .where = TIMED},
+		{.title = "Avg B", .right = true, .where = TIMED},
+		{.title = "Significant", .where = TIMED},
+		{.title = "Time", .right = true, .rank = 2, .where = TIMED},
+		{.title = "Calls/s", .right = true, .rank = 4, .where = TIMED},
+		{.title = "Calls/s A", .right = true, .where = COUNTED},
+		{.title = "Calls/s B", .right = true, .where = COUNTED},
+		{.title = "Kernel", .takes_rest = true},
+	};
+	unsigned known = what_is_known(gpu, is_kernel);
+	size_t shown = 0;
+
+	for (size_t i = 0; i < gpu->works_count && shown < c->functions; i++) {
+		if (!is_kernel(&gpu->works[i]))
+			continue;
+		if (!shown++) {
+			document_say(c->document, BLOCK_CAPTION, "Kernels");
+			document_table_having(c->document, columns, known);
+		}
+		row_of_kernel(c, &gpu->works[i], known);
+	}
+}
+
+static void row_of_copy(struct comparer *c, const struct diff_gpu_work *work, unsigned known)
+{
+	if (known == TIMED) {
+		cells_number(c, work->rate, add_bytes_per_s);
+		diff_cell_both(c, work->share, diff_add_share);
+		diff_cell_both(c, work->bytes_per_s, diff_add_size);
+	} else {
+		cells_number(c, work->bytes_per_s, diff_add_size);
+	}
+	diff_cell_both(c, work->calls_per_s, diff_add_rate);
+	document_cell_printf(c->document, "%s", copy_words(work->op, work->direction));
+	document_cell_printf(c->document, "%s",
+			     work->host_memory == PERFX_GPU_HOST_MEMORY_UNKNOWN ||
+					     work->host_memory == PERFX_GPU_HOST_MEMORY_NONE
+				     ? "-"
+				     : name_of_gpu_host_memory(work->host_memory));
+}
+
+static void compose_copies(struct comparer *c, const struct diff_gpu *gpu)
+{
+	static const struct column columns[] = {
+		{.title = "Change", .right = true},
+		{.title = "Ratio", .right = true, .rank = 5},
+		{.title = "Rate A", .right = true, .where = TIMED},
+		{.title = "Rate B", .right = true, .where = TIMED},
+		{.title = "Time", .right = true, .rank = 3, .where = TIMED},
+		{.title = "Bytes/s", .right = true, .rank = 2, .where = TIMED},
+		{.title = "Bytes/s A", .right = true, .where = COUNTED},
+		{.title = "Bytes/s B", .right = true, .where = COUNTED},
+		{.title = "Calls/s", .right = true, .rank = 4},
+		{.title = "Copy", .takes_rest = true},
+		{.title = "Host memory"},
+	};
+	unsigned known = what_is_known(gpu, is_copy);
+	bool begun = false;
+
+	for (size_t i = 0; i < gpu->works_count; i++) {
+		if (!is_copy(&gpu->works[i]))
+			continue;
+		if (!begun) {
+			document_say(c->document, BLOCK_CAPTION,
+				     known == TIMED ? "Copies: rates while they ran" : "Copies");
+			document_table_having(c->document, columns, known);
+		}
+		begun = true;
+		row_of_copy(c, &gpu->works[i], known);
+	}
+}
+
+static void compose_waits(struct comparer *c, const struct diff_gpu *gpu)
+{
+	static const struct column columns[] = {
+		{.title = "Change", .right = true},
+		{.title = "Ratio", .right = true, .rank = 5},
+		{.title = "Avg A", .right = true},
+		{.title = "Avg B", .right = true},
+		{.title = "Time", .right = true, .rank = 2},
+		{.title = "Calls/s", .right = true, .rank = 4},
+		{.title = "Function", .takes_rest = true},
+		{.title = "Called by", .rank = 3},
+	};
+	size_t shown = 0;
+
+	for (size_t i = 0; i < gpu->works_count && shown < c->functions; i++) {
+		const struct diff_gpu_work *work = &gpu->works[i];
+
+		if (!is_wait(work))
+			continue;
+		if (!shown++) {
+			document_say(c->document, BLOCK_CAPTION, "Waits for the GPU");
+			document_table(c->document, columns);
+		}
+		cells_time(c, work);
+		diff_cell_both(c, work->share, diff_add_share);
+		diff_cell_both(c, work->calls_per_s, diff_add_rate);
+		document_cell_name(c->document, work->name, c->name_columns);
+		if (*work->caller)
+			document_cell_name(c->document, work->caller, c->name_columns);
+		else
+			document_cell_printf(c->document, "-");
+	}
+}
+
+void diff_compose_gpu(struct comparer *c, const struct diff_gpu *gpu)
+{
+	compose_facts(c, gpu);
+	compose_kernels(c, gpu);
+	compose_copies(c, gpu);
+	compose_waits(c, gpu);
+}

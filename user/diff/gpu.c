@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What GPUs did for a process, in two recordings. */
+#include "analyze/roofline.h"
+#include "diff/internal.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- of one side ------------------------------------------------------------------------------ */
+
+/* Work of one kind: what identifies it, and sums over its rows. */
+struct side_work {
+	struct diff_gpu_work key;
+	uint64_t count, bytes, total_ns; /* total_ns: PROFILE_ABSENT: not timed */
+	uint64_t recorded_count;
+	double squares; /* of the recorded durations, about 0 */
+};
+
+struct side_works {
+	struct side_work *works;
+	size_t count;
+	uint64_t wall_ns;
+};
+
+/* Kernels and graphs, then copies, then waits. */
+static int table_of(enum perfx_gpu_op op)
+{
+	switch (op) {
+	case PERFX_GPU_OP_KERNEL:
+	case PERFX_GPU_OP_GRAPH:
+		return 0;
+	case PERFX_GPU_OP_COPY:
+	case PERFX_GPU_OP_MEMSET:
+		return 1;
+	case PERFX_GPU_OP_SYNC:
+	case PERFX_GPU_OP_INVALID:
+		break;
+	}
+	return 2;
+}
+
+static int compare_keys(const struct diff_gpu_work *a, const struct diff_gpu_work *b)
+{
+	int order = table_of(a->op) - table_of(b->op);
+
+	if (!order)
+		order = (int)a->op - (int)b->op;
+	if (!order)
+		order = strcmp(a->name, b->name);
+	if (!order)
+		order = strcmp(a->caller, b->caller);
+	if (!order)
+		order = (int)a->direction - (int)b->direction;
+	return order ? order : (int)a->host_memory - (int)b->host_memory;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	return compare_keys(&((const struct side_work *)a)->key,
+			    &((const struct side_work *)b)->key);
+}
+
+static struct side_work kernel_work(const struct profile_gpu_kernel *kernel)
+{
+	struct side_work work = {.key = {.op = kernel->op,
+					 .name = kernel->other ? "(other)" : kernel->name,
+					 .caller = ""},
+				 .count = kernel->count,
+				 .total_ns = kernel->total_ns};
+
+	if (kernel->stddev_ns < 0 || kernel->avg_ns == PROFILE_ABSENT)
+		return work;
+	work.recorded_count = kernel->recorded_count;
+	work.squares =
+		(double)kernel->recorded_count * (kernel->stddev_ns * kernel->stddev_ns +
+						  (double)kernel->avg_ns * (double)kernel->avg_ns);
+	return work;
+}
+
+static struct side_work copy_work(const struct profile_gpu_copy *copy)
+{
+	return (struct side_work){.key = {.op = copy->op,
+					  .name = "",
+					  .caller = "",
+					  .direction = copy->direction,
+					  .host_memory = copy->host_memory},
+				  .count = copy->count,
+				  .bytes = copy->bytes,
+				  .total_ns = copy->total_ns};
+}
+
+static struct side_work wait_work(const struct profile *profile,
+				  const struct profile_gpu_sync *sync)
+{
+	const struct profile_function *caller = profile_function(profile, sync->function);
+
+	return (struct side_work){.key = {.op = PERFX_GPU_OP_SYNC,
+					  .name = sync->name,
+					  .caller = caller ? caller->name : ""},
+				  .count = sync->count,
+				  .total_ns = sync->wait_ns};
+}
+
+static void add_work(struct side_work *into, const struct side_work *work)
+{
+	into->count += work->count;
+	into->bytes += work->bytes;
+	into->recorded_count += work->recorded_count;
+	into->squares += work->squares;
+	if (into->total_ns != PROFILE_ABSENT && work->total_ns != PROFILE_ABSENT)
+		into->total_ns += work->total_ns;
+}
+
+/* In order, each kind once. */
+static void merge_works(struct side_works *side)
+{
+	size_t kept = 0;
+
+	qsort(side->works, side->count, sizeof(*side->works), by_key);
+	for (size_t i = 0; i < side->count; i++) {
+		if (kept && !by_key(&side->works[kept - 1], &side->works[i]))
+			add_work(&side->works[kept - 1], &side->works[i]);
+		else
+			side->works[kept++] = side->works[i];
+	}
+	side->count = kept;
+}
+
+static int take_works(struct side_works *side, const struct profile *profile,
+		      const struct profile_process *process)
+{
+	const struct profile_gpu *gpu = process ? &process->gpu : NULL;
+
+	*side = (struct side_works){.wall_ns = process ? profile_wall_ns(process) : 0};
+	if (!gpu || !gpu->used)
+		return 0;
+	side->works = calloc(gpu->kernels_count + gpu->copies_count + gpu->syncs_count + 1,
+			     sizeof(*side->works));
+	if (!side->works)
+		return -ENOMEM;
+	for (size_t i = 0; i < gpu->kernels_count; i++)
+		side->works[side->count++] = kernel_work(&gpu->kernels[i]);
+	for (size_t i = 0; i < gpu->copies_count; i++)
+		side->works[side->count++] = copy_work(&gpu->copies[i]);
+	for (size_t i = 0; i < gpu->syncs_count; i++)
+		side->works[side->count++] = wait_work(profile, &gpu->syncs[i]);
+	merge_works(side);
+	return 0;
+}
+
+/* --- both sides ------------------------------------------------------------------------------- */
+
+/* What is compared, of one side; NAN: not known. */
+struct side_values {
+	struct sample sample;
+	double calls, calls_per_s, avg_ns, share, bytes_per_s, rate;
+};
+
+static struct sample sample_of(const struct side_work *work)
+{
+	struct sample sample = {.count = work->recorded_count,
+				.mean = diff_of(work->total_ns, work->count),
+				.stddev = -1};
+	double variance;
+
+	if (!work->recorded_count)
+		return sample;
+	variance = work->squares / (double)work->recorded_count - sample.mean * sample.mean;
+	sample.stddev = variance > 0 ? sqrt(variance) : 0;
+	return sample;
+}
+
+static struct side_values values_of(const struct side_works *side, const struct side_work *work)
+{
+	struct side_values values = {{.mean = NAN, .stddev = -1}, NAN, NAN, NAN, NAN, NAN, NAN};
+
+	if (!work)
+		return values;
+	values.sample = sample_of(work);
+	values.calls = (double)work->count;
+	values.calls_per_s = diff_per_s(work->count, side->wall_ns);
+	values.avg_ns = values.sample.mean;
+	values.share = diff_of(work->total_ns, side->wall_ns);
+	if (table_of(work->key.op) != 1)
+		return values;
+	values.bytes_per_s = diff_per_s(work->bytes, side->wall_ns);
+	if (work->total_ns != PROFILE_ABSENT)
+		values.rate = diff_per_s(work->bytes, work->total_ns);
+	return values;
+}
+
+#define PAIR(field)              \
+	(struct diff_pair)       \
+	{                        \
+		a.field, b.field \
+	}
+
+static void compare_work(struct diff_gpu_work *into, struct side_values a, struct side_values b)
+{
+	into->calls = PAIR(calls);
+	into->calls_per_s = PAIR(calls_per_s);
+	into->avg_ns = PAIR(avg_ns);
+	into->share = PAIR(share);
+	into->bytes_per_s = PAIR(bytes_per_s);
+	into->rate = PAIR(rate);
+	into->a = a.sample;
+	into->b = b.sample;
+	into->welch = welch_test(&a.sample, &b.sample);
+	into->impact = (b.avg_ns - a.avg_ns) * b.calls_per_s / 1e9;
+}
+
+static void match(struct diff_gpu *gpu, const struct side_works *a, const struct side_works *b)
+{
+	for (size_t i = 0, j = 0; i < a->count || j < b->count;) {
+		int order = i == a->count   ? 1
+			    : j == b->count ? -1
+					    : by_key(&a->works[i], &b->works[j]);
+		const struct side_work *of_a = order <= 0 ? &a->works[i++] : NULL;
+		const struct side_work *of_b = order >= 0 ? &b->works[j++] : NULL;
+		struct diff_gpu_work *into = &gpu->works[gpu->works_count++];
+
+		*into = of_b ? of_b->key : of_a->key;
+		into->in = (of_a ? DIFF_IN_A : 0) | (of_b ? DIFF_IN_B : 0);
+		compare_work(into, values_of(a, of_a), values_of(b, of_b));
+	}
+}
+
+/* --- a process as a whole --------------------------------------------------------------------- */
+
+static double share_of(const struct profile_process *p, uint64_t ns)
+{
+	return diff_of(ns, profile_wall_ns(p));
+}
+
+static double exposed_share(const struct profile_process *p)
+{
+	uint64_t ns = 0;
+	bool communicates = false;
+
+	for (size_t i = 0; i < p->gpu.places_count; i++) {
+		const struct profile_gpu_place *place = &p->gpu.places[i];
+
+		if (place->exposed_ns == PROFILE_ABSENT)
+			return NAN;
+		communicates |= place->communicating_ns > 0;
+		ns += place->exposed_ns;
+	}
+	return communicates ? share_of(p, ns) : NAN;
+}
+
+/* Mean of its devices. */
+static double utilisation(const struct profile_gpu *gpu)
+{
+	uint64_t percent = 0;
+
+	for (size_t i = 0; i < gpu->places_count; i++) {
+		const struct profile_gpu_device *device = gpu->places[i].device;
+
+		if (device->metrics[PROFILE_GPU_UTILISATION].avg == PROFILE_ABSENT)
+			return NAN;
+		percent += device->metrics[PROFILE_GPU_UTILISATION].avg;
+	}
+	return diff_of(percent, gpu->places_count) / 100;
+}
+
+static double known(double number)
+{
+	return number < 0 ? NAN : number;
+}
+
+/* What is compared, of one side. */
+struct side_gpu {
+	double busy_share, exposed_share, utilisation, wait_share, launches_per_s, latency_p50_ns,
+		flops_per_s, mfu, power_w;
+};
+
+static struct side_gpu side_gpu(const struct profile_process *p)
+{
+	struct side_gpu side = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+	struct gpu_rates rates;
+
+	if (!p)
+		return side;
+	if (p->energy.gpu_mj)
+		side.power_w = diff_per_s(p->energy.gpu_mj, profile_wall_ns(p)) / 1e3;
+	if (!p->gpu.used)
+		return side;
+	rates = gpu_rates(p);
+	side.busy_share = share_of(p, p->gpu.busy_ns);
+	side.exposed_share = exposed_share(p);
+	side.utilisation = utilisation(&p->gpu);
+	if (p->gpu.syncs_count)
+		side.wait_share = share_of(p, p->gpu.wait_ns);
+	side.launches_per_s = diff_per_s(p->gpu.launches_count, profile_wall_ns(p));
+	side.latency_p50_ns = diff_of(p->gpu.latency_p50_ns, 1);
+	side.flops_per_s = known(rates.flops_per_s);
+	side.mfu = known(rates.mfu);
+	return side;
+}
+
+static void compare_whole(struct diff_gpu *gpu, struct side_gpu a, struct side_gpu b)
+{
+	gpu->busy_share = PAIR(busy_share);
+	gpu->exposed_share = PAIR(exposed_share);
+	gpu->utilisation = PAIR(utilisation);
+	gpu->wait_share = PAIR(wait_share);
+	gpu->launches_per_s = PAIR(launches_per_s);
+	gpu->latency_p50_ns = PAIR(latency_p50_ns);
+	gpu->flops_per_s = PAIR(flops_per_s);
+	gpu->mfu = PAIR(mfu);
+	gpu->power_w = PAIR(power_w);
+}
+
+int diff_gpu(const struct diff *diff, struct diff_process *process)
+{
+	struct side_works a = {0}, b = {0};
+	int err = take_works(&a, diff->a, process->a);
+
+	if (!err)
+		err = take_works(&b, diff->b, process->b);
+	if (!err) {
+		process->gpu.works = calloc(a.count + b.count + 1, sizeof(*process->gpu.works));
+		err = process->gpu.works ? 0 : -ENOMEM;
+	}
+	if (!err) {
+		match(&process->gpu, &a, &b);
+		compare_whole(&process->gpu, side_gpu(process->a), side_gpu(process->b));
+	}
+	free(a.works);
+	free(b.works);
+	return err;
+}
+
+/* --- significance ----------------------------------------------------------------------------- */
+
+static int significance(const struct diff_gpu_work *work)
+{
+	return work->in != (DIFF_IN_A | DIFF_IN_B) ? 0 : 1 + (work->time >= DIFF_BETTER);
+}
+
+/* By time; where that is not known, by number. */
+static double weight_of(const struct diff_gpu_work *work)
+{
+	double weight =
+		significance(work) == 2 ? fabs(work->impact) : fmax(work->share.a, work->share.b);
+
+	return isnan(weight) ? fmax(work->calls_per_s.a, work->calls_per_s.b) : weight;
+}
+
+static int in_order(const void *a, const void *b)
+{
+	const struct diff_gpu_work *x = a, *y = b;
+	double wx = weight_of(x), wy = weight_of(y);
+
+	if (table_of(x->op) != table_of(y->op))
+		return table_of(x->op) - table_of(y->op);
+	if (significance(x) != significance(y))
+		return significance(y) - significance(x);
+	if (wx != wy)
+		return wx < wy ? 1 : -1;
+	return compare_keys(x, y);
+}
+
+void diff_judge_gpu(const struct diff *diff, struct diff_gpu *gpu)
+{
+	for (size_t i = 0; i < gpu->works_count; i++) {
+		struct diff_gpu_work *work = &gpu->works[i];
+		double change = diff_change(work->avg_ns);
+
+		work->time = diff_judge(diff, &work->welch, change);
+		work->regressed =
+			work->time == DIFF_WORSE && change > diff->threshold &&
+			(work->share.a >= DIFF_WEIGHT_MIN || work->share.b >= DIFF_WEIGHT_MIN);
+	}
+	if (gpu->works_count)
+		qsort(gpu->works, gpu->works_count, sizeof(*gpu->works), in_order);
+}
