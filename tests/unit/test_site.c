@@ -247,6 +247,16 @@ static const struct asm_function functions[] = {
 	{.name = "into", .code = "jmp fast+4\n"},
 	{.name = "calls", .code = PUSH_RBX "call fast\n" POP_RBX "jmp middle\n"},
 	{.name = "twice", .code = PUSH_RBX "call fast\n" POP_RBX "jmp fast\n"},
+	/* at::native::convolution_backward of PyTorch's wheels: a Tensor goes last */
+	{.name = "drop",
+	 .code = "mov 8(%rdi),%rax\ncmp $1,%rax\nje 1f\nmov $-1,%rax\nlock xadd %rax,8(%rdi)\n"
+		 "ret\n1: jmp work@plt\n"},
+	{.name = "drops",
+	 .code = PUSH_RBX "call work@plt\ncmp %rax,%rbx\nje 1f\ncall drop\n"
+			  "1: mov %rbx,%rax\n" POP_RBX "ret\n"},
+	{.name = "calls_last",
+	 .code = PUSH_RBX "call work@plt\ncmp %rax,%rbx\nje 1f\ncall middle\n"
+			  "1: mov %rbx,%rax\n" POP_RBX "ret\n"},
 };
 
 static struct fixture fixture;
@@ -288,6 +298,25 @@ static void expect_exits(const char *name, const char *const *functions_, const 
 		cr_expect_eq(plan.exits[i].vaddr, symbol.vaddr + offsets[i], "%s: %s+%ld", name,
 			     functions_[i], (long)(plan.exits[i].vaddr - symbol.vaddr));
 	}
+	site_plan__clear(&plan);
+}
+
+Test(site_tails, a_reference_that_goes_last_is_left_out)
+{
+	struct site_plan plan = plan_of("drops", false);
+
+	/* the je that decides, and the call */
+	cr_assert_eq(plan.exits_count, 2);
+	cr_expect_eq(plan.exits[0].when, EXIT_IF_TAKEN);
+	cr_expect_eq(plan.exits[1].vaddr, plan.exits[0].vaddr + 2);
+	cr_expect_eq(plan.exits[1].when, EXIT_ALWAYS);
+	cr_expect_eq(plan.exits[1].kind, SITE_BRANCH);
+	site_plan__clear(&plan);
+	/* not where the result is wanted, which is in rax only after the call */
+	expect_exits("drops", (const char *[]){"drops"}, (uint64_t[]){20}, 1);
+	plan = plan_of("calls_last", false);
+	cr_assert_eq(plan.exits_count, 1);
+	cr_expect_eq(plan.exits[0].kind, SITE_STEPPED);
 	site_plan__clear(&plan);
 }
 
@@ -457,7 +486,7 @@ static const struct exits_row exits_rows[] = {
 	{F("stores",
 	   PUSH_RBX "call work@plt\ntest %eax,%eax\njle 1f\nmov %rax,(%rbx)\n" POP_RBX "ret\n"
 	   "1: " FRAME_16 "call abort@plt\n"),
-	 .exits = "+14 stepped always rsp+8"},
+	 .exits = "+8 branch if-not-taken/e rsp+16"},
 	{F("noreturn", PUSH_RBX "call abort@plt\n"), .exits = ""},
 	{F("noreturn_padded", PUSH_RBX "call abort@plt\nnopl (%rax)\n"), .exits = ""},
 	{F("trap", "ud2\n"), .exits = ""},

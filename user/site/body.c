@@ -172,6 +172,29 @@ static bool import_frees(const char *name)
 	return text_is_one_of(name, names);
 }
 
+/* intrusive_ptr's and shared_ptr's, which first look whether there is another reference, need ten.
+ */
+#define DROP_INSNS_MAX 12
+
+bool body__drops_reference(const struct body *body, uint64_t vaddr)
+{
+	size_t available;
+	const uint8_t *code = image__code(body->image, vaddr, &available);
+	struct insn insn;
+
+	for (int i = 0; code && i < DROP_INSNS_MAX; i++) {
+		if (insn_decode(code, available, vaddr, &insn) ||
+		    (insn.flow != FLOW_NEXT && insn.flow != FLOW_JCC))
+			return false;
+		if (insn.subtracts)
+			return true;
+		code += insn.length;
+		available -= insn.length;
+		vaddr += insn.length;
+	}
+	return false;
+}
+
 /* --- does it leave its own stack? -------------------------------------------------------------
  *
  * A coroutine switch loads the stack pointer from where it was saved for another coroutine; the

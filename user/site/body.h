@@ -47,6 +47,10 @@ enum frame { FRAME_GONE = 1, FRAME_THERE, FRAME_UNKNOWN };
 int body__decode(struct body *body, struct image *image, uint64_t start, uint64_t size);
 void body__clear(struct body *body);
 
+/* Does the function at `vaddr` drop a reference to an object: is an atomic subtraction among its
+ * first instructions? */
+bool body__drops_reference(const struct body *body, uint64_t vaddr);
+
 /* Index of the instruction at a vaddr, -1 when none starts there. */
 int32_t body__find(const struct body *body, uint64_t vaddr);
 bool body__contains(const struct body *body, uint64_t vaddr);

@@ -460,6 +460,37 @@ static bool is_restoring_move(const struct decoded *d, const struct insn *insn)
 	return is_reg(from) || is_immediate(from) || is_own_frame(insn);
 }
 
+/* Putting the result in place, where that is in memory. */
+static bool is_store(const struct decoded *d, const struct insn *insn)
+{
+	switch (d->insn.mnemonic) {
+	case ZYDIS_MNEMONIC_MOV:
+	case ZYDIS_MNEMONIC_MOVQ:
+	case ZYDIS_MNEMONIC_MOVAPS:
+	case ZYDIS_MNEMONIC_MOVUPS:
+	case ZYDIS_MNEMONIC_MOVDQA:
+	case ZYDIS_MNEMONIC_MOVDQU:
+		return insn->has_memory && is_reg(&d->operand[1]);
+	default:
+		return false;
+	}
+}
+
+static bool is_atomic_subtraction(const struct decoded *d)
+{
+	if (!(d->insn.attributes & ZYDIS_ATTRIB_HAS_LOCK))
+		return false;
+	switch (d->insn.mnemonic) {
+	case ZYDIS_MNEMONIC_SUB:
+	case ZYDIS_MNEMONIC_DEC:
+	case ZYDIS_MNEMONIC_ADD:  /* of a negative number, */
+	case ZYDIS_MNEMONIC_XADD: /* as compilers do */
+		return true;
+	default:
+		return false;
+	}
+}
+
 static bool is_zeroing(const struct decoded *d)
 {
 	unsigned last = d->insn.operand_count_visible - 1;
@@ -501,6 +532,8 @@ static bool belongs_to_epilogue(const struct decoded *d, const struct insn *insn
 	case ZYDIS_MNEMONIC_MOVUPS:
 	case ZYDIS_MNEMONIC_MOVDQA:
 	case ZYDIS_MNEMONIC_MOVDQU:
+	case ZYDIS_MNEMONIC_MOVHPS:
+	case ZYDIS_MNEMONIC_MOVHPD:
 	case ZYDIS_MNEMONIC_VMOVD:
 	case ZYDIS_MNEMONIC_VMOVQ:
 	case ZYDIS_MNEMONIC_VMOVSS:
@@ -551,6 +584,8 @@ static int decode_with(const ZydisDecoder *decoder, const uint8_t *code, size_t 
 	insn->compares_frame = compares_frame(&d, insn);
 	insn->odd_rsp = loads_rsp_oddly(&d, insn);
 	insn->restores = insn->flow == FLOW_NEXT && belongs_to_epilogue(&d, insn);
+	insn->stores = is_store(&d, insn);
+	insn->subtracts = is_atomic_subtraction(&d);
 	return 0;
 }
 

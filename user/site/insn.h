@@ -88,6 +88,8 @@ struct insn {
 	bool reads_canary : 1;	 /* %fs:0x28, the stack protector's value */
 	bool compares_frame : 1; /* cmp, sub or xor with a slot of the frame */
 	bool odd_rsp : 1;	 /* rsp by pop %rsp, xchg, cmov */
+	bool subtracts : 1;	 /* from a number in memory, atomically */
+	bool stores : 1;	 /* a register to memory, and nothing else */
 	bool repeats : 1;	 /* rep string instruction */
 	bool is_endbr : 1;
 	bool enters_kernel : 1;	  /* syscall and the like */

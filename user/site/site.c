@@ -283,8 +283,9 @@ static const char *tails_add(struct tails *tails, const struct body *body, const
  * stepped hit once a call is cheaper than an emulated one each round.
  *
  * One call counts as a restore: free or operator delete, the last thing that C++ functions with a
- * small buffer do, and only if it had to grow. "call" is emulated too, so the probe sits on it,
- * and that free is left out of the call's time:
+ * small buffer do, and only if it had to grow; or one that drops a reference (a Tensor's, which is
+ * mostly none any more). "call" is emulated too, so the probe sits on it, and that free is left out
+ * of the call's time:
  *
  *	cmp    %rax,%rdi
  *	je     1f              <- exit if taken
@@ -379,17 +380,31 @@ static bool site_add(struct search *search, int32_t index, enum exit_when when)
 	return true;
 }
 
+static bool is_release(const struct search *search, const struct insn *insn)
+{
+	const struct body *body = search->body;
+
+	if (search->needs_rax || insn->flow != FLOW_CALL)
+		return false;
+	return insn->frees || body__drops_reference(body, destination(body, insn->target));
+}
+
+static bool is_restore(const struct search *search, const struct insn *insn)
+{
+	if (insn->stores)
+		return !search->needs_result;
+	return insn->restores && !(search->needs_rax && (insn->writes & REG_BIT(REG_RAX)));
+}
+
 static bool cover_fall_through(struct search *search, int32_t before)
 {
 	const struct insn *insn = &search->body->insns.at[before];
 
 	if (insn->flow == FLOW_JCC)
 		return site_add(search, before, EXIT_IF_NOT_TAKEN);
-	if (insn->frees && !search->needs_rax)
+	if (is_release(search, insn))
 		return site_add(search, before, EXIT_ALWAYS);
-	if (!insn->restores || (search->needs_rax && (insn->writes & REG_BIT(REG_RAX))))
-		return false;
-	return region_add(search, before);
+	return is_restore(search, insn) && region_add(search, before);
 }
 
 /* Every way to one instruction of the region: covered by a site, or in the region itself. */
