@@ -327,9 +327,20 @@ def test_reports_and_captures_of_the_last_seconds(program, serve, tmp_path):
         assert body, form
     report = json.loads(server.get("/report?format=json&seconds=30")[2])
     assert {f["name"]: f["calls"] for f in report["processes"][0]["functions"]}["outer"] == 2000
+    code, _, body = server.get("/capture?seconds=1m")
+    assert code == 400 and body.decode().count("\n") == 1
+    code, _, body = server.get("/capture?last=10")
+    assert code == 400 and body == b"last: no such argument: seconds\n"
+    time.sleep(2.5)
+    code, headers, body = server.get("/capture?seconds=1")
+    assert code == 200
+    capture = tmp_path / "last.perfx"
+    capture.write_bytes(body)
+    replayed = json.loads(run("report", capture, "-f", "json").stdout)
+    assert 1e9 <= replayed["capture"]["duration_ns"] < 2.5e9
+    assert not any(f["calls"] for f in replayed["processes"][0]["functions"])
     code, headers, body = server.get("/capture")
     assert code == 200 and headers["Content-Disposition"] == 'attachment; filename="last.perfx"'
-    capture = tmp_path / "last.perfx"
     capture.write_bytes(body)
     replayed = json.loads(run("report", capture, "-f", "json").stdout)
     assert {f["name"]: f["calls"] for f in replayed["processes"][0]["functions"]}["outer"] == 2000

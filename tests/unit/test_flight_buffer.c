@@ -5,6 +5,7 @@
 #include "analyze/analyze.h"
 #include "base/file.h"
 #include "capture/capture.h"
+#include "replay/cut.h"
 #include "replay/flight_buffer.h"
 #include "replay/pipeline.h"
 #include "report/report.h"
@@ -280,6 +281,75 @@ Test(flight, has_what_a_capture_of_all_has_of_that_time)
 {
 	for (unsigned seed = 0; seed < 40; seed++)
 		compare(seed, 1 * S + seed % 7 * RANDOM_SEGMENT, 4 * S + seed % 5 * S);
+}
+
+/* --- cuts --- */
+
+/* The file of a flight buffer of that length. */
+static struct capture_dump *record(const struct random_stream *r, uint64_t length_ns,
+				   const char *name)
+{
+	struct capture_writer *flight =
+		capture_writer__new_store(flight_buffer__new(length_ns, 64 * MIB));
+	struct capture_dump *dump;
+	size_t added = 0;
+
+	add_from(flight, &r->stream, &added);
+	cr_assert_eq(capture_writer__dump(flight, dump_to(name, r->at)), 0);
+	dump = capture_writer__dumped(flight, true);
+	cr_assert_eq(dump->err, 0);
+	cr_assert_eq(capture_writer__free(flight), 0);
+	return dump;
+}
+
+/* The end of a file is what a flight buffer with a shorter memory writes. */
+Test(flight, a_file_can_be_cut)
+{
+	for (unsigned seed = 0; seed < 20; seed++) {
+		uint64_t length_ns = 1 * S + seed % 5 * RANDOM_SEGMENT;
+		struct random_stream r = {.with_sampling = seed % 2};
+		struct capture_dump *longer, *shorter;
+		char *from_cut, *expected;
+
+		srand(seed);
+		random_begin(&r);
+		while (r.at < 6 * S)
+			random_go_on(&r);
+		longer = record(&r, 3 * S, "longer.perfx");
+		shorter = record(&r, length_ns, "shorter.perfx");
+		cr_assert_eq(capture_cut(&(struct cut){.path = longer->path,
+						       .to = longer->path,
+						       .length_ns = length_ns}),
+			     0);
+		from_cut = report_of(longer->path, NULL);
+		expected = report_of(shorter->path, NULL);
+		assert_same(from_cut, expected, seed);
+		free(from_cut);
+		free(expected);
+		capture_dump__free(longer);
+		capture_dump__free(shorter);
+		stream_clear(&r.stream);
+	}
+}
+
+static int refuse(void *ctx)
+{
+	(void)ctx;
+	return -ETIMEDOUT;
+}
+
+Test(flight, what_cannot_be_cut)
+{
+	char *path = path_in("none.perfx");
+
+	cr_assert_eq(capture_cut(&(struct cut){.path = path, .to = path, .length_ns = S}), -ENOENT);
+	cr_assert_eq(capture_cut(&(struct cut){.path = "tests/golden/captures/memory.perfx",
+					       .to = path,
+					       .length_ns = S,
+					       .check = refuse}),
+		     -ETIMEDOUT);
+	cr_assert_neq(access(path, F_OK), 0, "nothing is left");
+	free(path);
 }
 
 /* --- files --- */

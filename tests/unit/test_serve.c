@@ -146,7 +146,9 @@ Test(serve, answers)
 		{"/metrics/", "", 404, "no such page"},
 		{"http://evil.org/metrics", "", 404, "no such page"},
 		{"/metrics?x=1", "", 400, "takes no arguments"},
-		{"/capture?seconds=1", "", 400, "takes no arguments"},
+		{"/capture?seconds=31", "", 400, "30.0 s are kept"},
+		{"/capture?seconds=x", "", 400, "not a duration"},
+		{"/capture?format=html", "", 400, "format: no such argument: seconds\n"},
 		{"/report?format=xml", "", 400, "no such format"},
 		{"/report?seconds=31", "", 400, "30.0 s are kept"},
 		{"/report?seconds=1%00", "", 400, "no such argument"},
@@ -332,6 +334,7 @@ Test(serve, reports_in_each_format)
 		{"/report?format=openmetrics",
 		 "application/openmetrics-text; version=1.0.0; charset=utf-8", "# EOF"},
 		{"/capture", "application/octet-stream", "PERFXCAP"},
+		{"/capture?seconds=30", "application/octet-stream", "PERFXCAP"},
 	};
 	struct serve *serve = start_recording();
 	char type[128];

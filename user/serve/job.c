@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "export/capture.h"
+#include "replay/cut.h"
 #include "replay/source.h"
 
 #include <errno.h>
@@ -190,10 +191,30 @@ static int make_report(struct job *job)
 	return err ? err : fd;
 }
 
+static int check_cut(void *ctx)
+{
+	return check(ctx);
+}
+
+/* In place of the file. 0 or -errno. */
+static int cut_capture(struct job *job)
+{
+	const struct cut cut = {.path = job->path,
+				.to = job->path,
+				.length_ns = job->request.query.length_ns,
+				.check = check_cut,
+				.ctx = job};
+
+	return cut.length_ns ? capture_cut(&cut) : 0;
+}
+
 static int make_capture(struct job *job)
 {
-	int fd = open(job->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int err = cut_capture(job), fd;
 
+	if (err)
+		return err;
+	fd = open(job->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -240,7 +261,7 @@ static void work(struct job *job)
 		err = wait_for_capture(job);
 	job->state = JOB_WORKING;
 	pthread_mutex_unlock(&job->lock);
-	fd = err ? err : job->request.capture ? make_capture(job) : make_report(job);
+	fd = err ? err : job->request.query.capture ? make_capture(job) : make_report(job);
 	pthread_mutex_lock(&job->lock);
 	remove_folder(job);
 	job->fd = fd;

@@ -20,7 +20,6 @@
 #define JOB_MAX_NS 60000000000u
 
 struct job_request {
-	bool capture; /* as it is; otherwise a report */
 	struct report_query query;
 	/* The answer can be taken; in the job's thread. */
 	void (*done)(void *ctx);

@@ -110,8 +110,8 @@ static const struct argument {
 	const char *key;
 	int (*take)(struct report_query *query, const char *value, char why[QUERY_WHY]);
 } arguments[] = {
-	{"format", take_format},
 	{"seconds", take_seconds},
+	{"format", take_format},
 	{"table", take_table},
 	{"of", take_of},
 };
@@ -119,7 +119,9 @@ static const struct argument {
 int report_query_take(struct report_query *query, const char *key, const char *value,
 		      char why[QUERY_WHY])
 {
-	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++) {
+	const size_t count = query->capture ? 1 : sizeof(arguments) / sizeof(arguments[0]);
+
+	for (size_t i = 0; i < count; i++) {
 		if (strcmp(arguments[i].key, key) != 0)
 			continue;
 		if (query->given & 1u << i) {
@@ -129,13 +131,14 @@ int report_query_take(struct report_query *query, const char *key, const char *v
 		query->given |= 1u << i;
 		return arguments[i].take(query, value ? value : "", why);
 	}
-	snprintf(why, QUERY_WHY, SHOWN ": no such argument: format, seconds, table, of", key);
+	snprintf(why, QUERY_WHY, SHOWN ": no such argument: %s", key,
+		 query->capture ? "seconds" : "format, seconds, table, of");
 	return -EINVAL;
 }
 
 int report_query_end(struct report_query *query, uint64_t length_max_ns, char why[QUERY_WHY])
 {
-	if (!query->writer && !query->export)
+	if (!query->writer && !query->export && !query->capture)
 		query->writer = report_writer_named("html");
 	if (query->length_ns > length_max_ns) {
 		snprintf(why, QUERY_WHY, "the last %s are kept (--flight): ask for less",
@@ -150,7 +153,7 @@ int report_query_end(struct report_query *query, uint64_t length_max_ns, char wh
 		snprintf(why, QUERY_WHY, "of needs format=folded, pprof or speedscope");
 		return -EINVAL;
 	}
-	if (!query->length_ns)
+	if (!query->length_ns && !query->capture)
 		query->length_ns =
 			length_max_ns < REPORT_LENGTH_NS ? length_max_ns : REPORT_LENGTH_NS;
 	return 0;

@@ -12,11 +12,12 @@
 
 #define QUERY_WHY 256 /* bytes */
 
-/* /report?format=html&seconds=30&table=threads&of=cpu */
+/* /report?format=html&seconds=30&table=threads&of=cpu, /capture?seconds=30 */
 struct report_query {
+	bool capture;			    /* the file itself: seconds is all that can be given */
 	const struct report_writer *writer; /* either of the two */
 	const struct export_format *export;
-	uint64_t length_ns; /* the last so much; 0: not given */
+	uint64_t length_ns; /* the last so much; 0: not given; of a capture: all */
 	const char *table;  /* of CSV and TSV; static; NULL: functions */
 	enum export_of of;
 	unsigned given; /* bits of the arguments that came */

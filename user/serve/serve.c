@@ -241,7 +241,7 @@ static int take_argument(void *ctx, const char *key, const char *value)
 static int take_query(const struct serve *serve, struct http_request *request,
 		      struct report_query *query)
 {
-	struct taking taking = {0};
+	struct taking taking = {.query = *query};
 	int err = http_arguments(request, take_argument, &taking);
 
 	if (!err)
@@ -262,9 +262,10 @@ static void answer_report(void *ctx, struct http_request *request)
 
 static void answer_capture(void *ctx, struct http_request *request)
 {
-	struct job_request wanted = {.capture = true};
+	struct job_request wanted = {.query.capture = true};
 
-	begin_job(ctx, request, &wanted);
+	if (!take_query(ctx, request, &wanted.query))
+		begin_job(ctx, request, &wanted);
 }
 
 static void say_failed(struct http_request *request, int err)
@@ -292,7 +293,7 @@ static void say_failed(struct http_request *request, int err)
 static void send_report(void *ctx, struct http_request *request)
 {
 	struct serve *serve = ctx;
-	struct report_query query;
+	struct report_query query = {0};
 	char name[QUERY_FILE];
 	int fd = job__take(serve->job);
 
@@ -332,7 +333,7 @@ static const struct http_route routes[] = {
 	{"/live.json", false, answer_live, NULL, NULL},
 	{"/healthz", false, answer_health, NULL, NULL},
 	{"/report", true, answer_report, send_report, end_job},
-	{"/capture", false, answer_capture, send_capture, end_job},
+	{"/capture", true, answer_capture, send_capture, end_job},
 };
 
 /* --- the recording ---------------------------------------------------------------------------- */

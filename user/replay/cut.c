@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* A flight recorder with a shorter memory is given all of the capture, and dumped. */
+#include "replay/cut.h"
+
+#include "base/text.h"
+#include "capture/capture.h"
+#include "decode/decode.h"
+#include "replay/flight_buffer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct cutting {
+	struct capture_writer *writer;
+	struct text open; /* records of the segment that has not ended; of the last one: what closes
+			     the capture */
+	struct text why;  /* the capture was written */
+	uint64_t recording_ns, to_ns;
+};
+
+/* The one that the new capture has comes with its dump. */
+static void note_time_slice(struct cutting *cutting, const struct event *event)
+{
+	cutting->recording_ns = event->time_slice.recording_ns;
+	text_clear(&cutting->why);
+	text_add(&cutting->why, event->strings[0]);
+}
+
+/* 0 or -errno. */
+static int end_segment(struct cutting *cutting)
+{
+	const char *records = text_peek(&cutting->open);
+	struct perfx_record hdr;
+	int err = cutting->open.failed ? -ENOMEM : 0;
+
+	for (size_t at = 0; at < cutting->open.length && !err; at += hdr.size) {
+		memcpy(&hdr, records + at, sizeof(hdr));
+		err = capture_writer__add(cutting->writer, records + at, hdr.size);
+	}
+	text_clear(&cutting->open);
+	return err;
+}
+
+/* 0 or -errno; -EBADMSG: what follows in the block cannot be read. */
+static int add_record(struct cutting *cutting, const char *record, size_t size, size_t *used)
+{
+	struct event event;
+	ssize_t got = decode_event(record, size, &event, used);
+
+	if (got < 0)
+		return got == -ENOTSUP ? 0 : -EBADMSG;
+	*used = (size_t)got;
+	if (event.kind == PERFX_KIND_TIME_SLICE) {
+		note_time_slice(cutting, &event);
+		return 0;
+	}
+	if (event.kind == PERFX_KIND_HOST && !cutting->recording_ns)
+		cutting->recording_ns = event.host.start_ns;
+	if (event.kind == PERFX_KIND_END)
+		cutting->to_ns = event.end.time_ns;
+	text_add_bytes(&cutting->open, record, *used);
+	return event.kind == PERFX_KIND_SEGMENT ? end_segment(cutting) : 0;
+}
+
+static int add_all(struct cutting *cutting, const struct cut *cut)
+{
+	struct capture_reader *reader = capture_reader__open(cut->path);
+	const void *records;
+	size_t size, used;
+	int err = reader ? 1 : -errno;
+
+	while (err > 0 && (err = capture_reader__next(reader, &records, &size)) > 0) {
+		int of_record = cut->check ? cut->check(cut->ctx) : 0;
+
+		for (size_t at = 0; at < size && !of_record; at += used)
+			of_record =
+				add_record(cutting, (const char *)records + at, size - at, &used);
+		if (of_record && of_record != -EBADMSG)
+			err = of_record;
+	}
+	capture_reader__free(reader);
+	return err;
+}
+
+static int dump(struct cutting *cutting, const char *path)
+{
+	struct capture_dump *dump = calloc(1, sizeof(*dump));
+	int err = -ENOMEM;
+
+	if (!dump)
+		return err;
+	dump->path = strdup(path);
+	dump->why = strdup(text_peek(&cutting->why));
+	dump->recording_ns = cutting->recording_ns;
+	dump->to_ns = cutting->to_ns;
+	dump->closing_bytes = cutting->open.length;
+	dump->closing = text_take(&cutting->open);
+	if (dump->path && dump->why && dump->closing)
+		err = capture_writer__dump(cutting->writer, dump);
+	else
+		capture_dump__free(dump);
+	dump = err ? NULL : capture_writer__dumped(cutting->writer, true);
+	if (dump)
+		err = dump->err;
+	capture_dump__free(dump);
+	return err;
+}
+
+/* Room for all that the file has, and for the blocks of memory that live in it. */
+static uint64_t room_for(const char *path)
+{
+	struct stat file;
+
+	return ((uint64_t)1 << 30) + (stat(path, &file) ? 0 : 2 * (uint64_t)file.st_size);
+}
+
+int capture_cut(const struct cut *cut)
+{
+	struct block_store *store = flight_buffer__new(cut->length_ns, room_for(cut->path));
+	struct cutting cutting = {.writer = store ? capture_writer__new_store(store) : NULL};
+	int err = cutting.writer ? add_all(&cutting, cut) : -errno, ended;
+
+	if (!err)
+		err = dump(&cutting, cut->to);
+	ended = cutting.writer ? capture_writer__free(cutting.writer) : 0;
+	text_clear(&cutting.open);
+	text_clear(&cutting.why);
+	return err ? err : ended;
+}
