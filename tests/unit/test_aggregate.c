@@ -591,6 +591,32 @@ Test(aggregate, slowdown_of_the_thread_that_is_hit)
 	aggregate__free(aggregate);
 }
 
+/* A program that uses a hundredth of a CPU, a third of it for probes, is later by a third of a
+ * hundredth at most: not by half. */
+Test(aggregate, an_idle_program_is_not_slowed_by_what_it_waits)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	double share = (double)1 / 3 / 100;
+
+	begin(&s, 1);
+	stream_context(&s, 1, 0, 1, 1);
+	stream_plain(&s, PERFX_KIND_PROBE, struct perfx_probe_record, .probe = 0, .function = 1,
+		     .cost_ps = 1000000, .link = PERFX_LINK_MULTI, .site = PERFX_SITE_PUSH,
+		     .ret = PERFX_RETURN_EXIT);
+	stream_plain(&s, PERFX_KIND_HITS, struct perfx_hits, .probe = 0, .hits_count = 10000);
+	stream_usage(&s, 1, 0, 0, 0, 1);
+	stream_usage(&s, 1, 3 * S, 30 * MS, 0, 1);
+	stream_call(&s, 1, 1, MS, 100, 100, 0);
+	stream_call(&s, 1, 1, 3 * S - 100, 100, 100, 0);
+	stream_thread(&s, 1, 1, "t", 'S', 0, 0, 0);
+	stream_thread(&s, 1, 1, "t", 'S', 3 * S, 30 * MS, 0);
+	aggregate = replay(&s);
+	cr_expect_float_eq(aggregate__finish(aggregate)->overhead_percent,
+			   100 * share / (1 - share), 1e-3);
+	aggregate__free(aggregate);
+}
+
 /* 100 hits as expensive as on calibration targets, 300 three times as expensive. */
 Test(aggregate, cost_of_hits_as_seen_while_tracing)
 {

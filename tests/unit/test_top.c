@@ -75,6 +75,24 @@ Test(top, longer_periods)
 	end(&shown);
 }
 
+/* CPU times are known at samples of /proc: two of these may be in one period, or none. */
+Test(top, shares_are_of_the_time_between_samples)
+{
+	struct shown shown;
+	const struct top_cell *cells;
+
+	show(&shown);
+	top_frame__free(shown.frame);
+	shown.scene.live_threads[0].on_cpu_ns = 1800 * MS;
+	shown.scene.live_threads[0].blocked_ns = 200 * MS;
+	shown.scene.live_threads[0].wall_ns = 2 * S;
+	shown.frame = frame_of(&shown.scene, &shown.past, 2 * S);
+	cells = shown.frame->tables[TOP_THREADS].rows[0].cells;
+	cr_expect_float_eq(cells[1].value, 0.9, 1e-9);
+	cr_expect_float_eq(cells[3].value, 0.1, 1e-9);
+	end(&shown);
+}
+
 Test(top, cost_and_losses)
 {
 	struct shown shown;

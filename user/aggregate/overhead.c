@@ -22,10 +22,12 @@ static double calibrated_cost(const struct aggregate *a, const struct profile_pr
 /* An estimated cost may exceed the time that there was: then next to nothing was the program's. */
 #define COST_SHARE_MAX 0.99
 
-static double slowdown_percent(double cost_ns, double cpu_ns)
+/* busy: the share of the time in which it lasts longer for it. */
+static double slowdown_percent(double cost_ns, double cpu_ns, double busy)
 {
 	double share = cost_ns < cpu_ns * COST_SHARE_MAX ? cost_ns / cpu_ns : COST_SHARE_MAX;
 
+	share *= busy;
 	return 100 * share / (1 - share);
 }
 
@@ -36,7 +38,7 @@ static double slowdown_of_all(const struct profile *p)
 	for (size_t i = 0; i < p->processes_count; i++)
 		if (p->processes[i].cpu_ns != PROFILE_ABSENT)
 			cpu_ns = add_capped(cpu_ns, p->processes[i].cpu_ns);
-	return cpu_ns ? slowdown_percent(p->overhead_ns, (double)cpu_ns) : -1;
+	return cpu_ns ? slowdown_percent(p->overhead_ns, (double)cpu_ns, 1) : -1;
 }
 
 /* The first of them where no hits were counted by process. */
@@ -81,13 +83,27 @@ static double displaced_ns(const struct profile *p, const struct profile_process
 	       capped_share(process->cpu_ns, cpus_ns);
 }
 
+/* The share of its time in which a process wants a CPU, at most: as if its threads took turns. What
+ * it does once in a while may take half as long again, and it is no slower for that. */
+static double busy_share(const struct profile_process *process)
+{
+	uint64_t wall_ns = profile_wall_ns(process), busy_ns = process->cpu_ns;
+
+	if (!wall_ns || busy_ns == PROFILE_ABSENT)
+		return 1;
+	for (size_t i = 0; i < process->threads_count; i++)
+		if (process->threads[i].runnable_ns != PROFILE_ABSENT)
+			busy_ns = add_capped(busy_ns, process->threads[i].runnable_ns);
+	return capped_share(busy_ns, (double)wall_ns);
+}
+
 /* A pool's threads that spin while they wait for the one that is hit are as slow as that one, and
  * would make its slowdown look small. */
 static double slowdown_of_most_hit(const struct profile *p)
 {
 	const struct profile_process *most = most_hit_process(p);
 	const struct profile_thread *thread;
-	double hits_count = 0;
+	double hits_count = 0, busy;
 
 	for (size_t i = 0; i < p->processes_count; i++)
 		hits_count += (double)p->processes[i].seen_hits_count;
@@ -95,9 +111,10 @@ static double slowdown_of_most_hit(const struct profile *p)
 	if (!(hits_count > 0) || !thread || !thread->hits_count || !thread->on_cpu_ns ||
 	    thread->on_cpu_ns == PROFILE_ABSENT)
 		return -1;
+	busy = busy_share(most);
 	return slowdown_percent(p->overhead_ns * (double)thread->hits_count / hits_count,
-				(double)thread->on_cpu_ns) +
-	       100 * displaced_ns(p, most) / (double)thread->on_cpu_ns;
+				(double)thread->on_cpu_ns, busy) +
+	       100 * busy * displaced_ns(p, most) / (double)thread->on_cpu_ns;
 }
 
 static void fill_estimate(struct finish_ctx *w)

@@ -532,12 +532,18 @@ static bool cpu_from_exit(const struct aggregate *a, const struct process *proc,
 static void cpu_facts(const struct aggregate *a, const struct process *proc,
 		      const struct perfx_usage *start, struct profile_process *facts)
 {
+	uint64_t from_ns;
+
 	facts->cpu_user_ns = facts->cpu_system_ns = facts->cpu_ns = PROFILE_ABSENT;
+	facts->cpu_wall_ns = PROFILE_ABSENT;
 	if (!start || start->cpu_user_ns == PROFILE_ABSENT ||
 	    start->cpu_system_ns == PROFILE_ABSENT)
 		return;
+	from_ns = start->time_ns > proc->from_ns ? start->time_ns : proc->from_ns;
+	facts->cpu_wall_ns = difference(from_ns, proc->exit.time_ns);
 	if (cpu_from_exit(a, proc, start, facts) || !proc->has_usage)
 		return;
+	facts->cpu_wall_ns = difference(from_ns, proc->last.time_ns);
 	facts->cpu_user_ns = difference(start->cpu_user_ns, proc->last.cpu_user_ns);
 	facts->cpu_system_ns = difference(start->cpu_system_ns, proc->last.cpu_system_ns);
 	if (facts->cpu_user_ns != PROFILE_ABSENT && facts->cpu_system_ns != PROFILE_ABSENT)

@@ -697,6 +697,7 @@ struct profile_process {
 
 	uint64_t cpu_user_ns, cpu_system_ns; /* used while recorded */
 	uint64_t cpu_ns;		     /* both */
+	uint64_t cpu_wall_ns;		     /* the time in which it was */
 	uint64_t rss_bytes, rss_peak_bytes;  /* last; highest seen */
 	uint64_t rss_anon_bytes, rss_file_bytes, rss_shmem_bytes;
 	uint64_t read_bytes, write_bytes, net_rx_bytes, net_tx_bytes;

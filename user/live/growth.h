@@ -16,8 +16,8 @@
 #define GROWTH_ROW_WIDTH     (sizeof(struct live_sums) / sizeof(uint64_t))
 #define GROWTH_LINE_WIDTH    3
 #define GROWTH_WAIT_WIDTH    2
-#define GROWTH_THREAD_WIDTH  3
-#define GROWTH_PROCESS_WIDTH 4
+#define GROWTH_THREAD_WIDTH  4
+#define GROWTH_PROCESS_WIDTH 5
 #define GROWTH_REASON_WIDTH  2
 #define GROWTH_DOMAIN_WIDTH  2
 

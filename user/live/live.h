@@ -80,6 +80,7 @@ struct live_thread {
 	const struct profile_process *process;
 	const struct profile_thread *thread;
 	uint64_t on_cpu_ns, runnable_ns, blocked_ns;
+	uint64_t wall_ns;		 /* between the samples by which these are known */
 	const struct live_wait *longest; /* of its waits in the period; NULL: none */
 };
 
@@ -90,7 +91,8 @@ struct live_point {
 	uint64_t time_ns;     /* the period's end */
 	uint64_t steps_count; /* ended in the period */
 	uint64_t step_ns;     /* their average; PROFILE_ABSENT: none ended */
-	uint64_t cpu_ns;      /* used in the period */
+	uint64_t cpu_ns;      /* used in the period, */
+	uint64_t cpu_wall_ns; /* between the samples by which that is known */
 	uint64_t rss_bytes;   /* last */
 	uint64_t live_bytes;  /* of its first domain; PROFILE_ABSENT: not recorded */
 	uint64_t gpu_busy_ns; /* PROFILE_ABSENT likewise */

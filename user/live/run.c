@@ -163,7 +163,8 @@ static int add_usage(struct live_process *live, const struct profile *profile,
 {
 	const struct profile_process *process = live->process;
 	uint64_t used[GROWTH_PROCESS_WIDTH] = {process->cpu_ns, process->read_bytes,
-					       process->write_bytes, process->gpu.busy_ns};
+					       process->write_bytes, process->gpu.busy_ns,
+					       process->cpu_wall_ns};
 	int err = grown(&growth->processes, process->index, used);
 
 	point->rss_bytes = process->rss_bytes;
@@ -171,6 +172,7 @@ static int add_usage(struct live_process *live, const struct profile *profile,
 	if (err < 0 || is_bygone(profile, process))
 		return err < 0 ? err : 0;
 	point->cpu_ns = used[0];
+	point->cpu_wall_ns = used[4];
 	live->cpu_ns += used[0];
 	live->read_bytes += used[1];
 	live->write_bytes += used[2];

@@ -81,22 +81,23 @@ static int add_thread(struct view *view, struct growth *growth,
 		      const struct profile_process *process, const struct profile_thread *thread)
 {
 	uint64_t sums[GROWTH_THREAD_WIDTH] = {thread->on_cpu_ns, thread->runnable_ns,
-					      thread->blocked_ns};
+					      thread->blocked_ns, thread->wall_ns};
 	int more = grown(&growth->threads, (uint64_t)process->index << 32 | thread->tid, sums);
 
 	if (more < 0)
 		return more;
-	return APPEND(view, threads,
-		      (struct live_thread){
-			      .process = process,
-			      .thread = thread,
-			      .on_cpu_ns = thread->on_cpu_ns == PROFILE_ABSENT ? PROFILE_ABSENT
-									       : sums[0],
-			      .runnable_ns = thread->runnable_ns == PROFILE_ABSENT ? PROFILE_ABSENT
-										   : sums[1],
-			      .blocked_ns = thread->blocked_ns == PROFILE_ABSENT ? PROFILE_ABSENT
-										 : sums[2],
-		      });
+	return APPEND(
+		view, threads,
+		(struct live_thread){
+			.process = process,
+			.thread = thread,
+			.on_cpu_ns = thread->on_cpu_ns == PROFILE_ABSENT ? PROFILE_ABSENT : sums[0],
+			.runnable_ns =
+				thread->runnable_ns == PROFILE_ABSENT ? PROFILE_ABSENT : sums[1],
+			.blocked_ns =
+				thread->blocked_ns == PROFILE_ABSENT ? PROFILE_ABSENT : sums[2],
+			.wall_ns = thread->wall_ns == PROFILE_ABSENT ? PROFILE_ABSENT : sums[3],
+		});
 }
 
 static int add_wait(struct view *view, struct growth *growth, const struct profile_process *process,

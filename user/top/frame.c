@@ -131,6 +131,13 @@ static double share_of_period(const struct composer *c, uint64_t ns)
 	return measured(ns) / 1e9 / c->period_s;
 }
 
+/* Of a CPU, between two samples: these need not come with the snapshots. */
+static double share_of_samples(const struct composer *c, uint64_t ns, uint64_t wall_ns)
+{
+	return wall_ns && wall_ns != PROFILE_ABSENT ? measured(ns) / (double)wall_ns
+						    : share_of_period(c, ns);
+}
+
 static double per_s(const struct composer *c, uint64_t count)
 {
 	return (double)count / c->period_s;
@@ -260,9 +267,9 @@ static void add_thread(struct composer *c, const struct live_thread *live)
 	if (!row)
 		return;
 	row->cells[THREAD_TID].value = live->thread->tid;
-	row->cells[THREAD_CPU].value = share_of_period(c, live->on_cpu_ns);
-	row->cells[THREAD_RUNNABLE].value = share_of_period(c, live->runnable_ns);
-	row->cells[THREAD_BLOCKED].value = share_of_period(c, live->blocked_ns);
+	row->cells[THREAD_CPU].value = share_of_samples(c, live->on_cpu_ns, live->wall_ns);
+	row->cells[THREAD_RUNNABLE].value = share_of_samples(c, live->runnable_ns, live->wall_ns);
+	row->cells[THREAD_BLOCKED].value = share_of_samples(c, live->blocked_ns, live->wall_ns);
 	row->cells[THREAD_NAME].text = keep_name(c, live->thread->comm);
 	row->cells[THREAD_PID].value = live->process->pid;
 	if (!live->longest)
@@ -562,7 +569,7 @@ static void fill_process(struct composer *c, struct top_process *shown,
 		return;
 	shown->step_ns = measured(last->step_ns);
 	shown->steps_per_s = per_s(c, last->steps_count);
-	shown->cpu_share = share_of_period(c, last->cpu_ns);
+	shown->cpu_share = share_of_samples(c, last->cpu_ns, last->cpu_wall_ns);
 	shown->live_bytes = measured(last->live_bytes);
 	shown->gpu_share = gpu_share(c, last, process);
 }
