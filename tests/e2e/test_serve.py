@@ -318,7 +318,12 @@ TYPES = {"text": "text/plain", "md": "text/markdown", "html": "text/html", "json
 
 def test_reports_and_captures_of_the_last_seconds(program, serve, tmp_path):
     traced = program(WORKLOADS / "calls")
+    left = tmp_path / "perfx-trace.killed"
+    left.mkdir(0o700)
+    (left / "last.perfx").touch()
+    os.utime(left, (1000, 1000))
     server = serve("-p", traced.pid, "-F", "calls:*", env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert not left.exists(), "of a tracer that is no more"
     traced.go(2)
     assert wait_for(lambda: server.calls("outer") == 2000)
     for form, kind in TYPES.items():

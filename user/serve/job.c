@@ -4,6 +4,7 @@
 #include "aggregate/aggregate.h"
 #include "analyze/analyze.h"
 #include "base/clock.h"
+#include "base/scratch.h"
 #include "base/thread.h"
 #include "export/capture.h"
 #include "replay/cut.h"
@@ -43,46 +44,29 @@ struct job {
 	enum job_state state;
 	bool stopping;
 	struct job_request request;
-	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
-	char *folder, *path;  /* of the capture */
-	int err, fd;	      /* the answer */
+	uint64_t deadline_ns;  /* CLOCK_MONOTONIC */
+	struct scratch folder; /* of the capture, */
+	char *path;	       /* in it */
+	int err, fd;	       /* the answer */
 };
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-static const char *temporary_folder(void)
-{
-	const char *folder = secure_getenv("TMPDIR");
-
-	return folder && *folder == '/' ? folder : "/tmp";
-}
-
-/* A folder that nobody else can look into. 0 or -errno. */
+/* 0 or -errno. */
 static int make_folder(struct job *job)
 {
-	if (asprintf(&job->folder, "%s/perfx-serve-XXXXXX", temporary_folder()) < 0)
-		job->folder = NULL;
-	if (!job->folder || !mkdtemp(job->folder)) {
-		int err = job->folder ? -errno : -ENOMEM;
+	int err = scratch_make(&job->folder);
 
-		free(job->folder);
-		job->folder = NULL;
-		return err;
-	}
-	if (asprintf(&job->path, "%s/last.perfx", job->folder) < 0)
+	if (!err && asprintf(&job->path, "%s/last.perfx", job->folder.path) < 0)
 		job->path = NULL;
-	return job->path ? 0 : -ENOMEM;
+	return err ? err : job->path ? 0 : -ENOMEM;
 }
 
 static void remove_folder(struct job *job)
 {
-	if (job->path)
-		unlink(job->path);
-	if (job->folder)
-		rmdir(job->folder);
+	scratch_remove(&job->folder);
 	free(job->path);
-	free(job->folder);
-	job->path = job->folder = NULL;
+	job->path = NULL;
 }
 
 /* A file without a name. Returns its descriptor or -errno. */
@@ -170,7 +154,7 @@ static int read_and_write(struct job *job, FILE *out, struct aggregate *aggregat
 
 static int make_report(struct job *job)
 {
-	int fd = open_nameless(job->folder), copy, err = -ENOMEM;
+	int fd = open_nameless(job->folder.path), copy, err = -ENOMEM;
 	struct aggregate *aggregate = aggregate__new();
 	FILE *out = NULL;
 
@@ -294,6 +278,7 @@ struct job *job__new(const struct rule_set *rules)
 
 	if (!job)
 		return NULL;
+	scratch_sweep();
 	job->rules = rules;
 	job->fd = -ECANCELED;
 	pthread_condattr_init(&monotonic);

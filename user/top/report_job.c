@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/message.h"
+#include "base/scratch.h"
 #include "base/text.h"
 #include "report/report.h"
 
@@ -18,18 +19,19 @@
 
 struct report_job {
 	const char *rules_file;
-	char *path;	/* what was asked for; NULL: nothing */
-	char *folder;	/* private, of the capture; NULL: the path is the capture's */
-	char *capture;	/* in it */
-	bool is_wanted; /* by the recording */
-	pid_t pid;	/* that makes the report; 0: none */
-	int errors_fd;	/* what it says */
+	char *path;	       /* what was asked for; NULL: nothing */
+	struct scratch folder; /* of the capture */
+	char *capture;	       /* in it; NULL: the path is the capture's */
+	bool is_wanted;	       /* by the recording */
+	pid_t pid;	       /* that makes the report; 0: none */
+	int errors_fd;	       /* what it says */
 };
 
 struct report_job *report_job__new(const char *rules_file)
 {
 	struct report_job *job = calloc(1, sizeof(*job));
 
+	scratch_sweep();
 	if (job) {
 		job->rules_file = rules_file;
 		job->errors_fd = -1;
@@ -42,12 +44,8 @@ static void end(struct report_job *job)
 {
 	if (job->errors_fd >= 0)
 		close(job->errors_fd);
-	if (job->capture)
-		unlink(job->capture);
-	if (job->folder)
-		rmdir(job->folder);
+	scratch_remove(&job->folder);
 	free(job->path);
-	free(job->folder);
 	free(job->capture);
 	*job = (struct report_job){.rules_file = job->rules_file, .errors_fd = -1};
 }
@@ -75,23 +73,16 @@ static bool is_capture(const char *path)
 	return length > 6 && !strcmp(path + length - 6, ".perfx");
 }
 
-/* Nobody else may read what was recorded. 0 or -errno. */
+/* 0 or -errno. */
 static int make_folder(struct report_job *job)
 {
-	const char *tmp = getenv("TMPDIR");
+	int err = scratch_make(&job->folder);
 
-	if (asprintf(&job->folder, "%s/perfx-trace.XXXXXX", tmp && *tmp ? tmp : "/tmp") < 0) {
-		job->folder = NULL;
-		return -ENOMEM;
+	if (!err && asprintf(&job->capture, "%s/last.perfx", job->folder.path) < 0) {
+		job->capture = NULL;
+		err = -ENOMEM;
 	}
-	if (!mkdtemp(job->folder)) {
-		int err = -errno;
-
-		free(job->folder);
-		job->folder = NULL;
-		return err;
-	}
-	return asprintf(&job->capture, "%s/last.perfx", job->folder) < 0 ? -ENOMEM : 0;
+	return err;
 }
 
 void report_job__begin(struct report_job *job, const char *path)
