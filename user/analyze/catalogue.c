@@ -182,7 +182,9 @@ const struct finding_kind finding_kinds[] = {
 			  "batch: by its range, or by samples of its Python. If the thread of the "
 			  "steps itself runs for most of it, it prepares the batch alone; else the "
 			  "finding names who does. So many workers hide it as the CPU time of a "
-			  "batch is of the rest of the step, rounded up.",
+			  "batch is of the rest of the step, rounded up. The gain is what of it "
+			  "CPUs can take over that the training's own threads and other programs "
+			  "leave free, less what handing over a batch costs.",
 		.remedy = "Prepare batches in more processes and further ahead, keep the workers "
 			  "between epochs, or prepare the data once instead of in each epoch.",
 		.example = "DataLoader(data, num_workers=4, prefetch_factor=4, "

@@ -109,8 +109,7 @@ static void find_cpu_holders(struct cpu_holders *holders, const struct rules_ctx
 	qsort(holders->list, holders->count, sizeof(*holders->list), by_held_time);
 }
 
-/* CPU time of programs that are not of this job; PROFILE_ABSENT. */
-static uint64_t others_cpu_ns(const struct rules_ctx *ctx)
+uint64_t rules_others_cpu_ns(const struct rules_ctx *ctx)
 {
 	uint64_t used_ns = profile_others_cpu_ns(ctx->profile);
 
@@ -210,8 +209,7 @@ static unsigned job_processes(const struct rules_ctx *ctx)
 	return count;
 }
 
-/* On which it may run, by affinity and by the quota of its cgroups. */
-static unsigned allowed_cpus(const struct rules_ctx *ctx)
+unsigned rules_allowed_cpus(const struct rules_ctx *ctx)
 {
 	const struct profile_limits *limits = &ctx->process->limits;
 	unsigned cpus = ctx->profile->cpus_count;
@@ -228,9 +226,9 @@ static struct shortage find_shortage(struct rules_ctx *ctx, const struct thread_
 {
 	struct shortage shortage = {
 		.threads = *threads,
-		.cpus_count = allowed_cpus(ctx),
+		.cpus_count = rules_allowed_cpus(ctx),
 		.processes_count = job_processes(ctx),
-		.others_ns = others_cpu_ns(ctx),
+		.others_ns = rules_others_cpu_ns(ctx),
 		.steal_ns = ctx->profile->host_steal_ns,
 	};
 
@@ -559,7 +557,7 @@ static double throttled_gain(struct rules_ctx *ctx)
 static void suggest_for_throttled(struct text *text, const struct rules_ctx *ctx)
 {
 	uint64_t milli = ctx->process->limits.cpu_limit_milli;
-	unsigned threads = allowed_cpus(ctx);
+	unsigned threads = rules_allowed_cpus(ctx);
 
 	text_add(text, "The CPU limit of the container throttles it: raise the limit (cpu.max), or "
 		       "run no more threads than the limit allows CPUs");

@@ -78,6 +78,10 @@ bool rules_is_short(const struct rules_ctx *ctx);
 bool rules_is_worker(const struct rules_ctx *ctx);
 bool rules_is_idle(const struct rules_ctx *ctx);
 bool rules_data_bound(const struct rules_ctx *ctx);
+/* CPUs on which it may run, by affinity and by the quota of its cgroups. CPU time of programs that
+ * are not of its job; PROFILE_ABSENT. */
+unsigned rules_allowed_cpus(const struct rules_ctx *ctx);
+uint64_t rules_others_cpu_ns(const struct rules_ctx *ctx);
 /* Does it launch kernels most of the time, and the GPU does not need that long for them? */
 bool rules_launch_bound(const struct rules_ctx *ctx);
 /* "; meanwhile python3 (pid 43) runs mostly decode (data.py:18)": who prepares what is waited for

@@ -3,12 +3,21 @@
  * A training that waits for its next batch: how long, who prepares it, and how many workers of a
  * data loader would hide it.
  *
- * Batches that W workers prepare come every work / W at best, work being the CPU time of one; and
- * CPUs that train and prepare do (rest + work) / CPUs of it a step. So a step takes the longest of
- * the three: the rest of it, work / W, and that.
+ * Workers hide what they do on CPUs that are free. With W of them a step takes the longest of
+ *
+ *	rest + handover			the training, which takes each batch from a worker
+ *	(work + handover) / W		the workers; work is the CPU time of a batch
+ *	(cpu + work + 2 handover) / F	the F CPUs that both of them can have; cpu is the CPU time
+ *					of the rest, of all threads of the training
+ *
+ * Threads that only poll for each other keep no worker from its CPU for long, so that is no part of
+ * cpu. Other programs that use O of N CPUs leave N - O; but where there are too few, each thread
+ *has an equal share, and T of ours have N T / (T + O). The handover is a queue, a message and a
+ *mapping at either end; that of very large batches takes longer.
  */
 #include "analyze/location.h"
 #include "analyze/rules_ctx.h"
+#include "analyze/thread_pool.h"
 
 #include <math.h>
 #include <string.h>
@@ -60,49 +69,100 @@ static void add_data_cause(struct text *text, struct rules_ctx *ctx)
 	location_place(text, ctx->driver->data.lead.frame);
 }
 
-/* Forks of the training itself, as a data loader makes them. */
-static unsigned count_workers(const struct rules_ctx *ctx)
-{
-	unsigned count = 0;
-
-	for (size_t i = 0; i < ctx->profile->processes_count; i++) {
-		const struct profile_process *child = &ctx->profile->processes[i];
-
-		count += profile_is_child(ctx->profile, child, ctx->process) && *child->cmdline &&
-			 !strcmp(child->cmdline, ctx->process->cmdline);
-	}
-	return count;
-}
-
 /* --- what workers would gain --- */
 
-/* It need not be said how much is left. */
-#define ALL_OF_IT 0.95
+/* It need not be said how much is left, or how little is won. */
+#define ALL_OF_IT  0.95
+#define NONE_OF_IT 0.05
 
 struct loader {
 	unsigned workers, needed; /* that there are; that would hide it, as far as CPUs go */
-	double rest_ns, work_ns;  /* of a step; of a batch, CPU time */
 	double hidden_ns;	  /* of a step, by so many as are needed */
 	double gain_ns;		  /* the same, less what taking a batch from a worker costs */
 };
 
-static struct loader judge_loader(const struct rules_ctx *ctx)
-{
-	double step = rules_unit_ns(ctx), batch = batch_ns(ctx), cpus = ctx->profile->cpus_count;
-	struct loader loader = {.workers = count_workers(ctx), .rest_ns = fmax(step - batch, 1)};
-	double needed, best;
+/* What workers do that there are. */
+struct workers {
+	unsigned count;
+	double cpu_ns; /* of a step */
+};
 
-	/* workers that are waited for work all the time */
-	loader.work_ns = loader.workers ? loader.workers * step : batch;
-	needed = fmax(ceil(loader.work_ns / loader.rest_ns), 1);
-	loader.needed = (unsigned)(cpus > 0 ? fmin(needed, cpus) : needed);
-	best = fmax(loader.rest_ns, loader.work_ns / loader.needed);
-	if (cpus > 0)
-		best = fmax(best, (loader.rest_ns + loader.work_ns) / cpus);
-	loader.hidden_ns = fmax(step - best, 0);
-	loader.gain_ns = loader.hidden_ns;
-	if (!loader.workers)
-		loader.gain_ns = fmax(loader.gain_ns - ctx->thresholds->data_bound_handover, 0);
+static double steps_recorded(const struct rules_ctx *ctx)
+{
+	return fmax((double)ctx->driver->wall_ns / rules_unit_ns(ctx), 1);
+}
+
+/* Forks of the training itself, as a data loader makes them. */
+static struct workers find_workers(const struct rules_ctx *ctx)
+{
+	struct workers workers = {0};
+
+	for (size_t i = 0; i < ctx->profile->processes_count; i++) {
+		const struct profile_process *child = &ctx->profile->processes[i];
+
+		if (!profile_is_child(ctx->profile, child, ctx->process) || !*child->cmdline ||
+		    strcmp(child->cmdline, ctx->process->cmdline))
+			continue;
+		workers.count++;
+		if (child->cpu_ns != PROFILE_ABSENT)
+			workers.cpu_ns += (double)child->cpu_ns / steps_recorded(ctx);
+	}
+	return workers;
+}
+
+/* A step's, of all threads, without what prepares the batch and what polls. */
+static double training_cpu_ns(struct rules_ctx *ctx)
+{
+	struct thread_pool pool;
+	double spin_ns;
+
+	if (thread_pool_find(&pool, ctx->process, ctx->driver->tid))
+		ctx->failed = true;
+	spin_ns = (double)pool.driver.spin_ns + (double)pool.others.spin_ns;
+	if (ctx->process->cpu_ns == PROFILE_ABSENT)
+		return 0;
+	return fmax(((double)ctx->process->cpu_ns - spin_ns) / steps_recorded(ctx) -
+			    ctx->time->batch_own_ns,
+		    0);
+}
+
+/* That so many threads of the training and its workers can have; infinite: it is not known. */
+static double cpus_for(const struct rules_ctx *ctx, double threads)
+{
+	const struct profile *profile = ctx->profile;
+	uint64_t others_ns = rules_others_cpu_ns(ctx);
+	double cpus = profile->cpus_count, others = 0;
+
+	if (!profile->cpus_count)
+		return INFINITY;
+	if (others_ns != PROFILE_ABSENT && profile->duration_ns)
+		others = (double)others_ns / (double)profile->duration_ns;
+	return fmin(fmax(cpus - others, cpus * threads / (threads + others)),
+		    rules_allowed_cpus(ctx));
+}
+
+static struct loader judge_loader(struct rules_ctx *ctx)
+{
+	double step = rules_unit_ns(ctx), batch = batch_ns(ctx), cpu = training_cpu_ns(ctx);
+	double rest = fmax(step - batch, 1), handover = ctx->thresholds->data_bound_handover;
+	double work = batch, work_cpu = batch, cpus, best;
+	struct workers workers = find_workers(ctx);
+	struct loader loader = {.workers = workers.count};
+
+	if (workers.count) {
+		/* they are waited for, so they work all the time; the rest has its handover */
+		work = workers.count * step;
+		work_cpu = workers.cpu_ns;
+		handover = 0;
+	}
+	loader.needed = (unsigned)fmax(ceil((work + handover) / (rest + handover)), 1);
+	if (ctx->profile->cpus_count && loader.needed > rules_allowed_cpus(ctx))
+		loader.needed = rules_allowed_cpus(ctx);
+	cpus = cpus_for(ctx, fmax(cpu / rest, 1) + loader.needed);
+	best = fmax(rest + handover, (work + handover) / loader.needed);
+	best = fmax(best, (cpu + work_cpu + 2 * handover) / cpus);
+	loader.gain_ns = fmax(step - best, 0);
+	loader.hidden_ns = fmin(loader.gain_ns + handover, batch);
 	return loader;
 }
 
@@ -114,8 +174,12 @@ static void add_workers(struct text *text, const struct rules_ctx *ctx, const st
 	/* with workers enough, something else is slow */
 	if (!prepares_itself(ctx) && loader->needed <= loader->workers)
 		return;
-	text_printf(text, " (%u worker%s; %u would hide ", loader->workers,
-		    loader->workers == 1 ? "" : "s", loader->needed);
+	text_printf(text, " (%u worker%s; ", loader->workers, loader->workers == 1 ? "" : "s");
+	if (loader->gain_ns < NONE_OF_IT * batch_ns(ctx)) {
+		text_add(text, "no CPU is free for more)");
+		return;
+	}
+	text_printf(text, "%u would hide ", loader->needed);
 	if (hidden < ALL_OF_IT)
 		add_percent(text, hidden);
 	text_add(text, hidden < ALL_OF_IT ? " of it)" : "it)");
