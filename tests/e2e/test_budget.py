@@ -154,21 +154,25 @@ def million():
 
 @pytest.mark.alone
 def test_a_million_calls_a_second_within_two_percent(million, tracer):
-    """Asked for, and yet: within two seconds it costs less than the limit, which is said; what is
+    """Asked for, and yet: within a second it costs less than the limit, which is said; what is
     called seldom goes on."""
     before = million.cpu_per_call(0, time.monotonic_ns())
     t = tracer(million.pid, "-F", "million:*", "--max-overhead", "2%", "--memory", "off", duration="4")
     start = time.monotonic_ns()
     report = t.report()
-    during = million.cpu_per_call(start + 1.5e9, start + 3.9e9)
+    during = million.cpu_per_call(start + 1e9, start + 3.9e9)
+    end = time.monotonic_ns()
+    time.sleep(1)
+    after = million.cpu_per_call(end, time.monotonic_ns())
     assert [line for line in t.lines if "often: " in line and line.endswith(
         "not traced from now on (--max-overhead)\n")], t.lines
     removed, = [n for n in report["not_attached"] if n["name"] == "often"]
     assert "--max-overhead" in removed["reason"]
     seldom, = functions(report, "seldom")
     assert seldom["timed"] == seldom["calls"] > 100
-    # 2 %, and as much again for the noise of the machine
-    assert during / before - 1 < 0.04, f"{before} → {during} ns of CPU time a call"
+    # by as much as they differ nobody knows what a call takes without the tracer
+    without, noise = (before + after) / 2, abs(before - after) / 2
+    assert during < 1.02 * without + noise, f"{before} → {during} → {after} ns of CPU time a call"
 
 
 @pytest.mark.alone

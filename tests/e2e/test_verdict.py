@@ -4,6 +4,7 @@ the trainer itself measured; healthy ones have nothing above low. Where a remedy
 is what it brings."""
 import json
 import os
+import statistics
 import subprocess
 import time
 from typing import NamedTuple
@@ -128,11 +129,12 @@ def test_a_healthy_trainer_has_none(fault):
 
 
 @LONG
-@pytest.mark.parametrize("fault,within", [
-    # workers slow down a trainer whose CPUs are two threads of one core
-    ("starved", 0.5), ("copies", 0.2), ("saves", 0.2), ("garbage", 0.2)])
-def test_the_remedy_brings_what_was_predicted(fault, within):
-    """Measured without a tracer, on both sides."""
-    judged, before, after = judge(fault), measure(fault), measure(fault, "--fixed")
-    assert judged.first["gain_ns_per_step"] == pytest.approx(before - after, rel=within)
+@pytest.mark.parametrize("fault", ["starved", "python", "gil", "tiny", "copies", "saves", "garbage"])
+def test_the_remedy_brings_what_was_predicted(fault):
+    """Measured without a tracer, on both sides, in turn: a machine is not equally fast at all times."""
+    judged = judge(fault)
+    rounds = [(measure(fault), measure(fault, "--fixed")) for _ in range(3)]
+    gain = statistics.median(before for before, _ in rounds) - statistics.median(after for _, after in rounds)
+    print("predicted", judged.first["gain_ns_per_step"], "measured", gain, rounds)
+    assert judged.first["gain_ns_per_step"] == pytest.approx(gain, rel=0.2)
     assert FAULTS[fault].kind not in [f["kind"] for f in judge(fault, "--fixed").findings if f["severity"] != "low"]
