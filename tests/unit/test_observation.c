@@ -104,7 +104,7 @@ Test(observation, is_set_beside_the_estimate)
 	cr_expect_float_eq(profile_observed_percent(&profile->observed), 25, 1e-9);
 	cr_expect_float_eq(profile->observed.noise_percent, 2.5, 1e-9);
 	/* about 1 % is estimated */
-	cr_expect_not(profile_slowdown_agrees(profile));
+	cr_expect_eq(profile_slowdown_agreement(profile), SLOWDOWN_DISAGREES);
 	cr_expect_float_eq(profile_slowdown_percent(profile), 25, 1e-9);
 	aggregate__free(aggregate);
 	stream_clear(&s);
@@ -147,26 +147,38 @@ static struct profile slowdown(double estimated, uint64_t with_ns, double noise_
 					     .noise_percent = noise_percent}};
 }
 
-Test(observation, agrees_within_a_quarter_three_points_or_the_noise)
+Test(observation, agrees_within_a_quarter_or_three_points_beyond_the_noise)
 {
 	const struct {
 		double estimated;
 		uint64_t with_ns;
 		double noise_percent;
-		bool agrees;
+		enum slowdown_agreement agreement;
 		double judged_by;
 	} cases[] = {
-		{2, 1049, 1, true, 4.9},   {2, 1051, 1, false, 5.1}, {75, 2000, 1, true, 100},
-		{74, 2000, 1, false, 100}, {100, 1750, 1, true, 75}, {100, 1740, 1, false, 74},
-		{5, 1100, 6, true, 10},	   {5, 1100, 11, true, 5},   {1, 900, 2, false, 1},
-		{1, 900, 12, true, 1},
+		{2, 1049, 1, SLOWDOWN_AGREES, 4.9},
+		{2, 1051, 1, SLOWDOWN_DISAGREES, 5.1},
+		{75, 2000, 1, SLOWDOWN_AGREES, 100},
+		{74, 2000, 1, SLOWDOWN_DISAGREES, 100},
+		{100, 1750, 1, SLOWDOWN_AGREES, 75},
+		{100, 1740, 1, SLOWDOWN_DISAGREES, 74},
+		{100, 2000, 25, SLOWDOWN_AGREES, 100},
+		{100, 2000, 26, SLOWDOWN_IN_NOISE, 100},
+		{2, 1020, 3, SLOWDOWN_AGREES, 2},
+		{2, 1020, 4, SLOWDOWN_IN_NOISE, 2},
+		{5, 1100, 4.9, SLOWDOWN_DISAGREES, 10},
+		{5, 1100, 5.1, SLOWDOWN_IN_NOISE, 10},
+		{5, 1100, 11, SLOWDOWN_IN_NOISE, 5},
+		{1, 900, 2, SLOWDOWN_DISAGREES, 1},
+		{1, 900, 12, SLOWDOWN_IN_NOISE, 1},
 	};
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct profile profile =
 			slowdown(cases[i].estimated, cases[i].with_ns, cases[i].noise_percent);
 
-		cr_expect_eq(profile_slowdown_agrees(&profile), cases[i].agrees, "case %zu", i);
+		cr_expect_eq(profile_slowdown_agreement(&profile), cases[i].agreement, "case %zu",
+			     i);
 		cr_expect_float_eq(profile_slowdown_percent(&profile), cases[i].judged_by, 1e-9,
 				   "case %zu", i);
 	}

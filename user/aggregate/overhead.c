@@ -218,15 +218,16 @@ static void fill_observed(const struct aggregate *a, struct profile *p)
 	observed->noise_percent = noise_percent(observed, best, thread_of(most, best->tid));
 }
 
-bool profile_slowdown_agrees(const struct profile *profile)
+enum slowdown_agreement profile_slowdown_agreement(const struct profile *profile)
 {
-	double estimated = profile->overhead_percent;
+	double estimated = profile->overhead_percent, noise = profile->observed.noise_percent;
 	double observed = profile_observed_percent(&profile->observed);
 	double apart = fabs(observed - estimated);
+	double near = fmax(PROFILE_AGREES_POINTS, PROFILE_AGREES_SHARE * fmax(observed, estimated));
 
-	return apart <= PROFILE_AGREES_POINTS ||
-	       apart <= PROFILE_AGREES_SHARE * fmax(observed, estimated) ||
-	       apart <= profile->observed.noise_percent;
+	if (apart > fmax(near, noise))
+		return SLOWDOWN_DISAGREES;
+	return noise > near ? SLOWDOWN_IN_NOISE : SLOWDOWN_AGREES;
 }
 
 double profile_slowdown_percent(const struct profile *profile)

@@ -852,11 +852,12 @@ struct profile {
 	struct profile_observed observed;
 };
 
-/* Do estimate and observation say the same: within a quarter of the larger one, within so many
- * points, or within the noise? */
+/* Do estimate and observation say the same: within a quarter of the larger one, or within so many
+ * points? Noise that is larger than that hides it, unless they are further apart still. */
 #define PROFILE_AGREES_SHARE  0.25
 #define PROFILE_AGREES_POINTS 3.0
-bool profile_slowdown_agrees(const struct profile *profile);
+enum slowdown_agreement { SLOWDOWN_AGREES, SLOWDOWN_DISAGREES, SLOWDOWN_IN_NOISE };
+enum slowdown_agreement profile_slowdown_agreement(const struct profile *profile);
 
 /* The slowdown to judge by, in percent; < 0: unknown. As observed where that is beyond the noise,
  * otherwise as estimated. */

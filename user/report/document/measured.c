@@ -61,6 +61,14 @@ static int by_hits(const void *left, const void *right)
 	return a->hits_count < b->hits_count ? 1 : a->hits_count > b->hits_count ? -1 : 0;
 }
 
+static void add_agreement(struct text *text, enum slowdown_agreement agreement)
+{
+	if (agreement == SLOWDOWN_DISAGREES)
+		text_add(text, "; the two disagree: trust the observed one");
+	else if (agreement == SLOWDOWN_IN_NOISE)
+		text_add(text, "; the noise is too large to check the estimate");
+}
+
 void text_add_observed(struct text *text, const struct profile *profile)
 {
 	const struct profile_observed *observed = &profile->observed;
@@ -81,8 +89,8 @@ void text_add_observed(struct text *text, const struct profile *profile)
 		text_printf(text, ", observed %s (noise ±%s)", as_slowdown(percent / 100), noisy);
 	text_printf(text, ": a step takes %s, %s without probes", as_ns(observed->with_ns),
 		    as_ns(observed->without_ns));
-	if (profile->overhead_percent >= 0 && !profile_slowdown_agrees(profile))
-		text_add(text, "; the two disagree: trust the observed one");
+	if (profile->overhead_percent >= 0)
+		add_agreement(text, profile_slowdown_agreement(profile));
 }
 
 static void compose_cost(struct document *document, const struct profile *profile)

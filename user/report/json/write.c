@@ -226,6 +226,14 @@ static json_t *probe_object(const struct profile *p, const struct profile_probe 
 	return object;
 }
 
+static void put_agreement(struct json_output *o, const struct profile *p)
+{
+	enum slowdown_agreement agreement = profile_slowdown_agreement(p);
+
+	if (agreement != SLOWDOWN_IN_NOISE)
+		json_put(o, "agrees", json_boolean(agreement == SLOWDOWN_AGREES));
+}
+
 static void put_observed(struct json_output *o, const struct profile *p)
 {
 	const struct profile_observed *observed = &p->observed;
@@ -240,7 +248,7 @@ static void put_observed(struct json_output *o, const struct profile *p)
 	json_put(o, "percent", json_real(profile_observed_percent(observed)));
 	json_put(o, "noise_percent", json_real(observed->noise_percent));
 	if (p->overhead_percent >= 0)
-		json_put(o, "agrees", json_boolean(profile_slowdown_agrees(p)));
+		put_agreement(o, p);
 	json_close(o, '}');
 }
 
