@@ -60,6 +60,10 @@ Test(memory, a_leak)
 			"retains 1000 KiB/s of host heap, 3.43 GiB per hour; 100 live blocks of "
 			"100 KiB on average, allocated throughout the recording, the oldest live "
 			"for 10.0 s; estimated from about 78 sampled blocks (± 22 %)");
+	/* nothing stays of a step */
+	scene_set(&s, 10 * S, 320 * MS);
+	scene_steps(&s, 100 * MS, 10, 0, 100 << 10);
+	expect_kinds(s, "");
 }
 
 /* A tensor's block is a block of the heap as well: one finding. */

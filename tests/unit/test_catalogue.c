@@ -7,6 +7,8 @@
 
 #include <glob.h>
 #include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct thresholds *defaults = &rule_set_builtin.thresholds;
@@ -70,6 +72,133 @@ Test(catalogue, each_kind_that_a_rule_adds_is_there)
 		count += expect_kinds_of(files.gl_pathv[i]);
 	globfree(&files);
 	cr_expect_gt(count, 25);
+}
+
+/* --- each rule has a case in which it fires, and a near miss in which it does not --- */
+
+/* Tests in tests/unit/test_FILE.c; mostly one has both. */
+static const struct {
+	const char *kind, *file, *fires, *misses;
+} tests_of_kinds[] = {
+	{"SlowOperation", "analyze", "slow_operation", "slow_operation"},
+	{"TinyCalls", "analyze", "tiny_calls", "tiny_calls"},
+	{"Unwound", "analyze", "unwound", "unwound"},
+	{"PythonBound", "driver", "python_between_the_operators", "python_that_is_none_of_the_interpreters"},
+	{"GilWait", "driver", "waits_for_the_gil", "waits_for_the_gil"},
+	{"LockWait", "driver", "waits_for_a_lock", "waits_for_something_else_than_a_lock"},
+	{"InputWait", "driver", "waits_for_input", "waits_for_input"},
+	{"OutputWait", "driver", "waits_for_a_disk_a_child_a_reader_and_the_clock", "waits_for_a_disk_a_child_a_reader_and_the_clock"},
+	{"DiskWait", "driver", "waits_for_a_disk_a_child_a_reader_and_the_clock", "waits_for_a_disk_a_child_a_reader_and_the_clock"},
+	{"SleepWait", "driver", "waits_for_a_disk_a_child_a_reader_and_the_clock", "waits_for_a_disk_a_child_a_reader_and_the_clock"},
+	{"ChildWait", "driver", "waits_for_a_disk_a_child_a_reader_and_the_clock", "waits_for_a_disk_a_child_a_reader_and_the_clock"},
+	{"DataBound", "analyze", "steps_that_wait_for_data", "steps_that_wait_for_data"},
+	{"OptimizerBound", "analyze", "steps_of_an_optimizer", "steps_of_an_optimizer"},
+	{"PeriodicStall", "rules_stalls", "checkpoint", "rare_checkpoint"},
+	{"UnevenSteps", "analyze", "uneven_steps", "uneven_steps"},
+	{"GarbageCollection", "rules_stalls", "share_of_a_step", "a_little"},
+	{"TinyOperators", "rules_operators", "tiny", "with_work_to_do_are_not_tiny"},
+	{"Copies", "rules_operators", "copies", "copies_beside_work"},
+	{"Float64", "rules_operators", "float64", "float64_by_design_or_seldom"},
+	{"Recompilation", "rules_operators", "recompilation_by_xla", "warming_up_is_no_recompilation"},
+	{"LowUtilization", "roofline", "low_utilization", "low_utilization"},
+	{"OverheadBound", "roofline", "overhead_and_memory_bound", "overhead_and_memory_bound"},
+	{"MemoryBound", "roofline", "overhead_and_memory_bound", "overhead_and_memory_bound"},
+	{"UnreadCompute", "roofline", "unread_compute", "unread_compute"},
+	{"CpuContention", "analyze", "cpu_contention", "cpu_contention"},
+	{"Oversubscribed", "rules_cpu", "more_threads_than_cpus", "as_many_threads_as_cpus"},
+	{"LowParallelEfficiency", "rules_cpu", "threads_that_share_work_badly", "threads_that_share_work_well"},
+	{"CpuThrottled", "analyze", "throttled_and_disk", "throttled_and_disk"},
+	{"BlockedThread", "analyze", "idle_and_blocked", "idle_and_blocked"},
+	{"IdleTarget", "analyze", "idle_and_blocked", "idle_and_blocked"},
+	{"DiskBound", "analyze", "throttled_and_disk", "throttled_and_disk"},
+	{"GpuStarved", "analyze_gpu", "starved", "starved"},
+	{"LaunchBound", "analyze_gpu", "launch_bound", "launch_bound"},
+	{"SyncWait", "analyze_gpu", "sync_wait", "sync_wait"},
+	{"PageableCopy", "analyze_gpu", "pageable_copies", "pageable_copies"},
+	{"ExposedCommunication", "analyze_gpu", "exposed_communication", "exposed_communication"},
+	{"Straggler", "ranks", "a_straggler", "a_straggler"},
+	{"LowOccupancy", "analyze_gpu", "low_occupancy", "low_occupancy"},
+	{"ClocksThrottled", "analyze_gpu", "throttled_clocks", "throttled_clocks"},
+	{"MemoryLeak", "analyze_memory", "a_leak", "a_leak"},
+	{"MemoryGrowth", "analyze", "memory_growth", "memory_growth"},
+	{"UntracedMemory", "analyze_memory", "growth_that_is_not_traced", "growth_that_is_not_traced"},
+	{"MemoryLimit", "rules_limits", "near_the_limit_of_a_cgroup", "near_the_limit_of_a_cgroup"},
+	{"Fragmentation", "rules_limits", "a_heap_in_pieces", "a_heap_in_pieces"},
+	{"PeakMemory", "analyze_memory", "the_peak", "the_peak"},
+	{"MemoryChurn", "analyze_memory", "churn", "churn"},
+	{"TensorChurn", "analyze_memory", "tensors_that_come_and_go_as_pages", "tensors_that_come_and_go_as_pages"},
+	{"Overhead", "analyze", "overhead_and_losses", "overhead_and_losses"},
+	{"Losses", "analyze", "overhead_and_losses", "overhead_and_losses"},
+};
+
+/* The code of a test, to be freed; NULL: there is none of that name. */
+static char *body_of(const char *source, const char *test)
+{
+	char *code = NULL;
+
+	for (const char *at = source; !code && (at = strstr(at, "\nTest(")); at++) {
+		const char *name = strstr(at, ", ");
+		const char *end = strstr(at, "\n}\n");
+
+		if (name && end && !strncmp(name + 2, test, strlen(test)) &&
+		    name[2 + strlen(test)] == ')')
+			code = strndup(at, (size_t)(end - at));
+	}
+	return code;
+}
+
+/* No finding, or others than this one. */
+static bool expects_none(const char *code, const char *kind)
+{
+	static const char *const ways[] = {"expect_none(", "expect_null(", "NULL)"};
+
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		if (strstr(code, ways[i]))
+			return true;
+	for (const char *at = code; (at = strstr(at, "expect_kinds(")); at++) {
+		const char *named = strstr(at, kind), *end = strchr(at, ';');
+
+		if (!named || named > end)
+			return true;
+	}
+	return false;
+}
+
+static void expect_tests(size_t at)
+{
+	const char *kind = tests_of_kinds[at].kind;
+	char path[128], quoted[64], graded[64];
+	char *source, *fires, *misses;
+
+	snprintf(path, sizeof(path), "tests/unit/test_%s.c", tests_of_kinds[at].file);
+	snprintf(quoted, sizeof(quoted), "\"%s\"", kind);
+	snprintf(graded, sizeof(graded), "%s/", kind);
+	source = golden_read(path);
+	cr_assert_not_null(source, "%s", path);
+	fires = body_of(source, tests_of_kinds[at].fires);
+	misses = body_of(source, tests_of_kinds[at].misses);
+	cr_expect(strstr(source, quoted) || strstr(source, graded), "%s: not in %s", kind, path);
+	cr_expect_not_null(fires, "%s: no test %s in %s", kind, tests_of_kinds[at].fires, path);
+	cr_expect(misses && expects_none(misses, kind), "%s: no near miss in %s, %s", kind, path,
+		  tests_of_kinds[at].misses);
+	free(fires);
+	free(misses);
+	free(source);
+}
+
+Test(catalogue, each_rule_has_a_case_and_a_near_miss)
+{
+	for (size_t i = 0; i < finding_kinds_count; i++) {
+		size_t rows = 0;
+
+		for (size_t j = 0; j < sizeof(tests_of_kinds) / sizeof(tests_of_kinds[0]); j++) {
+			if (strcmp(tests_of_kinds[j].kind, finding_kinds[i].kind) != 0)
+				continue;
+			expect_tests(j);
+			rows++;
+		}
+		cr_expect_eq(rows, 1, "%s has no tests", finding_kinds[i].kind);
+	}
 }
 
 Test(catalogue, of_which_the_documentation_is_made)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Which of a job's processes one is, and for which of them the others wait. */
-#include "analyze/analyze.h"
+#include "analyze/rules_ctx.h"
 #include "analyze/skew.h"
 #include "session/rank.h"
 
@@ -113,6 +113,46 @@ Test(ranks, the_others_wait_for_one)
 	cr_expect_float_eq(row->excess_ns, 7 * MS, 1);
 	cr_expect_not(ranks_of_process(&ranks, 0)->leads);
 	cr_expect_eq(ranks_of_process(&ranks, 0)->leader, 2);
+	ranks_clear(&ranks);
+}
+
+/* What the rule says of the process at that place. */
+static void expect_straggler(const struct profile *profile, const struct ranks *ranks,
+			     const struct step_time *times, size_t at, const char *kind)
+{
+	const struct driver driver = {.wall_ns = 2000000000};
+	struct rules_ctx ctx = {.profile = profile,
+				.rules = &rule_set_builtin,
+				.thresholds = &rule_set_builtin.thresholds,
+				.process = &profile->processes[at],
+				.driver = &driver,
+				.time = &times[at]};
+
+	rules_straggler(&ctx, ranks);
+	cr_assert_eq(ctx.findings_count, kind != NULL);
+	for (size_t i = 0; i < ctx.findings_count; i++) {
+		cr_expect_str_eq(ctx.findings[i].kind, kind);
+		finding_clear(&ctx.findings[i]);
+	}
+	free(ctx.findings);
+}
+
+/* From a twentieth of a step on it is worth a word. */
+Test(ranks, a_straggler)
+{
+	struct profile_process processes[] = {rank_process(10, 0, 2), rank_process(11, 1, 2)};
+	struct step_time times[] = {waiting(8, 1), waiting(1, 8)};
+	struct profile profile = {.processes = processes, .processes_count = 2};
+	struct ranks ranks;
+
+	cr_assert_eq(ranks_find(&ranks, &profile, times), 0);
+	expect_straggler(&profile, &ranks, times, 1, "Straggler");
+	expect_straggler(&profile, &ranks, times, 0, NULL);
+	ranks_clear(&ranks);
+	times[0] = waiting(1.8, 1);
+	cr_assert_eq(ranks_find(&ranks, &profile, times), 0);
+	cr_expect_float_eq(ranks_of_process(&ranks, 1)->lead_ns, 0.8 * MS, 1);
+	expect_straggler(&profile, &ranks, times, 1, NULL);
 	ranks_clear(&ranks);
 }
 
