@@ -646,9 +646,10 @@ const struct finding_kind finding_kinds[] = {
 	{
 		.kind = "TensorChurn",
 		.says = "tensors come and go as pages of the kernel",
-		.judges = "Bytes of tensors allocated a second, while much of the CPU time is "
-			  "spent in the kernel, which zeroes their pages. What probes cost there "
-			  "is left out.",
+		.judges = "Bytes of large tensors allocated a second, while much of the CPU time "
+			  "is spent in the kernel, which zeroes their pages. What probes cost "
+			  "there is left out. Blocks that the C library keeps for the next "
+			  "allocation are none.",
 		.remedy =
 			"The C library returns large blocks to the kernel at each free: raise its "
 			"thresholds, preload jemalloc, or write into existing tensors.",

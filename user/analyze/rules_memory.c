@@ -604,29 +604,32 @@ static void tensor_churn(struct rules_ctx *ctx, const struct profile_memory *mem
 {
 	const struct profile_process *p = ctx->process;
 	double rate = recorded_rate(memory, memory->allocated_bytes.value), system;
-	double probes = probes_ns(ctx);
+	double probes = probes_ns(ctx), size = 0;
 	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
 
 	if (p->cpu_ns == PROFILE_ABSENT || (double)p->cpu_ns <= probes ||
 	    p->cpu_system_ns == PROFILE_ABSENT)
 		return;
 	system = fmax((double)p->cpu_system_ns - probes, 0) / ((double)p->cpu_ns - probes);
+	if (memory->allocs.value)
+		size = (double)(memory->allocated_bytes.value / memory->allocs.value);
 	if (rate < ctx->thresholds->tensor_churn_bytes_per_s ||
+	    size < ctx->thresholds->tensor_churn_bytes ||
 	    system < ctx->thresholds->tensor_churn_low)
 		return;
 	add_process_name(&note.subject, p);
 	add_bytes(&note.evidence, u64_of(rate));
 	text_add(&note.evidence, "/s of tensors allocated, ");
-	add_bytes(&note.evidence,
-		  memory->allocs.value ? memory->allocated_bytes.value / memory->allocs.value : 0);
+	add_bytes(&note.evidence, u64_of(size));
 	text_add(&note.evidence, " each on average; ");
 	add_percent(&note.evidence, system);
 	text_add(&note.evidence, " of the CPU time is spent in the kernel, without that of probes");
 	add_busiest(&note.evidence, ctx, memory, true);
 	text_printf(&note.threshold,
-		    "at least %g MiB/s, with at least %g %% of the CPU time in the kernel (medium: "
-		    "%g %%)",
+		    "at least %g MiB/s of %g KiB each, with at least %g %% of the CPU time in the "
+		    "kernel (medium: %g %%)",
 		    ctx->thresholds->tensor_churn_bytes_per_s / (1 << 20),
+		    ctx->thresholds->tensor_churn_bytes / (1 << 10),
 		    ctx->thresholds->tensor_churn_low * 100,
 		    ctx->thresholds->tensor_churn_medium * 100);
 	text_add(&note.suggestion,
