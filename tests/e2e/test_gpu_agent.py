@@ -4,6 +4,9 @@ known, and so must be the report. test_agents.c has what the agent does by itsel
 import json
 import os
 import subprocess
+import time
+
+import pytest
 
 from conftest import PERFX, WORKLOADS, functions
 
@@ -135,3 +138,48 @@ def test_attached_to_a_program_without_cuda_it_says_so(program, tracer):
     process.finish()
     report = trace.stop()
     assert "gpu" not in report["processes"][0]
+
+
+@pytest.mark.parametrize("level", ["1", "2"])
+def test_level_2_has_the_nodes_of_graphs(tmp_path, level):
+    """And ranges of NVTX have their device time, by the launch within them."""
+    _, process, _ = traced(tmp_path, "graphs", "--gpu", level)
+    kernels = {name: (row["op"], row["calls"], row["total_ns"]) for name, row in rows(process, "kernels").items()}
+    if level == "1":
+        assert kernels == {"": ("graph", 4, 1200)}
+    else:
+        assert kernels == {"first node": ("kernel", 4, 400), "second node": ("kernel", 4, 800)}
+    (replay,) = [f for f in process["functions"] if f["name"] == "replay"]
+    assert (replay["kind"], replay["source"], replay["calls"], replay["gpu_ns"]) == ("range", "nvtx", 4, 1200)
+    assert process["gpu"]["level"] == int(level)
+    assert process["gpu"]["activities_without_caller"] == 0
+
+
+def test_workers_that_are_forked_later_are_as_without(program, tracer):
+    """As a DataLoader's: they do their work and exit, the parent's records are all there, theirs are nobody's."""
+    process = program(WORKLOADS / "gpu_agent", "workers")
+    trace = tracer(process.pid, *OPTIONS)
+    process.go()
+    expected = process.finish()
+    assert expected["workers", "good"] == 2
+    report = trace.stop()
+    (parent,) = [p for p in report["processes"] if p["pid"] == process.pid]
+    assert [p for p in report["processes"] if p.get("gpu", {}).get("agent")] == [parent]
+    kernels = {name: (row["calls"], row["total_ns"]) for name, row in rows(parent, "kernels").items()}
+    assert kernels == {"gemm": (5, 5000), "reduce": (5, 2500)}
+    assert parent["gpu"]["drops"] == 0 and report["losses"]["gpu_records"] == 0
+
+
+def test_a_worker_that_outlives_its_parent_holds_nothing_up(program, tracer):
+    """It has the other end of the agent's socket, and never says a word."""
+    process = program(WORKLOADS / "gpu_agent", "orphans")
+    trace = tracer(process.pid, *OPTIONS)
+    process.say("go")
+    process.process.wait(20)
+    began = time.monotonic()
+    report = trace.stop(expect=3)
+    assert time.monotonic() - began < 4
+    assert report["capture"]["partial_reasons"] == ["target_killed"]
+    (parent,) = [p for p in report["processes"] if p["pid"] == process.pid]
+    assert (parent["gpu"]["agent"]["state"], parent["gpu"]["agent"]["what"]) == ("stopped", "the process has ended")
+    assert rows(parent, "kernels")["gemm"]["calls"] == 1

@@ -7,14 +7,17 @@
  */
 #include "gpu/stub.h"
 #include "known.h"
+#include "nvtx3_mock.h"
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
 #define KERNEL	   10
+#define GRAPH	   51
 #define WAIT_MS	   5000
 #define THREADS	   2
 #define PER_THREAD 1000
@@ -144,6 +147,40 @@ static void records(void)
 	put_others();
 }
 
+static void put_node(const char *name, uint64_t start_ns, uint64_t duration_ns, uint32_t call)
+{
+	stub_put_kernel(&(struct stub_kernel){.name = name,
+					      .start_ns = start_ns,
+					      .end_ns = start_ns + duration_ns,
+					      .stream = 7,
+					      .call = call,
+					      .graph = 5,
+					      .grid = {4, 1, 1},
+					      .block = {64, 1, 1},
+					      .registers = 32},
+			version);
+}
+
+/* A graph of two kernels, in a range: as a whole or by its nodes, as it is wanted. */
+static void graphs(void)
+{
+	await_agent();
+	for (uint32_t call = 1; call <= 4; call++) {
+		uint64_t start_ns;
+
+		nvtxRangePushA("replay");
+		start_ns = now_ns();
+		if (stub_enabled(GRAPH)) {
+			stub_put_graph(start_ns, start_ns + 300, 5, 7, call);
+		} else {
+			put_node("first node", start_ns, 100, call);
+			put_node("second node", start_ns + 100, 200, call);
+		}
+		stub_put_call(2, STUB_cudaGraphLaunch, start_ns, now_ns(), own_tid(), call);
+		nvtxRangePop();
+	}
+}
+
 /* As CUDA numbers them. */
 static void two_devices(void)
 {
@@ -258,6 +295,77 @@ static void idle(bool calls)
 	stub_complete_unknown();
 }
 
+#define WORKERS 2
+
+/* Until the pipe ends. The exit handlers of the parent's agent run in it, too. */
+static void load_data(int from)
+{
+	uint64_t sum = 0;
+	char byte;
+
+	while (read(from, &byte, 1) == 1) {
+		char *batch = malloc(1000);
+
+		memset(batch, byte, 1000);
+		sum += (uint64_t)batch[999];
+		free(batch);
+	}
+	put_kernel("of a worker", 10, 7, 1);
+	exit(sum == 5 * 'x' ? 7 : 8);
+}
+
+/* As a DataLoader does: workers are forked once the agent records, and outlive some steps. */
+static void workers(void)
+{
+	pid_t pids[WORKERS];
+	int ends[WORKERS][2], status, good = 0;
+
+	known_ready();
+	known_go();
+	await_agent();
+	for (int i = 0; i < WORKERS; i++) {
+		if (pipe2(ends[i], O_CLOEXEC))
+			exit(1);
+		pids[i] = fork();
+		if (pids[i])
+			continue;
+		for (int k = 0; k <= i; k++)
+			close(ends[k][1]);
+		load_data(ends[i][0]);
+	}
+	for (uint32_t step = 0; step < 5; step++) {
+		for (int i = 0; i < WORKERS; i++)
+			if (write(ends[i][1], "x", 1) != 1)
+				exit(1);
+		train_step(1 + 2 * step);
+	}
+	stub_complete();
+	for (int i = 0; i < WORKERS; i++) {
+		close(ends[i][1]);
+		good += waitpid(pids[i], &status, 0) == pids[i] && WEXITSTATUS(status) == 7;
+	}
+	known_say("done");
+	while (known_go())
+		;
+	known_expect("workers", "good", good);
+}
+
+/* It ends by a signal, and a worker stays, with all descriptors that it has inherited. */
+static void orphans(void)
+{
+	known_ready();
+	known_go();
+	await_agent();
+	train_step(1);
+	stub_complete();
+	if (!fork()) {
+		sleep_ms(8000);
+		_exit(0);
+	}
+	sleep_ms(500);
+	raise(SIGKILL);
+}
+
 /* The agent is put into it while it runs. */
 static void attached(void)
 {
@@ -317,6 +425,12 @@ int main(int argc, char **argv)
 		attached();
 	else if (!strcmp(scenario, "profiles"))
 		profiles();
+	else if (!strcmp(scenario, "graphs"))
+		graphs();
+	else if (!strcmp(scenario, "workers"))
+		workers();
+	else if (!strcmp(scenario, "orphans"))
+		orphans();
 	else
 		waits();
 	say_cupti();

@@ -17,6 +17,7 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -40,6 +41,8 @@ enum agent_state {
 struct agent {
 	enum agent_state state;
 	int fd; /* -1: closed */
+	/* Readable once the process has ended: its children may keep the socket open. -1: none. */
+	int pidfd;
 	pid_t pid;
 	uint32_t process;
 	bool steps_aside; /* it was asked to */
@@ -92,6 +95,7 @@ static void close_fd(int *fd)
 static void free_agent(struct agent *agent)
 {
 	close_fd(&agent->fd);
+	close_fd(&agent->pidfd);
 	agent_ring_unmap(&agent->ring);
 	agent_events_clear(&agent->events);
 	free(agent);
@@ -223,6 +227,9 @@ static struct agent *add_agent(struct agents *agents, int fd, pid_t pid)
 	}
 	agent->fd = fd;
 	agent->pid = pid;
+	agent->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (agent->pidfd >= 0)
+		watch(agents, agent->pidfd);
 	agent->connected_ns = clock_monotonic_ns();
 	agents->list[agents->count++] = agent;
 	return agent;
@@ -300,6 +307,7 @@ static void end_agent(struct agent *agent)
 	count_losses(agent);
 	agent_ring_unmap(&agent->ring);
 	close_fd(&agent->fd); /* which takes it out of the epoll set */
+	close_fd(&agent->pidfd);
 	agent->state = AGENT_ENDED;
 }
 
@@ -479,21 +487,36 @@ static void read_messages(struct agents *agents, struct agent *agent)
 	}
 }
 
+static bool has_exited(const struct agent *agent)
+{
+	struct pollfd pollfd = {.fd = agent->pidfd, .events = POLLIN};
+
+	return agent->pidfd >= 0 && poll(&pollfd, 1, 0) == 1;
+}
+
+/* What it has said before it ended is heard. */
+static void poll_agent(struct agents *agents, struct agent *agent)
+{
+	bool exited = has_exited(agent);
+
+	if (agent->state == AGENT_STRANGER)
+		try_to_start(agents, agent);
+	if (agent->state != AGENT_ENDED)
+		read_messages(agents, agent);
+	if (agent->state == AGENT_ON)
+		drain_ring(agents, agent);
+	if (exited && agent->state != AGENT_ENDED)
+		on_closed(agents, agent);
+}
+
 void agents__poll(struct agents *agents)
 {
 	if (!agents)
 		return;
 	accept_all(agents);
-	for (size_t i = 0; i < agents->count; i++) {
-		struct agent *agent = agents->list[i];
-
-		if (agent->state == AGENT_STRANGER)
-			try_to_start(agents, agent);
-		if (agent->state != AGENT_ENDED)
-			read_messages(agents, agent);
-		if (agent->state == AGENT_ON)
-			drain_ring(agents, agent);
-	}
+	for (size_t i = 0; i < agents->count; i++)
+		if (agents->list[i]->state != AGENT_ENDED)
+			poll_agent(agents, agents->list[i]);
 }
 
 /* --- the recording ---------------------------------------------------------------------------- */
