@@ -70,6 +70,36 @@ def check_hooks(system, perfx):
     system.path("/report.json").unlink()
 
 
+def check_gpu_agent(system, perfx):
+    """Into a program that `run` starts the driver loads the installed library, into one that runs perfx-trace puts
+    its own copy. CUDA's libraries are stubs."""
+    shutil.copytree(BUILD / "workloads/gpu", system.path("/gpu"))
+    shutil.copy(BUILD / "workloads/gpu_agent", system.root)
+    options = ("--gpu", "1", "--no-calibrate", "-F", "gpu_agent:*", "-o", "/report.json")
+    system.run(perfx, "run", *options, "--", "/gpu_agent", "records")
+    assert kernels(system) == {"gemm": 3, "reduce": 3}
+    program = system.start("/gpu_agent", "attached", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert program.stdout.readline().startswith("ready ")
+        program.stdin.write("go\n")
+        program.stdin.flush()
+        system.run(perfx, "-p", str(program.pid), "-d", "3s", *options)
+        assert kernels(system) == {"gemm": 5, "reduce": 5}
+        assert program.communicate(timeout=30)[0].startswith("done\n") and program.returncode == 0
+    finally:
+        program.kill()
+    for name in ("/report.json", "/gpu_agent"):
+        system.path(name).unlink()
+    shutil.rmtree(system.path("/gpu"))
+
+
+def kernels(system):
+    """Calls by name, of the one process; the agent has come and gone."""
+    process, = json.loads(system.path("/report.json").read_text())["processes"]
+    assert process["gpu"]["agent"]["state"] == "stopped"
+    return {row["name"]: row["calls"] for row in process["gpu"]["kernels"] if row["name"] in ("gemm", "reduce")}
+
+
 def test_deb_is_installed_runs_and_is_purged(bookworm):
     deb = shutil.copy(built("perfx-trace_{}_amd64.deb"), bookworm.path("/tmp"))
     bookworm.run("apt-get", "update")
@@ -79,6 +109,7 @@ def test_deb_is_installed_runs_and_is_purged(bookworm):
     assert bookworm.run("dpkg", "--verify", "perfx-trace") == ""
     check_tracing(bookworm, "/usr/bin/perfx-trace")
     check_hooks(bookworm, "perfx-trace")
+    check_gpu_agent(bookworm, "perfx-trace")
     assert ".Nm perfx-trace" in bookworm.run("zcat", "/usr/share/man/man1/perfx-trace.1.gz")
     # by root, so Python leaves what it compiles beside the modules
     bookworm.run("perfx-trace", "run", "--python-level", "1", "-o", "/report.json", "--", "python3", "-c",
@@ -95,6 +126,7 @@ def test_tarball_runs_where_it_is_unpacked(system):
     perfx = unpack(system, "/opt") + "/bin/perfx-trace"
     check_tracing(system, perfx)
     check_hooks(system, perfx)
+    check_gpu_agent(system, perfx)
 
 
 def test_tarball_installs_and_goes_by_its_readme(bookworm):
