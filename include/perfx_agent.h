@@ -22,6 +22,7 @@
 #define PERFX_AGENT_H
 
 #include <linux/types.h>
+#include <string.h>
 
 #define PERFX_AGENT_VERSION 3
 /* The abstract socket's name, without the leading NUL. */
@@ -54,6 +55,25 @@ static inline const char *perfx_agent_bad_cupti(__u32 version)
 	default:
 		return 0;
 	}
+}
+
+/* A profiler that uses CUPTI in the processes that it is in, by a library of its own: the file's
+ * name. NULL: it is none of these. */
+static inline const char *perfx_agent_profiler(const char *file)
+{
+	static const struct {
+		const char *prefix, *name;
+	} profilers[] = {
+		{"libToolsInjection", "Nsight Systems"},
+		{"libcuda-injection", "Nsight Compute"},
+		{"libsanitizer-", "Compute Sanitizer"},
+		{"libparcagpu", "parcagpu"},
+	};
+
+	for (unsigned i = 0; i < sizeof(profilers) / sizeof(profilers[0]); i++)
+		if (!strncmp(file, profilers[i].prefix, strlen(profilers[i].prefix)))
+			return profilers[i].name;
+	return 0;
 }
 
 /* --- messages --------------------------------------------------------------------------------- */

@@ -2,10 +2,12 @@
 """GPUs as NVIDIA's management library describes them: a stub of it answers what a script says
 (tests/workloads/lib/libnvidia-ml.c). Powers are in mW, so that energy is known from time."""
 import os
+import shutil
+import subprocess
 
 import pytest
 
-from conftest import PERFX, WORKLOADS, Tracer, run
+from conftest import PERFX, WORKLOADS, Tracer, run, wait_for
 
 TWO_GPUS = """
 nvmlInit 0 ok
@@ -153,6 +155,43 @@ def test_doctor(stub):
     stub.say("nvmlInit 0 !9")
     assert "missing samples of NVIDIA GPUs (NVML): NVIDIA's driver is not loaded: load it" in run(
         "doctor", env=stub.environment).stdout
+
+
+# CUPTI where the toolkit has it: in a mount namespace of its own.
+TOOLKIT = ('mount -t tmpfs none /usr/local && mkdir -p /usr/local/cuda/lib64 && '
+           'cp "$0"/libcupti.so.13 /usr/local/cuda/lib64 && exec "$@"')
+
+
+@pytest.mark.parametrize("environment, line", [
+    ({}, "ok      CUPTI 13.0 (130001) (/usr/local/cuda/lib64/libcupti.so.13)\n"),
+    ({"STUB_CUPTI_VERSION": "130000"}, "missing CUPTI 13.0 (130000) (/usr/local/cuda/lib64/libcupti.so.13): known to be bad: "
+                                       "13.0 can deadlock"),
+    ({"STUB_NO_DEVICE": "1", "STUB_CUPTI_CRASH": "1"}, "missing CUPTI (/usr/local/cuda/lib64/libcupti.so.13): there is no "
+                                                       "NVIDIA GPU for it to trace\n"),
+    ({"STUB_CUPTI_FAIL": "cuptiGetVersion:999"}, "missing CUPTI (/usr/local/cuda/lib64/libcupti.so.13): it crashes or gives "
+                                                 "no answer\n")])
+def test_doctor_says_what_cupti_there_is(environment, line, tmp_path):
+    # PERFX may be anywhere, but not in what is mounted over
+    perfx = shutil.copy(PERFX, tmp_path)
+    out = subprocess.run(["unshare", "--mount", "sh", "-c", TOOLKIT, WORKLOADS / "gpu", perfx, "doctor"],
+                         env={**os.environ, "LD_PRELOAD": str(WORKLOADS / "gpu/libcuda.so.1"), **environment},
+                         capture_output=True, text=True, check=True).stdout
+    assert line in out
+
+
+def test_doctor_names_other_profilers(tmp_path):
+    assert "ok      free place for a profiler in CUPTI\n" in run("doctor").stdout
+    library = tmp_path / "libToolsInjection64.so"
+    subprocess.run(["cc", "-shared", "-o", library, "-x", "c", "/dev/null"], check=True)
+    with subprocess.Popen(["sleep", "60"], env={**os.environ, "LD_PRELOAD": str(library)}) as profiled:
+        try:
+            assert wait_for(lambda: "libToolsInjection64" in open(f"/proc/{profiled.pid}/maps").read())
+            assert (f"missing free place for a profiler in CUPTI: Nsight Systems has it in pid {profiled.pid}: "
+                    "--gpu 1 is refused there until that ends\n") in run("doctor").stdout
+        finally:
+            profiled.kill()
+    assert ("missing free place for a profiler in CUPTI: CUDA_INJECTION64_PATH is /opt/x.so: unset it for --gpu 1\n"
+            in run("doctor", env={**os.environ, "CUDA_INJECTION64_PATH": "/opt/x.so"}).stdout)
 
 
 @pytest.mark.parametrize("devices", ["", "x", "64", "0,", "-1", "1,,2"])

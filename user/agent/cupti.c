@@ -210,24 +210,21 @@ static const char *find_functions(void)
 
 /* --- may it be used here? --------------------------------------------------------------------- */
 
-/* Profilers that have the process already. */
-static const struct {
-	const char *library, *name;
-} profilers[] = {
-	{"libToolsInjection", "Nsight Systems"},
-	{"libcuda-injection", "Nsight Compute"},
-	{"libsanitizer-", "Compute Sanitizer"},
-	{"libparcagpu", "parcagpu"},
-};
+static int note_profiler(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+	const char **name = ctx;
 
+	(void)size;
+	*name = info->dlpi_name ? perfx_agent_profiler(file_name(info->dlpi_name)) : NULL;
+	return *name != NULL;
+}
+
+/* That has the process already; NULL: none. */
 static const char *other_profiler(const char *injection)
 {
-	struct mapped_search search;
+	const char *name = NULL;
 
-	for (size_t i = 0; i < sizeof(profilers) / sizeof(profilers[0]); i++)
-		if (find_mapped(profilers[i].library, &search))
-			return profilers[i].name;
-	return injection;
+	return dl_iterate_phdr(note_profiler, &name) ? name : injection;
 }
 
 static bool version_is_good(char *why, size_t why_size)

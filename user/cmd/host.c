@@ -125,13 +125,15 @@ int cmd_doctor(void)
 	struct features f;
 	struct utsname names;
 	int missing = 0;
-	char counted[256], gpus[256], no_gpus[256], cupti[512], no_cupti[512], no_ptrace[64];
+	char counted[256], gpus[256], no_gpus[256], cupti[512], no_cupti[512], no_ptrace[64],
+		profilers[512];
 
 	features_try(&f);
 	features_end(&f);
 	bool counts = hardware_counts(counted, sizeof(counted));
 	bool samples_gpus = gpus_answer(gpus, no_gpus, sizeof(gpus));
 	bool ptrace_allowed = ptrace_check(no_ptrace, sizeof(no_ptrace));
+	bool no_profilers = profilers_check(profilers, sizeof(profilers));
 	bool cupti_works = cupti_check(cupti, no_cupti, sizeof(cupti));
 	uname(&names);
 	printf("        perfx-trace " PERFX_VERSION ", Linux %s %s\n", names.release,
@@ -190,6 +192,7 @@ int cmd_doctor(void)
 		 "writable: peaks are estimated for each recording"},
 		{gpus, samples_gpus, USEFUL, no_gpus},
 		{cupti, cupti_works, USEFUL, no_cupti},
+		{"free place for a profiler in CUPTI", no_profilers, USEFUL, profilers},
 		{"ptrace, by which --gpu 1 enters a running program", ptrace_allowed, USEFUL,
 		 no_ptrace},
 	};

@@ -3,6 +3,7 @@
 
 #include "gpu/agents.h"
 #include "perfx_agent.h"
+#include "proc/maps.h"
 #include "proc/process.h"
 
 #include <dlfcn.h>
@@ -123,6 +124,39 @@ bool cupti_check(char *what, char *why, size_t size)
 	if (bad)
 		snprintf(why, size, "known to be bad: %s", bad);
 	return !bad;
+}
+
+static const char *profiler_in(pid_t pid)
+{
+	struct maps *maps = maps__read(pid);
+	struct module_ref *modules = NULL;
+	ssize_t count = maps ? maps__modules(maps, &modules) : 0;
+	const char *name = NULL;
+
+	for (ssize_t i = 0; i < count && !name; i++)
+		name = perfx_agent_profiler(modules[i].base);
+	free(modules);
+	maps__free(maps);
+	return name;
+}
+
+bool profilers_check(char *why, size_t size)
+{
+	const char *injection = getenv("CUDA_INJECTION64_PATH"), *name = NULL;
+	pid_t *pids = NULL;
+	ssize_t count = process_list(&pids);
+
+	if (injection && *injection)
+		snprintf(why, size, "CUDA_INJECTION64_PATH is %s: unset it for --gpu 1", injection);
+	for (ssize_t i = 0; i < count && !name && !(injection && *injection); i++) {
+		name = profiler_in(pids[i]);
+		if (name)
+			snprintf(why, size,
+				 "%s has it in pid %d: --gpu 1 is refused there until that ends",
+				 name, (int)pids[i]);
+	}
+	free(pids);
+	return !name && !(injection && *injection);
 }
 
 bool ptrace_check(char *why, size_t size)

@@ -11,6 +11,9 @@
  * otherwise why: one clause. It is called in a child: one release crashes without a GPU. */
 bool cupti_check(char *what, char *why, size_t size);
 
+/* Is no other profiler where an agent would be, in any process? why: which one, and where. */
+bool profilers_check(char *why, size_t size);
+
 /* May processes of the same user be traced by ptrace (Yama)? why: what forbids it. */
 bool ptrace_check(char *why, size_t size);
 
