@@ -14,7 +14,7 @@ import sys
 import captures
 import pytest
 from captures import SECOND
-from conftest import PERFX, WORKLOADS, ended, run, until_attached
+from conftest import PERFX, TOP, WORKLOADS, ended, run, until_attached
 from test_export import decoded, needs_protoc
 
 MS = SECOND // 1000
@@ -243,6 +243,24 @@ print(json.dumps([[int(i) for i in t.get_iterations(0)], calls, [float(d) for d 
     # what makes the eighth step longer than the second; the steps themselves have different names
     found[3] = {name: d for name, d in found[3].items() if not name.startswith("ProfilerStep")}
     assert found[3] == {NAMES[DATA]: 60000}
+
+
+@needs("hta")
+def test_holistic_trace_analysis_of_a_gpu():
+    """A step with two products of 15 ms, 20 kernels of 3 us, 12 ms of communication and a copy (golden_gpu.h)."""
+    found = asked("hta", """
+import json, os, sys
+from hta.trace_analysis import TraceAnalysis
+a = TraceAnalysis(trace_files={0: sys.argv[1]}, trace_dir=os.path.dirname(sys.argv[1]))
+kinds = a.get_gpu_kernel_breakdown(visualize=False)[0]
+launches = a.get_cuda_kernel_launch_stats(visualize=False)[0]
+print(json.dumps([dict(zip(kinds["kernel_type"], map(float, kinds["sum"]))),
+                  sorted(map(float, launches["gpu_duration"]))[-3:], sorted(map(float, launches["launch_delay"]))[-3:]]))
+""", TOP / "tests/golden/gpu-step.trace.json")
+    assert found[0] == {"COMPUTATION": 24960, "COMMUNICATION": 6900, "COMPUTATION overlapping COMMUNICATION": 5100,
+                        "MEMORY": 1600}
+    assert found[1] == [12000, 15000, 15000]
+    assert found[2] == [73, 14773, 23993]  # arrows lead from launches to kernels
 
 
 @pytest.mark.skipif(not shutil.which("go"), reason="no go here, and so no go tool pprof")
