@@ -12,7 +12,7 @@
  *
  * Threads that only poll for each other keep no worker from its CPU for long, so that is no part of
  * cpu. Other programs that use O of N CPUs leave N - O; but where there are too few, each thread
- *has an equal share, and T of ours have N T / (T + O). The handover is a queue, a message and a
+ * has an equal share, and T of ours have N T / (T + O). The handover is a queue, a message and a
  *mapping at either end; that of very large batches takes longer.
  */
 #include "analyze/location.h"
