@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Which of a job's processes one is, and for which of them the others wait. */
+#include "analyze/analyze.h"
+#include "analyze/rule_set.h"
 #include "analyze/rules_ctx.h"
 #include "analyze/skew.h"
 #include "session/rank.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* --- by the environment --- */
@@ -218,4 +221,104 @@ Test(ranks, that_are_none)
 	cr_expect_eq(ranks_of_process(&ranks, 3)->leader, 0);
 	cr_expect_not(ranks_of_process(&ranks, 4)->leads, "it is alone");
 	ranks_clear(&ranks);
+}
+
+/* --- the straggler's CPU --- */
+
+/* The finding of rank 1 of 2, which has so much of its time in one class. */
+struct straggling {
+	struct profile_process processes[2];
+	struct profile_activity waits[2];
+	struct step_time times[2];
+	struct finding *findings;
+	size_t findings_count;
+};
+
+static void straggle(struct straggling *s, double runnable_ms, double python_ms)
+{
+	*s = (struct straggling){.processes = {rank_process(10, 0, 2), rank_process(11, 1, 2)},
+				 .waits = {{.tid = 11,
+					    .reason = PERFX_WAIT_RUNNABLE,
+					    .object = 77,
+					    .object_name = "make",
+					    .count = 300,
+					    .ns = 600000000},
+					   {.tid = 11,
+					    .reason = PERFX_WAIT_RUNNABLE,
+					    .object = 11,
+					    .object_name = "python3",
+					    .count = 100,
+					    .ns = 200000000}},
+				 .times = {waiting(9, 1), waiting(1, python_ms)}};
+	s->times[1].ns[TIME_RUNNABLE] = runnable_ms * MS;
+	s->times[1].ns[TIME_COMPUTE] -= runnable_ms * MS;
+	s->processes[1].blocked = (struct profile_activities){.list = s->waits, .count = 2};
+	s->processes[0].limits.cpus_count = s->processes[1].limits.cpus_count = 8;
+}
+
+/* NULL: there is none. */
+static const struct finding *judge(struct straggling *s)
+{
+	const struct profile profile = {.processes = s->processes, .processes_count = 2};
+	const struct driver driver = {0};
+	struct rules_ctx ctx = {.profile = &profile,
+				.rules = &rule_set_builtin,
+				.thresholds = &rule_set_builtin.thresholds,
+				.process = &s->processes[1],
+				.driver = &driver,
+				.time = &s->times[1]};
+	struct ranks ranks;
+
+	cr_assert_eq(ranks_find(&ranks, &profile, s->times), 0);
+	rules_straggler(&ctx, &ranks);
+	cr_assert_not(ctx.failed);
+	ranks_clear(&ranks);
+	s->findings = ctx.findings;
+	s->findings_count = ctx.findings_count;
+	return ctx.findings_count ? &ctx.findings[0] : NULL;
+}
+
+static void clear(struct straggling *s)
+{
+	for (size_t i = 0; i < s->findings_count; i++)
+		finding_clear(&s->findings[i]);
+	free(s->findings);
+}
+
+Test(straggler, says_who_had_its_cpu)
+{
+	struct straggling s;
+	const struct finding *finding;
+
+	straggle(&s, 8, 1);
+	s.processes[1].limits.cpus_count = 1;
+	finding = judge(&s);
+	cr_assert_not_null(finding);
+	cr_expect_str_eq(finding->kind, "Straggler");
+	cr_expect(strstr(finding->evidence, "it waits for a CPU for 8.00 ms more"), "%s",
+		  finding->evidence);
+	cr_expect(strstr(finding->evidence, "had the CPU (75.0 %), its own threads (25.0 %)"), "%s",
+		  finding->evidence);
+	cr_expect(strstr(finding->evidence, "; before it "), "%s", finding->evidence);
+	cr_expect(strstr(finding->evidence, "make"), "%s", finding->evidence);
+	cr_expect(strstr(finding->evidence, "; it may use 1 CPU, another rank 8"), "%s",
+		  finding->evidence);
+	cr_expect(strstr(finding->headline, " had the CPU (75.0 %)"), "%s", finding->headline);
+	clear(&s);
+}
+
+/* It waits for CPUs, too, but that is not what it does longer than the others. */
+Test(straggler, says_nothing_of_cpus_where_these_are_not_why)
+{
+	struct straggling s;
+	const struct finding *finding;
+
+	straggle(&s, 0.5, 8);
+	finding = judge(&s);
+	cr_assert_not_null(finding);
+	cr_expect(strstr(finding->evidence, "it runs Python for"), "%s", finding->evidence);
+	cr_expect_not(strstr(finding->evidence, "had the CPU"), "%s", finding->evidence);
+	cr_expect_not(strstr(finding->evidence, "it may use"), "%s", finding->evidence);
+	cr_expect_not(strstr(finding->headline, "had the CPU"), "%s", finding->headline);
+	clear(&s);
 }

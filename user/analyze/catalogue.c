@@ -517,8 +517,10 @@ const struct finding_kind finding_kinds[] = {
 		.says = "the other ranks of a job wait for one",
 		.judges = "The time of a step in which each rank is not in a collective (its own "
 			  "time). Ranks meet in each step, so the one with the most makes all as "
-			  "slow as itself. Ranks are known by RANK and WORLD_SIZE (torchrun), Open "
-			  "MPI, PMI and Slurm.",
+			  "slow as itself. What it does longer than the others is said: where it "
+			  "waits for a CPU, who had it, and where it may use fewer CPUs than "
+			  "another rank of its machine, how many. Ranks are known by RANK and "
+			  "WORLD_SIZE (torchrun), Open MPI, PMI and Slurm.",
 		.remedy = "Give all ranks the same amount of work, the same CPUs and GPU, and take "
 			  "what only one does (logging, checkpoints, preprocessing) out of the "
 			  "step.",

@@ -279,10 +279,10 @@ static void add_holder_name(struct text *text, const struct rules_ctx *ctx,
 
 /* "; before them its own threads had the CPU (62.0 %), make (11.0 %)" */
 static void add_cpu_holders(struct text *text, const struct rules_ctx *ctx,
-			    const struct cpu_holders *holders)
+			    const struct cpu_holders *holders, const char *before)
 {
 	double all = (double)holders->own_ns + (double)holders->other_ns;
-	const char *separator = "; before them ";
+	const char *separator = before;
 
 	for (size_t i = 0; i < holders->count && i < HOLDERS_SHOWN; i++) {
 		text_add(text, separator);
@@ -292,6 +292,14 @@ static void add_cpu_holders(struct text *text, const struct rules_ctx *ctx,
 		text_add(text, ")");
 		separator = ", ";
 	}
+}
+
+void add_who_had_cpus(struct text *text, const struct rules_ctx *ctx)
+{
+	struct cpu_holders holders = {0};
+
+	find_cpu_holders(&holders, ctx);
+	add_cpu_holders(text, ctx, &holders, "; before it ");
 }
 
 /* "53.1 ms of each 61.2 ms step" */
@@ -334,7 +342,7 @@ static void add_waiting(struct text *text, const struct rules_ctx *ctx,
 		add_ns(text, shortage->steal_ns);
 		text_add(text, " (steal)");
 	}
-	add_cpu_holders(text, ctx, &shortage->holders);
+	add_cpu_holders(text, ctx, &shortage->holders, "; before them ");
 }
 
 /* "; its 8 threads of libgomp.so.1 polled for each other in 82.0 % of their CPU time" */

@@ -50,6 +50,37 @@ static const struct profile_frame *place_of(const struct rules_ctx *ctx, enum ti
 	return NULL;
 }
 
+/* Of the ranks of its job, where it is on the same machine as they are: which CPUs it may use. */
+static unsigned most_cpus_of_others(const struct rules_ctx *ctx, const struct ranks *ranks,
+				    const struct rank_row *row)
+{
+	unsigned most = 0;
+
+	for (size_t i = 0; i < ranks->count; i++) {
+		const struct profile_process *other =
+			&ctx->profile->processes[ranks->rows[i].process];
+
+		if (&ranks->rows[i] != row && ranks->rows[i].leader == row->leader &&
+		    other->merged == ctx->process->merged && other->limits.cpus_count > most)
+			most = other->limits.cpus_count;
+	}
+	return most;
+}
+
+/* "; before it make (pid 77) had the CPU (62.0 %); it may use 1 CPU, another rank 8" */
+static void add_cpus(struct text *text, const struct rules_ctx *ctx, const struct ranks *ranks,
+		     const struct rank_row *row)
+{
+	unsigned own = ctx->process->limits.cpus_count;
+	unsigned others = most_cpus_of_others(ctx, ranks, row);
+
+	if (row->excess == TIME_RUNNABLE)
+		add_who_had_cpus(text, ctx);
+	if (own && own < others)
+		text_printf(text, "; it may use %u CPU%s, another rank %u", own,
+			    own == 1 ? "" : "s", others);
+}
+
 /* "rank 1 (pid 43) runs Python for 6.02 ms more than the others do, mostly in load (train.py:88)"
  */
 static void add_cause(struct text *text, const struct rules_ctx *ctx, const struct rank_row *row,
@@ -132,6 +163,7 @@ void rules_straggler(struct rules_ctx *ctx, const struct ranks *ranks)
 	add_ns(&note.evidence, u64_of(row->lead_ns));
 	text_add(&note.evidence, " longer than any other's: ");
 	add_cause(&note.evidence, ctx, row, note.place);
+	add_cpus(&note.evidence, ctx, ranks, row);
 	add_arrivals(&note.evidence, ranks, row);
 	text_printf(&note.threshold,
 		    "own time at least %g %% of a step longer than any other rank's",
@@ -148,6 +180,8 @@ void rules_straggler(struct rules_ctx *ctx, const struct ranks *ranks)
 	add_ns(&note.headline, u64_of(row->step_ns));
 	text_add(&note.headline, ": ");
 	add_cause(&note.headline, ctx, row, note.place);
+	if (row->excess == TIME_RUNNABLE)
+		add_who_had_cpus(&note.headline, ctx);
 	limit_gains(ctx, note.gain_ns);
 	rules_ctx_add(ctx, "Straggler", rules_severity(ctx, note.gain_ns), STRAGGLER_WEIGHT, &note);
 }
