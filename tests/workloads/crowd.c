@@ -2,7 +2,7 @@
 /*
  * Processes that come and go: crowd COUNT [--fork]. A run starts COUNT children, a few at a time,
  * each of which executes this program again (--fork: does not), calls a function on two threads,
- * opens a library and ends.
+ * allocates, opens a library and ends. So does it allocate itself, in each run.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -15,6 +15,8 @@
 #define MAIN_CALLS   100
 #define THREAD_CALLS 50
 #define AT_ONCE	     6
+#define BLOCKS	     100
+#define BLOCK_BYTES  1000
 
 static uint64_t count;
 static bool forks_only;
@@ -39,6 +41,18 @@ static void *work_on_thread(void *arg)
 	return arg;
 }
 
+/* Half of it is never freed. */
+static void allocate(void)
+{
+	for (int i = 0; i < BLOCKS; i++) {
+		void *block = malloc(BLOCK_BYTES);
+
+		KEEP(block);
+		if (i % 2)
+			free(block);
+	}
+}
+
 static int member(void)
 {
 	pthread_t thread;
@@ -48,6 +62,7 @@ static int member(void)
 		return 1;
 	for (int i = 0; i < MAIN_CALLS; i++)
 		crowd_work(i);
+	allocate();
 	handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
 	if (!handle || dlclose(handle))
 		return 1;
@@ -78,6 +93,7 @@ static void wait_child(void)
 
 static void run(void)
 {
+	allocate();
 	for (uint64_t i = 0; i < count; i++) {
 		if (i >= AT_ONCE)
 			wait_child();
