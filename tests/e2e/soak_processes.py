@@ -166,7 +166,8 @@ def test_flight_recorder(kernel_log, tmp_path):
     print()
     say(points)
     calls = sum(dumps.seen.values())
-    print(f"{crowd.started} processes, {calls} calls in {dumps.count} files")
+    print(f"{crowd.started} processes, {calls} calls in {dumps.count} files; not whole:",
+          [(process, count) for process, count in dumps.seen.items() if count not in (0, CALLS)])
     print("losses:", {loss: count for loss, count in dumps.losses.items() if count})
     assert calls == expected["crowd_work", "calls"] == CALLS * crowd.started
     assert not any("too many" in line for line in dumps.lines), dumps.lines
@@ -232,7 +233,8 @@ def test_served(kernel_log, memory, seconds, warm_up):
     crowd.end()
     print()
     say(points)
-    print(f"{crowd.started} processes, {calls_of(last, 'crowd_work'):.0f} calls")
+    print(f"{crowd.started} processes; calls:", {name: calls_of(last, name) for name in ("crowd_work", "crowd_inner")})
+    print("losses:", {name: value for name, value in last.items() if name.startswith("perfx_losses") and value})
     assert calls_of(last, "crowd_work") == made == calls_of(last, "crowd_inner")
     assert seen == sorted(seen)
     if memory == "all":
