@@ -89,7 +89,7 @@ static __always_inline struct thread *thread_find(bool create, bool leaves)
 			counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
 		return NULL;
 	}
-	t = bpf_task_storage_get(&perfx_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	t = task_storage_make(&perfx_threads, task);
 	if (!t) {
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 		return NULL;

@@ -69,8 +69,7 @@ volatile __u32 perfx_next_gpu_sum = 1;
 
 static __always_inline struct gpu_thread *gpu_thread(void)
 {
-	return bpf_task_storage_get(&perfx_gpu_threads, bpf_get_current_task_btf(), NULL,
-				    BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return task_storage_make(&perfx_gpu_threads, bpf_get_current_task_btf());
 }
 
 /* --- sums --- */

@@ -104,7 +104,7 @@ static __always_inline struct memory_thread *memory_thread(bool create)
 	traced = bpf_map_lookup_elem(&perfx_traced_tgids, &tgid);
 	if (!traced || traced->dead)
 		return NULL;
-	m = bpf_task_storage_get(&perfx_memory_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	m = task_storage_make(&perfx_memory_threads, task);
 	if (m) {
 		m->process = traced->memory_process;
 		m->tid = task->pid;

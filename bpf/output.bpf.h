@@ -492,8 +492,7 @@ __noinline int begin_perf(__u32 depth)
 {
 	struct perf_thread *m;
 
-	m = bpf_task_storage_get(&perfx_perf_threads, bpf_get_current_task_btf(), NULL,
-				 BPF_LOCAL_STORAGE_GET_F_CREATE);
+	m = task_storage_make(&perfx_perf_threads, bpf_get_current_task_btf());
 	if (!m || !read_perf(m))
 		return PERF_MISSED;
 	m->frames[depth & (PERFX_MAX_DEPTH - 1)] = m->now;

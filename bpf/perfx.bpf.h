@@ -63,6 +63,22 @@ static __always_inline void repeat(__u32 count, repeat_step *step, void *ctx)
 			break;
 }
 
+/*
+ * What a map keeps of a task, made if there is none; NULL: no memory. The kernel has one or two of
+ * such a size ready on each CPU, and an allocation asks for the next one to be made, in an
+ * interrupt that may come too late for the allocation after it: that finds none, but its next try
+ * does.
+ */
+#define TASK_STORAGE_TRIES 4
+#define task_storage_make(map, task)                                                  \
+	({                                                                            \
+		void *_made = NULL;                                                   \
+		for (int _try = 0; _try < TASK_STORAGE_TRIES && !_made; _try++)       \
+			_made = bpf_task_storage_get(map, task, NULL,                 \
+						     BPF_LOCAL_STORAGE_GET_F_CREATE); \
+		_made;                                                                \
+	})
+
 /* Next free indices. User space sets the first process indices before it starts. */
 extern volatile __u32 perfx_next_process;
 extern volatile __u32 perfx_next_context;
