@@ -3,6 +3,7 @@
 
 #include "base/escape.h"
 #include "base/text.h"
+#include "decode/names.h"
 
 #include <string.h>
 
@@ -194,6 +195,14 @@ const char *copy_words(enum perfx_gpu_op op, enum perfx_gpu_direction direction)
 		break;
 	}
 	return "unknown";
+}
+
+const char *host_memory_words(enum perfx_gpu_host_memory memory)
+{
+	bool known =
+		memory != PERFX_GPU_HOST_MEMORY_UNKNOWN && memory != PERFX_GPU_HOST_MEMORY_NONE;
+
+	return known ? name_of_gpu_host_memory(memory) : "-";
 }
 
 const char *domain_words(enum perfx_domain domain)

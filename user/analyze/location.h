@@ -43,5 +43,7 @@ bool domain_is_resident(enum perfx_domain domain);
 const char *domain_words(enum perfx_domain domain);
 /* "host to device", "memset" */
 const char *copy_words(enum perfx_gpu_op op, enum perfx_gpu_direction direction);
+/* "pinned"; "-": it does not matter, or is not known */
+const char *host_memory_words(enum perfx_gpu_host_memory memory);
 
 #endif

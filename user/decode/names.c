@@ -299,6 +299,11 @@ const char *name_of_gpu_direction(enum perfx_gpu_direction direction)
 	return "unknown";
 }
 
+const char *name_of_gpu_copy(enum perfx_gpu_op op, enum perfx_gpu_direction direction)
+{
+	return op == PERFX_GPU_OP_MEMSET ? "memset" : name_of_gpu_direction(direction);
+}
+
 const char *name_of_gpu_host_memory(enum perfx_gpu_host_memory memory)
 {
 	switch (memory) {

@@ -29,6 +29,8 @@ const char *name_of_stacks(enum perfx_stacks stacks);
 const char *name_of_wait(enum perfx_wait_reason reason);
 const char *name_of_gpu_op(enum perfx_gpu_op op);
 const char *name_of_gpu_direction(enum perfx_gpu_direction direction); /* "host_to_device" */
+/* op: COPY or MEMSET. The direction's; "memset" */
+const char *name_of_gpu_copy(enum perfx_gpu_op op, enum perfx_gpu_direction direction);
 const char *name_of_gpu_host_memory(enum perfx_gpu_host_memory memory);
 const char *name_of_gpu_agent_state(enum perfx_gpu_agent_state state);
 /* What a loss means: one line for the report. */

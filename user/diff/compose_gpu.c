@@ -11,7 +11,6 @@
  */
 #include "analyze/location.h"
 #include "base/units.h"
-#include "decode/names.h"
 #include "diff/compose.h"
 
 #include <math.h>
@@ -49,29 +48,13 @@ static void compose_facts(struct comparer *c, const struct diff_gpu *gpu)
 
 /* --- tables ----------------------------------------------------------------------------------- */
 
-static bool is_kernel(const struct diff_gpu_work *work)
-{
-	return work->op == PERFX_GPU_OP_KERNEL || work->op == PERFX_GPU_OP_GRAPH;
-}
-
-static bool is_copy(const struct diff_gpu_work *work)
-{
-	return work->op == PERFX_GPU_OP_COPY || work->op == PERFX_GPU_OP_MEMSET;
-}
-
-static bool is_wait(const struct diff_gpu_work *work)
-{
-	return work->op == PERFX_GPU_OP_SYNC;
-}
-
 /* Only counted at the calls, on either side: then numbers are compared. */
 enum { TIMED = 1, COUNTED = 2 };
 
-static unsigned what_is_known(const struct diff_gpu *gpu,
-			      bool (*wanted)(const struct diff_gpu_work *))
+static unsigned what_is_known(const struct diff_gpu *gpu, enum diff_gpu_table table)
 {
 	for (size_t i = 0; i < gpu->works_count; i++)
-		if (wanted(&gpu->works[i]) &&
+		if (diff_gpu_table(gpu->works[i].op) == table &&
 		    !(isnan(gpu->works[i].avg_ns.a) && isnan(gpu->works[i].avg_ns.b)))
 			return TIMED;
 	return COUNTED;
@@ -127,11 +110,11 @@ static void compose_kernels(struct comparer *c, const struct diff_gpu *gpu)
 		{.title = "Calls/s B", .right = true, .where = COUNTED},
 		{.title = "Kernel", .takes_rest = true},
 	};
-	unsigned known = what_is_known(gpu, is_kernel);
+	unsigned known = what_is_known(gpu, DIFF_GPU_KERNELS);
 	size_t shown = 0;
 
 	for (size_t i = 0; i < gpu->works_count && shown < c->functions; i++) {
-		if (!is_kernel(&gpu->works[i]))
+		if (diff_gpu_table(gpu->works[i].op) != DIFF_GPU_KERNELS)
 			continue;
 		if (!shown++) {
 			document_say(c->document, BLOCK_CAPTION, "Kernels");
@@ -152,11 +135,7 @@ static void row_of_copy(struct comparer *c, const struct diff_gpu_work *work, un
 	}
 	diff_cell_both(c, work->calls_per_s, diff_add_rate);
 	document_cell_printf(c->document, "%s", copy_words(work->op, work->direction));
-	document_cell_printf(c->document, "%s",
-			     work->host_memory == PERFX_GPU_HOST_MEMORY_UNKNOWN ||
-					     work->host_memory == PERFX_GPU_HOST_MEMORY_NONE
-				     ? "-"
-				     : name_of_gpu_host_memory(work->host_memory));
+	document_cell_printf(c->document, "%s", host_memory_words(work->host_memory));
 }
 
 static void compose_copies(struct comparer *c, const struct diff_gpu *gpu)
@@ -174,11 +153,11 @@ static void compose_copies(struct comparer *c, const struct diff_gpu *gpu)
 		{.title = "Copy", .takes_rest = true},
 		{.title = "Host memory"},
 	};
-	unsigned known = what_is_known(gpu, is_copy);
+	unsigned known = what_is_known(gpu, DIFF_GPU_COPIES);
 	bool begun = false;
 
 	for (size_t i = 0; i < gpu->works_count; i++) {
-		if (!is_copy(&gpu->works[i]))
+		if (diff_gpu_table(gpu->works[i].op) != DIFF_GPU_COPIES)
 			continue;
 		if (!begun) {
 			document_say(c->document, BLOCK_CAPTION,
@@ -207,7 +186,7 @@ static void compose_waits(struct comparer *c, const struct diff_gpu *gpu)
 	for (size_t i = 0; i < gpu->works_count && shown < c->functions; i++) {
 		const struct diff_gpu_work *work = &gpu->works[i];
 
-		if (!is_wait(work))
+		if (diff_gpu_table(work->op) != DIFF_GPU_WAITS)
 			continue;
 		if (!shown++) {
 			document_say(c->document, BLOCK_CAPTION, "Waits for the GPU");

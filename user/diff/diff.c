@@ -155,7 +155,7 @@ static struct sample sample_of(const struct profile_steps *steps)
 			       .stddev = steps->stddev_ns};
 }
 
-static double known(double number)
+double diff_known(double number)
 {
 	return number < 0 ? NAN : number;
 }
@@ -178,9 +178,10 @@ static void compare_cost(const struct diff *diff, const struct diff_process *pro
 {
 	struct step_rates a = rates_of(diff->a, process->a), b = rates_of(diff->b, process->b);
 
-	into->flops = (struct diff_pair){known(a.flops), known(b.flops)};
-	into->flops_per_s = (struct diff_pair){known(a.flops_per_s), known(b.flops_per_s)};
-	into->mfu = (struct diff_pair){known(a.mfu), known(b.mfu)};
+	into->flops = (struct diff_pair){diff_known(a.flops), diff_known(b.flops)};
+	into->flops_per_s =
+		(struct diff_pair){diff_known(a.flops_per_s), diff_known(b.flops_per_s)};
+	into->mfu = (struct diff_pair){diff_known(a.mfu), diff_known(b.mfu)};
 }
 
 /* Of a step. */

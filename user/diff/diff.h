@@ -140,6 +140,10 @@ struct diff_steps {
 	bool regressed;
 };
 
+/* Which table work belongs to, in their order. */
+enum diff_gpu_table { DIFF_GPU_KERNELS, DIFF_GPU_COPIES, DIFF_GPU_WAITS };
+enum diff_gpu_table diff_gpu_table(enum perfx_gpu_op op);
+
 /* A kind of work of GPUs. */
 struct diff_gpu_work {
 	unsigned in;

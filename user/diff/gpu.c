@@ -8,6 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum diff_gpu_table diff_gpu_table(enum perfx_gpu_op op)
+{
+	switch (op) {
+	case PERFX_GPU_OP_KERNEL:
+	case PERFX_GPU_OP_GRAPH:
+		return DIFF_GPU_KERNELS;
+	case PERFX_GPU_OP_COPY:
+	case PERFX_GPU_OP_MEMSET:
+		return DIFF_GPU_COPIES;
+	case PERFX_GPU_OP_SYNC:
+	case PERFX_GPU_OP_INVALID:
+		break;
+	}
+	return DIFF_GPU_WAITS;
+}
+
 /* --- of one side ------------------------------------------------------------------------------ */
 
 /* Work of one kind: what identifies it, and sums over its rows. */
@@ -24,26 +40,9 @@ struct side_works {
 	uint64_t wall_ns;
 };
 
-/* Kernels and graphs, then copies, then waits. */
-static int table_of(enum perfx_gpu_op op)
-{
-	switch (op) {
-	case PERFX_GPU_OP_KERNEL:
-	case PERFX_GPU_OP_GRAPH:
-		return 0;
-	case PERFX_GPU_OP_COPY:
-	case PERFX_GPU_OP_MEMSET:
-		return 1;
-	case PERFX_GPU_OP_SYNC:
-	case PERFX_GPU_OP_INVALID:
-		break;
-	}
-	return 2;
-}
-
 static int compare_keys(const struct diff_gpu_work *a, const struct diff_gpu_work *b)
 {
-	int order = table_of(a->op) - table_of(b->op);
+	int order = (int)diff_gpu_table(a->op) - (int)diff_gpu_table(b->op);
 
 	if (!order)
 		order = (int)a->op - (int)b->op;
@@ -183,7 +182,7 @@ static struct side_values values_of(const struct side_works *side, const struct 
 	values.calls_per_s = diff_per_s(work->count, side->wall_ns);
 	values.avg_ns = values.sample.mean;
 	values.share = diff_of(work->total_ns, side->wall_ns);
-	if (table_of(work->key.op) != 1)
+	if (diff_gpu_table(work->key.op) != DIFF_GPU_COPIES)
 		return values;
 	values.bytes_per_s = diff_per_s(work->bytes, side->wall_ns);
 	if (work->total_ns != PROFILE_ABSENT)
@@ -265,11 +264,6 @@ static double utilisation(const struct profile_gpu *gpu)
 	return diff_of(percent, gpu->places_count) / 100;
 }
 
-static double known(double number)
-{
-	return number < 0 ? NAN : number;
-}
-
 /* What is compared, of one side. */
 struct side_gpu {
 	double busy_share, exposed_share, utilisation, wait_share, launches_per_s, latency_p50_ns,
@@ -295,8 +289,8 @@ static struct side_gpu side_gpu(const struct profile_process *p)
 		side.wait_share = share_of(p, p->gpu.wait_ns);
 	side.launches_per_s = diff_per_s(p->gpu.launches_count, profile_wall_ns(p));
 	side.latency_p50_ns = diff_of(p->gpu.latency_p50_ns, 1);
-	side.flops_per_s = known(rates.flops_per_s);
-	side.mfu = known(rates.mfu);
+	side.flops_per_s = diff_known(rates.flops_per_s);
+	side.mfu = diff_known(rates.mfu);
 	return side;
 }
 
@@ -354,8 +348,8 @@ static int in_order(const void *a, const void *b)
 	const struct diff_gpu_work *x = a, *y = b;
 	double wx = weight_of(x), wy = weight_of(y);
 
-	if (table_of(x->op) != table_of(y->op))
-		return table_of(x->op) - table_of(y->op);
+	if (diff_gpu_table(x->op) != diff_gpu_table(y->op))
+		return diff_gpu_table(x->op) < diff_gpu_table(y->op) ? -1 : 1;
 	if (significance(x) != significance(y))
 		return significance(y) - significance(x);
 	if (wx != wy)

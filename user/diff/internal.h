@@ -8,6 +8,8 @@
 /* NAN where the count is absent or the time 0. */
 double diff_per_s(uint64_t count, uint64_t ns);
 double diff_of(uint64_t part, uint64_t whole);
+/* A rate that is below 0 where it is not known. */
+double diff_known(double number);
 
 /* functions.c, memory.c, gpu.c: both of one process; 0 or -ENOMEM */
 int diff_functions(const struct diff *diff, struct diff_process *process);

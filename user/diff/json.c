@@ -145,21 +145,12 @@ static json_t *gpu_object(const struct diff_gpu *gpu)
 
 static void set_kind_of_work(json_t *object, const struct diff_gpu_work *work)
 {
-	switch (work->op) {
-	case PERFX_GPU_OP_COPY:
-	case PERFX_GPU_OP_MEMSET:
+	if (diff_gpu_table(work->op) == DIFF_GPU_COPIES) {
 		json_object_set_new(object, "direction",
-				    json_string(work->op == PERFX_GPU_OP_MEMSET
-							? "memset"
-							: name_of_gpu_direction(work->direction)));
+				    json_string(name_of_gpu_copy(work->op, work->direction)));
 		json_object_set_new(object, "host_memory",
 				    json_string(name_of_gpu_host_memory(work->host_memory)));
 		return;
-	case PERFX_GPU_OP_KERNEL:
-	case PERFX_GPU_OP_GRAPH:
-	case PERFX_GPU_OP_SYNC:
-	case PERFX_GPU_OP_INVALID:
-		break;
 	}
 	json_object_set_new(object, "name", json_of_string(work->name));
 	if (*work->caller)

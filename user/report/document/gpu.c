@@ -304,15 +304,6 @@ static void compose_kernels(struct composer *c, const struct profile_process *p)
 
 /* --- copies and waits ------------------------------------------------------------------------- */
 
-static void cell_host_memory(struct composer *c, const struct profile_gpu_copy *copy)
-{
-	bool known = copy->host_memory != PERFX_GPU_HOST_MEMORY_UNKNOWN &&
-		     copy->host_memory != PERFX_GPU_HOST_MEMORY_NONE;
-
-	document_cell_printf(c->document, "%s",
-			     known ? name_of_gpu_host_memory(copy->host_memory) : "-");
-}
-
 static void compose_copies(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
@@ -334,7 +325,7 @@ static void compose_copies(struct composer *c, const struct profile_process *p)
 		const struct profile_gpu_copy *copy = &gpu->copies[i];
 
 		document_cell_printf(c->document, "%s", copy_words(copy->op, copy->direction));
-		cell_host_memory(c, copy);
+		document_cell_printf(c->document, "%s", host_memory_words(copy->host_memory));
 		document_cell_bytes(c->document, copy->bytes);
 		document_cell_count(c->document, copy->count);
 		if (gpu->timed) {

@@ -39,11 +39,6 @@ static struct value get_pinned(struct data_table *s, const struct data_table_row
 	return flag(memory == PERFX_GPU_HOST_MEMORY_PINNED);
 }
 
-static const char *direction_of(const struct profile_gpu_copy *copy)
-{
-	return copy->op == PERFX_GPU_OP_MEMSET ? "memset" : name_of_gpu_direction(copy->direction);
-}
-
 static struct value get_line(struct data_table *s, const struct profile_frame *frame)
 {
 	if (!frame)
@@ -69,7 +64,7 @@ VALUE(get_occupancy, real(kernel_of(r)->occupancy))
 VALUE(get_limit, *kernel_of(r)->limit ? words(kernel_of(r)->limit) : absent())
 VALUE(get_stream, kernel_of(r)->stream == UINT32_MAX ? absent() : integer(kernel_of(r)->stream))
 VALUE(get_launcher, name_of_function(s, kernel_of(r)->function))
-VALUE(get_direction, words(direction_of(copy_of(r))))
+VALUE(get_direction, words(name_of_gpu_copy(copy_of(r)->op, copy_of(r)->direction)))
 VALUE(get_host_memory, words(name_of_gpu_host_memory(copy_of(r)->host_memory)))
 VALUE(get_copier, name_of_function(s, copy_of(r)->function))
 VALUE(get_sync_name, words(sync_of(r)->name))
