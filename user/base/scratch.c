@@ -55,6 +55,14 @@ int scratch_make(struct scratch *scratch)
 	return err;
 }
 
+int scratch_file(const struct scratch *scratch, const char *name, char **path)
+{
+	if (asprintf(path, "%s/%s", scratch->path, name) >= 0)
+		return 0;
+	*path = NULL;
+	return -ENOMEM;
+}
+
 /* A folder in it stays: none was made. */
 static void remove_files(int folder)
 {

@@ -15,6 +15,8 @@ struct scratch {
 
 /* 0 or -errno. */
 int scratch_make(struct scratch *scratch);
+/* The path of a file in it, to be freed; NULL with -ENOMEM. */
+int scratch_file(const struct scratch *scratch, const char *name, char **path);
 /* With the files in it. */
 void scratch_remove(struct scratch *scratch);
 /* Removes those of owners that are dead. */

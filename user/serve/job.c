@@ -57,9 +57,7 @@ static int make_folder(struct job *job)
 {
 	int err = scratch_make(&job->folder);
 
-	if (!err && asprintf(&job->path, "%s/last.perfx", job->folder.path) < 0)
-		job->path = NULL;
-	return err ? err : job->path ? 0 : -ENOMEM;
+	return err ? err : scratch_file(&job->folder, "last.perfx", &job->path);
 }
 
 static void remove_folder(struct job *job)
@@ -86,8 +84,9 @@ static int open_nameless(const char *folder)
 /* --- the answer: what the thread alone touches is the request and the deadline ------------------
  */
 
-static int check(struct job *job)
+static int check(void *ctx)
 {
+	struct job *job = ctx;
 	bool stopping;
 
 	pthread_mutex_lock(&job->lock);
@@ -175,18 +174,13 @@ static int make_report(struct job *job)
 	return err ? err : fd;
 }
 
-static int check_cut(void *ctx)
-{
-	return check(ctx);
-}
-
 /* In place of the file. 0 or -errno. */
 static int cut_capture(struct job *job)
 {
 	const struct cut cut = {.path = job->path,
 				.to = job->path,
 				.length_ns = job->request.query.length_ns,
-				.check = check_cut,
+				.check = check,
 				.ctx = job};
 
 	return cut.length_ns ? capture_cut(&cut) : 0;

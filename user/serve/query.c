@@ -109,20 +109,20 @@ static int take_of(struct report_query *query, const char *value, char why[QUERY
 static const struct argument {
 	const char *key;
 	int (*take)(struct report_query *query, const char *value, char why[QUERY_WHY]);
+	bool of_captures; /* too */
 } arguments[] = {
-	{"seconds", take_seconds},
-	{"format", take_format},
-	{"table", take_table},
-	{"of", take_of},
+	{"format", take_format, false},
+	{"seconds", take_seconds, true},
+	{"table", take_table, false},
+	{"of", take_of, false},
 };
 
 int report_query_take(struct report_query *query, const char *key, const char *value,
 		      char why[QUERY_WHY])
 {
-	const size_t count = query->capture ? 1 : sizeof(arguments) / sizeof(arguments[0]);
-
-	for (size_t i = 0; i < count; i++) {
-		if (strcmp(arguments[i].key, key) != 0)
+	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++) {
+		if (strcmp(arguments[i].key, key) != 0 ||
+		    (query->capture && !arguments[i].of_captures))
 			continue;
 		if (query->given & 1u << i) {
 			snprintf(why, QUERY_WHY, "%s is given twice", key);

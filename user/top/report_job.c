@@ -78,11 +78,7 @@ static int make_folder(struct report_job *job)
 {
 	int err = scratch_make(&job->folder);
 
-	if (!err && asprintf(&job->capture, "%s/last.perfx", job->folder.path) < 0) {
-		job->capture = NULL;
-		err = -ENOMEM;
-	}
-	return err;
+	return err ? err : scratch_file(&job->folder, "last.perfx", &job->capture);
 }
 
 void report_job__begin(struct report_job *job, const char *path)
