@@ -144,11 +144,14 @@ bool profilers_check(char *why, size_t size)
 {
 	const char *injection = getenv("CUDA_INJECTION64_PATH"), *name = NULL;
 	pid_t *pids = NULL;
-	ssize_t count = process_list(&pids);
+	ssize_t count;
 
-	if (injection && *injection)
+	if (injection && *injection) {
 		snprintf(why, size, "CUDA_INJECTION64_PATH is %s: unset it for --gpu 1", injection);
-	for (ssize_t i = 0; i < count && !name && !(injection && *injection); i++) {
+		return false;
+	}
+	count = process_list(&pids);
+	for (ssize_t i = 0; i < count && !name; i++) {
 		name = profiler_in(pids[i]);
 		if (name)
 			snprintf(why, size,
@@ -156,7 +159,7 @@ bool profilers_check(char *why, size_t size)
 				 name, (int)pids[i]);
 	}
 	free(pids);
-	return !name && !(injection && *injection);
+	return !name;
 }
 
 bool ptrace_check(char *why, size_t size)
