@@ -68,11 +68,11 @@ def judge(fault, *options, python=PYTHON):
 
 
 def measure(fault, *options, seconds=3):
-    """A step's time, without a tracer."""
+    """What the trainer measures without a tracer."""
     trainer = train(fault, *options)
     assert trainer.stdout.readline() == f"ready {trainer.pid}\n"
     time.sleep(seconds)
-    return finish(trainer)["step_ns"]
+    return finish(trainer)
 
 
 class Fault(NamedTuple):
@@ -128,13 +128,20 @@ def test_a_healthy_trainer_has_none(fault):
     assert judged.verdict.startswith(("HEALTHY", "No problem found"))
 
 
+WHOLE_PROCESS = ("gil", "garbage")  # cannot be in one process with their remedy
+
+
+def measured_gain_ns(fault):
+    if fault not in WHOLE_PROCESS:
+        return measure(fault, "--alternate", seconds=8)["gain_ns"]
+    rounds = [(measure(fault)["step_ns"], measure(fault, "--fixed")["step_ns"]) for _ in range(3)]
+    return statistics.median(before for before, _ in rounds) - statistics.median(after for _, after in rounds)
+
+
 @LONG
-@pytest.mark.parametrize("fault", ["starved", "python", "gil", "tiny", "copies", "saves", "garbage"])
+@pytest.mark.parametrize("fault", ["starved", "python", "tiny", "copies", *WHOLE_PROCESS])
 def test_the_remedy_brings_what_was_predicted(fault):
-    """Measured without a tracer, on both sides, in turn: a machine is not equally fast at all times."""
-    judged = judge(fault)
-    rounds = [(measure(fault), measure(fault, "--fixed")) for _ in range(3)]
-    gain = statistics.median(before for before, _ in rounds) - statistics.median(after for _, after in rounds)
-    print("predicted", judged.first["gain_ns_per_step"], "measured", gain, rounds)
-    assert judged.first["gain_ns_per_step"] == pytest.approx(gain, rel=0.2)
+    judged, gain_ns = judge(fault), measured_gain_ns(fault)
+    print("predicted", judged.first["gain_ns_per_step"], "measured", gain_ns)
+    assert judged.first["gain_ns_per_step"] == pytest.approx(gain_ns, rel=0.2)
     assert FAULTS[fault].kind not in [f["kind"] for f in judge(fault, "--fixed").findings if f["severity"] != "low"]

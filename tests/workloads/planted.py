@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Trainers with one planted fault each, and healthy ones: `planted.py FAULT [--fixed]`. It prints "ready PID" when it
-is warm, trains until its standard input is closed, and prints as one line of JSON what it has measured itself since:
-steps, their average time, and how much of it was the fault. --fixed trains with the remedy that a report should name.
-JAX and NumPy trainers mark their steps with nothing: their period has to be found."""
+"""Trainers with one planted fault each, and healthy ones: `planted.py FAULT [--fixed|--alternate]`. It prints "ready
+PID" when it is warm, trains until its standard input is closed, and prints as one line of JSON what it has measured
+itself since: steps, their average time, and how much of it was the fault. --fixed trains with the remedy that a report
+should name. --alternate trains both ways in turn, as a machine is not equally fast at all times, and says what the
+remedy gains a step (not for faults of a whole process: its threads, its collector). JAX and NumPy trainers mark their
+steps with nothing: their period has to be found."""
 
 import argparse
 import gc
@@ -106,7 +108,7 @@ class Normalized:
         return 1 << 30
 
     def __getitem__(self, index):
-        return self.torch.tensor(normalize(self.raw, index % 7)).view(1, SIDE, SIDE)
+        return self.torch.tensor(normalize(normalize(self.raw, index % 7), 1)).view(1, SIDE, SIDE)
 
 
 def normalize(values, shift):
@@ -248,7 +250,7 @@ class Convoy(Trainer):
     """Four threads and the trainer update one table, under one lock. The remedy: each has its own."""
 
     def prepare(self):
-        self.lock, self.table = threading.Lock(), np.ones(1 << 22)
+        self.lock, self.table = threading.Lock(), np.ones(1 << 23)
         for number in range(4):
             threading.Thread(target=self.update, name=f"updater-{number}", daemon=True).start()
 
@@ -456,26 +458,53 @@ FAULTS = {"none": Trainer, "transformer": Transformer, "numpy": NumPy, "jax": Ja
           "recompiling": Recompiling, "guards": Guards, "pipe": Pipe, "lock": Lock, "synced": Synced, "sleep": Sleep}
 
 WARM = 5
+TURN = 40  # steps, a multiple of a fault's period
+
+
+def steps_ns(trainer, count):
+    begun = time.perf_counter_ns()
+    for _ in range(count):
+        trainer.step()
+    return time.perf_counter_ns() - begun
+
+
+def alternate(trainers, stop):
+    """A step's average time of each, in turns. Each turn begins with steps that are not counted: what workers have
+    prepared in the other's turn is used up in them."""
+    total_ns, turns = [0, 0], 0
+    while not stop.poll(0):
+        for which in (0, 1, 1, 0):
+            steps_ns(trainers[which], WARM * 4)
+            total_ns[which] += steps_ns(trainers[which], TURN)
+        turns += 2
+    before, after = (ns // (turns * TURN) for ns in total_ns)
+    return {"steps": turns * TURN, "step_ns": before, "fixed_step_ns": after, "gain_ns": before - after}
+
+
+def train(trainer, stop):
+    first, planted = trainer.steps, trainer.planted.ns
+    begun = time.perf_counter_ns()
+    while not stop.poll(0):
+        trainer.step()
+    count = trainer.steps - first
+    return {"steps": count, "step_ns": (time.perf_counter_ns() - begun) // count,
+            "planted_ns": (trainer.planted.ns - planted) // count}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("fault", choices=FAULTS)
     parser.add_argument("--fixed", action="store_true")
+    parser.add_argument("--alternate", action="store_true")
     args = parser.parse_args()
-    trainer = FAULTS[args.fault](args.fixed)
+    build = FAULTS[args.fault]
+    trainers = [build(False), build(True)] if args.alternate else [build(args.fixed)]
     stop = select.poll()
     stop.register(sys.stdin, select.POLLHUP)
-    for _ in range(WARM):
-        trainer.step()
-    trainer.planted.ns = 0
+    for trainer in trainers:
+        steps_ns(trainer, WARM)
     gate.say(f"ready {os.getpid()}")
-    begun = time.perf_counter_ns()
-    while not stop.poll(0):
-        trainer.step()
-    count = trainer.steps - WARM
-    gate.say(json.dumps({"steps": count, "step_ns": (time.perf_counter_ns() - begun) // count,
-                         "planted_ns": trainer.planted.ns // count}))
+    gate.say(json.dumps(alternate(trainers, stop) if args.alternate else train(trainers[0], stop)))
 
 
 if __name__ == "__main__":

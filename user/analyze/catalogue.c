@@ -184,7 +184,8 @@ const struct finding_kind finding_kinds[] = {
 			  "finding names who does. So many workers hide it as the CPU time of a "
 			  "batch is of the rest of the step, rounded up. The gain is what of it "
 			  "CPUs can take over that the training's own threads and other programs "
-			  "leave free, less what handing over a batch costs.",
+			  "leave free, less what handing over a batch costs. Where workers keep "
+			  "up, and no more than twice the handover is left, it is low.",
 		.remedy = "Prepare batches in more processes and further ahead, keep the workers "
 			  "between epochs, or prepare the data once instead of in each epoch.",
 		.example = "DataLoader(data, num_workers=4, prefetch_factor=4, "

@@ -74,9 +74,12 @@ static void add_data_cause(struct text *text, struct rules_ctx *ctx)
 /* It need not be said how much is left, or how little is won. */
 #define ALL_OF_IT  0.95
 #define NONE_OF_IT 0.05
+/* times the threshold: hosts are not equally fast */
+#define HANDOVER_AT_MOST 2
 
 struct loader {
 	unsigned workers, needed; /* that there are; that would hide it, as far as CPUs go */
+	bool keeps_up;		  /* the workers do: taking batches from them is what is left */
 	double hidden_ns;	  /* of a step, by so many as are needed */
 	double gain_ns;		  /* the same, less what taking a batch from a worker costs */
 };
@@ -163,6 +166,8 @@ static struct loader judge_loader(struct rules_ctx *ctx)
 	best = fmax(best, (cpu + work_cpu + 2 * handover) / cpus);
 	loader.gain_ns = fmax(step - best, 0);
 	loader.hidden_ns = fmin(loader.gain_ns + handover, batch);
+	loader.keeps_up = workers.count && prepares_itself(ctx) &&
+			  batch <= HANDOVER_AT_MOST * ctx->thresholds->data_bound_handover;
 	return loader;
 }
 
@@ -175,6 +180,10 @@ static void add_workers(struct text *text, const struct rules_ctx *ctx, const st
 	if (!prepares_itself(ctx) && loader->needed <= loader->workers)
 		return;
 	text_printf(text, " (%u worker%s; ", loader->workers, loader->workers == 1 ? "" : "s");
+	if (loader->keeps_up) {
+		text_add(text, "this is what taking batches from workers costs)");
+		return;
+	}
 	if (loader->gain_ns < NONE_OF_IT * batch_ns(ctx)) {
 		text_add(text, "no CPU is free for more)");
 		return;
@@ -210,24 +219,35 @@ void rules_input(struct rules_ctx *ctx)
 		return;
 	loader = judge_loader(ctx);
 	note.gain_ns = loader.gain_ns;
-	note.place = prepares_itself(ctx) ? ctx->driver->data.lead.frame : feeder_place(ctx);
+	if (!loader.keeps_up)
+		note.place =
+			prepares_itself(ctx) ? ctx->driver->data.lead.frame : feeder_place(ctx);
 	add_process_name(&note.subject, ctx->process);
 	text_add(&note.evidence, "waiting for the next batch took ");
 	add_batch(&note.evidence, ctx);
 	add_workers(&note.evidence, ctx, &loader);
-	add_data_cause(&note.evidence, ctx);
+	if (!loader.keeps_up)
+		add_data_cause(&note.evidence, ctx);
 	text_printf(&note.headline, "%s: ", bottleneck_headline(BOTTLENECK_INPUT));
 	add_percent(&note.headline, share);
 	text_printf(&note.headline, " of each %s step waits for the next batch",
 		    as_ns(ctx->process->steps.avg_ns));
 	add_workers(&note.headline, ctx, &loader);
-	add_data_cause(&note.headline, ctx);
+	if (!loader.keeps_up)
+		add_data_cause(&note.headline, ctx);
 	text_printf(&note.threshold, "at least %g %% of the step time (high: %g %%)",
 		    t->data_bound_medium * 100, t->data_bound_high * 100);
 	text_add(&note.suggestion,
-		 "The model waits for its data: give the DataLoader more workers and a longer "
-		 "prefetch, keep workers between epochs (persistent_workers), or prepare the data "
-		 "once instead of in each epoch.");
-	rules_ctx_add(ctx, "DataBound", share >= t->data_bound_high ? FINDING_HIGH : FINDING_MEDIUM,
+		 loader.keeps_up
+			 ? "Workers prepare the batches in time, and each has to be taken from "
+			   "them: "
+			   "larger batches, or fewer tensors in each, make that seldom."
+			 : "The model waits for its data: give the DataLoader more workers and a "
+			   "longer prefetch, keep workers between epochs (persistent_workers), or "
+			   "prepare the data once instead of in each epoch.");
+	rules_ctx_add(ctx, "DataBound",
+		      loader.keeps_up		    ? FINDING_LOW
+		      : share >= t->data_bound_high ? FINDING_HIGH
+						    : FINDING_MEDIUM,
 		      share, &note);
 }
