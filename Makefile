@@ -597,8 +597,8 @@ deb dist:
 
 # --- benchmarks -----------------------------------------------------------------------------
 # Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory|flops|
-# peaks|capture|annotations|stacks is one table. A current PyTorch is measured too where ML_VENV
-# holds one.
+# peaks|capture|annotations|stacks|estimate is one table. A current PyTorch is measured too where
+# ML_VENV holds one.
 BENCH     ?= all
 BENCH_BIN := $(addprefix $(BUILD)/bench/,calls_per_second empty_probe bench_capture bench_peaks markers \
                                   stack_depths)

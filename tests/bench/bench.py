@@ -17,6 +17,7 @@ import attach
 import calls
 import capture
 import cnn
+import estimate
 import flops
 import memory
 import output
@@ -29,7 +30,7 @@ import stacks
 TABLES = {"calls": calls.Calls, "cnn": cnn.Cnn, "attach": attach.Attach, "ready": ready.Ready,
           "rate": rate.Rate, "ring": ring.Ring, "memory": memory.Memory, "flops": flops.Flops,
           "peaks": peaks.Peaks, "capture": capture.Capture, "annotations": annotations.Annotations,
-          "stacks": stacks.Stacks}
+          "stacks": stacks.Stacks, "estimate": estimate.Estimate}
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 

@@ -83,8 +83,12 @@ class Perfx:
 
     def stop(self):
         """Ends it and returns the report."""
-        start = time.perf_counter()
         self.process.send_signal(signal.SIGINT)
+        return self.report()
+
+    def report(self):
+        """Waits for the end."""
+        start = time.perf_counter()
         self.said += self.process.stderr.read().splitlines()
         status = self.process.wait()
         self.detach_seconds = time.perf_counter() - start
