@@ -26,7 +26,9 @@
 #include "thread.bpf.h"
 #include "unwind.bpf.h"
 
-#define STACK_CHUNK_WORDS 128 /* a power of two */
+/* A power of two. A read costs more than what it copies: larger ones are cheaper, up to about a
+ * page. */
+#define STACK_CHUNK_WORDS 512
 #define STACK_CHUNK_BYTES (8 * STACK_CHUNK_WORDS)
 
 enum stack_stage {
@@ -250,26 +252,30 @@ static long merge_step(__u32 i, void *ctx)
 	return 0;
 }
 
-/* Adds the next group, if the native frame that the walk is at runs it: its entry lies there. */
+/* Does the native frame that the walk is at, [sp, CFA), run the next group? Its entry lies there.
+ */
+static __always_inline bool runs_group(const struct call_stack *s)
+{
+	__u64 entry = python_slot(s, s->python.merged);
+
+	return entry ? entry - s->sp < s->cfa - s->sp
+		     : s->pc - s->python.eval_start < s->python.eval_end - s->python.eval_start;
+}
+
+/* Adds the next group. */
 __weak __noinline int merge_group(struct call_stack *s)
 {
-	__u64 entry;
-
 	if (!s)
-		return 0;
-	entry = python_slot(s, s->python.merged);
-	if (entry ? entry - s->sp >= s->cfa - s->sp
-		  : s->pc - s->python.eval_start >= s->python.eval_end - s->python.eval_start)
 		return 0;
 	s->python.merged++;
 	repeat(PERFX_STACK_FRAMES_MAX, merge_step, &s);
 	return 0;
 }
 
-/* Before the native frame at [sp, CFA) is added. */
+/* Before the native frame is added. */
 static __always_inline void merge_python(struct call_stack *s)
 {
-	if (s->python.merged < s->python.count)
+	if (s->python.merged < s->python.count && runs_group(s))
 		merge_group(s);
 }
 
