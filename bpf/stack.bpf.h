@@ -26,9 +26,7 @@
 #include "thread.bpf.h"
 #include "unwind.bpf.h"
 
-/* A power of two. A read costs more than what it copies: larger ones are cheaper, up to about a
- * page. */
-#define STACK_CHUNK_WORDS 512
+#define STACK_CHUNK_WORDS 128 /* a power of two */
 #define STACK_CHUNK_BYTES (8 * STACK_CHUNK_WORDS)
 
 enum stack_stage {
