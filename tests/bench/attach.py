@@ -33,8 +33,7 @@ class Attach:
         self.options = options
         self.aims = aims
         self.rounds = min(options.rounds, 3)
-        current = os.path.join(options.venv, "bin/python3")
-        self.pythons = [p for p in ("/usr/bin/python3", current) if subjects.torch_version(p)]
+        self.pythons = [p for p in subjects.pythons(options).values() if subjects.torch_version(p)]
 
     def with_perfx(self, pid, pattern, row):
         tracer = tracers.Perfx(self.options.build, pid, "-F", pattern)

@@ -67,7 +67,7 @@ def main():
     result["aims"] = aims.rows
     path = os.path.join(options.build, "bench.json")
     with open(path, "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=1)
+        json.dump(result, file, indent=1, default=vars)
     output.say(f"rounds and all: {path}")
 
 

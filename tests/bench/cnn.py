@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The slowdown of a PyTorch trainer by perfx-trace at its default setting."""
 
-import os
 import time
 
 import subjects
@@ -17,8 +16,7 @@ class Cnn:
     def __init__(self, options, aims):
         self.options = options
         self.aims = aims
-        self.pythons = {"Debian's": "/usr/bin/python3",
-                        "current": os.path.join(options.venv, "bin/python3")}
+        self.pythons = subjects.pythons(options)
         self.missing = {"Debian's": "apt-get install python3-torch",
                         "current": f"there is none in {options.venv}"}
 

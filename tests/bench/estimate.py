@@ -9,7 +9,6 @@ The trainer times chunks of a few steps all the time: before the tracer is there
 after it has gone. A report's agreement is within 3 points, a quarter of the larger one, or the noise.
 """
 
-import os
 import threading
 import time
 
@@ -73,11 +72,9 @@ class Row:
 
 
 class Estimate:
-    def __init__(self, options, aims):
+    def __init__(self, options, _aims):
         self.options = options
-        self.aims = aims
-        self.pythons = {"Debian's": "/usr/bin/python3",
-                        "current": os.path.join(options.venv, "bin/python3")}
+        self.pythons = subjects.pythons(options)
 
     def one(self, row, trainer, level):
         steps = Steps(trainer)
@@ -116,11 +113,7 @@ class Estimate:
         say(f"Slowdown in percent, median of {self.options.rounds} rounds: measured by the trainer, "
             "observed and estimated in the report")
         results = {}
-        for which, python in self.pythons.items():
-            version = subjects.torch_version(python)
-            if not version:
-                say(f"  {which} PyTorch is left out: {python} has none")
-                continue
+        for which, python, version in subjects.with_torch(self.pythons):
             for model in MODELS:
                 result = self.measure(which, python, model)
                 say(f"  {which} PyTorch {version}, {model}: "
@@ -128,8 +121,6 @@ class Estimate:
                 table(["", "measured", "observed", "estimated", "noise", "they agree"],
                       [["  --memory " + level] + row.cells()
                        for level, row in result["rows"].items()])
-                results[f"{which} {model}"] = {
-                    "off_ms": result["off_ms"],
-                    "rows": {level: vars(row) for level, row in result["rows"].items()}}
+                results[f"{which} {model}"] = result
         say()
         return results

@@ -3,7 +3,6 @@
 same functions traced without (--flops off), beside the trainer untraced. Memory is not traced, nor
 is the host measured meanwhile."""
 
-import os
 
 import subjects
 import tracers
@@ -20,8 +19,7 @@ class Flops:
     def __init__(self, options, aims):
         self.options = options
         self.aims = aims
-        self.pythons = {"Debian's": "/usr/bin/python3",
-                        "current": os.path.join(options.venv, "bin/python3")}
+        self.pythons = subjects.pythons(options)
 
     def traced(self, trainer, setting, steps, result):
         tracer = tracers.Perfx(self.options.build, trainer.pid, *SETTINGS[setting])

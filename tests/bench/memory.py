@@ -83,8 +83,7 @@ class Memory:
     def __init__(self, options, aims):
         self.options = options
         self.aims = aims
-        self.pythons = {"Debian's": "/usr/bin/python3",
-                        "current": os.path.join(options.venv, "bin/python3")}
+        self.pythons = subjects.pythons(options)
         self.missing = {name: package for name, (tool, package) in PEERS.items()
                         if not tracers.find(tool)}
         self.failed = {}
@@ -201,17 +200,11 @@ class Memory:
         results = {"hit_ns": self.costs.measure()}
         say("  a hit of an empty program: " + ", ".join(
             f"{site} {number(ns)} ns" for site, ns in self.costs.shown().items()))
-        for which, python in self.pythons.items():
-            version = subjects.torch_version(python)
-            if not version:
-                say(f"  {which} PyTorch is left out: {python} has none")
-                continue
+        for which, python, version in subjects.with_torch(self.pythons):
             for model in MODELS:
                 result = self.measure(which, python, model)
                 self.show(version, which, model, result)
-                results[f"{which} {model}"] = {
-                    "off_ms": result["off_ms"],
-                    "rows": {name: vars(row) for name, row in result["rows"].items()}}
+                results[f"{which} {model}"] = result
         for name, package in self.missing.items():
             say(f"  {name} is not here: apt-get install {package}")
         for name, error in self.failed.items():

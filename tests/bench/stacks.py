@@ -80,8 +80,7 @@ class Stacks:
     def __init__(self, options, aims):
         self.options = options
         self.aims = aims
-        current = os.path.join(options.venv, "bin/python3")
-        self.pythons = {"Debian's": "/usr/bin/python3", "current": current}
+        self.pythons = subjects.pythons(options)
         self.versions = {p: subjects.torch_version(p) for p in self.pythons.values()}
         self.failed = {}
 

@@ -6,6 +6,8 @@ import statistics
 import subprocess
 import time
 
+from output import say
+
 
 def cpu_seconds(pid):
     """CPU time of the living threads of a process, to the nanosecond."""
@@ -123,6 +125,11 @@ def rounded(steps):
     return -(-steps // Trainer.CHUNK_STEPS) * Trainer.CHUNK_STEPS
 
 
+def pythons(options):
+    """Interpreters whose PyTorch is measured, by what it is called."""
+    return {"Debian's": "/usr/bin/python3", "current": os.path.join(options.venv, "bin/python3")}
+
+
 def torch_version(python):
     """Of the PyTorch that this interpreter finds, or None."""
     if not os.path.exists(python):
@@ -130,3 +137,13 @@ def torch_version(python):
     found = subprocess.run([python, "-c", "import torch; print(torch.__version__)"],
                            capture_output=True, text=True)
     return found.stdout.strip() if found.returncode == 0 else None
+
+
+def with_torch(pythons):
+    """(name, interpreter, version of its PyTorch) of each that has one; it is said which have none."""
+    for name, python in pythons.items():
+        version = torch_version(python)
+        if version:
+            yield name, python, version
+        else:
+            say(f"  {name} PyTorch is left out: {python} has none")

@@ -59,16 +59,6 @@ static bool prepares_itself(const struct rules_ctx *ctx)
 	       time->batch_own_ns * recorded >= ctx->thresholds->data_bound_own * all;
 }
 
-static void add_data_cause(struct text *text, struct rules_ctx *ctx)
-{
-	if (!prepares_itself(ctx) || !ctx->driver->data.lead.frame) {
-		add_feeder(text, ctx);
-		return;
-	}
-	text_add(text, "; its own thread prepares it, mostly in ");
-	location_place(text, ctx->driver->data.lead.frame);
-}
-
 /* --- what workers would gain --- */
 
 /* It need not be said how much is left, or how little is won. */
@@ -194,6 +184,18 @@ static void add_workers(struct text *text, const struct rules_ctx *ctx, const st
 	text_add(text, hidden < ALL_OF_IT ? " of it)" : "it)");
 }
 
+static void add_data_cause(struct text *text, struct rules_ctx *ctx, const struct loader *loader)
+{
+	if (loader->keeps_up)
+		return;
+	if (!prepares_itself(ctx) || !ctx->driver->data.lead.frame) {
+		add_feeder(text, ctx);
+		return;
+	}
+	text_add(text, "; its own thread prepares it, mostly in ");
+	location_place(text, ctx->driver->data.lead.frame);
+}
+
 static void add_batch(struct text *text, const struct rules_ctx *ctx)
 {
 	const struct profile_steps *steps = &ctx->process->steps;
@@ -226,22 +228,19 @@ void rules_input(struct rules_ctx *ctx)
 	text_add(&note.evidence, "waiting for the next batch took ");
 	add_batch(&note.evidence, ctx);
 	add_workers(&note.evidence, ctx, &loader);
-	if (!loader.keeps_up)
-		add_data_cause(&note.evidence, ctx);
+	add_data_cause(&note.evidence, ctx, &loader);
 	text_printf(&note.headline, "%s: ", bottleneck_headline(BOTTLENECK_INPUT));
 	add_percent(&note.headline, share);
 	text_printf(&note.headline, " of each %s step waits for the next batch",
 		    as_ns(ctx->process->steps.avg_ns));
 	add_workers(&note.headline, ctx, &loader);
-	if (!loader.keeps_up)
-		add_data_cause(&note.headline, ctx);
+	add_data_cause(&note.headline, ctx, &loader);
 	text_printf(&note.threshold, "at least %g %% of the step time (high: %g %%)",
 		    t->data_bound_medium * 100, t->data_bound_high * 100);
 	text_add(&note.suggestion,
 		 loader.keeps_up
 			 ? "Workers prepare the batches in time, and each has to be taken from "
-			   "them: "
-			   "larger batches, or fewer tensors in each, make that seldom."
+			   "them: larger batches, or fewer tensors in each, make that seldom."
 			 : "The model waits for its data: give the DataLoader more workers and a "
 			   "longer prefetch, keep workers between epochs (persistent_workers), or "
 			   "prepare the data once instead of in each epoch.");
