@@ -95,6 +95,25 @@ Test(step_time, waits_in_calls)
 	forget(&report);
 }
 
+/* Each collective waits for a lock of its own: those that no sample saw are like those that were
+ * seen, a wait for something else is not. */
+Test(step_time, a_lock_that_no_sample_saw)
+{
+	struct stream s = {0};
+	struct report report;
+	const struct step_time *time;
+
+	begin(&s);
+	waits(&s, PERFX_WAIT_FUTEX, 1, OF_QUEUE, 3000);
+	waits(&s, PERFX_WAIT_FUTEX, 2, 0, 1000);
+	waits(&s, PERFX_WAIT_SYSCALL, 3, 0, 2000);
+	report = end(&s);
+	time = time_of(&report);
+	expect_part(time, TIME_INPUT, 0.4);
+	expect_part(time, TIME_OTHER, 0.599);
+	forget(&report);
+}
+
 /* A hundred steps of 100 ms, half of each in operators, a tenth in the optimizer; the loader's
  * range has no name, as in PyTorch 1.13: so much of the rest is seen in its Python. */
 static void trains(struct stream *s, unsigned batch)

@@ -113,8 +113,7 @@ static enum time_class class_of_kind(enum wait_kind kind)
 /* The interpreter's lock and a disk keep a call from its work; other waits in a call are its work,
  * as that for the threads of its pool. */
 static enum time_class class_of_wait(const struct stratum *stratum,
-				     const struct profile_activity *wait,
-				     const struct profile_stack *stack)
+				     const struct profile_activity *wait)
 {
 	enum wait_kind kind = wait_kind_of(wait);
 
@@ -124,7 +123,7 @@ static enum time_class class_of_wait(const struct stratum *stratum,
 		return class_of_kind(kind);
 	if (stratum->is_batch || stack_reads_input(wait->stack))
 		return TIME_INPUT;
-	if (stack_communicates(stack))
+	if (stack_communicates(wait->stack))
 		return TIME_COMMUNICATION;
 	return stratum->is_call ? stratum->class : class_of_kind(kind);
 }
@@ -165,10 +164,9 @@ static double driver_time(const struct division *d, const struct stratum *stratu
 /* --- the waits --- */
 
 static void add_wait(struct division *d, struct stratum *stratum,
-		     const struct profile_activity *wait, const struct profile_stack *stack,
-		     double ns)
+		     const struct profile_activity *wait, double ns)
 {
-	enum time_class class = class_of_wait(stratum, wait, stack);
+	enum time_class class = class_of_wait(stratum, wait);
 
 	stratum->waits_ns += ns;
 	d->time->ns[class] += ns;
@@ -177,24 +175,44 @@ static void add_wait(struct division *d, struct stratum *stratum,
 		d->time->batch_ns += ns;
 }
 
-/* Where it was, by its samples; without any, outside of calls. */
-static void divide_wait(struct division *d, const struct profile_activity *wait)
+/* Locks come and go with what they protect: one that no sample saw is like those that were seen. */
+static bool sample_is_alike(const struct profile_activity *sample,
+			    const struct profile_activity *wait)
+{
+	return wait->reason == PERFX_WAIT_FUTEX && sample->reason == wait->reason &&
+	       sample->tid == wait->tid;
+}
+
+typedef bool sample_match(const struct profile_activity *sample,
+			  const struct profile_activity *wait);
+
+/* Divides it as such samples are; false without any. */
+static bool divide_wait_by(struct division *d, const struct profile_activity *wait,
+			   sample_match *matches)
 {
 	const struct profile_activities *samples = &d->contexts.process->samples;
 	double all = 0;
 
 	for (size_t i = 0; i < samples->count; i++)
-		if (sample_is_of(&samples->list[i], wait))
+		if (matches(&samples->list[i], wait))
 			all += (double)samples->list[i].count;
-	if (all <= 0)
-		add_wait(d, stratum_of(d, 0), wait, wait->stack, (double)wait->ns);
 	for (size_t i = 0; i < samples->count && all > 0; i++) {
 		const struct profile_activity *sample = &samples->list[i];
+		struct profile_activity part = *wait;
 
-		if (sample_is_of(sample, wait))
-			add_wait(d, stratum_of(d, sample->context), wait, sample->stack,
+		part.stack = sample->stack;
+		if (matches(sample, wait))
+			add_wait(d, stratum_of(d, sample->context), &part,
 				 (double)wait->ns * (double)sample->count / all);
 	}
+	return all > 0;
+}
+
+/* Where it was, by its samples; without any, outside of calls. */
+static void divide_wait(struct division *d, const struct profile_activity *wait)
+{
+	if (!divide_wait_by(d, wait, sample_is_of) && !divide_wait_by(d, wait, sample_is_alike))
+		add_wait(d, stratum_of(d, 0), wait, (double)wait->ns);
 }
 
 static void add_waits(struct division *d)
