@@ -573,6 +573,8 @@ struct perfx_thread {
 
 /* strings: name, reason */
 #define PERFX_NOT_ATTACHED_BY_DESIGN 0x1 /* a limit of attaching, not a failure */
+/* Time off the CPU, given up during the recording: its sums are of the time before. */
+#define PERFX_NOT_ATTACHED_WAITS 0x2
 
 struct perfx_not_attached {
 	struct perfx_record hdr;

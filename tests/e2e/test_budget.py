@@ -190,3 +190,36 @@ def test_observed_is_what_the_program_sees(million):
     assert observed["percent"] == pytest.approx(100 * (observed["with_ns"] / observed["without_ns"] - 1))
     seen = 100 * (during / before - 1)
     assert observed["percent"] == pytest.approx(seen, rel=0.25, abs=3 + observed["noise_percent"])
+
+
+PING_PONG = """
+import os, threading
+there, back = os.pipe(), os.pipe()
+def answer():
+    while os.read(there[0], 1):
+        os.write(back[1], b'x')
+threading.Thread(target=answer, daemon=True).start()
+print('ready', flush=True)
+while True:
+    os.write(there[1], b'x')
+    os.read(back[0], 1)
+"""
+
+
+def test_waits_that_are_given_up_do_not_go_on(tracer):
+    """No thread waits longer in the report than it has waited until then: less than the recording, in long waits none."""
+    traced = subprocess.Popen(["/usr/bin/python3", "-c", PING_PONG], stdout=subprocess.PIPE, text=True)
+    try:
+        assert traced.stdout.readline() == "ready\n"
+        t = tracer(traced.pid, "--memory", "off", "--max-overhead", "0.5%", duration="3")
+        report = t.report()
+    finally:
+        traced.kill()
+        traced.wait()
+    given_up, = [n for n in report["not_attached"] if n["name"] == "time off the CPU"]
+    assert "removed during the recording" in given_up["reason"]
+    process, = report["processes"]
+    longest = max(b["max_ns"] for b in process["blocked"])
+    print(t.lines, longest, sum(b["ns"] for b in process["blocked"]))
+    assert sum(b["count"] for b in process["blocked"]) > 100
+    assert longest < 0.5e9

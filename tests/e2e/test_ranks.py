@@ -100,11 +100,15 @@ def test_the_straggler_is_named_with_its_line(count):
 @pytest.mark.long
 @pytest.mark.usefixtures("torch")
 def test_equal_ranks_have_none():
-    report, _ = train(2)
-    assert len(report["ranks"]) == 2
-    held_up = [f for f in findings(report, "Straggler") if f["severity"] != "low"]
+    """But for what CPUs of a virtual machine that are not equally fast make of them, by the ranks' own clocks."""
+    report, own_ns = train(2)
+    ranks = report["ranks"]
+    assert len(ranks) == 2
     check_arrivals(report, 2)
-    assert is_busy(report) or not held_up
+    late_ns = max(own_ns.values()) - min(own_ns.values())
+    for straggler in findings(report, "Straggler"):
+        print(f"late by {late_ns} ns a step, {straggler['gain_ns_per_step']} said")
+        assert straggler["gain_ns_per_step"] == pytest.approx(late_ns, rel=0.1, abs=0.02 * ranks[0]["avg_step_ns"])
 
 
 def test_ranks_of_mpi():

@@ -114,6 +114,30 @@ Test(step_time, a_lock_that_no_sample_saw)
 	forget(&report);
 }
 
+/* Given up after some time: the rest of what the thread waited, it waited in the same way. */
+Test(step_time, waits_that_were_given_up)
+{
+	for (unsigned given_up = 0; given_up < 2; given_up++) {
+		struct stream s = {0};
+		struct report report;
+		const struct step_time *time;
+
+		begin(&s);
+		if (given_up)
+			stream_add(&s, PERFX_KIND_NOT_ATTACHED, struct perfx_not_attached,
+				   STRINGS("time off the CPU", "why"), .count = 1,
+				   .flags = PERFX_NOT_ATTACHED_WAITS);
+		waits(&s, PERFX_WAIT_FUTEX, 1, OF_QUEUE, 1500);
+		waits(&s, PERFX_WAIT_DISK, 7, 0, 500);
+		report = end(&s);
+		time = time_of(&report);
+		/* the thread was blocked for 5 s of the 10, of which 2 s are in the sums */
+		expect_part(time, TIME_INPUT, given_up ? 0.375 : 0.15);
+		expect_part(time, TIME_DISK, given_up ? 0.125 : 0.05);
+		forget(&report);
+	}
+}
+
 /* A hundred steps of 100 ms, half of each in operators, a tenth in the optimizer; the loader's
  * range has no name, as in PyTorch 1.13: so much of the rest is seen in its Python. */
 static void trains(struct stream *s, unsigned batch)

@@ -193,6 +193,7 @@ int handle_not_attached(struct aggregate *a, const struct event *event)
 	row->reason = pool_add(&a->strings, event->strings[1]);
 	row->count = event->not_attached.count;
 	row->by_design = event->not_attached.flags & PERFX_NOT_ATTACHED_BY_DESIGN;
+	row->waits = event->not_attached.flags & PERFX_NOT_ATTACHED_WAITS;
 	if (!row->name || !row->reason)
 		return -ENOMEM;
 	a->not_attached_count++;

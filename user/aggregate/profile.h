@@ -757,6 +757,7 @@ struct profile_not_attached {
 	const char *name, *reason;
 	uint32_t count;
 	bool by_design; /* attaching cannot do it: a hint, no failure */
+	bool waits;	/* `blocked` of all processes ends there, before the recording */
 };
 
 /* A process of which something was not seen, because its probes came late. */

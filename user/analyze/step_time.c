@@ -187,7 +187,7 @@ typedef bool sample_match(const struct profile_activity *sample,
 			  const struct profile_activity *wait);
 
 /* Divides it as such samples are; false without any. */
-static bool divide_wait_by(struct division *d, const struct profile_activity *wait,
+static bool divide_wait_by(struct division *d, const struct profile_activity *wait, double ns,
 			   sample_match *matches)
 {
 	const struct profile_activities *samples = &d->contexts.process->samples;
@@ -203,25 +203,69 @@ static bool divide_wait_by(struct division *d, const struct profile_activity *wa
 		part.stack = sample->stack;
 		if (matches(sample, wait))
 			add_wait(d, stratum_of(d, sample->context), &part,
-				 (double)wait->ns * (double)sample->count / all);
+				 ns * (double)sample->count / all);
 	}
 	return all > 0;
 }
 
 /* Where it was, by its samples; without any, outside of calls. */
-static void divide_wait(struct division *d, const struct profile_activity *wait)
+static void divide_wait(struct division *d, const struct profile_activity *wait, double ns)
 {
-	if (!divide_wait_by(d, wait, sample_is_of) && !divide_wait_by(d, wait, sample_is_alike))
-		add_wait(d, stratum_of(d, 0), wait, (double)wait->ns);
+	if (!divide_wait_by(d, wait, ns, sample_is_of) &&
+	    !divide_wait_by(d, wait, ns, sample_is_alike))
+		add_wait(d, stratum_of(d, 0), wait, ns);
+}
+
+static bool is_whole(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->not_attached_count; i++)
+		if (profile->not_attached[i].waits)
+			return false;
+	return true;
+}
+
+static const struct profile_thread *driver_thread(const struct division *d)
+{
+	const struct profile_process *process = d->contexts.process;
+
+	for (size_t i = 0; i < process->threads_count; i++)
+		if (process->threads[i].tid == d->driver->tid)
+			return &process->threads[i];
+	return NULL;
+}
+
+/* Waits that were given up during the recording go on as they were, for as long as the kernel's
+ * account of the thread says: by what the sums grow. Runnable or not, as these are. */
+static double growth(const struct division *d, bool runnable)
+{
+	const struct profile_activities *blocked = &d->contexts.process->blocked;
+	const struct profile_thread *thread =
+		is_whole(d->contexts.profile) ? NULL : driver_thread(d);
+	uint64_t all_ns = !thread    ? PROFILE_ABSENT
+			  : runnable ? thread->runnable_ns
+				     : thread->blocked_ns;
+	double sum = 0;
+
+	for (size_t i = 0; i < blocked->count; i++)
+		if (blocked->list[i].tid == d->driver->tid &&
+		    runnable == (blocked->list[i].reason == PERFX_WAIT_RUNNABLE))
+			sum += (double)blocked->list[i].ns;
+	return sum > 0 && all_ns != PROFILE_ABSENT ? fmax((double)all_ns / sum, 1) : 1;
 }
 
 static void add_waits(struct division *d)
 {
 	const struct profile_activities *blocked = &d->contexts.process->blocked;
+	double growths[] = {growth(d, false), growth(d, true)};
 
-	for (size_t i = 0; i < blocked->count; i++)
-		if (blocked->list[i].tid == d->driver->tid)
-			divide_wait(d, &blocked->list[i]);
+	for (size_t i = 0; i < blocked->count; i++) {
+		const struct profile_activity *wait = &blocked->list[i];
+
+		if (wait->tid == d->driver->tid)
+			divide_wait(d, wait,
+				    (double)wait->ns *
+					    growths[wait->reason == PERFX_WAIT_RUNNABLE]);
+	}
 }
 
 /* --- what ran --- */

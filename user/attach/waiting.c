@@ -32,6 +32,7 @@ struct waiting {
 	size_t taken_counts[PERFX_WAIT_LEVELS]; /* places, when they were looked at last */
 	size_t retired_count;
 	uint64_t retired_ns; /* when places were retired last */
+	bool given_up;
 };
 
 static const size_t waiters_bytes = PERFX_MAX_WAITERS * sizeof(struct perfx_waiter);
@@ -123,6 +124,15 @@ void waiting__stop(struct waiting *waiting)
 		bpf_link__destroy(waiting->links[i]);
 		waiting->links[i] = NULL;
 	}
+}
+
+void waiting__give_up(struct waiting *waiting)
+{
+	waiting__stop(waiting);
+	waiting->given_up = true;
+	/* for samples: nobody waits by this table any longer */
+	for (size_t i = 0; i < PERFX_MAX_WAITERS; i++)
+		waiting->waiters[i].since_ns = 0;
 }
 
 /* The kernel adds meanwhile: what comes after the exchange is of the next time. Was there
@@ -246,7 +256,7 @@ void waiting__take(struct waiting *waiting, uint64_t until_ns, bool ended, waite
 {
 	take_places(waiting, clock_monotonic_ns(), visit, ctx);
 	until_ns = recorded_until(waiting, until_ns);
-	for (size_t i = 0; i < PERFX_MAX_WAITERS; i++)
+	for (size_t i = 0; i < PERFX_MAX_WAITERS && !waiting->given_up; i++)
 		if (waiting->waiters[i].tid)
 			take_open(&waiting->waiters[i], until_ns, ended, visit, ctx);
 }

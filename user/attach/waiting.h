@@ -26,6 +26,8 @@ void waiting__free(struct waiting *waiting);
 /* Threads that wait already are counted from a time on. 0 or -errno. */
 int waiting__start(struct waiting *waiting, uint64_t from_ns);
 void waiting__stop(struct waiting *waiting);
+/* Stops for good before the recording does: waits that are open now are not followed. */
+void waiting__give_up(struct waiting *waiting);
 
 /* Waits of a thread that are alike, since the last time. count is 0 where one goes on. */
 struct waited {

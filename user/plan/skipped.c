@@ -2,11 +2,12 @@
 #include "plan/skipped.h"
 
 #include "base/grow.h"
+#include "perfx_record.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void add(struct skipped_list *list, const char *name, const char *reason, bool by_design)
+static void add(struct skipped_list *list, const char *name, const char *reason, uint32_t flags)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		if (!strcmp(list->items[i].reason, reason)) {
@@ -17,17 +18,22 @@ static void add(struct skipped_list *list, const char *name, const char *reason,
 	if (grow_array(&list->items, &list->capacity, list->count + 1, sizeof(*list->items)))
 		return;
 	list->items[list->count++] = (struct skipped){
-		.name = strdup(name), .reason = strdup(reason), .count = 1, .by_design = by_design};
+		.name = strdup(name), .reason = strdup(reason), .count = 1, .flags = flags};
 }
 
 void skipped_add(struct skipped_list *list, const char *name, const char *reason)
 {
-	add(list, name, reason, false);
+	add(list, name, reason, 0);
 }
 
 void skipped_hint(struct skipped_list *list, const char *name, const char *reason)
 {
-	add(list, name, reason, true);
+	add(list, name, reason, PERFX_NOT_ATTACHED_BY_DESIGN);
+}
+
+void skipped_waits(struct skipped_list *list, const char *reason)
+{
+	add(list, "time off the CPU", reason, PERFX_NOT_ATTACHED_WAITS);
 }
 
 void skipped_clear(struct skipped_list *list)

@@ -3,7 +3,6 @@
 #ifndef PERFX_PLAN_SKIPPED_H
 #define PERFX_PLAN_SKIPPED_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,7 +11,7 @@ struct skipped {
 	char *name; /* of the first */
 	char *reason;
 	uint32_t count;
-	bool by_design; /* attaching cannot do it: a hint, no failure */
+	uint32_t flags; /* PERFX_NOT_ATTACHED_ */
 };
 
 /* Begins as all zero. */
@@ -24,6 +23,8 @@ struct skipped_list {
 void skipped_add(struct skipped_list *list, const char *name, const char *reason);
 /* The same where attaching is no way at all; the reason names another way. */
 void skipped_hint(struct skipped_list *list, const char *name, const char *reason);
+/* Time off the CPU from now on. */
+void skipped_waits(struct skipped_list *list, const char *reason);
 void skipped_clear(struct skipped_list *list);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "session/budget.h"
 
+#include "base/clock.h"
 #include "base/message.h"
 
 #include <math.h>
@@ -96,9 +97,9 @@ static void thin_background(struct budget *budget, enum tracer_background which,
 			percent);
 		return;
 	}
-	waiting__stop(tracer__waiting(budget->parts.tracer));
-	skipped_add(budget->parts.skipped, "time off the CPU",
-		    "removed during the recording: it cost more than --max-overhead allows");
+	waits__give_up(budget->parts.waits, clock_monotonic_ns());
+	skipped_waits(budget->parts.skipped,
+		      "removed during the recording: it cost more than --max-overhead allows");
 	msg_say("time off the CPU cost %.1f %% of the time: not recorded from now on "
 		"(--max-overhead)",
 		percent);

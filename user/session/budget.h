@@ -20,6 +20,7 @@
 #include "attach/probes.h"
 #include "attach/sampler.h"
 #include "session/process_table.h"
+#include "session/waits.h"
 
 #include <stdint.h>
 
@@ -33,6 +34,7 @@ struct budget_parts {
 	struct memory *memory;
 	struct sampler *sampler;
 	struct tracer *tracer;
+	struct waits *waits; /* NULL: time off the CPU is not recorded */
 	const struct process_table *processes;
 	struct skipped_list *skipped;
 	double max_percent; /* 0: BUDGET_PERCENT, of what was not asked for; HUGE_VAL: no limit */

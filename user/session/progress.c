@@ -42,7 +42,7 @@ static void add_skipped(const struct tracing_summary *summary, struct text *into
 		for (size_t k = 0; k < lists[i]->count; k++) {
 			const struct skipped *skipped = &lists[i]->items[k];
 
-			if (skipped->by_design)
+			if (skipped->flags & PERFX_NOT_ATTACHED_BY_DESIGN)
 				continue;
 			first = first ? first : skipped;
 			count += skipped->count;

@@ -427,6 +427,7 @@ static bool open_outputs(struct recorder *recorder)
 						   .memory = recorder->memory,
 						   .sampler = recorder->sampler,
 						   .tracer = recorder->tracer,
+						   .waits = recorder->waits,
 						   .processes = recorder->processes,
 						   .skipped = &recorder->skipped,
 						   .max_percent = options->max_overhead_percent});

@@ -237,9 +237,8 @@ static void send_skipped(struct sink *sink, struct pack_buffer *buffer,
 {
 	for (size_t i = 0; i < list->count; i++) {
 		const struct skipped *skipped = &list->items[i];
-		struct perfx_not_attached record = {
-			.count = skipped->count,
-			.flags = skipped->by_design ? PERFX_NOT_ATTACHED_BY_DESIGN : 0};
+		struct perfx_not_attached record = {.count = skipped->count,
+						    .flags = skipped->flags};
 
 		sink_packed(sink, PACK(buffer, PERFX_KIND_NOT_ATTACHED, record, skipped->name,
 				       skipped->reason));

@@ -236,6 +236,14 @@ void waits__emit(struct waits *waits, uint64_t now_ns, bool ended)
 	pipe_users__forget(&waits->pipe_users);
 }
 
+void waits__give_up(struct waits *waits, uint64_t now_ns)
+{
+	if (!waits)
+		return;
+	waits__emit(waits, now_ns, true);
+	waiting__give_up(waits->waiting);
+}
+
 static void name_waited(void *ctx, const struct waited *waited)
 {
 	name_object(ctx, waited->wait);

@@ -28,5 +28,7 @@ void waits__tick(struct waits *waits, uint64_t now_ns);
 void waits__renew(struct waits *waits);
 /* What has been waited since the last time, up to now; ended: the recording ends then. */
 void waits__emit(struct waits *waits, uint64_t now_ns, bool ended);
+/* The same, and it is no longer recorded. */
+void waits__give_up(struct waits *waits, uint64_t now_ns);
 
 #endif
