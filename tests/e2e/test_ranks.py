@@ -6,7 +6,7 @@ import time
 
 import pytest
 from conftest import TOP, WORKLOADS, Tracer
-from trainers import has_torch
+from trainers import has_torch, traced_average
 
 PYTHON = "/usr/bin/python3"
 
@@ -28,7 +28,7 @@ def train(count, *options):
                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert job.stdout.readline() == f"ready {job.pid}\n"
-        tracer = Tracer(job.pid, "--max-overhead", "5%", duration=str(SECONDS))
+        tracer = Tracer(job.pid, budget=True, duration=str(SECONDS))
         from_ns = time.monotonic_ns()
         try:
             report = tracer.report()
@@ -38,11 +38,7 @@ def train(count, *options):
         job.stdin.close()
         said = [json.loads(line) for line in job.stdout.read().splitlines()]
         job.wait(60)
-    own_ns = {}
-    for rank in said:
-        traced = [own for begun, own in zip(rank["begun_ns"], rank["own_ns"])
-                  if 0 <= begun - from_ns < SECONDS * 10**9]
-        own_ns[rank["rank"]] = sum(traced) / len(traced)
+    own_ns = {rank["rank"]: traced_average(rank["begun_ns"], rank["own_ns"], from_ns, SECONDS) for rank in said}
     print(report["verdict"], *report["ranks"], own_ns, sep="\n")
     return report, own_ns
 

@@ -12,6 +12,12 @@ STEP = {"convolution": 2, "convolution_backward": 2, "addmm": 2, "mm": 4, "max_p
         "_log_softmax": 1, "nll_loss_forward": 1, "nll_loss_backward": 1}
 
 
+def traced_average(begun_ns, values, from_ns, seconds):
+    """Of what a trainer has measured of each step: those that began while it was traced, from a time (CLOCK_MONOTONIC) on."""
+    traced = [value for begun, value in zip(begun_ns, values) if 0 <= begun - from_ns < seconds * 1e9]
+    return sum(traced) / len(traced)
+
+
 class Trainer:
     """A trainer of tests/workloads, idle."""
 

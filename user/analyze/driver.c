@@ -211,8 +211,10 @@ static void find_python(struct driver *driver, const struct contexts *contexts)
 
 /* --- the program's own Python --- */
 
-/* A function is there for its hottest one if running that is this part of what it does. */
-#define OWN_PART 0.60
+/* A function is there for its hottest one if running that is most of what it does, */
+#define OWN_PART 0.50
+/* and if hardly any of it is in other functions than those that lead there. */
+#define OWN_CHAIN 0.85
 /* One whose caller does hardly more is the better name. */
 #define OWN_MORE 1.05
 /* Callers that are looked at: each takes a pass over the samples. */
@@ -226,20 +228,46 @@ static bool has_function(const struct profile_stack *stack, const struct profile
 	return false;
 }
 
-/* What runs in a function and below, outside of traced calls. */
-static uint64_t time_in(const struct driver *driver, const struct contexts *contexts,
-			const struct profile_frame *function)
+/* From the hottest function outwards, in a stack. */
+struct chain {
+	const struct profile_stack *stack;
+	size_t from, to;
+};
+
+static bool chain_has(const struct chain *chain, const struct profile_frame *function)
+{
+	for (size_t i = chain->from; i <= chain->to; i++)
+		if (frame_is_same_function(chain->stack->frames[i], function))
+			return true;
+	return false;
+}
+
+/* Outside of traced calls. */
+struct chain_time {
+	uint64_t ns;	 /* in its outermost function and below */
+	uint64_t own_ns; /* of it, in its functions and in what is not Python below them */
+};
+
+static struct chain_time time_of(const struct driver *driver, const struct contexts *contexts,
+				 const struct chain *chain)
 {
 	const struct profile_activities *samples = &contexts->process->samples;
-	uint64_t ns = 0;
+	const struct profile_frame *outermost = chain->stack->frames[chain->to];
+	struct chain_time time = {0};
 
 	for (size_t i = 0; i < samples->count; i++) {
 		const struct profile_activity *sample = &samples->list[i];
+		size_t python;
 
-		if (runs_outside(driver, contexts, sample) && has_function(sample->stack, function))
-			ns += sample->ns;
+		if (!runs_outside(driver, contexts, sample) ||
+		    !has_function(sample->stack, outermost))
+			continue;
+		python = stack_innermost_python(sample->stack);
+		time.ns += sample->ns;
+		if (chain_has(chain, sample->stack->frames[python]))
+			time.own_ns += sample->ns;
 	}
-	return ns;
+	return time;
 }
 
 /* The stack that the hottest function has most often; samples are in the order of their time. */
@@ -260,32 +288,35 @@ static const struct profile_stack *stack_of(const struct driver *driver,
 static void find_own_python(struct driver *driver, const struct contexts *contexts)
 {
 	const struct profile_frame *lead = driver->own.lead.frame;
-	const struct profile_stack *stack;
+	struct chain chain = {0};
 	unsigned tried = 0;
-	size_t i = 0;
 
 	if (!lead || !location_is_own_python(lead))
 		return;
 	driver->own.function = lead;
 	driver->own.ns = driver->own.lead.ns;
-	stack = stack_of(driver, contexts, lead);
-	while (stack && i < stack->frames_count && !frame_is_same_function(stack->frames[i], lead))
-		i++;
-	for (; stack && i < stack->frames_count && tried < OWN_CALLERS; i++) {
-		const struct profile_frame *frame = stack->frames[i];
-		uint64_t ns;
+	chain.stack = stack_of(driver, contexts, lead);
+	if (!chain.stack)
+		return;
+	while (!frame_is_same_function(chain.stack->frames[chain.from], lead))
+		chain.from++;
+	for (chain.to = chain.from; chain.to < chain.stack->frames_count && tried < OWN_CALLERS;
+	     chain.to++) {
+		const struct profile_frame *frame = chain.stack->frames[chain.to];
+		struct chain_time time;
 
 		if (!location_is_own_python(frame) ||
 		    (tried && frame_is_same_function(frame, driver->own.function)))
 			continue;
 		tried++;
-		ns = time_in(driver, contexts, frame);
-		if ((double)driver->own.lead.ns < OWN_PART * (double)ns)
+		time = time_of(driver, contexts, &chain);
+		if ((double)driver->own.lead.ns < OWN_PART * (double)time.ns ||
+		    (double)time.own_ns < OWN_CHAIN * (double)time.ns)
 			return;
-		if ((double)ns <= OWN_MORE * (double)driver->own.ns)
+		if ((double)time.ns <= OWN_MORE * (double)driver->own.ns)
 			continue;
 		driver->own.function = frame;
-		driver->own.ns = ns;
+		driver->own.ns = time.ns;
 	}
 }
 
