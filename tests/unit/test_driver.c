@@ -27,6 +27,28 @@ Test(driver, python_between_the_operators)
 	expect(&s, "PythonBound", FINDING_HIGH, "Module._call_impl (module.py:1194)", "40.0 %");
 }
 
+/* What a caller adds to it itself goes with it; what it does in other functions does not. */
+Test(driver, python_and_its_callers)
+{
+	struct stream s = {0};
+
+	begin(&s);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 400);
+	samples(&s, (struct perfx_sample){.stack = CALLER}, 200);
+	expect(&s, "PythonBound", FINDING_HIGH, "normalize (features.py:88)",
+	       "; main (train.py:12) and what it calls take 60.0 %");
+	begin(&s);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 400);
+	samples(&s, (struct perfx_sample){.stack = SIBLING}, 200);
+	expect(&s, "PythonBound", FINDING_HIGH, "normalize (features.py:88)",
+	       "most of it normalize (features.py:88): 40.0 % (400 samples");
+	begin(&s);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 250);
+	samples(&s, (struct perfx_sample){.stack = CALLER}, 300);
+	expect(&s, "PythonBound", FINDING_MEDIUM, "normalize (features.py:88)",
+	       "most of it normalize (features.py:88): 25.0 % (250 samples");
+}
+
 /* Enough of it may be chance; what a traced call or an extension does is not the interpreter's. */
 Test(driver, python_that_is_none_of_the_interpreters)
 {

@@ -24,8 +24,9 @@
 #define MODULE	  python_frame(0x7f0000005000, 12)
 
 /* Stacks. In PYTHON_CODE the interpreter itself runs normalize(), in EXTENSION a library that it
- * calls; OF_QUEUE and OF_CONDITION wait for a lock inside of Python's own modules; FRAMEWORK is
- * Python of an installed package. */
+ * calls; CALLER is in main(), which calls it, SIBLING in another function of that; OF_QUEUE and
+ * OF_CONDITION wait for a lock inside of Python's own modules; FRAMEWORK is Python of an installed
+ * package. */
 enum {
 	PYTHON_CODE = 1,
 	EXTENSION,
@@ -36,7 +37,9 @@ enum {
 	NATIVE,
 	FRAMEWORK,
 	MALLOC,
-	FSYNC
+	FSYNC,
+	CALLER,
+	SIBLING
 };
 enum { CONV = 1, RANGE, BATCHES, OPTIMIZER };
 
@@ -71,6 +74,8 @@ static inline void begin(struct stream *s)
 	stream_stack(s, 1, FRAMEWORK, PERFX_STACK_PC, 0x1000, MODULE, 0x1000);
 	stream_stack(s, 1, MALLOC, PERFX_STACK_PC, 0x2200, 0x1000, NORMALIZE, 0x1000);
 	stream_stack(s, 1, FSYNC, PERFX_STACK_PC, 0x2300, 0x1000, NORMALIZE, 0x1000);
+	stream_stack(s, 1, CALLER, PERFX_STACK_PC, 0x3000, 0x1000, LOOP, 0x1000);
+	stream_stack(s, 1, SIBLING, PERFX_STACK_PC, 0x3000, 0x1000, MODULE, LOOP, 0x1000);
 	stream_stack(s, 2, PYTHON_CODE, PERFX_STACK_PC, 0x1000, NORMALIZE, 0x1000);
 	for (uint32_t process = 1; process <= 2; process++) {
 		stream_frame(s, process, 0x1000, 0, "_PyEval_EvalFrameDefault", PYTHON, 0x10, "",

@@ -164,14 +164,6 @@ static bool is_better(const struct perfx_unprobed_steps *candidate,
 	return candidate->steps_count > best->steps_count;
 }
 
-static const struct profile_thread *thread_of(const struct profile_process *process, uint32_t tid)
-{
-	for (size_t i = 0; i < process->threads_count; i++)
-		if (process->threads[i].tid == tid)
-			return &process->threads[i];
-	return NULL;
-}
-
 /* The share of its time in which a thread did not wait for a CPU; 1: not known. */
 static double served_share(const struct profile_thread *thread)
 {
@@ -215,7 +207,7 @@ static void fill_observed(const struct aggregate *a, struct profile *p)
 		return;
 	observed->steps_without = best->steps_count;
 	observed->without_ns = best->step_ns;
-	observed->noise_percent = noise_percent(observed, best, thread_of(most, best->tid));
+	observed->noise_percent = noise_percent(observed, best, profile_thread(most, best->tid));
 }
 
 enum slowdown_agreement profile_slowdown_agreement(const struct profile *profile)

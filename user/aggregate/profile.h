@@ -876,6 +876,8 @@ struct profile_sample_sums {
 };
 struct profile_sample_sums profile_sample_sums(const struct profile_process *process);
 
+/* NULL: unknown. */
+const struct profile_thread *profile_thread(const struct profile_process *process, uint32_t tid);
 /* The thread's name; "": unknown. */
 const char *profile_thread_name(const struct profile_process *process, uint32_t tid);
 

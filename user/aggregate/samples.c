@@ -516,10 +516,17 @@ struct profile_sample_sums profile_sample_sums(const struct profile_process *pro
 	return sums;
 }
 
-const char *profile_thread_name(const struct profile_process *process, uint32_t tid)
+const struct profile_thread *profile_thread(const struct profile_process *process, uint32_t tid)
 {
 	for (size_t i = 0; i < process->threads_count; i++)
 		if (process->threads[i].tid == tid)
-			return process->threads[i].comm ? process->threads[i].comm : "";
-	return "";
+			return &process->threads[i];
+	return NULL;
+}
+
+const char *profile_thread_name(const struct profile_process *process, uint32_t tid)
+{
+	const struct profile_thread *thread = profile_thread(process, tid);
+
+	return thread && thread->comm ? thread->comm : "";
 }

@@ -101,15 +101,6 @@ static bool idle_target(struct rules_ctx *ctx)
 	return true;
 }
 
-static const struct profile_thread *main_thread(const struct profile_process *process)
-{
-	for (size_t i = 0; i < process->threads_count; i++) {
-		if (process->threads[i].tid == process->pid)
-			return &process->threads[i];
-	}
-	return NULL;
-}
-
 /* The function in which most of the waiting was traced, if it is half of it at least. */
 static const struct profile_row *waited_in(const struct rules_ctx *ctx, uint64_t blocked_ns)
 {
@@ -142,7 +133,7 @@ static void suggest_for_blocked(struct text *text, const struct rules_ctx *ctx, 
 
 static void blocked_thread(struct rules_ctx *ctx)
 {
-	const struct profile_thread *thread = main_thread(ctx->process);
+	const struct profile_thread *thread = profile_thread(ctx->process, ctx->process->pid);
 	struct note note = {.bottleneck = BOTTLENECK_IDLE, .confidence = 1, .look = "Waiting"};
 	double share;
 

@@ -224,23 +224,14 @@ static bool is_whole(const struct profile *profile)
 	return true;
 }
 
-static const struct profile_thread *driver_thread(const struct division *d)
-{
-	const struct profile_process *process = d->contexts.process;
-
-	for (size_t i = 0; i < process->threads_count; i++)
-		if (process->threads[i].tid == d->driver->tid)
-			return &process->threads[i];
-	return NULL;
-}
-
 /* Waits that were given up during the recording go on as they were, for as long as the kernel's
  * account of the thread says: by what the sums grow. Runnable or not, as these are. */
 static double growth(const struct division *d, bool runnable)
 {
 	const struct profile_activities *blocked = &d->contexts.process->blocked;
 	const struct profile_thread *thread =
-		is_whole(d->contexts.profile) ? NULL : driver_thread(d);
+		is_whole(d->contexts.profile) ? NULL
+					      : profile_thread(d->contexts.process, d->driver->tid);
 	uint64_t all_ns = !thread    ? PROFILE_ABSENT
 			  : runnable ? thread->runnable_ns
 				     : thread->blocked_ns;

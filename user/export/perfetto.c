@@ -215,15 +215,6 @@ static int put_process(struct perfetto *p, size_t i)
 	return put_packet(p);
 }
 
-static const char *comm_of(const struct profile_process *process, uint32_t tid)
-{
-	for (size_t i = 0; i < process->threads_count; i++) {
-		if (process->threads[i].tid == tid)
-			return process->threads[i].comm;
-	}
-	return "";
-}
-
 /* In a process's; tracks of one name are shown as one. */
 static int put_process_track(struct perfetto *p, uint32_t place, uint64_t uuid, const char *name)
 {
@@ -254,8 +245,8 @@ static int put_thread(struct perfetto *p, struct nesting_thread *thread, unsigne
 	} else if (process) {
 		wire_integer(&p->inner, THREAD_PID, export_pid(process, process->pid));
 		wire_integer(&p->inner, THREAD_TID, export_pid(process, thread->tid));
-		if (comm_of(process, thread->tid)[0])
-			add_name(&p->inner, THREAD_NAME, comm_of(process, thread->tid));
+		if (profile_thread_name(process, thread->tid)[0])
+			add_name(&p->inner, THREAD_NAME, profile_thread_name(process, thread->tid));
 		wire_integer(&p->message, TRACK_PARENT, p->process_uuids[place]);
 		wire_message(&p->message, TRACK_THREAD, &p->inner);
 	} else {

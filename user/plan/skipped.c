@@ -10,7 +10,7 @@
 static void add(struct skipped_list *list, const char *name, const char *reason, uint32_t flags)
 {
 	for (size_t i = 0; i < list->count; i++) {
-		if (!strcmp(list->items[i].reason, reason)) {
+		if (list->items[i].flags == flags && !strcmp(list->items[i].reason, reason)) {
 			list->items[i].count++;
 			return;
 		}
