@@ -3,7 +3,6 @@
 the trainer itself measured; healthy ones have nothing above low. Where a remedy is known, the gain that was predicted
 is what it brings."""
 import json
-import os
 import statistics
 import subprocess
 import time
@@ -14,8 +13,6 @@ from conftest import TOP, Tracer
 from trainers import has_torch, traced_average
 
 PYTHON = "/usr/bin/python3"
-# with a current PyTorch and JAX (make check-ml)
-VENV = os.environ.get("ML_VENV", "")
 LONG = pytest.mark.long
 
 pytestmark = pytest.mark.alone
@@ -51,10 +48,11 @@ class Judged(NamedTuple):
         return self.findings[0]
 
 
-def judge(fault, *options, python=PYTHON, seconds=4):
+def judge(fault, *options, python=PYTHON, seconds=4, warm_seconds=0):
     trainer = train(fault, *options, python=python)
     try:
         assert trainer.stdout.readline() == f"ready {trainer.pid}\n"
+        time.sleep(warm_seconds)
         tracer = Tracer(trainer.pid, budget=True, duration=str(seconds))
         from_ns = time.monotonic_ns()
         try:
