@@ -70,6 +70,8 @@ struct memory_thread {
 	struct open_free handed_on;
 	struct call_stack stack;
 };
+/* With the kernel's struct bpf_local_storage_elem it takes 8 KiB; one byte more would take 16. */
+_Static_assert(sizeof(struct memory_thread) <= 8192 - 72, "the state of a thread that allocates");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);

@@ -29,15 +29,28 @@ struct {
 } perfx_pythons __weak SEC(".maps");
 
 enum python_stage {
-	PYTHON_STATE, /* does the thread state that is known belong to the thread? */
 	PYTHON_INTERPRETER,
 	PYTHON_HEAD, /* of the list of its thread states */
 	PYTHON_ID,   /* of one in it */
 	PYTHON_NEXT,
-	PYTHON_CFRAME, /* of the thread state */
+	PYTHON_STATE, /* does the thread state that is known belong to the thread? */
 	PYTHON_INNERMOST,
 	PYTHON_FRAME,
-	PYTHON_PREVIOUS, /* CFrame */
+};
+
+/*
+ * What was read of a thread's memory: frames, and behind them what is read for itself. Since 3.11 a
+ * function's frame lies behind its caller's, so one read has some of them.
+ */
+#define PYTHON_PIECE_WORDS 96
+#define PYTHON_PIECE_BYTES (8 * PYTHON_PIECE_WORDS)
+#define PYTHON_WORDS	   (PYTHON_PIECE_WORDS + PERFX_PYTHON_WORDS) /* a power of two */
+
+struct python_memory {
+	__u64 piece;	   /* address of the frames, */
+	__u32 piece_bytes; /* and their size */
+	__u32 at;	   /* index of what was wanted */
+	__u64 words[PYTHON_WORDS];
 };
 
 /* A walk of a thread's Python frames. Each step needs some memory that was read for it. */
@@ -50,13 +63,17 @@ struct python_walk {
 	__u64 frame, cframe;
 	__u64 eval_start, eval_end;
 	__u64 wanted;
+	__u64 last; /* frame that was taken; 0: none */
 	__u32 wanted_bytes;
 	__u32 stage;
 	__u32 count;
 	__u32 merged;
-	__u32 group;			 /* slot of its entry */
-	__u32 max;			 /* frames that are asked for */
-	__u64 words[PERFX_PYTHON_WORDS]; /* what was read */
+	__u32 group; /* slot of its entry */
+	__u32 max;   /* frames that are asked for */
+	/* offset in an entry of the address of the next one; 0: none, slots have all entries */
+	__u32 entry_previous;
+	__u32 pad;
+	__u64 entry; /* of the next group; 0: its slot has it */
 	/* groups: an entry, then frames (PERFX_FRAME_PYTHON) */
 	__u64 slots[PERFX_STACK_FRAMES_MAX];
 };
@@ -68,6 +85,7 @@ struct python_thread {
 	__u32 count;		       /* perfx_pythons_count by when the layout was looked up */
 	__u32 pad;
 	struct perfx_python_layout layout; /* version 0: the process has no Python */
+	struct python_memory memory;
 	struct python_walk walk;
 };
 
@@ -131,28 +149,46 @@ static __always_inline int python_want(struct python_walk *w, __u32 stage, __u64
 	return address >= sizeof(__u64) * PERFX_PYTHON_WORDS;
 }
 
-/* The thread state is known: to the frames. */
-static __always_inline int python_want_frames(struct python_walk *w,
-					      const struct perfx_python_layout *python)
+/* A thread state is read from where it points to its frames up to its thread_id. */
+static __always_inline __u32 state_from(const struct perfx_python_layout *python)
 {
-	if (python->thread_cframe)
-		return python_want(w, PYTHON_CFRAME, w->state + python->thread_cframe);
-	return python_want(w, PYTHON_INNERMOST, w->state + python->thread_frame);
+	return python->thread_frame ? python->thread_frame : python->thread_cframe;
+}
+
+static __always_inline __u32 state_bytes(const struct perfx_python_layout *python)
+{
+	return python->thread_id + sizeof(__u64) - state_from(python);
+}
+
+static __always_inline int python_want_state(struct python_walk *w,
+					     const struct perfx_python_layout *python)
+{
+	if (!python_want(w, PYTHON_STATE, w->state + state_from(python)))
+		return 0;
+	w->wanted_bytes = state_bytes(python);
+	return 1;
+}
+
+/* The word at an offset in what was wanted. */
+static __always_inline __u64 word_of(const struct python_memory *memory, __u32 offset)
+{
+	return memory->words[(memory->at + offset / 8) & (PYTHON_WORDS - 1)];
+}
+
+static __always_inline __u8 byte_of(const struct python_memory *memory, __u32 offset)
+{
+	return word_of(memory, offset) >> (offset & 7) * 8;
 }
 
 /* The list of thread states, of all interpreters. It grows at its head: where that is the same as
  * when the thread had no state, it has none now. */
 static __always_inline int python_step_threads(struct python_walk *w,
+					       const struct python_memory *memory,
 					       const struct perfx_python_layout *python)
 {
-	__u64 word = w->words[0], now_ns;
+	__u64 word = word_of(memory, 0), now_ns;
 
 	switch (w->stage) {
-	case PYTHON_STATE:
-		if (word == w->thread_id)
-			return python_want_frames(w, python);
-		w->state = w->newest = 0;
-		return python_want(w, PYTHON_INTERPRETER, python->interpreters);
 	case PYTHON_INTERPRETER:
 		w->interpreter = word;
 		return word && python_want(w, PYTHON_HEAD, word + python->interpreter_threads);
@@ -167,7 +203,7 @@ static __always_inline int python_step_threads(struct python_walk *w,
 		break;
 	case PYTHON_ID:
 		if (word == w->thread_id)
-			return python_want_frames(w, python);
+			return python_want_state(w, python);
 		return python_want(w, PYTHON_NEXT, w->state + python->thread_next);
 	}
 	/* the list's next, or the next interpreter's */
@@ -181,30 +217,21 @@ static __always_inline int python_step_threads(struct python_walk *w,
 
 /* --- its frames --- */
 
-static __always_inline __u8 byte_of(const __u64 *words, __u32 offset)
-{
-	return words[offset / 8 & (PERFX_PYTHON_WORDS - 1)] >> (offset & 7) * 8;
-}
-
-static __always_inline __u64 word_of(const __u64 *words, __u32 offset)
-{
-	return words[offset / 8 & (PERFX_PYTHON_WORDS - 1)];
-}
-
 /* Does a frame run code? Entries do not. */
-static __always_inline bool runs_code(const struct perfx_python_layout *python, const __u64 *words)
+static __always_inline bool runs_code(const struct python_memory *memory,
+				      const struct perfx_python_layout *python)
 {
 	return python->entry != PERFX_PYTHON_ENTRY_SHIM ||
-	       byte_of(words, python->frame_entry) < PERFX_PYTHON_OWNER_SHIM;
+	       byte_of(memory, python->frame_entry) < PERFX_PYTHON_OWNER_SHIM;
 }
 
 /* The frame as records have it; 0: it is damaged. */
-static __always_inline __u64 encoded_frame(const struct perfx_python_layout *python,
-					   const __u64 *words)
+static __always_inline __u64 encoded_frame(const struct python_memory *memory,
+					   const struct perfx_python_layout *python)
 {
 	/* the lowest bits of a reference are marks */
-	__u64 code = word_of(words, python->frame_code) & ~7ull;
-	__s64 at = word_of(words, python->frame_instruction);
+	__u64 code = word_of(memory, python->frame_code) & ~7ull;
+	__s64 at = word_of(memory, python->frame_instruction);
 
 	if (!code || code & 15 || code >> 47)
 		return 0;
@@ -234,20 +261,20 @@ static __always_inline void python_put(struct python_walk *w, __u64 slot)
 	w->count = at + 1;
 }
 
-/* Opens a group. Its entry is the CFrame, or not known yet. */
-static __always_inline void python_open(struct python_walk *w)
+/* Opens a group; entry 0: found later, in a frame or by the walk of the native stack. */
+static __always_inline void python_open(struct python_walk *w, __u64 entry)
 {
 	w->group = w->count;
-	python_put(w, w->cframe);
+	python_put(w, entry);
 }
 
-/* Does the frame in w->words end its group? */
-static __always_inline bool ends_group(const struct perfx_python_layout *python,
-				       const struct python_walk *w)
+/* Does the frame that was read end its group? */
+static __always_inline bool ends_group(const struct python_memory *memory,
+				       const struct perfx_python_layout *python)
 {
 	if (python->entry == PERFX_PYTHON_ENTRY_CFRAME)
-		return byte_of(w->words, python->frame_entry);
-	return python->entry != PERFX_PYTHON_ENTRY_SHIM || !runs_code(python, w->words);
+		return byte_of(memory, python->frame_entry);
+	return python->entry != PERFX_PYTHON_ENTRY_SHIM || !runs_code(memory, python);
 }
 
 static __always_inline int python_want_frame(struct python_walk *w,
@@ -261,59 +288,67 @@ static __always_inline int python_want_frame(struct python_walk *w,
 
 /* Takes the frame that was read, and goes on with the one that called it. */
 static __always_inline int python_take_frame(struct python_walk *w,
+					     const struct python_memory *memory,
 					     const struct perfx_python_layout *python)
 {
-	bool is_last = ends_group(python, w);
+	bool is_last = ends_group(memory, python);
 	__u64 encoded;
 
-	if (runs_code(python, w->words)) {
-		encoded = encoded_frame(python, w->words);
+	if (runs_code(memory, python)) {
+		w->last = w->frame;
+		encoded = encoded_frame(memory, python);
 		if (encoded)
 			python_put(w, encoded);
 	} else {
 		w->slots[w->group & (PERFX_STACK_FRAMES_MAX - 1)] = w->frame;
 	}
-	w->frame = word_of(w->words, python->frame_back);
-	if (is_last && has_cframes(python))
-		return python_want(w, PYTHON_PREVIOUS, w->cframe + python->cframe_previous);
+	w->frame = word_of(memory, python->frame_back);
 	if (is_last)
-		python_open(w);
+		python_open(w, 0);
 	return python_want_frame(w, python);
 }
 
-static __always_inline int python_step_frames(struct python_walk *w,
-					      const struct perfx_python_layout *python)
+static __always_inline int python_take_innermost(struct python_walk *w,
+						 const struct perfx_python_layout *python,
+						 __u64 frame)
 {
-	__u64 word = w->words[0];
-
-	switch (w->stage) {
-	case PYTHON_CFRAME:
-		w->cframe = word;
-		return word && python_want(w, PYTHON_INNERMOST,
-					   python->thread_frame ? w->state + python->thread_frame
-								: word + python->cframe_frame);
-	case PYTHON_INNERMOST:
-		if (!has_cframes(python))
-			w->cframe = 0;
-		w->frame = word;
-		break;
-	case PYTHON_PREVIOUS:
-		w->cframe = word;
-		break;
-	default:
-		return python_take_frame(w, python);
-	}
-	python_open(w);
+	w->frame = frame;
+	python_open(w, has_cframes(python) ? w->cframe : 0);
 	return python_want_frame(w, python);
+}
+
+/* A thread state that was known may have become another thread's. */
+static __always_inline int python_take_state(struct python_walk *w,
+					     const struct python_memory *memory,
+					     const struct perfx_python_layout *python)
+{
+	__u32 from = state_from(python);
+
+	if (word_of(memory, python->thread_id - from) != w->thread_id) {
+		w->state = w->newest = 0;
+		return python_want(w, PYTHON_INTERPRETER, python->interpreters);
+	}
+	w->cframe = python->thread_cframe ? word_of(memory, python->thread_cframe - from) : 0;
+	if (!python->thread_frame)
+		return python_want(w, PYTHON_INNERMOST, w->cframe + python->cframe_frame);
+	return python_take_innermost(w, python, word_of(memory, 0));
 }
 
 /* One step with what was read; false: there is nothing more to be read. */
-__weak __noinline int python_step(struct python_walk *w, const struct perfx_python_layout *python)
+__weak __noinline int python_step(struct python_walk *w, const struct python_memory *memory,
+				  const struct perfx_python_layout *python)
 {
-	if (!w || !python)
+	if (!w || !memory || !python)
 		return 0;
-	return w->stage < PYTHON_CFRAME ? python_step_threads(w, python)
-					: python_step_frames(w, python);
+	switch (w->stage) {
+	case PYTHON_FRAME:
+		return python_take_frame(w, memory, python);
+	case PYTHON_STATE:
+		return python_take_state(w, memory, python);
+	case PYTHON_INNERMOST:
+		return python_take_innermost(w, python, word_of(memory, 0));
+	}
+	return python_step_threads(w, memory, python);
 }
 
 /* Threads of the process that are looked through, and frames. */
@@ -321,19 +356,52 @@ __weak __noinline int python_step(struct python_walk *w, const struct perfx_pyth
 
 struct python_run {
 	struct python_walk *walk;
+	struct python_memory *memory;
 	const struct perfx_python_layout *python;
 	void *ctx; /* the reader's */
 };
 
-/* A step of python_run: reads what is wanted and takes it. */
+/* A frame further than that from the one it called is by itself: an entry's, a generator's. */
+#define PYTHON_NEAR_BYTES 65536
+
+/* Reads the frame that is wanted with what lies below it, as far as that is in its page: the one
+ * before may not be mapped. Returns whether it did. */
+static __always_inline bool python_read_piece(const struct python_run *run, memory_reader *read)
+{
+	const struct python_walk *w = run->walk;
+	struct python_memory *memory = run->memory;
+	__u64 end = w->wanted + w->wanted_bytes, from = end - PYTHON_PIECE_BYTES, bytes;
+
+	if (w->last && w->wanted - w->last + PYTHON_NEAR_BYTES > 2ull * PYTHON_NEAR_BYTES)
+		return false;
+	if (from < (w->wanted & ~4095ull))
+		from = w->wanted & ~4095ull;
+	bytes = end - from;
+	if (bytes > PYTHON_PIECE_BYTES || read(memory->words, bytes, from, run->ctx))
+		return false;
+	memory->piece = from;
+	memory->piece_bytes = bytes;
+	memory->at = (w->wanted - from) / 8;
+	return true;
+}
+
+/* A step of python_run: reads what is wanted, if that is not there yet, and takes it. */
 static __always_inline long python_read(const struct python_run *run, memory_reader *read)
 {
-	struct python_walk *w = run->walk;
-	__u32 bytes = w->wanted_bytes;
+	const struct python_walk *w = run->walk;
+	struct python_memory *memory = run->memory;
+	__u64 at = w->wanted - memory->piece, bytes = w->wanted_bytes;
 
-	if (bytes > sizeof(w->words) || read(w->words, bytes, w->wanted, run->ctx))
-		return 1;
-	return !python_step(w, run->python);
+	if (w->stage == PYTHON_FRAME && at < memory->piece_bytes &&
+	    at + bytes <= memory->piece_bytes && !(at & 7)) {
+		memory->at = at / 8;
+	} else if (w->stage != PYTHON_FRAME || !python_read_piece(run, read)) {
+		memory->at = PYTHON_PIECE_WORDS;
+		if (bytes > 8 * PERFX_PYTHON_WORDS ||
+		    read(&memory->words[PYTHON_PIECE_WORDS], bytes, w->wanted, run->ctx))
+			return 1;
+	}
+	return !python_step(run->walk, memory, run->python);
 }
 
 static long python_read_current(__u32 i, void *ctx)
@@ -342,25 +410,27 @@ static long python_read_current(__u32 i, void *ctx)
 }
 
 /* Fills the slots with at most w->max of a thread's frames; a group's entry counts as one. */
-static __always_inline void python_run(struct python_walk *w, struct python_thread *thread,
-				       repeat_step *read, void *ctx)
+static __always_inline void python_run(struct python_walk *w, struct python_memory *memory,
+				       struct python_thread *thread, repeat_step *read, void *ctx)
 {
 	const struct perfx_python_layout *python = &thread->layout;
-	struct python_run run = {w, python, ctx};
+	struct python_run run = {w, memory, python, ctx};
 	int more;
 
 	w->state = thread->state;
 	w->newest = thread->newest;
 	w->asked_ns = thread->asked_ns;
+	w->last = 0;
+	memory->piece = memory->piece_bytes = 0;
 	w->count = 0;
 	if (w->state)
-		more = python_want(w, PYTHON_STATE, w->state + python->thread_id);
+		more = python_want_state(w, python);
 	else
 		more = python_want(w, PYTHON_INTERPRETER, python->interpreters);
 	if (more)
 		repeat(PYTHON_STEPS_MAX, read, &run);
 	/* a search that did not end in its frames was in vain */
-	thread->state = w->stage >= PYTHON_CFRAME ? w->state : 0;
+	thread->state = w->stage > PYTHON_STATE ? w->state : 0;
 	thread->newest = w->newest;
 	thread->asked_ns = w->asked_ns;
 }
@@ -386,26 +456,28 @@ static __always_inline struct python_thread *python_thread_of(struct task_struct
 }
 
 /* All Python frames of a thread, before its stack is walked. */
-static __always_inline void python_begin_of(struct python_walk *w, struct task_struct *task,
-					    repeat_step *read, void *ctx)
+static __always_inline void python_begin_of(struct python_walk *w, struct python_memory *memory,
+					    struct task_struct *task, repeat_step *read, void *ctx)
 {
 	struct python_thread *thread = python_thread_of(task);
 
 	w->count = w->merged = 0;
+	w->entry = 0;
 	if (!thread)
 		return;
 	w->thread_id = thread_id_of(task);
 	w->eval_start = thread->layout.eval_start;
 	w->eval_end = thread->layout.eval_end;
+	w->entry_previous = has_cframes(&thread->layout) ? thread->layout.cframe_previous : 0;
 	w->max = PERFX_STACK_FRAMES_MAX;
-	python_run(w, thread, read, ctx);
+	python_run(w, memory, thread, read, ctx);
 }
 
 /* Of the current thread. */
-__weak __noinline int python_begin(struct python_walk *w)
+__weak __noinline int python_begin(struct python_walk *w, struct python_memory *memory)
 {
-	if (w)
-		python_begin_of(w, bpf_get_current_task_btf(), python_read_current, NULL);
+	if (w && memory)
+		python_begin_of(w, memory, bpf_get_current_task_btf(), python_read_current, NULL);
 	return 0;
 }
 
@@ -421,29 +493,30 @@ __weak __noinline __u64 python_find_caller(struct python_thread *thread)
 	w->thread_id = thread_id_of(bpf_get_current_task_btf());
 	/* the entry of its group, and it; or two entries */
 	w->max = 3;
-	python_run(w, thread, python_read_current, NULL);
+	python_run(w, &thread->memory, thread, python_read_current, NULL);
 	if (w->count > 1 && w->slots[1] & PERFX_FRAME_PYTHON)
 		return w->slots[1];
 	return w->count > 2 && w->slots[2] & PERFX_FRAME_PYTHON ? w->slots[2] : 0;
 }
 
-/* Reads from where a thread state, which is known, points to its frames up to its thread_id.
- * Returns the innermost frame; 0: the state is another thread's now, or there is no frame. */
+/* Reads a thread state that is known. Returns the innermost frame; 0: the state is another thread's
+ * now, or there is no frame. */
 static __always_inline __u64 python_read_state(struct python_thread *thread, __u64 thread_id)
 {
 	const struct perfx_python_layout *python = &thread->layout;
-	__u32 from = python->thread_frame ? python->thread_frame : python->thread_cframe;
-	__u32 bytes = python->thread_id + sizeof(__u64) - from;
-	__u64 *words = thread->walk.words, frame = 0;
+	__u32 from = state_from(python), bytes = state_bytes(python);
+	struct python_memory *memory = &thread->memory;
+	__u64 frame = 0;
 
 	barrier_var(bytes); /* the verifier does not follow how it came about */
-	if (!thread->state || bytes > sizeof(thread->walk.words) ||
-	    read_current(words, bytes, thread->state + from, NULL) ||
-	    word_of(words, python->thread_id - from) != thread_id)
+	memory->at = 0;
+	if (!thread->state || bytes > sizeof(memory->words) ||
+	    read_current(memory->words, bytes, thread->state + from, NULL) ||
+	    word_of(memory, python->thread_id - from) != thread_id)
 		return 0;
 	if (python->thread_frame)
-		return words[0];
-	read_current(&frame, sizeof(frame), words[0] + python->cframe_frame, NULL);
+		return memory->words[0];
+	read_current(&frame, sizeof(frame), memory->words[0] + python->cframe_frame, NULL);
 	return frame;
 }
 
@@ -454,19 +527,20 @@ __weak __noinline __u64 python_caller(void)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct python_thread *thread = python_thread_of(task);
 	const struct perfx_python_layout *python;
-	__u64 frame, *words;
+	struct python_memory *memory;
+	__u64 frame;
 	__u32 bytes;
 
 	if (!thread)
 		return 0;
 	python = &thread->layout;
-	words = thread->walk.words;
+	memory = &thread->memory;
 	bytes = python->frame_bytes;
 	frame = python_read_state(thread, thread_id_of(task));
-	if (!frame || bytes > sizeof(thread->walk.words) ||
-	    read_current(words, bytes, frame, NULL) || !runs_code(python, words))
+	if (!frame || bytes > sizeof(memory->words) ||
+	    read_current(memory->words, bytes, frame, NULL) || !runs_code(memory, python))
 		return python_find_caller(thread);
-	return encoded_frame(python, words);
+	return encoded_frame(memory, python);
 }
 
 #endif

@@ -186,7 +186,8 @@ static __always_inline __u32 waiting_stack(struct task_struct *task, const struc
 	stack_begin(stack, (__u64)task, task->tgid, PT_REGS_IP(regs), PT_REGS_SP(regs),
 		    PT_REGS_FP(regs), PERFX_STACK_PC);
 	if (perfx_stacks_by != PERFX_STACKS_OFF)
-		python_begin_of(&stack->python, task, python_read_other, task);
+		python_begin_of(&stack->python, &stack->python_memory, task, python_read_other,
+				task);
 	stack_run(stack, stack_read_other, task);
 	*final = PERFX_STACK_END(stack->head.flags) != PERFX_STACK_END_NO_TABLE;
 	return sample_stack_id(stack, process, task->pid);

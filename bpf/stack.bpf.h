@@ -26,12 +26,13 @@
 #include "thread.bpf.h"
 #include "unwind.bpf.h"
 
-#define STACK_CHUNK_WORDS 128 /* a power of two */
+/* As many as struct memory_thread has room for. */
+#define STACK_CHUNK_WORDS 384
 #define STACK_CHUNK_BYTES (8 * STACK_CHUNK_WORDS)
 
 enum stack_stage {
-	STAGE_RULE, /* of the frame, to be found */
-	STAGE_CFA,  /* and the caller's registers by it */
+	STAGE_RULE,  /* of the frame, and its extent by it */
+	STAGE_FRAME, /* it is added */
 	STAGE_RETURN,
 	STAGE_FP,
 	STAGE_RBP,   /* without a rule: is rbp a frame pointer? */
@@ -60,6 +61,7 @@ struct call_stack {
 	__u64 guess_at;	    /* where the first guess was found; 0: none */
 	__u32 guess_count;  /* frames by then */
 	__u32 guess_merged; /* and Python frames among them */
+	__u64 guess_entry;  /* python.entry by then */
 	__u32 guesses;
 	__u32 rule;
 	__u32 flags;	 /* PERFX_STACK_, STACK_SKIP_FIRST */
@@ -70,7 +72,10 @@ struct call_stack {
 	__u8 wants_code; /* what is wanted is code */
 	__u8 careful;	 /* a chunk that crossed a page could not be read */
 	__u8 pad[7];
-	__u64 chunk[STACK_CHUNK_WORDS];
+	union {
+		__u64 chunk[STACK_CHUNK_WORDS];
+		struct python_memory python_memory; /* before the native walk */
+	};
 	struct python_walk python;
 	struct perfx_stack head;
 	__u64 addresses[PERFX_STACK_FRAMES_MAX];
@@ -170,6 +175,7 @@ static __always_inline void forget_guess(struct call_stack *s)
 {
 	s->head.frames_count = s->guess_count;
 	s->python.merged = s->guess_merged;
+	s->python.entry = s->guess_entry;
 	s->flags &= ~PERFX_STACK_GUESSED;
 }
 
@@ -250,33 +256,6 @@ static long merge_step(__u32 i, void *ctx)
 	return 0;
 }
 
-/* Does the native frame that the walk is at, [sp, CFA), run the next group? Its entry lies there.
- */
-static __always_inline bool runs_group(const struct call_stack *s)
-{
-	__u64 entry = python_slot(s, s->python.merged);
-
-	return entry ? entry - s->sp < s->cfa - s->sp
-		     : s->pc - s->python.eval_start < s->python.eval_end - s->python.eval_start;
-}
-
-/* Adds the next group. */
-__weak __noinline int merge_group(struct call_stack *s)
-{
-	if (!s)
-		return 0;
-	s->python.merged++;
-	repeat(PERFX_STACK_FRAMES_MAX, merge_step, &s);
-	return 0;
-}
-
-/* Before the native frame is added. */
-static __always_inline void merge_python(struct call_stack *s)
-{
-	if (s->python.merged < s->python.count && runs_group(s))
-		merge_group(s);
-}
-
 static long merge_rest_step(__u32 i, void *ctx)
 {
 	struct call_stack *s = *(struct call_stack **)ctx;
@@ -304,7 +283,10 @@ static __always_inline bool read_memory(struct call_stack *s, __u64 address, __u
 	__u64 at = address - s->wanted;
 
 	if (s->chunk_bytes >= 8 && at <= s->chunk_bytes - 8 && !(at & 7)) {
-		*value = s->chunk[at / 8 & (STACK_CHUNK_WORDS - 1)];
+		at /= 8;
+		if (at >= STACK_CHUNK_WORDS)
+			return false;
+		*value = s->chunk[at];
 		return true;
 	}
 	s->wanted = address;
@@ -361,6 +343,53 @@ __weak __noinline int stack_took(struct call_stack *s, bool failed)
 	return STACK_GOES_ON;
 }
 
+/* --- Python frames among the native ones: groups --- */
+
+/* Of the next group; 0: not known. */
+static __always_inline __u64 next_entry(const struct call_stack *s)
+{
+	return s->python.entry ? s->python.entry : python_slot(s, s->python.merged);
+}
+
+/* Does the native frame that the walk is at, [sp, CFA), run the next group? Its entry lies there.
+ */
+static __always_inline bool runs_group(const struct call_stack *s)
+{
+	__u64 entry = next_entry(s);
+
+	if (s->python.merged >= s->python.count)
+		return false;
+	return entry ? entry - s->sp < s->cfa - s->sp
+		     : s->pc - s->python.eval_start < s->python.eval_end - s->python.eval_start;
+}
+
+/* Before the native frame is added, which runs it; previous: the entry of the one that follows, or
+ * 0. */
+__weak __noinline int merge_group(struct call_stack *s, __u64 previous)
+{
+	if (!s)
+		return 0;
+	s->python.entry = previous;
+	s->python.merged++;
+	repeat(PERFX_STACK_FRAMES_MAX, merge_step, &s);
+	return 0;
+}
+
+/* Adds the group that the native frame runs, if it does; false: memory is to be read. */
+static __always_inline bool merge_python(struct call_stack *s)
+{
+	__u64 entry, previous = 0;
+
+	if (!runs_group(s))
+		return true;
+	entry = next_entry(s);
+	if (entry && s->python.entry_previous &&
+	    !read_memory(s, entry + s->python.entry_previous, &previous))
+		return false;
+	merge_group(s, previous);
+	return true;
+}
+
 /* --- a frame with a rule --- */
 
 /* The walk goes on in the caller. */
@@ -391,29 +420,27 @@ static __always_inline int fall_back(struct call_stack *s, __u32 end)
 	return STACK_GOES_ON;
 }
 
-__weak __noinline int step_rule(struct call_stack *s)
+/* Does a rule lead to a caller? */
+static __always_inline bool leads_on(__u32 cfa)
 {
-	struct perfx_unwind_rule *rule;
-	__u32 index;
-
-	if (!s)
-		return STACK_DONE;
-	index = find_rule(&s->process, s->pc - !s->exact);
-	if (index >= RULE_MISSING)
-		return fall_back(s, index - RULE_MISSING);
-	rule = bpf_map_lookup_elem(&perfx_unwind_rules, &index);
-	if (!rule || rule->cfa == PERFX_CFA_BAD)
-		return fall_back(s, PERFX_STACK_END_BAD_RULE);
-	if (rule->cfa == PERFX_CFA_NONE)
-		return fall_back(s, PERFX_STACK_END_NO_RULE);
-	if (rule->cfa == PERFX_CFA_END)
-		return finish(s, push(s) ? PERFX_STACK_END_START : PERFX_STACK_END_DEPTH);
-	s->rule = index;
-	s->stage = STAGE_CFA;
-	return STACK_GOES_ON;
+	return cfa != PERFX_CFA_NONE && cfa != PERFX_CFA_END && cfa != PERFX_CFA_BAD;
 }
 
-/* Also adds the frame, of which all is known now: it is [sp, CFA). */
+/* A frame that is not unwound by its rule; why: RULE_MISSING + enum perfx_stack_end, or enum
+ * perfx_unwind_cfa. */
+__weak __noinline int leave_rule(struct call_stack *s, __u32 why)
+{
+	if (!s)
+		return STACK_DONE;
+	switch (why) {
+	case PERFX_CFA_END:
+		return finish(s, push(s) ? PERFX_STACK_END_START : PERFX_STACK_END_DEPTH);
+	case PERFX_CFA_NONE:
+		return fall_back(s, PERFX_STACK_END_NO_RULE);
+	}
+	return fall_back(s, why > RULE_MISSING ? why - RULE_MISSING : PERFX_STACK_END_BAD_RULE);
+}
+
 static __always_inline int step_cfa(struct call_stack *s, const struct perfx_unwind_rule *rule)
 {
 	__u64 at = (rule->base == PERFX_BASE_FP ? s->fp : s->sp) + (__s64)rule->cfa_offset;
@@ -431,7 +458,15 @@ static __always_inline int step_cfa(struct call_stack *s, const struct perfx_unw
 	if (s->cfa & 7 || (rule->cfa != PERFX_CFA_SIGNAL &&
 			   (s->cfa <= s->sp || s->cfa - s->sp > STACK_SPAN_BYTES)))
 		return finish(s, push(s) ? PERFX_STACK_END_NOT_RISING : PERFX_STACK_END_DEPTH);
-	merge_python(s);
+	s->stage = STAGE_FRAME;
+	return STACK_GOES_ON;
+}
+
+/* Adds the frame, of which all is known now: it is [sp, CFA). */
+static __always_inline int step_frame(struct call_stack *s)
+{
+	if (!merge_python(s))
+		return want_stack(s);
 	if (!push(s))
 		return finish(s, PERFX_STACK_END_DEPTH);
 	s->stage = STAGE_RETURN;
@@ -482,13 +517,18 @@ static __always_inline int step_by_rule(struct call_stack *s)
 	__u32 index;
 
 	if (s->stage == STAGE_RULE)
-		next = step_rule(s);
+		s->rule = find_rule(&s->process, s->pc - !s->exact);
 	index = s->rule;
 	rule = bpf_map_lookup_elem(&perfx_unwind_rules, &index);
 	if (!rule)
-		return finish(s, PERFX_STACK_END_BAD_RULE);
-	if (!next && s->stage == STAGE_CFA)
+		return leave_rule(s, index);
+	if (s->stage == STAGE_RULE) {
+		if (!leads_on(rule->cfa))
+			return leave_rule(s, rule->cfa);
 		next = step_cfa(s, rule);
+	}
+	if (!next && s->stage == STAGE_FRAME)
+		next = step_frame(s);
 	if (!next && s->stage == STAGE_RETURN)
 		next = step_return(s, rule);
 	if (!next && s->stage == STAGE_FP)
@@ -612,6 +652,7 @@ static __always_inline int take_guess(struct call_stack *s, __u64 word)
 		s->guess_at = s->scan_at;
 		s->guess_count = s->head.frames_count;
 		s->guess_merged = s->python.merged;
+		s->guess_entry = s->python.entry;
 	}
 	s->flags |= PERFX_STACK_GUESSED;
 	s->return_address = word;
@@ -692,8 +733,8 @@ static __always_inline int step_chain(struct call_stack *s)
 	    (!read_memory(s, s->fp, &fp) || !read_memory(s, s->fp + 8, &s->return_address)))
 		return want_stack(s);
 	s->cfa = s->fp + 16;
-	if (rises)
-		merge_python(s);
+	if (rises && !merge_python(s))
+		return want_stack(s);
 	if (!push(s))
 		return finish(s, PERFX_STACK_END_DEPTH);
 	if (rises && s->return_address && to_caller(s, fp, false) == STACK_GOES_ON) {
@@ -828,7 +869,7 @@ __weak __noinline int stack_walk(struct call_stack *s, __u64 pc, __u64 sp, __u64
 		return 0;
 	stack_begin(s, bpf_get_current_task(), current_tgid(), pc, sp, fp, flags);
 	if (perfx_stacks_by != PERFX_STACKS_OFF)
-		python_begin(&s->python);
+		python_begin(&s->python, &s->python_memory);
 	stack_run(s, stack_read_current, NULL);
 	return 0;
 }

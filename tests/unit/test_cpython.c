@@ -145,6 +145,20 @@ Test(release, no_place_for_a_script)
 			 "its _Py_DebugOffsets make no sense");
 }
 
+/* It is read at once, from the pointer to frames on. */
+Test(release, a_thread_state_too_far_apart)
+{
+	static const uint64_t thread_ids[] = {64, 72 + PERFX_PYTHON_WORDS * sizeof(uint64_t), 150};
+	struct cpython_release release;
+
+	for (size_t i = 0; i < sizeof(thread_ids) / sizeof(*thread_ids); i++) {
+		describe_314();
+		put(22 + 5, thread_ids[i]);
+		cr_expect_str_eq(cpython_release(runtime, 0, &release),
+				 "its _Py_DebugOffsets make no sense");
+	}
+}
+
 Test(release, refused_by_name)
 {
 	struct cpython_release release;
@@ -176,6 +190,9 @@ Test(release, by_table)
 		cr_expect_leq(release.frames.frame_bytes, PERFX_PYTHON_WORDS * sizeof(uint64_t));
 		cr_expect_lt(release.frames.frame_instruction, release.frames.frame_bytes);
 		cr_expect_lt(release.frames.frame_code, release.frames.frame_bytes);
+		cr_expect_lt(release.frames.thread_frame ? release.frames.thread_frame
+							 : release.frames.thread_cframe,
+			     release.frames.thread_id);
 	}
 }
 

@@ -175,6 +175,15 @@ static bool holds_pointer(const struct perfx_python_layout *frames, uint16_t off
 	return offset % sizeof(uint64_t) == 0 && offset + sizeof(uint64_t) <= frames->frame_bytes;
 }
 
+/* A thread state is read from its pointer to frames up to its thread_id, at once. */
+static bool holds_state(const struct perfx_python_layout *frames)
+{
+	return frames->thread_frame % sizeof(uint64_t) == 0 &&
+	       frames->thread_id % sizeof(uint64_t) == 0 &&
+	       frames->thread_frame < frames->thread_id &&
+	       frames->thread_id - frames->thread_frame < PERFX_PYTHON_WORDS * sizeof(uint64_t);
+}
+
 static bool describe_frames(const uint8_t *runtime, const struct description *at,
 			    struct perfx_python_layout *frames)
 {
@@ -203,7 +212,7 @@ static bool describe_frames(const uint8_t *runtime, const struct description *at
 	};
 	/* its last member that is read: what follows, its variables, need not be mapped */
 	frames->frame_bytes = (uint16_t)(frames->frame_entry / 8 * 8 + 8);
-	return valid && holds_pointer(frames, frames->frame_back) &&
+	return valid && holds_state(frames) && holds_pointer(frames, frames->frame_back) &&
 	       holds_pointer(frames, frames->frame_code) &&
 	       holds_pointer(frames, frames->frame_instruction);
 }
