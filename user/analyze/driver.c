@@ -136,18 +136,25 @@ bool context_is_data(const struct contexts *contexts, uint32_t id)
 /* While it is written. */
 struct sampling {
 	struct sampled sampled;
+	double part;	/* of its interval that a sample stands for */
 	double squares; /* of the intervals */
 	struct lines lines;
 };
 
+static uint64_t part_ns(const struct profile_activity *sample, double part)
+{
+	return (uint64_t)((double)sample->ns * part);
+}
+
 static void sampling_add(struct sampling *sampling, const struct profile_activity *sample)
 {
-	double ns = (double)sample->ns;
+	uint64_t sample_ns = part_ns(sample, sampling->part);
+	double ns = (double)sample_ns;
 
-	sampling->sampled.ns += sample->ns;
+	sampling->sampled.ns += sample_ns;
 	sampling->sampled.count += sample->count;
 	sampling->squares += sample->count ? ns * ns / (double)sample->count : 0;
-	lines_add(&sampling->lines, frame_of(sample->stack), sample->ns);
+	lines_add(&sampling->lines, frame_of(sample->stack), sample_ns);
 }
 
 static struct sampled sampling_end(struct sampling *sampling)
@@ -179,11 +186,36 @@ static bool runs_outside(const struct driver *driver, const struct contexts *con
 	       !stack_collects_garbage(sample->stack);
 }
 
+/*
+ * Two clocks sample a thread: one while it runs, another while it waits for a CPU. On a busy
+ * machine the second one meets threads that have just been displaced, and both together may have
+ * more time than there was. How long the thread ran or waited for a CPU is known exactly: samples
+ * divide that.
+ */
+static double part_of_samples(const struct driver *driver, const struct profile_process *process)
+{
+	const struct profile_thread *thread = profile_thread(process, driver->tid);
+	uint64_t sampled_ns = 0, exact_ns;
+
+	if (!thread || thread->wall_ns == PROFILE_ABSENT || thread->on_cpu_ns == PROFILE_ABSENT ||
+	    thread->runnable_ns == PROFILE_ABSENT)
+		return 1;
+	exact_ns = thread->on_cpu_ns + thread->runnable_ns;
+	for (size_t i = 0; i < process->samples.count; i++) {
+		const struct profile_activity *sample = &process->samples.list[i];
+
+		if (sample->tid == driver->tid && sample->state != PERFX_SAMPLE_WAITING)
+			sampled_ns += sample->ns;
+	}
+	return sampled_ns > exact_ns ? (double)exact_ns / (double)sampled_ns : 1;
+}
+
 static void find_python(struct driver *driver, const struct contexts *contexts)
 {
 	const struct profile_activities *samples = &contexts->process->samples;
-	struct sampling python = {0}, marked = {0}, data = {0}, collecting = {0}, outside = {0};
-	struct sampling own = {0};
+	const struct sampling none = {.part = driver->part};
+	struct sampling python = none, marked = none, data = none, collecting = none;
+	struct sampling outside = none, own = none;
 
 	for (size_t i = 0; i < samples->count; i++) {
 		const struct profile_activity *sample = &samples->list[i];
@@ -263,9 +295,9 @@ static struct chain_time time_of(const struct driver *driver, const struct conte
 		    !has_function(sample->stack, outermost))
 			continue;
 		python = stack_innermost_python(sample->stack);
-		time.ns += sample->ns;
+		time.ns += part_ns(sample, driver->part);
 		if (chain_has(chain, sample->stack->frames[python]))
-			time.own_ns += sample->ns;
+			time.own_ns += part_ns(sample, driver->part);
 	}
 	return time;
 }
@@ -323,7 +355,7 @@ static void find_own_python(struct driver *driver, const struct contexts *contex
 int sampled_python(struct sampled *sampled, const struct profile *profile,
 		   const struct profile_process *process, uint32_t but_tid)
 {
-	struct sampling sampling = {0};
+	struct sampling sampling = {.part = 1};
 	struct contexts contexts;
 	int err = contexts_begin(&contexts, profile, process);
 
@@ -528,6 +560,7 @@ int driver_find(struct driver *driver, const struct profile *profile,
 
 	*driver = (struct driver){.tid = driver_tid(process),
 				  .wall_ns = profile_recorded_ns(profile, process)};
+	driver->part = part_of_samples(driver, process);
 	if (!err) {
 		find_python(driver, &contexts);
 		find_own_python(driver, &contexts);

@@ -66,6 +66,7 @@ struct own_python {
 struct driver {
 	uint32_t tid;
 	uint64_t wall_ns;
+	double part; /* of its interval that a sample of the thread stands for while it runs */
 	struct sampled python;	   /* in the interpreter, no traced call open */
 	struct sampled marked;	   /* the part of it in ranges */
 	struct sampled data;	   /* the part of it that prepares the next batch */
