@@ -108,7 +108,7 @@ struct expense probes__dearest(const struct probes *probes, bool everything, dou
 	for (size_t i = 0; i < probes->placed_count; i++) {
 		double ns = probes->placed[i].expense.spent_ns;
 
-		if (!can_go(probes, i, everything))
+		if (!can_go(probes, i, everything) || !probes__cost_is_known(probes))
 			continue;
 		*spent_ns += ns;
 		if (ns > dearest.ns)

@@ -8,6 +8,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -98,6 +99,42 @@ int64_t calib_target_offset(const void *address)
 
 	maps__free(maps);
 	return offset;
+}
+
+/* --- run times of the programs --- */
+
+/* Fewer runs than these are no account, nor are accounts of more than so many times the lowest. */
+#define RUNS_LEAST 50
+#define RUNS_TIMES 3
+
+static double mean_ns(struct accounted_runs runs)
+{
+	return runs.count ? (double)runs.ns / (double)runs.count : 0;
+}
+
+bool run_accounts_add(struct run_accounts *accounts, struct accounted_runs runs)
+{
+	if (runs.count < RUNS_LEAST)
+		return false;
+	accounts->list[accounts->count++ % RUN_ACCOUNTS] = runs;
+	return true;
+}
+
+double run_accounts_ns(const struct run_accounts *accounts)
+{
+	size_t count = accounts->count < RUN_ACCOUNTS ? accounts->count : RUN_ACCOUNTS;
+	struct accounted_runs sum = {0};
+	double lowest_ns = HUGE_VAL;
+
+	for (size_t i = 0; i < count; i++)
+		lowest_ns = fmin(lowest_ns, mean_ns(accounts->list[i]));
+	for (size_t i = 0; i < count; i++) {
+		if (mean_ns(accounts->list[i]) > RUNS_TIMES * lowest_ns)
+			continue;
+		sum.count += accounts->list[i].count;
+		sum.ns += accounts->list[i].ns;
+	}
+	return mean_ns(sum);
 }
 
 /* --- calibration --- */
@@ -290,7 +327,8 @@ int calibrate(struct tracer *tracer, struct calibration *calibration)
 	if (traced >= 0) {
 		tracer__start(tracer);
 		measure(tracer, exe_fd, calibration);
-		tracer__run_times(tracer, &calibration->run_times);
+		for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++)
+			calibration->run_times.ns[i] = mean_ns(tracer__runs(tracer, i));
 		tracer__abandon(tracer);
 		tracer__remove_process(tracer, getpid());
 	}
@@ -341,22 +379,48 @@ double calibration_span_ns(const struct calibration *calibration, enum site_kind
 /* Before it does so anew: the tables that the first stacks asked for are on their way. */
 #define SETTLE_TICKS 2
 
+/* Times that are known stay until there are new ones. */
+static void clear_accounts(struct hit_costs *costs, const struct tracer *tracer)
+{
+	for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++) {
+		costs->accounts[i] = (struct run_accounts){0};
+		costs->accounted[i] = tracer__runs(tracer, i);
+	}
+}
+
+static void take_accounts(struct hit_costs *costs, const struct tracer *tracer)
+{
+	for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++) {
+		struct accounted_runs all = tracer__runs(tracer, i), *before = &costs->accounted[i];
+		struct accounted_runs new = {all.count - before->count, all.ns - before->ns};
+
+		if (!run_accounts_add(&costs->accounts[i], new))
+			continue;
+		*before = all;
+		costs->run_times.ns[i] = run_accounts_ns(&costs->accounts[i]);
+	}
+}
+
 void hit_costs_watch(struct hit_costs *costs, struct tracer *tracer)
 {
-	uint64_t tick = costs->ticks_count++ % ACCOUNT_PERIOD;
+	uint64_t tick = costs->ticks_count++;
 
+	/* what calibration has left */
+	if (!tick)
+		clear_accounts(costs, tracer);
+	tick %= ACCOUNT_PERIOD;
 	tracer__account_runs(tracer, tick == 0);
 	/* accounting has just ended */
 	if (tick != 1)
 		return;
-	tracer__run_times(tracer, &costs->run_times);
+	take_accounts(costs, tracer);
 	costs->forgotten = false;
 }
 
 void hit_costs_forget(struct hit_costs *costs, struct tracer *tracer)
 {
 	tracer__account_runs(tracer, false);
-	tracer__forget_runs(tracer);
+	clear_accounts(costs, tracer);
 	costs->ticks_count = ACCOUNT_PERIOD - SETTLE_TICKS;
 	costs->forgotten = true;
 }

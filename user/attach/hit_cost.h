@@ -38,6 +38,29 @@ const struct calib_target *calib_target_of(enum perfx_site site, bool by_return)
  * -errno. */
 int64_t calib_target_offset(const void *address);
 
+/* --- run times of the programs --- */
+
+/* Mean ns a run, by enum tracer_program; 0: not known. */
+struct run_times {
+	double ns[TRACER_PROGRAMS];
+};
+
+/*
+ * Runs of a program, by the ticks in which they were accounted for. The account is by the clock: a
+ * run in which the host of a virtual machine, or an interrupt, had the CPU may have a thousand
+ * times what it takes, as has the first one of a thread.
+ */
+#define RUN_ACCOUNTS 16
+struct run_accounts {
+	struct accounted_runs list[RUN_ACCOUNTS]; /* the last ones */
+	unsigned count;				  /* that there have been */
+};
+
+/* False: so few runs are no account. */
+bool run_accounts_add(struct run_accounts *accounts, struct accounted_runs runs);
+/* Mean ns a run, without accounts that are far above the lowest one; 0: not known. */
+double run_accounts_ns(const struct run_accounts *accounts);
+
 /* --- calibration --- */
 
 #define SITE_KINDS (PERFX_SITE_STEPPED + 1)
@@ -74,7 +97,9 @@ double calibration_span_ns(const struct calibration *calibration, enum site_kind
 struct hit_costs {
 	const struct tracer *tracer;
 	const struct calibration *calibration;
-	struct run_times run_times; /* of the programs, while tracing */
+	struct run_accounts accounts[TRACER_PROGRAMS];	  /* while tracing */
+	struct accounted_runs accounted[TRACER_PROGRAMS]; /* what is in them, or forgotten */
+	struct run_times run_times;			  /* by these accounts */
 	/* Domains of which a sample is recorded: most entries decline the return probe. */
 	bool sampled[PERFX_DOMAINS];
 	uint64_t ticks_count;

@@ -235,9 +235,9 @@ static void thin_stacks(struct memory *memory, enum perfx_domain domain, double 
 			double limit_percent)
 {
 	struct domain *d = &memory->domains[domain];
-	bool surely = (double)d->per_second * STACK_NS > limit_percent * 1e7;
+	bool surely = (double)d->per_second * STACK_NS > limit_percent * 1e7 ||
+		      percent >= MUCH * limit_percent;
 
-	probes__forget_cost(memory->probes);
 	if (!d->doubted && !surely) {
 		d->doubted = true;
 		return;
@@ -337,8 +337,9 @@ void memory__thin(struct memory *memory, enum perfx_domain domain, double percen
 
 	memory->by_limit = everything;
 	d->spent_ns = 0;
-	/* not where that would be too little */
-	if (follows_all(memory, d) && percent < MUCH * limit_percent)
+	/* The first stacks take several times as long as those after them, whose code has its
+	 * unwind tables: what more there is to be done is seen when that is over. */
+	if (follows_all(memory, d) && (!d->doubted || percent < MUCH * limit_percent))
 		thin_stacks(memory, domain, percent, limit_percent);
 	else
 		step_down(memory, domain, percent, limit_percent);

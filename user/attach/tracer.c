@@ -530,7 +530,7 @@ static struct accounted_runs runs_of_program(const struct bpf_program *program)
 	return (struct accounted_runs){.count = info.run_cnt, .ns = info.run_time_ns};
 }
 
-static struct accounted_runs runs_of(const struct tracer *tracer, enum tracer_program which)
+struct accounted_runs tracer__runs(const struct tracer *tracer, enum tracer_program which)
 {
 	return runs_of_program(tracer_program_of(tracer, which));
 }
@@ -572,23 +572,6 @@ void tracer__account_runs(struct tracer *tracer, bool on)
 	tracer->account_fd = 0;
 }
 
-void tracer__run_times(const struct tracer *tracer, struct run_times *times)
-{
-	for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++) {
-		struct accounted_runs runs = runs_of(tracer, i);
-		uint64_t count = runs.count - tracer->forgotten[i].count;
-
-		times->ns[i] =
-			count ? (double)(runs.ns - tracer->forgotten[i].ns) / (double)count : 0;
-	}
-}
-
-void tracer__forget_runs(struct tracer *tracer)
-{
-	for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++)
-		tracer->forgotten[i] = runs_of(tracer, i);
-}
-
 void tracer__reset(struct tracer *tracer)
 {
 	struct perfx_bpf *skel = tracer->skel;
@@ -604,7 +587,6 @@ void tracer__reset(struct tracer *tracer)
 	drain(&tracer->memory);
 	empty(skel->maps.perfx_stack_ids, sizeof(uint64_t[2]));
 	skel->data->perfx_next_stack = 1;
-	tracer__forget_runs(tracer);
 	tracer->alloc_probes_count = 1;
 	tracer->annotations_count = 1;
 	tracer->probes_count = 1;

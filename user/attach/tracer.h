@@ -119,8 +119,6 @@ void tracer__set_memory(struct tracer *tracer, enum perfx_domain domain,
 
 /* Of a domain's allocations one of so many stacks is followed from now on. */
 void tracer__thin_stacks(struct tracer *tracer, enum perfx_domain domain, uint32_t every);
-/* Run times (tracer__run_times) are of runs after this. */
-void tracer__forget_runs(struct tracer *tracer);
 
 /* How stacks are recorded from now on: UNWIND only where its tables were asked for. */
 void tracer__set_stacks(struct tracer *tracer, enum perfx_stacks stacks);
@@ -229,9 +227,8 @@ bool tracer__perf_sums(const struct tracer *tracer, uint32_t context, struct per
  * How long the BPF programs run in the traced processes, by the kernel's own account
  * (BPF_ENABLE_STATS, Linux 5.8).
  */
-/* Mean ns a run, by enum tracer_program; 0: not known. */
-struct run_times {
-	double ns[TRACER_PROGRAMS];
+struct accounted_runs {
+	uint64_t count, ns;
 };
 
 /* What runs in the traced processes without being called by them. */
@@ -243,8 +240,8 @@ uint64_t tracer__background_ns(const struct tracer *tracer, enum tracer_backgrou
 /* Keeps the account from now on, or no longer. It makes every run of a BPF program on this machine
  * take some tens of ns longer, so it is kept for some of the time. */
 void tracer__account_runs(struct tracer *tracer, bool on);
-/* The accounted runs since the tracer was made or reset. */
-void tracer__run_times(const struct tracer *tracer, struct run_times *times);
+/* All accounted runs of a program so far; 0: it is not loaded. */
+struct accounted_runs tracer__runs(const struct tracer *tracer, enum tracer_program which);
 
 /* Forgets all counts, contexts and records: what calibration left. */
 void tracer__reset(struct tracer *tracer);

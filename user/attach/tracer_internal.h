@@ -6,10 +6,6 @@
 #include "attach/tracer.h"
 #include "perfx.skel.h"
 
-struct accounted_runs {
-	uint64_t count, ns;
-};
-
 struct tracer {
 	struct perfx_bpf *skel;
 	enum perfx_link hit_link, return_link;
@@ -34,8 +30,7 @@ struct tracer {
 	struct perfx_free_ids *free_ids; /* mapped too */
 	uint64_t *gates;		 /* mapped too */
 	int account_fd;			 /* of BPF_ENABLE_STATS; 0: off */
-	struct accounted_runs forgotten[TRACER_PROGRAMS];
-	uint64_t room_lacked; /* PERFX_COUNTER_MAP_FULL, when it was looked at last */
+	uint64_t room_lacked;		 /* PERFX_COUNTER_MAP_FULL, when it was looked at last */
 	unsigned room_tries;
 };
 

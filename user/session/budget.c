@@ -135,6 +135,7 @@ static void look(struct budget *budget, uint64_t now_ns)
 {
 	double busy_ns = (double)process_table__busy_ns(budget->parts.processes, &budget->busy,
 							now_ns - budget->looked_ns);
+	bool thinned = false;
 
 	probes__look(budget->parts.probes);
 	memory__look(budget->parts.memory, now_ns);
@@ -143,8 +144,12 @@ static void look(struct budget *budget, uint64_t now_ns)
 	/* the first look's time is short: a burst is no rate */
 	busy_ns = fmax(busy_ns, LOOK_NS);
 	while (thin_dearest(budget, busy_ns))
-		;
+		thinned = true;
 	probes__thinned(budget->parts.probes);
+	/* calls that are only counted run another program, and a program has less to do for what is
+	 * sampled: nothing else goes by what hits have cost so far */
+	if (thinned)
+		probes__forget_cost(budget->parts.probes);
 }
 
 void budget__tick(struct budget *budget, uint64_t now_ns)
