@@ -620,11 +620,40 @@ static __always_inline bool is_outermost(struct call_stack *s)
 	       is_without_rule(s, s->return_address - 1);
 }
 
+/* A function of Go that calls none has no frame. Where a goroutine begins with one, rbp is 0, and
+ * the return address is one that no call has left. STACK_DONE: it is none of these. */
+static __always_inline int step_goroutine(struct call_stack *s)
+{
+	if (!s->code_behind) {
+		if (!is_without_rule(s, s->pc))
+			return STACK_DONE;
+		if (!read_memory(s, s->sp, &s->return_address))
+			return want_stack(s);
+		if (!is_without_rule(s, s->return_address))
+			return STACK_DONE;
+		s->code_behind = s->return_address;
+	}
+	switch (is_behind_call(s)) {
+	case CODE_WANTED:
+		return want_code(s);
+	case CODE_YES:
+		return STACK_DONE;
+	}
+	s->cfa = s->sp + 8;
+	return to_caller(s, 0, false);
+}
+
 /* Is rbp a frame pointer? 0 ends a chain of them, by the ABI. */
 static __always_inline int step_rbp(struct call_stack *s)
 {
 	if (!s->fp && s->by_fp)
 		return finish(s, PERFX_STACK_END_START);
+	if (!s->fp && s->exact) {
+		int next = step_goroutine(s);
+
+		if (next != STACK_DONE)
+			return next;
+	}
 	if (s->fp < s->sp || s->fp - s->sp > STACK_NEAR_BYTES || s->fp & 7)
 		return begin_scan(s);
 	if (!s->code_behind) {

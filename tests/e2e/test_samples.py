@@ -90,6 +90,19 @@ def test_shares_of_cpu_time(name, case, program, recording):
     assert process["samples"]["on_cpu_ns"] == sum(line["on_cpu_ns"] for line in process["lines"])
 
 
+def test_a_goroutine(program, recording):
+    """It reaches its start although nothing has called that, and no table describes either."""
+    p = program(WORKLOADS / "goroutine", "spins")
+    r = recording("-p", p.pid)
+    p.go(2)
+    ((_, used_ns),) = p.finish().items()
+    samples, _ = r.stop()
+    mine = [s for s in samples if s["state"] == ON_CPU and s["stack"][:1] == ["goroutine_spins"]]
+    assert sum(s["interval_ns"] for s in mine) == pytest.approx(used_ns, rel=0.1)
+    assert {tuple(s["stack"]) for s in mine[1:]} == {("goroutine_spins", "goroutine_exit")}
+    assert all(s["complete"] for s in mine[1:])
+
+
 def test_threads_that_wait(program, recording):
     """Each is met in each round, with its reason and where it stands; so is the main thread, which
     reads its standard input. Time that they stand for is that of the recording."""

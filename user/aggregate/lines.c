@@ -413,6 +413,21 @@ static void count_end(struct profile_stack_quality *quality, const struct profil
 			.count = count};
 }
 
+/* Go's scheduler runs on stacks of its own, which begin here (topofstack() in its runtime). */
+static bool begins_stack(const struct profile_frame *frame)
+{
+	static const char *const names[] = {"runtime.goexit",	   "runtime.mcall",
+					    "runtime.morestack",   "runtime.mstart",
+					    "runtime.rt0_go",	   "runtime.goexit.abi0",
+					    "runtime.mcall.abi0",  "runtime.morestack.abi0",
+					    "runtime.mstart.abi0", "runtime.rt0_go.abi0"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(frame->function, names[i]))
+			return true;
+	return false;
+}
+
 /* `count` references to a stack. */
 static void count_stack(struct profile_stack_quality *quality,
 			const struct profile_frame *const *frames, size_t frames_count,
@@ -434,7 +449,7 @@ static void count_stack(struct profile_stack_quality *quality,
 	if (flags & PERFX_STACK_CUT)
 		quality->cut_count = add_capped(quality->cut_count, count);
 	quality->known |= end != PERFX_STACK_END_UNKNOWN;
-	if (flags & PERFX_STACK_COMPLETE)
+	if (flags & PERFX_STACK_COMPLETE || begins_stack(frames[frames_count - 1]))
 		quality->complete_count = add_capped(quality->complete_count, count);
 	else
 		count_end(quality, frames[frames_count - 1], end, count);
