@@ -87,7 +87,7 @@ class Fault(NamedTuple):
 FAULTS = {
     # workers cost something: the remedy's test has the gain
     "starved": Fault("DataBound", "INPUT-BOUND", "normalize", "its own thread prepares it", 0),
-    "python": Fault("PythonBound", "PYTHON-BOUND", "normalize", "Python.normalized (planted.py:"),
+    "python": Fault("PythonBound", "PYTHON-BOUND", "normalize", "Python.normalized (planted.py:", seconds=16),
     "gil": Fault("GilWait", "GIL-BOUND", "Gil.watch", "Gil.watch (planted.py:"),
     "oversubscribed": Fault("Oversubscribed", "OVERSUBSCRIBED", "", ""),
     "kept": Fault("MemoryLeak", "MEMORY", "Trainer.forward", "retains"),
