@@ -181,7 +181,8 @@ static bool holds_state(const struct perfx_python_layout *frames)
 	return frames->thread_frame % sizeof(uint64_t) == 0 &&
 	       frames->thread_id % sizeof(uint64_t) == 0 &&
 	       frames->thread_frame < frames->thread_id &&
-	       frames->thread_id - frames->thread_frame < PERFX_PYTHON_WORDS * sizeof(uint64_t);
+	       frames->thread_id + sizeof(uint64_t) - frames->thread_frame <=
+		       PERFX_PYTHON_WORDS * sizeof(uint64_t);
 }
 
 static bool describe_frames(const uint8_t *runtime, const struct description *at,
