@@ -22,6 +22,10 @@ import pytest
 pytest.register_assert_rewrite("flops", "trainers", "memories", "memory_trainers",
                               "ranges")
 
+# what was started in the background (nohup, &) ignores these, and all that it starts does
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
 TOP = pathlib.Path(__file__).resolve().parents[2]
 # of pytest-xdist: one of several processes that run tests side by side
 LANE = os.environ.get("PYTEST_XDIST_WORKER")
