@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A goroutine's stack, as Go makes it: rbp is 0, and the first function, which has no frame,
- *returns behind the first instruction of one that has not called it. Neither has unwind tables.
+ * A stack as Go makes it for a goroutine: rbp is 0, and the first function, which has no frame,
+ * returns behind the first instruction of one that has not called it. Neither has unwind tables.
+ *
  *	cpu_ns          of goroutine_spins, a second with each "go", by the thread's own clock
  */
 #include "known.h"
