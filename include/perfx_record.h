@@ -627,6 +627,8 @@ enum perfx_memory_level {
 	PERFX_MEMORY_SAMPLED = 2, /* a sample by bytes, and its frees */
 	PERFX_MEMORY_SAMPLED_IN =
 		3, /* a sample by bytes without frees: who allocates, not what is live */
+	/* every allocation; that a block was freed shows when its memory is given out again */
+	PERFX_MEMORY_FREES_INFERRED = 4,
 };
 
 /*

@@ -32,6 +32,7 @@ struct random_stream {
 	uint32_t processes_count;
 	uint32_t contexts_count, functions_count;
 	bool sampled, with_sampling;
+	bool infers_frees, with_inferred_frees; /* only without sampling */
 };
 
 static inline struct stream_place random_place(const struct random_stream *r, uint32_t process,
@@ -149,7 +150,8 @@ static inline void random_block(struct random_stream *r, uint32_t process)
 			    PERFX_FREE_MAPPED);
 		p->mapped[i] = rand() % 2;
 	} else if (p->block[i]) {
-		stream_free(&r->stream, &place, r->at, address, 0, 0);
+		if (!r->infers_frees || rand() % 8 == 0)
+			stream_free(&r->stream, &place, r->at, address, 0, 0);
 		p->block[i] = false;
 	} else if (rand() % 8 == 0 && !r->sampled) {
 		stream_allocation(&r->stream, &place, r->at, address, 16384,
@@ -183,12 +185,14 @@ static inline void random_resize(struct random_stream *r, uint32_t process)
 
 static inline void random_mode(struct random_stream *r)
 {
-	if (!r->with_sampling)
+	if (!r->with_sampling && !r->with_inferred_frees)
 		return;
-	r->sampled = true;
+	r->sampled = r->with_sampling;
+	r->infers_frees = !r->with_sampling;
 	stream_plain(&r->stream, PERFX_KIND_MEMORY_MODE, struct perfx_memory_mode,
 		     .time_ns = STREAM_START + r->at, .domain = PERFX_DOMAIN_HOST,
-		     .level = PERFX_MEMORY_SAMPLED, .sample_bytes = 512u << rand() % 4);
+		     .level = r->sampled ? PERFX_MEMORY_SAMPLED : PERFX_MEMORY_FREES_INFERRED,
+		     .sample_bytes = 512u << rand() % 4);
 }
 
 /* What came in a segment and has no time; then it ends. */

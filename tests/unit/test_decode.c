@@ -187,7 +187,8 @@ Test(decode, enums_out_of_range_are_refused)
 	REFUSED(PERFX_KIND_SAMPLING, struct perfx_sampling, .stacks = PERFX_STACKS_UNWIND + 1);
 	REFUSED(PERFX_KIND_SPAN, struct perfx_span, .duration_ns = 5, .off_cpu_ns = 6);
 	REFUSED(PERFX_KIND_MEMORY_MODE, struct perfx_memory_mode, .domain = PERFX_DOMAINS);
-	REFUSED(PERFX_KIND_MEMORY_MODE, struct perfx_memory_mode, .domain = 1, .level = 4);
+	REFUSED(PERFX_KIND_MEMORY_MODE, struct perfx_memory_mode, .domain = 1,
+		.level = PERFX_MEMORY_FREES_INFERRED + 1);
 	REFUSED(PERFX_KIND_MEMORY_MODE, struct perfx_memory_mode, .domain = 1, .on_ns = 2,
 		.period_ns = 1);
 	REFUSED(PERFX_KIND_GPU_ACTIVITY, struct perfx_gpu_activity, .op = 0);

@@ -208,6 +208,24 @@ Test(report_memory, resident_memory_beside_the_traced)
 	expect_says(&s, "RSS anon", false);
 }
 
+Test(report_memory, frees_that_are_inferred)
+{
+	struct memory_scene s;
+
+	scene_set(&s, 10 * S, 320 * MS);
+	scene_steps(&s, 100 * MS, 10, 1, 4096);
+	expect_says(&s, "temporary", true);
+	expect_says(&s, "A block counts as freed when its memory is given out again", false);
+	s.memory.level = PERFX_MEMORY_FREES_INFERRED;
+	s.memory.frees_inferred = true;
+	s.memory.bound = PROFILE_MEMORY_LOST_FREES;
+	s.memory.temporary_count = s.hotspots[0].temporary_count = PROFILE_ABSENT;
+	expect_says(&s, "temporary", false);
+	expect_says(&s, "A block counts as freed when its memory is given out again", true);
+	expect_says(&s, "Live bytes and the peak are upper bounds (≤).", true);
+	expect_says(&s, "≥ ", true);
+}
+
 /* Absent is not measured: left out, and never 0. */
 Test(report_memory, frees_that_are_not_seen)
 {

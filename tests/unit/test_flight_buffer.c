@@ -234,7 +234,7 @@ static void assert_same(const char *flight, const char *cut, unsigned seed)
  * report. */
 static void compare(unsigned seed, uint64_t length_ns, uint64_t length)
 {
-	struct random_stream r = {.with_sampling = seed % 2};
+	struct random_stream r = {.with_sampling = seed % 2, .with_inferred_frees = seed % 4 == 0};
 	struct capture_writer *flight = capture_writer__new_store(
 				      flight_buffer__new(length_ns, 64 * MIB)),
 			      *whole;
@@ -307,7 +307,8 @@ Test(flight, a_file_can_be_cut)
 {
 	for (unsigned seed = 0; seed < 20; seed++) {
 		uint64_t length_ns = 1 * S + seed % 5 * RANDOM_SEGMENT;
-		struct random_stream r = {.with_sampling = seed % 2};
+		struct random_stream r = {.with_sampling = seed % 2,
+					  .with_inferred_frees = seed % 4 == 0};
 		struct capture_dump *longer, *shorter;
 		char *from_cut, *expected;
 
@@ -619,7 +620,8 @@ static void cut_damaged(const struct stream *s)
 Test(flight, time_slices_of_damaged_captures)
 {
 	for (unsigned round = 0; round < 300; round++) {
-		struct random_stream r = {.with_sampling = round % 2};
+		struct random_stream r = {.with_sampling = round % 2,
+					  .with_inferred_frees = round % 4 == 0};
 
 		srand(round);
 		random_begin(&r);

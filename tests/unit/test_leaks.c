@@ -124,6 +124,26 @@ Test(leaks, a_leak_beside_a_cache)
 	cr_expect_float_eq(trend.slope_bytes_per_s, 40960, 40960 * 3.4 / 70);
 }
 
+/* Where frees are inferred, resident memory must grow too: a quarter as fast at least. */
+Test(leaks, where_frees_are_inferred)
+{
+	static const struct {
+		uint64_t growth_bytes; /* of resident memory, in the trace */
+		bool leak;
+	} rows[] = {{0, false}, {80000, false}, {120000, true}, {409600, true}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct memory_scene s;
+
+		scene_set(&s, 10 * S, 320 * MS);
+		scene_steps(&s, 100 * MS, 1, 1, 4096);
+		s.memory.frees_inferred = true;
+		for (uint64_t k = 0; k < 8; k++)
+			s.usage[k].rss_bytes = (1 << 30) + k * rows[i].growth_bytes / 7;
+		cr_expect_eq(judge(&s).leak, rows[i].leak, "row %zu", i);
+	}
+}
+
 /* A queue of sixty seconds: each block that comes lets one from before the trace go. */
 Test(leaks, blocks_that_are_replaced)
 {

@@ -179,7 +179,7 @@ static void check_processes(const struct live_snapshot *snapshot, const struct p
 
 static void check_story(unsigned seed)
 {
-	struct random_stream r = {.with_sampling = seed % 2};
+	struct random_stream r = {.with_sampling = seed % 2, .with_inferred_frees = seed % 4 == 0};
 	struct watched watched = watch(EPOCH);
 	const struct live_snapshot *snapshot = NULL;
 	const struct profile *whole;

@@ -279,6 +279,7 @@ Test(memory, live_is_absent_where_frees_are_not_seen)
 	} rows[] = {
 		{PERFX_MEMORY_EXACT, true, true, false},
 		{PERFX_MEMORY_SAMPLED, true, true, false},
+		{PERFX_MEMORY_FREES_INFERRED, true, true, false},
 		{PERFX_MEMORY_OFF, true, false, true},
 		{PERFX_MEMORY_OFF, false, false, false},
 		{PERFX_MEMORY_SAMPLED_IN, false, true, true},
@@ -313,6 +314,64 @@ Test(memory, live_is_absent_where_frees_are_not_seen)
 		cr_expect_eq(m->alloc_windows_count == 0, rows[i].absent, "row %zu", i);
 		cr_expect_eq(m->points[m->points_count - 1].live_bytes == PROFILE_ABSENT,
 			     rows[i].absent);
+		aggregate__free(aggregate);
+	}
+}
+
+/* A block lives until an allocation has one of its bytes. */
+Test(memory, frees_are_inferred)
+{
+	struct story t = story_begin();
+
+	stream_memory_mode(&t.stream, 0, HOST, PERFX_MEMORY_EXACT, 0);
+	allocated(&t, 0x1000, 0x100, 0);
+	allocated(&t, 0x2000, 0x100, 0);
+	allocated(&t, 0x3000, 0x100, 0);
+	freed(&t, 0x3000, 0, 0);
+	stream_memory_mode(&t.stream, t.at, HOST, PERFX_MEMORY_FREES_INFERRED, 0);
+	allocated(&t, 0x1100, 0x100, 0); /* beside the first */
+	allocated(&t, 0x10ff, 0x10, 0);	 /* the end of one, the beginning of the other */
+	allocated(&t, 0x1ff0, 0x200, 0); /* all of the second */
+	allocated(&t, 0x4000, 0, 0);	 /* has no byte */
+	expect_outcome(&t, .allocs = 7, .bytes = 0x610, .frees = 4, .temporary = PROFILE_ABSENT,
+		       .count = 2, .live = 0x210, .peak = 0x300);
+}
+
+/* Frees that were recorded while their probe was being removed, before an allocation and after. */
+Test(memory, frees_that_come_although_they_are_inferred)
+{
+	struct story t = story_begin();
+
+	allocated(&t, 0x1000, 100, 0);
+	allocated(&t, 0x2000, 10, 0);
+	stream_memory_mode(&t.stream, t.at, HOST, PERFX_MEMORY_FREES_INFERRED, 0);
+	freed(&t, 0x1000, 0, 0);
+	allocated(&t, 0x3000, 1, 0);
+	freed(&t, 0x2000, 0, 0);
+	expect_outcome(&t, .allocs = 3, .bytes = 111, .frees = 2, .temporary = PROFILE_ABSENT,
+		       .count = 1, .live = 1, .peak = 110);
+}
+
+/* What lives is an upper bound: where an allocation shows it, and where nothing is allocated. */
+Test(memory, inferred_frees_bound_what_lives)
+{
+	for (int after = 0; after < 2; after++) {
+		struct story t = story_begin();
+		const struct profile_memory *m;
+		struct aggregate *aggregate;
+
+		allocated(&t, 0x1000, 100, 0);
+		stream_memory_mode(&t.stream, t.at, HOST, PERFX_MEMORY_FREES_INFERRED, 0);
+		if (after)
+			allocated(&t, 0x2000, 100, 0);
+		aggregate = story_aggregate(&t);
+		m = host_memory(aggregate);
+		cr_expect_eq(m->bound, PROFILE_MEMORY_LOST_FREES);
+		cr_expect(m->frees_inferred);
+		cr_expect_eq(m->level, PERFX_MEMORY_FREES_INFERRED);
+		cr_expect_not(m->sampled);
+		cr_expect_eq(m->hotspots[0].temporary_count, PROFILE_ABSENT);
+		cr_expect_eq(m->hotspots[0].live_bytes, after ? 200 : 100);
 		aggregate__free(aggregate);
 	}
 }
@@ -621,6 +680,31 @@ Test(memory, an_allocation_without_a_stack_is_credited_to_one_that_is_alike)
 	/* nothing of the same context and size was followed */
 	cr_expect_eq(allocs[3], 2);
 	aggregate__free(aggregate);
+}
+
+/* Those that were followed before any was left out: of the heap they are not looked up. */
+Test(memory, stacks_that_were_followed_while_all_were)
+{
+	static const enum perfx_domain domains[] = {TENSOR, HOST};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct story t = story_begin();
+		struct aggregate *aggregate;
+		const struct profile_memory *m;
+
+		t.place.domain = domains[i];
+		stream_stack(&t.stream, 1, 1, PERFX_STACK_COMPLETE, 0x10, 0x20);
+		allocated(&t, 0x1000, 100, 0);
+		stream_stack(&t.stream, 1, 3, PERFX_STACK_ENDED(PERFX_STACK_END_LEFT_OUT), 0x10);
+		t.place.stack = 3;
+		allocated(&t, 0x2000, 100, 0);
+		aggregate = story_aggregate(&t);
+		m = memory_in(aggregate__finish(aggregate), 1, domains[i]);
+		cr_assert_not_null(m);
+		cr_assert_eq(m->hotspots_count, 1 + i);
+		cr_expect_eq(m->hotspots[0].left_out_count, 1 - i);
+		aggregate__free(aggregate);
+	}
 }
 
 /* Windows grow from 50 ms to 400 ms meanwhile; nothing is lost in it. */

@@ -59,7 +59,8 @@ struct hotspot *hotspot_get(struct aggregate *a, struct domain_stats *stats, uin
  *
  * Where following all stacks costs too much, one in so many is. An allocation whose own was left
  * out is taken for one of the same calling context, caller, allocator and size: the one of these
- * that was followed last, so that each of several sites gets its share.
+ * that was followed last, so that each of several sites gets its share. Those count that were
+ * followed while all were, but of the heap, which has a million blocks a second to look up.
  */
 
 static uint64_t alike_key(const struct aggregate *a, const struct stack *stack,
@@ -79,8 +80,9 @@ static uint32_t stack_or_alike(const struct aggregate *a, struct alike *alike,
 	const struct stack *stack;
 	uint64_t key;
 
-	index = a->stacks.some_left_out ? stack_index(&a->stacks, r->process, r->stack)
-					: MAP64_NONE;
+	if (!a->stacks.some_left_out && r->domain == PERFX_DOMAIN_HOST)
+		return r->stack;
+	index = stack_index(&a->stacks, r->process, r->stack);
 	if (index == MAP64_NONE)
 		return r->stack;
 	stack = &a->stacks.list[index];
@@ -301,6 +303,17 @@ bool mode_is_blind(const struct memory_mode *mode)
 	       mode->on_ns < mode->period_ns;
 }
 
+bool mode_infers_frees(const struct memory_mode *mode)
+{
+	return mode->level == PERFX_MEMORY_FREES_INFERRED;
+}
+
+void domain_stats_infer_frees(struct domain_stats *stats)
+{
+	stats->frees_inferred = true;
+	stats->bound |= PROFILE_MEMORY_LOST_FREES;
+}
+
 void domain_stats_note_modes(struct domain_stats *stats)
 {
 	const struct memory_domain *domain = stats->recorded;
@@ -308,6 +321,8 @@ void domain_stats_note_modes(struct domain_stats *stats)
 	/* what lived when it began may have gone unseen */
 	if (stats->blind_seen != domain->blind_count && stats->live_count)
 		stats->blind = true;
+	if (mode_infers_frees(memory_mode_now(domain)) && stats->live_count)
+		domain_stats_infer_frees(stats);
 	stats->blind_seen = domain->blind_count;
 	stats->modes_seen = (uint32_t)domain->modes_count;
 }

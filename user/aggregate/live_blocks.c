@@ -232,6 +232,18 @@ int mapped_take(struct memory *memory, struct mapping_tree *tree, uint64_t from,
 	return err;
 }
 
+struct mapping *mapped_take_whole(struct mapping_tree *tree, uint64_t from, uint64_t to)
+{
+	struct mapping *mapping, *list = NULL;
+
+	while ((mapping = find(tree, from, to))) {
+		tdelete(mapping, &tree->root, by_address);
+		mapping->next = list;
+		list = mapping;
+	}
+	return list;
+}
+
 struct mapping *mapping_release(struct memory *memory, struct mapping *mapping)
 {
 	struct mapping *next = mapping->next;

@@ -11,6 +11,9 @@
  *   over. It has freed the block, for most succeed; the lost allocation is in the overflow sums.
  *   One that never comes back is still running: the block lives.
  * - An end without a beginning: the allocation counts, the free is in the overflow sums.
+ * - Where frees are inferred (PERFX_MEMORY_FREES_INFERRED), blocks lie among the mappings: what an
+ *   allocation overlaps has been freed before it, each block by a free of its own, at a time that
+ *   is not known. Until then it counts as live: what lives is an upper bound.
  * - Temporary: only where every call is seen, between two calls under the same exact mode.
  * - BEFORE: it has been there since before the capture begins. It is held from there on.
  */
@@ -212,28 +215,17 @@ static int undo_realloc(struct memory *memory, struct domain_stats *stats,
 
 /* --- records --- */
 
-/*
- * Allocations and frees. What the records leave open is decided so:
- *
- * - An allocation at the address of a live block: that block's free was lost (`replaced`), and is
- *   no free in the totals, where the overflow sums counts it. With REPLACES it is a free.
- * - A mapping over older ones: that is how a fixed mapping frees them; one free, as for munmap.
- * - munmap is one free however many mappings it touched, and one for each hotspot that it touched.
- *   What it leaves of a mapping goes on as mappings of their own, each a live block.
- * - A reallocation whose end is missing: the thread's next record in the domain shows that it is
- *   over. It has freed the block, for most succeed; the lost allocation is in the overflow sums.
- *   One that never comes back is still running: the block lives.
- * - An end without a beginning: the allocation counts, the free is in the overflow sums.
- * - Temporary: only where every call is seen, between two calls under the same exact mode.
- * - BEFORE: it has been there since before the capture begins. It is held from there on.
- */
-
 static int reject(struct aggregate *a)
 {
 	return errno == ENOMEM ? -ENOMEM : undecoded(a);
 }
 
 /* Every call of a thread is seen. */
+static bool infers_frees(const struct domain_stats *stats)
+{
+	return mode_infers_frees(memory_mode_now(stats->recorded));
+}
+
 static bool is_exact(const struct memory_mode *mode)
 {
 	return mode->level == PERFX_MEMORY_EXACT && mode->on_ns == mode->period_ns;
@@ -329,6 +321,83 @@ static int place_block(struct memory *memory, struct domain_stats *stats,
 	return block_insert(&memory->blocks, &stats->blocks, index);
 }
 
+/* --- where frees are inferred --- */
+
+/* Blocks that have a byte of these. Returns whether there were any. */
+static bool end_overlapped(struct memory *memory, struct domain_stats *stats, uint64_t address,
+			   uint64_t size_bytes, uint64_t time_ns)
+{
+	const struct ending ending = {.time_ns = time_ns, .is_free = true};
+	struct mapping *next, *list;
+	bool any;
+
+	list = mapped_take_whole(&stats->mappings, address, address + size_bytes);
+	any = list;
+	for (; list; list = next) {
+		next = list->next;
+		list->next = NULL; /* one free each */
+		end_mappings(memory, stats, list, &ending);
+	}
+	return any;
+}
+
+/* A block of the table becomes a mapping: in units of its own. */
+static int move_to_mappings(struct memory *memory, struct domain_stats *stats,
+			    const struct block *block, uint64_t time_ns)
+{
+	struct hotspot *hotspot = hotspot_at(memory, block->hotspot);
+	struct weight weight = memory_weigh_block(stats, block);
+	const struct mapping mapping = {
+		.from = block->address,
+		.to = block->address + block->size_bytes,
+		.time_ns = block->time_ns,
+		.units = weight.count,
+		.hotspot = block->hotspot,
+	};
+	int err;
+
+	live_sub(memory, stats, hotspot, weight.count, weight.bytes, time_ns);
+	if (!block->size_bytes)
+		return 0;
+	end_overlapped(memory, stats, mapping.from, block->size_bytes, time_ns);
+	err = mapped_add(memory, &stats->mappings, &mapping);
+	if (err)
+		return err;
+	weight = memory_weigh_mapping(&mapping);
+	live_add(memory, stats, hotspot, weight.count, weight.bytes, time_ns);
+	return 0;
+}
+
+/* From here on frees are inferred: a block is found by each of its bytes. 0 or -ENOMEM. */
+static int begin_to_infer(struct memory *memory, struct domain_stats *stats, uint64_t time_ns)
+{
+	for (size_t i = 0; i < stats->blocks.heads_count; i++) {
+		for (uint32_t index = stats->blocks.heads[i]; index;) {
+			const struct block *block = block_at(&memory->blocks, index);
+			int err = move_to_mappings(memory, stats, block, time_ns);
+
+			if (err == -ENOMEM)
+				return err;
+			if (err)
+				stats->bound |= PROFILE_MEMORY_LOST_ALLOCS;
+			index = block->next;
+		}
+	}
+	block_table_clear(&memory->blocks, &stats->blocks);
+	return 0;
+}
+
+/* Its memory was free: what lay there has been freed. */
+static int take_over(struct memory *memory, struct domain_stats *stats,
+		     const struct perfx_allocation *r)
+{
+	int err = stats->blocks.count ? begin_to_infer(memory, stats, r->time_ns) : 0;
+
+	domain_stats_infer_frees(stats);
+	end_overlapped(memory, stats, r->address, r->size_bytes, r->time_ns);
+	return err;
+}
+
 static int place(struct aggregate *a, struct domain_stats *stats, struct arrival *arrival,
 		 uint64_t time_ns)
 {
@@ -336,7 +405,10 @@ static int place(struct aggregate *a, struct domain_stats *stats, struct arrival
 	struct memory *memory = &a->memory;
 	int err;
 
-	if (r->flags & PERFX_ALLOCATION_MAPPED) {
+	/* no allocation will overlap it */
+	if (!r->size_bytes && infers_frees(stats))
+		return 0;
+	if (r->flags & PERFX_ALLOCATION_MAPPED || infers_frees(stats)) {
 		err = place_mapping(memory, stats, arrival);
 		arrival->weight.bytes = r->size_bytes * arrival->weight.count;
 	} else {
@@ -417,7 +489,10 @@ static int allocate(struct aggregate *a, struct domain_stats *stats, struct memo
 		stats->blind = true;
 	/* of RESIZED its beginning; otherwise of one whose end is lost */
 	finish_realloc(&a->memory, stats, thread, r->time_ns);
-	err = clear_place(&a->memory, stats, r);
+	if (infers_frees(stats))
+		err = take_over(&a->memory, stats, r);
+	else
+		err = clear_place(&a->memory, stats, r);
 	if (err)
 		return err;
 	count_allocation(stats, arrival);
@@ -484,6 +559,16 @@ int handle_allocation(struct aggregate *a, const struct event *event)
 
 /* --- frees --- */
 
+/* A free that is recorded although they are inferred: its probe was being removed, or shows
+ * allocations as well. Of what is reallocated, the allocation shows whether it has moved. */
+static void free_inferred(struct memory *memory, struct domain_stats *stats,
+			  const struct perfx_free *r)
+{
+	if (!(r->flags & PERFX_FREE_REALLOC_BEGIN) &&
+	    !end_overlapped(memory, stats, r->address, 1, r->time_ns))
+		domain_stats_note_unknown(memory, stats, r->time_ns);
+}
+
 /* A block's free. */
 static void free_block(struct memory *memory, struct domain_stats *stats,
 		       struct memory_thread *thread, const struct perfx_free *r)
@@ -492,6 +577,10 @@ static void free_block(struct memory *memory, struct domain_stats *stats,
 	const struct block *block;
 	struct ending ending = {.time_ns = r->time_ns, .is_free = true};
 
+	if (!index && infers_frees(stats)) {
+		free_inferred(memory, stats, r);
+		return;
+	}
 	if (!index && r->flags & PERFX_FREE_REALLOC_BEGIN) {
 		thread->pending_realloc = REALLOC_UNKNOWN;
 		return;

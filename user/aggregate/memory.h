@@ -138,7 +138,8 @@ struct domain_stats {
 	enum perfx_domain domain;
 	const struct memory_domain *recorded; /* how */
 	uint32_t modes_seen, blind_seen;
-	bool blind; /* blocks were freed unseen */
+	bool blind;	     /* blocks were freed unseen */
+	bool frees_inferred; /* at any time */
 	bool retired;
 	uint64_t records_count;
 
@@ -233,6 +234,8 @@ void block_table_clear(struct block_pool *pool, struct block_table *table);
  * that should have stayed, which is then in the list. The list is valid always. */
 int mapped_take(struct memory *memory, struct mapping_tree *tree, uint64_t from, uint64_t to,
 		struct mapping **list);
+/* Takes out all that have a byte in [from, to), uncut, as a list that is the caller's. */
+struct mapping *mapped_take_whole(struct mapping_tree *tree, uint64_t from, uint64_t to);
 /* Adds a mapping that overlaps none. 0, -ENOMEM or -ENOSPC (AGGREGATE_MAPPINGS_MAX). */
 int mapped_add(struct memory *memory, struct mapping_tree *tree, const struct mapping *mapping);
 /* Frees one that was taken out; returns the next of its list. */
@@ -284,6 +287,8 @@ int domain_stats_tick(struct memory *memory, struct domain_stats *stats, uint64_
 void domain_stats_note_unknown(struct memory *memory, struct domain_stats *stats, uint64_t time_ns);
 /* Its windows become as long as the clock's. */
 void domain_stats_level_unknown(const struct memory *memory, struct domain_stats *stats);
+/* Frees are inferred from here on: what lives is an upper bound. */
+void domain_stats_infer_frees(struct domain_stats *stats);
 /* Whether blocks may have been freed unseen since the last call. */
 void domain_stats_note_modes(struct domain_stats *stats);
 /* NULL with errno: ENOSPC (AGGREGATE_THREADS_MAX reallocations at once), ENOMEM. */
@@ -297,6 +302,7 @@ const struct memory_domain *memory_domain_of(const struct memory *memory, uint32
 /* The mode of a domain now; PERFX_MEMORY_EXACT where there is none. */
 const struct memory_mode *memory_mode_now(const struct memory_domain *domain);
 bool mode_is_blind(const struct memory_mode *mode);
+bool mode_infers_frees(const struct memory_mode *mode);
 
 /* memory.c */
 /* With empty names when it was never described. */

@@ -91,7 +91,8 @@ static void fill_hotspot(struct memory_source *source, const struct hotspot *hot
 		.allocated_bytes = tally_bytes(&now.tally),
 		.left_out_count = now.left_out_count,
 		.frees_count = memory_whole(now.frees),
-		.temporary_count = memory_whole(now.temporary),
+		.temporary_count = source->stats->frees_inferred ? PROFILE_ABSENT
+								 : memory_whole(now.temporary),
 		.freed_bytes = memory_whole(now.freed_bytes),
 		.lifetime_ns = now.ended ? (uint64_t)(now.lifetimes / now.ended) : PROFILE_ABSENT,
 	};
@@ -256,7 +257,9 @@ static void fill_sums(const struct domain_stats *stats, struct profile_memory *o
 	out->frees_count = add_capped(memory_whole(stats->frees), stats->lost_frees);
 	out->unknown_frees_count = stats->unknown_frees;
 	out->replaced_count = stats->replaced;
-	out->temporary_count = memory_whole(stats->temporary);
+	out->frees_inferred = stats->frees_inferred;
+	out->temporary_count =
+		stats->frees_inferred ? PROFILE_ABSENT : memory_whole(stats->temporary);
 	for (int i = 0; i < PROFILE_SIZES; i++)
 		out->sizes[i] = memory_whole(stats->sizes[i]);
 	out->current_count = memory_whole(stats->live_count);
@@ -363,12 +366,13 @@ static int fill_domain_stats(struct memory_source *source, struct profile_memory
 	int err;
 
 	out->domain = source->domain;
+	if (source->stats)
+		domain_stats_note_modes(source->stats);
 	fill_modes(source, out);
 	fill_estimates(source, out);
 	out->peak_ns = PROFILE_ABSENT;
 	if (!source->stats)
 		return 0;
-	domain_stats_note_modes(source->stats);
 	fill_sums(source->stats, out);
 	fill_alloc_windows(source, out);
 	err = fill_points(source, out);

@@ -159,7 +159,9 @@ struct profile_hotspot {
 	/* of allocs: their own stacks were left out, they are taken for calls of this one */
 	uint64_t left_out_count;
 	uint64_t frees_count;
-	uint64_t temporary_count; /* freed by the same thread's next allocator call */
+	/* freed by the same thread's next allocator call; PROFILE_ABSENT where frees are inferred
+	 */
+	uint64_t temporary_count;
 	/* Estimated from the sampled blocks that live; PROFILE_ABSENT where frees are not seen. */
 	uint64_t live_count, live_bytes;
 	uint64_t live_at_peak_bytes; /* when the domain had its peak */
@@ -208,13 +210,14 @@ struct profile_memory {
 	 * mappings it touches; what it leaves of one is a block of its own. */
 	uint64_t frees_count;
 	uint64_t unknown_frees_count; /* of blocks from before, or whose record is lost */
-	uint64_t replaced_count; /* allocations at an address that was thought live: lost frees */
-	uint64_t temporary_count;
+	uint64_t replaced_count;  /* allocations at an address that was thought live: lost frees */
+	uint64_t temporary_count; /* PROFILE_ABSENT where frees are inferred */
 	uint64_t current_count, current_bytes; /* PROFILE_ABSENT where frees are not seen */
 	uint64_t peak_bytes, peak_ns;	       /* peak_ns: CLOCK_MONOTONIC; absent likewise */
 
 	/* how it was recorded */
 	bool sampled;		       /* at any time */
+	bool frees_inferred;	       /* likewise: PERFX_MEMORY_FREES_INFERRED */
 	uint64_t sample_bytes;	       /* the last rate */
 	enum perfx_memory_level level; /* the last one */
 	uint64_t recorded_ns;	       /* how long it was recorded at all (duty cycle, off) */

@@ -334,7 +334,9 @@ static double rss_slope(const struct profile_process *process, const struct prof
 
 enum rss_view { RSS_CANNOT_TELL, RSS_CONFIRMS, RSS_DENIES };
 
-/* Growth too small to be seen in resident memory says nothing. */
+/* Growth too small to be seen in resident memory says nothing. Where frees are inferred, it has to
+ * be seen there: blocks from before the recording are freed unseen, and new ones, which take their
+ * place, overlap none that is known. */
 static enum rss_view view_of_rss(const struct profile_process *process,
 				 const struct profile_memory *memory, double slope,
 				 const struct thresholds *thresholds)
@@ -344,6 +346,8 @@ static enum rss_view view_of_rss(const struct profile_process *process,
 	double share =
 		memory->sampled ? thresholds->memory_leak_rss_sampled : thresholds->memory_leak_rss;
 
+	if (rss >= 0 && memory->frees_inferred)
+		return rss < thresholds->memory_leak_visible * slope ? RSS_DENIES : RSS_CONFIRMS;
 	if (rss < 0 || growth < share * (double)process->points[0].rss_bytes)
 		return RSS_CANNOT_TELL;
 	return rss < thresholds->memory_leak_visible * slope ? RSS_DENIES : RSS_CONFIRMS;
@@ -385,6 +389,7 @@ static struct hotspot_trend judge_hotspot(const struct profile_process *process,
 		     !levels_off(process, memory, hotspot, course, kept) &&
 		     !is_queue(process, hotspot, course, kept) &&
 		     !(memory->sampled && rss == RSS_DENIES) &&
+		     !(memory->frees_inferred && rss != RSS_CONFIRMS) &&
 		     !is_explained(memory, blocks_kept(hotspot, &course->span), course, rss);
 	trend.unseen = trend.leak && rss == RSS_DENIES;
 	return trend;

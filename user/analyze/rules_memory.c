@@ -538,7 +538,8 @@ static double recorded_rate(const struct profile_memory *memory, uint64_t count)
 
 static void add_temporary(struct text *text, const struct profile_memory *memory)
 {
-	if (memory->current_bytes == PROFILE_ABSENT || !memory->allocs.value || memory->sampled)
+	if (memory->current_bytes == PROFILE_ABSENT || memory->temporary_count == PROFILE_ABSENT ||
+	    !memory->allocs.value || memory->sampled)
 		return;
 	text_add(text, ", ");
 	add_percent(text, (double)memory->temporary_count / (double)memory->allocs.value);

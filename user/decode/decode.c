@@ -131,7 +131,7 @@ static bool values_ok(const struct event *event)
 		return domain_ok(event->overflow_memory.domain);
 	case PERFX_KIND_MEMORY_MODE:
 		return domain_ok(event->memory_mode.domain) &&
-		       event->memory_mode.level <= PERFX_MEMORY_SAMPLED_IN &&
+		       event->memory_mode.level <= PERFX_MEMORY_FREES_INFERRED &&
 		       event->memory_mode.on_ns <= event->memory_mode.period_ns;
 	case PERFX_KIND_SAMPLE:
 		return event->sample.state >= PERFX_SAMPLE_ON_CPU &&

@@ -194,6 +194,7 @@ const char *name_of_memory_level(enum perfx_memory_level level)
 		NAME(PERFX_MEMORY_EXACT, "exact");
 		NAME(PERFX_MEMORY_SAMPLED, "sampled");
 		NAME(PERFX_MEMORY_SAMPLED_IN, "sampled_in");
+		NAME(PERFX_MEMORY_FREES_INFERRED, "frees_inferred");
 	case PERFX_MEMORY_OFF:
 		break;
 	}

@@ -215,7 +215,7 @@ static void add_kept(struct text *text, const struct profile *p,
 static void add_held(struct text *text, const struct profile *p,
 		     const struct profile_memory *memory)
 {
-	text_printf(text, " · %s", memory->sampled ? "~ " : "");
+	text_printf(text, " · %s", memory->frees_inferred ? "≥ " : memory->sampled ? "~ " : "");
 	add_number(text, memory, memory->frees_count, "free");
 	add_kept(text, p, memory);
 }
@@ -322,6 +322,9 @@ static void compose_caveats(struct composer *c, const struct profile_process *p,
 		text_add(&text, why_unheld(memory));
 	else if (analysis->memory[domain].unjudged)
 		text_printf(&text, " No leak detection: %s.", analysis->memory[domain].unjudged);
+	if (memory->frees_inferred && memory_sees_frees(memory))
+		text_add(&text, " A block counts as freed when its memory is given out again: "
+				"recording each free took more of the time than it may.");
 	if (memory->sampled)
 		add_sampling(&text, memory);
 	add_times(&text, p, memory);
