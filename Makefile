@@ -444,6 +444,8 @@ $(WL)/tracked: $(WL)/tracked.so
 $(WL)/nvtx3: WL_LDLIBS = $(NVTX_FLAGS) -ldl
 $(WL)/often: WL_LDLIBS := $(WL)/tinyblas.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/often: $(WL)/tinyblas.so
+$(WL)/memory_reused: WL_LDLIBS := $(WL)/libc10.so -Wl,-rpath,'$$ORIGIN'
+$(WL)/memory_reused: $(WL)/libc10.so
 $(WL)/stacks: WL_LDLIBS := $(WL)/stacks_far.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/stacks: $(WL)/stacks_far.so
 # The linker would leave out a library of which nothing is called.

@@ -262,7 +262,9 @@ static __always_inline bool wants_free(struct memory_thread *m, const struct blo
 {
 	struct block_key key = {block->address, m->process, block->domain};
 
-	if (level == PERFX_MEMORY_EXACT)
+	/* what is called for frees alone has no probe then; of what is called for allocations as
+	 * well they come for nothing */
+	if (level == PERFX_MEMORY_EXACT || level == PERFX_MEMORY_FREES_INFERRED)
 		return true;
 	return level == PERFX_MEMORY_SAMPLED && !bpf_map_delete_elem(&perfx_sampled, &key);
 }

@@ -3,6 +3,7 @@
 up in steps, each said in one line; what was seen of it until then stays in the report."""
 import json
 import os
+import re
 import statistics
 import subprocess
 import threading
@@ -11,6 +12,7 @@ import time
 import pytest
 from conftest import (LINKS, PERFX, WORKLOADS, check_expectations, consistent, functions, patched_bytes,
                       readable, total)
+from memories import consistent_memory, entries
 
 
 def run_until(traced, tracer, *texts, seconds=60):
@@ -107,6 +109,38 @@ def test_memory_steps_down(program, tracer):
     assert last.endswith((tenth + force, nothing + force))
     assert "/s) cost " in first and "/s) cost " in last
     assert host(report)["sampled"] and host(report)["allocs"] > 0
+
+
+def test_frees_are_inferred(program, tracer):
+    """Frees of tensors go before their allocations do: a block lives until its memory is given out again. What is allocated stays exact,
+    what lives is what is live or was freed last, and what is kept is found all the same."""
+    traced = program(WORKLOADS / "memory_reused")
+    t = tracer(traced.pid, "--max-overhead", "10%", "--interval", "100ms", budget=True)
+    lines = run_until(traced, t, "given out again")
+    before, seconds = patched_bytes(traced.pid), time.monotonic()
+    while time.monotonic() < seconds + 5:
+        traced.go()
+    assert patched_bytes(traced.pid) == before, t.lines
+    report = t.stop()
+    expected = traced.finish()
+    stacks, frees = [line.split(" of the time: ")[1] for line in lines if "tensor allocations" in line]
+    every, = re.fullmatch(r"one call stack in (\d+) is followed from now on, counts and bytes stay exact \(--max-overhead\)",
+                          stacks).groups()
+    assert 16 <= int(every) <= 1000, "of up to 40,000 a second a hundred"
+    assert frees == ("a block counts as freed when its memory is given out again from now on, counts and bytes of allocations stay exact "
+                     "(--max-overhead)")
+    assert not [line for line in t.lines if "sampled" in line]
+    tensors, = entries(report, "tensor")
+    consistent_memory(report)
+    assert (tensors["level"], tensors["bound"], tensors["sampled"]) == ("frees_inferred", "upper", False)
+    assert tensors["frees_seen"] and "temporary" not in tensors
+    assert tensors["allocs"] == expected["memory", "allocs"]
+    assert tensors["allocated_bytes"] == expected["memory", "allocated_bytes"]
+    assert tensors["current_count"] == expected["memory", "last_count"] + expected["memory", "kept_count"]
+    assert tensors["current_bytes"] == expected["memory", "last_bytes"] + expected["memory", "current_bytes"]
+    assert tensors["peak_bytes"] >= expected["memory", "peak_bytes"]
+    leaks = [h for h in tensors["hotspots"] if h["leak"]]
+    assert leaks and all("one_is_kept" in "".join(h["stack"]) for h in leaks), tensors["hotspots"]
 
 
 def test_memory_as_ordered(program, tracer):

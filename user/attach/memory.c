@@ -17,12 +17,24 @@
 
 /* A cost of so many times the limit: stacks are not all of it. */
 #define MUCH 3
-/* One of so many stacks is followed, where following all costs too much. */
-#define STACKS_EVERY 16
+/* Frees are left out for so much of the limit already: little is lost by it, and a hit disturbs
+ * more than what it takes itself. */
+#define FREES_SHARE 0.5
+/* So many stacks a second are followed, where following all costs too much: a PyTorch trainer's
+ * take 15 to 20 us each, in caches that are the program's. */
+#define STACKS_PER_S	 100
+#define STACKS_EVERY_MIN 16
 /* Following a deep one takes that long when its code has been met before. */
 #define STACK_NS 5000
 
-enum step { STEP_FULL = 0, STEP_FEW_STACKS, STEP_NO_FREES, STEP_DUTY, STEP_OFF };
+enum step {
+	STEP_FULL = 0,
+	STEP_FEW_STACKS,
+	STEP_FREES_INFERRED,
+	STEP_NO_FREES,
+	STEP_DUTY,
+	STEP_OFF
+};
 
 struct domain {
 	bool recorded; /* at any time */
@@ -109,6 +121,11 @@ static void emit_mode(struct memory *memory, enum perfx_domain domain, uint64_t 
 	SINK_PACK(memory->sink, &memory->buffer, PERFX_KIND_MEMORY_MODE, record);
 }
 
+static bool samples(enum perfx_memory_level level)
+{
+	return level == PERFX_MEMORY_SAMPLED || level == PERFX_MEMORY_SAMPLED_IN;
+}
+
 static void set_level(struct memory *memory, enum perfx_domain domain,
 		      enum perfx_memory_level level)
 {
@@ -120,7 +137,7 @@ static void set_level(struct memory *memory, enum perfx_domain domain,
 	d->recorded = d->recorded || d->on;
 	/* less is recorded from before the links go, more from after they have come */
 	tracer__set_memory(memory->tracer, domain, level, memory->sample_bytes);
-	probes__sample_alloc(memory->probes, domain, d->on && level != PERFX_MEMORY_EXACT);
+	probes__sample_alloc(memory->probes, domain, samples(level));
 	probes__want_alloc(memory->probes, domain, d->on, frees);
 }
 
@@ -230,11 +247,19 @@ static bool follows_all(const struct memory *memory, const struct domain *d)
 	       tracer__stacks(memory->tracer) != PERFX_STACKS_OFF;
 }
 
+/* Frees can be left to what shows of them: of a sample's blocks too little does. */
+static bool can_infer(const struct domain *d)
+{
+	return d->step <= STEP_FEW_STACKS && d->level == PERFX_MEMORY_EXACT;
+}
+
 /* Stacks go first: counts and bytes stay exact. */
 static void thin_stacks(struct memory *memory, enum perfx_domain domain, double percent,
 			double limit_percent)
 {
 	struct domain *d = &memory->domains[domain];
+	char now[96];
+	uint32_t every;
 	bool surely = (double)d->per_second * STACK_NS > limit_percent * 1e7 ||
 		      percent >= MUCH * limit_percent;
 
@@ -242,10 +267,15 @@ static void thin_stacks(struct memory *memory, enum perfx_domain domain, double 
 		d->doubted = true;
 		return;
 	}
+	every = (uint32_t)(d->per_second / STACKS_PER_S);
+	if (every < STACKS_EVERY_MIN)
+		every = STACKS_EVERY_MIN;
 	d->step = STEP_FEW_STACKS;
-	tracer__thin_stacks(memory->tracer, domain, STACKS_EVERY);
-	say_step(memory, domain, percent, d->per_second,
-		 "one call stack in 16 is followed from now on, counts and bytes stay exact");
+	tracer__thin_stacks(memory->tracer, domain, every);
+	snprintf(now, sizeof(now),
+		 "one call stack in %u is followed from now on, counts and bytes stay exact",
+		 every);
+	say_step(memory, domain, percent, d->per_second, now);
 }
 
 static void step_down(struct memory *memory, enum perfx_domain domain, double percent,
@@ -254,7 +284,13 @@ static void step_down(struct memory *memory, enum perfx_domain domain, double pe
 	struct domain *d = &memory->domains[domain];
 	uint64_t per_second = d->per_second, now_ns = memory->looked_ns;
 
-	if (d->step <= STEP_FEW_STACKS) {
+	if (can_infer(d)) {
+		d->step = STEP_FREES_INFERRED;
+		set_level(memory, domain, PERFX_MEMORY_FREES_INFERRED);
+		say_step(memory, domain, percent, per_second,
+			 "a block counts as freed when its memory is given out again from now on, "
+			 "counts and bytes of allocations stay exact");
+	} else if (d->step < STEP_NO_FREES) {
 		d->step = STEP_NO_FREES;
 		set_level(memory, domain, PERFX_MEMORY_SAMPLED_IN);
 		say_step(memory, domain, percent, per_second, "sampled from now on, without frees");
@@ -345,6 +381,12 @@ void memory__thin(struct memory *memory, enum perfx_domain domain, double percen
 		step_down(memory, domain, percent, limit_percent);
 }
 
+bool memory__frees_cost_much(const struct memory *memory, enum perfx_domain domain, double percent,
+			     double limit_percent)
+{
+	return can_infer(&memory->domains[domain]) && percent > FREES_SHARE * limit_percent;
+}
+
 void memory__tick(struct memory *memory, uint64_t now_ns)
 {
 	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
@@ -409,7 +451,7 @@ char *memory__summary(const struct memory *memory)
 		    domain == PERFX_DOMAIN_USER)
 			continue;
 		text_printf(&text, "%s%s%s (", text.length ? ", " : "", name_of_domain(domain),
-			    memory->domains[domain].level == PERFX_MEMORY_EXACT ? "" : " sampled");
+			    samples(memory->domains[domain].level) ? " sampled" : "");
 		add_allocators(&text, memory->plan, domain);
 		text_add(&text, ")");
 	}

@@ -7,10 +7,10 @@
  * are counted from the first moment. Where the budget is exceeded (session/budget.h), a domain
  * steps down:
  *
- *   as it was → few call stacks → a sample of the allocations, frees not seen → that for a part of
- *   the time → off
+ *   as it was → few call stacks → frees inferred (where every block was recorded) → a sample of the
+ *   allocations, frees not seen → that for a part of the time → off
  *
- * each step with a message.
+ * each step with a message. The first two lose least, and are taken at a part of the budget.
  */
 #ifndef PERFX_ATTACH_MEMORY_H
 #define PERFX_ATTACH_MEMORY_H
@@ -46,6 +46,9 @@ void memory__look(struct memory *memory, uint64_t now_ns);
 struct expense memory__dearest(const struct memory *memory, bool everything, double *spent_ns);
 void memory__thin(struct memory *memory, enum perfx_domain domain, double percent,
 		  double limit_percent, bool everything);
+/* Is so much more than frees are worth? Then it is to be thinned, whatever the rest costs. */
+bool memory__frees_cost_much(const struct memory *memory, enum perfx_domain domain, double percent,
+			     double limit_percent);
 /* Nothing was recorded in between. */
 void memory__paused(struct memory *memory, uint64_t from_ns, uint64_t to_ns);
 /* OVERFLOW_MEMORY records of what found no room since the last time. */

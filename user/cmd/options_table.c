@@ -385,8 +385,8 @@ const struct option_row option_rows[] = {
 		"Whatever costs most is recorded in less detail from then on, or no longer, until "
 		"the rest is within the limit, each time with a message: functions are counted "
 		"instead of timed, then no longer traced; of allocations fewer call stacks are "
-		"followed, then they are sampled; samples are taken half as often; time off the "
-		"CPU is left out. "
+		"followed, then their frees are inferred, then they are sampled; samples are taken "
+		"half as often; time off the CPU is left out. "
 		"The default is 5% and spares what was asked for with `-F` or `--memory`; a limit "
 		"that is given is for everything. "
 		"`off`: no limit."},

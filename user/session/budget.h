@@ -6,7 +6,8 @@
  * a message:
  *
  *	functions	timed → counted → not traced		(attach/budget.c)
- *	memory		exact → few stacks → sampled → off	(attach/memory.h)
+ *	memory		exact → few stacks → frees inferred → sampled → off
+ *								(attach/memory.h)
  *	samples		half as many, and half of these …
  *	off the CPU	left out
  *
