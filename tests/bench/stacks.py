@@ -10,6 +10,9 @@
       perfx-trace                                    1.031    …              1.029           2.1
       py-spy record                                  1.4      …
 
+Two of the same trainer take turns, five steps each; one of them is traced. So whatever else the
+machine does meets both, and a ratio is known to some thousandths in a minute.
+
 A frame is what an allocation costs more for each function that it is beneath, from some ten to a
 hundred: with the stack's hash, and without what the allocation's own record costs.
 """
@@ -31,7 +34,7 @@ WINDOWS_MS = 200
 REPEATS = 4  # of shallow and deep under one tracer
 SETTLE_SECONDS = 10
 BLOCK_SECONDS = 4
-WARM_STEPS = 5
+BUDGET_SECONDS = 3  # by then what costs too much has been given up
 KIB_PER_MIB = 1024
 
 ALL_ALLOCATIONS = ["-F", "!*", "--memory", "all", "--sample", "off", "--off-cpu", "off"]
@@ -232,58 +235,59 @@ class Stacks:
 
     # --- trainers ---
 
-    def with_perfx(self, trainer, steps, options):
+    def with_perfx(self, trainer, twin, steps, options):
         tracer = self.perfx(trainer.pid, *options)
-        trainer.run(WARM_STEPS)
+        run_for(trainer, BUDGET_SECONDS)
         cpu, start = process_cpu_seconds(tracer.process.pid), time.perf_counter()
-        step = trainer.run(steps)
+        step = in_turns(trainer, twin, steps)
         cpu = process_cpu_seconds(tracer.process.pid) - cpu
         seconds = time.perf_counter() - start
         stacks = tracer.stop()["processes"][0].get("stacks", {})
         whole = 100 * stacks["complete"] / stacks["taken"] if stacks.get("complete") else None
         return *step, 100 * cpu / seconds, whole
 
-    def with_peer(self, trainer, steps, name):
+    def with_peer(self, trainer, twin, steps, name):
         with tempfile.TemporaryDirectory() as place:
             peer = Recorder(name, trainer.pid, place)
             try:
-                trainer.run(WARM_STEPS)
+                run_for(trainer, BUDGET_SECONDS)
                 cpu, start = peer.cpu_seconds(), time.perf_counter()
-                step = trainer.run(steps)
+                step = in_turns(trainer, twin, steps)
                 cpu, seconds = peer.cpu_seconds() - cpu, time.perf_counter() - start
             finally:
                 peer.stop()
         return *step, 100 * cpu / seconds, None
 
-    def under(self, name, trainer, steps):
-        """A step's times, the tool's CPU in percent and the percentage of whole stacks."""
+    def under(self, name, trainer, twin, steps):
+        """What steps take by the twin's, the tool's CPU in percent and the percentage of whole stacks."""
         if name == NOISE:
-            return *trainer.run(steps), 0, None
+            return *in_turns(trainer, twin, steps), 0, None
         if name in PERFX:
-            return self.with_perfx(trainer, steps, PERFX[name])
-        return self.with_peer(trainer, steps, name)
+            return self.with_perfx(trainer, twin, steps, PERFX[name])
+        return self.with_peer(trainer, twin, steps, name)
 
     def measure(self, interpreter, which, model):
         rows = {name: {"ratio": [], "cpu_ratio": [], "tool_percent": [], "whole_percent": []}
                 for name in (NOISE, *PERFX, *PEERS)}
         off = []
-        with subjects.Trainer(interpreter, self.options.source, "--model", model, "--workers",
-                              "0") as trainer:
+        arguments = [interpreter, self.options.source, "--model", model, "--workers", "0"]
+        with subjects.Trainer(*arguments) as trainer, subjects.Trainer(*arguments) as twin:
+            twin.run(30)
             steps = steps_of(trainer)
-            before = trainer.run(steps)
+            before = in_turns(trainer, twin, steps)
             for _ in range(self.options.rounds):
                 for name, row in rows.items():
                     if (which, name) in self.failed:
                         continue
                     progress(f"stacks: {which} PyTorch, {model}, {name.strip()}")
                     try:
-                        *on, percent, whole = self.under(name, trainer, steps)
+                        *on, percent, whole = self.under(name, trainer, twin, steps)
                     except RuntimeError as error:
                         self.failed[which, name] = str(error)
                         continue
-                    after = trainer.run(steps)
-                    off.append(after[0])
-                    # between two untraced neighbours, so that a drift is not taken for a slowdown
+                    after = in_turns(trainer, twin, steps)
+                    off.append(twin.run(5)[0])
+                    # the two are not quite alike: by what they are to each other untraced
                     row["ratio"].append(2 * on[0] / (before[0] + after[0]))
                     row["cpu_ratio"].append(2 * on[1] / (before[1] + after[1]))
                     row["tool_percent"].append(percent)
@@ -323,6 +327,24 @@ class Stacks:
                   "attaching": self.attaching(), "trainers": self.trainers()}
         say()
         return result
+
+
+def run_for(trainer, seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        trainer.chunk()
+
+
+def in_turns(trainer, twin, steps):
+    """What a step takes by one of the twin's beside it, and in CPU time."""
+    ratios, cpus = [], {trainer: 0, twin: 0}
+    for i in range(subjects.rounded(steps) // subjects.Trainer.CHUNK_STEPS):
+        walls = {}
+        for each in (trainer, twin) if i % 2 else (twin, trainer):
+            walls[each], cpu = each.chunk()
+            cpus[each] += cpu
+        ratios.append(walls[trainer] / walls[twin])
+    return median(ratios), cpus[trainer] / cpus[twin]
 
 
 def steps_of(trainer):
