@@ -122,7 +122,10 @@ def test_a_planted_fault_is_the_first_finding(fault):
 
 @pytest.mark.parametrize("fault", ["none", pytest.param("transformer", marks=LONG),
                                    pytest.param("numpy", marks=LONG)])
-def test_a_healthy_trainer_has_none(fault):
+def test_a_healthy_trainer_has_none(fault, monkeypatch):
+    # glibc's allocator as TensorChurn advises: else up to a third of the CPU time goes to pages, which is a finding
+    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", str(32 << 20))
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", str(1 << 30))
     judged = judge(fault)
     assert [f for f in judged.findings if f["severity"] != "low"] == []
     assert judged.verdict.startswith(("HEALTHY", "No problem found"))
