@@ -57,24 +57,16 @@ static void end_it(int signal)
 	goroutine_ends = 1;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void run(void)
 {
 	static _Alignas(16) char stack[65536];
-	uint64_t begin_ns = now_ns();
+	uint64_t begin_ns = known_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
 	signal(SIGALRM, end_it);
 	goroutine_ends = 0;
 	alarm(1);
 	goroutine_run(stack + sizeof(stack));
-	cpu_ns += now_ns() - begin_ns;
+	cpu_ns += known_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 }
 
 static void expect(uint64_t runs)

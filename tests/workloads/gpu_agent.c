@@ -24,14 +24,6 @@
 
 static uint32_t version;
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static uint32_t own_tid(void)
 {
 	return (uint32_t)syscall(SYS_gettid);
@@ -66,7 +58,7 @@ static void say_cupti(void)
 static void put_kernel_on(uint32_t device, const char *name, uint64_t duration_ns, uint32_t stream,
 			  uint32_t call)
 {
-	uint64_t start_ns = now_ns();
+	uint64_t start_ns = known_clock_ns(CLOCK_MONOTONIC);
 
 	stub_put_kernel(&(struct stub_kernel){.name = name,
 					      .start_ns = start_ns,
@@ -89,7 +81,7 @@ static void put_kernel(const char *name, uint64_t duration_ns, uint32_t stream, 
 
 static void put_copy(uint8_t kind, uint8_t from, uint8_t to, uint64_t bytes, uint32_t call)
 {
-	uint64_t start_ns = now_ns();
+	uint64_t start_ns = known_clock_ns(CLOCK_MONOTONIC);
 
 	stub_put_copy(&(struct stub_copy){.kind = kind,
 					  .from = from,
@@ -105,10 +97,11 @@ static void put_copy(uint8_t kind, uint8_t from, uint8_t to, uint64_t bytes, uin
 /* A launch: the call on this thread, and what the device makes of it. */
 TRACED void launch(const char *kernel, uint64_t duration_ns, uint32_t call)
 {
-	uint64_t start_ns = now_ns();
+	uint64_t start_ns = known_clock_ns(CLOCK_MONOTONIC);
 
 	put_kernel(kernel, duration_ns, 7, call);
-	stub_put_call(2, STUB_cudaLaunchKernel, start_ns, now_ns(), own_tid(), call);
+	stub_put_call(2, STUB_cudaLaunchKernel, start_ns, known_clock_ns(CLOCK_MONOTONIC),
+		      own_tid(), call);
 }
 
 TRACED void train_step(uint32_t call)
@@ -119,7 +112,7 @@ TRACED void train_step(uint32_t call)
 
 static void put_others(void)
 {
-	uint64_t start_ns = now_ns();
+	uint64_t start_ns = known_clock_ns(CLOCK_MONOTONIC);
 	struct stub_record unknown = {.bytes = {17}};
 
 	put_copy(1, 2, 3, 4096, 101); /* from pinned memory to the device */
@@ -169,14 +162,15 @@ static void graphs(void)
 		uint64_t start_ns;
 
 		nvtxRangePushA("replay");
-		start_ns = now_ns();
+		start_ns = known_clock_ns(CLOCK_MONOTONIC);
 		if (stub_enabled(GRAPH)) {
 			stub_put_graph(start_ns, start_ns + 300, 5, 7, call);
 		} else {
 			put_node("first node", start_ns, 100, call);
 			put_node("second node", start_ns + 100, 200, call);
 		}
-		stub_put_call(2, STUB_cudaGraphLaunch, start_ns, now_ns(), own_tid(), call);
+		stub_put_call(2, STUB_cudaGraphLaunch, start_ns, known_clock_ns(CLOCK_MONOTONIC),
+			      own_tid(), call);
 		nvtxRangePop();
 	}
 }

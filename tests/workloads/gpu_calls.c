@@ -219,19 +219,12 @@ enum { STREAM, EVENT, DEVICE, DRIVER_STREAM, WAITS };
 /* What the waits took by the program's own clock; shared with the child. */
 static uint64_t *own_ns;
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-#define WAIT(which, call)                                                                  \
-	do {                                                                               \
-		uint64_t begun_ns = now_ns();                                              \
-		call;                                                                      \
-		__atomic_fetch_add(&own_ns[which], now_ns() - begun_ns, __ATOMIC_RELAXED); \
+#define WAIT(which, call)                                                                      \
+	do {                                                                                   \
+		uint64_t begun_ns = known_clock_ns(CLOCK_MONOTONIC);                           \
+		call;                                                                          \
+		__atomic_fetch_add(&own_ns[which], known_clock_ns(CLOCK_MONOTONIC) - begun_ns, \
+				   __ATOMIC_RELAXED);                                          \
 	} while (0)
 
 TRACED static void wait_for_work(void)

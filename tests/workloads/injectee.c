@@ -47,14 +47,6 @@ static uint64_t mix(uint64_t sum, uint64_t value)
 	return (sum ^ value) * 0x9e3779b97f4a7c15ull + (sum >> 29);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* What the compiler would leave out. */
 static void churn(size_t size)
 {
@@ -263,7 +255,7 @@ static uint64_t work_timer(uint64_t seed)
 		if (!sigsetjmp(jump_here, 1)) {
 			may_jump = 1;
 			for (int turn = 0; turn < 50; turn++)
-				now_ns();
+				known_clock_ns(CLOCK_MONOTONIC);
 			may_jump = 0;
 		}
 		may_jump = 0;
@@ -424,7 +416,7 @@ static long nap_ns = 30000000;
 /* Not early, and not begun anew with each injection: those come faster than a nap ends. */
 static void slept(uint64_t began_ns, int result, int wanted)
 {
-	uint64_t took_ns = now_ns() - began_ns;
+	uint64_t took_ns = known_clock_ns(CLOCK_MONOTONIC) - began_ns;
 
 	SHOULD(result == wanted);
 	if (took_ns < (uint64_t)nap_ns || took_ns > (uint64_t)nap_ns + 3000000000u) {
@@ -484,7 +476,7 @@ static uint64_t work_naps(const char *kind, uint64_t seed)
 		kind += 5;
 	}
 	for (long i = 0; i < rounds; i++) {
-		uint64_t began_ns = now_ns();
+		uint64_t began_ns = known_clock_ns(CLOCK_MONOTONIC);
 
 		slept(began_ns, nap(kind), 0);
 	}

@@ -30,6 +30,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A function whose every call in the source is a call in the machine code. */
@@ -41,6 +42,14 @@
 
 /* Keeps a value, and what it was computed from, from being optimised away. */
 #define KEEP(value) __asm__ __volatile__("" : "+r"(value) : : "memory")
+
+static inline uint64_t known_clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
 
 static inline void known_say(const char *what)
 {

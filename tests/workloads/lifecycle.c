@@ -55,14 +55,6 @@ static void call_work(int count)
 	calls += (uint64_t)count;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static void rest(long ms)
 {
 	struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
@@ -80,7 +72,7 @@ static uint64_t pair_ns(void)
 	uint64_t least = UINT64_MAX;
 
 	for (int round = 0; round < 5; round++) {
-		uint64_t start = now_ns();
+		uint64_t start = known_clock_ns(CLOCK_MONOTONIC);
 
 		for (int i = 0; i < PAIRS; i++) {
 			void *block = malloc(64);
@@ -88,7 +80,7 @@ static uint64_t pair_ns(void)
 			KEEP(block);
 			free(block);
 		}
-		start = (now_ns() - start) / PAIRS;
+		start = (known_clock_ns(CLOCK_MONOTONIC) - start) / PAIRS;
 		if (start < least)
 			least = start;
 	}
@@ -189,11 +181,11 @@ static void executed(const char *before)
 
 static void loop(void)
 {
-	uint64_t end_ns = now_ns() + LOOP_NS;
+	uint64_t end_ns = known_clock_ns(CLOCK_MONOTONIC) + LOOP_NS;
 	pid_t pid = fork();
 
 	if (!pid) {
-		for (int i = 0; now_ns() < end_ns; i++)
+		for (int i = 0; known_clock_ns(CLOCK_MONOTONIC) < end_ns; i++)
 			outer(i);
 		_exit(0);
 	}

@@ -24,19 +24,11 @@ void _ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv(void *reporter, void *block);
 static char arena[PLACES][(BLOCKS + 1) * BLOCK_BYTES];
 static uint64_t batches;
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static void compute(void)
 {
-	uint64_t end_ns = now_ns() + BETWEEN_NS;
+	uint64_t end_ns = known_clock_ns(CLOCK_MONOTONIC) + BETWEEN_NS;
 
-	while (now_ns() < end_ns)
+	while (known_clock_ns(CLOCK_MONOTONIC) < end_ns)
 		;
 }
 

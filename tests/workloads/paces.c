@@ -11,19 +11,11 @@
 static uint64_t factor = 1, mib = 1;
 static uint64_t paced_ns, steady_ns;
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void spin(uint64_t length_ns)
 {
-	uint64_t start_ns = now_ns();
+	uint64_t start_ns = known_clock_ns(CLOCK_MONOTONIC);
 
-	while (now_ns() - start_ns < length_ns)
+	while (known_clock_ns(CLOCK_MONOTONIC) - start_ns < length_ns)
 		;
 }
 
@@ -50,13 +42,13 @@ TRACED void filled(uint64_t bytes)
 static void scenario(void)
 {
 	for (int i = 0; i < CALLS; i++) {
-		uint64_t start_ns = now_ns(), between_ns;
+		uint64_t start_ns = known_clock_ns(CLOCK_MONOTONIC), between_ns;
 
 		paced(factor * LONG_NS);
-		between_ns = now_ns();
+		between_ns = known_clock_ns(CLOCK_MONOTONIC);
 		steady(LONG_NS);
 		paced_ns += between_ns - start_ns;
-		steady_ns += now_ns() - between_ns;
+		steady_ns += known_clock_ns(CLOCK_MONOTONIC) - between_ns;
 	}
 	for (int i = 0; i < 10; i++)
 		filled(mib << 20);

@@ -25,14 +25,6 @@ int MPI_Allreduce(const void *from, void *to, int count, void *type, void *op, v
 
 static volatile int *stopping; /* shared */
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 TRACED static void prepare(unsigned us)
 {
 	usleep(us);
@@ -50,13 +42,13 @@ static void be_rank(int rank, int count, unsigned late_us)
 	setenv("OMPI_COMM_WORLD_SIZE", number, 1);
 	mpi_be(rank);
 	while (!ended) {
-		uint64_t begun_ns = now_ns();
+		uint64_t begun_ns = known_clock_ns(CLOCK_MONOTONIC);
 		int own;
 
 		perfx_step_begin();
 		prepare(STEP_US + late_us);
 		own = rank == 0 && *stopping;
-		own_ns += now_ns() - begun_ns;
+		own_ns += known_clock_ns(CLOCK_MONOTONIC) - begun_ns;
 		MPI_Allreduce(&own, &ended, 1, NULL, NULL, NULL);
 		perfx_step_end();
 		steps++;

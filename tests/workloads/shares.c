@@ -16,14 +16,6 @@ enum { SIXTY, THIRTY, TEN, FUNCTIONS };
 
 static uint64_t cpu_ns[FUNCTIONS];
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static inline __attribute__((always_inline)) void spin(uint64_t count)
 {
 	for (uint64_t i = 0; i < count; i++)
@@ -40,16 +32,16 @@ TRACED void spin_called(uint64_t count)
 }
 
 /* What follows the call keeps it from being a jump. */
-#define SHARE(name, parts)                             \
-	TRACED uint64_t name##_leaf(void)              \
-	{                                              \
-		spin((parts) * (uint64_t)PART);        \
-		return now_ns();                       \
-	}                                              \
-	TRACED uint64_t name##_caller(void)            \
-	{                                              \
-		spin_called((parts) * (uint64_t)PART); \
-		return now_ns();                       \
+#define SHARE(name, parts)                                      \
+	TRACED uint64_t name##_leaf(void)                       \
+	{                                                       \
+		spin((parts) * (uint64_t)PART);                 \
+		return known_clock_ns(CLOCK_THREAD_CPUTIME_ID); \
+	}                                                       \
+	TRACED uint64_t name##_caller(void)                     \
+	{                                                       \
+		spin_called((parts) * (uint64_t)PART);          \
+		return known_clock_ns(CLOCK_THREAD_CPUTIME_ID); \
 	}
 SHARE(sixty, 6)
 SHARE(thirty, 3)
@@ -62,7 +54,7 @@ static const char *const caller_names[FUNCTIONS] = {"sixty_caller", "thirty_call
 
 static void run(uint64_t (*const functions[FUNCTIONS])(void))
 {
-	uint64_t begin_ns = now_ns(), before_ns = begin_ns;
+	uint64_t begin_ns = known_clock_ns(CLOCK_THREAD_CPUTIME_ID), before_ns = begin_ns;
 
 	while (before_ns - begin_ns < ROUND_NS) {
 		for (int i = 0; i < FUNCTIONS; i++) {

@@ -19,14 +19,6 @@ TRACED void tock(uint64_t number)
 	KEEP(number);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static bool is_closed(void)
 {
 	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -36,12 +28,12 @@ static bool is_closed(void)
 
 int main(void)
 {
-	uint64_t start_ns = now_ns(), ticks = 0, tocks = 0;
+	uint64_t start_ns = known_clock_ns(CLOCK_MONOTONIC), ticks = 0, tocks = 0;
 
 	printf("ready %d\n", (int)getpid());
 	fflush(stdout);
 	while (!is_closed()) {
-		uint64_t ns = now_ns() - start_ns;
+		uint64_t ns = known_clock_ns(CLOCK_MONOTONIC) - start_ns;
 
 		while (ticks < ns / (1000000000 / TICKS))
 			tick(ticks++);
