@@ -274,7 +274,7 @@ static __always_inline void take_block(const struct hit *hit, struct memory_thre
 		return;
 	if (alloc_probe->flags & PERFX_ALLOC_F_REPLACES)
 		block.flags |= PERFX_ALLOCATION_REPLACES;
-	if (is_sampling(level)) {
+	if (PERFX_MEMORY_IS_SAMPLED(level)) {
 		if (!in_sample(m, alloc_probe->domain & (PERFX_DOMAINS_MAX - 1), size))
 			return;
 		block.flags |= PERFX_ALLOCATION_SAMPLED;
@@ -313,7 +313,7 @@ static __always_inline bool open_call(const struct hit *hit, struct memory_threa
 	}
 	open = place_of_open(m, domain, ret_addr_sp);
 	open->sampled = 1;
-	if (is_sampling(level)) {
+	if (PERFX_MEMORY_IS_SAMPLED(level)) {
 		open->sampled = in_sample(m, domain, size);
 		if (!open->sampled && (alloc_probe->flags & PERFX_ALLOC_F_LEAF))
 			return false;
@@ -415,7 +415,7 @@ static __always_inline void memory_return(struct pt_regs *ctx, struct memory_thr
 	block = block_of(alloc_probe, result, open->size_bytes, 0);
 	if (open->realloc_begun)
 		block.flags |= PERFX_ALLOCATION_RESIZED;
-	if (is_sampling(level_of(alloc_probe->domain))) {
+	if (PERFX_MEMORY_IS_SAMPLED(level_of(alloc_probe->domain))) {
 		block.flags |= PERFX_ALLOCATION_SAMPLED;
 		if (level_of(alloc_probe->domain) == PERFX_MEMORY_SAMPLED)
 			remember_sampled(m, &block);

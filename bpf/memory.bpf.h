@@ -242,11 +242,6 @@ static __always_inline __u32 level_of(__u32 domain)
 	return perfx_memory_knobs[domain & (PERFX_DOMAINS_MAX - 1)].level;
 }
 
-static __always_inline bool is_sampling(__u32 level)
-{
-	return level == PERFX_MEMORY_SAMPLED || level == PERFX_MEMORY_SAMPLED_IN;
-}
-
 static __always_inline void remember_sampled(struct memory_thread *m, const struct block *block)
 {
 	struct block_key key = {block->address, m->process, block->domain};

@@ -631,6 +631,9 @@ enum perfx_memory_level {
 	PERFX_MEMORY_FREES_INFERRED = 4,
 };
 
+#define PERFX_MEMORY_IS_SAMPLED(level) \
+	((level) == PERFX_MEMORY_SAMPLED || (level) == PERFX_MEMORY_SAMPLED_IN)
+
 /*
  * How a domain is recorded from now on, for all processes. Sampled: by a Poisson process over the
  * bytes that a thread allocates, with one point every sample_bytes on average; an allocation of S

@@ -220,12 +220,12 @@ static int reject(struct aggregate *a)
 	return errno == ENOMEM ? -ENOMEM : undecoded(a);
 }
 
-/* Every call of a thread is seen. */
 static bool infers_frees(const struct domain_stats *stats)
 {
 	return mode_infers_frees(memory_mode_now(stats->recorded));
 }
 
+/* Every call of a thread is seen. */
 static bool is_exact(const struct memory_mode *mode)
 {
 	return mode->level == PERFX_MEMORY_EXACT && mode->on_ns == mode->period_ns;
@@ -265,28 +265,6 @@ struct arrival {
 	uint64_t sample_bytes; /* 0: exact */
 	uint32_t rate;	       /* see struct block */
 };
-
-/* Whatever was at its address is gone. */
-static int clear_place(struct memory *memory, struct domain_stats *stats,
-		       const struct perfx_allocation *r)
-{
-	struct ending ending = {.time_ns = r->time_ns,
-				.is_free = r->flags & PERFX_ALLOCATION_REPLACES};
-	struct mapping *mappings;
-	uint32_t index;
-	int err;
-
-	if (!(r->flags & PERFX_ALLOCATION_MAPPED)) {
-		index = block_take(&memory->blocks, &stats->blocks, r->address);
-		if (index)
-			end_block(memory, stats, index, &ending);
-		return 0;
-	}
-	err = take_mappings(memory, stats, r->address, r->size_bytes, r->time_ns, &mappings);
-	ending.is_free = true;
-	end_mappings(memory, stats, mappings, &ending);
-	return err;
-}
 
 static int place_mapping(struct memory *memory, struct domain_stats *stats,
 			 const struct arrival *arrival)
@@ -398,6 +376,30 @@ static int take_over(struct memory *memory, struct domain_stats *stats,
 	return err;
 }
 
+/* Whatever was at its address is gone. */
+static int clear_place(struct memory *memory, struct domain_stats *stats,
+		       const struct perfx_allocation *r)
+{
+	struct ending ending = {.time_ns = r->time_ns,
+				.is_free = r->flags & PERFX_ALLOCATION_REPLACES};
+	struct mapping *mappings;
+	uint32_t index;
+	int err;
+
+	if (infers_frees(stats))
+		return take_over(memory, stats, r);
+	if (!(r->flags & PERFX_ALLOCATION_MAPPED)) {
+		index = block_take(&memory->blocks, &stats->blocks, r->address);
+		if (index)
+			end_block(memory, stats, index, &ending);
+		return 0;
+	}
+	err = take_mappings(memory, stats, r->address, r->size_bytes, r->time_ns, &mappings);
+	ending.is_free = true;
+	end_mappings(memory, stats, mappings, &ending);
+	return err;
+}
+
 static int place(struct aggregate *a, struct domain_stats *stats, struct arrival *arrival,
 		 uint64_t time_ns)
 {
@@ -489,10 +491,7 @@ static int allocate(struct aggregate *a, struct domain_stats *stats, struct memo
 		stats->blind = true;
 	/* of RESIZED its beginning; otherwise of one whose end is lost */
 	finish_realloc(&a->memory, stats, thread, r->time_ns);
-	if (infers_frees(stats))
-		err = take_over(&a->memory, stats, r);
-	else
-		err = clear_place(&a->memory, stats, r);
+	err = clear_place(&a->memory, stats, r);
 	if (err)
 		return err;
 	count_allocation(stats, arrival);
@@ -722,7 +721,7 @@ int handle_memory_mode(struct aggregate *a, const struct event *event)
 	const struct perfx_memory_mode *r = &event->memory_mode;
 	struct memory_domain *domain = memory_domain_get(&a->memory, r->merged, r->domain);
 	struct memory_mode *mode;
-	bool samples = r->level == PERFX_MEMORY_SAMPLED || r->level == PERFX_MEMORY_SAMPLED_IN;
+	bool samples = PERFX_MEMORY_IS_SAMPLED(r->level);
 
 	if (!domain)
 		return reject(a);

@@ -346,9 +346,8 @@ static enum rss_view view_of_rss(const struct profile_process *process,
 	double share =
 		memory->sampled ? thresholds->memory_leak_rss_sampled : thresholds->memory_leak_rss;
 
-	if (rss >= 0 && memory->frees_inferred)
-		return rss < thresholds->memory_leak_visible * slope ? RSS_DENIES : RSS_CONFIRMS;
-	if (rss < 0 || growth < share * (double)process->points[0].rss_bytes)
+	if (rss < 0 ||
+	    (!memory->frees_inferred && growth < share * (double)process->points[0].rss_bytes))
 		return RSS_CANNOT_TELL;
 	return rss < thresholds->memory_leak_visible * slope ? RSS_DENIES : RSS_CONFIRMS;
 }

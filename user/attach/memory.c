@@ -121,11 +121,6 @@ static void emit_mode(struct memory *memory, enum perfx_domain domain, uint64_t 
 	SINK_PACK(memory->sink, &memory->buffer, PERFX_KIND_MEMORY_MODE, record);
 }
 
-static bool samples(enum perfx_memory_level level)
-{
-	return level == PERFX_MEMORY_SAMPLED || level == PERFX_MEMORY_SAMPLED_IN;
-}
-
 static void set_level(struct memory *memory, enum perfx_domain domain,
 		      enum perfx_memory_level level)
 {
@@ -137,7 +132,7 @@ static void set_level(struct memory *memory, enum perfx_domain domain,
 	d->recorded = d->recorded || d->on;
 	/* less is recorded from before the links go, more from after they have come */
 	tracer__set_memory(memory->tracer, domain, level, memory->sample_bytes);
-	probes__sample_alloc(memory->probes, domain, samples(level));
+	probes__sample_alloc(memory->probes, domain, PERFX_MEMORY_IS_SAMPLED(level));
 	probes__want_alloc(memory->probes, domain, d->on, frees);
 }
 
@@ -451,7 +446,8 @@ char *memory__summary(const struct memory *memory)
 		    domain == PERFX_DOMAIN_USER)
 			continue;
 		text_printf(&text, "%s%s%s (", text.length ? ", " : "", name_of_domain(domain),
-			    samples(memory->domains[domain].level) ? " sampled" : "");
+			    PERFX_MEMORY_IS_SAMPLED(memory->domains[domain].level) ? " sampled"
+										   : "");
 		add_allocators(&text, memory->plan, domain);
 		text_add(&text, ")");
 	}

@@ -123,20 +123,17 @@ static bool thin_dearest(struct budget *budget, double busy_ns)
 	struct expense background = dearest_background(budget, &spent_ns);
 	double most_ns = fmax(function.ns, fmax(domain.ns, background.ns));
 	double percent = 100 * most_ns / busy_ns, domain_percent = 100 * domain.ns / busy_ns;
+	bool frees = memory__frees_cost_much(parts->memory, (enum perfx_domain)domain.index,
+					     domain_percent, budget->limit_percent);
 
-	if (memory__frees_cost_much(parts->memory, (enum perfx_domain)domain.index, domain_percent,
-				    budget->limit_percent)) {
-		memory__thin(parts->memory, (enum perfx_domain)domain.index, domain_percent,
-			     budget->limit_percent, budget->everything);
-		return true;
-	}
-	if (percent < LEAST * budget->limit_percent ||
-	    budget_slowdown_percent(DISTURBANCE * spent_ns, busy_ns) <= budget->limit_percent)
+	if (!frees &&
+	    (percent < LEAST * budget->limit_percent ||
+	     budget_slowdown_percent(DISTURBANCE * spent_ns, busy_ns) <= budget->limit_percent))
 		return false;
-	if (most_ns == function.ns)
+	if (!frees && most_ns == function.ns)
 		probes__thin(parts->probes, function.index, percent, budget->everything);
-	else if (most_ns == domain.ns)
-		memory__thin(parts->memory, (enum perfx_domain)domain.index, percent,
+	else if (frees || most_ns == domain.ns)
+		memory__thin(parts->memory, (enum perfx_domain)domain.index, domain_percent,
 			     budget->limit_percent, budget->everything);
 	else
 		thin_background(budget, (enum tracer_background)background.index, percent);
