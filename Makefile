@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 #   make              build/perfx-trace
-#   make deps         install what is missing (Debian 12), or name it elsewhere
+#   make deps         install the packages that make needs (Debian 12), or name them elsewhere
 #   make check        unit tests and golden replays; no root
 #   make check-bpf    known-answer tests on the running kernel; root
-#   make test         deps, and the tests of every change: minutes
+#   make test         the tests of every change; installs their packages first: ten minutes
 #   make test-all     each kind of link, other kernels, current PyTorch and JAX, soak: an hour or two
-#   make demo         start a trainer, attach to it, leave demo-report.md
+#   make demo         start a PyTorch trainer, attach to it, leave demo-report.md
 #   make help         the rest
 #
 #   V=1 shows commands   DEBUG=1 -O0   SAN=address,undefined   WERROR=1 (CI)   BUILD=build
@@ -70,6 +70,14 @@ UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
 E2E_BIN  := $(BUILD)/e2e/cost $(BUILD)/e2e/samples $(BUILD)/e2e/dwfl_stacks $(BUILD)/e2e/inject \
 	    $(BUILD)/e2e/shift
 
+# The other goals build nothing, or install their tools first.
+ifneq ($(filter-out help deps demo test test-all check-fresh ci soak deb dist clean,$(or $(MAKECMDGOALS),all)),)
+MISSING := $(shell CC='$(CC)' CLANG='$(CLANG)' BPFTOOL='$(BPFTOOL)' .ci/deps --missing build)
+ifneq ($(MISSING),)
+$(error $(MISSING) $(if $(word 2,$(MISSING)),are,is) missing: sudo make deps)
+endif
+endif
+
 .DELETE_ON_ERROR:
 .PHONY: all help deps
 all: $(BIN) $(LIBPERFX) $(HOOKS) $(MAN)
@@ -90,7 +98,7 @@ help:
 	@echo '  make clean'
 
 deps:
-	@.ci/deps
+	@.ci/deps build
 
 # What a file is made with beside what it is made from: written only when it has changed, so that
 # SAN=, DEBUG= and the like rebuild, and so does a source file that is gone.
@@ -222,7 +230,7 @@ RUN_TESTS = @UNIT='$(UNIT_BIN)' SAN_UNIT='$(SAN_UNIT)' FUZZ='$(FUZZ)' FUZZ_DOOR=
 
 .PHONY: test test-all tests demo check check-bpf check-kernels check-packages check-ml soak
 test:
-	@.ci/deps
+	@.ci/deps build test
 	$(AGAIN) tests
 	$(RUN_TESTS) unit python bpf; code=$$?; $(GIVE_BACK); exit $$code
 
@@ -237,8 +245,8 @@ test-all:
 tests: $(BIN) $(LIBPERFX) $(HOOKS) $(MAN) $(UNIT_BIN) workloads $(E2E_BIN)
 
 demo:
-	@.ci/deps
-	$(AGAIN) $(BIN) $(WL)/trainer
+	@.ci/deps build demo
+	$(AGAIN) $(BIN)
 	@BUILD=$(BUILD) tests/demo; code=$$?; $(GIVE_BACK); exit $$code
 
 check: $(BIN) $(LIBPERFX) $(UNIT_BIN)
