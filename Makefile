@@ -239,7 +239,7 @@ test-all:
 	@.ci/deps build test long kernels chroot
 	$(AGAIN) tests deb dist $(ML_VENV)/.done $(TF_VENV)/.done
 	$(SAN_MAKE) $(SAN_UNIT) $(FUZZ_BIN)
-	@export PERFX_TESTS=all; $(RUN_TESTS:@%=%) unit san python bpf ml soak kernels packages fuzz; \
+	@export PERFX_TESTS=all PERFX_FLAKY=fail; $(RUN_TESTS:@%=%) unit san python bpf ml soak kernels packages fuzz; \
 		code=$$?; $(GIVE_BACK); exit $$code
 
 tests: $(BIN) $(LIBPERFX) $(HOOKS) $(MAN) $(UNIT_BIN) workloads $(E2E_BIN)

@@ -420,14 +420,6 @@ def kernel_log():
     log.close()
 
 
-def pytest_runtest_logreport(report):
-    """For tests/run: names of tests that failed in a lane."""
-    file = os.environ.get("PERFX_FAILED_TESTS")
-    if file and report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
-        with open(file, "a", encoding="utf8") as out:
-            print(report.nodeid, file=out)
-
-
 def patched_bytes(pid, of=""):
     """How many bytes of a process's code differ from the files it is mapped from (those whose paths
     end with `of`): breakpoints."""
