@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 
 import pytest
@@ -190,7 +191,7 @@ def small_capture(tmp_path_factory):
 @pytest.mark.parametrize("arguments", [
     "report {0} -o {0}", "export {0} -f perfetto -o {0}", "diff {0} {0} -o {0}", "report {0} -f csv -o {1}",
     "report {0} -f md -o {2}", "report {0} -f line >> {0}", "report {3} -f md -o {0}",
-    "report {0}.part -f md -o {0}", "-p 1 -f md --capture {4} -o {4}", "run --capture {4} -- true > {4}",
+    "-p 1 -f md --capture {4} -o {4}", "run --capture {4} -- true > {4}",
 ])
 def test_what_is_read_is_not_written(arguments, small_capture, tmp_path):
     """By its name, a link, another name, or where the shell has led stdout: refused before anything
@@ -198,14 +199,12 @@ def test_what_is_read_is_not_written(arguments, small_capture, tmp_path):
     names = [tmp_path / name for name in ("a.perfx", "soft", "hard", "to/../a.perfx", "new.perfx")]
     (tmp_path / "to").mkdir()
     names[0].write_bytes(small_capture)
-    (tmp_path / "a.perfx.part").write_bytes(small_capture)
     names[1].symlink_to(names[0])
     names[2].hardlink_to(names[0])
     result = subprocess.run(["bash", "-c", f"'{PERFX}' " + arguments.format(*names)],
                             capture_output=True, text=True, timeout=60)
     one_line(result, 2, "name another")
     assert names[0].read_bytes() == small_capture
-    assert (tmp_path / "a.perfx.part").read_bytes() == small_capture
 
 
 def test_full_disk_leaves_the_older_report(small_capture, tmp_path):
@@ -253,6 +252,119 @@ def test_special_files_are_written_directly(small_capture, tmp_path):
     assert "nobody reads yet" in alone.stderr.readline()
     alone.send_signal(signal.SIGINT)
     assert alone.wait(10) == 1 and "interrupted" in alone.stderr.read()
+
+
+# --- outputs in folders where other users can write ---
+
+NOBODY = 65534
+NOT_REPLACED, NOT_WRITTEN = "a file of another user", "a FIFO of another user"
+
+
+def make_of_nobody(path, text="theirs"):
+    path.write_text(text)
+    os.chown(path, NOBODY, NOBODY)
+    path.chmod(0o666)
+    return path
+
+
+def shared_folder(tmp_path, mode=0o1777):
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(mode)
+    return folder
+
+
+def writers(capture, path, pid):
+    """A command line of each kind of output that goes to `path`."""
+    return [["report", capture, "-f", "md", "-o", path], ["export", capture, "-f", "perfetto", "-o", path],
+            ["diff", capture, capture, "-f", "json", "-o", path], ["record", "-p", pid, "-o", path],
+            ["-p", pid, "-f", "md", "-o", path], ["-p", pid, "-f", "md", "--capture", path],
+            ["record", "-p", pid, "--flight", "1s", "-o", path]]
+
+
+@pytest.mark.parametrize("writer", range(7))
+def test_others_files_are_not_replaced(writer, program, small_capture, tmp_path):
+    """No report takes the place, the owner and the mode of a file that another user put there."""
+    folder, capture = shared_folder(tmp_path), tmp_path / "a.perfx"
+    capture.write_bytes(small_capture)
+    theirs, pid = make_of_nobody(folder / "r.txt"), program(WORKLOADS / "calls").pid
+    one_line(run(*writers(capture, theirs, pid)[writer]), 1, str(theirs), NOT_REPLACED)
+    assert os.listdir(folder) == ["r.txt"] and theirs.read_text() == "theirs"
+    os.unlink(theirs)
+    os.mkfifo(theirs)
+    os.chown(theirs, NOBODY, NOBODY)
+    reader = os.open(theirs, os.O_RDONLY | os.O_NONBLOCK)
+    one_line(run(*writers(capture, theirs, pid)[writer]), 1, str(theirs), NOT_WRITTEN)
+    assert os.read(reader, 1) == b""
+    os.close(reader)
+    one_line(run(*writers(capture, theirs, pid)[writer]), 1, str(theirs), NOT_WRITTEN)  # nor waited for
+    assert os.listdir(folder) == ["r.txt"]
+
+
+@pytest.mark.parametrize("mode, owner, sudo, refused", [
+    (0o1777, NOBODY, None, True), (0o777, NOBODY, None, True), (0o1770, NOBODY, None, True),
+    (0o1777, 0, None, False), (0o1777, NOBODY, NOBODY, False), (0o1777, NOBODY - 1, NOBODY, True),
+    (0o755, NOBODY, None, False),
+])
+def test_whose_files_are_replaced(mode, owner, sudo, refused, small_capture, tmp_path):
+    """Root's own, those of the user who called sudo, and all in a folder that nobody else can write."""
+    folder, capture = shared_folder(tmp_path, mode), tmp_path / "a.perfx"
+    capture.write_bytes(small_capture)
+    file = folder / "r.md"
+    file.write_text("older")
+    os.chown(file, owner, owner)
+    file.chmod(0o640)
+    caller = {} if sudo is None else {"SUDO_UID": str(sudo), "SUDO_GID": str(sudo)}
+    result = run("report", capture, "-o", file, env={**os.environ, **caller})
+    assert result.returncode == refused, result.stderr
+    assert (file.read_text() == "older") == refused
+    assert (file.stat().st_uid, file.stat().st_mode & 0o777) == (owner, 0o640)
+    assert os.listdir(folder) == ["r.md"]
+
+
+def test_others_links_are_not_followed(small_capture, tmp_path):
+    """On the way to the file, too; links of root and of the user who called sudo are."""
+    folder, capture, aim = shared_folder(tmp_path), tmp_path / "a.perfx", tmp_path / "aim"
+    capture.write_bytes(small_capture)
+    aim.mkdir()
+    for name, owner in (("theirs", NOBODY), ("ours", 0)):
+        (folder / name).symlink_to("../aim")
+        os.chown(folder / name, owner, owner, follow_symlinks=False)
+    (tmp_path / "chain").symlink_to(folder / "theirs" / ".." / "aim")
+    for path in (folder / "theirs" / "r.md", tmp_path / "chain" / "r.md"):
+        one_line(run("report", capture, "-o", path), 1, str(path), "symbolic link of another user")
+    assert not os.listdir(aim)
+    assert run("report", capture, "-o", folder / "ours" / "r.md").returncode == 0
+    caller = {**os.environ, "SUDO_UID": str(NOBODY), "SUDO_GID": str(NOBODY)}
+    assert run("report", capture, "-o", folder / "theirs" / "sudo.md", env=caller).returncode == 0
+    assert sorted(os.listdir(aim)) == ["r.md", "sudo.md"]
+    (tmp_path / "round").symlink_to("round")
+    one_line(run("report", capture, "-o", tmp_path / "round" / "r.md"), 1, "symbolic link")
+    # of the kernel's links the text is that of another root: it is the folder that counts
+    assert run("report", capture, "-o", f"/proc/self/root{aim}/proc.md").returncode == 0
+    assert (aim / "proc.md").exists()
+
+
+def test_unfinished_files_of_others_stay(small_capture, tmp_path):
+    """Firefox calls a download so, and a killed recording is of use."""
+    capture, report, other = (tmp_path / name for name in ("a.perfx", "keep.md", "keep.md.part"))
+    capture.write_bytes(small_capture)
+    other.write_text("half of a download")
+    for _ in range(2):
+        assert run("report", capture, "-o", report).returncode == 0
+    assert other.read_text() == "half of a download"
+    assert sorted(os.listdir(tmp_path)) == ["a.perfx", "keep.md", "keep.md.part"]
+    other.unlink()
+    other.symlink_to(capture)
+    assert run("report", capture, "-o", report).returncode == 0
+    assert capture.read_bytes() == small_capture and other.is_symlink()
+
+
+def test_a_disk_is_no_output(small_capture, tmp_path):
+    disk, capture = tmp_path / "disk", tmp_path / "a.perfx"
+    capture.write_bytes(small_capture)
+    os.mknod(disk, 0o600 | stat.S_IFBLK, os.makedev(7, 255))
+    one_line(run("report", capture, "-f", "md", "-o", disk), 1, str(disk), "not a regular file")
 
 
 def test_nearest_names(program):

@@ -96,6 +96,27 @@ Test(output, a_new_file, .init = make_file)
 	}
 }
 
+/* The name beside is another program's, or of a recording that was killed. */
+Test(output, unfinished_files_of_others_stay, .init = make_file, .fini = remove_file)
+{
+	char part[80], content[8] = "";
+	struct output output;
+	int fd;
+
+	snprintf(part, sizeof(part), "%s.part", path);
+	cr_assert_eq(rename(path, part), 0);
+	cr_assert_eq(output_open(&output, path, OUTPUT_WHOLE), 0);
+	cr_expect_eq(strncmp(output_name(&output), path, strlen(path)), 0);
+	cr_expect_eq(strlen(output_name(&output)), strlen(part) + strlen(".XXXXXX"));
+	cr_expect_eq(output_store(&output, "after\n", 6), 0);
+	check_content("after\n");
+	fd = open(part, O_RDONLY);
+	cr_expect_eq(read(fd, content, 7), 7);
+	cr_expect_str_eq(content, "before\n");
+	close(fd);
+	unlink(part);
+}
+
 /* A full disk, by a limit: the old file is as it was. */
 Test(output, a_disk_that_is_full, .init = make_file, .fini = remove_file)
 {

@@ -7,12 +7,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
+#include <linux/magic.h>
 #include <pwd.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -89,12 +93,20 @@ const char *file_error(int err)
 
 #define OPEN_FLAGS (O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY)
 
-/* Between two looks whether a FIFO has a reader. */
+/* Time between two tries to open a FIFO that has no reader. */
 #define READER_POLL_NS 50000000
 
 const char *output_error(int err)
 {
 	switch (err < 0 ? -err : err) {
+	case OUTPUT_OTHERS_FILE:
+		return "a file of another user, in a folder that others can write: it is not "
+		       "replaced: name another file";
+	case OUTPUT_OTHERS_FIFO:
+		return "a FIFO of another user, who would read the output: name another file";
+	case OUTPUT_OTHERS_LINK:
+		return "one of its folders is a symbolic link of another user, which is not "
+		       "followed: name the folder itself (namei -l shows the link)";
 	case ELOOP:
 		return "is a symbolic link, which is not followed: name the file itself (or - for "
 		       "stdout)";
@@ -102,6 +114,10 @@ const char *output_error(int err)
 		return "is a directory: name a file in it";
 	case ENOENT:
 		return "its directory does not exist";
+	case ENOTDIR:
+		return "one of its folders is a file";
+	case EINVAL:
+		return "is not a regular file: name one";
 	case ENOSPC:
 	case EDQUOT:
 		return "no space left on the device";
@@ -110,6 +126,144 @@ const char *output_error(int err)
 	default:
 		return strerror(err < 0 ? -err : err);
 	}
+}
+
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* --- names that other users made: fs.protected_regular, fs.protected_fifos and
+ * fs.protected_symlinks of proc_sys_fs(5) refuse them, but not on each machine --- */
+
+/* Root's, this process's user's, or of the user who called sudo. */
+static bool is_ours(uid_t owner)
+{
+	uid_t uid;
+	gid_t gid;
+
+	return !owner || owner == geteuid() || (caller_ids(&uid, &gid) && owner == uid);
+}
+
+/* Others than the owner's group, which is trusted where the folder is not sticky. */
+static bool others_can_write(const struct stat *folder)
+{
+	return folder->st_mode & (folder->st_mode & S_ISVTX ? S_IWGRP | S_IWOTH : S_IWOTH);
+}
+
+/* The file that has the name now; st_mode is 0 where there is none. 0, or -errno: nothing may be
+ * written under this name. */
+static int check_old(int folder_fd, const char *name, struct stat *old)
+{
+	struct stat folder;
+
+	*old = (struct stat){0};
+	if (!*name)
+		return -EISDIR;
+	if (fstatat(folder_fd, name, old, AT_SYMLINK_NOFOLLOW))
+		return errno == ENOENT ? 0 : -errno;
+	if (fstat(folder_fd, &folder))
+		return -errno;
+	if (S_ISREG(old->st_mode) && !is_ours(old->st_uid) && others_can_write(&folder))
+		return -OUTPUT_OTHERS_FILE;
+	return 0;
+}
+
+/* --- the folder of an output: its path is walked once, so that nobody can exchange a part of it
+ * between a check and its use --- */
+
+#define LINKS_MAX    40 /* as the kernel's MAXSYMLINKS */
+#define FOLDER_FLAGS (O_PATH | O_CLOEXEC)
+
+struct walk {
+	int fd;		     /* the folder so far */
+	char rest[PATH_MAX]; /* relative to it; "": it is the one */
+	unsigned links_count;
+};
+
+static int enter(struct walk *walk, int fd)
+{
+	if (fd < 0)
+		return -errno;
+	close(walk->fd);
+	walk->fd = fd;
+	return 0;
+}
+
+/* In a folder that we alone write, links of other users are there because we want it. */
+static bool may_follow(int folder_fd, const struct stat *link)
+{
+	struct stat folder;
+
+	return is_ours(link->st_uid) ||
+	       (!fstat(folder_fd, &folder) && is_ours(folder.st_uid) && !others_can_write(&folder));
+}
+
+static int follow_link(struct walk *walk, int link_fd)
+{
+	char target[PATH_MAX], rest[PATH_MAX];
+	ssize_t length = readlinkat(link_fd, "", target, sizeof(target));
+
+	if (length < 0)
+		return -errno;
+	if (++walk->links_count > LINKS_MAX)
+		return -ELOOP;
+	strcpy(rest, walk->rest);
+	if (snprintf(walk->rest, sizeof(walk->rest), "%.*s/%s", (int)length, target, rest) >=
+	    (int)sizeof(walk->rest))
+		return -ENAMETOOLONG;
+	return *target == '/' ? enter(walk, open("/", FOLDER_FLAGS)) : 0;
+}
+
+/* A process's root, folder or file in /proc: its text may be of another root. */
+static bool is_kernel_link(int link_fd)
+{
+	struct statfs st;
+
+	return !fstatfs(link_fd, &st) && st.f_type == PROC_SUPER_MAGIC;
+}
+
+static int enter_name(struct walk *walk, const char *name)
+{
+	int fd = openat(walk->fd, name, FOLDER_FLAGS | O_NOFOLLOW), err;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) || !S_ISLNK(st.st_mode))
+		return enter(walk, fd);
+	if (is_kernel_link(fd))
+		err = enter(walk, openat(walk->fd, name, FOLDER_FLAGS));
+	else
+		err = may_follow(walk->fd, &st) ? follow_link(walk, fd) : -OUTPUT_OTHERS_LINK;
+	close(fd);
+	return err;
+}
+
+/* Descriptor or -errno. */
+static int open_folder(const char *path)
+{
+	struct walk walk = {.fd = open(*path == '/' ? "/" : ".", FOLDER_FLAGS)};
+	size_t length = (size_t)(base_of(path) - path);
+	char name[PATH_MAX];
+	int err = walk.fd < 0 ? -errno : 0;
+
+	if (!err && length >= sizeof(walk.rest))
+		err = -ENAMETOOLONG;
+	if (!err)
+		memcpy(walk.rest, path, length);
+	while (!err && *walk.rest) {
+		length = strcspn(walk.rest, "/");
+		memcpy(name, walk.rest, length);
+		name[length] = '\0';
+		length += strspn(walk.rest + length, "/");
+		memmove(walk.rest, walk.rest + length, strlen(walk.rest + length) + 1);
+		if (*name)
+			err = enter_name(&walk, name);
+	}
+	if (err && walk.fd >= 0)
+		close(walk.fd);
+	return err ? err : walk.fd;
 }
 
 /* --- opening --- */
@@ -131,59 +285,100 @@ static void give_to_owner_of(int fd, const struct stat *replaced)
 	fchmod(fd, replaced->st_mode & 0775);
 }
 
-/* replaced: the file that has the name now; NULL: none. */
-static int open_new(const char *path, const struct stat *replaced)
+/* old: of check_old(); that of a file which is replaced. */
+static int open_new(int folder_fd, const char *name, const struct stat *old)
 {
-	int fd = open(path, OPEN_FLAGS | O_CREAT | O_EXCL, 0644);
+	int fd = openat(folder_fd, name, OPEN_FLAGS | O_CREAT | O_EXCL, 0644);
 
 	if (fd < 0)
 		return -errno;
-	if (replaced)
-		give_to_owner_of(fd, replaced);
+	if (old->st_mode)
+		give_to_owner_of(fd, old);
 	else
 		give_to_caller(fd);
 	return fd;
 }
 
-static int open_part(struct output *output, const struct stat *replaced)
-{
-	struct stat stale;
+#define PART_TRIES 100
 
-	if (asprintf(&output->part, "%s" OUTPUT_PART_SUFFIX, output->path) < 0) {
-		output->part = NULL;
-		return -ENOMEM;
+static void random_letters(char *letters)
+{
+	for (; *letters; letters++) {
+		uint8_t byte = 0;
+
+		if (getrandom(&byte, sizeof(byte), 0) == sizeof(byte))
+			*letters = (char)('a' + byte % 26);
 	}
-	/* of a tracer that was killed */
-	if (!lstat(output->part, &stale) && S_ISREG(stale.st_mode))
-		unlink(output->part);
-	return open_new(output->part, replaced);
 }
 
-static int wait_for_reader(const char *path)
+/* PATH.part, or PATH.XXXXXX.part where another file has that name: it may be a recording's that was
+ * killed, or of another program, such as a browser's unfinished download. */
+static int open_part(struct output *output, const struct stat *old)
+{
+	int fd = -EEXIST;
+
+	for (unsigned i = 0; fd == -EEXIST && i < PART_TRIES; i++) {
+		char infix[] = ".XXXXXX";
+
+		if (i)
+			random_letters(infix + 1);
+		free(output->part);
+		if (asprintf(&output->part, "%s%s.part", output->path, i ? infix : "") < 0) {
+			output->part = NULL;
+			return -ENOMEM;
+		}
+		fd = open_new(output->folder_fd, base_of(output->part), old);
+	}
+	return fd;
+}
+
+static int wait_for_reader(const struct output *output)
 {
 	const struct timespec pause = {.tv_nsec = READER_POLL_NS};
 	int fd;
 
-	msg_say("%s: a FIFO that nobody reads yet: waiting (Ctrl-C ends it)", path);
+	msg_say("%s: a FIFO that nobody reads yet: waiting (Ctrl-C ends it)", output->path);
 	do {
 		nanosleep(&pause, NULL);
-		fd = open(path, OPEN_FLAGS | O_NONBLOCK);
+		fd = openat(output->folder_fd, base_of(output->path), OPEN_FLAGS | O_NONBLOCK);
 	} while (fd < 0 && errno == ENXIO && !interrupt_asked());
 	if (fd < 0 && errno == ENXIO)
 		errno = EINTR;
 	return fd;
 }
 
-static int open_special(const char *path, mode_t mode)
+/* A FIFO of ours, or a device that is no disk. */
+static int check_special(const struct stat *st)
 {
-	int fd = open(path, OPEN_FLAGS | O_NONBLOCK);
+	if (S_ISFIFO(st->st_mode))
+		return is_ours(st->st_uid) ? 0 : -OUTPUT_OTHERS_FIFO;
+	if (S_ISLNK(st->st_mode))
+		return -ELOOP;
+	if (S_ISDIR(st->st_mode))
+		return -EISDIR;
+	return S_ISCHR(st->st_mode) ? 0 : -EINVAL;
+}
 
-	if (fd < 0 && errno == ENXIO && S_ISFIFO(mode))
-		fd = wait_for_reader(path);
+static int open_special(const struct output *output, const struct stat *old, enum output_kind kind)
+{
+	int fd, err = check_special(old);
+	struct stat st;
+
+	if (!err && kind == OUTPUT_FILE)
+		err = -EINVAL;
+	if (err)
+		return err;
+	fd = openat(output->folder_fd, base_of(output->path), OPEN_FLAGS | O_NONBLOCK);
+	if (fd < 0 && errno == ENXIO && S_ISFIFO(old->st_mode))
+		fd = wait_for_reader(output);
 	if (fd < 0)
 		return -errno;
-	fcntl(fd, F_SETFL, 0);
-	return fd;
+	/* the name may have got another file meanwhile */
+	err = fstat(fd, &st) ? -errno : check_special(&st);
+	if (!err && !fcntl(fd, F_SETFL, 0))
+		return fd;
+	close(fd);
+	return err ? err : -EIO;
 }
 
 /* The number of the descriptor that the name stands for; -1: for none. */
@@ -193,7 +388,7 @@ static int own_descriptor(const char *path)
 	char *end;
 	long number;
 
-	if (!path || !strcmp(path, "/dev/stdout"))
+	if (!strcmp(path, "/dev/stdout"))
 		return STDOUT_FILENO;
 	if (!strcmp(path, "/dev/stderr"))
 		return STDERR_FILENO;
@@ -205,31 +400,39 @@ static int own_descriptor(const char *path)
 
 static int open_path(struct output *output, enum output_kind kind)
 {
-	int fd = own_descriptor(output->path);
-	struct stat st;
+	const char *name = base_of(output->path);
+	struct stat old;
+	int err;
 
-	if (fd >= 0 && kind == OUTPUT_FILE)
-		return -EINVAL;
-	if (fd >= 0) {
-		fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-		return fd < 0 ? -errno : fd;
-	}
-	if (lstat(output->path, &st)) {
-		if (errno != ENOENT)
-			return -errno;
-		output->made = kind == OUTPUT_GROWING;
-		return output->made ? open_new(output->path, NULL) : open_part(output, NULL);
-	}
-	if (S_ISREG(st.st_mode))
-		return open_part(output, &st);
-	if (kind == OUTPUT_FILE)
-		return S_ISLNK(st.st_mode) ? -ELOOP : S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
-	return open_special(output->path, st.st_mode);
+	output->folder_fd = open_folder(output->path);
+	if (output->folder_fd < 0)
+		return output->folder_fd;
+	err = check_old(output->folder_fd, name, &old);
+	if (err)
+		return err;
+	output->made = !old.st_mode && kind == OUTPUT_GROWING;
+	if (output->made)
+		return open_new(output->folder_fd, name, &old);
+	if (!old.st_mode || S_ISREG(old.st_mode))
+		return open_part(output, &old);
+	return open_special(output, &old, kind);
+}
+
+/* Of a process's own descriptor. */
+static int open_own(int own_fd, enum output_kind kind)
+{
+	int fd = kind == OUTPUT_FILE ? -1 : fcntl(own_fd, F_DUPFD_CLOEXEC, 0);
+
+	if (fd >= 0)
+		return fd;
+	return kind == OUTPUT_FILE ? -EINVAL : -errno;
 }
 
 /* Forgets it, whatever has become of the file. */
 static void forget(struct output *output)
 {
+	if (output->path && output->folder_fd >= 0)
+		close(output->folder_fd);
 	free(output->part);
 	free(output->path);
 	*output = (struct output){.fd = -1};
@@ -237,13 +440,15 @@ static void forget(struct output *output)
 
 int output_open(struct output *output, const char *path, enum output_kind kind)
 {
-	int fd = -ENOMEM;
+	int fd = path && strcmp(path, "-") ? own_descriptor(path) : STDOUT_FILENO;
 
-	*output = (struct output){.fd = -1};
+	*output = (struct output){.fd = -1, .folder_fd = -1};
 	if (path && strcmp(path, "-"))
 		output->path = strdup(path);
-	if (!path || !strcmp(path, "-") || output->path)
-		fd = open_path(output, kind);
+	if (fd >= 0)
+		fd = open_own(fd, kind);
+	else
+		fd = output->path ? open_path(output, kind) : -ENOMEM;
 	if (fd < 0)
 		forget(output);
 	output->fd = fd < 0 ? -1 : fd;
@@ -269,6 +474,18 @@ int output_write(int fd, const void *data, size_t size)
 	return 0;
 }
 
+/* The name may have got another file since it was checked. */
+static int take_place(const struct output *output)
+{
+	const char *name = base_of(output->path);
+	struct stat old;
+	int err = check_old(output->folder_fd, name, &old);
+
+	if (!err && renameat(output->folder_fd, base_of(output->part), output->folder_fd, name))
+		err = -errno;
+	return err;
+}
+
 int output_close(struct output *output)
 {
 	bool is_file = output->part || output->made;
@@ -279,10 +496,10 @@ int output_close(struct output *output)
 		err = -errno;
 	if (close(output->fd) && !err)
 		err = -errno;
-	if (output->part && !err && rename(output->part, output->path))
-		err = -errno;
+	if (output->part && !err)
+		err = take_place(output);
 	if (output->part && err)
-		unlink(output->part);
+		unlinkat(output->folder_fd, base_of(output->part), 0);
 	forget(output);
 	return err;
 }
@@ -293,7 +510,7 @@ void output_discard(struct output *output)
 		return;
 	close(output->fd);
 	if (output->part || output->made)
-		unlink(output_name(output));
+		unlinkat(output->folder_fd, base_of(output_name(output)), 0);
 	forget(output);
 }
 
@@ -328,13 +545,6 @@ struct place {
 	ino_t inode;
 	const char *name; /* in that folder; "": the file itself */
 };
-
-static const char *base_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
 
 /* False: nowhere, or where nothing is kept. */
 static bool place_of(const char *path, struct place *place)

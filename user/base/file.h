@@ -19,10 +19,17 @@ const char *file_error(int err);
 /*
  * Outputs: files that a report or a capture goes to. A regular file is written beside, as
  * PATH.part, and takes the old one's place when it is whole and on the disk: an error, or a kill,
- * leaves the old one as it was. What is no regular file (a FIFO, /dev/null, our own descriptors as
- * /dev/stdout and /dev/fd/63) is written directly.
+ * leaves the old one as it was. Where another file is called PATH.part, which is left as it is, the
+ * name gets six random letters: PATH.XXXXXX.part. Other files than regular ones (a FIFO, /dev/null,
+ * our own descriptors as /dev/stdout and /dev/fd/63) are written directly.
  */
-#define OUTPUT_PART_SUFFIX ".part"
+
+/* Why output_open() refused a name that another user made, beside the values of errno. */
+enum output_refusal {
+	OUTPUT_OTHERS_FILE = 4096, /* above MAX_ERRNO */
+	OUTPUT_OTHERS_FIFO,
+	OUTPUT_OTHERS_LINK,
+};
 
 enum output_kind {
 	OUTPUT_WHOLE,
@@ -34,15 +41,16 @@ enum output_kind {
 };
 
 struct output {
-	int fd;	    /* -1: not open */
-	char *path; /* NULL: stdout */
-	char *part; /* the name until it is whole; NULL: path from the start */
-	bool made;  /* nothing had the name before */
+	int fd;	       /* -1: not open */
+	char *path;    /* NULL: stdout */
+	char *part;    /* the name until it is whole; NULL: path from the start */
+	bool made;     /* nothing had the name before */
+	int folder_fd; /* of path; valid while there is a path and no descriptor of ours is meant */
 };
 
-/* NULL and "-" are stdout. Links are not followed, the file is not world-writable; a new one
- * belongs to the user who called sudo, one that replaces another to the owner of that. Of a FIFO a
- * reader is waited for, until Ctrl-C: -EINTR. 0 or -errno. */
+/* NULL and "-" are stdout. The file is not world-writable; a new one belongs to the user who called
+ * sudo, one that replaces another to the owner of that. A link is not followed: -ELOOP. Waits for a
+ * reader of a FIFO, until Ctrl-C: -EINTR. 0, -errno, or negative of an output_refusal. */
 int output_open(struct output *output, const char *path, enum output_kind kind);
 /* Why any of these failed, for a message. */
 const char *output_error(int err);

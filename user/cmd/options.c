@@ -187,33 +187,20 @@ static int check_combination(const struct options *options)
 
 #define STDOUT_PATH "/dev/stdout"
 
-/* Or is the one what the other is called until it is whole? */
-static bool collide(const char *written, const char *other)
-{
-	char *part;
-	bool same = output_is_same(written, other);
-
-	if (same || asprintf(&part, "%s" OUTPUT_PART_SUFFIX, written) < 0)
-		return same;
-	same = output_is_same(part, other);
-	free(part);
-	return same;
-}
-
 static int check_read(const struct options *options, const char *written)
 {
 	const char *const read[] = {options->capture, options->capture_after, options->flops_rules,
 				    options->template, options->rules_file};
 
 	for (size_t i = 0; i < sizeof(read) / sizeof(read[0]); i++) {
-		if (!read[i] || !collide(written, read[i]))
+		if (!read[i] || !output_is_same(written, read[i]))
 			continue;
 		msg_say("%s is an input and would be overwritten: name another file with -o",
 			read[i]);
 		return EXIT_USAGE;
 	}
 	for (size_t i = 0; i < options->captures_count; i++) {
-		if (!collide(written, options->captures[i]))
+		if (!output_is_same(written, options->captures[i]))
 			continue;
 		msg_say("%s is an input and would be overwritten: name another file with -o",
 			options->captures[i]);
@@ -235,7 +222,7 @@ static int check_files(const struct options *options)
 	code = check_read(options, output);
 	if (!code && keep)
 		code = check_read(options, keep);
-	if (code || !keep || (!collide(output, keep) && !collide(keep, output)))
+	if (code || !keep || !output_is_same(output, keep))
 		return code;
 	msg_say("--capture %s: the report is written to the same file: name another one", keep);
 	return EXIT_USAGE;
