@@ -71,7 +71,7 @@ E2E_BIN  := $(BUILD)/e2e/cost $(BUILD)/e2e/samples $(BUILD)/e2e/dwfl_stacks $(BU
 	    $(BUILD)/e2e/shift
 
 # The other goals build nothing, or install their tools first.
-ifneq ($(filter-out help deps demo test test-all check-fresh ci soak deb dist clean,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out help deps demo test test-all ci soak deb dist clean,$(or $(MAKECMDGOALS),all)),)
 MISSING := $(shell CC='$(CC)' CLANG='$(CLANG)' BPFTOOL='$(BPFTOOL)' .ci/deps --missing build)
 ifneq ($(MISSING),)
 $(error $(MISSING) $(if $(word 2,$(MISSING)),are,is) missing: sudo make deps)
@@ -95,6 +95,7 @@ help:
 	@echo '  make install uninstall      PREFIX=$(PREFIX) DESTDIR='
 	@echo '  make deb dist               packages for machines without a compiler, in $(BUILD)'
 	@echo '  make check-packages         installs them in fresh systems of Debian 12 and 13 (ROOTS=)'
+	@echo '  make check-fresh            make demo and make test in a fresh Debian 12'
 	@echo '  make clean'
 
 deps:
@@ -228,7 +229,7 @@ GIVE_BACK = [ -z "$$SUDO_UID" ] || chown -hR "$$SUDO_UID:$$SUDO_GID" $(BUILD)
 RUN_TESTS = @UNIT='$(UNIT_BIN)' SAN_UNIT='$(SAN_UNIT)' FUZZ='$(FUZZ)' FUZZ_DOOR='$(FUZZ_DOOR)' \
             BUILD=$(BUILD) ML_VENV=$(abspath $(ML_VENV)) TF_VENV=$(abspath $(TF_VENV)) tests/run
 
-.PHONY: test test-all tests demo check check-bpf check-kernels check-packages check-ml soak
+.PHONY: test test-all tests demo check check-bpf check-kernels check-packages check-fresh check-ml soak
 test:
 	@.ci/deps build test
 	$(AGAIN) tests
@@ -239,7 +240,7 @@ test-all:
 	@.ci/deps build test long kernels chroot
 	$(AGAIN) tests deb dist $(ML_VENV)/.done $(TF_VENV)/.done
 	$(SAN_MAKE) $(SAN_UNIT) $(FUZZ_BIN)
-	@export PERFX_TESTS=all PERFX_FLAKY=fail; $(RUN_TESTS:@%=%) unit san python bpf ml soak kernels packages fuzz; \
+	@export PERFX_TESTS=all PERFX_FLAKY=fail; $(RUN_TESTS:@%=%) unit san python bpf ml soak kernels packages fresh fuzz; \
 		code=$$?; $(GIVE_BACK); exit $$code
 
 tests: $(BIN) $(LIBPERFX) $(HOOKS) $(MAN) $(UNIT_BIN) workloads $(E2E_BIN)
@@ -263,6 +264,11 @@ check-kernels: $(BIN) workloads $(E2E_BIN)
 check-packages: deb dist $(BIN) $(addprefix $(BUILD)/workloads/,calls gpu_agent)
 	@.ci/deps chroot
 	$(RUN_TESTS) packages; code=$$?; $(GIVE_BACK); exit $$code
+
+# make demo and make test in a fresh Debian 12: 20 minutes.
+check-fresh: $(BIN) $(WL)/calls
+	@.ci/deps chroot
+	$(RUN_TESTS) fresh; code=$$?; $(GIVE_BACK); exit $$code
 
 check-ml: $(BIN) $(LIBPERFX) $(ML_VENV)/.done $(TF_VENV)/.done
 	$(RUN_TESTS) ml

@@ -20,9 +20,10 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = TOP / os.environ.get("BUILD", "build")
 GIVEN = dict(root.split("=", 1) for root in os.environ.get("ROOTS", "").split())
 DEBIAN = ["bookworm", "trixie", "sid"]
-# Mounts vanish with the process: they are in a mount namespace of its own.
-ENTER = ('mount -t proc proc "$0/proc" && mount --rbind /sys "$0/sys" && mount --rbind /dev "$0/dev" && '
-         'exec chroot "$0" "$@"')
+# Mounts vanish with the process: they are in a mount namespace of its own. Programs in the system may unshare mounts
+# only if its root is a mount, so it is mounted on itself. /sys has tracefs and bpf where this machine has them.
+ENTER = ('mount --bind "$0" "$0" && mount -t proc proc "$0/proc" && mount --rbind /sys "$0/sys" && '
+         'mount --rbind /dev "$0/dev" && exec chroot "$0" "$@"')
 # What apt and dpkg keep of every package that ever was there.
 BOOKKEEPING = re.compile(r"/(tmp|var/(cache|log)|var/lib/(apt|dpkg))(/|$)")
 
@@ -44,7 +45,7 @@ class System:
         return subprocess.Popen(
             ["unshare", "--mount", "--propagation", "private", "sh", "-c", ENTER, self.root, *argv],
             env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                 "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}, text=True, **popen)
+                 "HOME": "/root", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}, text=True, **popen)
 
     def run(self, *argv, stdin=""):
         """To its end, which must be a good one; what it wrote to stdout."""
