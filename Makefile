@@ -71,7 +71,7 @@ E2E_BIN  := $(BUILD)/e2e/cost $(BUILD)/e2e/samples $(BUILD)/e2e/dwfl_stacks $(BU
 	    $(BUILD)/e2e/shift
 
 # The other goals build nothing, or install their tools first.
-ifneq ($(filter-out help deps demo test test-all ci soak deb dist clean,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out help deps demo test test-all ci soak deb dist uninstall clean,$(or $(MAKECMDGOALS),all)),)
 MISSING := $(shell CC='$(CC)' CLANG='$(CLANG)' BPFTOOL='$(BPFTOOL)' .ci/deps --missing build)
 ifneq ($(MISSING),)
 $(error $(MISSING) $(if $(word 2,$(MISSING)),are,is) missing: sudo make deps)
