@@ -108,6 +108,34 @@ def test_nothing_stays():
         program.kill()
 
 
+def test_a_memory_file_keeps_its_size():
+    """A program that cuts it harms neither the tracer, which would get SIGBUS, nor itself."""
+    program = Program(WORKLOADS / "injectee", "malloc", 300, 0, "cut")
+    try:
+        done = inject(program.pid, 4, 20000)
+        assert len(done.ok) == 4, done
+        finish(program)
+    finally:
+        program.kill()
+
+
+def test_a_file_in_its_place_is_neither_written_nor_run():
+    """It is put there in time in some of the injections; the others succeed."""
+    program = Program(WORKLOADS / "injectee", "malloc", 300, 0, "replace")
+    try:
+        for _ in range(30):
+            done = inject(program.pid)
+            assert program.process.poll() is None, done
+            assert len(done.ok) + len(done.refused) + done.silent == 1, done
+            if done.refused and "replaced the library's memory file" in done.refused[0]:
+                break
+        else:
+            pytest.fail("no injection met the other file")
+        finish(program)
+    finally:
+        program.kill()
+
+
 # Every system call by which the injector does something to the process, one after the other: it is killed as it
 # enters the k-th.
 STEPS = ["ptrace", "process_vm_writev", "pidfd_getfd", "pwrite64", "ioctl", "fcntl"] if EVERYTHING else ["ptrace"]

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What a library is put into while it works: injectee MODE ROUNDS [THREADS]. Says "ready PID",
- * works, and prints a sum that depends on nothing but its arguments, or why something was not as it
- * should be.
+ * What a library is put into while it works: injectee MODE ROUNDS [THREADS [cut|replace]]. Says
+ * "ready PID", works, and prints a sum that depends on nothing but its arguments, or why something
+ * was not as it should be. Meanwhile other threads can cut each memory file among its descriptors,
+ * or put another file in its place.
  */
 #include "known.h"
 
@@ -13,6 +14,7 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
@@ -528,6 +530,61 @@ static uint64_t work_wait(const char *kind, uint64_t seed)
 	return sum;
 }
 
+/* --- its memory files ---------------------------------------------------------------------------
+ */
+
+#define MEDDLERS     2 /* one goes on while the other is held */
+#define MEDDLED_FDS  16
+#define OWN_CONTENTS "its own"
+
+static int own_file; /* that is put in the place of memory files; 0: they are cut */
+
+static bool is_memory_file(int fd)
+{
+	char path[64], target[64];
+	ssize_t length;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	length = readlink(path, target, sizeof(target) - 1);
+	target[length < 0 ? 0 : length] = '\0';
+	return strstr(target, "memfd:");
+}
+
+static void *meddle(void *arg)
+{
+	for (;;) {
+		for (int fd = 3; fd < MEDDLED_FDS; fd++) {
+			if (!is_memory_file(fd))
+				continue;
+			if (own_file)
+				dup2(own_file, fd);
+			else if (!ftruncate(fd, 0))
+				sched_yield();
+		}
+	}
+	return arg;
+}
+
+static void start_meddling(bool replaces)
+{
+	pthread_t thread;
+
+	if (replaces) {
+		own_file = fileno(tmpfile());
+		SHOULD(write(own_file, OWN_CONTENTS, sizeof(OWN_CONTENTS)) == sizeof(OWN_CONTENTS));
+	}
+	for (int i = 0; i < MEDDLERS; i++)
+		SHOULD(!pthread_create(&thread, NULL, meddle, NULL));
+}
+
+static bool own_file_is_unharmed(void)
+{
+	char contents[sizeof(OWN_CONTENTS) + 1];
+
+	return pread(own_file, contents, sizeof(contents), 0) == sizeof(OWN_CONTENTS) &&
+	       !memcmp(contents, OWN_CONTENTS, sizeof(OWN_CONTENTS));
+}
+
 /* --- all of them --------------------------------------------------------------------------------
  */
 
@@ -599,9 +656,12 @@ int main(int argc, char **argv)
 	mode = argv[1];
 	rounds = atol(argv[2]);
 	first = work_once(count);
+	if (argc > 4)
+		start_meddling(!strcmp(argv[4], "replace"));
 	known_ready();
 	while (!is_told_to_end())
 		SHOULD(work_once(count) == first);
+	SHOULD(!own_file || own_file_is_unharmed());
 	puts("the same each time");
 	return 0;
 }

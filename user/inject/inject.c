@@ -59,6 +59,8 @@
 #define RESTART_BLOCK  516
 #define SYSCALL_BYTES  2
 
+#define REPLACED "the process has replaced the library's memory file"
+
 enum wait_kind { AT_ENTRY, ASLEEP };
 
 struct injection {
@@ -74,7 +76,6 @@ struct injection {
 	int64_t memfd_there, pair_there[2]; /* descriptors of the process; -1 */
 	uint64_t mapping;		    /* address there; 0 */
 	int memfd, pidfd;
-	struct stub_data *data;	    /* shared with the stub; NULL */
 	char busy[STACK_WHY_BYTES]; /* why the last moment was none */
 	/* What the thread of ours is to do, and what came of it. */
 	pid_t tid;
@@ -94,9 +95,15 @@ __attribute__((format(printf, 3, 4))) static int say(struct injection *in, int e
 	return err;
 }
 
-static size_t page_up(size_t bytes)
+/* The memory file: the library's image, and the stub on pages of its own. */
+static size_t stub_at(const struct injection *in)
 {
-	return (bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+	return (in->request->image_bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+}
+
+static off_t data_at(const struct injection *in)
+{
+	return (off_t)(stub_at(in) + STUB_CODE_BYTES);
 }
 
 /* --- an interrupted system call ----------------------------------------------------------------
@@ -171,14 +178,13 @@ static int lay_way_back(struct injection *in)
 
 static int make_descriptors(struct injection *in)
 {
+	const uint64_t flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
 	int32_t pair[2];
 	int64_t done;
 
-	in->memfd_there =
-		call(in, SYS_memfd_create, in->back.name, MFD_CLOEXEC | MFD_EXEC, 0, 0, 0, 0);
+	in->memfd_there = call(in, SYS_memfd_create, in->back.name, flags | MFD_EXEC, 0, 0, 0, 0);
 	if (in->memfd_there == -EINVAL) /* before Linux 6.3 */
-		in->memfd_there =
-			call(in, SYS_memfd_create, in->back.name, MFD_CLOEXEC, 0, 0, 0, 0);
+		in->memfd_there = call(in, SYS_memfd_create, in->back.name, flags, 0, 0, 0, 0);
 	if (in->memfd_there == -EACCES)
 		return say(in, -EPERM, "vm.memfd_noexec allows it no code in a memory file");
 	if (in->memfd_there < 0)
@@ -202,16 +208,29 @@ static int take_descriptor(struct injection *in, int64_t there)
 	return fd < 0 ? say(in, -errno, "pidfd_getfd: %s", strerror(errno)) : fd;
 }
 
+/*
+ * The process can change the memory file from the moment that it has it. Sealed, the file keeps its
+ * size: cut, it would take the pages of the library and of the stub away while they run. Another
+ * file that the process has put in its place has seals, or none can be had of it.
+ */
+static int seal_memfd(struct injection *in)
+{
+	off_t bytes = (off_t)(stub_at(in) + STUB_BYTES);
+
+	if (fcntl(in->memfd, F_GET_SEALS) || fcntl(in->memfd, F_ADD_SEALS, F_SEAL_SHRINK))
+		return say(in, -EPERM, REPLACED);
+	if (ftruncate(in->memfd, bytes) || fcntl(in->memfd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SEAL))
+		return say(in, -errno, "no memory for the library: %s", strerror(errno));
+	return 0;
+}
+
 /* The image, with the number of the library's end of the socket in it. */
 static int write_image(struct injection *in)
 {
 	const struct inject_request *request = in->request;
-	size_t stub_at = page_up(request->image_bytes);
 	int32_t fd = (int32_t)in->pair_there[1];
 	const char *bytes = request->image;
 
-	if (ftruncate(in->memfd, (off_t)(stub_at + STUB_BYTES)))
-		return say(in, -errno, "no memory for the library: %s", strerror(errno));
 	for (size_t at = 0; at < request->image_bytes;) {
 		ssize_t done = pwrite(in->memfd, bytes + at, request->image_bytes - at, (off_t)at);
 
@@ -240,11 +259,10 @@ static void name_memfd(char path[STUB_PATH_BYTES], int64_t fd)
 	snprintf(path + length, STUB_PATH_BYTES - length, "%lld", (long long)fd);
 }
 
-static void fill_stub(struct injection *in, struct stub_data *data)
+static struct stub_data make_stub_data(const struct injection *in)
 {
 	const struct user_regs_struct *regs = &in->state.regs;
-
-	*data = (struct stub_data){
+	struct stub_data data = {
 		.mapping_bytes = STUB_BYTES,
 		.dlopen = in->target.dlopen,
 		.dlopen_flags = in->target.dlopen_flags,
@@ -266,36 +284,43 @@ static void fill_stub(struct injection *in, struct stub_data *data)
 		.peer_fd = (uint64_t)in->pair_there[0],
 		.own_fd = (uint64_t)in->pair_there[1],
 	};
-	name_memfd(data->path, in->memfd_there);
+	name_memfd(data.path, in->memfd_there);
+	return data;
 }
 
 static int write_stub(struct injection *in)
 {
-	size_t size, stub_at = page_up(in->request->image_bytes);
+	struct stub_data data = make_stub_data(in);
+	size_t size;
 	const void *code = stub_code(&size);
 
-	if (pwrite(in->memfd, code, size, (off_t)stub_at) != (ssize_t)size)
+	if (pwrite(in->memfd, code, size, (off_t)stub_at(in)) != (ssize_t)size ||
+	    pwrite(in->memfd, &data, sizeof(data), data_at(in)) != sizeof(data))
 		return say(in, -EIO, "no memory for the stub: %s", strerror(errno));
-	in->data = mmap(NULL, STUB_DATA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, in->memfd,
-			(off_t)(stub_at + STUB_CODE_BYTES));
-	if (in->data == MAP_FAILED) {
-		in->data = NULL;
-		return say(in, -errno, "no memory for the stub: %s", strerror(errno));
-	}
-	fill_stub(in, in->data);
 	return 0;
+}
+
+/* Code of another file, which the process has put in the place of ours, is never run. */
+static bool is_stub(struct injection *in, uint64_t address)
+{
+	uint8_t there[STUB_CODE_BYTES];
+	size_t size;
+	const void *code = stub_code(&size);
+
+	return !hold__read(&in->hold, address, there, size) && !memcmp(there, code, size);
 }
 
 static int map_stub(struct injection *in)
 {
-	size_t stub_at = page_up(in->request->image_bytes);
 	int64_t at = call(in, SYS_mmap, 0, STUB_BYTES, PROT_READ | PROT_EXEC, MAP_SHARED,
-			  (uint64_t)in->memfd_there, stub_at);
+			  (uint64_t)in->memfd_there, stub_at(in));
 
 	if (at < 0 && at > -4096)
 		return say(in, (int)at, "its kernel allows it no code in a memory file: %s",
 			   strerror((int)-at));
 	in->mapping = (uint64_t)at;
+	if (!is_stub(in, in->mapping))
+		return say(in, -EPERM, REPLACED);
 	at = call(in, SYS_mprotect, in->mapping + STUB_CODE_BYTES, STUB_BYTES - STUB_CODE_BYTES,
 		  PROT_READ | PROT_WRITE, 0, 0, 0);
 	return at < 0 ? say(in, (int)at, "mprotect failed there: %s", strerror((int)-at)) : 0;
@@ -313,7 +338,9 @@ static int prepare(struct injection *in)
 	in->result->socket_fd = take_descriptor(in, in->pair_there[0]);
 	if (in->result->socket_fd < 0)
 		return in->result->socket_fd;
-	err = write_image(in);
+	err = seal_memfd(in);
+	if (!err)
+		err = write_image(in);
 	if (!err)
 		err = write_stub(in);
 	return err ? err : map_stub(in);
@@ -691,9 +718,12 @@ static uint64_t span_ns(const uint64_t began[2], const uint64_t ended[2])
 
 static int read_outcome(struct injection *in)
 {
-	struct stub_data data = *in->data;
-	uint64_t dlopen_ns = span_ns(data.began, data.ended);
+	struct stub_data data;
+	uint64_t dlopen_ns;
 
+	if (pread(in->memfd, &data, sizeof(data), data_at(in)) != sizeof(data))
+		return say(in, -EIO, "its memory file cannot be read");
+	dlopen_ns = span_ns(data.began, data.ended);
 	data.error[sizeof(data.error) - 1] = '\0';
 	/* what the process says is not trusted */
 	in->result->dlopen_ns = dlopen_ns < 3600000000000ull ? dlopen_ns : 0;
@@ -719,7 +749,16 @@ static bool has_ended(int pidfd)
 	return poll(&process, 1, 0) > 0;
 }
 
-/* The stub runs on its own; it says in the shared memory when it is done. Without a socket at the
+/* By read: access to a mapping of a file that the process has cut would raise SIGBUS. */
+static bool stub_is_done(const struct injection *in)
+{
+	off_t at = data_at(in) + (off_t)offsetof(struct stub_data, done);
+	uint64_t done;
+
+	return pread(in->memfd, &done, sizeof(done), at) == sizeof(done) && done;
+}
+
+/* The stub runs on its own; it says in the memory file when it is done. Without a socket at the
  * other end it may never do so: exec has closed it, or the library has. */
 static int await_stub(struct injection *in)
 {
@@ -728,7 +767,7 @@ static int await_stub(struct injection *in)
 
 	if (until_ns < in->request->deadline_ns)
 		until_ns = in->request->deadline_ns;
-	while (!__atomic_load_n(&in->data->done, __ATOMIC_ACQUIRE)) {
+	while (!stub_is_done(in)) {
 		now_ns = clock_monotonic_ns();
 		if (!alone && hung_up(in->result->socket_fd)) {
 			alone = true;
@@ -745,8 +784,6 @@ static int await_stub(struct injection *in)
 
 static void clear(struct injection *in)
 {
-	if (in->data)
-		munmap(in->data, STUB_DATA_BYTES);
 	if (in->memfd >= 0)
 		close(in->memfd);
 	if (in->pidfd >= 0)

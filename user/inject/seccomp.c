@@ -179,7 +179,7 @@ static const struct needed {
 	int nr;
 	uint64_t args[6];
 } needed[] = {
-	{"memfd_create", SYS_memfd_create, {0, MFD_CLOEXEC}},
+	{"memfd_create", SYS_memfd_create, {0, MFD_CLOEXEC | MFD_ALLOW_SEALING}},
 	{"socketpair", SYS_socketpair, {AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC}},
 	{"mmap", SYS_mmap, {0, 4096, PROT_READ | PROT_EXEC, MAP_SHARED, 3}},
 	{"mprotect", SYS_mprotect, {0, 4096, PROT_READ | PROT_WRITE}},
