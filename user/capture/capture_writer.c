@@ -176,7 +176,8 @@ static void empty(struct batch *batch)
 	batch->dump = NULL;
 }
 
-/* An idle batch, or a new one; waits while the disk is too far behind. NULL: none to be had. */
+/* An idle batch, or a new one; waits while the disk is too far behind: the thread hands each batch
+ * back, written or not. NULL: there is none, and no memory for the first. */
 static struct batch *next_batch(struct capture_writer *writer)
 {
 	struct batch *batch = NULL;
@@ -192,6 +193,8 @@ static struct batch *next_batch(struct capture_writer *writer)
 	return writer->idle_count ? writer->idle[--writer->idle_count] : NULL;
 }
 
+/* 0: the batch goes to the thread, or -errno: it stays, and its records are dropped. An error of
+ * the thread shows with the batch after. */
 static int hand_over(struct capture_writer *writer)
 {
 	int err = 0;
@@ -204,16 +207,15 @@ static int hand_over(struct capture_writer *writer)
 	pthread_mutex_lock(&writer->lock);
 	if (!writer->err)
 		writer->err = err;
-	if (!writer->err) {
+	err = writer->err;
+	if (!err) {
 		writer->waiting[writer->waiting_count++] = writer->filling;
 		writer->waiting_bytes += writer->filling->used;
 		pthread_cond_signal(&writer->given);
 		writer->filling = next_batch(writer);
 	}
-	err = writer->err;
 	pthread_mutex_unlock(&writer->lock);
-	if (writer->filling)
-		empty(writer->filling);
+	empty(writer->filling);
 	return err;
 }
 
@@ -221,7 +223,7 @@ int capture_writer__flush(struct capture_writer *writer)
 {
 	int err;
 
-	if (writer->filling && writer->filling->used)
+	if (writer->filling->used)
 		return hand_over(writer);
 	pthread_mutex_lock(&writer->lock);
 	err = writer->err;
@@ -233,18 +235,16 @@ int capture_writer__add(struct capture_writer *writer, const void *record, size_
 {
 	const struct perfx_record *hdr = record;
 	struct batch *batch = writer->filling;
+	int err;
 
 	if (size < sizeof(*hdr) || size > PERFX_RECORD_MAX || size % 8 || hdr->size != size)
 		return -EINVAL;
-	if (batch && batch->used + size > sizeof(batch->records)) {
-		int err = hand_over(writer);
-
+	if (batch->used + size > sizeof(batch->records)) {
+		err = hand_over(writer);
 		if (err)
 			return err;
 		batch = writer->filling;
 	}
-	if (!batch)
-		return -ENOMEM;
 	memcpy(batch->records + batch->used, record, size);
 	batch->used += size;
 	writer->segment_bytes += size;
@@ -265,14 +265,14 @@ int capture_writer__dump(struct capture_writer *writer, struct capture_dump *dum
 {
 	int err = -EBUSY;
 
-	if (writer->filling && writer->dumps_count < BATCHES_MAX) {
+	if (writer->dumps_count < BATCHES_MAX) {
 		writer->filling->dump = dump;
-		writer->dumps_count++;
-		return hand_over(writer);
+		err = hand_over(writer);
 	}
-	if (!writer->filling)
-		err = writer->err;
-	capture_dump__free(dump);
+	if (err)
+		capture_dump__free(dump);
+	else
+		writer->dumps_count++;
 	return err;
 }
 
@@ -301,7 +301,7 @@ uint64_t capture_writer__bytes(struct capture_writer *writer)
 	pthread_mutex_lock(&writer->lock);
 	bytes = writer->written_bytes + writer->waiting_bytes / COMPRESSION;
 	pthread_mutex_unlock(&writer->lock);
-	return bytes + (writer->filling ? writer->filling->used / COMPRESSION : 0);
+	return bytes + writer->filling->used / COMPRESSION;
 }
 
 /* Takes over fd. */
@@ -385,7 +385,8 @@ int capture_writer__free(struct capture_writer *writer)
 
 	if (!writer)
 		return 0;
-	capture_writer__flush(writer);
+	if (writer->filling)
+		capture_writer__flush(writer);
 	end_thread(writer);
 	err = writer->err;
 	if (!err && writer->fd >= 0)

@@ -290,6 +290,14 @@ static void note_slow(struct flight *flight, uint64_t now_ns)
 
 /* --- what the recording calls --- */
 
+/* A file was asked for in vain. The capture's own error is said where the capture is closed. */
+static void fail(struct flight *flight, int err)
+{
+	flight->failed = true;
+	if (!capture_writer__flush(flight->parts.capture))
+		msg_say("%s: %s", flight->parts.options->flight_path, output_error(err));
+}
+
 static void write_asked(struct flight *flight, uint64_t now_ns, const struct ending *so_far)
 {
 	int err = 0;
@@ -303,10 +311,8 @@ static void write_asked(struct flight *flight, uint64_t now_ns, const struct end
 		if (err != -EBUSY)
 			flight->due_ns = 0;
 	}
-	if (err && err != -EBUSY) {
-		flight->failed = true;
-		msg_say("%s: %s", flight->parts.options->flight_path, output_error(err));
-	}
+	if (err && err != -EBUSY)
+		fail(flight, err);
 }
 
 void flight__tick(struct flight *flight, uint64_t now_ns, const struct ending *so_far)
@@ -370,9 +376,7 @@ int flight__finish(struct flight *flight, const struct ending *ending)
 	if (flight->parts.options->flight_path)
 		err = ask(flight, path_of(flight, flight->files + 1), why, ending);
 	report_dumps(flight, true);
-	if (err) {
-		flight->failed = true;
-		msg_say("%s: %s", flight->parts.options->flight_path, output_error(err));
-	}
+	if (err)
+		fail(flight, err);
 	return flight->failed ? EXIT_FAILED : EXIT_OK;
 }
