@@ -528,3 +528,58 @@ Test(process_usage, thread_time)
 		      (uint64_t)after.tv_sec * 1000000000 + (uint64_t)after.tv_nsec);
 	cr_expect_neq(thread.runnable_ns, UINT64_MAX);
 }
+
+/* --- children of our own --- */
+
+static pid_t start_child(int ends[2], const char *answer, bool hangs)
+{
+	pid_t pid;
+
+	cr_assert_eq(pipe(ends), 0);
+	pid = fork();
+	cr_assert_geq(pid, 0);
+	if (!pid) {
+		if (answer && write(ends[1], answer, 4) != 4)
+			_exit(1);
+		while (hangs)
+			pause();
+		_exit(0);
+	}
+	close(ends[1]);
+	return pid;
+}
+
+Test(process, a_childs_answer_is_read, .timeout = 30)
+{
+	char answer[4];
+	int ends[2];
+	pid_t pid = start_child(ends, "yes", true);
+
+	cr_assert(process_answers(pid, ends[0], answer, sizeof(answer), 20000));
+	cr_assert_str_eq(answer, "yes");
+	cr_assert_eq(kill(pid, 0), 0); /* it goes on */
+	process_reap(pid, 0);
+	cr_assert_eq(kill(pid, 0), -1);
+}
+
+Test(process, a_child_that_ends_without_an_answer_has_none, .timeout = 30)
+{
+	char answer[4];
+	int ends[2];
+	pid_t pid = start_child(ends, NULL, false);
+
+	cr_assert_not(process_answers(pid, ends[0], answer, sizeof(answer), 20000));
+	process_reap(pid, 20000);
+	cr_assert_eq(kill(pid, 0), -1);
+}
+
+Test(process, a_child_that_hangs_is_killed, .timeout = 30)
+{
+	char answer[4];
+	int ends[2];
+	pid_t pid = start_child(ends, NULL, true);
+
+	cr_assert_not(process_answers(pid, ends[0], answer, sizeof(answer), 10));
+	process_reap(pid, 20000);
+	cr_assert_eq(kill(pid, 0), -1);
+}

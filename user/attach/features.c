@@ -4,6 +4,7 @@
 #include "attach/hit_cost.h"
 #include "attach/links.h"
 #include "attach/sampler.h"
+#include "proc/process.h"
 
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -177,13 +178,17 @@ static int begin_trial(struct features *features, int map_fd)
 	return result[0];
 }
 
+/* Attaching waits for locks of the kernel that other tracers hold for a while. */
+#define TRIAL_MS 20000
+
 static void end_trial(struct features *features, int result_fd)
 {
 	struct trial trial = {0};
 
 	if (result_fd < 0)
 		return;
-	if (read(result_fd, &trial, sizeof(trial)) != sizeof(trial))
+	if (features->trial_pid < 0 ||
+	    !process_answers(features->trial_pid, result_fd, &trial, sizeof(trial), TRIAL_MS))
 		trial = (struct trial){0};
 	close(result_fd);
 	features->optimized_nop5 = trial.optimized_nop5;
@@ -286,6 +291,6 @@ void features_try(struct features *features)
 void features_end(struct features *features)
 {
 	if (features->trial_pid > 0)
-		waitpid(features->trial_pid, NULL, 0);
+		process_reap(features->trial_pid, TRIAL_MS);
 	features->trial_pid = 0;
 }

@@ -8,12 +8,9 @@
 
 #include <dlfcn.h>
 #include <glob.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* The newest of the first of these that there is. */
@@ -74,7 +71,6 @@ __attribute__((noreturn)) static void ask(const char *path, int answer_fd)
 static bool ask_in_child(const char *path, struct answer *answer)
 {
 	int ends[2];
-	struct pollfd pollfd = {.events = POLLIN};
 	bool answered;
 	pid_t child;
 
@@ -84,14 +80,10 @@ static bool ask_in_child(const char *path, struct answer *answer)
 	if (!child)
 		ask(path, ends[1]);
 	close(ends[1]);
-	pollfd.fd = ends[0];
-	answered = child > 0 && poll(&pollfd, 1, ANSWER_MS) == 1 &&
-		   read(ends[0], answer, sizeof(*answer)) == sizeof(*answer);
+	answered = child > 0 && process_answers(child, ends[0], answer, sizeof(*answer), ANSWER_MS);
 	close(ends[0]);
-	if (child > 0) {
-		kill(child, SIGKILL);
-		waitpid(child, NULL, 0);
-	}
+	if (child > 0)
+		process_reap(child, 0);
 	return answered;
 }
 

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { FIRST_ROOM = 4096 };
@@ -258,6 +259,28 @@ bool process_ends_within(pid_t pid, int timeout_ms)
 	ended = poll(&end, 1, timeout_ms) > 0;
 	close(end.fd);
 	return ended;
+}
+
+bool process_answers(pid_t child, int pipe_fd, void *answer, size_t size, int timeout_ms)
+{
+	struct pollfd pipe_end = {.fd = pipe_fd, .events = POLLIN};
+	int ready = poll(&pipe_end, 1, timeout_ms);
+
+	if (ready <= 0)
+		kill(child, SIGKILL);
+	return ready > 0 && read(pipe_fd, answer, size) == (ssize_t)size;
+}
+
+/* A killed process ends at once, but where the kernel does not let it. */
+#define KILLED_MS 1000
+
+void process_reap(pid_t child, int timeout_ms)
+{
+	if (!process_ends_within(child, timeout_ms)) {
+		kill(child, SIGKILL);
+		process_ends_within(child, KILLED_MS);
+	}
+	waitpid(child, NULL, WNOHANG);
 }
 
 bool process_has_ended(pid_t pid)

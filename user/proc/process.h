@@ -31,6 +31,13 @@ bool process_has_ended(pid_t pid);
 /* The same, after waiting for that end; timeout_ms -1: however long. */
 bool process_ends_within(pid_t pid, int timeout_ms);
 
+/* The answer of a child through a pipe. False: the child has ended without one, or gives none in
+ * that time and is killed. */
+bool process_answers(pid_t child, int pipe_fd, void *answer, size_t size, int timeout_ms);
+/* Waits for a child's end and reaps it; a child that goes on after that time is killed. One that
+ * hangs in the kernel is left to init. */
+void process_reap(pid_t child, int timeout_ms);
+
 /* The process that a thread belongs to; of a process it is the process itself. -errno. */
 pid_t process_of_thread(pid_t tid);
 

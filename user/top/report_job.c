@@ -5,6 +5,7 @@
 #include "base/message.h"
 #include "base/scratch.h"
 #include "base/text.h"
+#include "proc/process.h"
 #include "report/report.h"
 
 #include <errno.h>
@@ -39,6 +40,9 @@ struct report_job *report_job__new(const char *rules_file)
 	return job;
 }
 
+/* What a report that is no longer wanted has to end by itself. */
+#define END_MS 2000
+
 /* Of the report that was asked for last. */
 static void end(struct report_job *job)
 {
@@ -56,7 +60,7 @@ void report_job__free(struct report_job *job)
 		return;
 	if (job->pid) {
 		kill(job->pid, SIGTERM);
-		waitpid(job->pid, NULL, 0);
+		process_reap(job->pid, END_MS);
 		msg_say("%s: not written: the recording ended", job->path);
 	}
 	end(job);
