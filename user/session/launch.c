@@ -23,6 +23,7 @@
 #include <sys/ptrace.h>
 #include <sys/user.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* --- the caller's environment --- */
@@ -250,7 +251,7 @@ struct launch {
 
 /* What the child could not do, reported through a pipe that exec closes. */
 struct failure {
-	enum { FAILED_USER = 1, FAILED_EXEC } step;
+	enum { FAILED_USER = 1, FAILED_TRACE, FAILED_EXEC } step;
 	int err;
 };
 
@@ -316,7 +317,10 @@ static void run_child(char *const *argv, const struct launch_options *options,
 	/* after the change of user, which takes the signal of the parent's death back */
 	if (options->apart_fd)
 		stay_apart(options->apart_fd, parent);
-	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL)) {
+		failure = (struct failure){.step = FAILED_TRACE, .err = errno};
+		goto out;
+	}
 	execvp(argv[0], argv); /* by the PATH that is now in force */
 	failure.err = errno;
 out:
@@ -330,6 +334,23 @@ static bool stopped_by(int status, int signal)
 	return WIFSTOPPED(status) && WSTOPSIG(status) == signal;
 }
 
+#define LOOK_MIN_NS 20000
+#define LOOK_MAX_NS 5000000
+
+/* Until the program stops, or ends. False: the user has asked for the end first. */
+static bool wait_for_stop(struct launch *launch)
+{
+	struct timespec pause = {.tv_nsec = LOOK_MIN_NS};
+	pid_t found;
+
+	while (!(found = waitpid(launch->pid, &launch->status, WNOHANG)) && !interrupt_asked()) {
+		nanosleep(&pause, NULL);
+		if (pause.tv_nsec < LOOK_MAX_NS)
+			pause.tv_nsec *= 2;
+	}
+	return found == launch->pid;
+}
+
 /* Continues until the next SIGTRAP; other signals are delivered. false: it has ended. */
 static bool go_on(struct launch *launch, int request)
 {
@@ -338,7 +359,7 @@ static bool go_on(struct launch *launch, int request)
 	do {
 		if (ptrace(request, launch->pid, NULL, (void *)(intptr_t)signal))
 			return false;
-		if (waitpid(launch->pid, &launch->status, 0) != launch->pid)
+		if (!wait_for_stop(launch))
 			return false;
 		if (!WIFSTOPPED(launch->status)) {
 			launch->ended = true;
@@ -469,6 +490,9 @@ static void say_failure(const struct failure *failure, const char *program)
 {
 	if (failure->step == FAILED_USER)
 		msg_say("cannot switch to the user who called sudo: %s", strerror(failure->err));
+	else if (failure->step == FAILED_TRACE)
+		msg_say("%s: cannot be stopped before its first instruction (ptrace: %s)", program,
+			strerror(failure->err));
 	else if (failure->err == ENOENT)
 		msg_say("%s: not found", program);
 	else
@@ -490,21 +514,26 @@ static bool start_child(struct launch *launch, char *const *argv,
 	/* here, where the parent is sudo or the shell */
 	if (options->as_caller && caller_ids(&uid, &gid))
 		environment = caller_environment();
-	failed = !inject_prepare(&launch->inject, environment, options) ||
-		 pipe2(failure_pipe, O_CLOEXEC);
+	failed = !inject_prepare(&launch->inject, environment, options);
+	if (!failed && pipe2(failure_pipe, O_CLOEXEC)) {
+		failed = true;
+		msg_say("%s: cannot be started: %s", argv[0], strerror(errno));
+	}
 	launch->pid = failed ? -1 : fork();
 	if (launch->pid == 0)
 		run_child(argv, options, environment, &launch->inject, failure_pipe[1]);
 	free(environment);
 	if (failed)
 		return false;
-	close(failure_pipe[1]);
 	failed = launch->pid < 0;
+	if (failed)
+		msg_say("%s: cannot be started: %s", argv[0], strerror(errno));
+	close(failure_pipe[1]);
 	if (!failed && read(failure_pipe[0], &failure, sizeof(failure)) == sizeof(failure)) {
 		failed = true;
 		say_failure(&failure, argv[0]);
 		waitpid(launch->pid, &launch->status, 0);
-		if (WIFEXITED(launch->status))
+		if (WIFEXITED(launch->status) && failure.step != FAILED_TRACE)
 			*exit_code = WEXITSTATUS(launch->status);
 	}
 	close(failure_pipe[0]);
@@ -514,15 +543,17 @@ static bool start_child(struct launch *launch, char *const *argv,
 /* Takes the stopped child to where its libraries are mapped. */
 static bool hold_child(struct launch *launch, const char *program)
 {
-	if (waitpid(launch->pid, &launch->status, 0) == launch->pid &&
-	    stopped_by(launch->status, SIGTRAP)) {
-		launch->held = true;
+	launch->held = wait_for_stop(launch) && stopped_by(launch->status, SIGTRAP);
+	if (launch->held) {
 		ptrace(PTRACE_SETOPTIONS, launch->pid, NULL, (void *)PTRACE_O_EXITKILL);
 		run_to_libraries(launch);
-		return true;
 	}
-	msg_say("%s: cannot be stopped before its first instruction (ptrace is not allowed here)",
-		program);
+	if (interrupt_asked())
+		msg_say("%s: interrupted before it ran", program);
+	else if (launch->held || launch->ended)
+		return true;
+	else
+		msg_say("%s: ended before its first instruction", program);
 	kill(launch->pid, SIGKILL);
 	return false;
 }
