@@ -193,22 +193,28 @@ static void *make_rounds(void *arg)
 
 /* --- both ------------------------------------------------------------------------------------ */
 
+/* err: 0: what says it all. */
+static void add_why(struct sampler *sampler, const char *what, int err)
+{
+	size_t used = strlen(sampler->why);
+
+	snprintf(sampler->why + used, sizeof(sampler->why) - used, "%s%s%s%s%s", used ? "; " : "",
+		 what, err ? " (" : "", err ? strerror(-err) : "", err ? ")" : "");
+}
+
 static void open_all(struct sampler *sampler)
 {
 	int err = open_clocks(sampler);
 
 	if (err) {
 		sampler->on_cpu_ns = 0;
-		snprintf(sampler->why, sizeof(sampler->why),
-			 "threads that run are not sampled: no perf event by the CPU's clock (%s)",
-			 strerror(-err));
+		add_why(sampler,
+			"threads that run are not sampled: no perf event by the CPU's clock", err);
 	}
 	if (tracer__off_cpu_fd(sampler->tracer) >= 0)
 		return;
 	sampler->off_cpu_ns = 0;
-	snprintf(sampler->why + strlen(sampler->why), sizeof(sampler->why) - strlen(sampler->why),
-		 "%sthreads that wait are not sampled: needs Linux 5.18",
-		 *sampler->why ? "; " : "");
+	add_why(sampler, "threads that wait are not sampled: needs Linux 5.18", 0);
 }
 
 struct sampler *sampler__new(struct tracer *tracer, struct sink *sink, uint64_t hz)
@@ -243,12 +249,21 @@ void sampler__free(struct sampler *sampler)
 
 void sampler__start(struct sampler *sampler)
 {
+	int err;
+
 	start_clocks(sampler);
 	if (!sampler->off_cpu_ns)
 		return;
 	sampler->stop_fd = eventfd(0, EFD_CLOEXEC);
-	sampler->has_rounds = sampler->stop_fd >= 0 &&
-			      !thread_start(&sampler->rounds_thread, make_rounds, sampler);
+	err = sampler->stop_fd < 0 ? -errno
+				   : thread_start(&sampler->rounds_thread, make_rounds, sampler);
+	sampler->has_rounds = !err;
+	if (!err)
+		return;
+	sampler->off_cpu_ns = 0;
+	add_why(sampler, "threads that wait are not sampled: no thread for it", err);
+	msg_say("%s", sampler->why);
+	sampler__describe(sampler);
 }
 
 void sampler__stop(struct sampler *sampler)
