@@ -481,6 +481,9 @@ static void *load(void *arg)
 
 	loading->tracer = tracer__new(&loading->options, loading->features);
 	loading->err = loading->tracer ? 0 : errno;
+	/* libbpf has errors of its own, which strerror does not know */
+	if (loading->err >= __LIBBPF_ERRNO__START)
+		loading->err = loading->err == LIBBPF_ERRNO__LIBELF ? ENOMEM : EINVAL;
 	return NULL;
 }
 

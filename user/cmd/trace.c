@@ -98,8 +98,11 @@ static int open_outputs(struct outputs *outputs, const struct options *options)
 	outputs->report = !outputs->capture_path || outputs->capture_path == options->keep;
 	if (outputs->report) {
 		outputs->aggregate = aggregate__new();
-		code = outputs->aggregate ? report_target_open(&outputs->target, options)
-					  : EXIT_FAILED;
+		if (!outputs->aggregate) {
+			msg_say("out of memory");
+			return EXIT_FAILED;
+		}
+		code = report_target_open(&outputs->target, options);
 	}
 	if (code || !outputs->capture_path)
 		return code;

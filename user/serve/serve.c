@@ -453,7 +453,7 @@ static int open_parts(struct serve *serve)
 	serve->job = job__new(serve->options.rules);
 	if (serve->page && serve->metrics && serve->job)
 		return open_http(serve);
-	msg_say("out of memory");
+	msg_say("cannot serve: %s", strerror(errno));
 	return EXIT_FAILED;
 }
 
