@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A kernel that refuses one BPF program (workloads/lib/refuse.c): what that one is for is missing, said in
-one line and in the report, and the rest is as exact as ever."""
+one line and in the report, and the rest is as exact as ever. And a machine that has no more threads, processes or
+memory: nothing waits for what cannot come."""
+import json
+
 import pytest
 from conftest import (WORKLOADS, Program, check_expectations, consistent, functions, run)
 
@@ -57,3 +60,56 @@ def test_what_nothing_goes_without(monkeypatch):
     assert done.returncode == 1
     assert done.stderr == ("perfx-trace: cannot load the BPF programs: Invalid argument: see "
                            "perfx-trace doctor\n")
+
+
+DEADLINE_S = 60  # generous: an end is asserted, not a time
+
+
+def ends(monkeypatch, refused, *arguments):
+    """However soon something cannot be had, the command ends by itself, and says why when it failed."""
+    monkeypatch.setenv("LD_PRELOAD", str(WORKLOADS / "refuse.so"))
+    name, _, first = refused.partition("=")
+    monkeypatch.setenv(name, first)
+    done = run(*arguments, "--no-calibrate", timeout=DEADLINE_S)
+    assert done.returncode in (0, 1), (refused, done)
+    assert done.returncode == 0 or "perfx-trace: " in done.stderr, (refused, done)
+    return done
+
+
+@pytest.mark.parametrize("refused", [f"REFUSE_THREADS={n}" for n in range(1, 8)] + ["REFUSE_PROCESSES=1"]
+                         + [f"REFUSE_MEMORY={4 ** n}" for n in range(6)])
+def test_a_flight_recorder_ends(monkeypatch, tmp_path, program, refused):
+    p = program(WORKLOADS / "calls")
+    file = tmp_path / "last.perfx"
+    done = ends(monkeypatch, refused, "record", "-p", p.pid, "--flight", "2s", "-d", "1s", "-F", "calls:leaf",
+                "-o", file)
+    assert file.exists() == (done.returncode == 0), done
+    if done.returncode:
+        assert sum(line.startswith(f"perfx-trace: {file}: ") for line in done.stderr.splitlines()) <= 1, done
+
+
+@pytest.mark.parametrize("refused", ["REFUSE_THREADS=1", "REFUSE_THREADS=2", "REFUSE_THREADS=4", "REFUSE_MEMORY=1",
+                                     "REFUSE_MEMORY=256"])
+@pytest.mark.parametrize("arguments", [("record", "-o", "out.perfx"), ("serve", "--listen", "127.0.0.1:0"),
+                                       ("-f", "json")])
+def test_others_end(monkeypatch, tmp_path, program, refused, arguments):
+    p = program(WORKLOADS / "calls")
+    monkeypatch.chdir(tmp_path)
+    ends(monkeypatch, refused, *arguments, "-p", p.pid, "-d", "1s", "-F", "calls:leaf")
+
+
+def test_a_program_that_cannot_be_started_is_named(monkeypatch):
+    done = ends(monkeypatch, "REFUSE_PROCESSES=2", "run", "-d", "1s", "--", WORKLOADS / "calls")
+    assert done.returncode == 1
+    assert "calls: cannot be started: Resource temporarily unavailable" in done.stderr
+
+
+def test_samples_that_have_no_thread_are_missed(monkeypatch, program):
+    """The report does not claim that threads that wait are sampled."""
+    p = program(WORKLOADS / "calls")
+    done = ends(monkeypatch, "REFUSE_THREADS=1", "-p", p.pid, "-d", "1s", "-F", "calls:leaf", "-f", "json")
+    assert done.returncode == 0
+    assert "threads that wait are not sampled: no thread for it" in done.stderr
+    (process,) = json.loads(done.stdout)["processes"]
+    assert process["samples"]["off_cpu_hz"] == 0
+    assert "no thread for it" in process["samples"]["why"]

@@ -1,16 +1,85 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Preloaded into the tracer: a kernel that refuses the BPF programs whose names begin with
- * $REFUSE_PROGRAM. The kernel is told 15 characters of a program's name.
+ * Preloaded into the tracer: a machine on which something is not to be had.
+ *
+ *	REFUSE_PROGRAM=NAME	BPF programs whose names begin so (of which the kernel sees 15
+ *				characters)
+ *	REFUSE_THREADS=N	threads, from the N-th on
+ *	REFUSE_PROCESSES=N	processes, from the N-th on
+ *	REFUSE_MEMORY=N		blocks of memory of 4 KiB and more, from the N-th on
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/bpf.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <unistd.h>
+
+#define LARGE_BYTES 4096
+
+/* Has the program asked as often as the variable says? */
+static int is_used_up(const char *variable, long *count)
+{
+	const char *first = getenv(variable);
+
+	return first && __atomic_add_fetch(count, 1, __ATOMIC_RELAXED) >= atol(first);
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+		   void *arg)
+{
+	static long count;
+	int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
+		(int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))(
+			uintptr_t)dlsym(RTLD_NEXT, "pthread_create");
+
+	return is_used_up("REFUSE_THREADS", &count) ? EAGAIN : next(thread, attributes, run, arg);
+}
+
+pid_t fork(void)
+{
+	static long count;
+	pid_t (*next)(void) = (pid_t(*)(void))(uintptr_t)dlsym(RTLD_NEXT, "fork");
+
+	if (!is_used_up("REFUSE_PROCESSES", &count))
+		return next();
+	errno = EAGAIN;
+	return -1;
+}
+
+/* The C library's own names of these, because dlsym allocates. */
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *block, size_t size);
+
+static int is_without_memory(size_t size)
+{
+	static long count;
+
+	if (size < LARGE_BYTES || !is_used_up("REFUSE_MEMORY", &count))
+		return 0;
+	errno = ENOMEM;
+	return 1;
+}
+
+void *malloc(size_t size)
+{
+	return is_without_memory(size) ? NULL : __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size)
+{
+	return is_without_memory(count * size) ? NULL : __libc_calloc(count, size);
+}
+
+void *realloc(void *block, size_t size)
+{
+	return is_without_memory(size) ? NULL : __libc_realloc(block, size);
+}
 
 static int is_refused(const union bpf_attr *attr)
 {
