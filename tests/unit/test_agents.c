@@ -17,9 +17,13 @@
 #include <libgen.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -89,10 +93,14 @@ static struct gpu_names *names;
 static struct agents_parts parts;
 static char build[PATH_MAX], socket_name[AGENTS_NAME_BYTES];
 
-static uint32_t process_of(void *ctx, pid_t pid)
+static bool all_are_traced; /* but not described */
+
+static int64_t process_of(void *ctx, pid_t pid)
 {
 	(void)ctx;
-	if (pid != child || !child_process)
+	if (pid != child)
+		return all_are_traced ? 0 : -ESRCH;
+	if (!child_process)
 		return 0;
 	/* having stopped before it ended, it has executed another program */
 	return child_process + (got.states_count &&
@@ -156,15 +164,21 @@ static void exec_program(const char *scenario, char *const *environment, const i
 	_exit(127);
 }
 
-static void start(const char *scenario, char *const *environment)
+static void open_socket(void)
 {
-	int in[2], out[2];
-
 	agents = agents__new(&parts);
 	cr_assert_not_null(agents);
 	agents_socket_name(socket_name);
 	cr_assert_eq(agents__listen(agents, socket_name), 0);
 	agents__begin(agents, clock_monotonic_ns(), 0);
+}
+
+static void start(const char *scenario, char *const *environment)
+{
+	int in[2], out[2];
+
+	if (!agents)
+		open_socket();
 	cr_assert_eq(pipe2(in, O_CLOEXEC) | pipe2(out, O_CLOEXEC), 0);
 	child = fork();
 	if (!child)
@@ -629,12 +643,126 @@ Test(agents, without_cuda_there_is_no_agent)
 	cr_assert_eq(got.states_count, 0);
 }
 
-/* A connection from no traced process, and a second one of the same. */
-Test(agents, strangers_are_not_let_in)
+Test(agents, a_process_that_is_never_described_is_not_let_in)
 {
 	child_process = 0;
 	run("waits", NULL);
 	cr_assert_eq(got.states_count, 0);
+}
+
+static int connect_to_agents(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	socklen_t size =
+		(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(socket_name));
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	strcpy(address.sun_path + 1, socket_name);
+	cr_assert_eq(connect(fd, (struct sockaddr *)&address, size), 0);
+	return fd;
+}
+
+/* More connections than there are places; each is closed at once. */
+static void connect_often(void)
+{
+	for (int i = 0; i < 1100; i++) {
+		close(connect_to_agents());
+		agents__poll(agents);
+	}
+}
+
+static void expect_the_programs_records(void)
+{
+	run("records", NULL);
+	cr_assert_eq(got.states[0].state, PERFX_GPU_AGENT_ON);
+	cr_assert_eq(got.states[0].process, PROCESS);
+	cr_assert_gt(got.activities_count, 0);
+}
+
+Test(agents, a_process_that_is_not_traced_takes_no_place)
+{
+	int fd;
+	char byte;
+
+	open_socket();
+	fd = connect_to_agents();
+	agents__poll(agents);
+	cr_assert_eq(recv(fd, &byte, 1, MSG_DONTWAIT), 0); /* closed */
+	close(fd);
+	connect_often();
+	expect_the_programs_records();
+}
+
+Test(agents, the_place_of_an_agent_that_has_ended_is_free)
+{
+	all_are_traced = true;
+	open_socket();
+	connect_often();
+	expect_the_programs_records();
+}
+
+Test(agents, a_process_has_one_agent)
+{
+	int first, second;
+	char byte;
+
+	all_are_traced = true;
+	open_socket();
+	first = connect_to_agents();
+	second = connect_to_agents();
+	agents__poll(agents);
+	cr_assert_eq(recv(first, &byte, 1, MSG_DONTWAIT), -1);
+	cr_assert_eq(recv(second, &byte, 1, MSG_DONTWAIT), 0);
+}
+
+#define PROCESSES 300 /* more than one user's may have agents */
+
+/* A process of its own with a connection. Its exit status: is it refused? */
+static pid_t connect_in_a_child(uid_t uid, int ready_fd)
+{
+	pid_t pid = fork();
+	char byte = 'x';
+	int fd;
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (uid && setuid(uid))
+		_exit(2);
+	fd = connect_to_agents();
+	if (write(ready_fd, &byte, 1) != 1)
+		_exit(2);
+	_exit(recv(fd, &byte, 1, 0) == 0);
+}
+
+/* Only as root there is another user: the last one. */
+Test(agents, one_users_processes_do_not_take_all_places)
+{
+	int ready[2], status, count = PROCESSES + !geteuid();
+	pid_t other_users = 0;
+	char byte;
+
+	all_are_traced = true;
+	open_socket();
+	cr_assert_eq(getpgrp(), getpid()); /* nobody else gets the signal below */
+	cr_assert_eq(pipe(ready), 0);
+	for (int i = 0; i < count; i++) {
+		other_users = connect_in_a_child(i == PROCESSES ? 65534 : 0, ready[1]);
+		cr_assert_gt(other_users, 0);
+		cr_assert_eq(read(ready[0], &byte, 1), 1);
+		agents__poll(agents);
+	}
+	for (int i = 0; i < PROCESSES - 256; i++) {
+		pid_t pid = waitpid(-1, &status, 0);
+
+		cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+		cr_assert(count == PROCESSES || pid != other_users);
+	}
+	/* the others have their connections */
+	signal(SIGTERM, SIG_IGN);
+	kill(0, SIGTERM);
+	while (waitpid(-1, &status, 0) > 0)
+		cr_assert(WIFSIGNALED(status));
 }
 
 /* --- limits ----------------------------------------------------------------------------------- */

@@ -21,18 +21,24 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* One that has connected and is not (yet) a traced process's. */
+/* The stream describes a traced process within this time. */
 #define STRANGER_NS 5000000000u
 /* NVML, by whose numbers devices are known, has answered by then; else theirs are unlisted. Less
  * than an agent waits for START. */
 #define NVML_NS 2000000000u
 /* Two seconds for CUPTI, and what the machine takes. */
 #define STOP_MS 5000
-/* Of all connections, strangers among them. */
-#define AGENTS_MAX 1024
+/* Agents at a time, and those of one user: no user's processes can take all places. */
+#define AGENTS_MAX	1024
+#define AGENTS_USER_MAX 256
+/* Connections that one turn accepts: whoever connects all the time does not keep the tracer from
+ * its other work. */
+#define ACCEPTS_MAX 64
+/* Refused connections that are named; of further ones the count is told. */
+#define REFUSALS_NAMED 10
 
 enum agent_state {
-	AGENT_STRANGER, /* of which process it is, is not known yet */
+	AGENT_STRANGER, /* of a traced process that the stream has not described yet */
 	AGENT_STARTED,	/* has START */
 	AGENT_ON,
 	AGENT_ENDED, /* nothing more comes */
@@ -44,6 +50,7 @@ struct agent {
 	/* Readable once the process has ended: its children may keep the socket open. -1: none. */
 	int pidfd;
 	pid_t pid;
+	uid_t uid;
 	uint32_t process;
 	bool steps_aside; /* it was asked to */
 	uint64_t connected_ns;
@@ -60,6 +67,7 @@ struct agents {
 	uint64_t deadline_ns;
 	struct agent **list; /* they stay where they are */
 	size_t count, capacity;
+	uint64_t refusals_count;
 	bool said_limit;
 };
 
@@ -165,20 +173,37 @@ static void emit_state(struct agents *agents, struct agent *agent, enum perfx_gp
 	SINK_PACK(agents->parts.sink, &buffer, PERFX_KIND_GPU_STATE, record, text);
 }
 
+static void emit_losses(struct agents *agents, struct agent *agent)
+{
+	struct perfx_loss record = {.loss = PERFX_LOSS_GPU_RECORDS, .process = agent->process};
+	struct pack_buffer buffer;
+
+	count_losses(agent);
+	record.count = agent->lost - agent->lost_emitted;
+	agent->lost_emitted = agent->lost;
+	if (record.count)
+		SINK_PACK(agents->parts.sink, &buffer, PERFX_KIND_LOSS, record);
+}
+
 static void say_refused(const struct agents *agents, pid_t pid, const char *why)
 {
 	msg_say("pid %d: its GPU's work is not recorded (--gpu %u): %s", (int)pid,
 		agents->parts.level, why);
 }
 
-void agents__refused(struct agents *agents, pid_t pid, const char *why)
+static void emit_refused(struct agents *agents, pid_t pid, const char *why)
 {
-	struct agent agent = {.pid = pid,
-			      .process = agents->parts.process_of(agents->parts.ctx, pid)};
+	int64_t process = agents->parts.process_of(agents->parts.ctx, pid);
+	struct agent agent = {.pid = pid, .process = process > 0 ? (uint32_t)process : 0};
 
-	say_refused(agents, pid, why);
 	if (agent.process)
 		emit_state(agents, &agent, PERFX_GPU_AGENT_REFUSED, 0, why);
+}
+
+void agents__refused(struct agents *agents, pid_t pid, const char *why)
+{
+	say_refused(agents, pid, why);
+	emit_refused(agents, pid, why);
 }
 
 /* --- connections ------------------------------------------------------------------------------ */
@@ -213,44 +238,6 @@ int agents__listen(struct agents *agents, const char *name)
 	return watch(agents, agents->listen_fd);
 }
 
-static struct agent *add_agent(struct agents *agents, int fd, pid_t pid)
-{
-	struct agent *agent = NULL;
-
-	if (agents->count < AGENTS_MAX &&
-	    !grow_array(&agents->list, &agents->capacity, agents->count + 1, sizeof(*agents->list)))
-		agent = calloc(1, sizeof(*agent));
-	if (!agent || watch(agents, fd)) {
-		free(agent);
-		close(fd);
-		return NULL;
-	}
-	agent->fd = fd;
-	agent->pid = pid;
-	agent->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (agent->pidfd >= 0)
-		watch(agents, agent->pidfd);
-	agent->connected_ns = clock_monotonic_ns();
-	agents->list[agents->count++] = agent;
-	return agent;
-}
-
-static void accept_all(struct agents *agents)
-{
-	int fd;
-
-	while (agents->listen_fd >= 0 &&
-	       (fd = accept4(agents->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-		struct ucred peer;
-		socklen_t size = sizeof(peer);
-
-		if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size))
-			close(fd);
-		else
-			add_agent(agents, fd, peer.pid);
-	}
-}
-
 /* --- messages to an agent --------------------------------------------------------------------- */
 
 /* memfd: -1: none goes with it. 0 or -errno. */
@@ -272,6 +259,18 @@ static int send_message(const struct agent *agent, const struct perfx_agent_star
 		header.msg_controllen = sizeof(control);
 	}
 	return sendmsg(agent->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* A connection, of which nothing is known but the process. */
+#define NOT_TRACED "the process is not traced"
+#define HAS_AGENT  "the process has an agent already"
+#define NO_PLACE   "there is no place for another agent"
+
+static void say_refusal(struct agents *agents, pid_t pid, const char *why)
+{
+	if (agents->refusals_count++ < REFUSALS_NAMED)
+		msg_say("pid %d: its connection to the GPU agents' socket is refused: %s", (int)pid,
+			why);
 }
 
 static void send_request(const struct agent *agent, enum perfx_agent_message kind)
@@ -338,34 +337,33 @@ static bool waits_for_nvml(const struct agents *agents, const struct agent *agen
 	       agents->parts.device_of(agents->parts.ctx, "") == -EAGAIN;
 }
 
-/* As soon as it is known which process's it is. A second one in a process is not let in. */
+/* As soon as the stream has described its process. */
 static void try_to_start(struct agents *agents, struct agent *agent)
 {
-	uint32_t process = agents->parts.process_of(agents->parts.ctx, agent->pid);
+	int64_t process = agents->parts.process_of(agents->parts.ctx, agent->pid);
+	const char *why = NULL;
 	int err;
 
-	if ((process && agent_of(agents, process)) ||
-	    (!process && clock_monotonic_ns() - agent->connected_ns > STRANGER_NS))
+	if (process < 0)
+		why = NOT_TRACED;
+	else if (process && agent_of(agents, (uint32_t)process))
+		why = HAS_AGENT;
+	else if (!process && clock_monotonic_ns() - agent->connected_ns > STRANGER_NS)
+		why = "the recording does not know the process";
+	if (why) {
+		say_refusal(agents, agent->pid, why);
 		end_agent(agent);
-	if (agent->state == AGENT_ENDED || !process || waits_for_nvml(agents, agent))
 		return;
-	agent->process = process;
+	}
+	if (!process || waits_for_nvml(agents, agent))
+		return;
+	agent->process = (uint32_t)process;
 	agent_events_init(&agent->events, &agents->all, agent->pid, agent->process);
 	err = send_start(agents, agent);
 	if (err)
 		fail_agent(agents, agent, strerror(-err));
 	else
 		agent->state = AGENT_STARTED;
-}
-
-int agents__adopt(struct agents *agents, int fd, pid_t pid)
-{
-	struct agent *agent = add_agent(agents, fd, pid);
-
-	if (!agent)
-		return -ENOMEM;
-	try_to_start(agents, agent);
-	return 0;
 }
 
 /* --- messages of an agent --------------------------------------------------------------------- */
@@ -509,6 +507,137 @@ static void poll_agent(struct agents *agents, struct agent *agent)
 		on_closed(agents, agent);
 }
 
+/* --- who may connect -------------------------------------------------------------------------- */
+
+/* A new place, or that of an agent that has ended. NULL: there is none. */
+static struct agent **free_place(struct agents *agents)
+{
+	size_t i = 0;
+
+	if (agents->count < AGENTS_MAX)
+		return grow_array(&agents->list, &agents->capacity, agents->count + 1,
+				  sizeof(*agents->list))
+			       ? NULL
+			       : &agents->list[agents->count++];
+	while (i < AGENTS_MAX && agents->list[i]->state != AGENT_ENDED)
+		i++;
+	if (i == AGENTS_MAX)
+		return NULL;
+	emit_losses(agents, agents->list[i]);
+	free_agent(agents->list[i]);
+	return &agents->list[i];
+}
+
+/* Takes the descriptor over. */
+static struct agent *add_agent(struct agents *agents, int fd, pid_t pid, uid_t uid)
+{
+	struct agent *agent = calloc(1, sizeof(*agent)), **place = NULL;
+
+	if (agent && !watch(agents, fd))
+		place = free_place(agents);
+	if (!place) {
+		free(agent);
+		close(fd);
+		return NULL;
+	}
+	agent->fd = fd;
+	agent->pid = pid;
+	agent->uid = uid;
+	agent->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (agent->pidfd >= 0)
+		watch(agents, agent->pidfd);
+	agent->connected_ns = clock_monotonic_ns();
+	*place = agent;
+	return agent;
+}
+
+/* Of an agent that the tracer itself has put into a process. */
+#define NO_USER ((uid_t)-1)
+
+/* Has the process an agent? One whose process has executed another program has just not been
+ * looked at. */
+static bool has_agent(struct agents *agents, pid_t pid)
+{
+	for (size_t i = 0; i < agents->count; i++) {
+		struct agent *agent = agents->list[i];
+
+		if (agent->pid == pid && agent->state != AGENT_ENDED)
+			poll_agent(agents, agent);
+		if (agent->pid == pid && agent->state != AGENT_ENDED)
+			return true;
+	}
+	return false;
+}
+
+static size_t agents_of_user(const struct agents *agents, uid_t uid)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < agents->count; i++)
+		count += agents->list[i]->state != AGENT_ENDED && agents->list[i]->uid == uid;
+	return count;
+}
+
+/* Why a connection is refused; NULL: it is not. The socket's name is no secret (/proc/net/unix). */
+static const char *forbids(struct agents *agents, const struct ucred *peer)
+{
+	if (agents->parts.process_of(agents->parts.ctx, peer->pid) < 0)
+		return NOT_TRACED;
+	if (has_agent(agents, peer->pid))
+		return HAS_AGENT;
+	if (agents_of_user(agents, peer->uid) >= AGENTS_USER_MAX)
+		return "too many processes of its user have agents";
+	return NULL;
+}
+
+static void accept_one(struct agents *agents, int fd)
+{
+	struct ucred peer = {.pid = -1};
+	socklen_t size = sizeof(peer);
+	const char *why = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size)
+				  ? strerror(errno)
+				  : forbids(agents, &peer);
+
+	if (why)
+		close(fd);
+	else if (!add_agent(agents, fd, peer.pid, peer.uid))
+		why = NO_PLACE;
+	if (!why)
+		return;
+	say_refusal(agents, peer.pid, why);
+	if (agents->refusals_count <= AGENTS_MAX && !has_agent(agents, peer.pid))
+		emit_refused(agents, peer.pid, why);
+}
+
+static void accept_all(struct agents *agents)
+{
+	int fd;
+
+	for (int i = 0; i < ACCEPTS_MAX && agents->listen_fd >= 0; i++) {
+		fd = accept4(agents->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0)
+			return;
+		accept_one(agents, fd);
+	}
+}
+
+void agents__adopt(struct agents *agents, int fd, pid_t pid)
+{
+	struct agent *agent = add_agent(agents, fd, pid, NO_USER);
+
+	if (agent)
+		try_to_start(agents, agent);
+	else
+		agents__refused(agents, pid, NO_PLACE);
+}
+
+static void say_refusals_in_all(const struct agents *agents)
+{
+	if (agents->refusals_count > REFUSALS_NAMED)
+		msg_say("%" PRIu64 " connections to the GPU agents' socket were refused in all",
+			agents->refusals_count);
+}
+
 void agents__poll(struct agents *agents)
 {
 	if (!agents)
@@ -554,18 +683,6 @@ void agents__step_aside(struct agents *agents, uint32_t process)
 	send_request(agent, PERFX_AGENT_STEP_ASIDE);
 }
 
-static void emit_losses(struct agents *agents, struct agent *agent)
-{
-	struct perfx_loss record = {.loss = PERFX_LOSS_GPU_RECORDS, .process = agent->process};
-	struct pack_buffer buffer;
-
-	count_losses(agent);
-	record.count = agent->lost - agent->lost_emitted;
-	agent->lost_emitted = agent->lost;
-	if (record.count)
-		SINK_PACK(agents->parts.sink, &buffer, PERFX_KIND_LOSS, record);
-}
-
 void agents__emit_sums(struct agents *agents)
 {
 	if (!agents)
@@ -591,6 +708,7 @@ void agents__stop(struct agents *agents, uint64_t end_ns)
 	if (!agents)
 		return;
 	agents__poll(agents); /* what has been recorded so far */
+	say_refusals_in_all(agents);
 	close_fd(&agents->listen_fd);
 	agents->all.end_ns = end_ns;
 	for (size_t i = 0; i < agents->count; i++)

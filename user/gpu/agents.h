@@ -24,8 +24,9 @@ struct agents_parts {
 	uint32_t level;		 /* --gpu: 1 or 2 */
 	bool graph_nodes;	 /* --gpu-graphs node */
 	uint64_t events_max;	 /* --gpu-max-events */
-	/* The index of a traced process that has been described to the sink; 0: it is none. */
-	uint32_t (*process_of)(void *ctx, pid_t pid);
+	/* The index of a traced process; 0: it has not been described to the sink yet; -ESRCH: it
+	 * is not traced, and cannot have an agent. */
+	int64_t (*process_of)(void *ctx, pid_t pid);
 	/* NVML's number of the GPU with this UUID, below PERFX_GPU_DEVICES_MAX / 2; -ENOENT: NVML
 	 * lists none; -ENODEV: there is no NVML, and devices keep CUDA's numbers; -EAGAIN: it is
 	 * still being opened. NULL: as -ENODEV. */
@@ -42,9 +43,9 @@ void agents__free(struct agents *agents);
 void agents_socket_name(char name[AGENTS_NAME_BYTES]);
 /* From now on agents can connect. 0 or -errno. */
 int agents__listen(struct agents *agents, const char *name);
-/* An agent that is in the process already, and the tracer's end of its socket, which is taken.
- * 0 or -errno. */
-int agents__adopt(struct agents *agents, int fd, pid_t pid);
+/* An agent that is in the process already, and the tracer's end of its socket, which is taken over.
+ */
+void agents__adopt(struct agents *agents, int fd, pid_t pid);
 /* There is none in this process, and why: a GPU_STATE record, REFUSED. */
 void agents__refused(struct agents *agents, pid_t pid, const char *why);
 

@@ -85,13 +85,14 @@ struct gpu_agents {
 };
 
 /* As soon as the stream has its PROCESS record: the kernel knows it before. */
-static uint32_t process_of(void *ctx, pid_t pid)
+static int64_t process_of(void *ctx, pid_t pid)
 {
 	const struct gpu_agents *gpu_agents = ctx;
 	struct perfx_traced_process traced;
 
-	if (tracer__traced_process(gpu_agents->parts.tracer, pid, &traced) ||
-	    process_table__pid(gpu_agents->parts.processes, traced.process) != pid)
+	if (tracer__traced_process(gpu_agents->parts.tracer, pid, &traced))
+		return -ESRCH;
+	if (process_table__pid(gpu_agents->parts.processes, traced.process) != pid)
 		return 0;
 	return traced.process;
 }
