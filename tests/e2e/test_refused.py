@@ -3,6 +3,7 @@
 one line and in the report, and the rest is as exact as ever. And a machine that has no more threads, processes or
 memory: nothing waits for what cannot come."""
 import json
+import resource
 
 import pytest
 from conftest import (WORKLOADS, Program, check_expectations, consistent, functions, run)
@@ -86,6 +87,18 @@ def test_a_flight_recorder_ends(monkeypatch, tmp_path, program, refused):
     assert file.exists() == (done.returncode == 0), done
     if done.returncode:
         assert sum(line.startswith(f"perfx-trace: {file}: ") for line in done.stderr.splitlines()) <= 1, done
+
+
+@pytest.mark.parametrize("mib", [60, 100, 150, 200])
+def test_a_flight_recorder_with_little_memory_ends(tmp_path, program, mib):
+    """Of address space, which is also what stacks of threads and shared tables need."""
+    p = program(WORKLOADS / "calls")
+    file = tmp_path / "last.perfx"
+    done = run("record", "-p", p.pid, "--flight", "2s", "-d", "1s", "-F", "calls:leaf", "--no-calibrate", "-o", file,
+               timeout=DEADLINE_S,
+               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (mib << 20, mib << 20)))
+    assert (done.returncode, file.exists()) in ((0, True), (1, False)), done
+    assert done.stderr.startswith("perfx-trace: "), done
 
 
 @pytest.mark.parametrize("refused", ["REFUSE_THREADS=1", "REFUSE_THREADS=2", "REFUSE_THREADS=4", "REFUSE_MEMORY=1",
