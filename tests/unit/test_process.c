@@ -170,7 +170,13 @@ Test(process, command_line)
 	cr_expect_str_eq(text, "/tmp/");
 	free(text);
 	cr_expect_eq(process_cmdline(pid, &text, 0), -EINVAL);
+	text = process_command(pid, "|", false);
+	cr_expect_eq(strcmp(text + strlen(fixture_path("s")), "|60"), 0);
+	free(text);
 	stop(pid);
+	text = process_command(pid, "|", false);
+	cr_expect_str_eq(text, "");
+	free(text);
 }
 
 static bool holds(const pid_t *list, ssize_t count, pid_t pid)

@@ -124,6 +124,15 @@ void text_clear(struct text *text)
 	*text = (struct text){0};
 }
 
+const char *script_interpreter(const char *path)
+{
+	const char *ending = strrchr(path, '.');
+
+	if (!ending || (strcmp(ending, ".py") != 0 && strcmp(ending, ".sh") != 0))
+		return NULL;
+	return ending[1] == 'p' ? "python3" : "bash";
+}
+
 bool text_is_one_of(const char *text, const char *const *list)
 {
 	for (; *list; list++)

@@ -39,6 +39,15 @@ static inline bool begins_with(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
+/* Digits alone. */
+static inline bool text_is_number(const char *text)
+{
+	return *text && !text[strspn(text, "0123456789")];
+}
+
+/* What runs a script, by the ending of its name: "python3"; NULL: it is none. */
+const char *script_interpreter(const char *path);
+
 /* Takes an ending off, if it has it. */
 static inline bool take_ending(char *text, const char *ending)
 {

@@ -2,6 +2,7 @@
 #include "proc/process.h"
 
 #include "base/grow.h"
+#include "base/secrets.h"
 #include "base/text.h"
 #include "proc/maps.h"
 
@@ -371,6 +372,49 @@ static bool is_called(pid_t pid, const char *name)
 		return false;
 	return !name || strcmp(info.comm, name) == 0 ||
 	       (info.exe[0] && strcmp(base_name(info.exe), name) == 0);
+}
+
+/* Arguments are NUL-separated. */
+static char *join_arguments(char *raw, size_t length, const char *between, bool full)
+{
+	char **arguments = calloc(length + 2, sizeof(*arguments));
+	struct text text = {0};
+	size_t count = 0;
+
+	if (!arguments)
+		return NULL;
+	for (size_t at = 0; at < length; at += strlen(raw + at) + 1)
+		arguments[count++] = raw + at;
+	if (!full)
+		secrets_hide(arguments);
+	for (size_t i = 0; i < count; i++) {
+		text_add(&text, i ? between : "");
+		text_add(&text, arguments[i]);
+	}
+	free(arguments);
+	return text_take(&text);
+}
+
+#define COMMAND_MAX 8192
+
+char *process_command(pid_t pid, const char *between, bool full)
+{
+	char *raw = NULL, *text, *padded;
+	ssize_t length = process_cmdline(pid, &raw, COMMAND_MAX);
+
+	if (length <= 0) { /* it has ended */
+		free(raw);
+		return strdup("");
+	}
+	padded = realloc(raw, (size_t)length + 1); /* a cut one has no terminator */
+	if (!padded) {
+		free(raw);
+		return NULL;
+	}
+	padded[length] = '\0';
+	text = join_arguments(padded, (size_t)length, between, full);
+	free(padded);
+	return text;
 }
 
 ssize_t process_find(const char *name, pid_t **out)

@@ -2,7 +2,6 @@
 #include "session/process_table.h"
 
 #include "base/clock.h"
-#include "base/secrets.h"
 #include "base/text.h"
 #include "decode/pack.h"
 #include "proc/cgroup.h"
@@ -14,8 +13,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define CMDLINE_MAX 8192
 
 struct process {
 	uint32_t process, exec_count;
@@ -191,48 +188,6 @@ static void drop(struct process_table *table, struct process *proc)
 	table->count = last;
 }
 
-/* NUL-separated arguments → \x1f between them, secrets hidden unless all is to be shown. */
-static char *join_arguments(char *raw, size_t length, bool full)
-{
-	char **arguments = calloc(length + 2, sizeof(*arguments));
-	struct text text = {0};
-	size_t count = 0;
-
-	if (!arguments)
-		return NULL;
-	for (size_t at = 0; at < length; at += strlen(raw + at) + 1)
-		arguments[count++] = raw + at;
-	if (!full)
-		secrets_hide(arguments);
-	for (size_t i = 0; i < count; i++) {
-		if (i)
-			text_add(&text, "\x1f");
-		text_add(&text, arguments[i]);
-	}
-	free(arguments);
-	return text_take(&text);
-}
-
-static char *command_line(const struct process_table *table, pid_t pid)
-{
-	char *raw = NULL, *text, *padded;
-	ssize_t length = process_cmdline(pid, &raw, CMDLINE_MAX);
-
-	if (length <= 0) { /* it has ended */
-		free(raw);
-		return strdup("");
-	}
-	padded = realloc(raw, (size_t)length + 1); /* a cut one has no terminator */
-	if (!padded) {
-		free(raw);
-		return NULL;
-	}
-	padded[length] = '\0';
-	text = join_arguments(padded, (size_t)length, table->full_cmdline);
-	free(padded);
-	return text;
-}
-
 /* Files of the host are read once for a container. */
 static void find_names(const struct process_table *table, struct process *proc)
 {
@@ -271,7 +226,7 @@ static void describe(struct process_table *table, struct process *proc, uint64_t
 		.ppid = (uint32_t)proc->ppid,
 		.exec_count = proc->exec_count,
 	};
-	char *cmdline = command_line(table, proc->pid);
+	char *cmdline = process_command(proc->pid, "\x1f", table->full_cmdline);
 	SINK_PACK(table->sink, &table->buffer, PERFX_KIND_PROCESS, record, proc->comm,
 		  cmdline ? cmdline : "");
 	free(cmdline);
