@@ -2,9 +2,11 @@
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/hash.h"
+#include "base/message.h"
 #include "base/text.h"
 
 #include <criterion/criterion.h>
+#include <criterion/redirect.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,6 +143,60 @@ Test(text, builds)
 	free(taken);
 	text.failed = true;
 	cr_expect_null(text_take(&text));
+}
+
+Test(text, a_script_has_an_interpreter)
+{
+	cr_expect_str_eq(script_interpreter("train.py"), "python3");
+	cr_expect_str_eq(script_interpreter("./a b/start.sh"), "bash");
+	cr_expect_null(script_interpreter("train"));
+	cr_expect_null(script_interpreter("train.pyc"));
+	cr_expect(text_is_number("0123") && !text_is_number("") && !text_is_number("12a") &&
+		  !text_is_number("-1"));
+}
+
+/* stderr so far is this. */
+static void expect_said(const char *expected)
+{
+	char text[1024] = "";
+
+	fflush(stderr);
+	text[fread(text, 1, sizeof(text) - 1, cr_get_redirected_stderr())] = '\0';
+	cr_expect_str_eq(text, expected);
+}
+
+/* Ten steps of one allocator and of several functions are one line: the last state of each. */
+Test(message, reductions_are_one_line, .init = cr_redirect_stderr)
+{
+	msg_reductions_begin(clock_monotonic_ns() - 2100000000u);
+	msg_reductions_show(false, true); /* nothing is reduced */
+	msg_reduced("tensor allocations", "without frees", "frees are inferred");
+	msg_reduced("sgemm_", "not traced", "-F 'blas:sgemm_' keeps it");
+	msg_reductions_show(false, false); /* it may change again at once */
+	msg_reduced("dgemm_", "not traced", "-F 'blas:dgemm_' keeps it");
+	msg_reduced("cgemm_", "not traced", "-F 'blas:cgemm_' keeps it");
+	msg_reduced("tensor allocations", "sampled", "leaks cannot be placed");
+	msg_reductions_show(false, true);
+	msg_reductions_show(false, true); /* it has been said */
+	expect_said(
+		"perfx-trace: tensor allocations sampled since 2.1 s: leaks cannot be placed; "
+		"sgemm_, dgemm_ and 1 more not traced since 2.1 s: -F 'blas:sgemm_' keeps it\n");
+}
+
+Test(message, a_recording_begins_without_reductions, .init = cr_redirect_stderr)
+{
+	msg_reductions_begin(clock_monotonic_ns());
+	msg_reduced("samples", "taken at 50 Hz", "they cost too much");
+	msg_reductions_begin(clock_monotonic_ns());
+	msg_reductions_show(false, true);
+	for (int i = 0; i < 100; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "f%d", i);
+		msg_reduced(name, "not traced", "-F keeps it");
+	}
+	msg_reductions_show(false, true);
+	expect_said("perfx-trace: f0, f1 and 98 more not traced since 0.0 s: -F keeps it\n");
 }
 
 Test(text, a_path_has_a_base_name)

@@ -11,6 +11,7 @@
 #include "attach/probes_internal.h"
 #include "base/grow.h"
 #include "base/message.h"
+#include "base/text.h"
 
 /* Numbers of link groups: exits of function i have i + 1, its entry ENTRY_GROUPS + i + 1,
  * PROBES_KEPT, and allocation probes ALLOC_PROBE_GROUPS and up. */
@@ -123,20 +124,18 @@ static void say(struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
+	struct text note = {0};
 
 	if (!placed->expense.now)
 		return;
-	if (!placed->expense.by_limit)
-		msg_say("%s: %s cost %.1f %% of the time: %s from now on; use -F '%s:%s' to force "
-			"it",
-			function->name, placed->expense.what, placed->expense.percent,
-			placed->expense.now, probes->plan->modules[function->module].base,
-			function->name);
+	if (placed->expense.by_limit)
+		text_add(&note, "a higher --max-overhead keeps it");
 	else
-		msg_say("%s: %s cost %.1f %% of the time: %s from now on (--max-overhead)",
-			function->name, placed->expense.what, placed->expense.percent,
-			placed->expense.now);
+		text_printf(&note, "-F '%s:%s' keeps it",
+			    probes->plan->modules[function->module].base, function->name);
+	msg_reduced(function->name, placed->expense.now, text_peek(&note));
 	placed->expense.now = NULL;
+	text_clear(&note);
 }
 
 static size_t exit_probes_count(const struct probes *probes, size_t index)
@@ -170,7 +169,6 @@ static void drop_exits(struct probes *probes, size_t index)
 	only_count(probes, index);
 	if (group)
 		links__detach_group(tracer__links(probes->tracer), group);
-	probes->placed[index].expense.what = "timing";
 	probes->placed[index].expense.now = "only counted";
 }
 
@@ -191,7 +189,6 @@ static const char *why_removed(const struct probes *probes, size_t index)
 static void leave_alone(struct probes *probes, size_t index)
 {
 	struct placed *placed = &probes->placed[index];
-	bool timed = placed->ret != PERFX_RETURN_NONE;
 	uint32_t exits = probes_exits_group(probes, index),
 		 entry = probes_entry_group(probes, index);
 
@@ -207,9 +204,6 @@ static void leave_alone(struct probes *probes, size_t index)
 	probes->functions_count--;
 	skipped_add(probes->skipped, probes->plan->functions[index].name,
 		    why_removed(probes, index));
-	/* counted a moment ago: nothing was said of that */
-	if (!placed->expense.now)
-		placed->expense.what = timed ? "timing" : "counting";
 	placed->expense.now = "not traced";
 }
 
@@ -224,7 +218,7 @@ static bool can_be_counted(const struct probes *probes, size_t index)
 /* Of the cost of a call, about, where its end is not probed. */
 #define COUNTED_SHARE 0.5
 
-void probes__thin(struct probes *probes, size_t index, double percent, bool everything)
+void probes__thin(struct probes *probes, size_t index, bool everything)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
@@ -233,12 +227,9 @@ void probes__thin(struct probes *probes, size_t index, double percent, bool ever
 	if (can_be_counted(probes, index)) {
 		/* what a stepped exit has cost shows at the next look */
 		placed->expense.spent_ns *= has_stepped_exits(function) ? 0 : COUNTED_SHARE;
-		placed->expense.percent = percent;
 		drop_exits(probes, index);
 	} else {
 		placed->expense.spent_ns = 0;
-		if (!placed->expense.now)
-			placed->expense.percent = percent;
 		leave_alone(probes, index);
 	}
 	probes->attachments[function->module].outdated = !has_own_links(probes);

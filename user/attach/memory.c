@@ -220,20 +220,18 @@ void memory__paused(struct memory *memory, uint64_t from_ns, uint64_t to_ns)
 
 /* --- what the budget can do --- */
 
-static void say_step(const struct memory *memory, enum perfx_domain domain, double percent,
-		     uint64_t per_second, const char *now)
+/* "tensor allocations sampled since 2.1 s: leaks cannot be placed; --memory tensor keeps them" */
+static void say_step(const struct memory *memory, enum perfx_domain domain, const char *of,
+		     const char *now, const char *effect)
 {
-	char rate[UNITS_MAX];
+	char what[64], note[160];
 
-	if (!memory->by_limit)
-		msg_say("memory: %s allocations (%s/s) cost %.0f %% of the time: %s; use --memory "
-			"%s to force it",
-			name_of_domain(domain), format_count(rate, per_second), percent, now,
-			domain == PERFX_DOMAIN_HOST ? "sampled" : "tensor");
-	else
-		msg_say("memory: %s allocations (%s/s) cost %.0f %% of the time: %s "
-			"(--max-overhead)",
-			name_of_domain(domain), format_count(rate, per_second), percent, now);
+	snprintf(what, sizeof(what), "%s%s allocations", of, name_of_domain(domain));
+	snprintf(note, sizeof(note), "%s; %s keeps them", effect,
+		 memory->by_limit	       ? "a higher --max-overhead"
+		 : domain == PERFX_DOMAIN_HOST ? "--memory sampled"
+					       : "--memory tensor");
+	msg_reduced(what, now, note);
 }
 
 static bool follows_all(const struct memory *memory, const struct domain *d)
@@ -267,37 +265,36 @@ static void thin_stacks(struct memory *memory, enum perfx_domain domain, double 
 		every = STACKS_EVERY_MIN;
 	d->step = STEP_FEW_STACKS;
 	tracer__thin_stacks(memory->tracer, domain, every);
-	snprintf(now, sizeof(now),
-		 "one call stack in %u is followed from now on, counts and bytes stay exact",
-		 every);
-	say_step(memory, domain, percent, d->per_second, now);
+	snprintf(now, sizeof(now), "one in %u", every);
+	say_step(memory, domain, "call stacks of ", now, "counts and bytes stay exact");
 }
 
 static void step_down(struct memory *memory, enum perfx_domain domain, double percent,
 		      double limit_percent)
 {
 	struct domain *d = &memory->domains[domain];
-	uint64_t per_second = d->per_second, now_ns = memory->looked_ns;
+	uint64_t now_ns = memory->looked_ns;
 
 	if (can_infer(d)) {
 		d->step = STEP_FREES_INFERRED;
 		set_level(memory, domain, PERFX_MEMORY_FREES_INFERRED);
-		say_step(memory, domain, percent, per_second,
-			 "a block counts as freed when its memory is given out again from now on, "
-			 "counts and bytes of allocations stay exact");
+		say_step(memory, domain, "", "without frees",
+			 "a block counts as freed when its memory is given out again");
 	} else if (d->step < STEP_NO_FREES) {
 		d->step = STEP_NO_FREES;
 		set_level(memory, domain, PERFX_MEMORY_SAMPLED_IN);
-		say_step(memory, domain, percent, per_second, "sampled from now on, without frees");
+		say_step(memory, domain, "",
+			 domain == PERFX_DOMAIN_HOST ? "sampled without frees" : "sampled",
+			 "leaks cannot be placed");
 	} else if (d->step == STEP_NO_FREES && percent * ON_NS / PERIOD_NS < limit_percent) {
 		d->step = STEP_DUTY;
 		d->switch_ns = now_ns;
-		say_step(memory, domain, percent, per_second,
-			 "sampled for a tenth of the time from now on");
+		say_step(memory, domain, "", "sampled for a tenth of the time",
+			 "leaks cannot be placed");
 	} else {
 		d->step = STEP_OFF;
 		set_level(memory, domain, PERFX_MEMORY_OFF);
-		say_step(memory, domain, percent, per_second, "not recorded from now on");
+		say_step(memory, domain, "", "not recorded", "their memory is not in the report");
 	}
 	emit_mode(memory, domain, now_ns);
 }

@@ -26,10 +26,8 @@ struct placed {
 	struct { /* the budget's: hits of the entry by the last look; cost since the one before */
 		uint64_t hits_count;
 		double spent_ns;
-		/* a step down that is still to be said: what cost so much, and what it is now */
-		const char *what, *now;
-		double percent;
-		bool by_limit; /* that the user has given */
+		const char *now; /* after a step down that is still to be said */
+		bool by_limit;	 /* that the user has given */
 	} expense;
 	uint32_t entry; /* probe index; 0: none yet */
 	uint32_t rule;	/* of an allocation probe or a mark: in the programs' table */

@@ -84,7 +84,7 @@ void probes__look(struct probes *probes);
  * everything: also what was asked for. */
 struct expense probes__dearest(const struct probes *probes, bool everything, double *spent_ns);
 /* A function steps down: it is counted and no longer timed, then not traced. */
-void probes__thin(struct probes *probes, size_t function, double percent, bool everything);
+void probes__thin(struct probes *probes, size_t function, bool everything);
 /* To be called when all have been chosen: makes it so, with a message each. */
 void probes__thinned(struct probes *probes);
 uint64_t probes__detached_count(const struct probes *probes); /* probes given up */

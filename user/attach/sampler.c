@@ -286,14 +286,19 @@ void sampler__describe(struct sampler *sampler)
 	SINK_PACK(sampler->sink, &sampler->buffer, PERFX_KIND_SAMPLING, record, sampler->why);
 }
 
-void sampler__thin(struct sampler *sampler)
+void sampler__thin(struct sampler *sampler, const char *note)
 {
+	char now[32];
+
 	sampler->on_cpu_ns *= 2;
 	__atomic_store_n(&sampler->off_cpu_ns, 2 * sampler->off_cpu_ns, __ATOMIC_RELAXED);
 	close_clocks(sampler);
 	if (sampler->on_cpu_ns && !open_clocks(sampler))
 		start_clocks(sampler);
 	sampler__describe(sampler);
+	snprintf(now, sizeof(now), "taken at %.3g Hz",
+		 sampler->on_cpu_ns ? 1e9 / (double)sampler->on_cpu_ns : 0);
+	msg_reduced("samples", now, note);
 }
 
 void sampler__tick(struct sampler *sampler)
@@ -303,9 +308,7 @@ void sampler__tick(struct sampler *sampler)
 	if (stacks_count - sampler->thinned_at < PERFX_MAX_SAMPLE_STACKS)
 		return;
 	sampler->thinned_at = stacks_count;
-	sampler__thin(sampler);
-	msg_say("samples: %llu different stacks so far: half as many samples from now on",
-		(unsigned long long)stacks_count);
+	sampler__thin(sampler, "there are too many different call stacks");
 }
 
 void sampler__renew(struct sampler *sampler)

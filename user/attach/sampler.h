@@ -30,8 +30,8 @@ void sampler__start(struct sampler *sampler);
 /* No sample is taken after this. */
 void sampler__stop(struct sampler *sampler);
 
-/* Half as many from now on. */
-void sampler__thin(struct sampler *sampler);
+/* Half as many from now on; the note is for the message. */
+void sampler__thin(struct sampler *sampler, const char *note);
 /* A SAMPLING record: how samples are taken, or why not. */
 void sampler__describe(struct sampler *sampler);
 /* Lowers the rates where there is need. */

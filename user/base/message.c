@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/message.h"
 
+#include "base/clock.h"
+#include "base/grow.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -15,9 +17,12 @@
 
 /* stderr is one for the whole program, and so is the line on it */
 static volatile sig_atomic_t status_shown;
+/* In one row, so that it can be replaced. */
+static bool line_above_is_reductions;
 
 #define MESSAGE_BEGIN "perfx-trace: "
-#define TO_LINE_START "\r\x1b[K" /* and empties the line */
+#define TO_LINE_START "\r\x1b[K"       /* and empties the line */
+#define LINE_ABOVE    "\r\x1b[A\x1b[K" /* the same of the line above */
 
 /* --- messages that are kept while a screen is shown --- */
 
@@ -87,17 +92,16 @@ size_t msg_held(char *line, size_t size)
 
 /* --- one at a time --- */
 
-void msg_say(const char *fmt, ...)
+#define TEXT_MAX       4096
+#define LINE_MAX_BYTES (4 * TEXT_MAX + 32) /* each byte of the text as \xNN */
+
+/* The whole line: its bytes. */
+static size_t make_line(char line[LINE_MAX_BYTES], const char *fmt, va_list ap)
 {
-	char text[4096], line[4 * sizeof(text) + 32];
-	int saved_errno = errno;
+	char text[TEXT_MAX];
 	size_t used;
-	va_list ap;
 
-	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-
 	used = (size_t)sprintf(line, MESSAGE_BEGIN);
 	for (const char *p = text; *p; p++) {
 		unsigned char c = (unsigned char)*p;
@@ -109,6 +113,20 @@ void msg_say(const char *fmt, ...)
 	}
 	line[used++] = '\n';
 	line[used] = '\0';
+	return used;
+}
+
+void msg_say(const char *fmt, ...)
+{
+	char line[LINE_MAX_BYTES];
+	int saved_errno = errno;
+	size_t used;
+	va_list ap;
+
+	va_start(ap, fmt);
+	used = make_line(line, fmt, ap);
+	va_end(ap);
+	line_above_is_reductions = false;
 	if (!hold(line)) {
 		msg_status_clear();
 		/* one write, so that lines of two tracers do not mix */
@@ -117,19 +135,143 @@ void msg_say(const char *fmt, ...)
 	errno = saved_errno;
 }
 
+static unsigned terminal_columns(void)
+{
+	struct winsize size = {0};
+
+	return !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col ? size.ws_col : 80;
+}
+
+/* --- the line of reductions --- */
+
+/* A line of its own for each change would be ten in two seconds: where it cannot be replaced it is
+ * printed when nothing has changed for this long. */
+#define SETTLED_NS 2000000000u
+
+struct reduction {
+	char *what, *now, *note;
+	double since_s;
+	bool told; /* by the line that is being made */
+};
+
+static struct {
+	struct reduction *rows;
+	size_t count, capacity;
+	uint64_t start_ns, changed_ns;
+	bool changed; /* since it was printed */
+	bool is_cut;  /* to that row */
+} reductions;
+
+void msg_reductions_begin(uint64_t start_ns)
+{
+	for (size_t i = 0; i < reductions.count; i++) {
+		free(reductions.rows[i].what);
+		free(reductions.rows[i].now);
+		free(reductions.rows[i].note);
+	}
+	free(reductions.rows);
+	memset(&reductions, 0, sizeof(reductions));
+	reductions.start_ns = start_ns;
+}
+
+/* The row of that name, or an empty one; NULL: out of memory. */
+static struct reduction *row_of(const char *what)
+{
+	for (size_t i = 0; i < reductions.count; i++)
+		if (reductions.rows[i].what && !strcmp(reductions.rows[i].what, what))
+			return &reductions.rows[i];
+	if (grow_array(&reductions.rows, &reductions.capacity, reductions.count + 1,
+		       sizeof(*reductions.rows)))
+		return NULL;
+	return &reductions.rows[reductions.count++];
+}
+
+void msg_reduced(const char *what, const char *now, const char *note)
+{
+	struct reduction *row = row_of(what), old;
+
+	if (!row)
+		return;
+	old = *row;
+	reductions.changed_ns = clock_monotonic_ns();
+	reductions.changed = true;
+	*row = (struct reduction){
+		.what = strdup(what),
+		.now = strdup(now),
+		.note = strdup(note),
+		.since_s = (double)(reductions.changed_ns - reductions.start_ns) * 1e-9,
+	};
+	free(old.what);
+	free(old.now);
+	free(old.note);
+}
+
+/* "sgemm_, dgemm_ and 3 more only counted since 0.3 s: -F 'tinyblas.so:sgemm_' times it": all rows
+ * that are like this one. */
+static void add_reduction(struct text *line, const struct reduction *like)
+{
+	struct reduction *second = NULL;
+	size_t count = 0;
+
+	for (size_t i = 0; i < reductions.count; i++) {
+		struct reduction *row = &reductions.rows[i];
+
+		if (row->told || strcmp(row->now, like->now) != 0)
+			continue;
+		row->told = true;
+		if (++count == 2)
+			second = row;
+	}
+	text_printf(line, "%s%s", line->length ? "; " : "", like->what);
+	if (second)
+		text_printf(line, "%s%s", count > 2 ? ", " : " and ", second->what);
+	if (count > 2)
+		text_printf(line, " and %zu more", count - 2);
+	text_printf(line, " %s since %.1f s: %s", like->now, like->since_s, like->note);
+}
+
+static void compose_reductions(struct text *line)
+{
+	for (size_t i = 0; i < reductions.count; i++)
+		reductions.rows[i].told = !reductions.rows[i].what || !reductions.rows[i].now ||
+					  !reductions.rows[i].note;
+	for (size_t i = 0; i < reductions.count; i++)
+		if (!reductions.rows[i].told)
+			add_reduction(line, &reductions.rows[i]);
+}
+
+void msg_reductions_show(bool in_place, bool ended)
+{
+	const unsigned columns = terminal_columns() - 1 - (unsigned)strlen(MESSAGE_BEGIN);
+	bool has_waited = clock_monotonic_ns() - reductions.changed_ns >= SETTLED_NS;
+	struct text line = {0}, shown = {0};
+
+	in_place &= msg_has_status();
+	if (!reductions.changed && !(ended && reductions.is_cut))
+		return;
+	if (!in_place && !ended && !has_waited)
+		return;
+	compose_reductions(&line);
+	reductions.is_cut = in_place && !ended && utf8_width(text_peek(&line)) > columns;
+	if (reductions.is_cut)
+		utf8_cut(&shown, text_peek(&line), columns);
+	if (in_place && line_above_is_reductions) {
+		msg_status_clear();
+		fputs(LINE_ABOVE, stderr);
+	}
+	msg_say("%s", text_peek(reductions.is_cut ? &shown : &line));
+	reductions.changed = false;
+	line_above_is_reductions = in_place;
+	text_clear(&line);
+	text_clear(&shown);
+}
+
 bool msg_has_status(void)
 {
 	const char *terminal = getenv("TERM");
 
 	return !held.holds && isatty(STDERR_FILENO) && terminal && strcmp(terminal, "dumb") &&
 	       tcgetpgrp(STDERR_FILENO) == getpgrp();
-}
-
-static unsigned terminal_columns(void)
-{
-	struct winsize size = {0};
-
-	return !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col ? size.ws_col : 80;
 }
 
 void msg_status(const char *fmt, ...)
@@ -171,15 +313,33 @@ static void status_leave(void)
 static volatile sig_atomic_t asked;
 static void (*volatile at_exit)(void);
 
+/* For the signal handler, which formats nothing. */
+static struct {
+	char line[LINE_MAX_BYTES];
+	volatile size_t length;
+} last_words;
+
 static void on_signal(int signal)
 {
 	if (asked) {
 		if (at_exit)
 			at_exit();
 		status_leave();
+		if (write(STDERR_FILENO, last_words.line, last_words.length) < 0)
+			_exit(EXIT_INTERRUPTED);
 		_exit(EXIT_INTERRUPTED);
 	}
 	asked = signal;
+}
+
+void interrupt_says(const char *fmt, ...)
+{
+	va_list ap;
+
+	last_words.length = 0;
+	va_start(ap, fmt);
+	last_words.length = make_line(last_words.line, fmt, ap);
+	va_end(ap);
 }
 
 void interrupt_install(void)
@@ -190,6 +350,7 @@ void interrupt_install(void)
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	/* a pipe that closes, and a file that may not grow, is an error of write, not a death */
+	interrupt_says("ended at once");
 	action.sa_handler = SIG_IGN;
 	sigaction(SIGPIPE, &action, NULL);
 	sigaction(SIGXFSZ, &action, NULL);

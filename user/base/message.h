@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* "perfx-trace: " + text + newline. Control characters in the text (names of a traced process are
  * hostile) are shown as \xNN, so that a message stays one line. errno is preserved. */
@@ -20,6 +21,20 @@ void msg_status(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void msg_status_clear(void);
 /* Is there such a terminal? */
 bool msg_has_status(void);
+
+/*
+ * One line of all that a recording has reduced so far, because it cost too much:
+ *
+ *     tensor allocations sampled since 2.1 s: leaks cannot be placed; --memory tensor keeps them
+ *
+ * Each reduction is a subject, its state, and what that means for the user; a subject has one.
+ */
+void msg_reductions_begin(uint64_t start_ns);
+void msg_reduced(const char *what, const char *now, const char *note);
+/* To be called now and then: prints the line when it has changed. in_place: the program has the
+ * terminal for itself, where the line replaces the one before; elsewhere it waits until nothing
+ * changes any more. ended: the last time, at once and in full. */
+void msg_reductions_show(bool in_place, bool ended);
 
 /* While a screen covers the terminal, messages are kept, the last ones at least, and there is no
  * status line; msg_release prints what was kept. Other threads may say something meanwhile. */
@@ -48,6 +63,8 @@ void interrupt_install(void);
 bool interrupt_asked(void);
 /* The signal; 0: none came. */
 int interrupt_signal(void);
+/* The message of the second one: what is lost by it. Until this is called: "ended at once". */
+void interrupt_says(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* What the second one does before it ends the program, in the signal's handler; NULL: nothing. */
 void interrupt_at_exit(void (*leave)(void));
 

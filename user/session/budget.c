@@ -93,22 +93,17 @@ static struct expense dearest_background(const struct budget *budget, double *sp
 	return dearest;
 }
 
-static void thin_background(struct budget *budget, enum tracer_background which, double percent)
+static void thin_background(struct budget *budget, enum tracer_background which)
 {
 	budget->background_spent_ns[which] = 0;
 	if (which == TRACER_SAMPLES) {
-		sampler__thin(budget->parts.sampler);
-		msg_say("samples cost %.1f %% of the time: half as many from now on "
-			"(--max-overhead)",
-			percent);
+		sampler__thin(budget->parts.sampler, "a higher --max-overhead keeps more");
 		return;
 	}
 	waits__give_up(budget->parts.waits, clock_monotonic_ns());
 	skipped_waits(budget->parts.skipped,
 		      "removed during the recording: it cost more than --max-overhead allows");
-	msg_say("time off the CPU cost %.1f %% of the time: not recorded from now on "
-		"(--max-overhead)",
-		percent);
+	msg_reduced("time off the CPU", "not recorded", "a higher --max-overhead keeps it");
 }
 
 /* --- a look --- */
@@ -131,12 +126,12 @@ static bool thin_dearest(struct budget *budget, double busy_ns)
 	     budget_slowdown_percent(DISTURBANCE * spent_ns, busy_ns) <= budget->limit_percent))
 		return false;
 	if (!frees && most_ns == function.ns)
-		probes__thin(parts->probes, function.index, percent, budget->everything);
+		probes__thin(parts->probes, function.index, budget->everything);
 	else if (frees || most_ns == domain.ns)
 		memory__thin(parts->memory, (enum perfx_domain)domain.index, domain_percent,
 			     budget->limit_percent, budget->everything);
 	else
-		thin_background(budget, (enum tracer_background)background.index, percent);
+		thin_background(budget, (enum tracer_background)background.index);
 	return true;
 }
 

@@ -572,6 +572,8 @@ static void keep_budgets(struct recorder *recorder, uint64_t now_ns)
 
 static void show_progress(struct recorder *recorder, uint64_t now_ns)
 {
+	if (!recorder->options->quiet)
+		msg_reductions_show(has_progress(recorder), false);
 	if (!has_progress(recorder) || !is_due(&recorder->next_progress_ns, now_ns, PROGRESS_NS))
 		return;
 	progress_show(&(struct progress){.now_ns = now_ns,
@@ -786,6 +788,7 @@ static void start(struct recorder *recorder)
 	uint64_t now_ns = clock_monotonic_ns(), duration_ns = recorder->options->duration_ns;
 
 	recorder->end_ns = duration_ns == UINT64_MAX ? UINT64_MAX : now_ns + duration_ns;
+	msg_reductions_begin(now_ns);
 	if (recorder->options->wait) {
 		recorder->windows.paused = true;
 		process_table__hold(recorder->processes, true);
@@ -838,6 +841,8 @@ static int trace(struct recorder *recorder)
 	loop(recorder);
 	ending.recording_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - recorder->begin_cpu_ns;
 	ending.end_ns = stop(recorder);
+	if (!recorder->options->quiet)
+		msg_reductions_show(has_progress(recorder), true);
 	say_unwind_tables(recorder->unwind_tables);
 	lacking_files(recorder->unwind_tables, &recorder->skipped);
 	ending.spans_count = reader__spans_count(recorder->reader);
