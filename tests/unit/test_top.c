@@ -477,7 +477,7 @@ Test(top, selected_row_is_shown)
 	end(&shown);
 }
 
-Test(top, message_takes_the_last_line)
+Test(top, a_message_stands_above_the_keys)
 {
 	struct shown shown;
 	struct top_layout layout = {
@@ -485,7 +485,9 @@ Test(top, message_takes_the_last_line)
 
 	show(&shown);
 	top_layout_screen(&layout, shown.frame, &shown.model);
-	cr_expect_str_eq(text_peek(&layout.lines[23].text), "top.html: written");
+	cr_expect_eq(layout.lines_count, 24);
+	cr_expect_str_eq(text_peek(&layout.lines[22].text), "top.html: written");
+	cr_expect(begins_with(text_peek(&layout.lines[23].text), "h Help"));
 	top_layout_clear(&layout);
 	end(&shown);
 }

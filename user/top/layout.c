@@ -672,10 +672,7 @@ static void add_last(struct top_layout *layout, const struct top_model *model)
 		put(layout, line, TOP_STYLE_LABEL, "any key: back");
 		break;
 	case TOP_BROWSE:
-		if (layout->message[0])
-			put(layout, line, TOP_STYLE_MEDIUM, layout->message);
-		else
-			add_keys(layout, line);
+		add_keys(layout, line);
 		break;
 	}
 }
@@ -692,7 +689,8 @@ static void fill_up(struct top_layout *layout, size_t count)
 void top_layout_screen(struct top_layout *layout, const struct top_frame *frame,
 		       struct top_model *model)
 {
-	size_t body;
+	bool has_message = layout->message[0] && model->mode == TOP_BROWSE && layout->height > 3;
+	size_t body, body_end = layout->height - 1 - has_message;
 
 	if (!layout->width || !layout->height)
 		return;
@@ -705,15 +703,15 @@ void top_layout_screen(struct top_layout *layout, const struct top_frame *frame,
 		add_help(layout);
 	} else if (frame && layout->height > 3) {
 		add_tabs(layout, frame, model);
-		body = layout->height - 1 > layout->lines_count
-			       ? layout->height - 1 - layout->lines_count
-			       : 0;
+		body = body_end > layout->lines_count ? body_end - layout->lines_count : 0;
 		if (body)
 			add_table(layout, frame, model, body);
 	}
-	while (layout->lines_count > layout->height - 1)
+	while (layout->lines_count > body_end)
 		drop_line(layout);
-	fill_up(layout, layout->height - 1);
+	fill_up(layout, body_end);
+	if (has_message)
+		put(layout, new_line(layout), TOP_STYLE_MEDIUM, layout->message);
 	add_last(layout, model);
 }
 

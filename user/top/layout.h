@@ -42,7 +42,7 @@ struct top_line {
 struct top_layout {
 	unsigned width, height; /* of the terminal; height 0: as many lines as it takes */
 	unsigned rows_max;	/* plain: of each table */
-	const char *message;	/* in the last line; "": none */
+	const char *message;	/* above the keys; "": none */
 	uint64_t flight_ns;	/* how long a report can be */
 	struct top_line *lines;
 	size_t lines_count, lines_capacity;

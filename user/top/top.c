@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How long a message stays in the last line. */
+/* How long a message stays above the keys. */
 #define MESSAGE_NS 8000000000u
 
 /* Columns of a frame on stdout, where COLUMNS does not say. */
@@ -103,7 +103,7 @@ static void open_screen(struct top *top)
 	fail(top);
 }
 
-/* The newest message is shown for a while. True: the last line changes. */
+/* The newest message is shown for a while. True: its line changes. */
 static bool take_message(struct top *top, uint64_t now_ns)
 {
 	size_t count = msg_held(top->message, sizeof(top->message));
