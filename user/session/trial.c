@@ -88,6 +88,14 @@ static void end_leftovers(void)
 	}
 }
 
+struct trial {
+	const struct trial_options *options;
+	struct trial_result *result;
+	struct launch *launch;
+	FILE *output;
+	uint64_t lasted_ns; /* from the start of the program */
+};
+
 /* --- why it was not measured -------------------------------------------------------------------
  */
 
@@ -135,9 +143,9 @@ static void add_too_few(struct text *why, const struct trial_options *options,
 }
 
 /* ended: by itself, with this status. */
-static char *explain(const struct trial_options *options, const struct rate *rate, bool ended,
-		     int status, FILE *output)
+static char *explain(const struct trial *trial, bool ended, int status)
 {
+	const struct trial_options *options = trial->options;
 	struct text why = {0};
 
 	if (ended && WIFSIGNALED(status))
@@ -146,15 +154,17 @@ static char *explain(const struct trial_options *options, const struct rate *rat
 	else if (ended && WEXITSTATUS(status))
 		text_printf(&why, "exit status %d", WEXITSTATUS(status));
 	if (why.length) {
-		add_last_line(&why, output);
+		add_last_line(&why, trial->output);
 		return text_take(&why);
 	}
 	if (ended)
 		text_add(&why, "it has exited: ");
 	else
-		text_printf(&why, "within %s ", as_ns(options->timeout_ns));
+		text_printf(&why, "within %s ",
+			    as_ns(trial->lasted_ns < options->timeout_ns ? trial->lasted_ns
+									 : options->timeout_ns));
 	if (options->rate)
-		add_too_few(&why, options, rate);
+		add_too_few(&why, options, &trial->result->rate);
 	else
 		text_add(&why, "it did not exit");
 	return text_take(&why);
@@ -162,13 +172,6 @@ static char *explain(const struct trial_options *options, const struct rate *rat
 
 /* --- a trial -----------------------------------------------------------------------------------
  */
-
-struct trial {
-	const struct trial_options *options;
-	struct trial_result *result;
-	struct launch *launch;
-	FILE *output;
-};
 
 static void record(struct trial *trial)
 {
@@ -215,11 +218,12 @@ static void judge(struct trial *trial, bool ended, int status)
 	else
 		result->known = result->exit_ns && !failed;
 	if (!result->known && !interrupt_asked())
-		result->why = explain(trial->options, &result->rate, ended, status, trial->output);
+		result->why = explain(trial, ended, status);
 }
 
 static void measure(struct trial *trial)
 {
+	uint64_t from_ns = clock_monotonic_ns();
 	bool ended;
 	int status;
 
@@ -227,6 +231,7 @@ static void measure(struct trial *trial)
 		record(trial);
 	else
 		time_exit(trial);
+	trial->lasted_ns = clock_monotonic_ns() - from_ns;
 	/* the target's end is a result like another */
 	if (trial->result->code == EXIT_TARGET)
 		trial->result->code = EXIT_OK;

@@ -27,7 +27,7 @@ static const char *judgement(const struct comparison *c)
 	if (!c->change.pairs_count)
 		return "A and B cannot be compared";
 	if (!c->significant)
-		return "No significant difference";
+		return "A and B are not distinguishable";
 	return c->worse ? "B is slower" : "B is faster";
 }
 

@@ -2,9 +2,9 @@
 /*
  * What was tried, as a document:
  *
- *     workers=4 is fastest: 12.3 steps/s (81.3 ms a step), 2.9 times workers=0 (4.21).
- *     The next, workers=8, is 3.2 % behind (95 % interval -1.1 % to +7.8 %): …
- *     workers=2 reaches 97 % of it: more gains little.
+ *     Not distinguishable: workers=4 and workers=8. By the medians the fastest is workers=4: 12.3
+ * steps/s (81.3 ms a step), 2.9 times workers=0 (4.21). The next, workers=8, is 3.2 % behind (95 %
+ * interval -1.1 % to +7.8 %): … workers=2 reaches 97 % of it: more gains little.
  *
  *     (the curve: figure.c)
  *
@@ -40,6 +40,30 @@ static size_t worst_of(const struct tune *tune)
 	return worst;
 }
 
+/* "workers=4 is fastest: ", or how many the runs do not tell from it. */
+static void add_best(struct text *into, const struct tune *tune)
+{
+	size_t level = 0;
+
+	for (size_t i = 0; i < tune->points_count; i++)
+		level += i != tune->best && tune->points[i].behind.known && tune->points[i].level;
+	if (!level) {
+		add_name(into, tune, tune->best);
+		text_add(into, " is fastest: ");
+		return;
+	}
+	text_add(into, "Not distinguishable: ");
+	add_name(into, tune, tune->best);
+	text_add(into, " and ");
+	if (level == 1 && tune->points[tune->next].level)
+		add_name(into, tune, tune->next);
+	else
+		text_printf(into, "%zu more", level);
+	text_add(into, ". By the medians the fastest is ");
+	add_name(into, tune, tune->best);
+	text_add(into, ": ");
+}
+
 void tune_add_verdict(struct text *into, const struct tune *tune)
 {
 	const struct tune_point *best;
@@ -51,8 +75,7 @@ void tune_add_verdict(struct text *into, const struct tune *tune)
 		return;
 	}
 	best = &tune->points[tune->best];
-	add_name(into, tune, tune->best);
-	text_add(into, " is fastest: ");
+	add_best(into, tune);
 	tune_add_value(into, &tune->metric, best->runs.median);
 	if (tune->metric.unit == TUNE_STEPS_PER_S) {
 		text_add(into, " (");
