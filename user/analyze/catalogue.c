@@ -380,10 +380,11 @@ const struct finding_kind finding_kinds[] = {
 			"ran, and of the recording. Who had the CPU before them, by name: other "
 			"programs, or threads of the program itself. The gain is what it costs the "
 			"thread that drives the process.",
-		.remedy = "Where other programs have the CPUs: move them, lower their priority, or "
+		.remedy = "Where other programs have the CPUs: move them, lower their share, or "
 			  "reserve CPUs. Where its own threads do: fewer threads and workers.",
-		.example = "nice -n 19 make                       # the other program\n"
-			   "taskset -c 0-7 python3 train.py       # CPUs of its own",
+		.example =
+			"echo 19 >/proc/PID/autogroup          # the session of the other program\n"
+			"taskset -c 0-7 python3 train.py       # CPUs of its own",
 		.look = "Threads: time runnable; Waiting, `a free CPU`: which program had it.",
 	},
 	{

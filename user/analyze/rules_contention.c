@@ -439,8 +439,10 @@ static const char *contention_remedy(const struct shortage *shortage)
 	if (is_stolen(shortage))
 		return "The hypervisor gives these CPUs to other guests: ask for dedicated CPUs, "
 		       "or measure at another time.";
-	return "Other programs use the CPUs: end or move them, lower their priority (nice, a "
-	       "cgroup's cpu.weight), or reserve CPUs for this program (taskset, cpusets).";
+	return "Other programs use the CPUs: end or move them, lower their share (cpu.weight of "
+	       "their cgroup, or echo 19 >/proc/PID/autogroup with the PID of one of them; nice "
+	       "alone has no effect on programs of other sessions), or reserve CPUs for this "
+	       "program (taskset, cpusets).";
 }
 
 /* The tracer is not what its user can do something about. */

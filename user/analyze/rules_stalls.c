@@ -321,7 +321,8 @@ static void write_uneven(struct note *note, const struct rules_ctx *ctx,
 	text_add(&note->suggestion,
 		 is_mostly(cause, SLOW_NO_CPU)
 			 ? "Other threads or programs use the CPUs: see which had them, and move "
-			   "them, lower their priority, or reserve CPUs for this program."
+			   "them, lower their share (cpu.weight, /proc/PID/autogroup), or reserve "
+			   "CPUs for this program."
 			 : "Find what the slow steps have in common: the start of an epoch, a "
 			   "checkpoint, inputs of another size, other programs on the CPUs.");
 }
