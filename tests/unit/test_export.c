@@ -301,17 +301,25 @@ Test(export, by_name_and_suffix)
 		{"a.pftrace/x", NULL},
 		{"", NULL},
 	};
+	const struct export_format *format;
 	char names[128], *rest = names, *name;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		const struct export_format *format = format_for_path(&export_formats, rows[i].path);
-
+		format = format_for_path(&export_formats, rows[i].path);
 		if (!rows[i].name)
 			cr_expect_null(format, "%s", rows[i].path);
 		else
 			cr_expect(format && !strcmp(format->format.name, rows[i].name), "%s",
 				  rows[i].path);
 	}
+	/* of which a suffix may be meant */
+	format = format_like(&export_formats, "a.b/run.json", NULL);
+	cr_assert(format && !strcmp(format->format.name, "chrome"));
+	format = format_like(&export_formats, "a.b/run.json", format);
+	cr_assert(format && !strcmp(format->format.name, "speedscope"));
+	cr_expect_null(format_like(&export_formats, "a.b/run.json", format));
+	cr_expect_null(format_like(&export_formats, "a.json/run", NULL));
+	cr_expect_null(format_like(&export_formats, "run.js", NULL));
 	snprintf(names, sizeof(names), "%s", format_names(&export_formats));
 	while ((name = strsep(&rest, ",")))
 		cr_expect_not_null(export_format_named(name + strspn(name, " ")), "%s", name);

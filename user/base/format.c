@@ -42,6 +42,25 @@ const void *format_for_path(const struct format_table *table, const char *path)
 	return NULL;
 }
 
+const void *format_like(const struct format_table *table, const char *path, const void *before)
+{
+	const char *ending = strrchr(base_name(path), '.');
+	size_t length = ending ? strlen(ending) : 0;
+	bool begins = !before;
+
+	for (size_t i = 0; length && i < table->rows_count; i++) {
+		const char *found = row(table, i)->suffixes;
+
+		if (begins)
+			while ((found = strstr(found, ending)) && found[length] != ' ')
+				found += length;
+		if (begins && found)
+			return row(table, i);
+		begins |= row(table, i) == before;
+	}
+	return NULL;
+}
+
 const char *format_names(struct format_table *table)
 {
 	bool made = table->names.length > 0;

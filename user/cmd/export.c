@@ -13,26 +13,55 @@
 #include <string.h>
 #include <unistd.h>
 
+/* run.json can be of several formats. The only one that can show --of is meant; otherwise NULL, and
+ * their names: "-f chrome or -f speedscope". */
+static const struct export_format *guess_format(const struct options *options, const char *path,
+						struct text *names)
+{
+	const struct export_format *format = NULL, *found = NULL;
+	size_t count = 0;
+
+	while ((format = format_like(&export_formats, path, format))) {
+		if (options->of && !format->stacks)
+			continue;
+		text_printf(names, "%s-f %s", count++ ? " or " : "", format->format.name);
+		found = format;
+	}
+	return count == 1 ? found : NULL;
+}
+
+static const struct export_format *format_of_path(const struct options *options, const char *path)
+{
+	const struct export_format *format = format_for_path(&export_formats, path);
+	struct text names = {0};
+
+	if (!format)
+		format = guess_format(options, path, &names);
+	if (!format && names.length)
+		msg_say("%s: its suffix has several formats: add %s", path, text_peek(&names));
+	else if (!format && format_for_path(&report_formats, path))
+		msg_say("%s: report writes this format: perfx-trace report %s -o %s", path,
+			options->capture, path);
+	else if (!format)
+		msg_say("%s: unknown suffix (%s): give the format with -f (%s)", path,
+			format_suffixes(&export_formats), format_names(&export_formats));
+	text_clear(&names);
+	return format;
+}
+
 static const struct export_format *choose_format(const struct options *options)
 {
-	const char *path = output_path(options);
-	const struct export_format *format = NULL;
+	const struct export_format *format;
 
-	if (options->format)
-		format = export_format_named(options->format);
-	else if (path)
-		format = format_for_path(&export_formats, path);
-	if (format)
-		return format;
-	if (options->format)
+	if (!options->format && output_path(options))
+		return format_of_path(options, output_path(options));
+	format = options->format ? export_format_named(options->format) : NULL;
+	if (!format && options->format)
 		msg_say("export -f %s: no such format: %s", options->format,
 			format_names(&export_formats));
-	else if (path)
-		msg_say("%s: unknown suffix (%s): give the format with -f", path,
-			format_suffixes(&export_formats));
-	else
+	else if (!format)
 		msg_say("export needs a format: -f %s", format_names(&export_formats));
-	return NULL;
+	return format;
 }
 
 /* A stream to it; the descriptor stays the output's. NULL with errno. */
