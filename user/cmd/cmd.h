@@ -70,8 +70,9 @@ int replay_say_error(const struct options *options, int err);
 
 struct report_target {
 	const struct report_writer *writer;
-	const char *path; /* NULL: stdout */
-	char *template;	  /* its text */
+	const char *path;  /* NULL: stdout */
+	char *template;	   /* its text */
+	bool says_written; /* the verdict and the file's name, where stderr is no terminal too */
 	/* Open during the recording only if it is no regular file: a regular file was tried. */
 	struct output output;
 };

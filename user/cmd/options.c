@@ -7,12 +7,15 @@
 #include "base/text.h"
 #include "cmd/options_values.h"
 #include "cost/cost_model.h"
+#include "elf/pattern.h"
 
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* Values of getopt_long for options by their long names: this and the row's index. */
 #define LONG_OPTION 256
@@ -53,19 +56,71 @@ static const struct option_row *row_of(int value)
 	return NULL;
 }
 
-/* What getopt could not take: `option` is what it returned. */
+static const char *verb_name_at(size_t index)
+{
+	return index < verb_rows_count ? verb_rows[index].name : NULL;
+}
+
+static const char *option_name_at(size_t index)
+{
+	return index < option_rows_count ? option_rows[index].name : NULL;
+}
+
+/* The most similar name; "" when none is near. */
+static void find_nearest(char name[32], const char *word, const char *(*at)(size_t index))
+{
+	struct text near = {0};
+
+	nearest_names(&near, word, at);
+	snprintf(name, 32, "%.*s", (int)strcspn(text_peek(&near), ","), text_peek(&near));
+	text_clear(&near);
+}
+
+/* "--ste": "--step-range, --steps" */
+static void add_beginning(struct text *names, const char *word)
+{
+	size_t length = strcspn(word, "=");
+
+	for (size_t i = 0; length && i < option_rows_count; i++)
+		if (!strncmp(option_rows[i].name, word, length))
+			text_printf(names, "%s--%s", names->length ? ", " : "",
+				    option_rows[i].name);
+}
+
+static void say_unknown_option(const struct options *options, const char *word)
+{
+	const struct verb_row *verb = verb_row_of(options->verb);
+	const char *name = word + strspn(word, "-");
+	char written[64], nearest[32];
+	struct text beginning = {0};
+
+	snprintf(written, sizeof(written), "%.*s", (int)strcspn(name, "="), name);
+	find_nearest(nearest, written, option_name_at);
+	if (begins_with(word, "--"))
+		add_beginning(&beginning, name);
+	if (beginning.length)
+		msg_say("'%s' can be %s: write out one of them", word, text_peek(&beginning));
+	else if (*nearest && strlen(name) > 1)
+		msg_say("unknown option '%s': did you mean --%s?", word, nearest);
+	else
+		msg_say("unknown option '%s': perfx-trace%s%s --help lists them", word,
+			verb == verb_rows ? "" : " ", verb == verb_rows ? "" : verb->name);
+	text_clear(&beginning);
+}
+
+/* A mistake that getopt found; option: its return value. */
 static int say_mistake(const struct options *options, int option, const char *word)
 {
 	const struct option_row *row = row_of(optopt);
-	const struct verb_row *verb = verb_row_of(options->verb);
 
-	if (row && option == ':')
+	if (row && option == ':' && !begins_with(word, "--"))
+		msg_say("-%c needs a value: -%c %s", row->letter, row->letter, row->arg);
+	else if (row && option == ':')
 		msg_say("--%s needs a value: --%s %s", row->name, row->name, row->arg);
 	else if (row)
 		msg_say("--%s takes no value", row->name);
 	else
-		msg_say("unknown option '%s': perfx-trace%s%s --help lists them", word,
-			verb == verb_rows ? "" : " ", verb == verb_rows ? "" : verb->name);
+		say_unknown_option(options, word);
 	return EXIT_USAGE;
 }
 
@@ -83,32 +138,122 @@ static int words_count(const struct options *options)
 static int take_topic(struct options *options, const char *name)
 {
 	const struct verb_row *row = name ? verb_row_named(name) : NULL;
+	char nearest[32];
 
 	if (row && !options->help_of)
 		options->help_of = row->verb;
 	if (row || !name || options->help_of)
 		return EXIT_OK;
-	msg_say("no verb '%s': perfx-trace help lists them", name);
+	find_nearest(nearest, name, verb_name_at);
+	if (*nearest)
+		msg_say("no verb '%s': did you mean %s?", name, nearest);
+	else
+		msg_say("no verb '%s': perfx-trace help lists them", name);
 	return EXIT_USAGE;
 }
 
-/* What is left after the options. */
+static bool is_file(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISREG(st.st_mode);
+}
+
+static bool is_in_path(const char *name)
+{
+	char *folders = strdup(getenv("PATH") ? getenv("PATH") : ""), *file;
+	bool found = false;
+
+	for (char *rest = folders, *folder; rest && !found && (folder = strsep(&rest, ":"));) {
+		if (asprintf(&file, "%s/%s", folder, name) < 0)
+			break;
+		found = is_file(file) && !access(file, X_OK);
+		free(file);
+	}
+	free(folders);
+	return found;
+}
+
+/* Words that begin a command line: "train.py", "./train", "python3". */
+static bool is_program(const char *word)
+{
+	if (strchr(word, '/') || is_file(word))
+		return is_file(word) && (script_interpreter(word) || !access(word, X_OK));
+	return script_interpreter(word) || is_in_path(word);
+}
+
+/* "python3 train.py", "./train": as a shell takes it. */
+static void add_program(struct text *line, const char *word)
+{
+	if (script_interpreter(word))
+		text_printf(line, "%s ", script_interpreter(word));
+	else if (!strchr(word, '/') && !is_in_path(word))
+		text_add(line, "./");
+	shell_quote(line, word);
+}
+
+/* "perfx-trace run -d 5 -- python3 train.py" for `-d 5 train.py`. */
+static void say_run(char *const *before, int before_count, char **words)
+{
+	struct text line = {0};
+
+	for (int i = 0; i < before_count && strcmp(before[i], "--") != 0; i++) {
+		text_add(&line, " ");
+		shell_quote(&line, before[i]);
+	}
+	text_add(&line, " -- ");
+	add_program(&line, words[0]);
+	for (size_t i = 1; words[i]; i++) {
+		text_add(&line, " ");
+		shell_quote(&line, words[i]);
+	}
+	msg_say("to start a program: perfx-trace run%s", text_peek(&line));
+	text_clear(&line);
+}
+
+/* Words that are none of the verb's: what the user may have meant by them. `before` are the words
+ * in front of them. */
+static void say_unexpected(const struct options *options, char *const *before, int before_count,
+			   char **words)
+{
+	const struct verb_row *verb = verb_row_of(options->verb);
+	const char *word = words[0], *ending = strrchr(word, '.');
+	bool records = options->verb == VERB_TRACE || options->verb == VERB_RECORD;
+	bool names_process = options->targets_count || options->all;
+	char nearest[32];
+
+	find_nearest(nearest, word, verb_name_at);
+	if (ending && !strcmp(ending, ".perfx"))
+		msg_say("'%s': to report from a capture: perfx-trace report %s", word, word);
+	else if (verb_row_named(word))
+		msg_say("the verb comes first: perfx-trace %s ...", word);
+	else if (text_is_number(word))
+		msg_say("unexpected argument '%s': a process is named with -p: -p %s", word, word);
+	else if (records && !names_process && is_program(word))
+		say_run(before, before_count, words);
+	else if (verb == verb_rows && !before_count && *nearest)
+		msg_say("no verb '%s': did you mean %s?", word, nearest);
+	else
+		msg_say("unexpected argument '%s': a process is named with -p, a verb comes first; "
+			"see perfx-trace --help",
+			word);
+}
+
+/* The words after the options; argv has all words, from the program's name on. */
 static int take_operands(struct options *options, int argc, char **argv)
 {
 	const struct verb_row *verb = verb_row_of(options->verb);
 
 	if (verb->operands == COMPLETE_PROGRAM) {
-		options->command = argv;
-		if (!argc)
+		options->command = argv + optind;
+		if (optind == argc)
 			msg_say("%s needs a program: perfx-trace %s %s", verb->name, verb->name,
 				verb->synopsis);
-		return argc ? EXIT_OK : EXIT_USAGE;
+		return optind < argc ? EXIT_OK : EXIT_USAGE;
 	}
-	if (!argc)
+	if (optind == argc)
 		return EXIT_OK;
-	msg_say("unexpected argument '%s': a process is named with -p, a verb comes first; see "
-		"perfx-trace --help",
-		argv[0]);
+	say_unexpected(options, argv + 1, optind - 1, argv + optind);
 	return EXIT_USAGE;
 }
 
@@ -290,6 +435,25 @@ static void short_options(char *letters)
 	*letters = '\0';
 }
 
+/* "-duration 5" would be -d with the value "uration". */
+static bool say_one_dash(int argc, char **argv, int *code)
+{
+	int at = optind ? optind : 1; /* 0: getopt has not begun */
+	const char *word = at < argc ? argv[at] : "";
+	const struct option_row *row = NULL;
+	char name[32];
+
+	if (*word == '-' && word[1] && word[1] != '-' && word[2]) {
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 1, "="), word + 1);
+		row = option_row_named(name);
+	}
+	if (!row || row->parse == take_help)
+		return false;
+	msg_say("unknown option '%s': did you mean -%s?", word, word);
+	*code = EXIT_USAGE;
+	return true;
+}
+
 /* Up to the first word that is none: options end at the program that run starts. */
 static int take_options(struct options *options, int argc, char **argv)
 {
@@ -299,7 +463,8 @@ static int take_options(struct options *options, int argc, char **argv)
 
 	short_options(shorts);
 	opterr = 0;
-	while (!code && (option = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+	while (!code && !say_one_dash(argc, argv, &code) &&
+	       (option = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
 		const struct option_row *row = row_of(option);
 
 		code = row && option != '?' && option != ':'
@@ -319,7 +484,7 @@ static int take_kind(struct options *options, int argc, char **argv)
 		options->kind = argv[optind++];
 		code = take_options(options, argc, argv);
 	}
-	return code ? code : take_operands(options, argc - optind, argv + optind);
+	return code ? code : take_operands(options, argc, argv);
 }
 
 /* What the words between the options are. */
@@ -493,7 +658,7 @@ static int parse(struct options *options, int argc, char **argv)
 	/* all programs have the C library's allocator */
 	if (options->all && options->memory == MEMORY_DEFAULT)
 		options->memory = MEMORY_TENSOR;
-	code = take_operands(options, argc - optind, argv + optind);
+	code = take_operands(options, argc, argv);
 	if (!code)
 		code = check_combination(options);
 	if (!code)

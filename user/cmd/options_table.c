@@ -63,7 +63,8 @@ const struct verb_row verb_rows[] = {
 		"The format is named by `-f` or by the suffix of `-o`: `perfetto` (`.pftrace`), "
 		"`chrome` (`.trace.json`, as PyTorch's profiler writes it), `pprof` (`.pb.gz`), "
 		"`folded` stacks with their time (`.folded`), `speedscope` (`.speedscope.json`), "
-		"`openmetrics` (`.prom`)."},
+		"`openmetrics` (`.prom`). "
+		"A suffix that several formats end with, such as `.json`, needs `-f`, or `--of`."},
 	{"diff", VERB_DIFF, "BEFORE AFTER [OPTIONS]", COMPLETE_CAPTURE,
 	 .help = "compare two captures or JSON reports",
 	 .man = "Compares two captures or JSON reports, whatever their lengths: training steps, "
@@ -164,6 +165,9 @@ const struct option_row option_rows[] = {
 	 .man = "Traces these processes, and their present and future children. "
 		"*NAME* is the name of the program's file or the command that ps(1) shows, "
 		"exactly. "
+		"Where several processes have it, a terminal is asked for one of them; elsewhere "
+		"all are traced. "
+		"Of a shell, its children are traced. "
 		"Repeatable."},
 	{"all", 'a', .only = true, SECTION_WHAT, ATTACHING | FOR_VERB(VERB_PROBES),
 	 .parse = take_flag, INTO(all),

@@ -130,6 +130,12 @@ static int choose_writer(struct report_target *target, const struct options *opt
 			format_names(&report_formats));
 		return EXIT_USAGE;
 	}
+	if (!target->writer && format_for_path(&export_formats, path)) {
+		msg_say("%s: export writes this format, from a capture: perfx-trace export "
+			"FILE.perfx -o %s",
+			path, path);
+		return EXIT_USAGE;
+	}
 	if (!target->writer) {
 		msg_say("%s: unknown suffix (%s): give the format with -f (%s)", path,
 			format_suffixes(&report_formats), format_names(&report_formats));
@@ -144,6 +150,7 @@ int report_target_open(struct report_target *target, const struct options *optio
 	int code, err;
 
 	*target = (struct report_target){.path = path, .output.fd = -1};
+	target->says_written = !options->capture;
 	code = choose_writer(target, options);
 	if (!code)
 		code = check_table(target->writer, options);
@@ -189,19 +196,34 @@ static char *render(const struct report_writer *writer, const struct report_opti
 	return text;
 }
 
+/* For those who wait at the terminal, and for a recording's log. */
+static void say_written(const struct report_target *target, const struct analysis *analysis)
+{
+	struct text verdict = {0};
+
+	escape_unmarked(&verdict, analysis->verdict);
+	msg_say("%s", text_peek(&verdict));
+	msg_say("%s: written", target->path);
+	text_clear(&verdict);
+}
+
 static int write_out(struct report_target *target, const struct report_options *look,
 		     const struct profile *profile, const struct analysis *analysis)
 {
 	size_t size;
 	char *text = render(target->writer, look, profile, analysis, &size);
 	int err = text ? 0 : -ENOMEM;
+	bool is_file;
 
 	msg_status_clear();
 	if (!err && target->output.fd < 0)
 		err = output_open(&target->output, target->path, OUTPUT_WHOLE);
+	is_file = target->output.part;
 	if (!err)
 		err = output_store(&target->output, text, size);
 	free(text);
+	if (!err && is_file && (target->says_written || isatty(STDERR_FILENO)))
+		say_written(target, analysis);
 	if (output_result(target->path, err) == EXIT_OK)
 		return EXIT_OK;
 	if (target->path) {
@@ -322,8 +344,10 @@ int cmd_report(const struct options *options)
 {
 	struct report_target target = {.output.fd = -1};
 	struct pipeline pipeline = {.aggregate = aggregate__new()};
-	int code, err = pipeline.aggregate ? replay_capture(options, &pipeline, true) : -ENOMEM;
+	int code, err;
 
+	interrupt_says("ended at once: no report is written");
+	err = pipeline.aggregate ? replay_capture(options, &pipeline, true) : -ENOMEM;
 	if (err) {
 		code = replay_say_error(options, err);
 	} else {

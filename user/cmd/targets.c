@@ -4,8 +4,9 @@
 #include "cmd/cmd.h"
 #include "proc/process.h"
 
-#include <ctype.h>
 #include <errno.h>
+#include <poll.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,16 +15,6 @@
 
 /* Limit of ancestors that are looked at. */
 #define DESCENT_MAX 64
-
-static bool is_number(const char *text)
-{
-	if (!*text)
-		return false;
-	for (; *text; text++)
-		if (!isdigit((unsigned char)*text))
-			return false;
-	return true;
-}
 
 static int add_pid(pid_t pid, pid_t **pids, size_t *count)
 {
@@ -84,21 +75,229 @@ static int find_number(const char *text, pid_t **pids, size_t *count)
 	return code ? code : add_pid(pid, pids, count);
 }
 
-static int find_name(const char *name, pid_t **pids, size_t *count)
+/* --- several processes of one name --- */
+
+#define COMMAND_COLUMNS 50
+#define TOLD_MAX	8
+#define ANSWERS_MAX	3
+
+/* Without the folders of the program, so that there is room for its script. */
+static const char *without_folders(const char *command)
+{
+	const char *shown = command;
+
+	for (const char *c = command; *c && *c != ' '; c++)
+		if (*c == '/')
+			shown = c + 1;
+	return shown;
+}
+
+/* "4711 python3 train.py --lr 0.1 (alice)" */
+static void add_process(struct text *text, pid_t pid)
+{
+	char *command = process_command(pid, " ", false);
+	struct process_info info = {0};
+	struct passwd *user = NULL;
+	uid_t uid;
+	gid_t gid;
+
+	text_printf(text, "%d ", (int)pid);
+	if (command && *command)
+		utf8_cut(text, without_folders(command), COMMAND_COLUMNS);
+	else
+		text_add(text, process_info(pid, &info) ? "?" : info.comm);
+	if (!process_owner(pid, &uid, &gid))
+		user = getpwuid(uid);
+	if (user)
+		text_printf(text, " (%s)", user->pw_name);
+	free(command);
+}
+
+/* "4711 python3 train.py (alice), 4712 python3 serve.py (bob) and 3 more" */
+static void add_processes(struct text *text, const pid_t *pids, size_t count)
+{
+	for (size_t i = 0; i < count && i < TOLD_MAX; i++) {
+		text_add(text, i ? ", " : "");
+		add_process(text, pids[i]);
+	}
+	if (count > TOLD_MAX)
+		text_printf(text, " and %zu more", count - TOLD_MAX);
+}
+
+static bool is_one_of(pid_t pid, const pid_t *pids, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (pids[i] == pid)
+			return true;
+	return false;
+}
+
+/* Is it a child of one of them, or a child's child? */
+static bool descends_from(pid_t pid, const pid_t *pids, size_t count)
+{
+	struct process_info info;
+
+	for (unsigned depth = 0; depth < DESCENT_MAX && !process_info(pid, &info); depth++) {
+		pid = info.ppid;
+		if (pid <= 0)
+			return false;
+		if (is_one_of(pid, pids, count))
+			return true;
+	}
+	return false;
+}
+
+/* Takes this process out, and children, such as a DataLoader's workers, which belong to the process
+ * that started them. Returns how many stay. */
+static size_t leave_out(pid_t *pids, size_t count, bool children)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (pids[i] != getpid() && !(children && descends_from(pids[i], pids, count)))
+			pids[kept++] = pids[i];
+	return kept;
+}
+
+/* A line from the terminal; false: it ended, or Ctrl-C. */
+static bool read_answer(char *line, size_t size)
+{
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+
+	return poll(&input, 1, -1) > 0 && fgets(line, (int)size, stdin);
+}
+
+/* 0: all; 1 and more: the number of one of them; -1: there was no such answer. */
+static int parse_answer(char *answer, const pid_t *pids, size_t count)
+{
+	unsigned long number;
+
+	answer[strcspn(answer, " \n")] = '\0';
+	if (!*answer || !strcmp(answer, "all"))
+		return 0;
+	number = text_is_number(answer) ? strtoul(answer, NULL, 10) : 0;
+	for (size_t i = 0; i < count; i++)
+		if (number == i + 1 || number == (unsigned long)pids[i])
+			return (int)i + 1;
+	return -1;
+}
+
+/* As parse_answer(). */
+static int ask(const char *name, const pid_t *pids, size_t count)
+{
+	char answer[64];
+	int number = -1;
+
+	msg_say("%zu processes are named %s:", count, name);
+	for (size_t i = 0; i < count; i++) {
+		struct text line = {0};
+
+		add_process(&line, pids[i]);
+		msg_say("%3zu) %s", i + 1, text_peek(&line));
+		text_clear(&line);
+	}
+	for (unsigned i = 0; i < ANSWERS_MAX && number < 0; i++) {
+		fputs("Which one? Its number or its pid; Enter: all ", stderr);
+		if (!read_answer(answer, sizeof(answer))) {
+			fputs("\n", stderr);
+			break;
+		}
+		number = parse_answer(answer, pids, count);
+	}
+	if (number < 0)
+		msg_say("no process was chosen: name one with -p PID");
+	return number;
+}
+
+/* Of several processes the user chooses at a terminal; elsewhere all are taken. */
+static int choose(const char *name, pid_t **pids, size_t *count)
+{
+	struct text list = {0};
+	int number = 0;
+
+	if (isatty(STDIN_FILENO) && msg_has_status()) {
+		number = ask(name, *pids, *count);
+	} else {
+		add_processes(&list, *pids, *count);
+		msg_say("%zu processes are named %s, all are traced: %s", *count, name,
+			text_peek(&list));
+		text_clear(&list);
+	}
+	if (number > 0) {
+		(*pids)[0] = (*pids)[number - 1];
+		*count = 1;
+	}
+	return number < 0 ? EXIT_USAGE : EXIT_OK;
+}
+
+static int find_name(const char *name, const struct options *options, pid_t **pids, size_t *count)
 {
 	pid_t *found = NULL;
 	ssize_t n = process_find(name, &found);
-	size_t before = *count;
+	size_t left = n > 0 ? leave_out(found, (size_t)n, !options->no_children) : 0;
 	int code = EXIT_OK;
 
-	for (ssize_t i = 0; i < n && !code; i++)
-		if (found[i] != getpid())
-			code = add_pid(found[i], pids, count);
+	if (!left) {
+		msg_say("no process named '%s': give the exact name of the program's file", name);
+		code = EXIT_FAILED;
+	}
+	if (left > 1)
+		code = choose(name, &found, &left);
+	for (size_t i = 0; i < left && !code; i++)
+		code = add_pid(found[i], pids, count);
 	free(found);
-	if (code || *count > before)
-		return code;
-	msg_say("no process named '%s': give the exact name of the program's file", name);
-	return EXIT_FAILED;
+	return code;
+}
+
+/* --- a shell's children --- */
+
+static bool is_shell(const char *comm)
+{
+	static const char *const shells[] = {"bash", "sh",   "dash", "zsh", "fish",
+					     "ksh",  "tcsh", "csh",  NULL};
+
+	return text_is_one_of(comm, shells);
+}
+
+/* Takes this process and those that it descends from (sudo) out. */
+static size_t leave_own_line_out(pid_t *pids, size_t count)
+{
+	const pid_t own = getpid();
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (pids[i] != own && !descends_from(own, &pids[i], 1))
+			pids[kept++] = pids[i];
+	return kept;
+}
+
+/* A shell has no functions to trace, but what it has started may. */
+static void say_shell(pid_t pid, const struct options *options)
+{
+	struct process_info info;
+	pid_t *children = NULL;
+	struct text list = {0};
+	ssize_t n;
+	size_t count;
+
+	if (process_info(pid, &info) || !is_shell(info.comm))
+		return;
+	n = options->no_children ? 0 : process_descendants(pid, &children);
+	count = n > 0 ? leave_own_line_out(children, (size_t)n) : 0;
+	add_processes(&list, children, count);
+	if (options->no_children)
+		msg_say("process %d is a shell (%s): without --no-children the programs that it "
+			"starts are traced, too",
+			(int)pid, info.comm);
+	else if (count)
+		msg_say("process %d is a shell (%s): its children are traced: %s", (int)pid,
+			info.comm, text_peek(&list));
+	else
+		msg_say("process %d is a shell (%s) without children: programs that it starts "
+			"from now on are traced",
+			(int)pid, info.comm);
+	text_clear(&list);
+	free(children);
 }
 
 int targets_find(const struct options *options, pid_t **pids, size_t *count)
@@ -110,9 +309,11 @@ int targets_find(const struct options *options, pid_t **pids, size_t *count)
 	for (size_t i = 0; i < options->targets_count && !code; i++) {
 		const char *text = options->targets[i];
 
-		code = is_number(text) ? find_number(text, pids, count)
-				       : find_name(text, pids, count);
+		code = text_is_number(text) ? find_number(text, pids, count)
+					    : find_name(text, options, pids, count);
 	}
+	for (size_t i = 0; i < *count && !code; i++)
+		say_shell((*pids)[i], options);
 	return code;
 }
 
@@ -122,9 +323,8 @@ static bool is_of_targets(pid_t pid, const struct options *options, const pid_t 
 	struct process_info info;
 
 	for (unsigned depth = 0; pid > 0 && depth < DESCENT_MAX; depth++) {
-		for (size_t i = 0; i < count; i++)
-			if (pids[i] == pid)
-				return true;
+		if (is_one_of(pid, pids, count))
+			return true;
 		if (process_info(pid, &info))
 			return false;
 		if (options->all)
@@ -151,7 +351,7 @@ int targets_check_process(const struct options *options, const pid_t *pids, size
 
 	if (!name)
 		return EXIT_OK;
-	if (is_number(name))
+	if (text_is_number(name))
 		known = is_of_targets((pid_t)strtoul(name, NULL, 10), options, pids, count);
 	else /* any process, or a later child, may take that name */
 		known = !options->no_children || options->all || options->command ||

@@ -109,6 +109,37 @@ static int open_outputs(struct outputs *outputs, const struct options *options)
 	return options->flight_ns ? open_flight(outputs, options) : open_capture(outputs);
 }
 
+/* 0 or -errno. */
+static int close_and_say(struct outputs *outputs)
+{
+	bool is_file = outputs->output.part || outputs->output.made;
+	int err = output_close(&outputs->output);
+
+	if (!err && is_file)
+		msg_say("%s: written: perfx-trace report %s", outputs->capture_path,
+			outputs->capture_path);
+	if (!err)
+		interrupt_says("ended at once: %s has the recording, no report is written",
+			       outputs->capture_path);
+	return err;
+}
+
+/* The message of a second Ctrl-C, which leaves things as they are. */
+static void prepare_last_words(const struct outputs *outputs, const struct options *options)
+{
+	const char *file = outputs->capture ? output_name(&outputs->output) : NULL;
+
+	if (options->flight_ns)
+		interrupt_says("ended at once: the flight recorder's memory is dropped; files that "
+			       "it has written stay");
+	else if (file)
+		interrupt_says("ended at once: %s has the recording but for its last half second, "
+			       "and no totals: perfx-trace report %s",
+			       file, file);
+	else
+		interrupt_says("ended at once: the recording is dropped, no report is written");
+}
+
 /* A recording that failed leaves no file; an error leaves what was written before. */
 static int close_capture(struct outputs *outputs, int err, bool recorded)
 {
@@ -119,7 +150,7 @@ static int close_capture(struct outputs *outputs, int err, bool recorded)
 	if (!recorded)
 		output_discard(output);
 	else if (!err && output->fd >= 0)
-		err = output_close(output);
+		err = close_and_say(outputs);
 	if (!err)
 		return EXIT_OK;
 	msg_say("%s: %s%s", output->fd < 0 ? outputs->capture_path : output_name(output),
@@ -173,6 +204,8 @@ static int status_of_child(struct launch *launch, const char *program, int seen)
 {
 	bool said = false, passed_on = false;
 	int status;
+
+	interrupt_says("ended at once: %s is left running", program);
 
 	if (seen >= 0)
 		return shell_status(seen);
@@ -293,6 +326,7 @@ int cmd_trace(const struct options *options, char *const *argv)
 	code = features_check(&features);
 	if (!code) {
 		code = open_outputs(&outputs, options);
+		prepare_last_words(&outputs, options);
 		if (code)
 			close_outputs(&outputs, options, 0, false);
 		else

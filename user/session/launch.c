@@ -493,6 +493,11 @@ static void say_failure(const struct failure *failure, const char *program)
 	else if (failure->step == FAILED_TRACE)
 		msg_say("%s: cannot be stopped before its first instruction (ptrace: %s)", program,
 			strerror(failure->err));
+	else if (script_interpreter(program))
+		msg_say("%s: cannot be executed: %s: to start a script: perfx-trace run -- %s %s",
+			program, strerror(failure->err), script_interpreter(program), program);
+	else if (failure->err == ENOENT && !strchr(program, '/') && !access(program, X_OK))
+		msg_say("%s: not found in PATH: perfx-trace run -- ./%s", program, program);
 	else if (failure->err == ENOENT)
 		msg_say("%s: not found", program);
 	else
