@@ -37,7 +37,7 @@ SPIN = "import sys, time; print('ready', flush=True); end = time.time() + 120\nw
     ("rprt", "no verb 'rprt': did you mean report?"),
     ("exprot a.perfx", "no verb 'exprot': did you mean export?"),
     ("help reprt", "no verb 'reprt': did you mean report?"),
-    ("run.perfx", "'run.perfx': to report from a capture: perfx-trace report run.perfx"),
+    ("'my run.perfx'", "to report from a capture: perfx-trace report 'my run.perfx'"),
     ("1234", "unexpected argument '1234': a process is named with -p: -p 1234"),
     ("record 1234 -o a.perfx", "unexpected argument '1234': a process is named with -p: -p 1234"),
     ("-p 1 report", "the verb comes first: perfx-trace report ..."),

@@ -303,7 +303,8 @@ Test(tune_formats, text)
 
 	measure(&tune);
 	text = written(&tune, "text");
-	cr_expect(strstr(text, "Not distinguishable: workers=4 and workers=2. By the medians the"), "%s", text);
+	cr_expect(strstr(text, "Not distinguishable: workers=4 and workers=2. By the medians the"),
+		  "%s", text);
 	cr_expect(strstr(text, "2.46 times workers=0"), "%s", text);
 	cr_expect(strstr(text, "the runs do not distinguish the two"), "%s", text);
 	cr_expect(strstr(text, "2 runs failed"), "%s", text);

@@ -40,8 +40,8 @@ static const struct export_format *format_of_path(const struct options *options,
 	if (!format && names.length)
 		msg_say("%s: its suffix has several formats: add %s", path, text_peek(&names));
 	else if (!format && format_for_path(&report_formats, path))
-		msg_say("%s: report writes this format: perfx-trace report %s -o %s", path,
-			options->capture, path);
+		msg_say("%s: report writes this format: perfx-trace report FILE.perfx -o FILE%s",
+			path, strrchr(path, '.'));
 	else if (!format)
 		msg_say("%s: unknown suffix (%s): give the format with -f (%s)", path,
 			format_suffixes(&export_formats), format_names(&export_formats));

@@ -211,6 +211,15 @@ static void say_run(char *const *before, int before_count, char **words)
 	text_clear(&line);
 }
 
+static void say_report(const char *capture)
+{
+	struct text line = {0};
+
+	shell_quote(&line, capture);
+	msg_say("to report from a capture: perfx-trace report %s", text_peek(&line));
+	text_clear(&line);
+}
+
 /* Words that are none of the verb's: what the user may have meant by them. `before` are the words
  * in front of them. */
 static void say_unexpected(const struct options *options, char *const *before, int before_count,
@@ -224,7 +233,7 @@ static void say_unexpected(const struct options *options, char *const *before, i
 
 	find_nearest(nearest, word, verb_name_at);
 	if (ending && !strcmp(ending, ".perfx"))
-		msg_say("'%s': to report from a capture: perfx-trace report %s", word, word);
+		say_report(word);
 	else if (verb_row_named(word))
 		msg_say("the verb comes first: perfx-trace %s ...", word);
 	else if (text_is_number(word))

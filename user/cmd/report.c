@@ -132,8 +132,8 @@ static int choose_writer(struct report_target *target, const struct options *opt
 	}
 	if (!target->writer && format_for_path(&export_formats, path)) {
 		msg_say("%s: export writes this format, from a capture: perfx-trace export "
-			"FILE.perfx -o %s",
-			path, path);
+			"FILE.perfx -o FILE%s",
+			path, strrchr(path, '.'));
 		return EXIT_USAGE;
 	}
 	if (!target->writer) {

@@ -109,15 +109,22 @@ static int open_outputs(struct outputs *outputs, const struct options *options)
 	return options->flight_ns ? open_flight(outputs, options) : open_capture(outputs);
 }
 
+/* As a shell takes it; malloc'd. */
+static char *report_command(const char *capture)
+{
+	return shell_join((char *const[]){"perfx-trace", "report", (char *)capture, NULL});
+}
+
 /* 0 or -errno. */
 static int close_and_say(struct outputs *outputs)
 {
+	char *report = report_command(outputs->capture_path);
 	bool is_file = outputs->output.part || outputs->output.made;
 	int err = output_close(&outputs->output);
 
-	if (!err && is_file)
-		msg_say("%s: written: perfx-trace report %s", outputs->capture_path,
-			outputs->capture_path);
+	if (!err && is_file && report)
+		msg_say("%s: written: %s", outputs->capture_path, report);
+	free(report);
 	if (!err)
 		interrupt_says("ended at once: %s has the recording, no report is written",
 			       outputs->capture_path);
@@ -127,17 +134,18 @@ static int close_and_say(struct outputs *outputs)
 /* The message of a second Ctrl-C, which leaves things as they are. */
 static void prepare_last_words(const struct outputs *outputs, const struct options *options)
 {
-	const char *file = outputs->capture ? output_name(&outputs->output) : NULL;
+	char *report = outputs->capture ? report_command(output_name(&outputs->output)) : NULL;
 
 	if (options->flight_ns)
 		interrupt_says("ended at once: the flight recorder's memory is dropped; files that "
 			       "it has written stay");
-	else if (file)
+	else if (report)
 		interrupt_says("ended at once: %s has the recording but for its last half second, "
-			       "and no totals: perfx-trace report %s",
-			       file, file);
+			       "and no totals: %s",
+			       output_name(&outputs->output), report);
 	else
 		interrupt_says("ended at once: the recording is dropped, no report is written");
+	free(report);
 }
 
 /* A recording that failed leaves no file; an error leaves what was written before. */

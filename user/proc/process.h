@@ -45,8 +45,8 @@ pid_t process_of_thread(pid_t tid);
  * *out is malloc'd. Secrets are not hidden here. */
 ssize_t process_cmdline(pid_t pid, char **out, size_t limit);
 
-/* The same as text, `between` the arguments, secrets hidden unless it is to be in full. "" where the
- * process has ended; NULL: out of memory; malloc'd. */
+/* The same as text, `between` the arguments, secrets hidden unless it is to be in full. "" where
+ * the process has ended; NULL: out of memory; malloc'd. */
 char *process_command(pid_t pid, const char *between, bool full);
 
 /* Pids whose comm or executable's base name is exactly name; all pids when name is NULL.

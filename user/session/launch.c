@@ -488,6 +488,10 @@ static void run_to_libraries(struct launch *launch)
 
 static void say_failure(const struct failure *failure, const char *program)
 {
+	bool is_here = !strchr(program, '/') && !access(program, X_OK);
+	struct text quoted = {0};
+
+	shell_quote(&quoted, program);
 	if (failure->step == FAILED_USER)
 		msg_say("cannot switch to the user who called sudo: %s", strerror(failure->err));
 	else if (failure->step == FAILED_TRACE)
@@ -495,13 +499,16 @@ static void say_failure(const struct failure *failure, const char *program)
 			strerror(failure->err));
 	else if (script_interpreter(program))
 		msg_say("%s: cannot be executed: %s: to start a script: perfx-trace run -- %s %s",
-			program, strerror(failure->err), script_interpreter(program), program);
-	else if (failure->err == ENOENT && !strchr(program, '/') && !access(program, X_OK))
-		msg_say("%s: not found in PATH: perfx-trace run -- ./%s", program, program);
+			program, strerror(failure->err), script_interpreter(program),
+			text_peek(&quoted));
+	else if (failure->err == ENOENT && is_here)
+		msg_say("%s: not found in PATH: perfx-trace run -- ./%s", program,
+			text_peek(&quoted));
 	else if (failure->err == ENOENT)
 		msg_say("%s: not found", program);
 	else
 		msg_say("%s: cannot be executed: %s", program, strerror(failure->err));
+	text_clear(&quoted);
 }
 
 /* Forks a child that stops at exec. False: it has ended, which has been said; *exit_code likewise.
