@@ -79,13 +79,12 @@ def alike(tmp_path):
     name = f"alike{os.getpid()}"
     program = shutil.copy(os.path.realpath(sys.executable), tmp_path / name)
     (tmp_path / "one.py").write_text(SPIN)
-    (tmp_path / "two.py").write_text("import os; os.fork()\n" + SPIN)
+    (tmp_path / "two.py").write_text("import os, time\nif not os.fork():\n    time.sleep(120)\n    os._exit(0)\n" + SPIN)
     home = {**os.environ, "PYTHONHOME": sys.base_prefix}
     processes = [subprocess.Popen([program, f"{word}.py", "--token=hidden"], stdout=subprocess.PIPE, text=True, env=home,
                                   cwd=tmp_path) for word in ("one", "two")]
     for process in processes:
         assert process.stdout.readline() == "ready\n"
-    assert processes[1].stdout.readline() == "ready\n"
     yield name, processes
     for process in processes:
         subprocess.run(["pkill", "-KILL", "-P", str(process.pid)], check=False)
