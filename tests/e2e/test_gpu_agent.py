@@ -14,9 +14,9 @@ OPTIONS = ["--gpu", "1", "--no-calibrate", "--memory", "off", "--sample", "off",
            "-F", "gpu_agent:{train_step,launch}"]
 
 
-def traced(tmp_path, scenario, *options, **environment):
+def traced(tmp_path, scenario, *options, wrapper=(), **environment):
     file = tmp_path / "report.json"
-    run = subprocess.run([PERFX, "run", "--as-root", *OPTIONS, *options, "-o", str(file), "--",
+    run = subprocess.run([PERFX, "run", "--as-root", *OPTIONS, *options, "-o", str(file), "--", *wrapper,
                           str(WORKLOADS / "gpu_agent"), scenario], capture_output=True, text=True,
                          timeout=60, env={**os.environ, **environment})
     assert run.returncode == 0, run.stderr
@@ -183,3 +183,43 @@ def test_a_worker_that_outlives_its_parent_holds_nothing_up(program, tracer):
     (parent,) = [p for p in report["processes"] if p["pid"] == process.pid]
     assert (parent["gpu"]["agent"]["state"], parent["gpu"]["agent"]["what"]) == ("stopped", "the process has ended")
     assert rows(parent, "kernels")["gemm"]["calls"] == 1
+
+
+FLOODER = """
+import os, socket, sys
+os.setgid(65534)
+os.setuid(65534)
+print("ready", flush=True)
+kept = []
+while True:
+    for line in open("/proc/net/unix"):
+        name = line.rsplit(" ", 1)[-1].strip()
+        if not name.startswith("@perfx-gpu-"):
+            continue
+        for _ in range(500):
+            try:
+                one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                one.connect(chr(0) + name[1:])
+                kept = kept[-100:] + [one]
+            except OSError:
+                pass
+"""
+
+
+def test_another_users_connections_take_no_place(tmp_path):
+    """Whoever is not traced may find the socket and connect to it as often as there is time."""
+    flooder = subprocess.Popen(["/usr/bin/python3", "-c", FLOODER], stdout=subprocess.PIPE, text=True)
+    try:
+        assert flooder.stdout.readline() == "ready\n"
+        # time enough for more connections than there are places
+        report, process, run = traced(tmp_path, "records", wrapper=("sh", "-c", 'sleep 2; exec "$0" "$@"'))
+    finally:
+        flooder.kill()
+        flooder.wait()
+    assert process["gpu"]["agent"]["state"] == "stopped"
+    assert rows(process, "kernels")["gemm"]["calls"] == 3
+    assert report["losses"]["gpu_records"] == 1  # the one without times
+    refused = f"pid {flooder.pid}: its connection to the GPU agents' socket is refused: the process is not traced"
+    named = [line for line in run.stderr.splitlines() if refused in line]
+    assert 0 < len(named) <= 10, run.stderr
+    assert "connections to the GPU agents' socket were refused in all" in run.stderr
