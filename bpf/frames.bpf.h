@@ -28,6 +28,7 @@ volatile __u64 perfx_windows_ns = 0;
 /* The program switches stacks in user space (coroutines): see leave_any. */
 volatile __u32 perfx_many_stacks = 0;
 volatile __u32 perfx_next_process = 1;
+volatile __u32 perfx_spare_process = 0;
 volatile __u32 perfx_next_context = 1;
 
 /* --compensate: subtract the cost of probes from the durations that contain it. */
@@ -62,14 +63,13 @@ __noinline int renew_thread(struct thread *t)
 	return 0;
 }
 
-/* The current thread, if its process is traced. A thread without state that `leaves` a call entered
- * the call before tracing began. */
-static __always_inline struct thread *thread_find(bool create, bool leaves)
+/* The current thread, if its process is traced; `entry` is the hit probe, or NULL at other sites. A
+ * thread without state that `leaves` a call entered the call before tracing began. */
+static __always_inline struct thread *thread_find(const struct perfx_probe *entry, bool leaves)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct perfx_traced_process *traced;
 	struct thread *t;
-	__u32 tgid;
 
 	t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
 	if (t) {
@@ -78,13 +78,12 @@ static __always_inline struct thread *thread_find(bool create, bool leaves)
 		note_signal_stack(t, task);
 		return t;
 	}
-	tgid = current_tgid();
-	traced = bpf_map_lookup_elem(&perfx_traced_tgids, &tgid);
-	if (!traced || traced->dead) {
+	traced = process_at(entry);
+	if (!traced) {
 		counter_add(PERFX_COUNTER_FOREIGN_HITS, 1);
 		return NULL;
 	}
-	if (!create) {
+	if (!entry) {
 		if (leaves)
 			counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
 		return NULL;

@@ -447,7 +447,7 @@ static __always_inline bool memory_hit(struct pt_regs *ctx)
 	alloc_probe = probe ? alloc_probe_of(probe) : NULL;
 	if (!alloc_probe)
 		return false;
-	m = memory_thread(probe->kind == PERFX_PROBE_ALLOC);
+	m = memory_thread(probe->kind == PERFX_PROBE_ALLOC, probe);
 	if (!m) {
 		if (probe->kind == PERFX_PROBE_ALLOC)
 			counter_add(PERFX_COUNTER_FOREIGN_HITS, 1);
@@ -473,7 +473,7 @@ static __always_inline void memory_returned(struct pt_regs *ctx)
 
 	if (!is_recording() || !gate_open(ctx, &index))
 		return;
-	m = memory_thread(false);
+	m = memory_thread(false, NULL);
 	probe = probe_of(index);
 	alloc_probe = probe ? alloc_probe_of(probe) : NULL;
 	if (m && alloc_probe)

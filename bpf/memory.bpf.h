@@ -90,21 +90,21 @@ static __always_inline void forget_open(struct memory_thread *m)
 		m->open[i].ret_addr_sp = 0;
 }
 
-static __always_inline struct memory_thread *memory_thread(bool create)
+/* The current thread, if its process is traced, or is from now on: process_at(entry). */
+static __always_inline struct memory_thread *memory_thread(bool create,
+							   const struct perfx_probe *entry)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct perfx_traced_process *traced;
 	struct memory_thread *m;
-	__u32 tgid;
 
 	m = bpf_task_storage_get(&perfx_memory_threads, task, NULL, 0);
 	if (m && m->recording_window != current_recording_window())
 		forget_open(m);
 	if (m || !create)
 		return m;
-	tgid = current_tgid();
-	traced = bpf_map_lookup_elem(&perfx_traced_tgids, &tgid);
-	if (!traced || traced->dead)
+	traced = process_at(entry);
+	if (!traced)
 		return NULL;
 	m = task_storage_make(&perfx_memory_threads, task);
 	if (m) {

@@ -189,7 +189,7 @@ __noinline int follow_first_call(struct thread *t, __u64 pc, __u64 sp, __u64 fp,
 	if (perfx_stacks_by == PERFX_STACKS_OFF)
 		return 0;
 	node = context_node(context);
-	m = memory_thread(true);
+	m = memory_thread(true, NULL);
 	ring = ring_of(&perfx_memory, t->tid);
 	if (!node || !m || !ring)
 		return 0;

@@ -81,6 +81,8 @@ static __always_inline void repeat(__u32 count, repeat_step *step, void *ctx)
 
 /* Next free indices. User space sets the first process indices before it starts. */
 extern volatile __u32 perfx_next_process;
+/* Taken by a thread that wanted to adopt its process when another thread was first; 0: none. */
+extern volatile __u32 perfx_spare_process;
 extern volatile __u32 perfx_next_context;
 extern volatile __u32 perfx_next_function;
 
@@ -130,6 +132,11 @@ struct {
 	__type(key, __u32); /* tgid */
 	__type(value, struct perfx_traced_process);
 } perfx_traced_tgids __weak SEC(".maps");
+
+static __always_inline __u32 current_tgid(void)
+{
+	return bpf_get_current_pid_tgid() >> 32;
+}
 
 static __always_inline struct perfx_traced_process *traced_process_of(__u32 tgid)
 {
@@ -225,6 +232,88 @@ static __always_inline __u32 take_free(enum perfx_id_kind kind, __u32 above)
 	return 0;
 }
 
+/* An index for a process that begins; 0: there is none left, and it cannot be traced. */
+static __always_inline __u32 new_process(void)
+{
+	__u32 process = take_free(PERFX_ID_PROCESS, 0);
+
+	if (process)
+		return process;
+	if (perfx_next_process <= PERFX_MAX_PROCESS_INDICES)
+		return __sync_fetch_and_add(&perfx_next_process, 1);
+	counter_add(PERFX_COUNTER_PROCESSES_FULL, 1);
+	return 0;
+}
+
+#define EEXIST 17 /* errno.h */
+
+/* A PROCESS record with its strings: comm, and an empty command line. */
+struct adopted {
+	struct perfx_process process;
+	char comm[16];
+	char cmdline[8];
+};
+
+static __always_inline void emit_adopted(struct task_struct *task, __u32 process)
+{
+	struct adopted *record = bpf_ringbuf_reserve(&perfx_control, sizeof(*record), 0);
+
+	if (!record) {
+		counter_add(PERFX_COUNTER_CONTROL_DROPS, 1);
+		return;
+	}
+	__builtin_memset(record, 0, sizeof(*record));
+	record->process.hdr.size = sizeof(*record);
+	record->process.hdr.kind = PERFX_KIND_PROCESS;
+	record->process.hdr.fixed = sizeof(record->process);
+	record->process.time_ns = bpf_ktime_get_ns();
+	record->process.start_boot_ns = BPF_CORE_READ(task, group_leader, start_boottime);
+	record->process.process = process;
+	record->process.pid = task->tgid;
+	record->process.ppid = BPF_CORE_READ(task, group_leader, real_parent, tgid);
+	BPF_CORE_READ_STR_INTO(&record->comm, task, group_leader, comm);
+	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
+}
+
+/*
+ * -a: the current process calls a function of a file that makes processes worth tracing, and is
+ * not traced: it is from now on. The kernel does this, because a process may have ended before
+ * user space has read that it maps the file. False: there is no room.
+ */
+static __noinline bool adopt_process(void)
+{
+	struct perfx_traced_process traced = {.tensor_layouts = PERFX_TENSOR_LAYOUTS_ALL};
+	__u32 tgid = current_tgid();
+	long err;
+
+	traced.process = __sync_lock_test_and_set(&perfx_spare_process, 0);
+	if (!traced.process)
+		traced.process = new_process();
+	if (!traced.process)
+		return false;
+	traced.memory_process = traced.born = traced.process;
+	err = bpf_map_update_elem(&perfx_traced_tgids, &tgid, &traced, BPF_NOEXIST);
+	if (!err) {
+		emit_adopted(bpf_get_current_task_btf(), traced.process);
+		return true;
+	}
+	perfx_spare_process = traced.process;
+	if (err != -EEXIST)
+		counter_add(PERFX_COUNTER_PROCESSES_FULL, 1);
+	return err == -EEXIST;
+}
+
+/* The process of the current thread, which hits this entry; NULL: it is not traced. */
+static __always_inline struct perfx_traced_process *process_at(const struct perfx_probe *entry)
+{
+	__u32 tgid = current_tgid();
+	struct perfx_traced_process *traced = traced_process_of(tgid);
+
+	if (!traced && entry && (entry->flags & PERFX_PROBE_F_ADOPTS) && adopt_process())
+		traced = traced_process_of(tgid);
+	return traced && !traced->dead ? traced : NULL;
+}
+
 static __always_inline struct perfx_probe *probe_of(__u32 index)
 {
 	return bpf_map_lookup_elem(&perfx_probes, &index);
@@ -257,11 +346,6 @@ static __always_inline __u64 wake_flags(void *ring, __u32 *records)
 	if (bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) < perfx_wake_bytes)
 		return BPF_RB_NO_WAKEUP;
 	return BPF_RB_FORCE_WAKEUP;
-}
-
-static __always_inline __u32 current_tgid(void)
-{
-	return bpf_get_current_pid_tgid() >> 32;
 }
 
 /* --- jumps --- */

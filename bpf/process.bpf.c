@@ -21,19 +21,6 @@ volatile __u32 perfx_unwind_drops = 0;
 	name->hdr.fixed = sizeof(*name);                                           \
 	name->time_ns = bpf_ktime_get_ns()
 
-/* An index for a process that begins; 0: there is none left, and it cannot be traced. */
-static __always_inline __u32 new_process(void)
-{
-	__u32 process = take_free(PERFX_ID_PROCESS, 0);
-
-	if (process)
-		return process;
-	if (perfx_next_process <= PERFX_MAX_PROCESS_INDICES)
-		return __sync_fetch_and_add(&perfx_next_process, 1);
-	counter_add(PERFX_COUNTER_PROCESSES_FULL, 1);
-	return 0;
-}
-
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(perfx_on_fork, struct task_struct *parent, struct task_struct *child)
 {

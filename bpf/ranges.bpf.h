@@ -243,7 +243,7 @@ __noinline int emit_block(struct thread *t, const struct perfx_annotation *annot
 	if (!t || !annotation || level_of(PERFX_DOMAIN_USER) == PERFX_MEMORY_OFF)
 		return 0;
 	block.address = t->vm.arguments[annotation->key_arg & 7];
-	m = block.address ? memory_thread(true) : NULL;
+	m = block.address ? memory_thread(true, NULL) : NULL;
 	if (!m)
 		return 0;
 	block.address ^= (__u64)allocator << ALLOCATOR_SHIFT;
@@ -772,9 +772,10 @@ static __always_inline void annotation_entered(struct pt_regs *ctx, const struct
 	__u64 now = bpf_ktime_get_ns();
 	bool opens = begins(annotation->action);
 	/* what it stops may have been started by another thread */
-	struct thread *t = thread_find(opens || emits(annotation->action) ||
-					       annotation->action == PERFX_ANNOTATION_STOP,
-				       annotation->action != PERFX_ANNOTATION_END);
+	bool creates =
+		opens || emits(annotation->action) || annotation->action == PERFX_ANNOTATION_STOP;
+	struct thread *t =
+		thread_find(creates ? probe : NULL, annotation->action != PERFX_ANNOTATION_END);
 	__u32 id;
 
 	if (!t)
@@ -808,7 +809,7 @@ static __always_inline void annotation_left(struct pt_regs *ctx, const struct pe
 
 	if (!(probe->flags & PERFX_PROBE_F_LEAVES) && !condition_holds(ctx, probe->condition))
 		return;
-	t = thread_find(false, false);
+	t = thread_find(NULL, false);
 	if (!t)
 		return;
 	count_hit(index);

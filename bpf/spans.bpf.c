@@ -18,7 +18,7 @@ static __always_inline bool leaves_at_entry(struct pt_regs *ctx, const struct pe
 static __always_inline void hinted(struct pt_regs *ctx, const struct perfx_probe *probe,
 				   __u32 index)
 {
-	struct thread *t = thread_find(true, false);
+	struct thread *t = thread_find(probe, false);
 
 	if (!t)
 		return;
@@ -62,7 +62,7 @@ static __always_inline bool hit(struct pt_regs *ctx)
 	if (!probe || probe->kind == PERFX_PROBE_INVALID)
 		return false;
 	if (probe->kind < PERFX_PROBE_EXIT) {
-		t = thread_find(true, false);
+		t = thread_find(probe, false);
 		if (!t)
 			return false;
 		count_hit(index);
@@ -85,7 +85,7 @@ static __always_inline bool hit(struct pt_regs *ctx)
 	leaves = probe->kind == PERFX_PROBE_EXIT || condition_holds(ctx, probe->condition);
 	if (leaves)
 		now = bpf_ktime_get_ns();
-	t = thread_find(false, leaves);
+	t = thread_find(NULL, leaves);
 	if (!t)
 		return false;
 	count_hit(index);
@@ -117,7 +117,7 @@ static __always_inline void returned(struct pt_regs *ctx)
 	if (!gate_open(ctx, &index))
 		return;
 	probe = probe_of(index);
-	t = thread_find(false, true);
+	t = thread_find(NULL, true);
 	if (!probe || !t)
 		return;
 	take_result(t, ctx);

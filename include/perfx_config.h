@@ -88,6 +88,8 @@ enum perfx_probe_kind {
 
 /* Entries: a call inside one that has handed work to a device is part of that: not recorded. */
 #define PERFX_PROBE_F_OUTERMOST 0x40
+/* Entries: an untraced process that hits it is traced from then on (-a). */
+#define PERFX_PROBE_F_ADOPTS 0x80
 
 /* Size of the table of entry probes whose calls nest too deep for a return probe, by index modulo
  * this power of two. */

@@ -908,6 +908,7 @@ enum perfx_loss_kind {
 	PERFX_LOSS_GPU_RECORDS,	    /* dropped by the agent or by the GPU's own buffers */
 	PERFX_LOSS_GPU_KEYS, /* launches and copies without a GPU_LAUNCHES, GPU_COPIES: table full
 			      */
+	PERFX_LOSS_PROCESSES_MISSED, /* -a: ended before their program had probes */
 	PERFX_LOSS_KINDS
 };
 

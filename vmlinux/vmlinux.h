@@ -120,6 +120,9 @@ struct task_struct {
 	unsigned long nvcsw;
 	unsigned long nivcsw;
 	__u64 start_time;
+	__u64 start_boottime;
+	struct task_struct *real_parent;
+	char comm[16];
 	struct sched_info sched_info;
 	struct thread_struct thread;
 };

@@ -133,10 +133,11 @@ def expectations(text):
 
 
 class Tracer:
-    """perfx-trace -p …, attached when this returns; stop() gives the report."""
+    """perfx-trace -p …, or -a without a pid, attached when this returns; stop() gives the report."""
 
     def __init__(self, pid, *options, duration="60", link=None, budget=False, **popen):
-        argv = [PERFX, "-p", str(pid), "-d", duration, "-f", "json"]
+        which = ["-a"] if pid is None else ["-p", str(pid)]
+        argv = [PERFX, *which, "-d", duration, "-f", "json"]
         # a gate stands still before and after: there are no steps to observe
         if "--observe" not in options:
             argv += ["--observe", "off"]

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import WORKLOADS, ended, functions, patched_bytes, run, total, wait_for
+from conftest import WORKLOADS, Program, ended, functions, patched_bytes, run, total, wait_for
 
 QUICK = ["--no-calibrate"]
 
@@ -67,6 +67,99 @@ def test_a_program_that_was_not_mapped_before(tracer, tmp_path):
     text = " ".join(run("report", tmp_path / "late.perfx").stdout.split())
     assert "Traced late: 1 process, by up to" in text and "(1 function of new-c)" in text
     assert f"Not traced: {len(unseen)} processes that ended before probes could be attached" in text
+
+
+@pytest.fixture
+def brief(tmp_path):
+    """A program of a name that no other test's has; calling it runs it once, to its end."""
+    path = tmp_path / f"brief{os.getpid()}"
+    shutil.copy(WORKLOADS / "tracked-static", path)
+
+    def once():
+        subprocess.run([path], input="go\n", text=True, check=True, capture_output=True, timeout=60)
+
+    once.path = path
+    return once
+
+
+def of_program(report, path):
+    return [p for p in report["processes"] if p["comm"] == path.name]
+
+
+def test_all_counts_processes_that_end_at_once(brief, tracer):
+    """-a: once a program's file is probed, its processes are traced from their first call on, also
+    those that begin and end while the tracer stands still."""
+    t = tracer(None, *QUICK)
+    first = Program(brief.path)
+    assert wait_for(lambda: patched_bytes(first.pid, brief.path.name))
+    with t.stopped():
+        for _ in range(20):
+            brief()
+    first.finish()
+    report = t.stop()
+    found = [p for p in of_program(report, brief.path) if p["pid"] != first.pid]
+    assert [total(report, "program_step", "calls", p["pid"]) for p in found] == [1000] * 20
+    assert not any("attached_late" in p or "ended_unseen_ns" in p for p in found)
+    assert all(p["cpu_user_ns"] + p["cpu_system_ns"] > 0 for p in found), "all of it is in the recording"
+    assert report["losses"]["undecoded"] == 0
+
+
+def test_all_says_what_had_ended_before(brief, tracer, tmp_path):
+    """-a: three processes of a program that was not there before begin and end while the tracer
+    stands still: they are named as missed, and the file is probed all the same."""
+    capture = tmp_path / "missed.perfx"
+    t = tracer(None, *QUICK, "--capture", capture)
+    with t.stopped():
+        for _ in range(3):
+            brief()
+    second = Program(brief.path)
+    assert wait_for(lambda: patched_bytes(second.pid, brief.path.name))
+    second.go()
+    second.finish()
+    report = t.stop()
+    assert [total(report, "program_step", "calls", p["pid"])
+            for p in of_program(report, brief.path)] == [1000]
+    assert report["losses"]["processes_missed"] >= 3, "another test may have had some as well"
+    assert report["capture"]["partial"]
+    text = " ".join(run("report", capture).stdout.split())
+    assert "processes_missed (processes that ended before their program was probed" in text
+
+
+FLOOD = """
+import mmap, sys, time
+end = time.monotonic() + float(sys.argv[1])
+with open(sys.executable, "rb") as file:
+    while time.monotonic() < end:
+        mmap.mmap(file.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC).close()
+"""
+
+FORKS = """
+import os, time
+input()
+for i in range(300):
+    for _ in range(20):
+        if not os.fork():
+            time.sleep(0.02)
+            os._exit(0)
+    while i > 1 and os.waitpid(-1, os.WNOHANG)[0]:
+        pass
+"""
+
+
+def test_lateness_is_never_negative(tracer):
+    """Reports of new mappings are dropped, because a program that is not traced makes so many; all
+    traced processes are looked at then, also those that have just ended."""
+    forks = subprocess.Popen(["/usr/bin/python3", "-c", FORKS], stdin=subprocess.PIPE, text=True)
+    flood = subprocess.Popen(["/usr/bin/python3", "-c", FLOOD, "60"])
+    try:
+        t = tracer(forks.pid, *QUICK, "-F", "nothing-of-that-name.so:f*", "--memory", "off")
+        forks.communicate("\n", timeout=60)
+        report = t.stop()
+    finally:
+        forks.kill()
+        flood.kill()
+        flood.wait()
+    assert report["losses"]["undecoded"] == 0
 
 
 def test_a_library_that_is_overwritten(tracer, tmp_path):

@@ -411,6 +411,41 @@ Test(aggregate, what_came_late_is_summed_by_process)
 	aggregate__free(aggregate);
 }
 
+/* -a: a process is found 10 ms after it has started, and lives for 90 ms more: all its CPU time is
+ * of the recording, and a tenth of its life is missing. */
+Test(aggregate, a_process_that_was_found_after_its_start)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile *profile;
+
+	begin(&s, 1);
+	stream_add(&s, PERFX_KIND_PROCESS, struct perfx_process, STRINGS("ann", ""),
+		   .time_ns = STREAM_START + S + 10 * MS, .start_boot_ns = STREAM_START + S,
+		   .process = 2, .pid = 200, .ppid = 1);
+	stream_add(&s, PERFX_KIND_LATE, struct perfx_late, STRINGS("/bin/ann"),
+		   .time_ns = STREAM_START + S + 10 * MS, .since_ns = STREAM_START + S,
+		   .process = 2, .functions_count = 1, .files_count = 1,
+		   .cause = PERFX_LATE_MAPPED);
+	stream_plain(&s, PERFX_KIND_EXIT, struct perfx_exit, .time_ns = STREAM_START + S + 100 * MS,
+		     .process = 2, .pid = 200, .runtime_ns = 5 * MS);
+	stream_usage(&s, 2, S + 100 * MS, 5 * MS, 0, 1);
+	stream_end(&s, 2 * S, 0);
+	aggregate = replay(&s);
+	profile = aggregate__finish(aggregate);
+	cr_assert_eq(profile->processes_count, 2);
+	cr_expect_eq(profile->processes[1].cpu_ns, 5 * MS);
+	cr_expect_eq(profile->partial, 0, "10 ms of 2.1 s");
+	aggregate__free(aggregate);
+
+	stream_loss(&s, PERFX_LOSS_PROCESSES_MISSED, 1);
+	aggregate = replay(&s);
+	profile = aggregate__finish(aggregate);
+	cr_expect_eq(profile->losses[PERFX_LOSS_PROCESSES_MISSED], 1);
+	cr_expect(profile->partial & PROFILE_PARTIAL_LOSSY, "one of three");
+	aggregate__free(aggregate);
+}
+
 /* A child's counters begin at 0; what exec replaces goes on from where the process before ended. */
 Test(aggregate, fork_exec_and_exit_begin_and_end_processes)
 {
@@ -533,7 +568,7 @@ Test(aggregate, overhead)
 	cr_expect_lt(profile->overhead_percent, 0);
 
 	stream_usage(&s, 1, 0, 0, 0, 1);
-	stream_usage(&s, 1, 1 * S, 100 * MS, 0, 1);
+	stream_usage(&s, 1, 100 * MS, 100 * MS, 0, 1);
 	cr_assert_eq(stream_replay(&s, aggregate), 0);
 	profile = aggregate__finish(aggregate);
 	/* 1.591 ms of 100 ms: the program alone would have taken the others */
@@ -554,7 +589,7 @@ Test(aggregate, slowdown_is_over_the_program_s_own_time)
 		     .ret = PERFX_RETURN_EXIT);
 	stream_plain(&s, PERFX_KIND_HITS, struct perfx_hits, .probe = 0, .hits_count = 900000);
 	stream_usage(&s, 1, 0, 0, 0, 1);
-	stream_usage(&s, 1, 2 * S, 1900 * MS, 0, 1);
+	stream_usage(&s, 1, 1900 * MS, 1900 * MS, 0, 1);
 	aggregate = replay(&s);
 	cr_expect_float_eq(aggregate__finish(aggregate)->overhead_percent, 90, 1e-6);
 	/* hits that cost more than all the time there was */

@@ -36,6 +36,19 @@ Test(attach_queue, a_process_waits_once_since_the_first_event)
 	attach_queue__free(queue);
 }
 
+/* New mappings and records of the rings are read one after the other. */
+Test(attach_queue, an_earlier_event_may_be_reported_later)
+{
+	struct attach_queue *queue = attach_queue__new();
+	struct attach_task task;
+
+	put(queue, 7, ATTACH_MAPPED, 200);
+	put(queue, 7, ATTACH_MAPPED, 100);
+	cr_assert(attach_queue__take(queue, SECOND, &task));
+	cr_assert_eq(task.since_ns, 100);
+	attach_queue__free(queue);
+}
+
 Test(attach_queue, an_exec_begins_anew)
 {
 	struct attach_queue *queue = attach_queue__new();

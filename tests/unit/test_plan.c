@@ -64,7 +64,7 @@ static struct plan *plan_named(const char *functions_wanted, struct plan_options
 	options.functions_max = 10;
 	plan = plan__new(&options);
 	cr_assert_not_null(plan);
-	cr_assert_geq(plan__add_file(plan, planned.library), 0);
+	cr_assert_geq(plan__add_file(plan, planned.library, 0), 0);
 	return plan;
 }
 
@@ -86,7 +86,7 @@ Test(plan, trusts_return_probes_while_all_is_c)
 
 	expect_return(plan, "f", PERFX_RETURN_PROBE);
 	expect_return(plan, "g", PERFX_RETURN_PROBE);
-	cr_assert_geq(plan__add_file(plan, thrower.library), 0);
+	cr_assert_geq(plan__add_file(plan, thrower.library, 0), 0);
 	cr_assert_not(plan->c_alone);
 	expect_return(plan, "f", PERFX_RETURN_EXIT);
 	expect_return(plan, "g", PERFX_RETURN_NONE);

@@ -212,6 +212,7 @@ int handle_late(struct aggregate *a, const struct event *event)
 	row = &a->late[a->late_count];
 	*row = (struct profile_late){.process = record->process,
 				     .cause = record->cause,
+				     .since_ns = record->since_ns,
 				     .late_ns = record->time_ns - record->since_ns,
 				     .functions_count = record->functions_count,
 				     .files_count = record->files_count,

@@ -90,6 +90,9 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 	case PERFX_LOSS_GPU_KEYS:
 		of = add_capped(profile->gpu_calls_count, count);
 		break;
+	case PERFX_LOSS_PROCESSES_MISSED:
+		of = add_capped(profile->processes_count, count);
+		break;
 	case PERFX_LOSS_MAP_FULL:
 	case PERFX_LOSS_STACK_FAILURES:
 	case PERFX_LOSS_READ_FAULTS:
@@ -616,6 +619,28 @@ static int fill_processes(struct finish_ctx *w)
 	return 0;
 }
 
+/* The share of the processes' time in which they ran before they were found (-a): their calls of
+ * that time are missing. Of processes that were traced before they mapped a file, only calls into
+ * that file are, and while it was being loaded. */
+static double unfound_share(const struct profile *p)
+{
+	uint64_t late_ns = 0, all_ns = 0;
+
+	for (size_t i = 0; i < p->processes_count; i++) {
+		const struct profile_process *process = &p->processes[i];
+		uint64_t longest_ns = 0;
+
+		for (size_t k = 0; k < p->late_count; k++)
+			if (p->late[k].process == process->index &&
+			    p->late[k].since_ns < process->from_ns &&
+			    p->late[k].late_ns > longest_ns)
+				longest_ns = p->late[k].late_ns;
+		late_ns = add_capped(late_ns, longest_ns);
+		all_ns = add_capped(all_ns, add_capped(profile_wall_ns(process), longest_ns));
+	}
+	return all_ns ? (double)late_ns / (double)all_ns : 0;
+}
+
 static void fill_losses(struct finish_ctx *w)
 {
 	struct profile *p = w->profile;
@@ -633,6 +658,8 @@ static void fill_losses(struct finish_ctx *w)
 		if (profile_loss_share(p, i) > PROFILE_LOSSY_SHARE)
 			p->partial |= PROFILE_PARTIAL_LOSSY;
 	}
+	if (unfound_share(p) > PROFILE_LOSSY_SHARE)
+		p->partial |= PROFILE_PARTIAL_LOSSY;
 }
 
 static int finish(struct finish_ctx *w)

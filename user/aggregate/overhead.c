@@ -31,14 +31,35 @@ static double slowdown_percent(double cost_ns, double cpu_ns, double busy)
 	return 100 * share / (1 - share);
 }
 
+static double capped_share(uint64_t time_slice, double whole)
+{
+	double share = (double)time_slice / whole;
+
+	return share < 1 ? share : 1;
+}
+
+/* Of all processes together, where the threads' times are not known, as in processes that live for
+ * less than a sample's interval. They want a CPU for the share of their lives in which they had
+ * one. Unknown where the CPU time of a process that was hit is. */
 static double slowdown_of_all(const struct profile *p)
 {
-	uint64_t cpu_ns = 0;
+	uint64_t cpu_ns = 0, wall_ns = 0;
 
-	for (size_t i = 0; i < p->processes_count; i++)
-		if (p->processes[i].cpu_ns != PROFILE_ABSENT)
-			cpu_ns = add_capped(cpu_ns, p->processes[i].cpu_ns);
-	return cpu_ns ? slowdown_percent(p->overhead_ns, (double)cpu_ns, 1) : -1;
+	for (size_t i = 0; i < p->processes_count; i++) {
+		const struct profile_process *process = &p->processes[i];
+
+		if (process->cpu_ns == PROFILE_ABSENT && process->seen_hits_count &&
+		    p->overhead_ns > 0)
+			return -1;
+		if (process->cpu_ns == PROFILE_ABSENT)
+			continue;
+		cpu_ns = add_capped(cpu_ns, process->cpu_ns);
+		wall_ns = add_capped(wall_ns, profile_wall_ns(process));
+	}
+	if (!cpu_ns)
+		return -1;
+	return slowdown_percent(p->overhead_ns, (double)cpu_ns,
+				wall_ns ? capped_share(cpu_ns, (double)wall_ns) : 1);
 }
 
 /* The first of them where no hits were counted by process. */
@@ -60,13 +81,6 @@ static const struct profile_thread *most_hit_thread(const struct profile_process
 		if (!most || process->threads[i].hits_count > most->hits_count)
 			most = &process->threads[i];
 	return most;
-}
-
-static double capped_share(uint64_t time_slice, double whole)
-{
-	double share = (double)time_slice / whole;
-
-	return share < 1 ? share : 1;
 }
 
 /* How long a process waits for the tracer: so far as the CPUs are busy that runs in somebody's

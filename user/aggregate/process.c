@@ -487,6 +487,16 @@ static bool began_before(const struct aggregate *a, const struct process *proc)
 	return a->has_host && proc->from_ns < merged_start_ns(a, proc->merged);
 }
 
+/* Its counters began at 0 in the capture: it was forked, or found (-a) after it had started. */
+static bool began_here(const struct aggregate *a, const struct process *proc)
+{
+	if (began_before(a, proc))
+		return false;
+	return proc->origin == PROCESS_FORKED ||
+	       (proc->origin == PROCESS_FOUND && a->has_host && !proc->merged &&
+		proc->start_boot_ns > a->host.start_boot_ns);
+}
+
 /* NULL: nothing is known. */
 static const struct perfx_usage *usage_at_start(const struct aggregate *a,
 						const struct process *proc)
@@ -495,7 +505,7 @@ static const struct perfx_usage *usage_at_start(const struct aggregate *a,
 
 	if (began_before(a, proc))
 		return proc->has_usage ? &proc->first : NULL;
-	if (proc->origin == PROCESS_FORKED)
+	if (began_here(a, proc))
 		return &nothing_used;
 	if (proc->origin == PROCESS_EXECUTED && proc->old_process < a->processes_count) {
 		old = a->processes[proc->old_process];
@@ -681,7 +691,7 @@ static int by_cpu(const void *left, const void *right)
 static int threads_facts(const struct aggregate *a, const struct process *proc,
 			 struct profile_process *facts)
 {
-	bool forked = proc->origin == PROCESS_FORKED && !began_before(a, proc);
+	bool here = began_here(a, proc);
 	uint64_t from_ns, to_ns, middle_ns;
 
 	sampled_interval(proc, &from_ns, &to_ns);
@@ -695,7 +705,7 @@ static int threads_facts(const struct aggregate *a, const struct process *proc,
 		return -ENOMEM;
 	for (size_t i = 0; i < proc->threads_count; i++) {
 		if (proc->threads[i].samples_count)
-			thread_facts(proc, forked, &proc->threads[i], middle_ns,
+			thread_facts(proc, here, &proc->threads[i], middle_ns,
 				     &facts->threads[facts->threads_count++]);
 	}
 	qsort(facts->threads, facts->threads_count, sizeof(*facts->threads), by_cpu);

@@ -770,7 +770,8 @@ struct profile_late {
 	uint32_t process; /* index */
 	uint32_t functions_count, files_count; /* that are traced since; 0: it ended */
 	enum perfx_late_cause cause;
-	uint64_t late_ns; /* how long it was not traced, or lived */
+	uint64_t since_ns; /* from when on it was not traced; CLOCK_MONOTONIC */
+	uint64_t late_ns;  /* how long it was not traced, or lived */
 };
 
 /* Why a report is partial. */

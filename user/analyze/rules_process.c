@@ -320,6 +320,10 @@ static struct loss_words words_of(enum perfx_loss_kind loss)
 		return (struct loss_words){
 			"launches and copies were counted without kernel name or size (map full)",
 			"Record for a shorter time, or use --gpu 1."};
+	case PERFX_LOSS_PROCESSES_MISSED:
+		return (struct loss_words){
+			"processes had ended before their program was probed: they are missing",
+			"Start perfx-trace after the first of them, or use perfx-trace run."};
 	case PERFX_LOSS_UNMATCHED_ENTRIES:
 	case PERFX_LOSS_UNMATCHED_RETURNS:
 	case PERFX_LOSS_TRUNCATED_BYTES:

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/perf_event.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DATA_PAGES 16 /* a power of two; a record is about 150 bytes */
+#define DATA_PAGES 64 /* a power of two; a record is about 150 bytes */
 
 struct cpu_ring {
 	int fd;
@@ -122,20 +123,26 @@ struct mmap_record {
 	uint32_t pid, tid;
 	uint64_t address, length, page_offset;
 	uint32_t dev_major, dev_minor;
-	uint64_t inode;
+	uint64_t inode, inode_generation;
+	uint32_t protection, flags;
+	char path[]; /* NUL-terminated */
 };
 
 /* One record; its time comes last. */
 static void deliver(const char *data, uint64_t size, uint64_t at, uint16_t bytes,
 		    void (*fn)(const struct new_mapping *mapping, void *ctx), void *ctx)
 {
+	char path[PATH_MAX + 1] = "";
 	struct mmap_record record;
-	struct new_mapping mapping = {0};
+	struct new_mapping mapping = {.path = path};
+	size_t path_bytes = bytes > sizeof(record) ? bytes - sizeof(record) : 0;
 
 	copy_out(data, size, at, &record, sizeof(record));
 	copy_out(data, size, at + bytes - sizeof(mapping.time_ns), &mapping.time_ns,
 		 sizeof(mapping.time_ns));
 	if (record.header.type == PERF_RECORD_MMAP2) {
+		copy_out(data, size, at + sizeof(record), path,
+			 path_bytes < PATH_MAX ? path_bytes : PATH_MAX);
 		mapping.pid = (pid_t)record.pid;
 		mapping.inode = record.inode;
 		mapping.dev_major = record.dev_major;

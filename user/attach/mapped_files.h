@@ -32,6 +32,7 @@ struct new_mapping {
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
 	uint64_t inode;
 	uint32_t dev_major, dev_minor; /* as in /proc/PID/maps */
+	const char *path;	       /* as the process sees it; until fn returns */
 };
 
 /* Calls fn for each since the last call. Returns how many records were taken. */

@@ -230,6 +230,8 @@ int probes_place(struct probes *probes, size_t index)
 		probe.flags |= PERFX_PROBE_F_PERF;
 	if (is_part_of_outer(probes, function, placed))
 		probe.flags |= PERFX_PROBE_F_OUTERMOST;
+	if (probes->adopts && probes->plan->modules[function->module].is_ml)
+		probe.flags |= PERFX_PROBE_F_ADOPTS;
 	if (placed->entry) {
 		*tracer__probe(probes->tracer, placed->entry) = probe;
 	} else {

@@ -3,6 +3,7 @@
 
 #include "attach/links.h"
 #include "attach/probes_internal.h"
+#include "base/clock.h"
 #include "base/grow.h"
 #include "base/message.h"
 #include "base/text.h"
@@ -30,6 +31,7 @@ struct probes *probes__new(const struct probes_parts *parts)
 	probes->hit_costs.tracer = parts->tracer;
 	probes->hit_costs.calibration = parts->calibration;
 	probes->sink = parts->sink;
+	probes->adopts = parts->adopts;
 	probes->hits_emitted.width = 1;
 	return probes;
 }
@@ -306,9 +308,21 @@ static uint32_t gate_of(struct probes *probes, struct opening opening)
 
 void probes__open(struct probes *probes)
 {
-	for (size_t i = 0; i < probes->openings_count; i++)
-		links__open_gate(tracer__links(probes->tracer), probes->openings[i].gate);
+	for (size_t i = 0; i < probes->openings_count; i++) {
+		const struct opening *opening = &probes->openings[i];
+		struct attachment *attachment = &probes->attachments[opening->module];
+
+		links__open_gate(tracer__links(probes->tracer), opening->gate);
+		/* links for all processes may be made anew, and are not late for it */
+		if (opening->born || !attachment->opened_ns)
+			attachment->opened_ns = clock_monotonic_ns();
+	}
 	probes->openings_count = 0;
+}
+
+uint64_t probes__opened_ns(const struct probes *probes, size_t module)
+{
+	return module < probes->attachments_capacity ? probes->attachments[module].opened_ns : 0;
 }
 
 /* Functions of a file could not be attached for a process; err: of the last one. */
@@ -544,6 +558,7 @@ void probes__drop(struct probes *probes, size_t module)
 	probes->attachments[module].all_processes = false;
 	probes->attachments[module].by_process = false;
 	probes->attachments[module].processes_count = 0;
+	probes->attachments[module].opened_ns = 0;
 }
 
 size_t probes__attached_count(const struct probes *probes, size_t module)

@@ -25,6 +25,7 @@ struct probes_parts {
 	struct tracer *tracer;
 	const struct calibration *calibration;
 	struct sink *sink;
+	bool adopts; /* processes that call functions of ML files are traced from then on (-a) */
 };
 
 struct probes *probes__new(const struct probes_parts *parts);
@@ -54,6 +55,9 @@ void probes__release(struct probes *probes, uint32_t born);
 bool probes__decided(const struct probes *probes, size_t module);
 /* Takes away all that is attached in a module; it may be attached anew. */
 void probes__drop(struct probes *probes, size_t module);
+/* From when on hits in a module are counted for all processes, or were for the last one that got
+ * links of its own; CLOCK_MONOTONIC, 0: not yet. */
+uint64_t probes__opened_ns(const struct probes *probes, size_t module);
 /* How many of a module's functions are attached for some process, those for memory too. */
 size_t probes__attached_count(const struct probes *probes, size_t module);
 /* Is it attached for this process, by a link of its own or one for all processes? */

@@ -14,8 +14,9 @@
 /* The processes for which a file is attached. */
 struct attachment {
 	bool all_processes;
-	bool by_process; /* also when those have ended */
-	bool outdated;	 /* probes of it have been given up: its links are to be made anew */
+	bool by_process;    /* also when those have ended */
+	bool outdated;	    /* probes of it have been given up: its links are to be made anew */
+	uint64_t opened_ns; /* probes__opened_ns */
 	struct attached_process {
 		uint32_t born; /* its first process index; 0: all processes */
 		pid_t pid;
@@ -47,6 +48,7 @@ struct probes {
 	struct tracer *tracer;
 	struct hit_costs hit_costs;
 	struct sink *sink;
+	bool adopts;
 	struct pack_buffer buffer;
 	struct placed
 		*placed; /* by function index; those planned since the last attaching have none */

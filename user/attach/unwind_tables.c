@@ -39,6 +39,16 @@ struct table_file {
 	bool opened;
 };
 
+/* A process whose mappings are in a BPF map that the programs do not find yet. */
+struct unpublished {
+	pid_t pid;
+	uint32_t slot, unused; /* unused: the slot that it had before */
+	int fd;
+};
+
+/* One publication has so many at most. */
+#define UNPUBLISHED_MAX 64
+
 struct unwind_tables {
 	struct tracer *tracer;
 	struct tracer_unwind_maps maps;
@@ -56,6 +66,8 @@ struct unwind_tables {
 	uint64_t cpu_ns;
 	bool said_full;
 	bool unmapped; /* since room was made, a list of mappings has gone */
+	struct unpublished unpublished[UNPUBLISHED_MAX];
+	size_t unpublished_count;
 };
 
 /* Marks the vdso among indices of files. */
@@ -270,8 +282,8 @@ static int read_mappings(struct unwind_tables *tables, pid_t pid, struct mapping
 	return err;
 }
 
-/* A BPF map with these mappings, in a slot. */
-static int fill_slot(struct unwind_tables *tables, uint32_t slot, const struct mapping_list *list)
+/* A BPF map with these mappings: its descriptor or -errno. */
+static int new_set(const struct mapping_list *list)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_INNER_MAP);
 	uint32_t count = (uint32_t)list->count, *keys = calloc(count, sizeof(*keys));
@@ -280,21 +292,19 @@ static int fill_slot(struct unwind_tables *tables, uint32_t slot, const struct m
 
 	for (uint32_t i = 0; keys && i < count; i++)
 		keys[i] = i;
-	if (fd < 0 || !keys || bpf_map_update_batch(fd, keys, list->mappings, &count, NULL) ||
-	    bpf_map_update_elem(tables->maps.sets_fd, &slot, &fd, BPF_ANY))
+	if (fd < 0 || !keys || bpf_map_update_batch(fd, keys, list->mappings, &count, NULL))
 		err = -errno;
 	free(keys);
-	if (fd >= 0)
+	if (err && fd >= 0)
 		close(fd);
-	return err;
+	return err ? err : fd;
 }
 
-static void clear_slot(struct unwind_tables *tables, uint32_t slot)
+/* A slot without a user keeps its map until the next user's replaces it: the kernel waits for a
+ * grace period, some 20 ms, whenever an inner map is put into a slot or taken out. */
+static void release_slot(struct unwind_tables *tables, uint32_t slot)
 {
-	if (slot == UNWIND_SLOT_NONE)
-		return;
-	bpf_map_delete_elem(tables->maps.sets_fd, &slot);
-	tables->unmapped = true;
+	tables->unmapped |= slot != UNWIND_SLOT_NONE;
 }
 
 /* A process uses a slot from now on; then nobody finds the slot that it had. */
@@ -306,7 +316,44 @@ static int use_slot(struct unwind_tables *tables, pid_t pid, uint32_t slot, uint
 
 	if (bpf_map_update_elem(tables->maps.processes_fd, &key, &value, BPF_ANY))
 		err = -errno;
-	clear_slot(tables, unused);
+	release_slot(tables, unused);
+	return err;
+}
+
+/* Puts all new maps into their slots: one grace period for all of them, where the kernel takes them
+ * together. */
+static int fill_slots(struct unwind_tables *tables)
+{
+	uint32_t slots[UNPUBLISHED_MAX], count = (uint32_t)tables->unpublished_count;
+	int fds[UNPUBLISHED_MAX], err = 0;
+
+	for (size_t i = 0; i < tables->unpublished_count; i++) {
+		slots[i] = tables->unpublished[i].slot;
+		fds[i] = tables->unpublished[i].fd;
+	}
+	if (!bpf_map_update_batch(tables->maps.sets_fd, slots, fds, &count, NULL))
+		return 0;
+	for (size_t i = 0; !err && i < tables->unpublished_count; i++)
+		if (bpf_map_update_elem(tables->maps.sets_fd, &slots[i], &fds[i], BPF_ANY))
+			err = -errno;
+	return err;
+}
+
+int unwind_tables__publish(struct unwind_tables *tables)
+{
+	int err;
+
+	if (!tables || !tables->unpublished_count)
+		return 0;
+	err = fill_slots(tables);
+	for (size_t i = 0; i < tables->unpublished_count; i++) {
+		const struct unpublished *unpublished = &tables->unpublished[i];
+
+		close(unpublished->fd);
+		if (!err)
+			use_slot(tables, unpublished->pid, unpublished->slot, unpublished->unused);
+	}
+	tables->unpublished_count = 0;
 	return err;
 }
 
@@ -322,17 +369,20 @@ static void empty_cache(const struct unwind_tables *tables)
 static int put_list(struct unwind_tables *tables, pid_t pid, struct mapping_list *list)
 {
 	uint32_t slot = unwind_sets__free_slot(tables->sets), unused;
-	int err = slot == UNWIND_SLOT_NONE ? -ENOSPC : fill_slot(tables, slot, list);
+	int fd = slot == UNWIND_SLOT_NONE ? -ENOSPC : new_set(list), err;
 
-	if (err)
-		return err;
+	if (fd < 0)
+		return fd;
 	err = unwind_sets__put(tables->sets, pid, slot, list, &unused);
 	if (unwind_sets__generations_again(tables->sets))
 		empty_cache(tables);
-	if (!err)
-		return use_slot(tables, pid, slot, unused);
-	clear_slot(tables, slot);
-	return err;
+	if (err) {
+		close(fd);
+		return err;
+	}
+	tables->unpublished[tables->unpublished_count++] =
+		(struct unpublished){.pid = pid, .slot = slot, .unused = unused, .fd = fd};
+	return tables->unpublished_count == UNPUBLISHED_MAX ? unwind_tables__publish(tables) : 0;
 }
 
 /* Of small files first: their code is in most stacks, and of a framework's little is. */
@@ -416,7 +466,7 @@ void unwind_tables__fork(struct unwind_tables *tables, const struct perfx_fork *
 void unwind_tables__forget(struct unwind_tables *tables, pid_t pid)
 {
 	if (tables)
-		clear_slot(tables, unwind_sets__forget(tables->sets, pid));
+		release_slot(tables, unwind_sets__forget(tables->sets, pid));
 }
 
 /* --- requests --- */
@@ -549,6 +599,8 @@ void unwind_tables__free(struct unwind_tables *tables)
 	unmap(tables->memory.rules, RULES_BYTES);
 	for (size_t i = 0; i < PERFX_UNWIND_SLABS_MAX; i++)
 		unmap(tables->slabs[i], SLAB_BYTES);
+	for (size_t i = 0; i < tables->unpublished_count; i++)
+		close(tables->unpublished[i].fd);
 	free(tables->files);
 	free(tables->by_page);
 	free(tables);

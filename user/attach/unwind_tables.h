@@ -24,9 +24,13 @@ struct unwind_tables;
 struct unwind_tables *unwind_tables__new(struct tracer *tracer);
 void unwind_tables__free(struct unwind_tables *tables);
 
-/* Of these three NULL is taken: stacks are walked by frame pointers. */
-/* What a process maps now; cheap if it has not changed. 0 or -errno. */
+/* Of these four NULL is taken: stacks are walked by frame pointers. */
+/* What a process maps now; cheap if it has not changed. The programs know it after the next
+ * unwind_tables__publish. 0 or -errno. */
 int unwind_tables__map(struct unwind_tables *tables, pid_t pid);
+/* Waits for a grace period of the kernel, some 20 ms, if anything has changed. Before events of
+ * processes are acted upon. 0 or -errno. */
+int unwind_tables__publish(struct unwind_tables *tables);
 /* A child has its parent's mappings; the programs know that already. */
 void unwind_tables__fork(struct unwind_tables *tables, const struct perfx_fork *fork);
 /* It has ended, or is another program. */

@@ -182,6 +182,8 @@ static struct named loss_names(enum perfx_loss_kind loss)
 		      "records of the GPU dropped, buffers full");
 		NAMED(PERFX_LOSS_GPU_KEYS, "gpu_keys",
 		      "launches and copies without name or size, map full");
+		NAMED(PERFX_LOSS_PROCESSES_MISSED, "processes_missed",
+		      "processes that ended before their program was probed (-a)");
 	case PERFX_LOSS_KINDS:
 		break;
 	}

@@ -369,16 +369,19 @@ static ssize_t add_mapped(struct plan *plan, const void *address)
 	return found;
 }
 
-ssize_t plan__add_file(struct plan *plan, const char *path)
+ssize_t plan__add_file(struct plan *plan, const char *path, uint64_t inode)
 {
 	size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	void *address;
+	/* it may be another file by now, such as a pipe, which must not block */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	void *address = MAP_FAILED;
+	struct stat status;
 	ssize_t index;
 
 	if (fd < 0)
 		return -ENOENT;
-	address = mmap(NULL, bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	if (!fstat(fd, &status) && S_ISREG(status.st_mode) && (!inode || status.st_ino == inode))
+		address = mmap(NULL, bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 	close(fd);
 	if (address == MAP_FAILED)
 		return -ENOENT;

@@ -233,9 +233,9 @@ void plan__free(struct plan *plan);
  */
 ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules);
 
-/* A file that is not mapped yet: as if one of the processes had. Its module's index, -ENOENT,
- * -ENOMEM, -E2BIG. */
-ssize_t plan__add_file(struct plan *plan, const char *path);
+/* A file that no process maps now: as if one did. inode: it must have this one; 0: any. Its
+ * module's index, -ENOENT, -ENOMEM, -E2BIG. */
+ssize_t plan__add_file(struct plan *plan, const char *path, uint64_t inode);
 
 /* The module of a file, by what /proc/PID/maps says of it; -ENOENT: not looked at yet. */
 ssize_t plan__find(const struct plan *plan, uint64_t inode, uint32_t dev_major, uint32_t dev_minor);

@@ -123,6 +123,9 @@ int attach_queue__put(struct attach_queue *queue, const struct attach_task *task
 		return 0;
 	}
 	entry->task.known = entry->task.known && task->known;
+	/* reports of different sources are not in the order of their times */
+	if (task->since_ns < entry->task.since_ns)
+		entry->task.since_ns = task->since_ns;
 	/* the old program is gone: anything missed has been missed since the exec */
 	if (task->cause == ATTACH_EXECUTED)
 		entry->task = *task;

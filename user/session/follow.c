@@ -18,6 +18,14 @@
 /* Period of looking for new mappings where the kernel does not report them. */
 #define SCAN_NS 1000000000u
 
+/* -a: an untraced process mapped a file that had no probes yet. */
+struct early {
+	pid_t pid;
+	uint32_t dev_major, dev_minor;
+	uint64_t inode;
+	char *path; /* malloc'd */
+};
+
 struct follow {
 	struct follow_parts parts;
 	struct follow_result result;
@@ -29,7 +37,11 @@ struct follow {
 	struct {
 		uint64_t next_ns, hits_count; /* looked at next; hits by then */
 	} untraced;
-	bool full; /* there were more processes than there is room for */
+	bool full;	     /* there were more processes than there is room for */
+	struct early *early; /* -a: mappings before probes, by untraced processes */
+	size_t early_count, early_capacity;
+	uint64_t opened_ns; /* when files were attached last */
+	uint64_t taken_ns;  /* when new mappings were taken last */
 	struct lost lost;
 	struct pack_buffer made; /* for LATE and EXIT records */
 };
@@ -57,6 +69,9 @@ void follow__free(struct follow *follow)
 	mappings__free(follow->mappings);
 	file_watch__free(follow->file_watch);
 	attach_queue__free(follow->queue);
+	for (size_t i = 0; i < follow->early_count; i++)
+		free(follow->early[i].path);
+	free(follow->early);
 	free(follow);
 }
 
@@ -96,22 +111,39 @@ static int open_process(struct follow *follow, uint32_t process, pid_t pid)
 	return err;
 }
 
-/* -a: traces a process as soon as it maps a file of interest. */
-static void adopt(struct follow *follow, pid_t pid)
+/* An exec that takes longer, or a program without a command line, is not waited for. */
+#define EXEC_NS 100000000u
+
+/* exec has made mappings, but has not ended: to the kernel's programs it is still to come. */
+static bool is_executing(pid_t pid)
 {
+	char *cmdline = NULL;
+	bool executing = !process_cmdline(pid, &cmdline, 1) && !process_has_ended(pid);
+
+	free(cmdline);
+	return executing;
+}
+
+/* -a: traces a process that maps a file of interest. False: that must wait, for the end of an exec,
+ * or because the kernel has begun to, and its record of that has not been read yet. */
+static bool adopt(struct follow *follow, pid_t pid, uint64_t since_ns)
+{
+	bool existed = false, waits = false;
 	size_t *modules = NULL;
 	ssize_t count;
 	int64_t process;
 
 	if (process_table__has(follow->parts.processes, pid) || pid == getpid())
-		return;
+		return true;
 	count = plan__scan(follow->parts.plan, pid, &modules);
 	if (count > 0 && worth_tracing(follow, modules, count)) {
-		process = tracer__add_process(follow->parts.tracer, pid, NULL);
-		if (process > 0)
+		waits = clock_monotonic_ns() - since_ns < EXEC_NS && is_executing(pid);
+		process = waits ? 0 : tracer__add_process(follow->parts.tracer, pid, &existed);
+		if (process > 0 && !existed)
 			open_process(follow, (uint32_t)process, pid);
 	}
 	free(modules);
+	return !waits && !existed;
 }
 
 /* --- attaching: worked off between drains, for many processes at once --- */
@@ -123,7 +155,7 @@ static void adopt(struct follow *follow, pid_t pid)
 struct job {
 	struct attach_task task;
 	uint32_t born;	 /* the process's first index */
-	size_t *modules; /* malloc'd */
+	size_t *modules; /* malloc'd; to be attached, or attached since the task's event */
 	size_t modules_count;
 };
 
@@ -167,6 +199,9 @@ static void emit_late(struct follow *follow, const struct attach_task *task,
 						       [ATTACH_MAPPED] = PERFX_LATE_MAPPED,
 						       [ATTACH_EXECUTED] = PERFX_LATE_EXECUTED};
 
+	/* it ended before the tracer looked for what it had missed */
+	if (record->time_ns <= task->since_ns)
+		return;
 	record->since_ns = task->since_ns;
 	record->cause = causes[task->cause];
 	SINK_PACK(follow->parts.sink, &follow->made, PERFX_KIND_LATE, *record, path);
@@ -188,17 +223,30 @@ static int add_job(struct follow *follow, struct batch *batch, const struct job 
 	return err;
 }
 
-/* Keeps the modules that are not attached for the process yet. */
-static size_t only_new(const struct follow *follow, pid_t pid, uint32_t born, size_t *modules,
-		       size_t count)
+/* Is a module attached for the process, and was it at that time? since_ns 0: at any time. */
+static bool was_attached(const struct follow *follow, size_t module, uint32_t born,
+			 uint64_t since_ns)
 {
+	const struct probes *probes = follow->parts.probes;
+
+	return probes__attached_for(probes, module, born) &&
+	       (!since_ns || probes__opened_ns(probes, module) <= since_ns);
+}
+
+/* Keeps the modules that are not attached for the process yet, or were not when it mapped them. */
+static size_t only_new(const struct follow *follow, const struct job *job, size_t count)
+{
+	const struct plan *plan = follow->parts.plan;
 	size_t kept = 0;
 
-	for (size_t i = 0; i < count; i++)
-		if (!probes__attached_for(follow->parts.probes, modules[i], born) &&
-		    (!follow->parts.plan->modules[modules[i]].successor ||
-		     process_holds(pid, follow->parts.plan, modules[i])))
-			modules[kept++] = modules[i];
+	for (size_t i = 0; i < count; i++) {
+		size_t module = job->modules[i];
+
+		if (!was_attached(follow, module, job->born, job->task.since_ns) &&
+		    (!plan->modules[module].successor ||
+		     process_holds(job->task.pid, plan, module)))
+			job->modules[kept++] = module;
+	}
 	return kept;
 }
 
@@ -225,7 +273,7 @@ static ssize_t look_at(struct follow *follow, struct batch *batch, const struct 
 	if (count < 0)
 		return count;
 	look_at_mappings(follow, task->pid);
-	job.modules_count = only_new(follow, task->pid, job.born, job.modules, (size_t)count);
+	job.modules_count = only_new(follow, &job, (size_t)count);
 	if (!job.modules_count) {
 		free(job.modules);
 		return 0;
@@ -255,27 +303,38 @@ static void attach_job(struct follow *follow, const struct batch *batch, const s
 		probes__release(follow->parts.probes, job->born);
 }
 
+static void enqueue(struct follow *follow, const struct attach_task *task)
+{
+	if (attach_queue__put(follow->queue, task))
+		skipped_add(follow->parts.skipped, "files mapped later", "out of memory");
+}
+
 /* Targets are attached before the recording begins: they are never late. */
 static void emit_attached(struct follow *follow, const struct job *job)
 {
-	struct perfx_late late = {.time_ns = clock_monotonic_ns()};
 	struct perfx_traced_process traced;
+	struct perfx_late late = {0};
 	const char *path = NULL;
 
 	for (size_t i = 0; i < job->modules_count; i++) {
 		size_t count = probes__attached_count(follow->parts.probes, job->modules[i]);
+		uint64_t opened_ns = probes__opened_ns(follow->parts.probes, job->modules[i]);
 
 		if (count && !path)
 			path = follow->parts.plan->modules[job->modules[i]].path;
+		if (count && opened_ns > late.time_ns)
+			late.time_ns = opened_ns;
 		late.functions_count += (uint32_t)count;
 		late.files_count += count > 0;
 	}
-	if (!job->task.since_ns || !path ||
-	    tracer__traced_process(follow->parts.tracer, job->task.pid, &traced) ||
-	    traced.born != job->born)
+	if (!job->task.since_ns || !path)
 		return;
-	late.process = traced.process;
-	emit_late(follow, &job->task, &late, path);
+	if (tracer__traced_process(follow->parts.tracer, job->task.pid, &traced)) {
+		enqueue(follow, &job->task); /* as in follow__attach_queued */
+	} else if (traced.born == job->born) {
+		late.process = traced.process;
+		emit_late(follow, &job->task, &late, path);
+	}
 }
 
 /* The maps of untraced processes are read once for the whole batch, and only if a file is new. */
@@ -299,6 +358,7 @@ static void attach_batch(struct follow *follow, struct batch *batch)
 			attach_job(follow, batch, &batch->jobs[i]);
 	/* from this moment on */
 	probes__open(follow->parts.probes);
+	follow->opened_ns = clock_monotonic_ns();
 	for (size_t i = 0; i < batch->jobs_count; i++)
 		emit_attached(follow, &batch->jobs[i]);
 }
@@ -312,27 +372,23 @@ static void heed_plan(struct follow *follow, bool trusted)
 		probes__distrust_returns(follow->parts.probes);
 }
 
-static void enqueue(struct follow *follow, const struct attach_task *task)
-{
-	if (attach_queue__put(follow->queue, task))
-		skipped_add(follow->parts.skipped, "files mapped later", "out of memory");
-}
-
 /* A forked child maps its parent's files. If all links are for all processes, nothing of it is
- * to be attached, unless the parent still waits. */
+ * to be attached, unless the parent still waits, or did when the child began. */
 static bool is_covered(const struct follow *follow, const struct attach_task *task)
 {
-	return task->cause == ATTACH_FORKED && !probes__go_by_process(follow->parts.probes) &&
+	return task->cause == ATTACH_FORKED && task->since_ns >= follow->opened_ns &&
+	       !probes__go_by_process(follow->parts.probes) &&
 	       !attach_queue__has(follow->queue, task->parent);
 }
 
-/* False: the process has ended; its exit record follows. */
+/* False: it is to be looked at again: a record of its end, or that it is traced, is to be read, or
+ * it is being executed. */
 static bool work_off(struct follow *follow, struct batch *batch, const struct attach_task *task)
 {
 	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
-	if (follow->parts.options->all)
-		adopt(follow, task->pid);
+	if (follow->parts.options->all && !adopt(follow, task->pid, task->since_ns))
+		return false;
 	if (!process_table__has(follow->parts.processes, task->pid) || is_covered(follow, task))
 		return true;
 	if (task->cause == ATTACH_MOVED)
@@ -342,6 +398,106 @@ static bool work_off(struct follow *follow, struct batch *batch, const struct at
 	attach_queue__charge(follow->queue, task->pid, clock_monotonic_ns(),
 			     clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
 	return !process_has_ended(task->pid);
+}
+
+/* --- -a: processes that had ended before the tracer looked at them --- */
+
+/* Further ones of one batch are not remembered. */
+#define EARLY_MAX 4096
+
+static void note_early(struct follow *follow, const struct new_mapping *mapping)
+{
+	struct early *early;
+
+	if (follow->early_count == EARLY_MAX ||
+	    grow_array(&follow->early, &follow->early_capacity, follow->early_count + 1,
+		       sizeof(*follow->early)))
+		return;
+	early = &follow->early[follow->early_count++];
+	*early = (struct early){.pid = mapping->pid,
+				.dev_major = mapping->dev_major,
+				.dev_minor = mapping->dev_minor,
+				.inode = mapping->inode,
+				.path = strdup(mapping->path)};
+}
+
+static ssize_t module_of_early(const struct follow *follow, const struct early *early)
+{
+	return plan__find(follow->parts.plan, early->inode, early->dev_major, early->dev_minor);
+}
+
+/* Plans files that only processes mapped that have ended, and attaches those of interest: the next
+ * process that maps one is traced from its first call on. */
+static void attach_early(struct follow *follow)
+{
+	const struct plan *plan = follow->parts.plan;
+
+	for (size_t i = 0; i < follow->early_count; i++) {
+		const struct early *early = &follow->early[i];
+		ssize_t module = module_of_early(follow, early);
+
+		if (module < 0 && early->path && process_has_ended(early->pid) &&
+		    plan__add_file(follow->parts.plan, early->path, early->inode) >= 0)
+			module = module_of_early(follow, early);
+		if (module >= 0 && plan->modules[module].is_ml)
+			probes__attach(follow->parts.probes, (size_t)module, 0, 0, true);
+	}
+	probes__open(follow->parts.probes);
+}
+
+/* Are they of a process of interest? -1: a file could not be looked at any more. */
+static int early_is_ml(const struct follow *follow, pid_t pid)
+{
+	int found = 0;
+
+	for (size_t i = 0; i < follow->early_count; i++) {
+		ssize_t module = module_of_early(follow, &follow->early[i]);
+
+		if (follow->early[i].pid != pid)
+			continue;
+		if (module < 0)
+			found = -1;
+		else if (follow->parts.plan->modules[module].is_ml)
+			return 1;
+	}
+	return found;
+}
+
+static void forget_early(struct follow *follow, pid_t pid)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < follow->early_count; i++) {
+		if (follow->early[i].pid == pid)
+			free(follow->early[i].path);
+		else
+			follow->early[kept++] = follow->early[i];
+	}
+	follow->early_count = kept;
+}
+
+static void count_missed(struct follow *follow)
+{
+	if (!follow->early_count)
+		return;
+	attach_early(follow);
+	for (size_t i = 0; i < follow->early_count;) {
+		pid_t pid = follow->early[i].pid;
+		bool traced = process_table__has(follow->parts.processes, pid);
+		bool ended = !traced && process_has_ended(pid);
+		int is_ml = ended ? early_is_ml(follow, pid) : 0;
+
+		if (!traced && !ended && attach_queue__has(follow->queue, pid)) {
+			i++;
+			continue;
+		}
+		follow->result.missed_count += is_ml > 0;
+		if (is_ml < 0)
+			skipped_hint(follow->parts.skipped, "short-lived processes",
+				     "some ended before it was known what they run, and the file "
+				     "is not there any more");
+		forget_early(follow, pid);
+	}
 }
 
 void follow__attach_queued(struct follow *follow)
@@ -362,6 +518,8 @@ void follow__attach_queued(struct follow *follow)
 	if (batch.jobs_count)
 		attach_batch(follow, &batch);
 	batch_clear(&batch);
+	count_missed(follow);
+	unwind_tables__publish(follow->parts.unwind_tables);
 }
 
 int follow__files_fd(const struct follow *follow)
@@ -476,6 +634,20 @@ static void forget_predecessor(struct follow *follow, pid_t pid, uint64_t time_n
 	recycle__ended(follow->parts.recycle, born, time_ns);
 }
 
+/* -a: the kernel traces a process from its first call on; its other files are to be looked at. */
+static void on_adopted(struct follow *follow, const struct perfx_process *adopted)
+{
+	pid_t pid = (pid_t)adopted->pid;
+
+	if (process_table__has(follow->parts.processes, pid))
+		forget_predecessor(follow, pid, adopted->time_ns);
+	process_table__on_adopted(follow->parts.processes, adopted);
+	enqueue(follow, &(struct attach_task){.pid = pid,
+					      .cause = ATTACH_MAPPED,
+					      .known = true,
+					      .since_ns = adopted->time_ns});
+}
+
 static void on_fork(struct follow *follow, const struct perfx_fork *fork)
 {
 	struct attach_task task = {.pid = (pid_t)fork->pid,
@@ -504,10 +676,11 @@ static bool is_known(const struct follow *follow, const struct perfx_exec *exec)
 	ssize_t module =
 		plan__find(follow->parts.plan, exec->inode, exec->dev_major, exec->dev_minor);
 
-	return module >= 0 && (!follow->parts.plan->modules[module].functions_count ||
-			       probes__attached_for(follow->parts.probes, (size_t)module,
-						    process_table__born(follow->parts.processes,
-									(pid_t)exec->pid)));
+	return module >= 0 &&
+	       (!follow->parts.plan->modules[module].functions_count ||
+		was_attached(follow, (size_t)module,
+			     process_table__born(follow->parts.processes, (pid_t)exec->pid),
+			     exec->time_ns));
 }
 
 static void on_exec(struct follow *follow, const struct perfx_exec *exec)
@@ -552,6 +725,9 @@ static void on_exit_event(struct follow *follow, const struct perfx_exit *exit)
 void follow__record(struct follow *follow, const struct perfx_record *record)
 {
 	switch (record->kind) {
+	case PERFX_KIND_PROCESS:
+		on_adopted(follow, (const struct perfx_process *)record);
+		break;
 	case PERFX_KIND_FORK:
 		on_fork(follow, (const struct perfx_fork *)record);
 		break;
@@ -564,36 +740,36 @@ void follow__record(struct follow *follow, const struct perfx_record *record)
 	}
 }
 
-/* What is to be done after this mapping; false: nothing. */
-static bool is_news(const struct follow *follow, const struct new_mapping *mapping,
-		    struct attach_task *task)
+static void note_mapping(const struct new_mapping *mapping, void *ctx)
 {
+	struct attach_task task = {
+		.pid = mapping->pid, .cause = ATTACH_MAPPED, .since_ns = mapping->time_ns};
+	struct follow *follow = ctx;
+	const struct plan_module *planned;
+	bool traced = process_table__has(follow->parts.processes, mapping->pid);
 	ssize_t module = plan__find(follow->parts.plan, mapping->inode, mapping->dev_major,
 				    mapping->dev_minor);
 
-	task->cause = ATTACH_MAPPED;
-	if (module < 0)
-		return true;
-	if (follow->parts.plan->modules[module].functions_count &&
-	    !probes__attached_for(follow->parts.probes, (size_t)module,
-				  process_table__born(follow->parts.processes, mapping->pid)))
-		return true;
-	task->cause = ATTACH_MOVED;
-	task->known = true;
-	return true;
-}
-
-static void note_mapping(const struct new_mapping *mapping, void *ctx)
-{
-	struct attach_task task = {.pid = mapping->pid, .since_ns = mapping->time_ns};
-	struct follow *follow = ctx;
-
-	if (!mapping->pid)
+	if (!mapping->pid) {
 		follow->rescan = true;
-	else if ((follow->parts.options->all ||
-		  process_table__has(follow->parts.processes, mapping->pid)) &&
-		 is_news(follow, mapping, &task))
-		enqueue(follow, &task);
+		skipped_hint(follow->parts.skipped, "files that are mapped for a moment",
+			     "not seen in processes that unmapped them, or ended, at once: the "
+			     "kernel dropped reports of new mappings, because there were too many");
+		return;
+	}
+	planned = module < 0 ? NULL : &follow->parts.plan->modules[module];
+	if (!traced && (!follow->parts.options->all || (planned && !planned->is_ml)))
+		return;
+	if (planned && (!planned->functions_count ||
+			was_attached(follow, (size_t)module,
+				     process_table__born(follow->parts.processes, mapping->pid),
+				     mapping->time_ns))) {
+		task.cause = ATTACH_MOVED;
+		task.known = true;
+	} else if (!traced) {
+		note_early(follow, mapping);
+	}
+	enqueue(follow, &task);
 }
 
 int follow__mappings_fd(const struct follow *follow)
@@ -601,19 +777,37 @@ int follow__mappings_fd(const struct follow *follow)
 	return follow->mappings ? mappings__fd(follow->mappings) : -1;
 }
 
+/* Queues the processes that may have mapped something since the last time. */
+static void rescan(struct follow *follow)
+{
+	size_t count;
+	const pid_t *traced = process_table__pids(follow->parts.processes, &count), *pids = traced;
+	pid_t *all = NULL;
+
+	if (follow->parts.options->all) {
+		ssize_t all_count = process_list(&all);
+
+		count = all_count < 0 ? count : (size_t)all_count;
+		pids = all_count < 0 ? traced : all;
+	}
+	for (size_t i = 0; i < count; i++)
+		enqueue(follow, &(struct attach_task){.pid = pids[i],
+						      .cause = ATTACH_MAPPED,
+						      .known = true,
+						      .since_ns = follow->taken_ns});
+	free(all);
+}
+
 bool follow__take_mappings(struct follow *follow)
 {
 	uint64_t now_ns = clock_monotonic_ns();
-	size_t count;
-	const pid_t *pids = process_table__pids(follow->parts.processes, &count);
 
 	if (follow->mappings)
 		mappings__take(follow->mappings, note_mapping, follow);
-	for (size_t i = 0; follow->rescan && i < count; i++)
-		enqueue(follow, &(struct attach_task){.pid = pids[i],
-						      .cause = ATTACH_MAPPED,
-						      .since_ns = now_ns});
+	if (follow->rescan)
+		rescan(follow);
 	follow->rescan = false;
+	follow->taken_ns = now_ns;
 	return !attach_queue__is_empty(follow->queue);
 }
 
@@ -711,7 +905,7 @@ int follow__targets(struct follow *follow)
 		return 0;
 	count = process_find(NULL, &all_processes);
 	for (ssize_t i = 0; i < count; i++)
-		adopt(follow, all_processes[i]);
+		adopt(follow, all_processes[i], 0);
 	free(all_processes);
 	return 0;
 }
@@ -725,7 +919,7 @@ static void attach_ahead(struct follow *follow)
 	pid_t pid = launch__pid(launch);
 
 	for (size_t i = 0; i < count; i++) {
-		ssize_t module = plan__add_file(follow->parts.plan, files[i]);
+		ssize_t module = plan__add_file(follow->parts.plan, files[i], 0);
 
 		if (module >= 0)
 			probes__attach(follow->parts.probes, (size_t)module,
@@ -752,6 +946,7 @@ int follow__attach(struct follow *follow)
 			say_scan_error(pids[i], err, follow->parts.options->plan.functions_max);
 	}
 	heed_plan(follow, trusted);
+	unwind_tables__publish(follow->parts.unwind_tables);
 	if (!err)
 		attach_batch(follow, &batch);
 	batch_clear(&batch);

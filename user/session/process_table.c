@@ -11,6 +11,7 @@
 #include "session/rank.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -377,6 +378,21 @@ int process_table__open(struct process_table *table, uint32_t process, pid_t pid
 	proc->start_boot_ns = info.start_ns;
 	describe(table, proc, clock_monotonic_ns());
 	return 0;
+}
+
+void process_table__on_adopted(struct process_table *table, const struct perfx_process *adopted)
+{
+	const char *comm = (const char *)adopted + adopted->hdr.fixed;
+	struct process *proc = add(table, (pid_t)adopted->pid);
+
+	if (!proc)
+		return;
+	proc->process = proc->born = adopted->process;
+	proc->ppid = (pid_t)adopted->ppid;
+	proc->exec_count = 0;
+	proc->start_boot_ns = adopted->start_boot_ns;
+	snprintf(proc->comm, sizeof(proc->comm), "%s", comm);
+	describe(table, proc, adopted->time_ns);
 }
 
 /* A forked child begins with a usage of zero. */

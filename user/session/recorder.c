@@ -319,7 +319,8 @@ static bool open_attach(struct recorder *recorder)
 							      .skipped = &recorder->skipped,
 							      .tracer = recorder->tracer,
 							      .calibration = &recorder->calibration,
-							      .sink = recorder->sink});
+							      .sink = recorder->sink,
+							      .adopts = options->all});
 	if (!recorder->probes)
 		return false;
 	if (thread_counters__counters(recorder->thread_counters))
@@ -455,7 +456,8 @@ static bool open_outputs(struct recorder *recorder)
 				       .operations = recorder->operations,
 				       .gpu_work = recorder->gpu_work,
 				       .agents = gpu_agents__agents(recorder->gpu_agents),
-				       .waits = recorder->waits});
+				       .waits = recorder->waits,
+				       .followed = follow__result(recorder->follow)});
 	recorder->flight =
 		flight__new(&(struct flight_parts){.options = options,
 						   .capture = recorder->pipeline->capture,

@@ -201,6 +201,7 @@ static void send_losses(struct totals *totals)
 	for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
 		now[counted[i].loss] = tracer__counter(totals->parts.tracer, counted[i].counter);
 	now[PERFX_LOSS_NMISSED] = tracer__missed(totals->parts.tracer);
+	now[PERFX_LOSS_PROCESSES_MISSED] = totals->parts.followed->missed_count;
 	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
 		if (emitted_take(&totals->losses_emitted, (uint64_t)i, &now[i]) > 0)
 			send_loss(totals->parts.sink, &totals->buffer, i, now[i]);

@@ -11,6 +11,7 @@
 #include "decode/pack.h"
 #include "gpu/agents.h"
 #include "plan/plan.h"
+#include "session/follow.h"
 #include "session/gpu_work.h"
 #include "session/operations.h"
 #include "session/recorder.h"
@@ -47,6 +48,7 @@ struct totals_parts {
 	struct gpu_work *gpu_work;
 	struct agents *agents; /* NULL: there are none */
 	struct waits *waits;   /* NULL: time off the CPU is not recorded */
+	const struct follow_result *followed;
 };
 
 /* NULL with errno ENOMEM. */

@@ -487,6 +487,9 @@ static void compose_cost_line(struct composer *c)
 	if (profile->overhead_percent >= 0)
 		text_printf(&text, ", estimated slowdown %s%s", at_least,
 			    as_slowdown(profile->overhead_percent / 100));
+	else if (profile->hits_count)
+		text_add(&text, ", slowdown unknown: the CPU time of the traced processes is not "
+				"known well enough");
 	text_add_observed(&text, profile);
 	text_add(&text, ".");
 	add_losses(&text, profile);
