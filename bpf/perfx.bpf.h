@@ -90,6 +90,8 @@ extern volatile __u32 perfx_next_function;
 extern const volatile __u32 perfx_wake_bytes;
 /* Return probes are made by session links. */
 extern const volatile bool perfx_sessions;
+/* Links are by perf event, of many probes each: see cookie_of. */
+extern const volatile bool perfx_cookie_arguments;
 
 /* How many rings a kind of records has, less one: a power of two, less one. */
 extern const volatile __u32 perfx_rings_mask;
@@ -319,10 +321,26 @@ static __always_inline struct perfx_probe *probe_of(__u32 index)
 	return bpf_map_lookup_elem(&perfx_probes, &index);
 }
 
+/* The cookie of the probe that is hit. A perf event of many probes has one cookie for all: there
+ * each probe has its own as the first argument of its event, a constant (user/attach/perf_links.c).
+ * The kernel's handler leaves the probe's address in the thread's utask (uprobe_dispatcher(),
+ * kernel/trace/trace_uprobe.c), for entry and return probes alike. */
+static __always_inline __u64 cookie_of(void *ctx)
+{
+	struct uprobe_dispatch_data *data;
+	__u64 cookie = 0;
+
+	if (!perfx_cookie_arguments)
+		return bpf_get_attach_cookie(ctx);
+	data = (void *)BPF_CORE_READ(bpf_get_current_task_btf(), utask, vaddr);
+	BPF_CORE_READ_INTO(&cookie, data, tu, tp.args[0].code, immediate);
+	return cookie;
+}
+
 /* Is all that belongs together attached? Then *index is the probe's. */
 static __always_inline bool gate_open(void *ctx, __u32 *index)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u64 cookie = cookie_of(ctx);
 	__u32 gate = cookie >> PERFX_COOKIE_GATE_SHIFT, place = gate & (PERFX_MAX_GATES - 1);
 	volatile __u64 *number = bpf_map_lookup_elem(&perfx_gates, &place);
 

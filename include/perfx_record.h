@@ -478,8 +478,8 @@ enum perfx_link {
 	PERFX_LINK_INVALID = 0,
 	PERFX_LINK_SESSION = 1,
 	PERFX_LINK_MULTI = 2,
-	PERFX_LINK_PERF = 3,
-	PERFX_LINK_TRACEPOINT = 4,
+	PERFX_LINK_PERF = 3,   /* a perf event of many probes */
+	PERFX_LINK_SINGLE = 4, /* a perf event for each */
 };
 
 enum perfx_return {

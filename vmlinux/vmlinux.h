@@ -91,6 +91,30 @@ struct return_instance {
 
 struct uprobe_task {
 	struct return_instance *return_instances;
+	unsigned long vaddr;
+};
+
+/* kernel/trace/trace_probe.h */
+struct fetch_insn {
+	unsigned long immediate;
+};
+
+struct probe_arg {
+	struct fetch_insn *code;
+};
+
+struct trace_probe {
+	unsigned int nr_args;
+	struct probe_arg args[];
+};
+
+/* kernel/trace/trace_uprobe.c */
+struct trace_uprobe {
+	struct trace_probe tp;
+};
+
+struct uprobe_dispatch_data {
+	struct trace_uprobe *tu;
 };
 
 /* arch/x86/include/asm/processor.h */

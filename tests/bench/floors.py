@@ -56,4 +56,4 @@ class Costs:
         """ns that the hits of a report would have cost."""
         dearest = max(self.ns.values())
         return sum(p["hits"] * self.ns.get((p["site"], p["return"] == "probe"), dearest)
-                   for p in report["overhead"]["probes"] if p["link"] != "tracepoint")
+                   for p in report["overhead"]["probes"])

@@ -301,7 +301,7 @@ def working_links():
     """Kinds of link that work here, best first."""
     text = run("doctor").stdout
     have = [("session", "uprobe session links"), ("multi", "uprobe_multi links\n"),
-            ("perf", "uprobes by perf event")]
+            ("perf", "perf events of many uprobes (tracefs)"), ("single", "uprobes by perf event")]
     return [name for name, line in have
             if any(l.startswith("ok") and line.strip() == l[8:].split(":")[0].strip()
                    for l in text.splitlines())]
@@ -310,7 +310,7 @@ def working_links():
 def links_to_ask():
     """make test asks with the best kind of link that works here, make test-all with each."""
     best = working_links()[:1]
-    return best if best and not EVERYTHING else ["session", "multi", "perf"]
+    return best if best and not EVERYTHING else ["session", "multi", "perf", "single"]
 
 
 LINKS = links_to_ask()

@@ -251,7 +251,7 @@ def test_the_program_says_when(annotated, link):
 
 
 @pytest.mark.parametrize("link", ["session", pytest.param("multi", marks=pytest.mark.long),
-                                  pytest.param("perf", marks=pytest.mark.long)])
+                                  *(pytest.param(link, marks=pytest.mark.long) for link in ("perf", "single"))])
 @pytest.mark.parametrize("who", ["processes", "threads"])
 def test_several_say_when(program, tracer, who, link):
     """More often than windows are listed: what follows a start is recorded, nothing else, whoever else
@@ -271,9 +271,9 @@ def test_several_say_when(program, tracer, who, link):
     else:
         assert 0 < calls <= expected["inside", "at_most"]
     # a window that one thread closes cuts the calls of the others; a child's literals are not in
-    # memory yet, which perf links cannot change
+    # memory yet, which links by perf event cannot change
     allowed = {"foreign_hits"} | ({"unmatched_entries", "unmatched_returns"} if who == "threads"
-                                  else {"read_faults"} if link == "perf" else set())
+                                  else {"read_faults"} if link in ("perf", "single") else set())
     assert {k for k, v in report["losses"].items() if v} <= allowed
     assert 1 <= len(report["capture"]["windows"]) <= 4096
     assert "".join(trace.lines).count("perfx_trace_start") <= 101 + 1

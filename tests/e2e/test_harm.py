@@ -18,8 +18,7 @@ from trainers import has_torch
 
 QUICK = ["--no-calibrate"]
 
-# What a return probe, or a guess about stacks, would break. For those marked heavy perf links, which
-# are slow to close, add nothing that the others do not show.
+# What a return probe, or a guess about stacks, would break.
 PROGRAMS = {
     "exceptions": [], "exceptions-static": [], "unwind": [], "unwind-cxx": [], "coroutines": [],
     "stackswitch": [], "stackswitch migrate": ["migrate"], "panic": [], "longjmp": [],
@@ -27,7 +26,7 @@ PROGRAMS = {
 }
 RUNS = [(name, link, how) for name in PROGRAMS
         for link in LINKS for how in ("auto", "exit")
-        if link != "multi" or how == "auto"]
+        if link not in ("multi", "single") or how == "auto"]
 
 
 @pytest.mark.parametrize("name, link, how", RUNS)

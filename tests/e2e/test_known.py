@@ -48,11 +48,11 @@ SIDE_BY_SIDE = 4
 
 
 def is_new(name, how, link):
-    """Closing a perf link takes the kernel a tenth of a second, and nobody else can close one
-    meanwhile. So where there are better links, perf links are not asked again for what auto
+    """Closing a single link takes the kernel a tenth of a second, and nobody else can close one
+    meanwhile. So where there are better links, single links are not asked again for what auto
     chooses all the same, exits, nor for other files of the same code."""
-    better = {"session", "multi"}.intersection(working_links())
-    return link != "perf" or not better or (how == "auto" and name not in VARIANTS)
+    better = {"session", "multi", "perf"}.intersection(working_links())
+    return link != "single" or not better or (how == "auto" and name not in VARIANTS)
 
 
 def pytest_generate_tests(metafunc):
@@ -94,8 +94,8 @@ class Runs:
         arguments, steps = PROGRAMS[name]
         names = known_names(path, steps, *arguments)
         traced = self.start(Program, path, *arguments)
-        # memory's hooks are nothing to these, but as perf links they have to be closed too
-        options = ["--memory", "off"] if link == "perf" else []
+        # memory's probes are nothing to these, but as single links they have to be closed too
+        options = ["--memory", "off"] if link == "single" else []
         tracer = self.start(Tracer, traced.pid, *patterns(name, names), "--return", how,
                             "--no-calibrate", *options, link=link, duration="10m")
         for step in range(steps):

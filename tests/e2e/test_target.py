@@ -21,7 +21,7 @@ def pids_of(report):
 
 # --- the end ---
 
-@pytest.mark.parametrize("link, how", [("session", "auto"), ("multi", "exit"), ("perf", "auto")])
+@pytest.mark.parametrize("link, how", [("session", "auto"), ("multi", "exit"), ("perf", "auto"), ("single", "exit")])
 def test_what_was_left_before_the_end_does_not_run_still(link, how, links, program, tracer):
     """Nothing follows the jump on its thread. Calls that are waiting, or computing, do run still."""
     if link not in links:

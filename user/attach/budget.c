@@ -5,8 +5,8 @@
  *	timed → counted → not traced
  *
  * The first takes the probes on its exits away; the second that on its entry. An offset cannot
- *leave a link: perf links, one an offset, have groups by function; other links of the file are made
- *anew without it. Allocation probes go and come by domain.
+ *leave a link: single links have groups by function; other links of the file are made anew
+ * without it. Allocation probes go and come by domain.
  */
 #include "attach/probes_internal.h"
 #include "base/grow.h"
@@ -28,7 +28,7 @@ static bool has_stepped_exits(const struct plan_function *function)
 /* Each offset has a link of its own. */
 static bool has_own_links(const struct probes *probes)
 {
-	return tracer__hit_link(probes->tracer) == PERFX_LINK_PERF;
+	return tracer__hit_link(probes->tracer) == PERFX_LINK_SINGLE;
 }
 
 /* Groups from here on are allocation probes'; those below are functions' (their index + 1). */

@@ -3,6 +3,7 @@
 
 #include "attach/hit_cost.h"
 #include "attach/links.h"
+#include "attach/perf_links.h"
 #include "attach/sampler.h"
 #include "proc/process.h"
 
@@ -251,6 +252,7 @@ static void look_into_btf(struct features *features)
 	features->socket_lengths = btf__find_by_name(btf, "btf_trace_sock_send_length") > 0 &&
 				   btf__find_by_name(btf, "btf_trace_sock_recv_length") > 0;
 	features->switches = features->privileged && have_switches(btf);
+	features->uprobe_events = features->privileged && perf_events_work(btf);
 	features->task_memory = has_helper(btf, "BPF_FUNC_copy_from_user_task");
 	btf__free(btf);
 }

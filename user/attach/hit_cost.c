@@ -209,10 +209,11 @@ static int add_calib_target(struct tracer *tracer, const struct calib_target *ca
 	return add_point(tracer, &probe, calib_target->exit, &points[n++]) ? -ENOENT : n;
 }
 
-/* Closing a perf link takes tens of milliseconds: with those only the common kinds are measured. */
+/* Closing a single link takes tens of milliseconds: with those only the common kinds are measured.
+ */
 static bool wanted(const struct tracer *tracer, enum perfx_site site)
 {
-	return tracer__hit_link(tracer) != PERFX_LINK_PERF || site == PERFX_SITE_PUSH ||
+	return tracer__hit_link(tracer) != PERFX_LINK_SINGLE || site == PERFX_SITE_PUSH ||
 	       site == PERFX_SITE_BRANCH || site == PERFX_SITE_STEPPED;
 }
 

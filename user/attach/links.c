@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "attach/links.h"
 
+#include "attach/perf_links.h"
+#include "base/clock.h"
 #include "base/grow.h"
 #include "base/thread.h"
+#include "proc/process.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define BPF_CMD_LINK_CREATE   28
@@ -50,26 +56,32 @@ int link_multi(int prog_fd, int attach_type, int file_fd, pid_t pid, bool at_ret
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* One of either kind. */
 struct link {
-	int fd;		       /* multi and session links */
-	struct bpf_link *perf; /* NULL: it is not one by perf event */
+	int fd;
+	uint32_t event; /* in tracefs, removed with it; 0: none */
 };
+
+static void close_one(const struct link *link, const struct perf_events *events)
+{
+	close(link->fd);
+	if (link->event)
+		perf_events__remove(events, link->event);
+}
+
+/* The kernel makes and closes links by perf event under one lock, and waits for a grace period
+ * under it. */
+static bool closes_in_series(enum perfx_link kind)
+{
+	return kind == PERFX_LINK_PERF || kind == PERFX_LINK_SINGLE;
+}
 
 #define CLOSERS_MAX 32
 
 struct closing {
 	const struct link *links;
 	size_t count, next;
+	const struct perf_events *events;
 };
-
-static void close_one(const struct link *link)
-{
-	if (link->perf)
-		bpf_link__destroy(link->perf);
-	else
-		close(link->fd);
-}
 
 static void *close_some(void *arg)
 {
@@ -77,15 +89,15 @@ static void *close_some(void *arg)
 	size_t i;
 
 	while ((i = __atomic_fetch_add(&closing->next, 1, __ATOMIC_RELAXED)) < closing->count)
-		close_one(&closing->links[i]);
+		close_one(&closing->links[i], closing->events);
 	return NULL;
 }
 
 /* Closes links, many at a time: the kernel makes each wait until no CPU runs its programs any more
  * (25 to 65 ms seen), and threads that wait together wait once. */
-static void link_close_all(const struct link *links, size_t count)
+static void link_close_all(const struct link *links, size_t count, const struct perf_events *events)
 {
-	struct closing closing = {.links = links, .count = count};
+	struct closing closing = {.links = links, .count = count, .events = events};
 	pthread_t threads[CLOSERS_MAX];
 	size_t started = 0;
 
@@ -97,6 +109,158 @@ static void link_close_all(const struct link *links, size_t count)
 		pthread_join(threads[i], NULL);
 }
 
+/* --- closing links in a process of its own ---
+ *
+ * At the end of a recording by perf events a forked process holds the last descriptors of its
+ * links: the report is written at once, and the tracer may exit before the last probe is gone.
+ */
+
+static struct {
+	pid_t pid; /* 0: there is none, or it has ended */
+	size_t count;
+	size_t *closed; /* shared with it */
+	uint64_t begun_ns;
+} detaching;
+
+/* Before one link is closed, its time is not known. */
+#define CLOSE_NS 50000000u
+
+uint64_t detaching_left_ns(void)
+{
+	uint64_t each_ns = clock_monotonic_ns() - detaching.begun_ns;
+	size_t closed;
+
+	if (detaching_wait(0))
+		return 0;
+	closed = __atomic_load_n(detaching.closed, __ATOMIC_RELAXED);
+	if (closed)
+		each_ns /= closed;
+	else if (each_ns < CLOSE_NS)
+		each_ns = CLOSE_NS;
+	return (detaching.count - closed) * each_ns;
+}
+
+bool detaching_wait(int timeout_ms)
+{
+	if (detaching.pid && !process_ends_within(detaching.pid, timeout_ms))
+		return false;
+	if (detaching.pid)
+		waitpid(detaching.pid, NULL, WNOHANG);
+	if (detaching.closed)
+		munmap(detaching.closed, sizeof(*detaching.closed));
+	detaching.closed = NULL;
+	detaching.pid = 0;
+	return true;
+}
+
+pid_t detaching_pid(void)
+{
+	return detaching.pid;
+}
+
+static int compare_int(const void *left, const void *right)
+{
+	const int *a = left, *b = right;
+
+	return (*a > *b) - (*a < *b);
+}
+
+/* The descriptors that the forked process needs, sorted; NULL: out of memory. */
+static int *needed_descriptors(const struct link *links, size_t count, int events_fd, int go_fd)
+{
+	int *fds = calloc(count + 2, sizeof(*fds));
+
+	for (size_t i = 0; fds && i < count; i++)
+		fds[i] = links[i].fd;
+	if (!fds)
+		return NULL;
+	fds[count] = events_fd;
+	fds[count + 1] = go_fd;
+	qsort(fds, count + 2, sizeof(*fds), compare_int);
+	return fds;
+}
+
+/* Somebody may wait for the end of a pipe, or for a socket. */
+static void close_others(const int *needed, size_t count)
+{
+	unsigned from = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (needed[i] < 0)
+			continue;
+		if ((unsigned)needed[i] > from)
+			close_range(from, (unsigned)needed[i] - 1, 0);
+		from = (unsigned)needed[i] + 1;
+	}
+	close_range(from, ~0u, 0);
+}
+
+/* Makes system calls alone, because another thread of the parent may have held a lock of the C
+ * library. */
+static _Noreturn void close_and_exit(const struct closing *closing, const int *needed, int go_fd)
+{
+	char nothing;
+
+	setsid();
+	(void)!chdir("/");
+	close_others(needed, closing->count + 2);
+	/* ends when the parent has closed its descriptors */
+	while (read(go_fd, &nothing, 1) < 0 && errno == EINTR)
+		;
+	for (size_t i = 0; i < closing->count; i++) {
+		close_one(&closing->links[i], closing->events);
+		__atomic_store_n(detaching.closed, i + 1, __ATOMIC_RELAXED);
+	}
+	_exit(0);
+}
+
+/* By a process that no signal of the terminal ends. */
+static pid_t fork_closing(const struct closing *closing, const int *needed, int go_fd)
+{
+	sigset_t all, before;
+	pid_t pid;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pid = fork();
+	if (!pid)
+		close_and_exit(closing, needed, go_fd);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return pid;
+}
+
+/* Returns false where no process can be had. */
+static bool close_apart(const struct closing *closing)
+{
+	int *needed = NULL, go[2];
+	void *page = MAP_FAILED;
+
+	detaching_wait(-1);
+	if (pipe2(go, O_CLOEXEC))
+		return false;
+	needed = needed_descriptors(closing->links, closing->count,
+				    closing->events ? perf_events__fd(closing->events) : -1, go[0]);
+	if (needed)
+		page = mmap(NULL, sizeof(*detaching.closed), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (page != MAP_FAILED) {
+		detaching.closed = page;
+		detaching.count = closing->count;
+		detaching.begun_ns = clock_monotonic_ns();
+		detaching.pid = fork_closing(closing, needed, go[0]);
+	}
+	for (size_t i = 0; detaching.pid > 0 && i < closing->count; i++)
+		close(closing->links[i].fd);
+	close(go[0]);
+	close(go[1]);
+	free(needed);
+	if (detaching.pid > 0)
+		return true;
+	detaching.pid = 0;
+	detaching_wait(0);
+	return false;
+}
+
 /* --- closing links while their owner goes on ---
  *
  * What waits to be closed is bounded by the descriptors that the process may have. Where no thread
@@ -104,6 +268,8 @@ static void link_close_all(const struct link *links, size_t count)
  */
 
 struct link_closer {
+	const struct perf_events *events;
+	bool in_series;
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -113,16 +279,14 @@ struct link_closer {
 	bool busy, held, ends;
 };
 
-/* May the links be closed one by one? The kernel makes and closes perf links under one lock,
- * first come, first served: closed all at once, they would delay attaching to a new process
- * until the last one is gone. */
+/* May the links be closed one by one? Those that are closed in series would delay attaching to a
+ * new process, closed all at once, until the last one is gone. */
 static bool has_time(const struct link_closer *closer)
 {
-	return closer->waiting[closer->count - 1].perf && !closer->waiters && !closer->ends;
+	return closer->in_series && !closer->waiters && !closer->ends;
 }
 
-/* Perf links one by one while there is time; otherwise all together, which waits for the kernel
- * once. */
+/* One by one while there is time; otherwise all together, which waits for the kernel once. */
 static void close_next(struct link_closer *closer)
 {
 	struct link one, *links = &one;
@@ -137,7 +301,7 @@ static void close_next(struct link_closer *closer)
 		closer->count = closer->capacity = 0;
 	}
 	pthread_mutex_unlock(&closer->lock);
-	link_close_all(links, count);
+	link_close_all(links, count, closer->events);
 	if (links != &one)
 		free(links);
 	pthread_mutex_lock(&closer->lock);
@@ -161,12 +325,14 @@ static void *close_waiting(void *arg)
 	return NULL;
 }
 
-static struct link_closer *link_closer__new(void)
+static struct link_closer *link_closer__new(const struct perf_events *events, bool in_series)
 {
 	struct link_closer *closer = calloc(1, sizeof(*closer));
 
 	if (!closer)
 		return NULL;
+	closer->events = events;
+	closer->in_series = in_series;
 	pthread_mutex_init(&closer->lock, NULL);
 	pthread_cond_init(&closer->changed, NULL);
 	if (!thread_start(&closer->thread, close_waiting, closer))
@@ -175,21 +341,32 @@ static struct link_closer *link_closer__new(void)
 	return NULL;
 }
 
-static void link_closer__add(struct link_closer *closer, struct link link)
+/* 0 or -ENOMEM. */
+static int link_closer__add(struct link_closer *closer, struct link link)
 {
-	int err = -ENOMEM;
+	int err;
 
-	if (closer) {
-		pthread_mutex_lock(&closer->lock);
-		err = grow_array(&closer->waiting, &closer->capacity, closer->count + 1,
-				 sizeof(*closer->waiting));
-		if (!err)
-			closer->waiting[closer->count++] = link;
-		pthread_cond_broadcast(&closer->changed);
-		pthread_mutex_unlock(&closer->lock);
-	}
-	if (err)
-		close_one(&link);
+	pthread_mutex_lock(&closer->lock);
+	err = grow_array(&closer->waiting, &closer->capacity, closer->count + 1,
+			 sizeof(*closer->waiting));
+	if (!err)
+		closer->waiting[closer->count++] = link;
+	pthread_cond_broadcast(&closer->changed);
+	pthread_mutex_unlock(&closer->lock);
+	return err;
+}
+
+/* Leaves the links that wait to a process of its own, or, where none can be had, to the thread. */
+static void link_closer__leave(struct link_closer *closer)
+{
+	struct closing closing;
+
+	pthread_mutex_lock(&closer->lock);
+	closing = (struct closing){
+		.links = closer->waiting, .count = closer->count, .events = closer->events};
+	if (closing.count && close_apart(&closing))
+		closer->count = 0;
+	pthread_mutex_unlock(&closer->lock);
 }
 
 /* Until all are closed. */
@@ -206,8 +383,8 @@ static void link_closer__wait(struct link_closer *closer)
 	pthread_mutex_unlock(&closer->lock);
 }
 
-/* While links are made, perf links are not closed (both take the kernel's lock), unless a caller
- * waits for them. */
+/* While links are made, those that are closed in series are not closed (both take the kernel's
+ * lock), unless a caller waits for them. */
 static void link_closer__hold(struct link_closer *closer, bool held)
 {
 	if (!closer)
@@ -278,7 +455,7 @@ struct links {
 	struct links_options options;
 	struct kept_link *kept;
 	size_t count, capacity;
-	size_t perf_count;		      /* of them */
+	struct perf_events *events;	      /* NULL: links are of another kind */
 	struct link_closer *closer;	      /* NULL: they are closed at once */
 	uint32_t gate_links[PERFX_MAX_GATES]; /* by place: how many lead through it */
 	uint32_t last_gate;		      /* handed out last */
@@ -291,33 +468,26 @@ struct links *links__new(const struct links_options *options)
 	if (!links)
 		return NULL;
 	links->options = *options;
-	links->closer = link_closer__new();
+	if (options->hit_link == PERFX_LINK_PERF) {
+		links->events = perf_events__new();
+		if (!links->events) {
+			free(links);
+			return NULL;
+		}
+	}
+	links->closer = link_closer__new(links->events, closes_in_series(options->hit_link));
 	return links;
 }
-
-void links__free(struct links *links)
-{
-	if (!links)
-		return;
-	links__detach(links);
-	link_closer__free(links->closer);
-	free(links->kept);
-	free(links);
-}
-
-/* Perf-event uprobes are one link a probe, and closing one takes tens of milliseconds. */
-#define PERF_LINKS_MAX 512
 
 /* Keeps a link that has been made; one that finds no room is closed. */
 static int keep_link(struct links *links, struct link link, const struct link_tag *tag)
 {
 	if (grow_array(&links->kept, &links->capacity, links->count + 1, sizeof(*links->kept))) {
-		link_close_all(&link, 1);
+		close_one(&link, links->events);
 		return -ENOMEM;
 	}
 	links->kept[links->count++] = (struct kept_link){link, *tag};
 	links->gate_links[tag->gate % PERFX_MAX_GATES]++;
-	links->perf_count += link.perf != NULL;
 	return 0;
 }
 
@@ -338,6 +508,7 @@ static bool has_descriptors(int any_fd)
 
 /* How a set of points is attached: by which program and link. */
 struct attach_way {
+	enum perfx_link kind;
 	int file_fd;
 	pid_t pid;
 	uint32_t plain_gate, groups_gate;
@@ -348,14 +519,48 @@ struct attach_way {
 	struct link_tag tag;
 };
 
+/* Single links are one a probe, and closing one takes tens of milliseconds. */
+#define SINGLE_LINKS_MAX 512
+
+/* Makes a link of some points of a file. 0 or -errno. */
+static int make_link(struct links *links, const struct attach_way *way,
+		     const struct link_points *points, struct link *link)
+{
+	const struct link_request request = {.prog_fd = bpf_program__fd(way->program),
+					     .file_fd = way->file_fd,
+					     .pid = way->pid,
+					     .at_return = way->at_return,
+					     .points = points};
+
+	if (!has_descriptors(way->file_fd))
+		return -EMFILE;
+	switch (way->kind) {
+	case PERFX_LINK_SESSION:
+	case PERFX_LINK_MULTI:
+		link->fd = link_multi(request.prog_fd, way->attach_type, way->file_fd, way->pid,
+				      way->at_return, points);
+		break;
+	case PERFX_LINK_PERF:
+		link->fd = link_event(links->events, &request, &link->event);
+		break;
+	case PERFX_LINK_SINGLE:
+		link->fd = links->count < SINGLE_LINKS_MAX ? link_single(&request) : -ENOSPC;
+		break;
+	case PERFX_LINK_INVALID:
+		return -EINVAL;
+	}
+	return link->fd < 0 ? link->fd : 0;
+}
+
 /* Attaches count points by one link. When the kernel refuses a point, bisection finds it, and
  * the others are attached. */
-static void attach_multi(struct links *links, const struct attach_way *way,
-			 struct attach_point **points, size_t count, uint64_t *numbers)
+static void attach_together(struct links *links, const struct attach_way *way,
+			    struct attach_point **points, size_t count, uint64_t *numbers)
 {
 	uint64_t *offsets = numbers, *cookies = numbers + count, *semaphores = cookies + count;
 	struct link_points link_points = {.offsets = offsets, .cookies = cookies, .count = count};
-	int err, fd;
+	struct link link = {.fd = -1};
+	int err;
 
 	for (size_t i = 0; i < count; i++) {
 		offsets[i] = points[i]->offset;
@@ -364,44 +569,19 @@ static void attach_multi(struct links *links, const struct attach_way *way,
 		if (points[i]->semaphore)
 			link_points.semaphores = semaphores;
 	}
-	fd = has_descriptors(way->file_fd)
-		     ? link_multi(bpf_program__fd(way->program), way->attach_type, way->file_fd,
-				  way->pid, way->at_return, &link_points)
-		     : -EMFILE;
-	err = fd < 0 ? fd : keep_link(links, (struct link){.fd = fd}, &way->tag);
+	err = make_link(links, way, &link_points, &link);
+	if (!err)
+		err = keep_link(links, link, &way->tag);
 	/* too many open files, no such process: halving would not help */
 	if (err && count > 1 && err != -ESRCH && err != -EMFILE && err != -ENFILE &&
 	    err != -ENOMEM) {
-		attach_multi(links, way, points, count / 2, numbers);
-		attach_multi(links, way, points + count / 2, count - count / 2, numbers);
+		attach_together(links, way, points, count / 2, numbers);
+		attach_together(links, way, points + count / 2, count - count / 2, numbers);
 		return;
 	}
 	for (size_t i = 0; i < count; i++)
 		if (!points[i]->err)
 			points[i]->err = err;
-}
-
-static void attach_perf(struct links *links, const struct attach_way *way,
-			struct attach_point **points, size_t count)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", way->file_fd);
-	for (size_t i = 0; i < count; i++) {
-		LIBBPF_OPTS(bpf_uprobe_opts, opts, .bpf_cookie = way->gate | points[i]->probe,
-			    .retprobe = way->at_return, .ref_ctr_offset = points[i]->semaphore);
-		struct link link = {.fd = -1};
-		int err = has_descriptors(way->file_fd) ? -ENOSPC : -EMFILE;
-
-		if (err == -ENOSPC && links->perf_count < PERF_LINKS_MAX) {
-			link.perf = bpf_program__attach_uprobe_opts(way->program,
-								    way->pid ? way->pid : -1, path,
-								    points[i]->offset, &opts);
-			err = link.perf ? keep_link(links, link, &way->tag) : -errno;
-		}
-		if (!points[i]->err)
-			points[i]->err = err;
-	}
 }
 
 static void fail_points(struct attach_point **points, size_t count, int err)
@@ -410,19 +590,16 @@ static void fail_points(struct attach_point **points, size_t count, int err)
 		points[i]->err = err;
 }
 
-static void attach_way(struct links *links, const struct attach_way *way, enum perfx_link link,
+static void attach_way(struct links *links, struct attach_way *way, enum perfx_link kind,
 		       struct attach_point **points, size_t count)
 {
+	size_t together = kind == PERFX_LINK_SINGLE ? 1 : count;
 	uint64_t *numbers;
 
 	if (!count)
 		return;
 	if (bpf_program__fd(way->program) < 0) {
 		fail_points(points, count, -EOPNOTSUPP);
-		return;
-	}
-	if (link == PERFX_LINK_PERF) {
-		attach_perf(links, way, points, count);
 		return;
 	}
 	numbers = calloc(count * 3, sizeof(*numbers));
@@ -433,7 +610,9 @@ static void attach_way(struct links *links, const struct attach_way *way, enum p
 	for (size_t i = 0; i < count; i++)
 		numbers[i] = points[i]->offset;
 	link_warm_pages(way->file_fd, numbers, count);
-	attach_multi(links, way, points, count, numbers);
+	way->kind = kind;
+	for (size_t i = 0; i < count; i += together)
+		attach_together(links, way, points + i, together, numbers);
 	free(numbers);
 }
 
@@ -537,7 +716,7 @@ static void attach_groups(struct links *links, struct attach_way *way, struct at
 size_t links__attach(struct links *links, const struct attach_target *target,
 		     struct attach_point *points, size_t count)
 {
-	bool by_pid = links->options.multi_pid || links->options.hit_link == PERFX_LINK_PERF;
+	bool by_pid = links->options.multi_pid || closes_in_series(links->options.hit_link);
 	struct attach_way way = {.file_fd = target->file_fd,
 				 .pid = by_pid ? target->pid : 0,
 				 .plain_gate = target->gate,
@@ -586,8 +765,8 @@ static void release(struct links *links, bool (*wanted)(const struct link_tag *t
 
 		if (wanted(&link->tag, which)) {
 			leave_gate(links, link->tag.gate);
-			links->perf_count -= link->link.perf != NULL;
-			link_closer__add(links->closer, link->link);
+			if (!links->closer || link_closer__add(links->closer, link->link))
+				close_one(&link->link, links->events);
 		} else {
 			links->kept[kept++] = *link;
 		}
@@ -637,11 +816,6 @@ static bool of_file(const struct link_tag *tag, uint32_t file_fd)
 	return tag->file_fd == (int)file_fd;
 }
 
-void links__detach(struct links *links)
-{
-	detach(links, any_link, 0);
-}
-
 void links__detach_later(struct links *links)
 {
 	release(links, any_link, 0);
@@ -686,9 +860,33 @@ static bool not_of_group(const struct link_tag *tag, uint32_t group)
 	return tag->group != group;
 }
 
-void links__detach_others(struct links *links, uint32_t group)
+bool links__end(struct links *links, uint32_t group_kept)
 {
-	detach(links, not_of_group, group);
+	if (!closes_in_series(links->options.hit_link)) {
+		detach(links, not_of_group, group_kept);
+		return true;
+	}
+	/* while they are made none is closed, and so the thread leaves them to the process */
+	link_closer__hold(links->closer, true);
+	release(links, any_link, 0);
+	if (links->closer)
+		link_closer__leave(links->closer);
+	link_closer__hold(links->closer, false);
+	return false;
+}
+
+void links__free(struct links *links)
+{
+	if (!links)
+		return;
+	if (closes_in_series(links->options.hit_link))
+		links__end(links, 0);
+	else
+		detach(links, any_link, 0);
+	link_closer__free(links->closer);
+	perf_events__free(links->events);
+	free(links->kept);
+	free(links);
 }
 
 void links__release(struct links *links, uint32_t born)

@@ -124,10 +124,23 @@ void links__release_old(struct links *links);
 void links__wait(struct links *links);
 /* Takes away the links of a group. */
 void links__detach_group(struct links *links, uint32_t group);
-/* Takes away all but those of a group. */
-void links__detach_others(struct links *links, uint32_t group);
-/* Takes all away; later: while the caller goes on. */
-void links__detach(struct links *links);
+/* Takes all away while the caller goes on. */
 void links__detach_later(struct links *links);
+/* The recording has ended. Takes away all but those of a group, waits for that and returns true; or
+ * where the kernel closes links one after the other, leaves all of them to a process of its own and
+ * returns false. */
+bool links__end(struct links *links, uint32_t group_kept);
+
+/* --- the process that closes links --- */
+
+/* The tracer waits so long for it when the report is written. */
+#define DETACHING_PATIENCE_MS 2000
+
+/* Waits until it has ended, or for so long (-1: without limit): then false. */
+bool detaching_wait(int timeout_ms);
+/* How much longer it will take, estimated; 0: there is none, or it has ended. */
+uint64_t detaching_left_ns(void);
+/* 0: likewise. */
+pid_t detaching_pid(void);
 
 #endif

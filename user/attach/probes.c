@@ -181,7 +181,7 @@ static const char *attach_error(int err)
 	case EINVAL:
 		return "the kernel refuses to probe its instructions";
 	case ENOSPC:
-		return "too many probes: the limit of 512 perf links or of the tables is reached";
+		return "too many probes: the limit of 512 single links or of the tables is reached";
 	case EMFILE:
 	case ENFILE:
 		return "too many open files: raise ulimit -n";

@@ -289,12 +289,15 @@ void tracer__observe(struct tracer *tracer, bool on)
 	__atomic_store_n(&tracer->skel->bss->perfx_tracing, on, __ATOMIC_SEQ_CST);
 }
 
-void tracer__stop(struct tracer *tracer, uint32_t group_kept)
+bool tracer__stop(struct tracer *tracer, uint32_t group_kept)
 {
 	__atomic_store_n(&tracer->skel->bss->perfx_ending, 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&tracer->skel->bss->perfx_tracing, 0, __ATOMIC_SEQ_CST);
 	settle(tracer);
-	links__detach_others(tracer->links, group_kept);
+	if (links__end(tracer->links, group_kept))
+		return true;
+	tracer_wait_for_programs(tracer);
+	return false;
 }
 
 void tracer__abandon(struct tracer *tracer)

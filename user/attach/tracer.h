@@ -148,8 +148,9 @@ void tracer__start(struct tracer *tracer);
 /* Instead of start: counts between the program's own start and stop (RECORDING_WINDOW records). */
 void tracer__wait(struct tracer *tracer);
 /* Stops counting; calls that threads have left without passing an exit are emitted as unwound. Then
- * takes every link away but those of a group, and waits until no program runs any more. */
-void tracer__stop(struct tracer *tracer, uint32_t group_kept);
+ * takes every link away but those of a group, and waits until no program runs any more. Returns
+ * false if the links are still being closed, all of them (links__end). */
+bool tracer__stop(struct tracer *tracer, uint32_t group_kept);
 /* Counts what is attached now, or no longer, before tracer__start or after tracer__stop: threads
  * begin anew with the next start. */
 void tracer__observe(struct tracer *tracer, bool on);

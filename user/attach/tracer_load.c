@@ -54,9 +54,11 @@ static int choose_links(struct tracer *tracer, enum perfx_link wanted,
 			 : features->uprobe_multi ? PERFX_LINK_MULTI
 						  : PERFX_LINK_PERF;
 	}
+	if (wanted == PERFX_LINK_PERF && !features->uprobe_events)
+		wanted = PERFX_LINK_SINGLE;
 	if ((wanted == PERFX_LINK_SESSION && !features->uprobe_session) ||
 	    (wanted == PERFX_LINK_MULTI && !features->uprobe_multi) ||
-	    (wanted == PERFX_LINK_PERF && !features->uprobe_perf))
+	    (wanted == PERFX_LINK_SINGLE && !features->uprobe_perf))
 		return -ENOTSUP;
 	tracer->return_link = wanted;
 	/* a session is for functions timed by return; sites have nothing to return from */
@@ -193,6 +195,7 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 	bpf_program__set_autoload(skel->progs.perfx_on_receive, sockets);
 	skel->rodata->perfx_follow_children = options->follow_children;
 	skel->rodata->perfx_sessions = tracer->return_link == PERFX_LINK_SESSION;
+	skel->rodata->perfx_cookie_arguments = tracer->hit_link == PERFX_LINK_PERF;
 	skel->rodata->perfx_compensate = options->compensate;
 	tracer->spans.count = tracer->memory.count = rings_count(tracer, options);
 	skel->rodata->perfx_rings_mask = (uint32_t)tracer->spans.count - 1;
@@ -216,6 +219,15 @@ static int publish_rings(struct bpf_map *map, const struct tracer_rings *rings)
 		if (bpf_map_update_elem(bpf_map__fd(map), &i, &rings->fds[i], BPF_ANY))
 			return -errno;
 	return 0;
+}
+
+/* The kernel waits after an update of such a map. */
+void tracer_wait_for_programs(const struct tracer *tracer)
+{
+	uint32_t first = 0;
+
+	bpf_map_update_elem(bpf_map__fd(tracer->skel->maps.perfx_spans), &first,
+			    &tracer->spans.fds[first], BPF_ANY);
 }
 
 /* The rings of one kind, which the programs find in `map`. */
@@ -377,7 +389,7 @@ static int make_links(struct tracer *tracer)
 	for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++)
 		options.programs[i] = tracer_program_of(tracer, i);
 	tracer->links = links__new(&options);
-	return tracer->links ? 0 : -ENOMEM;
+	return tracer->links ? 0 : -errno;
 }
 
 /* Each perf link takes a descriptor; without more descriptors fewer links are made. */

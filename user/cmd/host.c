@@ -149,8 +149,11 @@ int cmd_doctor(void)
 		{"BPF cookies", f.cookies, NEEDED | TRIED, "needs Linux 5.15 or later"},
 		{"uprobes by perf event", f.uprobe_perf, f.uprobe_multi ? USEFUL : NEEDED,
 		 "needs a kernel with CONFIG_UPROBE_EVENTS"},
+		{"perf events of many uprobes (tracefs)", f.uprobe_events, TRIED,
+		 "tracefs cannot be written here; without it and uprobe_multi, each probe is a "
+		 "link of its own, 512 at most, and removing them takes up to a minute"},
 		{"uprobe_multi links", f.uprobe_multi, TRIED,
-		 "needs Linux 6.6; without it, each probe is a link of its own, 512 at most"},
+		 "needs Linux 6.6; without it, many probes share a perf event"},
 		{"uprobe_multi links by process", f.multi_pid, TRIED,
 		 "needs Linux 6.10; without it, other processes that map the same file are slowed "
 		 "down, too"},

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "attach/links.h"
 #include "base/message.h"
+#include "base/units.h"
 #include "cmd/cmd.h"
 
 #include <locale.h>
@@ -70,6 +72,15 @@ static bool answer(int argc, char **argv)
 	return true;
 }
 
+/* Probes that a recording has left are without effect, but a hit still costs a trap. */
+static void wait_for_detaching(void)
+{
+	if (!detaching_wait(DETACHING_PATIENCE_MS))
+		msg_say("the probes stay in the program, without effect, for about %s more: this "
+			"kernel removes them one by one (process %d does it)",
+			as_ns(detaching_left_ns()), (int)detaching_pid());
+}
+
 int main(int argc, char **argv)
 {
 	struct options options;
@@ -87,6 +98,7 @@ int main(int argc, char **argv)
 	code = options_parse(&options, argc, copy);
 	if (code == EXIT_OK)
 		code = dispatch(&options, argv);
+	wait_for_detaching();
 	options_clear(&options);
 	return code;
 }

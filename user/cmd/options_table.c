@@ -622,11 +622,15 @@ const struct option_row option_rows[] = {
 	 .help = "the private key of --tls-cert (PEM)"},
 
 	/* --- how to measure --- */
-	{"link", 0, false, SECTION_HOW, PROBING, .arg = "session|multi|perf", .parse = take_choice,
-	 INTO(link), .min = PERFX_LINK_SESSION,
+	{"link", 0, false, SECTION_HOW, PROBING, .arg = "session|multi|perf|single",
+	 .parse = take_choice, INTO(link), .min = PERFX_LINK_SESSION,
 	 .help = "kind of uprobe link (default: the first that the kernel has)",
 	 .man = "Kind of uprobe link. "
-		"The default is the first of these that the kernel has."},
+		"The default is the first of these that the kernel has. "
+		"`perf` is one perf event for many probes, made through tracefs; `single` is one "
+		"for "
+		"each probe, 512 at most, which also serves as `perf` where tracefs cannot be "
+		"written."},
 	{"return", 0, false, SECTION_HOW, PROBING, .arg = "auto|exit|probe", .parse = take_choice,
 	 INTO(return_mode), .min = RETURN_AUTO,
 	 .help = "how the end of a call is detected (default auto: without risk)",

@@ -111,12 +111,12 @@ static bool values_ok(const struct event *event)
 		return event->function.source > 0 && event->function.source < PERFX_SOURCES;
 	case PERFX_KIND_PROBE:
 		return event->probe_record.link > 0 &&
-		       event->probe_record.link <= PERFX_LINK_TRACEPOINT &&
+		       event->probe_record.link <= PERFX_LINK_SINGLE &&
 		       event->probe_record.ret <= PERFX_RETURN_PROBE &&
 		       event->probe_record.site > 0 &&
 		       event->probe_record.site <= PERFX_SITE_STEPPED;
 	case PERFX_KIND_CALIBRATION:
-		return event->calibration.link <= PERFX_LINK_TRACEPOINT &&
+		return event->calibration.link <= PERFX_LINK_SINGLE &&
 		       event->calibration.ret <= PERFX_RETURN_PROBE &&
 		       event->calibration.site <= PERFX_SITE_STEPPED;
 	case PERFX_KIND_LOSS:

@@ -106,7 +106,7 @@ const char *name_of_link(enum perfx_link link)
 		NAME(PERFX_LINK_SESSION, "session");
 		NAME(PERFX_LINK_MULTI, "multi");
 		NAME(PERFX_LINK_PERF, "perf");
-		NAME(PERFX_LINK_TRACEPOINT, "tracepoint");
+		NAME(PERFX_LINK_SINGLE, "single");
 	case PERFX_LINK_INVALID:
 		break;
 	}

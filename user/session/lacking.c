@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "session/lacking.h"
 
+#include "attach/links.h"
 #include "base/message.h"
+#include "base/units.h"
 #include "elf/file_cache.h"
 
 #include <inttypes.h>
@@ -52,6 +54,20 @@ void lacking_files(const struct unwind_tables *unwind_tables, struct skipped_lis
 		 "of %zu files that were mapped after %d others: stacks end at their functions",
 		 count, FILE_CACHE_FILES_MAX);
 	skipped_add(skipped, "unwind tables", reason);
+}
+
+void hint_detaching(struct skipped_list *skipped)
+{
+	uint64_t left_ns = detaching_left_ns();
+	char reason[160];
+
+	if (left_ns <= DETACHING_PATIENCE_MS * 1000000ull)
+		return;
+	snprintf(reason, sizeof(reason),
+		 "without effect, for about %s after the recording: this kernel removes them one "
+		 "by one",
+		 as_ns(left_ns));
+	skipped_hint(skipped, "probes stay in the program", reason);
 }
 
 void say_unwind_tables(const struct unwind_tables *unwind_tables)

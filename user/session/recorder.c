@@ -98,6 +98,7 @@ struct recorder {
 	bool begun;
 	uint64_t start_ns;
 	uint64_t begin_cpu_ns; /* the tracer's own, by then */
+	bool detached;	       /* no probe was left when it ended */
 	struct recording_windows windows;
 };
 
@@ -743,13 +744,14 @@ static void observe_before(struct recorder *recorder)
 	probes__attach_rest(recorder->probes);
 }
 
-/* Who interrupts the recording wants the report. */
+/* Who interrupts the recording wants the report, and links that take long to close do not delay it.
+ */
 static void observe_after(struct recorder *recorder, const struct ending *ending)
 {
 	if (!recorder->observation)
 		return;
 	observation__after(recorder->observation);
-	if (!ending->interrupted && !ending->exited) {
+	if (recorder->detached && !ending->interrupted && !ending->exited) {
 		msg_status("timing steps without probes…");
 		observe(recorder);
 		reader__finish(recorder->reader);
@@ -819,7 +821,7 @@ static uint64_t stop(struct recorder *recorder)
 	msg_status("reading the last records…");
 	sample_usage(recorder, true);
 	sampler__stop(recorder->sampler);
-	tracer__stop(recorder->tracer, PROBES_KEPT);
+	recorder->detached = tracer__stop(recorder->tracer, PROBES_KEPT);
 	if (recorder->waits)
 		waiting__stop(tracer__waiting(recorder->tracer));
 	reader__finish(recorder->reader);
@@ -847,6 +849,7 @@ static int trace(struct recorder *recorder)
 		msg_reductions_show(has_progress(recorder), true);
 	say_unwind_tables(recorder->unwind_tables);
 	lacking_files(recorder->unwind_tables, &recorder->skipped);
+	hint_detaching(&recorder->skipped);
 	ending.spans_count = reader__spans_count(recorder->reader);
 	ending.killed = followed->main_ended && (followed->main_status & 0x7f);
 	ending.exited = followed->main_ended;
