@@ -282,6 +282,18 @@ def test_messages_come_after_the_screen(ticks, screen):
     assert "perfx-trace: report.nonsense: unknown suffix" in s.ended(0)
 
 
+def test_a_message_does_not_cover_the_keys(ticks, screen):
+    s = screen(80, 24)
+    s.top(ticks.pid)
+    s.shows(KEYS)
+    s.press("w", "C-u")
+    s.tmux("send-keys", "-l", "report.nonsense")
+    s.press("Enter")
+    s.shows("\nreport.nonsense: unknown suffix")
+    *_, message, keys = s.lines()
+    assert message.startswith("report.nonsense") and re.match(KEYS + ".*q Quit", keys), s.text()
+
+
 def write(s, path):
     s.press("w", "C-u")
     s.tmux("send-keys", "-l", str(path))

@@ -448,8 +448,8 @@ const struct option_row option_rows[] = {
 		"Each is an ordinary capture of at least *TIME* and at most a sixteenth, or 1 "
 		"second, "
 		"more; it is shorter, and says so, if the memory limit was reached. "
-		"While it is written it is called *FILE*`.part`, with six letters before `.part` "
-		"if that name is taken; only a complete file replaces an older one."},
+		"While it is written it is called *FILE*`.part`; only a complete file replaces an "
+		"older one."},
 	{"trigger", 0, false, SECTION_WHEN, FILING, .arg = "CONDITION", .parse = take_trigger,
 	 .help = "with --flight: also write after a step slower than a multiple of the median "
 		 "('step>2x') or than a time ('step>250ms')",
@@ -476,7 +476,10 @@ const struct option_row option_rows[] = {
 		"another belongs to that one's owner. "
 		"A symbolic link is not followed; neither is a folder's of another user. "
 		"In a folder that others can write, such as /tmp, a file of another user is not "
-		"replaced, and nowhere is another user's FIFO written."},
+		"replaced, and nowhere is another user's FIFO written.\n\n"
+		"Until it is complete, a file that replaces another is called *FILE*`.part`, with "
+		"six letters before `.part` where that name is taken. "
+		"A killed recording leaves it, and `report` reads it."},
 	{"format", 'f', false, SECTION_OUTPUT, REPORTING | READING | COMPARING | MEASURING,
 	 .arg = "FORMAT", .names = names_of_formats, .parse = take_text, INTO(format),
 	 .help = "format: @ (default: by the suffix of -o)",
