@@ -219,7 +219,8 @@ def test_a_suffix_of_several_formats(tmp_path, small_capture):  # noqa: F811
     capture = tmp_path / "a.perfx"
     capture.write_bytes(small_capture)
     line = one_line(run("export", capture, "-o", tmp_path / "run.json"), 2)
-    assert line.endswith("run.json: its suffix has several formats: add -f chrome or -f speedscope")
+    assert line.endswith("run.json: its suffix has several formats: add -f chrome (.trace.json) or -f speedscope "
+                         "(.speedscope.json)")
     assert run("export", capture, "-o", tmp_path / "run.json", "-f", "chrome").returncode == 0
     assert '"traceEvents"' in (tmp_path / "run.json").read_text()
     assert run("export", capture, "-o", tmp_path / "run.json", "--of", "cpu").returncode == 0

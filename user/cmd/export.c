@@ -13,18 +13,29 @@
 #include <string.h>
 #include <unistd.h>
 
+/* ".trace.json" */
+static const char *first_suffix(const struct export_format *format, char suffix[32])
+{
+	const char *first = format->format.suffixes + 1;
+
+	snprintf(suffix, 32, "%.*s", (int)strcspn(first, " "), first);
+	return suffix;
+}
+
 /* run.json can be of several formats. The only one that can show --of is meant; otherwise NULL, and
- * their names: "-f chrome or -f speedscope". */
+ * their names: "-f chrome (.trace.json) or -f speedscope (.speedscope.json)". */
 static const struct export_format *guess_format(const struct options *options, const char *path,
 						struct text *names)
 {
 	const struct export_format *format = NULL, *found = NULL;
+	char suffix[32];
 	size_t count = 0;
 
 	while ((format = format_like(&export_formats, path, format))) {
 		if (options->of && !format->stacks)
 			continue;
-		text_printf(names, "%s-f %s", count++ ? " or " : "", format->format.name);
+		text_printf(names, "%s-f %s (%s)", count++ ? " or " : "", format->format.name,
+			    first_suffix(format, suffix));
 		found = format;
 	}
 	return count == 1 ? found : NULL;
