@@ -266,6 +266,8 @@ void trial_run(const struct trial_options *options, struct trial_result *result)
 	trial.launch = launch__start(options->argv, &launching, &result->code);
 	if (trial.launch)
 		measure(&trial);
+	else if (interrupt_asked())
+		result->code = EXIT_OK; /* the runs before this one are reported */
 	else if (result->code != EXIT_FAILED)
 		note_unstartable(result);
 	launch__free(trial.launch);
