@@ -48,6 +48,7 @@ static uint64_t recording_max(const struct options *options)
 struct outputs {
 	const char *capture_path; /* NULL: not kept */
 	bool report;		  /* wanted now */
+	bool capture_is_named;	  /* by a message */
 	struct aggregate *aggregate;
 	struct capture_writer *capture;
 	struct output output; /* the capture's, but for a flight recorder's */
@@ -122,7 +123,7 @@ static int close_and_say(struct outputs *outputs)
 	bool is_file = outputs->output.part || outputs->output.made;
 	int err = output_close(&outputs->output);
 
-	if (!err && is_file && report)
+	if (!err && is_file && report && !outputs->capture_is_named)
 		msg_say("%s: written: %s", outputs->capture_path, report);
 	free(report);
 	if (!err)
@@ -305,6 +306,7 @@ static int record(const struct options *options, char *const *argv, const struct
 	pipeline_init(&pipeline);
 	if (!code)
 		code = recorder_run(&recording, features, &pipeline, &child);
+	outputs->capture_is_named = pipeline.full;
 	if (pipeline.full)
 		msg_say("%s: --max-size is reached: the recording ends", outputs->capture_path);
 	recorded = code == EXIT_OK || code == EXIT_TARGET;
