@@ -273,3 +273,62 @@ def test_programs_use_the_stack_of_their_thread(program, tracer):
     p.go()
     p.finish()
     t.stop()
+
+
+ENDLESS_LINES = r"""
+.section .debug_abbrev, "", %progbits
+    .uleb128 1, 0x11
+    .byte 0
+    .uleb128 0x11, 1, 0x12, 7, 0x10, 0x17, 0, 0
+    .byte 0
+.section .debug_info, "", %progbits
+    .long unit_end - unit
+unit: .short 4
+    .long .debug_abbrev
+    .byte 8, 1
+    .quad spin, 64
+    .long .debug_line
+unit_end:
+.section .debug_line, "", %progbits
+    .long line_end - line
+line: .short 4
+    .long rows - header
+header: .byte 1, 1, 1, -5, 14, 13, 0,1,1,1,1,0,0,0,1,0,0,1, 0
+    .asciz "f.c"
+    .byte 0, 0, 0, 0
+rows: .byte 0, 9, 2
+    .quad spin
+    .fill 60000000, 1, 0x20
+    .byte 0, 1, 1
+line_end:
+.section .note.GNU-stack, "", %progbits
+"""
+SPINS = r"""
+#include <time.h>
+__attribute__((noinline)) void spin(volatile int *x) { for (int i = 0; i < 100000; i++) ++*x; }
+int main(void) { volatile int x = 0; for (time_t end = time(0) + 120; time(0) < end;) spin(&x); }
+"""
+
+
+def test_a_line_table_of_sixty_million_rows(tmp_path):
+    """The file goes without lines, which the report says once; its functions have their names."""
+    (tmp_path / "lines.S").write_text(ENDLESS_LINES)
+    (tmp_path / "spins.c").write_text(SPINS)
+    subprocess.run("cc -O1 -o spins spins.c lines.S && "
+                   "objcopy --compress-debug-sections=zlib spins",
+                   shell=True, check=True, cwd=tmp_path)
+    with subprocess.Popen([tmp_path / "spins"]) as p:
+        try:
+            with subprocess.Popen([PERFX, "-p", str(p.pid), "-d", "1", *QUICK,
+                                   "-o", tmp_path / "x.json"]) as t:
+                _, status, usage = os.wait4(t.pid, 0)
+                t.returncode = os.waitstatus_to_exitcode(status)
+        finally:
+            p.kill()
+    report = json.loads((tmp_path / "x.json").read_text())
+    said = [row["reason"] for row in report["not_attached"] if row["name"] == "source lines"]
+    assert t.returncode == 0
+    # Of the tracer and of its children.
+    assert usage.ru_maxrss < 500 << 10
+    assert len(said) == 1 and said[0].startswith(f"no lines of {tmp_path}/spins: ")
+    assert '"spin' in json.dumps(report["processes"])

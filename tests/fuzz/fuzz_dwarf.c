@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	for (size_t i = 0; i < FUZZ_COUNT(vaddrs); i++)
 		vaddrs[i] = FUZZ_TEXT_VADDR + 5 * i;
-	if (symbolize(image, vaddrs, FUZZ_COUNT(vaddrs), look_at, &told) ||
+	if (symbolize(image, NULL, vaddrs, FUZZ_COUNT(vaddrs), look_at, &told) ||
 	    told != FUZZ_COUNT(vaddrs))
 		abort();
 	image__free(image);

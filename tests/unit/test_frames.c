@@ -28,7 +28,7 @@ static void set_up(void)
 	cr_assert_geq(fd, 0);
 	pipeline = (struct pipeline){.capture = capture_writer__new(fd)};
 	pipeline_init(&pipeline);
-	frames = frames__new(&pipeline.sink, NULL);
+	frames = frames__new(&pipeline.sink, NULL, NULL);
 	cr_assert_not_null(frames);
 }
 

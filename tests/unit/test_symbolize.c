@@ -4,6 +4,8 @@
 #include "image_damage.h"
 #include "places_fixture.h"
 
+#include <sys/resource.h>
+
 TestSuite(symbolize, .init = fixture_set_up, .fini = fixture_tear_down);
 
 struct answers {
@@ -30,17 +32,16 @@ static int compare_places(const void *left, const void *right)
 	return (a->vaddr > b->vaddr) - (a->vaddr < b->vaddr);
 }
 
-/* All at once, as they are meant to be asked for. */
-static void expect_at(const char *file, const char *root, struct known_place *known, size_t count)
+/* All at once, as they are meant to be asked for: by a child with limits, and here. */
+static void expect_answers(struct image *image, struct symbolize_budget *budget, const char *file,
+			   const struct known_place *known, size_t count)
 {
-	struct image *image = open_image(file, root);
 	struct answers answers = {0};
 	uint64_t vaddrs[PLACES];
 
-	qsort(known, count, sizeof(*known), compare_places);
 	for (size_t i = 0; i < count; i++)
 		vaddrs[i] = known[i].vaddr;
-	cr_assert_eq(symbolize(image, vaddrs, count, keep, &answers), 0);
+	cr_assert_eq(symbolize(image, budget, vaddrs, count, keep, &answers), 0);
 	for (size_t i = 0; i < count; i++) {
 		cr_assert_eq(answers.told[i], 1, "%s: told %zu times", known[i].name,
 			     answers.told[i]);
@@ -48,6 +49,16 @@ static void expect_at(const char *file, const char *root, struct known_place *kn
 				 known[i].name, answers.text[i]);
 		free(answers.text[i]);
 	}
+}
+
+static void expect_at(const char *file, const char *root, struct known_place *known, size_t count)
+{
+	struct image *image = open_image(file, root);
+	struct symbolize_budget budget = {.left_ns = SYMBOLIZE_CPU_NS_MAX};
+
+	qsort(known, count, sizeof(*known), compare_places);
+	expect_answers(image, &budget, file, known, count);
+	expect_answers(image, NULL, file, known, count);
 	image__free(image);
 }
 
@@ -268,8 +279,109 @@ static void use_places(struct image *image)
 	if (image__code_segment(image, 0, &vaddr, &size))
 		for (; count < 512 && count < size; count++)
 			vaddrs[count] = vaddr + count;
-	symbolize(image, vaddrs, count, count_names, &sum);
+	symbolize(image, NULL, vaddrs, count, count_names, &sum);
 	sink = sum;
+}
+
+/* Whoever has lines is not said to lack them. */
+Test(symbolize, within_its_budget)
+{
+	struct symbolize_budget budget = {.left_ns = SYMBOLIZE_CPU_NS_MAX};
+	struct image *image;
+
+	places_build("cc -g -gz=zlib", "places.c");
+	image = open_image("p.so", "");
+	expect_answers(image, &budget, "p.so",
+		       &(struct known_place){.wanted = "outer outer.c:203",
+					     .vaddr = places_vaddr("in_outer")},
+		       1);
+	cr_expect(!budget.exceeded);
+	cr_expect_lt(budget.left_ns, SYMBOLIZE_CPU_NS_MAX);
+	image__free(image);
+}
+
+/*
+ * Debug information without measure: 64 bytes of code with a symbol, and sections that unpack to
+ * more than any machine has, or take hours to read.
+ */
+#define UNIT_OF_CODE                                                               \
+	".section .debug_info, \"\", %%progbits\n"                                 \
+	"	.long unit_end - unit\nunit: .short 4\n .long .debug_abbrev\n .byte 8\n" \
+	"	.uleb128 1\n .quad code, 64\n .long .debug_line\n"
+#define ABBREV_OF_UNIT                               \
+	".section .debug_abbrev, \"\", %%progbits\n" \
+	"	.uleb128 1, 0x11\n .byte 1\n .uleb128 0x11, 1, 0x12, 7, 0x10, 0x17, 0, 0\n"
+#define LINE_TABLE(rows)                                                    \
+	".section .debug_line, \"\", %%progbits\n"                          \
+	"	.long line_end - line\nline: .short 4\n .long program - header\n" \
+	"header: .byte 1, 1, 1, -5, 14, 13, 0,1,1,1,1,0,0,0,1,0,0,1, 0\n"   \
+	"	.asciz \"f.c\"\n .byte 0, 0, 0, 0\n"                              \
+	"program: .byte 0, 9, 2\n .quad code\n" rows " .byte 0, 1, 1\nline_end:\n"
+
+/* Lines alone. */
+static const char many_rows[] = UNIT_OF_CODE ".byte 0\nunit_end:\n" ABBREV_OF_UNIT
+					     ".byte 0\n" LINE_TABLE(".fill 16000000, 1, 0x20\n");
+/* Functions without end, one behind the other, none of them at the code. */
+static const char many_entries[] =
+	UNIT_OF_CODE ".fill 100000000, 1, 2\n .byte 0\nunit_end:\n" ABBREV_OF_UNIT
+		     "	.uleb128 2, 0x2e\n .byte 0\n .uleb128 0, 0\n .byte 0\n" LINE_TABLE("");
+/* Each unit looks for an abbreviation that none of the million is. */
+static const char many_abbreviations[] =
+	".section .debug_info, \"\", %%progbits\n"
+	"	.rept 3000\n .long 9\n .short 4\n .long .debug_abbrev\n .byte 8\n"
+	"	.byte 0xff, 0x7f\n .endr\n"
+	".section .debug_abbrev, \"\", %%progbits\n"
+	"	.set code_of, 20000\n"
+	"	.rept 100000\n .uleb128 code_of, 0x2e\n .byte 0\n .uleb128 0, 0\n"
+	"	.set code_of, code_of + 1\n .endr\n .byte 0\n";
+/* Sections that are nothing but zeros. */
+static const char much_to_unpack[] = UNIT_OF_CODE
+	".byte 0\nunit_end:\n" ABBREV_OF_UNIT
+	".byte 0\n" LINE_TABLE(".fill 64, 1, 0x20\n") ".section .debug_str, \"\", %%progbits\n"
+						      "	.fill 400000000, 1, 0\n";
+
+static void build_endless(const char *debug_sections)
+{
+	char *source = NULL, format[4096];
+
+	snprintf(format, sizeof(format), "%s%s",
+		 ".text\n.globl code\n.type code, %%function\ncode: .fill 64, 1, 0x90\n"
+		 ".size code, 64\n",
+		 debug_sections);
+	cr_assert_gt(asprintf(&source, format, 0), 0);
+	fixture_text("p.S", source);
+	free(source);
+	fixture_run("cc -shared -nostdlib -o p.so p.S && "
+		    "objcopy --compress-debug-sections=zlib p.so z.so");
+}
+
+Test(symbolize, endless)
+{
+	static const char *const kinds[] = {many_rows, many_entries, many_abbreviations,
+					    much_to_unpack};
+	static const char *const files[] = {"p.so", "z.so"};
+	struct known_place known = {.name = "code", .wanted = "code :0"};
+	struct rusage usage;
+
+	for (size_t kind = 0; kind < sizeof(kinds) / sizeof(*kinds); kind++) {
+		build_endless(kinds[kind]);
+		known.vaddr = places_vaddr("code") + 8;
+		for (size_t i = 0; i < 2; i++) {
+			struct image *image = open_image(files[i], "");
+			struct symbolize_budget budget = {.left_ns = SYMBOLIZE_CPU_NS_MAX};
+
+			/* what is not compressed and holds no name is never read */
+			bool is_read = kinds[kind] != much_to_unpack || i;
+
+			known.wanted = is_read ? "code :0" : "code f.c:1";
+			expect_answers(image, &budget, files[i], &known, 1);
+			cr_expect_eq(budget.exceeded, is_read, "kind %zu, %s", kind, files[i]);
+			image__free(image);
+		}
+	}
+	/* of the children, the compiler included */
+	getrusage(RUSAGE_SELF, &usage);
+	cr_expect_lt(usage.ru_maxrss, 500 << 10, "%ld KiB", usage.ru_maxrss);
 }
 
 /* A name that ends where its section does, without a NUL: libdw would read on. Such a file has no

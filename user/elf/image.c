@@ -337,15 +337,19 @@ static int open_alt(const struct image *image, const uint8_t *bytes, size_t size
 	return fd;
 }
 
+bool image__has_dwarf(struct image *image)
+{
+	return has_dwarf(&image->file) ||
+	       ((image->debug.bytes || open_debug(image)) && has_dwarf(&image->debug));
+}
+
 int image__debug_info(struct image *image, int *fd, int *alt_fd)
 {
 	bool own = has_dwarf(&image->file);
 	const uint8_t *bytes;
 	Elf64_Shdr shdr;
 
-	if (!own && !image->debug.bytes && !open_debug(image))
-		return -ENOENT;
-	if (!own && !has_dwarf(&image->debug))
+	if (!image__has_dwarf(image))
 		return -ENOENT;
 	*fd = own ? image->fd : image->debug_fd;
 	*alt_fd = -1;

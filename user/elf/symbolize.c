@@ -4,13 +4,23 @@
 #include "base/grow.h"
 #include "base/text.h"
 #include "elf/demangle.h"
+#include "proc/process.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <gelf.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* The DWARF of one file. */
 struct dwarf_file {
@@ -23,55 +33,13 @@ struct dwarf_file {
 			size_t size;
 		} sections[32]; /* .debug_* */
 		size_t sections_count;
-	} own, alt;	       /* alt: what dwz moved to a common file, or nothing */
-	uint64_t entries_left; /* of SYMBOLIZE_ENTRIES_MAX */
-	unsigned local_steps;  /* of dwarf_file__name in itself */
-	struct map64 names;    /* entry → index in name_list */
+	} own, alt;	      /* alt: what dwz moved to a common file, or nothing */
+	unsigned local_steps; /* of dwarf_file__name in itself */
+	struct map64 names;   /* entry → index in name_list */
 	const char **name_list;
 	size_t name_count, name_room;
 	struct pool pool;
 };
-
-/* ".zdebug_*", what binutils wrote before 2.26: "ZLIB" and the size, big endian. */
-static uint64_t old_unpacked_bytes(Elf_Scn *section)
-{
-	Elf_Data *data = elf_rawdata(section, NULL);
-	uint64_t size;
-
-	if (!data || data->d_size < 12 || memcmp(data->d_buf, "ZLIB", 4) != 0)
-		return 0;
-	memcpy(&size, (const char *)data->d_buf + 4, sizeof(size));
-	return __builtin_bswap64(size);
-}
-
-/* libdw unpacks every debug section as soon as it opens a file. */
-static bool unpacks_to_bounded(Elf *elf)
-{
-	Elf_Scn *section = NULL;
-	uint64_t left = SYMBOLIZE_UNPACKED_MAX, size;
-	size_t names;
-
-	if (elf_getshdrstrndx(elf, &names))
-		return false;
-	while ((section = elf_nextscn(elf, section))) {
-		const char *name;
-		GElf_Shdr shdr;
-		GElf_Chdr chdr;
-
-		if (!gelf_getshdr(section, &shdr))
-			continue;
-		name = elf_strptr(elf, names, shdr.sh_name);
-		size = 0;
-		if ((shdr.sh_flags & SHF_COMPRESSED) && gelf_getchdr(section, &chdr))
-			size = chdr.ch_size;
-		else if (name && begins_with(name, ".zdebug"))
-			size = old_unpacked_bytes(section);
-		if (size > left)
-			return false;
-		left -= size;
-	}
-	return true;
-}
 
 /* Those that libdw has read, and unpacked, when it opened the file. False: it would read on behind
  * the end of a section of strings. */
@@ -103,14 +71,21 @@ static bool find_sections(struct dwarf_part *part)
 	return true;
 }
 
+static _Noreturn void end_without_memory(void)
+{
+	_exit(1); /* libdw's own handler flushes the output that our parent has begun */
+}
+
 static bool open_dwarf(struct dwarf_part *part, int fd)
 {
 	elf_version(EV_CURRENT);
-	part->elf = elf_begin(fd, ELF_C_READ, NULL);
-	if (!part->elf || !unpacks_to_bounded(part->elf))
+	/* mapped: sections that are not compressed take no memory of ours */
+	part->elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	part->dwarf = part->elf ? dwarf_begin_elf(part->elf, DWARF_C_READ, NULL) : NULL;
+	if (!part->dwarf)
 		return false;
-	part->dwarf = dwarf_begin_elf(part->elf, DWARF_C_READ, NULL);
-	return part->dwarf && find_sections(part);
+	dwarf_new_oom_handler(part->dwarf, end_without_memory);
+	return find_sections(part);
 }
 
 static void close_dwarf(struct dwarf_part *part)
@@ -143,7 +118,6 @@ static struct dwarf_file *dwarf_file__open(struct image *image)
 	if (!file)
 		return NULL;
 	file->image = image;
-	file->entries_left = SYMBOLIZE_ENTRIES_MAX;
 	if (!open_dwarf(&file->own, fd) || (alt_fd >= 0 && !open_dwarf(&file->alt, alt_fd))) {
 		dwarf_file__free(file);
 		return NULL;
@@ -151,15 +125,6 @@ static struct dwarf_file *dwarf_file__open(struct image *image)
 	if (file->alt.dwarf)
 		dwarf_setalt(file->own.dwarf, file->alt.dwarf);
 	return file;
-}
-
-/* Takes one entry from the budget; false when it is used up. */
-static bool dwarf_file__spend(struct dwarf_file *file)
-{
-	if (!file->entries_left)
-		return false;
-	file->entries_left--;
-	return true;
 }
 
 static const char *text_in(const struct dwarf_part *part, const char *text)
@@ -275,8 +240,7 @@ static void add_scope(struct dwarf_file *file, struct text *text, Dwarf_Die *sco
 
 /* The child that target is in, or is: children lie one behind the other, each in front of its own
  * children. */
-static bool child_towards(struct dwarf_file *file, Dwarf_Die *scope, const Dwarf_Die *target,
-			  Dwarf_Die *towards)
+static bool child_towards(Dwarf_Die *scope, const Dwarf_Die *target, Dwarf_Die *towards)
 {
 	Dwarf_Die child;
 	bool found = false;
@@ -288,7 +252,7 @@ static bool child_towards(struct dwarf_file *file, Dwarf_Die *scope, const Dwarf
 			break;
 		*towards = child;
 		found = true;
-	} while (dwarf_file__spend(file) && dwarf_siblingof(&child, &child) == 0);
+	} while (dwarf_siblingof(&child, &child) == 0);
 	return found;
 }
 
@@ -300,7 +264,7 @@ static void add_scopes(struct dwarf_file *file, struct text *text, Dwarf_Die *ta
 
 	if (!dwarf_diecu(target, &scope, NULL, NULL) || !has_scopes(&scope))
 		return;
-	while (child_towards(file, &scope, target, &towards) && towards.addr != target->addr) {
+	while (child_towards(&scope, target, &towards) && towards.addr != target->addr) {
 		add_scope(file, text, &towards, call ? "{lambda}" : "{unnamed type}");
 		scope = towards;
 	}
@@ -394,16 +358,12 @@ static void match_function(struct walk *walk, Dwarf_Die *function)
 		if (!dwarf_file__is_code(walk->file, start))
 			i = walk->count;
 		for (; i < walk->count && walk->vaddrs[i] < end; i++) {
-			if (!dwarf_file__spend(walk->file))
-				return;
 			if (walk->found[i])
 				continue;
 			walk->found[i] = true;
 			walk->functions[i] = *function;
 			walk->left--;
 		}
-		if (!dwarf_file__spend(walk->file))
-			return;
 	}
 }
 
@@ -437,8 +397,7 @@ static void walk_children(struct walk *walk, Dwarf_Die *parent, int depth)
 			match_function(walk, &child);
 		if (walk->left && may_hold_functions(walk, tag))
 			walk_children(walk, &child, depth + 1);
-	} while (walk->left && dwarf_file__spend(walk->file) &&
-		 dwarf_siblingof(&child, &child) == 0);
+	} while (walk->left && dwarf_siblingof(&child, &child) == 0);
 }
 
 /* Finds the functions of a unit that cover addresses: functions[i] for each of the ascending
@@ -461,7 +420,7 @@ static void dwarf_file__functions(struct dwarf_file *file, Dwarf_Die *unit, cons
 }
 
 /* The child at the address that is inlined, or a block with such a thing in it. */
-static bool inner(struct dwarf_file *file, Dwarf_Die *scope, uint64_t vaddr, Dwarf_Die *child)
+static bool inner(Dwarf_Die *scope, uint64_t vaddr, Dwarf_Die *child)
 {
 	if (dwarf_child(scope, child) != 0)
 		return false;
@@ -471,18 +430,18 @@ static bool inner(struct dwarf_file *file, Dwarf_Die *scope, uint64_t vaddr, Dwa
 		if ((tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block) &&
 		    dwarf_haspc(child, vaddr) == 1)
 			return true;
-	} while (dwarf_file__spend(file) && dwarf_siblingof(child, child) == 0);
+	} while (dwarf_siblingof(child, child) == 0);
 	return false;
 }
 
 /* The calls inlined in a function at an address, outermost first. Returns the count. */
-static size_t dwarf_file__inlined(struct dwarf_file *file, Dwarf_Die *function, uint64_t vaddr,
-				  Dwarf_Die *inlined, size_t room)
+static size_t inlined_calls(const Dwarf_Die *function, uint64_t vaddr, Dwarf_Die *inlined,
+			    size_t room)
 {
 	Dwarf_Die scope = *function, child;
 	size_t count = 0;
 
-	while (inner(file, &scope, vaddr, &child)) {
+	while (inner(&scope, vaddr, &child)) {
 		scope = child;
 		if (dwarf_tag(&child) != DW_TAG_inlined_subroutine)
 			continue;
@@ -500,6 +459,8 @@ struct job {
 	symbolized_fn *fn;
 	void *ctx;
 	bool *done;
+	FILE *answers;	 /* in a child: where fn writes; NULL */
+	size_t received; /* bytes from the child */
 
 	struct symbol symbol; /* of the last address: neighbours often share it */
 	char *name;	      /* its own, demangled */
@@ -585,8 +546,8 @@ static int emit_place(struct job *job, size_t i)
 	if (!place_line(job, vaddr, &places[0]) && !unit->found[i])
 		return 0; /* not this unit's, whatever its ranges say */
 	if (unit->found[i])
-		count = dwarf_file__inlined(job->file, &unit->functions[i], vaddr, inlined,
-					    SYMBOLIZE_PLACES_MAX - 1);
+		count = inlined_calls(&unit->functions[i], vaddr, inlined,
+				      SYMBOLIZE_PLACES_MAX - 1);
 	for (size_t depth = 0; depth < count; depth++) {
 		Dwarf_Die *call = &inlined[count - 1 - depth];
 
@@ -619,13 +580,12 @@ static void claim(struct job *job)
 	size_t kept = 0;
 
 	unit->count = 0;
-	while (dwarf_file__spend(job->file) &&
-	       (offset = dwarf_ranges(&unit->die, offset, &base, &start, &end)) > 0) {
+	while ((offset = dwarf_ranges(&unit->die, offset, &base, &start, &end)) > 0) {
 		if (!dwarf_file__is_code(job->file, start))
 			continue;
 		for (size_t i = lower_bound(job->vaddrs, job->count, start);
 		     i < job->count && job->vaddrs[i] < end && unit->count < job->count; i++)
-			if (dwarf_file__spend(job->file) && !job->done[i])
+			if (!job->done[i])
 				unit->indices[unit->count++] = i;
 	}
 	qsort(unit->indices, unit->count, sizeof(*unit->indices), compare_indices);
@@ -637,22 +597,13 @@ static void claim(struct job *job)
 		unit->vaddrs[i] = job->vaddrs[unit->indices[i]];
 }
 
-/* A line of the table costs about as much as an entry of the tree. False also where libdw would put
- * a folder without end in front of the files. */
-static bool afford_lines(struct job *job)
+/* libdw would put a folder that has no end in front of the files. */
+static bool is_folder_ended(struct job *job)
 {
 	Dwarf_Attribute folder;
-	Dwarf_Lines *lines;
-	size_t count;
 
-	if (dwarf_attr(&job->unit.die, DW_AT_comp_dir, &folder) &&
-	    !dwarf_file__text(job->file, &folder))
-		return false;
-	if (dwarf_getsrclines(&job->unit.die, &lines, &count) != 0)
-		return true;
-	while (count && dwarf_file__spend(job->file))
-		count--;
-	return count == 0;
+	return !dwarf_attr(&job->unit.die, DW_AT_comp_dir, &folder) ||
+	       dwarf_file__text(job->file, &folder);
 }
 
 static int emit_unit(struct job *job)
@@ -661,7 +612,7 @@ static int emit_unit(struct job *job)
 	int err = 0;
 
 	claim(job);
-	if (!unit->count || !afford_lines(job))
+	if (!unit->count || !is_folder_ended(job))
 		return 0;
 	if (dwarf_getsrcfiles(&unit->die, &unit->files, NULL) != 0)
 		unit->files = NULL;
@@ -669,13 +620,24 @@ static int emit_unit(struct job *job)
 			      unit->found);
 	for (size_t i = 0; !err && i < unit->count; i++)
 		err = emit_place(job, i);
+	if (job->answers)
+		fflush(job->answers);
 	return err;
+}
+
+/* libdw keeps all that it has read of units until its file is closed. */
+static bool keeps_much(void)
+{
+	struct mallinfo2 used = mallinfo2();
+
+	return used.uordblks + used.hblkhd > SYMBOLIZE_MEMORY_MAX / 2;
 }
 
 static int emit_units(struct job *job)
 {
 	struct unit *unit = &job->unit;
-	Dwarf_CU *cu = NULL;
+	Dwarf_Off offset = 0, next;
+	size_t header;
 	int err = 0;
 
 	unit->vaddrs = calloc(job->count, sizeof(*unit->vaddrs));
@@ -684,12 +646,24 @@ static int emit_units(struct job *job)
 	unit->found = calloc(job->count, sizeof(*unit->found));
 	if (!unit->vaddrs || !unit->indices || !unit->functions || !unit->found)
 		err = -ENOMEM;
-	while (!err && dwarf_file__spend(job->file) &&
-	       dwarf_get_units(job->file->own.dwarf, cu, &cu, NULL, NULL, &unit->die, NULL) == 0) {
-		int tag = dwarf_tag(&unit->die);
+	for (; !err && job->file &&
+	       dwarf_next_unit(job->file->own.dwarf, offset, &next, &header, NULL, NULL, NULL, NULL,
+			       NULL, NULL) == 0;
+	     offset = next) {
+		int tag = dwarf_offdie(job->file->own.dwarf, offset + header, &unit->die)
+				  ? dwarf_tag(&unit->die)
+				  : DW_TAG_invalid;
 
-		if (tag == DW_TAG_compile_unit || tag == DW_TAG_skeleton_unit)
-			err = emit_unit(job);
+		if (tag != DW_TAG_compile_unit && tag != DW_TAG_skeleton_unit)
+			continue;
+		errno = 0;
+		err = emit_unit(job);
+		if (errno == ENOMEM) /* libdw gives the unit up in silence */
+			err = -ENOMEM;
+		if (err || !unit->count || !keeps_much())
+			continue;
+		dwarf_file__free(job->file);
+		job->file = dwarf_file__open(job->image);
 	}
 	free(unit->vaddrs);
 	free(unit->indices);
@@ -698,8 +672,217 @@ static int emit_units(struct job *job)
 	return err;
 }
 
-int symbolize(struct image *image, const uint64_t *vaddrs, size_t count, symbolized_fn *fn,
-	      void *ctx)
+/* -ENOENT: there is no DWARF that can be used. */
+static int emit_with_dwarf(struct job *job)
+{
+	int err;
+
+	job->file = dwarf_file__open(job->image);
+	err = job->file ? emit_units(job) : -ENOENT;
+	dwarf_file__free(job->file);
+	return err;
+}
+
+/* --- in a child ------------------------------------------------------------------------------ */
+
+/*
+ * A file of 58 KB can have a line table of 60 million rows, of which libdw makes 6 GB; units can
+ * share a table of abbreviations that it reads again for each; trees, ranges and names can be as
+ * large. So a child reads the DWARF, and the kernel ends it when it takes too much memory or time.
+ * The answers come through a pipe, those of a unit when the unit is done.
+ */
+
+#define WALL_SECONDS_MAX 20	     /* a file system that gives no answer */
+#define PLACE_TEXT_MAX	 (16u << 10) /* bytes of a name; more is cut */
+#define ANSWERS_MAX	 (64u << 20) /* bytes from a child */
+
+/* Followed by the texts, each with its NUL: function and file of the first place, and so on. */
+struct answer {
+	uint32_t index, count; /* count 0: there are no more */
+	struct {
+		uint32_t line, function_size, file_size; /* sizes with the NUL */
+	} places[SYMBOLIZE_PLACES_MAX];
+};
+
+static uint32_t text_size(const char *text)
+{
+	return (uint32_t)strnlen(text, PLACE_TEXT_MAX - 1) + 1;
+}
+
+static void send_text(FILE *out, const char *text)
+{
+	fwrite(text, text_size(text) - 1, 1, out);
+	putc(0, out);
+}
+
+static void send_answer(size_t index, const struct symbolized_place *places, size_t count,
+			void *ctx)
+{
+	struct answer answer = {.index = (uint32_t)index, .count = (uint32_t)count};
+	FILE *out = ctx;
+
+	for (size_t i = 0; i < count; i++) {
+		answer.places[i].line = places[i].line;
+		answer.places[i].function_size = text_size(places[i].function);
+		answer.places[i].file_size = text_size(places[i].file);
+	}
+	fwrite(&answer, sizeof(answer), 1, out);
+	for (size_t i = 0; i < count; i++) {
+		send_text(out, places[i].function);
+		send_text(out, places[i].file);
+	}
+}
+
+/* Of all that this process may write to, bytes. */
+static uint64_t data_bytes(void)
+{
+	char *text = NULL;
+	unsigned long pages = 0;
+
+	if (proc_read("/proc/self/statm", &text, 256) > 0)
+		sscanf(text, "%*u %*u %*u %*u %*u %lu", &pages);
+	free(text);
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void limit_child(uint64_t left_ns)
+{
+	static const int signals[] = {SIGPROF, SIGALRM, SIGPIPE, SIGBUS, SIGSEGV, SIGABRT};
+	uint64_t cpu_us = (left_ns < SYMBOLIZE_CPU_NS_MAX ? left_ns : SYMBOLIZE_CPU_NS_MAX) / 1000;
+	/* at least 1: 0 is no limit */
+	const struct itimerval cpu = {.it_value = {.tv_sec = (time_t)(cpu_us / 1000000),
+						   .tv_usec = (suseconds_t)(cpu_us % 1000000 | 1)}};
+	const struct itimerval wall = {.it_value = {.tv_sec = WALL_SECONDS_MAX}};
+	uint64_t bytes = data_bytes() + SYMBOLIZE_MEMORY_MAX;
+	int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	sigset_t set;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	dup2(null_fd, STDERR_FILENO); /* libdw's assertions when it has no memory */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++) {
+		signal(signals[i], SIG_DFL);
+		sigaddset(&set, signals[i]);
+	}
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+	setrlimit(RLIMIT_DATA, &(struct rlimit){bytes, bytes});
+	setitimer(ITIMER_PROF, &cpu, NULL);
+	setitimer(ITIMER_REAL, &wall, NULL);
+}
+
+static _Noreturn void run_child(struct job *job, int fd, uint64_t left_ns)
+{
+	const struct answer end = {0};
+	FILE *out = fdopen(fd, "w");
+
+	limit_child(left_ns);
+	job->fn = send_answer;
+	job->ctx = job->answers = out;
+	if (!out || emit_with_dwarf(job))
+		_exit(1);
+	fwrite(&end, sizeof(end), 1, out);
+	_exit(fflush(out) != 0);
+}
+
+/* Sets *at behind the text at *at. */
+static const char *next_text(char **at, uint32_t size)
+{
+	const char *text = *at;
+
+	*at += size;
+	(*at)[-1] = '\0';
+	return text;
+}
+
+static bool is_valid(const struct job *job, const struct answer *answer)
+{
+	if (!answer->count)
+		return true;
+	if (answer->index >= job->count || job->done[answer->index] ||
+	    answer->count > SYMBOLIZE_PLACES_MAX)
+		return false;
+	for (uint32_t i = 0; i < answer->count; i++)
+		if (answer->places[i].function_size - 1 >= PLACE_TEXT_MAX ||
+		    answer->places[i].file_size - 1 >= PLACE_TEXT_MAX)
+			return false;
+	return true;
+}
+
+/* The child reads files of anyone: believe nothing that it says of sizes. False: that was the last
+ * answer, and *complete says whether it was meant to be. */
+static bool receive_answer(struct job *job, FILE *in, char *texts, bool *complete)
+{
+	struct symbolized_place places[SYMBOLIZE_PLACES_MAX];
+	struct answer answer;
+	size_t bytes = 0;
+	char *at = texts;
+
+	if (fread(&answer, sizeof(answer), 1, in) != 1 || !is_valid(job, &answer))
+		return false;
+	*complete = !answer.count;
+	for (uint32_t i = 0; i < answer.count; i++)
+		bytes += answer.places[i].function_size + answer.places[i].file_size;
+	job->received += sizeof(answer) + bytes;
+	if (*complete || job->received > ANSWERS_MAX || fread(texts, bytes, 1, in) != 1)
+		return false;
+	for (uint32_t i = 0; i < answer.count; i++) {
+		places[i].line = answer.places[i].line;
+		places[i].function = next_text(&at, answer.places[i].function_size);
+		places[i].file = next_text(&at, answer.places[i].file_size);
+	}
+	job->done[answer.index] = true;
+	job->fn(answer.index, places, answer.count, job->ctx);
+	return true;
+}
+
+/* Takes over fd. Returns whether the child did all. */
+static bool receive_answers(struct job *job, int fd)
+{
+	char *texts = malloc(2 * SYMBOLIZE_PLACES_MAX * PLACE_TEXT_MAX);
+	FILE *in = fdopen(fd, "r");
+	bool complete = false;
+
+	while (in && texts && receive_answer(job, in, texts, &complete))
+		;
+	free(texts);
+	if (in)
+		fclose(in);
+	else
+		close(fd);
+	return complete;
+}
+
+static uint64_t ns_of(struct timeval time)
+{
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_usec * 1000;
+}
+
+static void emit_by_child(struct job *job, struct symbolize_budget *budget)
+{
+	struct rusage usage = {0};
+	uint64_t used_ns;
+	pid_t child;
+	int ends[2];
+
+	budget->exceeded = true;
+	if (pipe2(ends, O_CLOEXEC))
+		return;
+	child = fork();
+	if (!child)
+		run_child(job, ends[1], budget->left_ns);
+	close(ends[1]);
+	budget->exceeded = !receive_answers(job, ends[0]);
+	while (child > 0 && wait4(child, NULL, 0, &usage) < 0 && errno == EINTR)
+		;
+	used_ns = ns_of(usage.ru_utime) + ns_of(usage.ru_stime);
+	budget->left_ns -= used_ns < budget->left_ns ? used_ns : budget->left_ns;
+}
+
+int symbolize(struct image *image, struct symbolize_budget *budget, const uint64_t *vaddrs,
+	      size_t count, symbolized_fn *fn, void *ctx)
 {
 	struct job job = {.image = image, .vaddrs = vaddrs, .count = count, .fn = fn, .ctx = ctx};
 	int err = 0;
@@ -709,13 +892,16 @@ int symbolize(struct image *image, const uint64_t *vaddrs, size_t count, symboli
 	job.done = calloc(count, sizeof(*job.done));
 	if (!job.done)
 		return -ENOMEM;
-	job.file = dwarf_file__open(image);
-	if (job.file)
-		err = emit_units(&job);
+	/* also sorts the symbols, once for parent and child */
+	if (!symbol_name(&job, vaddrs[0]))
+		err = -ENOMEM;
+	else if (!budget)
+		err = emit_with_dwarf(&job) == -ENOMEM ? -ENOMEM : 0;
+	else if (!budget->exceeded && image__has_dwarf(image))
+		emit_by_child(&job, budget);
 	for (size_t i = 0; !err && i < count; i++)
 		if (!job.done[i])
 			err = emit_symbol(&job, i);
-	dwarf_file__free(job.file);
 	free(job.done);
 	free(job.name);
 	return err;

@@ -12,12 +12,10 @@
  * over the ranges of its compilation units, then the function tree and the line table of just those
  * units that have addresses (5 to 20 ms each MB). Measured: 5,000 addresses all over a file take
  * 0.2 s in libtorch_cpu (0.5 s when it is not in the page cache), 0.1 s in libc with its compressed
- * debug file or in a libpython with DWARF. Nothing is kept afterwards; meanwhile libdw keeps what
- * it has read of the units: 40 MB at most in these.
+ * debug file or in a libpython with DWARF. Nothing is kept afterwards.
  *
- * Two bounds, for DWARF can be endless: files whose debug sections unpack to more than
- * SYMBOLIZE_UNPACKED_MAX are treated as if they had none, and after SYMBOLIZE_ENTRIES_MAX entries
- * of trees and line tables, about a second, the remaining addresses get their symbol alone.
+ * DWARF can be endless, so a child process with limited memory and CPU time reads it. Addresses
+ * that the child has not reached by its end get their symbol alone.
  */
 #ifndef PERFX_ELF_SYMBOLIZE_H
 #define PERFX_ELF_SYMBOLIZE_H
@@ -27,8 +25,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SYMBOLIZE_UNPACKED_MAX (512u << 20) /* bytes */
-#define SYMBOLIZE_ENTRIES_MAX  10000000u
+/* Of the child, beyond what its parent has: sections that are unpacked, and what libdw makes of
+ * them. */
+#define SYMBOLIZE_MEMORY_MAX (256u << 20)
+#define SYMBOLIZE_CPU_NS_MAX UINT64_C(1000000000)
 /* Inlined functions at an address, the function itself included; the outermost are left out. */
 #define SYMBOLIZE_PLACES_MAX 64
 
@@ -44,10 +44,17 @@ struct symbolized_place {
 typedef void symbolized_fn(size_t index, const struct symbolized_place *places, size_t count,
 			   void *ctx);
 
+/* What may yet be spent on a file's DWARF; zeroed but for left_ns at first. */
+struct symbolize_budget {
+	uint64_t left_ns; /* CPU time of children */
+	bool exceeded;	  /* a limit or a failure ended the last child: no other is started */
+};
+
 /* Calls fn for each address once, in no particular order. vaddrs ascend; of a call they are the
  * return address less one, for what follows a call may belong to another line, or even to another
- * function when the call does not return. 0 or -ENOMEM. */
-int symbolize(struct image *image, const uint64_t *vaddrs, size_t count, symbolized_fn *fn,
-	      void *ctx);
+ * function when the call does not return. budget NULL: the file is trusted, and read without a
+ * child and its limits. 0 or -ENOMEM. */
+int symbolize(struct image *image, struct symbolize_budget *budget, const uint64_t *vaddrs,
+	      size_t count, symbolized_fn *fn, void *ctx);
 
 #endif

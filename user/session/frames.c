@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "session/frames.h"
 
+#include "base/clock.h"
 #include "base/grow.h"
 #include "cpython/collector.h"
 #include "decode/pack.h"
@@ -9,6 +10,7 @@
 #include "session/python_frames.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,23 +131,35 @@ struct space {
 	struct map64 known; /* address → index in calls */
 };
 
+/* What the source lines of a file have cost. */
+struct lines {
+	uint64_t cpu_ns;
+	bool refused; /* too much: there are no more */
+};
+
 struct frames {
 	struct sink *sink;
+	struct skipped_list *skipped;
 	struct file_cache *files;
 	struct python_frames *python;
+	struct lines *lines; /* by file */
+	size_t lines_count, lines_room, lines_refused_count;
+	uint64_t lines_ns, begin_ns; /* CPU time for lines of all files; monotonic */
 	struct space *spaces;
 	size_t spaces_count, spaces_room;
 	struct map64 by_process;
 	struct pack_buffer buffer;
 };
 
-struct frames *frames__new(struct sink *sink, struct tracer *tracer)
+struct frames *frames__new(struct sink *sink, struct tracer *tracer, struct skipped_list *skipped)
 {
 	struct frames *frames = calloc(1, sizeof(*frames));
 
 	if (!frames)
 		return NULL;
 	frames->sink = sink;
+	frames->skipped = skipped;
+	frames->begin_ns = clock_monotonic_ns();
 	frames->files = file_cache__new();
 	frames->python = python_frames__new(tracer, sink);
 	if (frames->files && frames->python)
@@ -171,6 +185,7 @@ void frames__free(struct frames *frames)
 	for (size_t i = 0; i < frames->spaces_count; i++)
 		clear_space(&frames->spaces[i]);
 	free(frames->spaces);
+	free(frames->lines);
 	map64_clear(&frames->by_process);
 	file_cache__free(frames->files);
 	python_frames__free(frames->python);
@@ -432,6 +447,76 @@ static int compare_vaddrs(const void *left, const void *right)
 	return (a->process > b->process) - (a->process < b->process);
 }
 
+/* Debug information can be made to cost any time: of one file, and of all, lines get so much CPU
+ * time at once, and a share of the time of the recording after that. */
+#define LINES_FILE_NS  (UINT64_C(3) * 1000000000)
+#define LINES_ALL_NS   (UINT64_C(5) * 1000000000)
+#define LINES_SHARE    50 /* 2 % */
+#define LINES_SAID_MAX 32 /* files whose lines are said to be missing */
+
+static uint64_t left_of(uint64_t allowed_ns, uint64_t used_ns)
+{
+	return allowed_ns > used_ns ? allowed_ns - used_ns : 0;
+}
+
+static struct symbolize_budget lines_budget(const struct frames *frames, const struct lines *lines)
+{
+	uint64_t share_ns = (clock_monotonic_ns() - frames->begin_ns) / LINES_SHARE;
+	uint64_t all_ns = left_of(LINES_ALL_NS + share_ns, frames->lines_ns);
+	uint64_t file_ns = left_of(LINES_FILE_NS + share_ns / 2, lines->cpu_ns);
+
+	return (struct symbolize_budget){.left_ns = all_ns < file_ns ? all_ns : file_ns,
+					 .exceeded = lines->refused};
+}
+
+static void refuse_lines(struct frames *frames, struct lines *lines, const char *module)
+{
+	char *reason = NULL;
+
+	lines->refused = true;
+	if (!frames->skipped || frames->lines_refused_count++ >= LINES_SAID_MAX)
+		return;
+	if (asprintf(&reason,
+		     "no lines of %s: its debug information takes more than %u MiB of memory or "
+		     "%u s of CPU time to read, or it is damaged",
+		     module, SYMBOLIZE_MEMORY_MAX >> 20,
+		     (unsigned)(SYMBOLIZE_CPU_NS_MAX / 1000000000)) < 0)
+		return;
+	skipped_hint(frames->skipped, "source lines", reason);
+	free(reason);
+}
+
+static struct lines *lines_of(struct frames *frames, uint32_t file)
+{
+	if (file >= frames->lines_count &&
+	    grow_array(&frames->lines, &frames->lines_room, file + 1, sizeof(*frames->lines)))
+		return NULL;
+	for (; frames->lines_count <= file; frames->lines_count++)
+		frames->lines[frames->lines_count] = (struct lines){0};
+	return &frames->lines[file];
+}
+
+/* Names of the distinct addresses of a batch. */
+static int symbolize_vaddrs(struct batch *batch, struct image *image)
+{
+	struct frames *frames = batch->frames;
+	struct lines *lines = lines_of(frames, batch->calls[0]->file);
+	struct symbolize_budget budget;
+	uint64_t begin_ns;
+	int err;
+
+	if (!lines)
+		return -ENOMEM;
+	budget = lines_budget(frames, lines);
+	begin_ns = budget.left_ns;
+	err = symbolize(image, &budget, batch->vaddrs, batch->vaddrs_count, on_symbolized, batch);
+	lines->cpu_ns += begin_ns - budget.left_ns;
+	frames->lines_ns += begin_ns - budget.left_ns;
+	if (budget.exceeded && !lines->refused)
+		refuse_lines(frames, lines, batch->module);
+	return err;
+}
+
 static int symbolize_batch(struct batch *batch, struct image *image)
 {
 	int err = -ENOMEM;
@@ -450,7 +535,7 @@ static int symbolize_batch(struct batch *batch, struct image *image)
 	}
 	batch->collector = collector_find(image);
 	if (batch->vaddrs && batch->first)
-		err = symbolize(image, batch->vaddrs, batch->vaddrs_count, on_symbolized, batch);
+		err = symbolize_vaddrs(batch, image);
 	free(batch->vaddrs);
 	free(batch->first);
 	return err;

@@ -23,6 +23,7 @@
 
 #include "decode/pack.h"
 #include "elf/image.h"
+#include "plan/skipped.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,9 +32,10 @@
 struct tracer;
 struct frames;
 
-/* Both are borrowed. tracer: gets the layout of each interpreter (tracer__set_python); may be NULL.
- * NULL with errno: ENOMEM. */
-struct frames *frames__new(struct sink *sink, struct tracer *tracer);
+/* All are borrowed. tracer: gets the layout of each interpreter (tracer__set_python); may be NULL.
+ * skipped: gets the files whose source lines cost too much; may be NULL. NULL with errno: ENOMEM.
+ */
+struct frames *frames__new(struct sink *sink, struct tracer *tracer, struct skipped_list *skipped);
 void frames__free(struct frames *frames);
 
 /* Looks at what a process maps now: at the start, after exec, and when an executable mapping has

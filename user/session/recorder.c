@@ -346,7 +346,7 @@ static void open_stacks(struct recorder *recorder)
 {
 	const struct recorder_options *options = recorder->options;
 
-	recorder->frames = frames__new(recorder->sink, recorder->tracer);
+	recorder->frames = frames__new(recorder->sink, recorder->tracer, &recorder->skipped);
 	if (options->stacks != PERFX_STACKS_UNWIND)
 		return;
 	recorder->unwind_tables = unwind_tables__new(recorder->tracer);
