@@ -4,8 +4,40 @@
 #include <ctype.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
+
+static bool is_in(const char *word, const char *const *list)
+{
+	for (; *list; list++) {
+		if (!strcmp(word, *list))
+			return true;
+	}
+	return false;
+}
+
+static bool is_key_char(char c)
+{
+	return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.';
+}
+
+static bool is_quote(char c)
+{
+	return c == '"' || c == '\'';
+}
+
+/* Replaces [from, to) by "***"; returns the end of that. */
+static char *blot(char *from, char *to)
+{
+	size_t length = (size_t)(to - from), stars = length < 3 ? length : 3;
+
+	memset(from, '*', stars);
+	memmove(from + stars, to, strlen(to) + 1);
+	return from + stars;
+}
+
+/* --- keys ------------------------------------------------------------------------------------ */
 
 #define WORDS_MAX 8
 #define WORD_MAX  24
@@ -14,12 +46,8 @@
 struct words {
 	char word[WORDS_MAX][WORD_MAX];
 	size_t count;
+	char joined[WORDS_MAX * WORD_MAX]; /* "hftoken" */
 };
-
-static bool is_key_char(char c)
-{
-	return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.';
-}
 
 /* Does a word begin at key[i]? */
 static bool begins_word(const char *key, size_t i)
@@ -54,86 +82,268 @@ static void split_words(const char *key, size_t length, struct words *words)
 			words->word[words->count - 1][used++] =
 				(char)tolower((unsigned char)key[i]);
 	}
+	for (size_t i = 0; i < words->count; i++)
+		strcat(words->joined, words->word[i]);
 }
 
-static bool is_in(const char *word, const char *const *list)
+/* Does the key name a secret? LIKELY: unless the value is a number, a switch or the like. */
+enum certainty { ORDINARY, LIKELY, SURE };
+
+/* Parts of keys that say enough wherever they stand: PGPASSWORD, --clientsecret. */
+static bool has_secret_part(const struct words *words)
 {
-	for (; *list; list++) {
-		if (!strcmp(word, *list))
+	static const char *const parts[] = {"password",	     "passwd",	     "passphrase",
+					    "passcode",	     "passwort",     "secret",
+					    "credential",    "creds",	     "authorization",
+					    "bearer",	     "cookie",	     "authtoken",
+					    "accesstoken",   "refreshtoken", "sessiontoken",
+					    "securitytoken", "sharedaccess", "connectionstring",
+					    "connstr",	     "requirepass",  "mnemonic",
+					    "webhook",	     "passkey",	     NULL};
+	static const char *const owners_of_keys[] = {
+		"api",	      "access",	      "private",
+		"auth",	      "account",      "storage",
+		"master",     "signing",      "signature",
+		"encryption", "decryption",   "ssh",
+		"service",    "subscription", "license",
+		"session",    "shared",	      "hf",
+		"wandb",      "openai",	      "anthropic",
+		"gemini",     "google",	      "cohere",
+		"mistral",    "groq",	      "aws",
+		"azure",      "comet",	      "neptune",
+		"datadog",    "sendgrid",     "twilio",
+		"stripe",     "deploy",	      "admin",
+		"root",	      "jwt",	      "hmac",
+		"rsa",	      "consumer",     "instrumentation",
+		"function",   "functions",    NULL};
+	static const char *const others[] = {"secretary", "cookiecutter", "passwordless", NULL};
+	char part[WORD_MAX];
+
+	for (size_t i = 0; i < words->count; i++)
+		if (is_in(words->word[i], others))
+			return false;
+	for (size_t i = 0; parts[i]; i++)
+		if (strstr(words->joined, parts[i]))
+			return true;
+	for (size_t i = 0; owners_of_keys[i]; i++) {
+		snprintf(part, sizeof(part), "%skey", owners_of_keys[i]);
+		if (strstr(words->joined, part))
 			return true;
 	}
 	return false;
 }
 
-static bool names_secret(const char *key, size_t length)
+/* A word without its end "token", "pass", …, where it has that; NULL: it does not. */
+static const char *stem_of(const char *word, const char *end, char *stem)
 {
-	static const char *const secret[] = {
-		"password",  "passwd",	   "passphrase",  "passcode",	   "pwd",    "secret",
-		"apikey",    "credential", "credentials", "authorization", "bearer", "cookie",
-		"accesskey", "secretkey",  "privatekey",  "authtoken",	   "pat",    NULL};
-	static const char *const kinds_of_key[] = {
-		"api",		"access",  "secret",  "private",    "auth", "account",
-		"storage",	"master",  "signing", "encryption", "ssh",  "service",
-		"subscription", "license", "session", "shared",	    "hf",   "wandb",
-		"openai",	"aws",	   "azure",   NULL};
-	/* a tokenizer's */
-	static const char *const no_tokens[] = {"eos",	"bos",	   "pad",  "unk", "sep",   "cls",
-						"mask", "special", "stop", "end", "start", "image",
-						"new",	"max",	   "num",  "min", "next",  "n",
-						"per",	"single",  "user", NULL};
+	size_t length = strlen(word), end_length = strlen(end);
+
+	if (length < end_length || strcmp(word + length - end_length, end) != 0)
+		return NULL;
+	snprintf(stem, WORD_MAX, "%.*s", (int)(length - end_length), word);
+	return stem;
+}
+
+static enum certainty judge_key(const char *key, size_t length)
+{
+	/* --password-file, --token-type: about a secret */
+	static const char *const about[] = {
+		"file",	  "files",  "path",    "dir",	  "directory", "folder",  "name",
+		"names",  "length", "len",     "size",	  "count",     "type",	  "types",
+		"policy", "ttl",    "timeout", "expiry",  "mode",      "env",	  "field",
+		"column", "prompt", "store",   "version", "provider",  "backend", "manager",
+		"helper", "stdin",  "method",  "format",  "jar",       "ids",	  "budget",
+		"prob",	  "weight", "dim",     "enabled", NULL};
+	static const char *const refusals[] = {"no",	  "ask",  "prompt",  "require",
+					       "disable", "skip", "without", NULL};
+	static const char *const ends[] = {"pat", "otp",   "totp", "psk",   "jwt", "sas",
+					   "pw",  "passw", "pswd", "pword", NULL};
+	/* a tokenizer's, a service's limits */
+	static const char *const tokens[] = {
+		"eos",	   "bos",	"pad",	       "unk",	   "sep",	  "cls",
+		"mask",	   "special",	"stop",	       "end",	   "start",	  "image",
+		"new",	   "max",	"num",	       "min",	   "next",	  "n",
+		"per",	   "single",	"placeholder", "trigger",  "initializer", "target",
+		"class",   "begin",	"first",       "last",	   "global",	  "register",
+		"decoder", "forced",	"lang",	       "language", "src",	  "tgt",
+		"speaker", "audio",	"video",       "text",	   "word",	  "byte",
+		"unknown", "separator", "newline",     "blank",	   "prefix",	  "suffix",
+		"middle",  "fim",	"sot",	       "eot",	   "eod",	  "eop",
+		"chat",	   "think",	"tool",	       "draft",	   "top",	  "total",
+		"avg",	   "extra",	"added",       "prompt",   "instance",	  "modifier",
+		"object",  "concept",	"style",       NULL};
+	static const char *const passes[] = {
+		"first", "second",   "last",	  "single",	  "one",     "two",   "multi",
+		"num",	 "n",	     "forward",	  "backward",	  "fwd",     "bwd",   "max",
+		"per",	 "min",	     "low",	  "high",	  "band",    "all",   "full",
+		"fused", "opt",	     "dry",	  "extra",	  "final",   "by",    "com",
+		"encom", "sur",	     "tres",	  "over",	  "under",   "train", "eval",
+		"test",	 "training", "inference", "optimization", "compile", "graph", "warmup",
+		NULL};
+	static const char *const lists_of_tokens[] = {"api",	"auth", "access",
+						      "bearer", "hf",	NULL};
 	struct words words;
+	char stem[WORD_MAX];
 	const char *last, *before;
 
 	split_words(key, length, &words);
 	if (!words.count)
-		return false;
+		return ORDINARY;
 	last = words.word[words.count - 1];
 	before = words.count > 1 ? words.word[words.count - 2] : "";
-	if (is_in(last, secret))
-		return true;
-	/* alone: "first_pass" is something else */
-	if (words.count == 1 && (!strcmp(last, "pass") || !strcmp(last, "auth")))
-		return true;
-	if (!strcmp(last, "token"))
-		return !is_in(before, no_tokens);
-	if (!strcmp(last, "key"))
-		return is_in(before, kinds_of_key);
-	return false;
-}
-
-/* Replaces [from, to) by "***"; returns what follows. */
-static char *blot(char *from, char *to)
-{
-	size_t length = (size_t)(to - from), stars = length < 3 ? length : 3;
-
-	memset(from, '*', stars);
-	memmove(from + stars, to, strlen(to) + 1);
-	return from + stars;
-}
-
-/* Where a value ends that begins here: at its closing quote, at what divides it from others, or
- * with the argument when it is all of the argument. */
-static char *value_end(char *value, char quote, bool to_the_end)
-{
-	if (quote) {
-		char *end = strchr(value, quote);
-
-		return end ? end : value + strlen(value);
+	if (is_in(last, about) || is_in(words.word[0], refusals))
+		return ORDINARY;
+	if (has_secret_part(&words) || is_in(last, ends) || stem_of(last, "pwd", stem))
+		return SURE;
+	if (!strcmp(last, "tokens"))
+		return is_in(before, lists_of_tokens) ? SURE : ORDINARY;
+	if (stem_of(last, "token", stem)) {
+		if (is_in(stem[0] ? stem : before, tokens))
+			return ORDINARY;
+		return stem[0] || !*before ? SURE : LIKELY;
 	}
-	return value + (to_the_end ? strlen(value) : strcspn(value, " \t\n&,;'\"}"));
+	/* alone, or an owner's: "first_pass" is something else */
+	if (stem_of(last, "pass", stem))
+		return is_in(stem[0] ? stem : before, passes) ? ORDINARY : SURE;
+	if (stem_of(last, "auth", stem) || !strcmp(last, "dsn"))
+		return LIKELY;
+	return ORDINARY;
 }
 
-/*
- * key=value, key: value, "key": "value". `begin` is the argument's, at the last character of a key.
- * A header's value ("Authorization: Bearer x") contains spaces: it goes on to the end.
- */
-static char *hide_after_key(char *begin, char *key, char *end)
+/* A value that is no secret even where one could stand. */
+static bool is_ordinary_value(enum certainty certainty, const char *value, size_t length)
 {
-	char *p = end, quote = 0, separator;
+	static const char *const nothing[] = {"true", "false", "none", "null", NULL};
+	static const char *const schemes[] = {"yes",	  "no",	    "on",   "off",    "auto",
+					      "basic",	  "digest", "ntlm", "oauth",  "oauth2",
+					      "kerberos", "bearer", "jwt",  "gssapi", NULL};
+	char word[16] = "";
 
-	if (!names_secret(key, (size_t)(end - key)))
-		return end;
-	if (*p == '"' || *p == '\'')
+	if (!length)
+		return true;
+	for (size_t i = 0; i < length && length < sizeof(word); i++)
+		word[i] = (char)tolower((unsigned char)value[i]);
+	if (is_in(word, nothing))
+		return true;
+	if (certainty == SURE)
+		return false;
+	return is_in(word, schemes) || value[0] == '<' || value[0] == '[' ||
+	       (length <= 6 && strspn(value, "0123456789") >= length);
+}
+
+/* --- key and value in one argument ----------------------------------------------------------- */
+
+struct argument {
+	char *begin;
+	bool is_script; /* sh -c: a blank divides words */
+};
+
+/* Does a divider end a value? In "a,b" it may be a part of it; before "key=" it is not. */
+static bool divides(const char *divider)
+{
+	const char *p = divider + 1;
+
+	if (!*p || isspace((unsigned char)*p) || is_quote(*p) || *p == '}' || *p == *divider)
+		return true;
+	while (is_key_char(*p))
+		p++;
+	return p > divider + 1 && (*p == '=' || *p == ':');
+}
+
+static char *closing_quote(char *value, char quote)
+{
+	for (; *value && *value != quote; value++)
+		if (*value == '\\' && value[1] == quote)
+			break; /* the text is quoted once more: \"key\": \"value\" */
+	return value;
+}
+
+/* The end of a value that is not quoted. */
+static char *value_end(char *value, bool blanks_belong)
+{
+	char *p = value;
+
+	for (; *p; p++) {
+		if (isspace((unsigned char)*p) && !blanks_belong)
+			break;
+		if (is_quote(*p) || *p == '}')
+			break;
+		if (strchr("&,;", *p) && divides(p))
+			break;
+	}
+	return p;
+}
+
+/* $NAME, ${NAME} and $(command) in a script say no more than their names. */
+static bool is_reference(const char *value, size_t length)
+{
+	return length > 1 && value[0] == '$' &&
+	       (isalpha((unsigned char)value[1]) || strchr("_{(", value[1]));
+}
+
+static bool in_braces(const struct argument *argument, const char *key)
+{
+	return memchr(argument->begin, '{', (size_t)(key - argument->begin)) != NULL;
+}
+
+/* The value that begins at `value` behind a key that begins at `key`. A header's value
+ * ("Authorization: Bearer x") contains blanks, and so may all of an argument. */
+static char *end_of_value(const struct argument *argument, char *key, char separator, char *value)
+{
+	char around = key > argument->begin && is_quote(key[-1]) ? key[-1] : 0;
+	bool is_header = separator == ':' && !in_braces(argument, key);
+
+	if (around)
+		return closing_quote(value, around);
+	if (!argument->is_script &&
+	    (is_header || key == argument->begin || argument->begin[0] == '-'))
+		return value + strlen(value);
+	return value_end(value, is_header);
+}
+
+/* What may stand in the query of a URL alone. */
+static bool is_url_secret(const struct argument *argument, const char *key, const char *end)
+{
+	static const char *const keys[] = {"sig", "signature", "key", "code", "auth", NULL};
+	char word[16] = "";
+
+	if (key == argument->begin || !strchr("?&", key[-1]) || (size_t)(end - key) >= sizeof(word))
+		return false;
+	memcpy(word, key, (size_t)(end - key));
+	for (char *p = word; *p; p++)
+		*p = (char)tolower((unsigned char)*p);
+	return is_in(word, keys);
+}
+
+/* X-Amz-Signature, Signature=: long, or something else. */
+static bool is_signature(const char *key, const char *end, const char *value)
+{
+	struct words words;
+
+	split_words(key, (size_t)(end - key), &words);
+	return words.count &&
+	       (!strcmp(words.word[words.count - 1], "signature") ||
+		!strcmp(words.word[words.count - 1], "sig")) &&
+	       strcspn(value, " &,;'\"") >= 16;
+}
+
+/* PWD=/home/me */
+static bool is_folder(const char *key, const char *end, const char *value)
+{
+	return value[0] == '/' && end - key >= 3 && !strncmp(end - 3, "PWD", 3) &&
+	       (end - key == 3 || (end - key == 6 && !strncmp(key, "OLD", 3)));
+}
+
+/* key=value, key: value, "key": "value", key:=value; [key, end) is in the argument. Returns where
+ * to go on; `end`: there is no secret. */
+static char *hide_after_key(const struct argument *argument, char *key, char *end)
+{
+	enum certainty certainty = judge_key(key, (size_t)(end - key));
+	char *p = end, separator, quote = 0, *value_to;
+
+	if (*p == '\\')
+		p++;
+	if (is_quote(*p))
 		p++;
 	p += strspn(p, " ");
 	separator = *p;
@@ -142,41 +352,63 @@ static char *hide_after_key(char *begin, char *key, char *end)
 	p++;
 	if (separator == ':' && (*p == ':' || *p == '/'))
 		return end; /* C++'s or a URL's */
+	p += strspn(p, "=>");
 	p += strspn(p, " ");
-	if (*p == '"' || *p == '\'')
+	if (*p == '\\' && is_quote(p[1]))
+		p++;
+	if (is_quote(*p))
 		quote = *p++;
-	if (!*p)
-		return p;
-	return blot(p, value_end(p, quote, key == begin || separator == ':'));
+	else if (*p == '[' && separator == ':')
+		quote = ']';
+	if (!certainty && is_url_secret(argument, key, end))
+		certainty = LIKELY;
+	if (!certainty && is_signature(key, end, p))
+		certainty = SURE;
+	if (!certainty || is_folder(key, end, p))
+		return end;
+	value_to = quote ? closing_quote(p, quote) : end_of_value(argument, key, separator, p);
+	if (argument->is_script && is_reference(p, (size_t)(value_to - p)))
+		return end;
+	if (quote != ']' && is_ordinary_value(certainty, p, (size_t)(value_to - p)))
+		return end;
+	return blot(p, value_to);
 }
 
-/* --password VALUE: does the argument announce that the next one is secret? */
-static bool announces_secret(const char *argument)
-{
-	size_t length = strlen(argument);
-
-	if (argument[0] != '-' || strspn(argument, "-") == length)
-		return false;
-	for (size_t i = 0; i < length; i++) {
-		if (!is_key_char(argument[i]))
-			return false;
-	}
-	return names_secret(argument, length);
-}
+/* --- values that look like keys --------------------------------------------------------------- */
 
 struct prefix {
 	const char *text;
 	size_t least; /* characters behind it, or it is something else */
 };
 
-/* Values that are secrets by their form. */
+/* Tokens by their form. */
 static bool is_known_token(const char *text, size_t length)
 {
 	static const struct prefix prefixes[] = {
-		{"hf_", 20},   {"sk-", 16},	    {"ghp_", 20},   {"gho_", 20},   {"ghs_", 20},
-		{"ghu_", 20},  {"github_pat_", 20}, {"glpat-", 16}, {"xoxb-", 16},  {"xoxp-", 16},
-		{"AKIA", 16},  {"ASIA", 16},	    {"AIza", 30},   {"npm_", 30},   {"pypi-", 30},
-		{"ya29.", 20}, {"dapi", 32},	    {"r8_", 30},    {"nvapi-", 30}, {"eyJ", 40},
+		{"hf_", 20},	   {"api_org_", 20},	{"sk-", 16},
+		{"sk_live_", 10},  {"sk_test_", 10},	{"rk_live_", 10},
+		{"rk_test_", 10},  {"whsec_", 16},	{"ghp_", 20},
+		{"gho_", 20},	   {"ghs_", 20},	{"ghu_", 20},
+		{"ghr_", 20},	   {"github_pat_", 20}, {"glpat-", 16},
+		{"gldt-", 16},	   {"glrt-", 16},	{"glsa_", 20},
+		{"glc_", 20},	   {"xoxb-", 16},	{"xoxp-", 16},
+		{"xoxa-", 16},	   {"xoxr-", 16},	{"xoxs-", 16},
+		{"xoxe", 16},	   {"xapp-", 16},	{"AKIA", 16},
+		{"ASIA", 16},	   {"ABIA", 16},	{"LTAI", 12},
+		{"AIza", 30},	   {"GOCSPX-", 20},	{"ya29.", 20},
+		{"npm_", 30},	   {"pypi-", 30},	{"dapi", 32},
+		{"r8_", 30},	   {"nvapi-", 30},	{"gsk_", 20},
+		{"xai-", 20},	   {"pplx-", 20},	{"tgp_v1_", 20},
+		{"pcsk_", 20},	   {"jina_", 20},	{"lsv2_", 20},
+		{"wandb_v1_", 20}, {"hvs.", 20},	{"hvb.", 20},
+		{"dop_v1_", 20},   {"doo_v1_", 20},	{"dckr_pat_", 16},
+		{"shpat_", 20},	   {"shpss_", 20},	{"SG.", 30},
+		{"key-", 32},	   {"tskey-", 16},	{"figd_", 20},
+		{"PMAK-", 20},	   {"NRAK-", 20},	{"ATATT3", 20},
+		{"ATBB", 20},	   {"ntn_", 20},	{"secret_", 30},
+		{"sbp_", 20},	   {"sntrys_", 20},	{"sntryu_", 20},
+		{"nfp_", 20},	   {"rnd_", 20},	{"AGE-SECRET-KEY-", 20},
+		{"dp.pt.", 20},	   {"eyJ", 36},
 	};
 
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
@@ -189,29 +421,150 @@ static bool is_known_token(const char *text, size_t length)
 	return false;
 }
 
-static char *hide_token(char *token)
+/* Names of models and runs are words: their characters change between capitals, small letters and
+ * digits less often, and they are divided more often, than random ones. Digests (of git, sha256,
+ * UUIDs) are hexadecimal and stay. */
+static bool is_random(const char *text, size_t length)
 {
+	size_t upper = 0, lower = 0, digits = 0, hex = 0, changes = 0, all;
+	int last = 0;
+
+	for (size_t i = 0; i < length; i++) {
+		unsigned char c = (unsigned char)text[i];
+		int kind = isupper(c) ? 1 : islower(c) ? 2 : isdigit(c) ? 3 : 0;
+
+		upper += kind == 1;
+		lower += kind == 2;
+		digits += kind == 3;
+		hex += isxdigit(c) != 0;
+		changes += kind && last && kind != last;
+		last = kind ? kind : last;
+	}
+	all = upper + lower + digits;
+	if (all < 20 || hex == all || (length - all) * 8 > all || digits < 2)
+		return false;
+	if (upper && lower)
+		return changes * 2 >= all;
+	return all == length && all >= 24 && digits >= 4 && changes * 100 >= all * 32;
+}
+
+/* Base64 has characters that names do not have: long, with + or with = at its end. */
+static size_t base64_length(const char *text)
+{
+	size_t length = 0, slashes = 0, pluses = 0, padding, digits = 0, upper = 0, lower = 0;
+
+	for (; isalnum((unsigned char)text[length]) ||
+	       strchr("+/", text[length] ? text[length] : ' ');
+	     length++) {
+		digits += isdigit((unsigned char)text[length]) != 0;
+		upper += isupper((unsigned char)text[length]) != 0;
+		lower += islower((unsigned char)text[length]) != 0;
+		slashes += text[length] == '/';
+		pluses += text[length] == '+';
+	}
+	padding = strspn(text + length, "=");
+	if (text[length + padding] && !strchr(" \t\n,;&'\"}", text[length + padding]))
+		return 0;
+	if (length < 20 || !upper || !lower || !digits || padding > 2 || text[0] == '/')
+		return 0;
+	return padding || (pluses && slashes * 10 < length) ? length + padding : 0;
+}
+
+/* Names of files, and the parts of a path, may contain anything. */
+static bool is_in_path(const struct argument *argument, const char *token, const char *end)
+{
+	const char *dot = memrchr(token, '.', (size_t)(end - token));
+
+	if ((token > argument->begin && token[-1] == '/') || *end == '/')
+		return true;
+	return dot && end - dot <= 6;
+}
+
+static char *hide_token(const struct argument *argument, char *token)
+{
+	size_t base64;
 	char *end;
 
 	token += strspn(token, "-");
+	base64 =
+		token == argument->begin || strchr(" =:,'\"", token[-1]) ? base64_length(token) : 0;
+	if (base64)
+		return blot(token, token + base64);
 	for (end = token; is_key_char(*end); end++)
 		;
-	return is_known_token(token, (size_t)(end - token)) ? blot(token, end) : end;
+	if (is_known_token(token, (size_t)(end - token)) ||
+	    (!is_in_path(argument, token, end) && is_random(token, (size_t)(end - token))))
+		return blot(token, end);
+	return end;
 }
 
-/* scheme://user:PASSWORD@host */
-static void hide_url_password(char *argument)
+/* --- URLs ------------------------------------------------------------------------------------- */
+
+/* The '@' before the host of a URL whose authority begins at p; NULL: nobody's name is in it. An
+ * unescaped password may contain '/'; a port is a number. */
+static char *host_mark(char *p)
 {
-	char *p = argument, *colon, *at;
+	char *end = p + strcspn(p, "/?# \t\n'\"");
+	char *mark = memrchr(p, '@', (size_t)(end - p)), *colon;
+
+	if (mark)
+		return mark;
+	colon = memchr(p, ':', (size_t)(end - p));
+	if (!colon || colon + 1 + strspn(colon + 1, "0123456789") == end)
+		return NULL;
+	end = colon + strcspn(colon, " \t\n'\"");
+	return memrchr(colon, '@', (size_t)(end - colon));
+}
+
+/* scheme://user:PASSWORD@host, scheme://TOKEN@host */
+static void hide_url_user(char *argument)
+{
+	char *p = argument;
 
 	while ((p = strstr(p, "://"))) {
+		char *mark, *colon;
+
 		p += 3;
-		colon = p + strcspn(p, ":/?# \t\n");
-		if (*colon != ':')
+		mark = host_mark(p);
+		colon = mark ? memchr(p, ':', (size_t)(mark - p)) : NULL;
+		if (!mark)
 			continue;
-		at = colon + strcspn(colon, "@/?# \t\n");
-		if (*at == '@')
-			p = blot(colon + 1, at);
+		if (colon && mark > colon + 1)
+			blot(colon + 1, mark);
+		if (is_known_token(p, (size_t)((colon ? colon : mark) - p)) ||
+		    (colon ? colon : mark) - p >= 20)
+			p = blot(p, colon ? colon : mark);
+	}
+}
+
+/* Paths that are secrets: whoever has them can write there. */
+static void hide_url_path(char *argument)
+{
+	static const char *const hooks[] = {"hooks.slack.com/services/", "/api/webhooks/",
+					    "api.telegram.org/bot", "webhook.office.com/", NULL};
+
+	for (size_t i = 0; hooks[i]; i++) {
+		char *p = strstr(argument, hooks[i]);
+
+		if (!p)
+			continue;
+		p += strlen(hooks[i]);
+		blot(p, p + strcspn(p, " \t\n'\""));
+	}
+}
+
+/* user:PASSWORD@host without a scheme; image:tag@sha256:… is something else. */
+static void hide_user_at_host(char *argument)
+{
+	for (char *p = argument; *p; p += strcspn(p, " =\t\n"), p += *p != '\0') {
+		char *colon = p + strcspn(p, ":/@ =\t\n'\""), *mark;
+
+		if (colon == p || *colon != ':' || colon[1] == '/')
+			continue;
+		mark = colon + strcspn(colon, "@/ \t\n'\"");
+		if (*mark == '@' && mark > colon + 1 && isalnum((unsigned char)mark[1]) &&
+		    strncmp(mark + 1, "sha256:", 7) != 0)
+			p = blot(colon + 1, mark);
 	}
 }
 
@@ -223,16 +576,27 @@ static void hide_bearer(char *argument)
 	while ((p = strcasestr(p, "bearer "))) {
 		p += strlen("bearer ");
 		if (strcspn(p, " \t\n'\",") >= 8)
-			p = blot(p, value_end(p, 0, false));
+			p = blot(p, value_end(p, false));
 	}
 }
 
-static void hide_in(char *argument)
+static void hide_private_key(char *argument)
 {
-	char *p = argument, *end, *behind;
+	char *p = strstr(argument, "PRIVATE KEY-----");
 
-	hide_url_password(argument);
-	hide_bearer(argument);
+	if (p)
+		blot(p, p + strlen(p));
+}
+
+static void hide_in(const struct argument *argument)
+{
+	char *p = argument->begin, *end, *behind;
+
+	hide_private_key(p);
+	hide_url_user(p);
+	hide_user_at_host(p);
+	hide_url_path(p);
+	hide_bearer(p);
 	while (*p) {
 		for (end = p; is_key_char(*end); end++)
 			;
@@ -241,17 +605,294 @@ static void hide_in(char *argument)
 			continue;
 		}
 		behind = hide_after_key(argument, p, end);
-		p = behind == end ? hide_token(p) : behind;
+		p = behind == end ? hide_token(argument, p) : behind;
 	}
+}
+
+/* --- options and their values ----------------------------------------------------------------- */
+
+/* What the next word is. */
+enum value { VALUE_NONE, VALUE_LIKELY, VALUE_SURE, VALUE_USER, VALUE_ASSIGNED, VALUE_ANY };
+
+/* Options of programs that do not say by their names that their value is secret. */
+struct program_option {
+	const char *programs, *options; /* "|a|b|" */
+	const char *after;		/* only behind this word; NULL: anywhere */
+	enum value value;
+	bool apart, attached; /* -p x, -px */
+};
+
+static const struct program_option program_options[] = {
+	{"|mysql|mysqldump|mysqladmin|mysqlimport|mysqlcheck|mysqlshow|mysqlpump|mysqlslap|mariadb|"
+	 "mariadb-dump|mariadb-admin|mycli|7z|7za|7zr|rar|unrar|",
+	 "|-p|", NULL, VALUE_ANY, false, true},
+	{"|rar|unrar|", "|-hp|", NULL, VALUE_ANY, false, true},
+	{"|mongo|mongosh|mongodump|mongorestore|mongoexport|mongoimport|mongostat|cqlsh|twine|"
+	 "sshpass|impala-shell|rabbitmqadmin|lftp|",
+	 "|-p|", NULL, VALUE_ANY, true, true},
+	{"|redis-cli|valkey-cli|keydb-cli|redis-benchmark|", "|-a|", NULL, VALUE_ANY, true, true},
+	{"|docker|podman|nerdctl|buildah|skopeo|helm|oc|az|crane|oras|kubectl|cf|", "|-p|", "login",
+	 VALUE_ANY, true, true},
+	{"|vault|wandb|cargo|", "|login|", NULL, VALUE_SURE, true, false},
+	{"|unzip|zip|bcp|sqlcmd|mosquitto_pub|mosquitto_sub|ipmitool|ssh-keygen|", "|-P|", NULL,
+	 VALUE_ANY, true, true},
+	{"|ssh-keygen|", "|-N|", NULL, VALUE_ANY, true, true},
+	{"|ldapsearch|ldapmodify|ldapadd|ldapdelete|ldapwhoami|ldappasswd|ldapcompare|", "|-w|",
+	 NULL, VALUE_ANY, true, true},
+	{"|curl|", "|-b|--pass|--proxy-pass|", NULL, VALUE_ANY, true, false},
+	{"|curl|", "|-E|--cert|--proxy-cert|", NULL, VALUE_USER, true, false},
+	{"|http|https|xh|", "|-a|--auth|", NULL, VALUE_ANY, true, true},
+	{"|smbclient|rpcclient|lftp|", "|-U|-u|", NULL, VALUE_USER, true, true},
+	{"|openssl|", "|-k|-pass|-passin|-passout|", NULL, VALUE_ANY, true, false},
+	{"|snmpget|snmpwalk|snmpset|snmpbulkwalk|", "|-A|-X|-c|", NULL, VALUE_ANY, true, true},
+	{"|xfreerdp|xfreerdp3|wlfreerdp|", "|/p:|", NULL, VALUE_ANY, false, true},
+	{"|influx|doctl|", "|-t|", NULL, VALUE_ANY, true, false},
+	{"|gh|", "|-b|--body|", "secret", VALUE_ANY, true, true},
+	{"|kubectl|oc|", "|--from-literal|", NULL, VALUE_ASSIGNED, true, false},
+};
+
+/* Where in a command line the words are. */
+struct scan {
+	char program[WORD_MAX]; /* "|name|"; "": none of the table's */
+	bool after_login, after_secret;
+	enum value next;
+};
+
+static bool is_listed(const char *list, const char *word, size_t length)
+{
+	char entry[2 * WORD_MAX];
+
+	if (length + 3 > sizeof(entry))
+		return false;
+	snprintf(entry, sizeof(entry), "|%.*s|", (int)length, word);
+	return strstr(list, entry) != NULL;
+}
+
+static void note_program(struct scan *scan, const char *word, size_t length)
+{
+	const char *slash = memrchr(word, '/', length);
+	const char *name = slash ? slash + 1 : word;
+
+	length -= (size_t)(name - word);
+	for (size_t i = 0; i < sizeof(program_options) / sizeof(*program_options); i++) {
+		if (!length || length + 3 > sizeof(scan->program) ||
+		    !is_listed(program_options[i].programs, name, length))
+			continue;
+		*scan = (struct scan){0};
+		snprintf(scan->program, sizeof(scan->program), "|%.*s|", (int)length, name);
+		return;
+	}
+}
+
+static bool applies(const struct scan *scan, const struct program_option *option)
+{
+	if (!scan->program[0] || !strstr(option->programs, scan->program))
+		return false;
+	return !option->after ||
+	       (!strcmp(option->after, "login") ? scan->after_login : scan->after_secret);
+}
+
+/* The user's name stays: "me:PASSWORD", "me%PASSWORD". Two numbers are ids of docker's --user. */
+static char *hide_after_user(char *value, char *end)
+{
+	size_t name = strcspn(value, ":%,");
+	char *at = value + name;
+
+	if (at + 1 >= end || !strncmp(at, "://", 3) || value + strspn(value, "0123456789:") >= end)
+		return end;
+	return blot(at + 1, end);
+}
+
+static bool is_user_option(const char *option, size_t length)
+{
+	return is_listed("|-u|-U|--user|--proxy-user|--userpwd|--basic-auth|--auth|--login|",
+			 option, length);
+}
+
+/* -uNAME:PASSWORD, and curl's -suNAME:PASSWORD; NULL: it is no such thing. */
+static char *attached_user(const struct scan *scan, char *word, const char *end)
+{
+	char *p = word + 1;
+
+	if (word[0] != '-' || word[1] == '-')
+		return NULL;
+	if (!strcmp(scan->program, "|curl|"))
+		p += strcspn(p, "uU:");
+	if ((*p != 'u' && *p != 'U') || p + 1 >= end || !memchr(p, ':', (size_t)(end - p)))
+		return NULL;
+	return p + 1;
+}
+
+/* "--verbose" behind "--ask-password"; a secret may begin with one dash. */
+static bool is_another_option(enum value value, const char *word, size_t length)
+{
+	if (word[0] != '-' || value == VALUE_ANY)
+		return false;
+	return value == VALUE_LIKELY || length == 1 || (word[1] == '-');
+}
+
+/* The value that the word before has announced; NULL: it is not one. */
+static char *hide_announced(enum value value, bool is_script, char *word, char *end)
+{
+	size_t length = (size_t)(end - word);
+	enum certainty certainty = value == VALUE_LIKELY ? LIKELY : SURE;
+	char *sign;
+
+	if (value == VALUE_NONE || is_another_option(value, word, length) ||
+	    (is_script && is_reference(word, length)))
+		return NULL;
+	if (value == VALUE_USER)
+		return hide_after_user(word, end);
+	if (value == VALUE_ASSIGNED) {
+		sign = memchr(word, '=', length);
+		return sign ? blot(sign + 1, end) : end;
+	}
+	return value != VALUE_ANY && is_ordinary_value(certainty, word, length) ? end
+										: blot(word, end);
+}
+
+/* Does the option take its value from the next word, or hold it? Returns the word's new end; NULL:
+ * it is no option of the table. */
+static char *hide_by_program(struct scan *scan, char *word, char *end)
+{
+	size_t length = (size_t)(end - word);
+	char *sign = memchr(word, '=', length);
+
+	for (size_t i = 0; i < sizeof(program_options) / sizeof(*program_options); i++) {
+		const struct program_option *option = &program_options[i];
+		size_t name = word[0] == '/' ? 3 : 2;
+
+		if (!applies(scan, option))
+			continue;
+		if (option->apart && is_listed(option->options, word, length)) {
+			scan->next = option->value;
+			return end;
+		}
+		if (option->apart && sign &&
+		    is_listed(option->options, word, (size_t)(sign - word)))
+			return hide_announced(option->value, false, sign + 1, end);
+		if (length > 3 && !strncmp(word, "-hp", 3))
+			name = 3;
+		if (!option->attached || length <= name || word[1] == '-' ||
+		    !is_listed(option->options, word, name))
+			continue;
+		return option->value == VALUE_USER ? hide_after_user(word + name, end)
+						   : blot(word + name, end);
+	}
+	return NULL;
+}
+
+/* --password VALUE, aws_secret_access_key VALUE: what the next word is. */
+static enum value announced_by(const char *word, size_t length)
+{
+	bool is_option = word[0] == '-' && strspn(word, "-") < length;
+	enum certainty certainty;
+
+	for (size_t i = 0; i < length; i++)
+		if (!is_key_char(word[i]))
+			return VALUE_NONE;
+	if (is_option && is_user_option(word, length))
+		return VALUE_USER;
+	certainty = judge_key(word, length);
+	if (is_option)
+		return certainty == SURE     ? VALUE_SURE
+		       : certainty == LIKELY ? VALUE_LIKELY
+					     : VALUE_NONE;
+	/* without a dash it must be the name of a setting */
+	return certainty == SURE && (memchr(word, '_', length) ||
+				     is_listed("|password|passphrase|requirepass|masterauth|", word,
+					       length))
+		       ? VALUE_SURE
+		       : VALUE_NONE;
+}
+
+/* One word of a command line. Returns its end, which comes nearer when something is hidden. */
+static char *scan_word(struct scan *scan, bool is_script, char *word, char *end)
+{
+	size_t length = (size_t)(end - word);
+	enum value value = scan->next;
+	char *new_end, *sign, *user;
+
+	scan->next = VALUE_NONE;
+	new_end = hide_announced(value, is_script, word, end);
+	if (new_end)
+		return new_end;
+	if (is_listed("|;|&&||||&|", word, length))
+		*scan = (struct scan){0};
+	note_program(scan, word, length);
+	/* wandb login KEY: of 40 hexadecimal digits, as a commit has */
+	if (scan->after_login && length >= 32 && strspn(word, "0123456789abcdef") >= length)
+		return blot(word, end);
+	scan->after_login |= is_listed("|login|", word, length);
+	scan->after_secret |= is_listed("|secret|", word, length);
+	new_end = hide_by_program(scan, word, end);
+	if (new_end)
+		return new_end;
+	user = attached_user(scan, word, end);
+	if (user)
+		return hide_after_user(user, end);
+	sign = word[0] == '-' ? memchr(word, '=', length) : NULL;
+	if (sign && is_user_option(word, (size_t)(sign - word)))
+		return hide_after_user(sign + 1, end);
+	scan->next = announced_by(word, length);
+	if (!strcmp(scan->program, "|curl|") && length > 2 && word[0] == '-' && word[1] != '-' &&
+	    strchr("uU", word[length - 1]))
+		scan->next = VALUE_USER; /* -su */
+	return end;
+}
+
+static char *end_of_word(char *word)
+{
+	char *end = word;
+
+	for (; *end && !isspace((unsigned char)*end); end++)
+		if (is_quote(*end) && *closing_quote(end + 1, *end))
+			end = closing_quote(end + 1, *end);
+	return end;
+}
+
+/* A script's words, each without quotes around it. */
+static void scan_script(char *script)
+{
+	struct scan scan = {0};
+	char *p = script, *end;
+
+	for (;;) {
+		bool is_quoted;
+
+		p += strspn(p, " \t\n");
+		if (!*p)
+			return;
+		end = end_of_word(p);
+		is_quoted = is_quote(*p) && closing_quote(p + 1, *p) == end - 1;
+		p = scan_word(&scan, true, p + is_quoted, end - is_quoted) + is_quoted;
+	}
+}
+
+/* sh -c SCRIPT, bash -lc SCRIPT */
+static bool announces_script(const char *argument)
+{
+	size_t length = strlen(argument);
+
+	return argument[0] == '-' && argument[1] != '-' && length >= 2 && length <= 4 &&
+	       argument[length - 1] == 'c';
 }
 
 void secrets_hide(char **arguments)
 {
-	for (; *arguments; arguments++) {
-		char *next = arguments[1];
+	struct scan scan = {0};
+	bool is_script = false, is_value, next_is_script;
 
-		if (next && *next && next[0] != '-' && announces_secret(*arguments))
-			blot(next, next + strlen(next));
-		hide_in(*arguments);
+	for (; *arguments; arguments++) {
+		struct argument argument = {.begin = *arguments};
+
+		argument.is_script = is_script && strpbrk(*arguments, " \t\n");
+		is_value = scan.next != VALUE_NONE;
+		next_is_script = announces_script(*arguments);
+		scan_word(&scan, false, *arguments, *arguments + strlen(*arguments));
+		if (!is_value && strpbrk(*arguments, " \t\n"))
+			scan_script(*arguments);
+		hide_in(&argument);
+		is_script = next_is_script;
 	}
 }

@@ -3,10 +3,11 @@
  * Hides what looks like a secret in a command line before it goes into a capture:
  *
  *     --token=…  --password x  API_KEY=…  "Authorization: Bearer …"  {"secret": "…"}
- *     https://user:…@host  hf_…  sk-…  ghp_…  AKIA…  eyJ….….…
+ *     https://user:…@host/?sig=…  curl -u user:…  mysql -p…  sh -c "PGPASSWORD=… psql"
+ *     hf_…  sk-…  ghp_…  AKIA…  eyJ….….…  and other long values that look random
  *
- * The value becomes "***". What only sounds like one stays: --tokenizer gpt2, --max-tokens 512,
- * --eos-token "</s>", --sort-key name.
+ * The value becomes "***". When in doubt it is hidden. What only sounds like a secret stays:
+ * --tokenizer gpt2, --max-tokens 512, --eos-token "</s>", --sort-key name, digests, paths.
  */
 #ifndef PERFX_BASE_SECRETS_H
 #define PERFX_BASE_SECRETS_H
