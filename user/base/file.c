@@ -57,6 +57,21 @@ static ssize_t read_up_to(int fd, char *bytes, size_t size)
 	return (ssize_t)used;
 }
 
+static _Thread_local char nul_error[48];
+
+/* A string would end there, and what follows be ignored. */
+static int refuse_nul(const char *text, size_t size)
+{
+	size_t line = 1;
+
+	if (!memchr(text, '\0', size))
+		return 0;
+	for (const char *p = text; *p; p++)
+		line += *p == '\n';
+	snprintf(nul_error, sizeof(nul_error), "line %zu has a NUL byte", line);
+	return -EILSEQ;
+}
+
 char *file_read_text(const char *path)
 {
 	char *text = malloc(FILE_TEXT_MAX + 1);
@@ -70,6 +85,8 @@ char *file_read_text(const char *path)
 	}
 	if (size > (ssize_t)FILE_TEXT_MAX)
 		size = -EFBIG;
+	if (size > 0 && refuse_nul(text, (size_t)size))
+		size = -EILSEQ;
 	if (size < 0) {
 		free(text);
 		errno = (int)-size;
@@ -86,6 +103,8 @@ const char *file_error(int err)
 		return "more than 1 MiB";
 	case EINVAL:
 		return "neither a file nor a pipe";
+	case EILSEQ:
+		return nul_error;
 	default:
 		return strerror(err);
 	}

@@ -11,9 +11,9 @@
 
 /* The whole file as a string, malloc'd; also of a pipe, as the shell's <(…) gives one. NULL with
  * errno: EINVAL neither file nor pipe (a device has no end), EFBIG more than FILE_TEXT_MAX bytes,
- * or that of open and read. */
+ * EILSEQ a NUL is in it, or that of open and read. */
 char *file_read_text(const char *path);
-/* Why reading failed, for a message. */
+/* Why the last reading in this thread failed, for a message. */
 const char *file_error(int err);
 
 /*

@@ -2,6 +2,7 @@
 #include "base/message.h"
 
 #include "base/clock.h"
+#include "base/escape.h"
 #include "base/grow.h"
 #include "base/text.h"
 
@@ -92,46 +93,42 @@ size_t msg_held(char *line, size_t size)
 
 /* --- one at a time --- */
 
-#define TEXT_MAX       4096
-#define LINE_MAX_BYTES (4 * TEXT_MAX + 32) /* each byte of the text as \xNN */
-
-/* The whole line: its bytes. */
-static size_t make_line(char line[LINE_MAX_BYTES], const char *fmt, va_list ap)
+/* Names of a traced process are hostile. */
+static void add_harmless(struct text *line, const char *fmt, va_list ap)
+	__attribute__((format(printf, 2, 0)));
+static void add_harmless(struct text *line, const char *fmt, va_list ap)
 {
-	char text[TEXT_MAX];
-	size_t used;
+	char words[4096];
 
-	vsnprintf(text, sizeof(text), fmt, ap);
-	used = (size_t)sprintf(line, MESSAGE_BEGIN);
-	for (const char *p = text; *p; p++) {
-		unsigned char c = (unsigned char)*p;
+	vsnprintf(words, sizeof(words), fmt, ap);
+	escape_display(line, words);
+}
 
-		if (c < 0x20 || c == 0x7f)
-			used += (size_t)sprintf(line + used, "\\x%02x", c);
-		else
-			line[used++] = *p;
-	}
-	line[used++] = '\n';
-	line[used] = '\0';
-	return used;
+static void make_line(struct text *line, const char *fmt, va_list ap)
+	__attribute__((format(printf, 2, 0)));
+static void make_line(struct text *line, const char *fmt, va_list ap)
+{
+	text_add(line, MESSAGE_BEGIN);
+	add_harmless(line, fmt, ap);
+	text_add(line, "\n");
 }
 
 void msg_say(const char *fmt, ...)
 {
-	char line[LINE_MAX_BYTES];
 	int saved_errno = errno;
-	size_t used;
+	struct text line = {0};
 	va_list ap;
 
 	va_start(ap, fmt);
-	used = make_line(line, fmt, ap);
+	make_line(&line, fmt, ap);
 	va_end(ap);
 	line_above_is_reductions = false;
-	if (!hold(line)) {
+	if (!hold(text_peek(&line))) {
 		msg_status_clear();
 		/* one write, so that lines of two tracers do not mix */
-		fwrite(line, 1, used, stderr);
+		fwrite(text_peek(&line), 1, line.length, stderr);
 	}
+	text_clear(&line);
 	errno = saved_errno;
 }
 
@@ -276,20 +273,20 @@ bool msg_has_status(void)
 
 void msg_status(const char *fmt, ...)
 {
-	char words[512];
-	struct text line = {0};
+	struct text words = {0}, line = {0};
 	int saved_errno = errno;
 	va_list ap;
 
 	if (msg_has_status()) {
 		va_start(ap, fmt);
-		vsnprintf(words, sizeof(words), fmt, ap);
+		add_harmless(&words, fmt, ap);
 		va_end(ap);
 		text_add(&line, TO_LINE_START);
 		/* in the last column some terminals begin another line */
-		utf8_cut(&line, words, terminal_columns() - 1);
+		utf8_cut(&line, text_peek(&words), terminal_columns() - 1);
 		fwrite(text_peek(&line), 1, line.length, stderr);
 		status_shown = 1;
+		text_clear(&words);
 		text_clear(&line);
 	}
 	errno = saved_errno;
@@ -315,7 +312,7 @@ static void (*volatile at_exit)(void);
 
 /* For the signal handler, which formats nothing. */
 static struct {
-	char line[LINE_MAX_BYTES];
+	char line[1024];
 	volatile size_t length;
 } last_words;
 
@@ -334,12 +331,16 @@ static void on_signal(int signal)
 
 void interrupt_says(const char *fmt, ...)
 {
+	struct text line = {0};
 	va_list ap;
 
 	last_words.length = 0;
 	va_start(ap, fmt);
-	last_words.length = make_line(last_words.line, fmt, ap);
+	make_line(&line, fmt, ap);
 	va_end(ap);
+	snprintf(last_words.line, sizeof(last_words.line), "%s", text_peek(&line));
+	last_words.length = strlen(last_words.line);
+	text_clear(&line);
 }
 
 void interrupt_install(void)

@@ -10,13 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* "perfx-trace: " + text + newline. Control characters in the text (names of a traced process are
- * hostile) are shown as \xNN, so that a message stays one line. errno is preserved. */
+/* "perfx-trace: " + text + newline. The text goes through escape_display, for names of a traced
+ * process are hostile. errno is preserved. */
 void msg_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* A status line, overwritten by the next one: only where stderr is a terminal that this program has
  * in the foreground, and not TERM=dumb. Cut to its width. The next message removes it, or
- * msg_status_clear. The text has no name of a traced process. */
+ * msg_status_clear. Escaped as above. */
 void msg_status(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void msg_status_clear(void);
 /* Is there such a terminal? */
