@@ -86,15 +86,66 @@ def test_usage(arguments, word, tmp_path):
     one_line(run(*arguments, cwd=tmp_path), 2, word)
 
 
+@pytest.mark.parametrize("by", ["pid", "name"])
+def test_another_users_process_needs_ptrace(by, tmp_path):
+    """Its maps can be read without, but nothing in its files."""
+    napper = shutil.copy(shutil.which("sleep"), tmp_path / "elses-nap")
+    for folder in (tmp_path, *tmp_path.parents):
+        folder.chmod(folder.stat().st_mode | 0o11)
+    with subprocess.Popen([napper, "60"], user="nobody", group="nogroup", extra_groups=[]) as p:
+        try:
+            target = p.pid if by == "pid" else "elses-nap"
+            result = subprocess.run(["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace", PERFX, "-p", str(target),
+                                     "-d", "200ms"], capture_output=True, text=True, timeout=60)
+        finally:
+            p.kill()
+    one_line(result, 77, "CAP_SYS_PTRACE")
+
+
+@pytest.mark.parametrize("verb", [["report"], ["export", "-f", "folded"], ["diff", "/dev/zero"], ["merge", "/dev/zero"]])
+@pytest.mark.parametrize("kind", ["/dev/zero", "/dev/tty", "fifo"])
+def test_a_capture_is_a_regular_file(verb, kind, tmp_path):
+    """Neither waited for nor read without end."""
+    os.mkfifo(tmp_path / "fifo")
+    result = run(verb[0], *verb[1:], kind, *(["-o", "x.perfx"] if verb[0] == "merge" else []), cwd=tmp_path, timeout=20)
+    assert result.returncode in (1, 2)
+    assert len(result.stderr.splitlines()) == 1
+    assert "regular file" in result.stderr or "No such device" in result.stderr
+
+
+@pytest.mark.parametrize("verb", ["report", "export", "diff"])
+def test_rules_of_flops_are_no_input_of_a_report(verb):
+    one_line(run(verb, "x.perfx", "--flops-rules", "/dev/zero"), 2, "--flops-rules is an option of")
+
+
+@pytest.mark.parametrize("option, text", [
+    ("--rules", "# a\nHotLoop.share = 1\n\0x\n"), ("--flops-rules", "# a\nx:f flops = 1\n# \0\n"),
+    ("--template", "a\nb\n{{verdict}}\0"),
+])
+def test_a_nul_is_a_mistake(option, text, tmp_path):
+    """What follows it would be ignored."""
+    (tmp_path / "text").write_text(text)
+    one_line(run("-p", "1", option, tmp_path / "text"), 2, "line 3 has a NUL byte")
+
+
+def test_messages_are_harmless(tmp_path):
+    """Control characters of both kinds, changes of direction, and bytes that are no characters."""
+    name = b"a\xc2\x9b31m\xe2\x80\xae\xe2\x81\xa6\xd8\x9c\xe2\x80\x8f\x9b\x1b[2J\xff\xc3\xa9"
+    result = subprocess.run([PERFX, "report", name], capture_output=True, cwd=tmp_path)
+    shown = result.stderr.decode()
+    assert "a\\xc2\\x9b31m\\xe2\\x80\\xae\\xe2\\x81\\xa6\\xd8\\x9c\\xe2\\x80\\x8f\\x9b\\x1b[2J\\xff\u00e9: " in shown
+    assert all(c == "\n" or c.isprintable() for c in shown)
+
+
 @pytest.mark.parametrize("option", ["--flops-rules", "--template"])
 def test_a_file_without_bound(option, tmp_path):
     """Not read to its end; of a pipe, as <(…) gives it, what comes."""
     (tmp_path / "large").write_bytes(b"#" * (1 << 20) + b"x")
     one_line(run("-p", "1", option, tmp_path / "large"), 2, "more than 1 MiB")
     (tmp_path / "none").write_text("")
-    result = subprocess.run(["bash", "-c", f"'{PERFX}' report '{tmp_path}/none' {option} "
-                             "<(echo 'x:f flops = 1')"], capture_output=True, text=True)
-    one_line(result, 1, "not a capture")
+    result = subprocess.run(["bash", "-c", f"'{PERFX}' -p 4194303 {option} <(echo 'x:f flops = 1')"],
+                            capture_output=True, text=True)
+    one_line(result, 1, "no process 4194303")
 
 
 def test_process_that_was_not_traced_costs_no_measurement(program, tmp_path):

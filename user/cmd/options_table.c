@@ -310,7 +310,7 @@ const struct option_row option_rows[] = {
 		"counts "
 		"and times are exact, but they are on no timeline and belong to no calling "
 		"function."},
-	{"flops-rules", 0, false, SECTION_WHAT, PROBING, .arg = "FILE", COMPLETE_FILE,
+	{"flops-rules", 0, .only = true, SECTION_WHAT, PROBING, .arg = "FILE", COMPLETE_FILE,
 	 .parse = take_text, INTO(flops_rules),
 	 .help = "FLOPs of your own functions (docs/flops.md), which are traced as well",
 	 .man = "FLOPs of your own functions, one rule per line: a *MODULE:GLOB* and expressions "

@@ -14,6 +14,8 @@ const char *replay_error(int err)
 	switch (-err) {
 	case ENOEXEC:
 		return "not a capture of perfx-trace record";
+	case ESPIPE:
+		return "a capture must be a regular file: save it in one first";
 	case EPROTO:
 		return "a capture of another version of perfx-trace";
 	case ENOMEM:

@@ -33,6 +33,16 @@ static int add_pid(pid_t pid, pid_t **pids, size_t *count)
 	return EXIT_OK;
 }
 
+/* CAP_PERFMON is enough to read what it maps, but not for its files and memory. */
+static bool may_be_read(pid_t pid)
+{
+	char root[64];
+	struct stat st;
+
+	snprintf(root, sizeof(root), "/proc/%d/root", (int)process_task(pid));
+	return !stat(root, &st) || (errno != EACCES && errno != EPERM);
+}
+
 static int check_pid(pid_t pid, const char *name)
 {
 	struct process_info info;
@@ -50,7 +60,12 @@ static int check_pid(pid_t pid, const char *name)
 	else if (info.is_32bit)
 		msg_say("process %s (%s) is a 32-bit program: only 64-bit ones can be traced", name,
 			info.comm);
-	else
+	else if (!may_be_read(pid)) {
+		msg_say("process %s (%s) is another user's: CAP_SYS_PTRACE is needed to read its "
+			"files and memory: run with sudo, or grant it",
+			name, info.comm);
+		return EXIT_PRIVILEGE;
+	} else
 		return EXIT_OK;
 	return EXIT_FAILED;
 }
@@ -244,7 +259,8 @@ static int find_name(const char *name, const struct options *options, pid_t **pi
 	if (left > 1)
 		code = choose(name, &found, &left);
 	for (size_t i = 0; i < left && !code; i++)
-		code = add_pid(found[i], pids, count);
+		code = may_be_read(found[i]) ? add_pid(found[i], pids, count)
+					     : check_pid(found[i], name);
 	free(found);
 	return code;
 }

@@ -8,9 +8,12 @@
 #include "decode/names.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 struct json_report {
 	json_t *root; /* most texts of the profile are its */
@@ -897,13 +900,19 @@ struct analysis *json_report__analysis(const struct json_report *report,
 
 bool json_report_is(const char *path)
 {
-	FILE *file = fopen(path, "re");
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 	int letter = 0;
+	struct stat st;
 
-	while (file && (letter = fgetc(file)) != EOF && strchr(" \t\r\n", letter))
+	/* a device may have no end, and a FIFO no writer */
+	while (file && !fstat(fd, &st) && S_ISREG(st.st_mode) && (letter = fgetc(file)) > 0 &&
+	       strchr(" \t\r\n", letter))
 		;
 	if (file)
 		fclose(file);
+	else if (fd >= 0)
+		close(fd);
 	return letter == '{';
 }
 
