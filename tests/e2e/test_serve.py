@@ -147,6 +147,27 @@ def test_counts_are_exact_over_the_life_of_a_program(calls):
     assert server.process.wait(30) == 0
 
 
+@pytest.mark.parametrize("end", ["server", "program"])
+def test_the_final_totals_are_answered(end, calls):
+    """Also those of the last second, which no snapshot had."""
+    traced, server = calls
+    server.metrics()
+    traced.go(2)
+
+    def are_final():
+        text = server.get("/metrics")[2].decode()
+        return [value for name, labels, value in SAMPLE.findall(text)
+                if name == "perfx_function_calls_total" and '"outer"' in labels] == ["2000"]
+
+    if end == "server":
+        server.process.send_signal(signal.SIGTERM)
+    else:
+        traced.finish()
+    # Until it has noticed, it answers as before.
+    assert wait_for(are_final, 30)
+    assert server.process.wait(30) == 0
+
+
 def test_times_are_sums_of_the_run(calls):
     traced, server = calls
     traced.go(2)

@@ -119,6 +119,8 @@ Test(serve, says_that_the_recording_has_not_begun)
 	serve__free(serve);
 }
 
+#define FROM_ELSEWHERE "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n"
+
 Test(serve, answers)
 {
 	static const struct {
@@ -157,12 +159,38 @@ Test(serve, answers)
 		{"/metrics", "Sec-Fetch-Site: cross-site\r\n", 403, "another site"},
 		{"/", "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n", 200, "verdict"},
 		{"/metrics", "Sec-Fetch-Site: same-origin\r\n", 200, "perfx_"},
+		{"/report", FROM_ELSEWHERE "Sec-Fetch-Dest: iframe\r\n", 403, "another site"},
+		{"/capture", FROM_ELSEWHERE "Sec-Fetch-Dest: frame\r\n", 403, "another site"},
+		{"/report", FROM_ELSEWHERE "Sec-Fetch-Dest: object\r\n", 403, "another site"},
+		{"/", FROM_ELSEWHERE "Sec-Fetch-Dest: iframe\r\n", 403, "frame-ancestors 'none'"},
+		{"/report", "Sec-Fetch-Site: same-site\r\nSec-Fetch-Dest: image\r\n", 403,
+		 "another site"},
+		{"/", FROM_ELSEWHERE "Sec-Fetch-Dest: document\r\n", 200, "verdict"},
 	};
 	struct serve *serve = start_recording();
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		expect_answer(ask(serve, rows[i].path, rows[i].headers), rows[i].status,
 			      rows[i].part, rows[i].path);
+	serve__free(serve);
+}
+
+/* Each takes memory of the connection, and there was no answer without. */
+Test(serve, refuses_many_arguments)
+{
+	static const char *const paths[] = {"/report?", "/capture?", "/metrics?"};
+	struct serve *serve = start_recording();
+	char uri[16000];
+
+	for (size_t i = 0; i < 3; i++) {
+		for (size_t count = 500; count <= 5000; count *= 10) {
+			char *end = stpcpy(uri, paths[i]);
+
+			for (size_t k = 0; k < count; k++)
+				end = stpcpy(end, "a&");
+			expect_answer(ask(serve, uri, ""), 400, "argument", paths[i]);
+		}
+	}
 	serve__free(serve);
 }
 

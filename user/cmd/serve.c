@@ -2,6 +2,7 @@
 /* perfx-trace serve -p …: a recording by HTTP. */
 #include "serve/serve.h"
 
+#include "base/clock.h"
 #include "base/message.h"
 #include "cmd/cmd.h"
 #include "cmd/live_session.h"
@@ -84,6 +85,8 @@ int cmd_serve(const struct options *options, char *const *argv)
 		msg_say("out of memory");
 	if (serving.serve)
 		code = live_session_run(options, argv, serving.live, &watcher, NULL);
+	if (serving.serve)
+		serve__finish(serving.serve, live__finish(serving.live, clock_monotonic_ns()));
 	serve__free(serving.serve);
 	live__free(serving.live);
 	return code;

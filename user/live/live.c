@@ -276,6 +276,13 @@ bool live__tick(struct live *live, uint64_t now_ns)
 	return true;
 }
 
+const struct live_snapshot *live__finish(struct live *live, uint64_t now_ns)
+{
+	if (live->run_from_ns && !live->err)
+		live->err = take(live, now_ns);
+	return live->err ? NULL : live__snapshot(live);
+}
+
 uint64_t live__known_from_ns(const struct live *live)
 {
 	return live->before_from_ns;

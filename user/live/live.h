@@ -166,6 +166,10 @@ int live__event(void *ctx, const struct event *event);
  * become longer where snapshots take more than own_share of the time. */
 bool live__tick(struct live *live, uint64_t now_ns);
 
+/* The stream has ended: a last snapshot, of all that it had; NULL: out of memory, or nothing was
+ * recorded. */
+const struct live_snapshot *live__finish(struct live *live, uint64_t now_ns);
+
 /* A process that ended before is known by its index no more: another one may have it. */
 uint64_t live__known_from_ns(const struct live *live);
 

@@ -282,15 +282,22 @@ static bool is_rebound(const struct http_request *request)
 	return hosts.count != 1 || hosts.strange;
 }
 
-/* A page of another site may lead here, but not make this work for nothing, as by <img>. */
+/* A page of another site may lead here, but not make this work for nothing, as by <img> or
+ * <iframe>. No page may show this one in a frame. */
 static bool is_foreign(const struct http_request *request)
 {
+	static const char *const frames[] = {"iframe", "frame",	      "embed",
+					     "object", "fencedframe", NULL};
 	const char *site = http_header(request, "Sec-Fetch-Site");
 	const char *mode = http_header(request, "Sec-Fetch-Mode");
+	const char *destination = http_header(request, "Sec-Fetch-Dest");
 
+	if (destination && text_is_one_of(destination, frames))
+		return true;
 	if (!site || !strcmp(site, "same-origin") || !strcmp(site, "none"))
 		return false;
-	return !mode || strcmp(mode, "navigate") != 0;
+	return !mode || strcmp(mode, "navigate") != 0 ||
+	       (destination && strcmp(destination, "document") != 0);
 }
 
 static int refuse_argument(void *ctx, const char *key, const char *value)
@@ -345,6 +352,24 @@ static void answer(struct http_request *request, const char *path, const char *m
 		http_say(request, MHD_HTTP_BAD_REQUEST, "takes no arguments");
 	else
 		request->route->answer(request->http->options.ctx, request);
+}
+
+/* No page takes so many. */
+enum { ARGUMENTS_MAX = 32 };
+
+/* Called before the library parses a URI's arguments, for each of which it takes some 70 bytes of
+ * the connection's memory; without room it gives no answer. The first ones are enough to refuse the
+ * rest. The library's own copy is cut: it passes the same bytes on. */
+static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connection)
+{
+	const char *p = uri;
+
+	(void)cls, (void)connection;
+	for (int count = 0; p && count <= ARGUMENTS_MAX; count++)
+		p = strpbrk(p, "?&") ? strpbrk(p, "?&") + 1 : NULL;
+	if (p)
+		*(char *)p = '\0';
+	return NULL;
 }
 
 /* Called when the headers are there, once more for the (empty) body, and when a wait is over. */
@@ -468,7 +493,8 @@ static struct MHD_Daemon *start(struct http *http)
 				MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_REQUEST_BYTES,
 				MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION,
 				on_connection, http, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-				http, MHD_OPTION_ARRAY, options->cert ? tls : none, MHD_OPTION_END);
+				http, MHD_OPTION_URI_LOG_CALLBACK, on_uri, http, MHD_OPTION_ARRAY,
+				options->cert ? tls : none, MHD_OPTION_END);
 }
 
 int http__start(struct http *http, char why[256])

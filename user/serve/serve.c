@@ -25,6 +25,10 @@
 /* Between two looks at connections that take too long. */
 #define WATCH_NS 1000000000u
 #define RETRY_S	 5
+/* So long somebody who has asked for totals gets the final ones, before the end. */
+#define FINAL_NS 5000000000u
+/* A recording that is asked to end does so within this time, or stale totals are answered. */
+#define ENDING_NS 10000000000u
 
 /* A snapshot's texts: immutable, freed with the last who holds them. */
 struct published {
@@ -47,7 +51,10 @@ struct serve {
 	bool ready;
 	_Atomic uint64_t ticked_ns; /* 0: never */
 	pthread_mutex_t lock;
+	pthread_cond_t changed;	     /* of those below; by CLOCK_MONOTONIC */
 	struct published *published; /* NULL: nothing yet */
+	bool is_final;		     /* it has all that was recorded, or will never be */
+	bool is_asked_for, final_is_given, final_is_sent;
 };
 
 /* --- what is published ------------------------------------------------------------------------ */
@@ -61,12 +68,27 @@ static void release(struct published *published)
 	free(published);
 }
 
+/* Waits at most so long; false: it is over. The lock is held. */
+static bool wait_changed(struct serve *serve, uint64_t until_ns)
+{
+	const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000),
+				       .tv_nsec = (long)(until_ns % 1000000000)};
+
+	return !pthread_cond_timedwait(&serve->changed, &serve->lock, &until);
+}
+
+/* Who asks when the recording has been told to end gets its final totals. */
 static struct published *hold(struct serve *serve)
 {
+	uint64_t until_ns = clock_monotonic_ns() + ENDING_NS;
 	struct published *published;
 
 	pthread_mutex_lock(&serve->lock);
+	serve->is_asked_for = true;
+	while (interrupt_asked() && !serve->is_final && wait_changed(serve, until_ns))
+		;
 	published = serve->published;
+	serve->final_is_given |= serve->is_final;
 	if (published)
 		atomic_fetch_add(&published->holders, 1);
 	pthread_mutex_unlock(&serve->lock);
@@ -106,6 +128,21 @@ static int render_metrics(struct serve *serve, struct published *published,
 	if (out && fclose(out) && !err)
 		err = -ENOMEM;
 	return err;
+}
+
+void serve__finish(struct serve *serve, const struct live_snapshot *snapshot)
+{
+	uint64_t until_ns = clock_monotonic_ns() + FINAL_NS;
+
+	if (snapshot && serve__publish(serve, snapshot))
+		msg_say("out of memory: the final totals are not served");
+	pthread_mutex_lock(&serve->lock);
+	serve->is_final = true;
+	pthread_cond_broadcast(&serve->changed);
+	while (serve->ready && serve->is_asked_for && !serve->final_is_sent &&
+	       wait_changed(serve, until_ns))
+		;
+	pthread_mutex_unlock(&serve->lock);
 }
 
 int serve__publish(struct serve *serve, const struct live_snapshot *snapshot)
@@ -185,6 +222,18 @@ static void answer_live(void *ctx, struct http_request *request)
 	else
 		say_not_yet(request);
 	release(published);
+}
+
+/* When an answer with totals has been sent. */
+static void end_totals(void *ctx, struct http_request *request)
+{
+	struct serve *serve = ctx;
+
+	(void)request;
+	pthread_mutex_lock(&serve->lock);
+	serve->final_is_sent |= serve->final_is_given;
+	pthread_cond_broadcast(&serve->changed);
+	pthread_mutex_unlock(&serve->lock);
 }
 
 static void answer_health(void *ctx, struct http_request *request)
@@ -329,8 +378,8 @@ static void end_job(void *ctx, struct http_request *request)
 
 static const struct http_route routes[] = {
 	{"/", false, answer_page, NULL, NULL},
-	{"/metrics", false, answer_metrics, NULL, NULL},
-	{"/live.json", false, answer_live, NULL, NULL},
+	{"/metrics", false, answer_metrics, NULL, end_totals},
+	{"/live.json", false, answer_live, NULL, end_totals},
 	{"/healthz", false, answer_health, NULL, NULL},
 	{"/report", true, answer_report, send_report, end_job},
 	{"/capture", true, answer_capture, send_capture, end_job},
@@ -460,6 +509,7 @@ static int open_parts(struct serve *serve)
 struct serve *serve__new(const struct serve_options *options, int *code)
 {
 	struct serve *serve = calloc(1, sizeof(*serve));
+	pthread_condattr_t monotonic;
 
 	if (!serve) {
 		msg_say("out of memory");
@@ -468,6 +518,10 @@ struct serve *serve__new(const struct serve_options *options, int *code)
 	}
 	serve->options = *options;
 	pthread_mutex_init(&serve->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&serve->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	*code = open_parts(serve);
 	if (!*code)
 		return serve;
@@ -484,10 +538,15 @@ void serve__free(struct serve *serve)
 		notify_manager("STOPPING=1");
 	if (serve->job)
 		job__stop(serve->job);
+	pthread_mutex_lock(&serve->lock);
+	serve->is_final = true; /* nobody waits for more */
+	pthread_cond_broadcast(&serve->changed);
+	pthread_mutex_unlock(&serve->lock);
 	http__free(serve->http);
 	job__free(serve->job);
 	live_metrics__free(serve->metrics);
 	release(serve->published);
+	pthread_cond_destroy(&serve->changed);
 	pthread_mutex_destroy(&serve->lock);
 	free(serve->page);
 	free(serve->token);

@@ -38,6 +38,9 @@ void serve__free(struct serve *serve);
 void serve__tick(struct serve *serve, uint64_t now_ns);
 /* A new snapshot. 0 or -errno; then the last one is served on. */
 int serve__publish(struct serve *serve, const struct live_snapshot *snapshot);
+/* The recording has ended: the last snapshot, NULL: there is none. Returns when somebody has got
+ * these totals, at most 5 s later; at once if nobody has ever asked. */
+void serve__finish(struct serve *serve, const struct live_snapshot *snapshot);
 /* As in struct recorder_watcher; ctx: the struct serve. */
 char *serve__wants_capture(void *ctx);
 void serve__captured(void *ctx, const char *path, int err);
