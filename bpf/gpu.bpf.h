@@ -44,7 +44,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, PERFX_MAX_KERNEL_NAMES);
-	__type(key, __u64); /* hash of the name */
+	__type(key, __u64); /* key_of_name() */
 	__type(value, struct perfx_kernel_name);
 } perfx_kernel_names SEC(".maps");
 
@@ -177,6 +177,49 @@ static __always_inline __u64 hash_of_name(const struct perfx_kernel_name *name)
 	return hash;
 }
 
+static __always_inline bool is_same_name(const struct perfx_kernel_name *a,
+					 const struct perfx_kernel_name *b)
+{
+	for (int i = 0; i < PERFX_KERNEL_NAME_BYTES; i += 8) {
+		__u64 word = *(const __u64 *)(a->text + i);
+
+		if (word != *(const __u64 *)(b->text + i))
+			return false;
+		if (!word)
+			break;
+	}
+	return true;
+}
+
+/* Names whose hashes are equal lie behind one another. */
+#define NAME_STEPS 4
+
+/* g->kernel.kernel becomes the key of g->name, which gets one when it is new. 0: there is no room,
+ * and it has none. */
+static __noinline int key_of_name(struct gpu_thread *g)
+{
+	struct perfx_kernel_name *known;
+
+	if (!g)
+		return 0;
+	g->kernel.kernel = hash_of_name(&g->name);
+	for (int step = 0; step < NAME_STEPS; step++) {
+		known = bpf_map_lookup_elem(&perfx_kernel_names, &g->kernel.kernel);
+		if (!known) {
+			/* another thread may be first, with another name */
+			bpf_map_update_elem(&perfx_kernel_names, &g->kernel.kernel, &g->name,
+					    BPF_NOEXIST);
+			known = bpf_map_lookup_elem(&perfx_kernel_names, &g->kernel.kernel);
+		}
+		if (!known)
+			return 0;
+		if (is_same_name(known, &g->name))
+			return 1;
+		g->kernel.kernel++;
+	}
+	return 0;
+}
+
 /* Returns whether the name could be read and kept. */
 static __always_inline bool name_kernel(struct gpu_thread *g, const struct thread *t, __u64 handle,
 					__u64 address)
@@ -186,10 +229,8 @@ static __always_inline bool name_kernel(struct gpu_thread *g, const struct threa
 		counter_add(PERFX_COUNTER_READ_FAULTS, 1);
 		return false;
 	}
-	g->kernel.kernel = hash_of_name(&g->name);
 	g->kernel.is_named = 1;
-	if (!bpf_map_lookup_elem(&perfx_kernel_names, &g->kernel.kernel) &&
-	    bpf_map_update_elem(&perfx_kernel_names, &g->kernel.kernel, &g->name, BPF_ANY)) {
+	if (!key_of_name(g)) {
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 		return false;
 	}

@@ -27,6 +27,14 @@ struct {
 	__type(value, __u32); /* id */
 } perfx_name_ids SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, PERFX_MAX_NAME_SHARES);
+	__type(key, __u32); /* index of the process */
+	__type(value, struct perfx_name_share);
+} perfx_name_shares SEC(".maps");
+
 static __always_inline void set_text(struct perfx_name_key *name, const char *text, __u32 bytes)
 {
 	__builtin_memset(name->text, 0, sizeof(name->text));
@@ -51,6 +59,26 @@ static __always_inline __u32 new_id(const struct thread *t, __u32 at, bool last)
 	return id < PERFX_ALLOCATOR_OTHER ? id : 0;
 }
 
+/* May the process bring a new name? One with endless names would leave none to the others. An index
+ * that is given out again begins anew. */
+static __always_inline bool take_share(const struct thread *t, __u32 limit)
+{
+	__u32 process = t->process, tgid = current_tgid(), used = perfx_next_name;
+	struct perfx_name_share first = {.tgid = tgid, .count = 1}, *share;
+
+	share = bpf_map_lookup_elem(&perfx_name_shares, &process);
+	if (!share || share->tgid != tgid) {
+		bpf_map_update_elem(&perfx_name_shares, &process, &first, BPF_ANY);
+		return used < limit;
+	}
+	if (used >= limit || share->count >= limit - used) {
+		__sync_fetch_and_add(&share->refused, 1);
+		return false;
+	}
+	__sync_fetch_and_add(&share->count, 1);
+	return true;
+}
+
 /* The id of t->name, made when it is new, unless `limit` names are there. */
 static __always_inline __u32 find_name(struct thread *t, __u32 limit)
 {
@@ -60,7 +88,7 @@ static __always_inline __u32 find_name(struct thread *t, __u32 limit)
 	known = bpf_map_lookup_elem(&perfx_name_ids, &t->name);
 	if (known)
 		return *known;
-	if (perfx_next_name >= limit)
+	if (limit == PERFX_MAX_NAMES ? perfx_next_name >= limit : !take_share(t, limit))
 		return 0;
 	at = __sync_fetch_and_add(&perfx_next_name, 1);
 	name = bpf_map_lookup_elem(&perfx_names, &at);

@@ -241,9 +241,17 @@ struct perfx_annotation {
 /* Bytes of a range's name; longer names are cut. */
 #define PERFX_NAME_BYTES 128
 /* Distinct names; ranges of further names are "(other)". NAMES_KEPT entries are reserved for such.
- */
-#define PERFX_MAX_NAMES	 16384
+ * A process may have as many as it leaves free for others: the first one half of the table. */
+#define PERFX_MAX_NAMES	 32768
 #define PERFX_NAMES_KEPT 64
+
+/* Of the table of names, by a process's index. */
+struct perfx_name_share {
+	__u32 tgid;
+	__u32 count;   /* names that it brought */
+	__u64 refused; /* uses of names for which it had no room */
+};
+#define PERFX_MAX_NAME_SHARES 8192
 
 struct perfx_name_key {
 	__u32 source; /* enum perfx_source */

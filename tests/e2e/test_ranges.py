@@ -101,6 +101,21 @@ def test_more_names_than_there_is_room(ranges):
     assert report["losses"]["map_full"] == other
 
 
+def test_names_of_one_process_leave_room_for_another(program, tracer):
+    """The report says which one has used its share up."""
+    flood, other = program(WORKLOADS / "ranges", "too_many_names"), program(WORKLOADS / "ranges", "hostile")
+    trace = tracer(flood.pid, "-p", str(other.pid), *TRACED, "--ring-size", "32M")
+    for p in (flood, other):
+        p.go()
+        p.finish()
+    report = trace.stop()
+    found = calls({"processes": [p for p in report["processes"] if p["pid"] == other.pid]})
+    assert found["| `a` <b>&amp;</b> [x](y)"] == found["v" * 128] == 10
+    assert "(other)" not in found
+    said = [row["reason"] for row in report["not_attached"] if row["name"] == "names of ranges and values"]
+    assert len(said) == 1 and said[0].startswith(f"process {flood.pid} brought 16")
+
+
 def test_hostile_names(ranges):
     _, report = ranges("hostile")
     found = calls(report)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "gpu/agent_events.h"
 
+#include "base/hash.h"
 #include "decode/decode.h"
 #include "perfx_agent.h"
 
@@ -71,6 +72,20 @@ static void kernel(struct perfx_agent_activity activity)
 	record.activity.end_ns = 1010;
 	record.activity.block[0] = 128;
 	agent_events_take(&events, &record);
+}
+
+/* Two of equal FNV-1a hash. */
+Test(agent_events, names_are_compared)
+{
+	static const char first[] = "8yn0iYCKYHlIj4-BwPqk", second[] = "GReLUrM4wMqfg9yzV3KQ";
+	uint32_t name = gpu_names__id(all.names, first, "", 0);
+	uint32_t other = gpu_names__id(all.names, second, "", 0);
+
+	cr_assert_eq(fnv1a(first, sizeof(first)), fnv1a(second, sizeof(second)));
+	cr_expect_neq(name, other);
+	cr_expect_neq(name, gpu_names__id(all.names, first, "m", 0));
+	cr_expect_eq(name, gpu_names__id(all.names, first, "", 0));
+	cr_expect_eq(other, gpu_names__id(all.names, second, "", 0));
 }
 
 /* Each of what a sum is by makes another one. */

@@ -438,6 +438,19 @@ const struct perfx_context_node *tracer__contexts(const struct tracer *tracer, u
 	return tracer->contexts;
 }
 
+size_t tracer__name_shares(const struct tracer *tracer, struct perfx_name_share *shares,
+			   size_t count_max)
+{
+	int fd = bpf_map__fd(tracer->skel->maps.perfx_name_shares);
+	uint32_t process, *after = NULL;
+	size_t count = 0;
+
+	for (; count < count_max && !bpf_map_get_next_key(fd, after, &process); after = &process)
+		if (!bpf_map_lookup_elem(fd, &process, &shares[count]) && shares[count].refused)
+			count++;
+	return count;
+}
+
 const struct perfx_name *tracer__names(const struct tracer *tracer, uint32_t *count)
 {
 	uint32_t next = __atomic_load_n(&tracer->skel->bss->perfx_next_name, __ATOMIC_ACQUIRE);

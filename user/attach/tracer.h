@@ -208,6 +208,9 @@ const struct perfx_context_node *tracer__contexts(const struct tracer *tracer, u
 /* Names of ranges, values and allocators, mapped: entries [0, *count), of which one whose id is 0
  * is being made. */
 const struct perfx_name *tracer__names(const struct tracer *tracer, uint32_t *count);
+/* Processes that had no room for more names, at most count_max. Returns their number. */
+size_t tracer__name_shares(const struct tracer *tracer, struct perfx_name_share *shares,
+			   size_t count_max);
 /* Indices handed out so far: [1, n). */
 uint32_t tracer__processes_count(const struct tracer *tracer);
 

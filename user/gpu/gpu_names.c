@@ -5,12 +5,23 @@
 #include "base/hash.h"
 #include "elf/demangle.h"
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+struct known_name {
+	const char *symbol, *module;
+	uint32_t name;
+	uint32_t next; /* of the same hash: an index; MAP64_NONE: there is none */
+};
+
 struct gpu_names {
 	struct sink *sink;
-	struct map64 by_hash; /* of symbol and module: the number */
+	struct map64 by_hash; /* of symbol and module: the first's index */
+	struct known_name *known;
+	size_t known_count, known_capacity;
+	struct pool pool;
 	uint32_t count;
 };
 
@@ -28,6 +39,8 @@ void gpu_names__free(struct gpu_names *names)
 	if (!names)
 		return;
 	map64_clear(&names->by_hash);
+	free(names->known);
+	pool_clear(&names->pool);
 	free(names);
 }
 
@@ -48,18 +61,48 @@ void gpu_names__emit(struct gpu_names *names, uint32_t name, const char *symbol,
 	free(readable);
 }
 
+static bool is_same(const struct known_name *known, const char *symbol, const char *module)
+{
+	return !strcmp(known->symbol, symbol) && !strcmp(known->module, module);
+}
+
+/* A new one behind `last` of its hash, or the first. */
+static int add_name(struct gpu_names *names, uint64_t hash, uint32_t last,
+		    const struct known_name *known)
+{
+	uint32_t index = (uint32_t)names->known_count;
+	int err = grow_array(&names->known, &names->known_capacity, names->known_count + 1,
+			     sizeof(*names->known));
+
+	if (!err && (!known->symbol || !known->module))
+		err = -ENOMEM;
+	if (!err && last == MAP64_NONE)
+		err = map64_put(&names->by_hash, hash, index);
+	if (err)
+		return err;
+	names->known[names->known_count++] = *known;
+	if (last != MAP64_NONE)
+		names->known[last].next = index;
+	return 0;
+}
+
 uint32_t gpu_names__id(struct gpu_names *names, const char *symbol, const char *module,
 		       uint32_t flags)
 {
-	uint64_t key = fnv1a(symbol, strlen(symbol) + 1) * 31 + fnv1a(module, strlen(module));
-	uint32_t name = map64_get(&names->by_hash, key);
+	uint64_t hash = fnv1a(symbol, strlen(symbol) + 1) * 31 + fnv1a(module, strlen(module));
+	uint32_t last = MAP64_NONE, index = map64_get(&names->by_hash, hash);
+	struct known_name known = {.name = names->count + 1, .next = MAP64_NONE};
 
-	if (name != MAP64_NONE)
-		return name;
-	name = names->count + 1;
-	if (map64_put(&names->by_hash, key, name))
+	for (; index != MAP64_NONE; index = names->known[index].next) {
+		if (is_same(&names->known[index], symbol, module))
+			return names->known[index].name;
+		last = index;
+	}
+	known.symbol = pool_add(&names->pool, symbol);
+	known.module = pool_add(&names->pool, module);
+	if (add_name(names, hash, last, &known))
 		return 0;
-	names->count = name;
-	gpu_names__emit(names, name, symbol, module, flags);
-	return name;
+	names->count = known.name;
+	gpu_names__emit(names, known.name, symbol, module, flags);
+	return known.name;
 }

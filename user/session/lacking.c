@@ -70,6 +70,25 @@ void hint_detaching(struct skipped_list *skipped)
 	skipped_hint(skipped, "probes stay in the program", reason);
 }
 
+/* Processes of which it is said that they had too many names. */
+enum { NAMES_SAID_MAX = 16 };
+
+void lacking_names(const struct tracer *tracer, struct skipped_list *skipped)
+{
+	struct perfx_name_share shares[NAMES_SAID_MAX];
+	size_t count = tracer__name_shares(tracer, shares, NAMES_SAID_MAX);
+	char reason[160];
+
+	for (size_t i = 0; i < count; i++) {
+		snprintf(reason, sizeof(reason),
+			 "process %u brought %u, all that it may have of %u: its further ones are "
+			 "\"(other)\", %" PRIu64 " times",
+			 shares[i].tgid, shares[i].count, PERFX_MAX_NAMES - PERFX_NAMES_KEPT,
+			 (uint64_t)shares[i].refused);
+		skipped_hint(skipped, "names of ranges and values", reason);
+	}
+}
+
 void say_unwind_tables(const struct unwind_tables *unwind_tables)
 {
 	struct unwind_usage usage;

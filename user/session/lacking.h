@@ -19,6 +19,8 @@ void start_waiting(struct waiting *waiting, struct skipped_list *skipped, uint64
 void lacking_files(const struct unwind_tables *unwind_tables, struct skipped_list *skipped);
 /* Probes that stay in the program after the recording. */
 void hint_detaching(struct skipped_list *skipped);
+/* Processes that used up their share of the names that a recording distinguishes. */
+void lacking_names(const struct tracer *tracer, struct skipped_list *skipped);
 /* Where PERFX_DEBUG is set; unwind_tables as above. */
 void say_unwind_tables(const struct unwind_tables *unwind_tables);
 

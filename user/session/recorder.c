@@ -850,6 +850,7 @@ static int trace(struct recorder *recorder)
 	say_unwind_tables(recorder->unwind_tables);
 	lacking_files(recorder->unwind_tables, &recorder->skipped);
 	hint_detaching(&recorder->skipped);
+	lacking_names(recorder->tracer, &recorder->skipped);
 	ending.spans_count = reader__spans_count(recorder->reader);
 	ending.killed = followed->main_ended && (followed->main_status & 0x7f);
 	ending.exited = followed->main_ended;
