@@ -43,7 +43,7 @@ class System:
     def start(self, *argv, **popen):
         """A program in the system. Its process id is the one of this Popen once it is executed."""
         return subprocess.Popen(
-            ["unshare", "--mount", "--propagation", "private", "sh", "-c", ENTER, self.root, *argv],
+            ["unshare", "--mount", "--uts", "--propagation", "private", "sh", "-c", ENTER, self.root, *argv],
             env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                  "HOME": "/root", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}, text=True, **popen)
 
