@@ -34,6 +34,63 @@ Test(image, functions)
 	image__free(image);
 }
 
+enum { OVERLAPPING = 20000, OVERLAPPING_BYTES = 4 << 20 };
+
+/* f.so with a table of so many functions at one address, each of whose names is the end of the one
+ * before, behind its last byte. */
+static void overlap_names(void)
+{
+	char *names = malloc(OVERLAPPING_BYTES);
+	Elf64_Sym *symbols = calloc(OVERLAPPING, sizeof(*symbols));
+	FILE *file = fopen(fixture_path("f.so"), "r+");
+	Elf64_Ehdr ehdr;
+	Elf64_Shdr shdr;
+
+	cr_assert(names && symbols && file);
+	memset(names, 'a', OVERLAPPING_BYTES);
+	names[0] = names[OVERLAPPING_BYTES - 1] = '\0';
+	for (size_t i = 0; i < OVERLAPPING; i++)
+		symbols[i] = (Elf64_Sym){.st_name = (Elf64_Word)(OVERLAPPING - i),
+					 .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+					 .st_shndx = 1,
+					 .st_value = TEXT_VADDR,
+					 .st_size = 7};
+	cr_assert_eq(fread(&ehdr, sizeof(ehdr), 1, file), 1);
+	for (size_t i = 0; i < ehdr.e_shnum; i++) {
+		long at = (long)(ehdr.e_shoff + i * sizeof(shdr)), end;
+		bool is_names;
+
+		fseek(file, at, SEEK_SET);
+		cr_assert_eq(fread(&shdr, sizeof(shdr), 1, file), 1);
+		is_names = shdr.sh_type == SHT_STRTAB && !shdr.sh_flags && i != ehdr.e_shstrndx;
+		if (!is_names && shdr.sh_type != SHT_SYMTAB)
+			continue;
+		fseek(file, 0, SEEK_END);
+		end = ftell(file);
+		shdr.sh_offset = (Elf64_Off)end;
+		shdr.sh_size = is_names ? OVERLAPPING_BYTES : OVERLAPPING * sizeof(*symbols);
+		fwrite(is_names ? (void *)names : (void *)symbols, shdr.sh_size, 1, file);
+		fseek(file, at, SEEK_SET);
+		fwrite(&shdr, sizeof(shdr), 1, file);
+	}
+	cr_assert_eq(fclose(file), 0);
+	free(names);
+	free(symbols);
+}
+
+/* To compare them would take minutes. */
+Test(image, long_names_that_overlap, .timeout = 60)
+{
+	struct list list;
+	struct image *image;
+
+	overlap_names();
+	image = open_image("f.so", "");
+	list = functions_of(image);
+	cr_expect_eq(list.count, 6); /* those of .dynsym */
+	image__free(image);
+}
+
 static bool ends_in_n(const char *name, void *ctx)
 {
 	++*(size_t *)ctx;

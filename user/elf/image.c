@@ -132,12 +132,17 @@ bool image__bias(const struct image *image, uint64_t start, uint64_t file_offset
 	return false;
 }
 
-static bool build_id_in(const uint8_t *bytes, size_t size, size_t align, char *hex, size_t hex_size)
+/* Sections may overlap: 65,000 of the same notes are not all read. */
+enum { NOTES_MAX = 100000 };
+
+static bool build_id_in(const uint8_t *bytes, size_t size, size_t align, char *hex, size_t hex_size,
+			size_t *notes_count)
 {
 	struct elf_note note;
 	size_t position = 0;
 
-	while (elf_note__next(bytes, size, align, &position, &note)) {
+	while ((*notes_count)++ < NOTES_MAX &&
+	       elf_note__next(bytes, size, align, &position, &note)) {
 		if (!elf_note__is(&note, "GNU", NT_GNU_BUILD_ID) || !note.desc_size ||
 		    2 * note.desc_size >= hex_size)
 			continue;
@@ -151,6 +156,7 @@ static bool build_id_in(const uint8_t *bytes, size_t size, size_t align, char *h
 static void read_build_id(const struct elf_view *view, char *hex, size_t hex_size)
 {
 	const uint8_t *bytes;
+	size_t notes_count = 0;
 	Elf64_Phdr phdr;
 	Elf64_Shdr shdr;
 
@@ -159,13 +165,14 @@ static void read_build_id(const struct elf_view *view, char *hex, size_t hex_siz
 	for (size_t i = 1; elf_view__shdr(view, i, &shdr); i++) {
 		bytes = elf_view__bytes(view, shdr.sh_offset, shdr.sh_size);
 		if (shdr.sh_type == SHT_NOTE && bytes &&
-		    build_id_in(bytes, shdr.sh_size, shdr.sh_addralign, hex, hex_size))
+		    build_id_in(bytes, shdr.sh_size, shdr.sh_addralign, hex, hex_size,
+				&notes_count))
 			return;
 	}
 	for (size_t i = 0; !view->shnum && elf_view__phdr(view, i, &phdr); i++) {
 		bytes = elf_view__bytes(view, phdr.p_offset, phdr.p_filesz);
 		if (phdr.p_type == PT_NOTE && bytes &&
-		    build_id_in(bytes, phdr.p_filesz, phdr.p_align, hex, hex_size))
+		    build_id_in(bytes, phdr.p_filesz, phdr.p_align, hex, hex_size, &notes_count))
 			return;
 	}
 }
@@ -185,9 +192,12 @@ static bool has_symbols(const struct elf_view *view)
 	return elf_view__section_of_type(view, SHT_SYMTAB, &shdr);
 }
 
+/* All of the file is read for it: a sparse one of terabytes must not be. */
+#define CRC_BYTES_MAX (UINT64_C(4) << 30)
+
 static bool crc_fits(const struct elf_view *view, uint32_t crc)
 {
-	return crc32_z(0, view->bytes, view->size) == crc;
+	return view->size <= CRC_BYTES_MAX && crc32_z(0, view->bytes, view->size) == crc;
 }
 
 static void drop_debug(struct image *image)

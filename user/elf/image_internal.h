@@ -55,6 +55,7 @@ struct image {
 	void *wants_ctx;
 	struct symbol_list wanted;
 	void *plain_names; /* tsearch tree of names whose @VERSION was cut off */
+	size_t plain_bytes;
 
 	bool frames_ready;
 	struct eh_table {

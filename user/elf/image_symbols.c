@@ -41,6 +41,16 @@ static Elf64_Sym symbol_at(const struct symbol_table *table, size_t number)
 	return sym;
 }
 
+/* Strings of a table may overlap, so that a small file has many long names, which are expensive to
+ * compare: their functions are left out. The longest name of PyTorch has 1,466 bytes. */
+enum { NAME_BYTES_MAX = 8 << 10 };
+
+static bool has_name(const struct symbol_table *table, const Elf64_Sym *sym)
+{
+	return strnlen(elf_strings__at(&table->names, sym->st_name), NAME_BYTES_MAX) <
+	       NAME_BYTES_MAX;
+}
+
 static bool is_function(const struct image *image, const Elf64_Sym *sym)
 {
 	unsigned type = ELF64_ST_TYPE(sym->st_info);
@@ -139,6 +149,9 @@ static void free_plain(void *node)
 	free(name);
 }
 
+/* Of a file with more the further ones keep their version. */
+#define PLAIN_BYTES_MAX (64u << 20)
+
 /* The name without @VERSION, kept with the image. NULL: out of memory. */
 static const char *cut_version(struct image *image, const char *full, size_t length)
 {
@@ -147,6 +160,9 @@ static const char *cut_version(struct image *image, const char *full, size_t len
 
 	if (found)
 		return (*found)->plain;
+	if (image->plain_bytes + length > PLAIN_BYTES_MAX)
+		return full;
+	image->plain_bytes += length;
 	name = malloc(sizeof(*name));
 	if (!name)
 		return NULL;
@@ -192,7 +208,7 @@ static int add_functions(struct image *image, uint32_t number_of_table, bool wan
 		Elf64_Sym sym = symbol_at(table, n);
 		const char *name;
 
-		if (!is_function(image, &sym))
+		if (!is_function(image, &sym) || !has_name(table, &sym))
 			continue;
 		if (wanted_only) {
 			name = plain_name(image, elf_strings__at(&table->names, sym.st_name));
