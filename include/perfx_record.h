@@ -53,7 +53,7 @@
 	/* made by the tracer */                                                 \
 	X(HOST,              host,              32,  48,  48, 5, CAPTURE)        \
 	X(PROCESS,           process,           33,  48,  40, 2, EVENT)          \
-	X(FUNCTION,          function,          34,  24,  24, 3, FACT)           \
+	X(FUNCTION,          function,          34,  32,  24, 3, FACT)           \
 	X(PROBE,             probe_record,      35,  40,  40, 0, FACT)           \
 	X(CONTEXT,           context,           36,  40,  24, 0, FACT)           \
 	X(USAGE,             usage,             37, 160, 144, 0, SAMPLE)         \
@@ -470,8 +470,13 @@ struct perfx_function {
 	__u32 function;
 	__u16 source; /* enum perfx_source */
 	__u16 flags;  /* PERFX_FUNCTION_ */
+	/* of at::_ops::NAME::call the bytes of NAME before its overload; 0: not known */
+	__u16 operator_bytes;
+	__u16 pad[3];
 };
 #define PERFX_FUNCTION_RANGE 0x1 /* a range announced by the program: no module, no offset */
+/* Shown for PyTorch's ranges where it passes their names to no function that can be probed. */
+#define PERFX_NAMELESS_RANGE "record_function (name not known)"
 #define PERFX_FUNCTION_STEP  0x2 /* its end is the end of a step: --step-range */
 
 enum perfx_link {
@@ -669,9 +674,9 @@ struct perfx_frame {
 	__u32 process;
 	__u32 line; /* 0: unknown */
 	__u16 depth;
-	__u16 language; /* enum perfx_language */
-	__u16 flags;	/* PERFX_FRAME_ */
-	__u16 pad;
+	__u16 language;	      /* enum perfx_language */
+	__u16 flags;	      /* PERFX_FRAME_ */
+	__u16 operator_bytes; /* as in struct perfx_function */
 };
 
 /* The Python interpreter of a process. strings: version ("3.11.2"), why its frames are not recorded

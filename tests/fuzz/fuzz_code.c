@@ -3,6 +3,7 @@
 #include "fuzz_image.h"
 
 #include "plan/jitted.h"
+#include "site/operator_name.h"
 #include "site/site.h"
 
 static void plan_at(struct image *image, const struct fuzz_question *q, uint64_t vaddr,
@@ -46,6 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	code = image__code_segment(image, 0, &vaddr, &available);
 	if (code && question.skip < available) {
 		plan_at(image, &question, vaddr + question.skip, available - question.skip);
+		operator_name_bytes(image, "_ZN2at4_ops10add_Tensor4callEv", vaddr + question.skip,
+				    available - question.skip);
 		accessor_of_pointer(code, available, &accessor);
 		accessor_of_text(code, available, &accessor);
 	}

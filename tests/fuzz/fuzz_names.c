@@ -7,14 +7,18 @@
 #include "base/text.h"
 #include "elf/demangle.h"
 #include "elf/pattern.h"
+#include "site/operator_name.h"
 
 static void read_name(const char *name)
 {
 	char *readable = demangle(name), *pretty = demangle_pretty(name);
+	struct text label = {0};
 
 	if (!readable || !pretty)
 		abort();
 	utf8_width(readable);
+	operator_label(&label, readable, (uint16_t)name[0]);
+	text_clear(&label);
 	free(readable);
 	free(pretty);
 }
@@ -23,6 +27,8 @@ static void match(struct pattern *pattern, struct nearest *nearest, const char *
 {
 	pattern__matches_module(pattern, &(struct module_names){.base = name, .soname = name});
 	pattern__matches_name(pattern, name);
+	pattern__may_match_operator(pattern, name);
+	pattern__matches_operator(pattern, name);
 	nearest__offer(nearest, name);
 }
 

@@ -75,6 +75,39 @@ Test(pattern, names)
 	}
 }
 
+Test(pattern, operators_with_and_without_their_overload)
+{
+	static const struct {
+		const char *pattern, *joined, *label;
+		bool wanted;
+	} rows[] = {
+		{"aten::mm", "mm", "aten::mm", true},
+		{"aten::mm", "mm_out", "aten::mm.out", true},
+		{"aten::mm", "mmm", "aten::mmm", false},
+		{"aten::add", "add_Tensor", "aten::add.Tensor", true},
+		{"aten::add", "add_relu_Tensor", "aten::add_relu.Tensor", false},
+		{"aten::add.Tensor", "add_Tensor", "aten::add.Tensor", true},
+		{"aten::add.Tensor", "add_Scalar", "aten::add.Scalar", false},
+		{"aten::add_*", "add__Tensor", "aten::add_.Tensor", true},
+		{"aten::{mm,bmm}", "bmm", "aten::bmm", true},
+		{"aten::[ab]mm", "bmm", "aten::bmm", true},
+		{"libtorch_cpu*:aten::*", "_softmax", "aten::_softmax", true},
+		{"at::_ops::mm::call", "mm", "aten::mm", false},
+		{"*", "mm", "aten::mm", false},
+		{"/aten::mm/", "mm", "aten::mm", false},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct pattern *pattern = parse(rows[i].pattern);
+		bool matches = pattern__names_operators(pattern) &&
+			       pattern__may_match_operator(pattern, rows[i].joined) &&
+			       pattern__matches_operator(pattern, rows[i].label);
+
+		cr_expect_eq(matches, rows[i].wanted, "%s on %s", rows[i].pattern, rows[i].label);
+		pattern__free(pattern);
+	}
+}
+
 Test(pattern, modules)
 {
 	static const struct {
@@ -251,6 +284,20 @@ Test(nearest, typing_errors)
 	expect("mallok", 1, "malloc");
 	expect("MALLOC", 1, "malloc");
 	expect("xyzzy_nothing", 3, "");
+}
+
+Test(nearest, operators)
+{
+	static const char *const operators[] = {"aten::addmm", "aten::add", "aten::softmax", NULL};
+	char why[64];
+	struct pattern *pattern = pattern__parse("aten::addd", why, sizeof(why));
+	struct nearest *nearest = nearest__new(pattern, 1);
+
+	for (size_t i = 0; operators[i]; i++)
+		nearest__offer(nearest, operators[i]);
+	cr_expect_str_eq(nearest__list(nearest), "aten::add");
+	nearest__free(nearest);
+	pattern__free(pattern);
 }
 
 Test(nearest, whole_name_decides_among_equals)

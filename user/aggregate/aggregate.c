@@ -123,6 +123,11 @@ int handle_function(struct aggregate *a, const struct event *event)
 	f->build_id = shared_string(a, before->build_id, event->strings[2]);
 	if (!f->name || !f->module || !f->build_id)
 		return -ENOMEM;
+	f->label = record->flags & PERFX_FUNCTION_RANGE
+			   ? f->name
+			   : intern_label(a, f->name, record->operator_bytes);
+	if (!f->label)
+		return -ENOMEM;
 	f->module_base = base_name(f->module);
 	f->source = record->source;
 	f->offset = record->offset;

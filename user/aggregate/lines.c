@@ -3,7 +3,8 @@
  * Stacks → lines, Python callers, and how whole the stacks are.
  *
  * A sample or a block belongs to two lines: that of its innermost Python frame, and that of its
- * innermost native frame whose source line is known, outside of the C library if there is one. Time
+ * innermost native frame whose source line is known, outside of the C library if there is one. A
+ * sample that would belong to none has its innermost native frame in place of a line. Time
  * in traced calls belongs to the Python line that made the outermost of them; ranges only mark such
  * calls and take no part. Native callers are known of a context's first call only, so native lines
  * have no time in calls.
@@ -27,19 +28,32 @@ struct lines {
 	struct map64 ids; /* hash → list[], the first of this hash */
 };
 
+/* Code without a line and a name is told apart by its place in the file. */
+static uint64_t offset_of(const struct profile_frame *frame)
+{
+	return frame->line || frame->function[0] ? 0 : frame->offset;
+}
+
+static const char *module_of(const struct profile_frame *frame)
+{
+	return frame->line ? "" : frame->module_base;
+}
+
 /* Texts of frames are interned: compared by address. */
 static uint64_t hash_of(const struct profile_frame *frame)
 {
 	uint64_t hash = (uint64_t)(uintptr_t)frame->file * 0x9e3779b97f4a7c15ULL;
 
 	hash = (hash ^ (uint64_t)(uintptr_t)frame->function) * 0xc2b2ae3d27d4eb4fULL;
+	hash ^= offset_of(frame);
 	return (hash ^ frame->line ^ hash >> 32) * 0x9e3779b97f4a7c15ULL;
 }
 
 static bool is_of(const struct profile_line *line, const struct profile_frame *frame)
 {
 	return line->file == frame->file && line->function == frame->function &&
-	       line->line == frame->line && line->language == frame->language;
+	       line->line == frame->line && line->language == frame->language &&
+	       line->offset == offset_of(frame) && !strcmp(line->module_base, module_of(frame));
 }
 
 /* NULL: memory is out. Valid until the next call. */
@@ -63,6 +77,9 @@ static struct line *line_of(struct lines *lines, const struct profile_frame *fra
 	line->line = (struct profile_line){
 		.file = frame->file,
 		.function = frame->function,
+		.label = frame->label,
+		.module_base = module_of(frame),
+		.offset = offset_of(frame),
 		.line = frame->line,
 		.language = frame->language,
 		.calls_ns = frame->language == PERFX_LANGUAGE_PYTHON ? 0 : PROFILE_ABSENT,
@@ -117,15 +134,45 @@ const struct profile_frame *profile_line_frame(const struct profile_frame *const
 	return NULL;
 }
 
+/* The place of a sample that has no line in any language; NULL: it has one, or no frame. */
+static const struct profile_frame *code_of(const struct profile_stack *stack)
+{
+	const struct profile_frame *runtime = NULL;
+
+	if (native_line(stack->frames, stack->frames_count))
+		return NULL;
+	for (size_t i = 0; i < stack->frames_count; i++) {
+		const struct profile_frame *frame = stack->frames[i];
+
+		if (frame->language != PERFX_LANGUAGE_NATIVE)
+			return NULL;
+		if (is_start(frame) || !frame->module_base[0])
+			continue;
+		if (!is_runtime(frame))
+			return frame;
+		if (!runtime)
+			runtime = frame;
+	}
+	return runtime;
+}
+
+static const struct profile_frame *frame_of_sample(const struct profile_stack *stack,
+						   enum perfx_language language)
+{
+	const struct profile_frame *frame;
+
+	if (!stack)
+		return NULL;
+	frame = profile_line_frame(stack->frames, stack->frames_count, language);
+	return frame || language != PERFX_LANGUAGE_NATIVE ? frame : code_of(stack);
+}
+
 static int add_samples(struct lines *lines, const struct profile_process *process,
 		       enum perfx_language language)
 {
 	for (size_t i = 0; i < process->samples.count; i++) {
 		const struct profile_activity *sample = &process->samples.list[i];
-		const struct profile_frame *frame =
-			sample->stack ? profile_line_frame(sample->stack->frames,
-							   sample->stack->frames_count, language)
-				      : NULL;
+		const struct profile_frame *frame = frame_of_sample(sample->stack, language);
 		struct line *line = frame ? line_of(lines, frame) : NULL;
 		uint64_t *ns;
 

@@ -20,7 +20,8 @@
 
 /* A place in the program. Inlined functions are frames of their own. */
 struct profile_frame {
-	const char *function;		  /* demangled, of Python qualified; "": unknown */
+	const char *function; /* demangled, of Python qualified; "": unknown */
+	const char *label;    /* as users know it: site/operator_name.h, or `function` */
 	const char *module, *module_base; /* "": code without a file */
 	const char *file;		  /* source; "": unknown */
 	uint32_t line;			  /* 0: unknown */
@@ -28,6 +29,12 @@ struct profile_frame {
 	enum perfx_language language;
 	bool gone; /* Python: the code object was no longer there when it was to be named */
 };
+
+/* The names that reports show: site/operator_name.h. */
+static inline const char *frame_label(const struct profile_frame *frame)
+{
+	return frame->label ? frame->label : frame->function;
+}
 
 struct profile_stack {
 	const struct profile_frame *const *frames; /* innermost first */
@@ -65,6 +72,11 @@ struct profile_stack_quality {
 /* A line of the program. */
 struct profile_line {
 	const char *file, *function; /* "": unknown */
+	const char *label;	     /* as users know the function; NULL: by `function` */
+	/* Of code whose line is not known: its module and, where it has no name either, its offset
+	 * there. "", 0 otherwise. */
+	const char *module_base;
+	uint64_t offset;
 	uint32_t line;
 	enum perfx_language language;
 	/* Sampled. */
@@ -514,10 +526,16 @@ struct profile_function {
 	uint32_t id;
 	enum perfx_source source;
 	const char *name, *module, *module_base, *build_id;
+	const char *label; /* as users know it; NULL: by `name` */
 	uint64_t offset;
 	enum perfx_return ret; /* how it is timed */
 	unsigned flags;	       /* PERFX_FUNCTION_ */
 };
+
+static inline const char *function_label(const struct profile_function *function)
+{
+	return function->label ? function->label : function->name;
+}
 
 struct profile_probe {
 	uint32_t id, function;

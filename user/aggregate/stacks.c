@@ -2,6 +2,7 @@
 #include "aggregate/finish.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "site/operator_name.h"
 
 #include <stdlib.h>
 
@@ -25,6 +26,17 @@ const char *intern(struct aggregate *a, const char *text)
 		return NULL;
 	interned->texts[interned->count++] = copy;
 	return copy;
+}
+
+const char *intern_label(struct aggregate *a, const char *function, uint16_t operator_bytes)
+{
+	struct text label = {0};
+	const char *interned = function;
+
+	if (operator_label(&label, function, operator_bytes))
+		interned = label.failed ? NULL : intern(a, text_peek(&label));
+	text_clear(&label);
+	return interned;
 }
 
 /* --- stacks --- */
@@ -128,6 +140,7 @@ static int64_t innermost_frame(struct aggregate *a, uint32_t process, uint64_t a
 		return -ENOMEM;
 	frame_at(&a->stacks, (uint32_t)made)->frame = (struct profile_frame){
 		.function = "",
+		.label = "",
 		.module = "",
 		.module_base = "",
 		.file = "",
@@ -196,6 +209,9 @@ int handle_frame(struct aggregate *a, const struct event *event)
 	};
 	if (!frame->frame.function || !frame->frame.module || !frame->frame.file)
 		return -ENOMEM;
+	frame->frame.label = intern_label(a, frame->frame.function, record->operator_bytes);
+	if (!frame->frame.label)
+		return -ENOMEM;
 	frame->frame.module_base = base_name(frame->frame.module);
 	frame->described = true;
 	a->processes[record->process]->gone_count += frame->frame.gone;
@@ -214,6 +230,7 @@ void stacks_clear(struct stacks *stacks)
 
 static const struct profile_frame no_frame = {
 	.function = "",
+	.label = "",
 	.module = "",
 	.module_base = "",
 	.file = "",

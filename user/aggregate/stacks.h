@@ -42,6 +42,9 @@ struct finish_ctx;
 
 /* The one copy of a text. NULL: memory is out. */
 const char *intern(struct aggregate *aggregate, const char *text);
+/* The name by which users know a function: an operator's, or `function` itself. NULL: -ENOMEM. */
+const char *intern_label(struct aggregate *aggregate, const char *function,
+			 uint16_t operator_bytes);
 /* In stacks->list; MAP64_NONE: it is not known. */
 uint32_t stack_index(const struct stacks *stacks, uint32_t process, uint32_t stack);
 void stacks_clear(struct stacks *stacks);

@@ -298,7 +298,8 @@ static void describe_function(struct probes *probes, size_t index)
 	struct perfx_function record = {.offset = function->offset,
 					.function = probes->placed[index].id,
 					.source = (uint16_t)function->source,
-					.flags = (uint16_t)flags_of(probes, function)};
+					.flags = (uint16_t)flags_of(probes, function),
+					.operator_bytes = function->operator_bytes};
 	SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_FUNCTION, record, function->name,
 		  module->path, module->build_id);
 }

@@ -176,7 +176,8 @@ const struct option_row option_rows[] = {
 		"also those that start later."},
 	{"functions", 'F', false, SECTION_WHAT, PROBING, .arg = "MODULE:GLOB",
 	 .parse = take_pattern,
-	 .help = "functions of a file; '!' in front excludes; MODULE:/ERE/ is a regular "
+	 .help = "functions of a file (or PyTorch operators: 'aten::mm'); '!' in front excludes; "
+		 "MODULE:/ERE/ is a regular "
 		 "expression; "
 		 "repeatable. Default: annotated functions and ML operations",
 	 .man = "Traces these functions; see *PATTERNS*. "

@@ -23,6 +23,8 @@ struct pattern {
 	regex_t regex;
 };
 
+#define OPERATOR_NAMESPACE "aten::"
+
 struct reason {
 	char *text;
 	size_t size;
@@ -299,6 +301,46 @@ bool pattern__matches_name(const struct pattern *pattern, const char *symbol_nam
 	return found;
 }
 
+/* --- operators: "aten::add.Tensor" -------------------- */
+
+static bool is_operator(const char *glob)
+{
+	return begins_with(glob, OPERATOR_NAMESPACE);
+}
+
+bool pattern__names_operators(const struct pattern *pattern)
+{
+	for (size_t i = 0; i < pattern->names.count; i++)
+		if (is_operator(pattern->names.globs[i]))
+			return true;
+	return false;
+}
+
+bool pattern__may_match_operator(const struct pattern *pattern, const char *joined)
+{
+	for (size_t i = 0; i < pattern->names.count; i++) {
+		const char *glob = pattern->names.globs[i];
+		const char *name = glob + sizeof(OPERATOR_NAMESPACE) - 1;
+
+		if (is_operator(glob) && !strncmp(name, joined, strcspn(name, "*?[\\.")))
+			return true;
+	}
+	return false;
+}
+
+bool pattern__matches_operator(const struct pattern *pattern, const char *label)
+{
+	size_t length = strcspn(label, ".");
+	char *name = strndup(label, length);
+	bool found = false;
+
+	for (size_t i = 0; name && !found && i < pattern->names.count; i++)
+		found = is_operator(pattern->names.globs[i]) &&
+			(matches_text(pattern, i, label) || matches_text(pattern, i, name));
+	free(name);
+	return found;
+}
+
 /*
  * "Did you mean": the names nearest to a pattern that matched nothing. Every symbol of every file
  * is offered, so only a name with a near identifier is demangled.
@@ -510,10 +552,12 @@ static void insert(struct nearest *nearest, struct candidate candidate)
 void nearest__offer(struct nearest *nearest, const char *symbol_name)
 {
 	struct candidate candidate;
+	size_t size;
+	const char *word = last_component(symbol_name, &size);
 	char *name;
 
 	if (demangle_applies(symbol_name) ? !has_near_identifier(nearest, symbol_name)
-					  : !near_any(nearest, symbol_name, strlen(symbol_name)))
+					  : !near_any(nearest, word, size))
 		return;
 	name = demangle(symbol_name);
 	if (!name)

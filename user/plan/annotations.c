@@ -184,7 +184,7 @@ bool annotation_find(const char *symbol, struct perfx_annotation *annotation, co
 		if (annotation->text == PERFX_TEXT_STRING && strstr(symbol, "ERKSs"))
 			annotation->text = PERFX_TEXT_OLD_STRING;
 		*shown = annotation->action == PERFX_ANNOTATION_OPEN && !annotation->text
-				 ? "record_function (name not known)"
+				 ? PERFX_NAMELESS_RANGE
 				 : NULL;
 		return true;
 	}

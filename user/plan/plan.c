@@ -476,9 +476,27 @@ ssize_t plan__provider(const struct plan *plan, pid_t pid, ssize_t *own, bool *g
 /* --- patterns without a match: some wait for their file, some are wrong -------------------------
  */
 
+struct offering {
+	struct nearest *nearest;
+	const struct pattern *pattern;
+	const struct image *image;
+};
+
 static int offer_nearest(const struct symbol *symbol, void *ctx)
 {
-	nearest__offer(ctx, symbol->name);
+	const struct offering *offering = ctx;
+	char *label;
+
+	if (!pattern__names_operators(offering->pattern)) {
+		nearest__offer(offering->nearest, symbol->name);
+		return 0;
+	}
+	label = plan_operator_name(offering->image, symbol);
+	if (label) {
+		label[strcspn(label, ".")] = '\0'; /* without its overload */
+		nearest__offer(offering->nearest, label);
+	}
+	free(label);
 	return 0;
 }
 
@@ -511,7 +529,8 @@ static void feed_nearest(const struct plan *plan, struct nearest *nearest,
 			continue;
 		image = image__open(fd, refs[i].path, "");
 		if (image)
-			image__each_function(image, offer_nearest, nearest);
+			image__each_function(image, offer_nearest,
+					     &(struct offering){nearest, pattern, image});
 		image__free(image);
 		close(fd);
 	}

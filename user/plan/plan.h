@@ -105,6 +105,7 @@ struct plan_function {
 	const char *cost_why;	 /* static: why it has none, though its work is known; or NULL */
 	bool is_entry_point;	 /* of its file: it has no return address */
 	unsigned stream_flags;	 /* PERFX_FUNCTION_, of its FUNCTION record */
+	uint16_t operator_bytes; /* likewise: operator_name_bytes() */
 	union {			 /* by role */
 		struct {	 /* CALLS; read by plan_object_arg and the like */
 			/* XLA's executor: the argument, from 1, that points to the thunk it runs,

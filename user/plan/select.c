@@ -9,6 +9,7 @@
 #include "plan/annotations.h"
 #include "plan/defaults.h"
 #include "plan/internal.h"
+#include "site/operator_name.h"
 #include "site/site.h"
 
 #include <errno.h>
@@ -270,6 +271,7 @@ struct candidate {
 
 struct selection {
 	struct plan *plan;
+	const struct image *image;
 	struct module_names module;
 	struct candidate *candidates;
 	size_t count, capacity;
@@ -289,28 +291,64 @@ static bool has_includes(const struct plan_options *options)
 	return false;
 }
 
-static bool excluded(const struct plan_options *options, const struct module_names *module,
-		     const char *symbol)
+char *plan_operator_name(const struct image *image, const struct symbol *symbol)
 {
+	char name[128], function[160];
+	struct text label = {0};
+
+	if (!builtin_torch_name(symbol->name, name, sizeof(name)))
+		return NULL;
+	snprintf(function, sizeof(function), "at::_ops::%s::call", name);
+	operator_label(&label, function,
+		       operator_name_bytes(image, symbol->name, symbol->vaddr, symbol->size));
+	return text_take(&label);
+}
+
+static bool matches_operator(const struct pattern *pattern, const struct image *image,
+			     const struct symbol *symbol)
+{
+	char name[128], *label;
+	bool matches;
+
+	if (!pattern__names_operators(pattern) ||
+	    !builtin_torch_name(symbol->name, name, sizeof(name)) ||
+	    !pattern__may_match_operator(pattern, name))
+		return false;
+	label = plan_operator_name(image, symbol);
+	matches = label && pattern__matches_operator(pattern, label);
+	free(label);
+	return matches;
+}
+
+static bool matches(const struct selection *selection, const struct pattern *pattern,
+		    const struct symbol *symbol)
+{
+	return pattern__matches_module(pattern, &selection->module) &&
+	       (pattern__matches_name(pattern, symbol->name) ||
+		matches_operator(pattern, selection->image, symbol));
+}
+
+static bool excluded(const struct selection *selection, const struct symbol *symbol)
+{
+	const struct plan_options *options = &selection->plan->options;
+
 	for (size_t i = 0; i < options->patterns_count; i++)
 		if (pattern__excludes(options->patterns[i]) &&
-		    pattern__matches_module(options->patterns[i], module) &&
-		    pattern__matches_name(options->patterns[i], symbol))
+		    matches(selection, options->patterns[i], symbol))
 			return true;
 	return false;
 }
 
-static bool included(struct plan *plan, const struct module_names *module, const char *symbol)
+static bool included(const struct selection *selection, const struct symbol *symbol)
 {
-	const struct plan_options *options = &plan->options;
+	const struct plan_options *options = &selection->plan->options;
 	bool found = false;
 
 	for (size_t i = 0; i < options->patterns_count; i++) {
 		if (pattern__excludes(options->patterns[i]) ||
-		    !pattern__matches_module(options->patterns[i], module) ||
-		    !pattern__matches_name(options->patterns[i], symbol))
+		    !matches(selection, options->patterns[i], symbol))
 			continue;
-		plan->pattern_matched[i] = true;
+		selection->plan->pattern_matched[i] = true;
 		found = true;
 	}
 	return found;
@@ -387,16 +425,16 @@ static enum perfx_source source_by_level(const struct plan *plan, const char *ba
 }
 
 /* PERFX_SOURCE_INVALID: it is not traced. */
-static enum perfx_source choose(struct plan *plan, const struct module_names *module,
-				const char *symbol)
+static enum perfx_source choose(const struct selection *selection, const struct symbol *offered)
 {
-	const char *base = module->base;
+	struct plan *plan = selection->plan;
+	const char *base = selection->module.base, *symbol = offered->name;
 	enum perfx_source source;
-	bool named = cost_model__names(plan->options.cost_model, module, symbol);
+	bool named = cost_model__names(plan->options.cost_model, &selection->module, symbol);
 
 	if (!has_includes(&plan->options))
 		source = source_by_level(plan, base, symbol);
-	else if (included(plan, module, symbol))
+	else if (included(selection, offered))
 		source = source_of_function(base, symbol);
 	else if (is_wanted_of_gpu(plan, base, symbol))
 		source = PERFX_SOURCE_CUDA;
@@ -418,8 +456,8 @@ static int offer_symbol(const struct symbol *symbol, void *ctx)
 	/* a function's cold half is part of it, not a function */
 	if (symbol->cold)
 		return 0;
-	source = choose(plan, &selection->module, symbol->name);
-	if (!source || excluded(&plan->options, &selection->module, symbol->name))
+	source = choose(selection, symbol);
+	if (!source || excluded(selection, symbol))
 		return 0;
 	if (symbol->ifunc) {
 		skip_symbol(plan, symbol->name,
@@ -435,10 +473,9 @@ static int offer_annotation(const struct symbol *symbol, void *ctx)
 	struct plan *plan = selection->plan;
 
 	/* traced whatever -F says, unless excluded; a pattern may name it all the same */
-	if (!included(plan, &selection->module, symbol->name) &&
-	    plan_host_level(plan) < HOST_ANNOTATIONS)
+	if (!included(selection, symbol) && plan_host_level(plan) < HOST_ANNOTATIONS)
 		return 0;
-	if (excluded(&plan->options, &selection->module, symbol->name))
+	if (excluded(selection, symbol))
 		return 0;
 	if (!symbol->vaddr) {
 		skipped_add(&plan->skipped, symbol->name,
@@ -505,6 +542,8 @@ static int plan_function(struct plan *plan, struct image *image, size_t module,
 		return 0;
 	}
 	choose_return(plan, base, &function);
+	function.operator_bytes =
+		operator_name_bytes(image, function.symbol, function.vaddr, function.size);
 	function.name =
 		candidate->annotated ? strdup(candidate->symbol) : demangle(candidate->symbol);
 	if (!function.name || plan_add_function(plan, &function)) {
@@ -565,8 +604,8 @@ bool plan_worth_searching(struct plan *plan, const struct module_names *module)
 
 int plan_image(struct plan *plan, struct image *image, size_t index)
 {
-	struct selection selection = {.plan = plan,
-				      .module = plan_module_names(&plan->modules[index])};
+	struct selection selection = {
+		.plan = plan, .image = image, .module = plan_module_names(&plan->modules[index])};
 
 	image__each_annotation(image, offer_annotation, &selection);
 	plan->modules[index].is_ml = selection.count || default_module(selection.module.base);

@@ -3,11 +3,13 @@
 
 #include "base/clock.h"
 #include "base/grow.h"
+#include "base/text.h"
 #include "cpython/collector.h"
 #include "decode/pack.h"
 #include "elf/file_cache.h"
 #include "elf/symbolize.h"
 #include "session/python_frames.h"
+#include "site/operator_name.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -398,6 +400,7 @@ void frames__tick(struct frames *frames, uint64_t now_ns)
 struct batch {
 	struct frames *frames;
 	const char *module;
+	struct image *image;
 	struct call **calls; /* by vaddr */
 	size_t count;
 	uint64_t *vaddrs; /* distinct */
@@ -407,13 +410,14 @@ struct batch {
 };
 
 static void send_frame(struct frames *frames, const struct call *call, const char *module,
-		       size_t depth, const struct symbolized_place *place)
+		       size_t depth, const struct symbolized_place *place, uint16_t operator_bytes)
 {
 	struct perfx_frame record = {.address = call->address,
 				     .offset = call->offset,
 				     .process = call->process,
 				     .line = place->line,
-				     .depth = (uint16_t)depth};
+				     .depth = (uint16_t)depth,
+				     .operator_bytes = operator_bytes};
 	SINK_PACK(frames->sink, &frames->buffer, PERFX_KIND_FRAME, record, place->function, module,
 		  place->file);
 }
@@ -423,19 +427,34 @@ static bool is_in_collector(const struct batch *batch, size_t index)
 	return batch->vaddrs[index] - batch->collector.vaddr < batch->collector.bytes;
 }
 
+/* Of the operator at an address; 0: the function there is none, or where its name ends is not
+ * known.
+ */
+static uint16_t operator_bytes_at(const struct batch *batch, uint64_t vaddr, const char *function)
+{
+	struct symbol symbol;
+
+	if (!begins_with(function, "at::_ops::") ||
+	    image__function_at(batch->image, vaddr, &symbol))
+		return 0;
+	return operator_name_bytes(batch->image, symbol.name, symbol.vaddr, symbol.size);
+}
+
 static void on_symbolized(size_t index, const struct symbolized_place *places, size_t count,
 			  void *ctx)
 {
 	static const struct symbolized_place collector = {.function = COLLECTOR_NAME, .file = ""};
 	const struct batch *batch = ctx;
 	size_t end = index + 1 < batch->vaddrs_count ? batch->first[index + 1] : batch->count;
+	uint16_t operator_bytes =
+		operator_bytes_at(batch, batch->vaddrs[index], places[count - 1].function);
 
 	if (is_in_collector(batch, index) && !places[0].function[0])
 		places = &collector;
 	for (size_t i = batch->first[index]; i < end; i++)
 		for (size_t depth = 0; depth < count; depth++)
 			send_frame(batch->frames, batch->calls[i], batch->module, depth,
-				   &places[depth]);
+				   &places[depth], depth + 1 == count ? operator_bytes : 0);
 }
 
 static int compare_vaddrs(const void *left, const void *right)
@@ -517,8 +536,9 @@ static int symbolize_vaddrs(struct batch *batch, struct image *image)
 	return err;
 }
 
-static int symbolize_batch(struct batch *batch, struct image *image)
+static int symbolize_batch(struct batch *batch)
 {
+	struct image *image = batch->image;
 	int err = -ENOMEM;
 
 	/* those outside its segments get (uint64_t)-1, which no function has */
@@ -546,18 +566,17 @@ static int emit_file(struct frames *frames, struct call **calls, size_t count)
 	static const struct symbolized_place unknown = {.function = "", .file = ""};
 	uint32_t file = calls[0]->file;
 	struct batch batch = {.frames = frames, .module = "", .calls = calls, .count = count};
-	struct image *image = NULL;
 	int err = 0;
 
 	if (file != FILE_CACHE_NONE) {
 		batch.module = file_cache__path(frames->files, file);
-		image = file_cache__image(frames->files, file);
+		batch.image = file_cache__image(frames->files, file);
 	}
-	if (image)
-		err = symbolize_batch(&batch, image);
-	for (size_t i = 0; !image && i < count; i++)
-		send_frame(frames, calls[i], batch.module, 0, &unknown);
-	image__free(image);
+	if (batch.image)
+		err = symbolize_batch(&batch);
+	for (size_t i = 0; !batch.image && i < count; i++)
+		send_frame(frames, calls[i], batch.module, 0, &unknown, 0);
+	image__free(batch.image);
 	return err;
 }
 
