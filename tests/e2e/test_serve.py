@@ -540,6 +540,10 @@ def test_the_page_lives(calls, scheme):
             browser.eval("1")
         assert wait_for(lambda: traced.go() or "outer" in browser.eval("document.getElementById('tables').textContent"), 20)
         assert browser.eval("document.querySelectorAll('.series:not([hidden]) path[d]').length") > 0
+        # each chart has a scale, which begins at 0
+        scales = browser.eval("[...document.querySelectorAll('.series:not([hidden]) .scale')]"
+                              ".map(e => [...e.children].map(mark => mark.textContent))")
+        assert scales and all(len(marks) == 3 and marks[0] != "0" and marks[2] == "0" for marks in scales)
         assert "recording for" in browser.eval("document.getElementById('state').textContent")
         assert {url.removeprefix(server.base) for url in browser.requests} <= {"/", "/live.json", "/favicon.ico"}
         assert not [c for c in browser.complaints if "favicon" not in json.dumps(c)]

@@ -53,12 +53,15 @@ class Series {
 		this.path = drawing("path", {});
 		this.from = element("span");
 		this.to = element("span");
+		this.marks = [1, 0.5, 0].map(part => ({part, label: element("span")}));
 		const svg = drawing("svg", {viewBox: "0 0 1000 100", preserveAspectRatio: "none", role: "img"});
 		const plot = element("div", {class: "plot"}), axis = element("div", {class: "axis"});
+		const scale = element("div", {class: "scale"});
 
 		svg.setAttribute("aria-label", title);
 		svg.append(this.path);
-		plot.append(svg);
+		scale.append(...this.marks.map(mark => mark.label));
+		plot.append(scale, svg);
 		axis.append(this.from, this.to);
 		this.box.append(this.caption, plot, axis);
 	}
@@ -74,6 +77,8 @@ class Series {
 		this.caption.replaceChildren(`${this.title}: `, element("b", {}, this.show(known.at(-1))),
 			`, at most ${this.show(most)}`);
 		this.path.setAttribute("d", this.line(times, values, from, length, most));
+		for (const {part, label} of this.marks)
+			label.textContent = part ? this.show(part * most) : "0";
 		this.from.textContent = `${time(length)} ago`;
 		this.to.textContent = "now";
 	}
@@ -109,7 +114,7 @@ class Steps {
 		this.bars = new Map(); /* by pid */
 		this.box = element("figure", {class: "steps wide-chart", hidden: ""});
 		this.caption = element("figcaption");
-		this.svg = drawing("svg", {viewBox: "0 0 960 150", role: "img", "aria-label":
+		this.svg = drawing("svg", {viewBox: "0 -6 960 156", role: "img", "aria-label":
 			"Average step of each second, by phase"});
 		const graph = element("div", {class: "graph"});
 
@@ -158,19 +163,30 @@ class Steps {
 		this.svg.append(group);
 	}
 
+	/* A line and its value. */
+	mark(value, most) {
+		const y = 150 - 140 * value / most;
+		const text = drawing("text", {x: 2, y: (y - 2).toFixed(1)});
+
+		text.textContent = value ? time(value) : "0";
+		this.svg.append(drawing("line", {x1: 0, x2: 960, y1: y.toFixed(1), y2: y.toFixed(1), class: "grid"}), text);
+	}
+
 	draw(pid) {
 		const bars = this.bars.get(pid) ?? [];
 
 		this.box.hidden = !bars.length;
 		if (this.box.hidden)
 			return;
-		const most = Math.max(...bars.map(bar => bar.step)), width = 960 / Math.max(bars.length, 60);
+		const most = Math.max(...bars.map(bar => bar.step)), width = 900 / Math.max(bars.length, 60);
 
 		this.caption.replaceChildren("Average step of each second, since this page was opened: ",
 			element("b", {}, time(bars.at(-1).step)), ` now, at most ${time(most)}; `,
 			...this.legend(bars.at(-1)));
 		this.svg.replaceChildren();
-		bars.forEach((bar, i) => this.add(bar, i * width, width, most));
+		bars.forEach((bar, i) => this.add(bar, 60 + i * width, width, most));
+		for (const part of [1, 0.5, 0])
+			this.mark(part * most, most);
 	}
 }
 
@@ -258,13 +274,13 @@ class Page {
 			["CPUs", "n", item => item.cpu_ns === null ? "-" : String(Number((item.cpu_ns / this.period).toPrecision(3)))],
 			["Resident", "n", item => bytes(item.rss_bytes)]]);
 		this.functions = table("Functions", [
-			["Function", "name", item => item.name], ["Self", "n", item => time(item.self_ns)],
+			["Function", "name", item => item.label], ["Self", "n", item => time(item.self_ns)],
 			["Total", "n", item => time(item.total_ns)],
 			["Calls/s", "n", item => count(Math.round(item.calls * 1e9 / this.period))],
 			["FLOP/s", "n", item => item.flops ? si(item.flops * 1e9 / this.period, "FLOP/s") : "-"],
 			["File", "long", item => item.module], pid]);
 		this.lines = table("Lines", [
-			["Line", "name", item => `${item.function} (${item.file}:${item.line})`],
+			["Line", "name", item => item.place],
 			["On CPU", "n", item => time(item.on_cpu_ns)], ["Waiting", "n", item => time(item.off_cpu_ns)],
 			["Samples", "n", item => count(item.samples)], pid]);
 		this.threads = table("Threads", [
