@@ -137,7 +137,7 @@ class Tracer:
 
     def __init__(self, pid, *options, duration="60", link=None, budget=False, **popen):
         which = ["-a"] if pid is None else ["-p", str(pid)]
-        argv = [PERFX, *which, "-d", duration, "-f", "json"]
+        argv = [PERFX, *which, "-d", duration, "-f", "json", "--full"]
         # a gate stands still before and after: there are no steps to observe
         if "--observe" not in options:
             argv += ["--observe", "off"]

@@ -284,6 +284,52 @@ def test_untraced_time(browser, tmp_path, scheme):
     quiet(browser, page)
 
 
+def sampled(path):
+    """Three samples in a library's function that a program's line calls, one in that line, one in a thread
+    without Python."""
+    start, evaluate, product = 0x1010, 0x1020, 0x1030
+    own, library = captures.PYTHON | 0x10, captures.PYTHON | 0x20
+    records = [captures.host(), captures.process("python3", "python3"), captures.usage(SECOND, 0),
+               captures.frame(start, "_start", "/usr/bin/python3"),
+               captures.frame(evaluate, "_PyEval_EvalFrameDefault", "/usr/bin/python3"),
+               captures.frame(product, "sgemm_kernel", "/lib/libopenblas.so.0"),
+               captures.frame(own, "<module>", "", "/home/me/train.py", 3),
+               captures.frame(library, "forward", "", "/usr/lib/python3/dist-packages/torch/linear.py", 9),
+               captures.stack(1, product, library, evaluate, own, start), captures.stack(2, own, start),
+               captures.stack(3, product)]
+    records += [captures.sample(SECOND + i, of) for i, of in enumerate((1, 1, 1, 2, 3))]
+    captures.write(path, [[*records, captures.usage(2 * SECOND, SECOND), captures.end(2 * SECOND)]])
+    page = path.with_suffix(".html")
+    assert run("report", path, "-o", page).returncode == 0
+    return page
+
+
+def test_python_only(browser, tmp_path):
+    """The interpreter's own frames are left out until they are asked for; a box has its share with what it calls."""
+    page = sampled(tmp_path / "r.perfx")
+    browser.open(page, 1280)
+    python = {"all: 50 ms, 100 %", "<module> (train.py:3): 40 ms, 80 %", "forward (linear.py:9): 30 ms, 60 %",
+              "(outside Python): 10 ms, 20 %"}
+    assert set(boxes(browser)) == python
+    assert "<module> (train.py:3) 80 %" in of_all(browser, ".graph text", "e.textContent")
+    press = "[...document.querySelectorAll('.tools button')].find(b => b.textContent === 'Python only').click()"
+    browser.eval(press)
+    assert set(boxes(browser)) == {
+        "all: 50 ms, 100 %", "_start (python3): 40 ms, 80 %", "<module> (train.py:3): 40 ms, 80 %",
+        "_PyEval_EvalFrameDefault (python3): 30 ms, 60 %", "forward (linear.py:9): 30 ms, 60 %",
+        "sgemm_kernel (libopenblas.so.0): 30 ms, 60 %", "sgemm_kernel (libopenblas.so.0): 10 ms, 20 %"}
+    browser.eval(press)
+    assert set(boxes(browser)) == python
+    quiet(browser, page)
+
+
+def test_own_lines_come_first(browser, tmp_path):
+    """Though a line of a library has most of the time."""
+    browser.open(sampled(tmp_path / "r.perfx"), 1280)
+    lines = of_all(browser, "td.name", "e.textContent")
+    assert lines.index("<module> (train.py:3)") < lines.index("forward (linear.py:9)")
+
+
 def test_print(browser, page):
     """Everything is unfolded for paper, the buttons are not on it."""
     browser.open(page)
@@ -318,4 +364,8 @@ def test_contents_title_and_width(browser, tmp_path):
     names = browser.eval("[...document.querySelectorAll('nav a')].map(a => a.textContent)")
     leads = browser.eval("[...document.querySelectorAll('nav a')].map(a => document.querySelector(a.hash).textContent)")
     assert names == leads and names[-1] == "How it was measured" and "Functions" in names
-    assert browser.eval("document.querySelector('td.long').title") == "libtorch_cpu.so.1.13.0.with.a.very.long.name"
+    # the module is in no column that would be cut, but where one points at the row, and can be searched
+    row = "[...document.querySelectorAll('td.name')].find(e => e.textContent.startsWith('std::vector'))"
+    assert browser.eval(f"{row}.title") == "libtorch_cpu.so.1.13.0.with.a.very.long.name"
+    assert "Module" not in of_all(browser, "table.wide th", "e.textContent")
+    assert browser.eval("getComputedStyle(document.querySelector('table.wide .name')).position") == "sticky"

@@ -5,8 +5,9 @@ import time
 
 import ranges
 import pytest
-from conftest import TOP, Tracer, functions, on_terminal
-from trainers import STEP, Trainer, check_default_options, check_every_operator, has_torch
+from conftest import TOP, Tracer, functions, on_terminal, run
+from trainers import (STEP, Trainer, calls_by_operator, check_default_options, check_every_operator, has_torch,
+                      traced)
 
 PYTHON = "/usr/bin/python3"
 
@@ -28,6 +29,25 @@ def trainer(python):
 @pytest.mark.parametrize("how", ["auto", "exit"])
 def test_every_operator_as_torch_profiler_counts_it(how, trainer):
     check_every_operator(trainer, how)
+
+
+def test_patterns_of_operators(trainer):
+    """-F takes the profiler's names, with and without an overload, and traces these alone."""
+    counts = trainer.operators(4)
+    names = [name for name in counts if "_" not in name.strip("_")]
+    report = traced(trainer, ["run 4"], "-F", f"aten::{{{','.join(names)}}}", "-F", "!aten::*.out",
+                    "--host-level", "0", "--memory", "off")
+    calls = calls_by_operator(report)
+    assert calls == {name: counts[name] for name in names} and len(calls) > 5
+    labels = {f["label"] for f in report["processes"][0]["functions"] if f["calls"]}
+    overload = min(label for label in labels if "." in label)
+    report = traced(trainer, ["run 4"], "-F", overload, "--host-level", "0", "--memory", "off")
+    assert {f["label"] for f in report["processes"][0]["functions"]} == {overload}
+
+
+def test_a_pattern_of_an_operator_that_is_none(trainer):
+    result = run("-p", trainer.pid, "-d", "1", "-F", "aten::addmmm")
+    assert result.returncode == 2 and "similar: aten::addmm" in result.stderr
 
 
 def test_default_options_with_workers(python):

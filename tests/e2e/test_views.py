@@ -2,6 +2,7 @@
 """Record once, report many times; and what a report looks like where it is written to."""
 import csv
 import io
+import itertools
 import json
 import os
 import random
@@ -9,7 +10,7 @@ import re
 import subprocess
 
 import pytest
-from conftest import (PERFX, WORKLOADS, Program, check_expectations, consistent, ended, on_terminal, run,
+from conftest import (PERFX, TOP, WORKLOADS, Program, check_expectations, consistent, ended, on_terminal, run,
                       run_unprivileged, total, until_attached)
 
 FUNCTIONS = ["-F", "exceptions:{*catcher,*rethrower,*switched,*tail,*guarded,*frame,*method}"]
@@ -84,6 +85,37 @@ def test_live_counts_are_the_replayed_ones(program, tracer, recorded):
                 for f in report["processes"][0]["functions"]}
 
     assert counts(live) == counts(replayed)
+
+
+def test_probes_that_were_never_hit_are_counted(recorded):
+    capture, _ = recorded
+    brief, full = (json.loads(report_of(capture, "json", *options))["overhead"] for options in ((), ("--full",)))
+    assert full["probes_left_out"] == 0
+    assert brief["probes"] == [p for p in full["probes"] if p["hits"]]
+    assert brief["probes_left_out"] == len(full["probes"]) - len(brief["probes"]) > 0
+
+
+def shapes(text):
+    """Headings, headers of tables and the beginnings of sentences: what has no number before it."""
+    words = (line.split() for line in text.splitlines())
+    return {" ".join(itertools.takewhile(lambda word: not re.search(r"[0-9]", word), line)) for line in words if line}
+
+
+def test_the_readme_shows_reports_of_this_build():
+    """Its report has the headings and tables of those in tests/golden, which the program writes."""
+    readme = (TOP / "README.md").read_text()
+    shown = re.search(r"^## A report\n(.*?)^## ", readme, re.M | re.S).group(1)
+    blocks = [block for block in re.findall(r"(?:^    .*\n|^\n)+", shown, re.M) if block.strip()]
+    report = shapes(blocks[0])
+    golden = set().union(*(shapes(path.read_text()) for path in (TOP / "tests/golden").glob("*.80.txt")))
+    tables = {line for line in report if re.match("(Self %|CPU|At peak) ", line)}
+    assert len(tables) == 3
+    for line in tables:  # narrow ones leave columns out
+        assert any(set(line.split()) <= set(known.split()) for known in golden), line
+    for line in ("Findings", "Where in the code", "How it was measured", "wall", "Per step: data", "Cost:",
+                 "saves up to"):
+        assert line in report and any(known.startswith(line) for known in golden), line
+    assert "at::_ops::" not in shown and "→" not in shown and "advice: " in shown
 
 
 def test_needs_no_root(recorded):

@@ -404,8 +404,8 @@ Test(analyze, verdicts)
 		       "python3 (pid 42) called f 1,000 times in 10.0 s; no call could be timed.");
 	s.process.rows_count = 0;
 	s.process.calls_count = s.profile.calls_count = 0;
-	expect_verdict(&s, "No traced function was called in 10.0 s: python3 (pid 42) used 90.0 % "
-			   "of one CPU in untraced functions.");
+	expect_verdict(&s, "python3 (pid 42) called none of the functions that are traced in "
+			   "10.0 s: it used 90.0 % of one CPU in other functions.");
 	s.process.cpu_ns = 0;
 	expect_verdict(&s, "IDLE: python3 (pid 42): used 0 ns of CPU time in 10.0 s (0 %); 0 of 1 "
 			   "threads blocked nearly all the time.");
@@ -439,7 +439,7 @@ Test(analyze, silence)
 	expect_silence(&s, NULL);
 	s.process.rows_count = 0;
 	s.process.calls_count = s.profile.calls_count = 0;
-	expect_silence(&s, "busy in untraced functions");
+	expect_silence(&s, "busy in other functions");
 	expect_silence(&s, "9.00 s of CPU time in 10.0 s; last states of its threads: 1 running.");
 	s.process.cpu_ns = 1 * MS;
 	expect_silence(&s, "idle or blocked");

@@ -124,6 +124,92 @@ Test(report, short_by_default)
 	free(full);
 }
 
+/* PyTorch 1.13: the backward passes alone tell steps apart. */
+static void nameless_steps(struct stream *s)
+{
+	stream_host(s);
+	stream_process(s, 1, 42, "python3", "python3\x1ftrain.py");
+	stream_function(s, 1, "torch::autograd::Engine::execute", "/lib/libtorch_cpu.so",
+			PERFX_SOURCE_TORCH);
+	stream_add(s, PERFX_KIND_FUNCTION, struct perfx_function,
+		   STRINGS(PERFX_NAMELESS_RANGE, "", ""), .function = 2,
+		   .source = PERFX_SOURCE_TORCH, .flags = PERFX_FUNCTION_RANGE);
+	stream_context(s, 1, 0, 1, 1);
+	stream_context(s, 2, 0, 2, 1);
+	for (uint64_t i = 0; i < 20; i++) {
+		stream_call(s, 2, 42, i * 100 * MS, 20 * MS, 20 * MS, 0);
+		stream_call(s, 1, 42, i * 100 * MS + 50 * MS, 40 * MS, 40 * MS, 0);
+	}
+	stream_end(s, 2 * S, 0);
+}
+
+Test(report, steps_say_why_they_have_no_forward_phase)
+{
+	struct report_options options = {0};
+	const char *says = "There is no forward phase, for no range of an optimizer was seen "
+			   "(PyTorch before 2.0 gives them no names): ";
+	char *md = write_scene(nameless_steps, "md", &options);
+	char *named = write_scene(golden_ranges, "md", &options);
+
+	cr_expect_not_null(strstr(md, says), "%s", md);
+	cr_expect_not_null(strstr(md, "| backward | "));
+	cr_expect_null(strstr(md, "| forward | "), "a phase without time is left out");
+	cr_expect_null(strstr(md, "| data | "));
+	cr_expect_null(strstr(named, "no forward phase"));
+	free(md);
+	free(named);
+}
+
+static void allocate(struct stream *s, const char *allocator)
+{
+	static const struct stream_place place = {1, 42, 0, 0, 1, PERFX_DOMAIN_TENSOR};
+
+	stream_host(s);
+	stream_process(s, 1, 42, "python3", "python3\x1ftrain.py");
+	stream_allocator(s, 1, PERFX_DOMAIN_TENSOR, allocator, "/lib/a.so");
+	stream_allocation(s, &place, 1 * MS, 0x1000, 4096, 0);
+	stream_end(s, 1 * S, 0);
+}
+
+static void arrays(struct stream *s)
+{
+	allocate(s, "numpy");
+}
+
+static void tensors(struct stream *s)
+{
+	allocate(s, "torch");
+}
+
+Test(report, memory_of_numpy_alone_is_of_arrays)
+{
+	struct report_options options = {.full = true};
+	char *of_numpy = write_scene(arrays, "text", &options);
+	char *of_torch = write_scene(tensors, "text", &options);
+
+	cr_expect_not_null(strstr(of_numpy, "of array memory in"), "%s", of_numpy);
+	cr_expect_not_null(strstr(of_numpy, "Arrays (numpy)"), "%s", of_numpy);
+	cr_expect_null(strstr(of_numpy, "ensor"), "%s", of_numpy);
+	cr_expect_not_null(strstr(of_torch, "of tensor memory in"));
+	cr_expect_not_null(strstr(of_torch, "Tensors (torch)"));
+	free(of_numpy);
+	free(of_torch);
+}
+
+Test(report, json_lists_the_probes_that_were_hit)
+{
+	struct report_options options = {0}, whole = {.full = true};
+	char *brief = write_scene(golden_silent, "json", &options);
+	char *full = write_scene(golden_silent, "json", &whole);
+
+	cr_expect_not_null(strstr(brief, "\"probes_left_out\": 1"));
+	cr_expect_null(strstr(brief, "\"site\": \"push\""));
+	cr_expect_not_null(strstr(full, "\"probes_left_out\": 0"));
+	cr_expect_not_null(strstr(full, "\"site\": \"push\""));
+	free(brief);
+	free(full);
+}
+
 Test(report, color_is_the_callers_choice)
 {
 	struct report_options options = {.color = true};

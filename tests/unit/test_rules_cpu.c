@@ -249,7 +249,7 @@ Test(rules_cpu, threads_that_share_work_badly)
 	const struct finding *finding = find(&report, "LowParallelEfficiency");
 
 	cr_assert_not_null(finding);
-	cr_expect(contains(finding->subject, "at::_ops::convolution::call"));
+	cr_expect(contains(finding->subject, "aten::convolution"));
 	cr_expect(contains(finding->evidence, "speed-up 0.7 with 2 threads, efficiency 32.9 % (880 "
 					      "samples), in 50.1 % of the wall time"));
 	cr_expect_eq(finding->severity, FINDING_MEDIUM);

@@ -63,7 +63,7 @@ Test(operators, tiny)
 	expect(&s, "TinyOperators", FINDING_MEDIUM, "main (train.py:12)",
 	       "24.0 % of the wall time, by 240 samples (standard error 1.5 points), in operators "
 	       "that hardly compute: 0 % of it in kernels, the rest in calling them; most of it in "
-	       "main (train.py:12): add 100 %");
+	       "main (train.py:12): Tensor.add 100 %");
 }
 
 Test(operators, tiny_are_high_from_a_third_of_the_step)
@@ -142,7 +142,7 @@ Test(operators, copies)
 	expect(&s, "Copies", FINDING_HIGH, "main (train.py:12)",
 	       "35.0 % of the wall time, by 350 samples (standard error 1.9 points), in lines that "
 	       "copy or convert tensors, 71.4 % of it in the copies themselves; most of it in main "
-	       "(train.py:12): add 100 %");
+	       "(train.py:12): Tensor.add 100 %");
 }
 
 /* Of a line that does more, only the copies count. */
@@ -202,7 +202,7 @@ Test(operators, that_are_slow_in_float32)
 	struct stream s = {0};
 
 	begin_compute(&s, PERFX_SOURCE_TORCH, PERFX_DTYPE_F32, 4000);
-	expect(&s, "OverheadBound", FINDING_MEDIUM, "at::_ops::mm::call",
+	expect(&s, "OverheadBound", FINDING_MEDIUM, "aten::mm",
 	       "2.50 GFLOP/s, 2.5 % of the roof of 1 core");
 }
 

@@ -51,7 +51,8 @@ void add_function_name(struct text *text, const struct profile *profile, uint32_
 		text_printf(text, "function %u", id);
 		return;
 	}
-	utf8_shorten(&name, function->name[0] ? function->name : "?", NAME_COLUMNS);
+	utf8_shorten(&name, function_label(function)[0] ? function_label(function) : "?",
+		     NAME_COLUMNS);
 	escape_name(text, text_peek(&name));
 	text_clear(&name);
 }

@@ -36,7 +36,7 @@ void location_frame(struct text *text, const struct profile_frame *frame, enum l
 		text_printf(text, "0x%llx", (unsigned long long)frame->address);
 		return;
 	}
-	text_add(text, frame->function);
+	text_add(text, style == LOCATION_FULL ? frame->function : frame_label(frame));
 	if (!file[0] && style != LOCATION_LINE)
 		file = frame->module_base;
 	if (!file[0])
@@ -46,6 +46,20 @@ void location_frame(struct text *text, const struct profile_frame *frame, enum l
 	if (frame->file[0] && frame->line)
 		text_printf(text, ":%u", frame->line);
 	text_add(text, ")");
+}
+
+void location_line(struct text *text, const struct profile_line *line)
+{
+	const struct profile_frame frame = {.function = line->function,
+					    .label = line->label,
+					    .module_base =
+						    line->module_base ? line->module_base : "",
+					    .offset = line->offset,
+					    .file = line->file,
+					    .line = line->line,
+					    .language = line->language};
+
+	location_frame(text, &frame, LOCATION_BRIEF);
 }
 
 /* operator new and what containers wrap around it; PyTorch's allocator and storage */
@@ -164,7 +178,7 @@ void location_hotspot(struct text *text, const struct profile *profile,
 	if (first < hotspot->frames_count)
 		add_frames(text, hotspot, first);
 	else if (function)
-		add_shortened(text, function->name[0] ? function->name : "?");
+		add_shortened(text, function_label(function)[0] ? function_label(function) : "?");
 	else if (hotspot->frames_count)
 		location_place(text, hotspot->frames[0]);
 	else
@@ -203,6 +217,25 @@ const char *host_memory_words(enum perfx_gpu_host_memory memory)
 		memory != PERFX_GPU_HOST_MEMORY_UNKNOWN && memory != PERFX_GPU_HOST_MEMORY_NONE;
 
 	return known ? name_of_gpu_host_memory(memory) : "-";
+}
+
+bool memory_is_of_arrays(const struct profile_memory *memory)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < memory->allocators_count; i++) {
+		if (!memory->allocators[i].allocs_count)
+			continue;
+		if (strcmp(memory->allocators[i].name, "numpy") != 0)
+			return false;
+		found = true;
+	}
+	return found && memory->domain == PERFX_DOMAIN_TENSOR;
+}
+
+const char *memory_words(const struct profile_memory *memory)
+{
+	return memory_is_of_arrays(memory) ? "array memory" : domain_words(memory->domain);
 }
 
 const char *domain_words(enum perfx_domain domain)

@@ -312,9 +312,9 @@ static const char *operator_of(const struct profile_stack *stack)
 		const struct profile_frame *frame = stack->frames[i];
 
 		if (is_operator(frame))
-			return frame->function;
+			return frame_label(frame);
 		if (!name && is_framework(frame) && !is_torch(frame) && is_named(frame))
-			name = frame->function;
+			name = frame_label(frame);
 	}
 	return name;
 }

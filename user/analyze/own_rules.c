@@ -167,6 +167,11 @@ static bool is_named(const struct own_rule *rule, const char *name)
 	return !rule->glob || !fnmatch(rule->glob, name, 0);
 }
 
+static bool is_function_named(const struct own_rule *rule, const struct profile_function *function)
+{
+	return is_named(rule, function->name) || is_named(rule, function_label(function));
+}
+
 /* "total_share is 12.3 %" */
 static void add_metric(struct text *text, const struct own_rule *rule, double value)
 {
@@ -200,7 +205,7 @@ static void judge_functions(struct rules_ctx *ctx, const struct own_rule *rule)
 		double value = rule->metric->get(ctx, row);
 		struct note note = {.of_function = true, .look = "Functions"};
 
-		if (!function || !is_named(rule, function->name) || !is_passed(rule, value))
+		if (!function || !is_function_named(rule, function) || !is_passed(rule, value))
 			continue;
 		add_function_name(&note.subject, ctx->profile, row->function);
 		file(ctx, rule, value, &note);
@@ -217,7 +222,7 @@ static void judge_memory(struct rules_ctx *ctx, const struct own_rule *rule)
 
 		if (!is_named(rule, profile_domain_name(memory->domain)) || !is_passed(rule, value))
 			continue;
-		text_printf(&note.subject, "%s of ", domain_words(memory->domain));
+		text_printf(&note.subject, "%s of ", memory_words(memory));
 		add_process_name(&note.subject, ctx->process);
 		file(ctx, rule, value, &note);
 	}

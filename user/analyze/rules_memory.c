@@ -117,7 +117,7 @@ static void leak_evidence(struct text *text, const struct rules_ctx *ctx, const 
 
 	text_add(text, "retains ");
 	add_bytes(text, u64_of(leak->bytes_per_s));
-	text_printf(text, "/s of %s, ", domain_words(memory->domain));
+	text_printf(text, "/s of %s, ", memory_words(memory));
 	add_bytes(text, u64_of(leak->bytes_per_s * 3600));
 	text_add(text, " per hour; ");
 	add_count(text, leak->live_count);
@@ -341,7 +341,7 @@ static void peak_memory(struct rules_ctx *ctx, const struct profile_memory *memo
 
 	if (!is_large_peak(ctx, memory))
 		return;
-	text_printf(&note.subject, "%s of ", domain_words(memory->domain));
+	text_printf(&note.subject, "%s of ", memory_words(memory));
 	add_process_name(&note.subject, ctx->process);
 	text_add(&note.evidence, "peak of ");
 	add_bytes(&note.evidence, memory->peak_bytes);
@@ -484,7 +484,7 @@ static bool untraced_memory(struct rules_ctx *ctx)
 	leaks = ctx->memory[memory - ctx->process->memory].leaks_count;
 	add_process_name(&note.subject, ctx->process);
 	add_growth(&note.evidence, ctx, &line, true);
-	text_printf(&note.evidence, "; traced %s grew by ", domain_words(memory->domain));
+	text_printf(&note.evidence, "; traced %s grew by ", memory_words(memory));
 	add_bytes(&note.evidence, u64_of(rate_of(ctx->process, memory->current_bytes)));
 	text_printf(&note.evidence, "/s%s; the other ", leaks ? " (see the leak)" : "");
 	add_bytes(&note.evidence, u64_of(rate_of(ctx->process, (uint64_t)rest)));

@@ -51,27 +51,8 @@ static void add_sampled(struct text *text, const struct rules_ctx *ctx, const st
 		    (unsigned long long)sum->count, 100 * sqrt(sum->squares) / wall);
 }
 
-/* "at::_ops::mul__Tensor::call" is "mul__Tensor", "torch::autograd::THPVariable_mul_" "mul_". */
-static void add_operator(struct text *text, const char *name)
-{
-	static const char *const prefixes[] = {"at::_ops::", "torch::autograd::THPVariable_",
-					       "THPVariable_"};
-	struct text plain = {0};
-
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-		if (begins_with(name, prefixes[i])) {
-			name += strlen(prefixes[i]);
-			break;
-		}
-	text_add(&plain, name);
-	if (plain.data)
-		take_ending(plain.data, "::call");
-	escape_name(text, text_peek(&plain));
-	text->failed |= plain.failed;
-	text_clear(&plain);
-}
-
-/* The operators of the line that leads: "; in Tiny.end (planted.py:178) mul__Tensor 61.0 %, …" */
+/* The operators of the line that leads: "; in Tiny.end (planted.py:178) aten::mul_.Tensor 61.0 %,
+ * …" */
 #define NAMES_SHOWN 3
 #define NAMES_LEAST 0.05
 
@@ -89,7 +70,7 @@ static void add_operators(struct text *text, const struct rules_ctx *ctx,
 		if (share < NAMES_LEAST)
 			break;
 		text_add(text, i ? ", " : ": ");
-		add_operator(text, names.list[i].name);
+		escape_name(text, names.list[i].name);
 		text_add(text, " ");
 		add_percent(text, share);
 	}

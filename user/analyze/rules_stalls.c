@@ -42,7 +42,7 @@ static void add_library_call(struct text *text, const struct profile_frame *fram
 
 	text_add_bytes(&name, package, length);
 	text_add(&name, length ? "." : "");
-	text_add(&name, frame->function);
+	text_add(&name, frame_label(frame));
 	utf8_shorten(&shortened, text_peek(&name), 60);
 	escape_name(text, text_peek(&shortened));
 	text_clear(&name);

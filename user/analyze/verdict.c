@@ -59,7 +59,7 @@ static bool say_memory(struct text *text, const struct profile_process *p)
 	add_process_name(text, p);
 	text_add(text, " allocated ");
 	add_bytes(text, memory->allocated_bytes.value);
-	text_printf(text, " of %s in ", domain_words(memory->domain));
+	text_printf(text, " of %s in ", memory_words(memory));
 	add_ns(text, profile_wall_ns(p));
 	text_add(text, " (");
 	add_count(text, memory->allocs.value);
@@ -69,7 +69,7 @@ static bool say_memory(struct text *text, const struct profile_process *p)
 		add_bytes(text, memory->current_bytes);
 		text_add(text, " of it still live");
 	}
-	text_add(text, "); no traced function was called.");
+	text_add(text, "). It called none of the functions that are traced.");
 	return true;
 }
 
@@ -105,18 +105,19 @@ static void say_nothing_fired(struct text *text, const struct profile *profile,
 
 	if (say_memory(text, p))
 		return;
-	text_add(text, "No traced function was called in ");
-	add_ns(text, profile->duration_ns);
-	text_add(text, ": ");
 	add_process_name(text, p);
+	text_add(text, " called none of the functions that are traced in ");
+	add_ns(text, profile->duration_ns);
 	if (cpu < 0)
-		text_add(text, " ran untraced code or was idle");
+		text_add(text, ": it ran others, or was idle");
 	else if (cpu < 0.05)
-		text_add(text, " was waiting");
+		text_add(text, ": it was waiting");
 	else
+		text_add(text, ": it");
+	if (cpu >= 0.05) {
 		add_cpu(text, p);
-	if (cpu >= 0.05)
-		text_add(text, " in untraced functions");
+		text_add(text, " in other functions");
+	}
 	text_add(text, ".");
 }
 
@@ -434,21 +435,23 @@ static void add_reason(struct text *text, const struct profile *profile,
 	else if (cpu >= 0 && cpu < 0.05)
 		text_add(text, " It is idle or blocked: it waits for input, a lock, the network, a "
 			       "GPU or another process.");
-	else if (cpu >= 0 && profile_sample_sums(p).on_cpu_count)
-		text_add(text, " It is busy in untraced functions: its lines are under Where in "
-			       "the code.");
+	else if (cpu >= 0 && p->lines_count)
+		text_add(text,
+			 " It is busy in other functions: Where in the code has their lines.");
 	else if (cpu >= 0)
-		text_add(text, " It is busy in untraced functions: choose others with -F; "
-			       "`perfx-trace probes -p PID` lists what can be traced.");
+		text_add(text,
+			 " It is busy in other functions: name them with -F, such as -F "
+			 "'PROGRAM:*'; `perfx-trace probes -p PID` lists what can be traced.");
 	else
-		text_add(text, " It may be idle, blocked, or busy in untraced functions.");
+		text_add(text, " It may be idle, blocked, or busy in other functions.");
 }
 
 char *silence_of(const struct profile *profile, const struct profile_process *p)
 {
 	struct text text = {0};
 
-	text_add(&text, "No traced function was called");
+	text_add(&text, "It called none of the functions that are traced: operators and libraries "
+			"that perfx-trace knows, ranges that the program marks, or those of -F");
 	if (p->cpu_ns != PROFILE_ABSENT) {
 		text_add(&text, "; the process used ");
 		add_ns(&text, p->cpu_ns);

@@ -128,7 +128,8 @@ static void add_function(struct text *into, const struct diff_function *f)
 {
 	struct text name = {0};
 
-	utf8_shorten(&name, f->function->name[0] ? f->function->name : "?", NAME_WIDTH);
+	utf8_shorten(&name, function_label(f->function)[0] ? function_label(f->function) : "?",
+		     NAME_WIDTH);
 	escape_name(into, text_peek(&name));
 	text_printf(into, " (%s of the time)", as_percent(share_of(f)));
 	into->failed |= name.failed;
@@ -266,7 +267,7 @@ static void add_kernel(struct text *into, const struct diff_gpu_work *kernel)
 
 static void add_verdict_of(struct text *into, const struct diff_function *f)
 {
-	escape_name(into, f->function->name[0] ? f->function->name : "?");
+	escape_name(into, function_label(f->function)[0] ? function_label(f->function) : "?");
 	text_printf(into, " is %s: %+.1f %% per call (", diff_time_word(f->time),
 		    100 * diff_change(f->avg_ns));
 	diff_add_both(into, f->avg_ns, diff_add_time);
@@ -476,7 +477,7 @@ static void compose_step_changes(struct comparer *c, const struct diff_steps *st
 
 static void cells_name(struct comparer *c, const struct diff_function *f)
 {
-	document_cell_name(c->document, f->function->name, c->name_columns);
+	document_cell_name(c->document, function_label(f->function), c->name_columns);
 	if (f->function->flags & PERFX_FUNCTION_RANGE)
 		document_cell_printf(c->document, "(%s range)",
 				     name_of_source(f->function->source));
@@ -637,7 +638,7 @@ static void compose_places(struct comparer *c, const struct diff_process *p)
 		diff_cell_both(c, place->allocated_per_s, diff_add_size);
 		location_hotspot(&name, place->profile, place->memory, place->hotspot);
 		document_cell(c->document, &name);
-		document_cell_printf(c->document, "%s", domain_words(place->memory->domain));
+		document_cell_printf(c->document, "%s", memory_words(place->memory));
 	}
 }
 

@@ -69,6 +69,7 @@ static json_t *function_object(const struct diff_function *f)
 	json_t *object = json_object();
 
 	json_object_set_new(object, "name", json_of_string(f->function->name));
+	json_object_set_new(object, "label", json_of_string(function_label(f->function)));
 	json_object_set_new(object, "module", json_of_string(f->function->module));
 	json_object_set_new(object, "offset", json_of_integer(f->function->offset));
 	json_object_set_new(object, "source", json_string(name_of_source(f->function->source)));

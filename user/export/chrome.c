@@ -77,7 +77,8 @@ static const char *name_of(struct chrome *c, uint32_t id)
 	if (c->names[at])
 		return c->names[at];
 	text_printf(&text, "\"cat\": \"%s\", \"name\": ", category_of(function));
-	export_json_string(&text, function && function->name[0] ? function->name : "?");
+	export_json_string(&text, function && function_label(function)[0] ? function_label(function)
+									  : "?");
 	return c->names[at] = text_take(&text);
 }
 
@@ -439,8 +440,8 @@ static int put_process(struct chrome *c, const struct profile_process *process)
 		const struct profile_memory *memory = &process->memory[i];
 
 		for (size_t j = 0; j < memory->points_count; j++)
-			put_counter(c, process, domain_words(memory->domain),
-				    memory->points[j].time_ns, memory->points[j].live_bytes);
+			put_counter(c, process, memory_words(memory), memory->points[j].time_ns,
+				    memory->points[j].live_bytes);
 	}
 	return err ? err : export_error(c->export->out);
 }

@@ -31,7 +31,8 @@ void export_function_name(struct text *into, const struct profile *profile, uint
 {
 	const struct profile_function *function = profile_function(profile, id);
 
-	escape_display(into, function && function->name[0] ? function->name : "?");
+	escape_display(into,
+		       function && function_label(function)[0] ? function_label(function) : "?");
 }
 
 void export_json_string(struct text *into, const char *name)

@@ -56,7 +56,8 @@ static void put_function(struct metrics *metrics, const struct profile *profile,
 	metrics_begin(metrics, NULL);
 	metrics_process(metrics, process);
 	metrics_foreign(metrics, "module", function->module);
-	metrics_foreign(metrics, "function", function->name[0] ? function->name : "?");
+	metrics_foreign(metrics, "function",
+			function_label(function)[0] ? function_label(function) : "?");
 	metrics_label(metrics, "offset", offset);
 	metrics_label(metrics, "source", name_of_source(function->source));
 	metric->put(metrics, value);

@@ -240,7 +240,7 @@ static uint64_t location_of_function(struct pprof *p, uint32_t function_id)
 	if (!function)
 		return add_location(p, function_id, 0, "?", "", 0);
 	mapping = mapping_of(p, function->module, function->build_id);
-	return add_location(p, function_id, mapping, function->name, "", 0);
+	return add_location(p, function_id, mapping, function_label(function), "", 0);
 }
 
 /* Addresses of user space are beyond all function ids. */
@@ -258,7 +258,7 @@ static uint64_t location_of_frame(struct pprof *p, const struct profile_frame *f
 	else
 		snprintf(name, sizeof(name), "0x%llx",
 			 (unsigned long long)(frame->module[0] ? frame->offset : frame->address));
-	return add_location(p, key, mapping, frame->function[0] ? frame->function : name,
+	return add_location(p, key, mapping, frame->function[0] ? frame_label(frame) : name,
 			    frame->file, frame->line);
 }
 

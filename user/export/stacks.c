@@ -217,7 +217,9 @@ static uint32_t function_frame(struct speedscope *s, uint32_t id)
 	if (index != MAP64_NONE)
 		return index;
 	index = new_frame(s, id);
-	export_json_string(&s->frames_json, function && function->name[0] ? function->name : "?");
+	export_json_string(&s->frames_json, function && function_label(function)[0]
+						    ? function_label(function)
+						    : "?");
 	if (function && function->module[0]) {
 		text_add(&s->frames_json, ", \"file\": ");
 		export_json_string(&s->frames_json, function->module);
@@ -378,8 +380,7 @@ static void put_memory(struct speedscope *s, const struct profile_process *proce
 				    j ? "," : "");
 		close_stack(&stacks, bytes);
 	}
-	text_printf(&what, "%s, %s", domain_words(memory->domain),
-		    held ? "at its peak" : "allocated");
+	text_printf(&what, "%s, %s", memory_words(memory), held ? "at its peak" : "allocated");
 	put_profile(s, process, text_peek(&what), "bytes", &stacks);
 	text_clear(&what);
 }

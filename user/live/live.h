@@ -56,7 +56,7 @@ struct live_row {
 #define LIVE_OTHERS	   "(others)"
 
 struct live_function {
-	const char *name, *module; /* module: its path */
+	const char *name, *module; /* as users know it; path */
 	enum perfx_source source;
 	struct live_sums run;
 };

@@ -20,12 +20,13 @@ void live_sums_add(struct live_sums *sums, const struct live_sums *more)
 
 static bool is_function(const struct live_function *known, const struct profile_function *function)
 {
-	return !strcmp(known->name, function->name) && !strcmp(known->module, function->module);
+	return !strcmp(known->name, function_label(function)) &&
+	       !strcmp(known->module, function->module);
 }
 
 static uint64_t function_key(const struct profile_function *function)
 {
-	return fnv1a(function->name, strlen(function->name)) * 31 +
+	return fnv1a(function_label(function), strlen(function_label(function))) * 31 +
 	       fnv1a(function->module, strlen(function->module));
 }
 
@@ -57,7 +58,7 @@ static struct live_function *function_of(struct run *run, const struct profile_f
 	if (run->functions_count >= LIVE_FUNCTIONS_MAX)
 		return others(run);
 	new = &run->functions[run->functions_count];
-	*new = (struct live_function){.name = pool_add(&run->names, function->name),
+	*new = (struct live_function){.name = pool_add(&run->names, function_label(function)),
 				      .module = pool_add(&run->names, function->module),
 				      .source = function->source};
 	if (!new->name || !new->module ||

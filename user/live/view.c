@@ -62,8 +62,13 @@ static int add_line(struct view *view, struct growth *growth, const struct profi
 		    const struct profile_line *line)
 {
 	/* texts of one profile are compared by address */
-	const uint64_t key[] = {process->index, line->line, line->language, (uintptr_t)line->file,
-				(uintptr_t)line->function};
+	const uint64_t key[] = {process->index,
+				line->line,
+				line->language,
+				(uintptr_t)line->file,
+				(uintptr_t)line->function,
+				(uintptr_t)line->module_base,
+				line->offset};
 	uint64_t sums[GROWTH_LINE_WIDTH] = {line->samples_count, line->on_cpu_ns, line->off_cpu_ns};
 	int more = grown(&growth->lines, fnv1a(key, sizeof(key)), sums);
 

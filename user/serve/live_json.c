@@ -114,8 +114,9 @@ static json_t *of_row(const struct profile *profile, const struct live_row *row)
 {
 	const struct profile_function *function = profile_function(profile, row->row->function);
 
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "pid", of_pid(row->process), "name",
-			 json_of_name(function ? function->name : ""), "module",
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "pid", of_pid(row->process), "name",
+			 json_of_name(function ? function->name : ""), "label",
+			 json_of_name(function ? function_label(function) : ""), "module",
 			 json_of_name(function ? function->module_base : ""), "calls",
 			 json_of_integer(row->period.calls_count), "self_ns",
 			 of_measured(row->period.self_ns), "total_ns",
@@ -138,16 +139,20 @@ static json_t *of_lines(const struct live_snapshot *snapshot)
 
 	for (size_t i = 0; i < snapshot->lines_count && i < ROWS_MAX; i++) {
 		const struct live_line *line = &snapshot->lines[i];
+		struct text place = {0};
 
+		location_line(&place, line->line);
 		json_array_append_new(lines,
-				      json_pack("{s:o,s:o,s:I,s:o,s:o,s:o,s:o}", "pid",
-						of_pid(line->process), "file",
+				      json_pack("{s:o,s:o,s:o,s:I,s:o,s:o,s:o,s:o}", "pid",
+						of_pid(line->process), "place",
+						json_of_name(text_peek(&place)), "file",
 						json_of_name(line->line->file), "line",
 						(json_int_t)line->line->line, "function",
 						json_of_name(line->line->function), "samples",
 						json_of_integer(line->samples_count), "on_cpu_ns",
 						of_measured(line->on_cpu_ns), "off_cpu_ns",
 						of_measured(line->off_cpu_ns)));
+		text_clear(&place);
 	}
 	return lines;
 }

@@ -207,7 +207,7 @@ static void add_function(struct composer *c, const struct live_row *live)
 		row->cells[FUNCTION_FLOPS].value =
 			(double)sums->flops * 1e9 / (double)sums->total_ns;
 	row->cells[FUNCTION_PID].value = live->process->pid;
-	row->cells[FUNCTION_NAME].text = keep_name(c, function ? function->name : "");
+	row->cells[FUNCTION_NAME].text = keep_name(c, function ? function_label(function) : "");
 }
 
 static void add_line(struct composer *c, const struct live_line *live)
@@ -222,9 +222,7 @@ static void add_line(struct composer *c, const struct live_line *live)
 	row->cells[LINE_WAITING].value = share_of_period(c, live->off_cpu_ns);
 	row->cells[LINE_SAMPLES].value = per_s(c, live->samples_count);
 	row->cells[LINE_PID].value = live->process->pid;
-	text_add(&place, line->function[0] ? line->function : "?");
-	if (line->file[0])
-		text_printf(&place, " (%s:%u)", base_name(line->file), line->line);
+	location_line(&place, line);
 	escape_display(&shown, text_peek(&place));
 	text_clear(&place);
 	row->cells[LINE_PLACE].text = keep(c, &shown);
@@ -333,7 +331,7 @@ static const char *details_of(struct composer *c, const struct finding *finding)
 	if (finding->gain_ns > 0)
 		text_printf(&sentences, "saves up to %s of each step\n",
 			    as_ns(u64_of(finding->gain_ns)));
-	text_printf(&sentences, "→ %s", finding->suggestion);
+	text_printf(&sentences, "Advice: %s", finding->suggestion);
 	kept = keep_sentence(c, text_peek(&sentences));
 	text_clear(&sentences);
 	return kept;
@@ -427,7 +425,7 @@ static void add_hotspot(struct composer *c, size_t from, const struct profile_pr
 	text_clear(&place);
 	if (!row)
 		return;
-	row->cells[MEMORY_KIND].text = domain_words(memory->domain);
+	row->cells[MEMORY_KIND].text = memory_words(memory);
 	row->cells[MEMORY_PID].value = process->pid;
 	add_to(&row->cells[MEMORY_LIVE], measured(hotspot->live_bytes));
 	if (epoch_s <= 0)

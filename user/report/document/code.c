@@ -22,15 +22,9 @@ enum { HAS_SAMPLES = 1, HAS_CALLS = 2, HAS_MEMORY = 4, HAS_SOURCE = 8 };
 /* "Model.forward (train.py:41)" */
 static void cell_line(struct composer *c, const struct profile_line *line)
 {
-	const struct profile_frame frame = {.function = line->function,
-					    .module = "",
-					    .module_base = "",
-					    .file = line->file,
-					    .line = line->line,
-					    .language = line->language};
 	struct text name = {0};
 
-	location_frame(&name, &frame, LOCATION_BRIEF);
+	location_line(&name, line);
 	document_cell_name(c->document, text_peek(&name), c->limits->name_columns);
 	c->document->failed |= name.failed;
 	text_clear(&name);
@@ -72,6 +66,28 @@ static void read_sources(const struct composer *c, struct shown_lines *shown)
 	source_clear(&source);
 }
 
+static bool is_own(const struct profile_line *line)
+{
+	const struct profile_frame frame = {
+		.function = line->function, .file = line->file, .language = line->language};
+
+	return location_is_own_python(&frame);
+}
+
+/* Those of the program's own Python come first, then those of libraries; each the worst first. */
+static void add_shown(struct shown_lines *shown, const struct composer *c,
+		      const struct profile_process *p, enum perfx_language language, bool own)
+{
+	for (size_t i = 0; i < p->lines_count; i++) {
+		if (p->lines[i].language != language || is_own(&p->lines[i]) != own)
+			continue;
+		if (shown->count < c->limits->lines)
+			shown->lines[shown->count++] = &p->lines[i];
+		else
+			shown->left++;
+	}
+}
+
 /* 0 or -ENOMEM. */
 static int shown_lines_make(struct shown_lines *shown, const struct composer *c,
 			    const struct profile_process *p, enum perfx_language language)
@@ -82,14 +98,8 @@ static int shown_lines_make(struct shown_lines *shown, const struct composer *c,
 	};
 	if (!shown->lines || !shown->sources)
 		return -ENOMEM;
-	for (size_t i = 0; i < p->lines_count; i++) {
-		if (p->lines[i].language != language)
-			continue;
-		if (shown->count < c->limits->lines)
-			shown->lines[shown->count++] = &p->lines[i];
-		else
-			shown->left++;
-	}
+	add_shown(shown, c, p, language, true);
+	add_shown(shown, c, p, language, false);
 	if (c->limits->sources)
 		read_sources(c, shown);
 	return 0;

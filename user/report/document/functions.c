@@ -35,7 +35,7 @@ static void find_shared_names(struct composer *c, const struct profile_process *
 			profile_function(c->profile, p->rows[i].function);
 
 		if (function)
-			names[count++] = function->name;
+			names[count++] = function_label(function);
 	}
 	qsort(names, count, sizeof(*names), by_name);
 	for (size_t i = 1; i < count; i++) {
@@ -45,15 +45,16 @@ static void find_shared_names(struct composer *c, const struct profile_process *
 	c->shared_names_count = shared;
 }
 
-/* Overloads have one name: then the offset distinguishes them. */
+/* Overloads of C++ have one name: then the offset distinguishes them. */
 static bool is_ambiguous(struct composer *c, const struct profile_process *p,
 			 const struct profile_function *function)
 {
+	const char *label = function_label(function);
+
 	if (c->names_of != p)
 		find_shared_names(c, p);
-	return c->shared_names_count &&
-	       bsearch(&function->name, c->shared_names, c->shared_names_count,
-		       sizeof(*c->shared_names), by_name);
+	return c->shared_names_count && bsearch(&label, c->shared_names, c->shared_names_count,
+						sizeof(*c->shared_names), by_name);
 }
 
 void compose_function_name(struct composer *c, const struct profile_process *p, uint32_t id,
@@ -67,9 +68,9 @@ void compose_function_name(struct composer *c, const struct profile_process *p, 
 		return;
 	}
 	if (c->limits->name_columns)
-		utf8_shorten(&plain, function->name, c->limits->name_columns);
+		utf8_shorten(&plain, function_label(function), c->limits->name_columns);
 	else
-		text_add(&plain, function->name);
+		text_add(&plain, function_label(function));
 	if (!plain.length)
 		text_add(&plain, "?");
 	if (is_ambiguous(c, p, function))
@@ -108,7 +109,7 @@ static const struct column function_columns[] = {
 	{.title = "FLOPs", .right = true, .rank = 2, .where = HAS_COMPUTE},
 	{.title = "GFLOP/s", .right = true, .where = HAS_COMPUTE},
 	{.title = "Function", .takes_rest = true},
-	{.title = "Module", .rank = 7},
+	{.title = "Module", .rank = 7, .hint = true},
 };
 
 static bool has_compute(const struct profile_process *p)

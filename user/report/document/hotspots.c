@@ -371,7 +371,7 @@ static void compose_stacks(struct composer *c, const struct rows *s)
 				continue;
 			if (stacks++ == 0)
 				document_printf(c->document, BLOCK_FOLD, "Call stacks (%s)",
-						domain_words(s->memory->domain));
+						memory_words(s->memory));
 			compose_stack(c, hotspot, i + 1);
 		}
 	}
@@ -481,7 +481,7 @@ static void compose_worst(struct composer *c, const struct place *places, size_t
 		document_cell_bytes(c->document, held ? place->live_at_peak_bytes : PROFILE_ABSENT);
 		document_cell_bytes(c->document, held ? place->live_bytes : PROFILE_ABSENT);
 		document_cell_bytes(c->document, place->allocated_bytes);
-		document_cell_printf(c->document, "%s", domain_words(place->memory->domain));
+		document_cell_printf(c->document, "%s", memory_words(place->memory));
 		cell_where(c, place);
 	}
 }

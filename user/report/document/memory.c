@@ -24,11 +24,11 @@ bool memory_sees_frees(const struct profile_memory *memory)
 	return memory->current_bytes != PROFILE_ABSENT;
 }
 
-static const char *title_of(enum perfx_domain domain)
+static const char *title_of(const struct profile_memory *memory)
 {
-	switch (domain) {
+	switch (memory->domain) {
 	case PERFX_DOMAIN_TENSOR:
-		return "Tensors";
+		return memory_is_of_arrays(memory) ? "Arrays" : "Tensors";
 	case PERFX_DOMAIN_GPU:
 		return "GPU";
 	case PERFX_DOMAIN_USER:
@@ -102,14 +102,14 @@ static void add_sum(struct text *text, uint64_t anon_bytes, const struct profile
 	if (traced_bytes <= anon_bytes) {
 		text_printf(text,
 			    " = traced %s %s%s + %s allocated before the recording or untraced",
-			    domain_words(memory->domain), sign_of(memory), as_bytes(traced_bytes),
+			    memory_words(memory), sign_of(memory), as_bytes(traced_bytes),
 			    as_bytes(anon_bytes - traced_bytes));
 		return;
 	}
 	text_printf(text,
 		    "; traced %s %s%s: at least %s of it is not resident (never touched, or "
 		    "swapped out)",
-		    domain_words(memory->domain), sign_of(memory), as_bytes(traced_bytes),
+		    memory_words(memory), sign_of(memory), as_bytes(traced_bytes),
 		    as_bytes(traced_bytes - anon_bytes));
 }
 
@@ -154,7 +154,7 @@ static void compose_resident(struct composer *c, const struct profile_process *p
 /* "Host heap (jemalloc, libc)" */
 static void add_title(struct text *text, const struct profile_memory *memory)
 {
-	text_add(text, title_of(memory->domain));
+	text_add(text, title_of(memory));
 	for (size_t i = 0; i < memory->allocators_count; i++) {
 		text_add(text, i ? ", " : " (");
 		escape_name(text, memory->allocators[i].name[0] ? memory->allocators[i].name : "?");

@@ -447,7 +447,7 @@ static void compose_workers_table(struct composer *c, size_t first, const struct
 
 	if (!sum->rows_count) {
 		document_say(c->document, BLOCK_PARAGRAPH,
-			     "No traced function was called in them.");
+			     "They called none of the functions that are traced.");
 		return;
 	}
 	document_table(c->document, columns);

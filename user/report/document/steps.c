@@ -18,6 +18,8 @@
 #include "decode/names.h"
 #include "report/document/compose.h"
 
+#include <string.h>
+
 static void compose_durations(struct composer *c, const struct profile_process *p)
 {
 	const struct profile_steps *steps = &p->steps;
@@ -216,6 +218,31 @@ static void compose_phases_line(struct composer *c, const struct profile_steps *
 		document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
+/* Of steps that only their backward passes tell apart: nothing says where the forward pass begins.
+ */
+static void compose_no_forward(struct composer *c, const struct profile_process *p)
+{
+	const struct profile_function *by = profile_function(c->profile, p->steps.function);
+	const char *why = "";
+	struct text text = {0};
+
+	if (!by || p->steps.phases[PROFILE_PHASE_FORWARD] ||
+	    strcmp(by->name, "torch::autograd::Engine::execute") != 0)
+		return;
+	for (size_t i = 0; i < p->rows_count && !why[0]; i++) {
+		const struct profile_function *function =
+			profile_function(c->profile, p->rows[i].function);
+
+		if (function && !strcmp(function->name, PERFX_NAMELESS_RANGE))
+			why = " (PyTorch before 2.0 gives them no names)";
+	}
+	text_printf(&text,
+		    "There is no forward phase, for no range of an optimizer was seen%s: the time "
+		    "between backward passes is other, forward and optimizer included.",
+		    why);
+	document_add(c->document, BLOCK_NOTE, &text);
+}
+
 /* --- each ------------------------------------------------------------------------------------- */
 
 static void compose_single_step(struct composer *c, const struct profile_steps *steps,
@@ -316,6 +343,7 @@ void compose_steps(struct composer *c, const struct profile_process *p)
 	compose_slow(c, &p->steps);
 	if (c->limits->brief) {
 		compose_phases_line(c, &p->steps);
+		compose_no_forward(c, p);
 		compose_off_cpu(c, &p->steps);
 		compose_steps_gpu(c, &p->steps);
 		return;
@@ -326,7 +354,9 @@ void compose_steps(struct composer *c, const struct profile_process *p)
 		document_add_chart(c->document, (struct chart){.kind = CHART_STEPS, .process = p});
 	document_table(c->document, columns);
 	for (size_t i = 0; i < PROFILE_PHASES; i++)
-		compose_phase(c, &p->steps, profile_phases_in_order[i]);
+		if (p->steps.phases[profile_phases_in_order[i]])
+			compose_phase(c, &p->steps, profile_phases_in_order[i]);
+	compose_no_forward(c, p);
 	compose_missing(c, p);
 	if (c->limits->steps)
 		compose_single_steps(c, p);

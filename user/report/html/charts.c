@@ -7,7 +7,8 @@
  *     {"unit": "ns", "values": ["Time"], "names": ["main", "step"],
  *      "nodes": [[-1, 0, [100]], [0, 1, [900]], …],       parent, name, own value of each kind
  *      "rest": 1,         so many nodes, the first ones, are no functions: untraced time
- *      "whole": 10000}    what 100 % are; 0: the sum
+ *      "whole": 10000,    what 100 % are; 0: the sum
+ *      "python": [1]}     names that are Python's; none: it has no switch for them alone
  */
 #include "report/html/charts.h"
 
@@ -74,6 +75,8 @@ struct flame {
 	size_t names_count, nodes_count;
 	size_t rest_count; /* of the nodes, the first */
 	uint64_t whole;
+	bool marks_python;
+	json_t *python; /* indices of names; NULL: there are none */
 };
 
 static void flame_new(struct flame *flame)
@@ -111,6 +114,9 @@ static void flame_end(struct text *into, struct flame *flame, const char *unit, 
 		json_pack("{s:s,s:o,s:o,s:o,s:I,s:o}", "unit", unit, "values", values, "names",
 			  flame->names, "nodes", flame->nodes, "rest",
 			  (json_int_t)flame->rest_count, "whole", json_of_integer(flame->whole));
+
+	if (flame->python)
+		json_object_set_new(data, "python", flame->python);
 
 	text_add(into, "</figcaption><div class=graph></div>"
 		       "<noscript><p class=note>Drawn by a script.</p></noscript>");
@@ -203,7 +209,7 @@ static void add_calls(struct text *into, const struct profile *profile,
 			continue;
 		nodes[i].node = flame_node(&flame, parent,
 					   flame_name(&flame, context->function,
-						      function ? function->name : ""),
+						      function ? function_label(function) : ""),
 					   json_pack("[o]", json_of_integer(context->self_ns)));
 	}
 	add_calls_caption(into, p);
@@ -237,7 +243,7 @@ static bool has_frame(const struct profile_hotspot *h, const char *name)
 	size_t length = strlen(name);
 
 	for (size_t i = 0; i < h->frames_count; i++) {
-		const char *function = h->frames[i]->function;
+		const char *function = frame_label(h->frames[i]);
 
 		if (!strncmp(function, name, length) &&
 		    (!function[length] || function[length] == '('))
@@ -252,10 +258,11 @@ static long add_operator(struct flame *flame, const struct profile *profile,
 {
 	const struct profile_function *function = profile_function(profile, h->function);
 
-	if (!function || !function->name[0] || has_frame(h, function->name))
+	if (!function || !function_label(function)[0] || has_frame(h, function_label(function)))
 		return -1;
 	return flame_node(flame, -1,
-			  flame_name(flame, (uint64_t)(uintptr_t)function->name, function->name),
+			  flame_name(flame, (uint64_t)(uintptr_t)function_label(function),
+				     function_label(function)),
 			  values_of(h, held, !h->frames_count));
 }
 
@@ -264,11 +271,16 @@ static long add_operator(struct flame *flame, const struct profile *profile,
 static uint32_t flame_frame(struct flame *flame, const struct profile_frame *frame)
 {
 	struct text name = {0};
-	uint32_t index;
+	uint32_t index, before;
 
 	location_frame(&name, frame, LOCATION_BRIEF);
+	before = (uint32_t)flame->names_count;
 	index = flame_name(flame, fnv1a(text_peek(&name), name.length), text_peek(&name));
 	text_clear(&name);
+	if (flame->marks_python && index == before && frame->language == PERFX_LANGUAGE_PYTHON) {
+		flame->python = flame->python ? flame->python : json_array();
+		json_array_append_new(flame->python, json_integer(index));
+	}
 	return index;
 }
 
@@ -299,7 +311,7 @@ static void chart_places(struct text *into, const struct profile *profile,
 	text_printf(into,
 		    "%s) by call stack: operators and callers above, the allocating function at "
 		    "the bottom.",
-		    domain_words(memory->domain));
+		    memory_words(memory));
 	flame_end(into, &flame, "B",
 		  held ? json_pack("[s,s,s]", "At peak", "Live", "Allocated")
 		       : json_pack("[s]", "Allocated"));
@@ -333,6 +345,7 @@ static void chart_samples(struct text *into, const struct profile *profile,
 	struct flame flame;
 
 	flame_new(&flame);
+	flame.marks_python = true;
 	for (size_t i = 0; i < p->samples.count && i < SAMPLES_MAX; i++)
 		add_sample(&flame, &p->samples.list[i]);
 	open_chart(into, "flame", "Sampled time by call stack: callers above. Threads add up");
@@ -461,7 +474,7 @@ static void chart_held(struct text *into, const struct profile_process *p,
 	struct text title = {0};
 
 	text_printf(&title, "%s over time (%s)", held ? "Live" : "Allocated so far",
-		    domain_words(memory->domain));
+		    memory_words(memory));
 	for (size_t i = 0; i < memory->points_count && points; i++)
 		points[i] = (struct point){memory->points[i].time_ns,
 					   held ? memory->points[i].live_bytes
@@ -798,7 +811,8 @@ static void add_function_title(struct text *into, const struct profile *profile,
 	const struct profile_function *function = profile_function(profile, id);
 	struct text shown = {0};
 
-	escape_display(&shown, function && function->name[0] ? function->name : "?");
+	escape_display(&shown,
+		       function && function_label(function)[0] ? function_label(function) : "?");
 	text_add(into, "<title>");
 	escape_html(into, text_peek(&shown));
 	text_add(into, "</title>");

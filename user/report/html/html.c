@@ -30,6 +30,16 @@ static const char argument_ends[] = {PROFILE_ARGUMENT_END, '\0'};
 /* A table of more columns needs all the room there is on 1,280 pixels. */
 #define WIDE_COLUMNS 10
 
+static void add_unmarked(struct text *text, const char *cell)
+{
+	struct text plain = {0};
+
+	escape_unmarked(&plain, cell);
+	escape_html(text, text_peek(&plain));
+	text->failed |= plain.failed;
+	text_clear(&plain);
+}
+
 static void add_words_class(struct text *text, const char *cell)
 {
 	struct text plain = {0};
@@ -37,18 +47,42 @@ static void add_words_class(struct text *text, const char *cell)
 	escape_unmarked(&plain, cell);
 	if (utf8_width(text_peek(&plain)) > WORDS_COLUMNS) {
 		text_add(text, " class=long title=\"");
-		escape_html(text, text_peek(&plain));
+		add_unmarked(text, cell);
 		text_add(text, "\"");
 	}
 	text->failed |= plain.failed;
 	text_clear(&plain);
 }
 
-static void add_cell(struct text *text, const struct table *table, size_t column, const char *cell)
+static bool is_wide(const struct table *table)
+{
+	return table->columns_count > WIDE_COLUMNS;
+}
+
+/* The cells of a wide table for which there is no room: as the tooltip of the row's first. */
+static void add_hint(struct text *text, const struct table *table, char *const *cells)
+{
+	for (size_t i = 0; cells && is_wide(table) && i < table->columns_count; i++) {
+		if (!table->columns[i].hint || !strcmp(cells[i], "-"))
+			continue;
+		text_add(text, " title=\"");
+		add_unmarked(text, cells[i]);
+		text_add(text, "\"");
+		return;
+	}
+}
+
+static void add_cell(struct text *text, const struct table *table, size_t column,
+		     char *const *cells)
 {
 	const struct column *c = &table->columns[column];
+	const char *cell = cells ? cells[column] : NULL;
 
+	if (c->hint && is_wide(table))
+		return;
 	text_add(text, cell ? "<td" : "<th scope=col");
+	if (c->takes_rest)
+		add_hint(text, table, cells);
 	if (c->right)
 		text_add(text, " class=n");
 	else if (c->takes_rest)
@@ -69,7 +103,7 @@ static void add_row(struct text *text, const struct table *table, char *const *c
 	for (int first = 1; first >= 0; first--) {
 		for (size_t i = 0; i < table->columns_count; i++) {
 			if (table->columns[i].takes_rest == first)
-				add_cell(text, table, i, cells ? cells[i] : NULL);
+				add_cell(text, table, i, cells);
 		}
 	}
 	text_add(text, "\n");
@@ -92,7 +126,7 @@ static void add_table(struct text *text, const struct table *table)
 	size_t rows = cells / table->columns_count;
 
 	text_printf(text, "<div class=table><table%s><thead>\n",
-		    table->columns_count > WIDE_COLUMNS ? " class=wide" : "");
+		    is_wide(table) ? " class=wide" : "");
 	add_row(text, table, NULL);
 	text_add(text, "</thead><tbody>\n");
 	for (size_t i = 0; i < rows; i++) {

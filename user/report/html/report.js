@@ -40,7 +40,7 @@ function compareFigures(a, b) {
 }
 
 function toItem(row, place) {
-	return {row, place, text: row.textContent.toLowerCase()};
+	return {row, place, text: `${row.textContent} ${row.cells[0].title}`.toLowerCase()};
 }
 
 class Table {
@@ -210,17 +210,23 @@ class Flame {
 		});
 		tools.append(search, ...this.kinds);
 		if (this.data.rest)
-			tools.append(this.restButton());
+			tools.append(this.switchButton("Untraced time", true, on => { this.bare = !on; }));
+		this.python = this.data.python ? new Set(this.data.python) : null;
+		this.pythonOnly = this.python !== null;
+		if (this.python)
+			tools.append(this.switchButton("Python only", true, on => { this.pythonOnly = on; }));
 		this.graph.before(tools);
 	}
 
-	/* Beside a long time that nobody traced, what was traced is narrow. */
-	restButton() {
-		const button = element("button", {type: "button", "aria-pressed": true}, "Untraced time");
+	/* Beside a long time that nobody traced, what was traced is narrow; between Python's functions
+	 * are a dozen of the interpreter's. */
+	switchButton(name, on, change) {
+		const button = element("button", {type: "button", "aria-pressed": on}, name);
 
 		button.addEventListener("click", () => {
-			this.bare = !this.bare;
-			button.setAttribute("aria-pressed", !this.bare);
+			on = !on;
+			button.setAttribute("aria-pressed", on);
+			change(on);
 			this.plant();
 			this.draw();
 		});
@@ -240,8 +246,19 @@ class Flame {
 
 		this.root = {name: "all", value: 0, depth: 0, children: new Map(), parent: null};
 		for (const [i, [parent, name, values]] of this.data.nodes.entries()) {
-			const above = parent < 0 ? this.root : nodes[parent];
-			const text = this.data.names[name], rest = i < this.data.rest;
+			let above = parent < 0 ? this.root : nodes[parent];
+			let text = this.data.names[name];
+			const rest = i < this.data.rest;
+
+			/* what native code took is its Python caller's */
+			if (this.pythonOnly && !this.python.has(name)) {
+				if (above !== this.root || !values.some(value => value)) {
+					above.value += values[this.kind];
+					nodes.push(above);
+					continue;
+				}
+				text = "(outside Python)";
+			}
 			const key = rest ? i : text; /* a function may have that name, too */
 			let node = above.children.get(key);
 
@@ -269,6 +286,15 @@ class Flame {
 		return `${node.name}: ${spell(node.value, this.data.unit)}, ${this.share(node)}`;
 	}
 
+	/* With the share of it and all below, where there is room. */
+	label(node, letters) {
+		const whole = `${node.name} ${this.share(node)}`;
+
+		if (whole.length <= letters)
+			return whole;
+		return node.name.length > letters ? node.name.slice(0, letters - 1) + "…" : node.name;
+	}
+
 	tell(node) {
 		this.status.textContent = this.describe(node);
 	}
@@ -289,8 +315,7 @@ class Flame {
 
 			text.setAttribute("x", x + 3);
 			text.setAttribute("y", y + 13);
-			text.textContent = node.name.length > letters
-				? node.name.slice(0, letters - 1) + "…" : node.name;
+			text.textContent = this.label(node, letters);
 			group.append(text);
 		}
 		if (node.rest)

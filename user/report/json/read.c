@@ -6,6 +6,7 @@
 #include "base/grow.h"
 #include "base/text.h"
 #include "decode/names.h"
+#include "site/operator_name.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -129,16 +130,29 @@ static int read_where(struct json_report *report, const struct profile_memory *m
 	return 0;
 }
 
+/* Stacks have the names of functions alone. NULL: it is known by that one. */
+static const char *label_of(struct json_report *report, const char *function)
+{
+	struct text label = {0};
+	const char *kept = NULL;
+
+	if (function && operator_label(&label, function, 0))
+		kept = keep(report, text_peek(&label), label.length);
+	text_clear(&label);
+	return kept;
+}
+
 static int read_frame(struct json_report *report, const struct profile_memory *memory,
 		      struct profile_frame *frame, const char *text)
 {
 	size_t length = strlen(text);
 	const char *bracket = last_bracket(text, length), *offset = strstr(text, "+0x");
 
-	*frame =
-		(struct profile_frame){.function = "", .module = "", .module_base = "", .file = ""};
+	*frame = (struct profile_frame){
+		.function = "", .label = "", .module = "", .module_base = "", .file = ""};
 	if (bracket) {
 		frame->function = keep(report, text, (size_t)(bracket - text));
+		frame->label = label_of(report, frame->function);
 		return frame->function ? read_where(report, memory, frame, bracket + 2,
 						    (size_t)(text + length - bracket) - 3)
 				       : -ENOMEM;
@@ -149,10 +163,12 @@ static int read_frame(struct json_report *report, const struct profile_memory *m
 		frame->offset = strtoull(offset + 3, NULL, 16);
 		return frame->module ? 0 : -ENOMEM;
 	}
-	if (begins_with(text, "0x"))
+	if (begins_with(text, "0x")) {
 		frame->address = strtoull(text + 2, NULL, 16);
-	else
+	} else {
 		frame->function = text;
+		frame->label = label_of(report, text);
+	}
 	return 0;
 }
 
@@ -407,6 +423,7 @@ static void read_function(struct json_report *report, const json_t *from, uint32
 		.source = (enum perfx_source)named(text_of(from, "source"), source_name,
 						   PERFX_SOURCES),
 		.name = text_of(from, "name"),
+		.label = text_of(from, json_object_get(from, "label") ? "label" : "name"),
 		.module = text_of(from, "path"),
 		.module_base = text_of(from, "module"),
 		.build_id = "",

@@ -252,7 +252,23 @@ static void put_observed(struct json_output *o, const struct profile *p)
 	json_close(o, '}');
 }
 
-static void put_overhead(struct json_output *o, const struct profile *p)
+/* Those that were hit, or all of them. */
+static void put_probes(struct json_output *o, const struct profile *p, bool all)
+{
+	size_t left_out = 0;
+
+	json_open(o, "probes", '[');
+	for (size_t i = 0; i < p->probes_count; i++) {
+		if (all || p->probes[i].hits_count)
+			json_put(o, NULL, probe_object(p, &p->probes[i]));
+		else
+			left_out++;
+	}
+	json_close(o, ']');
+	json_put(o, "probes_left_out", json_of_integer(left_out));
+}
+
+static void put_overhead(struct json_output *o, const struct profile *p, bool full)
 {
 	json_open(o, "overhead", '{');
 	json_put(o, "hits", json_of_integer(p->hits_count));
@@ -266,10 +282,7 @@ static void put_overhead(struct json_output *o, const struct profile *p)
 	json_put_measured(o, "tracer_rss_anon_bytes", p->tracer_rss_anon_bytes);
 	json_put_measured(o, "tracer_looks", p->looks_count);
 	json_put_measured(o, "tracer_strangers_read", p->untraced_read_count);
-	json_open(o, "probes", '[');
-	for (size_t i = 0; i < p->probes_count; i++)
-		json_put(o, NULL, probe_object(p, &p->probes[i]));
-	json_close(o, ']');
+	put_probes(o, p, full);
 	json_close(o, '}');
 }
 
@@ -920,7 +933,7 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 	put_capture(&o, profile);
 	put_losses(&o, profile->losses);
 	put_captures(&o, profile);
-	put_overhead(&o, profile);
+	put_overhead(&o, profile, options->full);
 	put_not_attached(&o, profile);
 	put_peaks(&o, profile);
 	json_put_energy(&o, profile, options);

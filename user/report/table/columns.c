@@ -38,7 +38,7 @@ static const struct profile_function *function_of(const struct data_table *s,
 						  const struct data_table_row *r)
 {
 	static const struct profile_function unknown = {
-		.name = "", .module = "", .module_base = "", .build_id = ""};
+		.name = "", .label = "", .module = "", .module_base = "", .build_id = ""};
 	const struct profile_function *function =
 		profile_function(s->profile, function_row(r)->function);
 
@@ -77,6 +77,7 @@ static double self_share(const struct data_table_row *r)
 
 VALUE(get_self_percent, real(100.0 * self_share(r)))
 VALUE(get_name, words(function_of(s, r)->name))
+VALUE(get_label, words(function_label(function_of(s, r))))
 VALUE(get_module, words(function_of(s, r)->module_base))
 VALUE(get_path, words(function_of(s, r)->module))
 VALUE(get_offset, integer(function_of(s, r)->offset))
@@ -244,20 +245,33 @@ static const struct data_table_column functions_columns[] = {
 	{"gpu_ns", AT(profile_row, gpu_ns)},
 	{"parents", .get = get_parents, JSON},
 	{"python_callers", .get = get_python_callers, JSON},
+	/* last: people take columns of CSV by their number */
+	{"label", .get = get_label},
 };
 
 /* --- callers: part is one of the function's --------------------------------------------------- */
 
 ITEM(caller_of, profile_caller, &function_row(r)->callers[r->part])
 
+static const char *name_without_caller(const struct data_table_row *r)
+{
+	return caller_of(r)->caller == PROFILE_CALLER_UNTRACED ? "[untraced]" : "[unknown]";
+}
+
 static struct value get_caller(struct data_table *s, const struct data_table_row *r)
 {
 	const struct profile_function *function =
 		profile_function(s->profile, caller_of(r)->caller);
 
-	if (function)
-		return words(function->name);
-	return words(caller_of(r)->caller == PROFILE_CALLER_UNTRACED ? "[untraced]" : "[unknown]");
+	return words(function ? function->name : name_without_caller(r));
+}
+
+static struct value get_caller_label(struct data_table *s, const struct data_table_row *r)
+{
+	const struct profile_function *function =
+		profile_function(s->profile, caller_of(r)->caller);
+
+	return words(function ? function_label(function) : name_without_caller(r));
 }
 
 VALUE(get_caller_total, timed(r, caller_of(r)->total_ns))
@@ -269,6 +283,7 @@ static const struct data_table_column callers_columns[] = {
 	{"offset", .get = get_offset, CSV},
 	{"caller", .get = get_caller, CSV},
 	{"name", .get = get_caller, JSON},
+	{"label", .get = get_caller_label, JSON},
 	{"calls", AT(profile_caller, calls_count)},
 	{"total_ns", .get = get_caller_total},
 };
@@ -332,6 +347,10 @@ ITEM(code_line, profile_line, &r->process->lines[r->item])
 VALUE(get_line_file, words(code_line(r)->file))
 VALUE(get_line_number, integer(code_line(r)->line))
 VALUE(get_line_function, words(code_line(r)->function))
+VALUE(get_line_module, code_line(r)->module_base &&code_line(r)->module_base[0]
+			       ? words(code_line(r)->module_base)
+			       : absent())
+VALUE(get_line_offset, code_line(r)->offset ? integer(code_line(r)->offset) : absent())
 VALUE(get_line_language, words(name_of_language(code_line(r)->language)))
 VALUE(get_line_domain,
       code_line(r)->domain ? words(profile_domain_name(code_line(r)->domain)) : absent())
@@ -349,6 +368,8 @@ static const struct data_table_column lines_columns[] = {
 	{"allocs", AT(profile_line, allocs_count)},
 	{"alloc_bytes", AT(profile_line, alloc_bytes)},
 	{"domain", .get = get_line_domain},
+	{"module", .get = get_line_module},
+	{"offset", .get = get_line_offset},
 };
 
 /* --- waits: item is one of the process's ------------------------------------------------------ */

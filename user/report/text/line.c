@@ -43,7 +43,7 @@ static void add_function(struct text *line, const struct profile *profile,
 {
 	const struct profile_function *function = profile_function(profile, row->function);
 
-	add_name(line, function ? function->name : "");
+	add_name(line, function ? function_label(function) : "");
 	text_add(line, "=");
 	if (row->timed_count)
 		add_ms(line, row->self_ns);

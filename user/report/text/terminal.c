@@ -145,7 +145,7 @@ static void add_finding(struct layout *l, const struct block *block)
 		add_line(l, STYLE_PLAIN, FINDING_INDENT, "", block->finding.gain);
 	if (block->finding.threshold)
 		add_line(l, STYLE_DIM, FINDING_INDENT, "threshold: ", block->finding.threshold);
-	add_line(l, STYLE_PLAIN, FINDING_INDENT, "→ ", block->finding.suggestion);
+	add_line(l, STYLE_PLAIN, FINDING_INDENT, "advice: ", block->finding.suggestion);
 	if (block->finding.look)
 		add_line(l, STYLE_DIM, FINDING_INDENT, "look at: ", block->finding.look);
 }
