@@ -162,13 +162,14 @@ def test_both_ends_of_a_trainer(tmp_path):
     t = subprocess.Popen([PERFX, "-p", str(trainer.pid), "-d", "5", "--link", "perf", "--max-overhead", "off",
                           "-o", output], stderr=subprocess.PIPE, text=True)
     lines = until_attached(t)
+    attached = lines[-1]
     end = time.monotonic() + 5
     assert wait_for(output.exists, seconds=300)
     report_s = time.monotonic() - end
     lines += t.stderr.readlines()
     assert t.wait(60) == 0, lines
     detached_s = time.monotonic() - end
-    print(f"{lines[0]}report {report_s:.1f} s, detached {detached_s:.1f} s after the end")
+    print(f"{attached}report {report_s:.1f} s, detached {detached_s:.1f} s after the end")
     assert STAY not in "".join(lines)
     assert patched_bytes(trainer.pid, "libc10.so") == 0 == patched_bytes(trainer.pid, os.path.basename(PYTHON))
     assert trainer.poll() is None, "it trains on"
