@@ -426,3 +426,26 @@ def test_aliases_of_libc(program, tracer):
     report = t.stop()
     assert {f["name"]: f["calls"] for f in report["processes"][0]["functions"]} == {
         "malloc": 100, "free": 100}
+
+
+def has_open(pid, path):
+    """Has a process opened that file?"""
+    fds = [os.path.join(f"/proc/{pid}/fd", fd) for fd in os.listdir(f"/proc/{pid}/fd")]
+    return any(os.path.realpath(fd) == os.path.realpath(path) for fd in fds)
+
+
+def test_a_program_that_ends_while_it_is_being_attached_to(program, tmp_path):
+    """Its file has been planned, the tracer still loads its programs: the report says what happened,
+    and how to do better; it is not cut off, nor damaged."""
+    p = program(WORKLOADS / "calls")
+    tracer = subprocess.Popen(
+        [PERFX, "-p", str(p.pid), "-F", "calls:outer", "-o", tmp_path / "report.json"],
+        stderr=subprocess.PIPE, text=True)
+    assert wait_for(lambda: has_open(tracer.pid, WORKLOADS / "calls"))
+    p.kill()
+    _, err = tracer.communicate(timeout=60)
+    assert tracer.returncode == 3
+    assert "the program ended before tracing began: perfx-trace run -- COMMAND traces it" in err
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["verdict"].startswith("Nothing was traced: the program ended before tracing began.")
+    assert not report["capture"]["partial"]

@@ -416,6 +416,9 @@ Test(analyze, verdicts)
 			   "10.0 s.");
 	s.profile.processes_count = 0;
 	expect_verdict(&s, "Nothing was traced: the capture contains no process.");
+	s.profile.target_exited = true;
+	expect_verdict(&s, "Nothing was traced: the program ended before tracing began. "
+			   "perfx-trace run -- COMMAND traces it from its start.");
 }
 
 static void expect_silence(const struct scene *s, const char *part)

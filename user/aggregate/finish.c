@@ -535,6 +535,7 @@ static void fill_host(struct finish_ctx *w)
 	p->duration_ns = end > start ? end - start : 0;
 	p->ended = a->has_end;
 	p->target_killed = a->end.flags & PERFX_END_TARGET_KILLED;
+	p->target_exited = a->end.flags & PERFX_END_TARGET_EXITED;
 	p->interrupted = a->end.flags & PERFX_END_INTERRUPTED;
 	p->tracer_cpu_ns = a->has_end ? a->end.tracer_cpu_ns : PROFILE_ABSENT;
 	p->recording_cpu_ns = a->end.recording_cpu_ns;

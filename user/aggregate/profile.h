@@ -818,7 +818,7 @@ struct profile {
 	uint64_t start_ns, start_unix_ns, duration_ns;
 	uint64_t start_boot_ns; /* start_ns by CLOCK_BOOTTIME */
 	bool ended;		/* has its END record: not truncated */
-	bool target_killed, interrupted;
+	bool target_killed, target_exited, interrupted;
 	struct profile_interval
 		*recording_windows; /* in order, in the capture's time; none: all of it */
 	size_t recording_windows_count;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "decode/names.h"
+#include "proc/process.h"
 #include "session/budget.h"
 #include "session/flight.h"
 #include "session/follow.h"
@@ -102,6 +103,15 @@ struct recorder {
 	struct recording_windows windows;
 };
 
+static int say_gone(struct recorder *recorder)
+{
+	if (!recorder->begun)
+		totals_of_nothing(recorder->sink, recorder->options);
+	msg_say("the program ended before tracing began: perfx-trace run -- COMMAND traces it from "
+		"its start");
+	return EXIT_TARGET;
+}
+
 /* The plan for what runs now, before anything is attached: a pattern without a match ends here. */
 static int plan_targets(struct recorder *recorder)
 {
@@ -116,6 +126,8 @@ static int plan_targets(struct recorder *recorder)
 		ssize_t n = plan__scan(recorder->plan, targets[i], &modules);
 
 		free(modules);
+		if (n < 0 && n != -E2BIG && process_has_ended(targets[i]))
+			return say_gone(recorder);
 		if (n < 0) {
 			say_scan_error(targets[i], n, options->plan.functions_max);
 			return n == -E2BIG ? EXIT_USAGE : n == -ESRCH ? EXIT_TARGET : EXIT_FAILED;
@@ -905,11 +917,6 @@ static void close_parts(struct recorder *recorder)
 	recording_windows_clear(&recorder->windows);
 }
 
-static int say_gone(void)
-{
-	msg_say("the process exited before any probe was attached");
-	return EXIT_TARGET;
-}
 
 static int prepare(struct recorder *recorder)
 {
@@ -945,7 +952,7 @@ static int prepare(struct recorder *recorder)
 		return code;
 	err = follow__targets(recorder->follow);
 	if (err)
-		return say_gone();
+		return say_gone(recorder);
 	tracer__make_room(recorder->tracer);
 	progress_attaching(recorder->plan);
 	if (recorder->observation)
@@ -958,7 +965,7 @@ static int prepare(struct recorder *recorder)
 }
 
 /* What the user should know of its end. */
-static int explain_end(const struct recorder *recorder, int code)
+static int explain_end(struct recorder *recorder, int code)
 {
 	const struct follow_result *followed = follow__result(recorder->follow);
 
@@ -967,7 +974,7 @@ static int explain_end(const struct recorder *recorder, int code)
 		code = EXIT_TARGET;
 	if (recorder->options->wait && !recorder->windows.any)
 		msg_say("perfx_trace_start was not called: nothing was recorded");
-	return recorder->all_gone && !followed->main_ended ? say_gone() : code;
+	return recorder->all_gone && !followed->main_ended ? say_gone(recorder) : code;
 }
 
 int recorder_run(const struct recorder_options *options, const struct features *features,

@@ -295,6 +295,15 @@ static void send_end(struct sink *sink, struct pack_buffer *buffer, const struct
 	SINK_PACK(sink, buffer, PERFX_KIND_END, record);
 }
 
+void totals_of_nothing(struct sink *sink, const struct recorder_options *options)
+{
+	const struct ending ending = {.end_ns = clock_monotonic_ns(), .exited = true};
+	struct pack_buffer buffer;
+
+	totals_host(sink, options, ending.end_ns);
+	send_end(sink, &buffer, &ending);
+}
+
 void totals__close(struct totals *totals, struct sink *closing, const struct ending *ending)
 {
 	probes__skip_nameless(totals->parts.probes);
