@@ -341,10 +341,11 @@ char *verdict_of(const struct profile *profile, const struct profile_process *ma
 	struct text text = {0};
 
 	if (!main) {
-		text_add(&text, profile->target_exited
-					? "Nothing was traced: the program ended before tracing "
-					  "began. perfx-trace run -- COMMAND traces it from its start."
-					: "Nothing was traced: the capture contains no process.");
+		text_add(&text,
+			 profile->target_exited
+				 ? "Nothing was traced: the program ended before tracing "
+				   "began. perfx-trace run -- COMMAND traces it from its start."
+				 : "Nothing was traced: the capture contains no process.");
 		return text_take(&text);
 	}
 	problem = first_problem(analysis);

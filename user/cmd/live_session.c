@@ -23,28 +23,48 @@ static struct capture_writer *capture_new(const struct recorder_options *recordi
 	return store ? capture_writer__new_store(store) : NULL;
 }
 
-static int record(const struct recorder_options *recording, const struct features *features,
-		  struct live *live)
+/* A pipeline whose records the feed gets as well, as they are. */
+struct fed_pipeline {
+	struct pipeline pipeline;
+	void (*record)(struct sink *sink, const void *record, size_t size); /* the pipeline's own */
+	struct live_feed *feed;
+};
+
+static void add_record(struct sink *sink, const void *record, size_t size)
 {
-	struct pipeline pipeline = {.on_event = live__event, .ctx = live};
+	struct fed_pipeline *fed = (struct fed_pipeline *)sink; /* the first member of its first */
+	int err = live_feed__record(fed->feed, record, size);
+
+	if (err && !fed->pipeline.err)
+		fed->pipeline.err = err;
+	fed->record(sink, record, size);
+}
+
+static int record(const struct recorder_options *recording, const struct features *features,
+		  struct live_feed *feed)
+{
+	struct fed_pipeline fed = {.feed = feed};
 	int code, child;
 
-	pipeline.capture = capture_new(recording);
-	if (!pipeline.capture) {
+	fed.pipeline.capture = capture_new(recording);
+	if (!fed.pipeline.capture) {
 		msg_say("cannot keep the last seconds in memory: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
-	pipeline_init(&pipeline);
-	code = recorder_run(recording, features, &pipeline, &child);
-	if (pipeline.err) {
-		msg_say("recording: %s", output_error(pipeline.err));
+	pipeline_init(&fed.pipeline);
+	fed.record = fed.pipeline.sink.record;
+	fed.pipeline.sink.record = add_record;
+	code = recorder_run(recording, features, &fed.pipeline, &child);
+	live_feed__stop(feed);
+	if (fed.pipeline.err) {
+		msg_say("recording: %s", output_error(fed.pipeline.err));
 		code = EXIT_FAILED;
 	}
-	capture_writer__free(pipeline.capture);
+	capture_writer__free(fed.pipeline.capture);
 	return code;
 }
 
-int live_session_run(const struct options *options, char *const *argv, struct live *live,
+int live_session_run(const struct options *options, char *const *argv, struct live_feed *feed,
 		     const struct recorder_watcher *watcher, bool (*enough)(void *ctx))
 {
 	struct phases phases = {0};
@@ -70,7 +90,7 @@ int live_session_run(const struct options *options, char *const *argv, struct li
 		code = targets_find(options, &pids, &recording.pids_count);
 		recording.pids = pids;
 		if (!code)
-			code = record(&recording, &features, live);
+			code = record(&recording, &features, feed);
 	}
 	features_end(&features);
 	free(pids);

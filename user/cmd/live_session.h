@@ -5,7 +5,7 @@
 #define PERFX_CMD_LIVE_SESSION_H
 
 #include "cmd/options.h"
-#include "live/live.h"
+#include "live/feed.h"
 #include "session/recorder.h"
 
 #include <stdbool.h>
@@ -16,10 +16,10 @@
 uint64_t live_session_flight_ns(const struct options *options);
 
 /* Records until -d is over, Ctrl-C, the end of all that -p names, or until `enough` (NULL: nobody
- * is asked; ctx: the watcher's) says so. All events go to `live`; the watcher's on_tick asks
- * live__tick for snapshots. argv as main got it. Returns an exit code (base/message.h); anything
- * but EXIT_OK and EXIT_TARGET has been explained. */
-int live_session_run(const struct options *options, char *const *argv, struct live *live,
+ * is asked; ctx: the watcher's) says so. All records go to the feed, which has been started and is
+ * stopped in the end. argv as main got it. Returns an exit code (base/message.h); anything but
+ * EXIT_OK and EXIT_TARGET has been explained. */
+int live_session_run(const struct options *options, char *const *argv, struct live_feed *feed,
 		     const struct recorder_watcher *watcher, bool (*enough)(void *ctx));
 
 #endif

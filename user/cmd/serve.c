@@ -10,21 +10,27 @@
 #define DEFAULT_ADDRESS "127.0.0.1:9477"
 
 struct serving {
-	struct live *live;
+	struct live_feed *feed;
 	struct serve *serve;
-	bool failed; /* and it was said */
+	bool failed; /* of the feed's thread: and it was said */
 };
+
+/* By the feed's thread. */
+static void publish(void *ctx, const struct live_snapshot *snapshot)
+{
+	struct serving *serving = ctx;
+	int err = serve__publish(serving->serve, snapshot);
+
+	if (err && !serving->failed)
+		msg_say("out of memory: metrics are not up to date");
+	serving->failed = err != 0;
+}
 
 static void on_tick(void *ctx, uint64_t now_ns)
 {
 	struct serving *serving = ctx;
-	int err = 0;
 
-	if (live__tick(serving->live, now_ns))
-		err = serve__publish(serving->serve, live__snapshot(serving->live));
-	if (err && !serving->failed)
-		msg_say("out of memory: metrics are not up to date");
-	serving->failed = err != 0;
+	live_feed__tick(serving->feed, now_ns);
 	serve__tick(serving->serve, now_ns);
 }
 
@@ -32,7 +38,7 @@ static uint64_t known_from_ns(void *ctx)
 {
 	const struct serving *serving = ctx;
 
-	return live__known_from_ns(serving->live);
+	return live_feed__known_from_ns(serving->feed);
 }
 
 static char *wants_capture(void *ctx)
@@ -68,7 +74,8 @@ static struct serve *open_serve(const struct options *options, int *code)
 int cmd_serve(const struct options *options, char *const *argv)
 {
 	const struct live_options live_options = {.judges = true, .rules = options->rules};
-	struct serving serving = {.live = live__new(&live_options)};
+	struct live *live = live__new(&live_options);
+	struct serving serving = {.feed = live ? live_feed__new(live) : NULL};
 	const struct recorder_watcher watcher = {
 		.ctx = &serving,
 		.fd = -1,
@@ -79,15 +86,19 @@ int cmd_serve(const struct options *options, char *const *argv)
 	};
 	int code = EXIT_FAILED;
 
-	if (serving.live)
+	if (serving.feed)
 		serving.serve = open_serve(options, &code);
 	else
 		msg_say("out of memory");
-	if (serving.serve)
-		code = live_session_run(options, argv, serving.live, &watcher, NULL);
-	if (serving.serve)
-		serve__finish(serving.serve, live__finish(serving.live, clock_monotonic_ns()));
+	if (serving.serve && live_feed__start(serving.feed, publish, &serving)) {
+		msg_say("no thread can be started for the metrics: too many threads");
+	} else if (serving.serve) {
+		code = live_session_run(options, argv, serving.feed, &watcher, NULL);
+		live_feed__stop(serving.feed);
+		serve__finish(serving.serve, live__finish(live, clock_monotonic_ns()));
+	}
+	live_feed__free(serving.feed);
 	serve__free(serving.serve);
-	live__free(serving.live);
+	live__free(live);
 	return code;
 }

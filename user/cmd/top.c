@@ -7,23 +7,27 @@
 #include "cmd/live_session.h"
 #include "top/screen.h"
 
-static int watch(const struct options *options, char *const *argv, struct live *live)
+#include <errno.h>
+#include <string.h>
+
+static int watch(const struct options *options, char *const *argv, struct live_feed *feed)
 {
 	const struct top_options look = {.screen = screen_is_possible(),
 					 .frames_max = options->frames_max,
 					 .rows_max = (unsigned)options->top,
 					 .flight_ns = live_session_flight_ns(options),
 					 .rules_file = options->rules_file};
-	struct top *top = top__new(&look, live);
+	struct top *top = top__new(&look, feed);
 	struct recorder_watcher watcher;
 	int code;
 
 	if (!top) {
-		msg_say("out of memory");
+		msg_say("cannot begin: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
 	watcher = top__watcher(top);
-	code = live_session_run(options, argv, live, &watcher, top__enough);
+	code = live_session_run(options, argv, feed, &watcher, top__enough);
+	live_feed__stop(feed);
 	if (!code && top__failed(top))
 		code = EXIT_FAILED;
 	top__free(top);
@@ -34,13 +38,14 @@ int cmd_top(const struct options *options, char *const *argv)
 {
 	struct live *live =
 		live__new(&(struct live_options){.judges = true, .rules = options->rules});
-	int code;
+	struct live_feed *feed = live ? live_feed__new(live) : NULL;
+	int code = EXIT_FAILED;
 
-	if (!live) {
+	if (feed)
+		code = watch(options, argv, feed);
+	else
 		msg_say("out of memory");
-		return EXIT_FAILED;
-	}
-	code = watch(options, argv, live);
+	live_feed__free(feed);
 	live__free(live);
 	return code;
 }

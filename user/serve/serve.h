@@ -5,7 +5,8 @@
  *   recording ─▶ a snapshot, as texts ─▶ (a pointer, under a lock) ─▶ HTTP
  *                                 a file of the last seconds ─▶ job ─▶ HTTP
  *
- * The recording's thread makes the texts and never waits for a client.
+ * The feed's thread (live/feed.h) makes the texts. Neither it nor the recording's thread waits for
+ * a client.
  */
 #ifndef PERFX_SERVE_SERVE_H
 #define PERFX_SERVE_SERVE_H
@@ -32,7 +33,7 @@ struct serve *serve__new(const struct serve_options *options, int *code);
 /* Waits for what is being made, not for what is being sent. */
 void serve__free(struct serve *serve);
 
-/* --- the thread of the recording --- */
+/* --- the threads of the recording: that of the feed publishes --- */
 
 /* At each tick. The first one says that it is ready, to the user and to the service manager. */
 void serve__tick(struct serve *serve, uint64_t now_ns);

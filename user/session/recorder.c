@@ -917,7 +917,6 @@ static void close_parts(struct recorder *recorder)
 	recording_windows_clear(&recorder->windows);
 }
 
-
 static int prepare(struct recorder *recorder)
 {
 	struct phases *phases = recorder->options->phases;

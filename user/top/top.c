@@ -8,6 +8,7 @@
 #include "top/screen.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +22,11 @@
 
 struct top {
 	struct top_options options;
-	struct live *live;
+	struct live_feed *feed;
+	struct top_past past; /* of the feed's thread */
+	pthread_mutex_t lock; /* of the next frame, that it has made: NULL: none */
+	struct top_frame *next;
 	struct top_model model;
-	struct top_past past;
 	struct top_frame *frame; /* that is shown; NULL: none yet */
 	struct report_job *report;
 	uint64_t frames_count;
@@ -33,19 +36,53 @@ struct top {
 	bool ended, failed;
 };
 
-struct top *top__new(const struct top_options *options, struct live *live)
+/* Of each snapshot, by the feed's thread. Out of memory for now: the last frame stays. */
+static void make_frame(void *ctx, const struct live_snapshot *snapshot)
+{
+	struct top *top = ctx;
+	struct top_frame *frame = top_frame__new(snapshot, &top->past,
+						 clock_ns(CLOCK_PROCESS_CPUTIME_ID)),
+			 *old;
+
+	if (!frame)
+		return;
+	pthread_mutex_lock(&top->lock);
+	old = top->next;
+	top->next = frame;
+	pthread_mutex_unlock(&top->lock);
+	top_frame__free(old);
+}
+
+/* NULL: none has been made since the last time. */
+static struct top_frame *next_frame(struct top *top)
+{
+	struct top_frame *frame;
+
+	pthread_mutex_lock(&top->lock);
+	frame = top->next;
+	top->next = NULL;
+	pthread_mutex_unlock(&top->lock);
+	return frame;
+}
+
+struct top *top__new(const struct top_options *options, struct live_feed *feed)
 {
 	struct top *top = calloc(1, sizeof(*top));
+	int err = -ENOMEM;
 
 	if (!top)
 		return NULL;
 	top->options = *options;
-	top->live = live;
+	top->feed = feed;
+	pthread_mutex_init(&top->lock, NULL);
 	top_model_init(&top->model);
 	top->report = report_job__new(options->rules_file);
 	if (top->report)
+		err = live_feed__start(feed, make_frame, top);
+	if (!err)
 		return top;
-	free(top);
+	top__free(top);
+	errno = -err;
 	return NULL;
 }
 
@@ -56,7 +93,9 @@ void top__free(struct top *top)
 	report_job__free(top->report);
 	screen_close();
 	top_frame__free(top->frame);
+	top_frame__free(top->next);
 	top_past_clear(&top->past);
+	pthread_mutex_destroy(&top->lock);
 	free(top);
 }
 
@@ -215,14 +254,8 @@ static void print_frame(struct top *top, const struct top_frame *frame)
 /* --- the recording -----------------------------------------------------------------------------
  */
 
-/* Of each snapshot, also in a pause: rates are those since the one before. */
-static void take_snapshot(struct top *top)
+static void show_frame(struct top *top, struct top_frame *frame)
 {
-	struct top_frame *frame = top_frame__new(live__snapshot(top->live), &top->past,
-						 clock_ns(CLOCK_PROCESS_CPUTIME_ID));
-
-	if (!frame)
-		return; /* out of memory for now: the last one stays */
 	top->frames_count++;
 	if (!top->options.screen)
 		print_frame(top, frame);
@@ -239,6 +272,7 @@ static void take_snapshot(struct top *top)
 static void on_tick(void *ctx, uint64_t now_ns)
 {
 	struct top *top = ctx;
+	struct top_frame *frame;
 	bool changes;
 
 	if (top->ended)
@@ -246,9 +280,11 @@ static void on_tick(void *ctx, uint64_t now_ns)
 	if (top->options.screen && !screen_is_open())
 		open_screen(top);
 	report_job__tick(top->report);
-	changes = live__tick(top->live, now_ns);
-	if (changes)
-		take_snapshot(top);
+	live_feed__tick(top->feed, now_ns);
+	frame = next_frame(top);
+	changes = frame != NULL;
+	if (frame)
+		show_frame(top, frame);
 	if (!screen_is_open())
 		return;
 	/* also without input: a signal has said that the size has changed */
@@ -260,7 +296,7 @@ static void on_tick(void *ctx, uint64_t now_ns)
 
 static uint64_t known_from_ns(void *ctx)
 {
-	return live__known_from_ns(((struct top *)ctx)->live);
+	return live_feed__known_from_ns(((struct top *)ctx)->feed);
 }
 
 static char *wants_capture(void *ctx)

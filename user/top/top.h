@@ -2,13 +2,13 @@
 /*
  * perfx-trace top: a recording as a screen, or as frames on stdout.
  *
- *   recorder ─ tick ─▶ live ─▶ snapshot ─▶ frame ─▶ layout ─▶ screen, or stdout
+ *   recorder ─ records ─▶ feed ─▶ snapshot ─▶ frame ─ tick ─▶ layout ─▶ screen, or stdout
  *                                keys ─▶ model ──┘
  */
 #ifndef PERFX_TOP_TOP_H
 #define PERFX_TOP_TOP_H
 
-#include "live/live.h"
+#include "live/feed.h"
 #include "session/recorder.h"
 
 #include <stdbool.h>
@@ -26,8 +26,8 @@ struct top_options {
 
 struct top;
 
-/* live: borrowed. NULL: out of memory. */
-struct top *top__new(const struct top_options *options, struct live *live);
+/* feed: borrowed; it is started, and must be stopped before top__free. NULL with errno. */
+struct top *top__new(const struct top_options *options, struct live_feed *feed);
 /* The terminal is as it was before. */
 void top__free(struct top *top);
 

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "live/feed.h"
+
+#include "base/grow.h"
+#include "base/thread.h"
+#include "replay/pipeline.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Records one after the other, and when the last of them had come. */
+struct batch {
+	unsigned char *bytes;
+	size_t length, capacity;
+	uint64_t now_ns; /* 0: it was full, and is no tick */
+};
+
+struct live_feed {
+	struct live *live;
+	struct pipeline pipeline; /* of the thread: decodes, and gives events to live */
+	void (*on_snapshot)(void *ctx, const struct live_snapshot *snapshot);
+	void *ctx;
+	pthread_t thread;
+	bool started;
+	struct batch filling; /* of the draining thread */
+	pthread_mutex_t lock; /* of what follows */
+	pthread_cond_t changed;
+	struct batch reading; /* of the thread while is_reading */
+	bool is_reading, stopping;
+	uint64_t known_from_ns;
+	int err;
+};
+
+struct live_feed *live_feed__new(struct live *live)
+{
+	struct live_feed *feed = calloc(1, sizeof(*feed));
+
+	if (!feed)
+		return NULL;
+	feed->live = live;
+	feed->known_from_ns = live__known_from_ns(live);
+	feed->pipeline = (struct pipeline){.on_event = live__event, .ctx = live};
+	pipeline_init(&feed->pipeline);
+	pthread_mutex_init(&feed->lock, NULL);
+	pthread_cond_init(&feed->changed, NULL);
+	return feed;
+}
+
+void live_feed__free(struct live_feed *feed)
+{
+	if (!feed)
+		return;
+	live_feed__stop(feed);
+	pthread_cond_destroy(&feed->changed);
+	pthread_mutex_destroy(&feed->lock);
+	free(feed->filling.bytes);
+	free(feed->reading.bytes);
+	free(feed);
+}
+
+/* --- the thread --- */
+
+static void read_batch(struct live_feed *feed)
+{
+	struct batch *batch = &feed->reading;
+
+	if (batch->length)
+		sink_record(&feed->pipeline.sink, batch->bytes, batch->length);
+	batch->length = 0;
+	if (batch->now_ns && live__tick(feed->live, batch->now_ns))
+		feed->on_snapshot(feed->ctx, live__snapshot(feed->live));
+}
+
+static void *run(void *arg)
+{
+	struct live_feed *feed = arg;
+
+	pthread_mutex_lock(&feed->lock);
+	while (feed->is_reading || !feed->stopping) {
+		if (!feed->is_reading) {
+			pthread_cond_wait(&feed->changed, &feed->lock);
+			continue;
+		}
+		pthread_mutex_unlock(&feed->lock);
+		read_batch(feed);
+		pthread_mutex_lock(&feed->lock);
+		feed->is_reading = false;
+		feed->known_from_ns = live__known_from_ns(feed->live);
+		feed->err = feed->pipeline.err;
+		pthread_cond_broadcast(&feed->changed);
+	}
+	pthread_mutex_unlock(&feed->lock);
+	return NULL;
+}
+
+/* --- the thread that drains the rings --- */
+
+/* The batches change places; the lock is held, and the thread reads none. */
+static void hand_over(struct live_feed *feed, uint64_t now_ns)
+{
+	struct batch read = feed->reading;
+
+	feed->reading = feed->filling;
+	feed->reading.now_ns = now_ns;
+	feed->filling = read;
+	feed->is_reading = true;
+	pthread_cond_broadcast(&feed->changed);
+}
+
+static void wait_until_read(struct live_feed *feed)
+{
+	while (feed->is_reading)
+		pthread_cond_wait(&feed->changed, &feed->lock);
+}
+
+int live_feed__record(struct live_feed *feed, const void *record, size_t size)
+{
+	struct batch *batch = &feed->filling;
+	int err = 0;
+
+	if (!feed->started)
+		return 0;
+	if (batch->length && batch->length + size > LIVE_FEED_BYTES) {
+		pthread_mutex_lock(&feed->lock);
+		wait_until_read(feed);
+		hand_over(feed, 0);
+		err = feed->err;
+		pthread_mutex_unlock(&feed->lock);
+	}
+	if (!err)
+		err = grow_array(&batch->bytes, &batch->capacity, batch->length + size, 1);
+	if (err)
+		return err;
+	memcpy(batch->bytes + batch->length, record, size);
+	batch->length += size;
+	return 0;
+}
+
+void live_feed__tick(struct live_feed *feed, uint64_t now_ns)
+{
+	pthread_mutex_lock(&feed->lock);
+	if (!feed->is_reading)
+		hand_over(feed, now_ns);
+	pthread_mutex_unlock(&feed->lock);
+}
+
+uint64_t live_feed__known_from_ns(struct live_feed *feed)
+{
+	uint64_t known_from_ns;
+
+	pthread_mutex_lock(&feed->lock);
+	known_from_ns = feed->known_from_ns;
+	pthread_mutex_unlock(&feed->lock);
+	return known_from_ns;
+}
+
+int live_feed__start(struct live_feed *feed,
+		     void (*on_snapshot)(void *ctx, const struct live_snapshot *snapshot),
+		     void *ctx)
+{
+	int err;
+
+	feed->on_snapshot = on_snapshot;
+	feed->ctx = ctx;
+	err = thread_start(&feed->thread, run, feed);
+	feed->started = !err;
+	return err;
+}
+
+void live_feed__stop(struct live_feed *feed)
+{
+	if (!feed->started)
+		return;
+	pthread_mutex_lock(&feed->lock);
+	wait_until_read(feed);
+	hand_over(feed, 0);
+	feed->stopping = true;
+	pthread_cond_broadcast(&feed->changed);
+	pthread_mutex_unlock(&feed->lock);
+	pthread_join(feed->thread, NULL);
+	feed->started = false;
+}
