@@ -5,9 +5,9 @@
 #include "base/escape.h"
 #include "base/secrets.h"
 #include "base/text.h"
+#include "cost/operator_label.h"
 #include "elf/demangle.h"
 #include "elf/pattern.h"
-#include "site/operator_name.h"
 
 static void read_name(const char *name)
 {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "cost/operator_label.h"
 #include "site/operator_name.h"
 
 #include "site_fixture.h"

@@ -21,7 +21,7 @@
 /* A place in the program. Inlined functions are frames of their own. */
 struct profile_frame {
 	const char *function; /* demangled, of Python qualified; "": unknown */
-	const char *label;    /* as users know it: site/operator_name.h, or `function` */
+	const char *label;    /* as users know it: cost/operator_label.h, or `function` */
 	const char *module, *module_base; /* "": code without a file */
 	const char *file;		  /* source; "": unknown */
 	uint32_t line;			  /* 0: unknown */
@@ -30,7 +30,7 @@ struct profile_frame {
 	bool gone; /* Python: the code object was no longer there when it was to be named */
 };
 
-/* The names that reports show: site/operator_name.h. */
+/* The names that reports show: cost/operator_label.h. */
 static inline const char *frame_label(const struct profile_frame *frame)
 {
 	return frame->label ? frame->label : frame->function;

@@ -2,7 +2,7 @@
 #include "aggregate/finish.h"
 #include "base/hash.h"
 #include "base/text.h"
-#include "site/operator_name.h"
+#include "cost/operator_label.h"
 
 #include <stdlib.h>
 

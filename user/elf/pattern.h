@@ -14,7 +14,7 @@
  *
  * GLOB is matched against the symbol's name, mangled, or demangled without return type and
  * argument list; one that begins with "aten::" against the names of PyTorch's operators
- * (site/operator_name.h), with and without their overload: aten::mm, aten::add, aten::add.Tensor.
+ * (cost/operator_label.h), with and without their overload: aten::mm, aten::add, aten::add.Tensor.
  * The first ':' outside brackets (plain ones too: "f(int)::{lambda(auto:1)#1}") that is no part of
  * '::' divides MODULE from GLOB.
  */

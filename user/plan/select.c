@@ -5,6 +5,7 @@
 #include "cost/builtin.h"
 #include "cost/cost_model.h"
 #include "cost/gpu_calls.h"
+#include "cost/operator_label.h"
 #include "elf/demangle.h"
 #include "plan/annotations.h"
 #include "plan/defaults.h"

@@ -5,8 +5,8 @@
 #include "base/escape.h"
 #include "base/grow.h"
 #include "base/text.h"
+#include "cost/operator_label.h"
 #include "decode/names.h"
-#include "site/operator_name.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The names by which users know PyTorch's functions: operators as torch.profiler shows them, and
+ * methods as Python calls them.
+ *
+ *	at::_ops::add_Tensor::call            aten::add.Tensor
+ *	at::_ops::_softmax::call              aten::_softmax
+ *	torch::autograd::THPVariable_add      Tensor.add
+ */
+#ifndef PERFX_COST_OPERATOR_LABEL_H
+#define PERFX_COST_OPERATOR_LABEL_H
+
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Adds the name that users know to an empty text. name_bytes: of operator_name_bytes()
+ * (site/operator_name.h); 0 (not known) gives a name only where NAME cannot have an overload.
+ * False: users know the function by its C++ name. */
+bool operator_label(struct text *label, const char *function, uint16_t name_bytes);
+
+#endif
