@@ -36,6 +36,7 @@ const volatile bool perfx_compensate = false;
 /* Return probes are made by session links. */
 const volatile bool perfx_sessions = false;
 const volatile bool perfx_cookie_arguments = false;
+const volatile __u32 perfx_contexts_max = PERFX_MAX_CONTEXTS;
 const volatile bool perfx_never = false;
 const volatile __u32 perfx_wake_bytes = 1 << 20;
 const volatile __u32 perfx_rings_mask = 0;

@@ -99,13 +99,13 @@ __noinline __u32 context_below(struct thread *t, __u32 parent, __u32 function, _
 		if (node->parent && above && above->function == function)
 			return parent;
 	}
-	id = context_id(t, &key, PERFX_MAX_CONTEXTS / 4 * 3);
+	id = context_id(t, &key, perfx_contexts_max / 4 * 3);
 	if (id)
 		return id;
 	counter_add(PERFX_COUNTER_MAP_FULL, 1);
 	key.parent = 0;
 	key.caller = 0;
-	return context_id(t, &key, PERFX_MAX_CONTEXTS);
+	return context_id(t, &key, perfx_contexts_max);
 }
 
 /* The Python frame that makes a call, where the innermost frame is a range or there is none; a

@@ -92,6 +92,8 @@ extern const volatile __u32 perfx_wake_bytes;
 extern const volatile bool perfx_sessions;
 /* Links are by perf event, of many probes each: see cookie_of. */
 extern const volatile bool perfx_cookie_arguments;
+/* Size of perfx_contexts. */
+extern const volatile __u32 perfx_contexts_max;
 
 /* How many rings a kind of records has, less one: a power of two, less one. */
 extern const volatile __u32 perfx_rings_mask;

@@ -23,9 +23,11 @@
 /* Open traced calls of one thread; a power of two. Deeper calls are counted without their time.
  * Each takes 80 bytes of kernel memory in every thread that hits a probe. */
 #define PERFX_MAX_DEPTH 256
-/* Nodes of calling-context trees. When three quarters are used, further calls are counted under
+/* Nodes of calling-context trees, 220 bytes of kernel memory each; the smaller number is for
+ * recordings of few processes. When three quarters are used, further calls are counted under
  * (process, function) alone: totals stay exact, flame graphs lose depth. */
-#define PERFX_MAX_CONTEXTS 65536
+#define PERFX_MAX_CONTEXTS     262144
+#define PERFX_MAX_CONTEXTS_FEW 65536
 
 /*
  * Indices that user space gives back, long after what they named has ended: where a recording goes
@@ -38,7 +40,7 @@ enum perfx_id_kind {
 	PERFX_ID_KINDS,
 };
 
-#define PERFX_FREE_PLACES 65536 /* a power of two; no fewer than there are indices of a kind */
+#define PERFX_FREE_PLACES 262144 /* a power of two; no fewer than there are indices of a kind */
 
 struct perfx_free_ids {
 	__u32 given, taken; /* how many so far */

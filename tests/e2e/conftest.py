@@ -348,6 +348,20 @@ def tracer():
         t.kill()
 
 
+def program_of_functions(folder, count):
+    """A program that calls this many functions, many_0 and so on, once at each step."""
+    source = folder / "many.c"
+    source.write_text("\n".join(
+        ["#include <stdio.h>", "#include <unistd.h>"] +
+        [f'__attribute__((noinline)) int many_{i}(int x) {{ asm volatile("" : "+r"(x)); return x + {i}; }}'
+         for i in range(count)] +
+        ["int main(void) {", "char line[8];", "int x = 0;",
+         'setlinebuf(stdout);', 'printf("ready %d\\n", (int)getpid());', "while (fgets(line, sizeof(line), stdin)) {"] +
+        [f"x = many_{i}(x);" for i in range(count)] + ['puts("done");', "}", "return x == 0;", "}"]))
+    subprocess.run(["cc", "-O1", "-o", folder / "many", source], check=True)
+    return folder / "many"
+
+
 def wait_for(condition, seconds=10):
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -9,8 +9,8 @@ import subprocess
 import time
 
 import pytest
-from conftest import (PERFX, TOP, WORKLOADS, check_expectations, functions, patched_bytes,
-                      run, until_attached, wait_for, working_links)
+from conftest import (PERFX, TOP, WORKLOADS, check_expectations, functions, patched_bytes, program_of_functions, run,
+                      until_attached, wait_for, working_links)
 from trainers import has_torch
 
 PYTHON = "/usr/bin/python3"
@@ -31,23 +31,9 @@ def events(pid=None):
     return re.findall(rf"^[pr]:(perfx_{pid or '[0-9]+'}_[0-9a-f]+)/(e[0-9]+) ", text, re.M)
 
 
-def program_of(folder, count):
-    """A program that calls so many functions once at each step."""
-    source = folder / "many.c"
-    source.write_text("\n".join(
-        ["#include <stdio.h>", "#include <unistd.h>"] +
-        [f'__attribute__((noinline)) int many_{i}(int x) {{ asm volatile("" : "+r"(x)); return x + {i}; }}'
-         for i in range(count)] +
-        ["int main(void) {", "char line[8];", "int x = 0;",
-         'setlinebuf(stdout);', 'printf("ready %d\\n", (int)getpid());', "while (fgets(line, sizeof(line), stdin)) {"] +
-        [f"x = many_{i}(x);" for i in range(count)] + ['puts("done");', "}", "return x == 0;", "}"]))
-    subprocess.run(["cc", "-O1", "-o", folder / "many", source], check=True)
-    return folder / "many"
-
-
 def test_more_than_512_probes_share_an_event(program, tracer, tmp_path):
     need("perf")
-    p = program(program_of(tmp_path, 700))
+    p = program(program_of_functions(tmp_path, 700))
     t = tracer(p.pid, *QUICK, "-F", "many:many_*", "--return", "exit", link="perf")
     here = events(t.process.pid)
     assert len(here) == 1400 and len(set(here)) == 1, "entries and exits"
@@ -126,7 +112,7 @@ def test_doctor_where_tracefs_cannot_be_had():
 def test_the_report_does_not_wait_for_single_links(program, tracer, tmp_path):
     """A process of its own removes the probes; the traced program goes on all the while."""
     need("single")
-    p = program(program_of(tmp_path, 60))
+    p = program(program_of_functions(tmp_path, 60))
     t = tracer(p.pid, *QUICK, "-F", "many:many_*", "--return", "exit", link="single")
     p.go(2)
     report = t.stop()  # all of its pipes are closed

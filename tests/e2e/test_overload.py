@@ -5,7 +5,8 @@ import pathlib
 import subprocess
 
 import pytest
-from conftest import WORKLOADS, check_expectations, consistent, functions, total, wait_for
+from conftest import (WORKLOADS, check_expectations, consistent, functions, program_of_functions, total,
+                      wait_for)
 
 
 @pytest.mark.parametrize("how, ring", [("auto", "4K"), ("exit", "64K"),
@@ -28,6 +29,22 @@ def test_calls_are_exact(ring, how, program, tracer):
     room = 2 * {"4K": 4096, "64K": 65536}[ring] // 56
     assert expected["work", "calls"] * 3 // 4 - room <= drops
     assert drops < expected["work", "calls"] + expected["work_nested", "calls"]
+
+
+def test_many_processes_of_many_functions_keep_their_callers(program, tracer, tmp_path):
+    """Each pair of process and function takes a calling context: 64,000 here."""
+    processes, count = 32, 2000
+    path = program_of_functions(tmp_path, count)
+    programs = [program(path) for _ in range(processes)]
+    t = tracer(",".join(str(p.pid) for p in programs), "--no-calibrate", "--memory", "off", "-F", "many:many_*")
+    for p in programs:
+        p.go(2)
+    report = t.stop()
+    for p in programs:
+        p.finish()
+    assert report["losses"]["map_full"] == 0
+    calls = [f["calls"] for process in report["processes"] for f in process["functions"]]
+    assert calls == [2] * (processes * count)
 
 
 def test_totals_are_the_same_with_and_without_room(program, tracer):

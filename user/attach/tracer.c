@@ -434,7 +434,7 @@ const struct perfx_context_node *tracer__contexts(const struct tracer *tracer, u
 {
 	uint32_t next = __atomic_load_n(&tracer->skel->data->perfx_next_context, __ATOMIC_ACQUIRE);
 
-	*count = next < PERFX_MAX_CONTEXTS ? next : PERFX_MAX_CONTEXTS;
+	*count = next < tracer->contexts_max ? next : tracer->contexts_max;
 	return tracer->contexts;
 }
 

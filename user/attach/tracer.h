@@ -29,6 +29,7 @@ struct tracer_options {
 	enum perfx_link link; /* PERFX_LINK_INVALID: the best there is */
 	bool follow_children;
 	bool compensate;
+	bool many_processes; /* PERFX_MAX_CONTEXTS, not _FEW */
 	size_t ring_bytes;   /* of each; rounded up to a power of two of pages */
 	size_t rings_count;  /* of a kind of records; rounded up likewise. 0: by the number of CPUs
 			      */

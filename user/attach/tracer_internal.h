@@ -12,7 +12,7 @@ struct tracer {
 	bool multi_pid;
 	bool lacks[TRACER_PARTS];
 	uint32_t probes_count; /* next free index; 0 is no probe */
-	uint32_t probes_max;
+	uint32_t probes_max, contexts_max;
 	struct tracer_rings spans, memory;
 	int cpus_count;
 	uint64_t *percpu;	    /* scratch: one value a CPU */

@@ -146,7 +146,8 @@ static void open_annotations(struct tracer *tracer)
 }
 
 /* Threads' perf events, where the programs find them. */
-static void open_perf_events(struct perfx_bpf *skel, const struct counters *counters)
+static void open_perf_events(struct perfx_bpf *skel, const struct counters *counters,
+			     uint32_t contexts_max)
 {
 	if (!counters || !counters->count)
 		return;
@@ -161,7 +162,7 @@ static void open_perf_events(struct perfx_bpf *skel, const struct counters *coun
 			skel->rodata->perfx_perf_flops = (uint32_t)i;
 	bpf_map__set_max_entries(skel->maps.perfx_perf_array,
 				 PERFX_PERF_THREADS * PERFX_PERF_EVENTS);
-	bpf_map__set_max_entries(skel->maps.perfx_perf_sums, PERFX_MAX_CONTEXTS);
+	bpf_map__set_max_entries(skel->maps.perfx_perf_sums, contexts_max);
 }
 
 /* All programs but those of parts that the tracer lacks. */
@@ -190,7 +191,7 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 	open_stacks(skel, options);
 	open_annotations(tracer);
 	waiting_open(skel, options->waiting && !tracer->lacks[TRACER_WAITING]);
-	open_perf_events(skel, options->counters);
+	open_perf_events(skel, options->counters, tracer->contexts_max);
 	bpf_program__set_autoload(skel->progs.perfx_on_send, sockets);
 	bpf_program__set_autoload(skel->progs.perfx_on_receive, sockets);
 	skel->rodata->perfx_follow_children = options->follow_children;
@@ -202,6 +203,9 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 	skel->rodata->perfx_wake_bytes = (uint32_t)(ring_round(options->ring_bytes) / 8);
 	bpf_map__set_max_entries(skel->maps.perfx_probes, tracer->probes_max);
 	bpf_map__set_max_entries(skel->maps.perfx_hits, tracer->probes_max);
+	skel->rodata->perfx_contexts_max = tracer->contexts_max;
+	bpf_map__set_max_entries(skel->maps.perfx_contexts, tracer->contexts_max);
+	bpf_map__set_max_entries(skel->maps.perfx_context_ids, tracer->contexts_max);
 	return perfx_bpf__load(skel);
 }
 
@@ -313,7 +317,8 @@ static int map_tables(struct tracer *tracer)
 	_Static_assert(sizeof(struct perfx_probe) % 8 == 0, "stride of the table");
 	_Static_assert(sizeof(struct perfx_context_node) % 8 == 0, "stride of the table");
 	tracer->probes_bytes = page_round(tracer->probes_max * sizeof(struct perfx_probe));
-	tracer->contexts_bytes = page_round(PERFX_MAX_CONTEXTS * sizeof(struct perfx_context_node));
+	tracer->contexts_bytes =
+		page_round(tracer->contexts_max * sizeof(struct perfx_context_node));
 	tracer->probes = tracer_map_table(skel->maps.perfx_probes, tracer->probes_bytes,
 					  PROT_READ | PROT_WRITE);
 	tracer->contexts = tracer_map_table(skel->maps.perfx_contexts, tracer->contexts_bytes,
@@ -422,6 +427,8 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 	tracer->alloc_probes_count = 1;
 	tracer->annotations_count = 1;
 	tracer->probes_max = options->probes_max + 1;
+	tracer->contexts_max =
+		options->many_processes ? PERFX_MAX_CONTEXTS : PERFX_MAX_CONTEXTS_FEW;
 	tracer->cpus_count = libbpf_num_possible_cpus();
 	tracer->percpu = tracer->cpus_count > 0
 				 ? calloc((size_t)tracer->cpus_count, sizeof(*tracer->percpu))

@@ -149,6 +149,9 @@ static void emit_host_peaks(struct recorder *recorder)
 			recorder->plan);
 }
 
+/* More than these get the larger table of calling contexts. */
+#define FEW_PROCESSES 4
+
 static int begin_load(struct recorder *recorder)
 {
 	const struct recorder_options *options = recorder->options;
@@ -156,6 +159,7 @@ static int begin_load(struct recorder *recorder)
 		.link = options->link,
 		.follow_children = options->follow_children,
 		.compensate = options->compensate,
+		.many_processes = options->all || options->pids_count > FEW_PROCESSES,
 		.ring_bytes = options->ring_bytes,
 		.rings_count = options->rings_count,
 		.memory = options->plan.memory != MEMORY_OFF,
