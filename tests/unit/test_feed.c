@@ -55,7 +55,7 @@ static void calls(struct stream *s, uint64_t at)
 		stream_call(s, 1, 1, at + i * MS, 1000, 1000, 0);
 }
 
-Test(feed, records_are_taken_while_a_snapshot_is_made, .timeout = 60)
+Test(feed, records_are_taken_while_a_snapshot_is_made)
 {
 	struct watched watched = {0};
 	struct live *live = live_new();
@@ -88,7 +88,7 @@ Test(feed, records_are_taken_while_a_snapshot_is_made, .timeout = 60)
 	stream_clear(&s);
 }
 
-Test(feed, stop_reads_what_has_come, .timeout = 60)
+Test(feed, stop_reads_what_has_come)
 {
 	struct watched watched = {0};
 	struct live *live = live_new();
@@ -109,7 +109,7 @@ Test(feed, stop_reads_what_has_come, .timeout = 60)
 }
 
 /* A batch that is full is handed over without a tick. */
-Test(feed, more_than_a_batch, .timeout = 120)
+Test(feed, more_than_a_batch)
 {
 	enum { RECORDS = LIVE_FEED_BYTES / (64 << 10) + 64 };
 	struct live *live = live_new();
