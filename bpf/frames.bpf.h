@@ -65,8 +65,10 @@ __noinline int renew_thread(struct thread *t)
 	return 0;
 }
 
-/* The current thread, if its process is traced; `entry` is the hit probe, or NULL at other sites. A
- * thread without state that `leaves` a call entered the call before tracing began. */
+/* The state of the current thread, which is made at the first entry probe that the thread hits.
+ * NULL: its process is not traced, or there is no state and no room for one. entry: the probe that
+ * was hit; NULL at other sites. leaves: the thread leaves a call; without state it entered that
+ * call before tracing began. */
 static __always_inline struct thread *thread_find(const struct perfx_probe *entry, bool leaves)
 {
 	struct task_struct *task = bpf_get_current_task_btf();

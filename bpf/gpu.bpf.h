@@ -191,11 +191,11 @@ static __always_inline bool is_same_name(const struct perfx_kernel_name *a,
 	return true;
 }
 
-/* Names whose hashes are equal lie behind one another. */
+/* Names of equal hashes have consecutive keys: at most this many are searched. */
 #define NAME_STEPS 4
 
-/* g->kernel.kernel becomes the key of g->name, which gets one when it is new. 0: there is no room,
- * and it has none. */
+/* Sets g->kernel.kernel to the key of g->name; a new name is added to the map. Returns 1; 0: the
+ * name has no key, because there is no room. */
 static __noinline int key_of_name(struct gpu_thread *g)
 {
 	struct perfx_kernel_name *known;
@@ -206,7 +206,7 @@ static __noinline int key_of_name(struct gpu_thread *g)
 	for (int step = 0; step < NAME_STEPS; step++) {
 		known = bpf_map_lookup_elem(&perfx_kernel_names, &g->kernel.kernel);
 		if (!known) {
-			/* another thread may be first, with another name */
+			/* another thread may have added another name with this hash */
 			bpf_map_update_elem(&perfx_kernel_names, &g->kernel.kernel, &g->name,
 					    BPF_NOEXIST);
 			known = bpf_map_lookup_elem(&perfx_kernel_names, &g->kernel.kernel);

@@ -90,7 +90,8 @@ static __always_inline void forget_open(struct memory_thread *m)
 		m->open[i].ret_addr_sp = 0;
 }
 
-/* The current thread, if its process is traced, or is from now on: process_at(entry). */
+/* The state of the current thread; NULL: there is none. create: makes it if the thread's process
+ * is traced; entry: as in process_at(), which may start tracing the process. */
 static __always_inline struct memory_thread *memory_thread(bool create,
 							   const struct perfx_probe *entry)
 {

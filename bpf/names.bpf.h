@@ -59,9 +59,9 @@ static __always_inline __u32 new_id(const struct thread *t, __u32 at, bool last)
 	return id < PERFX_ALLOCATOR_OTHER ? id : 0;
 }
 
-/* May the process bring a new name? One with endless names would leave none to the others. An index
- * that is given out again begins anew. */
-static __always_inline bool take_share(const struct thread *t, __u32 limit)
+/* May the process add a name? The limit keeps a process with endless names from filling the table.
+ * A process that reuses another one's index starts with a new share. */
+static __always_inline bool reserve_name(const struct thread *t, __u32 limit)
 {
 	__u32 process = t->process, tgid = current_tgid(), used = perfx_next_name;
 	struct perfx_name_share first = {.tgid = tgid, .count = 1}, *share;
@@ -88,7 +88,7 @@ static __always_inline __u32 find_name(struct thread *t, __u32 limit)
 	known = bpf_map_lookup_elem(&perfx_name_ids, &t->name);
 	if (known)
 		return *known;
-	if (limit == PERFX_MAX_NAMES ? perfx_next_name >= limit : !take_share(t, limit))
+	if (limit == PERFX_MAX_NAMES ? perfx_next_name >= limit : !reserve_name(t, limit))
 		return 0;
 	at = __sync_fetch_and_add(&perfx_next_name, 1);
 	name = bpf_map_lookup_elem(&perfx_names, &at);

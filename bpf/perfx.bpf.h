@@ -81,7 +81,7 @@ static __always_inline void repeat(__u32 count, repeat_step *step, void *ctx)
 
 /* Next free indices. User space sets the first process indices before it starts. */
 extern volatile __u32 perfx_next_process;
-/* Taken by a thread that wanted to adopt its process when another thread was first; 0: none. */
+/* An index that adopt_process() took and did not use, for the next adoption; 0: none. */
 extern volatile __u32 perfx_spare_process;
 extern volatile __u32 perfx_next_context;
 extern volatile __u32 perfx_next_function;
@@ -90,9 +90,9 @@ extern volatile __u32 perfx_next_function;
 extern const volatile __u32 perfx_wake_bytes;
 /* Return probes are made by session links. */
 extern const volatile bool perfx_sessions;
-/* Links are by perf event, of many probes each: see cookie_of. */
+/* Each link is a perf event of many probes, which have their cookies as arguments: cookie_of(). */
 extern const volatile bool perfx_cookie_arguments;
-/* Size of perfx_contexts. */
+/* Number of entries of perfx_contexts. */
 extern const volatile __u32 perfx_contexts_max;
 
 /* How many rings a kind of records has, less one: a power of two, less one. */
@@ -236,7 +236,7 @@ static __always_inline __u32 take_free(enum perfx_id_kind kind, __u32 above)
 	return 0;
 }
 
-/* An index for a process that begins; 0: there is none left, and it cannot be traced. */
+/* An index for a new process; 0: none is left, so the process cannot be traced. */
 static __always_inline __u32 new_process(void)
 {
 	__u32 process = take_free(PERFX_ID_PROCESS, 0);
@@ -251,7 +251,7 @@ static __always_inline __u32 new_process(void)
 
 #define EEXIST 17 /* errno.h */
 
-/* A PROCESS record with its strings: comm, and an empty command line. */
+/* A PROCESS record and its strings: comm and an empty command line. */
 struct adopted {
 	struct perfx_process process;
 	char comm[16];
@@ -280,9 +280,9 @@ static __always_inline void emit_adopted(struct task_struct *task, __u32 process
 }
 
 /*
- * -a: the current process calls a function of a file that makes processes worth tracing, and is
- * not traced: it is from now on. The kernel does this, because a process may have ended before
- * user space has read that it maps the file. False: there is no room.
+ * -a: starts tracing the current process, which has hit a probe with PERFX_PROBE_F_ADOPTS. A BPF
+ * program does this because the process may end before user space reads the event of its mapping.
+ * False: there is no room for another process.
  */
 static __noinline bool adopt_process(void)
 {
@@ -307,7 +307,8 @@ static __noinline bool adopt_process(void)
 	return err == -EEXIST;
 }
 
-/* The process of the current thread, which hits this entry; NULL: it is not traced. */
+/* The current thread's process if it is traced; NULL: it is not. entry: the entry probe that was
+ * hit, which may start tracing the process; NULL at other sites. */
 static __always_inline struct perfx_traced_process *process_at(const struct perfx_probe *entry)
 {
 	__u32 tgid = current_tgid();
@@ -323,10 +324,10 @@ static __always_inline struct perfx_probe *probe_of(__u32 index)
 	return bpf_map_lookup_elem(&perfx_probes, &index);
 }
 
-/* The cookie of the probe that is hit. A perf event of many probes has one cookie for all: there
- * each probe has its own as the first argument of its event, a constant (user/attach/perf_links.c).
- * The kernel's handler leaves the probe's address in the thread's utask (uprobe_dispatcher(),
- * kernel/trace/trace_uprobe.c), for entry and return probes alike. */
+/* The cookie of the probe that was hit. A perf event of many probes has a single attach cookie, so
+ * each of these probes has its own cookie as its first argument, a constant
+ * (user/attach/perf_links.c). The kernel leaves the probe's address in the thread's utask at entry
+ * and return probes (uprobe_dispatcher(), kernel/trace/trace_uprobe.c). */
 static __always_inline __u64 cookie_of(void *ctx)
 {
 	struct uprobe_dispatch_data *data;

@@ -23,9 +23,9 @@
 /* Open traced calls of one thread; a power of two. Deeper calls are counted without their time.
  * Each takes 80 bytes of kernel memory in every thread that hits a probe. */
 #define PERFX_MAX_DEPTH 256
-/* Nodes of calling-context trees, 220 bytes of kernel memory each; the smaller number is for
- * recordings of few processes. When three quarters are used, further calls are counted under
- * (process, function) alone: totals stay exact, flame graphs lose depth. */
+/* Nodes of calling-context trees; each takes 220 bytes of kernel memory. Recordings of few
+ * processes use the smaller number. When three quarters are used, further calls are counted by
+ * process and function: totals stay exact, flame graphs lose depth. */
 #define PERFX_MAX_CONTEXTS     262144
 #define PERFX_MAX_CONTEXTS_FEW 65536
 
@@ -40,7 +40,7 @@ enum perfx_id_kind {
 	PERFX_ID_KINDS,
 };
 
-#define PERFX_FREE_PLACES 262144 /* a power of two; no fewer than there are indices of a kind */
+#define PERFX_FREE_PLACES 262144 /* a power of two; at least the indices of each kind */
 
 struct perfx_free_ids {
 	__u32 given, taken; /* how many so far */
@@ -90,7 +90,7 @@ enum perfx_probe_kind {
 
 /* Entries: a call inside one that has handed work to a device is part of that: not recorded. */
 #define PERFX_PROBE_F_OUTERMOST 0x40
-/* Entries: an untraced process that hits it is traced from then on (-a). */
+/* Entries: a hit by an untraced process starts tracing that process (-a). */
 #define PERFX_PROBE_F_ADOPTS 0x80
 
 /* Size of the table of entry probes whose calls nest too deep for a return probe, by index modulo
@@ -243,15 +243,15 @@ struct perfx_annotation {
 /* Bytes of a range's name; longer names are cut. */
 #define PERFX_NAME_BYTES 128
 /* Distinct names; ranges of further names are "(other)". NAMES_KEPT entries are reserved for such.
- * A process may have as many as it leaves free for others: the first one half of the table. */
+ * A process may use as many names as it leaves free: the first process half of the table. */
 #define PERFX_MAX_NAMES	 32768
 #define PERFX_NAMES_KEPT 64
 
-/* Of the table of names, by a process's index. */
+/* A process's share of the table of names; the key is the index of the process. */
 struct perfx_name_share {
 	__u32 tgid;
-	__u32 count;   /* names that it brought */
-	__u64 refused; /* uses of names for which it had no room */
+	__u32 count;   /* names that the process added */
+	__u64 refused; /* uses of further names, which became "(other)" */
 };
 #define PERFX_MAX_NAME_SHARES 8192
 

@@ -470,12 +470,12 @@ struct perfx_function {
 	__u32 function;
 	__u16 source; /* enum perfx_source */
 	__u16 flags;  /* PERFX_FUNCTION_ */
-	/* of at::_ops::NAME::call the bytes of NAME before its overload; 0: not known */
+	/* length of NAME without its overload in at::_ops::NAME::call; 0: unknown */
 	__u16 operator_bytes;
 	__u16 pad[3];
 };
 #define PERFX_FUNCTION_RANGE 0x1 /* a range announced by the program: no module, no offset */
-/* Shown for PyTorch's ranges where it passes their names to no function that can be probed. */
+/* Shown for ranges of PyTorch whose names are passed to no function that can be probed. */
 #define PERFX_NAMELESS_RANGE "record_function (name not known)"
 #define PERFX_FUNCTION_STEP  0x2 /* its end is the end of a step: --step-range */
 
@@ -483,8 +483,8 @@ enum perfx_link {
 	PERFX_LINK_INVALID = 0,
 	PERFX_LINK_SESSION = 1,
 	PERFX_LINK_MULTI = 2,
-	PERFX_LINK_PERF = 3,   /* a perf event of many probes */
-	PERFX_LINK_SINGLE = 4, /* a perf event for each */
+	PERFX_LINK_PERF = 3,   /* one perf event for many probes */
+	PERFX_LINK_SINGLE = 4, /* one perf event for each probe */
 };
 
 enum perfx_return {
@@ -913,7 +913,7 @@ enum perfx_loss_kind {
 	PERFX_LOSS_GPU_RECORDS,	    /* dropped by the agent or by the GPU's own buffers */
 	PERFX_LOSS_GPU_KEYS, /* launches and copies without a GPU_LAUNCHES, GPU_COPIES: table full
 			      */
-	PERFX_LOSS_PROCESSES_MISSED, /* -a: ended before their program had probes */
+	PERFX_LOSS_PROCESSES_MISSED, /* -a: ended before their program was probed */
 	PERFX_LOSS_KINDS
 };
 

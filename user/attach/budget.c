@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What the budget (session/budget.h) can do about probes. Of a function, two steps down:
+ * How the budget (session/budget.h) reduces the cost of probes. A function has two steps down:
  *
  *	timed → counted → not traced
  *
- * The first takes the probes on its exits away; the second that on its entry. An offset cannot
- *leave a link: single links have groups by function; other links of the file are made anew
- * without it. Allocation probes go and come by domain.
+ * The first step removes the probes at its exits, the second the probe at its entry. An offset
+ * cannot be removed from a link. Single links are closed in groups by function; other links are
+ * replaced by new links of the file without the offset. Allocation probes are removed and restored
+ * by domain.
  */
 #include "attach/probes_internal.h"
 #include "base/grow.h"

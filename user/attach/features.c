@@ -179,7 +179,7 @@ static int begin_trial(struct features *features, int map_fd)
 	return result[0];
 }
 
-/* Attaching waits for locks of the kernel that other tracers hold for a while. */
+/* Longest wait for the trial process: other tracers may hold the locks that attaching needs. */
 #define TRIAL_MS 20000
 
 static void end_trial(struct features *features, int result_fd)

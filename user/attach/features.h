@@ -14,8 +14,8 @@ struct features {
 	bool btf;		 /* /sys/kernel/btf/vmlinux */
 	bool ring_buffer;	 /* 5.8 */
 	bool cookies;		 /* 5.15 */
-	bool uprobe_perf;	 /* perf events of one uprobe each */
-	bool uprobe_events;	 /* perf events of many: tracefs can be written */
+	bool uprobe_perf;	 /* perf events with one uprobe each */
+	bool uprobe_events;	 /* perf events with many uprobes: tracefs is writable */
 	bool uprobe_multi;	 /* 6.6 */
 	bool multi_pid;		 /* its pid filter sees all threads of the process: 6.10 */
 	bool uprobe_session;	 /* 6.13 */

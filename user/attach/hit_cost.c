@@ -209,8 +209,8 @@ static int add_calib_target(struct tracer *tracer, const struct calib_target *ca
 	return add_point(tracer, &probe, calib_target->exit, &points[n++]) ? -ENOENT : n;
 }
 
-/* Closing a single link takes tens of milliseconds: with those only the common kinds are measured.
- */
+/* Closing a single link takes tens of milliseconds, so with single links only the common kinds of
+ * sites are measured. */
 static bool wanted(const struct tracer *tracer, enum perfx_site site)
 {
 	return tracer__hit_link(tracer) != PERFX_LINK_SINGLE || site == PERFX_SITE_PUSH ||

@@ -58,7 +58,7 @@ int link_multi(int prog_fd, int attach_type, int file_fd, pid_t pid, bool at_ret
 
 struct link {
 	int fd;
-	uint32_t event; /* in tracefs, removed with it; 0: none */
+	uint32_t event; /* tracefs event to remove with the link; 0: none */
 };
 
 static void close_one(const struct link *link, const struct perf_events *events)
@@ -68,8 +68,8 @@ static void close_one(const struct link *link, const struct perf_events *events)
 		perf_events__remove(events, link->event);
 }
 
-/* The kernel makes and closes links by perf event under one lock, and waits for a grace period
- * under it. */
+/* The kernel makes and closes perf-event links under one lock, and holds the lock during a grace
+ * period. */
 static bool closes_in_series(enum perfx_link kind)
 {
 	return kind == PERFX_LINK_PERF || kind == PERFX_LINK_SINGLE;
@@ -109,20 +109,21 @@ static void link_close_all(const struct link *links, size_t count, const struct 
 		pthread_join(threads[i], NULL);
 }
 
-/* --- closing links in a process of its own ---
+/* --- closing links in a forked process ---
  *
- * At the end of a recording by perf events a forked process holds the last descriptors of its
- * links: the report is written at once, and the tracer may exit before the last probe is gone.
+ * At the end of a recording with perf-event links, a forked process holds the last descriptors of
+ * the links and closes them. The report is written at once, and the tracer may exit before the last
+ * probe is removed.
  */
 
 static struct {
-	pid_t pid; /* 0: there is none, or it has ended */
+	pid_t pid; /* 0: none, or it has ended */
 	size_t count;
-	size_t *closed; /* shared with it */
+	size_t *closed; /* links closed so far; memory shared with the process */
 	uint64_t begun_ns;
 } detaching;
 
-/* Before one link is closed, its time is not known. */
+/* Least time assumed for closing a link until the first one has been closed. */
 #define CLOSE_NS 50000000u
 
 uint64_t detaching_left_ns(void)
@@ -165,7 +166,7 @@ static int compare_int(const void *left, const void *right)
 	return (*a > *b) - (*a < *b);
 }
 
-/* The descriptors that the forked process needs, sorted; NULL: out of memory. */
+/* The descriptors that the forked process needs, ascending; NULL: out of memory. */
 static int *needed_descriptors(const struct link *links, size_t count, int events_fd, int go_fd)
 {
 	int *fds = calloc(count + 2, sizeof(*fds));
@@ -180,8 +181,8 @@ static int *needed_descriptors(const struct link *links, size_t count, int event
 	return fds;
 }
 
-/* Somebody may wait for the end of a pipe, or for a socket. */
-static void close_others(const int *needed, size_t count)
+/* Another process may wait until the last descriptor of a pipe or socket is closed. */
+static void close_other_descriptors(const int *needed, size_t count)
 {
 	unsigned from = 0;
 
@@ -195,16 +196,16 @@ static void close_others(const int *needed, size_t count)
 	close_range(from, ~0u, 0);
 }
 
-/* Makes system calls alone, because another thread of the parent may have held a lock of the C
- * library. */
+/* Makes only system calls: another thread of the parent may have held a lock of the C library when
+ * the process was forked. */
 static _Noreturn void close_and_exit(const struct closing *closing, const int *needed, int go_fd)
 {
 	char nothing;
 
 	setsid();
 	(void)!chdir("/");
-	close_others(needed, closing->count + 2);
-	/* ends when the parent has closed its descriptors */
+	close_other_descriptors(needed, closing->count + 2);
+	/* the end of the pipe: the parent has closed its descriptors */
 	while (read(go_fd, &nothing, 1) < 0 && errno == EINTR)
 		;
 	for (size_t i = 0; i < closing->count; i++) {
@@ -214,7 +215,7 @@ static _Noreturn void close_and_exit(const struct closing *closing, const int *n
 	_exit(0);
 }
 
-/* By a process that no signal of the terminal ends. */
+/* Forks the process that closes the links. It blocks all signals, so Ctrl-C does not end it. */
 static pid_t fork_closing(const struct closing *closing, const int *needed, int go_fd)
 {
 	sigset_t all, before;
@@ -229,8 +230,8 @@ static pid_t fork_closing(const struct closing *closing, const int *needed, int 
 	return pid;
 }
 
-/* Returns false where no process can be had. */
-static bool close_apart(const struct closing *closing)
+/* Closes the links in a forked process. False: it could not be started. */
+static bool close_in_child(const struct closing *closing)
 {
 	int *needed = NULL, go[2];
 	void *page = MAP_FAILED;
@@ -279,14 +280,15 @@ struct link_closer {
 	bool busy, held, ends;
 };
 
-/* May the links be closed one by one? Those that are closed in series would delay attaching to a
- * new process, closed all at once, until the last one is gone. */
+/* May the links be closed one by one? Closing many perf-event links at once would delay attaching
+ * to a new process until the last one is closed. */
 static bool has_time(const struct link_closer *closer)
 {
 	return closer->in_series && !closer->waiters && !closer->ends;
 }
 
-/* One by one while there is time; otherwise all together, which waits for the kernel once. */
+/* Closes one link while has_time(), otherwise all together, so that they wait for the kernel
+ * together. The caller holds the lock, which is released meanwhile. */
 static void close_next(struct link_closer *closer)
 {
 	struct link one, *links = &one;
@@ -356,15 +358,15 @@ static int link_closer__add(struct link_closer *closer, struct link link)
 	return err;
 }
 
-/* Leaves the links that wait to a process of its own, or, where none can be had, to the thread. */
-static void link_closer__leave(struct link_closer *closer)
+/* Closes the waiting links in a forked process; if it cannot be started, the thread closes them. */
+static void link_closer__close_in_child(struct link_closer *closer)
 {
 	struct closing closing;
 
 	pthread_mutex_lock(&closer->lock);
 	closing = (struct closing){
 		.links = closer->waiting, .count = closer->count, .events = closer->events};
-	if (closing.count && close_apart(&closing))
+	if (closing.count && close_in_child(&closing))
 		closer->count = 0;
 	pthread_mutex_unlock(&closer->lock);
 }
@@ -383,8 +385,8 @@ static void link_closer__wait(struct link_closer *closer)
 	pthread_mutex_unlock(&closer->lock);
 }
 
-/* While links are made, those that are closed in series are not closed (both take the kernel's
- * lock), unless a caller waits for them. */
+/* While links are made, perf-event links are not closed, because the kernel takes the same lock for
+ * both, unless a caller waits until they are closed. */
 static void link_closer__hold(struct link_closer *closer, bool held)
 {
 	if (!closer)
@@ -455,7 +457,7 @@ struct links {
 	struct links_options options;
 	struct kept_link *kept;
 	size_t count, capacity;
-	struct perf_events *events;	      /* NULL: links are of another kind */
+	struct perf_events *events;	      /* NULL: not PERFX_LINK_PERF */
 	struct link_closer *closer;	      /* NULL: they are closed at once */
 	uint32_t gate_links[PERFX_MAX_GATES]; /* by place: how many lead through it */
 	uint32_t last_gate;		      /* handed out last */
@@ -519,10 +521,10 @@ struct attach_way {
 	struct link_tag tag;
 };
 
-/* Single links are one a probe, and closing one takes tens of milliseconds. */
+/* Each probe needs a single link, and closing one takes tens of milliseconds. */
 #define SINGLE_LINKS_MAX 512
 
-/* Makes a link of some points of a file. 0 or -errno. */
+/* Makes one link for points of a file. 0 or -errno. */
 static int make_link(struct links *links, const struct attach_way *way,
 		     const struct link_points *points, struct link *link)
 {
@@ -866,11 +868,11 @@ bool links__end(struct links *links, uint32_t group_kept)
 		detach(links, not_of_group, group_kept);
 		return true;
 	}
-	/* while they are made none is closed, and so the thread leaves them to the process */
+	/* while held, the closer's thread closes no link, so the process can close all */
 	link_closer__hold(links->closer, true);
 	release(links, any_link, 0);
 	if (links->closer)
-		link_closer__leave(links->closer);
+		link_closer__close_in_child(links->closer);
 	link_closer__hold(links->closer, false);
 	return false;
 }

@@ -124,23 +124,23 @@ void links__release_old(struct links *links);
 void links__wait(struct links *links);
 /* Takes away the links of a group. */
 void links__detach_group(struct links *links, uint32_t group);
-/* Takes all away while the caller goes on. */
+/* Removes all links without waiting until they are closed. */
 void links__detach_later(struct links *links);
-/* The recording has ended. Takes away all but those of a group, waits for that and returns true; or
- * where the kernel closes links one after the other, leaves all of them to a process of its own and
- * returns false. */
+/* For the end of a recording. Removes all links but those of group_kept, waits until they are
+ * closed and returns true. If the kernel closes links one after the other (perf events), it returns
+ * false at once, and a forked process closes all links, those of group_kept too. */
 bool links__end(struct links *links, uint32_t group_kept);
 
 /* --- the process that closes links --- */
 
-/* The tracer waits so long for it when the report is written. */
+/* Longest wait for this process after the report has been written. */
 #define DETACHING_PATIENCE_MS 2000
 
-/* Waits until it has ended, or for so long (-1: without limit): then false. */
+/* Waits at most timeout_ms (-1: no limit) until the process has ended. False: it still runs. */
 bool detaching_wait(int timeout_ms);
-/* How much longer it will take, estimated; 0: there is none, or it has ended. */
+/* Estimated time until the process ends; 0: none, or it has ended. */
 uint64_t detaching_left_ns(void);
-/* 0: likewise. */
+/* 0: none, or detaching_wait() has returned true. */
 pid_t detaching_pid(void);
 
 #endif

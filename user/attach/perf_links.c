@@ -21,13 +21,13 @@
 
 /* --- one link --- */
 
-/* The link holds the perf event. Returns the link's descriptor or -errno. */
+/* Opens a perf event, which the link then keeps open. Returns the link's descriptor or -errno. */
 static int link_perf(struct perf_event_attr *attr, const struct link_request *request,
 		     uint64_t cookie)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = cookie);
 	pid_t pid = request->pid ? request->pid : -1;
-	int cpu = request->pid ? -1 : 0; /* a uprobe calls its programs on every CPU */
+	int cpu = request->pid ? -1 : 0; /* one CPU suffices: a uprobe calls its programs on all */
 	int perf_fd, link_fd;
 
 	attr->size = sizeof(*attr);
@@ -41,12 +41,12 @@ static int link_perf(struct perf_event_attr *attr, const struct link_request *re
 
 static void name_file(char path[32], int file_fd)
 {
-	/* by descriptor: the very file, be it deleted, in another mount namespace, or of a name
-	 * that tracefs could not parse */
+	/* by descriptor: the file may be deleted, in another mount namespace, or have a name that
+	 * tracefs cannot parse */
 	snprintf(path, 32, "/proc/self/fd/%d", file_fd);
 }
 
-/* The kernel's number of a kind of perf event, or of one event; < 0: there is none. */
+/* Reads the kernel's number of a kind of perf event, or of an event; < 0: there is none. */
 static int64_t read_number(int dir_fd, const char *path)
 {
 	int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
@@ -58,7 +58,7 @@ static int64_t read_number(int dir_fd, const char *path)
 	return n > 0 ? strtoll(text, NULL, 10) : -ENOENT;
 }
 
-/* In attr.config: include/linux/trace_events.h and kernel/events/core.c of Linux. */
+/* Layout of attr.config: include/linux/trace_events.h and kernel/events/core.c of Linux. */
 #define UPROBE_AT_RETURN       1u
 #define UPROBE_SEMAPHORE_SHIFT 32
 
@@ -82,20 +82,20 @@ int link_single(const struct link_request *request)
 
 /* --- tracefs --- */
 
-/* Their groups are GROUP_PREFIX, the tracer's pid, and a number by chance. */
+/* Groups of events are named by GROUP_PREFIX, the tracer's pid, and a random number. */
 #define GROUP_PREFIX "perfx_"
 #define GROUP_MAX    32
 #define PROBES_FILE  "uprobe_events"
 
 struct perf_events {
 	int dir_fd;    /* of tracefs */
-	int probes_fd; /* uprobe_events, to be written */
+	int probes_fd; /* uprobe_events, opened for writing */
 	char group[GROUP_MAX];
 	uint32_t last; /* number of the event made last */
 };
 
-/* A mount that no path leads to. Needs CAP_SYS_ADMIN. (glibc has these calls since 2.36: Ubuntu
- * 22.04 has 2.35.) */
+/* Mounts tracefs without a path, which needs CAP_SYS_ADMIN. Returns a descriptor or -1. Uses
+ * syscall(), because glibc has these functions since 2.36, and Ubuntu 22.04 has 2.35. */
 static int mount_tracefs(void)
 {
 	int fs_fd = (int)syscall(SYS_fsopen, "tracefs", FSOPEN_CLOEXEC), mount_fd = -1;
@@ -108,7 +108,7 @@ static int mount_tracefs(void)
 	return mount_fd;
 }
 
-/* Descriptors of tracefs and of its file of uprobes. 0 or -errno. */
+/* Opens tracefs and its file uprobe_events. 0 or -errno. */
 static int open_tracefs(struct perf_events *events)
 {
 	static const char *const places[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing",
@@ -119,7 +119,7 @@ static int open_tracefs(struct perf_events *events)
 					   : mount_tracefs();
 		if (events->dir_fd < 0)
 			continue;
-		/* O_TRUNC would remove everyone's events */
+		/* O_TRUNC would remove the events of all programs */
 		events->probes_fd =
 			openat(events->dir_fd, PROBES_FILE, O_WRONLY | O_APPEND | O_CLOEXEC);
 		if (events->probes_fd >= 0)
@@ -129,7 +129,10 @@ static int open_tracefs(struct perf_events *events)
 	return -errno;
 }
 
-/* The group and event of a line of uprobe_events, if a tracer made it that is gone:
+/*
+ * Is the event on this line of uprobe_events left over from a tracer that has ended? name: its
+ * group and event.
+ *
  *	p:perfx_4711_5eed1234/e3 /proc/self/fd/9:0x0000000000001234 cookie=\0x100000007
  */
 static bool is_left_over(const char *line, char name[2 * GROUP_MAX])
@@ -141,7 +144,7 @@ static bool is_left_over(const char *line, char name[2 * GROUP_MAX])
 	       errno == ESRCH;
 }
 
-/* The removals of all left-overs. A probe's line has the name of its event. */
+/* Adds the removals of all events left over. An event has a line for each of its probes. */
 static void find_left_overs(FILE *file, struct text *removals)
 {
 	char name[2 * GROUP_MAX], last[2 * GROUP_MAX] = "", *line = NULL;
@@ -156,9 +159,9 @@ static void find_left_overs(FILE *file, struct text *removals)
 	free(line);
 }
 
-/* Tracers make an event under a shared lock on the file, so that no other one, to which a pid of
- * another PID namespace looks gone, removes it between its first probe and its opening. An event in
- * use cannot be removed. */
+/* A tracer in another PID namespace does not see this tracer's pid, so its events look left over.
+ * link_event() therefore holds a shared lock on the file from an event's first probe until the
+ * event is open; the kernel removes no event in use. */
 static void remove_left_overs(const struct perf_events *events)
 {
 	int fd = openat(events->dir_fd, PROBES_FILE, O_RDONLY | O_CLOEXEC);
@@ -167,7 +170,7 @@ static void remove_left_overs(const struct perf_events *events)
 
 	if (file && !flock(fd, LOCK_EX | LOCK_NB)) {
 		find_left_overs(file, &removals);
-		/* a removal that fails ends the write that it is in */
+		/* one write each, because a failed removal ends its write */
 		for (char *at = removals.data; at && *at; at = strchr(at, '\n') + 1)
 			(void)!write(events->probes_fd, at, strcspn(at, "\n") + 1);
 	}
@@ -221,7 +224,7 @@ void perf_events__remove(const struct perf_events *events, uint32_t event)
 	(void)!write(events->probes_fd, line, (size_t)length);
 }
 
-/* One line a probe. The file's path is resolved when the line is written. */
+/* Adds a line for each probe. The kernel resolves the file's path when the line is written. */
 static int describe_event(struct text *lines, const struct perf_events *events, uint32_t event,
 			  const struct link_request *request)
 {
@@ -240,7 +243,7 @@ static int describe_event(struct text *lines, const struct perf_events *events, 
 	return lines->failed ? -ENOMEM : 0;
 }
 
-/* 0 or -errno; an event that could not be made whole is left to be removed. */
+/* 0 or -errno; on an error the caller removes the event, which may have some of its probes. */
 static int make_event(const struct perf_events *events, uint32_t event,
 		      const struct link_request *request)
 {
@@ -279,7 +282,7 @@ int link_event(struct perf_events *events, const struct link_request *request, u
 	return fd;
 }
 
-/* What cookie_of() in bpf/perfx.bpf.h reads. */
+/* Has the kernel the structures that cookie_of() in bpf/perfx.bpf.h reads? */
 static bool has_arguments(const struct btf *btf)
 {
 	static const char *const types[] = {"uprobe_dispatch_data", "trace_uprobe", "trace_probe",
@@ -300,7 +303,7 @@ bool perf_events_work(const struct btf *kernel)
 	bool work = false;
 
 	if (events && exe_fd >= 0) {
-		/* it is never opened, so no instruction is looked at */
+		/* the event is never opened, so the kernel does not check the instruction */
 		work = !make_event(events, 1,
 				   &(struct link_request){.file_fd = exe_fd, .points = &points}) &&
 		       event_id(events, 1) > 0 && has_arguments(kernel);

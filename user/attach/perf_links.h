@@ -2,13 +2,13 @@
 /*
  * Uprobe links by perf event, for kernels without uprobe_multi (before Linux 6.6).
  *
- * tracefs makes one event of many probes, which takes one perf event and one link, and is closed
- * like one: in about 50 ms on Linux 6.1, where 64 events of one probe take 1.5 s. Where tracefs
- * cannot be used (lockdown, some containers), each probe is a perf event of its own.
+ * An event of tracefs can have many probes and needs one perf event and one link. Closing it takes
+ * about 50 ms on Linux 6.1; closing 64 events of one probe takes 1.5 s. If tracefs cannot be used
+ * (lockdown, some containers), each probe has a perf event of its own.
  *
- * An event is made whole before it is opened and never added to afterwards: the kernel takes a
- * probe for an event in use without registering it, and Linux 6.12 and later then follow a null
- * pointer when the event is closed.
+ * All probes of an event are added before it is opened. The kernel accepts a probe for an event in
+ * use but does not register it, and Linux 6.12 and later then dereference a null pointer when the
+ * event is closed.
  */
 #ifndef PERFX_ATTACH_PERF_LINKS_H
 #define PERFX_ATTACH_PERF_LINKS_H
@@ -26,15 +26,15 @@ struct link_request {
 /* A recording's events in tracefs. */
 struct perf_events;
 
-/* Removes events that killed tracers have left. NULL with errno: tracefs cannot be used. */
+/* Opens tracefs and removes the events of killed tracers. NULL with errno: no tracefs. */
 struct perf_events *perf_events__new(void);
 void perf_events__free(struct perf_events *events);
-/* Can such events be made here, and can BPF programs read the probes' cookies from them? */
+/* Can events of tracefs be made, and can BPF programs read the cookies of their probes? */
 struct btf;
 bool perf_events_work(const struct btf *kernel);
 
-/* One link for all points. Returns its descriptor or -errno; *event: to be removed when the link is
- * closed. The programs find a probe's cookie in the event's argument (cookie_of() in
+/* Makes one link for all points. Returns its descriptor or -errno; the caller removes *event when
+ * it closes the link. Programs read a probe's cookie from the probe's argument (cookie_of() in
  * bpf/perfx.bpf.h). */
 int link_event(struct perf_events *events, const struct link_request *request, uint32_t *event);
 /* Safe in a forked child of a process with threads. */
@@ -42,7 +42,7 @@ void perf_events__remove(const struct perf_events *events, uint32_t event);
 /* The descriptor that perf_events__remove needs. */
 int perf_events__fd(const struct perf_events *events);
 
-/* A link of the first point alone. Returns its descriptor or -errno. */
+/* Makes a link for the first point only. Returns its descriptor or -errno. */
 int link_single(const struct link_request *request);
 
 #endif

@@ -26,8 +26,8 @@ struct placed {
 	struct { /* the budget's: hits of the entry by the last look; cost since the one before */
 		uint64_t hits_count;
 		double spent_ns;
-		const char *now; /* after a step down that is still to be said */
-		bool by_limit;	 /* that the user has given */
+		const char *now; /* new state, not yet in a message; else NULL */
+		bool by_limit;	 /* reduced for --max-overhead */
 	} expense;
 	uint32_t entry; /* probe index; 0: none yet */
 	uint32_t rule;	/* of an allocation probe or a mark: in the programs' table */

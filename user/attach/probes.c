@@ -313,7 +313,7 @@ void probes__open(struct probes *probes)
 		struct attachment *attachment = &probes->attachments[opening->module];
 
 		links__open_gate(tracer__links(probes->tracer), opening->gate);
-		/* links for all processes may be made anew, and are not late for it */
+		/* new links that replace those for all processes do not make the file late */
 		if (opening->born || !attachment->opened_ns)
 			attachment->opened_ns = clock_monotonic_ns();
 	}

@@ -25,7 +25,7 @@ struct probes_parts {
 	struct tracer *tracer;
 	const struct calibration *calibration;
 	struct sink *sink;
-	bool adopts; /* processes that call functions of ML files are traced from then on (-a) */
+	bool adopts; /* -a: a call of a function of an ML file starts tracing its process */
 };
 
 struct probes *probes__new(const struct probes_parts *parts);
@@ -55,8 +55,8 @@ void probes__release(struct probes *probes, uint32_t born);
 bool probes__decided(const struct probes *probes, size_t module);
 /* Takes away all that is attached in a module; it may be attached anew. */
 void probes__drop(struct probes *probes, size_t module);
-/* From when on hits in a module are counted for all processes, or were for the last one that got
- * links of its own; CLOCK_MONOTONIC, 0: not yet. */
+/* The time (CLOCK_MONOTONIC) at which hits in a module began to count for all processes, or for the
+ * process that was last to get links of its own; 0: not yet. */
 uint64_t probes__opened_ns(const struct probes *probes, size_t module);
 /* How many of a module's functions are attached for some process, those for memory too. */
 size_t probes__attached_count(const struct probes *probes, size_t module);

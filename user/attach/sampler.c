@@ -193,8 +193,8 @@ static void *make_rounds(void *arg)
 
 /* --- both ------------------------------------------------------------------------------------ */
 
-/* err: 0: what says it all. */
-static void add_why(struct sampler *sampler, const char *what, int err)
+/* Adds a reason why samples are missing. err: -errno, which is added to it, or 0. */
+static void add_reason(struct sampler *sampler, const char *what, int err)
 {
 	size_t used = strlen(sampler->why);
 
@@ -208,13 +208,14 @@ static void open_all(struct sampler *sampler)
 
 	if (err) {
 		sampler->on_cpu_ns = 0;
-		add_why(sampler,
-			"threads that run are not sampled: no perf event by the CPU's clock", err);
+		add_reason(sampler,
+			   "threads that run are not sampled: no perf event by the CPU's clock",
+			   err);
 	}
 	if (tracer__off_cpu_fd(sampler->tracer) >= 0)
 		return;
 	sampler->off_cpu_ns = 0;
-	add_why(sampler, "threads that wait are not sampled: needs Linux 5.18", 0);
+	add_reason(sampler, "threads that wait are not sampled: needs Linux 5.18", 0);
 }
 
 struct sampler *sampler__new(struct tracer *tracer, struct sink *sink, uint64_t hz)
@@ -261,7 +262,7 @@ void sampler__start(struct sampler *sampler)
 	if (!err)
 		return;
 	sampler->off_cpu_ns = 0;
-	add_why(sampler, "threads that wait are not sampled: no thread for it", err);
+	add_reason(sampler, "threads that wait are not sampled: no thread for it", err);
 	msg_say("%s", sampler->why);
 	sampler__describe(sampler);
 }

@@ -30,7 +30,7 @@ void sampler__start(struct sampler *sampler);
 /* No sample is taken after this. */
 void sampler__stop(struct sampler *sampler);
 
-/* Half as many from now on; the note is for the message. */
+/* Halves the rate of samples; note: for msg_reduced(). */
 void sampler__thin(struct sampler *sampler, const char *note);
 /* A SAMPLING record: how samples are taken, or why not. */
 void sampler__describe(struct sampler *sampler);

@@ -29,7 +29,7 @@ struct tracer_options {
 	enum perfx_link link; /* PERFX_LINK_INVALID: the best there is */
 	bool follow_children;
 	bool compensate;
-	bool many_processes; /* PERFX_MAX_CONTEXTS, not _FEW */
+	bool many_processes; /* room for PERFX_MAX_CONTEXTS, not _FEW */
 	size_t ring_bytes;   /* of each; rounded up to a power of two of pages */
 	size_t rings_count;  /* of a kind of records; rounded up likewise. 0: by the number of CPUs
 			      */
@@ -149,8 +149,8 @@ void tracer__start(struct tracer *tracer);
 /* Instead of start: counts between the program's own start and stop (RECORDING_WINDOW records). */
 void tracer__wait(struct tracer *tracer);
 /* Stops counting; calls that threads have left without passing an exit are emitted as unwound. Then
- * takes every link away but those of a group, and waits until no program runs any more. Returns
- * false if the links are still being closed, all of them (links__end). */
+ * removes all links but those of group_kept and waits until no program runs any more. False: a
+ * forked process is still closing all links (links__end()). */
 bool tracer__stop(struct tracer *tracer, uint32_t group_kept);
 /* Counts what is attached now, or no longer, before tracer__start or after tracer__stop: threads
  * begin anew with the next start. */
@@ -209,7 +209,7 @@ const struct perfx_context_node *tracer__contexts(const struct tracer *tracer, u
 /* Names of ranges, values and allocators, mapped: entries [0, *count), of which one whose id is 0
  * is being made. */
 const struct perfx_name *tracer__names(const struct tracer *tracer, uint32_t *count);
-/* Processes that had no room for more names, at most count_max. Returns their number. */
+/* Writes the shares of at most count_max processes whose names had no room. Returns the count. */
 size_t tracer__name_shares(const struct tracer *tracer, struct perfx_name_share *shares,
 			   size_t count_max);
 /* Indices handed out so far: [1, n). */

@@ -38,7 +38,7 @@ struct tracer {
 uint32_t tracer_take_free(struct tracer *tracer, enum perfx_id_kind kind);
 /* The elements of an array map; NULL: it cannot be mapped. The caller unmaps them. */
 void *tracer_map_table(struct bpf_map *map, size_t bytes, int protection);
-/* Until no program runs any more that was called before. */
+/* Waits until all programs that run now have returned. */
 void tracer_wait_for_programs(const struct tracer *tracer);
 /* It may not be loaded. */
 struct bpf_program *tracer_program_of(const struct tracer *tracer, enum tracer_program which);

@@ -225,7 +225,7 @@ static int publish_rings(struct bpf_map *map, const struct tracer_rings *rings)
 	return 0;
 }
 
-/* The kernel waits after an update of such a map. */
+/* An update of a map of maps returns after a grace period. */
 void tracer_wait_for_programs(const struct tracer *tracer)
 {
 	uint32_t first = 0;
@@ -500,7 +500,7 @@ static void *load(void *arg)
 
 	loading->tracer = tracer__new(&loading->options, loading->features);
 	loading->err = loading->tracer ? 0 : errno;
-	/* libbpf has errors of its own, which strerror does not know */
+	/* strerror() does not know libbpf's own errors */
 	if (loading->err >= __LIBBPF_ERRNO__START)
 		loading->err = loading->err == LIBBPF_ERRNO__LIBELF ? ENOMEM : EINVAL;
 	return NULL;

@@ -39,14 +39,14 @@ struct table_file {
 	bool opened;
 };
 
-/* A process whose mappings are in a BPF map that the programs do not find yet. */
+/* A process's mappings in a BPF map that is not in its slot yet, so programs do not find it. */
 struct unpublished {
 	pid_t pid;
-	uint32_t slot, unused; /* unused: the slot that it had before */
+	uint32_t slot, unused; /* unused: the slot of its old map */
 	int fd;
 };
 
-/* One publication has so many at most. */
+/* Maximum number of maps in one publication. */
 #define UNPUBLISHED_MAX 64
 
 struct unwind_tables {
@@ -282,7 +282,7 @@ static int read_mappings(struct unwind_tables *tables, pid_t pid, struct mapping
 	return err;
 }
 
-/* A BPF map with these mappings: its descriptor or -errno. */
+/* Makes a BPF map of these mappings. Returns its descriptor or -errno. */
 static int new_set(const struct mapping_list *list)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_INNER_MAP);
@@ -300,8 +300,8 @@ static int new_set(const struct mapping_list *list)
 	return err ? err : fd;
 }
 
-/* A slot without a user keeps its map until the next user's replaces it: the kernel waits for a
- * grace period, some 20 ms, whenever an inner map is put into a slot or taken out. */
+/* A free slot keeps its map until the slot's next process replaces it, because the kernel waits for
+ * a grace period, some 20 ms, whenever an inner map is put into a slot or removed. */
 static void release_slot(struct unwind_tables *tables, uint32_t slot)
 {
 	tables->unmapped |= slot != UNWIND_SLOT_NONE;
@@ -320,8 +320,8 @@ static int use_slot(struct unwind_tables *tables, pid_t pid, uint32_t slot, uint
 	return err;
 }
 
-/* Puts all new maps into their slots: one grace period for all of them, where the kernel takes them
- * together. */
+/* Puts the new maps into their slots. With one batch the kernel waits for one grace period; without
+ * support for batches, for one grace period for each map. */
 static int fill_slots(struct unwind_tables *tables)
 {
 	uint32_t slots[UNPUBLISHED_MAX], count = (uint32_t)tables->unpublished_count;

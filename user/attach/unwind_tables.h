@@ -24,12 +24,12 @@ struct unwind_tables;
 struct unwind_tables *unwind_tables__new(struct tracer *tracer);
 void unwind_tables__free(struct unwind_tables *tables);
 
-/* Of these four NULL is taken: stacks are walked by frame pointers. */
-/* What a process maps now; cheap if it has not changed. The programs know it after the next
- * unwind_tables__publish. 0 or -errno. */
+/* The next four accept NULL tables: stacks are then walked by frame pointers. */
+/* Reads the mappings of a process; cheap if they have not changed. The programs use them after the
+ * next unwind_tables__publish(). 0 or -errno. */
 int unwind_tables__map(struct unwind_tables *tables, pid_t pid);
-/* Waits for a grace period of the kernel, some 20 ms, if anything has changed. Before events of
- * processes are acted upon. 0 or -errno. */
+/* Makes new mappings known to the programs; if there are any, waits for a grace period of the
+ * kernel, some 20 ms. Call it before events of processes are handled. 0 or -errno. */
 int unwind_tables__publish(struct unwind_tables *tables);
 /* A child has its parent's mappings; the programs know that already. */
 void unwind_tables__fork(struct unwind_tables *tables, const struct perfx_fork *fork);
