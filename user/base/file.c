@@ -59,8 +59,8 @@ static ssize_t read_up_to(int fd, char *bytes, size_t size)
 
 static _Thread_local char nul_error[48];
 
-/* A string would end there, and what follows be ignored. */
-static int refuse_nul(const char *text, size_t size)
+/* A string would end at the NUL, and the rest of the file would be ignored. */
+static int reject_nul(const char *text, size_t size)
 {
 	size_t line = 1;
 
@@ -85,7 +85,7 @@ char *file_read_text(const char *path)
 	}
 	if (size > (ssize_t)FILE_TEXT_MAX)
 		size = -EFBIG;
-	if (size > 0 && refuse_nul(text, (size_t)size))
+	if (size > 0 && reject_nul(text, (size_t)size))
 		size = -EILSEQ;
 	if (size < 0) {
 		free(text);
@@ -112,7 +112,7 @@ const char *file_error(int err)
 
 #define OPEN_FLAGS (O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY)
 
-/* Time between two tries to open a FIFO that has no reader. */
+/* Time between two attempts to open a FIFO that has no reader. */
 #define READER_POLL_NS 50000000
 
 const char *output_error(int err)
@@ -154,10 +154,10 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* --- names that other users made: fs.protected_regular, fs.protected_fifos and
- * fs.protected_symlinks of proc_sys_fs(5) refuse them, but not on each machine --- */
+/* --- files of other users: fs.protected_regular, fs.protected_fifos and fs.protected_symlinks
+ * (proc_sys_fs(5)) reject them, but not every machine sets these --- */
 
-/* Root's, this process's user's, or of the user who called sudo. */
+/* Is the owner root, this process's user, or the user who called sudo? */
 static bool is_ours(uid_t owner)
 {
 	uid_t uid;
@@ -166,15 +166,15 @@ static bool is_ours(uid_t owner)
 	return !owner || owner == geteuid() || (caller_ids(&uid, &gid) && owner == uid);
 }
 
-/* Others than the owner's group, which is trusted where the folder is not sticky. */
+/* The folder's group counts as others only if the folder is sticky. */
 static bool others_can_write(const struct stat *folder)
 {
 	return folder->st_mode & (folder->st_mode & S_ISVTX ? S_IWGRP | S_IWOTH : S_IWOTH);
 }
 
-/* The file that has the name now; st_mode is 0 where there is none. 0, or -errno: nothing may be
- * written under this name. */
-static int check_old(int folder_fd, const char *name, struct stat *old)
+/* Gets the file that has the name now; old->st_mode is 0 if there is none. 0, or -errno or a
+ * negative output_refusal: no file of this name may be written. */
+static int check_existing(int folder_fd, const char *name, struct stat *old)
 {
 	struct stat folder;
 
@@ -190,19 +190,19 @@ static int check_old(int folder_fd, const char *name, struct stat *old)
 	return 0;
 }
 
-/* --- the folder of an output: its path is walked once, so that nobody can exchange a part of it
- * between a check and its use --- */
+/* --- the folder of an output: its path is walked once, so nobody can replace a part of it between
+ * a check and its use --- */
 
 #define LINKS_MAX    40 /* as the kernel's MAXSYMLINKS */
 #define FOLDER_FLAGS (O_PATH | O_CLOEXEC)
 
 struct walk {
-	int fd;		     /* the folder so far */
-	char rest[PATH_MAX]; /* relative to it; "": it is the one */
+	int fd;		     /* the folder reached so far */
+	char rest[PATH_MAX]; /* of the path, relative to fd; "": fd is the folder */
 	unsigned links_count;
 };
 
-static int enter(struct walk *walk, int fd)
+static int enter_folder(struct walk *walk, int fd)
 {
 	if (fd < 0)
 		return -errno;
@@ -211,7 +211,7 @@ static int enter(struct walk *walk, int fd)
 	return 0;
 }
 
-/* In a folder that we alone write, links of other users are there because we want it. */
+/* Links of other users are trusted only in a folder of ours that others cannot write. */
 static bool may_follow(int folder_fd, const struct stat *link)
 {
 	struct stat folder;
@@ -233,10 +233,11 @@ static int follow_link(struct walk *walk, int link_fd)
 	if (snprintf(walk->rest, sizeof(walk->rest), "%.*s/%s", (int)length, target, rest) >=
 	    (int)sizeof(walk->rest))
 		return -ENAMETOOLONG;
-	return *target == '/' ? enter(walk, open("/", FOLDER_FLAGS)) : 0;
+	return *target == '/' ? enter_folder(walk, open("/", FOLDER_FLAGS)) : 0;
 }
 
-/* A process's root, folder or file in /proc: its text may be of another root. */
+/* Is it a link in /proc, such as to a process's root, folder or file? The kernel must follow it,
+ * because its text may be relative to another root. */
 static bool is_kernel_link(int link_fd)
 {
 	struct statfs st;
@@ -244,22 +245,22 @@ static bool is_kernel_link(int link_fd)
 	return !fstatfs(link_fd, &st) && st.f_type == PROC_SUPER_MAGIC;
 }
 
-static int enter_name(struct walk *walk, const char *name)
+static int enter_component(struct walk *walk, const char *name)
 {
 	int fd = openat(walk->fd, name, FOLDER_FLAGS | O_NOFOLLOW), err;
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) || !S_ISLNK(st.st_mode))
-		return enter(walk, fd);
+		return enter_folder(walk, fd);
 	if (is_kernel_link(fd))
-		err = enter(walk, openat(walk->fd, name, FOLDER_FLAGS));
+		err = enter_folder(walk, openat(walk->fd, name, FOLDER_FLAGS));
 	else
 		err = may_follow(walk->fd, &st) ? follow_link(walk, fd) : -OUTPUT_OTHERS_LINK;
 	close(fd);
 	return err;
 }
 
-/* Descriptor or -errno. */
+/* Opens the folder of a path. Descriptor, -errno or a negative output_refusal. */
 static int open_folder(const char *path)
 {
 	struct walk walk = {.fd = open(*path == '/' ? "/" : ".", FOLDER_FLAGS)};
@@ -278,7 +279,7 @@ static int open_folder(const char *path)
 		length += strspn(walk.rest + length, "/");
 		memmove(walk.rest, walk.rest + length, strlen(walk.rest + length) + 1);
 		if (*name)
-			err = enter_name(&walk, name);
+			err = enter_component(&walk, name);
 	}
 	if (err && walk.fd >= 0)
 		close(walk.fd);
@@ -304,7 +305,7 @@ static void give_to_owner_of(int fd, const struct stat *replaced)
 	fchmod(fd, replaced->st_mode & 0775);
 }
 
-/* old: of check_old(); that of a file which is replaced. */
+/* old: the file that is replaced, from check_existing(). */
 static int open_new(int folder_fd, const char *name, const struct stat *old)
 {
 	int fd = openat(folder_fd, name, OPEN_FLAGS | O_CREAT | O_EXCL, 0644);
@@ -330,8 +331,8 @@ static void random_letters(char *letters)
 	}
 }
 
-/* PATH.part, or PATH.XXXXXX.part where another file has that name: it may be a recording's that was
- * killed, or of another program, such as a browser's unfinished download. */
+/* Opens PATH.part, or PATH.XXXXXX.part if that name is taken: the other file may be of a killed
+ * recording or of another program, such as a browser's unfinished download. */
 static int open_part(struct output *output, const struct stat *old)
 {
 	int fd = -EEXIST;
@@ -366,7 +367,7 @@ static int wait_for_reader(const struct output *output)
 	return fd;
 }
 
-/* A FIFO of ours, or a device that is no disk. */
+/* Accepts a FIFO of ours and a character device. */
 static int check_special(const struct stat *st)
 {
 	if (S_ISFIFO(st->st_mode))
@@ -392,7 +393,7 @@ static int open_special(const struct output *output, const struct stat *old, enu
 		fd = wait_for_reader(output);
 	if (fd < 0)
 		return -errno;
-	/* the name may have got another file meanwhile */
+	/* another file may have taken the name meanwhile */
 	err = fstat(fd, &st) ? -errno : check_special(&st);
 	if (!err && !fcntl(fd, F_SETFL, 0))
 		return fd;
@@ -426,7 +427,7 @@ static int open_path(struct output *output, enum output_kind kind)
 	output->folder_fd = open_folder(output->path);
 	if (output->folder_fd < 0)
 		return output->folder_fd;
-	err = check_old(output->folder_fd, name, &old);
+	err = check_existing(output->folder_fd, name, &old);
 	if (err)
 		return err;
 	output->made = !old.st_mode && kind == OUTPUT_GROWING;
@@ -437,8 +438,8 @@ static int open_path(struct output *output, enum output_kind kind)
 	return open_special(output, &old, kind);
 }
 
-/* Of a process's own descriptor. */
-static int open_own(int own_fd, enum output_kind kind)
+/* Duplicates a descriptor of this process. */
+static int duplicate_own(int own_fd, enum output_kind kind)
 {
 	int fd = kind == OUTPUT_FILE ? -1 : fcntl(own_fd, F_DUPFD_CLOEXEC, 0);
 
@@ -465,7 +466,7 @@ int output_open(struct output *output, const char *path, enum output_kind kind)
 	if (path && strcmp(path, "-"))
 		output->path = strdup(path);
 	if (fd >= 0)
-		fd = open_own(fd, kind);
+		fd = duplicate_own(fd, kind);
 	else
 		fd = output->path ? open_path(output, kind) : -ENOMEM;
 	if (fd < 0)
@@ -493,12 +494,12 @@ int output_write(int fd, const void *data, size_t size)
 	return 0;
 }
 
-/* The name may have got another file since it was checked. */
-static int take_place(const struct output *output)
+/* Renames the complete file to its path. Another file may have taken that name since the check. */
+static int rename_part(const struct output *output)
 {
 	const char *name = base_of(output->path);
 	struct stat old;
-	int err = check_old(output->folder_fd, name, &old);
+	int err = check_existing(output->folder_fd, name, &old);
 
 	if (!err && renameat(output->folder_fd, base_of(output->part), output->folder_fd, name))
 		err = -errno;
@@ -516,7 +517,7 @@ int output_close(struct output *output)
 	if (close(output->fd) && !err)
 		err = -errno;
 	if (output->part && !err)
-		err = take_place(output);
+		err = rename_part(output);
 	if (output->part && err)
 		unlinkat(output->folder_fd, base_of(output->part), 0);
 	forget(output);

@@ -11,22 +11,22 @@
 
 /* The whole file as a string, malloc'd; also of a pipe, as the shell's <(…) gives one. NULL with
  * errno: EINVAL neither file nor pipe (a device has no end), EFBIG more than FILE_TEXT_MAX bytes,
- * EILSEQ a NUL is in it, or that of open and read. */
+ * EILSEQ it contains a NUL, or an error of open or read. */
 char *file_read_text(const char *path);
-/* Why the last reading in this thread failed, for a message. */
+/* For a message: the error of this thread's last file_read_text(). */
 const char *file_error(int err);
 
 /*
- * Outputs: files that a report or a capture goes to. A regular file is written beside, as
- * PATH.part, and takes the old one's place when it is whole and on the disk: an error, or a kill,
- * leaves the old one as it was. Where another file is called PATH.part, which is left as it is, the
- * name gets six random letters: PATH.XXXXXX.part. Other files than regular ones (a FIFO, /dev/null,
- * our own descriptors as /dev/stdout and /dev/fd/63) are written directly.
+ * Outputs: the files of a report or a capture. A regular file is written as PATH.part and renamed
+ * to PATH when it is complete and on the disk, so an error or a kill leaves the old file unchanged.
+ * If another file has the name PATH.part, it is kept, and the name gets six random letters:
+ * PATH.XXXXXX.part. Files that are not regular (a FIFO, /dev/null, our own descriptors as
+ * /dev/stdout and /dev/fd/63) are written directly.
  */
 
-/* Why output_open() refused a name that another user made, beside the values of errno. */
+/* Errors of output_open() about files of other users, in addition to the values of errno. */
 enum output_refusal {
-	OUTPUT_OTHERS_FILE = 4096, /* above MAX_ERRNO */
+	OUTPUT_OTHERS_FILE = 4096, /* above the kernel's MAX_ERRNO */
 	OUTPUT_OTHERS_FIFO,
 	OUTPUT_OTHERS_LINK,
 };
@@ -43,14 +43,15 @@ enum output_kind {
 struct output {
 	int fd;	       /* -1: not open */
 	char *path;    /* NULL: stdout */
-	char *part;    /* the name until it is whole; NULL: path from the start */
-	bool made;     /* nothing had the name before */
-	int folder_fd; /* of path; valid while there is a path and no descriptor of ours is meant */
+	char *part;    /* the name until it is complete; NULL: path from the start */
+	bool made;     /* created as path: no file had that name */
+	int folder_fd; /* of path, if path is set; -1: a descriptor of ours */
 };
 
-/* NULL and "-" are stdout. The file is not world-writable; a new one belongs to the user who called
- * sudo, one that replaces another to the owner of that. A link is not followed: -ELOOP. Waits for a
- * reader of a FIFO, until Ctrl-C: -EINTR. 0, -errno, or negative of an output_refusal. */
+/* NULL and "-" are stdout. The file is not world-writable. A new file belongs to the user who
+ * called sudo, a replacement to the owner of the old file. A path that is a symbolic link is an
+ * error: -ELOOP. Waits for a reader of a FIFO until Ctrl-C: -EINTR. 0, -errno, or a negative
+ * output_refusal. */
 int output_open(struct output *output, const char *path, enum output_kind kind);
 /* Why any of these failed, for a message. */
 const char *output_error(int err);

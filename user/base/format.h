@@ -29,7 +29,7 @@ struct format_table {
 /* The row; NULL when unknown. */
 const void *format_named(const struct format_table *table, const char *name);
 const void *format_for_path(const struct format_table *table, const char *path);
-/* Of the rows behind `before` (NULL: of all) the first with a suffix that ends as the path does:
+/* The first row after `before` (NULL: of all) with a suffix that ends in the path's last suffix:
  * ".trace.json" for run.json. NULL: there is none. */
 const void *format_like(const struct format_table *table, const char *path, const void *before);
 /* "text, md, …" and ".txt .md …", for messages. */

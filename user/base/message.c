@@ -18,12 +18,12 @@
 
 /* stderr is one for the whole program, and so is the line on it */
 static volatile sig_atomic_t status_shown;
-/* In one row, so that it can be replaced. */
+/* The line above is that of the reductions, in one row, so it can be replaced. */
 static bool line_above_is_reductions;
 
 #define MESSAGE_BEGIN "perfx-trace: "
-#define TO_LINE_START "\r\x1b[K"       /* and empties the line */
-#define LINE_ABOVE    "\r\x1b[A\x1b[K" /* the same of the line above */
+#define TO_LINE_START "\r\x1b[K"       /* and clears the line */
+#define LINE_ABOVE    "\r\x1b[A\x1b[K" /* the same for the line above */
 
 /* --- messages that are kept while a screen is shown --- */
 
@@ -93,10 +93,10 @@ size_t msg_held(char *line, size_t size)
 
 /* --- one at a time --- */
 
-/* Names of a traced process are hostile. */
-static void add_harmless(struct text *line, const char *fmt, va_list ap)
+/* Escapes the text: names from a traced process may contain control characters. */
+static void add_escaped(struct text *line, const char *fmt, va_list ap)
 	__attribute__((format(printf, 2, 0)));
-static void add_harmless(struct text *line, const char *fmt, va_list ap)
+static void add_escaped(struct text *line, const char *fmt, va_list ap)
 {
 	char words[4096];
 
@@ -109,7 +109,7 @@ static void make_line(struct text *line, const char *fmt, va_list ap)
 static void make_line(struct text *line, const char *fmt, va_list ap)
 {
 	text_add(line, MESSAGE_BEGIN);
-	add_harmless(line, fmt, ap);
+	add_escaped(line, fmt, ap);
 	text_add(line, "\n");
 }
 
@@ -141,22 +141,22 @@ static unsigned terminal_columns(void)
 
 /* --- the line of reductions --- */
 
-/* A line of its own for each change would be ten in two seconds: where it cannot be replaced it is
+/* A line for each change would be ten lines in two seconds: if the line cannot be replaced, it is
  * printed when nothing has changed for this long. */
 #define SETTLED_NS 2000000000u
 
 struct reduction {
 	char *what, *now, *note;
 	double since_s;
-	bool told; /* by the line that is being made */
+	bool added; /* added to the line that is being composed */
 };
 
 static struct {
 	struct reduction *rows;
 	size_t count, capacity;
 	uint64_t start_ns, changed_ns;
-	bool changed; /* since it was printed */
-	bool is_cut;  /* to that row */
+	bool changed; /* since the line was printed */
+	bool is_cut;  /* the printed line was cut to one row */
 } reductions;
 
 void msg_reductions_begin(uint64_t start_ns)
@@ -171,8 +171,8 @@ void msg_reductions_begin(uint64_t start_ns)
 	reductions.start_ns = start_ns;
 }
 
-/* The row of that name, or an empty one; NULL: out of memory. */
-static struct reduction *row_of(const char *what)
+/* The row of that subject, or a new empty one; NULL: out of memory. */
+static struct reduction *reduction_of(const char *what)
 {
 	for (size_t i = 0; i < reductions.count; i++)
 		if (reductions.rows[i].what && !strcmp(reductions.rows[i].what, what))
@@ -185,7 +185,7 @@ static struct reduction *row_of(const char *what)
 
 void msg_reduced(const char *what, const char *now, const char *note)
 {
-	struct reduction *row = row_of(what), old;
+	struct reduction *row = reduction_of(what), old;
 
 	if (!row)
 		return;
@@ -203,8 +203,8 @@ void msg_reduced(const char *what, const char *now, const char *note)
 	free(old.note);
 }
 
-/* "sgemm_, dgemm_ and 3 more only counted since 0.3 s: -F 'tinyblas.so:sgemm_' times it": all rows
- * that are like this one. */
+/* Adds all rows in the same state as this one: "sgemm_, dgemm_ and 3 more only counted since 0.3 s:
+ * -F 'tinyblas.so:sgemm_' times it" */
 static void add_reduction(struct text *line, const struct reduction *like)
 {
 	struct reduction *second = NULL;
@@ -213,9 +213,9 @@ static void add_reduction(struct text *line, const struct reduction *like)
 	for (size_t i = 0; i < reductions.count; i++) {
 		struct reduction *row = &reductions.rows[i];
 
-		if (row->told || strcmp(row->now, like->now) != 0)
+		if (row->added || strcmp(row->now, like->now) != 0)
 			continue;
-		row->told = true;
+		row->added = true;
 		if (++count == 2)
 			second = row;
 	}
@@ -230,10 +230,10 @@ static void add_reduction(struct text *line, const struct reduction *like)
 static void compose_reductions(struct text *line)
 {
 	for (size_t i = 0; i < reductions.count; i++)
-		reductions.rows[i].told = !reductions.rows[i].what || !reductions.rows[i].now ||
-					  !reductions.rows[i].note;
+		reductions.rows[i].added = !reductions.rows[i].what || !reductions.rows[i].now ||
+					   !reductions.rows[i].note;
 	for (size_t i = 0; i < reductions.count; i++)
-		if (!reductions.rows[i].told)
+		if (!reductions.rows[i].added)
 			add_reduction(line, &reductions.rows[i]);
 }
 
@@ -279,7 +279,7 @@ void msg_status(const char *fmt, ...)
 
 	if (msg_has_status()) {
 		va_start(ap, fmt);
-		add_harmless(&words, fmt, ap);
+		add_escaped(&words, fmt, ap);
 		va_end(ap);
 		text_add(&line, TO_LINE_START);
 		/* in the last column some terminals begin another line */
@@ -310,11 +310,11 @@ static void status_leave(void)
 static volatile sig_atomic_t asked;
 static void (*volatile at_exit)(void);
 
-/* For the signal handler, which formats nothing. */
+/* Formatted in advance: a signal handler must not format. */
 static struct {
 	char line[1024];
 	volatile size_t length;
-} last_words;
+} exit_message;
 
 static void on_signal(int signal)
 {
@@ -322,7 +322,7 @@ static void on_signal(int signal)
 		if (at_exit)
 			at_exit();
 		status_leave();
-		if (write(STDERR_FILENO, last_words.line, last_words.length) < 0)
+		if (write(STDERR_FILENO, exit_message.line, exit_message.length) < 0)
 			_exit(EXIT_INTERRUPTED);
 		_exit(EXIT_INTERRUPTED);
 	}
@@ -334,12 +334,12 @@ void interrupt_says(const char *fmt, ...)
 	struct text line = {0};
 	va_list ap;
 
-	last_words.length = 0;
+	exit_message.length = 0;
 	va_start(ap, fmt);
 	make_line(&line, fmt, ap);
 	va_end(ap);
-	snprintf(last_words.line, sizeof(last_words.line), "%s", text_peek(&line));
-	last_words.length = strlen(last_words.line);
+	snprintf(exit_message.line, sizeof(exit_message.line), "%s", text_peek(&line));
+	exit_message.length = strlen(exit_message.line);
 	text_clear(&line);
 }
 

@@ -10,30 +10,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* "perfx-trace: " + text + newline. The text goes through escape_display, for names of a traced
- * process are hostile. errno is preserved. */
+/* "perfx-trace: " + text + newline. The text is escaped (escape_display), because names from a
+ * traced process may contain control characters. errno is preserved. */
 void msg_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* A status line, overwritten by the next one: only where stderr is a terminal that this program has
- * in the foreground, and not TERM=dumb. Cut to its width. The next message removes it, or
- * msg_status_clear. Escaped as above. */
+ * in the foreground, and not TERM=dumb. Cut to its width. The next message or msg_status_clear()
+ * removes it. Escaped as above. */
 void msg_status(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void msg_status_clear(void);
 /* Is there such a terminal? */
 bool msg_has_status(void);
 
 /*
- * One line of all that a recording has reduced so far, because it cost too much:
+ * One line that lists the reductions of a recording so far, made because it cost too much:
  *
  *     tensor allocations sampled since 2.1 s: leaks cannot be placed; --memory tensor keeps them
  *
- * Each reduction is a subject, its state, and what that means for the user; a subject has one.
+ * Each reduction has a subject, its state, and a note on the effect or on how to avoid it. A new
+ * reduction of a subject replaces the old one.
  */
 void msg_reductions_begin(uint64_t start_ns);
 void msg_reduced(const char *what, const char *now, const char *note);
-/* To be called now and then: prints the line when it has changed. in_place: the program has the
- * terminal for itself, where the line replaces the one before; elsewhere it waits until nothing
- * changes any more. ended: the last time, at once and in full. */
+/* Call it regularly: prints the line if it has changed. in_place: no other program writes to the
+ * terminal, so the line replaces the previous one; otherwise it is printed when the changes have
+ * stopped for a while. ended: the last call, which prints the line at once and in full. */
 void msg_reductions_show(bool in_place, bool ended);
 
 /* While a screen covers the terminal, messages are kept, the last ones at least, and there is no
@@ -63,7 +64,7 @@ void interrupt_install(void);
 bool interrupt_asked(void);
 /* The signal; 0: none came. */
 int interrupt_signal(void);
-/* The message of the second one: what is lost by it. Until this is called: "ended at once". */
+/* Sets the message of the second signal: the data that it loses. Default: "ended at once". */
 void interrupt_says(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* What the second one does before it ends the program, in the signal's handler; NULL: nothing. */
 void interrupt_at_exit(void (*leave)(void));

@@ -27,8 +27,8 @@ static bool is_quote(char c)
 	return c == '"' || c == '\'';
 }
 
-/* Replaces [from, to) by "***"; returns the end of that. */
-static char *blot(char *from, char *to)
+/* Replaces [from, to) by "***", or by as many stars as it has bytes. Returns their end. */
+static char *mask(char *from, char *to)
 {
 	size_t length = (size_t)(to - from), stars = length < 3 ? length : 3;
 
@@ -46,7 +46,7 @@ static char *blot(char *from, char *to)
 struct words {
 	char word[WORDS_MAX][WORD_MAX];
 	size_t count;
-	char joined[WORDS_MAX * WORD_MAX]; /* "hftoken" */
+	char joined[WORDS_MAX * WORD_MAX]; /* all words: "hftoken" */
 };
 
 /* Does a word begin at key[i]? */
@@ -86,10 +86,10 @@ static void split_words(const char *key, size_t length, struct words *words)
 		strcat(words->joined, words->word[i]);
 }
 
-/* Does the key name a secret? LIKELY: unless the value is a number, a switch or the like. */
+/* Does the key name a secret? LIKELY: not if the value is a short number, a switch or similar. */
 enum certainty { ORDINARY, LIKELY, SURE };
 
-/* Parts of keys that say enough wherever they stand: PGPASSWORD, --clientsecret. */
+/* Has the key a part that marks a secret at any position? PGPASSWORD, --clientsecret. */
 static bool has_secret_part(const struct words *words)
 {
 	static const char *const parts[] = {"password",	     "passwd",	     "passphrase",
@@ -133,7 +133,7 @@ static bool has_secret_part(const struct words *words)
 	return false;
 }
 
-/* A word without its end "token", "pass", …, where it has that; NULL: it does not. */
+/* The word without its end, such as "token" or "pass"; NULL: it ends differently. */
 static const char *stem_of(const char *word, const char *end, char *stem)
 {
 	size_t length = strlen(word), end_length = strlen(end);
@@ -144,9 +144,9 @@ static const char *stem_of(const char *word, const char *end, char *stem)
 	return stem;
 }
 
-static enum certainty judge_key(const char *key, size_t length)
+static enum certainty classify_key(const char *key, size_t length)
 {
-	/* --password-file, --token-type: about a secret */
+	/* --password-file, --token-type: they describe a secret but hold none */
 	static const char *const about[] = {
 		"file",	  "files",  "path",    "dir",	  "directory", "folder",  "name",
 		"names",  "length", "len",     "size",	  "count",     "type",	  "types",
@@ -158,7 +158,7 @@ static enum certainty judge_key(const char *key, size_t length)
 					       "disable", "skip", "without", NULL};
 	static const char *const ends[] = {"pat", "otp",   "totp", "psk",   "jwt", "sas",
 					   "pw",  "passw", "pswd", "pword", NULL};
-	/* a tokenizer's, a service's limits */
+	/* tokens of a tokenizer, or limits of a service */
 	static const char *const tokens[] = {
 		"eos",	   "bos",	"pad",	       "unk",	   "sep",	  "cls",
 		"mask",	   "special",	"stop",	       "end",	   "start",	  "image",
@@ -202,7 +202,7 @@ static enum certainty judge_key(const char *key, size_t length)
 			return ORDINARY;
 		return stem[0] || !*before ? SURE : LIKELY;
 	}
-	/* alone, or an owner's: "first_pass" is something else */
+	/* "pass" alone or with an owner; "first_pass" is no secret */
 	if (stem_of(last, "pass", stem))
 		return is_in(stem[0] ? stem : before, passes) ? ORDINARY : SURE;
 	if (stem_of(last, "auth", stem) || !strcmp(last, "dsn"))
@@ -210,7 +210,7 @@ static enum certainty judge_key(const char *key, size_t length)
 	return ORDINARY;
 }
 
-/* A value that is no secret even where one could stand. */
+/* Is the value no secret, although its key could name one? */
 static bool is_ordinary_value(enum certainty certainty, const char *value, size_t length)
 {
 	static const char *const nothing[] = {"true", "false", "none", "null", NULL};
@@ -235,11 +235,11 @@ static bool is_ordinary_value(enum certainty certainty, const char *value, size_
 
 struct argument {
 	char *begin;
-	bool is_script; /* sh -c: a blank divides words */
+	bool is_script; /* of sh -c: blanks separate words */
 };
 
-/* Does a divider end a value? In "a,b" it may be a part of it; before "key=" it is not. */
-static bool divides(const char *divider)
+/* Does the divider end a value? Before "key=" it does; in "a,b" it may be a part of the value. */
+static bool divider_ends_value(const char *divider)
 {
 	const char *p = divider + 1;
 
@@ -254,11 +254,11 @@ static char *closing_quote(char *value, char quote)
 {
 	for (; *value && *value != quote; value++)
 		if (*value == '\\' && value[1] == quote)
-			break; /* the text is quoted once more: \"key\": \"value\" */
+			break; /* escaped, in a quoted text: \"key\": \"value\" */
 	return value;
 }
 
-/* The end of a value that is not quoted. */
+/* The end of an unquoted value. */
 static char *value_end(char *value, bool blanks_belong)
 {
 	char *p = value;
@@ -268,13 +268,13 @@ static char *value_end(char *value, bool blanks_belong)
 			break;
 		if (is_quote(*p) || *p == '}')
 			break;
-		if (strchr("&,;", *p) && divides(p))
+		if (strchr("&,;", *p) && divider_ends_value(p))
 			break;
 	}
 	return p;
 }
 
-/* $NAME, ${NAME} and $(command) in a script say no more than their names. */
+/* $NAME, ${NAME} and $(command) in a script do not contain the value itself. */
 static bool is_reference(const char *value, size_t length)
 {
 	return length > 1 && value[0] == '$' &&
@@ -286,8 +286,8 @@ static bool in_braces(const struct argument *argument, const char *key)
 	return memchr(argument->begin, '{', (size_t)(key - argument->begin)) != NULL;
 }
 
-/* The value that begins at `value` behind a key that begins at `key`. A header's value
- * ("Authorization: Bearer x") contains blanks, and so may all of an argument. */
+/* The end of the value that begins at `value` and belongs to the key at `key`. A header's value,
+ * "Authorization: Bearer x", may contain blanks, and so may a value that is the whole argument. */
 static char *end_of_value(const struct argument *argument, char *key, char separator, char *value)
 {
 	char around = key > argument->begin && is_quote(key[-1]) ? key[-1] : 0;
@@ -301,7 +301,7 @@ static char *end_of_value(const struct argument *argument, char *key, char separ
 	return value_end(value, is_header);
 }
 
-/* What may stand in the query of a URL alone. */
+/* Keys that name a secret only in the query of a URL. */
 static bool is_url_secret(const struct argument *argument, const char *key, const char *end)
 {
 	static const char *const keys[] = {"sig", "signature", "key", "code", "auth", NULL};
@@ -315,7 +315,7 @@ static bool is_url_secret(const struct argument *argument, const char *key, cons
 	return is_in(word, keys);
 }
 
-/* X-Amz-Signature, Signature=: long, or something else. */
+/* X-Amz-Signature, Signature=: a signature is long, a short value is something else. */
 static bool is_signature(const char *key, const char *end, const char *value)
 {
 	struct words words;
@@ -334,11 +334,11 @@ static bool is_folder(const char *key, const char *end, const char *value)
 	       (end - key == 3 || (end - key == 6 && !strncmp(key, "OLD", 3)));
 }
 
-/* key=value, key: value, "key": "value", key:=value; [key, end) is in the argument. Returns where
- * to go on; `end`: there is no secret. */
+/* Hides a secret value of the key [key, end): key=value, key: value, "key": "value", key:=value.
+ * Returns the position at which the scan continues; `end`: nothing was hidden. */
 static char *hide_after_key(const struct argument *argument, char *key, char *end)
 {
-	enum certainty certainty = judge_key(key, (size_t)(end - key));
+	enum certainty certainty = classify_key(key, (size_t)(end - key));
 	char *p = end, separator, quote = 0, *value_to;
 
 	if (*p == '\\')
@@ -371,7 +371,7 @@ static char *hide_after_key(const struct argument *argument, char *key, char *en
 		return end;
 	if (quote != ']' && is_ordinary_value(certainty, p, (size_t)(value_to - p)))
 		return end;
-	return blot(p, value_to);
+	return mask(p, value_to);
 }
 
 /* --- values that look like keys --------------------------------------------------------------- */
@@ -381,7 +381,7 @@ struct prefix {
 	size_t least; /* characters behind it, or it is something else */
 };
 
-/* Tokens by their form. */
+/* Does the text begin with the prefix of a service's tokens, and is it long enough? */
 static bool is_known_token(const char *text, size_t length)
 {
 	static const struct prefix prefixes[] = {
@@ -421,9 +421,8 @@ static bool is_known_token(const char *text, size_t length)
 	return false;
 }
 
-/* Names of models and runs are words: their characters change between capitals, small letters and
- * digits less often, and they are divided more often, than random ones. Digests (of git, sha256,
- * UUIDs) are hexadecimal and stay. */
+/* Random texts change between capitals, small letters and digits more often than names of models
+ * and runs, and have fewer separators. Hexadecimal digests (git, sha256, UUIDs) are not hidden. */
 static bool is_random(const char *text, size_t length)
 {
 	size_t upper = 0, lower = 0, digits = 0, hex = 0, changes = 0, all;
@@ -448,7 +447,7 @@ static bool is_random(const char *text, size_t length)
 	return all == length && all >= 24 && digits >= 4 && changes * 100 >= all * 32;
 }
 
-/* Base64 has characters that names do not have: long, with + or with = at its end. */
+/* The length of a Base64 text: long, with '+' in it or '=' at its end, unlike a name. 0: none. */
 static size_t base64_length(const char *text)
 {
 	size_t length = 0, slashes = 0, pluses = 0, padding, digits = 0, upper = 0, lower = 0;
@@ -470,7 +469,7 @@ static size_t base64_length(const char *text)
 	return padding || (pluses && slashes * 10 < length) ? length + padding : 0;
 }
 
-/* Names of files, and the parts of a path, may contain anything. */
+/* File names and parts of paths may look random, so they are not hidden. */
 static bool is_in_path(const struct argument *argument, const char *token, const char *end)
 {
 	const char *dot = memrchr(token, '.', (size_t)(end - token));
@@ -489,20 +488,20 @@ static char *hide_token(const struct argument *argument, char *token)
 	base64 =
 		token == argument->begin || strchr(" =:,'\"", token[-1]) ? base64_length(token) : 0;
 	if (base64)
-		return blot(token, token + base64);
+		return mask(token, token + base64);
 	for (end = token; is_key_char(*end); end++)
 		;
 	if (is_known_token(token, (size_t)(end - token)) ||
 	    (!is_in_path(argument, token, end) && is_random(token, (size_t)(end - token))))
-		return blot(token, end);
+		return mask(token, end);
 	return end;
 }
 
 /* --- URLs ------------------------------------------------------------------------------------- */
 
-/* The '@' before the host of a URL whose authority begins at p; NULL: nobody's name is in it. An
- * unescaped password may contain '/'; a port is a number. */
-static char *host_mark(char *p)
+/* The '@' before the host of a URL whose authority begins at p; NULL: it has no user. An unescaped
+ * password may contain '/'; digits after ':' are a port. */
+static char *host_at_sign(char *p)
 {
 	char *end = p + strcspn(p, "/?# \t\n'\"");
 	char *mark = memrchr(p, '@', (size_t)(end - p)), *colon;
@@ -525,19 +524,19 @@ static void hide_url_user(char *argument)
 		char *mark, *colon;
 
 		p += 3;
-		mark = host_mark(p);
+		mark = host_at_sign(p);
 		colon = mark ? memchr(p, ':', (size_t)(mark - p)) : NULL;
 		if (!mark)
 			continue;
 		if (colon && mark > colon + 1)
-			blot(colon + 1, mark);
+			mask(colon + 1, mark);
 		if (is_known_token(p, (size_t)((colon ? colon : mark) - p)) ||
 		    (colon ? colon : mark) - p >= 20)
-			p = blot(p, colon ? colon : mark);
+			p = mask(p, colon ? colon : mark);
 	}
 }
 
-/* Paths that are secrets: whoever has them can write there. */
+/* Webhook paths are secrets: anyone who knows one can post to it. */
 static void hide_url_path(char *argument)
 {
 	static const char *const hooks[] = {"hooks.slack.com/services/", "/api/webhooks/",
@@ -549,11 +548,11 @@ static void hide_url_path(char *argument)
 		if (!p)
 			continue;
 		p += strlen(hooks[i]);
-		blot(p, p + strcspn(p, " \t\n'\""));
+		mask(p, p + strcspn(p, " \t\n'\""));
 	}
 }
 
-/* user:PASSWORD@host without a scheme; image:tag@sha256:… is something else. */
+/* user:PASSWORD@host without a scheme, but not image:tag@sha256:… */
 static void hide_user_at_host(char *argument)
 {
 	for (char *p = argument; *p; p += strcspn(p, " =\t\n"), p += *p != '\0') {
@@ -564,7 +563,7 @@ static void hide_user_at_host(char *argument)
 		mark = colon + strcspn(colon, "@/ \t\n'\"");
 		if (*mark == '@' && mark > colon + 1 && isalnum((unsigned char)mark[1]) &&
 		    strncmp(mark + 1, "sha256:", 7) != 0)
-			p = blot(colon + 1, mark);
+			p = mask(colon + 1, mark);
 	}
 }
 
@@ -576,7 +575,7 @@ static void hide_bearer(char *argument)
 	while ((p = strcasestr(p, "bearer "))) {
 		p += strlen("bearer ");
 		if (strcspn(p, " \t\n'\",") >= 8)
-			p = blot(p, value_end(p, false));
+			p = mask(p, value_end(p, false));
 	}
 }
 
@@ -585,7 +584,7 @@ static void hide_private_key(char *argument)
 	char *p = strstr(argument, "PRIVATE KEY-----");
 
 	if (p)
-		blot(p, p + strlen(p));
+		mask(p, p + strlen(p));
 }
 
 static void hide_in(const struct argument *argument)
@@ -611,13 +610,13 @@ static void hide_in(const struct argument *argument)
 
 /* --- options and their values ----------------------------------------------------------------- */
 
-/* What the next word is. */
+/* The kind of value expected in the next word. */
 enum value { VALUE_NONE, VALUE_LIKELY, VALUE_SURE, VALUE_USER, VALUE_ASSIGNED, VALUE_ANY };
 
-/* Options of programs that do not say by their names that their value is secret. */
+/* Options with secret values whose names do not show it, by program. */
 struct program_option {
 	const char *programs, *options; /* "|a|b|" */
-	const char *after;		/* only behind this word; NULL: anywhere */
+	const char *after;		/* only after this word; NULL: anywhere */
 	enum value value;
 	bool apart, attached; /* -p x, -px */
 };
@@ -651,9 +650,9 @@ static const struct program_option program_options[] = {
 	{"|kubectl|oc|", "|--from-literal|", NULL, VALUE_ASSIGNED, true, false},
 };
 
-/* Where in a command line the words are. */
+/* State of the scan of a command line. */
 struct scan {
-	char program[WORD_MAX]; /* "|name|"; "": none of the table's */
+	char program[WORD_MAX]; /* "|name|"; "": none in program_options */
 	bool after_login, after_secret;
 	enum value next;
 };
@@ -684,7 +683,7 @@ static void note_program(struct scan *scan, const char *word, size_t length)
 	}
 }
 
-static bool applies(const struct scan *scan, const struct program_option *option)
+static bool option_applies(const struct scan *scan, const struct program_option *option)
 {
 	if (!scan->program[0] || !strstr(option->programs, scan->program))
 		return false;
@@ -692,7 +691,7 @@ static bool applies(const struct scan *scan, const struct program_option *option
 	       (!strcmp(option->after, "login") ? scan->after_login : scan->after_secret);
 }
 
-/* The user's name stays: "me:PASSWORD", "me%PASSWORD". Two numbers are ids of docker's --user. */
+/* Keeps the user's name: "me:PASSWORD", "me%PASSWORD". Two numbers are ids for docker's --user. */
 static char *hide_after_user(char *value, char *end)
 {
 	size_t name = strcspn(value, ":%,");
@@ -700,7 +699,7 @@ static char *hide_after_user(char *value, char *end)
 
 	if (at + 1 >= end || !strncmp(at, "://", 3) || value + strspn(value, "0123456789:") >= end)
 		return end;
-	return blot(at + 1, end);
+	return mask(at + 1, end);
 }
 
 static bool is_user_option(const char *option, size_t length)
@@ -709,7 +708,7 @@ static bool is_user_option(const char *option, size_t length)
 			 option, length);
 }
 
-/* -uNAME:PASSWORD, and curl's -suNAME:PASSWORD; NULL: it is no such thing. */
+/* The value of -uNAME:PASSWORD, or of curl's -suNAME:PASSWORD; NULL: the word is neither. */
 static char *attached_user(const struct scan *scan, char *word, const char *end)
 {
 	char *p = word + 1;
@@ -723,7 +722,7 @@ static char *attached_user(const struct scan *scan, char *word, const char *end)
 	return p + 1;
 }
 
-/* "--verbose" behind "--ask-password"; a secret may begin with one dash. */
+/* Not a value: "--verbose" after "--ask-password". A secret may begin with one dash. */
 static bool is_another_option(enum value value, const char *word, size_t length)
 {
 	if (word[0] != '-' || value == VALUE_ANY)
@@ -731,8 +730,8 @@ static bool is_another_option(enum value value, const char *word, size_t length)
 	return value == VALUE_LIKELY || length == 1 || (word[1] == '-');
 }
 
-/* The value that the word before has announced; NULL: it is not one. */
-static char *hide_announced(enum value value, bool is_script, char *word, char *end)
+/* Hides the value that the previous word requires. Returns its new end; NULL: it is no value. */
+static char *hide_expected_value(enum value value, bool is_script, char *word, char *end)
 {
 	size_t length = (size_t)(end - word);
 	enum certainty certainty = value == VALUE_LIKELY ? LIKELY : SURE;
@@ -745,14 +744,14 @@ static char *hide_announced(enum value value, bool is_script, char *word, char *
 		return hide_after_user(word, end);
 	if (value == VALUE_ASSIGNED) {
 		sign = memchr(word, '=', length);
-		return sign ? blot(sign + 1, end) : end;
+		return sign ? mask(sign + 1, end) : end;
 	}
 	return value != VALUE_ANY && is_ordinary_value(certainty, word, length) ? end
-										: blot(word, end);
+										: mask(word, end);
 }
 
-/* Does the option take its value from the next word, or hold it? Returns the word's new end; NULL:
- * it is no option of the table. */
+/* Applies program_options: hides a value in the word, or expects it in the next word. Returns the
+ * word's new end; NULL: it is no option in the table. */
 static char *hide_by_program(struct scan *scan, char *word, char *end)
 {
 	size_t length = (size_t)(end - word);
@@ -762,7 +761,7 @@ static char *hide_by_program(struct scan *scan, char *word, char *end)
 		const struct program_option *option = &program_options[i];
 		size_t name = word[0] == '/' ? 3 : 2;
 
-		if (!applies(scan, option))
+		if (!option_applies(scan, option))
 			continue;
 		if (option->apart && is_listed(option->options, word, length)) {
 			scan->next = option->value;
@@ -770,20 +769,20 @@ static char *hide_by_program(struct scan *scan, char *word, char *end)
 		}
 		if (option->apart && sign &&
 		    is_listed(option->options, word, (size_t)(sign - word)))
-			return hide_announced(option->value, false, sign + 1, end);
+			return hide_expected_value(option->value, false, sign + 1, end);
 		if (length > 3 && !strncmp(word, "-hp", 3))
 			name = 3;
 		if (!option->attached || length <= name || word[1] == '-' ||
 		    !is_listed(option->options, word, name))
 			continue;
 		return option->value == VALUE_USER ? hide_after_user(word + name, end)
-						   : blot(word + name, end);
+						   : mask(word + name, end);
 	}
 	return NULL;
 }
 
-/* --password VALUE, aws_secret_access_key VALUE: what the next word is. */
-static enum value announced_by(const char *word, size_t length)
+/* The value expected after a word: --password VALUE, aws_secret_access_key VALUE. */
+static enum value value_expected_after(const char *word, size_t length)
 {
 	bool is_option = word[0] == '-' && strspn(word, "-") < length;
 	enum certainty certainty;
@@ -793,12 +792,12 @@ static enum value announced_by(const char *word, size_t length)
 			return VALUE_NONE;
 	if (is_option && is_user_option(word, length))
 		return VALUE_USER;
-	certainty = judge_key(word, length);
+	certainty = classify_key(word, length);
 	if (is_option)
 		return certainty == SURE     ? VALUE_SURE
 		       : certainty == LIKELY ? VALUE_LIKELY
 					     : VALUE_NONE;
-	/* without a dash it must be the name of a setting */
+	/* a word without a dash must be the name of a setting */
 	return certainty == SURE && (memchr(word, '_', length) ||
 				     is_listed("|password|passphrase|requirepass|masterauth|", word,
 					       length))
@@ -806,7 +805,7 @@ static enum value announced_by(const char *word, size_t length)
 		       : VALUE_NONE;
 }
 
-/* One word of a command line. Returns its end, which comes nearer when something is hidden. */
+/* Scans one word of a command line. Returns its end, which moves back if something is hidden. */
 static char *scan_word(struct scan *scan, bool is_script, char *word, char *end)
 {
 	size_t length = (size_t)(end - word);
@@ -814,15 +813,15 @@ static char *scan_word(struct scan *scan, bool is_script, char *word, char *end)
 	char *new_end, *sign, *user;
 
 	scan->next = VALUE_NONE;
-	new_end = hide_announced(value, is_script, word, end);
+	new_end = hide_expected_value(value, is_script, word, end);
 	if (new_end)
 		return new_end;
 	if (is_listed("|;|&&||||&|", word, length))
 		*scan = (struct scan){0};
 	note_program(scan, word, length);
-	/* wandb login KEY: of 40 hexadecimal digits, as a commit has */
+	/* wandb login KEY: 40 hexadecimal digits, as many as a commit's hash */
 	if (scan->after_login && length >= 32 && strspn(word, "0123456789abcdef") >= length)
-		return blot(word, end);
+		return mask(word, end);
 	scan->after_login |= is_listed("|login|", word, length);
 	scan->after_secret |= is_listed("|secret|", word, length);
 	new_end = hide_by_program(scan, word, end);
@@ -834,10 +833,10 @@ static char *scan_word(struct scan *scan, bool is_script, char *word, char *end)
 	sign = word[0] == '-' ? memchr(word, '=', length) : NULL;
 	if (sign && is_user_option(word, (size_t)(sign - word)))
 		return hide_after_user(sign + 1, end);
-	scan->next = announced_by(word, length);
+	scan->next = value_expected_after(word, length);
 	if (!strcmp(scan->program, "|curl|") && length > 2 && word[0] == '-' && word[1] != '-' &&
 	    strchr("uU", word[length - 1]))
-		scan->next = VALUE_USER; /* -su */
+		scan->next = VALUE_USER; /* -su NAME:PASSWORD */
 	return end;
 }
 
@@ -851,7 +850,7 @@ static char *end_of_word(char *word)
 	return end;
 }
 
-/* A script's words, each without quotes around it. */
+/* Scans the words of a script, each without the quotes around it. */
 static void scan_script(char *script)
 {
 	struct scan scan = {0};

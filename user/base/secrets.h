@@ -6,7 +6,7 @@
  *     https://user:…@host/?sig=…  curl -u user:…  mysql -p…  sh -c "PGPASSWORD=… psql"
  *     hf_…  sk-…  ghp_…  AKIA…  eyJ….….…  and other long values that look random
  *
- * The value becomes "***". When in doubt it is hidden. What only sounds like a secret stays:
+ * The value becomes "***", also in doubtful cases. Values that are no secrets are kept:
  * --tokenizer gpt2, --max-tokens 512, --eos-token "</s>", --sort-key name, digests, paths.
  */
 #ifndef PERFX_BASE_SECRETS_H

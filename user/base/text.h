@@ -39,13 +39,13 @@ static inline bool begins_with(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Digits alone. */
+/* Only decimal digits, at least one. */
 static inline bool text_is_number(const char *text)
 {
 	return *text && !text[strspn(text, "0123456789")];
 }
 
-/* What runs a script, by the ending of its name: "python3"; NULL: it is none. */
+/* The interpreter of a script, by the suffix of its name: "python3"; NULL: it is no script. */
 const char *script_interpreter(const char *path);
 
 /* Takes an ending off, if it has it. */
