@@ -620,10 +620,10 @@ static int fill_processes(struct finish_ctx *w)
 	return 0;
 }
 
-/* The share of the processes' time in which they ran before they were found (-a): their calls of
- * that time are missing. Of processes that were traced before they mapped a file, only calls into
- * that file are, and while it was being loaded. */
-static double unfound_share(const struct profile *p)
+/* The share of the processes' lives before the tracer found them (-a): calls in that time are
+ * missing. A delay after a traced process has mapped a file does not count: only calls into that
+ * file are missing, and only while it was being loaded. */
+static double late_share(const struct profile *p)
 {
 	uint64_t late_ns = 0, all_ns = 0;
 
@@ -659,7 +659,7 @@ static void fill_losses(struct finish_ctx *w)
 		if (profile_loss_share(p, i) > PROFILE_LOSSY_SHARE)
 			p->partial |= PROFILE_PARTIAL_LOSSY;
 	}
-	if (unfound_share(p) > PROFILE_LOSSY_SHARE)
+	if (late_share(p) > PROFILE_LOSSY_SHARE)
 		p->partial |= PROFILE_PARTIAL_LOSSY;
 }
 

@@ -4,10 +4,9 @@
  *
  * A sample or a block belongs to two lines: that of its innermost Python frame, and that of its
  * innermost native frame whose source line is known, outside of the C library if there is one. A
- * sample that would belong to none has its innermost native frame in place of a line. Time
- * in traced calls belongs to the Python line that made the outermost of them; ranges only mark such
- * calls and take no part. Native callers are known of a context's first call only, so native lines
- * have no time in calls.
+ * sample without such frames belongs to its innermost native frame. Time in traced calls belongs to
+ * the Python line that made the outermost of them; ranges only mark such calls and take no part.
+ * Native callers are known only for a context's first call, so native lines have no time in calls.
  */
 #include "aggregate/finish.h"
 #include "base/text.h"
@@ -28,7 +27,7 @@ struct lines {
 	struct map64 ids; /* hash → list[], the first of this hash */
 };
 
-/* Code without a line and a name is told apart by its place in the file. */
+/* Frames with neither a line nor a function are distinguished by their offset in the file. */
 static uint64_t offset_of(const struct profile_frame *frame)
 {
 	return frame->line || frame->function[0] ? 0 : frame->offset;
@@ -134,8 +133,8 @@ const struct profile_frame *profile_line_frame(const struct profile_frame *const
 	return NULL;
 }
 
-/* The place of a sample that has no line in any language; NULL: it has one, or no frame. */
-static const struct profile_frame *code_of(const struct profile_stack *stack)
+/* The native frame of a sample that has no line in any language; NULL: it has one, or no frame. */
+static const struct profile_frame *frame_without_line(const struct profile_stack *stack)
 {
 	const struct profile_frame *runtime = NULL;
 
@@ -164,7 +163,7 @@ static const struct profile_frame *frame_of_sample(const struct profile_stack *s
 	if (!stack)
 		return NULL;
 	frame = profile_line_frame(stack->frames, stack->frames_count, language);
-	return frame || language != PERFX_LANGUAGE_NATIVE ? frame : code_of(stack);
+	return frame || language != PERFX_LANGUAGE_NATIVE ? frame : frame_without_line(stack);
 }
 
 static int add_samples(struct lines *lines, const struct profile_process *process,

@@ -38,9 +38,10 @@ static double capped_share(uint64_t time_slice, double whole)
 	return share < 1 ? share : 1;
 }
 
-/* Of all processes together, where the threads' times are not known, as in processes that live for
- * less than a sample's interval. They want a CPU for the share of their lives in which they had
- * one. Unknown where the CPU time of a process that was hit is. */
+/* The slowdown of all processes together, in percent, for processes whose threads' times are not
+ * known, for example because they live for less than a sampling interval. Assumes that processes
+ * need a CPU for the share of their lives in which they had one. -1: the CPU time of a process that
+ * was hit is not known. */
 static double slowdown_of_all(const struct profile *p)
 {
 	uint64_t cpu_ns = 0, wall_ns = 0;

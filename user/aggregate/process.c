@@ -487,7 +487,8 @@ static bool began_before(const struct aggregate *a, const struct process *proc)
 	return a->has_host && proc->from_ns < merged_start_ns(a, proc->merged);
 }
 
-/* Its counters began at 0 in the capture: it was forked, or found (-a) after it had started. */
+/* Did the process start during the capture, with its counters at 0? It was forked, or found (-a)
+ * with a later start than the recording's. */
 static bool began_here(const struct aggregate *a, const struct process *proc)
 {
 	if (began_before(a, proc))

@@ -20,8 +20,8 @@
 
 /* A place in the program. Inlined functions are frames of their own. */
 struct profile_frame {
-	const char *function; /* demangled, of Python qualified; "": unknown */
-	const char *label;    /* as users know it: cost/operator_label.h, or `function` */
+	const char *function; /* demangled; Python: qualified; "": unknown */
+	const char *label;    /* shown to users: cost/operator_label.h; NULL: function */
 	const char *module, *module_base; /* "": code without a file */
 	const char *file;		  /* source; "": unknown */
 	uint32_t line;			  /* 0: unknown */
@@ -30,7 +30,7 @@ struct profile_frame {
 	bool gone; /* Python: the code object was no longer there when it was to be named */
 };
 
-/* The names that reports show: cost/operator_label.h. */
+/* The name that reports show. */
 static inline const char *frame_label(const struct profile_frame *frame)
 {
 	return frame->label ? frame->label : frame->function;
@@ -72,9 +72,9 @@ struct profile_stack_quality {
 /* A line of the program. */
 struct profile_line {
 	const char *file, *function; /* "": unknown */
-	const char *label;	     /* as users know the function; NULL: by `function` */
-	/* Of code whose line is not known: its module and, where it has no name either, its offset
-	 * there. "", 0 otherwise. */
+	const char *label;	     /* of the function, shown to users; NULL: function */
+	/* Code without a known line has its module and, if its name is not known either, its offset
+	 * in the module. Otherwise "" and 0. */
 	const char *module_base;
 	uint64_t offset;
 	uint32_t line;
@@ -526,7 +526,7 @@ struct profile_function {
 	uint32_t id;
 	enum perfx_source source;
 	const char *name, *module, *module_base, *build_id;
-	const char *label; /* as users know it; NULL: by `name` */
+	const char *label; /* shown to users; NULL: name */
 	uint64_t offset;
 	enum perfx_return ret; /* how it is timed */
 	unsigned flags;	       /* PERFX_FUNCTION_ */
@@ -788,8 +788,8 @@ struct profile_late {
 	uint32_t process; /* index */
 	uint32_t functions_count, files_count; /* that are traced since; 0: it ended */
 	enum perfx_late_cause cause;
-	uint64_t since_ns; /* from when on it was not traced; CLOCK_MONOTONIC */
-	uint64_t late_ns;  /* how long it was not traced, or lived */
+	uint64_t since_ns; /* start of the time without tracing; CLOCK_MONOTONIC */
+	uint64_t late_ns;  /* length of that time, or the lifetime of a process that ended */
 };
 
 /* Why a report is partial. */

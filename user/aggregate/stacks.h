@@ -42,7 +42,7 @@ struct finish_ctx;
 
 /* The one copy of a text. NULL: memory is out. */
 const char *intern(struct aggregate *aggregate, const char *text);
-/* The name by which users know a function: an operator's, or `function` itself. NULL: -ENOMEM. */
+/* The name shown to users: an operator's name, or `function` itself. NULL: out of memory. */
 const char *intern_label(struct aggregate *aggregate, const char *function,
 			 uint16_t operator_bytes);
 /* In stacks->list; MAP64_NONE: it is not known. */

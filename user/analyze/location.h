@@ -17,7 +17,7 @@ enum location_style {
 void location_frame(struct text *text, const struct profile_frame *frame,
 		    enum location_style style);
 
-/* The same of a line, as LOCATION_BRIEF. */
+/* The same for a line, as LOCATION_BRIEF. */
 void location_line(struct text *text, const struct profile_line *line);
 
 /* Adds it as LOCATION_BRIEF, shortened and marked. */
@@ -42,11 +42,11 @@ void location_hotspot(struct text *text, const struct profile *profile,
 /* Are its blocks in resident memory? A GPU's are not, those of the program's own allocators may be
  * elsewhere. */
 bool domain_is_resident(enum perfx_domain domain);
-/* NumPy's arrays alone: of pandas, scikit-learn and the like. */
+/* Did NumPy alone allocate it, also for libraries such as pandas and scikit-learn? */
 bool memory_is_of_arrays(const struct profile_memory *memory);
 /* "host heap", "tensor memory", "GPU memory" */
 const char *domain_words(enum perfx_domain domain);
-/* The same, but "array memory" where NumPy alone allocated. */
+/* domain_words(), but "array memory" if memory_is_of_arrays(). */
 const char *memory_words(const struct profile_memory *memory);
 /* "host to device", "memset" */
 const char *copy_words(enum perfx_gpu_op op, enum perfx_gpu_direction direction);

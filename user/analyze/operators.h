@@ -36,7 +36,7 @@ void operator_lines_clear(struct operator_lines *lines);
 
 /* The operators that a line calls itself, by the innermost code that is known by name. */
 struct operator_name {
-	const char *name; /* as users know it: "aten::mul_.Tensor" */
+	const char *name; /* shown to users: "aten::mul_.Tensor" */
 	uint64_t ns;
 };
 

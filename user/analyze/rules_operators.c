@@ -51,8 +51,8 @@ static void add_sampled(struct text *text, const struct rules_ctx *ctx, const st
 		    (unsigned long long)sum->count, 100 * sqrt(sum->squares) / wall);
 }
 
-/* The operators of the line that leads: "; in Tiny.end (planted.py:178) aten::mul_.Tensor 61.0 %,
- * …" */
+/* Adds the operators of a line:
+ * "; most of it in Tiny.end (planted.py:178): aten::mul_.Tensor 61.0 %, …" */
 #define NAMES_SHOWN 3
 #define NAMES_LEAST 0.05
 

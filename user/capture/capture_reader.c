@@ -99,13 +99,13 @@ static int open_file(struct capture_reader *reader, const char *path)
 {
 	struct stat st;
 
-	/* does not wait for a FIFO's writer */
+	/* O_NONBLOCK: does not wait for the writer of a FIFO */
 	reader->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (reader->fd < 0 || fstat(reader->fd, &st))
 		return errno;
 	if (S_ISDIR(st.st_mode))
 		return EISDIR;
-	if (!S_ISREG(st.st_mode)) /* it may have no end, and cannot be read at a place */
+	if (!S_ISREG(st.st_mode)) /* may be endless, and has no offsets to read at */
 		return ESPIPE;
 	reader->size = (uint64_t)st.st_size;
 	reader->unpacker = unpacker__new();

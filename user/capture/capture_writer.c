@@ -176,8 +176,9 @@ static void empty(struct batch *batch)
 	batch->dump = NULL;
 }
 
-/* An idle batch, or a new one; waits while the disk is too far behind: the thread hands each batch
- * back, written or not. NULL: there is none, and no memory for the first. */
+/* An idle batch, or a new one. If all BATCHES_MAX are in use, or memory is out, waits until the
+ * thread returns a batch; it returns each, written or not. NULL: no memory for the first batch. The
+ * caller holds the lock. */
 static struct batch *next_batch(struct capture_writer *writer)
 {
 	struct batch *batch = NULL;
@@ -193,8 +194,8 @@ static struct batch *next_batch(struct capture_writer *writer)
 	return writer->idle_count ? writer->idle[--writer->idle_count] : NULL;
 }
 
-/* 0: the batch goes to the thread, or -errno: it stays, and its records are dropped. An error of
- * the thread shows with the batch after. */
+/* Hands the filled batch to the thread. 0, or -errno: the batch stays, and its records are dropped.
+ * An error of the thread is returned with the next batch. */
 static int hand_over(struct capture_writer *writer)
 {
 	int err = 0;
