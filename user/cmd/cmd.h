@@ -72,7 +72,7 @@ struct report_target {
 	const struct report_writer *writer;
 	const char *path;  /* NULL: stdout */
 	char *template;	   /* its text */
-	bool says_written; /* the verdict and the file's name, where stderr is no terminal too */
+	bool says_written; /* names the file and the verdict even if stderr is no terminal */
 	/* Open during the recording only if it is no regular file: a regular file was tried. */
 	struct output output;
 };

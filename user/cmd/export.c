@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ".trace.json" */
+/* The first of a format's suffixes: ".trace.json". */
 static const char *first_suffix(const struct export_format *format, char suffix[32])
 {
 	const char *first = format->format.suffixes + 1;
@@ -22,8 +22,8 @@ static const char *first_suffix(const struct export_format *format, char suffix[
 	return suffix;
 }
 
-/* run.json can be of several formats. The only one that can show --of is meant; otherwise NULL, and
- * their names: "-f chrome (.trace.json) or -f speedscope (.speedscope.json)". */
+/* Several formats fit run.json. Returns the format if only one can show --of; otherwise NULL, and
+ * names lists them: "-f chrome (.trace.json) or -f speedscope (.speedscope.json)". */
 static const struct export_format *guess_format(const struct options *options, const char *path,
 						struct text *names)
 {

@@ -23,7 +23,7 @@ static struct capture_writer *capture_new(const struct recorder_options *recordi
 	return store ? capture_writer__new_store(store) : NULL;
 }
 
-/* A pipeline whose records the feed gets as well, as they are. */
+/* A pipeline that also copies its records to the feed. */
 struct fed_pipeline {
 	struct pipeline pipeline;
 	void (*record)(struct sink *sink, const void *record, size_t size); /* the pipeline's own */
@@ -32,7 +32,7 @@ struct fed_pipeline {
 
 static void add_record(struct sink *sink, const void *record, size_t size)
 {
-	struct fed_pipeline *fed = (struct fed_pipeline *)sink; /* the first member of its first */
+	struct fed_pipeline *fed = (struct fed_pipeline *)sink; /* the pipeline's first member */
 	int err = live_feed__record(fed->feed, record, size);
 
 	if (err && !fed->pipeline.err)

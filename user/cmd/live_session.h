@@ -15,10 +15,10 @@
 
 uint64_t live_session_flight_ns(const struct options *options);
 
-/* Records until -d is over, Ctrl-C, the end of all that -p names, or until `enough` (NULL: nobody
- * is asked; ctx: the watcher's) says so. All records go to the feed, which has been started and is
- * stopped in the end. argv as main got it. Returns an exit code (base/message.h); anything but
- * EXIT_OK and EXIT_TARGET has been explained. */
+/* Records until -d is over, Ctrl-C, all processes of -p have ended, or enough() is true (NULL: not
+ * called; ctx is the watcher's). All records go to the feed, which the caller has started and which
+ * is stopped at the end. argv is main()'s. Returns an exit code (base/message.h); a message has
+ * explained any other than EXIT_OK and EXIT_TARGET. */
 int live_session_run(const struct options *options, char *const *argv, struct live_feed *feed,
 		     const struct recorder_watcher *watcher, bool (*enough)(void *ctx));
 

@@ -72,7 +72,7 @@ static bool answer(int argc, char **argv)
 	return true;
 }
 
-/* Probes that a recording has left are without effect, but a hit still costs a trap. */
+/* Probes left by a recording have no effect, but each hit still costs a trap. */
 static void wait_for_detaching(void)
 {
 	if (!detaching_wait(DETACHING_PATIENCE_MS))

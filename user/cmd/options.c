@@ -76,8 +76,8 @@ static void find_nearest(char name[32], const char *word, const char *(*at)(size
 	text_clear(&near);
 }
 
-/* "--ste": "--step-range, --steps" */
-static void add_beginning(struct text *names, const char *word)
+/* Adds the options that begin with the word: "--step-range, --steps" for --ste. */
+static void add_options_with_prefix(struct text *names, const char *word)
 {
 	size_t length = strcspn(word, "=");
 
@@ -97,7 +97,7 @@ static void say_unknown_option(const struct options *options, const char *word)
 	snprintf(written, sizeof(written), "%.*s", (int)strcspn(name, "="), name);
 	find_nearest(nearest, written, option_name_at);
 	if (begins_with(word, "--"))
-		add_beginning(&beginning, name);
+		add_options_with_prefix(&beginning, name);
 	if (beginning.length)
 		msg_say("'%s' can be %s: write out one of them", word, text_peek(&beginning));
 	else if (*nearest && strlen(name) > 1)
@@ -108,7 +108,7 @@ static void say_unknown_option(const struct options *options, const char *word)
 	text_clear(&beginning);
 }
 
-/* A mistake that getopt found; option: its return value. */
+/* Reports a mistake found by getopt; option: getopt's return value. */
 static int say_mistake(const struct options *options, int option, const char *word)
 {
 	const struct option_row *row = row_of(optopt);
@@ -174,7 +174,7 @@ static bool is_in_path(const char *name)
 	return found;
 }
 
-/* Words that begin a command line: "train.py", "./train", "python3". */
+/* Can the word begin a command line, as "train.py", "./train" and "python3" can? */
 static bool is_program(const char *word)
 {
 	if (strchr(word, '/') || is_file(word))
@@ -182,7 +182,7 @@ static bool is_program(const char *word)
 	return script_interpreter(word) || is_in_path(word);
 }
 
-/* "python3 train.py", "./train": as a shell takes it. */
+/* Adds the program as a shell needs it: "python3 train.py", "./train". */
 static void add_program(struct text *line, const char *word)
 {
 	if (script_interpreter(word))
@@ -192,7 +192,7 @@ static void add_program(struct text *line, const char *word)
 	shell_quote(line, word);
 }
 
-/* "perfx-trace run -d 5 -- python3 train.py" for `-d 5 train.py`. */
+/* Suggests "perfx-trace run -d 5 -- python3 train.py" for `-d 5 train.py`. */
 static void say_run(char *const *before, int before_count, char **words)
 {
 	struct text line = {0};
@@ -220,8 +220,8 @@ static void say_report(const char *capture)
 	text_clear(&line);
 }
 
-/* Words that are none of the verb's: what the user may have meant by them. `before` are the words
- * in front of them. */
+/* Reports words that the verb does not take and suggests a correction. before: the words in front
+ * of them. */
 static void say_unexpected(const struct options *options, char *const *before, int before_count,
 			   char **words)
 {
@@ -444,10 +444,10 @@ static void short_options(char *letters)
 	*letters = '\0';
 }
 
-/* "-duration 5" would be -d with the value "uration". */
+/* Rejects an option's name after one dash: getopt reads "-duration 5" as -d with "uration". */
 static bool say_one_dash(int argc, char **argv, int *code)
 {
-	int at = optind ? optind : 1; /* 0: getopt has not begun */
+	int at = optind ? optind : 1; /* 0: getopt has not started */
 	const char *word = at < argc ? argv[at] : "";
 	const struct option_row *row = NULL;
 	char name[32];

@@ -196,7 +196,7 @@ static char *render(const struct report_writer *writer, const struct report_opti
 	return text;
 }
 
-/* For those who wait at the terminal, and for a recording's log. */
+/* Prints the verdict and the file's name, for a user at a terminal or a recording's log. */
 static void say_written(const struct report_target *target, const struct analysis *analysis)
 {
 	struct text verdict = {0};

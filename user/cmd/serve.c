@@ -12,10 +12,10 @@
 struct serving {
 	struct live_feed *feed;
 	struct serve *serve;
-	bool failed; /* of the feed's thread: and it was said */
+	bool failed; /* a message was printed; used by the feed's thread only */
 };
 
-/* By the feed's thread. */
+/* Called by the feed's thread. */
 static void publish(void *ctx, const struct live_snapshot *snapshot)
 {
 	struct serving *serving = ctx;

@@ -44,7 +44,7 @@ static bool has_ptrace(void)
 	       data[0].effective & CAP_TO_MASK(CAP_SYS_PTRACE);
 }
 
-/* CAP_PERFMON is enough to read what it maps, but not for its files and memory. */
+/* CAP_PERFMON allows reading a process's maps, but not its files and memory. */
 static bool may_be_read(pid_t pid)
 {
 	char root[64];
@@ -106,10 +106,10 @@ static int find_number(const char *text, pid_t **pids, size_t *count)
 /* --- several processes of one name --- */
 
 #define COMMAND_COLUMNS 50
-#define TOLD_MAX	8
+#define NAMED_MAX	8
 #define ANSWERS_MAX	3
 
-/* Without the folders of the program, so that there is room for its script. */
+/* The command line without the program's folders, which leaves room for the script's name. */
 static const char *without_folders(const char *command)
 {
 	const char *shown = command;
@@ -144,12 +144,12 @@ static void add_process(struct text *text, pid_t pid)
 /* "4711 python3 train.py (alice), 4712 python3 serve.py (bob) and 3 more" */
 static void add_processes(struct text *text, const pid_t *pids, size_t count)
 {
-	for (size_t i = 0; i < count && i < TOLD_MAX; i++) {
+	for (size_t i = 0; i < count && i < NAMED_MAX; i++) {
 		text_add(text, i ? ", " : "");
 		add_process(text, pids[i]);
 	}
-	if (count > TOLD_MAX)
-		text_printf(text, " and %zu more", count - TOLD_MAX);
+	if (count > NAMED_MAX)
+		text_printf(text, " and %zu more", count - NAMED_MAX);
 }
 
 static bool is_one_of(pid_t pid, const pid_t *pids, size_t count)
@@ -160,7 +160,7 @@ static bool is_one_of(pid_t pid, const pid_t *pids, size_t count)
 	return false;
 }
 
-/* Is it a child of one of them, or a child's child? */
+/* Is the process a child of one of these, or a child's child? */
 static bool descends_from(pid_t pid, const pid_t *pids, size_t count)
 {
 	struct process_info info;
@@ -175,9 +175,9 @@ static bool descends_from(pid_t pid, const pid_t *pids, size_t count)
 	return false;
 }
 
-/* Takes this process out, and children, such as a DataLoader's workers, which belong to the process
- * that started them. Returns how many stay. */
-static size_t leave_out(pid_t *pids, size_t count, bool children)
+/* Drops this process and, if `children`, processes that descend from others in the list, such as a
+ * DataLoader's workers: they are traced with those anyway. Returns the number of pids kept. */
+static size_t drop_self_and_children(pid_t *pids, size_t count, bool children)
 {
 	size_t kept = 0;
 
@@ -187,7 +187,7 @@ static size_t leave_out(pid_t *pids, size_t count, bool children)
 	return kept;
 }
 
-/* A line from the terminal; false: it ended, or Ctrl-C. */
+/* Reads a line from the terminal; false: end of input, or Ctrl-C. */
 static bool read_answer(char *line, size_t size)
 {
 	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -195,7 +195,7 @@ static bool read_answer(char *line, size_t size)
 	return poll(&input, 1, -1) > 0 && fgets(line, (int)size, stdin);
 }
 
-/* 0: all; 1 and more: the number of one of them; -1: there was no such answer. */
+/* 0: all processes; n > 0: the nth process; -1: no valid answer. */
 static int parse_answer(char *answer, const pid_t *pids, size_t count)
 {
 	unsigned long number;
@@ -210,8 +210,8 @@ static int parse_answer(char *answer, const pid_t *pids, size_t count)
 	return -1;
 }
 
-/* As parse_answer(). */
-static int ask(const char *name, const pid_t *pids, size_t count)
+/* Asks for one or all of the processes. Returns a number as parse_answer() does. */
+static int ask_user(const char *name, const pid_t *pids, size_t count)
 {
 	char answer[64];
 	int number = -1;
@@ -237,14 +237,14 @@ static int ask(const char *name, const pid_t *pids, size_t count)
 	return number;
 }
 
-/* Of several processes the user chooses at a terminal; elsewhere all are taken. */
-static int choose(const char *name, pid_t **pids, size_t *count)
+/* At a terminal the user chooses one or all of several processes; otherwise all are traced. */
+static int choose_processes(const char *name, pid_t **pids, size_t *count)
 {
 	struct text list = {0};
 	int number = 0;
 
 	if (isatty(STDIN_FILENO) && msg_has_status()) {
-		number = ask(name, *pids, *count);
+		number = ask_user(name, *pids, *count);
 	} else {
 		add_processes(&list, *pids, *count);
 		msg_say("%zu processes are named %s, all are traced: %s", *count, name,
@@ -262,7 +262,7 @@ static int find_name(const char *name, const struct options *options, pid_t **pi
 {
 	pid_t *found = NULL;
 	ssize_t n = process_find(name, &found);
-	size_t left = n > 0 ? leave_out(found, (size_t)n, !options->no_children) : 0;
+	size_t left = n > 0 ? drop_self_and_children(found, (size_t)n, !options->no_children) : 0;
 	int code = EXIT_OK;
 
 	if (!left) {
@@ -270,7 +270,7 @@ static int find_name(const char *name, const struct options *options, pid_t **pi
 		code = EXIT_FAILED;
 	}
 	if (left > 1)
-		code = choose(name, &found, &left);
+		code = choose_processes(name, &found, &left);
 	for (size_t i = 0; i < left && !code; i++)
 		code = may_be_read(found[i]) ? add_pid(found[i], pids, count)
 					     : check_pid(found[i], name);
@@ -288,8 +288,8 @@ static bool is_shell(const char *comm)
 	return text_is_one_of(comm, shells);
 }
 
-/* Takes this process and those that it descends from (sudo) out. */
-static size_t leave_own_line_out(pid_t *pids, size_t count)
+/* Drops this process and its ancestors, such as sudo. Returns the number of pids kept. */
+static size_t drop_self_and_ancestors(pid_t *pids, size_t count)
 {
 	const pid_t own = getpid();
 	size_t kept = 0;
@@ -300,7 +300,7 @@ static size_t leave_own_line_out(pid_t *pids, size_t count)
 	return kept;
 }
 
-/* A shell has no functions to trace, but what it has started may. */
+/* A shell has no functions to trace, but the programs that it starts may. */
 static void say_shell(pid_t pid, const struct options *options)
 {
 	struct process_info info;
@@ -312,7 +312,7 @@ static void say_shell(pid_t pid, const struct options *options)
 	if (process_info(pid, &info) || !is_shell(info.comm))
 		return;
 	n = options->no_children ? 0 : process_descendants(pid, &children);
-	count = n > 0 ? leave_own_line_out(children, (size_t)n) : 0;
+	count = n > 0 ? drop_self_and_ancestors(children, (size_t)n) : 0;
 	add_processes(&list, children, count);
 	if (options->no_children)
 		msg_say("process %d is a shell (%s): without --no-children the programs that it "

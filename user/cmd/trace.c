@@ -48,7 +48,7 @@ static uint64_t recording_max(const struct options *options)
 struct outputs {
 	const char *capture_path; /* NULL: not kept */
 	bool report;		  /* wanted now */
-	bool capture_is_named;	  /* by a message */
+	bool capture_is_named;	  /* a message has named it */
 	struct aggregate *aggregate;
 	struct capture_writer *capture;
 	struct output output; /* the capture's, but for a flight recorder's */
@@ -110,14 +110,14 @@ static int open_outputs(struct outputs *outputs, const struct options *options)
 	return options->flight_ns ? open_flight(outputs, options) : open_capture(outputs);
 }
 
-/* As a shell takes it; malloc'd. */
+/* The command that reports from the capture, quoted for a shell; malloc'd. */
 static char *report_command(const char *capture)
 {
 	return shell_join((char *const[]){"perfx-trace", "report", (char *)capture, NULL});
 }
 
-/* 0 or -errno. */
-static int close_and_say(struct outputs *outputs)
+/* Closes the capture and names it in a message. 0 or -errno. */
+static int close_and_name_capture(struct outputs *outputs)
 {
 	char *report = report_command(outputs->capture_path);
 	bool is_file = outputs->output.part || outputs->output.made;
@@ -132,8 +132,8 @@ static int close_and_say(struct outputs *outputs)
 	return err;
 }
 
-/* The message of a second Ctrl-C, which leaves things as they are. */
-static void prepare_last_words(const struct outputs *outputs, const struct options *options)
+/* Sets the message of a second Ctrl-C, which ends the program and leaves the files as they are. */
+static void prepare_exit_message(const struct outputs *outputs, const struct options *options)
 {
 	char *report = outputs->capture ? report_command(output_name(&outputs->output)) : NULL;
 
@@ -159,7 +159,7 @@ static int close_capture(struct outputs *outputs, int err, bool recorded)
 	if (!recorded)
 		output_discard(output);
 	else if (!err && output->fd >= 0)
-		err = close_and_say(outputs);
+		err = close_and_name_capture(outputs);
 	if (!err)
 		return EXIT_OK;
 	msg_say("%s: %s%s", output->fd < 0 ? outputs->capture_path : output_name(output),
@@ -336,7 +336,7 @@ int cmd_trace(const struct options *options, char *const *argv)
 	code = features_check(&features);
 	if (!code) {
 		code = open_outputs(&outputs, options);
-		prepare_last_words(&outputs, options);
+		prepare_exit_message(&outputs, options);
 		if (code)
 			close_outputs(&outputs, options, 0, false);
 		else
