@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Without '_' between its letters a name has no overload. */
+/* A symbol without '_' between its letters has no overload. */
 static bool has_no_overload(const char *name, size_t length)
 {
 	while (length && name[length - 1] == '_')
@@ -33,7 +33,7 @@ static bool label_operator(struct text *label, const char *name, size_t length, 
 }
 
 /* Methods of torch.Tensor (1.13) whose names neither begin nor end with '_'. Functions such as
- * torch.cat have bindings of the same form, so other names are left as they are. */
+ * torch.cat have bindings of the same form, so names missing here get no label. */
 static const char methods[] =
 	" "
 	"abs absolute acos acosh add addbmm addcdiv addcmul addmm addmv addr adjoint all allclose "
@@ -76,7 +76,7 @@ static const char methods[] =
 	"unbind unflatten unfold unique_consecutive unsafe_chunk unsafe_split "
 	"unsafe_split_with_sizes unsqueeze values var vdot view view_as vsplit where xlogy xpu ";
 
-/* What Python calls by a slot of the type. */
+/* Bindings that Python calls through slots of the type. */
 static const struct {
 	const char *binding, *method;
 } slots[] = {
@@ -87,7 +87,7 @@ static const struct {
 	{"setitem", "__setitem__"},
 };
 
-/* name: as in THPVariable_NAME. NULL: it is no method. */
+/* name: the NAME of THPVariable_NAME. NULL: not a method. */
 static const char *method_of(const char *name)
 {
 	size_t length = strlen(name);
@@ -104,7 +104,7 @@ static const char *method_of(const char *name)
 	return name[length - 1] == '_' || strstr(methods, word) ? name : NULL;
 }
 
-/* The operators among them are bound by a function that turns a TypeError into NotImplemented:
+/* Python's operators are bound through a wrapper that turns a TypeError into NotImplemented:
  * "TypeError_to_NotImplemented_<&(torch::autograd::THPVariable___eq__(…))>" */
 static bool label_method(struct text *label, const char *function)
 {

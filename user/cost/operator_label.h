@@ -15,9 +15,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Adds the name that users know to an empty text. name_bytes: of operator_name_bytes()
- * (site/operator_name.h); 0 (not known) gives a name only where NAME cannot have an overload.
- * False: users know the function by its C++ name. */
+/* Adds the label of a function to an empty text. name_bytes: from operator_name_bytes()
+ * (site/operator_name.h); 0 (unknown): only names that cannot contain an overload get a label.
+ * False: there is no label; users know the function by its C++ name. */
 bool operator_label(struct text *label, const char *function, uint16_t name_bytes);
 
 #endif

@@ -132,7 +132,7 @@ bool image__bias(const struct image *image, uint64_t start, uint64_t file_offset
 	return false;
 }
 
-/* Sections may overlap: 65,000 of the same notes are not all read. */
+/* Notes read per file: 65,000 overlapping sections can list the same notes again and again. */
 enum { NOTES_MAX = 100000 };
 
 static bool build_id_in(const uint8_t *bytes, size_t size, size_t align, char *hex, size_t hex_size,
@@ -192,7 +192,7 @@ static bool has_symbols(const struct elf_view *view)
 	return elf_view__section_of_type(view, SHT_SYMTAB, &shdr);
 }
 
-/* All of the file is read for it: a sparse one of terabytes must not be. */
+/* The CRC needs the whole file, and a sparse file can have terabytes. */
 #define CRC_BYTES_MAX (UINT64_C(4) << 30)
 
 static bool crc_fits(const struct elf_view *view, uint32_t crc)

@@ -128,7 +128,7 @@ int image__fde(struct image *image, uint64_t vaddr, uint64_t *start, uint64_t *s
 enum cfa_reg { CFA_RSP = 1, CFA_RBP = 2 };
 int image__cfa(struct image *image, uint64_t vaddr, enum cfa_reg *reg, int64_t *cfa_offset);
 
-/* Has it DWARF, or has its separate debug file? */
+/* Whether the file or its separate debug file has DWARF. */
 bool image__has_dwarf(struct image *image);
 
 /* Where the DWARF is: in *fd the file that has .debug_info, this one or its separate debug file; in

@@ -41,8 +41,8 @@ static Elf64_Sym symbol_at(const struct symbol_table *table, size_t number)
 	return sym;
 }
 
-/* Strings of a table may overlap, so that a small file has many long names, which are expensive to
- * compare: their functions are left out. The longest name of PyTorch has 1,466 bytes. */
+/* Functions with longer names are skipped: overlapping strings can give a small file many long
+ * names, which are expensive to compare. PyTorch's longest name has 1,466 bytes. */
 enum { NAME_BYTES_MAX = 8 << 10 };
 
 static bool has_name(const struct symbol_table *table, const Elf64_Sym *sym)
@@ -149,7 +149,7 @@ static void free_plain(void *node)
 	free(name);
 }
 
-/* Of a file with more the further ones keep their version. */
+/* Bytes of cut names per file; beyond them, names keep their @VERSION. */
 #define PLAIN_BYTES_MAX (64u << 20)
 
 /* The name without @VERSION, kept with the image. NULL: out of memory. */

@@ -13,9 +13,10 @@
  * {lambda(int, int)#1}).
  *
  * GLOB is matched against the symbol's name, mangled, or demangled without return type and
- * argument list; one that begins with "aten::" against the names of PyTorch's operators
- * (cost/operator_label.h), with and without their overload: aten::mm, aten::add, aten::add.Tensor.
- * The first ':' outside brackets (plain ones too: "f(int)::{lambda(auto:1)#1}") that is no part of
+ * argument list. A GLOB that begins with "aten::" is matched against the labels of PyTorch's
+ * operators (cost/operator_label.h), with and without their overload: aten::mm, aten::add,
+ * aten::add.Tensor. The first ':' outside brackets (plain ones too: "f(int)::{lambda(auto:1)#1}")
+ * that is no part of
  * '::' divides MODULE from GLOB.
  */
 #ifndef PERFX_ELF_PATTERN_H
@@ -46,12 +47,12 @@ bool pattern__matches_module(const struct pattern *pattern, const struct module_
  * in the mangled name), so that 530,000 symbols take tens of milliseconds, not seconds. */
 bool pattern__matches_name(const struct pattern *pattern, const char *symbol_name);
 
-/* Does it name operators ("aten::…")? Then pattern__matches_name() is false for these: ask with
- * "aten::add.Tensor". */
+/* Whether a GLOB names operators ("aten::…"). pattern__matches_name() never matches operators;
+ * pattern__matches_operator() takes their label, "aten::add.Tensor". */
 bool pattern__names_operators(const struct pattern *pattern);
 bool pattern__matches_operator(const struct pattern *pattern, const char *label);
-/* A quick look at the operator's symbol, "add_Tensor", before its label is found: false: it cannot
- * match. */
+/* A cheap test before the label is made. joined: name and overload as in the symbol, "add_Tensor".
+ * False: the operator cannot match. */
 bool pattern__may_match_operator(const struct pattern *pattern, const char *joined);
 
 /* Nearest names to a pattern that matched nothing: feed every candidate, then take the best few

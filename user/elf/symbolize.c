@@ -71,20 +71,20 @@ static bool find_sections(struct dwarf_part *part)
 	return true;
 }
 
-static _Noreturn void end_without_memory(void)
+static _Noreturn void exit_without_memory(void)
 {
-	_exit(1); /* libdw's own handler flushes the output that our parent has begun */
+	_exit(1); /* not exit() as libdw does: it would flush the output that the parent buffered */
 }
 
 static bool open_dwarf(struct dwarf_part *part, int fd)
 {
 	elf_version(EV_CURRENT);
-	/* mapped: sections that are not compressed take no memory of ours */
+	/* mapped: sections that are not compressed need no heap */
 	part->elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
 	part->dwarf = part->elf ? dwarf_begin_elf(part->elf, DWARF_C_READ, NULL) : NULL;
 	if (!part->dwarf)
 		return false;
-	dwarf_new_oom_handler(part->dwarf, end_without_memory);
+	dwarf_new_oom_handler(part->dwarf, exit_without_memory);
 	return find_sections(part);
 }
 
@@ -459,7 +459,7 @@ struct job {
 	symbolized_fn *fn;
 	void *ctx;
 	bool *done;
-	FILE *answers;	 /* in a child: where fn writes; NULL */
+	FILE *answers;	 /* in the child: the pipe to its parent; else NULL */
 	size_t received; /* bytes from the child */
 
 	struct symbol symbol; /* of the last address: neighbours often share it */
@@ -597,8 +597,8 @@ static void claim(struct job *job)
 		unit->vaddrs[i] = job->vaddrs[unit->indices[i]];
 }
 
-/* libdw would put a folder that has no end in front of the files. */
-static bool is_folder_ended(struct job *job)
+/* libdw prefixes file names with the folder; without its NUL it would read past the section. */
+static bool has_terminated_folder(struct job *job)
 {
 	Dwarf_Attribute folder;
 
@@ -612,7 +612,7 @@ static int emit_unit(struct job *job)
 	int err = 0;
 
 	claim(job);
-	if (!unit->count || !is_folder_ended(job))
+	if (!unit->count || !has_terminated_folder(job))
 		return 0;
 	if (dwarf_getsrcfiles(&unit->die, &unit->files, NULL) != 0)
 		unit->files = NULL;
@@ -625,8 +625,8 @@ static int emit_unit(struct job *job)
 	return err;
 }
 
-/* libdw keeps all that it has read of units until its file is closed. */
-static bool keeps_much(void)
+/* libdw frees the data of units only when the file is closed. */
+static bool uses_half_its_memory(void)
 {
 	struct mallinfo2 used = mallinfo2();
 
@@ -658,9 +658,9 @@ static int emit_units(struct job *job)
 			continue;
 		errno = 0;
 		err = emit_unit(job);
-		if (errno == ENOMEM) /* libdw gives the unit up in silence */
+		if (errno == ENOMEM) /* libdw reports no error for the unit */
 			err = -ENOMEM;
-		if (err || !unit->count || !keeps_much())
+		if (err || !unit->count || !uses_half_its_memory())
 			continue;
 		dwarf_file__free(job->file);
 		job->file = dwarf_file__open(job->image);
@@ -672,7 +672,7 @@ static int emit_units(struct job *job)
 	return err;
 }
 
-/* -ENOENT: there is no DWARF that can be used. */
+/* -ENOENT: there is no usable DWARF. */
 static int emit_with_dwarf(struct job *job)
 {
 	int err;
@@ -686,19 +686,19 @@ static int emit_with_dwarf(struct job *job)
 /* --- in a child ------------------------------------------------------------------------------ */
 
 /*
- * A file of 58 KB can have a line table of 60 million rows, of which libdw makes 6 GB; units can
- * share a table of abbreviations that it reads again for each; trees, ranges and names can be as
- * large. So a child reads the DWARF, and the kernel ends it when it takes too much memory or time.
- * The answers come through a pipe, those of a unit when the unit is done.
+ * A file of 58 KB can have a line table of 60 million rows, for which libdw allocates 6 GB. libdw
+ * reads a table of abbreviations again for each unit that shares it. Trees, ranges and names can
+ * grow as large. So a child reads the DWARF, and limits of the kernel end it when it takes too much
+ * memory or time. The child sends the answers of each finished unit through a pipe.
  */
 
-#define WALL_SECONDS_MAX 20	     /* a file system that gives no answer */
-#define PLACE_TEXT_MAX	 (16u << 10) /* bytes of a name; more is cut */
+#define WALL_SECONDS_MAX 20	     /* for a file system that does not answer */
+#define PLACE_TEXT_MAX	 (16u << 10) /* bytes of a name; longer ones are cut */
 #define ANSWERS_MAX	 (64u << 20) /* bytes from a child */
 
-/* Followed by the texts, each with its NUL: function and file of the first place, and so on. */
+/* Followed by the texts, each with its NUL: function and file of each place, in order. */
 struct answer {
-	uint32_t index, count; /* count 0: there are no more */
+	uint32_t index, count; /* count 0: the end marker */
 	struct {
 		uint32_t line, function_size, file_size; /* sizes with the NUL */
 	} places[SYMBOLIZE_PLACES_MAX];
@@ -733,7 +733,7 @@ static void send_answer(size_t index, const struct symbolized_place *places, siz
 	}
 }
 
-/* Of all that this process may write to, bytes. */
+/* Bytes of this process's private writable mappings: RLIMIT_DATA limits their sum. */
 static uint64_t data_bytes(void)
 {
 	char *text = NULL;
@@ -749,7 +749,7 @@ static void limit_child(uint64_t left_ns)
 {
 	static const int signals[] = {SIGPROF, SIGALRM, SIGPIPE, SIGBUS, SIGSEGV, SIGABRT};
 	uint64_t cpu_us = (left_ns < SYMBOLIZE_CPU_NS_MAX ? left_ns : SYMBOLIZE_CPU_NS_MAX) / 1000;
-	/* at least 1: 0 is no limit */
+	/* at least 1: a value of 0 would disarm the timer */
 	const struct itimerval cpu = {.it_value = {.tv_sec = (time_t)(cpu_us / 1000000),
 						   .tv_usec = (suseconds_t)(cpu_us % 1000000 | 1)}};
 	const struct itimerval wall = {.it_value = {.tv_sec = WALL_SECONDS_MAX}};
@@ -758,7 +758,7 @@ static void limit_child(uint64_t left_ns)
 	sigset_t set;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	dup2(null_fd, STDERR_FILENO); /* libdw's assertions when it has no memory */
+	dup2(null_fd, STDERR_FILENO); /* libdw's assertions fail without memory */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	sigemptyset(&set);
@@ -787,7 +787,7 @@ static _Noreturn void run_child(struct job *job, int fd, uint64_t left_ns)
 	_exit(fflush(out) != 0);
 }
 
-/* Sets *at behind the text at *at. */
+/* Returns the text at *at and advances *at past it. */
 static const char *next_text(char **at, uint32_t size)
 {
 	const char *text = *at;
@@ -797,7 +797,7 @@ static const char *next_text(char **at, uint32_t size)
 	return text;
 }
 
-static bool is_valid(const struct job *job, const struct answer *answer)
+static bool is_valid_answer(const struct job *job, const struct answer *answer)
 {
 	if (!answer->count)
 		return true;
@@ -811,8 +811,8 @@ static bool is_valid(const struct job *job, const struct answer *answer)
 	return true;
 }
 
-/* The child reads files of anyone: believe nothing that it says of sizes. False: that was the last
- * answer, and *complete says whether it was meant to be. */
+/* The child reads untrusted files, so its sizes are checked. False: no answer follows; *complete:
+ * the child has sent the end marker. */
 static bool receive_answer(struct job *job, FILE *in, char *texts, bool *complete)
 {
 	struct symbolized_place places[SYMBOLIZE_PLACES_MAX];
@@ -820,7 +820,7 @@ static bool receive_answer(struct job *job, FILE *in, char *texts, bool *complet
 	size_t bytes = 0;
 	char *at = texts;
 
-	if (fread(&answer, sizeof(answer), 1, in) != 1 || !is_valid(job, &answer))
+	if (fread(&answer, sizeof(answer), 1, in) != 1 || !is_valid_answer(job, &answer))
 		return false;
 	*complete = !answer.count;
 	for (uint32_t i = 0; i < answer.count; i++)
@@ -838,7 +838,7 @@ static bool receive_answer(struct job *job, FILE *in, char *texts, bool *complet
 	return true;
 }
 
-/* Takes over fd. Returns whether the child did all. */
+/* Closes fd. True: the child has sent all its answers. */
 static bool receive_answers(struct job *job, int fd)
 {
 	char *texts = malloc(2 * SYMBOLIZE_PLACES_MAX * PLACE_TEXT_MAX);
@@ -892,7 +892,7 @@ int symbolize(struct image *image, struct symbolize_budget *budget, const uint64
 	job.done = calloc(count, sizeof(*job.done));
 	if (!job.done)
 		return -ENOMEM;
-	/* also sorts the symbols, once for parent and child */
+	/* sorts the symbols before fork: parent and child share the result */
 	if (!symbol_name(&job, vaddrs[0]))
 		err = -ENOMEM;
 	else if (!budget)

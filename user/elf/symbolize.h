@@ -14,8 +14,8 @@
  * 0.2 s in libtorch_cpu (0.5 s when it is not in the page cache), 0.1 s in libc with its compressed
  * debug file or in a libpython with DWARF. Nothing is kept afterwards.
  *
- * DWARF can be endless, so a child process with limited memory and CPU time reads it. Addresses
- * that the child has not reached by its end get their symbol alone.
+ * Reading crafted DWARF can take any time and memory, so a child process with limits on both reads
+ * it. Addresses that the child did not reach get only the name of their symbol.
  */
 #ifndef PERFX_ELF_SYMBOLIZE_H
 #define PERFX_ELF_SYMBOLIZE_H
@@ -25,8 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of the child, beyond what its parent has: sections that are unpacked, and what libdw makes of
- * them. */
+/* Bytes that the child may use beyond its parent's: unpacked sections and libdw's data. */
 #define SYMBOLIZE_MEMORY_MAX (256u << 20)
 #define SYMBOLIZE_CPU_NS_MAX UINT64_C(1000000000)
 /* Inlined functions at an address, the function itself included; the outermost are left out. */
@@ -44,16 +43,16 @@ struct symbolized_place {
 typedef void symbolized_fn(size_t index, const struct symbolized_place *places, size_t count,
 			   void *ctx);
 
-/* What may yet be spent on a file's DWARF; zeroed but for left_ns at first. */
+/* Limits of reading a file's DWARF. symbolize() updates them; at first only left_ns is set. */
 struct symbolize_budget {
 	uint64_t left_ns; /* CPU time of children */
-	bool exceeded;	  /* a limit or a failure ended the last child: no other is started */
+	bool exceeded;	  /* the last child failed or exceeded a limit: no other is started */
 };
 
 /* Calls fn for each address once, in no particular order. vaddrs ascend; of a call they are the
  * return address less one, for what follows a call may belong to another line, or even to another
- * function when the call does not return. budget NULL: the file is trusted, and read without a
- * child and its limits. 0 or -ENOMEM. */
+ * function when the call does not return. budget NULL: the file is trusted, so it is read without
+ * a child or limits. 0 or -ENOMEM. */
 int symbolize(struct image *image, struct symbolize_budget *budget, const uint64_t *vaddrs,
 	      size_t count, symbolized_fn *fn, void *ctx);
 

@@ -21,24 +21,23 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* The stream describes a traced process within this time. */
+/* Time from an agent's connection until its process's PROCESS record is in the stream. */
 #define STRANGER_NS 5000000000u
 /* NVML, by whose numbers devices are known, has answered by then; else theirs are unlisted. Less
  * than an agent waits for START. */
 #define NVML_NS 2000000000u
 /* Two seconds for CUPTI, and what the machine takes. */
 #define STOP_MS 5000
-/* Agents at a time, and those of one user: no user's processes can take all places. */
+/* Agents at a time: in all, and of one user, so that no user can take all places. */
 #define AGENTS_MAX	1024
 #define AGENTS_USER_MAX 256
-/* Connections that one turn accepts: whoever connects all the time does not keep the tracer from
- * its other work. */
+/* Connections accepted per poll: a flood of them must not stop the tracer's other work. */
 #define ACCEPTS_MAX 64
-/* Refused connections that are named; of further ones the count is told. */
+/* Refused connections reported one by one; further ones are only counted. */
 #define REFUSALS_NAMED 10
 
 enum agent_state {
-	AGENT_STRANGER, /* of a traced process that the stream has not described yet */
+	AGENT_STRANGER, /* its process has no PROCESS record in the stream yet */
 	AGENT_STARTED,	/* has START */
 	AGENT_ON,
 	AGENT_ENDED, /* nothing more comes */
@@ -261,7 +260,7 @@ static int send_message(const struct agent *agent, const struct perfx_agent_star
 	return sendmsg(agent->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* A connection, of which nothing is known but the process. */
+/* Reasons for refusing a connection. */
 #define NOT_TRACED "the process is not traced"
 #define HAS_AGENT  "the process has an agent already"
 #define NO_PLACE   "there is no place for another agent"
@@ -337,7 +336,7 @@ static bool waits_for_nvml(const struct agents *agents, const struct agent *agen
 	       agents->parts.device_of(agents->parts.ctx, "") == -EAGAIN;
 }
 
-/* As soon as the stream has described its process. */
+/* Sends START once the process's PROCESS record is in the stream, or refuses the agent. */
 static void try_to_start(struct agents *agents, struct agent *agent)
 {
 	int64_t process = agents->parts.process_of(agents->parts.ctx, agent->pid);
@@ -509,8 +508,8 @@ static void poll_agent(struct agents *agents, struct agent *agent)
 
 /* --- who may connect -------------------------------------------------------------------------- */
 
-/* A new place, or that of an agent that has ended. NULL: there is none. */
-static struct agent **free_place(struct agents *agents)
+/* A new entry of the list, or that of an ended agent. NULL: all agents live, or no memory. */
+static struct agent **find_place(struct agents *agents)
 {
 	size_t i = 0;
 
@@ -528,13 +527,13 @@ static struct agent **free_place(struct agents *agents)
 	return &agents->list[i];
 }
 
-/* Takes the descriptor over. */
+/* Takes over fd; closes it on failure. */
 static struct agent *add_agent(struct agents *agents, int fd, pid_t pid, uid_t uid)
 {
 	struct agent *agent = calloc(1, sizeof(*agent)), **place = NULL;
 
 	if (agent && !watch(agents, fd))
-		place = free_place(agents);
+		place = find_place(agents);
 	if (!place) {
 		free(agent);
 		close(fd);
@@ -551,11 +550,11 @@ static struct agent *add_agent(struct agents *agents, int fd, pid_t pid, uid_t u
 	return agent;
 }
 
-/* Of an agent that the tracer itself has put into a process. */
+/* The uid of injected agents, which no user's limit counts. */
 #define NO_USER ((uid_t)-1)
 
-/* Has the process an agent? One whose process has executed another program has just not been
- * looked at. */
+/* Polls the process's agent first: after an exec it has ended, but its state does not say so yet.
+ */
 static bool has_agent(struct agents *agents, pid_t pid)
 {
 	for (size_t i = 0; i < agents->count; i++) {
@@ -578,8 +577,8 @@ static size_t agents_of_user(const struct agents *agents, uid_t uid)
 	return count;
 }
 
-/* Why a connection is refused; NULL: it is not. The socket's name is no secret (/proc/net/unix). */
-static const char *forbids(struct agents *agents, const struct ucred *peer)
+/* NULL: the connection is accepted. Any user finds the socket's name in /proc/net/unix. */
+static const char *reason_to_refuse(struct agents *agents, const struct ucred *peer)
 {
 	if (agents->parts.process_of(agents->parts.ctx, peer->pid) < 0)
 		return NOT_TRACED;
@@ -596,7 +595,7 @@ static void accept_one(struct agents *agents, int fd)
 	socklen_t size = sizeof(peer);
 	const char *why = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size)
 				  ? strerror(errno)
-				  : forbids(agents, &peer);
+				  : reason_to_refuse(agents, &peer);
 
 	if (why)
 		close(fd);
@@ -631,7 +630,7 @@ void agents__adopt(struct agents *agents, int fd, pid_t pid)
 		agents__refused(agents, pid, NO_PLACE);
 }
 
-static void say_refusals_in_all(const struct agents *agents)
+static void say_refusals_count(const struct agents *agents)
 {
 	if (agents->refusals_count > REFUSALS_NAMED)
 		msg_say("%" PRIu64 " connections to the GPU agents' socket were refused in all",
@@ -708,7 +707,7 @@ void agents__stop(struct agents *agents, uint64_t end_ns)
 	if (!agents)
 		return;
 	agents__poll(agents); /* what has been recorded so far */
-	say_refusals_in_all(agents);
+	say_refusals_count(agents);
 	close_fd(&agents->listen_fd);
 	agents->all.end_ns = end_ns;
 	for (size_t i = 0; i < agents->count; i++)

@@ -24,8 +24,8 @@ struct agents_parts {
 	uint32_t level;		 /* --gpu: 1 or 2 */
 	bool graph_nodes;	 /* --gpu-graphs node */
 	uint64_t events_max;	 /* --gpu-max-events */
-	/* The index of a traced process; 0: it has not been described to the sink yet; -ESRCH: it
-	 * is not traced, and cannot have an agent. */
+	/* The index of a traced process; 0: the sink has no PROCESS record of it yet; -ESRCH: the
+	 * process is not traced, so it cannot have an agent. */
 	int64_t (*process_of)(void *ctx, pid_t pid);
 	/* NVML's number of the GPU with this UUID, below PERFX_GPU_DEVICES_MAX / 2; -ENOENT: NVML
 	 * lists none; -ENODEV: there is no NVML, and devices keep CUDA's numbers; -EAGAIN: it is
@@ -43,8 +43,7 @@ void agents__free(struct agents *agents);
 void agents_socket_name(char name[AGENTS_NAME_BYTES]);
 /* From now on agents can connect. 0 or -errno. */
 int agents__listen(struct agents *agents, const char *name);
-/* An agent that is in the process already, and the tracer's end of its socket, which is taken over.
- */
+/* Adds an injected agent; takes over fd, the tracer's end of its socket. */
 void agents__adopt(struct agents *agents, int fd, pid_t pid);
 /* There is none in this process, and why: a GPU_STATE record, REFUSED. */
 void agents__refused(struct agents *agents, pid_t pid, const char *why);

@@ -13,12 +13,12 @@
 struct known_name {
 	const char *symbol, *module;
 	uint32_t name;
-	uint32_t next; /* of the same hash: an index; MAP64_NONE: there is none */
+	uint32_t next; /* index of the next name with the same hash; MAP64_NONE: the last */
 };
 
 struct gpu_names {
 	struct sink *sink;
-	struct map64 by_hash; /* of symbol and module: the first's index */
+	struct map64 by_hash; /* hash of symbol and module → index of the first in known */
 	struct known_name *known;
 	size_t known_count, known_capacity;
 	struct pool pool;
@@ -66,7 +66,7 @@ static bool is_same(const struct known_name *known, const char *symbol, const ch
 	return !strcmp(known->symbol, symbol) && !strcmp(known->module, module);
 }
 
-/* A new one behind `last` of its hash, or the first. */
+/* Appends a name to the chain of its hash that ends at `last`; MAP64_NONE: begins a chain. */
 static int add_name(struct gpu_names *names, uint64_t hash, uint32_t last,
 		    const struct known_name *known)
 {

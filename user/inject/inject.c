@@ -95,7 +95,7 @@ __attribute__((format(printf, 3, 4))) static int say(struct injection *in, int e
 	return err;
 }
 
-/* The memory file: the library's image, and the stub on pages of its own. */
+/* The memory file has the library's image, then, on pages of its own, the stub's code and data. */
 static size_t stub_at(const struct injection *in)
 {
 	return (in->request->image_bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
@@ -209,9 +209,9 @@ static int take_descriptor(struct injection *in, int64_t there)
 }
 
 /*
- * The process can change the memory file from the moment that it has it. Sealed, the file keeps its
- * size: cut, it would take the pages of the library and of the stub away while they run. Another
- * file that the process has put in its place has seals, or none can be had of it.
+ * The process can change the memory file at any time. Seals keep its size: in a shorter file the
+ * pages of the running library and stub would be gone. If the process has put another file in its
+ * place, that file has seals already or accepts none.
  */
 static int seal_memfd(struct injection *in)
 {
@@ -300,8 +300,8 @@ static int write_stub(struct injection *in)
 	return 0;
 }
 
-/* Code of another file, which the process has put in the place of ours, is never run. */
-static bool is_stub(struct injection *in, uint64_t address)
+/* The process can put another file in place of ours: its code must not run. */
+static bool has_stub_code(struct injection *in, uint64_t address)
 {
 	uint8_t there[STUB_CODE_BYTES];
 	size_t size;
@@ -319,7 +319,7 @@ static int map_stub(struct injection *in)
 		return say(in, (int)at, "its kernel allows it no code in a memory file: %s",
 			   strerror((int)-at));
 	in->mapping = (uint64_t)at;
-	if (!is_stub(in, in->mapping))
+	if (!has_stub_code(in, in->mapping))
 		return say(in, -EPERM, REPLACED);
 	at = call(in, SYS_mprotect, in->mapping + STUB_CODE_BYTES, STUB_BYTES - STUB_CODE_BYTES,
 		  PROT_READ | PROT_WRITE, 0, 0, 0);
@@ -749,7 +749,7 @@ static bool has_ended(int pidfd)
 	return poll(&process, 1, 0) > 0;
 }
 
-/* By read: access to a mapping of a file that the process has cut would raise SIGBUS. */
+/* pread, not a mapping: if the process shortens the file, a mapping raises SIGBUS. */
 static bool stub_is_done(const struct injection *in)
 {
 	off_t at = data_at(in) + (off_t)offsetof(struct stub_data, done);
@@ -758,8 +758,8 @@ static bool stub_is_done(const struct injection *in)
 	return pread(in->memfd, &done, sizeof(done), at) == sizeof(done) && done;
 }
 
-/* The stub runs on its own; it says in the memory file when it is done. Without a socket at the
- * other end it may never do so: exec has closed it, or the library has. */
+/* The stub sets `done` in the memory file when it has finished. It may never do so once exec or the
+ * library has closed the other end of the socket. */
 static int await_stub(struct injection *in)
 {
 	uint64_t now_ns = clock_monotonic_ns(), until_ns = now_ns + DLOPEN_NS;

@@ -9,24 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Records one after the other, and when the last of them had come. */
+/* Consecutive records, and the time of the tick that ended the batch. */
 struct batch {
 	unsigned char *bytes;
 	size_t length, capacity;
-	uint64_t now_ns; /* 0: it was full, and is no tick */
+	uint64_t now_ns; /* 0: a full batch, or the last one */
 };
 
 struct live_feed {
 	struct live *live;
-	struct pipeline pipeline; /* of the thread: decodes, and gives events to live */
+	struct pipeline pipeline; /* of the thread: decodes records into events for live */
 	void (*on_snapshot)(void *ctx, const struct live_snapshot *snapshot);
 	void *ctx;
 	pthread_t thread;
 	bool started;
-	struct batch filling; /* of the draining thread */
-	pthread_mutex_t lock; /* of what follows */
+	struct batch filling; /* owned by the draining thread */
+	pthread_mutex_t lock; /* of all members below */
 	pthread_cond_t changed;
-	struct batch reading; /* of the thread while is_reading */
+	struct batch reading; /* owned by the thread while is_reading */
 	bool is_reading, stopping;
 	uint64_t known_from_ns;
 	int err;
@@ -96,7 +96,7 @@ static void *run(void *arg)
 
 /* --- the thread that drains the rings --- */
 
-/* The batches change places; the lock is held, and the thread reads none. */
+/* Swaps the batches. The caller holds the lock, and is_reading is false. */
 static void hand_over(struct live_feed *feed, uint64_t now_ns)
 {
 	struct batch read = feed->reading;

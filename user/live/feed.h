@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * `live` in a thread of its own: the thread that drains the rings only copies records, so no
- * snapshot, however long it takes, makes it late.
+ * Runs `live` in a thread of its own. The thread that drains the rings only copies records, so a
+ * slow snapshot does not delay it.
  *
  *   drain ─ records ─▶ batch being filled ⇄ batch being read ─▶ live ─▶ snapshot ─▶ on_snapshot
  *
- * There are two batches, which change places at a tick when the second one has been read. One that
- * is full (LIVE_FEED_BYTES) waits for the other: then the rings fill, and the kernel counts what
- * finds no room there.
+ * There are two batches. A tick swaps them if the thread has read the other one. When a batch is
+ * full (LIVE_FEED_BYTES), the draining thread waits for the other one; meanwhile the rings fill,
+ * and the kernel counts the records that it drops.
  */
 #ifndef PERFX_LIVE_FEED_H
 #define PERFX_LIVE_FEED_H
@@ -21,7 +21,7 @@
 
 struct live_feed;
 
-/* live is borrowed, and the thread's between start and stop. NULL with errno. */
+/* live: borrowed; only the thread may use it between start and stop. NULL with errno. */
 struct live_feed *live_feed__new(struct live *live);
 void live_feed__free(struct live_feed *feed);
 
@@ -29,14 +29,14 @@ void live_feed__free(struct live_feed *feed);
 int live_feed__start(struct live_feed *feed,
 		     void (*on_snapshot)(void *ctx, const struct live_snapshot *snapshot),
 		     void *ctx);
-/* All records that came until now are read, then the thread ends. */
+/* Returns when the thread has read all records and has ended. */
 void live_feed__stop(struct live_feed *feed);
 
-/* A record. 0 or -errno: the first error of reading. */
+/* Copies a record; before start it is dropped. 0, -ENOMEM, or an earlier error of the thread. */
 int live_feed__record(struct live_feed *feed, const void *record, size_t size);
-/* At each tick of the clock. */
+/* To be called at each tick: hands the batch to the thread if it is idle. */
 void live_feed__tick(struct live_feed *feed, uint64_t now_ns);
-/* As live__known_from_ns, of some ticks ago. */
+/* live__known_from_ns() after the batch that the thread read last. */
 uint64_t live_feed__known_from_ns(struct live_feed *feed);
 
 #endif

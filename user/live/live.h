@@ -56,7 +56,7 @@ struct live_row {
 #define LIVE_OTHERS	   "(others)"
 
 struct live_function {
-	const char *name, *module; /* as users know it; path */
+	const char *name, *module; /* its label; its path */
 	enum perfx_source source;
 	struct live_sums run;
 };
@@ -166,8 +166,8 @@ int live__event(void *ctx, const struct event *event);
  * become longer where snapshots take more than own_share of the time. */
 bool live__tick(struct live *live, uint64_t now_ns);
 
-/* The stream has ended: a last snapshot, of all that it had; NULL: out of memory, or nothing was
- * recorded. */
+/* Makes the last snapshot after the end of the stream, with all its records. NULL: an error, or
+ * nothing was recorded. */
 const struct live_snapshot *live__finish(struct live *live, uint64_t now_ns);
 
 /* A process that ended before is known by its index no more: another one may have it. */

@@ -11,8 +11,8 @@ int plan_image(struct plan *plan, struct image *image, size_t module);
 /* Are this file's symbols worth a search? Notes which patterns name it. */
 bool plan_worth_searching(struct plan *plan, const struct module_names *module);
 
-/* select.c: "aten::add.Tensor", the caller's to free. NULL: the symbol is no operator, or where its
- * name ends is not known. */
+/* select.c: the label of an operator, "aten::add.Tensor"; the caller frees it. NULL: the symbol is
+ * no operator, or the length of its name is unknown. */
 char *plan_operator_name(const struct image *image, const struct symbol *symbol);
 
 /* Takes the function over, names and site; -ENOMEM: it does not. */

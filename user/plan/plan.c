@@ -372,7 +372,7 @@ static ssize_t add_mapped(struct plan *plan, const void *address)
 ssize_t plan__add_file(struct plan *plan, const char *path, uint64_t inode)
 {
 	size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
-	/* it may be another file by now, such as a pipe, which must not block */
+	/* the path may lead to another file by now; opening a FIFO must not block */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	void *address = MAP_FAILED;
 	struct stat status;
@@ -476,7 +476,7 @@ ssize_t plan__provider(const struct plan *plan, pid_t pid, ssize_t *own, bool *g
 /* --- patterns without a match: some wait for their file, some are wrong -------------------------
  */
 
-struct offering {
+struct nearest_feed {
 	struct nearest *nearest;
 	const struct pattern *pattern;
 	const struct image *image;
@@ -484,17 +484,17 @@ struct offering {
 
 static int offer_nearest(const struct symbol *symbol, void *ctx)
 {
-	const struct offering *offering = ctx;
+	const struct nearest_feed *feed = ctx;
 	char *label;
 
-	if (!pattern__names_operators(offering->pattern)) {
-		nearest__offer(offering->nearest, symbol->name);
+	if (!pattern__names_operators(feed->pattern)) {
+		nearest__offer(feed->nearest, symbol->name);
 		return 0;
 	}
-	label = plan_operator_name(offering->image, symbol);
+	label = plan_operator_name(feed->image, symbol);
 	if (label) {
 		label[strcspn(label, ".")] = '\0'; /* without its overload */
-		nearest__offer(offering->nearest, label);
+		nearest__offer(feed->nearest, label);
 	}
 	free(label);
 	return 0;
@@ -530,7 +530,7 @@ static void feed_nearest(const struct plan *plan, struct nearest *nearest,
 		image = image__open(fd, refs[i].path, "");
 		if (image)
 			image__each_function(image, offer_nearest,
-					     &(struct offering){nearest, pattern, image});
+					     &(struct nearest_feed){nearest, pattern, image});
 		image__free(image);
 		close(fd);
 	}

@@ -105,7 +105,7 @@ struct plan_function {
 	const char *cost_why;	 /* static: why it has none, though its work is known; or NULL */
 	bool is_entry_point;	 /* of its file: it has no return address */
 	unsigned stream_flags;	 /* PERFX_FUNCTION_, of its FUNCTION record */
-	uint16_t operator_bytes; /* likewise: operator_name_bytes() */
+	uint16_t operator_bytes; /* operator_name_bytes(), of its FUNCTION record */
 	union {			 /* by role */
 		struct {	 /* CALLS; read by plan_object_arg and the like */
 			/* XLA's executor: the argument, from 1, that points to the thunk it runs,
@@ -234,8 +234,8 @@ void plan__free(struct plan *plan);
  */
 ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules);
 
-/* A file that no process maps now: as if one did. inode: it must have this one; 0: any. Its
- * module's index, -ENOENT, -ENOMEM, -E2BIG. */
+/* Plans a file that no process maps now, as if one did. inode: of the expected file, 0: any.
+ * Returns the index of its module, -ENOENT, -ENOMEM or -E2BIG. */
 ssize_t plan__add_file(struct plan *plan, const char *path, uint64_t inode);
 
 /* The module of a file, by what /proc/PID/maps says of it; -ENOENT: not looked at yet. */

@@ -272,7 +272,7 @@ bool process_answers(pid_t child, int pipe_fd, void *answer, size_t size, int ti
 	return ready > 0 && read(pipe_fd, answer, size) == (ssize_t)size;
 }
 
-/* A killed process ends at once, but where the kernel does not let it. */
+/* Time for a killed process to end; one that hangs in the kernel takes longer. */
 #define KILLED_MS 1000
 
 void process_reap(pid_t child, int timeout_ms)
@@ -406,7 +406,7 @@ char *process_command(pid_t pid, const char *between, bool full)
 		free(raw);
 		return strdup("");
 	}
-	padded = realloc(raw, (size_t)length + 1); /* a cut one has no terminator */
+	padded = realloc(raw, (size_t)length + 1); /* a truncated command line has no terminator */
 	if (!padded) {
 		free(raw);
 		return NULL;

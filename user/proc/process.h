@@ -31,11 +31,11 @@ bool process_has_ended(pid_t pid);
 /* The same, after waiting for that end; timeout_ms -1: however long. */
 bool process_ends_within(pid_t pid, int timeout_ms);
 
-/* The answer of a child through a pipe. False: the child has ended without one, or gives none in
- * that time and is killed. */
+/* Reads a child's answer of `size` bytes from a pipe. False: the child ended without an answer, or
+ * gave none within timeout_ms and was killed. */
 bool process_answers(pid_t child, int pipe_fd, void *answer, size_t size, int timeout_ms);
-/* Waits for a child's end and reaps it; a child that goes on after that time is killed. One that
- * hangs in the kernel is left to init. */
+/* Waits for a child to end and reaps it; kills it after timeout_ms. A child that hangs in the
+ * kernel is left for init to reap. */
 void process_reap(pid_t child, int timeout_ms);
 
 /* The process that a thread belongs to; of a process it is the process itself. -errno. */
@@ -45,8 +45,8 @@ pid_t process_of_thread(pid_t tid);
  * *out is malloc'd. Secrets are not hidden here. */
 ssize_t process_cmdline(pid_t pid, char **out, size_t limit);
 
-/* The same as text, `between` the arguments, secrets hidden unless it is to be in full. "" where
- * the process has ended; NULL: out of memory; malloc'd. */
+/* The command line as text, with `between` between its arguments; secrets are hidden unless full.
+ * "": the process has ended; NULL: out of memory. malloc'd. */
 char *process_command(pid_t pid, const char *between, bool full);
 
 /* Pids whose comm or executable's base name is exactly name; all pids when name is NULL.

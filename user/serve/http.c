@@ -282,8 +282,8 @@ static bool is_rebound(const struct http_request *request)
 	return hosts.count != 1 || hosts.strange;
 }
 
-/* A page of another site may lead here, but not make this work for nothing, as by <img> or
- * <iframe>. No page may show this one in a frame. */
+/* Pages of other sites may link here, but must not cause work in the background, as <img> and
+ * <iframe> would. No page may show this one in a frame. */
 static bool is_foreign(const struct http_request *request)
 {
 	static const char *const frames[] = {"iframe", "frame",	      "embed",
@@ -354,12 +354,12 @@ static void answer(struct http_request *request, const char *path, const char *m
 		request->route->answer(request->http->options.ctx, request);
 }
 
-/* No page takes so many. */
+/* More than any page takes. */
 enum { ARGUMENTS_MAX = 32 };
 
-/* Called before the library parses a URI's arguments, for each of which it takes some 70 bytes of
- * the connection's memory; without room it gives no answer. The first ones are enough to refuse the
- * rest. The library's own copy is cut: it passes the same bytes on. */
+/* Called before libmicrohttpd parses the arguments of a URI. Each takes about 70 bytes of the
+ * connection's memory, and without memory the client gets no answer. So the URI is cut, in place,
+ * because the library then parses the same bytes; the remaining arguments suffice to refuse it. */
 static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connection)
 {
 	const char *p = uri;

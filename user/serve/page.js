@@ -163,7 +163,7 @@ class Steps {
 		this.svg.append(group);
 	}
 
-	/* A line and its value. */
+	/* A line of the grid and its value. */
 	mark(value, most) {
 		const y = 150 - 140 * value / most;
 		const text = drawing("text", {x: 2, y: (y - 2).toFixed(1)});

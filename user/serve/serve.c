@@ -25,9 +25,10 @@
 /* Between two looks at connections that take too long. */
 #define WATCH_NS 1000000000u
 #define RETRY_S	 5
-/* So long somebody who has asked for totals gets the final ones, before the end. */
+/* Time that clients who have asked for totals get to fetch the final ones before the end. */
 #define FINAL_NS 5000000000u
-/* A recording that is asked to end does so within this time, or stale totals are answered. */
+/* A request waits this long for the final totals of a recording that ends, then it gets the last.
+ */
 #define ENDING_NS 10000000000u
 
 /* A snapshot's texts: immutable, freed with the last who holds them. */
@@ -51,9 +52,9 @@ struct serve {
 	bool ready;
 	_Atomic uint64_t ticked_ns; /* 0: never */
 	pthread_mutex_t lock;
-	pthread_cond_t changed;	     /* of those below; by CLOCK_MONOTONIC */
+	pthread_cond_t changed;	     /* of the members below; uses CLOCK_MONOTONIC */
 	struct published *published; /* NULL: nothing yet */
-	bool is_final;		     /* it has all that was recorded, or will never be */
+	bool is_final;		     /* published will not change any more */
 	bool is_asked_for, final_is_given, final_is_sent;
 };
 
@@ -68,8 +69,8 @@ static void release(struct published *published)
 	free(published);
 }
 
-/* Waits at most so long; false: it is over. The lock is held. */
-static bool wait_changed(struct serve *serve, uint64_t until_ns)
+/* Waits until until_ns (monotonic) at most; false: it has passed. The caller holds the lock. */
+static bool wait_for_change(struct serve *serve, uint64_t until_ns)
 {
 	const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000),
 				       .tv_nsec = (long)(until_ns % 1000000000)};
@@ -77,7 +78,7 @@ static bool wait_changed(struct serve *serve, uint64_t until_ns)
 	return !pthread_cond_timedwait(&serve->changed, &serve->lock, &until);
 }
 
-/* Who asks when the recording has been told to end gets its final totals. */
+/* While the recording ends, waits for its final totals, ENDING_NS at most. */
 static struct published *hold(struct serve *serve)
 {
 	uint64_t until_ns = clock_monotonic_ns() + ENDING_NS;
@@ -85,7 +86,7 @@ static struct published *hold(struct serve *serve)
 
 	pthread_mutex_lock(&serve->lock);
 	serve->is_asked_for = true;
-	while (interrupt_asked() && !serve->is_final && wait_changed(serve, until_ns))
+	while (interrupt_asked() && !serve->is_final && wait_for_change(serve, until_ns))
 		;
 	published = serve->published;
 	serve->final_is_given |= serve->is_final;
@@ -140,7 +141,7 @@ void serve__finish(struct serve *serve, const struct live_snapshot *snapshot)
 	serve->is_final = true;
 	pthread_cond_broadcast(&serve->changed);
 	while (serve->ready && serve->is_asked_for && !serve->final_is_sent &&
-	       wait_changed(serve, until_ns))
+	       wait_for_change(serve, until_ns))
 		;
 	pthread_mutex_unlock(&serve->lock);
 }
@@ -224,7 +225,7 @@ static void answer_live(void *ctx, struct http_request *request)
 	release(published);
 }
 
-/* When an answer with totals has been sent. */
+/* Called when an answer with totals has been sent. */
 static void end_totals(void *ctx, struct http_request *request)
 {
 	struct serve *serve = ctx;
@@ -539,7 +540,7 @@ void serve__free(struct serve *serve)
 	if (serve->job)
 		job__stop(serve->job);
 	pthread_mutex_lock(&serve->lock);
-	serve->is_final = true; /* nobody waits for more */
+	serve->is_final = true; /* requests need not wait for the final totals */
 	pthread_cond_broadcast(&serve->changed);
 	pthread_mutex_unlock(&serve->lock);
 	http__free(serve->http);

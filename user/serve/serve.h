@@ -33,14 +33,14 @@ struct serve *serve__new(const struct serve_options *options, int *code);
 /* Waits for what is being made, not for what is being sent. */
 void serve__free(struct serve *serve);
 
-/* --- the threads of the recording: that of the feed publishes --- */
+/* --- called by the recording's thread, serve__publish by the feed's thread --- */
 
 /* At each tick. The first one says that it is ready, to the user and to the service manager. */
 void serve__tick(struct serve *serve, uint64_t now_ns);
 /* A new snapshot. 0 or -errno; then the last one is served on. */
 int serve__publish(struct serve *serve, const struct live_snapshot *snapshot);
-/* The recording has ended: the last snapshot, NULL: there is none. Returns when somebody has got
- * these totals, at most 5 s later; at once if nobody has ever asked. */
+/* Publishes the last snapshot of a recording that has ended; NULL: none. Returns when a client has
+ * got these totals, at most 5 s later; at once if no client has ever asked for totals. */
 void serve__finish(struct serve *serve, const struct live_snapshot *snapshot);
 /* As in struct recorder_watcher; ctx: the struct serve. */
 char *serve__wants_capture(void *ctx);

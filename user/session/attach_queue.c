@@ -123,7 +123,7 @@ int attach_queue__put(struct attach_queue *queue, const struct attach_task *task
 		return 0;
 	}
 	entry->task.known = entry->task.known && task->known;
-	/* reports of different sources are not in the order of their times */
+	/* events of different sources arrive out of order: keep the earliest time */
 	if (task->since_ns < entry->task.since_ns)
 		entry->task.since_ns = task->since_ns;
 	/* the old program is gone: anything missed has been missed since the exec */

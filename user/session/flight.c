@@ -290,8 +290,8 @@ static void note_slow(struct flight *flight, uint64_t now_ns)
 
 /* --- what the recording calls --- */
 
-/* A file was asked for in vain. The capture's own error is said where the capture is closed. */
-static void fail(struct flight *flight, int err)
+/* Notes that a file could not be written. An error of the capture is reported when it is closed. */
+static void note_failed_write(struct flight *flight, int err)
 {
 	flight->failed = true;
 	if (!capture_writer__flush(flight->parts.capture))
@@ -312,7 +312,7 @@ static void write_asked(struct flight *flight, uint64_t now_ns, const struct end
 			flight->due_ns = 0;
 	}
 	if (err && err != -EBUSY)
-		fail(flight, err);
+		note_failed_write(flight, err);
 }
 
 void flight__tick(struct flight *flight, uint64_t now_ns, const struct ending *so_far)
@@ -377,6 +377,6 @@ int flight__finish(struct flight *flight, const struct ending *ending)
 		err = ask(flight, path_of(flight, flight->files + 1), why, ending);
 	report_dumps(flight, true);
 	if (err)
-		fail(flight, err);
+		note_failed_write(flight, err);
 	return flight->failed ? EXIT_FAILED : EXIT_OK;
 }

@@ -38,10 +38,10 @@ struct follow {
 		uint64_t next_ns, hits_count; /* looked at next; hits by then */
 	} untraced;
 	bool full;	     /* there were more processes than there is room for */
-	struct early *early; /* -a: mappings before probes, by untraced processes */
+	struct early *early; /* -a: mappings from before the probes */
 	size_t early_count, early_capacity;
-	uint64_t opened_ns; /* when files were attached last */
-	uint64_t taken_ns;  /* when new mappings were taken last */
+	uint64_t opened_ns; /* when probes were opened last */
+	uint64_t taken_ns;  /* when new mappings were read last */
 	struct lost lost;
 	struct pack_buffer made; /* for LATE and EXIT records */
 };
@@ -111,10 +111,10 @@ static int open_process(struct follow *follow, uint32_t process, pid_t pid)
 	return err;
 }
 
-/* An exec that takes longer, or a program without a command line, is not waited for. */
+/* Longest wait for the end of an exec; a program without a command line looks like one. */
 #define EXEC_NS 100000000u
 
-/* exec has made mappings, but has not ended: to the kernel's programs it is still to come. */
+/* During an exec the new mappings exist, but the BPF programs have not seen the exec yet. */
 static bool is_executing(pid_t pid)
 {
 	char *cmdline = NULL;
@@ -124,8 +124,8 @@ static bool is_executing(pid_t pid)
 	return executing;
 }
 
-/* -a: traces a process that maps a file of interest. False: that must wait, for the end of an exec,
- * or because the kernel has begun to, and its record of that has not been read yet. */
+/* -a: traces a process that maps a file of interest. False: try again later, because the process
+ * executes a program, or because BPF traces it already and its PROCESS record is still unread. */
 static bool adopt(struct follow *follow, pid_t pid, uint64_t since_ns)
 {
 	bool existed = false, waits = false;
@@ -155,7 +155,7 @@ static bool adopt(struct follow *follow, pid_t pid, uint64_t since_ns)
 struct job {
 	struct attach_task task;
 	uint32_t born;	 /* the process's first index */
-	size_t *modules; /* malloc'd; to be attached, or attached since the task's event */
+	size_t *modules; /* malloc'd; to attach, or attached after the task's event */
 	size_t modules_count;
 };
 
@@ -199,7 +199,7 @@ static void emit_late(struct follow *follow, const struct attach_task *task,
 						       [ATTACH_MAPPED] = PERFX_LATE_MAPPED,
 						       [ATTACH_EXECUTED] = PERFX_LATE_EXECUTED};
 
-	/* it ended before the tracer looked for what it had missed */
+	/* nothing was missed: it ended, or its probes were open, before since_ns */
 	if (record->time_ns <= task->since_ns)
 		return;
 	record->since_ns = task->since_ns;
@@ -223,7 +223,7 @@ static int add_job(struct follow *follow, struct batch *batch, const struct job 
 	return err;
 }
 
-/* Is a module attached for the process, and was it at that time? since_ns 0: at any time. */
+/* Whether a module was attached for the process at since_ns; 0: whether it is now. */
 static bool was_attached(const struct follow *follow, size_t module, uint32_t born,
 			 uint64_t since_ns)
 {
@@ -233,7 +233,7 @@ static bool was_attached(const struct follow *follow, size_t module, uint32_t bo
 	       (!since_ns || probes__opened_ns(probes, module) <= since_ns);
 }
 
-/* Keeps the modules that are not attached for the process yet, or were not when it mapped them. */
+/* Keeps the modules that were not attached for the process at its event. Returns their count. */
 static size_t only_new(const struct follow *follow, const struct job *job, size_t count)
 {
 	const struct plan *plan = follow->parts.plan;
@@ -330,7 +330,7 @@ static void emit_attached(struct follow *follow, const struct job *job)
 	if (!job->task.since_ns || !path)
 		return;
 	if (tracer__traced_process(follow->parts.tracer, job->task.pid, &traced)) {
-		enqueue(follow, &job->task); /* as in follow__attach_queued */
+		enqueue(follow, &job->task); /* it has ended: its EXIT record follows */
 	} else if (traced.born == job->born) {
 		late.process = traced.process;
 		emit_late(follow, &job->task, &late, path);
@@ -372,8 +372,8 @@ static void heed_plan(struct follow *follow, bool trusted)
 		probes__distrust_returns(follow->parts.probes);
 }
 
-/* A forked child maps its parent's files. If all links are for all processes, nothing of it is
- * to be attached, unless the parent still waits, or did when the child began. */
+/* A forked child maps its parent's files. If all links are for all processes, the child needs no
+ * attaching, unless its parent is queued or was queued when the child began. */
 static bool is_covered(const struct follow *follow, const struct attach_task *task)
 {
 	return task->cause == ATTACH_FORKED && task->since_ns >= follow->opened_ns &&
@@ -381,8 +381,8 @@ static bool is_covered(const struct follow *follow, const struct attach_task *ta
 	       !attach_queue__has(follow->queue, task->parent);
 }
 
-/* False: it is to be looked at again: a record of its end, or that it is traced, is to be read, or
- * it is being executed. */
+/* False: look at the process again later: its EXIT or PROCESS record is still unread, or it
+ * executes a program. */
 static bool work_off(struct follow *follow, struct batch *batch, const struct attach_task *task)
 {
 	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -402,7 +402,7 @@ static bool work_off(struct follow *follow, struct batch *batch, const struct at
 
 /* --- -a: processes that had ended before the tracer looked at them --- */
 
-/* Further ones of one batch are not remembered. */
+/* Mappings remembered at a time; further ones are ignored. */
 #define EARLY_MAX 4096
 
 static void note_early(struct follow *follow, const struct new_mapping *mapping)
@@ -426,8 +426,8 @@ static ssize_t module_of_early(const struct follow *follow, const struct early *
 	return plan__find(follow->parts.plan, early->inode, early->dev_major, early->dev_minor);
 }
 
-/* Plans files that only processes mapped that have ended, and attaches those of interest: the next
- * process that maps one is traced from its first call on. */
+/* Plans files that ended processes had mapped, and attaches those of interest, so that the next
+ * process that maps one is traced from its first call. */
 static void attach_early(struct follow *follow)
 {
 	const struct plan *plan = follow->parts.plan;
@@ -445,7 +445,7 @@ static void attach_early(struct follow *follow)
 	probes__open(follow->parts.probes);
 }
 
-/* Are they of a process of interest? -1: a file could not be looked at any more. */
+/* 1: the process mapped a file of interest; 0: none; -1: a file could not be read any more. */
 static int early_is_ml(const struct follow *follow, pid_t pid)
 {
 	int found = 0;
@@ -634,7 +634,7 @@ static void forget_predecessor(struct follow *follow, pid_t pid, uint64_t time_n
 	recycle__ended(follow->parts.recycle, born, time_ns);
 }
 
-/* -a: the kernel traces a process from its first call on; its other files are to be looked at. */
+/* -a: BPF has begun to trace a process at its first call; its other files may need probes. */
 static void on_adopted(struct follow *follow, const struct perfx_process *adopted)
 {
 	pid_t pid = (pid_t)adopted->pid;
@@ -777,7 +777,7 @@ int follow__mappings_fd(const struct follow *follow)
 	return follow->mappings ? mappings__fd(follow->mappings) : -1;
 }
 
-/* Queues the processes that may have mapped something since the last time. */
+/* Queues the processes that may have mapped a file since mappings were read last. */
 static void rescan(struct follow *follow)
 {
 	size_t count;

@@ -133,10 +133,10 @@ struct space {
 	struct map64 known; /* address → index in calls */
 };
 
-/* What the source lines of a file have cost. */
+/* The effort of finding the source lines of a file. */
 struct lines {
 	uint64_t cpu_ns;
-	bool refused; /* too much: there are no more */
+	bool refused; /* a limit was exceeded: no further lines */
 };
 
 struct frames {
@@ -146,7 +146,7 @@ struct frames {
 	struct python_frames *python;
 	struct lines *lines; /* by file */
 	size_t lines_count, lines_room, lines_refused_count;
-	uint64_t lines_ns, begin_ns; /* CPU time for lines of all files; monotonic */
+	uint64_t lines_ns, begin_ns; /* CPU time for lines of all files; start, monotonic */
 	struct space *spaces;
 	size_t spaces_count, spaces_room;
 	struct map64 by_process;
@@ -427,9 +427,7 @@ static bool is_in_collector(const struct batch *batch, size_t index)
 	return batch->vaddrs[index] - batch->collector.vaddr < batch->collector.bytes;
 }
 
-/* Of the operator at an address; 0: the function there is none, or where its name ends is not
- * known.
- */
+/* operator_name_bytes() of the function at an address; 0: no operator, or unknown. */
 static uint16_t operator_bytes_at(const struct batch *batch, uint64_t vaddr, const char *function)
 {
 	struct symbol symbol;
@@ -466,14 +464,15 @@ static int compare_vaddrs(const void *left, const void *right)
 	return (a->process > b->process) - (a->process < b->process);
 }
 
-/* Debug information can be made to cost any time: of one file, and of all, lines get so much CPU
- * time at once, and a share of the time of the recording after that. */
+/* Reading crafted debug information can take any CPU time. These are the limits for one file and
+ * for all files. A share of the recording's time is added: 1/LINES_SHARE for all files, half of
+ * that for one. */
 #define LINES_FILE_NS  (UINT64_C(3) * 1000000000)
 #define LINES_ALL_NS   (UINT64_C(5) * 1000000000)
 #define LINES_SHARE    50 /* 2 % */
-#define LINES_SAID_MAX 32 /* files whose lines are said to be missing */
+#define LINES_SAID_MAX 32 /* files reported to have no lines */
 
-static uint64_t left_of(uint64_t allowed_ns, uint64_t used_ns)
+static uint64_t remaining_ns(uint64_t allowed_ns, uint64_t used_ns)
 {
 	return allowed_ns > used_ns ? allowed_ns - used_ns : 0;
 }
@@ -481,8 +480,8 @@ static uint64_t left_of(uint64_t allowed_ns, uint64_t used_ns)
 static struct symbolize_budget lines_budget(const struct frames *frames, const struct lines *lines)
 {
 	uint64_t share_ns = (clock_monotonic_ns() - frames->begin_ns) / LINES_SHARE;
-	uint64_t all_ns = left_of(LINES_ALL_NS + share_ns, frames->lines_ns);
-	uint64_t file_ns = left_of(LINES_FILE_NS + share_ns / 2, lines->cpu_ns);
+	uint64_t all_ns = remaining_ns(LINES_ALL_NS + share_ns, frames->lines_ns);
+	uint64_t file_ns = remaining_ns(LINES_FILE_NS + share_ns / 2, lines->cpu_ns);
 
 	return (struct symbolize_budget){.left_ns = all_ns < file_ns ? all_ns : file_ns,
 					 .exceeded = lines->refused};
@@ -515,7 +514,7 @@ static struct lines *lines_of(struct frames *frames, uint32_t file)
 	return &frames->lines[file];
 }
 
-/* Names of the distinct addresses of a batch. */
+/* Symbolizes the distinct addresses of a batch; charges the CPU time to its file. */
 static int symbolize_vaddrs(struct batch *batch, struct image *image)
 {
 	struct frames *frames = batch->frames;

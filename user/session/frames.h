@@ -33,7 +33,7 @@ struct tracer;
 struct frames;
 
 /* All are borrowed. tracer: gets the layout of each interpreter (tracer__set_python); may be NULL.
- * skipped: gets the files whose source lines cost too much; may be NULL. NULL with errno: ENOMEM.
+ * skipped: gets the files whose source lines take too long; may be NULL. NULL with errno: ENOMEM.
  */
 struct frames *frames__new(struct sink *sink, struct tracer *tracer, struct skipped_list *skipped);
 void frames__free(struct frames *frames);

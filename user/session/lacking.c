@@ -70,7 +70,7 @@ void hint_detaching(struct skipped_list *skipped)
 	skipped_hint(skipped, "probes stay in the program", reason);
 }
 
-/* Processes of which it is said that they had too many names. */
+/* Processes reported to have used up their share of names. */
 enum { NAMES_SAID_MAX = 16 };
 
 void lacking_names(const struct tracer *tracer, struct skipped_list *skipped)

@@ -17,9 +17,9 @@ void lacking_programs(const struct tracer *tracer, struct skipped_list *skipped)
 void start_waiting(struct waiting *waiting, struct skipped_list *skipped, uint64_t from_ns);
 /* Stacks end at functions of files that were one too many. unwind_tables NULL: there are none. */
 void lacking_files(const struct unwind_tables *unwind_tables, struct skipped_list *skipped);
-/* Probes that stay in the program after the recording. */
+/* Adds a hint if probes stay in the program after the recording. */
 void hint_detaching(struct skipped_list *skipped);
-/* Processes that used up their share of the names that a recording distinguishes. */
+/* Adds a hint for each process that has used up its share of the recording's names. */
 void lacking_names(const struct tracer *tracer, struct skipped_list *skipped);
 /* Where PERFX_DEBUG is set; unwind_tables as above. */
 void say_unwind_tables(const struct unwind_tables *unwind_tables);

@@ -337,7 +337,7 @@ static bool stopped_by(int status, int signal)
 #define LOOK_MIN_NS 20000
 #define LOOK_MAX_NS 5000000
 
-/* Until the program stops, or ends. False: the user has asked for the end first. */
+/* Waits until the program stops or ends. False: the user has interrupted perfx-trace first. */
 static bool wait_for_stop(struct launch *launch)
 {
 	struct timespec pause = {.tv_nsec = LOOK_MIN_NS};

@@ -26,7 +26,7 @@ void process_table__free(struct process_table *table);
 
 /* A traced process that was running before: PROCESS record. */
 int process_table__open(struct process_table *table, uint32_t process, pid_t pid);
-/* Events of the control ring. adopted: a PROCESS record that the kernel made (-a). */
+/* Events of the control ring. adopted: a PROCESS record from BPF (-a). */
 void process_table__on_adopted(struct process_table *table, const struct perfx_process *adopted);
 void process_table__on_fork(struct process_table *table, const struct perfx_fork *fork);
 void process_table__on_exec(struct process_table *table, const struct perfx_exec *exec);

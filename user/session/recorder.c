@@ -99,7 +99,7 @@ struct recorder {
 	bool begun;
 	uint64_t start_ns;
 	uint64_t begin_cpu_ns; /* the tracer's own, by then */
-	bool detached;	       /* no probe was left when it ended */
+	bool detached;	       /* all probes were removed at its end */
 	struct recording_windows windows;
 };
 
@@ -149,7 +149,7 @@ static void emit_host_peaks(struct recorder *recorder)
 			recorder->plan);
 }
 
-/* More than these get the larger table of calling contexts. */
+/* More processes than this get the larger table of calling contexts. */
 #define FEW_PROCESSES 4
 
 static int begin_load(struct recorder *recorder)
@@ -760,7 +760,7 @@ static void observe_before(struct recorder *recorder)
 	probes__attach_rest(recorder->probes);
 }
 
-/* Who interrupts the recording wants the report, and links that take long to close do not delay it.
+/* Skipped after an interrupt, because the user waits for the report, and while links still close.
  */
 static void observe_after(struct recorder *recorder, const struct ending *ending)
 {

@@ -56,7 +56,7 @@ struct totals *totals__new(const struct totals_parts *parts);
 void totals__free(struct totals *totals);
 
 void totals_host(struct sink *sink, const struct recorder_options *options, uint64_t start_ns);
-/* HOST and END of a recording whose program ended before it began. */
+/* HOST and END records of a recording whose program ended before it began. */
 void totals_of_nothing(struct sink *sink, const struct recorder_options *options);
 
 /* What has been added to the sums since the last time: HITS, LOSS, OVERFLOW_CALLS, _MEMORY,

@@ -7,17 +7,17 @@
 #include <string.h>
 
 /*
- * at::_ops::NAME::call looks the operator up when it is called first, itself or by a function of
- * its own: both load the address of the name relative to the instruction pointer.
+ * On its first call, at::_ops::NAME::call looks the operator up, itself or in a function of its
+ * own. Either one loads the address of the name relative to the instruction pointer.
  */
 
-/* Those of PyTorch 1.13 and 2.15 need less than half of it. */
+/* Limits of the search; PyTorch 1.13 and 2.15 need less than half. */
 enum { INSTRUCTIONS_MAX = 4096, LOOKUP_BYTES_MAX = 512 };
 
 static const char namespace_prefix[] = "aten::";
 #define PREFIX_BYTES (sizeof(namespace_prefix) - 1)
 
-/* The bytes of NAME that the string at vaddr names; 0: it is no name of this operator. */
+/* The length of the operator's name at vaddr, a prefix of name; 0: the string is another one. */
 static uint16_t bytes_named_at(const struct image *image, uint64_t vaddr, const char *name)
 {
 	size_t available, length;

@@ -40,7 +40,7 @@ struct report_job *report_job__new(const char *rules_file)
 	return job;
 }
 
-/* What a report that is no longer wanted has to end by itself. */
+/* Time for a cancelled report to end by itself. */
 #define END_MS 2000
 
 /* Of the report that was asked for last. */

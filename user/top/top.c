@@ -23,8 +23,8 @@
 struct top {
 	struct top_options options;
 	struct live_feed *feed;
-	struct top_past past; /* of the feed's thread */
-	pthread_mutex_t lock; /* of the next frame, that it has made: NULL: none */
+	struct top_past past; /* owned by the feed's thread */
+	pthread_mutex_t lock; /* of next: the newest frame of that thread; NULL: none */
 	struct top_frame *next;
 	struct top_model model;
 	struct top_frame *frame; /* that is shown; NULL: none yet */
@@ -36,7 +36,7 @@ struct top {
 	bool ended, failed;
 };
 
-/* Of each snapshot, by the feed's thread. Out of memory for now: the last frame stays. */
+/* Called by the feed's thread with each snapshot. Without memory the last frame stays. */
 static void make_frame(void *ctx, const struct live_snapshot *snapshot)
 {
 	struct top *top = ctx;
@@ -53,8 +53,8 @@ static void make_frame(void *ctx, const struct live_snapshot *snapshot)
 	top_frame__free(old);
 }
 
-/* NULL: none has been made since the last time. */
-static struct top_frame *next_frame(struct top *top)
+/* The caller owns the frame. NULL: no new frame since the last call. */
+static struct top_frame *take_next_frame(struct top *top)
 {
 	struct top_frame *frame;
 
@@ -142,7 +142,7 @@ static void open_screen(struct top *top)
 	fail(top);
 }
 
-/* The newest message is shown for a while. True: its line changes. */
+/* The newest message is shown for MESSAGE_NS. True: its line changes. */
 static bool take_message(struct top *top, uint64_t now_ns)
 {
 	size_t count = msg_held(top->message, sizeof(top->message));
@@ -281,7 +281,7 @@ static void on_tick(void *ctx, uint64_t now_ns)
 		open_screen(top);
 	report_job__tick(top->report);
 	live_feed__tick(top->feed, now_ns);
-	frame = next_frame(top);
+	frame = take_next_frame(top);
 	changes = frame != NULL;
 	if (frame)
 		show_frame(top, frame);

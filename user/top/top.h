@@ -26,7 +26,7 @@ struct top_options {
 
 struct top;
 
-/* feed: borrowed; it is started, and must be stopped before top__free. NULL with errno. */
+/* feed: borrowed; started here, stopped by the caller before top__free. NULL with errno. */
 struct top *top__new(const struct top_options *options, struct live_feed *feed);
 /* The terminal is as it was before. */
 void top__free(struct top *top);

@@ -2,9 +2,10 @@
 /*
  * What was tried, as a document:
  *
- *     Not distinguishable: workers=4 and workers=8. By the medians the fastest is workers=4: 12.3
- * steps/s (81.3 ms a step), 2.9 times workers=0 (4.21). The next, workers=8, is 3.2 % behind (95 %
- * interval -1.1 % to +7.8 %): … workers=2 reaches 97 % of it: more gains little.
+ *     Not distinguishable: workers=4 and workers=8. By the medians the fastest is
+ *     workers=4: 12.3 steps/s (81.3 ms a step), 2.9 times workers=0 (4.21).
+ *     The next, workers=8, is 3.2 % behind (95 % interval -1.1 % to +7.8 %): …
+ *     workers=2 reaches 97 % of it: more gains little.
  *
  *     (the curve: figure.c)
  *
@@ -40,7 +41,7 @@ static size_t worst_of(const struct tune *tune)
 	return worst;
 }
 
-/* "workers=4 is fastest: ", or how many the runs do not tell from it. */
+/* "workers=4 is fastest: ", or the points that are not distinguishable from it. */
 static void add_best(struct text *into, const struct tune *tune)
 {
 	size_t level = 0;

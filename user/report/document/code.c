@@ -74,7 +74,7 @@ static bool is_own(const struct profile_line *line)
 	return location_is_own_python(&frame);
 }
 
-/* Those of the program's own Python come first, then those of libraries; each the worst first. */
+/* Adds lines in their order: the program's own Python code (own), or all others. */
 static void add_shown(struct shown_lines *shown, const struct composer *c,
 		      const struct profile_process *p, enum perfx_language language, bool own)
 {

@@ -51,7 +51,7 @@ struct column {
 	bool right;	 /* numbers */
 	unsigned rank;	 /* 0: always shown; the highest is left out first when space is short */
 	bool takes_rest; /* gets the remaining width: one column of a table */
-	bool hint;	 /* words that a wide HTML table has in the row's tooltip */
+	bool hint;	 /* wide HTML tables move it to the row's tooltip */
 	bool cut_end;	 /* shortened at its end, not in its middle */
 	unsigned where;	 /* bits: only in tables that have these; 0: in all */
 };

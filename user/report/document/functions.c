@@ -45,7 +45,7 @@ static void find_shared_names(struct composer *c, const struct profile_process *
 	c->shared_names_count = shared;
 }
 
-/* Overloads of C++ have one name: then the offset distinguishes them. */
+/* C++ overloads share a name: the offset distinguishes them. */
 static bool is_ambiguous(struct composer *c, const struct profile_process *p,
 			 const struct profile_function *function)
 {

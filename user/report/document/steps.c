@@ -218,8 +218,8 @@ static void compose_phases_line(struct composer *c, const struct profile_steps *
 		document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-/* Of steps that only their backward passes tell apart: nothing says where the forward pass begins.
- */
+/* Explains the missing forward phase: where only backward passes delimit the steps, the start of
+ * the forward pass is unknown. */
 static void compose_no_forward(struct composer *c, const struct profile_process *p)
 {
 	const struct profile_function *by = profile_function(c->profile, p->steps.function);

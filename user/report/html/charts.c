@@ -7,8 +7,8 @@
  *     {"unit": "ns", "values": ["Time"], "names": ["main", "step"],
  *      "nodes": [[-1, 0, [100]], [0, 1, [900]], …],       parent, name, own value of each kind
  *      "rest": 1,         so many nodes, the first ones, are no functions: untraced time
- *      "whole": 10000,    what 100 % are; 0: the sum
- *      "python": [1]}     names that are Python's; none: it has no switch for them alone
+ *      "whole": 10000,    value of 100 %; 0: the sum
+ *      "python": [1]}     names of Python functions; absent: no button "Python only"
  */
 #include "report/html/charts.h"
 
@@ -76,7 +76,7 @@ struct flame {
 	size_t rest_count; /* of the nodes, the first */
 	uint64_t whole;
 	bool marks_python;
-	json_t *python; /* indices of names; NULL: there are none */
+	json_t *python; /* indices of names; NULL: none */
 };
 
 static void flame_new(struct flame *flame)

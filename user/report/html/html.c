@@ -59,7 +59,7 @@ static bool is_wide(const struct table *table)
 	return table->columns_count > WIDE_COLUMNS;
 }
 
-/* The cells of a wide table for which there is no room: as the tooltip of the row's first. */
+/* A wide table has no room for its hint column: the cell becomes the tooltip of the row's first. */
 static void add_hint(struct text *text, const struct table *table, char *const *cells)
 {
 	for (size_t i = 0; cells && is_wide(table) && i < table->columns_count; i++) {

@@ -218,8 +218,8 @@ class Flame {
 		this.graph.before(tools);
 	}
 
-	/* Beside a long time that nobody traced, what was traced is narrow; between Python's functions
-	 * are a dozen of the interpreter's. */
+	/* Long untraced time makes traced boxes narrow; a dozen frames of the interpreter separate two
+	 * Python functions. */
 	switchButton(name, on, change) {
 		const button = element("button", {type: "button", "aria-pressed": on}, name);
 
@@ -250,7 +250,7 @@ class Flame {
 			let text = this.data.names[name];
 			const rest = i < this.data.rest;
 
-			/* what native code took is its Python caller's */
+			/* time in native code counts for its Python caller */
 			if (this.pythonOnly && !this.python.has(name)) {
 				if (above !== this.root || !values.some(value => value)) {
 					above.value += values[this.kind];
@@ -286,7 +286,7 @@ class Flame {
 		return `${node.name}: ${spell(node.value, this.data.unit)}, ${this.share(node)}`;
 	}
 
-	/* With the share of it and all below, where there is room. */
+	/* The name, and its share with all callees if it fits. */
 	label(node, letters) {
 		const whole = `${node.name} ${this.share(node)}`;
 

@@ -130,7 +130,7 @@ static int read_where(struct json_report *report, const struct profile_memory *m
 	return 0;
 }
 
-/* Stacks have the names of functions alone. NULL: it is known by that one. */
+/* Stacks in JSON have names of functions but no labels. NULL: users know it by its name. */
 static const char *label_of(struct json_report *report, const char *function)
 {
 	struct text label = {0};
@@ -922,7 +922,7 @@ bool json_report_is(const char *path)
 	int letter = 0;
 	struct stat st;
 
-	/* a device may have no end, and a FIFO no writer */
+	/* regular files only: a device may be endless, and a FIFO may have no writer */
 	while (file && !fstat(fd, &st) && S_ISREG(st.st_mode) && (letter = fgetc(file)) > 0 &&
 	       strchr(" \t\r\n", letter))
 		;

@@ -252,7 +252,7 @@ static void put_observed(struct json_output *o, const struct profile *p)
 	json_close(o, '}');
 }
 
-/* Those that were hit, or all of them. */
+/* Lists the probes that were hit; with `all` every probe. */
 static void put_probes(struct json_output *o, const struct profile *p, bool all)
 {
 	size_t left_out = 0;

@@ -245,7 +245,7 @@ static const struct data_table_column functions_columns[] = {
 	{"gpu_ns", AT(profile_row, gpu_ns)},
 	{"parents", .get = get_parents, JSON},
 	{"python_callers", .get = get_python_callers, JSON},
-	/* last: people take columns of CSV by their number */
+	/* last: scripts select CSV columns by number */
 	{"label", .get = get_label},
 };
 
