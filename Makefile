@@ -70,7 +70,7 @@ UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
 E2E_BIN  := $(BUILD)/e2e/cost $(BUILD)/e2e/samples $(BUILD)/e2e/dwfl_stacks $(BUILD)/e2e/inject \
 	    $(BUILD)/e2e/shift
 
-# The other goals build nothing, or install their tools first.
+# These goals build nothing or install their tools first; all others need the tools now.
 ifneq ($(filter-out help deps demo test test-all ci soak deb dist uninstall clean,$(or $(MAKECMDGOALS),all)),)
 MISSING := $(shell CC='$(CC)' CLANG='$(CLANG)' BPFTOOL='$(BPFTOOL)' .ci/deps --missing build)
 ifneq ($(MISSING),)
@@ -265,7 +265,7 @@ check-packages: deb dist $(BIN) $(addprefix $(BUILD)/workloads/,calls gpu_agent)
 	@.ci/deps chroot
 	$(RUN_TESTS) packages; code=$$?; $(GIVE_BACK); exit $$code
 
-# make demo and make test in a fresh Debian 12: 20 minutes.
+# Runs make demo and make test in a fresh Debian 12: 20 minutes.
 check-fresh: $(BIN) $(WL)/calls
 	@.ci/deps chroot
 	$(RUN_TESTS) fresh; code=$$?; $(GIVE_BACK); exit $$code

@@ -54,20 +54,20 @@ PYTHON = 1 << 63
 
 
 def frame(address, name, module="", file="", line=0):
-    """Of process 1; in Python where the address has that bit."""
+    """A frame of process 1; a Python frame if the address has the bit PYTHON."""
     return record(43, struct.pack("<QQIIHHHH", address, 16 * (address & 0xffff), 1, line, 0, address >> 63, 0, 0),
                   name, module, file)
 
 
 def stack(number, *addresses):
-    """Of process 1, innermost first, up to the thread's start."""
+    """A stack of process 1, innermost address first, complete up to the thread's start."""
     fixed = struct.pack("<IIII", number, 1, len(addresses), 2)
     body = fixed + struct.pack(f"<{len(addresses)}Q", *addresses)
     return struct.pack("<IHH", 8 + len(body), 4, 8 + len(fixed)) + body
 
 
 def sample(time, of, nanoseconds=10**7):
-    """The main thread on a CPU."""
+    """A sample of the main thread on a CPU."""
     return record(6, struct.pack("<QQIIIIBBHIQ", time, nanoseconds, 1, 42, 0, of, 1, 0, 0, 0, 0))
 
 

@@ -133,7 +133,7 @@ def expectations(text):
 
 
 class Tracer:
-    """perfx-trace -p …, or -a without a pid, attached when this returns; stop() gives the report."""
+    """perfx-trace -p PID, or -a if pid is None. The constructor returns when it is attached; stop() returns the report."""
 
     def __init__(self, pid, *options, duration="60", link=None, budget=False, **popen):
         which = ["-a"] if pid is None else ["-p", str(pid)]
@@ -349,7 +349,7 @@ def tracer():
 
 
 def program_of_functions(folder, count):
-    """A program that calls this many functions, many_0 and so on, once at each step."""
+    """Builds a program that calls `count` functions, many_0 and so on, once per step."""
     source = folder / "many.c"
     source.write_text("\n".join(
         ["#include <stdio.h>", "#include <unistd.h>"] +

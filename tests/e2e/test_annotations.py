@@ -271,7 +271,7 @@ def test_several_say_when(program, tracer, who, link):
     else:
         assert 0 < calls <= expected["inside", "at_most"]
     # a window that one thread closes cuts the calls of the others; a child's literals are not in
-    # memory yet, which links by perf event cannot change
+    # memory yet: links by perf event cannot read it in
     allowed = {"foreign_hits"} | ({"unmatched_entries", "unmatched_returns"} if who == "threads"
                                   else {"read_faults"} if link in ("perf", "single") else set())
     assert {k for k, v in report["losses"].items() if v} <= allowed

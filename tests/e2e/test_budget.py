@@ -66,7 +66,7 @@ def test_called_too_often(name, how, link, links, program, tracer):
     assert row["calls"] == sum(p["hits"] for p in sites if p["at"] == "entry")
     assert row["timed"] > 0 and report["losses"]["untimed_calls"] == 0
 
-    # times go first; only if that lasts is it said
+    # times are dropped first; a message appears only if that lasts
     assert len(steps) <= 1 and all(f"{name} only counted since" in line for line in steps)
 
 
@@ -91,9 +91,9 @@ def host(report):
 
 
 def test_memory_steps_down(program, tracer):
-    """By default the heap is sampled; a program that does little else than malloc is let go of, in
-    steps, of which the last one is said with its effect and the option that forces it. Where it has
-    little of the CPUs, sampling for a tenth of the time is cheap enough."""
+    """By default the heap is sampled. If a program does little else than malloc, the recording is reduced
+    in steps; a message names the last one, its effect and the option that forces the recording. If the
+    program gets little CPU time, sampling for a tenth of the time is cheap enough."""
     traced = program(WORKLOADS / "memory_threads", "4", "50000")
     t = tracer(traced.pid, budget=True)
     tenth, nothing = "sampled for a tenth of the time since", "not recorded since"

@@ -53,7 +53,7 @@ def busy():
 
 
 def recording(pid, file, *options):
-    """The peaks are given: a machine on which they are not measured yet has nothing to say about them."""
+    """The peaks are given, so no message says that they are not measured yet on this machine."""
     options += ("--peak-flops", "f32:1T,f64:1T", "--peak-bandwidth", "10GB")
     return subprocess.Popen([PERFX, "record", "-p", str(pid), "-d", "60", "--no-calibrate", "-F", FUNCTION,
                              "-o", str(file), *options], stderr=subprocess.PIPE, text=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The command line as somebody meets it for the first time: wrong ways lead to the right one, questions at a terminal,
-what is said beside a file, the completion."""
+"""The command line for new users: messages that correct wrong usage, questions on a terminal, messages beside an output
+file, reductions, completion."""
 import fcntl
 import os
 import pty
@@ -22,7 +22,7 @@ from test_input import one_line, small_capture  # noqa: F401  pylint: disable=un
 SPIN = "import sys, time; print('ready', flush=True); end = time.time() + 120\nwhile time.time() < end: sum(range(999))"
 
 
-# --- wrong ways ---
+# --- wrong usage ---
 
 @pytest.mark.parametrize("words, says", [
     ("python3 train.py", "to start a program: perfx-trace run -- python3 train.py"),
@@ -75,7 +75,7 @@ def test_scripts_are_not_programs(words, code, says, tmp_path):
 
 @pytest.fixture
 def alike(tmp_path):
-    """Two processes of a name that nothing else has; one has a child of that name, as a DataLoader has workers."""
+    """Two processes with a unique name; one of them has a child with the same name, as a DataLoader has workers."""
     name = f"alike{os.getpid()}"
     program = shutil.copy(os.path.realpath(sys.executable), tmp_path / name)
     (tmp_path / "one.py").write_text(SPIN)
@@ -103,7 +103,7 @@ def test_all_of_a_name_are_traced_and_named(alike, tmp_path):
 
 
 class Terminal:
-    """perfx-trace with a terminal of its own, and this program as the one who types."""
+    """perfx-trace on a terminal of its own, whose user is this test."""
 
     def __init__(self, *argv, columns=80, cwd=None):
         pid, self.main = pty.fork()
@@ -175,7 +175,7 @@ def test_a_shell_is_traced_by_its_children(tmp_path):
         shell.wait()
 
 
-# --- beside a file ---
+# --- messages beside an output file ---
 
 def test_the_verdict_and_the_file_are_said(program, tmp_path):
     p = program(WORKLOADS / "calls")
@@ -203,7 +203,7 @@ def test_a_second_ctrl_c_says_what_is_lost(words, says, program, tmp_path, small
     tracer = subprocess.Popen([PERFX, "-p", str(p.pid), "-d", "60", *words], cwd=tmp_path, stderr=subprocess.PIPE,
                               stdout=subprocess.DEVNULL, text=True)
     until_attached(tracer)
-    os.kill(tracer.pid, signal.SIGSTOP)  # both are there when it goes on
+    os.kill(tracer.pid, signal.SIGSTOP)  # both signals are pending when it continues
     os.kill(tracer.pid, signal.SIGINT)
     os.kill(tracer.pid, signal.SIGTERM)
     os.kill(tracer.pid, signal.SIGCONT)
@@ -230,13 +230,13 @@ def test_a_suffix_of_several_formats(tmp_path, small_capture):  # noqa: F811
     assert ".pftrace" in one_line(run("export", capture, "-o", tmp_path / "a.foo"), 2)
 
 
-# --- what is reduced ---
+# --- reductions ---
 
 MALLOC = "import time; print('ready', flush=True); end = time.time() + 120\nwhile time.time() < end: [bytes(700) for _ in range(999)]"
 
 
 def test_reductions_are_one_line(tmp_path):
-    """At a terminal it replaces the one before; elsewhere it is printed when nothing changes any more."""
+    """On a terminal the line replaces the previous one; elsewhere it is printed once nothing changes any more."""
     program = subprocess.Popen([sys.executable, "-c", MALLOC], stdout=subprocess.PIPE, text=True)
     try:
         assert program.stdout.readline() == "ready\n"
@@ -254,7 +254,7 @@ def test_reductions_are_one_line(tmp_path):
     assert "--memory sampled keeps them" in shown[-1], "the last one is whole"
 
 
-# --- bash, without its package ---
+# --- bash without the package bash-completion ---
 
 COMPLETION = Path(__file__).resolve().parents[2] / "docs/completions/perfx-trace.bash"
 
@@ -281,7 +281,7 @@ def test_bash_alone_completes(line, candidates, tmp_path):
 
 
 def test_tab_completes(tmp_path):
-    """The key itself, in a shell without any completion but this one."""
+    """Presses Tab in an interactive shell that has only this completion."""
     pid, main = pty.fork()
     if not pid:
         os.execve("/bin/bash", ["bash", "--norc", "--noprofile", "-i"],

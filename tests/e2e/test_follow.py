@@ -71,7 +71,7 @@ def test_a_program_that_was_not_mapped_before(tracer, tmp_path):
 
 @pytest.fixture
 def brief(tmp_path):
-    """A program of a name that no other test's has; calling it runs it once, to its end."""
+    """A program with a unique name; calling the fixture runs it once, to its end."""
     path = tmp_path / f"brief{os.getpid()}"
     shutil.copy(WORKLOADS / "tracked-static", path)
 
@@ -87,8 +87,8 @@ def of_program(report, path):
 
 
 def test_all_counts_processes_that_end_at_once(brief, tracer):
-    """-a: once a program's file is probed, its processes are traced from their first call on, also
-    those that begin and end while the tracer stands still."""
+    """-a: once a program's file has probes, its processes are traced from their first call, even
+    those that start and end while the tracer is stopped."""
     t = tracer(None, *QUICK)
     first = Program(brief.path)
     assert wait_for(lambda: patched_bytes(first.pid, brief.path.name))
@@ -105,8 +105,8 @@ def test_all_counts_processes_that_end_at_once(brief, tracer):
 
 
 def test_all_says_what_had_ended_before(brief, tracer, tmp_path):
-    """-a: three processes of a program that was not there before begin and end while the tracer
-    stands still: they are named as missed, and the file is probed all the same."""
+    """-a: three processes of a new program start and end while the tracer is stopped. They are counted
+    as missed, and the file gets probes all the same."""
     capture = tmp_path / "missed.perfx"
     t = tracer(None, *QUICK, "--capture", capture)
     with t.stopped():
@@ -147,8 +147,8 @@ for i in range(300):
 
 
 def test_lateness_is_never_negative(tracer):
-    """Reports of new mappings are dropped, because a program that is not traced makes so many; all
-    traced processes are looked at then, also those that have just ended."""
+    """An untraced program makes so many mappings that the kernel drops reports of them. Then all traced
+    processes are scanned, including those that have just ended."""
     forks = subprocess.Popen(["/usr/bin/python3", "-c", FORKS], stdin=subprocess.PIPE, text=True)
     flood = subprocess.Popen(["/usr/bin/python3", "-c", FLOOD, "60"])
     try:

@@ -207,11 +207,11 @@ while True:
 
 
 def test_another_users_connections_take_no_place(tmp_path):
-    """Whoever is not traced may find the socket and connect to it as often as there is time."""
+    """A process that is not traced finds the socket and connects as often as it can."""
     flooder = subprocess.Popen(["/usr/bin/python3", "-c", FLOODER], stdout=subprocess.PIPE, text=True)
     try:
         assert flooder.stdout.readline() == "ready\n"
-        # time enough for more connections than there are places
+        # enough time for more connections than AGENTS_MAX
         report, process, run = traced(tmp_path, "records", wrapper=("sh", "-c", 'sleep 2; exec "$0" "$@"'))
     finally:
         flooder.kill()

@@ -18,7 +18,7 @@ from trainers import has_torch
 
 QUICK = ["--no-calibrate"]
 
-# What a return probe, or a guess about stacks, would break.
+# Programs that a return probe, or a wrong assumption about stacks, would break.
 PROGRAMS = {
     "exceptions": [], "exceptions-static": [], "unwind": [], "unwind-cxx": [], "coroutines": [],
     "stackswitch": [], "stackswitch migrate": ["migrate"], "panic": [], "longjmp": [],
@@ -311,7 +311,7 @@ int main(void) { volatile int x = 0; for (time_t end = time(0) + 120; time(0) < 
 
 
 def test_a_line_table_of_sixty_million_rows(tmp_path):
-    """The file goes without lines, which the report says once; its functions have their names."""
+    """The file has no source lines, which the report says once; its functions have their names."""
     (tmp_path / "lines.S").write_text(ENDLESS_LINES)
     (tmp_path / "spins.c").write_text(SPINS)
     subprocess.run("cc -O1 -o spins spins.c lines.S && "
@@ -328,7 +328,7 @@ def test_a_line_table_of_sixty_million_rows(tmp_path):
     report = json.loads((tmp_path / "x.json").read_text())
     said = [row["reason"] for row in report["not_attached"] if row["name"] == "source lines"]
     assert t.returncode == 0
-    # Of the tracer and of its children.
+    # the largest of the tracer and its children
     assert usage.ru_maxrss < 500 << 10
     assert len(said) == 1 and said[0].startswith(f"no lines of {tmp_path}/spins: ")
     assert '"spin' in json.dumps(report["processes"])

@@ -285,8 +285,8 @@ def test_untraced_time(browser, tmp_path, scheme):
 
 
 def sampled(path):
-    """Three samples in a library's function that a program's line calls, one in that line, one in a thread
-    without Python."""
+    """A report of five samples: three in a library's function that a line of the program calls, one in that
+    line, one in a thread without Python."""
     start, evaluate, product = 0x1010, 0x1020, 0x1030
     own, library = captures.PYTHON | 0x10, captures.PYTHON | 0x20
     records = [captures.host(), captures.process("python3", "python3"), captures.usage(SECOND, 0),
@@ -305,7 +305,7 @@ def sampled(path):
 
 
 def test_python_only(browser, tmp_path):
-    """The interpreter's own frames are left out until they are asked for; a box has its share with what it calls."""
+    """The interpreter's frames are hidden until the button shows them; a box shows its share, callees included."""
     page = sampled(tmp_path / "r.perfx")
     browser.open(page, 1280)
     python = {"all: 50 ms, 100 %", "<module> (train.py:3): 40 ms, 80 %", "forward (linear.py:9): 30 ms, 60 %",
@@ -324,7 +324,7 @@ def test_python_only(browser, tmp_path):
 
 
 def test_own_lines_come_first(browser, tmp_path):
-    """Though a line of a library has most of the time."""
+    """Lines of the program come first, although a line of a library has most of the time."""
     browser.open(sampled(tmp_path / "r.perfx"), 1280)
     lines = of_all(browser, "td.name", "e.textContent")
     assert lines.index("<module> (train.py:3)") < lines.index("forward (linear.py:9)")
@@ -364,7 +364,7 @@ def test_contents_title_and_width(browser, tmp_path):
     names = browser.eval("[...document.querySelectorAll('nav a')].map(a => a.textContent)")
     leads = browser.eval("[...document.querySelectorAll('nav a')].map(a => document.querySelector(a.hash).textContent)")
     assert names == leads and names[-1] == "How it was measured" and "Functions" in names
-    # the module is in no column that would be cut, but where one points at the row, and can be searched
+    # the module is not a column, which would be cut, but the row's tooltip; the search finds it
     row = "[...document.querySelectorAll('td.name')].find(e => e.textContent.startsWith('std::vector'))"
     assert browser.eval(f"{row}.title") == "libtorch_cpu.so.1.13.0.with.a.very.long.name"
     assert "Module" not in of_all(browser, "table.wide th", "e.textContent")

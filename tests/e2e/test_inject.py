@@ -109,7 +109,7 @@ def test_nothing_stays():
 
 
 def test_a_memory_file_keeps_its_size():
-    """A program that cuts it harms neither the tracer, which would get SIGBUS, nor itself."""
+    """A program that shortens the file harms neither the tracer, which would get SIGBUS, nor itself."""
     program = Program(WORKLOADS / "injectee", "malloc", 300, 0, "cut")
     try:
         done = inject(program.pid, 4, 20000)
@@ -120,7 +120,7 @@ def test_a_memory_file_keeps_its_size():
 
 
 def test_a_file_in_its_place_is_neither_written_nor_run():
-    """It is put there in time in some of the injections; the others succeed."""
+    """In some injections the program replaces the file in time, and they are refused; the others succeed."""
     program = Program(WORKLOADS / "injectee", "malloc", 300, 0, "replace")
     try:
         for _ in range(30):

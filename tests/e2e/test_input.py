@@ -88,7 +88,7 @@ def test_usage(arguments, word, tmp_path):
 
 @pytest.mark.parametrize("by", ["pid", "name"])
 def test_another_users_process_needs_ptrace(by, tmp_path):
-    """Its maps can be read without, but nothing in its files."""
+    """Without CAP_SYS_PTRACE its maps are readable, but the files that it maps are not."""
     napper = shutil.copy(shutil.which("sleep"), tmp_path / "elses-nap")
     for folder in (tmp_path, *tmp_path.parents):
         folder.chmod(folder.stat().st_mode | 0o11)
@@ -105,7 +105,7 @@ def test_another_users_process_needs_ptrace(by, tmp_path):
 @pytest.mark.parametrize("verb", [["report"], ["export", "-f", "folded"], ["diff", "/dev/zero"], ["merge", "/dev/zero"]])
 @pytest.mark.parametrize("kind", ["/dev/zero", "/dev/tty", "fifo"])
 def test_a_capture_is_a_regular_file(verb, kind, tmp_path):
-    """Neither waited for nor read without end."""
+    """A FIFO is not waited for, a device is not read without end."""
     os.mkfifo(tmp_path / "fifo")
     result = run(verb[0], *verb[1:], kind, *(["-o", "x.perfx"] if verb[0] == "merge" else []), cwd=tmp_path, timeout=20)
     assert result.returncode in (1, 2)
@@ -123,13 +123,13 @@ def test_rules_of_flops_are_no_input_of_a_report(verb):
     ("--template", "a\nb\n{{verdict}}\0"),
 ])
 def test_a_nul_is_a_mistake(option, text, tmp_path):
-    """What follows it would be ignored."""
+    """The text behind the NUL would be ignored."""
     (tmp_path / "text").write_text(text)
     one_line(run("-p", "1", option, tmp_path / "text"), 2, "line 3 has a NUL byte")
 
 
 def test_messages_are_harmless(tmp_path):
-    """Control characters of both kinds, changes of direction, and bytes that are no characters."""
+    """C0 and C1 control characters, direction marks and invalid UTF-8 are escaped."""
     name = b"a\xc2\x9b31m\xe2\x80\xae\xe2\x81\xa6\xd8\x9c\xe2\x80\x8f\x9b\x1b[2J\xff\xc3\xa9"
     result = subprocess.run([PERFX, "report", name], capture_output=True, cwd=tmp_path)
     shown = result.stderr.decode()
@@ -326,7 +326,7 @@ def shared_folder(tmp_path, mode=0o1777):
 
 
 def writers(capture, path, pid):
-    """A command line of each kind of output that goes to `path`."""
+    """One command line for each kind of output, written to `path`."""
     return [["report", capture, "-f", "md", "-o", path], ["export", capture, "-f", "perfetto", "-o", path],
             ["diff", capture, capture, "-f", "json", "-o", path], ["record", "-p", pid, "-o", path],
             ["-p", pid, "-f", "md", "-o", path], ["-p", pid, "-f", "md", "--capture", path],
@@ -335,7 +335,7 @@ def writers(capture, path, pid):
 
 @pytest.mark.parametrize("writer", range(7))
 def test_others_files_are_not_replaced(writer, program, small_capture, tmp_path):
-    """No report takes the place, the owner and the mode of a file that another user put there."""
+    """A report never replaces a file of another user, whose owner and mode it would take over."""
     folder, capture = shared_folder(tmp_path), tmp_path / "a.perfx"
     capture.write_bytes(small_capture)
     theirs, pid = make_of_nobody(folder / "r.txt"), program(WORKLOADS / "calls").pid
@@ -348,7 +348,7 @@ def test_others_files_are_not_replaced(writer, program, small_capture, tmp_path)
     one_line(run(*writers(capture, theirs, pid)[writer]), 1, str(theirs), NOT_WRITTEN)
     assert os.read(reader, 1) == b""
     os.close(reader)
-    one_line(run(*writers(capture, theirs, pid)[writer]), 1, str(theirs), NOT_WRITTEN)  # nor waited for
+    one_line(run(*writers(capture, theirs, pid)[writer]), 1, str(theirs), NOT_WRITTEN)  # without waiting for a reader
     assert os.listdir(folder) == ["r.txt"]
 
 
@@ -358,7 +358,7 @@ def test_others_files_are_not_replaced(writer, program, small_capture, tmp_path)
     (0o755, NOBODY, None, False),
 ])
 def test_whose_files_are_replaced(mode, owner, sudo, refused, small_capture, tmp_path):
-    """Root's own, those of the user who called sudo, and all in a folder that nobody else can write."""
+    """Replaced: files of root, of the user who called sudo, and all files in a folder that only its owner can write."""
     folder, capture = shared_folder(tmp_path, mode), tmp_path / "a.perfx"
     capture.write_bytes(small_capture)
     file = folder / "r.md"
@@ -374,7 +374,7 @@ def test_whose_files_are_replaced(mode, owner, sudo, refused, small_capture, tmp
 
 
 def test_others_links_are_not_followed(small_capture, tmp_path):
-    """On the way to the file, too; links of root and of the user who called sudo are."""
+    """This holds for folders of the path, too. Links of root and of the user who called sudo are followed."""
     folder, capture, aim = shared_folder(tmp_path), tmp_path / "a.perfx", tmp_path / "aim"
     capture.write_bytes(small_capture)
     aim.mkdir()
@@ -391,13 +391,13 @@ def test_others_links_are_not_followed(small_capture, tmp_path):
     assert sorted(os.listdir(aim)) == ["r.md", "sudo.md"]
     (tmp_path / "round").symlink_to("round")
     one_line(run("report", capture, "-o", tmp_path / "round" / "r.md"), 1, "symbolic link")
-    # of the kernel's links the text is that of another root: it is the folder that counts
+    # the text of a link in /proc may be for another root: the folder that it leads to counts
     assert run("report", capture, "-o", f"/proc/self/root{aim}/proc.md").returncode == 0
     assert (aim / "proc.md").exists()
 
 
 def test_unfinished_files_of_others_stay(small_capture, tmp_path):
-    """Firefox calls a download so, and a killed recording is of use."""
+    """A .part file may be a download of Firefox, or a killed recording, which is still useful."""
     capture, report, other = (tmp_path / name for name in ("a.perfx", "keep.md", "keep.md.part"))
     capture.write_bytes(small_capture)
     other.write_text("half of a download")

@@ -48,9 +48,9 @@ SIDE_BY_SIDE = 4
 
 
 def is_new(name, how, link):
-    """Closing a single link takes the kernel a tenth of a second, and nobody else can close one
-    meanwhile. So where there are better links, single links are not asked again for what auto
-    chooses all the same, exits, nor for other files of the same code."""
+    """The kernel takes a tenth of a second to close a single link, and closes one at a time. So if there
+    are better links, single links are not tested with exit probes, which auto chooses anyway, nor with
+    other files of the same code."""
     better = {"session", "multi", "perf"}.intersection(working_links())
     return link != "single" or not better or (how == "auto" and name not in VARIANTS)
 
@@ -94,7 +94,7 @@ class Runs:
         arguments, steps = PROGRAMS[name]
         names = known_names(path, steps, *arguments)
         traced = self.start(Program, path, *arguments)
-        # memory's probes are nothing to these, but as single links they have to be closed too
+        # these tests need no probes of memory, and single links are slow to close
         options = ["--memory", "off"] if link == "single" else []
         tracer = self.start(Tracer, traced.pid, *patterns(name, names), "--return", how,
                             "--no-calibrate", *options, link=link, duration="10m")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Links by perf event, which kernels before 6.6 have (--link perf): an event of tracefs has many probes, and nothing of
-it is left. Where tracefs cannot be had, each probe is an event (--link single), and the report does not wait for their
-removal."""
+"""Links by perf event, for kernels before 6.6 (--link perf): one event of tracefs has many probes, and is removed at the
+end. Without tracefs each probe is an event of its own (--link single), and the report does not wait for the removal of
+these."""
 import os
 import re
 import shutil
@@ -24,7 +24,7 @@ def need(link):
 
 
 def events(pid=None):
-    """Probes in tracefs of one tracer, or of all: [(group, event)]."""
+    """Probes in tracefs, of one tracer or of all: [(group, event)]."""
     text = subprocess.run(["unshare", "-m", "sh", "-c", "test -e /sys/kernel/tracing/uprobe_events || "
                            "mount -t tracefs none /sys/kernel/tracing; cat /sys/kernel/tracing/uprobe_events"],
                           capture_output=True, text=True, check=True).stdout
@@ -68,10 +68,10 @@ def test_the_next_tracer_removes_what_a_killed_one_has_left(program, tracer):
     assert events(t.process.pid)
     t.kill()
     assert wait_for(lambda: patched_bytes(p.pid) == 0), "the kernel removes the probes"
-    # one that traces something else, and lives
+    # a live tracer with other probes
     other = tracer(p.pid, *QUICK, "-F", "calls:leaf", link="perf")
     assert wait_for(lambda: not events(t.process.pid)) and events(other.process.pid)
-    # nobody removes what is in use
+    # events in use are not removed
     run("doctor")
     assert events(other.process.pid)
     p.go()
@@ -102,7 +102,7 @@ def test_tracefs_need_not_be_mounted(program):
 
 
 def test_doctor_where_tracefs_cannot_be_had():
-    """It takes CAP_SYS_ADMIN to mount it."""
+    """Mounting tracefs takes CAP_SYS_ADMIN."""
     need("perf")
     out, _ = without_tracefs("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", PERFX, "doctor").communicate()
     assert "ok      uprobes by perf event\n" in out
@@ -110,12 +110,12 @@ def test_doctor_where_tracefs_cannot_be_had():
 
 
 def test_the_report_does_not_wait_for_single_links(program, tracer, tmp_path):
-    """A process of its own removes the probes; the traced program goes on all the while."""
+    """A separate process removes the probes; the traced program runs on meanwhile."""
     need("single")
     p = program(program_of_functions(tmp_path, 60))
     t = tracer(p.pid, *QUICK, "-F", "many:many_*", "--return", "exit", link="single")
     p.go(2)
-    report = t.stop()  # all of its pipes are closed
+    report = t.stop()  # returns once all its pipes are closed
     left = patched_bytes(p.pid)
     p.go(2)
     said = "".join(t.lines)
@@ -128,8 +128,8 @@ def test_the_report_does_not_wait_for_single_links(program, tracer, tmp_path):
     p.finish()
 
 
-# After the end of the recording. An emulated processor takes seconds to write the report (a real one 0.4 s). Removed one
-# by one, and before the report, the probes alone delayed it by 22 s on Linux 6.1.
+# Limits in seconds after the end of the recording. An emulated processor takes seconds to write the report, a real one
+# 0.4 s. When probes were removed one by one before the report, they delayed it by 22 s on Linux 6.1.
 REPORT_S = 20
 DETACHED_S = 22
 
@@ -137,13 +137,13 @@ DETACHED_S = 22
 @pytest.mark.kernel
 @pytest.mark.alone
 def test_both_ends_of_a_trainer(tmp_path):
-    """A live PyTorch trainer with several hundred probes: seconds until its report and until it is as before."""
+    """A live PyTorch trainer with several hundred probes: time to the report, and to the removal of all probes."""
     need("perf")
     if not has_torch(PYTHON):
         pytest.skip(f"{PYTHON} has no torch (Debian: python3-torch)")
     trainer = subprocess.Popen([PYTHON, TOP / "tests/workloads/train_cnn.py", "--model", "tiny", "--batch", "8",
                                 "--workers", "0", "--threads", "1", "--every", "1"], stdout=subprocess.PIPE, text=True)
-    trainer.stdout.readline()  # it trains
+    trainer.stdout.readline()  # it has begun to train
     output = tmp_path / "report.json"
     t = subprocess.Popen([PERFX, "-p", str(trainer.pid), "-d", "5", "--link", "perf", "--max-overhead", "off",
                           "-o", output], stderr=subprocess.PIPE, text=True)

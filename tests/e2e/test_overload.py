@@ -32,7 +32,7 @@ def test_calls_are_exact(ring, how, program, tracer):
 
 
 def test_many_processes_of_many_functions_keep_their_callers(program, tracer, tmp_path):
-    """Each pair of process and function takes a calling context: 64,000 here."""
+    """Each pair of process and function needs a calling context: 64,000 in this test."""
     processes, count = 32, 2000
     path = program_of_functions(tmp_path, count)
     programs = [program(path) for _ in range(processes)]

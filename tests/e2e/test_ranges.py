@@ -102,7 +102,7 @@ def test_more_names_than_there_is_room(ranges):
 
 
 def test_names_of_one_process_leave_room_for_another(program, tracer):
-    """The report says which one has used its share up."""
+    """The report names the process that has used up its share."""
     flood, other = program(WORKLOADS / "ranges", "too_many_names"), program(WORKLOADS / "ranges", "hostile")
     trace = tracer(flood.pid, "-p", str(other.pid), *TRACED, "--ring-size", "32M")
     for p in (flood, other):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A kernel that refuses one BPF program (workloads/lib/refuse.c): what that one is for is missing, said in
-one line and in the report, and the rest is as exact as ever. And a machine that has no more threads, processes or
-memory: nothing waits for what cannot come."""
+one line and in the report, and the rest is as exact as ever. Also a machine without free threads, processes or
+memory: every command ends by itself."""
 import json
 import resource
 
@@ -63,11 +63,11 @@ def test_what_nothing_goes_without(monkeypatch):
                            "perfx-trace doctor\n")
 
 
-DEADLINE_S = 60  # generous: an end is asserted, not a time
+DEADLINE_S = 60  # generous: the test is that the command ends, not how fast
 
 
 def ends(monkeypatch, refused, *arguments):
-    """However soon something cannot be had, the command ends by itself, and says why when it failed."""
+    """The command ends by itself even if a resource is refused, and says why if it failed."""
     monkeypatch.setenv("LD_PRELOAD", str(WORKLOADS / "refuse.so"))
     name, _, first = refused.partition("=")
     monkeypatch.setenv(name, first)
@@ -91,7 +91,7 @@ def test_a_flight_recorder_ends(monkeypatch, tmp_path, program, refused):
 
 @pytest.mark.parametrize("mib", [60, 100, 150, 200])
 def test_a_flight_recorder_with_little_memory_ends(tmp_path, program, mib):
-    """Of address space, which is also what stacks of threads and shared tables need."""
+    """Limits the address space, which stacks of threads and shared tables need, too."""
     p = program(WORKLOADS / "calls")
     file = tmp_path / "last.perfx"
     done = run("record", "-p", p.pid, "--flight", "2s", "-d", "1s", "-F", "calls:leaf", "--no-calibrate", "-o", file,
@@ -118,7 +118,7 @@ def test_a_program_that_cannot_be_started_is_named(monkeypatch):
 
 
 def test_samples_that_have_no_thread_are_missed(monkeypatch, program):
-    """The report does not claim that threads that wait are sampled."""
+    """The report says that waiting threads are not sampled."""
     p = program(WORKLOADS / "calls")
     done = ends(monkeypatch, "REFUSE_THREADS=1", "-p", p.pid, "-d", "1s", "-F", "calls:leaf", "-f", "json")
     assert done.returncode == 0

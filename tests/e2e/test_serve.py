@@ -149,7 +149,7 @@ def test_counts_are_exact_over_the_life_of_a_program(calls):
 
 @pytest.mark.parametrize("end", ["server", "program"])
 def test_the_final_totals_are_answered(end, calls):
-    """Also those of the last second, which no snapshot had."""
+    """The final totals include the last second, of which there was no snapshot."""
     traced, server = calls
     server.metrics()
     traced.go(2)
@@ -163,7 +163,7 @@ def test_the_final_totals_are_answered(end, calls):
         server.process.send_signal(signal.SIGTERM)
     else:
         traced.finish()
-    # Until it has noticed, it answers as before.
+    # until the server notices the end, it answers with older totals
     assert wait_for(are_final, 30)
     assert server.process.wait(30) == 0
 
@@ -540,7 +540,7 @@ def test_the_page_lives(calls, scheme):
             browser.eval("1")
         assert wait_for(lambda: traced.go() or "outer" in browser.eval("document.getElementById('tables').textContent"), 20)
         assert browser.eval("document.querySelectorAll('.series:not([hidden]) path[d]').length") > 0
-        # each chart has a scale, which begins at 0
+        # the scale of each chart begins at 0
         scales = browser.eval("[...document.querySelectorAll('.series:not([hidden]) .scale')]"
                               ".map(e => [...e.children].map(mark => mark.textContent))")
         assert scales and all(len(marks) == 3 and marks[0] != "0" and marks[2] == "0" for marks in scales)

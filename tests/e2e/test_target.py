@@ -429,14 +429,14 @@ def test_aliases_of_libc(program, tracer):
 
 
 def has_open(pid, path):
-    """Has a process opened that file?"""
+    """Whether a process has this file open."""
     fds = [os.path.join(f"/proc/{pid}/fd", fd) for fd in os.listdir(f"/proc/{pid}/fd")]
     return any(os.path.realpath(fd) == os.path.realpath(path) for fd in fds)
 
 
 def test_a_program_that_ends_while_it_is_being_attached_to(program, tmp_path):
-    """Its file has been planned, the tracer still loads its programs: the report says what happened,
-    and how to do better; it is not cut off, nor damaged."""
+    """The program ends after its file was planned, while the tracer loads its BPF programs. The report
+    is complete: it says what happened and what to do instead."""
     p = program(WORKLOADS / "calls")
     tracer = subprocess.Popen(
         [PERFX, "-p", str(p.pid), "-F", "calls:outer", "-o", tmp_path / "report.json"],

@@ -32,7 +32,7 @@ def test_every_operator_as_torch_profiler_counts_it(how, trainer):
 
 
 def test_patterns_of_operators(trainer):
-    """-F takes the profiler's names, with and without an overload, and traces these alone."""
+    """-F takes the profiler's names, with and without overload, and traces only these operators."""
     counts = trainer.operators(4)
     names = [name for name in counts if "_" not in name.strip("_")]
     report = traced(trainer, ["run 4"], "-F", f"aten::{{{','.join(names)}}}", "-F", "!aten::*.out",

@@ -96,13 +96,13 @@ def test_probes_that_were_never_hit_are_counted(recorded):
 
 
 def shapes(text):
-    """Headings, headers of tables and the beginnings of sentences: what has no number before it."""
+    """The start of each line up to its first number: headings, table headers, beginnings of sentences."""
     words = (line.split() for line in text.splitlines())
     return {" ".join(itertools.takewhile(lambda word: not re.search(r"[0-9]", word), line)) for line in words if line}
 
 
 def test_the_readme_shows_reports_of_this_build():
-    """Its report has the headings and tables of those in tests/golden, which the program writes."""
+    """The README's report has the headings and tables of reports in tests/golden, which this build writes."""
     readme = (TOP / "README.md").read_text()
     shown = re.search(r"^## A report\n(.*?)^## ", readme, re.M | re.S).group(1)
     blocks = [block for block in re.findall(r"(?:^    .*\n|^\n)+", shown, re.M) if block.strip()]
@@ -110,7 +110,7 @@ def test_the_readme_shows_reports_of_this_build():
     golden = set().union(*(shapes(path.read_text()) for path in (TOP / "tests/golden").glob("*.80.txt")))
     tables = {line for line in report if re.match("(Self %|CPU|At peak) ", line)}
     assert len(tables) == 3
-    for line in tables:  # narrow ones leave columns out
+    for line in tables:  # narrow tables have fewer columns
         assert any(set(line.split()) <= set(known.split()) for known in golden), line
     for line in ("Findings", "Where in the code", "How it was measured", "wall", "Per step: data", "Cost:",
                  "saves up to"):

@@ -62,7 +62,7 @@ def has_torch(python):
 
 
 def calls_by_operator(report):
-    """Calls by the labels of operators, without their overloads: the profiler's names."""
+    """Calls by operator, named as torch.profiler does: by label, without overload."""
     found = {}
     for process in report["processes"]:
         for f in process["functions"]:

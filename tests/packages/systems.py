@@ -20,8 +20,8 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = TOP / os.environ.get("BUILD", "build")
 GIVEN = dict(root.split("=", 1) for root in os.environ.get("ROOTS", "").split())
 DEBIAN = ["bookworm", "trixie", "sid"]
-# Mounts vanish with the process: they are in a mount namespace of its own. Programs in the system may unshare mounts
-# only if its root is a mount, so it is mounted on itself. /sys has tracefs and bpf where this machine has them.
+# Mounts vanish with the process, which has a mount namespace of its own. Programs in the system may unshare mounts only if
+# its root is a mount, so the root is mounted on itself. /sys includes tracefs and bpf if this machine has them mounted.
 ENTER = ('mount --bind "$0" "$0" && mount -t proc proc "$0/proc" && mount --rbind /sys "$0/sys" && '
          'mount --rbind /dev "$0/dev" && exec chroot "$0" "$@"')
 # What apt and dpkg keep of every package that ever was there.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The commands of the README in a fresh Debian 12, on a clone of this source. They write to build/fresh-*.log."""
+"""Runs the commands of the README in a fresh Debian 12, on a copy of this source. Logs: build/fresh-*.log."""
 import re
 import subprocess
 
@@ -7,12 +7,12 @@ import pytest
 from systems import BUILD, TOP, fresh
 
 HOME = "/root/perfx-trace"
-# Only `make test` needs these.
+# Packages that only `make test` needs.
 OF_TESTS = {"chromium", "heaptrack", "bpftrace", "gdb", "libopenblas-dev", "libcriterion-dev"}
 
 
 def copy_source(system):
-    """What a clone would hold: the files of the working tree that git does not ignore."""
+    """Copies the files of the working tree that git does not ignore, as a clone would have them."""
     files = subprocess.check_output(["git", "-c", "safe.directory=*", "-C", TOP, "ls-files", "-z", "--cached",
                                      "--others", "--exclude-standard"])
     archive = subprocess.run(["tar", "-C", TOP, "--null", "-T", "-", "-c"], input=files, stdout=subprocess.PIPE,
@@ -31,7 +31,7 @@ def machine():
 
 
 def make(machine, goal=""):
-    """Exit status of `make GOAL` there, and its output."""
+    """Runs `make GOAL` in the system; returns its exit status and output."""
     log = BUILD / f"fresh-{goal or 'make'}.log"
     print(f"make {goal} in a fresh Debian 12: {log}", flush=True)
     with open(log, "w+", encoding="utf8") as out:

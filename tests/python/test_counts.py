@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""tests/run counts the results of small projects: nothing that failed is lost, whatever else happens."""
+"""tests/run counts the results of small projects, and never loses a failure."""
 import os
 import re
 import shutil
@@ -24,7 +24,7 @@ ALONE_FAILS = """
 
 @pytest.fixture
 def project(tmp_path):
-    """Runs tests/run in a folder with these files of end-to-end tests, or these programs of unit tests."""
+    """Runs tests/run in a folder with the given end-to-end tests (files) or unit test programs (units)."""
     def write(path, text, mode=0o644):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -60,7 +60,7 @@ def test_everything_passes(project):
 
 
 def test_flaky_tests_take_nothing_from_other_failures(project):
-    """More tests recover than fail; each failure stays."""
+    """More tests recover than fail, and each failure is still counted."""
     files = [FAILS_BESIDE_OTHERS, "def test_fails_always(): assert False" + textwrap.dedent(ALONE_FAILS)]
     status, output = project("bpf", files)
     assert status == 1 and last_line(output) == "4 passed, 2 failed, 0 skipped"
@@ -77,7 +77,7 @@ def test_flaky_tests_fail_a_run_that_asks_for_it(project, flaky, counts):
 
 
 def test_an_interrupted_run_has_failed(project):
-    """The run of the lanes is one failure, beside the failures of tests; tests that did not end have no result."""
+    """The interrupted run counts as one failure, beside failed tests; unfinished tests have no result."""
     interrupts = """
         def test_interrupts():
             if beside_others:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-""".ci/deps: which packages it installs for what, and how make names missing tools."""
+""".ci/deps: the packages of each group, and the message of make about missing tools."""
 import os
 import re
 import shutil
@@ -10,18 +10,18 @@ from project import TOP
 
 DEPS = TOP / ".ci/deps"
 MAKEFILE = (TOP / "Makefile").read_text()
-# Every Debian has these.
+# Tools that every Debian has.
 DEBIAN_TOOLS = ["sh", "bash", "make", "awk", "cat", "echo", "env", "sed", "uname", "uniq", "xargs"]
 
 
 def packages(*groups):
-    """Rows of the table: the packages of these groups."""
+    """The packages of these groups in the table; without groups all packages."""
     rows = re.findall(r"^(\w+) +(\S+) +\S+ +(?:command|module|header|library|python) ", DEPS.read_text(), re.M)
     return {package for group, package in rows if group in groups or not groups}
 
 
 def make(*argv, path=os.environ["PATH"]):
-    """As on a command line: the make that runs the tests passes nothing on."""
+    """Runs make as from a command line, without the variables of the make that runs the tests."""
     clean = {name: value for name, value in os.environ.items() if not re.match("MAKE|MFLAGS|BPFTOOL|CLANG|CC", name)}
     return subprocess.run([shutil.which("make"), *argv], cwd=TOP, capture_output=True, text=True,
                           env=clean | {"PATH": str(path)}, check=False)
