@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# bash completion of perfx-trace, which is asked for the candidates. Of bash alone: a machine may have
-# no bash-completion package.
+# bash completion of perfx-trace; the program itself lists the candidates. It needs only bash, because a
+# machine may lack the package bash-completion.
 
-# The words as the program gets them: bash splits them at = and :, too.
+# Sets words as the program would get them; those of bash are also split at = and :.
 _perfx_trace_words() {
 	local line=${COMP_LINE:0:COMP_POINT}
 
@@ -19,7 +19,7 @@ _perfx_trace_files() {
 	mapfile -t COMPREPLY < <(compgen -f -- "$1")
 }
 
-# A command line of its own, as after sudo.
+# Completes the command line of another program, as after sudo.
 _perfx_trace_program() {
 	local first=$1
 
@@ -49,7 +49,7 @@ _perfx_trace() {
 	:process) mapfile -t COMPREPLY < <(compgen -W "$(ps --ppid 2 -p 2 --deselect -o pid=,comm=)" -- "$cur") ;;
 	*) mapfile -t COMPREPLY < <(compgen -W "${lines[*]%%$'\t'*}" -- "$cur") ;;
 	esac
-	# what bash replaces begins behind the last colon
+	# bash replaces only the text after the last colon
 	if [[ $cur == *:* && $COMP_WORDBREAKS == *:* ]]; then
 		split=${cur%"${cur##*:}"}
 		COMPREPLY=("${COMPREPLY[@]#"$split"}")
