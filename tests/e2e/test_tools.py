@@ -183,7 +183,7 @@ def test_chrome_nests(capture):
     assert_nested(events)
     categories = {e["name"]: e["cat"] for e in events}
     assert categories["forward"] == categories["Optimizer.step#SGD.step"] == "user_annotation"
-    assert categories["ProfilerStep#12"] == "user_annotation" and categories["at::_ops::mm::call"] == "cpu_op"
+    assert categories["ProfilerStep#12"] == "user_annotation" and categories["aten::mm"] == "cpu_op"
     assert sum(e["name"].startswith("ProfilerStep#") for e in events) == STEPS
 
 
@@ -238,7 +238,7 @@ print(json.dumps([[int(i) for i in t.get_iterations(0)], calls, [float(d) for d 
                   {name: float(d) for name, d in changes.items() if d}]))
 """, path)
     assert found[0] == list(range(1, STEPS + 1))
-    assert found[1]["at::_ops::mm::call"] == found[1]["forward"] == list(range(1, STEPS + 1))
+    assert found[1]["aten::mm"] == found[1]["forward"] == list(range(1, STEPS + 1))
     assert found[2] == [160000 if i == 7 else 100000 for i in range(STEPS)]
     # what makes the eighth step longer than the second; the steps themselves have different names
     found[3] = {name: d for name, d in found[3].items() if not name.startswith("ProfilerStep")}
@@ -280,7 +280,7 @@ def test_pprof(capture):
         "data": 180, "forward": 360, "backward": 600, "optimizer": 120}
     assert steps["Optimizer.step#SGD.step"][1] == 1260
     time = top("time")
-    assert time["forward"] == (120, 360) and time["at::_ops::mm::call"][0] == 240
+    assert time["forward"] == (120, 360) and time["aten::mm"][0] == 240
 
 
 def test_speedscope(capture):
