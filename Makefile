@@ -266,7 +266,7 @@ check-packages: deb dist $(BIN) $(addprefix $(BUILD)/workloads/,calls gpu_agent)
 	$(RUN_TESTS) packages; code=$$?; $(GIVE_BACK); exit $$code
 
 # Runs make demo and make test in a fresh Debian 12: 20 minutes.
-check-fresh: $(BIN) $(WL)/calls
+check-fresh: $(BIN) $(BUILD)/workloads/calls
 	@.ci/deps chroot
 	$(RUN_TESTS) fresh; code=$$?; $(GIVE_BACK); exit $$code
 
