@@ -19,6 +19,8 @@ VERSION := 0.1.0
 ML_VENV ?= $(BUILD)/ml-venv
 # And its TensorFlow.
 TF_VENV ?= $(BUILD)/tf-venv
+# And check-breadth its packages, an environment for each group of them.
+BREADTH ?= $(BUILD)/breadth
 
 CC      ?= cc
 CXX     ?= c++
@@ -88,6 +90,7 @@ help:
 	@echo '  make soak                   an hour over processes that come and go (SOAK=seconds); 100 times'
 	@echo '                              attach and detach on a live trainer (ROUNDS=)'
 	@echo '  make check-ml               tests against current PyTorch, JAX, TensorFlow (ML_VENV=, TF_VENV=)'
+	@echo '  make check-breadth          reports of real packages of PyPI beside what they know themselves (BREADTH=)'
 	@echo '  make check-san              unit tests under ASan and UBSan'
 	@echo '  make fuzz                   damaged files by coverage, a minute for each kind (FUZZ=seconds FUZZ_DOOR=)'
 	@echo '  make bench                  what tracing costs, beside peers; BENCH=calls|cnn|memory|ring|…'
@@ -227,9 +230,11 @@ $(BUILD)/unit/%: tests/unit/%.c $(LIB) $(BUILD)/user.flags
 AGAIN     = +@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 GIVE_BACK = [ -z "$$SUDO_UID" ] || chown -hR "$$SUDO_UID:$$SUDO_GID" $(BUILD)
 RUN_TESTS = @UNIT='$(UNIT_BIN)' SAN_UNIT='$(SAN_UNIT)' FUZZ='$(FUZZ)' FUZZ_DOOR='$(FUZZ_DOOR)' \
-            BUILD=$(BUILD) ML_VENV=$(abspath $(ML_VENV)) TF_VENV=$(abspath $(TF_VENV)) tests/run
+            BUILD=$(BUILD) ML_VENV=$(abspath $(ML_VENV)) TF_VENV=$(abspath $(TF_VENV)) \
+            BREADTH=$(BREADTH) tests/run
 
-.PHONY: test test-all tests demo check check-bpf check-kernels check-packages check-fresh check-ml soak
+.PHONY: test test-all tests demo check check-bpf check-kernels check-packages check-fresh check-ml \
+        check-breadth soak
 test:
 	@.ci/deps build test
 	$(AGAIN) tests
@@ -240,7 +245,7 @@ test-all:
 	@.ci/deps build test long kernels chroot
 	$(AGAIN) tests deb dist $(ML_VENV)/.done $(TF_VENV)/.done
 	$(SAN_MAKE) $(SAN_UNIT) $(FUZZ_BIN)
-	@export PERFX_TESTS=all PERFX_FLAKY=fail; $(RUN_TESTS:@%=%) unit san python bpf ml soak kernels packages fresh fuzz; \
+	@export PERFX_TESTS=all PERFX_FLAKY=fail; $(RUN_TESTS:@%=%) unit san python bpf ml breadth soak kernels packages fresh fuzz; \
 		code=$$?; $(GIVE_BACK); exit $$code
 
 tests: $(BIN) $(LIBPERFX) $(HOOKS) $(MAN) $(UNIT_BIN) workloads $(E2E_BIN)
@@ -272,6 +277,11 @@ check-fresh: $(BIN) $(BUILD)/workloads/calls
 
 check-ml: $(BIN) $(LIBPERFX) $(ML_VENV)/.done $(TF_VENV)/.done
 	$(RUN_TESTS) ml
+
+# Traces eighteen programs of pinned packages, and prints a table: half an hour, 6 GB at a time.
+check-breadth: $(BIN)
+	@.ci/deps ml
+	$(RUN_TESTS) breadth
 
 # Half an hour of each tracer that goes on, over processes that come and go (SOAK=1800), and a hundred
 # rounds on a live PyTorch trainer (ROUNDS=100): no part of test; test-all has minutes of the first.
