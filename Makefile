@@ -411,6 +411,12 @@ else
 	@echo 'no rustc here: panic.rs is left out'
 endif
 
+ifneq ($(shell command -v go),)
+workloads: $(WL)/goroutines
+else
+	@echo 'no go here: goroutines.go is left out'
+endif
+
 $(WL)/%: tests/workloads/%.c $(BUILD)/wl.flags
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
@@ -425,6 +431,11 @@ $(WL)/%: tests/workloads/%.rs
 	$(call say,RUSTC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)env -u MAKEFLAGS -u MFLAGS rustc -O -o $@ $<
+
+$(WL)/%: tests/workloads/%.go
+	$(call say,GO,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)GOCACHE=$(abspath $(BUILD))/go-cache GOFLAGS=-trimpath go build -o $@ $<
 
 $(WL)/%.so: tests/workloads/lib/%.c $(BUILD)/wl.flags
 	$(call say,CC,$@)

@@ -27,6 +27,7 @@ volatile __u64 perfx_window_opened_ns = 0;
 volatile __u64 perfx_windows_ns = 0;
 /* The program switches stacks in user space (coroutines): see leave_any. */
 volatile __u32 perfx_many_stacks = 0;
+volatile __u32 perfx_goroutines_count = 0;
 volatile __u32 perfx_next_process = 1;
 volatile __u32 perfx_spare_process = 0;
 volatile __u32 perfx_next_context = 1;
@@ -102,6 +103,93 @@ static __always_inline struct thread *thread_find(const struct perfx_probe *entr
 	renew_thread(t);
 	note_signal_stack(t, task);
 	return t;
+}
+
+/* Does `g` describe the goroutine (runtime.g) that runs on the stack at `sp`? Then addresses on
+ * that stack are moved by *bias. */
+static __always_inline bool is_goroutine_at(__u64 g, __u64 sp, __u64 *bias)
+{
+	struct {
+		__u64 low, high;
+	} stack; /* the first member of runtime.g */
+
+	if (!g || bpf_probe_read_user(&stack, sizeof(stack), (const void *)g) ||
+	    sp - stack.low >= stack.high - stack.low)
+		return false;
+	*bias = GOROUTINE_STACK_END - stack.high;
+	return true;
+}
+
+/* The goroutine that runs at a hit; 0: none does. A register has it (ABIInternal, Go 1.17), and a
+ * thread-local variable, which older releases and assembler use. */
+static __always_inline __u64 current_goroutine(struct pt_regs *ctx, __u64 *bias)
+{
+	__u64 sp = PT_REGS_SP(ctx), g;
+#if defined(__TARGET_ARCH_x86)
+	__u64 local = bpf_get_current_task_btf()->thread.fsbase - sizeof(g);
+
+	g = ctx->r14;
+	if (is_goroutine_at(g, sp, bias))
+		return g;
+	if (bpf_probe_read_user(&g, sizeof(g), (const void *)local))
+		return 0;
+#elif defined(__TARGET_ARCH_arm64)
+	g = ((const struct user_pt_regs *)ctx)->regs[28];
+#endif
+	return is_goroutine_at(g, sp, bias) ? g : 0;
+}
+
+static const struct thread no_calls;
+
+/* As thread_find, of a goroutine. Also NULL: there are too many. */
+static __always_inline struct thread *goroutine_find(__u64 g, const struct perfx_probe *entry)
+{
+	struct perfx_traced_process *traced = process_at(entry);
+	struct goroutine_key key = {.g = g};
+	struct thread *t;
+
+	if (!traced)
+		return NULL;
+	key.process = traced->process;
+	t = bpf_map_lookup_elem(&perfx_goroutines, &key);
+	if (!t && entry && !bpf_map_update_elem(&perfx_goroutines, &key, &no_calls, BPF_NOEXIST)) {
+		__sync_fetch_and_add(&perfx_goroutines_count, 1);
+		t = bpf_map_lookup_elem(&perfx_goroutines, &key);
+	}
+	if (!t)
+		return NULL;
+	t->goroutine = g;
+	t->process = key.process;
+	t->tid = bpf_get_current_pid_tgid();
+	if (t->recording_window != current_recording_window())
+		renew_thread(t);
+	return t;
+}
+
+/* The open calls to which a hit's call belongs: those of the goroutine or of the thread. *bias:
+ * added to stack addresses, not 0 in a goroutine. The calls of a goroutine without a state (there
+ * are too many) are counted as its thread's. */
+static __always_inline struct thread *calls_at(struct pt_regs *ctx, const struct perfx_probe *probe,
+					       const struct perfx_probe *entry, bool leaves,
+					       __u64 *bias)
+{
+	__u64 g = probe->is_go ? current_goroutine(ctx, bias) : 0;
+	struct thread *t;
+
+	if (!g)
+		return thread_find(entry, leaves);
+	t = goroutine_find(g, entry);
+	if (!t && entry)
+		return thread_find(entry, false);
+	if (!t && leaves)
+		counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
+	return t;
+}
+
+/* Does the program switch stacks on one thread? */
+static __always_inline bool has_many_stacks(const struct thread *t)
+{
+	return perfx_many_stacks && !t->goroutine;
 }
 
 /* Probes of functions whose return probes were declined (RETURNS_MAX), for user space to act upon
@@ -364,7 +452,7 @@ static __always_inline void note_return_address(struct thread *t, __u64 ret_addr
 	struct call_cost *call = call_cost_at(t, t->outcome.call_cost - 1);
 
 	call->ret_addr_sp = 0;
-	if (!perfx_many_stacks)
+	if (!has_many_stacks(t))
 		return;
 	if (!bpf_probe_read_user(&call->back, sizeof(call->back), (void *)ret_addr_sp))
 		call->ret_addr_sp = ret_addr_sp;
@@ -472,7 +560,7 @@ static __always_inline void make_way(struct thread *t, __u64 ret_addr_sp)
 {
 	if (!t->depth)
 		return;
-	if (perfx_many_stacks) {
+	if (has_many_stacks(t)) {
 		leave_any(t, ret_addr_sp, 0, 0, 0);
 		if (t->flops_owner && flops_owner_is_over(t))
 			leave_any(t, call_cost_at(t, t->flops_owner - 1)->ret_addr_sp, 0, 0, 0);
@@ -551,9 +639,10 @@ static __always_inline bool ends_by_return(struct thread *t, __u64 ret_addr_sp, 
 	return index && (frame_at(t, index - 1)->entry & FRAME_BY_RETURN);
 }
 
-/* Returns whether a frame was opened, whose end must be seen. */
+/* Returns whether a frame was opened, whose end must be seen. count_only: its end cannot be seen.
+ */
 static __always_inline bool enter(struct thread *t, const struct perfx_probe *probe, __u32 index,
-				  __u64 ret_addr_sp)
+				  __u64 ret_addr_sp, bool count_only)
 {
 	bool by_return = probe->kind == PERFX_PROBE_RETURN;
 	struct frame *f;
@@ -566,14 +655,15 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 			return false;
 		}
 	}
-	make_way(t, ret_addr_sp);
+	if (!count_only)
+		make_way(t, ret_addr_sp);
 	if (t->device_call && (probe->flags & PERFX_PROBE_F_OUTERMOST)) {
 		counter_add(PERFX_COUNTER_REPEATS, 1);
 		if (by_return && !perfx_sessions)
 			t->declined++;
 		return false;
 	}
-	if (probe->kind == PERFX_PROBE_COUNT || t->depth >= PERFX_MAX_DEPTH ||
+	if (count_only || probe->kind == PERFX_PROBE_COUNT || t->depth >= PERFX_MAX_DEPTH ||
 	    (by_return && (t->returns >= RETURNS_MAX || return_probe_kills(ret_addr_sp)))) {
 		count_call(t, probe);
 		/* session links accept the skip; others return all the same */
@@ -602,8 +692,9 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	f->child_function = 0;
 	f->charged_ns = 0;
 	f->perf = 0;
-	/* not with many stacks: other calls of the thread go on meanwhile */
-	if (perfx_perf_enabled && (probe->flags & PERFX_PROBE_F_PERF) && !perfx_many_stacks)
+	/* not with many stacks or goroutines: other calls of the thread go on meanwhile */
+	if (perfx_perf_enabled && (probe->flags & PERFX_PROBE_F_PERF) && !perfx_many_stacks &&
+	    !t->goroutine)
 		f->perf = begin_perf(t->depth);
 	t->depth++;
 	if (by_return)
@@ -650,7 +741,7 @@ __noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, _
 		t->declined--;
 		return 0;
 	}
-	if (!t->ranges && !perfx_many_stacks) {
+	if (!t->ranges && !has_many_stacks(t)) {
 		search.wanted = probe->function;
 		repeat(PERFX_MAX_DEPTH, unwind_step, &search);
 		f = frame_at(t, t->depth - 1);
@@ -684,7 +775,7 @@ static __always_inline void leave(struct thread *t, const struct perfx_probe *pr
 			return;
 		}
 	}
-	if (perfx_many_stacks) {
+	if (has_many_stacks(t)) {
 		if (leave_any(t, ret_addr_sp, now, probe->function, probe->call_cost_ns))
 			return;
 	} else if (t->ranges &&

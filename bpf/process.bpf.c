@@ -4,6 +4,7 @@
  * sockets. Executable mappings are reported by perf's sideband (user/attach/mapped_files.c).
  */
 #include "python.bpf.h"
+#include "thread.bpf.h"
 #include "unwind.bpf.h"
 
 const volatile bool perfx_follow_children = true;
@@ -99,6 +100,7 @@ static __always_inline void end_process(struct task_struct *task,
 	recording_window_close(traced);
 	unwind_forget(tgid);
 	python_forget(tgid);
+	goroutines_forget(traced->process);
 	emit_exit(task, traced);
 	bpf_map_delete_elem(&perfx_traced_tgids, &tgid);
 }
@@ -123,6 +125,7 @@ int BPF_PROG(perfx_on_exec, struct task_struct *task, pid_t old_pid)
 	recording_window_close(traced);
 	unwind_forget(tgid);
 	python_forget(tgid);
+	goroutines_forget(traced->process);
 	old_process = traced->process;
 	net_rx_bytes = traced->net_rx_bytes;
 	net_tx_bytes = traced->net_tx_bytes;

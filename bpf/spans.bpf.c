@@ -48,7 +48,7 @@ static __always_inline bool hit(struct pt_regs *ctx)
 {
 	struct perfx_probe *probe;
 	__u32 index;
-	__u64 now = 0, ret_addr_sp, sp = PT_REGS_SP(ctx), fp = PT_REGS_FP(ctx);
+	__u64 now = 0, ret_addr_sp, sp = PT_REGS_SP(ctx), fp = PT_REGS_FP(ctx), bias = 0;
 	struct thread *t;
 	bool opened, leaves;
 
@@ -62,17 +62,17 @@ static __always_inline bool hit(struct pt_regs *ctx)
 	if (!probe || probe->kind == PERFX_PROBE_INVALID)
 		return false;
 	if (probe->kind < PERFX_PROBE_EXIT) {
-		t = thread_find(probe, false);
+		t = calls_at(ctx, probe, probe, false, &bias);
 		if (!t)
 			return false;
 		count_hit(index);
 		if (probe->cost_program || probe->object_arg)
 			take_arguments(t, ctx);
-		opened = enter(t, probe, index, sp);
+		opened = enter(t, probe, index, sp + bias, bias && !t->goroutine);
 		if (t->new_context)
 			follow_first_call(t, read_word(sp), sp + 8, fp, 0);
 		if (opened && leaves_at_entry(ctx, probe)) {
-			leave(t, probe, sp, bpf_ktime_get_ns());
+			leave(t, probe, sp + bias, bpf_ktime_get_ns());
 			return false;
 		}
 		/* asked of the frame: the probe's kind may have changed meanwhile */
@@ -85,7 +85,7 @@ static __always_inline bool hit(struct pt_regs *ctx)
 	leaves = probe->kind == PERFX_PROBE_EXIT || condition_holds(ctx, probe->condition);
 	if (leaves)
 		now = bpf_ktime_get_ns();
-	t = thread_find(NULL, leaves);
+	t = calls_at(ctx, probe, NULL, leaves, &bias);
 	if (!t)
 		return false;
 	count_hit(index);
@@ -95,10 +95,12 @@ static __always_inline bool hit(struct pt_regs *ctx)
 	/* read above and not here: the verifier refuses a computed offset into ctx */
 	barrier_var(sp);
 	barrier_var(fp);
-	ret_addr_sp = (probe->cfa_is_fp ? fp : sp) + (__s64)probe->cfa_offset - 8;
+	ret_addr_sp = (probe->cfa_is_fp ? fp : sp) + bias + (__s64)probe->cfa_offset - 8;
 	if (!(probe->flags & PERFX_PROBE_F_TAKES_OVER) ||
 	    !ends_by_return(t, ret_addr_sp, probe->function))
 		leave(t, probe, ret_addr_sp, now);
+	if (t->goroutine && !t->depth && perfx_goroutines_count > GOROUTINES_KEPT)
+		goroutine_forget(&(struct goroutine_key){.g = t->goroutine, .process = t->process});
 	return false;
 }
 

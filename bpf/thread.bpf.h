@@ -135,6 +135,7 @@ struct thread {
 	__u32 device_call;	/* 1 + index of the outermost open call that has handed work to a
 				 * device (PERFX_COST_F_DEVICE); 0: none */
 	__u32 pad;
+	__u64 goroutine; /* address of its g, if this is the state of a goroutine; 0: of a thread */
 	/* of the last launch by a stub: its kernel's handle, the address of its return address */
 	__u64 stub_handle, stub_sp;
 	struct call_cost call_costs[CALL_COSTS_MAX];
@@ -163,6 +164,54 @@ struct {
 	__type(key, int);
 	__type(value, struct thread);
 } perfx_threads __weak SEC(".maps");
+
+/*
+ * Open calls of goroutines, which change threads in the middle of a call. Their stacks are copied
+ * to another place as they grow, but the distance of a frame from the stack's end stays: so
+ * addresses in these are moved as if each goroutine's stack ended at GOROUTINE_STACK_END.
+ */
+struct goroutine_key {
+	__u64 g;
+	__u32 process, pad;
+};
+
+#define GOROUTINES_MAX	    2048
+#define GOROUTINES_KEPT	    256 /* when more have a state, those without open calls lose it */
+#define GOROUTINE_STACK_END (1ULL << 62)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, GOROUTINES_MAX);
+	__type(key, struct goroutine_key);
+	__type(value, struct thread);
+} perfx_goroutines __weak SEC(".maps");
+
+extern volatile __u32 perfx_goroutines_count;
+
+static __always_inline void goroutine_forget(const struct goroutine_key *key)
+{
+	if (!bpf_map_delete_elem(&perfx_goroutines, key))
+		__sync_fetch_and_add(&perfx_goroutines_count, -1);
+}
+
+struct bpf_map;
+
+static long forget_step(struct bpf_map *map, const void *key, void *value, void *ctx)
+{
+	const struct goroutine_key *goroutine = key;
+
+	if (goroutine->process == *(const __u32 *)ctx)
+		goroutine_forget(goroutine);
+	return 0;
+}
+
+/* Its process has ended. */
+static __always_inline void goroutines_forget(__u32 process)
+{
+	if (perfx_goroutines_count)
+		bpf_for_each_map_elem(&perfx_goroutines, forget_step, &process, 0);
+}
 
 /* Frames further apart than this are on different stacks (signal stack, coroutine): the order of
  * their addresses has no meaning. */

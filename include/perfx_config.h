@@ -112,9 +112,11 @@ struct perfx_probe {
 	__u32 cost_program; /* entries, HINT: index into perfx_cost_programs; 0: none */
 	/* Entries: argument register (see perfx_alloc_probe) that points to the object that
 	 * identifies the operation (perfx_object); 0: none. */
-	__u16 object_arg;
+	__u8 object_arg;
 	/* Argument register that points to its result, an event (PERFX_EVENT_STATE); 0: unknown. */
-	__u16 event_arg;
+	__u8 event_arg;
+	__u8 is_go; /* of a Go program: its calls belong to the goroutine, not to the thread */
+	__u8 pad;
 };
 
 /* Effect of an allocator's function. */

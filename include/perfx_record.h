@@ -478,6 +478,8 @@ struct perfx_function {
 /* Shown for ranges of PyTorch whose names are passed to no function that can be probed. */
 #define PERFX_NAMELESS_RANGE "record_function (name not known)"
 #define PERFX_FUNCTION_STEP  0x2 /* its end is the end of a step: --step-range */
+/* Of Go: its calls change threads, so their time off the CPU is not known. */
+#define PERFX_FUNCTION_GO 0x4
 
 enum perfx_link {
 	PERFX_LINK_INVALID = 0,

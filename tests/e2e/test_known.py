@@ -185,3 +185,30 @@ def test_deep_nesting_is_timed_at_exits(program, tracer, links):
     assert (row["calls"], row["timed"], row["unwound"]) == (600, 600 - untimed, 0)
     assert report["losses"]["untimed_calls"] == untimed
     assert not by_return(report, "deep")
+
+
+def test_goroutines(program, tracer):
+    """They change threads and move their stacks in the middle of calls: counted and timed all the same,
+    each by its own goroutine. What unwinds is a panic, and the callers are the goroutine's own."""
+    path = WORKLOADS / "goroutines"
+    if not path.exists():
+        pytest.skip("goroutines is not built here: no go (Debian: golang-go)")
+    p = program(path)
+    t = tracer(p.pid, "-F", "goroutines:main.{outer,inner,deepen,fails,recovers}", "--no-calibrate",
+               "--max-overhead", "off")
+    p.go(2)
+    expected, report = p.finish(), t.stop()
+    consistent(report)
+    check_expectations(report, expected)
+    assert report["losses"]["untimed_calls"] == report["losses"]["unmatched_returns"] == 0
+    for name in ("main.outer", "main.inner"):
+        [row] = functions(report, name)
+        assert row["timed"] == row["calls"]
+        # sleeps and waits for the other goroutines are most of it
+        assert row["total_ns"] == pytest.approx(expected[name, "own_ns"], rel=0.15)
+        assert "off_cpu_ns" not in row  # of goroutines it is not known
+    callers = {row["name"]: {p["name"] for p in row["parents"]}
+               for row in report["processes"][0]["functions"]}
+    assert callers == {"main.outer": {"[untraced]"}, "main.inner": {"main.outer"},
+                       "main.deepen": {"main.inner", "main.deepen"},
+                       "main.recovers": {"[untraced]"}, "main.fails": {"main.recovers"}}

@@ -267,6 +267,14 @@ static uint64_t quantile_of(const struct row *row, double q)
 	return value > row->max_ns ? row->max_ns : value;
 }
 
+/* Is the time known for which its calls had no CPU? */
+static bool knows_off_cpu(const struct finish_ctx *w, const struct row *row)
+{
+	const struct profile_function *function = profile_function(w->profile, row->function);
+
+	return w->a->has_off_cpu && !(function && function->flags & PERFX_FUNCTION_GO);
+}
+
 static void fill_row(const struct finish_ctx *w, const struct row *row, struct profile_row *out)
 {
 	const struct sums *sums = &w->sums[row->index];
@@ -291,7 +299,7 @@ static void fill_row(const struct finish_ctx *w, const struct row *row, struct p
 		.threads_count = row->threads_count,
 		.alloc_bytes = PROFILE_ABSENT,
 		.recorded_ns = row->sum_ns > UINT64_MAX ? UINT64_MAX : (uint64_t)row->sum_ns,
-		.off_cpu_ns = w->a->has_off_cpu ? row->off_cpu_ns : PROFILE_ABSENT,
+		.off_cpu_ns = knows_off_cpu(w, row) ? row->off_cpu_ns : PROFILE_ABSENT,
 		.perf = row->perf,
 		.gpu_ns = PROFILE_ABSENT,
 	};

@@ -171,6 +171,7 @@ int probes_place_exits(struct probes *probes, size_t index, uint8_t flags)
 		int64_t slot;
 
 		probe.flags = flags;
+		probe.is_go = plan_is_go(function);
 		if (function->role == PLAN_ALLOC_PROBE || plan_is_annotation(function))
 			make_alloc_exit(&probe, placed->rule, alloc_exit_kind(function));
 		slot = tracer__add_probe(probes->tracer, &probe);
@@ -212,7 +213,8 @@ int probes_place(struct probes *probes, size_t index)
 					    calibration, placed->entry_site.kind, placed->ret),
 				    .cost_program = cost_program_of(probes, placed->cost_program),
 				    .object_arg = placed->object_arg,
-				    .event_arg = placed->event_arg};
+				    .event_arg = placed->event_arg,
+				    .is_go = plan_is_go(function)};
 	int64_t slot;
 
 	probe.function = id_of(probes, index);

@@ -149,6 +149,11 @@ static inline bool plan_is_worker(const struct plan_function *function)
 	return function->role == PLAN_CALLS && function->calls.is_worker;
 }
 
+static inline bool plan_is_go(const struct plan_function *function)
+{
+	return function->stream_flags & PERFX_FUNCTION_GO;
+}
+
 static inline uint64_t plan_semaphore(const struct plan_function *function)
 {
 	return function->role == PLAN_USDT ? function->semaphore_offset : 0;
