@@ -104,7 +104,11 @@ static const struct entry_row rows[] = {
 	{F("loop_behind", "test %rdi,%rdi\nje 2f\n1: dec %rdi\njne 1b\n2: ret\n"), .offset = 3,
 	 .kind = SITE_BRANCH},
 	{F("loop_to_entry", "1: test %rdi,%rdi\nje 2f\ndec %rdi\njmp 1b\n2: ret\n"),
-	 .kind = SITE_STEPPED, .note = "the function loops to its entry", .repeats = true},
+	 .offset = 3, .kind = SITE_BRANCH, .repeats = true},
+	/* Go: where the stack is too small, it grows and the function begins again */
+	{F("grows_stack", "1: cmp 16(%r14),%rsp\njbe 2f\nsub $8,%rsp\nadd $8,%rsp\nret\n"
+			  "2: nop\njmp 1b\n"),
+	 .offset = 4, .kind = SITE_BRANCH, .repeats = true},
 	/* a spin lock: the entry is refused, and what stands for it repeats as well */
 	{F("spin", "1: lock decl (%rdi)\njne 1b\nret\n"), .offset = 3, .kind = SITE_BRANCH,
 	 .repeats = true},

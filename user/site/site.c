@@ -181,8 +181,6 @@ static int entry_choose(const struct body *body, const struct site_options *opti
 	plan->entry_repeats = is_jump_target(at);
 	if (options->entry_only)
 		return entry_keep(at, options, "requested", plan);
-	if (plan->entry_repeats && is_usable(at, options))
-		return entry_keep(at, options, "the function loops to its entry", plan);
 	for (int32_t i = 0; !why; i++) {
 		bool at_entry = i == 0 || (i == 1 && at[0].is_endbr);
 		enum site_kind kind = kind_of(&at[i], at_entry, options);
