@@ -13,9 +13,9 @@ Test(driver, python_between_the_operators)
 	expect(&s, "PythonBound", FINDING_HIGH, "normalize (features.py:88)",
 	       "50.0 % of the wall time runs Python, outside of traced calls, most of it normalize "
 	       "(features.py:88): 50.0 % (500 samples, standard error 2.2 points)");
-	/* in a range as well, and without a CPU as in calls */
+	/* in a range as well, but not without a CPU */
 	begin(&s);
-	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .context = RANGE}, 200);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .context = RANGE}, 400);
 	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .state = PERFX_SAMPLE_RUNNABLE},
 		200);
 	expect(&s, "PythonBound", FINDING_HIGH, "normalize", "40.0 % of the wall time");
@@ -27,16 +27,16 @@ Test(driver, python_between_the_operators)
 	expect(&s, "PythonBound", FINDING_HIGH, "Module._call_impl (module.py:1194)", "40.0 %");
 }
 
-/* Two clocks have met the thread for ten seconds: it ran and waited for a CPU for five. */
+/* Eight seconds of samples of a thread that was on a CPU for five, and waited for one as long. */
 Test(driver, samples_divide_the_time_that_is_known)
 {
 	struct stream s = {0};
 
 	begin(&s);
-	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 400);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 640);
+	samples(&s, (struct perfx_sample){.stack = CALLER}, 160);
 	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .state = PERFX_SAMPLE_RUNNABLE},
-		400);
-	samples(&s, (struct perfx_sample){.stack = CALLER, .state = PERFX_SAMPLE_RUNNABLE}, 200);
+		500);
 	expect(&s, "PythonBound", FINDING_HIGH, "normalize",
 	       "40.0 % of the wall time runs Python, outside of traced calls, most of it normalize "
 	       "(features.py:88): 40.0 %; main (train.py:12) and what it calls take 50.0 %");

@@ -176,6 +176,7 @@ static int analyze_process(struct rules_ctx *ctx, const struct ranks *ranks,
 	    parallel_functions_find(&out->parallel, ctx->process, ctx->driver->tid))
 		return -ENOMEM;
 	ctx->memory = out->memory;
+	ctx->account = &out->account;
 	ctx->time = &out->time;
 	ctx->parallel = &out->parallel;
 	apply_rules(ctx, ranks);
@@ -192,9 +193,16 @@ static int analyze_process(struct rules_ctx *ctx, const struct ranks *ranks,
 	return 0;
 }
 
-/* The one with the most traced time, else with the most calls, else with the most CPU time. */
-static bool is_more(const struct profile_process *a, const struct profile_process *b)
+/* The one with the most traced time, else with the most calls, else with the most CPU time. One
+ * that only waits for its children is none. */
+static bool is_more(const struct analysis *analysis, const struct profile *profile,
+		    const struct profile_process *a, const struct profile_process *b)
 {
+	bool a_joins = analysis->processes[a - profile->processes].account.joins_children;
+	bool b_joins = analysis->processes[b - profile->processes].account.joins_children;
+
+	if (a_joins != b_joins)
+		return b_joins;
 	if (a->self_ns != b->self_ns)
 		return a->self_ns > b->self_ns;
 	if (a->calls_count != b->calls_count)
@@ -205,13 +213,14 @@ static bool is_more(const struct profile_process *a, const struct profile_proces
 
 /* Of ranks that train together the one for which the others wait. */
 static const struct profile_process *main_process(const struct profile *profile,
-						  const struct ranks *ranks)
+						  const struct analysis *analysis)
 {
+	const struct ranks *ranks = &analysis->ranks;
 	const struct profile_process *main = NULL;
 	const struct rank_row *row;
 
 	for (size_t i = 0; i < profile->processes_count; i++) {
-		if (!main || is_more(&profile->processes[i], main))
+		if (!main || is_more(analysis, profile, &profile->processes[i], main))
 			main = &profile->processes[i];
 	}
 	row = main ? ranks_of_process(ranks, (size_t)(main - profile->processes)) : NULL;
@@ -229,7 +238,10 @@ static int find_times(struct analysis *analysis, const struct profile *profile,
 	for (size_t i = 0; i < profile->processes_count && !err; i++) {
 		const struct profile_process *process = &profile->processes[i];
 
-		err = driver_find(&drivers[i], profile, process);
+		err = account_find(&analysis->processes[i].account, profile, process);
+		if (!err)
+			err = driver_find(&drivers[i], profile, process,
+					  &analysis->processes[i].account);
 		if (!err)
 			err = step_time_find(&times[i], profile, process, &drivers[i]);
 		analysis->processes[i].time = times[i];
@@ -253,9 +265,12 @@ struct analysis *analyze(const struct profile *profile, const struct rule_set *r
 	rules = rules ? rules : &rule_set_builtin;
 	analysis->rules_file = rules->file;
 	analysis->processes = calloc(profile->processes_count + 1, sizeof(*analysis->processes));
-	if (!analysis->processes || find_times(analysis, profile, drivers))
+	if (!analysis->processes)
 		goto fail;
-	main = main_process(profile, &analysis->ranks);
+	analysis->processes_count = profile->processes_count;
+	if (find_times(analysis, profile, drivers))
+		goto fail;
+	main = main_process(profile, analysis);
 	for (size_t i = 0; i < profile->processes_count; i++) {
 		const struct profile_process *process = &profile->processes[i];
 		struct process_analysis *out = &analysis->processes[i];
@@ -267,7 +282,6 @@ struct analysis *analyze(const struct profile *profile, const struct rule_set *r
 					.is_main = process == main,
 					.evidence_lost = evidence_lost};
 
-		analysis->processes_count++;
 		if (analyze_process(&ctx, &analysis->ranks, out))
 			goto fail;
 		analysis->silenced_count += out->silenced_count;
@@ -353,6 +367,7 @@ void analysis__free(struct analysis *analysis)
 		for (size_t k = 0; k < process->memory_count; k++)
 			memory_analysis_clear(&process->memory[k]);
 		parallel_functions_clear(&process->parallel);
+		account_clear(&process->account);
 		free(process->memory);
 		free(process->findings);
 		free(process->silence);

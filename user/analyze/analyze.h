@@ -11,6 +11,7 @@
 #define PERFX_ANALYZE_ANALYZE_H
 
 #include "aggregate/profile.h"
+#include "analyze/account.h"
 #include "analyze/leaks.h"
 #include "analyze/ranks.h"
 #include "analyze/step_time.h"
@@ -91,6 +92,7 @@ struct analysis {
 		size_t findings_count;
 		size_t silenced_count;
 		char *silence;
+		struct process_account account;
 		struct step_time time; /* where that of a step goes */
 		struct parallel_functions parallel;
 		struct memory_analysis *memory; /* same index as profile_process.memory */
@@ -103,7 +105,7 @@ struct analysis {
 struct rule_set;
 
 /* By the rules, which outlive it: NULL: those that are built in. NULL with errno ENOMEM. The caller
- * frees. Borrows only the names of jobs from profile. */
+ * frees. Borrows the names of jobs and the frames of accounts from profile. */
 struct analysis *analyze(const struct profile *profile, const struct rule_set *rules);
 void analysis__free(struct analysis *analysis);
 

@@ -16,8 +16,9 @@ struct rules_ctx {
 	const struct profile_process *process;
 	const struct memory_analysis *memory;	   /* same index as process->memory */
 	const struct parallel_functions *parallel; /* called by that thread */
-	const struct driver *driver;		   /* what its main thread does */
-	const struct step_time *time;		   /* where a step's time goes */
+	const struct process_account *account;
+	const struct driver *driver;  /* what its main thread does */
+	const struct step_time *time; /* where a step's time goes */
 	bool is_main;	    /* the process that what concerns the whole capture is said about */
 	bool evidence_lost; /* rules_evidence_lost() */
 	struct finding *findings;

@@ -275,30 +275,30 @@ static struct lock_use lock_use_of(const struct profile_process *process,
 /* --- waiting --- */
 
 static const struct wait_rule {
-	enum wait_kind wait;
+	enum account_class wait;
 	enum bottleneck bottleneck;
 	const char *kind, *words, *remedy;
 } wait_rules[] = {
-	{WAIT_GIL, BOTTLENECK_GIL, "GilWait", "Python's global interpreter lock (GIL)",
+	{ACCOUNT_GIL, BOTTLENECK_GIL, "GilWait", "Python's global interpreter lock (GIL)",
 	 "Another thread runs Python meanwhile: move its work to a process (multiprocessing, "
 	 "DataLoader's num_workers), have it wait for events instead of polling, or do it in "
 	 "operations that release the lock (NumPy, PyTorch)."},
-	{WAIT_LOCK, BOTTLENECK_LOCK, "LockWait", "a lock that another thread held",
+	{ACCOUNT_LOCK, BOTTLENECK_LOCK, "LockWait", "a lock that another thread held",
 	 "Hold the lock for a shorter time: prepare outside of it what is exchanged inside, give "
 	 "each thread its own data, or use several locks."},
-	{WAIT_INPUT, BOTTLENECK_INPUT, "InputWait", "input",
+	{ACCOUNT_INPUT, BOTTLENECK_INPUT, "InputWait", "input",
 	 "What it reads comes too slowly: prepare it in more processes (DataLoader's num_workers) "
 	 "and further ahead (prefetch_factor, a longer queue), or make it cheaper to prepare."},
-	{WAIT_OUTPUT, BOTTLENECK_OUTPUT, "OutputWait", "the reader of its output",
+	{ACCOUNT_OUTPUT, BOTTLENECK_OUTPUT, "OutputWait", "the reader of its output",
 	 "Whoever reads the other end is too slow: write less (logging), in larger pieces, or in a "
 	 "thread of its own."},
-	{WAIT_DISK, BOTTLENECK_DISK, "DiskWait", "the disk",
+	{ACCOUNT_DISK, BOTTLENECK_DISK, "DiskWait", "the disk",
 	 "Write checkpoints and logs less often, or in another thread or process, without fsync; "
 	 "read ahead in workers, or keep the data in memory or on a faster disk."},
-	{WAIT_SLEEP, BOTTLENECK_SLEEP, "SleepWait", "a fixed time to pass (sleep)",
+	{ACCOUNT_SLEEP, BOTTLENECK_SLEEP, "SleepWait", "a fixed time to pass (sleep)",
 	 "It sleeps deliberately: wait for an event instead of a fixed time, or do it in another "
 	 "thread."},
-	{WAIT_CHILD, BOTTLENECK_CHILD, "ChildWait", "a child process to end",
+	{ACCOUNT_CHILD, BOTTLENECK_CHILD, "ChildWait", "a child process to end",
 	 "Start programs in the background, and wait for them when their results are needed; or "
 	 "do their work in the process itself."},
 };
@@ -393,7 +393,7 @@ void add_feeder(struct text *text, struct rules_ctx *ctx)
 
 static bool is_lock(const struct wait_rule *rule)
 {
-	return rule->wait == WAIT_GIL || rule->wait == WAIT_LOCK;
+	return rule->wait == ACCOUNT_GIL || rule->wait == ACCOUNT_LOCK;
 }
 
 static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait_rule *rule,
@@ -404,11 +404,11 @@ static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait
 	add_percent(text, share);
 	text_add(text, " of the wall time");
 	add_step_part(text, ctx, share);
-	if (rule->wait != WAIT_GIL)
+	if (rule->wait != ACCOUNT_GIL)
 		add_object(text, wait);
 	if (is_lock(rule))
-		add_lock(text, ctx, use, rule->wait == WAIT_GIL);
-	if (rule->wait == WAIT_INPUT || (rule->wait == WAIT_GIL && !use->holder_tid))
+		add_lock(text, ctx, use, rule->wait == ACCOUNT_GIL);
+	if (rule->wait == ACCOUNT_INPUT || (rule->wait == ACCOUNT_GIL && !use->holder_tid))
 		add_feeder(text, ctx);
 }
 
@@ -416,7 +416,7 @@ static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait
 static enum finding_severity wait_severity(const struct rules_ctx *ctx,
 					   const struct wait_rule *rule, double share)
 {
-	if (rule->wait == WAIT_INPUT && !ctx->process->steps.count)
+	if (rule->wait == ACCOUNT_INPUT && !ctx->process->steps.count)
 		return FINDING_MEDIUM;
 	return share >= threshold_of(ctx->thresholds, rule->kind, "high") ? FINDING_HIGH
 									  : FINDING_MEDIUM;
@@ -442,7 +442,7 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	if (is_lock(rule))
 		use = lock_use_of(ctx->process, wait->most);
 	/* no line of the waiting thread asks for the interpreter: the cause is what has it */
-	if (rule->wait == WAIT_GIL && use.holder.frame)
+	if (rule->wait == ACCOUNT_GIL && use.holder.frame)
 		note.place = use.holder.frame;
 	text_add(&note.evidence, "waited ");
 	add_ns(&note.evidence, wait->ns);
@@ -474,7 +474,7 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 static void gil_of_threads(struct rules_ctx *ctx)
 {
 	double threads = (double)ctx->driver->gil_ns / (double)ctx->driver->wall_ns;
-	double share = (double)ctx->driver->waits[WAIT_GIL].ns / (double)ctx->driver->wall_ns;
+	double share = (double)ctx->driver->waits[ACCOUNT_GIL].ns / (double)ctx->driver->wall_ns;
 	struct sampled python = {0};
 	struct note note = {.bottleneck = BOTTLENECK_GIL, .confidence = 1, .look = "Waiting"};
 

@@ -12,7 +12,8 @@
 bool frame_is_same_function(const struct profile_frame *a, const struct profile_frame *b)
 {
 	return !strcmp(a->function, b->function) && !strcmp(a->file, b->file) &&
-	       a->language == b->language;
+	       a->language == b->language &&
+	       (a->function[0] || !strcmp(a->module_base, b->module_base));
 }
 
 bool frame_is_same_line(const struct profile_frame *a, const struct profile_frame *b)

@@ -86,25 +86,24 @@ static enum time_class class_of_running(const struct stratum *stratum,
 	return stack_runs_python(stack) ? TIME_PYTHON : TIME_NATIVE;
 }
 
-static enum time_class class_of_kind(enum wait_kind kind)
+static enum time_class class_of_kind(enum account_class kind)
 {
 	switch (kind) {
-	case WAIT_GIL:
+	case ACCOUNT_GIL:
 		return TIME_GIL;
-	case WAIT_LOCK:
+	case ACCOUNT_LOCK:
 		return TIME_LOCK;
-	case WAIT_INPUT:
+	case ACCOUNT_INPUT:
 		return TIME_INPUT;
-	case WAIT_OUTPUT:
+	case ACCOUNT_OUTPUT:
 		return TIME_OUTPUT;
-	case WAIT_DISK:
+	case ACCOUNT_DISK:
 		return TIME_DISK;
-	case WAIT_SLEEP:
+	case ACCOUNT_SLEEP:
 		return TIME_SLEEP;
-	case WAIT_CHILD:
+	case ACCOUNT_CHILD:
 		return TIME_CHILD;
-	case WAIT_UNJUDGED:
-	case WAIT_KINDS:
+	default:
 		break;
 	}
 	return TIME_OTHER;
@@ -115,11 +114,11 @@ static enum time_class class_of_kind(enum wait_kind kind)
 static enum time_class class_of_wait(const struct stratum *stratum,
 				     const struct profile_activity *wait)
 {
-	enum wait_kind kind = wait_kind_of(wait);
+	enum account_class kind = wait_class(wait);
 
 	if (wait->reason == PERFX_WAIT_RUNNABLE)
 		return TIME_RUNNABLE;
-	if (kind == WAIT_GIL || kind == WAIT_DISK)
+	if (kind == ACCOUNT_GIL || kind == ACCOUNT_DISK)
 		return class_of_kind(kind);
 	if (stratum->is_batch || stack_reads_input(wait->stack))
 		return TIME_INPUT;

@@ -49,9 +49,18 @@ bool stack_is_of_pool(const struct profile_stack *stack)
 	return pool_frame(stack);
 }
 
-static bool is_yield(const struct profile_frame *frame)
+/* On a CPU in one of these a thread polls: it yields, asks with a timeout of 0, or spins. */
+static bool is_polling(const struct profile_frame *frame)
 {
-	return !fnmatch("*sched_yield", frame->function, 0);
+	static const char *const globs[] = {
+		"*sched_yield",	     "__poll",	    "poll",	     "*ppoll", "*epoll_wait",
+		"*epoll_pwait*",     "*pselect*",   "__select",	     "select", "*nanosleep*",
+		"pthread_spin_lock", "*SpinPause*", "*ggml_barrier*"};
+
+	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
+		if (!fnmatch(globs[i], frame->function, 0))
+			return true;
+	return false;
 }
 
 static bool is_in_loop(uint64_t loop, uint64_t address)
@@ -63,9 +72,13 @@ bool stack_spins(const struct thread_pool *pool, const struct profile_stack *sta
 {
 	const struct profile_frame *first = stack && stack->frames_count ? stack->frames[0] : NULL;
 
-	if (!first || !stack_is_of_pool(stack))
+	if (!first || first->language == PERFX_LANGUAGE_PYTHON)
 		return false;
-	return is_runtime(first) || is_pool_loop(first) || is_yield(first) ||
+	if (is_polling(first))
+		return true;
+	if (!stack_is_of_pool(stack))
+		return false;
+	return is_runtime(first) || is_pool_loop(first) ||
 	       (!first->module[0] && is_in_loop(pool->loop_address, first->address));
 }
 

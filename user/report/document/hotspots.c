@@ -55,7 +55,7 @@ static void add_where(struct text *text, const struct profile *profile,
 
 /* A row: all hotspots of a domain that are shown by the same words. A line of Python reaches the
  * allocator on many native ways, which the JSON report tells apart. */
-struct place {
+struct allocating {
 	const struct profile_memory *memory;
 	const struct profile_hotspot *largest; /* whose stack is shown */
 	char *words;			       /* where, and the function if that is shown */
@@ -67,13 +67,13 @@ struct place {
 };
 
 struct places {
-	struct place *places;
+	struct allocating *places;
 	size_t count;
 };
 
 static int by_words(const void *left, const void *right)
 {
-	const struct place *a = left, *b = right;
+	const struct allocating *a = left, *b = right;
 	int order = strcmp(a->words, b->words);
 
 	return order ? order : a->largest < b->largest ? -1 : 1;
@@ -82,7 +82,7 @@ static int by_words(const void *left, const void *right)
 /* As a profile's hotspots. */
 static int by_bytes(const void *left, const void *right)
 {
-	const struct place *a = left, *b = right;
+	const struct allocating *a = left, *b = right;
 
 	if (a->live_at_peak_bytes != b->live_at_peak_bytes)
 		return a->live_at_peak_bytes < b->live_at_peak_bytes ? 1 : -1;
@@ -97,7 +97,7 @@ static void add(uint64_t *sum, uint64_t more)
 	*sum = more > PROFILE_ABSENT - *sum ? PROFILE_ABSENT : *sum + more;
 }
 
-static void add_place(struct place *to, const struct place *from)
+static void add_place(struct allocating *to, const struct allocating *from)
 {
 	add(&to->live_at_peak_bytes, from->live_at_peak_bytes);
 	add(&to->live_bytes, from->live_bytes);
@@ -122,9 +122,9 @@ static void places_clear(struct places *s)
 	*s = (struct places){0};
 }
 
-static struct place place_of(struct composer *c, const struct profile_memory *memory,
-			     const struct memory_analysis *analysis, size_t hotspot,
-			     bool with_function)
+static struct allocating place_of(struct composer *c, const struct profile_memory *memory,
+				  const struct memory_analysis *analysis, size_t hotspot,
+				  bool with_function)
 {
 	const struct profile_hotspot *h = &memory->hotspots[hotspot];
 	struct text words = {0};
@@ -132,17 +132,17 @@ static struct place place_of(struct composer *c, const struct profile_memory *me
 	add_where(&words, c->profile, memory, h);
 	if (with_function)
 		text_printf(&words, "\n%u", h->function);
-	return (struct place){.memory = memory,
-			      .largest = h,
-			      .words = text_take(&words),
-			      .trend = analysis->trends[hotspot],
-			      .live_at_peak_bytes = h->live_at_peak_bytes,
-			      .live_bytes = h->live_bytes,
-			      .live_count = h->live_count,
-			      .allocated_bytes = h->allocated_bytes.value,
-			      .allocs_count = h->allocs.value,
-			      .temporary_count = h->temporary_count,
-			      .oldest_ns = h->oldest_ns};
+	return (struct allocating){.memory = memory,
+				   .largest = h,
+				   .words = text_take(&words),
+				   .trend = analysis->trends[hotspot],
+				   .live_at_peak_bytes = h->live_at_peak_bytes,
+				   .live_bytes = h->live_bytes,
+				   .live_count = h->live_count,
+				   .allocated_bytes = h->allocated_bytes.value,
+				   .allocs_count = h->allocs.value,
+				   .temporary_count = h->temporary_count,
+				   .oldest_ns = h->oldest_ns};
 }
 
 /* One of those with the same words. */
@@ -152,7 +152,7 @@ static void merge_places(struct places *s)
 
 	qsort(s->places, s->count, sizeof(*s->places), by_words);
 	for (size_t i = 0; i < s->count; i++) {
-		struct place *place = &s->places[i];
+		struct allocating *place = &s->places[i];
 
 		if (merged && !strcmp(s->places[merged - 1].words, place->words)) {
 			add_place(&s->places[merged - 1], place);
@@ -185,7 +185,7 @@ static struct places places_of(struct composer *c, const struct profile_memory *
 	return s;
 }
 
-static void cell_where(struct composer *c, const struct place *place)
+static void cell_where(struct composer *c, const struct allocating *place)
 {
 	struct text cell = {0};
 
@@ -200,7 +200,7 @@ struct rows {
 	const struct profile_process *process;
 	const struct profile_memory *memory;
 	struct places places;
-	const struct place **rows;
+	const struct allocating **rows;
 	size_t rows_count;
 };
 
@@ -210,7 +210,7 @@ static void select_rows(struct rows *s, size_t limit)
 	size_t below = 0;
 
 	for (size_t i = 0; i < s->places.count; i++) {
-		const struct place *place = &s->places.places[i];
+		const struct allocating *place = &s->places.places[i];
 
 		if (i >= limit && (!place->trend.leak || below++ >= LEAKS_BELOW))
 			continue;
@@ -269,7 +269,7 @@ static void compose_held(struct composer *c, const struct rows *s)
 
 	document_table_having(c->document, columns, leaks ? HAS_LEAKS : 0);
 	for (size_t i = 0; i < s->rows_count; i++) {
-		const struct place *row = s->rows[i];
+		const struct allocating *row = s->rows[i];
 
 		document_cell_bytes(c->document, row->live_at_peak_bytes);
 		document_cell_bytes(c->document, row->live_bytes);
@@ -300,7 +300,7 @@ static void compose_allocated(struct composer *c, const struct rows *s)
 
 	document_table(c->document, columns);
 	for (size_t i = 0; i < s->rows_count; i++) {
-		const struct place *row = s->rows[i];
+		const struct allocating *row = s->rows[i];
 
 		document_cell_bytes(c->document, row->allocated_bytes);
 		document_cell_share(c->document, row->allocated_bytes,
@@ -417,7 +417,7 @@ void compose_hotspots(struct composer *c, const struct profile_process *p,
 
 /* --- the worst of all domains ----------------------------------------------------------------- */
 
-static uint64_t weight_of(const struct place *place)
+static uint64_t weight_of(const struct allocating *place)
 {
 	if (memory_sees_frees(place->memory))
 		return place->live_at_peak_bytes;
@@ -427,7 +427,7 @@ static uint64_t weight_of(const struct place *place)
 /* Leaks first, the fastest of them; then what is live most. */
 static int by_weight(const void *left, const void *right)
 {
-	const struct place *a = left, *b = right;
+	const struct allocating *a = left, *b = right;
 	uint64_t a_bytes = weight_of(a), b_bytes = weight_of(b);
 
 	if (a->trend.leak != b->trend.leak)
@@ -459,7 +459,7 @@ static struct places all_places(struct composer *c, const struct profile_process
 	return all;
 }
 
-static void compose_worst(struct composer *c, const struct place *places, size_t count)
+static void compose_worst(struct composer *c, const struct allocating *places, size_t count)
 {
 	static const struct column columns[] = {
 		{.title = "Leak", .right = true, .where = HAS_LEAKS},
@@ -473,7 +473,7 @@ static void compose_worst(struct composer *c, const struct place *places, size_t
 
 	document_table_having(c->document, columns, leaks ? HAS_LEAKS : 0);
 	for (size_t i = 0; i < count; i++) {
-		const struct place *place = &places[i];
+		const struct allocating *place = &places[i];
 		bool held = memory_sees_frees(place->memory);
 
 		if (leaks)

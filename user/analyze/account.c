@@ -1,0 +1,942 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "analyze/account.h"
+
+#include "analyze/location.h"
+#include "analyze/remedy.h"
+#include "analyze/thread_pool.h"
+#include "base/escape.h"
+#include "base/hash.h"
+#include "base/units.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+	const char *name, *words;
+} classes[ACCOUNT_CLASSES] = {
+	[ACCOUNT_COMPUTING] = {"computing", "computing"},
+	[ACCOUNT_SPINNING] = {"spinning", "spinning (polls for others)"},
+	[ACCOUNT_JOIN] = {"join", "joining its own threads or children"},
+	[ACCOUNT_GIL] = {"gil", "waiting for the GIL"},
+	[ACCOUNT_LOCK] = {"lock", "waiting for a lock"},
+	[ACCOUNT_INPUT] = {"input", "waiting for input"},
+	[ACCOUNT_OUTPUT] = {"output", "waiting for the reader of its output"},
+	[ACCOUNT_DISK] = {"disk", "waiting for the disk"},
+	[ACCOUNT_SLEEP] = {"sleep", "sleeping"},
+	[ACCOUNT_CHILD] = {"child", "waiting for a child"},
+	[ACCOUNT_OTHER] = {"other", "waiting for work, a condition or a device"},
+	[ACCOUNT_RUNNABLE] = {"runnable", "waiting for a CPU"},
+	[ACCOUNT_STOPPED] = {"stopped", "stopped (SIGSTOP, freezer)"},
+	[ACCOUNT_UNKNOWN] = {"unknown", "not known"},
+};
+
+const char *account_class_name(enum account_class class)
+{
+	return classes[class].name;
+}
+
+const char *account_class_words(enum account_class class)
+{
+	return classes[class].words;
+}
+
+/* --- lines --- */
+
+const struct profile_frame *stack_place(const struct profile_stack *stack)
+{
+	size_t first = stack ? location_python(stack->frames, stack->frames_count) : 0;
+
+	if (!stack || !stack->frames_count)
+		return NULL;
+	if (first == stack->frames_count)
+		first = 0;
+	return stack->frames[first]->function[0] ? stack->frames[first] : NULL;
+}
+
+void lines_add(struct lines *lines, const struct profile_frame *frame, uint64_t ns)
+{
+	if (!frame)
+		return;
+	for (size_t i = 0; i < lines->count; i++) {
+		if (frame_is_same_line(lines->lines[i].frame, frame)) {
+			lines->lines[i].ns += ns;
+			return;
+		}
+	}
+	if (lines->count < LINES_MAX)
+		lines->lines[lines->count++] = (struct place){frame, ns};
+}
+
+struct place lines_lead(const struct lines *lines)
+{
+	uint64_t line_ns = 0;
+	struct place lead = {0};
+
+	for (size_t i = 0; i < lines->count; i++) {
+		const struct place *line = &lines->lines[i];
+		uint64_t function_ns = 0;
+
+		for (size_t j = 0; j < lines->count; j++)
+			if (frame_is_same_function(lines->lines[j].frame, line->frame))
+				function_ns += lines->lines[j].ns;
+		if (function_ns < lead.ns || (function_ns == lead.ns && line->ns <= line_ns))
+			continue;
+		lead = (struct place){line->frame, function_ns};
+		line_ns = line->ns;
+	}
+	return lead;
+}
+
+/* --- calling contexts --- */
+
+int contexts_begin(struct contexts *contexts, const struct profile *profile,
+		   const struct profile_process *process)
+{
+	int err = 0;
+
+	*contexts = (struct contexts){.profile = profile, .process = process};
+	for (size_t i = 0; i < process->contexts_count && !err; i++)
+		err = map64_put(&contexts->places, process->contexts[i].id, (uint32_t)i);
+	/* by name, once each: a deep context asks for all that are above it */
+	for (uint32_t id = 1; id <= profile->functions_count && !err; id++) {
+		const struct profile_function *function = profile_function(profile, id);
+
+		if (function && remedy_of_name(function) == REMEDY_DATA)
+			err = map64_put(&contexts->batches, id, 1);
+	}
+	return err;
+}
+
+void contexts_clear(struct contexts *contexts)
+{
+	map64_clear(&contexts->places);
+	map64_clear(&contexts->batches);
+}
+
+const struct profile_context *context_of(const struct contexts *contexts, uint32_t id)
+{
+	uint32_t at = id ? map64_get(&contexts->places, id) : MAP64_NONE;
+
+	return at == MAP64_NONE ? NULL : &contexts->process->contexts[at];
+}
+
+bool function_is_marker(const struct profile_function *function)
+{
+	return function->flags & PERFX_FUNCTION_RANGE ||
+	       begins_with(function->name, "record_function ");
+}
+
+bool context_is_call(const struct contexts *contexts, uint32_t id)
+{
+	const struct profile_context *context = context_of(contexts, id);
+	const struct profile_function *function =
+		context ? profile_function(contexts->profile, context->function) : NULL;
+
+	return id && !(function && function_is_marker(function));
+}
+
+bool context_is_data(const struct contexts *contexts, uint32_t id)
+{
+	const struct profile_context *context = context_of(contexts, id);
+
+	for (; context; context = context_of(contexts, context->parent))
+		if (map64_get(&contexts->batches, context->function) != MAP64_NONE)
+			return true;
+	return false;
+}
+
+/* --- the class of a wait --- */
+
+/* A mutex that another thread has; a wait for a condition is none. */
+static bool is_mutex_function(const struct profile_frame *frame)
+{
+	static const char *const globs[] = {"*pthread_mutex_lock*", "*pthread_mutex_timedlock*",
+					    "*pthread_rwlock_*lock*", "*lll_lock_wait*",
+					    "std::mutex::lock*"};
+
+	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
+		if (!fnmatch(globs[i], frame->function, 0))
+			return true;
+	return false;
+}
+
+/* Python's threading module waits for others by locks of its own. */
+static bool is_condition(const struct profile_frame *frame)
+{
+	return !strcmp(base_name(frame->file), "threading.py");
+}
+
+/* A futex: of a lock, of a queue, or of a condition, for which to wait is no fault. */
+static enum account_class class_of_futex(const struct profile_stack *stack)
+{
+	size_t python = stack ? stack_innermost_python(stack) : 0;
+
+	for (size_t i = 0; i < python; i++)
+		if (is_mutex_function(stack->frames[i]))
+			return ACCOUNT_LOCK;
+	if (stack_reads_input(stack))
+		return ACCOUNT_INPUT;
+	/* Lock.acquire(): the interpreter waits, for the function that calls it */
+	return stack_is_in_interpreter(stack) && !is_condition(stack->frames[python])
+		       ? ACCOUNT_LOCK
+		       : ACCOUNT_OTHER;
+}
+
+/* A lock in the interpreter's own data, where that of the GIL could not be found. */
+static bool is_interpreters(const struct profile_activity *wait)
+{
+	return begins_with(wait->object_name, "lock at python3") ||
+	       begins_with(wait->object_name, "lock at libpython3");
+}
+
+enum account_class wait_class(const struct profile_activity *wait)
+{
+	switch (wait->reason) {
+	case PERFX_WAIT_READ:
+	case PERFX_WAIT_POLL:
+	case PERFX_WAIT_EPOLL:
+		return ACCOUNT_INPUT;
+	case PERFX_WAIT_WRITE:
+		return ACCOUNT_OUTPUT;
+	case PERFX_WAIT_FUTEX:
+		return is_interpreters(wait) ? ACCOUNT_GIL : class_of_futex(wait->stack);
+	case PERFX_WAIT_GIL:
+		return ACCOUNT_GIL;
+	case PERFX_WAIT_SLEEP:
+		return ACCOUNT_SLEEP;
+	case PERFX_WAIT_WAIT:
+		return ACCOUNT_CHILD;
+	case PERFX_WAIT_DISK:
+	case PERFX_WAIT_PAGE_FAULT:
+		return ACCOUNT_DISK;
+	case PERFX_WAIT_RUNNABLE:
+		return ACCOUNT_RUNNABLE;
+	case PERFX_WAIT_NONE:
+	case PERFX_WAIT_SYSCALL:
+		break;
+	}
+	return ACCOUNT_OTHER;
+}
+
+/* What a poll waits for is not known to samples. */
+bool sample_is_of(const struct profile_activity *sample, const struct profile_activity *wait)
+{
+	return sample->tid == wait->tid && sample->reason == wait->reason &&
+	       sample->syscall == wait->syscall &&
+	       (sample->object == wait->object || !sample->object);
+}
+
+/* Samples are in the order of their time. */
+const struct profile_frame *wait_place(const struct profile_process *process,
+				       const struct profile_activity *wait)
+{
+	const struct profile_activities *samples = &process->samples;
+
+	for (size_t i = 0; i < samples->count; i++)
+		if (sample_is_of(&samples->list[i], wait) && samples->list[i].stack)
+			return stack_place(samples->list[i].stack);
+	return NULL;
+}
+
+/* Was a traced call open in most of its samples? */
+static bool waits_in_call(const struct contexts *contexts, const struct profile_activity *wait)
+{
+	const struct profile_activities *samples = &contexts->process->samples;
+	uint64_t in_call = 0, all = 0;
+
+	for (size_t i = 0; i < samples->count; i++) {
+		const struct profile_activity *sample = &samples->list[i];
+
+		if (!sample_is_of(sample, wait))
+			continue;
+		all += sample->count;
+		if (context_is_call(contexts, sample->context))
+			in_call += sample->count;
+	}
+	return 2 * in_call > all;
+}
+
+/* The interpreter's lock, a disk and the lack of a CPU keep a call from its work; any other wait in
+ * a call is its work, as that for the threads of its pool. */
+static bool is_work_of_call(enum account_class class)
+{
+	return class != ACCOUNT_GIL && class != ACCOUNT_DISK && class != ACCOUNT_RUNNABLE &&
+	       class != ACCOUNT_STOPPED;
+}
+
+/* Less of the wall time than this is in no wait that matters. */
+#define WAIT_LEAST 0.001
+
+enum account_class wait_class_of(const struct contexts *contexts,
+				 const struct profile_activity *wait)
+{
+	double wall_ns = (double)profile_recorded_ns(contexts->profile, contexts->process);
+	enum account_class class = wait_class(wait);
+
+	if (class == ACCOUNT_OTHER || !is_work_of_call(class))
+		return class;
+	return (double)wait->ns < WAIT_LEAST * wall_ns || waits_in_call(contexts, wait)
+		       ? ACCOUNT_OTHER
+		       : class;
+}
+
+/* --- joins --- */
+
+/* Waits that may be a join: by their stack, or short sleeps of a loop that only polls. */
+enum candidate { CANDIDATE_NONE = 0, CANDIDATE_JOIN, CANDIDATE_NAP, CANDIDATES };
+
+/* A loop that polls sleeps often and shortly. */
+#define NAPS_MIN   5
+#define NAP_MAX_NS 1000000000u
+
+/* Where Python and libc wait for threads, tasks of a pool and processes to end. */
+static bool is_join_frame(const struct profile_frame *frame)
+{
+	static const struct {
+		const char *file, *functions;
+	} joins[] = {
+		{"threading.py", "*"},
+		{"concurrent/futures/_base.py", "*"},
+		{"multiprocessing/pool.py", "*"},
+		{"multiprocessing/process.py", "*join"},
+		{"multiprocessing/connection.py", "wait"},
+		{"multiprocessing/popen_*.py", "*"},
+		{"joblib/parallel.py", "*"},
+		{"subprocess.py", "*"},
+	};
+	char glob[64];
+
+	if (frame->language != PERFX_LANGUAGE_PYTHON)
+		return !fnmatch("*pthread_*join*", frame->function, 0) ||
+		       begins_with(frame->function, "std::thread::join");
+	for (size_t i = 0; i < sizeof(joins) / sizeof(joins[0]); i++) {
+		snprintf(glob, sizeof(glob), "*/%s", joins[i].file);
+		if (!fnmatch(glob, frame->file, 0) &&
+		    !fnmatch(joins[i].functions, frame->function, 0))
+			return true;
+	}
+	return false;
+}
+
+static enum candidate candidate_of(const struct profile_activity *wait, enum account_class class)
+{
+	if (class == ACCOUNT_CHILD)
+		return CANDIDATE_JOIN;
+	if (class == ACCOUNT_RUNNABLE || stack_reads_input(wait->stack))
+		return CANDIDATE_NONE;
+	for (size_t i = 0; wait->stack && i < wait->stack->frames_count; i++)
+		if (is_join_frame(wait->stack->frames[i]))
+			return CANDIDATE_JOIN;
+	return class == ACCOUNT_SLEEP && wait->count >= NAPS_MIN &&
+			       wait->ns / wait->count <= NAP_MAX_NS
+		       ? CANDIDATE_NAP
+		       : CANDIDATE_NONE;
+}
+
+enum account_class account_wait_class(const struct process_account *account,
+				      const struct contexts *contexts,
+				      const struct profile_activity *wait)
+{
+	enum account_class class = wait_class_of(contexts, wait);
+
+	return account->joins_children && candidate_of(wait, class) ? ACCOUNT_JOIN : class;
+}
+
+/* --- one thread's sums --- */
+
+struct wait_sums {
+	uint64_t ns[CANDIDATES][ACCOUNT_CLASSES];
+};
+
+struct thread_making {
+	uint32_t tid;
+	const struct profile_thread *facts; /* NULL: it is not known to /proc */
+	struct wait_sums exact, sampled;
+	uint64_t computing_ns, spinning_ns, runnable_ns; /* sampled */
+	uint64_t stops_count;
+};
+
+static uint64_t sum_of(const struct wait_sums *sums)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < CANDIDATES; i++)
+		for (size_t k = 0; k < ACCOUNT_CLASSES; k++)
+			sum += k == ACCOUNT_RUNNABLE ? 0 : sums->ns[i][k];
+	return sum;
+}
+
+static uint64_t part_of(uint64_t ns, double part)
+{
+	return (uint64_t)((double)ns * part);
+}
+
+/* Waits that did not end while recording have no sum: samples divide what is left of the time in
+ * which the thread was blocked, by what they have more than the sums. Few of them do not stand for
+ * all of it. */
+static void divide_rest(const struct thread_making *t, uint64_t rest_ns, struct wait_sums *waits)
+{
+	struct wait_sums more = {0};
+	uint64_t more_ns;
+	double part;
+
+	for (size_t i = 0; i < CANDIDATES; i++)
+		for (size_t k = 0; k < ACCOUNT_CLASSES; k++)
+			if (t->sampled.ns[i][k] > t->exact.ns[i][k])
+				more.ns[i][k] = t->sampled.ns[i][k] - t->exact.ns[i][k];
+	more_ns = sum_of(&more);
+	if (!more_ns)
+		return;
+	part = more_ns >= rest_ns / 2 ? (double)rest_ns / (double)more_ns : 1;
+	for (size_t i = 0; i < CANDIDATES; i++)
+		for (size_t k = 0; k < ACCOUNT_CLASSES; k++)
+			waits->ns[i][k] += part_of(more.ns[i][k], part);
+}
+
+static void divide_blocked(const struct thread_making *t, uint64_t blocked_ns,
+			   struct wait_sums *waits)
+{
+	uint64_t exact_ns = sum_of(&t->exact);
+	double part = exact_ns > blocked_ns ? (double)blocked_ns / (double)exact_ns : 1;
+
+	for (size_t i = 0; i < CANDIDATES; i++)
+		for (size_t k = 0; k < ACCOUNT_CLASSES; k++)
+			waits->ns[i][k] = part_of(t->exact.ns[i][k], part);
+	if (exact_ns < blocked_ns)
+		divide_rest(t, blocked_ns - exact_ns, waits);
+}
+
+static uint64_t known_or(uint64_t exact_ns, uint64_t otherwise_ns)
+{
+	return exact_ns == PROFILE_ABSENT ? otherwise_ns : exact_ns;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Of a thread that came or went only a part is known to /proc: the rest is sampled. */
+static void settle(const struct thread_making *t, struct account *account, struct wait_sums *waits)
+{
+	static const struct profile_thread none = {.wall_ns = PROFILE_ABSENT,
+						   .on_cpu_ns = PROFILE_ABSENT,
+						   .runnable_ns = PROFILE_ABSENT,
+						   .blocked_ns = PROFILE_ABSENT};
+	const struct profile_thread *facts = t->facts ? t->facts : &none;
+	uint64_t sampled_ns = t->computing_ns + t->spinning_ns;
+	uint64_t on_cpu_ns = known_or(facts->on_cpu_ns, sampled_ns), runnable_ns, blocked_ns;
+	uint64_t waited_ns = t->exact.ns[CANDIDATE_NONE][ACCOUNT_RUNNABLE];
+
+	runnable_ns = known_or(facts->runnable_ns, waited_ns ? waited_ns : t->runnable_ns);
+	blocked_ns =
+		sum_of(&t->exact) > sum_of(&t->sampled) ? sum_of(&t->exact) : sum_of(&t->sampled);
+	account->wall_ns = known_or(facts->wall_ns, on_cpu_ns + runnable_ns + blocked_ns);
+	on_cpu_ns = least(on_cpu_ns, account->wall_ns);
+	runnable_ns = least(runnable_ns, account->wall_ns - on_cpu_ns);
+	account->ns[ACCOUNT_SPINNING] =
+		sampled_ns ? part_of(on_cpu_ns, (double)t->spinning_ns / (double)sampled_ns) : 0;
+	account->ns[ACCOUNT_COMPUTING] = on_cpu_ns - account->ns[ACCOUNT_SPINNING];
+	account->ns[ACCOUNT_RUNNABLE] = runnable_ns;
+	divide_blocked(t, account->wall_ns - on_cpu_ns - runnable_ns, waits);
+	for (size_t i = 0; i < CANDIDATES; i++)
+		for (size_t k = 0; k < ACCOUNT_CLASSES; k++)
+			account->ns[k] += k == ACCOUNT_RUNNABLE ? 0 : waits->ns[i][k];
+}
+
+/* What no class has is not known. */
+static void close_account(struct account *account)
+{
+	uint64_t known_ns = 0;
+
+	for (size_t k = 0; k < ACCOUNT_UNKNOWN; k++)
+		known_ns += account->ns[k];
+	account->ns[ACCOUNT_UNKNOWN] =
+		account->wall_ns > known_ns ? account->wall_ns - known_ns : 0;
+}
+
+/* --- all threads --- */
+
+struct making {
+	struct contexts contexts;
+	struct thread_pool pool;   /* where its threads poll */
+	struct map64 tids, places; /* → threads[], account->places[] */
+	struct thread_making *threads;
+	size_t threads_count, threads_capacity, places_capacity;
+	struct process_account *account;
+	int err;
+};
+
+/* NULL: memory is out. */
+static struct thread_making *thread_of(struct making *m, uint32_t tid)
+{
+	uint32_t at = map64_get(&m->tids, tid);
+
+	if (at != MAP64_NONE)
+		return &m->threads[at];
+	at = (uint32_t)m->threads_count;
+	m->err = grow_array(&m->threads, &m->threads_capacity, at + 1, sizeof(*m->threads));
+	if (!m->err)
+		m->err = map64_put(&m->tids, tid, at);
+	if (m->err)
+		return NULL;
+	m->threads_count++;
+	m->threads[at].tid = tid;
+	return &m->threads[at];
+}
+
+/* The innermost native function inside of Python that is neither the interpreter's nor libc's; of a
+ * stack without Python libc's, where there is no other. NULL: none. */
+static const struct profile_frame *native_of(const struct profile_stack *stack)
+{
+	size_t end = stack_innermost_python(stack);
+
+	for (size_t i = 0; i < end; i++)
+		if (!frame_is_system_library(stack->frames[i]) &&
+		    !frame_is_interpreter(stack->frames[i]))
+			return stack->frames[i];
+	return end && end == stack->frames_count ? stack->frames[0] : NULL;
+}
+
+static struct account_place place_of(const struct profile_activity *sample,
+				     enum account_class class)
+{
+	const struct profile_stack *stack = sample->stack;
+	struct account_place place = {.tid = sample->tid, .class = class};
+	size_t python;
+
+	if (!stack || !stack->frames_count)
+		return place;
+	place.native = native_of(stack);
+	python = stack_innermost_python(stack);
+	if (python == stack->frames_count)
+		return place;
+	place.python = stack->frames[python];
+	python = location_python(stack->frames, stack->frames_count);
+	if (python < stack->frames_count && location_is_own_python(stack->frames[python]))
+		place.own = stack->frames[python];
+	return place;
+}
+
+static uint64_t hash_of(const struct account_place *place)
+{
+	const struct profile_frame *frames[] = {place->own, place->python, place->native};
+	uint64_t words[2 + 3 * 3] = {place->tid, (uint64_t)place->class};
+
+	for (size_t i = 0; i < 3; i++) {
+		if (!frames[i])
+			continue;
+		words[2 + 3 * i] = (uintptr_t)frames[i]->function;
+		words[3 + 3 * i] = (uintptr_t)(frames[i]->function[0] ? frames[i]->file
+								      : frames[i]->module_base);
+		words[4 + 3 * i] = frames[i]->line;
+	}
+	return fnv1a(words, sizeof(words));
+}
+
+static void add_place(struct making *m, const struct profile_activity *sample,
+		      enum account_class class)
+{
+	struct account_place place = place_of(sample, class);
+	struct process_account *account = m->account;
+	uint64_t hash = hash_of(&place);
+	uint32_t at = map64_get(&m->places, hash);
+
+	if (at == MAP64_NONE) {
+		at = (uint32_t)account->places_count;
+		m->err = grow_array(&account->places, &m->places_capacity, at + 1,
+				    sizeof(*account->places));
+		if (!m->err)
+			m->err = map64_put(&m->places, hash, at);
+		if (m->err)
+			return;
+		account->places[account->places_count++] = place;
+	}
+	account->places[at].ns += sample->ns;
+	account->places[at].count += sample->count;
+}
+
+static void add_sample(struct making *m, const struct profile_activity *sample)
+{
+	struct thread_making *t = thread_of(m, sample->tid);
+	enum account_class class;
+
+	if (!t)
+		return;
+	switch (sample->state) {
+	case PERFX_SAMPLE_ON_CPU:
+		class = stack_spins(&m->pool, sample->stack) ? ACCOUNT_SPINNING : ACCOUNT_COMPUTING;
+		*(class == ACCOUNT_SPINNING ? &t->spinning_ns : &t->computing_ns) += sample->ns;
+		add_place(m, sample, class);
+		break;
+	case PERFX_SAMPLE_RUNNABLE:
+		t->runnable_ns += sample->ns;
+		break;
+	case PERFX_SAMPLE_WAITING:
+		class = wait_class(sample);
+		if (is_work_of_call(class) && context_is_call(&m->contexts, sample->context))
+			class = ACCOUNT_OTHER;
+		t->sampled.ns[candidate_of(sample, class)][class] += sample->ns;
+		break;
+	case PERFX_SAMPLE_INVALID:
+		break;
+	}
+}
+
+static void add_wait(struct making *m, const struct profile_activity *wait)
+{
+	struct thread_making *t = thread_of(m, wait->tid);
+	enum account_class class;
+
+	if (!t)
+		return;
+	class = wait_class_of(&m->contexts, wait);
+	t->exact.ns[candidate_of(wait, class)][class] += wait->ns;
+	t->stops_count += class == ACCOUNT_STOPPED ? wait->count : 0;
+}
+
+static void add_activities(struct making *m)
+{
+	const struct profile_process *process = m->contexts.process;
+
+	for (size_t i = 0; i < process->threads_count && !m->err; i++) {
+		struct thread_making *t = thread_of(m, process->threads[i].tid);
+
+		if (t)
+			t->facts = &process->threads[i];
+	}
+	for (size_t i = 0; i < process->samples.count && !m->err; i++)
+		add_sample(m, &process->samples.list[i]);
+	for (size_t i = 0; i < process->blocked.count && !m->err; i++)
+		add_wait(m, &process->blocked.list[i]);
+}
+
+/* --- which thread works --- */
+
+/* It does hardly anything itself, */
+#define JOIN_OWN_SHARE 0.15
+/* waits in this way for most of the time, */
+#define JOIN_SHARE 0.50
+/* and the others work for most of that. */
+#define JOIN_WORK_SHARE 0.50
+
+uint64_t account_busy_ns(const struct account *account)
+{
+	return account->ns[ACCOUNT_COMPUTING] + account->ns[ACCOUNT_SPINNING] +
+	       account->ns[ACCOUNT_RUNNABLE];
+}
+
+/* Waits that are the point of a program that does nothing else. */
+static uint64_t concrete_wait_ns(const struct account *account)
+{
+	return account->ns[ACCOUNT_SLEEP] + account->ns[ACCOUNT_DISK] + account->ns[ACCOUNT_OUTPUT];
+}
+
+static uint64_t children_busy_ns(const struct making *m)
+{
+	const struct profile *profile = m->contexts.profile;
+	uint64_t busy_ns = 0;
+
+	for (size_t i = 0; i < profile->processes_count; i++) {
+		const struct profile_process *child = &profile->processes[i];
+
+		if (!profile_is_child(profile, child, m->contexts.process))
+			continue;
+		busy_ns += known_or(child->cpu_ns, 0);
+		for (size_t k = 0; k < child->threads_count; k++)
+			busy_ns += known_or(child->threads[k].runnable_ns, 0);
+	}
+	return busy_ns;
+}
+
+static struct account *find_account(const struct process_account *account, uint32_t tid)
+{
+	for (size_t i = 0; i < account->threads_count; i++)
+		if (account->threads[i].tid == tid)
+			return &account->threads[i];
+	return NULL;
+}
+
+const struct account *account_of_thread(const struct process_account *account, uint32_t tid)
+{
+	return find_account(account, tid);
+}
+
+/* Of the others; NULL: there is none. */
+static const struct account *busiest_of(const struct process_account *account, uint32_t but_tid,
+					uint64_t (*work_ns)(const struct account *account))
+{
+	const struct account *busiest = NULL;
+
+	for (size_t i = 0; i < account->threads_count; i++)
+		if (account->threads[i].tid != but_tid &&
+		    (!busiest || work_ns(&account->threads[i]) > work_ns(busiest)))
+			busiest = &account->threads[i];
+	return busiest;
+}
+
+static uint32_t default_tid(const struct profile_process *process)
+{
+	if (process->steps.count)
+		return process->steps.tid;
+	return process->untraced.tid ? process->untraced.tid : process->pid;
+}
+
+static uint64_t sum_of_candidate(const struct wait_sums *waits, enum candidate candidate)
+{
+	uint64_t sum = 0;
+
+	for (size_t k = 0; k < ACCOUNT_CLASSES; k++)
+		sum += waits->ns[candidate][k];
+	return sum;
+}
+
+static void move_to_join(struct account *account, const struct wait_sums *waits,
+			 enum candidate candidate)
+{
+	for (size_t k = 0; k < ACCOUNT_CLASSES; k++) {
+		account->ns[k] -= waits->ns[candidate][k];
+		account->ns[ACCOUNT_JOIN] += waits->ns[candidate][k];
+	}
+}
+
+/* waits: of the thread that would be the driver. Without steps of its own it is none if it only
+ * waits for the others. */
+static void find_joins(struct making *m, struct account *driver, const struct wait_sums *waits)
+{
+	struct process_account *account = m->account;
+	uint64_t joins_ns = sum_of_candidate(waits, CANDIDATE_JOIN), threads_ns = 0;
+	uint64_t naps_ns = sum_of_candidate(waits, CANDIDATE_NAP), children_ns;
+	uint64_t own_ns = account_busy_ns(driver);
+	const struct account *busiest = busiest_of(account, driver->tid, account_busy_ns);
+	const struct account *waiting = busiest_of(account, driver->tid, concrete_wait_ns);
+	double wall_ns = (double)driver->wall_ns;
+
+	for (size_t i = 0; i < account->threads_count; i++)
+		if (&account->threads[i] != driver)
+			threads_ns += account_busy_ns(&account->threads[i]);
+	children_ns = children_busy_ns(m);
+	/* they may only sleep or read, too: then that is what it waits for */
+	if (waiting && busiest && (double)threads_ns < JOIN_WORK_SHARE * (double)joins_ns &&
+	    concrete_wait_ns(waiting) > threads_ns) {
+		busiest = waiting;
+		threads_ns += concrete_wait_ns(waiting);
+	}
+	if ((double)own_ns >= JOIN_OWN_SHARE * wall_ns)
+		naps_ns = 0;
+	if (m->contexts.process->steps.count || !wall_ns ||
+	    (double)(joins_ns + naps_ns) < JOIN_SHARE * wall_ns ||
+	    (double)(threads_ns + children_ns) < JOIN_WORK_SHARE * (double)(joins_ns + naps_ns))
+		return;
+	move_to_join(driver, waits, CANDIDATE_JOIN);
+	if (naps_ns)
+		move_to_join(driver, waits, CANDIDATE_NAP);
+	account->joins_children = children_ns > threads_ns;
+	account->joins = !account->joins_children;
+	if (account->joins)
+		account->tid = busiest->tid;
+}
+
+/* --- the account --- */
+
+static int by_ns(const void *left, const void *right)
+{
+	const struct account_place *a = left, *b = right;
+
+	if (a->ns != b->ns)
+		return a->ns < b->ns ? 1 : -1;
+	return a->tid < b->tid ? -1 : a->tid > b->tid;
+}
+
+static void add_accounts(struct account *to, const struct account *from)
+{
+	to->wall_ns += from->wall_ns;
+	to->stops_count += from->stops_count;
+	for (size_t k = 0; k < ACCOUNT_CLASSES; k++)
+		to->ns[k] += from->ns[k];
+}
+
+static int settle_threads(struct making *m)
+{
+	struct process_account *account = m->account;
+	struct wait_sums waits, driver_waits = {0};
+	struct account *driver;
+
+	account->tid = default_tid(m->contexts.process);
+	account->threads = calloc(m->threads_count + 1, sizeof(*account->threads));
+	if (!account->threads)
+		return -ENOMEM;
+	for (; account->threads_count < m->threads_count; account->threads_count++) {
+		struct thread_making *t = &m->threads[account->threads_count];
+		struct account *thread = &account->threads[account->threads_count];
+
+		waits = (struct wait_sums){0};
+		*thread = (struct account){.tid = t->tid, .stops_count = t->stops_count};
+		settle(t, thread, &waits);
+		close_account(thread);
+		add_accounts(&account->all, thread);
+		if (t->tid == account->tid)
+			driver_waits = waits;
+	}
+	driver = find_account(account, account->tid);
+	if (!driver)
+		return 0;
+	for (size_t k = 0; k < ACCOUNT_CLASSES; k++)
+		account->all.ns[k] -= driver->ns[k];
+	find_joins(m, driver, &driver_waits);
+	for (size_t k = 0; k < ACCOUNT_CLASSES; k++)
+		account->all.ns[k] += driver->ns[k];
+	return 0;
+}
+
+int account_find(struct process_account *account, const struct profile *profile,
+		 const struct profile_process *process)
+{
+	struct making m = {.account = account};
+
+	*account = (struct process_account){0};
+	m.err = contexts_begin(&m.contexts, profile, process);
+	if (!m.err)
+		m.err = thread_pool_find(&m.pool, process, process->pid);
+	if (!m.err)
+		add_activities(&m);
+	if (!m.err)
+		m.err = settle_threads(&m);
+	if (account->places_count)
+		qsort(account->places, account->places_count, sizeof(*account->places), by_ns);
+	contexts_clear(&m.contexts);
+	map64_clear(&m.tids);
+	map64_clear(&m.places);
+	free(m.threads);
+	return m.err;
+}
+
+void account_clear(struct process_account *account)
+{
+	free(account->threads);
+	free(account->places);
+	*account = (struct process_account){0};
+}
+
+/* --- the hottest place --- */
+
+static const struct profile_frame *lead_of(const struct account_place *place)
+{
+	if (place->own)
+		return place->own;
+	return place->python ? place->python : place->native;
+}
+
+/* Polling is said where nothing computes. */
+static bool is_hot(const struct account_place *place, uint32_t tid, enum account_class class)
+{
+	return (!tid || place->tid == tid) && (place->class == class || place->python);
+}
+
+static struct hottest hottest_in(const struct process_account *account, uint32_t tid,
+				 enum account_class class)
+{
+	struct lines leads = {0}, python = {0}, native = {0}, polling = {0};
+	struct hottest hottest = {0};
+
+	for (size_t i = 0; i < account->places_count; i++) {
+		if (!is_hot(&account->places[i], tid, class))
+			continue;
+		hottest.all_ns += account->places[i].ns;
+		lines_add(&leads, lead_of(&account->places[i]), account->places[i].ns);
+	}
+	hottest.place = lines_lead(&leads);
+	for (size_t i = 0; i < account->places_count && hottest.place.frame; i++) {
+		const struct account_place *place = &account->places[i];
+		const struct profile_frame *lead = lead_of(place);
+
+		if (!is_hot(place, tid, class) || !lead ||
+		    !frame_is_same_function(lead, hottest.place.frame))
+			continue;
+		if (place->own && place->python && place->own != place->python)
+			lines_add(&python, place->python, place->ns);
+		if (place->native && place->native != lead)
+			lines_add(place->class == ACCOUNT_SPINNING ? &polling : &native,
+				  place->native, place->ns);
+	}
+	hottest.polling = lines_lead(&polling);
+	hottest.python = lines_lead(&python);
+	hottest.native = lines_lead(&native);
+	return hottest;
+}
+
+struct hottest account_hottest(const struct process_account *account, uint32_t tid)
+{
+	struct hottest hottest = hottest_in(account, tid, ACCOUNT_COMPUTING);
+
+	return hottest.place.frame ? hottest : hottest_in(account, tid, ACCOUNT_SPINNING);
+}
+
+struct place account_native(const struct process_account *account, enum account_class class)
+{
+	struct lines native = {0};
+
+	for (size_t i = 0; i < account->places_count; i++)
+		if (account->places[i].class == class)
+			lines_add(&native, account->places[i].native, account->places[i].ns);
+	return lines_lead(&native);
+}
+
+void add_native(struct text *text, const struct profile_frame *frame)
+{
+	if (frame->function[0]) {
+		location_place(text, frame);
+	} else if (frame->module_base[0]) {
+		escape_name(text, frame->module_base);
+		text_add(text, " (no symbols)");
+	} else {
+		text_add(text, "code that was generated at run time");
+	}
+}
+
+/* "torch ": of site-packages/torch/nn/modules/linear.py; "": of no package */
+static void add_package(struct text *text, const struct profile_frame *frame)
+{
+	static const char *const folders[] = {"/site-packages/", "/dist-packages/"};
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		const char *folder = strstr(frame->file, folders[i]);
+		const char *name = folder ? folder + strlen(folders[i]) : "";
+		size_t length = strcspn(name, "/.");
+
+		if (!length)
+			continue;
+		text_printf(text, "%.*s ", (int)(length < 64 ? length : 64), name);
+		return;
+	}
+}
+
+/* A part of the place that is worth naming. */
+#define HOTTEST_PART 0.10
+
+static bool is_worth_naming(const struct hottest *hottest, const struct place *part)
+{
+	return part->frame && (double)part->ns >= HOTTEST_PART * (double)hottest->place.ns;
+}
+
+void add_hottest(struct text *text, const struct hottest *hottest)
+{
+	add_native(text, hottest->place.frame);
+	if (is_worth_naming(hottest, &hottest->python)) {
+		text_add(text, ", in ");
+		add_package(text, hottest->python.frame);
+		location_place(text, hottest->python.frame);
+	}
+	if (is_worth_naming(hottest, &hottest->native)) {
+		text_add(text, ", in ");
+		add_native(text, hottest->native.frame);
+	}
+	if (is_worth_naming(hottest, &hottest->polling)) {
+		text_add(text, "; ");
+		add_percent(text, (double)hottest->polling.ns / (double)hottest->place.ns);
+		text_add(text, " of it only polls for other threads, in ");
+		add_native(text, hottest->polling.frame);
+	}
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One account of a process's time: what each of its threads did, in classes that exclude each other
+ * and add up to the time in which the thread was there; those of the process add up to wall time ×
+ * threads. A pure function of the profile.
+ *
+ *	time on a CPU, without one, blocked; waits by reason	exact
+ *	samples divide these sums: computing and spinning, and places	estimates
+ *
+ * A thread that only waits for its own threads or children while these work has joined them: the
+ * thread that the verdict is about is the one that works.
+ */
+#ifndef PERFX_ANALYZE_ACCOUNT_H
+#define PERFX_ANALYZE_ACCOUNT_H
+
+#include "aggregate/profile.h"
+#include "analyze/stack_kind.h"
+#include "base/grow.h"
+#include "base/text.h"
+
+enum account_class {
+	ACCOUNT_COMPUTING = 0,
+	ACCOUNT_SPINNING, /* on a CPU, but only polling for another thread or an event */
+	ACCOUNT_JOIN,	  /* for its own threads or children, which work meanwhile */
+	ACCOUNT_GIL,
+	ACCOUNT_LOCK, /* that another thread has: no condition, no queue */
+	ACCOUNT_INPUT,
+	ACCOUNT_OUTPUT,
+	ACCOUNT_DISK,
+	ACCOUNT_SLEEP,
+	ACCOUNT_CHILD,
+	ACCOUNT_OTHER, /* for a condition, a device, in a traced call: no fault by itself */
+	ACCOUNT_RUNNABLE,
+	ACCOUNT_STOPPED,
+	ACCOUNT_UNKNOWN,
+	ACCOUNT_CLASSES
+};
+/* "computing": of JSON. "waiting for the disk": of reports. */
+const char *account_class_name(enum account_class class);
+const char *account_class_words(enum account_class class);
+
+/* Of a thread, or the sum of all. */
+struct account {
+	uint32_t tid;		      /* 0: of all */
+	uint64_t wall_ns;	      /* while it was there, as far as that is known */
+	uint64_t ns[ACCOUNT_CLASSES]; /* their sum is wall_ns */
+	uint64_t stops_count;
+};
+
+/* Where a thread was on a CPU. */
+struct account_place {
+	uint32_t tid;
+	enum account_class class; /* COMPUTING, SPINNING */
+	/* The innermost Python line of the program's own, and of any; the innermost native function
+	 * inside of that, outside of libc. NULL: none. */
+	const struct profile_frame *own, *python, *native;
+	uint64_t ns, count;
+};
+
+struct process_account {
+	struct account all, *threads;
+	size_t threads_count;
+	struct account_place *places; /* ns descending */
+	size_t places_count;
+	uint32_t tid;		    /* of the thread that the verdict is about */
+	bool joins, joins_children; /* the thread that would drive it only waits for the others */
+};
+
+/* Borrows frames from the profile. 0 or -ENOMEM; _clear either way. */
+int account_find(struct process_account *account, const struct profile *profile,
+		 const struct profile_process *process);
+void account_clear(struct process_account *account);
+
+/* NULL: the thread is not known. */
+const struct account *account_of_thread(const struct process_account *account, uint32_t tid);
+/* On a CPU, or ready for one. */
+uint64_t account_busy_ns(const struct account *account);
+
+/* --- the hottest place --- */
+
+/* The Python function that leads, by its hottest line; of a stack without Python a native one. */
+struct place {
+	const struct profile_frame *frame; /* NULL: not known */
+	uint64_t ns;			   /* of the function, all of its lines */
+};
+
+/* The program's own function or, without one, that of a package, or a native one; and inside of it
+ * the package's function, the native one with most of its time, and where it only polls. */
+struct hottest {
+	struct place place, python, native, polling;
+	uint64_t all_ns; /* on a CPU, with a known place */
+};
+/* tid 0: of all threads. */
+struct hottest account_hottest(const struct process_account *account, uint32_t tid);
+/* The native function in which all threads are most of the time, computing or spinning. */
+struct place account_native(const struct process_account *account, enum account_class class);
+/* "main (train.py:12), in torch Linear.forward (linear.py:134), in gemm (libblas.so)" */
+void add_hottest(struct text *text, const struct hottest *hottest);
+/* location_place(), but "libonnxruntime.so (no symbols)" for a native function without a name. */
+void add_native(struct text *text, const struct profile_frame *frame);
+
+/* --- what samples and waits mean --- */
+
+/* The calling contexts of a process, by id. Borrows. */
+struct contexts {
+	const struct profile *profile;
+	const struct profile_process *process;
+	struct map64 places;  /* id → process->contexts[] */
+	struct map64 batches; /* functions in which a data loader's next batch is fetched */
+};
+
+/* 0 or -ENOMEM; to be cleared in both cases. */
+int contexts_begin(struct contexts *contexts, const struct profile *profile,
+		   const struct profile_process *process);
+void contexts_clear(struct contexts *contexts);
+/* NULL: 0, or not known. */
+const struct profile_context *context_of(const struct contexts *contexts, uint32_t id);
+/* Is a traced call the innermost? A range is none. */
+bool context_is_call(const struct contexts *contexts, uint32_t id);
+/* Is it in a range of a data loader's next batch? */
+bool context_is_data(const struct contexts *contexts, uint32_t id);
+/* A range, or what has no name in PyTorch 1.13 (plan/annotations.c): it does no work itself. */
+bool function_is_marker(const struct profile_function *function);
+
+/* By its reason, object and stack, whether it is in a call or not. */
+enum account_class wait_class(const struct profile_activity *wait);
+/* The same, but OTHER in a traced call that waits for its own work. */
+enum account_class wait_class_of(const struct contexts *contexts,
+				 const struct profile_activity *wait);
+/* The same of a thread in its account: a wait for children that work is a JOIN. */
+enum account_class account_wait_class(const struct process_account *account,
+				      const struct contexts *contexts,
+				      const struct profile_activity *wait);
+/* Was the sample taken in this wait? */
+bool sample_is_of(const struct profile_activity *sample, const struct profile_activity *wait);
+/* Where most samples of a wait were; NULL: not known. */
+const struct profile_frame *wait_place(const struct profile_process *process,
+				       const struct profile_activity *wait);
+
+/* --- lines --- */
+
+/* The Python function that runs or waits, else the innermost native one. NULL: without a name. */
+const struct profile_frame *stack_place(const struct profile_stack *stack);
+
+/* Sums by line. The first are the most frequent ones: rows of samples are in that order. */
+#define LINES_MAX 256
+
+struct lines {
+	struct place lines[LINES_MAX];
+	size_t count;
+};
+
+/* frame may be NULL. */
+void lines_add(struct lines *lines, const struct profile_frame *frame, uint64_t ns);
+/* Of the function with the most time the line with the most. */
+struct place lines_lead(const struct lines *lines);
+
+#endif
