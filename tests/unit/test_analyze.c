@@ -397,15 +397,16 @@ Test(analyze, verdicts)
 			   "(1,000 calls of 1.00 ms).");
 	s.row.self_ns = s.process.self_ns = 100 * MS;
 	s.process.cpu_ns = 9 * S;
-	expect_verdict(&s, "python3 (pid 42) used 90.0 % of one CPU in 10.0 s; the traced "
-			   "functions took 1.0 % of that time (1,000 calls, most of it in f).");
+	expect_verdict(&s,
+		       "No problem found: python3 (pid 42) used 90.0 % of one CPU in 10.0 s; "
+		       "the traced functions took 1.0 % of the time (1,000 calls, most of it in "
+		       "f).");
 	s.row.avg_ns = PROFILE_ABSENT;
 	expect_verdict(&s,
 		       "python3 (pid 42) called f 1,000 times in 10.0 s; no call could be timed.");
 	s.process.rows_count = 0;
 	s.process.calls_count = s.profile.calls_count = 0;
-	expect_verdict(&s, "python3 (pid 42) called none of the functions that are traced in "
-			   "10.0 s: it used 90.0 % of one CPU in other functions.");
+	expect_verdict(&s, "No problem found: python3 (pid 42) used 90.0 % of one CPU in 10.0 s.");
 	s.process.cpu_ns = 0;
 	expect_verdict(&s, "IDLE: python3 (pid 42): used 0 ns of CPU time in 10.0 s (0 %); 0 of 1 "
 			   "threads blocked nearly all the time.");

@@ -63,11 +63,16 @@ static void add_longest_wait(struct text *text, const struct driver *driver)
 	location_place(text, driver->longest_place);
 }
 
+/* A process that waits for a CPU, or is stopped, has work to do. */
 bool rules_is_idle(const struct rules_ctx *ctx)
 {
+	const struct account *all = &ctx->account->all;
 	double cpu = cpu_share(ctx->process);
+	double ready = wall_share(ctx->process, all->ns[ACCOUNT_RUNNABLE]);
 
-	return cpu >= 0 && cpu < ctx->thresholds->idle_target_cpu;
+	return cpu >= 0 && cpu < ctx->thresholds->idle_target_cpu &&
+	       ready < ctx->thresholds->idle_target_cpu &&
+	       all->ns[ACCOUNT_STOPPED] < all->wall_ns / 2;
 }
 
 static bool idle_target(struct rules_ctx *ctx)
@@ -137,7 +142,8 @@ static void blocked_thread(struct rules_ctx *ctx)
 	struct note note = {.bottleneck = BOTTLENECK_IDLE, .confidence = 1, .look = "Waiting"};
 	double share;
 
-	if (!thread || thread->blocked_ns == PROFILE_ABSENT || !thread->wall_ns)
+	if (!thread || thread->blocked_ns == PROFILE_ABSENT || !thread->wall_ns ||
+	    ctx->account->joins || ctx->account->joins_children)
 		return;
 	share = (double)thread->blocked_ns / (double)thread->wall_ns;
 	if (share < ctx->thresholds->blocked_thread_share)

@@ -51,6 +51,16 @@ static bool is_said_elsewhere(const struct rules_ctx *ctx, const struct profile_
 	return ctx->driver->marked.ns >= row->self_ns / 2;
 }
 
+/* Is the lack of a CPU most of what keeps its threads from running? */
+static bool waits_for_cpu(const struct rules_ctx *ctx)
+{
+	const struct account *thread = account_of_thread(ctx->account, ctx->driver->tid);
+	uint64_t ready_ns = thread ? thread->ns[ACCOUNT_RUNNABLE] : 0;
+
+	return thread && 2 * ready_ns >= thread->wall_ns - thread->ns[ACCOUNT_COMPUTING] -
+						 thread->ns[ACCOUNT_SPINNING];
+}
+
 /* An operator's share alone is where the time goes and no problem. NONE: it may be as it is. */
 static enum bottleneck class_of_slow(const struct rules_ctx *ctx, enum remedy_kind kind)
 {
@@ -64,7 +74,7 @@ static enum bottleneck class_of_slow(const struct rules_ctx *ctx, enum remedy_ki
 	case REMEDY_SLEEP:
 		return BOTTLENECK_SLEEP;
 	case REMEDY_WAITING:
-		return BOTTLENECK_IDLE;
+		return waits_for_cpu(ctx) ? BOTTLENECK_NONE : BOTTLENECK_IDLE;
 	case REMEDY_SYNCHRONIZE:
 		/* while others work for it, it waits by right */
 		return cpu_share(ctx->process) < ctx->thresholds->slow_operation_busy

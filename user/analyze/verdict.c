@@ -7,14 +7,18 @@
  *     it); its own thread prepares it, mostly in normalize (features.py:88).
  *     HEALTHY: no problem found; 93.1 % of each 212 ms step computes, most of it in at::_ops::mm
  *     (63.4 %), at 78.0 % of the roof of 2 cores.
- *     No problem found: trainer (pid 4242) spent 62.0 % of 10.0 s in gemm (12,345 calls of 502 µs).
- *     No traced function was called in 10.0 s: trainer (pid 4242) used 98.2 % of a CPU elsewhere.
+ *     No problem found: trainer (pid 4242) spent 62.0 % of 10.0 s in gemm (12,345 calls of 502 µs),
+ *     called from main (train.py:12).
+ *     No problem found: trainer (pid 4242) used 172 % of one CPU in 10.0 s; its main thread spent
+ *     84.0 % of that in main (train.py:12), in xgboost Booster.update (core.py:2391).
  */
 #include "analyze/location.h"
 #include "analyze/roofline.h"
 #include "analyze/rules_ctx.h"
+#include "base/escape.h"
 #include "base/units.h"
 
+#include <math.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -98,57 +102,142 @@ static void add_late(struct text *text, const struct profile *profile)
 	}
 }
 
-static void say_nothing_fired(struct text *text, const struct profile *profile,
-			      const struct profile_process *p)
+/* "its main thread", "thread worker (tid 43)" */
+static void add_thread_name(struct text *text, const struct profile_process *p, uint32_t tid)
 {
-	double cpu = cpu_share(p);
+	const char *name = profile_thread_name(p, tid);
 
-	if (say_memory(text, p))
+	if (tid == p->pid) {
+		text_add(text, "its main thread");
 		return;
-	add_process_name(text, p);
-	text_add(text, " called none of the functions that are traced in ");
-	add_ns(text, profile->duration_ns);
-	if (cpu < 0)
-		text_add(text, ": it ran others, or was idle");
-	else if (cpu < 0.05)
-		text_add(text, ": it was waiting");
-	else
-		text_add(text, ": it");
-	if (cpu >= 0.05) {
-		add_cpu(text, p);
-		text_add(text, " in other functions");
 	}
-	text_add(text, ".");
+	text_add(text, "its thread ");
+	escape_name(text, name[0] ? name : "?");
+	text_printf(text, " (tid %u)", tid);
 }
 
-static void say_elsewhere(struct text *text, const struct profile *profile,
-			  const struct profile_process *p)
+/* ", called from main (train.py:12)" */
+static void add_own_line(struct text *text, const struct process_account *account)
 {
-	double cpu = cpu_share(p);
+	struct hottest hottest = account_hottest(account, account->tid);
 
-	add_process_name(text, p);
-	if (cpu >= 0 && cpu < 0.10)
-		text_add(text, " was mostly waiting: it");
-	if (cpu >= 0) {
-		add_cpu(text, p);
-		text_add(text, " in ");
-		add_ns(text, profile_wall_ns(p));
-		text_add(text, "; the traced functions took ");
-	} else {
+	if (!hottest.place.frame || hottest.place.frame->language != PERFX_LANGUAGE_PYTHON)
+		return;
+	text_add(text, ", called from ");
+	location_place(text, hottest.place.frame);
+}
+
+/* Of all threads' CPU time less than this is in no function worth naming. */
+#define NATIVE_SHARE 0.10
+
+static bool is_said(const struct hottest *said, const struct profile_frame *native)
+{
+	return (said->native.frame && frame_is_same_function(said->native.frame, native)) ||
+	       (said->place.frame && frame_is_same_function(said->place.frame, native));
+}
+
+/* "; 31.0 % of all threads' CPU time is in HistEvaluator::Enumerate (libxgboost.so)" */
+static void add_native_share(struct text *text, const struct process_account *account,
+			     enum account_class class, const struct hottest *said)
+{
+	double cpu_ns =
+		(double)(account->all.ns[ACCOUNT_COMPUTING] + account->all.ns[ACCOUNT_SPINNING]);
+	struct place native = account_native(account, class);
+	uint64_t ns = class == ACCOUNT_SPINNING ? account->all.ns[class] : native.ns;
+
+	if (!native.frame || cpu_ns <= 0 || (double)ns < NATIVE_SHARE * cpu_ns ||
+	    is_said(said, native.frame))
+		return;
+	text_add(text, "; ");
+	add_percent(text, fmin((double)ns / cpu_ns, 1));
+	text_printf(text, " of all threads' CPU time %s ",
+		    class == ACCOUNT_SPINNING ? "only polls, in" : "is in");
+	add_native(text, native.frame);
+}
+
+/* " used 172 % of one CPU in 10.0 s; its main thread spent 84.0 % of its CPU time in main
+ * (train.py:12), in xgboost Booster.update (core.py:2391)" */
+static void add_hottest_of(struct text *text, const struct profile_process *p,
+			   const struct process_account *account)
+{
+	/* threads that are joined come and go */
+	uint32_t tid = account->joins ? 0 : account->tid;
+	struct hottest hottest = account_hottest(account, tid);
+
+	if (!hottest.place.frame) {
+		tid = 0;
+		hottest = account_hottest(account, 0);
+	}
+	if (hottest.place.frame) {
+		text_add(text, "; ");
+		if (tid)
+			add_thread_name(text, p, tid);
+		else
+			text_add(text, "its threads");
 		text_add(text, " spent ");
+		add_percent(text, (double)hottest.place.ns / (double)hottest.all_ns);
+		text_add(text, " of that in ");
+		add_hottest(text, &hottest);
 	}
+	if (account->threads_count > 1)
+		add_native_share(text, account, ACCOUNT_COMPUTING, &hottest);
+	if (!hottest.polling.frame)
+		add_native_share(text, account, ACCOUNT_SPINNING, &hottest);
+}
+
+/* What the thread does that the verdict is about: the class with most of its time. */
+static void add_wait_of(struct text *text, const struct process_account *account)
+{
+	const struct account *thread = account_of_thread(account, account->tid);
+	enum account_class most = ACCOUNT_JOIN;
+
+	for (int class = ACCOUNT_JOIN; thread && class < ACCOUNT_CLASSES; class ++)
+		if (thread->ns[class] > thread->ns[most])
+			most = (enum account_class) class;
+	if (!thread || 2 * thread->ns[most] < thread->wall_ns || most == ACCOUNT_UNKNOWN)
+		return;
+	text_add(text, "; ");
+	add_percent(text, (double)thread->ns[most] / (double)thread->wall_ns);
+	text_printf(text, " of the time it was %s", account_class_words(most));
+}
+
+/* "; the traced functions took 1.0 % of the time (1,000 calls, most of it in f)" */
+static void add_traced_share(struct text *text, const struct profile *profile,
+			     const struct profile_process *p)
+{
+	if (!p->rows_count)
+		return;
+	text_add(text, "; the traced functions took ");
 	add_percent(text, wall_share(p, p->self_ns));
-	if (cpu >= 0) {
-		text_add(text, " of that time (");
-	} else {
-		text_add(text, " of ");
-		add_ns(text, profile_wall_ns(p));
-		text_add(text, " in traced functions (");
-	}
+	text_add(text, " of the time (");
 	add_count(text, p->calls_count);
 	text_add(text, " calls, most of it in ");
 	add_function_name(text, profile, p->rows[0].function);
-	text_add(text, ").");
+	text_add(text, ")");
+}
+
+/* Where the time goes by samples, in whatever it runs. */
+static void say_sampled(struct text *text, const struct profile *profile,
+			const struct profile_process *p, const struct process_account *account)
+{
+	double cpu = cpu_share(p);
+
+	if (!p->rows_count && !account->places_count && say_memory(text, p))
+		return;
+	text_add(text, "No problem found: ");
+	add_process_name(text, p);
+	if (cpu < 0) {
+		text_add(text, " ran for ");
+		add_ns(text, profile_wall_ns(p));
+	} else {
+		add_cpu(text, p);
+		text_add(text, " in ");
+		add_ns(text, profile_wall_ns(p));
+	}
+	add_hottest_of(text, p, account);
+	add_wait_of(text, account);
+	add_traced_share(text, profile, p);
+	text_add(text, ".");
 }
 
 static void say_untimed(struct text *text, const struct profile *profile,
@@ -165,11 +254,13 @@ static void say_untimed(struct text *text, const struct profile *profile,
 }
 
 static void say_dominating(struct text *text, const struct profile *profile,
-			   const struct profile_process *p, double share)
+			   const struct profile_process *p, double share,
+			   const struct process_account *account)
 {
 	const struct profile_row *top = &p->rows[0];
 	double cpu = cpu_share(p);
 
+	text_add(text, "No problem found: ");
 	add_process_name(text, p);
 	if (share > 1.05) {
 		text_printf(text, " had %.1f threads on average in ", share);
@@ -192,6 +283,7 @@ static void say_dominating(struct text *text, const struct profile *profile,
 		text_add(text, " in ");
 		add_function_name(text, profile, p->rows[1].function);
 	}
+	add_own_line(text, account);
 	if (cpu >= 0 && cpu < share / 2) {
 		text_add(text, ", mostly waiting: it");
 		add_cpu(text, p);
@@ -249,13 +341,44 @@ static const struct finding *first_problem(const struct process_analysis *analys
 	return NULL;
 }
 
-static void say_problem(struct text *text, const struct finding *finding)
+/* The place of a finding is the program's own, or the hottest one. */
+static bool names_hottest(const struct finding *finding, const struct hottest *hottest)
+{
+	const struct finding_place *place = &finding->place;
+	const struct profile_frame frame = {.function = place->function ?: "",
+					    .file = place->file ?: "",
+					    .module_base = "",
+					    .line = place->line,
+					    .language = hottest->place.frame->language};
+
+	if (!place->function)
+		return false;
+	return location_is_own_python(&frame) ||
+	       !strcmp(place->function, hottest->place.frame->function);
+}
+
+/* " It runs mostly main (train.py:12), in torch Linear.forward (linear.py:134)." */
+static void add_hottest_sentence(struct text *text, const struct process_analysis *analysis,
+				 const struct finding *finding)
+{
+	struct hottest hottest = account_hottest(&analysis->account, analysis->account.tid);
+
+	if (!hottest.place.frame || names_hottest(finding, &hottest))
+		return;
+	text_add(text, " It runs mostly ");
+	add_hottest(text, &hottest);
+	text_add(text, ".");
+}
+
+static void say_problem(struct text *text, const struct process_analysis *analysis,
+			const struct finding *finding)
 {
 	if (finding->headline[0])
 		text_printf(text, "%s.", finding->headline);
 	else
 		text_printf(text, "%s: %s: %s.", bottleneck_headline(finding->bottleneck),
 			    finding->subject, finding->evidence);
+	add_hottest_sentence(text, analysis, finding);
 }
 
 /* --- nothing is wrong --- */
@@ -298,8 +421,9 @@ static void add_roof(struct text *text, const struct profile *profile,
 
 /* Its operators are the work; otherwise it is not said to be healthy. */
 static bool say_healthy(struct text *text, const struct profile *profile,
-			const struct profile_process *p, const struct step_time *time)
+			const struct profile_process *p, const struct process_analysis *analysis)
 {
+	const struct step_time *time = &analysis->time;
 	double computing = time->known ? time->ns[TIME_COMPUTE] / time->unit_ns : 0;
 
 	if (computing < HEALTHY_COMPUTE || !p->compute.measured)
@@ -311,27 +435,25 @@ static bool say_healthy(struct text *text, const struct profile *profile,
 	else
 		text_add(text, " of the time computes");
 	add_most(text, profile, p);
+	add_own_line(text, &analysis->account);
 	add_roof(text, profile, p);
 	text_add(text, profile->partial & PROFILE_PARTIAL_LOSSY ? "; some data was lost." : ".");
 	return true;
 }
 
 static void say_where(struct text *text, const struct profile *profile,
-		      const struct profile_process *p, const struct step_time *time)
+		      const struct profile_process *p, const struct process_analysis *analysis)
 {
 	double share = p->rows_count ? wall_share(p, p->rows[0].self_ns) : 0;
 
-	if (profile->calls_count == 0)
-		say_nothing_fired(text, profile, p);
-	else if (p->rows_count && p->rows[0].avg_ns == PROFILE_ABSENT)
+	if (p->rows_count && p->rows[0].avg_ns == PROFILE_ABSENT)
 		say_untimed(text, profile, p);
-	else if (say_healthy(text, profile, p, time))
+	else if (say_healthy(text, profile, p, analysis))
 		return;
-	else if (share >= VERDICT_SHARE) {
-		text_add(text, "No problem found: ");
-		say_dominating(text, profile, p, share);
-	} else
-		say_elsewhere(text, profile, p);
+	else if (share >= VERDICT_SHARE)
+		say_dominating(text, profile, p, share, &analysis->account);
+	else
+		say_sampled(text, profile, p, &analysis->account);
 }
 
 char *verdict_of(const struct profile *profile, const struct profile_process *main,
@@ -350,9 +472,9 @@ char *verdict_of(const struct profile *profile, const struct profile_process *ma
 	}
 	problem = first_problem(analysis);
 	if (problem)
-		say_problem(&text, problem);
+		say_problem(&text, analysis, problem);
 	else
-		say_where(&text, profile, main, &analysis->time);
+		say_where(&text, profile, main, analysis);
 	if (analysis->silenced_count)
 		text_printf(&text, " %zu finding%s silenced.", analysis->silenced_count,
 			    analysis->silenced_count == 1 ? " is" : "s are");
@@ -450,12 +572,26 @@ static void add_reason(struct text *text, const struct profile *profile,
 		text_add(text, " It may be idle, blocked, or busy in other functions.");
 }
 
+/* A process that was traced late may have called them before. */
+static bool is_late(const struct profile *profile, const struct profile_process *p)
+{
+	for (size_t i = 0; i < profile->late_count; i++)
+		if (profile->late[i].process == p->index)
+			return true;
+	return false;
+}
+
 char *silence_of(const struct profile *profile, const struct profile_process *p)
 {
 	struct text text = {0};
 
-	text_add(&text, "It called none of the functions that are traced: operators and libraries "
-			"that perfx-trace knows, ranges that the program marks, or those of -F");
+	if (is_late(profile, p))
+		text_add(&text, "Once its probes were attached, no call of an operator, library or "
+				"range that perfx-trace knows was seen");
+	else
+		text_add(&text, "It called none of the functions that are traced: operators and "
+				"libraries that perfx-trace knows, ranges that the program marks, "
+				"or those of -F");
 	if (p->cpu_ns != PROFILE_ABSENT) {
 		text_add(&text, "; the process used ");
 		add_ns(&text, p->cpu_ns);

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The account of a process's time: it adds up, and says which thread works. */
+#include "training_fixture.h"
+
+#include "analyze/account.h"
+
+static uint64_t sum_of(const struct account *account)
+{
+	uint64_t sum = 0;
+
+	for (size_t k = 0; k < ACCOUNT_CLASSES; k++)
+		sum += account->ns[k];
+	return sum;
+}
+
+/* The classes of each thread and of the process are all of its time. */
+static void expect_whole(const struct process_account *account)
+{
+	uint64_t wall_ns = 0;
+
+	for (size_t i = 0; i < account->threads_count; i++) {
+		const struct account *thread = &account->threads[i];
+
+		cr_expect_eq(sum_of(thread), thread->wall_ns, "thread %u", thread->tid);
+		wall_ns += thread->wall_ns;
+	}
+	cr_expect_eq(account->all.wall_ns, wall_ns);
+	cr_expect_eq(sum_of(&account->all), wall_ns);
+}
+
+static const struct process_account *account_of(const struct report *report)
+{
+	const struct process_account *account = &report->analysis->processes[0].account;
+
+	expect_whole(account);
+	return account;
+}
+
+static void blocked(struct stream *s, uint32_t tid, enum perfx_wait_reason reason, uint64_t ms,
+		    uint64_t count)
+{
+	stream_plain(s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1, .tid = tid,
+		     .reason = (uint8_t)reason, .object = 7, .blocked_ns = ms * MS, .count = count,
+		     .max_ns = ms * MS);
+}
+
+static void expect_ms(const struct account *account, enum account_class class, uint64_t ms)
+{
+	cr_assert_not_null(account);
+	cr_expect_eq(account->ns[class], ms * MS, "%s of thread %u: %llu ns",
+		     account_class_name(class), account->tid,
+		     (unsigned long long)account->ns[class]);
+}
+
+/* The main thread is there for ten seconds, five of them on a CPU (training_fixture.h). */
+Test(account, exact_sums_are_divided_by_samples)
+{
+	struct stream s = {0};
+	const struct process_account *account;
+	struct report report;
+
+	begin(&s);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 300);
+	samples(&s, (struct perfx_sample){.stack = MALLOC}, 100);
+	blocked(&s, MAIN, PERFX_WAIT_DISK, 2000, 4);
+	blocked(&s, MAIN, PERFX_WAIT_GIL, 500, 100);
+	report = end_after(&s, 1 * S);
+	account = account_of(&report);
+	expect_ms(account_of_thread(account, MAIN), ACCOUNT_COMPUTING, 5000);
+	expect_ms(account_of_thread(account, MAIN), ACCOUNT_RUNNABLE, 1000);
+	expect_ms(account_of_thread(account, MAIN), ACCOUNT_DISK, 2000);
+	expect_ms(account_of_thread(account, MAIN), ACCOUNT_GIL, 500);
+	expect_ms(account_of_thread(account, MAIN), ACCOUNT_UNKNOWN, 1500);
+	expect_ms(account_of_thread(account, POOL), ACCOUNT_COMPUTING, 1000);
+	expect_ms(account_of_thread(account, POOL), ACCOUNT_UNKNOWN, 9000);
+	cr_expect_eq(account->all.wall_ns, 20 * S);
+	forget(&report);
+}
+
+/* A wait that has not ended has no sum: its samples say what the rest of the time was. */
+Test(account, waits_that_go_on_are_sampled)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	samples(&s,
+		(struct perfx_sample){
+			.stack = LOCK, .state = PERFX_SAMPLE_WAITING, .reason = PERFX_WAIT_READ},
+		450);
+	report = end(&s);
+	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_INPUT, 5000);
+	forget(&report);
+}
+
+/* Two clocks may count more than there was. */
+Test(account, waits_are_no_longer_than_the_time_without_a_cpu)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	blocked(&s, MAIN, PERFX_WAIT_DISK, 4000, 4);
+	blocked(&s, MAIN, PERFX_WAIT_GIL, 4000, 4);
+	report = end_after(&s, 3 * S);
+	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_DISK, 1000);
+	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_GIL, 1000);
+	forget(&report);
+}
+
+/* Of a thread that ended before it was seen twice all is sampled. */
+Test(account, a_thread_that_is_not_known_to_proc)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .tid = 77}, 30);
+	blocked(&s, 77, PERFX_WAIT_SLEEP, 200, 1);
+	report = end(&s);
+	expect_ms(account_of_thread(account_of(&report), 77), ACCOUNT_COMPUTING, 300);
+	expect_ms(account_of_thread(account_of(&report), 77), ACCOUNT_SLEEP, 200);
+	forget(&report);
+}
+
+#define YIELD 40
+#define GOMP  41
+
+Test(account, polling_is_no_computing)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	stream_stack(&s, 1, YIELD, PERFX_STACK_PC, 0x9000, 0x1000, LOOP, 0x1000);
+	stream_stack(&s, 1, GOMP, PERFX_STACK_PC, 0x9100);
+	stream_frame(&s, 1, 0x9000, 0, "__sched_yield", LIBC, 0x90, "", 0);
+	stream_frame(&s, 1, 0x9100, 0, "", "/usr/lib/libgomp.so.1", 0x91, "", 0);
+	samples(&s, (struct perfx_sample){.stack = YIELD}, 100);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 300);
+	samples(&s, (struct perfx_sample){.stack = GOMP, .tid = POOL}, 100);
+	report = end(&s);
+	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_SPINNING, 1250);
+	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_COMPUTING, 3750);
+	expect_ms(account_of_thread(account_of(&report), POOL), ACCOUNT_SPINNING, 1000);
+	forget(&report);
+}
+
+/* --- which thread works --- */
+
+/* A process without traced calls: its main thread runs for 100 ms of ten seconds. */
+static struct report end_of_pool(struct stream *s, uint64_t pool_ms)
+{
+	struct report report;
+
+	stream_thread(s, 1, MAIN, "python3", 'S', 10 * S, 100 * MS, 0);
+	stream_thread(s, 1, POOL, "loader", 'R', 10 * S, pool_ms * MS, 0);
+	stream_usage(s, 1, 0, 0, 0, 200 << 20);
+	stream_usage(s, 1, 10 * S, (100 + pool_ms) * MS, 0, 200 << 20);
+	stream_end(s, 10 * S, 0);
+	report.aggregate = replay(s);
+	report.analysis = analyze(aggregate__finish(report.aggregate), NULL);
+	cr_assert_not_null(report.analysis);
+	return report;
+}
+
+Test(account, who_polls_its_own_threads_joins_them)
+{
+	struct stream s = {0};
+	const struct process_account *account;
+	struct report report;
+
+	begin(&s);
+	blocked(&s, MAIN, PERFX_WAIT_SLEEP, 9000, 900);
+	samples(&s, (struct perfx_sample){.stack = EXTENSION, .tid = POOL}, 900);
+	report = end_of_pool(&s, 9000);
+	account = account_of(&report);
+	expect_ms(account_of_thread(account, MAIN), ACCOUNT_JOIN, 9000);
+	expect_ms(account_of_thread(account, MAIN), ACCOUNT_SLEEP, 0);
+	cr_expect_eq(account->tid, POOL);
+	cr_expect(account->joins);
+	cr_expect_null(find(&report, "SleepWait"));
+	cr_expect(contains(report.analysis->verdict,
+			   "its threads spent 100 % of that in normalize "
+			   "(features.py:88), in Tensor.add (libtorch_python.so)"));
+	forget(&report);
+}
+
+/* They do nothing: it sleeps. */
+Test(account, a_sleep_without_working_threads_is_none)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	blocked(&s, MAIN, PERFX_WAIT_SLEEP, 9000, 900);
+	report = end_of_pool(&s, 10);
+	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_SLEEP, 9000);
+	cr_expect_eq(account_of(&report)->tid, MAIN);
+	forget(&report);
+}
+
+/* --- the hottest place --- */
+
+#define IN_TORCH 42
+#define NO_NAME	 43
+
+Test(account, the_hottest_place_has_the_programs_own_line_first)
+{
+	struct stream s = {0};
+	struct report report;
+	struct hottest hottest;
+	struct text text = {0};
+
+	begin(&s);
+	stream_stack(&s, 1, IN_TORCH, PERFX_STACK_PC, 0x3000, 0x1000, MODULE, LOOP, 0x1000);
+	samples(&s, (struct perfx_sample){.stack = IN_TORCH}, 300);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 100);
+	report = end(&s);
+	hottest = account_hottest(account_of(&report), MAIN);
+	add_hottest(&text, &hottest);
+	cr_expect(contains(text_peek(&text),
+			   "main (train.py:12), in torch Module._call_impl (module.py:1194), in "
+			   "Tensor.add (libtorch_python.so)"));
+	cr_expect_eq(hottest.place.ns, 3 * S);
+	cr_expect_eq(hottest.all_ns, 4 * S);
+	text_clear(&text);
+	forget(&report);
+}
+
+Test(account, a_library_without_symbols_is_a_place)
+{
+	struct stream s = {0};
+	struct report report;
+	struct hottest hottest;
+	struct text text = {0};
+
+	begin(&s);
+	for (uint64_t i = 0; i < 2; i++) {
+		stream_stack(&s, 1, NO_NAME + (uint32_t)i, PERFX_STACK_PC, 0x9200 + i);
+		stream_frame(&s, 1, 0x9200 + i, 0, "", "/opt/libonnxruntime.so", 0x92 + i, "", 0);
+		samples(&s, (struct perfx_sample){.stack = NO_NAME + (uint32_t)i, .tid = POOL}, 20);
+	}
+	samples(&s, (struct perfx_sample){.stack = NATIVE, .tid = POOL}, 30);
+	report = end(&s);
+	hottest = account_hottest(account_of(&report), POOL);
+	add_hottest(&text, &hottest);
+	cr_expect(contains(text_peek(&text), "libonnxruntime.so (no symbols)"));
+	cr_expect_eq(hottest.place.ns, 400 * MS);
+	text_clear(&text);
+	forget(&report);
+}
