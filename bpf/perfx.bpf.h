@@ -125,7 +125,7 @@ static __always_inline void *ring_of(void *rings, __u32 tid)
 /* Process events have a ring of their own, which spans cannot fill. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 256 << 10);
+	__uint(max_entries, PERFX_CONTROL_RING_BYTES);
 } perfx_control __weak SEC(".maps");
 
 /* The traced processes. Kept in the kernel at fork, so that children are exact from their

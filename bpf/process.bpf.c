@@ -10,6 +10,7 @@
 const volatile bool perfx_follow_children = true;
 volatile __u32 perfx_pythons_count = 0;
 volatile __u32 perfx_unwind_drops = 0;
+const volatile __u32 perfx_cpus_count = 1;
 
 #define CONTROL_RECORD(type, name, value)                                          \
 	struct type *name = bpf_ringbuf_reserve(&perfx_control, sizeof(*name), 0); \
@@ -64,6 +65,103 @@ int BPF_PROG(perfx_on_fork, struct task_struct *parent, struct task_struct *chil
 
 #define DEVICE_MINOR_BITS 20 /* of the kernel's dev_t */
 
+/* --- what has been used at an end --- */
+
+/* Where each CPU's variables begin; absent where the kernel hides its symbols. */
+extern const void __per_cpu_offset __ksym __weak;
+
+struct percpu_sum {
+	__u64 counters; /* address that each CPU's offset is added to */
+	__s64 sum;
+};
+
+static long percpu_sum_step(__u32 cpu, void *ctx)
+{
+	struct percpu_sum *sum = ctx;
+	__u64 offset = 0;
+	__s32 part = 0;
+
+	if (cpu >= perfx_cpus_count)
+		return 1;
+	if (!bpf_probe_read_kernel(&offset, sizeof(offset),
+				   (const char *)&__per_cpu_offset + cpu * sizeof(offset)) &&
+	    !bpf_probe_read_kernel(&part, sizeof(part), (const void *)(sum->counters + offset)))
+		sum->sum += part;
+	return 0;
+}
+
+/* As the kernel's percpu_counter_sum: what CPUs have not added yet may be megabytes. */
+static __noinline __u64 percpu_sum(const struct percpu_counter *counter)
+{
+	struct percpu_sum sum = {.counters = (__u64)BPF_CORE_READ(counter, counters),
+				 .sum = BPF_CORE_READ(counter, count)};
+
+	if (&__per_cpu_offset)
+		repeat(PERFX_MAX_CPUS, percpu_sum_step, &sum);
+	return sum.sum > 0 ? sum.sum : 0;
+}
+
+/* enum in include/linux/mm_types_task.h */
+#define MM_FILE_PAGES  0
+#define MM_ANON_PAGES  1
+#define MM_SHMEM_PAGES 3
+
+/* Before Linux 6.16 the memory is gone by now. */
+static __always_inline void set_memory(struct perfx_exit *record, struct task_struct *task)
+{
+	struct mm_struct *mm = task->mm;
+	__u64 pages;
+
+	record->peak_pages = task->signal->maxrss;
+	if (!mm || !bpf_core_field_exists(struct percpu_counter, counters) ||
+	    !bpf_core_field_exists(mm->rss_stat[0].counters))
+		return;
+	record->flags |= PERFX_EXIT_MEMORY;
+	record->file_pages = percpu_sum(&mm->rss_stat[MM_FILE_PAGES]);
+	record->anon_pages = percpu_sum(&mm->rss_stat[MM_ANON_PAGES]);
+	record->shmem_pages = percpu_sum(&mm->rss_stat[MM_SHMEM_PAGES]);
+	pages = record->file_pages + record->anon_pages + record->shmem_pages;
+	record->peak_pages = pages > mm->hiwater_rss ? pages : mm->hiwater_rss;
+}
+
+struct thread_record {
+	struct perfx_thread thread;
+	char comm[16];
+};
+
+/* Threads may come and go by the thousand: half of the ring is left to processes. */
+#define CONTROL_RING_HALF (PERFX_CONTROL_RING_BYTES / 2)
+
+/* What a thread has used of CPUs by now, as /proc/PID/task/TID/schedstat shows it. */
+static __always_inline void emit_thread(struct task_struct *task, __u32 process, char state,
+					__u8 flags)
+{
+	struct thread_record *record = NULL;
+
+	if (bpf_ringbuf_query(&perfx_control, BPF_RB_AVAIL_DATA) < CONTROL_RING_HALF)
+		record = bpf_ringbuf_reserve(&perfx_control, sizeof(*record), 0);
+	if (!record) {
+		counter_add(PERFX_COUNTER_CONTROL_DROPS, 1);
+		return;
+	}
+	__builtin_memset(record, 0, sizeof(*record));
+	record->thread.hdr.size = sizeof(*record);
+	record->thread.hdr.kind = PERFX_KIND_THREAD;
+	record->thread.hdr.fixed = sizeof(record->thread);
+	record->thread.time_ns = bpf_ktime_get_ns();
+	record->thread.on_cpu_ns = task->se.sum_exec_runtime;
+	record->thread.runnable_ns = ~0ull;
+	if (bpf_core_field_exists(task->sched_info.run_delay))
+		record->thread.runnable_ns = task->sched_info.run_delay;
+	record->thread.process = process;
+	record->thread.tid = task->pid;
+	record->thread.state = state;
+	record->thread.flags = flags;
+	record->thread.start_ns = task->start_time;
+	bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), task->comm);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
 static __always_inline int emit_exit(struct task_struct *task,
 				     const struct perfx_traced_process *traced)
 {
@@ -74,7 +172,7 @@ static __always_inline int emit_exit(struct task_struct *task,
 	record->process = traced->process;
 	record->pid = task->tgid;
 	record->status = task->exit_code;
-	record->pad = 0;
+	record->flags = PERFX_EXIT_USAGE;
 	/* threads that are gone have been added up in signal; the last one and a leader that waits
 	 * for it have not */
 	record->runtime_ns = signal->sum_sched_runtime + task->se.sum_exec_runtime;
@@ -87,6 +185,14 @@ static __always_inline int emit_exit(struct task_struct *task,
 	}
 	record->net_rx_bytes = traced->net_rx_bytes;
 	record->net_tx_bytes = traced->net_tx_bytes;
+	record->major_faults_count = signal->maj_flt + task->maj_flt;
+	record->read_bytes = record->write_bytes = ~0ull;
+	if (bpf_core_field_exists(task->ioac.read_bytes)) {
+		record->read_bytes = signal->ioac.read_bytes + task->ioac.read_bytes;
+		record->write_bytes = signal->ioac.write_bytes + task->ioac.write_bytes;
+	}
+	record->anon_pages = record->file_pages = record->shmem_pages = 0;
+	set_memory(record, task);
 	bpf_ringbuf_submit(record, 0);
 	return 0;
 }
@@ -145,6 +251,8 @@ int BPF_PROG(perfx_on_exec, struct task_struct *task, pid_t old_pid)
 	record->dev_major = file->i_sb->s_dev >> DEVICE_MINOR_BITS;
 	record->dev_minor = file->i_sb->s_dev & ((1 << DEVICE_MINOR_BITS) - 1);
 	bpf_ringbuf_submit(record, 0);
+	if (is_recording())
+		emit_thread(task, process, 'R', 0);
 	return 0;
 }
 
@@ -155,6 +263,8 @@ int BPF_PROG(perfx_on_exit, struct task_struct *task)
 	__u32 tgid = task->tgid;
 	struct perfx_traced_process *traced = traced_process_of(tgid);
 
+	if (traced && is_recording())
+		emit_thread(task, traced->process, 'X', PERFX_THREAD_ENDED);
 	/* live has been counted down already: 0 is the last thread. Two that leave at once may both
 	 * see that. */
 	if (!traced || task->signal->live.counter != 0 ||

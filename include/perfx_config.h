@@ -20,6 +20,9 @@
 #define PERFX_MAX_PROCESS_INDICES 65536
 /* Ring buffers of one kind of records; a power of two. */
 #define PERFX_MAX_RINGS 8
+/* Of events of processes and threads. */
+#define PERFX_CONTROL_RING_BYTES (256 << 10)
+#define PERFX_MAX_CPUS		 8192 /* as CONFIG_NR_CPUS at most */
 /* Open traced calls of one thread; a power of two. Deeper calls are counted without their time.
  * Each takes 80 bytes of kernel memory in every thread that hits a probe. */
 #define PERFX_MAX_DEPTH 256

@@ -48,7 +48,7 @@
 	/* control ring: made by the kernel */                                   \
 	X(FORK,              fork,              16,  32,  32, 0, EVENT)          \
 	X(EXEC,              exec,              17,  64,  32, 0, EVENT)          \
-	X(EXIT,              exit,              18,  72,  56, 0, EVENT)          \
+	X(EXIT,              exit,              18, 128,  56, 0, EVENT)          \
 	X(RECORDING_WINDOW,  recording_window,  19,  32,  32, 0, EVENT)          \
 	/* made by the tracer */                                                 \
 	X(HOST,              host,              32,  48,  48, 5, CAPTURE)        \
@@ -56,8 +56,8 @@
 	X(FUNCTION,          function,          34,  32,  24, 3, FACT)           \
 	X(PROBE,             probe_record,      35,  40,  40, 0, FACT)           \
 	X(CONTEXT,           context,           36,  40,  24, 0, FACT)           \
-	X(USAGE,             usage,             37, 160, 144, 0, SAMPLE)         \
-	X(THREAD,            thread,            38,  48,  48, 1, EVENT)          \
+	X(USAGE,             usage,             37, 168, 144, 0, SAMPLE)         \
+	X(THREAD,            thread,            38,  56,  48, 1, EVENT)          \
 	X(NOT_ATTACHED,      not_attached,      39,  16,  16, 2, FACT)           \
 	X(CALIBRATION,       calibration,       40,  24,  24, 0, FACT)           \
 	X(ALLOCATOR,         allocator,         41,  16,  16, 2, FACT)           \
@@ -389,17 +389,26 @@ struct perfx_exec {
 	__u32 dev_major, dev_minor;
 };
 
+#define PERFX_EXIT_USAGE  0x1 /* the record has what the process used */
+#define PERFX_EXIT_MEMORY 0x2 /* and its memory: Linux 6.16 or later */
+
 struct perfx_exit {
 	struct perfx_record hdr;
 	__u64 time_ns;
 	__u32 process;
 	__u32 pid;
 	__s32 status; /* as wait(2) gives it: signal in the low 7 bits, exit code << 8 */
-	__u32 pad;
+	__u32 flags;  /* PERFX_EXIT_ */
 	/* CPU time of all its threads: run time by the scheduler; user and system by the clock
 	 * tick, which is good for their proportion only (kernel: cputime_adjust). */
 	__u64 runtime_ns, user_tick_ns, system_tick_ns;
 	__u64 net_rx_bytes, net_tx_bytes; /* over internet sockets */
+	__u64 read_bytes, write_bytes;	  /* of storage */
+	__u64 major_faults_count;
+	/* Resident at the exit, in pages. The peak without MEMORY is that of all programs that the
+	 * process has executed. */
+	__u64 anon_pages, file_pages, shmem_pages;
+	__u64 peak_pages;
 };
 
 /* --wait: a traced program starts or stops the recording. Where there is any, only what lies
@@ -431,6 +440,9 @@ struct perfx_host {
 };
 #define PERFX_HOST_COMPENSATED 0x1 /* --compensate: probe cost subtracted in the kernel */
 
+/* The tracer has started it: perfx-trace run. */
+#define PERFX_PROCESS_LAUNCHED 0x1
+
 /* strings: comm, cmdline (arguments joined by \x1f, secrets already hidden) */
 struct perfx_process {
 	struct perfx_record hdr;
@@ -440,7 +452,7 @@ struct perfx_process {
 	__u32 pid, ppid;
 	__u32 exec_count; /* execs seen while tracing */
 	__u32 merged;	  /* MERGED record of the capture that it was recorded in; 0: this one */
-	__u32 pad;
+	__u32 flags;	  /* PERFX_PROCESS_ */
 };
 
 /* Where a function's name comes from; lower-case in the JSON report. */
@@ -550,6 +562,7 @@ struct perfx_usage {
 	/* Of the whole machine since boot, summed over CPUs: used by any program or interrupt;
 	 * taken by the hypervisor. 0: not measured. */
 	__u64 host_busy_ns, host_steal_ns;
+	__u64 rss_peak_bytes; /* since the program began; 0: not in the record */
 };
 
 /* What a process may use of the machine, at the start and the end of the recording. UINT64_MAX: no
@@ -567,7 +580,10 @@ struct perfx_limits {
 	__u64 host_available_bytes; /* of the machine's memory, without swapping */
 };
 
-/* strings: comm. Time of one thread, at start and end. */
+/* strings: comm. Time of one thread, at the start and the end of the recording, at an exec and at
+ * the thread's own end. */
+#define PERFX_THREAD_ENDED 0x1
+
 struct perfx_thread {
 	struct perfx_record hdr;
 	__u64 time_ns;
@@ -575,7 +591,9 @@ struct perfx_thread {
 	__u32 process;
 	__u32 tid;
 	__u8 state; /* R S D Z T */
-	__u8 pad[7];
+	__u8 flags; /* PERFX_THREAD_ */
+	__u8 pad[6];
+	__u64 start_ns; /* when it began; 0: not known */
 };
 
 /* strings: name, reason */

@@ -50,10 +50,24 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
+/* include/linux/percpu_counter.h */
+struct percpu_counter {
+	__s64 count;
+	__s32 *counters;
+};
+
+/* include/linux/task_io_accounting.h */
+struct task_io_accounting {
+	__u64 read_bytes;
+	__u64 write_bytes;
+};
+
 /* include/linux/mm_types.h */
 struct mm_struct {
 	unsigned long brk;
 	struct file *exe_file;
+	unsigned long hiwater_rss;
+	struct percpu_counter rss_stat[4];
 	struct uprobes_state uprobes_state;
 };
 
@@ -63,6 +77,7 @@ struct sched_entity {
 };
 
 struct sched_info {
+	unsigned long long run_delay;
 	unsigned long long last_arrival;
 	unsigned long long last_queued;
 };
@@ -79,6 +94,9 @@ struct signal_struct {
 	unsigned int flags;
 	__u64 utime;
 	__u64 stime;
+	unsigned long maj_flt;
+	unsigned long maxrss;
+	struct task_io_accounting ioac;
 	unsigned long long sum_sched_runtime;
 };
 
@@ -148,6 +166,8 @@ struct task_struct {
 	struct task_struct *real_parent;
 	char comm[16];
 	struct sched_info sched_info;
+	unsigned long maj_flt;
+	struct task_io_accounting ioac;
 	struct thread_struct thread;
 };
 

@@ -77,7 +77,7 @@ static void begin(void)
 	fixture_run("mkdir -p proc/%d/fd", getpid());
 	setenv("NVML_STUB", fixture_path("script"), 1);
 	collected.sink.record = collect;
-	processes = process_table__new(NULL, &collected.sink, false);
+	processes = process_table__new(NULL, &collected.sink, false, 0);
 	cr_assert_not_null(processes);
 	cr_assert_eq(process_table__open(processes, PROCESS, getpid()), 0);
 }

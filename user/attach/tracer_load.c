@@ -198,6 +198,7 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 	skel->rodata->perfx_sessions = tracer->return_link == PERFX_LINK_SESSION;
 	skel->rodata->perfx_cookie_arguments = tracer->hit_link == PERFX_LINK_PERF;
 	skel->rodata->perfx_compensate = options->compensate;
+	skel->rodata->perfx_cpus_count = (uint32_t)tracer->cpus_count;
 	tracer->spans.count = tracer->memory.count = rings_count(tracer, options);
 	skel->rodata->perfx_rings_mask = (uint32_t)tracer->spans.count - 1;
 	skel->rodata->perfx_wake_bytes = (uint32_t)(ring_round(options->ring_bytes) / 8);

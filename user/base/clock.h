@@ -26,6 +26,11 @@ static inline uint64_t clock_monotonic_to_boot(uint64_t monotonic_ns)
 	return monotonic_ns + clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC);
 }
 
+static inline uint64_t clock_boot_to_monotonic(uint64_t boot_ns)
+{
+	return boot_ns + clock_ns(CLOCK_MONOTONIC) - clock_ns(CLOCK_BOOTTIME);
+}
+
 #define PHASES_MAX 8
 
 struct phases {

@@ -69,6 +69,7 @@ static const struct field fields[] = {
 	FIELD(USAGE, usage, time_ns, FIELD_TIME),
 	FIELD(USAGE, usage, process, ID_PROCESS),
 	FIELD(THREAD, thread, time_ns, FIELD_TIME),
+	FIELD(THREAD, thread, start_ns, FIELD_TIME),
 	FIELD(THREAD, thread, process, ID_PROCESS),
 	NOTHING(NOT_ATTACHED),
 	NOTHING(CALIBRATION),

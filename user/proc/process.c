@@ -608,6 +608,7 @@ static void read_status(pid_t pid, struct process_usage *usage)
 	if (proc_read_pid(process_task(pid), "status", &text, 0) < 0)
 		return;
 	usage->rss_bytes = keyed_kilobytes(text, "VmRSS:");
+	usage->rss_peak_bytes = keyed_kilobytes(text, "VmHWM:");
 	usage->rss_anon_bytes = keyed_kilobytes(text, "RssAnon:");
 	usage->rss_file_bytes = keyed_kilobytes(text, "RssFile:");
 	usage->rss_shmem_bytes = keyed_kilobytes(text, "RssShmem:");
@@ -675,6 +676,7 @@ int thread_usage(pid_t pid, pid_t tid, struct thread_usage *usage)
 		return err;
 	*usage = (struct thread_usage){.tid = tid,
 				       .state = stat.state,
+				       .start_ticks = stat.start_ticks,
 				       .on_cpu_ns = UINT64_MAX,
 				       .runnable_ns = UINT64_MAX};
 	memcpy(usage->comm, stat.comm, sizeof(usage->comm));

@@ -90,6 +90,7 @@ struct process_usage {
 	uint64_t cpu_user_ns,
 		cpu_system_ns; /* all threads, dead ones included; ticks' resolution */
 	uint64_t rss_bytes, rss_anon_bytes, rss_file_bytes, rss_shmem_bytes;
+	uint64_t rss_peak_bytes;	  /* since the program's start */
 	uint64_t read_bytes, write_bytes; /* /proc/PID/io: storage, not page cache */
 	uint64_t threads_count;
 	uint64_t minor_faults, major_faults;
@@ -102,6 +103,7 @@ struct thread_usage {
 	pid_t tid;
 	char comm[64];
 	char state;
+	uint64_t start_ticks;		 /* clock ticks since boot */
 	uint64_t on_cpu_ns, runnable_ns; /* UINT64_MAX when the kernel does not keep them */
 };
 int thread_usage(pid_t pid, pid_t tid, struct thread_usage *usage);

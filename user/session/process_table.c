@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct process {
 	uint32_t process, exec_count;
@@ -23,6 +24,7 @@ struct process {
 	char comm[64];
 	unsigned rank_looks; /* how often its rank was looked for */
 	bool ranked;
+	unsigned samples_count; /* of its program */
 	struct place place;
 };
 
@@ -30,7 +32,8 @@ struct process_table {
 	struct tracer *tracer;
 	struct sink *sink;
 	bool full_cmdline;
-	bool held; /* no process is sampled */
+	pid_t launched; /* the program that the tracer has started; 0: none */
+	bool held;	/* no process is sampled */
 	struct process *running;
 	pid_t *pids; /* of running, same order */
 	size_t count, capacity;
@@ -39,7 +42,7 @@ struct process_table {
 };
 
 struct process_table *process_table__new(struct tracer *tracer, struct sink *sink,
-					 bool full_cmdline)
+					 bool full_cmdline, pid_t launched)
 {
 	struct process_table *table = calloc(1, sizeof(*table));
 
@@ -48,6 +51,7 @@ struct process_table *process_table__new(struct tracer *tracer, struct sink *sin
 	table->tracer = tracer;
 	table->sink = sink;
 	table->full_cmdline = full_cmdline;
+	table->launched = launched;
 	return table;
 }
 
@@ -226,6 +230,7 @@ static void describe(struct process_table *table, struct process *proc, uint64_t
 		.pid = (uint32_t)proc->pid,
 		.ppid = (uint32_t)proc->ppid,
 		.exec_count = proc->exec_count,
+		.flags = proc->pid == table->launched ? PERFX_PROCESS_LAUNCHED : 0,
 	};
 	char *cmdline = process_command(proc->pid, "\x1f", table->full_cmdline);
 	SINK_PACK(table->sink, &table->buffer, PERFX_KIND_PROCESS, record, proc->comm,
@@ -244,24 +249,32 @@ static void set_net(const struct process_table *table, struct perfx_usage *recor
 	record->net_tx_bytes = counted ? tx_bytes : UINT64_MAX;
 }
 
-/* What /proc has of a process now, and how much it has moved over sockets. */
+static void set_memory(struct perfx_usage *record, const struct process_usage *usage)
+{
+	record->rss_bytes = usage->rss_bytes;
+	record->rss_anon_bytes = usage->rss_anon_bytes;
+	record->rss_file_bytes = usage->rss_file_bytes;
+	record->rss_shmem_bytes = usage->rss_shmem_bytes;
+	record->rss_peak_bytes = usage->rss_peak_bytes;
+}
+
+/* What /proc has of a process now, and how much it has moved over sockets. its_memory false: the
+ * memory is another program's already. */
 static void emit_usage(struct process_table *table, const struct process *proc, uint64_t rx_bytes,
-		       uint64_t tx_bytes)
+		       uint64_t tx_bytes, bool its_memory)
 {
 	struct cgroup_throttle throttle = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
-	struct process_usage usage;
+	struct process_usage usage, no_memory;
 	struct perfx_usage record = {.process = proc->process};
 
 	if (table->held || process_usage(proc->pid, &usage))
 		return;
 	process_throttle(proc->pid, &throttle);
+	memset(&no_memory, 0xff, sizeof(no_memory)); /* all absent */
+	set_memory(&record, its_memory ? &usage : &no_memory);
 	record.time_ns = clock_monotonic_ns();
 	record.cpu_user_ns = usage.cpu_user_ns;
 	record.cpu_system_ns = usage.cpu_system_ns;
-	record.rss_bytes = usage.rss_bytes;
-	record.rss_anon_bytes = usage.rss_anon_bytes;
-	record.rss_file_bytes = usage.rss_file_bytes;
-	record.rss_shmem_bytes = usage.rss_shmem_bytes;
 	record.read_bytes = usage.read_bytes;
 	record.write_bytes = usage.write_bytes;
 	record.threads_count = usage.threads_count;
@@ -294,19 +307,6 @@ static void look_for_rank(struct process_table *table, struct process *proc)
 	SINK_PACK(table->sink, &table->buffer, PERFX_KIND_RANK, record, rank.source, rank.job);
 }
 
-static void sample_process(struct process_table *table, struct process *proc)
-{
-	struct perfx_traced_process traced;
-
-	look_for_rank(table, proc);
-	/* its pid may have a new owner already */
-	if (!tracer__traced_process(table->tracer, proc->pid, &traced) &&
-	    traced.process == proc->process)
-		emit_usage(table, proc, traced.net_rx_bytes, traced.net_tx_bytes);
-	else
-		emit_usage(table, proc, UINT64_MAX, UINT64_MAX);
-}
-
 static void sample_threads(struct process_table *table, const struct process *proc)
 {
 	pid_t *tids;
@@ -322,21 +322,11 @@ static void sample_threads(struct process_table *table, const struct process *pr
 		record.on_cpu_ns = usage.on_cpu_ns;
 		record.runnable_ns = usage.runnable_ns;
 		record.state = (uint8_t)usage.state;
+		record.start_ns = clock_boot_to_monotonic(ticks_to_ns(usage.start_ticks));
 		SINK_PACK(table->sink, &table->buffer, PERFX_KIND_THREAD, record, usage.comm);
 	}
 	if (count >= 0)
 		free(tids);
-}
-
-void process_table__sample(struct process_table *table, bool threads)
-{
-	table->host = host_cpu_read();
-	for (size_t i = 0; i < table->count && !table->held; i++) {
-		sample_process(table, &table->running[i]);
-		if (threads)
-			sample_threads(table, &table->running[i]);
-	}
-	table->host = (struct host_cpu){0};
 }
 
 static void emit_limits(struct process_table *table, const struct process *proc)
@@ -355,10 +345,32 @@ static void emit_limits(struct process_table *table, const struct process *proc)
 	SINK_PACK(table->sink, &table->buffer, PERFX_KIND_LIMITS, record);
 }
 
-void process_table__limits(struct process_table *table)
+/* Limits change seldom, but a program may end at any time: every so many samples. */
+#define LIMITS_SAMPLES 8
+
+static void sample_process(struct process_table *table, struct process *proc, bool whole)
 {
+	struct perfx_traced_process traced;
+
+	look_for_rank(table, proc);
+	/* its pid may have a new owner already */
+	if (!tracer__traced_process(table->tracer, proc->pid, &traced) &&
+	    traced.process == proc->process)
+		emit_usage(table, proc, traced.net_rx_bytes, traced.net_tx_bytes, true);
+	else
+		emit_usage(table, proc, UINT64_MAX, UINT64_MAX, true);
+	if (proc->samples_count++ % LIMITS_SAMPLES == 0 || whole)
+		emit_limits(table, proc);
+	if (whole)
+		sample_threads(table, proc);
+}
+
+void process_table__sample(struct process_table *table, bool whole)
+{
+	table->host = host_cpu_read();
 	for (size_t i = 0; i < table->count && !table->held; i++)
-		emit_limits(table, &table->running[i]);
+		sample_process(table, &table->running[i], whole);
+	table->host = (struct host_cpu){0};
 }
 
 int process_table__open(struct process_table *table, uint32_t process, pid_t pid)
@@ -445,15 +457,16 @@ void process_table__on_exec(struct process_table *table, const struct perfx_exec
 	if (!proc)
 		return;
 	/* usage so far is the old process index's end and the new one's start */
-	emit_usage(table, proc, exec->net_rx_bytes, exec->net_tx_bytes);
+	emit_usage(table, proc, exec->net_rx_bytes, exec->net_tx_bytes, false);
 	if (!process_info(proc->pid, &info))
 		memcpy(proc->comm, info.comm, sizeof(proc->comm));
 	proc->process = exec->process;
 	proc->exec_count++;
 	proc->ranked = false;
-	proc->rank_looks = 0;
+	proc->rank_looks = proc->samples_count = 0;
 	describe(table, proc, exec->time_ns);
-	sample_process(table, proc);
+	if (!table->held)
+		sample_process(table, proc, false);
 }
 
 /* User and system time in the proportion of the ticks (kernel: cputime_adjust). */
@@ -466,22 +479,49 @@ static void split_runtime(const struct perfx_exit *exit, struct perfx_usage *usa
 	usage->cpu_user_ns = exit->runtime_ns - usage->cpu_system_ns;
 }
 
+/* What the kernel knew of its memory at the end. A peak that may be another program's, which the
+ * process has executed before, is none. */
+static void set_exit_memory(const struct perfx_exit *exit, bool executed, struct perfx_usage *usage)
+{
+	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	if (exit->flags & PERFX_EXIT_MEMORY) {
+		usage->rss_anon_bytes = exit->anon_pages * page_bytes;
+		usage->rss_file_bytes = exit->file_pages * page_bytes;
+		usage->rss_shmem_bytes = exit->shmem_pages * page_bytes;
+		usage->rss_bytes =
+			usage->rss_anon_bytes + usage->rss_file_bytes + usage->rss_shmem_bytes;
+	}
+	usage->rss_peak_bytes =
+		exit->flags & PERFX_EXIT_MEMORY || !executed ? exit->peak_pages * page_bytes : 0;
+}
+
+static void emit_exit_usage(struct process_table *table, const struct perfx_exit *exit,
+			    bool executed)
+{
+	struct perfx_usage record;
+
+	memset(&record, 0xff, sizeof(record)); /* all absent */
+	record.time_ns = exit->time_ns;
+	record.process = exit->process;
+	record.host_busy_ns = record.host_steal_ns = 0;
+	split_runtime(exit, &record);
+	set_exit_memory(exit, executed, &record);
+	record.read_bytes = exit->read_bytes;
+	record.write_bytes = exit->write_bytes;
+	record.major_faults_count = exit->major_faults_count;
+	set_net(table, &record, exit->net_rx_bytes, exit->net_tx_bytes);
+	SINK_PACK(table->sink, &table->buffer, PERFX_KIND_USAGE, record);
+}
+
 uint32_t process_table__on_exit(struct process_table *table, const struct perfx_exit *exit)
 {
 	struct process *proc = find(table, exit->process);
 	uint32_t born = proc ? proc->born : 0;
-	struct perfx_usage record;
-	const struct perfx_record *packed;
 
-	memset(&record, 0xff, sizeof(record));
-	record.time_ns = exit->time_ns;
-	record.process = exit->process;
-	split_runtime(exit, &record);
-	set_net(table, &record, exit->net_rx_bytes, exit->net_tx_bytes);
-	packed = PACK(&table->buffer, PERFX_KIND_USAGE, record);
 	/* not of one whose record was lost */
-	if (!table->held && exit->runtime_ns)
-		sink_packed(table->sink, packed);
+	if (!table->held && exit->flags & PERFX_EXIT_USAGE)
+		emit_exit_usage(table, exit, proc && proc->exec_count);
 	if (proc)
 		drop(table, proc);
 	return born;

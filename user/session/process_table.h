@@ -17,9 +17,10 @@
 
 struct process_table;
 
-/* tracer and sink are borrowed. full_cmdline: do not hide what looks like a secret. */
+/* tracer and sink are borrowed. full_cmdline: do not hide what looks like a secret. launched: the
+ * program that the tracer has started; 0: none. */
 struct process_table *process_table__new(struct tracer *tracer, struct sink *sink,
-					 bool full_cmdline);
+					 bool full_cmdline, pid_t launched);
 /* Stops or resumes sampling: what is used meanwhile is not emitted. */
 void process_table__hold(struct process_table *table, bool held);
 void process_table__free(struct process_table *table);
@@ -33,10 +34,9 @@ void process_table__on_exec(struct process_table *table, const struct perfx_exec
 /* The first process index of what has ended; 0: it was not known. */
 uint32_t process_table__on_exit(struct process_table *table, const struct perfx_exit *exit);
 
-/* USAGE of all running processes; threads: THREAD records too (start and end of the recording). */
-void process_table__sample(struct process_table *table, bool threads);
-/* LIMITS of all running processes. */
-void process_table__limits(struct process_table *table);
+/* USAGE of all running processes, and LIMITS now and then; whole: LIMITS and THREAD records of all
+ * (start and end of the recording). */
+void process_table__sample(struct process_table *table, bool whole);
 
 /* Reading the CPU time of more processes costs too much. */
 #define BUSY_PROCESSES_MAX 32

@@ -224,11 +224,9 @@ static void sample_energy(struct recorder *recorder)
 }
 
 /* What processes, their GPUs and the host have used until now. */
-static void sample_usage(struct recorder *recorder, bool threads)
+static void sample_usage(struct recorder *recorder, bool whole)
 {
-	process_table__sample(recorder->processes, threads);
-	if (threads) /* the start and the end */
-		process_table__limits(recorder->processes);
+	process_table__sample(recorder->processes, whole);
 	sample_energy(recorder);
 }
 
@@ -390,8 +388,10 @@ static void open_gpus(struct recorder *recorder)
 
 static bool open_processes(struct recorder *recorder)
 {
-	recorder->processes = process_table__new(recorder->tracer, recorder->sink,
-						 recorder->options->full_cmdline);
+	recorder->processes =
+		process_table__new(recorder->tracer, recorder->sink,
+				   recorder->options->full_cmdline,
+				   recorder->options->launch ? recorder->main_pid : 0);
 	open_gpus(recorder);
 	open_stacks(recorder);
 	if (tracer__waiting(recorder->tracer))
