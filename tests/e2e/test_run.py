@@ -283,3 +283,25 @@ def test_many_short_programs(tmp_path):
     for status in range(5):
         result, _ = traced(tmp_path, "sh", "-c", f"exit {status}")
         assert result.returncode == status, result.stderr
+
+
+def ended_facts(tmp_path, *options):
+    """The workload 'ended', for a second of CPU time: its own account and the processes by name."""
+    result, report = traced(tmp_path, WORKLOADS / "ended", "1", options=options)
+    assert result.returncode == 0, result.stderr
+    parent, child = sorted(report["processes"], key=lambda process: process["start_ns"])
+    return json.loads(result.stdout.splitlines()[0]), parent, child
+
+
+@pytest.mark.parametrize("duration", [(), ("-d", "900ms")])
+def test_facts_of_what_has_ended(duration, tmp_path):
+    """Memory, times and names of a program, its thread and its child: known to their ends, and the
+    same where the recording ends before the program. The kernel counts CPU time by ticks of 4 ms."""
+    truth, parent, child = ended_facts(tmp_path, *duration)
+    assert parent["rss_peak_bytes"] == pytest.approx(truth["peak_kib"] << 10, abs=1 << 20)
+    assert child["rss_peak_bytes"] == pytest.approx(truth["child_kib"] << 10, abs=1 << 19)
+    assert 32 << 20 <= parent["rss_bytes"] < 40 << 20, "32 MiB were kept"
+    thread = next(thread for thread in parent["threads"] if thread["comm"] == "brief-worker")
+    assert thread["on_cpu_ns"] == pytest.approx(truth["thread_s"] * 1e9, abs=12e6)
+    assert thread["wall_ns"] >= thread["on_cpu_ns"]
+    assert parent["major_faults"] is not None and parent["cpus"] == os.cpu_count()

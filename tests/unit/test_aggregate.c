@@ -537,6 +537,83 @@ Test(aggregate, threads)
 	aggregate__free(aggregate);
 }
 
+/* What began or ended in between has its times to the end, where its start was recorded. */
+Test(aggregate, threads_that_come_and_go)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile_process *p;
+	const struct profile_thread *t;
+
+	begin(&s, 0);
+	stream_thread(&s, 1, 100, "main", 'R', 0, 5 * S, 1 * S);
+	stream_add(&s, PERFX_KIND_THREAD, struct perfx_thread, STRINGS("brief"),
+		   .time_ns = STREAM_START + 3 * S, .on_cpu_ns = 700 * MS, .runnable_ns = 100 * MS,
+		   .process = 1, .tid = 101, .state = 'X', .flags = PERFX_THREAD_ENDED,
+		   .start_ns = STREAM_START + 2 * S);
+	stream_add(&s, PERFX_KIND_THREAD, struct perfx_thread, STRINGS("late"),
+		   .time_ns = STREAM_START + 10 * S, .on_cpu_ns = 1 * S, .runnable_ns = 0,
+		   .process = 1, .tid = 102, .state = 'S', .start_ns = STREAM_START + 6 * S);
+	stream_add(&s, PERFX_KIND_THREAD, struct perfx_thread, STRINGS("old"),
+		   .time_ns = STREAM_START + 9 * S, .on_cpu_ns = 50 * S, .runnable_ns = 0,
+		   .process = 1, .tid = 103, .state = 'X', .flags = PERFX_THREAD_ENDED,
+		   .start_ns = STREAM_START - 90 * S);
+	aggregate = replay(&s);
+	p = &aggregate__finish(aggregate)->processes[0];
+	t = thread_of(p, 101);
+	cr_expect_str_eq(t->comm, "brief");
+	cr_expect_eq(t->wall_ns, 1 * S);
+	cr_expect_eq(t->on_cpu_ns, 700 * MS);
+	cr_expect_eq(t->runnable_ns, 100 * MS);
+	cr_expect_eq(t->blocked_ns, 200 * MS);
+	t = thread_of(p, 102);
+	cr_expect_eq(t->wall_ns, 4 * S);
+	cr_expect_eq(t->blocked_ns, 3 * S);
+	cr_expect_eq(thread_of(p, 103)->on_cpu_ns, PROFILE_ABSENT, "used 50 s in 99 s");
+	aggregate__free(aggregate);
+}
+
+/* A record at the end that lacks something leaves what was known. The kernel's mark of the peak
+ * holds where it was reached in the recording: it rose, or the program began meanwhile. */
+Test(aggregate, memory_of_processes_that_have_ended)
+{
+	struct perfx_usage usage = usage_absent(1, 0);
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile *profile;
+
+	begin(&s, 1);
+	usage.rss_bytes = 100;
+	usage.rss_peak_bytes = 900;
+	stream_put(&s, PACK(&s.buffer, PERFX_KIND_USAGE, usage));
+	stream_plain(&s, PERFX_KIND_FORK, struct perfx_fork, .time_ns = STREAM_START + 1 * S,
+		     .process = 2, .parent_process = 1, .pid = 200, .ppid = 100);
+	usage = usage_absent(2, 2 * S);
+	usage.rss_peak_bytes = 48;
+	stream_put(&s, PACK(&s.buffer, PERFX_KIND_USAGE, usage));
+	usage = usage_absent(1, 3 * S);
+	usage.rss_bytes = 120;
+	usage.rss_peak_bytes = 900;
+	stream_put(&s, PACK(&s.buffer, PERFX_KIND_USAGE, usage));
+	usage = usage_absent(1, 4 * S);
+	stream_put(&s, PACK(&s.buffer, PERFX_KIND_USAGE, usage));
+	stream_process(&s, 3, 300, "c", "c");
+	for (unsigned i = 0; i < 2; i++) {
+		usage = usage_absent(3, i * 5 * S);
+		usage.rss_peak_bytes = 900 + i * 100;
+		stream_put(&s, PACK(&s.buffer, PERFX_KIND_USAGE, usage));
+	}
+	stream_end(&s, 9 * S, 0);
+	aggregate = replay(&s);
+	profile = aggregate__finish(aggregate);
+	cr_expect_eq(profile->processes[0].rss_bytes, 120);
+	cr_expect_eq(profile->processes[0].rss_peak_bytes, 120, "900 was before the recording");
+	for (size_t i = 1; i < profile->processes_count; i++)
+		cr_expect_eq(profile->processes[i].rss_peak_bytes,
+			     profile->processes[i].pid == 200 ? 48 : 1000, "it began or rose");
+	aggregate__free(aggregate);
+}
+
 Test(aggregate, threads_of_a_function_are_counted_exactly)
 {
 	struct stream s = {0};

@@ -69,6 +69,7 @@ int handle_process(struct aggregate *a, const struct event *event)
 	proc->ppid = record->ppid;
 	proc->exec_count = record->exec_count;
 	proc->merged = record->merged;
+	proc->launched = record->flags & PERFX_PROCESS_LAUNCHED;
 	proc->start_boot_ns = record->start_boot_ns;
 	proc->comm = pool_add(&a->strings, event->strings[0]);
 	proc->cmdline = pool_add(&a->strings, event->strings[1]);
@@ -196,6 +197,30 @@ static void saw_host(struct host_usage *host, const struct perfx_usage *record)
 	}
 }
 
+/* What was not measured this time stays as it was; counters that began at 0 would then look as if
+ * nothing had been used. */
+static void keep_known(struct perfx_usage *last, const struct perfx_usage *record)
+{
+	struct perfx_usage before = *last;
+
+	*last = *record;
+#define KEEP(field)                          \
+	if (record->field == PROFILE_ABSENT) \
+	last->field = before.field
+	KEEP(rss_bytes);
+	KEEP(rss_anon_bytes);
+	KEEP(rss_file_bytes);
+	KEEP(rss_shmem_bytes);
+	KEEP(rss_peak_bytes);
+	KEEP(threads_count);
+	KEEP(throttle_periods_count);
+	KEEP(throttled_count);
+	KEEP(throttled_ns);
+#undef KEEP
+	if (!record->rss_peak_bytes) /* of a capture without it */
+		last->rss_peak_bytes = before.rss_peak_bytes;
+}
+
 int handle_usage(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_usage *record = &event->usage;
@@ -204,9 +229,11 @@ int handle_usage(struct aggregate *a, const struct event *event)
 
 	if (!proc)
 		return no_process(a);
-	if (!proc->has_usage)
+	if (!proc->has_usage) {
 		proc->first = *record;
-	proc->last = *record;
+		proc->last = *record;
+	}
+	keep_known(&proc->last, record);
 	proc->has_usage = true;
 	if (record->rss_bytes != PROFILE_ABSENT && record->rss_bytes > proc->rss_peak_bytes)
 		proc->rss_peak_bytes = record->rss_bytes;
@@ -293,6 +320,8 @@ int handle_thread(struct aggregate *a, const struct event *event)
 	if (!thread->comm)
 		return -ENOMEM;
 	thread->state = (char)record->state;
+	if (record->start_ns)
+		thread->start_ns = record->start_ns;
 	thread->last =
 		(struct thread_sample){record->time_ns, record->on_cpu_ns, record->runnable_ns};
 	if (thread->samples_count++ == 0)
@@ -561,6 +590,18 @@ static void cpu_facts(const struct aggregate *a, const struct process *proc,
 		facts->cpu_ns = add_capped(facts->cpu_user_ns, facts->cpu_system_ns);
 }
 
+/* The kernel's own high-water mark, where it was reached while the process was recorded: its
+ * program began meanwhile, or the mark rose. */
+static uint64_t rss_peak(const struct aggregate *a, const struct process *proc)
+{
+	bool began = began_here(a, proc) || proc->origin == PROCESS_EXECUTED;
+	uint64_t mark = proc->last.rss_peak_bytes, seen = proc->rss_peak_bytes;
+
+	if (mark != PROFILE_ABSENT && mark > seen && (began || mark > proc->first.rss_peak_bytes))
+		return mark;
+	return seen ? seen : PROFILE_ABSENT;
+}
+
 static void usage_facts(const struct aggregate *a, const struct process *proc,
 			struct profile_process *facts)
 {
@@ -590,8 +631,7 @@ static void usage_facts(const struct aggregate *a, const struct process *proc,
 	if (!start)
 		start = &absent;
 	facts->rss_bytes = last->rss_bytes;
-	facts->rss_peak_bytes =
-		last->rss_bytes == PROFILE_ABSENT ? PROFILE_ABSENT : proc->rss_peak_bytes;
+	facts->rss_peak_bytes = rss_peak(a, proc);
 	facts->rss_anon_bytes = last->rss_anon_bytes;
 	facts->rss_file_bytes = last->rss_file_bytes;
 	facts->rss_shmem_bytes = last->rss_shmem_bytes;
@@ -645,13 +685,28 @@ static void sampled_interval(const struct process *proc, uint64_t *from, uint64_
 	}
 }
 
-/* forked: its process began in the capture, and it with it. */
+/* What a thread had used when its part of the recording began; false: that is not known. forked:
+ * its process began in the capture, and it with it. */
+static bool thread_start(const struct process *proc, bool forked, const struct thread *thread,
+			 uint64_t middle_ns, struct thread_sample *from)
+{
+	*from = thread->first;
+	if (thread->start_ns > proc->from_ns)
+		*from = (struct thread_sample){.time_ns = thread->start_ns};
+	else if (forked || (!thread->start_ns && thread->samples_count == 1 &&
+			    thread->first.time_ns > middle_ns))
+		/* without its start, when a thread began is known of the main one only */
+		*from = (struct thread_sample){
+			.time_ns = thread->tid == proc->pid ? proc->from_ns : PROFILE_ABSENT};
+	else
+		return thread->samples_count > 1;
+	return true;
+}
+
 static void thread_facts(const struct process *proc, bool forked, const struct thread *thread,
 			 uint64_t middle_ns, struct profile_thread *facts)
 {
-	struct thread_sample from = thread->first;
-	bool began_here =
-		forked || (thread->samples_count == 1 && thread->first.time_ns > middle_ns);
+	struct thread_sample from;
 
 	*facts = (struct profile_thread){
 		.tid = thread->tid,
@@ -663,13 +718,9 @@ static void thread_facts(const struct process *proc, bool forked, const struct t
 		.blocked_ns = PROFILE_ABSENT,
 		.hits_count = thread->hits_count,
 	};
-	if (began_here)
-		from = (struct thread_sample){.time_ns = proc->from_ns};
-	else if (thread->samples_count == 1)
+	if (!thread_start(proc, forked, thread, middle_ns, &from))
 		return;
-	/* when a thread began is known of the first one only */
-	if (!began_here || thread->tid == proc->pid)
-		facts->wall_ns = difference(from.time_ns, thread->last.time_ns);
+	facts->wall_ns = difference(from.time_ns, thread->last.time_ns);
 	facts->on_cpu_ns = difference(from.on_cpu_ns, thread->last.on_cpu_ns);
 	facts->runnable_ns = difference(from.runnable_ns, thread->last.runnable_ns);
 	if (facts->wall_ns != PROFILE_ABSENT && facts->on_cpu_ns != PROFILE_ABSENT &&
@@ -762,6 +813,7 @@ int process_fill(const struct aggregate *a, uint32_t process, struct profile_pro
 		.from_ns = proc->from_ns > start_ns ? proc->from_ns : start_ns,
 		.to_ns = proc->closed ? proc->to_ns : end_ns,
 		.exited = proc->exited,
+		.launched = proc->launched,
 		.status = proc->status,
 		.unmatched_entries = proc->unmatched_entries,
 		.samples_lost = proc->samples_lost,

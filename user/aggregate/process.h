@@ -30,6 +30,7 @@ struct thread {
 	const char *comm;
 	char state;
 	struct thread_sample first, last;
+	uint64_t start_ns;   /* when it began; 0: not known */
 	uint64_t hits_count; /* estimated from its records */
 	struct traced traced;
 };
@@ -49,6 +50,7 @@ struct process {
 	uint32_t old_process; /* PROCESS_EXECUTED: the index before */
 	uint64_t start_boot_ns, from_ns, to_ns;
 	bool closed, exited;
+	bool launched;	/* by the tracer */
 	bool has_rows;	/* it called a traced function */
 	bool has_steps; /* that are marked */
 	int status;

@@ -631,9 +631,9 @@ struct profile_usage_point {
 struct profile_thread {
 	uint32_t tid;
 	const char *comm;
-	char state;	  /* last seen; 0: unknown */
-	uint64_t wall_ns; /* between its first and last sample; PROFILE_ABSENT: it came or went
-			     meanwhile */
+	char state; /* last seen; 0: unknown */
+	/* while recorded, as its start and end are known; PROFILE_ABSENT */
+	uint64_t wall_ns;
 	uint64_t on_cpu_ns, runnable_ns, blocked_ns; /* while recorded; PROFILE_ABSENT */
 	uint64_t hits_count;			     /* of probes, about: for shares */
 };
@@ -714,7 +714,8 @@ struct profile_process {
 	const char *cmdline;	 /* arguments joined by PROFILE_ARGUMENT_END */
 	uint64_t from_ns, to_ns; /* when it was open */
 	bool exited;
-	int status; /* as wait(2); valid when exited */
+	bool launched; /* by the tracer */
+	int status;    /* as wait(2); valid when exited */
 
 	uint64_t cpu_user_ns, cpu_system_ns; /* used while recorded */
 	uint64_t cpu_ns;		     /* both */

@@ -20,8 +20,9 @@ struct held_memory {
 
 static bool is_seen_from_its_start(const struct rules_ctx *ctx)
 {
-	return ctx->process->start_boot_ns &&
-	       ctx->process->start_boot_ns + START_NS >= ctx->profile->start_boot_ns;
+	return ctx->process->launched ||
+	       (ctx->process->start_boot_ns &&
+		ctx->process->start_boot_ns + START_NS >= ctx->profile->start_boot_ns);
 }
 
 static const struct profile_memory *domain_of(const struct rules_ctx *ctx, enum perfx_domain domain)
