@@ -37,7 +37,7 @@ OPT    := $(if $(DEBUG),-O0 -g3,$(if $(SAN),-O1,-O2) -g)
 # Packages are the same bytes wherever they are built: BTF has the names of source files.
 NO_PATHS := -ffile-prefix-map=$(CURDIR)=.
 SANFL  := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
-PKGS   := libbpf libelf libdw zlib libzstd jansson ncursesw libmicrohttpd
+PKGS   := libbpf libelf libdw zlib libzstd liblzma jansson ncursesw libmicrohttpd
 CPPFLAGS += -D_GNU_SOURCE -DPERFX_VERSION='"$(VERSION)"' -Iinclude -Iuser -I$(BUILD)
 CFLAGS   += -std=gnu11 $(OPT) $(WARN) $(SANFL) -fno-strict-aliasing
 LDFLAGS  += $(SANFL)
@@ -393,7 +393,7 @@ WL       := $(BUILD)/workloads
 WL_SRC   := $(wildcard tests/workloads/*.c tests/workloads/*.cc)
 WL_LIB   := $(patsubst tests/workloads/lib/%.c,$(WL)/%.so,$(wildcard tests/workloads/lib/*.c))
 WL_BIN   := $(patsubst tests/workloads/%,$(WL)/%,$(basename $(WL_SRC))) $(WL_LIB) \
-            $(addprefix $(WL)/,calls-static calls-stripped calls-bare calls-split execs-other \
+            $(addprefix $(WL)/,calls-static calls-stripped calls-mini calls-bare calls-split execs-other \
                                exceptions-static exceptions-stripped tracked-stripped annotations-stripped \
                                tracked-static stripped/tracked.so calls-nopie early-static \
                                memory-static memory_chain-fp shares-fp nvml/libnvidia-ml.so.1)
@@ -531,6 +531,12 @@ $(WL)/%-split: $(WL)/%
 	$(call say,STRIP,$@)
 	$(Q)objcopy --only-keep-debug $< $@.debug
 	$(Q)strip -o $@ $< && objcopy --add-gnu-debuglink=$@.debug $@
+
+# Names compressed into .gnu_debugdata, as rpm leaves programs.
+$(WL)/%-mini: $(WL)/%
+	$(call say,STRIP,$@)
+	$(Q)objcopy --only-keep-debug --strip-debug $< $@.symbols && xz -f $@.symbols
+	$(Q)strip -o $@ $< && objcopy --add-section .gnu_debugdata=$@.symbols.xz $@
 
 $(WL)/stripped/tracked.so: $(WL)/tracked.so
 	$(Q)mkdir -p $(@D) && strip -o $@ $<

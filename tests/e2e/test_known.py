@@ -13,6 +13,8 @@ PROGRAMS = {
     "calls-static": ([], 1),
     "calls-stripped": ([], 1),
     "calls-split": ([], 1),
+    "calls-mini": ([], 1),
+    "bare": ([], 1),
     "recursion": ([], 1),
     "threads": ([], 1),
     "fork": ([], 1),
@@ -43,7 +45,7 @@ def patterns(program, names):
 
 
 # The same code in another kind of file, which is nothing to a link.
-VARIANTS = {"calls-static", "calls-stripped", "calls-split", "exceptions-static"}
+VARIANTS = {"calls-static", "calls-stripped", "calls-split", "calls-mini", "exceptions-static"}
 SIDE_BY_SIDE = 4
 
 

@@ -562,6 +562,49 @@ Test(image_traits, without_section_headers)
 	cr_expect(traits_of("t").dynamic);
 }
 
+/* Functions of assembler that says neither type nor size, between some that do. */
+static const char bare_source[] =
+	".text\n .globl sized\n .type sized, %function\n"
+	"sized: .fill 4, 1, 1\n inner_label: .fill 4, 1, 1\n .size sized, 8\n"
+	"bare: .fill 6, 1, 2\n"
+	"next: .fill 2, 1, 3\n"
+	/* a function without a name */
+	".cfi_startproc\n .fill 16, 1, 4\n .cfi_endproc\n"
+	"in_table: .cfi_startproc\n .fill 4, 1, 5\n loop_label: .fill 4, 1, 5\n .cfi_endproc\n"
+	".type untold, %function\n untold: .fill 2, 1, 6\n"
+	"last: .fill 3, 1, 7\n at_the_end:\n"
+	".section other, \"ax\", %progbits\n .fill 100, 1, 8\n"
+	".data\n data_label: .quad 1\n"
+	".section .note.GNU-stack, \"\", %progbits\n";
+
+Test(image, functions_of_no_type_or_size)
+{
+	struct symbol symbol;
+	struct image *image;
+	struct list list;
+
+	fixture_text("bare.S", bare_source);
+	fixture_run("cc -shared -nostdlib -Wl,-Ttext=%#x -o bare.so bare.S", TEXT_VADDR);
+	image = open_image("bare.so", "");
+	list = functions_of(image);
+	expect(&list, "sized", 8, SYMBOL_SYMTAB);
+	expect(&list, "bare", 6, SYMBOL_SYMTAB);
+	expect(&list, "next", 2, SYMBOL_SYMTAB);
+	expect(&list, "in_table", 8, SYMBOL_SYMTAB);
+	expect(&list, "untold", 2, SYMBOL_SYMTAB);
+	expect(&list, "last", 3, SYMBOL_SYMTAB);
+	cr_expect_eq(list.count, 6);
+	cr_expect_eq(image__function_at(image, TEXT_VADDR + 6, &symbol), 0);
+	cr_expect_str_eq(symbol.name, "sized");
+	cr_expect_eq(image__function_at(image, TEXT_VADDR + 13, &symbol), 0);
+	cr_expect_str_eq(symbol.name, "bare");
+	cr_expect_eq(image__function_at(image, TEXT_VADDR + 20, &symbol), -ENOENT,
+		     "the nameless one is not %s", symbol.name);
+	cr_expect_eq(image__function_at(image, find(&list, "last")->vaddr + 20, &symbol), -ENOENT,
+		     "another section is not %s", symbol.name);
+	image__free(image);
+}
+
 TestSuite(image_debug, .init = image_set_up, .fini = fixture_tear_down);
 
 static void split_debug(void)
@@ -606,6 +649,45 @@ Test(image_debug, debuglink_of_another_build)
 	split_debug();
 	fixture_run("echo >> f.debug");
 	expect_debug_symbols("f.so", "", false);
+}
+
+/* Strips f.so and gives it what a shell command writes as its .gnu_debugdata. */
+static void add_mini(const char *command)
+{
+	fixture_run("objcopy --only-keep-debug f.so f.debug && strip f.so && %s > f.xz && "
+		    "objcopy --add-section .gnu_debugdata=f.xz f.so",
+		    command);
+}
+
+Test(image_debug, mini)
+{
+	struct symbol symbol;
+	struct image *image;
+	struct list list;
+
+	add_mini("xz -9 -c f.debug");
+	image = open_image("f.so", "");
+	cr_expect_eq(image__function_at(image, TEXT_VADDR + 8, &symbol), 0);
+	cr_expect_str_eq(symbol.name, "hidden_one");
+	list = functions_of(image);
+	expect(&list, "hidden_one", 5, SYMBOL_DEBUG);
+	expect(&list, "seven", 7, SYMBOL_DYNSYM);
+	cr_expect_eq(list.count, 7);
+	cr_expect(image__traits(image)->has_symtab);
+	image__free(image);
+}
+
+/* A gigabyte of zeros, a file that is cut, and none at all. */
+Test(image_debug, mini_that_is_none, .timeout = 60)
+{
+	static const char *const commands[] = {"head -c 1G /dev/zero | xz -1 -c",
+					       "xz -c f.debug | head -c 200", "echo none"};
+
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		image_build("");
+		add_mini(commands[i]);
+		expect_debug_symbols("f.so", "", false);
+	}
 }
 
 /* With a root, "/" means that root: a container's own /usr/lib/debug. */

@@ -27,7 +27,7 @@ static const char source[] =
 	"mark3: .byte 2\n .cfi_endproc\n .size pretty.cold, 1\n" NOTE("mark3", "0", "2",
 								      ".asciz \"in the cold\"")
 	/* no symbol, no FDE */
-	".fill 8, 1, 0\n mark4: .fill 8, 1, 0\n" NOTE("mark4", "0", "2", ".asciz \"nowhere\"")
+	".fill 8, 1, 0\n .Lmark4: .fill 8, 1, 0\n" NOTE(".Lmark4", "0", "2", ".asciz \"nowhere\"")
 		NOTE("0", "0", "2", ".asciz \"discarded\"")
 	/* nothing to call it by: address outside, empty, not terminated, too short a note */
 	NOTE("mark1", "0x7fffffff", "4", ".long 0") NOTE("mark1", "0", "2", ".long 0")

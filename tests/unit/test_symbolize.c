@@ -210,8 +210,9 @@ Test(symbolize, cxx)
 
 /* DWARF 4 by hand: the names are in the common file, as DW_FORM_GNU_strp_alt (0x1f21) and behind
  * DW_FORM_GNU_ref_alt (0x1f20). "code" is no function symbol. */
+/* "code" is no function, so that its name is not the one of the symbol. */
 static const char dwz_source[] =
-	".text\n.globl code\ncode: .fill 16, 1, 0x90\nend:\n"
+	".text\n.globl code\n.type code, %object\ncode: .fill 16, 1, 0x90\nend:\n"
 	".section .gnu_debugaltlink, \"\", %progbits\n"
 	"	.asciz \"/nowhere/common.debug\"\n .byte 0xab, 0xcd, 0xef, 0x01\n"
 	".section .debug_abbrev, \"\", %progbits\n"

@@ -12,9 +12,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libiberty/demangle.h>
+#include <lzma.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -289,6 +291,55 @@ static bool try_debuglink(struct image *image)
 		return false;
 	memcpy(&crc, bytes + size, sizeof(crc));
 	return try_beside(image, (const char *)bytes, crc);
+}
+
+/*
+ * MiniDebugInfo (gdb manual): .gnu_debugdata is an ELF file, compressed by xz, whose .symtab has
+ * the functions that .dynsym lacks. The systems of the Fedora family ship their programs so.
+ */
+
+/* An xz file of a few bytes can grow without end. Fedora's largest have some 30 MiB, and xz -9
+ * needs 65 MiB of memory. */
+#define MINI_BYTES_MAX	(128u << 20)
+#define XZ_MEMORY_BYTES (80u << 20)
+
+static bool unpack_xz(const uint8_t *bytes, size_t size, int fd)
+{
+	lzma_stream stream = LZMA_STREAM_INIT;
+	lzma_ret state = lzma_stream_decoder(&stream, XZ_MEMORY_BYTES, 0);
+	uint8_t chunk[64 << 10];
+
+	stream.next_in = bytes;
+	stream.avail_in = size;
+	while (state == LZMA_OK && stream.total_out <= MINI_BYTES_MAX) {
+		stream.next_out = chunk;
+		stream.avail_out = sizeof(chunk);
+		state = lzma_code(&stream, LZMA_FINISH);
+		size = sizeof(chunk) - stream.avail_out;
+		if (write(fd, chunk, size) != (ssize_t)size)
+			break;
+	}
+	lzma_end(&stream);
+	return state == LZMA_STREAM_END && stream.total_out <= MINI_BYTES_MAX;
+}
+
+void image__add_mini(struct image *image)
+{
+	const uint8_t *bytes;
+	Elf64_Shdr shdr;
+
+	for (size_t t = 0; t < image->tables_count; t++)
+		image->mini_read |= image->tables[t].origin != SYMBOL_DYNSYM;
+	if (image->mini_read || image->debug.bytes ||
+	    !elf_view__section(&image->file, ".gnu_debugdata", &shdr, &bytes))
+		return;
+	image->mini_read = true;
+	image->debug_fd = memfd_create("gnu_debugdata", MFD_CLOEXEC);
+	if (image->debug_fd < 0 || !unpack_xz(bytes, shdr.sh_size, image->debug_fd) ||
+	    elf_view__map(&image->debug, image->debug_fd))
+		drop_debug(image);
+	else
+		image__add_table(image, &image->debug, SHT_SYMTAB, SYMBOL_DEBUG);
 }
 
 static bool open_debug(struct image *image)

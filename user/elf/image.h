@@ -21,7 +21,7 @@ struct image;
 enum symbol_origin {
 	SYMBOL_SYMTAB = 1, /* .symtab */
 	SYMBOL_DYNSYM,	   /* .dynsym */
-	SYMBOL_DEBUG,	   /* .symtab of a separate debug file */
+	SYMBOL_DEBUG,	   /* .symtab of a separate debug file, or of .gnu_debugdata */
 	SYMBOL_NOTE	   /* PERFX_TRACK() note */
 };
 
@@ -29,7 +29,7 @@ struct symbol {
 	const char *name; /* as in the file (mangled), without @VERSION; borrowed from the image */
 	uint64_t vaddr;
 	uint64_t size;	 /* bytes; where the symbol has none (assembler), up to the end of the FDE
-			    that   covers it, else the next symbol; 0: unknown */
+			    that covers it, else up to the next symbol, FDE or section */
 	uint64_t offset; /* in the file, bytes */
 	enum symbol_origin origin;
 	bool ifunc; /* STT_GNU_IFUNC: vaddr is the resolver, not the function */
@@ -44,9 +44,10 @@ struct symbol {
 struct image *image__open(int fd, const char *path, const char *root);
 void image__free(struct image *image);
 
-/* Every function (STT_FUNC, STT_GNU_IFUNC, defined, inside an executable segment) of all symbol
- * tables, by ascending vaddr; each (name, vaddr) once. Stops and returns what fn returns when that
- * is not 0; -ENOMEM. The first call sorts (libtorch_cpu: 0.1 s) and keeps 16 bytes a symbol. */
+/* Every function (STT_FUNC, STT_GNU_IFUNC, or STT_NOTYPE in code and in no other function; defined,
+ * inside an executable segment) of all symbol tables, by ascending vaddr; each (name, vaddr) once.
+ * Stops and returns what fn returns when that is not 0; -ENOMEM. The first call sorts
+ * (libtorch_cpu: 0.1 s) and keeps 16 bytes a symbol. */
 int image__each_function(struct image *image, int (*fn)(const struct symbol *symbol, void *ctx),
 			 void *ctx);
 

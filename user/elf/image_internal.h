@@ -13,7 +13,8 @@ struct segment {
 };
 
 struct symbol_table {
-	const uint8_t *symbols; /* Elf64_Sym[count], maybe not aligned */
+	const struct elf_view *view; /* the file that it is in */
+	const uint8_t *symbols;	     /* Elf64_Sym[count], maybe not aligned */
 	size_t count;
 	struct elf_strings names;
 	enum symbol_origin origin;
@@ -23,7 +24,9 @@ struct symbol_table {
  * kept: names and the rest stay in the mapped file. */
 struct symbol_key {
 	uint64_t vaddr;
-	uint32_t table, number;
+	uint16_t table;
+	bool label; /* of no type, as assembler leaves its functions */
+	uint32_t number;
 };
 
 struct symbol_list {
@@ -41,6 +44,7 @@ struct image {
 	struct elf_view file;
 	struct elf_view debug; /* bytes NULL: there is none */
 	int debug_fd, alt_fd;  /* of debug, and of dwz's common file; -1 */
+	bool mini_read;	       /* .gnu_debugdata has been unpacked, if there was need */
 	char *path, *root;
 	char build_id[2 * 64 + 1];
 
@@ -75,6 +79,9 @@ struct image {
 };
 
 const struct segment *image__segment(const struct image *image, uint64_t vaddr);
+
+/* Where the file has no .symtab, adds the one of .gnu_debugdata. */
+void image__add_mini(struct image *image);
 
 /* image_symbols.c */
 void image__forget_symbols(struct image *image);

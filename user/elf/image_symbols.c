@@ -9,6 +9,7 @@
  * alone are wanted, these are picked out first, in the order of the file.
  */
 #include "base/grow.h"
+#include "elf/eh_frame.h"
 #include "elf/image_internal.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@
 void image__add_table(struct image *image, const struct elf_view *view, uint32_t section_type,
 		      enum symbol_origin origin)
 {
-	struct symbol_table table = {.origin = origin};
+	struct symbol_table table = {.view = view, .origin = origin};
 	Elf64_Shdr shdr;
 
 	if (!elf_view__section_of_type(view, section_type, &shdr))
@@ -51,13 +52,28 @@ static bool has_name(const struct symbol_table *table, const Elf64_Sym *sym)
 	       NAME_BYTES_MAX;
 }
 
-static bool is_function(const struct image *image, const Elf64_Sym *sym)
+/* Assembler without .type leaves its functions like this, and compilers and linkers leave labels:
+ * those that begin with a dot or $, and those at the end of a section. */
+static bool is_label(const struct symbol_table *table, const Elf64_Sym *sym)
+{
+	char first = elf_strings__at(&table->names, sym->st_name)[0];
+	Elf64_Shdr section;
+
+	return ELF64_ST_TYPE(sym->st_info) == STT_NOTYPE && first != '.' && first != '$' &&
+	       sym->st_shndx < SHN_LORESERVE &&
+	       elf_view__shdr(table->view, sym->st_shndx, &section) &&
+	       section.sh_flags & SHF_EXECINSTR &&
+	       sym->st_value - section.sh_addr < section.sh_size;
+}
+
+static bool is_function(const struct image *image, const struct symbol_table *table,
+			const Elf64_Sym *sym)
 {
 	unsigned type = ELF64_ST_TYPE(sym->st_info);
 	const struct segment *segment;
 
-	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || sym->st_shndx == SHN_UNDEF ||
-	    !sym->st_name)
+	if (sym->st_shndx == SHN_UNDEF || !sym->st_name ||
+	    (type != STT_FUNC && type != STT_GNU_IFUNC && !is_label(table, sym)))
 		return false;
 	segment = image__segment(image, sym->st_value);
 	return segment && segment->executable;
@@ -198,7 +214,7 @@ static int add_key(struct symbol_list *list, struct symbol_key key)
 	return err;
 }
 
-static int add_functions(struct image *image, uint32_t number_of_table, bool wanted_only,
+static int add_functions(struct image *image, uint16_t number_of_table, bool wanted_only,
 			 struct symbol_list *list)
 {
 	const struct symbol_table *table = &image->tables[number_of_table];
@@ -208,7 +224,7 @@ static int add_functions(struct image *image, uint32_t number_of_table, bool wan
 		Elf64_Sym sym = symbol_at(table, n);
 		const char *name;
 
-		if (!is_function(image, &sym) || !has_name(table, &sym))
+		if (!is_function(image, table, &sym) || !has_name(table, &sym))
 			continue;
 		if (wanted_only) {
 			name = plain_name(image, elf_strings__at(&table->names, sym.st_name));
@@ -218,9 +234,45 @@ static int add_functions(struct image *image, uint32_t number_of_table, bool wan
 				continue;
 		}
 		err = add_key(list,
-			      (struct symbol_key){sym.st_value, number_of_table, (uint32_t)n});
+			      (struct symbol_key){.vaddr = sym.st_value,
+						  .table = number_of_table,
+						  .label = ELF64_ST_TYPE(sym.st_info) == STT_NOTYPE,
+						  .number = (uint32_t)n});
 	}
 	return err;
+}
+
+/* Symbols nest now and then (an entry point inside a function): look a few further back. */
+enum { COVERING_STEPS = 64 };
+
+/* Is a label inside a function, by the unwind table or by one of the `count` keys before it? */
+static bool is_inside(struct image *image, const struct symbol_key *keys, size_t count,
+		      uint64_t vaddr)
+{
+	uint64_t start, size;
+
+	if (!image__fde(image, vaddr, &start, &size))
+		return start < vaddr;
+	for (size_t steps = 0; count-- > 0 && steps < COVERING_STEPS; steps++) {
+		const struct symbol_key *key = &keys[count];
+		uint64_t distance = vaddr - key->vaddr;
+
+		if (distance &&
+		    symbol_at(&image->tables[key->table], key->number).st_size > distance)
+			return true;
+	}
+	return false;
+}
+
+static void drop_inner_labels(struct image *image, struct symbol_list *list)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < list->count; i++)
+		if (!list->keys[i].label ||
+		    !is_inside(image, list->keys, kept, list->keys[i].vaddr))
+			list->keys[kept++] = list->keys[i];
+	list->count = kept;
 }
 
 static int make_list(struct image *image, bool wanted_only, struct symbol_list *list)
@@ -229,10 +281,11 @@ static int make_list(struct image *image, bool wanted_only, struct symbol_list *
 
 	if (list->keys)
 		return 0;
+	image__add_mini(image);
 	for (size_t t = 0; t < image->tables_count; t++)
 		will_need(image->tables[t].names.text, image->tables[t].names.size);
 	err = grow_array(&list->keys, &list->capacity, 1, sizeof(*list->keys));
-	for (uint32_t t = 0; !err && t < image->tables_count; t++)
+	for (uint16_t t = 0; !err && t < image->tables_count; t++)
 		err = add_functions(image, t, wanted_only, list);
 	if (err) {
 		free(list->keys);
@@ -241,6 +294,7 @@ static int make_list(struct image *image, bool wanted_only, struct symbol_list *
 	}
 	qsort_r(list->keys, list->count, sizeof(*list->keys), compare_keys, image);
 	drop_duplicates(image, list);
+	drop_inner_labels(image, list);
 	return 0;
 }
 
@@ -260,10 +314,35 @@ static size_t first_behind(const struct image *image, uint64_t vaddr)
 	return low;
 }
 
-/* Code written in assembler often has no size. */
-static int guess_size(struct image *image, uint64_t vaddr, uint64_t *size)
+/* Where the function behind vaddr begins that only the unwind table knows; UINT64_MAX: nowhere. */
+static uint64_t next_fde(struct image *image, uint64_t vaddr)
 {
-	uint64_t start;
+	size_t count = eh_frame__count(image), index = count ? eh_frame__search(image, vaddr) : 0;
+
+	for (; index < count; index++)
+		if (eh_frame__start(image, index) > vaddr)
+			return eh_frame__start(image, index);
+	return UINT64_MAX;
+}
+
+static uint64_t section_end(const struct symbol_table *table, const Elf64_Sym *sym)
+{
+	Elf64_Shdr section;
+	uint64_t end;
+
+	if (sym->st_shndx >= SHN_LORESERVE ||
+	    !elf_view__shdr(table->view, sym->st_shndx, &section) ||
+	    __builtin_add_overflow(section.sh_addr, section.sh_size, &end))
+		return UINT64_MAX;
+	return end;
+}
+
+/* Code written in assembler often has no size: it ends where the unwind table says, else where
+ * something else begins. */
+static int guess_size(struct image *image, const struct symbol_table *table, const Elf64_Sym *sym,
+		      uint64_t *size)
+{
+	uint64_t vaddr = sym->st_value, start, end;
 	size_t next;
 	int err;
 
@@ -272,9 +351,17 @@ static int guess_size(struct image *image, uint64_t vaddr, uint64_t *size)
 		return 0;
 	}
 	err = make_list(image, false, &image->functions);
-	next = err ? 0 : first_behind(image, vaddr);
-	*size = next < image->functions.count ? image->functions.keys[next].vaddr - vaddr : 0;
-	return err;
+	if (err)
+		return err;
+	end = section_end(table, sym);
+	next = first_behind(image, vaddr);
+	if (next < image->functions.count && image->functions.keys[next].vaddr < end)
+		end = image->functions.keys[next].vaddr;
+	start = next_fde(image, vaddr);
+	if (start < end)
+		end = start;
+	*size = end == UINT64_MAX || end < vaddr ? 0 : end - vaddr;
+	return 0;
 }
 
 /* gcc: "f.cold", "f.part.0.cold"; older: "f.cold.12". */
@@ -305,7 +392,7 @@ static int fill_symbol(struct image *image, const struct symbol_key *key, struct
 				  .global = ELF64_ST_BIND(sym.st_info) != STB_LOCAL,
 				  .cold = is_cold(name, length)};
 	if (!symbol->size)
-		err = guess_size(image, key->vaddr, &symbol->size);
+		err = guess_size(image, table, &sym, &symbol->size);
 	if (symbol->size > room)
 		symbol->size = room;
 	return symbol->name ? err : -ENOMEM;
@@ -333,9 +420,6 @@ void image__narrow(struct image *image, bool (*wants)(const char *name, void *ct
 	image->wants = wants;
 	image->wants_ctx = ctx;
 }
-
-/* Symbols nest now and then (an entry point inside a function): look a few further back. */
-enum { COVERING_STEPS = 64 };
 
 /* The index of the nearest key before vaddr whose function covers it; -ENOENT, -ENOMEM. */
 static ssize_t covering_key(struct image *image, uint64_t vaddr, struct symbol *symbol)
