@@ -87,6 +87,7 @@ class Fault(NamedTuple):
 FAULTS = {
     # workers cost something: the remedy's test has the gain
     "starved": Fault("DataBound", "INPUT-BOUND", "normalize", "its own thread prepares it", 0),
+    "storage": Fault("DataBound", "INPUT-BOUND", "Stored.__getitem__", "(0 workers; ", 0),
     "python": Fault("PythonBound", "PYTHON-BOUND", "normalize", "Python.normalized (planted.py:", seconds=16),
     "gil": Fault("GilWait", "GIL-BOUND", "Gil.watch", "Gil.watch (planted.py:"),
     "oversubscribed": Fault("Oversubscribed", "OVERSUBSCRIBED", "", ""),
@@ -103,7 +104,7 @@ FAULTS = {
     "synced": Fault("DiskWait", "DISK-BOUND", "Synced.end", "of it for /var/tmp/results-", 0.2),
     "sleep": Fault("SleepWait", "SLEEPING", "Sleep.end", "for a fixed time to pass"),
 }
-QUICK = ("starved", "saves")
+QUICK = ("starved", "storage", "saves")
 
 
 @pytest.mark.parametrize("fault", [pytest.param(name, marks=() if name in QUICK else LONG) for name in FAULTS])
@@ -116,7 +117,9 @@ def test_a_planted_fault_is_the_first_finding(fault):
     assert expected.evidence in judged.first["evidence"]
     if judged.planted_ns and expected.within:
         assert judged.first["gain_ns_per_step"] == pytest.approx(judged.planted_ns, rel=expected.within)
-    if fault == "starved":
+    if fault == "storage":
+        assert "which sleeps 2." in judged.first["evidence"]
+    if fault in ("starved", "storage"):
         assert judged.step_time["input_ns"] == pytest.approx(judged.planted_ns, rel=0.1)
 
 
@@ -144,7 +147,7 @@ def measured_gain(fault):
 
 
 @LONG
-@pytest.mark.parametrize("fault", ["starved", "python", "tiny", "copies", *WHOLE_PROCESS])
+@pytest.mark.parametrize("fault", ["starved", "storage", "python", "tiny", "copies", *WHOLE_PROCESS])
 def test_the_remedy_brings_what_was_predicted(fault):
     before, judged, after = measured_gain(fault), judge(fault, seconds=FAULTS[fault].seconds), measured_gain(fault)
     predicted = judged.first["gain_ns_per_step"] / judged.step_time["unit_ns"]

@@ -384,3 +384,127 @@ Test(driver, waits_for_the_next_batch)
 	cr_expect_null(find(&report, "InputWait"));
 	forget(&report);
 }
+
+/* A loader that sleeps or reads in the thread of the steps: 60 ms of each step, for which workers
+ * need no CPU. */
+static void slow_storage(struct stream *s, enum perfx_wait_reason reason)
+{
+	begin(s);
+	steps(s);
+	stream_plain(s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1, .tid = MAIN,
+		     .reason = (uint8_t)reason, .blocked_ns = 1100 * MS, .count = 100,
+		     .max_ns = 20 * MS);
+	samples(s,
+		(struct perfx_sample){.stack = CALLER,
+				      .context = BATCHES,
+				      .state = PERFX_SAMPLE_WAITING,
+				      .reason = (uint8_t)reason},
+		110);
+	samples(s, (struct perfx_sample){.stack = PYTHON_CODE, .context = BATCHES}, 10);
+}
+
+Test(driver, sleeps_and_reads_of_a_loader_are_the_datas)
+{
+	static const struct {
+		enum perfx_wait_reason reason;
+		const char *kind, *words;
+	} cases[] = {
+		{PERFX_WAIT_SLEEP, "SleepWait", "which sleeps 11.0 ms at a time, 100 times"},
+		{PERFX_WAIT_DISK, "DiskWait",
+		 "which waits for the disk 11.0 ms at a time, 100 times"},
+		{PERFX_WAIT_READ, "InputWait", "which reads 11.0 ms at a time, 100 times"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct stream s = {0};
+		struct report report;
+		const struct finding *f;
+
+		slow_storage(&s, cases[i].reason);
+		report = end(&s);
+		f = find(&report, "DataBound");
+		cr_assert_not_null(f);
+		cr_expect_null(find(&report, cases[i].kind));
+		cr_expect(contains(report.analysis->verdict, "INPUT-BOUND: "));
+		cr_expect(contains(f->evidence, "(0 workers; "));
+		cr_expect(contains(f->evidence, "mostly in main (train.py:12)"));
+		cr_expect(contains(f->evidence, cases[i].words));
+		cr_expect(contains(f->suggestion, "need no CPU meanwhile"));
+		forget(&report);
+	}
+}
+
+/* 500 ms for a batch and 73 ms for the rest, of a loader that uses a twentieth of a CPU: seven
+ * workers would hide it, were there not 344 ms of CPU time in each step for two CPUs. Of workers
+ * that compute there are no more than CPUs: two take 250 ms for a batch. */
+Test(driver, workers_that_sleep_are_more_than_cpus)
+{
+	for (unsigned computes = 0; computes < 2; computes++) {
+		unsigned runs = computes ? 1000 : 50;
+		struct stream s = {0};
+		struct report report;
+		const struct finding *f;
+
+		begin(&s);
+		for (uint64_t i = 0; i < 17; i++) {
+			stream_call(&s, BATCHES, MAIN, i * 573 * MS, 500 * MS, 500 * MS, 0);
+			stream_call(&s, OPTIMIZER, MAIN, i * 573 * MS + 563 * MS, 10 * MS, 10 * MS,
+				    0);
+		}
+		stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
+			     .tid = MAIN, .reason = PERFX_WAIT_SLEEP,
+			     .blocked_ns = (8500 - 10 * runs * 85 / 100) * MS, .count = 1000,
+			     .max_ns = 9 * MS);
+		samples(&s,
+			(struct perfx_sample){.stack = CALLER,
+					      .context = BATCHES,
+					      .state = PERFX_SAMPLE_WAITING,
+					      .reason = PERFX_WAIT_SLEEP},
+			1000 - (computes ? 990 : runs));
+		samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .context = BATCHES}, runs);
+		report = end(&s);
+		f = find(&report, "DataBound");
+		cr_assert_not_null(f);
+		cr_expect(contains(f->evidence, computes ? "(0 workers; 2 would hide 64.6 %"
+							 : "(0 workers; 7 would hide 80.2 %"));
+		forget(&report);
+	}
+}
+
+/* A worker that multiprocessing has started anew, and a thread: there is no "0 workers". */
+Test(driver, workers_of_any_kind)
+{
+	static const char *const commands[] = {
+		"python3\x1f-c\x1f"
+		"from multiprocessing.spawn import spawn_main; spawn_main()",
+		"python3\x1ftrain.py", "ffmpeg"};
+
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		struct stream s = {0};
+		struct report report;
+		const struct finding *f;
+
+		begin(&s);
+		stream_add(&s, PERFX_KIND_PROCESS, struct perfx_process,
+			   STRINGS("python3", commands[i]), .time_ns = STREAM_START,
+			   .start_boot_ns = 41 * S, .process = 3, .pid = WORKER + 1, .ppid = MAIN);
+		steps(&s);
+		stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
+			     .tid = MAIN, .reason = PERFX_WAIT_POLL, .blocked_ns = 1200 * MS,
+			     .count = 20, .max_ns = 60 * MS);
+		samples(&s,
+			(struct perfx_sample){.stack = OF_QUEUE,
+					      .context = BATCHES,
+					      .state = PERFX_SAMPLE_WAITING,
+					      .reason = PERFX_WAIT_POLL},
+			100);
+		report = end(&s);
+		f = find(&report, "DataBound");
+		cr_assert_not_null(f);
+		if (i < 2)
+			cr_expect(contains(f->evidence, "(1 worker; "));
+		else
+			cr_expect(!strstr(f->evidence, "worker"), "%s", f->evidence);
+		forget(&report);
+	}
+}

@@ -153,3 +153,69 @@ Test(remedy, of_a_blocked_thread)
 	s.row.self_ns = 3 * S;
 	expect_blocked(&s, "what the other threads do", "data loader");
 }
+
+/* --- frameworks --- */
+
+static void expect_words(enum framework framework, const char *words, const char *expected)
+{
+	struct text text = {0};
+
+	framework_add(&text, framework, words);
+	cr_expect_str_eq(text_peek(&text), expected);
+	text_clear(&text);
+}
+
+Test(remedy, in_the_words_of_a_framework)
+{
+	expect_words(FRAMEWORK_TORCH, "compile it{ (torch.compile)| (jax.jit)||}.",
+		     "compile it (torch.compile).");
+	expect_words(FRAMEWORK_JAX, "{a|b|c|d} and {e|f|g|h}", "b and f");
+	expect_words(FRAMEWORK_TENSORFLOW, "{a|b|c|d}", "c");
+	expect_words(FRAMEWORK_NONE, "{a|b|c|d}!", "d!");
+	expect_words(FRAMEWORK_NONE, "less of it", "less of it");
+}
+
+/* No remedy names another framework than the one in use. */
+Test(remedy, of_other_frameworks_nothing_is_said)
+{
+	static const char *const of[FRAMEWORKS] = {"torch", "jax", "tf."};
+
+	for (int kind = 0; kind < REMEDY_KINDS; kind++) {
+		for (int framework = 0; framework < FRAMEWORKS; framework++) {
+			struct text text = {0};
+
+			framework_add(&text, (enum framework)framework,
+				      remedy_text((enum remedy_kind)kind));
+			cr_expect_null(strpbrk(text_peek(&text), "{|}"), "%s", text_peek(&text));
+			for (int other = 0; other < FRAMEWORK_NONE; other++)
+				if (other != framework && kind != REMEDY_AUTOGRAD)
+					cr_expect_null(strstr(text_peek(&text), of[other]), "%s",
+						       text_peek(&text));
+			text_clear(&text);
+		}
+	}
+}
+
+Test(remedy, the_framework_is_the_one_that_computes)
+{
+	static const struct {
+		enum perfx_source source;
+		enum framework framework;
+	} cases[] = {{PERFX_SOURCE_TORCH, FRAMEWORK_TORCH},
+		     {PERFX_SOURCE_JAX, FRAMEWORK_JAX},
+		     {PERFX_SOURCE_TF, FRAMEWORK_TENSORFLOW},
+		     {PERFX_SOURCE_SYMBOL, FRAMEWORK_NONE}};
+	const struct profile_frame frame = {
+		.function = "", .file = "", .module = "", .module_base = "libjax_common.so"};
+	const struct profile_frame *frames[] = {&frame};
+	const struct profile_stack stack = {.frames = frames, .frames_count = 1};
+	struct profile_activity sample = {.stack = &stack, .ns = S};
+	struct scene s;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		scene_set(&s, cases[i].source, "f", 0);
+		cr_expect_eq(framework_of(&s.profile, &s.process), cases[i].framework);
+	}
+	s.process.samples = (struct profile_activities){&sample, 1};
+	cr_expect_eq(framework_of(&s.profile, &s.process), FRAMEWORK_JAX);
+}

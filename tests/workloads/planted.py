@@ -128,6 +128,30 @@ class Starved(Trainer):
             return next(self.batches)
 
 
+class Stored:
+    """A data set on slow storage: each sample takes 2 ms, and hardly any CPU."""
+
+    def __init__(self, torch):
+        self.picture = torch.rand(1, SIDE, SIDE)
+
+    def __len__(self):
+        return 1 << 30
+
+    def __getitem__(self, index):
+        time.sleep(0.002)
+        return self.picture
+
+
+class Storage(Starved):
+    """A DataLoader without workers, whose samples are waited for. The remedy: workers, more than CPUs."""
+
+    WORKERS = 12
+
+    def prepare(self):
+        self.batches = iter(self.torch.utils.data.DataLoader(Stored(self.torch), BATCH,
+                                                             num_workers=self.WORKERS if self.fixed else 0))
+
+
 class Python(Trainer):
     """Preprocessing in pure Python, in the training loop. The remedy: NumPy."""
 
@@ -454,9 +478,10 @@ class Guards(Trainer):
 
 
 FAULTS = {"none": Trainer, "transformer": Transformer, "numpy": NumPy, "jax": Jax, "starved": Starved,
-          "python": Python, "oversubscribed": Oversubscribed, "kept": Kept, "tiny": Tiny, "float64": Float64,
-          "copies": Copies, "gil": Gil, "saves": Saves, "convoy": Convoy, "garbage": Garbage, "rival": Rival,
-          "recompiling": Recompiling, "guards": Guards, "pipe": Pipe, "lock": Lock, "synced": Synced, "sleep": Sleep}
+          "storage": Storage, "python": Python, "oversubscribed": Oversubscribed, "kept": Kept, "tiny": Tiny,
+          "float64": Float64, "copies": Copies, "gil": Gil, "saves": Saves, "convoy": Convoy, "garbage": Garbage,
+          "rival": Rival, "recompiling": Recompiling, "guards": Guards, "pipe": Pipe, "lock": Lock, "synced": Synced,
+          "sleep": Sleep}
 
 WARM = 5
 TURN = 40  # steps, a multiple of a fault's period

@@ -147,6 +147,11 @@ bool context_is_data(const struct contexts *contexts, uint32_t id)
 	return false;
 }
 
+bool sample_is_of_batch(const struct contexts *contexts, const struct profile_activity *sample)
+{
+	return context_is_data(contexts, sample->context) || stack_reads_input(sample->stack);
+}
+
 /* --- the class of a wait --- */
 
 /* A mutex that another thread has; a wait for a condition is none. */
@@ -220,6 +225,28 @@ enum account_class wait_class(const struct profile_activity *wait)
 	return ACCOUNT_OTHER;
 }
 
+/* A pipe or a socket of this machine, by which another process sends what it has prepared. */
+static bool is_from_process(const struct profile_activity *wait)
+{
+	return begins_with(wait->object_name, "pipe:") || begins_with(wait->object_name, "socket:");
+}
+
+bool wait_prepares(const struct profile_activity *wait)
+{
+	switch ((int)wait_class(wait)) {
+	case ACCOUNT_SLEEP:
+	case ACCOUNT_DISK:
+	case ACCOUNT_CHILD:
+	case ACCOUNT_OUTPUT:
+		return true;
+	case ACCOUNT_INPUT:
+		return wait->reason != PERFX_WAIT_FUTEX && !stack_takes_from_queue(wait->stack) &&
+		       !is_from_process(wait);
+	default:
+		return false;
+	}
+}
+
 /* What a poll waits for is not known to samples. */
 bool sample_is_of(const struct profile_activity *sample, const struct profile_activity *wait)
 {
@@ -240,11 +267,19 @@ const struct profile_frame *wait_place(const struct profile_process *process,
 	return NULL;
 }
 
-/* Was a traced call open in most of its samples? */
-static bool waits_in_call(const struct contexts *contexts, const struct profile_activity *wait)
+static bool sample_is_in_call(const struct contexts *contexts,
+			      const struct profile_activity *sample)
+{
+	return context_is_call(contexts, sample->context);
+}
+
+/* Does this hold for most samples of the wait? */
+static bool waits_mostly(const struct contexts *contexts, const struct profile_activity *wait,
+			 bool (*holds)(const struct contexts *contexts,
+				       const struct profile_activity *sample))
 {
 	const struct profile_activities *samples = &contexts->process->samples;
-	uint64_t in_call = 0, all = 0;
+	uint64_t held = 0, all = 0;
 
 	for (size_t i = 0; i < samples->count; i++) {
 		const struct profile_activity *sample = &samples->list[i];
@@ -252,10 +287,10 @@ static bool waits_in_call(const struct contexts *contexts, const struct profile_
 		if (!sample_is_of(sample, wait))
 			continue;
 		all += sample->count;
-		if (context_is_call(contexts, sample->context))
-			in_call += sample->count;
+		if (holds(contexts, sample))
+			held += sample->count;
 	}
-	return 2 * in_call > all;
+	return 2 * held > all;
 }
 
 /* The interpreter's lock, a disk and the lack of a CPU keep a call from its work; any other wait in
@@ -275,9 +310,13 @@ enum account_class wait_class_of(const struct contexts *contexts,
 	double wall_ns = (double)profile_recorded_ns(contexts->profile, contexts->process);
 	enum account_class class = wait_class(wait);
 
+	/* a loader's sleeps and reads are the data's */
+	if (wait_prepares(wait) && waits_mostly(contexts, wait, sample_is_of_batch))
+		return ACCOUNT_INPUT;
 	if (class == ACCOUNT_OTHER || !is_work_of_call(class))
 		return class;
-	return (double)wait->ns < WAIT_LEAST * wall_ns || waits_in_call(contexts, wait)
+	return (double)wait->ns < WAIT_LEAST * wall_ns ||
+			       waits_mostly(contexts, wait, sample_is_in_call)
 		       ? ACCOUNT_OTHER
 		       : class;
 }

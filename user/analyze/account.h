@@ -119,12 +119,18 @@ const struct profile_context *context_of(const struct contexts *contexts, uint32
 bool context_is_call(const struct contexts *contexts, uint32_t id);
 /* Is it in a range of a data loader's next batch? */
 bool context_is_data(const struct contexts *contexts, uint32_t id);
+/* The same, by a range or by the stack. */
+bool sample_is_of_batch(const struct contexts *contexts, const struct profile_activity *sample);
 /* A range, or what has no name in PyTorch 1.13 (plan/annotations.c): it does no work itself. */
 bool function_is_marker(const struct profile_function *function);
 
 /* By its reason, object and stack, whether it is in a call or not. */
 enum account_class wait_class(const struct profile_activity *wait);
-/* The same, but OTHER in a traced call that waits for its own work. */
+/* Of a thread that prepares data: does it sleep or read as a part of that? False where it waits for
+ * another thread or process to prepare them. */
+bool wait_prepares(const struct profile_activity *wait);
+/* The same, but INPUT in a data loader's next batch, OTHER in a traced call that waits for its own
+ * work. */
 enum account_class wait_class_of(const struct contexts *contexts,
 				 const struct profile_activity *wait);
 /* The same of a thread in its account: a wait for children that work is a JOIN. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyze/analyze.h"
 
+#include "analyze/remedy.h"
 #include "analyze/rules_ctx.h"
 #include "base/escape.h"
 #include "base/grow.h"
@@ -94,6 +95,11 @@ void finding_clear(struct finding *finding)
 	free(finding->threshold);
 	free(finding->suggestion);
 	free(finding->headline);
+}
+
+void rules_suggest(struct note *note, const struct rules_ctx *ctx, const char *words)
+{
+	framework_add(&note->suggestion, framework_of(ctx->profile, ctx->process), words);
 }
 
 void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severity severity,

@@ -178,14 +178,17 @@ const struct finding_kind finding_kinds[] = {
 	{
 		.kind = "DataBound",
 		.says = "steps wait for the next batch",
-		.judges = "The time of the steps in the DataLoader's (or input pipeline's) next "
-			  "batch: by its range, or by samples of its Python. If the thread of the "
-			  "steps itself runs for most of it, it prepares the batch alone; else the "
-			  "finding names who does. So many workers hide it as the CPU time of a "
-			  "batch is of the rest of the step, rounded up. The gain is what of it "
-			  "CPUs can take over that the training's own threads and other programs "
-			  "leave free, less what handing over a batch costs. Where workers keep "
-			  "up, and no more than twice the handover is left, it is low.",
+		.judges =
+			"The time of the steps in the DataLoader's (or input pipeline's) next "
+			"batch: by its range, or by samples of its Python. If the thread of the "
+			"steps itself runs, sleeps or reads for most of it, it prepares the batch "
+			"alone; else the finding names who does. So many workers hide it as the "
+			"time of a batch is of the rest of the step, rounded up: a worker that "
+			"sleeps or reads needs no CPU meanwhile, so there may be more workers than "
+			"CPUs. The gain is what is left when the CPU time of batches is shared by "
+			"the CPUs that the training's own threads and other programs leave free, "
+			"less what handing over a batch costs. Where workers keep up, and no more "
+			"than twice the handover is left, it is low.",
 		.remedy = "Prepare batches in more processes and further ahead, keep the workers "
 			  "between epochs, or prepare the data once instead of in each epoch.",
 		.example = "DataLoader(data, num_workers=4, prefetch_factor=4, "

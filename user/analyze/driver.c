@@ -65,18 +65,13 @@ static bool runs_python(const struct contexts *contexts, const struct profile_ac
 	       !context_is_call(contexts, sample->context);
 }
 
-static bool reads_batch(const struct contexts *contexts, const struct profile_activity *sample)
-{
-	return context_is_data(contexts, sample->context) || stack_reads_input(sample->stack);
-}
-
 /* Whatever it runs there, Python or what that calls. */
 static bool runs_outside(const struct driver *driver, const struct contexts *contexts,
 			 const struct profile_activity *sample)
 {
 	return sample->tid == driver->tid && sample->state == PERFX_SAMPLE_ON_CPU &&
-	       !context_is_call(contexts, sample->context) && !reads_batch(contexts, sample) &&
-	       !stack_collects_garbage(sample->stack);
+	       !context_is_call(contexts, sample->context) &&
+	       !sample_is_of_batch(contexts, sample) && !stack_collects_garbage(sample->stack);
 }
 
 /* How long the thread was on a CPU is known exactly: samples divide that. */
@@ -117,7 +112,7 @@ static void find_python(struct driver *driver, const struct contexts *contexts)
 		sampling_add(&python, sample);
 		if (sample->context)
 			sampling_add(&marked, sample);
-		sampling_add(reads_batch(contexts, sample) ? &data : &own, sample);
+		sampling_add(sample_is_of_batch(contexts, sample) ? &data : &own, sample);
 	}
 	driver->python = sampling_end(&python);
 	driver->marked = sampling_end(&marked);

@@ -3,7 +3,10 @@
 
 #include "analyze/roofline.h"
 #include "analyze/rules_ctx.h"
+#include "base/text.h"
 #include "elf/glob.h"
+
+#include <string.h>
 
 /* Callers make a function theirs from this share of its calls on. */
 #define CALLED_MOSTLY 0.5
@@ -84,6 +87,89 @@ enum remedy_kind remedy_of_name(const struct profile_function *function)
 	}
 	return REMEDY_NEUTRAL;
 }
+
+/* --- frameworks --- */
+
+static enum framework framework_of_source(enum perfx_source source)
+{
+	switch ((int)source) {
+	case PERFX_SOURCE_TORCH:
+		return FRAMEWORK_TORCH;
+	case PERFX_SOURCE_JAX:
+		return FRAMEWORK_JAX;
+	case PERFX_SOURCE_TF:
+		return FRAMEWORK_TENSORFLOW;
+	default:
+		return FRAMEWORK_NONE;
+	}
+}
+
+static enum framework framework_of_stack(const struct profile_stack *stack)
+{
+	static const struct {
+		const char *prefix;
+		enum framework framework;
+	} libraries[] = {
+		{"libtorch", FRAMEWORK_TORCH},
+		{"libc10", FRAMEWORK_TORCH},
+		{"libjax", FRAMEWORK_JAX},
+		{"_jax", FRAMEWORK_JAX},
+		{"xla_extension", FRAMEWORK_JAX},
+		{"libtensorflow", FRAMEWORK_TENSORFLOW},
+		{"_pywrap_tensorflow", FRAMEWORK_TENSORFLOW},
+	};
+
+	for (size_t i = 0; stack && i < stack->frames_count; i++)
+		for (size_t j = 0; j < sizeof(libraries) / sizeof(libraries[0]); j++)
+			if (begins_with(stack->frames[i]->module_base, libraries[j].prefix))
+				return libraries[j].framework;
+	return FRAMEWORK_NONE;
+}
+
+static enum framework most_of(const double ns[FRAMEWORKS])
+{
+	enum framework most = FRAMEWORK_NONE;
+
+	for (int i = 0; i < FRAMEWORK_NONE; i++)
+		if (ns[i] > (most == FRAMEWORK_NONE ? 0 : ns[most]))
+			most = (enum framework)i;
+	return most;
+}
+
+enum framework framework_of(const struct profile *profile, const struct profile_process *process)
+{
+	double calls_ns[FRAMEWORKS] = {0}, samples_ns[FRAMEWORKS] = {0};
+
+	for (size_t i = 0; i < process->rows_count; i++) {
+		const struct profile_function *function =
+			profile_function(profile, process->rows[i].function);
+
+		if (function)
+			calls_ns[framework_of_source(function->source)] +=
+				(double)process->rows[i].total_ns;
+	}
+	if (most_of(calls_ns) != FRAMEWORK_NONE)
+		return most_of(calls_ns);
+	for (size_t i = 0; i < process->samples.count; i++)
+		samples_ns[framework_of_stack(process->samples.list[i].stack)] +=
+			(double)process->samples.list[i].ns;
+	return most_of(samples_ns);
+}
+
+void framework_add(struct text *text, enum framework framework, const char *words)
+{
+	const char *open;
+
+	for (; (open = strchr(words, '{')); words = strchr(open, '}') + 1) {
+		text_add_bytes(text, words, (size_t)(open - words));
+		for (int i = 0; i < (int)framework; i++)
+			open = strchr(open + 1, '|');
+		text_add_bytes(text, open + 1, strcspn(open + 1, "|}"));
+	}
+	text_add(text, words);
+}
+
+/* --- by more than the name --- */
 
 static bool is_operator(const struct profile_function *function)
 {
@@ -168,59 +254,67 @@ enum remedy_kind remedy_kind(const struct profile *profile, const struct profile
 		       : REMEDY_NEUTRAL;
 }
 
+/* With words for each framework: see framework_add(). */
+#define COMPILE "{ (torch.compile)| (jax.jit)| (tf.function(jit_compile=True))|}"
+
 const char *remedy_text(enum remedy_kind kind)
 {
 	switch (kind) {
 	case REMEDY_OPERATOR:
 		return "This operator takes the time: see who calls it and with which shapes; do "
-		       "less of it per step, or fuse it with its neighbours (torch.compile, jit).";
+		       "less of it per step, or fuse it with its neighbours" COMPILE ".";
 	case REMEDY_COMPUTE:
 		return "Compute-bound: try a lower precision (bfloat16, TF32), or do less of it "
 		       "per step; more CPUs help, too.";
 	case REMEDY_MEMORY_BOUND:
-		return "Memory-bound: fuse it with its neighbours (torch.compile, jit), work in "
-		       "place, or choose a memory layout that it reads in order (channels_last) or "
-		       "a narrower data type.";
+		return "Memory-bound: fuse it with its neighbours" COMPILE ", work in place, or "
+		       "choose a memory layout that it reads in order{ (channels_last)|||} or a "
+		       "narrower data type.";
 	case REMEDY_OVERHEAD:
 		return "Overhead-bound, far below the CPU's peak in both arithmetic and memory "
-		       "traffic: give each call more work (larger batches), fuse small calls "
-		       "(torch.compile, jit), and check the number of threads.";
+		       "traffic: give each call more work (larger batches), fuse small "
+		       "calls" COMPILE ", "
+		       "and check the number of threads.";
 	case REMEDY_BLAS:
 		return "Check the BLAS build and its thread count (OPENBLAS_NUM_THREADS, "
 		       "MKL_NUM_THREADS), the data type, and whether small matrices can be batched "
 		       "into larger ones.";
 	case REMEDY_COPY:
-		return "It only moves data: avoid conversions of type, layout and device (.to, "
-		       ".contiguous, .clone, .numpy) in the loop, keep data where it is used, and "
-		       "overlap transfers with computation (pin_memory, non_blocking=True).";
+		return "It only moves data: avoid conversions of type, layout and device"
+		       "{ (.to, .contiguous, .clone, .numpy)| (astype, np.asarray, device_put)"
+		       "| (tf.cast, tf.transpose, .numpy)|} in the loop, keep data where it is "
+		       "used, and overlap transfers with computation"
+		       "{ (pin_memory, non_blocking=True)|||}.";
 	case REMEDY_COMPILE:
 		return "This is compilation, not computation: keep shapes, types and static "
 		       "arguments the same between calls (pad or bucket them), so that it compiles "
-		       "once, and keep the compiler's cache across runs "
-		       "(JAX_COMPILATION_CACHE_DIR, "
-		       "TORCHINDUCTOR_CACHE_DIR).";
+		       "once{, and keep the compiler's cache across runs (TORCHINDUCTOR_CACHE_DIR)"
+		       "|, and keep the compiler's cache across runs (JAX_COMPILATION_CACHE_DIR)||"
+		       "}.";
 	case REMEDY_AUTOGRAD:
 		return "This is the backward pass without its traced operators: untraced "
 		       "operators, hooks, and waiting for the engine's threads. Trace its nodes "
 		       "(-F 'libtorch_cpu*:torch::autograd::generated::*::apply'); with many small "
 		       "nodes, fewer and larger operators help (torch.compile).";
 	case REMEDY_DATA:
-		return "It waits for the next batch: prepare it in more processes and "
-		       "further ahead (DataLoader(num_workers=4, prefetch_factor=4)), or make "
-		       "samples "
+		return "It waits for the next batch: prepare it in more processes and further ahead"
+		       "{ (DataLoader(num_workers=4, prefetch_factor=4))|"
+		       "| (num_parallel_calls=tf.data.AUTOTUNE, prefetch)|}, or make samples "
 		       "cheaper to prepare.";
 	case REMEDY_OPTIMIZER:
 		return "It updates parameters: use the optimizer's fused=True or foreach=True, or "
 		       "step less often (larger batches, gradient accumulation).";
 	case REMEDY_SYNCHRONIZE:
 		return "It waits for other threads or a device: see what those do meanwhile, "
-		       "synchronize less often (.item(), .cpu() and printing in each step "
-		       "synchronize), or give this thread other work until then.";
+		       "synchronize less often{ (.item(), .cpu() and printing in each step "
+		       "synchronize)| (block_until_ready(), float() and printing in each step "
+		       "synchronize)| (.numpy(), float() and printing in each step synchronize)|}, "
+		       "or give this thread other work until then.";
 	case REMEDY_COLLECTIVE:
 		return "It communicates, or waits for the slowest rank: compare the ranks' steps, "
-		       "overlap communication with the backward pass "
-		       "(DistributedDataParallel's bucket_cap_mb), and send less often (no_sync(), "
-		       "gradient accumulation).";
+		       "overlap communication with the backward pass{ (DistributedDataParallel's "
+		       "bucket_cap_mb)|||}, and send less often ({no_sync(), |||}gradient "
+		       "accumulation).";
 	case REMEDY_SLEEP:
 		return "It sleeps deliberately: see who calls it, and wait for an event "
 		       "(threading.Event.wait, a condition variable) instead of a fixed time.";

@@ -8,6 +8,7 @@
 #define PERFX_ANALYZE_REMEDY_H
 
 #include "aggregate/profile.h"
+#include "base/text.h"
 
 enum remedy_kind {
 	REMEDY_NEUTRAL = 0,
@@ -30,13 +31,25 @@ enum remedy_kind {
 	REMEDY_KINDS
 };
 
+/* Which one computes: by its traced calls, else by the libraries that samples are in. */
+enum framework {
+	FRAMEWORK_TORCH = 0,
+	FRAMEWORK_JAX,
+	FRAMEWORK_TENSORFLOW,
+	FRAMEWORK_NONE, /* of these; or it is not known */
+	FRAMEWORKS
+};
+enum framework framework_of(const struct profile *profile, const struct profile_process *process);
+/* Adds words in which "{a|b|c|d}" has the words for each framework, in this order. */
+void framework_add(struct text *text, enum framework framework, const char *words);
+
 enum remedy_kind remedy_kind(const struct profile *profile, const struct profile_process *process,
 			     const struct profile_row *row);
 /* By its name and source alone. */
 enum remedy_kind remedy_of_name(const struct profile_function *function);
 /* A function in which its thread waits instead of computing? */
 bool remedy_waits(enum remedy_kind kind);
-/* One or two sentences. Static. */
+/* One or two sentences, for framework_add(). Static. */
 const char *remedy_text(enum remedy_kind kind);
 
 #endif

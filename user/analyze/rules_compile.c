@@ -177,13 +177,16 @@ void rules_compile(struct rules_ctx *ctx)
 	text_printf(&note.threshold,
 		    "at least %g %% of the wall time, and not at the start of the recording alone",
 		    ctx->thresholds->recompilation_share * 100);
-	text_add(&note.suggestion,
-		 "Something that the compiled code depends on changes between calls, mostly a "
-		 "shape: "
-		 "pad or drop the last batch (drop_last=True), bucket lengths, pass numbers as "
-		 "tensors instead of Python values, or mark dimensions as dynamic "
-		 "(torch.compile(dynamic=True)). JAX_LOG_COMPILES=1 and TORCH_LOGS=recompiles say "
-		 "what has changed.");
+	rules_suggest(&note, ctx,
+		      "Something that the compiled code depends on changes between calls, mostly a "
+		      "shape: pad or drop the last batch (drop_last=True), bucket lengths, "
+		      "{pass numbers as tensors instead of Python values, or mark dimensions as "
+		      "dynamic (torch.compile(dynamic=True)). TORCH_LOGS=recompiles says"
+		      "|pass numbers as arrays instead of static arguments. JAX_LOG_COMPILES=1 says"
+		      "|pass numbers as tensors instead of Python values, or fix the signature "
+		      "(tf.function(input_signature=…)). The warnings about retracing say"
+		      "|pass numbers as arrays instead of constants. The framework's log of "
+		      "compilations says} what has changed.");
 	rules_headline(&note, ctx, "compiles again and again", "called in");
 	add_slow_period(&note.headline, ctx);
 	if (is_young(ctx))

@@ -100,6 +100,8 @@ void add_slow_period(struct text *text, struct rules_ctx *ctx);
 /* The program's own line from which most of a function's time is called, of forward passes rather
  * than of backward ones. NULL: not known. */
 const struct profile_frame *rules_place_of(const struct rules_ctx *ctx, uint32_t function);
+/* Adds to the note's suggestion, as framework_add(). */
+void rules_suggest(struct note *note, const struct rules_ctx *ctx, const char *words);
 /* The note's place, else the process. */
 void rules_subject(struct note *note, const struct rules_ctx *ctx);
 /* "OPERATOR-BOUND: 34.2 % of the wall time (3.71 ms of each 10.9 ms step) WORDS, WHERE its place"

@@ -76,12 +76,14 @@ static void add_python_time(struct text *text, const struct rules_ctx *ctx,
 static const char *python_remedy(const struct place *lead)
 {
 	if (!lead->frame || location_is_own_python(lead->frame))
-		return "Replace loops over single values by operations on whole arrays (NumPy, "
-		       "PyTorch), compute what does not change once instead of in each step, or "
-		       "prepare it in other processes (DataLoader's num_workers).";
+		return "Replace loops over single values by operations on whole arrays (NumPy{, "
+		       "PyTorch|, jax.numpy|, TensorFlow|}), compute what does not change once "
+		       "instead of in each step, or prepare it in other processes"
+		       "{ (DataLoader's num_workers)|||}.";
 	return "This is Python of the framework around operators that are too small: use larger "
-	       "batches, compile the model (torch.compile, jit), and the optimizer's fused=True "
-	       "or foreach=True.";
+	       "batches{, compile the model (torch.compile), and use the optimizer's fused=True "
+	       "or foreach=True|, and put more of the step under jax.jit (loops in lax.scan)"
+	       "|, and put more of the step into a tf.function|, or call it less often}.";
 }
 
 /* What it would save, and of which share that is a standard error. */
@@ -171,7 +173,7 @@ static void python_bound(struct rules_ctx *ctx)
 		"with a confidence of %.3g %% (high: %g %%)",
 		t->python_bound_own * 100, t->python_bound_medium * 100,
 		confidence_above(t->python_bound_deviations, 1) * 100, t->python_bound_high * 100);
-	text_add(&note.suggestion, python_remedy(&python->lead));
+	rules_suggest(&note, ctx, python_remedy(&python->lead));
 	text_printf(&note.headline, "%s: ", bottleneck_headline(BOTTLENECK_PYTHON));
 	if (is_own && driver->own.ns > python->ns)
 		add_own_time(&note.headline, ctx, own.share);
@@ -287,8 +289,10 @@ static const struct wait_rule {
 	 "Hold the lock for a shorter time: prepare outside of it what is exchanged inside, give "
 	 "each thread its own data, or use several locks."},
 	{ACCOUNT_INPUT, BOTTLENECK_INPUT, "InputWait", "input",
-	 "What it reads comes too slowly: prepare it in more processes (DataLoader's num_workers) "
-	 "and further ahead (prefetch_factor, a longer queue), or make it cheaper to prepare."},
+	 "What it reads comes too slowly: prepare it in more processes{ (DataLoader's num_workers) "
+	 "and further ahead (prefetch_factor, a longer queue)| and further ahead (a longer queue)"
+	 "| or threads (num_parallel_calls=tf.data.AUTOTUNE) and further ahead (prefetch)"
+	 "| and further ahead (a longer queue)}, or make it cheaper to prepare."},
 	{ACCOUNT_OUTPUT, BOTTLENECK_OUTPUT, "OutputWait", "the reader of its output",
 	 "Whoever reads the other end is too slow: write less (logging), in larger pieces, or in a "
 	 "thread of its own."},
@@ -342,53 +346,17 @@ static void add_lock(struct text *text, const struct rules_ctx *ctx, const struc
 		text_add(text, "; who holds it is not known");
 }
 
-/* The child, or the rest of the process, that runs most Python. */
-static const struct profile_process *find_feeder(struct rules_ctx *ctx, struct sampled *most)
+/* "; meanwhile another thread runs mostly spin (train.py:12)" */
+static void add_python_of_others(struct text *text, struct rules_ctx *ctx)
 {
-	const struct profile_process *feeder = ctx->process;
+	struct sampled python;
 
-	*most = (struct sampled){0};
-	if (sampled_python(most, ctx->profile, ctx->process, ctx->driver->tid))
+	if (sampled_python(&python, ctx->profile, ctx->process, ctx->driver->tid))
 		ctx->failed = true;
-	for (size_t i = 0; i < ctx->profile->processes_count; i++) {
-		const struct profile_process *child = &ctx->profile->processes[i];
-		struct sampled sampled;
-
-		if (!profile_is_child(ctx->profile, child, ctx->process))
-			continue;
-		if (sampled_python(&sampled, ctx->profile, child, 0))
-			ctx->failed = true;
-		if (sampled.ns <= most->ns)
-			continue;
-		*most = sampled;
-		feeder = child;
-	}
-	return feeder;
-}
-
-const struct profile_frame *feeder_place(struct rules_ctx *ctx)
-{
-	struct sampled sampled;
-
-	find_feeder(ctx, &sampled);
-	return (double)sampled.count < ctx->thresholds->all_cause_samples ? NULL
-									  : sampled.lead.frame;
-}
-
-void add_feeder(struct text *text, struct rules_ctx *ctx)
-{
-	struct sampled sampled;
-	const struct profile_process *feeder = find_feeder(ctx, &sampled);
-
-	if ((double)sampled.count < ctx->thresholds->all_cause_samples || !sampled.lead.frame)
+	if ((double)python.count < ctx->thresholds->all_cause_samples || !python.lead.frame)
 		return;
-	text_add(text, "; meanwhile ");
-	if (feeder == ctx->process)
-		text_add(text, "another thread");
-	else
-		add_process_name(text, feeder);
-	text_add(text, " runs mostly ");
-	location_place(text, sampled.lead.frame);
+	text_add(text, "; meanwhile another thread runs mostly ");
+	location_place(text, python.lead.frame);
 }
 
 static bool is_lock(const struct wait_rule *rule)
@@ -408,8 +376,10 @@ static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait
 		add_object(text, wait);
 	if (is_lock(rule))
 		add_lock(text, ctx, use, rule->wait == ACCOUNT_GIL);
-	if (rule->wait == ACCOUNT_INPUT || (rule->wait == ACCOUNT_GIL && !use->holder_tid))
+	if (rule->wait == ACCOUNT_INPUT)
 		add_feeder(text, ctx);
+	if (rule->wait == ACCOUNT_GIL && !use->holder_tid)
+		add_python_of_others(text, ctx);
 }
 
 /* Who does not train may wait for requests. */
@@ -458,7 +428,7 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	}
 	text_printf(&note.threshold, "at least %g %% of the wall time (high: %g %%)", least * 100,
 		    threshold_of(ctx->thresholds, rule->kind, "high") * 100);
-	text_add(&note.suggestion, rule->remedy);
+	rules_suggest(&note, ctx, rule->remedy);
 	text_printf(&note.headline, "%s: ", bottleneck_headline(rule->bottleneck));
 	add_process_name(&note.headline, ctx->process);
 	text_add(&note.headline, " waits for ");
@@ -496,7 +466,7 @@ static void gil_of_threads(struct rules_ctx *ctx)
 	text_printf(&note.threshold, "at least %.3g threads on average (high: %.3g)",
 		    ctx->thresholds->gil_wait_threads_medium,
 		    ctx->thresholds->gil_wait_threads_high);
-	text_add(&note.suggestion, wait_rules[0].remedy);
+	rules_suggest(&note, ctx, wait_rules[0].remedy);
 	rules_ctx_add(ctx, "GilWait",
 		      threads >= ctx->thresholds->gil_wait_threads_high ? FINDING_HIGH
 									: FINDING_MEDIUM,

@@ -6,14 +6,16 @@
  * Workers hide what they do on CPUs that are free. With W of them a step takes the longest of
  *
  *	rest + handover			the training, which takes each batch from a worker
- *	(work + handover) / W		the workers; work is the CPU time of a batch
- *	(cpu + work + 2 handover) / F	the F CPUs that both of them can have; cpu is the CPU time
- *					of the rest, of all threads of the training
+ *	(work + handover) / W		the workers; work is the time that a batch takes one
+ *	(cpu + C + 2 handover) / F	the F CPUs that both of them can have; cpu is the CPU time
+ *					of the rest, of all threads of the training, C is that
+ *					of a batch: while workers sleep, read or wait for a disk
+ *					they need no CPU
  *
  * Threads that only poll for each other keep no worker from its CPU for long, so that is no part of
  * cpu. Other programs that use O of N CPUs leave N - O; but where there are too few, each thread
  * has an equal share, and T of ours have N T / (T + O). The handover is a queue, a message and a
- *mapping at either end; that of very large batches takes longer.
+ * mapping at either end; that of very large batches takes longer.
  */
 #include "analyze/location.h"
 #include "analyze/rules_ctx.h"
@@ -47,16 +49,268 @@ bool rules_data_bound(const struct rules_ctx *ctx)
 
 /* --- who prepares it --- */
 
-/* The thread of the steps itself, for most of it? */
-static bool prepares_itself(const struct rules_ctx *ctx)
+static double steps_recorded(const struct rules_ctx *ctx)
+{
+	return fmax((double)ctx->driver->wall_ns / rules_unit_ns(ctx), 1);
+}
+
+/* What prepares a batch, by samples. */
+struct preparation {
+	uint64_t count, ns;
+	struct place lead;
+	/* The wait that takes most of the time there; NULL: it runs. */
+	const struct profile_activity *wait;
+};
+
+static bool prepares(const struct profile_activity *sample)
+{
+	return sample->state != PERFX_SAMPLE_WAITING || wait_prepares(sample);
+}
+
+static const struct profile_activity *find_wait(const struct profile_process *process,
+						const struct profile_activity *sample)
+{
+	for (size_t i = 0; i < process->blocked.count; i++)
+		if (sample_is_of(sample, &process->blocked.list[i]))
+			return &process->blocked.list[i];
+	return NULL;
+}
+
+/* Threads that prepare batches. */
+struct preparing {
+	const struct profile_process *process;
+	uint32_t tid; /* 0: all of them */
+	const struct contexts
+		*contexts; /* of its loader's batches; NULL: all of its work is theirs */
+};
+
+static bool is_preparing(const struct preparing *who, const struct profile_activity *sample)
+{
+	uint32_t tid = who->tid;
+
+	/* helper threads wait for connections */
+	if (!tid && sample->state == PERFX_SAMPLE_WAITING)
+		tid = who->process->pid;
+	return (!tid || sample->tid == tid) && prepares(sample) &&
+	       (!who->contexts || sample_is_of_batch(who->contexts, sample));
+}
+
+/* Of the function that leads, what it does most. */
+static void find_wait_of_lead(struct preparation *found, const struct preparing *who)
+{
+	const struct profile_activities *samples = &who->process->samples;
+	uint64_t runs_ns = 0, waits_ns = 0, most_ns = 0;
+
+	for (size_t i = 0; i < samples->count; i++) {
+		const struct profile_activity *sample = &samples->list[i];
+		const struct profile_frame *place = stack_place(sample->stack);
+
+		if (!is_preparing(who, sample) || !place ||
+		    !frame_is_same_function(place, found->lead.frame))
+			continue;
+		*(sample->state == PERFX_SAMPLE_WAITING ? &waits_ns : &runs_ns) += sample->ns;
+		if (sample->state != PERFX_SAMPLE_WAITING || sample->ns <= most_ns)
+			continue;
+		most_ns = sample->ns;
+		found->wait = find_wait(who->process, sample);
+	}
+	if (runs_ns >= waits_ns)
+		found->wait = NULL;
+}
+
+static struct preparation find_preparation(const struct preparing *who)
+{
+	const struct profile_activities *samples = &who->process->samples;
+	struct preparation found = {0};
+	struct lines lines = {0};
+
+	for (size_t i = 0; i < samples->count; i++) {
+		const struct profile_activity *sample = &samples->list[i];
+
+		if (!is_preparing(who, sample))
+			continue;
+		found.count += sample->count;
+		found.ns += sample->ns;
+		lines_add(&lines, stack_place(sample->stack), sample->ns);
+	}
+	found.lead = lines_lead(&lines);
+	if (found.lead.frame)
+		find_wait_of_lead(&found, who);
+	return found;
+}
+/* The thread of the steps itself, while it has no worker to wait for. */
+static struct preparation find_own_preparation(struct rules_ctx *ctx)
+{
+	struct contexts contexts;
+	struct preparation found = {0};
+
+	if (contexts_begin(&contexts, ctx->profile, ctx->process))
+		ctx->failed = true;
+	else
+		found = find_preparation(
+			&(struct preparing){ctx->process, ctx->driver->tid, &contexts});
+	contexts_clear(&contexts);
+	return found;
+}
+
+/* Of all the time of batches. */
+static double all_batches_ns(const struct rules_ctx *ctx)
+{
+	return fmax(ctx->time->batch_ns * steps_recorded(ctx),
+		    (double)ctx->process->steps.phases[PROFILE_PHASE_DATA]);
+}
+
+/* Does the thread of the steps prepare them itself, for most of it? */
+static bool is_own(const struct rules_ctx *ctx, const struct preparation *own)
+{
+	double ns = (ctx->time->batch_own_ns + ctx->time->batch_own_waits_ns) * steps_recorded(ctx);
+
+	return (double)own->count >= ctx->thresholds->all_cause_samples &&
+	       ns >= ctx->thresholds->data_bound_own * all_batches_ns(ctx);
+}
+
+/* Does it wait for others to do it, for most of it? Otherwise it may be unknown. */
+static bool is_anothers(const struct rules_ctx *ctx)
 {
 	const struct step_time *time = ctx->time;
-	double recorded = (double)ctx->driver->wall_ns / time->unit_ns;
-	double all = fmax(time->batch_ns * recorded,
-			  (double)ctx->process->steps.phases[PROFILE_PHASE_DATA]);
+	double ns = (time->batch_ns - time->batch_own_ns - time->batch_own_waits_ns) *
+		    steps_recorded(ctx);
 
-	return (double)ctx->driver->data.count >= ctx->thresholds->all_cause_samples &&
-	       time->batch_own_ns * recorded >= ctx->thresholds->data_bound_own * all;
+	return ns >= ctx->thresholds->data_bound_own * all_batches_ns(ctx);
+}
+
+/* --- workers --- */
+
+static const struct profile_process *parent_of(const struct profile *profile,
+					       const struct profile_process *child)
+{
+	for (size_t i = 0; i < profile->processes_count; i++)
+		if (profile_is_child(profile, child, &profile->processes[i]))
+			return &profile->processes[i];
+	return NULL;
+}
+
+/* Forks of the process itself, or interpreters that multiprocessing starts by its methods spawn and
+ * forkserver. */
+static bool is_worker(const struct rules_ctx *ctx, const struct profile_process *child)
+{
+	const struct profile_process *parent = parent_of(ctx->profile, child);
+
+	if (parent == ctx->process)
+		return (*child->cmdline && !strcmp(child->cmdline, ctx->process->cmdline)) ||
+		       strstr(child->cmdline, "multiprocessing.spawn");
+	return parent && strstr(parent->cmdline, "multiprocessing.forkserver") &&
+	       profile_is_child(ctx->profile, parent, ctx->process);
+}
+
+/* The one that prepares most, or the thread of the process that does. */
+struct feeder {
+	const struct profile_process *process;
+	struct preparation work;
+};
+
+/* The thread that ends most of the waits for batches; 0: not known. */
+static uint32_t find_waker(const struct rules_ctx *ctx)
+{
+	const struct profile_activities *blocked = &ctx->process->blocked;
+
+	for (size_t i = 0; i < blocked->count; i++)
+		if (blocked->list[i].tid == ctx->driver->tid && blocked->list[i].holder_tid &&
+		    blocked->list[i].reason == PERFX_WAIT_FUTEX &&
+		    stack_reads_input(blocked->list[i].stack))
+			return blocked->list[i].holder_tid;
+	return 0;
+}
+
+/* A thread that may only watch others sleeps as well: without the one that is waited for, those
+ * count that run Python. */
+static struct preparation find_threads_preparation(struct rules_ctx *ctx)
+{
+	uint32_t waker = find_waker(ctx);
+	struct sampled python = {0};
+
+	if (waker)
+		return find_preparation(&(struct preparing){ctx->process, waker, NULL});
+	if (sampled_python(&python, ctx->profile, ctx->process, ctx->driver->tid))
+		ctx->failed = true;
+	return (struct preparation){python.count, python.ns, python.lead, NULL};
+}
+
+static struct feeder find_feeder(struct rules_ctx *ctx)
+{
+	struct feeder feeder = {ctx->process, find_threads_preparation(ctx)};
+
+	for (size_t i = 0; i < ctx->profile->processes_count; i++) {
+		const struct profile_process *child = &ctx->profile->processes[i];
+		struct preparation work;
+
+		if (!profile_is_child(ctx->profile, child, ctx->process) && !is_worker(ctx, child))
+			continue;
+		work = find_preparation(&(struct preparing){child, 0, NULL});
+		if (work.ns > feeder.work.ns)
+			feeder = (struct feeder){child, work};
+	}
+	if ((double)feeder.work.count < ctx->thresholds->all_cause_samples)
+		feeder.work.lead.frame = NULL;
+	return feeder;
+}
+
+const struct profile_frame *feeder_place(struct rules_ctx *ctx)
+{
+	return find_feeder(ctx).work.lead.frame;
+}
+
+static bool feeder_waits(struct rules_ctx *ctx)
+{
+	struct feeder feeder = find_feeder(ctx);
+
+	return feeder.work.lead.frame && feeder.work.wait;
+}
+
+static const char *wait_verb(const struct profile_activity *wait)
+{
+	switch ((int)wait_class(wait)) {
+	case ACCOUNT_SLEEP:
+		return "sleeps";
+	case ACCOUNT_DISK:
+		return "waits for the disk";
+	case ACCOUNT_CHILD:
+		return "waits for a child process";
+	case ACCOUNT_OUTPUT:
+		return "writes";
+	default:
+		return "reads";
+	}
+}
+
+/* "Images.read (data.py:30), which sleeps 8.06 ms at a time, 1,052 times" */
+static void add_preparation(struct text *text, const struct preparation *found)
+{
+	const struct profile_activity *wait = found->wait;
+
+	location_place(text, found->lead.frame);
+	if (!wait || !wait->count)
+		return;
+	text_printf(text, ", which %s ", wait_verb(wait));
+	add_ns(text, wait->ns / wait->count);
+	text_add(text, " at a time, ");
+	add_count(text, wait->count);
+	text_add(text, wait->count == 1 ? " time" : " times");
+}
+
+void add_feeder(struct text *text, struct rules_ctx *ctx)
+{
+	struct feeder feeder = find_feeder(ctx);
+
+	if (!feeder.work.lead.frame)
+		return;
+	text_add(text, "; meanwhile ");
+	if (feeder.process == ctx->process)
+		text_add(text, "another thread");
+	else
+		add_process_name(text, feeder.process);
+	text_add(text, feeder.work.wait ? " is mostly in " : " runs mostly ");
+	add_preparation(text, &feeder.work);
 }
 
 /* --- what workers would gain --- */
@@ -66,8 +320,12 @@ static bool prepares_itself(const struct rules_ctx *ctx)
 #define NONE_OF_IT 0.05
 /* times the threshold: hosts are not equally fast */
 #define HANDOVER_AT_MOST 2
+/* Of a CPU: a worker that sleeps still takes batches and sends them. */
+#define LEAST_USED 0.01
 
 struct loader {
+	struct preparation own; /* what the thread of the steps prepares itself */
+	bool is_own, is_anothers;
 	unsigned workers, needed; /* that there are; that would hide it, as far as CPUs go */
 	bool keeps_up;		  /* the workers do: taking batches from them is what is left */
 	double hidden_ns;	  /* of a step, by so many as are needed */
@@ -76,16 +334,24 @@ struct loader {
 
 /* What workers do that there are. */
 struct workers {
-	unsigned count;
-	double cpu_ns; /* of a step */
+	unsigned count; /* at a time: loaders may start new ones for each epoch */
+	double cpu_ns;	/* of a step */
 };
 
-static double steps_recorded(const struct rules_ctx *ctx)
+static unsigned count_beside(const struct rules_ctx *ctx, const struct profile_process *worker)
 {
-	return fmax((double)ctx->driver->wall_ns / rules_unit_ns(ctx), 1);
+	unsigned count = 0;
+
+	for (size_t i = 0; i < ctx->profile->processes_count; i++) {
+		const struct profile_process *other = &ctx->profile->processes[i];
+
+		if (other->from_ns <= worker->from_ns && worker->from_ns < other->to_ns &&
+		    is_worker(ctx, other))
+			count++;
+	}
+	return count;
 }
 
-/* Forks of the training itself, as a data loader makes them. */
 static struct workers find_workers(const struct rules_ctx *ctx)
 {
 	struct workers workers = {0};
@@ -93,10 +359,9 @@ static struct workers find_workers(const struct rules_ctx *ctx)
 	for (size_t i = 0; i < ctx->profile->processes_count; i++) {
 		const struct profile_process *child = &ctx->profile->processes[i];
 
-		if (!profile_is_child(ctx->profile, child, ctx->process) || !*child->cmdline ||
-		    strcmp(child->cmdline, ctx->process->cmdline))
+		if (!is_worker(ctx, child))
 			continue;
-		workers.count++;
+		workers.count = (unsigned)fmax(workers.count, count_beside(ctx, child));
 		if (child->cpu_ns != PROFILE_ABSENT)
 			workers.cpu_ns += (double)child->cpu_ns / steps_recorded(ctx);
 	}
@@ -134,40 +399,70 @@ static double cpus_for(const struct rules_ctx *ctx, double threads)
 		    rules_allowed_cpus(ctx));
 }
 
+/* A batch, as those who prepare it need it. */
+struct batch {
+	double work_ns, cpu_ns; /* of one worker that prepares all; of that, on a CPU */
+	double handover_ns;
+};
+
+static struct batch find_batch(const struct rules_ctx *ctx, const struct loader *loader,
+			       const struct workers *workers)
+{
+	const struct step_time *time = ctx->time;
+	struct batch batch = {.work_ns = batch_ns(ctx),
+			      .cpu_ns = batch_ns(ctx),
+			      .handover_ns = ctx->thresholds->data_bound_handover};
+
+	if (workers->count || loader->is_anothers) {
+		/* they are waited for, so they work all the time; the rest has its handover */
+		batch.work_ns = fmax(workers->count, 1) * rules_unit_ns(ctx);
+		batch.cpu_ns = workers->count ? workers->cpu_ns : batch.work_ns;
+		batch.handover_ns = 0;
+	} else if (loader->is_own) {
+		batch.cpu_ns *=
+			time->batch_own_ns / (time->batch_own_ns + time->batch_own_waits_ns);
+	}
+	return batch;
+}
+
 static struct loader judge_loader(struct rules_ctx *ctx)
 {
-	double step = rules_unit_ns(ctx), batch = batch_ns(ctx), cpu = training_cpu_ns(ctx);
-	double rest = fmax(step - batch, 1), handover = ctx->thresholds->data_bound_handover;
-	double work = batch, work_cpu = batch, cpus, best;
 	struct workers workers = find_workers(ctx);
-	struct loader loader = {.workers = workers.count};
+	struct loader loader = {.own = find_own_preparation(ctx),
+				.is_anothers = is_anothers(ctx),
+				.workers = workers.count};
+	double step = rules_unit_ns(ctx), cpu = training_cpu_ns(ctx), used, cpus, best;
+	double rest = fmax(step - batch_ns(ctx), 1), handover;
+	struct batch batch;
 
-	if (workers.count) {
-		/* they are waited for, so they work all the time; the rest has its handover */
-		work = workers.count * step;
-		work_cpu = workers.cpu_ns;
-		handover = 0;
-	}
-	loader.needed = (unsigned)fmax(ceil((work + handover) / (rest + handover)), 1);
-	if (ctx->profile->cpus_count && loader.needed > rules_allowed_cpus(ctx))
-		loader.needed = rules_allowed_cpus(ctx);
-	cpus = cpus_for(ctx, fmax(cpu / rest, 1) + loader.needed);
-	best = fmax(rest + handover, (work + handover) / loader.needed);
-	best = fmax(best, (cpu + work_cpu + 2 * handover) / cpus);
+	loader.is_own = is_own(ctx, &loader.own);
+	batch = find_batch(ctx, &loader, &workers);
+	handover = batch.handover_ns;
+	/* of a CPU, by each worker */
+	used = fmin(fmax(batch.cpu_ns / batch.work_ns, LEAST_USED), 1);
+	loader.needed = (unsigned)fmax(ceil((batch.work_ns + handover) / (rest + handover)), 1);
+	if (ctx->profile->cpus_count)
+		loader.needed = (unsigned)fmin(loader.needed, rules_allowed_cpus(ctx) / used);
+	cpus = cpus_for(ctx, fmax(cpu / rest, 1) + loader.needed * used);
+	best = fmax(rest + handover, (batch.work_ns + handover) / loader.needed);
+	best = fmax(best, (cpu + batch.cpu_ns + 2 * handover) / cpus);
 	loader.gain_ns = fmax(step - best, 0);
-	loader.hidden_ns = fmin(loader.gain_ns + handover, batch);
-	loader.keeps_up = workers.count && prepares_itself(ctx) &&
-			  batch <= HANDOVER_AT_MOST * ctx->thresholds->data_bound_handover;
+	loader.hidden_ns = fmin(loader.gain_ns + handover, batch_ns(ctx));
+	loader.keeps_up = workers.count && loader.is_own &&
+			  batch_ns(ctx) <= HANDOVER_AT_MOST * ctx->thresholds->data_bound_handover;
 	return loader;
 }
 
-/* " (0 workers; 2 would hide it)", " (1 worker; 2 would hide 50.0 % of it)" */
+/* " (0 workers; 2 would hide it)", " (1 worker; 2 would hide 50.0 % of it)"; nothing where threads
+ * or other programs prepare it. */
 static void add_workers(struct text *text, const struct rules_ctx *ctx, const struct loader *loader)
 {
 	double hidden = loader->hidden_ns / batch_ns(ctx);
 
+	if (!loader->workers && loader->is_anothers)
+		return;
 	/* with workers enough, something else is slow */
-	if (!prepares_itself(ctx) && loader->needed <= loader->workers)
+	if (!loader->is_own && loader->needed <= loader->workers)
 		return;
 	text_printf(text, " (%u worker%s; ", loader->workers, loader->workers == 1 ? "" : "s");
 	if (loader->keeps_up) {
@@ -188,12 +483,12 @@ static void add_data_cause(struct text *text, struct rules_ctx *ctx, const struc
 {
 	if (loader->keeps_up)
 		return;
-	if (!prepares_itself(ctx) || !ctx->driver->data.lead.frame) {
+	if (!loader->is_own || !loader->own.lead.frame) {
 		add_feeder(text, ctx);
 		return;
 	}
 	text_add(text, "; its own thread prepares it, mostly in ");
-	location_place(text, ctx->driver->data.lead.frame);
+	add_preparation(text, &loader->own);
 }
 
 static void add_batch(struct text *text, const struct rules_ctx *ctx)
@@ -204,6 +499,29 @@ static void add_batch(struct text *text, const struct rules_ctx *ctx)
 	text_printf(text, " of the time of %s steps: %s", as_count(steps->count),
 		    as_ns(u64_of(batch_ns(ctx))));
 	text_printf(text, " of %s per step", as_ns(steps->avg_ns));
+}
+
+static void add_suggestion(struct note *note, struct rules_ctx *ctx, const struct loader *loader)
+{
+	if (loader->keeps_up) {
+		text_add(&note->suggestion,
+			 "Workers prepare the batches in time, and each has to be taken from "
+			 "them: larger batches, or fewer tensors in each, make that seldom.");
+		return;
+	}
+	rules_suggest(note, ctx,
+		      "The model waits for its data: "
+		      "{give the DataLoader more workers (num_workers) and a longer prefetch "
+		      "(prefetch_factor), keep workers between epochs (persistent_workers)"
+		      "|prepare batches in worker processes (a DataLoader's num_workers, Grain's "
+		      "mp_prefetch) and ahead of the step"
+		      "|map with num_parallel_calls=tf.data.AUTOTUNE, end the pipeline with "
+		      "prefetch(tf.data.AUTOTUNE), cache() what stays the same"
+		      "|prepare batches in more processes and further ahead}, or prepare the data "
+		      "once instead of in each epoch.");
+	if (loader->is_own ? loader->own.wait != NULL : feeder_waits(ctx))
+		text_add(&note->suggestion, " Workers that sleep, read or wait for a disk need no "
+					    "CPU meanwhile: there may be more of them than CPUs.");
 }
 
 void rules_input(struct rules_ctx *ctx)
@@ -222,8 +540,7 @@ void rules_input(struct rules_ctx *ctx)
 	loader = judge_loader(ctx);
 	note.gain_ns = loader.gain_ns;
 	if (!loader.keeps_up)
-		note.place =
-			prepares_itself(ctx) ? ctx->driver->data.lead.frame : feeder_place(ctx);
+		note.place = loader.is_own ? loader.own.lead.frame : feeder_place(ctx);
 	add_process_name(&note.subject, ctx->process);
 	text_add(&note.evidence, "waiting for the next batch took ");
 	add_batch(&note.evidence, ctx);
@@ -237,13 +554,7 @@ void rules_input(struct rules_ctx *ctx)
 	add_data_cause(&note.headline, ctx, &loader);
 	text_printf(&note.threshold, "at least %g %% of the step time (high: %g %%)",
 		    t->data_bound_medium * 100, t->data_bound_high * 100);
-	text_add(&note.suggestion,
-		 loader.keeps_up
-			 ? "Workers prepare the batches in time, and each has to be taken from "
-			   "them: larger batches, or fewer tensors in each, make that seldom."
-			 : "The model waits for its data: give the DataLoader more workers and a "
-			   "longer prefetch, keep workers between epochs (persistent_workers), or "
-			   "prepare the data once instead of in each epoch.");
+	add_suggestion(&note, ctx, &loader);
 	rules_ctx_add(ctx, "DataBound",
 		      loader.keeps_up		    ? FINDING_LOW
 		      : share >= t->data_bound_high ? FINDING_HIGH

@@ -78,10 +78,11 @@ void rules_parallel(struct rules_ctx *ctx)
 		    "wall time",
 		    thresholds->low_parallel_efficiency * 100,
 		    thresholds->low_parallel_share * 100);
-	text_add(&note.suggestion,
-		 "Its threads wait for each other, or one does work that is not shared out: give "
-		 "each call more work (larger batches), use fewer threads "
-		 "(torch.set_num_threads), or move what is serial out of it.");
+	rules_suggest(
+		&note, ctx,
+		"Its threads wait for each other, or one does work that is not shared out: give "
+		"each call more work (larger batches), use fewer threads"
+		"{ (torch.set_num_threads)|||}, or move what is serial out of it.");
 	/* that all of it could be shared out is not known */
 	rules_ctx_add(ctx, "LowParallelEfficiency",
 		      gain >= thresholds->all_medium ? FINDING_MEDIUM : FINDING_LOW, gain, &note);

@@ -133,7 +133,8 @@ static void suggest_for_blocked(struct text *text, const struct rules_ctx *ctx, 
 	text_add(text, "It waits in ");
 	add_function_name(text, ctx->profile, row->function);
 	text_add(text, ". ");
-	text_add(text, remedy_text(remedy_kind(ctx->profile, ctx->process, row)));
+	framework_add(text, framework_of(ctx->profile, ctx->process),
+		      remedy_text(remedy_kind(ctx->profile, ctx->process, row)));
 }
 
 static void blocked_thread(struct rules_ctx *ctx)

@@ -140,8 +140,8 @@ static const struct stall_remedy {
 	{(const char *const[]){"save", "checkpoint", "dump", "fsync", NULL},
 	 "Write checkpoints less often, or without stopping the training: copy the state, and "
 	 "write "
-	 "it in another thread or process (torch.distributed.checkpoint.async_save, orbax's "
-	 "AsyncCheckpointer), to a faster disk, without fsync each time."},
+	 "it in another thread or process{ (torch.distributed.checkpoint.async_save)| (orbax's "
+	 "AsyncCheckpointer)||}, to a faster disk, without fsync each time."},
 	{(const char *const[]){"log", "print", "summary", "report", "track", "plot", NULL},
 	 "Log less often and in larger pieces, or from another thread; keep values as tensors "
 	 "until "
@@ -244,7 +244,7 @@ static void write_periodic(struct note *note, const struct rules_ctx *ctx,
 		    ctx->thresholds->periodic_stall_low * 100,
 		    (ctx->thresholds->periodic_stall_slow - 1) * 100,
 		    ctx->thresholds->periodic_stall_confidence * 100);
-	text_add(&note->suggestion, stall_remedy(cause));
+	rules_suggest(note, ctx, stall_remedy(cause));
 }
 
 /* How much of a step the periodic ones take beyond the others. */

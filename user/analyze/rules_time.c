@@ -34,8 +34,10 @@ static bool is_gpu_call(const struct rules_ctx *ctx, const struct profile_functi
 	return call && (call->waits || rules_launch_bound(ctx));
 }
 
-/* What a range has for itself is untraced code: DataBound and PythonBound may say which. */
-static bool is_said_elsewhere(const struct rules_ctx *ctx, const struct profile_row *row)
+/* What a range has for itself is untraced code: DataBound and PythonBound may say which, and rules
+ * of rules_driver.c what it waits for. */
+static bool is_said_elsewhere(const struct rules_ctx *ctx, const struct profile_row *row,
+			      enum remedy_kind kind)
 {
 	const struct profile_function *function = profile_function(ctx->profile, row->function);
 
@@ -48,7 +50,7 @@ static bool is_said_elsewhere(const struct rules_ctx *ctx, const struct profile_
 		return false;
 	if (remedy_of_name(function) == REMEDY_DATA)
 		return rules_data_bound(ctx);
-	return ctx->driver->marked.ns >= row->self_ns / 2;
+	return kind == REMEDY_WAITING || ctx->driver->marked.ns >= row->self_ns / 2;
 }
 
 /* Is the lack of a CPU most of what keeps its threads from running? */
@@ -98,7 +100,7 @@ static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 			    .share = fmin(share, 1)};
 
 	if (share < ctx->thresholds->slow_operation_medium || !note.bottleneck ||
-	    is_said_elsewhere(ctx, row))
+	    is_said_elsewhere(ctx, row, kind))
 		return;
 	add_function_name(&note.subject, ctx->profile, row->function);
 	text_add(&note.evidence, "self time ");
@@ -117,7 +119,7 @@ static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 	text_printf(&note.threshold, "self time of at least %g %% of the wall time (high: %g %%)",
 		    ctx->thresholds->slow_operation_medium * 100,
 		    ctx->thresholds->slow_operation_high * 100);
-	text_add(&note.suggestion, remedy_text(kind));
+	rules_suggest(&note, ctx, remedy_text(kind));
 	rules_ctx_add(ctx, "SlowOperation",
 		      share >= ctx->thresholds->slow_operation_high ? FINDING_HIGH : FINDING_MEDIUM,
 		      share, &note);

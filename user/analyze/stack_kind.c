@@ -112,6 +112,23 @@ bool stack_reads_input(const struct profile_stack *stack)
 	return false;
 }
 
+bool stack_takes_from_queue(const struct profile_stack *stack)
+{
+	/* a loader that has no workers is in the others */
+	static const char *const of_workers[] = {"_get_data", "_try_get_data", NULL};
+
+	for (size_t i = 0; stack && i < stack->frames_count; i++) {
+		const struct profile_frame *frame = stack->frames[i];
+		const char *dot = strrchr(frame->function, '.');
+
+		if (is_input_function(frame) &&
+		    (strcmp(base_name(frame->file), "dataloader.py") != 0 ||
+		     text_is_one_of(dot ? dot + 1 : frame->function, of_workers)))
+			return true;
+	}
+	return false;
+}
+
 /* Libraries of collectives, and PyTorch's part around them. */
 static bool is_collective(const struct profile_frame *frame)
 {

@@ -109,8 +109,8 @@ static enum time_class class_of_kind(enum account_class kind)
 	return TIME_OTHER;
 }
 
-/* The interpreter's lock and a disk keep a call from its work; other waits in a call are its work,
- * as that for the threads of its pool. */
+/* What a loader waits for is the data's. The interpreter's lock and a disk keep a call from its
+ * work; other waits in a call are its work, as that for the threads of its pool. */
 static enum time_class class_of_wait(const struct stratum *stratum,
 				     const struct profile_activity *wait)
 {
@@ -118,10 +118,12 @@ static enum time_class class_of_wait(const struct stratum *stratum,
 
 	if (wait->reason == PERFX_WAIT_RUNNABLE)
 		return TIME_RUNNABLE;
-	if (kind == ACCOUNT_GIL || kind == ACCOUNT_DISK)
-		return class_of_kind(kind);
+	if (kind == ACCOUNT_GIL)
+		return TIME_GIL;
 	if (stratum->is_batch || stack_reads_input(wait->stack))
 		return TIME_INPUT;
+	if (kind == ACCOUNT_DISK)
+		return TIME_DISK;
 	if (stack_communicates(wait->stack))
 		return TIME_COMMUNICATION;
 	return stratum->is_call ? stratum->class : class_of_kind(kind);
@@ -170,8 +172,11 @@ static void add_wait(struct division *d, struct stratum *stratum,
 	stratum->waits_ns += ns;
 	d->time->ns[class] += ns;
 	d->waits[class] += ns;
-	if (class == TIME_INPUT && (stratum->is_batch || stack_reads_input(wait->stack)))
-		d->time->batch_ns += ns;
+	if (class != TIME_INPUT || !(stratum->is_batch || stack_reads_input(wait->stack)))
+		return;
+	d->time->batch_ns += ns;
+	if (wait_prepares(wait))
+		d->time->batch_own_waits_ns += ns;
 }
 
 /* Locks come and go with what they protect: one that no sample saw is like those that were seen. */
@@ -318,6 +323,7 @@ static void to_unit(struct step_time *time, double wall_ns)
 	}
 	time->batch_ns *= scale;
 	time->batch_own_ns *= scale;
+	time->batch_own_waits_ns *= scale;
 }
 
 static void set_exact(struct division *d)
