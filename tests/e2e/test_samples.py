@@ -3,6 +3,7 @@
 and what sampling leaves alone."""
 import collections
 import json
+import os
 import pathlib
 import subprocess
 
@@ -101,6 +102,22 @@ def test_a_goroutine(program, recording):
     assert sum(s["interval_ns"] for s in mine) == pytest.approx(used_ns, rel=0.1)
     assert {tuple(s["stack"]) for s in mine[1:]} == {("goroutine_spins", "goroutine_exit")}
     assert all(s["complete"] for s in mine[1:])
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_generated_code(program, recording, trusted):
+    """It has the name that the process's own /tmp/perf-PID.map gives it; somebody else's gives none."""
+    p = program(WORKLOADS / "generated")
+    names = pathlib.Path(f"/tmp/perf-{p.pid}.map")
+    if not trusted:
+        os.chown(names, 12345, 12345)
+    r = recording("-p", p.pid)
+    p.go(2)
+    samples, _ = r.stop()
+    ((_, used_ns),) = p.finish().items()
+    spins = {True: "generated_spin", False: ""}[trusted]
+    mine = [s for s in samples if s["state"] == ON_CPU and s["stack"][:1] == [spins]]
+    assert sum(s["interval_ns"] for s in mine) == pytest.approx(used_ns, rel=0.15)
 
 
 def test_threads_that_wait(program, recording):

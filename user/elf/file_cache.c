@@ -174,14 +174,21 @@ const char *file_cache__path(const struct file_cache *files, uint32_t file)
 	return files->files[file].path;
 }
 
+struct root_path file_cache__root_path(const struct file_cache *files, uint32_t root)
+{
+	struct root_path path = {"/proc/self/fd/none"}; /* nothing is found there */
+
+	if (root != FILE_CACHE_NONE)
+		snprintf(path.text, sizeof(path.text), "/proc/self/fd/%d", files->roots[root].fd);
+	return path;
+}
+
 struct image *file_cache__image(const struct file_cache *files, uint32_t file)
 {
 	const struct cached_file *cached = &files->files[file];
-	char root[64] = "/proc/self/fd/none"; /* nothing is found there */
 
 	if (cached->fd < 0)
 		return NULL;
-	if (cached->root != FILE_CACHE_NONE)
-		snprintf(root, sizeof(root), "/proc/self/fd/%d", files->roots[cached->root].fd);
-	return image__open(cached->fd, cached->path, root);
+	return image__open(cached->fd, cached->path,
+			   file_cache__root_path(files, cached->root).text);
 }

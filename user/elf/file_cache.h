@@ -30,6 +30,12 @@ uint32_t file_cache__root(struct file_cache *files, pid_t pid);
 uint32_t file_cache__add(struct file_cache *files, pid_t pid, uint32_t root,
 			 const struct mapping *mapping);
 
+/* What rootfs_open() takes for a root; valid as long as files. */
+struct root_path {
+	char text[32];
+};
+struct root_path file_cache__root_path(const struct file_cache *files, uint32_t root);
+
 /* How many were not opened because there were FILE_CACHE_FILES_MAX already. */
 size_t file_cache__left_out(const struct file_cache *files);
 /* As the first process that mapped it sees it; lives as long as files. */

@@ -562,8 +562,8 @@ pid_t process_task(pid_t pid)
 	return found;
 }
 
-/* The id of a thread in the innermost of its pid namespaces: the last number of "NSpid: 4711 7". */
-static pid_t own_id_of(pid_t tid)
+/* The last number of "NSpid: 4711 7". */
+pid_t process_own_id(pid_t tid)
 {
 	long own_id = 0;
 	char *text, *line;
@@ -584,11 +584,11 @@ pid_t process_thread_by_own_id(pid_t pid, pid_t own_id)
 	pid_t *tids = NULL, found = 0;
 	ssize_t count;
 
-	if (own_id_of(pid) == pid)
+	if (process_own_id(pid) == pid)
 		return own_id; /* its ids are ours */
 	count = process_threads(pid, &tids);
 	for (ssize_t i = 0; i < count && !found; i++)
-		if (own_id_of(tids[i]) == own_id)
+		if (process_own_id(tids[i]) == own_id)
 			found = tids[i];
 	free(tids);
 	return found;

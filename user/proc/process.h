@@ -62,6 +62,8 @@ ssize_t process_descendants(pid_t pid, pid_t **out);
 
 /* Thread ids, ascending. */
 ssize_t process_threads(pid_t pid, pid_t **out);
+/* The id of a process or thread in the innermost of its pid namespaces; 0: not known. */
+pid_t process_own_id(pid_t tid);
 /* The thread that has this id in the process's own pid namespace, which may be a container's; 0:
  * there is none. */
 pid_t process_thread_by_own_id(pid_t pid, pid_t own_id);

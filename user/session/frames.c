@@ -8,6 +8,8 @@
 #include "decode/pack.h"
 #include "elf/file_cache.h"
 #include "elf/symbolize.h"
+#include "proc/perf_map.h"
+#include "proc/process.h"
 #include "session/python_frames.h"
 #include "site/operator_name.h"
 
@@ -124,6 +126,10 @@ struct call {
 
 struct space {
 	uint32_t process;
+	/* of its perf map: */
+	uint32_t root; /* in the file cache */
+	pid_t own_pid; /* in its own pid namespace; 0: not known */
+	uid_t owner;
 	struct address_map *map;   /* NULL: never seen */
 	struct mapped_range *gone; /* with a file; the newest last */
 	size_t gone_count, gone_room;
@@ -269,6 +275,17 @@ static void change_address_map(struct space *space, struct address_map *map)
 	bind_calls(space);
 }
 
+/* Where its perf map would be, as long as the process is there to be asked. */
+static void note_owner(struct frames *frames, struct space *space, pid_t pid)
+{
+	gid_t group;
+
+	space->root = file_cache__root(frames->files, pid);
+	space->own_pid = process_own_id(pid);
+	if (process_owner(pid, &space->owner, &group))
+		space->own_pid = 0;
+}
+
 int frames__map(struct frames *frames, uint32_t process, pid_t pid)
 {
 	struct maps *maps = maps__read(pid);
@@ -285,6 +302,7 @@ int frames__map(struct frames *frames, uint32_t process, pid_t pid)
 		address_map__put(map);
 		return -ENOMEM;
 	}
+	note_owner(frames, space, pid);
 	/* a process that is exiting: its memory is gone, its pid is not */
 	if (!map->count || address_map__same(space->map, map))
 		address_map__put(map);
@@ -305,6 +323,7 @@ int frames__fork(struct frames *frames, uint32_t child, pid_t pid, uint32_t pare
 	space = space_of(frames, child);
 	if (!space)
 		return -ENOMEM;
+	note_owner(frames, space, pid);
 	if (space->map || !map)
 		return 0;
 	space->map = address_map__get(map);
@@ -560,9 +579,37 @@ static int symbolize_batch(struct batch *batch)
 	return err;
 }
 
+/* Calls in what is no ELF file: of each process by its perf map. */
+static void emit_generated(struct frames *frames, struct call **calls, size_t count,
+			   const char *module)
+{
+	uint32_t process = 0;
+	struct perf_map *map = NULL;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct space *space = space_of(frames, calls[i]->process);
+		struct symbolized_place place = {.function = "", .file = ""};
+		const char *name;
+
+		if (space && (!i || calls[i]->process != process)) {
+			perf_map__free(map);
+			map = space->own_pid ? perf_map__read(file_cache__root_path(frames->files,
+										    space->root)
+								      .text,
+							      space->own_pid, space->owner)
+					     : NULL;
+		}
+		process = calls[i]->process;
+		name = map ? perf_map__name(map, calls[i]->at) : NULL;
+		if (name)
+			place.function = name;
+		send_frame(frames, calls[i], name ? perf_map__path(map) : module, 0, &place, 0);
+	}
+	perf_map__free(map);
+}
+
 static int emit_file(struct frames *frames, struct call **calls, size_t count)
 {
-	static const struct symbolized_place unknown = {.function = "", .file = ""};
 	uint32_t file = calls[0]->file;
 	struct batch batch = {.frames = frames, .module = "", .calls = calls, .count = count};
 	int err = 0;
@@ -573,8 +620,8 @@ static int emit_file(struct frames *frames, struct call **calls, size_t count)
 	}
 	if (batch.image)
 		err = symbolize_batch(&batch);
-	for (size_t i = 0; !batch.image && i < count; i++)
-		send_frame(frames, calls[i], batch.module, 0, &unknown, 0);
+	else
+		emit_generated(frames, calls, count, batch.module);
 	image__free(batch.image);
 	return err;
 }

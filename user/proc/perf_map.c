@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "proc/perf_map.h"
+
+#include "base/grow.h"
+#include "proc/maps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct code {
+	uint64_t start, end;
+	const char *name; /* in the text */
+};
+
+struct perf_map {
+	char path[64];
+	char *text;
+	struct code *codes; /* in order of start */
+	size_t count, room;
+};
+
+/* Lines at most, and bytes of a name. */
+#define CODES_MAX      (1u << 20)
+#define NAME_BYTES_MAX 512
+
+static int open_map(const char *root, const char *name, uid_t owner)
+{
+	struct stat status;
+	int folder = rootfs_directory(root, "/tmp"), fd, err = 0;
+
+	if (folder < 0)
+		return folder;
+	fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		err = -errno;
+	else if (fstat(fd, &status))
+		err = -errno;
+	else if (!S_ISREG(status.st_mode) || (status.st_uid != owner && status.st_uid))
+		err = -EPERM;
+	close(folder);
+	if (!err)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+/* Up to PERF_MAP_BYTES_MAX of the file, with a NUL behind it; NULL with errno. */
+static char *read_text(int fd)
+{
+	struct stat status;
+	size_t size, at = 0;
+	ssize_t got = 1;
+	char *text;
+
+	if (fstat(fd, &status))
+		return NULL;
+	size = status.st_size < PERF_MAP_BYTES_MAX ? (size_t)status.st_size : PERF_MAP_BYTES_MAX;
+	text = malloc(size + 1);
+	while (text && at < size && (got = pread(fd, text + at, size - at, (off_t)at)) > 0)
+		at += (size_t)got;
+	if (text)
+		text[at] = '\0';
+	return text;
+}
+
+/* Cuts the line at *at off the text. False: it is no code's. */
+static bool read_line(char **at, struct code *code)
+{
+	char *end = strchrnul(*at, '\n'), *rest;
+	uint64_t size;
+
+	if (*end)
+		*end++ = '\0';
+	code->start = strtoull(*at, &rest, 16);
+	size = *rest == ' ' ? strtoull(rest, &rest, 16) : 0;
+	code->name = *rest == ' ' ? rest + 1 : "";
+	*at = end;
+	if (strnlen(code->name, NAME_BYTES_MAX) == NAME_BYTES_MAX)
+		rest[1 + NAME_BYTES_MAX] = '\0';
+	return size && code->name[0] && !__builtin_add_overflow(code->start, size, &code->end);
+}
+
+static int compare_codes(const void *left, const void *right)
+{
+	const struct code *a = left, *b = right;
+
+	return (a->start > b->start) - (a->start < b->start);
+}
+
+static int parse(struct perf_map *map)
+{
+	char *at = map->text;
+
+	while (*at && map->count < CODES_MAX) {
+		struct code code;
+
+		if (!read_line(&at, &code))
+			continue;
+		if (grow_array(&map->codes, &map->room, map->count + 1, sizeof(code)))
+			return -ENOMEM;
+		map->codes[map->count++] = code;
+	}
+	if (map->count)
+		qsort(map->codes, map->count, sizeof(*map->codes), compare_codes);
+	return 0;
+}
+
+struct perf_map *perf_map__read(const char *root, pid_t own_pid, uid_t owner)
+{
+	struct perf_map *map = calloc(1, sizeof(*map));
+	int fd, err = -ENOMEM;
+
+	if (!map)
+		return NULL;
+	snprintf(map->path, sizeof(map->path), "/tmp/perf-%d.map", (int)own_pid);
+	fd = open_map(root, strrchr(map->path, '/') + 1, owner);
+	if (fd >= 0) {
+		map->text = read_text(fd);
+		err = map->text ? parse(map) : -errno;
+		close(fd);
+	} else {
+		err = fd;
+	}
+	if (!err)
+		return map;
+	perf_map__free(map);
+	errno = -err;
+	return NULL;
+}
+
+void perf_map__free(struct perf_map *map)
+{
+	if (!map)
+		return;
+	free(map->codes);
+	free(map->text);
+	free(map);
+}
+
+const char *perf_map__path(const struct perf_map *map)
+{
+	return map->path;
+}
+
+/* Code overlaps where it was replaced: look a few further back. */
+#define OVERLAPPING 64
+
+const char *perf_map__name(const struct perf_map *map, uint64_t address)
+{
+	size_t low = 0, high = map->count;
+	const char *name = NULL;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (map->codes[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (size_t i = 0; low-- > 0 && i < OVERLAPPING; i++) {
+		const struct code *code = &map->codes[low];
+
+		if (address >= code->end)
+			continue;
+		if (name && strcmp(name, code->name))
+			return NULL;
+		name = code->name;
+	}
+	return name;
+}
