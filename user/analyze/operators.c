@@ -4,6 +4,7 @@
 #include "analyze/driver.h"
 #include "analyze/location.h"
 #include "analyze/remedy.h"
+#include "analyze/thread_pool.h"
 #include "base/grow.h"
 #include "base/hash.h"
 #include "base/text.h"
@@ -97,6 +98,7 @@ struct thread {
 	const struct profile *profile;
 	const struct profile_process *process;
 	uint32_t tid;
+	struct thread_pool pool;
 };
 
 /* What a sample of a line shows. */
@@ -117,21 +119,37 @@ static size_t native_count(const struct profile_stack *stack)
 	return i;
 }
 
-static void look_into_operator(struct operator_sample *sample, const struct profile_stack *stack)
+/* The copy or conversion in which a sample is, by its outermost frame; NULL: it does not copy. Time
+ * without a CPU and in a loop that polls for other threads is none of it. */
+static const struct profile_frame *find_copy(const struct thread_pool *pool,
+					     const struct profile_activity *sample)
 {
+	const struct profile_stack *stack = sample->stack;
+
+	if (sample->state != PERFX_SAMPLE_ON_CPU || stack_spins(pool, stack))
+		return NULL;
+	for (size_t i = native_count(stack); i-- > 0;)
+		if (is_copy(stack->frames[i]))
+			return stack->frames[i];
+	return is_memcpy(stack->frames[0]) ? stack->frames[0] : NULL;
+}
+
+static void examine_operator(struct operator_sample *found, const struct thread_pool *pool,
+			     const struct profile_activity *sample)
+{
+	const struct profile_stack *stack = sample->stack;
 	size_t native = native_count(stack);
 	bool in_framework = false;
 
 	for (size_t i = 0; i < native; i++) {
 		in_framework |= is_framework(stack->frames[i]);
-		sample->kernel |= is_loop(stack->frames[i]);
-		sample->copy |= is_copy(stack->frames[i]);
+		found->kernel |= is_loop(stack->frames[i]);
 	}
 	if (!in_framework)
 		return;
-	sample->code = hash_code(sample->innermost);
-	sample->kernel |= !is_dispatch(sample->innermost);
-	sample->copy |= is_memcpy(sample->innermost);
+	found->code = hash_code(found->innermost);
+	found->kernel |= !is_dispatch(found->innermost);
+	found->copy = find_copy(pool, sample);
 }
 
 /* The line of the program's own, or of any Python, that a thread is in; NULL: none. */
@@ -162,7 +180,7 @@ static size_t take_samples(struct operator_sample *samples, const struct thread 
 							  .innermost = sample->stack->frames[0],
 							  .ns = sample->ns,
 							  .count = sample->count};
-		look_into_operator(&samples[count++], sample->stack);
+		examine_operator(&samples[count++], &thread->pool, sample);
 	}
 	return count;
 }
@@ -274,16 +292,16 @@ int operator_lines_find(struct operator_lines *lines, const struct profile *prof
 			const struct profile_process *process, uint32_t tid)
 {
 	struct operator_sample *samples = calloc(process->samples.count + 1, sizeof(*samples));
-	const struct thread thread = {profile, process, tid};
+	struct thread thread = {profile, process, tid, {0}};
 	size_t count;
-	int err;
+	int err = samples ? thread_pool_find(&thread.pool, process, tid) : -ENOMEM;
 
 	*lines = (struct operator_lines){0};
-	if (!samples)
-		return -ENOMEM;
-	count = take_samples(samples, &thread);
-	qsort(samples, count, sizeof(*samples), by_line_and_code);
-	err = sum_lines(lines, &thread, samples, count);
+	if (!err) {
+		count = take_samples(samples, &thread);
+		qsort(samples, count, sizeof(*samples), by_line_and_code);
+		err = sum_lines(lines, &thread, samples, count);
+	}
 	free(samples);
 	return err;
 }
@@ -338,20 +356,53 @@ static int by_name_ns(const void *left, const void *right)
 	return a->ns > b->ns ? -1 : a->ns < b->ns;
 }
 
-void operator_names_find(struct operator_names *names, const struct profile_process *process,
-			 uint32_t tid, const struct profile_frame *line)
+/* name_of: of a sample; NULL: it does not count. */
+static int find_names(struct operator_names *names, const struct profile_process *process,
+		      uint32_t tid, const struct profile_frame *line,
+		      const char *(*name_of)(const struct thread_pool *pool,
+					     const struct profile_activity *sample))
 {
+	struct thread_pool pool;
+	int err = thread_pool_find(&pool, process, tid);
+
 	*names = (struct operator_names){0};
-	for (size_t i = 0; i < process->samples.count; i++) {
+	for (size_t i = 0; i < process->samples.count && !err; i++) {
 		const struct profile_activity *sample = &process->samples.list[i];
 		const struct profile_frame *frame = line_of(sample, tid);
 		const char *name;
 
 		if (!frame || hash_line(frame) != hash_line(line))
 			continue;
-		name = operator_of(sample->stack);
+		name = name_of(&pool, sample);
 		if (name)
 			names_add(names, name, sample->ns);
 	}
 	qsort(names->list, names->count, sizeof(*names->list), by_name_ns);
+	return err;
+}
+
+static const char *operator_name(const struct thread_pool *pool,
+				 const struct profile_activity *sample)
+{
+	(void)pool;
+	return operator_of(sample->stack);
+}
+
+static const char *copy_name(const struct thread_pool *pool, const struct profile_activity *sample)
+{
+	const struct profile_frame *copy = find_copy(pool, sample);
+
+	return copy ? frame_label(copy) : NULL;
+}
+
+int operator_names_find(struct operator_names *names, const struct profile_process *process,
+			uint32_t tid, const struct profile_frame *line)
+{
+	return find_names(names, process, tid, line, operator_name);
+}
+
+int operator_copies_find(struct operator_names *names, const struct profile_process *process,
+			 uint32_t tid, const struct profile_frame *line)
+{
+	return find_names(names, process, tid, line, copy_name);
 }

@@ -21,7 +21,9 @@ struct operator_line {
 	double squares;	       /* of the samples' intervals: the variance of ns */
 	uint64_t operators_ns; /* of ns, in native code of a framework; the rest is Python */
 	uint64_t kernels_ns;   /* of operators_ns, in loops over data */
-	uint64_t copies_ns;    /* of kernels_ns, in copies and conversions */
+	/* Of kernels_ns, on a CPU in copies and conversions; one that waits for a CPU or for other
+	 * threads copies nothing meanwhile. */
+	uint64_t copies_ns;
 };
 
 struct operator_lines {
@@ -34,7 +36,6 @@ int operator_lines_find(struct operator_lines *lines, const struct profile *prof
 			const struct profile_process *process, uint32_t tid);
 void operator_lines_clear(struct operator_lines *lines);
 
-/* The operators that a line calls itself, by the innermost code that is known by name. */
 struct operator_name {
 	const char *name; /* shown to users: "aten::mul_.Tensor" */
 	uint64_t ns;
@@ -47,7 +48,11 @@ struct operator_names {
 	size_t count;
 };
 
-void operator_names_find(struct operator_names *names, const struct profile_process *process,
+/* The operators that a line calls itself, by the innermost code that is known by name; or those in
+ * which it copies. 0 or -ENOMEM. */
+int operator_names_find(struct operator_names *names, const struct profile_process *process,
+			uint32_t tid, const struct profile_frame *line);
+int operator_copies_find(struct operator_names *names, const struct profile_process *process,
 			 uint32_t tid, const struct profile_frame *line);
 
 #endif

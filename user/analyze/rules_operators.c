@@ -21,10 +21,12 @@ struct lines_sum {
 static void sum_add(struct lines_sum *sum, const struct operator_line *line, uint64_t ns,
 		    uint64_t gain_ns)
 {
+	double part = (double)ns / (double)line->ns;
+
 	sum->ns += (double)ns;
 	sum->gain_ns += (double)gain_ns;
-	sum->squares += line->squares;
-	sum->count += line->count;
+	sum->squares += part * line->squares;
+	sum->count += u64_of(part * (double)line->count);
 	if (!sum->lead)
 		sum->lead = line;
 }
@@ -51,26 +53,23 @@ static void add_sampled(struct text *text, const struct rules_ctx *ctx, const st
 		    (unsigned long long)sum->count, 100 * sqrt(sum->squares) / wall);
 }
 
-/* Adds the operators of a line:
+/* Adds the operators of a line, and which part of all its time each has:
  * "; most of it in Tiny.end (planted.py:178): aten::mul_.Tensor 61.0 %, …" */
 #define NAMES_SHOWN 3
 #define NAMES_LEAST 0.05
 
-static void add_operators(struct text *text, const struct rules_ctx *ctx,
-			  const struct operator_line *line)
+static void add_operators(struct text *text, const struct operator_line *line,
+			  const struct operator_names *names, uint64_t all_ns)
 {
-	struct operator_names names;
-
-	operator_names_find(&names, ctx->process, ctx->driver->tid, line->frame);
 	text_add(text, "; most of it in ");
 	location_place(text, line->frame);
-	for (size_t i = 0; i < names.count && i < NAMES_SHOWN; i++) {
-		double share = (double)names.list[i].ns / (double)line->ns;
+	for (size_t i = 0; i < names->count && i < NAMES_SHOWN; i++) {
+		double share = (double)names->list[i].ns / (double)all_ns;
 
 		if (share < NAMES_LEAST)
 			break;
 		text_add(text, i ? ", " : ": ");
-		escape_name(text, names.list[i].name);
+		escape_name(text, names->list[i].name);
 		text_add(text, " ");
 		add_percent(text, share);
 	}
@@ -152,6 +151,7 @@ static void tiny_operators(struct rules_ctx *ctx, const struct operator_lines *l
 {
 	struct note note = {.bottleneck = BOTTLENECK_OPERATORS};
 	struct lines_sum sum = {0};
+	struct operator_names names;
 	double operators_ns = 0, kernels_ns = 0;
 
 	for (size_t i = 0; i < lines->count; i++) {
@@ -171,7 +171,9 @@ static void tiny_operators(struct rules_ctx *ctx, const struct operator_lines *l
 	text_add(&note.evidence, " in operators that hardly compute: ");
 	add_percent(&note.evidence, kernels_ns / operators_ns);
 	text_add(&note.evidence, " of it in kernels, the rest in calling them");
-	add_operators(&note.evidence, ctx, sum.lead);
+	if (operator_names_find(&names, ctx->process, ctx->driver->tid, sum.lead->frame))
+		ctx->failed = true;
+	add_operators(&note.evidence, sum.lead, &names, sum.lead->ns);
 	add_counts(&note.evidence, ctx, sum.lead);
 	text_printf(&note.threshold,
 		    "at least %g %% of the wall time in lines whose operators are in kernels for "
@@ -217,35 +219,48 @@ static void add_allocated(struct text *text, const struct rules_ctx *ctx,
 	text_add(text, steps ? " in each step" : "");
 }
 
+/* " in copies and conversions of tensors", or with the lines that do little else */
+static void add_copies(struct text *text, struct rules_ctx *ctx, const struct lines_sum *sum,
+		       double copies_ns)
+{
+	struct operator_names names;
+
+	text_add(text, copies_ns < sum->ns ? " in lines that copy or convert tensors, "
+					   : " in copies and conversions of tensors");
+	if (copies_ns < sum->ns) {
+		add_percent(text, copies_ns / sum->ns);
+		text_add(text, " of it in the copies themselves");
+	}
+	if (operator_copies_find(&names, ctx->process, ctx->driver->tid, sum->lead->frame))
+		ctx->failed = true;
+	add_operators(text, sum->lead, &names, sum->lead->copies_ns);
+}
+
 static void copies(struct rules_ctx *ctx, const struct operator_lines *lines)
 {
+	const struct thresholds *t = ctx->thresholds;
 	struct note note = {.bottleneck = BOTTLENECK_COPIES};
 	struct lines_sum sum = {0};
-	double copies_ns = 0;
+	double copies_ns = 0, wall_ns = (double)ctx->driver->wall_ns;
 
 	for (size_t i = 0; i < lines->count; i++) {
 		const struct operator_line *line = &lines->list[i];
-		bool all =
-			(double)line->copies_ns >= ctx->thresholds->copies_line * (double)line->ns;
+		bool all = (double)line->copies_ns >= t->copies_line * (double)line->ns;
 		uint64_t ns = all ? line->ns : line->copies_ns;
 
-		if (!ns || (double)line->count < ctx->thresholds->tiny_operators_samples ||
-		    is_tiny(ctx, line))
+		if (!ns || (double)line->count < t->tiny_operators_samples || is_tiny(ctx, line))
 			continue;
 		sum_add(&sum, line, ns, ns);
 		copies_ns += (double)line->copies_ns;
 		if (line->copies_ns > sum.lead->copies_ns)
 			sum.lead = line;
 	}
-	if ((double)sum.count < ctx->thresholds->all_samples ||
-	    sum.ns < ctx->thresholds->copies_share * (double)ctx->driver->wall_ns)
+	if ((double)sum.count < t->all_samples ||
+	    sum.ns - t->copies_deviations * sqrt(sum.squares) < t->copies_share * wall_ns)
 		return;
-	start_note(&note, ctx, &sum, ctx->thresholds->copies_share);
+	start_note(&note, ctx, &sum, t->copies_share);
 	add_sampled(&note.evidence, ctx, &sum);
-	text_add(&note.evidence, " in lines that copy or convert tensors, ");
-	add_percent(&note.evidence, copies_ns / sum.ns);
-	text_add(&note.evidence, " of it in the copies themselves");
-	add_operators(&note.evidence, ctx, sum.lead);
+	add_copies(&note.evidence, ctx, &sum, copies_ns);
 	add_allocated(&note.evidence, ctx, note.place);
 	text_printf(&note.threshold,
 		    "at least %g %% of the wall time in copies and conversions, and what lines "
