@@ -15,8 +15,10 @@
 /* include/linux/sched.h */
 #define PF_EXITING   0x00000004
 #define PF_KTHREAD   0x00200000
+#define PF_FROZEN    0x00010000 /* until Linux 6.0 */
 #define TASK_STOPPED 0x4
 #define TASK_TRACED  0x8
+#define TASK_FROZEN  0x8000 /* since Linux 6.1 */
 
 /* Threads that have left the CPU, by tid: an array, because a hash may not be updated there. */
 struct {
@@ -225,16 +227,25 @@ static __always_inline void find_polled(struct perfx_wait *wait, struct task_str
 		find_file(wait, task, fd);
 }
 
+/* The freezers of cgroups: version 1 has a flag or a state, version 2 a bit, which kernels without
+ * cgroups lack. */
+static __always_inline bool is_stopped(struct task_struct *task)
+{
+	if (task->__state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN) || task->flags & PF_FROZEN)
+		return true;
+	return bpf_core_field_exists(task->frozen) && BPF_CORE_READ_BITFIELD(task, frozen);
+}
+
 /* Why a thread that sleeps does so; wait->tgid is known. current: it is this one, so its memory can
- * be read. A stopped one waits for whoever has stopped it: that is no reason of its own. */
+ * be read. */
 static __always_inline void find_reason(struct perfx_wait *wait, struct task_struct *task,
 					bool current)
 {
 	struct call call;
 	__u8 reason;
 
-	wait->reason = PERFX_WAIT_NONE;
-	if (task->__state & (TASK_STOPPED | TASK_TRACED))
+	wait->reason = PERFX_WAIT_STOPPED;
+	if (is_stopped(task))
 		return;
 	read_call(&call, task);
 	if (call.number < 0) {

@@ -339,8 +339,9 @@ enum perfx_wait_reason {
 	PERFX_WAIT_PAGE_FAULT = 10,
 	PERFX_WAIT_RUNNABLE = 11, /* no CPU was free */
 	PERFX_WAIT_SYSCALL = 12,  /* another system call: its number is in `syscall` */
+	PERFX_WAIT_STOPPED = 13,  /* by a signal, a debugger or the freezer of its cgroup */
 };
-#define PERFX_WAIT_REASONS 13 /* entries of a table indexed by reason */
+#define PERFX_WAIT_REASONS 14 /* entries of a table indexed by reason */
 
 enum perfx_sample_state {
 	PERFX_SAMPLE_INVALID = 0,

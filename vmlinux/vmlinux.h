@@ -149,6 +149,7 @@ struct task_struct {
 	struct mm_struct *mm;
 	int exit_code;
 	unsigned in_iowait : 1;
+	unsigned frozen : 1;
 	int tgid;
 	struct task_struct *group_leader;
 	__u64 utime;

@@ -2,7 +2,11 @@
 """Time off the CPU: programs that know how long their threads waited, and what for."""
 import ast
 import collections
+import contextlib
 import json
+import os
+import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -242,3 +246,62 @@ def test_threads_that_come_and_go(tracer):
     # one that was preempted on its way, until its time was over, waited for a CPU alone
     assert count * 0.98 < sum(row["count"] for row in slept) <= count
     assert report["losses"]["map_full"] == 0
+
+
+SPINS = [sys.executable, "-c", "while True: pass"]
+
+
+@contextlib.contextmanager
+def signal_stops(pid):
+    os.kill(pid, signal.SIGSTOP)
+    yield
+    os.kill(pid, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def freezer_stops(pid):
+    """Of cgroup version 2, else of version 1."""
+    roots = (("/sys/fs/cgroup", "cgroup.freeze", "1", "0"), ("/sys/fs/cgroup/unified", "cgroup.freeze", "1", "0"),
+             ("/sys/fs/cgroup/freezer", "freezer.state", "FROZEN", "THAWED"))
+    for root, file, freeze, thaw in roots:
+        group = pathlib.Path(root, f"perfx-test-{pid}")
+        with contextlib.suppress(OSError):
+            group.mkdir()
+        if (group / file).exists():
+            break
+        with contextlib.suppress(OSError):
+            group.rmdir()
+    else:
+        pytest.skip("no freezer of cgroups can be used here")
+    try:
+        (group / "cgroup.procs").write_text(str(pid))
+        (group / file).write_text(freeze)
+        yield
+        (group / file).write_text(thaw)
+    finally:
+        pathlib.Path(root, "cgroup.procs").write_text(str(pid))
+        group.rmdir()
+
+
+@pytest.mark.parametrize("stops", [signal_stops, freezer_stops])
+@pytest.mark.parametrize("before", [False, True], ids=["while traced", "before"])
+def test_stopped(tracer, stops, before):
+    """By a signal or a freezer, while a program is traced or before: not running is no reason of its own."""
+    program = subprocess.Popen(SPINS)
+    try:
+        with contextlib.ExitStack() as stack:
+            if before:
+                stack.enter_context(stops(program.pid))
+            trace = tracer(program.pid, *QUIET, "-F", "libc.so*:getpid")
+            if not before:
+                stack.enter_context(stops(program.pid))
+            stopped_ns = time.monotonic_ns()
+            time.sleep(1)
+        stopped_ns = time.monotonic_ns() - stopped_ns
+        time.sleep(0.2)
+        report = trace.stop()
+    finally:
+        program.kill()
+        program.wait()
+    (row,) = waits_of(report, program.pid, program.pid)["stopped"]
+    assert row["count"] == 1 and row["ns"] == row["max_ns"] == pytest.approx(stopped_ns, rel=0.1)

@@ -50,7 +50,7 @@ static const struct profile_stack
 		      .frames_count = 2};
 
 /* What a step does beside its 10 ms of forward. */
-enum slowness { PLAIN, SAVES, COLLECTS, NO_CPU };
+enum slowness { PLAIN, SAVES, COLLECTS, NO_CPU, STOPPED };
 
 struct training {
 	struct profile profile;
@@ -99,6 +99,8 @@ static void step(struct training *t, uint64_t extra_ns, enum slowness slowness)
 			sample(t, at_ns + MS, &collecting, PERFX_WAIT_NONE, "");
 		else if (slowness == NO_CPU)
 			sample(t, at_ns + MS, &forward, PERFX_WAIT_RUNNABLE, "");
+		else if (slowness == STOPPED)
+			sample(t, at_ns + MS, &forward, PERFX_WAIT_STOPPED, "");
 	}
 	t->now_ns = from_ns + 10 * MS + wobble_ns + extra_ns;
 	t->times[steps->times_count++] =
@@ -391,6 +393,26 @@ Test(stalls, contention)
 	cr_expect_eq(finding->bottleneck, BOTTLENECK_CONTENTION);
 	cr_expect_null(finding->place.function);
 	cr_expect(says(finding->evidence, "without a CPU (rival)"), "%s", finding->evidence);
+	analysis__free(analysis);
+	free(t);
+}
+
+/* A debugger stopped the program in one step: no line of the program is to blame. */
+Test(stalls, stopped)
+{
+	struct training *t = training_new();
+	const struct finding *finding;
+	struct analysis *analysis;
+
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, i == STEPS / 2 ? 4000 * MS : 0, STOPPED);
+	training_end(t);
+	finding = finding_of(t, "UnevenSteps", &analysis);
+	cr_assert_not_null(finding);
+	cr_expect_null(finding->place.function);
+	cr_expect(says(finding->evidence, "100 % stopped by a signal, a debugger or a freezer"),
+		  "%s", finding->evidence);
+	cr_expect(says(finding->suggestion, "docker pause"), "%s", finding->suggestion);
 	analysis__free(analysis);
 	free(t);
 }

@@ -218,6 +218,8 @@ enum account_class wait_class(const struct profile_activity *wait)
 		return ACCOUNT_DISK;
 	case PERFX_WAIT_RUNNABLE:
 		return ACCOUNT_RUNNABLE;
+	case PERFX_WAIT_STOPPED:
+		return ACCOUNT_STOPPED;
 	case PERFX_WAIT_NONE:
 	case PERFX_WAIT_SYSCALL:
 		break;

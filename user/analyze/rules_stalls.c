@@ -116,7 +116,7 @@ static void add_cause(struct text *text, const struct rules_ctx *ctx,
 		text_printf(text, "; most of it is %s", profile_phase_name(main_phase(cause)));
 		return;
 	}
-	if (cause->place && !is_mostly(cause, SLOW_NO_CPU)) {
+	if (cause->place && !is_mostly(cause, SLOW_NO_CPU) && !is_mostly(cause, SLOW_STOPPED)) {
 		text_add(text, "; ");
 		add_percent(text, fmin(cause->place_ns / cause->extra_ns, 1));
 		text_add(text, " of that in ");
@@ -125,6 +125,7 @@ static void add_cause(struct text *text, const struct rules_ctx *ctx,
 	add_part(text, cause, SLOW_DISK, "waits for the disk", cause->file);
 	add_part(text, cause, SLOW_FAULTS, "waits for pages that are not in memory", "");
 	add_part(text, cause, SLOW_NO_CPU, "without a CPU", cause->rival);
+	add_part(text, cause, SLOW_STOPPED, "stopped by a signal, a debugger or a freezer", "");
 	add_part(text, cause, SLOW_GIL, "waits for the GIL", "");
 	if (!is_mostly(cause, SLOW_COMPILES))
 		add_part(text, cause, SLOW_WAITS, "waits for something else", "");
@@ -297,6 +298,10 @@ static enum bottleneck bottleneck_of(const struct slow_cause *cause)
 	return BOTTLENECK_STALL;
 }
 
+#define STOPPED_REMEDY                                                                   \
+	"The program was stopped, and continued later: find which scheduler, debugger, " \
+	"`docker pause` or Ctrl-Z did so. Faster code will not help."
+
 static void write_uneven(struct note *note, const struct rules_ctx *ctx,
 			 const struct slow_cause *cause)
 {
@@ -319,7 +324,8 @@ static void write_uneven(struct note *note, const struct rules_ctx *ctx,
 		    ctx->thresholds->uneven_steps_low * 100,
 		    ctx->thresholds->uneven_steps_medium * 100);
 	text_add(&note->suggestion,
-		 is_mostly(cause, SLOW_NO_CPU)
+		 is_mostly(cause, SLOW_STOPPED) ? STOPPED_REMEDY
+		 : is_mostly(cause, SLOW_NO_CPU)
 			 ? "Other threads or programs use the CPUs: see which had them, and move "
 			   "them, lower their share (cpu.weight, /proc/PID/autogroup), or reserve "
 			   "CPUs for this program."
@@ -361,7 +367,10 @@ static void uneven_steps(struct rules_ctx *ctx, const struct slow_steps *slow)
 	    (is_mostly(&cause, SLOW_NO_CPU) && is_contended(ctx)))
 		return;
 	note.bottleneck = bottleneck_of(&cause);
-	note.place = is_known(ctx, &cause) && !is_mostly(&cause, SLOW_NO_CPU) ? cause.place : NULL;
+	note.place = is_known(ctx, &cause) && !is_mostly(&cause, SLOW_NO_CPU) &&
+				     !is_mostly(&cause, SLOW_STOPPED)
+			     ? cause.place
+			     : NULL;
 	write_uneven(&note, ctx, &cause);
 	rules_ctx_add(ctx, "UnevenSteps",
 		      share >= ctx->thresholds->uneven_steps_medium ? FINDING_MEDIUM : FINDING_LOW,

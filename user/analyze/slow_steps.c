@@ -316,6 +316,8 @@ static enum slow_part part_of(const struct profile_activity *sample)
 		return SLOW_RUNS;
 	if (sample->state == PERFX_SAMPLE_RUNNABLE || sample->reason == PERFX_WAIT_RUNNABLE)
 		return SLOW_NO_CPU;
+	if (sample->reason == PERFX_WAIT_STOPPED)
+		return SLOW_STOPPED;
 	if (sample->reason == PERFX_WAIT_DISK)
 		return SLOW_DISK;
 	if (sample->reason == PERFX_WAIT_GIL)

@@ -45,8 +45,9 @@ enum slow_part {
 	SLOW_COLLECTS, /* the part of that in the garbage collector */
 	SLOW_COMPILES, /* JAX, torch.compile: it runs or waits */
 	SLOW_DISK,
-	SLOW_FAULTS, /* page faults that wait for a disk */
-	SLOW_NO_CPU, /* others have it */
+	SLOW_FAULTS,  /* page faults that wait for a disk */
+	SLOW_NO_CPU,  /* others have it */
+	SLOW_STOPPED, /* by a signal, a debugger or a freezer */
 	SLOW_GIL,
 	SLOW_WAITS, /* for anything else */
 	SLOW_PARTS

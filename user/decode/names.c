@@ -268,6 +268,7 @@ const char *name_of_wait(enum perfx_wait_reason reason)
 		NAME(PERFX_WAIT_PAGE_FAULT, "page_fault");
 		NAME(PERFX_WAIT_RUNNABLE, "runnable");
 		NAME(PERFX_WAIT_SYSCALL, "syscall");
+		NAME(PERFX_WAIT_STOPPED, "stopped");
 	case PERFX_WAIT_NONE:
 		break;
 	}

@@ -215,9 +215,6 @@ static void emit_waited(void *ctx, const struct waited *waited)
 				       .max_ns = waited->max_ns};
 	struct waits *waits = ctx;
 
-	/* stopped by a signal or a debugger: that is no wait */
-	if (wait->reason == PERFX_WAIT_NONE)
-		return;
 	name_object(waits, wait);
 	SINK_PACK(waits->sink, &waits->buffer, PERFX_KIND_BLOCKED, record);
 }
