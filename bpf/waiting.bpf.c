@@ -8,11 +8,15 @@
  * kind. So four tracepoints of the scheduler are all there is, and no record is written for any of
  * it.
  *
- * They run for every switch on the machine and under the lock of a run queue. So a thread that is
- * not traced costs one look-up, and nothing here takes a lock: no hash map is updated, no task
- * storage is made. A thread has a place in perfx_waiters by its tid, whether or not it has ever hit
- * a probe, and like waits share one in perfx_wait_sums. User space maps both, and takes the sums as
- * they grow.
+ * They run for every switch on the machine and under the lock of a run queue. So nothing here takes
+ * a lock: no hash map is updated, no task storage is made. A thread has a place in perfx_waiters by
+ * its tid, whether or not it has ever hit a probe, and like waits share one in perfx_wait_sums.
+ * User space maps both, and takes the sums as they grow.
+ *
+ * A thread that waits for a CPU waits for the processes that have it meanwhile. Each CPU keeps its
+ * last turns: which process had it, and since when. When a traced thread gets the CPU, its wait is
+ * divided among the turns in that time. What is left, because the CPU was idle (the thread came
+ * from another one's queue) or the turns are too old to be kept, belongs to no process.
  */
 #include "thread.bpf.h"
 #include "wait.bpf.h"
@@ -24,6 +28,29 @@ struct {
 	__type(key, __u32);
 	__type(value, struct perfx_wait_sum);
 } perfx_wait_sums SEC(".maps");
+
+/* Older turns are forgotten. A power of two. */
+#define TURNS_MAX 64
+
+/* Consecutive threads of one process are one turn. */
+struct turn {
+	__u64 from_ns;
+	__u32 tgid; /* 0: idle */
+	__u32 pad;
+	char comm[PERFX_COMM_BYTES];
+};
+
+struct turns {
+	__u64 count; /* of all so far: the newest is list[count - 1] */
+	struct turn list[TURNS_MAX];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct turns);
+} perfx_turns SEC(".maps");
 
 /* The recording began then: threads that wait already count from there. */
 volatile __u64 perfx_waiting_from_ns = 0;
@@ -103,24 +130,101 @@ static __always_inline void vote(struct perfx_wait_sum *sum, __u32 tid)
 	}
 }
 
-static __always_inline void add_wait(const struct perfx_waiter *waiter, __u64 since_ns, __u64 now)
+/* longest_ns: of the whole wait, which ends with this part; 0: the wait has other parts. */
+static __always_inline void add_part(const struct perfx_waiter *waiter, __u64 ns, __u64 longest_ns)
 {
-	__u64 until_ns = recorded_time(now) + 1;
-	struct perfx_wait_sum *sum;
+	struct perfx_wait_sum *sum = find_sum(&waiter->wait);
 
-	if (until_ns <= since_ns)
-		return;
-	sum = find_sum(&waiter->wait);
 	if (!sum) {
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 		return;
 	}
-	__sync_fetch_and_add(&sum->blocked_ns, until_ns - since_ns);
+	__sync_fetch_and_add(&sum->blocked_ns, ns);
+	if (!longest_ns)
+		return;
 	__sync_fetch_and_add(&sum->count, 1);
-	if (until_ns - waiter->began_ns > sum->max_ns)
-		sum->max_ns = until_ns - waiter->began_ns;
+	if (longest_ns > sum->max_ns)
+		sum->max_ns = longest_ns;
 	if (waiter->waker_tid)
 		vote(sum, waiter->waker_tid);
+}
+
+static __always_inline void add_wait(const struct perfx_waiter *waiter, __u64 since_ns, __u64 now)
+{
+	__u64 until_ns = recorded_time(now) + 1;
+
+	if (until_ns > since_ns)
+		add_part(waiter, until_ns - since_ns, until_ns - waiter->began_ns);
+}
+
+/* --- turns on this CPU --- */
+
+static __always_inline struct turns *turns_here(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&perfx_turns, &zero);
+}
+
+static __always_inline struct turn *turn_at(struct turns *turns, __u64 index)
+{
+	return &turns->list[index & (TURNS_MAX - 1)];
+}
+
+static __always_inline void begin_turn(struct turns *turns, struct task_struct *task, __u64 now)
+{
+	struct turn *turn = turn_at(turns, turns->count - 1);
+
+	if (turns->count && turn->tgid == (__u32)task->tgid)
+		return;
+	turn = turn_at(turns, turns->count);
+	turn->from_ns = now;
+	turn->tgid = (__u32)task->tgid;
+	__builtin_memset(turn->comm, 0, sizeof(turn->comm));
+	if (turn->tgid)
+		BPF_CORE_READ_INTO(&turn->comm, task, group_leader, comm);
+	turns->count++;
+}
+
+/* longest_ns: as in add_part(). A global function, which the verifier checks once. */
+__noinline int add_turn(struct perfx_waiter *waiter, const struct turn *turn, __u64 ns,
+			__u64 longest_ns)
+{
+	if (!waiter || !turn)
+		return 0;
+	waiter->wait.object = turn->tgid;
+	__builtin_memcpy(waiter->wait.comm, turn->comm, sizeof(turn->comm));
+	add_part(waiter, ns, longest_ns);
+	return 0;
+}
+
+/* A traced thread gets this CPU. Its wait counts once, for the turn that had most of it. */
+static __always_inline void divide_wait(struct perfx_waiter *waiter, __u64 since_ns, __u64 now)
+{
+	__u64 until_ns = recorded_time(now) + 1, to_ns = now, left_ns, longest_ns = 0;
+	struct turn unknown = {}, *turn, *longest = &unknown;
+	struct turns *turns = turns_here();
+
+	if (!turns || until_ns <= since_ns)
+		return;
+	left_ns = until_ns - since_ns;
+	for (__u32 i = 1; i <= TURNS_MAX && i <= turns->count && left_ns; i++) {
+		__u64 ns;
+
+		turn = turn_at(turns, turns->count - i);
+		ns = to_ns - turn->from_ns;
+		ns = ns < left_ns ? ns : left_ns;
+		add_turn(waiter, turn, ns, 0);
+		if (ns > longest_ns) {
+			longest_ns = ns;
+			longest = turn;
+		}
+		to_ns = turn->from_ns;
+		left_ns -= ns;
+	}
+	if (left_ns)
+		add_turn(waiter, &unknown, left_ns, 0);
+	add_turn(waiter, longest, 0, until_ns - waiter->began_ns);
 }
 
 /* --- threads --- */
@@ -194,8 +298,7 @@ static __always_inline void leaves_cpu(struct task_struct *task,
 	wait_start(waiter, now);
 }
 
-/* before: tgid of the thread that had the CPU; 0: it was idle. */
-static __always_inline void gets_cpu(struct task_struct *task, __u32 before, __u64 now)
+static __always_inline void gets_cpu(struct task_struct *task, __u64 now)
 {
 	struct perfx_waiter *waiter = waiter_find(task->pid);
 	__u64 since_ns = waiter ? __sync_lock_test_and_set(&waiter->since_ns, 0) : 0;
@@ -204,8 +307,9 @@ static __always_inline void gets_cpu(struct task_struct *task, __u32 before, __u
 	if (!since_ns)
 		return;
 	if (waiter->wait.reason == PERFX_WAIT_RUNNABLE)
-		waiter->wait.object = before;
-	add_wait(waiter, since_ns, now);
+		divide_wait(waiter, since_ns, now);
+	else
+		add_wait(waiter, since_ns, now);
 	t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
 	if (t)
 		t->off_cpu_ns += now - waiter->off_cpu_ns;
@@ -215,19 +319,21 @@ SEC("?tp_btf/sched_switch")
 int BPF_PROG(perfx_on_switch, bool preempted, struct task_struct *prev, struct task_struct *next)
 {
 	struct perfx_traced_process *leaves, *gets;
+	struct turns *turns;
 	__u64 now;
 
 	if (!perfx_tracing)
 		return 0;
 	leaves = traced_by(prev);
 	gets = traced_by(next);
-	if (!leaves && !gets)
-		return 0;
 	now = bpf_ktime_get_ns();
 	if (leaves)
 		leaves_cpu(prev, leaves, preempted, now);
 	if (gets)
-		gets_cpu(next, prev->tgid, now);
+		gets_cpu(next, now);
+	turns = turns_here();
+	if (turns)
+		begin_turn(turns, next, now);
 	return 0;
 }
 

@@ -502,6 +502,9 @@ struct perfx_pending_key {
  */
 #define PERFX_WAIT_TRIES 8
 
+/* TASK_COMM_LEN of the kernel. */
+#define PERFX_COMM_BYTES 16
+
 /* A wait: whose, why, and what for. */
 struct perfx_wait {
 	__u64 object; /* as in struct perfx_blocked */
@@ -514,9 +517,14 @@ struct perfx_wait {
 	/* The file behind `object`, and the descriptor by which the thread waits for it; -1: none.
 	 */
 	__s32 fd;
-	__u64 inode;
-	__u32 device; /* the kernel's dev_t */
-	__u32 mode;   /* its type and permissions; 0: unknown */
+	union {
+		struct {
+			__u64 inode;
+			__u32 device; /* the kernel's dev_t */
+			__u32 mode;   /* its type and permissions; 0: unknown */
+		};
+		char comm[PERFX_COMM_BYTES]; /* RUNNABLE: name of the process `object` */
+	};
 };
 
 /* A thread of a traced process. */

@@ -860,12 +860,12 @@ struct perfx_blocked {
 	/* GIL: the thread that held it; FUTEX: the thread that woke it in most cases, which had the
 	 * lock. 0: unknown */
 	__u32 holder_tid;
-	/* What it waited for: the file, the lock's address, the pid that had the CPU; named by
-	 * WAIT_OBJECT. 0: none */
+	/* What it waited for: the file, the lock's address; RUNNABLE: the pid that had the CPU for
+	 * this part of its waits. Named by WAIT_OBJECT. 0: none, or unknown */
 	__u64 object;
 	__u64 blocked_ns;
-	__u64 count;
-	__u64 max_ns; /* the longest wait */
+	__u64 count;  /* RUNNABLE: of the waits in which this pid had the CPU longest */
+	__u64 max_ns; /* the longest wait, other pids' parts included */
 };
 
 /* Calls whose span record was dropped: exact sums per calling context. */

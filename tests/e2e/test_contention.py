@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A program that waits for a CPU because others have them all: the report says whose they were."""
+import contextlib
 import os
+import re
 import subprocess
 import sys
 import time
 
 import pytest
-from conftest import Tracer
+from conftest import Tracer, wait_for
 
 pytestmark = pytest.mark.alone
 
@@ -39,3 +41,86 @@ def test_other_programs_have_the_cpus():
     finding, = [f for p in report["processes"] for f in p["findings"] if f["kind"] == "CpuContention"]
     assert "other programs used" in finding["evidence"]
     assert "OMP_NUM_THREADS" not in finding["suggestion"] and finding["class"] == "contention"
+
+
+@contextlib.contextmanager
+def on_one_cpu(*codes):
+    """Python programs that share one CPU."""
+    cpu = str(max(os.sched_getaffinity(0)))
+    programs = [subprocess.Popen(["taskset", "-c", cpu, sys.executable, "-c", code]) for code in codes]
+    try:
+        assert wait_for(lambda: all(cpu_seconds(program.pid) >= 0.05 for program in programs))
+        yield programs
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+
+
+def on_cpu_ns(pid):
+    with open(f"/proc/{pid}/schedstat") as schedstat:
+        return int(schedstat.read().split()[0])
+
+
+def named(name, code):
+    return f"open('/proc/self/comm', 'w').write({name!r})\n{code}"
+
+
+SPINS = "while True: pass"
+# half a millisecond of work, again and again: it often has the CPU just before the program that is traced
+WAKES = "import time\nwhile True:\n    time.sleep(0.002)\n    for i in range(5000): pass"
+
+
+def test_rivals_are_charged_by_their_cpu_time():
+    """What others ran on the only CPU that a program may use, and that it wants all the time, is what it
+    waited for each of them."""
+    with on_one_cpu(SPINS, named("burner", SPINS), named("waker", WAKES)) as (target, *rivals):
+        outer = [on_cpu_ns(rival.pid) for rival in rivals]
+        tracer = Tracer(target.pid, "-F", "libc.so*:memcpy", "--no-calibrate")
+        inner = [on_cpu_ns(rival.pid) for rival in rivals]
+        time.sleep(3)
+        inner = [on_cpu_ns(rival.pid) - before for rival, before in zip(rivals, inner)]
+        report = tracer.stop()
+        outer = [on_cpu_ns(rival.pid) - before for rival, before in zip(rivals, outer)]
+    (process,) = report["processes"]
+    charged = {rival["pid"]: rival for rival in process["rivals"]}
+    for rival, name, least, most in zip(rivals, ("burner", "waker"), inner, outer):
+        assert charged[rival.pid]["comm"] == name and charged[rival.pid]["kind"] == "other"
+        assert 0.95 * least <= charged[rival.pid]["ns"] <= 1.05 * most, name
+    waited = [row for row in process["blocked"] if row["reason"] == "runnable"]
+    assert sum(rival["ns"] for rival in process["rivals"]) <= sum(row["ns"] for row in waited)
+    assert process["rivals"][0]["pid"] == rivals[0].pid
+    finding, = [f for f in process["findings"] if f["kind"] == "CpuContention"]
+    assert f"meanwhile burner (pid {rivals[0].pid}) had the CPU for" in finding["evidence"]
+
+
+def test_a_stranger_of_the_same_name_keeps_its_pid():
+    with on_one_cpu(SPINS, SPINS) as (target, stranger):
+        tracer = Tracer(target.pid, "-F", "libc.so*:memcpy", "--no-calibrate")
+        time.sleep(2)
+        report = tracer.stop()
+    (process,) = report["processes"]
+    assert process["rivals"][0]["pid"] == stranger.pid and process["rivals"][0]["kind"] == "other"
+    finding, = [f for f in process["findings"] if f["kind"] == "CpuContention"]
+    # other tests run as python3, too
+    assert re.search(rf"; meanwhile {re.escape(process['comm'])} \(pids? {stranger.pid}[),]", finding["evidence"])
+    assert not any(str(target.pid) in f["evidence"] for f in process["findings"])
+
+
+# the child ends with its parent
+FORKS = """import os
+parent = os.getpid()
+if not os.fork():
+    open("/proc/self/comm", "w").write("child")
+while os.getpid() == parent or os.getppid() == parent: pass
+"""
+
+
+def test_its_own_children_are_no_other_programs():
+    with on_one_cpu(FORKS) as (target,):
+        tracer = Tracer(target.pid, "-F", "libc.so*:memcpy", "--no-calibrate")
+        time.sleep(2)
+        report = tracer.stop()
+    parent, child = sorted(report["processes"], key=lambda p: p["pid"] != target.pid)
+    for process, rival in ((parent, child), (child, parent)):
+        assert {other["pid"]: other["kind"] for other in process["rivals"]}[rival["pid"]] == "job"

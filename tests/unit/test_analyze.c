@@ -245,27 +245,33 @@ Test(analyze, who_has_the_cpus)
 	expect_contention(&s, "this machine has 4 CPUs", "OMP_NUM_THREADS");
 }
 
-/* Who had the CPU last need not have had it for long, nor others that ran elsewhere at all. */
-Test(analyze, others_that_had_the_cpus)
+/* Turns of the CPU tell exactly; the CPU time of others may have been on other CPUs. */
+Test(analyze, rivals_that_had_the_cpus)
 {
+	struct profile_rival rivals[] = {
+		{900, "make", PROFILE_RIVAL_OTHER, 3 * S},
+		{901, "make", PROFILE_RIVAL_OTHER, 2 * S},
+		{43, "loader", PROFILE_RIVAL_JOB, 500 * MS},
+	};
 	struct scene s;
-	struct profile_activity wait = {.tid = 42,
-					.reason = PERFX_WAIT_RUNNABLE,
-					.object = 900,
-					.object_name = "make",
-					.ns = 4 * S,
-					.count = 100};
 
 	scene_set(&s);
 	s.thread.runnable_ns = 4 * S;
-	s.process.blocked = (struct profile_activities){.list = &wait, .count = 1};
-	s.profile.host_busy_ns = 11 * S;
-	expect_contention(&s, " had the CPU (100 %)", "Other programs use the CPUs");
-	s.profile.host_busy_ns = 10 * S;
-	expect_contention(&s, " had the CPU (100 %)", "lower OMP_NUM_THREADS");
-	s.profile.host_busy_ns = 11 * S;
-	wait.object = 42;
-	expect_contention(&s, "own threads had the CPU (100 %)", "lower OMP_NUM_THREADS");
+	s.process.rivals = rivals;
+	s.process.rivals_count = 3;
+	s.profile.host_busy_ns = 9 * S;
+	expect_contention(&s, " (pids 900, 901) had the CPU for 90.9 %, ",
+			  "Other programs use the CPUs");
+	rivals[0].kind = rivals[1].kind = PROFILE_RIVAL_JOB;
+	s.profile.host_busy_ns = 14 * S;
+	expect_contention(&s, " of the same job (pids 900, 901) had the CPU for 90.9 %",
+			  "lower OMP_NUM_THREADS");
+	rivals[0] = rivals[1] = (struct profile_rival){42, "trainer", PROFILE_RIVAL_OWN, 2 * S};
+	expect_contention(&s, "own threads had the CPU for 88.9 %", "lower OMP_NUM_THREADS");
+	rivals[0] = rivals[1] =
+		(struct profile_rival){7, "perfx-trace", PROFILE_RIVAL_TRACER, 2 * S};
+	expect_contention(&s, " itself (pids 7, 7) had the CPU for 88.9 %",
+			  "Recording takes the CPUs");
 }
 
 Test(analyze, throttled_and_disk)

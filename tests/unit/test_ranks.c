@@ -228,7 +228,7 @@ Test(ranks, that_are_none)
 /* The finding of rank 1 of 2, which has so much of its time in one class. */
 struct straggling {
 	struct profile_process processes[2];
-	struct profile_activity waits[2];
+	struct profile_rival rivals[2];
 	struct step_time times[2];
 	struct finding *findings;
 	size_t findings_count;
@@ -237,22 +237,13 @@ struct straggling {
 static void straggle(struct straggling *s, double runnable_ms, double python_ms)
 {
 	*s = (struct straggling){.processes = {rank_process(10, 0, 2), rank_process(11, 1, 2)},
-				 .waits = {{.tid = 11,
-					    .reason = PERFX_WAIT_RUNNABLE,
-					    .object = 77,
-					    .object_name = "make",
-					    .count = 300,
-					    .ns = 600000000},
-					   {.tid = 11,
-					    .reason = PERFX_WAIT_RUNNABLE,
-					    .object = 11,
-					    .object_name = "python3",
-					    .count = 100,
-					    .ns = 200000000}},
+				 .rivals = {{77, "make", PROFILE_RIVAL_OTHER, 600000000},
+					    {11, "python3", PROFILE_RIVAL_OWN, 200000000}},
 				 .times = {waiting(9, 1), waiting(1, python_ms)}};
 	s->times[1].ns[TIME_RUNNABLE] = runnable_ms * MS;
 	s->times[1].ns[TIME_COMPUTE] -= runnable_ms * MS;
-	s->processes[1].blocked = (struct profile_activities){.list = s->waits, .count = 2};
+	s->processes[1].rivals = s->rivals;
+	s->processes[1].rivals_count = 2;
 	s->processes[0].limits.cpus_count = s->processes[1].limits.cpus_count = 8;
 }
 
@@ -297,13 +288,12 @@ Test(straggler, says_who_had_its_cpu)
 	cr_expect_str_eq(finding->kind, "Straggler");
 	cr_expect(strstr(finding->evidence, "it waits for a CPU for 8.00 ms more"), "%s",
 		  finding->evidence);
-	cr_expect(strstr(finding->evidence, "had the CPU (75.0 %), its own threads (25.0 %)"), "%s",
-		  finding->evidence);
-	cr_expect(strstr(finding->evidence, "; before it "), "%s", finding->evidence);
-	cr_expect(strstr(finding->evidence, "make"), "%s", finding->evidence);
+	cr_expect(strstr(finding->evidence,
+			 " (pid 77) had the CPU for 75.0 %, its own threads for 25.0 %"),
+		  "%s", finding->evidence);
 	cr_expect(strstr(finding->evidence, "; it may use 1 CPU, another rank 8"), "%s",
 		  finding->evidence);
-	cr_expect(strstr(finding->headline, " had the CPU (75.0 %)"), "%s", finding->headline);
+	cr_expect(strstr(finding->headline, " had the CPU for 75.0 %"), "%s", finding->headline);
 	clear(&s);
 }
 

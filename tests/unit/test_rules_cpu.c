@@ -67,16 +67,17 @@ Test(rules_cpu, another_program_has_the_cpus)
 	report = end_after(&s, 4 * S);
 	finding = expect_gain(&report, "CpuContention", 400);
 	cr_expect(contains(finding->evidence,
-			   "; before them make had the CPU (75.0 %), its own threads (25.0 %)"));
+			   "; meanwhile make (pids 900, 901) had the CPU for 75.0 %, its own "
+			   "threads for 25.0 %"));
 	cr_expect(contains(finding->suggestion, "Other programs use the CPUs"));
 	cr_expect_eq(finding->severity, FINDING_HIGH);
 	cr_expect_eq(finding->bottleneck, BOTTLENECK_CONTENTION);
 	cr_expect(contains(finding->headline, "CPU CONTENTION: 400 ms of each second is lost "
-					      "waiting for CPUs that make had"));
+					      "waiting for CPUs that make (pids 900, 901) had"));
 	forget(&report);
 }
 
-/* A child that is traced is another program, too, if it has another name. */
+/* A child of another name is no other program. */
 Test(rules_cpu, a_child_has_the_cpus)
 {
 	struct stream s = {0};
@@ -87,7 +88,7 @@ Test(rules_cpu, a_child_has_the_cpus)
 	lacks_cpus(&s, WORKER, "worker", 2000);
 	report = end_after(&s, 3 * S);
 	cr_expect(contains(expect_gain(&report, "CpuContention", 300)->headline,
-			   "that worker (pid 5000) had"));
+			   "that worker of the same job (pid 5000) had"));
 	forget(&report);
 }
 
@@ -121,8 +122,10 @@ Test(rules_cpu, rivals_of_the_same_name)
 	lacks_cpus(&s, 900, "python3", 2000);
 	lacks_cpus(&s, 901, "python3", 1000);
 	report = end_after(&s, 4 * S);
-	cr_expect(contains(expect_gain(&report, "CpuContention", 400)->evidence,
-			   "; before them python3 (pid 4242) had the CPU (75.0 %), its own"));
+	cr_expect(contains(
+		expect_gain(&report, "CpuContention", 400)->evidence,
+		"; meanwhile python3 (pids 900, 901) had the CPU for 75.0 %, its own threads "
+		"for 25.0 %"));
 	forget(&report);
 }
 
@@ -179,7 +182,8 @@ Test(rules_cpu, more_threads_than_cpus_in_all_processes)
 
 	begin_pool(&s);
 	stream_add(&s, PERFX_KIND_PROCESS, struct perfx_process, STRINGS("python3", "python3"),
-		   .time_ns = STREAM_START, .start_boot_ns = 40 * S, .process = 3, .pid = 7000);
+		   .time_ns = STREAM_START, .start_boot_ns = 40 * S, .process = 3, .pid = 7000,
+		   .ppid = MAIN);
 	stream_usage(&s, 3, 0, 0, 0, 200 << 20);
 	stream_usage(&s, 3, 10 * S, 5 * S, 0, 200 << 20);
 	samples(&s, (struct perfx_sample){.stack = WORKS}, 100);

@@ -106,6 +106,68 @@ Test(samples, those_who_had_the_cpu_are_one_by_name)
 	aggregate__free(aggregate);
 }
 
+static void add_process(struct stream *s, uint32_t process, uint32_t pid, uint32_t ppid,
+			const char *comm)
+{
+	stream_add(s, PERFX_KIND_PROCESS, struct perfx_process, STRINGS(comm, comm),
+		   .time_ns = STREAM_START, .start_boot_ns = 40 * S, .process = process, .pid = pid,
+		   .ppid = ppid);
+}
+
+static void had_the_cpu(struct stream *s, uint32_t tid, uint32_t pid, const char *comm,
+			uint64_t blocked_ms)
+{
+	stream_wait_object(s, 1, PERFX_WAIT_RUNNABLE, pid, comm);
+	stream_plain(s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1, .tid = tid,
+		     .reason = PERFX_WAIT_RUNNABLE, .object = pid, .blocked_ns = blocked_ms * MS,
+		     .count = 1, .max_ns = 1 * MS);
+}
+
+/* A name does not tell whose a process is: a stranger may have that of the traced one. */
+Test(samples, rivals_are_told_apart_by_pid)
+{
+	static const struct {
+		uint32_t pid;
+		const char *name;
+		enum profile_rival_kind kind;
+		uint64_t ms;
+	} expected[] = {
+		{4242, "python3", PROFILE_RIVAL_OWN, 90},
+		{900, "python3", PROFILE_RIVAL_OTHER, 80},
+		{4300, "cc1", PROFILE_RIVAL_JOB, 70},	    /* grandchild */
+		{5000, "python3", PROFILE_RIVAL_OTHER, 60}, /* traced, and adopted by init */
+		{901, "python3", PROFILE_RIVAL_OTHER, 50},
+		{902, "perfx-trace", PROFILE_RIVAL_TRACER, 40},
+	};
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile_process *process;
+
+	begin(&s);
+	add_process(&s, 2, 4299, 4242, "make");
+	add_process(&s, 3, 4300, 4299, "cc1");
+	add_process(&s, 4, 5000, 1, "python3");
+	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+		had_the_cpu(&s, 4242, expected[i].pid, expected[i].name, expected[i].ms / 2);
+		had_the_cpu(&s, 4243, expected[i].pid, expected[i].name, expected[i].ms / 2);
+	}
+	aggregate = replay(&s);
+	process = &aggregate__finish(aggregate)->processes[0];
+	cr_assert_eq(process->rivals_count, sizeof(expected) / sizeof(expected[0]));
+	for (size_t i = 0; i < process->rivals_count; i++) {
+		cr_expect_eq(process->rivals[i].pid, expected[i].pid);
+		cr_expect_str_eq(process->rivals[i].name, expected[i].name);
+		cr_expect_eq(process->rivals[i].kind, expected[i].kind, "%u", expected[i].pid);
+		cr_expect_eq(process->rivals[i].ns, expected[i].ms * MS);
+	}
+	/* three strangers of one name are one row of a thread, of that with the most time */
+	cr_assert_eq(process->blocked.count, 2 * 4);
+	cr_expect_eq(process->blocked.list[0].object, 900);
+	cr_expect_eq(process->blocked.list[0].rivals_count, 3);
+	cr_expect_eq(process->blocked.list[0].ns, (80 + 60 + 50) / 2 * MS);
+	aggregate__free(aggregate);
+}
+
 Test(samples, of_whom_is_not_known_are_undecoded)
 {
 	struct stream s = {0};

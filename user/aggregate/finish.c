@@ -31,6 +31,7 @@ void profile_clear(struct profile *profile)
 		free(process->lines);
 		free(process->python_callers);
 		free(process->blocked.list);
+		free(process->rivals);
 		profile_memory_clear(process->memory, process->memory_count);
 	}
 	profile_gpu_clear(profile);

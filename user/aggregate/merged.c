@@ -170,3 +170,37 @@ bool profile_is_child(const struct profile *profile, const struct profile_proces
 {
 	return child->ppid == parent->pid && is_same_machine(profile, child, parent);
 }
+
+/* The outermost traced process above it, or itself. Pids that were used again could form a loop. */
+static const struct profile_process *ancestor_of(const struct profile *profile,
+						 const struct profile_process *process)
+{
+	for (size_t depth = 0; depth < profile->processes_count; depth++) {
+		const struct profile_process *parent = NULL;
+
+		for (size_t i = 0; i < profile->processes_count && !parent; i++)
+			if (profile_is_child(profile, process, &profile->processes[i]))
+				parent = &profile->processes[i];
+		if (!parent || parent == process)
+			break;
+		process = parent;
+	}
+	return process;
+}
+
+bool profile_is_same_job(const struct profile *profile, const struct profile_process *a,
+			 const struct profile_process *b)
+{
+	const struct profile_process *of_a, *of_b;
+
+	if (a->rank.world_size > 1 && b->rank.world_size > 1 && a->rank.job && b->rank.job &&
+	    a->rank.job[0])
+		return !strcmp(a->rank.job, b->rank.job);
+	if (!is_same_machine(profile, a, b))
+		return false;
+	of_a = ancestor_of(profile, a);
+	of_b = ancestor_of(profile, b);
+	/* init adopts strangers */
+	return of_a->pid == of_b->pid ||
+	       (of_a->ppid == of_b->ppid && of_a->ppid != 1 && !strcmp(of_a->comm, of_b->comm));
+}

@@ -315,6 +315,22 @@ struct profile_user_value {
 
 /* --- samples and waits --- */
 
+/* A process that had a CPU while threads of another one waited for it. */
+enum profile_rival_kind {
+	PROFILE_RIVAL_OTHER = 0, /* a stranger, or a traced process of another job */
+	PROFILE_RIVAL_OWN,	 /* the waiting process itself */
+	PROFILE_RIVAL_JOB,	 /* another process of its job */
+	PROFILE_RIVAL_TRACER,	 /* perfx-trace */
+	PROFILE_RIVAL_KINDS
+};
+
+struct profile_rival {
+	uint32_t pid;
+	const char *name;
+	enum profile_rival_kind kind;
+	uint64_t ns; /* all threads that waited, added up; exact */
+};
+
 /*
  * What a thread did: sampled (each stands for an interval), or, of the time that it waited, exact
  * sums by what for. Samples are kept apart from all that is counted by call.
@@ -329,7 +345,10 @@ struct profile_activity {
 	uint16_t syscall; /* PERFX_WAIT_SYSCALL: its number */
 	/* GIL: the thread that has it; FUTEX: the thread that woke it in most cases. 0: unknown */
 	uint32_t holder_tid;
-	bool rival_traced;	    /* PERFX_WAIT_RUNNABLE: `object`, who had the CPU, is traced */
+	/* RUNNABLE: the processes of this name that had the CPU meanwhile; `object` is the pid of
+	 * the one that had it longest. */
+	enum profile_rival_kind rival_kind;
+	uint32_t rivals_count;
 	uint64_t object;	    /* 0: none */
 	const char *object_name;    /* "": unknown */
 	uint64_t count, ns, max_ns; /* max_ns: waits */
@@ -752,6 +771,8 @@ struct profile_process {
 	struct profile_energy energy;
 
 	struct profile_activities samples, blocked;
+	struct profile_rival *rivals; /* ns descending */
+	size_t rivals_count;
 	struct profile_stack_quality stacks;
 	struct profile_line *lines; /* the most expensive first */
 	size_t lines_count;
@@ -912,6 +933,11 @@ const char *profile_host_name(const struct profile *profile, const struct profil
 /* Pids are a machine's own. */
 bool profile_is_child(const struct profile *profile, const struct profile_process *child,
 		      const struct profile_process *parent);
+
+/* Do both belong to one job? They descend from one traced process, have one parent and one name, or
+ * are ranks of one job. */
+bool profile_is_same_job(const struct profile *profile, const struct profile_process *a,
+			 const struct profile_process *b);
 
 /* CPU time of programs that were neither traced nor the tracer; PROFILE_ABSENT. */
 uint64_t profile_others_cpu_ns(const struct profile *profile);

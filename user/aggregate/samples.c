@@ -314,47 +314,118 @@ static int fill_activities(struct finish_ctx *ctx, const struct activities *acti
 
 /* --- processes that had the CPU --- */
 
+#define TRACER_NAME "perfx-trace"
+
+/* Of the captures that are merged, each may have this pid. */
+static uint64_t pid_key(const struct profile_process *process, uint64_t pid)
+{
+	return (uint64_t)process->merged << 32 | (uint32_t)pid;
+}
+
+static int map_pids(struct map64 *pids, const struct profile *profile)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < profile->processes_count && !err; i++) {
+		const struct profile_process *process = &profile->processes[i];
+		uint64_t key = pid_key(process, process->pid);
+
+		if (map64_get(pids, key) == MAP64_NONE)
+			err = map64_put(pids, key, (uint32_t)i);
+	}
+	return err;
+}
+
+static enum profile_rival_kind kind_of_rival(const struct profile *profile,
+					     const struct map64 *pids,
+					     const struct profile_process *process,
+					     const struct profile_activity *wait)
+{
+	uint32_t at = map64_get(pids, pid_key(process, wait->object));
+
+	if (wait->object == process->pid)
+		return PROFILE_RIVAL_OWN;
+	if (at == MAP64_NONE)
+		return strcmp(wait->object_name, TRACER_NAME) ? PROFILE_RIVAL_OTHER
+							      : PROFILE_RIVAL_TRACER;
+	return profile_is_same_job(profile, process, &profile->processes[at]) ? PROFILE_RIVAL_JOB
+									      : PROFILE_RIVAL_OTHER;
+}
+
+static int by_rival_ns(const void *left, const void *right)
+{
+	const struct profile_rival *a = left, *b = right;
+
+	if (a->ns != b->ns)
+		return a->ns < b->ns ? 1 : -1;
+	return a->pid < b->pid ? -1 : a->pid > b->pid;
+}
+
+/* places: by pid, in process->rivals; there is room for a rival of each wait. */
+static int add_rival(struct profile_process *process, struct map64 *places,
+		     const struct profile_activity *wait)
+{
+	uint32_t at = map64_get(places, wait->object);
+
+	if (at == MAP64_NONE) {
+		at = (uint32_t)process->rivals_count++;
+		process->rivals[at] = (struct profile_rival){.pid = (uint32_t)wait->object,
+							     .name = wait->object_name,
+							     .kind = wait->rival_kind};
+		if (map64_put(places, wait->object, at))
+			return -ENOMEM;
+	}
+	process->rivals[at].ns = add_capped(process->rivals[at].ns, wait->ns);
+	return 0;
+}
+
+static int find_rivals(const struct profile *profile, const struct map64 *pids,
+		       struct profile_process *process)
+{
+	struct map64 places = {0};
+	int err = 0;
+
+	process->rivals = calloc(process->blocked.count + 1, sizeof(*process->rivals));
+	if (!process->rivals)
+		return -ENOMEM;
+	for (size_t i = 0; i < process->blocked.count && !err; i++) {
+		struct profile_activity *wait = &process->blocked.list[i];
+
+		if (wait->reason != PERFX_WAIT_RUNNABLE || !wait->object)
+			continue;
+		wait->rival_kind = kind_of_rival(profile, pids, process, wait);
+		wait->rivals_count = 1;
+		err = add_rival(process, &places, wait);
+	}
+	map64_clear(&places);
+	qsort(process->rivals, process->rivals_count, sizeof(*process->rivals), by_rival_ns);
+	return err;
+}
+
 static bool is_same_rival(const struct profile_activity *a, const struct profile_activity *b)
 {
 	return a->reason == PERFX_WAIT_RUNNABLE && b->reason == PERFX_WAIT_RUNNABLE &&
-	       a->tid == b->tid && a->rival_traced == b->rival_traced && a->object_name[0] &&
+	       a->tid == b->tid && a->rival_kind == b->rival_kind && a->object_name[0] &&
 	       !strcmp(a->object_name, b->object_name);
 }
 
+/* Of one name the one with the most time first. */
 static int by_rival(const void *left, const void *right)
 {
 	const struct profile_activity *a = left, *b = right;
+	int names;
 
 	if (a->reason != b->reason)
 		return a->reason < b->reason ? -1 : 1;
 	if (a->tid != b->tid)
 		return a->tid < b->tid ? -1 : 1;
-	if (a->rival_traced != b->rival_traced)
-		return a->rival_traced ? -1 : 1;
-	return strcmp(a->object_name, b->object_name);
+	if (a->rival_kind != b->rival_kind)
+		return a->rival_kind < b->rival_kind ? -1 : 1;
+	names = strcmp(a->object_name, b->object_name);
+	return names ? names : by_ns(a, b);
 }
 
-static int find_traced_rivals(struct profile *profile)
-{
-	struct map64 pids = {0};
-	int err = 0;
-
-	for (size_t i = 0; i < profile->processes_count && !err; i++)
-		if (map64_get(&pids, profile->processes[i].pid) == MAP64_NONE)
-			err = map64_put(&pids, profile->processes[i].pid, (uint32_t)i);
-	for (size_t i = 0; i < profile->processes_count && !err; i++) {
-		struct profile_activities *waits = &profile->processes[i].blocked;
-
-		for (size_t k = 0; k < waits->count; k++)
-			waits->list[k].rival_traced =
-				waits->list[k].reason == PERFX_WAIT_RUNNABLE &&
-				map64_get(&pids, waits->list[k].object) != MAP64_NONE;
-	}
-	map64_clear(&pids);
-	return err;
-}
-
-/* Processes of one name that had the CPU are one row: traced ones, and others. */
+/* The rivals of a thread that have one name are one row: a build has hundreds of them. */
 static void merge_rivals(struct profile_activities *waits)
 {
 	size_t kept = 0;
@@ -368,6 +439,7 @@ static void merge_rivals(struct profile_activities *waits)
 			waits->list[kept++] = *wait;
 			continue;
 		}
+		last->rivals_count++;
 		last->count = add_capped(last->count, wait->count);
 		last->ns = add_capped(last->ns, wait->ns);
 		if (wait->max_ns > last->max_ns)
@@ -478,18 +550,22 @@ int samples_fill(struct finish_ctx *ctx)
 {
 	const struct samples *samples = &ctx->a->samples;
 	struct profile *profile = ctx->profile;
+	struct map64 pids = {0};
 	int err = fill_activities(ctx, &samples->sampled, samples_of);
 
 	if (!err)
 		err = fill_activities(ctx, &samples->blocked, blocked_of);
 	if (!err)
-		err = find_traced_rivals(profile);
+		err = map_pids(&pids, profile);
 	for (size_t i = 0; i < profile->processes_count && !err; i++) {
 		err = give_stacks(&profile->processes[i]);
+		if (!err)
+			err = find_rivals(profile, &pids, &profile->processes[i]);
 		merge_rivals(&profile->processes[i].blocked);
 		if (!err && profile->processes[i].steps.count)
 			err = fill_step_samples(ctx, &profile->processes[i]);
 	}
+	map64_clear(&pids);
 	profile->sampling_known = samples->has_sampling;
 	profile->sampling = (struct profile_sampling){
 		.on_cpu_interval_ns = samples->sampling.on_cpu_interval_ns,

@@ -18,24 +18,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Programs that had the CPU when a thread of the process got one at last; by name, as a build has
- * hundreds of processes. The first are those for which was waited the longest. */
 #define HOLDERS_MAX   64
 #define HOLDERS_SHOWN 3
 #define PIDS_SHOWN    4
 /* A process of the job that uses less of a CPU does not compute. */
 #define JOB_CPU 0.10
 
+/* Rivals of one kind and name: a build has hundreds of processes. */
 struct cpu_holder {
 	const char *name;
-	bool own; /* the process itself, or another one of its job: a traced one of its name */
+	enum profile_rival_kind kind;
+	uint32_t pids[PIDS_SHOWN]; /* with the most time */
+	unsigned pids_count;	   /* all of them */
 	uint64_t ns;
 };
 
 struct cpu_holders {
 	struct cpu_holder list[HOLDERS_MAX];
 	size_t count;
-	uint64_t own_ns, other_ns;
+	uint64_t ns[PROFILE_RIVAL_KINDS], all_ns;
 };
 
 /* A process that lacks CPUs. */
@@ -48,36 +49,35 @@ struct shortage {
 	uint64_t others_ns, steal_ns;
 	struct cpu_holders holders;
 	double by_others; /* part of the waiting that is theirs: 0 to 1 */
-	bool others;	  /* these are to blame */
-	double lost_ns;	  /* of the driver's time */
+	enum profile_rival_kind culprit;
+	double lost_ns; /* of the driver's time */
 };
 
 /* --- who had the CPUs --- */
 
-/* Traced processes of one name are a job: ranks, a loader's workers. */
-static bool is_of_job(const struct rules_ctx *ctx, const struct profile_process *process)
+/* Ranks, or workers of one kind: processes of one job and name. */
+static bool is_peer(const struct rules_ctx *ctx, const struct profile_process *process)
 {
-	return !strcmp(process->comm, ctx->process->comm);
+	return !strcmp(process->comm, ctx->process->comm) &&
+	       profile_is_same_job(ctx->profile, process, ctx->process);
 }
 
-static bool is_own(const struct rules_ctx *ctx, const struct profile_activity *wait)
+static void add_cpu_holder(struct cpu_holders *holders, const struct profile_rival *rival)
 {
-	return wait->object == ctx->process->pid ||
-	       (wait->rival_traced && !strcmp(wait->object_name, ctx->process->comm));
-}
+	struct cpu_holder *holder = holders->list;
 
-static void add_cpu_holder(struct cpu_holders *holders, const char *name, bool own, uint64_t ns)
-{
-	for (size_t i = 0; i < holders->count; i++) {
-		struct cpu_holder *holder = &holders->list[i];
-
-		if (holder->own == own && (own || !strcmp(holder->name, name))) {
-			holder->ns += ns;
-			return;
-		}
-	}
-	if (holders->count < HOLDERS_MAX)
-		holders->list[holders->count++] = (struct cpu_holder){name, own, ns};
+	while (holder < holders->list + holders->count &&
+	       (holder->kind != rival->kind || strcmp(holder->name, rival->name) != 0))
+		holder++;
+	if (holder == holders->list + HOLDERS_MAX)
+		return;
+	if (holder == holders->list + holders->count)
+		holders->list[holders->count++] =
+			(struct cpu_holder){.name = rival->name, .kind = rival->kind};
+	if (holder->pids_count < PIDS_SHOWN)
+		holder->pids[holder->pids_count] = rival->pid;
+	holder->pids_count++;
+	holder->ns += rival->ns;
 }
 
 static int by_held_time(const void *left, const void *right)
@@ -89,22 +89,15 @@ static int by_held_time(const void *left, const void *right)
 	return strcmp(a->name, b->name);
 }
 
-static void find_cpu_holders(struct cpu_holders *holders, const struct rules_ctx *ctx)
+static void find_cpu_holders(struct cpu_holders *holders, const struct profile_process *process)
 {
-	const struct profile_activities *blocked = &ctx->process->blocked;
+	for (size_t i = 0; i < process->rivals_count; i++) {
+		const struct profile_rival *rival = &process->rivals[i];
 
-	for (size_t i = 0; i < blocked->count; i++) {
-		const struct profile_activity *wait = &blocked->list[i];
-		bool own = is_own(ctx, wait);
-
-		if (wait->reason != PERFX_WAIT_RUNNABLE || !wait->object)
-			continue;
-		if (own)
-			holders->own_ns += wait->ns;
-		else
-			holders->other_ns += wait->ns;
-		if (own || wait->object_name[0])
-			add_cpu_holder(holders, wait->object_name, own, wait->ns);
+		holders->ns[rival->kind] += rival->ns;
+		holders->all_ns += rival->ns;
+		if (rival->name[0])
+			add_cpu_holder(holders, rival);
 	}
 	qsort(holders->list, holders->count, sizeof(*holders->list), by_held_time);
 }
@@ -116,7 +109,7 @@ uint64_t rules_others_cpu_ns(const struct rules_ctx *ctx)
 	for (size_t i = 0; i < ctx->profile->processes_count && used_ns != PROFILE_ABSENT; i++) {
 		const struct profile_process *process = &ctx->profile->processes[i];
 
-		if (!is_of_job(ctx, process) && process->cpu_ns != PROFILE_ABSENT)
+		if (!is_peer(ctx, process) && process->cpu_ns != PROFILE_ABSENT)
 			used_ns += process->cpu_ns;
 	}
 	return used_ns;
@@ -128,7 +121,7 @@ static double share_by_cpu_time(const struct rules_ctx *ctx, const struct shorta
 	double used = (double)shortage->others_ns + (double)shortage->steal_ns, waited = 0;
 
 	for (size_t i = 0; i < ctx->profile->processes_count; i++)
-		if (is_of_job(ctx, &ctx->profile->processes[i]))
+		if (is_peer(ctx, &ctx->profile->processes[i]))
 			waited += (double)sum_threads(&ctx->profile->processes[i]).runnable_ns;
 	return waited > 0 ? fmin(used / waited, 1) : 0;
 }
@@ -143,22 +136,49 @@ static bool is_known(const struct shortage *shortage)
 	return shortage->used_known || shortage->holders.count;
 }
 
+/* Do the job's own threads and processes have the CPUs? */
+static bool is_own(const struct shortage *shortage)
+{
+	return shortage->culprit == PROFILE_RIVAL_OWN || shortage->culprit == PROFILE_RIVAL_JOB;
+}
+
+static double share_of(const struct cpu_holders *holders, enum profile_rival_kind kind)
+{
+	return holders->all_ns ? (double)holders->ns[kind] / (double)holders->all_ns : 0;
+}
+
 /* That it is these: by their part of the waiting. */
 static double confidence(const struct shortage *shortage)
 {
-	return is_known(shortage) ? fmax(shortage->by_others, 1 - shortage->by_others) : 0.5;
+	double own = share_of(&shortage->holders, PROFILE_RIVAL_OWN) +
+		     share_of(&shortage->holders, PROFILE_RIVAL_JOB);
+
+	if (!is_known(shortage))
+		return 0.5;
+	if (shortage->culprit == PROFILE_RIVAL_OTHER)
+		return shortage->by_others;
+	if (shortage->culprit == PROFILE_RIVAL_TRACER)
+		return share_of(&shortage->holders, PROFILE_RIVAL_TRACER);
+	return fmax(own, 1 - shortage->by_others);
 }
 
-/* The last one before it need not have had the CPU for long: both must say so. */
-static double share_of_others(const struct rules_ctx *ctx, const struct shortage *shortage)
+/* Without turns of the CPUs (captures of old, --off-cpu off) their CPU time alone tells. */
+static void find_culprit(const struct rules_ctx *ctx, struct shortage *shortage)
 {
 	const struct cpu_holders *holders = &shortage->holders;
-	double held = (double)holders->own_ns + (double)holders->other_ns;
-	double share = shortage->used_known ? share_by_cpu_time(ctx, shortage) : held > 0;
+	double tracer = share_of(holders, PROFILE_RIVAL_TRACER);
 
-	if (held > 0 && !is_stolen(shortage))
-		share = fmin(share, (double)holders->other_ns / held);
-	return share;
+	shortage->by_others = share_of(holders, PROFILE_RIVAL_OTHER);
+	if (!holders->all_ns || is_stolen(shortage))
+		shortage->by_others = shortage->used_known ? share_by_cpu_time(ctx, shortage) : 0;
+	if (shortage->by_others >= ctx->thresholds->cpu_contention_others)
+		shortage->culprit = PROFILE_RIVAL_OTHER;
+	else if (tracer >= ctx->thresholds->cpu_contention_others)
+		shortage->culprit = PROFILE_RIVAL_TRACER;
+	else if (share_of(holders, PROFILE_RIVAL_JOB) > share_of(holders, PROFILE_RIVAL_OWN))
+		shortage->culprit = PROFILE_RIVAL_JOB;
+	else
+		shortage->culprit = PROFILE_RIVAL_OWN;
 }
 
 /* --- what it costs the driver --- */
@@ -204,7 +224,7 @@ static unsigned job_processes(const struct rules_ctx *ctx)
 		const struct profile_process *process = &ctx->profile->processes[i];
 
 		count += process == ctx->process ||
-			 (is_of_job(ctx, process) && cpu_share(process) >= JOB_CPU);
+			 (is_peer(ctx, process) && cpu_share(process) >= JOB_CPU);
 	}
 	return count;
 }
@@ -234,63 +254,44 @@ static struct shortage find_shortage(struct rules_ctx *ctx, const struct thread_
 
 	if (thread_pool_find(&shortage.pool, ctx->process, ctx->driver->tid))
 		ctx->failed = true;
-	find_cpu_holders(&shortage.holders, ctx);
+	find_cpu_holders(&shortage.holders, ctx->process);
 	shortage.used_known =
 		shortage.others_ns != PROFILE_ABSENT && shortage.steal_ns != PROFILE_ABSENT;
-	shortage.by_others = share_of_others(ctx, &shortage);
-	shortage.others = shortage.by_others >= ctx->thresholds->cpu_contention_others;
+	find_culprit(ctx, &shortage);
 	shortage.lost_ns = lost_ns(ctx, &shortage);
 	return shortage;
 }
 
 /* --- words --- */
 
-/* " (pids 17, 18 and 2 more)": of traced processes; of others only the name is known. */
-static void add_pids(struct text *text, const struct rules_ctx *ctx, const char *name)
+/* "make (pids 17, 18 and 2 more)", "loader of the same job (pid 17)" */
+static void add_holder_name(struct text *text, const struct cpu_holder *holder)
 {
-	unsigned count = 0;
-
-	for (size_t i = 0; i < ctx->profile->processes_count; i++)
-		count += !strcmp(ctx->profile->processes[i].comm, name);
-	if (!count)
-		return;
-	text_add(text, count == 1 ? " (pid" : " (pids");
-	for (size_t i = 0, shown = 0; i < ctx->profile->processes_count; i++) {
-		const struct profile_process *process = &ctx->profile->processes[i];
-
-		if (!strcmp(process->comm, name) && shown++ < PIDS_SHOWN)
-			text_printf(text, "%s %u", shown > 1 ? "," : "", process->pid);
-	}
-	if (count > PIDS_SHOWN)
-		text_printf(text, " and %u more", count - PIDS_SHOWN);
-	text_add(text, ")");
-}
-
-static void add_holder_name(struct text *text, const struct rules_ctx *ctx,
-			    const struct cpu_holder *holder)
-{
-	if (holder->own) {
+	if (holder->kind == PROFILE_RIVAL_OWN) {
 		text_add(text, "its own threads");
 		return;
 	}
 	escape_name(text, holder->name);
-	add_pids(text, ctx, holder->name);
+	if (holder->kind == PROFILE_RIVAL_TRACER)
+		text_add(text, " itself");
+	if (holder->kind == PROFILE_RIVAL_JOB)
+		text_add(text, " of the same job");
+	text_add(text, holder->pids_count == 1 ? " (pid" : " (pids");
+	for (unsigned i = 0; i < holder->pids_count && i < PIDS_SHOWN; i++)
+		text_printf(text, "%s %u", i ? "," : "", holder->pids[i]);
+	if (holder->pids_count > PIDS_SHOWN)
+		text_printf(text, " and %u more", holder->pids_count - PIDS_SHOWN);
+	text_add(text, ")");
 }
 
-/* "; before them its own threads had the CPU (62.0 %), make (11.0 %)" */
-static void add_cpu_holders(struct text *text, const struct rules_ctx *ctx,
-			    const struct cpu_holders *holders, const char *before)
+/* "; meanwhile its own threads had the CPU for 62.0 %, make (pid 77) for 11.0 %" */
+static void add_cpu_holders(struct text *text, const struct cpu_holders *holders)
 {
-	double all = (double)holders->own_ns + (double)holders->other_ns;
-	const char *separator = before;
-
 	for (size_t i = 0; i < holders->count && i < HOLDERS_SHOWN; i++) {
-		text_add(text, separator);
-		add_holder_name(text, ctx, &holders->list[i]);
-		text_add(text, i ? " (" : " had the CPU (");
-		add_percent(text, (double)holders->list[i].ns / all);
-		text_add(text, ")");
-		separator = ", ";
+		text_add(text, i ? ", " : "; meanwhile ");
+		add_holder_name(text, &holders->list[i]);
+		text_add(text, i ? " for " : " had the CPU for ");
+		add_percent(text, (double)holders->list[i].ns / (double)holders->all_ns);
 	}
 }
 
@@ -298,8 +299,8 @@ void add_who_had_cpus(struct text *text, const struct rules_ctx *ctx)
 {
 	struct cpu_holders holders = {0};
 
-	find_cpu_holders(&holders, ctx);
-	add_cpu_holders(text, ctx, &holders, "; before it ");
+	find_cpu_holders(&holders, ctx->process);
+	add_cpu_holders(text, &holders);
 }
 
 /* "53.1 ms of each 61.2 ms step" */
@@ -342,7 +343,7 @@ static void add_waiting(struct text *text, const struct rules_ctx *ctx,
 		add_ns(text, shortage->steal_ns);
 		text_add(text, " (steal)");
 	}
-	add_cpu_holders(text, ctx, &shortage->holders, "; before them ");
+	add_cpu_holders(text, &shortage->holders);
 }
 
 /* "; its 8 threads of libgomp.so.1 polled for each other in 82.0 % of their CPU time" */
@@ -389,7 +390,7 @@ static bool has_too_many_threads(const struct rules_ctx *ctx, const struct short
 {
 	unsigned threads = shortage->pool.threads_count;
 
-	return !shortage->others && shortage->cpus_count &&
+	return is_own(shortage) && shortage->cpus_count &&
 	       threads >= ctx->thresholds->oversubscribed_threads &&
 	       threads * shortage->processes_count > shortage->cpus_count;
 }
@@ -429,11 +430,14 @@ static const char *contention_remedy(const struct shortage *shortage)
 		return "More threads are runnable than there are CPUs: see which other programs "
 		       "run, and lower the number of threads (OMP_NUM_THREADS) and of data loader "
 		       "workers.";
-	if (!shortage->others && shortage->pool.threads_count < 2)
+	if (shortage->culprit == PROFILE_RIVAL_TRACER)
+		return "Recording takes the CPUs: trace fewer functions (-F), sample less often "
+		       "(--sample), or record memory with less detail (--memory off).";
+	if (is_own(shortage) && shortage->pool.threads_count < 2)
 		return "The program has more runnable threads than CPUs: run fewer of them, have "
 		       "them wait while the main thread needs the CPU, and lower OMP_NUM_THREADS "
 		       "and the number of data loader workers.";
-	if (!shortage->others)
+	if (is_own(shortage))
 		return "The program has more runnable threads than CPUs: lower OMP_NUM_THREADS and "
 		       "the number of data loader workers.";
 	if (is_stolen(shortage))
@@ -445,34 +449,34 @@ static const char *contention_remedy(const struct shortage *shortage)
 	       "program (taskset, cpusets).";
 }
 
-/* The tracer is not what its user can do something about. */
-#define TRACER "perfx-trace"
-
-/* The program that had the CPUs in most of the waiting that is not for the job's own threads; NULL:
- * there are many, or none is known. */
-static const struct cpu_holder *main_rival(const struct cpu_holders *holders)
+/* The program that had the CPUs in most of what the culprit's kind had; NULL: there are many, or
+ * none is known. */
+static const struct cpu_holder *main_rival(const struct shortage *shortage)
 {
+	const struct cpu_holders *holders = &shortage->holders;
+
 	for (size_t i = 0; i < holders->count; i++)
-		if (!holders->list[i].own && strcmp(holders->list[i].name, TRACER) != 0)
-			return 2 * holders->list[i].ns >= holders->other_ns ? &holders->list[i]
-									    : NULL;
+		if (holders->list[i].kind == shortage->culprit)
+			return 2 * holders->list[i].ns >= holders->ns[shortage->culprit]
+				       ? &holders->list[i]
+				       : NULL;
 	return NULL;
 }
 
-static void add_rival(struct text *text, const struct rules_ctx *ctx,
-		      const struct shortage *shortage)
+static void add_rival(struct text *text, const struct shortage *shortage)
 {
-	const struct cpu_holder *rival = main_rival(&shortage->holders);
+	const struct cpu_holder *rival = main_rival(shortage);
 
-	if (!shortage->others) {
-		text_add(text, "its own threads");
-	} else if (is_stolen(shortage)) {
+	if (shortage->culprit == PROFILE_RIVAL_OTHER && is_stolen(shortage))
 		text_add(text, "other virtual machines");
-	} else if (rival) {
-		add_holder_name(text, ctx, rival);
-	} else {
+	else if (rival)
+		add_holder_name(text, rival);
+	else if (shortage->culprit == PROFILE_RIVAL_OTHER)
 		text_add(text, "other programs");
-	}
+	else if (shortage->culprit == PROFILE_RIVAL_JOB)
+		text_add(text, "other processes of its job");
+	else
+		text_add(text, "its own threads");
 }
 
 static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage)
@@ -489,7 +493,7 @@ static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage
 	add_process_name(&note.subject, ctx->process);
 	add_waiting(&note.evidence, ctx, shortage);
 	add_spinning(&note.evidence, &shortage->pool);
-	if (!threads && !shortage->others)
+	if (!threads && shortage->culprit == PROFILE_RIVAL_OWN)
 		add_busiest_thread(&note.evidence, ctx);
 	text_printf(&note.threshold,
 		    "waiting for at least %g %% of runnable time and %g %% of the recording",
@@ -502,7 +506,7 @@ static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage
 		suggest_threads(&note.suggestion, shortage);
 	} else {
 		text_add(&note.headline, " is lost waiting for CPUs that ");
-		add_rival(&note.headline, ctx, shortage);
+		add_rival(&note.headline, shortage);
 		text_add(&note.headline, " had");
 		text_add(&note.suggestion, contention_remedy(shortage));
 	}

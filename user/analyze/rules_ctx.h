@@ -90,8 +90,8 @@ bool rules_launch_bound(const struct rules_ctx *ctx);
 void add_feeder(struct text *text, struct rules_ctx *ctx);
 const struct profile_frame *feeder_place(struct rules_ctx *ctx); /* NULL: not known */
 
-/* "; before it make (pid 77) had the CPU (62.0 %), its own threads (11.0 %)": who had the CPUs when
- * its threads waited for one. Nothing where nobody is known. */
+/* "; meanwhile make (pid 77) had the CPU for 62.0 %, its own threads for 11.0 %": of the time in
+ * which its threads waited for one. Nothing where nobody is known. */
 void add_who_had_cpus(struct text *text, const struct rules_ctx *ctx);
 /* " (12.1 ms of each 60.2 ms step)"; nothing without steps. */
 void add_step_part(struct text *text, const struct rules_ctx *ctx, double share);

@@ -421,7 +421,7 @@ static const char *rival_of(const struct profile_process *process)
 		const struct profile_activity *wait = &process->blocked.list[i];
 
 		if (wait->tid == process->steps.tid && wait->reason == PERFX_WAIT_RUNNABLE &&
-		    wait->object_name[0])
+		    wait->object_name[0] && wait->rival_kind != PROFILE_RIVAL_OWN)
 			return wait->object_name;
 	}
 	return "";

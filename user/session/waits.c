@@ -123,23 +123,10 @@ static char *lock_name(struct waits *waits, const struct perfx_wait *wait)
 	return length < 0 ? NULL : name;
 }
 
-/* Of a process that had the CPU. */
-static char *process_name(pid_t pid)
-{
-	char *comm = NULL;
-
-	if (proc_read_pid(pid, "comm", &comm, 64) <= 0) {
-		free(comm);
-		return NULL;
-	}
-	comm[strcspn(comm, "\n")] = '\0';
-	return comm;
-}
-
 static char *object_name(struct waits *waits, const struct perfx_wait *wait)
 {
 	if (wait->reason == PERFX_WAIT_RUNNABLE)
-		return process_name((pid_t)wait->object);
+		return *wait->comm ? strndup(wait->comm, sizeof(wait->comm)) : NULL;
 	if (wait->reason == PERFX_WAIT_GIL)
 		return strdup("GIL");
 	if (wait->reason == PERFX_WAIT_FUTEX)

@@ -472,11 +472,19 @@ static struct wait_row *make_wait_rows(const struct profile_process *p, size_t *
 
 #define RIVALS_NAMED 3
 
-/* "a free CPU, used by cc1 (41.0 %), make (12.3 %), …": in the order of their time */
+/* " (pid 77)", " (12 processes)" */
+static void add_rival_pids(struct text *text, const struct profile_activity *wait)
+{
+	if (wait->rivals_count > 1)
+		text_printf(text, " (%u processes)", wait->rivals_count);
+	else if (wait->object_name[0])
+		text_printf(text, " (pid %llu)", (unsigned long long)wait->object);
+}
+
+/* "a free CPU: cc1 (12 processes) 41.0 %, make (pid 77) 12.3 %, …": in the order of their time */
 static void add_rivals(struct text *text, const struct profile_process *p,
 		       const struct wait_row *row)
 {
-	const char *separator = ", used by ";
 	unsigned named = 0;
 
 	text_add(text, "a free CPU");
@@ -486,9 +494,12 @@ static void add_rivals(struct text *text, const struct profile_process *p,
 		if (wait->reason != PERFX_WAIT_RUNNABLE || wait->tid != row->wait->tid ||
 		    !wait->object)
 			continue;
-		add_object(text, separator, wait);
-		text_printf(text, " (%s)", as_percent((double)wait->ns / (double)row->ns));
-		separator = ", ";
+		add_object(text, named ? ", " : ": ", wait);
+		if (wait->rival_kind == PROFILE_RIVAL_OWN)
+			text_add(text, " itself");
+		else
+			add_rival_pids(text, wait);
+		text_printf(text, " %s", as_percent((double)wait->ns / (double)row->ns));
 		named++;
 	}
 }

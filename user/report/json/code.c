@@ -130,6 +130,32 @@ static void put_python(struct json_output *o, const struct profile_process *proc
 	json_close(o, '}');
 }
 
+/* The processes that had a CPU while threads of this one waited for it. */
+static void put_rivals(struct json_output *o, const struct profile_process *process)
+{
+	static const char *const kinds[PROFILE_RIVAL_KINDS] = {
+		[PROFILE_RIVAL_OTHER] = "other",
+		[PROFILE_RIVAL_OWN] = "own",
+		[PROFILE_RIVAL_JOB] = "job",
+		[PROFILE_RIVAL_TRACER] = "tracer",
+	};
+
+	if (!process->rivals_count)
+		return;
+	json_open(o, "rivals", '[');
+	for (size_t i = 0; i < process->rivals_count; i++) {
+		const struct profile_rival *rival = &process->rivals[i];
+		json_t *object = json_object();
+
+		set_integer(object, "pid", rival->pid);
+		json_object_set_new(object, "comm", json_of_string(rival->name));
+		json_object_set_new(object, "kind", json_of_string(kinds[rival->kind]));
+		set_integer(object, "ns", rival->ns);
+		json_put(o, NULL, object);
+	}
+	json_close(o, ']');
+}
+
 void json_put_code(struct json_output *o, const struct profile *profile,
 		   const struct data_table_row *row)
 {
@@ -140,4 +166,5 @@ void json_put_code(struct json_output *o, const struct profile *profile,
 		json_put_rows(o, "lines", "lines", profile, row);
 	if (row->process->blocked.count)
 		json_put_rows(o, "blocked", "blocked", profile, row);
+	put_rivals(o, row->process);
 }
