@@ -250,3 +250,88 @@ def test_waits_that_are_given_up_do_not_go_on(tracer):
     print(t.lines, longest, sum(b["ns"] for b in process["blocked"]))
     assert sum(b["count"] for b in process["blocked"]) > 100
     assert longest < 0.5e9
+
+
+# --- whose time, and what stays ---
+
+@pytest.fixture
+def shared_cpu():
+    """million on one CPU together with two programs that never wait: it has a third of that."""
+    cpu = {min(os.sched_getaffinity(0))}
+    burners = [subprocess.Popen(["/bin/sh", "-c", "while :; do :; done"],
+                                preexec_fn=lambda: os.sched_setaffinity(0, cpu)) for _ in range(2)]
+    program = Million()
+    for task in os.listdir(f"/proc/{program.pid}/task"):
+        os.sched_setaffinity(int(task), cpu)
+    yield program
+    program.process.stdin.close()
+    assert program.process.wait(10) == 0
+    for burner in burners:
+        burner.kill()
+        burner.wait()
+
+
+def test_the_limit_is_of_the_programs_own_time(shared_cpu, tracer):
+    """A cost that is more than the limit allows of the program's CPU time goes, though it is less than that of
+    the time that has passed."""
+    options = ["-F", "million:*", "--memory", "off"]
+    report = tracer(shared_cpu.pid, *options, duration="2").report()
+    process, = report["processes"]
+    used = process["cpu_user_ns"] + process["cpu_system_ns"]
+    spent = report["overhead"]["hits"] * report["overhead"]["ns_per_hit"]
+    allowed = min(spent / used, 0.9) / 1.5
+    limit = 100 * allowed / (1 - allowed)
+    t = tracer(shared_cpu.pid, *options, "--max-overhead", f"{limit:.3g}%", duration="4")
+    t.report()
+    print(spent, used, limit, t.lines)
+    assert [line for line in t.lines if "often " in line and "a higher --max-overhead keeps it" in line], t.lines
+
+
+TRAINER = """
+import sys, os, torch
+torch.set_num_threads(1)
+net = torch.nn.Sequential(*[torch.nn.Linear(16, 16) for _ in range(6)])
+opt = torch.optim.SGD(net.parameters(), lr=1e-4)
+x = torch.randn(4, 16)
+print('ready', os.getpid(), flush=True)
+for line in sys.stdin:
+    for _ in range(100):
+        net(x).square().mean().backward()
+        opt.step()
+        opt.zero_grad()
+    print('done', flush=True)
+"""
+
+
+def test_ends_of_steps_stay(tracer):
+    """Under a limit that leaves nothing else, every step is still counted and timed."""
+    traced = subprocess.Popen(["/usr/bin/python3", "-c", TRAINER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert traced.stdout.readline().startswith("ready")
+
+    def go():
+        traced.stdin.write("go\n")
+        traced.stdin.flush()
+        assert traced.stdout.readline() == "done\n"
+
+    try:
+        go()  # what runs only once
+        t = tracer(traced.pid, "--max-overhead", "0.1%", "--step-range", "torch::autograd::Engine::execute")
+        lines, turns = [], 0
+        end = time.monotonic() + 60
+        while "at::_ops::addmm::call" not in "".join(lines) or "not traced since" not in "".join(lines):
+            assert time.monotonic() < end, lines
+            go()
+            turns += 1
+            while readable(t.process.stderr, 0):
+                lines.append(os.read(t.process.stderr.fileno(), 4096).decode())
+        for _ in range(5):
+            go()
+            turns += 1
+        report = t.stop()
+    finally:
+        traced.kill()
+        traced.wait()
+    process, = report["processes"]
+    assert process["steps"]["by"] == "torch::autograd::Engine::execute"
+    assert process["steps"]["count"] in (100 * turns - 1, 100 * turns)
+    assert total(report, "torch::autograd::Engine::execute", "timed") == 100 * turns

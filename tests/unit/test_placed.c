@@ -21,10 +21,10 @@ static struct placed by_return(const struct plan *plan, const struct plan_functi
 	return placed;
 }
 
-static const struct plan_function exits_known = {.ret = PERFX_RETURN_PROBE,
-						 .site.exits_state = EXITS_KNOWN};
-static const struct plan_function exits_unknown = {.ret = PERFX_RETURN_PROBE,
-						   .site.exits_state = EXITS_UNKNOWN};
+static const struct plan_function exits_known = {
+	.symbol = (char *)"f", .ret = PERFX_RETURN_PROBE, .site.exits_state = EXITS_KNOWN};
+static const struct plan_function exits_unknown = {
+	.symbol = (char *)"f", .ret = PERFX_RETURN_PROBE, .site.exits_state = EXITS_UNKNOWN};
 
 Test(placed, known_exits_take_over)
 {
@@ -68,8 +68,10 @@ Test(placed, exits_that_cannot_be_probed_are_not_tried_again)
 /* --- a file arrives that unwinds --- */
 
 static const struct plan c_alone = {.c_alone = true};
-static const struct plan_function returns_if_c = {
-	.ret = PERFX_RETURN_EXIT, .return_if_c = true, .site.exits_state = EXITS_KNOWN};
+static const struct plan_function returns_if_c = {.symbol = (char *)"f",
+						  .ret = PERFX_RETURN_EXIT,
+						  .return_if_c = true,
+						  .site.exits_state = EXITS_KNOWN};
 
 Test(placed, what_relied_on_c_is_timed_at_its_exits)
 {
@@ -108,6 +110,7 @@ static struct plan_function with_cost(struct fixture *f, const char *name)
 {
 	struct symbol symbol = fixture__symbol(f, name);
 	struct plan_function function = {.role = PLAN_CALLS,
+					 .symbol = (char *)"f",
 					 .vaddr = symbol.vaddr,
 					 .size = symbol.size,
 					 .ret = PERFX_RETURN_EXIT,
@@ -124,12 +127,15 @@ Test(placed, a_refused_entry_moves_and_loses_its_cost)
 	struct fixture f;
 	struct plan_function function;
 	struct site_options options = {.refused_count = 1};
+	struct perfx_cost_program costs[8] = {0};
+	const struct plan plan = {
+		.c_alone = true, .cost_programs = costs, .cost_programs_count = 8};
 	struct placed placed;
 	uint64_t refused;
 
 	fixture__assemble(&f, entries, 1, sizeof(*entries), LINK_SHARED);
 	function = with_cost(&f, "two");
-	placed_begin(&placed, &c_alone, &function);
+	placed_begin(&placed, &plan, &function);
 	cr_expect_eq(placed.entry_site.vaddr, function.site.entry_vaddr);
 	cr_expect_eq(placed.cost_program, 7);
 	cr_expect_eq(placed.object_arg, 2);
@@ -142,4 +148,48 @@ Test(placed, a_refused_entry_moves_and_loses_its_cost)
 	cr_expect_eq(function.site.entry_vaddr, refused, "the plan stays");
 	site_plan__clear(&function.site);
 	fixture__close(&f);
+}
+
+/* --- what the report loses with it --- */
+
+Test(placed, worth)
+{
+	struct perfx_cost_program costs[2] = {0};
+	const struct plan plan = {
+		.options.step_range = "epoch", .cost_programs = costs, .cost_programs_count = 2};
+	const struct {
+		struct plan_function function;
+		enum worth worth;
+		bool ends_steps;
+	} table[] = {
+		{{.role = PLAN_CALLS, .symbol = (char *)"softmax"}, WORTH_DETAIL, false},
+		{{.role = PLAN_CALLS, .symbol = (char *)"sgemm_", .cost_program = 1},
+		 WORTH_FLOPS,
+		 false},
+		{{.role = PLAN_ANNOTATION, .symbol = (char *)"nvtxRangePushA"},
+		 WORTH_PHASES,
+		 false},
+		{{.role = PLAN_CALLS,
+		  .symbol = (char *)"_ZNK3xla23PjRtCpuLoadedExecutable7ExecuteENS_4SpanE"},
+		 WORTH_STEPS,
+		 false},
+		{{.role = PLAN_ANNOTATION, .symbol = (char *)"TFE_Execute"}, WORTH_STEPS, false},
+		{{.role = PLAN_CALLS,
+		  .symbol = (char *)"_ZN5torch8autograd6Engine7executeERKSt6vectorIvE"},
+		 WORTH_STEPS,
+		 true},
+		{{.role = PLAN_CALLS, .symbol = (char *)"_Z5epochv", .name = (char *)"epoch"},
+		 WORTH_STEPS,
+		 true},
+	};
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct plan_function function = table[i].function;
+		struct placed placed;
+
+		function.name = function.name ? function.name : function.symbol;
+		placed_begin(&placed, &plan, &function);
+		cr_expect_eq(placed.worth, table[i].worth, "%s", function.symbol);
+		cr_expect_eq(placed.ends_steps, table[i].ends_steps, "%s", function.symbol);
+	}
 }

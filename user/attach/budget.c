@@ -14,17 +14,11 @@
 #include "base/message.h"
 #include "base/text.h"
 
+#include <stdlib.h>
+
 /* Numbers of link groups: exits of function i have i + 1, its entry ENTRY_GROUPS + i + 1,
  * PROBES_KEPT, and allocation probes ALLOC_PROBE_GROUPS and up. */
 #define ENTRY_GROUPS 0x40000000u
-
-static bool has_stepped_exits(const struct plan_function *function)
-{
-	for (size_t i = 0; i < function->site.exits_count; i++)
-		if (function->site.exits[i].kind == SITE_STEPPED)
-			return true;
-	return false;
-}
 
 /* Each offset has a link of its own. */
 static bool has_own_links(const struct probes *probes)
@@ -74,49 +68,110 @@ uint32_t probes_exits_group(const struct probes *probes, size_t index)
 
 /* --- expenses --- */
 
-/* What steps are known by stays, and so do annotations, which go in pairs, but for those that stand
- * for calls; all that was asked for does unless the budget is for everything. */
-static bool can_go(const struct probes *probes, size_t index, bool everything)
+void expenses_add(struct expenses *expenses, enum worth worth, struct expense expense)
+{
+	expenses->all_ns += expense.ns;
+	expenses->ns[worth] += expense.ns;
+	if (expense.ns > expenses->most[worth].ns)
+		expenses->most[worth] = expense;
+}
+
+/* By default the user's own choice is kept, whatever it costs. */
+static bool is_in_budget(const struct probes *probes, size_t index, bool everything)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 
-	if (!probes->placed[index].attached || probes->placed[index].stays)
-		return false;
-	if (function->role == PLAN_CALLS)
-		return everything || function->by_default;
-	return plan_is_annotation(function) && function->by_default;
+	return probes->placed[index].attached && function->role != PLAN_ALLOC_PROBE &&
+	       (everything || function->by_default);
 }
 
-void probes__look(struct probes *probes)
+/* A step's end costs one call a step. Annotations that were asked for go in pairs. */
+static bool can_be_reduced(const struct probes *probes, size_t index)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+
+	return !probes->placed[index].stays && !probes->placed[index].ends_steps &&
+	       (function->role == PLAN_CALLS ||
+		(plan_is_annotation(function) && function->by_default));
+}
+
+void probes__look(struct probes *probes, double kept)
 {
 	for (size_t i = 0; i < probes->placed_count; i++) {
 		struct placed *placed = &probes->placed[i];
-		uint64_t hits, new;
+		uint64_t entry_hits, exit_hits = 0;
+		double exits_ns;
 
 		if (!placed->attached || probes->plan->functions[i].role == PLAN_ALLOC_PROBE)
 			continue;
-		hits = tracer__hits(probes->tracer, placed->entry);
-		new = hits - placed->expense.hits_count;
-		placed->expense.hits_count = hits;
-		placed->expense.spent_ns =
-			new ? probes_function_cost_ns(probes, i) * (double)new / (double)hits : 0;
+		entry_hits = tracer__hits(probes->tracer, placed->entry);
+		exits_ns = probes_exits_cost_ns(probes, i, &exit_hits);
+		placed->expense.entry_ns *= kept;
+		placed->expense.exits_ns *= kept;
+		placed->expense.entry_ns +=
+			(double)(entry_hits - placed->expense.entry_hits_count) *
+			probes_entry_ns(probes, i);
+		if (exit_hits)
+			placed->expense.exits_ns +=
+				exits_ns * (double)(exit_hits - placed->expense.exit_hits_count) /
+				(double)exit_hits;
+		placed->expense.entry_hits_count = entry_hits;
+		placed->expense.exit_hits_count = exit_hits;
 	}
 }
 
-struct expense probes__dearest(const struct probes *probes, bool everything, double *spent_ns)
+void probes__find_nested(struct probes *probes)
 {
-	struct expense dearest = {0};
+	uint32_t count, ids = 1;
+	const struct perfx_context_node *nodes = tracer__contexts(probes->tracer, &count);
+	bool *knows_work, *is_called_alone, *is_inside;
 
-	for (size_t i = 0; i < probes->placed_count; i++) {
-		double ns = probes->placed[i].expense.spent_ns;
+	for (size_t i = 0; i < probes->placed_count; i++)
+		ids = probes->placed[i].id >= ids ? probes->placed[i].id + 1 : ids;
+	knows_work = calloc(ids, sizeof(*knows_work));
+	is_called_alone = calloc(ids, sizeof(*is_called_alone));
+	is_inside = calloc(count + 1, sizeof(*is_inside));
+	for (size_t i = 0; knows_work && i < probes->placed_count; i++)
+		knows_work[probes->placed[i].id] = probes->placed[i].worth == WORTH_FLOPS;
+	/* a caller's node is older than its callees' */
+	for (uint32_t i = 1; knows_work && is_called_alone && is_inside && i < count; i++) {
+		uint32_t parent = nodes[i].parent < i ? nodes[i].parent : 0;
 
-		if (!can_go(probes, i, everything) || !probes__cost_is_known(probes))
-			continue;
-		*spent_ns += ns;
-		if (ns > dearest.ns)
-			dearest = (struct expense){.index = i, .ns = ns};
+		is_inside[i] =
+			parent && (is_inside[parent] || (nodes[parent].function < ids &&
+							 knows_work[nodes[parent].function]));
+		if (nodes[i].function < ids && !is_inside[i])
+			is_called_alone[nodes[i].function] = true;
 	}
-	return dearest;
+	for (size_t i = 0; knows_work && is_called_alone && is_inside && i < probes->placed_count;
+	     i++)
+		probes->placed[i].is_nested = !is_called_alone[probes->placed[i].id];
+	free(is_inside);
+	free(is_called_alone);
+	free(knows_work);
+}
+
+static enum worth worth_now(const struct placed *placed)
+{
+	return placed->worth == WORTH_FLOPS && placed->is_nested ? WORTH_DETAIL : placed->worth;
+}
+
+void probes__add_expenses(const struct probes *probes, bool everything, struct expenses *expenses)
+{
+	for (size_t i = 0; i < probes->placed_count; i++) {
+		const struct placed *placed = &probes->placed[i];
+		struct expense expense = {.of = EXPENSE_FUNCTION,
+					  .index = i,
+					  .ns = placed->expense.entry_ns +
+						placed->expense.exits_ns};
+
+		if (!is_in_budget(probes, i, everything))
+			continue;
+		if (can_be_reduced(probes, i))
+			expenses_add(expenses, worth_now(placed), expense);
+		else
+			expenses->all_ns += expense.ns;
+	}
 }
 
 /* --- steps down --- */
@@ -175,7 +230,7 @@ static void drop_exits(struct probes *probes, size_t index)
 
 static const char *why_removed(const struct probes *probes, size_t index)
 {
-	bool knows_work = plan_knows_work(probes->plan, probes->placed[index].cost_program);
+	bool knows_work = worth_now(&probes->placed[index]) == WORTH_FLOPS;
 
 	if (probes->placed[index].expense.by_limit)
 		return knows_work ? "removed during the recording: too many calls for "
@@ -216,23 +271,22 @@ static bool can_be_counted(const struct probes *probes, size_t index)
 	return ret == PERFX_RETURN_EXIT || (ret == PERFX_RETURN_PROBE && !has_own_links(probes));
 }
 
-/* Of the cost of a call, about, where its end is not probed. */
-#define COUNTED_SHARE 0.5
-
-void probes__thin(struct probes *probes, size_t index, bool everything)
+void probes__reduce(struct probes *probes, size_t index, bool everything)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
+	double timed_ns = probes_entry_ns(probes, index);
 
 	placed->expense.by_limit = everything;
 	if (can_be_counted(probes, index)) {
-		/* what a stepped exit has cost shows at the next look */
-		placed->expense.spent_ns *= has_stepped_exits(function) ? 0 : COUNTED_SHARE;
 		drop_exits(probes, index);
+		if (timed_ns > 0)
+			placed->expense.entry_ns *= probes_entry_ns(probes, index) / timed_ns;
 	} else {
-		placed->expense.spent_ns = 0;
+		placed->expense.entry_ns = 0;
 		leave_alone(probes, index);
 	}
+	placed->expense.exits_ns = 0;
 	probes->attachments[function->module].outdated = !has_own_links(probes);
 }
 
@@ -254,7 +308,7 @@ static void refresh(struct probes *probes, size_t module)
 	probes_reattach_module(probes, module);
 }
 
-void probes__thinned(struct probes *probes)
+void probes__apply_reductions(struct probes *probes)
 {
 	struct links *links = tracer__links(probes->tracer);
 	bool any = false;
@@ -371,6 +425,9 @@ struct alloc_probe_cost probes__alloc_cost(const struct probes *probes, enum per
 			cost.frees_count += hits;
 		else
 			cost.allocations_count += hits;
+		cost.trap_ns +=
+			(double)hits * calibration_entry_ns(probes->hit_costs.calibration,
+							    placed->entry_site.kind, placed->ret);
 		cost.cost_ns += probes_function_cost_ns(probes, i);
 	}
 	return cost;

@@ -8,6 +8,7 @@
 #include "decode/names.h"
 #include "decode/pack.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,8 +46,9 @@ struct domain {
 	bool on;				/* duty cycle: allocation probes are attached now */
 	uint64_t switch_ns;			/* duty cycle: when that changes */
 	uint64_t hits_count, allocations_count; /* by the last look */
-	double spent_ns;			/* since the one before */
-	uint64_t per_second;			/* allocations, likewise */
+	double spent_ns, trap_ns;		/* in the budget's window */
+	double allocations_share;		/* of hits */
+	uint64_t per_second;			/* allocations, since the look before */
 };
 
 /* In an OVERFLOW_MEMORY record, from allocs_count on. */
@@ -311,72 +313,99 @@ static void turn(struct memory *memory, enum perfx_domain domain, uint64_t now_n
 	probes__want_alloc(memory->probes, domain, d->on, false);
 }
 
-static void look(struct memory *memory, enum perfx_domain domain, uint64_t elapsed_ns)
+static void look(struct memory *memory, enum perfx_domain domain, uint64_t elapsed_ns, double kept)
 {
 	struct domain *d = &memory->domains[domain];
 	struct alloc_probe_cost cost = probes__alloc_cost(memory->probes, domain);
 	uint64_t hits = cost.allocations_count + cost.frees_count, new = hits - d->hits_count;
 
-	d->spent_ns = new ? cost.cost_ns *(double)new / (double)hits : 0;
+	double share = hits ? (double)new / (double)hits : 0;
+
+	d->spent_ns = kept * d->spent_ns + share * cost.cost_ns;
+	d->trap_ns = kept * d->trap_ns + share * fmin(cost.trap_ns, cost.cost_ns);
+	d->allocations_share = hits ? (double)cost.allocations_count / (double)hits : 1;
 	d->per_second = (cost.allocations_count - d->allocations_count) * 1000000000 / elapsed_ns;
 	d->hits_count = hits;
 	d->allocations_count = cost.allocations_count;
 }
 
-void memory__look(struct memory *memory, uint64_t now_ns)
+void memory__look(struct memory *memory, uint64_t now_ns, double kept)
 {
 	if (now_ns <= memory->looked_ns)
 		return;
 	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
 		if (memory->domains[domain].recorded)
-			look(memory, domain, now_ns - memory->looked_ns);
+			look(memory, domain, now_ns - memory->looked_ns, kept);
 	memory->looked_ns = now_ns;
 }
 
-/* What is recorded for a part of the time has been found to be cheap enough. */
 static bool can_go(const struct memory *memory, enum perfx_domain domain, bool everything)
 {
 	const struct domain *d = &memory->domains[domain];
 
-	return d->recorded && d->step < STEP_DUTY && (d->by_default || everything);
+	return d->recorded && d->step < STEP_OFF && (d->by_default || everything);
 }
 
-struct expense memory__dearest(const struct memory *memory, bool everything, double *spent_ns)
+void memory__add_expenses(const struct memory *memory, bool everything, struct expenses *expenses)
 {
-	struct expense dearest = {0};
-
 	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++) {
-		double ns = memory->domains[domain].spent_ns;
+		const struct domain *d = &memory->domains[domain];
+		struct expense expense = {.of = EXPENSE_MEMORY, .index = domain, .ns = d->spent_ns};
 
-		/* nothing else goes for what is not known yet */
-		if (!can_go(memory, domain, everything) || !probes__cost_is_known(memory->probes))
-			continue;
-		*spent_ns += ns;
-		if (ns > dearest.ns)
-			dearest = (struct expense){.index = domain, .ns = ns};
+		if (can_go(memory, domain, everything))
+			expenses_add(expenses, WORTH_DETAIL, expense);
+		else if (d->by_default || everything)
+			expenses->all_ns += expense.ns;
 	}
-	return dearest;
 }
 
-void memory__thin(struct memory *memory, enum perfx_domain domain, double percent,
-		  double limit_percent, bool everything)
+/* The cost in the window, had the domain been in its new state: at least that of its traps. */
+static double expected_ns(const struct domain *d)
+{
+	double allocations_ns = d->trap_ns * d->allocations_share;
+
+	switch (d->step) {
+	case STEP_FULL: /* in doubt: it is measured anew */
+	case STEP_OFF:
+		return 0;
+	case STEP_FEW_STACKS:
+		return d->trap_ns;
+	case STEP_FREES_INFERRED:
+	case STEP_NO_FREES:
+		return allocations_ns;
+	case STEP_DUTY:
+		return allocations_ns * ON_NS / PERIOD_NS;
+	}
+	return 0;
+}
+
+void memory__reduce(struct memory *memory, enum perfx_domain domain, double busy_ns,
+		    double limit_percent, bool everything)
 {
 	struct domain *d = &memory->domains[domain];
+	double percent = 100 * d->spent_ns / busy_ns;
 
 	memory->by_limit = everything;
-	d->spent_ns = 0;
 	/* The first stacks take several times as long as those after them, whose code has its
 	 * unwind tables: what more there is to be done is seen when that is over. */
 	if (follows_all(memory, d) && (!d->doubted || percent < MUCH * limit_percent))
 		thin_stacks(memory, domain, percent, limit_percent);
 	else
 		step_down(memory, domain, percent, limit_percent);
+	d->spent_ns = expected_ns(d);
 }
 
-bool memory__frees_cost_much(const struct memory *memory, enum perfx_domain domain, double percent,
-			     double limit_percent)
+enum perfx_domain memory__costly_frees(const struct memory *memory, bool everything, double busy_ns,
+				       double limit_percent)
 {
-	return can_infer(&memory->domains[domain]) && percent > FREES_SHARE * limit_percent;
+	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++) {
+		const struct domain *d = &memory->domains[domain];
+
+		if (can_go(memory, domain, everything) && can_infer(d) &&
+		    100 * d->spent_ns > FREES_SHARE * limit_percent * busy_ns)
+			return domain;
+	}
+	return PERFX_DOMAINS;
 }
 
 void memory__tick(struct memory *memory, uint64_t now_ns)

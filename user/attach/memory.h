@@ -41,14 +41,16 @@ void memory__consider(struct memory *memory);
 void memory__start(struct memory *memory, uint64_t now_ns);
 /* At each tick: what is recorded for a part of the time is turned on and off. */
 void memory__tick(struct memory *memory, uint64_t now_ns);
-/* For the budget, as probes__look, probes__dearest and probes__thin; `index` is the domain. */
-void memory__look(struct memory *memory, uint64_t now_ns);
-struct expense memory__dearest(const struct memory *memory, bool everything, double *spent_ns);
-void memory__thin(struct memory *memory, enum perfx_domain domain, double percent,
-		  double limit_percent, bool everything);
-/* Is so much more than frees are worth? Then it is to be thinned, whatever the rest costs. */
-bool memory__frees_cost_much(const struct memory *memory, enum perfx_domain domain, double percent,
-			     double limit_percent);
+/* For the budget, as probes__look and probes__add_expenses; `index` is the domain. */
+void memory__look(struct memory *memory, uint64_t now_ns, double kept);
+void memory__add_expenses(const struct memory *memory, bool everything, struct expenses *expenses);
+/* Reduces a domain by one step. busy_ns: of the program, in the window. */
+void memory__reduce(struct memory *memory, enum perfx_domain domain, double busy_ns,
+		    double limit_percent, bool everything);
+/* A domain whose frees cost more than they are worth, so that they are left out whatever the rest
+ * costs; PERFX_DOMAINS: there is none. */
+enum perfx_domain memory__costly_frees(const struct memory *memory, bool everything, double busy_ns,
+				       double limit_percent);
 /* Nothing was recorded in between. */
 void memory__paused(struct memory *memory, uint64_t from_ns, uint64_t to_ns);
 /* OVERFLOW_MEMORY records of what found no room since the last time. */

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "attach/placed.h"
 
+#include "plan/defaults.h"
+
+#include <string.h>
+
 static void take_entry(struct placed *placed, const struct site_plan *site)
 {
 	placed->entry_site.vaddr = site->entry_vaddr;
@@ -9,13 +13,34 @@ static void take_entry(struct placed *placed, const struct site_plan *site)
 	placed->entry_site.repeats = site->entry_repeats;
 }
 
+static bool ends_steps(const struct plan *plan, const struct plan_function *function)
+{
+	const char *step_range = plan->options.step_range;
+
+	return default_step(function->symbol) ||
+	       (step_range && !strcmp(step_range, function->name));
+}
+
+static enum worth worth_of(const struct plan *plan, const struct plan_function *function)
+{
+	if (ends_steps(plan, function) || default_may_be_step(function->symbol))
+		return WORTH_STEPS;
+	if (plan_is_annotation(function))
+		return WORTH_PHASES;
+	return plan_knows_work(plan, function->cost_program) || plan_object_arg(function)
+		       ? WORTH_FLOPS
+		       : WORTH_DETAIL;
+}
+
 void placed_begin(struct placed *placed, const struct plan *plan,
 		  const struct plan_function *function)
 {
 	*placed = (struct placed){.ret = plan_return(plan, function),
 				  .cost_program = function->cost_program,
 				  .object_arg = plan_object_arg(function),
-				  .event_arg = plan_event_arg(function)};
+				  .event_arg = plan_event_arg(function),
+				  .worth = worth_of(plan, function),
+				  .ends_steps = ends_steps(plan, function)};
 	placed->relies_on_c = placed->ret != function->ret;
 	take_entry(placed, &function->site);
 }

@@ -7,6 +7,7 @@
 #ifndef PERFX_ATTACH_PLACED_H
 #define PERFX_ATTACH_PLACED_H
 
+#include "attach/probes.h"
 #include "plan/plan.h"
 
 #include <stdbool.h>
@@ -23,9 +24,12 @@ struct placed {
 	bool stays;	   /* where the rest is not attached yet, or not any more: PROBES_KEPT */
 	bool nests; /* deeper than return probes may: exits have been attached beside its entry,
 		       which stays where it is */
-	struct { /* the budget's: hits of the entry by the last look; cost since the one before */
-		uint64_t hits_count;
-		double spent_ns;
+	enum worth worth;
+	bool ends_steps;				    /* its calls' ends are the steps' */
+	bool is_nested;					    /* probes__find_nested */
+	struct {					    /* the budget's */
+		uint64_t entry_hits_count, exit_hits_count; /* by the last look */
+		double entry_ns, exits_ns;		    /* in the window */
 		const char *now; /* new state, not yet in a message; else NULL */
 		bool by_limit;	 /* reduced for --max-overhead */
 	} expense;

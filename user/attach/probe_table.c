@@ -405,7 +405,7 @@ static bool is_entry(const struct perfx_probe *probe)
 	       (probe->kind == PERFX_PROBE_ANNOTATION && probe->condition == ANNOTATION_BEGINS);
 }
 
-static double entry_ns(const struct probes *probes, size_t index)
+double probes_entry_ns(const struct probes *probes, size_t index)
 {
 	const struct placed *placed = &probes->placed[index];
 
@@ -437,7 +437,7 @@ uint64_t probes__report_hits(struct probes *probes)
 
 		if (!placed->entry)
 			continue;
-		hits = report_hits(probes, placed->entry, entry_ns(probes, i));
+		hits = report_hits(probes, placed->entry, probes_entry_ns(probes, i));
 		if (is_entry(tracer__probe(probes->tracer, placed->entry)))
 			entries += hits;
 		for (size_t k = 0; k < placed->exits_count; k++)
@@ -448,14 +448,28 @@ uint64_t probes__report_hits(struct probes *probes)
 	return entries;
 }
 
-double probes_function_cost_ns(const struct probes *probes, size_t index)
+double probes_exits_cost_ns(const struct probes *probes, size_t index, uint64_t *hits_count)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	const struct placed *placed = &probes->placed[index];
-	double ns = (double)tracer__hits(probes->tracer, placed->entry) * entry_ns(probes, index);
+	double ns = 0;
 
-	for (size_t i = 0; i < placed->exits_count; i++)
-		ns += (double)tracer__hits(probes->tracer, placed->first_exit + (uint32_t)i) *
+	*hits_count = 0;
+	for (size_t i = 0; i < placed->exits_count; i++) {
+		uint64_t hits = tracer__hits(probes->tracer, placed->first_exit + (uint32_t)i);
+
+		*hits_count += hits;
+		ns += (double)hits *
 		      hit_costs_exit_ns(&probes->hit_costs, function, function->site.exits[i].kind);
+	}
 	return ns;
+}
+
+double probes_function_cost_ns(const struct probes *probes, size_t index)
+{
+	uint64_t exit_hits;
+
+	return (double)tracer__hits(probes->tracer, probes->placed[index].entry) *
+		       probes_entry_ns(probes, index) +
+	       probes_exits_cost_ns(probes, index, &exit_hits);
 }

@@ -75,22 +75,42 @@ void probes__heed_nesting(struct probes *probes);
 size_t probes__functions_count(const struct probes *probes); /* attached, not for memory */
 size_t probes__sites_count(const struct probes *probes);     /* probes, entry and exit */
 
-/* What could be spared: a function of the plan or a domain of memory, and what it has cost between
- * the last two looks; ns 0: nothing. */
+/* What the report loses with a probe. The budget gives up the first of these first. */
+enum worth {
+	WORTH_DETAIL, /* one row of a table */
+	WORTH_FLOPS,  /* FLOPs of steps */
+	WORTH_PHASES, /* phases of steps: annotations */
+	WORTH_STEPS,  /* steps: their ends */
+};
+#define WORTHS (WORTH_STEPS + 1)
+
+/* Something that the budget can reduce, and its cost in the budget's window. */
 struct expense {
-	size_t index;
+	enum { EXPENSE_FUNCTION, EXPENSE_MEMORY, EXPENSE_BACKGROUND } of;
+	size_t index; /* of the plan's function; the domain; enum tracer_background */
 	double ns;
 };
 
-/* For the budget (session/budget.h). What functions cost since the look before is seen; */
-void probes__look(struct probes *probes);
-/* that of all that may be thinned is added to *spent_ns, the most expensive one returned.
- * everything: also what was asked for. */
-struct expense probes__dearest(const struct probes *probes, bool everything, double *spent_ns);
-/* A function steps down: it is counted and no longer timed, then not traced. */
-void probes__thin(struct probes *probes, size_t function, bool everything);
-/* To be called when all have been chosen: makes it so, with a message each. */
-void probes__thinned(struct probes *probes);
+struct expenses {
+	double all_ns;		     /* with the cost that cannot be reduced */
+	double ns[WORTHS];	     /* that can be */
+	struct expense most[WORTHS]; /* the most expensive of each worth */
+};
+
+void expenses_add(struct expenses *expenses, enum worth worth, struct expense expense);
+
+/* For the budget (session/budget.h). Adds the cost since the last look to the window, of whose
+ * earlier cost this share is kept. */
+void probes__look(struct probes *probes, double kept);
+/* Finds the functions that cost FLOPs nothing, because all of their calls were made inside calls
+ * with known FLOPs. */
+void probes__find_nested(struct probes *probes);
+/* everything: functions that the user has named count, and can be reduced, too. */
+void probes__add_expenses(const struct probes *probes, bool everything, struct expenses *expenses);
+/* Reduces a function: it is counted and no longer timed, then not traced. */
+void probes__reduce(struct probes *probes, size_t function, bool everything);
+/* Makes all reductions since the last call take effect, each with a message. */
+void probes__apply_reductions(struct probes *probes);
 uint64_t probes__detached_count(const struct probes *probes); /* probes given up */
 
 /* From now on a sample of the domain's allocations is recorded, or all: what a hit costs. */
@@ -102,6 +122,7 @@ void probes__want_alloc(struct probes *probes, enum perfx_domain domain, bool al
 struct alloc_probe_cost {
 	uint64_t allocations_count, frees_count; /* hits */
 	double cost_ns;
+	double trap_ns; /* of that: without stacks and tables */
 };
 struct alloc_probe_cost probes__alloc_cost(const struct probes *probes, enum perfx_domain domain);
 

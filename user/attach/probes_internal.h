@@ -88,7 +88,11 @@ void probes_drop_exits(struct probes *probes, size_t function);
 /* From now on its calls are counted, not timed. */
 void probes_only_count(struct probes *probes, size_t function);
 
-/* What all hits of a function have cost so far. */
+/* The cost of a hit at a function's entry, with its return where that is probed. */
+double probes_entry_ns(const struct probes *probes, size_t function);
+/* The cost of all hits of a function's exits so far, and their number. */
+double probes_exits_cost_ns(const struct probes *probes, size_t function, uint64_t *hits_count);
+/* The cost of all hits of a function so far. */
 double probes_function_cost_ns(const struct probes *probes, size_t function);
 /* FUNCTION (once) and PROBE records of a function that is attached. */
 void probes_describe(struct probes *probes, size_t function);

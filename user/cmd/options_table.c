@@ -386,7 +386,8 @@ const struct option_row option_rows[] = {
 	 .parse = take_overhead, INTO(max_overhead_percent),
 	 .help = "limit of the slowdown: what exceeds it is recorded in less detail, or dropped "
 		 "(default 5%, for what was not asked for)",
-	 .man = "By how much tracing may slow the program down, by its own estimate. "
+	 .man = "By how much tracing may slow the program down, in percent of the program's CPU "
+		"time, by its own estimate. "
 		"Whatever costs most is recorded in less detail from then on, or no longer, until "
 		"the rest is within the limit, each time with a message: functions are counted "
 		"instead of timed, then no longer traced; of allocations fewer call stacks are "

@@ -365,7 +365,6 @@ static int add_annotation(struct finding *finding, const struct symbol *symbol,
 		.role = PLAN_ANNOTATION,
 		.annotation = *annotation,
 		.by_default = may_be_left(plan, annotation, finding->module, symbol->name),
-		.often = annotation->action == PERFX_ANNOTATION_CALL,
 	};
 	const char *why = place(finding, &function);
 

@@ -19,18 +19,18 @@
 static const struct {
 	const char *prefix;
 	enum perfx_source source;
-	bool often;
+	bool may_be_step;
 } prefixes[] = {
 	/* a backward pass; one call a step */
-	{"_ZN5torch8autograd6Engine7executeE", PERFX_SOURCE_TORCH, false},
+	{"_ZN5torch8autograd6Engine7executeE", PERFX_SOURCE_TORCH, true},
 	/* one collective of gloo's, from this rank's arrival to its end */
 	{COLLECTIVE_GLOO_SYMBOL, PERFX_SOURCE_TORCH, false},
 	/* one call of an operation, or of a function that is a step */
 	{"TFE_Execute", PERFX_SOURCE_TF, true},
 	/* one call of a jitted function */
-	{"_ZNK3xla23PjRtCpuLoadedExecutable7ExecuteE", PERFX_SOURCE_JAX, false},
-	{"_ZNK3xla17PjRtCpuExecutable7ExecuteE", PERFX_SOURCE_JAX, false}, /* jaxlib 0.7 */
-	{"_ZN3xla17TfrtCpuExecutable7ExecuteE", PERFX_SOURCE_JAX, false},  /* before */
+	{"_ZNK3xla23PjRtCpuLoadedExecutable7ExecuteE", PERFX_SOURCE_JAX, true},
+	{"_ZNK3xla17PjRtCpuExecutable7ExecuteE", PERFX_SOURCE_JAX, true}, /* jaxlib 0.7 */
+	{"_ZN3xla17TfrtCpuExecutable7ExecuteE", PERFX_SOURCE_JAX, true},  /* before */
 	/* one module compiled: of a function, for the shapes that it is called with */
 	{"_ZN3xla13PjRtCpuClient14CompileAndLoadE", PERFX_SOURCE_JAX, false},
 	/* an array from the host's memory, to it, to another device; on the CPU, where the host may
@@ -41,7 +41,7 @@ static const struct {
 	{"_ZN3xla20CommonPjRtBufferImpl13CopyRawToHostE", PERFX_SOURCE_JAX, false},
 	{"_ZN3xla20CommonPjRtBufferImpl17CopyToMemorySpaceE", PERFX_SOURCE_JAX, false},
 	/* one operation of a compiled module; asynchronous ones return when submitted */
-	{THUNK_RUNNER, PERFX_SOURCE_XLA, true},
+	{THUNK_RUNNER, PERFX_SOURCE_XLA, false},
 };
 
 /* PyTorch's operators that take a part of a training step without multiplying matrices; `call` of
@@ -177,14 +177,12 @@ bool default_step(const char *symbol_name)
 	return begins_with(symbol_name, backward);
 }
 
-bool default_often(const char *base_name, const char *symbol_name)
+bool default_may_be_step(const char *symbol_name)
 {
-	struct builtin builtin;
-
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
 		if (begins_with(symbol_name, prefixes[i].prefix))
-			return prefixes[i].often;
-	return builtin_find(base_name, symbol_name, &builtin) && builtin.often;
+			return prefixes[i].may_be_step;
+	return false;
 }
 
 enum perfx_source default_function(const char *base_name, const char *symbol_name)

@@ -19,10 +19,8 @@ bool default_module(const char *base_name);
  * known cost (cost/builtin.h) is, and functions whose time alone matters. */
 enum perfx_source default_function(const char *base_name, const char *symbol_name);
 
-/* May one of these be called so often, for so little work at a time, that merely counting it is
- * expensive? Thunks of XLA, products of small matrices. An operator of PyTorch takes a while to be
- * dispatched. */
-bool default_often(const char *base_name, const char *symbol_name);
+/* Are steps found by calls of this function? */
+bool default_may_be_step(const char *symbol_name);
 
 /* The source to show for a function however it was chosen: its library's kind of function, or
  * PERFX_SOURCE_SYMBOL. */

@@ -99,7 +99,6 @@ struct plan_function {
 	const char *ret_why;	 /* static: why it is timed this way */
 	bool return_if_c;	 /* by return probe, as long as nothing unwinds (plan.c_alone) */
 	bool by_default;	 /* not asked for: when it is expensive it may be given up again */
-	bool often;		 /* default_often */
 	uint32_t cost_program;	 /* index into plan.cost_programs; 0: none */
 	const char *cost_origin; /* where it is written; borrowed from options.cost_model */
 	const char *cost_why;	 /* static: why it has none, though its work is known; or NULL */

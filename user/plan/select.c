@@ -520,7 +520,6 @@ static int plan_function(struct plan *plan, struct image *image, size_t module,
 		.by_default =
 			!candidate->annotated && !has_includes(&plan->options) &&
 			!cost_model__names(plan->options.cost_model, &names, candidate->symbol),
-		.often = default_often(base, candidate->symbol),
 		.stream_flags = image__traits(image)->is_go ? PERFX_FUNCTION_GO : 0,
 	};
 	struct perfx_annotation annotation;

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { FIRST_ROOM = 4096 };
@@ -644,6 +645,30 @@ int process_usage(pid_t pid, struct process_usage *usage)
 	read_status(pid, usage);
 	read_io(pid, usage);
 	return 0;
+}
+
+uint64_t process_cpu_ns(pid_t pid)
+{
+	struct timespec time;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &time))
+		return UINT64_MAX;
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+uint64_t thread_cpu_ns(pid_t pid, pid_t tid)
+{
+	unsigned long long on_cpu_ns, slices;
+	char name[64], *text;
+	int fields;
+
+	snprintf(name, sizeof(name), "task/%d/schedstat", (int)tid);
+	if (proc_read_pid(pid, name, &text, 0) < 0)
+		return UINT64_MAX;
+	fields = sscanf(text, "%llu %*u %llu", &on_cpu_ns, &slices);
+	free(text);
+	return fields == 2 && slices ? on_cpu_ns : UINT64_MAX;
 }
 
 /* "on-cpu-ns runnable-ns slices"; "0 0 0" where the kernel does not keep them, and for a thread

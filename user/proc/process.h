@@ -100,6 +100,10 @@ struct process_usage {
 };
 int process_usage(pid_t pid, struct process_usage *usage);
 
+/* CPU time so far; UINT64_MAX: not known. */
+uint64_t process_cpu_ns(pid_t pid);
+uint64_t thread_cpu_ns(pid_t pid, pid_t tid);
+
 /* One thread's time: /proc/PID/task/TID/schedstat. Blocked = wall - on CPU - runnable. */
 struct thread_usage {
 	pid_t tid;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The overhead budget: one for all that the tracer does to the program. Every quarter of a second
- * it is looked what hits of function probes and of allocation probes, samples and time off the CPU
- * have cost since. As long as that is more than the budget allows, what costs most steps down, with
- * a message:
+ * The overhead budget: one limit for the cost of function probes, allocation probes, samples and
+ * time off the CPU, as a share of the program's own CPU time. At first every 50 ms, later every
+ * quarter of a second, the budget compares that cost with the limit. A short burst is paid from
+ * credit. When that is used up, the most expensive of what is worth least is reduced, with a
+ * message, until the rest is within the limit:
  *
  *	functions	timed → counted → not traced		(attach/budget.c)
  *	memory		exact → few stacks → frees inferred → sampled → off
@@ -41,8 +42,19 @@ struct budget_parts {
 	double max_percent; /* 0: BUDGET_PERCENT, of what was not asked for; HUGE_VAL: no limit */
 };
 
-/* What a share of the time is in percent of what the program would have taken without it. */
+/* The cost in percent of the time that the program would have taken without it. */
 double budget_slowdown_percent(double spent_ns, double busy_ns);
+
+/* What is cheaper than this is not reduced. */
+struct budget_least {
+	double ns;
+	double steps_ns; /* of what steps are found by */
+};
+
+/* The expense to be reduced next; NULL: the cost is allowed, or the rest is too cheap to be
+ * reduced. Something is reduced only if what is worth less cannot save enough. */
+const struct expense *budget_choose(const struct expenses *expenses, double allowed_ns,
+				    struct budget_least least);
 
 struct budget *budget__new(const struct budget_parts *parts);
 void budget__free(struct budget *budget);

@@ -101,34 +101,68 @@ static struct process *find(const struct process_table *table, uint32_t process)
 	return NULL;
 }
 
-static uint64_t cpu_ns_then(const struct busy_look *look, pid_t pid, uint64_t now_ns)
+/* CPU time since the last look, of which it is noted for the next one. */
+static uint64_t used_ns(const struct busy_look *last, struct busy_look *now, pid_t pid, pid_t tid,
+			uint64_t cpu_ns)
 {
-	for (size_t i = 0; i < look->count; i++)
-		if (look->processes[i].pid == pid)
-			return look->processes[i].cpu_ns;
-	return now_ns;
+	size_t i = 0;
+
+	if (now->count < BUSY_THREADS_MAX) {
+		now->list[now->count].pid = pid;
+		now->list[now->count].tid = tid;
+		now->list[now->count++].cpu_ns = cpu_ns;
+	}
+	while (i < last->count && (last->list[i].pid != pid || last->list[i].tid != tid))
+		i++;
+	return i < last->count && cpu_ns > last->list[i].cpu_ns ? cpu_ns - last->list[i].cpu_ns : 0;
+}
+
+/* All threads together; a share of the elapsed time that is more than one CPU says nothing about
+ * the thread that is hit. */
+static uint64_t process_used_ns(const struct busy_look *last, struct busy_look *now, pid_t pid,
+				uint64_t elapsed_ns)
+{
+	uint64_t ns, cpu_ns = process_cpu_ns(pid);
+
+	if (cpu_ns == UINT64_MAX)
+		return 0;
+	ns = used_ns(last, now, pid, 0, cpu_ns);
+	return ns < elapsed_ns ? ns : elapsed_ns;
+}
+
+static uint64_t busiest_used_ns(const struct busy_look *last, struct busy_look *now, pid_t pid,
+				uint64_t elapsed_ns)
+{
+	uint64_t most_ns = 0;
+	pid_t *tids;
+	ssize_t count = process_threads(pid, &tids);
+	bool is_known = false;
+
+	for (ssize_t i = 0; count <= (ssize_t)(BUSY_THREADS_MAX - now->count) && i < count; i++) {
+		uint64_t ns, cpu_ns = thread_cpu_ns(pid, tids[i]);
+
+		if (cpu_ns == UINT64_MAX)
+			continue;
+		ns = used_ns(last, now, pid, tids[i], cpu_ns);
+		most_ns = ns > most_ns ? ns : most_ns;
+		is_known = true;
+	}
+	if (count >= 0)
+		free(tids);
+	return is_known ? most_ns : process_used_ns(last, now, pid, elapsed_ns);
 }
 
 uint64_t process_table__busy_ns(const struct process_table *table, struct busy_look *last,
 				uint64_t elapsed_ns)
 {
-	struct busy_look now = {0};
+	struct busy_look now;
 	uint64_t busy_ns = 0;
 
-	for (size_t i = 0; i < table->count && now.count < BUSY_PROCESSES_MAX; i++) {
-		struct process_usage usage;
-		uint64_t cpu_ns, used_ns;
-
-		if (process_usage(table->pids[i], &usage) || usage.cpu_user_ns == UINT64_MAX)
-			continue;
-		cpu_ns = usage.cpu_user_ns + usage.cpu_system_ns;
-		used_ns = cpu_ns - cpu_ns_then(last, table->pids[i], cpu_ns);
-		busy_ns += used_ns < elapsed_ns ? used_ns : elapsed_ns;
-		now.processes[now.count].pid = table->pids[i];
-		now.processes[now.count++].cpu_ns = cpu_ns;
-	}
+	now.count = 0;
+	for (size_t i = 0; i < table->count && now.count < BUSY_THREADS_MAX; i++)
+		busy_ns += busiest_used_ns(last, &now, table->pids[i], elapsed_ns);
 	*last = now;
-	return busy_ns > elapsed_ns ? busy_ns : elapsed_ns;
+	return busy_ns;
 }
 
 pid_t process_table__pid(const struct process_table *table, uint32_t process)

@@ -38,21 +38,21 @@ uint32_t process_table__on_exit(struct process_table *table, const struct perfx_
  * (start and end of the recording). */
 void process_table__sample(struct process_table *table, bool whole);
 
-/* Reading the CPU time of more processes costs too much. */
-#define BUSY_PROCESSES_MAX 32
+/* Reading the CPU time of more threads costs too much. */
+#define BUSY_THREADS_MAX 128
 
-/* CPU time of processes when it was asked for last. */
+/* CPU time of threads, or of processes with more threads than are read, at the last look. */
 struct busy_look {
 	struct {
-		pid_t pid;
+		pid_t pid, tid; /* tid 0: the process */
 		uint64_t cpu_ns;
-	} processes[BUSY_PROCESSES_MAX];
+	} list[BUSY_THREADS_MAX];
 	size_t count;
 };
 
-/* How long the traced processes have been busy since the last look, each as one thread: hits are
- * those of one thread most of the time, and others that spin meanwhile are none the faster for it.
- * At least the elapsed time. */
+/* The CPU time of the traced processes since the last look, each as one thread: that of its busiest
+ * one. Hits are those of one thread most of the time, and others that spin meanwhile are none the
+ * faster for it. */
 uint64_t process_table__busy_ns(const struct process_table *table, struct busy_look *last,
 				uint64_t elapsed_ns);
 
