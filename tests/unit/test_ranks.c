@@ -4,11 +4,17 @@
 #include "analyze/rule_set.h"
 #include "analyze/rules_ctx.h"
 #include "analyze/skew.h"
+#include "fixture.h"
 #include "session/rank.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* --- by the environment --- */
 
@@ -53,6 +59,43 @@ Test(rank, as_other_launchers_say)
 	/* what torchrun says under Slurm is nearer */
 	cr_assert(RANK_IN("SLURM_PROCID=0\0SLURM_NTASKS=1\0RANK=1\0WORLD_SIZE=2", &rank));
 	cr_expect_eq(rank.rank, 1);
+}
+
+/* As setproctitle leaves it: a title lies over the variables of its start, and environ, which the
+ * program has a copy of, points to new ones. */
+static const char titled_source[] = "#include <string.h>\n#include <unistd.h>\n"
+				    "static char *mine[] = {\"RANK=3\", \"WORLD_SIZE=8\", NULL};\n"
+				    "int main(void) {\n"
+				    "	for (char **v = environ; *v; v++)\n"
+				    "		memset(*v, 'x', strlen(*v));\n"
+				    "	environ = mine;\n"
+				    "	return write(1, \"r\", 1) == 1 ? pause() : 1;\n"
+				    "}\n";
+
+Test(rank, of_a_program_with_a_title, .init = fixture_set_up, .fini = fixture_tear_down)
+{
+	struct rank rank;
+	int output[2];
+	char byte;
+	pid_t pid;
+
+	fixture_text("titled.c", titled_source);
+	fixture_run("cc -D_GNU_SOURCE -no-pie -fno-pie -o titled titled.c");
+	fixture_run("readelf -rW titled | grep -q R_.*_COPY.*environ");
+	cr_assert_eq(pipe2(output, O_CLOEXEC), 0);
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(output[1], STDOUT_FILENO);
+		execl(fixture_path("titled"), "titled", (char *)NULL);
+		_exit(127);
+	}
+	cr_assert_eq(read(output[0], &byte, 1), 1);
+	cr_expect(rank_of_process(pid, &rank));
+	cr_expect_eq(rank.rank, 3);
+	cr_expect_eq(rank.world_size, 8);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
 }
 
 Test(rank, that_is_none)

@@ -37,9 +37,9 @@ static bool find_symbols(pid_t pid, const struct maps *maps, const struct module
 
 	*symbols = (struct symbols){0};
 	if (image) {
-		symbols->runtime = mapped_symbol(image, bias, "_PyRuntime", NULL);
-		symbols->version = mapped_symbol(image, bias, "Py_Version", NULL);
-		symbols->code_type = mapped_symbol(image, bias, "PyCode_Type", NULL);
+		symbols->runtime = mapped_variable(pid, maps, image, bias, "_PyRuntime");
+		symbols->version = mapped_variable(pid, maps, image, bias, "Py_Version");
+		symbols->code_type = mapped_variable(pid, maps, image, bias, "PyCode_Type");
 		symbols->eval_start =
 			mapped_symbol(image, bias, "_PyEval_EvalFrameDefault", &eval_bytes);
 		symbols->eval_end = symbols->eval_start + eval_bytes;

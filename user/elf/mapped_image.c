@@ -2,6 +2,8 @@
 #include "elf/mapped_image.h"
 
 #include <stddef.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct image *mapped_image_open(pid_t pid, const struct mapping *mapping, uint64_t *bias)
@@ -27,4 +29,34 @@ uint64_t mapped_symbol(const struct image *image, uint64_t bias, const char *nam
 	if (bytes)
 		*bytes = size;
 	return bias + vaddr;
+}
+
+static const struct mapping *executable_of(pid_t pid, const struct maps *maps)
+{
+	struct stat status;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	if (stat(path, &status))
+		return NULL;
+	for (size_t i = 0; i < maps__count(maps); i++) {
+		const struct mapping *mapping = maps__at(maps, i);
+
+		if (mapping->executable && mapping->inode == status.st_ino)
+			return mapping;
+	}
+	return NULL;
+}
+
+uint64_t mapped_variable(pid_t pid, const struct maps *maps, const struct image *image,
+			 uint64_t bias, const char *name)
+{
+	const struct mapping *mapping = executable_of(pid, maps);
+	uint64_t program_bias, address = 0;
+	struct image *program = mapping ? mapped_image_open(pid, mapping, &program_bias) : NULL;
+
+	if (program)
+		address = mapped_symbol(program, program_bias, name, NULL);
+	image__free(program);
+	return address ? address : mapped_symbol(image, bias, name, NULL);
 }

@@ -17,4 +17,9 @@ struct image *mapped_image_open(pid_t pid, const struct mapping *mapping, uint64
  * may be NULL. */
 uint64_t mapped_symbol(const struct image *image, uint64_t bias, const char *name, uint64_t *bytes);
 
+/* The same of a variable. A program that uses a library's variable may have a copy of its own,
+ * which the library uses too (R_X86_64_COPY): so the executable is asked first. */
+uint64_t mapped_variable(pid_t pid, const struct maps *maps, const struct image *image,
+			 uint64_t bias, const char *name);
+
 #endif

@@ -92,14 +92,14 @@ static bool rank_at_start(pid_t pid, struct rank *rank)
 	return found;
 }
 
-/* The address of libc's `environ` in a process; 0: it is not found. */
+/* The address of `environ` in a process; 0: it is not found. */
 static uint64_t find_environ(pid_t pid, const struct maps *maps, const struct module_ref *libc)
 {
 	const struct mapping *mapping = maps__find(maps, libc->map_start);
 	uint64_t bias, address;
 	struct image *image = mapping ? mapped_image_open(pid, mapping, &bias) : NULL;
 
-	address = image ? mapped_symbol(image, bias, "environ", NULL) : 0;
+	address = image ? mapped_variable(pid, maps, image, bias, "environ") : 0;
 	image__free(image);
 	return address;
 }
