@@ -187,9 +187,33 @@ static bool holds(const pid_t *list, ssize_t count, pid_t pid)
 	return false;
 }
 
+/* As a program that sets its title leaves its command line. */
+Test(process, by_title)
+{
+	char title[64];
+	pid_t pid, *list;
+
+	snprintf(title, sizeof(title), "rank 0: /step-%d", (int)getpid());
+	fixture_text("titled", "#!/bin/bash\nexec -a \"$1\" sleep 60\n");
+	fixture_run("chmod +x titled");
+	pid = start("titled", title);
+	for (int i = 0; i < 100 && process_find(title, &list) != 1; i++) {
+		free(list);
+		usleep(50000);
+	}
+	cr_expect_eq(process_find(title, &list), 1);
+	cr_expect_eq(list[0], pid);
+	free(list);
+	cr_expect_eq(process_find(strchr(title, '/') + 1, &list), 1, "without folders");
+	free(list);
+	cr_expect_eq(process_find("rank 0", &list), 0);
+	free(list);
+	stop(pid);
+}
+
 Test(process, by_name)
 {
-	char name[64];
+	char name[64], title[256];
 	pid_t pid, *list;
 	ssize_t count;
 
@@ -204,6 +228,10 @@ Test(process, by_name)
 	cr_expect(holds(list, count, pid), "the comm");
 	free(list);
 	cr_expect_eq(process_find("sleeper", &list), 0, "whole names only");
+	free(list);
+	snprintf(title, sizeof(title), "%s 60", fixture_path(name));
+	count = process_find(title, &list);
+	cr_expect(count == 1 && list[0] == pid, "the command line");
 	free(list);
 	count = process_find(NULL, &list);
 	cr_expect(holds(list, count, pid) && holds(list, count, getpid()));

@@ -163,8 +163,8 @@ const struct option_row option_rows[] = {
 	 .arg = "PID|NAME[,...]", COMPLETE_PROCESS, .parse = take_targets,
 	 .help = "processes by id or name, with their children; repeatable",
 	 .man = "Traces these processes, and their present and future children. "
-		"*NAME* is the name of the program's file or the command that ps(1) shows, "
-		"exactly. "
+		"*NAME* is the name of the program's file, or the command or title that ps(1) "
+		"shows, exactly. "
 		"Where several processes have it, a terminal is asked for one of them; elsewhere "
 		"all are traced. "
 		"Of a shell, its children are traced. "

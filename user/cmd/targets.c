@@ -266,7 +266,9 @@ static int find_name(const char *name, const struct options *options, pid_t **pi
 	int code = EXIT_OK;
 
 	if (!left) {
-		msg_say("no process named '%s': give the exact name of the program's file", name);
+		msg_say("no process named '%s': give the exact name of the program's file, "
+			"or the title that ps shows",
+			name);
 		code = EXIT_FAILED;
 	}
 	if (left > 1)

@@ -365,6 +365,30 @@ static bool is_dead(pid_t pid, char state)
 	return state == 'X' || (state == 'Z' && process_task(pid) == pid);
 }
 
+#define COMMAND_MAX 8192
+
+/* Is the name its first argument, that without folders, or all of its command line? Programs
+ * overwrite their command line with a title (setproctitle), and pad it. */
+static bool is_titled(pid_t pid, const char *name)
+{
+	char *line = NULL;
+	ssize_t length = process_cmdline(pid, &line, COMMAND_MAX);
+	bool found = false;
+
+	while (length > 0 && (!line[length - 1] || line[length - 1] == ' '))
+		length--;
+	if (length > 0) {
+		line[length] = '\0';
+		found = !strcmp(line, name) || !strcmp(base_name(line), name);
+	}
+	for (ssize_t i = 0; !found && i < length; i++)
+		if (!line[i])
+			line[i] = ' ';
+	found = found || (length > 0 && !strcmp(line, name));
+	free(line);
+	return found;
+}
+
 static bool is_called(pid_t pid, const char *name)
 {
 	struct process_info info;
@@ -372,7 +396,7 @@ static bool is_called(pid_t pid, const char *name)
 	if (process_info(pid, &info) != 0 || info.kernel_thread || is_dead(pid, info.state))
 		return false;
 	return !name || strcmp(info.comm, name) == 0 ||
-	       (info.exe[0] && strcmp(base_name(info.exe), name) == 0);
+	       (info.exe[0] && strcmp(base_name(info.exe), name) == 0) || is_titled(pid, name);
 }
 
 /* Arguments are NUL-separated. */
@@ -395,8 +419,6 @@ static char *join_arguments(char *raw, size_t length, const char *between, bool 
 	free(arguments);
 	return text_take(&text);
 }
-
-#define COMMAND_MAX 8192
 
 char *process_command(pid_t pid, const char *between, bool full)
 {

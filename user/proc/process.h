@@ -49,7 +49,8 @@ ssize_t process_cmdline(pid_t pid, char **out, size_t limit);
  * "": the process has ended; NULL: out of memory. malloc'd. */
 char *process_command(pid_t pid, const char *between, bool full);
 
-/* Pids whose comm or executable's base name is exactly name; all pids when name is NULL.
+/* Pids whose comm, executable's base name, first argument (with or without its folders) or whole
+ * command line, which may be a title, is exactly name; all pids when name is NULL.
  * Ascending; kernel threads and zombies left out. Returns the count, *out is malloc'd. */
 ssize_t process_find(const char *name, pid_t **out);
 
