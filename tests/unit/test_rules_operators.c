@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Findings about what operators do: each rule fires, and does not on a near miss. */
+#include "analyze/operators.h"
+
 #include "training_fixture.h"
 
 #define TORCH_CPU "/opt/torch/lib/libtorch_cpu.so"
@@ -363,4 +365,42 @@ Test(operators, warming_up_is_no_recompilation)
 	expect_none(&s, "Recompilation");
 	begin_dynamo(&s, 15 * MS);
 	expect_none(&s, "Recompilation");
+}
+
+/* --- operators that no probe times --- */
+
+/* The innermost operator has a sample, whether it was called or redispatched; not in a traced call,
+ * nor where the thread waits. The backward pass and ranges call operators that are not theirs. */
+Test(operators, by_samples)
+{
+	enum { INNER = 300, ENGINE = COMPILE + 1 };
+	struct stream s = {0};
+	struct report report;
+	struct sampled_operators found;
+	const struct profile *profile;
+
+	begin_operators(&s);
+	stream_frame(&s, 1, 0x7000, 0, "at::_ops::sqrt::redispatch", TORCH_CPU, 0x70, "", 0);
+	stream_frame(&s, 1, 0x7100, 0, "at::_ops::sqrt::call", TORCH_CPU, 0x71, "", 0);
+	stream_stack(&s, 1, INNER, PERFX_STACK_PC, LOOPS, 0x7000, 0x7100, COPY, 0x1000, LOOP,
+		     0x1000);
+	stream_function(&s, ENGINE, "torch::autograd::Engine::execute", TORCH_CPU,
+			PERFX_SOURCE_TORCH);
+	stream_context(&s, ENGINE, 0, ENGINE, 1);
+	samples(&s, (struct perfx_sample){.stack = INNER}, 20);
+	samples(&s, (struct perfx_sample){.stack = INNER, .context = ENGINE}, 10);
+	samples(&s, (struct perfx_sample){.stack = TO, .context = RANGE}, 7);
+	samples(&s, (struct perfx_sample){.stack = TO, .context = CONV}, 100);
+	samples(&s, (struct perfx_sample){.stack = TO, .state = PERFX_SAMPLE_RUNNABLE}, 100);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 100);
+	report = end(&s);
+	profile = aggregate__finish(report.aggregate);
+	cr_assert_eq(sampled_operators_find(&found, profile, &profile->processes[0]), 0);
+	cr_assert_eq(found.count, 2);
+	cr_expect_str_eq(found.list[0].name, "aten::sqrt");
+	cr_expect_eq(found.list[0].count, 30);
+	cr_expect_eq(found.list[0].ns, 300 * MS);
+	cr_expect_str_eq(found.list[1].name, "aten::to_dtype");
+	cr_expect_eq(found.list[1].count, 7);
+	forget(&report);
 }

@@ -10,6 +10,7 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -388,7 +389,8 @@ static const char *operator_name(const struct thread_pool *pool,
 	return operator_of(sample->stack);
 }
 
-static const char *copy_name(const struct thread_pool *pool, const struct profile_activity *sample)
+static const char *copying_operator(const struct thread_pool *pool,
+				    const struct profile_activity *sample)
 {
 	const struct profile_frame *copy = find_copy(pool, sample);
 
@@ -404,5 +406,105 @@ int operator_names_find(struct operator_names *names, const struct profile_proce
 int operator_copies_find(struct operator_names *names, const struct profile_process *process,
 			 uint32_t tid, const struct profile_frame *line)
 {
-	return find_names(names, process, tid, line, copy_name);
+	return find_names(names, process, tid, line, copying_operator);
+}
+
+/* --- operators that no probe times --- */
+
+#define DISPATCH "at::_ops::"
+
+/* Up to the overload of "aten::add.Tensor". */
+static void copy_name(char *name, size_t size, const char *label)
+{
+	snprintf(name, size, "%.*s", (int)strcspn(label, "."), label);
+}
+
+/* Of "at::_ops::mul_Tensor::redispatch", which has no label, the one of the call around it. */
+static void name_dispatched(const struct profile_stack *stack, size_t at, size_t native, char *name,
+			    size_t size)
+{
+	const char *call = stack->frames[at]->function;
+	size_t length = strcspn(call + strlen(DISPATCH), ":") + strlen(DISPATCH);
+
+	for (size_t i = at; i < native; i++) {
+		const struct profile_frame *frame = stack->frames[i];
+
+		if (strncmp(frame->function, call, length) != 0 ||
+		    !begins_with(frame_label(frame), "aten::"))
+			continue;
+		copy_name(name, size, frame->label);
+		return;
+	}
+	snprintf(name, size, "aten::%.*s", (int)(length - strlen(DISPATCH)),
+		 call + strlen(DISPATCH));
+}
+
+/* The innermost operator of PyTorch in which a thread is. False: in none. */
+static bool name_operator(const struct profile_stack *stack, char *name, size_t size)
+{
+	size_t native = stack ? native_count(stack) : 0;
+
+	for (size_t i = 0; i < native; i++) {
+		if (!begins_with(stack->frames[i]->function, DISPATCH))
+			continue;
+		name_dispatched(stack, i, native, name, size);
+		return true;
+	}
+	return false;
+}
+
+/* Has the innermost traced call that time? */
+static bool is_explained(const struct contexts *contexts, const struct profile_activity *sample)
+{
+	const struct profile_context *context = context_of(contexts, sample->context);
+	const struct profile_function *function =
+		context ? profile_function(contexts->profile, context->function) : NULL;
+
+	return context_is_call(contexts, sample->context) &&
+	       !(function && remedy_of_name(function) == REMEDY_AUTOGRAD);
+}
+
+static void add_operator(struct sampled_operators *operators, const char *name,
+			 const struct profile_activity *sample)
+{
+	size_t i = 0;
+
+	while (i < operators->count && strcmp(operators->list[i].name, name) != 0)
+		i++;
+	if (i == SAMPLED_OPERATORS_MAX)
+		return;
+	if (i == operators->count)
+		snprintf(operators->list[operators->count++].name, sizeof(operators->list[i].name),
+			 "%s", name);
+	operators->list[i].ns += sample->ns;
+	operators->list[i].count += sample->count;
+}
+
+static int by_operator_ns(const void *left, const void *right)
+{
+	const struct sampled_operator *a = left, *b = right;
+
+	if (a->ns != b->ns)
+		return a->ns > b->ns ? -1 : 1;
+	return strcmp(a->name, b->name);
+}
+
+int sampled_operators_find(struct sampled_operators *operators, const struct profile *profile,
+			   const struct profile_process *process)
+{
+	struct contexts contexts;
+	int err = contexts_begin(&contexts, profile, process);
+
+	*operators = (struct sampled_operators){0};
+	for (size_t i = 0; i < process->samples.count && !err; i++) {
+		const struct profile_activity *sample = &process->samples.list[i];
+		char name[sizeof(operators->list->name)];
+
+		if (sample->state == PERFX_SAMPLE_ON_CPU && !is_explained(&contexts, sample) &&
+		    name_operator(sample->stack, name, sizeof(name)))
+			add_operator(operators, name, sample);
+	}
+	contexts_clear(&contexts);
+	qsort(operators->list, operators->count, sizeof(*operators->list), by_operator_ns);
+	return err;
 }

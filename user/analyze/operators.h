@@ -55,4 +55,24 @@ int operator_names_find(struct operator_names *names, const struct profile_proce
 int operator_copies_find(struct operator_names *names, const struct profile_process *process,
 			 uint32_t tid, const struct profile_frame *line);
 
+/* --- operators that no probe times --- */
+
+/* On a CPU, by samples, in time that no traced operator has: outside of traced calls, in ranges and
+ * in what the backward pass has for itself. */
+struct sampled_operator {
+	char name[64]; /* "aten::mul", without overload */
+	uint64_t ns, count;
+};
+
+#define SAMPLED_OPERATORS_MAX 64
+
+struct sampled_operators {
+	struct sampled_operator list[SAMPLED_OPERATORS_MAX]; /* ns descending */
+	size_t count;
+};
+
+/* 0 or -ENOMEM. */
+int sampled_operators_find(struct sampled_operators *operators, const struct profile *profile,
+			   const struct profile_process *process);
+
 #endif

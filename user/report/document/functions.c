@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The functions of a process: what was called, how often, how long, by which callers. */
 #include "analyze/location.h"
+#include "analyze/operators.h"
 #include "analyze/roofline.h"
 #include "base/escape.h"
 #include "base/text.h"
@@ -157,12 +158,10 @@ static void cell_module(struct composer *c, const struct profile_function *funct
 				   c->limits->name_columns);
 }
 
-/* A row of time without calls or a function. */
-static void compose_rest_row(struct composer *c, const struct profile_process *p, const char *name,
-			     uint64_t ns)
+/* The cells of a row of time without calls or a function, but for the first two. */
+static void compose_rest_cells(struct composer *c, const struct profile_process *p,
+			       const char *name)
 {
-	document_cell_share(c->document, ns, profile_wall_ns(p));
-	document_cell_ns(c->document, ns);
 	document_cell_ns(c->document, PROFILE_ABSENT);
 	if (has_off_cpu(p))
 		document_cell_ns(c->document, PROFILE_ABSENT);
@@ -180,6 +179,51 @@ static void compose_rest_row(struct composer *c, const struct profile_process *p
 	document_cell_printf(c->document, "-");
 }
 
+static void compose_rest_row(struct composer *c, const struct profile_process *p, const char *name,
+			     uint64_t ns)
+{
+	document_cell_share(c->document, ns, profile_wall_ns(p));
+	document_cell_ns(c->document, ns);
+	compose_rest_cells(c, p, name);
+}
+
+/* Operators that no probe times: of the wall time at least this, and by so many samples. */
+#define SAMPLED_SHARE 0.01
+#define SAMPLED_COUNT 5
+
+static bool is_sampled_shown(const struct profile_process *p,
+			     const struct sampled_operator *operator)
+{
+	return operator->count >= SAMPLED_COUNT &&(double) operator->ns >= SAMPLED_SHARE *(double)
+		profile_wall_ns(p);
+}
+
+/* Returns how many. */
+static size_t compose_sampled(struct composer *c, const struct profile_process *p)
+{
+	struct sampled_operators operators;
+	size_t shown = 0;
+
+	if (sampled_operators_find(&operators, c->profile, p))
+		c->document->failed = true;
+	for (size_t i = 0; i < operators.count && shown < c->limits->functions; i++) {
+		const struct sampled_operator *operator= & operators.list[i];
+		struct text name = {0};
+
+		if (!is_sampled_shown(p, operator))
+			break;
+		shown++;
+		document_cell_printf(c->document, "≈%.1f %%",
+				     100.0 * (double)operator->ns /(double) profile_wall_ns(p));
+		document_cell_printf(c->document, "≈%s", as_ns(operator->ns));
+		escape_name(&name, operator->name);
+		compose_rest_cells(c, p, text_peek(&name));
+		c->document->failed |= name.failed;
+		text_clear(&name);
+	}
+	return shown;
+}
+
 static void compose_untraced(struct composer *c, const struct profile_process *p)
 {
 	if (!p->untraced.tid)
@@ -190,11 +234,13 @@ static void compose_untraced(struct composer *c, const struct profile_process *p
 	compose_rest_row(c, p, PROFILE_UNTRACED_NAME, p->untraced.self_ns);
 }
 
-static void compose_function_table(struct composer *c, const struct profile_process *p, size_t from,
-				   size_t to)
+/* Returns how many operators that are only sampled it has besides. */
+static size_t compose_function_table(struct composer *c, const struct profile_process *p,
+				     size_t from, size_t to)
 {
 	bool has_memory = p->memory_count > 0, computes = has_compute(p), waits = has_off_cpu(p);
 	uint64_t wall_ns = profile_wall_ns(p);
+	size_t sampled_count = 0;
 
 	document_table_having(c->document, function_columns,
 			      (has_memory ? HAS_MEMORY : 0) | (computes ? HAS_COMPUTE : 0) |
@@ -227,8 +273,18 @@ static void compose_function_table(struct composer *c, const struct profile_proc
 		cell_function(c, p, row->function);
 		cell_module(c, function);
 	}
-	if (from == 0)
+	if (from == 0) {
+		sampled_count = compose_sampled(c, p);
 		compose_untraced(c, p);
+	}
+	return sampled_count;
+}
+
+static void add_sampled(struct text *text, size_t sampled_count)
+{
+	if (sampled_count)
+		text_add(text, " ≈: operators that no probe times, by samples on a CPU; their time "
+			       "is also in (untraced), ranges and the backward pass.");
 }
 
 /* Called by traced functions at all? */
@@ -288,7 +344,8 @@ static void add_withheld(struct composer *c, const struct profile_process *p, st
 }
 
 /* Notes on the table's numbers. */
-static void compose_function_notes(struct composer *c, const struct profile_process *p)
+static void compose_function_notes(struct composer *c, const struct profile_process *p,
+				   size_t sampled_count)
 {
 	uint64_t dropped = 0, unwound = 0, untimed = 0;
 	bool dispatches = false;
@@ -306,6 +363,7 @@ static void compose_function_notes(struct composer *c, const struct profile_proc
 		untimed += row->calls_count - row->timed_count - row->unwound_count;
 	}
 	text_add(&text, "Self % is of the process's wall time; threads add up.");
+	add_sampled(&text, sampled_count);
 	add_untraced(&text, &p->untraced);
 	add_untraced_cpu(&text, &p->untraced);
 	if (dropped)
@@ -449,11 +507,13 @@ static size_t compose_more(struct composer *c, const struct profile_process *p, 
 	return end;
 }
 
-static void compose_rest_briefly(struct composer *c, const struct profile_process *p, size_t count)
+static void compose_rest_briefly(struct composer *c, const struct profile_process *p,
+				 size_t sampled_count, size_t count)
 {
 	struct text text = {0};
 
 	text_add(&text, "Self % is of the process's wall time; threads add up.");
+	add_sampled(&text, sampled_count);
 	add_untraced(&text, &p->untraced);
 	if (count)
 		text_printf(&text, " %zu more function%s in the full report.", count,
@@ -465,15 +525,16 @@ static void compose_rest_briefly(struct composer *c, const struct profile_proces
 void compose_functions(struct composer *c, const struct profile_process *p)
 {
 	size_t shown = p->rows_count < c->limits->functions ? p->rows_count : c->limits->functions;
+	size_t sampled_count;
 
 	if (c->limits->charts || c->limits->folds)
 		document_say(c->document, BLOCK_SECTION, "Functions");
-	compose_function_table(c, p, 0, shown);
+	sampled_count = compose_function_table(c, p, 0, shown);
 	if (c->limits->brief) {
-		compose_rest_briefly(c, p, p->rows_count - shown);
+		compose_rest_briefly(c, p, sampled_count, p->rows_count - shown);
 		return;
 	}
-	compose_function_notes(c, p);
+	compose_function_notes(c, p, sampled_count);
 	shown = compose_more(c, p, shown);
 	if (shown < p->rows_count)
 		document_printf(c->document, BLOCK_NOTE, "%zu more function%s in the JSON report.",

@@ -13,6 +13,7 @@
  *     },
  */
 #include "analyze/location.h"
+#include "analyze/operators.h"
 #include "analyze/roofline.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -21,6 +22,7 @@
 #include "report/json/output.h"
 #include "report/report.h"
 
+#include <errno.h>
 #include <math.h>
 
 /* A command line of the recording shell → its arguments. */
@@ -881,6 +883,28 @@ static void put_late(struct json_output *o, const struct profile *p, uint32_t pr
 	json_decref(rows);
 }
 
+/* sampled_operators: on a CPU, in time that no traced operator has. */
+static void put_sampled_operators(struct json_output *o, const struct profile *p,
+				  const struct profile_process *process)
+{
+	struct sampled_operators operators;
+
+	if (sampled_operators_find(&operators, p, process))
+		o->err = -ENOMEM;
+	if (!operators.count)
+		return;
+	json_open(o, "sampled_operators", '[');
+	for (size_t i = 0; i < operators.count; i++) {
+		json_t *object = json_object();
+
+		json_object_set_new(object, "name", json_of_string(operators.list[i].name));
+		json_object_set_new(object, "samples", json_of_integer(operators.list[i].count));
+		json_object_set_new(object, "on_cpu_ns", json_of_integer(operators.list[i].ns));
+		json_put(o, NULL, object);
+	}
+	json_close(o, ']');
+}
+
 static void put_process(struct json_output *o, const struct profile *p,
 			const struct data_table_row *row)
 {
@@ -905,6 +929,7 @@ static void put_process(struct json_output *o, const struct profile *p,
 	json_put_rows(o, "findings", "findings", p, row);
 	if (row->analysis->silence)
 		json_put(o, "silence", json_of_sentence(row->analysis->silence));
+	put_sampled_operators(o, p, process);
 	json_close(o, '}');
 	data_table_clear(&processes);
 }
