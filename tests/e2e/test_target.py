@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Which processes are traced, in which state they may be, and where their code may come from."""
+import ctypes
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 import pytest
-from conftest import (PERFX, WORKLOADS, Program, check_expectations, consistent, ended, functions, status,
-                      total, until_attached, wait_for)
+from conftest import (PERFX, WORKLOADS, Program, check_expectations, consistent, ended, functions,
+                      known_names, run, status, total, until_attached, wait_for)
 
 QUICK = ["--no-calibrate"]
 OUTER = [*QUICK, "-F", "calls*:outer"]
@@ -451,3 +454,62 @@ def test_a_program_that_ends_while_it_is_being_attached_to(program, tmp_path):
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["verdict"].startswith("Nothing was traced: the program ended before tracing began.")
     assert not report["capture"]["partial"]
+
+
+CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_SETUID = 1, 2, 7
+
+
+def without(*capabilities):
+    """Root as a file system sees it that does not trust root (root_squash, FUSE)."""
+    PR_CAPBSET_DROP = 24
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def drop():
+        for capability in capabilities:
+            assert libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0
+
+    return drop
+
+
+@pytest.fixture
+def private_program(program):
+    """A program that only its own user, nobody, may read."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        path = shutil.copy(WORKLOADS / "calls", place)
+        for file in (place, path):
+            shutil.chown(file, "nobody", "nogroup")
+            os.chmod(file, 0o700)
+        yield program(path, user="nobody", group="nogroup", extra_groups=[])
+
+
+def test_file_that_root_may_not_read(private_program, tracer):
+    """It is read as the user of its process."""
+    p = private_program
+    names = known_names(WORKLOADS / "calls")
+    t = tracer(p.pid, "--no-calibrate", *(word for n in names for word in ("-F", f"calls:{n}")),
+               preexec_fn=without(CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH))
+    p.go()
+    expected, report = p.finish(), t.stop()
+    consistent(report)
+    check_expectations(report, expected)
+
+
+def test_file_that_nobody_may_read_for_us(private_program):
+    """The message names it, and the reason: not that there is no such function."""
+    result = run("probes", "-p", private_program.pid, "-F", "calls:no_such",
+                 preexec_fn=without(CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_SETUID))
+    assert result.returncode == 2
+    assert re.search(r"'calls:no_such': /tmp/\S+/calls: cannot be read \(permission denied\)", result.stderr)
+    assert "no function of that name" not in result.stderr
+
+
+@pytest.mark.parametrize("name, message", [
+    ("calls", "no function of that name is mapped"),
+    ("calls-bare", "calls-bare has no symbols (it is stripped)"),
+    ("calls-stripped", "no function of that name is mapped (calls-stripped is stripped: "),
+])
+def test_why_no_function_matches(program, name, message):
+    p = program(WORKLOADS / name)
+    result = run("probes", "-p", p.pid, "-F", f"{name}:no_such")
+    assert result.returncode == 2
+    assert f"-F '{name}:no_such': {message}" in result.stderr

@@ -510,18 +510,17 @@ static int scan(struct plan *plan, const pid_t *pids, size_t count, size_t funct
 
 static int say_unmatched(struct plan *plan, const struct options *options, pid_t pid)
 {
-	char *nearest = NULL;
-	int pattern = plan__unmatched(plan, pid, &nearest);
+	char *why = NULL;
+	int pattern = plan__unmatched(plan, pid, &why);
 
 	for (size_t i = 0; i < options->patterns_count; i++)
 		if (plan__waits(plan, i))
 			printf("not mapped yet; traced once it is: %s\n",
 			       pattern__text(options->patterns[i]));
 	if (pattern >= 0)
-		msg_say("-F '%s': no function of that name is mapped%s%s",
-			pattern__text(options->patterns[pattern]),
-			nearest && *nearest ? "; similar: " : "", nearest ? nearest : "");
-	free(nearest);
+		msg_say("-F '%s': %s", pattern__text(options->patterns[pattern]),
+			why ? why : strerror(ENOMEM));
+	free(why);
 	return pattern < 0 ? EXIT_OK : EXIT_USAGE;
 }
 

@@ -279,16 +279,23 @@ static int read_header(struct elf_view *view)
 int elf_view__map(struct elf_view *view, int fd)
 {
 	struct stat status;
+	off_t size;
 	int err;
 
-	if (fstat(fd, &status) < 0)
-		return -errno;
-	if (!S_ISREG(status.st_mode) || status.st_size < EI_NIDENT)
+	/* FUSE lets root read a file that its user has opened, and not its status */
+	if (fstat(fd, &status) == 0) {
+		size = S_ISREG(status.st_mode) ? status.st_size : 0;
+	} else {
+		size = lseek(fd, 0, SEEK_END);
+		if (size < 0)
+			return -errno;
+	}
+	if (size < EI_NIDENT)
 		return -ENOEXEC;
-	view->bytes = file_map(fd, (size_t)status.st_size);
+	view->bytes = file_map(fd, (size_t)size);
 	if (!view->bytes)
 		return -errno;
-	view->size = (size_t)status.st_size;
+	view->size = (size_t)size;
 	err = read_header(view);
 	if (err) {
 		elf_view__unmap(view);

@@ -91,7 +91,7 @@ static const char *open_error(int err)
 		return "not an ELF file, or damaged";
 	case EACCES:
 	case EPERM:
-		return "not readable: more privileges are needed";
+		return "cannot be read (permission denied), nor as the process's own user";
 	case ESTALE:
 		return "replaced on disk, and the mapped file cannot be reached";
 	default:
@@ -480,6 +480,7 @@ struct nearest_feed {
 	struct nearest *nearest;
 	const struct pattern *pattern;
 	const struct image *image;
+	size_t functions_count; /* of the image */
 };
 
 static int offer_nearest(const struct symbol *symbol, void *ctx)
@@ -511,31 +512,82 @@ static bool names_file(const struct plan *plan, const struct pattern *pattern,
 	return pattern__matches_module(pattern, &names);
 }
 
-static void feed_nearest(const struct plan *plan, struct nearest *nearest,
-			 const struct pattern *pattern, pid_t pid)
+/* The files among which a pattern's functions were searched. */
+struct searched {
+	char *unreadable;    /* the first that cannot be read; NULL: none */
+	const char *problem; /* why not */
+	char *nameless;	     /* the first that is stripped */
+	size_t functions_count;
+};
+
+static int count_and_offer(const struct symbol *symbol, void *ctx)
 {
+	struct nearest_feed *feed = ctx;
+
+	feed->functions_count++;
+	return offer_nearest(symbol, ctx);
+}
+
+static void search_file(struct searched *searched, struct nearest_feed *feed, pid_t pid,
+			const struct module_ref *ref)
+{
+	int fd = module_open(pid, ref);
+	struct image *image = fd < 0 ? NULL : image__open(fd, ref->path, "");
+
+	if (!image && !searched->unreadable) {
+		searched->problem = open_error(fd < 0 ? -fd : errno);
+		searched->unreadable = strdup(ref->path);
+	}
+	feed->image = image;
+	feed->functions_count = 0;
+	if (image) {
+		image__each_function(image, count_and_offer, feed);
+		if (!image__traits(image)->has_symtab && !searched->nameless)
+			searched->nameless = strdup(ref->base);
+		searched->functions_count += feed->functions_count;
+	}
+	image__free(image);
+	if (fd >= 0)
+		close(fd);
+}
+
+static struct searched search_again(const struct plan *plan, struct nearest *nearest,
+				    const struct pattern *pattern, pid_t pid)
+{
+	struct nearest_feed feed = {.nearest = nearest, .pattern = pattern};
 	struct maps *maps = maps__read(pid);
 	struct module_ref *refs = NULL;
 	ssize_t count = maps ? maps__modules(maps, &refs) : 0;
+	struct searched searched = {0};
 
-	for (ssize_t i = 0; i < count; i++) {
-		struct image *image;
-		int fd;
-
-		if (!names_file(plan, pattern, &refs[i]))
-			continue;
-		fd = module_open(pid, &refs[i]);
-		if (fd < 0)
-			continue;
-		image = image__open(fd, refs[i].path, "");
-		if (image)
-			image__each_function(image, offer_nearest,
-					     &(struct nearest_feed){nearest, pattern, image});
-		image__free(image);
-		close(fd);
-	}
+	for (ssize_t i = 0; i < count; i++)
+		if (names_file(plan, pattern, &refs[i]))
+			search_file(&searched, &feed, pid, &refs[i]);
 	free(refs);
 	maps__free(maps);
+	return searched;
+}
+
+/* Only where all files were searched and have names is there no such function. */
+static char *why_unmatched(const struct searched *searched, const char *nearest)
+{
+	struct text why = {0};
+
+	if (searched->unreadable) {
+		text_printf(&why, "%s: %s", searched->unreadable, searched->problem);
+	} else if (searched->nameless && !searched->functions_count) {
+		text_printf(&why, "%s has no symbols (it is stripped): install its debug symbols",
+			    searched->nameless);
+	} else {
+		text_add(&why, "no function of that name is mapped");
+		if (searched->nameless)
+			text_printf(&why,
+				    " (%s is stripped: it has the names of exported functions)",
+				    searched->nameless);
+	}
+	if (nearest[0])
+		text_printf(&why, "; similar: %s", nearest);
+	return text_take(&why);
 }
 
 bool plan__waits(const struct plan *plan, size_t pattern)
@@ -546,21 +598,24 @@ bool plan__waits(const struct plan *plan, size_t pattern)
 	       !plan->pattern_saw_module[pattern];
 }
 
-int plan__unmatched(struct plan *plan, pid_t pid, char **nearest)
+int plan__unmatched(struct plan *plan, pid_t pid, char **why)
 {
-	*nearest = NULL;
+	*why = NULL;
 	for (size_t i = 0; i < plan->options.patterns_count; i++) {
 		const struct pattern *pattern = plan->options.patterns[i];
-		struct nearest *names;
+		struct nearest *nearest;
+		struct searched searched;
 
 		if (pattern__excludes(pattern) || plan->pattern_matched[i] || plan__waits(plan, i))
 			continue;
-		names = nearest__new(pattern, 3);
-		if (names) {
-			feed_nearest(plan, names, pattern, pid);
-			*nearest = strdup(nearest__list(names));
-			nearest__free(names);
+		nearest = nearest__new(pattern, 3);
+		if (nearest) {
+			searched = search_again(plan, nearest, pattern, pid);
+			*why = why_unmatched(&searched, nearest__list(nearest));
+			free(searched.unreadable);
+			free(searched.nameless);
 		}
+		nearest__free(nearest);
 		return (int)i;
 	}
 	return -1;

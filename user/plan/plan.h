@@ -257,8 +257,9 @@ bool plan_annotation_begins(const struct perfx_annotation *annotation);
 enum perfx_return plan_return(const struct plan *plan, const struct plan_function *function);
 
 /* A pattern that names a module which is mapped but matches nothing there (index into patterns, or
- * -1), with the nearest names in *nearest (malloc'd, may be ""). Looks at the process again. */
-int plan__unmatched(struct plan *plan, pid_t pid, char **nearest);
+ * -1), and in *why the reason (malloc'd; NULL: out of memory): its file cannot be read or has no
+ * symbols, or there is no such function, with the nearest names. Looks at the process again. */
+int plan__unmatched(struct plan *plan, pid_t pid, char **why);
 
 /*
  * The file whose malloc a process calls: the first in the order in which names are looked up. A

@@ -118,7 +118,7 @@ static int plan_targets(struct recorder *recorder)
 	const struct recorder_options *options = recorder->options;
 	const pid_t *targets = options->launch ? &recorder->main_pid : options->pids;
 	size_t count = options->launch ? 1 : options->pids_count;
-	char *nearest = NULL;
+	char *why = NULL;
 	int pattern;
 
 	for (size_t i = 0; i < count; i++) {
@@ -133,13 +133,12 @@ static int plan_targets(struct recorder *recorder)
 			return n == -E2BIG ? EXIT_USAGE : n == -ESRCH ? EXIT_TARGET : EXIT_FAILED;
 		}
 	}
-	pattern = options->all ? -1 : plan__unmatched(recorder->plan, recorder->main_pid, &nearest);
+	pattern = options->all ? -1 : plan__unmatched(recorder->plan, recorder->main_pid, &why);
 	if (pattern < 0)
 		return EXIT_OK;
-	msg_say("-F '%s': no function of that name is mapped%s%s",
-		pattern__text(options->plan.patterns[pattern]),
-		nearest && *nearest ? "; similar: " : "", nearest ? nearest : "");
-	free(nearest);
+	msg_say("-F '%s': %s", pattern__text(options->plan.patterns[pattern]),
+		why ? why : strerror(ENOMEM));
+	free(why);
 	return EXIT_USAGE;
 }
 
