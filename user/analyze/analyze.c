@@ -258,11 +258,25 @@ static int find_times(struct analysis *analysis, const struct profile *profile,
 	return err;
 }
 
+/* The gravest problem of all processes, of those that are as grave the main one's. */
+static void find_first(struct analysis *analysis, size_t main)
+{
+	analysis->first_process = main;
+	analysis->first = first_problem(&analysis->processes[main]);
+	for (size_t i = 0; i < analysis->processes_count; i++) {
+		const struct finding *problem = first_problem(&analysis->processes[i]);
+
+		if (!problem || (analysis->first && analysis->first->severity <= problem->severity))
+			continue;
+		analysis->first = problem;
+		analysis->first_process = i;
+	}
+}
+
 struct analysis *analyze(const struct profile *profile, const struct rule_set *rules)
 {
 	struct driver *drivers = calloc(profile->processes_count + 1, sizeof(*drivers));
 	struct analysis *analysis = calloc(1, sizeof(*analysis));
-	const struct process_analysis *of_main = NULL;
 	const struct profile_process *main;
 	bool evidence_lost = rules_evidence_lost(profile);
 
@@ -291,10 +305,10 @@ struct analysis *analyze(const struct profile *profile, const struct rule_set *r
 		if (analyze_process(&ctx, &analysis->ranks, out))
 			goto fail;
 		analysis->silenced_count += out->silenced_count;
-		if (process == main)
-			of_main = out;
 	}
-	analysis->verdict = verdict_of(profile, main, of_main);
+	if (main)
+		find_first(analysis, (size_t)(main - profile->processes));
+	analysis->verdict = verdict_of(profile, analysis);
 	if (!analysis->verdict)
 		goto fail;
 	free(drivers);

@@ -99,6 +99,9 @@ struct analysis {
 		size_t memory_count;
 	} * processes;
 	size_t processes_count;
+	/* That the verdict is: shown first. NULL: no problem was found. */
+	const struct finding *first;
+	size_t first_process;
 	struct ranks ranks; /* of all jobs; borrows their names from the profile */
 };
 

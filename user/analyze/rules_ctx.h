@@ -117,9 +117,10 @@ void rules_rank(struct rules_ctx *ctx);
 bool rules_evidence_lost(const struct profile *profile);
 void finding_clear(struct finding *finding);
 
-/* verdict.c. NULL: memory was out. analysis: the main process's, NULL without one. */
-char *verdict_of(const struct profile *profile, const struct profile_process *main,
-		 const struct process_analysis *analysis);
+/* verdict.c. NULL: memory was out. The verdict is about analysis->first and its process. */
+char *verdict_of(const struct profile *profile, const struct analysis *analysis);
+/* The first finding that is about the program, if it matters; NULL: none. */
+const struct finding *first_problem(const struct process_analysis *analysis);
 char *silence_of(const struct profile *profile, const struct profile_process *process);
 
 struct thread_sums {

@@ -83,7 +83,7 @@ static bool idle_target(struct rules_ctx *ctx)
 
 	if (!rules_is_idle(ctx))
 		return false;
-	if (rules_is_worker(ctx))
+	if (rules_is_worker(ctx) || ctx->account->joins_children)
 		return true;
 	add_process_name(&note.subject, ctx->process);
 	text_add(&note.evidence, "used ");
@@ -102,7 +102,9 @@ static bool idle_target(struct rules_ctx *ctx)
 	text_add(&note.suggestion,
 		 "The process waits for input, a lock, the network, a GPU or another process. "
 		 "Faster code will not help: find what it waits for, and trace that process.");
-	rules_ctx_add(ctx, "IdleTarget", FINDING_MEDIUM, 1 - cpu, &note);
+	/* beside another process that works it is no problem */
+	rules_ctx_add(ctx, "IdleTarget", ctx->is_main ? FINDING_MEDIUM : FINDING_LOW, 1 - cpu,
+		      &note);
 	return true;
 }
 

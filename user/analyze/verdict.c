@@ -191,9 +191,9 @@ static void add_wait_of(struct text *text, const struct process_account *account
 	const struct account *thread = account_of_thread(account, account->tid);
 	enum account_class most = ACCOUNT_JOIN;
 
-	for (int class = ACCOUNT_JOIN; thread && class < ACCOUNT_CLASSES; class ++)
-		if (thread->ns[class] > thread->ns[most])
-			most = (enum account_class) class;
+	for (int k = ACCOUNT_JOIN; thread && k < ACCOUNT_CLASSES; k++)
+		if (thread->ns[k] > thread->ns[most])
+			most = (enum account_class)k;
 	if (!thread || 2 * thread->ns[most] < thread->wall_ns || most == ACCOUNT_UNKNOWN)
 		return;
 	text_add(text, "; ");
@@ -330,8 +330,7 @@ static void add_leak(struct text *text, const struct process_analysis *analysis,
 
 /* --- what is wrong --- */
 
-/* The first that is about the program, if it matters. */
-static const struct finding *first_problem(const struct process_analysis *analysis)
+const struct finding *first_problem(const struct process_analysis *analysis)
 {
 	for (size_t i = 0; i < analysis->findings_count; i++)
 		if (analysis->findings[i].bottleneck != BOTTLENECK_NONE)
@@ -456,13 +455,13 @@ static void say_where(struct text *text, const struct profile *profile,
 		say_sampled(text, profile, p, &analysis->account);
 }
 
-char *verdict_of(const struct profile *profile, const struct profile_process *main,
-		 const struct process_analysis *analysis)
+char *verdict_of(const struct profile *profile, const struct analysis *all)
 {
-	const struct finding *problem;
+	const struct process_analysis *analysis = &all->processes[all->first_process];
+	const struct profile_process *p = &profile->processes[all->first_process];
 	struct text text = {0};
 
-	if (!main) {
+	if (!profile->processes_count) {
 		text_add(&text,
 			 profile->target_exited
 				 ? "Nothing was traced: the program ended before tracing "
@@ -470,18 +469,17 @@ char *verdict_of(const struct profile *profile, const struct profile_process *ma
 				 : "Nothing was traced: the capture contains no process.");
 		return text_take(&text);
 	}
-	problem = first_problem(analysis);
-	if (problem)
-		say_problem(&text, analysis, problem);
+	if (all->first)
+		say_problem(&text, analysis, all->first);
 	else
-		say_where(&text, profile, main, analysis);
+		say_where(&text, profile, p, analysis);
 	if (analysis->silenced_count)
 		text_printf(&text, " %zu finding%s silenced.", analysis->silenced_count,
 			    analysis->silenced_count == 1 ? " is" : "s are");
 	if (profile->calls_count == 0)
 		add_late(&text, profile);
-	add_leak(&text, analysis, problem);
-	add_death(&text, profile, main);
+	add_leak(&text, analysis, all->first);
+	add_death(&text, profile, p);
 	return text_take(&text);
 }
 

@@ -182,6 +182,18 @@ static unsigned count_alike(const struct composer *c, const struct finding *find
 	return alike;
 }
 
+/* The verdict's, or that of an identical worker. */
+static bool is_first(const struct composer *c, const struct finding *finding, size_t process)
+{
+	const struct analysis *analysis = c->analysis;
+
+	if (finding == analysis->first)
+		return true;
+	return analysis->first && c->groups &&
+	       c->groups[process] == c->groups[analysis->first_process] &&
+	       is_same_finding(finding, analysis->first);
+}
+
 /* Those of a severity, of all processes; *all counts them, one for all identical workers. */
 static void compose_findings_of(struct composer *c, enum finding_severity severity, unsigned *all)
 {
@@ -192,7 +204,7 @@ static void compose_findings_of(struct composer *c, enum finding_severity severi
 			unsigned alike;
 			bool earlier;
 
-			if (p->findings[j].severity != severity)
+			if (p->findings[j].severity != severity || is_first(c, &p->findings[j], i))
 				continue;
 			alike = count_alike(c, &p->findings[j], i, &earlier);
 			if (!earlier && (*all)++ < c->limits->findings)
@@ -225,14 +237,20 @@ static void compose_rules(struct composer *c)
 	text_clear(&text);
 }
 
-/* Ranked over all processes: first by severity, then in each process's own order. */
+/* The verdict's first; then over all processes by severity, and in each process's own order. */
 static void compose_findings(struct composer *c)
 {
-	unsigned all = 0;
+	const struct analysis *analysis = c->analysis;
+	unsigned all = 0, alike;
+	bool earlier;
 
-	if (!has_findings(c->analysis) && !c->analysis->rules_file)
+	if (!has_findings(analysis) && !analysis->rules_file)
 		return;
 	document_say(c->document, BLOCK_HEADING, "Findings");
+	if (analysis->first && all++ < c->limits->findings) {
+		alike = count_alike(c, analysis->first, analysis->first_process, &earlier);
+		add_finding(c, analysis->first, analysis->first_process, alike);
+	}
 	for (int severity = FINDING_HIGH; severity <= FINDING_LOW; severity++)
 		compose_findings_of(c, (enum finding_severity)severity, &all);
 	if (all > c->limits->findings)
@@ -279,6 +297,7 @@ static void compose_process(struct composer *c, size_t i)
 	const struct profile_process *p = &c->profile->processes[i];
 
 	compose_head(c, p);
+	compose_account(c, &c->analysis->processes[i].account);
 	if (c->limits->charts && p->contexts_count)
 		document_add_chart(c->document, (struct chart){.kind = CHART_CALLS, .process = p});
 	compose_functions_or_silence(c, i);
@@ -298,6 +317,7 @@ static void compose_brief_process(struct composer *c, size_t i)
 	const struct profile_process *p = &c->profile->processes[i];
 
 	compose_head(c, p);
+	compose_account(c, &c->analysis->processes[i].account);
 	if (!p->steps.cost.flops)
 		compose_compute(c, p);
 	compose_functions_or_silence(c, i);
