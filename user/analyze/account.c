@@ -17,16 +17,16 @@ static const struct {
 	const char *name, *words;
 } classes[ACCOUNT_CLASSES] = {
 	[ACCOUNT_COMPUTING] = {"computing", "computing"},
-	[ACCOUNT_SPINNING] = {"spinning", "spinning (polls for others)"},
-	[ACCOUNT_JOIN] = {"join", "joining its own threads or children"},
+	[ACCOUNT_SPINNING] = {"spinning", "spinning"},
+	[ACCOUNT_JOIN] = {"join", "joining its own workers"},
 	[ACCOUNT_GIL] = {"gil", "waiting for the GIL"},
 	[ACCOUNT_LOCK] = {"lock", "waiting for a lock"},
 	[ACCOUNT_INPUT] = {"input", "waiting for input"},
-	[ACCOUNT_OUTPUT] = {"output", "waiting for the reader of its output"},
+	[ACCOUNT_OUTPUT] = {"output", "waiting to output"},
 	[ACCOUNT_DISK] = {"disk", "waiting for the disk"},
 	[ACCOUNT_SLEEP] = {"sleep", "sleeping"},
 	[ACCOUNT_CHILD] = {"child", "waiting for a child"},
-	[ACCOUNT_OTHER] = {"other", "waiting for work, a condition or a device"},
+	[ACCOUNT_OTHER] = {"other", "waiting for work, events"},
 	[ACCOUNT_RUNNABLE] = {"runnable", "waiting for a CPU"},
 	[ACCOUNT_STOPPED] = {"stopped", "stopped (SIGSTOP, freezer)"},
 	[ACCOUNT_UNKNOWN] = {"unknown", "not known"},
@@ -506,6 +506,7 @@ struct making {
 	struct map64 tids, places; /* → threads[], account->places[] */
 	struct thread_making *threads;
 	size_t threads_count, threads_capacity, places_capacity;
+	struct lines *leads; /* by class */
 	struct process_account *account;
 	int err;
 };
@@ -602,7 +603,7 @@ static void add_place(struct making *m, const struct profile_activity *sample,
 static void add_sample(struct making *m, const struct profile_activity *sample)
 {
 	struct thread_making *t = thread_of(m, sample->tid);
-	enum account_class class;
+	enum account_class class = ACCOUNT_UNKNOWN;
 
 	if (!t)
 		return;
@@ -613,6 +614,7 @@ static void add_sample(struct making *m, const struct profile_activity *sample)
 		add_place(m, sample, class);
 		break;
 	case PERFX_SAMPLE_RUNNABLE:
+		class = ACCOUNT_RUNNABLE;
 		t->runnable_ns += sample->ns;
 		break;
 	case PERFX_SAMPLE_WAITING:
@@ -624,6 +626,7 @@ static void add_sample(struct making *m, const struct profile_activity *sample)
 	case PERFX_SAMPLE_INVALID:
 		break;
 	}
+	lines_add(&m->leads[class], stack_place(sample->stack), sample->ns);
 }
 
 static void add_wait(struct making *m, const struct profile_activity *wait)
@@ -832,6 +835,21 @@ static int settle_threads(struct making *m)
 	return 0;
 }
 
+static void find_leads(struct making *m)
+{
+	struct process_account *account = m->account;
+	const uint64_t *ns = account->all.ns;
+
+	for (size_t k = 0; k < ACCOUNT_CLASSES; k++)
+		account->leads[k] = lines_lead(&m->leads[k]).frame;
+	account->leads[ACCOUNT_SPINNING] = account_native(account, ACCOUNT_SPINNING).frame;
+	/* what has become a join was a sleep, or a wait for a child */
+	if (ns[ACCOUNT_JOIN])
+		account->leads[ACCOUNT_JOIN] = account->leads[ACCOUNT_SLEEP]
+						       ?: account->leads[ACCOUNT_CHILD]
+						       ?: account->leads[ACCOUNT_OTHER];
+}
+
 int account_find(struct process_account *account, const struct profile *profile,
 		 const struct profile_process *process)
 {
@@ -839,18 +857,24 @@ int account_find(struct process_account *account, const struct profile *profile,
 
 	*account = (struct process_account){0};
 	m.err = contexts_begin(&m.contexts, profile, process);
+	m.leads = calloc(ACCOUNT_CLASSES, sizeof(*m.leads));
+	if (!m.leads)
+		m.err = -ENOMEM;
 	if (!m.err)
 		m.err = thread_pool_find(&m.pool, process, process->pid);
 	if (!m.err)
 		add_activities(&m);
 	if (!m.err)
 		m.err = settle_threads(&m);
+	if (!m.err)
+		find_leads(&m);
 	if (account->places_count)
 		qsort(account->places, account->places_count, sizeof(*account->places), by_ns);
 	contexts_clear(&m.contexts);
 	map64_clear(&m.tids);
 	map64_clear(&m.places);
 	free(m.threads);
+	free(m.leads);
 	return m.err;
 }
 
@@ -924,6 +948,117 @@ struct place account_native(const struct process_account *account, enum account_
 			lines_add(&native, account->places[i].native, account->places[i].ns);
 	return lines_lead(&native);
 }
+
+/* --- native functions --- */
+
+static bool is_start(const struct profile_frame *frame)
+{
+	static const char *const names[] = {"_start",
+					    "__libc_start_main",
+					    "__libc_start_call_main",
+					    "__libc_start_main_impl",
+					    "start_thread",
+					    "clone",
+					    "clone3",
+					    "__clone",
+					    "__clone3",
+					    NULL};
+
+	return frame_is_system_library(frame) && text_is_one_of(frame->function, names);
+}
+
+struct native_making {
+	struct native_functions *functions;
+	struct map64 ids; /* → functions->list[] */
+	size_t capacity;
+	bool by_library;
+};
+
+/* NULL: memory is out. */
+static struct native_function *native_function_of(struct native_making *m,
+						  const struct profile_frame *frame)
+{
+	bool named = !m->by_library && frame->function[0];
+	const uintptr_t words[] = {(uintptr_t)(named ? frame->function : ""),
+				   (uintptr_t)frame->module};
+	uint64_t hash = fnv1a(words, sizeof(words));
+	uint32_t at = map64_get(&m->ids, hash);
+
+	if (at != MAP64_NONE)
+		return &m->functions->list[at];
+	at = (uint32_t)m->functions->count;
+	if (grow_array(&m->functions->list, &m->capacity, at + 1, sizeof(*m->functions->list)) ||
+	    map64_put(&m->ids, hash, at))
+		return NULL;
+	m->functions->count++;
+	m->functions->list[at].frame = frame;
+	return &m->functions->list[at];
+}
+
+static int add_native_stack(struct native_making *m, const struct thread_pool *pool,
+			    const struct profile_activity *sample, size_t number)
+{
+	const struct profile_stack *stack = sample->stack;
+	size_t python = location_python(stack->frames, stack->frames_count);
+
+	for (size_t i = 0; i < stack->frames_count; i++) {
+		const struct profile_frame *frame = stack->frames[i];
+		struct native_function *function;
+
+		if (frame->language == PERFX_LANGUAGE_PYTHON || is_start(frame) ||
+		    frame_is_interpreter(frame))
+			continue;
+		function = native_function_of(m, frame);
+		if (!function)
+			return -ENOMEM;
+		if (function->seen != number)
+			function->total_ns += sample->ns;
+		function->seen = number;
+		if (!function->below && python < stack->frames_count)
+			function->below = stack->frames[python];
+		if (i)
+			continue;
+		function->self_ns += sample->ns;
+		function->spinning_ns += stack_spins(pool, stack) ? sample->ns : 0;
+	}
+	return 0;
+}
+
+static int by_self(const void *left, const void *right)
+{
+	const struct native_function *a = left, *b = right;
+
+	if (a->self_ns != b->self_ns)
+		return a->self_ns < b->self_ns ? 1 : -1;
+	if (a->total_ns != b->total_ns)
+		return a->total_ns < b->total_ns ? 1 : -1;
+	return strcmp(a->frame->function, b->frame->function);
+}
+
+int native_functions_find(struct native_functions *functions, const struct profile_process *process,
+			  bool by_library)
+{
+	struct native_making m = {.functions = functions, .by_library = by_library};
+	struct thread_pool pool;
+	int err = thread_pool_find(&pool, process, process->pid);
+
+	*functions = (struct native_functions){0};
+	for (size_t i = 0; i < process->samples.count && !err; i++) {
+		const struct profile_activity *sample = &process->samples.list[i];
+
+		if (sample->state != PERFX_SAMPLE_ON_CPU)
+			continue;
+		functions->all_ns += sample->ns;
+		if (sample->stack)
+			err = add_native_stack(&m, &pool, sample, i + 1);
+	}
+	map64_clear(&m.ids);
+	if (functions->count)
+		qsort(functions->list, functions->count, sizeof(*functions->list), by_self);
+	return err;
+}
+
+/* --- words --- */
 
 void add_native(struct text *text, const struct profile_frame *frame)
 {

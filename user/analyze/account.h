@@ -62,6 +62,8 @@ struct process_account {
 	size_t threads_count;
 	struct account_place *places; /* ns descending */
 	size_t places_count;
+	/* Of each class the place with most of its samples. */
+	const struct profile_frame *leads[ACCOUNT_CLASSES];
 	uint32_t tid;		    /* of the thread that the verdict is about */
 	bool joins, joins_children; /* the thread that would drive it only waits for the others */
 };
@@ -98,6 +100,28 @@ struct place account_native(const struct process_account *account, enum account_
 void add_hottest(struct text *text, const struct hottest *hottest);
 /* location_place(), but "libonnxruntime.so (no symbols)" for a native function without a name. */
 void add_native(struct text *text, const struct profile_frame *frame);
+
+/* --- native functions --- */
+
+/* Sampled on CPUs, of all threads. Without a name: all of its library. */
+struct native_function {
+	const struct profile_frame *frame;
+	const struct profile_frame *below; /* Python that calls it, mostly; NULL: none is known */
+	uint64_t self_ns, total_ns;	   /* total: with callees, recursion once */
+	uint64_t spinning_ns;		   /* of self_ns */
+	size_t seen;			   /* while it is made */
+};
+
+struct native_functions {
+	struct native_function *list; /* self_ns, then total_ns, descending */
+	size_t count;
+	uint64_t all_ns; /* of all samples on CPUs */
+};
+
+/* Neither the interpreter's nor a thread's start. by_library: libraries in place of functions.
+ * 0 or -ENOMEM; the caller frees `list` either way. */
+int native_functions_find(struct native_functions *functions, const struct profile_process *process,
+			  bool by_library);
 
 /* --- what samples and waits mean --- */
 

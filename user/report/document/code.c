@@ -3,6 +3,7 @@
  * Where in the code: the lines that cost most, what threads waited for, and how far the call stacks
  * behind both can be trusted. Sampled numbers stand in columns that say so.
  */
+#include "analyze/account.h"
 #include "analyze/location.h"
 #include "base/escape.h"
 #include "base/grow.h"
@@ -238,6 +239,143 @@ static void compose_line_note(struct composer *c, const struct profile_process *
 		text_clear(&text);
 }
 
+/* A share of the CPU time that is worth a row, and a word. */
+#define NATIVE_SHARE	 0.01
+#define NATIVE_LIBRARIES 5
+
+/* --- the account of time --- */
+
+/* Classes with less of it are left out. */
+#define ACCOUNT_SHARE 0.005
+
+static void cell_place(struct composer *c, const struct process_account *account,
+		       enum account_class class)
+{
+	const struct profile_frame *lead = account->leads[class];
+	struct text cell = {0};
+
+	if (class == ACCOUNT_COMPUTING)
+		lead = account_hottest(account, 0).place.frame;
+	if (lead)
+		add_native(&cell, lead);
+	else
+		text_add(&cell, "-");
+	document_cell(c->document, &cell);
+}
+
+void compose_account(struct composer *c, const struct process_account *account)
+{
+	static const struct column columns[] = {
+		{.title = "Time", .right = true},
+		{.title = "Share", .right = true, .rank = 1},
+		{.title = "All threads were"},
+		{.title = "Mostly in", .takes_rest = true},
+	};
+	const struct account *all = &account->all;
+
+	/* without samples and waits it says less than the facts above it */
+	if (2 * all->ns[ACCOUNT_UNKNOWN] >= all->wall_ns)
+		return;
+	document_table(c->document, columns);
+	for (int k = 0; k < ACCOUNT_CLASSES; k++) {
+		if ((double)all->ns[k] < ACCOUNT_SHARE * (double)all->wall_ns)
+			continue;
+		document_cell_ns(c->document, all->ns[k]);
+		document_cell_share(c->document, all->ns[k], all->wall_ns);
+		document_cell_printf(c->document, "%s", account_class_words(k));
+		cell_place(c, account, k);
+	}
+	document_printf(c->document, BLOCK_NOTE,
+			"Exact sums, divided by samples: wall time of %zu thread%s.",
+			account->threads_count, account->threads_count == 1 ? "" : "s");
+}
+
+/* --- native functions --- */
+
+enum { HAS_SPINNING = 1, HAS_BELOW = 2 };
+
+static void compose_native_row(struct composer *c, const struct native_function *function,
+			       uint64_t all_ns, unsigned has)
+{
+	struct text cell = {0};
+
+	cell_sampled(c, function->self_ns);
+	document_cell_share(c->document, function->self_ns, all_ns);
+	cell_sampled(c, function->total_ns);
+	if (has & HAS_SPINNING)
+		cell_sampled(c, function->spinning_ns);
+	add_native(&cell, function->frame);
+	document_cell(c->document, &cell);
+	if (!(has & HAS_BELOW))
+		return;
+	cell = (struct text){0};
+	if (function->below)
+		location_place(&cell, function->below);
+	else
+		text_add(&cell, "-");
+	document_cell(c->document, &cell);
+}
+
+/* "By library: libxgboost.so 41.0 %, libgomp.so.1 53.0 %." */
+static void compose_libraries(struct composer *c, const struct profile_process *p)
+{
+	struct native_functions libraries;
+	struct text text = {0};
+
+	c->document->failed |= native_functions_find(&libraries, p, true) != 0;
+	for (size_t i = 0; i < libraries.count && i < NATIVE_LIBRARIES; i++) {
+		const struct native_function *library = &libraries.list[i];
+
+		if ((double)library->self_ns < NATIVE_SHARE * (double)libraries.all_ns)
+			break;
+		text_add(&text, i ? ", " : "CPU by library: ");
+		escape_name(&text, library->frame->module_base[0] ? library->frame->module_base
+								  : "code without a file");
+		text_printf(&text, " %s",
+			    as_percent((double)library->self_ns / (double)libraries.all_ns));
+	}
+	free(libraries.list);
+	if (text.length) {
+		text_add(&text, ".");
+		document_add(c->document, BLOCK_NOTE, &text);
+	} else {
+		text_clear(&text);
+	}
+}
+
+/* In brief only where traced functions do not say it. */
+static void compose_natives(struct composer *c, const struct profile_process *p)
+{
+	static const struct column columns[] = {
+		{.title = "CPU", .right = true},
+		{.title = "Share", .right = true},
+		{.title = "With callees", .right = true, .rank = 1},
+		{.title = "Polling", .right = true, .where = HAS_SPINNING},
+		{.title = "Native function", .takes_rest = true},
+		{.title = "Below", .where = HAS_BELOW, .rank = 2},
+	};
+	struct native_functions functions;
+	unsigned has = 0;
+	size_t rows = 0;
+
+	c->document->failed |= native_functions_find(&functions, p, false) != 0;
+	for (; rows < functions.count && rows < c->limits->lines; rows++) {
+		const struct native_function *function = &functions.list[rows];
+
+		if ((double)function->total_ns < NATIVE_SHARE * (double)functions.all_ns)
+			break;
+		has |= function->spinning_ns ? HAS_SPINNING : 0;
+		has |= function->below ? HAS_BELOW : 0;
+	}
+	if (rows && !(c->limits->brief && 2 * p->self_ns > functions.all_ns)) {
+		document_table_having(c->document, columns, has);
+		for (size_t i = 0; i < rows; i++)
+			compose_native_row(c, &functions.list[i], functions.all_ns, has);
+		compose_libraries(c, p);
+	}
+	free(functions.list);
+}
+
 void compose_lines(struct composer *c, const struct profile_process *p)
 {
 	size_t python = lines_of(p, PERFX_LANGUAGE_PYTHON), native = p->lines_count - python;
@@ -260,6 +398,7 @@ void compose_lines(struct composer *c, const struct profile_process *p)
 			document_say(c->document, BLOCK_CAPTION, "Native lines");
 		left += compose_line_table(c, p, PERFX_LANGUAGE_NATIVE);
 	}
+	compose_natives(c, p);
 	compose_line_note(c, p,
 			  columns_of_lines(p, PERFX_LANGUAGE_PYTHON) |
 				  columns_of_lines(p, PERFX_LANGUAGE_NATIVE),

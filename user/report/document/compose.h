@@ -5,6 +5,7 @@
 
 #include "report/document/document.h"
 
+struct process_account;
 struct roof;
 
 struct composer {
@@ -37,7 +38,8 @@ void compose_functions(struct composer *c, const struct profile_process *process
 void compose_function_name(struct composer *c, const struct profile_process *process, uint32_t id,
 			   struct text *into);
 
-/* code.c: lines, waits, and how whole the stacks are */
+/* code.c: the account of time, lines, waits, and how whole the stacks are */
+void compose_account(struct composer *c, const struct process_account *account);
 void compose_lines(struct composer *c, const struct profile_process *process);
 void compose_waits(struct composer *c, const struct profile_process *process);
 void compose_stack_quality(struct composer *c, const struct profile_process *process);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "analyze/account.h"
 #include "decode/names.h"
 #include "report/json/output.h"
 
@@ -156,9 +157,94 @@ static void put_rivals(struct json_output *o, const struct profile_process *proc
 	json_close(o, ']');
 }
 
+/* --- the account of time --- */
+
+static json_t *frame_object(const struct profile_frame *frame)
+{
+	json_t *object;
+
+	if (!frame)
+		return NULL;
+	object = json_object();
+	json_object_set_new(object, "function", json_of_string(frame->function));
+	if (frame->file[0]) {
+		json_object_set_new(object, "file", json_of_string(frame->file));
+		set_integer(object, "line", frame->line);
+	} else {
+		json_object_set_new(object, "module", json_of_string(frame->module));
+	}
+	return object;
+}
+
+static void set_frame(json_t *object, const char *key, const struct profile_frame *frame)
+{
+	if (frame)
+		json_object_set_new(object, key, frame_object(frame));
+}
+
+static json_t *account_object(const struct account *account)
+{
+	json_t *object = json_object();
+	char key[32];
+
+	set_integer(object, "wall_ns", account->wall_ns);
+	for (int k = 0; k < ACCOUNT_CLASSES; k++) {
+		if (!account->ns[k])
+			continue;
+		snprintf(key, sizeof(key), "%s_ns", account_class_name(k));
+		set_integer(object, key, account->ns[k]);
+	}
+	if (account->stops_count)
+		set_integer(object, "stops", account->stops_count);
+	return object;
+}
+
+static json_t *place_object(const struct account_place *place)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "class", json_string(account_class_name(place->class)));
+	set_integer(object, "tid", place->tid);
+	set_integer(object, "ns", place->ns);
+	set_integer(object, "samples", place->count);
+	set_frame(object, "own", place->own);
+	set_frame(object, "python", place->python);
+	set_frame(object, "native", place->native);
+	return object;
+}
+
+/* The report's most important places; the others are in "lines". */
+#define ACCOUNT_PLACES 50
+
+/* "account": {"wall_ns": …, "computing_ns": …, "join_ns": …, "tid": 43, "threads": [{"tid": 42,
+ *             "wall_ns": …, …}], "places": [{"class": "computing", "tid": 43, "ns": …, …}]} */
+static void put_account(struct json_output *o, const struct process_account *account)
+{
+	if (!account->threads_count)
+		return;
+	json_open(o, "account", '{');
+	json_put_members(o, account_object(&account->all));
+	json_put(o, "tid", json_of_integer(account->tid));
+	json_open(o, "threads", '[');
+	for (size_t i = 0; i < account->threads_count; i++) {
+		json_t *thread = account_object(&account->threads[i]);
+
+		set_integer(thread, "tid", account->threads[i].tid);
+		json_put(o, NULL, thread);
+	}
+	json_close(o, ']');
+	json_open(o, "places", '[');
+	for (size_t i = 0; i < account->places_count && i < ACCOUNT_PLACES; i++)
+		json_put(o, NULL, place_object(&account->places[i]));
+	json_close(o, ']');
+	json_close(o, '}');
+}
+
 void json_put_code(struct json_output *o, const struct profile *profile,
 		   const struct data_table_row *row)
 {
+	if (row->analysis)
+		put_account(o, &row->analysis->account);
 	put_python(o, row->process);
 	put_stacks(o, row->process);
 	put_samples(o, profile, row->process);
