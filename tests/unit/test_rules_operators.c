@@ -328,6 +328,43 @@ Test(operators, recompilation_by_torch)
 	       "traces, lowers and compiles for 30.0 % of the wall time");
 }
 
+/* A program that warms up, and does little else: it waits for the compiler, as it runs or as a
+ * child. The compiler itself is no program to be judged. */
+Test(operators, compiling_while_it_warms_up)
+{
+	struct stream s = {0};
+	struct report report;
+	const struct finding *finding;
+
+	begin_compiler(&s, "ConvertFrame.__call__",
+		       "/opt/site-packages/torch/_dynamo/convert_frame.py");
+	stream_add(&s, PERFX_KIND_PROCESS, struct perfx_process, STRINGS("cc1plus", "cc1plus"),
+		   .time_ns = STREAM_START, .start_boot_ns = 41 * S, .process = 3,
+		   .pid = WORKER + 1, .ppid = MAIN);
+	samples(&s, (struct perfx_sample){.stack = TRACED}, 100);
+	waits(&s, PERFX_WAIT_READ, 7, 0, 7900);
+	samples(&s,
+		(struct perfx_sample){.stack = TRACED,
+				      .state = PERFX_SAMPLE_WAITING,
+				      .reason = PERFX_WAIT_READ,
+				      .object = 7},
+		700);
+	samples(&s, (struct perfx_sample){.process = 3, .tid = WORKER + 1}, 900);
+	stream_usage(&s, 3, 0, 0, 0, 5 << 20);
+	stream_usage(&s, 3, 10 * S, 9 * S, 0, 500 << 20);
+	report = end(&s);
+	finding = find(&report, "Recompilation");
+	cr_assert_not_null(finding);
+	cr_expect(contains(
+		report.analysis->verdict,
+		"COMPILING: 80.0 % of the wall time traces, lowers and compiles, called in "
+		"main (train.py:12)"));
+	cr_expect(contains(finding->suggestion, "trace it again when it has warmed up"));
+	cr_expect_null(find(&report, "InputWait"));
+	cr_expect_eq(report.analysis->processes[2].findings_count, 0);
+	forget(&report);
+}
+
 /* Steps of 100 ms, but for every 5th, which compiles for 900 ms more: one finding. */
 Test(operators, recompilation_in_every_5th_step)
 {

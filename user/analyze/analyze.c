@@ -185,7 +185,8 @@ static int analyze_process(struct rules_ctx *ctx, const struct ranks *ranks,
 	ctx->account = &out->account;
 	ctx->time = &out->time;
 	ctx->parallel = &out->parallel;
-	apply_rules(ctx, ranks);
+	if (!is_compiler_of_another(ctx->profile, ctx->process))
+		apply_rules(ctx, ranks);
 	out->silenced_count = ctx->silenced_count;
 	out->findings = ctx->findings;
 	out->findings_count = ctx->findings_count;
@@ -209,6 +210,8 @@ static bool is_more(const struct analysis *analysis, const struct profile *profi
 
 	if (a_joins != b_joins)
 		return b_joins;
+	if (is_compiler_of_another(profile, a) != is_compiler_of_another(profile, b))
+		return is_compiler_of_another(profile, b);
 	if (a->self_ns != b->self_ns)
 		return a->self_ns > b->self_ns;
 	if (a->calls_count != b->calls_count)

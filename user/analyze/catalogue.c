@@ -295,9 +295,11 @@ const struct finding_kind finding_kinds[] = {
 		.kind = "Recompilation",
 		.says = "XLA or torch.compile compile again and again: which function, from where",
 		.judges =
-			"Samples of the framework's Python that traces, lowers and compiles, and "
-			"calls of XLA's compiler. Not at the start, which is the warm-up of every "
-			"program.",
+			"Samples of the framework's Python that traces, lowers and compiles, also "
+			"while it waits for a compiler (g++, XLA's threads), and calls of XLA's "
+			"compiler. Not at the start, which is the warm-up of every program, unless "
+			"the recording has little else: then the verdict is COMPILING. Compilers "
+			"that a traced process has started are judged with it.",
 		.remedy = "Something that the compiled code depends on changes between calls, "
 			  "mostly a "
 			  "shape: keep shapes the same, pass numbers as tensors, or mark "

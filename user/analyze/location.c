@@ -92,11 +92,14 @@ static bool is_of_allocator(const struct profile_memory *memory,
 	return false;
 }
 
-/* Of the interpreter or of an installed package, not of the program's own. */
+/* Of the interpreter, of an installed package or written by torch.compile, not of the program's
+ * own.
+ */
 static bool is_python_library(const struct profile_frame *frame)
 {
 	return strstr(frame->file, "/site-packages/") || strstr(frame->file, "/dist-packages/") ||
-	       strstr(frame->file, "/lib/python3") || begins_with(frame->file, "<");
+	       strstr(frame->file, "/lib/python3") || strstr(frame->file, "/torchinductor_") ||
+	       begins_with(frame->file, "<");
 }
 
 bool location_is_own_python(const struct profile_frame *frame)

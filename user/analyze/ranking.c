@@ -25,16 +25,20 @@ static const struct symptom {
 	const char *kind, *const *causes;
 	double least;
 } symptoms[] = {
-	{"InputWait", (const char *const[]){"DataBound", NULL}, 0},
+	{"InputWait", (const char *const[]){"DataBound", "Recompilation", NULL}, 0},
 	{"DiskBound", (const char *const[]){"DiskWait", NULL}, 0},
 	{"BlockedThread",
 	 (const char *const[]){"DataBound", "InputWait", "OutputWait", "GilWait", "LockWait",
-			       "DiskWait", "SleepWait", "ChildWait", NULL},
+			       "DiskWait", "SleepWait", "ChildWait", "Recompilation", NULL},
 	 0.25},
 	{"IdleTarget",
 	 (const char *const[]){"CpuContention", "DataBound", "InputWait", "OutputWait", "GilWait",
-			       "LockWait", "DiskWait", "SleepWait", "ChildWait", NULL},
+			       "LockWait", "DiskWait", "SleepWait", "ChildWait", "Recompilation",
+			       NULL},
 	 0.25},
+	/* of a program that does little else */
+	{"PythonBound", (const char *const[]){"Recompilation", NULL}, 0.50},
+	{"ChildWait", (const char *const[]){"Recompilation", NULL}, 0.50},
 	{"OverheadBound",
 	 (const char *const[]){"CpuContention", "Oversubscribed", "CpuThrottled", "Float64", NULL},
 	 0.10},

@@ -16,6 +16,22 @@
 #include <math.h>
 #include <string.h>
 
+bool is_compiler_of_another(const struct profile *profile, const struct profile_process *process)
+{
+	static const char *const compilers[] = {"cc1plus",  "cc1",  "g++",   "gcc",
+						"c++",	    "cc",   "as",    "ld",
+						"collect2", "lto1", "clang", "clang++",
+						"clang-cl", "nvcc", "cicc",  "ptxas",
+						NULL};
+
+	if (!text_is_one_of(process->comm, compilers))
+		return false;
+	for (size_t i = 0; i < profile->processes_count; i++)
+		if (profile_is_child(profile, process, &profile->processes[i]))
+			return true;
+	return false;
+}
+
 struct compilation {
 	uint64_t ns, count; /* sampled */
 	double squares;
@@ -31,7 +47,8 @@ static void add_stack(struct compilation *found, const struct profile_stack *sta
 	size_t outer_count = stack->frames_count - compiler;
 	size_t caller = location_python(outer, outer_count);
 
-	if (caller < outer_count)
+	/* a deep stack may be cut before it */
+	if (caller < outer_count && location_is_own_python(outer[caller]))
 		lines_add(&found->callers, outer[caller], ns);
 	while (compiler-- > 0) {
 		if (!location_is_own_python(stack->frames[compiler]))
@@ -54,13 +71,21 @@ static void add_sample(struct compilation *found, const struct profile_activity 
 	add_stack(found, sample->stack, compiler, sample->ns);
 }
 
+static void add_thread(struct compilation *found, const struct profile_process *p, uint32_t tid)
+{
+	for (size_t i = 0; i < p->samples.count; i++)
+		if (p->samples.list[i].tid == tid)
+			add_sample(found, &p->samples.list[i]);
+}
+
+/* A thread that only waits for those that compile may not be the one that drives the process. */
 static void find(struct compilation *found, const struct rules_ctx *ctx)
 {
 	const struct profile_process *p = ctx->process;
 
-	for (size_t i = 0; i < p->samples.count; i++)
-		if (p->samples.list[i].tid == ctx->driver->tid)
-			add_sample(found, &p->samples.list[i]);
+	add_thread(found, p, ctx->driver->tid);
+	if (!found->count && ctx->driver->tid != p->pid)
+		add_thread(found, p, p->pid);
 	for (size_t i = 0; i < p->rows_count; i++) {
 		const struct profile_function *function =
 			profile_function(ctx->profile, p->rows[i].function);
@@ -109,6 +134,26 @@ static bool is_steady(const struct rules_ctx *ctx, const struct compilation *fou
 	return ctx->process->start_boot_ns && age_ns(ctx) >= ctx->thresholds->recompilation_age_ns;
 }
 
+/* Compilations that have ended: not small ones before a large one, which alone takes most of it. */
+static bool has_compiled(const struct compilation *found)
+{
+	const struct profile_row *row = found->row;
+
+	return row && row->calls_count > 1 && row->total_ns >= found->ns / 2 &&
+	       row->max_ns != PROFILE_ABSENT && row->max_ns < row->total_ns / 2;
+}
+
+/* Does it do little else, and nothing says that it has compiled before? By samples: a call may be
+ * of another thread. */
+static bool is_first(const struct rules_ctx *ctx, const struct compilation *found)
+{
+	const struct thresholds *t = ctx->thresholds;
+
+	return (double)found->count >= t->recompilation_samples &&
+	       (double)found->ns >= t->recompilation_compiling * (double)ctx->driver->wall_ns &&
+	       (double)ctx->process->steps.count < t->all_steps && !has_compiled(found);
+}
+
 /* All of a short recording from the start can be the warm-up. */
 static bool is_young(const struct rules_ctx *ctx)
 {
@@ -155,29 +200,9 @@ static void add_evidence(struct text *text, struct rules_ctx *ctx, const struct 
 	location_place(text, traced.frame);
 }
 
-void rules_compile(struct rules_ctx *ctx)
+static void suggest_steady(struct note *note, const struct rules_ctx *ctx)
 {
-	struct note note = {.bottleneck = BOTTLENECK_RECOMPILATION, .look = "Where in the code"};
-	struct compilation found = {0};
-	double error;
-
-	if (rules_is_short(ctx) || !ctx->driver->wall_ns)
-		return;
-	find(&found, ctx);
-	note.share = share_of(ctx, &found);
-	if (note.share < ctx->thresholds->recompilation_share || !is_steady(ctx, &found))
-		return;
-	error = sqrt(found.squares) / (double)ctx->driver->wall_ns;
-	note.place = lines_lead(&found.callers).frame;
-	note.gain_ns = note.share * rules_unit_ns(ctx);
-	note.confidence =
-		confidence_above(note.share - ctx->thresholds->recompilation_share, error);
-	rules_subject(&note, ctx);
-	add_evidence(&note.evidence, ctx, &found, note.share);
-	text_printf(&note.threshold,
-		    "at least %g %% of the wall time, and not at the start of the recording alone",
-		    ctx->thresholds->recompilation_share * 100);
-	rules_suggest(&note, ctx,
+	rules_suggest(note, ctx,
 		      "Something that the compiled code depends on changes between calls, mostly a "
 		      "shape: pad or drop the last batch (drop_last=True), bucket lengths, "
 		      "{pass numbers as tensors instead of Python values, or mark dimensions as "
@@ -187,12 +212,76 @@ void rules_compile(struct rules_ctx *ctx)
 		      "(tf.function(input_signature=…)). The warnings about retracing say"
 		      "|pass numbers as arrays instead of constants. The framework's log of "
 		      "compilations says} what has changed.");
-	rules_headline(&note, ctx, "compiles again and again", "called in");
-	add_slow_period(&note.headline, ctx);
-	if (is_young(ctx))
+}
+
+/* The warm-up is no fault, but nothing else can be said of a program that has done little else. */
+static void suggest_once(struct note *note, const struct rules_ctx *ctx)
+{
+	rules_suggest(note, ctx,
+		      "It compiles, and has hardly computed yet: trace it again when it has warmed "
+		      "up. Keep the compiler's cache across runs{ (TORCHINDUCTOR_CACHE_DIR)"
+		      "| (JAX_COMPILATION_CACHE_DIR)||}, and compile smaller parts{ (one block "
+		      "instead of the whole model)| (loops in lax.scan instead of Python)||}.");
+}
+
+static void add_headline(struct note *note, const struct rules_ctx *ctx, bool steady)
+{
+	if (steady) {
+		rules_headline(note, ctx, "compiles again and again", "called in");
+		return;
+	}
+	text_add(&note->headline, "COMPILING: ");
+	add_percent(&note->headline, note->share);
+	text_add(&note->headline, " of the wall time traces, lowers and compiles");
+	if (!note->place)
+		return;
+	text_add(&note->headline, ", called in ");
+	location_place(&note->headline, note->place);
+}
+
+static enum finding_severity severity_of(const struct rules_ctx *ctx, const struct note *note,
+					 bool steady)
+{
+	if (!steady)
+		return FINDING_HIGH;
+	return is_young(ctx) ? FINDING_LOW : rules_severity(ctx, note->gain_ns);
+}
+
+void rules_compile(struct rules_ctx *ctx)
+{
+	struct note note = {.bottleneck = BOTTLENECK_RECOMPILATION, .look = "Where in the code"};
+	const struct thresholds *t = ctx->thresholds;
+	struct compilation found = {0};
+	double error, least;
+	bool steady;
+
+	if (rules_is_short(ctx) || !ctx->driver->wall_ns)
+		return;
+	find(&found, ctx);
+	note.share = share_of(ctx, &found);
+	steady = !is_first(ctx, &found);
+	if (note.share < t->recompilation_share || (steady && !is_steady(ctx, &found)))
+		return;
+	least = steady ? t->recompilation_share : t->recompilation_compiling;
+	error = sqrt(found.squares) / (double)ctx->driver->wall_ns;
+	note.place = lines_lead(&found.callers).frame;
+	note.gain_ns = note.share * rules_unit_ns(ctx);
+	note.confidence = confidence_above(note.share - least, error);
+	rules_subject(&note, ctx);
+	add_evidence(&note.evidence, ctx, &found, note.share);
+	text_printf(&note.threshold,
+		    "at least %g %% of the wall time, and not at the start of the recording alone; "
+		    "or %g %%",
+		    t->recompilation_share * 100, t->recompilation_compiling * 100);
+	if (steady)
+		suggest_steady(&note, ctx);
+	else
+		suggest_once(&note, ctx);
+	add_headline(&note, ctx, steady);
+	if (steady)
+		add_slow_period(&note.headline, ctx);
+	if (steady && is_young(ctx))
 		text_add(&note.evidence, "; the program began with the recording, and this may be "
 					 "its warm-up");
-	rules_ctx_add(ctx, "Recompilation",
-		      is_young(ctx) ? FINDING_LOW : rules_severity(ctx, note.gain_ns), note.share,
-		      &note);
+	rules_ctx_add(ctx, "Recompilation", severity_of(ctx, &note, steady), note.share, &note);
 }

@@ -79,6 +79,8 @@ bool rules_is_short(const struct rules_ctx *ctx);
 bool rules_is_worker(const struct rules_ctx *ctx);
 bool rules_is_idle(const struct rules_ctx *ctx);
 bool rules_data_bound(const struct rules_ctx *ctx);
+/* A compiler that a traced process has started: its time is a compilation of that one. */
+bool is_compiler_of_another(const struct profile *profile, const struct profile_process *process);
 /* CPUs on which it may run, by affinity and by the quota of its cgroups. CPU time of programs that
  * are not of its job; PROFILE_ABSENT. */
 unsigned rules_allowed_cpus(const struct rules_ctx *ctx);

@@ -186,6 +186,11 @@ static const struct compiler {
 	const char *folder, *file, *function;
 } compilers[] = {
 	{"/torch/", "convert_frame.py", "*"},
+	{"/torch/", "cpp_extension.py", "*"},
+	{"/torch/", "cpp_builder.py", "*"},
+	{"/triton/", "jit.py", "*compile*"},
+	{"/triton/", "compiler.py", "*"},
+	{"/numba/", "dispatcher.py", "*compile*"},
 	{"/jax/", "partial_eval.py", "trace_to_jaxpr*"},
 	{"/jax/", "pjit.py", "_pjit_lower*"},
 	{"/jax/", "pxla.py", "lower_*"},
