@@ -30,6 +30,18 @@ static const struct profile_frame forward_frame = {.function = "forward",
 						.module = "",
 						.module_base = "",
 						.language = PERFX_LANGUAGE_PYTHON},
+				  evaluate_frame = {.function = "evaluate",
+						    .file = "/home/me/train.py",
+						    .line = 31,
+						    .module = "",
+						    .module_base = "",
+						    .language = PERFX_LANGUAGE_PYTHON},
+				  score_frame = {.function = "evaluate.<locals>.<genexpr>",
+						 .file = "/home/me/train.py",
+						 .line = 32,
+						 .module = "",
+						 .module_base = "",
+						 .language = PERFX_LANGUAGE_PYTHON},
 				  torch_frame = {.function = "save",
 						 .file = "/usr/lib/python3/dist-packages/torch/"
 							 "serialization.py",
@@ -46,11 +58,14 @@ static const struct profile_stack
 	forward = {.frames = (const struct profile_frame *[]){&forward_frame}, .frames_count = 1},
 	saving = {.frames = (const struct profile_frame *[]){&torch_frame, &save_frame},
 		  .frames_count = 2},
+	evaluating = {.frames = (const struct profile_frame *[]){&forward_frame, &score_frame,
+								 &evaluate_frame},
+		      .frames_count = 3},
 	collecting = {.frames = (const struct profile_frame *[]){&collector_frame, &forward_frame},
 		      .frames_count = 2};
 
 /* What a step does beside its 10 ms of forward. */
-enum slowness { PLAIN, SAVES, COLLECTS, NO_CPU, STOPPED };
+enum slowness { PLAIN, SAVES, EVALUATES, COLLECTS, NO_CPU, STOPPED };
 
 struct training {
 	struct profile profile;
@@ -95,6 +110,8 @@ static void step(struct training *t, uint64_t extra_ns, enum slowness slowness)
 			sample(t, at_ns + MS, &saving, PERFX_WAIT_NONE, "");
 		else if (slowness == SAVES)
 			sample(t, at_ns + MS, &saving, PERFX_WAIT_DISK, "/data/last.pt");
+		else if (slowness == EVALUATES)
+			sample(t, at_ns + MS, &evaluating, PERFX_WAIT_NONE, "");
 		else if (slowness == COLLECTS)
 			sample(t, at_ns + MS, &collecting, PERFX_WAIT_NONE, "");
 		else if (slowness == NO_CPU)
@@ -318,6 +335,25 @@ Test(stalls, checkpoint)
 	analysis__free(analysis);
 	expect_none(t, "UnevenSteps");
 	expect_none(t, "GarbageCollection");
+	free(t);
+}
+
+/* The layer of the model in which it is most of the time is in each step. */
+Test(stalls, evaluation)
+{
+	struct training *t = training_new();
+	const struct finding *finding;
+	struct analysis *analysis;
+
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, i % 20 == 8 ? 60 * MS : 0, EVALUATES);
+	training_end(t);
+	finding = finding_of(t, "PeriodicStall", &analysis);
+	cr_assert_not_null(finding);
+	cr_expect_str_eq(finding->place.function, "evaluate");
+	cr_expect_eq(finding->place.line, 31);
+	cr_expect(says(finding->suggestion, "Evaluate less often"));
+	analysis__free(analysis);
 	free(t);
 }
 

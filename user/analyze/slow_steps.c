@@ -299,12 +299,23 @@ static const char *names_lead(const struct slow_names *names)
 	return lead;
 }
 
+/* The program's own functions, and how long steps were in them: slow ones, as many ordinary ones.
+ */
+struct step_function {
+	const struct profile_frame *frame;
+	double slow_ns, ordinary_ns;
+};
+
+#define STEP_FUNCTIONS_MAX 256
+
 /* While it is found. */
 struct comparison {
 	const struct slow_steps *slow;
 	const struct profile_steps *steps;
 	bool periodic;
 	double scale; /* of ordinary steps to as many as are slow */
+	struct step_function functions[STEP_FUNCTIONS_MAX];
+	size_t functions_count;
 	struct slow_places lines, libraries;
 	struct slow_names names[SLOW_PARTS];
 	struct slow_cause *cause;
@@ -339,16 +350,84 @@ static const struct profile_frame *place_of(const struct profile_stack *stack, s
 	return stack->frames_count && stack->frames[0]->function[0] ? stack->frames[0] : NULL;
 }
 
+/* Ordinary steps are hardly ever in a function that slow ones alone enter. */
+#define ORDINARY_SHARE 0.10
+
+static struct step_function *find_function(struct comparison *c, const struct profile_frame *frame)
+{
+	for (size_t i = 0; i < c->functions_count; i++)
+		if (frame_is_same_function(c->functions[i].frame, frame))
+			return &c->functions[i];
+	if (c->functions_count == STEP_FUNCTIONS_MAX)
+		return NULL;
+	c->functions[c->functions_count].frame = frame;
+	return &c->functions[c->functions_count++];
+}
+
+/* ns < 0: of ordinary steps. */
+static void count_functions(struct comparison *c, const struct profile_activity *sample, double ns)
+{
+	const struct profile_stack *stack = sample->stack;
+
+	c->cause->samples_count += ns > 0;
+	for (size_t i = 0; stack && i < stack->frames_count; i++) {
+		struct step_function *function;
+
+		if (!location_is_own_python(stack->frames[i]))
+			continue;
+		function = find_function(c, stack->frames[i]);
+		if (function)
+			*(ns > 0 ? &function->slow_ns : &function->ordinary_ns) += fabs(ns);
+	}
+}
+
+static bool is_of_slow_steps(struct comparison *c, const struct profile_frame *frame)
+{
+	const struct step_function *function =
+		location_is_own_python(frame) ? find_function(c, frame) : NULL;
+
+	return function && !strstr(frame->function, "<genexpr>") &&
+	       function->ordinary_ns < ORDINARY_SHARE * function->slow_ns;
+}
+
+/* Is it what trainers do now and then, by its name? Callers may have other work in each step. */
+static bool is_occasional(const struct profile_frame *frame)
+{
+	static const char *const words[] = {"eval", "valid", "test", "save", "checkpoint", NULL};
+	const char *dot = strrchr(frame->function, '.');
+	bool found = false;
+
+	for (size_t i = 0; words[i]; i++)
+		found |= strcasestr(dot ? dot + 1 : frame->function, words[i]) != NULL;
+	return found;
+}
+
+/* The function that slow steps alone enter: the innermost, or an evaluation or a checkpoint around
+ * it. Not the layer of the model below it, which ordinary steps are in as well. Without one the
+ * innermost Python frame of the program's own. */
+static size_t python_of(struct comparison *c, const struct profile_stack *stack)
+{
+	size_t inner = location_python(stack->frames, stack->frames_count);
+	size_t found = stack->frames_count;
+
+	for (size_t i = inner; i < stack->frames_count; i++)
+		if (is_of_slow_steps(c, stack->frames[i]) &&
+		    (found == stack->frames_count || is_occasional(stack->frames[i])))
+			found = i;
+	return found < stack->frames_count ? found : inner;
+}
+
 /* And the library's function that it has called. */
 static void add_place(struct comparison *c, const struct profile_stack *stack, double ns)
 {
-	size_t python = stack ? location_python(stack->frames, stack->frames_count) : 0;
-	const struct profile_frame *place = stack ? place_of(stack, python) : NULL;
+	const struct profile_frame *place = stack ? place_of(stack, python_of(c, stack)) : NULL;
+	size_t inner = stack ? location_python(stack->frames, stack->frames_count) : 0;
 
 	if (!place)
 		return;
 	places_add(&c->lines, place, ns);
-	for (size_t inner = python < stack->frames_count ? python : 0; inner-- > 0;) {
+	inner = inner < stack->frames_count ? inner : 0;
+	while (inner-- > 0) {
 		if (stack->frames[inner]->language != PERFX_LANGUAGE_PYTHON)
 			continue;
 		places_add(&c->libraries, stack->frames[inner], ns);
@@ -371,7 +450,9 @@ static void compare_sample(struct comparison *c, const struct profile_activity *
 }
 
 /* Samples and steps are both in order of time. */
-static void compare_samples(struct comparison *c, enum step_kind wanted)
+static void compare_samples(struct comparison *c, enum step_kind wanted,
+			    void (*add)(struct comparison *c, const struct profile_activity *sample,
+					double ns))
 {
 	const struct profile_steps *steps = c->steps;
 	size_t step = 0;
@@ -387,8 +468,7 @@ static void compare_samples(struct comparison *c, enum step_kind wanted)
 		if (sample->time_ns < steps->times[step].from_ns ||
 		    kind_of_step(c->slow, steps, step, c->periodic) != wanted)
 			continue;
-		c->cause->samples_count += wanted == STEP_WANTED;
-		compare_sample(c, &sample->what, wanted == STEP_WANTED ? ns : -c->scale * ns);
+		add(c, &sample->what, wanted == STEP_WANTED ? ns : -c->scale * ns);
 	}
 }
 
@@ -444,8 +524,10 @@ int slow_steps_cause(struct slow_cause *cause, const struct slow_steps *slow,
 		.slow = slow, .steps = steps, .periodic = periodic, .cause = cause};
 	count_steps(c);
 	/* places of slow steps first: there is room for so many */
-	compare_samples(c, STEP_WANTED);
-	compare_samples(c, STEP_ORDINARY);
+	compare_samples(c, STEP_WANTED, count_functions);
+	compare_samples(c, STEP_ORDINARY, count_functions);
+	compare_samples(c, STEP_WANTED, compare_sample);
+	compare_samples(c, STEP_ORDINARY, compare_sample);
 	compare_phases(c);
 	lead = places_lead(&c->lines);
 	cause->place = lead.frame;
