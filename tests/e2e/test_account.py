@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The account of time of programs in which no known function runs: it adds up, and the verdict names the place."""
+import contextlib
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import Tracer
+
+PYTHON = "/usr/bin/python3"
+CLASSES = ("computing", "spinning", "join", "gil", "lock", "input", "output", "disk", "sleep", "child", "other", "runnable",
+           "stopped", "unknown")
+
+pytestmark = pytest.mark.alone
+
+
+@contextlib.contextmanager
+def started(*argv):
+    """A program that says that it is ready."""
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        yield process
+    finally:
+        os.killpg(process.pid, 9)
+        process.wait()
+
+
+def report_of(pid, seconds=3):
+    tracer = Tracer(pid, budget=True, duration=str(seconds))
+    try:
+        report = tracer.report()
+    finally:
+        tracer.kill()
+    print(report["verdict"])
+    for process in report["processes"]:
+        print(process["pid"], *process["findings"], sep="\n")
+        whole(process["account"])
+        for thread in process["account"]["threads"]:
+            whole(thread)
+        assert process["account"]["wall_ns"] == sum(thread["wall_ns"] for thread in process["account"]["threads"])
+    assert "No traced function" not in report["verdict"]
+    return report
+
+
+def whole(account):
+    """Each moment is in one class."""
+    assert sum(account.get(f"{name}_ns", 0) for name in CLASSES) == account["wall_ns"]
+
+
+def process_of(report, pid):
+    process, = (process for process in report["processes"] if process["pid"] == pid)
+    return process
+
+
+def problems(report, *names):
+    return [finding for process in report["processes"] for finding in process["findings"]
+            if finding.get("class") in names and finding["severity"] != "low"]
+
+
+def write(path, text):
+    path.write_text(text)
+    return str(path)
+
+
+def has(python, module):
+    return subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0
+
+
+POLLED = """
+import threading, time, zlib
+data = bytes(range(256)) * 40000
+
+def compress():
+    for _ in range(5):
+        zlib.compress(data, 9)          # without the GIL
+
+print("ready", flush=True)
+while True:
+    pool = [threading.Thread(target=compress) for _ in range(2)]
+    for thread in pool:
+        thread.start()
+    while any(thread.is_alive() for thread in pool):
+        time.sleep(0.01)
+"""
+
+
+def test_who_polls_its_threads_joins_them(tmp_path):
+    with started(PYTHON, write(tmp_path / "polled.py", POLLED)) as process:
+        report = report_of(process.pid)
+    account = process_of(report, process.pid)["account"]
+    main, = (thread for thread in account["threads"] if thread["tid"] == process.pid)
+    assert main["join_ns"] > main.get("sleep_ns", 0)
+    assert account["tid"] != process.pid
+    assert not problems(report, "sleep", "idle")
+    assert "compress (polled.py:7)" in report["verdict"]
+
+
+WORKERS = """
+import multiprocessing as mp, os, zlib
+data = bytes(range(256)) * 4000
+
+def work(barrier):
+    barrier.wait()
+    while True:
+        zlib.compress(data, 9)
+
+if __name__ == "__main__":
+    os.sched_setaffinity(0, [max(os.sched_getaffinity(0))])
+    context = mp.get_context("fork")
+    barrier = context.Barrier(5)
+    workers = [context.Process(target=work, args=(barrier,)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    barrier.wait()
+    print("ready", flush=True)
+    for worker in workers:
+        worker.join()
+"""
+
+
+def test_workers_that_share_a_cpu_are_not_idle(tmp_path):
+    with started(PYTHON, write(tmp_path / "workers.py", WORKERS)) as process:
+        report = report_of(process.pid)
+    assert not problems(report, "idle", "sleep", "child")
+    assert report["verdict"].startswith(("CPU CONTENTION", "OVERSUBSCRIBED")) or "waiting for a CPU" in report["verdict"]
+    assert "work (workers.py:8)" in report["verdict"]
+    workers = [p["account"] for p in report["processes"] if p["ppid"] == process.pid]
+    assert len(workers) == 4 and all(worker["runnable_ns"] > worker["computing_ns"] for worker in workers)
+    assert process_of(report, process.pid)["account"]["join_ns"] > 0
+
+
+SORTS = """
+import numpy
+
+def hot(a):
+    while True:
+        numpy.sort(a)
+
+print("ready", flush=True)
+hot(numpy.random.default_rng(0).standard_normal(400_000))
+"""
+
+
+@pytest.mark.skipif(not has(PYTHON, "numpy"), reason=f"{PYTHON} has no numpy (Debian: python3-numpy)")
+def test_the_programs_own_line_stands_above_a_package(tmp_path):
+    with started(PYTHON, write(tmp_path / "sorts.py", SORTS)) as process:
+        report = report_of(process.pid)
+    assert "hot (sorts.py:6), in numpy sort (fromnumeric.py:" in report["verdict"]
+
+
+STRIPPED = """
+#include <stdio.h>
+
+int main(void)
+{
+    puts("ready");
+    fflush(stdout);
+    for (volatile unsigned long i = 0;; i++)
+        ;
+}
+"""
+
+
+def test_a_program_without_symbols(tmp_path):
+    source, program = write(tmp_path / "loop.c", STRIPPED), str(tmp_path / "bare-loop")
+    subprocess.run(["gcc", "-O1", "-s", "-o", program, source], check=True)
+    with started(program) as process:
+        report = report_of(process.pid)
+    assert "bare-loop (no symbols)" in report["verdict"]
+
+
+BOOSTS = """
+import numpy, xgboost
+rng = numpy.random.default_rng(0)
+x = rng.standard_normal((20000, 20), dtype=numpy.float32)
+data = xgboost.DMatrix(x, (x.sum(1) > 0).astype(numpy.float32))
+booster = xgboost.Booster({"nthread": 2, "tree_method": "hist"}, [data])
+
+def train():
+    while True:
+        booster.update(data, 0)
+
+print("ready", flush=True)
+train()
+"""
+
+
+@pytest.mark.skipif(not has(sys.executable, "xgboost"), reason=f"{sys.executable} has no xgboost")
+def test_rounds_of_xgboost(tmp_path):
+    with started(sys.executable, write(tmp_path / "boosts.py", BOOSTS)) as process:
+        report = report_of(process.pid)
+    assert "train (boosts.py:10), in xgboost Booster.update (core.py:" in report["verdict"]
+    assert any("libxgboost" in place.get("native", {}).get("module", "")
+               for place in process_of(report, process.pid)["account"]["places"])
