@@ -153,7 +153,7 @@ static struct report end_of_pool(struct stream *s, uint64_t pool_ms)
 {
 	struct report report;
 
-	stream_thread(s, 1, MAIN, "python3", 'S', 10 * S, 100 * MS, 0);
+	stream_thread(s, 1, MAIN, "python3", 'S', 10 * S, 100 * MS, 1900 * MS);
 	stream_thread(s, 1, POOL, "loader", 'R', 10 * S, pool_ms * MS, 0);
 	stream_usage(s, 1, 0, 0, 0, 200 << 20);
 	stream_usage(s, 1, 10 * S, (100 + pool_ms) * MS, 0, 200 << 20);
@@ -171,11 +171,11 @@ Test(account, who_polls_its_own_threads_joins_them)
 	struct report report;
 
 	begin(&s);
-	blocked(&s, MAIN, PERFX_WAIT_SLEEP, 9000, 900);
+	blocked(&s, MAIN, PERFX_WAIT_SLEEP, 8000, 800);
 	samples(&s, (struct perfx_sample){.stack = EXTENSION, .tid = POOL}, 900);
 	report = end_of_pool(&s, 9000);
 	account = account_of(&report);
-	expect_ms(account_of_thread(account, MAIN), ACCOUNT_JOIN, 9000);
+	expect_ms(account_of_thread(account, MAIN), ACCOUNT_JOIN, 8000);
 	expect_ms(account_of_thread(account, MAIN), ACCOUNT_SLEEP, 0);
 	cr_expect_eq(account->tid, POOL);
 	cr_expect(account->joins);
@@ -193,11 +193,29 @@ Test(account, a_sleep_without_working_threads_is_none)
 	struct report report;
 
 	begin(&s);
-	blocked(&s, MAIN, PERFX_WAIT_SLEEP, 9000, 900);
+	blocked(&s, MAIN, PERFX_WAIT_SLEEP, 8000, 800);
 	report = end_of_pool(&s, 10);
-	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_SLEEP, 9000);
+	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_SLEEP, 8000);
 	cr_expect_eq(account_of(&report)->tid, MAIN);
 	forget(&report);
+}
+
+Test(account, a_stopped_process)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	blocked(&s, MAIN, PERFX_WAIT_STOPPED, 4000, 1);
+	report = end(&s);
+	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_STOPPED, 4000);
+	cr_expect(contains(report.analysis->verdict,
+			   "STOPPED: python3 (pid 4242): stopped for 4.00 s of 10.0 s (40.0 %), "
+			   "1 time."));
+	forget(&report);
+	begin(&s);
+	blocked(&s, MAIN, PERFX_WAIT_STOPPED, 400, 1);
+	expect_none(&s, "Stopped");
 }
 
 /* --- the hottest place --- */

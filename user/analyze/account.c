@@ -753,7 +753,7 @@ static void find_joins(struct making *m, struct account *driver, const struct wa
 	struct process_account *account = m->account;
 	uint64_t joins_ns = sum_of_candidate(waits, CANDIDATE_JOIN), threads_ns = 0;
 	uint64_t naps_ns = sum_of_candidate(waits, CANDIDATE_NAP), children_ns;
-	uint64_t own_ns = account_busy_ns(driver);
+	uint64_t own_ns = driver->ns[ACCOUNT_COMPUTING] + driver->ns[ACCOUNT_SPINNING];
 	const struct account *busiest = busiest_of(account, driver->tid, account_busy_ns);
 	const struct account *waiting = busiest_of(account, driver->tid, concrete_wait_ns);
 	double wall_ns = (double)driver->wall_ns;
