@@ -116,6 +116,7 @@ static const struct {
 	 "threads_that_share_work_well"},
 	{"CpuThrottled", "analyze", "throttled_and_disk", "throttled_and_disk"},
 	{"BlockedThread", "analyze", "idle_and_blocked", "idle_and_blocked"},
+	{"Stopped", "account", "a_stopped_process", "a_stopped_process"},
 	{"IdleTarget", "analyze", "idle_and_blocked", "idle_and_blocked"},
 	{"DiskBound", "analyze", "throttled_and_disk", "throttled_and_disk"},
 	{"GpuStarved", "analyze_gpu", "starved", "starved"},

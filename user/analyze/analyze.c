@@ -364,6 +364,7 @@ static const struct {
 	[BOTTLENECK_MEMORY] = {"memory", "MEMORY"},
 	[BOTTLENECK_IDLE] = {"idle", "IDLE"},
 	[BOTTLENECK_HEALTHY] = {"healthy", "HEALTHY"},
+	[BOTTLENECK_STOPPED] = {"stopped", "STOPPED"},
 };
 
 const char *bottleneck_name(enum bottleneck bottleneck)

@@ -48,6 +48,7 @@ enum bottleneck {
 	BOTTLENECK_MEMORY,
 	BOTTLENECK_IDLE,
 	BOTTLENECK_HEALTHY,
+	BOTTLENECK_STOPPED, /* by a signal, a debugger or a freezer */
 	BOTTLENECKS
 };
 /* "input": of JSON; NULL: BOTTLENECK_NONE. */

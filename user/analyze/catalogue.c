@@ -435,6 +435,17 @@ const struct finding_kind finding_kinds[] = {
 		.look = "Waiting, and Threads.",
 	},
 	{
+		.kind = "Stopped",
+		.says = "the process was stopped for a part of the time",
+		.judges = "The exact time in which the thread that the verdict is about was "
+			  "stopped by a signal, a debugger or the freezer of its cgroup, of its "
+			  "wall time.",
+		.remedy = "Find out who stops it: a scheduler that suspends jobs, `docker pause`, "
+			  "a debugger, Ctrl-Z. Faster code will not help.",
+		.example = "kill -CONT PID",
+		.look = "Waiting, and the account of time.",
+	},
+	{
 		.kind = "IdleTarget",
 		.says = "the process uses hardly any CPU",
 		.judges = "CPU time of the process, of the wall time. A finding that says what it "

@@ -108,6 +108,43 @@ static bool idle_target(struct rules_ctx *ctx)
 	return true;
 }
 
+/* The threads of a process are stopped together: the one that works stands for all. */
+static void stopped(struct rules_ctx *ctx)
+{
+	const struct account *thread = account_of_thread(ctx->account, ctx->account->tid);
+	double share = thread && thread->wall_ns
+			       ? (double)thread->ns[ACCOUNT_STOPPED] / (double)thread->wall_ns
+			       : 0;
+	struct note note = {.bottleneck = BOTTLENECK_STOPPED,
+			    .gain_ns = share * rules_unit_ns(ctx),
+			    .confidence = 1,
+			    .look = "Waiting",
+			    .share = share};
+
+	if (share < ctx->thresholds->stopped_medium || share <= 0)
+		return;
+	add_process_name(&note.subject, ctx->process);
+	text_add(&note.evidence, "stopped for ");
+	add_ns(&note.evidence, thread->ns[ACCOUNT_STOPPED]);
+	text_add(&note.evidence, " of ");
+	add_ns(&note.evidence, thread->wall_ns);
+	text_add(&note.evidence, " (");
+	add_percent(&note.evidence, share);
+	text_add(&note.evidence, ")");
+	if (thread->stops_count)
+		text_printf(&note.evidence, ", %llu time%s",
+			    (unsigned long long)thread->stops_count,
+			    thread->stops_count == 1 ? "" : "s");
+	text_printf(&note.threshold, "at least %g %% of the wall time (high: %g %%)",
+		    ctx->thresholds->stopped_medium * 100, ctx->thresholds->stopped_high * 100);
+	text_add(&note.suggestion,
+		 "A signal (SIGSTOP, Ctrl-Z), a debugger or the freezer of a cgroup (docker pause) "
+		 "stopped it: find out who sends that. Faster code will not help.");
+	rules_ctx_add(ctx, "Stopped",
+		      share >= ctx->thresholds->stopped_high ? FINDING_HIGH : FINDING_MEDIUM, share,
+		      &note);
+}
+
 /* The function in which most of the waiting was traced, if it is half of it at least. */
 static const struct profile_row *waited_in(const struct rules_ctx *ctx, uint64_t blocked_ns)
 {
@@ -208,6 +245,7 @@ void rules_process(struct rules_ctx *ctx)
 {
 	if (rules_is_short(ctx))
 		return;
+	stopped(ctx);
 	if (!idle_target(ctx))
 		blocked_thread(ctx);
 	disk_bound(ctx);
