@@ -305,3 +305,30 @@ def test_facts_of_what_has_ended(duration, tmp_path):
     assert thread["on_cpu_ns"] == pytest.approx(truth["thread_s"] * 1e9, abs=12e6)
     assert thread["wall_ns"] >= thread["on_cpu_ns"]
     assert parent["major_faults"] is not None and parent["cpus"] == os.cpu_count()
+
+
+BUSY = """import time
+def hot():
+    end = time.process_time() + 2
+    while time.process_time() < end:
+        sum(k * k for k in range(3000))
+hot()
+"""
+LAUNCHERS = {
+    "none": lambda command: command,
+    "sh": lambda command: ["sh", "-c", " ".join(command) + "; true"],
+    "python": lambda command: [sys.executable, "-c", f"import subprocess; subprocess.run({command})"],
+}
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_launcher_is_no_finding(launcher, tmp_path):
+    """The job below it has the same verdict as when it is started directly."""
+    busy = tmp_path / "busy.py"
+    busy.write_text(BUSY)
+    _, report = traced(tmp_path, *LAUNCHERS[launcher]([sys.executable, str(busy)]))
+    # on a busy machine contention may come first
+    assert re.match(r"(PYTHON-BOUND|CPU CONTENTION): .* hot[.<>\w]* \(busy\.py:5\)", report["verdict"])
+    job = max(report["processes"], key=lambda process: process["cpu_user_ns"])
+    assert job["findings"]
+    assert not any(process["findings"] for process in report["processes"] if process is not job)

@@ -129,3 +129,57 @@ Test(ranking, losses)
 					   : "GilWait/high Losses/medium DiskWait/low");
 	}
 }
+
+/* --- what a process is --- */
+
+#define S 1000000000ull
+
+static struct profile_process process(uint32_t pid, uint32_t ppid, uint64_t cpu_ns)
+{
+	return (struct profile_process){
+		.pid = pid, .ppid = ppid, .comm = "python3", .cpu_ns = cpu_ns, .to_ns = 10 * S};
+}
+
+static void expect_roles(struct profile_process *processes, size_t count,
+			 const enum process_role *roles)
+{
+	const struct profile profile = {.processes = processes, .processes_count = count};
+	struct process_analysis accounts[4] = {{0}};
+	struct analysis analysis = {.processes = accounts, .processes_count = count};
+
+	cr_assert_eq(find_roles(&analysis, &profile, &rule_set_builtin.thresholds), 0);
+	for (size_t i = 0; i < count; i++)
+		cr_expect_eq(accounts[i].role, roles[i], "process %zu", i);
+}
+
+/* sh, torchrun, which was busy while it started, and two ranks. */
+Test(roles, launchers_wait_for_the_job)
+{
+	struct profile_process processes[] = {process(10, 1, 0), process(11, 10, 2 * S),
+					      process(12, 11, 9 * S), process(13, 11, 8 * S)};
+
+	expect_roles(processes, 4,
+		     (const enum process_role[]){PROCESS_LAUNCHER, PROCESS_LAUNCHER, PROCESS_JOB,
+						 PROCESS_JOB});
+}
+
+Test(roles, workers_feed_their_parent)
+{
+	struct profile_process processes[] = {process(10, 1, 1 * S), process(11, 10, 9 * S)};
+	struct profile_activity reads = {
+		.tid = 10, .reason = PERFX_WAIT_READ, .object_name = "", .count = 50, .ns = 8 * S};
+	const enum process_role fed[] = {PROCESS_JOB, PROCESS_WORKER};
+	const enum process_role launched[] = {PROCESS_LAUNCHER, PROCESS_JOB};
+
+	processes[0].blocked = (struct profile_activities){&reads, 1};
+	expect_roles(processes, 2, fed);
+	reads.count = 49; /* it reads its child's output */
+	expect_roles(processes, 2, launched);
+	processes[0].cpu_ns = 5 * S; /* it computes itself */
+	expect_roles(processes, 2, fed);
+	processes[0].cpu_ns = 0;
+	processes[0].steps.count = 3; /* a trainer whose data come late */
+	expect_roles(processes, 2, fed);
+	processes[1].steps.count = 3; /* a rank that the first one has started */
+	expect_roles(processes, 2, (const enum process_role[]){PROCESS_JOB, PROCESS_JOB});
+}

@@ -171,20 +171,22 @@ bool profile_is_child(const struct profile *profile, const struct profile_proces
 	return child->ppid == parent->pid && is_same_machine(profile, child, parent);
 }
 
+const struct profile_process *profile_parent(const struct profile *profile,
+					     const struct profile_process *process)
+{
+	for (size_t i = 0; i < profile->processes_count; i++)
+		if (&profile->processes[i] != process &&
+		    profile_is_child(profile, process, &profile->processes[i]))
+			return &profile->processes[i];
+	return NULL;
+}
+
 /* The outermost traced process above it, or itself. Pids that were used again could form a loop. */
 static const struct profile_process *ancestor_of(const struct profile *profile,
 						 const struct profile_process *process)
 {
-	for (size_t depth = 0; depth < profile->processes_count; depth++) {
-		const struct profile_process *parent = NULL;
-
-		for (size_t i = 0; i < profile->processes_count && !parent; i++)
-			if (profile_is_child(profile, process, &profile->processes[i]))
-				parent = &profile->processes[i];
-		if (!parent || parent == process)
-			break;
-		process = parent;
-	}
+	for (size_t depth = 0; depth < profile->processes_count; depth++)
+		process = profile_parent(profile, process) ?: process;
 	return process;
 }
 

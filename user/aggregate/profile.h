@@ -933,6 +933,9 @@ const char *profile_host_name(const struct profile *profile, const struct profil
 /* Pids are a machine's own. */
 bool profile_is_child(const struct profile *profile, const struct profile_process *child,
 		      const struct profile_process *parent);
+/* NULL: it is not traced. */
+const struct profile_process *profile_parent(const struct profile *profile,
+					     const struct profile_process *process);
 
 /* Do both belong to one job? They descend from one traced process, have one parent and one name, or
  * are ranks of one job. */

@@ -134,8 +134,14 @@ void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severit
 	ctx->findings[ctx->findings_count++] = finding;
 }
 
+/* A launcher waits by right, and what it does otherwise is not the job. */
 static void apply_rules(struct rules_ctx *ctx, const struct ranks *ranks)
 {
+	if (ctx->role == PROCESS_LAUNCHER) {
+		rules_own(ctx);
+		rules_rank(ctx);
+		return;
+	}
 	rules_functions(ctx);
 	rules_process(ctx);
 	rules_contention(ctx);
@@ -200,16 +206,23 @@ static int analyze_process(struct rules_ctx *ctx, const struct ranks *ranks,
 	return 0;
 }
 
-/* The one with the most traced time, else with the most calls, else with the most CPU time. One
- * that only waits for its children is none. */
+static bool is_job(const struct analysis *analysis, const struct profile *profile,
+		   const struct profile_process *process)
+{
+	const struct process_analysis *of = &analysis->processes[process - profile->processes];
+
+	return of->role == PROCESS_JOB && !of->account.joins_children;
+}
+
+/* One that is the job itself, with the most traced time, else with the most calls, else with the
+ * most CPU time. */
 static bool is_more(const struct analysis *analysis, const struct profile *profile,
 		    const struct profile_process *a, const struct profile_process *b)
 {
-	bool a_joins = analysis->processes[a - profile->processes].account.joins_children;
-	bool b_joins = analysis->processes[b - profile->processes].account.joins_children;
+	bool a_works = is_job(analysis, profile, a), b_works = is_job(analysis, profile, b);
 
-	if (a_joins != b_joins)
-		return b_joins;
+	if (a_works != b_works)
+		return a_works;
 	if (is_compiler_of_another(profile, a) != is_compiler_of_another(profile, b))
 		return is_compiler_of_another(profile, b);
 	if (a->self_ns != b->self_ns)
@@ -293,6 +306,8 @@ struct analysis *analyze(const struct profile *profile, const struct rule_set *r
 	analysis->processes_count = profile->processes_count;
 	if (find_times(analysis, profile, drivers))
 		goto fail;
+	if (find_roles(analysis, profile, &rules->thresholds))
+		goto fail;
 	main = main_process(profile, analysis);
 	for (size_t i = 0; i < profile->processes_count; i++) {
 		const struct profile_process *process = &profile->processes[i];
@@ -302,6 +317,7 @@ struct analysis *analyze(const struct profile *profile, const struct rule_set *r
 					.thresholds = &rules->thresholds,
 					.process = process,
 					.driver = &drivers[i],
+					.role = out->role,
 					.is_main = process == main,
 					.evidence_lost = evidence_lost};
 

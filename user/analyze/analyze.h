@@ -82,6 +82,15 @@ struct finding {
 	double share;
 };
 
+/* What a process is for its job. */
+enum process_role {
+	PROCESS_JOB = 0,
+	/* It feeds its parent, which works on what it sends: that it waits is good news. */
+	PROCESS_WORKER,
+	/* It waits for the job, which it has started: sh -c, torchrun, uv run. */
+	PROCESS_LAUNCHER,
+};
+
 struct analysis {
 	char *verdict;		/* one sentence about the whole capture */
 	const char *rules_file; /* of the rule set; NULL: the built-in rules */
@@ -89,6 +98,7 @@ struct analysis {
 	/* Per process, same index as profile->processes: ranked findings and, when nothing fired
 	 * there, why that may be (else NULL). */
 	struct process_analysis {
+		enum process_role role;
 		struct finding *findings;
 		size_t findings_count;
 		size_t silenced_count;

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Which findings remain, and in which order: rules judge one number each, and several see the same
- * cause. What only repeats another finding goes; of two about one place and one kind of time the
- * better one remains; where what they rest on was lost, all weigh a degree less and the least go.
+ * What a process is for the job; and which findings remain, and in which order: rules judge one
+ * number each, and several see the same cause. What only repeats another finding goes; of two about
+ * one place and one kind of time the better one remains; where what they rest on was lost, all
+ * weigh a degree less and the least go.
  */
 #include "analyze/catalogue.h"
+#include "analyze/remedy.h"
 #include "analyze/rules_ctx.h"
 #include "base/escape.h"
 
+#include <errno.h>
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +19,91 @@ static void drop(struct rules_ctx *ctx, size_t at)
 {
 	finding_clear(&ctx->findings[at]);
 	ctx->findings[at] = ctx->findings[--ctx->findings_count];
+}
+
+/* --- what a process is --- */
+
+/* A process that uses so much of a CPU computes itself; less may be its start. */
+#define COMPUTES 0.50
+/* One that works on what it reads waits for it again and again, in a second. */
+#define READS_PER_S 5
+
+static bool fetches_batches(const struct profile *profile, const struct profile_process *process)
+{
+	for (size_t i = 0; i < process->rows_count; i++)
+		if (remedy_kind(profile, process, &process->rows[i]) == REMEDY_DATA)
+			return true;
+	return false;
+}
+
+static bool reads_often(const struct profile_process *process)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < process->blocked.count; i++)
+		if (process->blocked.list[i].tid == process->pid &&
+		    wait_class(&process->blocked.list[i]) == ACCOUNT_INPUT)
+			count += process->blocked.list[i].count;
+	return rate_of(process, count) >= READS_PER_S;
+}
+
+/* Does it work on what its children send it? */
+static bool is_fed(const struct profile *profile, const struct process_analysis *accounts,
+		   const struct profile_process *parent, const struct thresholds *thresholds)
+{
+	double cpu = cpu_share(parent);
+
+	if (parent->steps.count || fetches_batches(profile, parent))
+		return true;
+	if (accounts[parent - profile->processes].account.joins_children)
+		return false;
+	return cpu >= COMPUTES || (cpu >= thresholds->idle_target_cpu && reads_often(parent));
+}
+
+/* below_ns: CPU time of the busiest process that it has started, directly or not. */
+static enum process_role role_of(const struct profile *profile,
+				 const struct process_analysis *accounts,
+				 const struct profile_process *process, uint64_t below_ns,
+				 const struct thresholds *thresholds)
+{
+	const struct profile_process *parent = profile_parent(profile, process);
+
+	if (process->steps.count)
+		return PROCESS_JOB;
+	if (parent && is_fed(profile, accounts, parent, thresholds))
+		return PROCESS_WORKER;
+	if (process->cpu_ns != PROFILE_ABSENT && below_ns / 2 > process->cpu_ns &&
+	    !is_fed(profile, accounts, process, thresholds))
+		return PROCESS_LAUNCHER;
+	return PROCESS_JOB;
+}
+
+int find_roles(struct analysis *analysis, const struct profile *profile,
+	       const struct thresholds *thresholds)
+{
+	uint64_t *below_ns = calloc(profile->processes_count + 1, sizeof(*below_ns));
+
+	if (!below_ns)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->processes_count; i++) {
+		const struct profile_process *above = &profile->processes[i];
+		uint64_t cpu_ns = above->cpu_ns == PROFILE_ABSENT ? 0 : above->cpu_ns;
+
+		/* pids that were used again could form a loop */
+		for (size_t depth = 0; depth < profile->processes_count; depth++) {
+			above = profile_parent(profile, above);
+			if (!above)
+				break;
+			if (cpu_ns > below_ns[above - profile->processes])
+				below_ns[above - profile->processes] = cpu_ns;
+		}
+	}
+	for (size_t i = 0; i < profile->processes_count; i++)
+		analysis->processes[i].role =
+			role_of(profile, analysis->processes, &profile->processes[i], below_ns[i],
+				thresholds);
+	free(below_ns);
+	return 0;
 }
 
 /* --- symptoms --- */

@@ -8,19 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct profile_process *parent_of(const struct profile *profile,
-					       const struct profile_process *process)
-{
-	for (size_t i = 0; i < profile->processes_count; i++)
-		if (profile_is_child(profile, process, &profile->processes[i]))
-			return &profile->processes[i];
-	return NULL;
-}
-
 /* A data loader's workers inherit their trainer's environment. */
 static bool is_rank(const struct profile *profile, const struct profile_process *process)
 {
-	const struct profile_process *parent = parent_of(profile, process);
+	const struct profile_process *parent = profile_parent(profile, process);
 
 	return process->rank.world_size > 1 && process->steps.count &&
 	       !(parent && parent->steps.count &&

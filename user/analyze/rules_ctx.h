@@ -19,6 +19,7 @@ struct rules_ctx {
 	const struct process_account *account;
 	const struct driver *driver;  /* what its main thread does */
 	const struct step_time *time; /* where a step's time goes */
+	enum process_role role;
 	bool is_main;	    /* the process that what concerns the whole capture is said about */
 	bool evidence_lost; /* rules_evidence_lost() */
 	struct finding *findings;
@@ -73,8 +74,8 @@ void rules_capture(struct rules_ctx *ctx);
 /* Do the other ranks of its job wait for it? After the other rules, for it names their places. */
 void rules_straggler(struct rules_ctx *ctx, const struct ranks *ranks);
 
-/* What rules ask of each other. Was it there for too short a time to judge shares? Is it a child of
- * a traced process? Does it use hardly any CPU? Do its steps wait for data? */
+/* What rules ask of each other. Was it there for too short a time to judge shares? Does it
+ * only feed its parent? Does it use hardly any CPU? Do its steps wait for data? */
 bool rules_is_short(const struct rules_ctx *ctx);
 bool rules_is_worker(const struct rules_ctx *ctx);
 bool rules_is_idle(const struct rules_ctx *ctx);
@@ -113,7 +114,10 @@ void rules_headline(struct note *note, const struct rules_ctx *ctx, const char *
 /* That a number with this standard error, of many samples, is so much above its threshold. */
 double confidence_above(double distance, double error);
 
-/* ranking.c: which of the findings remain, and in which order. */
+/* ranking.c: what each process is, by its account; and which of the findings remain, and in which
+ * order. find_roles(): 0 or -ENOMEM. */
+int find_roles(struct analysis *analysis, const struct profile *profile,
+	       const struct thresholds *thresholds);
 void rules_rank(struct rules_ctx *ctx);
 /* Calls and samples that no sum has were lost: what findings rest on. */
 bool rules_evidence_lost(const struct profile *profile);

@@ -32,13 +32,9 @@ struct thread_sums sum_threads(const struct profile_process *process)
 	return sums;
 }
 
-/* A data loader's worker that waits is good news: its parent is what the report is about. */
 bool rules_is_worker(const struct rules_ctx *ctx)
 {
-	for (size_t i = 0; i < ctx->profile->processes_count; i++)
-		if (profile_is_child(ctx->profile, ctx->process, &ctx->profile->processes[i]))
-			return true;
-	return false;
+	return ctx->role == PROCESS_WORKER;
 }
 
 /* What took most of the waiting: "; 4.90 s in epoll for pipe:[1234], in serve (server.py:12)" */
