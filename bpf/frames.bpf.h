@@ -393,6 +393,47 @@ __noinline int find_frame(struct thread *t, __u64 ret_addr_sp, __u32 function)
 	return t->kept;
 }
 
+/* Of two frames on one stack with no other frame between, one called the other. Frames further
+ * apart may be on neighbouring stacks, which are larger than this. */
+#define CALLER_BYTES (8 << 10)
+
+/* Step of find_caller, whose result so far is t->kept. Returns whether there is such a frame. */
+__noinline int consider_caller(struct thread *t, __u32 index, __u64 ret_addr_sp)
+{
+	struct frame *f;
+	__u64 distance;
+
+	if (!t || index >= t->depth)
+		return 0;
+	f = frame_at(t, index);
+	distance = f->ret_addr_sp - ret_addr_sp;
+	if ((f->entry & FRAME_RANGE) ||
+	    (distance && distance < CALLER_BYTES &&
+	     (!t->kept || f->ret_addr_sp < frame_at(t, t->kept - 1)->ret_addr_sp)))
+		t->kept = index + 1;
+	return 1;
+}
+
+static long caller_step(__u32 i, void *ctx)
+{
+	const struct frame_search *search = ctx;
+
+	return !consider_caller(search->thread, i, search->ret_addr_sp);
+}
+
+/* 1 + the index of the frame that called the one at `ret_addr_sp`, or of the range in which it did;
+ * 0: none. The uppermost frame may be on another stack, where it waits. */
+__noinline int find_caller(struct thread *t, __u64 ret_addr_sp)
+{
+	struct frame_search search = {.thread = t, .ret_addr_sp = ret_addr_sp};
+
+	if (!t)
+		return 0;
+	t->kept = 0;
+	repeat(PERFX_MAX_DEPTH, caller_step, &search);
+	return t->kept;
+}
+
 /*
  * Where a thread runs on several stacks, the order of addresses has no meaning and frames do not
  * end in reverse order. So each frame is looked up: the frame of `function` at `ret_addr_sp` ends
@@ -411,7 +452,8 @@ __noinline int leave_any(struct thread *t, __u64 ret_addr_sp, __u64 now, __u32 f
 	    ret_addr_is_trampoline(ret_addr_sp))
 		return 0;
 	raise_frame(t, index);
-	end_frame(t, index, now, call_cost_ns, function ? 0 : PERFX_SPAN_UNWOUND);
+	end_frame(t, find_caller(t, ret_addr_sp), now, call_cost_ns,
+		  function ? 0 : PERFX_SPAN_UNWOUND);
 	return 1;
 }
 
@@ -594,14 +636,15 @@ static __always_inline __u32 operation_of_call(struct thread *t, const struct pe
 }
 
 /* Counts a call whose end will not be seen. */
-static __always_inline void count_call(struct thread *t, const struct perfx_probe *probe)
+static __always_inline void count_call(struct thread *t, const struct perfx_probe *probe,
+				       __u32 callers)
 {
 	struct frame *f = instant_frame(t, probe->function);
 
 	if (!(probe->flags & PERFX_PROBE_F_BY_CHOICE))
 		counter_add(PERFX_COUNTER_UNTIMED, 1);
 	f->operation = operation_of_call(t, probe);
-	f->context = context_of_run(t, f->operation, probe->function);
+	f->context = context_of_run(t, f->operation, probe->function, callers);
 	begin_call(t, probe, f->context, false);
 	emit(t, f, 0, 0, PERFX_SPAN_UNTIMED);
 }
@@ -646,7 +689,7 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 {
 	bool by_return = probe->kind == PERFX_PROBE_RETURN;
 	struct frame *f;
-	__u32 context, operation;
+	__u32 context, operation, callers;
 
 	if (t->depth && (probe->flags & PERFX_PROBE_F_REPEATS)) {
 		f = frame_at(t, t->depth - 1);
@@ -657,6 +700,7 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	}
 	if (!count_only)
 		make_way(t, ret_addr_sp);
+	callers = count_only ? 0 : has_many_stacks(t) ? find_caller(t, ret_addr_sp) : t->depth;
 	if (t->device_call && (probe->flags & PERFX_PROBE_F_OUTERMOST)) {
 		counter_add(PERFX_COUNTER_REPEATS, 1);
 		if (by_return && !perfx_sessions)
@@ -665,7 +709,7 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	}
 	if (count_only || probe->kind == PERFX_PROBE_COUNT || t->depth >= PERFX_MAX_DEPTH ||
 	    (by_return && (t->returns >= RETURNS_MAX || return_probe_kills(ret_addr_sp)))) {
-		count_call(t, probe);
+		count_call(t, probe, callers);
 		/* session links accept the skip; others return all the same */
 		if (by_return && !perfx_sessions)
 			t->declined++;
@@ -674,7 +718,7 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 		return false;
 	}
 	operation = operation_of_call(t, probe);
-	context = context_of_run(t, operation, probe->function);
+	context = context_of_run(t, operation, probe->function, callers);
 	begin_call(t, probe, context, true);
 	if (t->outcome.call_cost)
 		note_return_address(t, ret_addr_sp);
@@ -767,7 +811,7 @@ static __always_inline void leave(struct thread *t, const struct perfx_probe *pr
 {
 	struct frame *f;
 
-	if (t->depth) {
+	if (t->depth && !has_many_stacks(t)) {
 		f = frame_at(t, t->depth - 1);
 		if (f->ret_addr_sp == ret_addr_sp && f->function == probe->function) {
 			end_frame(t, t->depth - 1, now, probe->call_cost_ns, 0);

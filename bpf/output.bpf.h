@@ -128,9 +128,9 @@ static __always_inline bool is_context_of(__u32 context, __u64 caller)
 	return node && node->caller == caller;
 }
 
-/* The context of a call of `function` from the innermost frame; where there is none, from `owner`
- * (0: from none), on whichever thread that was called. */
-__noinline __u32 context_from(struct thread *t, __u32 function, __u32 owner)
+/* The context of a call of `function` from the uppermost of `callers` frames; where there is none,
+ * from `owner` (0: from none), on whichever thread that was called. */
+__noinline __u32 context_from(struct thread *t, __u32 function, __u32 owner, __u32 callers)
 {
 	__u32 *last_function, *last_context;
 	struct frame *innermost = NULL;
@@ -141,15 +141,15 @@ __noinline __u32 context_from(struct thread *t, __u32 function, __u32 owner)
 		return 0;
 	last_function = &t->root_function;
 	last_context = &t->root_context;
-	if (t->depth) {
-		innermost = frame_at(t, t->depth - 1);
+	if (callers) {
+		innermost = frame_at(t, callers - 1);
 		parent = innermost->context;
 		last_function = &innermost->child_function;
 		last_context = &innermost->child_context;
 	}
 	caller = caller_of_call(innermost);
 	if (*last_function != function || !is_context_of(*last_context, caller)) {
-		if (owner && !t->depth)
+		if (owner && !callers)
 			parent = context_below(t, 0, owner, 0);
 		*last_context = context_below(t, parent, function, caller);
 		*last_function = function;
@@ -159,14 +159,15 @@ __noinline __u32 context_from(struct thread *t, __u32 function, __u32 owner)
 
 static __always_inline __u32 context_of_call(struct thread *t, __u32 function)
 {
-	return context_from(t, function, 0);
+	return context_from(t, function, 0, t->depth);
 }
 
 /* The same for the operation being run, or for the function that runs it. */
-static __always_inline __u32 context_of_run(struct thread *t, __u32 operation, __u32 function)
+static __always_inline __u32 context_of_run(struct thread *t, __u32 operation, __u32 function,
+					    __u32 callers)
 {
-	return operation ? context_from(t, operation, t->object.owner)
-			 : context_from(t, function, 0);
+	return operation ? context_from(t, operation, t->object.owner, callers)
+			 : context_from(t, function, 0, callers);
 }
 
 /*

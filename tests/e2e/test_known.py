@@ -214,3 +214,21 @@ def test_goroutines(program, tracer):
     assert callers == {"main.outer": {"[untraced]"}, "main.inner": {"main.outer"},
                        "main.deepen": {"main.inner", "main.deepen"},
                        "main.recovers": {"[untraced]"}, "main.fails": {"main.recovers"}}
+
+
+def test_callers_of_coroutines(program, tracer):
+    """Callers are on the coroutine's own stack, whoever else waits on the thread; the time of a call
+    that waits is its own."""
+    p = program(WORKLOADS / "coroutines")
+    t = tracer(p.pid, "-F", "coroutines:{step,yield_inside,resume,between}", "--no-calibrate")
+    p.go()
+    expected, report = p.finish(), t.stop()
+    consistent(report)
+    check_expectations(report, expected)
+    rows = {row["name"]: row for row in report["processes"][0]["functions"]}
+    assert {name: {p["name"] for p in row["parents"]} for name, row in rows.items()} == {
+        "resume": {"[untraced]"}, "between": {"resume"}, "step": {"[untraced]"},
+        "yield_inside": {"step"}}
+    assert all(row["timed"] == row["calls"] for row in rows.values())
+    # all that a step does is to yield, twice
+    assert rows["step"]["self_ns"] < 0.5 * rows["step"]["total_ns"]
