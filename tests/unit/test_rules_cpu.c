@@ -6,6 +6,7 @@
  * code, in compiled code at many addresses. */
 enum { WORKS = 20, POLLS, BARRIER, COMPILED };
 #define COMPILED_COUNT 16
+#define OF_LIBRARY     (COMPILED + COMPILED_COUNT)
 #define OTHERS	       6000 /* the first tid of the pool's other threads */
 #define LIBGOMP	       "/usr/lib/libgomp.so.1.0.0"
 
@@ -32,13 +33,18 @@ static void lacks_cpus(struct stream *s, uint64_t pid, const char *name, uint64_
 }
 
 /* Other threads of the pool: each works for a second, and lacks a CPU for so long. */
-static void pool_threads(struct stream *s, unsigned count, uint64_t runnable_ms)
+static void pool_threads_in(struct stream *s, uint32_t stack, unsigned count, uint64_t runnable_ms)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		samples(s, (struct perfx_sample){.stack = WORKS, .tid = OTHERS + i}, 100);
+		samples(s, (struct perfx_sample){.stack = stack, .tid = OTHERS + i}, 100);
 		stream_thread(s, 1, OTHERS + i, "python3", 'R', 0, 0, 0);
 		stream_thread(s, 1, OTHERS + i, "python3", 'R', 10 * S, 1 * S, runnable_ms * MS);
 	}
+}
+
+static void pool_threads(struct stream *s, unsigned count, uint64_t runnable_ms)
+{
+	pool_threads_in(s, WORKS, count, runnable_ms);
 }
 
 static const struct finding *expect_gain(const struct report *report, const char *kind,
@@ -171,6 +177,39 @@ Test(rules_cpu, more_threads_than_cpus)
 					      "threads compute on 2 CPUs"));
 	cr_expect_null(find(&report, "CpuContention"));
 	forget(&report);
+}
+
+/* The remedy is that of the library whose pool it is. */
+Test(rules_cpu, settings_of_libraries)
+{
+	static const struct {
+		const char *module, *setting;
+	} cases[] = {
+		{"/opt/torch/lib/libtorch_cpu.so", ": torch.set_num_threads(2), or"},
+		{"/opt/jaxlib/libjax_common.so", ": taskset -c to 2 CPUs (XLA has a thread for"},
+		{"/opt/tensorflow/libtensorflow_cc.so.2",
+		 ": tf.config.threading.set_intra_op_parallelism_threads(2), or"},
+		{"/opt/xgboost/lib/libxgboost.so", ": nthread=2 (n_jobs), or"},
+		{"/opt/lib/libother.so", ": OMP_NUM_THREADS=2 ("},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct stream s = {0};
+		struct report report;
+
+		begin_pool(&s);
+		stream_stack(&s, 1, OF_LIBRARY, PERFX_STACK_PC, 0xa000, 0x4000, LOOP);
+		stream_frame(&s, 1, 0xa000, 0, "gemm", cases[i].module, 0x30, "", 0);
+		samples(&s, (struct perfx_sample){.stack = OF_LIBRARY}, 100);
+		samples(&s, (struct perfx_sample){.stack = POLLS}, 400);
+		lacks_cpus(&s, MAIN, "python3", 4000);
+		pool_threads_in(&s, OF_LIBRARY, 7, 4000);
+		report = end_after(&s, 4 * S);
+		cr_expect(contains(expect_gain(&report, "Oversubscribed", 500)->suggestion,
+				   cases[i].setting),
+			  "%s", find(&report, "Oversubscribed")->suggestion);
+		forget(&report);
+	}
 }
 
 /* Two ranks of a job, each with as many threads as there are CPUs. */

@@ -411,15 +411,66 @@ static void add_too_many_threads(struct text *text, const struct shortage *short
 	text_printf(text, " compute on %u CPUs", shortage->cpus_count);
 }
 
-static void suggest_threads(struct text *text, const struct shortage *shortage)
+/* Libraries with pools of their own, and how to set their number of threads (%u). */
+static const struct pool_setting {
+	const char *module, *setting;
+} pool_settings[] = {
+	{"libtorch", "torch.set_num_threads(%u), or OMP_NUM_THREADS=%u before the program starts"},
+	{"libjax",
+	 "taskset -c to %u CPUs (XLA has a thread for each), or NPROC=%u before the "
+	 "program starts, or XLA_FLAGS=--xla_cpu_multi_thread_eigen=false for one thread"},
+	{"xla_extension", "taskset -c to %u CPUs (XLA has a thread for each), or NPROC=%u before "
+			  "the program starts, or XLA_FLAGS=--xla_cpu_multi_thread_eigen=false for "
+			  "one thread"},
+	{"libtensorflow", "tf.config.threading.set_intra_op_parallelism_threads(%u), or "
+			  "TF_NUM_INTRAOP_THREADS=%u before the program starts"},
+	{"_pywrap_tensorflow", "tf.config.threading.set_intra_op_parallelism_threads(%u), or "
+			       "TF_NUM_INTRAOP_THREADS=%u before the program starts"},
+	{"libxgboost", "nthread=%u (n_jobs), or OMP_NUM_THREADS=%u before the program starts"},
+	{"lib_lightgbm", "num_threads=%u (n_jobs), or OMP_NUM_THREADS=%u before the program "
+			 "starts"},
+	{"libonnxruntime", "SessionOptions.intra_op_num_threads = %u, or taskset -c to %u CPUs"},
+	{"", "OMP_NUM_THREADS=%u (OPENBLAS_NUM_THREADS, MKL_NUM_THREADS: %u) before the program "
+	     "starts"},
+};
+#define POOL_SETTINGS (sizeof(pool_settings) / sizeof(pool_settings[0]))
+
+/* The last one fits any. */
+static size_t setting_of_stack(const struct profile_stack *stack)
+{
+	for (size_t i = 0; i + 1 < POOL_SETTINGS; i++)
+		for (size_t k = 0; stack && k < stack->frames_count; k++)
+			if (begins_with(stack->frames[k]->module_base, pool_settings[i].module))
+				return i;
+	return POOL_SETTINGS - 1;
+}
+
+/* Of the library for which the process's threads compute most of the time. */
+static const char *thread_setting(const struct profile_process *process)
+{
+	uint64_t ns[POOL_SETTINGS] = {0};
+	size_t most = POOL_SETTINGS - 1;
+
+	for (size_t i = 0; i < process->samples.count; i++)
+		if (process->samples.list[i].state == PERFX_SAMPLE_ON_CPU)
+			ns[setting_of_stack(process->samples.list[i].stack)] +=
+				process->samples.list[i].ns;
+	/* a pool's own stacks often do not reach the library that uses it */
+	for (size_t i = 0; i + 1 < POOL_SETTINGS; i++)
+		if (ns[i] && (most == POOL_SETTINGS - 1 || ns[i] > ns[most]))
+			most = i;
+	return pool_settings[most].setting;
+}
+
+static void suggest_threads(struct text *text, const struct rules_ctx *ctx,
+			    const struct shortage *shortage)
 {
 	unsigned threads = threads_wanted(shortage);
 
-	text_printf(text,
-		    "Compute with %u thread%s%s: torch.set_num_threads(%u), or OMP_NUM_THREADS=%u "
-		    "(OPENBLAS_NUM_THREADS, MKL_NUM_THREADS) before the program starts.",
-		    threads, threads == 1 ? "" : "s",
-		    shortage->processes_count > 1 ? " in each process" : "", threads, threads);
+	text_printf(text, "Compute with %u thread%s%s: ", threads, threads == 1 ? "" : "s",
+		    shortage->processes_count > 1 ? " in each process" : "");
+	text_printf(text, thread_setting(ctx->process), threads, threads);
+	text_add(text, ".");
 	if (shortage->processes_count > shortage->cpus_count)
 		text_add(text, " And start fewer processes: there are more than CPUs.");
 }
@@ -433,6 +484,9 @@ static const char *contention_remedy(const struct shortage *shortage)
 	if (shortage->culprit == PROFILE_RIVAL_TRACER)
 		return "Recording takes the CPUs: trace fewer functions (-F), sample less often "
 		       "(--sample), or record memory with less detail (--memory off).";
+	if (shortage->culprit == PROFILE_RIVAL_JOB)
+		return "The job's processes need more CPUs than there are: start fewer of them, or "
+		       "fewer threads in each (OMP_NUM_THREADS).";
 	if (is_own(shortage) && shortage->pool.threads_count < 2)
 		return "The program has more runnable threads than CPUs: run fewer of them, have "
 		       "them wait while the main thread needs the CPU, and lower OMP_NUM_THREADS "
@@ -503,7 +557,7 @@ static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage
 	add_gain(&note.headline, ctx, note.gain_ns);
 	if (threads) {
 		add_too_many_threads(&note.headline, shortage);
-		suggest_threads(&note.suggestion, shortage);
+		suggest_threads(&note.suggestion, ctx, shortage);
 	} else {
 		text_add(&note.headline, " is lost waiting for CPUs that ");
 		add_rival(&note.headline, shortage);
