@@ -338,12 +338,16 @@ Test(leaks, below_the_thresholds)
 	struct memory_scene s;
 
 	/* 1 MiB an hour are 291.3 bytes a second */
-	scene_set(&s, 10 * S, 320 * MS);
+	scene_set(&s, 80 * S, 2560 * MS);
 	scene_steps(&s, 100 * MS, 1, 1, 28);
 	cr_expect(!judge(&s).leak);
-	scene_set(&s, 10 * S, 320 * MS);
+	scene_set(&s, 80 * S, 2560 * MS);
 	scene_steps(&s, 100 * MS, 1, 1, 31);
 	cr_expect(judge(&s).leak);
+	/* 3 KiB of small blocks are none yet */
+	scene_set(&s, 10 * S, 320 * MS);
+	scene_steps(&s, 15 * MS, 1, 1, 5);
+	cr_expect(!judge(&s).leak);
 	/* four blocks say nothing */
 	scene_set(&s, 10 * S, 320 * MS);
 	scene_steps(&s, 1800 * MS, 1, 1, 1 << 20);

@@ -384,6 +384,8 @@ static struct hotspot_trend judge_hotspot(const struct profile_process *process,
 	rss = view_of_rss(process, memory, slope, course->thresholds);
 	trend.slope_bytes_per_s = slope;
 	trend.leak = slope * 3600 >= course->thresholds->memory_leak_low &&
+		     slope * (double)profile_wall_ns(process) / 1e9 >=
+			     course->thresholds->memory_leak_bytes &&
 		     is_steady(course, kept, by_progress) &&
 		     !levels_off(process, memory, hotspot, course, kept) &&
 		     !is_queue(process, hotspot, course, kept) &&

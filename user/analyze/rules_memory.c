@@ -439,6 +439,23 @@ static void add_growth_threshold(struct text *text, const struct thresholds *thr
 		    thresholds->memory_growth_share * 100, thresholds->memory_growth_straightness);
 }
 
+/* What grows has no place as long as its allocations are not recorded. */
+static void suggest_recording(struct text *text, const struct profile_process *process)
+{
+	bool heap = false, tensors = false;
+
+	for (size_t i = 0; i < process->memory_count; i++) {
+		heap |= process->memory[i].domain == PERFX_DOMAIN_HOST;
+		tensors |= process->memory[i].domain == PERFX_DOMAIN_TENSOR;
+	}
+	if (!tensors && !heap)
+		text_add(text, " To see where it is allocated, record tensors (--memory tensor) or "
+			       "the whole heap (--memory all).");
+	else if (!heap)
+		text_add(text, " To see where it is allocated outside of tensors, record the whole "
+			       "heap (--memory all).");
+}
+
 static void memory_growth(struct rules_ctx *ctx, const struct line *line)
 {
 	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
@@ -450,6 +467,7 @@ static void memory_growth(struct rules_ctx *ctx, const struct line *line)
 		 "A leak, or a cache without a limit: in training loops often tensors kept with "
 		 "their graph (append loss.item(), not loss) or lists that only grow. A longer "
 		 "recording shows whether it levels off.");
+	suggest_recording(&note.suggestion, ctx->process);
 	rules_ctx_add(ctx, "MemoryGrowth", FINDING_MEDIUM, line->growth / (line->first + 1), &note);
 }
 
