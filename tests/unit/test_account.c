@@ -186,6 +186,27 @@ Test(account, who_polls_its_own_threads_joins_them)
 	forget(&report);
 }
 
+/* The threads run a package; the line that waits for them is the program's own. */
+Test(account, the_line_that_joins_is_named)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	blocked(&s, MAIN, PERFX_WAIT_SLEEP, 8000, 800);
+	samples(&s,
+		(struct perfx_sample){.stack = LOCK,
+				      .state = PERFX_SAMPLE_WAITING,
+				      .reason = PERFX_WAIT_SLEEP,
+				      .object = 7},
+		50);
+	samples(&s, (struct perfx_sample){.stack = FRAMEWORK, .tid = POOL}, 900);
+	report = end_of_pool(&s, 9000);
+	cr_expect(contains(report.analysis->verdict,
+			   "Module._call_impl (module.py:1194), for main (train.py:12)"));
+	forget(&report);
+}
+
 /* They do nothing: it sleeps. */
 Test(account, a_sleep_without_working_threads_is_none)
 {

@@ -600,6 +600,14 @@ static void add_place(struct making *m, const struct profile_activity *sample,
 	account->places[at].count += sample->count;
 }
 
+/* Where it ran or waited, outside of libc where there is such a frame. */
+static const struct profile_frame *lead_of_stack(const struct profile_stack *stack)
+{
+	const struct profile_frame *place = stack_place(stack);
+
+	return place && frame_is_system_library(place) ? native_of(stack) : place;
+}
+
 static void add_sample(struct making *m, const struct profile_activity *sample)
 {
 	struct thread_making *t = thread_of(m, sample->tid);
@@ -626,7 +634,7 @@ static void add_sample(struct making *m, const struct profile_activity *sample)
 	case PERFX_SAMPLE_INVALID:
 		break;
 	}
-	lines_add(&m->leads[class], stack_place(sample->stack), sample->ns);
+	lines_add(&m->leads[class], lead_of_stack(sample->stack), sample->ns);
 }
 
 static void add_wait(struct making *m, const struct profile_activity *wait)

@@ -155,6 +155,20 @@ static void add_native_share(struct text *text, const struct process_account *ac
 	add_native(text, native.frame);
 }
 
+/* ", for fit (train.py:8)": the program's own line that waits for threads which only run a package.
+ */
+static void add_joiner(struct text *text, const struct process_account *account,
+		       const struct hottest *hottest)
+{
+	const struct profile_frame *joiner = account->leads[ACCOUNT_JOIN];
+
+	if (!account->joins || !joiner || location_is_own_python(hottest->place.frame) ||
+	    !location_is_own_python(joiner))
+		return;
+	text_add(text, ", for ");
+	location_place(text, joiner);
+}
+
 /* " used 172 % of one CPU in 10.0 s; its main thread spent 84.0 % of its CPU time in main
  * (train.py:12), in xgboost Booster.update (core.py:2391)" */
 static void add_hottest_of(struct text *text, const struct profile_process *p,
@@ -178,6 +192,7 @@ static void add_hottest_of(struct text *text, const struct profile_process *p,
 		add_percent(text, (double)hottest.place.ns / (double)hottest.all_ns);
 		text_add(text, " of that in ");
 		add_hottest(text, &hottest);
+		add_joiner(text, account, &hottest);
 	}
 	if (account->threads_count > 1)
 		add_native_share(text, account, ACCOUNT_COMPUTING, &hottest);
@@ -361,11 +376,14 @@ static void add_hottest_sentence(struct text *text, const struct process_analysi
 				 const struct finding *finding)
 {
 	struct hottest hottest = account_hottest(&analysis->account, analysis->account.tid);
+	bool joined = analysis->account.joins && hottest.place.frame &&
+		      !location_is_own_python(hottest.place.frame);
 
-	if (!hottest.place.frame || names_hottest(finding, &hottest))
+	if (!hottest.place.frame || (names_hottest(finding, &hottest) && !joined))
 		return;
 	text_add(text, " It runs mostly ");
 	add_hottest(text, &hottest);
+	add_joiner(text, &analysis->account, &hottest);
 	text_add(text, ".");
 }
 
