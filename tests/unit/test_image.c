@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "elf/elf_view.h"
 #include "elf/image.h"
 #include "elf/mapped_image.h"
 #include "image_damage.h"
@@ -76,6 +77,60 @@ static void overlap_names(void)
 	cr_assert_eq(fclose(file), 0);
 	free(names);
 	free(symbols);
+}
+
+static int keep_first(const struct symbol *symbol, void *ctx)
+{
+	struct symbol *first = ctx;
+
+	if (!first->name)
+		*first = *symbol;
+	return 0;
+}
+
+/* Memory of the pages of this program's file that are mapped to be read. */
+static size_t resident_bytes(void)
+{
+	FILE *file = fopen("/proc/self/smaps", "r");
+	char line[512];
+	size_t kib, sum = 0;
+	bool is_it = false;
+
+	cr_assert(file);
+	while (fgets(line, sizeof(line), file)) {
+		if (strchr(line, '-') && strstr(line, " r--s "))
+			is_it = strstr(line, "test_image") != NULL;
+		else if (strchr(line, '-') && strstr(line, "p "))
+			is_it = false;
+		if (is_it && sscanf(line, "Rss: %zu kB", &kib) == 1)
+			sum += kib << 10;
+	}
+	fclose(file);
+	return sum;
+}
+
+/* A tracer keeps files mapped that are larger than what it may use. */
+Test(image, pages_that_were_read_are_given_back)
+{
+	struct image *image;
+	struct symbol before = {0}, after;
+	uint64_t vaddr;
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	cr_assert_geq(fd, 0);
+	image = image__open(fd, "test_image", "");
+	cr_assert(image);
+	cr_assert_not(image__each_function(image, keep_first, &before));
+	vaddr = before.vaddr;
+	cr_assert_not(image__function_at(image, vaddr, &before));
+	cr_assert_gt(resident_bytes(), 0);
+	elf_views_release_pages();
+	cr_expect_eq(resident_bytes(), 0);
+	cr_assert_not(image__function_at(image, vaddr, &after));
+	cr_expect_eq(after.vaddr, before.vaddr);
+	cr_expect_str_eq(after.name, before.name);
+	image__free(image);
+	close(fd);
 }
 
 /* To compare them would take minutes. */

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/message.h"
+#include "elf/elf_view.h"
 #include "elf/file_cache.h"
 #include "proc/maps.h"
 #include "proc/process.h"
@@ -395,6 +396,9 @@ static int compare_sizes(const void *left, const void *right)
 	return (a_bytes > b_bytes) - (a_bytes < b_bytes);
 }
 
+/* Whose tables are read before the memory of their pages is given back. */
+#define MAPPINGS_AT_A_TIME 8
+
 static void load_all_resident(struct unwind_tables *tables, pid_t pid,
 			      const struct mapping_list *list)
 {
@@ -408,11 +412,15 @@ static void load_all_resident(struct unwind_tables *tables, pid_t pid,
 		sorted[i] = &list->mappings[i];
 	if (sorted)
 		qsort(sorted, list->count, sizeof(*sorted), compare_sizes);
-	for (size_t i = 0; fd >= 0 && sorted && i < list->count; i++)
-		if (sorted[i]->has_pages)
-			load_resident(tables,
-				      file_with(tables, mapping_page(sorted[i], sorted[i]->start)),
-				      fd, sorted[i]);
+	for (size_t i = 0; fd >= 0 && sorted && i < list->count; i++) {
+		if (!sorted[i]->has_pages)
+			continue;
+		load_resident(tables, file_with(tables, mapping_page(sorted[i], sorted[i]->start)),
+			      fd, sorted[i]);
+		if (i % MAPPINGS_AT_A_TIME == 0)
+			elf_views_release_pages();
+	}
+	elf_views_release_pages();
 	if (fd >= 0)
 		close(fd);
 	free(sorted);
@@ -496,6 +504,7 @@ void unwind_tables__serve(struct unwind_tables *tables)
 	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
 	ring_buffer__consume(tables->requests);
+	elf_views_release_pages();
 	tables->cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
 }
 

@@ -125,6 +125,15 @@ static const void *file_map(int fd, size_t size)
 	return NULL;
 }
 
+void elf_views_release_pages(void)
+{
+	pthread_mutex_lock(&lock);
+	for (struct mapping_node *node = atomic_load(&mappings); node; node = node->next)
+		if (node->end)
+			madvise((void *)node->start, node->end - node->start, MADV_DONTNEED);
+	pthread_mutex_unlock(&lock);
+}
+
 static void file_unmap(const void *bytes, size_t size)
 {
 	struct mapping_node *node;

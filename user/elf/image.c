@@ -578,6 +578,7 @@ static void look_at_symbols(struct image *image)
 		for (size_t n = 0; n < table->count; n++) {
 			Elf64_Sym sym;
 
+			image_release_after(n);
 			memcpy(&sym, table->symbols + n * sizeof(sym), sizeof(sym));
 			look_at_symbol(&image->traits, elf_strings__at(&table->names, sym.st_name),
 				       sym.st_shndx != SHN_UNDEF);
@@ -708,7 +709,24 @@ const struct image_traits *image__traits(struct image *image)
 	return &image->traits;
 }
 
-#define MENTIONS_MAX (64u << 20)
+#define MENTIONS_MAX  (64u << 20)
+#define MENTIONS_PART (4u << 20) /* after which the memory of its pages is given back */
+
+/* NULL: it is nowhere in these bytes. */
+static const uint8_t *find_text(const uint8_t *bytes, size_t size, const char *text)
+{
+	size_t length = strlen(text);
+	const uint8_t *found = NULL;
+
+	for (size_t at = 0; !found && at < size; at += MENTIONS_PART) {
+		size_t part =
+			size - at < MENTIONS_PART + length ? size - at : MENTIONS_PART + length;
+
+		found = memmem(bytes + at, part, text, length);
+		elf_views_release_pages();
+	}
+	return found;
+}
 
 bool image__mentions(const struct image *image, const char *text)
 {
@@ -725,5 +743,5 @@ bool image__mentions(const struct image *image, const char *text)
 	}
 	if (size > MENTIONS_MAX)
 		size = MENTIONS_MAX;
-	return bytes && memmem(bytes, size, text, strlen(text));
+	return bytes && find_text(bytes, size, text);
 }

@@ -60,6 +60,7 @@ struct image {
 	struct symbol_list wanted;
 	void *plain_names; /* tsearch tree of names whose @VERSION was cut off */
 	size_t plain_bytes;
+	size_t compared_count; /* names, while a list is sorted */
 
 	bool frames_ready;
 	struct eh_table {
@@ -95,5 +96,13 @@ void image__forget_frames(struct image *image);
 
 /* image_note.c */
 void image__forget_annotations(struct image *image);
+
+/* To be called with each symbol of a table in turn. Gives back the memory of the pages that have
+ * been read for so many of them: some 10 MB. */
+static inline void image_release_after(size_t symbols_count)
+{
+	if (symbols_count % (1u << 16) == (1u << 16) - 1)
+		elf_views_release_pages();
+}
 
 #endif
