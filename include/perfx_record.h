@@ -82,6 +82,7 @@
 	X(RANK,              rank,              77,  24,  24, 2, FACT)           \
 	X(PLACE,             place,             78,  16,  16, 1, FACT)           \
 	X(MERGED,            merged,            80,  88,  88, 5, FACT)           \
+	X(REDUCED,           reduced,           82,  32,  32, 0, FACT)           \
 	/* read from kernel maps: at the end, and what is new at each SEGMENT */ \
 	X(OVERFLOW_CALLS,    overflow_calls,    48, 128,  56, 0, SUM)            \
 	X(HITS,              hits,              49,  32,  24, 0, SUM)            \
@@ -628,6 +629,26 @@ struct perfx_late {
 	__u32 functions_count; /* attached there now, allocators included; 0: it ended */
 	__u32 files_count;
 	__u32 cause; /* enum perfx_late_cause */
+};
+
+/*
+ * The overhead budget reduced the probes of a function at time_ns. It comes before any record of a
+ * call that the reduction changed.
+ */
+enum perfx_reduced_to {
+	PERFX_REDUCED_INVALID = 0,
+	PERFX_REDUCED_COUNTED = 1, /* its calls have no times */
+	PERFX_REDUCED_REMOVED = 2, /* its calls are not seen */
+};
+
+struct perfx_reduced {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u32 function;	 /* 0: time off the CPU, of all threads */
+	__u32 merged;	 /* of the processes of this capture; 0: of all */
+	__u8 to;	 /* enum perfx_reduced_to */
+	__u8 loses_cost; /* what its calls compute is not known either */
+	__u8 pad[6];
 };
 
 /* Cost of one hit of one kind of site, measured on this host at start. */

@@ -81,7 +81,7 @@ def check_untraced(report, pid):
     assert all(f["threads"] <= 1 for f in process["functions"]), "of the main thread alone"
     assert untraced["tid"] == pid and untraced["wall_ns"] == wall
     assert traced + untraced["self_ns"] + untraced["running_ns"] == pytest.approx(wall, rel=0.01)
-    assert untraced["self_percent"] / 100 == pytest.approx(steps["breakdown"]["untraced"] / steps["total_ns"], abs=0.1)
+    assert untraced["self_percent"] / 100 == pytest.approx(steps["breakdown"]["untraced"] / steps["divided_ns"], abs=0.1)
 
 
 def test_a_trainer_that_runs(python, tmp_path):

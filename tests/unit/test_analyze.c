@@ -91,7 +91,8 @@ Test(analyze, idle_and_blocked)
 /* A hundred steps of 50 ms, of which a phase takes so much of each. */
 static void set_steps(struct scene *s, enum profile_phase phase, uint64_t phase_ns)
 {
-	s->process.steps = (struct profile_steps){.count = 100,
+	s->process.steps = (struct profile_steps){.ends_count = 100,
+						  .count = 100,
 						  .function = 1,
 						  .total_ns = 5 * S,
 						  .avg_ns = 50 * MS,
@@ -113,7 +114,7 @@ Test(analyze, steps_that_wait_for_data)
 	expect_kinds(s, "DataBound/medium");
 	set_steps(&s, PROFILE_PHASE_DATA, 15 * MS);
 	expect_kinds(s, "DataBound/high");
-	s.process.steps.count = 9;
+	s.process.steps.ends_count = 9;
 	expect_kinds(s, "");
 }
 

@@ -279,7 +279,8 @@ static void check_steps(uint32_t step_flags, const char *last, enum profile_step
 	for (size_t i = 0; i < snapshot->processes[0].history_count; i++)
 		last_count += snapshot->processes[0].history[i].steps_count;
 	if (by != PROFILE_STEPS_BY_PERIOD)
-		cr_assert_eq(last_count, whole->count);
+		cr_assert_eq(last_count, whole->count, "%lu of %lu", (unsigned long)last_count,
+			     (unsigned long)whole->count);
 	text_clear(&s.bytes);
 	stop_watching(&watched);
 }

@@ -45,7 +45,8 @@ static void expect_by(const struct scene *s, const char *text, const char *kinds
 
 static void set_steps(struct scene *s, enum profile_phase phase, uint64_t phase_ns)
 {
-	s->process.steps = (struct profile_steps){.count = 100,
+	s->process.steps = (struct profile_steps){.ends_count = 100,
+						  .count = 100,
 						  .tid = 42,
 						  .total_ns = 10 * S,
 						  .avg_ns = 100 * MS,

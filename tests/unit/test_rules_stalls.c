@@ -162,7 +162,7 @@ static void training_end(struct training *t)
 	t->process.threads = &t->thread;
 	t->process.threads_count = 1;
 	steps->tid = TID;
-	steps->count = steps->times_count;
+	steps->count = steps->ends_count = steps->times_count;
 	steps->avg_ns = steps->total_ns / steps->count;
 	steps->p50_ns = 10 * MS + 200000;
 	steps->p95_ns = steps->max_ns;

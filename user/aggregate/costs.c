@@ -531,7 +531,13 @@ int compute_fill(struct finish_ctx *w)
 		    add_row(&process->compute, function->source, &w->row_costs[i].own))
 			return -ENOMEM;
 	}
-	for (size_t i = 0; i < p->processes_count; i++)
-		sort_parts(&p->processes[i].compute);
+	for (size_t i = 0; i < p->processes_count; i++) {
+		struct profile_compute *compute = &p->processes[i].compute;
+
+		sort_parts(compute);
+		compute->until_ns =
+			steps_limits(&w->a->steps, p->processes[i].index, &compute->until_flops)
+				.costs_ns;
+	}
 	return 0;
 }

@@ -555,6 +555,8 @@ static void fill_host(struct finish_ctx *w)
 	p->untraced_read_count = a->end.looks_count ? a->end.untraced_read_count : PROFILE_ABSENT;
 	p->functions = a->functions;
 	p->functions_count = a->functions_count;
+	p->reduced = a->reduced;
+	p->reduced_count = a->reduced_count;
 	p->not_attached = a->not_attached;
 	p->not_attached_count = a->not_attached_count;
 	p->late = a->late;

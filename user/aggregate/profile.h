@@ -138,6 +138,9 @@ struct profile_compute {
 	uint64_t counted_ns, unread_ns;
 	/* In compiled code whose work is not known, less what it calls. */
 	uint64_t opaque_ns;
+	/* The overhead budget removed a probe then, so `cost` is a lower bound; the process did
+	 * until_flops before. 0: it did not. */
+	uint64_t until_ns, until_flops;
 	struct profile_compute_source *sources; /* flops descending */
 	size_t sources_count;
 	struct profile_compute_dtype *dtypes; /* flops descending */
@@ -864,6 +867,8 @@ struct profile {
 	size_t functions_count;
 	const struct profile_probe *probes; /* as they were attached */
 	size_t probes_count;
+	const struct perfx_reduced *reduced; /* by the overhead budget, in order of time */
+	size_t reduced_count;
 	const struct profile_not_attached *not_attached;
 	size_t not_attached_count;
 	const struct profile_late *late; /* in order of time */

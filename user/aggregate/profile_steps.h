@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The part of the profile (aggregate/profile.h) that is about the steps of a training, as its
- * ranges show them. A step lasts from the end before it to its own
- * end; the first one from the first range that the thread has shown. What ends a step is, where
- * there are several, the first of
+ * ranges show them. A step lasts from the end before it to its own end. The first end that is seen
+ * makes no step, for the recording began within that one; but where the range is the step itself,
+ * its begin is seen. What ends a step is, where there are several, the first of
  *
  *	a range that the user named (--step-range), or that the program marks as a step
  *	PyTorch's range of an optimizer's step
+ *	a call that is a step: a round of boosting, a run of a TensorFlow session
  *	a backward pass (torch::autograd::Engine::execute), where ranges have no names
  *	where nothing of these is seen: a call that comes back periodically (period.h)
  *
@@ -24,7 +25,8 @@
  *	           probe sees. So the parts add up to the steps' time.
  *
  * Where backward passes end the steps, and no data is seen, forward is not distinguished from the
- * rest.
+ * rest. An optimizer's step that calls a closure is optimizer only after the last backward pass in
+ * it.
  *
  * Operations are those of all calls of the process, whichever thread they ran on, that ended in the
  * step. Calls that came by the overflow sums have no time and are in no step.
@@ -66,6 +68,8 @@ static inline const char *profile_phase_name(enum profile_phase phase)
 
 struct profile_step {
 	uint64_t count;
+	/* Of these: with a known cost, with phases of which all were measured, with known waits. */
+	uint64_t computed_count, divided_count, waited_count;
 	uint64_t from_ns, to_ns;	 /* of the first, of the last; CLOCK_MONOTONIC */
 	uint64_t total_ns, max_ns;	 /* max_ns: of the longest */
 	uint64_t phases[PROFILE_PHASES]; /* ns */
@@ -81,10 +85,17 @@ struct profile_step_time {
 	uint64_t phases[PROFILE_PHASES];
 };
 
+/* Steps in which every function was timed that had been timed before: their phases are whole. In
+ * others what the overhead budget left out is taken for untraced. */
+struct profile_step_division {
+	uint64_t count, ns;
+	uint64_t phases[PROFILE_PHASES]; /* sums over these steps, ns; they add up to `ns` */
+};
+
 /* What was computed in steps. */
 struct profile_step_cost {
-	/* Of how many steps, and how long they took: all or, where the process had computed for
-	 * long before the first one, all but that. */
+	/* Of how many steps, and how long they took: all but those in which something was not
+	 * measured. */
 	uint64_t steps_count, ns;
 	uint64_t flops, thread_flops; /* thread_flops: by calls on the steps' own thread */
 	enum perfx_dtype dtype;	      /* of most of them */
@@ -106,6 +117,7 @@ struct profile_step_gpu {
 enum profile_steps_by {
 	PROFILE_STEPS_BY_PERIOD = 0,
 	PROFILE_STEPS_BY_BACKWARD,
+	PROFILE_STEPS_BY_CALL,
 	PROFILE_STEPS_BY_OPTIMIZER,
 	PROFILE_STEPS_BY_RANGE,
 };
@@ -113,7 +125,7 @@ enum profile_steps_by {
 /* Of JSON. */
 static inline const char *profile_steps_by_name(enum profile_steps_by by)
 {
-	static const char *const names[] = {"period", "backward", "optimizer", "range"};
+	static const char *const names[] = {"period", "backward", "call", "optimizer", "range"};
 
 	return names[by];
 }
@@ -121,21 +133,31 @@ static inline const char *profile_steps_by_name(enum profile_steps_by by)
 /* Steps of a whole recording, also those that ended before the profile begins (replay/keyframe.h).
  */
 struct profile_step_sums {
+	uint64_t ends_count; /* also of steps that are not whole */
 	uint64_t count, total_ns, flops;
 	uint64_t phases[PROFILE_PHASES]; /* ns */
 };
 
 struct profile_steps {
-	uint64_t count; /* ends seen; 0: no steps are known, and nothing below is */
+	uint64_t ends_count; /* seen; 0: no steps are known, and nothing below is */
+	uint64_t count;	     /* whole steps; 0: what is known of steps' times is not either */
+	uint64_t first_ns;   /* the first range of their thread; CLOCK_MONOTONIC */
 	enum profile_steps_by found_by;
 	double confidence; /* 0 to 1 that these are steps; 1 but for a period */
 	uint32_t function; /* whose ends they are */
 	uint32_t context;  /* and in which calling context; 0: in all */
 	uint32_t tid;	   /* on which thread */
 	uint64_t total_ns, avg_ns, p50_ns, p95_ns, max_ns;
-	double stddev_ns;		 /* of the population */
-	uint64_t phases[PROFILE_PHASES]; /* sums over the steps, ns */
-	uint64_t off_cpu_ns;		 /* likewise; PROFILE_ABSENT: not measured */
+	double stddev_ns; /* of the population */
+	/* Sums over the steps, ns. Data, backward and optimizer are those of their ranges, which
+	 * the overhead budget leaves; the others are known in `divided` alone. */
+	uint64_t phases[PROFILE_PHASES];
+	struct profile_step_division divided;
+	/* When the overhead budget reduced the first probe that phases and costs rest on; 0: it did
+	 * not. */
+	uint64_t times_until_ns, costs_until_ns;
+	/* Steps with known waits; off_cpu_ns: their sum, PROFILE_ABSENT: not measured. */
+	uint64_t waited_count, waited_ns, off_cpu_ns;
 	struct profile_step_cost cost;
 	const struct profile_step *series; /* in order */
 	size_t series_count;
@@ -151,6 +173,28 @@ struct profile_steps {
 	 * may disprove. */
 	struct profile_step_sums run;
 };
+
+/* What a step was in a phase, on average; < 0: not known, because the overhead budget left out
+ * functions before the first whole step ended. */
+static inline double steps_phase_ns(const struct profile_steps *steps, enum profile_phase phase)
+{
+	bool is_range = phase == PROFILE_PHASE_DATA || phase == PROFILE_PHASE_BACKWARD ||
+			phase == PROFILE_PHASE_OPTIMIZER;
+
+	if (steps->divided.count)
+		return (double)steps->divided.phases[phase] / (double)steps->divided.count;
+	return is_range && steps->count ? (double)steps->phases[phase] / (double)steps->count : -1;
+}
+
+/* The share of a step; < 0 likewise. */
+static inline double steps_phase_share(const struct profile_steps *steps, enum profile_phase phase)
+{
+	uint64_t count = steps->divided.count ? steps->divided.count : steps->count,
+		 ns = steps->divided.count ? steps->divided.ns : steps->total_ns;
+	double phase_ns = steps_phase_ns(steps, phase);
+
+	return ns && phase_ns >= 0 ? phase_ns * (double)count / (double)ns : -1;
+}
 
 /*
  * The same steps with and without probes: UNPROBED_STEPS records. Times are medians. Of the process

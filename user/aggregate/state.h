@@ -47,6 +47,8 @@ struct aggregate {
 	size_t late_capacity, late_count;
 	struct profile_not_attached *not_attached;
 	size_t not_attached_capacity, not_attached_count;
+	struct perfx_reduced *reduced;
+	size_t reduced_capacity, reduced_count;
 	struct perfx_calibration *calibrations;
 	size_t calibrations_capacity, calibrations_count;
 	struct perfx_peak *peaks;

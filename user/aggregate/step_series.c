@@ -67,6 +67,9 @@ static enum perfx_dtype most_of(const struct step_tally *tally)
 static void join(struct profile_step *into, const struct profile_step *next)
 {
 	into->count += next->count;
+	into->computed_count += next->computed_count;
+	into->divided_count += next->divided_count;
+	into->waited_count += next->waited_count;
 	into->to_ns = next->to_ns;
 	into->total_ns += next->total_ns;
 	if (next->max_ns > into->max_ns)
@@ -112,6 +115,14 @@ static int append(struct step_series *series, const struct profile_step *step)
 	return 0;
 }
 
+static void add_divided(struct profile_step_division *divided, const struct profile_step *step)
+{
+	divided->count++;
+	divided->ns += step->total_ns;
+	for (int i = 0; i < PROFILE_PHASES; i++)
+		divided->phases[i] += step->phases[i];
+}
+
 int step_series_add(struct step_series *series, const struct profile_step *step,
 		    const struct step_tally *tally)
 {
@@ -121,10 +132,17 @@ int step_series_add(struct step_series *series, const struct profile_step *step,
 	if (tally) {
 		with_flops.flops = tally->flops;
 		step_tally_merge(&series->tally, tally);
-	} else {
-		series->unknown_count++;
-		series->unknown_until_ns = step->to_ns;
-		series->unknown_ns += step->total_ns;
+		if (!series->computed_count++)
+			series->computed_from_ns = step->from_ns;
+		series->computed_to_ns = step->to_ns;
+		series->computed_ns += step->total_ns;
+	}
+	if (step->divided_count)
+		add_divided(&series->divided, step);
+	if (step->waited_count) {
+		series->waited_count++;
+		series->waited_ns += step->total_ns;
+		series->off_cpu_ns += step->off_cpu_ns;
 	}
 	series->count++;
 	series->total_ns += step->total_ns;
@@ -132,7 +150,6 @@ int step_series_add(struct step_series *series, const struct profile_step *step,
 		series->max_ns = step->max_ns;
 	for (int i = 0; i < PROFILE_PHASES; i++)
 		series->phases[i] += step->phases[i];
-	series->off_cpu_ns += step->off_cpu_ns;
 	series->mean_ns += distance / (double)series->count;
 	series->squares += distance * ((double)step->total_ns - series->mean_ns);
 	return append(series, &with_flops);
@@ -142,7 +159,7 @@ bool step_series_late(struct step_series *series, uint64_t end_ns, const struct 
 {
 	size_t low = 0, high = series->steps_count;
 
-	if (end_ns <= series->unknown_until_ns)
+	if (end_ns <= series->computed_from_ns || end_ns > series->computed_to_ns)
 		return false;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -167,10 +184,13 @@ void step_series_show(const struct step_series *series, struct profile_steps *in
 	into->max_ns = series->max_ns;
 	into->stddev_ns = sqrt(series->squares / (double)series->count);
 	memcpy(into->phases, series->phases, sizeof(into->phases));
-	into->off_cpu_ns = series->off_cpu_ns;
+	into->divided = series->divided;
+	into->waited_count = series->waited_count;
+	into->waited_ns = series->waited_ns;
+	into->off_cpu_ns = series->waited_count ? series->off_cpu_ns : PROFILE_ABSENT;
 	into->cost = (struct profile_step_cost){
-		.steps_count = series->count - series->unknown_count,
-		.ns = series->total_ns - series->unknown_ns,
+		.steps_count = series->computed_count,
+		.ns = series->computed_ns,
 		.flops = series->tally.flops,
 		.thread_flops = series->tally.thread_flops,
 		.dtype = most_of(&series->tally),

@@ -28,8 +28,12 @@ struct step_series {
 	uint64_t each;
 	uint64_t count, total_ns, max_ns;
 	double mean_ns, squares; /* squares: of the distances from the mean (Welford, 1962) */
-	uint64_t phases[PROFILE_PHASES], off_cpu_ns;
-	uint64_t unknown_count, unknown_until_ns, unknown_ns; /* the first, where not known */
+	uint64_t ends_count;	 /* also of steps that are not whole */
+	uint64_t phases[PROFILE_PHASES];
+	struct profile_step_division divided;
+	uint64_t waited_count, waited_ns, off_cpu_ns;
+	/* Those whose costs are known; they follow each other. */
+	uint64_t computed_count, computed_ns, computed_from_ns, computed_to_ns;
 	struct step_tally tally;
 };
 

@@ -27,6 +27,8 @@ struct step_call {
 
 struct step_process {
 	uint32_t process;
+	struct step_limits limits;
+	uint64_t limited_flops; /* by then */
 	struct step_tally sum;	/* but thread_flops */
 	uint64_t calls_from_ns; /* calls that ended by then are not kept */
 	struct step_call *calls;
@@ -51,8 +53,52 @@ static struct step_process *step_process_get(struct steps *steps, uint32_t proce
 		       sizeof(*steps->processes)) ||
 	    map64_put(&steps->process_ids, process, (uint32_t)steps->processes_count))
 		return NULL;
-	steps->processes[steps->processes_count] = (struct step_process){.process = process};
+	steps->processes[steps->processes_count] =
+		(struct step_process){.process = process, .limits = steps->limits};
 	return &steps->processes[steps->processes_count++];
+}
+
+static void lower(uint64_t *limit_ns, uint64_t ns)
+{
+	if (ns && (!*limit_ns || ns < *limit_ns))
+		*limit_ns = ns;
+}
+
+static bool is_within(uint64_t limit_ns, uint64_t end_ns)
+{
+	return !limit_ns || end_ns <= limit_ns;
+}
+
+static void lower_all(struct step_limits *limits, const struct step_limits *to)
+{
+	lower(&limits->times_ns, to->times_ns);
+	lower(&limits->costs_ns, to->costs_ns);
+	lower(&limits->waits_ns, to->waits_ns);
+}
+
+int steps_limit(struct steps *steps, uint32_t process, const struct step_limits *limits)
+{
+	struct step_process *of = step_process_get(steps, process);
+
+	if (!of)
+		return -ENOMEM;
+	if (!of->limits.costs_ns)
+		of->limited_flops = of->sum.flops;
+	lower_all(&of->limits, limits);
+	return 0;
+}
+
+void steps_limit_later(struct steps *steps, const struct step_limits *limits)
+{
+	lower_all(&steps->limits, limits);
+}
+
+struct step_limits steps_limits(const struct steps *steps, uint32_t process, uint64_t *flops)
+{
+	const struct step_process *of = step_process_find(steps, process);
+
+	*flops = of ? of->limited_flops : 0;
+	return of ? of->limits : steps->limits;
 }
 
 static void step_processes_clear(struct steps *steps)
@@ -67,6 +113,9 @@ static int step_process_add(struct step_process *process, const struct perfx_spa
 			    uint64_t end_ns)
 {
 	step_tally_call(&process->sum, span->cost_state, span->dtype, span->flops);
+	if (process->limits.costs_ns && end_ns <= process->limits.costs_ns &&
+	    span->cost_state == PERFX_COST_COUNTED)
+		process->limited_flops += span->flops;
 	if (process->calls_count == STEP_CALLS_MAX) {
 		process->calls_full = true;
 		return 0;
@@ -136,8 +185,8 @@ struct ender {
 
 struct step_thread {
 	uint32_t process, tid;
-	uint64_t first_ns;   /* of the first range, of its window where there are any; UINT64_MAX */
-	uint64_t opened_ns;  /* when that was opened; 0 */
+	uint64_t first_ns;   /* of the first range; UINT64_MAX */
+	uint64_t opened_ns;  /* when the last range's recording window was opened; 0 */
 	uint64_t flops;	     /* of its calls */
 	uint64_t off_cpu_ns; /* in its calls, each wait once */
 	/* By depth: in calls that have ended inside one that has not. */
@@ -149,6 +198,31 @@ struct step_thread {
 	struct period period; /* function 0: none is known */
 	bool is_main;
 };
+
+/* A call is a step: rounds of boosting, a TensorFlow session's run, the functions that Keras' loops
+ * call. */
+static bool is_natural_step(unsigned source, const char *name)
+{
+	static const struct {
+		unsigned source;
+		const char *name;
+	} natural[] = {
+		{PERFX_SOURCE_SYMBOL, "XGBoosterUpdateOneIter"},
+		{PERFX_SOURCE_SYMBOL, "XGBoosterBoostOneIter"},
+		{PERFX_SOURCE_SYMBOL, "XGBoosterTrainOneIter"},
+		{PERFX_SOURCE_SYMBOL, "LGBM_BoosterUpdateOneIter"},
+		{PERFX_SOURCE_SYMBOL, "LGBM_BoosterUpdateOneIterCustom"},
+		{PERFX_SOURCE_TF, "TF_SessionRun"},
+		{PERFX_SOURCE_TF, "one_step_on_iterator"},
+		{PERFX_SOURCE_TF, "multi_step_on_iterator"},
+		{PERFX_SOURCE_TF, "train_function"},
+	};
+
+	for (size_t i = 0; i < sizeof(natural) / sizeof(natural[0]); i++)
+		if (source == natural[i].source && !strcmp(name, natural[i].name))
+			return true;
+	return false;
+}
 
 unsigned step_class(unsigned source, const char *name, unsigned flags)
 {
@@ -164,6 +238,8 @@ unsigned step_class(unsigned source, const char *name, unsigned flags)
 	} else if (source == PERFX_SOURCE_TORCH &&
 		   !strcmp(name, "torch::autograd::Engine::execute")) {
 		class = PROFILE_PHASE_BACKWARD | STEP_RANGE | STEP_BY_BACKWARD << STEP_RANK_SHIFT;
+	} else if (is_natural_step(source, name)) {
+		class = STEP_RANGE | STEP_BY_CALL << STEP_RANK_SHIFT;
 	}
 	if (flags & PERFX_FUNCTION_STEP)
 		class = (class & ~STEP_RANK_MASK) | STEP_RANGE | STEP_BY_NAME << STEP_RANK_SHIFT;
@@ -257,6 +333,18 @@ static void drop_inner(struct step_thread *thread, const struct interval *outer)
 	}
 }
 
+/* An optimizer that was given a closure calls it for forward and backward passes: its own work
+ * begins after the last of these. */
+static void leave_out_closure(const struct step_thread *thread, struct interval *new)
+{
+	for (size_t i = thread->count; i && thread->intervals[i - 1].to_ns > new->from_ns; i--) {
+		if (thread->intervals[i - 1].phase != PROFILE_PHASE_BACKWARD)
+			continue;
+		new->from_ns = thread->intervals[i - 1].to_ns;
+		return;
+	}
+}
+
 /* Spans come by their ends, so what a new one overlaps are the last. */
 static int insert(struct step_thread *thread, struct interval new)
 {
@@ -264,6 +352,8 @@ static int insert(struct step_thread *thread, struct interval new)
 	struct interval *rest;
 	int err;
 
+	if (new.phase == PROFILE_PHASE_OPTIMIZER)
+		leave_out_closure(thread, &new);
 	drop_inner(thread, &new);
 	first = thread->count;
 	while (first && thread->intervals[first - 1].to_ns > new.from_ns)
@@ -402,23 +492,49 @@ static void add_to_run(struct profile_step_sums *run, const struct profile_step 
 		run->phases[i] += step->phases[i];
 }
 
-/* A step from one time to another, with what its thread waited; tally NULL: not known. after_ns:
- * one that ended by then belongs to the run alone. */
-static int add_step(const struct step_thread *thread, struct ender *ender,
-		    struct profile_step *step, const struct step_tally *tally, uint64_t after_ns)
+/* Forward and other are known only as long as all functions are timed. Ranges stay. */
+static void join_untraced(uint64_t phases[PROFILE_PHASES])
 {
+	phases[PROFILE_PHASE_UNTRACED] +=
+		phases[PROFILE_PHASE_FORWARD] + phases[PROFILE_PHASE_OTHER];
+	phases[PROFILE_PHASE_FORWARD] = phases[PROFILE_PHASE_OTHER] = 0;
+}
+
+/* A step from one time to another, with what its thread waited; tally NULL: not known. is_past: it
+ * belongs to the run alone. */
+static int add_step(const struct steps *steps, const struct step_thread *thread,
+		    struct ender *ender, struct profile_step *step, const struct step_tally *tally,
+		    bool is_past)
+{
+	uint64_t flops;
+	struct step_limits limits = steps_limits(steps, thread->process, &flops);
+
+	if (!is_within(limits.costs_ns, step->to_ns))
+		tally = NULL;
 	step->count = 1;
+	step->computed_count = tally != NULL;
+	step->divided_count = is_within(limits.times_ns, step->to_ns);
 	step->total_ns = step->max_ns = step->to_ns - step->from_ns;
+	step->waited_count = is_within(limits.waits_ns, step->to_ns);
 	if (step->off_cpu_ns > step->total_ns)
 		step->off_cpu_ns = step->total_ns;
 	divide(thread, step->from_ns, step->to_ns, ender, step->phases);
+	if (!step->divided_count)
+		join_untraced(step->phases);
 	add_to_run(&ender->run, step, tally);
-	if (step->to_ns <= after_ns)
+	if (is_past)
 		return 0;
 	if (step_series_add(&ender->series, step, tally) || step_times_add(&ender->times, step) ||
 	    step_picks_add(&ender->picks, step->total_ns))
 		return -ENOMEM;
 	return sketch__add(ender->durations, step->total_ns);
+}
+
+/* Of a step that is whole or not. */
+static void count_end(struct ender *ender, bool is_past)
+{
+	ender->run.ends_count++;
+	ender->series.ends_count += !is_past;
 }
 
 static void note_end(const struct steps *steps, const struct step_thread *thread,
@@ -433,20 +549,28 @@ static void note_end(const struct steps *steps, const struct step_thread *thread
 	ender->at_unknown = false;
 }
 
+/* begun_ns: when a step that follows no other one began; UINT64_MAX: that was not seen. Then it is
+ * not whole, and only its end counts. */
 static int end_step(struct steps *steps, struct step_thread *thread, struct ender *ender,
-		    uint64_t end_ns)
+		    uint64_t begun_ns, uint64_t end_ns)
 {
 	bool follows = follows_another(thread, ender);
-	uint64_t from_ns = follows ? ender->last_ns : thread->first_ns;
+	uint64_t from_ns = follows ? ender->last_ns : begun_ns;
 	struct profile_step step = {
 		.from_ns = from_ns,
 		.to_ns = end_ns > from_ns ? end_ns : from_ns,
 		.off_cpu_ns = thread->off_cpu_ns - (follows ? ender->at_off_cpu_ns : 0),
 	};
 	struct step_tally tally;
-	bool known = tally_step(steps, thread, ender, from_ns, &tally);
+	bool known;
 
-	if (add_step(thread, ender, &step, known ? &tally : NULL, 0))
+	count_end(ender, false);
+	if (from_ns == UINT64_MAX) {
+		note_end(steps, thread, ender, end_ns);
+		return 0;
+	}
+	known = tally_step(steps, thread, ender, from_ns, &tally);
+	if (add_step(steps, thread, ender, &step, known ? &tally : NULL, false))
 		return -ENOMEM;
 	note_end(steps, thread, ender, step.to_ns);
 	return 0;
@@ -540,10 +664,7 @@ static int end_period(struct steps *steps, struct step_thread *thread,
 	if (!ender)
 		return 0;
 	thread->opened_ns = opened_of(steps, span->start_ns);
-	if (follows_another(thread, ender))
-		return end_step(steps, thread, ender, end_ns);
-	note_end(steps, thread, ender, end_ns);
-	return 0;
+	return end_step(steps, thread, ender, UINT64_MAX, end_ns);
 }
 
 /* Where a thread has shown no range yet, there is no step to be divided. */
@@ -580,16 +701,18 @@ static int range_span(struct steps *steps, const struct perfx_span *span, unsign
 		return 0;
 	add_off_cpu(thread, span);
 	opened_ns = opened_of(steps, span->start_ns);
-	if (span->start_ns < thread->first_ns || opened_ns > thread->opened_ns) {
+	if (span->start_ns < thread->first_ns)
 		thread->first_ns = span->start_ns;
+	if (opened_ns > thread->opened_ns)
 		thread->opened_ns = opened_ns;
-	}
 	/* a range that is a step is no part of one */
-	if (phase || ((class & STEP_TRACED) && !rank && !(span->flags & PERFX_SPAN_ASYNC)))
+	if (phase || ((class & STEP_TRACED) && (!rank || rank == STEP_BY_CALL) &&
+		      !(span->flags & PERFX_SPAN_ASYNC)))
 		err = insert(thread, (struct interval){span->start_ns, end_ns, phase});
 	ender = !err && rank ? ender_of(thread, span->function, rank) : NULL;
 	if (ender)
-		err = end_step(steps, thread, ender, end_ns);
+		/* what has a phase is the end of a step; other ranges are the step */
+		err = end_step(steps, thread, ender, phase ? UINT64_MAX : span->start_ns, end_ns);
 	else if (!err && is_period(&thread->period, span->function, span->context))
 		err = end_period(steps, thread, span);
 	forget_old(thread);
@@ -650,7 +773,7 @@ static int replay_period(const struct steps *steps, struct step_thread *thread, 
 		const struct outer_call *call = &calls->list[i];
 		struct profile_step step = {.from_ns = ender->last_ns, .to_ns = call->end_ns};
 		struct step_tally tally;
-		bool known;
+		bool known, is_past;
 
 		if (is_new)
 			err = insert(thread, (struct interval){call->start_ns, call->end_ns,
@@ -663,9 +786,11 @@ static int replay_period(const struct steps *steps, struct step_thread *thread, 
 		thread->opened_ns = opened_of(steps, call->start_ns);
 		step.off_cpu_ns = off_cpu_ns;
 		off_cpu_ns = 0;
+		is_past = step.to_ns <= steps->from_ns;
+		count_end(ender, is_past);
 		if (follows_another(thread, ender)) {
 			known = tally_between(steps, thread, step.from_ns, step.to_ns, &tally);
-			err = add_step(thread, ender, &step, known ? &tally : NULL, steps->from_ns);
+			err = add_step(steps, thread, ender, &step, known ? &tally : NULL, is_past);
 		}
 		ender->last_ns = call->end_ns;
 	}
@@ -747,7 +872,7 @@ static void cost_late(const struct steps *steps, const struct perfx_span *span, 
 			struct ender *ender = &thread->enders[j];
 			struct step_tally call = {0};
 
-			if (!ender->run.count || end_ns > ender->last_ns)
+			if (!ender->run.ends_count || end_ns > ender->last_ns)
 				continue;
 			step_tally_call(&call, span->cost_state, span->dtype, span->flops);
 			if (span->tid == thread->tid)
@@ -799,7 +924,7 @@ static bool is_better_period(const struct step_thread *thread, const struct ende
 static bool is_better(const struct step_thread *thread, const struct ender *ender,
 		      const struct best_ender *best)
 {
-	if (!ender->run.count)
+	if (!ender->run.ends_count)
 		return false;
 	if (!best->ender)
 		return true;
@@ -807,7 +932,7 @@ static bool is_better(const struct step_thread *thread, const struct ender *ende
 		return ender->rank > best->ender->rank;
 	if (ender->rank == STEP_BY_PERIOD)
 		return is_better_period(thread, ender, best);
-	return ender->run.count < best->ender->run.count;
+	return ender->run.ends_count < best->ender->run.ends_count;
 }
 
 static void find_best(const struct step_thread *threads, size_t count, uint32_t process,
@@ -833,21 +958,30 @@ struct profile_steps steps_of_process(const struct steps *steps, uint32_t proces
 {
 	struct profile_steps result = {0};
 	struct best_ender found = {0};
+	struct step_limits limits;
 	const struct ender *best;
+	uint64_t flops;
 
 	find_best(steps->threads, steps->threads_count, process, &found);
 	if (found.ender)
 		result.run = found.ender->run;
 	find_best(steps->shown, steps->shown_count, process, &found);
 	best = found.ender;
-	if (!best || !best->series.count)
+	if (!best || !best->series.ends_count)
 		return result;
+	limits = steps_limits(steps, process, &flops);
+	result.times_until_ns = limits.times_ns;
+	result.costs_until_ns = limits.costs_ns;
+	result.ends_count = best->series.ends_count;
+	result.first_ns = found.thread->first_ns;
 	result.tid = found.thread->tid;
 	result.found_by = (enum profile_steps_by)best->rank;
 	result.context = best->rank == STEP_BY_PERIOD ? found.thread->period.context : 0;
 	result.confidence = best->rank == STEP_BY_PERIOD ? best->confidence : 1;
-	step_series_show(&best->series, &result);
 	result.function = best->function;
+	if (!best->series.count)
+		return result;
+	step_series_show(&best->series, &result);
 	result.p50_ns = quantile_of(best, 0.50);
 	result.p95_ns = quantile_of(best, 0.95);
 	result.times = best->times.list;

@@ -16,12 +16,18 @@
 #define STEP_PHASE_MASK 0x07 /* enum profile_phase */
 #define STEP_RANGE	0x08 /* a step may begin with it */
 #define STEP_RANK_SHIFT 4    /* above: 0 ends no step; the highest counts */
-#define STEP_RANK_MASK	0x30
-#define STEP_TRACED	0x40 /* the thread was in a traced function: aggregate adds it */
-#define STEP_UNDECIDED	0x80 /* its function is not described yet */
+#define STEP_RANK_MASK	0x70
+#define STEP_TRACED	0x80  /* the thread was in a traced function: aggregate adds it */
+#define STEP_UNDECIDED	0x100 /* its function is not described yet */
 
 /* As enum profile_steps_by. */
-enum step_rank { STEP_BY_PERIOD = 0, STEP_BY_BACKWARD, STEP_BY_OPTIMIZER, STEP_BY_NAME };
+enum step_rank {
+	STEP_BY_PERIOD = 0,
+	STEP_BY_BACKWARD,
+	STEP_BY_CALL,
+	STEP_BY_OPTIMIZER,
+	STEP_BY_NAME
+};
 
 /* Of a function's source, name and flags (PERFX_FUNCTION_). Pure. */
 unsigned step_class(unsigned source, const char *name, unsigned flags);
@@ -39,8 +45,15 @@ void step_classes_add(struct step_classes *classes, const struct perfx_function 
 unsigned step_classes_of(const struct step_classes *classes, const struct perfx_span *span);
 void step_classes_clear(struct step_classes *classes);
 
+/* Until when everything was measured that calls' times, their costs and their waits rest on: later
+ * the overhead budget left some of it out. 0: to the end. */
+struct step_limits {
+	uint64_t times_ns, costs_ns, waits_ns;
+};
+
 struct steps {
-	uint64_t from_ns; /* where they go on from others (steps_continue); 0 */
+	struct step_limits limits; /* of processes that come later */
+	uint64_t from_ns;	   /* where they go on from others (steps_continue); 0 */
 	struct step_thread *threads;
 	size_t threads_count, threads_capacity;
 	struct map64 thread_ids;     /* process << 32 | tid */
@@ -58,6 +71,13 @@ int steps_span(struct steps *steps, const struct perfx_span *span, unsigned clas
 /* A call that has a known cost, or should have one; before steps_span, for functions of a class.
  * late: its cost became known later. 0 or -ENOMEM. */
 int steps_cost(struct steps *steps, const struct perfx_span *span, bool late);
+/* Something that a process rests on is not measured from some time on; its own limits stay if they
+ * are earlier. 0 or -ENOMEM. */
+int steps_limit(struct steps *steps, uint32_t process, const struct step_limits *limits);
+/* The same for processes that are not known yet: their calls of the time before are not either. */
+void steps_limit_later(struct steps *steps, const struct step_limits *limits);
+/* Of a process; *flops: what its calls did until costs_ns. */
+struct step_limits steps_limits(const struct steps *steps, uint32_t process, uint64_t *flops);
 /* Calls of the period's context end steps from now on; those of the past are in `calls`. 0 or
  * -ENOMEM. */
 int steps_by_period(struct steps *steps, const struct period_calls *calls,

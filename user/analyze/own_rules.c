@@ -43,7 +43,7 @@ static double share_of(const struct rules_ctx *ctx, const struct profile_row *ro
 
 static double per_step(const struct profile_steps *steps, enum profile_phase phase)
 {
-	return (double)steps->phases[phase] / (double)steps->count;
+	return steps_phase_ns(steps, phase);
 }
 
 /* While it was recorded: a duty cycle sees a part of the time. */

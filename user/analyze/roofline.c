@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyze/roofline.h"
 
+#include "analyze/rules_ctx.h"
+#include "base/units.h"
+
 /* --- what the host can do ------------------------------------------------------------------- */
 
 /* Complex arithmetic is real arithmetic. 16-bit types and TF32 are computed as f32 by CPUs that
@@ -135,12 +138,13 @@ double roof_ridge(const struct roof *roof)
 double roofline_cores(const struct profile *profile, const struct profile_process *process)
 {
 	double wall = (double)profile_wall_ns(process), most = most_threads(profile);
+	double counted = (double)roofline_wall_ns(process);
 	double cpu, computing, cores;
 
 	if (wall <= 0 || process->cpu_ns == PROFILE_ABSENT)
 		return 0;
 	cpu = (double)process->cpu_ns / wall;
-	computing = (double)process->compute.counted_ns / wall;
+	computing = counted > 0 ? (double)process->compute.counted_ns / counted : 0;
 	if (computing < COMPUTING_MIN)
 		cores = cpu;
 	else if (computing < 1)
@@ -241,7 +245,7 @@ struct roofline roofline_of_row(const struct profile *profile,
 struct roofline roofline_of_process(const struct profile *profile,
 				    const struct profile_process *process)
 {
-	return line_of(profile, &process->compute.cost, profile_wall_ns(process),
+	return line_of(profile, &process->compute.cost, roofline_wall_ns(process),
 		       roofline_dtype(process), roofline_cores(profile, process));
 }
 
@@ -267,6 +271,23 @@ double roofline_mfu(const struct profile *profile, enum perfx_dtype dtype, uint6
 	if (roof.flops_per_s <= 0 || !ns)
 		return -1;
 	return (double)flops * 1e9 / (double)ns / roof.flops_per_s;
+}
+
+bool roofline_is_cut(const struct profile_process *process)
+{
+	return process->compute.until_ns && process->compute.until_ns < process->to_ns;
+}
+
+uint64_t roofline_wall_ns(const struct profile_process *process)
+{
+	const struct profile_compute *compute = &process->compute;
+	double ns = (double)compute->until_ns - (double)process->from_ns;
+
+	if (!roofline_is_cut(process))
+		return profile_wall_ns(process);
+	return compute->until_flops && ns > 0
+		       ? u64_of(ns * (double)compute->cost.flops / (double)compute->until_flops)
+		       : 0;
 }
 
 double roofline_attributed(const struct profile_compute *compute)
@@ -360,6 +381,71 @@ static uint64_t unrecorded_flops(const struct profile_compute *compute)
 	return 0;
 }
 
+/* Of all that was counted, records that were dropped may be so many before figures of steps are not
+ * shown. */
+#define DROPPED_MOST 0.001
+
+static bool is_recorded(const struct profile_compute *compute, uint64_t unrecorded)
+{
+	return (double)unrecorded <= DROPPED_MOST * (double)compute->cost.flops;
+}
+
+void add_reduction(struct text *text, const struct profile *profile, uint64_t time_ns,
+		   bool of_costs)
+{
+	uint32_t first = 0;
+	size_t count = 0;
+
+	for (size_t i = 0; i < profile->reduced_count; i++) {
+		const struct perfx_reduced *reduced = &profile->reduced[i];
+
+		if (!reduced->function || (of_costs && !reduced->loses_cost))
+			continue;
+		if (!first || reduced->time_ns == time_ns)
+			first = reduced->function;
+		count++;
+	}
+	text_printf(text, "at %s the overhead budget stopped %s ",
+		    as_ns(profile_since_start(profile, time_ns)),
+		    of_costs ? "measuring" : "timing");
+	add_function_name(text, profile, first);
+	if (first && count > 1)
+		text_printf(text, " and %s more function%s", as_count(count - 1),
+			    count == 2 ? "" : "s");
+}
+
+static void add_unmeasured(struct text *text, const struct profile *profile,
+			   const struct profile_steps *steps, uint64_t count, uint64_t until_ns,
+			   bool of_costs)
+{
+	if (!until_ns || count >= steps->count)
+		return;
+	text_add(text, text->length ? " " : "");
+	if (count)
+		text_printf(text, "%s are those of the first %s of %s whole steps: ",
+			    of_costs ? "FLOPs" : "Phases", as_count(count), as_count(steps->count));
+	else
+		text_printf(text, "%s of a step are not known: ",
+			    of_costs ? "FLOPs" : "The forward phase and other parts");
+	add_reduction(text, profile, until_ns, of_costs);
+	text_add(text, ".");
+}
+
+void steps_add_why(struct text *text, const struct profile *profile,
+		   const struct profile_process *process)
+{
+	const struct profile_steps *steps = &process->steps;
+
+	if (!steps->count) {
+		text_add(text, "No step was whole: the recording began within the first one.");
+		return;
+	}
+	add_unmeasured(text, profile, steps, steps->divided.count, steps->times_until_ns, false);
+	if (process->compute.measured)
+		add_unmeasured(text, profile, steps, steps->cost.steps_count, steps->costs_until_ns,
+			       true);
+}
+
 /* Against the devices' peak where they compute, else the host's. */
 static double mfu_of(const struct profile *profile, const struct profile_steps *steps,
 		     uint64_t flops, uint64_t ns)
@@ -377,7 +463,8 @@ struct step_rates steps_rates(const struct profile *profile, const struct profil
 	struct step_rates rates = {.flops = -1, .flops_per_s = -1, .thread_share = -1, .mfu = -1};
 
 	rates.unrecorded_flops = unrecorded_flops(&process->compute);
-	if (!cost->counted_count || !cost->steps_count)
+	if (!cost->counted_count || !cost->steps_count ||
+	    !is_recorded(&process->compute, rates.unrecorded_flops))
 		return rates;
 	rates.flops = (double)cost->flops / (double)cost->steps_count;
 	if (cost->ns)
@@ -392,7 +479,7 @@ struct step_rates steps_rates(const struct profile *profile, const struct profil
 double steps_mfu(const struct profile *profile, const struct profile_steps *steps,
 		 const struct profile_step *step)
 {
-	if (!steps->cost.counted_count)
+	if (!steps->cost.counted_count || step->computed_count < step->count)
 		return -1;
 	return mfu_of(profile, steps, step->flops, step->total_ns);
 }
@@ -416,7 +503,7 @@ struct gpu_rates gpu_rates(const struct profile_process *process)
 	const struct profile_step_cost *steps = &process->steps.cost;
 	bool in_steps = steps->flops && steps->ns;
 	double flops = (double)(in_steps ? steps->flops : gpu->flops);
-	double ns = (double)(in_steps ? steps->ns : profile_wall_ns(process));
+	double ns = (double)(in_steps ? steps->ns : roofline_wall_ns(process));
 	struct gpu_rates rates = {-1, -1};
 
 	if (!gpu->flops || !gpu->flops_ns)

@@ -11,6 +11,7 @@
 #define PERFX_ANALYZE_ROOFLINE_H
 
 #include "aggregate/profile.h"
+#include "base/text.h"
 
 enum roofline_class {
 	ROOFLINE_UNKNOWN = 0,
@@ -92,6 +93,16 @@ enum perfx_dtype roofline_dtype(const struct profile_process *process);
  * of the data type; of a process, or a part of it. < 0: not known. */
 double roofline_mfu(const struct profile *profile, enum perfx_dtype dtype, uint64_t flops,
 		    uint64_t ns);
+/* The time in which a process would have done the operations that were counted, all of them, at the
+ * rate at which it did them while all were counted: the wall time unless the overhead budget
+ * reduced probes. 0: not known. */
+uint64_t roofline_wall_ns(const struct profile_process *process);
+/* Did the overhead budget stop counting operations before the end? */
+bool roofline_is_cut(const struct profile_process *process);
+/* "at 0.91 s the overhead budget stopped measuring at::_ops::mm::call and 2 more functions"; of
+ * costs, otherwise of times. */
+void add_reduction(struct text *text, const struct profile *profile, uint64_t time_ns,
+		   bool of_costs);
 /* Of the time in calls whose work is known or should be, the share with a known cost; < 0: no time.
  */
 double roofline_attributed(const struct profile_compute *compute);
@@ -136,6 +147,9 @@ struct step_rates {
 };
 
 struct step_rates steps_rates(const struct profile *profile, const struct profile_process *process);
+/* Why figures are those of fewer steps than are whole, or of none; nothing where they are not. */
+void steps_add_why(struct text *text, const struct profile *profile,
+		   const struct profile_process *process);
 /* Of steps that follow each other; < 0: not known. */
 double steps_mfu(const struct profile *profile, const struct profile_steps *steps,
 		 const struct profile_step *step);

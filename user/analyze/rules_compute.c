@@ -97,7 +97,7 @@ static void low_utilization(struct rules_ctx *ctx)
 	struct roof roof = roofline_whole_roof(ctx->profile, dtype);
 	double computing = wall_share(p, p->compute.counted_ns);
 	double cores = roofline_cores(ctx->profile, p);
-	double mfu = roofline_mfu(ctx->profile, dtype, p->compute.cost.flops, profile_wall_ns(p));
+	double mfu = roofline_mfu(ctx->profile, dtype, p->compute.cost.flops, roofline_wall_ns(p));
 	struct note note = {.bottleneck = BOTTLENECK_COMPUTE, .look = "Compute"};
 
 	if (mfu < 0 || mfu >= ctx->thresholds->low_utilization_low ||

@@ -43,7 +43,7 @@ bool rules_data_bound(const struct rules_ctx *ctx)
 {
 	const struct profile_steps *steps = &ctx->process->steps;
 
-	return (double)steps->count >= ctx->thresholds->all_steps && steps->total_ns &&
+	return (double)steps->ends_count >= ctx->thresholds->all_steps && steps->total_ns &&
 	       batch_ns(ctx) >= ctx->thresholds->data_bound_medium * rules_unit_ns(ctx);
 }
 

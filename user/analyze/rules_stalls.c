@@ -450,7 +450,7 @@ static bool find_slow(struct rules_ctx *ctx, struct slow_steps *slow)
 		.confidence = ctx->thresholds->periodic_stall_confidence,
 	};
 
-	if ((double)steps->count < ctx->thresholds->all_steps || !steps->total_ns)
+	if ((double)steps->ends_count < ctx->thresholds->all_steps || !steps->total_ns)
 		return false;
 	if (slow_steps_find(slow, steps, &limits)) {
 		ctx->failed = true;

@@ -227,7 +227,7 @@ static bool has_steps(const struct rules_ctx *ctx)
 {
 	const struct profile_steps *steps = &ctx->process->steps;
 
-	return (double)steps->count >= ctx->thresholds->all_steps && steps->total_ns;
+	return (double)steps->ends_count >= ctx->thresholds->all_steps && steps->total_ns;
 }
 
 /* The optimizer's range with the most time. */

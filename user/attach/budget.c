@@ -10,6 +10,7 @@
  * by domain.
  */
 #include "attach/probes_internal.h"
+#include "base/clock.h"
 #include "base/grow.h"
 #include "base/message.h"
 #include "base/text.h"
@@ -207,6 +208,23 @@ static size_t exit_probes_count(const struct probes *probes, size_t index)
 	return count;
 }
 
+/* Recorded before the probes change, so that no call which this concerns comes first. */
+static void emit_reduced(struct probes *probes, size_t index, enum perfx_reduced_to to)
+{
+	const struct placed *placed = &probes->placed[index];
+	const struct perfx_probe *probe = tracer__probe(probes->tracer, placed->entry);
+	bool by_arguments = probe->cost_program && !probes_is_leaf(probes, placed);
+	struct perfx_reduced record = {
+		.time_ns = clock_monotonic_ns(),
+		.function = placed->id,
+		.to = (uint8_t)to,
+		.loses_cost = to == PERFX_REDUCED_REMOVED ? probe->cost_program || probe->object_arg
+							  : by_arguments,
+	};
+
+	SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_REDUCED, record);
+}
+
 /* Calls are counted, not timed, from now on: by choice, so the missing times are no loss. */
 static void only_count(struct probes *probes, size_t index)
 {
@@ -221,6 +239,7 @@ static void drop_exits(struct probes *probes, size_t index)
 {
 	uint32_t group = probes_exits_group(probes, index);
 
+	emit_reduced(probes, index, PERFX_REDUCED_COUNTED);
 	probes->detached_count += exit_probes_count(probes, index);
 	only_count(probes, index);
 	if (group)
@@ -248,6 +267,7 @@ static void leave_alone(struct probes *probes, size_t index)
 	uint32_t exits = probes_exits_group(probes, index),
 		 entry = probes_entry_group(probes, index);
 
+	emit_reduced(probes, index, PERFX_REDUCED_REMOVED);
 	probes->detached_count += 1 + exit_probes_count(probes, index);
 	/* until the links are gone; calls that are open then have no end */
 	only_count(probes, index);

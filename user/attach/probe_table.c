@@ -196,7 +196,7 @@ static bool is_part_of_outer(const struct probes *probes, const struct plan_func
 	       placed->ret == PERFX_RETURN_PROBE;
 }
 
-static bool is_leaf(const struct probes *probes, const struct placed *placed)
+bool probes_is_leaf(const struct probes *probes, const struct placed *placed)
 {
 	return placed->cost_program &&
 	       probes->plan->cost_programs[placed->cost_program].flags & PERFX_COST_F_LEAF;
@@ -256,7 +256,7 @@ void probes_refresh_entry(struct probes *probes, size_t index)
 	if (!placed->only_counted)
 		return;
 	probe->flags |= PERFX_PROBE_F_BY_CHOICE;
-	if (!is_leaf(probes, placed))
+	if (!probes_is_leaf(probes, placed))
 		probe->cost_program = 0;
 }
 

@@ -108,6 +108,8 @@ void probes_reattach(struct probes *probes);
 void probes_reattach_module(struct probes *probes, size_t module);
 /* probe_table.c: what the budget has decided takes effect with the next hit. */
 void probes_refresh_entry(struct probes *probes, size_t function);
+/* Do its calls keep their FLOPs where they are only counted? */
+bool probes_is_leaf(const struct probes *probes, const struct placed *placed);
 
 /* budget.c: the groups of links that a function's exits and its entry belong to, 0: none. */
 uint32_t probes_exits_group(const struct probes *probes, size_t function);

@@ -133,6 +133,9 @@ static bool values_ok(const struct event *event)
 		return domain_ok(event->memory_mode.domain) &&
 		       event->memory_mode.level <= PERFX_MEMORY_FREES_INFERRED &&
 		       event->memory_mode.on_ns <= event->memory_mode.period_ns;
+	case PERFX_KIND_REDUCED:
+		return event->reduced.to == PERFX_REDUCED_COUNTED ||
+		       event->reduced.to == PERFX_REDUCED_REMOVED;
 	case PERFX_KIND_SAMPLE:
 		return event->sample.state >= PERFX_SAMPLE_ON_CPU &&
 		       event->sample.state <= PERFX_SAMPLE_RUNNABLE &&

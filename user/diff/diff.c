@@ -221,14 +221,14 @@ static void diff_steps(const struct diff *diff, struct diff_process *process)
 	into->in = (a ? DIFF_IN_A : 0) | (b ? DIFF_IN_B : 0);
 	into->a = sample_of(a);
 	into->b = sample_of(b);
-	into->count = PAIR(count);
+	into->count = PAIR(ends_count);
 	into->avg_ns = (struct diff_pair){into->a.mean, into->b.mean};
 	into->p50_ns = PAIR(p50_ns);
 	into->p95_ns = PAIR(p95_ns);
 	into->max_ns = PAIR(max_ns);
 	for (int i = 0; i < PROFILE_PHASES; i++)
-		into->phases_ns[i] = (struct diff_pair){a ? diff_of(a->phases[i], a->count) : NAN,
-							b ? diff_of(b->phases[i], b->count) : NAN};
+		into->phases_ns[i] = (struct diff_pair){a ? diff_known(steps_phase_ns(a, i)) : NAN,
+							b ? diff_known(steps_phase_ns(b, i)) : NAN};
 	compare_cost(diff, process, into);
 	compare_gpu(process, a, b, into);
 	into->welch = welch_test(&into->a, &into->b);

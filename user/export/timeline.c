@@ -418,10 +418,8 @@ bool export_steps__ends(struct export_steps *steps, const struct perfx_span *spa
 		return false;
 	while (i < profile->processes_count && !is_of(&profile->processes[i], span))
 		i++;
-	/* the first call of a period only begins a step */
-	if (i == profile->processes_count ||
-	    (profile->processes[i].steps.found_by == PROFILE_STEPS_BY_PERIOD &&
-	     end_ns <= profile->processes[i].steps.series->from_ns))
+	/* the first end belongs to a step whose begin was not seen */
+	if (i == profile->processes_count || end_ns <= profile->processes[i].steps.series->from_ns)
 		return false;
 	step->place = i;
 	step->from_ns = steps->processes[i].count ? steps->processes[i].last_ns

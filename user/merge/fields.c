@@ -102,6 +102,8 @@ static const struct field fields[] = {
 	FIELD(HOST_ENERGY, host_energy, domain, ID_ENERGY_DOMAIN),
 	FIELD(UNPROBED_STEPS, unprobed_steps, process, ID_PROCESS),
 	FIELD(UNPROBED_STEPS, unprobed_steps, function, ID_FUNCTION),
+	FIELD(REDUCED, reduced, time_ns, FIELD_TIME),
+	FIELD(REDUCED, reduced, function, ID_FUNCTION),
 	FIELD(RANK, rank, process, ID_PROCESS),
 	FIELD(PLACE, place, process, ID_PROCESS),
 	FIELD(MERGED, merged, start_ns, FIELD_TIME),

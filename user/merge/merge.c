@@ -435,6 +435,9 @@ static const struct perfx_record *with_capture(struct merger *merge, const struc
 	case PERFX_KIND_MEMORY_MODE:
 		to.memory_mode.merged = id_of(merge, input);
 		return PACK(&merge->buffer, PERFX_KIND_MEMORY_MODE, to.memory_mode);
+	case PERFX_KIND_REDUCED:
+		to.reduced.merged = id_of(merge, input);
+		return PACK(&merge->buffer, PERFX_KIND_REDUCED, to.reduced);
 	case PERFX_KIND_LOSS:
 		to.loss.merged = id_of(merge, input);
 		return PACK(&merge->buffer, PERFX_KIND_LOSS, to.loss);

@@ -13,6 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* One round of boosting is a step (aggregate/steps.c). */
+static const char *const rounds[] = {
+	"XGBoosterUpdateOneIter",    "XGBoosterBoostOneIter",		"XGBoosterTrainOneIter",
+	"LGBM_BoosterUpdateOneIter", "LGBM_BoosterUpdateOneIterCustom",
+};
+
 #define THUNK_RUNNER "_ZN3xla3cpu13ThunkExecutor13TracedExecuteE"
 
 /* Names that differ by release and ABI: matched by prefix (of the mangled name). */
@@ -27,6 +33,8 @@ static const struct {
 	{COLLECTIVE_GLOO_SYMBOL, PERFX_SOURCE_TORCH, false},
 	/* one call of an operation, or of a function that is a step */
 	{"TFE_Execute", PERFX_SOURCE_TF, true},
+	/* one run of a graph */
+	{"TF_SessionRun", PERFX_SOURCE_TF, false},
 	/* one call of a jitted function */
 	{"_ZNK3xla23PjRtCpuLoadedExecutable7ExecuteE", PERFX_SOURCE_JAX, true},
 	{"_ZNK3xla17PjRtCpuExecutable7ExecuteE", PERFX_SOURCE_JAX, true}, /* jaxlib 0.7 */
@@ -127,10 +135,11 @@ bool runs_thunks(const char *symbol_name)
 bool default_module(const char *base_name)
 {
 	static const char *const globs[] = {
-		"libtorch_cpu*",     "*blas*",	   "libmkl_*",	     "libjax_common*",
-		"xla_extension*",    "libxla*",	   "libtensorflow*", "_pywrap_tensorflow*",
-		"libtensorflow_cc*", "libdnnl*",   "libcublas*",     "libnccl*",
-		"librccl*",	     "libcudart*", "libcuda.so*",    "libmpi*",
+		"libtorch_cpu*",     "*blas*",	      "libmkl_*",	"libjax_common*",
+		"xla_extension*",    "libxla*",	      "libtensorflow*", "_pywrap_tensorflow*",
+		"libtensorflow_cc*", "libdnnl*",      "libcublas*",	"libnccl*",
+		"librccl*",	     "libcudart*",    "libcuda.so*",	"libmpi*",
+		"libxgboost*",	     "lib_lightgbm*",
 	};
 
 	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
@@ -170,11 +179,20 @@ static int default_prefixes(struct prefixes *set)
 	return err;
 }
 
+static bool is_round(const char *symbol)
+{
+	for (size_t i = 0; i < sizeof(rounds) / sizeof(rounds[0]); i++)
+		if (!strcmp(symbol, rounds[i]))
+			return true;
+	return false;
+}
+
 bool default_step(const char *symbol_name)
 {
 	static const char backward[] = "_ZN5torch8autograd6Engine7executeE";
 
-	return begins_with(symbol_name, backward);
+	return begins_with(symbol_name, backward) || !strcmp(symbol_name, "TF_SessionRun") ||
+	       is_round(symbol_name);
 }
 
 bool default_may_be_step(const char *symbol_name)
@@ -192,6 +210,8 @@ enum perfx_source default_function(const char *base_name, const char *symbol_nam
 
 	if (source)
 		return source;
+	if (is_round(symbol_name))
+		return PERFX_SOURCE_SYMBOL;
 	if (builtin_find(base_name, symbol_name, &builtin))
 		return builtin.by_default ? builtin.source : PERFX_SOURCE_INVALID;
 	if (gpu_call_is(base_name, symbol_name))

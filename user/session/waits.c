@@ -222,8 +222,11 @@ void waits__emit(struct waits *waits, uint64_t now_ns, bool ended)
 
 void waits__give_up(struct waits *waits, uint64_t now_ns)
 {
+	struct perfx_reduced record = {.time_ns = now_ns, .to = PERFX_REDUCED_REMOVED};
+
 	if (!waits)
 		return;
+	SINK_PACK(waits->sink, &waits->buffer, PERFX_KIND_REDUCED, record);
 	waits__emit(waits, now_ns, true);
 	waiting__give_up(waits->waiting);
 }

@@ -72,12 +72,22 @@ static void compose_rate(struct composer *c, const struct profile_process *p)
 	enum perfx_dtype dtype = roofline_dtype(p);
 	struct roof roof = roofline_whole_roof(c->profile, dtype);
 	uint64_t flops = p->compute.cost.flops;
-	double mfu = roofline_mfu(c->profile, dtype, flops, profile_wall_ns(p));
+	uint64_t wall_ns = roofline_wall_ns(p);
+	double mfu = roofline_mfu(c->profile, dtype, flops, wall_ns);
 	struct text text = {0};
 
-	text_printf(&text, "%s in %s", as_si((double)flops, "FLOP"), as_ns(profile_wall_ns(p)));
-	if (profile_wall_ns(p))
-		text_printf(&text, ": %s", as_si(per_second(p, flops), "FLOP/s"));
+	if (roofline_is_cut(p)) {
+		text_printf(&text, "At least %s in %s: ", as_si((double)flops, "FLOP"),
+			    as_ns(profile_wall_ns(p)));
+		add_reduction(&text, c->profile, p->compute.until_ns, true);
+		if (wall_ns)
+			text_printf(&text, ". Before that, %s",
+				    as_si((double)flops * 1e9 / (double)wall_ns, "FLOP/s"));
+	} else {
+		text_printf(&text, "%s in %s", as_si((double)flops, "FLOP"), as_ns(wall_ns));
+		if (wall_ns)
+			text_printf(&text, ": %s", as_si(per_second(p, flops), "FLOP/s"));
+	}
 	if (mfu >= 0) {
 		text_printf(&text, ", %s of the ", as_percent(mfu));
 		compose_peak(&text, &roof);
@@ -94,9 +104,10 @@ static void add_part(struct text *text, uint64_t count, const char *what)
 	text_printf(text, "%s call%s %s", as_count(count), count == 1 ? "" : "s", what);
 }
 
-static void compose_attributed(struct composer *c, const struct profile_compute *compute)
+static void compose_attributed(struct composer *c, const struct profile_process *p)
 {
-	double share = roofline_attributed(compute);
+	const struct profile_compute *compute = &p->compute;
+	double share = roofline_is_cut(p) ? -1 : roofline_attributed(compute);
 	struct text text = {0};
 
 	if (share >= 0)
@@ -280,7 +291,7 @@ void compose_compute(struct composer *c, const struct profile_process *p)
 		compose_rate(c, p);
 	if (c->limits->brief)
 		return;
-	compose_attributed(c, &p->compute);
+	compose_attributed(c, p);
 	compose_details(c, "Compute by type, source and function, roofline");
 	compose_dtypes(c, &p->compute);
 	compose_sources(c, p);

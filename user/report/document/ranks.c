@@ -23,7 +23,7 @@ static bool has_phase(const struct composer *c, enum profile_phase phase)
 	const struct ranks *ranks = &c->analysis->ranks;
 
 	for (size_t i = 0; i < ranks->count; i++)
-		if (c->profile->processes[ranks->rows[i].process].steps.phases[phase])
+		if (steps_phase_ns(&c->profile->processes[ranks->rows[i].process].steps, phase) > 0)
 			return true;
 	return false;
 }
@@ -52,7 +52,8 @@ static void compose_rank(struct composer *c, const struct rank_row *row)
 		enum profile_phase phase = profile_phases_in_order[i];
 
 		if (has_phase(c, phase))
-			document_cell_ns(c->document, steps->phases[phase] / steps->count);
+			document_cell_ns(c->document,
+					 u64_of(fmax(steps_phase_ns(steps, phase), 0)));
 	}
 }
 

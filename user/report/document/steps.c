@@ -25,12 +25,17 @@ static void compose_durations(struct composer *c, const struct profile_process *
 	const struct profile_steps *steps = &p->steps;
 	struct text text = {0};
 
-	text_printf(&text, "%s step%s ", as_count(steps->count), steps->count == 1 ? "" : "s");
+	text_printf(&text, "%s step%s ", as_count(steps->ends_count),
+		    steps->ends_count == 1 ? "" : "s");
 	text_add(&text,
 		 steps->found_by == PROFILE_STEPS_BY_PERIOD ? "found by the period of " : "by ");
 	compose_function_name(c, p, steps->function, &text);
 	if (steps->found_by == PROFILE_STEPS_BY_PERIOD)
 		text_printf(&text, " (confidence %s)", as_percent(steps->confidence));
+	if (!steps->count) {
+		document_add(c->document, BLOCK_PARAGRAPH, &text);
+		return;
+	}
 	text_printf(&text, ": %s on average, median %s, p95 %s, longest %s", as_ns(steps->avg_ns),
 		    as_ns(steps->p50_ns), as_ns(steps->p95_ns), as_ns(steps->max_ns));
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
@@ -61,7 +66,7 @@ static void compose_cost(struct composer *c, const struct profile_process *p)
 	struct text text = {0};
 
 	if (rates.flops < 0) {
-		if (p->steps.cost.steps_count)
+		if (p->steps.cost.steps_count && !p->steps.cost.counted_count)
 			document_say(c->document, BLOCK_PARAGRAPH,
 				     "No call with known FLOPs ended in a step.");
 		return;
@@ -87,6 +92,18 @@ static void add_missing(struct text *text, uint64_t count, const char *one, cons
 		    count == 1 ? one : more);
 }
 
+/* Figures of fewer steps than there are. */
+static void compose_why(struct composer *c, const struct profile_process *p)
+{
+	struct text text = {0};
+
+	steps_add_why(&text, c->profile, p);
+	if (text.length)
+		document_add(c->document, BLOCK_NOTE, &text);
+	else
+		text_clear(&text);
+}
+
 /* What is in no step, or not in the right one. */
 static void compose_missing(struct composer *c, const struct profile_process *p)
 {
@@ -99,11 +116,6 @@ static void compose_missing(struct composer *c, const struct profile_process *p)
 		    " calls in the steps had unreadable arguments: their FLOPs are not included.");
 	add_missing(&text, cost->opaque_count, " call ran compiled code with unknown FLOPs.",
 		    " calls ran compiled code with unknown FLOPs.");
-	if (p->compute.measured && cost->steps_count < p->steps.count)
-		text_printf(
-			&text,
-			"%sThe first step is excluded: the process computed for long before it.",
-			text.length ? " " : "");
 	if (unrecorded_flops)
 		text_printf(&text,
 			    "%s%s of calls whose records were dropped (ring full) are in no step.",
@@ -192,10 +204,15 @@ static void compose_slow(struct composer *c, const struct profile_steps *steps)
 static void compose_phase(struct composer *c, const struct profile_steps *steps,
 			  enum profile_phase phase)
 {
+	bool divided = steps->divided.count;
+
 	document_cell_printf(c->document, "%s", profile_phase_name(phase));
-	document_cell_share(c->document, steps->phases[phase], steps->total_ns);
-	document_cell_ns(c->document, steps->phases[phase] / steps->count);
-	document_cell_ns(c->document, steps->phases[phase]);
+	document_cell_share(c->document,
+			    divided ? steps->divided.phases[phase] : steps->phases[phase],
+			    divided ? steps->divided.ns : steps->total_ns);
+	document_cell_ns(c->document, u64_of(steps_phase_ns(steps, phase)));
+	document_cell_ns(c->document,
+			 divided ? steps->divided.phases[phase] : steps->phases[phase]);
 }
 
 /* "Of a step: data 32.6 ms (40.1 %) · forward …" */
@@ -207,11 +224,11 @@ static void compose_phases_line(struct composer *c, const struct profile_steps *
 	for (size_t i = 0; i < PROFILE_PHASES; i++) {
 		enum profile_phase phase = profile_phases_in_order[i];
 
-		if (!steps->phases[phase])
+		if (steps_phase_ns(steps, phase) <= 0)
 			continue;
 		text_printf(&text, "%s%s %s (%s)", separator, profile_phase_name(phase),
-			    as_ns(steps->phases[phase] / steps->count),
-			    as_percent((double)steps->phases[phase] / (double)steps->total_ns));
+			    as_ns(u64_of(steps_phase_ns(steps, phase))),
+			    as_percent(steps_phase_share(steps, phase)));
 		separator = " · ";
 	}
 	if (text.length)
@@ -226,7 +243,7 @@ static void compose_no_forward(struct composer *c, const struct profile_process 
 	const char *why = "";
 	struct text text = {0};
 
-	if (!by || p->steps.phases[PROFILE_PHASE_FORWARD] ||
+	if (!by || steps_phase_ns(&p->steps, PROFILE_PHASE_FORWARD) != 0 ||
 	    strcmp(by->name, "torch::autograd::Engine::execute") != 0)
 		return;
 	for (size_t i = 0; i < p->rows_count && !why[0]; i++) {
@@ -248,7 +265,7 @@ static void compose_no_forward(struct composer *c, const struct profile_process 
 static void compose_single_step(struct composer *c, const struct profile_steps *steps,
 				const struct profile_step *step, uint64_t number)
 {
-	bool computed = steps->cost.counted_count > 0;
+	bool computed = steps->cost.counted_count > 0 && step->computed_count == step->count;
 	double mfu = steps_mfu(c->profile, steps, step);
 	struct profile_cost cost = {.flops = step->flops, .counted_count = computed};
 	struct text share = {0};
@@ -317,11 +334,11 @@ static void compose_single_steps(struct composer *c, const struct profile_proces
 /* What of it the thread waited. */
 static void compose_off_cpu(struct composer *c, const struct profile_steps *steps)
 {
-	if (steps->off_cpu_ns == PROFILE_ABSENT || !steps->total_ns)
+	if (steps->off_cpu_ns == PROFILE_ABSENT || !steps->waited_ns)
 		return;
 	document_printf(c->document, BLOCK_PARAGRAPH, "Waited per step: %s (%s), in traced calls",
-			as_ns(steps->off_cpu_ns / steps->count),
-			as_percent((double)steps->off_cpu_ns / (double)steps->total_ns));
+			as_ns(steps->off_cpu_ns / steps->waited_count),
+			as_percent((double)steps->off_cpu_ns / (double)steps->waited_ns));
 }
 
 void compose_steps(struct composer *c, const struct profile_process *p)
@@ -333,13 +350,16 @@ void compose_steps(struct composer *c, const struct profile_process *p)
 		{.title = "Total", .right = true},
 	};
 
-	if (!p->steps.count)
+	if (!p->steps.ends_count)
 		return;
 	if (!c->limits->brief)
 		document_say(c->document, BLOCK_SECTION, "Steps");
 	compose_durations(c, p);
-	if (p->compute.measured)
+	if (p->compute.measured && p->steps.count)
 		compose_cost(c, p);
+	compose_why(c, p);
+	if (!p->steps.count)
+		return;
 	compose_slow(c, &p->steps);
 	if (c->limits->brief) {
 		compose_phases_line(c, &p->steps);
@@ -354,7 +374,7 @@ void compose_steps(struct composer *c, const struct profile_process *p)
 		document_add_chart(c->document, (struct chart){.kind = CHART_STEPS, .process = p});
 	document_table(c->document, columns);
 	for (size_t i = 0; i < PROFILE_PHASES; i++)
-		if (p->steps.phases[profile_phases_in_order[i]])
+		if (steps_phase_ns(&p->steps, profile_phases_in_order[i]) > 0)
 			compose_phase(c, &p->steps, profile_phases_in_order[i]);
 	compose_no_forward(c, p);
 	compose_missing(c, p);

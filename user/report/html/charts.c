@@ -539,6 +539,7 @@ static void put_together(struct steps_drawing *d)
 		bar->max_ns = step->max_ns > bar->max_ns ? step->max_ns : bar->max_ns;
 		for (int phase = 0; phase < PROFILE_PHASES; phase++)
 			bar->phases[phase] += step->phases[phase];
+		bar->computed_count += step->computed_count;
 		bar->flops += step->flops;
 		number += step->count;
 	}
@@ -606,7 +607,7 @@ static void add_step_title(struct steps_drawing *d, const struct profile_step *b
 		text_printf(into, "; %s %s", profile_phase_name((enum profile_phase)phase),
 			    as_ns(bar->phases[phase] / bar->count));
 	}
-	if (d->steps->cost.counted_count) {
+	if (d->steps->cost.counted_count && bar->computed_count == bar->count) {
 		text_printf(into, "; %s", as_si((double)bar->flops / (double)bar->count, "FLOP"));
 	}
 	if (mfu >= 0)

@@ -517,10 +517,13 @@ static void read_steps(struct profile_process *process, const json_t *from)
 	const json_t *steps = json_object_get(from, "steps");
 	const json_t *by_state = json_object_get(steps, "figures");
 	const json_t *gpu = json_object_get(from, "gpu");
+	bool has_whole =
+		json_object_get(steps, "whole"); /* older reports count whole steps alone */
 	struct profile_steps *into = &process->steps;
 
 	*into = (struct profile_steps){
-		.count = count_of(steps, "count"),
+		.ends_count = count_of(steps, "count"),
+		.count = count_of(steps, has_whole ? "whole" : "count"),
 		.tid = (uint32_t)count_of(steps, "tid"),
 		.total_ns = count_of(steps, "total_ns"),
 		.avg_ns = count_of(steps, "avg_ns"),
@@ -534,7 +537,9 @@ static void read_steps(struct profile_process *process, const json_t *from)
 			 .flops = count_of(steps, "flops"),
 			 .thread_flops = count_of(steps, "thread_flops"),
 			 .dtype = dtype_of(steps),
-			 .counted_count = count_of(by_state, "counted"),
+			 .counted_count = json_object_get(steps, "flops")
+						  ? count_of(by_state, "counted")
+						  : 0,
 			 .unread_count = count_of(by_state, "unread"),
 			 .opaque_count = count_of(by_state, "opaque")},
 	};
@@ -545,6 +550,9 @@ static void read_steps(struct profile_process *process, const json_t *from)
 	if (json_is_number(json_object_get(steps, "stddev_ns")))
 		into->stddev_ns = (double)count_of(steps, "stddev_ns");
 	read_phases(steps, into->phases);
+	into->divided.count = count_of(steps, has_whole ? "divided" : "count");
+	into->divided.ns = count_of(steps, has_whole ? "divided_ns" : "total_ns");
+	read_phases(steps, into->divided.phases);
 	into->gpu_used = json_is_object(json_object_get(steps, "gpu"));
 	into->gpu.busy_ns = number_of(json_object_get(steps, "gpu"), "busy_ns");
 	into->gpu.kernels_count = number_of(json_object_get(steps, "gpu"), "kernels");

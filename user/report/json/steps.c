@@ -2,7 +2,10 @@
 /*
  * The steps of a training in the JSON report. Beside the contract's fields:
  *
- *     "flops": 0, "gflops_per_s": 0.0, "mfu": 0.0      of all of them; "computed" says of how many
+ *     "whole": 0                                       ends of whole steps: the times are of these
+ *     "divided": 0, "divided_ns": 0                    steps that "breakdown" is the sum of
+ *     "flops": 0, "gflops_per_s": 0.0, "mfu": 0.0      of "computed" steps
+ *     "why": "…"                                       why these are fewer than the whole ones
  *     "series_each": 1,
  *     "series": [{"at_ns": 0, "steps": 1, "total_ns": 0, "max_ns": 0, "slow": false, "flops": 0,
  *                 "mfu": 0.0, "breakdown": {…}}, …]      PROFILE_STEPS_MAX of them at most
@@ -22,6 +25,38 @@ json_t *json_of_phases(const uint64_t phases[PROFILE_PHASES])
 	return object;
 }
 
+/* Sums over the steps whose phases are known. Data, backward and optimizer alone are known where
+ * none of them is. */
+static void put_breakdown(struct json_output *o, const struct profile_steps *steps)
+{
+	const struct profile_step_division *divided = &steps->divided;
+	json_t *ranges;
+
+	json_put(o, "divided", json_of_integer(divided->count));
+	json_put(o, "divided_ns", json_of_integer(divided->ns));
+	if (divided->count) {
+		json_put(o, "breakdown", json_of_phases(divided->phases));
+		return;
+	}
+	ranges = json_object();
+	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--)
+		if (steps_phase_ns(steps, (enum profile_phase)phase) >= 0)
+			json_object_set_new(ranges, profile_phase_name((enum profile_phase)phase),
+					    json_of_integer(steps->phases[phase]));
+	json_put(o, "breakdown", ranges);
+}
+
+static void put_why(struct json_output *o, const struct profile *profile,
+		    const struct profile_process *process)
+{
+	struct text why = {0};
+
+	steps_add_why(&why, profile, process);
+	if (why.length)
+		json_put(o, "why", json_of_sentence(text_peek(&why)));
+	text_clear(&why);
+}
+
 static void put_real(struct json_output *o, const char *key, double value)
 {
 	if (value >= 0)
@@ -38,7 +73,7 @@ static void put_steps_cost(struct json_output *o, const struct profile *profile,
 		return;
 	json_put(o, "computed", json_of_integer(cost->steps_count));
 	json_put(o, "computed_ns", json_of_integer(cost->ns));
-	if (cost->counted_count) {
+	if (rates.flops >= 0) {
 		json_put(o, "flops", json_of_integer(cost->flops));
 		json_put(o, "thread_flops", json_of_integer(cost->thread_flops));
 		put_real(o, "gflops_per_s", rates.flops_per_s / 1e9);
@@ -61,24 +96,34 @@ void json_put_steps(struct json_output *o, const struct profile *profile,
 	const struct profile_steps *steps = &process->steps;
 	const struct profile_function *function = profile_function(profile, steps->function);
 
-	if (!steps->count)
+	if (!steps->ends_count)
 		return;
 	json_open(o, "steps", '{');
-	json_put(o, "count", json_of_integer(steps->count));
+	json_put(o, "count", json_of_integer(steps->ends_count));
 	if (function)
 		json_put(o, "by", json_of_string(function->name));
 	json_put(o, "found_by", json_string(profile_steps_by_name(steps->found_by)));
 	json_put(o, "confidence", json_real(steps->confidence));
 	json_put(o, "tid", json_of_integer(steps->tid));
 	json_put(o, "unrecorded", json_of_integer(steps_unrecorded(process)));
+	json_put(o, "whole", json_of_integer(steps->count));
+	put_why(o, profile, process);
+	if (!steps->count) {
+		json_close(o, '}');
+		return;
+	}
 	json_put(o, "total_ns", json_of_integer(steps->total_ns));
 	json_put(o, "avg_ns", json_of_integer(steps->avg_ns));
 	json_put(o, "stddev_ns", json_of_integer(u64_of(steps->stddev_ns + 0.5)));
 	json_put(o, "p50_ns", json_of_integer(steps->p50_ns));
 	json_put(o, "p95_ns", json_of_integer(steps->p95_ns));
 	json_put(o, "max_ns", json_of_integer(steps->max_ns));
-	json_put(o, "breakdown", json_of_phases(steps->phases));
-	json_put_measured(o, "off_cpu_ns", steps->off_cpu_ns);
+	put_breakdown(o, steps);
+	if (steps->off_cpu_ns != PROFILE_ABSENT) {
+		json_put(o, "waited", json_of_integer(steps->waited_count));
+		json_put(o, "waited_ns", json_of_integer(steps->waited_ns));
+		json_put(o, "off_cpu_ns", json_of_integer(steps->off_cpu_ns));
+	}
 	if (steps->gpu_used)
 		json_put(o, "gpu", json_of_step_gpu(&steps->gpu));
 	put_steps_cost(o, profile, process);

@@ -565,18 +565,35 @@ static json_t *rates_of(const struct profile *profile, const struct profile_proc
 	set_positive(object, "peak_bytes_per_s", roof.bytes_per_s, 1);
 	set_positive(object, "mfu",
 		     roofline_mfu(profile, dtype, process->compute.cost.flops,
-				  profile_wall_ns(process)),
+				  roofline_wall_ns(process)),
 		     1);
 	set_positive(object, "cores", roofline_cores(profile, process), 1);
 	set_bus(object, &process->compute.cost, profile_wall_ns(process));
 	return object;
 }
 
+/* Until when all operations were counted: rates are of that time, `flops` is a lower bound. */
+static void put_cut(struct json_output *o, const struct profile *profile,
+		    const struct profile_process *process)
+{
+	const struct profile_compute *compute = &process->compute;
+	struct text why = {0};
+
+	add_reduction(&why, profile, compute->until_ns, true);
+	json_put(o, "measured_flops", json_of_integer(compute->until_flops));
+	json_put(o, "measured_ns",
+		 json_of_integer(compute->until_ns > process->from_ns
+					 ? compute->until_ns - process->from_ns
+					 : 0));
+	json_put(o, "why", json_of_sentence(text_peek(&why)));
+	text_clear(&why);
+}
+
 static void put_compute(struct json_output *o, const struct profile *profile,
 			const struct profile_process *process)
 {
 	const struct profile_compute *compute = &process->compute;
-	double attributed = roofline_attributed(compute);
+	double attributed = roofline_is_cut(process) ? -1 : roofline_attributed(compute);
 
 	if (!compute->measured)
 		return;
@@ -596,6 +613,8 @@ static void put_compute(struct json_output *o, const struct profile *profile,
 		json_put(o, "opaque_ns", json_of_integer(compute->opaque_ns));
 	if (attributed >= 0)
 		json_put(o, "attributed", json_real(attributed));
+	if (roofline_is_cut(process))
+		put_cut(o, profile, process);
 	json_close(o, '}');
 }
 

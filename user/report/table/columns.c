@@ -626,7 +626,9 @@ ITEM(step_of, profile_step, &r->process->steps.series[r->item])
 
 static bool has_flops(const struct data_table_row *r)
 {
-	return r->process->steps.cost.counted_count > 0;
+	const struct profile_step *step = step_of(r);
+
+	return r->process->steps.cost.counted_count > 0 && step->computed_count == step->count;
 }
 
 static double step_rate(const struct data_table_row *r)
@@ -640,7 +642,9 @@ VALUE(get_step, integer(r->item * r->process->steps.series_each + 1))
 VALUE(get_step_at, integer(profile_since_start(s->profile, step_of(r)->from_ns)))
 VALUE(get_breakdown, nested(json_of_phases(step_of(r)->phases)))
 VALUE(get_step_off_cpu,
-      r->process->steps.off_cpu_ns == PROFILE_ABSENT ? absent() : integer(step_of(r)->off_cpu_ns))
+      r->process->steps.off_cpu_ns == PROFILE_ABSENT || step_of(r)->waited_count < step_of(r)->count
+	      ? absent()
+	      : integer(step_of(r)->off_cpu_ns))
 VALUE(get_slow, flag(steps_slow(&r->process->steps, step_of(r))))
 VALUE(get_step_flops, has_flops(r) ? integer(step_of(r)->flops) : absent())
 VALUE(get_step_gflops, real(step_rate(r)))
