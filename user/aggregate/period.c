@@ -25,6 +25,7 @@ struct candidate {
 	double median_ns;
 	double total_ns; /* in its own calls */
 	unsigned depth;
+	bool compiled;
 };
 
 /* While a period is looked for. */
@@ -129,7 +130,8 @@ static void try_key(struct search *search, const struct occurrence *first, size_
 	const struct outer_call *call = &search->calls[first->at];
 	struct candidate candidate = {.function = call->function,
 				      .context = is_context ? call->context : 0,
-				      .periods_count = count - 1};
+				      .periods_count = count - 1,
+				      .compiled = call->compiled};
 	size_t same_calls, same_time;
 
 	if (count <= PERIODS_MIN || !covers(search, first, count - 1))
@@ -187,17 +189,21 @@ static bool is_better(const struct candidate *a, const struct candidate *b)
 		return a->depth < b->depth;
 	if (fabs(a->alike - b->alike) > ALIKE_ERROR)
 		return a->alike > b->alike;
+	if (2 * a->periods_count <= b->periods_count || 2 * b->periods_count <= a->periods_count)
+		return a->periods_count < b->periods_count;
 	return a->total_ns > b->total_ns;
 }
 
 /* Of the rarer one's period, what the more frequent ones may leave. */
 #define MULTIPLE_REST 0.1
 
+/* An operator that comes several times in a period is a repeated layer. A compiled function of the
+ * program's is not: then the rarer one is done once in so many steps. */
 static bool divides(const struct candidate *often, const struct candidate *rare)
 {
 	double times = floor((double)often->periods_count / (double)rare->periods_count + 0.5);
 
-	return times >= 2 && often->depth == rare->depth &&
+	return often->compiled && times >= 2 && often->depth == rare->depth &&
 	       fabs(rare->median_ns - times * often->median_ns) <= MULTIPLE_REST * rare->median_ns;
 }
 
@@ -217,6 +223,13 @@ static const struct candidate *choose(const struct search *search)
 	return often ? often : best;
 }
 
+/* The mean of what n periods leave open (Laplace's rule). */
+static double confidence_of(const struct candidate *candidate)
+{
+	return (candidate->alike * (double)candidate->periods_count + 1) /
+	       ((double)candidate->periods_count + 2);
+}
+
 int period_find(struct period *found, const struct period_calls *calls, period_depth_fn *depth_of,
 		void *ctx)
 {
@@ -234,17 +247,14 @@ int period_find(struct period *found, const struct period_calls *calls, period_d
 	if (search.occurrences && search.sums && search.values && search.candidates) {
 		try_all(&search);
 		best = choose(&search);
-		is_found = best != NULL;
+		is_found = best && confidence_of(best) >= PERIOD_CONFIDENCE;
 	} else {
 		found = NULL;
 	}
-	/* the mean of what n periods leave open (Laplace's rule) */
 	if (is_found)
 		*found = (struct period){.function = best->function,
 					 .context = best->context,
-					 .confidence =
-						 (best->alike * (double)best->periods_count + 1) /
-						 ((double)best->periods_count + 2)};
+					 .confidence = confidence_of(best)};
 	free(search.occurrences);
 	free(search.sums);
 	free(search.values);
@@ -292,7 +302,7 @@ static struct period_thread *thread_of(struct aggregate *a, uint32_t process, ui
 }
 
 /* Calls inside of it have ended before it. */
-static int add_call(struct period_calls *calls, const struct perfx_span *span)
+static int add_call(struct period_calls *calls, const struct perfx_span *span, bool compiled)
 {
 	while (calls->count && calls->list[calls->count - 1].start_ns >= span->start_ns)
 		calls->count--;
@@ -303,8 +313,18 @@ static int add_call(struct period_calls *calls, const struct perfx_span *span)
 				    .end_ns = span->start_ns + span->duration_ns,
 				    .off_cpu_ns = span->off_cpu_ns,
 				    .context = span->context,
-				    .function = span->function};
+				    .function = span->function,
+				    .compiled = compiled};
 	return 0;
+}
+
+/* Of JAX or TensorFlow. */
+static bool is_compiled(const struct aggregate *a, uint32_t function)
+{
+	unsigned source =
+		function && function <= a->functions_count ? a->functions[function - 1].source : 0;
+
+	return source == PERFX_SOURCE_JAX || source == PERFX_SOURCE_TF;
 }
 
 static void forget_calls(struct period_calls *calls)
@@ -377,17 +397,22 @@ static int look(struct aggregate *a, struct period_thread *thread)
 int periods_span(struct aggregate *a, const struct perfx_span *span)
 {
 	struct period_thread *thread;
+	struct step_limits limits;
+	uint64_t flops;
 
 	if ((span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED | PERFX_SPAN_ASYNC)) ||
 	    !span->context || a->processes[span->process]->has_steps ||
 	    span->start_ns + span->duration_ns < span->start_ns)
+		return 0;
+	limits = steps_limits(&a->steps, span->process, &flops);
+	if (limits.times_ns && span->start_ns + span->duration_ns > limits.times_ns)
 		return 0;
 	thread = thread_of(a, span->process, span->tid);
 	if (!thread)
 		return errno == ENOMEM ? -ENOMEM : 0;
 	if (thread->decided)
 		return 0;
-	if (add_call(&thread->calls, span))
+	if (add_call(&thread->calls, span, is_compiled(a, span->function)))
 		return -ENOMEM;
 	return thread->calls.count < thread->look_at ? 0 : look(a, thread);
 }

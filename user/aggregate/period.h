@@ -8,12 +8,14 @@
  * consist of the same calls, whatever their order, and if they take between half and twice the
  * median. The share of those that are alike is the call's score: of most of them, it has to be. Of
  * the calls with a good score those count that the outermost Python function makes, for a loop in a
- * function is a part of a step; of these the one with the best score, then the one with the most
- * time. If another one comes several times as often, and these periods make up all of the time, it
- * is a step, and the rarer one is done once in so many steps.
+ * function is a part of a step; of these the one with the best score, then the one with the
+ * longest period, for a layer repeats within a step, then the one with the most time. If a compiled
+ * function comes several times as often, and its periods make up all of the time, it is a step, and
+ * the rarer one is done once in so many steps.
  *
- * A few periods, periods shorter than a millisecond, and calls that come in less than half of the
- * time make no steps.
+ * Calls after the overhead budget reduced a probe that they rest on do not count. Periods of which
+ * less than PERIOD_CONFIDENCE are alike make no steps. A few periods, periods shorter than a
+ * millisecond, and calls that come in less than half of the time make no steps.
  */
 #ifndef PERFX_AGGREGATE_PERIOD_H
 #define PERFX_AGGREGATE_PERIOD_H
@@ -25,16 +27,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PERIODS_MIN	 10
-#define PERIOD_LEAST_NS	 1000000
-#define PERIOD_ALIKE	 0.7 /* of its periods */
-#define PERIOD_COVERS	 0.5 /* of the time of all calls */
-#define PERIOD_CALLS_MAX 8192
+#define PERIODS_MIN	  10
+#define PERIOD_LEAST_NS	  1000000
+#define PERIOD_ALIKE	  0.7 /* of its periods */
+#define PERIOD_COVERS	  0.5 /* of the time of all calls */
+#define PERIOD_CONFIDENCE 0.9
+#define PERIOD_CALLS_MAX  8192
 
 /* A traced call in no other one that has ended. */
 struct outer_call {
 	uint64_t start_ns, end_ns, off_cpu_ns;
 	uint32_t context, function;
+	bool compiled; /* a compiled function of the program's, which is never a part of a step */
 };
 
 /* Of a thread, in order of time. */
