@@ -56,8 +56,9 @@ ssize_t maps__modules(const struct maps *maps, struct module_ref **out);
 /* Opens the very file that is mapped, even when it was deleted, replaced or lies in another mount
  * namespace: /proc/PID/map_files/START-END, then /proc/PID/exe for the executable, then
  * /proc/PID/root/PATH where inode and device still agree (the device only where maps and stat mean
- * the same by it: not on btrfs and overlayfs, whose devices have major 0), by the process's own user
- * where a file system refuses root (NFS with root_squash, FUSE). The caller closes the descriptor. -errno; -ESTALE: the path now names another file; -ENOENT, too, when it was deleted
+ * the same by it: not on btrfs and overlayfs, whose devices have major 0). Where a file system
+ * refuses root (NFS with root_squash, FUSE), the process's own user opens it. The caller closes the
+ * descriptor. -errno; -ESTALE: the path now names another file; -ENOENT, too, when it was deleted
  * and we may not open map_files. */
 int module_open(pid_t pid, const struct module_ref *module);
 
