@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Each rule at both sides of its threshold, on the smallest profile that can show it. */
+#include "analyze/rules_ctx.h"
 #include "analyze_scene.h"
 #include "base/escape.h"
 
@@ -273,6 +274,19 @@ Test(analyze, rivals_that_had_the_cpus)
 		(struct profile_rival){7, "perfx-trace", PROFILE_RIVAL_TRACER, 2 * S};
 	expect_contention(&s, " itself (pids 7, 7) had the CPU for 88.9 %",
 			  "Recording takes the CPUs");
+}
+
+/* A tick of CPU time in a life of 62 µs is no 16,000 % of a CPU. */
+Test(analyze, no_more_cpu_time_than_cpus)
+{
+	struct profile_process process = {.to_ns = 62500, .cpu_ns = 10 * MS};
+
+	process.limits.cpus_count = 2;
+	cr_expect_float_eq(cpu_share(&process), 2, 1e-9);
+	process.to_ns = 20 * MS;
+	cr_expect_float_eq(cpu_share(&process), 0.5, 1e-9);
+	process.cpu_ns = PROFILE_ABSENT;
+	cr_expect_lt(cpu_share(&process), 0);
 }
 
 Test(analyze, throttled_and_disk)

@@ -21,9 +21,12 @@ double wall_share(const struct profile_process *process, uint64_t ns)
 	return (double)ns / (double)wall_ns;
 }
 
+/* CPU time is counted in ticks (10 ms): of a shorter time they may be more than its CPUs had. */
 double cpu_share(const struct profile_process *process)
 {
-	return wall_share(process, process->cpu_ns);
+	double share = wall_share(process, process->cpu_ns), cpus = process->limits.cpus_count;
+
+	return cpus > 0 && share > cpus ? cpus : share;
 }
 
 double rate_of(const struct profile_process *process, uint64_t count)
