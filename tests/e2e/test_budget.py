@@ -13,6 +13,7 @@ import pytest
 from conftest import (LINKS, PERFX, WORKLOADS, check_expectations, consistent, functions, patched_bytes,
                       readable, total)
 from memories import consistent_memory, entries
+from trainers import has_torch
 
 
 def run_until(traced, tracer, *texts, seconds=60):
@@ -335,3 +336,45 @@ def test_ends_of_steps_stay(tracer):
     assert process["steps"]["by"] == "torch::autograd::Engine::execute"
     assert process["steps"]["count"] in (100 * turns - 1, 100 * turns)
     assert total(report, "torch::autograd::Engine::execute", "timed") == 100 * turns
+
+
+MLP = """
+import torch
+torch.set_num_threads(1)
+net = torch.nn.Sequential(*[torch.nn.Linear(96, 96) for _ in range(6)])
+optimizer = torch.optim.SGD(net.parameters(), lr=1e-4)
+x = torch.randn(48, 96)
+print("ready", flush=True)
+while True:
+    net(x).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("limit", ["0.5%", "1%", "100%"])
+def test_steps_have_whole_figures_or_none(limit, tmp_path):
+    """A small MLP is too fast for the budget: products are no longer measured at some time. FLOPs a step are exact, of
+    the steps before that, or absent with the reason; and so are the phases."""
+    python = "/usr/bin/python3"
+    if not has_torch(python):
+        pytest.skip(f"{python} has no torch (Debian: python3-torch)")
+    with subprocess.Popen([python, "-c", MLP], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            process.stdout.readline()
+            result = subprocess.run([PERFX, "-p", str(process.pid), "-d", "3", "--max-overhead", limit,
+                                     "-o", tmp_path / "report.json"], capture_output=True, text=True, timeout=120,
+                                    check=False)
+        finally:
+            process.kill()
+    assert result.returncode == 0, result.stderr
+    process, = json.loads((tmp_path / "report.json").read_text())["processes"]
+    steps, compute = process["steps"], process["compute"]
+    assert steps["count"] - 1 == steps["whole"] >= steps["computed"]
+    if "flops" in steps:
+        # three products a layer, but one less for the first: its input needs no gradient
+        assert steps["flops"] == steps["computed"] * (3 * 6 - 1) * 2 * 48 * 96 * 96
+    if steps["divided"]:
+        assert sum(steps["breakdown"].values()) == steps["divided_ns"]
+    assert ("why" in steps) == (steps["computed"] < steps["whole"] or steps["divided"] < steps["whole"])
+    assert ("why" in compute) != ("attributed" in compute)
