@@ -285,6 +285,7 @@ static __always_inline bool leaves_out(struct memory_thread *m, __u32 domain, __
 		return false;
 	m->stack.addresses[0] = return_address;
 	m->stack.head.frames_count = 1;
+	m->stack.python.merged = 0;
 	m->stack.head.flags = PERFX_STACK_ENDED(PERFX_STACK_END_LEFT_OUT);
 	return true;
 }

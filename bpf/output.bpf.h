@@ -20,8 +20,9 @@ struct {
 } perfx_contexts SEC(".maps");
 
 struct context_key {
-	__u32 parent, function, process, pad;
-	__u64 caller; /* Python frame that made the call; 0: none, or a traced function did */
+	__u32 parent, function, process;
+	__u32 caller_code; /* python_code() of the frame */
+	__u64 caller;	   /* Python frame that made the call; 0: none, or a traced function did */
 };
 
 struct {
@@ -71,6 +72,7 @@ static __always_inline __u32 context_id(struct thread *t, struct context_key *ke
 	node->parent = key->parent;
 	node->process = key->process;
 	node->caller = key->caller;
+	node->caller_code = key->caller_code;
 	node->function = key->function;
 	if (bpf_map_update_elem(&perfx_context_ids, key, &id, BPF_NOEXIST)) {
 		known = bpf_map_lookup_elem(&perfx_context_ids, key);
@@ -93,6 +95,7 @@ __noinline __u32 context_below(struct thread *t, __u32 parent, __u32 function, _
 	if (!t)
 		return 0;
 	key.process = t->process;
+	key.caller_code = caller ? t->caller_code : 0;
 	node = parent ? context_node(parent) : NULL;
 	if (node && node->function == function) {
 		above = context_node(node->parent);
@@ -105,27 +108,28 @@ __noinline __u32 context_below(struct thread *t, __u32 parent, __u32 function, _
 	counter_add(PERFX_COUNTER_MAP_FULL, 1);
 	key.parent = 0;
 	key.caller = 0;
+	key.caller_code = 0;
 	return context_id(t, &key, perfx_contexts_max);
 }
 
 /* The Python frame that makes a call, where the innermost frame is a range or there is none; a
  * traced function is called by one itself. */
-static __always_inline __u64 caller_of_call(const struct frame *innermost)
+static __always_inline __u64 caller_of_call(struct thread *t, const struct frame *innermost)
 {
 	if (!perfx_pythons_count || (innermost && !(innermost->entry & FRAME_RANGE)))
 		return 0;
-	return python_caller();
+	return python_caller(&t->caller_code);
 }
 
 /* Is the context that was made or found last for this function's calls, of those by this frame? */
-static __always_inline bool is_context_of(__u32 context, __u64 caller)
+static __always_inline bool is_context_of(__u32 context, __u64 caller, __u32 code)
 {
 	struct perfx_context_node *node;
 
 	if (!perfx_pythons_count)
 		return true;
 	node = context_node(context);
-	return node && node->caller == caller;
+	return node && node->caller == caller && (!caller || node->caller_code == code);
 }
 
 /* The context of a call of `function` from the uppermost of `callers` frames; where there is none,
@@ -147,8 +151,8 @@ __noinline __u32 context_from(struct thread *t, __u32 function, __u32 owner, __u
 		last_function = &innermost->child_function;
 		last_context = &innermost->child_context;
 	}
-	caller = caller_of_call(innermost);
-	if (*last_function != function || !is_context_of(*last_context, caller)) {
+	caller = caller_of_call(t, innermost);
+	if (*last_function != function || !is_context_of(*last_context, caller, t->caller_code)) {
 		if (owner && !callers)
 			parent = context_below(t, 0, owner, 0);
 		*last_context = context_below(t, parent, function, caller);

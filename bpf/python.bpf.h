@@ -51,6 +51,7 @@ struct python_memory {
 	__u32 piece_bytes; /* and their size */
 	__u32 at;	   /* index of what was wanted */
 	__u64 words[PYTHON_WORDS];
+	__u64 code[PERFX_PYTHON_CODE_WORDS]; /* of the frame's code object, and of its names */
 };
 
 /* A walk of a thread's Python frames. Each step needs some memory that was read for it. */
@@ -72,10 +73,12 @@ struct python_walk {
 	__u32 max;   /* frames that are asked for */
 	/* offset in an entry of the address of the next one; 0: none, slots have all entries */
 	__u32 entry_previous;
-	__u32 pad;
-	__u64 entry; /* of the next group; 0: its slot has it */
+	__u32 code;	  /* python_code() of the frame that was read */
+	__u64 entry;	  /* of the next group; 0: its slot has it */
+	__u64 codes_hash; /* of all of them */
 	/* groups: an entry, then frames (PERFX_FRAME_PYTHON) */
 	__u64 slots[PERFX_STACK_FRAMES_MAX];
+	__u32 codes[PERFX_STACK_FRAMES_MAX]; /* python_code() of each frame in slots */
 };
 
 /* What is known of a thread, and the walk of python_caller. Programs may interrupt each other: what
@@ -258,6 +261,8 @@ static __always_inline void python_put(struct python_walk *w, __u64 slot)
 	if (at >= PERFX_STACK_FRAMES_MAX)
 		return;
 	w->slots[at & (PERFX_STACK_FRAMES_MAX - 1)] = slot;
+	w->codes[at & (PERFX_STACK_FRAMES_MAX - 1)] = w->code;
+	w->codes_hash = perfx_python_mix(w->codes_hash, w->code);
 	w->count = at + 1;
 }
 
@@ -351,6 +356,61 @@ __weak __noinline int python_step(struct python_walk *w, const struct python_mem
 	return python_step_threads(w, memory, python);
 }
 
+/* --- which code object it is --- */
+
+static __always_inline __u64 python_mix_words(struct python_memory *memory, __u64 hash, __u32 count)
+{
+	for (__u32 i = 0; i < count; i++)
+		hash = perfx_python_mix(hash, memory->code[i]);
+	return hash;
+}
+
+/* A string's length and the end of its text. */
+static __always_inline __u64 python_mix_string(struct python_memory *memory,
+					       const struct perfx_python_layout *python,
+					       memory_reader *read, void *ctx, __u64 string,
+					       __u64 hash)
+{
+	__u64 head[PERFX_PYTHON_STRING_WORDS] = {}, from = 0;
+	__u32 bytes;
+
+	read(head, sizeof(head), string + PERFX_PYTHON_STRING_HEAD, ctx);
+	bytes = perfx_python_text(python, head, &from);
+	hash = perfx_python_mix(hash, head[0]);
+	for (__u32 i = 0; i < PERFX_PYTHON_TEXT_WORDS; i++)
+		memory->code[i] = 0;
+	barrier_var(bytes);
+	if (bytes && bytes <= 8 * PERFX_PYTHON_TEXT_WORDS)
+		read(memory->code, bytes, string + PERFX_PYTHON_STRING_HEAD + from, ctx);
+	return python_mix_words(memory, hash, PERFX_PYTHON_TEXT_WORDS);
+}
+
+/* A number that changes when another code object takes a code object's address: that happens as
+ * soon as a module, a closure or generated code is freed. User space computes it likewise
+ * (code_identity() in user/cpython/code.c). */
+static __always_inline __u32 python_code(struct python_memory *memory,
+					 const struct perfx_python_layout *python,
+					 memory_reader *read, void *ctx)
+{
+	__u64 code = word_of(memory, python->frame_code) & ~7ull, hash = 0, file, name;
+	__u32 bytes = python->code_bytes;
+
+	for (__u32 i = 0; i < PERFX_PYTHON_CODE_WORDS; i++)
+		memory->code[i] = 0;
+	barrier_var(bytes);
+	if (!bytes || bytes > sizeof(memory->code) ||
+	    read(memory->code, bytes, code + python->code_from, ctx))
+		return 0;
+	file = memory->code[python->code_file & (PERFX_PYTHON_CODE_WORDS - 1)];
+	name = memory->code[python->code_name & (PERFX_PYTHON_CODE_WORDS - 1)];
+	hash = python_mix_words(memory, hash, PERFX_PYTHON_CODE_WORDS);
+	if (python->code_file) {
+		hash = python_mix_string(memory, python, read, ctx, file, hash);
+		hash = python_mix_string(memory, python, read, ctx, name, hash);
+	}
+	return hash ^ hash >> 32;
+}
+
 /* Threads of the process that are looked through, and frames. */
 #define PYTHON_STEPS_MAX 1024
 
@@ -401,6 +461,8 @@ static __always_inline long python_read(const struct python_run *run, memory_rea
 		    read(&memory->words[PYTHON_PIECE_WORDS], bytes, w->wanted, run->ctx))
 			return 1;
 	}
+	if (w->stage == PYTHON_FRAME && runs_code(memory, run->python))
+		run->walk->code = python_code(memory, run->python, read, run->ctx);
 	return !python_step(run->walk, memory, run->python);
 }
 
@@ -421,6 +483,8 @@ static __always_inline void python_run(struct python_walk *w, struct python_memo
 	w->newest = thread->newest;
 	w->asked_ns = thread->asked_ns;
 	w->last = 0;
+	w->code = 0;
+	w->codes_hash = 0;
 	memory->piece = memory->piece_bytes = 0;
 	w->count = 0;
 	if (w->state)
@@ -462,6 +526,7 @@ static __always_inline void python_begin_of(struct python_walk *w, struct python
 	struct python_thread *thread = python_thread_of(task);
 
 	w->count = w->merged = 0;
+	w->codes_hash = 0;
 	w->entry = 0;
 	if (!thread)
 		return;
@@ -483,20 +548,24 @@ __weak __noinline int python_begin(struct python_walk *w, struct python_memory *
 
 /* As python_caller, by all steps: the thread state is not known, or the innermost frame is an
  * entry. */
-__weak __noinline __u64 python_find_caller(struct python_thread *thread)
+__weak __noinline __u64 python_find_caller(struct python_thread *thread, __u32 *code)
 {
 	struct python_walk *w;
+	__u32 at = 1;
 
-	if (!thread)
+	if (!thread || !code)
 		return 0;
 	w = &thread->walk;
 	w->thread_id = thread_id_of(bpf_get_current_task_btf());
 	/* the entry of its group, and it; or two entries */
 	w->max = 3;
 	python_run(w, &thread->memory, thread, python_read_current, NULL);
-	if (w->count > 1 && w->slots[1] & PERFX_FRAME_PYTHON)
-		return w->slots[1];
-	return w->count > 2 && w->slots[2] & PERFX_FRAME_PYTHON ? w->slots[2] : 0;
+	if (w->count > 1 && !(w->slots[1] & PERFX_FRAME_PYTHON))
+		at = 2;
+	if (w->count <= at || !(w->slots[at] & PERFX_FRAME_PYTHON))
+		return 0;
+	*code = w->codes[at];
+	return w->slots[at];
 }
 
 /* Reads a thread state that is known. Returns the innermost frame; 0: the state is another thread's
@@ -520,9 +589,9 @@ static __always_inline __u64 python_read_state(struct python_thread *thread, __u
 	return frame;
 }
 
-/* The innermost Python frame of the current thread; 0: there is none. Called for each call that no
- * traced function makes, so what nearly all of them need is done straight. */
-__weak __noinline __u64 python_caller(void)
+/* The innermost Python frame of the current thread, and its python_code(); 0: there is none. Called
+ * for each call that no traced function makes, so what nearly all of them need is done straight. */
+__weak __noinline __u64 python_caller(__u32 *code)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct python_thread *thread = python_thread_of(task);
@@ -531,7 +600,7 @@ __weak __noinline __u64 python_caller(void)
 	__u64 frame;
 	__u32 bytes;
 
-	if (!thread)
+	if (!thread || !code)
 		return 0;
 	python = &thread->layout;
 	memory = &thread->memory;
@@ -539,7 +608,8 @@ __weak __noinline __u64 python_caller(void)
 	frame = python_read_state(thread, thread_id_of(task));
 	if (!frame || bytes > sizeof(memory->words) ||
 	    read_current(memory->words, bytes, frame, NULL) || !runs_code(memory, python))
-		return python_find_caller(thread);
+		return python_find_caller(thread, code);
+	*code = python_code(memory, python, read_current, NULL);
 	return encoded_frame(memory, python);
 }
 

@@ -27,7 +27,7 @@
 #include "unwind.bpf.h"
 
 /* As many as struct memory_thread has room for. */
-#define STACK_CHUNK_WORDS 384
+#define STACK_CHUNK_WORDS 256
 #define STACK_CHUNK_BYTES (8 * STACK_CHUNK_WORDS)
 
 enum stack_stage {
@@ -881,6 +881,7 @@ static __always_inline void stack_run(struct call_stack *s, repeat_step *read, v
 	if (perfx_stacks_by == PERFX_STACKS_OFF) {
 		s->addresses[0] = s->pc;
 		s->head.frames_count = 1;
+		s->python.merged = 0;
 		s->head.flags = s->flags & PERFX_STACK_PC;
 		return;
 	}
@@ -908,6 +909,10 @@ static __always_inline __u32 hash_of(const struct call_stack *record, __u64 *has
 	/* the same addresses mean something else where the first is no return address */
 	__u64 a = 0x9e3779b97f4a7c15ULL ^ record->head.flags, b = 0xc2b2ae3d27d4eb4fULL;
 
+	/* and of Python frames where other code objects have taken their addresses */
+	if (record->python.merged)
+		a ^= record->python.codes_hash;
+
 	for (__u32 i = 0; i < PERFX_STACK_FRAMES_MAX; i++) {
 		if (i >= record->head.frames_count)
 			break;
@@ -920,11 +925,46 @@ static __always_inline __u32 hash_of(const struct call_stack *record, __u64 *has
 	return b ^ (b >> 32);
 }
 
+struct code_append {
+	struct call_stack *stack;
+	__u32 at; /* in addresses, counted in halves */
+};
+
+static long code_append_step(__u32 slot, void *ctx)
+{
+	struct code_append *append = ctx;
+	struct python_walk *w = &append->stack->python;
+	__u32 at = append->at;
+
+	slot &= PERFX_STACK_FRAMES_MAX - 1;
+	if (slot >= w->merged || at >= 2 * PERFX_STACK_FRAMES_MAX)
+		return 1;
+	if (w->slots[slot] & PERFX_FRAME_PYTHON) {
+		((__u32 *)append->stack->addresses)[at & (2 * PERFX_STACK_FRAMES_MAX - 1)] =
+			w->codes[slot];
+		append->at = at + 1;
+	}
+	return 0;
+}
+
+/* For the tracer, behind the frames: the code objects of the Python ones, as far as there is room.
+ * Returns the bytes of all. */
+__weak __noinline __u32 append_codes(struct call_stack *record)
+{
+	struct code_append append = {.stack = record};
+
+	if (!record)
+		return 0;
+	append.at = 2 * record->head.frames_count;
+	if (record->python.merged)
+		repeat(PERFX_STACK_FRAMES_MAX, code_append_step, &append);
+	return (append.at + 1) / 2 * sizeof(__u64);
+}
+
 /* Emits a stack. Returns its id; 0: there is no room. */
 static __always_inline __u32 emit_stack(struct call_stack *record, void *ring, __u32 process)
 {
-	__u32 size = sizeof(record->head) +
-		     (record->head.frames_count & (2 * PERFX_STACK_FRAMES_MAX - 1)) * sizeof(__u64);
+	__u32 size = sizeof(record->head) + append_codes(record);
 
 	if (size > sizeof(record->head) + sizeof(record->addresses))
 		size = sizeof(record->head) + sizeof(record->addresses);

@@ -134,7 +134,7 @@ struct thread {
 	__u32 call_context;	/* of the call that begins */
 	__u32 device_call;	/* 1 + index of the outermost open call that has handed work to a
 				 * device (PERFX_COST_F_DEVICE); 0: none */
-	__u32 pad;
+	__u32 caller_code;	/* python_code() of the Python frame that calls */
 	__u64 goroutine; /* address of its g, if this is the state of a goroutine; 0: of a thread */
 	/* of the last launch by a stub: its kernel's handle, the address of its return address */
 	__u64 stub_handle, stub_sp;

@@ -412,6 +412,7 @@ struct perfx_traced_process {
 struct perfx_context_node {
 	__u32 parent, function, process, stack;
 	__u64 caller; /* Python frame, as perfx_context's; 0: none */
+	__u32 caller_code, pad;
 	__u64 calls_count, unwound_count, untimed_count;
 	__u64 total_ns, self_ns;
 	__u64 flops, bytes;

@@ -54,7 +54,40 @@ struct perfx_python_layout {
 	__u16 index_bytes; /* of which each counts so many bytes */
 	/* GIL: struct _gil_runtime_state */
 	__u16 gil_locked, gil_holder;
+	/* What tells a code object from the next one at its address: its bytes from here on, */
+	__u16 code_from, code_bytes;
+	/* and, unless they hold a version that no two objects share, the texts of the strings to
+	 * which these words of them point. 0: they do. */
+	__u16 code_file, code_name;
+	__u16 string_data, string_wide_data; /* of ASCII; of other texts */
 	__u16 pad[3];
 };
+
+#define PERFX_PYTHON_CODE_WORDS 16 /* of code_bytes, at most; a power of two */
+/* A string: its length, its hash, and what kind of characters it has. */
+#define PERFX_PYTHON_STRING_HEAD  16
+#define PERFX_PYTHON_STRING_WORDS 3
+/* The last characters tell file names apart. */
+#define PERFX_PYTHON_TEXT_WORDS 8
+
+static inline __u64 perfx_python_mix(__u64 hash, __u64 word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+	return hash ^ hash >> 29;
+}
+
+/* Of a string's head: how many bytes of its text count, and how far behind the head they begin. */
+static inline __u32 perfx_python_text(const struct perfx_python_layout *layout,
+				      const __u64 head[PERFX_PYTHON_STRING_WORDS], __u64 *from)
+{
+	__u64 state = head[2], bytes = head[0] * (state >> 2 & 7);
+	__u32 counted = 8 * PERFX_PYTHON_TEXT_WORDS;
+
+	if (bytes < counted)
+		counted = (__u32)bytes;
+	*from = (state >> 6 & 1 ? layout->string_data : layout->string_wide_data) + bytes -
+		counted - PERFX_PYTHON_STRING_HEAD;
+	return counted;
+}
 
 #endif

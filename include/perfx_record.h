@@ -291,6 +291,8 @@ struct perfx_free {
  * instruction, in code units of 2 bytes. */
 #define PERFX_FRAME_CODE(frame)	       (((frame) & ~PERFX_FRAME_PYTHON) >> 20 << 4)
 #define PERFX_FRAME_INSTRUCTION(frame) ((__u32)((frame)&0xfffff))
+/* Where the address had another code object before, the frame is a mere number below this. */
+#define PERFX_FRAME_NUMBERS (1ull << 32)
 
 #define PERFX_STACK_FRAMES_MAX 256
 #define PERFX_STACK_CUT	       0x1 /* deeper than PERFX_STACK_FRAMES_MAX */
@@ -544,7 +546,7 @@ struct perfx_context {
 	 * range; 0: none. Calls from other lines are other contexts. */
 	__u64 caller;
 	__u32 stack; /* STACK record of its first call; 0: none */
-	__u32 pad;
+	__u32 pad;   /* between kernel and tracer: which code object the caller is */
 };
 
 /* Resource usage of a process so far; UINT64_MAX: not measured. Sampled at the start, at intervals

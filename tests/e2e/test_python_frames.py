@@ -257,3 +257,23 @@ def test_lines_that_compute_as_py_spy_sees_them(python, program, tmp_path):
     assert len(seen) >= 6
     for line in set(seen) | set(mine):
         assert abs(seen[line] / seen.total() - mine.get(line, 0) / sum(mine.values())) < 0.04, (line, seen, mine)
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_code_that_follows_other_code_at_its_address(python, tmp_path):
+    """Each piece of generated code has its own time, or has no name; none has another's."""
+    report = tmp_path / "report.json"
+    result = subprocess.run([PERFX, "run", "--no-calibrate", "-o", str(report),
+                             "--", python, str(SCRIPT.parent / "reused_code.py")],
+                            capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 0, result.stderr
+    truth = json.loads(result.stdout.splitlines()[0])
+    found = collections.Counter()
+    for line in json.loads(report.read_text())["processes"][0]["lines"]:
+        found[os.path.basename(line["file"])] += line["on_cpu_ns"] / 1e9
+    # 25 samples each: ± 4 standard errors
+    for file, seconds in truth["seconds"].items():
+        assert 0.05 < found[file] < seconds + 0.2, (file, truth, found)
+    assert truth["addresses"] < len(truth["seconds"]), "no address came again"
+    pieces = sum(found[file] for file in truth["seconds"])
+    assert pieces == pytest.approx(sum(truth["seconds"].values()), rel=0.2), found

@@ -262,6 +262,7 @@ static void check_live(const char *name, uint32_t minor)
 	struct code code;
 	const char *why;
 	uint64_t address;
+	uint32_t identity, again;
 	struct maps *maps;
 	pid_t pid = start(name, &address);
 
@@ -279,9 +280,9 @@ static void check_live(const char *name, uint32_t minor)
 	cr_expect_str_eq(code.file, "<string>");
 	cr_expect_eq(code.lines.first_line, 3);
 	cr_expect_eq(line_of_instruction(&code.lines, minor >= 0x030b ? 2 : 0), 4);
-	cr_expect_eq(code_check(pid, &python, address, &code), 0);
-	code.lines.first_line++;
-	cr_expect_eq(code_check(pid, &python, address, &code), -ESTALE);
+	cr_expect_eq(code_identity(pid, &python, address, &identity), 0);
+	cr_expect_eq(code_identity(pid, &python, address, &again), 0);
+	cr_expect_eq(identity, again);
 	code_clear(&code);
 	/* an object of another type, and none */
 	cr_expect_eq(code_read(pid, &python, python.code_type, &code), -ESTALE);
@@ -289,6 +290,7 @@ static void check_live(const char *name, uint32_t minor)
 	maps__free(maps);
 	stop(pid);
 	cr_expect_eq(code_read(pid, &python, address, &code), -ESRCH);
+	cr_expect_eq(code_identity(pid, &python, address, &identity), -ESRCH);
 }
 
 /* What this machine has of them. */

@@ -26,7 +26,7 @@ enum context_state { CONTEXT_NEW, CONTEXT_DESCRIBED, CONTEXT_WITH_STACK };
 struct reader {
 	struct tracer *tracer;
 	struct sink *sink;
-	void (*on_record)(void *ctx, const struct perfx_record *record);
+	void (*on_record)(void *ctx, struct perfx_record *record);
 	void (*on_object)(void *ctx, const struct perfx_object_record *record);
 	void *ctx;
 	struct rings *spans, *memory;
@@ -44,6 +44,10 @@ struct reader {
 	uint32_t names_low;				     /* below: all described */
 	bool names_known[PERFX_MAX_NAMES];
 	struct pack_buffer buffer;
+	union {
+		struct perfx_record record;
+		uint64_t words[sizeof(struct perfx_stack) / 8 + PERFX_STACK_FRAMES_MAX];
+	} stack; /* changed by on_record before the sink gets it */
 };
 
 /* The text of a name; a longer one is cut between two characters, and ends with an ellipsis. */
@@ -159,15 +163,14 @@ static void describe_context(struct reader *reader, uint32_t id,
 				       .function = node->function,
 				       .process = node->process,
 				       .caller = node->caller,
-				       .stack = node->stack};
-	const struct perfx_record *packed;
+				       .stack = node->stack,
+				       .pad = node->caller_code};
 
 	if (is_new_process(reader, node->process))
 		drain_control(reader);
-	packed = PACK(&reader->buffer, PERFX_KIND_CONTEXT, record);
-	sink_packed(reader->sink, packed);
-	if (node->caller)
-		reader->on_record(reader->ctx, packed);
+	record.hdr.kind = PERFX_KIND_CONTEXT;
+	reader->on_record(reader->ctx, &record.hdr);
+	SINK_PACK(reader->sink, &reader->buffer, PERFX_KIND_CONTEXT, record);
 	reader->context_states[id] = record.stack ? CONTEXT_WITH_STACK : CONTEXT_DESCRIBED;
 }
 
@@ -242,7 +245,7 @@ static int backlog_add(struct backlog *backlog, const void *record, uint64_t siz
 }
 
 static void work_off(struct reader *reader, struct backlog *backlog,
-		     void (*act)(struct reader *reader, const void *record, size_t size))
+		     void (*act)(struct reader *reader, void *record, size_t size))
 {
 	for (size_t at = 0; at < backlog->length;) {
 		uint64_t size;
@@ -254,7 +257,7 @@ static void work_off(struct reader *reader, struct backlog *backlog,
 	backlog->length = 0;
 }
 
-static void act_on_control(struct reader *reader, const void *record, size_t size)
+static void act_on_control(struct reader *reader, void *record, size_t size)
 {
 	sink_record(reader->sink, record, size);
 	reader->on_record(reader->ctx, record);
@@ -272,7 +275,7 @@ static void drain_control(struct reader *reader)
 }
 
 /* Not for the sink: on_object emits records of its own. */
-static void act_on_object(struct reader *reader, const void *record, size_t size)
+static void act_on_object(struct reader *reader, void *record, size_t size)
 {
 	(void)size;
 	reader->on_object(reader->ctx, record);
@@ -350,8 +353,11 @@ static void on_memory(void *ctx, const void *data, size_t size)
 		const struct perfx_sample *sample = data;
 
 		introduce(reader, sample->process, sample->context);
-	} else if (record->kind == PERFX_KIND_STACK) {
-		reader->on_record(reader->ctx, record);
+	} else if (record->kind == PERFX_KIND_STACK && size <= sizeof(reader->stack)) {
+		memcpy(&reader->stack, data, size);
+		reader->on_record(reader->ctx, &reader->stack.record);
+		data = &reader->stack;
+		size = reader->stack.record.size;
 	}
 	sink_record(reader->sink, data, size);
 }
@@ -392,7 +398,7 @@ static struct rings *open_rings(struct reader *reader, const struct tracer_rings
 }
 
 struct reader *reader__new(struct tracer *tracer, struct sink *sink,
-			   void (*on_record)(void *ctx, const struct perfx_record *record),
+			   void (*on_record)(void *ctx, struct perfx_record *record),
 			   void (*on_object)(void *ctx, const struct perfx_object_record *record),
 			   void *ctx)
 {

@@ -13,11 +13,10 @@
 
 struct reader;
 
-/* on_record sees each control record when the sink has it, each STACK record, and the CONTEXT
- * records that name a Python frame; on_object what
- * the sink never has. NULL with errno. */
+/* on_record sees each control record when the sink has it, and each STACK and CONTEXT record
+ * before, which it may change; on_object what the sink never has. NULL with errno. */
 struct reader *reader__new(struct tracer *tracer, struct sink *sink,
-			   void (*on_record)(void *ctx, const struct perfx_record *record),
+			   void (*on_record)(void *ctx, struct perfx_record *record),
 			   void (*on_object)(void *ctx, const struct perfx_object_record *record),
 			   void *ctx);
 void reader__free(struct reader *reader);

@@ -189,19 +189,38 @@ void code_clear(struct code *code)
 	*code = (struct code){0};
 }
 
-int code_check(pid_t pid, const struct cpython *python, uint64_t address, const struct code *code)
+/* --- which code object it is ------------------------------------------------------------------ */
+
+static int mix_string(pid_t pid, const struct perfx_python_layout *layout, uint64_t address,
+		      uint64_t *hash)
 {
-	const struct code_offsets *at = &python->release.code;
-	struct code_head head;
-	char *file;
-	int err = read_head(pid, python, address, &head);
+	__u64 head[PERFX_PYTHON_STRING_WORDS], text[PERFX_PYTHON_TEXT_WORDS] = {0}, from;
+	uint32_t bytes;
+	int err = process_read(pid, address + PERFX_PYTHON_STRING_HEAD, head, sizeof(head));
 
 	if (err)
 		return err;
-	if (first_line_of(&head, at) != code->lines.first_line)
-		return -ESTALE;
-	file = read_string(pid, at, pointer_at(&head, at->file));
-	err = file && !strcmp(file, code->file) ? 0 : -ESTALE;
-	free(file);
+	bytes = perfx_python_text(layout, head, &from);
+	if (bytes)
+		err = process_read(pid, address + PERFX_PYTHON_STRING_HEAD + from, text, bytes);
+	*hash = perfx_python_mix(*hash, head[0]);
+	for (size_t i = 0; i < PERFX_PYTHON_TEXT_WORDS; i++)
+		*hash = perfx_python_mix(*hash, text[i]);
 	return err;
+}
+
+int code_identity(pid_t pid, const struct cpython *python, uint64_t address, uint32_t *identity)
+{
+	const struct perfx_python_layout *layout = &python->release.frames;
+	uint64_t words[PERFX_PYTHON_CODE_WORDS] = {0}, hash = 0;
+	int err = process_read(pid, address + layout->code_from, words, layout->code_bytes);
+
+	for (size_t i = 0; !err && i < PERFX_PYTHON_CODE_WORDS; i++)
+		hash = perfx_python_mix(hash, words[i]);
+	if (!err && layout->code_file)
+		err = mix_string(pid, layout, words[layout->code_file], &hash);
+	if (!err && layout->code_file)
+		err = mix_string(pid, layout, words[layout->code_name], &hash);
+	*identity = (uint32_t)(hash ^ hash >> 32);
+	return err == -EFAULT ? -ESTALE : err;
 }

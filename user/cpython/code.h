@@ -22,7 +22,8 @@ struct code {
 int code_read(pid_t pid, const struct cpython *python, uint64_t address, struct code *code);
 void code_clear(struct code *code);
 
-/* Is it still there? By file and first line: 0, -ESTALE, or -ESRCH and the like. */
-int code_check(pid_t pid, const struct cpython *python, uint64_t address, const struct code *code);
+/* Tells it from a code object that has, or had, the same address, as python_code() in
+ * bpf/python.bpf.h does. 0, -ESTALE, or -ESRCH and the like. */
+int code_identity(pid_t pid, const struct cpython *python, uint64_t address, uint32_t *identity);
 
 #endif

@@ -291,6 +291,27 @@ static const char *by_table(uint32_t minor, struct cpython_release *release)
 	return "its release is not among " CPYTHON_RELEASES;
 }
 
+/* Since 3.12 a code object has a version of its own among its first members; before, the texts of
+ * its names tell it from another that was made in the same way. */
+static const char *set_identity(struct cpython_release *release)
+{
+	struct perfx_python_layout *frames = &release->frames;
+	const struct code_offsets *code = &release->code;
+
+	frames->code_from = code->first_line & ~7;
+	frames->code_bytes = code->lines + sizeof(uint64_t) - frames->code_from;
+	if (code->lines < code->first_line ||
+	    frames->code_bytes > PERFX_PYTHON_CODE_WORDS * sizeof(uint64_t))
+		return "its code objects make no sense";
+	if (CPYTHON_MINOR(frames->version) < 0x030c) {
+		frames->code_file = (code->file - frames->code_from) / sizeof(uint64_t);
+		frames->code_name = (code->name - frames->code_from) / sizeof(uint64_t);
+		frames->string_data = code->string_data;
+		frames->string_wide_data = code->string_wide_data;
+	}
+	return NULL;
+}
+
 const char *cpython_release(const uint8_t runtime[CPYTHON_RUNTIME_BYTES], uint32_t version,
 			    struct cpython_release *release)
 {
@@ -313,7 +334,8 @@ const char *cpython_release(const uint8_t runtime[CPYTHON_RUNTIME_BYTES], uint32
 		why = at ? describe(runtime, at, release)
 			 : "its release is not among " CPYTHON_RELEASES;
 	}
-	if (!why)
-		release->frames.version = version;
-	return why;
+	if (why)
+		return why;
+	release->frames.version = version;
+	return set_identity(release);
 }

@@ -379,34 +379,43 @@ static int add_call(struct space *space, uint64_t address, bool executing)
 	return 0;
 }
 
-int frames__stack(struct frames *frames, const struct perfx_stack *stack)
+int frames__stack(struct frames *frames, struct perfx_stack *stack)
 {
-	const unsigned char *addresses = (const unsigned char *)stack + stack->hdr.fixed;
-	size_t bytes = stack->hdr.size > stack->hdr.fixed ? stack->hdr.size - stack->hdr.fixed : 0;
+	uint64_t *addresses = (uint64_t *)((char *)stack + stack->hdr.fixed);
+	size_t room = (stack->hdr.size - stack->hdr.fixed) / sizeof(uint64_t);
+	size_t count = stack->frames_count < room ? stack->frames_count : room;
+	/* behind the frames: of the Python ones, as many as had room */
+	const uint32_t *codes = (const uint32_t *)(addresses + count),
+		       *codes_end = (const uint32_t *)(addresses + room);
 	struct space *space = space_of(frames, stack->process);
 	bool is_pc = stack->flags & PERFX_STACK_PC;
 	int err = space ? 0 : -ENOMEM;
 
-	for (size_t i = 0; !err && i < stack->frames_count && i < bytes / sizeof(uint64_t); i++) {
-		uint64_t address;
-
-		memcpy(&address, addresses + i * sizeof(address), sizeof(address));
-		if (address & PERFX_FRAME_PYTHON) {
-			err = python_frames__add(frames->python, stack->process, address);
+	for (size_t i = 0; !err && i < count; i++) {
+		if (addresses[i] & PERFX_FRAME_PYTHON) {
+			err = python_frames__add(frames->python, stack->process, &addresses[i],
+						 codes < codes_end ? codes++ : NULL);
 			continue;
 		}
 		/* the innermost native one; Python frames that it runs come before it */
-		err = add_call(space, address, is_pc);
+		err = add_call(space, addresses[i], is_pc);
 		is_pc = false;
 	}
+	stack->hdr.size = (uint32_t)(stack->hdr.fixed + count * sizeof(uint64_t));
 	return err;
 }
 
-int frames__caller(struct frames *frames, const struct perfx_context *context)
+int frames__caller(struct frames *frames, struct perfx_context *context)
 {
-	return context->caller & PERFX_FRAME_PYTHON
-		       ? python_frames__add(frames->python, context->process, context->caller)
-		       : 0;
+	uint64_t caller = context->caller;
+	uint32_t code = context->pad;
+	int err = 0;
+
+	if (caller & PERFX_FRAME_PYTHON)
+		err = python_frames__add(frames->python, context->process, &caller, &code);
+	context->caller = caller;
+	context->pad = 0;
+	return err;
 }
 
 void frames__tick(struct frames *frames, uint64_t now_ns)

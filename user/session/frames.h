@@ -49,10 +49,12 @@ void frames__tick(struct frames *frames, uint64_t now_ns);
 void frames__forget(struct frames *frames, uint32_t process);
 
 /* Remembers the addresses of a STACK record, in the order in which stacks and the calls above come
- * about. 0 or -ENOMEM. */
-int frames__stack(struct frames *frames, const struct perfx_stack *stack);
+ * about, and makes it what the sink gets: what the kernel side says of code objects behind the
+ * frames is taken off, and frames whose address means something else by now are changed. 0 or
+ * -ENOMEM. */
+int frames__stack(struct frames *frames, struct perfx_stack *stack);
 /* The same of the Python frame that a CONTEXT record names. */
-int frames__caller(struct frames *frames, const struct perfx_context *context);
+int frames__caller(struct frames *frames, struct perfx_context *context);
 
 /* A file that processes map, and an offset in it. */
 struct code_place {

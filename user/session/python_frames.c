@@ -13,14 +13,15 @@
 /* A code object that frames have shown. */
 struct python_code {
 	uint64_t address;
-	struct code code; /* empty: it was gone already */
-	bool checked, gone;
+	uint32_t identity; /* code_identity() */
+	uint32_t before;   /* 1 + index of the one that had its address before; 0: none was seen */
+	struct code code;  /* empty: it was gone before it could be read */
 };
 
 struct python_frame {
-	uint64_t address; /* as in the records */
-	uint32_t code;	  /* index */
-	uint32_t line;	  /* 0: unknown */
+	uint64_t address;     /* as in the records */
+	uint32_t code;	      /* index */
+	uint32_t instruction; /* in it */
 };
 
 enum python_state {
@@ -43,7 +44,10 @@ struct python_process {
 	size_t codes_count, codes_room;
 	struct python_frame *frames;
 	size_t frames_count, frames_room, emitted_count;
-	struct map64 known_codes, known_frames; /* by address */
+	uint32_t numbers_count;	   /* of frames without an address of their own */
+	struct map64 known_codes;  /* by code_key() */
+	struct map64 last_codes;   /* by address */
+	struct map64 known_frames; /* by frame_key() */
 };
 
 struct python_frames {
@@ -73,6 +77,7 @@ static void free_process(struct python_process *process)
 	free(process->codes);
 	free(process->frames);
 	map64_clear(&process->known_codes);
+	map64_clear(&process->last_codes);
 	map64_clear(&process->known_frames);
 	free(process);
 }
@@ -233,72 +238,133 @@ void python_frames__tick(struct python_frames *python, uint64_t now_ns)
 
 /* --- frames ----------------------------------------------------------------------------------- */
 
-/* The code object at an address, read when it is new; < 0: memory is out. */
-static int64_t code_at(struct python_process *process, uint64_t address)
+static uint64_t code_key(uint64_t address, uint32_t identity)
 {
-	uint32_t index = map64_get(&process->known_codes, address);
-	struct python_code *code;
-
-	if (index != MAP64_NONE)
-		return index;
-	if (grow_array(&process->codes, &process->codes_room, process->codes_count + 1,
-		       sizeof(*process->codes)) ||
-	    map64_put(&process->known_codes, address, (uint32_t)process->codes_count))
-		return -ENOMEM;
-	code = &process->codes[process->codes_count];
-	*code = (struct python_code){.address = address};
-	if (code_read(process->pid, &process->python, address, &code->code))
-		code->gone = code->checked = true;
-	return (int64_t)process->codes_count++;
+	return perfx_python_mix(address, identity);
 }
 
-int python_frames__add(struct python_frames *python, uint32_t process, uint64_t frame)
+static uint64_t frame_key(uint32_t code, uint32_t instruction)
+{
+	return (uint64_t)code << 32 | instruction;
+}
+
+/* Reads the names of a code object, unless another one has its address by now. */
+static void name_code(const struct python_process *process, struct python_code *code)
+{
+	uint32_t identity;
+
+	if (code->code.function ||
+	    code_read(process->pid, &process->python, code->address, &code->code))
+		return;
+	/* afterwards: then the names that were read are those of this one */
+	if (code_identity(process->pid, &process->python, code->address, &identity) ||
+	    identity != code->identity)
+		code_clear(&code->code);
+}
+
+/* Generated code is often generated again: the same names and lines are the same code. */
+static bool is_alike(const struct code *a, const struct code *b)
+{
+	return a->function && b->function && !strcmp(a->function, b->function) &&
+	       !strcmp(a->file, b->file) && a->lines.first_line == b->lines.first_line &&
+	       a->lines.length == b->lines.length &&
+	       !memcmp(a->lines.bytes, b->lines.bytes, a->lines.length);
+}
+
+/* The index of a code object; one that had the address before may have been the same. */
+static uint32_t same_before(const struct python_process *process, uint32_t index)
+{
+	for (uint32_t at = process->codes[index].before; at; at = process->codes[at - 1].before)
+		if (is_alike(&process->codes[at - 1].code, &process->codes[index].code))
+			return at - 1;
+	return index;
+}
+
+/* Adds a code object that was not known. Its index or -ENOMEM. */
+static int64_t add_code(struct python_process *process, uint64_t address, uint32_t identity)
+{
+	uint32_t last = map64_get(&process->last_codes, address), index, same;
+	struct python_code *code;
+
+	index = (uint32_t)process->codes_count;
+	if (grow_array(&process->codes, &process->codes_room, process->codes_count + 1,
+		       sizeof(*process->codes)))
+		return -ENOMEM;
+	code = &process->codes[index];
+	*code = (struct python_code){.address = address,
+				     .identity = identity,
+				     .before = last == MAP64_NONE ? 0 : last + 1};
+	name_code(process, code);
+	same = same_before(process, index);
+	if (map64_put(&process->known_codes, code_key(address, identity), same) ||
+	    (same == index && map64_put(&process->last_codes, address, index))) {
+		code_clear(&code->code);
+		return -ENOMEM;
+	}
+	if (same == index)
+		process->codes_count++;
+	else
+		code_clear(&code->code);
+	return same;
+}
+
+/* The code object that had an address when its identity was taken. Its index or -ENOMEM. */
+static int64_t code_at(struct python_process *process, uint64_t address, uint32_t identity)
+{
+	uint32_t index = map64_get(&process->known_codes, code_key(address, identity));
+
+	if (index == MAP64_NONE)
+		return add_code(process, address, identity);
+	name_code(process, &process->codes[index]);
+	return index;
+}
+
+int python_frames__add(struct python_frames *python, uint32_t process, uint64_t *frame,
+		       const uint32_t *identity)
 {
 	struct python_process *found = find(python, process);
-	struct python_frame *added;
+	uint32_t instruction = PERFX_FRAME_INSTRUCTION(*frame), index, now = 0;
+	uint64_t address = *frame;
 	int64_t code;
 
-	if (!found || found->state != PYTHON_READ ||
-	    map64_get(&found->known_frames, frame) != MAP64_NONE)
+	if (!found || found->state != PYTHON_READ)
 		return 0;
-	code = code_at(found, PERFX_FRAME_CODE(frame));
-	if (code < 0 ||
-	    grow_array(&found->frames, &found->frames_room, found->frames_count + 1,
+	if (!identity &&
+	    !code_identity(found->pid, &found->python, PERFX_FRAME_CODE(address), &now))
+		identity = &now;
+	code = code_at(found, PERFX_FRAME_CODE(address), identity ? *identity : 0);
+	if (code < 0)
+		return (int)code;
+	index = map64_get(&found->known_frames, frame_key((uint32_t)code, instruction));
+	if (index != MAP64_NONE) {
+		*frame = found->frames[index].address;
+		return 0;
+	}
+	if (grow_array(&found->frames, &found->frames_room, found->frames_count + 1,
 		       sizeof(*found->frames)) ||
-	    map64_put(&found->known_frames, frame, (uint32_t)found->frames_count))
+	    map64_put(&found->known_frames, frame_key((uint32_t)code, instruction),
+		      (uint32_t)found->frames_count))
 		return -ENOMEM;
-	added = &found->frames[found->frames_count++];
-	*added = (struct python_frame){.address = frame, .code = (uint32_t)code};
-	if (found->codes[code].code.function)
-		added->line = line_of_instruction(&found->codes[code].code.lines,
-						  PERFX_FRAME_INSTRUCTION(frame));
+	if (found->codes[code].before)
+		*frame = PERFX_FRAME_PYTHON | ++found->numbers_count;
+	found->frames[found->frames_count++] = (struct python_frame){
+		.address = *frame, .code = (uint32_t)code, .instruction = instruction};
 	return 0;
 }
 
-/* Of a process that has ended it is not known whether the code was still there. */
-static void check_code(struct python_process *process, struct python_code *code)
-{
-	if (!code->checked &&
-	    code_check(process->pid, &process->python, code->address, &code->code) == -ESTALE)
-		code->gone = true;
-	code->checked = true;
-}
-
-static void emit_frame(struct python_frames *python, struct python_process *process,
+static void emit_frame(struct python_frames *python, const struct python_process *process,
 		       const struct python_frame *frame)
 {
-	struct python_code *code = &process->codes[frame->code];
+	const struct code *code = &process->codes[frame->code].code;
 	struct perfx_frame record = {.address = frame->address,
 				     .process = process->process,
-				     .line = frame->line,
+				     .flags = code->function ? 0 : PERFX_FRAME_GONE,
 				     .language = PERFX_LANGUAGE_PYTHON};
 
-	check_code(process, code);
-	if (code->gone)
-		record.flags = PERFX_FRAME_GONE;
+	if (code->function)
+		record.line = line_of_instruction(&code->lines, frame->instruction);
 	SINK_PACK(python->sink, &python->buffer, PERFX_KIND_FRAME, record,
-		  code->code.function ? code->code.function : "", "",
-		  code->code.file ? code->code.file : "");
+		  code->function ? code->function : "", "", code->file ? code->file : "");
 }
 
 static void describe(struct python_frames *python, struct python_process *process)

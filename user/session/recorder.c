@@ -275,7 +275,7 @@ static void on_recording_window(struct recorder *recorder,
 }
 
 /* Each control record, CONTEXT and STACK as it passes. */
-static void on_record(void *ctx, const struct perfx_record *record)
+static void on_record(void *ctx, struct perfx_record *record)
 {
 	struct recorder *recorder = ctx;
 
@@ -284,10 +284,10 @@ static void on_record(void *ctx, const struct perfx_record *record)
 		on_recording_window(recorder, (const struct perfx_recording_window *)record);
 		break;
 	case PERFX_KIND_STACK:
-		frames__stack(recorder->frames, (const struct perfx_stack *)record);
+		frames__stack(recorder->frames, (struct perfx_stack *)record);
 		break;
 	case PERFX_KIND_CONTEXT:
-		frames__caller(recorder->frames, (const struct perfx_context *)record);
+		frames__caller(recorder->frames, (struct perfx_context *)record);
 		break;
 	default:
 		follow__record(recorder->follow, record);

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Code objects that follow each other at one address: pieces of generated code, alike but for the
+name of their file, each compiled, run for a quarter of a second of CPU time and freed. Prints the
+time of each, and how many different addresses their code had."""
+import json
+import time
+
+TEXT = """
+def work(clock, end):
+    while clock() < end:
+        pass
+"""
+
+
+seconds, addresses = {}, set()
+for n in range(12):
+    space = {}
+    exec(compile(TEXT, f"piece_{n:02}.py", "exec"), space)
+    addresses.add(id(space["work"].__code__))
+    start = time.process_time()
+    space["work"](time.process_time, start + 0.25)
+    seconds[f"piece_{n:02}.py"] = time.process_time() - start
+    space.clear()  # the function is freed at once, and not by the collector
+print(json.dumps({"seconds": seconds, "addresses": len(addresses)}), flush=True)
