@@ -184,16 +184,21 @@ static void set_frame(json_t *object, const char *key, const struct profile_fram
 
 static json_t *account_object(const struct account *account)
 {
+	static const char *const keys[ACCOUNT_CLASSES] = {
+		[ACCOUNT_COMPUTING] = "computing_ns", [ACCOUNT_SPINNING] = "spinning_ns",
+		[ACCOUNT_JOIN] = "join_ns",	      [ACCOUNT_GIL] = "gil_ns",
+		[ACCOUNT_LOCK] = "lock_ns",	      [ACCOUNT_INPUT] = "input_ns",
+		[ACCOUNT_OUTPUT] = "output_ns",	      [ACCOUNT_DISK] = "disk_ns",
+		[ACCOUNT_SLEEP] = "sleep_ns",	      [ACCOUNT_CHILD] = "child_ns",
+		[ACCOUNT_OTHER] = "other_ns",	      [ACCOUNT_RUNNABLE] = "runnable_ns",
+		[ACCOUNT_STOPPED] = "stopped_ns",     [ACCOUNT_UNKNOWN] = "unknown_ns",
+	};
 	json_t *object = json_object();
-	char key[32];
 
 	set_integer(object, "wall_ns", account->wall_ns);
-	for (int k = 0; k < ACCOUNT_CLASSES; k++) {
-		if (!account->ns[k])
-			continue;
-		snprintf(key, sizeof(key), "%s_ns", account_class_name(k));
-		set_integer(object, key, account->ns[k]);
-	}
+	for (int k = 0; k < ACCOUNT_CLASSES; k++)
+		if (account->ns[k])
+			set_integer(object, keys[k], account->ns[k]);
 	if (account->stops_count)
 		set_integer(object, "stops", account->stops_count);
 	return object;
