@@ -185,8 +185,12 @@ const struct profile_process *profile_parent(const struct profile *profile,
 static const struct profile_process *ancestor_of(const struct profile *profile,
 						 const struct profile_process *process)
 {
-	for (size_t depth = 0; depth < profile->processes_count; depth++)
-		process = profile_parent(profile, process) ?: process;
+	const struct profile_process *parent = profile_parent(profile, process);
+
+	for (size_t depth = 0; parent && depth < profile->processes_count; depth++) {
+		process = parent;
+		parent = profile_parent(profile, process);
+	}
 	return process;
 }
 
