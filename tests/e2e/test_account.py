@@ -3,7 +3,6 @@
 import contextlib
 import os
 import subprocess
-import sys
 
 import pytest
 from conftest import Tracer
@@ -169,28 +168,3 @@ def test_a_program_without_symbols(tmp_path):
     with started(program) as process:
         report = report_of(process.pid)
     assert "bare-loop (no symbols)" in report["verdict"]
-
-
-BOOSTS = """
-import numpy, xgboost
-rng = numpy.random.default_rng(0)
-x = rng.standard_normal((20000, 20), dtype=numpy.float32)
-data = xgboost.DMatrix(x, (x.sum(1) > 0).astype(numpy.float32))
-booster = xgboost.Booster({"nthread": 2, "tree_method": "hist"}, [data])
-
-def train():
-    while True:
-        booster.update(data, 0)
-
-print("ready", flush=True)
-train()
-"""
-
-
-@pytest.mark.skipif(not has(sys.executable, "xgboost"), reason=f"{sys.executable} has no xgboost")
-def test_rounds_of_xgboost(tmp_path):
-    with started(sys.executable, write(tmp_path / "boosts.py", BOOSTS)) as process:
-        report = report_of(process.pid)
-    assert "train (boosts.py:10), in xgboost Booster.update (core.py:" in report["verdict"]
-    assert any("libxgboost" in place.get("native", {}).get("module", "")
-               for place in process_of(report, process.pid)["account"]["places"])
