@@ -508,3 +508,87 @@ Test(driver, workers_of_any_kind)
 		forget(&report);
 	}
 }
+
+/* --- start-up --- */
+
+/* Five seconds of imports, three of them on a CPU, then four seconds of steps of 100 ms, each of
+ * which runs Python for 40 ms. */
+static void import_and_train(struct stream *s, bool launched)
+{
+	const struct perfx_sample python = {.process = 1,
+					    .tid = MAIN,
+					    .stack = PYTHON_CODE,
+					    .state = PERFX_SAMPLE_ON_CPU,
+					    .interval_ns = 10 * MS};
+
+	begin(s);
+	stream_add(s, PERFX_KIND_PROCESS, struct perfx_process,
+		   STRINGS("python3", "python3\x1ftrain.py"), .time_ns = STREAM_START,
+		   .start_boot_ns = 40 * S, .process = 1, .pid = MAIN, .ppid = 1,
+		   .flags = launched ? PERFX_PROCESS_LAUNCHED : 0);
+	for (unsigned i = 0; i < 300; i++)
+		stream_sample(s, i * 10 * MS, python);
+	for (unsigned i = 0; i < 41; i++) {
+		stream_call(s, OPTIMIZER, MAIN, 5 * S + i * 100 * MS, MS, MS, 0);
+		for (unsigned k = 1; i < 40 && k <= 4; k++)
+			stream_sample(s, 5 * S + i * 100 * MS + k * 10 * MS, python);
+	}
+}
+
+static const struct profile_steps *steps_of_main(const struct report *report)
+{
+	return &aggregate__finish(report->aggregate)->processes[0].steps;
+}
+
+Test(driver, start_up_is_no_step)
+{
+	struct stream s = {0};
+	struct report report;
+
+	import_and_train(&s, true);
+	report = end(&s);
+	cr_expect_eq(steps_of_main(&report)->count, 40);
+	cr_expect_eq(steps_of_main(&report)->startup_ns, 5 * S);
+	cr_expect_eq(steps_of_main(&report)->outside_ns, 5 * S);
+	forget(&report);
+	import_and_train(&s, true);
+	expect(&s, "PythonBound", FINDING_MEDIUM, "normalize (features.py:88)",
+	       "32.0 % of the steps' time (32.0 ms of each 100 ms step) runs Python");
+	/* it ran before: everything counts */
+	import_and_train(&s, false);
+	expect(&s, "PythonBound", FINDING_HIGH, "normalize (features.py:88)",
+	       "46.0 % of the wall time");
+	import_and_train(&s, false);
+	report = end(&s);
+	cr_expect_eq(steps_of_main(&report)->startup_ns, 0);
+	cr_expect_eq(steps_of_main(&report)->outside_ns, 0);
+	forget(&report);
+}
+
+/* Likewise what is done after the last step. */
+Test(driver, the_end_of_a_program_is_no_step)
+{
+	struct stream s = {0};
+	struct report report;
+
+	import_and_train(&s, true);
+	stream_plain(&s, PERFX_KIND_EXIT, struct perfx_exit, .time_ns = STREAM_START + 10 * S,
+		     .process = 1);
+	report = end(&s);
+	cr_expect_eq(steps_of_main(&report)->startup_ns, 5 * S);
+	cr_expect_eq(steps_of_main(&report)->outside_ns, 5 * S + 999 * MS);
+	forget(&report);
+}
+
+/* The waits of imports are none of a step either: samples say when they were. */
+Test(driver, waits_before_the_first_step)
+{
+	struct stream s = {0};
+
+	import_and_train(&s, false);
+	waits(&s, PERFX_WAIT_GIL, 77, LOCK, 4000);
+	expect(&s, "GilWait", FINDING_HIGH, "main (train.py:12)", "waited 4.00 s for");
+	import_and_train(&s, true);
+	waits(&s, PERFX_WAIT_GIL, 77, LOCK, 4000);
+	expect_none(&s, "GilWait");
+}

@@ -514,6 +514,22 @@ Test(garbage, share_of_a_step)
 	free(t);
 }
 
+/* Near miss: what imports collect is no part of a step. */
+Test(garbage, before_the_first_step)
+{
+	struct training *t = training_new();
+
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, 0, PLAIN);
+	training_end(t);
+	collect(t, 40);
+	t->rows[0].outside_count = 39;
+	t->rows[0].outside_ns = t->rows[0].ns / 40 * 39;
+	t->process.steps.outside_ns = (t->now_ns - START) / 2;
+	expect_none(t, "GarbageCollection");
+	free(t);
+}
+
 /* Near miss: a healthy trainer collects a little. */
 Test(garbage, a_little)
 {

@@ -355,6 +355,8 @@ struct profile_activity {
 	uint64_t object;	    /* 0: none */
 	const char *object_name;    /* "": unknown */
 	uint64_t count, ns, max_ns; /* max_ns: waits */
+	/* The part of it outside of the steps' time (profile_steps.outside_ns). */
+	uint64_t outside_count, outside_ns;
 };
 
 /* One sample of the thread of the steps. */

@@ -142,6 +142,12 @@ struct profile_steps {
 	uint64_t ends_count; /* seen; 0: no steps are known, and nothing below is */
 	uint64_t count;	     /* whole steps; 0: what is known of steps' times is not either */
 	uint64_t first_ns;   /* the first range of their thread; CLOCK_MONOTONIC */
+	/* Recorded before the first step of a process that started in the recording: imports and
+	 * set-up. 0: it ran before. */
+	uint64_t startup_ns;
+	/* Start-up, and what an ended process did after its last step: no part of a step. 0 also
+	 * where it is not known which samples are of that time. */
+	uint64_t outside_ns;
 	enum profile_steps_by found_by;
 	double confidence; /* 0 to 1 that these are steps; 1 but for a period */
 	uint32_t function; /* whose ends they are */

@@ -82,6 +82,7 @@ static int sample_times_add(struct sample_times *times, const struct perfx_sampl
 		times->count /= 2;
 		memmove(times->list, times->list + times->count,
 			times->count * sizeof(*times->list));
+		times->cut = true;
 	}
 	if (grow_array(&times->list, &times->capacity, times->count + 1, sizeof(*times->list)))
 		return -ENOMEM;
@@ -278,8 +279,105 @@ static struct profile_process *process_at(const struct finish_ctx *ctx, uint32_t
 	return place == MAP64_NONE ? NULL : &ctx->profile->processes[place];
 }
 
-/* The rows of one process are counted, then made, then sorted. */
+/* --- outside of the steps --- */
+
+static bool started_here(const struct profile *profile, const struct profile_process *process)
+{
+	return process->launched || (!process->merged && profile->start_boot_ns &&
+				     process->start_boot_ns > profile->start_boot_ns);
+}
+
+/* When the first step began, where the process did not run before, and the last one ended, where
+ * it has ended. */
+static struct profile_interval time_of_steps(const struct profile *profile,
+					     const struct profile_process *process)
+{
+	const struct profile_steps *steps = &process->steps;
+	struct profile_interval time = {process->from_ns, process->to_ns};
+	uint64_t begun_ns;
+
+	if (!steps->count || !steps->series_count)
+		return time;
+	begun_ns = steps->series[0].from_ns;
+	if (steps->first_ns < begun_ns)
+		begun_ns = steps->first_ns;
+	if (started_here(profile, process) && begun_ns > time.from_ns)
+		time.from_ns = begun_ns;
+	if (process->exited && steps->series[steps->series_count - 1].to_ns < time.to_ns)
+		time.to_ns = steps->series[steps->series_count - 1].to_ns;
+	return time;
+}
+
+struct outside {
+	uint64_t count, ns;
+};
+
+/* outside: of each activity; NULL: when samples were taken is not known of all. */
+static void find_outside(const struct finish_ctx *ctx, struct profile_process *process,
+			 struct outside *outside)
+{
+	const struct sample_times *times = &ctx->a->samples.times;
+	struct profile_interval time = time_of_steps(ctx->profile, process);
+
+	process->steps.startup_ns =
+		profile_recorded_between(ctx->profile, process->from_ns, time.from_ns);
+	if (!outside)
+		return;
+	process->steps.outside_ns =
+		process->steps.startup_ns +
+		profile_recorded_between(ctx->profile, time.to_ns, process->to_ns);
+	for (size_t i = 0; i < times->count && process->steps.outside_ns; i++) {
+		const struct sample_time *sample = &times->list[i];
+
+		if (ctx->a->samples.sampled.list[sample->activity].key.process != process->index ||
+		    (sample->time_ns >= time.from_ns && sample->time_ns < time.to_ns))
+			continue;
+		outside[sample->activity].count++;
+		outside[sample->activity].ns += (uint64_t)sample->interval_us * 1000;
+	}
+}
+
+/* The share of a wait that was outside of the steps, by its samples. A thread that waits for a CPU
+ * is not always sampled; that wait, and one without samples, is taken to be as long in any part of
+ * the recording. */
+static double share_outside(const struct profile *profile, const struct profile_process *process,
+			    const struct profile_activity *wait)
+{
+	uint64_t all_ns = 0, outside_ns = 0;
+
+	for (size_t i = 0; i < process->samples.count; i++) {
+		const struct profile_activity *sample = &process->samples.list[i];
+
+		if (sample->tid != wait->tid || sample->reason != wait->reason ||
+		    sample->syscall != wait->syscall ||
+		    (sample->object && sample->object != wait->object))
+			continue;
+		all_ns = add_capped(all_ns, sample->ns);
+		outside_ns = add_capped(outside_ns, sample->outside_ns);
+	}
+	if (!all_ns || wait->reason == PERFX_WAIT_RUNNABLE)
+		return (double)process->steps.outside_ns /
+		       (double)profile_recorded_ns(profile, process);
+	return (double)outside_ns / (double)all_ns;
+}
+
+static void divide_waits(const struct profile *profile, struct profile_process *process)
+{
+	for (size_t i = 0; i < process->blocked.count && process->steps.outside_ns; i++) {
+		struct profile_activity *wait = &process->blocked.list[i];
+		double share;
+
+		if (wait->tid != process->steps.tid)
+			continue;
+		share = share_outside(profile, process, wait);
+		wait->outside_ns = (uint64_t)((double)wait->ns * share);
+		wait->outside_count = (uint64_t)((double)wait->count * share);
+	}
+}
+
+/* The rows of one process are counted, then made, then sorted. outside: of each; NULL: of none. */
 static int fill_activities(struct finish_ctx *ctx, const struct activities *activities,
+			   const struct outside *outside,
 			   struct profile_activities *(*of)(struct profile_process *process))
 {
 	struct profile *profile = ctx->profile;
@@ -299,10 +397,17 @@ static int fill_activities(struct finish_ctx *ctx, const struct activities *acti
 		to->count = 0;
 	}
 	for (size_t i = 0; i < activities->count; i++) {
+		struct profile_activity *row;
+
 		process = process_at(ctx, activities->list[i].key.process);
-		if (process)
-			of(process)->list[of(process)->count++] =
-				samples_describe(ctx, &activities->list[i]);
+		if (!process)
+			continue;
+		row = &of(process)->list[of(process)->count++];
+		*row = samples_describe(ctx, &activities->list[i]);
+		if (!outside)
+			continue;
+		row->outside_count = outside[i].count;
+		row->outside_ns = outside[i].ns < row->ns ? outside[i].ns : row->ns;
 	}
 	for (size_t i = 0; i < profile->processes_count; i++) {
 		struct profile_activities *to = of(&profile->processes[i]);
@@ -546,19 +651,38 @@ static struct profile_activities *blocked_of(struct profile_process *process)
 	return &process->blocked;
 }
 
+static int fill_samples(struct finish_ctx *ctx)
+{
+	const struct samples *samples = &ctx->a->samples;
+	struct outside *outside = NULL;
+	int err;
+
+	if (samples->times.count && !samples->times.cut) {
+		outside = calloc(samples->sampled.count, sizeof(*outside));
+		if (!outside)
+			return -ENOMEM;
+	}
+	for (size_t i = 0; i < ctx->profile->processes_count; i++)
+		find_outside(ctx, &ctx->profile->processes[i], outside);
+	err = fill_activities(ctx, &samples->sampled, outside, samples_of);
+	free(outside);
+	return err;
+}
+
 int samples_fill(struct finish_ctx *ctx)
 {
 	const struct samples *samples = &ctx->a->samples;
 	struct profile *profile = ctx->profile;
 	struct map64 pids = {0};
-	int err = fill_activities(ctx, &samples->sampled, samples_of);
+	int err = fill_samples(ctx);
 
 	if (!err)
-		err = fill_activities(ctx, &samples->blocked, blocked_of);
+		err = fill_activities(ctx, &samples->blocked, NULL, blocked_of);
 	if (!err)
 		err = map_pids(&pids, profile);
 	for (size_t i = 0; i < profile->processes_count && !err; i++) {
 		err = give_stacks(&profile->processes[i]);
+		divide_waits(profile, &profile->processes[i]);
 		if (!err)
 			err = find_rivals(profile, &pids, &profile->processes[i]);
 		merge_rivals(&profile->processes[i].blocked);

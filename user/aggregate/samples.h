@@ -53,6 +53,7 @@ struct sample_time {
 struct sample_times {
 	struct sample_time *list;
 	size_t count, capacity;
+	bool cut; /* older ones are gone */
 };
 
 struct samples {

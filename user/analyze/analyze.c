@@ -68,6 +68,11 @@ double rules_unit_ns(const struct rules_ctx *ctx)
 	return steps->count && steps->avg_ns ? (double)steps->avg_ns : 1e9;
 }
 
+const char *rules_of_judged(const struct rules_ctx *ctx)
+{
+	return ctx->process->steps.outside_ns ? " of the steps' time" : " of the wall time";
+}
+
 enum finding_severity rules_severity(const struct rules_ctx *ctx, double gain_ns)
 {
 	double share = gain_ns / rules_unit_ns(ctx);

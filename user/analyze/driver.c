@@ -35,19 +35,23 @@ struct sampling {
 	struct lines lines;
 };
 
+/* While there are steps. */
 static uint64_t part_ns(const struct profile_activity *sample, double part)
 {
-	return (uint64_t)((double)sample->ns * part);
+	return (uint64_t)((double)(sample->ns - sample->outside_ns) * part);
 }
 
 static void sampling_add(struct sampling *sampling, const struct profile_activity *sample)
 {
 	uint64_t sample_ns = part_ns(sample, sampling->part);
+	uint64_t count = sample->count - sample->outside_count;
 	double ns = (double)sample_ns;
 
+	if (!count)
+		return;
 	sampling->sampled.ns += sample_ns;
-	sampling->sampled.count += sample->count;
-	sampling->squares += sample->count ? ns * ns / (double)sample->count : 0;
+	sampling->sampled.count += count;
+	sampling->squares += ns * ns / (double)count;
 	lines_add(&sampling->lines, stack_place(sample->stack), sample_ns);
 }
 
@@ -272,15 +276,17 @@ static void find_waits(struct driver *driver, const struct contexts *contexts,
 			driver->longest = wait;
 			driver->longest_place = wait_place(contexts->process, wait);
 		}
+		if (wait->outside_ns == wait->ns)
+			continue;
 		sum = &driver->waits[account_wait_class(account, contexts, wait)];
 		if (!sum->most) {
 			sum->most = wait;
 			sum->place = wait_place(contexts->process, wait);
 		}
 		if (sum->most->object == wait->object)
-			sum->most_ns += wait->ns;
-		sum->ns += wait->ns;
-		sum->count += wait->count;
+			sum->most_ns += wait->ns - wait->outside_ns;
+		sum->ns += wait->ns - wait->outside_ns;
+		sum->count += wait->count - wait->outside_count;
 		if (wait->max_ns > sum->max_ns)
 			sum->max_ns = wait->max_ns;
 	}
@@ -298,7 +304,7 @@ static void find_running_calls(struct driver_wait *wait, uint32_t tid,
 		if (sample->tid == tid && sample->state != PERFX_SAMPLE_WAITING && stack &&
 		    stack->frames_count && frame_is_system_call(stack->frames[0]) &&
 		    frame_is_same_function(stack_place(stack), wait->place))
-			wait->running_ns += sample->ns;
+			wait->running_ns += sample->ns - sample->outside_ns;
 	}
 }
 
@@ -310,6 +316,7 @@ int driver_find(struct driver *driver, const struct profile *profile,
 
 	*driver = (struct driver){.tid = account->tid,
 				  .wall_ns = profile_recorded_ns(profile, process)};
+	driver->judged_ns = driver->wall_ns - process->steps.outside_ns;
 	driver->part = part_of_samples(driver, process);
 	if (!err) {
 		find_python(driver, &contexts);

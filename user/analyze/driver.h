@@ -45,6 +45,9 @@ struct own_python {
 struct driver {
 	uint32_t tid;
 	uint64_t wall_ns;
+	/* Of it, from the first step to the last (profile_steps.outside_ns): that is the time of
+	 * the sampled parts and of `waits`. Without steps all of it. */
+	uint64_t judged_ns;
 	double part; /* of its interval that a sample of the thread stands for while it runs */
 	struct sampled python;	   /* in the interpreter, no traced call open */
 	struct sampled marked;	   /* the part of it in ranges */

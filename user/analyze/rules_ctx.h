@@ -46,6 +46,8 @@ struct note {
 
 /* The unit of gains: an average step, without steps a second. */
 double rules_unit_ns(const struct rules_ctx *ctx);
+/* " of the wall time", of which driver->judged_ns is all or a part. */
+const char *rules_of_judged(const struct rules_ctx *ctx);
 /* By the thresholds All.high and All.medium. */
 enum finding_severity rules_severity(const struct rules_ctx *ctx, double gain_ns);
 

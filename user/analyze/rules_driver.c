@@ -62,7 +62,7 @@ static void add_python_time(struct text *text, const struct rules_ctx *ctx,
 			    const struct sampled *python, double share)
 {
 	add_percent(text, share);
-	text_add(text, " of the wall time");
+	text_add(text, rules_of_judged(ctx));
 	add_step_part(text, ctx, share);
 	text_add(text, " runs Python, outside of traced calls");
 	if (!python->lead.frame)
@@ -70,7 +70,7 @@ static void add_python_time(struct text *text, const struct rules_ctx *ctx,
 	text_add(text, ", most of it ");
 	location_place(text, python->lead.frame);
 	text_add(text, ": ");
-	add_percent(text, (double)python->lead.ns / (double)ctx->driver->wall_ns);
+	add_percent(text, (double)python->lead.ns / (double)ctx->driver->judged_ns);
 }
 
 static const char *python_remedy(const struct place *lead)
@@ -97,7 +97,7 @@ static struct python_share own_share(const struct rules_ctx *ctx)
 {
 	const struct driver *driver = ctx->driver;
 	const struct step_time *time = ctx->time;
-	double wall = (double)driver->wall_ns, outside = (double)driver->outside.ns / wall;
+	double wall = (double)driver->judged_ns, outside = (double)driver->outside.ns / wall;
 	double error = driver->outside.error_ns / wall;
 	double exact = (time->ns[TIME_PYTHON] + time->ns[TIME_NATIVE]) / time->unit_ns;
 	double part = driver->outside.ns ? (double)driver->own.ns / (double)driver->outside.ns : 0;
@@ -129,7 +129,7 @@ static void add_own_python(struct text *text, const struct rules_ctx *ctx, doubl
 static void add_own_time(struct text *text, const struct rules_ctx *ctx, double share)
 {
 	add_percent(text, share);
-	text_add(text, " of the wall time");
+	text_add(text, rules_of_judged(ctx));
 	add_step_part(text, ctx, share);
 	text_add(text, " is ");
 	location_place(text, ctx->driver->own.function);
@@ -144,7 +144,7 @@ static void python_bound(struct rules_ctx *ctx)
 	const struct driver *driver = ctx->driver;
 	const struct thresholds *t = ctx->thresholds;
 	const struct sampled *python = &driver->python;
-	double wall = (double)driver->wall_ns, share = (double)python->ns / wall;
+	double wall = (double)driver->judged_ns, share = (double)python->ns / wall;
 	double error = python->error_ns / wall, least = share - t->python_bound_deviations * error;
 	struct python_share own = own_share(ctx);
 	double own_least = own.share - t->python_bound_deviations * own.error;
@@ -370,7 +370,7 @@ static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait
 	text_add(text, rule->words);
 	text_add(text, ", ");
 	add_percent(text, share);
-	text_add(text, " of the wall time");
+	text_add(text, rules_of_judged(ctx));
 	add_step_part(text, ctx, share);
 	if (rule->wait != ACCOUNT_GIL)
 		add_object(text, wait);
@@ -395,11 +395,11 @@ static enum finding_severity wait_severity(const struct rules_ctx *ctx,
 static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 {
 	const struct driver_wait *wait = &ctx->driver->waits[rule->wait];
-	double share = (double)wait->ns / (double)ctx->driver->wall_ns;
+	double share = (double)wait->ns / (double)ctx->driver->judged_ns;
 	double least = threshold_of(ctx->thresholds, rule->kind, "medium");
 	struct note note = {.bottleneck = rule->bottleneck,
 			    .gain_ns = (double)(wait->ns + wait->running_ns) /
-				       (double)ctx->driver->wall_ns * rules_unit_ns(ctx),
+				       (double)ctx->driver->judged_ns * rules_unit_ns(ctx),
 			    .confidence = 1,
 			    .place = wait->place,
 			    .look = "Waiting",
@@ -444,7 +444,7 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 static void gil_of_threads(struct rules_ctx *ctx)
 {
 	double threads = (double)ctx->driver->gil_ns / (double)ctx->driver->wall_ns;
-	double share = (double)ctx->driver->waits[ACCOUNT_GIL].ns / (double)ctx->driver->wall_ns;
+	double share = (double)ctx->driver->waits[ACCOUNT_GIL].ns / (double)ctx->driver->judged_ns;
 	struct sampled python = {0};
 	struct note note = {.bottleneck = BOTTLENECK_GIL, .confidence = 1, .look = "Waiting"};
 

@@ -51,7 +51,7 @@ bool rules_data_bound(const struct rules_ctx *ctx)
 
 static double steps_recorded(const struct rules_ctx *ctx)
 {
-	return fmax((double)ctx->driver->wall_ns / rules_unit_ns(ctx), 1);
+	return fmax((double)ctx->driver->judged_ns / rules_unit_ns(ctx), 1);
 }
 
 /* What prepares a batch, by samples. */

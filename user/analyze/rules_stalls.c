@@ -392,7 +392,7 @@ static void write_garbage(struct note *note, const struct rules_ctx *ctx,
 	}
 	text_add(&note->evidence, "collecting garbage takes ");
 	add_percent(&note->evidence, note->share);
-	text_add(&note->evidence, " of the wall time");
+	text_add(&note->evidence, rules_of_judged(ctx));
 	if (steps->count) {
 		text_add(&note->evidence, " (");
 		add_ns(&note->evidence, u64_of(note->gain_ns));
@@ -409,7 +409,7 @@ static void write_garbage(struct note *note, const struct rules_ctx *ctx,
 		    text_peek(&note->evidence));
 	text_printf(&note->evidence, " (%llu samples, standard error %.1f points)",
 		    (unsigned long long)collecting->count,
-		    collecting->error_ns / (double)ctx->driver->wall_ns * 100);
+		    collecting->error_ns / (double)ctx->driver->judged_ns * 100);
 	text_printf(&note->threshold,
 		    "at least %.0f %% of the wall time with a confidence of 95 %%",
 		    ctx->thresholds->garbage_collection_low * 100);
@@ -423,7 +423,7 @@ static void write_garbage(struct note *note, const struct rules_ctx *ctx,
 static void garbage_collection(struct rules_ctx *ctx)
 {
 	const struct sampled *collecting = &ctx->driver->collecting;
-	double wall = (double)ctx->driver->wall_ns, share = (double)collecting->ns / wall;
+	double wall = (double)ctx->driver->judged_ns, share = (double)collecting->ns / wall;
 	double error = collecting->error_ns / wall;
 	double above = share - ctx->thresholds->garbage_collection_low;
 	struct note note = {.bottleneck = BOTTLENECK_STALL,

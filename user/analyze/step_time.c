@@ -131,6 +131,12 @@ static enum time_class class_of_wait(const struct stratum *stratum,
 
 /* --- the samples --- */
 
+/* While there are steps. */
+static double count_of(const struct profile_activity *sample)
+{
+	return (double)(sample->count - sample->outside_count);
+}
+
 static void add_samples(struct division *d)
 {
 	const struct profile_activities *samples = &d->contexts.process->samples;
@@ -138,17 +144,18 @@ static void add_samples(struct division *d)
 	for (size_t i = 0; i < samples->count; i++) {
 		const struct profile_activity *sample = &samples->list[i];
 		struct stratum *stratum = stratum_of(d, sample->context);
+		double ns = (double)(sample->ns - sample->outside_ns);
+		double count = count_of(sample);
 
-		stratum->all_ns += (double)sample->ns;
+		stratum->all_ns += ns;
 		if (sample->tid != d->driver->tid)
 			continue;
-		stratum->own_ns += (double)sample->ns;
+		stratum->own_ns += ns;
 		if (sample->state == PERFX_SAMPLE_WAITING)
 			continue;
-		stratum->running[class_of_running(stratum, sample->stack)] += (double)sample->ns;
-		stratum->samples_count += (double)sample->count;
-		stratum->squares +=
-			(double)sample->ns * (double)sample->ns / fmax((double)sample->count, 1);
+		stratum->running[class_of_running(stratum, sample->stack)] += ns;
+		stratum->samples_count += count;
+		stratum->squares += ns * ns / fmax(count, 1);
 	}
 }
 
@@ -199,7 +206,7 @@ static bool divide_wait_by(struct division *d, const struct profile_activity *wa
 
 	for (size_t i = 0; i < samples->count; i++)
 		if (matches(&samples->list[i], wait))
-			all += (double)samples->list[i].count;
+			all += count_of(&samples->list[i]);
 	for (size_t i = 0; i < samples->count && all > 0; i++) {
 		const struct profile_activity *sample = &samples->list[i];
 		struct profile_activity part = *wait;
@@ -207,7 +214,7 @@ static bool divide_wait_by(struct division *d, const struct profile_activity *wa
 		part.stack = sample->stack;
 		if (matches(sample, wait))
 			add_wait(d, stratum_of(d, sample->context), &part,
-				 ns * (double)sample->count / all);
+				 ns * count_of(sample) / all);
 	}
 	return all > 0;
 }
@@ -258,7 +265,7 @@ static void add_waits(struct division *d)
 
 		if (wait->tid == d->driver->tid)
 			divide_wait(d, wait,
-				    (double)wait->ns *
+				    (double)(wait->ns - wait->outside_ns) *
 					    growths[wait->reason == PERFX_WAIT_RUNNABLE]);
 	}
 }
@@ -331,7 +338,11 @@ static void set_exact(struct division *d)
 	const struct profile_process *process = d->contexts.process;
 	const struct profile_untraced *untraced = &process->untraced;
 
-	d->strata[0].exact_ns = untraced->tid == d->driver->tid ? (double)untraced->self_ns : -1.0;
+	/* hardly a call is traced before the first step */
+	d->strata[0].exact_ns =
+		untraced->tid == d->driver->tid
+			? fmax((double)untraced->self_ns - (double)process->steps.outside_ns, 0)
+			: -1.0;
 	for (size_t i = 0; i < process->contexts_count; i++)
 		d->strata[i + 1].exact_ns = (double)process->contexts[i].self_ns;
 }
@@ -362,7 +373,7 @@ int step_time_find(struct step_time *time, const struct profile *profile,
 		add_running(&d, &d.strata[i]);
 	}
 	move_awaited(&d);
-	to_unit(time, (double)driver->wall_ns);
+	to_unit(time, (double)driver->judged_ns);
 	free(d.strata);
 	contexts_clear(&d.contexts);
 	return 0;
