@@ -20,6 +20,9 @@
 
 #include <string.h>
 
+/* A start-up of less than 1/100 of the recording is not worth a line. */
+#define STARTUP_SHOWN 100
+
 static void compose_durations(struct composer *c, const struct profile_process *p)
 {
 	const struct profile_steps *steps = &p->steps;
@@ -39,6 +42,10 @@ static void compose_durations(struct composer *c, const struct profile_process *
 	text_printf(&text, ": %s on average, median %s, p95 %s, longest %s", as_ns(steps->avg_ns),
 		    as_ns(steps->p50_ns), as_ns(steps->p95_ns), as_ns(steps->max_ns));
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
+	if (steps->startup_ns > profile_recorded_ns(c->profile, p) / STARTUP_SHOWN)
+		document_printf(c->document, BLOCK_PARAGRAPH,
+				"Imports and set-up took %s before the first step",
+				as_ns(steps->startup_ns));
 }
 
 /* --- what they compute ------------------------------------------------------------------------ */

@@ -530,6 +530,7 @@ static void read_steps(struct profile_process *process, const json_t *from)
 		.p50_ns = count_of(steps, "p50_ns"),
 		.p95_ns = count_of(steps, "p95_ns"),
 		.max_ns = count_of(steps, "max_ns"),
+		.startup_ns = count_of(steps, "startup_ns"),
 		.off_cpu_ns = PROFILE_ABSENT,
 		.stddev_ns = -1,
 		.cost = {.steps_count = count_of(steps, "computed"),

@@ -6,6 +6,7 @@
  *     "divided": 0, "divided_ns": 0                    steps that "breakdown" is the sum of
  *     "flops": 0, "gflops_per_s": 0.0, "mfu": 0.0      of "computed" steps
  *     "why": "…"                                       why these are fewer than the whole ones
+ *     "startup_ns": 0                                  before the first, of a process that began
  *     "series_each": 1,
  *     "series": [{"at_ns": 0, "steps": 1, "total_ns": 0, "max_ns": 0, "slow": false, "flops": 0,
  *                 "mfu": 0.0, "breakdown": {…}}, …]      PROFILE_STEPS_MAX of them at most
@@ -127,6 +128,8 @@ void json_put_steps(struct json_output *o, const struct profile *profile,
 	if (steps->gpu_used)
 		json_put(o, "gpu", json_of_step_gpu(&steps->gpu));
 	put_steps_cost(o, profile, process);
+	if (steps->startup_ns)
+		json_put(o, "startup_ns", json_of_integer(steps->startup_ns));
 	json_put(o, "series_each", json_of_integer(steps->series_each));
 	json_put_rows(o, "series", "steps", profile, of_process);
 	json_close(o, '}');
