@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The distribution's PyTorch: a CNN that learns, counted beside torch.profiler."""
+import json
 import subprocess
 import time
 
 import ranges
 import pytest
-from conftest import TOP, Tracer, functions, on_terminal, run
+from conftest import PERFX, TOP, Tracer, functions, on_terminal, run
 from trainers import (STEP, Trainer, calls_by_operator, check_default_options, check_every_operator, has_torch,
                       traced)
 
@@ -129,3 +130,34 @@ def test_steps_without_names(python, options):
     if not options:  # the first step is seen from its backward pass on
         ranges.check_step_flops(process, ranges.STEP - ranges.FORWARD)
     assert [n["reason"] for n in report["not_attached"] if n["name"] == "names of record_function"]
+
+
+SET_UP = """
+import gc, time, torch
+torch.set_num_threads(1)
+kept = [[] for i in range(300000)]
+end = time.monotonic() + 2
+while time.monotonic() < end:
+    gc.collect()
+del kept
+net = torch.nn.Linear(256, 256)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+x = torch.randn(256, 256)
+for step in range(200):
+    optimizer.zero_grad()
+    net(x).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_start_up_is_no_step(python, tmp_path):
+    """A program that collects garbage for two seconds before it trains collects none in a step."""
+    file = tmp_path / "report.json"
+    result = subprocess.run([PERFX, "run", "--no-calibrate", "-o", str(file), "--", python, "-c", SET_UP],
+                            capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    process = json.loads(file.read_text())["processes"][0]
+    assert process["steps"]["startup_ns"] > 2e9
+    assert process["steps"]["count"] >= 190
+    assert "GarbageCollection" not in {f["kind"] for f in process["findings"]}
+    assert "collecting garbage" not in result.stderr
