@@ -147,6 +147,20 @@ Test(operators, copies)
 	       "(train.py:12): at::_ops::to_dtype::call 100 %");
 }
 
+/* Of samples in copies, one in a place of no loop is not counted among the copies' time. */
+Test(operators, copies_are_parts_of_all_copies)
+{
+	struct stream s = {0};
+
+	begin_operators(&s);
+	stream_stack(&s, 1, TRACED, PERFX_STACK_PC, COPY, 0x3000, 0x1000, LOOP, 0x1000);
+	samples(&s, (struct perfx_sample){.stack = TO}, 300);
+	samples(&s, (struct perfx_sample){.stack = TRACED}, 6);
+	expect(&s, "Copies", FINDING_HIGH, "main (train.py:12)",
+	       "98.0 % of it in the copies themselves; most of it in main (train.py:12): "
+	       "at::_ops::to_dtype::call 100 %");
+}
+
 /* A thread that has no CPU, or polls for others in OpenMP's library, copies nothing meanwhile. */
 Test(operators, that_do_not_run_copy_nothing)
 {

@@ -340,6 +340,7 @@ static const char *operator_of(const struct profile_stack *stack)
 
 static void names_add(struct operator_names *names, const char *name, uint64_t ns)
 {
+	names->ns += ns;
 	for (size_t i = 0; i < names->count; i++) {
 		if (strcmp(names->list[i].name, name) != 0)
 			continue;

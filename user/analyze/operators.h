@@ -46,6 +46,7 @@ struct operator_name {
 struct operator_names {
 	struct operator_name list[OPERATOR_NAMES]; /* ns descending; the first that were seen */
 	size_t count;
+	uint64_t ns; /* of all names, also of those that had no room */
 };
 
 /* The operators that a line calls itself, by the innermost code that is known by name; or those in

@@ -53,7 +53,7 @@ static void add_sampled(struct text *text, const struct rules_ctx *ctx, const st
 		    (unsigned long long)sum->count, 100 * sqrt(sum->squares) / wall);
 }
 
-/* Adds the operators of a line, and which part of all its time each has:
+/* Adds the operators of a line, and which part of all_ns each has:
  * "; most of it in Tiny.end (planted.py:178): aten::mul_.Tensor 61.0 %, …" */
 #define NAMES_SHOWN 3
 #define NAMES_LEAST 0.05
@@ -233,7 +233,7 @@ static void add_copies(struct text *text, struct rules_ctx *ctx, const struct li
 	}
 	if (operator_copies_find(&names, ctx->process, ctx->driver->tid, sum->lead->frame))
 		ctx->failed = true;
-	add_operators(text, sum->lead, &names, sum->lead->copies_ns);
+	add_operators(text, sum->lead, &names, names.ns);
 }
 
 static void copies(struct rules_ctx *ctx, const struct operator_lines *lines)
