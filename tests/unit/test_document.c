@@ -436,6 +436,36 @@ Test(workers, who_is_alike)
 	}
 }
 
+/* The order of sections: the process of the verdict is first, though another was busier. */
+Test(workers, the_verdicts_process_is_first)
+{
+	static const struct worker compiler = {42, "cc1plus", "cc1plus", {{0, 0}}};
+	static const struct worker program = {1, "python3", "train.py", {{0, 0}}};
+	struct report_options options = {0};
+	struct workers s = {0};
+	struct analysis *analysis;
+
+	workers_add(&s, &compiler);
+	workers_add(&s, &program);
+	s.processes[0].cpu_ns *= 2;
+	analysis = analyze(&s.profile, NULL);
+	for (size_t first = 0; first < 2; first++) {
+		char *text = NULL;
+		size_t size;
+		FILE *out = open_memstream(&text, &size);
+
+		analysis->first_process = first;
+		cr_assert_eq(
+			report_writer_named("text")->write(out, &s.profile, analysis, &options), 0);
+		fclose(out);
+		cr_expect_eq(strstr(text, "\npython3 (pid 0)\n") <
+				     strstr(text, "\ncc1plus (pid 0)\n"),
+			     first == 1, "%s", text);
+		free(text);
+	}
+	analysis__free(analysis);
+}
+
 Test(workers, sums)
 {
 	static const struct worker other = {

@@ -373,13 +373,15 @@ static bool has_news(const struct profile_process *p)
 	return p->calls_count > 0 || p->values_count > 0 || p->samples.count > 0;
 }
 
-/* Those with calls or allocations get a section; when there are none, the one that used most CPU
- * time says why. */
+/* The one that the verdict is about; then those with calls or allocations; when there are none, the
+ * one that used most CPU time says why. */
 static size_t next_process(const struct composer *c, const bool *shown, bool any_news)
 {
 	const struct profile *profile = c->profile;
 	size_t best = profile->processes_count;
 
+	if (!shown[c->analysis->first_process])
+		return c->analysis->first_process;
 	for (size_t i = 0; i < profile->processes_count; i++) {
 		const struct profile_process *p = &profile->processes[i], *q;
 
