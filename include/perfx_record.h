@@ -707,6 +707,8 @@ enum perfx_language {
 
 /* The code object was no longer there when it was to be named. */
 #define PERFX_FRAME_GONE 0x1
+/* Its file was found to be of an installed package. */
+#define PERFX_FRAME_PACKAGE 0x2
 
 /* The symbol of a frame in a process's stacks. Inlined functions have records of their own,
  * innermost first: `depth` 0, 1, … strings: function (demangled, of Python qualified; "": unknown),

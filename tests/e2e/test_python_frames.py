@@ -277,3 +277,47 @@ def test_code_that_follows_other_code_at_its_address(python, tmp_path):
     assert truth["addresses"] < len(truth["seconds"]), "no address came again"
     pieces = sum(found[file] for file in truth["seconds"])
     assert pieces == pytest.approx(sum(truth["seconds"].values()), rel=0.2), found
+
+
+# Computes in a function of a package, called by the program's line 8.
+TRAINER = """import sys
+import time
+sys.path.insert(0, sys.argv[1])
+from vendored import layer
+def train():
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        layer.forward()
+train()
+"""
+LAYER = "def forward():\n    return sum(i * i for i in range(100000))\n"
+
+
+@pytest.mark.parametrize("kind", ["target", "editable", "zipapp"])
+def test_the_programs_own_line(kind, tmp_path):
+    """The verdict names the line of the program's own: pip's --target folder is a package's, while
+    source trees (an editable install leaves an egg-info there) and archives are the program's."""
+    folder = tmp_path / "libraries"
+    package = folder / "vendored"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "layer.py").write_text(LAYER)
+    (tmp_path / "train.py").write_text(TRAINER)
+    where = folder
+    if kind == "target":
+        info = folder / "Vendored-1.0.dist-info"
+        info.mkdir()
+        (info / "RECORD").write_text("vendored/__init__.py,,0\nvendored/layer.py,,80\n")
+    elif kind == "editable":
+        info = folder / "vendored.egg-info"
+        info.mkdir()
+        (info / "top_level.txt").write_text("vendored\n")
+    else:
+        where = shutil.make_archive(str(tmp_path / "app"), "zip", folder)
+        shutil.rmtree(folder)
+    out = tmp_path / "report.json"
+    subprocess.run([PERFX, "run", "--no-calibrate", "-o", str(out), "--", "/usr/bin/python3",
+                    str(tmp_path / "train.py"), str(where)], check=True, capture_output=True, timeout=60)
+    verdict = json.loads(out.read_text())["verdict"]
+    own = "train (train.py:8)" if kind == "target" else "(layer.py:2)"
+    assert own in verdict, verdict

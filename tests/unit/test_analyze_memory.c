@@ -234,6 +234,44 @@ static void expect_frame(const struct profile_frame *frame, enum location_style 
 	text_clear(&text);
 }
 
+static void expect_own(bool wanted, const char *file)
+{
+	const struct profile_frame frame = {
+		.function = "f", .file = file, .language = PERFX_LANGUAGE_PYTHON};
+
+	cr_expect_eq(location_is_own_python(&frame), wanted, "%s", file);
+}
+
+Test(place, code_of_the_programs_own)
+{
+	struct profile_frame frame = {.function = "f",
+				      .file = "/app/vendored/net.py",
+				      .language = PERFX_LANGUAGE_PYTHON,
+				      .of_package = true};
+
+	cr_expect_not(location_is_own_python(&frame));
+	frame.of_package = false;
+	cr_expect(location_is_own_python(&frame));
+	expect_own(true, "train.py");
+	expect_own(true, "/srv/app.pyz/job/train.py");
+	expect_own(true, "/home/u/lib/python3/train.py");
+	expect_own(true, "/home/u/lib/python3-jobs/train.py");
+	expect_own(true, "/tmp/ipykernel_77/1234.py");
+	expect_own(true, "<ipython-input-3-0123456789ab>");
+	expect_own(true, "<stdin>");
+	expect_own(false, "/usr/lib/python3.11/json/decoder.py");
+	expect_own(false, "/root/.pyenv/versions/3.12.1/lib/python3.12/asyncio/runners.py");
+	expect_own(false, "/usr/lib64/python3.13t/threading.py");
+	expect_own(false, "/opt/embedded/lib/python311.zip/json/decoder.py");
+	expect_own(false, "/usr/lib/python3/dist-packages/torch/nn/modules/module.py");
+	expect_own(false, "/srv/app.pyz/site-packages/torch/functional.py");
+	expect_own(false, "/tmp/torchinductor_u/x.py");
+	expect_own(false, "/cache/iu/ciuoqjbx2gpzk265g75kaxxczk52p2ovmaj5hvnmutzh3qz22mrq.py");
+	expect_own(true, "/cache/ui/ciuoqjbx2gpzk265g75kaxxczk52p2ovmaj5hvnmutzh3qz22mrq.py");
+	expect_own(false, "<string>");
+	expect_own(false, "<frozen importlib._bootstrap>");
+}
+
 Test(place, frames)
 {
 	struct profile_frame frame = {.function = "f",

@@ -81,6 +81,7 @@ static struct line *line_of(struct lines *lines, const struct profile_frame *fra
 		.offset = offset_of(frame),
 		.line = frame->line,
 		.language = frame->language,
+		.of_package = frame->of_package,
 		.calls_ns = frame->language == PERFX_LANGUAGE_PYTHON ? 0 : PROFILE_ABSENT,
 	};
 	return line;

@@ -27,7 +27,8 @@ struct profile_frame {
 	uint32_t line;			  /* 0: unknown */
 	uint64_t address, offset;	  /* in the process; in the module's file */
 	enum perfx_language language;
-	bool gone; /* Python: the code object was no longer there when it was to be named */
+	bool gone;	 /* Python: the code object was no longer there when it was to be named */
+	bool of_package; /* its file was found to be of an installed package */
 };
 
 /* The name that reports show. */
@@ -79,6 +80,7 @@ struct profile_line {
 	uint64_t offset;
 	uint32_t line;
 	enum perfx_language language;
+	bool of_package; /* as of its frames */
 	/* Sampled. */
 	uint64_t samples_count, on_cpu_ns, off_cpu_ns;
 	/* In the outermost traced calls that the line made; PROFILE_ABSENT: native. */

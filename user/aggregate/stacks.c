@@ -206,6 +206,7 @@ int handle_frame(struct aggregate *a, const struct event *event)
 		.offset = record->offset,
 		.language = record->language,
 		.gone = record->flags & PERFX_FRAME_GONE,
+		.of_package = record->flags & PERFX_FRAME_PACKAGE,
 	};
 	if (!frame->frame.function || !frame->frame.module || !frame->frame.file)
 		return -ENOMEM;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyze/analyze.h"
 
+#include "analyze/location.h"
 #include "analyze/remedy.h"
 #include "analyze/rules_ctx.h"
 #include "base/escape.h"
@@ -90,6 +91,7 @@ static int copy_place(struct finding_place *place, const struct profile_frame *f
 	place->function = strdup(frame->function);
 	place->file = strdup(frame->file);
 	place->line = frame->line;
+	place->is_own = location_is_own_python(frame);
 	return place->function && place->file ? 0 : -ENOMEM;
 }
 

@@ -60,6 +60,7 @@ const char *bottleneck_headline(enum bottleneck bottleneck);
 struct finding_place {
 	char *function, *file; /* file "": not known */
 	uint32_t line;	       /* 0: not known */
+	bool is_own;	       /* location_is_own_python() */
 };
 
 struct finding {

@@ -92,14 +92,54 @@ static bool is_of_allocator(const struct profile_memory *memory,
 	return false;
 }
 
+#define INDUCTOR_NAME_BYTES 55
+
+/* Below any prefix: "/opt/conda/lib/python3.12/json/decoder.py", "/usr/lib64/python3.13t/…", as an
+ * archive "/usr/lib/python311.zip/…". */
+static bool is_standard_library(const char *file)
+{
+	static const char *const folders[] = {"/lib/python3", "/lib64/python3"};
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		const char *at = strstr(file, folders[i]);
+		size_t version;
+
+		if (!at)
+			continue;
+		at += strlen(folders[i]);
+		version = strspn(at, ".0123456789t");
+		if (version && (at[version] == '/' || begins_with(at + version, "zip/")))
+			return true;
+	}
+	return false;
+}
+
+/* Wherever TORCHINDUCTOR_CACHE_DIR is: "iu/ciuoqj….py", where the folder has the first two of the
+ * name's letters, which are a hash. */
+static bool is_of_inductor(const char *file)
+{
+	const char *name = base_name(file);
+
+	return strstr(file, "/torchinductor_") ||
+	       (strlen(name) == INDUCTOR_NAME_BYTES && name - file > 3 && name[-4] == '/' &&
+		name[0] == 'c' && !strncmp(name - 3, name + 1, 2));
+}
+
+/* "<string>", "<frozen importlib._bootstrap>", "<__array_function__ internals>": generated. What
+ * was typed into an interpreter is the user's. */
+static bool is_generated(const char *file)
+{
+	return begins_with(file, "<") && !begins_with(file, "<stdin>") &&
+	       !begins_with(file, "<ipython-input-");
+}
+
 /* Of the interpreter, of an installed package or written by torch.compile, not of the program's
- * own.
- */
+ * own. Captures from before packages were recorded know them by their folders alone. */
 static bool is_python_library(const struct profile_frame *frame)
 {
-	return strstr(frame->file, "/site-packages/") || strstr(frame->file, "/dist-packages/") ||
-	       strstr(frame->file, "/lib/python3") || strstr(frame->file, "/torchinductor_") ||
-	       begins_with(frame->file, "<");
+	return frame->of_package || strstr(frame->file, "/site-packages/") ||
+	       strstr(frame->file, "/dist-packages/") || is_standard_library(frame->file) ||
+	       is_of_inductor(frame->file) || is_generated(frame->file);
 }
 
 bool location_is_own_python(const struct profile_frame *frame)

@@ -359,16 +359,10 @@ const struct finding *first_problem(const struct process_analysis *analysis)
 static bool names_hottest(const struct finding *finding, const struct hottest *hottest)
 {
 	const struct finding_place *place = &finding->place;
-	const struct profile_frame frame = {.function = place->function ?: "",
-					    .file = place->file ?: "",
-					    .module_base = "",
-					    .line = place->line,
-					    .language = hottest->place.frame->language};
+	const struct profile_frame *frame = hottest->place.frame;
 
-	if (!place->function)
-		return false;
-	return location_is_own_python(&frame) ||
-	       !strcmp(place->function, hottest->place.frame->function);
+	return place->function && ((place->is_own && frame->language == PERFX_LANGUAGE_PYTHON) ||
+				   !strcmp(place->function, frame->function));
 }
 
 /* " It runs mostly main (train.py:12), in torch Linear.forward (linear.py:134)." */

@@ -5,6 +5,7 @@
 #include "base/grow.h"
 #include "cpython/code.h"
 #include "cpython/cpython.h"
+#include "cpython/package.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ struct python_code {
 	uint32_t identity; /* code_identity() */
 	uint32_t before;   /* 1 + index of the one that had its address before; 0: none was seen */
 	struct code code;  /* empty: it was gone before it could be read */
+	bool of_package;
 };
 
 struct python_frame {
@@ -56,6 +58,7 @@ struct python_frames {
 	struct python_process **processes; /* each malloc'd */
 	size_t count, room;
 	struct map64 by_process;
+	struct packages packages;
 	struct pack_buffer buffer;
 };
 
@@ -90,6 +93,7 @@ void python_frames__free(struct python_frames *python)
 		free_process(python->processes[i]);
 	free(python->processes);
 	map64_clear(&python->by_process);
+	packages_clear(&python->packages);
 	free(python);
 }
 
@@ -249,7 +253,8 @@ static uint64_t frame_key(uint32_t code, uint32_t instruction)
 }
 
 /* Reads the names of a code object, unless another one has its address by now. */
-static void name_code(const struct python_process *process, struct python_code *code)
+static void name_code(struct packages *packages, const struct python_process *process,
+		      struct python_code *code)
 {
 	uint32_t identity;
 
@@ -260,6 +265,8 @@ static void name_code(const struct python_process *process, struct python_code *
 	if (code_identity(process->pid, &process->python, code->address, &identity) ||
 	    identity != code->identity)
 		code_clear(&code->code);
+	else
+		code->of_package = packages_have(packages, process->pid, code->code.file);
 }
 
 /* Generated code is often generated again: the same names and lines are the same code. */
@@ -281,7 +288,8 @@ static uint32_t same_before(const struct python_process *process, uint32_t index
 }
 
 /* Adds a code object that was not known. Its index or -ENOMEM. */
-static int64_t add_code(struct python_process *process, uint64_t address, uint32_t identity)
+static int64_t add_code(struct packages *packages, struct python_process *process, uint64_t address,
+			uint32_t identity)
 {
 	uint32_t last = map64_get(&process->last_codes, address), index, same;
 	struct python_code *code;
@@ -294,7 +302,7 @@ static int64_t add_code(struct python_process *process, uint64_t address, uint32
 	*code = (struct python_code){.address = address,
 				     .identity = identity,
 				     .before = last == MAP64_NONE ? 0 : last + 1};
-	name_code(process, code);
+	name_code(packages, process, code);
 	same = same_before(process, index);
 	if (map64_put(&process->known_codes, code_key(address, identity), same) ||
 	    (same == index && map64_put(&process->last_codes, address, index))) {
@@ -309,13 +317,14 @@ static int64_t add_code(struct python_process *process, uint64_t address, uint32
 }
 
 /* The code object that had an address when its identity was taken. Its index or -ENOMEM. */
-static int64_t code_at(struct python_process *process, uint64_t address, uint32_t identity)
+static int64_t code_at(struct packages *packages, struct python_process *process, uint64_t address,
+		       uint32_t identity)
 {
 	uint32_t index = map64_get(&process->known_codes, code_key(address, identity));
 
 	if (index == MAP64_NONE)
-		return add_code(process, address, identity);
-	name_code(process, &process->codes[index]);
+		return add_code(packages, process, address, identity);
+	name_code(packages, process, &process->codes[index]);
 	return index;
 }
 
@@ -332,7 +341,8 @@ int python_frames__add(struct python_frames *python, uint32_t process, uint64_t 
 	if (!identity &&
 	    !code_identity(found->pid, &found->python, PERFX_FRAME_CODE(address), &now))
 		identity = &now;
-	code = code_at(found, PERFX_FRAME_CODE(address), identity ? *identity : 0);
+	code = code_at(&python->packages, found, PERFX_FRAME_CODE(address),
+		       identity ? *identity : 0);
 	if (code < 0)
 		return (int)code;
 	index = map64_get(&found->known_frames, frame_key((uint32_t)code, instruction));
@@ -355,10 +365,12 @@ int python_frames__add(struct python_frames *python, uint32_t process, uint64_t 
 static void emit_frame(struct python_frames *python, const struct python_process *process,
 		       const struct python_frame *frame)
 {
-	const struct code *code = &process->codes[frame->code].code;
+	const struct python_code *shown = &process->codes[frame->code];
+	const struct code *code = &shown->code;
 	struct perfx_frame record = {.address = frame->address,
 				     .process = process->process,
-				     .flags = code->function ? 0 : PERFX_FRAME_GONE,
+				     .flags = (code->function ? 0 : PERFX_FRAME_GONE) |
+					      (shown->of_package ? PERFX_FRAME_PACKAGE : 0),
 				     .language = PERFX_LANGUAGE_PYTHON};
 
 	if (code->function)

@@ -69,8 +69,10 @@ static void read_sources(const struct composer *c, struct shown_lines *shown)
 
 static bool is_own(const struct profile_line *line)
 {
-	const struct profile_frame frame = {
-		.function = line->function, .file = line->file, .language = line->language};
+	const struct profile_frame frame = {.function = line->function,
+					    .file = line->file,
+					    .language = line->language,
+					    .of_package = line->of_package};
 
 	return location_is_own_python(&frame);
 }

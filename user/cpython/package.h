@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which Python files belong to installed packages. pip, uv and others put a NAME-VERSION.dist-info
+ * folder beside what they install, in site-packages or in any other folder (pip install --target),
+ * and list the files in its RECORD. A source tree has none: an editable install's lists only the
+ * files that lead to the tree.
+ *
+ * Costs: each folder that leads to a file is read once; one with 100 packages 10 ms.
+ */
+#ifndef PERFX_CPYTHON_PACKAGE_H
+#define PERFX_CPYTHON_PACKAGE_H
+
+#include "base/grow.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* What the folders said. All zero: nothing was read. */
+struct packages {
+	struct map64
+		known; /* hashes of the folders that were read, and of what is installed there */
+	size_t lines_count; /* read of all lists */
+};
+
+/* file: as the process's interpreter names it. False also where it cannot be read. */
+bool packages_have(struct packages *packages, pid_t pid, const char *file);
+void packages_clear(struct packages *packages);
+
+#endif
