@@ -110,6 +110,15 @@ Test(package, as_many_names_as_there_is_room_for)
 	cr_expect_eq(packages.known.count, 65536);
 }
 
+/* The folders' names say it, also in an archive. */
+Test(package, folders_of_installers)
+{
+	cr_expect(have("lib/python3.11/site-packages/torch/functional.py"));
+	cr_expect(have("app.pyz/site-packages/torch/functional.py"));
+	cr_expect(have("lib/python3/dist-packages/numpy/ma/core.py"));
+	cr_expect_eq(packages.known.count, 0);
+}
+
 /* Folders are read once. */
 Test(package, what_is_known_stays)
 {

@@ -191,6 +191,9 @@ bool packages_have(struct packages *packages, pid_t pid, const char *file)
 	struct folder folder = {.packages = packages, .path = file};
 	struct stat status;
 
+	/* only installers write there: their lists need not be read */
+	if (strstr(file, "/site-packages/") || strstr(file, "/dist-packages/"))
+		return true;
 	snprintf(folder.root, sizeof(folder.root), "/proc/%d/root", (int)process_task(pid));
 	if (file[0] != '/' || strlen(file) >= PATH_MAX || stat(folder.root, &status))
 		return false;

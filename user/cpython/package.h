@@ -5,7 +5,8 @@
  * and list the files in its RECORD. A source tree has none: an editable install's lists only the
  * files that lead to the tree.
  *
- * Costs: each folder that leads to a file is read once; one with 100 packages 10 ms.
+ * Costs: 10 µs a file. Each folder that leads to one is read once: 1 ms for 1,000 files that lists
+ * name (PyTorch with what it needs: 25 ms).
  */
 #ifndef PERFX_CPYTHON_PACKAGE_H
 #define PERFX_CPYTHON_PACKAGE_H
