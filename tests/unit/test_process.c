@@ -192,16 +192,17 @@ Test(process, by_title)
 {
 	char title[64];
 	pid_t pid, *list;
+	ssize_t count = 0;
 
 	snprintf(title, sizeof(title), "rank 0: /step-%d", (int)getpid());
 	fixture_text("titled", "#!/bin/bash\nexec -a \"$1\" sleep 60\n");
 	fixture_run("chmod +x titled");
 	pid = start("titled", title);
-	for (int i = 0; i < 100 && process_find(title, &list) != 1; i++) {
+	for (int i = 0; i < 100 && (count = process_find(title, &list)) != 1; i++) {
 		free(list);
 		usleep(50000);
 	}
-	cr_expect_eq(process_find(title, &list), 1);
+	cr_assert_eq(count, 1);
 	cr_expect_eq(list[0], pid);
 	free(list);
 	cr_expect_eq(process_find(strchr(title, '/') + 1, &list), 1, "without folders");
