@@ -351,6 +351,15 @@ Test(analyze, memory_growth)
 	expect_kinds(s, "");
 }
 
+static void expect_evidence(const struct scene *s, const char *part, bool there)
+{
+	struct analysis *analysis = analyze(&s->profile, NULL);
+	const char *evidence = analysis->processes[0].findings[0].evidence;
+
+	cr_expect_eq(strstr(evidence, part) != NULL, there, "%s", evidence);
+	analysis__free(analysis);
+}
+
 Test(analyze, overhead_and_losses)
 {
 	struct scene s;
@@ -364,6 +373,16 @@ Test(analyze, overhead_and_losses)
 	expect_kinds(s, "Overhead/medium");
 	s.profile.overhead_percent = 20;
 	expect_kinds(s, "Overhead/high");
+	s.profile.observed = (struct profile_observed){.steps_without = 20,
+						       .steps_with = 20,
+						       .without_ns = 1 * MS,
+						       .with_ns = 13 * MS,
+						       .noise_percent = 1100};
+	expect_evidence(&s, "estimated slowdown 1.2× (+20 %), observed 13× (+1200 %);", true);
+	/* within the noise it is not said */
+	s.profile.observed.noise_percent = 1300;
+	expect_evidence(&s, "observed", false);
+	s.profile.observed = (struct profile_observed){0};
 	s.profile.overhead_percent = -1;
 	s.profile.losses[PERFX_LOSS_RING_DROPS] = 10;
 	expect_kinds(s, "");

@@ -240,12 +240,9 @@ enum slowdown_agreement profile_slowdown_agreement(const struct profile *profile
 double profile_slowdown_percent(const struct profile *profile)
 {
 	const struct profile_observed *observed = &profile->observed;
-	double percent;
 
-	if (!observed->without_ns)
-		return profile->overhead_percent;
-	percent = profile_observed_percent(observed);
-	return percent > observed->noise_percent ? percent : profile->overhead_percent;
+	return profile_observed_slower(observed) ? profile_observed_percent(observed)
+						 : profile->overhead_percent;
 }
 
 /* From here on the program's own time is a small difference of large numbers. */

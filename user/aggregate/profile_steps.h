@@ -221,4 +221,10 @@ static inline double profile_observed_percent(const struct profile_observed *obs
 	return 100 * ((double)observed->with_ns / (double)observed->without_ns - 1);
 }
 
+/* Did they take longer, by more than chance explains? Otherwise the difference says nothing. */
+static inline bool profile_observed_slower(const struct profile_observed *observed)
+{
+	return observed->without_ns && profile_observed_percent(observed) > observed->noise_percent;
+}
+
 #endif

@@ -287,7 +287,7 @@ static void overhead(struct rules_ctx *ctx)
 	add_ns(&note.evidence, u64_of(p->overhead_ns));
 	text_add(&note.evidence, ": estimated slowdown ");
 	text_add(&note.evidence, as_slowdown(p->overhead_percent / 100));
-	if (p->observed.without_ns)
+	if (profile_observed_slower(&p->observed))
 		text_printf(&note.evidence, ", observed %s",
 			    as_slowdown(profile_observed_percent(&p->observed) / 100));
 	add_dearest(&note.evidence, p);
