@@ -161,6 +161,7 @@ Test(analyze, workers_have_the_cpus_that_are_free)
 
 Test(analyze, steps_of_an_optimizer)
 {
+	struct analysis *analysis;
 	struct scene s;
 
 	scene_set(&s);
@@ -170,6 +171,10 @@ Test(analyze, steps_of_an_optimizer)
 	expect_kinds(s, "OptimizerBound/low");
 	set_steps(&s, PROFILE_PHASE_OPTIMIZER, 20 * MS);
 	expect_kinds(s, "OptimizerBound/medium");
+	/* a fused one still takes a third */
+	analysis = analyze(&s.profile, NULL);
+	cr_expect_float_eq(analysis->processes[0].findings[0].gain_ns, 20e6 * 2 / 3, 1);
+	analysis__free(analysis);
 }
 
 Test(analyze, uneven_steps)
