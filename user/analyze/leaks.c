@@ -515,18 +515,16 @@ static bool is_usable(const struct profile_process *p, bool anon)
 	return true;
 }
 
-struct line trend_rss(const struct profile_process *p, bool anon)
+/* Through the samples from that one on. */
+static struct line line_from(const struct profile_process *p, size_t from, bool anon)
 {
-	double n = (double)p->points_count, sx = 0, sy = 0, sxx = 0, syy = 0, sxy = 0, xx, yy, xy;
-	struct line line = {0};
-	double span;
+	double n = (double)(p->points_count - from), sx = 0, sy = 0, sxx = 0, syy = 0, sxy = 0;
+	double span = (double)(p->points[p->points_count - 1].time_ns - p->points[0].time_ns);
+	struct line line = {.first = (double)rss_of(&p->points[0], anon),
+			    .points_count = p->points_count};
+	double xx, yy, xy;
 
-	if (!is_usable(p, anon))
-		return line;
-	line.first = (double)rss_of(&p->points[0], anon);
-	line.points_count = p->points_count;
-	span = (double)(p->points[p->points_count - 1].time_ns - p->points[0].time_ns);
-	for (size_t i = 0; i < p->points_count; i++) {
+	for (size_t i = from; i < p->points_count; i++) {
 		double x = (double)(p->points[i].time_ns - p->points[0].time_ns) / span;
 		double y = (double)rss_of(&p->points[i], anon) - line.first;
 
@@ -546,9 +544,26 @@ struct line trend_rss(const struct profile_process *p, bool anon)
 	return line;
 }
 
+struct line trend_rss(const struct profile_process *p, bool anon)
+{
+	struct line line = {0};
+	uint64_t third_ns;
+	size_t from = 0;
+
+	if (!is_usable(p, anon))
+		return line;
+	third_ns = (p->points[p->points_count - 1].time_ns - p->points[0].time_ns) / 3;
+	while (p->points[from].time_ns - p->points[0].time_ns < third_ns)
+		from++;
+	line = line_from(p, 0, anon);
+	line.later = line_from(p, from, anon).growth;
+	return line;
+}
+
 bool growth_is_steady(const struct line *line, const struct thresholds *thresholds)
 {
 	return line->points_count && line->growth >= thresholds->memory_growth_bytes &&
 	       line->growth >= thresholds->memory_growth_share * line->first &&
-	       line->straightness >= thresholds->memory_growth_straightness;
+	       line->straightness >= thresholds->memory_growth_straightness &&
+	       line->later >= thresholds->memory_growth_later * line->growth;
 }

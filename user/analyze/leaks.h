@@ -70,6 +70,7 @@ struct line {
 	double growth;	     /* over the whole series, bytes */
 	double straightness; /* R² */
 	double first;	     /* bytes at its beginning, as measured */
+	double later;	     /* as growth, of a line through all but the first third */
 	size_t points_count; /* 0: there is no line */
 };
 

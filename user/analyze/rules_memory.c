@@ -434,9 +434,12 @@ static void add_growth(struct text *text, const struct rules_ctx *ctx, const str
 
 static void add_growth_threshold(struct text *text, const struct thresholds *thresholds)
 {
-	text_printf(text, "growth of at least %g MiB and %g %%, R² of at least %g",
+	text_printf(text,
+		    "growth of at least %g MiB and %g %%, R² of at least %g, and at least %g %% as "
+		    "fast after the first third",
 		    thresholds->memory_growth_bytes / (1 << 20),
-		    thresholds->memory_growth_share * 100, thresholds->memory_growth_straightness);
+		    thresholds->memory_growth_share * 100, thresholds->memory_growth_straightness,
+		    thresholds->memory_growth_later * 100);
 }
 
 /* What grows has no place as long as its allocations are not recorded. */
