@@ -19,6 +19,7 @@ from test_export import decoded, needs_protoc
 
 MS = SECOND // 1000
 STEPS = 12
+WHOLE = STEPS - 1  # nobody saw when the first one began
 DATA, FORWARD, MM, BACKWARD, OPTIMIZER, COPY, PREPARE, OUTLIVES = range(1, 9)
 NAMES = {DATA: "enumerate(DataLoader)#It.__next__", FORWARD: "forward", MM: "at::_ops::mm::call",
          BACKWARD: "torch::autograd::Engine::execute", OPTIMIZER: "Optimizer.step#SGD.step",
@@ -118,7 +119,7 @@ def test_perfetto(capture):
     """Every range as long as it was, on its thread's track or on one of its own; the steps on theirs."""
     found = slices(exported(capture, "perfetto", ".pftrace"))
     steps = [(name, end - start) for track, name, start, end in found if track == "Steps"]
-    assert steps == [(f"Step {i + 1}", (160 if i == 7 else 100) * MS) for i in range(STEPS)]
+    assert steps == [(f"Step {i + 1}", (160 if i == 6 else 100) * MS) for i in range(WHOLE)]
     copies = [(start, end) for track, name, start, end in found if name == "copy"]
     assert [end - start for start, end in copies] == [40 * MS] * (2 * STEPS)
     assert {track for track, name, _, _ in found if name == "copy"} == {"Overlapping ranges"}
@@ -159,8 +160,8 @@ print(json.dumps([sum(map(unknown, trace.packet)), counts, steps]))
 """, exported(capture, "perfetto", ".pftrace"))
     assert found[0] == 0
     beside = [name for name in found[1] if "overlapping (" in name]
-    assert found[1] == {"thread": 5 * STEPS + 1, "Steps": STEPS, "Overlapping ranges": 2 * STEPS, beside[0]: 1}
-    assert found[2] == [f"Step {i + 1}" for i in range(STEPS)]
+    assert found[1] == {"thread": 5 * STEPS + 1, "Steps": WHOLE, "Overlapping ranges": 2 * STEPS, beside[0]: 1}
+    assert found[2] == [f"Step {i + 1}" for i in range(WHOLE)]
 
 
 def assert_nested(events):
@@ -183,8 +184,8 @@ def test_chrome_nests(capture):
     assert_nested(events)
     categories = {e["name"]: e["cat"] for e in events}
     assert categories["forward"] == categories["Optimizer.step#SGD.step"] == "user_annotation"
-    assert categories["ProfilerStep#12"] == "user_annotation" and categories["aten::mm"] == "cpu_op"
-    assert sum(e["name"].startswith("ProfilerStep#") for e in events) == STEPS
+    assert categories["ProfilerStep#11"] == "user_annotation" and categories["aten::mm"] == "cpu_op"
+    assert sum(e["name"].startswith("ProfilerStep#") for e in events) == WHOLE
 
 
 @pytest.mark.parametrize("case", ["nested", "unbalanced", "threads", "train", "deep"])
@@ -205,7 +206,7 @@ def test_ranges_of_a_program(case, program, tmp_path):
     found = collections.Counter(e["name"] for e in events)
     steps = sum(found.pop(name) for name in list(found) if name.startswith("ProfilerStep#"))
     assert found == {f["name"]: f["timed"] - f["booked"] for f in process["functions"] if f["timed"]}
-    assert steps == process.get("steps", {"count": 0})["count"]
+    assert steps == process.get("steps", {"whole": 0})["whole"]
     lengths = collections.Counter()
     for e in events:
         lengths[e["name"]] += round(e["dur"] * 1000)
@@ -232,15 +233,16 @@ for name, iteration in zip(frame["name"], frame["iteration"]):
     calls.setdefault(names[name], []).append(int(iteration))
 steps = frame[frame["name"].map(lambda i: names[i].startswith("ProfilerStep"))]
 from hta.trace_diff import LabeledTrace, TraceDiff
-second, eighth = LabeledTrace(label="a", t=t), LabeledTrace(label="b", t=t)
-changes = TraceDiff.compare_traces(second, eighth, control_iteration=2, test_iteration=8)["diff_duration"]
+second, slow = LabeledTrace(label="a", t=t), LabeledTrace(label="b", t=t)
+changes = TraceDiff.compare_traces(second, slow, control_iteration=2, test_iteration=7)["diff_duration"]
 print(json.dumps([[int(i) for i in t.get_iterations(0)], calls, [float(d) for d in steps["dur"]],
                   {name: float(d) for name, d in changes.items() if d}]))
 """, path)
-    assert found[0] == list(range(1, STEPS + 1))
-    assert found[1]["aten::mm"] == found[1]["forward"] == list(range(1, STEPS + 1))
-    assert found[2] == [160000 if i == 7 else 100000 for i in range(STEPS)]
-    # what makes the eighth step longer than the second; the steps themselves have different names
+    assert found[0] == list(range(1, WHOLE + 1))
+    # -1: in no step
+    assert found[1]["aten::mm"] == found[1]["forward"] == [-1, *range(1, WHOLE + 1)]
+    assert found[2] == [160000 if i == 6 else 100000 for i in range(WHOLE)]
+    # what makes the seventh whole step longer than the second; the steps themselves have different names
     found[3] = {name: d for name, d in found[3].items() if not name.startswith("ProfilerStep")}
     assert found[3] == {NAMES[DATA]: 60000}
 
@@ -277,8 +279,8 @@ def test_pprof(capture):
 
     steps = top("step_time")
     assert {name: flat for name, (flat, _) in steps.items() if flat} == {
-        "data": 180, "forward": 360, "backward": 600, "optimizer": 120}
-    assert steps["Optimizer.step#SGD.step"][1] == 1260
+        "data": 170, "forward": 330, "backward": 550, "optimizer": 110}
+    assert steps["Optimizer.step#SGD.step"][1] == 1160
     time = top("time")
     assert time["forward"] == (120, 360) and time["aten::mm"][0] == 240
 
@@ -290,7 +292,7 @@ def test_speedscope(capture):
     sums = collections.Counter()
     for stack, weight in zip(steps["samples"], steps["weights"]):
         sums[frames[stack[0]]] += weight
-    assert dict(sums) == {f"Step {i + 1}": (160 if i == 7 else 100) * MS for i in range(STEPS)}
+    assert dict(sums) == {f"Step {i + 1}": (160 if i == 6 else 100) * MS for i in range(WHOLE)}
     assert steps["endValue"] == sum(sums.values())
 
 
@@ -304,13 +306,13 @@ print(json.dumps({f.name: [f.type, [[s.name, s.labels, s.value] for s in f.sampl
                   for f in families(open(sys.argv[1]).read())}))
 """, exported(capture, "openmetrics", ".prom"))
     kind, samples = found["perfx_step_seconds"]
-    assert kind == "summary" and ["perfx_step_seconds_count", {"pid": "42", "comm": "trainer"}, STEPS] in samples
+    assert kind == "summary" and ["perfx_step_seconds_count", {"pid": "42", "comm": "trainer"}, WHOLE] in samples
     phases = {labels["phase"]: value for _, labels, value in found["perfx_step_phase_seconds"][1]}
-    assert phases == pytest.approx({"data": 0.18, "forward": 0.36, "backward": 0.6, "optimizer": 0.12, "other": 0,
+    assert phases == pytest.approx({"data": 0.17, "forward": 0.33, "backward": 0.55, "optimizer": 0.11, "other": 0,
                                      "untraced": 0})
     calls = {labels["function"]: value for _, labels, value in found["perfx_function_calls"][1]}
     assert calls["forward"] == STEPS and calls["copy"] == 2 * STEPS
-    assert found["perfx_step_flops"][1][0][2] == 2 * 10**9 * STEPS
+    assert found["perfx_step_flops"][1][0][2] == 2 * 10**9 * WHOLE
 
 
 PROMTOOL = shutil.which("promtool")
@@ -345,7 +347,7 @@ print(json.dumps([int(functions[functions.kind == "range"].calls.sum()), int(ste
                   int(steps["breakdown.data"].sum()), table.columns.tolist(), int(table.total_ns.sum()),
                   table.slow.tolist(), whole["schema"]]))
 """, capture.with_suffix(".json"), capture.with_suffix(".csv"))
-    total = (100 * STEPS + 60) * MS
-    assert found[:3] == [5 * STEPS + 1, total, (10 * STEPS + 60) * MS]
+    total = (100 * WHOLE + 60) * MS
+    assert found[:3] == [5 * STEPS + 1, total, (10 * WHOLE + 60) * MS]
     assert found[3] == next(csv.reader([capture.with_suffix(".csv").read_text().splitlines()[0]]))
-    assert found[4:] == [total, [i == 7 for i in range(STEPS)], "perfx.report/1"]
+    assert found[4:] == [total, [i == 6 for i in range(WHOLE)], "perfx.report/1"]
