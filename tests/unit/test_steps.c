@@ -407,7 +407,6 @@ Test(steps, a_probe_that_goes_within_a_step)
 	const struct step_limits limits = {.times_ns = 45 * MS, .costs_ns = 45 * MS};
 	struct steps steps = {0};
 	struct profile_steps found;
-	uint64_t flops;
 
 	train(&steps, 0, 40);
 	compute(&steps, 41, 43, 5, COUNTED, 70, false);
@@ -434,8 +433,8 @@ Test(steps, a_probe_that_goes_within_a_step)
 	cr_assert_eq(found.series[2].flops, 5);
 	cr_assert_eq(found.series[3].computed_count, 0);
 	cr_assert_eq(found.series[8].flops, 0);
-	cr_assert_eq(steps_limits(&steps, 7, &flops).costs_ns, 45 * MS);
-	cr_assert_eq(flops, 25);
+	cr_assert_eq(steps_limits(&steps, 7).costs_ns, 45 * MS);
+	cr_assert_eq(steps_limited_flops(&steps, 7), 25);
 	steps_clear(&steps);
 }
 
@@ -465,14 +464,13 @@ Test(steps, probes_of_another_process)
 {
 	const struct step_limits limits = {.times_ns = 25 * MS, .costs_ns = 25 * MS}, none = {0};
 	struct steps steps = {0};
-	uint64_t flops;
 
 	cr_assert_eq(steps_limit(&steps, 7, &none), 0);
 	steps_limit_later(&steps, &limits);
 	train(&steps, 0, 40);
 	cr_assert_eq(steps_of_process(&steps, 7).cost.steps_count, 3);
 	cr_assert_eq(steps_of_process(&steps, 7).divided.count, 3);
-	cr_assert_eq(steps_limits(&steps, 8, &flops).costs_ns, 25 * MS);
+	cr_assert_eq(steps_limits(&steps, 8).costs_ns, 25 * MS);
 	steps_clear(&steps);
 }
 

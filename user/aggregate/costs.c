@@ -533,11 +533,11 @@ int compute_fill(struct finish_ctx *w)
 	}
 	for (size_t i = 0; i < p->processes_count; i++) {
 		struct profile_compute *compute = &p->processes[i].compute;
+		uint32_t process = p->processes[i].index;
 
 		sort_parts(compute);
-		compute->until_ns =
-			steps_limits(&w->a->steps, p->processes[i].index, &compute->until_flops)
-				.costs_ns;
+		compute->until_ns = steps_limits(&w->a->steps, process).costs_ns;
+		compute->until_flops = steps_limited_flops(&w->a->steps, process);
 	}
 	return 0;
 }

@@ -398,13 +398,12 @@ int periods_span(struct aggregate *a, const struct perfx_span *span)
 {
 	struct period_thread *thread;
 	struct step_limits limits;
-	uint64_t flops;
 
 	if ((span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED | PERFX_SPAN_ASYNC)) ||
 	    !span->context || a->processes[span->process]->has_steps ||
 	    span->start_ns + span->duration_ns < span->start_ns)
 		return 0;
-	limits = steps_limits(&a->steps, span->process, &flops);
+	limits = steps_limits(&a->steps, span->process);
 	if (limits.times_ns && span->start_ns + span->duration_ns > limits.times_ns)
 		return 0;
 	thread = thread_of(a, span->process, span->tid);

@@ -93,12 +93,18 @@ void steps_limit_later(struct steps *steps, const struct step_limits *limits)
 	lower_all(&steps->limits, limits);
 }
 
-struct step_limits steps_limits(const struct steps *steps, uint32_t process, uint64_t *flops)
+struct step_limits steps_limits(const struct steps *steps, uint32_t process)
 {
 	const struct step_process *of = step_process_find(steps, process);
 
-	*flops = of ? of->limited_flops : 0;
 	return of ? of->limits : steps->limits;
+}
+
+uint64_t steps_limited_flops(const struct steps *steps, uint32_t process)
+{
+	const struct step_process *of = step_process_find(steps, process);
+
+	return of ? of->limited_flops : 0;
 }
 
 static void step_processes_clear(struct steps *steps)
@@ -506,8 +512,7 @@ static int add_step(const struct steps *steps, const struct step_thread *thread,
 		    struct ender *ender, struct profile_step *step, const struct step_tally *tally,
 		    bool is_past)
 {
-	uint64_t flops;
-	struct step_limits limits = steps_limits(steps, thread->process, &flops);
+	struct step_limits limits = steps_limits(steps, thread->process);
 
 	if (!is_within(limits.costs_ns, step->to_ns))
 		tally = NULL;
@@ -530,7 +535,7 @@ static int add_step(const struct steps *steps, const struct step_thread *thread,
 	return sketch__add(ender->durations, step->total_ns);
 }
 
-/* Of a step that is whole or not. */
+/* Counts the end of any step, whole or not. */
 static void count_end(struct ender *ender, bool is_past)
 {
 	ender->run.ends_count++;
@@ -960,7 +965,6 @@ struct profile_steps steps_of_process(const struct steps *steps, uint32_t proces
 	struct best_ender found = {0};
 	struct step_limits limits;
 	const struct ender *best;
-	uint64_t flops;
 
 	find_best(steps->threads, steps->threads_count, process, &found);
 	if (found.ender)
@@ -969,7 +973,7 @@ struct profile_steps steps_of_process(const struct steps *steps, uint32_t proces
 	best = found.ender;
 	if (!best || !best->series.ends_count)
 		return result;
-	limits = steps_limits(steps, process, &flops);
+	limits = steps_limits(steps, process);
 	result.times_until_ns = limits.times_ns;
 	result.costs_until_ns = limits.costs_ns;
 	result.ends_count = best->series.ends_count;

@@ -76,8 +76,9 @@ int steps_cost(struct steps *steps, const struct perfx_span *span, bool late);
 int steps_limit(struct steps *steps, uint32_t process, const struct step_limits *limits);
 /* The same for processes that are not known yet: their calls of the time before are not either. */
 void steps_limit_later(struct steps *steps, const struct step_limits *limits);
-/* Of a process; *flops: what its calls did until costs_ns. */
-struct step_limits steps_limits(const struct steps *steps, uint32_t process, uint64_t *flops);
+struct step_limits steps_limits(const struct steps *steps, uint32_t process);
+/* FLOPs of the calls that had ended by the process's costs_ns. */
+uint64_t steps_limited_flops(const struct steps *steps, uint32_t process);
 /* Calls of the period's context end steps from now on; those of the past are in `calls`. 0 or
  * -ENOMEM. */
 int steps_by_period(struct steps *steps, const struct period_calls *calls,
