@@ -2,7 +2,7 @@
 /* The account of a process's time: it adds up, and says which thread works. */
 #include "training_fixture.h"
 
-#include "analyze/account.h"
+#include "analyze/hottest.h"
 
 static uint64_t sum_of(const struct account *account)
 {
@@ -256,7 +256,7 @@ Test(account, the_hottest_place_has_the_programs_own_line_first)
 	samples(&s, (struct perfx_sample){.stack = IN_TORCH}, 300);
 	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 100);
 	report = end(&s);
-	hottest = account_hottest(account_of(&report), MAIN);
+	hottest = hottest_of(account_of(&report), MAIN);
 	add_hottest(&text, &hottest);
 	cr_expect(contains(text_peek(&text),
 			   "main (train.py:12), in torch Module._call_impl (module.py:1194), in "
@@ -282,7 +282,7 @@ Test(account, a_library_without_symbols_is_a_place)
 	}
 	samples(&s, (struct perfx_sample){.stack = NATIVE, .tid = POOL}, 30);
 	report = end(&s);
-	hottest = account_hottest(account_of(&report), POOL);
+	hottest = hottest_of(account_of(&report), POOL);
 	add_hottest(&text, &hottest);
 	cr_expect(contains(text_peek(&text), "libonnxruntime.so (no symbols)"));
 	cr_expect_eq(hottest.place.ns, 400 * MS);

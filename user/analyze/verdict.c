@@ -12,6 +12,7 @@
  *     No problem found: trainer (pid 4242) used 172 % of one CPU in 10.0 s; its main thread spent
  *     84.0 % of that in main (train.py:12), in xgboost Booster.update (core.py:2391).
  */
+#include "analyze/hottest.h"
 #include "analyze/location.h"
 #include "analyze/roofline.h"
 #include "analyze/rules_ctx.h"
@@ -119,7 +120,7 @@ static void add_thread_name(struct text *text, const struct profile_process *p, 
 /* ", called from main (train.py:12)" */
 static void add_own_line(struct text *text, const struct process_account *account)
 {
-	struct hottest hottest = account_hottest(account, account->tid);
+	struct hottest hottest = hottest_of(account, account->tid);
 
 	if (!hottest.place.frame || hottest.place.frame->language != PERFX_LANGUAGE_PYTHON)
 		return;
@@ -176,11 +177,11 @@ static void add_hottest_of(struct text *text, const struct profile_process *p,
 {
 	/* threads that are joined come and go */
 	uint32_t tid = account->joins ? 0 : account->tid;
-	struct hottest hottest = account_hottest(account, tid);
+	struct hottest hottest = hottest_of(account, tid);
 
 	if (!hottest.place.frame) {
 		tid = 0;
-		hottest = account_hottest(account, 0);
+		hottest = hottest_of(account, 0);
 	}
 	if (hottest.place.frame) {
 		text_add(text, "; ");
@@ -369,7 +370,7 @@ static bool names_hottest(const struct finding *finding, const struct hottest *h
 static void add_hottest_sentence(struct text *text, const struct process_analysis *analysis,
 				 const struct finding *finding)
 {
-	struct hottest hottest = account_hottest(&analysis->account, analysis->account.tid);
+	struct hottest hottest = hottest_of(&analysis->account, analysis->account.tid);
 	bool joined = analysis->account.joins && hottest.place.frame &&
 		      !location_is_own_python(hottest.place.frame);
 

@@ -3,7 +3,7 @@
  * Where in the code: the lines that cost most, what threads waited for, and how far the call stacks
  * behind both can be trusted. Sampled numbers stand in columns that say so.
  */
-#include "analyze/account.h"
+#include "analyze/hottest.h"
 #include "analyze/location.h"
 #include "base/escape.h"
 #include "base/grow.h"
@@ -257,7 +257,7 @@ static void cell_place(struct composer *c, const struct process_account *account
 	struct text cell = {0};
 
 	if (class == ACCOUNT_COMPUTING)
-		lead = account_hottest(account, 0).place.frame;
+		lead = hottest_of(account, 0).place.frame;
 	if (lead)
 		add_native(&cell, lead);
 	else

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where a process computes: the hottest place, which the verdict names, and its native functions.
+ * By samples on CPUs.
+ */
+#ifndef PERFX_ANALYZE_HOTTEST_H
+#define PERFX_ANALYZE_HOTTEST_H
+
+#include "analyze/account.h"
+#include "base/text.h"
+
+/* The program's own function or, without one, that of a package, or a native one; and inside of it
+ * the package's function, the native one with most of its time, and where it only polls. */
+struct hottest {
+	struct place place, python, native, polling;
+	uint64_t all_ns; /* on a CPU, with a known place */
+};
+/* tid 0: of all threads. */
+struct hottest hottest_of(const struct process_account *account, uint32_t tid);
+/* "main (train.py:12), in torch Linear.forward (linear.py:134), in gemm (libblas.so)" */
+void add_hottest(struct text *text, const struct hottest *hottest);
+/* location_place(), but "libonnxruntime.so (no symbols)" for a native function without a name. */
+void add_native(struct text *text, const struct profile_frame *frame);
+
+/* --- native functions --- */
+
+/* Sampled on CPUs, of all threads. Without a name: all of its library. */
+struct native_function {
+	const struct profile_frame *frame;
+	const struct profile_frame *below; /* Python that calls it, mostly; NULL: none is known */
+	uint64_t self_ns, total_ns;	   /* total: with callees, recursion once */
+	uint64_t spinning_ns;		   /* of self_ns */
+	size_t seen;			   /* while it is made */
+};
+
+struct native_functions {
+	struct native_function *list; /* self_ns, then total_ns, descending */
+	size_t count;
+	uint64_t all_ns; /* of all samples on CPUs */
+};
+
+/* Neither the interpreter's nor a thread's start. by_library: libraries in place of functions.
+ * 0 or -ENOMEM; the caller frees `list` either way. */
+int native_functions_find(struct native_functions *functions, const struct profile_process *process,
+			  bool by_library);
+
+#endif
