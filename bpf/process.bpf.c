@@ -132,7 +132,7 @@ struct thread_record {
 /* Threads may come and go by the thousand: half of the ring is left to processes. */
 #define CONTROL_RING_HALF (PERFX_CONTROL_RING_BYTES / 2)
 
-/* What a thread has used of CPUs by now, as /proc/PID/task/TID/schedstat shows it. */
+/* The CPU time of a thread so far, as in /proc/PID/task/TID/schedstat. */
 static __always_inline void emit_thread(struct task_struct *task, __u32 process, char state,
 					__u8 flags)
 {

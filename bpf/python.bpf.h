@@ -385,9 +385,9 @@ static __always_inline __u64 python_mix_string(struct python_memory *memory,
 	return python_mix_words(memory, hash, PERFX_PYTHON_TEXT_WORDS);
 }
 
-/* A number that changes when another code object takes a code object's address: that happens as
- * soon as a module, a closure or generated code is freed. User space computes it likewise
- * (code_identity() in user/cpython/code.c). */
+/* Identifies a code object: another one at the same address has another number. Addresses are used
+ * again as soon as a module, a closure or generated code is freed. code_identity() in
+ * user/cpython/code.c computes the same number. */
 static __always_inline __u32 python_code(struct python_memory *memory,
 					 const struct perfx_python_layout *python,
 					 memory_reader *read, void *ctx)

@@ -54,10 +54,10 @@ struct perfx_python_layout {
 	__u16 index_bytes; /* of which each counts so many bytes */
 	/* GIL: struct _gil_runtime_state */
 	__u16 gil_locked, gil_holder;
-	/* What tells a code object from the next one at its address: its bytes from here on, */
+	/* A code object is identified by `code_bytes` of its bytes, from `code_from` on, */
 	__u16 code_from, code_bytes;
-	/* and, unless they hold a version that no two objects share, the texts of the strings to
-	 * which these words of them point. 0: they do. */
+	/* and by the texts of two strings, to which these words of those bytes point. 0:
+	 * the bytes contain a version number, which no other object has. */
 	__u16 code_file, code_name;
 	__u16 string_data, string_wide_data; /* of ASCII; of other texts */
 	__u16 pad[3];
@@ -76,7 +76,8 @@ static inline __u64 perfx_python_mix(__u64 hash, __u64 word)
 	return hash ^ hash >> 29;
 }
 
-/* Of a string's head: how many bytes of its text count, and how far behind the head they begin. */
+/* Returns how many bytes of a string's text are hashed; *from: where they begin, in bytes after the
+ * string's head. */
 static inline __u32 perfx_python_text(const struct perfx_python_layout *layout,
 				      const __u64 head[PERFX_PYTHON_STRING_WORDS], __u64 *from)
 {

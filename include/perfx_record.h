@@ -885,8 +885,8 @@ struct perfx_blocked {
 	/* GIL: the thread that held it; FUTEX: the thread that woke it in most cases, which had the
 	 * lock. 0: unknown */
 	__u32 holder_tid;
-	/* What it waited for: the file, the lock's address; RUNNABLE: the pid that had the CPU for
-	 * this part of its waits. Named by WAIT_OBJECT. 0: none, or unknown */
+	/* The object of the wait: a file, or the address of a lock. RUNNABLE: the pid that had the
+	 * CPU during this part of the wait. WAIT_OBJECT names it. 0: none, or unknown */
 	__u64 object;
 	__u64 blocked_ns;
 	__u64 count;  /* RUNNABLE: of the waits in which this pid had the CPU longest */

@@ -233,8 +233,8 @@ static bool rests_on(const struct aggregate *a, uint32_t process, uint32_t funct
 	return false;
 }
 
-/* What a process did before the reduction shows whether it rests on the function. Of one that comes
- * later that cannot be known. */
+/* The reduction limits the figures of a process that called the function before. Nobody knows which
+ * functions a later process will call, so it limits every later process. */
 int handle_reduced(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_reduced *record = &event->reduced;

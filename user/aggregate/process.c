@@ -197,8 +197,8 @@ static void saw_host(struct host_usage *host, const struct perfx_usage *record)
 	}
 }
 
-/* What was not measured this time stays as it was; counters that began at 0 would then look as if
- * nothing had been used. */
+/* Keeps the last known value of each field that the record does not have: a counter that began at 0
+ * would otherwise look as if nothing had been used. */
 static void keep_known(struct perfx_usage *last, const struct perfx_usage *record)
 {
 	struct perfx_usage before = *last;
@@ -685,8 +685,8 @@ static void sampled_interval(const struct process *proc, uint64_t *from, uint64_
 	}
 }
 
-/* What a thread had used when its part of the recording began; false: that is not known. forked:
- * its process began in the capture, and it with it. */
+/* Finds the CPU times of a thread at the start of its recorded life; false: they are not known.
+ * forked: the process began in the capture, so its threads did, too. */
 static bool thread_start(const struct process *proc, bool forked, const struct thread *thread,
 			 uint64_t middle_ns, struct thread_sample *from)
 {

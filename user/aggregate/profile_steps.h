@@ -180,7 +180,7 @@ struct profile_steps {
 	struct profile_step_sums run;
 };
 
-/* What a step was in a phase, on average; < 0: not known, because the overhead budget left out
+/* The mean time of a step in a phase. < 0: not known, because the overhead budget stopped timing
  * functions before the first whole step ended. */
 static inline double steps_phase_ns(const struct profile_steps *steps, enum profile_phase phase)
 {
@@ -192,7 +192,7 @@ static inline double steps_phase_ns(const struct profile_steps *steps, enum prof
 	return is_range && steps->count ? (double)steps->phases[phase] / (double)steps->count : -1;
 }
 
-/* The share of a step; < 0 likewise. */
+/* That time as a share of the step; < 0: not known. */
 static inline double steps_phase_share(const struct profile_steps *steps, enum profile_phase phase)
 {
 	uint64_t count = steps->divided.count ? steps->divided.count : steps->count,

@@ -421,7 +421,7 @@ static int fill_activities(struct finish_ctx *ctx, const struct activities *acti
 
 #define TRACER_NAME "perfx-trace"
 
-/* Of the captures that are merged, each may have this pid. */
+/* Merged captures come from several machines, which may use the same pid. */
 static uint64_t pid_key(const struct profile_process *process, uint64_t pid)
 {
 	return (uint64_t)process->merged << 32 | (uint32_t)pid;
