@@ -191,18 +191,16 @@ void add_native(struct text *text, const struct profile_frame *frame)
 /* "torch ": of site-packages/torch/nn/modules/linear.py; "": of no package */
 static void add_package(struct text *text, const struct profile_frame *frame)
 {
-	static const char *const folders[] = {"/site-packages/", "/dist-packages/"};
+	const char *package;
+	size_t length = location_package(frame->file, &package);
+	struct text name = {0};
 
-	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
-		const char *folder = strstr(frame->file, folders[i]);
-		const char *name = folder ? folder + strlen(folders[i]) : "";
-		size_t length = strcspn(name, "/.");
-
-		if (!length)
-			continue;
-		text_printf(text, "%.*s ", (int)(length < 64 ? length : 64), name);
+	if (!length)
 		return;
-	}
+	text_add_bytes(&name, package, length < 64 ? length : 64);
+	escape_name(text, text_peek(&name));
+	text_add(text, " ");
+	text_clear(&name);
 }
 
 /* A part of the place that is worth naming. */

@@ -148,6 +148,27 @@ bool location_is_own_python(const struct profile_frame *frame)
 	       !is_python_library(frame);
 }
 
+size_t location_module(const char *path, const char **package)
+{
+	size_t length = strcspn(path, "/");
+
+	*package = path;
+	return length > 3 && !strncmp(path + length - 3, ".py", 3) ? length - 3 : length;
+}
+
+size_t location_package(const char *file, const char **package)
+{
+	static const char *const folders[] = {"/site-packages/", "/dist-packages/"};
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		const char *folder = strstr(file, folders[i]);
+
+		if (folder)
+			return location_module(folder + strlen(folders[i]), package);
+	}
+	return 0;
+}
+
 size_t location_python(const struct profile_frame *const *frames, size_t count)
 {
 	size_t any = count;

@@ -33,6 +33,11 @@ size_t location_first(const struct profile_memory *memory, const struct profile_
 
 /* A Python frame outside of the interpreter's library and of installed packages. */
 bool location_is_own_python(const struct profile_frame *frame);
+/* "torch" of /usr/lib/python3/dist-packages/torch/serialization.py: returns its length, 0 outside
+ * of site-packages and dist-packages. Points into file. */
+size_t location_package(const char *file, const char **package);
+/* The same of torch/serialization.py, or "threading" of threading.py. */
+size_t location_module(const char *path, const char **package);
 
 /* Adds where a hotspot allocates, marked: its first frame, and the first with a line where that has
  * none; else the traced function that was running; else what frame there is. */

@@ -13,24 +13,16 @@
 
 /* --- what slow steps did --- */
 
-/* "torch" of /usr/lib/python3/dist-packages/torch/serialization.py: bytes of it; 0: none */
+/* location_package(), also of the standard library: "gzip" of /usr/lib/python3.11/gzip.py */
 static size_t package_of(const char *file, const char **package)
 {
-	static const char *const folders[] = {"/site-packages/", "/dist-packages/"};
-	const char *found = NULL;
-	size_t length;
+	const char *library = strstr(file, "/lib/python3");
+	size_t length = location_package(file, package);
 
-	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]) && !found; i++) {
-		found = strstr(file, folders[i]);
-		found = found ? found + strlen(folders[i]) : NULL;
-	}
-	if (!found && strstr(file, "/lib/python3"))
-		found = strchr(strstr(file, "/lib/python3") + strlen("/lib/"), '/');
-	if (!found)
-		return 0;
-	*package = found + (*found == '/');
-	length = strcspn(*package, "/");
-	return length > 3 && !strncmp(*package + length - 3, ".py", 3) ? length - 3 : length;
+	if (length || !library)
+		return length;
+	library = strchr(library + strlen("/lib/"), '/');
+	return library ? location_module(library + 1, package) : 0;
 }
 
 /* "torch.save" */
