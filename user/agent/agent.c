@@ -46,6 +46,8 @@ extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 
 static pid_t own_pid;
+/* Into a process that ran already, rather than loaded by CUDA as it was initialised. */
+static bool is_injected;
 static int socket_fd = -1;
 static ino_t socket_inode;
 
@@ -336,6 +338,10 @@ static void work(void)
 		return;
 	}
 	driver_tell_devices();
+	/* CUPTI 13.0 crashes in the launch of a graph that was instantiated before GRAPH_TRACE was
+	 * enabled; its nodes can be recorded */
+	if (is_injected)
+		start.flags |= PERFX_AGENT_GRAPH_NODES;
 	if (!cupti_open(*other_injection ? other_injection : NULL, text, sizeof(text)) ||
 	    !cupti_begin(start.level, start.flags, text, sizeof(text))) {
 		refuse(text);
@@ -391,7 +397,7 @@ static bool start_thread(void)
 	return !err;
 }
 
-static void read_environment(bool injected)
+static void read_environment(void)
 {
 	const char *name = getenv(PERFX_AGENT_SOCKET_VARIABLE);
 	const char *other = getenv("CUDA_INJECTION64_PATH");
@@ -399,16 +405,15 @@ static void read_environment(bool injected)
 	snprintf(socket_name, sizeof(socket_name), "%s", name ? name : "");
 	for (size_t i = 0; perfx_agent_config.socket_name[0] && i < PERFX_AGENT_SOCKET_NAME; i++)
 		socket_name[i] = perfx_agent_config.socket_name[i];
-	if (injected && other)
+	if (is_injected && other)
 		snprintf(other_injection, sizeof(other_injection), "%s", other);
 }
 
 __attribute__((constructor)) static void begin(void)
 {
-	bool injected = perfx_agent_config.socket_fd >= 0 || perfx_agent_config.socket_name[0];
-
-	read_environment(injected);
-	if (!injected && !*socket_name)
+	is_injected = perfx_agent_config.socket_fd >= 0 || perfx_agent_config.socket_name[0];
+	read_environment();
+	if (!is_injected && !*socket_name)
 		return;
 	own_pid = (pid_t)system_pid();
 	if (start_thread())

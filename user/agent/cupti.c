@@ -342,24 +342,24 @@ static const struct {
 	{CUPTI_MEMSET, false},		 {CUPTI_SYNCHRONIZATION, false},
 };
 
-/* From 12.5 on by call, before that all calls or none. Which was done is undone by the same. */
-static void turn_calls(bool on)
+static const int kind_of_calls[DOMAINS] = {
+	[DOMAIN_DRIVER] = CUPTI_DRIVER, [DOMAIN_RUNTIME] = CUPTI_RUNTIME};
+
+/* All calls of a domain, and from 12.5 on without those that nobody asks for. The other way round,
+ * calls alone without their kind, nothing is recorded where a context exists already (seen with
+ * CUPTI 13.0 and driver 580). */
+static void enable_calls(void)
 {
 	int (*const by_call[DOMAINS])(uint32_t, uint8_t) = {
 		[DOMAIN_DRIVER] = cupti.enable_driver_call,
 		[DOMAIN_RUNTIME] = cupti.enable_runtime_call,
 	};
-	static const int kind_of[DOMAINS] = {
-		[DOMAIN_DRIVER] = CUPTI_DRIVER, [DOMAIN_RUNTIME] = CUPTI_RUNTIME};
 
 	for (int domain = DOMAIN_DRIVER; domain < DOMAINS; domain++) {
-		if (!by_call[domain]) {
-			(on ? cupti.activity_enable : cupti.activity_disable)(kind_of[domain]);
-			continue;
-		}
-		for (uint32_t call = 0; call < CALLS_MAX; call++)
-			if (call_op_of((enum domain)domain, call))
-				by_call[domain](call, on);
+		cupti.activity_enable(kind_of_calls[domain]);
+		for (uint32_t call = 0; by_call[domain] && call < CALLS_MAX; call++)
+			if (!call_op_of((enum domain)domain, call))
+				by_call[domain](call, 0);
 	}
 }
 
@@ -377,7 +377,7 @@ static bool enable(uint32_t flags, char *why, size_t why_size)
 	/* without it, kernels and copies in graphs have records of their own */
 	if (!(flags & PERFX_AGENT_GRAPH_NODES))
 		cupti.activity_enable(CUPTI_GRAPH_TRACE);
-	turn_calls(true);
+	enable_calls();
 	return true;
 }
 
@@ -409,7 +409,8 @@ bool cupti_begin(uint32_t level, uint32_t flags, char *why, size_t why_size)
 
 void cupti_disable(void)
 {
-	turn_calls(false);
+	for (int domain = DOMAIN_DRIVER; domain < DOMAINS; domain++)
+		cupti.activity_disable(kind_of_calls[domain]);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		cupti.activity_disable(kinds[i].kind);
 	cupti.activity_disable(CUPTI_GRAPH_TRACE);

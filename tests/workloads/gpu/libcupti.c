@@ -169,6 +169,8 @@ int cuptiSetThreadIdType(int type)
 	return type == 1 ? 0 : INVALID;
 }
 
+static const uint32_t kind_of_calls[] = {[1] = 4, [2] = 5}; /* DRIVER, RUNTIME */
+
 static void enabling(void)
 {
 	stub.misused = stub.misused || !stub.has_clock || !stub.requested;
@@ -179,6 +181,9 @@ int cuptiActivityEnable(uint32_t kind)
 	ENTER();
 	enabling();
 	stub.kinds[kind % KINDS] = true;
+	for (int domain = 1; domain <= 2; domain++)
+		if (kind == kind_of_calls[domain])
+			memset(stub.calls[domain], true, sizeof(stub.calls[domain]));
 	return 0;
 }
 
@@ -256,9 +261,10 @@ bool stub_enabled(uint32_t kind)
 	return stub.kinds[kind % KINDS];
 }
 
+/* A call that was enabled without its kind is not recorded: the real one has a context by then. */
 bool stub_call_enabled(int domain, uint32_t call)
 {
-	return stub.calls[domain][call % CALLS];
+	return stub.kinds[kind_of_calls[domain]] && stub.calls[domain][call % CALLS];
 }
 
 bool stub_was_misused(void)
