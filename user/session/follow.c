@@ -42,6 +42,7 @@ struct follow {
 	size_t early_count, early_capacity;
 	uint64_t opened_ns; /* when probes were opened last */
 	uint64_t taken_ns;  /* when new mappings were read last */
+	uint64_t begin_ns;  /* of the recording; 0: not yet */
 	struct lost lost;
 	struct pack_buffer made; /* for LATE and EXIT records */
 };
@@ -199,12 +200,20 @@ static void emit_late(struct follow *follow, const struct attach_task *task,
 						       [ATTACH_MAPPED] = PERFX_LATE_MAPPED,
 						       [ATTACH_EXECUTED] = PERFX_LATE_EXECUTED};
 
-	/* nothing was missed: it ended, or its probes were open, before since_ns */
-	if (record->time_ns <= task->since_ns)
+	uint64_t since_ns = task->since_ns > follow->begin_ns ? task->since_ns : follow->begin_ns;
+
+	/* nothing was missed: it ended, or its probes were open, before */
+	if (record->time_ns <= since_ns)
 		return;
-	record->since_ns = task->since_ns;
+	record->since_ns = since_ns;
 	record->cause = causes[task->cause];
 	SINK_PACK(follow->parts.sink, &follow->made, PERFX_KIND_LATE, *record, path);
+}
+
+void follow__begin(struct follow *follow, uint64_t start_ns)
+{
+	if (!follow->begin_ns)
+		follow->begin_ns = start_ns;
 }
 
 /* Takes the modules over. */

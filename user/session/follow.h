@@ -52,6 +52,9 @@ int follow__targets(struct follow *follow);
 /* Attaches for all traced processes. 0, or -errno after a message. */
 int follow__attach(struct follow *follow);
 
+/* The recording begins: processes whose probes were open by then are not traced late. */
+void follow__begin(struct follow *follow, uint64_t start_ns);
+
 /* Acts upon a record as it passes: fork, exec, exit. */
 void follow__record(struct follow *follow, const struct perfx_record *record);
 /* At each tick of the clock: files that untraced processes now call often get links by process. */

@@ -237,6 +237,7 @@ static void recording_begin(struct recorder *recorder, uint64_t start_ns)
 		observation__recording(recorder->observation, start_ns);
 	recorder->begin_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	flight__begin(recorder->flight, start_ns);
+	follow__begin(recorder->follow, start_ns);
 	totals_host(recorder->sink, recorder->options, start_ns);
 	process_table__hold(recorder->processes, false);
 	sample_usage(recorder, true);
