@@ -407,6 +407,15 @@ static bool is_wanted_of_gpu(const struct plan *plan, const char *base, const ch
 	return plan->options.gpu >= GPU_CALLS && gpu_call_is(base, symbol);
 }
 
+/* An agent knows the names of kernels, and with it the runtime asks the driver for one at each
+ * launch. */
+static bool is_unwanted_of_gpu(const struct plan *plan, const char *base, const char *symbol)
+{
+	return gpu_call_is(base, symbol) &&
+	       (plan->options.gpu == GPU_OFF ||
+		(plan->options.gpu > GPU_CALLS && !gpu_call_find(symbol)));
+}
+
 /* By default, as far as --host-level and --gpu go. */
 static enum perfx_source source_by_level(const struct plan *plan, const char *base,
 					 const char *symbol)
@@ -415,9 +424,11 @@ static enum perfx_source source_by_level(const struct plan *plan, const char *ba
 	enum perfx_source source;
 	char name[128];
 
+	if (is_unwanted_of_gpu(plan, base, symbol))
+		return PERFX_SOURCE_INVALID;
 	if (is_wanted_of_gpu(plan, base, symbol))
 		return PERFX_SOURCE_CUDA;
-	if (level < HOST_OPERATORS || (plan->options.gpu == GPU_OFF && gpu_call_is(base, symbol)))
+	if (level < HOST_OPERATORS)
 		return PERFX_SOURCE_INVALID;
 	source = default_function(base, symbol);
 	if (!source && level == HOST_EVERYTHING && builtin_torch_name(symbol, name, sizeof(name)))
