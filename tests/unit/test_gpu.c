@@ -328,6 +328,59 @@ Test(gpu, level_0_counts_launches_and_copies_at_their_calls)
 	aggregate__free(aggregate);
 }
 
+static void reduce(struct stream *s, uint32_t function, uint64_t time_ns)
+{
+	stream_plain(s, PERFX_KIND_REDUCED, struct perfx_reduced, .time_ns = time_ns,
+		     .function = function, .to = PERFX_REDUCED_REMOVED);
+}
+
+Test(gpu, beyond_the_overhead_budget_calls_are_counted_in_part)
+{
+	struct stream s = {0};
+	const struct profile_gpu *gpu;
+	struct aggregate *aggregate;
+
+	begin(&s);
+	stream_call(&s, 5, 10, 20 * MS, 10 * MS, 10 * MS, 0);
+	reduce(&s, MM, 30 * MS);
+	reduce(&s, SYNC, 31 * MS);
+	reduce(&s, LAUNCH, 40 * MS);
+	stream_end(&s, 100 * MS, PERFX_END_TARGET_EXITED);
+	aggregate = replay(&s);
+	gpu = &only_process(aggregate)->gpu;
+	cr_expect_eq(gpu->called_until_ns, 31 * MS);
+	cr_expect_eq(gpu->wait_ns, 10 * MS);
+	aggregate__free(aggregate);
+}
+
+/* What the agent has recorded is whole, and takes the place of what was counted in part. */
+Test(gpu, beyond_the_overhead_budget_the_agent_counts)
+{
+	struct stream s = {0};
+	const struct profile_gpu *gpu;
+	struct aggregate *aggregate;
+
+	begin(&s);
+	stream_gpu_name(&s, 5, "cudaStreamSynchronize");
+	stream_call(&s, 5, 10, 20 * MS, 10 * MS, 10 * MS, 0);
+	reduce(&s, SYNC, 31 * MS);
+	reduce(&s, LAUNCH, 31 * MS);
+	calls(&s);
+	activities(&s);
+	for (uint32_t i = 0; i < 3; i++)
+		stream_gpu_call(&s, 103 + i, 10, 20 * MS + i * 20 * MS, 10 * MS, PERFX_GPU_OP_SYNC,
+				5);
+	stream_end(&s, 100 * MS, PERFX_END_TARGET_EXITED);
+	aggregate = replay(&s);
+	gpu = &only_process(aggregate)->gpu;
+	cr_expect_eq(gpu->called_until_ns, 0);
+	cr_expect_eq(gpu->launches_count, 2);
+	cr_assert_eq(gpu->syncs_count, 1);
+	cr_expect_eq(gpu->syncs[0].count, 3);
+	cr_expect_eq(gpu->wait_ns, 30 * MS);
+	aggregate__free(aggregate);
+}
+
 /* Beyond --gpu-max-events: a sum of a shape that has records is in its row, and one of a shape that
  * has none has all but a distribution. */
 Test(gpu, sums_have_the_shape_of_their_kernels)

@@ -248,6 +248,7 @@ int handle_reduced(struct aggregate *a, const struct event *event)
 		       sizeof(*a->reduced)))
 		return -ENOMEM;
 	a->reduced[a->reduced_count++] = *record;
+	gpu_reduced(a, record);
 	for (uint32_t i = 0; i < a->processes_count; i++) {
 		bool concerned = a->processes[i] &&
 				 (!record->merged || a->processes[i]->merged == record->merged) &&

@@ -412,6 +412,25 @@ static int add_wait(struct aggregate *a, struct gpu_process *process, uint32_t t
 	return waiter || errno == ENOSPC ? 0 : -ENOMEM;
 }
 
+/* The overhead budget has removed a probe on a call that waits: from then on waits are those that
+ * the agent records. */
+static bool is_left_to_agent(const struct gpu *gpu, const struct gpu_process *process,
+			     uint64_t time_ns)
+{
+	return process->level && gpu->waits_removed_ns && time_ns >= gpu->waits_removed_ns;
+}
+
+void gpu_reduced(struct aggregate *a, const struct perfx_reduced *record)
+{
+	const char *name = record->function && record->function <= a->functions_count
+				   ? a->functions[record->function - 1].name
+				   : NULL;
+	const struct gpu_call *call = name ? gpu_call_find(name) : NULL;
+
+	if (call && call->waits && record->to == PERFX_REDUCED_REMOVED && !a->gpu.waits_removed_ns)
+		a->gpu.waits_removed_ns = record->time_ns;
+}
+
 int handle_gpu_call(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_gpu_call *record = &event->gpu_call;
@@ -429,7 +448,8 @@ int handle_gpu_call(struct aggregate *a, const struct event *event)
 	saw_time(a, record->end_ns);
 	work = work_get(&a->gpu, &key);
 	err = work ? work_time(work, record->end_ns - record->time_ns) : -ENOMEM;
-	if (!err && record->op == PERFX_GPU_OP_SYNC && !process->has_wait_spans)
+	if (!err && record->op == PERFX_GPU_OP_SYNC &&
+	    (!process->has_wait_spans || is_left_to_agent(&a->gpu, process, record->time_ns)))
 		err = add_wait(a, process, record->tid, record->time_ns, record->end_ns);
 	return err ? err : history_call(a, record, (uint32_t)(work - a->gpu.works));
 }
@@ -474,8 +494,9 @@ int gpu_span(struct aggregate *a, struct row *row, const struct perfx_span *span
 		if (!process)
 			return not_found(a);
 		process->has_wait_spans = true;
-		err = add_wait(a, process, span->tid, span->start_ns,
-			       add_capped(span->start_ns, span->duration_ns));
+		if (!is_left_to_agent(&a->gpu, process, span->start_ns))
+			err = add_wait(a, process, span->tid, span->start_ns,
+				       add_capped(span->start_ns, span->duration_ns));
 	}
 	if (!err && a->gpu.follows && map64_get(&a->gpu.process_ids, span->process) != MAP64_NONE)
 		err = history_span(a, span);

@@ -139,6 +139,7 @@ struct gpu {
 	size_t processes_count, processes_capacity;
 	uint64_t activities_count; /* records */
 	uint64_t called_count;	   /* launches and copies, counted at their calls */
+	uint64_t waits_removed_ns; /* the overhead budget removed a probe on waits; 0: none */
 };
 
 struct aggregate;
@@ -149,6 +150,8 @@ void gpu_clear(struct gpu *gpu);
 /* A call of a function: it may be a wait, and the one that launches. 0 or -ENOMEM. */
 int gpu_span(struct aggregate *aggregate, struct row *row, const struct perfx_span *span);
 int gpu_sample(struct aggregate *aggregate, const struct perfx_sample *sample);
+/* The overhead budget reduced a function. */
+void gpu_reduced(struct aggregate *aggregate, const struct perfx_reduced *record);
 
 /* for gpu_history.c */
 void gpu_caller_add(struct gpu_work *work, uint32_t context, uint64_t count, uint64_t ns);

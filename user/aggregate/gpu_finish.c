@@ -14,6 +14,7 @@ struct gpu_ctx {
 	const struct gpu_call **calls; /* by function id; NULL: none of these */
 	uint64_t *below_ns;	       /* by context: its device time, callees included */
 	uint64_t *row_ns;	       /* by row, likewise */
+	bool *launches;		       /* by context: it or a callee was seen to launch a kernel */
 };
 
 const char *profile_gpu_throttle_name(unsigned bit)
@@ -439,6 +440,22 @@ static int add_sync(struct profile_gpu *gpu, size_t *capacity, struct profile_gp
 	return 0;
 }
 
+/* When the overhead budget removed the first probe that counted calls of the process; 0: never. */
+static uint64_t called_until(const struct gpu_ctx *ctx, uint32_t process)
+{
+	const struct aggregate *a = ctx->w->a;
+
+	for (size_t i = 0; i < a->reduced_count; i++) {
+		const struct perfx_reduced *reduced = &a->reduced[i];
+
+		if (reduced->to == PERFX_REDUCED_REMOVED && reduced->function &&
+		    reduced->function <= a->functions_count && ctx->calls[reduced->function] &&
+		    (!reduced->merged || a->processes[process]->merged == reduced->merged))
+			return reduced->time_ns;
+	}
+	return 0;
+}
+
 static void add_launches(struct profile_gpu *gpu, uint64_t count, uint64_t ns)
 {
 	gpu->launches_count = add_capped(gpu->launches_count, count);
@@ -504,8 +521,9 @@ static int add_recorded_call(const struct gpu_ctx *ctx, const struct gpu_work *w
 			(struct profile_gpu_sync){.name = name, .count = left, .wait_ns = left_ns});
 }
 
-/* Where their functions are not traced: as they were counted, or by the agent's account. */
-static void add_other_launches(const struct gpu_ctx *ctx, uint32_t process, struct profile_gpu *gpu)
+/* As they were counted at their calls, or by the agent's account. */
+static void add_other_launches(const struct gpu_ctx *ctx, uint32_t process, struct profile_gpu *gpu,
+			       bool by_agent)
 {
 	uint64_t called = 0, count = 0, ns = 0;
 
@@ -520,7 +538,56 @@ static void add_other_launches(const struct gpu_ctx *ctx, uint32_t process, stru
 		count = add_capped(count, work->count);
 		ns = add_capped(ns, work->total_ns);
 	}
-	add_launches(gpu, called ? called : count, ns);
+	add_launches(gpu, called && !by_agent ? called : count, ns);
+}
+
+/* An agent does not know Python lines: the one from which a traced call of that name waited
+ * longest. */
+static void add_line(struct profile_gpu_sync *sync, const struct profile_gpu_sync *traced,
+		     size_t traced_count)
+{
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < traced_count; i++) {
+		if (!traced[i].line || traced[i].count <= most ||
+		    strcmp(traced[i].name, sync->name))
+			continue;
+		most = traced[i].count;
+		sync->line = traced[i].line;
+	}
+}
+
+static int add_recorded_calls(const struct gpu_ctx *ctx, uint32_t process, struct profile_gpu *gpu,
+			      size_t *capacity)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < ctx->gpu->works_count && !err; i++) {
+		const struct gpu_work *work = &ctx->gpu->works[i];
+
+		if (work->key.process == process && work->key.kind == GPU_WORK_CALL)
+			err = add_recorded_call(ctx, work, gpu, capacity);
+	}
+	return err;
+}
+
+/* Where the budget removed probes, the agent has seen all calls. */
+static int replace_by_recorded(const struct gpu_ctx *ctx, uint32_t process, struct profile_gpu *gpu)
+{
+	struct profile_gpu_sync *traced = gpu->syncs;
+	size_t traced_count = gpu->syncs_count, capacity = 0;
+	int err;
+
+	gpu->syncs = NULL;
+	gpu->syncs_count = 0;
+	gpu->wait_ns = gpu->launches_count = gpu->launch_ns = 0;
+	err = add_recorded_calls(ctx, process, gpu, &capacity);
+	for (size_t i = 0; i < gpu->syncs_count; i++)
+		add_line(&gpu->syncs[i], traced, traced_count);
+	free(traced);
+	add_other_launches(ctx, process, gpu, true);
+	gpu->called_until_ns = 0;
+	return err;
 }
 
 static int by_wait(const void *left, const void *right)
@@ -537,15 +604,13 @@ static int fill_calls(const struct gpu_ctx *ctx, uint32_t process, struct profil
 	size_t capacity = 0;
 	int err = add_traced_calls(ctx, process, gpu, &capacity);
 
-	for (size_t i = 0, known = gpu->syncs_count; i < ctx->gpu->works_count && !known && !err;
-	     i++) {
-		const struct gpu_work *work = &ctx->gpu->works[i];
-
-		if (work->key.process == process && work->key.kind == GPU_WORK_CALL)
-			err = add_recorded_call(ctx, work, gpu, &capacity);
-	}
+	gpu->called_until_ns = called_until(ctx, process);
+	if (!err && gpu->called_until_ns && gpu->timed && !gpu->overflow_count)
+		err = replace_by_recorded(ctx, process, gpu);
+	else if (!err && !gpu->syncs_count)
+		err = add_recorded_calls(ctx, process, gpu, &capacity);
 	if (!gpu->launches_count)
-		add_other_launches(ctx, process, gpu);
+		add_other_launches(ctx, process, gpu, false);
 	if (gpu->syncs_count)
 		qsort(gpu->syncs, gpu->syncs_count, sizeof(*gpu->syncs), by_wait);
 	return err;
@@ -707,9 +772,28 @@ static void add_path(const struct gpu_ctx *ctx, uint32_t context, uint64_t ns)
 	}
 }
 
+static void mark_launches(const struct gpu_ctx *ctx)
+{
+	const struct aggregate *a = ctx->w->a;
+
+	for (size_t i = 0; i < ctx->gpu->works_count; i++) {
+		const struct gpu_work *work = &ctx->gpu->works[i];
+
+		for (size_t j = 0; j < work->callers_count && is_kernel(work); j++) {
+			uint32_t at = work->callers[j].context;
+
+			for (; at && at < a->contexts_count && !ctx->launches[at];
+			     at = parent_context(ctx, at))
+				ctx->launches[at] = true;
+		}
+	}
+}
+
 static void sum_contexts(const struct gpu_ctx *ctx)
 {
 	const struct aggregate *a = ctx->w->a;
+
+	mark_launches(ctx);
 
 	for (uint32_t i = 1; i < ctx->gpu->contexts_capacity && i < a->contexts_count; i++)
 		if (ctx->gpu->context_ns[i])
@@ -728,7 +812,8 @@ static void fill_rows(const struct gpu_ctx *ctx, const struct profile_gpu *gpu,
 	}
 }
 
-/* Operations of calls of which it is known how long their kernels ran. */
+/* Operations of calls that launch kernels: where these are timed, of those whose kernels are known.
+ */
 static void fill_flops(const struct gpu_ctx *ctx, uint32_t process, struct profile_gpu *gpu)
 {
 	const struct aggregate *a = ctx->w->a;
@@ -739,8 +824,8 @@ static void fill_flops(const struct gpu_ctx *ctx, uint32_t process, struct profi
 		const struct costs *costs = a->contexts[i].sums.costs;
 		uint32_t above = i;
 
-		if (a->contexts[i].process != process || !ctx->below_ns[i] || !costs ||
-		    !costs->cost.flops)
+		if (a->contexts[i].process != process || !costs || !costs->cost.flops ||
+		    !(gpu->timed ? ctx->below_ns[i] : ctx->launches[i]))
 			continue;
 		gpu->flops = add_capped(gpu->flops, costs->cost.flops);
 		for (int d = 0; d < PERFX_DTYPES; d++)
@@ -799,7 +884,8 @@ static int prepare(struct gpu_ctx *ctx)
 	ctx->calls = calloc(a->functions_count + 1, sizeof(*ctx->calls));
 	ctx->below_ns = calloc(a->contexts_count + 1, sizeof(*ctx->below_ns));
 	ctx->row_ns = calloc(a->rows_count + 1, sizeof(*ctx->row_ns));
-	if (!ctx->calls || !ctx->below_ns || !ctx->row_ns)
+	ctx->launches = calloc(a->contexts_count + 1, sizeof(*ctx->launches));
+	if (!ctx->calls || !ctx->below_ns || !ctx->row_ns || !ctx->launches)
 		return -ENOMEM;
 	for (size_t i = 0; i < a->functions_count; i++)
 		if (a->functions[i].id)
@@ -823,5 +909,6 @@ int gpu_fill(struct finish_ctx *w)
 	free(ctx.calls);
 	free(ctx.below_ns);
 	free(ctx.row_ns);
+	free(ctx.launches);
 	return err;
 }

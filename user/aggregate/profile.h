@@ -496,9 +496,13 @@ struct profile_gpu {
 	uint64_t dropped_count, left_mapped_bytes;
 	struct profile_gpu_place *places;
 	size_t places_count;
-	bool places_known;			   /* otherwise they are all of the machine */
-	uint64_t launches_count;		   /* calls that launch kernels or graphs */
-	uint64_t launch_ns;			   /* the time of these calls, threads added up */
+	bool places_known;	 /* otherwise they are all of the machine */
+	uint64_t launches_count; /* calls that launch kernels or graphs */
+	uint64_t launch_ns;	 /* the time of these calls, threads added up */
+	/* From then on the overhead budget had removed a probe on such calls, on copies or on
+	 * waits: launches, kernels, copies and waits that were counted at their calls are those
+	 * before it, and some after it; 0: all were counted. */
+	uint64_t called_until_ns;
 	uint64_t activities_count, overflow_count; /* overflow_count: as sums alone */
 	uint64_t unlinked_count;		   /* activities whose caller is not known */
 	struct profile_gpu_kernel *kernels;	   /* total, then count, descending */

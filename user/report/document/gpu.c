@@ -75,8 +75,8 @@ static void compose_summary(struct composer *c, const struct profile_process *p)
 			    as_percent(share_of_wall(p, gpu->busy_ns)));
 	if (gpu->launches_count) {
 		add_separated(&text);
-		text_printf(&text, "%s launch%s", as_count(gpu->launches_count),
-			    gpu->launches_count == 1 ? "" : "es");
+		text_printf(&text, "%s%s launch%s", gpu->called_until_ns ? "at least " : "",
+			    as_count(gpu->launches_count), gpu->launches_count == 1 ? "" : "es");
 	}
 	if (gpu->latency_p50_ns != PROFILE_ABSENT)
 		text_printf(&text, " · from launch to start p50 %s, p99 %s",
@@ -84,7 +84,8 @@ static void compose_summary(struct composer *c, const struct profile_process *p)
 	if (gpu->syncs_count)
 		add_separated(&text);
 	if (gpu->syncs_count)
-		text_printf(&text, "waited %s for it (threads added up)", as_ns(gpu->wait_ns));
+		text_printf(&text, "waited %s%s for it (threads added up)",
+			    gpu->called_until_ns ? "at least " : "", as_ns(gpu->wait_ns));
 	add_communication(&text, gpu);
 	add_rates(&text, p);
 	if (text.length)
@@ -446,6 +447,12 @@ static void compose_limits(struct composer *c, const struct profile_gpu *gpu)
 	if (gpu->dropped_count)
 		text_printf(&text, "%s records of the GPU were dropped. ",
 			    as_count(gpu->dropped_count));
+	if (gpu->called_until_ns)
+		text_printf(
+			&text,
+			"Launches, copies and waits are counted in full until %s only: then the "
+			"overhead budget removed probes on them (--max-overhead). ",
+			as_ns(profile_since_start(c->profile, gpu->called_until_ns)));
 	if (!gpu->timed && gpu->launches_count)
 		text_add(&text, "Launches and copies are counted at their calls; --gpu 1 also "
 				"records how long kernels run. ");

@@ -163,6 +163,9 @@ void json_put_gpu(struct json_output *o, const struct profile *profile,
 	json_put(o, "launches", json_of_integer(gpu->launches_count));
 	if (gpu->launch_ns)
 		json_put(o, "launch_ns", json_of_integer(gpu->launch_ns));
+	if (gpu->called_until_ns)
+		json_put(o, "called_until_ns",
+			 json_of_integer(profile_since_start(profile, gpu->called_until_ns)));
 	json_put_rows(o, "kernels", "gpu_kernels", profile, of_process);
 	json_put_rows(o, "copies", "gpu_copies", profile, of_process);
 	json_put_rows(o, "syncs", "gpu_syncs", profile, of_process);
