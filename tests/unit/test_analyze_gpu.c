@@ -133,8 +133,20 @@ Test(analyze_gpu, launch_bound)
 	expect_kinds(s, "LaunchBound/medium");
 	s.process.gpu.launch_ns = 6 * S;
 	expect_kinds(s, "LaunchBound/high");
-	s.process.gpu.launch_ns = 3 * S - 10 * MS;
-	expect_kinds(s, "GpuStarved/medium");
+	s.process.gpu.launch_ns = 3 * S - 10 * MS; /* what leads to the launches takes the time */
+	expect_kinds(s, "LaunchBound/medium");
+	busy(&s, 1 * S);
+	expect_kinds(s, "LaunchBound/high");
+	s.kernel.count = 19999; /* 2,000 in a second are many */
+	s.process.gpu.kernel_ns = s.kernel.total_ns = 19999 * 5 * US;
+	expect_kinds(s, "GpuStarved/high");
+	s.kernel.count = 20000;
+	expect_kinds(s, "LaunchBound/high");
+	s.process.gpu.wait_ns = s.sync.wait_ns = 2 * S; /* each wait empties the queue */
+	expect_kinds(s, "GpuStarved/high SyncWait/medium");
+	s.process.gpu.wait_ns = s.sync.wait_ns = 1 * S;
+	s.kernel.count = 1000000;
+	s.process.gpu.kernel_ns = s.kernel.total_ns = 5 * S;
 	s.process.gpu.launch_ns = 6 * S;
 	busy(&s, 9 * S); /* the device needs that long */
 	expect_kinds(s, "");
@@ -218,7 +230,14 @@ Test(analyze_gpu, throttled_clocks)
 	expect_kinds(s, "");
 	s.device.throttled_counts[2] = 10;
 	expect_kinds(s, "ClocksThrottled/low");
-	s.device.throttled_counts[6] = 50;
+	s.device.throttled_counts[2] = 50; /* by the power limit, which a GPU at work reaches */
+	expect_kinds(s, "ClocksThrottled/low");
+	s.device.throttled_counts[6] = 51;
+	expect_kinds(s, "ClocksThrottled/medium");
+	s.device.facts.max_sm_clock_mhz = 1000;
+	s.device.metrics[PROFILE_GPU_SM_CLOCK].avg = 951; /* hardly slower */
+	expect_kinds(s, "");
+	s.device.metrics[PROFILE_GPU_SM_CLOCK].avg = 950;
 	expect_kinds(s, "ClocksThrottled/medium");
 	s.process.gpu.places_known = false; /* it may be another's */
 	expect_kinds(s, "");

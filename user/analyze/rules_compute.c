@@ -100,7 +100,8 @@ static void low_utilization(struct rules_ctx *ctx)
 	double mfu = roofline_mfu(ctx->profile, dtype, p->compute.cost.flops, roofline_wall_ns(p));
 	struct note note = {.bottleneck = BOTTLENECK_COMPUTE, .look = "Compute"};
 
-	if (mfu < 0 || mfu >= ctx->thresholds->low_utilization_low ||
+	/* the peak is of the CPUs */
+	if (p->gpu.flops || mfu < 0 || mfu >= ctx->thresholds->low_utilization_low ||
 	    computing < ctx->thresholds->low_utilization_computing)
 		return;
 	add_process_name(&note.subject, p);

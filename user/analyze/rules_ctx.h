@@ -90,6 +90,12 @@ unsigned rules_allowed_cpus(const struct rules_ctx *ctx);
 uint64_t rules_others_cpu_ns(const struct rules_ctx *ctx);
 /* Does it launch kernels most of the time, and the GPU does not need that long for them? */
 bool rules_launch_bound(const struct rules_ctx *ctx);
+/* Does the GPU work nearly all the time? Then what the host does in the meantime costs nothing. */
+bool rules_gpu_is_limit(const struct rules_ctx *ctx);
+/* The share of the time in which its GPUs work, by their times or else as the driver samples it; <
+ * 0: not known. "the GPU was busy for 96.6 % of the time" */
+double gpu_busy_share(const struct profile_process *process);
+void add_gpu_busy(struct text *text, const struct profile_process *process);
 /* "; meanwhile python3 (pid 43) runs mostly decode (data.py:18)": who prepares what is waited for
  */
 void add_feeder(struct text *text, struct rules_ctx *ctx);

@@ -21,7 +21,7 @@ static bool is_whole(const struct profile_gpu *gpu)
 }
 
 /* Of the time of each of its devices; of the steps' where there are steps. < 0: not known. */
-static double busy_share(const struct profile_process *p)
+double gpu_busy_share(const struct profile_process *p)
 {
 	const struct profile_gpu *gpu = &p->gpu;
 	double devices = (double)gpu->places_count, most = -1;
@@ -40,8 +40,9 @@ static double busy_share(const struct profile_process *p)
 	return most;
 }
 
-static void add_busy(struct text *text, const struct profile_process *p, double busy)
+void add_gpu_busy(struct text *text, const struct profile_process *p)
 {
+	double busy = gpu_busy_share(p);
 	bool timed = is_whole(&p->gpu);
 
 	if (busy < 0)
@@ -61,56 +62,97 @@ static double waiting_share(const struct profile_process *p)
 	return p->gpu.syncs_count ? wall_share(p, p->gpu.wait_ns) : -1;
 }
 
+bool rules_gpu_is_limit(const struct rules_ctx *ctx)
+{
+	return ctx->process->gpu.used &&
+	       gpu_busy_share(ctx->process) >= ctx->thresholds->launch_bound_busy;
+}
+
 /* --- launches --------------------------------------------------------------------------------- */
+
+static double kernel_ns(const struct profile_gpu *gpu, uint64_t *count)
+{
+	*count = 0;
+	for (size_t i = 0; i < gpu->kernels_count; i++)
+		*count += gpu->kernels[i].count;
+	return *count ? (double)gpu->kernel_ns / (double)*count : 0;
+}
 
 static bool kernels_are_short(const struct rules_ctx *ctx, const struct profile_gpu *gpu)
 {
-	uint64_t count = 0;
+	uint64_t count;
+	double ns = kernel_ns(gpu, &count);
 
-	for (size_t i = 0; i < gpu->kernels_count; i++)
-		count += gpu->kernels[i].count;
-	return count &&
-	       (double)gpu->kernel_ns / (double)count < ctx->thresholds->launch_bound_kernel_ns &&
+	return count && ns < ctx->thresholds->launch_bound_kernel_ns &&
 	       (double)gpu->latency_p50_ns < ctx->thresholds->launch_bound_latency_ns;
+}
+
+/* Its many kernels are done before the next one comes: the host is the limit, though most of its
+ * time is not in the launching calls but in what leads to them. */
+static bool outruns_launches(const struct rules_ctx *ctx, double busy)
+{
+	const struct profile_process *p = ctx->process;
+	uint64_t count;
+
+	kernel_ns(&p->gpu, &count);
+	return busy < ctx->thresholds->gpu_starved_medium && !rules_data_bound(ctx) &&
+	       waiting_share(p) < ctx->thresholds->sync_wait_medium &&
+	       rate_of(p, count) >= ctx->thresholds->launch_bound_kernels_per_s;
 }
 
 /* Launching takes the time, and the device does not need it: it is done, or hardly used. */
 bool rules_launch_bound(const struct rules_ctx *ctx)
 {
 	const struct profile_gpu *gpu = &ctx->process->gpu;
-	double busy = busy_share(ctx->process);
+	double busy = gpu_busy_share(ctx->process);
+	bool launches = gpu->used && wall_share(ctx->process, gpu->launch_ns) >=
+					     ctx->thresholds->launch_bound_medium;
 
-	if (!gpu->used ||
-	    wall_share(ctx->process, gpu->launch_ns) < ctx->thresholds->launch_bound_medium)
-		return false;
-	if (is_whole(gpu))
+	if (gpu->used && is_whole(gpu))
 		return busy >= 0 && busy < ctx->thresholds->launch_bound_busy &&
-		       kernels_are_short(ctx, gpu);
+		       kernels_are_short(ctx, gpu) && (launches || outruns_launches(ctx, busy));
 	/* where nothing is known of the device, the time that launching takes is all there is */
-	return busy < ctx->thresholds->launch_bound_utilization;
+	return launches && busy < ctx->thresholds->launch_bound_utilization;
+}
+
+/* "86,667 kernels of 3.13 µs on average, one each 46.2 µs" */
+static void add_kernels(struct text *text, const struct profile_process *p)
+{
+	uint64_t count;
+	double ns = kernel_ns(&p->gpu, &count);
+
+	add_count(text, count);
+	text_printf(text, " kernels of %s on average, one each %s", as_ns(u64_of(ns)),
+		    as_ns(count ? profile_wall_ns(p) / count : 0));
 }
 
 static void launch_bound(struct rules_ctx *ctx)
 {
 	const struct profile_gpu *gpu = &ctx->process->gpu;
 	double share = wall_share(ctx->process, gpu->launch_ns);
+	bool launches = share >= ctx->thresholds->launch_bound_medium;
+	double saved = launches ? share : 1 - gpu_busy_share(ctx->process);
 	struct note note = {.bottleneck = BOTTLENECK_LAUNCH,
-			    .gain_ns = share * rules_unit_ns(ctx),
+			    .gain_ns = saved * rules_unit_ns(ctx),
 			    .confidence = 1,
 			    .look = "GPU: Kernels",
-			    .share = share};
+			    .share = saved};
 
 	if (!rules_launch_bound(ctx))
 		return;
 	add_process_name(&note.subject, ctx->process);
+	if (!launches) {
+		add_kernels(&note.evidence, ctx->process);
+		text_add(&note.evidence, "; ");
+	}
 	add_count(&note.evidence, gpu->launches_count);
 	text_add(&note.evidence, " launches took ");
 	add_ns(&note.evidence, gpu->launch_ns);
 	text_add(&note.evidence, ", ");
 	add_percent(&note.evidence, share);
 	text_add(&note.evidence, " of the wall time");
-	text_add(&note.evidence, busy_share(ctx->process) < 0 ? "" : "; ");
-	add_busy(&note.evidence, ctx->process, busy_share(ctx->process));
+	text_add(&note.evidence, gpu_busy_share(ctx->process) < 0 ? "" : "; ");
+	add_gpu_busy(&note.evidence, ctx->process);
 	if (gpu->latency_p50_ns != PROFILE_ABSENT)
 		text_printf(&note.evidence, ", %s between a launch and its start at the median",
 			    as_ns(gpu->latency_p50_ns));
@@ -126,12 +168,18 @@ static void launch_bound(struct rules_ctx *ctx)
 		 "(torch.compile, jit, fused optimizers such as AdamW(fused=True)), or replay them "
 		 "as a CUDA graph (torch.cuda.graphs, mode=\"reduce-overhead\").");
 	text_add(&note.headline, "LAUNCH-BOUND: ");
-	add_percent(&note.headline, share);
-	text_printf(&note.headline, " of the time launches kernels (%s of them)",
-		    as_count(gpu->launches_count));
+	if (launches) {
+		add_percent(&note.headline, share);
+		text_printf(&note.headline, " of the time launches kernels (%s of them)",
+			    as_count(gpu->launches_count));
+	} else {
+		add_gpu_busy(&note.headline, ctx->process);
+		text_add(&note.headline, ": ");
+		add_kernels(&note.headline, ctx->process);
+	}
 	rules_ctx_add(ctx, "LaunchBound",
-		      share >= ctx->thresholds->launch_bound_high ? FINDING_HIGH : FINDING_MEDIUM,
-		      share, &note);
+		      saved >= ctx->thresholds->launch_bound_high ? FINDING_HIGH : FINDING_MEDIUM,
+		      saved, &note);
 }
 
 /* --- idle ------------------------------------------------------------------------------------- */
@@ -181,18 +229,19 @@ static void add_idle(struct text *text, const struct rules_ctx *ctx)
 static void starved(struct rules_ctx *ctx)
 {
 	const struct profile_gpu *gpu = &ctx->process->gpu;
-	double busy = busy_share(ctx->process);
+	double busy = gpu_busy_share(ctx->process);
 	struct note note = {.bottleneck = BOTTLENECK_GPU_STARVED,
 			    .gain_ns = (1 - busy) * rules_unit_ns(ctx),
 			    .confidence = 1,
 			    .look = "GPU: Longest times without work"};
+	enum finding_severity severity;
 
 	if (busy < 0 || busy >= ctx->thresholds->gpu_starved_medium || rules_launch_bound(ctx) ||
 	    rate_of(ctx->process, gpu->launches_count) <
 		    ctx->thresholds->gpu_starved_launches_per_s)
 		return;
 	add_process_name(&note.subject, ctx->process);
-	add_busy(&note.evidence, ctx->process, busy);
+	add_gpu_busy(&note.evidence, ctx->process);
 	add_idle(&note.evidence, ctx);
 	text_printf(&note.threshold, "busy for less than %g %% of the time (high: %g %%)",
 		    ctx->thresholds->gpu_starved_medium * 100,
@@ -207,12 +256,13 @@ static void starved(struct rules_ctx *ctx)
 	if (!rules_data_bound(ctx)) {
 		note.share = 1 - busy;
 		text_add(&note.headline, "GPU-STARVED: ");
-		add_busy(&note.headline, ctx->process, busy);
+		add_gpu_busy(&note.headline, ctx->process);
 		add_idle(&note.headline, ctx);
 	}
-	rules_ctx_add(ctx, "GpuStarved",
-		      busy < ctx->thresholds->gpu_starved_high ? FINDING_HIGH : FINDING_MEDIUM,
-		      1 - busy, &note);
+	severity = busy < ctx->thresholds->gpu_starved_high ? FINDING_HIGH : FINDING_MEDIUM;
+	/* DataBound says what to do about it */
+	rules_ctx_add(ctx, "GpuStarved", rules_data_bound(ctx) ? FINDING_LOW : severity, 1 - busy,
+		      &note);
 }
 
 /* --- waits ------------------------------------------------------------------------------------ */
@@ -235,7 +285,7 @@ static void sync_wait(struct rules_ctx *ctx)
 {
 	const struct profile_gpu *gpu = &ctx->process->gpu;
 	const struct profile_gpu_sync *sync = gpu->syncs;
-	double share = waiting_share(ctx->process), busy = busy_share(ctx->process);
+	double share = waiting_share(ctx->process), busy = gpu_busy_share(ctx->process);
 	struct note note = {.bottleneck = BOTTLENECK_GPU_SYNC,
 			    .gain_ns = share * rules_unit_ns(ctx),
 			    .confidence = 1,
@@ -255,7 +305,7 @@ static void sync_wait(struct rules_ctx *ctx)
 	text_printf(&note.evidence, " (%s calls, %s)", as_count(sync->count), as_ns(sync->wait_ns));
 	if (busy >= 0) {
 		text_add(&note.evidence, "; ");
-		add_busy(&note.evidence, ctx->process, busy);
+		add_gpu_busy(&note.evidence, ctx->process);
 	}
 	text_printf(&note.threshold,
 		    "at least %g %% of the time (high: %g %%), unless the GPU is busy for %g %%",
@@ -399,8 +449,8 @@ static void exposed_communication(struct rules_ctx *ctx)
  * for each: a low occupancy is right there. */
 static bool is_tuned(const struct profile_gpu_kernel *kernel)
 {
-	static const char *const parts[] = {"gemm",  "cutlass", "xmma",	    "cudnn",
-					    "flash", "wgmma",	"winograd", "conv"};
+	static const char *const parts[] = {"gemm",  "cutlass", "xmma",	    "cudnn", "nvjet",
+					    "flash", "wgmma",	"winograd", "conv",  "fmha"};
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		if (strcasestr(kernel->name, parts[i]))
@@ -468,6 +518,27 @@ static void add_reasons(struct text *text, const struct profile_gpu_device *devi
 	}
 }
 
+/* By how much its clock was lower on average than it can be; < 0: not known. */
+static double slower_than_possible(const struct profile_gpu_device *device)
+{
+	uint64_t mhz = device->metrics[PROFILE_GPU_SM_CLOCK].avg;
+
+	if (mhz == PROFILE_ABSENT || !device->facts.max_sm_clock_mhz)
+		return -1;
+	return 1 - (double)mhz / (double)device->facts.max_sm_clock_mhz;
+}
+
+/* A GPU that is fully used reaches its power limit by right. */
+static bool is_by_power_limit(const struct profile_gpu_device *device)
+{
+	uint64_t by_power = 0;
+
+	for (unsigned i = 0; i < PROFILE_GPU_THROTTLES; i++)
+		if (!strcmp(profile_gpu_throttle_name(i), "sw_power_cap"))
+			by_power = device->throttled_counts[i];
+	return by_power >= profile_gpu_throttled_count(device);
+}
+
 static void clocks_throttled(struct rules_ctx *ctx)
 {
 	const struct profile_gpu *gpu = &ctx->process->gpu;
@@ -476,13 +547,14 @@ static void clocks_throttled(struct rules_ctx *ctx)
 		const struct profile_gpu_device *device = gpu->places[i].device;
 		uint64_t clock_mhz = device->metrics[PROFILE_GPU_SM_CLOCK].avg;
 		struct note note = {.bottleneck = BOTTLENECK_THROTTLED, .look = "GPU"};
-		double share;
+		double share, slower = slower_than_possible(device);
 
 		if (!device->throttle_samples_count)
 			continue;
 		share = (double)profile_gpu_throttled_count(device) /
 			(double)device->throttle_samples_count;
-		if (share < ctx->thresholds->clocks_throttled_low)
+		if (share < ctx->thresholds->clocks_throttled_low ||
+		    (slower >= 0 && slower < ctx->thresholds->clocks_throttled_slower))
 			continue;
 		text_printf(&note.subject, "GPU %u", device->index);
 		text_add(&note.evidence, "clocks were lowered in ");
@@ -494,16 +566,21 @@ static void clocks_throttled(struct rules_ctx *ctx)
 			text_printf(&note.evidence, ": %llu MHz on average of %u MHz",
 				    (unsigned long long)clock_mhz, device->facts.max_sm_clock_mhz);
 		text_printf(&note.threshold,
-			    "by power or temperature in at least %g %% of samples (medium: %g %%)",
+			    "by power or temperature in at least %g %% of samples, and by %g %% "
+			    "(medium: "
+			    "in %g %%, not by the power limit alone)",
 			    ctx->thresholds->clocks_throttled_low * 100,
+			    ctx->thresholds->clocks_throttled_slower * 100,
 			    ctx->thresholds->clocks_throttled_medium * 100);
 		text_add(&note.suggestion,
 			 "sw_power_cap: the power limit is reached, which a fully used GPU may do "
 			 "(`nvidia-smi -q -d POWER`); thermal and hw_ reasons: check cooling, "
 			 "airflow and the power supply.");
 		rules_ctx_add(ctx, "ClocksThrottled",
-			      share >= ctx->thresholds->clocks_throttled_medium ? FINDING_MEDIUM
-										: FINDING_LOW,
+			      share >= ctx->thresholds->clocks_throttled_medium &&
+					      !is_by_power_limit(device)
+				      ? FINDING_MEDIUM
+				      : FINDING_LOW,
 			      share, &note);
 	}
 }

@@ -163,7 +163,7 @@ static void tiny_operators(struct rules_ctx *ctx, const struct operator_lines *l
 		operators_ns += (double)line->operators_ns;
 		kernels_ns += (double)line->kernels_ns;
 	}
-	if ((double)sum.count < ctx->thresholds->all_samples ||
+	if (rules_gpu_is_limit(ctx) || (double)sum.count < ctx->thresholds->all_samples ||
 	    sum.ns < ctx->thresholds->tiny_operators_share * (double)ctx->driver->wall_ns)
 		return;
 	start_note(&note, ctx, &sum, ctx->thresholds->tiny_operators_share);

@@ -397,6 +397,8 @@ static void say_problem(struct text *text, const struct process_analysis *analys
 
 /* Computing for less of the time it is not what the process is for. */
 #define HEALTHY_COMPUTE 0.50
+/* A GPU that works for this share of the time is the limit. */
+#define GPU_WORKS 0.80
 
 /* ", most of it in at::_ops::mm::call (63.4 %)" */
 static void add_most(struct text *text, const struct profile *profile,
@@ -431,6 +433,45 @@ static void add_roof(struct text *text, const struct profile *profile,
 		    line.roof.cores > 1 ? "s" : "");
 }
 
+/* ", most of it in nvjet_sm90_tst_128x256 (17.3 % of the kernels' time)" */
+static void add_most_of_gpu(struct text *text, const struct profile_gpu *gpu)
+{
+	if (!gpu->timed || !gpu->kernels_count || gpu->kernels[0].other || !gpu->kernel_ns ||
+	    gpu->kernels[0].total_ns == PROFILE_ABSENT)
+		return;
+	text_add(text, ", most of it in ");
+	escape_name(text, gpu->kernels[0].name);
+	text_add(text, " (");
+	add_percent(text, (double)gpu->kernels[0].total_ns / (double)gpu->kernel_ns);
+	text_add(text, " of the kernels' time)");
+}
+
+/* The GPU is the limit: it works nearly all the time. */
+static bool say_gpu_works(struct text *text, const struct profile *profile,
+			  const struct profile_process *p, const struct process_account *account)
+{
+	struct step_rates rates = steps_rates(profile, p);
+	struct hottest hottest = hottest_of(account, account->tid);
+
+	/* the driver samples devices, which others may use as well */
+	if (!p->gpu.used || !p->gpu.launches_count || gpu_busy_share(p) < GPU_WORKS)
+		return false;
+	text_printf(text, "%s: no problem found; ", bottleneck_headline(BOTTLENECK_HEALTHY));
+	add_gpu_busy(text, p);
+	add_most_of_gpu(text, &p->gpu);
+	if (p->steps.gpu.computes && rates.mfu >= 0) {
+		text_add(text, ", at ");
+		add_percent(text, rates.mfu);
+		text_add(text, " of its peak");
+	}
+	if (hottest.place.frame) {
+		text_add(text, "; the CPU runs mostly ");
+		add_hottest(text, &hottest);
+	}
+	text_add(text, ".");
+	return true;
+}
+
 /* Its operators are the work; otherwise it is not said to be healthy. */
 static bool say_healthy(struct text *text, const struct profile *profile,
 			const struct profile_process *p, const struct process_analysis *analysis)
@@ -458,6 +499,8 @@ static void say_where(struct text *text, const struct profile *profile,
 {
 	double share = p->rows_count ? wall_share(p, p->rows[0].self_ns) : 0;
 
+	if (say_gpu_works(text, profile, p, &analysis->account))
+		return;
 	if (p->rows_count && p->rows[0].avg_ns == PROFILE_ABSENT)
 		say_untimed(text, profile, p);
 	else if (say_healthy(text, profile, p, analysis))
