@@ -90,6 +90,7 @@ help:
 	@echo '  make soak                   an hour over processes that come and go (SOAK=seconds); 100 times'
 	@echo '                              attach and detach on a live trainer (ROUNDS=)'
 	@echo '  make check-ml               tests against current PyTorch, JAX, TensorFlow (ML_VENV=, TF_VENV=)'
+	@echo '  make check-gpu              reports of an NVIDIA GPU at work beside what is known (PART=known,torch,…)'
 	@echo '  make check-breadth          reports of real packages of PyPI beside what they know themselves (BREADTH=)'
 	@echo '  make check-san              unit tests under ASan and UBSan'
 	@echo '  make fuzz                   damaged files by coverage, a minute for each kind (FUZZ=seconds FUZZ_DOOR=)'
@@ -234,7 +235,7 @@ RUN_TESTS = @UNIT='$(UNIT_BIN)' SAN_UNIT='$(SAN_UNIT)' FUZZ='$(FUZZ)' FUZZ_DOOR=
             BREADTH=$(BREADTH) tests/run
 
 .PHONY: test test-all tests demo check check-bpf check-kernels check-packages check-fresh check-ml \
-        check-breadth soak
+        check-breadth check-gpu soak
 test:
 	@.ci/deps build test
 	$(AGAIN) tests
@@ -279,6 +280,10 @@ check-ml: $(BIN) $(LIBPERFX) $(ML_VENV)/.done $(TF_VENV)/.done
 	$(RUN_TESTS) ml
 
 # Traces eighteen programs of pinned packages, and prints a table: half an hour, 6 GB at a time.
+PART ?= known,torch,cycles,cost,memory,nvml
+check-gpu: $(BIN)
+	tests/gpu/check --only $(PART)
+
 check-breadth: $(BIN)
 	@.ci/deps ml
 	$(RUN_TESTS) breadth
