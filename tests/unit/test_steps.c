@@ -410,7 +410,7 @@ Test(steps, a_probe_that_goes_within_a_step)
 
 	train(&steps, 0, 40);
 	compute(&steps, 41, 43, 5, COUNTED, 70, false);
-	cr_assert_eq(steps_limit(&steps, 7, &limits), 0);
+	cr_assert_eq(step_costs_limit(&steps.costs, 7, &limits), 0);
 	for (uint64_t t = 40; t < 100; t += 10) {
 		call(&steps, BACKWARD, t + 4, t + 7);
 		call(&steps, STEP, t + 8, t + 10);
@@ -433,8 +433,8 @@ Test(steps, a_probe_that_goes_within_a_step)
 	cr_assert_eq(found.series[2].flops, 5);
 	cr_assert_eq(found.series[3].computed_count, 0);
 	cr_assert_eq(found.series[8].flops, 0);
-	cr_assert_eq(steps_limits(&steps, 7).costs_ns, 45 * MS);
-	cr_assert_eq(steps_limited_flops(&steps, 7), 25);
+	cr_assert_eq(step_costs_limits(&steps.costs, 7).costs_ns, 45 * MS);
+	cr_assert_eq(step_costs_limited_flops(&steps.costs, 7), 25);
 	steps_clear(&steps);
 }
 
@@ -445,7 +445,7 @@ Test(steps, a_probe_that_goes_at_once)
 	struct steps steps = {0};
 	struct profile_steps found;
 
-	cr_assert_eq(steps_limit(&steps, 7, &limits), 0);
+	cr_assert_eq(step_costs_limit(&steps.costs, 7, &limits), 0);
 	train(&steps, 0, 40);
 	found = steps_of_process(&steps, 7);
 	cr_assert_eq(found.count, 3);
@@ -465,12 +465,12 @@ Test(steps, probes_of_another_process)
 	const struct step_limits limits = {.times_ns = 25 * MS, .costs_ns = 25 * MS}, none = {0};
 	struct steps steps = {0};
 
-	cr_assert_eq(steps_limit(&steps, 7, &none), 0);
-	steps_limit_later(&steps, &limits);
+	cr_assert_eq(step_costs_limit(&steps.costs, 7, &none), 0);
+	step_costs_limit_later(&steps.costs, &limits);
 	train(&steps, 0, 40);
 	cr_assert_eq(steps_of_process(&steps, 7).cost.steps_count, 3);
 	cr_assert_eq(steps_of_process(&steps, 7).divided.count, 3);
-	cr_assert_eq(steps_limits(&steps, 8).costs_ns, 25 * MS);
+	cr_assert_eq(step_costs_limits(&steps.costs, 8).costs_ns, 25 * MS);
 	steps_clear(&steps);
 }
 

@@ -254,10 +254,11 @@ int handle_reduced(struct aggregate *a, const struct event *event)
 				 (!record->merged || a->processes[i]->merged == record->merged) &&
 				 (!record->function || rests_on(a, i, record->function, nameless));
 
-		if (a->processes[i] && steps_limit(&a->steps, i, concerned ? &limits : &none))
+		if (a->processes[i] &&
+		    step_costs_limit(&a->steps.costs, i, concerned ? &limits : &none))
 			return -ENOMEM;
 	}
-	steps_limit_later(&a->steps, &limits);
+	step_costs_limit_later(&a->steps.costs, &limits);
 	return 0;
 }
 

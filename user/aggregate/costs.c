@@ -536,8 +536,8 @@ int compute_fill(struct finish_ctx *w)
 		uint32_t process = p->processes[i].index;
 
 		sort_parts(compute);
-		compute->until_ns = steps_limits(&w->a->steps, process).costs_ns;
-		compute->until_flops = steps_limited_flops(&w->a->steps, process);
+		compute->until_ns = step_costs_limits(&w->a->steps.costs, process).costs_ns;
+		compute->until_flops = step_costs_limited_flops(&w->a->steps.costs, process);
 	}
 	return 0;
 }

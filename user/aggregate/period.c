@@ -403,7 +403,7 @@ int periods_span(struct aggregate *a, const struct perfx_span *span)
 	    !span->context || a->processes[span->process]->has_steps ||
 	    span->start_ns + span->duration_ns < span->start_ns)
 		return 0;
-	limits = steps_limits(&a->steps, span->process);
+	limits = step_costs_limits(&a->steps.costs, span->process);
 	if (limits.times_ns && span->start_ns + span->duration_ns > limits.times_ns)
 		return 0;
 	thread = thread_of(a, span->process, span->tid);

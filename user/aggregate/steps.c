@@ -12,147 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- processes --- */
-
-/* Calls that are kept for steps that are known only later: the first one, whose beginning is known
- * when its first range is over, and those by a period. When there are more, what such a step
- * computed is not known. 24 bytes each. */
-#define STEP_CALLS_MAX 16384
-
-struct step_call {
-	uint64_t end_ns, flops;
-	uint32_t tid;
-	uint8_t cost_state, dtype;
-};
-
-struct step_process {
-	uint32_t process;
-	struct step_limits limits;
-	uint64_t limited_flops; /* by then */
-	struct step_tally sum;	/* but thread_flops */
-	uint64_t calls_from_ns; /* calls that ended by then are not kept */
-	struct step_call *calls;
-	size_t calls_count, calls_capacity;
-	bool calls_full;
-};
-
-static const struct step_process *step_process_find(const struct steps *steps, uint32_t process)
-{
-	uint32_t at = map64_get(&steps->process_ids, process);
-
-	return at == MAP64_NONE ? NULL : &steps->processes[at];
-}
-
-static struct step_process *step_process_get(struct steps *steps, uint32_t process)
-{
-	uint32_t at = map64_get(&steps->process_ids, process);
-
-	if (at != MAP64_NONE)
-		return &steps->processes[at];
-	if (grow_array(&steps->processes, &steps->processes_capacity, steps->processes_count + 1,
-		       sizeof(*steps->processes)) ||
-	    map64_put(&steps->process_ids, process, (uint32_t)steps->processes_count))
-		return NULL;
-	steps->processes[steps->processes_count] =
-		(struct step_process){.process = process, .limits = steps->limits};
-	return &steps->processes[steps->processes_count++];
-}
-
-static void lower(uint64_t *limit_ns, uint64_t ns)
-{
-	if (ns && (!*limit_ns || ns < *limit_ns))
-		*limit_ns = ns;
-}
-
-static bool is_within(uint64_t limit_ns, uint64_t end_ns)
-{
-	return !limit_ns || end_ns <= limit_ns;
-}
-
-static void lower_all(struct step_limits *limits, const struct step_limits *to)
-{
-	lower(&limits->times_ns, to->times_ns);
-	lower(&limits->costs_ns, to->costs_ns);
-	lower(&limits->waits_ns, to->waits_ns);
-}
-
-int steps_limit(struct steps *steps, uint32_t process, const struct step_limits *limits)
-{
-	struct step_process *of = step_process_get(steps, process);
-
-	if (!of)
-		return -ENOMEM;
-	if (!of->limits.costs_ns)
-		of->limited_flops = of->sum.flops;
-	lower_all(&of->limits, limits);
-	return 0;
-}
-
-void steps_limit_later(struct steps *steps, const struct step_limits *limits)
-{
-	lower_all(&steps->limits, limits);
-}
-
-struct step_limits steps_limits(const struct steps *steps, uint32_t process)
-{
-	const struct step_process *of = step_process_find(steps, process);
-
-	return of ? of->limits : steps->limits;
-}
-
-uint64_t steps_limited_flops(const struct steps *steps, uint32_t process)
-{
-	const struct step_process *of = step_process_find(steps, process);
-
-	return of ? of->limited_flops : 0;
-}
-
-static void step_processes_clear(struct steps *steps)
-{
-	for (size_t i = 0; i < steps->processes_count; i++)
-		free(steps->processes[i].calls);
-	free(steps->processes);
-	map64_clear(&steps->process_ids);
-}
-
-static int step_process_add(struct step_process *process, const struct perfx_span *span,
-			    uint64_t end_ns)
-{
-	step_tally_call(&process->sum, span->cost_state, span->dtype, span->flops);
-	if (process->limits.costs_ns && end_ns <= process->limits.costs_ns &&
-	    span->cost_state == PERFX_COST_COUNTED)
-		process->limited_flops += span->flops;
-	if (process->calls_count == STEP_CALLS_MAX) {
-		process->calls_full = true;
-		return 0;
-	}
-	if (grow_array(&process->calls, &process->calls_capacity, process->calls_count + 1,
-		       sizeof(*process->calls)))
-		return -ENOMEM;
-	process->calls[process->calls_count++] = (struct step_call){.end_ns = end_ns,
-								    .flops = span->flops,
-								    .tid = span->tid,
-								    .cost_state = span->cost_state,
-								    .dtype = span->dtype};
-	return 0;
-}
-
-static bool step_process_since(const struct step_process *process, uint32_t tid, uint64_t from_ns,
-			       struct step_tally *into)
-{
-	*into = (struct step_tally){0};
-	for (size_t i = 0; i < process->calls_count; i++) {
-		const struct step_call *call = &process->calls[i];
-
-		if (call->end_ns <= from_ns)
-			continue;
-		step_tally_call(into, call->cost_state, call->dtype, call->flops);
-		if (call->cost_state == PERFX_COST_COUNTED && call->tid == tid)
-			into->thread_flops += call->flops;
-	}
-	return !process->calls_full && from_ns >= process->calls_from_ns;
-}
-
 /* --- threads --- */
 
 /* Kept at most of a thread that ends steps, and of another one; what is older is no longer divided,
@@ -470,22 +329,24 @@ static bool follows_another(const struct step_thread *thread, const struct ender
 	return ender->last_ns && ender->last_ns >= thread->opened_ns;
 }
 
+/* What was computed so far. */
+static struct step_tally sum_of(const struct steps *steps, const struct step_thread *thread)
+{
+	struct step_tally sum = step_costs_sum(&steps->costs, thread->process);
+
+	sum.thread_flops = thread->flops;
+	return sum;
+}
+
 /* What was computed since it ended last; false: that is not known. */
 static bool tally_step(const struct steps *steps, const struct step_thread *thread,
 		       const struct ender *ender, uint64_t from_ns, struct step_tally *into)
 {
-	const struct step_process *process = step_process_find(steps, thread->process);
-	struct step_tally now = {0};
-
-	if (process)
-		now = process->sum;
-	now.thread_flops = thread->flops;
-	*into = now;
-	if (follows_another(thread, ender)) {
-		step_tally_subtract(into, &ender->at);
-		return !ender->at_unknown;
-	}
-	return !process || step_process_since(process, thread->tid, from_ns, into);
+	if (!follows_another(thread, ender))
+		return step_costs_since(&steps->costs, thread->process, thread->tid, from_ns, into);
+	*into = sum_of(steps, thread);
+	step_tally_subtract(into, &ender->at);
+	return !ender->at_unknown;
 }
 
 static void add_to_run(struct profile_step_sums *run, const struct profile_step *step,
@@ -506,13 +367,18 @@ static void join_untraced(uint64_t phases[PROFILE_PHASES])
 	phases[PROFILE_PHASE_FORWARD] = phases[PROFILE_PHASE_OTHER] = 0;
 }
 
+static bool is_within(uint64_t limit_ns, uint64_t end_ns)
+{
+	return !limit_ns || end_ns <= limit_ns;
+}
+
 /* A step from one time to another, with what its thread waited; tally NULL: not known. is_past: it
  * belongs to the run alone. */
 static int add_step(const struct steps *steps, const struct step_thread *thread,
 		    struct ender *ender, struct profile_step *step, const struct step_tally *tally,
 		    bool is_past)
 {
-	struct step_limits limits = steps_limits(steps, thread->process);
+	struct step_limits limits = step_costs_limits(&steps->costs, thread->process);
 
 	if (!is_within(limits.costs_ns, step->to_ns))
 		tally = NULL;
@@ -545,11 +411,8 @@ static void count_end(struct ender *ender, bool is_past)
 static void note_end(const struct steps *steps, const struct step_thread *thread,
 		     struct ender *ender, uint64_t end_ns)
 {
-	const struct step_process *process = step_process_find(steps, thread->process);
-
 	ender->last_ns = end_ns;
-	ender->at = process ? process->sum : (struct step_tally){0};
-	ender->at.thread_flops = thread->flops;
+	ender->at = sum_of(steps, thread);
 	ender->at_off_cpu_ns = thread->off_cpu_ns;
 	ender->at_unknown = false;
 }
@@ -735,15 +598,11 @@ int steps_span(struct steps *steps, const struct perfx_span *span, unsigned clas
 static bool tally_between(const struct steps *steps, const struct step_thread *thread,
 			  uint64_t from_ns, uint64_t to_ns, struct step_tally *into)
 {
-	const struct step_process *process = step_process_find(steps, thread->process);
 	struct step_tally later;
 
-	*into = (struct step_tally){0};
-	if (!process)
-		return true;
-	if (!step_process_since(process, thread->tid, from_ns, into))
+	if (!step_costs_since(&steps->costs, thread->process, thread->tid, from_ns, into))
 		return false;
-	step_process_since(process, thread->tid, to_ns, &later);
+	step_costs_since(&steps->costs, thread->process, thread->tid, to_ns, &later);
 	step_tally_subtract(into, &later);
 	return true;
 }
@@ -893,13 +752,11 @@ static void cost_late(const struct steps *steps, const struct perfx_span *span, 
 int steps_cost(struct steps *steps, const struct perfx_span *span, bool late)
 {
 	uint64_t end_ns = span->start_ns + span->duration_ns;
-	struct step_process *process;
 	uint32_t at;
 
 	if (!step_counts(span) || end_ns < span->start_ns)
 		return 0;
-	process = step_process_get(steps, span->process);
-	if (!process || step_process_add(process, span, end_ns))
+	if (step_costs_add(&steps->costs, span))
 		return -ENOMEM;
 	if (late)
 		cost_late(steps, span, end_ns);
@@ -973,7 +830,7 @@ struct profile_steps steps_of_process(const struct steps *steps, uint32_t proces
 	best = found.ender;
 	if (!best || !best->series.ends_count)
 		return result;
-	limits = steps_limits(steps, process);
+	limits = step_costs_limits(&steps->costs, process);
 	result.times_until_ns = limits.times_ns;
 	result.costs_until_ns = limits.costs_ns;
 	result.ends_count = best->series.ends_count;
@@ -1045,32 +902,6 @@ static int thread_continue(struct steps *steps, struct step_thread *before)
 	return 0;
 }
 
-/* Does a thread of it end steps? Then calls of the past are in none that are to come. */
-static bool ends_steps(const struct steps *steps, uint32_t process)
-{
-	for (size_t i = 0; i < steps->threads_count; i++)
-		if (steps->threads[i].process == process && steps->threads[i].enders_count)
-			return true;
-	return false;
-}
-
-static int process_continue(struct steps *steps, struct step_process *before)
-{
-	struct step_process *process = step_process_get(steps, before->process);
-
-	if (!process)
-		return -ENOMEM;
-	*process = *before;
-	before->calls = NULL;
-	before->calls_count = before->calls_capacity = 0;
-	if (!process->calls_full && !ends_steps(steps, process->process))
-		return 0;
-	process->calls_count = 0;
-	process->calls_full = false;
-	process->calls_from_ns = steps->from_ns;
-	return 0;
-}
-
 int steps_continue(struct steps *steps, struct steps *before, uint64_t from_ns,
 		   bool (*goes_on)(void *ctx, uint32_t process), void *ctx)
 {
@@ -1085,9 +916,12 @@ int steps_continue(struct steps *steps, struct steps *before, uint64_t from_ns,
 		if (goes_on(ctx, before->threads[i].process) &&
 		    !is_idle(&before->threads[i], since_ns))
 			err = thread_continue(steps, &before->threads[i]);
-	for (size_t i = 0; i < before->processes_count && !err; i++)
-		if (goes_on(ctx, before->processes[i].process))
-			err = process_continue(steps, &before->processes[i]);
+	if (!err)
+		err = step_costs_continue(&steps->costs, &before->costs, from_ns, goes_on, ctx);
+	/* where steps end, those to come have no calls of the past */
+	for (size_t i = 0; i < steps->threads_count && !err; i++)
+		if (steps->threads[i].enders_count)
+			step_costs_forget_calls(&steps->costs, steps->threads[i].process, from_ns);
 	return err;
 }
 
@@ -1100,6 +934,6 @@ void steps_clear(struct steps *steps)
 	free(steps->threads);
 	free(steps->recording_windows);
 	map64_clear(&steps->thread_ids);
-	step_processes_clear(steps);
+	step_costs_clear(&steps->costs);
 	*steps = (struct steps){0};
 }

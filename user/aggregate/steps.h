@@ -6,6 +6,7 @@
 
 #include "aggregate/period.h"
 #include "aggregate/profile.h"
+#include "aggregate/step_costs.h"
 #include "base/grow.h"
 #include "perfx_record.h"
 
@@ -45,23 +46,14 @@ void step_classes_add(struct step_classes *classes, const struct perfx_function 
 unsigned step_classes_of(const struct step_classes *classes, const struct perfx_span *span);
 void step_classes_clear(struct step_classes *classes);
 
-/* Until when everything was measured that calls' times, their costs and their waits rest on: later
- * the overhead budget left some of it out. 0: to the end. */
-struct step_limits {
-	uint64_t times_ns, costs_ns, waits_ns;
-};
-
 struct steps {
-	struct step_limits limits; /* of processes that come later */
-	uint64_t from_ns;	   /* where they go on from others (steps_continue); 0 */
+	struct step_costs costs;
+	uint64_t from_ns; /* where they go on from others (steps_continue); 0 */
 	struct step_thread *threads;
 	size_t threads_count, threads_capacity;
 	struct map64 thread_ids;     /* process << 32 | tid */
 	uint64_t *recording_windows; /* when they were opened, in order */
 	size_t recording_windows_count, recording_windows_capacity;
-	struct step_process *processes;
-	size_t processes_count, processes_capacity;
-	struct map64 process_ids;
 	struct step_thread *shown; /* by a period that is not final */
 	size_t shown_count, shown_capacity;
 };
@@ -71,14 +63,6 @@ int steps_span(struct steps *steps, const struct perfx_span *span, unsigned clas
 /* A call that has a known cost, or should have one; before steps_span, for functions of a class.
  * late: its cost became known later. 0 or -ENOMEM. */
 int steps_cost(struct steps *steps, const struct perfx_span *span, bool late);
-/* Something that a process rests on is not measured from some time on; its own limits stay if they
- * are earlier. 0 or -ENOMEM. */
-int steps_limit(struct steps *steps, uint32_t process, const struct step_limits *limits);
-/* The same for processes that are not known yet: their calls of the time before are not either. */
-void steps_limit_later(struct steps *steps, const struct step_limits *limits);
-struct step_limits steps_limits(const struct steps *steps, uint32_t process);
-/* FLOPs of the calls that had ended by the process's costs_ns. */
-uint64_t steps_limited_flops(const struct steps *steps, uint32_t process);
 /* Calls of the period's context end steps from now on; those of the past are in `calls`. 0 or
  * -ENOMEM. */
 int steps_by_period(struct steps *steps, const struct period_calls *calls,
