@@ -418,6 +418,14 @@ static inline struct perfx_gpu_usage gpu_usage_absent(uint32_t device, uint64_t 
 	return usage;
 }
 
+/* The overhead budget reduces a function of all processes. */
+static inline void stream_reduced(struct stream *s, uint32_t function, uint64_t at,
+				  enum perfx_reduced_to to, bool loses_cost)
+{
+	stream_plain(s, PERFX_KIND_REDUCED, struct perfx_reduced, .time_ns = STREAM_START + at,
+		     .function = function, .to = (uint8_t)to, .loses_cost = loses_cost);
+}
+
 static inline void stream_loss(struct stream *s, enum perfx_loss_kind loss, uint64_t count)
 {
 	stream_plain(s, PERFX_KIND_LOSS, struct perfx_loss, .loss = loss, .count = count);

@@ -358,6 +358,71 @@ Test(period, in_a_call_that_goes_on)
 	aggregate__free(aggregate);
 }
 
+/* Whatever else the overhead budget gives up, calls that end steps are counted to the end. A period
+ * from before still holds; but periods with calls that went and without them are not alike. */
+Test(period, reduced_probes)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile_steps *steps;
+
+	begin(&s);
+	run(&s, 0, 12);
+	stream_reduced(&s, GEMM, 12 * 20 * MS, PERFX_REDUCED_REMOVED, true);
+	for (unsigned i = 12; i < 400; i++)
+		stream_call(&s, 2, MAIN, i * 20 * MS + 5 * MS, 10 * MS, 10 * MS, 0);
+	aggregate = replay(&s);
+	steps = steps_in(aggregate);
+	cr_expect_eq(steps->function, SYRK);
+	cr_expect_eq(steps->count, 399, "%lu", (unsigned long)steps->count);
+	cr_expect_eq(steps->total_ns, 399 * 20 * MS);
+	cr_expect_eq(steps->divided.count, 11);
+	cr_expect_eq(steps->cost.steps_count, 11);
+	cr_expect_eq(steps->cost.flops, 11000000000);
+	aggregate__free(aggregate);
+
+	/* too little comes after the reduction to find a period in it */
+	s = (struct stream){0};
+	begin(&s);
+	run(&s, 0, 40);
+	stream_reduced(&s, GEMM, 40 * 20 * MS, PERFX_REDUCED_REMOVED, true);
+	for (unsigned i = 40; i < 45; i++)
+		stream_call(&s, 2, MAIN, i * 20 * MS + 5 * MS, 10 * MS, 10 * MS, 0);
+	aggregate = replay(&s);
+	cr_expect_eq(steps_in(aggregate)->count, 44);
+	aggregate__free(aggregate);
+}
+
+/* A call that is only counted ends its step when it begins. From the end of the last timed call to
+ * the first such entry there is no whole step. */
+static void expect_counted(unsigned timed, unsigned all)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile_steps *steps;
+
+	begin(&s);
+	run(&s, 0, timed);
+	stream_reduced(&s, GEMM, timed * 20 * MS, PERFX_REDUCED_REMOVED, true);
+	stream_reduced(&s, SYRK, timed * 20 * MS, PERFX_REDUCED_COUNTED, false);
+	for (unsigned i = timed; i < all; i++)
+		stream_call(&s, 2, MAIN, i * 20 * MS + 5 * MS, 0, 0, PERFX_SPAN_UNTIMED);
+	aggregate = replay(&s);
+	steps = steps_in(aggregate);
+	cr_expect_eq(steps->ends_count, all);
+	cr_expect_eq(steps->count, all - 2, "%lu", (unsigned long)steps->count);
+	cr_expect_eq(steps->avg_ns, 20 * MS);
+	cr_expect_eq(steps->max_ns, 20 * MS);
+	aggregate__free(aggregate);
+}
+
+Test(period, counted_calls)
+{
+	expect_counted(12, 60);
+	expect_counted(12, 2000);
+	expect_counted(1000, 2000);
+}
+
 /* A worker's calls are periodic, too. */
 Test(period, not_of_workers)
 {

@@ -257,6 +257,8 @@ int handle_reduced(struct aggregate *a, const struct event *event)
 		if (a->processes[i] &&
 		    step_costs_limit(&a->steps.costs, i, concerned ? &limits : &none))
 			return -ENOMEM;
+		if (concerned && record->function)
+			periods_reduced(&a->periods, i);
 	}
 	step_costs_limit_later(&a->steps.costs, &limits);
 	return 0;

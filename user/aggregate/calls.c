@@ -151,7 +151,7 @@ static int row_thread_slowly(struct aggregate *a, struct row *row, uint32_t tid)
 	return 0;
 }
 
-/* A timed call: what it means for steps, or that its thread was in traced code. */
+/* A call: what it means for steps, or that its thread was in traced code. */
 static int row_step(struct aggregate *a, struct row *row, const struct perfx_span *span)
 {
 	const struct profile_function *f;
@@ -222,7 +222,7 @@ int handle_span(struct aggregate *a, const struct event *event)
 	}
 	err = span->cost_state ? costs_span(a, &sums->costs, span) : 0;
 	if (!err && (a->steps.threads_count || unlikely(row->step_class)) &&
-	    !(span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED)))
+	    !(span->flags & PERFX_SPAN_UNWOUND))
 		err = row_step(a, row, span);
 	if (!err)
 		err = periods_span(a, span);

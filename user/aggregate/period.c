@@ -230,20 +230,20 @@ static double confidence_of(const struct candidate *candidate)
 	       ((double)candidate->periods_count + 2);
 }
 
-int period_find(struct period *found, const struct period_calls *calls, period_depth_fn *depth_of,
-		void *ctx)
+/* 1: found, 0: there is none, -ENOMEM. */
+static int find_among(struct period *found, const struct outer_call *calls, size_t count,
+		      period_depth_fn *depth_of, void *ctx)
 {
-	struct search search = {
-		.calls = calls->list, .count = calls->count, .depth_of = depth_of, .ctx = ctx};
+	struct search search = {.calls = calls, .count = count, .depth_of = depth_of, .ctx = ctx};
 	const struct candidate *best = NULL;
 	bool is_found = false;
 
-	if (calls->count <= PERIODS_MIN)
+	if (count <= PERIODS_MIN)
 		return 0;
-	search.occurrences = calloc(calls->count, sizeof(*search.occurrences));
-	search.sums = calloc(calls->count, sizeof(*search.sums));
-	search.values = calloc(calls->count, sizeof(*search.values));
-	search.candidates = calloc(2 * calls->count / PERIODS_MIN + 1, sizeof(*search.candidates));
+	search.occurrences = calloc(count, sizeof(*search.occurrences));
+	search.sums = calloc(count, sizeof(*search.sums));
+	search.values = calloc(count, sizeof(*search.values));
+	search.candidates = calloc(2 * count / PERIODS_MIN + 1, sizeof(*search.candidates));
 	if (search.occurrences && search.sums && search.values && search.candidates) {
 		try_all(&search);
 		best = choose(&search);
@@ -260,6 +260,15 @@ int period_find(struct period *found, const struct period_calls *calls, period_d
 	free(search.values);
 	free(search.candidates);
 	return found ? is_found : -ENOMEM;
+}
+
+int period_find(struct period *found, const struct period_calls *calls, period_depth_fn *depth_of,
+		void *ctx)
+{
+	int result = find_among(found, calls->list + calls->before_last,
+				calls->count - calls->before_last, depth_of, ctx);
+
+	return result ? result : find_among(found, calls->list, calls->before_first, depth_of, ctx);
 }
 
 /* --- while calls come --- */
@@ -301,11 +310,31 @@ static struct period_thread *thread_of(struct aggregate *a, uint32_t process, ui
 	return thread;
 }
 
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static void drop_newest(struct period_calls *calls)
+{
+	calls->count--;
+	calls->before_first = least(calls->before_first, calls->count);
+	calls->before_last = least(calls->before_last, calls->count);
+}
+
+static void drop_oldest(struct period_calls *calls, size_t count)
+{
+	calls->count -= count;
+	memmove(calls->list, calls->list + count, calls->count * sizeof(*calls->list));
+	calls->before_first -= least(calls->before_first, count);
+	calls->before_last -= least(calls->before_last, count);
+}
+
 /* Calls inside of it have ended before it. */
 static int add_call(struct period_calls *calls, const struct perfx_span *span, bool compiled)
 {
 	while (calls->count && calls->list[calls->count - 1].start_ns >= span->start_ns)
-		calls->count--;
+		drop_newest(calls);
 	if (grow_array(&calls->list, &calls->capacity, calls->count + 1, sizeof(*calls->list)))
 		return -ENOMEM;
 	calls->list[calls->count++] =
@@ -314,7 +343,8 @@ static int add_call(struct period_calls *calls, const struct perfx_span *span, b
 				    .off_cpu_ns = span->off_cpu_ns,
 				    .context = span->context,
 				    .function = span->function,
-				    .compiled = compiled};
+				    .compiled = compiled,
+				    .untimed = span->flags & PERFX_SPAN_UNTIMED};
 	return 0;
 }
 
@@ -386,25 +416,18 @@ static int look(struct aggregate *a, struct period_thread *thread)
 	}
 	if (thread->look_at < PERIOD_CALLS_MAX)
 		thread->look_at *= 2;
-	if (calls->count >= PERIOD_CALLS_MAX) {
-		calls->count /= 2;
-		memmove(calls->list, calls->list + calls->count,
-			calls->count * sizeof(*calls->list));
-	}
+	if (calls->count >= PERIOD_CALLS_MAX)
+		drop_oldest(calls, calls->count / 2);
 	return found;
 }
 
 int periods_span(struct aggregate *a, const struct perfx_span *span)
 {
 	struct period_thread *thread;
-	struct step_limits limits;
 
-	if ((span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED | PERFX_SPAN_ASYNC)) ||
-	    !span->context || a->processes[span->process]->has_steps ||
+	if ((span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_ASYNC)) || !span->context ||
+	    a->processes[span->process]->has_steps ||
 	    span->start_ns + span->duration_ns < span->start_ns)
-		return 0;
-	limits = step_costs_limits(&a->steps.costs, span->process);
-	if (limits.times_ns && span->start_ns + span->duration_ns > limits.times_ns)
 		return 0;
 	thread = thread_of(a, span->process, span->tid);
 	if (!thread)
@@ -414,6 +437,19 @@ int periods_span(struct aggregate *a, const struct perfx_span *span)
 	if (add_call(&thread->calls, span, is_compiled(a, span->function)))
 		return -ENOMEM;
 	return thread->calls.count < thread->look_at ? 0 : look(a, thread);
+}
+
+void periods_reduced(struct periods *periods, uint32_t process)
+{
+	for (size_t i = 0; i < periods->count; i++) {
+		struct period_calls *calls = &periods->threads[i].calls;
+
+		if (calls->process != process)
+			continue;
+		if (!calls->before_last)
+			calls->before_first = calls->count;
+		calls->before_last = calls->count;
+	}
 }
 
 /* Is a thread's period known already, or is there nothing to be found? */

@@ -13,9 +13,11 @@
  * function comes several times as often, and its periods make up all of the time, it is a step, and
  * the rarer one is done once in so many steps.
  *
- * Calls after the overhead budget reduced a probe that they rest on do not count. Periods of which
- * less than PERIOD_CONFIDENCE are alike make no steps. A few periods, periods shorter than a
- * millisecond, and calls that come in less than half of the time make no steps.
+ * When the overhead budget has reduced a probe, periods consist of fewer calls than before: those
+ * since the last reduction are compared with each other, or else those before the first one. A call
+ * that is only counted ends a step at its entry. Periods of which less than PERIOD_CONFIDENCE are
+ * alike make no steps. A few periods, periods shorter than a millisecond, and calls that come in
+ * less than half of the time make no steps.
  */
 #ifndef PERFX_AGGREGATE_PERIOD_H
 #define PERFX_AGGREGATE_PERIOD_H
@@ -39,6 +41,7 @@ struct outer_call {
 	uint64_t start_ns, end_ns, off_cpu_ns;
 	uint32_t context, function;
 	bool compiled; /* a compiled function of the program's, which is never a part of a step */
+	bool untimed;  /* its end is that of its entry */
 };
 
 /* Of a thread, in order of time. */
@@ -47,6 +50,8 @@ struct period_calls {
 	bool is_main;
 	struct outer_call *list;
 	size_t count, capacity;
+	/* Calls before the budget first reduced a probe, and before it last did. */
+	size_t before_first, before_last;
 };
 
 struct period {
@@ -57,7 +62,8 @@ struct period {
 /* How many Python functions are around the calls of a context. */
 typedef unsigned period_depth_fn(void *ctx, uint32_t context);
 
-/* 1: found, 0: there is none, -ENOMEM. */
+/* In what is called since the last reduction or else before the first one. 1: found, 0: there is
+ * none, -ENOMEM. */
 int period_find(struct period *found, const struct period_calls *calls, period_depth_fn *depth_of,
 		void *ctx);
 
@@ -71,8 +77,10 @@ struct periods {
 
 struct aggregate;
 
-/* A timed call of a thread: whether it has shown a period is tried now and then. 0 or -ENOMEM. */
+/* A call of a thread: whether it has shown a period is tried now and then. 0 or -ENOMEM. */
 int periods_span(struct aggregate *aggregate, const struct perfx_span *span);
+/* The budget has reduced a probe of the process. */
+void periods_reduced(struct periods *periods, uint32_t process);
 /* At the end, before steps are asked for: periods in what came since. 0 or -ENOMEM. */
 int periods_fill(struct aggregate *aggregate);
 /* Calls of threads that have no period yet are taken over, of processes that go on. 0 or -ENOMEM.

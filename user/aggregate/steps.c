@@ -46,6 +46,7 @@ struct ender {
 	double confidence;
 	struct sketch *durations;
 	struct step_picks picks;
+	bool by_entry; /* its last call had no time, and ended the step at its entry */
 };
 
 struct step_thread {
@@ -417,6 +418,14 @@ static void note_end(const struct steps *steps, const struct step_thread *thread
 	ender->at_unknown = false;
 }
 
+/* Between an end and an entry there is no step. */
+static void set_by_entry(struct ender *ender, bool by_entry)
+{
+	if (ender->by_entry != by_entry)
+		ender->last_ns = 0;
+	ender->by_entry = by_entry;
+}
+
 /* begun_ns: when a step that follows no other one began; UINT64_MAX: that was not seen. Then it is
  * not whole, and only its end counts. */
 static int end_step(struct steps *steps, struct step_thread *thread, struct ender *ender,
@@ -532,6 +541,7 @@ static int end_period(struct steps *steps, struct step_thread *thread,
 	if (!ender)
 		return 0;
 	thread->opened_ns = opened_of(steps, span->start_ns);
+	set_by_entry(ender, false);
 	return end_step(steps, thread, ender, UINT64_MAX, end_ns);
 }
 
@@ -587,8 +597,28 @@ static int range_span(struct steps *steps, const struct perfx_span *span, unsign
 	return err;
 }
 
+/* A call that is only counted: its end, and its time, are not known. */
+static int untimed_span(struct steps *steps, const struct perfx_span *span, unsigned class)
+{
+	uint32_t at = map64_get(&steps->thread_ids, (uint64_t)span->process << 32 | span->tid);
+	unsigned rank = (class & STEP_RANK_MASK) >> STEP_RANK_SHIFT;
+	struct ender *ender;
+
+	if (at == MAP64_NONE ||
+	    (!rank && !is_period(&steps->threads[at].period, span->function, span->context)))
+		return 0;
+	ender = ender_of(&steps->threads[at], span->function, rank);
+	if (!ender)
+		return 0;
+	steps->threads[at].opened_ns = opened_of(steps, span->start_ns);
+	set_by_entry(ender, true);
+	return end_step(steps, &steps->threads[at], ender, UINT64_MAX, span->start_ns);
+}
+
 int steps_span(struct steps *steps, const struct perfx_span *span, unsigned class)
 {
+	if (span->flags & PERFX_SPAN_UNTIMED)
+		return untimed_span(steps, span, class);
 	return class == STEP_TRACED ? traced_span(steps, span) : range_span(steps, span, class);
 }
 
@@ -651,6 +681,7 @@ static int replay_period(const struct steps *steps, struct step_thread *thread, 
 		step.off_cpu_ns = off_cpu_ns;
 		off_cpu_ns = 0;
 		is_past = step.to_ns <= steps->from_ns;
+		set_by_entry(ender, call->untimed);
 		count_end(ender, is_past);
 		if (follows_another(thread, ender)) {
 			known = tally_between(steps, thread, step.from_ns, step.to_ns, &tally);

@@ -58,7 +58,7 @@ struct steps {
 	size_t shown_count, shown_capacity;
 };
 
-/* A timed span of a function whose class is not 0. 0 or -ENOMEM. */
+/* A span of a function whose class is not 0. 0 or -ENOMEM. */
 int steps_span(struct steps *steps, const struct perfx_span *span, unsigned class);
 /* A call that has a known cost, or should have one; before steps_span, for functions of a class.
  * late: its cost became known later. 0 or -ENOMEM. */
