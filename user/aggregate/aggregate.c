@@ -31,6 +31,7 @@ void aggregate__free(struct aggregate *a)
 	free(a->interned.texts);
 	steps_clear(&a->steps);
 	periods_clear(&a->periods);
+	usual_costs_clear(&a->usual_costs);
 	values_clear(&a->values);
 	for (size_t i = 0; i < a->processes_count; i++)
 		process__free(a->processes[i]);
@@ -83,6 +84,8 @@ int aggregate__continue(struct aggregate *a, struct aggregate *before, uint64_t 
 	}
 	a->has_off_cpu = before->has_off_cpu;
 	err = steps_continue(&a->steps, &before->steps, from_ns, goes_on, a);
+	if (!err)
+		err = usual_costs_continue(&a->usual_costs, &before->usual_costs, goes_on, a);
 	return err ? err : periods_continue(&a->periods, &before->periods, goes_on, a);
 }
 
@@ -203,64 +206,6 @@ int handle_not_attached(struct aggregate *a, const struct event *event)
 	if (!row->name || !row->reason)
 		return -ENOMEM;
 	a->not_attached_count++;
-	return 0;
-}
-
-/* Calls of it were recorded under names of their own: those of XLA's operations, of jitted
- * functions.
- */
-static bool is_nameless(const struct aggregate *a, uint32_t function)
-{
-	for (size_t i = 0; i < a->rows_count; i++)
-		if (a->rows[i]->function == function)
-			return false;
-	return true;
-}
-
-static bool rests_on(const struct aggregate *a, uint32_t process, uint32_t function, bool nameless)
-{
-	unsigned source = function <= a->functions_count ? a->functions[function - 1].source : 0;
-
-	if (!nameless)
-		return map64_get(&a->row_ids, (uint64_t)process << 32 | function) != MAP64_NONE;
-	for (size_t i = 0; i < a->rows_count; i++) {
-		uint32_t of = a->rows[i]->function;
-
-		if (a->rows[i]->process == process && of <= a->functions_count &&
-		    a->functions[of - 1].source == source)
-			return true;
-	}
-	return false;
-}
-
-/* The reduction limits the figures of a process that called the function before. Nobody knows which
- * functions a later process will call, so it limits every later process. */
-int handle_reduced(struct aggregate *a, const struct event *event)
-{
-	const struct perfx_reduced *record = &event->reduced;
-	uint64_t time_ns = record->time_ns ? record->time_ns : 1;
-	bool nameless = record->function && is_nameless(a, record->function);
-	const struct step_limits none = {0}, limits = {.times_ns = record->function ? time_ns : 0,
-						       .costs_ns = record->loses_cost ? time_ns : 0,
-						       .waits_ns = record->function ? 0 : time_ns};
-
-	if (grow_array(&a->reduced, &a->reduced_capacity, a->reduced_count + 1,
-		       sizeof(*a->reduced)))
-		return -ENOMEM;
-	a->reduced[a->reduced_count++] = *record;
-	gpu_reduced(a, record);
-	for (uint32_t i = 0; i < a->processes_count; i++) {
-		bool concerned = a->processes[i] &&
-				 (!record->merged || a->processes[i]->merged == record->merged) &&
-				 (!record->function || rests_on(a, i, record->function, nameless));
-
-		if (a->processes[i] &&
-		    step_costs_limit(&a->steps.costs, i, concerned ? &limits : &none))
-			return -ENOMEM;
-		if (concerned && record->function)
-			periods_reduced(&a->periods, i);
-	}
-	step_costs_limit_later(&a->steps.costs, &limits);
 	return 0;
 }
 

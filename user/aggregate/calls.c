@@ -18,6 +18,7 @@ static struct row *row_new(struct aggregate *a, uint32_t process, uint32_t funct
 	row->function = function;
 	row->min_ns = UINT64_MAX;
 	row->step_class = STEP_UNDECIDED;
+	row->usual_cost = usual_cost_of(&a->usual_costs, process, function);
 	row->gpu_class = GPU_CLASS_UNDECIDED;
 	row->sketch = sketch__new();
 	if (!row->sketch || grow_array(&a->rows, &a->rows_capacity, a->rows_count + 1, sizeof(row)))
@@ -168,6 +169,30 @@ static int row_step(struct aggregate *a, struct row *row, const struct perfx_spa
 	return steps_span(&a->steps, span, row->step_class | STEP_TRACED);
 }
 
+/* A call that was only counted may have the cost of the function's other calls. */
+static int call_cost(struct aggregate *a, struct row *row, struct sums *sums,
+		     const struct perfx_span *span)
+{
+	struct perfx_span assumed = *span;
+	int err = 0;
+
+	if (!span->cost_state) {
+		if (!usual_cost_assume(&a->usual_costs, &assumed))
+			return 0;
+		err = costs_span(a, &sums->costs, &assumed);
+		if (!err)
+			sums->costs->cost.assumed_count++;
+		return err;
+	}
+	if (usual_cost_is_part(&a->usual_costs, row)) {
+		assumed.cost_state = PERFX_COST_INSIDE;
+		return costs_span(a, &sums->costs, &assumed);
+	}
+	if (!(span->flags & PERFX_SPAN_UNWOUND))
+		err = usual_cost_add(&a->usual_costs, row, span);
+	return err ? err : costs_span(a, &sums->costs, span);
+}
+
 bool aggregate__shows_step(const struct aggregate *a, const struct perfx_span *span)
 {
 	const struct process *process =
@@ -220,7 +245,8 @@ int handle_span(struct aggregate *a, const struct event *event)
 		if (err)
 			return err;
 	}
-	err = span->cost_state ? costs_span(a, &sums->costs, span) : 0;
+	err = span->cost_state || (span->flags & PERFX_SPAN_UNTIMED) ? call_cost(a, row, sums, span)
+								     : 0;
 	if (!err && (a->steps.threads_count || unlikely(row->step_class)) &&
 	    !(span->flags & PERFX_SPAN_UNWOUND))
 		err = row_step(a, row, span);
@@ -289,7 +315,9 @@ int calls_context_row(struct aggregate *a, uint32_t id, struct row **row)
 
 int handle_overflow_calls(struct aggregate *a, const struct event *event)
 {
-	const struct perfx_overflow_calls *record = &event->overflow_calls;
+	struct perfx_overflow_calls parts = event->overflow_calls;
+	const struct perfx_overflow_calls *record = &parts;
+	struct perfx_span assumed = {0};
 	struct context *context;
 	struct row *row;
 	uint64_t rest;
@@ -309,7 +337,16 @@ int handle_overflow_calls(struct aggregate *a, const struct event *event)
 	row->untimed_count += record->untimed_count;
 	row->overflow_count += rest;
 	row->off_cpu_ns = add_capped(row->off_cpu_ns, record->off_cpu_ns);
-	return costs_overflow(&context->sums.costs, record);
+	if (usual_cost_is_part(&a->usual_costs, row)) {
+		parts.nested_count += parts.counted_count;
+		parts.counted_count = parts.flops = parts.bytes = 0;
+	}
+	err = costs_overflow(&context->sums.costs, record);
+	assumed.process = row->process;
+	assumed.function = row->function;
+	if (err || !record->untimed_count || !usual_cost_assume(&a->usual_costs, &assumed))
+		return err;
+	return costs_assumed(&context->sums.costs, &assumed, record->untimed_count);
 }
 
 /* --- perf counters --- */

@@ -16,6 +16,7 @@ typedef unsigned __int128 u128;
 struct costs {
 	struct profile_cost cost;
 	uint64_t dtypes[PERFX_DTYPES]; /* flops */
+	uint64_t timed_flops;	       /* of the calls of counted_ns */
 	uint64_t counted_ns, unread_ns, nested_ns;
 	uint64_t opaque_ns; /* self */
 };
@@ -44,6 +45,7 @@ struct row {
 	unsigned step_class; /* steps.h */
 	unsigned gpu_class;  /* GPU_CLASS_ */
 	enum meets meets;
+	uint32_t usual_cost; /* in usual_costs.list[], + 1; 0: none yet */
 	struct sketch *sketch;
 	struct sums orphans; /* calls of unknown context */
 	/* distinct threads: a bit for each thread of the process */
@@ -87,6 +89,8 @@ struct sums *calls_sums(struct aggregate *aggregate, const struct perfx_span *sp
 /* A span whose function has a known cost. 0 or -ENOMEM. */
 int costs_span(struct aggregate *aggregate, struct costs **costs, const struct perfx_span *span);
 int costs_overflow(struct costs **costs, const struct perfx_overflow_calls *record);
+/* Calls without a record that are taken to have this cost. 0 or -ENOMEM. */
+int costs_assumed(struct costs **costs, const struct perfx_span *span, uint64_t count);
 /* At the end: spans whose object was not described when they came. 0 or -ENOMEM. */
 int object_costs_settle(struct aggregate *aggregate);
 /* What each row computes, before the profile's rows are filled. 0 or -ENOMEM. */

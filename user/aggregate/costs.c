@@ -16,6 +16,7 @@ static void cost_add(struct profile_cost *cost, const struct profile_cost *more)
 	cost->opaque_count = add_capped(cost->opaque_count, more->opaque_count);
 	cost->nested_count = add_capped(cost->nested_count, more->nested_count);
 	cost->submitted_count = add_capped(cost->submitted_count, more->submitted_count);
+	cost->assumed_count = add_capped(cost->assumed_count, more->assumed_count);
 }
 
 static int make(struct costs **costs)
@@ -83,8 +84,10 @@ static int add_span(struct costs **costs, const struct perfx_span *span)
 		}
 		add_counted(f, span->flops, span->bytes, 1, span->dtype);
 		f->cost.submitted_count += !!(span->flags & PERFX_SPAN_SUBMITTED);
-		if (timed && span->flops)
+		if (timed && span->flops) {
 			add_ns(&f->counted_ns, span->duration_ns);
+			f->timed_flops = add_capped(f->timed_flops, span->flops);
+		}
 		break;
 	case PERFX_COST_INSIDE:
 	case PERFX_COST_ELSEWHERE:
@@ -124,11 +127,30 @@ int costs_overflow(struct costs **costs, const struct perfx_overflow_calls *reco
 	f = *costs;
 	add_counted(f, record->flops, record->bytes, record->counted_count, PERFX_DTYPE_UNKNOWN);
 	cost_add(&f->cost, &more);
-	if (record->flops)
+	if (record->flops) {
 		add_ns(&f->counted_ns, share_of(record->total_ns, record->counted_count, all));
+		f->timed_flops = add_capped(f->timed_flops, record->flops);
+	}
 	add_ns(&f->unread_ns, share_of(record->total_ns, record->unread_count, all));
 	add_ns(&f->nested_ns, share_of(record->total_ns, record->nested_count, all));
 	add_ns(&f->opaque_ns, share_of(record->self_ns, record->opaque_count, all));
+	return 0;
+}
+
+int costs_assumed(struct costs **costs, const struct perfx_span *span, uint64_t count)
+{
+	uint64_t flops = span->cost_state == PERFX_COST_COUNTED ? span->flops : 0, bytes = 0;
+
+	if (make(costs))
+		return -ENOMEM;
+	if (__builtin_mul_overflow(flops, count, &flops) ||
+	    __builtin_mul_overflow(flops ? span->bytes : 0, count, &bytes))
+		return 0;
+	if (span->cost_state != PERFX_COST_COUNTED)
+		(*costs)->cost.nested_count = add_capped((*costs)->cost.nested_count, count);
+	else
+		add_counted(*costs, flops, bytes, count, PERFX_DTYPE_UNKNOWN);
+	(*costs)->cost.assumed_count = add_capped((*costs)->cost.assumed_count, count);
 	return 0;
 }
 
@@ -266,6 +288,7 @@ static void costs_add(struct costs *costs, const struct costs *more, uint64_t un
 	cost_add(&costs->cost, &more->cost);
 	dtypes_add(costs->dtypes, more->dtypes);
 	costs->counted_ns = add_capped(costs->counted_ns, more->counted_ns);
+	costs->timed_flops = add_capped(costs->timed_flops, more->timed_flops);
 	costs->unread_ns = add_capped(costs->unread_ns, unread_ns);
 	costs->opaque_ns = add_capped(costs->opaque_ns, more->opaque_ns);
 }
@@ -511,6 +534,7 @@ static int add_row(struct profile_compute *compute, enum perfx_source source,
 	compute->measured = true;
 	cost_add(&compute->cost, &own->cost);
 	compute->counted_ns = add_capped(compute->counted_ns, own->counted_ns);
+	compute->timed_flops = add_capped(compute->timed_flops, own->timed_flops);
 	compute->unread_ns = add_capped(compute->unread_ns, own->unread_ns);
 	compute->opaque_ns = add_capped(compute->opaque_ns, own->opaque_ns);
 	if (add_source(compute, source, &own->cost))

@@ -111,6 +111,9 @@ struct profile_cost {
 	/* Of counted_count, calls that returned before their work was done; not known of those
 	 * without a record. */
 	uint64_t submitted_count;
+	/* Of counted_count and nested_count, calls that the overhead budget only counts: their cost
+	 * is that of the function's measured calls, which were all alike (reductions.h). */
+	uint64_t assumed_count;
 };
 
 /* Of all that is moved it is known what goes over the bus. */
@@ -138,6 +141,7 @@ struct profile_compute {
 	 * have none although their function could have one (UNREAD), less that of calls inside them
 	 * that do have one. Threads add up; of overflow calls it is shared out by their number. */
 	uint64_t counted_ns, unread_ns;
+	uint64_t timed_flops; /* of the calls of counted_ns */
 	/* In compiled code whose work is not known, less what it calls. */
 	uint64_t opaque_ns;
 	/* The overhead budget removed a probe then, so `cost` is a lower bound; the process did

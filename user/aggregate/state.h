@@ -14,6 +14,7 @@
 #include "aggregate/merged.h"
 #include "aggregate/period.h"
 #include "aggregate/process.h"
+#include "aggregate/reductions.h"
 #include "aggregate/samples.h"
 #include "aggregate/stacks.h"
 #include "aggregate/steps.h"
@@ -60,6 +61,7 @@ struct aggregate {
 	struct memory memory;
 	struct steps steps;
 	struct periods periods;
+	struct usual_costs usual_costs;
 	struct values values;
 	struct profile_interval *recording_windows; /* to_ns UINT64_MAX: open */
 	size_t recording_windows_capacity, recording_windows_count;

@@ -253,8 +253,13 @@ struct roofline roofline_of_calls(const struct profile *profile,
 				  const struct profile_process *process)
 {
 	const struct profile_compute *compute = &process->compute;
-	struct roofline line = line_of(profile, &compute->cost, compute->counted_ns,
-				       roofline_dtype(process), roofline_cores(profile, process));
+	/* as long as all calls took, if those without a time were like the others */
+	double ns = compute->timed_flops
+			    ? (double)compute->counted_ns * (double)compute->cost.flops /
+				      (double)compute->timed_flops
+			    : 0;
+	struct roofline line = line_of(profile, &compute->cost, u64_of(ns), roofline_dtype(process),
+				       roofline_cores(profile, process));
 
 	if (line.flops_per_s >= 0 && compute->cost.submitted_count)
 		withhold(&line, ROOFLINE_SUBMITTED);

@@ -119,6 +119,9 @@ static void compose_attributed(struct composer *c, const struct profile_process 
 	add_part(&text, compute->cost.opaque_count, "of compiled code with unknown FLOPs");
 	if (compute->opaque_ns)
 		text_printf(&text, " (%s)", as_ns(compute->opaque_ns));
+	add_part(&text, compute->cost.assumed_count,
+		 "of these only counted, with the FLOPs that all measured calls of the function "
+		 "had");
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 

@@ -491,6 +491,8 @@ json_t *json_of_call_costs(const struct profile_cost *cost)
 		set_integer(object, "opaque", cost->opaque_count);
 	if (cost->submitted_count)
 		set_integer(object, "submitted", cost->submitted_count);
+	if (cost->assumed_count)
+		set_integer(object, "assumed", cost->assumed_count);
 	return object;
 }
 

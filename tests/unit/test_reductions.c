@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What is known of a process after the overhead budget has reduced a function that it calls. */
+#include "aggregate/reductions.h"
+#include "aggregate/state.h"
+#include "replay_fixture.h"
+
+#define MAIN 4242
+
+enum { ADDMM = 1, MM, GEMM };
+enum { ADDMM_CONTEXT = 1, MM_CONTEXT, GEMM_CONTEXT };
+
+static void begin(struct stream *s)
+{
+	*s = (struct stream){0};
+	stream_host(s);
+	stream_process(s, 1, MAIN, "python3", "python3\x1ftrain.py");
+	stream_function(s, ADDMM, "at::_ops::addmm::call", "/libtorch_cpu.so", PERFX_SOURCE_TORCH);
+	stream_function(s, MM, "at::_ops::mm::call", "/libtorch_cpu.so", PERFX_SOURCE_TORCH);
+	stream_function(s, GEMM, "cblas_sgemm", "/libblas.so", PERFX_SOURCE_BLAS);
+	stream_context(s, ADDMM_CONTEXT, 0, ADDMM, 1);
+	stream_context(s, MM_CONTEXT, 0, MM, 1);
+	stream_context(s, GEMM_CONTEXT, ADDMM_CONTEXT, GEMM, 1);
+}
+
+static void measured(struct stream *s, uint32_t context, unsigned ms, enum perfx_cost_state state,
+		     uint64_t flops)
+{
+	stream_compute(s, context, MAIN, ms * MS, MS / 2, MS / 2,
+		       (struct stream_cost){state, PERFX_DTYPE_F32, flops, flops});
+}
+
+static void counted(struct stream *s, uint32_t context, unsigned ms)
+{
+	stream_call(s, context, MAIN, ms * MS, 0, 0, PERFX_SPAN_UNTIMED);
+}
+
+static struct profile_compute finish(struct stream *s, struct aggregate **aggregate)
+{
+	const struct profile *profile;
+
+	*aggregate = replay(s);
+	profile = aggregate__finish(*aggregate);
+	cr_assert_not_null(profile);
+	return profile->processes[0].compute;
+}
+
+static void expect(struct stream *s, uint64_t flops, uint64_t assumed, uint64_t until_ms)
+{
+	struct aggregate *aggregate;
+	struct profile_compute compute = finish(s, &aggregate);
+
+	cr_expect_eq(compute.cost.flops, flops, "%lu FLOPs", (unsigned long)compute.cost.flops);
+	cr_expect_eq(compute.cost.assumed_count, assumed, "%lu assumed",
+		     (unsigned long)compute.cost.assumed_count);
+	cr_expect_eq(compute.until_ns, until_ms ? STREAM_START + until_ms * MS : 0);
+	aggregate__free(aggregate);
+}
+
+/* All measured calls had one shape: those that are only counted have it, too. */
+Test(reductions, one_shape)
+{
+	struct stream s;
+
+	begin(&s);
+	for (unsigned i = 0; i < 300; i++)
+		measured(&s, MM_CONTEXT, i, PERFX_COST_COUNTED, 10);
+	stream_reduced(&s, MM, 300 * MS, PERFX_REDUCED_COUNTED, true);
+	for (unsigned i = 300; i < 400; i++)
+		counted(&s, MM_CONTEXT, i);
+	expect(&s, 4000, 100, 0);
+}
+
+/* The rate of calls is that of the timed ones. */
+Test(reductions, rate_of_timed_calls)
+{
+	struct stream s;
+	struct aggregate *aggregate;
+	struct profile_compute compute;
+
+	begin(&s);
+	for (unsigned i = 0; i < 256; i++)
+		measured(&s, MM_CONTEXT, i, PERFX_COST_COUNTED, 10);
+	stream_reduced(&s, MM, 256 * MS, PERFX_REDUCED_COUNTED, true);
+	for (unsigned i = 256; i < 512; i++)
+		counted(&s, MM_CONTEXT, i);
+	compute = finish(&s, &aggregate);
+	cr_expect_eq(compute.cost.flops, 5120);
+	cr_expect_eq(compute.timed_flops, 2560);
+	cr_expect_eq(compute.counted_ns, 256 * MS / 2);
+	aggregate__free(aggregate);
+}
+
+Test(reductions, several_shapes)
+{
+	struct stream s;
+
+	begin(&s);
+	for (unsigned i = 0; i < 300; i++)
+		measured(&s, MM_CONTEXT, i, PERFX_COST_COUNTED, i == 150 ? 20 : 10);
+	stream_reduced(&s, MM, 300 * MS, PERFX_REDUCED_COUNTED, true);
+	for (unsigned i = 300; i < 400; i++)
+		counted(&s, MM_CONTEXT, i);
+	expect(&s, 3010, 0, 300);
+}
+
+Test(reductions, unreadable_arguments)
+{
+	struct stream s;
+
+	begin(&s);
+	for (unsigned i = 0; i < 300; i++)
+		measured(&s, MM_CONTEXT, i, PERFX_COST_UNREAD, 0);
+	stream_reduced(&s, MM, 300 * MS, PERFX_REDUCED_COUNTED, true);
+	counted(&s, MM_CONTEXT, 301);
+	expect(&s, 0, 0, 300);
+}
+
+/* A few calls say nothing about the others. */
+Test(reductions, few_calls)
+{
+	struct stream s;
+
+	begin(&s);
+	for (unsigned i = 0; i < USUAL_CALLS_MIN - 1; i++)
+		measured(&s, MM_CONTEXT, i, PERFX_COST_COUNTED, 10);
+	stream_reduced(&s, MM, 300 * MS, PERFX_REDUCED_COUNTED, true);
+	counted(&s, MM_CONTEXT, 301);
+	expect(&s, 10 * (USUAL_CALLS_MIN - 1), 0, 300);
+}
+
+/* Of a function that is not traced at all it is not known how often it is called. */
+Test(reductions, then_removed)
+{
+	struct stream s;
+
+	begin(&s);
+	for (unsigned i = 0; i < 300; i++)
+		measured(&s, MM_CONTEXT, i, PERFX_COST_COUNTED, 10);
+	stream_reduced(&s, MM, 300 * MS, PERFX_REDUCED_COUNTED, true);
+	for (unsigned i = 300; i < 400; i++)
+		counted(&s, MM_CONTEXT, i);
+	stream_reduced(&s, MM, 400 * MS, PERFX_REDUCED_REMOVED, false);
+	expect(&s, 4000, 100, 400);
+}
+
+static void nested(struct stream *s)
+{
+	begin(s);
+	for (unsigned i = 0; i < 300; i++) {
+		measured(s, GEMM_CONTEXT, i, PERFX_COST_INSIDE, 0);
+		measured(s, ADDMM_CONTEXT, i, PERFX_COST_COUNTED, 10);
+	}
+}
+
+/* What was always a part of other calls' work is not missed. */
+Test(reductions, nested_calls)
+{
+	struct stream s;
+
+	nested(&s);
+	stream_reduced(&s, GEMM, 300 * MS, PERFX_REDUCED_REMOVED, true);
+	for (unsigned i = 300; i < 400; i++)
+		measured(&s, ADDMM_CONTEXT, i, PERFX_COST_COUNTED, 10);
+	expect(&s, 4000, 0, 0);
+
+	nested(&s);
+	stream_reduced(&s, GEMM, 300 * MS, PERFX_REDUCED_REMOVED, true);
+	stream_reduced(&s, ADDMM, 300 * MS, PERFX_REDUCED_COUNTED, true);
+	for (unsigned i = 300; i < 400; i++)
+		counted(&s, ADDMM_CONTEXT, i);
+	expect(&s, 4000, 100, 0);
+}
+
+/* Inner calls look as if they were alone when the outer ones are only counted. They stay a part of
+ * these, if they always were. */
+Test(reductions, measured_calls_inside)
+{
+	for (unsigned alone = 0; alone < 2; alone++) {
+		struct stream s;
+
+		nested(&s);
+		stream_context(&s, GEMM_CONTEXT + 1, 0, GEMM, 1);
+		if (alone)
+			measured(&s, GEMM_CONTEXT + 1, 299, PERFX_COST_COUNTED, 10);
+		stream_reduced(&s, ADDMM, 300 * MS, PERFX_REDUCED_COUNTED, true);
+		for (unsigned i = 300; i < 400; i++) {
+			counted(&s, ADDMM_CONTEXT, i);
+			measured(&s, GEMM_CONTEXT + 1, i, PERFX_COST_COUNTED, 10);
+		}
+		stream_plain(&s, PERFX_KIND_OVERFLOW_CALLS, struct perfx_overflow_calls,
+			     .context = GEMM_CONTEXT + 1, .calls_count = 50, .counted_count = 50,
+			     .flops = 500);
+		if (alone)
+			expect(&s, 3010 + 1000 + 500, 0, 300);
+		else
+			expect(&s, 4000, 100, 0);
+	}
+}
+
+/* Counted calls whose records were dropped. */
+Test(reductions, dropped_records)
+{
+	struct stream s;
+
+	begin(&s);
+	for (unsigned i = 0; i < 300; i++)
+		measured(&s, MM_CONTEXT, i, PERFX_COST_COUNTED, 10);
+	stream_reduced(&s, MM, 300 * MS, PERFX_REDUCED_COUNTED, true);
+	stream_plain(&s, PERFX_KIND_OVERFLOW_CALLS, struct perfx_overflow_calls,
+		     .context = MM_CONTEXT, .calls_count = 50, .untimed_count = 50);
+	expect(&s, 3500, 50, 0);
+}
+
+static bool is_first(void *ctx, uint32_t process)
+{
+	(void)ctx;
+	return process == 1;
+}
+
+/* In the tables of a live recording's next epoch. */
+Test(reductions, go_on)
+{
+	struct usual_costs before = {0}, next = {0};
+	struct row row = {.process = 1, .function = MM}, other = {.process = 2, .function = MM};
+	struct perfx_span span = {
+		.process = 1, .function = MM, .cost_state = PERFX_COST_COUNTED, .flops = 10};
+	struct perfx_span counted_only = {.process = 1, .function = MM};
+
+	cr_assert_eq(usual_cost_add(&before, &row, &span), 0);
+	cr_assert_eq(usual_cost_add(&before, &other, &span), 0);
+	before.list[row.usual_cost - 1].assumed = true;
+	cr_assert_eq(usual_costs_continue(&next, &before, is_first, NULL), 0);
+	cr_expect(usual_cost_of(&next, 1, MM));
+	cr_expect_not(usual_cost_of(&next, 2, MM));
+	cr_assert(usual_cost_assume(&next, &counted_only));
+	cr_expect_eq(counted_only.cost_state, PERFX_COST_COUNTED);
+	cr_expect_eq(counted_only.flops, 10);
+	usual_costs_clear(&before);
+	usual_costs_clear(&next);
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "aggregate/reductions.h"
+
+#include "aggregate/state.h"
+
+#include <stdlib.h>
+
+/* --- the cost that all measured calls have --- */
+
+static uint64_t key_of(uint32_t process, uint32_t function)
+{
+	return (uint64_t)process << 32 | function;
+}
+
+static struct usual_cost *find(const struct usual_costs *usual, uint32_t process, uint32_t function)
+{
+	uint32_t at = map64_get(&usual->ids, key_of(process, function));
+
+	return at == MAP64_NONE ? NULL : &usual->list[at];
+}
+
+uint32_t usual_cost_of(const struct usual_costs *usual, uint32_t process, uint32_t function)
+{
+	const struct usual_cost *cost = find(usual, process, function);
+
+	return cost ? (uint32_t)(cost - usual->list) + 1 : 0;
+}
+
+/* NULL: no memory. */
+static struct usual_cost *get(struct usual_costs *usual, uint32_t process, uint32_t function)
+{
+	struct usual_cost *cost = find(usual, process, function);
+
+	if (cost)
+		return cost;
+	if (grow_array(&usual->list, &usual->capacity, usual->count + 1, sizeof(*usual->list)) ||
+	    map64_put(&usual->ids, key_of(process, function), (uint32_t)usual->count))
+		return NULL;
+	cost = &usual->list[usual->count++];
+	*cost = (struct usual_cost){.process = process, .function = function};
+	return cost;
+}
+
+/* What a call inside another one computes is in the other one's cost, whatever it is. */
+static bool is_inside(unsigned state)
+{
+	return state == PERFX_COST_INSIDE || state == PERFX_COST_ELSEWHERE;
+}
+
+/* Did enough calls have one cost? */
+static bool is_usual(const struct usual_cost *cost)
+{
+	return !cost->varies && cost->calls_count >= USUAL_CALLS_MIN;
+}
+
+static bool has_cost(const struct usual_cost *cost, const struct perfx_span *span)
+{
+	if (cost->state != span->cost_state)
+		return false;
+	return is_inside(cost->state) ||
+	       (cost->state == PERFX_COST_COUNTED && cost->flops == span->flops &&
+		cost->bytes == span->bytes && cost->dtype == span->dtype);
+}
+
+int usual_cost_add(struct usual_costs *usual, struct row *row, const struct perfx_span *span)
+{
+	struct usual_cost *cost = row->usual_cost ? &usual->list[row->usual_cost - 1]
+						  : get(usual, row->process, row->function);
+
+	if (!cost)
+		return -ENOMEM;
+	row->usual_cost = (uint32_t)(cost - usual->list) + 1;
+	if (!cost->calls_count++) {
+		cost->flops = span->flops;
+		cost->bytes = span->bytes;
+		cost->flags = span->flags & (PERFX_SPAN_MOVES | PERFX_SPAN_SUBMITTED);
+		cost->state = span->cost_state;
+		cost->dtype = span->dtype;
+	}
+	cost->varies |= !has_cost(cost, span);
+	return 0;
+}
+
+bool usual_cost_is_part(const struct usual_costs *usual, const struct row *row)
+{
+	return row->usual_cost && usual->list[row->usual_cost - 1].is_part;
+}
+
+bool usual_cost_assume(const struct usual_costs *usual, struct perfx_span *span)
+{
+	const struct usual_cost *cost = find(usual, span->process, span->function);
+
+	if (!cost || !cost->assumed)
+		return false;
+	span->cost_state = cost->state;
+	span->dtype = cost->dtype;
+	span->flags |= cost->flags;
+	span->flops = cost->flops;
+	span->bytes = cost->bytes;
+	return true;
+}
+
+int usual_costs_continue(struct usual_costs *usual, const struct usual_costs *before,
+			 bool (*goes_on)(void *ctx, uint32_t process), void *ctx)
+{
+	for (size_t i = 0; i < before->count; i++) {
+		const struct usual_cost *from = &before->list[i];
+		struct usual_cost *to;
+
+		if (!goes_on(ctx, from->process))
+			continue;
+		to = get(usual, from->process, from->function);
+		if (!to)
+			return -ENOMEM;
+		*to = *from;
+	}
+	return 0;
+}
+
+void usual_costs_clear(struct usual_costs *usual)
+{
+	free(usual->list);
+	map64_clear(&usual->ids);
+}
+
+/* --- reductions --- */
+
+/* Calls of it were recorded under names of their own: those of XLA's operations, of jitted
+ * functions. */
+static bool is_nameless(const struct aggregate *a, uint32_t function)
+{
+	for (size_t i = 0; i < a->rows_count; i++)
+		if (a->rows[i]->function == function)
+			return false;
+	return true;
+}
+
+static bool rests_on(const struct aggregate *a, uint32_t process, uint32_t function, bool nameless)
+{
+	unsigned source = function <= a->functions_count ? a->functions[function - 1].source : 0;
+
+	if (!nameless)
+		return map64_get(&a->row_ids, key_of(process, function)) != MAP64_NONE;
+	for (size_t i = 0; i < a->rows_count; i++) {
+		uint32_t of = a->rows[i]->function;
+
+		if (a->rows[i]->process == process && of <= a->functions_count &&
+		    a->functions[of - 1].source == source)
+			return true;
+	}
+	return false;
+}
+
+/* No thread has more traced calls open than this (PERFX_MAX_DEPTH); a damaged file may. */
+#define CALLS_DEEP 256
+
+static bool is_called_by(const struct aggregate *a, const struct context *context,
+			 uint32_t function)
+{
+	for (unsigned depth = 0; context->parent && depth < CALLS_DEEP; depth++) {
+		context = &a->contexts[context->parent];
+		if (context->function == function)
+			return true;
+	}
+	return false;
+}
+
+/* Calls inside those of the function will look as if they were alone. Was the work of their
+ * functions always a part of others', so that it can stay that? */
+static bool are_parts(const struct aggregate *a, uint32_t process, uint32_t function, bool mark)
+{
+	for (size_t i = 1; i < a->contexts_count; i++) {
+		const struct context *context = &a->contexts[i];
+		const struct costs *costs = context->sums.costs;
+		struct usual_cost *inner;
+
+		if (context->process != process || context->function == function || !costs ||
+		    !costs->cost.nested_count || !is_called_by(a, context, function))
+			continue;
+		inner = find(&a->usual_costs, process, context->function);
+		if (!inner || (!inner->reduced && !(is_usual(inner) && is_inside(inner->state))))
+			return false;
+		inner->is_part |= mark;
+	}
+	return true;
+}
+
+/* Is it still known what the process computes, although calls of the function have no cost of their
+ * own any more? */
+static bool keeps_costs(const struct aggregate *a, uint32_t process,
+			const struct perfx_reduced *record)
+{
+	struct usual_cost *cost = find(&a->usual_costs, process, record->function);
+
+	if (!record->loses_cost && !(cost && cost->assumed))
+		return true;
+	if (!cost)
+		return false;
+	cost->reduced = true;
+	cost->assumed = false;
+	if (!is_usual(cost))
+		return false;
+	if (record->to == PERFX_REDUCED_REMOVED)
+		return is_inside(cost->state);
+	cost->assumed = are_parts(a, process, record->function, false);
+	return cost->assumed && are_parts(a, process, record->function, true);
+}
+
+static bool is_concerned(const struct aggregate *a, uint32_t process,
+			 const struct perfx_reduced *record, bool nameless)
+{
+	return (!record->merged || a->processes[process]->merged == record->merged) &&
+	       (!record->function || rests_on(a, process, record->function, nameless));
+}
+
+/* The reduction limits the figures of a process that called the function before. Nobody knows which
+ * functions a later process will call, so it limits every later process. */
+int handle_reduced(struct aggregate *a, const struct event *event)
+{
+	struct perfx_reduced record = event->reduced;
+	uint64_t time_ns = record.time_ns ? record.time_ns : 1;
+	bool nameless = record.function && is_nameless(a, record.function);
+	bool keeps = false, limits_costs = false;
+	const struct step_limits later = {.times_ns = record.function ? time_ns : 0,
+					  .costs_ns = record.loses_cost ? time_ns : 0,
+					  .waits_ns = record.function ? 0 : time_ns};
+
+	for (uint32_t i = 0; i < a->processes_count; i++) {
+		struct step_limits limits = {0};
+
+		if (a->processes[i] && is_concerned(a, i, &record, nameless)) {
+			limits = later;
+			limits.costs_ns = keeps_costs(a, i, &record) ? 0 : time_ns;
+			keeps |= !limits.costs_ns;
+			limits_costs |= limits.costs_ns != 0;
+			periods_reduced(&a->periods, i);
+		}
+		if (a->processes[i] && step_costs_limit(&a->steps.costs, i, &limits))
+			return -ENOMEM;
+	}
+	step_costs_limit_later(&a->steps.costs, &later);
+	gpu_reduced(a, &record);
+	/* for reports, which name the functions whose reduction limits costs */
+	record.loses_cost = limits_costs || (record.loses_cost && !keeps);
+	if (grow_array(&a->reduced, &a->reduced_capacity, a->reduced_count + 1, sizeof(record)))
+		return -ENOMEM;
+	a->reduced[a->reduced_count++] = record;
+	return 0;
+}

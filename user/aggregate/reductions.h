@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is still known after the overhead budget has reduced a function: no longer the times of its
+ * calls; and what they compute only if all measured calls of the function computed the same. Then
+ * calls that are only counted are taken to compute that too, and a function whose work was always
+ * part of another one's is not missed, and stays a part of it when that one is only counted.
+ * Otherwise the costs of the processes that called it are measured until then (step_costs.h).
+ */
+#ifndef PERFX_AGGREGATE_REDUCTIONS_H
+#define PERFX_AGGREGATE_REDUCTIONS_H
+
+#include "base/grow.h"
+#include "perfx_record.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Of fewer measured calls nobody knows whether the others are like them. By the rule of three, at a
+ * confidence of 95 %, at most 3 % of all calls are not. */
+#define USUAL_CALLS_MIN 100
+
+/* Of the measured calls of a function in a process. */
+struct usual_cost {
+	uint32_t process, function;
+	uint64_t calls_count;
+	uint64_t flops, bytes; /* of each call */
+	uint16_t flags;	       /* PERFX_SPAN_MOVES, PERFX_SPAN_SUBMITTED */
+	uint8_t state, dtype;
+	bool varies;
+	bool reduced; /* its calls no longer have a cost of their own */
+	bool assumed; /* they are counted, and taken to have this one */
+	bool is_part; /* their work is that of calls that are only counted */
+};
+
+struct usual_costs {
+	struct usual_cost *list;
+	size_t count, capacity;
+	struct map64 ids; /* process << 32 | function → list[] */
+};
+
+struct aggregate;
+struct row;
+
+/* Where the function's is, for row->usual_cost; 0: there is none yet. */
+uint32_t usual_cost_of(const struct usual_costs *usual, uint32_t process, uint32_t function);
+/* A measured call of the row's function. 0 or -ENOMEM. */
+int usual_cost_add(struct usual_costs *usual, struct row *row, const struct perfx_span *span);
+/* Is the work of the row's calls a part of others', although it looks as if they were alone? */
+bool usual_cost_is_part(const struct usual_costs *usual, const struct row *row);
+/* Gives a call that was only counted the cost that is assumed for it. false: there is none. */
+bool usual_cost_assume(const struct usual_costs *usual, struct perfx_span *span);
+/* Processes go on in these, which have none yet. 0 or -ENOMEM. */
+int usual_costs_continue(struct usual_costs *usual, const struct usual_costs *before,
+			 bool (*goes_on)(void *ctx, uint32_t process), void *ctx);
+void usual_costs_clear(struct usual_costs *usual);
+
+#endif
