@@ -201,7 +201,6 @@ static void describe(const struct blas_type *type, bool wide, const char *what, 
 {
 	builtin->source = PERFX_SOURCE_BLAS;
 	builtin->by_default = true;
-	builtin->often = false;
 	snprintf(builtin->text, sizeof(builtin->text),
 		 "%s; int=%d; dtype=%s; let x=%d; let e=%d; let r=%d; %s", what, wide ? 64 : 32,
 		 type->dtype, type->x, type->e, type->r, text);
@@ -233,7 +232,6 @@ static bool find_dnnl(const char *base_name, const char *symbol, struct builtin 
 		describe(&names[i].type, true,
 			 is_xla_library(base_name) ? "worker; leaf" : "kernel; leaf",
 			 MNK("int(arg3)", "int(arg4)", "int(arg5)") GEMM, builtin);
-		builtin->often = true;
 		return true;
 	}
 	return false;
@@ -283,7 +281,6 @@ static bool find_ynn(const char *symbol, struct builtin *builtin)
 			 MNK("int(arg1)", "int(arg2)", "int(arg3)*int(arg4)*int(arg5)") GEMM,
 			 builtin);
 		builtin->source = PERFX_SOURCE_XLA;
-		builtin->often = true;
 		return true;
 	}
 	return false;
@@ -304,8 +301,5 @@ bool builtin_blas(const char *base_name, const char *symbol, struct builtin *bui
 	if (!text)
 		return false;
 	describe(found.type, found.wide || is_wide_library(base_name), "kernel", text, builtin);
-	/* small products and matrix times vector, in loops */
-	builtin->often = found.type->letters[0] && strchr("sd", found.type->letters[0]) &&
-			 !found.type->letters[1] && begins_with(found.function->name, "gem");
 	return true;
 }

@@ -22,9 +22,6 @@ struct builtin {
 	enum perfx_source source;
 	/* Traced by default; false where it only leads to others of the table. */
 	bool by_default;
-	/* May be called so often, for so little work at a time, that merely counting it is
-	 * expensive. */
-	bool often;
 	char text[BUILTIN_TEXT_MAX]; /* its cost: cost/cost_program.h */
 };
 

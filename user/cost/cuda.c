@@ -157,7 +157,6 @@ static bool find_whole(const char *base, const char *symbol, struct builtin *bui
 			continue;
 		builtin->source = whole[i].source;
 		builtin->by_default = true;
-		builtin->often = false;
 		snprintf(builtin->text, sizeof(builtin->text), "%s", whole[i].text);
 		return true;
 	}
@@ -206,6 +205,5 @@ bool builtin_cuda(const char *base_name, const char *symbol, struct builtin *bui
 	twin = take_ending(name, "_v2");
 	builtin->source = PERFX_SOURCE_CUDA;
 	builtin->by_default = true;
-	builtin->often = false;
 	return describe(name, twin, wide, builtin);
 }

@@ -208,7 +208,6 @@ static void describe(bool slot, const char *text, struct builtin *builtin)
 {
 	builtin->source = PERFX_SOURCE_TORCH;
 	builtin->by_default = true;
-	builtin->often = false;
 	snprintf(builtin->text, sizeof(builtin->text), "%s%s", slot ? "slot; " : "", text);
 }
 
