@@ -271,49 +271,72 @@ Test(rules_cpu, as_many_threads_as_cpus)
 
 /* --- parallel efficiency --- */
 
-/* Five seconds in a convolution: what its thread and one of its pool do, 10 ms each. */
-static struct report shared_work(unsigned works, unsigned polls, unsigned other_works,
-				 unsigned other_polls, uint32_t other_stack)
+/* Five seconds in a convolution: what its thread and each other one of its pool do, 10 ms each. */
+static struct report shared_work(unsigned works, unsigned polls, unsigned others,
+				 unsigned other_works, unsigned other_polls, uint32_t other_stack)
 {
 	struct stream s = {0};
 
 	begin_pool(&s);
 	samples(&s, (struct perfx_sample){.stack = WORKS, .context = CONV}, works);
 	samples(&s, (struct perfx_sample){.stack = POLLS, .context = CONV}, polls);
-	samples(&s, (struct perfx_sample){.stack = other_stack, .tid = OTHERS}, other_works);
-	samples(&s, (struct perfx_sample){.stack = POLLS, .tid = OTHERS}, other_polls);
+	for (uint32_t i = 0; i < others; i++) {
+		samples(&s, (struct perfx_sample){.stack = other_stack, .tid = OTHERS + i},
+			other_works);
+		samples(&s, (struct perfx_sample){.stack = POLLS, .tid = OTHERS + i}, other_polls);
+	}
 	stream_call(&s, CONV, MAIN, 0, 5 * S, 5 * S, 0);
 	return end_after(&s, 0);
 }
 
 Test(rules_cpu, threads_that_share_work_badly)
 {
-	struct report report = shared_work(300, 150, 30, 400, WORKS);
+	struct report report = shared_work(480, 20, 3, 20, 300, WORKS);
 	const struct finding *finding = find(&report, "LowParallelEfficiency");
 
 	cr_assert_not_null(finding);
 	cr_expect(contains(finding->subject, "aten::convolution"));
-	cr_expect(contains(finding->evidence, "speed-up 0.7 with 2 threads, efficiency 32.9 % (880 "
-					      "samples), in 50.1 % of the wall time"));
+	cr_expect(contains(finding->evidence, "speed-up 1.1 with 4 threads, efficiency 26.9 % "
+					      "(1460 samples), in 50.1 % of the wall time"),
+		  "%s", finding->evidence);
 	cr_expect_eq(finding->severity, FINDING_MEDIUM);
 	cr_expect_gt(finding->confidence, 0.95);
-	/* one of two threads would have had to work for 3.36 s more, of ten */
-	cr_expect_float_eq(finding->gain_ns, 336e6, 1e6, "%f", finding->gain_ns);
+	/* one of two CPUs would have had to work for 4.62 s more, of ten */
+	cr_expect_float_eq(finding->gain_ns, 231e6, 1e6, "%f", finding->gain_ns);
+	forget(&report);
+}
+
+/* A function in which nobody works for half of the time waits: more work in each call, or fewer
+ * threads, make it no faster. */
+Test(rules_cpu, calls_that_wait)
+{
+	struct report report = shared_work(100, 20, 3, 20, 300, WORKS);
+
+	cr_expect_null(find(&report, "LowParallelEfficiency"));
+	forget(&report);
+}
+
+/* Threads that are not known as its pool may do a part of the work. */
+Test(rules_cpu, threads_of_an_unknown_pool)
+{
+	struct report report = shared_work(480, 20, 3, 200, 300, PYTHON_CODE);
+
+	cr_expect_null(find(&report, "LowParallelEfficiency"));
 	forget(&report);
 }
 
 Test(rules_cpu, threads_that_share_work_well)
 {
-	struct report report = shared_work(450, 50, 300, 150, WORKS);
+	struct report report = shared_work(450, 50, 1, 300, 150, WORKS);
 
 	cr_expect_null(find(&report, "LowParallelEfficiency"));
 	forget(&report);
 	/* another thread that is none of the pool is not one of two */
-	report = shared_work(300, 150, 30, 0, PYTHON_CODE);
+	report = shared_work(300, 150, 1, 30, 0, PYTHON_CODE);
 	cr_expect_null(find(&report, "LowParallelEfficiency"));
 	forget(&report);
 	/* too few samples */
-	report = shared_work(10, 9, 5, 5, WORKS);
+	report = shared_work(10, 9, 3, 1, 5, WORKS);
 	cr_expect_null(find(&report, "LowParallelEfficiency"));
 	forget(&report);
 }

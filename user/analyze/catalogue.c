@@ -409,7 +409,9 @@ const struct finding_kind finding_kinds[] = {
 		.judges = "Samples of the calling thread and of its pool while calls of the "
 			  "function ran. The speed-up is the time that they worked over the time "
 			  "that the calls took; the efficiency is the speed-up over the number of "
-			  "threads. Polling for other threads is no work.",
+			  "threads. Polling for other threads is no work. A function that waits "
+			  "(a speed-up below 1), or during which threads of another kind "
+			  "compute, is not judged.",
 		.remedy = "More work in each call (larger batches), fewer threads, or less serial "
 			  "work in it.",
 		.example = "torch.set_num_threads(4)              # small operators: fewer threads",

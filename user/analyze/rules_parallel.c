@@ -67,7 +67,7 @@ void rules_parallel(struct rules_ctx *ctx)
 					   worst->parallelism.error);
 	add_function_name(&note.subject, ctx->profile, worst->function);
 	text_printf(&note.evidence, "speed-up %.1f with %u threads, efficiency ",
-		    worst->parallelism.speedup, worst->parallelism.threads_count);
+		    fmax(worst->parallelism.speedup, 1), worst->parallelism.threads_count);
 	add_percent(&note.evidence, worst->parallelism.efficiency);
 	text_printf(&note.evidence, " (%llu samples), in ",
 		    (unsigned long long)worst->parallelism.samples_count);

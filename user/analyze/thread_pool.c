@@ -189,10 +189,22 @@ int thread_pool_find(struct thread_pool *pool, const struct profile_process *pro
 /* Fewer say nothing. */
 #define PARALLEL_SAMPLES_MIN 30
 
+/* On one side, at a confidence of 95 %. */
+#define DEVIATIONS 1.645
+
+/* Somebody worked all the time, and what other threads of the process did meanwhile is no part of
+ * that work which was not recognised. */
+static bool is_measured(const struct parallelism *parallelism)
+{
+	double error = DEVIATIONS * parallelism->error * parallelism->threads_count;
+
+	return parallelism->speedup + error >= 1 && parallelism->others <= error;
+}
+
 static int parallelism_of(struct parallelism *parallelism, const struct thread_pool *pool,
 			  const struct profile_row *row)
 {
-	double work_ns = 0, error_ns = 0, wall_ns = (double)row->during_ns;
+	double work_ns = 0, error_ns = 0, others_ns = 0, wall_ns = (double)row->during_ns;
 	struct map64 tids = {0};
 	int err = 0;
 
@@ -201,8 +213,10 @@ static int parallelism_of(struct parallelism *parallelism, const struct thread_p
 		const struct profile_activity *sample = &row->during.list[i];
 		double ns = (double)sample->ns;
 
-		if (sample->tid != row->during_tid && !stack_is_of_pool(sample->stack))
+		if (sample->tid != row->during_tid && !stack_is_of_pool(sample->stack)) {
+			others_ns += ns;
 			continue;
+		}
 		if (map64_get(&tids, sample->tid) == MAP64_NONE)
 			err = map64_put(&tids, sample->tid, parallelism->threads_count++);
 		parallelism->samples_count += sample->count;
@@ -218,6 +232,7 @@ static int parallelism_of(struct parallelism *parallelism, const struct thread_p
 	parallelism->speedup = work_ns / wall_ns;
 	parallelism->efficiency = parallelism->speedup / parallelism->threads_count;
 	parallelism->error = error_ns / wall_ns / parallelism->threads_count;
+	parallelism->others = others_ns / wall_ns;
 	return err;
 }
 
@@ -247,7 +262,8 @@ int parallel_functions_find(struct parallel_functions *functions,
 			continue;
 		err = parallelism_of(&function->parallelism, &pool, row);
 		if (function->parallelism.threads_count < 2 ||
-		    function->parallelism.samples_count < PARALLEL_SAMPLES_MIN)
+		    function->parallelism.samples_count < PARALLEL_SAMPLES_MIN ||
+		    !is_measured(&function->parallelism))
 			continue;
 		function->function = row->function;
 		function->total_ns = row->total_ns;

@@ -39,7 +39,8 @@ bool stack_spins(const struct thread_pool *pool, const struct profile_stack *sta
 /*
  * How well threads share the work of a function: its speed-up is the CPU time that the caller and
  * its pool worked while it ran, over the time that it took; its efficiency that over the number of
- * these threads. Polling for other threads is no work.
+ * these threads. Polling for other threads is no work. A speed-up below 1 says that nobody worked
+ * for a part of the time: then it waited.
  */
 
 struct parallelism {
@@ -47,6 +48,8 @@ struct parallelism {
 	uint64_t samples_count;
 	double speedup, efficiency;
 	double error; /* standard error of the efficiency */
+	/* CPU time of all other threads, over that of the calls: some of it may be for them. */
+	double others;
 };
 
 /* A function that several threads share. */
@@ -61,7 +64,8 @@ struct parallel_functions {
 	size_t count;
 };
 
-/* Of those that the thread alone calls, with enough samples. 0 or -ENOMEM; _clear either way. */
+/* Of those that the thread alone calls, with enough samples, and in which it does not wait. 0 or
+ * -ENOMEM; _clear either way. */
 int parallel_functions_find(struct parallel_functions *functions,
 			    const struct profile_process *process, uint32_t tid);
 void parallel_functions_clear(struct parallel_functions *functions);
