@@ -60,6 +60,26 @@ static void expect_ranked(struct scene *scene, const char *wanted)
 	begin(scene);
 }
 
+/* Steps that are uneven because it was stopped, or compiles, are that cause's finding; those with
+ * no other finding, and those that stall for another cause, are one of their own. */
+Test(ranking, slow_steps_with_a_cause)
+{
+	struct scene scene, *s = begin(&scene);
+
+	add(s, "UnevenSteps", FINDING_MEDIUM, BOTTLENECK_STOPPED, 9 * MS, NULL);
+	add(s, "PeriodicStall", FINDING_HIGH, BOTTLENECK_STOPPED, 9 * MS, NULL);
+	add(s, "Stopped", FINDING_MEDIUM, BOTTLENECK_STOPPED, 2 * MS, NULL);
+	expect_ranked(s, "Stopped/medium");
+	add(s, "UnevenSteps", FINDING_MEDIUM, BOTTLENECK_DISK, 9 * MS, NULL);
+	add(s, "DiskWait", FINDING_MEDIUM, BOTTLENECK_DISK, 2 * MS, NULL);
+	expect_ranked(s, "DiskWait/medium");
+	add(s, "UnevenSteps", FINDING_MEDIUM, BOTTLENECK_STOPPED, 9 * MS, NULL);
+	expect_ranked(s, "UnevenSteps/medium");
+	add(s, "UnevenSteps", FINDING_MEDIUM, BOTTLENECK_STALL, 9 * MS, NULL);
+	add(s, "Stopped", FINDING_MEDIUM, BOTTLENECK_STOPPED, 2 * MS, NULL);
+	expect_ranked(s, "UnevenSteps/medium Stopped/medium");
+}
+
 /* By severity, then by what fixing it saves; what is said of the capture comes last. */
 Test(ranking, order)
 {

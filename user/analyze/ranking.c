@@ -213,12 +213,20 @@ static bool is_same_place(const struct finding *a, const struct finding *b)
 	return a->of_function && b->of_function && !strcmp(a->subject, b->subject);
 }
 
-/* Slow steps in which it compiles: Recompilation says what, and how often. */
 static bool are_slow_steps(const struct finding *finding)
 {
 	static const char *const kinds[] = {"PeriodicStall", "UnevenSteps", NULL};
 
 	return text_is_one_of(finding->kind, kinds);
+}
+
+/* Steps that are slow because it compiles, is stopped, lacks a CPU, reads from a disk or waits for
+ * data: another finding says more about that. */
+static bool has_own_finding(enum bottleneck bottleneck)
+{
+	return bottleneck == BOTTLENECK_RECOMPILATION || bottleneck == BOTTLENECK_STOPPED ||
+	       bottleneck == BOTTLENECK_CONTENTION || bottleneck == BOTTLENECK_DISK ||
+	       bottleneck == BOTTLENECK_INPUT;
 }
 
 /* Of the process as a whole there is one cause of these. */
@@ -235,8 +243,8 @@ static bool is_repeated(const struct finding *a, const struct finding *b)
 		return false;
 	if (!strcmp(a->kind, "SlowOperation") && a->bottleneck == b->bottleneck)
 		return true;
-	if (a->bottleneck == BOTTLENECK_RECOMPILATION && b->bottleneck == a->bottleneck)
-		return are_slow_steps(a) && !are_slow_steps(b);
+	if (a->bottleneck == b->bottleneck && are_slow_steps(a) && !are_slow_steps(b))
+		return has_own_finding(a->bottleneck);
 	if (a->bottleneck == b->bottleneck && is_of_process(a->bottleneck))
 		return true;
 	if (!is_same_place(a, b))

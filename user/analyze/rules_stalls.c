@@ -270,6 +270,8 @@ static void periodic_stall(struct rules_ctx *ctx, const struct slow_steps *slow)
 		return;
 	if (is_mostly(&cause, SLOW_COMPILES))
 		note.bottleneck = BOTTLENECK_RECOMPILATION;
+	else if (is_mostly(&cause, SLOW_STOPPED))
+		note.bottleneck = BOTTLENECK_STOPPED;
 	else if (main_phase(&cause) == PROFILE_PHASE_DATA)
 		note.bottleneck = BOTTLENECK_INPUT;
 	note.place = is_known(ctx, &cause) ? cause.place : NULL;
@@ -285,6 +287,8 @@ static enum bottleneck bottleneck_of(const struct slow_cause *cause)
 		return BOTTLENECK_CONTENTION;
 	if (is_mostly(cause, SLOW_COMPILES))
 		return BOTTLENECK_RECOMPILATION;
+	if (is_mostly(cause, SLOW_STOPPED))
+		return BOTTLENECK_STOPPED;
 	if (is_mostly(cause, SLOW_DISK) || is_mostly(cause, SLOW_FAULTS))
 		return BOTTLENECK_DISK;
 	return BOTTLENECK_STALL;
