@@ -27,6 +27,31 @@ Test(driver, python_between_the_operators)
 	expect(&s, "PythonBound", FINDING_HIGH, "Module._call_impl (module.py:1194)", "40.0 %");
 }
 
+static void expect_gain_known(uint32_t stack, unsigned count, bool known)
+{
+	struct stream s = {0};
+	struct report report;
+	const struct finding *finding;
+
+	begin(&s);
+	samples(&s, (struct perfx_sample){.stack = stack}, count);
+	report = end(&s);
+	finding = find(&report, "PythonBound");
+	cr_assert_not_null(finding);
+	cr_expect_eq(!finding->gain_unknown, known);
+	cr_expect_gt(finding->gain_ns, 0);
+	forget(&report);
+}
+
+/* A function of the program's can be done without; nobody knows what is left of the whole program,
+ * or of a framework's, in another language. */
+Test(driver, what_less_python_saves)
+{
+	expect_gain_known(PYTHON_CODE, 300, true);
+	expect_gain_known(PYTHON_CODE, 700, false);
+	expect_gain_known(FRAMEWORK, 400, false);
+}
+
 /* Eight seconds of samples of a thread that was on a CPU for five, and waited for one as long. */
 Test(driver, samples_divide_the_time_that_is_known)
 {

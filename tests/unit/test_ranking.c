@@ -16,6 +16,9 @@ static const struct profile_frame load = {
 
 struct scene {
 	struct profile profile;
+	struct profile_process process;
+	struct process_account account;
+	struct driver driver;
 	struct rules_ctx ctx;
 };
 
@@ -23,6 +26,9 @@ static struct scene *begin(struct scene *scene)
 {
 	*scene = (struct scene){.ctx.rules = &rule_set_builtin};
 	scene->ctx.profile = &scene->profile;
+	scene->ctx.process = &scene->process;
+	scene->ctx.account = &scene->account;
+	scene->ctx.driver = &scene->driver;
 	return scene;
 }
 
@@ -78,6 +84,21 @@ Test(ranking, slow_steps_with_a_cause)
 	add(s, "UnevenSteps", FINDING_MEDIUM, BOTTLENECK_STALL, 9 * MS, NULL);
 	add(s, "Stopped", FINDING_MEDIUM, BOTTLENECK_STOPPED, 2 * MS, NULL);
 	expect_ranked(s, "UnevenSteps/medium Stopped/medium");
+}
+
+/* However little it waits, what it computes takes its time: here 1.2 s of two CPUs in a second. */
+Test(ranking, gains_leave_the_work)
+{
+	struct scene scene, *s = begin(&scene);
+
+	scene.profile.cpus_count = 2;
+	scene.driver.wall_ns = 10000 * (uint64_t)MS;
+	scene.account.all.ns[ACCOUNT_COMPUTING] = 12000 * (uint64_t)MS;
+	add(s, "LockWait", FINDING_HIGH, BOTTLENECK_LOCK, 900 * MS, NULL);
+	add(s, "GarbageCollection", FINDING_HIGH, BOTTLENECK_STALL, 900 * MS, NULL);
+	cr_expect_float_eq(s->ctx.findings[0].gain_ns, 400 * MS, 1);
+	cr_expect_float_eq(s->ctx.findings[1].gain_ns, 900 * MS, 1);
+	expect_ranked(s, "GarbageCollection/high LockWait/high");
 }
 
 /* By severity, then by what fixing it saves; what is said of the capture comes last. */

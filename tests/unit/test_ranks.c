@@ -166,11 +166,13 @@ Test(ranks, the_others_wait_for_one)
 static void expect_straggler(const struct profile *profile, const struct ranks *ranks,
 			     const struct step_time *times, size_t at, const char *kind)
 {
+	const struct process_account account = {0};
 	const struct driver driver = {.wall_ns = 2000000000};
 	struct rules_ctx ctx = {.profile = profile,
 				.rules = &rule_set_builtin,
 				.thresholds = &rule_set_builtin.thresholds,
 				.process = &profile->processes[at],
+				.account = &account,
 				.driver = &driver,
 				.time = &times[at]};
 
@@ -294,11 +296,13 @@ static void straggle(struct straggling *s, double runnable_ms, double python_ms)
 static const struct finding *judge(struct straggling *s)
 {
 	const struct profile profile = {.processes = s->processes, .processes_count = 2};
+	const struct process_account account = {0};
 	const struct driver driver = {0};
 	struct rules_ctx ctx = {.profile = &profile,
 				.rules = &rule_set_builtin,
 				.thresholds = &rule_set_builtin.thresholds,
 				.process = &s->processes[1],
+				.account = &account,
 				.driver = &driver,
 				.time = &s->times[1]};
 	struct ranks ranks;

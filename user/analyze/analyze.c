@@ -10,6 +10,7 @@
 #include "base/units.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,6 +113,33 @@ void rules_suggest(struct note *note, const struct rules_ctx *ctx, const char *w
 	framework_add(&note->suggestion, framework_of(ctx->profile, ctx->process), words);
 }
 
+/* Remedies of these have the same work done with less waiting. */
+static bool is_waiting(enum bottleneck bottleneck)
+{
+	static const bool waiting[BOTTLENECKS] = {
+		[BOTTLENECK_INPUT] = true,	    [BOTTLENECK_GIL] = true,
+		[BOTTLENECK_LOCK] = true,	    [BOTTLENECK_COMMUNICATION] = true,
+		[BOTTLENECK_DISK] = true,	    [BOTTLENECK_OUTPUT] = true,
+		[BOTTLENECK_CHILD] = true,	    [BOTTLENECK_SLEEP] = true,
+		[BOTTLENECK_CONTENTION] = true,	    [BOTTLENECK_THROTTLED] = true,
+		[BOTTLENECK_OVERSUBSCRIBED] = true, [BOTTLENECK_STOPPED] = true,
+	};
+
+	return waiting[bottleneck];
+}
+
+/* What the process computes takes its time on all CPUs that it may use, however little it waits. */
+static double most_gain_ns(const struct rules_ctx *ctx, enum bottleneck bottleneck)
+{
+	double unit_ns = rules_unit_ns(ctx), cpus = rules_allowed_cpus(ctx);
+	double wall_ns = (double)ctx->driver->wall_ns;
+	double computing_ns = (double)ctx->account->all.ns[ACCOUNT_COMPUTING];
+
+	if (!is_waiting(bottleneck) || cpus < 1 || wall_ns <= 0)
+		return unit_ns;
+	return unit_ns * fmax(1 - computing_ns / cpus / wall_ns, 0);
+}
+
 void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severity severity,
 		   double weight, struct note *note)
 {
@@ -120,7 +148,8 @@ void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severit
 		.bottleneck = note->bottleneck,
 		.severity = severity,
 		.weight = weight,
-		.gain_ns = note->gain_ns,
+		.gain_ns = fmin(note->gain_ns, most_gain_ns(ctx, note->bottleneck)),
+		.gain_unknown = note->gain_unknown,
 		.confidence = note->confidence,
 		.of_function = note->of_function,
 		.partial = ctx->profile->partial & PROFILE_PARTIAL_LOSSY,

@@ -71,8 +71,10 @@ struct finding {
 	bool partial;	  /* losses above 1 %: the numbers under it may be incomplete */
 	bool of_function; /* the subject is a function, and does not name its process */
 	/* What it would save of each step at most, without steps of each second; 0: no time is
-	 * saved, or it is not known. */
+	 * saved. gain_unknown: it is the time that the finding is about, which ranks it; nobody
+	 * knows how much of that its remedy saves. */
 	double gain_ns;
+	bool gain_unknown;
 	double confidence; /* 0 to 1 that it is so, by the statistics of its evidence; 0: unknown */
 	struct finding_place place;
 	char *subject, *evidence, *threshold, *suggestion;

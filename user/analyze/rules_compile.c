@@ -266,6 +266,7 @@ void rules_compile(struct rules_ctx *ctx)
 	error = sqrt(found.squares) / (double)ctx->driver->wall_ns;
 	note.place = lines_lead(&found.callers).frame;
 	note.gain_ns = note.share * rules_unit_ns(ctx);
+	note.gain_unknown = !steady;
 	note.confidence = confidence_above(note.share - least, error);
 	rules_subject(&note, ctx);
 	add_evidence(&note.evidence, ctx, &found, note.share);

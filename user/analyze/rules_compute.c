@@ -325,6 +325,7 @@ static void overhead_bound(struct rules_ctx *ctx)
 		return;
 	note = start_bound(ctx, &bound, BOTTLENECK_COMPUTE);
 	note.gain_ns = fmin(bound.gain, 1) * rules_unit_ns(ctx);
+	note.gain_unknown = true; /* its shapes may allow no better kernel */
 	if (roof_share(&lead->line) < ctx->thresholds->overhead_bound_medium &&
 	    rules_severity(ctx, note.gain_ns) < FINDING_LOW)
 		severity = FINDING_MEDIUM;

@@ -37,6 +37,7 @@ struct note {
 	bool of_function;
 	enum bottleneck bottleneck;
 	double gain_ns;
+	bool gain_unknown;
 	double confidence;
 	const struct profile_frame *place; /* NULL: not known */
 	const char *look;		   /* borrowed until it is added; NULL: nothing */

@@ -137,6 +137,10 @@ static void add_own_time(struct text *text, const struct rules_ctx *ctx, double 
 	location_place(text, ctx->driver->own.lead.frame);
 }
 
+/* A function that takes so much of the time is what the program is there for: nobody knows what is
+ * left of it when it is written in another way. */
+#define WHOLE_WORK 0.50
+
 /* Of the program's own functions as little as DataBound: they can be written in another way. Python
  * that prepares the next batch is the data's, where that makes a finding. */
 static void python_bound(struct rules_ctx *ctx)
@@ -160,6 +164,7 @@ static void python_bound(struct rules_ctx *ctx)
 	    (!is_own && least < t->python_bound_medium))
 		return;
 	note.gain_ns = (is_own ? own.share : share) * rules_unit_ns(ctx);
+	note.gain_unknown = !is_own || own.share >= WHOLE_WORK;
 	note.confidence = is_own ? confidence_above(own.share - t->python_bound_own, own.error)
 				 : confidence_above(share - t->python_bound_medium, error);
 	rules_subject(&note, ctx);
@@ -408,6 +413,9 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 
 	if (!wait->most || share < least)
 		return;
+	/* a child's work takes its time, and requests come when they come */
+	note.gain_unknown = rule->wait == ACCOUNT_CHILD ||
+			    (rule->wait == ACCOUNT_INPUT && !ctx->process->steps.count);
 	rules_subject(&note, ctx);
 	if (is_lock(rule))
 		use = lock_use_of(ctx->process, wait->most);

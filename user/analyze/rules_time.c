@@ -87,6 +87,13 @@ static enum bottleneck class_of_slow(const struct rules_ctx *ctx, enum remedy_ki
 	}
 }
 
+/* What is copied, compiled or slept can be left out; what it waits for takes its time. */
+static bool can_be_left_out(enum bottleneck bottleneck)
+{
+	return bottleneck == BOTTLENECK_COPIES || bottleneck == BOTTLENECK_RECOMPILATION ||
+	       bottleneck == BOTTLENECK_SLEEP;
+}
+
 static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 {
 	double share = wall_share(ctx->process, row->self_ns);
@@ -102,6 +109,7 @@ static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 	if (share < ctx->thresholds->slow_operation_medium || !note.bottleneck ||
 	    is_said_elsewhere(ctx, row, kind))
 		return;
+	note.gain_unknown = !can_be_left_out(note.bottleneck);
 	add_function_name(&note.subject, ctx->profile, row->function);
 	text_add(&note.evidence, "self time ");
 	add_ns(&note.evidence, row->self_ns);
@@ -147,6 +155,7 @@ static bool tiny_calls(struct rules_ctx *ctx, const struct profile_row *row)
 	text_printf(&note.threshold, "at least %.15g calls/s, shorter than %g µs",
 		    ctx->thresholds->tiny_calls_per_s, ctx->thresholds->tiny_calls_ns / 1000);
 	note.gain_ns = note.share * rules_unit_ns(ctx);
+	note.gain_unknown = true;
 	note.place = rules_place_of(ctx, row->function);
 	text_add(&note.suggestion,
 		 "Call overhead is as large as the work: use larger batches, fused or vectorised "

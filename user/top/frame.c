@@ -328,7 +328,7 @@ static const char *details_of(struct composer *c, const struct finding *finding)
 	const char *kept;
 
 	text_printf(&sentences, "%s: %s\n%s\n", finding->kind, finding->subject, finding->evidence);
-	if (finding->gain_ns > 0)
+	if (finding->gain_ns > 0 && !finding->gain_unknown)
 		text_printf(&sentences, "saves up to %s of each step\n",
 			    as_ns(u64_of(finding->gain_ns)));
 	text_printf(&sentences, "Advice: %s", finding->suggestion);

@@ -111,6 +111,8 @@ static void add_gain(struct text *text, const struct finding *finding,
 {
 	uint64_t step_ns = process->steps.count ? process->steps.avg_ns : 0;
 
+	if (finding->gain_unknown)
+		return;
 	if (finding->gain_ns > 0 && step_ns) {
 		text_printf(text, "saves up to %s of each %s step (",
 			    as_ns(u64_of(finding->gain_ns)), as_ns(step_ns));

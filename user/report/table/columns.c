@@ -450,7 +450,7 @@ VALUE(get_suggestion, sentence(finding_of(r)->suggestion))
 VALUE(get_partial, flag(finding_of(r)->partial))
 VALUE(get_class,
       finding_of(r)->bottleneck ? words(bottleneck_name(finding_of(r)->bottleneck)) : absent())
-VALUE(get_gain, r->process->steps.count &&finding_of(r)->gain_ns > 0
+VALUE(get_gain, r->process->steps.count &&finding_of(r)->gain_ns > 0 && !finding_of(r)->gain_unknown
 			? integer(u64_of(finding_of(r)->gain_ns))
 			: absent())
 VALUE(get_confidence, finding_of(r)->confidence > 0 ? real(finding_of(r)->confidence) : absent())
