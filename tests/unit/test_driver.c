@@ -590,6 +590,29 @@ Test(driver, start_up_is_no_step)
 	forget(&report);
 }
 
+/* Nor is what it waits for a CPU before that: as much as at any other time, for such waits are not
+ * sampled. */
+Test(driver, no_cpu_before_the_first_step)
+{
+	struct stream s = {0};
+	struct report report;
+
+	import_and_train(&s, false);
+	waits(&s, PERFX_WAIT_RUNNABLE, 77, LOCK, 4000);
+	report = end_after(&s, 4 * S);
+	cr_assert_not_null(find(&report, "CpuContention"));
+	cr_expect(contains(find(&report, "CpuContention")->evidence,
+			   "its threads waited 4.00 s for a CPU"));
+	forget(&report);
+	import_and_train(&s, true);
+	waits(&s, PERFX_WAIT_RUNNABLE, 77, LOCK, 4000);
+	report = end_after(&s, 4 * S);
+	cr_assert_not_null(find(&report, "CpuContention"));
+	cr_expect(contains(find(&report, "CpuContention")->evidence,
+			   "in the steps' time its threads waited 2.00 s for a CPU"));
+	forget(&report);
+}
+
 /* Likewise what is done after the last step. */
 Test(driver, the_end_of_a_program_is_no_step)
 {

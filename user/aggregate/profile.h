@@ -365,6 +365,17 @@ struct profile_activity {
 	uint64_t outside_count, outside_ns;
 };
 
+/* The part of it in the steps' time; without steps all of it. */
+static inline uint64_t activity_judged_ns(const struct profile_activity *activity)
+{
+	return activity->ns - activity->outside_ns;
+}
+
+static inline uint64_t activity_judged_count(const struct profile_activity *activity)
+{
+	return activity->count - activity->outside_count;
+}
+
 /* One sample of the thread of the steps. */
 struct profile_step_sample {
 	uint64_t time_ns;

@@ -38,13 +38,13 @@ struct sampling {
 /* While there are steps. */
 static uint64_t part_ns(const struct profile_activity *sample, double part)
 {
-	return (uint64_t)((double)(sample->ns - sample->outside_ns) * part);
+	return (uint64_t)((double)activity_judged_ns(sample) * part);
 }
 
 static void sampling_add(struct sampling *sampling, const struct profile_activity *sample)
 {
 	uint64_t sample_ns = part_ns(sample, sampling->part);
-	uint64_t count = sample->count - sample->outside_count;
+	uint64_t count = activity_judged_count(sample);
 	double ns = (double)sample_ns;
 
 	if (!count)
@@ -271,7 +271,7 @@ static void find_waits(struct driver *driver, const struct contexts *contexts,
 		if (wait->tid != driver->tid)
 			continue;
 		if (wait->reason == PERFX_WAIT_RUNNABLE) {
-			driver->runnable_ns += wait->ns;
+			driver->runnable_ns += activity_judged_ns(wait);
 		} else if (!driver->longest) {
 			driver->longest = wait;
 			driver->longest_place = wait_place(contexts->process, wait);
@@ -284,9 +284,9 @@ static void find_waits(struct driver *driver, const struct contexts *contexts,
 			sum->place = wait_place(contexts->process, wait);
 		}
 		if (sum->most->object == wait->object)
-			sum->most_ns += wait->ns - wait->outside_ns;
-		sum->ns += wait->ns - wait->outside_ns;
-		sum->count += wait->count - wait->outside_count;
+			sum->most_ns += activity_judged_ns(wait);
+		sum->ns += activity_judged_ns(wait);
+		sum->count += activity_judged_count(wait);
 		if (wait->max_ns > sum->max_ns)
 			sum->max_ns = wait->max_ns;
 	}
@@ -304,7 +304,7 @@ static void find_running_calls(struct driver_wait *wait, uint32_t tid,
 		if (sample->tid == tid && sample->state != PERFX_SAMPLE_WAITING && stack &&
 		    stack->frames_count && frame_is_system_call(stack->frames[0]) &&
 		    frame_is_same_function(stack_place(stack), wait->place))
-			wait->running_ns += sample->ns - sample->outside_ns;
+			wait->running_ns += activity_judged_ns(sample);
 	}
 }
 

@@ -174,13 +174,13 @@ static size_t take_samples(struct operator_sample *samples, const struct thread 
 		const struct profile_activity *sample = &all->list[i];
 		const struct profile_frame *frame = line_of(sample, thread->tid);
 
-		if (!frame)
+		if (!frame || !activity_judged_count(sample))
 			continue;
 		samples[count] = (struct operator_sample){.line = hash_line(frame),
 							  .frame = frame,
 							  .innermost = sample->stack->frames[0],
-							  .ns = sample->ns,
-							  .count = sample->count};
+							  .ns = activity_judged_ns(sample),
+							  .count = activity_judged_count(sample)};
 		examine_operator(&samples[count++], &thread->pool, sample);
 	}
 	return count;
@@ -377,7 +377,7 @@ static int find_names(struct operator_names *names, const struct profile_process
 			continue;
 		name = name_of(&pool, sample);
 		if (name)
-			names_add(names, name, sample->ns);
+			names_add(names, name, activity_judged_ns(sample));
 	}
 	qsort(names->list, names->count, sizeof(*names->list), by_name_ns);
 	return err;

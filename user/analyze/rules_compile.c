@@ -33,6 +33,8 @@ bool is_compiler_of_another(const struct profile *profile, const struct profile_
 }
 
 struct compilation {
+	bool whole;	    /* in the whole recording, not in the steps' time alone */
+	double wall_ns;	    /* of that */
 	uint64_t ns, count; /* sampled */
 	double squares;
 	struct lines callers;	       /* the program's own lines that lead to it */
@@ -61,14 +63,15 @@ static void add_stack(struct compilation *found, const struct profile_stack *sta
 static void add_sample(struct compilation *found, const struct profile_activity *sample)
 {
 	size_t compiler = stack_compiler(sample->stack);
-	double ns = (double)sample->ns;
+	uint64_t count = found->whole ? sample->count : activity_judged_count(sample);
+	uint64_t ns = found->whole ? sample->ns : activity_judged_ns(sample);
 
-	if (compiler == NO_COMPILER)
+	if (compiler == NO_COMPILER || !count)
 		return;
-	found->ns += sample->ns;
-	found->count += sample->count;
-	found->squares += sample->count ? ns * ns / (double)sample->count : 0;
-	add_stack(found, sample->stack, compiler, sample->ns);
+	found->ns += ns;
+	found->count += count;
+	found->squares += (double)ns * (double)ns / (double)count;
+	add_stack(found, sample->stack, compiler, ns);
 }
 
 static void add_thread(struct compilation *found, const struct profile_process *p, uint32_t tid)
@@ -79,10 +82,13 @@ static void add_thread(struct compilation *found, const struct profile_process *
 }
 
 /* A thread that only waits for those that compile may not be the one that drives the process. */
-static void find(struct compilation *found, const struct rules_ctx *ctx)
+static void find(struct compilation *found, const struct rules_ctx *ctx, bool whole)
 {
 	const struct profile_process *p = ctx->process;
 
+	*found = (struct compilation){.whole = whole,
+				      .wall_ns = (double)(whole ? ctx->driver->wall_ns
+								: ctx->driver->judged_ns)};
 	add_thread(found, p, ctx->driver->tid);
 	if (!found->count && ctx->driver->tid != p->pid)
 		add_thread(found, p, p->pid);
@@ -150,7 +156,7 @@ static bool is_first(const struct rules_ctx *ctx, const struct compilation *foun
 	const struct thresholds *t = ctx->thresholds;
 
 	return (double)found->count >= t->recompilation_samples &&
-	       (double)found->ns >= t->recompilation_compiling * (double)ctx->driver->wall_ns &&
+	       (double)found->ns >= t->recompilation_compiling * found->wall_ns &&
 	       (double)ctx->process->steps.count < t->all_steps && !has_compiled(found);
 }
 
@@ -160,14 +166,15 @@ static bool is_young(const struct rules_ctx *ctx)
 	return ctx->process->start_boot_ns && age_ns(ctx) < ctx->thresholds->recompilation_young_ns;
 }
 
-/* Of the wall time: sampled, else what the compiler's calls take. */
+/* Sampled, else what the compiler's calls take; of these it is not known which were before the
+ * first step. */
 static double share_of(const struct rules_ctx *ctx, const struct compilation *found)
 {
-	double wall = (double)ctx->driver->wall_ns;
-
 	if ((double)found->count >= ctx->thresholds->recompilation_samples)
-		return (double)found->ns / wall;
-	return found->row ? fmin((double)found->row->total_ns / wall, 1) : 0;
+		return (double)found->ns / found->wall_ns;
+	return found->row && !ctx->process->steps.outside_ns
+		       ? fmin((double)found->row->total_ns / found->wall_ns, 1)
+		       : 0;
 }
 
 static void add_evidence(struct text *text, struct rules_ctx *ctx, const struct compilation *found,
@@ -177,12 +184,12 @@ static void add_evidence(struct text *text, struct rules_ctx *ctx, const struct 
 
 	text_add(text, "traces, lowers and compiles for ");
 	add_percent(text, share);
-	text_add(text, " of the wall time");
+	text_add(text, found->whole ? " of the wall time" : rules_of_judged(ctx));
 	add_step_part(text, ctx, share);
 	if ((double)found->count >= ctx->thresholds->recompilation_samples)
 		text_printf(text, ", by %llu samples (standard error %.1f points)",
 			    (unsigned long long)found->count,
-			    100 * sqrt(found->squares) / (double)ctx->driver->wall_ns);
+			    100 * sqrt(found->squares) / found->wall_ns);
 	add_slow_period(text, ctx);
 	if (found->row) {
 		text_add(text, "; ");
@@ -227,7 +234,8 @@ static void suggest_once(struct note *note, const struct rules_ctx *ctx)
 static void add_headline(struct note *note, const struct rules_ctx *ctx, bool steady)
 {
 	if (steady) {
-		rules_headline(note, ctx, "compiles again and again", "called in");
+		rules_headline(note, ctx, rules_of_judged(ctx), "compiles again and again",
+			       "called in");
 		return;
 	}
 	text_add(&note->headline, "COMPILING: ");
@@ -251,19 +259,21 @@ void rules_compile(struct rules_ctx *ctx)
 {
 	struct note note = {.bottleneck = BOTTLENECK_RECOMPILATION, .look = "Where in the code"};
 	const struct thresholds *t = ctx->thresholds;
-	struct compilation found = {0};
+	struct compilation found;
 	double error, least;
 	bool steady;
 
 	if (rules_is_short(ctx) || !ctx->driver->wall_ns)
 		return;
-	find(&found, ctx);
-	note.share = share_of(ctx, &found);
+	find(&found, ctx, true);
 	steady = !is_first(ctx, &found);
+	if (steady)
+		find(&found, ctx, false);
+	note.share = share_of(ctx, &found);
 	if (note.share < t->recompilation_share || (steady && !is_steady(ctx, &found)))
 		return;
 	least = steady ? t->recompilation_share : t->recompilation_compiling;
-	error = sqrt(found.squares) / (double)ctx->driver->wall_ns;
+	error = sqrt(found.squares) / found.wall_ns;
 	note.place = lines_lead(&found.callers).frame;
 	note.gain_ns = note.share * rules_unit_ns(ctx);
 	note.gain_unknown = !steady;

@@ -441,7 +441,7 @@ static void float64(struct rules_ctx *ctx)
 		 "NumPy's arrays are float64 by default, and so is what is made of them: "
 		 "convert the data and the model (.float(), dtype=np.float32), and look for "
 		 ".double() and set_default_dtype. If float64 is wanted, silence this rule.");
-	rules_headline(&note, ctx, "computes in float64", "called in");
+	rules_headline(&note, ctx, " of the wall time", "computes in float64", "called in");
 	rules_ctx_add(ctx, "Float64", rules_severity(ctx, note.gain_ns), note.share, &note);
 }
 

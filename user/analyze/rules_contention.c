@@ -322,7 +322,8 @@ static void add_waiting(struct text *text, const struct rules_ctx *ctx,
 	const struct thread_sums *threads = &shortage->threads;
 	double wanted = (double)threads->on_cpu_ns + (double)threads->runnable_ns;
 
-	text_add(text, "its threads waited ");
+	text_add(text, ctx->process->steps.outside_ns ? "in the steps' time its threads waited "
+						      : "its threads waited ");
 	add_ns(text, threads->runnable_ns);
 	text_add(text, " for a CPU and ran for ");
 	add_ns(text, threads->on_cpu_ns);
@@ -536,7 +537,7 @@ static void add_rival(struct text *text, const struct shortage *shortage)
 static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage)
 {
 	bool threads = has_too_many_threads(ctx, shortage);
-	double share = shortage->lost_ns / (double)ctx->driver->wall_ns;
+	double share = shortage->lost_ns / (double)ctx->driver->judged_ns;
 	struct note note = {.bottleneck =
 				    threads ? BOTTLENECK_OVERSUBSCRIBED : BOTTLENECK_CONTENTION,
 			    .gain_ns = share * rules_unit_ns(ctx),
@@ -568,6 +569,42 @@ static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage
 		      rules_severity(ctx, note.gain_ns), share, &note);
 }
 
+/* Of activities of one kind: how much of their time is that of the steps. */
+static double judged_part(const struct profile_activities *activities,
+			  bool (*is_one)(const struct profile_activity *activity))
+{
+	double all = 0, judged = 0;
+
+	for (size_t i = 0; i < activities->count; i++) {
+		if (!is_one(&activities->list[i]))
+			continue;
+		all += (double)activities->list[i].ns;
+		judged += (double)activity_judged_ns(&activities->list[i]);
+	}
+	return all > 0 ? judged / all : 1;
+}
+
+static bool is_on_cpu(const struct profile_activity *sample)
+{
+	return sample->state == PERFX_SAMPLE_ON_CPU;
+}
+
+static bool is_for_cpu(const struct profile_activity *wait)
+{
+	return wait->reason == PERFX_WAIT_RUNNABLE;
+}
+
+/* Without start-up, and without the exit of a process that has ended. */
+static struct thread_sums judged_threads(const struct profile_process *process)
+{
+	struct thread_sums sums = sum_threads(process);
+
+	sums.on_cpu_ns = u64_of((double)sums.on_cpu_ns * judged_part(&process->samples, is_on_cpu));
+	sums.runnable_ns =
+		u64_of((double)sums.runnable_ns * judged_part(&process->blocked, is_for_cpu));
+	return sums;
+}
+
 /* What its cgroup's limit took of the time in which its threads lacked a CPU: 0 to 1. */
 static double throttled_part(const struct profile_process *p, const struct thread_sums *threads)
 {
@@ -578,14 +615,16 @@ static double throttled_part(const struct profile_process *p, const struct threa
 
 static void cpu_shortage(struct rules_ctx *ctx)
 {
-	struct thread_sums threads = sum_threads(ctx->process);
-	double waited = (double)threads.runnable_ns * (1 - throttled_part(ctx->process, &threads));
+	struct thread_sums all = sum_threads(ctx->process), threads = judged_threads(ctx->process);
+	double waited = (double)threads.runnable_ns * (1 - throttled_part(ctx->process, &all));
+	double recorded_ns =
+		(double)ctx->profile->duration_ns - (double)ctx->process->steps.outside_ns;
 	double wanted = (double)threads.on_cpu_ns + (double)threads.runnable_ns;
 	struct shortage shortage;
 
 	/* what its children lack is seen in what it waits for */
 	if (!ctx->driver->wall_ns || (rules_is_worker(ctx) && !ctx->process->steps.count) ||
-	    waited < ctx->thresholds->cpu_contention_waiting * (double)ctx->profile->duration_ns ||
+	    waited < ctx->thresholds->cpu_contention_waiting * recorded_ns ||
 	    waited < ctx->thresholds->cpu_contention_runnable * wanted)
 		return;
 	shortage = find_shortage(ctx, &threads);
@@ -619,7 +658,7 @@ static double throttled_gain(struct rules_ctx *ctx)
 		return 0;
 	shortage = find_shortage(ctx, &threads);
 	shortage.cpus_count = ctx->profile->cpus_count;
-	return part * lost_ns(ctx, &shortage) / (double)ctx->driver->wall_ns * rules_unit_ns(ctx);
+	return part * lost_ns(ctx, &shortage) / (double)ctx->driver->judged_ns * rules_unit_ns(ctx);
 }
 
 static void suggest_for_throttled(struct text *text, const struct rules_ctx *ctx)

@@ -116,10 +116,10 @@ const struct profile_frame *rules_place_of(const struct rules_ctx *ctx, uint32_t
 void rules_suggest(struct note *note, const struct rules_ctx *ctx, const char *words);
 /* The note's place, else the process. */
 void rules_subject(struct note *note, const struct rules_ctx *ctx);
-/* "OPERATOR-BOUND: 34.2 % of the wall time (3.71 ms of each 10.9 ms step) WORDS, WHERE its place"
- */
-void rules_headline(struct note *note, const struct rules_ctx *ctx, const char *words,
-		    const char *where);
+/* "OPERATOR-BOUND: 34.2 % of the wall time (3.71 ms of each 10.9 ms step) WORDS, WHERE its place".
+ * of: " of the wall time", or what its share is of. */
+void rules_headline(struct note *note, const struct rules_ctx *ctx, const char *of,
+		    const char *words, const char *where);
 /* That a number with this standard error, of many samples, is so much above its threshold. */
 double confidence_above(double distance, double error);
 

@@ -37,12 +37,12 @@ void rules_subject(struct note *note, const struct rules_ctx *ctx)
 		add_process_name(&note->subject, ctx->process);
 }
 
-void rules_headline(struct note *note, const struct rules_ctx *ctx, const char *words,
-		    const char *where)
+void rules_headline(struct note *note, const struct rules_ctx *ctx, const char *of,
+		    const char *words, const char *where)
 {
 	text_printf(&note->headline, "%s: ", bottleneck_headline(note->bottleneck));
 	add_percent(&note->headline, note->share);
-	text_add(&note->headline, " of the wall time");
+	text_add(&note->headline, of);
 	add_step_part(&note->headline, ctx, note->share);
 	text_printf(&note->headline, " %s", words);
 	if (!note->place)

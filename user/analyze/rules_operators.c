@@ -44,10 +44,10 @@ static bool is_tiny(const struct rules_ctx *ctx, const struct operator_line *lin
 /* " (3.73 ms of each 10.9 ms step; 340 samples, standard error 1.8 points)" behind a share */
 static void add_sampled(struct text *text, const struct rules_ctx *ctx, const struct lines_sum *sum)
 {
-	double wall = (double)ctx->driver->wall_ns;
+	double wall = (double)ctx->driver->judged_ns;
 
 	add_percent(text, sum->ns / wall);
-	text_add(text, " of the wall time");
+	text_add(text, rules_of_judged(ctx));
 	add_step_part(text, ctx, sum->ns / wall);
 	text_printf(text, ", by %llu samples (standard error %.1f points),",
 		    (unsigned long long)sum->count, 100 * sqrt(sum->squares) / wall);
@@ -78,7 +78,7 @@ static void add_operators(struct text *text, const struct operator_line *line,
 static void start_note(struct note *note, const struct rules_ctx *ctx, const struct lines_sum *sum,
 		       double least)
 {
-	double wall = (double)ctx->driver->wall_ns;
+	double wall = (double)ctx->driver->judged_ns;
 
 	note->place = sum->lead->frame;
 	note->share = sum->ns / wall;
@@ -164,7 +164,7 @@ static void tiny_operators(struct rules_ctx *ctx, const struct operator_lines *l
 		kernels_ns += (double)line->kernels_ns;
 	}
 	if (rules_gpu_is_limit(ctx) || (double)sum.count < ctx->thresholds->all_samples ||
-	    sum.ns < ctx->thresholds->tiny_operators_share * (double)ctx->driver->wall_ns)
+	    sum.ns < ctx->thresholds->tiny_operators_share * (double)ctx->driver->judged_ns)
 		return;
 	start_note(&note, ctx, &sum, ctx->thresholds->tiny_operators_share);
 	add_sampled(&note.evidence, ctx, &sum);
@@ -188,7 +188,8 @@ static void tiny_operators(struct rules_ctx *ctx, const struct operator_lines *l
 		"(torch.compile)|, and all of the step under one jax.jit (loops in lax.scan)"
 		"|, and all of the step in one tf.function|, or a compiler that fuses them}. "
 		"--host-level 3 counts each operator.");
-	rules_headline(&note, ctx, "calls operators that hardly compute", "most of it in");
+	rules_headline(&note, ctx, rules_of_judged(ctx), "calls operators that hardly compute",
+		       "most of it in");
 	rules_ctx_add(ctx, "TinyOperators", rules_severity(ctx, note.gain_ns), note.share, &note);
 }
 
@@ -241,7 +242,7 @@ static void copies(struct rules_ctx *ctx, const struct operator_lines *lines)
 	const struct thresholds *t = ctx->thresholds;
 	struct note note = {.bottleneck = BOTTLENECK_COPIES};
 	struct lines_sum sum = {0};
-	double copies_ns = 0, wall_ns = (double)ctx->driver->wall_ns;
+	double copies_ns = 0, wall_ns = (double)ctx->driver->judged_ns;
 
 	for (size_t i = 0; i < lines->count; i++) {
 		const struct operator_line *line = &lines->list[i];
@@ -273,7 +274,8 @@ static void copies(struct rules_ctx *ctx, const struct operator_lines *lines)
 		"where the batch is prepared{ (the DataLoader's workers)|||}, only what the "
 		"step uses.{ To a GPU, copy from pinned memory (pin_memory, non_blocking=True) "
 		"and convert there.|||}");
-	rules_headline(&note, ctx, "copies and converts tensors", "most of it in");
+	rules_headline(&note, ctx, rules_of_judged(ctx), "copies and converts tensors",
+		       "most of it in");
 	rules_ctx_add(ctx, "Copies", rules_severity(ctx, note.gain_ns), note.share, &note);
 }
 
@@ -281,7 +283,7 @@ void rules_operators(struct rules_ctx *ctx)
 {
 	struct operator_lines lines;
 
-	if (rules_is_short(ctx) || !ctx->driver->wall_ns)
+	if (rules_is_short(ctx) || !ctx->driver->judged_ns)
 		return;
 	/* a loader's worker is judged by what its parent waits for */
 	if (rules_is_worker(ctx) && !ctx->process->steps.count)

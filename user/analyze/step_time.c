@@ -134,7 +134,7 @@ static enum time_class class_of_wait(const struct stratum *stratum,
 /* While there are steps. */
 static double count_of(const struct profile_activity *sample)
 {
-	return (double)(sample->count - sample->outside_count);
+	return (double)activity_judged_count(sample);
 }
 
 static void add_samples(struct division *d)
@@ -144,7 +144,7 @@ static void add_samples(struct division *d)
 	for (size_t i = 0; i < samples->count; i++) {
 		const struct profile_activity *sample = &samples->list[i];
 		struct stratum *stratum = stratum_of(d, sample->context);
-		double ns = (double)(sample->ns - sample->outside_ns);
+		double ns = (double)activity_judged_ns(sample);
 		double count = count_of(sample);
 
 		stratum->all_ns += ns;
@@ -265,7 +265,7 @@ static void add_waits(struct division *d)
 
 		if (wait->tid == d->driver->tid)
 			divide_wait(d, wait,
-				    (double)(wait->ns - wait->outside_ns) *
+				    (double)activity_judged_ns(wait) *
 					    growths[wait->reason == PERFX_WAIT_RUNNABLE]);
 	}
 }

@@ -146,15 +146,15 @@ static int add_thread(struct thread_pool *pool, struct map64 *tids, uint32_t tid
 static void add_time(struct thread_pool *pool, struct pool_time *time,
 		     const struct profile_activity *sample)
 {
-	double ns = (double)sample->ns;
+	uint64_t ns = activity_judged_ns(sample), count = activity_judged_count(sample);
 
 	if (!stack_spins(pool, sample->stack)) {
-		time->work_ns += sample->ns;
+		time->work_ns += ns;
 		return;
 	}
-	time->spin_ns += sample->ns;
+	time->spin_ns += ns;
 	/* a Poisson process: the variance of n samples is n */
-	time->spin_error_ns = hypot(time->spin_error_ns, ns / sqrt((double)(sample->count ?: 1)));
+	time->spin_error_ns = hypot(time->spin_error_ns, (double)ns / sqrt((double)(count ?: 1)));
 }
 
 int thread_pool_find(struct thread_pool *pool, const struct profile_process *process,
@@ -179,7 +179,7 @@ int thread_pool_find(struct thread_pool *pool, const struct profile_process *pro
 		if (blocked->list[i].tid == driver_tid &&
 		    blocked->list[i].reason == PERFX_WAIT_FUTEX &&
 		    stack_is_of_pool(blocked->list[i].stack))
-			pool->driver_wait_ns += blocked->list[i].ns;
+			pool->driver_wait_ns += activity_judged_ns(&blocked->list[i]);
 	map64_clear(&tids);
 	return err;
 }

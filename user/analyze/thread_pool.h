@@ -13,7 +13,7 @@
 
 #include "aggregate/profile.h"
 
-/* On a CPU, sampled. */
+/* On a CPU, sampled, in the steps' time. */
 struct pool_time {
 	uint64_t work_ns, spin_ns;
 	double spin_error_ns; /* standard error */
