@@ -423,6 +423,47 @@ Test(period, counted_calls)
 	expect_counted(1000, 2000);
 }
 
+/* A compiled function returns while other threads still compute for it, sometimes earlier,
+ * sometimes later: all that is computed from its begin to the next one's is one step. */
+static void expect_whole_work(unsigned count)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile_steps *steps;
+
+	begin(&s);
+	stream_function(&s, JITTED, "train", "/libjax_common.so", PERFX_SOURCE_JAX);
+	stream_context(&s, 3, 0, JITTED, 1);
+	for (unsigned i = 0; i < count; i++) {
+		uint64_t at = i * 20 * MS;
+
+		for (unsigned k = 0; k < 4; k++) {
+			if (k == 1 + i % 2)
+				stream_call(&s, 3, MAIN, at, (4 * k - 1) * MS, (4 * k - 1) * MS, 0);
+			stream_compute(&s, 1, MAIN + 1, at + 4 * k * MS, MS, MS,
+				       (struct stream_cost){PERFX_COST_COUNTED, PERFX_DTYPE_F32, 25,
+							    100});
+		}
+	}
+	aggregate = replay(&s);
+	steps = steps_in(aggregate);
+	cr_assert_eq(steps->function, JITTED);
+	cr_expect_eq(steps->count, count - 1, "%lu", (unsigned long)steps->count);
+	cr_expect_eq(steps->avg_ns, 20 * MS);
+	cr_expect_eq(steps->max_ns, 20 * MS);
+	cr_expect_eq(steps->cost.flops, (count - 1) * 100);
+	for (size_t i = 0; i < steps->series_count; i++)
+		cr_expect_eq(steps->series[i].flops, 100, "step %zu: %lu", i,
+			     (unsigned long)steps->series[i].flops);
+	aggregate__free(aggregate);
+}
+
+Test(period, compiled_functions_return_early)
+{
+	expect_whole_work(60);
+	expect_whole_work(1500);
+}
+
 /* A worker's calls are periodic, too. */
 Test(period, not_of_workers)
 {

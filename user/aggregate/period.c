@@ -254,7 +254,8 @@ static int find_among(struct period *found, const struct outer_call *calls, size
 	if (is_found)
 		*found = (struct period){.function = best->function,
 					 .context = best->context,
-					 .confidence = confidence_of(best)};
+					 .confidence = confidence_of(best),
+					 .compiled = best->compiled};
 	free(search.occurrences);
 	free(search.sums);
 	free(search.values);

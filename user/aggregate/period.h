@@ -15,7 +15,8 @@
  *
  * When the overhead budget has reduced a probe, periods consist of fewer calls than before: those
  * since the last reduction are compared with each other, or else those before the first one. A call
- * that is only counted ends a step at its entry. Periods of which less than PERIOD_CONFIDENCE are
+ * that is only counted ends a step at its entry; so does one of a compiled function, whose work is
+ * done after it has returned. Periods of which less than PERIOD_CONFIDENCE are
  * alike make no steps. A few periods, periods shorter than a millisecond, and calls that come in
  * less than half of the time make no steps.
  */
@@ -57,6 +58,7 @@ struct period_calls {
 struct period {
 	uint32_t function, context; /* whose calls end steps; context 0: in all of its contexts */
 	double confidence;	    /* of all periods, those that are alike, at least */
+	bool compiled;		    /* they only submit work: the next one's begin ends a step */
 };
 
 /* How many Python functions are around the calls of a context. */

@@ -93,6 +93,8 @@ bool step_costs_since(const struct step_costs *costs, uint32_t process, uint32_t
 	const struct step_process *of = find(costs, process);
 
 	*into = (struct step_tally){0};
+	if (of && (of->calls_full || from_ns < of->calls_from_ns))
+		return false;
 	for (size_t i = 0; of && i < of->calls_count; i++) {
 		const struct step_call *call = &of->calls[i];
 
@@ -102,7 +104,7 @@ bool step_costs_since(const struct step_costs *costs, uint32_t process, uint32_t
 		if (call->cost_state == PERFX_COST_COUNTED && call->tid == tid)
 			into->thread_flops += call->flops;
 	}
-	return !of || (!of->calls_full && from_ns >= of->calls_from_ns);
+	return true;
 }
 
 /* --- limits --- */

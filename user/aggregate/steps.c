@@ -339,13 +339,27 @@ static struct step_tally sum_of(const struct steps *steps, const struct step_thr
 	return sum;
 }
 
-/* What was computed since it ended last; false: that is not known. */
+/* What was computed until a step ended: at the entry of a call that ended now. Where calls of that
+ * time are no longer kept, until now. */
+static struct step_tally sum_until(const struct steps *steps, const struct step_thread *thread,
+				   const struct ender *ender, uint64_t end_ns)
+{
+	struct step_tally sum = sum_of(steps, thread), later;
+
+	if (ender->by_entry &&
+	    step_costs_since(&steps->costs, thread->process, thread->tid, end_ns, &later))
+		step_tally_subtract(&sum, &later);
+	return sum;
+}
+
+/* What was computed since it ended last, of what was until now; false: that is not known. */
 static bool tally_step(const struct steps *steps, const struct step_thread *thread,
-		       const struct ender *ender, uint64_t from_ns, struct step_tally *into)
+		       const struct ender *ender, uint64_t from_ns, const struct step_tally *now,
+		       struct step_tally *into)
 {
 	if (!follows_another(thread, ender))
 		return step_costs_since(&steps->costs, thread->process, thread->tid, from_ns, into);
-	*into = sum_of(steps, thread);
+	*into = *now;
 	step_tally_subtract(into, &ender->at);
 	return !ender->at_unknown;
 }
@@ -409,11 +423,11 @@ static void count_end(struct ender *ender, bool is_past)
 	ender->series.ends_count += !is_past;
 }
 
-static void note_end(const struct steps *steps, const struct step_thread *thread,
-		     struct ender *ender, uint64_t end_ns)
+static void note_end(const struct step_thread *thread, struct ender *ender, uint64_t end_ns,
+		     const struct step_tally *at)
 {
 	ender->last_ns = end_ns;
-	ender->at = sum_of(steps, thread);
+	ender->at = *at;
 	ender->at_off_cpu_ns = thread->off_cpu_ns;
 	ender->at_unknown = false;
 }
@@ -438,18 +452,18 @@ static int end_step(struct steps *steps, struct step_thread *thread, struct ende
 		.to_ns = end_ns > from_ns ? end_ns : from_ns,
 		.off_cpu_ns = thread->off_cpu_ns - (follows ? ender->at_off_cpu_ns : 0),
 	};
-	struct step_tally tally;
+	struct step_tally now = sum_until(steps, thread, ender, step.to_ns), tally;
 	bool known;
 
 	count_end(ender, false);
 	if (from_ns == UINT64_MAX) {
-		note_end(steps, thread, ender, end_ns);
+		note_end(thread, ender, end_ns, &now);
 		return 0;
 	}
-	known = tally_step(steps, thread, ender, from_ns, &tally);
+	known = tally_step(steps, thread, ender, from_ns, &now, &tally);
 	if (add_step(steps, thread, ender, &step, known ? &tally : NULL, false))
 		return -ENOMEM;
-	note_end(steps, thread, ender, step.to_ns);
+	note_end(thread, ender, step.to_ns, &now);
 	return 0;
 }
 
@@ -535,14 +549,15 @@ static bool is_period(const struct period *period, uint32_t function, uint32_t c
 static int end_period(struct steps *steps, struct step_thread *thread,
 		      const struct perfx_span *span)
 {
-	uint64_t end_ns = span->start_ns + span->duration_ns;
+	bool by_entry = thread->period.compiled || (span->flags & PERFX_SPAN_UNTIMED);
 	struct ender *ender = ender_of(thread, span->function, STEP_BY_PERIOD);
 
 	if (!ender)
 		return 0;
 	thread->opened_ns = opened_of(steps, span->start_ns);
-	set_by_entry(ender, false);
-	return end_step(steps, thread, ender, UINT64_MAX, end_ns);
+	set_by_entry(ender, by_entry);
+	return end_step(steps, thread, ender, UINT64_MAX,
+			span->start_ns + (by_entry ? 0 : span->duration_ns));
 }
 
 /* Where a thread has shown no range yet, there is no step to be divided. */
@@ -602,17 +617,17 @@ static int untimed_span(struct steps *steps, const struct perfx_span *span, unsi
 {
 	uint32_t at = map64_get(&steps->thread_ids, (uint64_t)span->process << 32 | span->tid);
 	unsigned rank = (class & STEP_RANK_MASK) >> STEP_RANK_SHIFT;
+	struct step_thread *thread = at == MAP64_NONE ? NULL : &steps->threads[at];
 	struct ender *ender;
 
-	if (at == MAP64_NONE ||
-	    (!rank && !is_period(&steps->threads[at].period, span->function, span->context)))
-		return 0;
-	ender = ender_of(&steps->threads[at], span->function, rank);
+	if (thread && is_period(&thread->period, span->function, span->context))
+		return end_period(steps, thread, span);
+	ender = thread && rank ? ender_of(thread, span->function, rank) : NULL;
 	if (!ender)
 		return 0;
-	steps->threads[at].opened_ns = opened_of(steps, span->start_ns);
+	thread->opened_ns = opened_of(steps, span->start_ns);
 	set_by_entry(ender, true);
-	return end_step(steps, &steps->threads[at], ender, UINT64_MAX, span->start_ns);
+	return end_step(steps, thread, ender, UINT64_MAX, span->start_ns);
 }
 
 int steps_span(struct steps *steps, const struct perfx_span *span, unsigned class)
@@ -642,11 +657,12 @@ static void note_past_end(const struct steps *steps, const struct step_thread *t
 			  struct ender *ender, uint64_t off_cpu_ns)
 {
 	uint64_t end_ns = ender->last_ns;
-	struct step_tally later;
+	struct step_tally at = sum_of(steps, thread), later;
+	bool known = tally_between(steps, thread, end_ns, UINT64_MAX, &later);
 
-	note_end(steps, thread, ender, end_ns);
-	ender->at_unknown = !tally_between(steps, thread, end_ns, UINT64_MAX, &later);
-	step_tally_subtract(&ender->at, &later);
+	step_tally_subtract(&at, &later);
+	note_end(thread, ender, end_ns, &at);
+	ender->at_unknown = !known;
 	ender->at_off_cpu_ns -= off_cpu_ns;
 }
 
@@ -665,9 +681,10 @@ static int replay_period(const struct steps *steps, struct step_thread *thread, 
 	ender->confidence = period->confidence;
 	for (size_t i = 0; i < calls->count && !err; i++) {
 		const struct outer_call *call = &calls->list[i];
-		struct profile_step step = {.from_ns = ender->last_ns, .to_ns = call->end_ns};
+		bool by_entry = period->compiled || call->untimed, known, is_past;
+		struct profile_step step = {.from_ns = ender->last_ns,
+					    .to_ns = by_entry ? call->start_ns : call->end_ns};
 		struct step_tally tally;
-		bool known, is_past;
 
 		if (is_new)
 			err = insert(thread, (struct interval){call->start_ns, call->end_ns,
@@ -681,13 +698,13 @@ static int replay_period(const struct steps *steps, struct step_thread *thread, 
 		step.off_cpu_ns = off_cpu_ns;
 		off_cpu_ns = 0;
 		is_past = step.to_ns <= steps->from_ns;
-		set_by_entry(ender, call->untimed);
+		set_by_entry(ender, by_entry);
 		count_end(ender, is_past);
 		if (follows_another(thread, ender)) {
 			known = tally_between(steps, thread, step.from_ns, step.to_ns, &tally);
 			err = add_step(steps, thread, ender, &step, known ? &tally : NULL, is_past);
 		}
-		ender->last_ns = call->end_ns;
+		ender->last_ns = step.to_ns;
 	}
 	if (ender->last_ns)
 		note_past_end(steps, thread, ender, off_cpu_ns);
