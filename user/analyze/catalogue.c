@@ -487,9 +487,10 @@ const struct finding_kind finding_kinds[] = {
 	{
 		.kind = "LaunchBound",
 		.says = "launching kernels takes the time, and they are too short for it",
-		.judges = "Time in calls that launch, or where kernels are timed also their number; "
-			  "kernels are short on average and start soon after their launch, or, "
-			  "where they are not timed, utilization is low.",
+		.judges =
+			"Time in calls that launch, or where kernels are timed also their number; "
+			"kernels are short on average and start soon after their launch, or, "
+			"where they are not timed, utilization is low.",
 		.remedy = "Fewer, larger kernels: larger batches, fused operators and optimizers, "
 			  "CUDA "
 			  "graphs.",
