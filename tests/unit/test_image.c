@@ -124,7 +124,7 @@ Test(image, pages_that_were_read_are_given_back)
 	vaddr = before.vaddr;
 	cr_assert_not(image__function_at(image, vaddr, &before));
 	cr_assert_gt(resident_bytes(), 0);
-	elf_views_release_pages();
+	image__release_pages(image);
 	cr_expect_eq(resident_bytes(), 0);
 	cr_assert_not(image__function_at(image, vaddr, &after));
 	cr_expect_eq(after.vaddr, before.vaddr);

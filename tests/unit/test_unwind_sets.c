@@ -210,6 +210,8 @@ Test(unwind_sets, equal_lists)
 	add(&one, &code, 0x40000, 0x60000, 0x20000);
 	add(&other, &code, 0x40000, 0x60000, 0x20000);
 	cr_expect(mapping_list__equal(&one, &other));
+	cr_expect(mapping_list__has(&other, &one.mappings[0]));
+	cr_expect_not(mapping_list__has(&empty, &one.mappings[0]));
 	cr_expect(mapping_list__equal(&empty, &empty));
 	cr_expect_not(mapping_list__equal(&one, &empty));
 	cr_expect_not(mapping_list__equal(&empty, &one));
@@ -219,6 +221,8 @@ Test(unwind_sets, equal_lists)
 	/* the same addresses, from elsewhere in the file */
 	add(&one, &code, 0x40000, 0x60000, 0x21000);
 	add(&one, NULL, 0x70000, 0x71000, 0);
+	cr_expect_not(mapping_list__has(&other, &one.mappings[0]));
+	cr_expect(mapping_list__has(&other, &one.mappings[1]));
 	cr_expect_not(mapping_list__equal(&one, &other));
 	mapping_list__clear(&one);
 	mapping_list__clear(&other);

@@ -154,17 +154,29 @@ static bool same_mapping(const struct perfx_unwind_mapping *a, const struct perf
 	       a->pages_base == b->pages_base && a->has_pages == b->has_pages;
 }
 
+static int compare_starts(const void *left, const void *right)
+{
+	const struct perfx_unwind_mapping *a = left, *b = right;
+
+	return (a->start > b->start) - (a->start < b->start);
+}
+
+bool mapping_list__has(const struct mapping_list *list, const struct perfx_unwind_mapping *mapping)
+{
+	const struct perfx_unwind_mapping *found =
+		list->count ? bsearch(mapping, list->mappings, list->count, sizeof(*mapping),
+				      compare_starts)
+			    : NULL;
+
+	return found && same_mapping(found, mapping);
+}
+
 /* Are all mappings of a list in the other one, too? */
 static bool is_within(const struct mapping_list *list, const struct mapping_list *other)
 {
-	size_t at = 0;
-
-	for (size_t i = 0; i < list->count; i++) {
-		while (at < other->count && other->mappings[at].start < list->mappings[i].start)
-			at++;
-		if (at == other->count || !same_mapping(&list->mappings[i], &other->mappings[at]))
+	for (size_t i = 0; i < list->count; i++)
+		if (!mapping_list__has(other, &list->mappings[i]))
 			return false;
-	}
 	return true;
 }
 

@@ -56,6 +56,7 @@ struct mapping_list {
 int mapping_list__add(struct mapping_list *list, const struct code_pages *code,
 		      const struct mapping *mapping);
 void mapping_list__clear(struct mapping_list *list);
+bool mapping_list__has(const struct mapping_list *list, const struct perfx_unwind_mapping *mapping);
 /* Have both the same mappings? */
 bool mapping_list__equal(const struct mapping_list *a, const struct mapping_list *b);
 /* The page of an address in a mapping that has pages. */

@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/message.h"
-#include "elf/elf_view.h"
 #include "elf/file_cache.h"
 #include "proc/maps.h"
 #include "proc/process.h"
@@ -396,11 +395,10 @@ static int compare_sizes(const void *left, const void *right)
 	return (a_bytes > b_bytes) - (a_bytes < b_bytes);
 }
 
-/* Whose tables are read before the memory of their pages is given back. */
-#define MAPPINGS_AT_A_TIME 8
-
+/* Of the mappings that are not in `before`: those of a program that opens one library after the
+ * other are loaded once. */
 static void load_all_resident(struct unwind_tables *tables, pid_t pid,
-			      const struct mapping_list *list)
+			      const struct mapping_list *list, const struct mapping_list *before)
 {
 	struct perfx_unwind_mapping **sorted = calloc(list->count, sizeof(*sorted));
 	char path[64];
@@ -413,14 +411,14 @@ static void load_all_resident(struct unwind_tables *tables, pid_t pid,
 	if (sorted)
 		qsort(sorted, list->count, sizeof(*sorted), compare_sizes);
 	for (size_t i = 0; fd >= 0 && sorted && i < list->count; i++) {
-		if (!sorted[i]->has_pages)
+		struct table_file *file;
+
+		if (!sorted[i]->has_pages || mapping_list__has(before, sorted[i]))
 			continue;
-		load_resident(tables, file_with(tables, mapping_page(sorted[i], sorted[i]->start)),
-			      fd, sorted[i]);
-		if (i % MAPPINGS_AT_A_TIME == 0)
-			elf_views_release_pages();
+		file = file_with(tables, mapping_page(sorted[i], sorted[i]->start));
+		load_resident(tables, file, fd, sorted[i]);
+		image__release_pages(file->image);
 	}
-	elf_views_release_pages();
 	if (fd >= 0)
 		close(fd);
 	free(sorted);
@@ -429,14 +427,16 @@ static void load_all_resident(struct unwind_tables *tables, pid_t pid,
 static int map_process(struct unwind_tables *tables, pid_t pid)
 {
 	uint32_t slot = unwind_sets__slot(tables->sets, pid);
+	const struct mapping_list nothing = {0},
+				  *before = slot == UNWIND_SLOT_NONE
+						    ? &nothing
+						    : unwind_sets__list(tables->sets, slot);
 	struct mapping_list list = {0};
 	int err = read_mappings(tables, pid, &list);
 
 	/* a process that is exiting: its memory is gone, its pid is not */
-	if (!err && list.count &&
-	    (slot == UNWIND_SLOT_NONE ||
-	     !mapping_list__equal(&list, unwind_sets__list(tables->sets, slot)))) {
-		load_all_resident(tables, pid, &list);
+	if (!err && list.count && !mapping_list__equal(&list, before)) {
+		load_all_resident(tables, pid, &list, before);
 		err = put_list(tables, pid, &list);
 	}
 	mapping_list__clear(&list);
@@ -489,8 +489,10 @@ static int on_request(void *ctx, void *data, size_t size)
 		return 0;
 	memcpy(&page, data, sizeof(page));
 	file = file_with(tables, page);
-	if (file)
+	if (file) {
 		load_page(tables, file, page);
+		image__release_pages(file->image);
+	}
 	return 0;
 }
 
@@ -504,7 +506,6 @@ void unwind_tables__serve(struct unwind_tables *tables)
 	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
 	ring_buffer__consume(tables->requests);
-	elf_views_release_pages();
 	tables->cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
 }
 

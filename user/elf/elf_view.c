@@ -125,13 +125,10 @@ static const void *file_map(int fd, size_t size)
 	return NULL;
 }
 
-void elf_views_release_pages(void)
+void elf_view__release_pages(const struct elf_view *view)
 {
-	pthread_mutex_lock(&lock);
-	for (struct mapping_node *node = atomic_load(&mappings); node; node = node->next)
-		if (node->end)
-			madvise((void *)node->start, node->end - node->start, MADV_DONTNEED);
-	pthread_mutex_unlock(&lock);
+	if (view->bytes)
+		madvise((void *)view->bytes, mapped_size(view->size), MADV_DONTNEED);
 }
 
 static void file_unmap(const void *bytes, size_t size)

@@ -26,9 +26,9 @@ struct elf_view {
 /* Maps the file. -ENOEXEC: not ELF, or damaged; -ENOTSUP: 32-bit, big endian, another machine. */
 int elf_view__map(struct elf_view *view, int fd);
 void elf_view__unmap(struct elf_view *view);
-/* Gives back the memory of the pages that have been read of all mapped files. They stay in the page
- * cache, from where they come again when they are read again. */
-void elf_views_release_pages(void);
+/* Gives back the memory of the pages that have been read. They stay in the page cache, from where
+ * they come again when they are read again. */
+void elf_view__release_pages(const struct elf_view *view);
 
 /* NULL unless all of [offset, offset + size) lies in the file. */
 const uint8_t *elf_view__bytes(const struct elf_view *view, uint64_t offset, uint64_t size);

@@ -467,6 +467,12 @@ struct image *image__open(int fd, const char *path, const char *root)
 	return image;
 }
 
+void image__release_pages(const struct image *image)
+{
+	elf_view__release_pages(&image->file);
+	elf_view__release_pages(&image->debug);
+}
+
 uint64_t image__entry_point(const struct image *image)
 {
 	return image->file.ehdr.e_entry;
@@ -578,7 +584,7 @@ static void look_at_symbols(struct image *image)
 		for (size_t n = 0; n < table->count; n++) {
 			Elf64_Sym sym;
 
-			image_release_after(n);
+			image_release_after(image, n);
 			memcpy(&sym, table->symbols + n * sizeof(sym), sizeof(sym));
 			look_at_symbol(&image->traits, elf_strings__at(&table->names, sym.st_name),
 				       sym.st_shndx != SHN_UNDEF);
@@ -713,7 +719,8 @@ const struct image_traits *image__traits(struct image *image)
 #define MENTIONS_PART (4u << 20) /* after which the memory of its pages is given back */
 
 /* NULL: it is nowhere in these bytes. */
-static const uint8_t *find_text(const uint8_t *bytes, size_t size, const char *text)
+static const uint8_t *find_text(const struct image *image, const uint8_t *bytes, size_t size,
+				const char *text)
 {
 	size_t length = strlen(text);
 	const uint8_t *found = NULL;
@@ -723,7 +730,7 @@ static const uint8_t *find_text(const uint8_t *bytes, size_t size, const char *t
 			size - at < MENTIONS_PART + length ? size - at : MENTIONS_PART + length;
 
 		found = memmem(bytes + at, part, text, length);
-		elf_views_release_pages();
+		image__release_pages(image);
 	}
 	return found;
 }
@@ -743,5 +750,5 @@ bool image__mentions(const struct image *image, const char *text)
 	}
 	if (size > MENTIONS_MAX)
 		size = MENTIONS_MAX;
-	return bytes && find_text(bytes, size, text);
+	return bytes && find_text(image, bytes, size, text);
 }

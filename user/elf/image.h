@@ -44,6 +44,9 @@ struct symbol {
 struct image *image__open(int fd, const char *path, const char *root);
 void image__free(struct image *image);
 
+/* Gives back the memory of the file's pages that have been read (elf_view__release_pages). */
+void image__release_pages(const struct image *image);
+
 /* Every function (STT_FUNC, STT_GNU_IFUNC, or STT_NOTYPE in code and in no other function; defined,
  * inside an executable segment) of all symbol tables, by ascending vaddr; each (name, vaddr) once.
  * Stops and returns what fn returns when that is not 0; -ENOMEM. The first call sorts

@@ -99,10 +99,10 @@ void image__forget_annotations(struct image *image);
 
 /* To be called with each symbol of a table in turn. Gives back the memory of the pages that have
  * been read for so many of them: some 10 MB. */
-static inline void image_release_after(size_t symbols_count)
+static inline void image_release_after(const struct image *image, size_t symbols_count)
 {
 	if (symbols_count % (1u << 16) == (1u << 16) - 1)
-		elf_views_release_pages();
+		image__release_pages(image);
 }
 
 #endif

@@ -114,7 +114,7 @@ static int compare_keys(const void *left, const void *right, void *ctx)
 
 	if (a->vaddr != b->vaddr)
 		return a->vaddr < b->vaddr ? -1 : 1;
-	image_release_after(image->compared_count++);
+	image_release_after(image, image->compared_count++);
 	order = compare_names(key_name(image, a), key_name(image, b));
 	if (order)
 		return order;
@@ -130,7 +130,7 @@ static void drop_duplicates(const struct image *image, struct symbol_list *list)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < list->count; i++) {
-		image_release_after(i);
+		image_release_after(image, i);
 		if (kept && keys[kept - 1].vaddr == keys[i].vaddr &&
 		    compare_names(key_name(image, &keys[kept - 1]), key_name(image, &keys[i])) == 0)
 			continue;
@@ -227,7 +227,7 @@ static int add_functions(struct image *image, uint16_t number_of_table, bool wan
 		Elf64_Sym sym = symbol_at(table, n);
 		const char *name;
 
-		image_release_after(n);
+		image_release_after(image, n);
 		if (!is_function(image, table, &sym) || !has_name(table, &sym))
 			continue;
 		if (wanted_only) {

@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "cpython/collector.h"
 #include "decode/pack.h"
-#include "elf/elf_view.h"
 #include "elf/file_cache.h"
 #include "elf/symbolize.h"
 #include "proc/perf_map.h"
@@ -633,7 +632,6 @@ static int emit_file(struct frames *frames, struct call **calls, size_t count)
 	else
 		emit_generated(frames, calls, count, batch.module);
 	image__free(batch.image);
-	elf_views_release_pages();
 	return err;
 }
 
