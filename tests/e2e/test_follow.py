@@ -4,6 +4,7 @@ them from when on."""
 import os
 import shutil
 import subprocess
+import sys
 import time
 
 import pytest
@@ -144,6 +145,43 @@ for i in range(300):
     while i > 1 and os.waitpid(-1, os.WNOHANG)[0]:
         pass
 """
+
+
+OPENER = """
+import ctypes, sys
+opened = []
+for line in sys.stdin:
+    if line == "call\\n":
+        for library in opened:
+            library.late_work(1)
+    else:
+        opened.append(ctypes.CDLL(line.strip()))
+    print("done", flush=True)
+"""
+
+
+def test_libraries_that_are_opened_one_by_one(tracer, tmp_path):
+    """300 libraries arrive one after the other. The first call of each is counted, and for none of
+    them are the mappings of all other programs read again."""
+    names = [f"late-{i}-.so" for i in range(300)]
+    with subprocess.Popen([sys.executable, "-c", OPENER], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True, bufsize=1) as program:
+        def say(line):
+            program.stdin.write(f"{line}\n")
+            assert program.stdout.readline() == "done\n"
+
+        t = tracer(program.pid, *QUICK, "--memory", "off", "-F", "late-*.so:late_work")
+        # the probes of the last one open before those of one more are there
+        for name in [*names, "late-end.so"]:
+            shutil.copy(WORKLOADS / "late.so", tmp_path / name)
+            say(tmp_path / name)
+            assert wait_for(lambda last=name: patched_bytes(program.pid, last))
+        say("call")
+        report = t.stop()
+        program.stdin.close()
+    calls = [f["calls"] for f in functions(report, "late_work") if f["module"] in names]
+    assert calls == [1] * len(names)
+    assert looks(report)[1] < 1000, "one pass over /proc at the start"
 
 
 def test_lateness_is_never_negative(tracer):

@@ -196,25 +196,32 @@ static bool is_of(const struct mapping *mapping, const struct plan_module *modul
 	       (module->state.overlay && mapping->dev_major == 0);
 }
 
-/* Marks the files that are mapped; returns how many are new among the marked. */
-static size_t note_shared(const struct maps *maps, const struct plan *plan, struct sharing *files,
-			  size_t count)
+void untraced_files_add(struct untraced_files *untraced, uint64_t inode)
 {
-	size_t found = 0;
+	if (map64_get(&untraced->inodes, inode) == MAP64_NONE &&
+	    map64_put(&untraced->inodes, inode, 0))
+		untraced->complete = false;
+}
 
+void untraced_files_clear(struct untraced_files *untraced)
+{
+	map64_clear(&untraced->inodes);
+	untraced->complete = false;
+}
+
+/* Marks the files that are mapped. */
+static void note_shared(struct untraced_files *untraced, const struct maps *maps,
+			const struct plan *plan, struct sharing *files, size_t count)
+{
 	for (size_t i = 0; i < maps__count(maps); i++) {
 		const struct mapping *mapping = maps__at(maps, i);
 
 		if (!mapping->executable || !mapping->inode)
 			continue;
-		for (size_t k = 0; k < count; k++) {
-			if (files[k].shared || !is_of(mapping, &plan->modules[files[k].module]))
-				continue;
-			files[k].shared = true;
-			found++;
-		}
+		untraced_files_add(untraced, mapping->inode);
+		for (size_t k = 0; k < count; k++)
+			files[k].shared |= is_of(mapping, &plan->modules[files[k].module]);
 	}
-	return found;
 }
 
 static int compare_pids(const void *left, const void *right)
@@ -235,14 +242,32 @@ static pid_t *sorted(const pid_t *pids, size_t count)
 	return copy;
 }
 
-size_t sharing_find(const struct plan *plan, const pid_t *members, size_t members_count,
-		    struct sharing *files, size_t count)
+/* Is one of the files perhaps shared? */
+static bool may_be_shared(const struct untraced_files *untraced, const struct plan *plan,
+			  const struct sharing *files, size_t count)
 {
-	pid_t *all = NULL, *traced = sorted(members, members_count);
-	ssize_t processes = traced ? process_list(&all) : 0;
-	size_t unknown = count, read_count = 0;
+	for (size_t i = 0; i < count; i++)
+		if (!untraced->complete ||
+		    map64_get(&untraced->inodes, plan->modules[files[i].module].inode) !=
+			    MAP64_NONE)
+			return true;
+	return false;
+}
 
-	for (ssize_t i = 0; unknown && i < processes; i++) {
+size_t sharing_find(struct untraced_files *untraced, const struct plan *plan, const pid_t *members,
+		    size_t members_count, struct sharing *files, size_t count)
+{
+	pid_t *all = NULL, *traced;
+	ssize_t processes;
+	size_t read_count = 0;
+
+	if (!may_be_shared(untraced, plan, files, count))
+		return 0;
+	untraced_files_clear(untraced);
+	untraced->complete = true;
+	traced = sorted(members, members_count);
+	processes = traced ? process_list(&all) : 0;
+	for (ssize_t i = 0; i < processes; i++) {
 		struct maps *maps;
 
 		if (bsearch(&all[i], traced, members_count, sizeof(*traced), compare_pids))
@@ -250,9 +275,11 @@ size_t sharing_find(const struct plan *plan, const pid_t *members, size_t member
 		maps = maps__read(all[i]);
 		read_count++;
 		if (maps)
-			unknown -= note_shared(maps, plan, files, count);
+			note_shared(untraced, maps, plan, files, count);
 		maps__free(maps);
 	}
+	if (processes <= 0)
+		untraced->complete = false;
 	free(all);
 	free(traced);
 	return read_count;

@@ -4,6 +4,7 @@
 #ifndef PERFX_ATTACH_MAPPED_FILES_H
 #define PERFX_ATTACH_MAPPED_FILES_H
 
+#include "base/grow.h"
 #include "plan/plan.h"
 
 #include <stdint.h>
@@ -46,10 +47,22 @@ struct sharing {
 	bool shared;   /* out: a process that is not traced maps it */
 };
 
-/* One pass over /proc for all of them, which ends when nothing is left to be found. Returns how
- * many processes' maps were read. */
-size_t sharing_find(const struct plan *plan, const pid_t *members, size_t members_count,
-		    struct sharing *files, size_t count);
+/* Inode numbers of the files that untraced processes execute: of one pass over /proc, and of the
+ * new mappings since. A file that is not among them is shared with nobody; one that is may be
+ * another of that number, or its process may have ended. */
+struct untraced_files {
+	struct map64 inodes;
+	bool complete; /* false: some may be missing, and only another pass finds out */
+};
+
+/* An untraced process has mapped a file. */
+void untraced_files_add(struct untraced_files *untraced, uint64_t inode);
+void untraced_files_clear(struct untraced_files *untraced);
+
+/* Marks the files that are shared. Passes over /proc for those that may be. Returns how many
+ * processes' maps were read. */
+size_t sharing_find(struct untraced_files *untraced, const struct plan *plan, const pid_t *members,
+		    size_t members_count, struct sharing *files, size_t count);
 
 /* --- traced files that are written to ---
  *

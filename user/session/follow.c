@@ -17,6 +17,10 @@
 
 /* Period of looking for new mappings where the kernel does not report them. */
 #define SCAN_NS 1000000000u
+/* Least time between two updates of the mappings by which stacks are unwound, after files that
+ * arrive late: each takes a grace period of the kernel (5 to 40 ms), and the next file's probes
+ * would wait for it. */
+#define UNWIND_UPDATES_NS 50000000u
 
 /* -a: an untraced process mapped a file that had no probes yet. */
 struct early {
@@ -32,6 +36,7 @@ struct follow {
 	struct attach_queue *queue;    /* processes that are to be looked at */
 	struct mappings *mappings;     /* NULL: mappings are looked for by the clock */
 	struct file_watch *file_watch; /* NULL: files are looked at when something is mapped */
+	struct untraced_files untraced_files;
 	bool rescan;		       /* all processes may have mapped something */
 	uint64_t next_scan_ns;
 	struct {
@@ -43,6 +48,9 @@ struct follow {
 	uint64_t opened_ns; /* when probes were opened last */
 	uint64_t taken_ns;  /* when new mappings were read last */
 	uint64_t begin_ns;  /* of the recording; 0: not yet */
+	pid_t *grown;	    /* processes whose unwinding lacks files that arrived late */
+	size_t grown_count, grown_capacity;
+	uint64_t next_unwind_ns;
 	struct lost lost;
 	struct pack_buffer made; /* for LATE and EXIT records */
 };
@@ -70,9 +78,11 @@ void follow__free(struct follow *follow)
 	mappings__free(follow->mappings);
 	file_watch__free(follow->file_watch);
 	attach_queue__free(follow->queue);
+	untraced_files_clear(&follow->untraced_files);
 	for (size_t i = 0; i < follow->early_count; i++)
 		free(follow->early[i].path);
 	free(follow->early);
+	free(follow->grown);
 	free(follow);
 }
 
@@ -81,15 +91,43 @@ const struct follow_result *follow__result(const struct follow *follow)
 	return &follow->result;
 }
 
-/* What a process maps now is what its stacks' addresses mean. */
-static void look_at_mappings(struct follow *follow, pid_t pid)
+/* Remembers to update a process's unwinding. False: out of memory. */
+static bool unwind_later(struct follow *follow, pid_t pid)
 {
+	for (size_t i = 0; i < follow->grown_count; i++)
+		if (follow->grown[i] == pid)
+			return true;
+	if (grow_array(&follow->grown, &follow->grown_capacity, follow->grown_count + 1,
+		       sizeof(*follow->grown)))
+		return false;
+	follow->grown[follow->grown_count++] = pid;
+	return true;
+}
+
+static void update_unwinding(struct follow *follow, uint64_t now_ns)
+{
+	if (now_ns < follow->next_unwind_ns)
+		return;
+	for (size_t i = 0; i < follow->grown_count; i++)
+		if (process_table__has(follow->parts.processes, follow->grown[i]))
+			unwind_tables__map(follow->parts.unwind_tables, follow->grown[i]);
+	if (follow->grown_count)
+		follow->next_unwind_ns = now_ns + UNWIND_UPDATES_NS;
+	follow->grown_count = 0;
+	unwind_tables__publish(follow->parts.unwind_tables);
+}
+
+/* The mappings of a process tell what the addresses in its stacks belong to. */
+static void look_at_mappings(struct follow *follow, const struct attach_task *task)
+{
+	bool is_late = task->cause == ATTACH_MAPPED && task->since_ns;
 	struct perfx_traced_process traced;
 
 	follow->result.looks_count++;
-	if (!tracer__traced_process(follow->parts.tracer, pid, &traced))
-		frames__map(follow->parts.frames, traced.memory_process, pid);
-	unwind_tables__map(follow->parts.unwind_tables, pid);
+	if (!tracer__traced_process(follow->parts.tracer, task->pid, &traced))
+		frames__map(follow->parts.frames, traced.memory_process, task->pid);
+	if (!is_late || !unwind_later(follow, task->pid))
+		unwind_tables__map(follow->parts.unwind_tables, task->pid);
 }
 
 static bool worth_tracing(struct follow *follow, const size_t *modules, ssize_t count)
@@ -281,7 +319,7 @@ static ssize_t look_at(struct follow *follow, struct batch *batch, const struct 
 	count = plan__scan(follow->parts.plan, task->pid, &job.modules);
 	if (count < 0)
 		return count;
-	look_at_mappings(follow, task->pid);
+	look_at_mappings(follow, task);
 	job.modules_count = only_new(follow, &job, (size_t)count);
 	if (!job.modules_count) {
 		free(job.modules);
@@ -346,16 +384,21 @@ static void emit_attached(struct follow *follow, const struct job *job)
 	}
 }
 
-/* The maps of untraced processes are read once for the whole batch, and only if a file is new. */
+/* The maps of untraced processes are read once for the whole batch, and only for a new file that
+ * one of them may map. */
 static void attach_batch(struct follow *follow, struct batch *batch)
 {
 	size_t count;
 	const pid_t *pids = process_table__pids(follow->parts.processes, &count);
 
 	file_watch__follow(follow->file_watch, follow->parts.plan);
+	/* untraced children inherit mappings, and nothing reports those */
+	if (!follow->mappings || !follow->parts.options->follow_children)
+		follow->untraced_files.complete = false;
 	if (batch->files_count)
-		follow->result.untraced_read_count += sharing_find(
-			follow->parts.plan, pids, count, batch->files, batch->files_count);
+		follow->result.untraced_read_count +=
+			sharing_find(&follow->untraced_files, follow->parts.plan, pids, count,
+				     batch->files, batch->files_count);
 	memory__consider(follow->parts.memory);
 	/* new programs first: their files may be attached for nobody yet, a child's are for its
 	 * parent */
@@ -401,7 +444,7 @@ static bool work_off(struct follow *follow, struct batch *batch, const struct at
 	if (!process_table__has(follow->parts.processes, task->pid) || is_covered(follow, task))
 		return true;
 	if (task->cause == ATTACH_MOVED)
-		look_at_mappings(follow, task->pid);
+		look_at_mappings(follow, task);
 	else if (look_at(follow, batch, task) > 0)
 		return true;
 	attach_queue__charge(follow->queue, task->pid, clock_monotonic_ns(),
@@ -529,6 +572,7 @@ void follow__attach_queued(struct follow *follow)
 	batch_clear(&batch);
 	count_missed(follow);
 	unwind_tables__publish(follow->parts.unwind_tables);
+	update_unwinding(follow, clock_monotonic_ns());
 }
 
 int follow__files_fd(const struct follow *follow)
@@ -593,9 +637,13 @@ static size_t leave_untraced_alone(struct follow *follow, uint64_t now_ns)
 		if (probes__attached_for(follow->parts.probes, i, 0) &&
 		    probes__attached_count(follow->parts.probes, i))
 			files[count++].module = i;
-	if (count)
+	if (count) {
+		/* reports of new mappings have missed the process that calls them */
+		follow->untraced_files.complete = false;
 		follow->result.untraced_read_count +=
-			sharing_find(follow->parts.plan, members, members_count, files, count);
+			sharing_find(&follow->untraced_files, follow->parts.plan, members,
+				     members_count, files, count);
+	}
 	for (size_t i = 0; i < count; i++) {
 		if (!files[i].shared)
 			continue;
@@ -761,12 +809,15 @@ static void note_mapping(const struct new_mapping *mapping, void *ctx)
 
 	if (!mapping->pid) {
 		follow->rescan = true;
+		follow->untraced_files.complete = false;
 		skipped_hint(follow->parts.skipped, "files that are mapped for a moment",
 			     "not seen in processes that unmapped them, or ended, at once: the "
 			     "kernel dropped reports of new mappings, because there were too many");
 		return;
 	}
 	planned = module < 0 ? NULL : &follow->parts.plan->modules[module];
+	if (!traced)
+		untraced_files_add(&follow->untraced_files, mapping->inode);
 	if (!traced && (!follow->parts.options->all || (planned && !planned->is_ml)))
 		return;
 	if (planned && (!planned->functions_count ||
@@ -854,6 +905,7 @@ void follow__tick(struct follow *follow, uint64_t now_ns)
 {
 	heed_full(follow);
 	end_lost(follow, now_ns);
+	update_unwinding(follow, now_ns);
 	look_at_untraced(follow, now_ns);
 	frames__tick(follow->parts.frames, now_ns);
 	if (follow->mappings || now_ns < follow->next_scan_ns)
