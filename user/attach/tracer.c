@@ -485,13 +485,13 @@ uint64_t tracer__recording_windows(const struct tracer *tracer)
 
 uint64_t tracer__missed(const struct tracer *tracer)
 {
+	const struct bpf_object_skeleton *skeleton = tracer->skel->skeleton;
 	uint64_t missed = 0;
-	struct bpf_program *program;
 
-	bpf_object__for_each_program (program, tracer->skel->obj) {
+	for (int i = 0; i < skeleton->prog_cnt; i++) {
 		struct bpf_prog_info info = {0};
 		uint32_t size = sizeof(info);
-		int fd = bpf_program__fd(program);
+		int fd = bpf_program__fd(*skeleton->progs[i].prog);
 
 		if (fd >= 0 && !bpf_prog_get_info_by_fd(fd, &info, &size))
 			missed += info.recursion_misses;

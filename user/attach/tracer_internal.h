@@ -6,8 +6,12 @@
 #include "attach/tracer.h"
 #include "perfx.skel.h"
 
+/* Objects that load the programs, each a part of them. */
+#define PROGRAM_PARTS_MAX 3
+
 struct tracer {
-	struct perfx_bpf *skel;
+	struct perfx_bpf *skel; /* with the maps, and links of all programs */
+	struct perfx_bpf *parts[PROGRAM_PARTS_MAX];
 	enum perfx_link hit_link, return_link;
 	bool multi_pid;
 	bool lacks[TRACER_PARTS];

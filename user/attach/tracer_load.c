@@ -165,14 +165,13 @@ static void open_perf_events(struct perfx_bpf *skel, const struct counters *coun
 	bpf_map__set_max_entries(skel->maps.perfx_perf_sums, contexts_max);
 }
 
-/* All programs but those of parts that the tracer lacks. */
-static int open_and_load(struct tracer *tracer, const struct tracer_options *options,
-			 const struct features *features)
+/* All programs but those of features that the tracer lacks. */
+static int open_object(struct tracer *tracer, const struct tracer_options *options,
+		       const struct features *features)
 {
 	bool sockets = features->socket_lengths && !tracer->lacks[TRACER_SOCKETS];
 	struct perfx_bpf *skel = perfx_bpf__open();
 
-	perfx_bpf__destroy(tracer->skel);
 	tracer->skel = skel;
 	if (!skel)
 		return -errno;
@@ -207,7 +206,7 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 	skel->rodata->perfx_contexts_max = tracer->contexts_max;
 	bpf_map__set_max_entries(skel->maps.perfx_contexts, tracer->contexts_max);
 	bpf_map__set_max_entries(skel->maps.perfx_context_ids, tracer->contexts_max);
-	return perfx_bpf__load(skel);
+	return 0;
 }
 
 /* Where the programs find the rings: all at once where the kernel can do so (since 5.19), because
@@ -275,12 +274,169 @@ static void close_rings(struct tracer_rings *rings)
 	for (size_t i = 0; i < rings->count; i++)
 		if (rings->fds[i] > 0)
 			close(rings->fds[i]);
+	*rings = (struct tracer_rings){0};
 }
 
-/* One refused program fails the whole object. So all optional parts are left out, then added one
+/*
+ * Loading. One thread verifies all programs in 0.3 s, one after the other. So one object makes the
+ * maps, and further objects of the same programs share them and load a part of the programs each,
+ * in a thread of its own. Each has to read the kernel's types, for which it needs some 20 ms.
+ */
+
+struct program_part {
+	const struct perfx_bpf *skel; /* with the maps */
+	struct perfx_bpf *own;
+	const bool *wanted; /* programs of the part, by place in the skeleton */
+	int err;
+	pthread_t thread;
+};
+
+static int share_maps(const struct bpf_object_skeleton *own, const struct bpf_object_skeleton *from)
+{
+	int err = 0;
+
+	for (int i = 0; !err && i < from->map_cnt; i++)
+		err = bpf_map__reuse_fd(*own->maps[i].map, bpf_map__fd(*from->maps[i].map));
+	return err;
+}
+
+static void *load_part(void *arg)
+{
+	struct program_part *part = arg;
+	const struct bpf_object_skeleton *from = part->skel->skeleton, *own;
+
+	part->own = perfx_bpf__open();
+	if (!part->own) {
+		part->err = -errno;
+		return NULL;
+	}
+	own = part->own->skeleton;
+	for (int i = 0; i < own->prog_cnt; i++) {
+		struct bpf_program *program = *own->progs[i].prog;
+		const struct bpf_program *model = *from->progs[i].prog;
+
+		bpf_program__set_autoload(program, part->wanted[i]);
+		bpf_program__set_autoattach(program, bpf_program__autoattach(model));
+		bpf_program__set_flags(program, bpf_program__flags(model));
+		bpf_program__set_expected_attach_type(program,
+						      bpf_program__expected_attach_type(model));
+	}
+	part->err = share_maps(own, from);
+	if (!part->err)
+		part->err = bpf_object__load(part->own->obj);
+	return NULL;
+}
+
+/* The part of a program: each is about a third of the verifier's work. */
+static size_t part_of(const struct perfx_bpf *skel, const struct bpf_program *program)
+{
+	if (program == skel->progs.perfx_on_hit || program == skel->progs.perfx_on_switch)
+		return 0;
+	return program == skel->progs.perfx_on_mark || program == skel->progs.perfx_on_memory_hit
+		       ? 1
+		       : 2;
+}
+
+/* Each part has a descriptor of its own for each of some 100 maps. */
+#define PARTS_DESCRIPTORS_MIN 4096
+
+/* 0: the tracer's object loads all programs. */
+static size_t choose_parts_count(const struct tracer *tracer)
+{
+	struct rlimit files;
+
+	if (tracer->cpus_count < 2 || getrlimit(RLIMIT_NOFILE, &files) ||
+	    files.rlim_cur < PARTS_DESCRIPTORS_MIN)
+		return 0;
+	return tracer->cpus_count < PROGRAM_PARTS_MAX ? (size_t)tracer->cpus_count
+						      : PROGRAM_PARTS_MAX;
+}
+
+/* Moves the programs that are to be loaded from the tracer's object to the parts. */
+static void divide_programs(struct tracer *tracer, size_t parts_count, bool *wanted, size_t count)
+{
+	const struct bpf_object_skeleton *skeleton = tracer->skel->skeleton;
+
+	for (size_t i = 0; parts_count && i < count; i++) {
+		struct bpf_program *program = *skeleton->progs[i].prog;
+		size_t part = part_of(tracer->skel, program) % parts_count;
+
+		wanted[part * count + i] = bpf_program__autoload(program);
+		bpf_program__set_autoload(program, false);
+	}
+}
+
+/* The tracer's object has the loaded programs from now on. */
+static void use_programs(struct tracer *tracer, const struct program_part *part)
+{
+	const struct bpf_object_skeleton *skeleton = tracer->skel->skeleton;
+
+	for (int i = 0; i < skeleton->prog_cnt; i++)
+		if (part->wanted[i])
+			*skeleton->progs[i].prog = *part->own->skeleton->progs[i].prog;
+}
+
+static int load_programs(struct tracer *tracer, const struct tracer_options *options)
+{
+	struct program_part parts[PROGRAM_PARTS_MAX] = {0};
+	size_t count = (size_t)tracer->skel->skeleton->prog_cnt;
+	size_t parts_count = choose_parts_count(tracer);
+	bool *wanted = calloc(PROGRAM_PARTS_MAX * count, sizeof(*wanted));
+	bool has_thread[PROGRAM_PARTS_MAX] = {false};
+	int err;
+
+	if (!wanted)
+		return -ENOMEM;
+	divide_programs(tracer, parts_count, wanted, count);
+	err = perfx_bpf__load(tracer->skel);
+	for (size_t i = 0; !err && i < parts_count; i++) {
+		parts[i].skel = tracer->skel;
+		parts[i].wanted = wanted + i * count;
+		has_thread[i] = !thread_start(&parts[i].thread, load_part, &parts[i]);
+		if (!has_thread[i])
+			load_part(&parts[i]);
+	}
+	if (!err)
+		err = make_all_rings(tracer, options);
+	for (size_t i = 0; i < parts_count; i++) {
+		if (has_thread[i])
+			pthread_join(parts[i].thread, NULL);
+		tracer->parts[i] = parts[i].own;
+		if (!err)
+			err = parts[i].err;
+	}
+	for (size_t i = 0; !err && i < parts_count; i++)
+		use_programs(tracer, &parts[i]);
+	free(wanted);
+	return err;
+}
+
+static void close_objects(struct tracer *tracer)
+{
+	close_rings(&tracer->spans);
+	close_rings(&tracer->memory);
+	perfx_bpf__destroy(tracer->skel);
+	tracer->skel = NULL;
+	for (size_t i = 0; i < PROGRAM_PARTS_MAX; i++) {
+		perfx_bpf__destroy(tracer->parts[i]);
+		tracer->parts[i] = NULL;
+	}
+}
+
+static int open_and_load(struct tracer *tracer, const struct tracer_options *options,
+			 const struct features *features)
+{
+	int err;
+
+	close_objects(tracer);
+	err = open_object(tracer, options, features);
+	return err ? err : load_programs(tracer, options);
+}
+
+/* One refused program fails the whole object. So all optional features are left out, then added one
  * by one as far as this kernel loads them. */
-static int load_parts(struct tracer *tracer, const struct tracer_options *options,
-		      const struct features *features)
+static int load_features(struct tracer *tracer, const struct tracer_options *options,
+			 const struct features *features)
 {
 	int err = open_and_load(tracer, options, features);
 
@@ -436,9 +592,7 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 				 : NULL;
 	err = tracer->percpu ? choose_links(tracer, options->link, features) : -ENOMEM;
 	if (!err)
-		err = load_parts(tracer, options, features);
-	if (!err)
-		err = make_all_rings(tracer, options);
+		err = load_features(tracer, options, features);
 	if (!err)
 		err = map_tables(tracer);
 	if (!err)
@@ -473,13 +627,11 @@ void tracer__free(struct tracer *tracer)
 		munmap(tracer->gpu_sums,
 		       page_round(PERFX_MAX_GPU_SUMS * sizeof(*tracer->gpu_sums)));
 	tracer__account_runs(tracer, false);
-	close_rings(&tracer->spans);
-	close_rings(&tracer->memory);
 	if (tracer->gates)
 		munmap(tracer->gates, page_round(PERFX_MAX_GATES * sizeof(*tracer->gates)));
 	if (tracer->free_ids)
 		munmap(tracer->free_ids, free_ids_bytes());
-	perfx_bpf__destroy(tracer->skel);
+	close_objects(tracer);
 	free(tracer->percpu);
 	free(tracer);
 }
