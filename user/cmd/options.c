@@ -2,6 +2,7 @@
 #include "cmd/options_table.h"
 
 #include "analyze/rule_set.h"
+#include "base/cache.h"
 #include "base/file.h"
 #include "base/message.h"
 #include "base/text.h"
@@ -654,6 +655,8 @@ static int parse(struct options *options, int argc, char **argv)
 	code = options->verb == VERB_TUNE ? take_lists(options, &argc, argv) : EXIT_OK;
 	if (!code)
 		code = take_options(options, argc, argv);
+	if (!options->no_cache)
+		options->facts_folder = cache_path("symbols");
 	if (!code && options->verb == VERB_MERGE)
 		return take_captures(options, argc, argv);
 	if (!code && words_count(options))
@@ -693,4 +696,5 @@ void options_clear(struct options *options)
 	free(options->targets);
 	free(options->captures);
 	free(options->lists);
+	free(options->facts_folder);
 }

@@ -106,6 +106,8 @@ struct options {
 	bool compensate;
 	bool no_children;
 	bool no_calibrate;
+	bool no_cache;
+	char *facts_folder; /* owned; NULL: findings of files are not kept */
 	bool full_cmdline;
 	bool full;		   /* text: not the short report; probes: each function */
 	const char *process;	   /* report: by pid or name; NULL: all */

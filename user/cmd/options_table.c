@@ -661,6 +661,12 @@ const struct option_row option_rows[] = {
 	{"no-calibrate", 0, false, SECTION_HOW, PROBING, .parse = take_flag, INTO(no_calibrate),
 	 .help = "skip measuring the cost of a probe hit",
 	 .man = "Skips measuring the cost of a probe hit on this machine."},
+	{"no-cache", 0, false, SECTION_HOW, PROBING, .parse = take_flag, INTO(no_cache),
+	 .help = "search all files anew, and keep nothing about them",
+	 .man = "Searches the symbols of all files anew and keeps nothing. "
+		"By default, what a search of a big file has found is kept in "
+		"`/var/cache/perfx-trace/symbols`, by its build id, so that tracing begins sooner "
+		"the next time."},
 	{"peak-flops", 0, false, SECTION_HOW, RECORDING, .arg = "RATE|TYPE:RATE[,...]",
 	 .parse = take_peak_flops,
 	 .help = "peak FLOP/s of all CPUs: 1.2T, or per type f32:1.2T,f64:600G",

@@ -433,6 +433,7 @@ struct plan_options plan_options_of(const struct options *options, const struct 
 		options->link ? options->link == PERFX_LINK_SESSION : features->uprobe_session;
 
 	return (struct plan_options){
+		.facts_folder = options->facts_folder,
 		.patterns = options->patterns,
 		.patterns_count = options->patterns_count,
 		.return_mode = options->return_mode,

@@ -3,6 +3,7 @@
 #include "elf/image.h"
 
 #include "base/grow.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "elf/demangle.h"
 #include "elf/image_internal.h"
@@ -487,6 +488,7 @@ void image__free(struct image *image)
 {
 	if (!image)
 		return;
+	image__forget_facts(image);
 	image__forget_annotations(image);
 	image__forget_frames(image);
 	image__forget_symbols(image);
@@ -705,7 +707,7 @@ const struct image_traits *image__traits(struct image *image)
 {
 	if (image->traits_ready)
 		return &image->traits;
-	image->traits_ready = true;
+	image->traits_ready = image->facts.fresh = true;
 	for (size_t t = 0; t < image->tables_count; t++)
 		if (image->tables[t].origin != SYMBOL_DYNSYM)
 			image->traits.has_symtab = true;
@@ -735,7 +737,7 @@ static const uint8_t *find_text(const struct image *image, const uint8_t *bytes,
 	return found;
 }
 
-bool image__mentions(const struct image *image, const char *text)
+static bool mentions(const struct image *image, const char *text)
 {
 	const struct elf_view *file = &image->file;
 	const uint8_t *bytes = NULL;
@@ -751,4 +753,16 @@ bool image__mentions(const struct image *image, const char *text)
 	if (size > MENTIONS_MAX)
 		size = MENTIONS_MAX;
 	return bytes && find_text(image, bytes, size, text);
+}
+
+bool image__mentions(struct image *image, const char *text)
+{
+	uint64_t text_id = fnv1a(text, strlen(text));
+
+	if (image->facts.text_id != text_id) {
+		image->facts.text_id = text_id;
+		image->facts.mentioned = mentions(image, text);
+		image->facts.fresh = true;
+	}
+	return image->facts.mentioned;
 }

@@ -60,6 +60,11 @@ int image__each_function(struct image *image, int (*fn)(const struct symbol *sym
  * big library's take. */
 void image__narrow(struct image *image, bool (*wants)(const char *name, void *ctx), void *ctx);
 
+/* Keeps what is found in a big file in a file of this folder, by build id, when the image is freed,
+ * and takes it from there if it is known: the names that image__narrow wants, its traits, texts
+ * that were asked for. After image__narrow. reader_id: of the program and of what it wants. */
+void image__keep_facts(struct image *image, const char *folder, uint64_t reader_id);
+
 /* Where the kernel, or the dynamic linker, jumps to: it is never called, and where a return address
  * would lie is argc. 0: nowhere. */
 uint64_t image__entry_point(const struct image *image);
@@ -164,6 +169,6 @@ const struct image_traits *image__traits(struct image *image);
 
 /* Is the text among its constants (.rodata; in a file without sections anywhere)? Of big files the
  * first 64 MiB are looked at. */
-bool image__mentions(const struct image *image, const char *text);
+bool image__mentions(struct image *image, const char *text);
 
 #endif

@@ -34,6 +34,20 @@ struct symbol_list {
 	size_t count, capacity;
 };
 
+/* What findings depend on beside the build id. */
+struct facts_key {
+	uint64_t reader_id, file_bytes, debug_bytes;
+	uint64_t symbols_counts[3]; /* of the tables */
+};
+
+struct image_facts {
+	char *folder; /* NULL: findings are not kept */
+	struct facts_key key;
+	bool fresh;	  /* some are not in the file */
+	uint64_t text_id; /* of the text that was asked for last; 0: none */
+	bool mentioned;
+};
+
 struct fde_place {
 	uint64_t start; /* of the code that it covers */
 	uint64_t vaddr; /* of the FDE itself */
@@ -77,6 +91,7 @@ struct image {
 
 	bool traits_ready;
 	struct image_traits traits;
+	struct image_facts facts;
 };
 
 const struct segment *image__segment(const struct image *image, uint64_t vaddr);
@@ -84,7 +99,12 @@ const struct segment *image__segment(const struct image *image, uint64_t vaddr);
 /* Where the file has no .symtab, adds the one of .gnu_debugdata. */
 void image__add_mini(struct image *image);
 
+/* image_facts.c: the last chance to keep them. */
+void image__forget_facts(struct image *image);
+
 /* image_symbols.c */
+/* Takes these keys for the wanted functions; false: they are not, and stay the caller's. */
+bool image__take_wanted(struct image *image, struct symbol_key *keys, size_t count);
 void image__forget_symbols(struct image *image);
 /* The function symbol that covers vaddr, -ENOENT. */
 int image__covering(struct image *image, uint64_t vaddr, struct symbol *symbol);

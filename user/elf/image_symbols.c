@@ -299,6 +299,7 @@ static int make_list(struct image *image, bool wanted_only, struct symbol_list *
 	qsort_r(list->keys, list->count, sizeof(*list->keys), compare_keys, image);
 	drop_duplicates(image, list);
 	drop_inner_labels(image, list);
+	image->facts.fresh |= wanted_only;
 	return 0;
 }
 
@@ -400,6 +401,46 @@ static int fill_symbol(struct image *image, const struct symbol_key *key, struct
 	if (symbol->size > room)
 		symbol->size = room;
 	return symbol->name ? err : -ENOMEM;
+}
+
+/* Is the key that of a wanted function? */
+static bool is_wanted_key(struct image *image, const struct symbol_key *key)
+{
+	const struct symbol_table *table;
+	const char *name;
+	Elf64_Sym sym;
+
+	if (key->table >= image->tables_count)
+		return false;
+	table = &image->tables[key->table];
+	if (key->number >= table->count)
+		return false;
+	sym = symbol_at(table, key->number);
+	if (sym.st_value != key->vaddr || !is_function(image, table, &sym) ||
+	    !has_name(table, &sym) || key->label != (ELF64_ST_TYPE(sym.st_info) == STT_NOTYPE))
+		return false;
+	name = plain_name(image, elf_strings__at(&table->names, sym.st_name));
+	return name && image->wants(name, image->wants_ctx);
+}
+
+/* In the order of a list, and not another entry of the same function. */
+static bool is_before(const struct image *image, const struct symbol_key *a,
+		      const struct symbol_key *b)
+{
+	return a->vaddr < b->vaddr ||
+	       (a->vaddr == b->vaddr && compare_names(key_name(image, a), key_name(image, b)) < 0);
+}
+
+bool image__take_wanted(struct image *image, struct symbol_key *keys, size_t count)
+{
+	if (!image->wants || image->wanted.keys)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (!is_wanted_key(image, &keys[i]) ||
+		    (i && !is_before(image, &keys[i - 1], &keys[i])))
+			return false;
+	image->wanted = (struct symbol_list){.keys = keys, .count = count, .capacity = count + 1};
+	return true;
 }
 
 int image__each_function(struct image *image, int (*fn)(const struct symbol *symbol, void *ctx),

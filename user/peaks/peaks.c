@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "peaks/peaks.h"
 
+#include "base/cache.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -307,16 +308,7 @@ int peaks_parse(const char *text, const struct peaks_key *key, struct peaks *pea
 
 char *peaks_path(void)
 {
-	const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
-	char *path = NULL;
-
-	if (!geteuid())
-		return strdup("/var/cache/perfx-trace/peaks");
-	if (cache && *cache == '/')
-		return asprintf(&path, "%s/perfx-trace/peaks", cache) < 0 ? NULL : path;
-	if (home && *home == '/')
-		return asprintf(&path, "%s/.cache/perfx-trace/peaks", home) < 0 ? NULL : path;
-	return NULL;
+	return cache_path("peaks");
 }
 
 int peaks_load(const char *path, const struct peaks_key *key, struct peaks *peaks)
@@ -327,46 +319,11 @@ int peaks_load(const char *path, const struct peaks_key *key, struct peaks *peak
 	return err ? err : peaks_parse(text, key, peaks);
 }
 
-/* Makes the missing folders of a path; open reports failures. */
-static void make_folders(char *path)
-{
-	for (char *p = path + 1; (p = strchr(p, '/')); p++) {
-		*p = '\0';
-		mkdir(path, 0755);
-		*p = '/';
-	}
-}
-
-static int write_all(int fd, const char *text)
-{
-	size_t size = strlen(text);
-	ssize_t n = write(fd, text, size);
-	int err = n < 0 ? -errno : (size_t)n < size ? -ENOSPC : 0;
-
-	if (!err && fchmod(fd, 0644))
-		err = -errno;
-	if (close(fd) && !err)
-		err = -errno;
-	return err;
-}
-
 int peaks_store(const char *path, const struct peaks_key *key, const struct peaks *peaks)
 {
-	char *text = peaks_format(peaks, key), *other = NULL;
-	int fd, err = -ENOMEM;
+	char *text = peaks_format(peaks, key);
+	int err = text ? cache_store(path, text, strlen(text)) : -ENOMEM;
 
-	if (!text || asprintf(&other, "%s.XXXXXX", path) < 0) {
-		free(text);
-		return err;
-	}
-	make_folders(other);
-	fd = mkostemp(other, O_CLOEXEC);
-	err = fd < 0 ? -errno : write_all(fd, text);
-	if (!err && rename(other, path))
-		err = -errno;
-	if (err && fd >= 0)
-		unlink(other);
-	free(other);
 	free(text);
 	return err;
 }

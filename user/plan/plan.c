@@ -2,6 +2,7 @@
 #include "plan/plan.h"
 
 #include "base/grow.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "cost/cost_model.h"
 #include "plan/defaults.h"
@@ -19,6 +20,20 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+/* Another build of this program may want other functions. */
+static uint64_t own_id(void)
+{
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct image *own = fd < 0 ? NULL : image__open(fd, "", "");
+	const char *build_id = own ? image__build_id(own) : "";
+	uint64_t id = build_id[0] ? fnv1a(build_id, strlen(build_id)) : 0;
+
+	image__free(own);
+	if (fd >= 0)
+		close(fd);
+	return id;
+}
+
 struct plan *plan__new(const struct plan_options *options)
 {
 	struct plan *plan = calloc(1, sizeof(*plan));
@@ -28,6 +43,7 @@ struct plan *plan__new(const struct plan_options *options)
 		return NULL;
 	plan->options = *options;
 	plan->c_alone = true;
+	plan->tool_id = plan->options.facts_folder ? own_id() : 0;
 	plan->pattern_saw_module = calloc(n, sizeof(bool));
 	plan->pattern_matched = calloc(n, sizeof(bool));
 	if (!plan->pattern_saw_module || !plan->pattern_matched ||
@@ -244,8 +260,13 @@ static int plan_file(struct plan *plan, pid_t pid, const struct module_ref *ref,
 	}
 	/* patterns and rules of the user may name any function */
 	if (!plan->options.patterns_count &&
-	    !cost_model__names_module(plan->options.cost_model, &names))
+	    !cost_model__names_module(plan->options.cost_model, &names)) {
 		image__narrow(image, interest_has, &interest);
+		/* the interest depends on this program and the file's name, on no option */
+		if (plan->tool_id && plan->options.facts_folder)
+			image__keep_facts(image, plan->options.facts_folder,
+					  plan->tool_id ^ fnv1a(ref->base, strlen(ref->base)));
+	}
 	plan_consider_file(plan, image, ref->base);
 	err = plan_image(plan, image, index);
 	if (!err)

@@ -76,6 +76,9 @@ struct plan_options {
 	bool nvtx_injected;	/* NVTX 3 goes to our library: its own functions are not probed */
 	bool python_functions;	/* are recorded as ranges */
 	bool wait;		/* --wait: where the program says what is recorded is wanted */
+	/* The folder where findings of big files are kept (image__keep_facts); borrowed. NULL: they
+	 * are not. */
+	const char *facts_folder;
 };
 
 /* The purpose of a probe: an entry for each, though they may share an offset. */
@@ -219,6 +222,7 @@ struct plan {
 	/* per pattern: did it see a module of its name, did it match a function */
 	bool *pattern_saw_module, *pattern_matched;
 	struct prefixes interest; /* what mangled names begin with that are known by name */
+	uint64_t tool_id;	  /* of this program's own build; 0: not known */
 };
 
 /* Is a function's work known? Its program (0: none) may only remember or count something. */

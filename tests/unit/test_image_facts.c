@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "base/cache.h"
+#include "base/hash.h"
+#include "elf/image.h"
+#include "proc/maps.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define READER 7
+
+static char folder[64];
+
+static void make_folder(void)
+{
+	strcpy(folder, "/tmp/perfx-facts-XXXXXX");
+	cr_assert(mkdtemp(folder));
+}
+
+/* The path of the only file in the folder; "": there is none. */
+static void only_file(char path[512])
+{
+	DIR *files = opendir(folder);
+	struct dirent *entry;
+
+	cr_assert(files);
+	path[0] = '\0';
+	while ((entry = readdir(files))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		cr_assert_eq(path[0], '\0', "more than one file");
+		snprintf(path, 512, "%s/%s", folder, entry->d_name);
+	}
+	closedir(files);
+}
+
+static void remove_folder(void)
+{
+	char path[512];
+
+	only_file(path);
+	if (path[0])
+		unlink(path);
+	rmdir(folder);
+}
+
+TestSuite(image_facts, .init = make_folder, .fini = remove_folder);
+
+/* What an image has, as text, and how many names were offered to find it. */
+struct found {
+	char *text;
+	size_t size, asked_count;
+};
+
+static bool begins_with_str(const char *name, void *ctx)
+{
+	++*(size_t *)ctx;
+	return !strncmp(name, "str", 3);
+}
+
+static int print_symbol(const struct symbol *symbol, void *ctx)
+{
+	fprintf(ctx, "%s %llx %llu %d\n", symbol->name, (unsigned long long)symbol->vaddr,
+		(unsigned long long)symbol->size, symbol->ifunc);
+	return 0;
+}
+
+/* Looks at the C library, which has some 3,000 symbols everywhere. folder NULL: keeps nothing. */
+static struct found look(const char *kept_in, uint64_t reader_id)
+{
+	struct found found = {0};
+	FILE *out = open_memstream(&found.text, &found.size);
+	struct maps *maps = maps__read(getpid());
+	const struct mapping *mapping = maps__find(maps, (uintptr_t)strdup);
+	int fd = open(mapping->path, O_RDONLY | O_CLOEXEC);
+	struct image *image = image__open(fd, mapping->path, "");
+	const struct image_traits *traits;
+
+	cr_assert(image);
+	image__narrow(image, begins_with_str, &found.asked_count);
+	if (kept_in)
+		image__keep_facts(image, kept_in, reader_id);
+	cr_assert_eq(image__each_function(image, print_symbol, out), 0);
+	traits = image__traits(image);
+	fprintf(out, "traits %d%d%d%d%d%d%d%d mentions %d\n", traits->dynamic, traits->needs_loader,
+		traits->has_symtab, traits->has_except_table, traits->needs_cxx, traits->is_rust,
+		traits->is_go, traits->switches_stacks, image__mentions(image, "GNU C Library"));
+	fclose(out);
+	image__free(image);
+	close(fd);
+	maps__free(maps);
+	return found;
+}
+
+/* The same is found with the folder as without; were all names looked at for that? */
+static bool searches_all(uint64_t reader_id)
+{
+	struct found plain = look(NULL, 0), kept = look(folder, reader_id);
+	bool all = kept.asked_count >= plain.asked_count;
+
+	cr_assert_gt(plain.asked_count, 1000);
+	cr_expect_str_eq(kept.text, plain.text);
+	cr_expect(strstr(plain.text, "strdup "));
+	free(plain.text);
+	free(kept.text);
+	return all;
+}
+
+Test(image_facts, a_file_that_was_seen_is_not_searched_again)
+{
+	cr_expect(searches_all(READER));
+	cr_expect_not(searches_all(READER));
+}
+
+/* Reads, changes and writes the file. */
+static void change(size_t at, unsigned char mask, bool fix_checksum)
+{
+	char path[512];
+	size_t size;
+	unsigned char *data;
+	uint64_t checksum;
+
+	only_file(path);
+	data = cache_load(path, 1 << 20, &size);
+	cr_assert(data);
+	data[at % size] ^= mask;
+	checksum = fnv1a(data + 16, size - 16);
+	if (fix_checksum)
+		memcpy(data + 8, &checksum, sizeof(checksum));
+	cr_assert_eq(cache_store(path, data, size), 0);
+	free(data);
+}
+
+/* A changed bit anywhere makes the file void; the next search replaces it. */
+Test(image_facts, a_damaged_file_is_ignored)
+{
+	searches_all(READER);
+	for (size_t at = 0; at < 400; at += 7) {
+		change(at, 4, false);
+		cr_expect(searches_all(READER), "at %zu", at);
+		cr_expect_not(searches_all(READER), "at %zu", at);
+	}
+}
+
+/* A file that was made to be wrong: other symbols, with a checksum that fits. */
+Test(image_facts, symbols_that_are_not_wanted_make_it_void)
+{
+	struct stat status;
+	char path[512];
+
+	searches_all(READER);
+	only_file(path);
+	cr_assert_eq(stat(path, &status), 0);
+	/* of the last symbol: 8 bytes of address, 4 of number, 2 of table, 2 of label */
+	for (size_t back = 1; back <= 16; back++) {
+		change((size_t)status.st_size - back, 1, true);
+		cr_expect(searches_all(READER), "%zu", back);
+	}
+}
+
+Test(image_facts, a_cut_file_is_ignored)
+{
+	char path[512];
+
+	for (off_t size = 0; size < 200; size += 50) {
+		searches_all(READER);
+		only_file(path);
+		cr_assert_eq(truncate(path, size), 0);
+		cr_expect(searches_all(READER));
+	}
+}
+
+Test(image_facts, what_others_could_have_written_is_ignored)
+{
+	char path[512], elsewhere[600];
+
+	searches_all(READER);
+	only_file(path);
+	cr_assert_eq(chmod(path, 0666), 0);
+	cr_expect(searches_all(READER));
+	cr_expect_not(searches_all(READER));
+	cr_assert_eq(chmod(folder, 0777), 0);
+	cr_expect(searches_all(READER));
+	cr_assert_eq(chmod(folder, 0755), 0);
+	cr_expect_not(searches_all(READER));
+	/* a link to a file that is as it should be */
+	snprintf(elsewhere, sizeof(elsewhere), "%s.moved", folder);
+	only_file(path);
+	cr_assert_eq(rename(path, elsewhere), 0);
+	cr_assert_eq(symlink(elsewhere, path), 0);
+	cr_expect(searches_all(READER));
+	cr_expect_not(searches_all(READER), "the link was replaced");
+	unlink(elsewhere);
+}
+
+/* Findings of another program, or of one that wants other names, are not for this one. */
+Test(image_facts, findings_belong_to_one_reader)
+{
+	char path[512];
+
+	searches_all(READER);
+	only_file(path);
+	unlink(path);
+	searches_all(READER + 1);
+	cr_expect_not(searches_all(READER + 1));
+	only_file(path);
+	cr_assert_eq(cache_store("/tmp/perfx-facts-empty", "", 0), 0);
+	unlink("/tmp/perfx-facts-empty");
+	unlink(path);
+	cr_expect(searches_all(READER));
+}
+
+Test(image_facts, a_folder_that_is_full_is_emptied)
+{
+	char path[512];
+
+	for (int i = 0; i < 3; i++) {
+		snprintf(path, sizeof(path), "%s/%d", folder, i);
+		cr_assert_eq(cache_store(path, "x", 1), 0);
+	}
+	cache_bound(folder, 4);
+	cr_expect_eq(access(path, F_OK), 0);
+	cache_bound(folder, 3);
+	only_file(path);
+	cr_expect_str_eq(path, "");
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "base/cache.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+char *cache_path(const char *name)
+{
+	const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
+	char *path = NULL;
+	int length = -1;
+
+	if (!geteuid())
+		length = asprintf(&path, "/var/cache/perfx-trace/%s", name);
+	else if (cache && *cache == '/')
+		length = asprintf(&path, "%s/perfx-trace/%s", cache, name);
+	else if (home && *home == '/')
+		length = asprintf(&path, "%s/.cache/perfx-trace/%s", home, name);
+	return length < 0 ? NULL : path;
+}
+
+/* May no other user write it? Root may write anything. */
+static bool is_own(int fd, mode_t kind)
+{
+	struct stat status;
+
+	return !fstat(fd, &status) && (status.st_mode & S_IFMT) == kind &&
+	       (status.st_uid == geteuid() || status.st_uid == 0) &&
+	       !(status.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+/* The folder of a path; -1 with errno. */
+static int open_folder(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char folder[PATH_MAX];
+	int fd;
+
+	if (!slash || slash == path || (size_t)(slash - path) >= sizeof(folder)) {
+		errno = EINVAL;
+		return -1;
+	}
+	snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path), path);
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || is_own(fd, S_IFDIR))
+		return fd;
+	close(fd);
+	errno = EPERM;
+	return -1;
+}
+
+static void *read_all(int fd, size_t bytes_max, size_t *size)
+{
+	struct stat status;
+	char *data;
+	ssize_t n;
+
+	if (!is_own(fd, S_IFREG)) {
+		errno = EPERM;
+		return NULL;
+	}
+	if (fstat(fd, &status) || (uint64_t)status.st_size > bytes_max) {
+		errno = EFBIG;
+		return NULL;
+	}
+	data = malloc((size_t)status.st_size + 1);
+	n = data ? pread(fd, data, (size_t)status.st_size, 0) : -1;
+	if (n == status.st_size) {
+		*size = (size_t)n;
+		return data;
+	}
+	free(data);
+	errno = EIO;
+	return NULL;
+}
+
+void *cache_load(const char *path, size_t bytes_max, size_t *size)
+{
+	int folder_fd = open_folder(path), fd;
+	void *data;
+	int err;
+
+	if (folder_fd < 0)
+		return NULL;
+	fd = openat(folder_fd, strrchr(path, '/') + 1,
+		    O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	data = fd < 0 ? NULL : read_all(fd, bytes_max, size);
+	err = errno;
+	if (fd >= 0)
+		close(fd);
+	close(folder_fd);
+	errno = err;
+	return data;
+}
+
+/* Makes the missing folders of a path; open reports failures. */
+static void make_folders(char *path)
+{
+	for (char *p = path + 1; (p = strchr(p, '/')); p++) {
+		*p = '\0';
+		mkdir(path, 0755);
+		*p = '/';
+	}
+}
+
+static int write_all(int fd, const void *data, size_t size)
+{
+	ssize_t n = write(fd, data, size);
+	int err = n < 0 ? -errno : (size_t)n < size ? -ENOSPC : 0;
+
+	if (!err && fchmod(fd, 0644))
+		err = -errno;
+	if (close(fd) && !err)
+		err = -errno;
+	return err;
+}
+
+int cache_store(const char *path, const void *data, size_t size)
+{
+	char *other = NULL;
+	int fd, err;
+
+	if (asprintf(&other, "%s.XXXXXX", path) < 0)
+		return -ENOMEM;
+	make_folders(other);
+	fd = mkostemp(other, O_CLOEXEC);
+	err = fd < 0 ? -errno : write_all(fd, data, size);
+	if (!err && rename(other, path))
+		err = -errno;
+	if (err && fd >= 0)
+		unlink(other);
+	free(other);
+	return err;
+}
+
+/* Calls fn for the names of all regular files. Returns how many there are. */
+static size_t each_file(DIR *folder, int (*fn)(int folder_fd, const char *name, int flags))
+{
+	struct dirent *entry;
+	struct stat status;
+	size_t count = 0;
+
+	rewinddir(folder);
+	while ((entry = readdir(folder))) {
+		if (fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) ||
+		    !S_ISREG(status.st_mode))
+			continue;
+		count++;
+		if (fn)
+			fn(dirfd(folder), entry->d_name, 0);
+	}
+	return count;
+}
+
+void cache_bound(const char *folder, size_t files_max)
+{
+	DIR *files = opendir(folder);
+
+	if (!files)
+		return;
+	if (each_file(files, NULL) >= files_max)
+		each_file(files, unlinkat);
+	closedir(files);
+}
