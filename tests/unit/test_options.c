@@ -35,10 +35,29 @@ Test(options, defaults_of_a_trace)
 	cr_assert_eq(options.targets_count, 1);
 	cr_assert_str_eq(options.targets[0], "42");
 	cr_assert_eq(options.duration_ns, 0);
-	cr_assert_eq(options.ring_bytes, 8u << 20);
 	cr_assert_eq(options.return_mode, RETURN_AUTO);
 	cr_assert_not(options.site_entry_only || options.compensate || options.no_children);
 	cr_assert_not(options.full);
+	options_clear(&options);
+}
+
+/* 8 MiB together, however many there are. */
+Test(options, ring_sizes)
+{
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(parse(&options, words, "-p|42|--rings|1"), EXIT_OK);
+	cr_assert_eq(options.ring_bytes, 8u << 20);
+	options_clear(&options);
+	cr_assert_eq(parse(&options, words, "-p|42|--rings|3"), EXIT_OK);
+	cr_assert_eq(options.ring_bytes, 2u << 20);
+	options_clear(&options);
+	cr_assert_eq(parse(&options, words, "-p|42|--rings|8"), EXIT_OK);
+	cr_assert_eq(options.ring_bytes, 1u << 20);
+	options_clear(&options);
+	cr_assert_eq(parse(&options, words, "-p|42|--rings|8|--ring-size|64K"), EXIT_OK);
+	cr_assert_eq(options.ring_bytes, 64u << 10);
 	options_clear(&options);
 }
 

@@ -625,6 +625,21 @@ static int take_lists(struct options *options, int *argc, char **argv)
 	return code;
 }
 
+/* All rings of one kind together, by default. The tracer maps each page of a ring twice, and there
+ * are two kinds: 32 MiB of its memory. */
+#define RINGS_BYTES (8u << 20)
+
+/* As many rings as there are CPUs, if their number is not given. */
+static size_t default_ring_bytes(size_t rings_count)
+{
+	size_t count = rings_count ? rings_count : (size_t)sysconf(_SC_NPROCESSORS_CONF);
+	size_t bytes = RINGS_BYTES;
+
+	for (size_t n = 1; n < count && n < PERFX_MAX_RINGS; n *= 2)
+		bytes /= 2;
+	return bytes;
+}
+
 static int parse(struct options *options, int argc, char **argv)
 {
 	const struct verb_row *row = argc > 1 ? verb_row_named(argv[1]) : NULL;
@@ -633,7 +648,6 @@ static int parse(struct options *options, int argc, char **argv)
 	*options = (struct options){.verb = VERB_TRACE,
 				    .interval_ns = 250000000,
 				    .observe_ns = 1000000000,
-				    .ring_bytes = 8 << 20,
 				    .sample_bytes = 512 << 10,
 				    .sample_hz = 99,
 				    .gpu_events_max = 1000000,
@@ -655,6 +669,8 @@ static int parse(struct options *options, int argc, char **argv)
 	code = options->verb == VERB_TUNE ? take_lists(options, &argc, argv) : EXIT_OK;
 	if (!code)
 		code = take_options(options, argc, argv);
+	if (!options->ring_bytes)
+		options->ring_bytes = default_ring_bytes(options->rings_count);
 	if (!options->no_cache)
 		options->facts_folder = cache_path("symbols");
 	if (!code && options->verb == VERB_MERGE)

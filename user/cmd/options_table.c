@@ -685,8 +685,10 @@ const struct option_row option_rows[] = {
 	 .man = "Neither measures nor estimates peaks, nor uses those measured before."},
 	{"ring-size", 0, false, SECTION_HOW, PROBING, .arg = "SIZE", .parse = take_size,
 	 INTO(ring_bytes), .min = 4096, .max = 1 << 30, .want = "between 4K and 1G",
-	 .help = "size of each BPF ring buffer (default 8M)",
-	 .man = "Size of each BPF ring buffer, `8M` by default. "
+	 .help = "size of each BPF ring buffer (default: together 8M)",
+	 .man = "Size of each BPF ring buffer for calls, and likewise for allocations. "
+		"By default those of each kind have 8 MiB together: `4M` each on a machine with 2 "
+		"CPUs, `1M` with 8 or more. "
 		"If one is full, counts and totals stay exact; percentiles lack the calls that the "
 		"report counts as ring_drops."},
 	{"rings", 0, false, SECTION_HOW, RECORDING, .arg = "N", .parse = take_count,

@@ -37,7 +37,7 @@ struct follow {
 	struct mappings *mappings;     /* NULL: mappings are looked for by the clock */
 	struct file_watch *file_watch; /* NULL: files are looked at when something is mapped */
 	struct untraced_files untraced_files;
-	bool rescan;		       /* all processes may have mapped something */
+	bool rescan; /* all processes may have mapped something */
 	uint64_t next_scan_ns;
 	struct {
 		uint64_t next_ns, hits_count; /* looked at next; hits by then */
