@@ -44,9 +44,9 @@ class Ready:
         if has_jax(current):
             self.targets["JAX"] = lambda: Jax(current, options.source)
 
-    def with_perfx(self, pid):
+    def with_perfx(self, pid, *options):
         """ms by phase, and `all` from the command on."""
-        tracer = tracers.Perfx(self.options.build, pid)
+        tracer = tracers.Perfx(self.options.build, pid, *options)
         tracer.stop()
         line = next(line for line in tracer.said if line.startswith("perfx-trace: ready in "))
         phases = {name: int(ms) for name, ms in re.findall(r"(\w+) (\d+)(?:,|$)", line.split(":")[-1])}
@@ -71,14 +71,15 @@ class Ready:
 
     def measure(self, start):
         with start() as subject:
-            rounds = []
+            rounds, anew = [], []
             for _ in range(self.options.rounds):
                 progress("ready")
+                anew.append(self.with_perfx(subject.pid, "--no-cache")["all"])
                 rounds.append(self.with_perfx(subject.pid))
             progress("ready: bpftrace")
             bpftrace = self.with_bpftrace(subject.pid)
         progress("")
-        return {"rounds": rounds, "bpftrace_ms": bpftrace}
+        return {"rounds": rounds, "anew_ms": anew, "bpftrace_ms": bpftrace}
 
     def show(self, results):
         phases = list(dict.fromkeys(name for result in results.values()
@@ -87,14 +88,16 @@ class Ready:
         for name, result in results.items():
             every = {phase: [r.get(phase, 0) for r in result["rounds"]] for phase in ("all", *phases)}
             rows.append([name] + spread(every["all"]) + [number(median(every[p])) for p in phases] +
-                        [number(result["bpftrace_ms"])])
+                        [f"{median(result['anew_ms']) / median(every['all']):.2f}",
+                         number(result["bpftrace_ms"])])
             self.aims.add(f"ready, {name}", median(every["all"]), AIM_MS, " ms")
             if name == "C":  # nothing to plan: beside a plan, `load` is what is left of it
                 self.aims.add("load", median(every["load"]), LOAD_AIM_MS, " ms")
-        table(["ms", "ready", "min", "max", *phases, "bpftrace"], rows)
+        table(["ms", "ready", "min", "max", *phases, "--no-cache ÷", "bpftrace"], rows)
 
     def run(self):
-        say("From the command to “tracing”, by default; bpftrace on PyTorch's matrix products, once; "
+        say("From the command to “tracing”, by default, files seen before; --no-cache as a multiple "
+            "of that; bpftrace on PyTorch's matrix products, once; "
             f"median of {self.options.rounds} rounds")
         os.environ["PERFX_DEBUG"] = "1"
         results = {name: self.measure(start) for name, start in self.targets.items()}

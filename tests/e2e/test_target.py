@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -40,6 +41,22 @@ def test_what_was_left_before_the_end_does_not_run_still(link, how, links, progr
 
 
 # --- choice ---
+
+def test_a_file_that_was_seen_before_has_the_same_plan():
+    """What was kept of big files leads to the same functions, sites and costs as a search of all
+    their symbols."""
+    with subprocess.Popen([sys.executable, "-c", "import ssl, sqlite3; print(flush=True); input()"],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        program.stdout.readline()
+        asked = ["probes", "-p", program.pid, "-v", "--no-calibrate"]
+        searched = run(*asked, "--no-cache").stdout
+        first, again = run(*asked).stdout, run(*asked).stdout
+        program.stdin.close()
+    assert len(searched.splitlines()) > 10
+    assert first == searched and again == searched
+    assert os.listdir("/var/cache/perfx-trace/symbols")
+
+
 
 def test_by_name(program, tracer, tmp_path):
     """Exactly that name, of the file or of the thread: not those that only begin like it."""
