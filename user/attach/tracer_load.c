@@ -209,18 +209,14 @@ static int open_object(struct tracer *tracer, const struct tracer_options *optio
 	return 0;
 }
 
-/* Where the programs find the rings: all at once where the kernel can do so (since 5.19), because
- * it waits after each update of such a map until no CPU runs programs any more (6 to 17 ms). */
-static int publish_rings(struct bpf_map *map, const struct tracer_rings *rings)
+int tracer_put_maps(int map_fd, const uint32_t *keys, const int *fds, uint32_t count)
 {
-	uint32_t numbers[PERFX_MAX_RINGS], count = (uint32_t)rings->count;
+	uint32_t put_count = count;
 
-	for (uint32_t i = 0; i < rings->count; i++)
-		numbers[i] = i;
-	if (!bpf_map_update_batch(bpf_map__fd(map), numbers, rings->fds, &count, NULL))
+	if (!bpf_map_update_batch(map_fd, keys, fds, &put_count, NULL))
 		return 0;
-	for (uint32_t i = 0; i < rings->count; i++)
-		if (bpf_map_update_elem(bpf_map__fd(map), &i, &rings->fds[i], BPF_ANY))
+	for (uint32_t i = 0; i < count; i++)
+		if (bpf_map_update_elem(map_fd, &keys[i], &fds[i], BPF_ANY))
 			return -errno;
 	return 0;
 }
@@ -237,13 +233,16 @@ void tracer_wait_for_programs(const struct tracer *tracer)
 /* The rings of one kind, which the programs find in `map`. */
 static int make_rings(struct bpf_map *map, size_t bytes, struct tracer_rings *rings)
 {
+	uint32_t numbers[PERFX_MAX_RINGS];
+
 	for (uint32_t i = 0; i < rings->count; i++) {
+		numbers[i] = i;
 		rings->fds[i] = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "perfx_ring", 0, 0,
 					       (uint32_t)ring_round(bytes), NULL);
 		if (rings->fds[i] < 0)
 			return -errno;
 	}
-	return publish_rings(map, rings);
+	return tracer_put_maps(bpf_map__fd(map), numbers, rings->fds, (uint32_t)rings->count);
 }
 
 /* Samples, which come by the clock, and stacks of first calls alone. */

@@ -54,6 +54,10 @@ struct unwind_tables {
 	struct tracer_unwind_maps maps;
 	struct unwind_memory memory; /* mapped */
 	void *slabs[PERFX_UNWIND_SLABS_MAX];
+	/* The last ones, which programs do not find yet: each publication takes a grace period. A
+	 * stack that leads through their rows ends there meanwhile. */
+	int new_slab_fds[PERFX_UNWIND_SLABS_MAX];
+	uint32_t slabs_count, new_slabs_count;
 	struct unwind_rows *rows;
 	struct unwind_sets *sets;
 	struct file_cache *cache;
@@ -320,23 +324,32 @@ static int use_slot(struct unwind_tables *tables, pid_t pid, uint32_t slot, uint
 	return err;
 }
 
-/* Puts the new maps into their slots. With one batch the kernel waits for one grace period; without
- * support for batches, for one grace period for each map. */
+/* Puts the new maps into their slots. */
 static int fill_slots(struct unwind_tables *tables)
 {
 	uint32_t slots[UNPUBLISHED_MAX], count = (uint32_t)tables->unpublished_count;
-	int fds[UNPUBLISHED_MAX], err = 0;
+	int fds[UNPUBLISHED_MAX];
 
-	for (size_t i = 0; i < tables->unpublished_count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		slots[i] = tables->unpublished[i].slot;
 		fds[i] = tables->unpublished[i].fd;
 	}
-	if (!bpf_map_update_batch(tables->maps.sets_fd, slots, fds, &count, NULL))
-		return 0;
-	for (size_t i = 0; !err && i < tables->unpublished_count; i++)
-		if (bpf_map_update_elem(tables->maps.sets_fd, &slots[i], &fds[i], BPF_ANY))
-			err = -errno;
-	return err;
+	return tracer_put_maps(tables->maps.sets_fd, slots, fds, count);
+}
+
+static void publish_slabs(struct unwind_tables *tables)
+{
+	uint32_t count = tables->new_slabs_count, keys[PERFX_UNWIND_SLABS_MAX];
+
+	if (!count)
+		return;
+	for (uint32_t i = 0; i < count; i++)
+		keys[i] = tables->slabs_count - count + i;
+	if (tracer_put_maps(tables->maps.slabs_fd, keys, tables->new_slab_fds, count))
+		say_full(tables, "no memory for their rows");
+	for (uint32_t i = 0; i < count; i++)
+		close(tables->new_slab_fds[i]);
+	tables->new_slabs_count = 0;
 }
 
 int unwind_tables__publish(struct unwind_tables *tables)
@@ -419,6 +432,7 @@ static void load_all_resident(struct unwind_tables *tables, pid_t pid,
 		load_resident(tables, file, fd, sorted[i]);
 		image__release_pages(file->image);
 	}
+	publish_slabs(tables);
 	if (fd >= 0)
 		close(fd);
 	free(sorted);
@@ -506,6 +520,7 @@ void unwind_tables__serve(struct unwind_tables *tables)
 	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
 	ring_buffer__consume(tables->requests);
+	publish_slabs(tables);
 	tables->cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
 }
 
@@ -533,7 +548,7 @@ static void unmap(void *memory, size_t bytes)
 		munmap(memory, bytes);
 }
 
-/* A slab that the programs find; the map keeps it. */
+/* A slab that the programs find once it is published. */
 static uint32_t *add_slab(void *ctx, uint32_t slab)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
@@ -542,12 +557,12 @@ static uint32_t *add_slab(void *ctx, uint32_t slab)
 				sizeof(uint64_t), PERFX_UNWIND_SLAB_ROWS / 2, &options);
 	void *rows = fd < 0 ? NULL : map_shared(fd, SLAB_BYTES);
 
-	if (rows && bpf_map_update_elem(tables->maps.slabs_fd, &slab, &fd, BPF_ANY)) {
-		unmap(rows, SLAB_BYTES);
-		rows = NULL;
-	}
-	if (fd >= 0)
+	if (rows) {
+		tables->new_slab_fds[tables->new_slabs_count++] = fd;
+		tables->slabs_count = slab + 1;
+	} else if (fd >= 0) {
 		close(fd);
+	}
 	return tables->slabs[slab] = rows;
 }
 
@@ -611,6 +626,8 @@ void unwind_tables__free(struct unwind_tables *tables)
 		unmap(tables->slabs[i], SLAB_BYTES);
 	for (size_t i = 0; i < tables->unpublished_count; i++)
 		close(tables->unpublished[i].fd);
+	for (size_t i = 0; i < tables->new_slabs_count; i++)
+		close(tables->new_slab_fds[i]);
 	free(tables->files);
 	free(tables->by_page);
 	free(tables);
