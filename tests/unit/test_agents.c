@@ -564,6 +564,17 @@ Test(agents, where_others_may_have_subscribed_it_is_not_finalised)
 	expect_not_finalised("STUB_CUPTI_VERSION=130202");
 }
 
+/* Launches that are under way may still write what CUPTI has them write. */
+Test(agents, where_graphs_are_launched_it_is_not_finalised)
+{
+	start("replays", NULL);
+	await_idle();
+	agents__stop(agents, clock_monotonic_ns());
+	expect_state(PERFX_GPU_AGENT_STOPPED, "CUPTI stays active");
+	let_end();
+	expect_output("finalised=0 enabled=0 subscribers=0");
+}
+
 Test(agents, it_stops_when_the_tracer_is_gone)
 {
 	start("calls", NULL);

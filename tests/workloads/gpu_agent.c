@@ -272,11 +272,13 @@ static void closes(void)
 }
 
 /* Until stdin is closed. calls: it goes on calling CUDA, so CUPTI can be finalised. */
-static void idle(bool calls)
+static void idle(bool calls, bool replays)
 {
 	char byte;
 
 	await_agent();
+	if (replays)
+		put_node("node", known_clock_ns(CLOCK_MONOTONIC), 100, 1);
 	known_say("idle");
 	fcntl(0, F_SETFL, O_NONBLOCK);
 	while (read(0, &byte, 1)) {
@@ -413,8 +415,10 @@ int main(int argc, char **argv)
 		executes(argv[0]);
 	else if (!strcmp(scenario, "closes"))
 		closes();
-	else if (!strcmp(scenario, "idle") || !strcmp(scenario, "calls"))
-		idle(!strcmp(scenario, "calls"));
+	else if (!strcmp(scenario, "idle"))
+		idle(false, false);
+	else if (!strcmp(scenario, "calls") || !strcmp(scenario, "replays"))
+		idle(true, !strcmp(scenario, "replays"));
 	else if (!strcmp(scenario, "attached"))
 		attached();
 	else if (!strcmp(scenario, "profiles"))

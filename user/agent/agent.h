@@ -147,6 +147,8 @@ uint8_t call_op_of(enum domain domain, uint32_t call);
 void records_find_calls(void);
 /* Puts a buffer's records into the ring. */
 void records_parse(uint8_t *bytes, size_t valid);
+/* Have graphs been launched? */
+bool records_have_graphs(void);
 /* Asks CUPTI how many records it has dropped since the last time. */
 void records_count_drops(void);
 

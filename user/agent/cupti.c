@@ -460,8 +460,10 @@ static bool was_finalised(void)
 
 bool cupti_finalise(void)
 {
-	if (cupti.version < VERSION_FINALISE || cupti.version >= VERSION_MANY ||
-	    cupti.subscribe(&finaliser, finalise_in_exit, NULL))
+	/* Graphs that were instrumented may be under way: what their nodes write to must stay
+	 * (with 13.0 and JAX they failed: CUDA_ERROR_LAUNCH_FAILED). */
+	if (records_have_graphs() || cupti.version < VERSION_FINALISE ||
+	    cupti.version >= VERSION_MANY || cupti.subscribe(&finaliser, finalise_in_exit, NULL))
 		return false;
 	atomic_store(&finalising, WAITS);
 	cupti.enable_domain(1, finaliser, DOMAIN_DRIVER);
