@@ -7,9 +7,11 @@
 #include "decode/pack.h"
 #include "elf/image.h"
 #include "places_fixture.h"
+#include "proc/maps.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -363,6 +365,25 @@ Test(frames, code_without_a_file)
 	expect_frames(1, 16, "", 0, " :0");
 	expect_frames(5, jit + 16, "", 0, " :0");
 	cr_expect_eq(records_count(), 4);
+}
+
+/* The kernel's code: its file is a copy of ours. */
+Test(frames, vdso)
+{
+	uint64_t base = getauxval(AT_SYSINFO_EHDR), at;
+	struct maps *maps = maps__read(getpid());
+	struct module_ref ref = module_of(maps__find(maps, base));
+	int fd = module_open(getpid(), &ref);
+	struct image *image = image__open(fd, "[vdso]", "");
+	uint64_t bytes;
+
+	cr_assert(image__exported(image, "__vdso_clock_gettime", &at, &bytes));
+	cr_assert_eq(frames__map(frames, 1, getpid()), 0);
+	stack_of_one(1, base + at + 5);
+	expect_frames(1, base + at + 5, "[vdso]", at + 4, "clock_gettime :0");
+	image__free(image);
+	close(fd);
+	maps__free(maps);
 }
 
 Test(frames, file_without_names)

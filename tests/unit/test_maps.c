@@ -4,6 +4,7 @@
 #include "program_fixture.h"
 
 #include <errno.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -123,6 +124,38 @@ Test(modules, of_this_process)
 	cr_expect(exe.st_ino == opened.st_ino && exe.st_dev == opened.st_dev);
 	close(fd);
 	free(modules);
+	maps__free(maps);
+}
+
+/* It has no file, but its code is the same in all processes. */
+Test(modules, vdso)
+{
+	struct maps *maps = maps__read(getpid());
+	const struct mapping *m = maps__find(maps, getauxval(AT_SYSINFO_EHDR));
+	struct module_ref ref;
+	char code[4096];
+	int fd;
+
+	cr_assert_not_null(m);
+	cr_expect(mapping_has_file(m));
+	ref = module_of(m);
+	fd = module_open(getpid(), &ref);
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(pread(fd, code, sizeof(code), 0), sizeof(code));
+	cr_expect_eq(memcmp(code, (const void *)m->start, sizeof(code)), 0);
+	close(fd);
+	maps__free(maps);
+}
+
+Test(maps, files)
+{
+	struct maps *maps = maps__parse(sample, strlen(sample));
+
+	cr_expect(mapping_has_file(maps__at(maps, 0)));
+	cr_expect_not(mapping_has_file(maps__at(maps, 2)));
+	cr_expect_not(mapping_has_file(maps__at(maps, 7)));
+	cr_expect(mapping_has_file(maps__at(maps, 8)));
+	cr_expect_not(mapping_has_file(maps__at(maps, 9)));
 	maps__free(maps);
 }
 

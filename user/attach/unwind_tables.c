@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -65,7 +64,6 @@ struct unwind_tables {
 	size_t files_count, files_room;
 	uint32_t *by_page; /* files with pages, in order of first_page */
 	size_t by_page_count, by_page_room;
-	struct table_file vdso;
 	struct ring_buffer *requests;
 	uint64_t cpu_ns;
 	bool said_full;
@@ -74,15 +72,7 @@ struct unwind_tables {
 	size_t unpublished_count;
 };
 
-/* Marks the vdso among indices of files. */
-#define VDSO_FILE (FILE_CACHE_NONE - 1)
-
 /* --- files --- */
-
-static struct table_file *file_at(struct unwind_tables *tables, uint32_t index)
-{
-	return index == VDSO_FILE ? &tables->vdso : &tables->files[index];
-}
 
 /* Stacks end in code whose table has no place. */
 static void say_full(struct unwind_tables *tables, const char *what)
@@ -114,23 +104,6 @@ static int reserve_pages(struct unwind_tables *tables, struct table_file *file, 
 	return 0;
 }
 
-/* The kernel's code that each process maps; it is the same for all. */
-static struct image *open_vdso(void)
-{
-	const void *base = (const void *)getauxval(AT_SYSINFO_EHDR);
-	struct maps *maps = base ? maps__read(getpid()) : NULL;
-	const struct mapping *mapping = maps ? maps__find(maps, (uint64_t)base) : NULL;
-	int fd = mapping ? memfd_create("vdso", MFD_CLOEXEC) : -1;
-	struct image *image = NULL;
-
-	if (fd >= 0 && write(fd, base, mapping->end - mapping->start) > 0)
-		image = image__open(fd, "[vdso]", "");
-	if (fd >= 0)
-		close(fd);
-	maps__free(maps);
-	return image;
-}
-
 /* The file of a mapping; NULL: none with code, or out of memory. */
 static struct table_file *file_of(struct unwind_tables *tables, pid_t pid,
 				  const struct mapping *mapping)
@@ -138,9 +111,7 @@ static struct table_file *file_of(struct unwind_tables *tables, pid_t pid,
 	uint32_t index;
 	struct table_file *file;
 
-	if (!strcmp(mapping->path, "[vdso]"))
-		return tables->vdso.image ? &tables->vdso : NULL;
-	if (!mapping->inode)
+	if (!mapping_has_file(mapping))
 		return NULL;
 	index = file_cache__add(tables->cache, pid, FILE_CACHE_NONE, mapping);
 	if (index == FILE_CACHE_NONE || grow_array(&tables->files, &tables->files_room,
@@ -165,7 +136,7 @@ static size_t find_page(struct unwind_tables *tables, uint32_t page)
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		struct table_file *file = file_at(tables, tables->by_page[middle]);
+		struct table_file *file = &tables->files[tables->by_page[middle]];
 
 		if (page < file->code.first_page)
 			high = middle;
@@ -181,7 +152,7 @@ static struct table_file *file_with(struct unwind_tables *tables, uint32_t page)
 {
 	size_t at = find_page(tables, page);
 
-	return at < tables->by_page_count ? file_at(tables, tables->by_page[at]) : NULL;
+	return at < tables->by_page_count ? &tables->files[tables->by_page[at]] : NULL;
 }
 
 /* Marks the files of all lists, by their place in by_page. */
@@ -212,7 +183,7 @@ static bool make_room(struct unwind_tables *tables)
 	tables->unmapped = false;
 	mark_mapped(tables, mapped);
 	for (size_t i = 0; i < tables->by_page_count; i++) {
-		const struct code_pages *code = &file_at(tables, tables->by_page[i])->code;
+		const struct code_pages *code = &tables->files[tables->by_page[i]].code;
 
 		if (!mapped[i])
 			unwind_rows__drop(tables->rows, code->first_page, code->pages_count);
@@ -602,9 +573,6 @@ struct unwind_tables *unwind_tables__new(struct tracer *tracer)
 		errno = -err;
 		return NULL;
 	}
-	tables->vdso.image = open_vdso();
-	if (tables->vdso.image)
-		reserve_pages(tables, &tables->vdso, VDSO_FILE);
 	tracer__set_stacks(tracer, PERFX_STACKS_UNWIND);
 	return tables;
 }
@@ -615,7 +583,6 @@ void unwind_tables__free(struct unwind_tables *tables)
 		return;
 	for (size_t i = 0; i < tables->files_count; i++)
 		image__free(tables->files[i].image);
-	image__free(tables->vdso.image);
 	ring_buffer__free(tables->requests);
 	unwind_rows__free(tables->rows);
 	unwind_sets__free(tables->sets);

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -365,11 +367,39 @@ static int open_as_owner(pid_t pid, const char *root, const struct module_ref *m
 	return fd;
 }
 
+static bool is_vdso(uint64_t inode, const char *path)
+{
+	return !inode && !strcmp(path, "[vdso]");
+}
+
+bool mapping_has_file(const struct mapping *mapping)
+{
+	return mapping->inode || is_vdso(mapping->inode, mapping->path);
+}
+
+static int open_vdso(void)
+{
+	const void *base = (const void *)getauxval(AT_SYSINFO_EHDR);
+	struct maps *maps = base ? maps__read(getpid()) : NULL;
+	const struct mapping *mapping = maps ? maps__find(maps, (uint64_t)base) : NULL;
+	size_t size = mapping ? mapping->end - mapping->start : 0;
+	int fd = size ? memfd_create("vdso", MFD_CLOEXEC) : -1;
+
+	maps__free(maps);
+	if (fd >= 0 && write(fd, base, size) == (ssize_t)size)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -ENOENT;
+}
+
 int module_open(pid_t pid, const struct module_ref *module)
 {
 	char name[80], root[64];
 	int fd;
 
+	if (is_vdso(module->inode, module->path))
+		return open_vdso();
 	snprintf(name, sizeof(name), "map_files/%llx-%llx", (unsigned long long)module->map_start,
 		 (unsigned long long)module->map_end);
 	fd = only_the_file(open_proc(pid, name), module);

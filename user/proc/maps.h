@@ -37,6 +37,9 @@ const struct mapping *maps__at(const struct maps *maps, size_t index);
 /* The mapping that contains an address, or NULL. */
 const struct mapping *maps__find(const struct maps *maps, uint64_t address);
 
+/* Has it a file that module_open() opens? The kernel's vDSO counts as one. */
+bool mapping_has_file(const struct mapping *mapping);
+
 /* A distinct file with at least one executable mapping. */
 struct module_ref {
 	uint64_t inode;
@@ -57,9 +60,10 @@ ssize_t maps__modules(const struct maps *maps, struct module_ref **out);
  * namespace: /proc/PID/map_files/START-END, then /proc/PID/exe for the executable, then
  * /proc/PID/root/PATH where inode and device still agree (the device only where maps and stat mean
  * the same by it: not on btrfs and overlayfs, whose devices have major 0). Where a file system
- * refuses root (NFS with root_squash, FUSE), the process's own user opens it. The caller closes the
- * descriptor. -errno; -ESTALE: the path now names another file; -ENOENT, too, when it was deleted
- * and we may not open map_files. */
+ * refuses root (NFS with root_squash, FUSE), the process's own user opens it. Of the vDSO, which is
+ * the same in all processes, a copy of our own is opened. The caller closes the descriptor. -errno;
+ * -ESTALE: the path now names another file; -ENOENT, too, when it was deleted and we may not open
+ * map_files. */
 int module_open(pid_t pid, const struct module_ref *module);
 
 /* The files of a process in the dynamic linker's order of lookup (executable, preloads, libraries

@@ -56,7 +56,7 @@ static struct address_map *address_map__new(struct file_cache *files, pid_t pid,
 
 		if (!mapping->executable)
 			continue;
-		if (mapping->inode)
+		if (mapping_has_file(mapping))
 			range.file = file_cache__add(files, pid, root, mapping);
 		map->ranges[map->count++] = range;
 	}

@@ -15,7 +15,7 @@
  * over a wheel's PyTorch and JAX (1.8 million symbols) 0.6 s and 80 MB, 1.3 s when they are not in
  * the page cache. One file is open for reading at a time.
  *
- * Code without a file ([vdso], JIT) has neither module nor function: both "". Code of a file that
+ * Code without a file (JIT) has neither module nor function: both "". Code of a file that
  * has no name for it has module and offset.
  */
 #ifndef PERFX_SESSION_FRAMES_H
