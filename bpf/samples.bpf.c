@@ -127,7 +127,8 @@ static __always_inline __u32 running_stack(struct task_struct *task, const struc
 
 	if (!stack)
 		return 0;
-	stack_walk(stack, PT_REGS_IP(regs), PT_REGS_SP(regs), PT_REGS_FP(regs), PERFX_STACK_PC);
+	stack_walk(stack, program_ip(task, regs), PT_REGS_SP(regs), PT_REGS_FP(regs),
+		   PERFX_STACK_PC);
 	return sample_stack_id(stack, process, task->pid);
 }
 
@@ -183,7 +184,7 @@ static __always_inline __u32 waiting_stack(struct task_struct *task, const struc
 
 	if (!stack)
 		return 0;
-	stack_begin(stack, (__u64)task, task->tgid, PT_REGS_IP(regs), PT_REGS_SP(regs),
+	stack_begin(stack, (__u64)task, task->tgid, program_ip(task, regs), PT_REGS_SP(regs),
 		    PT_REGS_FP(regs), PERFX_STACK_PC);
 	if (perfx_stacks_by != PERFX_STACKS_OFF)
 		python_begin_of(&stack->python, &stack->python_memory, task, python_read_other,

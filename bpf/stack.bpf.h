@@ -143,6 +143,21 @@ __weak __noinline __u64 replaced_address(__u64 task_address, __u64 return_addres
 	return 0;
 }
 
+/* At most, of an instruction. */
+#define INSTRUCTION_BYTES 16
+
+/* Where a thread is in its program. An instruction that the kernel steps for a probe runs from a
+ * copy in a page without a file: that is at the probed one. */
+static __always_inline __u64 program_ip(const struct task_struct *task, const struct pt_regs *regs)
+{
+	const struct uprobe_task *utask = BPF_CORE_READ(task, utask);
+	__u64 ip = PT_REGS_IP(regs), copy = utask ? BPF_CORE_READ(utask, xol_vaddr) : 0;
+
+	if (!copy || ip - copy >= INSTRUCTION_BYTES)
+		return ip;
+	return BPF_CORE_READ(utask, vaddr) + (ip - copy);
+}
+
 static __always_inline __u64 repaired(__u64 task, __u64 return_address, __u64 ret_addr_sp)
 {
 	return return_address & 4095 ? return_address

@@ -110,6 +110,7 @@ struct return_instance {
 struct uprobe_task {
 	struct return_instance *return_instances;
 	unsigned long vaddr;
+	unsigned long xol_vaddr;
 };
 
 /* kernel/trace/trace_probe.h */

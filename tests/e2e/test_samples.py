@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import subprocess
+import time
 
 import pytest
 from conftest import BUILD, PERFX, WORKLOADS, ended, run, until_attached, wait_for
@@ -118,6 +119,49 @@ def test_generated_code(program, recording, trusted):
     spins = {True: "generated_spin", False: ""}[trusted]
     mine = [s for s in samples if s["state"] == ON_CPU and s["stack"][:1] == [spins]]
     assert sum(s["interval_ns"] for s in mine) == pytest.approx(used_ns, rel=0.15)
+
+
+KERNEL_CODE = """
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+__attribute__((noinline)) long probed(long number)
+{
+	__asm__ volatile("" : "+r"(number));
+	return number * 5 + 3;
+}
+
+int main(void)
+{
+	struct timespec now;
+
+	printf("%d\\n", getpid());
+	fflush(stdout);
+	for (long i = 0;; i = probed(i))
+		for (int k = 0; k < 100; k++)
+			clock_gettime(CLOCK_MONOTONIC, &now);
+}
+"""
+
+
+def test_code_that_the_kernel_provides(tmp_path, recording):
+    """The vDSO, and copies of probed instructions, which the kernel steps in a page of its own: neither
+    is generated code without a name."""
+    (tmp_path / "kernel_code.c").write_text(KERNEL_CODE)
+    subprocess.run(["cc", "-O1", "-o", "kernel_code", "kernel_code.c"], cwd=tmp_path, check=True)
+    p = subprocess.Popen([tmp_path / "kernel_code"], stdout=subprocess.PIPE, text=True)
+    try:
+        r = recording("-p", p.stdout.readline().strip(), "-F", "kernel_code:probed",
+                      "--return", "exit", "--max-overhead", "off")
+        time.sleep(3)
+        samples, _ = r.stop()
+    finally:
+        p.kill()
+        p.wait()
+    innermost = collections.Counter(s["stack"][0] for s in samples if s["state"] == ON_CPU)
+    assert innermost["clock_gettime"] and innermost["probed"], innermost
+    assert "" not in innermost, innermost
 
 
 def test_threads_that_wait(program, recording):
