@@ -458,9 +458,14 @@ Test(stalls, stopped)
 Test(garbage, in_stacks)
 {
 	static const struct profile_frame generations = {.function = "gc_collect_generations",
+							 .module = "",
 							 .module_base = "libpython3.12.so.1.0"},
 					  other = {.function = "gc_collect_main",
-						   .module_base = "libruby.so"};
+						   .module = "",
+						   .module_base = "libruby.so"},
+					  finalize = {.function = "Py_FinalizeEx",
+						      .module = "",
+						      .module_base = "python3.11"};
 
 	cr_expect(stack_collects_garbage(&collecting));
 	cr_expect_not(stack_collects_garbage(&saving));
@@ -476,6 +481,10 @@ Test(garbage, in_stacks)
 		.frames = (const struct profile_frame *[]){&save_frame, &collector_frame,
 							   &forward_frame},
 		.frames_count = 3}));
+	/* the last collection of an interpreter that ends */
+	cr_expect_not(stack_collects_garbage(&(struct profile_stack){
+		.frames = (const struct profile_frame *[]){&collector_frame, &finalize},
+		.frames_count = 2}));
 }
 
 /* Each of `count` samples stands for a hundredth of the wall time. */

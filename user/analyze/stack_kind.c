@@ -162,21 +162,27 @@ static bool is_collector(const struct profile_frame *frame)
 					       "_PyGC_Collect",
 					       NULL};
 
-	if (!begins_with(frame->module_base, "python3") &&
-	    !begins_with(frame->module_base, "libpython3"))
-		return false;
 	return text_begins_with_one_of(frame->function, prefixes);
 }
 
+/* Collections while the interpreter ends are not counted: no step waits for them, and no setting
+ * avoids them. */
 bool stack_collects_garbage(const struct profile_stack *stack)
 {
+	bool collects = false;
+
 	for (size_t i = 0; stack && i < stack->frames_count; i++) {
-		if (stack->frames[i]->language == PERFX_LANGUAGE_PYTHON)
+		const struct profile_frame *frame = stack->frames[i];
+
+		if (!collects && frame->language == PERFX_LANGUAGE_PYTHON)
 			return false;
-		if (is_collector(stack->frames[i]))
-			return true;
+		if (!frame_is_interpreter(frame))
+			continue;
+		if (begins_with(frame->function, "Py_Finalize"))
+			return false;
+		collects |= is_collector(frame);
 	}
-	return false;
+	return collects;
 }
 
 /* --- compilers --- */
