@@ -159,7 +159,7 @@ static void look(struct python_frames *python, struct python_process *process,
 		return;
 	case CPYTHON_NOT_YET:
 		process->state = PYTHON_STARTING;
-		process->why = *why ? why : "its interpreter has not started";
+		process->why = *why ? why : "its interpreter has not started, or has ended";
 		process->next_look_ns = now_ns + ((uint64_t)LOOK_FIRST_NS << doubles);
 		if (++process->looks_count >= LOOKS_MAX && *why)
 			refuse(process, why);
