@@ -88,6 +88,27 @@ Test(period, uneven_times)
 	}
 }
 
+/* Without the calls that ended by an exception, each third, two steps would look like one. */
+Test(period, exceptions)
+{
+	struct sequence s = {0};
+	struct period period;
+
+	for (unsigned i = 0; i < 90; i++) {
+		bool is_unwound = i % 3 == 2;
+
+		call(&s, is_unwound ? 0 : GEMM, is_unwound ? 0 : 1, MS, is_unwound ? 0 : MS);
+	}
+	cr_expect_not(find(&s, &period));
+	for (unsigned i = 0; i < 90; i++) {
+		if (i == 50)
+			call(&s, 0, 0, MS, 0);
+		call(&s, GEMM, 1, MS, MS);
+	}
+	cr_assert(find(&s, &period));
+	cr_expect_eq(period.function, GEMM);
+}
+
 /* A step that compiles comes from another line, and takes ten times as long. */
 Test(period, one_in_twenty_compiles)
 {

@@ -136,7 +136,7 @@ static void try_key(struct search *search, const struct occurrence *first, size_
 				      .compiled = call->compiled};
 	size_t same_calls, same_time;
 
-	if (count <= PERIODS_MIN || !covers(search, first, count - 1))
+	if (!call->function || count <= PERIODS_MIN || !covers(search, first, count - 1))
 		return;
 	same_calls = count_same_calls(search, first, count - 1);
 	same_time = count_same_time(search, first, count - 1, &candidate.median_ns);
@@ -336,6 +336,8 @@ static void drop_oldest(struct period_calls *calls, size_t count)
 /* Calls inside of it have ended before it. */
 static int add_call(struct period_calls *calls, const struct perfx_span *span, bool compiled)
 {
+	bool unwound = span->flags & PERFX_SPAN_UNWOUND;
+
 	while (calls->count && calls->list[calls->count - 1].start_ns >= span->start_ns)
 		drop_newest(calls);
 	if (grow_array(&calls->list, &calls->capacity, calls->count + 1, sizeof(*calls->list)))
@@ -344,8 +346,8 @@ static int add_call(struct period_calls *calls, const struct perfx_span *span, b
 		(struct outer_call){.start_ns = span->start_ns,
 				    .end_ns = span->start_ns + span->duration_ns,
 				    .off_cpu_ns = span->off_cpu_ns,
-				    .context = span->context,
-				    .function = span->function,
+				    .context = unwound ? 0 : span->context,
+				    .function = unwound ? 0 : span->function,
 				    .compiled = compiled,
 				    .untimed = span->flags & PERFX_SPAN_UNTIMED};
 	return 0;
@@ -428,7 +430,7 @@ int periods_span(struct aggregate *a, const struct perfx_span *span)
 {
 	struct period_thread *thread;
 
-	if ((span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_ASYNC)) || !span->context ||
+	if ((span->flags & PERFX_SPAN_ASYNC) || !span->context ||
 	    a->processes[span->process]->has_steps ||
 	    span->start_ns + span->duration_ns < span->start_ns)
 		return 0;

@@ -41,7 +41,7 @@
 /* A traced call in no other one that has ended. */
 struct outer_call {
 	uint64_t start_ns, end_ns, off_cpu_ns;
-	uint32_t context, function;
+	uint32_t context, function; /* 0: it ended by an exception, and so ends no step */
 	bool compiled; /* a compiled function of the program's, which is never a part of a step */
 	bool untimed;  /* its end is that of its entry */
 };
