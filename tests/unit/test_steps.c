@@ -163,6 +163,22 @@ Test(steps, windows_begin_within_a_step)
 	steps_clear(&steps);
 }
 
+/* Another program mapped the library: for a while no call of it was seen, ends of steps neither. */
+Test(steps, a_gap_is_in_no_step)
+{
+	struct steps steps = {0};
+
+	for (uint64_t i = 10; i <= 50; i += 10)
+		call(&steps, STEP, i, i + 5);
+	cr_assert_eq(steps_gap(&steps, 7, 100 * MS), 0);
+	cr_assert_eq(steps_gap(&steps, 8, 125 * MS), 0);
+	for (uint64_t i = 110; i <= 150; i += 10)
+		call(&steps, STEP, i, i + 5);
+	cr_assert_eq(steps_of_process(&steps, 7).ends_count, 10);
+	expect(&steps, STEP, 8, 80, PHASES(O = 40, U = 40));
+	steps_clear(&steps);
+}
+
 /* A round of boosting is a step from its begin on. */
 Test(steps, rounds_of_boosting)
 {

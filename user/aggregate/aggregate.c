@@ -229,7 +229,7 @@ int handle_late(struct aggregate *a, const struct event *event)
 	if (!row->module)
 		return -ENOMEM;
 	a->late_count++;
-	return 0;
+	return steps_gap(&a->steps, record->process, record->time_ns);
 }
 
 int handle_calibration(struct aggregate *a, const struct event *event)

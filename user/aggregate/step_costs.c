@@ -19,6 +19,7 @@ struct step_process {
 	uint32_t process;
 	struct step_limits limits;
 	uint64_t limited_flops; /* by then */
+	uint64_t gap_ns;	/* end of the last time in which calls were not seen; 0 */
 	struct step_tally sum;	/* but thread_flops */
 	uint64_t calls_from_ns; /* calls that ended by then are not kept */
 	struct step_call *calls;
@@ -108,6 +109,23 @@ bool step_costs_since(const struct step_costs *costs, uint32_t process, uint32_t
 }
 
 /* --- limits --- */
+
+int step_costs_gap(struct step_costs *costs, uint32_t process, uint64_t until_ns)
+{
+	struct step_process *of = get(costs, process);
+
+	if (!of)
+		return -ENOMEM;
+	of->gap_ns = until_ns;
+	return 0;
+}
+
+uint64_t step_costs_gap_end(const struct step_costs *costs, uint32_t process)
+{
+	const struct step_process *of = find(costs, process);
+
+	return of ? of->gap_ns : 0;
+}
 
 static void lower(uint64_t *limit_ns, uint64_t ns)
 {

@@ -42,6 +42,11 @@ struct step_limits step_costs_limits(const struct step_costs *costs, uint32_t pr
 /* FLOPs of the calls that had ended by the process's costs_ns. */
 uint64_t step_costs_limited_flops(const struct step_costs *costs, uint32_t process);
 
+/* For a while until then calls of a process were not seen. 0 or -ENOMEM. */
+int step_costs_gap(struct step_costs *costs, uint32_t process, uint64_t until_ns);
+/* When the last such time ended; 0: there was none. */
+uint64_t step_costs_gap_end(const struct step_costs *costs, uint32_t process);
+
 /* Processes go on in these costs, which have none yet, from a time on. 0 or -ENOMEM. */
 int step_costs_continue(struct step_costs *costs, struct step_costs *before, uint64_t from_ns,
 			bool (*goes_on)(void *ctx, uint32_t process), void *ctx);

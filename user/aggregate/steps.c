@@ -516,13 +516,22 @@ int steps_recording_window(struct steps *steps, uint64_t opened_ns)
 	return 0;
 }
 
-/* When the window was opened that a time lies in; 0. */
-static uint64_t opened_of(const struct steps *steps, uint64_t time_ns)
+int steps_gap(struct steps *steps, uint32_t process, uint64_t until_ns)
 {
+	return step_costs_gap(&steps->costs, process, until_ns);
+}
+
+/* Since when calls of a process were seen at a time; 0: from the start on. */
+static uint64_t opened_of(const struct steps *steps, uint32_t process, uint64_t time_ns)
+{
+	uint64_t gap_ns = step_costs_gap_end(&steps->costs, process);
+	uint64_t opened_ns = gap_ns <= time_ns ? gap_ns : 0;
+
 	for (size_t i = steps->recording_windows_count; i-- > 0;)
 		if (steps->recording_windows[i] <= time_ns)
-			return steps->recording_windows[i];
-	return 0;
+			return steps->recording_windows[i] > opened_ns ? steps->recording_windows[i]
+								       : opened_ns;
+	return opened_ns;
 }
 
 /* A call's waits contain those of the calls inside it, which have ended before it. */
@@ -554,7 +563,7 @@ static int end_period(struct steps *steps, struct step_thread *thread,
 
 	if (!ender)
 		return 0;
-	thread->opened_ns = opened_of(steps, span->start_ns);
+	thread->opened_ns = opened_of(steps, span->process, span->start_ns);
 	set_by_entry(ender, by_entry);
 	return end_step(steps, thread, ender, UINT64_MAX,
 			span->start_ns + (by_entry ? 0 : span->duration_ns));
@@ -593,7 +602,7 @@ static int range_span(struct steps *steps, const struct perfx_span *span, unsign
 	if (end_ns < span->start_ns) /* damage */
 		return 0;
 	add_off_cpu(thread, span);
-	opened_ns = opened_of(steps, span->start_ns);
+	opened_ns = opened_of(steps, span->process, span->start_ns);
 	if (span->start_ns < thread->first_ns)
 		thread->first_ns = span->start_ns;
 	if (opened_ns > thread->opened_ns)
@@ -625,7 +634,7 @@ static int untimed_span(struct steps *steps, const struct perfx_span *span, unsi
 	ender = thread && rank ? ender_of(thread, span->function, rank) : NULL;
 	if (!ender)
 		return 0;
-	thread->opened_ns = opened_of(steps, span->start_ns);
+	thread->opened_ns = opened_of(steps, span->process, span->start_ns);
 	set_by_entry(ender, true);
 	return end_step(steps, thread, ender, UINT64_MAX, span->start_ns);
 }
@@ -694,7 +703,7 @@ static int replay_period(const struct steps *steps, struct step_thread *thread, 
 		off_cpu_ns += call->off_cpu_ns;
 		if (err || !is_period(period, call->function, call->context))
 			continue;
-		thread->opened_ns = opened_of(steps, call->start_ns);
+		thread->opened_ns = opened_of(steps, thread->process, call->start_ns);
 		step.off_cpu_ns = off_cpu_ns;
 		off_cpu_ns = 0;
 		is_past = step.to_ns <= steps->from_ns;

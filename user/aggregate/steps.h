@@ -80,6 +80,9 @@ uint64_t steps_median(const struct steps *steps, uint32_t process, uint32_t tid,
 /* A recording window opens: no step begins before it. To be called in order of time. 0 or -ENOMEM.
  */
 int steps_recording_window(struct steps *steps, uint64_t opened_ns);
+/* For a while until then calls of a process were not seen: its next step begins later. 0 or
+ * -ENOMEM. */
+int steps_gap(struct steps *steps, uint32_t process, uint64_t until_ns);
 /* Steps that have begun in `before` go on in these, which have none yet, from a time on. Of
  * processes that go on. `before` may be asked for its steps still, but gets no more spans. 0 or
  * -ENOMEM. */

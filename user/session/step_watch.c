@@ -102,6 +102,8 @@ static int on_event(void *ctx, const struct event *event)
 		step_classes_add(&watch->classes, &event->function, event->strings[0]);
 	else if (event->kind == PERFX_KIND_SPAN)
 		note_span(watch, &event->span);
+	else if (event->kind == PERFX_KIND_LATE)
+		return steps_gap(&watch->steps, event->late.process, event->late.time_ns);
 	else if (event->kind == PERFX_KIND_RECORDING_WINDOW &&
 		 (event->recording_window.flags & PERFX_RECORDING_WINDOW_OPENS))
 		return steps_recording_window(&watch->steps, event->recording_window.time_ns);
