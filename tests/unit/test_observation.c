@@ -97,6 +97,7 @@ Test(observation, is_set_beside_the_estimate)
 	unprobed(&s, 1, 8 * MS, 200000, 0);
 	unprobed(&s, 2, 1 * MS, 0, 0); /* another process, which bears none of the hits */
 	profile = profile_of(&s, &aggregate);
+	cr_expect_eq(profile->observed.function, 0);
 	cr_expect_eq(profile->observed.steps_without, 20);
 	cr_expect_eq(profile->observed.steps_with, 6);
 	cr_expect_eq(profile->observed.without_ns, 8 * MS);
@@ -106,6 +107,30 @@ Test(observation, is_set_beside_the_estimate)
 	/* about 1 % is estimated */
 	cr_expect_eq(profile_slowdown_agreement(profile), SLOWDOWN_DISAGREES);
 	cr_expect_float_eq(profile_slowdown_percent(profile), 25, 1e-9);
+	aggregate__free(aggregate);
+	stream_clear(&s);
+}
+
+/* Where steps were too rare, the time from one backward pass to the next is no step's. */
+Test(observation, of_another_function_than_the_steps)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile *profile;
+
+	steps(&s);
+	stream_add(&s, PERFX_KIND_FUNCTION, struct perfx_function,
+		   STRINGS("torch::autograd::Engine::execute", "libtorch_cpu.so", ""),
+		   .function = 2, .source = PERFX_SOURCE_TORCH);
+	stream_context(&s, 2, 0, 2, 1);
+	for (uint64_t i = 0; i < 12; i++)
+		stream_call(&s, 2, 7, (i * 5 + 2) * MS, 1 * MS, 1 * MS, 0);
+	stream_plain(&s, PERFX_KIND_UNPROBED_STEPS, struct perfx_unprobed_steps, .steps_count = 20,
+		     .step_ns = 4 * MS, .process = 1, .function = 2, .tid = 7);
+	profile = profile_of(&s, &aggregate);
+	cr_expect_eq(profile->processes[0].steps.function, STEP);
+	cr_expect_eq(profile->observed.with_ns, 5 * MS);
+	cr_expect_eq(profile->observed.function, 2);
 	aggregate__free(aggregate);
 	stream_clear(&s);
 }

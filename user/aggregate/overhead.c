@@ -223,6 +223,8 @@ static void fill_observed(const struct aggregate *a, struct profile *p)
 	observed->steps_without = best->steps_count;
 	observed->without_ns = best->step_ns;
 	observed->noise_percent = noise_percent(observed, best, profile_thread(most, best->tid));
+	if (steps_of_process(&a->steps, best->process).function != best->function)
+		observed->function = best->function;
 }
 
 enum slowdown_agreement profile_slowdown_agreement(const struct profile *profile)

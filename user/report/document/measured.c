@@ -87,8 +87,17 @@ void text_add_observed(struct text *text, const struct profile *profile)
 			    as_percent(-percent / 100), noisy);
 	else
 		text_printf(text, ", observed %s (noise ±%s)", as_slowdown(percent / 100), noisy);
-	text_printf(text, ": a step takes %s, %s without probes", as_ns(observed->with_ns),
-		    as_ns(observed->without_ns));
+	if (observed->function) {
+		const struct profile_function *function =
+			profile_function(profile, observed->function);
+
+		text_add(text, ": from one ");
+		escape_name(text, function ? function_label(function) : "call");
+		text_printf(text, " to the next %s", as_ns(observed->with_ns));
+	} else {
+		text_printf(text, ": a step takes %s", as_ns(observed->with_ns));
+	}
+	text_printf(text, ", %s without probes", as_ns(observed->without_ns));
 	if (profile->overhead_percent >= 0)
 		add_agreement(text, profile_slowdown_agreement(profile));
 }
