@@ -474,6 +474,35 @@ Test(steps, a_probe_that_goes_at_once)
 	steps_clear(&steps);
 }
 
+/* Tracing made the steps slow as long as it measured them whole: these say nothing of the others.
+ */
+Test(steps, measured_ones_that_are_not_typical)
+{
+	const struct step_limits limits = {.times_ns = 205 * MS, .costs_ns = 205 * MS};
+	struct steps steps = {0};
+	struct profile_steps found;
+
+	for (uint64_t t = 0; t < 200; t += 50) {
+		call(&steps, BACKWARD, t + 10, t + 30);
+		call(&steps, STEP, t + 40, t + 50);
+	}
+	cr_assert(steps_are_typical(&(struct profile_steps){.count = 9, .total_ns = 90}, 3, 33));
+	cr_assert_eq(steps_of_process(&steps, 7).divided.count, 3);
+	cr_assert_eq(step_costs_limit(&steps.costs, 7, &limits), 0);
+	for (uint64_t t = 200; t < 500; t += 10) {
+		call(&steps, BACKWARD, t + 4, t + 7);
+		call(&steps, STEP, t + 8, t + 10);
+	}
+	found = steps_of_process(&steps, 7);
+	cr_assert_eq(found.count, 33);
+	cr_assert_eq(found.total_ns, 450 * MS);
+	cr_assert_not(steps_are_typical(&found, 3, 150 * MS));
+	cr_assert_eq(found.divided.count, 0);
+	cr_assert_lt(steps_phase_ns(&found, PROFILE_PHASE_FORWARD), 0);
+	cr_assert_float_eq(steps_phase_ns(&found, PROFILE_PHASE_BACKWARD), 150.0 * MS / 33, 1);
+	steps_clear(&steps);
+}
+
 /* A process that does not rest on the function keeps its figures. Of one that comes later it cannot
  * be known. */
 Test(steps, probes_of_another_process)

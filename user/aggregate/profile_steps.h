@@ -180,6 +180,19 @@ struct profile_steps {
 	struct profile_step_sums run;
 };
 
+/* Of the mean step, by how much the mean of the measured ones may differ. */
+#define STEPS_TYPICAL 0.10
+
+/* Do these steps take about as long as all of them? The first ones do not where tracing slowed them
+ * down until the overhead budget reduced it: then their times say nothing of the others. */
+static inline bool steps_are_typical(const struct profile_steps *steps, uint64_t count, uint64_t ns)
+{
+	double all_ns = steps->count ? (double)steps->total_ns / (double)steps->count : 0;
+	double apart_ns = count ? (double)ns / (double)count - all_ns : 0;
+
+	return count && apart_ns <= STEPS_TYPICAL * all_ns && -apart_ns <= STEPS_TYPICAL * all_ns;
+}
+
 /* The mean time of a step in a phase. < 0: not known, because the overhead budget stopped timing
  * functions before the first whole step ended. */
 static inline double steps_phase_ns(const struct profile_steps *steps, enum profile_phase phase)

@@ -184,7 +184,8 @@ void step_series_show(const struct step_series *series, struct profile_steps *in
 	into->max_ns = series->max_ns;
 	into->stddev_ns = sqrt(series->squares / (double)series->count);
 	memcpy(into->phases, series->phases, sizeof(into->phases));
-	into->divided = series->divided;
+	if (steps_are_typical(into, series->divided.count, series->divided.ns))
+		into->divided = series->divided;
 	into->waited_count = series->waited_count;
 	into->waited_ns = series->waited_ns;
 	into->off_cpu_ns = series->waited_count ? series->off_cpu_ns : PROFILE_ABSENT;

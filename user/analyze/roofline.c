@@ -436,6 +436,23 @@ static void add_unmeasured(struct text *text, const struct profile *profile,
 	text_add(text, ".");
 }
 
+/* Steps end with the probes of the function that ends them. */
+static void add_last_end(struct text *text, const struct profile *profile,
+			 const struct profile_steps *steps)
+{
+	for (size_t i = 0; i < profile->reduced_count; i++) {
+		const struct perfx_reduced *reduced = &profile->reduced[i];
+
+		if (reduced->function != steps->function || reduced->to != PERFX_REDUCED_REMOVED)
+			continue;
+		text_printf(text, "Steps are counted until %s: the overhead budget stopped tracing ",
+			    as_ns(profile_since_start(profile, reduced->time_ns)));
+		add_function_name(text, profile, steps->function);
+		text_add(text, " then.");
+		return;
+	}
+}
+
 void steps_add_why(struct text *text, const struct profile *profile,
 		   const struct profile_process *process)
 {
@@ -445,6 +462,7 @@ void steps_add_why(struct text *text, const struct profile *profile,
 		text_add(text, "No step was whole: the recording began within the first one.");
 		return;
 	}
+	add_last_end(text, profile, steps);
 	add_unmeasured(text, profile, steps, steps->divided.count, steps->times_until_ns, false);
 	if (process->compute.measured)
 		add_unmeasured(text, profile, steps, steps->cost.steps_count, steps->costs_until_ns,
@@ -472,11 +490,12 @@ struct step_rates steps_rates(const struct profile *profile, const struct profil
 	    !is_recorded(&process->compute, rates.unrecorded_flops))
 		return rates;
 	rates.flops = (double)cost->flops / (double)cost->steps_count;
-	if (cost->ns)
-		rates.flops_per_s = (double)cost->flops * 1e9 / (double)cost->ns;
 	if (cost->flops)
 		rates.thread_share = (double)cost->thread_flops / (double)cost->flops;
 	rates.roof = roofline_whole_roof(profile, cost->dtype);
+	if (!cost->ns || !steps_are_typical(&process->steps, cost->steps_count, cost->ns))
+		return rates;
+	rates.flops_per_s = (double)cost->flops * 1e9 / (double)cost->ns;
 	rates.mfu = mfu_of(profile, &process->steps, cost->flops, cost->ns);
 	return rates;
 }
