@@ -84,6 +84,53 @@ Test(report, top_limits_the_rows)
 	free(md);
 }
 
+/* Two fibres of a thread: each call lasts as long as the thread, the other one included. */
+static void fibres(struct stream *s)
+{
+	stream_host(s);
+	stream_process(s, 1, 70, 0, 0);
+	stream_add(s, PERFX_KIND_FUNCTION, struct perfx_function, STRINGS("fibre", "server", ""),
+		   .function = 1, .source = PERFX_SOURCE_SYMBOL);
+	stream_context(s, 1, 0, 1, 1);
+	for (uint64_t i = 0; i < 3; i++)
+		stream_call(s, 1, 70, 0, 1000 * MS, 1000 * MS, 0);
+	stream_usage(s, 1, 0, 0, 0, 1);
+	stream_usage(s, 1, 1000 * MS, 1000 * MS, 0, 1);
+}
+
+Test(report, calls_that_take_turns_on_a_thread_have_no_self_time)
+{
+	struct report_options options = {0};
+	char *md = write_scene(fibres, "md", &options);
+
+	cr_expect_not_null(strstr(md, "| - | - | 3.00\u202fs |"), "%s", md);
+	cr_expect_null(strstr(md, "300\u202f%"));
+	cr_expect_null(strstr(md, "(untraced)"));
+	free(md);
+}
+
+static void reduced(struct stream *s)
+{
+	golden_ordinary(s);
+	stream_plain(s, PERFX_KIND_REDUCED, struct perfx_reduced, .time_ns = 8000 * MS,
+		     .function = 1, .to = PERFX_REDUCED_COUNTED);
+	stream_plain(s, PERFX_KIND_REDUCED, struct perfx_reduced, .time_ns = 9000 * MS,
+		     .function = 2, .to = PERFX_REDUCED_REMOVED);
+}
+
+/* Times of a part of the recording are no share of all of it. */
+Test(report, what_the_budget_stopped_measuring_is_a_least)
+{
+	struct report_options options = {0};
+	char *md = write_scene(reduced, "md", &options);
+
+	cr_expect_not_null(strstr(md, "| ≥58.0\u202f% | ≥5.80\u202fs | ≥5.80\u202fs | ≥90 | 64.5"));
+	cr_expect_not_null(strstr(md, "| ≥13.5\u202f% | ≥1.35\u202fs | ≥8.50\u202fs | 90 | 94.5"));
+	cr_expect_not_null(strstr(md, "| 13.5\u202f% | 1.35\u202fs | 1.35\u202fs | 90 | 15.0"));
+	cr_expect_not_null(strstr(md, "≥: the overhead budget stopped timing these"));
+	free(md);
+}
+
 /* Numbers hold together in Markdown; in text, whose lines are broken here, a space is a space. */
 Test(report, numbers_and_units)
 {

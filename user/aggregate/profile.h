@@ -657,6 +657,14 @@ struct profile_row {
 	uint32_t during_tid;
 };
 
+/* Did its calls take turns on their threads (fibres, coroutines)? They last longer than these
+ * threads ran, so their self time is no share of a thread's time. */
+static inline bool profile_row_overlaps(const struct profile_row *row, uint64_t wall_ns)
+{
+	return row->threads_count && !row->overflow_count &&
+	       row->self_ns / row->threads_count > wall_ns;
+}
+
 /* Did a device do work for it? */
 static inline bool profile_row_on_gpu(const struct profile_row *row)
 {

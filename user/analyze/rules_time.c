@@ -107,6 +107,7 @@ static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 			    .share = fmin(share, 1)};
 
 	if (share < ctx->thresholds->slow_operation_medium || !note.bottleneck ||
+	    profile_row_overlaps(row, profile_wall_ns(ctx->process)) ||
 	    is_said_elsewhere(ctx, row, kind))
 		return;
 	note.gain_unknown = !can_be_left_out(note.bottleneck);

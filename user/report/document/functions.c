@@ -224,9 +224,18 @@ static size_t compose_sampled(struct composer *c, const struct profile_process *
 	return shown;
 }
 
+/* Calls that take turns on a thread leave no time of it that is surely outside of all. */
+static bool knows_untraced(const struct profile_process *p)
+{
+	for (size_t i = 0; i < p->rows_count; i++)
+		if (profile_row_overlaps(&p->rows[i], profile_wall_ns(p)))
+			return false;
+	return p->untraced.tid != 0;
+}
+
 static void compose_untraced(struct composer *c, const struct profile_process *p)
 {
-	if (!p->untraced.tid)
+	if (!knows_untraced(p))
 		return;
 	document_foot(c->document);
 	if (p->untraced.running_ns)
@@ -234,12 +243,44 @@ static void compose_untraced(struct composer *c, const struct profile_process *p
 	compose_rest_row(c, p, PROFILE_UNTRACED_NAME, p->untraced.self_ns);
 }
 
+/* What the overhead budget left of a function's probes; PERFX_REDUCED_INVALID: all. */
+static enum perfx_reduced_to reduced_to(const struct profile *profile, uint32_t function)
+{
+	for (size_t i = profile->reduced_count; i-- > 0;)
+		if (profile->reduced[i].function == function)
+			return profile->reduced[i].to;
+	return PERFX_REDUCED_INVALID;
+}
+
+static bool has_reduced(const struct profile *profile, const struct profile_process *p)
+{
+	for (size_t i = 0; i < p->rows_count; i++)
+		if (reduced_to(profile, p->rows[i].function))
+			return true;
+	return false;
+}
+
+/* least: "≥" where not all calls were timed */
+static void cells_of_time(struct composer *c, const struct profile_process *p,
+			  const struct profile_row *row, const char *least)
+{
+	uint64_t wall_ns = profile_wall_ns(p);
+	bool is_timed = row->timed_count && wall_ns,
+	     has_self = is_timed && !profile_row_overlaps(row, wall_ns);
+
+	document_cell_printf(c->document, "%s%s", has_self ? least : "",
+			     has_self ? as_percent((double)row->self_ns / (double)wall_ns) : "-");
+	document_cell_printf(c->document, "%s%s", has_self ? least : "",
+			     has_self ? as_ns(row->self_ns) : "-");
+	document_cell_printf(c->document, "%s%s", is_timed ? least : "",
+			     is_timed ? as_ns(row->total_ns) : "-");
+}
+
 /* Returns how many operators that are only sampled it has besides. */
 static size_t compose_function_table(struct composer *c, const struct profile_process *p,
 				     size_t from, size_t to)
 {
 	bool has_memory = p->memory_count > 0, computes = has_compute(p), waits = has_off_cpu(p);
-	uint64_t wall_ns = profile_wall_ns(p);
 	size_t sampled_count = 0;
 
 	document_table_having(c->document, function_columns,
@@ -249,16 +290,16 @@ static size_t compose_function_table(struct composer *c, const struct profile_pr
 		const struct profile_row *row = &p->rows[i];
 		const struct profile_function *function =
 			profile_function(c->profile, row->function);
-		bool timed = row->timed_count > 0;
+		enum perfx_reduced_to reduced = reduced_to(c->profile, row->function);
 
-		document_cell_share(c->document, timed ? row->self_ns : PROFILE_ABSENT, wall_ns);
-		document_cell_ns(c->document, timed ? row->self_ns : PROFILE_ABSENT);
-		document_cell_ns(c->document, timed ? row->total_ns : PROFILE_ABSENT);
+		cells_of_time(c, p, row, reduced ? "≥" : "");
 		if (waits)
 			cell_on_cpu(c, row);
 		if (p->gpu.timed)
 			document_cell_ns(c->document, row->gpu_ns ? row->gpu_ns : PROFILE_ABSENT);
-		document_cell_count(c->document, row->calls_count);
+		document_cell_printf(c->document, "%s%s",
+				     reduced == PERFX_REDUCED_REMOVED ? "≥" : "",
+				     as_count(row->calls_count));
 		document_cell_ns(c->document, row->avg_ns);
 		document_cell_ns(c->document, row->p50_ns);
 		document_cell_ns(c->document, row->p95_ns);
@@ -287,6 +328,14 @@ static void add_sampled(struct text *text, size_t sampled_count)
 			       "is also in (untraced), ranges and the backward pass.");
 }
 
+static void add_reduced(struct text *text, const struct profile *profile,
+			const struct profile_process *p)
+{
+	if (has_reduced(profile, p))
+		text_add(text, " ≥: the overhead budget stopped timing these functions or counting "
+			       "their calls.");
+}
+
 /* Called by traced functions at all? */
 static bool has_traced_caller(const struct profile_row *row)
 {
@@ -298,9 +347,11 @@ static bool has_traced_caller(const struct profile_row *row)
 }
 
 /* "(untraced) is time of thread 4242 outside all traced functions." */
-static void add_untraced(struct text *text, const struct profile_untraced *untraced)
+static void add_untraced(struct text *text, const struct profile_process *p)
 {
-	if (!untraced->tid)
+	const struct profile_untraced *untraced = &p->untraced;
+
+	if (!knows_untraced(p))
 		return;
 	text_printf(text, " %s is time of thread %u outside all traced functions%s.",
 		    PROFILE_UNTRACED_NAME, untraced->tid,
@@ -308,9 +359,11 @@ static void add_untraced(struct text *text, const struct profile_untraced *untra
 }
 
 /* What of the untraced time was on a CPU is known only within bounds. */
-static void add_untraced_cpu(struct text *text, const struct profile_untraced *untraced)
+static void add_untraced_cpu(struct text *text, const struct profile_process *p)
 {
-	if (!untraced->tid || untraced->on_cpu_max_ns == PROFILE_ABSENT)
+	const struct profile_untraced *untraced = &p->untraced;
+
+	if (!knows_untraced(p) || untraced->on_cpu_max_ns == PROFILE_ABSENT)
 		return;
 	text_printf(text, " Of its untraced time, it was on-CPU for at least %s and at most %s.",
 		    as_ns(untraced->on_cpu_min_ns), as_ns(untraced->on_cpu_max_ns));
@@ -363,9 +416,10 @@ static void compose_function_notes(struct composer *c, const struct profile_proc
 		untimed += row->calls_count - row->timed_count - row->unwound_count;
 	}
 	text_add(&text, "Self % is of the process's wall time; threads add up.");
+	add_reduced(&text, c->profile, p);
 	add_sampled(&text, sampled_count);
-	add_untraced(&text, &p->untraced);
-	add_untraced_cpu(&text, &p->untraced);
+	add_untraced(&text, p);
+	add_untraced_cpu(&text, p);
 	if (dropped)
 		text_printf(&text,
 			    " %s call records were dropped (ring full): these calls are in Calls, "
@@ -513,8 +567,9 @@ static void compose_rest_briefly(struct composer *c, const struct profile_proces
 	struct text text = {0};
 
 	text_add(&text, "Self % is of the process's wall time; threads add up.");
+	add_reduced(&text, c->profile, p);
 	add_sampled(&text, sampled_count);
-	add_untraced(&text, &p->untraced);
+	add_untraced(&text, p);
 	if (count)
 		text_printf(&text, " %zu more function%s in the full report.", count,
 			    count == 1 ? "" : "s");
