@@ -259,13 +259,22 @@ static void add_sampling(struct text *text, const struct profile_memory *memory)
 			    : "the table is an estimate as well.");
 }
 
-static void add_times(struct text *text, const struct profile_process *p,
-		      const struct profile_memory *memory)
+/* Of the process's time; 1: all of it, or not known. */
+static double recorded_share(const struct profile_process *p, const struct profile_memory *memory)
 {
 	uint64_t wall_ns = profile_wall_ns(p);
 	double share = wall_ns ? (double)memory->recorded_ns / (double)wall_ns : 1;
 
-	if (memory->recorded_ns == PROFILE_ABSENT || share >= 0.995)
+	return memory->recorded_ns == PROFILE_ABSENT || share >= 0.995 ? 1 : share;
+}
+
+static void add_times(struct text *text, const struct profile_process *p,
+		      const struct profile_memory *memory)
+{
+	uint64_t wall_ns = profile_wall_ns(p);
+	double share = recorded_share(p, memory);
+
+	if (share >= 1)
 		return;
 	text_printf(text, " Recorded %s of the time (%s of %s): counts and rates are of that time.",
 		    as_percent(share), as_ns(memory->recorded_ns), as_ns(wall_ns));
@@ -484,13 +493,17 @@ static void compose_domain(struct composer *c, const struct profile_process *p, 
 /* --- briefly ---------------------------------------------------------------------------------- */
 
 /* "Tensors (torch): 3.13 GiB allocated in 300 allocations · live at the end 6.25 MiB · peak …" */
-static void compose_domain_line(struct composer *c, const struct profile_memory *memory)
+static void compose_domain_line(struct composer *c, const struct profile_process *p,
+				const struct profile_memory *memory)
 {
 	struct text text = {0};
 
 	add_title(&text, memory);
 	text_add(&text, ": ");
 	add_allocated(&text, memory);
+	if (recorded_share(p, memory) < 1)
+		text_printf(&text, ", recorded for %s of %s", as_ns(memory->recorded_ns),
+			    as_ns(profile_wall_ns(p)));
 	if (memory_sees_frees(memory))
 		add_kept(&text, c->profile, memory);
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
@@ -507,7 +520,7 @@ void compose_memory_worst(struct composer *c, const struct profile_process *p,
 		if (!any && c->limits->brief)
 			document_say(c->document, BLOCK_SECTION, "Memory");
 		any = true;
-		compose_domain_line(c, &p->memory[i]);
+		compose_domain_line(c, p, &p->memory[i]);
 	}
 	if (any)
 		compose_worst_places(c, p, analysis);
