@@ -585,9 +585,13 @@ static void add_other(struct text *text, const struct profile *profile,
 {
 	const struct profile_process *busiest = p;
 
+	/* by time, not by share: a process that lives for a moment does not do the work */
 	for (size_t i = 0; i < profile->processes_count; i++) {
-		if (cpu_share(&profile->processes[i]) > cpu_share(busiest))
-			busiest = &profile->processes[i];
+		const struct profile_process *other = &profile->processes[i];
+
+		if (other->cpu_ns != PROFILE_ABSENT &&
+		    (busiest->cpu_ns == PROFILE_ABSENT || other->cpu_ns > busiest->cpu_ns))
+			busiest = other;
 	}
 	if (busiest == p || cpu_share(busiest) < 0.10)
 		return;
