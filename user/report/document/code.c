@@ -198,8 +198,8 @@ static void add_intervals(struct text *text, const struct profile *profile,
 	const char *separator = "≈ is sampled: ";
 
 	if (sums.on_cpu_count) {
-		text_printf(text, "%s%s samples on the CPU", separator,
-			    as_count(sums.on_cpu_count));
+		text_printf(text, "%s%s sample%s on the CPU", separator,
+			    as_count(sums.on_cpu_count), sums.on_cpu_count == 1 ? "" : "s");
 		if (sampling->on_cpu_interval_ns)
 			text_printf(text, ", one every %s", as_ns(sampling->on_cpu_interval_ns));
 		separator = "; ";
