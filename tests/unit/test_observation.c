@@ -152,6 +152,28 @@ Test(observation, other_programs_are_noise)
 	stream_clear(&s);
 }
 
+/* A worker of a data loader that had no CPU for half of the time: steps that wait for it may take
+ * twice as long. */
+Test(observation, workers_without_a_cpu_are_noise)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile *profile;
+
+	steps(&s);
+	stream_add(&s, PERFX_KIND_PROCESS, struct perfx_process, STRINGS("worker", "worker"),
+		   .time_ns = STREAM_START, .start_boot_ns = 41 * S, .process = 2, .pid = 71,
+		   .ppid = 70);
+	stream_thread(&s, 2, 71, "worker", 'R', 0, 0, 0);
+	stream_thread(&s, 2, 71, "worker", 'R', 60 * MS, 30 * MS, 30 * MS);
+	unprobed(&s, 1, 8 * MS, 0, 0);
+	profile = profile_of(&s, &aggregate);
+	cr_expect_float_eq(profile_observed_percent(&profile->observed), 25, 1e-9);
+	cr_expect_float_eq(profile->observed.noise_percent, 62.5, 1e-9);
+	aggregate__free(aggregate);
+	stream_clear(&s);
+}
+
 Test(observation, too_few_steps_are_none)
 {
 	struct stream s = {0};

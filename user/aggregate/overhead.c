@@ -188,15 +188,31 @@ static double served_share(const struct profile_thread *thread)
 	return 1 - (double)thread->runnable_ns / (double)thread->wall_ns;
 }
 
+/* The same of its process's children: where it waits for one (a data loader's worker), it waits for
+ * that one's CPU. The least of them. */
+static double served_share_of_children(const struct profile *p, const struct profile_process *of)
+{
+	double least = 1;
+
+	for (size_t i = 0; i < p->processes_count; i++) {
+		const struct profile_process *child = &p->processes[i];
+
+		if (child->ppid == of->pid)
+			least = fmin(least, served_share(profile_thread(child, child->pid)));
+	}
+	return least;
+}
+
 /* Most steps that are shorter wait for no CPU: who has got one keeps it for some ms. */
 #define SLICE_NS 10000000u
 
-static double noise_percent(const struct profile_observed *observed,
-			    const struct perfx_unprobed_steps *without,
-			    const struct profile_thread *with)
+static double noise_percent(const struct profile *p, const struct perfx_unprobed_steps *without,
+			    const struct profile_process *most)
 {
+	const struct profile_observed *observed = &p->observed;
 	double ratio = (double)observed->with_ns / (double)observed->without_ns;
-	double served = served_share(with);
+	double served = fmin(served_share(profile_thread(most, without->tid)),
+			     served_share_of_children(p, most));
 
 	if (observed->without_ns >= SLICE_NS)
 		served /= 1 - fmin(without->cpu_wait_ppm, 999999) / 1e6;
@@ -222,7 +238,7 @@ static void fill_observed(const struct aggregate *a, struct profile *p)
 		return;
 	observed->steps_without = best->steps_count;
 	observed->without_ns = best->step_ns;
-	observed->noise_percent = noise_percent(observed, best, profile_thread(most, best->tid));
+	observed->noise_percent = noise_percent(p, best, most);
 	if (steps_of_process(&a->steps, best->process).function != best->function)
 		observed->function = best->function;
 }
