@@ -445,7 +445,8 @@ static void add_last_end(struct text *text, const struct profile *profile,
 
 		if (reduced->function != steps->function || reduced->to != PERFX_REDUCED_REMOVED)
 			continue;
-		text_printf(text, "Steps are counted until %s: the overhead budget stopped tracing ",
+		text_printf(text,
+			    "Steps are counted until %s: the overhead budget stopped tracing ",
 			    as_ns(profile_since_start(profile, reduced->time_ns)));
 		add_function_name(text, profile, steps->function);
 		text_add(text, " then.");
