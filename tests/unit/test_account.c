@@ -148,12 +148,12 @@ Test(account, polling_is_no_computing)
 
 /* --- which thread works --- */
 
-/* A process without traced calls: its main thread runs for 100 ms of ten seconds. */
-static struct report end_of_pool(struct stream *s, uint64_t pool_ms)
+/* A process whose main thread runs for 100 ms of ten seconds. */
+static struct report end_of_pool_after(struct stream *s, uint64_t pool_ms, uint64_t runnable_ms)
 {
 	struct report report;
 
-	stream_thread(s, 1, MAIN, "python3", 'S', 10 * S, 100 * MS, 1900 * MS);
+	stream_thread(s, 1, MAIN, "python3", 'S', 10 * S, 100 * MS, runnable_ms * MS);
 	stream_thread(s, 1, POOL, "loader", 'R', 10 * S, pool_ms * MS, 0);
 	stream_usage(s, 1, 0, 0, 0, 200 << 20);
 	stream_usage(s, 1, 10 * S, (100 + pool_ms) * MS, 0, 200 << 20);
@@ -162,6 +162,11 @@ static struct report end_of_pool(struct stream *s, uint64_t pool_ms)
 	report.analysis = analyze(aggregate__finish(report.aggregate), NULL);
 	cr_assert_not_null(report.analysis);
 	return report;
+}
+
+static struct report end_of_pool(struct stream *s, uint64_t pool_ms)
+{
+	return end_of_pool_after(s, pool_ms, 1900);
 }
 
 Test(account, who_polls_its_own_threads_joins_them)
@@ -181,7 +186,7 @@ Test(account, who_polls_its_own_threads_joins_them)
 	cr_expect(account->joins);
 	cr_expect_null(find(&report, "SleepWait"));
 	cr_expect(contains(report.analysis->verdict,
-			   "its threads spent 100 % of that in normalize "
+			   "its threads spent 100 % of their CPU time in normalize "
 			   "(features.py:88), in Tensor.add (libtorch_python.so)"));
 	forget(&report);
 }
@@ -204,6 +209,66 @@ Test(account, the_line_that_joins_is_named)
 	report = end_of_pool(&s, 9000);
 	cr_expect(contains(report.analysis->verdict,
 			   "Module._call_impl (module.py:1194), for main (train.py:12)"));
+	forget(&report);
+}
+
+/* A traced call that waits for most of the time is not where the process computes. */
+Test(account, the_hottest_place_is_named_before_a_call_that_waits)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	stream_call(&s, CONV, MAIN, 9 * S + 500 * MS, 9 * S, 9 * S, 0);
+	samples(&s,
+		(struct perfx_sample){.stack = LOCK,
+				      .state = PERFX_SAMPLE_WAITING,
+				      .reason = PERFX_WAIT_FUTEX,
+				      .context = CONV},
+		990);
+	samples(&s, (struct perfx_sample){.stack = NATIVE, .tid = POOL}, 900);
+	report = end_of_pool_after(&s, 9000, 0);
+	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_OTHER, 9900);
+	cr_expect(contains(report.analysis->verdict,
+			   "No problem found: python3 (pid 4242) used 91.0 % of one CPU in 10.0 s; "
+			   "its threads spent 100 % of their CPU time in Tensor.add "
+			   "(libtorch_python.so), for main (train.py:12); 99.0 % of the time its "
+			   "main thread was waiting for work, events, mostly in main "
+			   "(train.py:12)."));
+	forget(&report);
+}
+
+Test(account, calls_of_the_hottest_place_are_named_with_it)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .context = CONV}, 300);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 100);
+	report = end_after(&s, 0);
+	cr_expect_eq(hottest_function(account_of(&report)), CONV);
+	cr_expect(contains(report.analysis->verdict,
+			   "normalize (features.py:88) (1 call of aten::convolution, 10.0 ms)"));
+	forget(&report);
+}
+
+/* The account says how much CPU time it used, and what its threads did. */
+Test(account, the_reason_for_no_calls_does_not_repeat_it)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	blocked(&s, MAIN, PERFX_WAIT_SLEEP, 8000, 800);
+	samples(&s, (struct perfx_sample){.stack = EXTENSION, .tid = POOL}, 900);
+	report = end_of_pool(&s, 9000);
+	cr_assert(account_is_known(account_of(&report)));
+	cr_expect_str_eq(report.analysis->processes[0].silence,
+			 "It called none of the functions that are traced: operators and libraries "
+			 "that perfx-trace knows, ranges that the program marks, or those of -F. "
+			 "No probe was attached: see the reasons for each function that is not "
+			 "attached.");
 	forget(&report);
 }
 

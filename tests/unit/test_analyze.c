@@ -442,14 +442,18 @@ Test(analyze, verdicts)
 			   "of 1.00 ms on average.");
 	s.process.cpu_ns = 31 * S;
 	s.row.self_ns = 31 * S;
-	expect_verdict(&s, "No problem found: python3 (pid 42) had 3.1 threads on average in f "
-			   "(1,000 calls of 1.00 ms).");
+	expect_verdict(&s,
+		       "No problem found: python3 (pid 42) spent 31.0 s of its threads' time in f "
+		       "(1,000 calls of 1.00 ms).");
+	/* of goroutines more wait for a thread than there are CPUs: that is not idle */
+	s.process.cpu_ns = 19 * S;
+	s.row.self_ns = 124 * S;
+	expect_verdict(&s, "No problem found: python3 (pid 42) spent 2.07 min of its threads' time "
+			   "in f (1,000 calls of 1.00 ms).");
 	s.row.self_ns = s.process.self_ns = 100 * MS;
 	s.process.cpu_ns = 9 * S;
-	expect_verdict(&s,
-		       "No problem found: python3 (pid 42) used 90.0 % of one CPU in 10.0 s; "
-		       "the traced functions took 1.0 % of the time (1,000 calls, most of it in "
-		       "f).");
+	expect_verdict(&s, "No problem found: python3 (pid 42) used 90.0 % of one CPU in 10.0 s; "
+			   "of the traced functions f took most, 1.0 % of the wall time.");
 	s.row.avg_ns = PROFILE_ABSENT;
 	expect_verdict(&s,
 		       "python3 (pid 42) called f 1,000 times in 10.0 s; no call could be timed.");

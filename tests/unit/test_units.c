@@ -96,6 +96,22 @@ Test(units, percent)
 	}
 }
 
+/* Of a sum over threads. */
+Test(units, share)
+{
+	static const struct {
+		double share;
+		const char *text;
+	} table[] = {
+		{0, "0 %"}, {0.6209, "62.1 %"}, {1.004, "100 %"}, {12.35, "×12.3"}, {312, "×312"}};
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		char buffer[UNITS_MAX];
+
+		cr_expect_str_eq(format_share(buffer, table[i].share), table[i].text, "%s", buffer);
+	}
+}
+
 Test(units, slowdown)
 {
 	static const struct {

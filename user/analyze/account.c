@@ -504,7 +504,7 @@ struct making {
 	struct map64 tids, places; /* → threads[], account->places[] */
 	struct thread_making *threads;
 	size_t threads_count, threads_capacity, places_capacity;
-	struct lines *leads; /* by class */
+	struct lines *leads; /* by class; behind them the main thread's own lines */
 	struct process_account *account;
 	int err;
 };
@@ -540,13 +540,16 @@ static const struct profile_frame *native_of(const struct profile_stack *stack)
 	return end && end == stack->frames_count ? stack->frames[0] : NULL;
 }
 
-static struct account_place place_of(const struct profile_activity *sample,
+static struct account_place place_of(const struct contexts *contexts,
+				     const struct profile_activity *sample,
 				     enum account_class class)
 {
 	const struct profile_stack *stack = sample->stack;
 	struct account_place place = {.tid = sample->tid, .class = class};
 	size_t python;
 
+	if (context_is_call(contexts, sample->context) && context_of(contexts, sample->context))
+		place.function = context_of(contexts, sample->context)->function;
 	if (!stack || !stack->frames_count)
 		return place;
 	place.native = native_of(stack);
@@ -563,15 +566,15 @@ static struct account_place place_of(const struct profile_activity *sample,
 static uint64_t hash_of(const struct account_place *place)
 {
 	const struct profile_frame *frames[] = {place->own, place->python, place->native};
-	uint64_t words[2 + 3 * 3] = {place->tid, (uint64_t)place->class};
+	uint64_t words[3 + 3 * 3] = {place->tid, (uint64_t)place->class, place->function};
 
 	for (size_t i = 0; i < 3; i++) {
 		if (!frames[i])
 			continue;
-		words[2 + 3 * i] = (uintptr_t)frames[i]->function;
-		words[3 + 3 * i] = (uintptr_t)(frames[i]->function[0] ? frames[i]->file
+		words[3 + 3 * i] = (uintptr_t)frames[i]->function;
+		words[4 + 3 * i] = (uintptr_t)(frames[i]->function[0] ? frames[i]->file
 								      : frames[i]->module_base);
-		words[4 + 3 * i] = frames[i]->line;
+		words[5 + 3 * i] = frames[i]->line;
 	}
 	return fnv1a(words, sizeof(words));
 }
@@ -579,7 +582,7 @@ static uint64_t hash_of(const struct account_place *place)
 static void add_place(struct making *m, const struct profile_activity *sample,
 		      enum account_class class)
 {
-	struct account_place place = place_of(sample, class);
+	struct account_place place = place_of(&m->contexts, sample, class);
 	struct process_account *account = m->account;
 	uint64_t hash = hash_of(&place);
 	uint32_t at = map64_get(&m->places, hash);
@@ -608,6 +611,7 @@ static const struct profile_frame *lead_of_stack(const struct profile_stack *sta
 
 static void add_sample(struct making *m, const struct profile_activity *sample)
 {
+	const struct profile_frame *lead = lead_of_stack(sample->stack);
 	struct thread_making *t = thread_of(m, sample->tid);
 	enum account_class class = ACCOUNT_UNKNOWN;
 
@@ -632,7 +636,9 @@ static void add_sample(struct making *m, const struct profile_activity *sample)
 	case PERFX_SAMPLE_INVALID:
 		break;
 	}
-	lines_add(&m->leads[class], lead_of_stack(sample->stack), sample->ns);
+	lines_add(&m->leads[class], lead, sample->ns);
+	if (sample->tid == m->contexts.process->pid && lead && location_is_own_python(lead))
+		lines_add(&m->leads[ACCOUNT_CLASSES], lead, sample->ns);
 }
 
 static void add_wait(struct making *m, const struct profile_activity *wait)
@@ -671,6 +677,11 @@ static void add_activities(struct making *m)
 #define JOIN_SHARE 0.50
 /* and the others work for most of that. */
 #define JOIN_WORK_SHARE 0.50
+
+bool account_is_known(const struct process_account *account)
+{
+	return account->sampled && 2 * account->all.ns[ACCOUNT_UNKNOWN] < account->all.wall_ns;
+}
 
 uint64_t account_busy_ns(const struct account *account)
 {
@@ -859,6 +870,7 @@ static void find_leads(struct making *m)
 	for (size_t k = 0; k < ACCOUNT_CLASSES; k++)
 		account->leads[k] = lines_lead(&m->leads[k]).frame;
 	account->leads[ACCOUNT_SPINNING] = account_native(account, ACCOUNT_SPINNING).frame;
+	account->main_line = lines_lead(&m->leads[ACCOUNT_CLASSES]).frame;
 	/* what has become a join was a sleep, or a wait for a child */
 	if (ns[ACCOUNT_JOIN])
 		account->leads[ACCOUNT_JOIN] = account->leads[ACCOUNT_SLEEP]
@@ -871,9 +883,9 @@ int account_find(struct process_account *account, const struct profile *profile,
 {
 	struct making m = {.account = account};
 
-	*account = (struct process_account){0};
+	*account = (struct process_account){.sampled = process->samples.count > 0};
 	m.err = contexts_begin(&m.contexts, profile, process);
-	m.leads = calloc(ACCOUNT_CLASSES, sizeof(*m.leads));
+	m.leads = calloc(ACCOUNT_CLASSES + 1, sizeof(*m.leads));
 	if (!m.leads)
 		m.err = -ENOMEM;
 	if (!m.err)

@@ -53,6 +53,7 @@ struct account_place {
 	/* The innermost Python line of the program's own, and of any; the innermost native function
 	 * inside of that, outside of libc. NULL: none. */
 	const struct profile_frame *own, *python, *native;
+	uint32_t function; /* of the traced call around it; 0: none */
 	uint64_t ns, count;
 };
 
@@ -63,7 +64,10 @@ struct process_account {
 	size_t places_count;
 	/* Of each class the place with most of its samples. */
 	const struct profile_frame *leads[ACCOUNT_CLASSES];
-	uint32_t tid;		    /* of the thread that the verdict is about */
+	/* The program's own line where its main thread mostly runs or waits; NULL: not known. */
+	const struct profile_frame *main_line;
+	uint32_t tid; /* of the thread that the verdict is about */
+	bool sampled;
 	bool joins, joins_children; /* the thread that would drive it only waits for the others */
 };
 
@@ -74,6 +78,8 @@ void account_clear(struct process_account *account);
 
 /* NULL: the thread is not known. */
 const struct account *account_of_thread(const struct process_account *account, uint32_t tid);
+/* Do samples and waits say where most of the time went? */
+bool account_is_known(const struct process_account *account);
 /* On a CPU, or ready for one. */
 uint64_t account_busy_ns(const struct account *account);
 

@@ -31,6 +31,32 @@ double cpu_share(const struct profile_process *process)
 	return cpus > 0 && share > cpus ? cpus : share;
 }
 
+void add_wall_share(struct text *text, double share)
+{
+	if (share > 1) {
+		text_printf(text, "%.1f times the wall time", share);
+		return;
+	}
+	add_percent(text, share);
+	text_add(text, " of the wall time");
+}
+
+void add_cpu_use(struct text *text, const struct profile_process *process)
+{
+	double cpus = cpu_share(process);
+
+	if (cpus < 0)
+		return;
+	if (cpus <= 1) {
+		add_percent(text, cpus);
+		text_add(text, " of one CPU");
+	} else if (process->limits.cpus_count) {
+		text_printf(text, "%.2f of %u CPUs", cpus, process->limits.cpus_count);
+	} else {
+		text_printf(text, "%.2f CPUs", cpus);
+	}
+}
+
 double rate_of(const struct profile_process *process, uint64_t count)
 {
 	double share = wall_share(process, count);
@@ -238,7 +264,7 @@ static int analyze_process(struct rules_ctx *ctx, const struct ranks *ranks,
 	if (ctx->failed)
 		return -ENOMEM;
 	if (ctx->process->calls_count == 0) {
-		out->silence = silence_of(ctx->profile, ctx->process);
+		out->silence = silence_of(ctx->profile, ctx->process, &out->account);
 		if (!out->silence)
 			return -ENOMEM;
 	}

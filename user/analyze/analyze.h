@@ -16,6 +16,7 @@
 #include "analyze/ranks.h"
 #include "analyze/step_time.h"
 #include "analyze/thread_pool.h"
+#include "base/text.h"
 
 /* Severity order is display order. */
 enum finding_severity { FINDING_HIGH = 1, FINDING_MEDIUM, FINDING_LOW };
@@ -125,5 +126,9 @@ struct rule_set;
  * frees. Borrows the names of jobs and the frames of accounts from profile. */
 struct analysis *analyze(const struct profile *profile, const struct rule_set *rules);
 void analysis__free(struct analysis *analysis);
+
+/* "79.0 % of one CPU", "1.65 of 2 CPUs": its CPU time over its wall time. Nothing if that is not
+ * known. */
+void add_cpu_use(struct text *text, const struct profile_process *process);
 
 #endif

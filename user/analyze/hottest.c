@@ -26,11 +26,46 @@ static bool is_hot(const struct account_place *place, uint32_t tid, enum account
 	return (!tid || place->tid == tid) && (place->class == class || place->python);
 }
 
+/* Sums by function of traced calls. Places are in the order of their time. */
+#define CALLS_MAX 64
+
+struct calls {
+	struct {
+		uint32_t function;
+		uint64_t ns;
+	} list[CALLS_MAX];
+	size_t count;
+};
+
+static void calls_add(struct calls *calls, uint32_t function, uint64_t ns)
+{
+	size_t i = 0;
+
+	while (i < calls->count && calls->list[i].function != function)
+		i++;
+	if (!function || i == CALLS_MAX)
+		return;
+	calls->count += i == calls->count;
+	calls->list[i].function = function;
+	calls->list[i].ns += ns;
+}
+
+static void find_function(struct hottest *hottest, const struct calls *calls)
+{
+	for (size_t i = 0; i < calls->count; i++) {
+		if (calls->list[i].ns <= hottest->function_ns)
+			continue;
+		hottest->function = calls->list[i].function;
+		hottest->function_ns = calls->list[i].ns;
+	}
+}
+
 static struct hottest hottest_in(const struct process_account *account, uint32_t tid,
 				 enum account_class class)
 {
 	struct lines leads = {0}, python = {0}, native = {0}, polling = {0};
-	struct hottest hottest = {0};
+	struct hottest hottest = {.tid = tid};
+	struct calls calls = {0};
 
 	for (size_t i = 0; i < account->places_count; i++) {
 		if (!is_hot(&account->places[i], tid, class))
@@ -46,6 +81,7 @@ static struct hottest hottest_in(const struct process_account *account, uint32_t
 		if (!is_hot(place, tid, class) || !lead ||
 		    !frame_is_same_function(lead, hottest.place.frame))
 			continue;
+		calls_add(&calls, place->function, place->ns);
 		if (place->own && place->python && place->own != place->python)
 			lines_add(&python, place->python, place->ns);
 		if (place->native && place->native != lead)
@@ -55,6 +91,7 @@ static struct hottest hottest_in(const struct process_account *account, uint32_t
 	hottest.polling = lines_lead(&polling);
 	hottest.python = lines_lead(&python);
 	hottest.native = lines_lead(&native);
+	find_function(&hottest, &calls);
 	return hottest;
 }
 
@@ -63,6 +100,34 @@ struct hottest hottest_of(const struct process_account *account, uint32_t tid)
 	struct hottest hottest = hottest_in(account, tid, ACCOUNT_COMPUTING);
 
 	return hottest.place.frame ? hottest : hottest_in(account, tid, ACCOUNT_SPINNING);
+}
+
+uint32_t hottest_function(const struct process_account *account)
+{
+	struct hottest hottest = {0};
+	struct calls calls = {0};
+
+	for (size_t i = 0; i < account->places_count; i++)
+		if (account->places[i].class == ACCOUNT_COMPUTING)
+			calls_add(&calls, account->places[i].function, account->places[i].ns);
+	find_function(&hottest, &calls);
+	return hottest.function;
+}
+
+static uint64_t running_ns(const struct account *account)
+{
+	return account->ns[ACCOUNT_COMPUTING] + account->ns[ACCOUNT_SPINNING];
+}
+
+struct hottest hottest_of_process(const struct process_account *account)
+{
+	const struct account *thread = account_of_thread(account, account->tid);
+	struct hottest hottest = {0};
+
+	/* threads that are joined come and go */
+	if (!account->joins && thread && 2 * running_ns(thread) >= running_ns(&account->all))
+		hottest = hottest_of(account, account->tid);
+	return hottest.place.frame ? hottest : hottest_of(account, 0);
 }
 
 /* --- native functions --- */

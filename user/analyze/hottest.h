@@ -13,10 +13,17 @@
  * the package's function, the native one with most of its time, and where it only polls. */
 struct hottest {
 	struct place place, python, native, polling;
-	uint64_t all_ns; /* on a CPU, with a known place */
+	uint32_t tid;	   /* 0: of all threads */
+	uint64_t all_ns;   /* on a CPU, with a known place */
+	uint32_t function; /* of the traced calls that have most of the place; 0: none */
+	uint64_t function_ns;
 };
 /* tid 0: of all threads. */
 struct hottest hottest_of(const struct process_account *account, uint32_t tid);
+/* Of the thread that the verdict is about if it has most of the CPU time, else of all threads. */
+struct hottest hottest_of_process(const struct process_account *account);
+/* The traced function in which all threads compute most; 0: none. */
+uint32_t hottest_function(const struct process_account *account);
 /* "main (train.py:12), in torch Linear.forward (linear.py:134), in gemm (libblas.so)" */
 void add_hottest(struct text *text, const struct hottest *hottest);
 /* location_place(), but "libonnxruntime.so (no symbols)" for a native function without a name. */

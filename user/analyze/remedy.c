@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "elf/glob.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Callers make a function theirs from this share of its calls on. */
@@ -184,12 +185,13 @@ static bool is_range(const struct profile_function *function)
 	       (!is_operator(function) || function->source == PERFX_SOURCE_TORCH);
 }
 
-/* Threads in a function that use less CPU than it takes time do not compute there. */
+/* A thread in a function that uses less CPU than it takes time does not compute there; of many at
+ * once some may. */
 static bool is_waiting(const struct profile_process *process, const struct profile_row *row)
 {
 	double cpu = cpu_share(process);
 
-	return cpu >= 0 && cpu < wall_share(process, row->self_ns) / 2;
+	return cpu >= 0 && cpu < fmin(wall_share(process, row->self_ns), 1) / 2;
 }
 
 static enum remedy_kind kind_of_caller(const struct profile *profile, const struct profile_row *row)

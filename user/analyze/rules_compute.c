@@ -112,8 +112,8 @@ static void low_utilization(struct rules_ctx *ctx)
 	add_rate(&note.evidence, roof.flops_per_s);
 	text_printf(&note.evidence, " peak of %.0f core%s%s; ", roof.cores,
 		    roof.cores > 1 ? "s" : "", roof.estimated ? " (estimated)" : "");
-	add_percent(&note.evidence, computing);
-	text_add(&note.evidence, " of the wall time in compute calls");
+	add_wall_share(&note.evidence, computing);
+	text_add(&note.evidence, " in compute calls");
 	if (cores > 0) {
 		text_add(&note.evidence, ", using ");
 		add_cores(&note.evidence, cores);
@@ -224,7 +224,7 @@ static struct bound find_bound(const struct rules_ctx *ctx, enum roofline_class 
 }
 
 /* "34.4 GFLOP/s, 18.8 % of the roof of 1 core at 68 FLOP/byte, in 961 calls of 6.75 ms on average:
- * 65.0 % of the wall time; also at::_ops::addmm::call at 18.5 %: 22.1 %" */
+ * 65.0 % of the wall time; also at::_ops::addmm::call at 18.5 %: 22.1 % of the wall time" */
 static void add_bound(struct text *text, const struct rules_ctx *ctx, const struct bound *bound)
 {
 	const struct bound_function *lead = &bound->functions[0];
@@ -239,8 +239,7 @@ static void add_bound(struct text *text, const struct rules_ctx *ctx, const stru
 	text_add(text, lead->row->calls_count == 1 ? " call of " : " calls of ");
 	add_ns(text, lead->row->avg_ns);
 	text_add(text, " on average: ");
-	add_percent(text, lead->share);
-	text_add(text, " of the wall time");
+	add_wall_share(text, lead->share);
 	for (size_t i = 1; i < bound->count; i++) {
 		const struct bound_function *other = &bound->functions[i];
 
@@ -249,7 +248,7 @@ static void add_bound(struct text *text, const struct rules_ctx *ctx, const stru
 		text_add(text, " at ");
 		add_percent(text, roof_share(&other->line));
 		text_add(text, ": ");
-		add_percent(text, other->share);
+		add_wall_share(text, other->share);
 	}
 }
 

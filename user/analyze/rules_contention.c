@@ -639,8 +639,8 @@ static void add_throttled(struct text *text, const struct profile_process *p, do
 	text_add(text, "its cgroup was throttled for ");
 	add_ns(text, p->throttled_ns);
 	text_add(text, " (");
-	add_percent(text, share);
-	text_add(text, " of the wall time, over all CPUs)");
+	add_wall_share(text, share);
+	text_add(text, ", over all CPUs)");
 	if (p->throttled_count != PROFILE_ABSENT && p->throttle_periods_count != PROFILE_ABSENT)
 		text_printf(text, ", in %llu of %llu periods",
 			    (unsigned long long)p->throttled_count,

@@ -136,7 +136,8 @@ void finding_clear(struct finding *finding);
 char *verdict_of(const struct profile *profile, const struct analysis *analysis);
 /* The first finding that is about the program, if it matters; NULL: none. */
 const struct finding *first_problem(const struct process_analysis *analysis);
-char *silence_of(const struct profile *profile, const struct profile_process *process);
+char *silence_of(const struct profile *profile, const struct profile_process *process,
+		 const struct process_account *account);
 
 struct thread_sums {
 	uint64_t on_cpu_ns, runnable_ns;
@@ -147,6 +148,8 @@ struct thread_sums sum_threads(const struct profile_process *process);
 /* Numbers that several rules use. Shares are of the process's wall time; < 0: unknown. */
 double cpu_share(const struct profile_process *process);
 double wall_share(const struct profile_process *process, uint64_t ns);
+/* "62.0 % of the wall time", "3.1 times the wall time": threads add up. */
+void add_wall_share(struct text *text, double share);
 /* A count in a second of the process's wall time. */
 double rate_of(const struct profile_process *process, uint64_t count);
 /* Adds "comm (pid 42)" and a function's name, marked. */

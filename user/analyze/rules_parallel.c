@@ -71,8 +71,7 @@ void rules_parallel(struct rules_ctx *ctx)
 	add_percent(&note.evidence, worst->parallelism.efficiency);
 	text_printf(&note.evidence, " (%llu samples), in ",
 		    (unsigned long long)worst->parallelism.samples_count);
-	add_percent(&note.evidence, note.share);
-	text_add(&note.evidence, " of the wall time");
+	add_wall_share(&note.evidence, note.share);
 	text_printf(&note.threshold,
 		    "efficiency below %g %% with a confidence of 95 %%, in at least %g %% of the "
 		    "wall time",

@@ -76,10 +76,10 @@ static enum bottleneck class_of_slow(const struct rules_ctx *ctx, enum remedy_ki
 	case REMEDY_SLEEP:
 		return BOTTLENECK_SLEEP;
 	case REMEDY_WAITING:
-		return waits_for_cpu(ctx) ? BOTTLENECK_NONE : BOTTLENECK_IDLE;
 	case REMEDY_SYNCHRONIZE:
 		/* while others work for it, it waits by right */
-		return cpu_share(ctx->process) < ctx->thresholds->slow_operation_busy
+		return cpu_share(ctx->process) < ctx->thresholds->slow_operation_busy &&
+				       !waits_for_cpu(ctx)
 			       ? BOTTLENECK_IDLE
 			       : BOTTLENECK_NONE;
 	default:
@@ -115,8 +115,8 @@ static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 	text_add(&note.evidence, "self time ");
 	add_ns(&note.evidence, row->self_ns);
 	text_add(&note.evidence, ", ");
-	add_percent(&note.evidence, share);
-	text_add(&note.evidence, " of the wall time, in ");
+	add_wall_share(&note.evidence, share);
+	text_add(&note.evidence, ", in ");
 	add_count(&note.evidence, row->calls_count);
 	text_add(&note.evidence, row->calls_count == 1 ? " call" : " calls");
 	if (row->avg_ns != PROFILE_ABSENT) {

@@ -6,11 +6,10 @@
  *     INPUT-BOUND: 38.0 % of each 212 ms step waits for the DataLoader (0 workers; 1 would hide
  *     it); its own thread prepares it, mostly in normalize (features.py:88).
  *     HEALTHY: no problem found; 93.1 % of each 212 ms step computes, most of it in at::_ops::mm
- *     (63.4 %), at 78.0 % of the roof of 2 cores.
- *     No problem found: trainer (pid 4242) spent 62.0 % of 10.0 s in gemm (12,345 calls of 502 µs),
- *     called from main (train.py:12).
- *     No problem found: trainer (pid 4242) used 172 % of one CPU in 10.0 s; its main thread spent
- *     84.0 % of that in main (train.py:12), in xgboost Booster.update (core.py:2391).
+ *     (63.4 % of the wall time), at 78.0 % of the roof of 2 cores.
+ *     No problem found: trainer (pid 4242) used 1.72 of 2 CPUs in 10.0 s; its main thread spent
+ *     84.0 % of its CPU time in main (train.py:12), in xgboost Booster.update (core.py:2391).
+ *     No problem found: trainer (pid 4242) spent 62.0 % of 10.0 s in gemm (12,345 calls of 502 µs).
  */
 #include "analyze/hottest.h"
 #include "analyze/location.h"
@@ -28,15 +27,13 @@
 #define VERDICT_SHARE  0.05
 #define VERDICT_SECOND 0.10
 
+/* " used 1.72 of 2 CPUs" */
 static void add_cpu(struct text *text, const struct profile_process *p)
 {
-	double cpu = cpu_share(p);
-
-	if (cpu < 0)
+	if (cpu_share(p) < 0)
 		return;
 	text_add(text, " used ");
-	add_percent(text, cpu);
-	text_add(text, " of one CPU");
+	add_cpu_use(text, p);
 }
 
 /* The domain whose allocations were traced, of several the one with the most bytes. */
@@ -156,44 +153,70 @@ static void add_native_share(struct text *text, const struct process_account *ac
 	add_native(text, native.frame);
 }
 
-/* ", for fit (train.py:8)": the program's own line that waits for threads which only run a package.
+/* ", for fit (train.py:8)": where the main thread has others work that run no line of the program.
  */
-static void add_joiner(struct text *text, const struct process_account *account,
-		       const struct hottest *hottest)
+static void add_main_line(struct text *text, const struct process_account *account,
+			  const struct hottest *hottest)
 {
-	const struct profile_frame *joiner = account->leads[ACCOUNT_JOIN];
+	const struct profile_frame *line = account->leads[ACCOUNT_JOIN];
 
-	if (!account->joins || !joiner || location_is_own_python(hottest->place.frame) ||
-	    !location_is_own_python(joiner))
+	if (!account->joins || !line || !location_is_own_python(line))
+		line = account->main_line;
+	if (hottest->tid || location_is_own_python(hottest->place.frame) || !line)
 		return;
 	text_add(text, ", for ");
-	location_place(text, joiner);
+	location_place(text, line);
 }
 
-/* " used 172 % of one CPU in 10.0 s; its main thread spent 84.0 % of its CPU time in main
- * (train.py:12), in xgboost Booster.update (core.py:2391)" */
-static void add_hottest_of(struct text *text, const struct profile_process *p,
-			   const struct process_account *account)
-{
-	/* threads that are joined come and go */
-	uint32_t tid = account->joins ? 0 : account->tid;
-	struct hottest hottest = hottest_of(account, tid);
+/* Of the hottest place less than this is in no traced function worth naming. */
+#define CALLS_SHARE 0.25
 
-	if (!hottest.place.frame) {
-		tid = 0;
-		hottest = hottest_of(account, 0);
+static const struct profile_row *row_of(const struct profile_process *p, uint32_t function)
+{
+	for (size_t i = 0; i < p->rows_count; i++)
+		if (p->rows[i].function == function)
+			return &p->rows[i];
+	return NULL;
+}
+
+/* " (12,345 calls of gemm, 502 µs each)": the traced function that runs at the hottest place */
+static void add_calls(struct text *text, const struct profile *profile,
+		      const struct profile_process *p, const struct hottest *hottest)
+{
+	const struct profile_row *row = row_of(p, hottest->function);
+
+	if (!row || (double)hottest->function_ns < CALLS_SHARE * (double)hottest->place.ns)
+		return;
+	text_add(text, " (");
+	add_count(text, row->calls_count);
+	text_add(text, row->calls_count == 1 ? " call of " : " calls of ");
+	add_function_name(text, profile, row->function);
+	if (row->avg_ns != PROFILE_ABSENT) {
+		text_add(text, row->calls_count == 1 ? ", " : ", each ");
+		add_ns(text, row->avg_ns);
 	}
+	text_add(text, ")");
+}
+
+/* "; its main thread spent 84.0 % of its CPU time in main (train.py:12), in xgboost Booster.update
+ * (core.py:2391)" */
+static void add_hottest_of(struct text *text, const struct profile *profile,
+			   const struct profile_process *p, const struct process_account *account)
+{
+	struct hottest hottest = hottest_of_process(account);
+
 	if (hottest.place.frame) {
 		text_add(text, "; ");
-		if (tid)
-			add_thread_name(text, p, tid);
+		if (hottest.tid)
+			add_thread_name(text, p, hottest.tid);
 		else
 			text_add(text, "its threads");
 		text_add(text, " spent ");
 		add_percent(text, (double)hottest.place.ns / (double)hottest.all_ns);
-		text_add(text, " of that in ");
+		text_printf(text, " of %s CPU time in ", hottest.tid ? "its" : "their");
 		add_hottest(text, &hottest);
-		add_joiner(text, account, &hottest);
+		add_main_line(text, account, &hottest);
+		add_calls(text, profile, p, &hottest);
 	}
 	if (account->threads_count > 1)
 		add_native_share(text, account, ACCOUNT_COMPUTING, &hottest);
@@ -201,58 +224,54 @@ static void add_hottest_of(struct text *text, const struct profile_process *p,
 		add_native_share(text, account, ACCOUNT_SPINNING, &hottest);
 }
 
-/* What the thread does that the verdict is about: the class with most of its time. */
-static void add_wait_of(struct text *text, const struct process_account *account)
+/* Of the thread that the verdict is about, for most of its time; COMPUTING: it waits for less. */
+static enum account_class main_wait(const struct process_account *account)
 {
 	const struct account *thread = account_of_thread(account, account->tid);
-	enum account_class most = ACCOUNT_JOIN;
 
-	for (int k = ACCOUNT_JOIN; thread && k < ACCOUNT_CLASSES; k++)
-		if (thread->ns[k] > thread->ns[most])
-			most = (enum account_class)k;
-	if (!thread || 2 * thread->ns[most] < thread->wall_ns || most == ACCOUNT_UNKNOWN)
-		return;
-	text_add(text, "; ");
-	add_percent(text, (double)thread->ns[most] / (double)thread->wall_ns);
-	text_printf(text, " of the time it was %s", account_class_words(most));
+	for (int k = ACCOUNT_JOIN; thread && k < ACCOUNT_UNKNOWN; k++)
+		if (2 * thread->ns[k] >= thread->wall_ns && thread->ns[k])
+			return (enum account_class)k;
+	return ACCOUNT_COMPUTING;
 }
 
-/* "; the traced functions took 1.0 % of the time (1,000 calls, most of it in f)" */
-static void add_traced_share(struct text *text, const struct profile *profile,
-			     const struct profile_process *p)
+/* "; 62.0 % of the time its main thread was sleeping, in poll (poller.py:4)" */
+static void add_main_wait(struct text *text, const struct profile_process *p,
+			  const struct process_account *account)
 {
-	if (!p->rows_count)
+	const struct account *thread = account_of_thread(account, account->tid);
+	enum account_class class = main_wait(account);
+
+	if (class == ACCOUNT_COMPUTING)
 		return;
-	text_add(text, "; the traced functions took ");
-	add_percent(text, wall_share(p, p->self_ns));
-	text_add(text, " of the time (");
-	add_count(text, p->calls_count);
-	text_add(text, " calls, most of it in ");
-	add_function_name(text, profile, p->rows[0].function);
-	text_add(text, ")");
+	text_add(text, "; ");
+	add_percent(text, (double)thread->ns[class] / (double)thread->wall_ns);
+	text_add(text, " of the time ");
+	add_thread_name(text, p, account->tid);
+	text_printf(text, " was %s", account_class_words(class));
+	if (account->tid != p->pid || !account->main_line)
+		return;
+	text_add(text, ", mostly in ");
+	location_place(text, account->main_line);
+}
+
+/* " used 1.72 of 2 CPUs in 10.0 s", "ran for 10.0 s" */
+static void add_use(struct text *text, const struct profile_process *p)
+{
+	add_process_name(text, p);
+	add_cpu(text, p);
+	text_add(text, cpu_share(p) < 0 ? " ran for " : " in ");
+	add_ns(text, profile_wall_ns(p));
 }
 
 /* Where the time goes by samples, in whatever it runs. */
 static void say_sampled(struct text *text, const struct profile *profile,
 			const struct profile_process *p, const struct process_account *account)
 {
-	double cpu = cpu_share(p);
-
-	if (!p->rows_count && !account->places_count && say_memory(text, p))
-		return;
 	text_add(text, "No problem found: ");
-	add_process_name(text, p);
-	if (cpu < 0) {
-		text_add(text, " ran for ");
-		add_ns(text, profile_wall_ns(p));
-	} else {
-		add_cpu(text, p);
-		text_add(text, " in ");
-		add_ns(text, profile_wall_ns(p));
-	}
-	add_hottest_of(text, p, account);
-	add_wait_of(text, account);
-	add_traced_share(text, profile, p);
+	add_use(text, p);
+	add_hottest_of(text, profile, p, account);
+	add_main_wait(text, p, account);
 	text_add(text, ".");
 }
 
@@ -269,17 +288,19 @@ static void say_untimed(struct text *text, const struct profile *profile,
 	text_add(text, "; no call could be timed.");
 }
 
+/* Without samples traced functions are all there is. */
 static void say_dominating(struct text *text, const struct profile *profile,
-			   const struct profile_process *p, double share,
-			   const struct process_account *account)
+			   const struct profile_process *p)
 {
 	const struct profile_row *top = &p->rows[0];
-	double cpu = cpu_share(p);
+	double cpu = cpu_share(p), share = wall_share(p, top->self_ns);
 
 	text_add(text, "No problem found: ");
 	add_process_name(text, p);
-	if (share > 1.05) {
-		text_printf(text, " had %.1f threads on average in ", share);
+	if (share > 1) {
+		text_add(text, " spent ");
+		add_ns(text, top->self_ns);
+		text_add(text, " of its threads' time in ");
 	} else {
 		text_add(text, " spent ");
 		add_percent(text, share);
@@ -293,16 +314,31 @@ static void say_dominating(struct text *text, const struct profile *profile,
 	text_add(text, top->calls_count == 1 ? " call of " : " calls of ");
 	add_ns(text, top->avg_ns);
 	text_add(text, ")");
-	if (p->rows_count > 1 && wall_share(p, p->rows[1].self_ns) >= VERDICT_SECOND) {
+	if (p->rows_count > 1 && share <= 1 &&
+	    wall_share(p, p->rows[1].self_ns) >= VERDICT_SECOND) {
 		text_add(text, ", then ");
 		add_percent(text, wall_share(p, p->rows[1].self_ns));
 		text_add(text, " in ");
 		add_function_name(text, profile, p->rows[1].function);
 	}
-	add_own_line(text, account);
-	if (cpu >= 0 && cpu < share / 2) {
+	if (cpu >= 0 && share <= 1 && cpu < share / 2) {
 		text_add(text, ", mostly waiting: it");
 		add_cpu(text, p);
+	}
+	text_add(text, ".");
+}
+
+/* Neither samples nor a function worth naming. */
+static void say_use(struct text *text, const struct profile *profile,
+		    const struct profile_process *p)
+{
+	text_add(text, "No problem found: ");
+	add_use(text, p);
+	if (p->rows_count) {
+		text_add(text, "; of the traced functions ");
+		add_function_name(text, profile, p->rows[0].function);
+		text_add(text, " took most, ");
+		add_wall_share(text, wall_share(p, p->rows[0].self_ns));
 	}
 	text_add(text, ".");
 }
@@ -370,7 +406,7 @@ static bool names_hottest(const struct finding *finding, const struct hottest *h
 static void add_hottest_sentence(struct text *text, const struct process_analysis *analysis,
 				 const struct finding *finding)
 {
-	struct hottest hottest = hottest_of(&analysis->account, analysis->account.tid);
+	struct hottest hottest = hottest_of_process(&analysis->account);
 	bool joined = analysis->account.joins && hottest.place.frame &&
 		      !location_is_own_python(hottest.place.frame);
 
@@ -378,7 +414,7 @@ static void add_hottest_sentence(struct text *text, const struct process_analysi
 		return;
 	text_add(text, " It runs mostly ");
 	add_hottest(text, &hottest);
-	add_joiner(text, &analysis->account, &hottest);
+	add_main_line(text, &analysis->account, &hottest);
 	text_add(text, ".");
 }
 
@@ -400,23 +436,36 @@ static void say_problem(struct text *text, const struct process_analysis *analys
 /* A GPU that works for this share of the time is the limit. */
 #define GPU_WORKS 0.80
 
-/* ", most of it in at::_ops::mm::call (63.4 %)" */
-static void add_most(struct text *text, const struct profile *profile,
-		     const struct profile_process *p)
+/* By samples where there are some: calls that take long may only wait. */
+static const struct profile_row *most_of(const struct profile *profile,
+					 const struct profile_process *p,
+					 const struct process_account *account)
 {
-	for (size_t i = 0; i < p->rows_count; i++) {
+	const struct profile_row *most = row_of(p, hottest_function(account));
+
+	for (size_t i = 0; i < p->rows_count && !most; i++) {
 		const struct profile_function *function =
 			profile_function(profile, p->rows[i].function);
 
-		if (!function || function_is_marker(function))
-			continue;
-		text_add(text, ", most of it in ");
-		add_function_name(text, profile, function->id);
-		text_add(text, " (");
-		add_percent(text, wall_share(p, p->rows[i].self_ns));
-		text_add(text, ")");
-		return;
+		if (function && !function_is_marker(function))
+			most = &p->rows[i];
 	}
+	return most;
+}
+
+/* ", most of it in at::_ops::mm::call (63.4 % of the wall time)" */
+static void add_most(struct text *text, const struct profile *profile,
+		     const struct profile_process *p, const struct process_account *account)
+{
+	const struct profile_row *row = most_of(profile, p, account);
+
+	if (!row)
+		return;
+	text_add(text, ", most of it in ");
+	add_function_name(text, profile, row->function);
+	text_add(text, " (");
+	add_wall_share(text, wall_share(p, row->self_ns));
+	text_add(text, ")");
 }
 
 /* ", at 42.1 % of the roof of 1 core" */
@@ -487,7 +536,7 @@ static bool say_healthy(struct text *text, const struct profile *profile,
 		text_printf(text, " of each %s step computes", as_ns(p->steps.avg_ns));
 	else
 		text_add(text, " of the time computes");
-	add_most(text, profile, p);
+	add_most(text, profile, p, &analysis->account);
 	add_own_line(text, &analysis->account);
 	add_roof(text, profile, p);
 	text_add(text, profile->partial & PROFILE_PARTIAL_LOSSY ? "; some data was lost." : ".");
@@ -497,18 +546,17 @@ static bool say_healthy(struct text *text, const struct profile *profile,
 static void say_where(struct text *text, const struct profile *profile,
 		      const struct profile_process *p, const struct process_analysis *analysis)
 {
-	double share = p->rows_count ? wall_share(p, p->rows[0].self_ns) : 0;
-
-	if (say_gpu_works(text, profile, p, &analysis->account))
+	if (say_gpu_works(text, profile, p, &analysis->account) ||
+	    say_healthy(text, profile, p, analysis))
 		return;
-	if (p->rows_count && p->rows[0].avg_ns == PROFILE_ABSENT)
-		say_untimed(text, profile, p);
-	else if (say_healthy(text, profile, p, analysis))
-		return;
-	else if (share >= VERDICT_SHARE)
-		say_dominating(text, profile, p, share, &analysis->account);
-	else
+	if (analysis->account.places_count || main_wait(&analysis->account) != ACCOUNT_COMPUTING)
 		say_sampled(text, profile, p, &analysis->account);
+	else if (p->rows_count && p->rows[0].avg_ns == PROFILE_ABSENT)
+		say_untimed(text, profile, p);
+	else if (p->rows_count && wall_share(p, p->rows[0].self_ns) >= VERDICT_SHARE)
+		say_dominating(text, profile, p);
+	else if (p->rows_count || !say_memory(text, p))
+		say_use(text, profile, p);
 }
 
 char *verdict_of(const struct profile *profile, const struct analysis *all)
@@ -602,8 +650,9 @@ static void add_other(struct text *text, const struct profile *profile,
 	text_add(text, ".");
 }
 
+/* Why nothing was called. Nothing where the account of time says what it did instead. */
 static void add_reason(struct text *text, const struct profile *profile,
-		       const struct profile_process *p)
+		       const struct profile_process *p, const struct process_account *account)
 {
 	double cpu = cpu_share(p);
 
@@ -616,6 +665,8 @@ static void add_reason(struct text *text, const struct profile *profile,
 			    "for longer than a call takes (-d).",
 			    (unsigned long long)p->unmatched_entries,
 			    p->unmatched_entries == 1 ? "" : "s");
+	else if (account_is_known(account))
+		return;
 	else if (cpu >= 0 && cpu < 0.05)
 		text_add(text, " It is idle or blocked: it waits for input, a lock, the network, a "
 			       "GPU or another process.");
@@ -639,7 +690,20 @@ static bool is_late(const struct profile *profile, const struct profile_process 
 	return false;
 }
 
-char *silence_of(const struct profile *profile, const struct profile_process *p)
+/* "; the process used 3.68 s of CPU time in 6.00 s; last states of its threads: 2 running" */
+static void add_activity(struct text *text, const struct profile_process *p)
+{
+	if (p->cpu_ns != PROFILE_ABSENT) {
+		text_add(text, "; the process used ");
+		add_ns(text, p->cpu_ns);
+		text_add(text, " of CPU time in ");
+		add_ns(text, profile_wall_ns(p));
+	}
+	add_states(text, p);
+}
+
+char *silence_of(const struct profile *profile, const struct profile_process *p,
+		 const struct process_account *account)
 {
 	struct text text = {0};
 
@@ -650,15 +714,10 @@ char *silence_of(const struct profile *profile, const struct profile_process *p)
 		text_add(&text, "It called none of the functions that are traced: operators and "
 				"libraries that perfx-trace knows, ranges that the program marks, "
 				"or those of -F");
-	if (p->cpu_ns != PROFILE_ABSENT) {
-		text_add(&text, "; the process used ");
-		add_ns(&text, p->cpu_ns);
-		text_add(&text, " of CPU time in ");
-		add_ns(&text, profile_wall_ns(p));
-	}
-	add_states(&text, p);
+	if (!account_is_known(account))
+		add_activity(&text, p);
 	text_add(&text, ".");
-	add_reason(&text, profile, p);
+	add_reason(&text, profile, p, account);
 	add_other(&text, profile, p);
 	return text_take(&text);
 }

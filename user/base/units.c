@@ -117,6 +117,17 @@ const char *format_percent(char buffer[UNITS_MAX], double share)
 	return buffer;
 }
 
+/* More than the rounding of a whole. */
+#define MORE_THAN_WHOLE 1.005
+
+const char *format_share(char buffer[UNITS_MAX], double share)
+{
+	if (!(share > MORE_THAN_WHOLE))
+		return format_percent(buffer, share);
+	snprintf(buffer, UNITS_MAX, "×%.*f", share < 99.95 ? 1 : 0, share);
+	return buffer;
+}
+
 const char *format_slowdown(char buffer[UNITS_MAX], double share)
 {
 	if (share < 0.1)
@@ -279,6 +290,13 @@ void add_percent(struct text *text, double share)
 	char buffer[UNITS_MAX];
 
 	text_add(text, format_percent(buffer, share));
+}
+
+void add_share(struct text *text, double share)
+{
+	char buffer[UNITS_MAX];
+
+	text_add(text, format_share(buffer, share));
 }
 
 void add_si(struct text *text, double value, const char *unit)

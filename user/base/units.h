@@ -31,6 +31,9 @@ const char *format_si(char buffer[UNITS_MAX], double value, const char *unit);
 /* part of whole = 1.
  *     0 %   <0.1 %   62.1 %   100 %   312 % */
 const char *format_percent(char buffer[UNITS_MAX], double share);
+/* The same of a sum over threads, which may be more than the whole: how many at once on average.
+ *     0 %   62.1 %   100 %   ×12.4 */
+const char *format_share(char buffer[UNITS_MAX], double share);
 /* By how much longer something takes; 0.9: 90 % longer.
  *     <0.1 %   4.2 %   1.9× (+90 %)   12× (+1100 %) */
 const char *format_slowdown(char buffer[UNITS_MAX], double share);
@@ -40,6 +43,7 @@ const char *format_slowdown(char buffer[UNITS_MAX], double share);
 #define as_bytes(bytes)	   format_bytes((char[UNITS_MAX]){0}, bytes)
 #define as_count(count)	   format_count((char[UNITS_MAX]){0}, count)
 #define as_percent(share)  format_percent((char[UNITS_MAX]){0}, share)
+#define as_share(share)	   format_share((char[UNITS_MAX]){0}, share)
 #define as_slowdown(share) format_slowdown((char[UNITS_MAX]){0}, share)
 #define as_si(value, unit) format_si((char[UNITS_MAX]){0}, value, unit)
 
@@ -61,6 +65,7 @@ void add_ns(struct text *text, uint64_t ns);
 void add_bytes(struct text *text, uint64_t bytes);
 void add_count(struct text *text, uint64_t count);
 void add_percent(struct text *text, double share); /* 0.5: "50.0 %" */
+void add_share(struct text *text, double share);
 void add_si(struct text *text, double value, const char *unit);
 
 #define NARROW_SPACE "\xe2\x80\xaf" /* U+202F, no-break */

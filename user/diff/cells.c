@@ -37,7 +37,7 @@ static uint64_t whole(double value)
 
 void diff_add_share(struct text *text, double share)
 {
-	add_percent(text, share);
+	add_share(text, share);
 }
 
 void diff_add_rate(struct text *text, double per_s)

@@ -131,7 +131,7 @@ static void add_function(struct text *into, const struct diff_function *f)
 	utf8_shorten(&name, function_label(f->function)[0] ? function_label(f->function) : "?",
 		     NAME_WIDTH);
 	escape_name(into, text_peek(&name));
-	text_printf(into, " (%s of the time)", as_percent(share_of(f)));
+	text_printf(into, " (%s of the time)", as_share(share_of(f)));
 	into->failed |= name.failed;
 	text_clear(&name);
 }

@@ -419,7 +419,7 @@ static void format_cell(struct text *text, const struct top_column *column,
 		add_ns(text, u64_of(value));
 		break;
 	case TOP_SHARE:
-		add_percent(text, value);
+		add_share(text, value);
 		break;
 	case TOP_RATE:
 		if (value < 100)

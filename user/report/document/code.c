@@ -276,7 +276,7 @@ void compose_account(struct composer *c, const struct process_account *account)
 	const struct account *all = &account->all;
 
 	/* without samples and waits it says less than the facts above it */
-	if (2 * all->ns[ACCOUNT_UNKNOWN] >= all->wall_ns)
+	if (!account_is_known(account))
 		return;
 	document_table(c->document, columns);
 	for (int k = 0; k < ACCOUNT_CLASSES; k++) {

@@ -202,6 +202,13 @@ void document_cell_share(struct document *document, uint64_t part, uint64_t whol
 			     known ? as_percent((double)part / (double)whole) : "-");
 }
 
+void document_cell_threads_share(struct document *document, uint64_t ns, uint64_t wall_ns)
+{
+	bool known = ns != PROFILE_ABSENT && wall_ns;
+
+	document_cell_printf(document, "%s", known ? as_share((double)ns / (double)wall_ns) : "-");
+}
+
 void document_cell_name(struct document *document, const char *name, unsigned columns)
 {
 	struct text cell = {0}, shortened = {0};

@@ -153,6 +153,8 @@ void document_cell_bytes(struct document *document, uint64_t bytes);
 void document_cell_flops(struct document *document, const struct profile_cost *cost);
 void document_cell_gflops(struct document *document, double flops_per_s);
 void document_cell_share(struct document *document, uint64_t part, uint64_t whole);
+/* Of a sum over threads: format_share(). */
+void document_cell_threads_share(struct document *document, uint64_t ns, uint64_t wall_ns);
 /* A name from the traced program, marked; "?" when it is empty. Shortened to `columns` unless 0. */
 void document_cell_name(struct document *document, const char *name, unsigned columns);
 

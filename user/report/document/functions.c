@@ -148,6 +148,11 @@ static void cells_of_cost(struct composer *c, const struct profile_process *p,
 	document_cell_gflops(c->document, line.flops_per_s);
 }
 
+static double share_of_wall(const struct profile_process *p, uint64_t ns)
+{
+	return (double)ns / (double)(profile_wall_ns(p) ?: 1);
+}
+
 /* A range is in no module: its source is shown instead. */
 static void cell_module(struct composer *c, const struct profile_function *function)
 {
@@ -182,7 +187,7 @@ static void compose_rest_cells(struct composer *c, const struct profile_process 
 static void compose_rest_row(struct composer *c, const struct profile_process *p, const char *name,
 			     uint64_t ns)
 {
-	document_cell_share(c->document, ns, profile_wall_ns(p));
+	document_cell_threads_share(c->document, ns, profile_wall_ns(p));
 	document_cell_ns(c->document, ns);
 	compose_rest_cells(c, p, name);
 }
@@ -213,8 +218,7 @@ static size_t compose_sampled(struct composer *c, const struct profile_process *
 		if (!is_sampled_shown(p, operator))
 			break;
 		shown++;
-		document_cell_printf(c->document, "≈%.1f %%",
-				     100.0 * (double)operator->ns /(double) profile_wall_ns(p));
+		document_cell_printf(c->document, "≈%s", as_share(share_of_wall(p, operator->ns)));
 		document_cell_printf(c->document, "≈%s", as_ns(operator->ns));
 		escape_name(&name, operator->name);
 		compose_rest_cells(c, p, text_peek(&name));
@@ -269,7 +273,7 @@ static void cells_of_time(struct composer *c, const struct profile_process *p,
 	     has_self = is_timed && !profile_row_overlaps(row, wall_ns);
 
 	document_cell_printf(c->document, "%s%s", has_self ? least : "",
-			     has_self ? as_percent((double)row->self_ns / (double)wall_ns) : "-");
+			     has_self ? as_share((double)row->self_ns / (double)wall_ns) : "-");
 	document_cell_printf(c->document, "%s%s", has_self ? least : "",
 			     has_self ? as_ns(row->self_ns) : "-");
 	document_cell_printf(c->document, "%s%s", is_timed ? least : "",
@@ -396,6 +400,15 @@ static void add_withheld(struct composer *c, const struct profile_process *p, st
 		    as_si(roof.flops_per_s, "FLOP/s"), name_of_dtype(roof.dtype));
 }
 
+/* Threads that wait, and goroutines, can be in more calls at once than there are CPUs. */
+static void add_self_share(struct text *text, const struct profile_process *p)
+{
+	text_add(text, "Self % is of the process's wall time; threads add up.");
+	if (p->rows_count && !profile_row_overlaps(&p->rows[0], profile_wall_ns(p)) &&
+	    begins_with(as_share(share_of_wall(p, p->rows[0].self_ns)), "×"))
+		text_add(text, " ×: calls at once, on average.");
+}
+
 /* Notes on the table's numbers. */
 static void compose_function_notes(struct composer *c, const struct profile_process *p,
 				   size_t sampled_count)
@@ -415,7 +428,7 @@ static void compose_function_notes(struct composer *c, const struct profile_proc
 		unwound += row->unwound_count;
 		untimed += row->calls_count - row->timed_count - row->unwound_count;
 	}
-	text_add(&text, "Self % is of the process's wall time; threads add up.");
+	add_self_share(&text, p);
 	add_reduced(&text, c->profile, p);
 	add_sampled(&text, sampled_count);
 	add_untraced(&text, p);
@@ -566,7 +579,7 @@ static void compose_rest_briefly(struct composer *c, const struct profile_proces
 {
 	struct text text = {0};
 
-	text_add(&text, "Self % is of the process's wall time; threads add up.");
+	add_self_share(&text, p);
 	add_reduced(&text, c->profile, p);
 	add_sampled(&text, sampled_count);
 	add_untraced(&text, p);

@@ -51,14 +51,15 @@ static void add_end(struct text *text, const struct profile_process *p)
 
 static void add_cpu_facts(struct text *text, const struct profile_process *p)
 {
-	uint64_t wall_ns = profile_wall_ns(p);
-
 	if (p->cpu_ns == PROFILE_ABSENT)
 		return;
 	text_printf(text, " · CPU %s user, %s system", as_ns(p->cpu_user_ns),
 		    as_ns(p->cpu_system_ns));
-	if (wall_ns)
-		text_printf(text, " (%s)", as_percent((double)p->cpu_ns / (double)wall_ns));
+	if (!profile_wall_ns(p))
+		return;
+	text_add(text, " (");
+	add_cpu_use(text, p);
+	text_add(text, ")");
 }
 
 /* Nothing read and nothing written is no news in a brief report. */
@@ -429,7 +430,7 @@ static void compose_workers_untraced(struct composer *c, const struct worker_sum
 	if (sum->untraced_ns == PROFILE_ABSENT)
 		return;
 	document_foot(c->document);
-	document_cell_share(c->document, sum->untraced_ns, sum->wall_ns);
+	document_cell_threads_share(c->document, sum->untraced_ns, sum->wall_ns);
 	document_cell_ns(c->document, sum->untraced_ns);
 	document_cell_ns(c->document, sum->untraced_ns / sum->count);
 	document_cell_count(c->document, PROFILE_ABSENT);
@@ -456,8 +457,8 @@ static void compose_workers_table(struct composer *c, size_t first, const struct
 		bool timed = row->timed_count > 0;
 		struct text name = {0};
 
-		document_cell_share(c->document, timed ? row->self_ns : PROFILE_ABSENT,
-				    sum->wall_ns);
+		document_cell_threads_share(c->document, timed ? row->self_ns : PROFILE_ABSENT,
+					    sum->wall_ns);
 		document_cell_ns(c->document, timed ? row->self_ns : PROFILE_ABSENT);
 		document_cell_ns(c->document, timed ? row->self_ns / sum->count : PROFILE_ABSENT);
 		document_cell_count(c->document, row->calls_count);
