@@ -332,6 +332,56 @@ Test(account, the_hottest_place_has_the_programs_own_line_first)
 	forget(&report);
 }
 
+/* Code behind python -c is the program's own, code of exec() and of multiprocessing's is not. */
+Test(account, the_code_of_a_command_is_the_programs_own)
+{
+	static const struct {
+		const char *cmdline;
+		bool is_own;
+	} commands[] = {
+		{"/usr/bin/python3\x1f-c\x1fimport train", true},
+		{"python3.11\x1f-u\x1f-X\x1f"
+		 "dev\x1f-Ic\x1fimport train\x1f--all",
+		 true},
+		{"python3\x1f-W\x1f"
+		 "c\x1ftrain.py",
+		 false},
+		{"python3\x1ftrain.py\x1f-c\x1f"
+		 "config",
+		 false},
+		{"python3\x1f-m\x1f"
+		 "train\x1f-c\x1f"
+		 "config",
+		 false},
+		{"python3\x1f--check-hash-based-pycs\x1f"
+		 "always\x1ftrain.py",
+		 false},
+		{"gdb\x1f-c\x1f"
+		 "core",
+		 false},
+		{"python3\x1f-c\x1f"
+		 "from multiprocessing.spawn import spawn_main",
+		 false},
+		{"python3", false},
+	};
+
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		struct stream s = {0};
+		struct report report;
+
+		stream_host(&s);
+		stream_process(&s, 1, MAIN, "python3", commands[i].cmdline);
+		stream_stack(&s, 1, PYTHON_CODE, PERFX_STACK_PC, LOOP);
+		stream_python_frame(&s, 1, LOOP, "work", "<string>", 4);
+		samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 100);
+		report = end_of_pool(&s, 0);
+		cr_assert_eq(account_of(&report)->places_count, 1);
+		cr_expect_eq(account_of(&report)->places[0].own != NULL, commands[i].is_own, "%s",
+			     commands[i].cmdline);
+		forget(&report);
+	}
+}
+
 Test(account, a_library_without_symbols_is_a_place)
 {
 	struct stream s = {0};

@@ -82,6 +82,7 @@ static struct line *line_of(struct lines *lines, const struct profile_frame *fra
 		.line = frame->line,
 		.language = frame->language,
 		.of_package = frame->of_package,
+		.of_command = frame->of_command,
 		.calls_ns = frame->language == PERFX_LANGUAGE_PYTHON ? 0 : PROFILE_ABSENT,
 	};
 	return line;

@@ -29,6 +29,7 @@ struct profile_frame {
 	enum perfx_language language;
 	bool gone;	 /* Python: the code object was no longer there when it was to be named */
 	bool of_package; /* its file was found to be of an installed package */
+	bool of_command; /* python -c: the code of "<string>" is the main program */
 };
 
 /* The name that reports show. */
@@ -80,7 +81,7 @@ struct profile_line {
 	uint64_t offset;
 	uint32_t line;
 	enum perfx_language language;
-	bool of_package; /* as of its frames */
+	bool of_package, of_command; /* as of its frames */
 	/* Sampled. */
 	uint64_t samples_count, on_cpu_ns, off_cpu_ns;
 	/* In the outermost traced calls that the line made; PROFILE_ABSENT: native. */

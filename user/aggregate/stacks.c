@@ -181,6 +181,28 @@ static bool same_frame(const struct frame *frame, const struct event *event)
 	       frame->frame.line == event->frame.line && frame->frame.offset == event->frame.offset;
 }
 
+/* "python3\x1f-c\x1fimport train": is the main program the command? Those of multiprocessing only
+ * start the job's own code. */
+static bool runs_command(const char *cmdline)
+{
+	const char *option = strchr(cmdline, PROFILE_ARGUMENT_END);
+	const char *name = option ? memrchr(cmdline, '/', (size_t)(option - cmdline)) : NULL;
+
+	if (!begins_with(name ? name + 1 : cmdline, "python"))
+		return false;
+	for (; option && option[1] == '-'; option = strchr(option + 1, PROFILE_ARGUMENT_END)) {
+		/* -c alone or behind others, as -Ic; -W and -X have a value */
+		size_t letter = 2 + strcspn(option + 2, "cmWX-\x1f");
+
+		if (option[letter] == 'c')
+			return !strstr(option, "from multiprocessing");
+		if ((option[letter] == 'W' || option[letter] == 'X') &&
+		    option[letter + 1] == PROFILE_ARGUMENT_END)
+			option += letter + 1;
+	}
+	return false;
+}
+
 int handle_frame(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_frame *record = &event->frame;
@@ -207,6 +229,8 @@ int handle_frame(struct aggregate *a, const struct event *event)
 		.language = record->language,
 		.gone = record->flags & PERFX_FRAME_GONE,
 		.of_package = record->flags & PERFX_FRAME_PACKAGE,
+		.of_command = !strcmp(event->strings[2], "<string>") &&
+			      runs_command(a->processes[record->process]->cmdline ?: ""),
 	};
 	if (!frame->frame.function || !frame->frame.module || !frame->frame.file)
 		return -ENOMEM;

@@ -126,11 +126,11 @@ static bool is_of_inductor(const char *file)
 }
 
 /* "<string>", "<frozen importlib._bootstrap>", "<__array_function__ internals>": generated. What
- * was typed into an interpreter is the user's. */
-static bool is_generated(const char *file)
+ * was typed into an interpreter, or behind its -c, is the user's. */
+static bool is_generated(const struct profile_frame *frame)
 {
-	return begins_with(file, "<") && !begins_with(file, "<stdin>") &&
-	       !begins_with(file, "<ipython-input-");
+	return begins_with(frame->file, "<") && !frame->of_command &&
+	       !begins_with(frame->file, "<stdin>") && !begins_with(frame->file, "<ipython-input-");
 }
 
 /* Of the interpreter, of an installed package or written by torch.compile, not of the program's
@@ -139,7 +139,7 @@ static bool is_python_library(const struct profile_frame *frame)
 {
 	return frame->of_package || strstr(frame->file, "/site-packages/") ||
 	       strstr(frame->file, "/dist-packages/") || is_standard_library(frame->file) ||
-	       is_of_inductor(frame->file) || is_generated(frame->file);
+	       is_of_inductor(frame->file) || is_generated(frame);
 }
 
 bool location_is_own_python(const struct profile_frame *frame)

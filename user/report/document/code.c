@@ -72,7 +72,8 @@ static bool is_own(const struct profile_line *line)
 	const struct profile_frame frame = {.function = line->function,
 					    .file = line->file,
 					    .language = line->language,
-					    .of_package = line->of_package};
+					    .of_package = line->of_package,
+					    .of_command = line->of_command};
 
 	return location_is_own_python(&frame);
 }
