@@ -534,6 +534,48 @@ Test(driver, workers_of_any_kind)
 	}
 }
 
+/* A tracker of shared memory beside its idle parent is nothing to look at. */
+Test(driver, helpers_of_multiprocessing_may_be_idle)
+{
+	static const struct {
+		const char *cmdline;
+		size_t idle;
+	} commands[] = {
+		{"python3\x1fserver.py", 2},
+		{"python3\x1f-s\x1f-c\x1f"
+		 "from multiprocessing.resource_tracker import main;main(9)",
+		 1},
+		{"python3\x1f-c\x1f"
+		 "from joblib.externals.loky.backend.resource_tracker import main; main(9)",
+		 1},
+	};
+
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		struct stream s = {0};
+		struct report report;
+		size_t idle = 0;
+
+		stream_host(&s);
+		stream_process(&s, 1, MAIN, "python3", "python3\x1fserver.py");
+		stream_process(&s, 2, WORKER, "python3", commands[i].cmdline);
+		for (uint32_t process = 1; process <= 2; process++) {
+			uint32_t pid = process == 1 ? MAIN : WORKER;
+
+			stream_thread(&s, process, pid, "python3", 'S', 0, 0, 0);
+			stream_thread(&s, process, pid, "python3", 'S', 10 * S, 10 * MS, 0);
+			stream_usage(&s, process, 0, 0, 0, 1 << 20);
+			stream_usage(&s, process, 10 * S, 10 * MS, 0, 1 << 20);
+		}
+		stream_end(&s, 10 * S, 0);
+		report.aggregate = replay(&s);
+		report.analysis = analyze(aggregate__finish(report.aggregate), NULL);
+		for (size_t p = 0; p < report.analysis->processes_count; p++)
+			idle += report.analysis->processes[p].findings_count;
+		cr_expect_eq(idle, commands[i].idle, "%s: %zu", commands[i].cmdline, idle);
+		forget(&report);
+	}
+}
+
 /* --- start-up --- */
 
 /* Five seconds of imports, three of them on a CPU, then four seconds of steps of 100 ms, each of
