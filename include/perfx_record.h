@@ -97,7 +97,7 @@
 	X(GPU_OVERFLOW,      gpu_overflow,      73,  88,  80, 0, SUM)            \
 	X(END,               end,               51,  80,  56, 0, CAPTURE)        \
 	X(SEGMENT,           segment,           60,  24,  16, 0, CAPTURE)        \
-	X(TIME_SLICE,        time_slice,        61,  32,  32, 1, CAPTURE)
+	X(TIME_SLICE,        time_slice,        61,  56,  32, 1, CAPTURE)
 /* clang-format on */
 
 enum perfx_kind {
@@ -997,6 +997,10 @@ struct perfx_time_slice {
 	__u64 left_out_count; /* calls in sums of segments that the slice cuts */
 	__u32 flags;	      /* PERFX_TIME_SLICE_ */
 	__u32 left_out;	      /* PERFX_LEFT_OUT: which sums such segments had */
+	/* The slow step for which a flight recorder wrote it (--trigger); all 0: none. */
+	__u64 step_from_ns, step_to_ns;
+	__u32 step_process;
+	__u32 pad;
 };
 
 /* A kind of sum as a bit. */

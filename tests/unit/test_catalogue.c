@@ -100,6 +100,7 @@ static const struct {
 	{"OptimizerBound", "analyze", "steps_of_an_optimizer", "steps_of_an_optimizer"},
 	{"PeriodicStall", "rules_stalls", "checkpoint", "rare_checkpoint"},
 	{"UnevenSteps", "analyze", "uneven_steps", "uneven_steps"},
+	{"SlowStep", "rules_stalls", "a_captured_step", "a_captured_step"},
 	{"GarbageCollection", "rules_stalls", "share_of_a_step", "a_little"},
 	{"TinyOperators", "rules_operators", "tiny", "with_work_to_do_are_not_tiny"},
 	{"Copies", "rules_operators", "copies", "copies_beside_work"},

@@ -453,6 +453,44 @@ Test(stalls, stopped)
 	free(t);
 }
 
+/* The verdict of a flight recorder's capture is the step for which it was written, though another
+ * one is slower. */
+Test(stalls, a_captured_step)
+{
+	struct training *t = training_new();
+	const struct profile_step_time *step_time;
+	const struct finding *finding;
+	struct analysis *analysis;
+
+	for (size_t i = 0; i < STEPS; i++)
+		step(t,
+		     i == 123	? 400 * MS
+		     : i == 300 ? 900 * MS
+				: 0,
+		     i == 123 ? SAVES : EVALUATES);
+	training_end(t);
+	step_time = &t->times[123];
+	t->profile.time_slice = (struct profile_time_slice){.why = "",
+							    .step_process = 1,
+							    .step_from_ns = step_time->from_ns,
+							    .step_to_ns = step_time->to_ns};
+	finding = finding_of(t, "SlowStep", &analysis);
+	cr_assert_not_null(finding);
+	cr_expect_eq(analysis->first, finding);
+	cr_expect(says(analysis->verdict, "STALLED: the step for which this was recorded took"),
+		  "%s", analysis->verdict);
+	cr_expect(says(finding->evidence, "40.2 times the median of 10.2 ms; 100 % of that in "),
+		  "%s", finding->evidence);
+	cr_expect_str_eq(finding->place.function, "checkpoint");
+	analysis__free(analysis);
+	/* a capture of another process's step, or of none */
+	t->profile.time_slice.step_process = 2;
+	expect_none(t, "SlowStep");
+	t->profile.time_slice = (struct profile_time_slice){.why = "", .step_process = 1};
+	expect_none(t, "SlowStep");
+	free(t);
+}
+
 /* --- garbage ---------------------------------------------------------------------------------- */
 
 Test(garbage, in_stacks)

@@ -570,7 +570,10 @@ static void fill_host(struct finish_ctx *w)
 					    .recording_ns = a->time_slice.recording_ns,
 					    .left_out_count = a->time_slice.left_out_count,
 					    .left_out = a->time_slice.left_out,
-					    .why = a->time_slice_why ? a->time_slice_why : ""};
+					    .why = a->time_slice_why ? a->time_slice_why : "",
+					    .step_process = a->time_slice.step_process,
+					    .step_from_ns = a->time_slice.step_from_ns,
+					    .step_to_ns = a->time_slice.step_to_ns};
 	memcpy(p->perf_counters, a->perf_counters, sizeof(p->perf_counters));
 	p->perf_counters_why = a->perf_counters_why;
 }

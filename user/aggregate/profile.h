@@ -863,6 +863,9 @@ struct profile_time_slice {
 	uint64_t left_out_count; /* calls that are known only as sums of a time that was cut */
 	uint32_t left_out;	 /* PERFX_LEFT_OUT: kinds of sums of which that is so */
 	const char *why;	 /* why it was taken; "": it was wanted */
+	/* The slow step for which it was taken, by CLOCK_MONOTONIC; all 0: none. */
+	uint32_t step_process; /* profile_process.index */
+	uint64_t step_from_ns, step_to_ns;
 };
 
 struct profile {

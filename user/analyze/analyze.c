@@ -339,6 +339,13 @@ static int find_times(struct analysis *analysis, const struct profile *profile,
 	return err;
 }
 
+static bool is_graver(const struct finding *a, const struct finding *b)
+{
+	if (finding_is_asked(a) != finding_is_asked(b))
+		return finding_is_asked(a);
+	return a->severity < b->severity;
+}
+
 /* The gravest problem of all processes, of those that are as grave the main one's. */
 static void find_first(struct analysis *analysis, size_t main)
 {
@@ -347,7 +354,7 @@ static void find_first(struct analysis *analysis, size_t main)
 	for (size_t i = 0; i < analysis->processes_count; i++) {
 		const struct finding *problem = first_problem(&analysis->processes[i]);
 
-		if (!problem || (analysis->first && analysis->first->severity <= problem->severity))
+		if (!problem || (analysis->first && !is_graver(problem, analysis->first)))
 			continue;
 		analysis->first = problem;
 		analysis->first_process = i;

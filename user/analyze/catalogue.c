@@ -235,6 +235,19 @@ const struct finding_kind finding_kinds[] = {
 		.look = "Steps: the chart of the steps (HTML), and the phases of the slow ones.",
 	},
 	{
+		.kind = "SlowStep",
+		.says = "the step for which a flight recorder wrote the capture",
+		.judges =
+			"The step that `--trigger` found too slow, and what it does that ordinary "
+			"steps do not, by the samples of its thread. It is the verdict of that "
+			"capture.",
+		.remedy =
+			"Do it less often, make it cheaper, or do it in another thread or process.",
+		.example = "sudo perfx-trace record -p PID --flight 30s --trigger 'step>2x' -o "
+			   "x.perfx",
+		.look = "Steps: the chart of the steps (HTML), and the phases of the slow ones.",
+	},
+	{
 		.kind = "GarbageCollection",
 		.says = "CPython's garbage collector runs; the line that allocates meanwhile",
 		.judges =

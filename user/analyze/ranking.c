@@ -176,11 +176,19 @@ static void drop_symptoms(struct rules_ctx *ctx)
 
 /* --- order --- */
 
-/* By severity, then by what it saves; what is said of the capture comes after the program's. */
+bool finding_is_asked(const struct finding *finding)
+{
+	return !strcmp(finding->kind, "SlowStep");
+}
+
+/* For what the recording was made, by severity, then by what it saves; what is said of the capture
+ * comes after the program's. */
 static int by_rank(const void *left, const void *right)
 {
 	const struct finding *a = left, *b = right;
 
+	if (finding_is_asked(a) != finding_is_asked(b))
+		return finding_is_asked(a) ? -1 : 1;
 	if (a->severity != b->severity)
 		return a->severity < b->severity ? -1 : 1;
 	if ((a->bottleneck == BOTTLENECK_NONE) != (b->bottleneck == BOTTLENECK_NONE))

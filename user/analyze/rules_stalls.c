@@ -373,6 +373,74 @@ static void uneven_steps(struct rules_ctx *ctx, const struct slow_steps *slow)
 		      share, &note);
 }
 
+/* --- the step for which a flight recorder wrote the capture --- */
+
+/* Its index in steps->times, from 1; 0: it is not there. */
+static size_t captured_step(const struct rules_ctx *ctx)
+{
+	const struct profile_time_slice *slice = &ctx->profile->time_slice;
+	const struct profile_steps *steps = &ctx->process->steps;
+	uint64_t middle_ns = slice->step_from_ns + (slice->step_to_ns - slice->step_from_ns) / 2;
+
+	if (!slice->step_to_ns || slice->step_process != ctx->process->index)
+		return 0;
+	for (size_t i = 0; i < steps->times_count; i++)
+		if (steps->times[i].from_ns <= middle_ns && middle_ns < steps->times[i].to_ns)
+			return i + 1;
+	return 0;
+}
+
+/* "the step for which this was recorded took 1.20 s, 5.2 times the median of 231 ms; 93.0 % of that
+ * in save (train.py:12); 80.0 % waits for the disk" */
+static void write_captured(struct note *note, const struct rules_ctx *ctx, uint64_t step_ns,
+			   const struct slow_cause *cause)
+{
+	uint64_t median_ns = ctx->process->steps.p50_ns;
+
+	add_process_name(&note->subject, ctx->process);
+	text_add(&note->evidence, "the step for which this was recorded took ");
+	add_ns(&note->evidence, step_ns);
+	text_printf(&note->evidence, ", %.1f times the median of ",
+		    (double)step_ns / (double)(median_ns ?: 1));
+	add_ns(&note->evidence, median_ns);
+	add_cause(&note->evidence, ctx, cause);
+	text_printf(&note->headline, "%s: %s", bottleneck_headline(note->bottleneck),
+		    text_peek(&note->evidence));
+	text_add(&note->threshold, "the --trigger of the flight recorder");
+	rules_suggest(note, ctx,
+		      is_mostly(cause, SLOW_STOPPED) ? STOPPED_REMEDY
+		      : is_mostly(cause, SLOW_NO_CPU)
+			      ? "Other threads or programs use the CPUs: see which had them."
+			      : stall_remedy(cause));
+}
+
+static void slow_step(struct rules_ctx *ctx)
+{
+	const struct profile_steps *steps = &ctx->process->steps;
+	struct slow_steps slow = {.only = captured_step(ctx)};
+	struct note note = {.confidence = 1, .look = "the slow steps and the chart of Steps"};
+	struct slow_cause cause;
+	uint64_t step_ns;
+
+	if (!slow.only)
+		return;
+	slow.least_ns = 2 * steps->p50_ns;
+	step_ns = steps->times[slow.only - 1].to_ns - steps->times[slow.only - 1].from_ns;
+	if (slow_steps_cause(&cause, &slow, ctx->process, false)) {
+		ctx->failed = true;
+		return;
+	}
+	note.bottleneck = bottleneck_of(&cause);
+	note.place = is_known(ctx, &cause) && !is_mostly(&cause, SLOW_NO_CPU) &&
+				     !is_mostly(&cause, SLOW_STOPPED)
+			     ? cause.place
+			     : NULL;
+	note.share = (double)(step_ns - fmin(step_ns, steps->p50_ns)) / (double)steps->total_ns;
+	note.gain_ns = note.share * rules_unit_ns(ctx);
+	write_captured(&note, ctx, step_ns, &cause);
+	rules_ctx_add(ctx, "SlowStep", FINDING_HIGH, note.share, &note);
+}
+
 /* --- the garbage collector --- */
 
 static void write_garbage(struct note *note, const struct rules_ctx *ctx,
@@ -469,6 +537,7 @@ void rules_stalls(struct rules_ctx *ctx)
 {
 	struct slow_steps slow;
 
+	slow_step(ctx);
 	if (!rules_is_short(ctx))
 		garbage_collection(ctx);
 	if (!find_slow(ctx, &slow))

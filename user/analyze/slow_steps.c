@@ -205,9 +205,12 @@ enum step_kind { STEP_ORDINARY, STEP_WANTED, STEP_LEFT_OUT };
 static enum step_kind kind_of_step(const struct slow_steps *slow, const struct profile_steps *steps,
 				   size_t index, bool periodic)
 {
+	if (slow->only && index == slow->only - 1)
+		return STEP_WANTED;
 	if (!slow_steps_is_slow(slow, &steps->times[index]))
 		return STEP_ORDINARY;
-	return slow_steps_is_periodic(slow, index) == periodic ? STEP_WANTED : STEP_LEFT_OUT;
+	return !slow->only && slow_steps_is_periodic(slow, index) == periodic ? STEP_WANTED
+									      : STEP_LEFT_OUT;
 }
 
 /* A line of the program, or a library's function that it calls. */

@@ -31,6 +31,7 @@ struct slow_limits {
 struct slow_steps {
 	uint64_t ordinary_ns; /* the median of all */
 	uint64_t least_ns;    /* longer ones are slow */
+	size_t only;	      /* ask for this one alone: its index in `times`, from 1; 0: for all */
 	size_t steps_count, count;
 	/* Every period-th, from the first one on (index in `times`); 0: they come irregularly. */
 	size_t period, first;

@@ -201,27 +201,26 @@ static void add_calls(struct text *text, const struct profile *profile,
 /* "; its main thread spent 84.0 % of its CPU time in main (train.py:12), in xgboost Booster.update
  * (core.py:2391)" */
 static void add_hottest_of(struct text *text, const struct profile *profile,
-			   const struct profile_process *p, const struct process_account *account)
+			   const struct profile_process *p, const struct process_account *account,
+			   const struct hottest *hottest)
 {
-	struct hottest hottest = hottest_of_process(account);
-
-	if (hottest.place.frame) {
+	if (hottest->place.frame) {
 		text_add(text, "; ");
-		if (hottest.tid)
-			add_thread_name(text, p, hottest.tid);
+		if (hottest->tid)
+			add_thread_name(text, p, hottest->tid);
 		else
 			text_add(text, "its threads");
 		text_add(text, " spent ");
-		add_percent(text, (double)hottest.place.ns / (double)hottest.all_ns);
-		text_printf(text, " of %s CPU time in ", hottest.tid ? "its" : "their");
-		add_hottest(text, &hottest);
-		add_main_line(text, account, &hottest);
-		add_calls(text, profile, p, &hottest);
+		add_percent(text, (double)hottest->place.ns / (double)hottest->all_ns);
+		text_printf(text, " of %s CPU time in ", hottest->tid ? "its" : "their");
+		add_hottest(text, hottest);
+		add_main_line(text, account, hottest);
+		add_calls(text, profile, p, hottest);
 	}
 	if (account->threads_count > 1)
-		add_native_share(text, account, ACCOUNT_COMPUTING, &hottest);
-	if (!hottest.polling.frame)
-		add_native_share(text, account, ACCOUNT_SPINNING, &hottest);
+		add_native_share(text, account, ACCOUNT_COMPUTING, hottest);
+	if (!hottest->polling.frame)
+		add_native_share(text, account, ACCOUNT_SPINNING, hottest);
 }
 
 /* Of the thread that the verdict is about, for most of its time; COMPUTING: it waits for less. */
@@ -237,7 +236,7 @@ static enum account_class main_wait(const struct process_account *account)
 
 /* "; 62.0 % of the time its main thread was sleeping, in poll (poller.py:4)" */
 static void add_main_wait(struct text *text, const struct profile_process *p,
-			  const struct process_account *account)
+			  const struct process_account *account, const struct hottest *hottest)
 {
 	const struct account *thread = account_of_thread(account, account->tid);
 	enum account_class class = main_wait(account);
@@ -247,9 +246,14 @@ static void add_main_wait(struct text *text, const struct profile_process *p,
 	text_add(text, "; ");
 	add_percent(text, (double)thread->ns[class] / (double)thread->wall_ns);
 	text_add(text, " of the time ");
-	add_thread_name(text, p, account->tid);
+	if (hottest->tid == account->tid)
+		text_add(text, "it");
+	else
+		add_thread_name(text, p, account->tid);
 	text_printf(text, " was %s", account_class_words(class));
-	if (account->tid != p->pid || !account->main_line)
+	if (account->tid != p->pid || !account->main_line ||
+	    (hottest->place.frame &&
+	     frame_is_same_function(hottest->place.frame, account->main_line)))
 		return;
 	text_add(text, ", mostly in ");
 	location_place(text, account->main_line);
@@ -268,10 +272,12 @@ static void add_use(struct text *text, const struct profile_process *p)
 static void say_sampled(struct text *text, const struct profile *profile,
 			const struct profile_process *p, const struct process_account *account)
 {
+	struct hottest hottest = hottest_of_process(account);
+
 	text_add(text, "No problem found: ");
 	add_use(text, p);
-	add_hottest_of(text, profile, p, account);
-	add_main_wait(text, p, account);
+	add_hottest_of(text, profile, p, account, &hottest);
+	add_main_wait(text, p, account, &hottest);
 	text_add(text, ".");
 }
 

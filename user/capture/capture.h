@@ -30,6 +30,10 @@ struct capture_dump {
 	char *why;	       /* owned; "": at the end of the recording */
 	uint64_t recording_ns; /* when the recording began */
 	uint64_t to_ns;	       /* where it ends */
+	struct captured_step {
+		uint32_t process;
+		uint64_t from_ns, to_ns;
+	} step; /* for which it is written; all 0: none */
 	/* Records that close a capture, END the last; owned. */
 	char *closing;
 	size_t closing_bytes;

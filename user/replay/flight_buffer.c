@@ -227,7 +227,10 @@ static int add_time_slice(struct file *file, const struct capture_dump *dump)
 {
 	struct perfx_time_slice record = {.recording_ns = dump->recording_ns,
 					  .flags = PERFX_TIME_SLICE_FLIGHT |
-						   (dump->full ? PERFX_TIME_SLICE_FULL : 0)};
+						   (dump->full ? PERFX_TIME_SLICE_FULL : 0),
+					  .step_from_ns = dump->step.from_ns,
+					  .step_to_ns = dump->step.to_ns,
+					  .step_process = dump->step.process};
 	struct pack_buffer buffer;
 	const struct perfx_record *packed = PACK(&buffer, PERFX_KIND_TIME_SLICE, record, dump->why);
 

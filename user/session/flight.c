@@ -44,6 +44,7 @@ struct flight {
 	unsigned signals;	   /* acted upon */
 	uint64_t due_ns;	   /* when a slow step's is to be; 0: none is */
 	char why[160];
+	struct captured_step step; /* as `why` */
 	bool failed;
 };
 
@@ -173,6 +174,8 @@ static struct capture_dump *dump_new(struct flight *flight, char *path, struct t
 	dump->why = strdup(why);
 	dump->recording_ns = flight->start_ns;
 	dump->to_ns = to_ns;
+	if (why == flight->why)
+		dump->step = flight->step;
 	dump->closing_bytes = closing->length;
 	dump->closing = text_take(closing);
 	if (dump->path && dump->why && !failed)
@@ -271,6 +274,9 @@ static void note_slow(struct flight *flight, uint64_t now_ns)
 	if (flight->due_ns || !step_watch__slow(flight->parts.steps, &step))
 		return;
 	describe_slow(flight, &step);
+	flight->step = (struct captured_step){.process = step.process,
+					      .from_ns = step.to_ns - step.duration_ns,
+					      .to_ns = step.to_ns};
 	if (flight->triggered == TRIGGER_FILES_MAX) {
 		msg_say("%s: not written: limit of %u files reached; SIGUSR1 still writes one",
 			flight->why, TRIGGER_FILES_MAX);

@@ -56,10 +56,11 @@ struct step_watch {
 };
 
 /* A step may have ended; not if the function that ends steps has just changed. */
-static void note_step(struct step_watch *watch, uint32_t process)
+static void note_step(struct step_watch *watch, const struct perfx_span *span)
 {
+	uint32_t process = span->process;
 	struct profile_steps now = steps_of_process(&watch->steps, process), before;
-	struct slow_step step = {.process = process};
+	struct slow_step step = {.process = process, .to_ns = span->start_ns + span->duration_ns};
 
 	if (now.count > watch->most_count)
 		watch->most_count = now.count;
@@ -88,7 +89,7 @@ static void note_span(struct step_watch *watch, const struct perfx_span *span)
 
 	if (!class || steps_span(&watch->steps, span, class) || !(class & STEP_RANK_MASK))
 		return;
-	note_step(watch, span->process);
+	note_step(watch, span);
 }
 
 static int on_event(void *ctx, const struct event *event)

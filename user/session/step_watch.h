@@ -27,6 +27,7 @@ struct slow_step {
 	uint32_t process;
 	uint64_t number; /* of the process's, from 1 */
 	uint64_t duration_ns, median_ns;
+	uint64_t to_ns; /* when it ended */
 };
 
 /* "step>2x", "step>250ms": 0 or -EINVAL. */
