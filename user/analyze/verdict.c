@@ -586,7 +586,8 @@ char *verdict_of(const struct profile *profile, const struct analysis *all)
 	if (analysis->silenced_count)
 		text_printf(&text, " %zu finding%s silenced.", analysis->silenced_count,
 			    analysis->silenced_count == 1 ? " is" : "s are");
-	if (profile->calls_count == 0)
+	/* samples show what it did, traced late or not */
+	if (profile->calls_count == 0 && !account_is_known(&analysis->account))
 		add_late(&text, profile);
 	add_leak(&text, analysis, all->first);
 	add_death(&text, profile, p);
