@@ -119,6 +119,9 @@ struct worker_row {
 struct worker_sum {
 	size_t count; /* of workers */
 	uint64_t wall_ns, cpu_ns, rss_bytes;
+	/* Pages of files and of shared memory, of the worker with most of them: the others' are the
+	 * same ones. */
+	uint64_t own_bytes, file_bytes, shmem_bytes;
 	uint64_t untraced_ns; /* PROFILE_ABSENT where one's is not known */
 	uint64_t gpu_mj;      /* likewise */
 	bool gpu_estimated;

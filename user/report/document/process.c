@@ -264,6 +264,13 @@ static uint64_t plus(uint64_t sum, uint64_t value)
 	return sum == PROFILE_ABSENT || value == PROFILE_ABSENT ? PROFILE_ABSENT : sum + value;
 }
 
+static uint64_t most(uint64_t sum, uint64_t value)
+{
+	if (sum == PROFILE_ABSENT || value == PROFILE_ABSENT)
+		return PROFILE_ABSENT;
+	return sum > value ? sum : value;
+}
+
 static int add_rows(struct worker_sum *sum, struct map64 *places, const struct profile_process *p)
 {
 	for (size_t i = 0; i < p->rows_count; i++) {
@@ -339,6 +346,9 @@ int worker_sum_make(struct worker_sum *sum, const struct profile *profile, const
 					p->untraced.tid ? p->untraced.self_ns : PROFILE_ABSENT);
 		sum->cpu_ns = plus(sum->cpu_ns, p->cpu_ns);
 		sum->rss_bytes = plus(sum->rss_bytes, p->rss_bytes);
+		sum->own_bytes = plus(sum->own_bytes, p->rss_anon_bytes);
+		sum->file_bytes = most(sum->file_bytes, p->rss_file_bytes);
+		sum->shmem_bytes = most(sum->shmem_bytes, p->rss_shmem_bytes);
 		sum->gpu_mj = plus(sum->gpu_mj, p->energy.gpu_mj);
 		sum->gpu_estimated |= p->energy.estimated;
 		add_steps(sum, &p->steps);
@@ -402,13 +412,26 @@ static void add_mj(struct text *text, uint64_t mj)
 	add_si(text, (double)mj / 1e3, "J");
 }
 
+/* " · RSS 210 MiB each, 251 MiB in total (what they share counted once)" */
+static void add_rss(struct text *text, const struct worker_sum *sum)
+{
+	uint64_t shared = plus(sum->file_bytes, sum->shmem_bytes);
+
+	if (sum->rss_bytes == PROFILE_ABSENT)
+		return;
+	text_printf(text, " · RSS %s each", as_bytes(sum->rss_bytes / sum->count));
+	if (plus(sum->own_bytes, shared) != PROFILE_ABSENT)
+		text_printf(text, ", %s in total (what they share counted once)",
+			    as_bytes(plus(sum->own_bytes, shared)));
+}
+
 static void compose_workers_facts(struct composer *c, const struct worker_sum *sum)
 {
 	struct text text = {0};
 
 	text_printf(&text, "wall %s each", as_ns(sum->wall_ns / sum->count));
 	add_each(&text, "CPU", sum->cpu_ns, sum->count, add_ns);
-	add_each(&text, "RSS", sum->rss_bytes, sum->count, add_bytes);
+	add_rss(&text, sum);
 	if (sum->gpu_mj)
 		add_each(&text, sum->gpu_estimated ? "GPU energy ~" : "GPU energy", sum->gpu_mj,
 			 sum->count, add_mj);
