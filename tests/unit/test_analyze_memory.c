@@ -111,6 +111,9 @@ Test(memory, the_peak)
 	expect_kinds(s, "PeakMemory/medium");
 	s.memory.peak_bytes--;
 	expect_kinds(s, "");
+	/* address space that was reserved is no memory: 1 GiB was resident */
+	s.memory.peak_bytes = 8ULL << 30;
+	expect_kinds(s, "");
 	s.memory.peak_bytes = PROFILE_ABSENT;
 	expect_kinds(s, "");
 	s.memory.domain = PERFX_DOMAIN_GPU;

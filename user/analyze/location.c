@@ -254,6 +254,16 @@ bool domain_is_resident(enum perfx_domain domain)
 	return domain == PERFX_DOMAIN_HOST || domain == PERFX_DOMAIN_TENSOR;
 }
 
+/* RSS is known every tenth of a second or so: less may be its peak's error. */
+#define RESERVED_SHARE 1.25
+
+bool memory_is_reserved(const struct profile_process *process, const struct profile_memory *memory)
+{
+	return domain_is_resident(memory->domain) && memory->peak_bytes != PROFILE_ABSENT &&
+	       process->rss_peak_bytes != PROFILE_ABSENT &&
+	       (double)memory->peak_bytes > RESERVED_SHARE * (double)process->rss_peak_bytes;
+}
+
 const char *copy_words(enum perfx_gpu_op op, enum perfx_gpu_direction direction)
 {
 	if (op == PERFX_GPU_OP_MEMSET)

@@ -47,6 +47,8 @@ void location_hotspot(struct text *text, const struct profile *profile,
 /* Are its blocks in resident memory? A GPU's are not, those of the program's own allocators may be
  * elsewhere. */
 bool domain_is_resident(enum perfx_domain domain);
+/* Was less resident than it allocated? An allocator's reservations are no memory yet. */
+bool memory_is_reserved(const struct profile_process *process, const struct profile_memory *memory);
 /* Did NumPy alone allocate it, also for libraries such as pandas and scikit-learn? */
 bool memory_is_of_arrays(const struct profile_memory *memory);
 /* "host heap", "tensor memory", "GPU memory" */

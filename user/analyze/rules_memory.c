@@ -296,7 +296,8 @@ static bool is_large_peak(const struct rules_ctx *ctx, const struct profile_memo
 	double peak_bytes = (double)memory->peak_bytes;
 
 	/* what the program calls its own is not reported as a part of anything */
-	if (memory->peak_bytes == PROFILE_ABSENT || memory->domain == PERFX_DOMAIN_USER)
+	if (memory->peak_bytes == PROFILE_ABSENT || memory->domain == PERFX_DOMAIN_USER ||
+	    memory_is_reserved(p, memory))
 		return false;
 	if (memory->domain == PERFX_DOMAIN_GPU)
 		return peak_bytes >= ctx->thresholds->peak_memory_gpu_bytes;

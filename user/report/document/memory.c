@@ -195,7 +195,7 @@ static void add_allocated(struct text *text, const struct profile_memory *memory
 
 /* " · live at the end 6.25 MiB in 100 blocks · peak 38.2 MiB at 9.96 s" */
 static void add_kept(struct text *text, const struct profile *p,
-		     const struct profile_memory *memory)
+		     const struct profile_process *process, const struct profile_memory *memory)
 {
 	const char *sign = sign_of(memory);
 
@@ -210,14 +210,17 @@ static void add_kept(struct text *text, const struct profile *p,
 	if (!memory->peak_bytes || memory->peak_ns == PROFILE_ABSENT)
 		return;
 	text_printf(text, " at %s", as_ns(profile_since_start(p, memory->peak_ns)));
+	if (memory_is_reserved(process, memory))
+		text_printf(text, ", partly reserved only: no more than %s was resident",
+			    as_bytes(process->rss_peak_bytes));
 }
 
 static void add_held(struct text *text, const struct profile *p,
-		     const struct profile_memory *memory)
+		     const struct profile_process *process, const struct profile_memory *memory)
 {
 	text_printf(text, " · %s", memory->frees_inferred ? "≥ " : memory->sampled ? "~ " : "");
 	add_number(text, memory, memory->frees_count, "free");
-	add_kept(text, p, memory);
+	add_kept(text, p, process, memory);
 }
 
 static void add_temporary(struct text *text, const struct profile_memory *memory)
@@ -229,13 +232,14 @@ static void add_temporary(struct text *text, const struct profile_memory *memory
 		    as_percent((double)memory->temporary_count / (double)memory->allocs.value));
 }
 
-static void compose_numbers(struct composer *c, const struct profile_memory *memory)
+static void compose_numbers(struct composer *c, const struct profile_process *p,
+			    const struct profile_memory *memory)
 {
 	struct text text = {0};
 
 	add_allocated(&text, memory);
 	if (memory_sees_frees(memory)) {
-		add_held(&text, c->profile, memory);
+		add_held(&text, c->profile, p, memory);
 		add_temporary(&text, memory);
 		if (memory->unknown_frees_count != PROFILE_ABSENT && memory->unknown_frees_count)
 			text_printf(&text, " · %s %s allocated before",
@@ -482,7 +486,7 @@ static void compose_domain(struct composer *c, const struct profile_process *p, 
 		document_say(c->document, BLOCK_NOTE, "Nothing was allocated or freed.");
 		return;
 	}
-	compose_numbers(c, memory);
+	compose_numbers(c, p, memory);
 	compose_series(c, p, memory);
 	compose_sizes(c, memory);
 	compose_caveats(c, p, domain, analysis);
@@ -505,7 +509,7 @@ static void compose_domain_line(struct composer *c, const struct profile_process
 		text_printf(&text, ", recorded for %s of %s", as_ns(memory->recorded_ns),
 			    as_ns(profile_wall_ns(p)));
 	if (memory_sees_frees(memory))
-		add_kept(&text, c->profile, memory);
+		add_kept(&text, c->profile, p, memory);
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
