@@ -13,12 +13,13 @@
 #include <asm/unistd.h>
 
 /* include/linux/sched.h */
-#define PF_EXITING   0x00000004
-#define PF_KTHREAD   0x00200000
-#define PF_FROZEN    0x00010000 /* until Linux 6.0 */
-#define TASK_STOPPED 0x4
-#define TASK_TRACED  0x8
-#define TASK_FROZEN  0x8000 /* since Linux 6.1 */
+#define PF_EXITING	     0x00000004
+#define PF_KTHREAD	     0x00200000
+#define PF_FROZEN	     0x00010000 /* until Linux 6.0 */
+#define TASK_UNINTERRUPTIBLE 0x2
+#define TASK_STOPPED	     0x4
+#define TASK_TRACED	     0x8
+#define TASK_FROZEN	     0x8000 /* since Linux 6.1 */
 
 /* Threads that have left the CPU, by tid: an array, because a hash may not be updated there. */
 struct {
@@ -228,12 +229,14 @@ static __always_inline void find_polled(struct perfx_wait *wait, struct task_str
 }
 
 /* The freezers of cgroups: version 1 has a flag or a state, version 2 a bit, which kernels without
- * cgroups lack. */
+ * cgroups lack. A parent in vfork() has that bit as well, in an uninterruptible sleep, in which the
+ * freezer never puts a thread. */
 static __always_inline bool is_stopped(struct task_struct *task)
 {
 	if (task->__state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN) || task->flags & PF_FROZEN)
 		return true;
-	return bpf_core_field_exists(task->frozen) && BPF_CORE_READ_BITFIELD(task, frozen);
+	return bpf_core_field_exists(task->frozen) && BPF_CORE_READ_BITFIELD(task, frozen) &&
+	       !(task->__state & TASK_UNINTERRUPTIBLE);
 }
 
 /* Why a thread that sleeps does so; wait->tgid is known. current: it is this one, so its memory can

@@ -305,3 +305,40 @@ def test_stopped(tracer, stops, before):
         program.wait()
     (row,) = waits_of(report, program.pid, program.pid)["stopped"]
     assert row["count"] == 1 and row["ns"] == row["max_ns"] == pytest.approx(stopped_ns, rel=0.1)
+
+
+VFORK = """
+#include <sys/wait.h>
+#include <unistd.h>
+
+int main(void)
+{
+	for (;;) {
+		pid_t child = vfork();
+
+		if (!child) {
+			usleep(50000);
+			_exit(0);
+		}
+		waitpid(child, 0, 0);
+		getpid();
+	}
+}
+"""
+
+
+def test_vfork(tracer, tmp_path):
+    """Its parent waits until the child has ended: the kernel marks it as frozen meanwhile, which it is not."""
+    (tmp_path / "forks.c").write_text(VFORK)
+    subprocess.run(["cc", "-o", tmp_path / "forks", tmp_path / "forks.c"], check=True)
+    program = subprocess.Popen([tmp_path / "forks"])
+    try:
+        trace = tracer(program.pid, *QUIET, "-F", "libc.so*:getpid")
+        time.sleep(1)
+        report = trace.stop()
+    finally:
+        program.kill()
+        program.wait()
+    waits = waits_of(report, program.pid, program.pid)
+    assert "stopped" not in waits
+    assert ns_of(waits["vfork"]) > 500_000_000
