@@ -272,6 +272,56 @@ Test(account, the_reason_for_no_calls_does_not_repeat_it)
 	forget(&report);
 }
 
+static void waits_of_pool(struct stream *s, uint32_t tid, enum perfx_wait_reason reason,
+			  uint32_t stack, uint64_t ms)
+{
+	blocked(s, tid, reason, ms, 100);
+	samples(s,
+		(struct perfx_sample){.stack = stack,
+				      .tid = tid,
+				      .state = PERFX_SAMPLE_WAITING,
+				      .reason = (uint8_t)reason,
+				      .object = 7},
+		5);
+}
+
+/* The main thread waits for a condition, or for an event, that its threads raise. */
+Test(account, waits_that_its_own_threads_end_are_joins)
+{
+	const enum perfx_wait_reason reasons[] = {PERFX_WAIT_FUTEX, PERFX_WAIT_EPOLL};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		waits_of_pool(&s, MAIN, reasons[i], NATIVE, 8000);
+		samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .tid = POOL}, 900);
+		report = end_of_pool(&s, 9000);
+		expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_JOIN, 8000);
+		cr_expect_eq(account_of(&report)->tid, POOL);
+		cr_expect(contains(report.analysis->verdict,
+				   "PYTHON-BOUND: 90.0 % of the wall time runs Python"));
+		cr_expect_null(find(&report, "InputWait"));
+		forget(&report);
+	}
+}
+
+/* Its threads wait for a lock: that is the cause. */
+Test(account, joined_threads_may_only_wait)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	waits_of_pool(&s, MAIN, PERFX_WAIT_FUTEX, OF_CONDITION, 8000);
+	waits_of_pool(&s, POOL, PERFX_WAIT_FUTEX, MUTEX, 8000);
+	report = end_of_pool(&s, 10);
+	cr_expect_eq(account_of(&report)->tid, POOL);
+	cr_expect(contains(report.analysis->verdict, "LOCK-BOUND: python3 (pid 4242)"));
+	forget(&report);
+}
+
 /* They do nothing: it sleeps. */
 Test(account, a_sleep_without_working_threads_is_none)
 {

@@ -204,6 +204,16 @@ Test(roles, launchers_wait_for_the_job)
 						 PROCESS_JOB});
 }
 
+/* Who has something compiled is no launcher of it. */
+Test(roles, compilers_are_not_the_job)
+{
+	struct profile_process processes[] = {process(10, 1, 0), process(11, 10, 9 * S)};
+
+	expect_roles(processes, 2, (const enum process_role[]){PROCESS_LAUNCHER, PROCESS_JOB});
+	processes[1].comm = "cc1plus";
+	expect_roles(processes, 2, (const enum process_role[]){PROCESS_JOB, PROCESS_JOB});
+}
+
 Test(roles, workers_feed_their_parent)
 {
 	struct profile_process processes[] = {process(10, 1, 1 * S), process(11, 10, 9 * S)};

@@ -379,6 +379,41 @@ Test(operators, compiling_while_it_warms_up)
 	forget(&report);
 }
 
+/* A program that has its own code compiled: it is that program's time, at its own line. */
+Test(operators, children_that_compile)
+{
+	for (uint64_t cpu_ns = 3 * S; cpu_ns <= 5 * S; cpu_ns += 2 * S) {
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		stream_add(&s, PERFX_KIND_PROCESS, struct perfx_process, STRINGS("c++", "c++"),
+			   .time_ns = STREAM_START, .start_boot_ns = 41 * S, .process = 3,
+			   .pid = WORKER + 1, .ppid = MAIN);
+		stream_add(&s, PERFX_KIND_PROCESS, struct perfx_process,
+			   STRINGS("cc1plus", "cc1plus"), .time_ns = STREAM_START,
+			   .start_boot_ns = 42 * S, .process = 4, .pid = WORKER + 2,
+			   .ppid = WORKER + 1);
+		waits(&s, PERFX_WAIT_WAIT, 7, 0, 8000);
+		samples(&s,
+			(struct perfx_sample){.stack = LOCK,
+					      .state = PERFX_SAMPLE_WAITING,
+					      .reason = PERFX_WAIT_WAIT,
+					      .object = 7},
+			800);
+		stream_usage(&s, 4, 0, 0, 0, 5 << 20);
+		stream_usage(&s, 4, 10 * S, cpu_ns, 0, 500 << 20);
+		report = end(&s);
+		if (cpu_ns > 4 * S)
+			cr_expect(contains(report.analysis->verdict,
+					   "COMPILING: 80.0 % of the wall time waits for "
+					   "compilers (cc1plus), called in main (train.py:12)"));
+		else
+			cr_expect_null(find(&report, "Recompilation"));
+		forget(&report);
+	}
+}
+
 /* Steps of 100 ms, but for every 5th, which compiles for 900 ms more: one finding. */
 Test(operators, recompilation_in_every_5th_step)
 {

@@ -42,6 +42,15 @@ const char *account_class_words(enum account_class class)
 
 /* --- lines --- */
 
+/* Of a stack without Python: what calls libc is where it runs or waits. */
+static size_t outside_of_system_libraries(const struct profile_stack *stack)
+{
+	for (size_t i = 0; i < stack->frames_count; i++)
+		if (!frame_is_system_library(stack->frames[i]))
+			return stack->frames[i]->function[0] ? i : 0;
+	return 0;
+}
+
 const struct profile_frame *stack_place(const struct profile_stack *stack)
 {
 	size_t first = stack ? location_python(stack->frames, stack->frames_count) : 0;
@@ -49,7 +58,7 @@ const struct profile_frame *stack_place(const struct profile_stack *stack)
 	if (!stack || !stack->frames_count)
 		return NULL;
 	if (first == stack->frames_count)
-		first = 0;
+		first = outside_of_system_libraries(stack);
 	return stack->frames[first]->function[0] ? stack->frames[first] : NULL;
 }
 
@@ -171,6 +180,13 @@ static bool is_condition(const struct profile_frame *frame)
 	return !strcmp(base_name(frame->file), "threading.py");
 }
 
+/* The threads of Python's pools wait for tasks by a queue in C. */
+static bool is_pool_thread(const struct profile_frame *frame)
+{
+	return !fnmatch("*/multiprocessing/pool.py", frame->file, 0) ||
+	       !fnmatch("*/concurrent/futures/thread.py", frame->file, 0);
+}
+
 /* A futex: of a lock, of a queue, or of a condition, for which to wait is no fault. */
 static enum account_class class_of_futex(const struct profile_stack *stack)
 {
@@ -180,6 +196,8 @@ static enum account_class class_of_futex(const struct profile_stack *stack)
 		if (is_mutex_function(stack->frames[i]))
 			return ACCOUNT_LOCK;
 	if (stack_reads_input(stack))
+		return ACCOUNT_INPUT;
+	if (stack && python < stack->frames_count && is_pool_thread(stack->frames[python]))
 		return ACCOUNT_INPUT;
 	/* Lock.acquire(): the interpreter waits, for the function that calls it */
 	return stack_is_in_interpreter(stack) && !is_condition(stack->frames[python])
@@ -245,6 +263,17 @@ bool wait_prepares(const struct profile_activity *wait)
 	default:
 		return false;
 	}
+}
+
+bool wait_is_for_child(const struct profile_activity *wait)
+{
+	const struct profile_stack *stack = wait->stack;
+
+	for (size_t i = 0; stack && i < stack->frames_count; i++)
+		if (stack->frames[i]->language == PERFX_LANGUAGE_PYTHON &&
+		    !strcmp(base_name(stack->frames[i]->file), "subprocess.py"))
+			return true;
+	return wait_class(wait) == ACCOUNT_CHILD;
 }
 
 /* What a poll waits for is not known to samples. */
@@ -323,7 +352,8 @@ enum account_class wait_class_of(const struct contexts *contexts,
 
 /* --- joins --- */
 
-/* Waits that may be a join: by their stack, or short sleeps of a loop that only polls. */
+/* Waits that may be a join: by their stack; or short sleeps of a loop that only polls, and waits
+ * for conditions and events. */
 enum candidate { CANDIDATE_NONE = 0, CANDIDATE_JOIN, CANDIDATE_NAP, CANDIDATES };
 
 /* A loop that polls sleeps often and shortly. */
@@ -368,8 +398,14 @@ static enum candidate candidate_of(const struct profile_activity *wait, enum acc
 	for (size_t i = 0; wait->stack && i < wait->stack->frames_count; i++)
 		if (is_join_frame(wait->stack->frames[i]))
 			return CANDIDATE_JOIN;
-	return class == ACCOUNT_SLEEP && wait->count >= NAPS_MIN &&
-			       wait->ns / wait->count <= NAP_MAX_NS
+	if (class == ACCOUNT_SLEEP)
+		return wait->count >= NAPS_MIN && wait->ns / wait->count <= NAP_MAX_NS
+			       ? CANDIDATE_NAP
+			       : CANDIDATE_NONE;
+	/* for a condition or an event, which its own threads may raise */
+	return wait->reason == PERFX_WAIT_EPOLL || wait->reason == PERFX_WAIT_POLL ||
+			       (wait->reason == PERFX_WAIT_FUTEX &&
+				wait_class(wait) == ACCOUNT_OTHER)
 		       ? CANDIDATE_NAP
 		       : CANDIDATE_NONE;
 }
@@ -692,24 +728,53 @@ uint64_t account_busy_ns(const struct account *account)
 /* Waits that are the point of a program that does nothing else. */
 static uint64_t concrete_wait_ns(const struct account *account)
 {
-	return account->ns[ACCOUNT_SLEEP] + account->ns[ACCOUNT_DISK] + account->ns[ACCOUNT_OUTPUT];
+	return account->ns[ACCOUNT_SLEEP] + account->ns[ACCOUNT_DISK] +
+	       account->ns[ACCOUNT_OUTPUT] + account->ns[ACCOUNT_LOCK];
 }
 
-static uint64_t children_busy_ns(const struct making *m)
+uint64_t process_busy_ns(const struct profile_process *process)
+{
+	uint64_t busy_ns = known_or(process->cpu_ns, 0);
+
+	for (size_t i = 0; i < process->threads_count; i++)
+		busy_ns += known_or(process->threads[i].runnable_ns, 0);
+	return busy_ns;
+}
+
+/* Launchers, compilers: pids that were used again could form a loop. */
+#define CHILDREN_DEPTH 8
+
+/* Of all processes below it. */
+static uint64_t children_busy_ns(const struct profile *profile, const struct profile_process *above,
+				 unsigned depth)
+{
+	uint64_t busy_ns = 0;
+
+	for (size_t i = 0; i < profile->processes_count && depth; i++) {
+		const struct profile_process *child = &profile->processes[i];
+
+		if (profile_is_child(profile, child, above))
+			busy_ns += process_busy_ns(child) +
+				   children_busy_ns(profile, child, depth - 1);
+	}
+	return busy_ns;
+}
+
+/* What its children wait for that is the point of what they do. */
+static uint64_t children_wait_ns(const struct making *m)
 {
 	const struct profile *profile = m->contexts.profile;
-	uint64_t busy_ns = 0;
+	struct account waits = {0};
 
 	for (size_t i = 0; i < profile->processes_count; i++) {
 		const struct profile_process *child = &profile->processes[i];
 
 		if (!profile_is_child(profile, child, m->contexts.process))
 			continue;
-		busy_ns += known_or(child->cpu_ns, 0);
-		for (size_t k = 0; k < child->threads_count; k++)
-			busy_ns += known_or(child->threads[k].runnable_ns, 0);
+		for (size_t k = 0; k < child->blocked.count; k++)
+			waits.ns[wait_class(&child->blocked.list[k])] += child->blocked.list[k].ns;
 	}
-	return busy_ns;
+	return concrete_wait_ns(&waits);
 }
 
 static struct account *find_account(const struct process_account *account, uint32_t tid)
@@ -778,13 +843,15 @@ static void find_joins(struct making *m, struct account *driver, const struct wa
 	for (size_t i = 0; i < account->threads_count; i++)
 		if (&account->threads[i] != driver)
 			threads_ns += account_busy_ns(&account->threads[i]);
-	children_ns = children_busy_ns(m);
+	children_ns = children_busy_ns(m->contexts.profile, m->contexts.process, CHILDREN_DEPTH);
 	/* they may only sleep or read, too: then that is what it waits for */
 	if (waiting && busiest && (double)threads_ns < JOIN_WORK_SHARE * (double)joins_ns &&
 	    concrete_wait_ns(waiting) > threads_ns) {
 		busiest = waiting;
 		threads_ns += concrete_wait_ns(waiting);
 	}
+	if ((double)(threads_ns + children_ns) < JOIN_WORK_SHARE * (double)joins_ns)
+		children_ns += children_wait_ns(m);
 	if ((double)own_ns >= JOIN_OWN_SHARE * wall_ns)
 		naps_ns = 0;
 	if (m->contexts.process->steps.count || !wall_ns ||

@@ -82,6 +82,7 @@ const struct account *account_of_thread(const struct process_account *account, u
 bool account_is_known(const struct process_account *account);
 /* On a CPU, or ready for one. */
 uint64_t account_busy_ns(const struct account *account);
+uint64_t process_busy_ns(const struct profile_process *process);
 
 /* --- places --- */
 
@@ -132,6 +133,8 @@ enum account_class wait_class_of(const struct contexts *contexts,
 enum account_class account_wait_class(const struct process_account *account,
 				      const struct contexts *contexts,
 				      const struct profile_activity *wait);
+/* For a child process to end, or for what that writes before? */
+bool wait_is_for_child(const struct profile_activity *wait);
 /* Was the sample taken in this wait? */
 bool sample_is_of(const struct profile_activity *sample, const struct profile_activity *wait);
 /* Where most samples of a wait were; NULL: not known. */
@@ -140,7 +143,8 @@ const struct profile_frame *wait_place(const struct profile_process *process,
 
 /* --- lines --- */
 
-/* The Python function that runs or waits, else the innermost native one. NULL: without a name. */
+/* The Python function that runs or waits, else the innermost native one outside of libc. NULL:
+ * without a name. */
 const struct profile_frame *stack_place(const struct profile_stack *stack);
 
 /* Sums by line. The first are the most frequent ones: rows of samples are in that order. */

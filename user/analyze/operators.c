@@ -43,8 +43,7 @@ static bool is_framework(const struct profile_frame *frame)
  * compiled at run time, a driver. */
 static bool is_dispatch(const struct profile_frame *frame)
 {
-	return is_framework(frame) || frame_is_interpreter(frame) ||
-	       frame_is_system_library(frame) || begins_with(frame->module_base, "libstdc++");
+	return is_framework(frame) || frame_is_interpreter(frame) || frame_is_system_library(frame);
 }
 
 /* PyTorch's loop over the elements of all that is no matrix. */

@@ -89,6 +89,9 @@ int find_roles(struct analysis *analysis, const struct profile *profile,
 		const struct profile_process *above = &profile->processes[i];
 		uint64_t cpu_ns = above->cpu_ns == PROFILE_ABSENT ? 0 : above->cpu_ns;
 
+		/* what it compiles is not the job yet: the process that asks for it is */
+		if (is_compiler_of_another(profile, above))
+			continue;
 		/* pids that were used again could form a loop */
 		for (size_t depth = 0; depth < profile->processes_count; depth++) {
 			above = profile_parent(profile, above);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A rule about compilers of frameworks that do not come to rest: XLA, torch.compile.
+ * A rule about compilers that do not come to rest: those of frameworks (XLA, torch.compile), and
+ * compilers of C++ and the like that the program starts and waits for.
  *
  * What a compilation takes of the thread of the steps is known by samples of the framework's Python
  * that traces, lowers and compiles, whether it runs or waits for the compiler's threads; how many
@@ -22,7 +23,7 @@ bool is_compiler_of_another(const struct profile *profile, const struct profile_
 						"c++",	    "cc",   "as",    "ld",
 						"collect2", "lto1", "clang", "clang++",
 						"clang-cl", "nvcc", "cicc",  "ptxas",
-						NULL};
+						"rustc",    "lld",  "cmake", NULL};
 
 	if (!text_is_one_of(process->comm, compilers))
 		return false;
@@ -37,9 +38,10 @@ struct compilation {
 	double wall_ns;	    /* of that */
 	uint64_t ns, count; /* sampled */
 	double squares;
-	struct lines callers;	       /* the program's own lines that lead to it */
-	struct lines functions;	       /* its functions that are traced anew */
-	const struct profile_row *row; /* the compiler's calls; NULL: not traced */
+	struct lines callers;		     /* the program's own lines that lead to it */
+	struct lines functions;		     /* its functions that are traced anew */
+	const struct profile_row *row;	     /* the compiler's calls; NULL: not traced */
+	const struct profile_process *child; /* the compiler that it waits for; NULL: its own */
 };
 
 static void add_stack(struct compilation *found, const struct profile_stack *stack, size_t compiler,
@@ -60,18 +62,27 @@ static void add_stack(struct compilation *found, const struct profile_stack *sta
 	}
 }
 
-static void add_sample(struct compilation *found, const struct profile_activity *sample)
+/* Its time that counts. */
+static uint64_t add_time(struct compilation *found, const struct profile_activity *sample)
 {
-	size_t compiler = stack_compiler(sample->stack);
 	uint64_t count = found->whole ? sample->count : activity_judged_count(sample);
 	uint64_t ns = found->whole ? sample->ns : activity_judged_ns(sample);
 
-	if (compiler == NO_COMPILER || !count)
-		return;
+	if (!count)
+		return 0;
 	found->ns += ns;
 	found->count += count;
 	found->squares += (double)ns * (double)ns / (double)count;
-	add_stack(found, sample->stack, compiler, ns);
+	return ns;
+}
+
+static void add_sample(struct compilation *found, const struct profile_activity *sample)
+{
+	size_t compiler = stack_compiler(sample->stack);
+	uint64_t ns = compiler == NO_COMPILER ? 0 : add_time(found, sample);
+
+	if (ns)
+		add_stack(found, sample->stack, compiler, ns);
 }
 
 static void add_thread(struct compilation *found, const struct profile_process *p, uint32_t tid)
@@ -79,6 +90,52 @@ static void add_thread(struct compilation *found, const struct profile_process *
 	for (size_t i = 0; i < p->samples.count; i++)
 		if (p->samples.list[i].tid == tid)
 			add_sample(found, &p->samples.list[i]);
+}
+
+/* Its children have to compile for so much of what it waits for them. */
+#define CHILDREN_COMPILE 0.50
+
+/* A driver starts a compiler, which starts another one. */
+#define COMPILERS_DEPTH 4
+
+/* How long compilers below it worked. longest: of them; NULL: there is none. */
+static uint64_t compilers_ns(const struct profile *profile, const struct profile_process *above,
+			     const struct profile_process **longest, unsigned depth)
+{
+	uint64_t ns = 0;
+
+	for (size_t i = 0; i < profile->processes_count && depth; i++) {
+		const struct profile_process *child = &profile->processes[i];
+
+		if (!profile_is_child(profile, child, above) ||
+		    !is_compiler_of_another(profile, child))
+			continue;
+		ns += process_busy_ns(child) + compilers_ns(profile, child, longest, depth - 1);
+		if (!*longest || process_busy_ns(child) > process_busy_ns(*longest))
+			*longest = child;
+	}
+	return ns;
+}
+
+/* The thread waits for children, and those are compilers: that is compiling, too. */
+static void add_children(struct compilation *found, const struct rules_ctx *ctx)
+{
+	const struct profile_activities *samples = &ctx->process->samples;
+	uint64_t ns = compilers_ns(ctx->profile, ctx->process, &found->child, COMPILERS_DEPTH);
+
+	for (size_t i = 0; found->child && i < samples->count; i++) {
+		const struct profile_activity *sample = &samples->list[i];
+		uint64_t waited_ns;
+
+		if (sample->tid != ctx->process->pid || sample->state != PERFX_SAMPLE_WAITING ||
+		    !wait_is_for_child(sample))
+			continue;
+		waited_ns = add_time(found, sample);
+		if (sample->stack && waited_ns)
+			add_stack(found, sample->stack, 0, waited_ns);
+	}
+	if ((double)ns < CHILDREN_COMPILE * (double)found->ns)
+		*found = (struct compilation){.whole = found->whole, .wall_ns = found->wall_ns};
 }
 
 /* A thread that only waits for those that compile may not be the one that drives the process. */
@@ -92,6 +149,8 @@ static void find(struct compilation *found, const struct rules_ctx *ctx, bool wh
 	add_thread(found, p, ctx->driver->tid);
 	if (!found->count && ctx->driver->tid != p->pid)
 		add_thread(found, p, p->pid);
+	if (!found->count)
+		add_children(found, ctx);
 	for (size_t i = 0; i < p->rows_count; i++) {
 		const struct profile_function *function =
 			profile_function(ctx->profile, p->rows[i].function);
@@ -171,10 +230,21 @@ static bool is_young(const struct rules_ctx *ctx)
 static double share_of(const struct rules_ctx *ctx, const struct compilation *found)
 {
 	if ((double)found->count >= ctx->thresholds->recompilation_samples)
-		return (double)found->ns / found->wall_ns;
+		return fmin((double)found->ns / found->wall_ns, 1);
 	return found->row && !ctx->process->steps.outside_ns
 		       ? fmin((double)found->row->total_ns / found->wall_ns, 1)
 		       : 0;
+}
+
+static void add_what(struct text *text, const struct compilation *found)
+{
+	if (!found->child) {
+		text_add(text, "traces, lowers and compiles");
+		return;
+	}
+	text_add(text, "waits for compilers (");
+	escape_name(text, found->child->comm);
+	text_add(text, ")");
 }
 
 static void add_evidence(struct text *text, struct rules_ctx *ctx, const struct compilation *found,
@@ -182,7 +252,8 @@ static void add_evidence(struct text *text, struct rules_ctx *ctx, const struct 
 {
 	struct place traced = lines_lead(&found->functions);
 
-	text_add(text, "traces, lowers and compiles for ");
+	add_what(text, found);
+	text_add(text, " for ");
 	add_percent(text, share);
 	text_add(text, found->whole ? " of the wall time" : rules_of_judged(ctx));
 	add_step_part(text, ctx, share);
@@ -231,7 +302,8 @@ static void suggest_once(struct note *note, const struct rules_ctx *ctx)
 		      "instead of the whole model)| (loops in lax.scan instead of Python)||}.");
 }
 
-static void add_headline(struct note *note, const struct rules_ctx *ctx, bool steady)
+static void add_headline(struct note *note, const struct rules_ctx *ctx,
+			 const struct compilation *found, bool steady)
 {
 	if (steady) {
 		rules_headline(note, ctx, rules_of_judged(ctx), "compiles again and again",
@@ -240,7 +312,8 @@ static void add_headline(struct note *note, const struct rules_ctx *ctx, bool st
 	}
 	text_add(&note->headline, "COMPILING: ");
 	add_percent(&note->headline, note->share);
-	text_add(&note->headline, " of the wall time traces, lowers and compiles");
+	text_add(&note->headline, " of the wall time ");
+	add_what(&note->headline, found);
 	if (!note->place)
 		return;
 	text_add(&note->headline, ", called in ");
@@ -252,7 +325,10 @@ static enum finding_severity severity_of(const struct rules_ctx *ctx, const stru
 {
 	if (!steady)
 		return FINDING_HIGH;
-	return is_young(ctx) ? FINDING_LOW : rules_severity(ctx, note->gain_ns);
+	/* of a program that does little else there is nothing else to say */
+	if (is_young(ctx) && note->share < ctx->thresholds->recompilation_compiling)
+		return FINDING_LOW;
+	return rules_severity(ctx, note->gain_ns);
 }
 
 void rules_compile(struct rules_ctx *ctx)
@@ -288,7 +364,7 @@ void rules_compile(struct rules_ctx *ctx)
 		suggest_steady(&note, ctx);
 	else
 		suggest_once(&note, ctx);
-	add_headline(&note, ctx, steady);
+	add_headline(&note, ctx, &found, steady);
 	if (steady)
 		add_slow_period(&note.headline, ctx);
 	if (steady && is_young(ctx))

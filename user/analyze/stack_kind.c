@@ -23,8 +23,9 @@ bool frame_is_same_line(const struct profile_frame *a, const struct profile_fram
 
 bool frame_is_system_library(const struct profile_frame *frame)
 {
-	static const char *const prefixes[] = {"libc.so",  "libc-2.",	 "libm.so", "libpthread",
-					       "ld-linux", "linux-vdso", "[vdso]",  NULL};
+	static const char *const prefixes[] = {"libc.so",   "libc-2.",	  "libm.so", "libpthread",
+					       "ld-linux",  "linux-vdso", "[vdso]",  "libstdc++.",
+					       "libgcc_s.", NULL};
 
 	return text_begins_with_one_of(frame->module_base, prefixes);
 }

@@ -10,7 +10,8 @@
 
 bool frame_is_same_function(const struct profile_frame *a, const struct profile_frame *b);
 bool frame_is_same_line(const struct profile_frame *a, const struct profile_frame *b);
-/* What an interpreter's own code calls without being an extension: libc and its parts. */
+/* What an interpreter's own code calls without being an extension: libc, its parts, and the
+ * libraries of the compiler. */
 bool frame_is_system_library(const struct profile_frame *frame);
 /* The interpreter, or one of its own modules in C (math, _json, …). */
 bool frame_is_interpreter(const struct profile_frame *frame);
