@@ -290,6 +290,10 @@ Test(analyze, no_more_cpu_time_than_cpus)
 	cr_expect_float_eq(cpu_share(&process), 2, 1e-9);
 	process.to_ns = 20 * MS;
 	cr_expect_float_eq(cpu_share(&process), 0.5, 1e-9);
+	/* it ended before its CPUs were known */
+	process.limits.cpus_count = 0;
+	process.to_ns = 100000;
+	cr_expect_float_eq(cpu_share(&process), 1, 1e-9);
 	process.cpu_ns = PROFILE_ABSENT;
 	cr_expect_lt(cpu_share(&process), 0);
 }

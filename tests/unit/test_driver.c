@@ -250,6 +250,73 @@ Test(driver, places_of_waits)
 	forget(&report);
 }
 
+/* In libc, called by the program: its function is the place. */
+Test(driver, native_waits_are_where_the_program_calls_libc)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	stream_stack(&s, 1, 60, PERFX_STACK_PC, 0x9000, 0x9010, 0x9020);
+	stream_frame(&s, 1, 0x9000, 0, "clock_nanosleep", LIBC, 0x90, "clock_nanosleep.c", 71);
+	stream_frame(&s, 1, 0x9010, 0, "nanosleep", LIBC, 0x91, "nanosleep.c", 25);
+	stream_frame(&s, 1, 0x9020, 0, "limit_rate", "/opt/trainer", 0x92, "trainer.c", 7);
+	waits(&s, PERFX_WAIT_SLEEP, 0, 60, 3000);
+	report = end(&s);
+	cr_assert_not_null(find(&report, "SleepWait"));
+	cr_expect_str_eq(find(&report, "SleepWait")->place.function, "limit_rate");
+	forget(&report);
+}
+
+/* A process of ten seconds that calls nothing that is traced, and runs for half a second. */
+static void end_idle(struct stream *s, const char *verdict)
+{
+	struct report report;
+
+	stream_thread(s, 1, MAIN, "python3", 'S', 10 * S, 500 * MS, 0);
+	stream_usage(s, 1, 0, 0, 0, 200 << 20);
+	stream_usage(s, 1, 10 * S, 500 * MS, 0, 200 << 20);
+	stream_end(s, 10 * S, 0);
+	report.aggregate = replay(s);
+	report.analysis = analyze(aggregate__finish(report.aggregate), NULL);
+	cr_assert_not_null(report.analysis);
+	cr_expect(contains(report.analysis->verdict, verdict));
+	forget(&report);
+}
+
+static void wait_idly(struct stream *s, enum perfx_wait_reason reason, uint32_t stack,
+		      unsigned count)
+{
+	begin(s);
+	stream_plain(s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1, .tid = MAIN,
+		     .reason = (uint8_t)reason, .object = 8, .blocked_ns = 9 * S, .count = count,
+		     .max_ns = 200 * MS);
+	samples(s,
+		(struct perfx_sample){.stack = stack,
+				      .state = PERFX_SAMPLE_WAITING,
+				      .reason = (uint8_t)reason,
+				      .object = 8},
+		5);
+}
+
+/* That it is idle is no cause. A server waits for requests by right. */
+Test(driver, why_a_process_is_idle)
+{
+	struct stream s = {0};
+
+	wait_idly(&s, PERFX_WAIT_SLEEP, LOCK, 100);
+	end_idle(&s, "SLEEPING: python3 (pid 4242) waits for a fixed time to pass (sleep), 90.0 % "
+		     "of the wall time; it waits in main (train.py:12)");
+	wait_idly(&s, PERFX_WAIT_FUTEX, MUTEX, 100);
+	end_idle(&s, "LOCK-BOUND: python3 (pid 4242) waits for a lock");
+	wait_idly(&s, PERFX_WAIT_READ, LOCK, 50);
+	end_idle(&s, "INPUT-BOUND: python3 (pid 4242) waits for input");
+	wait_idly(&s, PERFX_WAIT_READ, LOCK, 49);
+	end_idle(&s, "IDLE: ");
+	wait_idly(&s, PERFX_WAIT_EPOLL, LOCK, 1000);
+	end_idle(&s, "IDLE: ");
+}
+
 /* The main thread waits for their results, which is no fault; that they take turns is one. */
 Test(driver, threads_wait_for_the_gil)
 {

@@ -23,12 +23,18 @@ double wall_share(const struct profile_process *process, uint64_t ns)
 	return (double)ns / (double)wall_ns;
 }
 
-/* CPU time is counted in ticks (10 ms): of a shorter time they may be more than its CPUs had. */
+/* A hundred ticks: their rounding is hardly seen. */
+#define EXACT_NS 1000000000u
+
+/* CPU time is counted in ticks (10 ms): of a shorter time they may be more than its CPUs had. Those
+ * of a process that ended early are not known: then it had one for each thread at most. */
 double cpu_share(const struct profile_process *process)
 {
 	double share = wall_share(process, process->cpu_ns), cpus = process->limits.cpus_count;
 
-	return cpus > 0 && share > cpus ? cpus : share;
+	if (!process->limits.cpus_count && profile_wall_ns(process) < EXACT_NS)
+		cpus = fmax((double)process->threads_count, 1);
+	return cpus > 0 ? fmin(share, cpus) : share;
 }
 
 void add_wall_share(struct text *text, double share)
@@ -286,10 +292,10 @@ static bool is_more(const struct analysis *analysis, const struct profile *profi
 {
 	bool a_works = is_job(analysis, profile, a), b_works = is_job(analysis, profile, b);
 
-	if (a_works != b_works)
-		return a_works;
 	if (is_compiler_of_another(profile, a) != is_compiler_of_another(profile, b))
 		return is_compiler_of_another(profile, b);
+	if (a_works != b_works)
+		return a_works;
 	if (a->self_ns != b->self_ns)
 		return a->self_ns > b->self_ns;
 	if (a->calls_count != b->calls_count)
@@ -312,6 +318,13 @@ static const struct profile_process *main_process(const struct profile *profile,
 	}
 	row = main ? ranks_of_process(ranks, (size_t)(main - profile->processes)) : NULL;
 	return row ? &profile->processes[row->leader] : main;
+}
+
+/* Beside the main process it only waits or helps. */
+static bool is_minor(const struct profile_process *process, const struct profile_process *main)
+{
+	return process != main && !process->steps.count && process->cpu_ns != PROFILE_ABSENT &&
+	       main->cpu_ns != PROFILE_ABSENT && process->cpu_ns <= main->cpu_ns / 2;
 }
 
 /* Where the time of steps goes is known of all processes before one is judged. drivers: one for
@@ -391,6 +404,7 @@ struct analysis *analyze(const struct profile *profile, const struct rule_set *r
 					.driver = &drivers[i],
 					.role = out->role,
 					.is_main = process == main,
+					.is_minor = is_minor(process, main),
 					.evidence_lost = evidence_lost};
 
 		if (analyze_process(&ctx, &analysis->ranks, out))

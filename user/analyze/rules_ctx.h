@@ -21,6 +21,7 @@ struct rules_ctx {
 	const struct step_time *time; /* where a step's time goes */
 	enum process_role role;
 	bool is_main;	    /* the process that what concerns the whole capture is said about */
+	bool is_minor;	    /* it uses less than half of the CPU time of the main one */
 	bool evidence_lost; /* rules_evidence_lost() */
 	struct finding *findings;
 	size_t findings_count, findings_capacity;

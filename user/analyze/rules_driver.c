@@ -387,10 +387,12 @@ static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait
 		add_python_of_others(text, ctx);
 }
 
-/* Who does not train may wait for requests. */
+/* Who does not train may wait for requests; a process beside the one that works has to wait. */
 static enum finding_severity wait_severity(const struct rules_ctx *ctx,
 					   const struct wait_rule *rule, double share)
 {
+	if (ctx->is_minor || (!ctx->is_main && rules_is_idle(ctx)))
+		return FINDING_LOW;
 	if (rule->wait == ACCOUNT_INPUT && !ctx->process->steps.count)
 		return FINDING_MEDIUM;
 	return share >= threshold_of(ctx->thresholds, rule->kind, "high") ? FINDING_HIGH
@@ -481,6 +483,22 @@ static void gil_of_threads(struct rules_ctx *ctx)
 		      threads, &note);
 }
 
+/* Less often it may only look whether it has to end. */
+#define SERVER_READS_PER_S 5
+
+/* A process that does hardly anything and nothing that is traced may be a server, which waits for
+ * requests by right: IdleTarget says so. One that reads again and again needs what it reads. */
+static bool is_servers_wait(const struct rules_ctx *ctx, const struct wait_rule *rule)
+{
+	const struct driver_wait *wait = &ctx->driver->waits[rule->wait];
+
+	if (rule->wait != ACCOUNT_INPUT || !wait->most || !rules_is_idle(ctx) ||
+	    ctx->process->calls_count)
+		return false;
+	return wait->most->reason == PERFX_WAIT_EPOLL || wait->most->reason == PERFX_WAIT_POLL ||
+	       rate_of(ctx->process, wait->count) < SERVER_READS_PER_S;
+}
+
 void rules_driver(struct rules_ctx *ctx)
 {
 	if (rules_is_short(ctx) || !ctx->driver->wall_ns)
@@ -488,11 +506,9 @@ void rules_driver(struct rules_ctx *ctx)
 	/* a loader's worker is judged by what its parent waits for */
 	if (rules_is_worker(ctx) && !ctx->process->steps.count)
 		return;
-	/* one that does nothing that is traced waits by right: IdleTarget says so */
-	if (rules_is_idle(ctx) && !ctx->process->calls_count)
-		return;
 	python_bound(ctx);
 	gil_of_threads(ctx);
 	for (size_t i = 0; i < sizeof(wait_rules) / sizeof(wait_rules[0]); i++)
-		waits(ctx, &wait_rules[i]);
+		if (!is_servers_wait(ctx, &wait_rules[i]))
+			waits(ctx, &wait_rules[i]);
 }
