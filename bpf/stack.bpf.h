@@ -78,7 +78,7 @@ struct call_stack {
 	};
 	struct python_walk python;
 	struct perfx_stack head;
-	__u64 addresses[PERFX_STACK_FRAMES_MAX];
+	__u64 addresses[PERFX_STACK_FRAMES_MAX + 1]; /* with room for the time: append_tail() */
 };
 
 /* For stack_walk, beside PERFX_STACK_PC: the walk begins at an instruction that leaves a function,
@@ -962,15 +962,17 @@ static long code_append_step(__u32 slot, void *ctx)
 	return 0;
 }
 
-/* For the tracer, behind the frames: the code objects of the Python ones, as far as there is room.
- * Returns the bytes of all. */
-__weak __noinline __u32 append_codes(struct call_stack *record)
+/* For the tracer, behind the frames: the time, then the code objects of the Python frames, as far
+ * as there is room. Returns the bytes of all. */
+__weak __noinline __u32 append_tail(struct call_stack *record)
 {
 	struct code_append append = {.stack = record};
+	__u32 count = record ? record->head.frames_count : 0;
 
-	if (!record)
+	if (!record || count > PERFX_STACK_FRAMES_MAX)
 		return 0;
-	append.at = 2 * record->head.frames_count;
+	record->addresses[count] = bpf_ktime_get_ns();
+	append.at = 2 * (count + 1);
 	if (record->python.merged)
 		repeat(PERFX_STACK_FRAMES_MAX, code_append_step, &append);
 	return (append.at + 1) / 2 * sizeof(__u64);
@@ -979,7 +981,7 @@ __weak __noinline __u32 append_codes(struct call_stack *record)
 /* Emits a stack. Returns its id; 0: there is no room. */
 static __always_inline __u32 emit_stack(struct call_stack *record, void *ring, __u32 process)
 {
-	__u32 size = sizeof(record->head) + append_codes(record);
+	__u32 size = sizeof(record->head) + append_tail(record);
 
 	if (size > sizeof(record->head) + sizeof(record->addresses))
 		size = sizeof(record->head) + sizeof(record->addresses);

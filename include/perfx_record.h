@@ -293,6 +293,13 @@ struct perfx_free {
 #define PERFX_FRAME_INSTRUCTION(frame) ((__u32)((frame)&0xfffff))
 /* Where the address had another code object before, the frame is a mere number below this. */
 #define PERFX_FRAME_NUMBERS (1ull << 32)
+/* Of a native frame: bits 48 to 62 number the code that lay at the address, one library after the
+ * other; 0 is the first. What lay there at the time of a frame numbered UNKNOWN is not known. */
+#define PERFX_FRAME_ADDRESS_BITS	      48
+#define PERFX_FRAME_NUMBER_UNKNOWN	      0x7fffull
+#define PERFX_FRAME_NUMBERED(address, number) ((address) | (number) << PERFX_FRAME_ADDRESS_BITS)
+#define PERFX_FRAME_ADDRESS(frame) \
+	((frame)&PERFX_FRAME_PYTHON ? (frame) : (frame) & ((1ull << PERFX_FRAME_ADDRESS_BITS) - 1))
 
 #define PERFX_STACK_FRAMES_MAX 256
 #define PERFX_STACK_CUT	       0x1 /* deeper than PERFX_STACK_FRAMES_MAX */

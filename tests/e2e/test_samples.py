@@ -92,6 +92,26 @@ def test_shares_of_cpu_time(name, case, program, recording):
     assert process["samples"]["on_cpu_ns"] == sum(line["on_cpu_ns"] for line in process["lines"])
 
 
+def test_libraries_in_turn_at_one_address(program, recording):
+    """A sample is what lay at its addresses then: 67 and 33 %, each within 5 points, nothing unknown. Calls
+    are counted from the second load on, when their file is known."""
+    p = program(WORKLOADS / "turns")
+    r = recording("-p", p.pid, "-F", "turn_?.so:turn_?")
+    p.go(3)
+    expected = p.finish()
+    samples, _ = r.stop()
+    names = ("turn_a", "turn_b")
+    used = {name: expected[name, "cpu_ns"] for name in names}
+    found = on_cpu_ns(samples, names)
+    print(used, found)
+    assert abs(found["turn_a"] / sum(found.values()) - used["turn_a"] / sum(used.values())) < 0.05
+    assert sum(found.values()) / sum(used.values()) == pytest.approx(1, rel=0.15)
+    (process,) = json.loads(run("report", r.path, "-f", "json").stdout)["processes"]
+    calls = {f["name"]: f["calls"] for f in process["functions"]}
+    assert all(100 < calls[name] < expected[name, "calls"] == 150 for name in names)
+    assert {pathlib.Path(late["path"]).stem for late in process["attached_late"]} == set(names)
+
+
 def test_a_goroutine(program, recording):
     """It reaches its start although nothing has called that, and no table describes either."""
     p = program(WORKLOADS / "goroutine", "spins")

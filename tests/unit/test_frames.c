@@ -2,6 +2,7 @@
 #include "replay/pipeline.h"
 #include "session/frames.h"
 
+#include "base/clock.h"
 #include "capture/capture.h"
 #include "decode/decode.h"
 #include "decode/pack.h"
@@ -77,21 +78,33 @@ static uint64_t offset_of(const char *place)
 	return (uint64_t)offset;
 }
 
-static void stack(uint32_t process, const uint64_t *addresses, uint32_t count)
+/* As the programs emit it: with its time behind the frames. */
+static void stack_at(uint32_t process, uint32_t id, const uint64_t *addresses, uint32_t count,
+		     uint64_t time_ns)
 {
 	struct {
 		struct perfx_stack fixed;
 		uint64_t addresses[8];
 	} record = {.fixed = {.hdr = {.kind = PERFX_KIND_STACK,
 				      .size = (uint32_t)(sizeof(record.fixed) +
-							 count * sizeof(uint64_t)),
+							 (count + 1) * sizeof(uint64_t)),
 				      .fixed = sizeof(record.fixed)},
-			      .stack = 1,
+			      .stack = id,
 			      .process = process,
 			      .frames_count = count}};
 
 	memcpy(record.addresses, addresses, count * sizeof(*addresses));
+	record.addresses[count] = time_ns;
+	cr_assert_eq(frames__stack_time_ns(&record.fixed), time_ns);
 	cr_assert_eq(frames__stack(frames, &record.fixed), 0);
+	cr_assert_eq(record.fixed.hdr.size, sizeof(record.fixed) + count * sizeof(uint64_t));
+}
+
+static void stack(uint32_t process, const uint64_t *addresses, uint32_t count)
+{
+	static uint32_t id;
+
+	stack_at(process, ++id, addresses, count, clock_monotonic_ns());
 }
 
 static void stack_of_one(uint32_t process, uint64_t address)
@@ -146,8 +159,8 @@ static void expect_frames(uint32_t process, uint64_t address, const char *module
 		ssize_t used = decode_event(data, size, &event, &skip);
 
 		cr_assert_gt(used, 0);
-		cr_assert_eq(event.kind, PERFX_KIND_FRAME);
-		if (event.frame.process == process && event.frame.address == address)
+		if (event.kind == PERFX_KIND_FRAME && event.frame.process == process &&
+		    event.frame.address == address)
 			add_frame(&text, &depth, &event.frame, event.strings, module, offset);
 		data += used;
 		size -= (size_t)used;
@@ -275,6 +288,129 @@ Test(frames, stacks_before_and_after_the_looks)
 	expect_place(1, base, "p.so", "in_outer");
 	expect_place(1, late, "q.so", "in_outer");
 	expect_place(1, early, "r.so", "in_outer");
+}
+
+/* The same file's code once more, or another one's, at an address: as the kernel reports it. */
+static void mapped(uint32_t process, const char *name, uint64_t at, uint64_t time_ns)
+{
+	struct maps *maps;
+	struct new_mapping mapping = {.pid = getpid(), .time_ns = time_ns};
+
+	map_file(name, at);
+	maps = maps__read(getpid());
+	mapping.mapping = *maps__find(maps, at);
+	cr_assert_eq(frames__mapped(frames, process, &mapping), 0);
+	maps__free(maps);
+}
+
+static uint32_t named_at(uint32_t process, uint32_t id, uint64_t time_ns)
+{
+	frames__name_stack(frames, process, &id, time_ns);
+	return id;
+}
+
+/* The addresses of a STACK record that was made; how many. */
+static size_t made_stack(uint32_t id, uint64_t *addresses)
+{
+	size_t size, count = 0;
+	const char *data = records(&size);
+
+	while (size) {
+		struct event event;
+		size_t skip;
+		ssize_t used = decode_event(data, size, &event, &skip);
+
+		cr_assert_gt(used, 0);
+		if (event.kind == PERFX_KIND_STACK && event.stack.stack == id) {
+			cr_expect_eq(count, 0, "made twice");
+			count = event.stack.frames_count;
+			memcpy(addresses, event.addresses, count * sizeof(*addresses));
+		}
+		data += used;
+		size -= (size_t)used;
+	}
+	return count;
+}
+
+/* The kernel names a stack by its addresses, whatever code lies there: each time it is what lay
+ * there then. */
+Test(frames, libraries_in_turn_at_one_address)
+{
+	uint64_t base = map_file("p.so", 0), offset = offset_of("in_outer"), made[8];
+	uint64_t addresses[] = {base + offset + BEHIND, 16};
+	uint32_t second;
+
+	fixture_run("cp p.so q.so");
+	cr_assert_eq(frames__map(frames, 1, getpid()), 0);
+	stack_at(1, 5, addresses, 2, 1000);
+	cr_expect_eq(named_at(1, 5, 1500), 5);
+	mapped(1, "q.so", base, 2000);
+	cr_expect_eq(named_at(1, 5, 1999), 5, "a record of before");
+	second = named_at(1, 5, 2000);
+	cr_expect_neq(second, 5);
+	cr_expect_neq(second, 0);
+	mapped(1, "p.so", base, 3000);
+	cr_expect_eq(named_at(1, 5, 3000), 5);
+	cr_expect_eq(named_at(1, 5, 2500), second, "a late record");
+	mapped(1, "q.so", base, 4000);
+	/* a look at all mappings finds nothing new */
+	cr_assert_eq(frames__map(frames, 1, getpid()), 0);
+	cr_expect_eq(named_at(1, 5, 4500), second);
+	stack_at(1, 6, addresses, 1, 4600);
+	cr_expect_eq(named_at(1, 6, 4700), 6);
+	cr_expect_eq(made_stack(second, made), 2);
+	cr_expect_eq(made[0], PERFX_FRAME_NUMBERED(addresses[0], 1ull));
+	cr_expect_eq(made[1], 16);
+	expect_frames(1, addresses[0], fixture_path("p.so"), offset, known("in_outer"));
+	expect_frames(1, made[0], fixture_path("q.so"), offset, known("in_outer"));
+}
+
+/* A replacement that the kernel did not report may have been at any time since the last look. */
+Test(frames, unknown_where_the_time_of_a_replacement_is)
+{
+	uint64_t base = map_file("p.so", 0), offset = offset_of("in_outer");
+	uint64_t address = base + offset + BEHIND, made[8], seen_ns, between_ns, found_ns;
+	uint32_t unknown;
+
+	fixture_run("cp p.so q.so");
+	seen_ns = clock_monotonic_ns();
+	cr_assert_eq(frames__map(frames, 1, getpid()), 0);
+	stack_at(1, 5, &address, 1, seen_ns);
+	between_ns = clock_monotonic_ns();
+	map_file("q.so", base);
+	cr_assert_eq(frames__map(frames, 1, getpid()), 0);
+	found_ns = clock_monotonic_ns();
+	cr_expect_eq(named_at(1, 5, seen_ns), 5);
+	unknown = named_at(1, 5, between_ns);
+	stack_at(1, 7, &address, 1, found_ns);
+	cr_expect_eq(named_at(1, 5, found_ns), 7);
+	frames__renew_stacks(frames);
+	cr_expect_eq(named_at(1, 5, found_ns), 0, "a stack that is not kept");
+	cr_expect_eq(made_stack(unknown, made), 1);
+	cr_expect_eq(made[0], PERFX_FRAME_NUMBERED(address, PERFX_FRAME_NUMBER_UNKNOWN));
+	expect_frames(1, made[0], "", 0, "");
+	expect_frames(1, address, fixture_path("p.so"), offset, known("in_outer"));
+	expect_frames(1, PERFX_FRAME_NUMBERED(address, 1ull), fixture_path("q.so"), offset,
+		      known("in_outer"));
+}
+
+/* Generated code in a library's place has not the library's names. */
+Test(frames, memory_without_a_file_in_the_place_of_a_library)
+{
+	uint64_t base = map_file("p.so", 0), offset = offset_of("in_outer");
+	uint64_t address = base + offset + BEHIND, made[8];
+	struct new_mapping mapping = {.pid = getpid(), .time_ns = 2000};
+	uint32_t generated;
+
+	cr_assert_eq(frames__map(frames, 1, getpid()), 0);
+	stack_at(1, 5, &address, 1, 1000);
+	mapping.mapping = (struct mapping){
+		.start = base, .end = base + 65536, .executable = true, .path = "//anon"};
+	cr_assert_eq(frames__mapped(frames, 1, &mapping), 0);
+	generated = named_at(1, 5, 2500);
+	cr_expect_neq(generated, 5);
+	cr_expect_eq(made_stack(generated, made), 1);
+	expect_frames(1, made[0], "", 0, " :0");
 }
 
 static pid_t start_child(void)

@@ -144,7 +144,7 @@ static int64_t innermost_frame(struct aggregate *a, uint32_t process, uint64_t a
 		.module = "",
 		.module_base = "",
 		.file = "",
-		.address = address,
+		.address = PERFX_FRAME_ADDRESS(address),
 		.language = address & PERFX_FRAME_PYTHON ? PERFX_LANGUAGE_PYTHON
 							 : PERFX_LANGUAGE_NATIVE,
 	};
@@ -224,7 +224,7 @@ int handle_frame(struct aggregate *a, const struct event *event)
 		.module = intern(a, event->strings[1]),
 		.file = intern(a, event->strings[2]),
 		.line = record->line,
-		.address = record->address,
+		.address = PERFX_FRAME_ADDRESS(record->address),
 		.offset = record->offset,
 		.language = record->language,
 		.gone = record->flags & PERFX_FRAME_GONE,

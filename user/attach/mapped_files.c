@@ -117,6 +117,16 @@ static void copy_out(const char *data, uint64_t size, uint64_t at, void *to, siz
 		((char *)to)[i] = data[(at + i) & (size - 1)];
 }
 
+/* A record that has not been taken. */
+struct oldest {
+	struct perf_event_mmap_page *page;
+	const char *data; /* of its ring, */
+	uint64_t size;	  /* in bytes, */
+	uint64_t at;	  /* where it begins */
+	uint64_t time_ns;
+	struct perf_event_header header;
+};
+
 /* man perf_event_open: PERF_RECORD_MMAP2, as far as is wanted. */
 struct mmap_record {
 	struct perf_event_header header;
@@ -129,60 +139,70 @@ struct mmap_record {
 };
 
 /* One record; its time comes last. */
-static void deliver(const char *data, uint64_t size, uint64_t at, uint16_t bytes,
+static void deliver(const struct oldest *oldest,
 		    void (*fn)(const struct new_mapping *mapping, void *ctx), void *ctx)
 {
 	char path[PATH_MAX + 1] = "";
 	struct mmap_record record;
-	struct new_mapping mapping = {.path = path};
-	size_t path_bytes = bytes > sizeof(record) ? bytes - sizeof(record) : 0;
+	struct new_mapping mapping = {.time_ns = oldest->time_ns};
+	size_t bytes = oldest->header.size,
+	       path_bytes = bytes > sizeof(record) ? bytes - sizeof(record) : 0;
 
-	copy_out(data, size, at, &record, sizeof(record));
-	copy_out(data, size, at + bytes - sizeof(mapping.time_ns), &mapping.time_ns,
-		 sizeof(mapping.time_ns));
+	copy_out(oldest->data, oldest->size, oldest->at, &record, sizeof(record));
 	if (record.header.type == PERF_RECORD_MMAP2) {
-		copy_out(data, size, at + sizeof(record), path,
+		copy_out(oldest->data, oldest->size, oldest->at + sizeof(record), path,
 			 path_bytes < PATH_MAX ? path_bytes : PATH_MAX);
 		mapping.pid = (pid_t)record.pid;
-		mapping.inode = record.inode;
-		mapping.dev_major = record.dev_major;
-		mapping.dev_minor = record.dev_minor;
+		mapping.mapping = (struct mapping){.start = record.address,
+						   .end = record.address + record.length,
+						   .file_offset = record.page_offset,
+						   .inode = record.inode,
+						   .dev_major = record.dev_major,
+						   .dev_minor = record.dev_minor,
+						   .executable = true,
+						   .deleted = maps_cut_deleted(path),
+						   .path = path};
 	}
-	if (mapping.inode || record.header.type == PERF_RECORD_LOST)
+	if (mapping.pid || record.header.type == PERF_RECORD_LOST)
 		fn(&mapping, ctx);
 }
 
-static int take_ring(const struct mappings *mappings, struct cpu_ring *ring,
-		     void (*fn)(const struct new_mapping *mapping, void *ctx), void *ctx)
+/* Finds the oldest record of all rings. False: there is none. */
+static bool find_oldest(const struct mappings *mappings, struct oldest *oldest)
 {
-	uint64_t size = DATA_PAGES * mappings->page_bytes;
-	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
-	uint64_t tail = ring->page->data_tail;
-	const char *data = (const char *)ring->page + mappings->page_bytes;
-	int taken = 0;
+	oldest->time_ns = UINT64_MAX;
+	for (size_t i = 0; i < mappings->cpus_count; i++) {
+		struct perf_event_mmap_page *page = mappings->cpus[i].page;
+		struct oldest next = {.page = page, .size = DATA_PAGES * mappings->page_bytes};
 
-	while (tail < head) {
-		struct perf_event_header header;
-
-		copy_out(data, size, tail, &header, sizeof(header));
-		if (header.size < sizeof(header) + sizeof(uint64_t))
-			break;
-		deliver(data, size, tail, header.size, fn, ctx);
-		tail += header.size;
-		taken++;
+		if (!page)
+			continue;
+		next.at = page->data_tail;
+		if (next.at == __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE))
+			continue;
+		next.data = (const char *)page + mappings->page_bytes;
+		copy_out(next.data, next.size, next.at, &next.header, sizeof(next.header));
+		if (next.header.size < sizeof(next.header) + sizeof(next.time_ns))
+			continue;
+		copy_out(next.data, next.size, next.at + next.header.size - sizeof(next.time_ns),
+			 &next.time_ns, sizeof(next.time_ns));
+		if (next.time_ns < oldest->time_ns)
+			*oldest = next;
 	}
-	__atomic_store_n(&ring->page->data_tail, head, __ATOMIC_RELEASE);
-	return taken;
+	return oldest->time_ns != UINT64_MAX;
 }
 
 int mappings__take(struct mappings *mappings,
 		   void (*fn)(const struct new_mapping *mapping, void *ctx), void *ctx)
 {
+	struct oldest oldest;
 	int taken = 0;
 
-	for (size_t i = 0; i < mappings->cpus_count; i++)
-		if (mappings->cpus[i].page)
-			taken += take_ring(mappings, &mappings->cpus[i], fn, ctx);
+	for (; find_oldest(mappings, &oldest); taken++) {
+		deliver(&oldest, fn, ctx);
+		__atomic_store_n(&oldest.page->data_tail, oldest.at + oldest.header.size,
+				 __ATOMIC_RELEASE);
+	}
 	return taken;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/grow.h"
 #include "plan/plan.h"
+#include "proc/maps.h"
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -26,17 +27,15 @@ void mappings__free(struct mappings *mappings);
 /* A descriptor for epoll, readable when there is something to take. */
 int mappings__fd(const struct mappings *mappings);
 
-/* A file that a process has mapped to execute it. Code without a file, such as a just-in-time
- * compiler's, is not reported. */
+/* A file, or memory without one, that a process has mapped to execute it. */
 struct new_mapping {
 	pid_t pid;	  /* 0: some were lost, look at all processes */
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
-	uint64_t inode;
-	uint32_t dev_major, dev_minor; /* as in /proc/PID/maps */
-	const char *path;	       /* as the process sees it; until fn returns */
+	/* As in /proc/PID/maps, but the path of a deleted file; valid until fn returns. */
+	struct mapping mapping;
 };
 
-/* Calls fn for each since the last call. Returns how many records were taken. */
+/* Calls fn for each since the last call, in order of time. Returns how many records were taken. */
 int mappings__take(struct mappings *mappings,
 		   void (*fn)(const struct new_mapping *mapping, void *ctx), void *ctx);
 

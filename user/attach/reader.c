@@ -46,8 +46,8 @@ struct reader {
 	struct pack_buffer buffer;
 	union {
 		struct perfx_record record;
-		uint64_t words[sizeof(struct perfx_stack) / 8 + PERFX_STACK_FRAMES_MAX];
-	} stack; /* changed by on_record before the sink gets it */
+		uint64_t words[sizeof(struct perfx_stack) / 8 + PERFX_STACK_FRAMES_MAX + 1];
+	} changed; /* by on_record, before the sink gets it */
 };
 
 /* The text of a name; a longer one is cut between two characters, and ends with an ellipsis. */
@@ -353,11 +353,12 @@ static void on_memory(void *ctx, const void *data, size_t size)
 		const struct perfx_sample *sample = data;
 
 		introduce(reader, sample->process, sample->context);
-	} else if (record->kind == PERFX_KIND_STACK && size <= sizeof(reader->stack)) {
-		memcpy(&reader->stack, data, size);
-		reader->on_record(reader->ctx, &reader->stack.record);
-		data = &reader->stack;
-		size = reader->stack.record.size;
+	}
+	if (record->kind != PERFX_KIND_FREE && size <= sizeof(reader->changed)) {
+		memcpy(&reader->changed, data, size);
+		reader->on_record(reader->ctx, &reader->changed.record);
+		data = &reader->changed;
+		size = reader->changed.record.size;
 	}
 	sink_record(reader->sink, data, size);
 }

@@ -13,8 +13,8 @@
 
 struct reader;
 
-/* on_record sees each control record when the sink has it, and each STACK and CONTEXT record
- * before, which it may change; on_object what the sink never has. NULL with errno. */
+/* on_record sees each control record when the sink has it, and each STACK, CONTEXT, ALLOCATION and
+ * SAMPLE record before, which it may change; on_object what the sink never has. NULL with errno. */
 struct reader *reader__new(struct tracer *tracer, struct sink *sink,
 			   void (*on_record)(void *ctx, struct perfx_record *record),
 			   void (*on_object)(void *ctx, const struct perfx_object_record *record),

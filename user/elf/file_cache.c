@@ -164,6 +164,16 @@ uint32_t file_cache__add(struct file_cache *files, pid_t pid, uint32_t root,
 	return index;
 }
 
+bool file_cache__same(const struct file_cache *files, uint32_t a, uint32_t b)
+{
+	const struct cached_file *left = &files->files[a], *right = &files->files[b];
+
+	if (a == b || a == FILE_CACHE_NONE || b == FILE_CACHE_NONE)
+		return a == b;
+	return (left->dev_major != right->dev_major || left->dev_minor != right->dev_minor) &&
+	       strcmp(left->path, right->path) == 0;
+}
+
 size_t file_cache__left_out(const struct file_cache *files)
 {
 	return files->left_out_count;

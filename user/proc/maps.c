@@ -111,7 +111,7 @@ static void unescape_newlines(char *path)
 }
 
 /* A file may really be called "x (deleted)"; that mistake only means a detour by map_files. */
-static bool cut_deleted(char *path)
+bool maps_cut_deleted(char *path)
 {
 	size_t length = strlen(path), suffix = sizeof(deleted_suffix) - 1;
 
@@ -145,7 +145,7 @@ static bool parse_line(char *line, struct mapping *mapping)
 				    .readable = mode[0] == 'r',
 				    .writable = mode[1] == 'w',
 				    .executable = mode[2] == 'x',
-				    .deleted = inode && cut_deleted(path),
+				    .deleted = inode && maps_cut_deleted(path),
 				    .path = path};
 	return true;
 }

@@ -39,6 +39,8 @@ const struct mapping *maps__find(const struct maps *maps, uint64_t address);
 
 /* Has it a file that module_open() opens? The kernel's vDSO counts as one. */
 bool mapping_has_file(const struct mapping *mapping);
+/* Takes the kernel's " (deleted)" off the path of a file. False: there is none. */
+bool maps_cut_deleted(char *path);
 
 /* A distinct file with at least one executable mapping. */
 struct module_ref {

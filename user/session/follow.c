@@ -467,10 +467,10 @@ static void note_early(struct follow *follow, const struct new_mapping *mapping)
 		return;
 	early = &follow->early[follow->early_count++];
 	*early = (struct early){.pid = mapping->pid,
-				.dev_major = mapping->dev_major,
-				.dev_minor = mapping->dev_minor,
-				.inode = mapping->inode,
-				.path = strdup(mapping->path)};
+				.dev_major = mapping->mapping.dev_major,
+				.dev_minor = mapping->mapping.dev_minor,
+				.inode = mapping->mapping.inode,
+				.path = strdup(mapping->mapping.path)};
 }
 
 static ssize_t module_of_early(const struct follow *follow, const struct early *early)
@@ -797,6 +797,15 @@ void follow__record(struct follow *follow, const struct perfx_record *record)
 	}
 }
 
+/* Addresses mean something else from now on. */
+static void note_code(struct follow *follow, const struct new_mapping *mapping)
+{
+	struct perfx_traced_process traced;
+
+	if (!tracer__traced_process(follow->parts.tracer, mapping->pid, &traced))
+		frames__mapped(follow->parts.frames, traced.memory_process, mapping);
+}
+
 static void note_mapping(const struct new_mapping *mapping, void *ctx)
 {
 	struct attach_task task = {
@@ -804,8 +813,8 @@ static void note_mapping(const struct new_mapping *mapping, void *ctx)
 	struct follow *follow = ctx;
 	const struct plan_module *planned;
 	bool traced = process_table__has(follow->parts.processes, mapping->pid);
-	ssize_t module = plan__find(follow->parts.plan, mapping->inode, mapping->dev_major,
-				    mapping->dev_minor);
+	ssize_t module = plan__find(follow->parts.plan, mapping->mapping.inode,
+				    mapping->mapping.dev_major, mapping->mapping.dev_minor);
 
 	if (!mapping->pid) {
 		follow->rescan = true;
@@ -815,9 +824,13 @@ static void note_mapping(const struct new_mapping *mapping, void *ctx)
 			     "kernel dropped reports of new mappings, because there were too many");
 		return;
 	}
+	if (traced)
+		note_code(follow, mapping);
+	if (!mapping->mapping.inode)
+		return;
 	planned = module < 0 ? NULL : &follow->parts.plan->modules[module];
 	if (!traced)
-		untraced_files_add(&follow->untraced_files, mapping->inode);
+		untraced_files_add(&follow->untraced_files, mapping->mapping.inode);
 	if (!traced && (!follow->parts.options->all || (planned && !planned->is_ml)))
 		return;
 	if (planned && (!planned->functions_count ||
@@ -858,7 +871,7 @@ static void rescan(struct follow *follow)
 	free(all);
 }
 
-bool follow__take_mappings(struct follow *follow)
+static void take_mappings(struct follow *follow)
 {
 	uint64_t now_ns = clock_monotonic_ns();
 
@@ -868,7 +881,18 @@ bool follow__take_mappings(struct follow *follow)
 		rescan(follow);
 	follow->rescan = false;
 	follow->taken_ns = now_ns;
+}
+
+bool follow__take_mappings(struct follow *follow)
+{
+	take_mappings(follow);
 	return !attach_queue__is_empty(follow->queue);
+}
+
+void follow__take_mappings_until(struct follow *follow, uint64_t time_ns)
+{
+	if (follow->mappings && time_ns > follow->taken_ns)
+		take_mappings(follow);
 }
 
 static void end_lost(struct follow *follow, uint64_t now_ns)

@@ -64,6 +64,9 @@ void follow__tick(struct follow *follow, uint64_t now_ns);
 int follow__mappings_fd(const struct follow *follow);
 /* Queues the processes that have mapped something since the last call. Is any process queued? */
 bool follow__take_mappings(struct follow *follow);
+/* Likewise, unless all mappings up to a time have been taken already: records of that time follow.
+ */
+void follow__take_mappings_until(struct follow *follow, uint64_t time_ns);
 /* Attaches for the queued processes. */
 void follow__attach_queued(struct follow *follow);
 

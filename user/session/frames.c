@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/grow.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "cpython/collector.h"
 #include "decode/pack.h"
@@ -23,8 +24,11 @@
 struct mapped_range {
 	uint64_t start, end; /* addresses in the process, [start, end) */
 	uint64_t offset;     /* of start in the file */
-	uint32_t file;	     /* in the file cache; FILE_CACHE_NONE: code without a file */
-	uint32_t pad;
+	/* It lay there in [from_ns, until_ns), CLOCK_MONOTONIC; from_ns 0: since nothing else did.
+	 */
+	uint64_t from_ns, until_ns;
+	uint32_t file;	/* in the file cache; FILE_CACHE_NONE: code without a file */
+	bool ended_ago; /* until_ns is when it was seen last, not when it was replaced */
 };
 
 struct address_map {
@@ -32,6 +36,20 @@ struct address_map {
 	size_t count;
 	struct mapped_range ranges[]; /* in order of address */
 };
+
+static struct mapped_range mapped_range(struct file_cache *files, pid_t pid, uint32_t root,
+					const struct mapping *mapping)
+{
+	struct mapped_range range = {.start = mapping->start,
+				     .end = mapping->end,
+				     .offset = mapping->file_offset,
+				     .until_ns = UINT64_MAX,
+				     .file = FILE_CACHE_NONE};
+
+	if (mapping_has_file(mapping))
+		range.file = file_cache__add(files, pid, root, mapping);
+	return range;
+}
 
 /* Opens the files that are new. One user; NULL: out of memory. */
 static struct address_map *address_map__new(struct file_cache *files, pid_t pid,
@@ -49,16 +67,9 @@ static struct address_map *address_map__new(struct file_cache *files, pid_t pid,
 	map->users = 1;
 	for (size_t i = 0; i < count; i++) {
 		const struct mapping *mapping = maps__at(maps, i);
-		struct mapped_range range = {.start = mapping->start,
-					     .end = mapping->end,
-					     .offset = mapping->file_offset,
-					     .file = FILE_CACHE_NONE};
 
-		if (!mapping->executable)
-			continue;
-		if (mapping_has_file(mapping))
-			range.file = file_cache__add(files, pid, root, mapping);
-		map->ranges[map->count++] = range;
+		if (mapping->executable)
+			map->ranges[map->count++] = mapped_range(files, pid, root, mapping);
 	}
 	return map;
 }
@@ -113,15 +124,25 @@ static void address_map__put(struct address_map *map)
 /* Mappings of a process that are no more, at most; the oldest are forgotten. */
 enum { GONE_MAX = 4096 };
 
-/* An address in stacks. */
+/* An address in stacks, with the code that lay there. */
 struct call {
-	uint64_t address; /* as in the STACK record */
+	uint64_t address; /* as in the STACK record that the sink has */
 	uint64_t at;	  /* of the instruction: of a return address the call before it */
 	uint64_t offset;  /* of the instruction in the file */
 	uint64_t vaddr;	  /* in the file; frames__emit knows */
+	uint64_t time_ns; /* of the first stack */
 	uint32_t file;
 	uint32_t process;
+	uint32_t next; /* 1 + index of the one at this address with other code; 0: none */
 	bool bound, emitted;
+};
+
+/* A STACK record that the sink has. */
+struct shown_stack {
+	uint32_t process, id, flags, frames_count;
+	size_t first;	     /* in shown_addresses */
+	uint64_t checked_ns; /* at that time its addresses meant */
+	uint32_t now;	     /* the stack with this id */
 };
 
 struct space {
@@ -133,10 +154,12 @@ struct space {
 	struct address_map *map;   /* NULL: never seen */
 	struct mapped_range *gone; /* with a file; the newest last */
 	size_t gone_count, gone_room;
+	uint64_t seen_ns;     /* when its mappings were read last */
+	uint64_t replaced_ns; /* when code at addresses was last replaced by other code; 0: never */
 	struct call *calls;
 	size_t calls_count, calls_room;
 	size_t bound_count;
-	struct map64 known; /* address → index in calls */
+	struct map64 known; /* address → index of the first in calls */
 };
 
 /* The effort of finding the source lines of a file. */
@@ -156,6 +179,15 @@ struct frames {
 	struct space *spaces;
 	size_t spaces_count, spaces_room;
 	struct map64 by_process;
+	/* for records that name a stack from before code was replaced: */
+	struct shown_stack *shown;
+	size_t shown_count, shown_room;
+	uint64_t *shown_addresses;
+	size_t shown_addresses_count, shown_addresses_room;
+	struct map64 shown_ids;	     /* id → index in shown */
+	struct map64 shown_contents; /* hash → likewise */
+	uint32_t made_count;	     /* stacks with an id of our own */
+	bool any_replaced;
 	struct pack_buffer buffer;
 };
 
@@ -186,6 +218,18 @@ static void clear_space(struct space *space)
 	*space = (struct space){0};
 }
 
+static void forget_stacks(struct frames *frames)
+{
+	free(frames->shown);
+	free(frames->shown_addresses);
+	map64_clear(&frames->shown_ids);
+	map64_clear(&frames->shown_contents);
+	frames->shown = NULL;
+	frames->shown_addresses = NULL;
+	frames->shown_count = frames->shown_room = 0;
+	frames->shown_addresses_count = frames->shown_addresses_room = 0;
+}
+
 void frames__free(struct frames *frames)
 {
 	if (!frames)
@@ -193,6 +237,7 @@ void frames__free(struct frames *frames)
 	for (size_t i = 0; i < frames->spaces_count; i++)
 		clear_space(&frames->spaces[i]);
 	free(frames->spaces);
+	forget_stacks(frames);
 	free(frames->lines);
 	map64_clear(&frames->by_process);
 	file_cache__free(frames->files);
@@ -222,20 +267,58 @@ static struct space *space_of(struct frames *frames, uint32_t process)
 /* Not code without a file: it has no names, and a JIT would fill the list. */
 static void forget_range(struct space *space, const struct mapped_range *range)
 {
-	size_t kept = 0;
-
 	if (range->file == FILE_CACHE_NONE)
 		return;
-	for (size_t i = 0; i < space->gone_count; i++)
-		if (!mapped_range_same(&space->gone[i], range))
-			space->gone[kept++] = space->gone[i];
-	space->gone_count = kept;
-	if (kept == GONE_MAX)
+	if (space->gone_count == GONE_MAX)
 		memmove(space->gone, space->gone + 1, --space->gone_count * sizeof(*space->gone));
 	if (grow_array(&space->gone, &space->gone_room, space->gone_count + 1,
 		       sizeof(*space->gone)))
 		return;
 	space->gone[space->gone_count++] = *range;
+}
+
+static bool overlaps(const struct mapped_range *a, const struct mapped_range *b)
+{
+	return a->start < b->end && b->start < a->end;
+}
+
+/* Have both the same code at the addresses that they share? */
+static bool is_same_code(const struct frames *frames, const struct mapped_range *a,
+			 const struct mapped_range *b)
+{
+	return overlaps(a, b) && a->start - a->offset == b->start - b->offset &&
+	       file_cache__same(frames->files, a->file, b->file);
+}
+
+/* Ends what lay at the addresses of a range, at until_ns at the latest; ago: that is when it was
+ * seen last. Returns since when the range may lie there: 0: nothing else did, or it did. */
+static uint64_t end_gone(const struct frames *frames, struct space *space,
+			 const struct mapped_range *range, uint64_t until_ns, bool ago)
+{
+	uint64_t from_ns = 0;
+
+	for (size_t i = 0; i < space->gone_count; i++) {
+		struct mapped_range *gone = &space->gone[i];
+
+		if (!overlaps(gone, range))
+			continue;
+		if (gone->until_ns == UINT64_MAX && is_same_code(frames, gone, range)) {
+			from_ns = gone->from_ns;
+			continue;
+		}
+		if (gone->until_ns == UINT64_MAX || (gone->ended_ago && !ago)) {
+			gone->until_ns = until_ns;
+			gone->ended_ago = ago;
+		}
+		from_ns = UINT64_MAX;
+	}
+	return from_ns;
+}
+
+static void note_replaced(struct frames *frames, struct space *space, uint64_t time_ns)
+{
+	space->replaced_ns = time_ns;
+	frames->any_replaced = true;
 }
 
 static void bind_call(struct space *space, struct call *call, const struct mapped_range *range)
@@ -254,25 +337,112 @@ static void bind_calls(struct space *space)
 		struct call *call = &space->calls[i];
 		const struct mapped_range *range = address_map__find(space->map, call->at);
 
-		if (!call->bound && range)
+		if (!call->bound && range && range->from_ns <= call->time_ns)
 			bind_call(space, call, range);
 	}
 }
 
-/* Takes map over. */
-static void change_address_map(struct space *space, struct address_map *map)
+static const struct mapped_range *same_code_in(const struct frames *frames,
+					       const struct address_map *map,
+					       const struct mapped_range *range)
+{
+	const struct mapped_range *found = address_map__find(map, range->start);
+
+	if (!found)
+		found = address_map__find(map, range->end - 1);
+	return found && is_same_code(frames, found, range) ? found : NULL;
+}
+
+/* Takes over what a process maps, as it was read at now_ns. Other code than before at an address
+ * has come since the mappings were read last: in between it is not known what lay there. */
+static void change_address_map(struct frames *frames, struct space *space, struct address_map *map,
+			       uint64_t now_ns)
 {
 	const struct address_map *old = space->map;
 
-	for (size_t i = 0; old && i < old->count; i++) {
-		const struct mapped_range *now = address_map__find(map, old->ranges[i].start);
-
-		if (!now || !mapped_range_same(now, &old->ranges[i]))
+	for (size_t i = 0; old && i < old->count; i++)
+		if (!same_code_in(frames, map, &old->ranges[i]))
 			forget_range(space, &old->ranges[i]);
+	for (size_t i = 0; i < map->count; i++) {
+		struct mapped_range *range = &map->ranges[i];
+		const struct mapped_range *before = same_code_in(frames, old, range);
+
+		range->from_ns = before ? before->from_ns
+					: end_gone(frames, space, range, space->seen_ns, true);
+		if (range->from_ns != UINT64_MAX)
+			continue;
+		range->from_ns = now_ns;
+		note_replaced(frames, space, now_ns);
 	}
 	address_map__put(space->map);
 	space->map = map;
 	bind_calls(space);
+}
+
+/* A copy in which a range takes the place of those that it overlaps. NULL: out of memory. */
+static struct address_map *address_map__with(const struct address_map *map,
+					     const struct mapped_range *range)
+{
+	struct address_map *copy =
+		calloc(1, sizeof(*copy) + (map->count + 1) * sizeof(map->ranges[0]));
+	size_t i = 0;
+
+	if (!copy)
+		return NULL;
+	copy->users = 1;
+	for (; i < map->count && map->ranges[i].end <= range->start; i++)
+		copy->ranges[copy->count++] = map->ranges[i];
+	copy->ranges[copy->count++] = *range;
+	for (; i < map->count; i++)
+		if (map->ranges[i].start >= range->end)
+			copy->ranges[copy->count++] = map->ranges[i];
+	return copy;
+}
+
+/* Code without a file is of interest only where it takes the place of a file's. */
+static bool replaces_file(const struct space *space, const struct mapped_range *range)
+{
+	for (size_t i = 0; i < space->map->count; i++)
+		if (space->map->ranges[i].file != FILE_CACHE_NONE &&
+		    overlaps(&space->map->ranges[i], range))
+			return true;
+	for (size_t i = 0; i < space->gone_count; i++)
+		if (overlaps(&space->gone[i], range))
+			return true;
+	return false;
+}
+
+int frames__mapped(struct frames *frames, uint32_t process, const struct new_mapping *mapping)
+{
+	struct space *space = space_of(frames, process);
+	struct mapped_range range;
+	const struct mapped_range *now;
+	struct address_map *map;
+
+	if (!space)
+		return -ENOMEM;
+	if (!space->map)
+		return 0; /* it will be read */
+	range = mapped_range(frames->files, mapping->pid, space->root, &mapping->mapping);
+	now = same_code_in(frames, space->map, &range);
+	if ((now && now->from_ns <= mapping->time_ns) ||
+	    (range.file == FILE_CACHE_NONE && !replaces_file(space, &range)))
+		return 0;
+	for (size_t i = 0; !now && i < space->map->count; i++)
+		if (overlaps(&space->map->ranges[i], &range))
+			forget_range(space, &space->map->ranges[i]);
+	range.from_ns = end_gone(frames, space, &range, mapping->time_ns, false);
+	if (range.from_ns == UINT64_MAX) {
+		range.from_ns = mapping->time_ns;
+		note_replaced(frames, space, mapping->time_ns);
+	}
+	map = address_map__with(space->map, &range);
+	if (!map)
+		return -ENOMEM;
+	address_map__put(space->map);
+	space->map = map;
+	bind_calls(space);
+	return 0;
 }
 
 /* Where its perf map would be, as long as the process is there to be asked. */
@@ -288,6 +458,7 @@ static void note_owner(struct frames *frames, struct space *space, pid_t pid)
 
 int frames__map(struct frames *frames, uint32_t process, pid_t pid)
 {
+	uint64_t begin_ns = clock_monotonic_ns();
 	struct maps *maps = maps__read(pid);
 	struct space *space;
 	struct address_map *map;
@@ -307,7 +478,8 @@ int frames__map(struct frames *frames, uint32_t process, pid_t pid)
 	if (!map->count || address_map__same(space->map, map))
 		address_map__put(map);
 	else
-		change_address_map(space, map);
+		change_address_map(frames, space, map, clock_monotonic_ns());
+	space->seen_ns = begin_ns;
 	return 0;
 }
 
@@ -339,6 +511,7 @@ void frames__forget(struct frames *frames, uint32_t process)
 	if (index == MAP64_NONE)
 		return;
 	clear_space(&frames->spaces[index]);
+	forget_stacks(frames);
 	map64_remove(&frames->by_process, process);
 	last = (uint32_t)--frames->spaces_count;
 	if (index == last)
@@ -351,56 +524,263 @@ void frames__forget(struct frames *frames, uint32_t process)
 
 /* --- what stacks show ------------------------------------------------------------------------ */
 
-/* An address that is once a return address and once an instruction being executed is what it was
- * first: both are in one function, but behind a call that never returns. */
-static int add_call(struct space *space, uint64_t address, bool executing)
+/* What lay at an address at a time. NULL: it is not known. */
+static const struct mapped_range *range_at(const struct space *space, uint64_t at, uint64_t time_ns)
 {
-	struct call *call;
-	const struct mapped_range *range;
-	int err;
+	const struct mapped_range *range = address_map__find(space->map, at);
 
-	if (map64_get(&space->known, address) != MAP64_NONE)
-		return 0;
-	err = grow_array(&space->calls, &space->calls_room, space->calls_count + 1,
-			 sizeof(*space->calls));
-	if (!err)
-		err = map64_put(&space->known, address, (uint32_t)space->calls_count);
+	if (range && range->from_ns <= time_ns)
+		return range;
+	for (size_t i = space->gone_count; i-- > 0;) {
+		range = &space->gone[i];
+		if (at >= range->start && at < range->end && range->from_ns <= time_ns &&
+		    time_ns < range->until_ns)
+			return range;
+	}
+	return NULL;
+}
+
+/* Does a call run what lies in a range? One of which nothing was known does so now. */
+static bool is_call_in(const struct frames *frames, struct space *space, struct call *call,
+		       const struct mapped_range *range)
+{
+	if (!call->bound && range && range->from_ns <= call->time_ns)
+		bind_call(space, call, range);
+	if (!call->bound || !range)
+		return !call->bound && !range;
+	return file_cache__same(frames->files, call->file, range->file) &&
+	       (range->file == FILE_CACHE_NONE ||
+		call->offset == call->at - range->start + range->offset);
+}
+
+/* Adds a call; before: the index of the last one at its address, or MAP64_NONE. */
+static int add_call(struct space *space, const struct call *call, uint32_t before)
+{
+	uint32_t index = (uint32_t)space->calls_count;
+	int err = grow_array(&space->calls, &space->calls_room, space->calls_count + 1,
+			     sizeof(*space->calls));
+
+	if (!err && before == MAP64_NONE)
+		err = map64_put(&space->known, call->address, index);
 	if (err)
 		return err;
-	call = &space->calls[space->calls_count++];
-	*call = (struct call){.address = address,
-			      .at = executing ? address : address - 1,
-			      .file = FILE_CACHE_NONE,
-			      .process = space->process};
-	range = address_map__find(space->map, call->at);
-	if (range)
-		bind_call(space, call, range);
+	if (before != MAP64_NONE)
+		space->calls[before].next = index + 1;
+	space->calls[space->calls_count++] = *call;
 	return 0;
 }
 
+/*
+ * Makes an address at a time what the sink gets: numbered where it had other code before. An
+ * address that is once a return address and once an instruction being executed is what it was
+ * first: both are in one function, but behind a call that never returns.
+ */
+static int show_address(const struct frames *frames, struct space *space, uint64_t *address,
+			bool executing, uint64_t time_ns)
+{
+	uint32_t first = map64_get(&space->known, *address), last = MAP64_NONE;
+	struct call call = {.address = *address,
+			    .at = executing ? *address : *address - 1,
+			    .time_ns = time_ns,
+			    .file = FILE_CACHE_NONE,
+			    .process = space->process};
+	const struct mapped_range *range;
+	uint64_t number = 0;
+	int err;
+
+	if (first != MAP64_NONE)
+		call.at = space->calls[first].at;
+	range = range_at(space, call.at, time_ns);
+	for (uint32_t i = first; i != MAP64_NONE; number++) {
+		if (is_call_in(frames, space, &space->calls[i], range)) {
+			*address = space->calls[i].address;
+			return 0;
+		}
+		last = i;
+		i = space->calls[i].next ? space->calls[i].next - 1 : MAP64_NONE;
+	}
+	if (number && (!range || number >= PERFX_FRAME_NUMBER_UNKNOWN))
+		number = PERFX_FRAME_NUMBER_UNKNOWN;
+	*address = PERFX_FRAME_NUMBERED(*address, number);
+	if (number == PERFX_FRAME_NUMBER_UNKNOWN)
+		return 0;
+	call.address = *address;
+	err = add_call(space, &call, last);
+	if (!err && range)
+		bind_call(space, &space->calls[space->calls_count - 1], range);
+	return err;
+}
+
+/* Of a stack whose Python frames are done. */
+static int show_addresses(const struct frames *frames, struct space *space, uint64_t *addresses,
+			  size_t count, bool is_pc, uint64_t time_ns)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < count; i++) {
+		if (addresses[i] & PERFX_FRAME_PYTHON)
+			continue;
+		/* the innermost native one; Python frames that it runs come before it */
+		addresses[i] = PERFX_FRAME_ADDRESS(addresses[i]);
+		err = show_address(frames, space, &addresses[i], is_pc, time_ns);
+		is_pc = false;
+	}
+	return err;
+}
+
+/* --- stacks that are named again after code was replaced --- */
+
+/* Addresses that are kept, 8 bytes each; then the list begins anew, and stacks that are not in it
+ * are unknown once code was replaced. */
+#define SHOWN_ADDRESSES_MAX (1u << 20)
+/* Ids of stacks that are made here; those of the programs are below. */
+#define MADE_STACKS 0x80000000u
+
+static uint64_t content_of(uint32_t process, uint32_t flags, const uint64_t *addresses,
+			   size_t count)
+{
+	return fnv1a(addresses, count * sizeof(*addresses)) ^ (uint64_t)process << 32 ^ flags;
+}
+
+static void keep_stack(struct frames *frames, const struct perfx_stack *stack,
+		       const uint64_t *addresses, uint64_t time_ns)
+{
+	uint64_t content = content_of(stack->process, stack->flags, addresses, stack->frames_count);
+	uint32_t index;
+
+	if (frames->shown_addresses_count + stack->frames_count > SHOWN_ADDRESSES_MAX)
+		forget_stacks(frames);
+	index = (uint32_t)frames->shown_count;
+	if (grow_array(&frames->shown, &frames->shown_room, frames->shown_count + 1,
+		       sizeof(*frames->shown)) ||
+	    grow_array(&frames->shown_addresses, &frames->shown_addresses_room,
+		       frames->shown_addresses_count + stack->frames_count, sizeof(uint64_t)) ||
+	    map64_put(&frames->shown_ids, stack->stack, index))
+		return;
+	/* one that is missing is made once more */
+	if (map64_get(&frames->shown_contents, content) == MAP64_NONE)
+		map64_put(&frames->shown_contents, content, index);
+	memcpy(frames->shown_addresses + frames->shown_addresses_count, addresses,
+	       stack->frames_count * sizeof(*addresses));
+	frames->shown[frames->shown_count++] =
+		(struct shown_stack){.process = stack->process,
+				     .id = stack->stack,
+				     .flags = stack->flags,
+				     .frames_count = stack->frames_count,
+				     .first = frames->shown_addresses_count,
+				     .checked_ns = time_ns,
+				     .now = stack->stack};
+	frames->shown_addresses_count += stack->frames_count;
+}
+
+static bool has_addresses(const struct frames *frames, const struct shown_stack *shown,
+			  uint32_t process, uint32_t flags, const uint64_t *addresses, size_t count)
+{
+	return shown->process == process && shown->flags == flags && shown->frames_count == count &&
+	       !memcmp(frames->shown_addresses + shown->first, addresses,
+		       count * sizeof(*addresses));
+}
+
+/* The id of a stack with these addresses, which the sink gets if it is new. */
+static uint32_t id_of(struct frames *frames, const struct shown_stack *like,
+		      const uint64_t *addresses, uint64_t time_ns)
+{
+	struct {
+		struct perfx_stack fixed;
+		uint64_t addresses[PERFX_STACK_FRAMES_MAX];
+	} made = {.fixed = {.hdr = {.kind = PERFX_KIND_STACK,
+				    .size = (uint32_t)(sizeof(made.fixed) +
+						       like->frames_count * sizeof(uint64_t)),
+				    .fixed = sizeof(made.fixed)},
+			    .process = like->process,
+			    .flags = like->flags,
+			    .frames_count = like->frames_count}};
+	uint32_t index =
+		map64_get(&frames->shown_contents,
+			  content_of(like->process, like->flags, addresses, like->frames_count));
+
+	if (index != MAP64_NONE && has_addresses(frames, &frames->shown[index], like->process,
+						 like->flags, addresses, like->frames_count))
+		return frames->shown[index].id;
+	made.fixed.stack = MADE_STACKS + ++frames->made_count;
+	memcpy(made.addresses, addresses, like->frames_count * sizeof(*addresses));
+	sink_record(frames->sink, &made, made.fixed.hdr.size);
+	keep_stack(frames, &made.fixed, addresses, time_ns);
+	return made.fixed.stack;
+}
+
+void frames__name_stack(struct frames *frames, uint32_t process, uint32_t *stack, uint64_t time_ns)
+{
+	uint64_t addresses[PERFX_STACK_FRAMES_MAX];
+	struct shown_stack *shown, like;
+	struct space *space;
+	uint32_t index, now;
+
+	if (!frames->any_replaced || !*stack)
+		return;
+	index = map64_get(&frames->shown_ids, *stack);
+	if (index == MAP64_NONE) {
+		space = space_of(frames, process);
+		*stack = space && space->replaced_ns ? 0 : *stack;
+		return;
+	}
+	shown = &frames->shown[index];
+	space = space_of(frames, shown->process);
+	if (space && (shown->checked_ns > time_ns || shown->checked_ns < space->replaced_ns)) {
+		like = *shown;
+		memcpy(addresses, frames->shown_addresses + like.first,
+		       like.frames_count * sizeof(*addresses));
+		show_addresses(frames, space, addresses, like.frames_count,
+			       like.flags & PERFX_STACK_PC, time_ns);
+		now = id_of(frames, &like, addresses, time_ns);
+		/* the list may have begun anew */
+		index = map64_get(&frames->shown_ids, like.id);
+		*stack = now;
+		if (index == MAP64_NONE)
+			return;
+		shown = &frames->shown[index];
+		shown->checked_ns = time_ns;
+		shown->now = now;
+	}
+	*stack = shown->now;
+}
+
+uint64_t frames__stack_time_ns(const struct perfx_stack *stack)
+{
+	const uint64_t *addresses = (const uint64_t *)((const char *)stack + stack->hdr.fixed);
+	size_t room = (stack->hdr.size - stack->hdr.fixed) / sizeof(uint64_t);
+
+	return stack->frames_count < room ? addresses[stack->frames_count] : clock_monotonic_ns();
+}
+
+void frames__renew_stacks(struct frames *frames)
+{
+	forget_stacks(frames);
+}
+
+/* The programs' record: behind the frames the time, then the code objects of the Python ones, as
+ * many as had room. */
 int frames__stack(struct frames *frames, struct perfx_stack *stack)
 {
 	uint64_t *addresses = (uint64_t *)((char *)stack + stack->hdr.fixed);
 	size_t room = (stack->hdr.size - stack->hdr.fixed) / sizeof(uint64_t);
 	size_t count = stack->frames_count < room ? stack->frames_count : room;
-	/* behind the frames: of the Python ones, as many as had room */
-	const uint32_t *codes = (const uint32_t *)(addresses + count),
+	const uint32_t *codes = (const uint32_t *)(addresses + count + 1),
 		       *codes_end = (const uint32_t *)(addresses + room);
+	uint64_t time_ns = frames__stack_time_ns(stack);
 	struct space *space = space_of(frames, stack->process);
-	bool is_pc = stack->flags & PERFX_STACK_PC;
 	int err = space ? 0 : -ENOMEM;
 
-	for (size_t i = 0; !err && i < count; i++) {
-		if (addresses[i] & PERFX_FRAME_PYTHON) {
+	for (size_t i = 0; !err && i < count; i++)
+		if (addresses[i] & PERFX_FRAME_PYTHON)
 			err = python_frames__add(frames->python, stack->process, &addresses[i],
 						 codes < codes_end ? codes++ : NULL);
-			continue;
-		}
-		/* the innermost native one; Python frames that it runs come before it */
-		err = add_call(space, addresses[i], is_pc);
-		is_pc = false;
-	}
+	if (!err)
+		err = show_addresses(frames, space, addresses, count, stack->flags & PERFX_STACK_PC,
+				     time_ns);
 	stack->hdr.size = (uint32_t)(stack->hdr.fixed + count * sizeof(uint64_t));
+	if (!err && count == stack->frames_count)
+		keep_stack(frames, stack, addresses, time_ns);
 	return err;
 }
 
@@ -635,19 +1015,11 @@ static int emit_file(struct frames *frames, struct call **calls, size_t count)
 	return err;
 }
 
-/* The newest mapping that has gone of those that had an address. */
-static const struct mapped_range *find_gone(const struct space *space, uint64_t at)
+/* Binds an address to what lay there, which may have been seen later. */
+static void bind_late(struct space *space, struct call *call)
 {
-	for (size_t i = space->gone_count; i-- > 0;)
-		if (at >= space->gone[i].start && at < space->gone[i].end)
-			return &space->gone[i];
-	return NULL;
-}
-
-/* Binds an address to a mapping that has gone. */
-static void bind_to_gone(struct space *space, struct call *call)
-{
-	const struct mapped_range *range = call->bound ? NULL : find_gone(space, call->at);
+	const struct mapped_range *range =
+		call->bound ? NULL : range_at(space, call->at, call->time_ns);
 
 	if (range)
 		bind_call(space, call, range);
@@ -657,10 +1029,9 @@ bool frames__locate(struct frames *frames, uint32_t process, uint64_t address,
 		    struct code_place *place)
 {
 	const struct space *space = space_of(frames, process);
-	const struct mapped_range *range = space ? address_map__find(space->map, address) : NULL;
+	const struct mapped_range *range =
+		space ? range_at(space, address, clock_monotonic_ns()) : NULL;
 
-	if (space && !range)
-		range = find_gone(space, address);
 	if (!range || range->file == FILE_CACHE_NONE)
 		return false;
 	*place = (struct code_place){.file = range->file,
@@ -708,7 +1079,7 @@ static struct call **gather(struct frames *frames, size_t *count)
 			if (space->calls[k].emitted)
 				continue;
 			space->calls[k].emitted = true;
-			bind_to_gone(space, &space->calls[k]);
+			bind_late(space, &space->calls[k]);
 			calls[(*count)++] = &space->calls[k];
 		}
 	}

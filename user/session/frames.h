@@ -8,12 +8,19 @@
  * it appears and whenever they change, their files are held open (elf/file_cache.h), and an address
  * is bound to a file and an offset as soon as a stack shows it: to what was mapped there then.
  *
+ * Libraries may lie at one address in turn. The programs know stacks by their addresses, so a later
+ * record may name a stack that was shown when other code lay there. Each mapping is therefore known
+ * with the time in which it lay there, and so is each record: a stack whose addresses have another
+ * meaning by then is replaced by one that says so, in which those addresses are numbered
+ * (PERFX_FRAME_NUMBERED).
+ *
  * Costs: a look at a process with PyTorch 1 to 2 ms (most of it reading /proc/PID/maps), the first
  * one 3 to 14 ms (opening its 100 to 300 files); 0.1 µs for each new address and less for a known
- * one; 60 bytes a distinct address, 32 bytes an executable mapping. Forked children share what
- * their parent maps. frames__emit: 5,000 addresses all over Debian's PyTorch 0.2 s and 27 MB, all
- * over a wheel's PyTorch and JAX (1.8 million symbols) 0.6 s and 80 MB, 1.3 s when they are not in
- * the page cache. One file is open for reading at a time.
+ * one; 70 bytes a distinct address, 48 bytes an executable mapping, 8 bytes a frame of each stack
+ * (8 MiB at most). Forked children share what their parent maps. frames__emit: 5,000 addresses all
+ * over Debian's PyTorch 0.2 s and 27 MB, all over a wheel's PyTorch and JAX (1.8 million symbols)
+ * 0.6 s and 80 MB, 1.3 s when they are not in the page cache. One file is open for reading at a
+ * time.
  *
  * Code without a file (JIT) has neither module nor function: both "". Code of a file that
  * has no name for it has module and offset.
@@ -21,6 +28,7 @@
 #ifndef PERFX_SESSION_FRAMES_H
 #define PERFX_SESSION_FRAMES_H
 
+#include "attach/mapped_files.h"
 #include "decode/pack.h"
 #include "elf/image.h"
 #include "plan/skipped.h"
@@ -41,6 +49,9 @@ void frames__free(struct frames *frames);
 /* Looks at what a process maps now: at the start, after exec, and when an executable mapping has
  * come. `process` is its index. 0 or -errno; -ESRCH: it is gone. */
 int frames__map(struct frames *frames, uint32_t process, pid_t pid);
+/* A process has mapped code: what lay at its addresses before lies there no more. In order of time,
+ * and before the stacks that may show it. 0 or -ENOMEM. */
+int frames__mapped(struct frames *frames, uint32_t process, const struct new_mapping *mapping);
 /* A child begins with what its parent maps. Not needed to be followed by a look at it. */
 int frames__fork(struct frames *frames, uint32_t child, pid_t pid, uint32_t parent);
 /* Looks again at interpreters that had not started (session/python_frames.h). */
@@ -53,6 +64,13 @@ void frames__forget(struct frames *frames, uint32_t process);
  * frames is taken off, and frames whose address means something else by now are changed. 0 or
  * -ENOMEM. */
 int frames__stack(struct frames *frames, struct perfx_stack *stack);
+/* When a STACK record of the programs was made, of which frames__stack takes that off. */
+uint64_t frames__stack_time_ns(const struct perfx_stack *stack);
+/* A record of time_ns names a stack, which may be older: where other code lies at its addresses
+ * now, *stack becomes a stack that says so; 0: it is not known. */
+void frames__name_stack(struct frames *frames, uint32_t process, uint32_t *stack, uint64_t time_ns);
+/* No record names a stack of before any more. */
+void frames__renew_stacks(struct frames *frames);
 /* The same of the Python frame that a CONTEXT record names. */
 int frames__caller(struct frames *frames, struct perfx_context *context);
 

@@ -275,17 +275,39 @@ static void on_recording_window(struct recorder *recorder,
 	say_turned(window, turns_count);
 }
 
-/* Each control record, CONTEXT and STACK as it passes. */
+static void on_stack(struct recorder *recorder, struct perfx_stack *stack)
+{
+	follow__take_mappings_until(recorder->follow, frames__stack_time_ns(stack));
+	frames__stack(recorder->frames, stack);
+}
+
+static void on_stack_named(struct recorder *recorder, uint32_t process, uint32_t *stack,
+			   uint64_t time_ns)
+{
+	follow__take_mappings_until(recorder->follow, time_ns);
+	frames__name_stack(recorder->frames, process, stack, time_ns);
+}
+
+/* Each control record, CONTEXT, STACK, ALLOCATION and SAMPLE as it passes. */
 static void on_record(void *ctx, struct perfx_record *record)
 {
 	struct recorder *recorder = ctx;
+	struct perfx_allocation *allocation = (struct perfx_allocation *)record;
+	struct perfx_sample *sample = (struct perfx_sample *)record;
 
 	switch (record->kind) {
 	case PERFX_KIND_RECORDING_WINDOW:
 		on_recording_window(recorder, (const struct perfx_recording_window *)record);
 		break;
 	case PERFX_KIND_STACK:
-		frames__stack(recorder->frames, (struct perfx_stack *)record);
+		on_stack(recorder, (struct perfx_stack *)record);
+		break;
+	case PERFX_KIND_ALLOCATION:
+		on_stack_named(recorder, allocation->process, &allocation->stack,
+			       allocation->time_ns);
+		break;
+	case PERFX_KIND_SAMPLE:
+		on_stack_named(recorder, sample->process, &sample->stack, sample->time_ns);
 		break;
 	case PERFX_KIND_CONTEXT:
 		frames__caller(recorder->frames, (struct perfx_context *)record);

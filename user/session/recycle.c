@@ -163,6 +163,7 @@ static void release(struct recycle *recycle, uint64_t now_ns)
 static void renew(struct recycle *recycle)
 {
 	sampler__renew(recycle->parts.sampler);
+	frames__renew_stacks(recycle->parts.frames);
 	waits__renew(recycle->parts.waits);
 }
 

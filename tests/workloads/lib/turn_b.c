@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#define TURN turn_b
+#include "turn_a.c"
