@@ -115,6 +115,12 @@ __noinline __u32 sample_stack_id(struct call_stack *record, __u32 process, __u32
 	return value.stack;
 }
 
+/* io_uring's workers are threads of the process that never run its code. */
+static __always_inline bool has_stack(const struct task_struct *task)
+{
+	return !(task->flags & PF_IO_WORKER);
+}
+
 /* --- threads that run --- */
 
 /* Of the interrupted thread, in whose registers it was in user space, or with which it came from
@@ -149,8 +155,10 @@ int perfx_sample_on_cpu(void *ctx)
 	sample.interval_ns = bpf_get_attach_cookie(ctx);
 	sample.process = traced->process;
 	sample.tid = task->pid;
-	sample.context = open_context(task, PT_REGS_SP(regs));
-	sample.stack = running_stack(task, regs, traced->memory_process);
+	if (has_stack(task)) {
+		sample.context = open_context(task, PT_REGS_SP(regs));
+		sample.stack = running_stack(task, regs, traced->memory_process);
+	}
 	sample.state = PERFX_SAMPLE_ON_CPU;
 	emit_sample(&sample);
 	return 0;
@@ -288,7 +296,8 @@ int perfx_sample_off_cpu(struct bpf_iter__task *ctx)
 		sample.state = PERFX_SAMPLE_RUNNABLE;
 		sample.reason = PERFX_WAIT_RUNNABLE;
 	}
-	find_standing(task, regs, traced, &sample);
+	if (has_stack(task))
+		find_standing(task, regs, traced, &sample);
 	emit_sample(&sample);
 	return 0;
 }

@@ -14,6 +14,7 @@
 
 /* include/linux/sched.h */
 #define PF_EXITING	     0x00000004
+#define PF_IO_WORKER	     0x00000010
 #define PF_KTHREAD	     0x00200000
 #define PF_FROZEN	     0x00010000 /* until Linux 6.0 */
 #define TASK_UNINTERRUPTIBLE 0x2
@@ -106,6 +107,7 @@ static const volatile __u8 reasons[CALLS_MAX] = {
 	[__NR_ioctl] = PERFX_WAIT_SYSCALL | ON_FILE,
 	[__NR_flock] = PERFX_WAIT_SYSCALL | ON_FILE,
 	[__NR_fcntl] = PERFX_WAIT_SYSCALL | ON_FILE,
+	[__NR_io_uring_enter] = PERFX_WAIT_SYSCALL | ON_FILE,
 };
 
 static __always_inline __u8 reason_of(__u32 number)
@@ -239,6 +241,12 @@ static __always_inline bool is_stopped(struct task_struct *task)
 	       !(task->__state & TASK_UNINTERRUPTIBLE);
 }
 
+/* Whatever the ring's requests are, io_uring_enter marks its wait as one for a disk. */
+static __always_inline bool awaits_ring(const struct task_struct *task, const struct call *call)
+{
+	return call->number == __NR_io_uring_enter && !(task->flags & PF_IO_WORKER);
+}
+
 /* Why a thread that sleeps does so; wait->tgid is known. current: it is this one, so its memory can
  * be read. */
 static __always_inline void find_reason(struct perfx_wait *wait, struct task_struct *task,
@@ -258,7 +266,7 @@ static __always_inline void find_reason(struct perfx_wait *wait, struct task_str
 	reason = reason_of(call.number);
 	wait->reason = reason & ~ON_FILE ?: PERFX_WAIT_SYSCALL;
 	wait->syscall = call.number;
-	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+	if (BPF_CORE_READ_BITFIELD(task, in_iowait) && !awaits_ring(task, &call))
 		wait->reason = PERFX_WAIT_DISK;
 	if (reason & ON_FILE)
 		find_file(wait, task, (__s32)call.arguments[0]);

@@ -92,6 +92,23 @@ def test_shares_of_cpu_time(name, case, program, recording):
     assert process["samples"]["on_cpu_ns"] == sum(line["on_cpu_ns"] for line in process["lines"])
 
 
+def test_io_uring(program, recording):
+    """The kernel's workers are threads of their own name, without a stack; who waits for them is in
+    io_uring_enter."""
+    p = program(WORKLOADS / "io_workers")
+    r = recording("-p", p.pid)
+    p.go(3)
+    p.finish()
+    samples, _ = r.stop()
+    (process,) = json.loads(run("report", r.path, "-f", "json", "--full").stdout)["processes"]
+    workers = {t["tid"] for t in process["threads"] if t["comm"].startswith("iou-wrk-")}
+    assert workers and process["pid"] not in workers
+    of_workers = [s for s in samples if s["tid"] in workers]
+    assert of_workers and not any(s["stack"] for s in of_workers)
+    waits = [b for b in process["blocked"] if b["tid"] == process["pid"] and b["reason"] == "io_uring_enter"]
+    assert sum(b["ns"] for b in waits) == pytest.approx(3e9, rel=0.2)
+
+
 def test_libraries_in_turn_at_one_address(program, recording):
     """A sample is what lay at its addresses then: 67 and 33 %, each within 5 points, nothing unknown. Calls
     are counted from the second load on, when their file is known."""
