@@ -275,13 +275,6 @@ Test(analyze, rivals_that_had_the_cpus)
 			  "fewer threads in each (OMP_NUM_THREADS)");
 	rivals[0] = rivals[1] = (struct profile_rival){42, "trainer", PROFILE_RIVAL_OWN, 2 * S};
 	expect_contention(&s, "own threads had the CPU for 88.9 %", "lower OMP_NUM_THREADS");
-	/* one thread has a CPU of its own */
-	s.profile.cpus_count = 8;
-	rivals[0].ns = 4 * S;
-	rivals[2].kind = PROFILE_RIVAL_OTHER;
-	expect_contention(&s, "own threads had the CPU for 92.3 %", "Other programs use the CPUs");
-	s.profile.cpus_count = 0;
-	rivals[2].kind = PROFILE_RIVAL_JOB;
 	rivals[0] = rivals[1] =
 		(struct profile_rival){7, "perfx-trace", PROFILE_RIVAL_TRACER, 2 * S};
 	expect_contention(&s, " itself (pids 7, 7) had the CPU for 88.9 %",

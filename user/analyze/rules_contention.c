@@ -23,9 +23,6 @@
 #define PIDS_SHOWN    4
 /* A process of the job that uses less of a CPU does not compute. */
 #define JOB_CPU 0.10
-/* The same of a thread, with what it waits for one; and what short-lived ones may add. */
-#define BUSY_THREAD 0.10
-#define BUSY_CPUS   1.10
 
 /* Rivals of one kind and name: a build has hundreds of processes. */
 struct cpu_holder {
@@ -165,50 +162,10 @@ static double confidence(const struct shortage *shortage)
 	return fmax(own, 1 - shortage->by_others);
 }
 
-/* Is there a CPU for each thread of the job that computes? */
-static bool has_enough_cpus(const struct rules_ctx *ctx, unsigned cpus_count)
-{
-	double wanted = 0;
-	unsigned threads_count = 0;
-
-	for (size_t i = 0; i < ctx->profile->processes_count; i++) {
-		const struct profile_process *process = &ctx->profile->processes[i];
-
-		if (!profile_is_same_job(ctx->profile, process, ctx->process))
-			continue;
-		for (size_t k = 0; k < process->threads_count; k++) {
-			const struct profile_thread *thread = &process->threads[k];
-			double share;
-
-			if (thread->on_cpu_ns == PROFILE_ABSENT ||
-			    thread->runnable_ns == PROFILE_ABSENT)
-				continue;
-			share = wall_share(process, thread->on_cpu_ns + thread->runnable_ns);
-			wanted += share;
-			threads_count += share >= BUSY_THREAD;
-		}
-	}
-	return threads_count <= cpus_count && wanted <= BUSY_CPUS * cpus_count;
-}
-
-/* A job with a CPU for each of its threads lacks none because of itself: what it had is left out.
- */
-static struct cpu_holders rivals_of(const struct rules_ctx *ctx, const struct shortage *shortage)
-{
-	struct cpu_holders rivals = shortage->holders;
-	uint64_t own_ns = rivals.ns[PROFILE_RIVAL_OWN] + rivals.ns[PROFILE_RIVAL_JOB];
-
-	if (own_ns == rivals.all_ns || !has_enough_cpus(ctx, shortage->cpus_count))
-		return rivals;
-	rivals.all_ns -= own_ns;
-	rivals.ns[PROFILE_RIVAL_OWN] = rivals.ns[PROFILE_RIVAL_JOB] = 0;
-	return rivals;
-}
-
 /* Without turns of the CPUs (captures of old, --off-cpu off) their CPU time alone tells. */
 static void find_culprit(const struct rules_ctx *ctx, struct shortage *shortage)
 {
-	const struct cpu_holders rivals = rivals_of(ctx, shortage), *holders = &rivals;
+	const struct cpu_holders *holders = &shortage->holders;
 	double tracer = share_of(holders, PROFILE_RIVAL_TRACER);
 
 	shortage->by_others = share_of(holders, PROFILE_RIVAL_OTHER);
@@ -248,21 +205,6 @@ static double taken_over_ns(const struct shortage *shortage)
 	return threads > 0 ? fmax(work / threads - (double)pool->driver.work_ns, 0) : 0;
 }
 
-/* Of the time in which threads are joined, as much as these wait for a CPU. */
-static double joined_ns(const struct rules_ctx *ctx)
-{
-	const struct process_account *account = ctx->account;
-	double runnable = 0, busy = 0;
-
-	for (size_t i = 0; i < account->threads_count; i++) {
-		if (account->threads[i].ns[ACCOUNT_JOIN])
-			continue;
-		runnable += (double)account->threads[i].ns[ACCOUNT_RUNNABLE];
-		busy += (double)account_busy_ns(&account->threads[i]);
-	}
-	return busy > 0 ? (double)account->all.ns[ACCOUNT_JOIN] * runnable / busy : 0;
-}
-
 static double lost_ns(const struct rules_ctx *ctx, const struct shortage *shortage)
 {
 	const struct thread_pool *pool = &shortage->pool;
@@ -271,9 +213,7 @@ static double lost_ns(const struct rules_ctx *ctx, const struct shortage *shorta
 
 	/* that it waits for the others of the pool is because they have no CPU, as long as that */
 	lost += fmin((double)pool->driver.spin_ns + (double)pool->driver_wait_ns, others);
-	lost = fmax(lost - taken_over_ns(shortage), 0);
-	/* threads that are joined may come and go: none of them has the whole of it */
-	return ctx->account->joins ? fmax(lost, joined_ns(ctx)) : lost;
+	return fmax(lost - taken_over_ns(shortage), 0);
 }
 
 static unsigned job_processes(const struct rules_ctx *ctx)
