@@ -230,8 +230,9 @@ static int place_calls(struct aggregate *a)
 		     !compare_threads(of->process, of->tid, h->spans[spans_end].process,
 				      h->spans[spans_end].tid);)
 			spans_end++;
-		place_thread(a, h->spans + span, spans_end - span, h->calls + call, end - call,
-			     waiting);
+		if (spans_end > span)
+			place_thread(a, h->spans + span, spans_end - span, h->calls + call,
+				     end - call, waiting);
 		span = spans_end;
 	}
 	free(waiting);

@@ -268,8 +268,9 @@ static int find_among(struct period *found, const struct outer_call *calls, size
 int period_find(struct period *found, const struct period_calls *calls, period_depth_fn *depth_of,
 		void *ctx)
 {
-	int result = find_among(found, calls->list + calls->before_last,
-				calls->count - calls->before_last, depth_of, ctx);
+	int result = calls->list ? find_among(found, calls->list + calls->before_last,
+					      calls->count - calls->before_last, depth_of, ctx)
+				 : 0;
 
 	return result ? result : find_among(found, calls->list, calls->before_first, depth_of, ctx);
 }
