@@ -350,7 +350,7 @@ tests: $(FUZZ_OBJ)
 $(BUILD)/fuzz_%: FUZZ_MAIN := -fsanitize=fuzzer
 define fuzz_link
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(LDFLAGS) $(FUZZ_MAIN) -Wl,--wrap=elf_view__map,--wrap=elf_view__unmap -o $@ $< $(LIB) $(LDLIBS)
+	$(Q)$(CC) $(LDFLAGS) $(FUZZ_MAIN) -Wl,--wrap=elf_view__map,--wrap=elf_view__unmap,--wrap=elf_view__release_pages -o $@ $< $(LIB) $(LDLIBS)
 endef
 $(BUILD)/fuzz_%: $(BUILD)/fuzz/fuzz_%.o $(LIB)
 	$(fuzz_link)

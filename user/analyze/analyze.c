@@ -149,12 +149,12 @@ void rules_suggest(struct note *note, const struct rules_ctx *ctx, const char *w
 static bool is_waiting(enum bottleneck bottleneck)
 {
 	static const bool waiting[BOTTLENECKS] = {
-		[BOTTLENECK_INPUT] = true,	    [BOTTLENECK_GIL] = true,
-		[BOTTLENECK_LOCK] = true,	    [BOTTLENECK_COMMUNICATION] = true,
-		[BOTTLENECK_DISK] = true,	    [BOTTLENECK_OUTPUT] = true,
-		[BOTTLENECK_CHILD] = true,	    [BOTTLENECK_SLEEP] = true,
-		[BOTTLENECK_CONTENTION] = true,	    [BOTTLENECK_THROTTLED] = true,
-		[BOTTLENECK_OVERSUBSCRIBED] = true, [BOTTLENECK_STOPPED] = true,
+		[BOTTLENECK_INPUT] = true,     [BOTTLENECK_GIL] = true,
+		[BOTTLENECK_LOCK] = true,      [BOTTLENECK_DISK] = true,
+		[BOTTLENECK_OUTPUT] = true,    [BOTTLENECK_CHILD] = true,
+		[BOTTLENECK_SLEEP] = true,     [BOTTLENECK_CONTENTION] = true,
+		[BOTTLENECK_THROTTLED] = true, [BOTTLENECK_OVERSUBSCRIBED] = true,
+		[BOTTLENECK_STOPPED] = true,
 	};
 
 	return waiting[bottleneck];

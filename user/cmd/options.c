@@ -671,8 +671,6 @@ static int parse(struct options *options, int argc, char **argv)
 		code = take_options(options, argc, argv);
 	if (!options->ring_bytes)
 		options->ring_bytes = default_ring_bytes(options->rings_count);
-	if (!options->no_cache)
-		options->facts_folder = cache_path("symbols");
 	if (!code && options->verb == VERB_MERGE)
 		return take_captures(options, argc, argv);
 	if (!code && words_count(options))
@@ -698,7 +696,11 @@ int options_parse(struct options *options, int argc, char **argv)
 {
 	int code = parse(options, argc, argv);
 
-	return code ? code : load_rules(options);
+	if (!code)
+		code = load_rules(options);
+	if (!code && !options->no_cache)
+		options->facts_folder = cache_path("symbols");
+	return code;
 }
 
 void options_clear(struct options *options)
