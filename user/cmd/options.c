@@ -698,7 +698,8 @@ int options_parse(struct options *options, int argc, char **argv)
 
 	if (!code)
 		code = load_rules(options);
-	if (!code && !options->no_cache)
+	if (!code && !options->no_cache && options->verb != VERB_HELP &&
+	    options->verb != VERB_VERSION)
 		options->facts_folder = cache_path("symbols");
 	return code;
 }
