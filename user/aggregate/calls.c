@@ -173,24 +173,24 @@ static int row_step(struct aggregate *a, struct row *row, const struct perfx_spa
 static int call_cost(struct aggregate *a, struct row *row, struct sums *sums,
 		     const struct perfx_span *span)
 {
-	struct perfx_span assumed = *span;
+	bool is_part = usual_cost_is_part(&a->usual_costs, row);
+	struct perfx_span changed;
 	int err = 0;
 
-	if (!span->cost_state) {
-		if (!usual_cost_assume(&a->usual_costs, &assumed))
-			return 0;
-		err = costs_span(a, &sums->costs, &assumed);
-		if (!err)
-			sums->costs->cost.assumed_count++;
-		return err;
+	if (span->cost_state && !is_part) {
+		if (!(span->flags & PERFX_SPAN_UNWOUND))
+			err = usual_cost_add(&a->usual_costs, row, span);
+		return err ? err : costs_span(a, &sums->costs, span);
 	}
-	if (usual_cost_is_part(&a->usual_costs, row)) {
-		assumed.cost_state = PERFX_COST_INSIDE;
-		return costs_span(a, &sums->costs, &assumed);
-	}
-	if (!(span->flags & PERFX_SPAN_UNWOUND))
-		err = usual_cost_add(&a->usual_costs, row, span);
-	return err ? err : costs_span(a, &sums->costs, span);
+	changed = *span;
+	if (span->cost_state)
+		changed.cost_state = PERFX_COST_INSIDE;
+	else if (!usual_cost_assume(&a->usual_costs, &changed))
+		return 0;
+	err = costs_span(a, &sums->costs, &changed);
+	if (!err && !span->cost_state)
+		sums->costs->cost.assumed_count++;
+	return err;
 }
 
 bool aggregate__shows_step(const struct aggregate *a, const struct perfx_span *span)
