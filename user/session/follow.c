@@ -571,8 +571,9 @@ void follow__attach_queued(struct follow *follow)
 		attach_batch(follow, &batch);
 	batch_clear(&batch);
 	count_missed(follow);
-	unwind_tables__publish(follow->parts.unwind_tables);
+	/* both in one grace period, where the update is due */
 	update_unwinding(follow, clock_monotonic_ns());
+	unwind_tables__publish(follow->parts.unwind_tables);
 }
 
 int follow__files_fd(const struct follow *follow)
