@@ -413,7 +413,7 @@ struct analysis *analyze(const struct profile *profile, const struct rule_set *r
 	}
 	if (main)
 		find_first(analysis, (size_t)(main - profile->processes));
-	analysis->verdict = verdict_of(profile, analysis);
+	analysis->verdict = verdict_of(profile, analysis, &rules->thresholds);
 	if (!analysis->verdict)
 		goto fail;
 	free(drivers);

@@ -93,7 +93,7 @@ uint64_t rules_others_cpu_ns(const struct rules_ctx *ctx);
 /* Does it launch kernels most of the time, and the GPU does not need that long for them? */
 bool rules_launch_bound(const struct rules_ctx *ctx);
 /* Does the GPU work nearly all the time? Then what the host does in the meantime costs nothing. */
-bool rules_gpu_is_limit(const struct rules_ctx *ctx);
+bool gpu_is_limit(const struct profile_process *process, const struct thresholds *thresholds);
 /* The share of the time in which its GPUs work, by their times or else as the driver samples it; <
  * 0: not known. "the GPU was busy for 96.6 % of the time" */
 double gpu_busy_share(const struct profile_process *process);
@@ -136,7 +136,8 @@ void finding_clear(struct finding *finding);
 bool finding_is_asked(const struct finding *finding);
 
 /* verdict.c. NULL: memory was out. The verdict is about analysis->first and its process. */
-char *verdict_of(const struct profile *profile, const struct analysis *analysis);
+char *verdict_of(const struct profile *profile, const struct analysis *analysis,
+		 const struct thresholds *thresholds);
 /* The first finding that is about the program, if it matters; NULL: none. */
 const struct finding *first_problem(const struct process_analysis *analysis);
 char *silence_of(const struct profile *profile, const struct profile_process *process,

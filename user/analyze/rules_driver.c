@@ -160,7 +160,8 @@ static void python_bound(struct rules_ctx *ctx)
 
 	if (rules_data_bound(ctx))
 		least -= (double)driver->data.ns / wall;
-	if (rules_gpu_is_limit(ctx) || (double)python->count < t->python_bound_samples ||
+	if (gpu_is_limit(ctx->process, ctx->thresholds) ||
+	    (double)python->count < t->python_bound_samples ||
 	    (!is_own && least < t->python_bound_medium))
 		return;
 	note.gain_ns = (is_own ? own.share : share) * rules_unit_ns(ctx);

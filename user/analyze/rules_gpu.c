@@ -62,10 +62,9 @@ static double waiting_share(const struct profile_process *p)
 	return p->gpu.syncs_count ? wall_share(p, p->gpu.wait_ns) : -1;
 }
 
-bool rules_gpu_is_limit(const struct rules_ctx *ctx)
+bool gpu_is_limit(const struct profile_process *process, const struct thresholds *thresholds)
 {
-	return ctx->process->gpu.used &&
-	       gpu_busy_share(ctx->process) >= ctx->thresholds->launch_bound_busy;
+	return process->gpu.used && gpu_busy_share(process) >= thresholds->launch_bound_busy;
 }
 
 /* --- launches --------------------------------------------------------------------------------- */

@@ -163,7 +163,8 @@ static void tiny_operators(struct rules_ctx *ctx, const struct operator_lines *l
 		operators_ns += (double)line->operators_ns;
 		kernels_ns += (double)line->kernels_ns;
 	}
-	if (rules_gpu_is_limit(ctx) || (double)sum.count < ctx->thresholds->all_samples ||
+	if (gpu_is_limit(ctx->process, ctx->thresholds) ||
+	    (double)sum.count < ctx->thresholds->all_samples ||
 	    sum.ns < ctx->thresholds->tiny_operators_share * (double)ctx->driver->judged_ns)
 		return;
 	start_note(&note, ctx, &sum, ctx->thresholds->tiny_operators_share);

@@ -439,8 +439,6 @@ static void say_problem(struct text *text, const struct process_analysis *analys
 
 /* Computing for less of the time it is not what the process is for. */
 #define HEALTHY_COMPUTE 0.50
-/* A GPU that works for this share of the time is the limit. */
-#define GPU_WORKS 0.80
 
 /* By samples where there are some: calls that take long may only wait. */
 static const struct profile_row *most_of(const struct profile *profile,
@@ -503,13 +501,14 @@ static void add_most_of_gpu(struct text *text, const struct profile_gpu *gpu)
 
 /* The GPU is the limit: it works nearly all the time. */
 static bool say_gpu_works(struct text *text, const struct profile *profile,
-			  const struct profile_process *p, const struct process_account *account)
+			  const struct profile_process *p, const struct process_account *account,
+			  const struct thresholds *thresholds)
 {
 	struct step_rates rates = steps_rates(profile, p);
 	struct hottest hottest = hottest_of(account, account->tid);
 
 	/* the driver samples devices, which others may use as well */
-	if (!p->gpu.used || !p->gpu.launches_count || gpu_busy_share(p) < GPU_WORKS)
+	if (!p->gpu.launches_count || !gpu_is_limit(p, thresholds))
 		return false;
 	text_printf(text, "%s: no problem found; ", bottleneck_headline(BOTTLENECK_HEALTHY));
 	add_gpu_busy(text, p);
@@ -550,9 +549,10 @@ static bool say_healthy(struct text *text, const struct profile *profile,
 }
 
 static void say_where(struct text *text, const struct profile *profile,
-		      const struct profile_process *p, const struct process_analysis *analysis)
+		      const struct profile_process *p, const struct process_analysis *analysis,
+		      const struct thresholds *thresholds)
 {
-	if (say_gpu_works(text, profile, p, &analysis->account) ||
+	if (say_gpu_works(text, profile, p, &analysis->account, thresholds) ||
 	    say_healthy(text, profile, p, analysis))
 		return;
 	if (analysis->account.places_count || main_wait(&analysis->account) != ACCOUNT_COMPUTING)
@@ -565,7 +565,8 @@ static void say_where(struct text *text, const struct profile *profile,
 		say_use(text, profile, p);
 }
 
-char *verdict_of(const struct profile *profile, const struct analysis *all)
+char *verdict_of(const struct profile *profile, const struct analysis *all,
+		 const struct thresholds *thresholds)
 {
 	const struct process_analysis *analysis = &all->processes[all->first_process];
 	const struct profile_process *p = &profile->processes[all->first_process];
@@ -582,7 +583,7 @@ char *verdict_of(const struct profile *profile, const struct analysis *all)
 	if (all->first)
 		say_problem(&text, analysis, all->first);
 	else
-		say_where(&text, profile, p, analysis);
+		say_where(&text, profile, p, analysis, thresholds);
 	if (analysis->silenced_count)
 		text_printf(&text, " %zu finding%s silenced.", analysis->silenced_count,
 			    analysis->silenced_count == 1 ? " is" : "s are");
