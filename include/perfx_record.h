@@ -293,8 +293,8 @@ struct perfx_free {
 #define PERFX_FRAME_INSTRUCTION(frame) ((__u32)((frame)&0xfffff))
 /* Where the address had another code object before, the frame is a mere number below this. */
 #define PERFX_FRAME_NUMBERS (1ull << 32)
-/* Of a native frame: bits 48 to 62 number the code that lay at the address, one library after the
- * other; 0 is the first. What lay there at the time of a frame numbered UNKNOWN is not known. */
+/* Bits 48 to 62 of a native frame say which library lay at its address at that time: 0 is the first
+ * one that was seen there, 1 the next. UNKNOWN: nobody knows which one it was. */
 #define PERFX_FRAME_ADDRESS_BITS	      48
 #define PERFX_FRAME_NUMBER_UNKNOWN	      0x7fffull
 #define PERFX_FRAME_NUMBERED(address, number) ((address) | (number) << PERFX_FRAME_ADDRESS_BITS)

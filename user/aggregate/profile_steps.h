@@ -180,7 +180,8 @@ struct profile_steps {
 	struct profile_step_sums run;
 };
 
-/* Of the mean step, by how much the mean of the measured ones may differ. */
+/* The measured steps stand for all if their mean differs from the mean of all by this share at
+ * most. */
 #define STEPS_TYPICAL 0.10
 
 /* Do these steps take about as long as all of them? The first ones do not where tracing slowed them

@@ -41,7 +41,8 @@ static struct usual_cost *get(struct usual_costs *usual, uint32_t process, uint3
 	return cost;
 }
 
-/* What a call inside another one computes is in the other one's cost, whatever it is. */
+/* The cost of the outer call contains the work of the inner one, so the inner one's own numbers do
+ * not matter. */
 static bool is_inside(unsigned state)
 {
 	return state == PERFX_COST_INSIDE || state == PERFX_COST_ELSEWHERE;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is still known after the overhead budget has reduced a function: no longer the times of its
- * calls; and what they compute only if all measured calls of the function computed the same. Then
- * calls that are only counted are taken to compute that too, and a function whose work was always
- * part of another one's is not missed, and stays a part of it when that one is only counted.
- * Otherwise the costs of the processes that called it are measured until then (step_costs.h).
+ * The overhead budget reduces a function: its calls are only counted, or not seen at all. Their
+ * times are lost then. Their FLOPs are kept if all measured calls of the function had the same
+ * cost: each counted call is taken to have that cost. Nothing is lost with a function that was
+ * always called by another one with a cost, because the other one's cost contains its work. In all
+ * other cases the costs of the processes that called the function end at that time (step_costs.h).
  */
 #ifndef PERFX_AGGREGATE_REDUCTIONS_H
 #define PERFX_AGGREGATE_REDUCTIONS_H
@@ -20,7 +20,7 @@
  * confidence of 95 %, at most 3 % of all calls are not. */
 #define USUAL_CALLS_MIN 100
 
-/* Of the measured calls of a function in a process. */
+/* The cost that the measured calls of one function had in one process. */
 struct usual_cost {
 	uint32_t process, function;
 	uint64_t calls_count;
@@ -42,7 +42,7 @@ struct usual_costs {
 struct aggregate;
 struct row;
 
-/* Where the function's is, for row->usual_cost; 0: there is none yet. */
+/* The value for row->usual_cost; 0: no call of the function was measured yet. */
 uint32_t usual_cost_of(const struct usual_costs *usual, uint32_t process, uint32_t function);
 /* A measured call of the row's function. 0 or -ENOMEM. */
 int usual_cost_add(struct usual_costs *usual, struct row *row, const struct perfx_span *span);

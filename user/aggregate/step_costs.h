@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the calls of each process compute, for its steps; and until when everything was measured
- * that its steps' figures rest on: later the overhead budget left some of it out.
+ * Adds up what the calls of each process compute, so that steps can be given their share. Keeps the
+ * time at which the overhead budget first stopped measuring a part of it: figures of steps rest on
+ * the steps before that time.
  */
 #ifndef PERFX_AGGREGATE_STEP_COSTS_H
 #define PERFX_AGGREGATE_STEP_COSTS_H
@@ -28,8 +29,8 @@ struct step_costs {
 int step_costs_add(struct step_costs *costs, const struct perfx_span *span);
 /* Of all calls so far. */
 struct step_tally step_costs_sum(const struct step_costs *costs, uint32_t process);
-/* Of the calls that ended after from_ns; thread_flops are those of tid. false: calls of that time
- * are no longer kept. */
+/* Adds up the calls that ended after from_ns; thread_flops: those of the thread tid. false: some of
+ * these calls are no longer kept. */
 bool step_costs_since(const struct step_costs *costs, uint32_t process, uint32_t tid,
 		      uint64_t from_ns, struct step_tally *into);
 

@@ -330,7 +330,7 @@ static bool follows_another(const struct step_thread *thread, const struct ender
 	return ender->last_ns && ender->last_ns >= thread->opened_ns;
 }
 
-/* What was computed so far. */
+/* Adds up all calls of the process, and as thread_flops those of the thread. */
 static struct step_tally sum_of(const struct steps *steps, const struct step_thread *thread)
 {
 	struct step_tally sum = step_costs_sum(&steps->costs, thread->process);
@@ -339,8 +339,8 @@ static struct step_tally sum_of(const struct steps *steps, const struct step_thr
 	return sum;
 }
 
-/* What was computed until a step ended: at the entry of a call that ended now. Where calls of that
- * time are no longer kept, until now. */
+/* The sum at the end of a step. A step that ends at the entry of a call ended before now: the calls
+ * since then are subtracted, if they are still kept. */
 static struct step_tally sum_until(const struct steps *steps, const struct step_thread *thread,
 				   const struct ender *ender, uint64_t end_ns)
 {
@@ -352,7 +352,7 @@ static struct step_tally sum_until(const struct steps *steps, const struct step_
 	return sum;
 }
 
-/* What was computed since it ended last, of what was until now; false: that is not known. */
+/* Subtracts the sum at the last end from the sum `now`; false: the last one is not known. */
 static bool tally_step(const struct steps *steps, const struct step_thread *thread,
 		       const struct ender *ender, uint64_t from_ns, const struct step_tally *now,
 		       struct step_tally *into)

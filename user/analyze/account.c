@@ -42,7 +42,7 @@ const char *account_class_words(enum account_class class)
 
 /* --- lines --- */
 
-/* Of a stack without Python: what calls libc is where it runs or waits. */
+/* In a stack without Python the place is the innermost frame outside of libc. */
 static size_t outside_of_system_libraries(const struct profile_stack *stack)
 {
 	for (size_t i = 0; i < stack->frames_count; i++)
@@ -760,7 +760,7 @@ static uint64_t children_busy_ns(const struct profile *profile, const struct pro
 	return busy_ns;
 }
 
-/* What its children wait for that is the point of what they do. */
+/* A child that sleeps, reads or writes does its work: the parent waits for that, too. */
 static uint64_t children_wait_ns(const struct making *m)
 {
 	const struct profile *profile = m->contexts.profile;

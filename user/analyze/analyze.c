@@ -160,7 +160,8 @@ static bool is_waiting(enum bottleneck bottleneck)
 	return waiting[bottleneck];
 }
 
-/* What the process computes takes its time on all CPUs that it may use, however little it waits. */
+/* Without any wait a step still needs its CPU time, divided by the CPUs that the process may use.
+ */
 static double most_gain_ns(const struct rules_ctx *ctx, enum bottleneck bottleneck)
 {
 	double unit_ns = rules_unit_ns(ctx), cpus = rules_allowed_cpus(ctx);
