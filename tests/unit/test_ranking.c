@@ -204,14 +204,16 @@ Test(roles, launchers_wait_for_the_job)
 						 PROCESS_JOB});
 }
 
-/* Who has something compiled is no launcher of it. */
+/* A process that waits for its compilers is not their launcher, whatever else it starts. */
 Test(roles, compilers_are_not_the_job)
 {
-	struct profile_process processes[] = {process(10, 1, 0), process(11, 10, 9 * S)};
+	struct profile_process processes[] = {process(10, 1, 0), process(11, 10, 9 * S),
+					      process(12, 10, 8 * S)};
 
 	expect_roles(processes, 2, (const enum process_role[]){PROCESS_LAUNCHER, PROCESS_JOB});
 	processes[1].comm = "cc1plus";
-	expect_roles(processes, 2, (const enum process_role[]){PROCESS_JOB, PROCESS_JOB});
+	expect_roles(processes, 3,
+		     (const enum process_role[]){PROCESS_JOB, PROCESS_JOB, PROCESS_JOB});
 }
 
 Test(roles, workers_feed_their_parent)

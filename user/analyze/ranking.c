@@ -60,10 +60,19 @@ static bool is_fed(const struct profile *profile, const struct process_analysis 
 	return cpu >= COMPUTES || (cpu >= thresholds->idle_target_cpu && reads_often(parent));
 }
 
-/* below_ns: CPU time of the busiest process that it has started, directly or not. */
+/* Do its children do the job? Compilers work for the process that starts them. busiest: of the
+ * processes that it has started, directly or not; NULL: there is none. */
+static bool is_job_below(const struct profile *profile, const struct profile_process *process,
+			 const struct profile_process *busiest)
+{
+	return process->cpu_ns != PROFILE_ABSENT && busiest &&
+	       busiest->cpu_ns / 2 > process->cpu_ns && !is_compiler_of_another(profile, busiest);
+}
+
 static enum process_role role_of(const struct profile *profile,
 				 const struct process_analysis *accounts,
-				 const struct profile_process *process, uint64_t below_ns,
+				 const struct profile_process *process,
+				 const struct profile_process *busiest,
 				 const struct thresholds *thresholds)
 {
 	const struct profile_process *parent = profile_parent(profile, process);
@@ -72,7 +81,7 @@ static enum process_role role_of(const struct profile *profile,
 		return PROCESS_JOB;
 	if (parent && is_fed(profile, accounts, parent, thresholds))
 		return PROCESS_WORKER;
-	if (process->cpu_ns != PROFILE_ABSENT && below_ns / 2 > process->cpu_ns &&
+	if (is_job_below(profile, process, busiest) &&
 	    !is_fed(profile, accounts, process, thresholds))
 		return PROCESS_LAUNCHER;
 	return PROCESS_JOB;
@@ -81,31 +90,33 @@ static enum process_role role_of(const struct profile *profile,
 int find_roles(struct analysis *analysis, const struct profile *profile,
 	       const struct thresholds *thresholds)
 {
-	uint64_t *below_ns = calloc(profile->processes_count + 1, sizeof(*below_ns));
+	const struct profile_process **busiest =
+		calloc(profile->processes_count + 1, sizeof(*busiest));
 
-	if (!below_ns)
+	if (!busiest)
 		return -ENOMEM;
 	for (size_t i = 0; i < profile->processes_count; i++) {
-		const struct profile_process *above = &profile->processes[i];
-		uint64_t cpu_ns = above->cpu_ns == PROFILE_ABSENT ? 0 : above->cpu_ns;
+		const struct profile_process *process = &profile->processes[i], *above = process;
 
-		/* what it compiles is not the job yet: the process that asks for it is */
-		if (is_compiler_of_another(profile, above))
+		if (process->cpu_ns == PROFILE_ABSENT)
 			continue;
 		/* pids that were used again could form a loop */
 		for (size_t depth = 0; depth < profile->processes_count; depth++) {
+			const struct profile_process **below;
+
 			above = profile_parent(profile, above);
 			if (!above)
 				break;
-			if (cpu_ns > below_ns[above - profile->processes])
-				below_ns[above - profile->processes] = cpu_ns;
+			below = &busiest[above - profile->processes];
+			if (!*below || process->cpu_ns > (*below)->cpu_ns)
+				*below = process;
 		}
 	}
 	for (size_t i = 0; i < profile->processes_count; i++)
 		analysis->processes[i].role =
-			role_of(profile, analysis->processes, &profile->processes[i], below_ns[i],
+			role_of(profile, analysis->processes, &profile->processes[i], busiest[i],
 				thresholds);
-	free(below_ns);
+	free(busiest);
 	return 0;
 }
 
