@@ -223,6 +223,18 @@ __weak __noinline int finish(struct call_stack *s, __u32 end)
 	return STACK_DONE;
 }
 
+/* A stack that is too deep keeps its outer Python frames, which say where the program was: behind
+ * so many frames, native ones leave room for them. */
+#define STACK_MIXED_FRAMES 64
+
+static __always_inline bool is_full(const struct call_stack *s)
+{
+	__u32 at = s->head.frames_count, count = s->python.count, merged = s->python.merged;
+	__u32 rest = at < STACK_MIXED_FRAMES || merged > count ? 0 : count - merged;
+
+	return at + rest >= PERFX_STACK_FRAMES_MAX;
+}
+
 /* Adds the frame that the walk is at; false: there is no room. What a signal interrupted is shown
  * as if it had been called, since names are looked up before a return address. */
 static __always_inline bool push(struct call_stack *s)
@@ -233,7 +245,7 @@ static __always_inline bool push(struct call_stack *s)
 		s->flags &= ~(STACK_SKIP_FIRST | PERFX_STACK_PC);
 		return true;
 	}
-	if (at >= PERFX_STACK_FRAMES_MAX)
+	if (is_full(s))
 		return false;
 	s->head.frames_count = at + 1;
 	s->addresses[at & (PERFX_STACK_FRAMES_MAX - 1)] = s->pc + (s->exact && at);

@@ -169,6 +169,25 @@ def test_stack_of_first_call(stacks, program, tmp_path):
                      f"work (python_lines.py:{line_with('# crc32 2')})": 2}
 
 
+def test_deep_stacks_keep_the_outer_python_frames(tmp_path):
+    """Where the program called is known, even if native frames fill the stack on the way there."""
+    script, out = tmp_path / "deep.py", tmp_path / "report.json"
+    script.write_text("import time\n"
+                      "def deep(levels):\n"
+                      "    return max(map(deep, [levels - 1])) if levels else naps()\n"
+                      "def naps():\n"
+                      "    for _ in range(200):\n"
+                      "        time.sleep(0.01)\n"
+                      "    return 0\n"
+                      "deep(60)\n")
+    subprocess.run([PERFX, "run", "--no-calibrate", "--full", "-o", out, "--", "/usr/bin/python3", script], check=True,
+                   capture_output=True, text=True)
+    (process,) = json.loads(out.read_text())["processes"]
+    naps = max((wait for wait in process["blocked"] if wait["reason"] == "sleep"), key=lambda wait: wait["ns"])
+    assert process["stacks"]["cut"]
+    assert python_frames(naps["stack"]) == ["naps (deep.py:6)", *["deep (deep.py:3)"] * 61, "<module> (deep.py:8)"]
+
+
 @pytest.mark.alone  # the child is to be attached within a second, its names read within two
 @pytest.mark.parametrize("python", [p if i == 0 else pytest.param(p, marks=pytest.mark.long)
                                     for i, p in enumerate(PYTHONS)])
