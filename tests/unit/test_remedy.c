@@ -205,7 +205,7 @@ Test(remedy, the_framework_is_the_one_that_computes)
 		     {PERFX_SOURCE_JAX, FRAMEWORK_JAX},
 		     {PERFX_SOURCE_TF, FRAMEWORK_TENSORFLOW},
 		     {PERFX_SOURCE_SYMBOL, FRAMEWORK_NONE}};
-	const struct profile_frame frame = {
+	struct profile_frame frame = {
 		.function = "", .file = "", .module = "", .module_base = "libjax_common.so"};
 	const struct profile_frame *frames[] = {&frame};
 	const struct profile_stack stack = {.frames = frames, .frames_count = 1};
@@ -218,4 +218,8 @@ Test(remedy, the_framework_is_the_one_that_computes)
 	}
 	s.process.samples = (struct profile_activities){&sample, 1};
 	cr_expect_eq(framework_of(&s.profile, &s.process), FRAMEWORK_JAX);
+	frame.language = PERFX_LANGUAGE_PYTHON;
+	cr_expect_eq(framework_of(&s.profile, &s.process), FRAMEWORK_NONE);
+	frame.file = "/venv/lib/python3.11/site-packages/torch/_dynamo/convert_frame.py";
+	cr_expect_eq(framework_of(&s.profile, &s.process), FRAMEWORK_TORCH);
 }

@@ -105,24 +105,32 @@ static enum framework framework_of_source(enum perfx_source source)
 	}
 }
 
+/* By its Python package, or its library. */
+static bool is_frame_of(const struct profile_frame *frame, const char *package, const char *library)
+{
+	return frame->language == PERFX_LANGUAGE_PYTHON ? strstr(frame->file, package) != NULL
+							: begins_with(frame->module_base, library);
+}
+
 static enum framework framework_of_stack(const struct profile_stack *stack)
 {
 	static const struct {
-		const char *prefix;
+		const char *package, *library;
 		enum framework framework;
 	} libraries[] = {
-		{"libtorch", FRAMEWORK_TORCH},
-		{"libc10", FRAMEWORK_TORCH},
-		{"libjax", FRAMEWORK_JAX},
-		{"_jax", FRAMEWORK_JAX},
-		{"xla_extension", FRAMEWORK_JAX},
-		{"libtensorflow", FRAMEWORK_TENSORFLOW},
-		{"_pywrap_tensorflow", FRAMEWORK_TENSORFLOW},
+		{"-packages/torch/", "libtorch", FRAMEWORK_TORCH},
+		{"-packages/torch/", "libc10", FRAMEWORK_TORCH},
+		{"-packages/jax/", "libjax", FRAMEWORK_JAX},
+		{"-packages/jax/", "_jax", FRAMEWORK_JAX},
+		{"-packages/jax/", "xla_extension", FRAMEWORK_JAX},
+		{"-packages/tensorflow/", "libtensorflow", FRAMEWORK_TENSORFLOW},
+		{"-packages/tensorflow/", "_pywrap_tensorflow", FRAMEWORK_TENSORFLOW},
 	};
 
 	for (size_t i = 0; stack && i < stack->frames_count; i++)
 		for (size_t j = 0; j < sizeof(libraries) / sizeof(libraries[0]); j++)
-			if (begins_with(stack->frames[i]->module_base, libraries[j].prefix))
+			if (is_frame_of(stack->frames[i], libraries[j].package,
+					libraries[j].library))
 				return libraries[j].framework;
 	return FRAMEWORK_NONE;
 }
