@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""ONNX Runtime, whose library has no symbols: a step is a call of InferenceSession.run."""
+"""ONNX Runtime, whose library has no symbols: its calls cannot be counted, so it has no steps."""
 import numpy
 import onnx
 import onnxruntime
