@@ -380,14 +380,14 @@ Test(operators, compiling_while_it_warms_up)
 }
 
 /* A program that has its own code compiled: it is that program's time, at its own line. */
-Test(operators, children_that_compile)
+static void expect_compiling(const char *driver)
 {
 	for (uint64_t cpu_ns = 3 * S; cpu_ns <= 5 * S; cpu_ns += 2 * S) {
 		struct stream s = {0};
 		struct report report;
 
 		begin(&s);
-		stream_add(&s, PERFX_KIND_PROCESS, struct perfx_process, STRINGS("c++", "c++"),
+		stream_add(&s, PERFX_KIND_PROCESS, struct perfx_process, STRINGS(driver, driver),
 			   .time_ns = STREAM_START, .start_boot_ns = 41 * S, .process = 3,
 			   .pid = WORKER + 1, .ppid = MAIN);
 		stream_add(&s, PERFX_KIND_PROCESS, struct perfx_process,
@@ -412,6 +412,13 @@ Test(operators, children_that_compile)
 			cr_expect_null(find(&report, "Recompilation"));
 		forget(&report);
 	}
+}
+
+Test(operators, children_that_compile)
+{
+	expect_compiling("c++");
+	expect_compiling("x86_64-linux-gn");
+	expect_compiling("make");
 }
 
 /* Steps of 100 ms, but for every 5th, which compiles for 900 ms more: one finding. */

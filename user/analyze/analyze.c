@@ -360,15 +360,19 @@ static bool is_graver(const struct finding *a, const struct finding *b)
 	return a->severity < b->severity;
 }
 
-/* The gravest problem of all processes, of those that are as grave the main one's. */
+/* The gravest problem of all processes, of those that are as grave the main one's, or else the
+ * first one whose place is known. */
 static void find_first(struct analysis *analysis, size_t main)
 {
 	analysis->first_process = main;
 	analysis->first = first_problem(&analysis->processes[main]);
 	for (size_t i = 0; i < analysis->processes_count; i++) {
 		const struct finding *problem = first_problem(&analysis->processes[i]);
+		bool placed = problem && problem->place.function &&
+			      analysis->first_process != main && !analysis->first->place.function;
 
-		if (!problem || (analysis->first && !is_graver(problem, analysis->first)))
+		if (!problem ||
+		    (analysis->first && !placed && !is_graver(problem, analysis->first)))
 			continue;
 		analysis->first = problem;
 		analysis->first_process = i;

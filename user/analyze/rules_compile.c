@@ -14,18 +14,23 @@
 #include "base/escape.h"
 #include "base/units.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <string.h>
 
 bool is_compiler_of_another(const struct profile *profile, const struct profile_process *process)
 {
-	static const char *const compilers[] = {"cc1plus",  "cc1",  "g++",   "gcc",
-						"c++",	    "cc",   "as",    "ld",
-						"collect2", "lto1", "clang", "clang++",
-						"clang-cl", "nvcc", "cicc",  "ptxas",
-						"rustc",    "lld",  "cmake", NULL};
+	/* as the kernel cuts them to 15 bytes; a driver with another name has one of these below it
+	 */
+	static const char *const compilers[] = {
+		"cc1*",	    "g++*",	"gcc*",	 "c++*",	"cc",	  "as",	    "ld",   "ld.*",
+		"mold",	    "collect2", "lto1",	 "lto-wrapper", "f951",	  "clang*", "lld*", "nvcc",
+		"cudafe++", "cicc",	"ptxas", "fatbinary",	"nvlink", "rustc",  "cmake"};
+	bool is_compiler = false;
 
-	if (!text_is_one_of(process->comm, compilers))
+	for (size_t i = 0; i < sizeof(compilers) / sizeof(compilers[0]); i++)
+		is_compiler |= !fnmatch(compilers[i], process->comm, 0);
+	if (!is_compiler)
 		return false;
 	for (size_t i = 0; i < profile->processes_count; i++)
 		if (profile_is_child(profile, process, &profile->processes[i]))
@@ -95,10 +100,11 @@ static void add_thread(struct compilation *found, const struct profile_process *
 /* Its children have to compile for so much of what it waits for them. */
 #define CHILDREN_COMPILE 0.50
 
-/* A driver starts a compiler, which starts another one. */
-#define COMPILERS_DEPTH 4
+/* Python, make, a shell, a driver, its compiler; and a cycle of pids that were used again ends. */
+#define COMPILERS_DEPTH 8
 
-/* How long compilers below it worked. longest: of them; NULL: there is none. */
+/* How long compilers below it worked, whatever started them. longest: of them; NULL: there is none.
+ */
 static uint64_t compilers_ns(const struct profile *profile, const struct profile_process *above,
 			     const struct profile_process **longest, unsigned depth)
 {
@@ -107,10 +113,12 @@ static uint64_t compilers_ns(const struct profile *profile, const struct profile
 	for (size_t i = 0; i < profile->processes_count && depth; i++) {
 		const struct profile_process *child = &profile->processes[i];
 
-		if (!profile_is_child(profile, child, above) ||
-		    !is_compiler_of_another(profile, child))
+		if (!profile_is_child(profile, child, above))
 			continue;
-		ns += process_busy_ns(child) + compilers_ns(profile, child, longest, depth - 1);
+		ns += compilers_ns(profile, child, longest, depth - 1);
+		if (!is_compiler_of_another(profile, child))
+			continue;
+		ns += process_busy_ns(child);
 		if (!*longest || process_busy_ns(child) > process_busy_ns(*longest))
 			*longest = child;
 	}
@@ -134,7 +142,10 @@ static void add_children(struct compilation *found, const struct rules_ctx *ctx)
 		if (sample->stack && waited_ns)
 			add_stack(found, sample->stack, 0, waited_ns);
 	}
-	if ((double)ns < CHILDREN_COMPILE * (double)found->ns)
+	/* what only stands between the program and its compilers (make, a shell) says nothing new
+	 */
+	if ((double)ns < CHILDREN_COMPILE * (double)found->ns ||
+	    (!found->callers.count && profile_parent(ctx->profile, ctx->process)))
 		*found = (struct compilation){.whole = found->whole, .wall_ns = found->wall_ns};
 }
 
