@@ -316,6 +316,15 @@ Test(rules_cpu, calls_that_wait)
 	forget(&report);
 }
 
+/* Its pool works, while the caller only waits for what that does. */
+Test(rules_cpu, calls_that_wait_for_a_pool)
+{
+	struct report report = shared_work(200, 0, 3, 200, 200, WORKS);
+
+	cr_expect_null(find(&report, "LowParallelEfficiency"));
+	forget(&report);
+}
+
 /* Threads that are not known as its pool may do a part of the work. */
 Test(rules_cpu, threads_of_an_unknown_pool)
 {

@@ -61,6 +61,7 @@ static const struct kind_of_name names[] = {
 	{ANY, "*Synchronize", REMEDY_SYNCHRONIZE},
 	{ANY, "*BlockUntilReady*", REMEDY_SYNCHRONIZE},
 	{ANY, "*BlockHostUntilReady*", REMEDY_SYNCHRONIZE},
+	{ANY, "*AcquireExternalReference*", REMEDY_SYNCHRONIZE},
 	{ANY, "pthread_cond_*wait*", REMEDY_SYNCHRONIZE},
 	{ANY, "pthread_barrier_wait", REMEDY_SYNCHRONIZE},
 	{ANY, "pthread_join", REMEDY_SYNCHRONIZE},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Threads that share the work of a function badly: some wait while others work. */
+#include "analyze/remedy.h"
 #include "analyze/rules_ctx.h"
 #include "analyze/thread_pool.h"
 
@@ -13,8 +14,10 @@ static bool is_inefficient(const struct rules_ctx *ctx, const struct parallel_fu
 {
 	const struct thresholds *thresholds = ctx->thresholds;
 	const struct parallelism *parallelism = &function->parallelism;
+	const struct profile_function *of = profile_function(ctx->profile, function->function);
+	bool waits = of && remedy_waits(remedy_of_name(of));
 
-	return (double)parallelism->samples_count >= thresholds->low_parallel_samples &&
+	return !waits && (double)parallelism->samples_count >= thresholds->low_parallel_samples &&
 	       wall_share(ctx->process, function->total_ns) >= thresholds->low_parallel_share &&
 	       parallelism->efficiency + DEVIATIONS * parallelism->error <
 		       thresholds->low_parallel_efficiency;

@@ -192,19 +192,24 @@ int thread_pool_find(struct thread_pool *pool, const struct profile_process *pro
 /* On one side, at a confidence of 95 %. */
 #define DEVIATIONS 1.645
 
-/* Somebody worked all the time, and what other threads of the process did meanwhile is no part of
- * that work which was not recognised. */
+/* Of a call: in less the caller waits for work that it does not share. */
+#define CALLER_SHARE 0.90
+
+/* Its caller took part and somebody worked all the time, and what other threads of the process did
+ * meanwhile is no part of that work which was not recognised. */
 static bool is_measured(const struct parallelism *parallelism)
 {
 	double error = DEVIATIONS * parallelism->error * parallelism->threads_count;
 
-	return parallelism->speedup + error >= 1 && parallelism->others <= error;
+	return parallelism->caller + error >= CALLER_SHARE && parallelism->speedup + error >= 1 &&
+	       parallelism->others <= error;
 }
 
 static int parallelism_of(struct parallelism *parallelism, const struct thread_pool *pool,
 			  const struct profile_row *row)
 {
-	double work_ns = 0, error_ns = 0, others_ns = 0, wall_ns = (double)row->during_ns;
+	double work_ns = 0, error_ns = 0, others_ns = 0, caller_ns = 0;
+	double wall_ns = (double)row->during_ns;
 	struct map64 tids = {0};
 	int err = 0;
 
@@ -217,6 +222,7 @@ static int parallelism_of(struct parallelism *parallelism, const struct thread_p
 			others_ns += ns;
 			continue;
 		}
+		caller_ns += sample->tid == row->during_tid ? ns : 0;
 		if (map64_get(&tids, sample->tid) == MAP64_NONE)
 			err = map64_put(&tids, sample->tid, parallelism->threads_count++);
 		parallelism->samples_count += sample->count;
@@ -233,6 +239,7 @@ static int parallelism_of(struct parallelism *parallelism, const struct thread_p
 	parallelism->efficiency = parallelism->speedup / parallelism->threads_count;
 	parallelism->error = error_ns / wall_ns / parallelism->threads_count;
 	parallelism->others = others_ns / wall_ns;
+	parallelism->caller = caller_ns / wall_ns;
 	return err;
 }
 

@@ -48,8 +48,9 @@ struct parallelism {
 	uint64_t samples_count;
 	double speedup, efficiency;
 	double error; /* standard error of the efficiency */
-	/* CPU time of all other threads, over that of the calls: some of it may be for them. */
-	double others;
+	/* CPU time of all other threads, over that of the calls: some of it may be for them. And
+	 * that of the caller, working or polling. */
+	double others, caller;
 };
 
 /* A function that several threads share. */
