@@ -52,10 +52,25 @@ bool stack_is_of_pool(const struct profile_stack *stack)
 /* On a CPU in one of these a thread polls: it yields, asks with a timeout of 0, or spins. */
 static bool is_polling(const struct profile_frame *frame)
 {
-	static const char *const globs[] = {
-		"*sched_yield",	     "__poll",	    "poll",	     "*ppoll", "*epoll_wait",
-		"*epoll_pwait*",     "*pselect*",   "__select",	     "select", "*nanosleep*",
-		"pthread_spin_lock", "*SpinPause*", "*ggml_barrier*"};
+	static const char *const globs[] = {"*sched_yield",
+					    "__poll",
+					    "poll",
+					    "*ppoll",
+					    "*epoll_wait",
+					    "*epoll_pwait*",
+					    "*pselect*",
+					    "__select",
+					    "select",
+					    "*nanosleep*",
+					    "*spin_lock*",
+					    "*[sS]pin[lL]ock*",
+					    "*spin_wait*",
+					    "*SpinWait*",
+					    "*SpinPause*",
+					    "*busy_wait*",
+					    "*cpu_relax*",
+					    "*ggml_barrier*",
+					    "runtime.procyield*"};
 
 	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
 		if (!fnmatch(globs[i], frame->function, 0))
