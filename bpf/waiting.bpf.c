@@ -17,6 +17,12 @@
  * last turns: which process had it, and since when. When a traced thread gets the CPU, its wait is
  * divided among the turns in that time. What is left, because the CPU was idle (the thread came
  * from another one's queue) or the turns are too old to be kept, belongs to no process.
+ *
+ * Two traced threads may share a CPU only because another program has the second one: without that
+ * program neither would wait. So each CPU of another program is the reason why one traced thread
+ * waits, wherever that is queued. While W threads wait and other programs have P of the other CPUs
+ * on which a thread may run, P of W turns of traced processes are charged to these programs; the
+ * rest is what the traced processes themselves want beyond the CPUs that there are.
  */
 #include "thread.bpf.h"
 #include "wait.bpf.h"
@@ -36,7 +42,7 @@ struct {
 struct turn {
 	__u64 from_ns;
 	__u32 tgid; /* 0: idle */
-	__u32 pad;
+	__u32 traced;
 	char comm[PERFX_COMM_BYTES];
 };
 
@@ -45,12 +51,21 @@ struct turns {
 	struct turn list[TURNS_MAX];
 };
 
+/* By CPU, and written there alone. */
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* user space: perfx_cpus_count */
 	__type(key, __u32);
 	__type(value, struct turns);
 } perfx_turns SEC(".maps");
+
+extern const volatile __u32 perfx_cpus_count;
+
+/* Traced threads that wait for a CPU: in a cache line of its own, for all CPUs change it. */
+struct {
+	volatile __s64 count;
+	__u8 pad[56];
+} perfx_runnable __attribute__((aligned(64))) = {};
 
 /* The recording began then: threads that wait already count from there. */
 volatile __u64 perfx_waiting_from_ns = 0;
@@ -159,11 +174,9 @@ static __always_inline void add_wait(const struct perfx_waiter *waiter, __u64 si
 
 /* --- turns on this CPU --- */
 
-static __always_inline struct turns *turns_here(void)
+static __always_inline struct turns *turns_of(__u32 cpu)
 {
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&perfx_turns, &zero);
+	return bpf_map_lookup_elem(&perfx_turns, &cpu);
 }
 
 static __always_inline struct turn *turn_at(struct turns *turns, __u64 index)
@@ -171,27 +184,80 @@ static __always_inline struct turn *turn_at(struct turns *turns, __u64 index)
 	return &turns->list[index & (TURNS_MAX - 1)];
 }
 
-static __always_inline void begin_turn(struct turns *turns, struct task_struct *task, __u64 now)
+/* The count is raised last: other CPUs look at the newest turn. */
+static __always_inline void begin_turn(struct turns *turns, struct task_struct *task, bool traced,
+				       __u64 now)
 {
 	struct turn *turn = turn_at(turns, turns->count - 1);
 
-	if (turns->count && turn->tgid == (__u32)task->tgid)
+	if (turns->count && turn->tgid == (__u32)task->tgid) {
+		turn->traced |= traced; /* it may have begun with a thread that exits */
 		return;
+	}
 	turn = turn_at(turns, turns->count);
 	turn->from_ns = now;
 	turn->tgid = (__u32)task->tgid;
+	turn->traced = traced;
 	__builtin_memset(turn->comm, 0, sizeof(turn->comm));
 	if (turn->tgid)
 		BPF_CORE_READ_INTO(&turn->comm, task, group_leader, comm);
-	turns->count++;
+	__sync_fetch_and_add(&turns->count, 1);
 }
 
-/* longest_ns: as in add_part(). A global function, which the verifier checks once. */
+/* Of the CPUs that are looked at: from the next one on, which share caches and are balanced first.
+ */
+#define NEIGHBOURS_MAX 256
+
+/* cpus: the address of the thread's cpumask. */
+static __always_inline bool may_run_on(__u64 cpus, __u32 cpu)
+{
+	__u64 bits = 0;
+
+	bpf_probe_read_kernel(&bits, sizeof(bits), (void *)(cpus + cpu / 64 * sizeof(bits)));
+	return bits >> cpu % 64 & 1;
+}
+
+/* The nth other CPU that a program has which is not traced, of those where the thread may run, plus
+ * 1; 0: there are fewer. A global function, which the verifier checks once. */
+__noinline __u32 find_other_program(__u64 cpus, __u32 nth)
+{
+	__u32 here = bpf_get_smp_processor_id();
+
+	for (__u32 i = 1; i < NEIGHBOURS_MAX && i < perfx_cpus_count; i++) {
+		__u32 cpu = (here + i) % perfx_cpus_count;
+		struct turns *turns = turns_of(cpu);
+		const struct turn *turn = turns ? turn_at(turns, turns->count - 1) : NULL;
+
+		if (turn && turn->tgid && !turn->traced && may_run_on(cpus, cpu) && !nth--)
+			return cpu + 1;
+	}
+	return 0;
+}
+
+/* A turn of a traced process, but one of another program where that is the reason. */
+static __always_inline const struct turn *reason_of_turn(const struct turn *turn,
+							 const struct perfx_waiter *waiter,
+							 __u64 cpus)
+{
+	__s64 others = perfx_runnable.count;
+	struct turns *turns;
+	__u32 found;
+
+	if (!turn->traced)
+		return turn;
+	/* the wait's beginning is as good as a random number, and the same for all of its turns */
+	found = find_other_program(cpus, waiter->began_ns % (others > 0 ? (__u64)others + 1 : 1));
+	turns = found ? turns_of(found - 1) : NULL;
+	return turns ? turn_at(turns, turns->count - 1) : turn;
+}
+
+/* longest_ns: as in add_part(); cpus: as in may_run_on(). A global function likewise. */
 __noinline int add_turn(struct perfx_waiter *waiter, const struct turn *turn, __u64 ns,
-			__u64 longest_ns)
+			__u64 longest_ns, __u64 cpus)
 {
 	if (!waiter || !turn)
 		return 0;
+	turn = reason_of_turn(turn, waiter, cpus);
 	waiter->wait.object = turn->tgid;
 	__builtin_memcpy(waiter->wait.comm, turn->comm, sizeof(turn->comm));
 	add_part(waiter, ns, longest_ns);
@@ -199,13 +265,13 @@ __noinline int add_turn(struct perfx_waiter *waiter, const struct turn *turn, __
 }
 
 /* A traced thread gets this CPU. Its wait counts once, for the turn that had most of it. */
-static __always_inline void divide_wait(struct perfx_waiter *waiter, __u64 since_ns, __u64 now)
+static __always_inline void divide_wait(struct perfx_waiter *waiter, struct turns *turns,
+					__u64 cpus, __u64 since_ns, __u64 now)
 {
 	__u64 until_ns = recorded_time(now) + 1, to_ns = now, left_ns, longest_ns = 0;
-	struct turn unknown = {}, *turn, *longest = &unknown;
-	struct turns *turns = turns_here();
+	const struct turn unknown = {}, *turn, *longest = &unknown;
 
-	if (!turns || until_ns <= since_ns)
+	if (until_ns <= since_ns)
 		return;
 	left_ns = until_ns - since_ns;
 	for (__u32 i = 1; i <= TURNS_MAX && i <= turns->count && left_ns; i++) {
@@ -214,7 +280,7 @@ static __always_inline void divide_wait(struct perfx_waiter *waiter, __u64 since
 		turn = turn_at(turns, turns->count - i);
 		ns = to_ns - turn->from_ns;
 		ns = ns < left_ns ? ns : left_ns;
-		add_turn(waiter, turn, ns, 0);
+		add_turn(waiter, turn, ns, 0, cpus);
 		if (ns > longest_ns) {
 			longest_ns = ns;
 			longest = turn;
@@ -223,8 +289,8 @@ static __always_inline void divide_wait(struct perfx_waiter *waiter, __u64 since
 		left_ns -= ns;
 	}
 	if (left_ns)
-		add_turn(waiter, &unknown, left_ns, 0);
-	add_turn(waiter, longest, 0, until_ns - waiter->began_ns);
+		add_turn(waiter, &unknown, left_ns, 0, cpus);
+	add_turn(waiter, longest, 0, until_ns - waiter->began_ns, cpus);
 }
 
 /* --- threads --- */
@@ -241,13 +307,23 @@ static __always_inline struct perfx_waiter *waiter_new(__u32 tid)
 	return NULL;
 }
 
+/* When what is not in the sums began; 0: nothing is left. */
+static __always_inline __u64 wait_end(struct perfx_waiter *waiter)
+{
+	__u64 since_ns = __sync_lock_test_and_set(&waiter->since_ns, 0);
+
+	if (since_ns && waiter->wait.reason == PERFX_WAIT_RUNNABLE)
+		__sync_fetch_and_add(&perfx_runnable.count, -1);
+	return since_ns;
+}
+
 static __always_inline void waiter_free(__u32 tid)
 {
 	struct perfx_waiter *waiter = waiter_find(tid);
 
 	if (!waiter)
 		return;
-	waiter->since_ns = 0;
+	wait_end(waiter);
 	waiter->tid = 0;
 }
 
@@ -275,6 +351,8 @@ static __always_inline struct perfx_waiter *wait_prepare(struct task_struct *tas
 static __always_inline void wait_start(struct perfx_waiter *waiter, __u64 now)
 {
 	waiter->began_ns = recorded_time(now) + 1;
+	if (waiter->wait.reason == PERFX_WAIT_RUNNABLE)
+		__sync_fetch_and_add(&perfx_runnable.count, 1);
 	__sync_lock_test_and_set(&waiter->since_ns, waiter->began_ns);
 }
 
@@ -298,16 +376,16 @@ static __always_inline void leaves_cpu(struct task_struct *task,
 	wait_start(waiter, now);
 }
 
-static __always_inline void gets_cpu(struct task_struct *task, __u64 now)
+static __always_inline void gets_cpu(struct task_struct *task, struct turns *turns, __u64 now)
 {
 	struct perfx_waiter *waiter = waiter_find(task->pid);
-	__u64 since_ns = waiter ? __sync_lock_test_and_set(&waiter->since_ns, 0) : 0;
+	__u64 since_ns = waiter ? wait_end(waiter) : 0;
 	struct thread *t;
 
 	if (!since_ns)
 		return;
 	if (waiter->wait.reason == PERFX_WAIT_RUNNABLE)
-		divide_wait(waiter, since_ns, now);
+		divide_wait(waiter, turns, (__u64)BPF_CORE_READ(task, cpus_ptr), since_ns, now);
 	else
 		add_wait(waiter, since_ns, now);
 	t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
@@ -326,14 +404,15 @@ int BPF_PROG(perfx_on_switch, bool preempted, struct task_struct *prev, struct t
 		return 0;
 	leaves = traced_by(prev);
 	gets = traced_by(next);
+	turns = turns_of(bpf_get_smp_processor_id());
+	if (!turns)
+		return 0;
 	now = bpf_ktime_get_ns();
 	if (leaves)
 		leaves_cpu(prev, leaves, preempted, now);
 	if (gets)
-		gets_cpu(next, now);
-	turns = turns_here();
-	if (turns)
-		begin_turn(turns, next, now);
+		gets_cpu(next, turns, now);
+	begin_turn(turns, next, gets, now);
 	return 0;
 }
 
@@ -365,7 +444,7 @@ int BPF_PROG(perfx_on_wakeup, struct task_struct *task)
 	waiter = waiter_find(task->pid);
 	if (!waiter || waiter->wait.reason == PERFX_WAIT_RUNNABLE)
 		return 0;
-	since_ns = __sync_lock_test_and_set(&waiter->since_ns, 0);
+	since_ns = wait_end(waiter);
 	if (!since_ns)
 		return 0;
 	now = bpf_ktime_get_ns();
@@ -437,6 +516,6 @@ int perfx_at_begin(struct bpf_iter__task *ctx)
 	wait_start(waiter, perfx_waiting_from_ns);
 	/* it has got a CPU meanwhile */
 	if (is_on_cpu(task))
-		waiter->since_ns = 0;
+		wait_end(waiter);
 	return 0;
 }

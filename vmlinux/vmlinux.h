@@ -146,6 +146,7 @@ struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
 	int on_cpu;
+	const void *cpus_ptr; /* its cpumask */
 	struct sched_entity se;
 	struct mm_struct *mm;
 	int exit_code;

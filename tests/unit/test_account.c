@@ -191,6 +191,26 @@ Test(account, who_polls_its_own_threads_joins_them)
 	forget(&report);
 }
 
+/* They come and go: none of them waits for a CPU for long, all of them do for half of their time.
+ */
+Test(account, joined_threads_that_lack_a_cpu)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	blocked(&s, MAIN, PERFX_WAIT_SLEEP, 8000, 800);
+	for (uint32_t tid = 0; tid < 8; tid++) {
+		stream_thread(&s, 1, POOL + 10 + tid, "task", 'R', tid * S, 0, 0);
+		stream_thread(&s, 1, POOL + 10 + tid, "task", 'R', (tid + 1) * S, 500 * MS,
+			      500 * MS);
+	}
+	report = end_of_pool(&s, 10);
+	cr_expect(contains(report.analysis->verdict,
+			   "CPU CONTENTION: 400 ms of each second is lost"));
+	forget(&report);
+}
+
 /* The threads run a package; the line that waits for them is the program's own. */
 Test(account, the_line_that_joins_is_named)
 {

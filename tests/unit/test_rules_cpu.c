@@ -79,7 +79,8 @@ Test(rules_cpu, another_program_has_the_cpus)
 	cr_expect_eq(finding->severity, FINDING_HIGH);
 	cr_expect_eq(finding->bottleneck, BOTTLENECK_CONTENTION);
 	cr_expect(contains(finding->headline, "CPU CONTENTION: 400 ms of each second is lost "
-					      "waiting for CPUs that make (pids 900, 901) had"));
+					      "waiting for CPUs that make (pids 900, 901) had for "
+					      "75.0 % of that time, its own threads for 25.0 %"));
 	forget(&report);
 }
 
@@ -176,6 +177,24 @@ Test(rules_cpu, more_threads_than_cpus)
 	cr_expect(contains(finding->headline, "OVERSUBSCRIBED: 500 ms of each second is lost: 8 "
 					      "threads compute on 2 CPUs"));
 	cr_expect_null(find(&report, "CpuContention"));
+	forget(&report);
+}
+
+/* Another program makes it worse, and has its part. */
+Test(rules_cpu, more_threads_than_cpus_beside_another_program)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin_pool(&s);
+	samples(&s, (struct perfx_sample){.stack = POLLS}, 400);
+	lacks_cpus(&s, MAIN, "python3", 3000);
+	lacks_cpus(&s, 900, "make", 1000);
+	pool_threads(&s, 7, 4000);
+	report = end_after(&s, 4 * S);
+	cr_expect(contains(find(&report, "Oversubscribed")->headline,
+			   "8 threads compute on 2 CPUs, which make (pid 900) had for 25.0 % of "
+			   "that time"));
 	forget(&report);
 }
 

@@ -395,9 +395,11 @@ const struct finding_kind finding_kinds[] = {
 		.judges =
 			"Time that threads waited for a CPU, of the time that they waited for one "
 			"or "
-			"ran, and of the recording. Who had the CPU before them, by name: other "
-			"programs, or threads of the program itself. The gain is what it costs the "
-			"thread that drives the process.",
+			"ran, and of the recording. Who had the CPUs meanwhile, by name and by "
+			"their part of the waiting: other programs, or threads of the program "
+			"itself. Threads that share a CPU only because another program has a "
+			"second one wait for that program. The gain is what it costs the thread "
+			"that drives the process.",
 		.remedy = "Where other programs have the CPUs: move them, lower their share, or "
 			  "reserve CPUs. Where its own threads do: fewer threads and workers.",
 		.example =
@@ -409,8 +411,8 @@ const struct finding_kind finding_kinds[] = {
 		.kind = "Oversubscribed",
 		.says = "its pool (OpenMP, BLAS) has more threads than there are CPUs",
 		.judges = "As CpuContention, where a pool of threads of the process takes the "
-			  "CPUs; and "
-			  "how many threads would do.",
+			  "CPUs; how many threads would do, and which part of the waiting is for "
+			  "another program.",
 		.remedy = "Fewer threads: as many as CPUs, divided by the processes that compute.",
 		.example = "OMP_NUM_THREADS=4 python3 train.py    # threads × processes ≤ CPUs\n"
 			   "torch.set_num_threads(4)",

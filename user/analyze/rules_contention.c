@@ -205,6 +205,22 @@ static double taken_over_ns(const struct shortage *shortage)
 	return threads > 0 ? fmax(work / threads - (double)pool->driver.work_ns, 0) : 0;
 }
 
+/* Threads that are joined may come and go, and none of them has the whole of it: a join lasts
+ * longer by as much of it as all of them wait for a CPU. */
+static double joined_ns(const struct rules_ctx *ctx)
+{
+	const struct process_account *account = ctx->account;
+	double runnable = 0, busy = 0;
+
+	for (size_t i = 0; i < account->threads_count && account->joins; i++) {
+		if (account->threads[i].ns[ACCOUNT_JOIN])
+			continue;
+		runnable += (double)account->threads[i].ns[ACCOUNT_RUNNABLE];
+		busy += (double)account_busy_ns(&account->threads[i]);
+	}
+	return busy > 0 ? (double)account->all.ns[ACCOUNT_JOIN] * runnable / busy : 0;
+}
+
 static double lost_ns(const struct rules_ctx *ctx, const struct shortage *shortage)
 {
 	const struct thread_pool *pool = &shortage->pool;
@@ -213,7 +229,7 @@ static double lost_ns(const struct rules_ctx *ctx, const struct shortage *shorta
 
 	/* that it waits for the others of the pool is because they have no CPU, as long as that */
 	lost += fmin((double)pool->driver.spin_ns + (double)pool->driver_wait_ns, others);
-	return fmax(lost - taken_over_ns(shortage), 0);
+	return fmax(lost - taken_over_ns(shortage), joined_ns(ctx));
 }
 
 static unsigned job_processes(const struct rules_ctx *ctx)
@@ -403,15 +419,6 @@ static unsigned threads_wanted(const struct shortage *shortage)
 	return count ? count : 1;
 }
 
-/* " is lost: 8 threads compute on 2 CPUs" */
-static void add_too_many_threads(struct text *text, const struct shortage *shortage)
-{
-	text_printf(text, " is lost: %u threads", shortage->pool.threads_count);
-	if (shortage->processes_count > 1)
-		text_printf(text, " in each of %u processes", shortage->processes_count);
-	text_printf(text, " compute on %u CPUs", shortage->cpus_count);
-}
-
 /* Libraries with pools of their own, and how to set their number of threads (%u). */
 static const struct pool_setting {
 	const char *module, *setting;
@@ -504,34 +511,93 @@ static const char *contention_remedy(const struct shortage *shortage)
 	       "program (taskset, cpusets).";
 }
 
-/* The program that had the CPUs in most of what the culprit's kind had; NULL: there are many, or
- * none is known. */
-static const struct cpu_holder *main_rival(const struct shortage *shortage)
+/* The program that had the CPUs in most of what its kind had; NULL: there are many, or none is
+ * known. */
+static const struct cpu_holder *main_rival(const struct cpu_holders *holders,
+					   enum profile_rival_kind kind)
 {
-	const struct cpu_holders *holders = &shortage->holders;
-
 	for (size_t i = 0; i < holders->count; i++)
-		if (holders->list[i].kind == shortage->culprit)
-			return 2 * holders->list[i].ns >= holders->ns[shortage->culprit]
-				       ? &holders->list[i]
-				       : NULL;
+		if (holders->list[i].kind == kind)
+			return 2 * holders->list[i].ns >= holders->ns[kind] ? &holders->list[i]
+									    : NULL;
 	return NULL;
 }
 
-static void add_rival(struct text *text, const struct shortage *shortage)
+static void add_rival(struct text *text, const struct cpu_holders *holders,
+		      enum profile_rival_kind kind)
 {
-	const struct cpu_holder *rival = main_rival(shortage);
+	const struct cpu_holder *rival = main_rival(holders, kind);
 
-	if (shortage->culprit == PROFILE_RIVAL_OTHER && is_stolen(shortage))
-		text_add(text, "other virtual machines");
-	else if (rival)
+	if (rival)
 		add_holder_name(text, rival);
-	else if (shortage->culprit == PROFILE_RIVAL_OTHER)
+	else if (kind == PROFILE_RIVAL_OTHER)
 		text_add(text, "other programs");
-	else if (shortage->culprit == PROFILE_RIVAL_JOB)
+	else if (kind == PROFILE_RIVAL_JOB)
 		text_add(text, "other processes of its job");
 	else
 		text_add(text, "its own threads");
+}
+
+/* Of the waiting: less is not worth a word, and more is all of it. */
+#define RIVAL_SHARE 0.10
+#define RIVAL_ALL   0.90
+
+/* "make (pid 77) had for 62.0 %" */
+static void add_rival_share(struct text *text, const struct cpu_holders *holders,
+			    enum profile_rival_kind kind, const char *verb)
+{
+	const struct cpu_holder *rival = main_rival(holders, kind);
+	uint64_t ns = rival ? rival->ns : holders->ns[kind];
+
+	add_rival(text, holders, kind);
+	text_add(text, verb);
+	add_percent(text, (double)ns / (double)holders->all_ns);
+}
+
+/* ", sh (pid 7) for 22.0 %": all kinds but one */
+static void add_other_rivals(struct text *text, const struct cpu_holders *holders,
+			     enum profile_rival_kind said)
+{
+	for (int kind = 0; kind < PROFILE_RIVAL_KINDS; kind++) {
+		if (kind == (int)said || share_of(holders, kind) < RIVAL_SHARE)
+			continue;
+		text_add(text, ", ");
+		add_rival_share(text, holders, kind, " for ");
+	}
+}
+
+/* " is lost waiting for CPUs that make (pid 77) had for 62.0 % of that time, its own threads for
+ * 38.0 %" */
+static void add_culprit(struct text *text, const struct shortage *shortage)
+{
+	const struct cpu_holders *holders = &shortage->holders;
+	enum profile_rival_kind culprit = shortage->culprit;
+
+	text_add(text, " is lost waiting for CPUs that ");
+	if (culprit == PROFILE_RIVAL_OTHER && is_stolen(shortage)) {
+		text_add(text, "other virtual machines had");
+	} else if (!holders->all_ns || share_of(holders, culprit) >= RIVAL_ALL) {
+		add_rival(text, holders, culprit);
+		text_add(text, " had");
+	} else {
+		add_rival_share(text, holders, culprit, " had for ");
+		text_add(text, " of that time");
+		add_other_rivals(text, holders, culprit);
+	}
+}
+
+/* " is lost: 8 threads compute on 2 CPUs, which make (pid 77) had for 22.0 % of that time" */
+static void add_too_many_threads(struct text *text, const struct shortage *shortage)
+{
+	text_printf(text, " is lost: %u threads", shortage->pool.threads_count);
+	if (shortage->processes_count > 1)
+		text_printf(text, " in each of %u processes", shortage->processes_count);
+	text_printf(text, " compute on %u CPUs", shortage->cpus_count);
+	if (share_of(&shortage->holders, PROFILE_RIVAL_OTHER) < RIVAL_SHARE)
+		return;
+	text_add(text, ", which ");
+	add_rival_share(text, &shortage->holders, PROFILE_RIVAL_OTHER, " had for ");
+	text_add(text, " of that time");
 }
 
 static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage)
@@ -560,9 +626,7 @@ static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage
 		add_too_many_threads(&note.headline, shortage);
 		suggest_threads(&note.suggestion, ctx, shortage);
 	} else {
-		text_add(&note.headline, " is lost waiting for CPUs that ");
-		add_rival(&note.headline, shortage);
-		text_add(&note.headline, " had");
+		add_culprit(&note.headline, shortage);
 		text_add(&note.suggestion, contention_remedy(shortage));
 	}
 	rules_ctx_add(ctx, threads ? "Oversubscribed" : "CpuContention",

@@ -38,7 +38,7 @@ struct waiting {
 static const size_t waiters_bytes = PERFX_MAX_WAITERS * sizeof(struct perfx_waiter);
 static const size_t sums_bytes = SUMS_COUNT * sizeof(struct perfx_wait_sum);
 
-void waiting_open(struct perfx_bpf *skel, bool wanted)
+void waiting_open(struct perfx_bpf *skel, bool wanted, unsigned cpus_count)
 {
 	struct bpf_program *const programs[] = {
 		skel->progs.perfx_on_switch,	   skel->progs.perfx_on_wakeup,
@@ -55,6 +55,7 @@ void waiting_open(struct perfx_bpf *skel, bool wanted)
 		return;
 	bpf_map__set_max_entries(skel->maps.perfx_waiters, PERFX_MAX_WAITERS);
 	bpf_map__set_max_entries(skel->maps.perfx_wait_sums, SUMS_COUNT);
+	bpf_map__set_max_entries(skel->maps.perfx_turns, cpus_count);
 }
 
 struct waiting *waiting__new(struct perfx_bpf *skel)

@@ -16,8 +16,8 @@ struct perfx_bpf;
 struct waiting;
 
 /* Before the programs are loaded: whether those of waiting are, and whether their maps have room.
- */
-void waiting_open(struct perfx_bpf *skel, bool wanted);
+ * cpus_count: that the machine may have. */
+void waiting_open(struct perfx_bpf *skel, bool wanted, unsigned cpus_count);
 
 /* The skeleton is borrowed. NULL with errno. */
 struct waiting *waiting__new(struct perfx_bpf *skel);
