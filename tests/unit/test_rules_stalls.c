@@ -577,6 +577,21 @@ Test(garbage, before_the_first_step)
 	free(t);
 }
 
+/* Near miss: it has no CPU for it. */
+Test(garbage, without_a_cpu)
+{
+	struct training *t = training_new();
+
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, 0, PLAIN);
+	training_end(t);
+	collect(t, 40);
+	t->rows[0].state = PERFX_SAMPLE_RUNNABLE;
+	t->rows[0].reason = PERFX_WAIT_RUNNABLE;
+	expect_none(t, "GarbageCollection");
+	free(t);
+}
+
 /* Near miss: a healthy trainer collects a little. */
 Test(garbage, a_little)
 {

@@ -107,7 +107,7 @@ static void find_python(struct driver *driver, const struct contexts *contexts)
 
 		if (sample->tid != driver->tid)
 			continue;
-		if (stack_collects_garbage(sample->stack))
+		if (stack_collects_garbage(sample->stack) && sample->state != PERFX_SAMPLE_RUNNABLE)
 			sampling_add(&collecting, sample);
 		if (runs_outside(driver, contexts, sample))
 			sampling_add(&outside, sample);

@@ -444,7 +444,7 @@ static void compare_sample(struct comparison *c, const struct profile_activity *
 
 	c->cause->extra_ns += ns;
 	c->cause->parts[part] += ns;
-	if (stack_collects_garbage(sample->stack))
+	if (stack_collects_garbage(sample->stack) && part != SLOW_NO_CPU)
 		c->cause->parts[SLOW_COLLECTS] += ns;
 	if (stack_compiler(sample->stack) != NO_COMPILER)
 		c->cause->parts[SLOW_COMPILES] += ns;
