@@ -329,7 +329,7 @@ static void write_uneven(struct note *note, const struct rules_ctx *ctx,
 			   "checkpoint, inputs of another size, other programs on the CPUs.");
 }
 
-/* Somebody else has the CPUs: that is said once, of all steps. */
+/* Another program has the CPUs: that is said once, of all steps. */
 static bool is_contended(const struct rules_ctx *ctx)
 {
 	for (size_t i = 0; i < ctx->findings_count; i++) {
@@ -340,6 +340,13 @@ static bool is_contended(const struct rules_ctx *ctx)
 			return true;
 	}
 	return false;
+}
+
+/* It waits for a CPU, or for threads that may do so. */
+static bool lacks_cpu(const struct slow_cause *cause)
+{
+	return cause->extra_ns > 0 &&
+	       cause->parts[SLOW_NO_CPU] + cause->parts[SLOW_WAITS] >= MAIN_CAUSE * cause->extra_ns;
 }
 
 /* Beyond what comes periodically. */
@@ -359,8 +366,7 @@ static void uneven_steps(struct rules_ctx *ctx, const struct slow_steps *slow)
 		ctx->failed = true;
 		return;
 	}
-	if (is_mostly(&cause, SLOW_COLLECTS) ||
-	    (is_mostly(&cause, SLOW_NO_CPU) && is_contended(ctx)))
+	if (is_mostly(&cause, SLOW_COLLECTS) || (is_contended(ctx) && lacks_cpu(&cause)))
 		return;
 	note.bottleneck = bottleneck_of(&cause);
 	note.place = is_known(ctx, &cause) && !is_mostly(&cause, SLOW_NO_CPU) &&
