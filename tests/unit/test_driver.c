@@ -89,6 +89,22 @@ Test(driver, python_and_its_callers)
 	       "most of it normalize (features.py:88): 22.0 % (220 samples");
 }
 
+/* A few samples more or less of what is no Python, or not the program's, are chance: the words stay.
+ */
+Test(driver, the_same_words_for_the_same_program)
+{
+	for (unsigned framework = 10; framework <= 30; framework += 10) {
+		struct stream s = {0};
+
+		begin(&s);
+		samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 400);
+		samples(&s, (struct perfx_sample){.stack = CALLER}, 24);
+		samples(&s, (struct perfx_sample){.stack = FRAMEWORK}, framework);
+		expect_verdict(&s, "% of the wall time is main (train.py:12) and what it calls, "
+				   "most of it Python in normalize (features.py:88).");
+	}
+}
+
 /* Enough of it may be chance; what a traced call or an extension does is not the interpreter's. */
 Test(driver, python_that_is_none_of_the_interpreters)
 {

@@ -110,16 +110,30 @@ static struct python_share own_share(const struct rules_ctx *ctx)
 	return (struct python_share){.share = outside * part, .error = error * part};
 }
 
+/* Samples differ by so much from one recording to the next. */
+#define OWN_NOISE 0.05
+
+/* Is a function of the program, with what it calls, at least all of the Python that runs? One that
+ * calls nothing is what is said of that. */
+static bool own_is_all(const struct driver *driver)
+{
+	const struct own_python *own = &driver->own;
+	double noise = OWN_NOISE * (double)driver->python.ns, more;
+
+	if (!own->function)
+		return false;
+	more = (double)own->ns - (double)driver->python.ns;
+	return frame_is_same_function(own->function, own->lead.frame) ? more > noise
+								      : more > -noise;
+}
+
 /* "; Python.batch (train.py:142) and what it calls take 21.4 %" */
 static void add_own_python(struct text *text, const struct rules_ctx *ctx, double share)
 {
-	const struct profile_frame *function = ctx->driver->own.function;
-
-	/* it calls nothing, and is what was said */
-	if (!function || ctx->driver->own.ns <= ctx->driver->python.ns)
+	if (!own_is_all(ctx->driver))
 		return;
 	text_add(text, "; ");
-	location_place(text, function);
+	location_place(text, ctx->driver->own.function);
 	text_add(text, " and what it calls take ");
 	add_percent(text, share);
 }
@@ -181,7 +195,7 @@ static void python_bound(struct rules_ctx *ctx)
 		confidence_above(t->python_bound_deviations, 1) * 100, t->python_bound_high * 100);
 	rules_suggest(&note, ctx, python_remedy(&python->lead));
 	text_printf(&note.headline, "%s: ", bottleneck_headline(BOTTLENECK_PYTHON));
-	if (is_own && driver->own.ns > python->ns)
+	if (is_own && own_is_all(driver))
 		add_own_time(&note.headline, ctx, own.share);
 	else
 		add_python_time(&note.headline, ctx, python, share);
