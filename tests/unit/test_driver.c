@@ -579,6 +579,57 @@ Test(driver, workers_that_sleep_are_more_than_cpus)
 	}
 }
 
+/* The same beside another program: that the thread waits for a CPU for 27 ms of each batch and 40 of
+ * each rest is no work that workers could do. With other threads that lack CPUs nobody knows. */
+Test(driver, waits_for_a_cpu_are_no_work_of_a_loader)
+{
+	for (unsigned others = 0; others < 2; others++) {
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		for (uint64_t i = 0; i < 15; i++) {
+			stream_call(&s, BATCHES, MAIN, i * 640 * MS, 527 * MS, 527 * MS, 0);
+			stream_call(&s, OPTIMIZER, MAIN, i * 640 * MS + 630 * MS, 10 * MS, 10 * MS,
+				    0);
+		}
+		stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
+			     .tid = MAIN, .reason = PERFX_WAIT_SLEEP, .blocked_ns = 7500 * MS,
+			     .count = 1000, .max_ns = 9 * MS);
+		stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
+			     .tid = MAIN, .reason = PERFX_WAIT_RUNNABLE, .blocked_ns = 1005 * MS,
+			     .count = 500, .max_ns = 9 * MS);
+		samples(&s,
+			(struct perfx_sample){.stack = CALLER,
+					      .context = BATCHES,
+					      .state = PERFX_SAMPLE_WAITING,
+					      .reason = PERFX_WAIT_SLEEP},
+			750);
+		samples(&s,
+			(struct perfx_sample){.stack = CALLER,
+					      .context = BATCHES,
+					      .state = PERFX_SAMPLE_RUNNABLE,
+					      .reason = PERFX_WAIT_RUNNABLE},
+			27);
+		samples(&s,
+			(struct perfx_sample){.stack = CALLER,
+					      .state = PERFX_SAMPLE_RUNNABLE,
+					      .reason = PERFX_WAIT_RUNNABLE},
+			40);
+		if (others) {
+			stream_thread(&s, 1, POOL + 1, "python3", 'R', 0, 0, 0);
+			stream_thread(&s, 1, POOL + 1, "python3", 'R', 10 * S, 1 * S, 3 * S);
+		}
+		report = end(&s);
+		cr_assert_not_null(find(&report, "DataBound"));
+		cr_expect(contains(find(&report, "DataBound")->evidence,
+				   others ? "(0 workers);" : "(0 workers; 7 would hide"),
+			  "%s", find(&report, "DataBound")->evidence);
+		cr_expect_eq(find(&report, "DataBound")->gain_unknown, others);
+		forget(&report);
+	}
+}
+
 /* A worker that multiprocessing has started anew, and a thread: there is no "0 workers". */
 Test(driver, workers_of_any_kind)
 {

@@ -16,6 +16,9 @@
  * cpu. Other programs that use O of N CPUs leave N - O; but where there are too few, each thread
  * has an equal share, and T of ours have N T / (T + O). The handover is a queue, a message and a
  * mapping at either end; that of very large batches takes longer.
+ *
+ * That the thread of the steps waits for a CPU is neither work nor rest. How long it waits for
+ * threads of its pool that lack one is not known: then nothing is said of workers.
  */
 #include "analyze/location.h"
 #include "analyze/rules_ctx.h"
@@ -315,6 +318,8 @@ void add_feeder(struct text *text, struct rules_ctx *ctx)
 
 /* --- what workers would gain --- */
 
+/* Of the time of the thread of the steps: so long all others of the process may lack a CPU. */
+#define OTHERS_RUNNABLE 0.10
 /* It need not be said how much is left, or how little is won. */
 #define ALL_OF_IT  0.95
 #define NONE_OF_IT 0.05
@@ -328,14 +333,15 @@ struct loader {
 	bool is_own, is_anothers;
 	unsigned workers, needed; /* that there are; that would hide it, as far as CPUs go */
 	bool keeps_up;		  /* the workers do: taking batches from them is what is left */
+	bool unknown;		  /* how long a batch and a step take with CPUs enough */
 	double hidden_ns;	  /* of a step, by so many as are needed */
 	double gain_ns;		  /* the same, less what taking a batch from a worker costs */
 };
 
 /* What workers do that there are. */
 struct workers {
-	unsigned count; /* at a time: loaders may start new ones for each epoch */
-	double cpu_ns;	/* of a step */
+	unsigned count;		    /* at a time: loaders may start new ones for each epoch */
+	double cpu_ns, runnable_ns; /* of a step: on a CPU, and without one */
 };
 
 static unsigned count_beside(const struct rules_ctx *ctx, const struct profile_process *worker)
@@ -364,6 +370,7 @@ static struct workers find_workers(const struct rules_ctx *ctx)
 		workers.count = (unsigned)fmax(workers.count, count_beside(ctx, child));
 		if (child->cpu_ns != PROFILE_ABSENT)
 			workers.cpu_ns += (double)child->cpu_ns / steps_recorded(ctx);
+		workers.runnable_ns += (double)sum_threads(child).runnable_ns / steps_recorded(ctx);
 	}
 	return workers;
 }
@@ -405,17 +412,42 @@ struct batch {
 	double handover_ns;
 };
 
+/* Without its waits for a CPU, which the time of a loader's range includes. */
+static double batch_work_ns(const struct rules_ctx *ctx)
+{
+	double waits_ns =
+		ctx->process->steps.phases[PROFILE_PHASE_DATA] ? ctx->time->batch_runnable_ns : 0;
+
+	return fmax(batch_ns(ctx) - waits_ns, 1);
+}
+
+/* Of a step: exact. */
+static double step_work_ns(const struct rules_ctx *ctx)
+{
+	return fmax(rules_unit_ns(ctx) - ctx->time->ns[TIME_RUNNABLE], batch_work_ns(ctx));
+}
+
+static bool others_lack_cpus(const struct rules_ctx *ctx)
+{
+	double waited_ns =
+		(double)sum_threads(ctx->process).runnable_ns - (double)ctx->driver->runnable_ns;
+
+	return waited_ns >= OTHERS_RUNNABLE * (double)ctx->driver->wall_ns;
+}
+
 static struct batch find_batch(const struct rules_ctx *ctx, const struct loader *loader,
 			       const struct workers *workers)
 {
 	const struct step_time *time = ctx->time;
-	struct batch batch = {.work_ns = batch_ns(ctx),
-			      .cpu_ns = batch_ns(ctx),
+	struct batch batch = {.work_ns = batch_work_ns(ctx),
+			      .cpu_ns = batch_work_ns(ctx),
 			      .handover_ns = ctx->thresholds->data_bound_handover};
 
 	if (workers->count || loader->is_anothers) {
-		/* they are waited for, so they work all the time; the rest has its handover */
-		batch.work_ns = fmax(workers->count, 1) * rules_unit_ns(ctx);
+		/* they are waited for, so they work whenever they have a CPU; the rest has its
+		 * handover */
+		batch.work_ns = fmax(workers->count, 1) * rules_unit_ns(ctx) - workers->runnable_ns;
+		batch.work_ns = fmax(batch.work_ns, fmax(workers->cpu_ns, 1));
 		batch.cpu_ns = workers->count ? workers->cpu_ns : batch.work_ns;
 		batch.handover_ns = 0;
 	} else if (loader->is_own) {
@@ -431,11 +463,12 @@ static struct loader judge_loader(struct rules_ctx *ctx)
 	struct loader loader = {.own = find_own_preparation(ctx),
 				.is_anothers = is_anothers(ctx),
 				.workers = workers.count};
-	double step = rules_unit_ns(ctx), cpu = training_cpu_ns(ctx), used, cpus, best;
-	double rest = fmax(step - batch_ns(ctx), 1), handover;
+	double step = step_work_ns(ctx), cpu = training_cpu_ns(ctx), used, cpus, best;
+	double rest = fmax(step - batch_work_ns(ctx), 1), handover;
 	struct batch batch;
 
 	loader.is_own = is_own(ctx, &loader.own);
+	loader.unknown = others_lack_cpus(ctx);
 	batch = find_batch(ctx, &loader, &workers);
 	handover = batch.handover_ns;
 	/* of a CPU, by each worker */
@@ -447,7 +480,7 @@ static struct loader judge_loader(struct rules_ctx *ctx)
 	best = fmax(rest + handover, (batch.work_ns + handover) / loader.needed);
 	best = fmax(best, (cpu + batch.cpu_ns + 2 * handover) / cpus);
 	loader.gain_ns = fmax(step - best, 0);
-	loader.hidden_ns = fmin(loader.gain_ns + handover, batch_ns(ctx));
+	loader.hidden_ns = fmin(loader.gain_ns + handover, batch_work_ns(ctx));
 	loader.keeps_up = workers.count && loader.is_own &&
 			  batch_ns(ctx) <= HANDOVER_AT_MOST * ctx->thresholds->data_bound_handover;
 	return loader;
@@ -457,14 +490,19 @@ static struct loader judge_loader(struct rules_ctx *ctx)
  * or other programs prepare it. */
 static void add_workers(struct text *text, const struct rules_ctx *ctx, const struct loader *loader)
 {
-	double hidden = loader->hidden_ns / batch_ns(ctx);
+	double hidden = loader->hidden_ns / batch_work_ns(ctx);
 
 	if (!loader->workers && loader->is_anothers)
 		return;
 	/* with workers enough, something else is slow */
 	if (!loader->is_own && loader->needed <= loader->workers)
 		return;
-	text_printf(text, " (%u worker%s; ", loader->workers, loader->workers == 1 ? "" : "s");
+	text_printf(text, " (%u worker%s", loader->workers, loader->workers == 1 ? "" : "s");
+	if (loader->unknown && !loader->keeps_up) {
+		text_add(text, ")");
+		return;
+	}
+	text_add(text, "; ");
 	if (loader->keeps_up) {
 		text_add(text, "this is what taking batches from workers costs)");
 		return;
@@ -539,6 +577,7 @@ void rules_input(struct rules_ctx *ctx)
 		return;
 	loader = judge_loader(ctx);
 	note.gain_ns = loader.gain_ns;
+	note.gain_unknown = loader.unknown;
 	if (!loader.keeps_up)
 		note.place = loader.is_own ? loader.own.lead.frame : feeder_place(ctx);
 	add_process_name(&note.subject, ctx->process);

@@ -175,11 +175,14 @@ static void add_wait(struct division *d, struct stratum *stratum,
 		     const struct profile_activity *wait, double ns)
 {
 	enum time_class class = class_of_wait(stratum, wait);
+	bool is_batch = stratum->is_batch || stack_reads_input(wait->stack);
 
 	stratum->waits_ns += ns;
 	d->time->ns[class] += ns;
 	d->waits[class] += ns;
-	if (class != TIME_INPUT || !(stratum->is_batch || stack_reads_input(wait->stack)))
+	if (class == TIME_RUNNABLE && is_batch)
+		d->time->batch_runnable_ns += ns;
+	if (class != TIME_INPUT || !is_batch)
 		return;
 	d->time->batch_ns += ns;
 	if (wait_prepares(wait))
@@ -331,6 +334,7 @@ static void to_unit(struct step_time *time, double wall_ns)
 	time->batch_ns *= scale;
 	time->batch_own_ns *= scale;
 	time->batch_own_waits_ns *= scale;
+	time->batch_runnable_ns *= scale;
 }
 
 static void set_exact(struct division *d)

@@ -44,7 +44,8 @@ struct step_time {
 	/* Of TIME_INPUT, in a data loader's next batch: all of it; the thread itself runs; it
 	 * sleeps, reads or waits for a disk as it prepares the batch itself. */
 	double batch_ns, batch_own_ns, batch_own_waits_ns;
-	bool known; /* otherwise neither calls nor samples of the thread are */
+	double batch_runnable_ns; /* of TIME_RUNNABLE, there */
+	bool known;		  /* otherwise neither calls nor samples of the thread are */
 };
 
 /* 0 or -ENOMEM. */
