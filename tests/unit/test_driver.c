@@ -89,7 +89,8 @@ Test(driver, python_and_its_callers)
 	       "most of it normalize (features.py:88): 22.0 % (220 samples");
 }
 
-/* A few samples more or less of what is no Python, or not the program's, are chance: the words stay.
+/* A few samples more or less of what is no Python, or not the program's, are chance: the words
+ * stay.
  */
 Test(driver, the_same_words_for_the_same_program)
 {
@@ -198,6 +199,50 @@ Test(driver, waits_for_a_lock)
 	begin(&s);
 	waits(&s, PERFX_WAIT_FUTEX, 0x66, MUTEX, 1000);
 	expect(&s, "LockWait", FINDING_MEDIUM, "main (train.py:12)", "10.0 % of the wall time");
+}
+
+#define SEMAPHORE	61
+#define MULTIPROCESSING python_frame(0x7f0000009000, 13)
+
+/* Semaphores and robust mutexes in memory that processes share; conditions and barriers there are
+ * no locks, and a semaphore within a process may be a queue's. */
+Test(driver, locks_that_processes_share)
+{
+	static const struct {
+		const char *function, *object, *python;
+		bool is_lock;
+	} cases[] = {
+		{"__new_sem_wait_slow64", "lock at 0x66 (shared memory)", "", true},
+		{"__pthread_mutex_lock_full", "lock at 0x66 (shared memory)", "", true},
+		{"__lll_robust_lock_wait", "lock at 0x66 (heap)", "", true},
+		{"do_futex_wait", "lock at 0x66 (shared memory)", "Lock.__enter__", true},
+		{"do_futex_wait", "lock at 0x66 (shared memory)", "Condition.wait", false},
+		{"__new_sem_wait_slow64", "lock at 0x66 (heap)", "", false},
+		{"pthread_cond_wait", "lock at 0x66 (shared memory)", "", false},
+		{"pthread_barrier_wait", "lock at 0x66 (shared memory)", "", false},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		stream_frame(&s, 1, 0x9000, 0, cases[i].function, LIBC, 0x90, "", 0);
+		stream_frame(&s, 1, 0x9100, 0, "take", "/opt/program", 0x91, "", 0);
+		stream_python_frame(&s, 1, MULTIPROCESSING, cases[i].python,
+				    "/usr/lib/python3.11/multiprocessing/synchronize.py", 95);
+		if (cases[i].python[0])
+			stream_stack(&s, 1, SEMAPHORE, PERFX_STACK_PC, 0x9000, MULTIPROCESSING,
+				     LOOP, 0x1000);
+		else
+			stream_stack(&s, 1, SEMAPHORE, PERFX_STACK_PC, 0x9000, 0x9100);
+		stream_wait_object(&s, 1, PERFX_WAIT_FUTEX, 0x66, cases[i].object);
+		waits(&s, PERFX_WAIT_FUTEX, 0x66, SEMAPHORE, 3000);
+		report = end(&s);
+		cr_expect_eq(find(&report, "LockWait") != NULL, cases[i].is_lock, "%s, %s%s",
+			     cases[i].function, cases[i].object, cases[i].python);
+		forget(&report);
+	}
 }
 
 /* A thread that waits for the same lock, where it waits, and what it runs. */
@@ -579,8 +624,8 @@ Test(driver, workers_that_sleep_are_more_than_cpus)
 	}
 }
 
-/* The same beside another program: that the thread waits for a CPU for 27 ms of each batch and 40 of
- * each rest is no work that workers could do. With other threads that lack CPUs nobody knows. */
+/* The same beside another program: that the thread waits for a CPU for 27 ms of each batch and 40
+ * of each rest is no work that workers could do. With other threads that lack CPUs nobody knows. */
 Test(driver, waits_for_a_cpu_are_no_work_of_a_loader)
 {
 	for (unsigned others = 0; others < 2; others++) {

@@ -42,6 +42,7 @@ Test(maps, lines)
 	cr_expect_str_eq(maps__at(maps, 6)->path, "/lib/same inode.so");
 	cr_expect_str_eq(maps__at(maps, 7)->path, "");
 	cr_expect(maps__at(maps, 7)->writable);
+	cr_expect(maps__at(maps, 4)->shared && !maps__at(maps, 7)->shared);
 	cr_expect_eq(maps__at(maps, 9)->start, 0xffffffffff600000);
 	cr_expect_null(maps__at(maps, 10));
 	maps__free(maps);

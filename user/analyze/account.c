@@ -164,9 +164,9 @@ bool sample_is_of_batch(const struct contexts *contexts, const struct profile_ac
 /* A mutex that another thread has; a wait for a condition is none. */
 static bool is_mutex_function(const struct profile_frame *frame)
 {
-	static const char *const globs[] = {"*pthread_mutex_lock*", "*pthread_mutex_timedlock*",
-					    "*pthread_rwlock_*lock*", "*lll_lock_wait*",
-					    "std::mutex::lock*"};
+	static const char *const globs[] = {
+		"*pthread_mutex_lock*",	  "*pthread_mutex_timedlock*", "*pthread_mutex_clocklock*",
+		"*pthread_rwlock_*lock*", "*lll_*lock_wait*",	       "std::mutex::lock*"};
 
 	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
 		if (!fnmatch(globs[i], frame->function, 0))
@@ -174,10 +174,27 @@ static bool is_mutex_function(const struct profile_frame *frame)
 	return false;
 }
 
-/* Python's threading module waits for others by locks of its own. */
+/* Python's threading module waits for others by locks of its own, multiprocessing's conditions and
+ * events by semaphores. */
 static bool is_condition(const struct profile_frame *frame)
 {
-	return !strcmp(base_name(frame->file), "threading.py");
+	return !strcmp(base_name(frame->file), "threading.py") ||
+	       (!fnmatch("*/multiprocessing/synchronize.py", frame->file, 0) &&
+		!fnmatch("*wait*", frame->function, 0));
+}
+
+/* A lock that processes share, such as a semaphore: a condition or a barrier is none. */
+static bool is_shared_lock(const struct profile_activity *wait, size_t python)
+{
+	const struct profile_stack *stack = wait->stack;
+
+	if (!stack || !strstr(wait->object_name, "(shared memory)"))
+		return false;
+	for (size_t i = 0; i < python; i++)
+		if (!fnmatch("*pthread_cond_*", stack->frames[i]->function, 0) ||
+		    !fnmatch("*pthread_barrier_*", stack->frames[i]->function, 0))
+			return false;
+	return python == stack->frames_count || !is_condition(stack->frames[python]);
 }
 
 /* The threads of Python's pools wait for tasks by a queue in C. */
@@ -188,8 +205,9 @@ static bool is_pool_thread(const struct profile_frame *frame)
 }
 
 /* A futex: of a lock, of a queue, or of a condition, for which to wait is no fault. */
-static enum account_class class_of_futex(const struct profile_stack *stack)
+static enum account_class class_of_futex(const struct profile_activity *wait)
 {
+	const struct profile_stack *stack = wait->stack;
 	size_t python = stack ? stack_innermost_python(stack) : 0;
 
 	for (size_t i = 0; i < python; i++)
@@ -197,6 +215,8 @@ static enum account_class class_of_futex(const struct profile_stack *stack)
 			return ACCOUNT_LOCK;
 	if (stack_reads_input(stack))
 		return ACCOUNT_INPUT;
+	if (is_shared_lock(wait, python))
+		return ACCOUNT_LOCK;
 	if (stack && python < stack->frames_count && is_pool_thread(stack->frames[python]))
 		return ACCOUNT_INPUT;
 	/* Lock.acquire(): the interpreter waits, for the function that calls it */
@@ -222,7 +242,7 @@ enum account_class wait_class(const struct profile_activity *wait)
 	case PERFX_WAIT_WRITE:
 		return ACCOUNT_OUTPUT;
 	case PERFX_WAIT_FUTEX:
-		return is_interpreters(wait) ? ACCOUNT_GIL : class_of_futex(wait->stack);
+		return is_interpreters(wait) ? ACCOUNT_GIL : class_of_futex(wait);
 	case PERFX_WAIT_GIL:
 		return ACCOUNT_GIL;
 	case PERFX_WAIT_SLEEP:

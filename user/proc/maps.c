@@ -145,6 +145,7 @@ static bool parse_line(char *line, struct mapping *mapping)
 				    .readable = mode[0] == 'r',
 				    .writable = mode[1] == 'w',
 				    .executable = mode[2] == 'x',
+				    .shared = mode[3] == 's',
 				    .deleted = inode && maps_cut_deleted(path),
 				    .path = path};
 	return true;

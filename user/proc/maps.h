@@ -19,6 +19,7 @@ struct mapping {
 	uint64_t inode;	      /* 0: no file */
 	uint32_t dev_major, dev_minor;
 	bool readable, writable, executable;
+	bool shared;	  /* writes are seen by other processes that map it */
 	bool deleted;	  /* the file has been unlinked or replaced since */
 	const char *path; /* as the process sees it, unescaped, " (deleted)" taken off; "" for
 			     anonymous; "[vdso]", … */

@@ -100,7 +100,8 @@ static const struct mapping *file_around(const struct maps *maps, const struct m
 	return NULL;
 }
 
-/* "lock at libfoo.so+0x4040", "lock at 0x55d0c8a012a0 (heap)" */
+/* "lock at libfoo.so+0x4040", "lock at 0x55d0c8a012a0 (heap)", "lock at 0x7f81c2e40000 (shared
+ * memory)" */
 static char *lock_name(struct waits *waits, const struct perfx_wait *wait)
 {
 	const struct maps *maps = maps_around(waits, wait);
@@ -110,7 +111,9 @@ static char *lock_name(struct waits *waits, const struct perfx_wait *wait)
 	char *name;
 	int length;
 
-	if (file) {
+	if (at && at->shared) {
+		length = asprintf(&name, "lock at 0x%llx (shared memory)", address);
+	} else if (file) {
 		length = asprintf(&name, "lock at %s+0x%llx", base_name(file->path),
 				  address - file->start);
 	} else if (at && !strcmp(at->path, "[heap]")) {
