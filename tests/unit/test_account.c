@@ -474,3 +474,145 @@ Test(account, a_library_without_symbols_is_a_place)
 	text_clear(&text);
 	forget(&report);
 }
+
+/* --- native programs --- */
+
+#define STL "/usr/include/c++/12/bits/stl_algo.h"
+#define APP "/home/me/app/rank"
+
+enum { IN_SORT = 50, IN_OWN_CODE, IN_LIBC, IN_MAIN };
+
+/* rank_items() calls std::sort, parts of which the compiler has inlined, and memmove(). */
+static void begin_native(struct stream *s)
+{
+	stream_host(s);
+	stream_process(s, 1, MAIN, "rank", APP);
+	stream_stack(s, 1, IN_SORT, PERFX_STACK_PC, 0x5000, 0x6000, 0x7000);
+	stream_stack(s, 1, IN_OWN_CODE, PERFX_STACK_PC, 0x5100, 0x7000);
+	stream_stack(s, 1, IN_LIBC, PERFX_STACK_PC, 0x5200, 0x5100, 0x7000);
+	stream_stack(s, 1, IN_MAIN, PERFX_STACK_PC, 0x7000);
+	stream_frame(s, 1, 0x5200, 0, "__memmove_avx", LIBC, 0x52, "", 0);
+	stream_frame(s, 1, 0x7000, 0, "main", APP, 0x70, "rank.cpp", 40);
+}
+
+static void expect_hottest(struct stream *s, const char *words, uint64_t place_ns)
+{
+	struct report report = end_of_pool(s, 0);
+	struct hottest hottest = hottest_of(account_of(&report), MAIN);
+	struct text text = {0};
+
+	add_hottest(&text, &hottest);
+	cr_expect(contains(text_peek(&text), words));
+	cr_expect_eq(hottest.place.ns, place_ns);
+	text_clear(&text);
+	forget(&report);
+}
+
+static void in(struct stream *s, uint32_t stack, unsigned count)
+{
+	samples(s, (struct perfx_sample){.stack = stack}, count);
+}
+
+/* The standard library's time is its caller's, as that of PyTorch is a Python line's. */
+Test(account, a_native_program_has_its_own_function_first)
+{
+	struct stream s = {0};
+
+	begin_native(&s);
+	stream_frame(&s, 1, 0x5000, 0, "std::__unguarded_partition<Item*, by_score>", APP, 0x50,
+		     STL, 1890);
+	stream_frame(&s, 1, 0x5000, 1, "std::__introsort_loop<Item*, long, by_score>", APP, 0x50,
+		     STL, 1945);
+	stream_frame(&s, 1, 0x6000, 0,
+		     "std::sort<__gnu_cxx::__normal_iterator<Item*, std::vector<Item> >, by_score>",
+		     APP, 0x60, STL, 4821);
+	stream_frame(&s, 1, 0x6000, 1, "rank_items", APP, 0x60, "rank.cpp", 12);
+	stream_frame(&s, 1, 0x5100, 0, "rank_items", APP, 0x51, "rank.cpp", 14);
+	in(&s, IN_SORT, 200);
+	in(&s, IN_OWN_CODE, 50);
+	in(&s, IN_LIBC, 50);
+	in(&s, IN_MAIN, 100);
+	expect_hottest(&s,
+		       "rank_items (rank.cpp:12), in std::sort<…> (stl_algo.h:4821), in "
+		       "std::__unguarded_partition<Item*, by_score> (stl_algo.h:1890)",
+		       3 * S);
+}
+
+/* No accessor of a header, and no main() into which everything was inlined. */
+Test(account, inlined_functions_of_a_program)
+{
+	struct stream s = {0};
+
+	begin_native(&s);
+	stream_frame(&s, 1, 0x5000, 0, "Matrix<double>::at", APP, 0x50, "./matrix.h", 9);
+	stream_frame(&s, 1, 0x5000, 1, "multiply", APP, 0x50, "rank.cpp", 20);
+	stream_frame(&s, 1, 0x5000, 2, "solve", APP, 0x50, "rank.cpp", 30);
+	stream_frame(&s, 1, 0x5000, 3, "main", APP, 0x50, "rank.cpp", 41);
+	stream_frame(&s, 1, 0x5100, 0, "multiply", APP, 0x51, "rank.cpp", 19);
+	stream_frame(&s, 1, 0x5100, 1, "solve", APP, 0x51, "rank.cpp", 30);
+	stream_frame(&s, 1, 0x5100, 2, "main", APP, 0x51, "rank.cpp", 41);
+	stream_frame(&s, 1, 0x6000, 0, "main", APP, 0x60, "rank.cpp", 41);
+	in(&s, IN_SORT, 150);
+	in(&s, IN_OWN_CODE, 100);
+	in(&s, IN_MAIN, 10);
+	expect_hottest(&s, "multiply (rank.cpp:20), in Matrix<double>::at (matrix.h:9)", 2500 * MS);
+}
+
+/* Go's library lies wherever Go was installed. */
+Test(account, a_go_program_has_its_own_function_first)
+{
+	struct stream s = {0};
+
+	begin_native(&s);
+	stream_frame(&s, 1, 0x5000, 0, "sort.insertionSort_func", APP, 0x50,
+		     "/home/me/sdk/go1.22/src/sort/zsortfunc.go", 12);
+	stream_frame(&s, 1, 0x6000, 0, "main.sortRecords", APP, 0x60, "/home/me/rank/main.go", 7);
+	stream_frame(&s, 1, 0x5100, 0, "main.makeRecords", APP, 0x51, "/home/me/rank/main.go", 5);
+	in(&s, IN_SORT, 200);
+	in(&s, IN_OWN_CODE, 100);
+	expect_hottest(&s,
+		       "main.sortRecords (main.go:7), in sort.insertionSort_func (zsortfunc.go:12)",
+		       2 * S);
+}
+
+/* Without source lines: by the names of the standard libraries. */
+Test(account, a_native_program_without_debug_information)
+{
+	struct stream s = {0};
+
+	stream_host(&s);
+	stream_process(&s, 1, MAIN, "rank", APP);
+	stream_stack(&s, 1, IN_SORT, PERFX_STACK_PC, 0x5000, 0x6000, 0x7000);
+	stream_stack(&s, 1, IN_LIBC, PERFX_STACK_PC, 0x5200, 0x6000, 0x7000);
+	stream_frame(&s, 1, 0x5000, 0, "std::__introsort_loop", APP, 0x50, "", 0);
+	stream_frame(&s, 1, 0x5200, 0, "__memmove_avx", LIBC, 0x52, "", 0);
+	stream_frame(&s, 1, 0x6000, 0, "rank_items", APP, 0x60, "", 0);
+	stream_frame(&s, 1, 0x7000, 0, "main", APP, 0x70, "", 0);
+	in(&s, IN_SORT, 200);
+	in(&s, IN_LIBC, 100);
+	expect_hottest(&s, "rank_items (rank), in std::__introsort_loop (rank)", 3 * S);
+}
+
+/* A stripped program's functions have no names: its file is the place. */
+Test(account, a_stripped_program)
+{
+	struct stream s = {0};
+
+	begin_native(&s);
+	stream_stack(&s, 1, NO_NAME, PERFX_STACK_PC, 0x5200, 0x9000);
+	stream_frame(&s, 1, 0x9000, 0, "", APP, 0x90, "", 0);
+	in(&s, NO_NAME, 100);
+	expect_hottest(&s, "rank (no symbols), in __memmove_avx (libc.so.6)", 1 * S);
+}
+
+/* Of a compiler at run time, as Julia's: names of a perf map, without a file. */
+Test(account, code_that_was_compiled_at_run_time)
+{
+	struct stream s = {0};
+
+	begin_native(&s);
+	stream_stack(&s, 1, NO_NAME, PERFX_STACK_PC, 0x9000, 0x7000);
+	stream_frame(&s, 1, 0x9000, 0, "julia_kernel_12", "", 0, "", 0);
+	in(&s, NO_NAME, 100);
+	expect_hottest(&s, "julia_kernel_12", 1 * S);
+}

@@ -66,6 +66,26 @@ Test(lines, innermost_of_each_language)
 	aggregate__free(aggregate);
 }
 
+/* A line of the standard library's headers is its caller's. */
+Test(lines, of_the_program_before_those_of_headers)
+{
+	struct stream s = {0};
+	const struct profile_process *process;
+	struct aggregate *aggregate;
+
+	begin(&s);
+	stream_stack(&s, 1, 1, 0, 0x400, 0x300);
+	stream_frame(&s, 1, 0x400, 0, "std::__push_heap", "/opt/a.so", 4,
+		     "/usr/include/c++/12/bits/stl_heap.h", 139);
+	stream_frame(&s, 1, 0x400, 1, "schedule", "/opt/a.so", 4, "/src/a.cc", 33);
+	sample(&s, 1, PERFX_SAMPLE_ON_CPU);
+	aggregate = replay(&s);
+	process = only_process(aggregate);
+	cr_assert_eq(process->lines_count, 1);
+	cr_expect_eq(line_of(process, "schedule")->line, 33);
+	aggregate__free(aggregate);
+}
+
 /* A tensor's bytes are in the heap, too: they count once. */
 Test(lines, bytes_of_one_domain)
 {

@@ -88,14 +88,74 @@ static struct line *line_of(struct lines *lines, const struct profile_frame *fra
 	return line;
 }
 
-/* The libraries of C and C++: where a program's own line is known around them, that is meant. */
+/* --- source of libraries --- */
+
+static bool contains_one_of(const char *text, const char *const *parts)
+{
+	for (; *parts; parts++)
+		if (strstr(text, *parts))
+			return true;
+	return false;
+}
+
+/* Of a compiler's headers, of an installed package, or of one that is built with the program. */
+static bool is_library_file(const char *file)
+{
+	static const char *const folders[] = {
+		"/usr/include/", "/usr/local/include/", "/usr/lib/", "/usr/share/", "/rustc/",
+		"external/",	 "third_party/",	"vendor/",   NULL};
+	static const char *const parts[] = {
+		"/include/c++/", "/rustlib/src/",     "/.cargo/", "/pkg/mod/",	   "@v",
+		"/external/",	 "/_deps/",	      "/vendor/", "/third_party/", "/third-party/",
+		"/3rdparty/",	 "/vcpkg_installed/", "/.conan",  "/eigen3/",	   NULL};
+
+	return text_begins_with_one_of(file, folders) || contains_one_of(file, parts);
+}
+
+/* Go's packages, by the first part of a function's name: "sort.Slice", "encoding/json.Unmarshal".
+ * Functions in assembly, such as "memeqbody", have none. */
+static bool is_go_library(const char *function)
+{
+	static const char *const packages[] = {
+		"archive",  "bufio",	"bytes",   "cmp",     "compress", "container", "context",
+		"crypto",   "database", "debug",   "embed",   "encoding", "errors",    "expvar",
+		"flag",	    "fmt",	"go",	   "hash",    "html",	  "image",     "index",
+		"internal", "io",	"iter",	   "log",     "maps",	  "math",      "mime",
+		"net",	    "os",	"path",	   "plugin",  "reflect",  "regexp",    "runtime",
+		"slices",   "sort",	"strconv", "strings", "sync",	  "syscall",   "testing",
+		"text",	    "time",	"type",	   "unicode", "unique",	  "unsafe",    "vendor",
+		NULL};
+	size_t length = strcspn(function, "./(");
+
+	if (!function[length])
+		return true;
+	for (size_t i = 0; packages[i]; i++)
+		if (strlen(packages[i]) == length && !strncmp(function, packages[i], length))
+			return true;
+	return false;
+}
+
+static bool is_go(const struct profile_frame *frame)
+{
+	size_t length = strlen(frame->file);
+
+	return length > 3 && !strcmp(frame->file + length - 3, ".go");
+}
+
+bool profile_is_library_source(const struct profile_frame *frame)
+{
+	return is_library_file(frame->file) || (is_go(frame) && is_go_library(frame->function));
+}
+
+/* Of the standard libraries: where a program's own line is known around them, that is meant. */
 static bool is_runtime(const struct profile_frame *frame)
 {
 	static const char *const prefixes[] = {"libc.so",   "libc-",	  "libm.so",
 					       "libm-",	    "libpthread", "ld-linux",
 					       "libstdc++", "libgcc_s",	  NULL};
 
-	return text_begins_with_one_of(frame->module_base, prefixes);
+	return text_begins_with_one_of(frame->module_base, prefixes) ||
+	       profile_is_library_source(frame);
 }
 
 /* What starts a thread is in all of its stacks, and distinguishes none. */

@@ -45,8 +45,13 @@ struct profile_stack {
 	uint32_t process, id; /* as records refer to it */
 };
 
+/* Is its source that of a standard library or of another package? By its file, in Go's standard
+ * library by its function. */
+bool profile_is_library_source(const struct profile_frame *frame);
+
 /* The frame that a stack's line is: the innermost of the language; of native ones the innermost
- * with a source line, where there is one outside of the C library. NULL: there is none. */
+ * with a source line, where there is one outside of standard libraries and packages. NULL: there is
+ * none. */
 const struct profile_frame *profile_line_frame(const struct profile_frame *const *frames,
 					       size_t count, enum perfx_language language);
 

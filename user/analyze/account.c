@@ -42,9 +42,14 @@ const char *account_class_words(enum account_class class)
 
 /* --- lines --- */
 
-/* In a stack without Python the place is the innermost frame outside of libc. */
-static size_t outside_of_system_libraries(const struct profile_stack *stack)
+/* In a stack without Python the place is the innermost frame of the program's own, else one outside
+ * of libc. */
+static size_t outside_of_libraries(const struct profile_stack *stack)
 {
+	size_t own = location_native(stack->frames, stack->frames_count);
+
+	if (own < stack->frames_count && stack->frames[own]->function[0])
+		return own;
 	for (size_t i = 0; i < stack->frames_count; i++)
 		if (!frame_is_system_library(stack->frames[i]))
 			return stack->frames[i]->function[0] ? i : 0;
@@ -58,7 +63,7 @@ const struct profile_frame *stack_place(const struct profile_stack *stack)
 	if (!stack || !stack->frames_count)
 		return NULL;
 	if (first == stack->frames_count)
-		first = outside_of_system_libraries(stack);
+		first = outside_of_libraries(stack);
 	return stack->frames[first]->function[0] ? stack->frames[first] : NULL;
 }
 
@@ -554,10 +559,18 @@ static void close_account(struct account *account)
 
 /* --- all threads --- */
 
+/* A function that may be inlined into another. */
+struct inlined_sum {
+	uint64_t all_ns, self_ns;
+};
+
 struct making {
 	struct contexts contexts;
 	struct thread_pool pool;   /* where its threads poll */
 	struct map64 tids, places; /* → threads[], account->places[] */
+	struct map64 inlined;	   /* → inlined_sums[] */
+	struct inlined_sum *inlined_sums;
+	size_t inlined_count, inlined_capacity;
 	struct thread_making *threads;
 	size_t threads_count, threads_capacity, places_capacity;
 	struct lines *leads; /* by class; behind them the main thread's own lines */
@@ -596,13 +609,111 @@ static const struct profile_frame *native_of(const struct profile_stack *stack)
 	return end && end == stack->frames_count ? stack->frames[0] : NULL;
 }
 
-static struct account_place place_of(const struct contexts *contexts,
-				     const struct profile_activity *sample,
-				     enum account_class class)
+/* --- the program's own native functions ---
+ *
+ * Small functions are inlined into those that call them: an accessor into a loop, and a loop into
+ * main(). The place is the inlined one only if the function around it does hardly anything itself.
+ */
+
+/* Of the time of a function: it is more than a caller. */
+#define OWN_SELF 0.20
+
+static uint64_t hash_of_inlined(const struct profile_frame *outer,
+				const struct profile_frame *inlined)
+{
+	const uintptr_t words[] = {(uintptr_t)outer->function, (uintptr_t)outer->file,
+				   (uintptr_t)inlined->function, (uintptr_t)inlined->file};
+
+	return fnv1a(words, sizeof(words));
+}
+
+/* From an own frame outwards to the first own one that is not inlined. */
+static size_t own_outermost(const struct profile_stack *stack, size_t own)
+{
+	for (size_t i = own; i + 1 < stack->frames_count; i++) {
+		if (!location_is_own_native(stack->frames[i]))
+			continue;
+		own = i;
+		if (stack->frames[i]->address != stack->frames[i + 1]->address ||
+		    frame_is_same_function(stack->frames[i], stack->frames[i + 1]))
+			break;
+	}
+	return own;
+}
+
+static struct inlined_sum *inlined_sum_of(struct making *m, const struct profile_frame *outer,
+					  const struct profile_frame *inlined)
+{
+	uint64_t hash = hash_of_inlined(outer, inlined);
+	uint32_t at = map64_get(&m->inlined, hash);
+
+	if (at != MAP64_NONE)
+		return &m->inlined_sums[at];
+	at = (uint32_t)m->inlined_count;
+	m->err = grow_array(&m->inlined_sums, &m->inlined_capacity, at + 1,
+			    sizeof(*m->inlined_sums));
+	if (!m->err)
+		m->err = map64_put(&m->inlined, hash, at);
+	if (m->err)
+		return NULL;
+	m->inlined_sums[m->inlined_count++] = (struct inlined_sum){0};
+	return &m->inlined_sums[at];
+}
+
+static void add_inlined(struct making *m, const struct profile_activity *sample)
 {
 	const struct profile_stack *stack = sample->stack;
+	size_t inner, outer;
+
+	if (sample->state != PERFX_SAMPLE_ON_CPU || !stack ||
+	    stack_innermost_python(stack) < stack->frames_count)
+		return;
+	inner = location_native(stack->frames, stack->frames_count);
+	if (inner == stack->frames_count || !location_is_own_native(stack->frames[inner]))
+		return;
+	outer = own_outermost(stack, inner);
+	for (size_t i = inner; i <= outer; i++) {
+		struct inlined_sum *sum;
+
+		if (!location_is_own_native(stack->frames[i]))
+			continue;
+		sum = inlined_sum_of(m, stack->frames[outer], stack->frames[i]);
+		if (!sum)
+			return;
+		sum->all_ns += sample->ns;
+		sum->self_ns += i == inner ? sample->ns : 0;
+	}
+}
+
+/* Helpers of other files, such as an accessor in a header, are no place. */
+static size_t own_native(struct making *m, const struct profile_stack *stack)
+{
+	size_t inner = location_native(stack->frames, stack->frames_count), at, outer;
+
+	if (inner == stack->frames_count || !location_is_own_native(stack->frames[inner]))
+		return inner;
+	at = outer = own_outermost(stack, inner);
+	for (size_t i = outer; i-- > inner;) {
+		const struct inlined_sum *sum =
+			inlined_sum_of(m, stack->frames[outer], stack->frames[at]);
+
+		if (!location_is_own_native(stack->frames[i]))
+			continue;
+		if (!sum || (double)sum->self_ns >= OWN_SELF * (double)sum->all_ns ||
+		    strcmp(stack->frames[i]->file, stack->frames[at]->file) != 0)
+			break;
+		at = i;
+	}
+	return at;
+}
+
+static struct account_place place_of(struct making *m, const struct profile_activity *sample,
+				     enum account_class class)
+{
+	const struct contexts *contexts = &m->contexts;
+	const struct profile_stack *stack = sample->stack;
 	struct account_place place = {.tid = sample->tid, .class = class};
-	size_t python;
+	size_t python, own;
 
 	if (context_is_call(contexts, sample->context) && context_of(contexts, sample->context))
 		place.function = context_of(contexts, sample->context)->function;
@@ -610,8 +721,14 @@ static struct account_place place_of(const struct contexts *contexts,
 		return place;
 	place.native = native_of(stack);
 	python = stack_innermost_python(stack);
-	if (python == stack->frames_count)
+	if (python == stack->frames_count) {
+		own = own_native(m, stack);
+		if (own < stack->frames_count)
+			place.own = stack->frames[own];
+		if (own < stack->frames_count && own > 0)
+			place.callee = stack->frames[own - 1];
 		return place;
+	}
 	place.python = stack->frames[python];
 	python = location_python(stack->frames, stack->frames_count);
 	if (python < stack->frames_count && location_is_own_python(stack->frames[python]))
@@ -621,10 +738,11 @@ static struct account_place place_of(const struct contexts *contexts,
 
 static uint64_t hash_of(const struct account_place *place)
 {
-	const struct profile_frame *frames[] = {place->own, place->python, place->native};
-	uint64_t words[3 + 3 * 3] = {place->tid, (uint64_t)place->class, place->function};
+	const struct profile_frame *frames[] = {place->own, place->callee, place->python,
+						place->native};
+	uint64_t words[3 + 3 * 4] = {place->tid, (uint64_t)place->class, place->function};
 
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < 4; i++) {
 		if (!frames[i])
 			continue;
 		words[3 + 3 * i] = (uintptr_t)frames[i]->function;
@@ -638,7 +756,7 @@ static uint64_t hash_of(const struct account_place *place)
 static void add_place(struct making *m, const struct profile_activity *sample,
 		      enum account_class class)
 {
-	struct account_place place = place_of(&m->contexts, sample, class);
+	struct account_place place = place_of(m, sample, class);
 	struct process_account *account = m->account;
 	uint64_t hash = hash_of(&place);
 	uint32_t at = map64_get(&m->places, hash);
@@ -719,6 +837,8 @@ static void add_activities(struct making *m)
 		if (t)
 			t->facts = &process->threads[i];
 	}
+	for (size_t i = 0; i < process->samples.count && !m->err; i++)
+		add_inlined(m, &process->samples.list[i]);
 	for (size_t i = 0; i < process->samples.count && !m->err; i++)
 		add_sample(m, &process->samples.list[i]);
 	for (size_t i = 0; i < process->blocked.count && !m->err; i++)
@@ -988,6 +1108,8 @@ int account_find(struct process_account *account, const struct profile *profile,
 	contexts_clear(&m.contexts);
 	map64_clear(&m.tids);
 	map64_clear(&m.places);
+	map64_clear(&m.inlined);
+	free(m.inlined_sums);
 	free(m.threads);
 	free(m.leads);
 	return m.err;

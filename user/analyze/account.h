@@ -50,9 +50,10 @@ struct account {
 struct account_place {
 	uint32_t tid;
 	enum account_class class; /* COMPUTING, SPINNING */
-	/* The innermost Python line of the program's own, and of any; the innermost native function
-	 * inside of that, outside of libc. NULL: none. */
-	const struct profile_frame *own, *python, *native;
+	/* The innermost line of the program's own, in Python or, in a stack without Python, native;
+	 * the native function that a native one calls; the innermost Python line of any code; the
+	 * innermost native function inside of that, outside of libc. NULL: none. */
+	const struct profile_frame *own, *callee, *python, *native;
 	uint32_t function; /* of the traced call around it; 0: none */
 	uint64_t ns, count;
 };

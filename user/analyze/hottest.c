@@ -63,7 +63,7 @@ static void find_function(struct hottest *hottest, const struct calls *calls)
 static struct hottest hottest_in(const struct process_account *account, uint32_t tid,
 				 enum account_class class)
 {
-	struct lines leads = {0}, python = {0}, native = {0}, polling = {0};
+	struct lines leads = {0}, inside = {0}, native = {0}, polling = {0};
 	struct hottest hottest = {.tid = tid};
 	struct calls calls = {0};
 
@@ -83,13 +83,14 @@ static struct hottest hottest_in(const struct process_account *account, uint32_t
 			continue;
 		calls_add(&calls, place->function, place->ns);
 		if (place->own && place->python && place->own != place->python)
-			lines_add(&python, place->python, place->ns);
-		if (place->native && place->native != lead)
+			lines_add(&inside, place->python, place->ns);
+		lines_add(&inside, place->callee, place->ns);
+		if (place->native && place->native != lead && place->native != place->callee)
 			lines_add(place->class == ACCOUNT_SPINNING ? &polling : &native,
 				  place->native, place->ns);
 	}
 	hottest.polling = lines_lead(&polling);
-	hottest.python = lines_lead(&python);
+	hottest.inside = lines_lead(&inside);
 	hottest.native = lines_lead(&native);
 	find_function(&hottest, &calls);
 	return hottest;
@@ -273,16 +274,19 @@ static void add_package(struct text *text, const struct profile_frame *frame)
 
 static bool is_worth_naming(const struct hottest *hottest, const struct place *part)
 {
-	return part->frame && (double)part->ns >= HOTTEST_PART * (double)hottest->place.ns;
+	return part->frame && (double)part->ns >= HOTTEST_PART * (double)hottest->place.ns &&
+	       !frame_is_same_function(part->frame, hottest->place.frame) &&
+	       (part == &hottest->inside || !hottest->inside.frame ||
+		!frame_is_same_function(part->frame, hottest->inside.frame));
 }
 
 void add_hottest(struct text *text, const struct hottest *hottest)
 {
 	add_native(text, hottest->place.frame);
-	if (is_worth_naming(hottest, &hottest->python)) {
+	if (is_worth_naming(hottest, &hottest->inside)) {
 		text_add(text, ", in ");
-		add_package(text, hottest->python.frame);
-		location_place(text, hottest->python.frame);
+		add_package(text, hottest->inside.frame);
+		add_native(text, hottest->inside.frame);
 	}
 	if (is_worth_naming(hottest, &hottest->native)) {
 		text_add(text, ", in ");

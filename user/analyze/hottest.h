@@ -10,9 +10,10 @@
 #include "base/text.h"
 
 /* The program's own function or, without one, that of a package, or a native one; and inside of it
- * the package's function, the native one with most of its time, and where it only polls. */
+ * the function of a package or library, the native one with most of its time, and where it only
+ * polls. */
 struct hottest {
-	struct place place, python, native, polling;
+	struct place place, inside, native, polling;
 	uint32_t tid;	   /* 0: of all threads */
 	uint64_t all_ns;   /* on a CPU, with a known place */
 	uint32_t function; /* of the traced calls that have most of the place; 0: none */

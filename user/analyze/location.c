@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyze/location.h"
 
+#include "analyze/stack_kind.h"
 #include "base/escape.h"
 #include "base/text.h"
 #include "decode/names.h"
 
+#include <ctype.h>
 #include <string.h>
 
 /* A package's own file is named with its folder: "autograd/__init__.py". */
@@ -60,36 +62,6 @@ void location_line(struct text *text, const struct profile_line *line)
 					    .language = line->language};
 
 	location_frame(text, &frame, LOCATION_BRIEF);
-}
-
-/* operator new and what containers wrap around it; PyTorch's allocator and storage */
-static bool is_wrapper(const struct profile_frame *frame)
-{
-	static const char *const prefixes[] = {
-		"operator new",	   "std::allocator",  "std::__new_allocator",
-		"__gnu_cxx::",	   "std::_Vector_",   "std::_Rb_tree",
-		"std::__detail::", "std::__allocate", NULL};
-
-	return text_begins_with_one_of(frame->function, prefixes) ||
-	       begins_with(frame->module_base, "libstdc++.") ||
-	       begins_with(frame->module_base, "libc10");
-}
-
-/* An allocator that is linked into the program has no library to skip. */
-static bool is_of_allocator(const struct profile_memory *memory,
-			    const struct profile_hotspot *hotspot,
-			    const struct profile_frame *frame)
-{
-	if (!begins_with(frame->module_base, "lib"))
-		return false;
-	for (size_t i = 0; i < memory->allocators_count; i++) {
-		const struct profile_allocator *allocator = &memory->allocators[i];
-
-		if (!strcmp(allocator->name, hotspot->allocator) &&
-		    !strcmp(allocator->module, frame->module))
-			return true;
-	}
-	return false;
 }
 
 #define INDUCTOR_NAME_BYTES 55
@@ -183,9 +155,135 @@ size_t location_python(const struct profile_frame *const *frames, size_t count)
 	return any;
 }
 
+/* --- native code of the program's own --- */
+
+/* Of the system, or of a package. A program may keep libraries of its own in "lib" as well: those
+ * have source lines. */
+static bool is_library(const struct profile_frame *frame)
+{
+	static const char *const folders[] = {"/lib/",	  "/lib32/",	    "/lib64/",
+					      "/usr/lib", "/usr/local/lib", NULL};
+
+	return text_begins_with_one_of(frame->module, folders) ||
+	       strstr(frame->module, "/site-packages/") ||
+	       strstr(frame->module, "/dist-packages/") || frame_is_system_library(frame) ||
+	       frame_is_interpreter(frame) ||
+	       (!frame->file[0] && strstr(frame->module, "/lib/lib"));
+}
+
+/* Where no source line is known. */
+static bool is_library_function(const char *function)
+{
+	static const char *const prefixes[] = {"std::",
+					       "__gnu_cxx::",
+					       "__cxxabiv1::",
+					       "operator new",
+					       "operator delete",
+					       "Eigen::",
+					       "boost::",
+					       "absl::",
+					       "core::slice::",
+					       "core::iter::",
+					       "core::ops::",
+					       "core::ptr::",
+					       "core::fmt::",
+					       "core::str::",
+					       "core::num::",
+					       "core::hash::",
+					       "alloc::vec::",
+					       "alloc::string::",
+					       "alloc::raw_vec::",
+					       "alloc::collections::",
+					       "alloc::sync::",
+					       "alloc::rc::",
+					       "alloc::boxed::",
+					       "hashbrown::",
+					       "<std::",
+					       "<core::",
+					       "<alloc::",
+					       "<hashbrown::",
+					       NULL};
+
+	return text_begins_with_one_of(function, prefixes);
+}
+
+enum own_rank { NOT_OWN, WITHOUT_NAME, WITH_NAME, WITH_SOURCE };
+
+/* Static libraries mostly lack the source lines that the program itself has. Compilers that run
+ * with the program give names to what they make of its code, and no lines. */
+static enum own_rank own_rank_of(const struct profile_frame *frame)
+{
+	if (frame->language == PERFX_LANGUAGE_PYTHON || is_library(frame))
+		return NOT_OWN;
+	if (frame->file[0])
+		return profile_is_library_source(frame) ? NOT_OWN : WITH_SOURCE;
+	if (!frame->module[0])
+		return frame->function[0] ? WITH_SOURCE : NOT_OWN;
+	if (!frame->function[0])
+		return WITHOUT_NAME;
+	return is_library_function(frame->function) ? NOT_OWN : WITH_NAME;
+}
+
+bool location_is_own_native(const struct profile_frame *frame)
+{
+	return own_rank_of(frame) == WITH_SOURCE;
+}
+
+size_t location_native(const struct profile_frame *const *frames, size_t count)
+{
+	enum own_rank best = NOT_OWN;
+	size_t at = count;
+
+	for (size_t i = 0; i < count && best != WITH_SOURCE; i++) {
+		enum own_rank rank = own_rank_of(frames[i]);
+
+		if (rank <= best)
+			continue;
+		best = rank;
+		at = i;
+	}
+	return at;
+}
+
+/* operator new and what containers wrap around it; PyTorch's allocator and storage */
+static bool is_wrapper(const struct profile_frame *frame)
+{
+	static const char *const prefixes[] = {
+		"operator new",	   "std::allocator",  "std::__new_allocator",
+		"__gnu_cxx::",	   "std::_Vector_",   "std::_Rb_tree",
+		"std::__detail::", "std::__allocate", NULL};
+
+	return text_begins_with_one_of(frame->function, prefixes) ||
+	       begins_with(frame->module_base, "libstdc++.") ||
+	       begins_with(frame->module_base, "libc10");
+}
+
+static bool is_of_standard_library(const struct profile_frame *frame)
+{
+	return frame->file[0] ? profile_is_library_source(frame)
+			      : is_library_function(frame->function);
+}
+
+/* An allocator that is linked into the program has no library to skip. */
+static bool is_of_allocator(const struct profile_memory *memory,
+			    const struct profile_hotspot *hotspot,
+			    const struct profile_frame *frame)
+{
+	if (!begins_with(frame->module_base, "lib"))
+		return false;
+	for (size_t i = 0; i < memory->allocators_count; i++) {
+		const struct profile_allocator *allocator = &memory->allocators[i];
+
+		if (!strcmp(allocator->name, hotspot->allocator) &&
+		    !strcmp(allocator->module, frame->module))
+			return true;
+	}
+	return false;
+}
+
 size_t location_first(const struct profile_memory *memory, const struct profile_hotspot *hotspot)
 {
-	size_t python = location_python(hotspot->frames, hotspot->frames_count), i = 0;
+	size_t python = location_python(hotspot->frames, hotspot->frames_count), i = 0, caller;
 
 	if (python < hotspot->frames_count)
 		return python;
@@ -193,7 +291,10 @@ size_t location_first(const struct profile_memory *memory, const struct profile_
 	while (i < hotspot->frames_count && (is_wrapper(hotspot->frames[i]) ||
 					     is_of_allocator(memory, hotspot, hotspot->frames[i])))
 		i++;
-	return i;
+	caller = i;
+	while (caller < hotspot->frames_count && is_of_standard_library(hotspot->frames[caller]))
+		caller++;
+	return caller < hotspot->frames_count && hotspot->frames[caller]->function[0] ? caller : i;
 }
 
 /* A template's name can be thousands of characters long; JSON has it whole. */
@@ -209,11 +310,55 @@ static void add_shortened(struct text *text, const char *name)
 	text_clear(&shortened);
 }
 
+/* Longer names are shown without the arguments of templates. */
+#define FOLDED_BYTES 48
+
+/* Behind "operator": "<<", "()", "->" */
+static size_t operator_length(const char *name)
+{
+	return begins_with(name, "()") || begins_with(name, "[]") ? 2 : strspn(name, "<>=-");
+}
+
+/* "std::sort<Item*, by_key>" → "std::sort<…>". Not the brackets of "<lambda()>" and "<T as Trait>".
+ */
+static void add_folded(struct text *text, const char *name)
+{
+	unsigned depth = 0;
+
+	for (const char *p = name; *p; p++) {
+		size_t length = 0;
+
+		if (begins_with(p, "operator"))
+			length = strlen("operator") + operator_length(p + strlen("operator"));
+		if (!depth && length)
+			text_add_bytes(text, p, length);
+		if (length) {
+			p += length - 1;
+			continue;
+		}
+		if (*p == '<' && (depth || (p > name && (isalnum((unsigned char)p[-1]) ||
+							 strchr("_ ", p[-1]))))) {
+			if (!depth++)
+				text_add(text, "<…>");
+		} else if (depth && *p == '>' && p[-1] != '-') {
+			depth--;
+		} else if (!depth) {
+			text_add_bytes(text, p, 1);
+		}
+	}
+}
+
 void location_place(struct text *text, const struct profile_frame *frame)
 {
-	struct text name = {0};
+	struct profile_frame shown = *frame;
+	struct text name = {0}, folded = {0};
 
-	location_frame(&name, frame, LOCATION_BRIEF);
+	if (frame->language == PERFX_LANGUAGE_NATIVE && strlen(frame_label(frame)) > FOLDED_BYTES) {
+		add_folded(&folded, frame_label(frame));
+		shown.label = text_peek(&folded);
+	}
+	location_frame(&name, &shown, LOCATION_BRIEF);
+	text_clear(&folded);
 	add_shortened(text, text_peek(&name));
 	text->failed |= name.failed;
 	text_clear(&name);
@@ -257,11 +402,17 @@ bool domain_is_resident(enum perfx_domain domain)
 /* RSS is known every tenth of a second or so: less may be its peak's error. */
 #define RESERVED_SHARE 1.25
 
+bool bytes_are_reserved(const struct profile_process *process, enum perfx_domain domain,
+			uint64_t bytes)
+{
+	return domain_is_resident(domain) && bytes != PROFILE_ABSENT &&
+	       process->rss_peak_bytes != PROFILE_ABSENT &&
+	       (double)bytes > RESERVED_SHARE * (double)process->rss_peak_bytes;
+}
+
 bool memory_is_reserved(const struct profile_process *process, const struct profile_memory *memory)
 {
-	return domain_is_resident(memory->domain) && memory->peak_bytes != PROFILE_ABSENT &&
-	       process->rss_peak_bytes != PROFILE_ABSENT &&
-	       (double)memory->peak_bytes > RESERVED_SHARE * (double)process->rss_peak_bytes;
+	return bytes_are_reserved(process, memory->domain, memory->peak_bytes);
 }
 
 const char *copy_words(enum perfx_gpu_op op, enum perfx_gpu_direction direction)

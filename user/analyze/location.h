@@ -26,6 +26,13 @@ void location_place(struct text *text, const struct profile_frame *frame);
 /* The innermost Python frame of the program's own or, where there is none, of any; count: none. */
 size_t location_python(const struct profile_frame *const *frames, size_t count);
 
+/* The innermost native frame of the program's own; count: none is. Frames with a source line are
+ * preferred, then those with a name. */
+size_t location_native(const struct profile_frame *const *frames, size_t count);
+/* A native frame with a source line outside of libraries, or of code that was compiled at run time.
+ */
+bool location_is_own_native(const struct profile_frame *frame);
+
 /* Where to begin reading a stack: the innermost Python frame of the program's own, or of any; in a
  * stack without Python the innermost frame outside the allocator's own library and the C++
  * library's wrappers; frames_count when there is none. */
@@ -47,7 +54,10 @@ void location_hotspot(struct text *text, const struct profile *profile,
 /* Are its blocks in resident memory? A GPU's are not, those of the program's own allocators may be
  * elsewhere. */
 bool domain_is_resident(enum perfx_domain domain);
-/* Was less resident than it allocated? An allocator's reservations are no memory yet. */
+/* Was less resident than these bytes, or than the domain's peak? An allocator's reservations are no
+ * memory yet. */
+bool bytes_are_reserved(const struct profile_process *process, enum perfx_domain domain,
+			uint64_t bytes);
 bool memory_is_reserved(const struct profile_process *process, const struct profile_memory *memory);
 /* Did NumPy alone allocate it, also for libraries such as pandas and scikit-learn? */
 bool memory_is_of_arrays(const struct profile_memory *memory);
