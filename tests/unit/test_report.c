@@ -218,6 +218,32 @@ static void allocate(struct stream *s, const char *allocator)
 	stream_end(s, 1 * S, 0);
 }
 
+/* 8 GiB of address space, of which 150 MiB are ever touched. */
+static void reservation(struct stream *s)
+{
+	static const struct stream_place place = {1, 42, 0, 0, 1, PERFX_DOMAIN_HOST};
+
+	stream_host(s);
+	stream_process(s, 1, 42, "reserve", "reserve");
+	stream_allocator(s, 1, PERFX_DOMAIN_HOST, "mmap", "");
+	stream_usage(s, 1, 0, 0, 0, 1 << 20);
+	stream_allocation(s, &place, 1 * MS, 0x1000, 8ULL << 30, 0);
+	stream_usage(s, 1, 1 * S, 1 * MS, 0, 150 << 20);
+	stream_end(s, 1 * S, 0);
+}
+
+Test(report, reserved_address_space_is_called_so)
+{
+	struct report_options options = {.width = 120};
+	char *text = write_scene(reservation, "text", &options);
+
+	cr_expect_not_null(strstr(text, "partly reserved only: no more than 150 MiB was resident"),
+			   "%s", text);
+	cr_expect_not_null(strstr(text, "8.00 GiB  reserved, not resident"), "%s", text);
+	cr_expect_null(strstr(text, "8.00 GiB  host heap"));
+	free(text);
+}
+
 static void arrays(struct stream *s)
 {
 	allocate(s, "numpy");

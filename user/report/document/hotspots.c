@@ -459,7 +459,18 @@ static struct places all_places(struct composer *c, const struct profile_process
 	return all;
 }
 
-static void compose_worst(struct composer *c, const struct allocating *places, size_t count)
+/* "host heap"; of bytes that cannot all have been in memory "reserved" */
+static void cell_kind(struct composer *c, const struct profile_process *p,
+		      const struct allocating *place)
+{
+	bool reserved = bytes_are_reserved(p, place->memory->domain, place->live_at_peak_bytes);
+
+	document_cell_printf(c->document, "%s",
+			     reserved ? "reserved, not resident" : memory_words(place->memory));
+}
+
+static void compose_worst(struct composer *c, const struct profile_process *p,
+			  const struct allocating *places, size_t count)
 {
 	static const struct column columns[] = {
 		{.title = "Leak", .right = true, .where = HAS_LEAKS},
@@ -481,7 +492,7 @@ static void compose_worst(struct composer *c, const struct allocating *places, s
 		document_cell_bytes(c->document, held ? place->live_at_peak_bytes : PROFILE_ABSENT);
 		document_cell_bytes(c->document, held ? place->live_bytes : PROFILE_ABSENT);
 		document_cell_bytes(c->document, place->allocated_bytes);
-		document_cell_printf(c->document, "%s", memory_words(place->memory));
+		cell_kind(c, p, place);
 		cell_where(c, place);
 	}
 }
@@ -496,7 +507,7 @@ void compose_worst_places(struct composer *c, const struct profile_process *p,
 
 	if (shown) {
 		qsort(s.places, s.count, sizeof(*s.places), by_weight);
-		compose_worst(c, s.places, shown);
+		compose_worst(c, p, s.places, shown);
 	}
 	if (shown < s.count && c->limits->brief)
 		document_printf(c->document, BLOCK_NOTE, "%zu more place%s in the full report.",
