@@ -189,6 +189,33 @@ static void grow_rss(struct memory_scene *s)
 	}
 }
 
+/* 6 MiB, 1 % of it: too little for resident memory alone, not for blocks that stay besides. */
+Test(memory, growth_has_the_place_of_the_blocks_that_stay)
+{
+	struct memory_scene s;
+
+	scene_set(&s, 10 * S, 320 * MS);
+	for (uint64_t i = 0; i < 8; i++)
+		s.usage[i].rss_bytes += i * (6 << 20) / 7;
+	s.memory.current_bytes = 4 << 20;
+	s.memory.sampled = true;
+	s.memory.sample_bytes = 256 << 10;
+	s.hotspots[0].live_bytes = 4 << 20;
+	s.hotspots[0].old_bytes = 1 << 20;
+	expect_kinds(s, "");
+	s.hotspots[0].old_bytes = 2 << 20;
+	expect_kinds(s, "MemoryGrowth/medium");
+	expect_evidence(&s, "append (train.c:12)",
+			"resident memory grew steadily from 1.00 GiB to 1.01 GiB: 614 KiB/s (R² "
+			"1.00 over 8 samples); of the blocks that stay 100 % are of append "
+			"(train.c:12), by a sample");
+	/* of four sampled blocks: no place */
+	s.memory.sample_bytes = 512 << 10;
+	expect_evidence(&s, "python3 (pid 42)",
+			"resident memory grew steadily from 1.00 GiB to 1.01 GiB: 614 KiB/s (R² "
+			"1.00 over 8 samples)");
+}
+
 Test(memory, growth_that_is_not_traced)
 {
 	struct memory_scene s;

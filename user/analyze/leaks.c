@@ -560,10 +560,15 @@ struct line trend_rss(const struct profile_process *p, bool anon)
 	return line;
 }
 
+bool growth_is_straight(const struct line *line, const struct thresholds *thresholds)
+{
+	return line->points_count && line->straightness >= thresholds->memory_growth_straightness &&
+	       line->later >= thresholds->memory_growth_later * line->growth;
+}
+
 bool growth_is_steady(const struct line *line, const struct thresholds *thresholds)
 {
-	return line->points_count && line->growth >= thresholds->memory_growth_bytes &&
+	return line->growth >= thresholds->memory_growth_bytes &&
 	       line->growth >= thresholds->memory_growth_share * line->first &&
-	       line->straightness >= thresholds->memory_growth_straightness &&
-	       line->later >= thresholds->memory_growth_later * line->growth;
+	       growth_is_straight(line, thresholds);
 }

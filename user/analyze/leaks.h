@@ -74,7 +74,8 @@ struct line {
 	size_t points_count; /* 0: there is no line */
 };
 
-/* A line that says that memory grows, by enough, and steadily: the thresholds of MemoryGrowth. */
+/* Does memory grow all the time, and by enough? By the thresholds of MemoryGrowth. */
+bool growth_is_straight(const struct line *line, const struct thresholds *thresholds);
 bool growth_is_steady(const struct line *line, const struct thresholds *thresholds);
 
 /* Least squares through the samples of resident memory: all of it or the anonymous part. */

@@ -12,6 +12,7 @@
  *     No problem found: trainer (pid 4242) spent 62.0 % of 10.0 s in gemm (12,345 calls of 502 µs).
  */
 #include "analyze/hottest.h"
+#include "analyze/leaks.h"
 #include "analyze/location.h"
 #include "analyze/roofline.h"
 #include "analyze/rules_ctx.h"
@@ -386,6 +387,28 @@ static void add_leak(struct text *text, const struct process_analysis *analysis,
 	}
 }
 
+/* " Its memory grows by 1.88 MiB/s, mostly in keep (leak.c:5).": it may be a leak, but an idle
+ * program's first finding is that it waits. */
+static void add_growth(struct text *text, const struct profile_process *p,
+		       const struct process_analysis *analysis, const struct finding *said)
+{
+	for (size_t i = 0; i < analysis->findings_count; i++) {
+		const struct finding *finding = &analysis->findings[i];
+		struct line line = trend_rss(p, false);
+
+		if (strcmp(finding->kind, "MemoryGrowth") || finding == said)
+			continue;
+		text_add(text, " Its memory grows by ");
+		add_bytes(text, rate_of(p, u64_of(line.growth)));
+		text_add(text, "/s");
+		if (finding->place.function)
+			text_printf(text, ", mostly in %s.", finding->subject);
+		else
+			text_add(text, ": --memory all shows where.");
+		return;
+	}
+}
+
 /* --- what is wrong --- */
 
 const struct finding *first_problem(const struct process_analysis *analysis)
@@ -591,6 +614,7 @@ char *verdict_of(const struct profile *profile, const struct analysis *all,
 	if (profile->calls_count == 0 && !account_is_known(&analysis->account))
 		add_late(&text, profile);
 	add_leak(&text, analysis, all->first);
+	add_growth(&text, p, analysis, all->first);
 	add_death(&text, profile, p);
 	return text_take(&text);
 }
