@@ -7,6 +7,13 @@
  * control block, which Python takes as its thread_id. (_Py_tss_tstate would be NULL while the GIL
  * is released: in all that is interesting here.) It is kept, and verified whenever it is used.
  *
+ * A process with subinterpreters is searched anew each time: a thread that runs one has a state in
+ * it beside its state in the main interpreter, whose frames are further out on the same native
+ * stack. An interpreter is listed before those that were there when it was made, so the states are
+ * listed from the innermost to the outermost. Up to 3.11 a state has the thread_id of the thread
+ * that made it, but any thread may run it: the CFrame lies on the stack of the one that does.
+ * Before 3.10 there is none, and only the main interpreter is searched.
+ *
  * The frames of one native frame of the interpreter's function are a group, in one slot the group's
  * entry: an address in that native frame. So a walk of the native stack knows where they belong.
  */
@@ -29,6 +36,7 @@ struct {
 } perfx_pythons __weak SEC(".maps");
 
 enum python_stage {
+	PYTHON_RUNTIME, /* the first interpreter and the main one */
 	PYTHON_INTERPRETER,
 	PYTHON_HEAD, /* of the list of its thread states */
 	PYTHON_ID,   /* of one in it */
@@ -57,6 +65,7 @@ struct python_memory {
 /* A walk of a thread's Python frames. Each step needs some memory that was read for it. */
 struct python_walk {
 	__u64 thread_id;
+	__u64 sp;	/* of the thread, in user space */
 	__u64 state;	/* address of the thread state */
 	__u64 newest;	/* thread state of the process, when this thread had none */
 	__u64 asked_ns; /* and when that was */
@@ -73,7 +82,9 @@ struct python_walk {
 	__u32 max;   /* frames that are asked for */
 	/* offset in an entry of the address of the next one; 0: none, slots have all entries */
 	__u32 entry_previous;
-	__u32 code;	  /* python_code() of the frame that was read */
+	__u32 code; /* python_code() of the frame that was read */
+	__u32 many; /* there are subinterpreters */
+	__u32 pad;
 	__u64 entry;	  /* of the next group; 0: its slot has it */
 	__u64 codes_hash; /* of all of them */
 	/* groups: an entry, then frames (PERFX_FRAME_PYTHON) */
@@ -141,6 +152,11 @@ static __always_inline __u64 thread_id_of(const struct task_struct *task)
 #endif
 }
 
+static __always_inline __u64 user_sp(struct task_struct *task)
+{
+	return PT_REGS_SP((struct pt_regs *)bpf_task_pt_regs(task));
+}
+
 /* A thread without a state may have made one, which was not the process's newest any more. */
 #define PYTHON_ASK_NS 100000000ull
 
@@ -183,6 +199,43 @@ static __always_inline __u8 byte_of(const struct python_memory *memory, __u32 of
 	return word_of(memory, offset) >> (offset & 7) * 8;
 }
 
+static __always_inline int python_want_runtime(struct python_walk *w,
+					       const struct perfx_python_layout *python)
+{
+	if (!python_want(w, PYTHON_RUNTIME, python->interpreters))
+		return 0;
+	w->wanted_bytes = 2 * sizeof(__u64);
+	return 1;
+}
+
+/* Is it known which thread runs a subinterpreter? */
+static __always_inline bool knows_runners(const struct perfx_python_layout *python)
+{
+	return python->entry != PERFX_PYTHON_ENTRY_CODE;
+}
+
+/* With one interpreter the state that is known is the thread's only one. */
+static __always_inline int python_take_runtime(struct python_walk *w,
+					       const struct python_memory *memory,
+					       const struct perfx_python_layout *python)
+{
+	__u64 main = word_of(memory, sizeof(__u64));
+
+	w->interpreter = knows_runners(python) ? word_of(memory, 0) : main;
+	w->many = w->interpreter != main;
+	if (w->state && !w->many)
+		return python_want_state(w, python);
+	w->state = 0;
+	return w->interpreter &&
+	       python_want(w, PYTHON_HEAD, w->interpreter + python->interpreter_threads);
+}
+
+static __always_inline int python_want_next(struct python_walk *w,
+					    const struct perfx_python_layout *python)
+{
+	return python_want(w, PYTHON_NEXT, w->state + python->thread_next);
+}
+
 /* The list of thread states, of all interpreters. It grows at its head: where that is the same as
  * when the thread had no state, it has none now. */
 static __always_inline int python_step_threads(struct python_walk *w,
@@ -196,18 +249,18 @@ static __always_inline int python_step_threads(struct python_walk *w,
 		w->interpreter = word;
 		return word && python_want(w, PYTHON_HEAD, word + python->interpreter_threads);
 	case PYTHON_HEAD:
+		if (w->many || w->state)
+			break;
 		now_ns = bpf_ktime_get_ns();
-		if (!w->state && word == w->newest && now_ns - w->asked_ns < PYTHON_ASK_NS)
+		if (word == w->newest && now_ns - w->asked_ns < PYTHON_ASK_NS)
 			return 0;
-		if (!w->state) {
-			w->newest = word;
-			w->asked_ns = now_ns;
-		}
+		w->newest = word;
+		w->asked_ns = now_ns;
 		break;
 	case PYTHON_ID:
 		if (word == w->thread_id)
 			return python_want_state(w, python);
-		return python_want(w, PYTHON_NEXT, w->state + python->thread_next);
+		return python_want_next(w, python);
 	}
 	/* the list's next, or the next interpreter's */
 	if (!word) {
@@ -215,6 +268,8 @@ static __always_inline int python_step_threads(struct python_walk *w,
 		return python_want(w, PYTHON_INTERPRETER, word + python->interpreter_next);
 	}
 	w->state = word;
+	if (w->many)
+		return python_want_state(w, python);
 	return python_want(w, PYTHON_ID, word + python->thread_id);
 }
 
@@ -266,9 +321,14 @@ static __always_inline void python_put(struct python_walk *w, __u64 slot)
 	w->count = at + 1;
 }
 
-/* Opens a group; entry 0: found later, in a frame or by the walk of the native stack. */
+/* Opens a group, where the last one has no frames takes that; entry 0: found later, in a frame or
+ * by the walk of the native stack. */
 static __always_inline void python_open(struct python_walk *w, __u64 entry)
 {
+	if (w->count && w->group == w->count - 1) {
+		w->slots[w->group & (PERFX_STACK_FRAMES_MAX - 1)] = entry;
+		return;
+	}
 	w->group = w->count;
 	python_put(w, entry);
 }
@@ -282,10 +342,15 @@ static __always_inline bool ends_group(const struct python_memory *memory,
 	return python->entry != PERFX_PYTHON_ENTRY_SHIM || !runs_code(memory, python);
 }
 
+/* Behind a state's last frame come those of the thread's next state. */
 static __always_inline int python_want_frame(struct python_walk *w,
 					     const struct perfx_python_layout *python)
 {
-	if (w->count >= w->max || !python_want(w, PYTHON_FRAME, w->frame))
+	if (w->count >= w->max)
+		return 0;
+	if (!w->frame && w->many)
+		return python_want_next(w, python);
+	if (!python_want(w, PYTHON_FRAME, w->frame))
 		return 0;
 	w->wanted_bytes = python->frame_bytes;
 	return 1;
@@ -318,8 +383,21 @@ static __always_inline int python_take_innermost(struct python_walk *w,
 						 __u64 frame)
 {
 	w->frame = frame;
-	python_open(w, has_cframes(python) ? w->cframe : 0);
+	if (frame || !w->many)
+		python_open(w, has_cframes(python) ? w->cframe : 0);
 	return python_want_frame(w, python);
+}
+
+/* Is a state that of the thread? Its stack ends below its control block; nothing is mapped behind
+ * the main thread's. */
+static __always_inline bool is_state_of(const struct python_walk *w,
+					const struct perfx_python_layout *python, __u64 thread_id)
+{
+	__u64 end = w->thread_id > w->sp ? w->thread_id : -1ull;
+
+	if (w->many && python->thread_cframe)
+		return w->cframe >= w->sp && w->cframe < end;
+	return thread_id == w->thread_id;
 }
 
 /* A thread state that was known may have become another thread's. */
@@ -329,11 +407,13 @@ static __always_inline int python_take_state(struct python_walk *w,
 {
 	__u32 from = state_from(python);
 
-	if (word_of(memory, python->thread_id - from) != w->thread_id) {
+	w->cframe = python->thread_cframe ? word_of(memory, python->thread_cframe - from) : 0;
+	if (!is_state_of(w, python, word_of(memory, python->thread_id - from))) {
+		if (w->many)
+			return python_want_next(w, python);
 		w->state = w->newest = 0;
 		return python_want(w, PYTHON_INTERPRETER, python->interpreters);
 	}
-	w->cframe = python->thread_cframe ? word_of(memory, python->thread_cframe - from) : 0;
 	if (!python->thread_frame)
 		return python_want(w, PYTHON_INNERMOST, w->cframe + python->cframe_frame);
 	return python_take_innermost(w, python, word_of(memory, 0));
@@ -352,6 +432,8 @@ __weak __noinline int python_step(struct python_walk *w, const struct python_mem
 		return python_take_state(w, memory, python);
 	case PYTHON_INNERMOST:
 		return python_take_innermost(w, python, word_of(memory, 0));
+	case PYTHON_RUNTIME:
+		return python_take_runtime(w, memory, python);
 	}
 	return python_step_threads(w, memory, python);
 }
@@ -477,7 +559,6 @@ static __always_inline void python_run(struct python_walk *w, struct python_memo
 {
 	const struct perfx_python_layout *python = &thread->layout;
 	struct python_run run = {w, memory, python, ctx};
-	int more;
 
 	w->state = thread->state;
 	w->newest = thread->newest;
@@ -486,15 +567,12 @@ static __always_inline void python_run(struct python_walk *w, struct python_memo
 	w->code = 0;
 	w->codes_hash = 0;
 	memory->piece = memory->piece_bytes = 0;
-	w->count = 0;
-	if (w->state)
-		more = python_want_state(w, python);
-	else
-		more = python_want(w, PYTHON_INTERPRETER, python->interpreters);
-	if (more)
+	w->count = w->group = 0;
+	w->many = 0;
+	if (python_want_runtime(w, python))
 		repeat(PYTHON_STEPS_MAX, read, &run);
 	/* a search that did not end in its frames was in vain */
-	thread->state = w->stage > PYTHON_STATE ? w->state : 0;
+	thread->state = w->stage > PYTHON_STATE && !w->many ? w->state : 0;
 	thread->newest = w->newest;
 	thread->asked_ns = w->asked_ns;
 }
@@ -531,6 +609,7 @@ static __always_inline void python_begin_of(struct python_walk *w, struct python
 	if (!thread)
 		return;
 	w->thread_id = thread_id_of(task);
+	w->sp = user_sp(task);
 	w->eval_start = thread->layout.eval_start;
 	w->eval_end = thread->layout.eval_end;
 	w->entry_previous = has_cframes(&thread->layout) ? thread->layout.cframe_previous : 0;
@@ -550,13 +629,15 @@ __weak __noinline int python_begin(struct python_walk *w, struct python_memory *
  * entry. */
 __weak __noinline __u64 python_find_caller(struct python_thread *thread, __u32 *code)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct python_walk *w;
 	__u32 at = 1;
 
 	if (!thread || !code)
 		return 0;
 	w = &thread->walk;
-	w->thread_id = thread_id_of(bpf_get_current_task_btf());
+	w->thread_id = thread_id_of(task);
+	w->sp = user_sp(task);
 	/* the entry of its group, and it; or two entries */
 	w->max = 3;
 	python_run(w, &thread->memory, thread, python_read_current, NULL);
@@ -568,18 +649,35 @@ __weak __noinline __u64 python_find_caller(struct python_thread *thread, __u32 *
 	return w->slots[at];
 }
 
-/* Reads a thread state that is known. Returns the innermost frame; 0: the state is another thread's
- * now, or there is no frame. */
-static __always_inline __u64 python_read_state(struct python_thread *thread, __u64 thread_id)
+static __always_inline bool has_subinterpreters(struct python_thread *thread)
 {
-	const struct perfx_python_layout *python = &thread->layout;
-	__u32 from = state_from(python), bytes = state_bytes(python);
-	struct python_memory *memory = &thread->memory;
-	__u64 frame = 0;
+	__u64 *first_and_main = thread->memory.words;
 
+	return knows_runners(&thread->layout) &&
+	       (read_current(first_and_main, 2 * sizeof(*first_and_main),
+			     thread->layout.interpreters, NULL) ||
+		first_and_main[0] != first_and_main[1]);
+}
+
+/* Reads a thread state that is known. Returns the innermost frame; 0: the state is another thread's
+ * now, or there is no frame, or the thread may have another state. Out of line: its callers' stack
+ * would not suffice. */
+__weak __noinline __u64 python_read_state(struct python_thread *thread, __u64 thread_id)
+{
+	const struct perfx_python_layout *python;
+	struct python_memory *memory;
+	__u64 frame = 0;
+	__u32 from, bytes;
+
+	if (!thread)
+		return 0;
+	python = &thread->layout;
+	memory = &thread->memory;
+	from = state_from(python);
+	bytes = state_bytes(python);
 	barrier_var(bytes); /* the verifier does not follow how it came about */
 	memory->at = 0;
-	if (!thread->state || bytes > sizeof(memory->words) ||
+	if (!thread->state || bytes > sizeof(memory->words) || has_subinterpreters(thread) ||
 	    read_current(memory->words, bytes, thread->state + from, NULL) ||
 	    word_of(memory, python->thread_id - from) != thread_id)
 		return 0;
@@ -589,12 +687,9 @@ static __always_inline __u64 python_read_state(struct python_thread *thread, __u
 	return frame;
 }
 
-/* The innermost Python frame of the current thread, and its python_code(); 0: there is none. Called
- * for each call that no traced function makes, so what nearly all of them need is done straight. */
-__weak __noinline __u64 python_caller(__u32 *code)
+/* The innermost frame of a thread whose state is known; 0: by all steps. Out of line as above. */
+__weak __noinline __u64 python_known_caller(struct python_thread *thread, __u32 *code)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct python_thread *thread = python_thread_of(task);
 	const struct perfx_python_layout *python;
 	struct python_memory *memory;
 	__u64 frame;
@@ -605,12 +700,75 @@ __weak __noinline __u64 python_caller(__u32 *code)
 	python = &thread->layout;
 	memory = &thread->memory;
 	bytes = python->frame_bytes;
-	frame = python_read_state(thread, thread_id_of(task));
+	frame = python_read_state(thread, thread_id_of(bpf_get_current_task_btf()));
 	if (!frame || bytes > sizeof(memory->words) ||
 	    read_current(memory->words, bytes, frame, NULL) || !runs_code(memory, python))
-		return python_find_caller(thread, code);
+		return 0;
 	*code = python_code(memory, python, read_current, NULL);
 	return encoded_frame(memory, python);
+}
+
+/* The innermost Python frame of the current thread, and its python_code(); 0: there is none. Called
+ * for each call that no traced function makes, so what nearly all of them need is done straight. */
+__weak __noinline __u64 python_caller(__u32 *code)
+{
+	struct python_thread *thread = python_thread_of(bpf_get_current_task_btf());
+	__u64 frame;
+
+	if (!thread || !code)
+		return 0;
+	frame = python_known_caller(thread, code);
+	return frame ? frame : python_find_caller(thread, code);
+}
+
+/* --- the object whose method runs --- */
+
+/* PyObject, PyTupleObject and PyTypeObject, the same in all releases. */
+#define PYTHON_TYPE_FLAGS 168
+#define PYTHON_IS_TUPLE	  (1ull << 26) /* Py_TPFLAGS_TUPLE_SUBCLASS */
+
+/* The first argument of a function that is defined with *args alone; 0: it is not. */
+static __always_inline __u64 first_of_args(const struct perfx_python_layout *python, __u64 frame)
+{
+	struct {
+		__u64 references, type, count, first;
+	} tuple = {};
+	__u64 args = 0, flags = 0;
+	__u8 owner = 0;
+
+	if (python->entry == PERFX_PYTHON_ENTRY_SHIM &&
+	    (read_current(&owner, sizeof(owner), frame + python->frame_entry, NULL) ||
+	     owner >= PERFX_PYTHON_OWNER_SHIM))
+		return 0;
+	if (read_current(&args, sizeof(args), frame + python->frame_locals, NULL) ||
+	    read_current(&tuple, sizeof(tuple), args & ~7ull, NULL) ||
+	    read_current(&flags, sizeof(flags), tuple.type + PYTHON_TYPE_FLAGS, NULL))
+		return 0;
+	return flags & PYTHON_IS_TUPLE && tuple.count ? tuple.first : 0;
+}
+
+/* Frames between a wrapper of a method and what it calls for a range. */
+#define PYTHON_WRAPPER_FRAMES 8
+
+/* The object whose method is wrapped by a function (*args, **kwargs), the innermost one. 0: not
+ * found, or the thread's state is not known yet; nor is it in a process with subinterpreters. */
+__weak __noinline __u64 python_wrapped_object(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct python_thread *thread = python_thread_of(task);
+	__u64 frame, object;
+
+	if (!thread)
+		return 0;
+	frame = python_read_state(thread, thread_id_of(task));
+	for (int i = 0; i < PYTHON_WRAPPER_FRAMES && frame; i++) {
+		object = first_of_args(&thread->layout, frame);
+		if (object)
+			return object;
+		if (read_current(&frame, sizeof(frame), frame + thread->layout.frame_back, NULL))
+			return 0;
+	}
+	return 0;
 }
 
 #endif

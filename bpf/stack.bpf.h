@@ -375,7 +375,7 @@ __weak __noinline int stack_took(struct call_stack *s, bool failed)
 /* Of the next group; 0: not known. */
 static __always_inline __u64 next_entry(const struct call_stack *s)
 {
-	return s->python.entry ? s->python.entry : python_slot(s, s->python.merged);
+	return python_slot(s, s->python.merged) ?: s->python.entry;
 }
 
 /* Does the native frame that the walk is at, [sp, CFA), run the next group? Its entry lies there.

@@ -184,32 +184,63 @@ static __always_inline __u32 read_tid(const struct perfx_python_layout *python, 
 	return tid;
 }
 
-/* The thread that holds the interpreter's lock; 0: none, or unknown. */
-static __always_inline __u32 find_holder(const struct perfx_python_layout *python)
+/* The thread that holds a GIL; 0: none, or unknown. */
+static __always_inline __u32 find_holder(const struct perfx_python_layout *python, __u64 gil)
 {
 	__u64 state = 0;
 	__u32 locked = 0;
 
-	if (bpf_probe_read_user(&state, sizeof(state),
-				(void *)(python->gil + python->gil_holder)) ||
-	    bpf_probe_read_user(&locked, sizeof(locked),
-				(void *)(python->gil + python->gil_locked)) ||
+	if (bpf_probe_read_user(&state, sizeof(state), (void *)(gil + python->gil_holder)) ||
+	    bpf_probe_read_user(&locked, sizeof(locked), (void *)(gil + python->gil_locked)) ||
 	    !state || !locked)
 		return 0;
 	return read_tid(python, state);
 }
 
+/* Subinterpreters that are searched for the GIL that a thread waits for. */
+#define GIL_INTERPRETERS_MAX 32
+
+/* The GIL that a futex is part of; 0: none. Since 3.12 a subinterpreter may have its own. */
+static __always_inline __u64 find_gil(const struct perfx_python_layout *python, __u64 futex,
+				      bool current)
+{
+	__u64 first_and_main[2] = {}, interpreter, gil;
+
+	if (!python->gil || futex - python->gil < GIL_BYTES)
+		return python->gil;
+	if (!current || !python->interpreter_gil ||
+	    bpf_probe_read_user(first_and_main, sizeof(first_and_main),
+				(void *)python->interpreters))
+		return 0;
+	interpreter = first_and_main[0];
+	for (int i = 0; i < GIL_INTERPRETERS_MAX; i++) {
+		if (!interpreter || interpreter == first_and_main[1])
+			return 0;
+		gil = 0;
+		bpf_probe_read_user(&gil, sizeof(gil),
+				    (void *)(interpreter + python->interpreter_gil));
+		if (gil && futex - gil < GIL_BYTES)
+			return gil;
+		if (bpf_probe_read_user(&interpreter, sizeof(interpreter),
+					(void *)(interpreter + python->interpreter_next)))
+			return 0;
+	}
+	return 0;
+}
+
+/* current: the thread waits on this CPU, so its memory can be read. */
 static __always_inline void find_lock(struct perfx_wait *wait, __u64 address, bool current)
 {
 	const struct perfx_python_layout *python = python_of(wait->tgid);
+	__u64 gil = python ? find_gil(python, address, current) : 0;
 
 	wait->object = address;
-	if (!python || !python->gil || address - python->gil >= GIL_BYTES)
+	if (!gil)
 		return;
 	wait->reason = PERFX_WAIT_GIL;
-	wait->object = python->gil;
+	wait->object = gil;
 	if (current)
-		wait->holder_tid = find_holder(python);
+		wait->holder_tid = find_holder(python, gil);
 }
 
 /* Poll of one descriptor waits for that. */

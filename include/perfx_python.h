@@ -34,9 +34,10 @@ enum perfx_python_entry {
 
 /* Offsets are in bytes. */
 struct perfx_python_layout {
-	__u64 interpreters;	    /* address of the pointer to the first interpreter */
+	/* address of the pointer to the first interpreter; behind it is the one to the main one */
+	__u64 interpreters;
 	__u64 eval_start, eval_end; /* ENTRY_CODE: the interpreter's code */
-	__u64 gil;		    /* address of its GIL; 0: not known */
+	__u64 gil;		    /* address of the main interpreter's GIL; 0: not known */
 	__u32 version;		    /* PY_VERSION_HEX */
 	__u32 entry;		    /* enum perfx_python_entry */
 	__u16 interpreter_next, interpreter_threads;
@@ -60,7 +61,9 @@ struct perfx_python_layout {
 	 * the bytes contain a version number, which no other object has. */
 	__u16 code_file, code_name;
 	__u16 string_data, string_wide_data; /* of ASCII; of other texts */
-	__u16 pad[3];
+	__u16 interpreter_gil; /* pointer to an interpreter's GIL; 0: all have the same */
+	__u16 frame_locals;    /* first of a function's variables */
+	__u16 pad;
 };
 
 #define PERFX_PYTHON_CODE_WORDS 16 /* of code_bytes, at most; a power of two */

@@ -3,6 +3,7 @@
 call traced functions, threads that wait, forked children. The workload says what is expected in its
 own lines; py-spy, where there is one, is the referee of whole stacks."""
 import collections
+import ctypes.util
 import json
 import os
 import pathlib
@@ -10,12 +11,14 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 from conftest import PERFX, ended, until_attached
 
 SCRIPT = pathlib.Path(__file__).resolve().parent.parent / "workloads/python_lines.py"
 GREENLETS = SCRIPT.parent / "greenlets.py"
+SUBINTERPRETERS = SCRIPT.parent / "subinterpreters.py"
 LINES = SCRIPT.read_text().splitlines()
 ROUNDS = 5
 TURNS = 50  # of greenlets.py
@@ -297,6 +300,118 @@ def test_code_that_follows_other_code_at_its_address(python, tmp_path):
     assert truth["addresses"] < len(truth["seconds"]), "no address came again"
     pieces = sum(found[file] for file in truth["seconds"])
     assert pieces == pytest.approx(sum(truth["seconds"].values()), rel=0.2), found
+
+
+def line_of_comment(script, comment):
+    (number,) = [i for i, line in enumerate(script.read_text().splitlines(), 1) if line.endswith(f"# {comment}")]
+    return number
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_lines_of_subinterpreters(python, program, tmp_path):
+    """Samples of threads that run a subinterpreter, made by themselves or by another thread, are at the lines that
+    it runs. Up to 3.9 nothing tells which thread that is, and they are where the main interpreter runs it."""
+    p = program(python, SUBINTERPRETERS)
+    p.say("compute")
+    out = tmp_path / "report.json"
+    subprocess.run([PERFX, "-p", str(p.pid), "--memory", "off", "-d", "3", "--no-calibrate", "-o", out],
+                   check=True, capture_output=True, text=True)
+    p.process.kill()
+    on_cpu = collections.Counter()
+    for line in json.loads(out.read_text())["processes"][0]["lines"]:
+        if line["file"].endswith(SUBINTERPRETERS.name):
+            on_cpu[line["line"]] += line["on_cpu_ns"]
+    places = ["computes of main", "computes of maker", "computes of guest"] if version(python) > 9 else ["runs it"]
+    lines = [line_of_comment(SUBINTERPRETERS, place) for place in places]
+    assert all(on_cpu[line] > 0.1 * on_cpu.total() for line in lines), (lines, on_cpu)
+    assert sum(on_cpu[line] for line in lines) > 0.9 * on_cpu.total(), (lines, on_cpu)
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_calls_of_subinterpreters(python, program, tmp_path):
+    """Each call belongs to the subinterpreter's line; the main interpreter's frames are around it."""
+    p = program(python, SUBINTERPRETERS)
+    capture = tmp_path / "run.perfx"
+    with subprocess.Popen([PERFX, "record", "-p", str(p.pid), "-F", "libz.so.1:crc32", "--memory", "off", "--sample",
+                           "off", "--no-calibrate", "-o", capture], stderr=subprocess.PIPE, text=True) as t:
+        until_attached(t)
+        p.go(ROUNDS)
+        t.send_signal(signal.SIGINT)
+        assert ended(t) == 0
+    p.finish()
+    (process,) = json.loads(subprocess.run([PERFX, "report", capture, "-f", "json"], check=True, capture_output=True,
+                                           text=True).stdout)["processes"]
+    crc32 = next(f for f in process["functions"] if f["name"] == "crc32")
+    assert crc32["calls"] == 3 * 7 * ROUNDS
+    inside, outside = (line_of_comment(SUBINTERPRETERS, comment) for comment in ("calls inside", "runs it"))
+    lines = {line["line"] for line in process["lines"] if line["language"] == "python" and line.get("calls_ns")}
+    stacks = {tuple(frame.split(" (")[0].split(".")[-1] for frame in python_frames(stack) if "threading" not in frame)
+              for stack in stacks_of_first_calls(capture)}
+    if version(python) > 9:
+        assert lines == {inside}
+        assert stacks == {("calls", "run"), ("calls", "run", "make_and_run"),
+                          ("calls", "run", "make_and_run", "run_all", "main", "<module>")}
+    else:
+        assert lines == {outside}
+        # of the first call at that line
+        assert len(stacks) == 1 and stacks < {("run",), ("run", "make_and_run"),
+                                              ("run", "make_and_run", "run_all", "main", "<module>")}
+
+
+@pytest.mark.parametrize("python", [python for python in PYTHONS if version(python) >= 12])
+def test_the_gil_of_a_subinterpreter(python, program, tracer):
+    """Two threads of a subinterpreter that has its own GIL wait for that."""
+    p = program(python, SUBINTERPRETERS)
+    t = tracer(p.pid, "--memory", "off", "--no-calibrate")
+    p.say("contend")
+    assert p.hear() == "done\n"
+    (process,) = t.stop()["processes"]
+    p.finish()
+    # on a busy machine both wait for a CPU as well
+    assert process["account"]["gil_ns"] > 0.3 * process["account"]["computing_ns"], process["account"]
+
+
+LIBRARY = ctypes.util.find_library("python3.11")  # of gdb
+
+EMBEDS = """#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+	void *library = dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL);
+	void (*start)(void) = dlsym(library, "Py_Initialize");
+	int (*run)(const char *) = dlsym(library, "PyRun_SimpleString");
+	char line[8];
+	printf("ready %d\\n", (int)getpid());
+	fflush(stdout);
+	fgets(line, sizeof(line), stdin);
+	start();
+	return run(argv[2]);
+}
+"""
+
+
+COMPUTES = """import time
+end = time.monotonic() + 2
+while time.monotonic() < end:
+    pass
+"""
+
+
+def test_an_interpreter_that_starts_while_it_is_traced(program, tracer, tmp_path):
+    """A program in C that has Python's library from the start, and runs Python seconds after it is attached to."""
+    (tmp_path / "embeds.c").write_text(EMBEDS)
+    subprocess.run(["cc", "-o", tmp_path / "embeds", tmp_path / "embeds.c"], check=True)
+    (tmp_path / "computes.py").write_text(COMPUTES)
+    code = f"path = {str(tmp_path / 'computes.py')!r}\nexec(compile(open(path).read(), path, 'exec'))"
+    p = program(tmp_path / "embeds", LIBRARY, code)
+    t = tracer(p.pid, "--memory", "off", "--no-calibrate")
+    time.sleep(3.5)  # looks become rarer
+    p.say("go")
+    assert ended(p.process) == 0
+    lines = t.stop()["processes"][0]["lines"]
+    on_cpu = sum(line["on_cpu_ns"] for line in lines if line["file"].endswith("computes.py"))
+    assert on_cpu > 0.5 * sum(line["on_cpu_ns"] for line in lines), lines
 
 
 # Computes in a function of a package, called by the program's line 8.

@@ -122,6 +122,7 @@ Test(release, described_by_itself)
 	cr_expect_eq(release.frames.thread_id, 152);
 	cr_expect_eq(release.frames.frame_instruction, 56);
 	cr_expect_eq(release.frames.frame_entry, 74);
+	cr_expect_eq(release.frames.frame_locals, 80);
 	cr_expect_eq(release.frames.frame_bytes, 80);
 	cr_expect_eq(release.frames.code_first, 208);
 	cr_expect_eq(release.code.file, 112);

@@ -196,24 +196,23 @@ static bool innermost_frame(pid_t pid, const struct perfx_python_layout *at, uin
 	       read_pointer(pid, cframe + at->cframe_frame, frame);
 }
 
-/* All frames of a thread have code, and it is known by its thread control block, which points to
- * itself. Adds the frames to *count. */
+/* All frames of a thread have code. Adds the frames to *count if the thread is there, which its
+ * control block shows by pointing to itself: a subinterpreter's state up to 3.11 is that of the
+ * thread that made it, which may have ended. */
 static bool check_thread(pid_t pid, const struct cpython *python, uint64_t thread, size_t *count)
 {
 	const struct perfx_python_layout *at = &python->release.frames;
 	uint64_t id, itself, frame;
-	bool runs_code;
+	bool runs_code, is_there;
 
 	if (!read_pointer(pid, thread + at->thread_id, &id) ||
 	    !innermost_frame(pid, at, thread, &frame))
 		return false;
-	/* a thread that is being made has none yet */
-	if (id && (!read_pointer(pid, id, &itself) || itself != id))
-		return false;
+	is_there = id && read_pointer(pid, id, &itself) && itself == id;
 	for (size_t i = 0; frame && i < FRAMES_MAX; i++) {
 		if (!check_frame(pid, python, &frame, &runs_code))
 			return false;
-		*count += runs_code;
+		*count += runs_code && is_there;
 	}
 	return true;
 }
@@ -269,15 +268,16 @@ static enum cpython_found check(pid_t pid, const struct cpython *python, const c
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-static uint64_t gil_of(pid_t pid, const struct cpython *python, uint64_t runtime,
-		       uint64_t interpreter)
+/* Of the main interpreter, to which the second pointer leads. */
+static uint64_t gil_of(pid_t pid, const struct cpython *python, uint64_t runtime)
 {
 	const struct cpython_release *release = &python->release;
-	uint64_t gil = 0;
+	uint64_t main, gil = 0;
 
 	if (release->runtime_gil)
 		return runtime + release->runtime_gil;
-	if (!read_pointer(pid, interpreter + release->interpreter_gil, &gil))
+	if (!read_pointer(pid, release->frames.interpreters + sizeof(uint64_t), &main) ||
+	    !read_pointer(pid, main + release->interpreter_gil, &gil))
 		return 0;
 	return gil;
 }
@@ -301,11 +301,12 @@ static enum cpython_found look_at(pid_t pid, const struct symbols *symbols, uint
 	*why = "";
 	python->code_type = symbols->code_type;
 	frames->interpreters = symbols->runtime + python->release.runtime_interpreters;
+	frames->interpreter_gil = python->release.interpreter_gil;
 	frames->eval_start = symbols->eval_start;
 	frames->eval_end = symbols->eval_end;
 	if (!read_pointer(pid, frames->interpreters, &interpreter) || !interpreter)
 		return CPYTHON_NOT_YET;
-	frames->gil = gil_of(pid, python, symbols->runtime, interpreter);
+	frames->gil = gil_of(pid, python, symbols->runtime);
 	if (!members_agree(pid, python)) {
 		*why = "its code objects are not as its release has them";
 		return CPYTHON_UNREADABLE;
@@ -332,4 +333,11 @@ enum cpython_found cpython_find(pid_t pid, const struct maps *maps, struct cpyth
 	if (count >= 0)
 		free(modules);
 	return found;
+}
+
+bool cpython_may_have_started(pid_t pid, const struct cpython *python)
+{
+	uint64_t at = python->release.frames.interpreters, interpreter;
+
+	return !at || !read_pointer(process_task(pid), at, &interpreter) || interpreter;
 }

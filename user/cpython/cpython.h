@@ -11,6 +11,7 @@
 #include "cpython/release.h"
 #include "proc/maps.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -31,5 +32,8 @@ enum cpython_found {
  * of NOT_YET what does not match its release, or ""; otherwise "". */
 enum cpython_found cpython_find(pid_t pid, const struct maps *maps, struct cpython *python,
 				const char **why);
+/* Of one that was NOT_YET: may another look find more? A read of 8 bytes, where a look opens files.
+ */
+bool cpython_may_have_started(pid_t pid, const struct cpython *python);
 
 #endif

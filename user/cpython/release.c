@@ -24,6 +24,7 @@ static const struct cpython_release releases[] = {
 			   .thread_next = 8,
 			   .thread_id = 176,
 			   .thread_frame = 24,
+			   .frame_locals = 360,
 			   .frame_bytes = 112,
 			   .frame_code = 32,
 			   .frame_back = 24,
@@ -40,6 +41,7 @@ static const struct cpython_release releases[] = {
 			   .thread_next = 8,
 			   .thread_id = 176,
 			   .thread_frame = 24,
+			   .frame_locals = 360,
 			   .frame_bytes = 112,
 			   .frame_code = 32,
 			   .frame_back = 24,
@@ -58,6 +60,7 @@ static const struct cpython_release releases[] = {
 			   .thread_frame = 24,
 			   .thread_cframe = 48,
 			   .cframe_previous = 8,
+			   .frame_locals = 352,
 			   .frame_bytes = 104,
 			   .frame_code = 32,
 			   .frame_back = 24,
@@ -76,6 +79,7 @@ static const struct cpython_release releases[] = {
 			   .thread_cframe = 56,
 			   .cframe_frame = 8,
 			   .cframe_previous = 16,
+			   .frame_locals = 72,
 			   .frame_bytes = 72,
 			   .frame_code = 32,
 			   .frame_back = 48,
@@ -101,6 +105,7 @@ static const struct cpython_release releases[] = {
 			   .thread_id = 136,
 			   .thread_cframe = 56,
 			   .cframe_frame = 0,
+			   .frame_locals = 72,
 			   .frame_bytes = 72,
 			   .frame_code = 0,
 			   .frame_back = 8,
@@ -189,7 +194,7 @@ static bool describe_frames(const uint8_t *runtime, const struct description *at
 			    struct perfx_python_layout *frames)
 {
 	enum { NEXT = 2, THREADS = 3, T_NEXT = 2, T_FRAME = 4, T_ID = 5 };
-	enum { BACK = 1, CODE = 2, INSTRUCTION = 3, OWNER = 5, C_FIRST = 9 };
+	enum { BACK = 1, CODE = 2, INSTRUCTION = 3, LOCALS = 4, OWNER = 5, C_FIRST = 9 };
 	uint64_t interpreter = word_of(runtime, at->interpreter),
 		 thread = word_of(runtime, at->thread), frame = word_of(runtime, at->frame),
 		 code = word_of(runtime, at->code);
@@ -206,6 +211,7 @@ static bool describe_frames(const uint8_t *runtime, const struct description *at
 		.frame_back = offset_at(runtime, at->frame + BACK, frame, &valid),
 		.frame_code = offset_at(runtime, at->frame + CODE, frame, &valid),
 		.frame_instruction = offset_at(runtime, at->frame + INSTRUCTION, frame, &valid),
+		.frame_locals = offset_at(runtime, at->frame + LOCALS, frame, &valid),
 		.frame_entry = offset_at(runtime, at->frame + OWNER, frame, &valid),
 		.code_first = offset_at(runtime, at->code + C_FIRST, code, &valid),
 		.gil_locked = GIL_LOCKED,

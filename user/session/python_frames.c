@@ -138,7 +138,8 @@ static void set_layout(struct python_frames *python, struct python_process *proc
 		refuse(process, "too many processes with Python");
 }
 
-/* Programs that have Python in them may never start it. */
+/* Programs that have Python in them may never start it. Once it has started, its first threads run
+ * Python soon. */
 #define LOOK_FIRST_NS	 100000000u
 #define LOOK_DOUBLES_MAX 6
 /* An interpreter that is found and never as it should be, each time after many looks. */
@@ -231,6 +232,10 @@ void python_frames__tick(struct python_frames *python, uint64_t now_ns)
 
 		if (process->state != PYTHON_STARTING || now_ns < process->next_look_ns)
 			continue;
+		if (!cpython_may_have_started(process->pid, &process->python)) {
+			process->next_look_ns = now_ns + LOOK_FIRST_NS;
+			continue;
+		}
 		maps = maps__read(process->pid);
 		if (maps)
 			look(python, process, maps, now_ns);
