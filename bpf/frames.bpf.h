@@ -736,6 +736,7 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	f->child_function = 0;
 	f->charged_ns = 0;
 	f->perf = 0;
+	f->object = 0;
 	/* not with many stacks or goroutines: other calls of the thread go on meanwhile */
 	if (perfx_perf_enabled && (probe->flags & PERFX_PROBE_F_PERF) && !perfx_many_stacks &&
 	    !t->goroutine)

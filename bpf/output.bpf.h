@@ -324,7 +324,7 @@ static __always_inline void fill_span(struct perfx_span *span, const struct thre
 	span->tid = t->tid;
 	span->depth = depth;
 	span->flags = flags;
-	span->pad = 0;
+	span->object = f->object;
 }
 
 /* The cost of a call with one is in t->outcome. bytes: of the record, a constant. */

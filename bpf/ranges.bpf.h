@@ -388,6 +388,29 @@ __noinline int charge_range(struct thread *t, __u64 id, __u64 duration_ns)
 	return 0;
 }
 
+static __always_inline bool is_optimizer_step(const char *name)
+{
+	static const char optimizer[] = "Optimizer.step#";
+
+#pragma unroll
+	for (__u32 i = 0; i < sizeof(optimizer) - 1; i++)
+		if (name[i] != optimizer[i])
+			return false;
+	return true;
+}
+
+/* PyTorch names the step of every optimizer of a class in the same way: a hash of the address of
+ * the one whose range begins, whose name was read last. 0: not known, or another range. */
+static __always_inline __u16 optimizer_of(struct thread *t, __u32 source)
+{
+	__u64 object;
+
+	if (source != PERFX_SOURCE_TORCH || !is_optimizer_step(t->name.text))
+		return 0;
+	object = python_wrapped_object();
+	return object ? (__u16)(mix(0, object) >> 16) ?: 1 : 0;
+}
+
 /* A call of which only the beginning is emitted. */
 static __always_inline void emit_instant(struct thread *t, __u32 function)
 {
@@ -395,6 +418,7 @@ static __always_inline void emit_instant(struct thread *t, __u32 function)
 
 	t->outcome.state = PERFX_COST_NONE;
 	f->context = context_of_call(t, function);
+	f->object = t->optimizer;
 	emit(t, f, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
@@ -419,6 +443,7 @@ static __always_inline struct frame *open_range(struct thread *t,
 	f->within = t->within;
 	f->function = function;
 	f->context = context;
+	f->object = t->optimizer;
 	f->entry = entry | (annotation->source & FRAME_SOURCE_MASK) << FRAME_SOURCE_SHIFT;
 	t->depth++;
 	t->ranges++;
@@ -788,6 +813,8 @@ static __always_inline void annotation_entered(struct pt_regs *ctx, const struct
 	} else if (opens || emits(annotation->action)) {
 		id = annotation->text ? id_of_annotation(t, annotation, probe->function)
 				      : probe->function;
+		/* here, because the kernel allows 512 bytes of stack for a whole chain of calls */
+		t->optimizer = optimizer_of(t, annotation->source);
 		if (id && opens)
 			annotation_begins(t, annotation, id, index,
 					  probe->flags & PERFX_PROBE_F_BY_CHOICE);

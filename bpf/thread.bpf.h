@@ -40,6 +40,8 @@ struct frame {
 	__u64 charged_ns; /* time charged to callers that ended before it */
 	__u64 off_cpu_ns; /* thread.off_cpu_ns when it opened */
 	__u64 within;	  /* a range: id of the started range that is its parent; 0: none */
+	__u16 object;	  /* a range: as perfx_span's */
+	__u16 pad[3];
 };
 #define PERF_OPEN   1 /* read when it opened */
 #define PERF_MISSED 2 /* could not be read */
@@ -135,6 +137,8 @@ struct thread {
 	__u32 device_call;	/* 1 + index of the outermost open call that has handed work to a
 				 * device (PERFX_COST_F_DEVICE); 0: none */
 	__u32 caller_code;	/* python_code() of the Python frame that calls */
+	__u16 optimizer;	/* whose step the range that begins is, as perfx_span.object */
+	__u16 pad[3];
 	__u64 goroutine; /* address of its g, if this is the state of a goroutine; 0: of a thread */
 	/* of the last launch by a stub: its kernel's handle, the address of its return address */
 	__u64 stub_handle, stub_sp;

@@ -186,7 +186,7 @@ struct perfx_span {
 	__u16 flags;	 /* PERFX_SPAN_ */
 	__u8 cost_state; /* enum perfx_cost_state */
 	__u8 dtype;	 /* enum perfx_dtype of the multiplied elements */
-	__u16 pad;
+	__u16 object;	 /* of an optimizer's step: which optimizer, as a hash; 0: not known */
 	/* Only in records of functions with a cost model (see hdr.fixed); 0 unless COUNTED. */
 	__u64 flops; /* one multiply-add is 2 */
 	__u64 bytes; /* of operands and result by their shapes, each counted once */

@@ -238,6 +238,101 @@ Test(steps, the_optimizer_that_steps_least_often)
 	steps_clear(&steps);
 }
 
+/* A step of an optimizer, which is one of those of its class; times in ms. */
+static void optimize(struct steps *steps, uint16_t object, uint64_t from, uint64_t to)
+{
+	const struct perfx_span span = {.start_ns = from * MS,
+					.duration_ns = (to - from) * MS,
+					.process = 7,
+					.function = STEP,
+					.tid = 70,
+					.object = object};
+
+	cr_assert_eq(steps_span(steps, &span, class_of(STEP)), 0);
+}
+
+/* A GAN's discriminator and generator: a step of the program has a step of each. */
+Test(steps, two_optimizers_of_a_class)
+{
+	struct steps steps = {0};
+
+	for (uint64_t t = 0; t < 1000; t += 100) {
+		call(&steps, DATA, t, t + 10);
+		call(&steps, OPERATOR, t + 10, t + 20);
+		call(&steps, BACKWARD, t + 20, t + 40);
+		optimize(&steps, 11, t + 40, t + 45);
+		call(&steps, OPERATOR, t + 50, t + 55);
+		call(&steps, BACKWARD, t + 60, t + 80);
+		optimize(&steps, 12, t + 80, t + 90);
+	}
+	expect(&steps, STEP, 9, 900, PHASES(D = 90, F = 135, B = 360, O = 135, U = 180));
+	steps_clear(&steps);
+}
+
+/* As a critic that is trained five times for each step of the generator. */
+Test(steps, an_optimizer_that_steps_several_times_in_a_step)
+{
+	struct steps steps = {0};
+
+	for (uint64_t t = 0; t < 1000; t += 100) {
+		for (uint64_t i = 0; i < 50; i += 10)
+			optimize(&steps, 11, t + i, t + i + 5);
+		optimize(&steps, 12, t + 80, t + 90);
+	}
+	cr_assert_eq(steps_of_process(&steps, 7).count, 9);
+	cr_assert_eq(steps_of_process(&steps, 7).avg_ns, 100 * MS);
+	steps_clear(&steps);
+}
+
+/* Each parameter has an optimizer: more than are kept apart. */
+Test(steps, an_optimizer_of_each_parameter)
+{
+	struct steps steps = {0};
+
+	for (uint64_t t = 0; t < 1000; t += 100)
+		for (uint16_t i = 0; i < 50; i++)
+			optimize(&steps, 100 + i, t + i, t + i + 1);
+	cr_assert_eq(steps_of_process(&steps, 7).count, 9);
+	cr_assert_eq(steps_of_process(&steps, 7).avg_ns, 100 * MS);
+	steps_clear(&steps);
+}
+
+/* Folds of a cross-validation, or parts of a curriculum: each step counts. */
+Test(steps, optimizers_one_after_another)
+{
+	struct steps steps = {0};
+
+	for (uint64_t t = 0; t < 1000; t += 10)
+		optimize(&steps, t < 500 ? 11 : t < 800 ? 12 : 13, t, t + 5);
+	cr_assert_eq(steps_of_process(&steps, 7).count, 99);
+	steps_clear(&steps);
+}
+
+/* In each epoch a hundred of one's and then ten of another one's: each counts. */
+Test(steps, optimizers_that_step_in_blocks)
+{
+	struct steps steps = {0};
+
+	for (uint64_t t = 0; t < 11000; t += 10)
+		optimize(&steps, t % 1100 < 1000 ? 11 : 12, t, t + 5);
+	cr_assert_eq(steps_of_process(&steps, 7).count, 1099);
+	steps_clear(&steps);
+}
+
+/* An optimizer of another class that steps at the start alone. */
+Test(steps, an_optimizer_that_is_used_up)
+{
+	struct steps steps = {0};
+
+	call(&steps, OTHER_STEP, 0, 5);
+	call(&steps, OTHER_STEP, 10, 15);
+	for (uint64_t t = 20; t < 1020; t += 10)
+		optimize(&steps, 11, t, t + 5);
+	cr_assert_eq(steps_of_process(&steps, 7).function, STEP);
+	cr_assert_eq(steps_of_process(&steps, 7).count, 99);
+	steps_clear(&steps);
+}
+
 Test(steps, a_named_range_before_an_optimizer_before_a_backward_pass)
 {
 	struct steps steps = {0};

@@ -18,7 +18,8 @@
  * and is "untraced". */
 #define INTERVALS_MAX	     65536
 #define INTERVALS_OTHERS_MAX 8192
-/* Functions that end steps on one thread: optimizers. */
+/* Functions and optimizers that end steps on one thread; optimizers have half of the places: where
+ * each parameter has its own, a few show the step. */
 #define ENDERS_MAX 16
 /* Depths of calls that are counted separately; deeper ones count as the last. */
 #define DEPTHS_MAX  64
@@ -32,10 +33,13 @@ struct interval {
 	enum profile_phase phase;
 };
 
-/* What ends steps. */
+/* What ends steps: a function, and of the optimizers of a class each one for itself as well. */
 struct ender {
 	uint32_t function;
 	unsigned rank;
+	uint16_t object; /* perfx_span.object; 0: all of the function's calls */
+	uint16_t last_object;
+	uint64_t again_count; /* ends that followed its own, without one of another object */
 	uint64_t last_ns;
 	struct step_series series;
 	struct step_times times;
@@ -244,7 +248,7 @@ struct division {
 	uint64_t *phases;
 	uint64_t at_ns;	     /* up to where it is divided */
 	uint64_t waiting_ns; /* traced code: forward, if a backward pass follows */
-	bool has_data, armed;
+	bool knows_forward;
 };
 
 static void pass_gap(struct division *d, uint64_t to_ns)
@@ -263,18 +267,15 @@ static void pass_interval(struct division *d, const struct interval *interval, u
 			  uint64_t to_ns)
 {
 	pass_gap(d, from_ns);
-	if (interval->phase == PROFILE_PHASE_OTHER && d->armed)
+	if (interval->phase == PROFILE_PHASE_OTHER && d->knows_forward)
 		d->waiting_ns += to_ns - from_ns;
 	else
 		d->phases[interval->phase] += to_ns - from_ns;
 	d->at_ns = to_ns;
-	if (interval->phase == PROFILE_PHASE_BACKWARD) {
+	if (interval->phase == PROFILE_PHASE_BACKWARD)
 		settle_waiting(d, PROFILE_PHASE_FORWARD);
-		d->armed = d->armed && !d->has_data;
-	} else if (interval->phase == PROFILE_PHASE_DATA) {
+	else if (interval->phase == PROFILE_PHASE_DATA)
 		settle_waiting(d, PROFILE_PHASE_OTHER);
-		d->armed = true;
-	}
 }
 
 static bool has_phase(const struct step_thread *thread, size_t from, enum profile_phase phase)
@@ -293,8 +294,8 @@ static void divide(const struct step_thread *thread, uint64_t from_ns, uint64_t 
 
 	while (i && thread->intervals[i - 1].to_ns > from_ns)
 		i--;
-	d.has_data = has_phase(thread, i, PROFILE_PHASE_DATA);
-	d.armed = !d.has_data && ender->rank != STEP_BY_BACKWARD;
+	d.knows_forward =
+		ender->rank != STEP_BY_BACKWARD || has_phase(thread, i, PROFILE_PHASE_DATA);
 	for (; i < thread->count && thread->intervals[i].from_ns < to_ns; i++) {
 		const struct interval *interval = &thread->intervals[i];
 
@@ -308,18 +309,22 @@ static void divide(const struct step_thread *thread, uint64_t from_ns, uint64_t 
 
 /* What has been named is one, also where several functions have that name (a function that was
  * traced anew for other shapes). */
-static struct ender *ender_of(struct step_thread *thread, uint32_t function, unsigned rank)
+static struct ender *ender_of(struct step_thread *thread, uint32_t function, uint16_t object,
+			      unsigned rank)
 {
 	struct ender *ender;
 
-	for (size_t i = 0; i < thread->enders_count; i++)
-		if (thread->enders[i].function == function ||
-		    (rank == STEP_BY_NAME && thread->enders[i].rank == rank))
-			return &thread->enders[i];
-	if (thread->enders_count == ENDERS_MAX)
+	for (size_t i = 0; i < thread->enders_count; i++) {
+		ender = &thread->enders[i];
+		if ((ender->function == function && ender->object == object) ||
+		    (rank == STEP_BY_NAME && ender->rank == rank))
+			return ender;
+	}
+	if (thread->enders_count >= (object ? ENDERS_MAX / 2 : ENDERS_MAX))
 		return NULL;
 	ender = &thread->enders[thread->enders_count];
-	*ender = (struct ender){.function = function, .rank = rank, .durations = sketch__new()};
+	*ender = (struct ender){
+		.function = function, .rank = rank, .object = object, .durations = sketch__new()};
 	thread->enders_count += ender->durations != NULL;
 	return ender->durations ? ender : NULL;
 }
@@ -467,6 +472,29 @@ static int end_step(struct steps *steps, struct step_thread *thread, struct ende
 	return 0;
 }
 
+/* The end of a call, or its entry where its end is not known, ends a step; arguments as end_step's.
+ * It is one of its function's, and one of the steps of its optimizer alone. */
+static int end_steps(struct steps *steps, struct step_thread *thread, const struct perfx_span *span,
+		     unsigned rank, uint64_t begun_ns, uint64_t end_ns)
+{
+	struct ender *all = ender_of(thread, span->function, 0, rank), *one;
+	bool by_entry = span->flags & PERFX_SPAN_UNTIMED, again;
+	int err;
+
+	if (!all)
+		return 0;
+	set_by_entry(all, by_entry);
+	err = end_step(steps, thread, all, begun_ns, end_ns);
+	one = !err && span->object ? ender_of(thread, span->function, span->object, rank) : NULL;
+	again = all->last_object == span->object;
+	all->last_object = span->object;
+	if (!one || one == all)
+		return err;
+	one->again_count += again;
+	set_by_entry(one, by_entry);
+	return end_step(steps, thread, one, begun_ns, end_ns);
+}
+
 /* What lies before all steps that are not over is not looked at again. */
 static void forget_old(struct step_thread *thread)
 {
@@ -559,7 +587,7 @@ static int end_period(struct steps *steps, struct step_thread *thread,
 		      const struct perfx_span *span)
 {
 	bool by_entry = thread->period.compiled || (span->flags & PERFX_SPAN_UNTIMED);
-	struct ender *ender = ender_of(thread, span->function, STEP_BY_PERIOD);
+	struct ender *ender = ender_of(thread, span->function, 0, STEP_BY_PERIOD);
 
 	if (!ender)
 		return 0;
@@ -593,7 +621,6 @@ static int range_span(struct steps *steps, const struct perfx_span *span, unsign
 	uint64_t end_ns = span->start_ns + span->duration_ns;
 	enum profile_phase phase = class & STEP_PHASE_MASK;
 	unsigned rank = (class & STEP_RANK_MASK) >> STEP_RANK_SHIFT;
-	struct ender *ender;
 	uint64_t opened_ns;
 	int err = 0;
 
@@ -611,10 +638,10 @@ static int range_span(struct steps *steps, const struct perfx_span *span, unsign
 	if (phase || ((class & STEP_TRACED) && (!rank || rank == STEP_BY_CALL) &&
 		      !(span->flags & PERFX_SPAN_ASYNC)))
 		err = insert(thread, (struct interval){span->start_ns, end_ns, phase});
-	ender = !err && rank ? ender_of(thread, span->function, rank) : NULL;
-	if (ender)
+	if (!err && rank)
 		/* what has a phase is the end of a step; other ranges are the step */
-		err = end_step(steps, thread, ender, phase ? UINT64_MAX : span->start_ns, end_ns);
+		err = end_steps(steps, thread, span, rank, phase ? UINT64_MAX : span->start_ns,
+				end_ns);
 	else if (!err && is_period(&thread->period, span->function, span->context))
 		err = end_period(steps, thread, span);
 	forget_old(thread);
@@ -627,16 +654,13 @@ static int untimed_span(struct steps *steps, const struct perfx_span *span, unsi
 	uint32_t at = map64_get(&steps->thread_ids, (uint64_t)span->process << 32 | span->tid);
 	unsigned rank = (class & STEP_RANK_MASK) >> STEP_RANK_SHIFT;
 	struct step_thread *thread = at == MAP64_NONE ? NULL : &steps->threads[at];
-	struct ender *ender;
 
 	if (thread && is_period(&thread->period, span->function, span->context))
 		return end_period(steps, thread, span);
-	ender = thread && rank ? ender_of(thread, span->function, rank) : NULL;
-	if (!ender)
+	if (!thread || !rank)
 		return 0;
 	thread->opened_ns = opened_of(steps, span->process, span->start_ns);
-	set_by_entry(ender, true);
-	return end_step(steps, thread, ender, UINT64_MAX, span->start_ns);
+	return end_steps(steps, thread, span, rank, UINT64_MAX, span->start_ns);
 }
 
 int steps_span(struct steps *steps, const struct perfx_span *span, unsigned class)
@@ -680,7 +704,7 @@ static void note_past_end(const struct steps *steps, const struct step_thread *t
 static int replay_period(const struct steps *steps, struct step_thread *thread, bool is_new,
 			 const struct period_calls *calls, const struct period *period)
 {
-	struct ender *ender = ender_of(thread, period->function, STEP_BY_PERIOD);
+	struct ender *ender = ender_of(thread, period->function, 0, STEP_BY_PERIOD);
 	uint64_t off_cpu_ns = 0; /* since the end of the last step */
 	int err = 0;
 
@@ -840,10 +864,31 @@ static bool is_better_period(const struct step_thread *thread, const struct ende
 	return ender->run.total_ns > best->ender->run.total_ns;
 }
 
+/* Of the ends of an optimizer that steps once in each step of the program, one in so many follows
+ * its own. */
+#define TURNS_AGAIN 10
+
+/* Do optimizers of this one's class step between its steps? */
+static bool takes_turns(const struct ender *ender)
+{
+	return !ender->object || TURNS_AGAIN * ender->again_count <= ender->run.ends_count;
+}
+
+/* The optimizer that steps least often, unless it did so in less than half of the time: then it is
+ * one of another part of the program. */
+static bool is_better_optimizer(const struct ender *ender, const struct ender *best)
+{
+	bool rarer = ender->run.ends_count < best->run.ends_count;
+	const struct ender *rare = rarer ? ender : best, *often = rarer ? best : ender;
+	bool covers = rare->run.total_ns >= often->run.total_ns / 2;
+
+	return rarer ? covers : often->run.ends_count > rare->run.ends_count && !covers;
+}
+
 static bool is_better(const struct step_thread *thread, const struct ender *ender,
 		      const struct best_ender *best)
 {
-	if (!ender->run.ends_count)
+	if (!ender->run.ends_count || !takes_turns(ender))
 		return false;
 	if (!best->ender)
 		return true;
@@ -851,6 +896,8 @@ static bool is_better(const struct step_thread *thread, const struct ender *ende
 		return ender->rank > best->ender->rank;
 	if (ender->rank == STEP_BY_PERIOD)
 		return is_better_period(thread, ender, best);
+	if (ender->rank == STEP_BY_OPTIMIZER)
+		return is_better_optimizer(ender, best->ender);
 	return ender->run.ends_count < best->ender->run.ends_count;
 }
 
