@@ -356,6 +356,28 @@ Test(account, a_sleep_without_working_threads_is_none)
 	forget(&report);
 }
 
+#define JOBLIB_NAP 42
+#define RETRIEVE   python_frame(0x7f0000006000, 13)
+
+/* joblib's loop sleeps while its threads work; the main thread computes, too. */
+Test(account, a_pools_own_sleep_is_no_sleep)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	stream_stack(&s, 1, JOBLIB_NAP, PERFX_STACK_PC, 0x2000, 0x1000, RETRIEVE, LOOP, 0x1000);
+	stream_python_frame(&s, 1, RETRIEVE, "Parallel._retrieve",
+			    "/opt/site-packages/joblib/parallel.py", 1650);
+	waits_of_pool(&s, MAIN, PERFX_WAIT_SLEEP, JOBLIB_NAP, 2000);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 500);
+	report = end_after(&s, 0);
+	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_SLEEP, 0);
+	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_JOIN, 2000);
+	cr_expect_null(find(&report, "SleepWait"));
+	forget(&report);
+}
+
 Test(account, a_stopped_process)
 {
 	struct stream s = {0};

@@ -237,6 +237,43 @@ static bool is_interpreters(const struct profile_activity *wait)
 	       begins_with(wait->object_name, "lock at libpython3");
 }
 
+/* Where Python and libc wait for threads, tasks of a pool and processes to end. */
+static bool is_join_frame(const struct profile_frame *frame)
+{
+	static const struct {
+		const char *file, *functions;
+	} joins[] = {
+		{"threading.py", "*"},
+		{"concurrent/futures/_base.py", "*"},
+		{"multiprocessing/pool.py", "*"},
+		{"multiprocessing/process.py", "*join"},
+		{"multiprocessing/connection.py", "wait"},
+		{"multiprocessing/popen_*.py", "*"},
+		{"joblib/parallel.py", "*"},
+		{"subprocess.py", "*"},
+	};
+	char glob[64];
+
+	if (frame->language != PERFX_LANGUAGE_PYTHON)
+		return !fnmatch("*pthread_*join*", frame->function, 0) ||
+		       begins_with(frame->function, "std::thread::join");
+	for (size_t i = 0; i < sizeof(joins) / sizeof(joins[0]); i++) {
+		snprintf(glob, sizeof(glob), "*/%s", joins[i].file);
+		if (!fnmatch(glob, frame->file, 0) &&
+		    !fnmatch(joins[i].functions, frame->function, 0))
+			return true;
+	}
+	return false;
+}
+
+/* Python's pools sleep in a loop until their workers are done. */
+static bool is_nap_of_join(const struct profile_stack *stack)
+{
+	size_t python = stack ? stack_innermost_python(stack) : 0;
+
+	return stack && python < stack->frames_count && is_join_frame(stack->frames[python]);
+}
+
 enum account_class wait_class(const struct profile_activity *wait)
 {
 	switch (wait->reason) {
@@ -251,7 +288,7 @@ enum account_class wait_class(const struct profile_activity *wait)
 	case PERFX_WAIT_GIL:
 		return ACCOUNT_GIL;
 	case PERFX_WAIT_SLEEP:
-		return ACCOUNT_SLEEP;
+		return is_nap_of_join(wait->stack) ? ACCOUNT_JOIN : ACCOUNT_SLEEP;
 	case PERFX_WAIT_WAIT:
 		return ACCOUNT_CHILD;
 	case PERFX_WAIT_DISK:
@@ -384,35 +421,6 @@ enum candidate { CANDIDATE_NONE = 0, CANDIDATE_JOIN, CANDIDATE_NAP, CANDIDATES }
 /* A loop that polls sleeps often and shortly. */
 #define NAPS_MIN   5
 #define NAP_MAX_NS 1000000000u
-
-/* Where Python and libc wait for threads, tasks of a pool and processes to end. */
-static bool is_join_frame(const struct profile_frame *frame)
-{
-	static const struct {
-		const char *file, *functions;
-	} joins[] = {
-		{"threading.py", "*"},
-		{"concurrent/futures/_base.py", "*"},
-		{"multiprocessing/pool.py", "*"},
-		{"multiprocessing/process.py", "*join"},
-		{"multiprocessing/connection.py", "wait"},
-		{"multiprocessing/popen_*.py", "*"},
-		{"joblib/parallel.py", "*"},
-		{"subprocess.py", "*"},
-	};
-	char glob[64];
-
-	if (frame->language != PERFX_LANGUAGE_PYTHON)
-		return !fnmatch("*pthread_*join*", frame->function, 0) ||
-		       begins_with(frame->function, "std::thread::join");
-	for (size_t i = 0; i < sizeof(joins) / sizeof(joins[0]); i++) {
-		snprintf(glob, sizeof(glob), "*/%s", joins[i].file);
-		if (!fnmatch(glob, frame->file, 0) &&
-		    !fnmatch(joins[i].functions, frame->function, 0))
-			return true;
-	}
-	return false;
-}
 
 static enum candidate candidate_of(const struct profile_activity *wait, enum account_class class)
 {
@@ -1079,7 +1087,7 @@ static void find_leads(struct making *m)
 	account->leads[ACCOUNT_SPINNING] = account_native(account, ACCOUNT_SPINNING).frame;
 	account->main_line = lines_lead(&m->leads[ACCOUNT_CLASSES]).frame;
 	/* what has become a join was a sleep, or a wait for a child */
-	if (ns[ACCOUNT_JOIN])
+	if (ns[ACCOUNT_JOIN] && !account->leads[ACCOUNT_JOIN])
 		account->leads[ACCOUNT_JOIN] = account->leads[ACCOUNT_SLEEP]
 						       ?: account->leads[ACCOUNT_CHILD]
 						       ?: account->leads[ACCOUNT_OTHER];
