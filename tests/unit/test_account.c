@@ -342,6 +342,34 @@ Test(account, joined_threads_may_only_wait)
 	forget(&report);
 }
 
+#define OF_POOL 43
+#define TASKS	python_frame(0x7f0000007000, 14)
+
+/* An executor's threads take turns: one of them has no task for half of the time. */
+Test(account, a_pool_that_works_has_threads_without_a_task)
+{
+	const uint64_t pool_ms[] = {5000, 3000};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		stream_stack(&s, 1, OF_POOL, PERFX_STACK_PC, 0x2000, 0x1000, TASKS, 0x1000);
+		stream_python_frame(&s, 1, TASKS, "_worker",
+				    "/usr/lib/python3.11/concurrent/futures/thread.py", 81);
+		waits_of_pool(&s, MAIN, PERFX_WAIT_EPOLL, NATIVE, 8000);
+		waits_of_pool(&s, POOL, PERFX_WAIT_FUTEX, OF_POOL, 5000);
+		stream_thread(&s, 1, 78, "python3", 'R', 0, 0, 0);
+		stream_thread(&s, 1, 78, "python3", 'R', 10 * S, (pool_ms[i] - 100) * MS, 0);
+		report = end_of_pool(&s, pool_ms[i]);
+		cr_expect_eq(account_of(&report)->tid, POOL);
+		/* where they work less than one CPU in all, they lack tasks */
+		cr_expect_eq(find(&report, "InputWait") != NULL, i == 1);
+		forget(&report);
+	}
+}
+
 /* They do nothing: it sleeps. */
 Test(account, a_sleep_without_working_threads_is_none)
 {

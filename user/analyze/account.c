@@ -209,6 +209,13 @@ static bool is_pool_thread(const struct profile_frame *frame)
 	       !fnmatch("*/concurrent/futures/thread.py", frame->file, 0);
 }
 
+static bool is_of_pool(const struct profile_stack *stack)
+{
+	size_t python = stack ? stack_innermost_python(stack) : 0;
+
+	return stack && python < stack->frames_count && is_pool_thread(stack->frames[python]);
+}
+
 /* A futex: of a lock, of a queue, or of a condition, for which to wait is no fault. */
 static enum account_class class_of_futex(const struct profile_activity *wait)
 {
@@ -222,7 +229,7 @@ static enum account_class class_of_futex(const struct profile_activity *wait)
 		return ACCOUNT_INPUT;
 	if (is_shared_lock(wait, python))
 		return ACCOUNT_LOCK;
-	if (stack && python < stack->frames_count && is_pool_thread(stack->frames[python]))
+	if (is_of_pool(stack))
 		return ACCOUNT_INPUT;
 	/* Lock.acquire(): the interpreter waits, for the function that calls it */
 	return stack_is_in_interpreter(stack) && !is_condition(stack->frames[python])
@@ -443,13 +450,24 @@ static enum candidate candidate_of(const struct profile_activity *wait, enum acc
 		       : CANDIDATE_NONE;
 }
 
+/* A pool that is joined has threads without a task, too, while others of its threads work. */
+static bool is_spare(const struct process_account *account, const struct profile_activity *wait)
+{
+	const struct account *thread = account_of_thread(account, wait->tid);
+
+	return account->joins && thread && wait->reason == PERFX_WAIT_FUTEX &&
+	       is_of_pool(wait->stack) && account_busy_ns(&account->all) >= thread->wall_ns;
+}
+
 enum account_class account_wait_class(const struct process_account *account,
 				      const struct contexts *contexts,
 				      const struct profile_activity *wait)
 {
 	enum account_class class = wait_class_of(contexts, wait);
 
-	return account->joins_children && candidate_of(wait, class) ? ACCOUNT_JOIN : class;
+	if (account->joins_children && candidate_of(wait, class))
+		return ACCOUNT_JOIN;
+	return is_spare(account, wait) ? ACCOUNT_OTHER : class;
 }
 
 /* --- one thread's sums --- */
