@@ -77,6 +77,17 @@ Test(operators, tiny_are_high_from_a_third_of_the_step)
 	expect(&s, "TinyOperators", FINDING_HIGH, "main (train.py:12)", "32.0 % of the wall time");
 }
 
+/* Samples of a thread that never waits may have more time than there was. */
+Test(operators, tiny_are_no_more_than_all_of_the_time)
+{
+	struct stream s = {0};
+
+	begin_operators(&s);
+	spread(&s, 26);
+	expect(&s, "TinyOperators", FINDING_HIGH, "main (train.py:12)",
+	       "100 % of the wall time, by 1040 samples");
+}
+
 /* A probe on an allocator is where most samples are, for they are of the probe. */
 Test(operators, tiny_where_a_probe_is)
 {
