@@ -87,6 +87,31 @@ static const struct profile *profile_of(struct stream *s, struct aggregate **agg
 	return aggregate__finish(*aggregate);
 }
 
+/* A data loader of two workers: one step in three finds its batch ready, one waits long. The few
+ * steps without probes may all have been of that kind. */
+Test(observation, steps_of_several_kinds_are_noise)
+{
+	const uint64_t waits_ms[] = {5, 30, 70};
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile *profile;
+
+	stream_host(&s);
+	stream_process(&s, 1, 70, 0, 0);
+	stream_add(&s, PERFX_KIND_FUNCTION, struct perfx_function, STRINGS("step", "train", ""),
+		   .function = STEP, .source = PERFX_SOURCE_TORCH, .flags = PERFX_FUNCTION_STEP);
+	stream_context(&s, 1, 0, STEP, 1);
+	for (uint64_t i = 0, at_ns = 0; i < 40; at_ns += waits_ms[i++ % 3] * MS)
+		stream_call(&s, 1, 7, at_ns, 1 * MS, 1 * MS, 0);
+	stream_probe(&s, 1, STEP, PERFX_SITE_PUSH, false, 1000);
+	unprobed(&s, 1, 5 * MS, 0, 0);
+	profile = profile_of(&s, &aggregate);
+	cr_expect_gt(profile_observed_percent(&profile->observed), 100);
+	cr_expect_gt(profile->observed.noise_percent, 500);
+	cr_expect_not(profile_observed_slower(&profile->observed));
+	aggregate__free(aggregate);
+}
+
 Test(observation, is_set_beside_the_estimate)
 {
 	struct stream s = {0};

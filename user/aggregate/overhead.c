@@ -206,8 +206,15 @@ static double served_share_of_children(const struct profile *p, const struct pro
 /* Most steps that are shorter wait for no CPU: who has got one keeps it for some ms. */
 #define SLICE_NS 10000000u
 
+/* Two standard errors of a median of so many steps whose quartiles are so far apart: those that were
+ * seen without probes are few, and may all have been short ones. */
+static double error_of_median(uint64_t spread_ns, uint64_t count)
+{
+	return 2 * 0.93 * (double)spread_ns / sqrt((double)count);
+}
+
 static double noise_percent(const struct profile *p, const struct perfx_unprobed_steps *without,
-			    const struct profile_process *most)
+			    const struct profile_process *most, uint64_t spread_ns)
 {
 	const struct profile_observed *observed = &p->observed;
 	double ratio = (double)observed->with_ns / (double)observed->without_ns;
@@ -216,8 +223,10 @@ static double noise_percent(const struct profile *p, const struct perfx_unprobed
 
 	if (observed->without_ns >= SLICE_NS)
 		served /= 1 - fmin(without->cpu_wait_ppm, 999999) / 1e6;
-	return 100 *
-	       hypot((double)without->noise_ns / (double)without->step_ns, ratio * (1 - served));
+	return 100 * hypot(hypot((double)without->noise_ns,
+				 error_of_median(spread_ns, without->steps_count)) /
+				   (double)without->step_ns,
+			   ratio * (1 - served));
 }
 
 static void fill_observed(const struct aggregate *a, struct profile *p)
@@ -225,6 +234,7 @@ static void fill_observed(const struct aggregate *a, struct profile *p)
 	const struct profile_process *most = most_hit_process(p);
 	const struct perfx_unprobed_steps *best = NULL;
 	struct profile_observed *observed = &p->observed;
+	uint64_t spread_ns;
 
 	for (size_t i = 0; most && i < a->unprobed_steps_count; i++)
 		if (a->unprobed_steps[i].step_ns &&
@@ -233,12 +243,12 @@ static void fill_observed(const struct aggregate *a, struct profile *p)
 	if (!best)
 		return;
 	observed->with_ns = steps_median(&a->steps, best->process, best->tid, best->function,
-					 &observed->steps_with);
+					 &observed->steps_with, &spread_ns);
 	if (observed->steps_with < STEPS_MIN || !observed->with_ns)
 		return;
 	observed->steps_without = best->steps_count;
 	observed->without_ns = best->step_ns;
-	observed->noise_percent = noise_percent(p, best, most);
+	observed->noise_percent = noise_percent(p, best, most, spread_ns);
 	if (steps_of_process(&a->steps, best->process).function != best->function)
 		observed->function = best->function;
 }

@@ -955,17 +955,18 @@ struct profile_steps steps_of_process(const struct steps *steps, uint32_t proces
 }
 
 uint64_t steps_median(const struct steps *steps, uint32_t process, uint32_t tid, uint32_t function,
-		      uint64_t *count)
+		      uint64_t *count, uint64_t *spread_ns)
 {
 	uint32_t at = map64_get(&steps->thread_ids, (uint64_t)process << 32 | tid);
 
-	*count = 0;
+	*count = *spread_ns = 0;
 	for (size_t i = 0; at != MAP64_NONE && i < steps->threads[at].enders_count; i++) {
 		const struct ender *ender = &steps->threads[at].enders[i];
 
 		if (ender->function != function)
 			continue;
 		*count = ender->series.count;
+		*spread_ns = quantile_of(ender, 0.75) - quantile_of(ender, 0.25);
 		return median_u64(ender->picks.ns, ender->picks.count);
 	}
 	return 0;

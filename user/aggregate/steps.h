@@ -73,10 +73,10 @@ int steps_show_period(struct steps *steps, const struct period_calls *calls,
 void steps_hide_periods(struct steps *steps);
 /* Borrowed until the next call. All zero when the process has none. */
 struct profile_steps steps_of_process(const struct steps *steps, uint32_t process);
-/* Median of the steps that calls of a function end on a thread, how many in *count; 0: there are
- * none. Of very many steps it is that of one in so many. */
+/* Median of the steps that calls of a function end on a thread, how many in *count, and how far
+ * apart their quartiles are; 0: there are none. Of very many steps it is that of one in so many. */
 uint64_t steps_median(const struct steps *steps, uint32_t process, uint32_t tid, uint32_t function,
-		      uint64_t *count);
+		      uint64_t *count, uint64_t *spread_ns);
 /* A recording window opens: no step begins before it. To be called in order of time. 0 or -ENOMEM.
  */
 int steps_recording_window(struct steps *steps, uint64_t opened_ns);
