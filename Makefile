@@ -67,6 +67,7 @@ HTML_H   := $(BUILD)/report_html.h $(BUILD)/page_html.h
 NAMED    := $(wildcard user/report/table/columns*.c) $(wildcard user/report/json/*.c) user/decode/names.c \
             $(wildcard user/aggregate/profile*.h) user/counters/counters.c
 NAMES_H  := $(BUILD)/report_names.h
+TEXTS_H  := $(BUILD)/finding_texts.h $(BUILD)/verb_texts.h $(BUILD)/option_texts.h
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
 E2E_BIN  := $(BUILD)/e2e/cost $(BUILD)/e2e/samples $(BUILD)/e2e/dwfl_stacks $(BUILD)/e2e/inject \
@@ -163,7 +164,7 @@ $(BUILD)/lib/perfx/python/%.py: python/level/%.py
 
 # The skeleton is generated, so an object that includes it must be told to wait for it once;
 # after the first build the dependency files know.
-$(BUILD)/user/%.o: user/%.c $(BUILD)/user.flags | $(SKEL) $(HTML_H) $(NAMES_H)
+$(BUILD)/user/%.o: user/%.c $(BUILD)/user.flags | $(SKEL) $(HTML_H) $(NAMES_H) $(TEXTS_H)
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
@@ -190,6 +191,18 @@ $(NAMES_H): $(NAMED)
 	$(Q){ echo 'static const char *const report_names[] = {'; \
 		sed '/ CSV}/d' $(NAMED) | grep -o '"[a-z][a-z0-9_-]*"' | sort -u | sed 's/$$/,/'; \
 		echo '};'; } > $@
+
+# What is said of the kinds of findings, of verbs and options.
+$(BUILD)/finding_texts.h: $(wildcard user/analyze/findings/*.md)
+$(BUILD)/finding_texts.h: MEMBERS := key=kind first=says rest=judges code=example prefix=FINDING
+$(BUILD)/verb_texts.h: user/cmd/verbs.md
+$(BUILD)/verb_texts.h: MEMBERS := first=help rest=man prefix=VERB_TEXTS
+$(BUILD)/option_texts.h: user/cmd/options.md
+$(BUILD)/option_texts.h: MEMBERS := first=help rest=man prefix=OPTION_TEXTS
+$(TEXTS_H): user/texts.awk
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)awk -f $< $(MEMBERS) $(filter %.md,$^) > $@
 
 # --- BPF ------------------------------------------------------------------------------------
 BPF_CFLAGS = -g -O2 -target bpf -mcpu=v3 -std=gnu11 -Wall -Wextra -Wno-unused-parameter \

@@ -53,7 +53,7 @@ static unsigned expect_kinds_of(const char *path)
 		char name[64] = "";
 
 		memcpy(name, at + match[1].rm_so, (size_t)(match[1].rm_eo - match[1].rm_so));
-		cr_expect_not_null(finding_kind_named(name), "%s: %s is not in catalogue.c", path,
+		cr_expect_not_null(finding_kind_named(name), "%s: %s is not in the catalogue", path,
 				   name);
 		count++;
 	}

@@ -8,7 +8,8 @@
 
 #include <stddef.h>
 
-/* Texts are sentences in which `code` stands between backticks; says is a clause. */
+/* The texts are those of findings/KIND.md, each paragraph as one line. Texts are sentences in which
+ * `code` stands between backticks; says is a clause. */
 struct finding_kind {
 	const char *kind;    /* as in struct finding */
 	const char *says;    /* in one line */

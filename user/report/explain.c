@@ -126,7 +126,7 @@ static const char *const introduction[] = {
 	"and "
 	"what to try. `perfx-trace explain KIND` shows the same, with the thresholds in effect. "
 	"This "
-	"page is made of `user/analyze/catalogue.c` and `user/analyze/thresholds.def`; a unit test "
+	"page is made of `user/analyze/findings/` and `user/analyze/thresholds.def`; a unit test "
 	"compares it with them.",
 	"A threshold is written as a file for `--rules` sets it. `low`, `medium` and `high` are "
 	"the "
