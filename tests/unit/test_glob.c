@@ -50,7 +50,7 @@ Test(glob, table)
 		{"operator[]", "operator[]", true},
 		{"\\*", "*", true},
 		{"\\*", "a", false},
-		{"a\\", "a\\", true},
+		{"a\\\\", "a\\", true},
 		{"{mm,addmm}::x", "mm::x", true},
 		{"{mm,addmm}::x", "addmm::x", true},
 		{"{mm,addmm}::x", "bmm::x", false},

@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,69 +20,9 @@ const char *glob_set_end(const char *p)
 	return strchr(p, ']');
 }
 
-static bool in_set(const char *p, const char *end, unsigned char c)
-{
-	bool negated = p[1] == '!' || p[1] == '^', found = false;
-	const unsigned char *at = (const unsigned char *)p + (negated ? 2 : 1);
-	const unsigned char *stop = (const unsigned char *)end;
-
-	while (at < stop) {
-		if (stop - at > 2 && at[1] == '-') {
-			found = found || (at[0] <= c && c <= at[2]);
-			at += 3;
-		} else {
-			found = found || *at == c;
-			at++;
-		}
-	}
-	return found != negated;
-}
-
-/* Does the element of the glob at p (no star) match c? Then *next is behind it. */
-static bool accepts(const char *p, char c, const char **next)
-{
-	const char *end;
-
-	if (*p == '\0' || c == '\0')
-		return false;
-	*next = p + 1;
-	if (*p == '?')
-		return true;
-	end = *p == '[' ? glob_set_end(p) : NULL;
-	if (end) {
-		*next = end + 1;
-		return in_set(p, end, (unsigned char)c);
-	}
-	if (*p == '\\' && p[1]) {
-		*next = p + 2;
-		return p[1] == c;
-	}
-	return *p == c;
-}
-
-/* Backtracks to the last star only: it can match whatever an earlier one could. */
 bool glob_matches(const char *glob, const char *text)
 {
-	const char *after_star = NULL, *retry = NULL, *next;
-
-	for (;;) {
-		if (*glob == '*') {
-			after_star = ++glob;
-			retry = text;
-			if (!*glob)
-				return true;
-		} else if (accepts(glob, *text, &next)) {
-			glob = next;
-			text++;
-		} else if (!*glob && !*text) {
-			return true;
-		} else if (after_star && *retry) {
-			glob = after_star;
-			text = ++retry;
-		} else {
-			return false;
-		}
-	}
+	return !fnmatch(glob, text, 0);
 }
 
 /* --- alternatives --------------------------------------------------------------------------- */

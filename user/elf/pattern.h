@@ -8,7 +8,7 @@
  *   !libc*:str*                                   exclusion; applies whatever the order
  *   libfoo.so:/^foo_(a|b)$/                       POSIX extended regular expression on the name
  *
- * '*' any text, '?' any byte, {a,b} alternatives, [a-z] [!a] sets, '\' takes away a meaning; a '['
+ * '*' any text, '?' any character, {a,b} alternatives, [a-z] [!a] sets, '\' takes away a meaning; a '['
  * without ']' and braces without a comma outside parentheses stand for themselves (operator[],
  * {lambda(int, int)#1}).
  *
