@@ -272,8 +272,25 @@ Test(serve, ends_connections_that_take_too_long)
 
 /* --- tokens --- */
 
+#define AUTHORIZED(by) "Authorization: " by "\r\n"
+
 Test(serve, wants_the_token)
 {
+	static const char *const good[] = {
+		AUTHORIZED("Bearer " TOKEN), AUTHORIZED("bearer " TOKEN),
+		AUTHORIZED("Basic OjAxMjM0NTY3ODlhYmNkZWY="),	  /* :TOKEN */
+		AUTHORIZED("Basic bWU6MDEyMzQ1Njc4OWFiY2RlZg=="), /* me:TOKEN */
+	};
+	static const char *const bad[] = {
+		AUTHORIZED(TOKEN),
+		AUTHORIZED("Bearer"),
+		AUTHORIZED("Bearer 0123456789abcdeF"),
+		AUTHORIZED("Basic MDEyMzQ1Njc4OWFiY2RlZjo="), /* TOKEN: */
+		AUTHORIZED("Basic"),
+		AUTHORIZED("Basic !!!!"),
+		AUTHORIZED("Basic Og=="), /* : */
+		AUTHORIZED("Digest " TOKEN),
+	};
 	char path[] = "/tmp/perfx-token-XXXXXX";
 	int fd = mkstemp(path);
 	struct serve *serve;
@@ -284,10 +301,10 @@ Test(serve, wants_the_token)
 	unlink(path);
 	expect_answer(ask(serve, "/healthz", ""), 401, "WWW-Authenticate: Basic realm=", "none");
 	expect_answer(ask(serve, "/nothing", ""), 401, "needs the token", "none");
-	expect_answer(ask(serve, "/healthz", "Authorization: Bearer 0123456789abcdeF\r\n"), 401,
-		      "needs the token", "a wrong one");
-	expect_answer(ask(serve, "/healthz", "Authorization: Bearer " TOKEN "\r\n"), 503,
-		      "not begun", "the token");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		expect_answer(ask(serve, "/healthz", bad[i]), 401, "needs the token", bad[i]);
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		expect_answer(ask(serve, "/healthz", good[i]), 503, "not begun", good[i]);
 	serve__free(serve);
 }
 

@@ -90,33 +90,14 @@ Test(host, a_loopback_has_few_names)
 
 #define TOKEN "0123456789abcdef"
 
-Test(token, comes_as_bearer_or_as_the_password)
+Test(token, is_the_whole_of_it)
 {
-	static const char *const good[] = {
-		"Bearer " TOKEN, "bearer " TOKEN, "Basic OjAxMjM0NTY3ODlhYmNkZWY=", /* :TOKEN */
-		"basic bWU6MDEyMzQ1Njc4OWFiY2RlZg==",				    /* me:TOKEN */
-	};
-	static const char *const bad[] = {
-		"",
-		TOKEN,
-		"Bearer",
-		"Bearer ",
-		"Bearer  " TOKEN,
-		"Bearer " TOKEN "0",
-		"Bearer 0123456789abcde",
-		"Bearer 0123456789abcdeF",
-		"Basic MDEyMzQ1Njc4OWFiY2RlZjo=", /* TOKEN: */
-		"Basic",
-		"Basic !!!!",
-		"Basic Og==", /* : */
-		"Digest " TOKEN,
-	};
+	static const char *const bad[] = {"", " " TOKEN, TOKEN "0", "0123456789abcde",
+					  "0123456789abcdeF"};
 
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
-		cr_expect(token_is_in(good[i], TOKEN), "%s", good[i]);
+	cr_expect(is_token(TOKEN, TOKEN));
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		cr_expect_not(token_is_in(bad[i], TOKEN), "%s", bad[i]);
-	cr_expect_not(token_is_in(NULL, TOKEN));
+		cr_expect_not(is_token(bad[i], TOKEN), "%s", bad[i]);
 }
 
 static char *load(const char *content, mode_t mode, const char **why)

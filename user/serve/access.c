@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 /* --- addresses -------------------------------------------------------------------------------- */
@@ -169,58 +168,12 @@ char *token_load(const char *path, const char **why)
 	return NULL;
 }
 
-static bool is_secret(const char *given, size_t length, const char *secret)
+bool is_token(const char *given, const char *token)
 {
-	size_t secret_length = strlen(secret);
-	volatile unsigned char different = length != secret_length;
+	size_t length = strlen(given), token_length = strlen(token);
+	volatile unsigned char different = length != token_length;
 
-	for (size_t i = 0; i < secret_length; i++)
-		different |= (unsigned char)(secret[i] ^ (i < length ? given[i] : 0));
+	for (size_t i = 0; i < token_length; i++)
+		different |= (unsigned char)(token[i] ^ (i < length ? given[i] : 0));
 	return !different;
-}
-
-static int base64_digit(char c)
-{
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	const char *found = c ? strchr(digits, c) : NULL;
-
-	return found ? (int)(found - digits) : -1;
-}
-
-/* Up to the first character that is none. Returns the bytes that fit. */
-static size_t base64_decode(const char *text, char *bytes, size_t size)
-{
-	uint32_t bits = 0;
-	size_t count = 0;
-	int held = 0, digit;
-
-	for (; (digit = base64_digit(*text)) >= 0 && count < size; text++) {
-		bits = bits << 6 | (uint32_t)digit;
-		held += 6;
-		if (held >= 8) {
-			held -= 8;
-			bytes[count++] = (char)(bits >> held);
-		}
-	}
-	return count;
-}
-
-#define USER_MAX 128 /* bytes of Basic's user, which may be anybody */
-
-bool token_is_in(const char *authorization, const char *token)
-{
-	char pair[USER_MAX + TOKEN_MAX + 1];
-	const char *colon;
-	size_t size;
-
-	if (!authorization)
-		return false;
-	if (!strncasecmp(authorization, "Bearer ", 7))
-		return is_secret(authorization + 7, strlen(authorization + 7), token);
-	if (strncasecmp(authorization, "Basic ", 6) != 0)
-		return false;
-	size = base64_decode(authorization + 6, pair, sizeof(pair));
-	colon = memchr(pair, ':', size);
-	return colon && is_secret(colon + 1, size - (size_t)(colon + 1 - pair), token);
 }

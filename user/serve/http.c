@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -314,6 +315,23 @@ static const struct http_route *route_of(const struct http *http, const char *pa
 	return NULL;
 }
 
+/* "Authorization: Bearer TOKEN", or Basic with the token as any user's password, as browsers ask
+ * for it. */
+static bool has_token(struct http_request *request, const char *token)
+{
+	const char *authorization = http_header(request, MHD_HTTP_HEADER_AUTHORIZATION);
+	char *password = NULL, *user;
+	bool is_right;
+
+	if (authorization && !strncasecmp(authorization, "Bearer ", 7))
+		return is_token(authorization + 7, token);
+	user = MHD_basic_auth_get_username_password(request->connection, &password);
+	is_right = password && is_token(password, token);
+	MHD_free(password);
+	MHD_free(user);
+	return is_right;
+}
+
 /* Has answered, if not: true. */
 static bool may_ask(struct http_request *request)
 {
@@ -328,7 +346,7 @@ static bool may_ask(struct http_request *request)
 		http_say(request, MHD_HTTP_FORBIDDEN, "asked for by a page of another site");
 		return false;
 	}
-	if (!token || token_is_in(http_header(request, MHD_HTTP_HEADER_AUTHORIZATION), token))
+	if (!token || has_token(request, token))
 		return true;
 	say_with(request, MHD_HTTP_UNAUTHORIZED, MHD_HTTP_HEADER_WWW_AUTHENTICATE,
 		 "Basic realm=\"perfx-trace: the token is the password\", charset=\"UTF-8\"",
