@@ -89,28 +89,6 @@ Test(sketch, ends)
 	sketch__free(NULL);
 }
 
-Test(sketch, merged_is_as_if_added)
-{
-	for (int round = 0; round < 50; round++) {
-		struct sketch *a = sketch__new(), *b = sketch__new(), *both = sketch__new();
-
-		srand((unsigned)round);
-		for (int i = 0; i < round * 3; i++) {
-			uint64_t value = any_value();
-
-			sketch__add(i % 3 ? a : b, value);
-			sketch__add(both, value);
-		}
-		cr_assert_eq(sketch__merge(a, b), 0);
-		cr_expect_eq(sketch__count(a), sketch__count(both));
-		for (double q = 0; q <= 1; q += 0.05)
-			cr_expect_eq(sketch__quantile(a, q), sketch__quantile(both, q));
-		sketch__free(a);
-		sketch__free(b);
-		sketch__free(both);
-	}
-}
-
 /* --- samples --- */
 
 /*

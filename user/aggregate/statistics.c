@@ -119,22 +119,6 @@ int sketch__add(struct sketch *sketch, uint64_t value)
 	return 0;
 }
 
-int sketch__merge(struct sketch *into, const struct sketch *from)
-{
-	if (!from->octaves_count)
-		return 0;
-	if (reach(into, from->first, from->first + from->octaves_count - 1))
-		return -ENOMEM;
-	for (unsigned i = 0; i < from->octaves_count; i++) {
-		struct octave *octave = &into->octaves[from->first - into->first + i];
-
-		for (unsigned j = 0; j < SUB; j++)
-			octave->counts[j] += from->octaves[i].counts[j];
-	}
-	into->count += from->count;
-	return 0;
-}
-
 uint64_t sketch__count(const struct sketch *sketch)
 {
 	return sketch->count;

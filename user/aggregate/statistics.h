@@ -25,7 +25,6 @@ struct sketch *sketch__new(void);
 void sketch__free(struct sketch *sketch);
 /* 0 or -ENOMEM; then the value is not in. */
 int sketch__add(struct sketch *sketch, uint64_t value);
-int sketch__merge(struct sketch *into, const struct sketch *from);
 uint64_t sketch__count(const struct sketch *sketch);
 /* The value at quantile q in [0, 1]: nearest rank, middle of its bucket; 0 when empty. */
 uint64_t sketch__quantile(const struct sketch *sketch, double q);

@@ -242,17 +242,6 @@ const char *meaning_of_stack_end(enum perfx_stack_end end)
 	return stack_end_names(end).meaning;
 }
 
-const char *name_of_stacks(enum perfx_stacks stacks)
-{
-	switch (stacks) {
-		NAME(PERFX_STACKS_FRAME_POINTERS, "fp");
-		NAME(PERFX_STACKS_UNWIND, "unwind");
-	case PERFX_STACKS_OFF:
-		break;
-	}
-	return "off";
-}
-
 const char *name_of_wait(enum perfx_wait_reason reason)
 {
 	switch (reason) {

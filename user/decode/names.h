@@ -23,8 +23,6 @@ const char *name_of_language(enum perfx_language language);
 const char *name_of_stack_end(enum perfx_stack_end end);
 /* What that means, in the midst of a sentence: "code without a file (compiled at run time)" */
 const char *meaning_of_stack_end(enum perfx_stack_end end);
-/* "off", "fp", "unwind" */
-const char *name_of_stacks(enum perfx_stacks stacks);
 /* "read", "gil"; of PERFX_WAIT_SYSCALL "syscall": the call's own name is base/syscalls.h's */
 const char *name_of_wait(enum perfx_wait_reason reason);
 const char *name_of_gpu_op(enum perfx_gpu_op op);

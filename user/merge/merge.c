@@ -817,8 +817,3 @@ struct merge_part merger__part(const struct merger *merge, size_t part)
 		.ended = input->survey.has_end,
 	};
 }
-
-uint64_t merger__duration_ns(const struct merger *merge)
-{
-	return merge->end_ns - merge->start_ns;
-}

@@ -43,6 +43,5 @@ struct merge_part {
 
 size_t merger__count(const struct merger *merge);
 struct merge_part merger__part(const struct merger *merge, size_t part);
-uint64_t merger__duration_ns(const struct merger *merge);
 
 #endif
