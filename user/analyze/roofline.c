@@ -481,6 +481,9 @@ static double mfu_of(const struct profile *profile, const struct profile_steps *
 	return (double)flops * 1e9 / (double)ns / steps->gpu.peak_flops_per_s;
 }
 
+/* Without the FLOPs of a call a step's are no figure; a few calls of many hardly change one. */
+#define UNREAD_SHARE 0.001
+
 struct step_rates steps_rates(const struct profile *profile, const struct profile_process *process)
 {
 	const struct profile_step_cost *cost = &process->steps.cost;
@@ -488,6 +491,7 @@ struct step_rates steps_rates(const struct profile *profile, const struct profil
 
 	rates.unrecorded_flops = unrecorded_flops(&process->compute);
 	if (!cost->counted_count || !cost->steps_count ||
+	    (double)cost->unread_count > UNREAD_SHARE * (double)cost->counted_count ||
 	    !is_recorded(&process->compute, rates.unrecorded_flops))
 		return rates;
 	rates.flops = (double)cost->flops / (double)cost->steps_count;

@@ -76,6 +76,9 @@ static void compose_cost(struct composer *c, const struct profile_process *p)
 		if (p->steps.cost.steps_count && !p->steps.cost.counted_count)
 			document_say(c->document, BLOCK_PARAGRAPH,
 				     "No call with known FLOPs ended in a step.");
+		else if (p->steps.cost.unread_count)
+			document_say(c->document, BLOCK_PARAGRAPH,
+				     "The FLOPs of a step are not known.");
 		return;
 	}
 	text_printf(&text, "%s per step", as_si(rates.flops, "FLOP"));
