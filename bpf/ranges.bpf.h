@@ -617,7 +617,7 @@ static __always_inline void await_flops(struct thread *t, const struct perfx_ann
 
 	if (!depth || depth >= PERFX_MAX_DEPTH || !multiplies(t, view))
 		return;
-	frame_at(t, depth - 1)->cost_state = PERFX_COST_OPAQUE;
+	frame_at(t, depth - 1)->cost_state = PERFX_COST_UNREAD;
 	t->pending_flops = depth;
 }
 

@@ -63,6 +63,8 @@ static const struct scene scenes[] = {
 	/* a sum: no product in it */
 	SCENE(fusion_sum, 139679318158368, "ynn_fusion", PERFX_COST_NONE, 0, 0, 0),
 	SCENE(kernel, 139679450956736, "wrapped_tanh", PERFX_COST_OPAQUE, 0, 0, 0),
+	SCENE(kernel, 139679450956736, "dot.6", PERFX_COST_UNREAD, 0, 0, 0),
+	SCENE(kernel, 139679450956736, "do", PERFX_COST_OPAQUE, 0, 0, 0),
 };
 /* clang-format on */
 #define SCENES (sizeof(scenes) / sizeof(scenes[0]))

@@ -292,6 +292,25 @@ static bool is_compiled_code(const char *class)
 	return false;
 }
 
+/* XLA compiles small products, too: then only the name of the operation says that it is one. */
+static bool is_product(const char *operation)
+{
+	static const char *const names[] = {"dot", "dot_general", "convolution"};
+	size_t length = strcspn(operation, ".");
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (length == strlen(names[i]) && !memcmp(operation, names[i], length))
+			return true;
+	return false;
+}
+
+static enum perfx_cost_state uncounted(const char *class, const char *operation)
+{
+	if (!is_compiled_code(class))
+		return PERFX_COST_NONE;
+	return is_product(operation) ? PERFX_COST_UNREAD : PERFX_COST_OPAQUE;
+}
+
 void xla_thunk_cost(const struct xla_memory *memory, uint64_t thunk, const char *operation,
 		    struct xla_cost *cost)
 {
@@ -313,7 +332,7 @@ void xla_thunk_cost(const struct xla_memory *memory, uint64_t thunk, const char 
 	else if (is_thunk(class, "14YnnFusionThunk"))
 		found = xla_fusion_cost(memory, &words, operation, cost);
 	else {
-		cost->state = is_compiled_code(class) ? PERFX_COST_OPAQUE : PERFX_COST_NONE;
+		cost->state = uncounted(class, operation);
 		return;
 	}
 	if (!found)

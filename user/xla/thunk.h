@@ -7,7 +7,8 @@
  *                               each behind the slice of memory that it is, whose size it must have
  *   YnnFusionThunk              points to the instruction that it was made from; the products in
  *                               that instruction's computation have shapes and dimensions
- *   kernels and custom calls    are compiled code: their cost is unknown
+ *   kernels and custom calls    are compiled code: their cost is unknown, and is missed where the
+ *                               operation is a dot or a convolution
  *   all others                  move data or control
  *
  * Where things lie changes with the release. So nothing is taken by its distance alone: classes are
