@@ -206,8 +206,8 @@ static double served_share_of_children(const struct profile *p, const struct pro
 /* Most steps that are shorter wait for no CPU: who has got one keeps it for some ms. */
 #define SLICE_NS 10000000u
 
-/* Two standard errors of a median of so many steps whose quartiles are so far apart: those that were
- * seen without probes are few, and may all have been short ones. */
+/* Two standard errors of a median of so many steps whose quartiles are so far apart: those that
+ * were seen without probes are few, and may all have been short ones. */
 static double error_of_median(uint64_t spread_ns, uint64_t count)
 {
 	return 2 * 0.93 * (double)spread_ns / sqrt((double)count);

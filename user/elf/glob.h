@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Globs on names: '*' any text, '?' any character, [abc] [a-z] [!a] sets, {a,b} alternatives (nested),
+ * Globs on names: '*' any text, '?' any character, [abc] [a-z] [!a] sets, {a,b} alternatives
+ * (nested),
  * '\' takes away a meaning. C++ names need no escapes in practice: a '[' without ']' (operator[])
  * and braces without a comma outside parentheses ({lambda(int, int)#1}) stand for themselves.
  */

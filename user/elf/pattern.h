@@ -8,8 +8,8 @@
  *   !libc*:str*                                   exclusion; applies whatever the order
  *   libfoo.so:/^foo_(a|b)$/                       POSIX extended regular expression on the name
  *
- * '*' any text, '?' any character, {a,b} alternatives, [a-z] [!a] sets, '\' takes away a meaning; a '['
- * without ']' and braces without a comma outside parentheses stand for themselves (operator[],
+ * '*' any text, '?' any character, {a,b} alternatives, [a-z] [!a] sets, '\' takes away a meaning; a
+ * '[' without ']' and braces without a comma outside parentheses stand for themselves (operator[],
  * {lambda(int, int)#1}).
  *
  * GLOB is matched against the symbol's name, mangled, or demangled without return type and
