@@ -191,6 +191,20 @@ Test(account, who_polls_its_own_threads_joins_them)
 	forget(&report);
 }
 
+/* Every second or so: while not all(done): sleep(1). */
+Test(account, who_polls_its_own_threads_rarely_joins_them_too)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	blocked(&s, MAIN, PERFX_WAIT_SLEEP, 8008, 8);
+	samples(&s, (struct perfx_sample){.stack = EXTENSION, .tid = POOL}, 900);
+	report = end_of_pool(&s, 9000);
+	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_JOIN, 8000);
+	forget(&report);
+}
+
 /* They come and go: none of them waits for a CPU for long, all of them do for half of their time.
  */
 Test(account, joined_threads_that_lack_a_cpu)

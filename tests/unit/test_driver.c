@@ -205,8 +205,9 @@ Test(driver, waits_for_a_lock)
 #define MULTIPROCESSING python_frame(0x7f0000009000, 13)
 
 /* Semaphores and robust mutexes in memory that processes share; conditions and barriers there are
- * no locks, and a semaphore within a process may be a queue's. */
-Test(driver, locks_that_processes_share)
+ * no locks, and a semaphore within a process may be a queue's. Locks that libraries build on
+ * futexes are known by their names. */
+Test(driver, locks_of_other_kinds)
 {
 	static const struct {
 		const char *function, *object, *python;
@@ -220,6 +221,13 @@ Test(driver, locks_that_processes_share)
 		{"__new_sem_wait_slow64", "lock at 0x66 (heap)", "", false},
 		{"pthread_cond_wait", "lock at 0x66 (shared memory)", "", false},
 		{"pthread_barrier_wait", "lock at 0x66 (shared memory)", "", false},
+		{"std::sys::sync::mutex::futex::Mutex::lock_contended", "lock at 0x66 (heap)", "",
+		 true},
+		{"parking_lot::raw_mutex::RawMutex::lock_slow", "lock at 0x66 (heap)", "", true},
+		{"std::sys::sync::rwlock::futex::RwLock::write_contended", "lock at 0x66 (heap)",
+		 "", true},
+		{"absl::lts_20240116::Mutex::LockSlowLoop", "lock at 0x66 (heap)", "", true},
+		{"std::sys::sync::condvar::futex::Condvar::wait", "lock at 0x66 (heap)", "", false},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

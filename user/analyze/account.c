@@ -169,9 +169,12 @@ bool sample_is_of_batch(const struct contexts *contexts, const struct profile_ac
 /* A mutex that another thread has; a wait for a condition is none. */
 static bool is_mutex_function(const struct profile_frame *frame)
 {
-	static const char *const globs[] = {
-		"*pthread_mutex_lock*",	  "*pthread_mutex_timedlock*", "*pthread_mutex_clocklock*",
-		"*pthread_rwlock_*lock*", "*lll_*lock_wait*",	       "std::mutex::lock*"};
+	static const char *const globs[] = {"*pthread_mutex_lock*", "*pthread_mutex_timedlock*",
+					    "*pthread_mutex_clocklock*", "*pthread_rwlock_*lock*",
+					    "*lll_*lock_wait*", "std::mutex::lock*",
+					    /* Rust's and parking_lot's, Abseil's */
+					    "*Mutex::lock*", "*RwLock::*lock_*",
+					    "*RwLock::*_contended*", "*Mutex::Lock*"};
 
 	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
 		if (!fnmatch(globs[i], frame->function, 0))
@@ -425,9 +428,9 @@ enum account_class wait_class_of(const struct contexts *contexts,
  * for conditions and events. */
 enum candidate { CANDIDATE_NONE = 0, CANDIDATE_JOIN, CANDIDATE_NAP, CANDIDATES };
 
-/* A loop that polls sleeps often and shortly. */
-#define NAPS_MIN   5
-#define NAP_MAX_NS 1000000000u
+/* A loop that polls sleeps more than once, and for seconds at most. */
+#define NAPS_MIN   2
+#define NAP_MAX_NS 10000000000u
 
 static enum candidate candidate_of(const struct profile_activity *wait, enum account_class class)
 {
