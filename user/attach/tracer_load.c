@@ -76,18 +76,19 @@ static void set_attach_type(struct bpf_program *program, int type)
 static void open_memory(struct tracer *tracer, const struct tracer_options *options)
 {
 	bool memory = options->memory && !tracer->lacks[TRACER_MEMORY];
-	bool sessions = tracer->return_link == PERFX_LINK_SESSION;
 	struct perfx_bpf *skel = tracer->skel;
 
 	if (tracer->hit_link == PERFX_LINK_MULTI) {
 		set_attach_type(skel->progs.perfx_on_memory_hit, BPF_ATTACH_UPROBE_MULTI);
 		set_attach_type(skel->progs.perfx_on_memory_return, BPF_ATTACH_UPROBE_MULTI);
 	}
-	if (sessions)
+	if (tracer->return_link == PERFX_LINK_SESSION)
 		set_attach_type(skel->progs.perfx_on_memory_session, BPF_ATTACH_UPROBE_SESSION);
-	bpf_program__set_autoload(skel->progs.perfx_on_memory_hit, memory && !sessions);
-	bpf_program__set_autoload(skel->progs.perfx_on_memory_return, memory && !sessions);
-	bpf_program__set_autoload(skel->progs.perfx_on_memory_session, memory && sessions);
+	bpf_program__set_autoload(skel->progs.perfx_on_memory_hit, memory);
+	bpf_program__set_autoload(skel->progs.perfx_on_memory_return,
+				  memory && tracer->return_link != PERFX_LINK_SESSION);
+	bpf_program__set_autoload(skel->progs.perfx_on_memory_session,
+				  memory && tracer->return_link == PERFX_LINK_SESSION);
 	bpf_program__set_autoload(skel->progs.perfx_on_exec_memory, memory);
 	if (!options->memory)
 		return;
@@ -169,7 +170,6 @@ static int open_object(struct tracer *tracer, const struct tracer_options *optio
 		       const struct features *features)
 {
 	bool sockets = features->socket_lengths && !tracer->lacks[TRACER_SOCKETS];
-	bool sessions = tracer->return_link == PERFX_LINK_SESSION;
 	struct perfx_bpf *skel = perfx_bpf__open();
 
 	tracer->skel = skel;
@@ -179,12 +179,12 @@ static int open_object(struct tracer *tracer, const struct tracer_options *optio
 		set_attach_type(skel->progs.perfx_on_hit, BPF_ATTACH_UPROBE_MULTI);
 		set_attach_type(skel->progs.perfx_on_return, BPF_ATTACH_UPROBE_MULTI);
 	}
-	if (sessions)
+	if (tracer->return_link == PERFX_LINK_SESSION)
 		set_attach_type(skel->progs.perfx_on_session, BPF_ATTACH_UPROBE_SESSION);
-	/* a session's program serves sites as well: verifying one less saves 60 ms */
-	bpf_program__set_autoload(skel->progs.perfx_on_session, sessions);
-	bpf_program__set_autoload(skel->progs.perfx_on_hit, !sessions);
-	bpf_program__set_autoload(skel->progs.perfx_on_return, !sessions);
+	bpf_program__set_autoload(skel->progs.perfx_on_session,
+				  tracer->return_link == PERFX_LINK_SESSION);
+	bpf_program__set_autoload(skel->progs.perfx_on_return,
+				  tracer->return_link != PERFX_LINK_SESSION);
 	open_memory(tracer, options);
 	open_samples(tracer, options, features);
 	open_stacks(skel, options);
@@ -195,7 +195,7 @@ static int open_object(struct tracer *tracer, const struct tracer_options *optio
 	bpf_program__set_autoload(skel->progs.perfx_on_send, sockets);
 	bpf_program__set_autoload(skel->progs.perfx_on_receive, sockets);
 	skel->rodata->perfx_follow_children = options->follow_children;
-	skel->rodata->perfx_sessions = sessions;
+	skel->rodata->perfx_sessions = tracer->return_link == PERFX_LINK_SESSION;
 	skel->rodata->perfx_cookie_arguments = tracer->hit_link == PERFX_LINK_PERF;
 	skel->rodata->perfx_compensate = options->compensate;
 	skel->rodata->perfx_cpus_count = (uint32_t)tracer->cpus_count;
@@ -328,13 +328,11 @@ static void *load_part(void *arg)
 }
 
 /* The part of a program: each is about a third of the verifier's work. */
-static size_t part_of(const struct tracer *tracer, const struct bpf_program *program)
+static size_t part_of(const struct perfx_bpf *skel, const struct bpf_program *program)
 {
-	if (program == tracer_program_of(tracer, PROGRAM_HIT) ||
-	    program == tracer->skel->progs.perfx_on_switch)
+	if (program == skel->progs.perfx_on_hit || program == skel->progs.perfx_on_switch)
 		return 0;
-	return program == tracer_program_of(tracer, PROGRAM_ANNOTATION) ||
-			       program == tracer_program_of(tracer, PROGRAM_MEMORY_HIT)
+	return program == skel->progs.perfx_on_mark || program == skel->progs.perfx_on_memory_hit
 		       ? 1
 		       : 2;
 }
@@ -364,7 +362,7 @@ static void divide_programs(struct tracer *tracer, size_t parts_count, bool *wan
 
 	for (size_t i = 0; parts_count && i < count; i++) {
 		struct bpf_program *program = *skeleton->progs[i].prog;
-		size_t part = part_of(tracer, program) % parts_count;
+		size_t part = part_of(tracer->skel, program) % parts_count;
 
 		wanted[part * count + i] = bpf_program__autoload(program);
 		bpf_program__set_autoload(program, false);
@@ -526,11 +524,10 @@ static int attach_followers(struct perfx_bpf *skel)
 struct bpf_program *tracer_program_of(const struct tracer *tracer, enum tracer_program which)
 {
 	const struct perfx_bpf *skel = tracer->skel;
-	bool sessions = tracer->return_link == PERFX_LINK_SESSION;
 
 	switch (which) {
 	case PROGRAM_HIT:
-		return sessions ? skel->progs.perfx_on_session : skel->progs.perfx_on_hit;
+		return skel->progs.perfx_on_hit;
 	case PROGRAM_RETURN:
 		return skel->progs.perfx_on_return;
 	case PROGRAM_SESSION:
@@ -538,8 +535,7 @@ struct bpf_program *tracer_program_of(const struct tracer *tracer, enum tracer_p
 	case PROGRAM_ANNOTATION:
 		return skel->progs.perfx_on_mark;
 	case PROGRAM_MEMORY_HIT:
-		return sessions ? skel->progs.perfx_on_memory_session
-				: skel->progs.perfx_on_memory_hit;
+		return skel->progs.perfx_on_memory_hit;
 	case PROGRAM_MEMORY_RETURN:
 		return skel->progs.perfx_on_memory_return;
 	case PROGRAM_MEMORY_SESSION:
