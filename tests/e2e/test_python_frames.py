@@ -358,9 +358,11 @@ def test_calls_of_subinterpreters(python, program, tmp_path):
                                               ("run", "make_and_run", "run_all", "main", "<module>")}
 
 
-@pytest.mark.parametrize("python", [python for python in PYTHONS if version(python) >= 12])
+@pytest.mark.parametrize("python", PYTHONS)
 def test_the_gil_of_a_subinterpreter(python, program, tracer):
     """Two threads of a subinterpreter that has its own GIL wait for that."""
+    if version(python) < 12:
+        pytest.skip("this Python has one GIL for all interpreters")
     p = program(python, SUBINTERPRETERS)
     t = tracer(p.pid, "--memory", "off", "--no-calibrate")
     p.say("contend")
