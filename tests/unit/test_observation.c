@@ -110,6 +110,7 @@ Test(observation, steps_of_several_kinds_are_noise)
 	cr_expect_gt(profile->observed.noise_percent, 500);
 	cr_expect_not(profile_observed_slower(&profile->observed));
 	aggregate__free(aggregate);
+	stream_clear(&s);
 }
 
 Test(observation, is_set_beside_the_estimate)
