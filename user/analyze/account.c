@@ -212,11 +212,12 @@ static bool is_pool_thread(const struct profile_frame *frame)
 	       !fnmatch("*/concurrent/futures/thread.py", frame->file, 0);
 }
 
-static bool is_of_pool(const struct profile_stack *stack)
+static bool innermost_python_is(const struct profile_stack *stack,
+				bool (*is)(const struct profile_frame *frame))
 {
 	size_t python = stack ? stack_innermost_python(stack) : 0;
 
-	return stack && python < stack->frames_count && is_pool_thread(stack->frames[python]);
+	return stack && python < stack->frames_count && is(stack->frames[python]);
 }
 
 /* A futex: of a lock, of a queue, or of a condition, for which to wait is no fault. */
@@ -232,7 +233,7 @@ static enum account_class class_of_futex(const struct profile_activity *wait)
 		return ACCOUNT_INPUT;
 	if (is_shared_lock(wait, python))
 		return ACCOUNT_LOCK;
-	if (is_of_pool(stack))
+	if (innermost_python_is(stack, is_pool_thread))
 		return ACCOUNT_INPUT;
 	/* Lock.acquire(): the interpreter waits, for the function that calls it */
 	return stack_is_in_interpreter(stack) && !is_condition(stack->frames[python])
@@ -276,14 +277,6 @@ static bool is_join_frame(const struct profile_frame *frame)
 	return false;
 }
 
-/* Python's pools sleep in a loop until their workers are done. */
-static bool is_nap_of_join(const struct profile_stack *stack)
-{
-	size_t python = stack ? stack_innermost_python(stack) : 0;
-
-	return stack && python < stack->frames_count && is_join_frame(stack->frames[python]);
-}
-
 enum account_class wait_class(const struct profile_activity *wait)
 {
 	switch (wait->reason) {
@@ -298,7 +291,9 @@ enum account_class wait_class(const struct profile_activity *wait)
 	case PERFX_WAIT_GIL:
 		return ACCOUNT_GIL;
 	case PERFX_WAIT_SLEEP:
-		return is_nap_of_join(wait->stack) ? ACCOUNT_JOIN : ACCOUNT_SLEEP;
+		/* Python's pools sleep in a loop until their workers are done */
+		return innermost_python_is(wait->stack, is_join_frame) ? ACCOUNT_JOIN
+								       : ACCOUNT_SLEEP;
 	case PERFX_WAIT_WAIT:
 		return ACCOUNT_CHILD;
 	case PERFX_WAIT_DISK:
@@ -459,7 +454,8 @@ static bool is_spare(const struct process_account *account, const struct profile
 	const struct account *thread = account_of_thread(account, wait->tid);
 
 	return account->joins && thread && wait->reason == PERFX_WAIT_FUTEX &&
-	       is_of_pool(wait->stack) && account_busy_ns(&account->all) >= thread->wall_ns;
+	       innermost_python_is(wait->stack, is_pool_thread) &&
+	       account_busy_ns(&account->all) >= thread->wall_ns;
 }
 
 enum account_class account_wait_class(const struct process_account *account,
@@ -644,7 +640,7 @@ static const struct profile_frame *native_of(const struct profile_stack *stack)
  * main(). The place is the inlined one only if the function around it does hardly anything itself.
  */
 
-/* Of the time of a function: it is more than a caller. */
+/* A function that spends less of its time in its own code only calls others. */
 #define OWN_SELF 0.20
 
 static uint64_t hash_of_inlined(const struct profile_frame *outer,
@@ -668,6 +664,18 @@ static size_t own_outermost(const struct profile_stack *stack, size_t own)
 			break;
 	}
 	return own;
+}
+
+/* The program's own frames of a native stack, from the innermost one to that which the code of all
+ * of them is part of. False: it has no source line of the program's own; then *inner is its place.
+ */
+static bool find_own(const struct profile_stack *stack, size_t *inner, size_t *outer)
+{
+	*inner = location_native(stack->frames, stack->frames_count);
+	if (*inner == stack->frames_count || !location_is_own_native(stack->frames[*inner]))
+		return false;
+	*outer = own_outermost(stack, *inner);
+	return true;
 }
 
 static struct inlined_sum *inlined_sum_of(struct making *m, const struct profile_frame *outer,
@@ -695,12 +703,8 @@ static void add_inlined(struct making *m, const struct profile_activity *sample)
 	size_t inner, outer;
 
 	if (sample->state != PERFX_SAMPLE_ON_CPU || !stack ||
-	    stack_innermost_python(stack) < stack->frames_count)
+	    stack_innermost_python(stack) < stack->frames_count || !find_own(stack, &inner, &outer))
 		return;
-	inner = location_native(stack->frames, stack->frames_count);
-	if (inner == stack->frames_count || !location_is_own_native(stack->frames[inner]))
-		return;
-	outer = own_outermost(stack, inner);
 	for (size_t i = inner; i <= outer; i++) {
 		struct inlined_sum *sum;
 
@@ -717,11 +721,11 @@ static void add_inlined(struct making *m, const struct profile_activity *sample)
 /* Helpers of other files, such as an accessor in a header, are no place. */
 static size_t own_native(struct making *m, const struct profile_stack *stack)
 {
-	size_t inner = location_native(stack->frames, stack->frames_count), at, outer;
+	size_t inner, outer, at;
 
-	if (inner == stack->frames_count || !location_is_own_native(stack->frames[inner]))
+	if (!find_own(stack, &inner, &outer))
 		return inner;
-	at = outer = own_outermost(stack, inner);
+	at = outer;
 	for (size_t i = outer; i-- > inner;) {
 		const struct inlined_sum *sum =
 			inlined_sum_of(m, stack->frames[outer], stack->frames[at]);

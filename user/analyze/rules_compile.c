@@ -30,12 +30,7 @@ bool is_compiler_of_another(const struct profile *profile, const struct profile_
 
 	for (size_t i = 0; i < sizeof(compilers) / sizeof(compilers[0]); i++)
 		is_compiler |= !fnmatch(compilers[i], process->comm, 0);
-	if (!is_compiler)
-		return false;
-	for (size_t i = 0; i < profile->processes_count; i++)
-		if (profile_is_child(profile, process, &profile->processes[i]))
-			return true;
-	return false;
+	return is_compiler && profile_parent(profile, process);
 }
 
 struct compilation {
@@ -103,8 +98,8 @@ static void add_thread(struct compilation *found, const struct profile_process *
 /* Python, make, a shell, a driver, its compiler; and a cycle of pids that were used again ends. */
 #define COMPILERS_DEPTH 8
 
-/* How long compilers below it worked, whatever started them. longest: of them; NULL: there is none.
- */
+/* Adds up the time that compilers below a process worked, whatever started them. *longest is the
+ * one that worked longest; NULL: there is none. */
 static uint64_t compilers_ns(const struct profile *profile, const struct profile_process *above,
 			     const struct profile_process **longest, unsigned depth)
 {
