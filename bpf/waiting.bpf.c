@@ -204,8 +204,8 @@ static __always_inline void begin_turn(struct turns *turns, struct task_struct *
 	__sync_fetch_and_add(&turns->count, 1);
 }
 
-/* Of the CPUs that are looked at: from the next one on, which share caches and are balanced first.
- */
+/* The search for another program visits so many CPUs, from the next one on: neighbours share
+ * caches, so the scheduler moves threads between them first. */
 #define NEIGHBOURS_MAX 256
 
 /* cpus: the address of the thread's cpumask. */
@@ -251,7 +251,8 @@ static __always_inline const struct turn *reason_of_turn(const struct turn *turn
 	return turns ? turn_at(turns, turns->count - 1) : turn;
 }
 
-/* longest_ns: as in add_part(); cpus: as in may_run_on(). A global function likewise. */
+/* longest_ns is add_part()'s, cpus is may_run_on()'s. The verifier checks a global function once.
+ */
 __noinline int add_turn(struct perfx_waiter *waiter, const struct turn *turn, __u64 ns,
 			__u64 longest_ns, __u64 cpus)
 {

@@ -147,7 +147,7 @@ bool profile_is_library_source(const struct profile_frame *frame)
 	return is_library_file(frame->file) || (is_go(frame) && is_go_library(frame->function));
 }
 
-/* Of the standard libraries: where a program's own line is known around them, that is meant. */
+/* The standard libraries run for their caller: the program's own line around them is the place. */
 static bool is_runtime(const struct profile_frame *frame)
 {
 	static const char *const prefixes[] = {"libc.so",   "libc-",	  "libm.so",

@@ -33,7 +33,8 @@ struct interval {
 	enum profile_phase phase;
 };
 
-/* What ends steps: a function, and of the optimizers of a class each one for itself as well. */
+/* A function whose calls end steps, or one of its optimizers: PyTorch calls the same function for
+ * all optimizers of a class. */
 struct ender {
 	uint32_t function;
 	unsigned rank;
@@ -864,8 +865,8 @@ static bool is_better_period(const struct step_thread *thread, const struct ende
 	return ender->run.total_ns > best->ender->run.total_ns;
 }
 
-/* Of the ends of an optimizer that steps once in each step of the program, one in so many follows
- * its own. */
+/* If optimizers take turns, at most one in so many ends of an optimizer follows its own last end.
+ */
 #define TURNS_AGAIN 10
 
 /* Do optimizers of this one's class step between its steps? */
