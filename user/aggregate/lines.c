@@ -135,16 +135,10 @@ static bool is_go_library(const char *function)
 	return false;
 }
 
-static bool is_go(const struct profile_frame *frame)
-{
-	size_t length = strlen(frame->file);
-
-	return length > 3 && !strcmp(frame->file + length - 3, ".go");
-}
-
 bool profile_is_library_source(const struct profile_frame *frame)
 {
-	return is_library_file(frame->file) || (is_go(frame) && is_go_library(frame->function));
+	return is_library_file(frame->file) ||
+	       (ends_with(frame->file, ".go") && is_go_library(frame->function));
 }
 
 /* The standard libraries run for their caller: the program's own line around them is the place. */

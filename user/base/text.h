@@ -39,6 +39,13 @@ static inline bool begins_with(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
+static inline bool ends_with(const char *text, const char *ending)
+{
+	size_t length = strlen(text), n = strlen(ending);
+
+	return length >= n && !strcmp(text + length - n, ending);
+}
+
 /* Only decimal digits, at least one. */
 static inline bool text_is_number(const char *text)
 {

@@ -93,13 +93,6 @@ static bool is_uid(const char *text)
 	return true;
 }
 
-static bool ends_with(const char *text, const char *ending)
-{
-	size_t length = strlen(text), n = strlen(ending);
-
-	return length >= n && !strcmp(text + length - n, ending);
-}
-
 /* As systemd writes names of machines into those of units: "-" as \x2d. */
 static void unescape_unit(char *name)
 {

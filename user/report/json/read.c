@@ -103,13 +103,6 @@ static const char *last_bracket(const char *text, size_t length)
 	return NULL;
 }
 
-static bool ends_in(const char *text, const char *suffix)
-{
-	size_t length = strlen(text), end = strlen(suffix);
-
-	return length >= end && !strcmp(text + length - end, suffix);
-}
-
 static int read_where(struct json_report *report, const struct profile_memory *memory,
 		      struct profile_frame *frame, const char *where, size_t length)
 {
@@ -122,7 +115,7 @@ static int read_where(struct json_report *report, const struct profile_memory *m
 	if (frame->line || strchr(kept, '/')) {
 		frame->file = kept;
 		frame->language =
-			ends_in(kept, ".py") ? PERFX_LANGUAGE_PYTHON : PERFX_LANGUAGE_NATIVE;
+			ends_with(kept, ".py") ? PERFX_LANGUAGE_PYTHON : PERFX_LANGUAGE_NATIVE;
 		return 0;
 	}
 	frame->module_base = kept;
