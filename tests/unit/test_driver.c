@@ -210,24 +210,32 @@ Test(driver, waits_for_a_lock)
 Test(driver, locks_of_other_kinds)
 {
 	static const struct {
-		const char *function, *object, *python;
+		const char *function, *caller, *object, *python;
 		bool is_lock;
 	} cases[] = {
-		{"__new_sem_wait_slow64", "lock at 0x66 (shared memory)", "", true},
-		{"__pthread_mutex_lock_full", "lock at 0x66 (shared memory)", "", true},
-		{"__lll_robust_lock_wait", "lock at 0x66 (heap)", "", true},
-		{"do_futex_wait", "lock at 0x66 (shared memory)", "Lock.__enter__", true},
-		{"do_futex_wait", "lock at 0x66 (shared memory)", "Condition.wait", false},
-		{"__new_sem_wait_slow64", "lock at 0x66 (heap)", "", false},
-		{"pthread_cond_wait", "lock at 0x66 (shared memory)", "", false},
-		{"pthread_barrier_wait", "lock at 0x66 (shared memory)", "", false},
-		{"std::sys::sync::mutex::futex::Mutex::lock_contended", "lock at 0x66 (heap)", "",
+		{"__new_sem_wait_slow64", "take", "lock at 0x66 (shared memory)", "", true},
+		{"__pthread_mutex_lock_full", "take", "lock at 0x66 (shared memory)", "", true},
+		{"__lll_robust_lock_wait", "take", "lock at 0x66 (heap)", "", true},
+		{"do_futex_wait", "take", "lock at 0x66 (shared memory)", "Lock.__enter__", true},
+		{"do_futex_wait", "take", "lock at 0x66 (shared memory)", "Condition.wait", false},
+		{"__new_sem_wait_slow64", "take", "lock at 0x66 (heap)", "", false},
+		{"pthread_cond_wait", "take", "lock at 0x66 (shared memory)", "", false},
+		{"pthread_barrier_wait", "take", "lock at 0x66 (shared memory)", "", false},
+		{"std::sys::sync::mutex::futex::Mutex::lock_contended", "take",
+		 "lock at 0x66 (heap)", "", true},
+		{"parking_lot::raw_mutex::RawMutex::lock_slow", "take", "lock at 0x66 (heap)", "",
 		 true},
-		{"parking_lot::raw_mutex::RawMutex::lock_slow", "lock at 0x66 (heap)", "", true},
-		{"std::sys::sync::rwlock::futex::RwLock::write_contended", "lock at 0x66 (heap)",
-		 "", true},
-		{"absl::lts_20240116::Mutex::LockSlowLoop", "lock at 0x66 (heap)", "", true},
-		{"std::sys::sync::condvar::futex::Condvar::wait", "lock at 0x66 (heap)", "", false},
+		{"std::sys::sync::rwlock::futex::RwLock::write_contended", "take",
+		 "lock at 0x66 (heap)", "", true},
+		{"absl::lts_20240116::Mutex::LockSlowLoop", "take", "lock at 0x66 (heap)", "",
+		 true},
+		{"absl::lts_20240116::Mutex::LockSlowWithDeadline",
+		 "absl::lts_20240116::Notification::WaitForNotification", "lock at 0x66 (heap)", "",
+		 false},
+		{"absl::lts_20240116::Mutex::LockSlowLoop",
+		 "absl::lts_20240116::Mutex::AwaitCommon", "lock at 0x66 (heap)", "", false},
+		{"std::sys::sync::condvar::futex::Condvar::wait", "take", "lock at 0x66 (heap)", "",
+		 false},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -236,7 +244,7 @@ Test(driver, locks_of_other_kinds)
 
 		begin(&s);
 		stream_frame(&s, 1, 0x9000, 0, cases[i].function, LIBC, 0x90, "", 0);
-		stream_frame(&s, 1, 0x9100, 0, "take", "/opt/program", 0x91, "", 0);
+		stream_frame(&s, 1, 0x9100, 0, cases[i].caller, "/opt/program", 0x91, "", 0);
 		stream_python_frame(&s, 1, MULTIPROCESSING, cases[i].python,
 				    "/usr/lib/python3.11/multiprocessing/synchronize.py", 95);
 		if (cases[i].python[0])

@@ -182,6 +182,21 @@ static bool is_mutex_function(const struct profile_frame *frame)
 	return false;
 }
 
+/* Abseil waits for conditions, notifications and counters by its slow way to lock a mutex. */
+static bool is_condition_function(const struct profile_frame *frame)
+{
+	static const char *const globs[] = {
+		"absl::*Mutex::Await*",	    "absl::*Mutex::LockWhen*", "absl::*Mutex::await*",
+		"absl::*Mutex::lock_when*", "absl::*Notification::*",  "absl::*BlockingCounter::*",
+		"absl::*Barrier::*",	    "absl::*CondVar::*",
+	};
+
+	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
+		if (!fnmatch(globs[i], frame->function, 0))
+			return true;
+	return false;
+}
+
 /* Python's threading module waits for others by locks of its own, multiprocessing's conditions and
  * events by semaphores. */
 static bool is_condition(const struct profile_frame *frame)
@@ -225,10 +240,14 @@ static enum account_class class_of_futex(const struct profile_activity *wait)
 {
 	const struct profile_stack *stack = wait->stack;
 	size_t python = stack ? stack_innermost_python(stack) : 0;
+	bool is_lock = false;
 
-	for (size_t i = 0; i < python; i++)
-		if (is_mutex_function(stack->frames[i]))
-			return ACCOUNT_LOCK;
+	for (size_t i = 0; i < python && !is_lock; i++)
+		is_lock = is_mutex_function(stack->frames[i]);
+	for (size_t i = 0; i < python && is_lock; i++)
+		is_lock = !is_condition_function(stack->frames[i]);
+	if (is_lock)
+		return ACCOUNT_LOCK;
 	if (stack_reads_input(stack))
 		return ACCOUNT_INPUT;
 	if (is_shared_lock(wait, python))
