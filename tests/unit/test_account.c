@@ -341,6 +341,33 @@ Test(account, waits_that_its_own_threads_end_are_joins)
 	}
 }
 
+/* Its threads compute, as those of XLA and TensorFlow: it joins them, and drives the steps all the
+ * same. What they wait for a CPU, the steps lose. */
+Test(account, the_thread_of_the_steps_joins_its_pool)
+{
+	struct stream s = {0};
+	const struct process_account *account;
+	struct report report;
+
+	begin(&s);
+	for (uint64_t i = 0; i < 100; i++)
+		stream_call(&s, OPTIMIZER, MAIN, i * 100 * MS + 90 * MS, 10 * MS, 10 * MS, 0);
+	waits_of_pool(&s, MAIN, PERFX_WAIT_FUTEX, NATIVE, 8000);
+	samples(&s, (struct perfx_sample){.stack = NATIVE, .tid = POOL}, 500);
+	stream_thread(&s, 1, POOL, "loader", 'R', 10 * S, 5 * S, 5 * S);
+	stream_thread(&s, 1, MAIN, "python3", 'S', 10 * S, 1 * S, 0);
+	stream_end(&s, 10 * S, 0);
+	report.aggregate = replay(&s);
+	report.analysis = analyze(aggregate__finish(report.aggregate), NULL);
+	account = account_of(&report);
+	expect_ms(account_of_thread(account, MAIN), ACCOUNT_JOIN, 8000);
+	cr_expect(account->joins);
+	cr_expect_eq(account->tid, MAIN);
+	cr_expect(contains(report.analysis->verdict, "CPU CONTENTION: "), "%s",
+		  report.analysis->verdict);
+	forget(&report);
+}
+
 /* Its threads wait for a lock: that is the cause. */
 Test(account, joined_threads_may_only_wait)
 {

@@ -1021,7 +1021,7 @@ static void move_to_join(struct account *account, const struct wait_sums *waits,
 }
 
 /* waits: of the thread that would be the driver. Without steps of its own it is none if it only
- * waits for the others. */
+ * waits for the others. The thread of the steps stays the driver, and children only feed it. */
 static void find_joins(struct making *m, struct account *driver, const struct wait_sums *waits)
 {
 	struct process_account *account = m->account;
@@ -1031,23 +1031,26 @@ static void find_joins(struct making *m, struct account *driver, const struct wa
 	const struct account *busiest = busiest_of(account, driver->tid, account_busy_ns);
 	const struct account *waiting = busiest_of(account, driver->tid, concrete_wait_ns);
 	double wall_ns = (double)driver->wall_ns;
+	bool has_steps = m->contexts.process->steps.count > 0;
 
 	for (size_t i = 0; i < account->threads_count; i++)
 		if (&account->threads[i] != driver)
 			threads_ns += account_busy_ns(&account->threads[i]);
-	children_ns = children_busy_ns(m->contexts.profile, m->contexts.process, CHILDREN_DEPTH);
+	children_ns = has_steps ? 0
+				: children_busy_ns(m->contexts.profile, m->contexts.process,
+						   CHILDREN_DEPTH);
 	/* they may only sleep or read, too: then that is what it waits for */
-	if (waiting && busiest && (double)threads_ns < JOIN_WORK_SHARE * (double)joins_ns &&
+	if (!has_steps && waiting && busiest &&
+	    (double)threads_ns < JOIN_WORK_SHARE * (double)joins_ns &&
 	    concrete_wait_ns(waiting) > threads_ns) {
 		busiest = waiting;
 		threads_ns += concrete_wait_ns(waiting);
 	}
-	if ((double)(threads_ns + children_ns) < JOIN_WORK_SHARE * (double)joins_ns)
+	if (!has_steps && (double)(threads_ns + children_ns) < JOIN_WORK_SHARE * (double)joins_ns)
 		children_ns += children_wait_ns(m);
 	if ((double)own_ns >= JOIN_OWN_SHARE * wall_ns)
 		naps_ns = 0;
-	if (m->contexts.process->steps.count || !wall_ns ||
-	    (double)(joins_ns + naps_ns) < JOIN_SHARE * wall_ns ||
+	if (!wall_ns || (double)(joins_ns + naps_ns) < JOIN_SHARE * wall_ns ||
 	    (double)(threads_ns + children_ns) < JOIN_WORK_SHARE * (double)(joins_ns + naps_ns))
 		return;
 	move_to_join(driver, waits, CANDIDATE_JOIN);
@@ -1055,7 +1058,7 @@ static void find_joins(struct making *m, struct account *driver, const struct wa
 		move_to_join(driver, waits, CANDIDATE_NAP);
 	account->joins_children = children_ns > threads_ns;
 	account->joins = !account->joins_children;
-	if (account->joins)
+	if (account->joins && !has_steps)
 		account->tid = busiest->tid;
 }
 
