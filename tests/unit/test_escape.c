@@ -104,9 +104,33 @@ Test(utf8, shorten)
 		unsigned columns;
 		const char *to;
 	} rows[] = {
-		{"abcdefgh", 8, "abcdefgh"},  {"abcdefgh", 7, "abc…fgh"}, {"abcdefgh", 6, "ab…fgh"},
-		{"abcdefgh", 2, "…h"},	      {"abcdefgh", 1, "…"},	  {"abcdefgh", 0, ""},
+		{"abcdefgh", 8, "abcdefgh"},
+		{"abcdefgh", 7, "abc…fgh"},
+		{"abcdefgh", 6, "ab…fgh"},
+		{"abcdefgh", 2, "…h"},
+		{"abcdefgh", 1, "…"},
+		{"abcdefgh", 0, ""},
 		{"日本語日本語", 7, "日…語"},
+		/* names of code keep the function's own name longest */
+		{"xgboost::tree::HistEvaluator::EnumerateSplit<1> (libxgboost.so)", 50,
+		 "xgboost::tree::HistEvaluator::EnumerateSplit<…>"},
+		{"xgboost::tree::HistEvaluator::EnumerateSplit<1> (libxgboost.so)", 40,
+		 "…tree::HistEvaluator::EnumerateSplit<…>"},
+		{"common::Kernel<false, Manager<true> > [.omp_fn.0] (libx.so)", 16, "…Kernel<…>"},
+		{"f(int, long)::{lambda(long)#1}::operator()", 34,
+		 "f(…)::{lambda(long)#1}::operator()"},
+		{"at::native::f (Blas.cpp:190)", 24, "…f (Blas.cpp:190)"},
+		{"core::ops::function::FnOnce::call_once", 24, "…FnOnce::call_once"},
+		{"github.com/x/y/z.(*T).F", 12, "…y/z.(*T).F"},
+		{"train.<locals>.step", 12, "…step"},
+		{"std::ostream::operator<< <char>", 20, "…operator<< <…>"},
+		{"enumerate(DataLoader)#next", 24, "enumerate(D…Loader)#next"},
+		{"(anonymous namespace)::f", 10, "…f"},
+		{"gomp_barrier_wait_end (libgomp.so.1)", 24, "gomp_barrier_wait_end"},
+		{"Trainer.train (trainer.py:12)", 20, "Trainer.t…ner.py:12)"},
+		/* brackets without an end */
+		{"f<<<<((<(", 4, "f<…>"},
+		{"f((((", 4, "f…(("},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "decode/names.h"
 
-#include <ctype.h>
 #include <string.h>
 
 /* A package's own file is named with its folder: "autograd/__init__.py". */
@@ -313,48 +312,13 @@ static void add_shortened(struct text *text, const char *name)
 /* Longer names are shown without the arguments of templates. */
 #define FOLDED_BYTES 48
 
-/* Behind "operator": "<<", "()", "->" */
-static size_t operator_length(const char *name)
-{
-	return begins_with(name, "()") || begins_with(name, "[]") ? 2 : strspn(name, "<>=-");
-}
-
-/* "std::sort<Item*, by_key>" → "std::sort<…>". Not the brackets of "<lambda()>" and "<T as Trait>".
- */
-static void add_folded(struct text *text, const char *name)
-{
-	unsigned depth = 0;
-
-	for (const char *p = name; *p; p++) {
-		size_t length = 0;
-
-		if (begins_with(p, "operator"))
-			length = strlen("operator") + operator_length(p + strlen("operator"));
-		if (!depth && length)
-			text_add_bytes(text, p, length);
-		if (length) {
-			p += length - 1;
-			continue;
-		}
-		if (*p == '<' && (depth || (p > name && (isalnum((unsigned char)p[-1]) ||
-							 strchr("_ ", p[-1]))))) {
-			if (!depth++)
-				text_add(text, "<…>");
-		} else if (depth && *p == '>' && p[-1] != '-') {
-			depth--;
-		} else if (!depth) {
-			text_add_bytes(text, p, 1);
-		}
-	}
-}
-
 void location_place(struct text *text, const struct profile_frame *frame)
 {
 	struct profile_frame shown = *frame;
 	struct text name = {0}, folded = {0};
 
 	if (frame->language == PERFX_LANGUAGE_NATIVE && strlen(frame_label(frame)) > FOLDED_BYTES) {
-		add_folded(&folded, frame_label(frame));
+		name_fold(&folded, frame_label(frame));
 		shown.label = text_peek(&folded);
 	}
 	location_frame(&name, &shown, LOCATION_BRIEF);

@@ -3,6 +3,7 @@
 
 #include "base/grow.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -287,7 +288,139 @@ static bool added_whole(struct text *into, const char *text, unsigned columns)
 	return fits || columns == 0;
 }
 
-void utf8_shorten(struct text *into, const char *text, unsigned columns)
+/* --- names of code --- */
+
+/* Behind "operator": "<<", "()", "->" */
+static size_t operator_length(const char *name)
+{
+	return begins_with(name, "()") || begins_with(name, "[]") ? 2 : strspn(name, "<>=-");
+}
+
+/* Is the bracket the last one of a function's arguments? Not in "enumerate(DataLoader)#next". */
+static bool ends_function(const char *bracket)
+{
+	unsigned depth = 0;
+
+	for (const char *p = bracket; *p; p++) {
+		depth += *p == '(';
+		depth -= *p == ')';
+		if (!depth)
+			return !p[1] || p[1] == ' ' || p[1] == ':';
+	}
+	return false;
+}
+
+/* Not those of "<T as Trait>", "(anonymous namespace)", "(*T)" and "()", nor a place behind a name.
+ */
+static bool begins_arguments(const char *name, const char *bracket)
+{
+	char before = bracket > name ? bracket[-1] : '\0';
+	bool is_name = isalnum((unsigned char)before) || before == '_';
+
+	if (*bracket == '<')
+		return is_name || before == ' ';
+	return *bracket == '(' && bracket[1] != ')' && (is_name || before == '>') &&
+	       ends_function(bracket);
+}
+
+void name_fold(struct text *into, const char *name)
+{
+	unsigned depth = 0;
+
+	for (const char *p = name; *p; p++) {
+		size_t length = 0;
+
+		if (begins_with(p, "operator"))
+			length = strlen("operator") + operator_length(p + strlen("operator"));
+		if (!depth && length)
+			text_add_bytes(into, p, length);
+		if (length) {
+			p += length - 1;
+			continue;
+		}
+		if (depth ? strchr("<(", *p) != NULL : begins_arguments(name, p)) {
+			if (!depth++)
+				text_add(into, *p == '<' ? "<…>" : "(…)");
+		} else if (depth && (*p == ')' || (*p == '>' && p[-1] != '-'))) {
+			depth--;
+		} else if (!depth) {
+			text_add_bytes(into, p, 1);
+		}
+	}
+}
+
+/* Of themselves these say nothing: "mm::call", "work::{{closure}}". */
+static bool is_generic(const char *name)
+{
+	static const char *const names[] = {"call",   "call_once",  "call_mut", "run",
+					    "invoke", "operator()", NULL};
+	size_t length = strcspn(name, " <:");
+
+	for (size_t i = 0; names[i]; i++)
+		if (strlen(names[i]) == length && !strncmp(name, names[i], length))
+			return true;
+	return *name == '{';
+}
+
+/* What ends a namespace in C++ and Rust, in Go's paths, and in Python. */
+static size_t separator_length(const char *text)
+{
+	static const char *const separators[] = {"::", "/", ".<locals>."};
+
+	for (size_t i = 0; i < sizeof(separators) / sizeof(separators[0]); i++)
+		if (begins_with(text, separators[i]))
+			return strlen(separators[i]);
+	return 0;
+}
+
+/* The function's own name begins behind all namespaces. NULL: it begins here. */
+static const char *behind_namespace(const char *name)
+{
+	unsigned depth = 0;
+
+	for (const char *p = name; *p && (depth || *p != ' '); p++) {
+		size_t length = depth ? 0 : separator_length(p);
+
+		if (length)
+			return p[length] && !is_generic(p + length) ? p + length : NULL;
+		if (begins_with(p, "operator"))
+			return NULL;
+		depth += strchr("<({[", *p) != NULL;
+		depth -= depth && strchr(">)}]", *p);
+	}
+	return NULL;
+}
+
+/* A library and a compiler's remark behind a name say less than it: "f [.omp_fn.0] (libf.so)". A
+ * source line stays. */
+static void drop_library(struct text *text)
+{
+	const char *name = text_peek(text), *place = strrchr(name, '(');
+	const char *remark = strstr(name, " [."), *end = NULL;
+
+	if (place > name && place[-1] == ' ' && ends_with(name, ")"))
+		end = place - 1;
+	if (end && strchr(place, ':'))
+		return;
+	if (remark)
+		end = remark;
+	if (!end)
+		return;
+	text->length = (size_t)(end - name);
+	text->data[text->length] = '\0';
+}
+
+/* As much of the name as fits, but at least the function's own. */
+static const char *without_namespaces(const char *name, unsigned columns)
+{
+	const char *next;
+
+	while (utf8_width(name) + 1 > columns && (next = behind_namespace(name)))
+		name = next;
+	return name;
+}
+
+static void shorten_in_middle(struct text *into, const char *text, unsigned columns)
 {
 	unsigned width;
 
@@ -297,6 +430,25 @@ void utf8_shorten(struct text *into, const char *text, unsigned columns)
 	text_add_bytes(into, text, utf8_fit(text, (columns - 1) / 2, &width));
 	text_add(into, "…");
 	text_add(into, tail_of(text, columns - 1 - (columns - 1) / 2));
+}
+
+void utf8_shorten(struct text *into, const char *text, unsigned columns)
+{
+	struct text folded = {0}, shown = {0};
+	const char *name, *own;
+
+	if (added_whole(into, text, columns))
+		return;
+	name_fold(&folded, text);
+	name = text_peek(&folded);
+	if (utf8_width(name) > columns)
+		drop_library(&folded);
+	own = utf8_width(name) > columns ? without_namespaces(name, columns) : name;
+	text_printf(&shown, "%s%s", own > name ? "…" : "", own);
+	shorten_in_middle(into, text_peek(&shown), columns);
+	into->failed |= folded.failed || shown.failed;
+	text_clear(&folded);
+	text_clear(&shown);
 }
 
 void utf8_cut(struct text *into, const char *text, unsigned columns)

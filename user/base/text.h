@@ -94,11 +94,15 @@ void utf8_repair(struct text *into, const char *text);
 unsigned utf8_width(const char *text);
 /* As much of the beginning as fits into `columns`: bytes. *width: its columns. */
 size_t utf8_fit(const char *text, unsigned columns, unsigned *width);
-/* Adds text, shortened in its middle to at most `columns` (≥ 1):
- *     at::_ops::convolu…backward::call */
+/* Adds text, shortened to at most `columns` (≥ 1). A name of code loses its arguments, its
+ * library and its outer namespaces before the function's own name is cut in its middle:
+ *     …HistEvaluator::EnumerateSplit<…>    …z.(*T).F    convolution_ba…_weight_update */
 void utf8_shorten(struct text *into, const char *text, unsigned columns);
-/* The same at its end: "append (train.c:12) ← tr…" */
+/* The same at its end, whatever it is: "append (train.c:12) ← tr…" */
 void utf8_cut(struct text *into, const char *text, unsigned columns);
+/* Adds a name without its arguments and those of templates: "sort<Item*>(int)::{lambda(int)#1}" →
+ * "sort<…>(…)::{lambda(int)#1}". */
+void name_fold(struct text *into, const char *name);
 
 /* --- command lines ---------------------------------------------------------------------------- */
 
