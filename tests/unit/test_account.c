@@ -159,7 +159,8 @@ static struct report end_of_pool_after(struct stream *s, uint64_t pool_ms, uint6
 	stream_usage(s, 1, 10 * S, (100 + pool_ms) * MS, 0, 200 << 20);
 	stream_end(s, 10 * S, 0);
 	report.aggregate = replay(s);
-	report.analysis = analyze(aggregate__finish(report.aggregate), NULL);
+	report.profile = aggregate__finish(report.aggregate);
+	report.analysis = analyze(report.profile, NULL);
 	cr_assert_not_null(report.analysis);
 	return report;
 }
@@ -566,6 +567,116 @@ Test(account, a_library_without_symbols_is_a_place)
 	forget(&report);
 }
 
+/* --- native functions below Python --- */
+
+static void in(struct stream *s, uint32_t stack, unsigned count)
+{
+	samples(s, (struct perfx_sample){.stack = stack}, count);
+}
+
+#define XGBOOST "/opt/xgboost/libxgboost.so"
+#define OPENMP	"/usr/lib/libgomp.so.1"
+#define OTHER	python_frame(0x7f0000008000, 15)
+
+enum { SPLITS_POLL = 60, SPLITS_RUN, SPLITS_RUN_TOO, HISTOGRAMS, SPLITS_OF_OTHER };
+
+static const struct native_function *find_native(const struct native_functions *functions,
+						 const char *name)
+{
+	for (size_t i = 0; i < functions->count; i++)
+		if (!strcmp(functions->list[i].frame->function, name))
+			return &functions->list[i];
+	return NULL;
+}
+
+/* LOOP calls Update(), which passes all on to Grow(): of that, BuildHist() computes, and
+ * EvaluateSplits() has OpenMP share its work, and mostly waits. */
+static struct report trees(void)
+{
+	struct stream s = {0};
+
+	begin(&s);
+	stream_python_frame(&s, 1, OTHER, "check", "/home/me/train.py", 30);
+	stream_frame(&s, 1, 0xa100, 0, "gomp_barrier_wait", OPENMP, 0xa1, "", 0);
+	stream_frame(&s, 1, 0xa200, 0, "GOMP_parallel", OPENMP, 0xa2, "", 0);
+	stream_frame(&s, 1, 0xb100, 0, "EvaluateSplits", XGBOOST, 0xb1, "", 0);
+	stream_frame(&s, 1, 0xb200, 0, "Split", XGBOOST, 0xb2, "", 0);
+	stream_frame(&s, 1, 0xb300, 0, "BuildHist", XGBOOST, 0xb3, "", 0);
+	stream_frame(&s, 1, 0xb400, 0, "Grow", XGBOOST, 0xb4, "", 0);
+	stream_frame(&s, 1, 0xb500, 0, "Update", XGBOOST, 0xb5, "", 0);
+	stream_stack(&s, 1, SPLITS_POLL, PERFX_STACK_PC, 0xa100, 0xa200, 0xb100, 0xb400, 0xb500,
+		     LOOP);
+	stream_stack(&s, 1, SPLITS_RUN, PERFX_STACK_PC, 0xb200, 0xa200, 0xb100, 0xb400, 0xb500,
+		     LOOP);
+	stream_stack(&s, 1, SPLITS_RUN_TOO, PERFX_STACK_PC, 0xb200, 0xb100, 0xb400, 0xb500, LOOP);
+	stream_stack(&s, 1, HISTOGRAMS, PERFX_STACK_PC, 0xb300, 0xb400, 0xb500, LOOP);
+	stream_stack(&s, 1, SPLITS_OF_OTHER, PERFX_STACK_PC, 0xb200, 0xa200, 0xb100, 0xb400, 0xb500,
+		     OTHER);
+	/* the other line has the most frequent stack of Split(), and not most of its time */
+	in(&s, SPLITS_OF_OTHER, 16);
+	in(&s, SPLITS_RUN, 14);
+	in(&s, SPLITS_RUN_TOO, 10);
+	in(&s, SPLITS_POLL, 160);
+	in(&s, HISTOGRAMS, 200);
+	return end_of_pool(&s, 0);
+}
+
+Test(account, callers_of_native_functions)
+{
+	struct report report = trees();
+	const struct native_function *splits, *split;
+	struct native_functions functions;
+
+	cr_assert_eq(native_functions_find(&functions, &report.profile->processes[0], false), 0);
+	cr_expect_eq(functions.all_ns, 4 * S);
+	cr_expect_eq(functions.leaves_count, 3);
+	cr_expect_str_eq(functions.list[0].frame->function, "BuildHist");
+	cr_expect_str_eq(functions.list[1].frame->function, "gomp_barrier_wait");
+	cr_expect_str_eq(functions.list[2].frame->function, "Split");
+	/* where Python enters the library and OpenMP's own functions say nothing more */
+	cr_expect_eq(functions.count, 4);
+	splits = find_native(&functions, "EvaluateSplits");
+	cr_assert_not_null(splits);
+	cr_expect_eq(splits->self_ns, 0);
+	cr_expect_eq(splits->total_ns, 2 * S);
+	cr_expect_eq(splits->spinning_ns, 1600 * MS);
+	split = find_native(&functions, "Split");
+	cr_expect_eq(split->self_ns, 400 * MS);
+	cr_expect_eq(split->spinning_ns, 0);
+	free(functions.list);
+	forget(&report);
+}
+
+Test(account, the_python_line_with_most_of_a_native_function)
+{
+	struct report report = trees();
+	const struct native_function *split;
+	struct native_functions functions;
+
+	cr_assert_eq(native_functions_find(&functions, &report.profile->processes[0], false), 0);
+	split = find_native(&functions, "Split");
+	cr_assert_not_null(split);
+	cr_assert_not_null(split->below);
+	cr_expect_str_eq(split->below->function, "main");
+	free(functions.list);
+	forget(&report);
+}
+
+/* All of it, in whatever function of OpenMP. */
+Test(account, the_share_that_only_polls)
+{
+	struct report report = trees();
+	struct hottest hottest = hottest_of_process(account_of(&report));
+	struct text text = {0};
+
+	add_hottest(&text, &hottest);
+	cr_expect(contains(text_peek(&text), "main (train.py:12)"));
+	cr_expect(contains(text_peek(&text), "; 41.7 % of it only polls for other threads, in "
+					     "gomp_barrier_wait (libgomp.so.1)"));
+	text_clear(&text);
+	forget(&report);
+}
+
 /* --- native programs --- */
 
 #define STL "/usr/include/c++/12/bits/stl_algo.h"
@@ -597,11 +708,6 @@ static void expect_hottest(struct stream *s, const char *words, uint64_t place_n
 	cr_expect_eq(hottest.place.ns, place_ns);
 	text_clear(&text);
 	forget(&report);
-}
-
-static void in(struct stream *s, uint32_t stack, unsigned count)
-{
-	samples(s, (struct perfx_sample){.stack = stack}, count);
 }
 
 /* The standard library's time is its caller's, as that of PyTorch is a Python line's. */

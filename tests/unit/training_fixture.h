@@ -128,6 +128,7 @@ static inline void waits(struct stream *s, enum perfx_wait_reason reason, uint64
 
 struct report {
 	struct aggregate *aggregate;
+	const struct profile *profile;
 	struct analysis *analysis;
 };
 
@@ -142,7 +143,8 @@ static inline struct report end_after(struct stream *s, uint64_t runnable_ns)
 	stream_usage(s, 1, 10 * S, 6 * S, 0, 200 << 20);
 	stream_end(s, 10 * S, 0);
 	report.aggregate = replay(s);
-	report.analysis = analyze(aggregate__finish(report.aggregate), NULL);
+	report.profile = aggregate__finish(report.aggregate);
+	report.analysis = analyze(report.profile, NULL);
 	cr_assert_not_null(report.analysis);
 	return report;
 }

@@ -85,6 +85,8 @@ static struct hottest hottest_in(const struct process_account *account, uint32_t
 		if (place->own && place->python && place->own != place->python)
 			lines_add(&inside, place->python, place->ns);
 		lines_add(&inside, place->callee, place->ns);
+		if (place->class == ACCOUNT_SPINNING)
+			hottest.polling_ns += place->ns;
 		if (place->native && place->native != lead && place->native != place->callee)
 			lines_add(place->class == ACCOUNT_SPINNING ? &polling : &native,
 				  place->native, place->ns);
@@ -149,16 +151,26 @@ static bool is_start(const struct profile_frame *frame)
 	return frame_is_system_library(frame) && text_is_one_of(frame->function, names);
 }
 
+/* How much of a function's time is below a Python line, or below another function. */
+struct native_pair {
+	uint32_t function; /* → functions->list[] */
+	uint32_t caller;   /* the same; MAP64_NONE: `below` is */
+	const struct profile_frame *below;
+	uint64_t ns;
+	size_t seen; /* the last sample */
+};
+
 struct native_making {
 	struct native_functions *functions;
 	struct map64 ids; /* → functions->list[] */
-	size_t capacity;
+	struct map64 pair_ids;
+	struct native_pair *pairs;
+	size_t capacity, pairs_count, pairs_capacity;
 	bool by_library;
 };
 
-/* NULL: memory is out. */
-static struct native_function *native_function_of(struct native_making *m,
-						  const struct profile_frame *frame)
+/* MAP64_NONE: memory is out. */
+static uint32_t native_function_of(struct native_making *m, const struct profile_frame *frame)
 {
 	bool named = !m->by_library && frame->function[0];
 	const uintptr_t words[] = {(uintptr_t)(named ? frame->function : ""),
@@ -167,14 +179,49 @@ static struct native_function *native_function_of(struct native_making *m,
 	uint32_t at = map64_get(&m->ids, hash);
 
 	if (at != MAP64_NONE)
-		return &m->functions->list[at];
+		return at;
 	at = (uint32_t)m->functions->count;
 	if (grow_array(&m->functions->list, &m->capacity, at + 1, sizeof(*m->functions->list)) ||
 	    map64_put(&m->ids, hash, at))
-		return NULL;
+		return MAP64_NONE;
 	m->functions->count++;
-	m->functions->list[at].frame = frame;
-	return &m->functions->list[at];
+	m->functions->list[at] = (struct native_function){.frame = frame};
+	return at;
+}
+
+/* 0 or -ENOMEM. A sample counts once, however often its stack has the pair. */
+static int add_pair(struct native_making *m, const struct native_pair *pair)
+{
+	const struct profile_frame *below = pair->below;
+	const uintptr_t words[] = {pair->function, pair->caller,
+				   below ? (uintptr_t)below->function : 0,
+				   below ? (uintptr_t)below->file : 0, below ? below->line : 0};
+	uint64_t hash = fnv1a(words, sizeof(words));
+	uint32_t at = map64_get(&m->pair_ids, hash);
+
+	if (at == MAP64_NONE) {
+		at = (uint32_t)m->pairs_count;
+		if (grow_array(&m->pairs, &m->pairs_capacity, at + 1, sizeof(*m->pairs)) ||
+		    map64_put(&m->pair_ids, hash, at))
+			return -ENOMEM;
+		m->pairs[m->pairs_count++] = *pair;
+		return 0;
+	}
+	if (m->pairs[at].seen != pair->seen)
+		m->pairs[at].ns += pair->ns;
+	m->pairs[at].seen = pair->seen;
+	return 0;
+}
+
+static void add_times(struct native_function *function, const struct profile_activity *sample,
+		      size_t number, bool innermost, bool spins)
+{
+	function->self_ns += innermost ? sample->ns : 0;
+	if (function->seen == number)
+		return;
+	function->seen = number;
+	function->total_ns += sample->ns;
+	function->spinning_ns += spins ? sample->ns : 0;
 }
 
 static int add_native_stack(struct native_making *m, const struct thread_pool *pool,
@@ -182,28 +229,76 @@ static int add_native_stack(struct native_making *m, const struct thread_pool *p
 {
 	const struct profile_stack *stack = sample->stack;
 	size_t python = location_python(stack->frames, stack->frames_count);
+	bool spins = stack_spins(pool, stack);
+	uint32_t callee = MAP64_NONE;
+	int err = 0;
 
-	for (size_t i = 0; i < stack->frames_count; i++) {
+	for (size_t i = 0; i < stack->frames_count && !err; i++) {
 		const struct profile_frame *frame = stack->frames[i];
-		struct native_function *function;
+		uint32_t at;
 
 		if (frame->language == PERFX_LANGUAGE_PYTHON || is_start(frame) ||
-		    frame_is_interpreter(frame))
+		    frame_is_interpreter(frame)) {
+			callee = MAP64_NONE;
 			continue;
-		function = native_function_of(m, frame);
-		if (!function)
+		}
+		at = native_function_of(m, frame);
+		if (at == MAP64_NONE)
 			return -ENOMEM;
-		if (function->seen != number)
-			function->total_ns += sample->ns;
-		function->seen = number;
-		if (!function->below && python < stack->frames_count)
-			function->below = stack->frames[python];
-		if (i)
-			continue;
-		function->self_ns += sample->ns;
-		function->spinning_ns += stack_spins(pool, stack) ? sample->ns : 0;
+		add_times(&m->functions->list[at], sample, number, !i, spins);
+		if (i < python && python < stack->frames_count)
+			err = add_pair(m,
+				       &(struct native_pair){at, MAP64_NONE, stack->frames[python],
+							     sample->ns, number});
+		if (callee != MAP64_NONE && callee != at && !err)
+			err = add_pair(m,
+				       &(struct native_pair){callee, at, NULL, sample->ns, number});
+		callee = at;
 	}
-	return 0;
+	return err;
+}
+
+/* --- which callers are worth a row --- */
+
+/* Of a function's time: of less it does not stand for all of it. */
+#define PASSED_ON 0.90
+
+static bool is_most(uint64_t part_ns, uint64_t ns)
+{
+	return (double)part_ns >= PASSED_ON * (double)ns;
+}
+
+/* A function that its caller passes nearly all of its time on to says what the caller says, and so
+ * does a function that Python or a thread's start calls and that passes on its own. */
+static void judge_pairs(struct native_making *m)
+{
+	struct native_function *list = m->functions->list;
+
+	for (size_t i = 0; i < m->pairs_count; i++) {
+		const struct native_pair *pair = &m->pairs[i];
+		struct native_function *function = &list[pair->function], *caller;
+
+		if (pair->caller == MAP64_NONE) {
+			if (pair->ns > function->below_ns) {
+				function->below_ns = pair->ns;
+				function->below = pair->below;
+			}
+			continue;
+		}
+		caller = &list[pair->caller];
+		function->called_ns += pair->ns;
+		caller->passes_on |= is_most(pair->ns, caller->total_ns);
+		function->continues |= is_most(pair->ns, caller->total_ns) &&
+				       is_most(pair->ns, function->total_ns);
+	}
+}
+
+static bool is_worth_a_row(const struct native_function *function)
+{
+	bool is_first = 2 * function->called_ns < function->total_ns;
+
+	return !function->continues && !(is_first && function->passes_on) &&
+	       !frame_is_system_library(function->frame) && !frame_is_runtime(function->frame);
 }
 
 static int by_self(const void *left, const void *right)
@@ -215,6 +310,38 @@ static int by_self(const void *left, const void *right)
 	if (a->total_ns != b->total_ns)
 		return a->total_ns < b->total_ns ? 1 : -1;
 	return strcmp(a->frame->function, b->frame->function);
+}
+
+static int by_total(const void *left, const void *right)
+{
+	const struct native_function *a = left, *b = right;
+
+	if (a->total_ns != b->total_ns)
+		return a->total_ns < b->total_ns ? 1 : -1;
+	return by_self(left, right);
+}
+
+/* Keeps the functions with the most time of their own, and behind them callers. */
+static void choose_functions(struct native_functions *functions)
+{
+	size_t kept = 0;
+
+	qsort(functions->list, functions->count, sizeof(*functions->list), by_self);
+	while (kept < functions->count && kept < NATIVE_ROWS &&
+	       (double)functions->list[kept].self_ns >=
+		       NATIVE_ROW_SHARE * (double)functions->all_ns)
+		kept++;
+	functions->leaves_count = kept;
+	for (size_t i = kept; i < functions->count; i++)
+		if (is_worth_a_row(&functions->list[i]) &&
+		    (double)functions->list[i].total_ns >=
+			    NATIVE_ROW_SHARE * (double)functions->all_ns)
+			functions->list[kept++] = functions->list[i];
+	functions->count = kept;
+	qsort(functions->list + functions->leaves_count, kept - functions->leaves_count,
+	      sizeof(*functions->list), by_total);
+	if (functions->count > functions->leaves_count + NATIVE_ROWS)
+		functions->count = functions->leaves_count + NATIVE_ROWS;
 }
 
 int native_functions_find(struct native_functions *functions, const struct profile_process *process,
@@ -234,9 +361,12 @@ int native_functions_find(struct native_functions *functions, const struct profi
 		if (sample->stack)
 			err = add_native_stack(&m, &pool, sample, i + 1);
 	}
+	judge_pairs(&m);
 	map64_clear(&m.ids);
+	map64_clear(&m.pair_ids);
+	free(m.pairs);
 	if (functions->count)
-		qsort(functions->list, functions->count, sizeof(*functions->list), by_self);
+		choose_functions(functions);
 	return err;
 }
 
@@ -294,8 +424,9 @@ void add_hottest(struct text *text, const struct hottest *hottest)
 	}
 	if (is_worth_naming(hottest, &hottest->polling)) {
 		text_add(text, "; ");
-		add_percent(text, (double)hottest->polling.ns / (double)hottest->place.ns);
-		text_add(text, " of it only polls for other threads, in ");
+		add_percent(text, (double)hottest->polling_ns / (double)hottest->place.ns);
+		text_printf(text, " of it only polls for other threads, %sin ",
+			    hottest->polling.ns < hottest->polling_ns ? "mostly " : "");
 		add_native(text, hottest->polling.frame);
 	}
 }

@@ -14,9 +14,10 @@
  * polls. */
 struct hottest {
 	struct place place, inside, native, polling;
-	uint32_t tid;	   /* 0: of all threads */
-	uint64_t all_ns;   /* on a CPU, with a known place */
-	uint32_t function; /* of the traced calls that have most of the place; 0: none */
+	uint32_t tid;	     /* 0: of all threads */
+	uint64_t all_ns;     /* on a CPU, with a known place */
+	uint64_t polling_ns; /* of the place, in whatever function */
+	uint32_t function;   /* of the traced calls that have most of the place; 0: none */
 	uint64_t function_ns;
 };
 /* tid 0: of all threads. */
@@ -32,18 +33,29 @@ void add_native(struct text *text, const struct profile_frame *frame);
 
 /* --- native functions --- */
 
+/* Of all threads' CPU time less than this is worth no row. */
+#define NATIVE_ROW_SHARE 0.01
+/* Rows of functions by their own time, and as many of those that call them. */
+#define NATIVE_ROWS 7
+
 /* Sampled on CPUs, of all threads. Without a name: all of its library. */
 struct native_function {
 	const struct profile_frame *frame;
-	const struct profile_frame *below; /* Python that calls it, mostly; NULL: none is known */
-	uint64_t self_ns, total_ns;	   /* total: with callees, recursion once */
-	uint64_t spinning_ns;		   /* of self_ns */
-	size_t seen;			   /* while it is made */
+	const struct profile_frame
+		*below;		    /* the Python line with most of it; NULL: none is known */
+	uint64_t self_ns, total_ns; /* total: with callees, recursion once */
+	uint64_t spinning_ns;	    /* of total_ns */
+	/* While it is made. */
+	uint64_t below_ns, called_ns; /* of total_ns */
+	bool passes_on, continues;
+	size_t seen;
 };
 
 struct native_functions {
-	struct native_function *list; /* self_ns, then total_ns, descending */
-	size_t count;
+	/* Those with most time of their own, self_ns descending; then callers, total_ns descending,
+	 * without those that say the same as their own caller. */
+	struct native_function *list;
+	size_t count, leaves_count;
 	uint64_t all_ns; /* of all samples on CPUs */
 };
 

@@ -15,8 +15,7 @@
 #define SPIN_LOOP_SHARE 0.30
 #define SPIN_SAMPLES	30
 
-/* Libraries that start threads and have them wait for each other, and compute nothing. */
-static bool is_runtime(const struct profile_frame *frame)
+bool frame_is_runtime(const struct profile_frame *frame)
 {
 	static const char *const prefixes[] = {"libgomp", "libomp.", "libomp-",
 					       "libiomp", "libtbb",  NULL};
@@ -39,7 +38,7 @@ static bool is_pool_loop(const struct profile_frame *frame)
 static const struct profile_frame *pool_frame(const struct profile_stack *stack)
 {
 	for (size_t i = 0; stack && i < stack->frames_count; i++)
-		if (is_runtime(stack->frames[i]) || is_pool_loop(stack->frames[i]))
+		if (frame_is_runtime(stack->frames[i]) || is_pool_loop(stack->frames[i]))
 			return stack->frames[i];
 	return NULL;
 }
@@ -93,7 +92,7 @@ bool stack_spins(const struct thread_pool *pool, const struct profile_stack *sta
 		return true;
 	if (!stack_is_of_pool(stack))
 		return false;
-	return is_runtime(first) || is_pool_loop(first) ||
+	return frame_is_runtime(first) || is_pool_loop(first) ||
 	       (!first->module[0] && is_in_loop(pool->loop_address, first->address));
 }
 

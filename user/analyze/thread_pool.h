@@ -31,6 +31,8 @@ struct thread_pool {
 /* 0 or -ENOMEM. */
 int thread_pool_find(struct thread_pool *pool, const struct profile_process *process,
 		     uint32_t driver_tid);
+/* Of a library that starts threads and has them wait for each other, and computes nothing? */
+bool frame_is_runtime(const struct profile_frame *frame);
 /* Does a thread with this stack run a part of the pool's work, or wait for one? */
 bool stack_is_of_pool(const struct profile_stack *stack);
 /* Does it only poll for the others? */

@@ -242,8 +242,6 @@ static void compose_line_note(struct composer *c, const struct profile_process *
 		text_clear(&text);
 }
 
-/* A share of the CPU time that is worth a row, and a word. */
-#define NATIVE_SHARE	 0.01
 #define NATIVE_LIBRARIES 5
 
 /* --- the account of time --- */
@@ -297,26 +295,33 @@ void compose_account(struct composer *c, const struct process_account *account)
 
 enum { HAS_SPINNING = 1, HAS_BELOW = 2 };
 
+/* "train.py:12" */
+static void cell_below(struct composer *c, const struct profile_frame *below)
+{
+	struct text place = {0};
+
+	if (below)
+		text_printf(&place, "%s:%u", base_name(below->file), below->line);
+	document_cell_name(c->document, below ? text_peek(&place) : "-", c->limits->name_columns);
+	c->document->failed |= place.failed;
+	text_clear(&place);
+}
+
 static void compose_native_row(struct composer *c, const struct native_function *function,
 			       uint64_t all_ns, unsigned has)
 {
 	struct text cell = {0};
 
 	cell_sampled(c, function->self_ns);
-	document_cell_share(c->document, function->self_ns, all_ns);
-	cell_sampled(c, function->total_ns);
+	document_cell_share(c->document, function->self_ns ?: PROFILE_ABSENT, all_ns);
+	document_cell_share(c->document, function->total_ns, all_ns);
 	if (has & HAS_SPINNING)
-		cell_sampled(c, function->spinning_ns);
+		document_cell_share(c->document, function->spinning_ns ?: PROFILE_ABSENT,
+				    function->total_ns);
 	add_native(&cell, function->frame);
 	document_cell(c->document, &cell);
-	if (!(has & HAS_BELOW))
-		return;
-	cell = (struct text){0};
-	if (function->below)
-		location_place(&cell, function->below);
-	else
-		text_add(&cell, "-");
-	document_cell(c->document, &cell);
+	if (has & HAS_BELOW)
+		cell_below(c, function->below);
 }
 
 /* "By library: libxgboost.so 41.0 %, libgomp.so.1 53.0 %." */
@@ -329,7 +334,7 @@ static void compose_libraries(struct composer *c, const struct profile_process *
 	for (size_t i = 0; i < libraries.count && i < NATIVE_LIBRARIES; i++) {
 		const struct native_function *library = &libraries.list[i];
 
-		if ((double)library->self_ns < NATIVE_SHARE * (double)libraries.all_ns)
+		if ((double)library->self_ns < NATIVE_ROW_SHARE * (double)libraries.all_ns)
 			break;
 		text_add(&text, i ? ", " : "CPU by library: ");
 		escape_name(&text, library->frame->module_base[0] ? library->frame->module_base
@@ -346,34 +351,40 @@ static void compose_libraries(struct composer *c, const struct profile_process *
 	}
 }
 
-/* In brief only where traced functions do not say it. */
+/* Do several traced functions say where the CPU time goes? */
+static bool calls_say_it(const struct profile_process *p, const struct native_functions *functions)
+{
+	return p->rows_count && 2 * p->self_ns > functions->all_ns &&
+	       2 * p->rows[0].self_ns < p->self_ns;
+}
+
 static void compose_natives(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
-		{.title = "CPU", .right = true},
+		{.title = "CPU", .right = true, .rank = 1},
 		{.title = "Share", .right = true},
-		{.title = "With callees", .right = true, .rank = 1},
-		{.title = "Polling", .right = true, .where = HAS_SPINNING},
+		{.title = "Total", .right = true},
+		{.title = "Polls", .right = true, .where = HAS_SPINNING},
 		{.title = "Native function", .takes_rest = true},
-		{.title = "Below", .where = HAS_BELOW, .rank = 2},
+		{.title = "Below", .where = HAS_BELOW},
 	};
 	struct native_functions functions;
 	unsigned has = 0;
-	size_t rows = 0;
 
 	c->document->failed |= native_functions_find(&functions, p, false) != 0;
-	for (; rows < functions.count && rows < c->limits->lines; rows++) {
-		const struct native_function *function = &functions.list[rows];
-
-		if ((double)function->total_ns < NATIVE_SHARE * (double)functions.all_ns)
-			break;
-		has |= function->spinning_ns ? HAS_SPINNING : 0;
-		has |= function->below ? HAS_BELOW : 0;
+	for (size_t i = 0; i < functions.count; i++) {
+		has |= functions.list[i].spinning_ns ? HAS_SPINNING : 0;
+		has |= functions.list[i].below ? HAS_BELOW : 0;
 	}
-	if (rows && !(c->limits->brief && 2 * p->self_ns > functions.all_ns)) {
+	if (functions.count && !(c->limits->brief && calls_say_it(p, &functions))) {
 		document_table_having(c->document, columns, has);
-		for (size_t i = 0; i < rows; i++)
+		for (size_t i = 0; i < functions.count; i++)
 			compose_native_row(c, &functions.list[i], functions.all_ns, has);
+		document_printf(c->document, BLOCK_NOTE,
+				"Share: of all threads' CPU time, sampled; Total: with callees%s.",
+				has & HAS_SPINNING ? "; Polls: of that, only polling for other "
+						     "threads"
+						   : "");
 		compose_libraries(c, p);
 	}
 	free(functions.list);
