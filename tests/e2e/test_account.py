@@ -96,6 +96,45 @@ def test_who_polls_its_threads_joins_them(tmp_path):
     assert "compress (polled.py:7)" in report["verdict"]
 
 
+POOL = """
+import os, signal, sys, threading, time, zlib
+data = bytes(range(256)) * 40000
+
+def compress():
+    while True:
+        zlib.compress(data, 9)          # without the GIL
+
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+for _ in range(2):
+    threading.Thread(target=compress, daemon=True).start()
+print("ready", flush=True)
+"""
+WAITS = {
+    "a long sleep": "time.sleep(600)",
+    "pause": "signal.pause()",
+    "sigwait": "signal.sigwait([signal.SIGUSR1])",
+    "a pipe": "os.read(os.pipe()[0], 1)",
+    "an eventfd": "os.eventfd_read(os.eventfd(0))",
+    "an event": "threading.Event().wait()",
+    "a condition's timeouts": "condition = threading.Condition()\nwith condition:\n    while True: condition.wait(0.05)",
+    "a lock": "import queue\nqueue.SimpleQueue().get()",
+    "asyncio": "import asyncio\nasync def ticks():\n    while True: await asyncio.sleep(0.1)\nasyncio.run(ticks())",
+}
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_the_verdict_is_about_the_threads_that_work(tmp_path, wait):
+    """Whatever the main thread waits for while its own threads compute."""
+    with started(PYTHON, write(tmp_path / "pool.py", POOL + WAITS[wait] + "\n")) as process:
+        report = report_of(process.pid)
+    account = process_of(report, process.pid)["account"]
+    main, = (thread for thread in account["threads"] if thread["tid"] == process.pid)
+    assert main["join_ns"] >= 0.9 * (main["wall_ns"] - main.get("runnable_ns", 0))
+    assert account["tid"] != process.pid
+    assert not problems(report, "sleep", "idle", "input", "lock")
+    assert "compress (pool.py:7)" in report["verdict"]
+
+
 WORKERS = """
 import multiprocessing as mp, os, zlib
 data = bytes(range(256)) * 4000

@@ -307,37 +307,57 @@ Test(account, the_reason_for_no_calls_does_not_repeat_it)
 	forget(&report);
 }
 
-static void waits_of_pool(struct stream *s, uint32_t tid, enum perfx_wait_reason reason,
-			  uint32_t stack, uint64_t ms)
+#define OF_SIMPLE_QUEUE 44
+
+/* One long wait, in which samples find its stack. */
+static void wait_once(struct stream *s, uint32_t tid, enum perfx_wait_reason reason,
+		      uint64_t object, uint32_t stack, uint64_t ms)
 {
-	blocked(s, tid, reason, ms, 100);
+	stream_plain(s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1, .tid = tid,
+		     .reason = (uint8_t)reason, .object = object, .blocked_ns = ms * MS, .count = 1,
+		     .max_ns = ms * MS);
 	samples(s,
 		(struct perfx_sample){.stack = stack,
 				      .tid = tid,
 				      .state = PERFX_SAMPLE_WAITING,
 				      .reason = (uint8_t)reason,
-				      .object = 7},
+				      .object = object},
 		5);
 }
 
-/* The main thread waits for a condition, or for an event, that its threads raise. */
+/* The main thread waits for what its threads raise, however it does so: for a condition, an event,
+ * a signal, or for a time that is long enough. */
 Test(account, waits_that_its_own_threads_end_are_joins)
 {
-	const enum perfx_wait_reason reasons[] = {PERFX_WAIT_FUTEX, PERFX_WAIT_EPOLL};
+	static const struct {
+		enum perfx_wait_reason reason;
+		const char *object; /* NULL: none */
+	} cases[] = {
+		{PERFX_WAIT_FUTEX, ""},
+		{PERFX_WAIT_EPOLL, ""},
+		{PERFX_WAIT_POLL, ""},
+		{PERFX_WAIT_SLEEP, ""},
+		{PERFX_WAIT_READ, "eventfd (descriptor 3)"},
+		{PERFX_WAIT_READ, "signalfd (descriptor 3)"},
+		{PERFX_WAIT_READ, "timerfd (descriptor 3)"},
+		{PERFX_WAIT_READ, "pipe:[1234]"},
+		{PERFX_WAIT_SYSCALL, NULL},
+	};
 
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct stream s = {0};
 		struct report report;
 
 		begin(&s);
-		waits_of_pool(&s, MAIN, reasons[i], NATIVE, 8000);
-		samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .tid = POOL}, 900);
-		report = end_of_pool(&s, 9000);
+		if (cases[i].object)
+			stream_wait_object(&s, 1, cases[i].reason, 7, cases[i].object);
+		wait_once(&s, MAIN, cases[i].reason, cases[i].object ? 7 : 0, NATIVE, 8000);
+		samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .tid = POOL}, 600);
+		report = end_of_pool(&s, 6000);
 		expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_JOIN, 8000);
-		cr_expect_eq(account_of(&report)->tid, POOL);
+		cr_expect_eq(account_of(&report)->tid, POOL, "case %zu", i);
 		cr_expect(contains(report.analysis->verdict,
-				   "PYTHON-BOUND: 90.0 % of the wall time runs Python"));
-		cr_expect_null(find(&report, "InputWait"));
+				   "PYTHON-BOUND: 60.0 % of the wall time runs Python"));
 		forget(&report);
 	}
 }
@@ -353,7 +373,7 @@ Test(account, the_thread_of_the_steps_joins_its_pool)
 	begin(&s);
 	for (uint64_t i = 0; i < 100; i++)
 		stream_call(&s, OPTIMIZER, MAIN, i * 100 * MS + 90 * MS, 10 * MS, 10 * MS, 0);
-	waits_of_pool(&s, MAIN, PERFX_WAIT_FUTEX, NATIVE, 8000);
+	wait_once(&s, MAIN, PERFX_WAIT_FUTEX, 7, NATIVE, 8000);
 	samples(&s, (struct perfx_sample){.stack = NATIVE, .tid = POOL}, 500);
 	stream_thread(&s, 1, POOL, "loader", 'R', 10 * S, 5 * S, 5 * S);
 	stream_thread(&s, 1, MAIN, "python3", 'S', 10 * S, 1 * S, 0);
@@ -369,6 +389,58 @@ Test(account, the_thread_of_the_steps_joins_its_pool)
 	forget(&report);
 }
 
+/* It may work on what it reads: only where its threads work all the time it does not. */
+Test(account, a_thread_that_reads_may_wait_for_data)
+{
+	static const struct {
+		enum perfx_wait_reason reason;
+		uint32_t stack;
+		const char *object;
+	} cases[] = {
+		{PERFX_WAIT_READ, NATIVE, "pipe:[1234] from zcat (pid 7)"},
+		{PERFX_WAIT_READ, NATIVE, "socket:[1234]"},
+		{PERFX_WAIT_FUTEX, OF_QUEUE, "lock at 0x7"},
+		{PERFX_WAIT_FUTEX, OF_SIMPLE_QUEUE, "lock at 0x7"},
+	};
+
+	for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+		struct stream s = {0};
+		bool works = i % 2;
+		struct report report;
+
+		begin(&s);
+		stream_stack(&s, 1, OF_SIMPLE_QUEUE, PERFX_STACK_PC, 0x2000, 0x9000, 0x1000, LOOP);
+		stream_frame(&s, 1, 0x9000, 0, "",
+			     "/usr/lib/python3.11/lib-dynload/_queue.cpython.so", 0x90, "", 0);
+		stream_wait_object(&s, 1, cases[i / 2].reason, 7, cases[i / 2].object);
+		wait_once(&s, MAIN, cases[i / 2].reason, 7, cases[i / 2].stack, 8000);
+		samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .tid = POOL}, 600);
+		report = end_of_pool(&s, works ? 9200 : 6000);
+		expect_ms(account_of_thread(account_of(&report), MAIN),
+			  works ? ACCOUNT_JOIN : ACCOUNT_INPUT, 8000);
+		cr_expect_eq(find(&report, "InputWait") != NULL, !works, "case %zu", i);
+		forget(&report);
+	}
+}
+
+/* Threads that only poll for work do none. */
+Test(account, threads_that_poll_are_not_joined)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	stream_stack(&s, 1, YIELD, PERFX_STACK_PC, 0x9000, 0x1000, LOOP, 0x1000);
+	stream_frame(&s, 1, 0x9000, 0, "__sched_yield", LIBC, 0x90, "", 0);
+	wait_once(&s, MAIN, PERFX_WAIT_SLEEP, 7, NATIVE, 8000);
+	samples(&s, (struct perfx_sample){.stack = YIELD, .tid = POOL}, 600);
+	report = end_of_pool(&s, 6000);
+	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_SLEEP, 8000);
+	expect_ms(account_of_thread(account_of(&report), POOL), ACCOUNT_SPINNING, 6000);
+	cr_expect_not_null(find(&report, "SleepWait"));
+	forget(&report);
+}
+
 /* Its threads wait for a lock: that is the cause. */
 Test(account, joined_threads_may_only_wait)
 {
@@ -376,8 +448,8 @@ Test(account, joined_threads_may_only_wait)
 	struct report report;
 
 	begin(&s);
-	waits_of_pool(&s, MAIN, PERFX_WAIT_FUTEX, OF_CONDITION, 8000);
-	waits_of_pool(&s, POOL, PERFX_WAIT_FUTEX, MUTEX, 8000);
+	wait_once(&s, MAIN, PERFX_WAIT_FUTEX, 7, OF_CONDITION, 8000);
+	wait_once(&s, POOL, PERFX_WAIT_FUTEX, 7, MUTEX, 8000);
 	report = end_of_pool(&s, 10);
 	cr_expect_eq(account_of(&report)->tid, POOL);
 	cr_expect(contains(report.analysis->verdict, "LOCK-BOUND: python3 (pid 4242)"));
@@ -400,8 +472,8 @@ Test(account, a_pool_that_works_has_threads_without_a_task)
 		stream_stack(&s, 1, OF_POOL, PERFX_STACK_PC, 0x2000, 0x1000, TASKS, 0x1000);
 		stream_python_frame(&s, 1, TASKS, "_worker",
 				    "/usr/lib/python3.11/concurrent/futures/thread.py", 81);
-		waits_of_pool(&s, MAIN, PERFX_WAIT_EPOLL, NATIVE, 8000);
-		waits_of_pool(&s, POOL, PERFX_WAIT_FUTEX, OF_POOL, 5000);
+		wait_once(&s, MAIN, PERFX_WAIT_EPOLL, 7, NATIVE, 8000);
+		wait_once(&s, POOL, PERFX_WAIT_FUTEX, 7, OF_POOL, 5000);
 		stream_thread(&s, 1, 78, "python3", 'R', 0, 0, 0);
 		stream_thread(&s, 1, 78, "python3", 'R', 10 * S, (pool_ms[i] - 100) * MS, 0);
 		report = end_of_pool(&s, pool_ms[i]);
@@ -439,7 +511,7 @@ Test(account, a_pools_own_sleep_is_no_sleep)
 	stream_stack(&s, 1, JOBLIB_NAP, PERFX_STACK_PC, 0x2000, 0x1000, RETRIEVE, LOOP, 0x1000);
 	stream_python_frame(&s, 1, RETRIEVE, "Parallel._retrieve",
 			    "/opt/site-packages/joblib/parallel.py", 1650);
-	waits_of_pool(&s, MAIN, PERFX_WAIT_SLEEP, JOBLIB_NAP, 2000);
+	wait_once(&s, MAIN, PERFX_WAIT_SLEEP, 7, JOBLIB_NAP, 2000);
 	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 500);
 	report = end_after(&s, 0);
 	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_SLEEP, 0);

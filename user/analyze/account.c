@@ -235,6 +235,22 @@ static bool innermost_python_is(const struct profile_stack *stack,
 	return stack && python < stack->frames_count && is(stack->frames[python]);
 }
 
+/* A queue between threads, in Python or in its module _queue; not one between processes. */
+static bool is_threads_queue(const struct profile_frame *frame)
+{
+	return !strcmp(base_name(frame->file), "queue.py") ||
+	       begins_with(frame->module_base, "_queue.");
+}
+
+static bool stack_has(const struct profile_stack *stack,
+		      bool (*is)(const struct profile_frame *frame))
+{
+	for (size_t i = 0; stack && i < stack->frames_count; i++)
+		if (is(stack->frames[i]))
+			return true;
+	return false;
+}
+
 /* A futex: of a lock, of a queue, or of a condition, for which to wait is no fault. */
 static enum account_class class_of_futex(const struct profile_activity *wait)
 {
@@ -248,7 +264,7 @@ static enum account_class class_of_futex(const struct profile_activity *wait)
 		is_lock = !is_condition_function(stack->frames[i]);
 	if (is_lock)
 		return ACCOUNT_LOCK;
-	if (stack_reads_input(stack))
+	if (stack_reads_input(stack) || stack_has(stack, is_threads_queue))
 		return ACCOUNT_INPUT;
 	if (is_shared_lock(wait, python))
 		return ACCOUNT_LOCK;
@@ -300,6 +316,7 @@ enum account_class wait_class(const struct profile_activity *wait)
 {
 	switch (wait->reason) {
 	case PERFX_WAIT_READ:
+		return begins_with(wait->object_name, "timerfd") ? ACCOUNT_SLEEP : ACCOUNT_INPUT;
 	case PERFX_WAIT_POLL:
 	case PERFX_WAIT_EPOLL:
 		return ACCOUNT_INPUT;
@@ -438,33 +455,52 @@ enum account_class wait_class_of(const struct contexts *contexts,
 
 /* --- joins --- */
 
-/* Waits that may be a join: by their stack; or short sleeps of a loop that only polls, and waits
- * for conditions and events. */
-enum candidate { CANDIDATE_NONE = 0, CANDIDATE_JOIN, CANDIDATE_NAP, CANDIDATES };
+/* Waits that may be a join:
+ *
+ *	JOIN	by their stack they are for threads or children
+ *	NAP	sleeps, and waits for events that the process's own threads may raise
+ *	FEED	of data, from own threads (a queue) or from others: a join only where the thread
+ *		does nothing with the data, and the others work all the time
+ */
+enum candidate { CANDIDATE_NONE = 0, CANDIDATE_JOIN, CANDIDATE_NAP, CANDIDATE_FEED, CANDIDATES };
 
-/* A loop that polls sleeps more than once, and for seconds at most. */
-#define NAPS_MIN   2
-#define NAP_MAX_NS 10000000000u
+/* An event of its own threads, a signal: nothing is read that the thread could work on. */
+static bool is_event(const struct profile_activity *wait)
+{
+	const char *name = wait->object_name;
+
+	return begins_with(name, "eventfd") || begins_with(name, "signalfd") ||
+	       begins_with(name, "timerfd") ||
+	       (begins_with(name, "pipe:") && !strstr(name, " from "));
+}
 
 static enum candidate candidate_of(const struct profile_activity *wait, enum account_class class)
 {
 	if (class == ACCOUNT_CHILD)
 		return CANDIDATE_JOIN;
-	if (class == ACCOUNT_RUNNABLE || stack_reads_input(wait->stack))
+	if (class == ACCOUNT_RUNNABLE)
 		return CANDIDATE_NONE;
-	for (size_t i = 0; wait->stack && i < wait->stack->frames_count; i++)
-		if (is_join_frame(wait->stack->frames[i]))
-			return CANDIDATE_JOIN;
-	if (class == ACCOUNT_SLEEP)
-		return wait->count >= NAPS_MIN && wait->ns / wait->count <= NAP_MAX_NS
-			       ? CANDIDATE_NAP
-			       : CANDIDATE_NONE;
-	/* for a condition or an event, which its own threads may raise */
-	return wait->reason == PERFX_WAIT_EPOLL || wait->reason == PERFX_WAIT_POLL ||
-			       (wait->reason == PERFX_WAIT_FUTEX &&
-				wait_class(wait) == ACCOUNT_OTHER)
-		       ? CANDIDATE_NAP
-		       : CANDIDATE_NONE;
+	if (class == ACCOUNT_INPUT && stack_has(wait->stack, is_threads_queue))
+		return CANDIDATE_FEED;
+	if (stack_reads_input(wait->stack))
+		return CANDIDATE_NONE;
+	if (stack_has(wait->stack, is_join_frame))
+		return CANDIDATE_JOIN;
+	switch ((int)wait->reason) {
+	case PERFX_WAIT_SLEEP:
+	case PERFX_WAIT_POLL:
+	case PERFX_WAIT_EPOLL:
+		return CANDIDATE_NAP;
+	case PERFX_WAIT_READ:
+		return is_event(wait) ? CANDIDATE_NAP : CANDIDATE_FEED;
+	case PERFX_WAIT_FUTEX:
+		return wait_class(wait) == ACCOUNT_OTHER ? CANDIDATE_NAP : CANDIDATE_NONE;
+	case PERFX_WAIT_SYSCALL:
+		/* pause, sigwait, semop: calls on a file wait for a device or another process */
+		return wait->object ? CANDIDATE_NONE : CANDIDATE_NAP;
+	default:
+		return CANDIDATE_NONE;
+	}
 }
 
 /* A pool that is joined has threads without a task, too, while others of its threads work. */
@@ -905,6 +941,9 @@ static void add_activities(struct making *m)
 #define JOIN_SHARE 0.50
 /* and the others work for most of that. */
 #define JOIN_WORK_SHARE 0.50
+/* It may wait for data instead where it does more, or the others do less. */
+#define FEED_OWN_SHARE	0.05
+#define FEED_WORK_SHARE 0.90
 
 bool account_is_known(const struct process_account *account)
 {
@@ -915,6 +954,11 @@ uint64_t account_busy_ns(const struct account *account)
 {
 	return account->ns[ACCOUNT_COMPUTING] + account->ns[ACCOUNT_SPINNING] +
 	       account->ns[ACCOUNT_RUNNABLE];
+}
+
+static uint64_t working_ns(const struct account *account)
+{
+	return account->ns[ACCOUNT_COMPUTING] + account->ns[ACCOUNT_RUNNABLE];
 }
 
 /* Waits that are the point of a program that does nothing else. */
@@ -1020,42 +1064,76 @@ static void move_to_join(struct account *account, const struct wait_sums *waits,
 	}
 }
 
-/* waits: of the thread that would be the driver. Without steps of its own it is none if it only
- * waits for the others. The thread of the steps stays the driver, and children only feed it. */
-static void find_joins(struct making *m, struct account *driver, const struct wait_sums *waits)
+/* Of all but one of its threads: what they do for it. Polling is no work. */
+static uint64_t others_work_ns(const struct process_account *account, const struct account *but)
 {
-	struct process_account *account = m->account;
-	uint64_t joins_ns = sum_of_candidate(waits, CANDIDATE_JOIN), threads_ns = 0;
-	uint64_t naps_ns = sum_of_candidate(waits, CANDIDATE_NAP), children_ns;
-	uint64_t own_ns = driver->ns[ACCOUNT_COMPUTING] + driver->ns[ACCOUNT_SPINNING];
-	const struct account *busiest = busiest_of(account, driver->tid, account_busy_ns);
-	const struct account *waiting = busiest_of(account, driver->tid, concrete_wait_ns);
-	double wall_ns = (double)driver->wall_ns;
-	bool has_steps = m->contexts.process->steps.count > 0;
+	uint64_t work_ns = 0;
 
 	for (size_t i = 0; i < account->threads_count; i++)
-		if (&account->threads[i] != driver)
-			threads_ns += account_busy_ns(&account->threads[i]);
-	children_ns = has_steps ? 0
-				: children_busy_ns(m->contexts.profile, m->contexts.process,
-						   CHILDREN_DEPTH);
+		if (&account->threads[i] != but)
+			work_ns += working_ns(&account->threads[i]);
+	return work_ns;
+}
+
+/* Which waits of a thread are joins, if its threads and children work so long meanwhile? False:
+ * none. */
+static bool choose_joins(const struct account *thread, const struct wait_sums *waits,
+			 uint64_t threads_ns, uint64_t children_ns, bool is_join[CANDIDATES])
+{
+	double wall_ns = (double)thread->wall_ns, work = (double)(threads_ns + children_ns);
+	double own = (double)(thread->ns[ACCOUNT_COMPUTING] + thread->ns[ACCOUNT_SPINNING]);
+	uint64_t sum_ns = 0;
+
+	is_join[CANDIDATE_JOIN] = true;
+	is_join[CANDIDATE_NAP] = own < JOIN_OWN_SHARE * wall_ns;
+	is_join[CANDIDATE_FEED] =
+		own < FEED_OWN_SHARE * wall_ns && (double)threads_ns >= FEED_WORK_SHARE * wall_ns;
+	for (int i = CANDIDATE_JOIN; i < CANDIDATES; i++)
+		sum_ns += is_join[i] ? sum_of_candidate(waits, i) : 0;
+	return wall_ns > 0 && (double)sum_ns >= JOIN_SHARE * wall_ns &&
+	       work >= JOIN_WORK_SHARE * (double)sum_ns;
+}
+
+/* A thread with steps waits for its pool without a time limit: what it sleeps or reads is its own.
+ */
+static void leave_waits_of_steps(struct wait_sums *waits)
+{
+	uint64_t other_ns = waits->ns[CANDIDATE_NAP][ACCOUNT_OTHER];
+
+	memset(waits->ns[CANDIDATE_NAP], 0, sizeof(waits->ns[CANDIDATE_NAP]));
+	memset(waits->ns[CANDIDATE_FEED], 0, sizeof(waits->ns[CANDIDATE_FEED]));
+	waits->ns[CANDIDATE_NAP][ACCOUNT_OTHER] = other_ns;
+}
+
+/* waits: of the thread that would be the driver. Without steps of its own it is none if it only
+ * waits for the others. The thread of the steps stays the driver, and children only feed it. */
+static void find_joins(struct making *m, struct account *driver, struct wait_sums *waits)
+{
+	struct process_account *account = m->account;
+	bool has_steps = m->contexts.process->steps.count > 0, is_join[CANDIDATES] = {0};
+	uint64_t threads_ns = others_work_ns(account, driver), children_ns = 0;
+	const struct account *busiest = busiest_of(account, driver->tid, working_ns);
+	const struct account *waiting = busiest_of(account, driver->tid, concrete_wait_ns);
+	double joins = (double)sum_of_candidate(waits, CANDIDATE_JOIN);
+
+	if (has_steps)
+		leave_waits_of_steps(waits);
+	else
+		children_ns =
+			children_busy_ns(m->contexts.profile, m->contexts.process, CHILDREN_DEPTH);
 	/* they may only sleep or read, too: then that is what it waits for */
-	if (!has_steps && waiting && busiest &&
-	    (double)threads_ns < JOIN_WORK_SHARE * (double)joins_ns &&
+	if (!has_steps && waiting && busiest && (double)threads_ns < JOIN_WORK_SHARE * joins &&
 	    concrete_wait_ns(waiting) > threads_ns) {
 		busiest = waiting;
 		threads_ns += concrete_wait_ns(waiting);
 	}
-	if (!has_steps && (double)(threads_ns + children_ns) < JOIN_WORK_SHARE * (double)joins_ns)
+	if (!has_steps && (double)(threads_ns + children_ns) < JOIN_WORK_SHARE * joins)
 		children_ns += children_wait_ns(m);
-	if ((double)own_ns >= JOIN_OWN_SHARE * wall_ns)
-		naps_ns = 0;
-	if (!wall_ns || (double)(joins_ns + naps_ns) < JOIN_SHARE * wall_ns ||
-	    (double)(threads_ns + children_ns) < JOIN_WORK_SHARE * (double)(joins_ns + naps_ns))
+	if (!choose_joins(driver, waits, threads_ns, children_ns, is_join))
 		return;
-	move_to_join(driver, waits, CANDIDATE_JOIN);
-	if (naps_ns)
-		move_to_join(driver, waits, CANDIDATE_NAP);
+	for (int i = CANDIDATE_JOIN; i < CANDIDATES; i++)
+		if (is_join[i])
+			move_to_join(driver, waits, i);
 	account->joins_children = children_ns > threads_ns;
 	account->joins = !account->joins_children;
 	if (account->joins && !has_steps)
