@@ -65,7 +65,7 @@ static const struct profile_stack
 		      .frames_count = 2};
 
 /* What a step does beside its 10 ms of forward. */
-enum slowness { PLAIN, SAVES, EVALUATES, COLLECTS, NO_CPU, STOPPED };
+enum slowness { PLAIN, SAVES, EVALUATES, COLLECTS, NO_CPU, STOPPED, WORKS };
 
 struct training {
 	struct profile profile;
@@ -75,6 +75,8 @@ struct training {
 	struct profile_step_sample samples[STEPS * 10];
 	struct profile_activity rows[4];
 	struct profile_activity rival;
+	const struct profile_stack *ordinary, *extra; /* of ordinary steps; of WORKS */
+	enum perfx_wait_reason extra_reason;
 	uint64_t now_ns;
 };
 
@@ -104,7 +106,7 @@ static void step(struct training *t, uint64_t extra_ns, enum slowness slowness)
 	uint64_t from_ns = t->now_ns, wobble_ns = (steps->times_count * 7919 % 41) * MS / 100;
 	uint64_t at_ns = from_ns + 10 * MS + wobble_ns;
 
-	sample(t, from_ns + 5 * MS, &forward, PERFX_WAIT_NONE, "");
+	sample(t, from_ns + 5 * MS, t->ordinary, PERFX_WAIT_NONE, "");
 	for (uint64_t ns = 0; ns < extra_ns; ns += 10 * MS, at_ns += 10 * MS) {
 		if (slowness == SAVES && ns < extra_ns / 2)
 			sample(t, at_ns + MS, &saving, PERFX_WAIT_NONE, "");
@@ -118,6 +120,8 @@ static void step(struct training *t, uint64_t extra_ns, enum slowness slowness)
 			sample(t, at_ns + MS, &forward, PERFX_WAIT_RUNNABLE, "");
 		else if (slowness == STOPPED)
 			sample(t, at_ns + MS, &forward, PERFX_WAIT_STOPPED, "");
+		else if (slowness == WORKS)
+			sample(t, at_ns + MS, t->extra, t->extra_reason, "");
 	}
 	t->now_ns = from_ns + 10 * MS + wobble_ns + extra_ns;
 	t->times[steps->times_count++] =
@@ -136,6 +140,7 @@ static struct training *training_new(void)
 
 	cr_assert_not_null(t);
 	t->now_ns = START;
+	t->ordinary = &forward;
 	return t;
 }
 
@@ -353,6 +358,113 @@ Test(stalls, evaluation)
 	cr_expect_str_eq(finding->place.function, "evaluate");
 	cr_expect_eq(finding->place.line, 31);
 	cr_expect(says(finding->suggestion, "Evaluate less often"));
+	analysis__free(analysis);
+	free(t);
+}
+
+/* The place of a training whose every 20th step runs a stack for 60 ms more than the other stack;
+ * expects it and what it calls (NULL: nothing). Frames: innermost first. */
+static void expect_place(const struct profile_stack *ordinary, const struct profile_stack *extra,
+			 enum perfx_wait_reason reason, const char *place, const char *callee)
+{
+	struct training *t = training_new();
+	struct slow_cause cause;
+	struct slow_steps slow;
+
+	t->ordinary = ordinary;
+	t->extra = extra;
+	t->extra_reason = reason;
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, i % 20 == 8 ? 600 * MS : 0, WORKS);
+	training_end(t);
+	cr_assert_eq(slow_steps_find(&slow, &t->process.steps,
+				     &(struct slow_limits){1.2, 4, 0.9, 0.95}),
+		     0);
+	cr_assert_eq(slow_steps_cause(&cause, &slow, &t->process, true), 0);
+	cr_assert_not_null(cause.place, "%s", place);
+	cr_expect_str_eq(cause.place->function, place);
+	cr_expect_str_eq(cause.callee ? cause.callee->function : "(nothing)",
+			 callee ?: "(nothing)");
+	free(t);
+}
+
+#define FRAME(path, name, at)                              \
+	(&(const struct profile_frame){.function = (name), \
+				       .file = (path),     \
+				       .line = (at),       \
+				       .module = "",       \
+				       .module_base = "",  \
+				       .language = PERFX_LANGUAGE_PYTHON})
+#define OWN(name, at)	  FRAME("/home/me/train.py", name, at)
+#define PACKAGE(name, at) FRAME("/venv/lib/python3.11/site-packages/lib/trainer.py", name, at)
+#define STACK(...)                                                       \
+	(&(const struct profile_stack){                                  \
+		.frames = (const struct profile_frame *[]){__VA_ARGS__}, \
+		.frames_count =                                          \
+			sizeof((const struct profile_frame *[]){__VA_ARGS__}) / sizeof(void *)})
+
+/* A package's trainer evaluates: its public function is named, not the hook around it, and neither
+ * the loop below it nor the program's model. */
+Test(stalls, evaluation_in_a_package)
+{
+	const struct profile_stack *ordinary =
+		STACK(OWN("Net.forward", 5), PACKAGE("Trainer.training_step", 50),
+		      PACKAGE("Trainer.train", 20), OWN("<module>", 9));
+
+	expect_place(ordinary,
+		     STACK(OWN("Net.forward", 5), PACKAGE("Trainer.evaluation_loop", 90),
+			   PACKAGE("Trainer.evaluate", 80),
+			   PACKAGE("Trainer._maybe_log_save_evaluate", 70),
+			   PACKAGE("Trainer.train", 20), OWN("<module>", 9)),
+		     PERFX_WAIT_NONE, "Trainer.evaluate", NULL);
+	/* the program's own measure is the better name where it takes the time */
+	expect_place(ordinary,
+		     STACK(OWN("exact_match", 30), PACKAGE("Trainer.evaluate", 80),
+			   PACKAGE("Trainer.train", 20), OWN("<module>", 9)),
+		     PERFX_WAIT_NONE, "exact_match", "(nothing)");
+}
+
+/* The program's function of any name, not a layer below it that is hardly ever sampled in ordinary
+ * steps, and with the function for which a hook alone is there. */
+Test(stalls, evaluation_of_any_name)
+{
+	const struct profile_stack *ordinary =
+		STACK(OWN("Net.forward", 5), OWN("fit", 20), OWN("<module>", 9));
+
+	expect_place(ordinary,
+		     STACK(OWN("Net.block", 6), OWN("Net.forward", 5), OWN("dev_loop", 40),
+			   OWN("fit", 21), OWN("<module>", 9)),
+		     PERFX_WAIT_NONE, "dev_loop", "Net.block");
+	expect_place(ordinary,
+		     STACK(PACKAGE("savefig", 300), OWN("plot.<locals>.<genexpr>", 32),
+			   OWN("plot", 31), OWN("after_step", 41), OWN("fit", 21),
+			   OWN("<module>", 9)),
+		     PERFX_WAIT_NONE, "after_step", "plot");
+}
+
+/* A loop without a function of its own is a line that only slow steps reach. */
+Test(stalls, evaluation_without_a_function)
+{
+	expect_place(STACK(OWN("Net.forward", 5), OWN("fit", 20), OWN("<module>", 9)),
+		     STACK(OWN("Net.forward", 5), OWN("fit", 27), OWN("<module>", 9)),
+		     PERFX_WAIT_NONE, "fit", NULL);
+}
+
+/* Other programs have the CPUs while it evaluates: it is slow as it evaluates. */
+Test(stalls, evaluation_beside_others)
+{
+	struct training *t = training_new();
+	const struct finding *finding;
+	struct analysis *analysis;
+
+	t->extra = &evaluating;
+	t->extra_reason = PERFX_WAIT_RUNNABLE;
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, i % 20 == 8 ? 60 * MS : 0, WORKS);
+	training_end(t);
+	finding = finding_of(t, "PeriodicStall", &analysis);
+	cr_assert_not_null(finding);
+	cr_expect(says(finding->headline, "in evaluate (train.py:31)"), "%s", finding->headline);
 	analysis__free(analysis);
 	free(t);
 }

@@ -26,7 +26,7 @@ static size_t package_of(const char *file, const char **package)
 }
 
 /* "torch.save" */
-static void add_library_call(struct text *text, const struct profile_frame *frame)
+static void add_callee(struct text *text, const struct profile_frame *frame)
 {
 	const char *package = "";
 	size_t length = package_of(frame->file, &package);
@@ -47,6 +47,14 @@ static void add_library_call(struct text *text, const struct profile_frame *fram
 static bool is_mostly(const struct slow_cause *cause, enum slow_part part)
 {
 	return cause->parts[part] >= MAIN_CAUSE * cause->extra_ns && cause->extra_ns > 0;
+}
+
+/* Work that ordinary steps do not have makes a step slow even if it waits for CPUs. */
+static bool lacks_cpus_mostly(const struct slow_cause *cause)
+{
+	bool is_work = cause->place_is_new && cause->place_ns >= MAIN_CAUSE * cause->extra_ns;
+
+	return is_mostly(cause, SLOW_NO_CPU) && !is_work;
 }
 
 /* Below, it is not worth a word. */
@@ -85,10 +93,10 @@ static void add_place(struct text *text, const struct slow_cause *cause)
 		text_add(text, ", which compiles");
 		return;
 	}
-	if (!cause->library)
+	if (!cause->callee)
 		return;
 	text_add(text, ", which calls ");
-	add_library_call(text, cause->library);
+	add_callee(text, cause->callee);
 }
 
 static enum profile_phase main_phase(const struct slow_cause *cause)
@@ -108,7 +116,7 @@ static void add_cause(struct text *text, const struct rules_ctx *ctx,
 		text_printf(text, "; most of it is %s", profile_phase_name(main_phase(cause)));
 		return;
 	}
-	if (cause->place && !is_mostly(cause, SLOW_NO_CPU) && !is_mostly(cause, SLOW_STOPPED)) {
+	if (cause->place && !lacks_cpus_mostly(cause) && !is_mostly(cause, SLOW_STOPPED)) {
 		text_add(text, "; ");
 		add_percent(text, fmin(cause->place_ns / cause->extra_ns, 1));
 		text_add(text, " of that in ");
@@ -160,7 +168,7 @@ static const char *stall_remedy(const struct slow_cause *cause)
 		return remedy_text(REMEDY_COMPILE);
 	for (size_t i = 0; i < sizeof(stall_remedies) / sizeof(stall_remedies[0]); i++)
 		if (has_word(cause->place, stall_remedies[i].words) ||
-		    has_word(cause->library, stall_remedies[i].words))
+		    has_word(cause->callee, stall_remedies[i].words))
 			return stall_remedies[i].remedy;
 	if (cause->parts[SLOW_DISK] >= DISK_STALL * cause->extra_ns && cause->extra_ns > 0)
 		return stall_remedies[DISK_REMEDY].remedy;
@@ -173,7 +181,7 @@ static const char *stall_remedy(const struct slow_cause *cause)
 static bool is_optimizer(const struct slow_cause *cause)
 {
 	return main_phase(cause) == PROFILE_PHASE_OPTIMIZER ||
-	       (cause->library && strstr(cause->library->file, "/optim/"));
+	       (cause->callee && strstr(cause->callee->file, "/optim/"));
 }
 
 static const char *ordinal_suffix(size_t number)
@@ -283,7 +291,7 @@ static void periodic_stall(struct rules_ctx *ctx, const struct slow_steps *slow)
 
 static enum bottleneck bottleneck_of(const struct slow_cause *cause)
 {
-	if (is_mostly(cause, SLOW_NO_CPU))
+	if (lacks_cpus_mostly(cause))
 		return BOTTLENECK_CONTENTION;
 	if (is_mostly(cause, SLOW_COMPILES))
 		return BOTTLENECK_RECOMPILATION;
@@ -321,7 +329,7 @@ static void write_uneven(struct note *note, const struct rules_ctx *ctx,
 		    ctx->thresholds->uneven_steps_medium * 100);
 	text_add(&note->suggestion,
 		 is_mostly(cause, SLOW_STOPPED) ? STOPPED_REMEDY
-		 : is_mostly(cause, SLOW_NO_CPU)
+		 : lacks_cpus_mostly(cause)
 			 ? "Other threads or programs use the CPUs: see which had them, and move "
 			   "them, lower their share (cpu.weight, /proc/PID/autogroup), or reserve "
 			   "CPUs for this program."
@@ -369,7 +377,7 @@ static void uneven_steps(struct rules_ctx *ctx, const struct slow_steps *slow)
 	if (is_mostly(&cause, SLOW_COLLECTS) || (is_contended(ctx) && lacks_cpu(&cause)))
 		return;
 	note.bottleneck = bottleneck_of(&cause);
-	note.place = is_known(ctx, &cause) && !is_mostly(&cause, SLOW_NO_CPU) &&
+	note.place = is_known(ctx, &cause) && !lacks_cpus_mostly(&cause) &&
 				     !is_mostly(&cause, SLOW_STOPPED)
 			     ? cause.place
 			     : NULL;
@@ -415,7 +423,7 @@ static void write_captured(struct note *note, const struct rules_ctx *ctx, uint6
 	text_add(&note->threshold, "the --trigger of the flight recorder");
 	rules_suggest(note, ctx,
 		      is_mostly(cause, SLOW_STOPPED) ? STOPPED_REMEDY
-		      : is_mostly(cause, SLOW_NO_CPU)
+		      : lacks_cpus_mostly(cause)
 			      ? "Other threads or programs use the CPUs: see which had them."
 			      : stall_remedy(cause));
 }
@@ -437,7 +445,7 @@ static void slow_step(struct rules_ctx *ctx)
 		return;
 	}
 	note.bottleneck = bottleneck_of(&cause);
-	note.place = is_known(ctx, &cause) && !is_mostly(&cause, SLOW_NO_CPU) &&
+	note.place = is_known(ctx, &cause) && !lacks_cpus_mostly(&cause) &&
 				     !is_mostly(&cause, SLOW_STOPPED)
 			     ? cause.place
 			     : NULL;

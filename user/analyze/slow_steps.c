@@ -5,6 +5,7 @@
 #include "analyze/location.h"
 #include "analyze/stack_kind.h"
 #include "base/grow.h"
+#include "base/hash.h"
 
 #include <errno.h>
 #include <math.h>
@@ -213,7 +214,7 @@ static enum step_kind kind_of_step(const struct slow_steps *slow, const struct p
 									      : STEP_LEFT_OUT;
 }
 
-/* A line of the program, or a library's function that it calls. */
+/* A line of the program, or a function that it calls. */
 struct slow_place {
 	const struct profile_frame *frame;
 	double ns; /* extra */
@@ -302,14 +303,18 @@ static const char *names_lead(const struct slow_names *names)
 	return lead;
 }
 
-/* The program's own functions, and how long steps were in them: slow ones, as many ordinary ones.
- */
-struct step_function {
-	const struct profile_frame *frame;
+/* How long steps were in a Python function, or at a line of one: slow ones, and as many ordinary
+ * ones. */
+struct step_share {
 	double slow_ns, ordinary_ns;
+	const struct profile_activity *last; /* recursion counts once in a sample */
 };
 
-#define STEP_FUNCTIONS_MAX 256
+struct step_shares {
+	struct map64 places; /* key_of() → index */
+	struct step_share *list;
+	size_t count, capacity;
+};
 
 /* While it is found. */
 struct comparison {
@@ -317,9 +322,11 @@ struct comparison {
 	const struct profile_steps *steps;
 	bool periodic;
 	double scale; /* of ordinary steps to as many as are slow */
-	struct step_function functions[STEP_FUNCTIONS_MAX];
-	size_t functions_count;
-	struct slow_places lines, libraries;
+	struct step_shares shares;
+	struct step_share all; /* of all samples */
+	size_t ordinary_count; /* samples of ordinary steps */
+	bool failed;
+	struct slow_places lines, callees;
 	struct slow_names names[SLOW_PARTS];
 	struct slow_cause *cause;
 };
@@ -353,89 +360,191 @@ static const struct profile_frame *place_of(const struct profile_stack *stack, s
 	return stack->frames_count && stack->frames[0]->function[0] ? stack->frames[0] : NULL;
 }
 
-/* Ordinary steps are hardly ever in a function that slow ones alone enter. */
+/* A function that only slow steps enter has so little of them in ordinary steps, and of those. */
 #define ORDINARY_SHARE 0.10
+/* With fewer samples of ordinary steps it is not known which functions they enter. */
+#define ORDINARY_SAMPLES 10
+/* A function that is called for nothing but another one has this much of the other's time. */
+#define CHAIN_SHARE 0.90
 
-static struct step_function *find_function(struct comparison *c, const struct profile_frame *frame)
+enum share_kind { SHARE_OF_FUNCTION, SHARE_OF_LINE };
+
+static uint64_t key_of(const struct profile_frame *frame, enum share_kind kind)
 {
-	for (size_t i = 0; i < c->functions_count; i++)
-		if (frame_is_same_function(c->functions[i].frame, frame))
-			return &c->functions[i];
-	if (c->functions_count == STEP_FUNCTIONS_MAX)
+	uint64_t parts[] = {fnv1a(frame->function, strlen(frame->function)),
+			    fnv1a(frame->file, strlen(frame->file)),
+			    kind == SHARE_OF_LINE ? frame->line + 1ULL : 0};
+
+	return fnv1a(parts, sizeof(parts));
+}
+
+static struct step_share *share_of(struct comparison *c, const struct profile_frame *frame,
+				   enum share_kind kind)
+{
+	struct step_shares *shares = &c->shares;
+	uint64_t key = key_of(frame, kind);
+	uint32_t at = map64_get(&shares->places, key);
+
+	if (at != MAP64_NONE)
+		return &shares->list[at];
+	if (grow_array(&shares->list, &shares->capacity, shares->count + 1,
+		       sizeof(*shares->list)) ||
+	    map64_put(&shares->places, key, (uint32_t)shares->count)) {
+		c->failed = true;
 		return NULL;
-	c->functions[c->functions_count].frame = frame;
-	return &c->functions[c->functions_count++];
+	}
+	return &shares->list[shares->count++];
+}
+
+static void share_add(struct step_share *share, const struct profile_activity *sample, double ns)
+{
+	if (!share || share->last == sample)
+		return;
+	share->last = sample;
+	*(ns > 0 ? &share->slow_ns : &share->ordinary_ns) += fabs(ns);
 }
 
 /* ns < 0: of ordinary steps. */
-static void count_functions(struct comparison *c, const struct profile_activity *sample, double ns)
+static void count_shares(struct comparison *c, const struct profile_activity *sample, double ns)
 {
 	const struct profile_stack *stack = sample->stack;
 
 	c->cause->samples_count += ns > 0;
+	c->ordinary_count += ns < 0;
+	share_add(&c->all, sample, ns);
 	for (size_t i = 0; stack && i < stack->frames_count; i++) {
-		struct step_function *function;
+		const struct profile_frame *frame = stack->frames[i];
 
-		if (!location_is_own_python(stack->frames[i]))
+		if (frame->language != PERFX_LANGUAGE_PYTHON || !frame->function[0])
 			continue;
-		function = find_function(c, stack->frames[i]);
-		if (function)
-			*(ns > 0 ? &function->slow_ns : &function->ordinary_ns) += fabs(ns);
+		share_add(share_of(c, frame, SHARE_OF_FUNCTION), sample, ns);
+		share_add(share_of(c, frame, SHARE_OF_LINE), sample, ns);
 	}
 }
 
-static bool is_of_slow_steps(struct comparison *c, const struct profile_frame *frame)
+/* "score" of Runner.score, "<genexpr>" of score.<locals>.<genexpr> */
+static const char *last_name(const struct profile_frame *frame)
 {
-	const struct step_function *function =
-		location_is_own_python(frame) ? find_function(c, frame) : NULL;
+	const char *dot = strrchr(frame->function, '.');
 
-	return function && !strstr(frame->function, "<genexpr>") &&
-	       function->ordinary_ns < ORDINARY_SHARE * function->slow_ns;
+	return dot ? dot + 1 : frame->function;
 }
 
-/* Is it what trainers do now and then, by its name? Callers may have other work in each step. */
+/* Does its name say that trainers do it now and then? */
 static bool is_occasional(const struct profile_frame *frame)
 {
 	static const char *const words[] = {"eval", "valid", "test", "save", "checkpoint", NULL};
-	const char *dot = strrchr(frame->function, '.');
 	bool found = false;
 
 	for (size_t i = 0; words[i]; i++)
-		found |= strcasestr(dot ? dot + 1 : frame->function, words[i]) != NULL;
-	return found;
+		found |= strcasestr(frame->function, words[i]) != NULL;
+	return found && last_name(frame)[0] != '_';
 }
 
-/* The function that slow steps alone enter: the innermost, or an evaluation or a checkpoint around
- * it. Not the layer of the model below it, which ordinary steps are in as well. Without one the
- * innermost Python frame of the program's own. */
+/* Do only slow steps enter the function, or reach the line? */
+static bool is_of_slow_steps(struct comparison *c, const struct profile_frame *frame,
+			     enum share_kind kind)
+{
+	const struct step_share *share;
+
+	if (frame->language != PERFX_LANGUAGE_PYTHON || !frame->function[0] ||
+	    (kind == SHARE_OF_FUNCTION && last_name(frame)[0] == '<'))
+		return false;
+	share = share_of(c, frame, kind);
+	if (!share || (c->ordinary_count < ORDINARY_SAMPLES && !is_occasional(frame)))
+		return false;
+	return share->ordinary_ns < ORDINARY_SHARE * share->slow_ns &&
+	       share->ordinary_ns <= ORDINARY_SHARE * c->all.ordinary_ns;
+}
+
+/* The outermost frame of it; frames_count: there is none. */
+static size_t outermost_of_slow_steps(struct comparison *c, const struct profile_stack *stack,
+				      enum share_kind kind)
+{
+	for (size_t i = stack->frames_count; i-- > 0;)
+		if (is_of_slow_steps(c, stack->frames[i], kind))
+			return i;
+	return stack->frames_count;
+}
+
+/* The program's own functions first, then those whose names say more than that of a hook which
+ * calls them. */
+static int rank_of(const struct profile_frame *frame)
+{
+	return (location_is_own_python(frame) ? 4 : 0) + (is_occasional(frame) ? 2 : 0) +
+	       (last_name(frame)[0] != '_');
+}
+
+/* The outermost function that only slow steps enter, as evaluate(): not the layers below it, which
+ * ordinary steps enter as well. Where it is called for one other function alone, that may have the
+ * better name. */
+static size_t function_of_slow_steps(struct comparison *c, const struct profile_stack *stack)
+{
+	size_t outermost = outermost_of_slow_steps(c, stack, SHARE_OF_FUNCTION), best = outermost;
+	double least_ns;
+
+	if (outermost == stack->frames_count)
+		return outermost;
+	least_ns = CHAIN_SHARE * share_of(c, stack->frames[outermost], SHARE_OF_FUNCTION)->slow_ns;
+	for (size_t i = outermost; i-- > 0;)
+		if (is_of_slow_steps(c, stack->frames[i], SHARE_OF_FUNCTION) &&
+		    share_of(c, stack->frames[i], SHARE_OF_FUNCTION)->slow_ns >= least_ns &&
+		    rank_of(stack->frames[i]) > rank_of(stack->frames[best]))
+			best = i;
+	return best;
+}
+
+/* Without such a function a line of the program's own that only slow steps reach, else the
+ * innermost one. */
 static size_t python_of(struct comparison *c, const struct profile_stack *stack)
 {
-	size_t inner = location_python(stack->frames, stack->frames_count);
-	size_t found = stack->frames_count;
+	size_t found = function_of_slow_steps(c, stack);
 
-	for (size_t i = inner; i < stack->frames_count; i++)
-		if (is_of_slow_steps(c, stack->frames[i]) &&
-		    (found == stack->frames_count || is_occasional(stack->frames[i])))
-			found = i;
-	return found < stack->frames_count ? found : inner;
+	if (found == stack->frames_count)
+		found = outermost_of_slow_steps(c, stack, SHARE_OF_LINE);
+	if (found < stack->frames_count &&
+	    (location_is_own_python(stack->frames[found]) ||
+	     is_of_slow_steps(c, stack->frames[found], SHARE_OF_FUNCTION)))
+		return found;
+	return location_python(stack->frames, stack->frames_count);
 }
 
-/* And the library's function that it has called. */
+static bool is_own_of_slow_steps(struct comparison *c, const struct profile_frame *frame)
+{
+	return location_is_own_python(frame) && is_of_slow_steps(c, frame, SHARE_OF_FUNCTION);
+}
+
+/* The function that the place calls: the layers of a model below an evaluation are none, which
+ * ordinary steps enter as well. NULL: none. */
+static const struct profile_frame *callee_of(struct comparison *c,
+					     const struct profile_stack *stack, size_t place)
+{
+	size_t inner = location_python(stack->frames, stack->frames_count);
+
+	if (place == stack->frames_count)
+		return NULL;
+	for (size_t i = place; i-- > 0;)
+		if (is_own_of_slow_steps(c, stack->frames[i]) &&
+		    !frame_is_same_function(stack->frames[i], stack->frames[place]))
+			return stack->frames[i];
+	if (!frame_is_same_function(stack->frames[inner], stack->frames[place]))
+		return NULL;
+	while (inner-- > 0)
+		if (stack->frames[inner]->language == PERFX_LANGUAGE_PYTHON)
+			return stack->frames[inner];
+	return NULL;
+}
+
 static void add_place(struct comparison *c, const struct profile_stack *stack, double ns)
 {
-	const struct profile_frame *place = stack ? place_of(stack, python_of(c, stack)) : NULL;
-	size_t inner = stack ? location_python(stack->frames, stack->frames_count) : 0;
+	size_t python = stack ? python_of(c, stack) : 0;
+	const struct profile_frame *place = stack ? place_of(stack, python) : NULL;
+	const struct profile_frame *callee = place ? callee_of(c, stack, python) : NULL;
 
-	if (!place)
-		return;
-	places_add(&c->lines, place, ns);
-	inner = inner < stack->frames_count ? inner : 0;
-	while (inner-- > 0) {
-		if (stack->frames[inner]->language != PERFX_LANGUAGE_PYTHON)
-			continue;
-		places_add(&c->libraries, stack->frames[inner], ns);
-		return;
-	}
+	if (place)
+		places_add(&c->lines, place, ns);
+	if (callee)
+		places_add(&c->callees, callee, ns);
 }
 
 static void compare_sample(struct comparison *c, const struct profile_activity *sample, double ns)
@@ -510,15 +619,16 @@ static const char *rival_of(const struct profile_process *process)
 	return "";
 }
 
-/* Of what is extra in a function, in the library's function that it calls. */
-#define LIBRARY_SHARE 0.25
+/* Of what is extra in a function, in the one that it calls. */
+#define CALLEE_SHARE 0.25
 
 int slow_steps_cause(struct slow_cause *cause, const struct slow_steps *slow,
 		     const struct profile_process *process, bool periodic)
 {
 	const struct profile_steps *steps = &process->steps;
 	struct comparison *c = calloc(1, sizeof(*c));
-	struct slow_place lead, library;
+	struct slow_place lead, callee;
+	bool failed;
 
 	*cause = (struct slow_cause){.file = "", .rival = ""};
 	if (!c)
@@ -527,19 +637,23 @@ int slow_steps_cause(struct slow_cause *cause, const struct slow_steps *slow,
 		.slow = slow, .steps = steps, .periodic = periodic, .cause = cause};
 	count_steps(c);
 	/* places of slow steps first: there is room for so many */
-	compare_samples(c, STEP_WANTED, count_functions);
-	compare_samples(c, STEP_ORDINARY, count_functions);
+	compare_samples(c, STEP_WANTED, count_shares);
+	compare_samples(c, STEP_ORDINARY, count_shares);
 	compare_samples(c, STEP_WANTED, compare_sample);
 	compare_samples(c, STEP_ORDINARY, compare_sample);
 	compare_phases(c);
 	lead = places_lead(&c->lines);
 	cause->place = lead.frame;
 	cause->place_ns = lead.ns;
-	library = places_lead(&c->libraries);
-	if (library.ns >= LIBRARY_SHARE * lead.ns)
-		cause->library = library.frame;
+	cause->place_is_new = lead.frame && is_of_slow_steps(c, lead.frame, SHARE_OF_FUNCTION);
+	callee = places_lead(&c->callees);
+	if (callee.ns >= CALLEE_SHARE * lead.ns)
+		cause->callee = callee.frame;
 	cause->file = names_lead(&c->names[SLOW_DISK]);
 	cause->rival = rival_of(process);
+	failed = c->failed;
+	map64_clear(&c->shares.places);
+	free(c->shares.list);
 	free(c);
-	return 0;
+	return failed ? -ENOMEM : 0;
 }

@@ -58,12 +58,15 @@ struct slow_cause {
 	uint64_t samples_count;	  /* in slow steps */
 	double extra_ns;	  /* sampled: of all slow steps, beyond ordinary ones */
 	double parts[SLOW_PARTS]; /* of these; COLLECTS and COMPILES are in others as well */
-	/* Of these, of the Python function of the program that has most of them, by its hottest
-	 * line; of a stack without Python a native one. NULL: not known. */
+	/* Of these, of the Python function that has most of them, by its hottest line: the
+	 * outermost one that only slow steps enter, as an evaluation; without one the program's
+	 * innermost. Of a stack without Python a native one. NULL: not known. */
 	const struct profile_frame *place;
 	double place_ns;
-	/* The Python function of a library that it calls there, mostly; NULL: none. */
-	const struct profile_frame *library;
+	bool place_is_new; /* only slow steps enter the function */
+	/* The Python function that it calls there, mostly: one of the program's own that only slow
+	 * steps enter, else a library's. NULL: none. */
+	const struct profile_frame *callee;
 	const char *file;	       /* that it waits for; "": not known */
 	const char *rival;	       /* that has the CPU; "": not known */
 	double phases[PROFILE_PHASES]; /* of the steps' time; exact */
