@@ -716,6 +716,8 @@ enum perfx_language {
 #define PERFX_FRAME_GONE 0x1
 /* Its file was found to be of an installed package. */
 #define PERFX_FRAME_PACKAGE 0x2
+/* A Python generator, which its caller resumes. */
+#define PERFX_FRAME_GENERATOR 0x4
 
 /* The symbol of a frame in a process's stacks. Inlined functions have records of their own,
  * innermost first: `depth` 0, 1, … strings: function (demangled, of Python qualified; "": unknown),

@@ -206,7 +206,8 @@ static const char program[] = "import sys, time\n"
 			      "    def grüße(self):\n"
 			      "        print('here', id(self.grüße.__code__), flush=True)\n"
 			      "        time.sleep(60)\n"
-			      "Greeting().grüße()\n";
+			      "        yield\n"
+			      "next(Greeting().grüße())\n";
 
 /* Starts an interpreter; 0: there is none of that name, or it cannot run. *code: the address of the
  * method's code object. */
@@ -280,7 +281,8 @@ static void check_live(const char *name, uint32_t minor)
 	cr_expect_str_eq(code.function, minor >= 0x030b ? "Greeting.grüße" : "grüße");
 	cr_expect_str_eq(code.file, "<string>");
 	cr_expect_eq(code.lines.first_line, 3);
-	cr_expect_eq(line_of_instruction(&code.lines, minor >= 0x030b ? 2 : 0), 4);
+	cr_expect(code.is_generator, "%s", name);
+	cr_expect_eq(line_of_instruction(&code.lines, minor >= 0x030b ? 4 : 2), 4);
 	cr_expect_eq(code_identity(pid, &python, address, &identity), 0);
 	cr_expect_eq(code_identity(pid, &python, address, &again), 0);
 	cr_expect_eq(identity, again);

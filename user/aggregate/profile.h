@@ -27,9 +27,10 @@ struct profile_frame {
 	uint32_t line;			  /* 0: unknown */
 	uint64_t address, offset;	  /* in the process; in the module's file */
 	enum perfx_language language;
-	bool gone;	 /* Python: the code object was no longer there when it was to be named */
-	bool of_package; /* its file was found to be of an installed package */
-	bool of_command; /* python -c: the code of "<string>" is the main program */
+	bool gone;	   /* Python: the code object was no longer there when it was to be named */
+	bool of_package;   /* its file was found to be of an installed package */
+	bool is_generator; /* Python: its caller resumes it */
+	bool of_command;   /* python -c: the code of "<string>" is the main program */
 };
 
 /* The name that reports show. */

@@ -229,6 +229,7 @@ int handle_frame(struct aggregate *a, const struct event *event)
 		.language = record->language,
 		.gone = record->flags & PERFX_FRAME_GONE,
 		.of_package = record->flags & PERFX_FRAME_PACKAGE,
+		.is_generator = record->flags & PERFX_FRAME_GENERATOR,
 		.of_command = !strcmp(event->strings[2], "<string>") &&
 			      runs_command(a->processes[record->process]->cmdline ?: ""),
 	};

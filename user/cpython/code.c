@@ -99,6 +99,10 @@ static char *read_string(pid_t pid, const struct code_offsets *code, uint64_t ad
 /* The beginning of a code object, up to its bytecode. */
 #define CODE_BYTES 256
 
+/* Of its flags (Include/cpython/code.h). */
+#define CO_GENERATOR	   0x20
+#define CO_ASYNC_GENERATOR 0x200
+
 struct code_head {
 	uint8_t bytes[CODE_BYTES];
 };
@@ -171,6 +175,7 @@ int code_read(pid_t pid, const struct cpython *python, uint64_t address, struct 
 	if (err)
 		return err;
 	code->lines.first_line = first_line_of(&head, at);
+	code->is_generator = pointer_at(&head, at->flags) & (CO_GENERATOR | CO_ASYNC_GENERATOR);
 	code->file = read_string(pid, at, pointer_at(&head, at->file));
 	if (code->file)
 		code->function = read_string(

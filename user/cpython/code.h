@@ -9,6 +9,7 @@
 #include "cpython/cpython.h"
 #include "cpython/lines.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -16,6 +17,7 @@ struct code {
 	char *function; /* qualified name, up to 3.10 the plain one; UTF-8 */
 	char *file;	/* as the interpreter names it */
 	struct code_lines lines;
+	bool is_generator; /* or an asynchronous one */
 };
 
 /* -ESTALE: no code object is there; -ESRCH: the process is gone. */

@@ -10,10 +10,10 @@
 #define GIL_HOLDER 8
 #define GIL_LOCKED 16
 
-#define CODE_38(lines_format)                                                                \
-	{                                                                                    \
-		.first_line = 40, .file = 104, .name = 112, .lines = 120, .string_data = 48, \
-		.string_wide_data = 72, .format = (lines_format)                             \
+#define CODE_38(lines_format)                                                          \
+	{                                                                              \
+		.first_line = 40, .flags = 36, .file = 104, .name = 112, .lines = 120, \
+		.string_data = 48, .string_wide_data = 72, .format = (lines_format)    \
 	}
 
 static const struct cpython_release releases[] = {
@@ -87,6 +87,7 @@ static const struct cpython_release releases[] = {
 			   .frame_entry = 68,
 			   .code_first = 184},
 		.code = {.first_line = 72,
+			 .flags = 48,
 			 .file = 112,
 			 .name = 120,
 			 .qualname = 128,
@@ -113,6 +114,7 @@ static const struct cpython_release releases[] = {
 			   .frame_entry = 70,
 			   .code_first = 192},
 		.code = {.first_line = 68,
+			 .flags = 48,
 			 .file = 112,
 			 .name = 120,
 			 .qualname = 128,
@@ -241,7 +243,9 @@ static bool describe_code(const uint8_t *runtime, const struct description *at,
 		.string_wide_data = 56,
 		.format = LINE_TABLE_LOCATIONS,
 	};
-	return valid;
+	/* with four counts of arguments and of the stack between them: not described */
+	code->flags = (uint16_t)(code->first_line - 5 * sizeof(int));
+	return valid && code->first_line > 5 * sizeof(int);
 }
 
 static bool describe_remote(const uint8_t *runtime, const struct description *at,

@@ -21,6 +21,7 @@
 /* Offsets in a code object, bytes. */
 struct code_offsets {
 	uint16_t first_line, file, name;
+	uint16_t flags;	      /* co_flags, an int */
 	uint16_t qualname;    /* 0: there is none */
 	uint16_t lines;	      /* its line table */
 	uint16_t string_data; /* of ASCII; of other compact strings 16 or, to 3.11, 24 more */

@@ -375,7 +375,8 @@ static void emit_frame(struct python_frames *python, const struct python_process
 	struct perfx_frame record = {.address = frame->address,
 				     .process = process->process,
 				     .flags = (code->function ? 0 : PERFX_FRAME_GONE) |
-					      (shown->of_package ? PERFX_FRAME_PACKAGE : 0),
+					      (shown->of_package ? PERFX_FRAME_PACKAGE : 0) |
+					      (code->is_generator ? PERFX_FRAME_GENERATOR : 0),
 				     .language = PERFX_LANGUAGE_PYTHON};
 
 	if (code->function)
