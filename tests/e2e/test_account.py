@@ -207,3 +207,41 @@ def test_a_program_without_symbols(tmp_path):
     with started(program) as process:
         report = report_of(process.pid)
     assert "bare-loop (no symbols)" in report["verdict"]
+
+
+READER = """
+import time, torch
+torch.set_num_threads(1)
+model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 4))
+optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+
+def rows_of(shard):
+    for _ in range(100):
+        time.sleep(0.008)
+        yield torch.ones(32, 64)
+
+def batches():
+    while True:
+        yield from rows_of(0)
+
+def main():
+    print("ready", flush=True)
+    for batch in batches():
+        optimizer.zero_grad()
+        model(batch).square().mean().backward()
+        optimizer.step()
+
+main()
+"""
+
+
+@pytest.mark.skipif(not has(PYTHON, "torch"), reason=f"{PYTHON} has no torch (Debian: python3-torch)")
+def test_sleeps_of_a_generator_are_the_datas(tmp_path):
+    with started(PYTHON, write(tmp_path / "reads.py", READER)) as program:
+        report = report_of(program.pid, 4)
+        process = process_of(report, program.pid)
+    finding, = (finding for finding in process["findings"] if finding["kind"] == "DataBound")
+    assert report["verdict"].startswith("INPUT-BOUND: "), report["verdict"]
+    assert "rows_of (reads.py:9), which sleeps 8." in finding["evidence"]
+    assert "num_workers" not in finding["suggestion"] and "queue" in finding["suggestion"]
+    assert not any(finding["kind"] == "SleepWait" for finding in process["findings"])

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyze/account.h"
 
+#include "analyze/loaders.h"
 #include "analyze/location.h"
 #include "analyze/remedy.h"
 #include "analyze/thread_pool.h"
@@ -118,6 +119,8 @@ int contexts_begin(struct contexts *contexts, const struct profile *profile,
 		if (function && remedy_of_name(function) == REMEDY_DATA)
 			err = map64_put(&contexts->batches, id, 1);
 	}
+	if (!err)
+		loaders_find(&contexts->loaders, contexts);
 	return err;
 }
 
@@ -161,7 +164,13 @@ bool context_is_data(const struct contexts *contexts, uint32_t id)
 
 bool sample_is_of_batch(const struct contexts *contexts, const struct profile_activity *sample)
 {
-	return context_is_data(contexts, sample->context) || stack_reads_input(sample->stack);
+	return context_is_data(contexts, sample->context) ||
+	       stack_is_of_batch(contexts, sample->stack);
+}
+
+bool stack_is_of_batch(const struct contexts *contexts, const struct profile_stack *stack)
+{
+	return stack_reads_input(stack) || loaders_have(&contexts->loaders, stack);
 }
 
 /* --- the class of a wait --- */

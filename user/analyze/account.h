@@ -98,12 +98,21 @@ struct place account_native(const struct process_account *account, enum account_
 
 /* --- what samples and waits mean --- */
 
+#define LOADERS_MAX 16
+
+/* Python functions that prepare batches (loaders.h). Borrows. */
+struct loaders {
+	const struct profile_frame *list[LOADERS_MAX];
+	size_t count;
+};
+
 /* The calling contexts of a process, by id. Borrows. */
 struct contexts {
 	const struct profile *profile;
 	const struct profile_process *process;
 	struct map64 places;  /* id → process->contexts[] */
 	struct map64 batches; /* functions in which a data loader's next batch is fetched */
+	struct loaders loaders;
 };
 
 /* 0 or -ENOMEM; to be cleared in both cases. */
@@ -118,6 +127,7 @@ bool context_is_call(const struct contexts *contexts, uint32_t id);
 bool context_is_data(const struct contexts *contexts, uint32_t id);
 /* The same, by a range or by the stack. */
 bool sample_is_of_batch(const struct contexts *contexts, const struct profile_activity *sample);
+bool stack_is_of_batch(const struct contexts *contexts, const struct profile_stack *stack);
 /* A range, or what has no name in PyTorch 1.13 (plan/annotations.c): it does no work itself. */
 bool function_is_marker(const struct profile_function *function);
 

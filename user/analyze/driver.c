@@ -137,14 +137,6 @@ static void find_python(struct driver *driver, const struct contexts *contexts)
 /* Callers that are looked at: each takes a pass over the samples. */
 #define OWN_CALLERS 16
 
-static bool has_function(const struct profile_stack *stack, const struct profile_frame *function)
-{
-	for (size_t i = 0; stack && i < stack->frames_count; i++)
-		if (frame_is_same_function(stack->frames[i], function))
-			return true;
-	return false;
-}
-
 /* From the hottest function outwards, in a stack. */
 struct chain {
 	const struct profile_stack *stack;
@@ -177,7 +169,7 @@ static struct chain_time time_of(const struct driver *driver, const struct conte
 		size_t python;
 
 		if (!runs_outside(driver, contexts, sample) ||
-		    !has_function(sample->stack, outermost))
+		    !stack_has_function(sample->stack, outermost))
 			continue;
 		python = stack_innermost_python(sample->stack);
 		time.ns += part_ns(sample, driver->part);
@@ -196,7 +188,7 @@ static const struct profile_stack *stack_of(const struct driver *driver,
 
 	for (size_t i = 0; i < samples->count; i++)
 		if (runs_outside(driver, contexts, &samples->list[i]) &&
-		    has_function(samples->list[i].stack, function))
+		    stack_has_function(samples->list[i].stack, function))
 			return samples->list[i].stack;
 	return NULL;
 }

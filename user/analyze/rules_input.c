@@ -141,20 +141,6 @@ static struct preparation find_preparation(const struct preparing *who)
 		find_wait_of_lead(&found, who);
 	return found;
 }
-/* The thread of the steps itself, while it has no worker to wait for. */
-static struct preparation find_own_preparation(struct rules_ctx *ctx)
-{
-	struct contexts contexts;
-	struct preparation found = {0};
-
-	if (contexts_begin(&contexts, ctx->profile, ctx->process))
-		ctx->failed = true;
-	else
-		found = find_preparation(
-			&(struct preparing){ctx->process, ctx->driver->tid, &contexts});
-	contexts_clear(&contexts);
-	return found;
-}
 
 /* Of all the time of batches. */
 static double all_batches_ns(const struct rules_ctx *ctx)
@@ -193,15 +179,21 @@ static const struct profile_process *parent_of(const struct profile *profile,
 	return NULL;
 }
 
+/* joblib's and loky's pools start interpreters of their own, and one that cleans up behind them. */
+static bool is_loky_worker(const struct profile_process *child)
+{
+	return strstr(child->cmdline, "loky.backend") && !strstr(child->cmdline, "tracker");
+}
+
 /* Forks of the process itself, or interpreters that multiprocessing starts by its methods spawn and
- * forkserver. */
+ * forkserver, or loky. */
 static bool is_worker(const struct rules_ctx *ctx, const struct profile_process *child)
 {
 	const struct profile_process *parent = parent_of(ctx->profile, child);
 
 	if (parent == ctx->process)
 		return (*child->cmdline && !strcmp(child->cmdline, ctx->process->cmdline)) ||
-		       strstr(child->cmdline, "multiprocessing.spawn");
+		       strstr(child->cmdline, "multiprocessing.spawn") || is_loky_worker(child);
 	return parent && strstr(parent->cmdline, "multiprocessing.forkserver") &&
 	       profile_is_child(ctx->profile, parent, ctx->process);
 }
@@ -330,6 +322,7 @@ void add_feeder(struct text *text, struct rules_ctx *ctx)
 
 struct loader {
 	struct preparation own; /* what the thread of the steps prepares itself */
+	bool is_frameworks;	/* a DataLoader or a tf.data pipeline, not the program's own */
 	bool is_own, is_anothers;
 	unsigned workers, needed; /* that there are; that would hide it, as far as CPUs go */
 	bool keeps_up;		  /* the workers do: taking batches from them is what is left */
@@ -457,16 +450,30 @@ static struct batch find_batch(const struct rules_ctx *ctx, const struct loader 
 	return batch;
 }
 
+/* What the thread of the steps prepares itself, while it has no worker to wait for. */
+static void find_own_preparation(struct loader *loader, struct rules_ctx *ctx)
+{
+	struct contexts contexts;
+
+	if (contexts_begin(&contexts, ctx->profile, ctx->process)) {
+		ctx->failed = true;
+	} else {
+		loader->own = find_preparation(
+			&(struct preparing){ctx->process, ctx->driver->tid, &contexts});
+		loader->is_frameworks = contexts.batches.count > 0;
+	}
+	contexts_clear(&contexts);
+}
+
 static struct loader judge_loader(struct rules_ctx *ctx)
 {
 	struct workers workers = find_workers(ctx);
-	struct loader loader = {.own = find_own_preparation(ctx),
-				.is_anothers = is_anothers(ctx),
-				.workers = workers.count};
+	struct loader loader = {.is_anothers = is_anothers(ctx), .workers = workers.count};
 	double step = step_work_ns(ctx), cpu = training_cpu_ns(ctx), used, cpus, best;
 	double rest = fmax(step - batch_work_ns(ctx), 1), handover;
 	struct batch batch;
 
+	find_own_preparation(&loader, ctx);
 	loader.is_own = is_own(ctx, &loader.own);
 	loader.unknown = others_lack_cpus(ctx);
 	batch = find_batch(ctx, &loader, &workers);
@@ -539,6 +546,31 @@ static void add_batch(struct text *text, const struct rules_ctx *ctx)
 	text_printf(text, " of %s per step", as_ns(steps->avg_ns));
 }
 
+static const char *remedy_of(const struct loader *loader)
+{
+	if (loader->is_frameworks)
+		return "The model waits for its data: "
+		       "{give the DataLoader more workers (num_workers) and a longer prefetch "
+		       "(prefetch_factor), keep workers between epochs (persistent_workers)"
+		       "|prepare batches in worker processes (a DataLoader's num_workers, Grain's "
+		       "mp_prefetch) and ahead of the step"
+		       "|map with num_parallel_calls=tf.data.AUTOTUNE, end the pipeline with "
+		       "prefetch(tf.data.AUTOTUNE), cache() what stays the same"
+		       "|prepare batches in more processes and further ahead}, or prepare the data "
+		       "once instead of in each epoch.";
+	if (loader->is_own)
+		return "The loop makes each batch itself before it trains on it: make batches "
+		       "ahead "
+		       "of the step, in threads if they sleep or read, in processes if they run "
+		       "Python, and pass them on by a queue{ (an IterableDataset around the reader "
+		       "gives it a DataLoader's workers)| (Grain's mp_prefetch does so)| "
+		       "(tf.data's from_generator with prefetch does so)|}, or prepare the data "
+		       "once instead of in each epoch.";
+	return "The model waits for its data: prepare batches in more threads if they sleep or "
+	       "read, in more processes if they run Python, and further ahead (a longer queue), "
+	       "or prepare the data once instead of in each epoch.";
+}
+
 static void add_suggestion(struct note *note, struct rules_ctx *ctx, const struct loader *loader)
 {
 	if (loader->keeps_up) {
@@ -547,16 +579,7 @@ static void add_suggestion(struct note *note, struct rules_ctx *ctx, const struc
 			 "them: larger batches, or fewer tensors in each, make that seldom.");
 		return;
 	}
-	rules_suggest(note, ctx,
-		      "The model waits for its data: "
-		      "{give the DataLoader more workers (num_workers) and a longer prefetch "
-		      "(prefetch_factor), keep workers between epochs (persistent_workers)"
-		      "|prepare batches in worker processes (a DataLoader's num_workers, Grain's "
-		      "mp_prefetch) and ahead of the step"
-		      "|map with num_parallel_calls=tf.data.AUTOTUNE, end the pipeline with "
-		      "prefetch(tf.data.AUTOTUNE), cache() what stays the same"
-		      "|prepare batches in more processes and further ahead}, or prepare the data "
-		      "once instead of in each epoch.");
+	rules_suggest(note, ctx, remedy_of(loader));
 	if (loader->is_own ? loader->own.wait != NULL : feeder_waits(ctx))
 		text_add(&note->suggestion, " Workers that sleep, read or wait for a disk need no "
 					    "CPU meanwhile: there may be more of them than CPUs.");

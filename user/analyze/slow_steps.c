@@ -422,14 +422,6 @@ static void count_shares(struct comparison *c, const struct profile_activity *sa
 	}
 }
 
-/* "score" of Runner.score, "<genexpr>" of score.<locals>.<genexpr> */
-static const char *last_name(const struct profile_frame *frame)
-{
-	const char *dot = strrchr(frame->function, '.');
-
-	return dot ? dot + 1 : frame->function;
-}
-
 /* Does its name say that trainers do it now and then? */
 static bool is_occasional(const struct profile_frame *frame)
 {
@@ -438,7 +430,7 @@ static bool is_occasional(const struct profile_frame *frame)
 
 	for (size_t i = 0; words[i]; i++)
 		found |= strcasestr(frame->function, words[i]) != NULL;
-	return found && last_name(frame)[0] != '_';
+	return found && frame_last_name(frame)[0] != '_';
 }
 
 /* Do only slow steps enter the function, or reach the line? */
@@ -448,7 +440,7 @@ static bool is_of_slow_steps(struct comparison *c, const struct profile_frame *f
 	const struct step_share *share;
 
 	if (frame->language != PERFX_LANGUAGE_PYTHON || !frame->function[0] ||
-	    (kind == SHARE_OF_FUNCTION && last_name(frame)[0] == '<'))
+	    (kind == SHARE_OF_FUNCTION && frame_last_name(frame)[0] == '<'))
 		return false;
 	share = share_of(c, frame, kind);
 	if (!share || (c->ordinary_count < ORDINARY_SAMPLES && !is_occasional(frame)))
@@ -472,7 +464,7 @@ static size_t outermost_of_slow_steps(struct comparison *c, const struct profile
 static int rank_of(const struct profile_frame *frame)
 {
 	return (location_is_own_python(frame) ? 4 : 0) + (is_occasional(frame) ? 2 : 0) +
-	       (last_name(frame)[0] != '_');
+	       (frame_last_name(frame)[0] != '_');
 }
 
 /* The outermost function that only slow steps enter, as evaluate(): not the layers below it, which

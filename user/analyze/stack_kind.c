@@ -21,6 +21,13 @@ bool frame_is_same_line(const struct profile_frame *a, const struct profile_fram
 	return a->line == b->line && frame_is_same_function(a, b);
 }
 
+const char *frame_last_name(const struct profile_frame *frame)
+{
+	const char *dot = strrchr(frame->function, '.');
+
+	return dot ? dot + 1 : frame->function;
+}
+
 bool frame_is_system_library(const struct profile_frame *frame)
 {
 	static const char *const prefixes[] = {"libc.so",   "libc-2.",	  "libm.so", "libpthread",
@@ -35,6 +42,14 @@ bool frame_is_interpreter(const struct profile_frame *frame)
 	return begins_with(frame->module_base, "python3") ||
 	       begins_with(frame->module_base, "libpython3") ||
 	       strstr(frame->module, "/lib-dynload/");
+}
+
+bool stack_has_function(const struct profile_stack *stack, const struct profile_frame *function)
+{
+	for (size_t i = 0; stack && i < stack->frames_count; i++)
+		if (frame_is_same_function(stack->frames[i], function))
+			return true;
+	return false;
 }
 
 /* --- the interpreter --- */
@@ -98,11 +113,10 @@ static bool is_input_function(const struct profile_frame *frame)
 	static const char *const functions[] = {"get",		 "recv",       "recv_bytes",
 						"__next__",	 "_next_data", "_get_data",
 						"_try_get_data", NULL};
-	const char *dot = strrchr(frame->function, '.');
 
 	return frame->language == PERFX_LANGUAGE_PYTHON &&
 	       text_is_one_of(base_name(frame->file), files) &&
-	       text_is_one_of(dot ? dot + 1 : frame->function, functions);
+	       text_is_one_of(frame_last_name(frame), functions);
 }
 
 bool stack_reads_input(const struct profile_stack *stack)
@@ -120,11 +134,10 @@ bool stack_takes_from_queue(const struct profile_stack *stack)
 
 	for (size_t i = 0; stack && i < stack->frames_count; i++) {
 		const struct profile_frame *frame = stack->frames[i];
-		const char *dot = strrchr(frame->function, '.');
 
 		if (is_input_function(frame) &&
 		    (strcmp(base_name(frame->file), "dataloader.py") != 0 ||
-		     text_is_one_of(dot ? dot + 1 : frame->function, of_workers)))
+		     text_is_one_of(frame_last_name(frame), of_workers)))
 			return true;
 	}
 	return false;

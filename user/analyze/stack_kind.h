@@ -10,6 +10,8 @@
 
 bool frame_is_same_function(const struct profile_frame *a, const struct profile_frame *b);
 bool frame_is_same_line(const struct profile_frame *a, const struct profile_frame *b);
+/* "score" of Runner.score, "<genexpr>" of score.<locals>.<genexpr> */
+const char *frame_last_name(const struct profile_frame *frame);
 /* What an interpreter's own code calls without being an extension: libc, its parts, and the
  * libraries of the compiler. */
 bool frame_is_system_library(const struct profile_frame *frame);
@@ -20,6 +22,7 @@ bool frame_is_system_call(const struct profile_frame *frame);
 
 /* frames_count: there is none. stack: not NULL. */
 size_t stack_innermost_python(const struct profile_stack *stack);
+bool stack_has_function(const struct profile_stack *stack, const struct profile_frame *function);
 /* Is a Python function in it, inside of which is nothing but the interpreter? */
 bool stack_is_in_interpreter(const struct profile_stack *stack);
 /* The same, and no system call? */

@@ -72,10 +72,10 @@ static struct stratum *stratum_of(struct division *d, uint32_t id)
 	return stratum;
 }
 
-static enum time_class class_of_running(const struct stratum *stratum,
+static enum time_class class_of_running(const struct division *d, const struct stratum *stratum,
 					const struct profile_stack *stack)
 {
-	if (stratum->is_batch || stack_reads_input(stack))
+	if (stratum->is_batch || stack_is_of_batch(&d->contexts, stack))
 		return TIME_INPUT;
 	if (stack_communicates(stack))
 		return TIME_COMMUNICATION;
@@ -111,7 +111,7 @@ static enum time_class class_of_kind(enum account_class kind)
 
 /* What a loader waits for is the data's. The interpreter's lock and a disk keep a call from its
  * work; other waits in a call are its work, as that for the threads of its pool. */
-static enum time_class class_of_wait(const struct stratum *stratum,
+static enum time_class class_of_wait(const struct division *d, const struct stratum *stratum,
 				     const struct profile_activity *wait)
 {
 	enum account_class kind = wait_class(wait);
@@ -120,7 +120,7 @@ static enum time_class class_of_wait(const struct stratum *stratum,
 		return TIME_RUNNABLE;
 	if (kind == ACCOUNT_GIL)
 		return TIME_GIL;
-	if (stratum->is_batch || stack_reads_input(wait->stack))
+	if (stratum->is_batch || stack_is_of_batch(&d->contexts, wait->stack))
 		return TIME_INPUT;
 	if (kind == ACCOUNT_DISK)
 		return TIME_DISK;
@@ -153,7 +153,7 @@ static void add_samples(struct division *d)
 		stratum->own_ns += ns;
 		if (sample->state == PERFX_SAMPLE_WAITING)
 			continue;
-		stratum->running[class_of_running(stratum, sample->stack)] += ns;
+		stratum->running[class_of_running(d, stratum, sample->stack)] += ns;
 		stratum->samples_count += count;
 		stratum->squares += ns * ns / fmax(count, 1);
 	}
@@ -174,8 +174,8 @@ static double driver_time(const struct division *d, const struct stratum *stratu
 static void add_wait(struct division *d, struct stratum *stratum,
 		     const struct profile_activity *wait, double ns)
 {
-	enum time_class class = class_of_wait(stratum, wait);
-	bool is_batch = stratum->is_batch || stack_reads_input(wait->stack);
+	enum time_class class = class_of_wait(d, stratum, wait);
+	bool is_batch = stratum->is_batch || stack_is_of_batch(&d->contexts, wait->stack);
 
 	stratum->waits_ns += ns;
 	d->time->ns[class] += ns;

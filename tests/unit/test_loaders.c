@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The functions of a program that prepare its batches, found by their callers. */
+#include "analyze/loaders.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS  1000000ull
+#define TID 42
+
+#define FRAME(path, name, generates)                                \
+	(&(const struct profile_frame){.function = (name),          \
+				       .file = (path),              \
+				       .line = 1,                   \
+				       .module = "",                \
+				       .module_base = "",           \
+				       .is_generator = (generates), \
+				       .language = PERFX_LANGUAGE_PYTHON})
+#define OWN(name)	FRAME("/home/me/train.py", name, false)
+#define GENERATOR(name) FRAME("/home/me/train.py", name, true)
+#define TORCH		"/venv/lib/python3.11/site-packages/torch/"
+/* innermost first */
+#define STACK(...)                                                       \
+	(&(const struct profile_stack){                                  \
+		.frames = (const struct profile_frame *[]){__VA_ARGS__}, \
+		.frames_count =                                          \
+			sizeof((const struct profile_frame *[]){__VA_ARGS__}) / sizeof(void *)})
+
+#define SAMPLES_MAX 8
+
+static const struct profile_frame backward = *FRAME(TORCH "autograd/graph.py", "backward", false),
+				  layer = *FRAME(TORCH "nn/modules/linear.py", "forward", false),
+				  forward = *OWN("Net.forward"), step = *OWN("step"),
+				  module = *OWN("<module>"), loop = *OWN("main");
+
+/* A hundred steps of a thread, by its samples. */
+struct training {
+	const struct profile_frame *frames[2][5];
+	struct profile_stack stacks[2];
+	struct profile profile;
+	struct profile_process process;
+	struct profile_activity samples[SAMPLES_MAX];
+};
+
+static void add(struct training *t, const struct profile_stack *stack, bool waits, uint64_t count)
+{
+	t->samples[t->process.samples.count++] = (struct profile_activity){
+		.tid = TID,
+		.stack = stack,
+		.state = waits ? PERFX_SAMPLE_WAITING : PERFX_SAMPLE_ON_CPU,
+		.reason = waits ? PERFX_WAIT_SLEEP : PERFX_WAIT_NONE,
+		.object_name = "",
+		.count = count,
+		.ns = count * 20 * MS,
+	};
+	t->process.samples.list = t->samples;
+}
+
+/* A backward pass below its loop, and a forward pass. */
+static struct training *training_new(const struct profile_frame *of_loop)
+{
+	struct training *t = calloc(1, sizeof(*t));
+
+	cr_assert_not_null(t);
+	t->process.steps.count = t->process.steps.ends_count = 100;
+	t->process.steps.tid = TID;
+	memcpy(t->frames[0], ((const struct profile_frame *[]){&backward, &step, of_loop, &module}),
+	       4 * sizeof(void *));
+	memcpy(t->frames[1],
+	       ((const struct profile_frame *[]){&layer, &forward, &step, of_loop, &module}),
+	       5 * sizeof(void *));
+	t->stacks[0] = (struct profile_stack){.frames = t->frames[0], .frames_count = 4};
+	t->stacks[1] = (struct profile_stack){.frames = t->frames[1], .frames_count = 5};
+	add(t, &t->stacks[0], false, 20);
+	add(t, &t->stacks[1], false, 10);
+	return t;
+}
+
+static void expect_loader(struct training *t, const struct profile_stack *stack, bool expected)
+{
+	struct contexts contexts;
+
+	cr_assert_eq(contexts_begin(&contexts, &t->profile, &t->process), 0);
+	cr_expect_eq(stack_is_of_batch(&contexts, stack), expected, "%s",
+		     stack->frames[0]->function);
+	contexts_clear(&contexts);
+	free(t);
+}
+
+/* Adds so many samples of a stack to a training, and expects whether they prepare a batch. */
+static void expect_of_batch(const struct profile_frame *of_loop, const struct profile_stack *stack,
+			    bool waits, bool expected)
+{
+	struct training *t = training_new(of_loop);
+
+	add(t, stack, waits, 50);
+	expect_loader(t, stack, expected);
+}
+
+Test(loaders, iterators_of_the_loop)
+{
+	expect_of_batch(&loop, STACK(GENERATOR("batches"), &loop, &module), true, true);
+	expect_of_batch(&loop, STACK(OWN("parse"), GENERATOR("batches"), &loop, &module), false,
+			true);
+	expect_of_batch(&loop, STACK(OWN("Reader.__next__"), &loop, &module), false, true);
+	expect_of_batch(&loop, STACK(OWN("Array.__getitem__"), &loop, &module), true, true);
+	/* through another iterator, as tqdm's */
+	expect_of_batch(&loop, STACK(GENERATOR("rows"), GENERATOR("tqdm.__iter__"), &loop, &module),
+			false, true);
+}
+
+/* Only such waits are known to be the data's: Python may run for any purpose. */
+Test(loaders, calls_by_their_names)
+{
+	expect_of_batch(&loop, STACK(OWN("get_batch"), &loop, &module), true, true);
+	expect_of_batch(&loop, STACK(OWN("get_batch"), &loop, &module), false, false);
+	expect_of_batch(&loop, STACK(OWN("throttle"), &loop, &module), true, false);
+}
+
+Test(loaders, what_is_no_batch)
+{
+	struct training *t;
+
+	/* an iteration in the forward pass */
+	expect_of_batch(&loop, STACK(GENERATOR("patches"), &forward, &step, &loop, &module), false,
+			false);
+	/* a training that is a generator itself */
+	expect_of_batch(GENERATOR("train"), STACK(OWN("log"), GENERATOR("train"), &module), true,
+			false);
+	/* the parameters of a model */
+	expect_of_batch(&loop,
+			STACK(FRAME("/venv/torch/nn/modules/module.py", "parameters", true), &loop,
+			      &module),
+			false, false);
+	/* hardly any time */
+	t = training_new(&loop);
+	add(t, STACK(GENERATOR("batches"), &loop, &module), false, 1);
+	expect_loader(t, STACK(GENERATOR("batches"), &loop, &module), false);
+	/* where the data phase is known, it is that */
+	t = training_new(&loop);
+	t->process.steps.phases[PROFILE_PHASE_DATA] = MS;
+	add(t, STACK(GENERATOR("batches"), &loop, &module), false, 50);
+	expect_loader(t, STACK(GENERATOR("batches"), &loop, &module), false);
+	/* without steps there are no batches */
+	t = training_new(&loop);
+	t->process.steps.count = 0;
+	add(t, STACK(GENERATOR("batches"), &loop, &module), false, 50);
+	expect_loader(t, STACK(GENERATOR("batches"), &loop, &module), false);
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "analyze/loaders.h"
+
+#include "analyze/stack_kind.h"
+#include "base/text.h"
+
+#include <string.h>
+
+/* --- which functions may prepare batches --- */
+
+enum loader_kind {
+	LOADER_NONE = 0,
+	LOADER_CALL,	 /* a function that is called for a batch, by its name */
+	LOADER_ITERATOR, /* a generator, or an object that is asked for its next item */
+};
+
+static bool has_word(const char *name)
+{
+	static const char *const words[] = {"batch",  "load", "fetch", "read", "data",
+					    "sample", "next", "item",  NULL};
+
+	for (size_t i = 0; words[i]; i++)
+		if (strcasestr(name, words[i]))
+			return true;
+	return false;
+}
+
+static enum loader_kind kind_of(const struct profile_frame *frame, bool waits)
+{
+	static const char *const methods[] = {"__next__", "__iter__", "__getitem__", "next", NULL};
+	const char *name = frame_last_name(frame);
+
+	if (frame->language != PERFX_LANGUAGE_PYTHON || name[0] == '<')
+		return LOADER_NONE;
+	if (frame->is_generator || text_is_one_of(name, methods))
+		return LOADER_ITERATOR;
+	return waits && has_word(name) ? LOADER_CALL : LOADER_NONE;
+}
+
+/* --- the training --- */
+
+/* How surely a sample is of the training. */
+enum training { TRAINING_NONE = 0, TRAINING_CALL, TRAINING_MODEL, TRAINING_UPDATE, TRAININGS };
+
+static enum training training_of_frame(const struct profile_frame *frame)
+{
+	static const char *const updates[] = {"/torch/autograd/", "/torch/optim/",
+					      "/torch/_tensor.py", NULL};
+	static const char *const models[] = {"/torch/nn/", "/jax/",	   "/flax/", "/optax/",
+					     "/keras/",	   "/tensorflow/", NULL};
+
+	for (size_t i = 0; updates[i]; i++)
+		if (strstr(frame->file, updates[i]))
+			return TRAINING_UPDATE;
+	for (size_t i = 0; models[i]; i++)
+		if (strstr(frame->file, models[i]))
+			return TRAINING_MODEL;
+	return TRAINING_NONE;
+}
+
+static enum training training_of(const struct contexts *contexts,
+				 const struct profile_activity *sample)
+{
+	enum training training =
+		context_is_call(contexts, sample->context) ? TRAINING_CALL : TRAINING_NONE;
+
+	for (size_t i = 0; sample->stack && i < sample->stack->frames_count; i++) {
+		enum training of_frame = training_of_frame(sample->stack->frames[i]);
+
+		if (of_frame > training)
+			training = of_frame;
+	}
+	return training;
+}
+
+/* --- candidates --- */
+
+#define CANDIDATES_MAX 64
+/* Of the thread's time, that it is worth to be looked at. */
+#define WORTH 0.05
+/* So many samples of the training show its loop, */
+#define TRAINING_MIN 3
+/* which is in this share of them. */
+#define LOOP_SHARE 0.80
+/* Of a function that is known by its name alone, in waits. */
+#define WAITS_SHARE 0.50
+
+struct candidate {
+	const struct profile_frame *function, *caller;
+	enum loader_kind kind;
+	uint64_t ns; /* of a LOADER_CALL in waits alone */
+};
+
+struct search {
+	const struct contexts *contexts;
+	struct candidate candidates[CANDIDATES_MAX];
+	size_t count;
+	uint64_t all_ns;
+	uint64_t trainings[TRAININGS]; /* samples */
+	enum training sure;	       /* the samples that show the training's loop */
+};
+
+static const struct profile_frame *caller_of(const struct profile_stack *stack, size_t at)
+{
+	for (size_t i = at + 1; i < stack->frames_count; i++)
+		if (stack->frames[i]->language == PERFX_LANGUAGE_PYTHON &&
+		    kind_of(stack->frames[i], false) != LOADER_ITERATOR)
+			return stack->frames[i];
+	return NULL;
+}
+
+static struct candidate *candidate_of(struct search *search, const struct profile_activity *sample,
+				      size_t at)
+{
+	const struct profile_stack *stack = sample->stack;
+	enum loader_kind kind = kind_of(stack->frames[at], sample->state == PERFX_SAMPLE_WAITING);
+	const struct profile_frame *caller = kind ? caller_of(stack, at) : NULL;
+
+	if (!caller || training_of_frame(stack->frames[at]))
+		return NULL;
+	for (size_t i = 0; i < search->count; i++)
+		if (frame_is_same_function(search->candidates[i].function, stack->frames[at]) &&
+		    frame_is_same_function(search->candidates[i].caller, caller))
+			return &search->candidates[i];
+	if (search->count == CANDIDATES_MAX)
+		return NULL;
+	search->candidates[search->count] = (struct candidate){stack->frames[at], caller, kind, 0};
+	return &search->candidates[search->count++];
+}
+
+static bool is_of_steps(const struct search *search, const struct profile_activity *sample)
+{
+	return sample->tid == search->contexts->process->steps.tid && sample->stack;
+}
+
+static void add_candidates(struct search *search, const struct profile_activity *sample)
+{
+	const struct profile_stack *stack = sample->stack;
+	uint64_t ns = activity_judged_ns(sample);
+
+	search->all_ns += ns;
+	search->trainings[training_of(search->contexts, sample)] += activity_judged_count(sample);
+	for (size_t i = 0; i < stack->frames_count; i++) {
+		struct candidate *candidate = candidate_of(search, sample, i);
+
+		if (candidate)
+			candidate->ns += ns;
+	}
+}
+
+/* Samples of the training, in a candidate and elsewhere. */
+struct counts {
+	uint64_t inside, outside, of_loop, ns;
+};
+
+static struct counts count_samples(const struct search *search, const struct candidate *candidate)
+{
+	const struct profile_activities *samples = &search->contexts->process->samples;
+	struct counts counts = {0};
+
+	for (size_t i = 0; i < samples->count; i++) {
+		const struct profile_activity *sample = &samples->list[i];
+		uint64_t count = activity_judged_count(sample);
+		bool inside;
+
+		if (!is_of_steps(search, sample))
+			continue;
+		inside = stack_has_function(sample->stack, candidate->function);
+		if (inside)
+			counts.ns += activity_judged_ns(sample);
+		if (training_of(search->contexts, sample) < search->sure)
+			continue;
+		*(inside ? &counts.inside : &counts.outside) += count;
+		if (stack_has_function(sample->stack, candidate->caller))
+			counts.of_loop += count;
+	}
+	return counts;
+}
+
+/* Does the loop of the training call it, and is no part of the training in it? */
+static bool prepares_batches(const struct search *search, const struct candidate *candidate)
+{
+	struct counts counts;
+
+	if ((double)candidate->ns < WORTH * (double)search->all_ns)
+		return false;
+	counts = count_samples(search, candidate);
+	if (candidate->kind == LOADER_CALL &&
+	    (double)candidate->ns < WAITS_SHARE * (double)counts.ns)
+		return false;
+	return counts.outside >= TRAINING_MIN && counts.inside <= counts.outside &&
+	       (double)counts.of_loop >= LOOP_SHARE * (double)(counts.inside + counts.outside);
+}
+
+void loaders_find(struct loaders *loaders, const struct contexts *contexts)
+{
+	const struct profile_process *process = contexts->process;
+	struct search search = {.contexts = contexts, .sure = TRAINING_UPDATE};
+
+	*loaders = (struct loaders){0};
+	if (!process->steps.count || process->steps.phases[PROFILE_PHASE_DATA])
+		return;
+	for (size_t i = 0; i < process->samples.count; i++)
+		if (is_of_steps(&search, &process->samples.list[i]))
+			add_candidates(&search, &process->samples.list[i]);
+	while (search.sure > TRAINING_CALL && search.trainings[search.sure] < TRAINING_MIN)
+		search.sure--;
+	for (size_t i = 0; i < search.count && loaders->count < LOADERS_MAX; i++)
+		if (prepares_batches(&search, &search.candidates[i]))
+			loaders->list[loaders->count++] = search.candidates[i].function;
+}
+
+bool loaders_have(const struct loaders *loaders, const struct profile_stack *stack)
+{
+	for (size_t i = 0; i < loaders->count; i++)
+		if (stack_has_function(stack, loaders->list[i]))
+			return true;
+	return false;
+}
