@@ -202,14 +202,28 @@ Test(rules_cpu, more_threads_than_cpus_beside_another_program)
 Test(rules_cpu, settings_of_libraries)
 {
 	static const struct {
-		const char *module, *setting;
+		const char *module, *function, *setting;
 	} cases[] = {
-		{"/opt/torch/lib/libtorch_cpu.so", ": torch.set_num_threads(2), or"},
-		{"/opt/jaxlib/libjax_common.so", ": taskset -c to 2 CPUs (XLA has a thread for"},
-		{"/opt/tensorflow/libtensorflow_cc.so.2",
+		{"/opt/torch/lib/libtorch_cpu.so", "gemm", ": torch.set_num_threads(2), or OMP_"},
+		{"/opt/jaxlib/libjax_common.so", "gemm", ": taskset -c to 2 CPUs (XLA has a"},
+		{"/opt/tensorflow/libtensorflow_cc.so.2", "gemm",
 		 ": tf.config.threading.set_intra_op_parallelism_threads(2), or"},
-		{"/opt/xgboost/lib/libxgboost.so", ": nthread=2 (n_jobs), or"},
-		{"/opt/lib/libother.so", ": OMP_NUM_THREADS=2 ("},
+		{"/opt/xgboost/lib/libxgboost.so", "gemm", ": nthread=2 (n_jobs), or OMP_"},
+		{"/opt/onnxruntime_pybind11_state.cpython-311.so", "",
+		 ": SessionOptions.intra_op_num_threads = 2, or"},
+		{"/opt/polars/polars.abi3.so", "", ": POLARS_MAX_THREADS=2 before"},
+		{"/opt/numba/np/ufunc/workqueue.cpython-311.so", "",
+		 ": numba.set_num_threads(2), or NUMBA_NUM_THREADS=2 before"},
+		{"/opt/cv2/cv2.abi3.so", "cv::parallel_for_", ": cv2.setNumThreads(2)."},
+		{"/opt/lib/libmkl_core.so.2", "gemm", ": MKL_NUM_THREADS=2 before"},
+		{"/opt/numpy.libs/libscipy_openblas64_-ff651d7f.so", "gemm",
+		 ": OPENBLAS_NUM_THREADS=2 before"},
+		{"/home/u/target/release/job",
+		 "rayon_core::registry::WorkerThread::wait_until_cold",
+		 ": RAYON_NUM_THREADS=2 before"},
+		{"/home/u/job", "runtime.goexit.abi0", ": GOMAXPROCS=2 before"},
+		/* the pool itself is libgomp's */
+		{"/opt/lib/libother.so", "gemm", ": OMP_NUM_THREADS=2 before the program starts."},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -218,7 +232,7 @@ Test(rules_cpu, settings_of_libraries)
 
 		begin_pool(&s);
 		stream_stack(&s, 1, OF_LIBRARY, PERFX_STACK_PC, 0xa000, 0x4000, LOOP);
-		stream_frame(&s, 1, 0xa000, 0, "gemm", cases[i].module, 0x30, "", 0);
+		stream_frame(&s, 1, 0xa000, 0, cases[i].function, cases[i].module, 0x30, "", 0);
 		samples(&s, (struct perfx_sample){.stack = OF_LIBRARY}, 100);
 		samples(&s, (struct perfx_sample){.stack = POLLS}, 400);
 		lacks_cpus(&s, MAIN, "python3", 4000);
@@ -229,6 +243,22 @@ Test(rules_cpu, settings_of_libraries)
 			  "%s", find(&report, "Oversubscribed")->suggestion);
 		forget(&report);
 	}
+}
+
+/* Threads of the program's own: nothing is said of OpenMP or of data loaders. */
+Test(rules_cpu, no_settings_of_an_unknown_pool)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	lacks_cpus(&s, MAIN, "python3", 3000);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .tid = POOL}, 50);
+	report = end_after(&s, 4 * S);
+	cr_expect_str_eq(find(&report, "CpuContention")->suggestion,
+			 "The program has more runnable threads than CPUs: run fewer of them, or "
+			 "have them wait while the main thread needs the CPU.");
+	forget(&report);
 }
 
 /* Two ranks of a job, each with as many threads as there are CPUs. */

@@ -419,55 +419,15 @@ static unsigned threads_wanted(const struct shortage *shortage)
 	return count ? count : 1;
 }
 
-/* Libraries with pools of their own, and how to set their number of threads (%u). */
-static const struct pool_setting {
-	const char *module, *setting;
-} pool_settings[] = {
-	{"libtorch", "torch.set_num_threads(%u), or OMP_NUM_THREADS=%u before the program starts"},
-	{"libjax",
-	 "taskset -c to %u CPUs (XLA has a thread for each), or NPROC=%u before the "
-	 "program starts, or XLA_FLAGS=--xla_cpu_multi_thread_eigen=false for one thread"},
-	{"xla_extension", "taskset -c to %u CPUs (XLA has a thread for each), or NPROC=%u before "
-			  "the program starts, or XLA_FLAGS=--xla_cpu_multi_thread_eigen=false for "
-			  "one thread"},
-	{"libtensorflow", "tf.config.threading.set_intra_op_parallelism_threads(%u), or "
-			  "TF_NUM_INTRAOP_THREADS=%u before the program starts"},
-	{"_pywrap_tensorflow", "tf.config.threading.set_intra_op_parallelism_threads(%u), or "
-			       "TF_NUM_INTRAOP_THREADS=%u before the program starts"},
-	{"libxgboost", "nthread=%u (n_jobs), or OMP_NUM_THREADS=%u before the program starts"},
-	{"lib_lightgbm", "num_threads=%u (n_jobs), or OMP_NUM_THREADS=%u before the program "
-			 "starts"},
-	{"libonnxruntime", "SessionOptions.intra_op_num_threads = %u, or taskset -c to %u CPUs"},
-	{"", "OMP_NUM_THREADS=%u (OPENBLAS_NUM_THREADS, MKL_NUM_THREADS: %u) before the program "
-	     "starts"},
-};
-#define POOL_SETTINGS (sizeof(pool_settings) / sizeof(pool_settings[0]))
-
-/* The last one fits any. */
-static size_t setting_of_stack(const struct profile_stack *stack)
+/* Nothing where the pool is not known. */
+static void add_setting(struct text *text, const struct rules_ctx *ctx, const char *before,
+			unsigned threads, const char *after)
 {
-	for (size_t i = 0; i + 1 < POOL_SETTINGS; i++)
-		for (size_t k = 0; stack && k < stack->frames_count; k++)
-			if (begins_with(stack->frames[k]->module_base, pool_settings[i].module))
-				return i;
-	return POOL_SETTINGS - 1;
-}
+	struct text setting = {0};
 
-/* Of the library for which the process's threads compute most of the time. */
-static const char *thread_setting(const struct profile_process *process)
-{
-	uint64_t ns[POOL_SETTINGS] = {0};
-	size_t most = POOL_SETTINGS - 1;
-
-	for (size_t i = 0; i < process->samples.count; i++)
-		if (process->samples.list[i].state == PERFX_SAMPLE_ON_CPU)
-			ns[setting_of_stack(process->samples.list[i].stack)] +=
-				process->samples.list[i].ns;
-	/* a pool's own stacks often do not reach the library that uses it */
-	for (size_t i = 0; i + 1 < POOL_SETTINGS; i++)
-		if (ns[i] && (most == POOL_SETTINGS - 1 || ns[i] > ns[most]))
-			most = i;
-	return pool_settings[most].setting;
+	if (thread_pool_add_setting(&setting, ctx->process, threads))
+		text_printf(text, "%s%s%s", before, text_peek(&setting), after);
+	text_clear(&setting);
 }
 
 static void suggest_threads(struct text *text, const struct rules_ctx *ctx,
@@ -475,33 +435,16 @@ static void suggest_threads(struct text *text, const struct rules_ctx *ctx,
 {
 	unsigned threads = threads_wanted(shortage);
 
-	text_printf(text, "Compute with %u thread%s%s: ", threads, threads == 1 ? "" : "s",
+	text_printf(text, "Compute with %u thread%s%s", threads, threads == 1 ? "" : "s",
 		    shortage->processes_count > 1 ? " in each process" : "");
-	text_printf(text, thread_setting(ctx->process), threads, threads);
+	add_setting(text, ctx, ": ", threads, "");
 	text_add(text, ".");
 	if (shortage->processes_count > shortage->cpus_count)
 		text_add(text, " And start fewer processes: there are more than CPUs.");
 }
 
-static const char *contention_remedy(const struct shortage *shortage)
+static const char *others_remedy(const struct shortage *shortage)
 {
-	if (!is_known(shortage))
-		return "More threads are runnable than there are CPUs: see which other programs "
-		       "run, and lower the number of threads (OMP_NUM_THREADS) and of data loader "
-		       "workers.";
-	if (shortage->culprit == PROFILE_RIVAL_TRACER)
-		return "Recording takes the CPUs: trace fewer functions (-F), sample less often "
-		       "(--sample), or record memory with less detail (--memory off).";
-	if (shortage->culprit == PROFILE_RIVAL_JOB)
-		return "The job's processes need more CPUs than there are: start fewer of them, or "
-		       "fewer threads in each (OMP_NUM_THREADS).";
-	if (is_own(shortage) && shortage->pool.threads_count < 2)
-		return "The program has more runnable threads than CPUs: run fewer of them, have "
-		       "them wait while the main thread needs the CPU, and lower OMP_NUM_THREADS "
-		       "and the number of data loader workers.";
-	if (is_own(shortage))
-		return "The program has more runnable threads than CPUs: lower OMP_NUM_THREADS and "
-		       "the number of data loader workers.";
 	if (is_stolen(shortage))
 		return "The hypervisor gives these CPUs to other guests: ask for dedicated CPUs, "
 		       "or measure at another time.";
@@ -509,6 +452,35 @@ static const char *contention_remedy(const struct shortage *shortage)
 	       "their cgroup, or echo 19 >/proc/PID/autogroup with the PID of one of them; nice "
 	       "alone has no effect on programs of other sessions), or reserve CPUs for this "
 	       "program (taskset, cpusets).";
+}
+
+static void suggest_for_contention(struct text *text, const struct rules_ctx *ctx,
+				   const struct shortage *shortage)
+{
+	if (is_known(shortage) && shortage->culprit == PROFILE_RIVAL_TRACER) {
+		text_add(text,
+			 "Recording takes the CPUs: trace fewer functions (-F), sample less often "
+			 "(--sample), or record memory with less detail (--memory off).");
+		return;
+	}
+	if (is_known(shortage) && !is_own(shortage)) {
+		text_add(text, others_remedy(shortage));
+		return;
+	}
+	if (!is_known(shortage))
+		text_add(text, "More threads are runnable than there are CPUs: see which other "
+			       "programs run, and run fewer threads");
+	else if (shortage->culprit == PROFILE_RIVAL_JOB)
+		text_add(text, "The job's processes need more CPUs than there are: start fewer of "
+			       "them, or fewer threads in each");
+	else if (shortage->pool.threads_count < 2)
+		text_add(text,
+			 "The program has more runnable threads than CPUs: run fewer of them, or "
+			 "have them wait while the main thread needs the CPU");
+	else
+		text_add(text, "The program has more runnable threads than CPUs: run fewer");
+	add_setting(text, ctx, " (", threads_wanted(shortage), ")");
+	text_add(text, ".");
 }
 
 /* The program that had the CPUs in most of what its kind had; NULL: there are many, or none is
@@ -627,7 +599,7 @@ static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage
 		suggest_threads(&note.suggestion, ctx, shortage);
 	} else {
 		add_culprit(&note.headline, shortage);
-		text_add(&note.suggestion, contention_remedy(shortage));
+		suggest_for_contention(&note.suggestion, ctx, shortage);
 	}
 	rules_ctx_add(ctx, threads ? "Oversubscribed" : "CpuContention",
 		      rules_severity(ctx, note.gain_ns), share, &note);
@@ -733,8 +705,8 @@ static void suggest_for_throttled(struct text *text, const struct rules_ctx *ctx
 	text_add(text, "The CPU limit of the container throttles it: raise the limit (cpu.max), or "
 		       "run no more threads than the limit allows CPUs");
 	if (milli && milli != PROFILE_ABSENT)
-		text_printf(text, " (it allows %.3g: OMP_NUM_THREADS=%u)", (double)milli / 1000,
-			    threads);
+		text_printf(text, " (it allows %.3g)", (double)milli / 1000);
+	add_setting(text, ctx, ": ", threads, "");
 	text_add(text, ".");
 }
 

@@ -198,6 +198,112 @@ int thread_pool_find(struct thread_pool *pool, const struct profile_process *pro
 	return err;
 }
 
+/* --- how many threads it has --- */
+
+#define AT_START " before the program starts"
+#define OPENMP	 "OMP_NUM_THREADS=%u" AT_START
+#define XLA	 "taskset -c to %u CPUs (XLA has a thread for each), or NPROC=%u" AT_START
+#define TENSORFLOW                                                      \
+	"tf.config.threading.set_intra_op_parallelism_threads(%u), or " \
+	"TF_NUM_INTRAOP_THREADS=%u" AT_START
+#define NUMBA "numba.set_num_threads(%u), or NUMBA_NUM_THREADS=%u" AT_START
+#define ONNX  "SessionOptions.intra_op_num_threads = %u, or taskset -c to %u CPUs"
+
+/* Globs for a library, or a function of a library that is linked into the program, and for the
+ * files of a Python package; %u is the number, once or twice. The runtimes come last: other
+ * libraries use them. */
+static const struct pool_setting {
+	const char *library, *function, *package, *setting;
+} pool_settings[] = {
+	{"libtorch*", "c10::*", "*-packages/torch/*", "torch.set_num_threads(%u), or " OPENMP},
+	{"libjax*", "xla::cpu::*", "*-packages/jax/*", XLA},
+	{"xla_extension*", "", "*-packages/jaxlib/*", XLA},
+	{"libtensorflow*", "tensorflow::*", "*-packages/tensorflow/*", TENSORFLOW},
+	{"_pywrap_tensorflow*", "", "*-packages/keras/*", TENSORFLOW},
+	{"libonnxruntime*", "onnxruntime::*", "*-packages/onnxruntime/*", ONNX},
+	{"onnxruntime_pybind11_state*", "", "", ONNX},
+	{"libxgboost*", "xgboost::*", "*-packages/xgboost/*", "nthread=%u (n_jobs), or " OPENMP},
+	{"lib_lightgbm*", "LightGBM::*", "*-packages/lightgbm/*",
+	 "num_threads=%u (n_jobs), or " OPENMP},
+	{"_catboost*", "", "*-packages/catboost/*", "thread_count=%u of the model"},
+	{"libfaiss*", "faiss::*", "*-packages/faiss/*",
+	 "faiss.omp_set_num_threads(%u), or " OPENMP},
+	{"*polars*", "polars*", "*-packages/polars/*", "POLARS_MAX_THREADS=%u" AT_START},
+	{"libarrow*", "arrow::*", "*-packages/pyarrow/*", "pyarrow.set_cpu_count(%u)"},
+	{"*duckdb*", "duckdb::*", "*-packages/duckdb/*", "SET threads = %u"},
+	{"libopencv*", "cv::*", "*-packages/cv2/*", "cv2.setNumThreads(%u)"},
+	{"workqueue.*", "", "*-packages/numba/np/ufunc/parallel.py", NUMBA},
+	{"omppool.*", "", "", NUMBA},
+	{"tbbpool.*", "", "", NUMBA},
+	{"libmkl*", "mkl_*", "", "MKL_NUM_THREADS=%u" AT_START},
+	{"*openblas*", "blas_thread_server", "", "OPENBLAS_NUM_THREADS=%u" AT_START},
+	{"libblis*", "bli_*", "", "BLIS_NUM_THREADS=%u" AT_START},
+	{"", "rayon_core::*", "", "RAYON_NUM_THREADS=%u" AT_START},
+	{"", "tokio::*", "", "TOKIO_WORKER_THREADS=%u" AT_START},
+	{"", "runtime.goexit*", "", "GOMAXPROCS=%u" AT_START},
+	{"", "runtime.mcall*", "", "GOMAXPROCS=%u" AT_START},
+	{"libgomp*", "gomp_*", "", OPENMP},
+	{"libomp*", "__kmp*", "", OPENMP},
+	{"libiomp*", "", "", OPENMP},
+	{"libtbb*", "tbb::*", "",
+	 "tbb::global_control (max_allowed_parallelism = %u), or taskset -c to %u CPUs"},
+};
+#define SETTINGS	  (sizeof(pool_settings) / sizeof(pool_settings[0]))
+#define SETTINGS_RUNTIMES 4
+
+/* The stacks of a runtime's threads often do not reach the library that uses it: that has at least
+ * such a part of the runtime's time. */
+#define USER_SHARE 0.05
+
+static bool is_frame_of_setting(const struct profile_frame *frame,
+				const struct pool_setting *setting)
+{
+	if (frame->language == PERFX_LANGUAGE_PYTHON)
+		return !fnmatch(setting->package, frame->file, 0);
+	return (*setting->library && !fnmatch(setting->library, frame->module_base, 0)) ||
+	       (*setting->function && !fnmatch(setting->function, frame->function, 0));
+}
+
+/* SETTINGS: none is known. */
+static size_t setting_of_stack(const struct profile_stack *stack)
+{
+	for (size_t i = 0; i < SETTINGS; i++)
+		for (size_t k = 0; stack && k < stack->frames_count; k++)
+			if (is_frame_of_setting(stack->frames[k], &pool_settings[i]))
+				return i;
+	return SETTINGS;
+}
+
+static size_t most_of(const uint64_t *ns, size_t begin, size_t end)
+{
+	size_t most = begin;
+
+	for (size_t i = begin; i < end; i++)
+		if (ns[i] > ns[most])
+			most = i;
+	return most;
+}
+
+bool thread_pool_add_setting(struct text *text, const struct profile_process *process,
+			     unsigned threads)
+{
+	uint64_t ns[SETTINGS + 1] = {0};
+	size_t user, runtime;
+
+	for (size_t i = 0; i < process->samples.count; i++)
+		if (process->samples.list[i].state != PERFX_SAMPLE_WAITING)
+			ns[setting_of_stack(process->samples.list[i].stack)] +=
+				process->samples.list[i].ns;
+	user = most_of(ns, 0, SETTINGS - SETTINGS_RUNTIMES);
+	runtime = most_of(ns, SETTINGS - SETTINGS_RUNTIMES, SETTINGS);
+	if ((double)ns[user] < USER_SHARE * (double)ns[runtime])
+		user = runtime;
+	if (!ns[user])
+		return false;
+	text_printf(text, pool_settings[user].setting, threads, threads);
+	return true;
+}
+
 /* --- functions that several threads share --- */
 
 /* Fewer say nothing. */

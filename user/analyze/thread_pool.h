@@ -12,6 +12,7 @@
 #define PERFX_ANALYZE_THREAD_POOL_H
 
 #include "aggregate/profile.h"
+#include "base/text.h"
 
 /* On a CPU, sampled, in the steps' time. */
 struct pool_time {
@@ -35,6 +36,11 @@ int thread_pool_find(struct thread_pool *pool, const struct profile_process *pro
 bool frame_is_runtime(const struct profile_frame *frame);
 /* Does a thread with this stack run a part of the pool's work, or wait for one? */
 bool stack_is_of_pool(const struct profile_stack *stack);
+/* How the pool in which the process computes is set to so many threads, as
+ * "torch.set_num_threads(2), or OMP_NUM_THREADS=2 before the program starts". False: it is no known
+ * one. */
+bool thread_pool_add_setting(struct text *text, const struct profile_process *process,
+			     unsigned threads);
 /* Does it only poll for the others? */
 bool stack_spins(const struct thread_pool *pool, const struct profile_stack *stack);
 
