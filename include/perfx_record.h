@@ -763,7 +763,10 @@ struct perfx_sampling {
 };
 
 /* What threads wait for. strings: name ("pipe:[1234]", "/data/train.bin", "tcp 127.0.0.1:80",
- * "lock at 0x7f… in libfoo.so", the name of the process that had the CPU) */
+ * "lock at 0x7f… in libfoo.so", the name of the process that had the CPU: of the tracer that
+ * recorded it PERFX_TRACER_NAME, which is too long for any other process) */
+#define PERFX_TRACER_NAME "perfx-trace itself"
+
 struct perfx_wait_object {
 	struct perfx_record hdr;
 	__u32 process;

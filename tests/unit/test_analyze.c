@@ -275,8 +275,8 @@ Test(analyze, rivals_that_had_the_cpus)
 	rivals[0] = rivals[1] = (struct profile_rival){42, "trainer", PROFILE_RIVAL_OWN, 2 * S};
 	expect_contention(&s, "own threads had the CPU for 88.9 %", "run fewer of them");
 	rivals[0] = rivals[1] =
-		(struct profile_rival){7, "perfx-trace", PROFILE_RIVAL_TRACER, 2 * S};
-	expect_contention(&s, " itself (pids 7, 7) had the CPU for 88.9 %",
+		(struct profile_rival){7, "perfx-trace itself", PROFILE_RIVAL_TRACER, 2 * S};
+	expect_contention(&s, " (pids 7, 7) had the CPU for 88.9 %",
 			  "Recording takes the CPUs");
 }
 

@@ -137,7 +137,8 @@ Test(samples, rivals_are_told_apart_by_pid)
 		{4300, "cc1", PROFILE_RIVAL_JOB, 70},	    /* grandchild */
 		{5000, "python3", PROFILE_RIVAL_OTHER, 60}, /* traced, and adopted by init */
 		{901, "python3", PROFILE_RIVAL_OTHER, 50},
-		{902, "perfx-trace", PROFILE_RIVAL_TRACER, 40},
+		{902, "perfx-trace itself", PROFILE_RIVAL_TRACER, 40},
+		{903, "perfx-trace", PROFILE_RIVAL_OTHER, 30}, /* another one */
 	};
 	struct stream s = {0};
 	struct aggregate *aggregate;
@@ -161,7 +162,7 @@ Test(samples, rivals_are_told_apart_by_pid)
 		cr_expect_eq(process->rivals[i].ns, expected[i].ms * MS);
 	}
 	/* three strangers of one name are one row of a thread, of that with the most time */
-	cr_assert_eq(process->blocked.count, 2 * 4);
+	cr_assert_eq(process->blocked.count, 2 * 5);
 	cr_expect_eq(process->blocked.list[0].object, 900);
 	cr_expect_eq(process->blocked.list[0].rivals_count, 3);
 	cr_expect_eq(process->blocked.list[0].ns, (80 + 60 + 50) / 2 * MS);

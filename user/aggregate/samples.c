@@ -419,8 +419,6 @@ static int fill_activities(struct finish_ctx *ctx, const struct activities *acti
 
 /* --- processes that had the CPU --- */
 
-#define TRACER_NAME "perfx-trace"
-
 /* Merged captures come from several machines, which may use the same pid. */
 static uint64_t pid_key(const struct profile_process *process, uint64_t pid)
 {
@@ -451,8 +449,8 @@ static enum profile_rival_kind kind_of_rival(const struct profile *profile,
 	if (wait->object == process->pid)
 		return PROFILE_RIVAL_OWN;
 	if (at == MAP64_NONE)
-		return strcmp(wait->object_name, TRACER_NAME) ? PROFILE_RIVAL_OTHER
-							      : PROFILE_RIVAL_TRACER;
+		return strcmp(wait->object_name, PERFX_TRACER_NAME) ? PROFILE_RIVAL_OTHER
+								    : PROFILE_RIVAL_TRACER;
 	return profile_is_same_job(profile, process, &profile->processes[at]) ? PROFILE_RIVAL_JOB
 									      : PROFILE_RIVAL_OTHER;
 }

@@ -288,8 +288,6 @@ static void add_holder_name(struct text *text, const struct cpu_holder *holder)
 		return;
 	}
 	escape_name(text, holder->name);
-	if (holder->kind == PROFILE_RIVAL_TRACER)
-		text_add(text, " itself");
 	if (holder->kind == PROFILE_RIVAL_JOB)
 		text_add(text, " of the same job");
 	text_add(text, holder->pids_count == 1 ? " (pid" : " (pids");

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /*
  * What processes map, to say in what a lock lies. Reading it takes a millisecond or two, and
@@ -128,6 +129,8 @@ static char *lock_name(struct waits *waits, const struct perfx_wait *wait)
 
 static char *object_name(struct waits *waits, const struct perfx_wait *wait)
 {
+	if (wait->reason == PERFX_WAIT_RUNNABLE && wait->object == (uint64_t)getpid())
+		return strdup(PERFX_TRACER_NAME);
 	if (wait->reason == PERFX_WAIT_RUNNABLE)
 		return *wait->comm ? strndup(wait->comm, sizeof(wait->comm)) : NULL;
 	if (wait->reason == PERFX_WAIT_GIL)
