@@ -162,9 +162,15 @@ def test_workers_that_share_a_cpu_are_not_idle(tmp_path):
     with started(PYTHON, write(tmp_path / "workers.py", WORKERS)) as process:
         report = report_of(process.pid)
     assert not problems(report, "idle", "sleep", "child")
-    assert report["verdict"].startswith(("CPU CONTENTION", "OVERSUBSCRIBED")) or "waiting for a CPU" in report["verdict"]
-    assert "work (workers.py:8)" in report["verdict"]
+    verdict = report["verdict"]
+    assert verdict.startswith("CPU CONTENTION: ") and " of the same job (pids " in verdict.partition(". ")[0]
+    assert "work (workers.py:8)" in verdict
     workers = [p["account"] for p in report["processes"] if p["ppid"] == process.pid]
+    job = {p["pid"] for p in report["processes"]}
+    for worker in (p for p in report["processes"] if p["ppid"] == process.pid):
+        finding, = (f for f in worker["findings"] if f["kind"] == "CpuContention")
+        assert finding["class"] == "contention" and finding["severity"] == "high"
+        assert {rival["pid"] for rival in worker["rivals"] if rival["kind"] == "job"} == job - {worker["pid"], process.pid}
     assert len(workers) == 4 and all(worker["runnable_ns"] > worker["computing_ns"] for worker in workers)
     assert process_of(report, process.pid)["account"]["join_ns"] > 0
 

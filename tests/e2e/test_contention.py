@@ -94,6 +94,40 @@ def test_rivals_are_charged_by_their_cpu_time():
     assert f"meanwhile burner (pid {rivals[0].pid}) had the CPU for" in finding["evidence"]
 
 
+THREADS = """import os, threading, zlib
+data = bytes(range(256)) * 40000
+def compress():
+    while True: zlib.compress(data, 9)
+for _ in range(os.cpu_count()): threading.Thread(target=compress, daemon=True).start()
+threading.Event().wait()
+"""
+
+
+def test_a_program_on_one_of_several_cpus_is_charged():
+    """As many threads as CPUs, and a program that has one of these: whatever CPU the waiting thread is queued on,
+    without that program none of them would wait."""
+    if os.cpu_count() < 2:
+        pytest.skip("one CPU")
+    programs = [subprocess.Popen([sys.executable, "-c", code]) for code in (THREADS, named("burner", SPINS))]
+    target, burner = programs
+    try:
+        assert wait_for(lambda: all(cpu_seconds(program.pid) >= 0.2 for program in programs))
+        tracer = Tracer(target.pid, "-F", "libc.so*:memcpy", "--no-calibrate")
+        before = on_cpu_ns(burner.pid)
+        time.sleep(3)
+        used_ns = on_cpu_ns(burner.pid) - before
+        report = tracer.stop()
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+    (process,) = report["processes"]
+    charged = {rival["pid"]: rival for rival in process["rivals"]}[burner.pid]
+    assert charged["kind"] == "other" and charged["comm"] == "burner"
+    assert charged["ns"] >= 0.7 * used_ns
+    assert charged["ns"] > max((rival["ns"] for rival in process["rivals"] if rival["kind"] == "own"), default=0)
+
+
 def test_a_stranger_of_the_same_name_keeps_its_pid():
     with on_one_cpu(SPINS, SPINS) as (target, stranger):
         tracer = Tracer(target.pid, "-F", "libc.so*:memcpy", "--no-calibrate")
@@ -105,6 +139,18 @@ def test_a_stranger_of_the_same_name_keeps_its_pid():
     # other tests run as python3, too
     assert re.search(rf"; meanwhile {re.escape(process['comm'])} \(pids? {stranger.pid}[),]", finding["evidence"])
     assert not any(str(target.pid) in f["evidence"] for f in process["findings"])
+
+
+def test_another_tracer_is_another_program():
+    """Only the tracer that records is "perfx-trace itself", whatever others call themselves."""
+    with on_one_cpu(SPINS, named("perfx-trace", SPINS)) as (target, other):
+        tracer = Tracer(target.pid, "-F", "libc.so*:memcpy", "--no-calibrate")
+        time.sleep(2)
+        report = tracer.stop()
+    (process,) = report["processes"]
+    charged = {rival["pid"]: rival for rival in process["rivals"]}
+    assert charged[other.pid]["comm"] == "perfx-trace" and charged[other.pid]["kind"] == "other"
+    assert all(rival["comm"] == "perfx-trace itself" for rival in charged.values() if rival["kind"] == "tracer")
 
 
 # the child ends with its parent
