@@ -206,11 +206,13 @@ static double taken_over_ns(const struct shortage *shortage)
 }
 
 /* Threads that are joined may come and go, and none of them has the whole of it: a join lasts
- * longer by as much of it as all of them wait for a CPU. */
-static double joined_ns(const struct rules_ctx *ctx)
+ * longer by as much of it as all of them wait for a CPU. While one of them has the CPU that another
+ * waits for, the join loses nothing. */
+static double joined_ns(const struct rules_ctx *ctx, const struct shortage *shortage)
 {
 	const struct process_account *account = ctx->account;
 	double runnable = 0, busy = 0;
+	double foreign = 1 - share_of(&shortage->holders, PROFILE_RIVAL_OWN);
 
 	for (size_t i = 0; i < account->threads_count && account->joins; i++) {
 		if (account->threads[i].ns[ACCOUNT_JOIN])
@@ -218,7 +220,7 @@ static double joined_ns(const struct rules_ctx *ctx)
 		runnable += (double)account->threads[i].ns[ACCOUNT_RUNNABLE];
 		busy += (double)account_busy_ns(&account->threads[i]);
 	}
-	return busy > 0 ? (double)account->all.ns[ACCOUNT_JOIN] * runnable / busy : 0;
+	return busy > 0 ? (double)account->all.ns[ACCOUNT_JOIN] * foreign * runnable / busy : 0;
 }
 
 static double lost_ns(const struct rules_ctx *ctx, const struct shortage *shortage)
@@ -229,7 +231,7 @@ static double lost_ns(const struct rules_ctx *ctx, const struct shortage *shorta
 
 	/* that it waits for the others of the pool is because they have no CPU, as long as that */
 	lost += fmin((double)pool->driver.spin_ns + (double)pool->driver_wait_ns, others);
-	return fmax(lost - taken_over_ns(shortage), joined_ns(ctx));
+	return fmax(lost - taken_over_ns(shortage), joined_ns(ctx, shortage));
 }
 
 static unsigned job_processes(const struct rules_ctx *ctx)
