@@ -10,7 +10,6 @@
 const volatile bool perfx_follow_children = true;
 volatile __u32 perfx_pythons_count = 0;
 volatile __u32 perfx_unwind_drops = 0;
-const volatile __u32 perfx_cpus_count = 1;
 
 #define CONTROL_RECORD(type, name, value)                                          \
 	struct type *name = bpf_ringbuf_reserve(&perfx_control, sizeof(*name), 0); \
@@ -67,36 +66,55 @@ int BPF_PROG(perfx_on_fork, struct task_struct *parent, struct task_struct *chil
 
 /* --- what has been used at an end --- */
 
-/* Where each CPU's variables begin; absent where the kernel hides its symbols. */
-extern const void __per_cpu_offset __ksym __weak;
+/* A pointer as a number: read from the stack, for the verifier allows little arithmetic on those to
+ * maps and their elements. */
+static __always_inline __u64 address_of(const void *pointer)
+{
+	__u64 address = 0;
+
+	bpf_probe_read_kernel(&address, sizeof(address), &pointer);
+	return address;
+}
 
 struct percpu_sum {
 	__u64 counters; /* address that each CPU's offset is added to */
+	__u64 elements; /* likewise, of an element of perfx_counters */
 	__s64 sum;
 };
 
 static long percpu_sum_step(__u32 cpu, void *ctx)
 {
 	struct percpu_sum *sum = ctx;
-	__u64 offset = 0;
+	__u32 key = 0;
+	__u64 element = address_of(bpf_map_lookup_percpu_elem(&perfx_counters, &key, cpu));
 	__s32 part = 0;
 
-	if (cpu >= perfx_cpus_count)
+	if (!element)
 		return 1;
-	if (!bpf_probe_read_kernel(&offset, sizeof(offset),
-				   (const char *)&__per_cpu_offset + cpu * sizeof(offset)) &&
-	    !bpf_probe_read_kernel(&part, sizeof(part), (const void *)(sum->counters + offset)))
+	if (!bpf_probe_read_kernel(&part, sizeof(part),
+				   (const void *)(sum->counters + element - sum->elements)))
 		sum->sum += part;
 	return 0;
+}
+
+/* The address to which the kernel adds a CPU's offset for that CPU's elements of perfx_counters:
+ * with it an element tells that offset. (The kernel's __per_cpu_offset is not to be had without
+ * CONFIG_KALLSYMS_ALL, and libbpf reads all of /proc/kallsyms for it.) */
+static __always_inline __u64 counters_base(void)
+{
+	const struct bpf_array *array = (const void *)address_of(&perfx_counters);
+
+	return (__u64)BPF_CORE_READ(array, pptrs[0]);
 }
 
 /* As the kernel's percpu_counter_sum: what CPUs have not added yet may be megabytes. */
 static __noinline __u64 percpu_sum(const struct percpu_counter *counter)
 {
 	struct percpu_sum sum = {.counters = (__u64)BPF_CORE_READ(counter, counters),
+				 .elements = counters_base(),
 				 .sum = BPF_CORE_READ(counter, count)};
 
-	if (&__per_cpu_offset)
+	if (sum.elements)
 		repeat(PERFX_MAX_CPUS, percpu_sum_step, &sum);
 	return sum.sum > 0 ? sum.sum : 0;
 }

@@ -59,7 +59,7 @@ struct {
 	__type(value, struct turns);
 } perfx_turns SEC(".maps");
 
-extern const volatile __u32 perfx_cpus_count;
+const volatile __u32 perfx_cpus_count = 1;
 
 /* Traced threads that wait for a CPU: in a cache line of its own, for all CPUs change it. */
 struct {

@@ -56,6 +56,11 @@ struct percpu_counter {
 	__s32 *counters;
 };
 
+/* include/linux/bpf.h */
+struct bpf_array {
+	void *pptrs[1];
+};
+
 /* include/linux/task_io_accounting.h */
 struct task_io_accounting {
 	__u64 read_bytes;
