@@ -163,46 +163,52 @@ static __always_inline bool find_kernel(struct gpu_thread *g, const struct threa
 	return known;
 }
 
-static __always_inline __u64 hash_of_name(const struct perfx_kernel_name *name)
+#define NAME_WORDS (PERFX_KERNEL_NAME_BYTES / 8)
+
+static __always_inline __u64 word_of_name(const struct perfx_kernel_name *name, __u32 i)
 {
-	__u64 hash = HASH_BASIS;
-
-	for (int i = 0; i < PERFX_KERNEL_NAME_BYTES; i += 8) {
-		__u64 word = *(const __u64 *)(name->text + i);
-
-		if (!word)
-			break;
-		hash = mix(hash, word);
-	}
-	return hash;
+	return *(const __u64 *)(name->text + 8 * (i & (NAME_WORDS - 1)));
 }
 
-static __always_inline bool is_same_name(const struct perfx_kernel_name *a,
-					 const struct perfx_kernel_name *b)
-{
-	for (int i = 0; i < PERFX_KERNEL_NAME_BYTES; i += 8) {
-		__u64 word = *(const __u64 *)(a->text + i);
+struct name_walk {
+	const struct perfx_kernel_name *name, *other; /* other: that it is compared with */
+	__u64 hash;
+	bool differs;
+};
 
-		if (word != *(const __u64 *)(b->text + i))
-			return false;
-		if (!word)
-			break;
-	}
-	return true;
+static long name_hash_step(__u32 i, void *ctx)
+{
+	struct name_walk *walk = ctx;
+	__u64 word = word_of_name(walk->name, i);
+
+	if (word)
+		walk->hash = mix(walk->hash, word);
+	return !word;
+}
+
+static long name_compare_step(__u32 i, void *ctx)
+{
+	struct name_walk *walk = ctx;
+	__u64 word = word_of_name(walk->name, i);
+
+	walk->differs = word != word_of_name(walk->other, i);
+	return walk->differs || !word;
 }
 
 /* Names of equal hashes have consecutive keys: at most this many are searched. */
 #define NAME_STEPS 4
 
-/* Sets g->kernel.kernel to the key of g->name; a new name is added to the map. Returns 1; 0: the
- * name has no key, because there is no room. */
-static __noinline int key_of_name(struct gpu_thread *g)
+/* Inlined, with one walk for all: the stacks of all callers together have 512 bytes.
+ *
+ * Sets g->kernel.kernel to the key of g->name; a new name is added to the map. False: the name
+ * has no key, because there is no room. */
+static __always_inline bool key_of_name(struct gpu_thread *g)
 {
+	struct name_walk walk = {.name = &g->name, .hash = HASH_BASIS};
 	struct perfx_kernel_name *known;
 
-	if (!g)
-		return 0;
-	g->kernel.kernel = hash_of_name(&g->name);
+	repeat(NAME_WORDS, name_hash_step, &walk);
+	g->kernel.kernel = walk.hash;
 	for (int step = 0; step < NAME_STEPS; step++) {
 		known = bpf_map_lookup_elem(&perfx_kernel_names, &g->kernel.kernel);
 		if (!known) {
@@ -212,12 +218,14 @@ static __noinline int key_of_name(struct gpu_thread *g)
 			known = bpf_map_lookup_elem(&perfx_kernel_names, &g->kernel.kernel);
 		}
 		if (!known)
-			return 0;
-		if (is_same_name(known, &g->name))
-			return 1;
+			return false;
+		walk.other = known;
+		repeat(NAME_WORDS, name_compare_step, &walk);
+		if (!walk.differs)
+			return true;
 		g->kernel.kernel++;
 	}
-	return 0;
+	return false;
 }
 
 /* Returns whether the name could be read and kept. */

@@ -461,8 +461,7 @@ static __always_inline bool is_recording(void)
 	return perfx_tracing && is_wanted();
 }
 
-static __always_inline void emit_recording_window(const struct perfx_traced_process *traced,
-						  __u64 time_ns, __u32 flags)
+static __always_inline void emit_recording_window(__u32 process, __u64 time_ns, __u32 flags)
 {
 	struct perfx_recording_window *record =
 		bpf_ringbuf_reserve(&perfx_control, sizeof(*record), 0);
@@ -475,7 +474,7 @@ static __always_inline void emit_recording_window(const struct perfx_traced_proc
 	record->hdr.kind = PERFX_KIND_RECORDING_WINDOW;
 	record->hdr.fixed = sizeof(*record);
 	record->time_ns = time_ns;
-	record->process = traced->process;
+	record->process = process;
 	record->pid = current_tgid();
 	record->flags = flags;
 	record->pad = 0;
@@ -483,9 +482,8 @@ static __always_inline void emit_recording_window(const struct perfx_traced_proc
 }
 
 /* One process more or less. The record of a window that ends may come after that of the next one,
- * but not its time, which is taken before the exchange. */
-static __always_inline void recording_windows_add(const struct perfx_traced_process *traced,
-						  __s32 n)
+ * but not its time, which is taken before the exchange. Not static: the verifier walks it once. */
+__weak __noinline int recording_windows_add(__u32 process, __s32 n)
 {
 	__u64 before, after, time_ns;
 	__u32 open;
@@ -500,14 +498,15 @@ static __always_inline void recording_windows_add(const struct perfx_traced_proc
 			continue;
 		if (n > 0 && open == 1) {
 			perfx_window_opened_ns = time_ns;
-			emit_recording_window(traced, time_ns, PERFX_RECORDING_WINDOW_OPENS);
+			emit_recording_window(process, time_ns, PERFX_RECORDING_WINDOW_OPENS);
 		} else if (n < 0 && open == 0) {
 			perfx_windows_ns += time_ns - perfx_window_opened_ns;
-			emit_recording_window(traced, time_ns, 0);
+			emit_recording_window(process, time_ns, 0);
 		}
-		return;
+		return 0;
 	}
 	counter_add(PERFX_COUNTER_CONTROL_DROPS, 1);
+	return 0;
 }
 
 /* The process is counted before it is marked, and unmarked before it is uncounted: a thread that
@@ -516,16 +515,16 @@ static __always_inline void recording_window_open(struct perfx_traced_process *t
 {
 	if (traced->recording)
 		return;
-	recording_windows_add(traced, 1);
+	recording_windows_add(traced->process, 1);
 	if (__sync_lock_test_and_set(&traced->recording, 1))
-		recording_windows_add(traced, -1);
+		recording_windows_add(traced->process, -1);
 }
 
 /* Also when the process ends, or becomes another program. */
 static __always_inline void recording_window_close(struct perfx_traced_process *traced)
 {
 	if (traced->recording && __sync_lock_test_and_set(&traced->recording, 0))
-		recording_windows_add(traced, -1);
+		recording_windows_add(traced->process, -1);
 }
 
 /* The integer arguments of a hit, from 1, as programs number them. */

@@ -584,29 +584,41 @@ static __always_inline void forget_key(struct thread *t, __u64 ret_addr_sp)
 
 #define KIND_BYTES 32
 
+struct kind_search {
+	const char *kind; /* of KIND_BYTES */
+	__u64 length;
+	bool found;
+};
+
+static long kind_step(__u32 i, void *ctx)
+{
+	struct kind_search *search = ctx;
+	const char *at;
+
+	if (i + 4 >= search->length || i + 6 > KIND_BYTES)
+		return 1;
+	at = search->kind + (i & (KIND_BYTES - 1));
+	search->found = (at[0] == 'M' && at[1] == 'a' && at[2] == 't' && at[3] == 'M' &&
+			 at[4] == 'u' && at[5] == 'l') ||
+			(at[0] == 'C' && at[1] == 'o' && at[2] == 'n' && at[3] == 'v' &&
+			 (at[4] == '2' || at[4] == '3'));
+	return search->found;
+}
+
 /* Does the operation of this kind multiply? `view` is the address of length and pointer. */
 __noinline int multiplies(struct thread *t, __u64 view)
 {
 	__u64 length = read_word_at(view), text = read_word_at(view + 8);
-	const char *kind;
+	struct kind_search search = {.length = length};
 
 	if (!t || !text || !length || length > KIND_BYTES * 2)
 		return 0;
-	kind = t->name.text;
+	search.kind = t->name.text;
 	__builtin_memset(t->name.text, 0, sizeof(t->name.text));
 	if (bpf_probe_read_user_str(t->name.text, KIND_BYTES, (void *)text) < 0)
 		return 0;
-	for (int i = 0; i + 6 <= KIND_BYTES; i++) {
-		if (i + 4 >= (int)length)
-			break;
-		if (kind[i] == 'M' && kind[i + 1] == 'a' && kind[i + 2] == 't' &&
-		    kind[i + 3] == 'M' && kind[i + 4] == 'u' && kind[i + 5] == 'l')
-			return 1;
-		if (kind[i] == 'C' && kind[i + 1] == 'o' && kind[i + 2] == 'n' &&
-		    kind[i + 3] == 'v' && (kind[i + 4] == '2' || kind[i + 4] == '3'))
-			return 1;
-	}
-	return 0;
+	repeat(KIND_BYTES, kind_step, &search);
+	return search.found;
 }
 
 /* If the call that was opened last is an operation that multiplies, its FLOPs are pending. */

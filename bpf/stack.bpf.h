@@ -931,25 +931,37 @@ __weak __noinline int stack_walk(struct call_stack *s, __u64 pc, __u64 sp, __u64
 	return 0;
 }
 
-static __always_inline __u32 hash_of(const struct call_stack *record, __u64 *hash)
+struct stack_hash {
+	const struct call_stack *stack;
+	__u64 a, b; /* multiplied (FNV-1a with a wider prime); rotated and added */
+};
+
+static long stack_hash_step(__u32 i, void *ctx)
+{
+	struct stack_hash *hash = ctx;
+	__u64 address;
+
+	if (i >= hash->stack->head.frames_count || i >= PERFX_STACK_FRAMES_MAX)
+		return 1;
+	address = hash->stack->addresses[i];
+	hash->a = mix(hash->a, address);
+	hash->b = (hash->b << 7 | hash->b >> 57) + address;
+	return 0;
+}
+
+static __always_inline __u32 hash_of(const struct call_stack *stack, __u64 *hash)
 {
 	/* the same addresses mean something else where the first is no return address */
-	__u64 a = 0x9e3779b97f4a7c15ULL ^ record->head.flags, b = 0xc2b2ae3d27d4eb4fULL;
+	struct stack_hash steps = {.stack = stack,
+				   .a = 0x9e3779b97f4a7c15ULL ^ stack->head.flags,
+				   .b = 0xc2b2ae3d27d4eb4fULL};
 
 	/* and of Python frames where other code objects have taken their addresses */
-	if (record->python.merged)
-		a ^= record->python.codes_hash;
-
-	for (__u32 i = 0; i < PERFX_STACK_FRAMES_MAX; i++) {
-		if (i >= record->head.frames_count)
-			break;
-		/* a is multiplied (FNV-1a with a wider prime), b rotated and added */
-		a = (a ^ record->addresses[i]) * 0x100000001b3ULL;
-		a ^= a >> 29;
-		b = (b << 7 | b >> 57) + record->addresses[i];
-	}
-	*hash = a;
-	return b ^ (b >> 32);
+	if (stack->python.merged)
+		steps.a ^= stack->python.codes_hash;
+	repeat(PERFX_STACK_FRAMES_MAX, stack_hash_step, &steps);
+	*hash = steps.a;
+	return steps.b ^ (steps.b >> 32);
 }
 
 struct code_append {

@@ -265,32 +265,54 @@ __noinline int add_turn(struct perfx_waiter *waiter, const struct turn *turn, __
 	return 0;
 }
 
+/* A wait that is divided among the turns during which it lasted, from the newest turn on. */
+struct wait_division {
+	struct perfx_waiter *waiter;
+	struct turns *turns;
+	__u64 cpus; /* may_run_on()'s */
+	__u64 to_ns, left_ns;
+	__u64 longest_ns;
+	__u32 longest; /* which turn had most of it, from 1; 0: none */
+};
+
+static long divide_step(__u32 i, void *ctx)
+{
+	struct wait_division *division = ctx;
+	const struct turn *turn;
+	__u64 ns;
+
+	if (i >= division->turns->count || !division->left_ns)
+		return 1;
+	turn = turn_at(division->turns, division->turns->count - 1 - i);
+	ns = division->to_ns - turn->from_ns;
+	ns = ns < division->left_ns ? ns : division->left_ns;
+	add_turn(division->waiter, turn, ns, 0, division->cpus);
+	if (ns > division->longest_ns) {
+		division->longest_ns = ns;
+		division->longest = i + 1;
+	}
+	division->to_ns = turn->from_ns;
+	division->left_ns -= ns;
+	return 0;
+}
+
 /* A traced thread gets this CPU. Its wait counts once, for the turn that had most of it. */
 static __always_inline void divide_wait(struct perfx_waiter *waiter, struct turns *turns,
 					__u64 cpus, __u64 since_ns, __u64 now)
 {
-	__u64 until_ns = recorded_time(now) + 1, to_ns = now, left_ns, longest_ns = 0;
-	const struct turn unknown = {}, *turn, *longest = &unknown;
+	__u64 until_ns = recorded_time(now) + 1;
+	struct wait_division division = {
+		.waiter = waiter, .turns = turns, .cpus = cpus, .to_ns = now};
+	const struct turn unknown = {}, *longest = &unknown;
 
 	if (until_ns <= since_ns)
 		return;
-	left_ns = until_ns - since_ns;
-	for (__u32 i = 1; i <= TURNS_MAX && i <= turns->count && left_ns; i++) {
-		__u64 ns;
-
-		turn = turn_at(turns, turns->count - i);
-		ns = to_ns - turn->from_ns;
-		ns = ns < left_ns ? ns : left_ns;
-		add_turn(waiter, turn, ns, 0, cpus);
-		if (ns > longest_ns) {
-			longest_ns = ns;
-			longest = turn;
-		}
-		to_ns = turn->from_ns;
-		left_ns -= ns;
-	}
-	if (left_ns)
-		add_turn(waiter, &unknown, left_ns, 0, cpus);
+	division.left_ns = until_ns - since_ns;
+	repeat(TURNS_MAX, divide_step, &division);
+	if (division.left_ns)
+		add_turn(waiter, &unknown, division.left_ns, 0, cpus);
+	if (division.longest)
+		longest = turn_at(turns, turns->count - division.longest);
 	add_turn(waiter, longest, 0, until_ns - waiter->began_ns, cpus);
 }
 
