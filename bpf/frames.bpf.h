@@ -38,6 +38,7 @@ const volatile bool perfx_compensate = false;
 const volatile bool perfx_sessions = false;
 const volatile bool perfx_cookie_arguments = false;
 const volatile __u32 perfx_contexts_max = PERFX_MAX_CONTEXTS;
+const volatile __u32 perfx_probes_max = 1;
 const volatile bool perfx_never = false;
 const volatile __u32 perfx_wake_bytes = 1 << 20;
 const volatile __u32 perfx_rings_mask = 0;

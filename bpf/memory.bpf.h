@@ -32,6 +32,7 @@ struct block_key {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* user space: PERFX_MAX_SAMPLED where it samples */
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct block_key);
 	__type(value, __u32);
 } perfx_sampled __weak SEC(".maps");

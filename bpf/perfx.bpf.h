@@ -94,6 +94,7 @@ extern const volatile bool perfx_sessions;
 extern const volatile bool perfx_cookie_arguments;
 /* Number of entries of perfx_contexts. */
 extern const volatile __u32 perfx_contexts_max;
+extern const volatile __u32 perfx_probes_max;
 
 /* How many rings a kind of records has, less one: a power of two, less one. */
 extern const volatile __u32 perfx_rings_mask;
@@ -171,10 +172,12 @@ struct {
 	__type(value, __u64);
 } perfx_gates __weak SEC(".maps");
 
-/* Hits by threads of traced processes, per probe. */
+/* Hits by threads of traced processes: of all probes on the first CPU, then on the next. An array
+ * for each CPU would take 10 ms to make, and a system call for each probe to read. */
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1); /* as perfx_probes */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* user space: perfx_probes_max for each CPU */
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
 	__type(value, __u64);
 } perfx_hits __weak SEC(".maps");
@@ -353,7 +356,8 @@ static __always_inline bool gate_open(void *ctx, __u32 *index)
 
 static __always_inline void count_hit(__u32 index)
 {
-	__u64 *hits = bpf_map_lookup_elem(&perfx_hits, &index);
+	__u32 place = bpf_get_smp_processor_id() * perfx_probes_max + index;
+	__u64 *hits = bpf_map_lookup_elem(&perfx_hits, &place);
 
 	if (hits)
 		__sync_fetch_and_add(hits, 1);

@@ -427,7 +427,12 @@ uint64_t tracer__counter(const struct tracer *tracer, enum perfx_counter which)
 
 uint64_t tracer__hits(const struct tracer *tracer, uint32_t probe)
 {
-	return percpu_sum(tracer, bpf_map__fd(tracer->skel->maps.perfx_hits), probe);
+	uint64_t sum = 0;
+
+	for (int cpu = 0; cpu < tracer->cpus_count; cpu++)
+		sum += __atomic_load_n(&tracer->hits[(size_t)cpu * tracer->probes_max + probe],
+				       __ATOMIC_RELAXED);
+	return sum;
 }
 
 const struct perfx_context_node *tracer__contexts(const struct tracer *tracer, uint32_t *count)
@@ -598,7 +603,9 @@ void tracer__reset(struct tracer *tracer)
 	skel->data->perfx_next_process = 1;
 	skel->data->perfx_next_function = 1;
 	zero_percpu(tracer, skel->maps.perfx_counters, PERFX_COUNTERS);
-	zero_percpu(tracer, skel->maps.perfx_hits, tracer->probes_count);
+	for (int cpu = 0; cpu < tracer->cpus_count; cpu++)
+		memset(&tracer->hits[(size_t)cpu * tracer->probes_max], 0,
+		       tracer->probes_count * sizeof(*tracer->hits));
 	drain(&tracer->spans);
 	drain(&tracer->memory);
 	empty(skel->maps.perfx_stack_ids, sizeof(uint64_t[2]));

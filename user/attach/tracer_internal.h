@@ -21,6 +21,7 @@ struct tracer {
 	int cpus_count;
 	uint64_t *percpu;	    /* scratch: one value a CPU */
 	struct perfx_probe *probes; /* mapped tables */
+	uint64_t *hits;
 	struct perfx_context_node *contexts;
 	size_t probes_bytes, contexts_bytes;
 	struct perfx_name *names; /* mapped too */

@@ -203,7 +203,9 @@ static int open_object(struct tracer *tracer, const struct tracer_options *optio
 	skel->rodata->perfx_rings_mask = (uint32_t)tracer->spans.count - 1;
 	skel->rodata->perfx_wake_bytes = (uint32_t)(ring_round(options->ring_bytes) / 8);
 	bpf_map__set_max_entries(skel->maps.perfx_probes, tracer->probes_max);
-	bpf_map__set_max_entries(skel->maps.perfx_hits, tracer->probes_max);
+	skel->rodata->perfx_probes_max = tracer->probes_max;
+	bpf_map__set_max_entries(skel->maps.perfx_hits,
+				 tracer->probes_max * (uint32_t)tracer->cpus_count);
 	skel->rodata->perfx_contexts_max = tracer->contexts_max;
 	bpf_map__set_max_entries(skel->maps.perfx_contexts, tracer->contexts_max);
 	bpf_map__set_max_entries(skel->maps.perfx_context_ids, tracer->contexts_max);
@@ -469,6 +471,11 @@ static size_t free_ids_bytes(void)
 	return page_round(PERFX_ID_KINDS * sizeof(struct perfx_free_ids));
 }
 
+static size_t hits_bytes(const struct tracer *tracer)
+{
+	return page_round((size_t)tracer->cpus_count * tracer->probes_max * sizeof(*tracer->hits));
+}
+
 static int map_tables(struct tracer *tracer)
 {
 	struct perfx_bpf *skel = tracer->skel;
@@ -481,6 +488,8 @@ static int map_tables(struct tracer *tracer)
 		page_round(tracer->contexts_max * sizeof(struct perfx_context_node));
 	tracer->probes = tracer_map_table(skel->maps.perfx_probes, tracer->probes_bytes,
 					  PROT_READ | PROT_WRITE);
+	tracer->hits =
+		tracer_map_table(skel->maps.perfx_hits, hits_bytes(tracer), PROT_READ | PROT_WRITE);
 	tracer->contexts = tracer_map_table(skel->maps.perfx_contexts, tracer->contexts_bytes,
 					    PROT_READ | PROT_WRITE);
 	_Static_assert(sizeof(struct perfx_name) % 8 == 0, "stride of the table");
@@ -497,8 +506,8 @@ static int map_tables(struct tracer *tracer)
 	_Static_assert(sizeof(struct perfx_free_ids) % 8 == 0, "stride of the table");
 	tracer->free_ids = tracer_map_table(skel->maps.perfx_free_ids, free_ids_bytes(),
 					    PROT_READ | PROT_WRITE);
-	return tracer->probes && tracer->contexts && tracer->names && tracer->gpu_sums &&
-			       tracer->gates && tracer->free_ids
+	return tracer->probes && tracer->hits && tracer->contexts && tracer->names &&
+			       tracer->gpu_sums && tracer->gates && tracer->free_ids
 		       ? 0
 		       : -errno;
 }
@@ -622,6 +631,8 @@ void tracer__free(struct tracer *tracer)
 	waiting__free(tracer->waiting);
 	if (tracer->probes)
 		munmap(tracer->probes, tracer->probes_bytes);
+	if (tracer->hits)
+		munmap(tracer->hits, hits_bytes(tracer));
 	if (tracer->contexts)
 		munmap(tracer->contexts, tracer->contexts_bytes);
 	if (tracer->names)
