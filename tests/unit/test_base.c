@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "base/cache.h"
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/hash.h"
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 Test(prefixes, of_which_one_begins_the_name)
 {
@@ -300,4 +302,27 @@ Test(phases, of_too_many_the_last_goes_on)
 	phases_begin(&phases, "one too many");
 	cr_assert_eq(phases.count, PHASES_MAX);
 	cr_assert_str_eq(phases.list[PHASES_MAX - 1].name, "one");
+}
+
+Test(cache, what_was_kept_comes_back_for_its_key_alone)
+{
+	char folder[] = "/tmp/perfx-cache-XXXXXX", path[64];
+	size_t size = 0;
+	void *kept;
+
+	cr_assert(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/answers", folder);
+	cr_assert_eq(cache_keep(path, 7, "forty-two", 9), 0);
+	kept = cache_recall(path, 7, 9, &size);
+	cr_assert(kept);
+	cr_expect_eq(size, 9);
+	cr_expect_arr_eq(kept, "forty-two", 9);
+	free(kept);
+	cr_expect_null(cache_recall(path, 8, 9, &size), "another key");
+	cr_expect_null(cache_recall(path, 7, 8, &size), "too large");
+	cr_assert_eq(truncate(path, 20), 0);
+	cr_expect_null(cache_recall(path, 7, 9, &size), "cut");
+	unlink(path);
+	cr_expect_null(cache_recall(path, 7, 9, &size), "gone");
+	rmdir(folder);
 }

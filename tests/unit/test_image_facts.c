@@ -55,13 +55,20 @@ TestSuite(image_facts, .init = make_folder, .fini = remove_folder);
 /* What an image has, as text, and how many names were offered to find it. */
 struct found {
 	char *text;
-	size_t size, asked_count;
+	size_t size, asked_count, questions_count;
 };
 
 static bool begins_with_str(const char *name, void *ctx)
 {
 	++*(size_t *)ctx;
 	return !strncmp(name, "str", 3);
+}
+
+static bool count_and_say(struct image *image, void *ctx)
+{
+	(void)image;
+	++*(size_t *)ctx;
+	return true;
 }
 
 static int print_symbol(const struct symbol *symbol, void *ctx)
@@ -91,6 +98,8 @@ static struct found look(const char *kept_in, uint64_t reader_id)
 	fprintf(out, "traits %d%d%d%d%d%d%d%d mentions %d\n", traits->dynamic, traits->needs_loader,
 		traits->has_symtab, traits->has_except_table, traits->needs_cxx, traits->is_rust,
 		traits->is_go, traits->switches_stacks, image__mentions(image, "GNU C Library"));
+	cr_expect(image__answer(image, 1, count_and_say, &found.questions_count));
+	cr_expect(image__answer(image, 1, count_and_say, &found.questions_count));
 	fclose(out);
 	image__free(image);
 	close(fd);
@@ -116,6 +125,16 @@ Test(image_facts, a_file_that_was_seen_is_not_searched_again)
 {
 	cr_expect(searches_all(READER));
 	cr_expect_not(searches_all(READER));
+}
+
+Test(image_facts, a_question_is_asked_once_of_a_file)
+{
+	struct found first = look(folder, READER), again = look(folder, READER);
+
+	cr_expect_eq(first.questions_count, 1);
+	cr_expect_eq(again.questions_count, 0);
+	free(first.text);
+	free(again.text);
 }
 
 /* Reads, changes and writes the file. */

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/cache.h"
 
+#include "base/hash.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,6 +141,52 @@ int cache_store(const char *path, const void *data, size_t size)
 		unlink(other);
 	free(other);
 	return err;
+}
+
+/* Before the content of a file that was kept for a key. */
+struct kept_head {
+	char magic[8];
+	uint64_t checksum; /* FNV-1a of all that follows */
+	uint64_t key;
+};
+
+static const char magic[8] = "perfxkp1";
+
+static uint64_t checksum_of(const struct kept_head *head, size_t size)
+{
+	size_t from = offsetof(struct kept_head, key);
+
+	return fnv1a((const char *)head + from, size - from);
+}
+
+int cache_keep(const char *path, uint64_t key, const void *data, size_t size)
+{
+	struct kept_head *head = malloc(sizeof(*head) + size);
+	int err;
+
+	if (!head)
+		return -ENOMEM;
+	memcpy(head->magic, magic, sizeof(magic));
+	head->key = key;
+	memcpy(head + 1, data, size);
+	head->checksum = checksum_of(head, sizeof(*head) + size);
+	err = cache_store(path, head, sizeof(*head) + size);
+	free(head);
+	return err;
+}
+
+void *cache_recall(const char *path, uint64_t key, size_t bytes_max, size_t *size)
+{
+	size_t whole = 0;
+	struct kept_head *head = cache_load(path, sizeof(*head) + bytes_max, &whole);
+
+	if (head && whole >= sizeof(*head) && !memcmp(head->magic, magic, sizeof(magic)) &&
+	    head->key == key && head->checksum == checksum_of(head, whole)) {
+		*size = whole - sizeof(*head);
+		return memmove(head, head + 1, *size);
+	}
+	free(head);
+	return NULL;
 }
 
 /* Calls fn for the names of all regular files. Returns how many there are. */

@@ -8,6 +8,7 @@
 #define PERFX_BASE_CACHE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* The path of a file or folder there (malloc'd); NULL: there is no place, or no memory. */
 char *cache_path(const char *name);
@@ -18,6 +19,12 @@ void *cache_load(const char *path, size_t bytes_max, size_t *size);
 
 /* Replaces the file as a whole and makes missing folders: 0 or -errno. */
 int cache_store(const char *path, const void *data, size_t size);
+
+/* As cache_store and cache_load, of something that was found out under a condition, by a hash of
+ * which it is known: the content (malloc'd) if it is whole, was kept for that key, and is no larger
+ * than bytes_max; NULL otherwise. */
+int cache_keep(const char *path, uint64_t key, const void *data, size_t size);
+void *cache_recall(const char *path, uint64_t key, size_t bytes_max, size_t *size);
 
 /* Empties a folder that has so many files: what is still of use comes again. */
 void cache_bound(const char *folder, size_t files_max);

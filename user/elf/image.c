@@ -737,7 +737,7 @@ static const uint8_t *find_text(const struct image *image, const uint8_t *bytes,
 	return found;
 }
 
-static bool mentions(const struct image *image, const char *text)
+static bool mentions(struct image *image, void *text)
 {
 	const struct elf_view *file = &image->file;
 	const uint8_t *bytes = NULL;
@@ -757,12 +757,5 @@ static bool mentions(const struct image *image, const char *text)
 
 bool image__mentions(struct image *image, const char *text)
 {
-	uint64_t text_id = fnv1a(text, strlen(text));
-
-	if (image->facts.text_id != text_id) {
-		image->facts.text_id = text_id;
-		image->facts.mentioned = mentions(image, text);
-		image->facts.fresh = true;
-	}
-	return image->facts.mentioned;
+	return image__answer(image, fnv1a(text, strlen(text)), mentions, (void *)text);
 }

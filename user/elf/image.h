@@ -61,9 +61,17 @@ int image__each_function(struct image *image, int (*fn)(const struct symbol *sym
 void image__narrow(struct image *image, bool (*wants)(const char *name, void *ctx), void *ctx);
 
 /* Keeps what is found in a big file in a file of this folder, by build id, when the image is freed,
- * and takes it from there if it is known: the names that image__narrow wants, its traits, texts
- * that were asked for. After image__narrow. reader_id: of the program and of what it wants. */
+ * and takes it from there if it is known: the names that image__narrow wants, its traits, answers
+ * (image__answer). After image__narrow. reader_id: of the program and of what it wants. */
 void image__keep_facts(struct image *image, const char *folder, uint64_t reader_id);
+
+/* What find says of the file; asked once of each image, and once of each file whose facts are kept.
+ * question: names it. */
+bool image__answer(struct image *image, uint64_t question,
+		   bool (*find)(struct image *image, void *ctx), void *ctx);
+
+/* A hash of the build id of this program; 0: it has none. */
+uint64_t image_own_id(void);
 
 /* Where the kernel, or the dynamic linker, jumps to: it is never called, and where a return address
  * would lie is argc. 0: nowhere. */

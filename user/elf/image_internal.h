@@ -40,12 +40,18 @@ struct facts_key {
 	uint64_t symbols_counts[3]; /* of the tables */
 };
 
+/* Questions that have been asked; more are answered and forgotten. */
+#define IMAGE_ANSWERS_MAX 4
+struct image_answer {
+	uint64_t question, yes;
+};
+
 struct image_facts {
 	char *folder; /* NULL: findings are not kept */
 	struct facts_key key;
-	bool fresh;	  /* some are not in the file */
-	uint64_t text_id; /* of the text that was asked for last; 0: none */
-	bool mentioned;
+	bool fresh; /* some are not in the file */
+	struct image_answer answers[IMAGE_ANSWERS_MAX];
+	size_t answers_count;
 };
 
 struct fde_place {

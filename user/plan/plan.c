@@ -20,20 +20,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Another build of this program may want other functions. */
-static uint64_t own_id(void)
-{
-	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	struct image *own = fd < 0 ? NULL : image__open(fd, "", "");
-	const char *build_id = own ? image__build_id(own) : "";
-	uint64_t id = build_id[0] ? fnv1a(build_id, strlen(build_id)) : 0;
-
-	image__free(own);
-	if (fd >= 0)
-		close(fd);
-	return id;
-}
-
 struct plan *plan__new(const struct plan_options *options)
 {
 	struct plan *plan = calloc(1, sizeof(*plan));
@@ -43,7 +29,8 @@ struct plan *plan__new(const struct plan_options *options)
 		return NULL;
 	plan->options = *options;
 	plan->c_alone = true;
-	plan->tool_id = plan->options.facts_folder ? own_id() : 0;
+	/* another build of this program may want other functions */
+	plan->tool_id = plan->options.facts_folder ? image_own_id() : 0;
 	plan->pattern_saw_module = calloc(n, sizeof(bool));
 	plan->pattern_matched = calloc(n, sizeof(bool));
 	if (!plan->pattern_saw_module || !plan->pattern_matched ||

@@ -2,6 +2,7 @@
 #include "site/site.h"
 
 #include "base/grow.h"
+#include "base/hash.h"
 #include "site/body.h"
 
 #include <errno.h>
@@ -788,17 +789,15 @@ static bool is_switch(struct switch_search *search, uint64_t vaddr)
 	return search->last_answer;
 }
 
-bool image_switches_stacks(struct image *image, size_t limit)
+static bool find_switch(struct image *image, void *limit)
 {
 	struct switch_search search = {.image = image, .last_start = UINT64_MAX};
 	const uint8_t *code;
 	uint64_t vaddr;
 	size_t size;
 
-	if (!DECODES_CODE)
-		return true; /* not known */
 	for (size_t i = 0; (code = image__code_segment(image, i, &vaddr, &size)); i++) {
-		if (size > limit)
+		if (size > *(size_t *)limit)
 			return false;
 		for (size_t at = 0; at + 3 <= size; at++)
 			if ((code[at] & 0xf8) == 0x48 && loads_foreign_rsp(code + at) &&
@@ -806,4 +805,13 @@ bool image_switches_stacks(struct image *image, size_t limit)
 				return true;
 	}
 	return false;
+}
+
+bool image_switches_stacks(struct image *image, size_t limit)
+{
+	static const char question[] = "switches stacks";
+
+	/* elsewhere it is not known */
+	return !DECODES_CODE ||
+	       image__answer(image, fnv1a(question, sizeof(question)) ^ limit, find_switch, &limit);
 }
