@@ -57,6 +57,32 @@ def test_a_file_that_was_seen_before_has_the_same_plan():
     assert os.listdir("/var/cache/perfx-trace/symbols")
 
 
+KEPT = """
+set -e
+mount -t tmpfs none /var/cache
+run="{perfx} run --memory off -F calls:outer -o report.txt -- {calls}"
+cd /var/cache
+$run <{tmp}/go && stat -c '%n %i %s' perfx-trace/features perfx-trace/calibration
+$run <{tmp}/go && stat -c '%n %i %s' perfx-trace/features perfx-trace/calibration
+truncate -s 30 perfx-trace/features
+chmod 666 perfx-trace/calibration
+$run <{tmp}/go && stat -c '%n %i %s' perfx-trace/features perfx-trace/calibration
+"""
+
+
+def test_what_the_kernel_can_do_is_tried_once(tmp_path):
+    """It is kept, as is the cost of a hit. A file that is damaged, or that others could have written, is
+    made anew."""
+    (tmp_path / "go").write_text("go\n")
+    script = KEPT.format(perfx=PERFX, calls=WORKLOADS / "calls", tmp=tmp_path)
+    result = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    kept = [line.split() for line in result.stdout.splitlines() if line.startswith("perfx-trace/")]
+    first, again, anew = kept[:2], kept[2:4], kept[4:]
+    assert len(anew) == 2 and again == first
+    assert all(a[1] != b[1] and a[2] == b[2] for a, b in zip(first, anew, strict=True))
+
+
 
 def test_by_name(program, tracer, tmp_path):
     """Exactly that name, of the file or of the thread: not those that only begin like it."""

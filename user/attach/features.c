@@ -5,6 +5,9 @@
 #include "attach/links.h"
 #include "attach/perf_links.h"
 #include "attach/sampler.h"
+#include "base/cache.h"
+#include "base/hash.h"
+#include "elf/image.h"
 #include "proc/process.h"
 
 #include <bpf/bpf.h>
@@ -15,7 +18,9 @@
 #include <linux/bpf.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -188,8 +193,10 @@ static void end_trial(struct features *features, int result_fd)
 
 	if (result_fd < 0)
 		return;
-	if (features->trial_pid < 0 ||
-	    !process_answers(features->trial_pid, result_fd, &trial, sizeof(trial), TRIAL_MS))
+	features->links_tried =
+		features->trial_pid > 0 &&
+		process_answers(features->trial_pid, result_fd, &trial, sizeof(trial), TRIAL_MS);
+	if (!features->links_tried)
 		trial = (struct trial){0};
 	close(result_fd);
 	features->optimized_nop5 = trial.optimized_nop5;
@@ -197,6 +204,11 @@ static void end_trial(struct features *features, int result_fd)
 	features->multi_pid = trial.multi_pid;
 	features->uprobe_session = trial.uprobe_session;
 	features->nop5_survives_fork = trial.nop5_survives_fork;
+}
+
+static int new_map(void)
+{
+	return bpf_map_create(BPF_MAP_TYPE_ARRAY, "perfx_try", 4, 8, 1, NULL);
 }
 
 /* May programs of the tracing kind be loaded? 0 or errno. */
@@ -268,7 +280,7 @@ static bool have_cpu_clock(void)
 
 void features_try(struct features *features)
 {
-	int map_fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "perfx_try", 4, 8, 1, NULL);
+	int map_fd = new_map();
 	int result_fd = -1;
 
 	*features = (struct features){.load_error = try_load(map_fd)};
@@ -288,6 +300,67 @@ void features_try(struct features *features)
 	}
 	if (map_fd >= 0)
 		close(map_fd);
+}
+
+/* 0: this boot or this build is not known. */
+static uint64_t boot_key(uint64_t variant)
+{
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	char boot[36] = ""; /* hexadecimal digits and dashes */
+	ssize_t size = fd < 0 ? -1 : read(fd, boot, sizeof(boot));
+	uint64_t key[] = {size > 0 ? fnv1a(boot, (size_t)size) : 0, image_own_id(), variant, 0};
+	struct stat status;
+
+	if (fd >= 0)
+		close(fd);
+	if (!stat("/proc/self/ns/mnt", &status))
+		key[3] = status.st_ino;
+	return key[0] && key[1] ? fnv1a(key, sizeof(key)) : 0;
+}
+
+bool boot_recall(const char *name, uint64_t variant, void *facts, size_t size)
+{
+	uint64_t key = boot_key(variant);
+	char *path = key ? cache_path(name) : NULL;
+	size_t kept_size = 0;
+	void *kept = path ? cache_recall(path, key, size, &kept_size) : NULL;
+	bool known = kept && kept_size == size;
+
+	if (known)
+		memcpy(facts, kept, size);
+	free(kept);
+	free(path);
+	return known;
+}
+
+void boot_keep(const char *name, uint64_t variant, const void *facts, size_t size)
+{
+	uint64_t key = boot_key(variant);
+	char *path = key ? cache_path(name) : NULL;
+
+	/* a folder that cannot be written, a full disk: the next run finds out again */
+	if (path)
+		(void)cache_keep(path, key, facts, size);
+	free(path);
+}
+
+#define FEATURES_FILE "features"
+
+void features_find(struct features *features)
+{
+	int map_fd = new_map();
+	/* may programs be loaded? That is not kept: it depends on the user */
+	int load_error = try_load(map_fd);
+
+	if (map_fd >= 0)
+		close(map_fd);
+	if (!load_error && boot_recall(FEATURES_FILE, 0, features, sizeof(*features))) {
+		features->trial_pid = 0;
+		return;
+	}
+	features_try(features);
+	if (features->links_tried)
+		boot_keep(FEATURES_FILE, 0, features, sizeof(*features));
 }
 
 void features_end(struct features *features)

@@ -7,6 +7,8 @@
 #define PERFX_ATTACH_FEATURES_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct features {
@@ -25,11 +27,20 @@ struct features {
 	bool switches;		 /* programs at sched:sched_switch: 5.5 */
 	bool cpu_clock;		 /* perf events by the clock of a CPU */
 	bool task_memory;	 /* programs read another task's memory: 5.18 */
+	bool links_tried;	 /* the trial of links came to an end */
 	int load_error;		 /* errno of the first program load, 0 when privileged */
 	pid_t trial_pid;	 /* process that tried links; ends some time later */
 };
 
 void features_try(struct features *features);
+/* The same, but what was found since the host was started is not tried again. */
+void features_find(struct features *features);
+
+/* What this build of the program has found out since the host was started, in this mount namespace,
+ * is kept in a file of that name in the cache. variant: the condition under which it holds. */
+bool boot_recall(const char *name, uint64_t variant, void *facts, size_t size);
+void boot_keep(const char *name, uint64_t variant, const void *facts, size_t size);
+
 /* Waits until nothing is left of the trial. */
 void features_end(struct features *features);
 

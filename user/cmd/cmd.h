@@ -47,7 +47,7 @@ int targets_find(const struct options *options, pid_t **pids, size_t *count);
  * pids: of a program that is yet to be started. */
 int targets_check_process(const struct options *options, const pid_t *pids, size_t count);
 /* EXIT_OK, EXIT_PRIVILEGE or EXIT_FAILED. */
-int features_check(struct features *features);
+int features_check(struct features *features, bool no_cache);
 /* Do process ids here mean what they mean to the kernel? Not in a container's pid namespace. */
 bool pids_are_the_hosts(void);
 /* The plan's options as the command line gives them. */

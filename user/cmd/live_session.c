@@ -75,7 +75,7 @@ int live_session_run(const struct options *options, char *const *argv, struct li
 	int code;
 
 	phases_begin(&phases, "features");
-	code = features_check(&features);
+	code = features_check(&features, options->no_cache);
 	if (!code) {
 		recording = recorder_options_of(options, &features);
 		recording.duration_ns = options->duration_ns ? options->duration_ns : UINT64_MAX;

@@ -403,9 +403,12 @@ bool pids_are_the_hosts(void)
 	return !stat("/proc/self/ns/pid", &st) && st.st_ino == INITIAL_PID_NAMESPACE;
 }
 
-int features_check(struct features *features)
+int features_check(struct features *features, bool no_cache)
 {
-	features_try(features);
+	if (no_cache)
+		features_try(features);
+	else
+		features_find(features);
 	if (!features->privileged) {
 		msg_say("no permission to load BPF programs (%s): run with sudo, or see "
 			"perfx-trace "

@@ -333,7 +333,7 @@ int cmd_trace(const struct options *options, char *const *argv)
 	int code;
 
 	phases_begin(&phases, "features");
-	code = features_check(&features);
+	code = features_check(&features, options->no_cache);
 	if (!code) {
 		code = open_outputs(&outputs, options);
 		prepare_exit_message(&outputs, options);

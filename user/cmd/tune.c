@@ -75,7 +75,8 @@ static struct recorder_options cheapest(const struct bench *bench)
 
 static int bench_begin(struct bench *bench, const struct options *options)
 {
-	int code = is_traced(options) ? features_check(&bench->features) : EXIT_OK;
+	int code =
+		is_traced(options) ? features_check(&bench->features, options->no_cache) : EXIT_OK;
 
 	/* what it has started is no program of ours to measure */
 	features_end(&bench->features);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "session/recorder.h"
 
+#include "attach/features.h"
 #include "attach/hit_cost.h"
 #include "attach/memory.h"
 #include "attach/probes.h"
@@ -180,6 +181,26 @@ static int begin_load(struct recorder *recorder)
 	return EXIT_FAILED;
 }
 
+/* For so long the cost of a hit is taken to be what was measured. */
+#define CALIBRATION_NS 3600000000000u
+
+static void calibrate_or_recall(struct recorder *recorder)
+{
+	const struct recorder_options *options = recorder->options;
+	struct calibration *calibration = &recorder->calibration;
+	uint64_t variant = clock_monotonic_ns() / CALIBRATION_NS << 8 |
+			   (uint64_t)tracer__hit_link(recorder->tracer);
+	bool kept = options->plan.facts_folder;
+
+	if (!options->calibrate ||
+	    (kept && boot_recall("calibration", variant, calibration, sizeof(*calibration))))
+		return;
+	if (calibrate(recorder->tracer, calibration))
+		msg_say("cannot measure the cost of a hit: %s", strerror(errno));
+	else if (kept)
+		boot_keep("calibration", variant, calibration, sizeof(*calibration));
+}
+
 static int load(struct recorder *recorder)
 {
 	const struct recorder_options *options = recorder->options;
@@ -201,8 +222,7 @@ static int load(struct recorder *recorder)
 	}
 	lacking_programs(recorder->tracer, &recorder->skipped);
 	phases_begin(options->phases, "calibrate");
-	if (options->calibrate && calibrate(recorder->tracer, &recorder->calibration))
-		msg_say("cannot measure the cost of a hit: %s", strerror(errno));
+	calibrate_or_recall(recorder);
 	return EXIT_OK;
 }
 
