@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/message.h"
+#include "base/thread.h"
 #include "elf/file_cache.h"
 #include "proc/maps.h"
 #include "proc/process.h"
@@ -70,6 +71,11 @@ struct unwind_tables {
 	bool unmapped; /* since room was made, a list of mappings has gone */
 	struct unpublished unpublished[UNPUBLISHED_MAX];
 	size_t unpublished_count;
+	struct { /* of these; they do not change while its thread runs */
+		pthread_t thread;
+		bool has_thread, ended;
+		int err;
+	} publication;
 };
 
 /* --- files --- */
@@ -210,7 +216,7 @@ static void load_page(struct unwind_tables *tables, struct table_file *file, uin
 /* --- what is resident --- */
 
 /* Rows compiled ahead take no more: much of a framework's code that is in memory is in no stack. */
-#define AHEAD_BYTES_MAX (8u << 20)
+#define AHEAD_BYTES_MAX (4u << 20)
 
 #define PAGEMAP_PRESENT (1ull << 63) /* Documentation/admin-guide/mm/pagemap.rst */
 
@@ -323,22 +329,60 @@ static void publish_slabs(struct unwind_tables *tables)
 	tables->new_slabs_count = 0;
 }
 
-int unwind_tables__publish(struct unwind_tables *tables)
+static void *publish(void *arg)
 {
-	int err;
+	struct unwind_tables *tables = arg;
 
-	if (!tables || !tables->unpublished_count)
-		return 0;
-	err = fill_slots(tables);
+	tables->publication.err = fill_slots(tables);
+	__atomic_store_n(&tables->publication.ended, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* Processes use the slots that have been filled. */
+static void use_slots(struct unwind_tables *tables)
+{
 	for (size_t i = 0; i < tables->unpublished_count; i++) {
 		const struct unpublished *unpublished = &tables->unpublished[i];
 
 		close(unpublished->fd);
-		if (!err)
+		if (!tables->publication.err)
 			use_slot(tables, unpublished->pid, unpublished->slot, unpublished->unused);
 	}
 	tables->unpublished_count = 0;
-	return err;
+}
+
+static void end_publication(struct unwind_tables *tables)
+{
+	if (!tables->publication.has_thread)
+		return;
+	pthread_join(tables->publication.thread, NULL);
+	tables->publication.has_thread = false;
+	use_slots(tables);
+}
+
+bool unwind_tables__is_publishing(struct unwind_tables *tables)
+{
+	if (!tables)
+		return false;
+	if (__atomic_load_n(&tables->publication.ended, __ATOMIC_ACQUIRE))
+		end_publication(tables);
+	return tables->publication.has_thread;
+}
+
+void unwind_tables__publish(struct unwind_tables *tables, bool wait)
+{
+	if (!tables || (unwind_tables__is_publishing(tables) && !wait))
+		return;
+	end_publication(tables);
+	if (!tables->unpublished_count)
+		return;
+	tables->publication.ended = false;
+	tables->publication.has_thread =
+		!wait && !thread_start(&tables->publication.thread, publish, tables);
+	if (tables->publication.has_thread)
+		return;
+	publish(tables);
+	use_slots(tables);
 }
 
 /* Of the programs' cache of rules. */
@@ -366,7 +410,9 @@ static int put_list(struct unwind_tables *tables, pid_t pid, struct mapping_list
 	}
 	tables->unpublished[tables->unpublished_count++] =
 		(struct unpublished){.pid = pid, .slot = slot, .unused = unused, .fd = fd};
-	return tables->unpublished_count == UNPUBLISHED_MAX ? unwind_tables__publish(tables) : 0;
+	if (tables->unpublished_count == UNPUBLISHED_MAX)
+		unwind_tables__publish(tables, true);
+	return 0;
 }
 
 /* Of small files first: their code is in most stacks, and of a framework's little is. */
@@ -435,6 +481,7 @@ int unwind_tables__map(struct unwind_tables *tables, pid_t pid)
 
 	if (!tables)
 		return 0;
+	end_publication(tables);
 	err = map_process(tables, pid);
 	tables->cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
 	return err;
@@ -447,6 +494,8 @@ void unwind_tables__fork(struct unwind_tables *tables, const struct perfx_fork *
 		 unused;
 	struct perfx_traced_process traced;
 
+	if (slot != UNWIND_SLOT_NONE)
+		end_publication(tables);
 	/* the programs do not if it was forked before its parent's mappings were there; one that
 	 * has ended, or is another program by now, must leave nothing behind */
 	if (slot != UNWIND_SLOT_NONE &&
@@ -458,8 +507,10 @@ void unwind_tables__fork(struct unwind_tables *tables, const struct perfx_fork *
 
 void unwind_tables__forget(struct unwind_tables *tables, pid_t pid)
 {
-	if (tables)
-		release_slot(tables, unwind_sets__forget(tables->sets, pid));
+	if (!tables)
+		return;
+	end_publication(tables);
+	release_slot(tables, unwind_sets__forget(tables->sets, pid));
 }
 
 /* --- requests --- */
@@ -581,6 +632,7 @@ void unwind_tables__free(struct unwind_tables *tables)
 {
 	if (!tables)
 		return;
+	end_publication(tables);
 	for (size_t i = 0; i < tables->files_count; i++)
 		image__free(tables->files[i].image);
 	ring_buffer__free(tables->requests);

@@ -14,6 +14,7 @@
 
 #include "attach/tracer.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -24,13 +25,16 @@ struct unwind_tables;
 struct unwind_tables *unwind_tables__new(struct tracer *tracer);
 void unwind_tables__free(struct unwind_tables *tables);
 
-/* The next four accept NULL tables: stacks are then walked by frame pointers. */
+/* The next five accept NULL tables: stacks are then walked by frame pointers. */
 /* Reads the mappings of a process; cheap if they have not changed. The programs use them after the
  * next unwind_tables__publish(). 0 or -errno. */
 int unwind_tables__map(struct unwind_tables *tables, pid_t pid);
-/* Makes new mappings known to the programs; if there are any, waits for a grace period of the
- * kernel, some 20 ms. Call it before events of processes are handled. 0 or -errno. */
-int unwind_tables__publish(struct unwind_tables *tables);
+/* Makes new mappings known to the programs, which takes a grace period of the kernel, some 20 ms: a
+ * thread waits for it, because files that arrive meanwhile are to be attached. With wait it is over
+ * on return. */
+void unwind_tables__publish(struct unwind_tables *tables, bool wait);
+/* Does that thread still wait? Then most other calls wait for it. */
+bool unwind_tables__is_publishing(struct unwind_tables *tables);
 /* A child has its parent's mappings; the programs know that already. */
 void unwind_tables__fork(struct unwind_tables *tables, const struct perfx_fork *fork);
 /* It has ended, or is another program. */

@@ -106,7 +106,8 @@ static bool unwind_later(struct follow *follow, pid_t pid)
 
 static void update_unwinding(struct follow *follow, uint64_t now_ns)
 {
-	if (now_ns < follow->next_unwind_ns)
+	if (now_ns < follow->next_unwind_ns ||
+	    unwind_tables__is_publishing(follow->parts.unwind_tables))
 		return;
 	for (size_t i = 0; i < follow->grown_count; i++)
 		if (process_table__has(follow->parts.processes, follow->grown[i]))
@@ -114,7 +115,7 @@ static void update_unwinding(struct follow *follow, uint64_t now_ns)
 	if (follow->grown_count)
 		follow->next_unwind_ns = now_ns + UNWIND_UPDATES_NS;
 	follow->grown_count = 0;
-	unwind_tables__publish(follow->parts.unwind_tables);
+	unwind_tables__publish(follow->parts.unwind_tables, false);
 }
 
 /* The mappings of a process tell what the addresses in its stacks belong to. */
@@ -573,7 +574,7 @@ void follow__attach_queued(struct follow *follow)
 	count_missed(follow);
 	/* both in one grace period, where the update is due */
 	update_unwinding(follow, clock_monotonic_ns());
-	unwind_tables__publish(follow->parts.unwind_tables);
+	unwind_tables__publish(follow->parts.unwind_tables, false);
 }
 
 int follow__files_fd(const struct follow *follow)
@@ -1032,7 +1033,7 @@ int follow__attach(struct follow *follow)
 			say_scan_error(pids[i], err, follow->parts.options->plan.functions_max);
 	}
 	heed_plan(follow, trusted);
-	unwind_tables__publish(follow->parts.unwind_tables);
+	unwind_tables__publish(follow->parts.unwind_tables, true);
 	if (!err)
 		attach_batch(follow, &batch);
 	batch_clear(&batch);
