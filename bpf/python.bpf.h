@@ -461,9 +461,11 @@ static __always_inline __u64 python_mix_string(struct python_memory *memory,
 	hash = perfx_python_mix(hash, head[0]);
 	for (__u32 i = 0; i < PERFX_PYTHON_TEXT_WORDS; i++)
 		memory->code[i] = 0;
-	barrier_var(bytes);
-	if (bytes && bytes <= 8 * PERFX_PYTHON_TEXT_WORDS)
-		read(memory->code, bytes, string + PERFX_PYTHON_STRING_HEAD + from, ctx);
+	if (bytes) {
+		barrier_var(bytes);
+		if (bytes <= 8 * PERFX_PYTHON_TEXT_WORDS)
+			read(memory->code, bytes, string + PERFX_PYTHON_STRING_HEAD + from, ctx);
+	}
 	return python_mix_words(memory, hash, PERFX_PYTHON_TEXT_WORDS);
 }
 
@@ -479,8 +481,11 @@ static __always_inline __u32 python_code(struct python_memory *memory,
 
 	for (__u32 i = 0; i < PERFX_PYTHON_CODE_WORDS; i++)
 		memory->code[i] = 0;
+	/* two comparisons: before Linux 6.13 the verifier loses what a single one tells */
+	if (!bytes)
+		return 0;
 	barrier_var(bytes);
-	if (!bytes || bytes > sizeof(memory->code) ||
+	if (bytes > sizeof(memory->code) ||
 	    read(memory->code, bytes, code + python->code_from, ctx))
 		return 0;
 	file = memory->code[python->code_file & (PERFX_PYTHON_CODE_WORDS - 1)];
