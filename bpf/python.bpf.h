@@ -60,6 +60,9 @@ struct python_memory {
 	__u32 at;	   /* index of what was wanted */
 	__u64 words[PYTHON_WORDS];
 	__u64 code[PERFX_PYTHON_CODE_WORDS]; /* of the frame's code object, and of its names */
+	/* Its name, and the string that is read. They are here, and a compiler barrier keeps them
+	 * here, because the kernel allows 512 bytes of stack for a whole chain of calls. */
+	__u64 code_name, string;
 };
 
 /* A walk of a thread's Python frames. Each step needs some memory that was read for it. */
@@ -447,16 +450,18 @@ static __always_inline __u64 python_mix_words(struct python_memory *memory, __u6
 	return hash;
 }
 
-/* A string's length and the end of its text. */
+/* The length and the end of the text of the string at memory->string. */
 static __always_inline __u64 python_mix_string(struct python_memory *memory,
 					       const struct perfx_python_layout *python,
-					       memory_reader *read, void *ctx, __u64 string,
-					       __u64 hash)
+					       memory_reader *read, void *ctx, __u64 hash)
 {
-	__u64 head[PERFX_PYTHON_STRING_WORDS] = {}, from = 0;
+	__u64 *head = memory->code, from = 0;
 	__u32 bytes;
 
-	read(head, sizeof(head), string + PERFX_PYTHON_STRING_HEAD, ctx);
+	for (__u32 i = 0; i < PERFX_PYTHON_STRING_WORDS; i++)
+		head[i] = 0;
+	read(head, PERFX_PYTHON_STRING_WORDS * sizeof(*head),
+	     memory->string + PERFX_PYTHON_STRING_HEAD, ctx);
 	bytes = perfx_python_text(python, head, &from);
 	hash = perfx_python_mix(hash, head[0]);
 	for (__u32 i = 0; i < PERFX_PYTHON_TEXT_WORDS; i++)
@@ -464,7 +469,8 @@ static __always_inline __u64 python_mix_string(struct python_memory *memory,
 	if (bytes) {
 		barrier_var(bytes);
 		if (bytes <= 8 * PERFX_PYTHON_TEXT_WORDS)
-			read(memory->code, bytes, string + PERFX_PYTHON_STRING_HEAD + from, ctx);
+			read(memory->code, bytes, memory->string + PERFX_PYTHON_STRING_HEAD + from,
+			     ctx);
 	}
 	return python_mix_words(memory, hash, PERFX_PYTHON_TEXT_WORDS);
 }
@@ -472,11 +478,11 @@ static __always_inline __u64 python_mix_string(struct python_memory *memory,
 /* Identifies a code object: another one at the same address has another number. Addresses are used
  * again as soon as a module, a closure or generated code is freed. code_identity() in
  * user/cpython/code.c computes the same number. */
-static __always_inline __u32 python_code(struct python_memory *memory,
+static __always_inline __u64 python_code(struct python_memory *memory,
 					 const struct perfx_python_layout *python,
 					 memory_reader *read, void *ctx)
 {
-	__u64 code = word_of(memory, python->frame_code) & ~7ull, hash = 0, file, name;
+	__u64 code = word_of(memory, python->frame_code) & ~7ull, hash = 0;
 	__u32 bytes = python->code_bytes;
 
 	for (__u32 i = 0; i < PERFX_PYTHON_CODE_WORDS; i++)
@@ -488,12 +494,15 @@ static __always_inline __u32 python_code(struct python_memory *memory,
 	if (bytes > sizeof(memory->code) ||
 	    read(memory->code, bytes, code + python->code_from, ctx))
 		return 0;
-	file = memory->code[python->code_file & (PERFX_PYTHON_CODE_WORDS - 1)];
-	name = memory->code[python->code_name & (PERFX_PYTHON_CODE_WORDS - 1)];
+	memory->string = memory->code[python->code_file & (PERFX_PYTHON_CODE_WORDS - 1)];
+	memory->code_name = memory->code[python->code_name & (PERFX_PYTHON_CODE_WORDS - 1)];
 	hash = python_mix_words(memory, hash, PERFX_PYTHON_CODE_WORDS);
+	barrier();
 	if (python->code_file) {
-		hash = python_mix_string(memory, python, read, ctx, file, hash);
-		hash = python_mix_string(memory, python, read, ctx, name, hash);
+		hash = python_mix_string(memory, python, read, ctx, hash);
+		barrier();
+		memory->string = memory->code_name;
+		hash = python_mix_string(memory, python, read, ctx, hash);
 	}
 	return hash ^ hash >> 32;
 }

@@ -491,8 +491,9 @@ static __always_inline __u64 id_of_nameless(struct perfx_traced_process *traced,
 	return STARTED_NAMELESS | (n - 1);
 }
 
-/* t->start_function begins, as `id`; its parent is t->within, if the program has named one. */
-static __always_inline void start_async(struct thread *t, __u32 source, __u64 id)
+/* t->start_function begins, as `id`; its parent is t->within, if the program has named one. Not
+ * inlined: the kernel allows 512 bytes of stack for a whole chain of calls, and this ends one. */
+static __noinline int start_async(struct thread *t, __u32 source, __u64 id)
 {
 	struct perfx_started_key key = {.id = id, .process = t->process, .source = source};
 	struct perfx_started started = {.start_ns = t->start_ns,
@@ -510,6 +511,7 @@ static __always_inline void start_async(struct thread *t, __u32 source, __u64 id
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 		emit_instant(t, started.function);
 	}
+	return 0;
 }
 
 static __always_inline void stop_async(struct thread *t, __u32 source, __u64 id, __u64 now)

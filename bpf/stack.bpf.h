@@ -821,10 +821,11 @@ __weak __noinline int stack_step(struct call_stack *s)
 }
 
 /* Some steps, up to one that wants memory or ends the walk: two short loops, one in the other, cost
- * the verifier less than a long one. */
+ * the verifier less than a long one. Inlined: the kernel allows 512 bytes of stack for a chain of
+ * calls, and none takes less than 32. */
 #define STACK_STEPS_AT_ONCE 32
 
-__weak __noinline int stack_steps(struct call_stack *s)
+static __always_inline int stack_steps(struct call_stack *s)
 {
 	int next = STACK_GOES_ON;
 
