@@ -132,6 +132,37 @@ Test(steps, an_optimizer_that_calls_a_closure)
 	steps_clear(&steps);
 }
 
+/* LBFGS evaluates its closure several times in a step, and works after each backward pass until the
+ * closure resets the gradients anew. Lightning's closure resets them after the forward pass: then
+ * only what follows the last backward pass is known to be the optimizer's. */
+Test(steps, an_optimizer_that_calls_a_closure_again)
+{
+	struct steps steps = {0};
+
+	for (uint64_t t = 0; t < 300; t += 100) {
+		call(&steps, ZERO, t + 2, t + 4);
+		call(&steps, OPERATOR, t + 5, t + 10);
+		call(&steps, BACKWARD, t + 10, t + 20);
+		call(&steps, OPERATOR, t + 30, t + 35); /* a direction */
+		call(&steps, ZERO, t + 50, t + 52);
+		call(&steps, OPERATOR, t + 53, t + 60);
+		call(&steps, BACKWARD, t + 60, t + 70);
+		call(&steps, STEP, t, t + 90);
+	}
+	expect(&steps, STEP, 2, 200, PHASES(F = 24, B = 40, O = 108, U = 28));
+	steps_clear(&steps);
+	for (uint64_t t = 0; t < 300; t += 100) {
+		for (uint64_t i = 0; i < 80; i += 40) {
+			call(&steps, OPERATOR, t + i + 1, t + i + 20);
+			call(&steps, ZERO, t + i + 20, t + i + 22);
+			call(&steps, BACKWARD, t + i + 22, t + i + 40);
+		}
+		call(&steps, STEP, t, t + 90);
+	}
+	expect(&steps, STEP, 2, 200, PHASES(F = 76, B = 72, O = 28, U = 24));
+	steps_clear(&steps);
+}
+
 /* A recording that begins within a step says nothing of that one but that it ended. */
 Test(steps, the_first_end_makes_no_step)
 {

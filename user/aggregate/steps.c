@@ -172,6 +172,16 @@ static int merge(struct step_thread *thread, const struct interval *rest, size_t
 	for (size_t i = 0; !err && i < rest_count; i++) {
 		struct interval old = rest[i];
 
+		if (old.from_ns >= new.to_ns) {
+			err = add_interval(thread, new.from_ns, new.to_ns, new.phase);
+			if (!err)
+				err = add_interval(thread, after.from_ns, after.to_ns, after.phase);
+			if (!err)
+				err = add_interval(thread, old.from_ns, old.to_ns, old.phase);
+			new.from_ns = new.to_ns;
+			after = (struct interval){0};
+			continue;
+		}
 		if (old.phase >= new.phase) {
 			err = add_interval(thread, new.from_ns,
 					   old.from_ns < new.to_ns ? old.from_ns : new.to_ns,
@@ -204,28 +214,13 @@ static void drop_inner(struct step_thread *thread, const struct interval *outer)
 	}
 }
 
-/* An optimizer that was given a closure calls it for forward and backward passes: its own work
- * begins after the last of these. */
-static void leave_out_closure(const struct step_thread *thread, struct interval *new)
-{
-	for (size_t i = thread->count; i && thread->intervals[i - 1].to_ns > new->from_ns; i--) {
-		if (thread->intervals[i - 1].phase != PROFILE_PHASE_BACKWARD)
-			continue;
-		new->from_ns = thread->intervals[i - 1].to_ns;
-		return;
-	}
-}
-
-/* Spans come by their ends, so what a new one overlaps are the last. */
-static int insert(struct step_thread *thread, struct interval new)
+/* Spans come by their ends, so most of what a new one overlaps are the last. */
+static int insert_one(struct step_thread *thread, struct interval new)
 {
 	size_t first, rest_count;
 	struct interval *rest;
 	int err;
 
-	if (new.phase == PROFILE_PHASE_OPTIMIZER)
-		leave_out_closure(thread, &new);
-	drop_inner(thread, &new);
 	first = thread->count;
 	while (first && thread->intervals[first - 1].to_ns > new.from_ns)
 		first--;
@@ -239,6 +234,76 @@ static int insert(struct step_thread *thread, struct interval new)
 	thread->count = first;
 	err = merge(thread, rest, rest_count, new);
 	free(rest);
+	return err;
+}
+
+/* The work of an optimizer that was given a closure, which it calls for forward and backward
+ * passes. */
+#define OWN_PARTS_MAX 64
+
+struct own_work {
+	struct interval parts[OWN_PARTS_MAX];
+	size_t count;
+	uint64_t from_ns; /* of the next part; 0: in the closure */
+	/* Closures reset the gradients first, or (Lightning's) between forward and backward. */
+	uint64_t reset_from_ns, reset_to_ns; /* the first; 0: none yet */
+	bool resets_first, has_backward;
+};
+
+static void end_part(struct own_work *own, uint64_t to_ns)
+{
+	if (own->from_ns && own->count < OWN_PARTS_MAX)
+		own->parts[own->count++] =
+			(struct interval){own->from_ns, to_ns, PROFILE_PHASE_OPTIMIZER};
+	own->from_ns = 0;
+}
+
+/* After a backward pass the optimizer works until the closure resets the gradients anew; where that
+ * does not show when the closure begins, only after the last backward pass. */
+static struct own_work own_work_of(const struct step_thread *thread, const struct interval *new)
+{
+	struct own_work own = {0};
+	size_t i = thread->count;
+
+	while (i && thread->intervals[i - 1].to_ns > new->from_ns)
+		i--;
+	for (; i < thread->count; i++) {
+		const struct interval *inner = &thread->intervals[i];
+
+		if (inner->phase == PROFILE_PHASE_BACKWARD) {
+			if (!own.has_backward)
+				own.resets_first =
+					own.reset_to_ns && own.reset_from_ns - new->from_ns <
+								   inner->from_ns - own.reset_to_ns;
+			own.has_backward = true;
+			own.from_ns = inner->to_ns;
+		} else if (inner->phase == PROFILE_PHASE_OPTIMIZER && !own.has_backward) {
+			own.reset_from_ns = inner->from_ns;
+			own.reset_to_ns = inner->to_ns;
+		} else if (inner->phase == PROFILE_PHASE_OPTIMIZER && own.resets_first) {
+			end_part(&own, inner->from_ns);
+		}
+	}
+	if (!own.has_backward)
+		own.from_ns = new->from_ns;
+	end_part(&own, new->to_ns);
+	return own;
+}
+
+static int insert(struct step_thread *thread, struct interval new)
+{
+	struct own_work own;
+	int err = 0;
+
+	if (new.phase != PROFILE_PHASE_OPTIMIZER) {
+		drop_inner(thread, &new);
+		return insert_one(thread, new);
+	}
+	own = own_work_of(thread, &new);
+	if (!own.has_backward)
+		drop_inner(thread, &new);
+	for (size_t i = 0; i < own.count && !err; i++)
+		err = insert_one(thread, own.parts[i]);
 	return err;
 }
 
