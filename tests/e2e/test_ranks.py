@@ -107,6 +107,37 @@ def test_equal_ranks_have_none():
         assert straggler["gain_ns_per_step"] == pytest.approx(late_ns, rel=0.1, abs=0.02 * ranks[0]["avg_step_ns"])
 
 
+RETITLED = """
+import ctypes, os, time
+for name, value in list(os.environ.items()):  # with room of its own, as setproctitle makes it
+    os.environ[name] = value
+with open("/proc/self/stat") as stat:
+    start, end = (int(field) for field in stat.read().rsplit(")", 1)[1].split()[47:49])
+ctypes.memset(start, 0, end - start)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_the_rank_of_a_program_that_overwrote_its_environment():
+    """As a title is written over it. Debian's python3 has the C library's `environ` in its own data."""
+    environment = {**os.environ, "RANK": "1", "WORLD_SIZE": "3"}
+    program = subprocess.Popen(["/usr/bin/python3", "-c", RETITLED], env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        assert program.stdout.readline() == "ready\n"
+        with open(f"/proc/{program.pid}/environ", "rb") as initial:
+            assert b"RANK" not in initial.read()
+        tracer = Tracer(program.pid, duration="1")
+        try:
+            report = tracer.report()
+        finally:
+            tracer.kill()
+    finally:
+        program.kill()
+        program.wait()
+    assert [process["rank"] for process in report["processes"]] == [1]
+
+
 def test_ranks_of_mpi():
     """Three ranks of MPI, of which one sleeps 4 ms longer; what each has measured itself is the truth."""
     job = subprocess.Popen([WORKLOADS / "ranks_mpi", "3", "2", "4000"], stdin=subprocess.PIPE,

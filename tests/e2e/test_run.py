@@ -307,6 +307,34 @@ def test_facts_of_what_has_ended(duration, tmp_path):
     assert parent["major_faults"] is not None and parent["cpus"] == os.cpu_count()
 
 
+GROWS = """import time
+kept = []
+def keep():
+    kept.append(bytearray(b"x" * 400_000))
+def nap():
+    time.sleep(0.01)
+end = time.monotonic() + 4
+while time.monotonic() < end:
+    keep()
+    nap()
+"""
+
+
+def test_the_same_is_found_cut_or_to_the_end(tmp_path):
+    """Of a program that keeps memory and sleeps; at its exit the interpreter frees all that it kept."""
+    script = tmp_path / "grows.py"
+    script.write_text(GROWS)
+    found = {}
+    for how, options in (("cut", ("-d", "2500ms")), ("whole", ())):
+        result, report = traced(tmp_path, "/usr/bin/python3", script, options=options)
+        assert result.returncode == 0, result.stderr
+        process, = report["processes"]
+        # a leak, whose blocks live at the end, is memory that grows; other programs on the CPUs are no property of it
+        found[how] = {finding["class"] for finding in process["findings"]
+                      if finding["severity"] != "low" and not finding["kind"].startswith("Cpu")}
+    assert found["cut"] == found["whole"] == {"sleep", "memory"}
+
+
 BUSY = """import time
 def hot():
     end = time.process_time() + 2

@@ -339,6 +339,15 @@ Test(analyze, memory_growth)
 	for (uint64_t i = 0; i < 8; i++)
 		s.points[i].rss_bytes += i * (10 << 20);
 	expect_kinds(s, "MemoryGrowth/medium");
+	/* it grew until its exit freed all */
+	s.process.exited = true;
+	for (uint64_t i = 0; i < 6; i++)
+		s.points[i].rss_bytes += i * (20 << 20);
+	s.points[6].rss_bytes = s.points[0].rss_bytes + 1;
+	s.points[7].rss_bytes = s.points[0].rss_bytes;
+	expect_kinds(s, "MemoryGrowth/medium");
+	s.process.exited = false;
+	expect_kinds(s, "");
 	/* too few to tell */
 	s.process.points_count = 4;
 	expect_kinds(s, "");

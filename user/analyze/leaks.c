@@ -503,11 +503,22 @@ static uint64_t rss_of(const struct profile_usage_point *point, bool anon)
 	return anon ? point->rss_anon_bytes : point->rss_bytes;
 }
 
-static bool is_usable(const struct profile_process *p, bool anon)
+/* Up to where a process that has exited began to free its memory: that says nothing of its life. */
+static size_t count_points(const struct profile_process *p, bool anon)
 {
-	if (p->points_count < RSS_POINTS)
+	size_t count = p->points_count;
+
+	while (p->exited && count > 1 &&
+	       rss_of(&p->points[count - 1], anon) < rss_of(&p->points[count - 2], anon))
+		count--;
+	return count;
+}
+
+static bool is_usable(const struct profile_process *p, size_t count, bool anon)
+{
+	if (count < RSS_POINTS)
 		return false;
-	for (size_t i = 0; i < p->points_count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		if (rss_of(&p->points[i], anon) == PROFILE_ABSENT ||
 		    (i && p->points[i].time_ns <= p->points[i - 1].time_ns))
 			return false;
@@ -515,16 +526,15 @@ static bool is_usable(const struct profile_process *p, bool anon)
 	return true;
 }
 
-/* Through the samples from that one on. */
-static struct line line_from(const struct profile_process *p, size_t from, bool anon)
+/* Through so many samples, from that one on. */
+static struct line line_from(const struct profile_process *p, size_t from, size_t count, bool anon)
 {
-	double n = (double)(p->points_count - from), sx = 0, sy = 0, sxx = 0, syy = 0, sxy = 0;
-	double span = (double)(p->points[p->points_count - 1].time_ns - p->points[0].time_ns);
-	struct line line = {.first = (double)rss_of(&p->points[0], anon),
-			    .points_count = p->points_count};
+	double n = (double)(count - from), sx = 0, sy = 0, sxx = 0, syy = 0, sxy = 0;
+	double span = (double)(p->points[count - 1].time_ns - p->points[0].time_ns);
+	struct line line = {.first = (double)rss_of(&p->points[0], anon), .points_count = count};
 	double xx, yy, xy;
 
-	for (size_t i = from; i < p->points_count; i++) {
+	for (size_t i = from; i < count; i++) {
 		double x = (double)(p->points[i].time_ns - p->points[0].time_ns) / span;
 		double y = (double)rss_of(&p->points[i], anon) - line.first;
 
@@ -548,15 +558,15 @@ struct line trend_rss(const struct profile_process *p, bool anon)
 {
 	struct line line = {0};
 	uint64_t third_ns;
-	size_t from = 0;
+	size_t from = 0, count = count_points(p, anon);
 
-	if (!is_usable(p, anon))
+	if (!is_usable(p, count, anon))
 		return line;
-	third_ns = (p->points[p->points_count - 1].time_ns - p->points[0].time_ns) / 3;
+	third_ns = (p->points[count - 1].time_ns - p->points[0].time_ns) / 3;
 	while (p->points[from].time_ns - p->points[0].time_ns < third_ns)
 		from++;
-	line = line_from(p, 0, anon);
-	line.later = line_from(p, from, anon).growth;
+	line = line_from(p, 0, count, anon);
+	line.later = line_from(p, from, count, anon).growth;
 	return line;
 }
 

@@ -548,6 +548,13 @@ static void suggest_for_untraced(struct text *text, enum perfx_domain domain)
 			       "or --memory sampled if that is too slow).");
 }
 
+/* Of traced blocks; the exit of a process frees what it kept. */
+static uint64_t kept_bytes(const struct rules_ctx *ctx, const struct profile_memory *memory)
+{
+	return ctx->process->exited && memory->peak_bytes != PROFILE_ABSENT ? memory->peak_bytes
+									    : memory->current_bytes;
+}
+
 /* Resident memory grows, and for the most part not by what is traced. Returns whether it is so. */
 static bool untraced_memory(struct rules_ctx *ctx)
 {
@@ -559,7 +566,7 @@ static bool untraced_memory(struct rules_ctx *ctx)
 
 	if (!memory || !growth_is_steady(&line, ctx->thresholds))
 		return false;
-	rest = line.growth - (double)memory->current_bytes;
+	rest = line.growth - (double)kept_bytes(ctx, memory);
 	if (rest <= ctx->thresholds->untraced_memory_explained * line.growth ||
 	    rest < ctx->thresholds->memory_growth_bytes)
 		return false;
@@ -567,7 +574,7 @@ static bool untraced_memory(struct rules_ctx *ctx)
 	add_process_name(&note.subject, ctx->process);
 	add_growth(&note.evidence, ctx, &line, true);
 	text_printf(&note.evidence, "; traced %s grew by ", memory_words(memory));
-	add_bytes(&note.evidence, u64_of(rate_of(ctx->process, memory->current_bytes)));
+	add_bytes(&note.evidence, u64_of(rate_of(ctx->process, kept_bytes(ctx, memory))));
 	text_printf(&note.evidence, "/s%s; the other ", leaks ? " (see the leak)" : "");
 	add_bytes(&note.evidence, u64_of(rate_of(ctx->process, (uint64_t)rest)));
 	text_add(&note.evidence, "/s are untraced");
