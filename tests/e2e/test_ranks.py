@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Processes of one job that train together (gloo): their ranks, and for which of them the others wait."""
 import json
+import os
 import subprocess
 import time
 
