@@ -181,16 +181,24 @@ static struct profile_process process(uint32_t pid, uint32_t ppid, uint64_t cpu_
 		.pid = pid, .ppid = ppid, .comm = "python3", .cpu_ns = cpu_ns, .to_ns = 10 * S};
 }
 
-static void expect_roles(struct profile_process *processes, size_t count,
-			 const enum process_role *roles)
+/* first: the account of the first one. */
+static void expect_roles_with(const struct process_account *first,
+			      struct profile_process *processes, size_t count,
+			      const enum process_role *roles)
 {
 	const struct profile profile = {.processes = processes, .processes_count = count};
-	struct process_analysis accounts[4] = {{0}};
+	struct process_analysis accounts[4] = {{.account = *first}};
 	struct analysis analysis = {.processes = accounts, .processes_count = count};
 
 	cr_assert_eq(find_roles(&analysis, &profile, &rule_set_builtin.thresholds), 0);
 	for (size_t i = 0; i < count; i++)
 		cr_expect_eq(accounts[i].role, roles[i], "process %zu", i);
+}
+
+static void expect_roles(struct profile_process *processes, size_t count,
+			 const enum process_role *roles)
+{
+	expect_roles_with(&(struct process_account){0}, processes, count, roles);
 }
 
 /* sh, torchrun, which was busy while it started, and two ranks. */
@@ -202,6 +210,33 @@ Test(roles, launchers_wait_for_the_job)
 	expect_roles(processes, 4,
 		     (const enum process_role[]){PROCESS_LAUNCHER, PROCESS_LAUNCHER, PROCESS_JOB,
 						 PROCESS_JOB});
+}
+
+/* It imports for 4 s, then waits for the program that it has started. */
+Test(roles, launchers_may_work_before)
+{
+	struct profile_process processes[] = {process(10, 1, 4 * S), process(11, 10, 5 * S)};
+	const struct process_account joins = {.joins_children = true};
+
+	expect_roles(processes, 2, (const enum process_role[]){PROCESS_JOB, PROCESS_JOB});
+	expect_roles_with(&joins, processes, 2,
+			  (const enum process_role[]){PROCESS_LAUNCHER, PROCESS_JOB});
+	processes[1].cpu_ns = 3 * S;
+	expect_roles_with(&joins, processes, 2,
+			  (const enum process_role[]){PROCESS_JOB, PROCESS_JOB});
+}
+
+/* while child.poll() is None: pass */
+Test(roles, launchers_may_poll)
+{
+	struct profile_process processes[] = {process(10, 1, 9 * S), process(11, 10, 9 * S)};
+	struct process_account polls = {.all = {.ns = {[ACCOUNT_SPINNING] = 8 * S}}};
+
+	expect_roles_with(&polls, processes, 2,
+			  (const enum process_role[]){PROCESS_LAUNCHER, PROCESS_JOB});
+	polls.all.ns[ACCOUNT_SPINNING] = 1 * S;
+	expect_roles_with(&polls, processes, 2,
+			  (const enum process_role[]){PROCESS_JOB, PROCESS_WORKER});
 }
 
 /* A process that waits for its compilers is not their launcher, whatever else it starts. */

@@ -321,6 +321,16 @@ static bool is_join_frame(const struct profile_frame *frame)
 	return false;
 }
 
+/* On a CPU there a thread asks again and again whether a child or another thread has ended. */
+static bool is_poll_frame(const struct profile_frame *frame)
+{
+	static const char *const files[] = {"subprocess.py", "popen_fork.py",
+					    "popen_spawn_posix.py", "popen_forkserver.py", NULL};
+
+	return text_is_one_of(base_name(frame->file), files) &&
+	       !fnmatch("*poll", frame->function, 0);
+}
+
 enum account_class wait_class(const struct profile_activity *wait)
 {
 	switch (wait->reason) {
@@ -890,7 +900,10 @@ static void add_sample(struct making *m, const struct profile_activity *sample)
 		return;
 	switch (sample->state) {
 	case PERFX_SAMPLE_ON_CPU:
-		class = stack_spins(&m->pool, sample->stack) ? ACCOUNT_SPINNING : ACCOUNT_COMPUTING;
+		class = stack_spins(&m->pool, sample->stack) ||
+					innermost_python_is(sample->stack, is_poll_frame)
+				? ACCOUNT_SPINNING
+				: ACCOUNT_COMPUTING;
 		*(class == ACCOUNT_SPINNING ? &t->spinning_ns : &t->computing_ns) += sample->ns;
 		add_place(m, sample, class);
 		break;

@@ -51,7 +51,8 @@ static bool reads_often(const struct profile_process *process)
 static bool is_fed(const struct profile *profile, const struct process_analysis *accounts,
 		   const struct profile_process *parent, const struct thresholds *thresholds)
 {
-	double cpu = cpu_share(parent);
+	const struct account *all = &accounts[parent - profile->processes].account.all;
+	double cpu = cpu_share(parent) - wall_share(parent, all->ns[ACCOUNT_SPINNING]);
 
 	if (parent->steps.count || fetches_batches(profile, parent))
 		return true;
@@ -60,13 +61,19 @@ static bool is_fed(const struct profile *profile, const struct process_analysis 
 	return cpu >= COMPUTES || (cpu >= thresholds->idle_target_cpu && reads_often(parent));
 }
 
-/* Do its children do the job? Compilers work for the process that starts them. busiest: of the
- * processes that it has started, directly or not; NULL: there is none. */
-static bool is_job_below(const struct profile *profile, const struct profile_process *process,
+/* Do its children do the job? Compilers work for the process that starts them. One that waits for
+ * its children most of the time may work before. busiest: of the processes that it has started,
+ * directly or not; NULL: there is none. */
+static bool is_job_below(const struct profile *profile, const struct process_account *account,
+			 const struct profile_process *process,
 			 const struct profile_process *busiest)
 {
-	return process->cpu_ns != PROFILE_ABSENT && busiest &&
-	       busiest->cpu_ns / 2 > process->cpu_ns && !is_compiler_of_another(profile, busiest);
+	uint64_t polling_ns = account->all.ns[ACCOUNT_SPINNING], own_ns = process->cpu_ns;
+
+	if (own_ns == PROFILE_ABSENT || !busiest || is_compiler_of_another(profile, busiest))
+		return false;
+	own_ns -= polling_ns < own_ns ? polling_ns : own_ns;
+	return busiest->cpu_ns / (account->joins_children ? 1 : 2) > own_ns;
 }
 
 static enum process_role role_of(const struct profile *profile,
@@ -81,7 +88,8 @@ static enum process_role role_of(const struct profile *profile,
 		return PROCESS_JOB;
 	if (parent && is_fed(profile, accounts, parent, thresholds))
 		return PROCESS_WORKER;
-	if (is_job_below(profile, process, busiest) &&
+	if (is_job_below(profile, &accounts[process - profile->processes].account, process,
+			 busiest) &&
 	    !is_fed(profile, accounts, process, thresholds))
 		return PROCESS_LAUNCHER;
 	return PROCESS_JOB;
