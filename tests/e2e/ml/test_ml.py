@@ -257,3 +257,79 @@ def test_nvtx_of_torch_from_the_start(torch_python, tmp_path):
     found = {f["name"]: f["calls"] for p in json.loads(file.read_text())["processes"]
              for f in p["functions"] if f["source"] == "nvtx"}
     assert found == {"pushed": 10, "marked": 10}
+
+
+WGAN = """
+import torch
+torch.set_num_threads(1)
+make = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Linear(64, 32))
+judge = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
+makes, judges = (torch.optim.Adam(net.parameters()) for net in (make, judge))
+real = torch.randn(64, 32)
+print("ready", flush=True)
+while True:
+    for _ in range(5):
+        judges.zero_grad()
+        (judge(make(torch.randn(64, 16)).detach()).mean() - judge(real).mean()).backward()
+        judges.step()
+    makes.zero_grad()
+    (-judge(make(torch.randn(64, 16))).mean()).backward()
+    makes.step()
+"""
+
+LBFGS = """
+import sys, time, torch
+torch.set_num_threads(1)
+net = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.Tanh(), torch.nn.Linear(128, 4))
+x, y = torch.randn(256, 64), torch.randn(256, 4)
+optimizer = torch.optim.LBFGS(net.parameters(), lr=0.1, max_iter=10, history_size=20)
+evaluated = 0.0
+
+def closure():
+    global evaluated
+    begun = time.perf_counter()
+    optimizer.zero_grad()
+    loss = (net(x) - y).square().mean()
+    loss.backward()
+    evaluated += time.perf_counter() - begun
+    return loss
+
+print("ready", flush=True)
+begun = time.perf_counter()
+while time.perf_counter() - begun < 8:
+    optimizer.step(closure)
+print(1 - evaluated / (time.perf_counter() - begun), flush=True)
+"""
+
+
+def steps_of(python, program, tmp_path):
+    """Of a program that runs; and what it prints at its end, if it ends."""
+    with subprocess.Popen([python, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            result = subprocess.run([PERFX, "-p", str(process.pid), "-d", "3", "--max-overhead", "100%", "-o",
+                                     tmp_path / "report.json"], capture_output=True, text=True, timeout=120, check=False)
+            said = process.stdout.readline() if "perf_counter" in program else ""
+        finally:
+            process.kill()
+    assert result.returncode == 0, result.stderr
+    report, = json.loads((tmp_path / "report.json").read_text())["processes"]
+    return report["steps"], said
+
+
+def test_a_step_of_two_optimizers_is_an_iteration(torch_python, tmp_path):
+    """Five updates of a critic to one of its generator: by the models' arithmetic."""
+    inner, outer, last = 2 * 64 * 16 * 64, 2 * 64 * 64 * 32, 2 * 64 * 64
+    judged = outer + last
+    critic = (inner + outer) + 2 * judged + 2 * (outer + 2 * last)  # forward, and without the input's gradients
+    generator = (inner + outer) + judged + (2 * outer + 2 * last) + (2 * outer + inner)
+    steps, _ = steps_of(torch_python, WGAN, tmp_path)
+    assert steps["computed"] > 10
+    assert steps["flops"] == steps["computed"] * (5 * critic + generator)
+
+
+def test_an_optimizer_works_between_evaluations(torch_python, tmp_path):
+    steps, share = steps_of(torch_python, LBFGS, tmp_path)
+    part = steps["breakdown"]["optimizer"] / steps["total_ns"]
+    print(f"{part:.3f} of a step, by the program's own clock {float(share):.3f}")
+    assert part == pytest.approx(float(share), rel=0.3)
