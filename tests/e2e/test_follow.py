@@ -184,6 +184,48 @@ def test_libraries_that_are_opened_one_by_one(tracer, tmp_path):
     assert looks(report)[1] < 1000, "one pass over /proc at the start"
 
 
+HURRIED = """
+import ctypes, sys, time
+print("ready", flush=True)
+sys.stdin.readline()
+opened = []
+for path in sys.argv[1:]:
+    opened.append(ctypes.CDLL(path))
+    time.sleep(0.02)
+    opened[-1].late_work(1)
+print("opened", flush=True)
+sys.stdin.readline()
+for library in opened:
+    library.late_work(1)
+print("called", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_libraries_that_are_called_at_once(tracer, tmp_path):
+    """200 libraries arrive every 20 ms and are called as soon as the next one is due. The tracer keeps
+    pace: the first calls of most are counted even where other programs have the CPUs, and none waits
+    for those before it, for then nearly all would be lost. Later calls are counted without exception."""
+    paths = [tmp_path / f"late-{i}-.so" for i in range(200)]
+    for path in paths:
+        shutil.copy(WORKLOADS / "late.so", path)
+    with subprocess.Popen([sys.executable, "-c", HURRIED, *paths], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True, bufsize=1) as program:
+        assert program.stdout.readline() == "ready\n"
+        t = tracer(program.pid, *QUICK, "--memory", "off", "-F", "late-*.so:late_work")
+        program.stdin.write("\n")
+        assert program.stdout.readline() == "opened\n"
+        assert wait_for(lambda: patched_bytes(program.pid, paths[-1].name))
+        program.stdin.write("\n")
+        assert program.stdout.readline() == "called\n"
+        report = t.stop()
+        program.stdin.close()
+    calls = [f["calls"] for f in functions(report, "late_work")]
+    assert len(calls) == len(paths) and set(calls) <= {1, 2}
+    assert calls.count(2) > len(paths) / 3
+    assert calls.count(2) == len(paths) or report["processes"][0]["attached_late"]
+
+
 def test_lateness_is_never_negative(tracer):
     """An untraced program makes so many mappings that the kernel drops reports of them. Then all traced
     processes are scanned, including those that have just ended."""
