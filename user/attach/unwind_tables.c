@@ -228,6 +228,7 @@ static void load_resident(struct unwind_tables *tables, struct table_file *file,
 	uint64_t at = mapping->start;
 
 	while (at < mapping->end) {
+		size_t loaded_count = unwind_rows__pages_loaded(tables->rows);
 		uint64_t count = (mapping->end - at) / page_bytes;
 		ssize_t got =
 			pread(pagemap_fd, entries, sizeof(entries[0]) * (count < 512 ? count : 512),
@@ -239,6 +240,9 @@ static void load_resident(struct unwind_tables *tables, struct table_file *file,
 			if (entries[i] & PAGEMAP_PRESENT &&
 			    unwind_rows__bytes(tables->rows) <= AHEAD_BYTES_MAX)
 				load_page(tables, file, mapping_page(mapping, at));
+		/* of libtorch_cpu's table 20 MiB would be in memory at its end */
+		if (unwind_rows__pages_loaded(tables->rows) != loaded_count)
+			image__release_pages(file->image);
 	}
 }
 
@@ -447,7 +451,6 @@ static void load_all_resident(struct unwind_tables *tables, pid_t pid,
 			continue;
 		file = file_with(tables, mapping_page(sorted[i], sorted[i]->start));
 		load_resident(tables, file, fd, sorted[i]);
-		image__release_pages(file->image);
 	}
 	publish_slabs(tables);
 	if (fd >= 0)
