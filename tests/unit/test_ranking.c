@@ -239,6 +239,41 @@ Test(roles, launchers_may_poll)
 			  (const enum process_role[]){PROCESS_JOB, PROCESS_WORKER});
 }
 
+/* make, whose compilers end at once: none of them stands for the job, whatever it waited for. */
+Test(roles, brief_children_are_not_the_job)
+{
+	struct profile_process processes[] = {process(10, 1, 0), process(11, 10, S / 10),
+					      process(12, 10, S / 5)};
+	struct profile_activity waits[] = {
+		{.tid = 10, .reason = PERFX_WAIT_WAIT, .object_name = "", .count = 2, .ns = 9 * S},
+		{.tid = 12, .reason = PERFX_WAIT_SLEEP, .object_name = "", .count = 1, .ns = S / 2},
+	};
+	struct profile_thread thread = {.tid = 10,
+					.wall_ns = 10 * S,
+					.comm = "make",
+					.on_cpu_ns = S / 100,
+					.runnable_ns = 0,
+					.blocked_ns = 9 * S};
+	const struct profile profile = {
+		.processes = processes, .processes_count = 3, .duration_ns = 10 * S};
+	struct analysis *analysis;
+
+	processes[0].blocked = (struct profile_activities){&waits[0], 1};
+	processes[0].threads = &thread;
+	processes[0].threads_count = 1;
+	processes[2].blocked = (struct profile_activities){&waits[1], 1};
+	for (size_t i = 1; i < 3; i++) {
+		processes[i].to_ns = S / 2;
+		processes[i].cpu_ns *= 25;
+	}
+	analysis = analyze(&profile, NULL);
+	cr_assert_not_null(analysis);
+	cr_expect_eq(analysis->first_process, 0);
+	cr_expect(strstr(analysis->verdict, "; its child processes used 7.50 s of CPU time."),
+		  "%s", analysis->verdict);
+	analysis__free(analysis);
+}
+
 /* A process that waits for its compilers is not their launcher, whatever else it starts. */
 Test(roles, compilers_are_not_the_job)
 {

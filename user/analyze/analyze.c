@@ -286,6 +286,15 @@ static bool is_job(const struct analysis *analysis, const struct profile *profil
 	return of->role == PROCESS_JOB && !of->account.joins_children;
 }
 
+/* There for less of the recording, as each of a build's processes, it does not stand for the job.
+ */
+#define BRIEF_SHARE 0.10
+
+static bool is_brief(const struct profile *profile, const struct profile_process *process)
+{
+	return (double)profile_wall_ns(process) < BRIEF_SHARE * (double)profile->duration_ns;
+}
+
 /* One that is the job itself, with the most traced time, else with the most calls, else with the
  * most CPU time. */
 static bool is_more(const struct analysis *analysis, const struct profile *profile,
@@ -295,6 +304,8 @@ static bool is_more(const struct analysis *analysis, const struct profile *profi
 
 	if (is_compiler_of_another(profile, a) != is_compiler_of_another(profile, b))
 		return is_compiler_of_another(profile, b);
+	if (is_brief(profile, a) != is_brief(profile, b))
+		return is_brief(profile, b);
 	if (a_works != b_works)
 		return a_works;
 	if (a->self_ns != b->self_ns)
@@ -362,7 +373,7 @@ static bool is_graver(const struct finding *a, const struct finding *b)
 
 /* The gravest problem of all processes, of those that are as grave the main one's, or else the
  * first one whose place is known. */
-static void find_first(struct analysis *analysis, size_t main)
+static void find_first(struct analysis *analysis, const struct profile *profile, size_t main)
 {
 	analysis->first_process = main;
 	analysis->first = first_problem(&analysis->processes[main]);
@@ -371,7 +382,7 @@ static void find_first(struct analysis *analysis, size_t main)
 		bool placed = problem && problem->place.function &&
 			      analysis->first_process != main && !analysis->first->place.function;
 
-		if (!problem ||
+		if (!problem || (i != main && is_brief(profile, &profile->processes[i])) ||
 		    (analysis->first && !placed && !is_graver(problem, analysis->first)))
 			continue;
 		analysis->first = problem;
@@ -417,7 +428,7 @@ struct analysis *analyze(const struct profile *profile, const struct rule_set *r
 		analysis->silenced_count += out->silenced_count;
 	}
 	if (main)
-		find_first(analysis, (size_t)(main - profile->processes));
+		find_first(analysis, profile, (size_t)(main - profile->processes));
 	analysis->verdict = verdict_of(profile, analysis, &rules->thresholds);
 	if (!analysis->verdict)
 		goto fail;

@@ -260,6 +260,25 @@ static void add_main_wait(struct text *text, const struct profile_process *p,
 	location_place(text, account->main_line);
 }
 
+/* "; its child processes used 1.20 s of CPU time" */
+static void add_children(struct text *text, const struct profile *profile,
+			 const struct profile_process *p, const struct process_account *account)
+{
+	uint64_t cpu_ns = 0;
+
+	for (size_t i = 0; i < profile->processes_count && account->joins_children; i++) {
+		const struct profile_process *child = &profile->processes[i];
+
+		if (profile_is_child(profile, child, p) && child->cpu_ns != PROFILE_ABSENT)
+			cpu_ns += child->cpu_ns;
+	}
+	if (!cpu_ns)
+		return;
+	text_add(text, "; its child processes used ");
+	add_ns(text, cpu_ns);
+	text_add(text, " of CPU time");
+}
+
 /* " used 1.72 of 2 CPUs in 10.0 s", "ran for 10.0 s" */
 static void add_use(struct text *text, const struct profile_process *p)
 {
@@ -279,6 +298,7 @@ static void say_sampled(struct text *text, const struct profile *profile,
 	add_use(text, p);
 	add_hottest_of(text, profile, p, account, &hottest);
 	add_main_wait(text, p, account, &hottest);
+	add_children(text, profile, p, account);
 	text_add(text, ".");
 }
 
