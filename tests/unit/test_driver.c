@@ -2,6 +2,8 @@
 /* Findings about the thread that drives a process: each rule fires, and does not on a near miss. */
 #include "training_fixture.h"
 
+#include <sys/syscall.h>
+
 /* --- running Python --- */
 
 Test(driver, python_between_the_operators)
@@ -201,7 +203,31 @@ Test(driver, waits_for_a_lock)
 	expect(&s, "LockWait", FINDING_MEDIUM, "main (train.py:12)", "10.0 % of the wall time");
 }
 
-#define SEMAPHORE	61
+#define SEMAPHORE 61
+/* Another process has locked the file; other calls on files wait for devices. */
+Test(driver, locks_of_files)
+{
+	static const struct {
+		unsigned number;
+		bool is_lock;
+	} cases[] = {{__NR_flock, true}, {__NR_fcntl, true}, {__NR_ioctl, false}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
+			     .tid = MAIN, .reason = PERFX_WAIT_SYSCALL, .object = 7,
+			     .syscall = (uint16_t)cases[i].number, .blocked_ns = 3 * S, .count = 9,
+			     .max_ns = 1 * S);
+		report = end(&s);
+		cr_expect_eq(find(&report, "LockWait") != NULL, cases[i].is_lock, "%u",
+			     cases[i].number);
+		forget(&report);
+	}
+}
+
 #define MULTIPROCESSING python_frame(0x7f0000009000, 13)
 
 /* Semaphores and robust mutexes in memory that processes share; conditions and barriers there are

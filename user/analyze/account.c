@@ -6,6 +6,7 @@
 #include "analyze/remedy.h"
 #include "analyze/thread_pool.h"
 #include "base/hash.h"
+#include "base/syscalls.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -321,6 +322,15 @@ static bool is_join_frame(const struct profile_frame *frame)
 	return false;
 }
 
+/* Of a file, which another process has locked. */
+static bool is_file_lock(const struct profile_activity *wait)
+{
+	static const char *const calls[] = {"flock", "fcntl", NULL};
+	const char *call = syscall_name(wait->syscall);
+
+	return call && text_is_one_of(call, calls);
+}
+
 /* On a CPU there a thread asks again and again whether a child or another thread has ended. */
 static bool is_poll_frame(const struct profile_frame *frame)
 {
@@ -358,8 +368,9 @@ enum account_class wait_class(const struct profile_activity *wait)
 		return ACCOUNT_RUNNABLE;
 	case PERFX_WAIT_STOPPED:
 		return ACCOUNT_STOPPED;
-	case PERFX_WAIT_NONE:
 	case PERFX_WAIT_SYSCALL:
+		return is_file_lock(wait) ? ACCOUNT_LOCK : ACCOUNT_OTHER;
+	case PERFX_WAIT_NONE:
 		break;
 	}
 	return ACCOUNT_OTHER;
