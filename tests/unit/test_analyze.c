@@ -276,8 +276,7 @@ Test(analyze, rivals_that_had_the_cpus)
 	expect_contention(&s, "own threads had the CPU for 88.9 %", "run fewer of them");
 	rivals[0] = rivals[1] =
 		(struct profile_rival){7, "perfx-trace itself", PROFILE_RIVAL_TRACER, 2 * S};
-	expect_contention(&s, " (pids 7, 7) had the CPU for 88.9 %",
-			  "Recording takes the CPUs");
+	expect_contention(&s, " (pids 7, 7) had the CPU for 88.9 %", "Recording takes the CPUs");
 }
 
 /* A tick of CPU time in a life of 62 µs is no 16,000 % of a CPU. */
