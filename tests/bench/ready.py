@@ -12,7 +12,7 @@ import subjects
 import tracers
 from output import median, number, progress, say, spread, table
 
-AIM_MS = 1000
+AIM_MS = 400
 LOAD_AIM_MS = 300
 
 

@@ -42,11 +42,12 @@ def start(command, **pipes):
     return process
 
 
-def rss_anon_bytes(pid):
+def memory_bytes(pid, field):
+    """A field of /proc/PID/status; 0: the process has ended."""
     try:
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
             for line in file:
-                if line.startswith("RssAnon:"):
+                if line.startswith(field + ":"):
                     return int(line.split()[1]) * 1024
     except (FileNotFoundError, ProcessLookupError):
         pass
@@ -79,7 +80,10 @@ class Perfx:
         return subjects.cpu_seconds(self.process.pid)
 
     def rss_anon_bytes(self):
-        return rss_anon_bytes(self.process.pid)
+        return memory_bytes(self.process.pid, "RssAnon")
+
+    def rss_peak_bytes(self):
+        return memory_bytes(self.process.pid, "VmHWM")
 
     def stop(self):
         """Ends it and returns the report."""
