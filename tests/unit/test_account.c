@@ -839,6 +839,23 @@ Test(account, inlined_functions_of_a_program)
 	expect_hottest(&s, "multiply (rank.cpp:20), in Matrix<double>::at (matrix.h:9)", 2500 * MS);
 }
 
+/* Rust's library has source lines where the program itself has none. */
+Test(account, a_rust_program_without_debug_information)
+{
+	struct stream s = {0};
+
+	stream_host(&s);
+	stream_process(&s, 1, MAIN, "rank", APP);
+	stream_stack(&s, 1, IN_SORT, PERFX_STACK_PC, 0x5000, 0x6000, 0x7000);
+	stream_frame(&s, 1, 0x5000, 0, "rank::count", APP, 0x50, "", 0);
+	stream_frame(&s, 1, 0x6000, 0, "std::panic::catch_unwind", APP, 0x60,
+		     "library/std/src/panic.rs", 359);
+	stream_frame(&s, 1, 0x7000, 0, "std::rt::lang_start_internal", APP, 0x70,
+		     "library/std/src/rt.rs", 171);
+	in(&s, IN_SORT, 100);
+	expect_hottest(&s, "rank::count (rank)", 1 * S);
+}
+
 /* Go's library lies wherever Go was installed. */
 Test(account, a_go_program_has_its_own_function_first)
 {

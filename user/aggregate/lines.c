@@ -88,7 +88,12 @@ static struct line *line_of(struct lines *lines, const struct profile_frame *fra
 	return line;
 }
 
-/* --- source of libraries --- */
+/* --- code of libraries ---
+ *
+ * Their time is that of the program's own line that calls them. They are known by the module that
+ * the code lies in, else by its source file, else by the function's name: a program may have a
+ * library linked into it.
+ */
 
 static bool contains_one_of(const char *text, const char *const *parts)
 {
@@ -98,19 +103,37 @@ static bool contains_one_of(const char *text, const char *const *parts)
 	return false;
 }
 
-/* Of a compiler's headers, of an installed package, or of one that is built with the program. */
-static bool is_library_file(const char *file)
-{
-	static const char *const folders[] = {
-		"/usr/include/", "/usr/local/include/", "/usr/lib/", "/usr/share/", "/rustc/",
-		"external/",	 "third_party/",	"vendor/",   NULL};
-	static const char *const parts[] = {
-		"/include/c++/", "/rustlib/src/",     "/.cargo/", "/pkg/mod/",	   "@v",
-		"/external/",	 "/_deps/",	      "/vendor/", "/third_party/", "/third-party/",
-		"/3rdparty/",	 "/vcpkg_installed/", "/.conan",  "/eigen3/",	   NULL};
+/* glibc's, musl's, the compiler's, and the code that calls a function for ctypes. */
+static const char *const system_modules[] = {
+	"libc.so",    "libc-2.",    "libc.musl",  "ld-linux",	  "ld-musl",
+	"libm.so",    "libm-2.",    "libmvec.",	  "libpthread",	  "libdl.so",
+	"librt.so",   "linux-vdso", "[vdso]",	  "libstdc++.",	  "libc++.",
+	"libc++abi.", "libgcc_s.",  "libffi.so.", "libatomic.so", NULL};
 
-	return text_begins_with_one_of(file, folders) || contains_one_of(file, parts);
+bool frame_is_system_library(const struct profile_frame *frame)
+{
+	return text_begins_with_one_of(frame->module_base, system_modules);
 }
+
+/* Of a compiler's headers, of an installed package, or of one that is built with the program. */
+static const char *const library_folders[] = {
+	"/usr/include/", "/usr/local/include/", "/usr/lib/",	     "/usr/share/",
+	"/rustc/",	 "library/std/src/",	"library/core/src/", "library/alloc/src/",
+	"external/",	 "third_party/",	"vendor/",	     NULL};
+static const char *const library_parts[] = {
+	"/include/c++/", "/rustlib/src/",     "/.cargo/", "/pkg/mod/",	   "@v",
+	"/external/",	 "/_deps/",	      "/vendor/", "/third_party/", "/third-party/",
+	"/3rdparty/",	 "/vcpkg_installed/", "/.conan",  "/eigen3/",	   NULL};
+
+static const char *const library_functions[] = {
+	/* C++ */
+	"std::", "__gnu_cxx::", "__cxxabiv1::", "operator new", "operator delete",
+	"Eigen::", "boost::", "absl::",
+	/* Rust */
+	"core::slice::", "core::iter::", "core::ops::", "core::ptr::", "core::fmt::", "core::str::",
+	"core::num::", "core::hash::", "alloc::vec::", "alloc::string::", "alloc::raw_vec::",
+	"alloc::collections::", "alloc::sync::", "alloc::rc::", "alloc::boxed::", "hashbrown::",
+	"<std::", "<core::", "<alloc::", "<hashbrown::", NULL};
 
 /* Go's packages, by the first part of a function's name: "sort.Slice", "encoding/json.Unmarshal".
  * Functions in assembly, such as "memeqbody", have none. */
@@ -137,19 +160,21 @@ static bool is_go_library(const char *function)
 
 bool profile_is_library_source(const struct profile_frame *frame)
 {
-	return is_library_file(frame->file) ||
+	return text_begins_with_one_of(frame->file, library_folders) ||
+	       contains_one_of(frame->file, library_parts) ||
 	       (ends_with(frame->file, ".go") && is_go_library(frame->function));
+}
+
+bool profile_is_library_code(const struct profile_frame *frame)
+{
+	return frame->file[0] ? profile_is_library_source(frame)
+			      : text_begins_with_one_of(frame->function, library_functions);
 }
 
 /* The standard libraries run for their caller: the program's own line around them is the place. */
 static bool is_runtime(const struct profile_frame *frame)
 {
-	static const char *const prefixes[] = {"libc.so",   "libc-",	  "libm.so",
-					       "libm-",	    "libpthread", "ld-linux",
-					       "libstdc++", "libgcc_s",	  NULL};
-
-	return text_begins_with_one_of(frame->module_base, prefixes) ||
-	       profile_is_library_source(frame);
+	return frame_is_system_library(frame) || profile_is_library_source(frame);
 }
 
 /* What starts a thread is in all of its stacks, and distinguishes none. */

@@ -46,9 +46,14 @@ struct profile_stack {
 	uint32_t process, id; /* as records refer to it */
 };
 
+/* What an interpreter's own code calls without being an extension: libc, its parts, and the
+ * libraries of the compiler. */
+bool frame_is_system_library(const struct profile_frame *frame);
 /* Is its source that of a standard library or of another package? By its file, in Go's standard
  * library by its function. */
 bool profile_is_library_source(const struct profile_frame *frame);
+/* The same; where no source line is known, by its name. */
+bool profile_is_library_code(const struct profile_frame *frame);
 
 /* The frame that a stack's line is: the innermost of the language; of native ones the innermost
  * with a source line, where there is one outside of standard libraries and packages. NULL: there is

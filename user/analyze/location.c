@@ -170,42 +170,6 @@ static bool is_library(const struct profile_frame *frame)
 	       (!frame->file[0] && strstr(frame->module, "/lib/lib"));
 }
 
-/* Where no source line is known. */
-static bool is_library_function(const char *function)
-{
-	static const char *const prefixes[] = {"std::",
-					       "__gnu_cxx::",
-					       "__cxxabiv1::",
-					       "operator new",
-					       "operator delete",
-					       "Eigen::",
-					       "boost::",
-					       "absl::",
-					       "core::slice::",
-					       "core::iter::",
-					       "core::ops::",
-					       "core::ptr::",
-					       "core::fmt::",
-					       "core::str::",
-					       "core::num::",
-					       "core::hash::",
-					       "alloc::vec::",
-					       "alloc::string::",
-					       "alloc::raw_vec::",
-					       "alloc::collections::",
-					       "alloc::sync::",
-					       "alloc::rc::",
-					       "alloc::boxed::",
-					       "hashbrown::",
-					       "<std::",
-					       "<core::",
-					       "<alloc::",
-					       "<hashbrown::",
-					       NULL};
-
-	return text_begins_with_one_of(function, prefixes);
-}
-
 enum own_rank { NOT_OWN, WITHOUT_NAME, WITH_NAME, WITH_SOURCE };
 
 /* Static libraries mostly lack the source lines that the program itself has. Compilers that run
@@ -220,7 +184,7 @@ static enum own_rank own_rank_of(const struct profile_frame *frame)
 		return frame->function[0] ? WITH_SOURCE : NOT_OWN;
 	if (!frame->function[0])
 		return WITHOUT_NAME;
-	return is_library_function(frame->function) ? NOT_OWN : WITH_NAME;
+	return profile_is_library_code(frame) ? NOT_OWN : WITH_NAME;
 }
 
 bool location_is_own_native(const struct profile_frame *frame)
@@ -257,12 +221,6 @@ static bool is_wrapper(const struct profile_frame *frame)
 	       begins_with(frame->module_base, "libc10");
 }
 
-static bool is_of_standard_library(const struct profile_frame *frame)
-{
-	return frame->file[0] ? profile_is_library_source(frame)
-			      : is_library_function(frame->function);
-}
-
 /* An allocator that is linked into the program has no library to skip. */
 static bool is_of_allocator(const struct profile_memory *memory,
 			    const struct profile_hotspot *hotspot,
@@ -291,7 +249,7 @@ size_t location_first(const struct profile_memory *memory, const struct profile_
 					     is_of_allocator(memory, hotspot, hotspot->frames[i])))
 		i++;
 	caller = i;
-	while (caller < hotspot->frames_count && is_of_standard_library(hotspot->frames[caller]))
+	while (caller < hotspot->frames_count && profile_is_library_code(hotspot->frames[caller]))
 		caller++;
 	return caller < hotspot->frames_count && hotspot->frames[caller]->function[0] ? caller : i;
 }

@@ -28,15 +28,6 @@ const char *frame_last_name(const struct profile_frame *frame)
 	return dot ? dot + 1 : frame->function;
 }
 
-bool frame_is_system_library(const struct profile_frame *frame)
-{
-	static const char *const prefixes[] = {"libc.so",   "libc-2.",	  "libm.so", "libpthread",
-					       "ld-linux",  "linux-vdso", "[vdso]",  "libstdc++.",
-					       "libgcc_s.", NULL};
-
-	return text_begins_with_one_of(frame->module_base, prefixes);
-}
-
 bool frame_is_interpreter(const struct profile_frame *frame)
 {
 	return begins_with(frame->module_base, "python3") ||

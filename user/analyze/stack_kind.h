@@ -12,9 +12,6 @@ bool frame_is_same_function(const struct profile_frame *a, const struct profile_
 bool frame_is_same_line(const struct profile_frame *a, const struct profile_frame *b);
 /* "score" of Runner.score, "<genexpr>" of score.<locals>.<genexpr> */
 const char *frame_last_name(const struct profile_frame *frame);
-/* What an interpreter's own code calls without being an extension: libc, its parts, and the
- * libraries of the compiler. */
-bool frame_is_system_library(const struct profile_frame *frame);
 /* The interpreter, or one of its own modules in C (math, _json, …). */
 bool frame_is_interpreter(const struct profile_frame *frame);
 /* glibc's function for a system call? "__GI___libc_read", "fsync" */
