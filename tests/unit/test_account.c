@@ -628,6 +628,47 @@ Test(account, the_code_of_a_command_is_the_programs_own)
 	}
 }
 
+#define PACKAGES "/home/me/venv/lib/python3.11/site-packages/"
+
+/* Started by -m or by its entry point, a package is the program: its own lines are no library's. */
+Test(account, a_package_that_is_the_program)
+{
+	static const struct {
+		const char *outermost;
+		uint32_t line;
+		const char *place;
+	} starts[] = {
+		{"/home/me/venv/bin/serve", 8, "handle (serve.py:30)"},
+		{PACKAGES "server/__main__.py", 3, "handle (serve.py:30)"},
+		/* a program of many lines, and one that is a file */
+		{"/home/me/bin/serve", 80, "<module> (serve:80)"},
+		{"/home/me/serve.py", 8, "<module> (serve.py:8)"},
+	};
+
+	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+		struct stream s = {0};
+		struct report report;
+		struct hottest hottest;
+		struct text text = {0};
+
+		stream_host(&s);
+		stream_process(&s, 1, MAIN, "serve", starts[i].outermost);
+		stream_stack(&s, 1, PYTHON_CODE, PERFX_STACK_PC, MODULE, GET, LOOP, WAITS);
+		stream_python_frame(&s, 1, MODULE, "Tokenizer.encode", PACKAGES "other/encode.py",
+				    7);
+		stream_python_frame(&s, 1, GET, "handle", PACKAGES "server/serve.py", 30);
+		stream_python_frame(&s, 1, LOOP, "<module>", starts[i].outermost, starts[i].line);
+		stream_python_frame(&s, 1, WAITS, "_run_module_as_main", "<frozen runpy>", 198);
+		samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 100);
+		report = end_of_pool(&s, 0);
+		hottest = hottest_of_process(account_of(&report));
+		add_hottest(&text, &hottest);
+		cr_expect(contains(text_peek(&text), starts[i].place), "%s", starts[i].outermost);
+		text_clear(&text);
+		forget(&report);
+	}
+}
+
 Test(account, a_library_without_symbols_is_a_place)
 {
 	struct stream s = {0};

@@ -848,9 +848,9 @@ static struct account_place place_of(struct making *m, const struct profile_acti
 		return place;
 	}
 	place.python = stack->frames[python];
-	python = location_python(stack->frames, stack->frames_count);
-	if (python < stack->frames_count && location_is_own_python(stack->frames[python]))
-		place.own = stack->frames[python];
+	own = location_own_python(stack->frames, stack->frames_count);
+	if (own < stack->frames_count)
+		place.own = stack->frames[own];
 	return place;
 }
 

@@ -140,18 +140,66 @@ size_t location_package(const char *file, const char **package)
 	return 0;
 }
 
+/* "bin/train", which pip makes of an entry point: it calls one function of its package. */
+#define ENTRY_POINT_LINES 12
+
+static bool is_entry_point(const struct profile_frame *frame)
+{
+	const char *name = base_name(frame->file);
+
+	return !strcmp(frame->function, "<module>") && frame->line <= ENTRY_POINT_LINES &&
+	       !strchr(name, '.') && name - frame->file >= 4 && begins_with(name - 4, "bin/");
+}
+
+/* The package that is the program: the outermost code is its module, by -m or by its entry point.
+ * 0: the program is in no package. */
+static size_t program_package(const struct profile_frame *const *frames, size_t count,
+			      const char **package)
+{
+	bool entered = false;
+
+	for (size_t i = count; i-- > 0;) {
+		const struct profile_frame *frame = frames[i];
+		size_t length = location_package(frame->file, package);
+
+		if (frame->language != PERFX_LANGUAGE_PYTHON ||
+		    (!length && (is_standard_library(frame->file) || is_generated(frame))))
+			continue;
+		if (!is_entry_point(frame))
+			return entered || !strcmp(frame->function, "<module>") ? length : 0;
+		entered = true;
+	}
+	return 0;
+}
+
+size_t location_own_python(const struct profile_frame *const *frames, size_t count)
+{
+	const char *program, *package;
+	size_t own = 0, length;
+
+	while (own < count && !location_is_own_python(frames[own]))
+		own++;
+	if (own < count && !is_entry_point(frames[own]))
+		return own;
+	length = program_package(frames, count, &program);
+	for (size_t i = 0; i < own && length; i++)
+		if (frames[i]->language == PERFX_LANGUAGE_PYTHON && frames[i]->function[0] &&
+		    location_package(frames[i]->file, &package) == length &&
+		    !strncmp(package, program, length))
+			return i;
+	return own;
+}
+
 size_t location_python(const struct profile_frame *const *frames, size_t count)
 {
-	size_t any = count;
+	size_t at = location_own_python(frames, count);
 
-	for (size_t i = 0; i < count; i++) {
-		if (location_is_own_python(frames[i]))
-			return i;
-		if (any == count && frames[i]->language == PERFX_LANGUAGE_PYTHON &&
-		    frames[i]->function[0])
-			any = i;
-	}
-	return any;
+	if (at < count)
+		return at;
+	for (at = 0; at < count; at++)
+		if (frames[at]->language == PERFX_LANGUAGE_PYTHON && frames[at]->function[0])
+			break;
+	return at;
 }
 
 /* --- native code of the program's own --- */

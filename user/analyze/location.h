@@ -23,7 +23,10 @@ void location_line(struct text *text, const struct profile_line *line);
 /* Adds it as LOCATION_BRIEF, shortened and marked. */
 void location_place(struct text *text, const struct profile_frame *frame);
 
-/* The innermost Python frame of the program's own or, where there is none, of any; count: none. */
+/* The innermost Python frame of the program's own; count: none is. Where the program is a package,
+ * started by -m or by its entry point, that package is its own. */
+size_t location_own_python(const struct profile_frame *const *frames, size_t count);
+/* The same or, where there is none, the innermost one of any code. */
 size_t location_python(const struct profile_frame *const *frames, size_t count);
 
 /* The innermost native frame of the program's own; count: none is. Frames with a source line are
