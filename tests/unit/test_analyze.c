@@ -337,11 +337,22 @@ Test(analyze, memory_growth)
 	scene_set(&s);
 	for (uint64_t i = 0; i < 8; i++)
 		s.points[i].rss_bytes += i * (10 << 20);
+	/* pages of files, shared memory, memory of its own */
+	expect_kinds(s, "");
+	s.process.rss_shmem_bytes = 70 << 20;
+	expect_kinds(s, "MemoryGrowth/medium");
+	s.process.rss_shmem_bytes = 0;
+	for (uint64_t i = 0; i < 8; i++)
+		s.points[i].rss_anon_bytes = i * (10 << 20);
 	expect_kinds(s, "MemoryGrowth/medium");
 	/* it grew until its exit freed all */
 	s.process.exited = true;
-	for (uint64_t i = 0; i < 6; i++)
+	for (uint64_t i = 0; i < 6; i++) {
 		s.points[i].rss_bytes += i * (20 << 20);
+		s.points[i].rss_anon_bytes += i * (20 << 20);
+	}
+	s.points[6].rss_anon_bytes = 1;
+	s.points[7].rss_anon_bytes = 0;
 	s.points[6].rss_bytes = s.points[0].rss_bytes + 1;
 	s.points[7].rss_bytes = s.points[0].rss_bytes;
 	expect_kinds(s, "MemoryGrowth/medium");

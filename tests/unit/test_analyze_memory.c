@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Findings about memory, at both sides of their thresholds. */
+#include "analyze/leaks.h"
 #include "analyze/location.h"
 #include "base/escape.h"
 #include "memory_scene.h"
@@ -195,8 +196,10 @@ Test(memory, growth_has_the_place_of_the_blocks_that_stay)
 	struct memory_scene s;
 
 	scene_set(&s, 10 * S, 320 * MS);
-	for (uint64_t i = 0; i < 8; i++)
+	for (uint64_t i = 0; i < 8; i++) {
 		s.usage[i].rss_bytes += i * (6 << 20) / 7;
+		s.usage[i].rss_anon_bytes += i * (6 << 20) / 7;
+	}
 	s.memory.current_bytes = 4 << 20;
 	s.memory.sampled = true;
 	s.memory.sample_bytes = 256 << 10;
@@ -230,6 +233,11 @@ Test(memory, growth_that_is_not_traced)
 			"other 7.10 MiB/s are untraced");
 	s.memory.current_bytes = 71 << 20;
 	expect_kinds(s, "MemoryGrowth/medium");
+	/* nobody is told to record what is recorded */
+	cr_expect(heap_is_traced(&s.process));
+	s.memory.sampled = true;
+	cr_expect_not(heap_is_traced(&s.process));
+	s.memory.sampled = false;
 	/* more may be live than is known */
 	s.memory.current_bytes = 0;
 	s.memory.bound = PROFILE_MEMORY_LOST_ALLOCS;

@@ -111,9 +111,29 @@ Test(ranking, order)
 	add(s, "LockWait", FINDING_MEDIUM, BOTTLENECK_LOCK, 2 * MS, NULL);
 	add(s, "GilWait", FINDING_MEDIUM, BOTTLENECK_GIL, 3 * MS, NULL);
 	add(s, "DiskWait", FINDING_LOW, BOTTLENECK_DISK, 9 * MS, NULL);
-	add(s, "SleepWait", FINDING_HIGH, BOTTLENECK_SLEEP, 1 * MS, NULL);
-	expect_ranked(s, "SleepWait/high GilWait/medium LockWait/medium MemoryLeak/medium "
+	add(s, "ChildWait", FINDING_HIGH, BOTTLENECK_CHILD, 1 * MS, NULL);
+	expect_ranked(s, "ChildWait/high GilWait/medium LockWait/medium MemoryLeak/medium "
 			 "Overhead/medium DiskWait/low");
+}
+
+/* A poller sleeps because that is its pace; a training whose steps sleep loses time. */
+Test(ranking, a_leak_of_a_program_that_sleeps)
+{
+	struct scene scene, *s = begin(&scene);
+
+	add(s, "SleepWait", FINDING_HIGH, BOTTLENECK_SLEEP, 900 * MS, NULL);
+	add(s, "MemoryLeak", FINDING_MEDIUM, BOTTLENECK_MEMORY, 0, NULL);
+	expect_ranked(s, "MemoryLeak/medium SleepWait/low");
+	add(s, "SleepWait", FINDING_HIGH, BOTTLENECK_SLEEP, 900 * MS, NULL);
+	add(s, "MemoryGrowth", FINDING_MEDIUM, BOTTLENECK_MEMORY, 0, NULL);
+	expect_ranked(s, "MemoryGrowth/medium SleepWait/low");
+	add(s, "SleepWait", FINDING_HIGH, BOTTLENECK_SLEEP, 900 * MS, NULL);
+	add(s, "MemoryLeak", FINDING_LOW, BOTTLENECK_MEMORY, 0, NULL);
+	expect_ranked(s, "SleepWait/high MemoryLeak/low");
+	scene.process.steps.count = 10;
+	add(s, "SleepWait", FINDING_HIGH, BOTTLENECK_SLEEP, 900 * MS, NULL);
+	add(s, "MemoryLeak", FINDING_MEDIUM, BOTTLENECK_MEMORY, 0, NULL);
+	expect_ranked(s, "SleepWait/high MemoryLeak/medium");
 }
 
 Test(ranking, one_cause_is_one_finding)

@@ -102,8 +102,10 @@ static void reads(struct scene *s)
 
 static void grows(struct scene *s)
 {
-	for (uint64_t i = 0; i < 8; i++)
+	for (uint64_t i = 0; i < 8; i++) {
 		s->points[i].rss_bytes = (1 << 30) + (i << 24);
+		s->points[i].rss_anon_bytes = i << 24;
+	}
 }
 
 static void is_traced_much(struct scene *s)

@@ -570,6 +570,14 @@ struct line trend_rss(const struct profile_process *p, bool anon)
 	return line;
 }
 
+bool heap_is_traced(const struct profile_process *process)
+{
+	for (size_t i = 0; i < process->memory_count; i++)
+		if (process->memory[i].domain == PERFX_DOMAIN_HOST && !process->memory[i].sampled)
+			return true;
+	return false;
+}
+
 bool growth_is_straight(const struct line *line, const struct thresholds *thresholds)
 {
 	return line->points_count && line->straightness >= thresholds->memory_growth_straightness &&

@@ -78,6 +78,9 @@ struct line {
 bool growth_is_straight(const struct line *line, const struct thresholds *thresholds);
 bool growth_is_steady(const struct line *line, const struct thresholds *thresholds);
 
+/* Are all blocks of the heap recorded (--memory all)? */
+bool heap_is_traced(const struct profile_process *process);
+
 /* Least squares through the samples of resident memory: all of it or the anonymous part. */
 struct line trend_rss(const struct profile_process *process, bool anon);
 

@@ -376,9 +376,32 @@ static void drop_silenced(struct rules_ctx *ctx)
 	}
 }
 
+/* --- pace --- */
+
+static bool is_leak(const struct finding *finding)
+{
+	return finding->severity <= FINDING_MEDIUM &&
+	       (!strcmp(finding->kind, LEAK_KIND) || !strcmp(finding->kind, "MemoryGrowth"));
+}
+
+/* A program without steps that sleeps, such as a server or a poller, keeps a pace: its leak is
+ * news, and its sleep is not. */
+static void lower_pace(struct rules_ctx *ctx)
+{
+	bool leaks = false;
+
+	for (size_t i = 0; i < ctx->findings_count; i++)
+		leaks |= is_leak(&ctx->findings[i]);
+	for (size_t i = 0; i < ctx->findings_count; i++)
+		if (leaks && !ctx->process->steps.count &&
+		    !strcmp(ctx->findings[i].kind, "SleepWait"))
+			ctx->findings[i].severity = FINDING_LOW;
+}
+
 /* What is silenced goes last: what it had in its place stays away with it. */
 void rules_rank(struct rules_ctx *ctx)
 {
+	lower_pace(ctx);
 	drop_symptoms(ctx);
 	drop_repeated(ctx);
 	drop_silenced(ctx);

@@ -446,19 +446,16 @@ static void add_growth_threshold(struct text *text, const struct thresholds *thr
 /* What grows has no place as long as its allocations are not recorded. */
 static void suggest_recording(struct text *text, const struct profile_process *process)
 {
-	bool heap = false, tensors = false;
+	bool tensors = false;
 
-	for (size_t i = 0; i < process->memory_count; i++) {
-		heap |= process->memory[i].domain == PERFX_DOMAIN_HOST &&
-			!process->memory[i].sampled;
+	for (size_t i = 0; i < process->memory_count; i++)
 		tensors |= process->memory[i].domain == PERFX_DOMAIN_TENSOR;
-	}
-	if (!tensors && !heap)
-		text_add(text, " To see where it is allocated, record tensors (--memory tensor) or "
-			       "the whole heap (--memory all).");
-	else if (!heap)
-		text_add(text, " To see where it is allocated outside of tensors, record the whole "
-			       "heap (--memory all).");
+	if (heap_is_traced(process))
+		return;
+	text_add(text, tensors ? " To see where it is allocated outside of tensors, record the "
+				 "whole heap (--memory all)."
+			       : " To see where it is allocated, record tensors (--memory tensor) "
+				 "or the whole heap (--memory all).");
 }
 
 /* Blocks of the first half of the recording that live: those of the last step are none. */
@@ -507,9 +504,22 @@ static void add_growing_place(struct note *note, const struct profile_memory *me
 	text_add(&note->evidence, memory->sampled ? ", by a sample" : "");
 }
 
+/* Pages of files that are mapped: the kernel takes them back when memory is short. */
+static bool is_of_files(const struct profile_process *process, const struct line *line)
+{
+	struct line anon = trend_rss(process, true);
+	double rest = line->growth - anon.growth;
+
+	return anon.points_count && rest >= line->growth / 2 &&
+	       process->rss_shmem_bytes != PROFILE_ABSENT &&
+	       (double)process->rss_shmem_bytes < rest / 2;
+}
+
 /* Two observations that agree need less. */
 static bool grows(const struct rules_ctx *ctx, const struct line *line)
 {
+	if (is_of_files(ctx->process, line))
+		return false;
 	return growth_is_steady(line, ctx->thresholds) ||
 	       (line->growth >= ctx->thresholds->memory_growth_traced &&
 		growth_is_straight(line, ctx->thresholds) &&

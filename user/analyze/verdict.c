@@ -397,7 +397,7 @@ static void add_leak(struct text *text, const struct process_analysis *analysis,
 	for (size_t i = 0; i < analysis->findings_count; i++) {
 		const struct finding *finding = &analysis->findings[i];
 
-		if (strcmp(finding->kind, LEAK_KIND) || finding->severity != FINDING_HIGH ||
+		if (strcmp(finding->kind, LEAK_KIND) || finding->severity > FINDING_MEDIUM ||
 		    finding == said)
 			continue;
 		text_printf(text, " It seems to leak memory in %s: ", finding->subject);
@@ -424,7 +424,7 @@ static void add_growth(struct text *text, const struct profile_process *p,
 		if (finding->place.function)
 			text_printf(text, ", mostly in %s.", finding->subject);
 		else
-			text_add(text, ": --memory all shows where.");
+			text_add(text, heap_is_traced(p) ? "." : ": --memory all shows where.");
 		return;
 	}
 }
