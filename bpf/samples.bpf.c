@@ -151,6 +151,7 @@ int perfx_sample_on_cpu(void *ctx)
 	traced = traced_of(task);
 	if (!traced)
 		return 0;
+	counter_add(PERFX_COUNTER_SAMPLES, 1);
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	sample.interval_ns = bpf_get_attach_cookie(ctx);
 	sample.process = traced->process;

@@ -61,10 +61,12 @@ struct {
 
 const volatile __u32 perfx_cpus_count = 1;
 
-/* Traced threads that wait for a CPU: in a cache line of its own, for all CPUs change it. */
+/* Traced threads that wait for a CPU, and waits so far: in a cache line of their own, for all CPUs
+ * change them. */
 struct {
 	volatile __s64 count;
-	__u8 pad[56];
+	volatile __u64 waits_count;
+	__u8 pad[48];
 } perfx_runnable __attribute__((aligned(64))) = {};
 
 /* The recording began then: threads that wait already count from there. */
@@ -374,6 +376,7 @@ static __always_inline struct perfx_waiter *wait_prepare(struct task_struct *tas
 static __always_inline void wait_start(struct perfx_waiter *waiter, __u64 now)
 {
 	waiter->began_ns = recorded_time(now) + 1;
+	__sync_fetch_and_add(&perfx_runnable.waits_count, 1);
 	if (waiter->wait.reason == PERFX_WAIT_RUNNABLE)
 		__sync_fetch_and_add(&perfx_runnable.count, 1);
 	__sync_lock_test_and_set(&waiter->since_ns, waiter->began_ns);

@@ -625,6 +625,7 @@ enum perfx_counter {
 	PERFX_COUNTER_GPU_KEYS,
 	PERFX_COUNTER_PROCESSES_FULL, /* processes that are not traced: too many */
 	PERFX_COUNTER_WAITS,	      /* places claimed among the sums: new ones are to be named */
+	PERFX_COUNTER_SAMPLES,	      /* of threads that run */
 	PERFX_COUNTERS
 };
 

@@ -92,6 +92,7 @@
 	X(PROCESS_COUNTERS,  process_counters,  54,  64,  64, 0, SUM)            \
 	X(OVERFLOW_VALUES,   overflow_values,   55,  64,  64, 0, SUM)            \
 	X(BLOCKED,           blocked,           57,  56,  56, 0, SUM)            \
+	X(BACKGROUND,        background,        63,  24,  24, 0, SUM)            \
 	X(GPU_LAUNCHES,      gpu_launches,      67,  64,  64, 0, SUM)            \
 	X(GPU_COPIES,        gpu_copies,        68,  40,  40, 0, SUM)            \
 	X(GPU_OVERFLOW,      gpu_overflow,      73,  88,  80, 0, SUM)            \
@@ -1021,6 +1022,13 @@ struct perfx_time_slice {
 #define PERFX_END_TARGET_KILLED 0x1 /* by a signal, or ended before anything was attached */
 #define PERFX_END_TARGET_EXITED 0x2
 #define PERFX_END_INTERRUPTED	0x4 /* first Ctrl-C */
+
+/* CPU time of the traced processes that tracing took without a probe. */
+struct perfx_background {
+	struct perfx_record hdr;
+	__u64 samples_ns; /* interrupts in which call stacks are sampled */
+	__u64 waits_ns;	  /* the scheduler's tracepoints, for time off the CPU */
+};
 
 /* The last record. A capture without it was truncated. */
 struct perfx_end {

@@ -102,7 +102,7 @@ def test_memory_steps_down(program, tracer):
     traced.finish()
     report = t.stop()
     *_, last = [line for line in lines if "host allocations" in line]
-    assert re.fullmatch(rf"perfx-trace: host allocations ({tenth} [\d.]+ s: leaks cannot be placed|{nothing} [\d.]+ s: "
+    assert re.fullmatch(rf"perfx-trace: host allocations(?: and time off the CPU)? ({tenth} [\d.]+ s: leaks cannot be placed|{nothing} [\d.]+ s: "
                         "their memory is not in the report); --memory sampled keeps them", last)
     assert host(report)["sampled"] and host(report)["allocs"] > 0
 
@@ -111,7 +111,7 @@ def test_frees_are_inferred(program, tracer):
     """Frees of tensors go before their allocations do: a block lives until its memory is given out again. What is allocated stays exact,
     what lives is what is live or was freed last, and what is kept is found all the same."""
     traced = program(WORKLOADS / "memory_reused")
-    t = tracer(traced.pid, "--max-overhead", "10%", "--interval", "100ms", budget=True)
+    t = tracer(traced.pid, "--max-overhead", "20%", "--interval", "100ms", budget=True)
     *_, line = run_until(traced, t, "given out again")
     before, seconds = patched_bytes(traced.pid), time.monotonic()
     while time.monotonic() < seconds + 5:

@@ -654,6 +654,33 @@ Test(aggregate, overhead)
 	aggregate__free(aggregate);
 }
 
+/* Samples and waits cost 4 of 100 ms, and hits 1 ms. */
+Test(aggregate, overhead_without_probes)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile *profile;
+
+	begin(&s, 1);
+	stream_plain(&s, PERFX_KIND_PROBE, struct perfx_probe_record, .probe = 0, .function = 1,
+		     .cost_ps = 1000000, .link = PERFX_LINK_MULTI, .site = PERFX_SITE_PUSH,
+		     .ret = PERFX_RETURN_EXIT);
+	stream_plain(&s, PERFX_KIND_HITS, struct perfx_hits, .probe = 0, .hits_count = 1000);
+	for (int i = 0; i < 2; i++)
+		stream_plain(&s, PERFX_KIND_BACKGROUND, struct perfx_background,
+			     .samples_ns = MS / 2, .waits_ns = 3 * MS / 2);
+	stream_usage(&s, 1, 0, 0, 0, 1);
+	stream_usage(&s, 1, 100 * MS, 100 * MS, 0, 1);
+	aggregate = replay(&s);
+	profile = aggregate__finish(aggregate);
+	cr_expect_eq(profile->samples_cost_ns, MS);
+	cr_expect_eq(profile->waits_cost_ns, 3 * MS);
+	cr_expect_float_eq(profile->overhead_ns, MS, 1e-6);
+	cr_expect_float_eq(profile->overhead_percent, 100. / 99 + 400. / 96, 1e-6);
+	aggregate__free(aggregate);
+	stream_clear(&s);
+}
+
 /* A program that is 1.9 times as slow spends 47 % of its time in probes, not 90 %. */
 Test(aggregate, slowdown_is_over_the_program_s_own_time)
 {

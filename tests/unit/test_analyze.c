@@ -423,6 +423,43 @@ Test(analyze, overhead_and_losses)
 	expect_kinds(s, "Losses/medium Losses/low");
 }
 
+/* The slowdown is a pool's parent's, which has the most hits; the most expensive probe is on a
+ * function that only a worker calls. */
+Test(analyze, overhead_names_a_function_of_the_process_that_it_slows)
+{
+	struct profile_row worker_row;
+	struct profile_function functions[2];
+	struct profile_probe probes[2];
+	struct profile_process processes[2];
+	struct scene s;
+
+	scene_set(&s);
+	functions[0] = functions[1] = s.function;
+	functions[0].name = "of_the_parent";
+	functions[1].name = "of_a_worker";
+	functions[1].id = functions[0].id + 1;
+	worker_row = s.row;
+	worker_row.function = functions[1].id;
+	probes[0] = probes[1] = s.probe;
+	probes[1].function = functions[1].id;
+	probes[1].hits_count = 2 * probes[0].hits_count;
+	processes[0] = processes[1] = s.process;
+	processes[0].seen_hits_count = 200;
+	processes[1].seen_hits_count = 100;
+	processes[1].index++;
+	processes[1].pid++;
+	processes[1].rows = &worker_row;
+	s.profile.functions = functions;
+	s.profile.functions_count = 2;
+	s.profile.probes = probes;
+	s.profile.probes_count = 2;
+	s.profile.processes = processes;
+	s.profile.processes_count = 2;
+	s.profile.overhead_percent = 20;
+	expect_evidence(&s, "of_the_parent", true);
+	expect_evidence(&s, "of_a_worker", false);
+}
+
 Test(analyze, ranked_by_severity_and_marked_partial)
 {
 	struct analysis *analysis;

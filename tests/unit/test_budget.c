@@ -4,15 +4,6 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-/* A program that spends half of its time in probes is twice as slow. */
-Test(budget, slowdown_is_over_the_program_s_own_time)
-{
-	cr_expect_float_eq(budget_slowdown_percent(0, 1e9), 0, 1e-9);
-	cr_expect_float_eq(budget_slowdown_percent(2e7, 1.02e9), 2, 1e-9);
-	cr_expect_float_eq(budget_slowdown_percent(5e8, 1e9), 100, 1e-9);
-	cr_expect_eq(budget_slowdown_percent(1e9, 1e9), HUGE_VAL);
-}
-
 /* --- what is reduced --- */
 
 static struct expenses expenses_of(double detail, double flops, double phases, double steps)
@@ -28,8 +19,8 @@ static struct expenses expenses_of(double detail, double flops, double phases, d
 
 static size_t chosen(struct expenses expenses, double allowed_ns)
 {
-	const struct expense *expense = budget_choose(
-		&expenses, allowed_ns, (struct budget_least){.ns = 1, .steps_ns = 40});
+	const struct expense *expense =
+		budget_choose(&expenses, allowed_ns, (struct budget_least){{1, 1, 1, 20, 40}});
 
 	return expense ? expense->index : 0;
 }
@@ -62,4 +53,114 @@ Test(budget, steps_are_kept)
 	cr_expect_eq(chosen(expenses_of(20, 20, 10, 39), 5), 3, "the others are all too little");
 	cr_expect_eq(chosen(expenses_of(0.5, 0.5, 0.5, 39), 5), 0, "and too cheap");
 	cr_expect_eq(chosen(expenses_of(20, 20, 10, 41), 5), 4, "too many calls for steps");
+}
+
+/* Where threads wait is the base of the report: not for a small saving. */
+Test(budget, waits_are_kept_while_they_are_cheap)
+{
+	struct expenses expenses = expenses_of(0.5, 0.5, 0.5, 39);
+
+	expenses_add(&expenses, WORTH_WAITS, (struct expense){.index = 5, .ns = 19});
+	cr_expect_eq(chosen(expenses, 5), 0);
+	expenses_add(&expenses, WORTH_WAITS, (struct expense){.index = 6, .ns = 21});
+	cr_expect_eq(chosen(expenses, 5), 6);
+}
+
+/* --- the whole of a recording --- */
+
+#define MS 1e6
+
+/* A program on one CPU, whose probes cost so many ns in each ns of its own, by worth. */
+struct simulated {
+	double rates[WORTHS];
+	double share; /* of the time that it has the CPU for */
+};
+
+/* What tracing took of the program's CPU time, in percent of the rest. */
+static double slowdown(struct simulated program, double seconds)
+{
+	double spent_ns = 0, busy_ns = 0, window_ns[WORTHS] = {0}, kept = 0;
+	struct pace pace;
+
+	pace_begin(&pace, 5);
+	for (double ns = 0; ns < seconds * 1e9; ns += 50 * MS) {
+		double rate = 0, own_ns, used_ns = 50 * MS * program.share, allowed_ns;
+		struct expenses expenses = {0};
+		const struct expense *expense;
+		double tick_ns = 0;
+
+		for (int i = 0; i < WORTHS; i++)
+			rate += program.rates[i];
+		own_ns = used_ns / (1 + rate);
+		for (int i = 0; i < WORTHS; i++) {
+			window_ns[i] = kept * window_ns[i] + own_ns * program.rates[i];
+			tick_ns += own_ns * program.rates[i];
+			expenses_add(&expenses, (enum worth)i,
+				     (struct expense){.index = (size_t)i, .ns = window_ns[i]});
+		}
+		busy_ns += used_ns;
+		spent_ns += tick_ns;
+		pace_add(&pace, kept, (uint64_t)(50 * MS), used_ns, tick_ns);
+		kept = exp(-0.05);
+		allowed_ns = pace_allowed_ns(&pace);
+		expense = budget_choose(&expenses, allowed_ns,
+					(struct budget_least){{0, 0, 0, 0, 0.04 * used_ns}});
+		if (!expense || allowed_ns == HUGE_VAL)
+			continue;
+		program.rates[expense->index] = 0;
+		window_ns[expense->index] = 0;
+		kept = 0;
+	}
+	return 100 * spent_ns / (busy_ns - spent_ns);
+}
+
+Test(budget, five_percent_of_the_whole_recording)
+{
+	static const struct simulated programs[] = {
+		/* a small MLP: twice as slow with all probes, of which tensors are most */
+		{{0.60, 0.20, 0.10, 0.01, 0.02}, 1},
+		/* one whose parts are each within the limit, and not together */
+		{{0.03, 0.03, 0.03, 0.01, 0.01}, 1},
+		/* threads that hand over a lock all the time */
+		{{0, 0, 0, 0.35, 0}, 1},
+		/* one that has a third of a CPU */
+		{{0.60, 0.20, 0.10, 0.01, 0.02}, 0.33},
+		/* one that costs nearly nothing */
+		{{0.01, 0.01, 0.01, 0.01, 0}, 1},
+	};
+
+	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+		double seconds = 4 / programs[i].share;
+		double percent = slowdown(programs[i], seconds);
+
+		cr_expect_leq(percent, 5, "program %zu: %g %%", i, percent);
+	}
+	cr_expect_float_eq(slowdown(programs[4], 4), 4, 1e-6, "within the limit nothing goes");
+}
+
+/* A server that uses a hundredth of a CPU, half of that for probes, keeps them all: they take
+ * 3 ms of each second. */
+Test(budget, a_program_that_hardly_runs_keeps_its_probes)
+{
+	struct simulated server = {.rates = {0.5}, .share = 0.01};
+
+	cr_expect_float_eq(slowdown(server, 10), 50, 1e-6);
+}
+
+/* A burst at the beginning is paid back, and so is none that comes later. */
+Test(budget, credit)
+{
+	struct pace pace;
+
+	pace_begin(&pace, 5);
+	cr_expect_eq(pace_allowed_ns(&pace), HUGE_VAL);
+	pace_add(&pace, 0, (uint64_t)(50 * MS), 50 * MS, 9 * MS);
+	cr_expect_eq(pace_allowed_ns(&pace), HUGE_VAL, "from the first credit");
+	pace_add(&pace, 1, (uint64_t)(50 * MS), 50 * MS, 9 * MS);
+	cr_expect_lt(pace_allowed_ns(&pace), 0.9 * 100 * MS * 5 / 105);
+	cr_expect_geq(pace_allowed_ns(&pace), 0.6 * 100 * MS * 5 / 105);
+	for (int i = 0; i < 100; i++)
+		pace_add(&pace, 0.9, (uint64_t)(50 * MS), 50 * MS, 0);
+	pace_add(&pace, 0.9, (uint64_t)(50 * MS), 50 * MS, 50 * MS);
+	cr_expect_eq(pace_allowed_ns(&pace), HUGE_VAL, "from what was saved");
 }

@@ -56,3 +56,41 @@ Test(run_accounts, the_last_ones)
 		add(&accounts, 100, 5000);
 	cr_expect_float_eq(run_accounts_ns(&accounts), 5000, 1e-9);
 }
+
+/* --- without probes --- */
+
+static struct background since_nothing(uint64_t events, uint64_t runs, uint64_t ns)
+{
+	return (struct background){.events_count = events, .runs = {runs, ns}};
+}
+
+static uint64_t ns_of(enum tracer_background which, struct background after)
+{
+	struct background before = {0};
+	struct accounted_runs traced = background_of_traced(which, &before, &after);
+
+	cr_expect_eq(traced.count, after.events_count);
+	return traced.ns;
+}
+
+/* 100 waits, 200 runs of 500 ns; a tracepoint takes 60 ns itself. */
+Test(background, waits_of_traced_threads)
+{
+	cr_expect_eq(ns_of(TRACER_SWITCHES, since_nothing(100, 200, 100000)), 112000);
+	cr_expect_eq(ns_of(TRACER_SWITCHES, since_nothing(0, 0, 0)), 0);
+}
+
+/* 800 more runs for threads of other programs, 100 ns each. */
+Test(background, others_waits_are_none)
+{
+	cr_expect_eq(ns_of(TRACER_SWITCHES, since_nothing(100, 1000, 180000)), 112000);
+	/* on a slow machine they take longer: a traced one takes three times the mean at most */
+	cr_expect_eq(ns_of(TRACER_SWITCHES, since_nothing(1, 10000, 3000000)), 1800 + 120);
+}
+
+/* A stack is walked for a traced thread alone, whatever other programs do. */
+Test(background, samples_of_traced_threads)
+{
+	cr_expect_eq(ns_of(TRACER_SAMPLES, since_nothing(5, 905, 5 * 20000 + 900 * 100)),
+		     5 * (20000 + 1500));
+}

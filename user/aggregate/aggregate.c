@@ -190,6 +190,15 @@ int handle_hits(struct aggregate *a, const struct event *event)
 	return 0;
 }
 
+int handle_background(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_background *record = &event->background;
+
+	a->samples_cost_ns = add_capped(a->samples_cost_ns, record->samples_ns);
+	a->waits_cost_ns = add_capped(a->waits_cost_ns, record->waits_ns);
+	return 0;
+}
+
 int handle_not_attached(struct aggregate *a, const struct event *event)
 {
 	struct profile_not_attached *row;

@@ -38,11 +38,11 @@ static double capped_share(uint64_t time_slice, double whole)
 	return share < 1 ? share : 1;
 }
 
-/* The slowdown of all processes together, in percent, for processes whose threads' times are not
- * known, for example because they live for less than a sampling interval. Assumes that processes
- * need a CPU for the share of their lives in which they had one. -1: the CPU time of a process that
- * was hit is not known. */
-static double slowdown_of_all(const struct profile *p)
+/* The slowdown of all processes together, in percent: by work that all of their threads cause, and
+ * where the threads' times are not known, for example because processes live for less than a
+ * sampling interval. Assumes that processes need a CPU for the share of their lives in which they
+ * had one. -1: the CPU time of a process that was hit is not known. */
+static double slowdown_of_all(const struct profile *p, double cost_ns)
 {
 	uint64_t cpu_ns = 0, wall_ns = 0;
 
@@ -59,7 +59,7 @@ static double slowdown_of_all(const struct profile *p)
 	}
 	if (!cpu_ns)
 		return -1;
-	return slowdown_percent(p->overhead_ns, (double)cpu_ns,
+	return slowdown_percent(cost_ns, (double)cpu_ns,
 				wall_ns ? capped_share(cpu_ns, (double)wall_ns) : 1);
 }
 
@@ -132,6 +132,15 @@ static double slowdown_of_most_hit(const struct profile *p)
 	       100 * busy * displaced_ns(p, most) / (double)thread->on_cpu_ns;
 }
 
+/* Samples and the scheduler's tracepoints are of all threads. */
+static void add_background(struct profile *p)
+{
+	double percent = slowdown_of_all(p, profile_cost_ns(p) - p->overhead_ns);
+
+	if (p->overhead_percent >= 0 && percent > 0)
+		p->overhead_percent += percent;
+}
+
 static void fill_estimate(struct finish_ctx *w)
 {
 	struct aggregate *a = w->a;
@@ -147,6 +156,8 @@ static void fill_estimate(struct finish_ctx *w)
 		p->hits_count = add_capped(p->hits_count, probe->hits_count);
 		p->overhead_ns += (double)probe->hits_count * probe->cost_ns;
 	}
+	p->samples_cost_ns = a->samples_cost_ns;
+	p->waits_cost_ns = a->waits_cost_ns;
 	p->probes = a->probes;
 	p->probes_count = a->probes_count;
 	p->overhead_percent = -1;
@@ -154,7 +165,8 @@ static void fill_estimate(struct finish_ctx *w)
 		return;
 	p->overhead_percent = slowdown_of_most_hit(p);
 	if (p->overhead_percent < 0)
-		p->overhead_percent = slowdown_of_all(p);
+		p->overhead_percent = slowdown_of_all(p, p->overhead_ns);
+	add_background(p);
 }
 
 /* --- observed --- */

@@ -940,6 +940,9 @@ struct profile {
 
 	uint64_t hits_count; /* over all probes */
 	double overhead_ns;  /* sum of hits × cost */
+	/* CPU time of the traced processes that tracing took without a probe: for samples, and for
+	 * what threads wait for. */
+	uint64_t samples_cost_ns, waits_cost_ns;
 	/* By how much the thread takes longer that bears most of the hits' cost: its CPU time is
 	 * that of the untraced program and theirs together, and on a busy machine it waits for the
 	 * tracer. 90: 1.9 times as long; < 0: unknown. Of all processes where it is not known whose
@@ -947,6 +950,13 @@ struct profile {
 	double overhead_percent;
 	struct profile_observed observed;
 };
+
+/* What tracing took of the traced processes' CPU time. */
+static inline double profile_cost_ns(const struct profile *profile)
+{
+	return profile->overhead_ns + (double)profile->samples_cost_ns +
+	       (double)profile->waits_cost_ns;
+}
 
 /* Do estimate and observation say the same: within a quarter of the larger one, or within so many
  * points? Noise that is larger than that hides it, unless they are further apart still. */

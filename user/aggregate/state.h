@@ -79,6 +79,7 @@ struct aggregate {
 	const char *time_slice_why; /* NULL: a whole recording */
 	uint64_t first_ns, last_ns; /* times seen in records */
 	uint64_t losses[PERFX_LOSS_KINDS];
+	uint64_t samples_cost_ns, waits_cost_ns; /* BACKGROUND records */
 
 	struct profile profile;
 };

@@ -267,21 +267,45 @@ static double probe_cost(const struct profile_probe *probe)
 	return (double)probe->hits_count * probe->cost_ns;
 }
 
+/* The slowdown is that of the process with the most hits; functions of others did not cost it
+ * anything. Those that no process has a row of are allocators'. */
+static bool costs_most_hit(const struct profile *profile, uint32_t function)
+{
+	const struct profile_process *most = NULL;
+	bool has_rows = false;
+
+	for (size_t i = 0; i < profile->processes_count; i++)
+		if (!most || profile->processes[i].seen_hits_count > most->seen_hits_count)
+			most = &profile->processes[i];
+	for (size_t i = 0; i < profile->processes_count; i++)
+		for (size_t j = 0; j < profile->processes[i].rows_count; j++) {
+			if (profile->processes[i].rows[j].function != function)
+				continue;
+			has_rows = true;
+			if (&profile->processes[i] == most)
+				return true;
+		}
+	return !has_rows;
+}
+
 /* Adds the function whose probes cost most. */
 static void add_dearest(struct text *text, const struct profile *profile)
 {
 	const struct profile_probe *most_expensive = NULL;
 
 	for (size_t i = 0; i < profile->probes_count; i++) {
-		if (!most_expensive || probe_cost(&profile->probes[i]) > probe_cost(most_expensive))
-			most_expensive = &profile->probes[i];
+		const struct profile_probe *probe = &profile->probes[i];
+
+		if ((!most_expensive || probe_cost(probe) > probe_cost(most_expensive)) &&
+		    costs_most_hit(profile, probe->function))
+			most_expensive = probe;
 	}
 	if (!most_expensive || !profile_function(profile, most_expensive->function))
 		return;
 	text_add(text, "; the most expensive probe is on ");
 	add_function_name(text, profile, most_expensive->function);
 	text_add(text, " (");
-	add_percent(text, probe_cost(most_expensive) / profile->overhead_ns);
+	add_percent(text, probe_cost(most_expensive) / profile_cost_ns(profile));
 	text_add(text, " of the cost)");
 }
 
@@ -296,8 +320,11 @@ static void overhead(struct rules_ctx *ctx)
 		return;
 	text_add(&note.subject, "perfx-trace");
 	add_count(&note.evidence, p->hits_count);
-	text_add(&note.evidence, " probe hits cost about ");
-	add_ns(&note.evidence, u64_of(p->overhead_ns));
+	text_add(&note.evidence, " probe hits");
+	if (p->samples_cost_ns + p->waits_cost_ns)
+		text_add(&note.evidence, ", samples and waits");
+	text_add(&note.evidence, " cost about ");
+	add_ns(&note.evidence, u64_of(profile_cost_ns(p)));
 	text_add(&note.evidence, ": estimated slowdown ");
 	text_add(&note.evidence, as_slowdown(p->overhead_percent / 100));
 	if (profile_observed_slower(&p->observed))

@@ -77,22 +77,45 @@ void expenses_add(struct expenses *expenses, enum worth worth, struct expense ex
 		expenses->most[worth] = expense;
 }
 
+static bool is_torch_range(const struct plan_function *function)
+{
+	return plan_is_annotation(function) && function->source == PERFX_SOURCE_TORCH;
+}
+
+/* PyTorch 1.13 begins and ends a range without a name for each node of a backward pass. The same
+ * function ends its other ranges, so the ranges of a file go together. */
+static bool may_be_nameless(const struct plan *plan, const struct plan_function *function)
+{
+	const struct plan_module *module = &plan->modules[function->module];
+
+	if (!is_torch_range(function))
+		return false;
+	for (size_t i = 0; i < module->functions_count; i++) {
+		const struct plan_function *other = &plan->functions[module->functions_first + i];
+
+		if (is_torch_range(other) && other->annotation.action == PERFX_ANNOTATION_OPEN &&
+		    !other->annotation.text_arg)
+			return true;
+	}
+	return false;
+}
+
 /* By default the user's own choice is kept, whatever it costs. */
 static bool is_in_budget(const struct probes *probes, size_t index, bool everything)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 
 	return probes->placed[index].attached && function->role != PLAN_ALLOC_PROBE &&
-	       (everything || function->by_default);
+	       (everything || function->by_default || is_torch_range(function));
 }
 
-/* A step's end costs one call a step. Annotations that were asked for go in pairs. */
+/* A step's end costs one call a step. Annotations that were asked for stay. */
 static bool can_be_reduced(const struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 
 	return !probes->placed[index].stays && !probes->placed[index].ends_steps &&
-	       (function->role == PLAN_CALLS ||
+	       (function->role == PLAN_CALLS || may_be_nameless(probes->plan, function) ||
 		(plan_is_annotation(function) && function->by_default));
 }
 
@@ -152,8 +175,10 @@ void probes__find_nested(struct probes *probes)
 	free(knows_work);
 }
 
-static enum worth worth_now(const struct placed *placed)
+static enum worth worth_now(const struct probes *probes, size_t index)
 {
+	const struct placed *placed = &probes->placed[index];
+
 	return placed->worth == WORTH_FLOPS && placed->is_nested ? WORTH_DETAIL : placed->worth;
 }
 
@@ -169,7 +194,7 @@ void probes__add_expenses(const struct probes *probes, bool everything, struct e
 		if (!is_in_budget(probes, i, everything))
 			continue;
 		if (can_be_reduced(probes, i))
-			expenses_add(expenses, worth_now(placed), expense);
+			expenses_add(expenses, worth_now(probes, i), expense);
 		else
 			expenses->all_ns += expense.ns;
 	}
@@ -249,7 +274,7 @@ static void drop_exits(struct probes *probes, size_t index)
 
 static const char *why_removed(const struct probes *probes, size_t index)
 {
-	bool knows_work = worth_now(&probes->placed[index]) == WORTH_FLOPS;
+	bool knows_work = worth_now(probes, index) == WORTH_FLOPS;
 
 	if (probes->placed[index].expense.by_limit)
 		return knows_work ? "removed during the recording: too many calls for "
@@ -291,7 +316,7 @@ static bool can_be_counted(const struct probes *probes, size_t index)
 	return ret == PERFX_RETURN_EXIT || (ret == PERFX_RETURN_PROBE && !has_own_links(probes));
 }
 
-void probes__reduce(struct probes *probes, size_t index, bool everything)
+static void reduce_one(struct probes *probes, size_t index, bool everything)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
@@ -308,6 +333,22 @@ void probes__reduce(struct probes *probes, size_t index, bool everything)
 	}
 	placed->expense.exits_ns = 0;
 	probes->attachments[function->module].outdated = !has_own_links(probes);
+}
+
+/* What begins a range goes together with what ends it. */
+void probes__reduce(struct probes *probes, size_t index, bool everything)
+{
+	const struct plan *plan = probes->plan;
+	const struct plan_module *module = &plan->modules[plan->functions[index].module];
+
+	if (!may_be_nameless(plan, &plan->functions[index])) {
+		reduce_one(probes, index, everything);
+		return;
+	}
+	for (size_t i = module->functions_first;
+	     i < module->functions_first + module->functions_count; i++)
+		if (is_torch_range(&plan->functions[i]) && probes->placed[i].attached)
+			reduce_one(probes, i, everything);
 }
 
 /* Makes a file's links anew. Both sets are there for a moment, of which one takes effect. */

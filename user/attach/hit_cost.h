@@ -94,6 +94,22 @@ double calibration_span_ns(const struct calibration *calibration, enum site_kind
 
 /* --- hits in the traced processes --- */
 
+/* Work that tracing does in the traced processes without a probe. */
+struct background_cost {
+	struct background begun;	 /* when the account in progress began */
+	struct accounted_runs accounted; /* not in accounts yet: too few */
+	struct run_accounts accounts;
+	double event_ns;       /* 0: not known */
+	uint64_t events_count; /* that are in spent_ns */
+	double spent_ns;
+};
+
+/* The part of an account that events of traced threads took: the rest of the runs does next to
+ * nothing. */
+struct accounted_runs background_of_traced(enum tracer_background which,
+					   const struct background *before,
+					   const struct background *after);
+
 struct hit_costs {
 	const struct tracer *tracer;
 	const struct calibration *calibration;
@@ -102,6 +118,7 @@ struct hit_costs {
 	struct run_times run_times;			  /* by these accounts */
 	/* Domains of which a sample is recorded: most entries decline the return probe. */
 	bool sampled[PERFX_DOMAINS];
+	struct background_cost background[TRACER_BACKGROUNDS];
 	uint64_t ticks_count;
 	bool forgotten; /* and not measured anew yet */
 };

@@ -426,9 +426,23 @@ static uint64_t report_hits(struct probes *probes, uint32_t probe, double cost_n
 	return hits;
 }
 
+static void report_background(struct probes *probes)
+{
+	uint64_t ns[TRACER_BACKGROUNDS];
+
+	for (enum tracer_background i = 0; i < TRACER_BACKGROUNDS; i++)
+		ns[i] = (uint64_t)probes__background_ns(probes, i);
+	if (emitted_take(&probes->background_emitted, 0, ns) > 0)
+		SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_BACKGROUND,
+			  ((struct perfx_background){.samples_ns = ns[TRACER_SAMPLES],
+						     .waits_ns = ns[TRACER_SWITCHES]}));
+}
+
 uint64_t probes__report_hits(struct probes *probes)
 {
 	uint64_t entries = 0;
+
+	report_background(probes);
 
 	for (size_t i = 0; i < probes->placed_count; i++) {
 		const struct plan_function *function = &probes->plan->functions[i];

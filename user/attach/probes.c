@@ -33,6 +33,7 @@ struct probes *probes__new(const struct probes_parts *parts)
 	probes->sink = parts->sink;
 	probes->adopts = parts->adopts;
 	probes->hits_emitted.width = 1;
+	probes->background_emitted.width = TRACER_BACKGROUNDS;
 	return probes;
 }
 
@@ -47,6 +48,7 @@ void probes__free(struct probes *probes)
 	free(probes->failures);
 	free(probes->allocators_emitted);
 	emitted_clear(&probes->hits_emitted);
+	emitted_clear(&probes->background_emitted);
 	free(probes->placed);
 	free(probes);
 }
@@ -54,6 +56,11 @@ void probes__free(struct probes *probes)
 void probes__watch_cost(struct probes *probes)
 {
 	hit_costs_watch(&probes->hit_costs, probes->tracer);
+}
+
+double probes__background_ns(const struct probes *probes, enum tracer_background which)
+{
+	return probes->hit_costs.background[which].spent_ns;
 }
 
 void probes__forget_cost(struct probes *probes)

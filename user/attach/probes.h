@@ -80,6 +80,7 @@ enum worth {
 	WORTH_DETAIL, /* one row of a table */
 	WORTH_FLOPS,  /* FLOPs of steps */
 	WORTH_PHASES, /* phases of steps: annotations */
+	WORTH_WAITS,  /* samples and waits, on which the account of time rests */
 	WORTH_STEPS,  /* steps: their ends */
 };
 #define WORTHS (WORTH_STEPS + 1)
@@ -130,12 +131,15 @@ struct alloc_probe_cost probes__alloc_cost(const struct probes *probes, enum per
 void probes__skip_nameless(struct probes *probes);
 /* Adds what could not be attached for single processes. */
 void probes__skip_failed(struct probes *probes);
-/* HITS records: those since the last time. Returns the hits of entries, all of them. */
+/* HITS and BACKGROUND records: those since the last time. Returns the hits of entries, all of them.
+ */
 uint64_t probes__report_hits(struct probes *probes);
 /* To be called at each tick of the clock: what hits cost is seen in the traced processes. */
 void probes__watch_cost(struct probes *probes);
 /* It has just changed: as hit_costs_forget. */
 void probes__forget_cost(struct probes *probes);
+/* CPU time of the traced processes so far that tracing took without a probe. */
+double probes__background_ns(const struct probes *probes, enum tracer_background which);
 /* Has it been seen since? */
 bool probes__cost_is_known(const struct probes *probes);
 

@@ -63,7 +63,8 @@ struct probes {
 	size_t cost_programs_placed; /* of plan.costs: in the programs' table */
 	uint64_t detached_count;
 	struct emitted hits_emitted; /* by probe, in HITS records */
-	bool workers_wanted;	     /* though the executor is attached that they work for */
+	struct emitted background_emitted;
+	bool workers_wanted; /* though the executor is attached that they work for */
 	struct {
 		bool allocations, frees;
 	} wanted[PERFX_DOMAINS];  /* which allocation probes are attached */

@@ -556,28 +556,26 @@ struct accounted_runs tracer__runs(const struct tracer *tracer, enum tracer_prog
 	return runs_of_program(tracer_program_of(tracer, which));
 }
 
-/* About what an interrupt and a tracepoint cost that call an empty program. */
-#define INTERRUPT_NS  1500
-#define TRACEPOINT_NS 60
-
-uint64_t tracer__background_ns(const struct tracer *tracer, enum tracer_background which)
+struct background tracer__background(const struct tracer *tracer, enum tracer_background which)
 {
 	const struct perfx_bpf *skel = tracer->skel;
-	const struct bpf_program *const switches[] = {skel->progs.perfx_on_switch,
-						      skel->progs.perfx_on_wakeup,
-						      skel->progs.perfx_on_wakeup_new};
-	struct accounted_runs runs;
-	uint64_t ns = 0;
+	const struct bpf_program *const programs[TRACER_BACKGROUNDS][4] = {
+		[TRACER_SAMPLES] = {skel->progs.perfx_sample_on_cpu},
+		[TRACER_SWITCHES] = {skel->progs.perfx_on_switch, skel->progs.perfx_on_waking,
+				     skel->progs.perfx_on_wakeup, skel->progs.perfx_on_wakeup_new},
+	};
+	struct background background = {
+		.events_count = which == TRACER_SAMPLES
+					? tracer__counter(tracer, PERFX_COUNTER_SAMPLES)
+					: skel->bss->perfx_runnable.waits_count};
 
-	if (which == TRACER_SAMPLES) {
-		runs = runs_of_program(skel->progs.perfx_sample_on_cpu);
-		return runs.ns + runs.count * INTERRUPT_NS;
+	for (size_t i = 0; i < 4 && programs[which][i]; i++) {
+		struct accounted_runs runs = runs_of_program(programs[which][i]);
+
+		background.runs.count += runs.count;
+		background.runs.ns += runs.ns;
 	}
-	for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++) {
-		runs = runs_of_program(switches[i]);
-		ns += runs.ns + runs.count * TRACEPOINT_NS;
-	}
-	return ns;
+	return background;
 }
 
 void tracer__account_runs(struct tracer *tracer, bool on)

@@ -242,8 +242,13 @@ struct accounted_runs {
 /* What runs in the traced processes without being called by them. */
 enum tracer_background { TRACER_SAMPLES, TRACER_SWITCHES, TRACER_BACKGROUNDS };
 
-/* What its accounted runs have taken, with what the kernel adds to each; 0: it is not loaded. */
-uint64_t tracer__background_ns(const struct tracer *tracer, enum tracer_background which);
+/* Samples, or waits, of traced threads, and accounted runs of the programs, which the threads of
+ * all processes cause. 0: they are not loaded. */
+struct background {
+	uint64_t events_count;
+	struct accounted_runs runs;
+};
+struct background tracer__background(const struct tracer *tracer, enum tracer_background which);
 
 /* Keeps the account from now on, or no longer. It makes every run of a BPF program on this machine
  * take some tens of ns longer, so it is kept for some of the time. */

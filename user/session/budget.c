@@ -7,18 +7,23 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The time between two looks: short at first, while all of the default is attached. */
-#define FIRST_LOOK_NS  100000000u
-#define EARLY_LOOKS_NS 50000000u
-#define EARLY_NS       1000000000u
-#define LOOKS_NS       250000000u
+/* The time between two looks: short at first, while all of the default is attached. Ticks come
+ * every 50 ms. */
+#define EARLY_LOOKS_NS 40000000u
+#define EARLY_NS       2000000000u
+#define LOOKS_NS       240000000u
 
 /* The cost of a second of a program counts, and that of earlier ones less and less: a burst is no
  * rate. */
 #define WINDOW_NS 1000000000.0
 
 /* Nothing smaller than this share of the limit is reduced: it would be missed, and nothing won. */
-#define LEAST 0.02
+#define LEAST 0.1
+
+/* Samples and waits stay unless one of them takes this share of the limit alone: the account of
+ * time rests on them. That they cost so much is known when they have been watched for a while. */
+#define WAITS_LEAST	 0.9
+#define WAITS_WATCHED_NS 300000000.0
 
 /* Calls by which steps are found are kept up to this share of the program's time, whatever the
  * limit: without them the other figures have no base. Calls that cost more are too short for steps.
@@ -28,40 +33,72 @@
 /* Samples are halved so often at most: fewer say nothing. */
 #define SAMPLES_HALVED_MAX 3
 
-/* A program is slowed down by more than hits take themselves: they cool its caches and the
- * processor's predictors. Measured on small PyTorch trainers, traced and untraced ones taking turns
- * on one CPU: 1.2 to 1.3. */
-#define DISTURBANCE 1.3
+/* A program counts as busy for at least this share of the time. The cost of one that hardly runs
+ * delays nothing, and to reduce it would leave nothing to report. */
+#define BUSY_SHARE_MIN 0.2
 
 /* Credit, in CPU time of the program whose allowance it is: of a recording that begins, and the
- * most that a program can save for a burst. Debt is paid back within this time. */
-#define FIRST_CREDIT_NS 600000000.0
+ * most that a program can save for a burst. The first is paid back from the part of the limit that
+ * is not spent otherwise. Debt is paid back within that time, or more
+ * slowly where less than a share of the limit would be left: what is removed does not come back. */
+#define FIRST_CREDIT_NS 200000000.0
 #define MOST_CREDIT_NS	4000000000.0
 #define PAYBACK_NS	4000000000.0
+#define SPENT_SHARE	0.9
+#define PAYBACK_SHARE	0.7
 
 struct budget {
 	struct budget_parts parts;
 	bool everything;
-	double limit_percent;
+	struct pace pace;
 	uint64_t started_ns, looked_ns, next_look_ns;
 	struct busy_look busy;
-	double busy_ns,
-		spent_ns; /* of the program and of all that is in the budget: in the window */
-	double credit_ns; /* of cost; < 0: more has been spent than the limit allows */
-	uint64_t background_ns[TRACER_BACKGROUNDS]; /* by the last look */
+	double background_ns[TRACER_BACKGROUNDS]; /* by the last look */
 	double background_spent_ns[TRACER_BACKGROUNDS];
 	unsigned samples_halved;
 };
 
-double budget_slowdown_percent(double spent_ns, double busy_ns)
+/* --- what is allowed --- */
+
+/* The cost that the limit allows in this time, which contains the cost. */
+static double allowance_ns(const struct pace *pace, double busy_ns)
 {
-	return spent_ns < busy_ns ? 100 * spent_ns / (busy_ns - spent_ns) : HUGE_VAL;
+	return busy_ns * pace->limit_percent / (100 + pace->limit_percent);
 }
 
-/* The cost that a limit allows in this time, which contains the cost. */
-static double allowance_ns(const struct budget *budget, double busy_ns)
+void pace_begin(struct pace *pace, double limit_percent)
 {
-	return busy_ns * budget->limit_percent / (100 + budget->limit_percent);
+	*pace = (struct pace){.limit_percent = limit_percent};
+	pace->credit_ns = allowance_ns(pace, FIRST_CREDIT_NS);
+}
+
+void pace_add(struct pace *pace, double kept, uint64_t wall_ns, double busy_ns, double spent_ns)
+{
+	double counted_ns = fmax(busy_ns, BUSY_SHARE_MIN * (double)wall_ns);
+
+	pace->wall_ns = kept * pace->wall_ns + (double)wall_ns;
+	pace->busy_ns = kept * pace->busy_ns + busy_ns;
+	pace->spent_ns = kept * pace->spent_ns + spent_ns;
+	pace->credit_ns += SPENT_SHARE * allowance_ns(pace, counted_ns) - spent_ns;
+	pace->credit_ns = fmin(pace->credit_ns, allowance_ns(pace, MOST_CREDIT_NS));
+}
+
+double pace_busy_ns(const struct pace *pace)
+{
+	return fmax(pace->busy_ns, BUSY_SHARE_MIN * pace->wall_ns);
+}
+
+/* Less a part of the debt. */
+double pace_allowed_ns(const struct pace *pace)
+{
+	double busy_ns = pace_busy_ns(pace);
+	double least_ns = allowance_ns(pace, BUSY_SHARE_MIN * pace->wall_ns);
+	double allowed_ns = SPENT_SHARE * allowance_ns(pace, busy_ns);
+
+	if (pace->credit_ns >= 0)
+		return HUGE_VAL;
+	return fmax(fmax(PAYBACK_SHARE * allowed_ns, least_ns),
+		    allowed_ns + pace->credit_ns * busy_ns / PAYBACK_NS);
 }
 
 struct budget *budget__new(const struct budget_parts *parts)
@@ -72,8 +109,7 @@ struct budget *budget__new(const struct budget_parts *parts)
 		return NULL;
 	budget->parts = *parts;
 	budget->everything = parts->max_percent > 0;
-	budget->limit_percent = budget->everything ? parts->max_percent : BUDGET_PERCENT;
-	budget->credit_ns = allowance_ns(budget, FIRST_CREDIT_NS);
+	pace_begin(&budget->pace, budget->everything ? parts->max_percent : BUDGET_PERCENT);
 	return budget;
 }
 
@@ -85,39 +121,33 @@ void budget__free(struct budget *budget)
 void budget__start(struct budget *budget, uint64_t now_ns)
 {
 	budget->started_ns = budget->looked_ns = now_ns;
-	budget->next_look_ns = now_ns + FIRST_LOOK_NS;
+	budget->next_look_ns = now_ns + EARLY_LOOKS_NS;
+	probes__watch_cost(budget->parts.probes);
 	process_table__busy_ns(budget->parts.processes, &budget->busy, 0);
 }
 
 /* --- samples and time off the CPU --- */
 
-/* Runs are accounted for in a tick of ten (hit_costs_watch): the cost of these stands for that of a
- * look's time, and until the next account. */
-#define ACCOUNTED_NS 50000000
-
-static void look_at_background(struct budget *budget, uint64_t elapsed_ns, double kept)
+static void look_at_background(struct budget *budget, double kept)
 {
 	for (enum tracer_background i = 0; i < TRACER_BACKGROUNDS; i++) {
-		uint64_t ns = tracer__background_ns(budget->parts.tracer, i);
+		double ns = probes__background_ns(budget->parts.probes, i);
 
 		budget->background_spent_ns[i] *= kept;
-		budget->background_spent_ns[i] +=
-			(double)(ns - budget->background_ns[i]) * (double)elapsed_ns / ACCOUNTED_NS;
+		budget->background_spent_ns[i] += ns - budget->background_ns[i];
 		budget->background_ns[i] = ns;
 	}
 }
 
-/* They count in any case, and are reduced only for a limit that was given: where threads compute
- * and wait is the base of the report. */
 static void add_background(const struct budget *budget, struct expenses *expenses)
 {
 	for (size_t i = 0; i < TRACER_BACKGROUNDS; i++) {
 		struct expense expense = {
 			.of = EXPENSE_BACKGROUND, .index = i, .ns = budget->background_spent_ns[i]};
 
-		if (budget->everything &&
+		if (budget->pace.wall_ns >= WAITS_WATCHED_NS &&
 		    (i != TRACER_SAMPLES || budget->samples_halved < SAMPLES_HALVED_MAX))
-			expenses_add(expenses, WORTH_PHASES, expense);
+			expenses_add(expenses, WORTH_WAITS, expense);
 		else
 			expenses->all_ns += expense.ns;
 	}
@@ -161,9 +191,15 @@ const struct expense *budget_choose(const struct expenses *expenses, double allo
 	while (worth < WORTH_STEPS && (left_ns -= expenses->ns[worth]) > allowed_ns)
 		worth++;
 	for (; worth >= WORTH_DETAIL; worth--)
-		if (expenses->most[worth].ns > (worth == WORTH_STEPS ? least.steps_ns : least.ns))
+		if (expenses->most[worth].ns > least.ns[worth])
 			return &expenses->most[worth];
 	return NULL;
+}
+
+static void reduce_memory(struct budget *budget, enum perfx_domain domain)
+{
+	memory__reduce(budget->parts.memory, domain, pace_busy_ns(&budget->pace),
+		       budget->pace.limit_percent, budget->everything);
 }
 
 static void reduce(struct budget *budget, const struct expense *expense)
@@ -175,8 +211,7 @@ static void reduce(struct budget *budget, const struct expense *expense)
 		probes__reduce(parts->probes, expense->index, budget->everything);
 		break;
 	case EXPENSE_MEMORY:
-		memory__reduce(parts->memory, (enum perfx_domain)expense->index, budget->busy_ns,
-			       budget->limit_percent, budget->everything);
+		reduce_memory(budget, (enum perfx_domain)expense->index);
 		break;
 	case EXPENSE_BACKGROUND:
 		reduce_background(budget, (enum tracer_background)expense->index);
@@ -184,19 +219,13 @@ static void reduce(struct budget *budget, const struct expense *expense)
 	}
 }
 
-/* The cost that is allowed in the window, less a part of the debt. */
-static double allowed_now_ns(const struct budget *budget)
+static bool reduce_to_limit(struct budget *budget, double allowed)
 {
-	double allowed = allowance_ns(budget, budget->busy_ns);
-
-	return fmax(allowed / 2, allowed + budget->credit_ns * budget->busy_ns / PAYBACK_NS);
-}
-
-static bool reduce_to_limit(struct budget *budget)
-{
-	double allowed = allowed_now_ns(budget) / DISTURBANCE;
-	struct budget_least least = {.ns = LEAST * allowed,
-				     .steps_ns = budget->busy_ns * STEPS_SHARE / DISTURBANCE};
+	double busy_ns = pace_busy_ns(&budget->pace);
+	double limit_ns = allowance_ns(&budget->pace, busy_ns), little = LEAST * limit_ns;
+	struct budget_least least = {.ns = {little, little, little,
+					    WAITS_LEAST * allowance_ns(&budget->pace, busy_ns),
+					    fmax(allowed, STEPS_SHARE * busy_ns)}};
 	struct expenses expenses;
 	const struct expense *expense;
 	bool reduced = false;
@@ -213,12 +242,12 @@ static bool reduce_to_limit(struct budget *budget)
 
 static bool reduce_frees(struct budget *budget)
 {
-	enum perfx_domain domain = memory__costly_frees(budget->parts.memory, budget->everything,
-							budget->busy_ns, budget->limit_percent);
+	enum perfx_domain domain =
+		memory__costly_frees(budget->parts.memory, budget->everything,
+				     pace_busy_ns(&budget->pace), budget->pace.limit_percent);
 	if (domain == PERFX_DOMAINS)
 		return false;
-	memory__reduce(budget->parts.memory, domain, budget->busy_ns, budget->limit_percent,
-		       budget->everything);
+	reduce_memory(budget, domain);
 	return true;
 }
 
@@ -226,42 +255,39 @@ static bool reduce_frees(struct budget *budget)
 static void look(struct budget *budget, uint64_t now_ns)
 {
 	uint64_t elapsed_ns = now_ns - budget->looked_ns;
-	double kept = budget->spent_ns > 0 ? exp(-(double)elapsed_ns / WINDOW_NS) : 0;
+	double kept = budget->pace.spent_ns > 0 ? exp(-(double)elapsed_ns / WINDOW_NS) : 0;
 	double busy_ns =
 		(double)process_table__busy_ns(budget->parts.processes, &budget->busy, elapsed_ns);
-	double spent_ns = kept * budget->spent_ns;
 
 	probes__look(budget->parts.probes, kept);
 	memory__look(budget->parts.memory, now_ns, kept);
-	look_at_background(budget, elapsed_ns, kept);
+	look_at_background(budget, kept);
 	budget->looked_ns = now_ns;
-	budget->busy_ns = kept * budget->busy_ns + busy_ns;
-	budget->spent_ns = expenses_of(budget).all_ns;
-	budget->credit_ns +=
-		allowance_ns(budget, busy_ns) - DISTURBANCE * (budget->spent_ns - spent_ns);
-	budget->credit_ns = fmin(budget->credit_ns, allowance_ns(budget, MOST_CREDIT_NS));
+	pace_add(&budget->pace, kept, elapsed_ns, busy_ns,
+		 expenses_of(budget).all_ns - kept * budget->pace.spent_ns);
 }
 
 void budget__tick(struct budget *budget, uint64_t now_ns)
 {
-	bool reduced = false;
+	bool is_early = now_ns < budget->started_ns + EARLY_NS, reduced;
+	double allowed_ns;
 
 	memory__tick(budget->parts.memory, now_ns);
 	if (now_ns < budget->next_look_ns || !probes__cost_is_known(budget->parts.probes))
 		return;
 	look(budget, now_ns);
-	budget->next_look_ns =
-		now_ns + (now_ns < budget->started_ns + EARLY_NS ? EARLY_LOOKS_NS : LOOKS_NS);
-	if (budget->credit_ns < 0)
-		reduced = reduce_to_limit(budget);
-	else if (DISTURBANCE * budget->spent_ns <= allowance_ns(budget, budget->busy_ns))
-		reduced = reduce_frees(budget);
+	budget->next_look_ns = now_ns + (is_early ? EARLY_LOOKS_NS : LOOKS_NS);
+	allowed_ns = pace_allowed_ns(&budget->pace);
+	reduced =
+		allowed_ns < HUGE_VAL ? reduce_to_limit(budget, allowed_ns) : reduce_frees(budget);
 	if (!reduced)
 		return;
+	/* the window is one of the new state by now, as if it had never been another */
+	budget->pace.spent_ns = expenses_of(budget).all_ns;
 	probes__apply_reductions(budget->parts.probes);
 	/* Calls that are only counted run another program, and a program has less to do for a
 	 * sample: the window begins anew with the new probes and their cost. */
 	look(budget, clock_monotonic_ns());
 	probes__forget_cost(budget->parts.probes);
-	budget->spent_ns = 0;
+	budget->pace.spent_ns = 0;
 }

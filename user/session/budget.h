@@ -42,13 +42,30 @@ struct budget_parts {
 	double max_percent; /* 0: BUDGET_PERCENT, of what was not asked for; HUGE_VAL: no limit */
 };
 
-/* The cost in percent of the time that the program would have taken without it. */
-double budget_slowdown_percent(double spent_ns, double busy_ns);
+/*
+ * What a budget allows. The window is the time since the probes changed last, or the last second.
+ * Credit is the cost that is allowed for all of the recording so far, less what it was: a short
+ * burst is paid from it, debt is paid back.
+ */
+struct pace {
+	double limit_percent;
+	double busy_ns, wall_ns, spent_ns; /* in the window */
+	double credit_ns;
+};
+
+void pace_begin(struct pace *pace, double limit_percent);
+/* The program's CPU time since the last call and the part of it that tracing took. kept: the share
+ * of the window that still counts. */
+void pace_add(struct pace *pace, double kept, uint64_t wall_ns, double busy_ns, double spent_ns);
+/* The program's CPU time in the window, of which the limit is a share: that of a program that
+ * hardly runs is not counted in nanoseconds. */
+double pace_busy_ns(const struct pace *pace);
+/* The cost that is allowed in the window; HUGE_VAL: there is credit. */
+double pace_allowed_ns(const struct pace *pace);
 
 /* What is cheaper than this is not reduced. */
 struct budget_least {
-	double ns;
-	double steps_ns; /* of what steps are found by */
+	double ns[WORTHS];
 };
 
 /* The expense to be reduced next; NULL: the cost is allowed, or the rest is too cheap to be

@@ -116,7 +116,7 @@ static void compose_cost(struct document *document, const struct profile *profil
 		text_add(&text, " Estimated slowdown: unknown");
 	if (profile->overhead_ns > 0)
 		text_printf(&text, " (%s of the traced processes' CPU time)",
-			    as_ns(u64_of(profile->overhead_ns)));
+			    as_ns(u64_of(profile_cost_ns(profile))));
 	text_add_observed(&text, profile);
 	text_add(&text, ".");
 	if (profile->compensated)

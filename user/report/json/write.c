@@ -268,6 +268,8 @@ static void put_probes(struct json_output *o, const struct profile *p, bool all)
 	}
 	json_close(o, ']');
 	json_put(o, "probes_left_out", json_of_integer(left_out));
+	json_put(o, "samples_cost_ns", json_of_integer(p->samples_cost_ns));
+	json_put(o, "waits_cost_ns", json_of_integer(p->waits_cost_ns));
 }
 
 static void put_overhead(struct json_output *o, const struct profile *p, bool full)
