@@ -386,8 +386,8 @@ Test(merge, damaged_captures)
 static void check_fields(enum perfx_kind kind, size_t bytes, const char *name)
 {
 	static const enum perfx_kind without[] = {PERFX_KIND_NOT_ATTACHED, PERFX_KIND_CALIBRATION,
-						  PERFX_KIND_PEAK, PERFX_KIND_PERF_COUNTER,
-						  PERFX_KIND_SAMPLING};
+						  PERFX_KIND_PEAK,	   PERFX_KIND_PERF_COUNTER,
+						  PERFX_KIND_SAMPLING,	   PERFX_KIND_BACKGROUND};
 	const struct field *field;
 	bool none = false;
 	size_t count;

@@ -71,6 +71,7 @@ static const struct field fields[] = {
 	FIELD(THREAD, thread, time_ns, FIELD_TIME),
 	FIELD(THREAD, thread, start_ns, FIELD_TIME),
 	FIELD(THREAD, thread, process, ID_PROCESS),
+	NOTHING(BACKGROUND),
 	NOTHING(NOT_ATTACHED),
 	NOTHING(CALIBRATION),
 	FIELD(ALLOCATOR, allocator, allocator, ID_ALLOCATOR),

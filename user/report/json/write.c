@@ -268,8 +268,6 @@ static void put_probes(struct json_output *o, const struct profile *p, bool all)
 	}
 	json_close(o, ']');
 	json_put(o, "probes_left_out", json_of_integer(left_out));
-	json_put(o, "samples_cost_ns", json_of_integer(p->samples_cost_ns));
-	json_put(o, "waits_cost_ns", json_of_integer(p->waits_cost_ns));
 }
 
 static void put_overhead(struct json_output *o, const struct profile *p, bool full)
@@ -287,6 +285,10 @@ static void put_overhead(struct json_output *o, const struct profile *p, bool fu
 	json_put_measured(o, "tracer_looks", p->looks_count);
 	json_put_measured(o, "tracer_strangers_read", p->untraced_read_count);
 	put_probes(o, p, full);
+	if (p->samples_cost_ns || p->waits_cost_ns) {
+		json_put(o, "samples_cost_ns", json_of_integer(p->samples_cost_ns));
+		json_put(o, "waits_cost_ns", json_of_integer(p->waits_cost_ns));
+	}
 	json_close(o, '}');
 }
 
