@@ -417,6 +417,12 @@ Test(stalls, evaluation_in_a_package)
 			   PACKAGE("Trainer._maybe_log_save_evaluate", 70),
 			   PACKAGE("Trainer.train", 20), OWN("<module>", 9)),
 		     PERFX_WAIT_NONE, "Trainer.evaluate", NULL);
+	/* a decorator's wrapper says nothing */
+	expect_place(ordinary,
+		     STACK(OWN("Net.forward", 5), PACKAGE("Trainer.evaluate", 80),
+			   PACKAGE("traced.<locals>.wrapper", 12), PACKAGE("Trainer.train", 20),
+			   OWN("<module>", 9)),
+		     PERFX_WAIT_NONE, "Trainer.evaluate", NULL);
 	/* the program's own measure is the better name where it takes the time */
 	expect_place(ordinary,
 		     STACK(OWN("exact_match", 30), PACKAGE("Trainer.evaluate", 80),

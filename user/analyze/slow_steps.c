@@ -459,12 +459,12 @@ static size_t outermost_of_slow_steps(struct comparison *c, const struct profile
 	return stack->frames_count;
 }
 
-/* The program's own functions first, then those whose names say more than that of a hook which
- * calls them. */
+/* The program's own functions first, then those whose names say more than that of a hook or of a
+ * decorator's wrapper which calls them. */
 static int rank_of(const struct profile_frame *frame)
 {
 	return (location_is_own_python(frame) ? 4 : 0) + (is_occasional(frame) ? 2 : 0) +
-	       (frame_last_name(frame)[0] != '_');
+	       (frame_last_name(frame)[0] != '_' && !strstr(frame->function, "<locals>"));
 }
 
 /* The outermost function that only slow steps enter, as evaluate(): not the layers below it, which
