@@ -613,6 +613,7 @@ Test(driver, sleeps_and_reads_of_a_loader_are_the_datas)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct stream s = {0};
 		struct report report;
+		const struct profile_frame *lead;
 		const struct finding *f;
 
 		slow_storage(&s, cases[i].reason);
@@ -625,6 +626,10 @@ Test(driver, sleeps_and_reads_of_a_loader_are_the_datas)
 		cr_expect(contains(f->evidence, "mostly in main (train.py:12)"));
 		cr_expect(contains(f->evidence, cases[i].words));
 		cr_expect(contains(f->suggestion, "need no CPU meanwhile"));
+		/* the place of the account's row, too */
+		lead = report.analysis->processes[0].account.leads[ACCOUNT_INPUT];
+		cr_assert_not_null(lead, "%s", cases[i].kind);
+		cr_expect_str_eq(lead->function, "main");
 		forget(&report);
 	}
 }

@@ -901,6 +901,18 @@ static const struct profile_frame *lead_of_stack(const struct profile_stack *sta
 	return place && frame_is_system_library(place) ? native_of(stack) : place;
 }
 
+/* Of one that waits: as the class of all its wait is found (wait_class_of). */
+static enum account_class class_of_sample(const struct contexts *contexts,
+					  const struct profile_activity *sample)
+{
+	enum account_class class = wait_class(sample);
+
+	if (wait_prepares(sample) && sample_is_of_batch(contexts, sample))
+		return ACCOUNT_INPUT;
+	return is_work_of_call(class) && context_is_call(contexts, sample->context) ? ACCOUNT_OTHER
+										    : class;
+}
+
 static void add_sample(struct making *m, const struct profile_activity *sample)
 {
 	const struct profile_frame *lead = lead_of_stack(sample->stack);
@@ -923,9 +935,7 @@ static void add_sample(struct making *m, const struct profile_activity *sample)
 		t->runnable_ns += sample->ns;
 		break;
 	case PERFX_SAMPLE_WAITING:
-		class = wait_class(sample);
-		if (is_work_of_call(class) && context_is_call(&m->contexts, sample->context))
-			class = ACCOUNT_OTHER;
+		class = class_of_sample(&m->contexts, sample);
 		t->sampled.ns[candidate_of(sample, class)][class] += sample->ns;
 		break;
 	case PERFX_SAMPLE_INVALID:
