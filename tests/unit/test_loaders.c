@@ -9,17 +9,16 @@
 #define MS  1000000ull
 #define TID 42
 
-#define FRAME(path, name, generates)                                \
-	(&(const struct profile_frame){.function = (name),          \
-				       .file = (path),              \
-				       .line = 1,                   \
-				       .module = "",                \
-				       .module_base = "",           \
-				       .is_generator = (generates), \
-				       .language = PERFX_LANGUAGE_PYTHON})
-#define OWN(name)	FRAME("/home/me/train.py", name, false)
-#define GENERATOR(name) FRAME("/home/me/train.py", name, true)
-#define TORCH		"/venv/lib/python3.11/site-packages/torch/"
+#define MAIN "/home/me/train.py"
+#define FIELDS(path, name, generates)                                                           \
+	{                                                                                       \
+		.function = (name), .file = (path), .line = 1, .module = "", .module_base = "", \
+		.is_generator = (generates), .language = PERFX_LANGUAGE_PYTHON                  \
+	}
+#define FRAME(path, name, generates) (&(const struct profile_frame)FIELDS(path, name, generates))
+#define OWN(name)		     FRAME(MAIN, name, false)
+#define GENERATOR(name)		     FRAME(MAIN, name, true)
+#define TORCH			     "/venv/lib/python3.11/site-packages/torch/"
 /* innermost first */
 #define STACK(...)                                                       \
 	(&(const struct profile_stack){                                  \
@@ -29,10 +28,12 @@
 
 #define SAMPLES_MAX 8
 
-static const struct profile_frame backward = *FRAME(TORCH "autograd/graph.py", "backward", false),
-				  layer = *FRAME(TORCH "nn/modules/linear.py", "forward", false),
-				  forward = *OWN("Net.forward"), step = *OWN("step"),
-				  module = *OWN("<module>"), loop = *OWN("main");
+static const struct profile_frame backward = FIELDS(TORCH "autograd/graph.py", "backward", false),
+				  layer = FIELDS(TORCH "nn/modules/linear.py", "forward", false),
+				  forward = FIELDS(MAIN, "Net.forward", false),
+				  step = FIELDS(MAIN, "step", false),
+				  module = FIELDS(MAIN, "<module>", false),
+				  loop = FIELDS(MAIN, "main", false);
 
 /* A hundred steps of a thread, by its samples. */
 struct training {
