@@ -441,6 +441,11 @@ Test(stalls, evaluation_of_any_name)
 		     STACK(OWN("Net.block", 6), OWN("Net.forward", 5), OWN("dev_loop", 40),
 			   OWN("fit", 21), OWN("<module>", 9)),
 		     PERFX_WAIT_NONE, "dev_loop", "Net.block");
+	/* the class's name says as much of each of its methods */
+	expect_place(ordinary,
+		     STACK(PACKAGE("save", 300), OWN("Saver.save", 61), OWN("Saver.end", 51),
+			   OWN("fit", 21), OWN("<module>", 9)),
+		     PERFX_WAIT_NONE, "Saver.save", "save");
 	expect_place(ordinary,
 		     STACK(PACKAGE("savefig", 300), OWN("plot.<locals>.<genexpr>", 32),
 			   OWN("plot", 31), OWN("after_step", 41), OWN("fit", 21),

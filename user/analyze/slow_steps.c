@@ -422,15 +422,20 @@ static void count_shares(struct comparison *c, const struct profile_activity *sa
 	}
 }
 
-/* Does its name say that trainers do it now and then? */
-static bool is_occasional(const struct profile_frame *frame)
+static bool names_occasional(const char *name)
 {
 	static const char *const words[] = {"eval", "valid", "test", "save", "checkpoint", NULL};
 	bool found = false;
 
 	for (size_t i = 0; words[i]; i++)
-		found |= strcasestr(frame->function, words[i]) != NULL;
-	return found && frame_last_name(frame)[0] != '_';
+		found |= strcasestr(name, words[i]) != NULL;
+	return found;
+}
+
+/* Does its name, or that of its class, say that trainers do it now and then? */
+static bool is_occasional(const struct profile_frame *frame)
+{
+	return names_occasional(frame->function) && frame_last_name(frame)[0] != '_';
 }
 
 /* Do only slow steps enter the function, or reach the line? */
@@ -460,10 +465,11 @@ static size_t outermost_of_slow_steps(struct comparison *c, const struct profile
 }
 
 /* The program's own functions first, then those whose names say more than that of a hook or of a
- * decorator's wrapper which calls them. */
+ * decorator's wrapper which calls them: the function's own name more than its class's. */
 static int rank_of(const struct profile_frame *frame)
 {
-	return (location_is_own_python(frame) ? 4 : 0) + (is_occasional(frame) ? 2 : 0) +
+	return (location_is_own_python(frame) ? 8 : 0) + (is_occasional(frame) ? 4 : 0) +
+	       (names_occasional(frame_last_name(frame)) ? 2 : 0) +
 	       (frame_last_name(frame)[0] != '_' && !strstr(frame->function, "<locals>"));
 }
 

@@ -17,8 +17,11 @@
  * rate. */
 #define WINDOW_NS 1000000000.0
 
-/* Nothing smaller than this share of the limit is reduced: it would be missed, and nothing won. */
-#define LEAST 0.1
+/* Nothing smaller than this share of the limit is reduced: it would be missed, and nothing won. The
+ * limit is that of this time at least, as a few cold hits in the first look say little of a rate.
+ */
+#define LEAST	    0.1
+#define LEAST_OF_NS 200000000.0
 
 /* Samples and waits stay unless one of them takes this share of the limit alone: the account of
  * time rests on them. That they cost so much is known when they have been watched for a while. */
@@ -222,7 +225,7 @@ static void reduce(struct budget *budget, const struct expense *expense)
 static bool reduce_to_limit(struct budget *budget, double allowed)
 {
 	double busy_ns = pace_busy_ns(&budget->pace);
-	double limit_ns = allowance_ns(&budget->pace, busy_ns), little = LEAST * limit_ns;
+	double little = LEAST * allowance_ns(&budget->pace, fmax(busy_ns, LEAST_OF_NS));
 	struct budget_least least = {.ns = {little, little, little,
 					    WAITS_LEAST * allowance_ns(&budget->pace, busy_ns),
 					    fmax(allowed, STEPS_SHARE * busy_ns)}};
