@@ -115,7 +115,8 @@ bool frame_is_system_library(const struct profile_frame *frame)
 	return text_begins_with_one_of(frame->module_base, system_modules);
 }
 
-/* Of a compiler's headers, of an installed package, or of one that is built with the program. */
+/* Folders of a compiler's headers, of installed packages, and of packages that are built with the
+ * program. */
 static const char *const library_folders[] = {
 	"/usr/include/", "/usr/local/include/", "/usr/lib/",	     "/usr/share/",
 	"/rustc/",	 "library/std/src/",	"library/core/src/", "library/alloc/src/",

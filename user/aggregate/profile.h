@@ -46,8 +46,8 @@ struct profile_stack {
 	uint32_t process, id; /* as records refer to it */
 };
 
-/* What an interpreter's own code calls without being an extension: libc, its parts, and the
- * libraries of the compiler. */
+/* Is its module libc, a part of it, or a library of the compiler? An interpreter calls these
+ * without being in an extension. */
 bool frame_is_system_library(const struct profile_frame *frame);
 /* Is its source that of a standard library or of another package? By its file, in Go's standard
  * library by its function. */
@@ -951,7 +951,7 @@ struct profile {
 	struct profile_observed observed;
 };
 
-/* What tracing took of the traced processes' CPU time. */
+/* The CPU time of the traced processes that tracing used. */
 static inline double profile_cost_ns(const struct profile *profile)
 {
 	return profile->overhead_ns + (double)profile->samples_cost_ns +

@@ -252,13 +252,20 @@ static bool is_threads_queue(const struct profile_frame *frame)
 	       begins_with(frame->module_base, "_queue.");
 }
 
-static bool stack_has(const struct profile_stack *stack,
-		      bool (*is)(const struct profile_frame *frame))
+/* Does this hold for one of the innermost frames? */
+static bool innermost_have(const struct profile_stack *stack, size_t count,
+			   bool (*is)(const struct profile_frame *frame))
 {
-	for (size_t i = 0; stack && i < stack->frames_count; i++)
+	for (size_t i = 0; i < count; i++)
 		if (is(stack->frames[i]))
 			return true;
 	return false;
+}
+
+static bool stack_has(const struct profile_stack *stack,
+		      bool (*is)(const struct profile_frame *frame))
+{
+	return stack && innermost_have(stack, stack->frames_count, is);
 }
 
 /* A futex: of a lock, of a queue, or of a condition, for which to wait is no fault. */
@@ -266,13 +273,9 @@ static enum account_class class_of_futex(const struct profile_activity *wait)
 {
 	const struct profile_stack *stack = wait->stack;
 	size_t python = stack ? stack_innermost_python(stack) : 0;
-	bool is_lock = false;
 
-	for (size_t i = 0; i < python && !is_lock; i++)
-		is_lock = is_mutex_function(stack->frames[i]);
-	for (size_t i = 0; i < python && is_lock; i++)
-		is_lock = !is_condition_function(stack->frames[i]);
-	if (is_lock)
+	if (innermost_have(stack, python, is_mutex_function) &&
+	    !innermost_have(stack, python, is_condition_function))
 		return ACCOUNT_LOCK;
 	if (stack_reads_input(stack) || stack_has(stack, is_threads_queue))
 		return ACCOUNT_INPUT;
@@ -322,7 +325,7 @@ static bool is_join_frame(const struct profile_frame *frame)
 	return false;
 }
 
-/* Of a file, which another process has locked. */
+/* The thread waits for a file that another process has locked. */
 static bool is_file_lock(const struct profile_activity *wait)
 {
 	static const char *const calls[] = {"flock", "fcntl", NULL};

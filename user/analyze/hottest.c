@@ -260,7 +260,7 @@ static int add_native_stack(struct native_making *m, const struct thread_pool *p
 
 /* --- which callers are worth a row --- */
 
-/* Of a function's time: of less it does not stand for all of it. */
+/* A caller or callee with this share of a function's time stands for all of it. */
 #define PASSED_ON 0.90
 
 static bool is_most(uint64_t part_ns, uint64_t ns)

@@ -76,13 +76,13 @@ static enum training training_of(const struct contexts *contexts,
 /* --- candidates --- */
 
 #define CANDIDATES_MAX 64
-/* Of the thread's time, that it is worth to be looked at. */
+/* A candidate has at least this share of the thread's time. */
 #define WORTH 0.05
 /* So many samples of the training show its loop, */
 #define TRAINING_MIN 3
 /* which is in this share of them. */
 #define LOOP_SHARE 0.80
-/* Of a function that is known by its name alone, in waits. */
+/* A function that only its name tells apart spends at least this share of its time in waits. */
 #define WAITS_SHARE 0.50
 
 struct candidate {

@@ -18,7 +18,8 @@
 
 #include "analyze/account.h"
 
-/* Of the thread of the steps. None where the steps have a data phase: that is exact. */
+/* Searches the stacks of the thread that drives the steps. Finds none if the steps have a data
+ * phase, which is exact. */
 void loaders_find(struct loaders *loaders, const struct contexts *contexts);
 bool loaders_have(const struct loaders *loaders, const struct profile_stack *stack);
 
