@@ -1067,3 +1067,65 @@ Test(aggregate, places)
 	cr_expect_null(processes[1].place.of[PERFX_PLACE_POD]);
 	aggregate__free(aggregate);
 }
+
+/* One step of Keras' fit, or of its evaluation, each 10 ms. */
+static void keras_calls(struct stream *s, uint32_t context, uint64_t from_ms, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i++)
+		stream_call(s, context, 100, (from_ms + 10 * i) * MS, 9 * MS, 9 * MS, 0);
+}
+
+/* Functions of one name, of which those in `evaluate` and `predict` are no steps of a training. */
+static void keras(struct stream *s, const char *first, const char *second)
+{
+	const char *methods[] = {first, second};
+
+	stream_host(s);
+	stream_process(s, 1, 100, "a", "a");
+	for (uint32_t i = 1; i <= 2; i++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "multi_step_on_iterator_%u", 500 + i);
+		stream_function(s, i, name, "", PERFX_SOURCE_TF);
+		stream_stack(s, 1, i, 0, python_frame(16 * i, 0));
+		stream_called_context(s, i, 0, i, 1, 0, i);
+		stream_python_frame(s, 1, python_frame(16 * i, 0), methods[i - 1],
+				    "/venv/keras/src/backend/tensorflow/trainer.py", 10);
+	}
+}
+
+Test(aggregate, keras_evaluations_are_no_steps)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile_steps *steps;
+
+	keras(&s, "TensorFlowTrainer.evaluate", "TensorFlowTrainer.fit");
+	keras_calls(&s, 2, 0, 20);
+	/* more often than it trains */
+	keras_calls(&s, 1, 200, 60);
+	keras_calls(&s, 2, 800, 20);
+	aggregate = replay(&s);
+	steps = &only_process(aggregate)->steps;
+	cr_expect_eq(steps->ends_count, 40);
+	cr_expect_eq(steps->function, 2);
+	cr_expect_eq(steps->max_ns, 610 * MS);
+	aggregate__free(aggregate);
+}
+
+Test(aggregate, keras_evaluations_alone_are_steps)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile_steps *steps;
+
+	keras(&s, "TensorFlowTrainer.predict", "TensorFlowTrainer.fit");
+	/* so many that a period is looked for meanwhile */
+	keras_calls(&s, 1, 0, 2000);
+	aggregate = replay(&s);
+	steps = &only_process(aggregate)->steps;
+	cr_expect_eq(steps->ends_count, 2000);
+	cr_expect_eq(steps->max_ns, 10 * MS);
+	cr_expect_eq(steps->total_ns, 19999 * MS);
+	aggregate__free(aggregate);
+}

@@ -705,3 +705,29 @@ Test(steps, what_a_name_says)
 	cr_assert_eq(step_class(PERFX_SOURCE_SYMBOL, "train_step", PERFX_FUNCTION_STEP),
 		     STEP_RANGE | STEP_BY_NAME << STEP_RANK_SHIFT);
 }
+
+Test(steps, calls_that_are_steps)
+{
+	static const struct {
+		unsigned source;
+		const char *name;
+		bool is_step;
+	} calls[] = {
+		{PERFX_SOURCE_SYMBOL, "TrainOneIteration", true},
+		{PERFX_SOURCE_TF, "TF_SessionRun", true},
+		{PERFX_SOURCE_TF, "train_function", true},
+		{PERFX_SOURCE_TF, "train_function_506", true},
+		{PERFX_SOURCE_TF, "multi_step_on_iterator_1193", true},
+		{PERFX_SOURCE_TF, "one_step_on_data_distributed_315", true},
+		{PERFX_SOURCE_TF, "train_function_", false},
+		{PERFX_SOURCE_TF, "train_function_5_grad", false},
+		{PERFX_SOURCE_TF, "train_functional_5", false},
+		{PERFX_SOURCE_SYMBOL, "train_function_506", false},
+		{PERFX_SOURCE_TF, "TrainOneIteration", false},
+	};
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		cr_expect_eq(step_class(calls[i].source, calls[i].name, 0),
+			     calls[i].is_step ? STEP_RANGE | STEP_BY_CALL << STEP_RANK_SHIFT : 0,
+			     "%s", calls[i].name);
+}

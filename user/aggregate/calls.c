@@ -2,8 +2,10 @@
 /* Spans, calling contexts and the overflow sums: what is counted per call. */
 #include "aggregate/parallel.h"
 #include "aggregate/state.h"
+#include "base/text.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
@@ -164,9 +166,39 @@ static int row_step(struct aggregate *a, struct row *row, const struct perfx_spa
 		return 0;
 	if (row->step_class & STEP_UNDECIDED)
 		row->step_class = step_class(f->source, f->name, f->flags);
-	if (row->step_class & STEP_RANK_MASK)
+	/* a function of TensorFlow's may be that of an evaluation: the end tells */
+	if ((row->step_class & STEP_RANK_MASK) && f->source != PERFX_SOURCE_TF)
 		a->processes[row->process]->has_steps = true;
 	return steps_span(&a->steps, span, row->step_class | STEP_TRACED);
+}
+
+/* Keras evaluates and predicts by functions of the same names as it trains. */
+static bool is_of_evaluation(const struct profile_frame *frame)
+{
+	static const char *const methods[] = {"evaluate", "predict", "test_on_batch",
+					      "predict_on_batch", NULL};
+	const char *dot = strrchr(frame->function, '.');
+
+	return frame->language == PERFX_LANGUAGE_PYTHON && strstr(frame->file, "/keras/") &&
+	       text_is_one_of(dot ? dot + 1 : frame->function, methods);
+}
+
+int calls_find_evaluations(struct aggregate *a)
+{
+	for (size_t i = 0; i < a->contexts_count; i++) {
+		const struct context *context = &a->contexts[i];
+		int found;
+
+		if (!context->row || (context->row->step_class & STEP_UNDECIDED) ||
+		    !(context->row->step_class & STEP_RANK_MASK))
+			continue;
+		found = stack_has_frame(a, context->process, context->stack, is_of_evaluation);
+		if (found < 0)
+			return found;
+		if (found)
+			steps_of_evaluation(&a->steps, context->process, context->function);
+	}
+	return 0;
 }
 
 /* A call that was only counted may have the cost of the function's other calls. */

@@ -82,6 +82,8 @@ struct finish_ctx;
  * -ENOMEM. */
 int calls_context_row(struct aggregate *aggregate, uint32_t id, struct row **row);
 void row__free(struct row *row);
+/* At the end: which functions that end steps evaluate a model, by their callers. 0 or -ENOMEM. */
+int calls_find_evaluations(struct aggregate *aggregate);
 /* Where a span's sums are, of one that has been added. NULL: nowhere. */
 struct sums *calls_sums(struct aggregate *aggregate, const struct perfx_span *span);
 

@@ -690,6 +690,8 @@ static int finish(struct finish_ctx *w)
 	if (!err)
 		err = periods_fill(w->a);
 	if (!err)
+		err = calls_find_evaluations(w->a);
+	if (!err)
 		err = fill_processes(w);
 	if (!err)
 		err = stacks_fill(w);

@@ -151,6 +151,21 @@ static int64_t innermost_frame(struct aggregate *a, uint32_t process, uint64_t a
 	return made;
 }
 
+int stack_has_frame(struct aggregate *a, uint32_t process, uint32_t id,
+		    bool (*is_it)(const struct profile_frame *frame))
+{
+	uint32_t index = stack_index(&a->stacks, process, id);
+	const struct stack *stack = index == MAP64_NONE ? NULL : &a->stacks.list[index];
+	int64_t at = 0;
+
+	for (uint32_t i = 0; stack && i < stack->frames_count && at >= 0; i++) {
+		at = innermost_frame(a, process, a->stacks.addresses[stack->first + i]);
+		if (at > 0 && is_it(&frame_at(&a->stacks, (uint32_t)at)->frame))
+			return 1;
+	}
+	return at < 0 ? (int)at : 0;
+}
+
 /* The place of a depth among the frames of an address, made where it is new. 0: no room. */
 static int64_t frame_of_depth(struct stacks *stacks, uint32_t innermost, uint16_t depth)
 {

@@ -47,6 +47,10 @@ const char *intern_label(struct aggregate *aggregate, const char *function,
 			 uint16_t operator_bytes);
 /* In stacks->list; MAP64_NONE: it is not known. */
 uint32_t stack_index(const struct stacks *stacks, uint32_t process, uint32_t stack);
+/* Is there a frame of that kind in it? Of addresses with several frames the innermost counts. 1, 0
+ * or -ENOMEM. */
+int stack_has_frame(struct aggregate *aggregate, uint32_t process, uint32_t stack,
+		    bool (*is_it)(const struct profile_frame *frame));
 void stacks_clear(struct stacks *stacks);
 
 /* At the end: all stacks, before what refers to them. 0 or -ENOMEM. */

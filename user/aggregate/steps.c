@@ -52,6 +52,7 @@ struct ender {
 	struct sketch *durations;
 	struct step_picks picks;
 	bool by_entry; /* its last call had no time, and ended the step at its entry */
+	bool of_evaluation;
 };
 
 struct step_thread {
@@ -70,29 +71,49 @@ struct step_thread {
 	bool is_main;
 };
 
+/* TensorFlow ends the name of a traced function with a number: "train_function_506". */
+static bool is_traced_function(const char *name, const char *function)
+{
+	size_t length = strlen(function);
+
+	return begins_with(name, function) &&
+	       (!name[length] ||
+		(name[length] == '_' && name[length + 1] &&
+		 name[length + 1 + strspn(name + length + 1, "0123456789")] == '\0'));
+}
+
 /* A call is a step: rounds of boosting, a TensorFlow session's run, the functions that Keras' loops
  * call. */
 static bool is_natural_step(unsigned source, const char *name)
 {
-	static const struct {
-		unsigned source;
-		const char *name;
-	} natural[] = {
-		{PERFX_SOURCE_SYMBOL, "XGBoosterUpdateOneIter"},
-		{PERFX_SOURCE_SYMBOL, "XGBoosterBoostOneIter"},
-		{PERFX_SOURCE_SYMBOL, "XGBoosterTrainOneIter"},
-		{PERFX_SOURCE_SYMBOL, "LGBM_BoosterUpdateOneIter"},
-		{PERFX_SOURCE_SYMBOL, "LGBM_BoosterUpdateOneIterCustom"},
-		{PERFX_SOURCE_TF, "TF_SessionRun"},
-		{PERFX_SOURCE_TF, "one_step_on_iterator"},
-		{PERFX_SOURCE_TF, "multi_step_on_iterator"},
-		{PERFX_SOURCE_TF, "train_function"},
+	static const char *const symbols[] = {
+		"XGBoosterUpdateOneIter",
+		"XGBoosterBoostOneIter",
+		"XGBoosterTrainOneIter",
+		"LGBM_BoosterUpdateOneIter",
+		"LGBM_BoosterUpdateOneIterCustom",
+		"TrainOneIteration",
+		NULL,
 	};
+	static const char *const traced[] = {
+		"TF_SessionRun",
+		"one_step_on_iterator",
+		"multi_step_on_iterator",
+		"one_step_on_data",
+		"one_step_on_data_distributed",
+		"multi_step_on_data",
+		"train_function",
+		"test_function",
+		"predict_function",
+		NULL,
+	};
+	bool found = false;
 
-	for (size_t i = 0; i < sizeof(natural) / sizeof(natural[0]); i++)
-		if (source == natural[i].source && !strcmp(name, natural[i].name))
-			return true;
-	return false;
+	if (source == PERFX_SOURCE_SYMBOL)
+		return text_is_one_of(name, symbols);
+	for (size_t i = 0; source == PERFX_SOURCE_TF && traced[i]; i++)
+		found |= is_traced_function(name, traced[i]);
+	return found;
 }
 
 unsigned step_class(unsigned source, const char *name, unsigned flags)
@@ -382,8 +403,8 @@ static struct ender *ender_of(struct step_thread *thread, uint32_t function, uin
 
 	for (size_t i = 0; i < thread->enders_count; i++) {
 		ender = &thread->enders[i];
-		if ((ender->function == function && ender->object == object) ||
-		    (rank == STEP_BY_NAME && ender->rank == rank))
+		if (ender->rank == rank && (rank == STEP_BY_NAME || (ender->function == function &&
+								     ender->object == object)))
 			return ender;
 	}
 	if (thread->enders_count >= (object ? ENDERS_MAX / 2 : ENDERS_MAX))
@@ -736,6 +757,16 @@ int steps_span(struct steps *steps, const struct perfx_span *span, unsigned clas
 	return class == STEP_TRACED ? traced_span(steps, span) : range_span(steps, span, class);
 }
 
+void steps_of_evaluation(struct steps *steps, uint32_t process, uint32_t function)
+{
+	for (size_t i = 0; i < steps->threads_count; i++) {
+		struct step_thread *thread = &steps->threads[i];
+
+		for (size_t j = 0; thread->process == process && j < thread->enders_count; j++)
+			thread->enders[j].of_evaluation |= thread->enders[j].function == function;
+	}
+}
+
 /* --- steps by the period of a call --- */
 
 /* What was computed between two times; false: not known. */
@@ -958,12 +989,17 @@ static bool is_better(const struct step_thread *thread, const struct ender *ende
 		return false;
 	if (!best->ender)
 		return true;
+	if (ender->of_evaluation != best->ender->of_evaluation)
+		return !ender->of_evaluation;
 	if (ender->rank != best->ender->rank)
 		return ender->rank > best->ender->rank;
 	if (ender->rank == STEP_BY_PERIOD)
 		return is_better_period(thread, ender, best);
 	if (ender->rank == STEP_BY_OPTIMIZER)
 		return is_better_optimizer(ender, best->ender);
+	/* Evaluations come less often than training steps. */
+	if (ender->rank == STEP_BY_CALL)
+		return ender->run.ends_count > best->ender->run.ends_count;
 	return ender->run.ends_count < best->ender->run.ends_count;
 }
 

@@ -71,6 +71,9 @@ int steps_by_period(struct steps *steps, const struct period_calls *calls,
 int steps_show_period(struct steps *steps, const struct period_calls *calls,
 		      const struct period *period);
 void steps_hide_periods(struct steps *steps);
+/* Calls of the function evaluate a model: they are the steps of a process that does nothing else.
+ */
+void steps_of_evaluation(struct steps *steps, uint32_t process, uint32_t function);
 /* Borrowed until the next call. All zero when the process has none. */
 struct profile_steps steps_of_process(const struct steps *steps, uint32_t process);
 /* Median of the steps that calls of a function end on a thread, how many in *count, and how far

@@ -101,6 +101,12 @@ def test_steps_of_keras(trainer):
     assert process["steps"]["count"] == 6
 
 
+def test_steps_of_keras_need_no_name(trainer):
+    _, process = traced(trainer, "fit 6")
+    assert of_function(process, "multi_step_on_iterator") == (6, 1)
+    assert (process["steps"]["count"], process["steps"]["found_by"]) == (6, "call")
+
+
 def test_products(trainer):
     report, process = traced(trainer, "run 10", "eager 7")
     assert process["compute"]["flops"] == 10 * STEP + 7 * EAGER
