@@ -13,11 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One round of boosting is a step (aggregate/steps.c). */
+/* One round of boosting is a step (aggregate/steps.c). CatBoost's is found by its prefix. */
 static const char *const rounds[] = {
 	"XGBoosterUpdateOneIter",    "XGBoosterBoostOneIter",		"XGBoosterTrainOneIter",
 	"LGBM_BoosterUpdateOneIter", "LGBM_BoosterUpdateOneIterCustom",
 };
+
+#define CATBOOST_ROUND "_Z17TrainOneIterationRK"
 
 #define THUNK_RUNNER "_ZN3xla3cpu13ThunkExecutor13TracedExecuteE"
 
@@ -35,6 +37,7 @@ static const struct {
 	{"TFE_Execute", PERFX_SOURCE_TF, true},
 	/* one run of a graph */
 	{"TF_SessionRun", PERFX_SOURCE_TF, false},
+	{CATBOOST_ROUND, PERFX_SOURCE_SYMBOL, false},
 	/* one call of a jitted function */
 	{"_ZNK3xla23PjRtCpuLoadedExecutable7ExecuteE", PERFX_SOURCE_JAX, true},
 	{"_ZNK3xla17PjRtCpuExecutable7ExecuteE", PERFX_SOURCE_JAX, true}, /* jaxlib 0.7 */
@@ -139,7 +142,7 @@ bool default_module(const char *base_name)
 		"xla_extension*",    "libxla*",	      "libtensorflow*", "_pywrap_tensorflow*",
 		"libtensorflow_cc*", "libdnnl*",      "libcublas*",	"libnccl*",
 		"librccl*",	     "libcudart*",    "libcuda.so*",	"libmpi*",
-		"libxgboost*",	     "lib_lightgbm*",
+		"libxgboost*",	     "lib_lightgbm*", "_catboost*",
 	};
 
 	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
@@ -191,8 +194,8 @@ bool default_step(const char *symbol_name)
 {
 	static const char backward[] = "_ZN5torch8autograd6Engine7executeE";
 
-	return begins_with(symbol_name, backward) || !strcmp(symbol_name, "TF_SessionRun") ||
-	       is_round(symbol_name);
+	return begins_with(symbol_name, backward) || begins_with(symbol_name, CATBOOST_ROUND) ||
+	       !strcmp(symbol_name, "TF_SessionRun") || is_round(symbol_name);
 }
 
 bool default_may_be_step(const char *symbol_name)
