@@ -388,3 +388,50 @@ def test_tracer_is_killed(delay_ms, program):
     assert wait_for(lambda: patched_bytes(p.pid) == 0), "breakpoints are left"
     assert wait_for(lambda: not any(bpf_object_exists(*o) for o in objects)), "BPF objects are left"
     p.finish()
+
+
+GROW = ["list_of_records", "cache_by_key", "cache_of_function", "strings", "arrays", "losses",
+        "vector_that_grows", "map_that_grows", "forgets_to_delete"]
+HEALTHY = ["warms_up", "clears_each_epoch", "replay_buffer", "reads_at_the_start",
+           "cache_that_is_full", "maps_a_file", "buffers_of_any_size", "vector_that_is_cleared",
+           "window_of_strings"]
+IN_C = GROW[-3:] + HEALTHY[-2:]
+NEEDS = {"arrays": "numpy", "losses": "torch"}
+PYTHON = "/usr/bin/python3"
+
+
+def growing_program(start_program, mode):
+    if mode in IN_C:
+        return start_program(WORKLOADS / "growth", mode)
+    return start_program(PYTHON, TOP / "tests/workloads/growth.py", mode)
+
+
+def growth_of(report, pid):
+    (process,) = [p for p in report["processes"] if p["pid"] == pid]
+    return [f for f in process["findings"]
+            if f["kind"] in ("MemoryLeak", "MemoryGrowth", "UntracedMemory")]
+
+
+def says_where(finding):
+    """A place in the program, or the option that shows it."""
+    return re.search(r"growth\.(py|cc):\d+", finding["subject"]) or \
+        re.search(r"--memory (all|tensor)", finding["suggestion"])
+
+
+@pytest.mark.alone
+def test_growth_stands_out(program, tracer):
+    """Some 200 KiB to 2 MiB a second for 12 s, by default options: those that grow without end
+    have a finding with a rate, those that only fill their memory have none."""
+    modes = [mode for mode in GROW + HEALTHY if mode not in NEEDS or not subprocess.run(
+        [PYTHON, "-c", f"import {NEEDS[mode]}"], capture_output=True).returncode]
+    programs = {mode: growing_program(program, mode) for mode in modes}
+    trace = tracer(",".join(str(p.pid) for p in programs.values()), "--no-calibrate", budget=True)
+    for p in programs.values():
+        p.say("go")
+    time.sleep(12)
+    report = trace.stop()
+    found = {mode: growth_of(report, p.pid) for mode, p in programs.items()}
+    assert [mode for mode in modes if found[mode]] == [mode for mode in GROW if mode in modes], found
+    for findings in found.values():
+        for finding in findings:
+            assert re.search(r"[KM]iB/s", finding["evidence"]) and says_where(finding), finding

@@ -374,9 +374,12 @@ Test(analyze, memory_growth)
 	for (uint64_t i = 0; i < 8; i++)
 		s.points[i].rss_bytes = (1ULL << 30) + (i < 4 ? i : 4) * (50 << 20);
 	expect_kinds(s, "");
-	/* 5 % of 1 GiB are 51 MiB */
+	/* however little it is of the whole, if it is more than 1 MiB */
 	for (uint64_t i = 0; i < 8; i++)
-		s.points[i].rss_bytes = (1ULL << 30) + i * (7 << 20);
+		s.points[i].rss_bytes = (1ULL << 30) + i * (1 << 20);
+	expect_kinds(s, "MemoryGrowth/medium");
+	for (uint64_t i = 0; i < 8; i++)
+		s.points[i].rss_bytes = (1ULL << 30) + i * (1 << 17);
 	expect_kinds(s, "");
 	s.points[3].rss_bytes = PROFILE_ABSENT;
 	expect_kinds(s, "");

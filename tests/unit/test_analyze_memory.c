@@ -6,6 +6,8 @@
 #include "memory_scene.h"
 #include "profile_parts.h"
 
+#include <math.h>
+
 static const char *plain(const char *sentence)
 {
 	static char buffers[4][2048];
@@ -30,6 +32,14 @@ static void expect_evidence(const struct memory_scene *s, const char *subject, c
 	analysis__free(analysis);
 }
 
+static void expect_verdict(const struct memory_scene *s, const char *wanted)
+{
+	struct analysis *analysis = analyze(&s->profile, NULL);
+
+	cr_expect_str_eq(plain(analysis->verdict), wanted, "%s", plain(analysis->verdict));
+	analysis__free(analysis);
+}
+
 Test(memory, a_leak)
 {
 	struct analysis *analysis;
@@ -49,10 +59,8 @@ Test(memory, a_leak)
 		&s, "append (train.c:12)",
 		"retains 1000 KiB/s of host heap, 3.43 GiB per hour; 100 live blocks of 100 KiB on "
 		"average, allocated throughout the recording, the oldest live for 10.0 s");
+	expect_verdict(&s, "MEMORY: append (train.c:12) keeps 3.43 GiB per hour.");
 	analysis = analyze(&s.profile, NULL);
-	cr_expect_str_eq(plain(analysis->verdict),
-			 "MEMORY: append (train.c:12) keeps 3.43 GiB per hour.", "%s",
-			 plain(analysis->verdict));
 	cr_expect(analysis->processes[0].memory[0].trends[0].leak);
 	analysis__free(analysis);
 	s.memory.sampled = true;
@@ -190,7 +198,7 @@ static void grow_rss(struct memory_scene *s)
 	}
 }
 
-/* 6 MiB, 1 % of it: too little for resident memory alone, not for blocks that stay besides. */
+/* 6 MiB in ten seconds, 0.6 % of it. */
 Test(memory, growth_has_the_place_of_the_blocks_that_stay)
 {
 	struct memory_scene s;
@@ -204,19 +212,104 @@ Test(memory, growth_has_the_place_of_the_blocks_that_stay)
 	s.memory.sampled = true;
 	s.memory.sample_bytes = 256 << 10;
 	s.hotspots[0].live_bytes = 4 << 20;
-	s.hotspots[0].old_bytes = 1 << 20;
-	expect_kinds(s, "");
 	s.hotspots[0].old_bytes = 2 << 20;
 	expect_kinds(s, "MemoryGrowth/medium");
 	expect_evidence(&s, "append (train.c:12)",
-			"resident memory grew steadily from 1.00 GiB to 1.01 GiB: 614 KiB/s (R² "
-			"1.00 over 8 samples); of the blocks that stay 100 % are of append "
-			"(train.c:12), by a sample");
+			"resident memory grew steadily from 1.00 GiB to 1.01 GiB: 614 KiB/s (first "
+			"half 614 KiB/s, second half 614 KiB/s; R² 1.00 over 8 samples); of the "
+			"blocks that stay 100 % are of append (train.c:12), by a sample");
+	expect_verdict(&s, "MEMORY: python3 (pid 42) grows by 614 KiB/s, 2.11 GiB per hour, mostly "
+			   "in append (train.c:12).");
 	/* of four sampled blocks: no place */
 	s.memory.sample_bytes = 512 << 10;
 	expect_evidence(&s, "python3 (pid 42)",
-			"resident memory grew steadily from 1.00 GiB to 1.01 GiB: 614 KiB/s (R² "
-			"1.00 over 8 samples)");
+			"resident memory grew steadily from 1.00 GiB to 1.01 GiB: 614 KiB/s (first "
+			"half 614 KiB/s, second half 614 KiB/s; R² 1.00 over 8 samples)");
+	expect_verdict(&s, "MEMORY: python3 (pid 42) grows by 614 KiB/s, 2.11 GiB per hour: "
+			   "--memory all shows where.");
+	/* all blocks, but Python's small objects come in pieces of a MiB: four, then five */
+	s.memory.sampled = false;
+	s.frames[1].language = PERFX_LANGUAGE_PYTHON;
+	s.hotspots[0].live_count = 4;
+	expect_verdict(&s, "MEMORY: python3 (pid 42) grows by 614 KiB/s, 2.11 GiB per hour.");
+	s.hotspots[0].live_count = 5;
+	expect_verdict(&s, "MEMORY: python3 (pid 42) grows by 614 KiB/s, 2.11 GiB per hour, mostly "
+			   "in append (train.c:12).");
+}
+
+#define POINTS 41
+
+/* Shapes of resident memory, x from 0 to 1. */
+static double evenly(double x)
+{
+	return x;
+}
+
+static double slower_later(double x)
+{
+	return x < 0.5 ? 1.2 * x : 0.6 + 0.8 * (x - 0.5);
+}
+
+static double full_at_85_percent(double x)
+{
+	return fmin(x / 0.85, 1);
+}
+
+static double ever_more_slowly(double x)
+{
+	return 1 - exp(-2 * x);
+}
+
+static double cleared_three_times(double x)
+{
+	return fmod(x * 3, 1);
+}
+
+static double begins_in_the_middle(double x)
+{
+	return fmax(x - 0.5, 0);
+}
+
+static double at_once(double x)
+{
+	return x > 0.4 ? 1 : 0;
+}
+
+/* Resident memory of 700 MiB that goes up and down by noise, and grows by this. */
+static void expect_growth(double (*shape)(double), double growth, double noise, const char *wanted)
+{
+	struct profile_usage_point points[POINTS] = {0};
+	struct memory_scene s;
+
+	scene_set(&s, 10 * S, 320 * MS);
+	for (size_t i = 0; i < POINTS; i++) {
+		double bytes = 0x1p20 * 700 + growth * shape((double)i / (POINTS - 1)) +
+			       (i % 2 ? noise : 0);
+
+		points[i].time_ns = SCENE_START + i * 250 * MS;
+		points[i].rss_bytes = points[i].rss_anon_bytes = (uint64_t)bytes;
+	}
+	s.memory.current_bytes = PROFILE_ABSENT;
+	s.process.points = points;
+	s.process.points_count = POINTS;
+	expect_kinds(s, wanted);
+}
+
+/* However little it is of the whole. */
+Test(memory, growth_stands_out_by_its_evenness)
+{
+	static double (*const healthy[])(double) = {full_at_85_percent, ever_more_slowly,
+						    cleared_three_times, begins_in_the_middle,
+						    at_once};
+
+	expect_growth(evenly, 0x1p20 * 1.01, 0, "MemoryGrowth/medium");
+	expect_growth(evenly, 0x1p20 * 0.99, 0, "");
+	expect_growth(evenly, 0x1p20 * 4, 0x1p20 / 2, "MemoryGrowth/medium");
+	expect_growth(evenly, 0x1p20 * 4, 0x1p20 * 2, "");
+	expect_growth(slower_later, 0x1p20 * 4, 0, "MemoryGrowth/medium");
+	for (size_t i = 0; i < sizeof(healthy) / sizeof(healthy[0]); i++)
+		for (double growth = 0x1p20 * 2; growth < 0x1p30; growth *= 8)
+			expect_growth(healthy[i], growth, 0, "");
 }
 
 Test(memory, growth_that_is_not_traced)
@@ -229,14 +322,22 @@ Test(memory, growth_that_is_not_traced)
 	expect_kinds(s, "UntracedMemory/medium");
 	expect_evidence(&s, "python3 (pid 42)",
 			"anonymous resident memory grew steadily from 512 MiB to 652 MiB: 14.0 "
-			"MiB/s (R² 1.00 over 8 samples); traced host heap grew by 6.90 MiB/s; the "
+			"MiB/s (first half 14.0 MiB/s, second half 14.0 MiB/s; R² 1.00 over 8 "
+			"samples); traced host heap grew by 6.90 MiB/s; the "
 			"other 7.10 MiB/s are untraced");
 	s.memory.current_bytes = 71 << 20;
 	expect_kinds(s, "MemoryGrowth/medium");
-	/* nobody is told to record what is recorded */
-	cr_expect(heap_is_traced(&s.process));
+	/* what is recorded needs no option; frees of tensors that are not recorded do */
+	cr_expect_null(growth_option(&s.process));
 	s.memory.sampled = true;
-	cr_expect_not(heap_is_traced(&s.process));
+	cr_expect_str_eq(growth_option(&s.process), "--memory all");
+	s.memory.domain = PERFX_DOMAIN_TENSOR;
+	s.memory.allocs.value = 1;
+	cr_expect_str_eq(growth_option(&s.process), "--memory all");
+	s.memory.current_bytes = PROFILE_ABSENT;
+	cr_expect_str_eq(growth_option(&s.process), "--memory tensor");
+	s.memory.domain = PERFX_DOMAIN_HOST;
+	s.memory.allocs.value = 0;
 	s.memory.sampled = false;
 	/* more may be live than is known */
 	s.memory.current_bytes = 0;

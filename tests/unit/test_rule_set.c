@@ -140,7 +140,7 @@ Test(rule_set, thresholds_change_their_rule)
 		{reads, "DiskBound/medium", "DiskBound.traffic = 200M/s", ""},
 		{reads, "DiskBound/medium", "DiskBound.cpu = 20%", ""},
 		{grows, "MemoryGrowth/medium", "MemoryGrowth.bytes = 1G", ""},
-		{grows, "MemoryGrowth/medium", "MemoryGrowth.share = 50%", ""},
+		{grows, "MemoryGrowth/medium", "MemoryGrowth.halves = 110%", ""},
 		{is_traced_much, "Overhead/medium", "Overhead.medium = 11%", "Overhead/low"},
 		{is_traced_much, "Overhead/medium", "Overhead.low = 11%", ""},
 		{is_traced_much, "Overhead/medium", "Overhead.high = 10%", "Overhead/high"},

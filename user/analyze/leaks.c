@@ -323,13 +323,11 @@ static double blocks_kept(const struct profile_hotspot *hotspot, const struct sp
 static double rss_slope(const struct profile_process *process, const struct profile_memory *memory)
 {
 	struct line line = trend_rss(process, false);
-	uint64_t ns;
 
 	if (!line.points_count || memory->domain == PERFX_DOMAIN_GPU ||
 	    memory->domain == PERFX_DOMAIN_USER)
 		return -1;
-	ns = process->points[line.points_count - 1].time_ns - process->points[0].time_ns;
-	return line.growth > 0 ? line.growth * 1e9 / (double)ns : 0;
+	return fmax(line.per_s, 0);
 }
 
 enum rss_view { RSS_CANNOT_TELL, RSS_CONFIRMS, RSS_DENIES };
@@ -497,6 +495,8 @@ double trend_theil_sen(const double *x, const double *y, size_t count)
 
 /* Fewer samples make no line. */
 #define RSS_POINTS 5
+/* It must grow in each of so many parts of its time. */
+#define GROWTH_PARTS 8
 
 static uint64_t rss_of(const struct profile_usage_point *point, bool anon)
 {
@@ -526,17 +526,16 @@ static bool is_usable(const struct profile_process *p, size_t count, bool anon)
 	return true;
 }
 
-/* Through so many samples, from that one on. */
-static struct line line_from(const struct profile_process *p, size_t from, size_t count, bool anon)
+/* Least squares through the samples [from, to): growth a second and straightness alone. */
+static struct line fit_line(const struct profile_process *p, size_t from, size_t to, bool anon)
 {
-	double n = (double)(count - from), sx = 0, sy = 0, sxx = 0, syy = 0, sxy = 0;
-	double span = (double)(p->points[count - 1].time_ns - p->points[0].time_ns);
-	struct line line = {.first = (double)rss_of(&p->points[0], anon), .points_count = count};
-	double xx, yy, xy;
+	double n = (double)(to - from), sx = 0, sy = 0, sxx = 0, syy = 0, sxy = 0, xx, yy, xy;
+	struct line line = {0};
 
-	for (size_t i = from; i < count; i++) {
-		double x = (double)(p->points[i].time_ns - p->points[0].time_ns) / span;
-		double y = (double)rss_of(&p->points[i], anon) - line.first;
+	for (size_t i = from; i < to; i++) {
+		double x = (double)(p->points[i].time_ns - p->points[from].time_ns) / 1e9;
+		double y = (double)rss_of(&p->points[i], anon) -
+			   (double)rss_of(&p->points[from], anon);
 
 		sx += x;
 		sy += y;
@@ -548,45 +547,89 @@ static struct line line_from(const struct profile_process *p, size_t from, size_
 	yy = n * syy - sy * sy;
 	xy = n * sxy - sx * sy;
 	if (xx > 0 && yy > 0) {
-		line.growth = xy / xx;
+		line.per_s = xy / xx;
 		line.straightness = xy * xy / (xx * yy);
 	}
 	return line;
 }
 
+/* The least growth a second in a part, which begins at the last sample of the one before. */
+static double slowest_part(const struct profile_process *p, size_t count, bool anon)
+{
+	double slowest = INFINITY;
+
+	for (size_t i = 0; i < GROWTH_PARTS; i++) {
+		size_t from = i * count / GROWTH_PARTS, to = (i + 1) * count / GROWTH_PARTS;
+
+		from -= from > 0;
+		to = to < from + 2 ? from + 2 : to;
+		slowest = fmin(slowest, fit_line(p, from, to, anon).per_s);
+	}
+	return slowest;
+}
+
 struct line trend_rss(const struct profile_process *p, bool anon)
 {
+	size_t count = count_points(p, anon);
 	struct line line = {0};
-	uint64_t third_ns;
-	size_t from = 0, count = count_points(p, anon);
+	uint64_t ns;
 
 	if (!is_usable(p, count, anon))
 		return line;
-	third_ns = (p->points[count - 1].time_ns - p->points[0].time_ns) / 3;
-	while (p->points[from].time_ns - p->points[0].time_ns < third_ns)
-		from++;
-	line = line_from(p, 0, count, anon);
-	line.later = line_from(p, from, count, anon).growth;
+	ns = p->points[count - 1].time_ns - p->points[0].time_ns;
+	line = fit_line(p, 0, count, anon);
+	line.growth = line.per_s * (double)ns / 1e9;
+	line.first = (double)rss_of(&p->points[0], anon);
+	line.early = fit_line(p, 0, (count + 1) / 2, anon).per_s;
+	line.late = fit_line(p, count / 2, count, anon).per_s;
+	line.slowest = slowest_part(p, count, anon);
+	line.points_count = count;
 	return line;
 }
 
-bool heap_is_traced(const struct profile_process *process)
+const char *growth_option(const struct profile_process *process)
 {
-	for (size_t i = 0; i < process->memory_count; i++)
-		if (process->memory[i].domain == PERFX_DOMAIN_HOST && !process->memory[i].sampled)
-			return true;
-	return false;
-}
+	const char *option = "--memory all";
 
-bool growth_is_straight(const struct line *line, const struct thresholds *thresholds)
-{
-	return line->points_count && line->straightness >= thresholds->memory_growth_straightness &&
-	       line->later >= thresholds->memory_growth_later * line->growth;
+	for (size_t i = 0; i < process->memory_count; i++) {
+		const struct profile_memory *memory = &process->memory[i];
+
+		if (memory->domain == PERFX_DOMAIN_TENSOR && memory->allocs.value &&
+		    memory->current_bytes == PROFILE_ABSENT)
+			return "--memory tensor";
+		if (memory->domain == PERFX_DOMAIN_HOST && !memory->sampled)
+			option = NULL;
+	}
+	return option;
 }
 
 bool growth_is_steady(const struct line *line, const struct thresholds *thresholds)
 {
-	return line->growth >= thresholds->memory_growth_bytes &&
-	       line->growth >= thresholds->memory_growth_share * line->first &&
-	       growth_is_straight(line, thresholds);
+	return line->points_count && line->growth >= thresholds->memory_growth_bytes &&
+	       line->straightness >= thresholds->memory_growth_straightness &&
+	       line->late >= thresholds->memory_growth_halves * line->early &&
+	       line->slowest >= thresholds->memory_growth_part * line->per_s;
+}
+
+/* Pages of files that are mapped: the kernel takes them back when memory is short. */
+static bool is_of_files(const struct profile_process *process, const struct line *line)
+{
+	struct line anon = trend_rss(process, true);
+	double rest = line->growth - anon.growth;
+
+	return anon.points_count && rest >= line->growth / 2 &&
+	       process->rss_shmem_bytes != PROFILE_ABSENT &&
+	       (double)process->rss_shmem_bytes < rest / 2;
+}
+
+bool growth_find(struct line *line, bool *anon, const struct profile_process *process,
+		 const struct thresholds *thresholds)
+{
+	*anon = false;
+	*line = trend_rss(process, *anon);
+	if (growth_is_steady(line, thresholds) && !is_of_files(process, line))
+		return true;
+	*anon = true;
+	*line = trend_rss(process, *anon);
+	return growth_is_steady(line, thresholds);
 }

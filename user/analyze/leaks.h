@@ -66,20 +66,28 @@ void memory_analysis_clear(struct memory_analysis *analysis);
  * them; 0 for fewer than two of different x. */
 double trend_theil_sen(const double *x, const double *y, size_t count);
 
+/* A line through the samples of resident memory. */
 struct line {
 	double growth;	     /* over the whole series, bytes */
 	double straightness; /* R² */
 	double first;	     /* bytes at its beginning, as measured */
-	double later;	     /* as growth, of a line through all but the first third */
+	double per_s;	     /* the same growth, bytes a second */
+	double early, late;  /* growth in its first and second half, bytes a second */
+	double slowest;	     /* the least growth in an eighth of it, bytes a second */
 	size_t points_count; /* 0: there is no line */
 };
 
-/* Does memory grow all the time, and by enough? By the thresholds of MemoryGrowth. */
-bool growth_is_straight(const struct line *line, const struct thresholds *thresholds);
+/* Does memory grow all the time, by more than its samples scatter? By the thresholds of
+ * MemoryGrowth. */
 bool growth_is_steady(const struct line *line, const struct thresholds *thresholds);
 
-/* Are all blocks of the heap recorded (--memory all)? */
-bool heap_is_traced(const struct profile_process *process);
+/* All of resident memory grows or, where pages of files come and go, its anonymous part (anon).
+ * False: neither. */
+bool growth_find(struct line *line, bool *anon, const struct profile_process *process,
+		 const struct thresholds *thresholds);
+
+/* The option that shows where memory grows, such as "--memory all"; NULL: it was given. Static. */
+const char *growth_option(const struct profile_process *process);
 
 /* Least squares through the samples of resident memory: all of it or the anonymous part. */
 struct line trend_rss(const struct profile_process *process, bool anon);

@@ -381,7 +381,8 @@ static void drop_silenced(struct rules_ctx *ctx)
 static bool is_leak(const struct finding *finding)
 {
 	return finding->severity <= FINDING_MEDIUM &&
-	       (!strcmp(finding->kind, LEAK_KIND) || !strcmp(finding->kind, "MemoryGrowth"));
+	       (!strcmp(finding->kind, LEAK_KIND) || !strcmp(finding->kind, "MemoryGrowth") ||
+		!strcmp(finding->kind, "UntracedMemory"));
 }
 
 /* A program without steps that sleeps, such as a server or a poller, keeps a pace: its leak is

@@ -417,45 +417,30 @@ static bool leaks_explain(const struct rules_ctx *ctx, const struct line *line)
 	return most >= ctx->thresholds->untraced_memory_explained * line->growth;
 }
 
+/* "resident memory grew steadily from 8.91 MiB to 12.0 MiB: 202 KiB/s (first half 204 KiB/s, second
+ * half 200 KiB/s; R² 1.00 over 60 samples)" */
 static void add_growth(struct text *text, const struct rules_ctx *ctx, const struct line *line,
 		       bool anon)
 {
 	const struct profile_usage_point *points = ctx->process->points;
 	const struct profile_usage_point *last = &points[line->points_count - 1];
 
-	text_add(text, anon ? "anonymous resident memory grew steadily from "
-			    : "resident memory grew steadily from ");
-	add_bytes(text, u64_of(line->first));
-	text_add(text, " to ");
+	text_printf(text, "%sresident memory grew steadily from %s to ", anon ? "anonymous " : "",
+		    as_bytes(u64_of(line->first)));
 	add_bytes(text, anon ? last->rss_anon_bytes : last->rss_bytes);
-	text_add(text, ": ");
-	add_bytes(text, u64_of(rate_of(ctx->process, u64_of(line->growth))));
-	text_printf(text, "/s (R² %.2f over %zu samples)", line->straightness, line->points_count);
+	text_printf(text, ": %s/s (first half %s/s, second half %s/s; R² %.2f over %zu samples)",
+		    as_bytes(u64_of(line->per_s)), as_bytes(u64_of(line->early)),
+		    as_bytes(u64_of(line->late)), line->straightness, line->points_count);
 }
 
 static void add_growth_threshold(struct text *text, const struct thresholds *thresholds)
 {
 	text_printf(text,
-		    "growth of at least %g MiB and %g %%, R² of at least %g, and at least %g %% as "
-		    "fast after the first third",
+		    "growth of at least %g MiB, R² of at least %g, the second half at least %g %% "
+		    "of the first one, each eighth at least %g %% of an even share",
 		    thresholds->memory_growth_bytes / (1 << 20),
-		    thresholds->memory_growth_share * 100, thresholds->memory_growth_straightness,
-		    thresholds->memory_growth_later * 100);
-}
-
-/* What grows has no place as long as its allocations are not recorded. */
-static void suggest_recording(struct text *text, const struct profile_process *process)
-{
-	bool tensors = false;
-
-	for (size_t i = 0; i < process->memory_count; i++)
-		tensors |= process->memory[i].domain == PERFX_DOMAIN_TENSOR;
-	if (heap_is_traced(process))
-		return;
-	text_add(text, tensors ? " To see where it is allocated outside of tensors, record the "
-				 "whole heap (--memory all)."
-			       : " To see where it is allocated, record tensors (--memory tensor) "
-				 "or the whole heap (--memory all).");
+		    thresholds->memory_growth_straightness, thresholds->memory_growth_halves * 100,
+		    thresholds->memory_growth_part * 100);
 }
 
 /* Blocks of the first half of the recording that live: those of the last step are none. */
@@ -476,13 +461,32 @@ static bool explains_growth(const struct profile_memory *memory, const struct li
 	return memory && (double)old_bytes_of(memory) >= GROWTH_TRACED * line->growth;
 }
 
-/* Fewer sampled blocks do not say where it grows. */
+/* Fewer sampled blocks do not say where it grows; nor do Python's, which takes memory for small
+ * objects by the MiB, at the line that needs the next of them. */
 #define GROWTH_BLOCKS 5
+
+static bool has_blocks(const struct profile_memory *memory, const struct place *place)
+{
+	uint64_t blocks = 0;
+
+	if (memory->sampled)
+		return place->ns >= GROWTH_BLOCKS * memory->sample_bytes;
+	if (place->frame->language != PERFX_LANGUAGE_PYTHON)
+		return true;
+	for (size_t i = 0; i < memory->hotspots_count; i++) {
+		const struct profile_hotspot *hotspot = &memory->hotspots[i];
+		size_t first = location_first(memory, hotspot);
+
+		if (first < hotspot->frames_count &&
+		    frame_is_same_function(hotspot->frames[first], place->frame))
+			blocks += hotspot->live_count;
+	}
+	return blocks >= GROWTH_BLOCKS;
+}
 
 /* "; of the blocks that stay 92.0 % are of keep (leak.c:5), by a sample" */
 static void add_growing_place(struct note *note, const struct profile_memory *memory)
 {
-	uint64_t least_bytes = memory->sampled ? GROWTH_BLOCKS * memory->sample_bytes : 1;
 	struct lines lines = {0};
 	struct place lead;
 
@@ -494,7 +498,7 @@ static void add_growing_place(struct note *note, const struct profile_memory *me
 			lines_add(&lines, hotspot->frames[first], hotspot->old_bytes);
 	}
 	lead = lines_lead(&lines);
-	if (!lead.frame || lead.ns < least_bytes)
+	if (!lead.frame || !lead.ns || !has_blocks(memory, &lead))
 		return;
 	note->place = lead.frame;
 	text_add(&note->evidence, "; of the blocks that stay ");
@@ -504,45 +508,60 @@ static void add_growing_place(struct note *note, const struct profile_memory *me
 	text_add(&note->evidence, memory->sampled ? ", by a sample" : "");
 }
 
-/* Pages of files that are mapped: the kernel takes them back when memory is short. */
-static bool is_of_files(const struct profile_process *process, const struct line *line)
+/* "MEMORY: python3 (pid 42) grows by 202 KiB/s, 710 MiB per hour: --memory all shows where" */
+static void growth_headline(struct text *text, const struct rules_ctx *ctx, const struct note *note,
+			    double bytes_per_s)
 {
-	struct line anon = trend_rss(process, true);
-	double rest = line->growth - anon.growth;
+	const char *option = growth_option(ctx->process);
 
-	return anon.points_count && rest >= line->growth / 2 &&
-	       process->rss_shmem_bytes != PROFILE_ABSENT &&
-	       (double)process->rss_shmem_bytes < rest / 2;
+	text_printf(text, "%s: ", bottleneck_headline(BOTTLENECK_MEMORY));
+	add_process_name(text, ctx->process);
+	text_printf(text, " grows by %s/s, ", as_bytes(u64_of(bytes_per_s)));
+	add_bytes(text, u64_of(bytes_per_s * 3600));
+	text_add(text, " per hour");
+	if (note->place)
+		text_printf(text, ", mostly in %s", text_peek(&note->subject));
+	else if (option)
+		text_printf(text, ": %s shows where", option);
 }
 
-/* Two observations that agree need less. */
-static bool grows(const struct rules_ctx *ctx, const struct line *line)
+static void suggest_for_growth(struct text *text, const struct rules_ctx *ctx,
+			       const struct note *note)
 {
-	if (is_of_files(ctx->process, line))
-		return false;
-	return growth_is_steady(line, ctx->thresholds) ||
-	       (line->growth >= ctx->thresholds->memory_growth_traced &&
-		growth_is_straight(line, ctx->thresholds) &&
-		explains_growth(traced_memory(ctx), line));
+	const char *option = growth_option(ctx->process);
+
+	text_add(text, "A leak, or a cache without a limit: in training loops often tensors kept "
+		       "with their graph (append loss.item(), not loss) or lists that only grow. ");
+	if (note->place)
+		text_add(text, "A longer recording (-d 3m) shows whether it levels off.");
+	else if (option)
+		text_printf(text,
+			    "Record every block for a minute or more to see where it is allocated "
+			    "and whether it levels off (%s -d 1m).",
+			    option);
+	else
+		text_add(text, "A longer recording (-d 3m) shows where it is allocated and whether "
+			       "it levels off; start a Python program with PYTHONMALLOC=malloc, or "
+			       "its small objects are recorded by the MiB.");
 }
 
-static void memory_growth(struct rules_ctx *ctx, const struct line *line)
+static void memory_growth(struct rules_ctx *ctx, const struct line *line, bool anon)
 {
 	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
 	const struct profile_memory *memory = traced_memory(ctx);
+	double bytes_per_s = line->per_s;
 
-	add_growth(&note.evidence, ctx, line, false);
+	add_growth(&note.evidence, ctx, line, anon);
 	if (explains_growth(memory, line))
 		add_growing_place(&note, memory);
 	rules_subject(&note, ctx);
+	growth_headline(&note.headline, ctx, &note, bytes_per_s);
 	add_growth_threshold(&note.threshold, ctx->thresholds);
-	text_add(&note.suggestion,
-		 "A leak, or a cache without a limit: in training loops often tensors kept with "
-		 "their graph (append loss.item(), not loss) or lists that only grow. A longer "
-		 "recording shows whether it levels off.");
-	if (!note.place)
-		suggest_recording(&note.suggestion, ctx->process);
-	rules_ctx_add(ctx, "MemoryGrowth", FINDING_MEDIUM, line->growth / (line->first + 1), &note);
+	suggest_for_growth(&note.suggestion, ctx, &note);
+	rules_ctx_add(ctx, "MemoryGrowth",
+		      bytes_per_s * 3600 < ctx->thresholds->memory_leak_medium ? FINDING_LOW
+									       : FINDING_MEDIUM,
+		      line->growth / (line->first + 1), &note);
 }
 
 static void suggest_for_untraced(struct text *text, enum perfx_domain domain)
@@ -565,6 +584,13 @@ static uint64_t kept_bytes(const struct rules_ctx *ctx, const struct profile_mem
 									    : memory->current_bytes;
 }
 
+/* A sample of the heap knows too little, and a framework without blocks is not in use. */
+static bool is_traced_whole(const struct profile_memory *memory)
+{
+	return memory &&
+	       (memory->domain == PERFX_DOMAIN_HOST ? !memory->sampled : memory->allocs.value > 0);
+}
+
 /* Resident memory grows, and for the most part not by what is traced. Returns whether it is so. */
 static bool untraced_memory(struct rules_ctx *ctx)
 {
@@ -574,7 +600,7 @@ static bool untraced_memory(struct rules_ctx *ctx)
 	bool leaks;
 	double rest;
 
-	if (!memory || !growth_is_steady(&line, ctx->thresholds))
+	if (!is_traced_whole(memory) || !growth_is_steady(&line, ctx->thresholds))
 		return false;
 	rest = line.growth - (double)kept_bytes(ctx, memory);
 	if (rest <= ctx->thresholds->untraced_memory_explained * line.growth ||
@@ -588,6 +614,7 @@ static bool untraced_memory(struct rules_ctx *ctx)
 	text_printf(&note.evidence, "/s%s; the other ", leaks ? " (see the leak)" : "");
 	add_bytes(&note.evidence, u64_of(rate_of(ctx->process, (uint64_t)rest)));
 	text_add(&note.evidence, "/s are untraced");
+	growth_headline(&note.headline, ctx, &note, line.per_s);
 	add_growth_threshold(&note.threshold, ctx->thresholds);
 	text_printf(&note.threshold, "; at least %g %% and %g MiB of it untraced",
 		    (1 - ctx->thresholds->untraced_memory_explained) * 100,
@@ -762,12 +789,14 @@ static void churn(struct rules_ctx *ctx, const struct profile_memory *memory)
 
 void rules_heap(struct rules_ctx *ctx)
 {
-	struct line line = trend_rss(ctx->process, false);
+	struct line line;
+	bool anon;
 
 	if (rules_is_short(ctx))
 		return;
-	if (!untraced_memory(ctx) && grows(ctx, &line) && !leaks_explain(ctx, &line))
-		memory_growth(ctx, &line);
+	if (!untraced_memory(ctx) && growth_find(&line, &anon, ctx->process, ctx->thresholds) &&
+	    !leaks_explain(ctx, &line))
+		memory_growth(ctx, &line, anon);
 	for (size_t i = 0; i < ctx->process->memory_count; i++)
 		churn(ctx, &ctx->process->memory[i]);
 }

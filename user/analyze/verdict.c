@@ -410,21 +410,28 @@ static void add_leak(struct text *text, const struct process_analysis *analysis,
 /* " Its memory grows by 1.88 MiB/s, mostly in keep (leak.c:5).": it may be a leak, but an idle
  * program's first finding is that it waits. */
 static void add_growth(struct text *text, const struct profile_process *p,
-		       const struct process_analysis *analysis, const struct finding *said)
+		       const struct process_analysis *analysis, const struct finding *said,
+		       const struct thresholds *thresholds)
 {
+	struct line line;
+	bool anon;
+
+	if (!growth_find(&line, &anon, p, thresholds))
+		return;
 	for (size_t i = 0; i < analysis->findings_count; i++) {
 		const struct finding *finding = &analysis->findings[i];
-		struct line line = trend_rss(p, false);
+		const char *option = growth_option(p);
 
-		if (strcmp(finding->kind, "MemoryGrowth") || finding == said)
+		if ((strcmp(finding->kind, "MemoryGrowth") &&
+		     strcmp(finding->kind, "UntracedMemory")) ||
+		    finding->severity > FINDING_MEDIUM || finding == said)
 			continue;
-		text_add(text, " Its memory grows by ");
-		add_bytes(text, rate_of(p, u64_of(line.growth)));
-		text_add(text, "/s");
+		text_printf(text, " Its memory grows by %s/s", as_bytes(u64_of(line.per_s)));
 		if (finding->place.function)
-			text_printf(text, ", mostly in %s.", finding->subject);
-		else
-			text_add(text, heap_is_traced(p) ? "." : ": --memory all shows where.");
+			text_printf(text, ", mostly in %s", finding->subject);
+		else if (option)
+			text_printf(text, ": %s shows where", option);
+		text_add(text, ".");
 		return;
 	}
 }
@@ -634,7 +641,7 @@ char *verdict_of(const struct profile *profile, const struct analysis *all,
 	if (profile->calls_count == 0 && !account_is_known(&analysis->account))
 		add_late(&text, profile);
 	add_leak(&text, analysis, all->first);
-	add_growth(&text, p, analysis, all->first);
+	add_growth(&text, p, analysis, all->first, thresholds);
 	add_death(&text, profile, p);
 	return text_take(&text);
 }
