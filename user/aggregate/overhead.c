@@ -226,19 +226,18 @@ static double error_of_median(uint64_t spread_ns, uint64_t count)
 }
 
 static double noise_percent(const struct profile *p, const struct perfx_unprobed_steps *without,
-			    const struct profile_process *most, uint64_t spread_ns)
+			    const struct profile_process *most, const struct steps_middle *with)
 {
 	const struct profile_observed *observed = &p->observed;
 	double ratio = (double)observed->with_ns / (double)observed->without_ns;
+	double error_ns = error_of_median(with->spread_ns, without->steps_count);
 	double served = fmin(served_share(profile_thread(most, without->tid)),
 			     served_share_of_children(p, most));
 
 	if (observed->without_ns >= SLICE_NS)
 		served /= 1 - fmin(without->cpu_wait_ppm, 999999) / 1e6;
-	return 100 * hypot(hypot((double)without->noise_ns,
-				 error_of_median(spread_ns, without->steps_count)) /
-				   (double)without->step_ns,
-			   ratio * (1 - served));
+	error_ns = hypot(hypot((double)without->noise_ns, error_ns), (double)with->drift_ns);
+	return 100 * hypot(error_ns / (double)without->step_ns, ratio * (1 - served));
 }
 
 static void fill_observed(const struct aggregate *a, struct profile *p)
@@ -246,7 +245,7 @@ static void fill_observed(const struct aggregate *a, struct profile *p)
 	const struct profile_process *most = most_hit_process(p);
 	const struct perfx_unprobed_steps *best = NULL;
 	struct profile_observed *observed = &p->observed;
-	uint64_t spread_ns;
+	struct steps_middle with;
 
 	for (size_t i = 0; most && i < a->unprobed_steps_count; i++)
 		if (a->unprobed_steps[i].step_ns &&
@@ -254,13 +253,14 @@ static void fill_observed(const struct aggregate *a, struct profile *p)
 			best = &a->unprobed_steps[i];
 	if (!best)
 		return;
-	observed->with_ns = steps_median(&a->steps, best->process, best->tid, best->function,
-					 &observed->steps_with, &spread_ns);
+	with = steps_middle_of(&a->steps, best->process, best->tid, best->function);
+	observed->with_ns = with.median_ns;
+	observed->steps_with = with.count;
 	if (observed->steps_with < STEPS_MIN || !observed->with_ns)
 		return;
 	observed->steps_without = best->steps_count;
 	observed->without_ns = best->step_ns;
-	observed->noise_percent = noise_percent(p, best, most, spread_ns);
+	observed->noise_percent = noise_percent(p, best, most, &with);
 	if (steps_of_process(&a->steps, best->process).function != best->function)
 		observed->function = best->function;
 }
@@ -269,9 +269,11 @@ enum slowdown_agreement profile_slowdown_agreement(const struct profile *profile
 {
 	double estimated = profile->overhead_percent, noise = profile->observed.noise_percent;
 	double observed = profile_observed_percent(&profile->observed);
-	double apart = fabs(observed - estimated);
+	double apart = fabs(fmax(observed, 0) - estimated);
 	double near = fmax(PROFILE_AGREES_POINTS, PROFILE_AGREES_SHARE * fmax(observed, estimated));
 
+	if (observed < -noise)
+		return SLOWDOWN_NOT_OBSERVED;
 	if (apart > fmax(near, noise))
 		return SLOWDOWN_DISAGREES;
 	return noise > near ? SLOWDOWN_IN_NOISE : SLOWDOWN_AGREES;

@@ -959,10 +959,16 @@ static inline double profile_cost_ns(const struct profile *profile)
 }
 
 /* Do estimate and observation say the same: within a quarter of the larger one, or within so many
- * points? Noise that is larger than that hides it, unless they are further apart still. */
+ * points? Noise that is larger than that hides it, unless they are further apart still. Tracing
+ * makes no step faster: where steps were, the machine changed, and the observation says nothing. */
 #define PROFILE_AGREES_SHARE  0.25
 #define PROFILE_AGREES_POINTS 3.0
-enum slowdown_agreement { SLOWDOWN_AGREES, SLOWDOWN_DISAGREES, SLOWDOWN_IN_NOISE };
+enum slowdown_agreement {
+	SLOWDOWN_AGREES,
+	SLOWDOWN_DISAGREES,
+	SLOWDOWN_IN_NOISE,
+	SLOWDOWN_NOT_OBSERVED,
+};
 enum slowdown_agreement profile_slowdown_agreement(const struct profile *profile);
 
 /* The slowdown to judge by, in percent; < 0: unknown. As observed where that is beyond the noise,

@@ -224,9 +224,9 @@ struct profile_observed {
 	uint64_t steps_without, steps_with; /* counts */
 	uint64_t without_ns, with_ns;	    /* a step; without_ns 0: not observed */
 	uint32_t function; /* from one end of its calls to the next, in place of steps; 0 */
-	/* What of the difference may be chance, in percent of a step without probes: how much those
-	 * differ among themselves, and what other programs may have changed meanwhile, by how long
-	 * the thread waited for a CPU. */
+	/* The part of the difference that may be chance, in percent of a step without probes: how
+	 * much those differ among themselves, how much the speed changed during the recording, and
+	 * how long the thread waited for a CPU. */
 	double noise_percent;
 };
 

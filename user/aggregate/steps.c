@@ -5,6 +5,7 @@
 #include "aggregate/statistics.h"
 #include "aggregate/step_series.h"
 #include "base/grow.h"
+#include "base/order.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -1056,22 +1057,43 @@ struct profile_steps steps_of_process(const struct steps *steps, uint32_t proces
 	return result;
 }
 
-uint64_t steps_median(const struct steps *steps, uint32_t process, uint32_t tid, uint32_t function,
-		      uint64_t *count, uint64_t *spread_ns)
+/* Consecutive parts of a recording. In order of their medians, the lowest and the highest part are
+ * left out: the first part may have probes that the budget removed. */
+#define PARTS 8
+/* The others of eight normal values are so many standard deviations apart. */
+#define PARTS_APART 1.70
+
+static uint64_t drift_of(const struct step_picks *picks)
+{
+	uint64_t medians_ns[PARTS];
+
+	if (picks->count < PARTS)
+		return 0;
+	for (size_t i = 0; i < PARTS; i++) {
+		size_t from = picks->count * i / PARTS, to = picks->count * (i + 1) / PARTS;
+
+		medians_ns[i] = median_u64(picks->ns + from, to - from);
+	}
+	qsort(medians_ns, PARTS, sizeof(*medians_ns), compare_u64);
+	return (uint64_t)(2 / PARTS_APART * (double)(medians_ns[PARTS - 2] - medians_ns[1]));
+}
+
+struct steps_middle steps_middle_of(const struct steps *steps, uint32_t process, uint32_t tid,
+				    uint32_t function)
 {
 	uint32_t at = map64_get(&steps->thread_ids, (uint64_t)process << 32 | tid);
 
-	*count = *spread_ns = 0;
 	for (size_t i = 0; at != MAP64_NONE && i < steps->threads[at].enders_count; i++) {
 		const struct ender *ender = &steps->threads[at].enders[i];
 
-		if (ender->function != function)
-			continue;
-		*count = ender->series.count;
-		*spread_ns = quantile_of(ender, 0.75) - quantile_of(ender, 0.25);
-		return median_u64(ender->picks.ns, ender->picks.count);
+		if (ender->function == function)
+			return (struct steps_middle){
+				.count = ender->series.count,
+				.median_ns = median_u64(ender->picks.ns, ender->picks.count),
+				.spread_ns = quantile_of(ender, 0.75) - quantile_of(ender, 0.25),
+				.drift_ns = drift_of(&ender->picks)};
 	}
-	return 0;
+	return (struct steps_middle){0};
 }
 
 /* --- steps that go on in other tables --- */

@@ -76,10 +76,18 @@ void steps_hide_periods(struct steps *steps);
 void steps_of_evaluation(struct steps *steps, uint32_t process, uint32_t function);
 /* Borrowed until the next call. All zero when the process has none. */
 struct profile_steps steps_of_process(const struct steps *steps, uint32_t process);
-/* Median of the steps that calls of a function end on a thread, how many in *count, and how far
- * apart their quartiles are; 0: there are none. Of very many steps it is that of one in so many. */
-uint64_t steps_median(const struct steps *steps, uint32_t process, uint32_t tid, uint32_t function,
-		      uint64_t *count, uint64_t *spread_ns);
+
+/* The steps that calls of a function end on a thread; of very many steps, of one in so many. */
+struct steps_middle {
+	uint64_t count; /* 0: there are none */
+	uint64_t median_ns;
+	uint64_t spread_ns; /* between their quartiles */
+	/* Two standard deviations of the median of an eighth of them, in order of time; 0: too few
+	 * steps. A machine whose speed changes has such medians. */
+	uint64_t drift_ns;
+};
+struct steps_middle steps_middle_of(const struct steps *steps, uint32_t process, uint32_t tid,
+				    uint32_t function);
 /* A recording window opens: no step begins before it. To be called in order of time. 0 or -ENOMEM.
  */
 int steps_recording_window(struct steps *steps, uint64_t opened_ns);

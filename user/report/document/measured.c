@@ -64,29 +64,17 @@ static int by_hits(const void *left, const void *right)
 static void add_agreement(struct text *text, enum slowdown_agreement agreement)
 {
 	if (agreement == SLOWDOWN_DISAGREES)
-		text_add(text, "; the two disagree: trust the observed one");
+		text_add(text, "; they disagree: the observed one counts, unless another program "
+			       "began or ended meanwhile");
 	else if (agreement == SLOWDOWN_IN_NOISE)
 		text_add(text, "; the noise is too large to check the estimate");
 }
 
-void text_add_observed(struct text *text, const struct profile *profile)
+/* from one backward to the next 57 ms, 52 ms without probes */
+static void add_step_times(struct text *text, const struct profile *profile)
 {
 	const struct profile_observed *observed = &profile->observed;
-	double percent, noise;
-	const char *noisy;
 
-	if (!observed->without_ns)
-		return;
-	percent = profile_observed_percent(observed);
-	noise = observed->noise_percent;
-	noisy = as_percent(noise / 100);
-	if (fabs(percent) <= noise)
-		text_printf(text, ", observed none beyond the noise of ±%s", noisy);
-	else if (percent < 0)
-		text_printf(text, ", observed none: steps were %s faster (noise ±%s)",
-			    as_percent(-percent / 100), noisy);
-	else
-		text_printf(text, ", observed %s (noise ±%s)", as_slowdown(percent / 100), noisy);
 	if (observed->function) {
 		const struct profile_function *function =
 			profile_function(profile, observed->function);
@@ -98,6 +86,29 @@ void text_add_observed(struct text *text, const struct profile *profile)
 		text_printf(text, ": a step takes %s", as_ns(observed->with_ns));
 	}
 	text_printf(text, ", %s without probes", as_ns(observed->without_ns));
+}
+
+void text_add_observed(struct text *text, const struct profile *profile)
+{
+	const struct profile_observed *observed = &profile->observed;
+	double percent, noise;
+
+	if (!observed->without_ns)
+		return;
+	percent = profile_observed_percent(observed);
+	noise = observed->noise_percent;
+	if (percent < -noise)
+		text_printf(text,
+			    ", not observed: steps were %s faster while they were traced, so "
+			    "the machine changed by more than tracing costs",
+			    as_percent(-percent / 100));
+	else if (percent <= noise)
+		text_printf(text, ", observed none beyond the noise of ±%s",
+			    as_percent(noise / 100));
+	else
+		text_printf(text, ", observed %s (noise ±%s)", as_slowdown(percent / 100),
+			    as_percent(noise / 100));
+	add_step_times(text, profile);
 	if (profile->overhead_percent >= 0)
 		add_agreement(text, profile_slowdown_agreement(profile));
 }

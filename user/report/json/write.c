@@ -232,7 +232,7 @@ static void put_agreement(struct json_output *o, const struct profile *p)
 {
 	enum slowdown_agreement agreement = profile_slowdown_agreement(p);
 
-	if (agreement != SLOWDOWN_IN_NOISE)
+	if (agreement == SLOWDOWN_AGREES || agreement == SLOWDOWN_DISAGREES)
 		json_put(o, "agrees", json_boolean(agreement == SLOWDOWN_AGREES));
 }
 
