@@ -148,6 +148,24 @@ Test(rules_cpu, little_waiting_for_cpus)
 	forget(&report);
 }
 
+/* Polling is found by samples: with what was waited exactly, it may come to more than the time. */
+Test(rules_cpu, no_more_is_lost_than_there_is)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin_pool(&s);
+	samples(&s, (struct perfx_sample){.stack = WORKS}, 100);
+	samples(&s, (struct perfx_sample){.stack = POLLS}, 400);
+	lacks_cpus(&s, 900, "make", 7000);
+	pool_threads(&s, 1, 9000);
+	report = end_after(&s, 7 * S);
+	cr_expect(contains(find(&report, "CpuContention")->headline,
+			   "CPU CONTENTION: 900 ms of each second is lost"),
+		  "%s", find(&report, "CpuContention")->headline);
+	forget(&report);
+}
+
 /* --- too many threads --- */
 
 /* Of ten seconds the main thread works for one, polls for four, and lacks a CPU for four. */

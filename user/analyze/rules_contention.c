@@ -231,7 +231,9 @@ static double lost_ns(const struct rules_ctx *ctx, const struct shortage *shorta
 
 	/* that it waits for the others of the pool is because they have no CPU, as long as that */
 	lost += fmin((double)pool->driver.spin_ns + (double)pool->driver_wait_ns, others);
-	return fmax(lost - taken_over_ns(shortage), joined_ns(ctx, shortage));
+	lost = fmax(lost - taken_over_ns(shortage), joined_ns(ctx, shortage));
+	/* its own work is no loss: the spinning is a sample, and may be too much */
+	return fmin(lost, fmax((double)ctx->driver->judged_ns - (double)pool->driver.work_ns, 0));
 }
 
 static unsigned job_processes(const struct rules_ctx *ctx)
