@@ -1186,6 +1186,26 @@ static void find_joins(struct making *m, struct account *driver, struct wait_sum
 		account->tid = busiest->tid;
 }
 
+/* What a thread of TensorFlow's takes a batch for is input, though this one only waits for it. */
+static void find_fed(struct making *m, struct account *driver)
+{
+	const struct profile_activities *samples = &m->contexts.process->samples;
+	static const enum account_class from[] = {ACCOUNT_JOIN, ACCOUNT_OTHER};
+	uint64_t fed_ns = 0;
+
+	for (size_t i = 0; i < samples->count; i++)
+		if (samples->list[i].tid != driver->tid &&
+		    stack_takes_from_pipeline(samples->list[i].stack))
+			fed_ns += samples->list[i].ns;
+	for (size_t k = 0; k < sizeof(from) / sizeof(from[0]); k++) {
+		uint64_t ns = fed_ns < driver->ns[from[k]] ? fed_ns : driver->ns[from[k]];
+
+		fed_ns -= ns;
+		driver->ns[from[k]] -= ns;
+		driver->ns[ACCOUNT_INPUT] += ns;
+	}
+}
+
 /* --- the account --- */
 
 static int by_ns(const void *left, const void *right)
@@ -1233,6 +1253,8 @@ static int settle_threads(struct making *m)
 	for (size_t k = 0; k < ACCOUNT_CLASSES; k++)
 		account->all.ns[k] -= driver->ns[k];
 	find_joins(m, driver, &driver_waits);
+	if (m->contexts.process->steps.count)
+		find_fed(m, driver);
 	for (size_t k = 0; k < ACCOUNT_CLASSES; k++)
 		account->all.ns[k] += driver->ns[k];
 	return 0;

@@ -57,12 +57,46 @@ static double steps_recorded(const struct rules_ctx *ctx)
 	return fmax((double)ctx->driver->judged_ns / rules_unit_ns(ctx), 1);
 }
 
+/* Loaders and what gives them more workers, by a part of the names of their files; the first one
+ * counts. */
+static const struct batch_loader {
+	const char *file, *remedy;
+} batch_loaders[] = {
+	{"-packages/torch/utils/data/",
+	 "give the DataLoader more workers (num_workers) and a longer prefetch (prefetch_factor), "
+	 "keep workers between epochs (persistent_workers)"},
+	{"-packages/grain/", "give Grain's DataLoader workers (worker_count; mp_prefetch of a "
+			     "dataset) and more threads "
+			     "that read (ReadOptions)"},
+	{"-packages/keras/src/trainers/data_adapters/py_dataset",
+	 "give the PyDataset workers (workers=, use_multiprocessing=True) and a longer queue "
+	 "(max_queue_size=)"},
+	{"-packages/tensorflow/python/ops/script_ops.py",
+	 "map with num_parallel_calls=tf.data.AUTOTUNE, end the pipeline with "
+	 "prefetch(tf.data.AUTOTUNE), cache() what stays the same"},
+	{"-packages/webdataset/", "load by a WebLoader with workers (num_workers), at most as many "
+				  "as there are shards"},
+	{"-packages/datasets/", "put a DataLoader with workers (num_workers) around the dataset, "
+				"at most as many as it has shards"},
+};
+
+/* NULL: none of the known ones. */
+static const struct batch_loader *loader_of(const struct profile_stack *stack)
+{
+	for (size_t i = 0; stack && i < sizeof(batch_loaders) / sizeof(batch_loaders[0]); i++)
+		for (size_t k = 0; k < stack->frames_count; k++)
+			if (strstr(stack->frames[k]->file, batch_loaders[i].file))
+				return &batch_loaders[i];
+	return NULL;
+}
+
 /* What prepares a batch, by samples. */
 struct preparation {
 	uint64_t count, ns;
 	struct place lead;
 	/* The wait that takes most of the time there; NULL: it runs. */
 	const struct profile_activity *wait;
+	const struct batch_loader *loader; /* that calls it; NULL: none of these */
 };
 
 static bool prepares(const struct profile_activity *sample)
@@ -85,12 +119,15 @@ struct preparing {
 	uint32_t tid; /* 0: all of them */
 	const struct contexts
 		*contexts; /* of its loader's batches; NULL: all of its work is theirs */
+	uint32_t driver;   /* where only the threads of a known loader count: not this one */
 };
 
 static bool is_preparing(const struct preparing *who, const struct profile_activity *sample)
 {
 	uint32_t tid = who->tid;
 
+	if (who->driver)
+		return sample->tid != who->driver && prepares(sample) && loader_of(sample->stack);
 	/* helper threads wait for connections */
 	if (!tid && sample->state == PERFX_SAMPLE_WAITING)
 		tid = who->process->pid;
@@ -111,6 +148,8 @@ static void find_wait_of_lead(struct preparation *found, const struct preparing 
 		if (!is_preparing(who, sample) || !place ||
 		    !frame_is_same_function(place, found->lead.frame))
 			continue;
+		if (!found->loader)
+			found->loader = loader_of(sample->stack);
 		*(sample->state == PERFX_SAMPLE_WAITING ? &waits_ns : &runs_ns) += sample->ns;
 		if (sample->state != PERFX_SAMPLE_WAITING || sample->ns <= most_ns)
 			continue;
@@ -222,13 +261,18 @@ static uint32_t find_waker(const struct rules_ctx *ctx)
 static struct preparation find_threads_preparation(struct rules_ctx *ctx)
 {
 	uint32_t waker = find_waker(ctx);
+	struct preparation of_loader;
 	struct sampled python = {0};
 
 	if (waker)
-		return find_preparation(&(struct preparing){ctx->process, waker, NULL});
+		return find_preparation(&(struct preparing){.process = ctx->process, .tid = waker});
+	of_loader = find_preparation(
+		&(struct preparing){.process = ctx->process, .driver = ctx->driver->tid});
+	if (of_loader.count)
+		return of_loader;
 	if (sampled_python(&python, ctx->profile, ctx->process, ctx->driver->tid))
 		ctx->failed = true;
-	return (struct preparation){python.count, python.ns, python.lead, NULL};
+	return (struct preparation){.count = python.count, .ns = python.ns, .lead = python.lead};
 }
 
 static struct feeder find_feeder(struct rules_ctx *ctx)
@@ -241,7 +285,7 @@ static struct feeder find_feeder(struct rules_ctx *ctx)
 
 		if (!profile_is_child(ctx->profile, child, ctx->process) && !is_worker(ctx, child))
 			continue;
-		work = find_preparation(&(struct preparing){child, 0, NULL});
+		work = find_preparation(&(struct preparing){.process = child});
 		if (work.ns > feeder.work.ns)
 			feeder = (struct feeder){child, work};
 	}
@@ -253,13 +297,6 @@ static struct feeder find_feeder(struct rules_ctx *ctx)
 const struct profile_frame *feeder_place(struct rules_ctx *ctx)
 {
 	return find_feeder(ctx).work.lead.frame;
-}
-
-static bool feeder_waits(struct rules_ctx *ctx)
-{
-	struct feeder feeder = find_feeder(ctx);
-
-	return feeder.work.lead.frame && feeder.work.wait;
 }
 
 static const char *wait_verb(const struct profile_activity *wait)
@@ -458,8 +495,8 @@ static void find_own_preparation(struct loader *loader, struct rules_ctx *ctx)
 	if (contexts_begin(&contexts, ctx->profile, ctx->process)) {
 		ctx->failed = true;
 	} else {
-		loader->own = find_preparation(
-			&(struct preparing){ctx->process, ctx->driver->tid, &contexts});
+		loader->own = find_preparation(&(struct preparing){
+			.process = ctx->process, .tid = ctx->driver->tid, .contexts = &contexts});
 		loader->is_frameworks = contexts.batches.count > 0;
 	}
 	contexts_clear(&contexts);
@@ -573,14 +610,23 @@ static const char *remedy_of(const struct loader *loader)
 
 static void add_suggestion(struct note *note, struct rules_ctx *ctx, const struct loader *loader)
 {
+	struct preparation work;
+
 	if (loader->keeps_up) {
 		text_add(&note->suggestion,
 			 "Workers prepare the batches in time, and each has to be taken from "
 			 "them: larger batches, or fewer tensors in each, make that seldom.");
 		return;
 	}
-	rules_suggest(note, ctx, remedy_of(loader));
-	if (loader->is_own ? loader->own.wait != NULL : feeder_waits(ctx))
+	work = loader->is_own ? loader->own : find_feeder(ctx).work;
+	if (work.loader)
+		text_printf(&note->suggestion,
+			    "The model waits for its data: %s, or prepare the data once instead of "
+			    "in each epoch.",
+			    work.loader->remedy);
+	else
+		rules_suggest(note, ctx, remedy_of(loader));
+	if (work.lead.frame && work.wait)
 		text_add(&note->suggestion, " Workers that sleep, read or wait for a disk need no "
 					    "CPU meanwhile: there may be more of them than CPUs.");
 }

@@ -134,6 +134,15 @@ bool stack_takes_from_queue(const struct profile_stack *stack)
 	return false;
 }
 
+bool stack_takes_from_pipeline(const struct profile_stack *stack)
+{
+	for (size_t i = 0; stack && i < stack->frames_count; i++)
+		if (begins_with(stack->frames[i]->function,
+				"tensorflow::data::IteratorResource::GetNext"))
+			return true;
+	return false;
+}
+
 /* Libraries of collectives, and PyTorch's part around them. */
 static bool is_collective(const struct profile_frame *frame)
 {

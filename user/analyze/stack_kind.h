@@ -28,6 +28,8 @@ bool stack_runs_python(const struct profile_stack *stack);
 bool stack_reads_input(const struct profile_stack *stack);
 /* Is it in a queue or a connection, which another thread or process fills? */
 bool stack_takes_from_queue(const struct profile_stack *stack);
+/* Does a thread of TensorFlow's own take a step's next batch in it, from a pipeline of tf.data? */
+bool stack_takes_from_pipeline(const struct profile_stack *stack);
 /* Is it in a collective, of which other processes of the job have a part? */
 bool stack_communicates(const struct profile_stack *stack);
 /* Is the innermost Python function interrupted by CPython's garbage collector? What a finalizer

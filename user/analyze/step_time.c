@@ -318,6 +318,31 @@ static void move_awaited(struct division *d)
 	d->time->ns[TIME_COMPUTE] += awaited;
 }
 
+static void move_to_input(struct division *d, enum time_class from, double *fed)
+{
+	double ns = fmin(*fed, d->waits[from]);
+
+	*fed -= ns;
+	d->waits[from] -= ns;
+	d->time->ns[from] -= ns;
+	d->time->ns[TIME_INPUT] += ns;
+	d->time->batch_ns += ns;
+}
+
+/* A step that TensorFlow runs takes its batch on a thread of the pool, for which this one waits. */
+static void move_fed(struct division *d)
+{
+	const struct profile_activities *samples = &d->contexts.process->samples;
+	double fed = 0;
+
+	for (size_t i = 0; i < samples->count; i++)
+		if (samples->list[i].tid != d->driver->tid &&
+		    stack_takes_from_pipeline(samples->list[i].stack))
+			fed += (double)activity_judged_ns(&samples->list[i]);
+	move_to_input(d, TIME_OTHER, &fed);
+	move_to_input(d, TIME_COMPUTE, &fed);
+}
+
 /* The recording's time becomes a step's; what is not accounted for is other. */
 static void to_unit(struct step_time *time, double wall_ns)
 {
@@ -376,6 +401,7 @@ int step_time_find(struct step_time *time, const struct profile *profile,
 		time->known |= driver_time(&d, &d.strata[i]) > 0;
 		add_running(&d, &d.strata[i]);
 	}
+	move_fed(&d);
 	move_awaited(&d);
 	to_unit(time, (double)driver->judged_ns);
 	free(d.strata);
