@@ -149,3 +149,30 @@ Test(loaders, what_is_no_batch)
 	add(t, STACK(GENERATOR("batches"), &loop, &module), false, 50);
 	expect_loader(t, STACK(GENERATOR("batches"), &loop, &module), false);
 }
+
+/* Steps that do nothing but wait have no samples of their own: the call that ends them has a stack.
+ */
+Test(loaders, steps_without_samples)
+{
+	const struct profile_stack *batch =
+		STACK(OWN("read"), GENERATOR("batches"), &loop, &module);
+	const struct profile_stack *others[] = {
+		STACK(&backward, &step, &loop, &module),
+		/* the loop of another training */
+		STACK(&backward, &step, OWN("other"), &module),
+	};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct training *t = calloc(1, sizeof(*t));
+		struct profile_context context = {.id = 1, .function = 7, .stack = others[i]};
+
+		cr_assert_not_null(t);
+		t->process.steps.count = t->process.steps.ends_count = 100;
+		t->process.steps.tid = TID;
+		t->process.steps.function = 7;
+		t->process.contexts = &context;
+		t->process.contexts_count = 1;
+		add(t, batch, true, 50);
+		expect_loader(t, batch, i == 0);
+	}
+}

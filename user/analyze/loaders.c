@@ -153,27 +153,42 @@ struct counts {
 	uint64_t inside, outside, of_loop, ns;
 };
 
+static void count_training(struct counts *counts, const struct candidate *candidate,
+			   const struct profile_stack *stack, uint64_t count)
+{
+	*(stack_has_function(stack, candidate->function) ? &counts->inside : &counts->outside) +=
+		count;
+	if (stack_has_function(stack, candidate->caller))
+		counts->of_loop += count;
+}
+
+/* The stack of a call that ends steps shows the loop, however short the steps' own work is. */
+static bool ends_steps(const struct profile_process *process, const struct profile_context *context)
+{
+	return context->function == process->steps.function && context->stack &&
+	       context->stack->frames_count;
+}
+
 static struct counts count_samples(const struct search *search, const struct candidate *candidate)
 {
-	const struct profile_activities *samples = &search->contexts->process->samples;
+	const struct profile_process *process = search->contexts->process;
 	struct counts counts = {0};
 
-	for (size_t i = 0; i < samples->count; i++) {
-		const struct profile_activity *sample = &samples->list[i];
-		uint64_t count = activity_judged_count(sample);
-		bool inside;
+	for (size_t i = 0; i < process->samples.count; i++) {
+		const struct profile_activity *sample = &process->samples.list[i];
 
 		if (!is_of_steps(search, sample))
 			continue;
-		inside = stack_has_function(sample->stack, candidate->function);
-		if (inside)
+		if (stack_has_function(sample->stack, candidate->function))
 			counts.ns += activity_judged_ns(sample);
-		if (training_of(search->contexts, sample) < search->sure)
-			continue;
-		*(inside ? &counts.inside : &counts.outside) += count;
-		if (stack_has_function(sample->stack, candidate->caller))
-			counts.of_loop += count;
+		if (training_of(search->contexts, sample) >= search->sure)
+			count_training(&counts, candidate, sample->stack,
+				       activity_judged_count(sample));
 	}
+	for (size_t i = 0; i < process->contexts_count; i++)
+		if (ends_steps(process, &process->contexts[i]))
+			count_training(&counts, candidate, process->contexts[i].stack,
+				       TRAINING_MIN);
 	return counts;
 }
 
@@ -203,6 +218,9 @@ void loaders_find(struct loaders *loaders, const struct contexts *contexts)
 	for (size_t i = 0; i < process->samples.count; i++)
 		if (is_of_steps(&search, &process->samples.list[i]))
 			add_candidates(&search, &process->samples.list[i]);
+	for (size_t i = 0; i < process->contexts_count; i++)
+		if (ends_steps(process, &process->contexts[i]))
+			search.trainings[TRAINING_UPDATE] += TRAINING_MIN;
 	while (search.sure > TRAINING_CALL && search.trainings[search.sure] < TRAINING_MIN)
 		search.sure--;
 	for (size_t i = 0; i < search.count && loaders->count < LOADERS_MAX; i++)
