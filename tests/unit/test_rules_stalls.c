@@ -430,6 +430,17 @@ Test(stalls, evaluation_in_a_package)
 		     PERFX_WAIT_NONE, "exact_match", "(nothing)");
 }
 
+/* Where slow steps are in the same functions as others, the trainer's loop is named, not the
+ * wrapper around it. */
+Test(stalls, wrapper_around_a_trainer)
+{
+	const struct profile_stack *stack =
+		STACK(PACKAGE("execute", 50), PACKAGE("Trainer.fit", 20),
+		      PACKAGE("traced.<locals>.wrapper", 12), OWN("main", 9));
+
+	expect_place(stack, stack, PERFX_WAIT_FUTEX, "main", "Trainer.fit");
+}
+
 /* The program's function of any name, not a layer below it that is hardly ever sampled in ordinary
  * steps, and with the function for which a hook alone is there. */
 Test(stalls, evaluation_of_any_name)

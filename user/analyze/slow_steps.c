@@ -507,6 +507,12 @@ static size_t python_of(struct comparison *c, const struct profile_stack *stack)
 	return location_python(stack->frames, stack->frames_count);
 }
 
+/* A decorator's, of a package: it says nothing. */
+static bool is_wrapper(const struct profile_frame *frame)
+{
+	return strstr(frame->function, "<locals>") && !location_is_own_python(frame);
+}
+
 static bool is_own_of_slow_steps(struct comparison *c, const struct profile_frame *frame)
 {
 	return location_is_own_python(frame) && is_of_slow_steps(c, frame, SHARE_OF_FUNCTION);
@@ -528,7 +534,8 @@ static const struct profile_frame *callee_of(struct comparison *c,
 	if (!frame_is_same_function(stack->frames[inner], stack->frames[place]))
 		return NULL;
 	while (inner-- > 0)
-		if (stack->frames[inner]->language == PERFX_LANGUAGE_PYTHON)
+		if (stack->frames[inner]->language == PERFX_LANGUAGE_PYTHON &&
+		    !is_wrapper(stack->frames[inner]))
 			return stack->frames[inner];
 	return NULL;
 }
