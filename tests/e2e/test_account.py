@@ -251,3 +251,39 @@ def test_sleeps_of_a_generator_are_the_datas(tmp_path):
     assert "rows_of (reads.py:9), which sleeps 8." in finding["evidence"]
     assert "num_workers" not in finding["suggestion"] and "queue" in finding["suggestion"]
     assert not any(finding["kind"] == "SleepWait" for finding in process["findings"])
+
+
+# Each works for the seconds of its argument.
+WORKS_FOR = """
+import queue, sys, threading, time
+
+def nap():
+    time.sleep(0.02)
+
+def count():
+    for _ in range(100000):
+        pass
+
+kept = []
+
+def keep():
+    kept.append(bytearray(b"x" * 300000))
+    time.sleep(0.01)
+
+print("ready", flush=True)
+end = time.monotonic() + float(sys.argv[2])
+while time.monotonic() < end:
+    globals()[sys.argv[1]]()
+"""
+
+
+@pytest.mark.parametrize("work", ["nap", "count", "keep"])
+def test_a_recording_that_is_cut_finds_the_same(tmp_path, work):
+    """As one that lasts to the program's end. A leak is told from growth by time: their class is one."""
+    path, first = write(tmp_path / "works.py", WORKS_FOR), []
+    for program_seconds, seconds in ("30", 4), ("5", 10):
+        with started(PYTHON, path, work, program_seconds) as process:
+            finding, = process_of(report_of(process.pid, seconds), process.pid)["findings"][:1]
+            subject = finding["subject"].replace(str(process.pid), "PID")
+            first.append((finding["class"], subject if finding["class"] != "memory" else ""))
+    assert first[0] == first[1]
