@@ -161,3 +161,17 @@ def test_start_up_is_no_step(python, tmp_path):
     assert process["steps"]["count"] >= 190
     assert "GarbageCollection" not in {f["kind"] for f in process["findings"]}
     assert "collecting garbage" not in result.stderr
+
+
+def test_who_was_started_here(python, tracer):
+    """The same program, attached to while it sets up: that is a part of what was asked for, however
+    short before it began."""
+    started = subprocess.Popen([python, "-c", SET_UP], stdout=subprocess.DEVNULL)
+    try:
+        report = tracer(started.pid, "--no-calibrate").report()
+    finally:
+        started.kill()
+        started.wait()
+    process = report["processes"][0]
+    assert process["steps"]["count"] >= 190
+    assert "startup_ns" not in process["steps"]
