@@ -4,6 +4,15 @@
 #include "analyze_scene.h"
 #include "base/escape.h"
 
+static void expect_evidence(const struct scene *s, const char *part, bool there)
+{
+	struct analysis *analysis = analyze(&s->profile, NULL);
+	const char *evidence = analysis->processes[0].findings[0].evidence;
+
+	cr_expect_eq(strstr(evidence, part) != NULL, there, "%s", evidence);
+	analysis__free(analysis);
+}
+
 Test(analyze, nothing_remarkable)
 {
 	struct scene s;
@@ -49,6 +58,38 @@ Test(analyze, tiny_calls)
 	s.row.calls_count = 100000;
 	s.row.avg_ns = PROFILE_ABSENT;
 	expect_kinds(s, "");
+}
+
+/* The budget ended the timing of both after a fourth of the ten seconds: what it saw says how often
+ * and for how long. */
+Test(analyze, calls_that_are_no_longer_watched)
+{
+	struct perfx_reduced reduced = {.function = 1, .to = PERFX_REDUCED_COUNTED};
+	struct scene s;
+
+	scene_set(&s);
+	reduced.time_ns = s.process.from_ns + 5 * S / 2;
+	s.profile.reduced = &reduced;
+	s.profile.reduced_count = 1;
+	s.function.name = "usleep";
+	s.row.self_ns = 499 * MS;
+	expect_kinds(s, "");
+	s.row.self_ns = 500 * MS;
+	expect_kinds(s, "SlowOperation/medium");
+	expect_evidence(&s, "self time 500 ms, 20.0 % of the 2.50 s in which it was timed", true);
+	/* all calls are still counted */
+	s.function.name = "tiny";
+	s.row.self_ns = 0;
+	s.row.avg_ns = 4999;
+	s.row.calls_count = s.row.timed_count = 99999;
+	expect_kinds(s, "");
+	reduced.to = PERFX_REDUCED_REMOVED;
+	s.row.calls_count = s.row.timed_count = 24999;
+	expect_kinds(s, "");
+	s.row.calls_count = s.row.timed_count = 25000;
+	/* and so is the share of its time */
+	expect_kinds(s, "TinyCalls/high");
+	expect_evidence(&s, "10,000 calls/s", true);
 }
 
 Test(analyze, unwound)
@@ -385,15 +426,6 @@ Test(analyze, memory_growth)
 	expect_kinds(s, "");
 }
 
-static void expect_evidence(const struct scene *s, const char *part, bool there)
-{
-	struct analysis *analysis = analyze(&s->profile, NULL);
-	const char *evidence = analysis->processes[0].findings[0].evidence;
-
-	cr_expect_eq(strstr(evidence, part) != NULL, there, "%s", evidence);
-	analysis__free(analysis);
-}
-
 Test(analyze, overhead_and_losses)
 {
 	struct scene s;
@@ -523,12 +555,11 @@ Test(analyze, verdicts)
 	s.process.calls_count = s.profile.calls_count = 0;
 	expect_verdict(&s, "No problem found: python3 (pid 42) used 90.0 % of one CPU in 10.0 s.");
 	s.process.cpu_ns = 0;
-	expect_verdict(&s, "IDLE: python3 (pid 42): used 0 ns of CPU time in 10.0 s (0 %); 0 of 1 "
-			   "threads blocked nearly all the time.");
+	expect_verdict(&s, "IDLE: python3 (pid 42): used 0 ns of CPU time in 10.0 s (0 %).");
 	s.profile.target_killed = s.process.exited = true;
 	s.process.status = 9;
-	expect_verdict(&s, "IDLE: python3 (pid 42): used 0 ns of CPU time in 10.0 s (0 %); 0 of 1 "
-			   "threads blocked nearly all the time. It was killed by SIGKILL after "
+	expect_verdict(&s, "IDLE: python3 (pid 42): used 0 ns of CPU time in 10.0 s (0 %). It was "
+			   "killed by SIGKILL after "
 			   "10.0 s.");
 	s.profile.processes_count = 0;
 	expect_verdict(&s, "Nothing was traced: the capture contains no process.");

@@ -318,7 +318,7 @@ Test(rules_cpu, barriers_of_compiled_code)
 	pool_threads(&s, 7, 4000);
 	lacks_cpus(&s, MAIN, "python3", 4000);
 	report = end_after(&s, 4 * S);
-	cr_expect(contains(find(&report, "Oversubscribed")->evidence, "in 0 % of their"));
+	cr_expect_null(strstr(find(&report, "Oversubscribed")->evidence, "polled for each other"));
 	forget(&report);
 }
 

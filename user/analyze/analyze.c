@@ -47,6 +47,43 @@ void add_wall_share(struct text *text, double share)
 	text_add(text, " of the wall time");
 }
 
+uint64_t watched_ns(const struct profile *profile, const struct profile_process *process,
+		    uint32_t function, enum perfx_reduced_to until)
+{
+	uint64_t to_ns = process->to_ns;
+
+	for (size_t i = 0; i < profile->reduced_count; i++) {
+		const struct perfx_reduced *reduced = &profile->reduced[i];
+
+		if (reduced->function == function && reduced->to >= until &&
+		    reduced->time_ns > process->from_ns && reduced->time_ns < to_ns)
+			to_ns = reduced->time_ns;
+	}
+	return to_ns > process->from_ns ? to_ns - process->from_ns : 0;
+}
+
+double timed_share(const struct profile *profile, const struct profile_process *process,
+		   uint32_t function, uint64_t ns)
+{
+	uint64_t timed_ns = watched_ns(profile, process, function, PERFX_REDUCED_COUNTED);
+
+	return timed_ns && ns != PROFILE_ABSENT ? (double)ns / (double)timed_ns : -1;
+}
+
+void add_timed_share(struct text *text, const struct profile *profile,
+		     const struct profile_process *process, uint32_t function, uint64_t ns)
+{
+	uint64_t timed_ns = watched_ns(profile, process, function, PERFX_REDUCED_COUNTED);
+	double share = timed_share(profile, process, function, ns);
+
+	if (timed_ns == profile_wall_ns(process) || share > 1) {
+		add_wall_share(text, share);
+		return;
+	}
+	add_percent(text, share);
+	text_printf(text, " of the %s in which it was timed", as_ns(timed_ns));
+}
+
 void add_cpu_use(struct text *text, const struct profile_process *process)
 {
 	double cpus = cpu_share(process);

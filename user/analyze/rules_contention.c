@@ -365,13 +365,15 @@ static void add_waiting(struct text *text, const struct rules_ctx *ctx,
 	add_cpu_holders(text, &shortage->holders);
 }
 
+#define POLLING_SHOWN 0.01
+
 /* "; its 8 threads of libgomp.so.1 polled for each other in 82.0 % of their CPU time" */
 static void add_spinning(struct text *text, const struct thread_pool *pool)
 {
 	double spin = (double)pool->driver.spin_ns + (double)pool->others.spin_ns;
 	double all = spin + (double)pool->driver.work_ns + (double)pool->others.work_ns;
 
-	if (pool->threads_count < 2 || all <= 0)
+	if (pool->threads_count < 2 || all <= 0 || spin < POLLING_SHOWN * all)
 		return;
 	text_printf(text, "; the %u threads of its pool (", pool->threads_count);
 	escape_name(text, pool->runtime);

@@ -156,6 +156,17 @@ double wall_share(const struct profile_process *process, uint64_t ns);
 void add_wall_share(struct text *text, double share);
 /* A count in a second of the process's wall time. */
 double rate_of(const struct profile_process *process, uint64_t count);
+/* For how long calls of a function were timed (PERFX_REDUCED_COUNTED) or seen
+ * (PERFX_REDUCED_REMOVED): the wall time, unless the overhead budget ended that. Their sums are
+ * divided by it. */
+uint64_t watched_ns(const struct profile *profile, const struct profile_process *process,
+		    uint32_t function, enum perfx_reduced_to until);
+/* The share of a function's time in the time in which it was timed; < 0: unknown. */
+double timed_share(const struct profile *profile, const struct profile_process *process,
+		   uint32_t function, uint64_t ns);
+/* "62.0 % of the wall time", "62.0 % of the 2.80 s in which it was timed" */
+void add_timed_share(struct text *text, const struct profile *profile,
+		     const struct profile_process *process, uint32_t function, uint64_t ns);
 /* Adds "comm (pid 42)" and a function's name, marked. */
 void add_process_name(struct text *text, const struct profile_process *process);
 void add_function_name(struct text *text, const struct profile *profile, uint32_t function);

@@ -18,7 +18,8 @@ static bool is_inefficient(const struct rules_ctx *ctx, const struct parallel_fu
 	bool waits = of && remedy_waits(remedy_of_name(of));
 
 	return !waits && (double)parallelism->samples_count >= thresholds->low_parallel_samples &&
-	       wall_share(ctx->process, function->total_ns) >= thresholds->low_parallel_share &&
+	       timed_share(ctx->profile, ctx->process, function->function, function->total_ns) >=
+		       thresholds->low_parallel_share &&
 	       parallelism->efficiency + DEVIATIONS * parallelism->error <
 		       thresholds->low_parallel_efficiency;
 }
@@ -30,7 +31,7 @@ static double gain_of(const struct rules_ctx *ctx, const struct parallel_functio
 
 	if (ctx->profile->cpus_count)
 		threads = fmin(threads, ctx->profile->cpus_count);
-	return wall_share(ctx->process, function->total_ns) *
+	return timed_share(ctx->profile, ctx->process, function->function, function->total_ns) *
 	       fmax(1 - function->parallelism.speedup / threads, 0);
 }
 
@@ -63,7 +64,7 @@ void rules_parallel(struct rules_ctx *ctx)
 	if (!worst)
 		return;
 	gain = gain_of(ctx, worst);
-	note.share = wall_share(ctx->process, worst->total_ns);
+	note.share = timed_share(ctx->profile, ctx->process, worst->function, worst->total_ns);
 	note.gain_ns = gain * rules_unit_ns(ctx);
 	note.confidence = confidence_above(thresholds->low_parallel_efficiency -
 						   worst->parallelism.efficiency,
@@ -74,7 +75,8 @@ void rules_parallel(struct rules_ctx *ctx)
 	add_percent(&note.evidence, worst->parallelism.efficiency);
 	text_printf(&note.evidence, " (%llu samples), in ",
 		    (unsigned long long)worst->parallelism.samples_count);
-	add_wall_share(&note.evidence, note.share);
+	add_timed_share(&note.evidence, ctx->profile, ctx->process, worst->function,
+			worst->total_ns);
 	text_printf(&note.threshold,
 		    "efficiency below %g %% with a confidence of 95 %%, in at least %g %% of the "
 		    "wall time",

@@ -37,7 +37,8 @@ bool rules_is_worker(const struct rules_ctx *ctx)
 	return ctx->role == PROCESS_WORKER;
 }
 
-/* What took most of the waiting: "; 4.90 s in epoll for pipe:[1234], in serve (server.py:12)" */
+/* What took most of the waiting: "; 4.90 s in poll for pipe:[1234], in serve (server.py:12)"; an
+ * object that is named after its call stands alone: "in epoll (descriptor 3)". */
 static void add_longest_wait(struct text *text, const struct driver *driver)
 {
 	const struct profile_activity *wait = driver->longest;
@@ -45,14 +46,12 @@ static void add_longest_wait(struct text *text, const struct driver *driver)
 
 	if (!wait)
 		return;
-	text_add(text, "; ");
-	add_ns(text, wait->ns);
-	text_printf(text, " in %s",
-		    wait->reason == PERFX_WAIT_SYSCALL && call ? call : name_of_wait(wait->reason));
-	if (wait->object_name[0]) {
-		text_add(text, " for ");
-		escape_name(text, wait->object_name);
-	}
+	if (wait->reason != PERFX_WAIT_SYSCALL || !call)
+		call = name_of_wait(wait->reason);
+	text_printf(text, "; %s in ", as_ns(wait->ns));
+	if (!wait->object_name[0] || strncmp(wait->object_name, call, strlen(call)))
+		text_printf(text, "%s%s", call, wait->object_name[0] ? " for " : "");
+	escape_name(text, wait->object_name);
 	if (!driver->longest_place)
 		return;
 	text_add(text, ", in ");
@@ -102,8 +101,10 @@ static bool idle_target(struct rules_ctx *ctx)
 	text_add(&note.evidence, " (");
 	add_percent(&note.evidence, cpu);
 	text_add(&note.evidence, ")");
-	if (threads.measured)
-		text_printf(&note.evidence, "; %u of %u threads blocked nearly all the time",
+	if (threads.measured == 1 && threads.blocked)
+		text_add(&note.evidence, "; its thread was blocked nearly all the time");
+	else if (threads.blocked)
+		text_printf(&note.evidence, "; %u of %u threads were blocked nearly all the time",
 			    threads.blocked, threads.measured);
 	add_longest_wait(&note.evidence, ctx->driver);
 	text_printf(&note.threshold, "CPU time below %g %% of the wall time",

@@ -96,7 +96,7 @@ static bool can_be_left_out(enum bottleneck bottleneck)
 
 static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 {
-	double share = wall_share(ctx->process, row->self_ns);
+	double share = timed_share(ctx->profile, ctx->process, row->function, row->self_ns);
 	enum remedy_kind kind = remedy_kind(ctx->profile, ctx->process, row);
 	struct note note = {.of_function = true,
 			    .bottleneck = class_of_slow(ctx, kind),
@@ -115,7 +115,7 @@ static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 	text_add(&note.evidence, "self time ");
 	add_ns(&note.evidence, row->self_ns);
 	text_add(&note.evidence, ", ");
-	add_wall_share(&note.evidence, share);
+	add_timed_share(&note.evidence, ctx->profile, ctx->process, row->function, row->self_ns);
 	text_add(&note.evidence, ", in ");
 	add_count(&note.evidence, row->calls_count);
 	text_add(&note.evidence, row->calls_count == 1 ? " call" : " calls");
@@ -136,12 +136,17 @@ static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 
 static bool tiny_calls(struct rules_ctx *ctx, const struct profile_row *row)
 {
-	double rate = rate_of(ctx->process, row->calls_count);
-	struct note note = {.of_function = true,
-			    .bottleneck = BOTTLENECK_OPERATORS,
-			    .confidence = 1,
-			    .look = "Functions: Callers",
-			    .share = fmin(wall_share(ctx->process, row->total_ns), 1)};
+	/* short calls are the first that the overhead budget stops watching */
+	uint64_t seen_ns =
+		watched_ns(ctx->profile, ctx->process, row->function, PERFX_REDUCED_REMOVED);
+	double rate = seen_ns ? (double)row->calls_count * 1e9 / (double)seen_ns : 0;
+	struct note note = {
+		.of_function = true,
+		.bottleneck = BOTTLENECK_OPERATORS,
+		.confidence = 1,
+		.look = "Functions: Callers",
+		.share = fmin(timed_share(ctx->profile, ctx->process, row->function, row->total_ns),
+			      1)};
 
 	if (row->avg_ns == PROFILE_ABSENT ||
 	    (double)row->avg_ns >= ctx->thresholds->tiny_calls_ns ||

@@ -518,7 +518,7 @@ static void add_most(struct text *text, const struct profile *profile,
 	text_add(text, ", most of it in ");
 	add_function_name(text, profile, row->function);
 	text_add(text, " (");
-	add_wall_share(text, wall_share(p, row->self_ns));
+	add_timed_share(text, profile, p, row->function, row->self_ns);
 	text_add(text, ")");
 }
 
