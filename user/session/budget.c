@@ -3,7 +3,11 @@
 
 #include "base/clock.h"
 #include "base/message.h"
+#include "session/process_table.h"
+#include "session/recording.h"
+#include "session/waits.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -51,7 +55,7 @@
 #define PAYBACK_SHARE	0.7
 
 struct budget {
-	struct budget_parts parts;
+	struct recording *recording;
 	bool everything;
 	struct pace pace;
 	uint64_t started_ns, looked_ns, next_look_ns;
@@ -104,37 +108,12 @@ double pace_allowed_ns(const struct pace *pace)
 		    allowed_ns + pace->credit_ns * busy_ns / PAYBACK_NS);
 }
 
-struct budget *budget__new(const struct budget_parts *parts)
-{
-	struct budget *budget = calloc(1, sizeof(*budget));
-
-	if (!budget)
-		return NULL;
-	budget->parts = *parts;
-	budget->everything = parts->max_percent > 0;
-	pace_begin(&budget->pace, budget->everything ? parts->max_percent : BUDGET_PERCENT);
-	return budget;
-}
-
-void budget__free(struct budget *budget)
-{
-	free(budget);
-}
-
-void budget__start(struct budget *budget, uint64_t now_ns)
-{
-	budget->started_ns = budget->looked_ns = now_ns;
-	budget->next_look_ns = now_ns + EARLY_LOOKS_NS;
-	probes__watch_cost(budget->parts.probes);
-	process_table__busy_ns(budget->parts.processes, &budget->busy, 0);
-}
-
 /* --- samples and time off the CPU --- */
 
 static void look_at_background(struct budget *budget, double kept)
 {
 	for (enum tracer_background i = 0; i < TRACER_BACKGROUNDS; i++) {
-		double ns = probes__background_ns(budget->parts.probes, i);
+		double ns = probes__background_ns(budget->recording->probes, i);
 
 		budget->background_spent_ns[i] *= kept;
 		budget->background_spent_ns[i] += ns - budget->background_ns[i];
@@ -161,11 +140,11 @@ static void reduce_background(struct budget *budget, enum tracer_background whic
 	budget->background_spent_ns[which] *= which == TRACER_SAMPLES ? 0.5 : 0;
 	if (which == TRACER_SAMPLES) {
 		budget->samples_halved++;
-		sampler__thin(budget->parts.sampler, "a higher --max-overhead keeps more");
+		sampler__thin(budget->recording->sampler, "a higher --max-overhead keeps more");
 		return;
 	}
-	waits__give_up(budget->parts.waits, clock_monotonic_ns());
-	skipped_waits(budget->parts.skipped,
+	waits__give_up(budget->recording->waits, clock_monotonic_ns());
+	skipped_waits(&budget->recording->skipped,
 		      "removed during the recording: it cost more than --max-overhead allows");
 	msg_reduced("time off the CPU", "not recorded", "a higher --max-overhead keeps it");
 }
@@ -176,8 +155,8 @@ static struct expenses expenses_of(const struct budget *budget)
 {
 	struct expenses expenses = {0};
 
-	probes__add_expenses(budget->parts.probes, budget->everything, &expenses);
-	memory__add_expenses(budget->parts.memory, budget->everything, &expenses);
+	probes__add_expenses(budget->recording->probes, budget->everything, &expenses);
+	memory__add_expenses(budget->recording->memory, budget->everything, &expenses);
 	add_background(budget, &expenses);
 	return expenses;
 }
@@ -201,17 +180,15 @@ const struct expense *budget_choose(const struct expenses *expenses, double allo
 
 static void reduce_memory(struct budget *budget, enum perfx_domain domain)
 {
-	memory__reduce(budget->parts.memory, domain, pace_busy_ns(&budget->pace),
+	memory__reduce(budget->recording->memory, domain, pace_busy_ns(&budget->pace),
 		       budget->pace.limit_percent, budget->everything);
 }
 
 static void reduce(struct budget *budget, const struct expense *expense)
 {
-	const struct budget_parts *parts = &budget->parts;
-
 	switch (expense->of) {
 	case EXPENSE_FUNCTION:
-		probes__reduce(parts->probes, expense->index, budget->everything);
+		probes__reduce(budget->recording->probes, expense->index, budget->everything);
 		break;
 	case EXPENSE_MEMORY:
 		reduce_memory(budget, (enum perfx_domain)expense->index);
@@ -233,7 +210,7 @@ static bool reduce_to_limit(struct budget *budget, double allowed)
 	const struct expense *expense;
 	bool reduced = false;
 
-	probes__find_nested(budget->parts.probes);
+	probes__find_nested(budget->recording->probes);
 	expenses = expenses_of(budget);
 	while ((expense = budget_choose(&expenses, allowed, least))) {
 		reduce(budget, expense);
@@ -246,7 +223,7 @@ static bool reduce_to_limit(struct budget *budget, double allowed)
 static bool reduce_frees(struct budget *budget)
 {
 	enum perfx_domain domain =
-		memory__costly_frees(budget->parts.memory, budget->everything,
+		memory__costly_frees(budget->recording->memory, budget->everything,
 				     pace_busy_ns(&budget->pace), budget->pace.limit_percent);
 	if (domain == PERFX_DOMAINS)
 		return false;
@@ -259,24 +236,28 @@ static void look(struct budget *budget, uint64_t now_ns)
 {
 	uint64_t elapsed_ns = now_ns - budget->looked_ns;
 	double kept = budget->pace.spent_ns > 0 ? exp(-(double)elapsed_ns / WINDOW_NS) : 0;
-	double busy_ns =
-		(double)process_table__busy_ns(budget->parts.processes, &budget->busy, elapsed_ns);
+	double busy_ns = (double)process_table__busy_ns(budget->recording->processes, &budget->busy,
+							elapsed_ns);
 
-	probes__look(budget->parts.probes, kept);
-	memory__look(budget->parts.memory, now_ns, kept);
+	probes__look(budget->recording->probes, kept);
+	memory__look(budget->recording->memory, now_ns, kept);
 	look_at_background(budget, kept);
 	budget->looked_ns = now_ns;
 	pace_add(&budget->pace, kept, elapsed_ns, busy_ns,
 		 expenses_of(budget).all_ns - kept * budget->pace.spent_ns);
 }
 
-void budget__tick(struct budget *budget, uint64_t now_ns)
+static void tick(struct recording *recording)
 {
+	uint64_t now_ns = recording->now_ns;
+	struct budget *budget = recording->budget;
 	bool is_early = now_ns < budget->started_ns + EARLY_NS, reduced;
 	double allowed_ns;
 
-	memory__tick(budget->parts.memory, now_ns);
-	if (now_ns < budget->next_look_ns || !probes__cost_is_known(budget->parts.probes))
+	if (recording->windows.paused)
+		return;
+	memory__tick(recording->memory, now_ns);
+	if (now_ns < budget->next_look_ns || !probes__cost_is_known(budget->recording->probes))
 		return;
 	look(budget, now_ns);
 	budget->next_look_ns = now_ns + (is_early ? EARLY_LOOKS_NS : LOOKS_NS);
@@ -287,10 +268,45 @@ void budget__tick(struct budget *budget, uint64_t now_ns)
 		return;
 	/* the window is one of the new state by now, as if it had never been another */
 	budget->pace.spent_ns = expenses_of(budget).all_ns;
-	probes__apply_reductions(budget->parts.probes);
+	probes__apply_reductions(budget->recording->probes);
 	/* Calls that are only counted run another program, and a program has less to do for a
 	 * sample: the window begins anew with the new probes and their cost. */
 	look(budget, clock_monotonic_ns());
-	probes__forget_cost(budget->parts.probes);
+	probes__forget_cost(budget->recording->probes);
 	budget->pace.spent_ns = 0;
 }
+
+static int open_budget(struct recording *recording)
+{
+	double max_percent = recording->options->max_overhead_percent;
+	struct budget *budget = calloc(1, sizeof(*budget));
+
+	if (!budget)
+		return -ENOMEM;
+	budget->recording = recording;
+	budget->everything = max_percent > 0;
+	pace_begin(&budget->pace, budget->everything ? max_percent : BUDGET_PERCENT);
+	recording->budget = budget;
+	return 0;
+}
+
+static void begin(struct recording *recording)
+{
+	struct budget *budget = recording->budget;
+
+	budget->started_ns = budget->looked_ns = recording->start_ns;
+	budget->next_look_ns = recording->start_ns + EARLY_LOOKS_NS;
+	probes__watch_cost(recording->probes);
+	process_table__busy_ns(recording->processes, &budget->busy, 0);
+}
+
+static void close_budget(struct recording *recording)
+{
+	free(recording->budget);
+}
+
+const struct recording_part budget_part = {.name = "the overhead budget",
+					   .open = open_budget,
+					   .begin = begin,
+					   .tick = tick,
+					   .close = close_budget};

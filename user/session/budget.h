@@ -21,26 +21,10 @@
 #include "attach/memory.h"
 #include "attach/probes.h"
 #include "attach/sampler.h"
-#include "session/process_table.h"
-#include "session/waits.h"
 
 #include <stdint.h>
 
 #define BUDGET_PERCENT 5.0
-
-struct budget;
-
-/* All borrowed. */
-struct budget_parts {
-	struct probes *probes;
-	struct memory *memory;
-	struct sampler *sampler;
-	struct tracer *tracer;
-	struct waits *waits; /* NULL: time off the CPU is not recorded */
-	const struct process_table *processes;
-	struct skipped_list *skipped;
-	double max_percent; /* 0: BUDGET_PERCENT, of what was not asked for; HUGE_VAL: no limit */
-};
 
 /*
  * What a budget allows. The window is the time since the probes changed last, or the last second.
@@ -72,11 +56,5 @@ struct budget_least {
  * reduced. Something is reduced only if what is worth less cannot save enough. */
 const struct expense *budget_choose(const struct expenses *expenses, double allowed_ns,
 				    struct budget_least least);
-
-struct budget *budget__new(const struct budget_parts *parts);
-void budget__free(struct budget *budget);
-/* Times count from here on. */
-void budget__start(struct budget *budget, uint64_t now_ns);
-void budget__tick(struct budget *budget, uint64_t now_ns);
 
 #endif

@@ -15,6 +15,13 @@
 #include "base/message.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "capture/capture.h"
+#include "session/follow.h"
+#include "session/frames.h"
+#include "session/gpu_work.h"
+#include "session/process_table.h"
+#include "session/step_watch.h"
+#include "session/totals.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -36,7 +43,7 @@
 #define AFTER_NS_MAX 5000000000u
 
 struct flight {
-	struct flight_parts parts;
+	struct recording *recording;
 	uint64_t start_ns; /* of the recording */
 	uint64_t next_segment_ns;
 	uint64_t next_names_ns;	   /* for who watches */
@@ -48,30 +55,16 @@ struct flight {
 	bool failed;
 };
 
-struct flight *flight__new(const struct flight_parts *parts)
-{
-	struct flight *flight = calloc(1, sizeof(*flight));
-
-	if (flight)
-		flight->parts = *parts;
-	return flight;
-}
-
-void flight__free(struct flight *flight)
-{
-	free(flight);
-}
-
 static bool is_flight(const struct flight *flight)
 {
-	return flight->parts.options->flight_ns;
+	return flight->recording->options->flight_ns;
 }
 
 /* --- segments --- */
 
 static uint64_t segment_length_ns(const struct flight *flight)
 {
-	uint64_t length_ns = flight->parts.options->flight_ns / SEGMENTS_MIN;
+	uint64_t length_ns = flight->recording->options->flight_ns / SEGMENTS_MIN;
 
 	if (!is_flight(flight) || length_ns > SEGMENT_NS_MAX)
 		return SEGMENT_NS_MAX;
@@ -81,8 +74,9 @@ static uint64_t segment_length_ns(const struct flight *flight)
 /* In a flood a segment can be too large for the buffer. */
 static bool is_large(const struct flight *flight)
 {
-	return is_flight(flight) && capture_writer__segment_bytes(flight->parts.capture) >
-					    flight->parts.options->flight_bytes / SEGMENT_SHARE;
+	return is_flight(flight) &&
+	       capture_writer__segment_bytes(flight->recording->pipeline->capture) >
+		       flight->recording->options->flight_bytes / SEGMENT_SHARE;
 }
 
 static bool is_segment_over(const struct flight *flight, uint64_t now_ns)
@@ -94,9 +88,9 @@ static void end_segment(struct flight *flight, uint64_t now_ns)
 {
 	/* so that the file has the usage of its own time */
 	if (is_flight(flight))
-		process_table__sample(flight->parts.processes, true);
-	totals__emit(flight->parts.totals, now_ns, false);
-	totals__segment(flight->parts.totals, now_ns);
+		process_table__sample(flight->recording->processes, true);
+	totals__emit(flight->recording->totals, now_ns, false);
+	totals__segment(flight->recording->totals, now_ns);
 	flight->next_segment_ns = now_ns + segment_length_ns(flight);
 }
 
@@ -104,7 +98,7 @@ static void name_frames(struct flight *flight, uint64_t now_ns)
 {
 	uint64_t begin_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID), took_ns;
 
-	frames__emit(flight->parts.frames);
+	frames__emit(flight->recording->frames);
 	took_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 	flight->next_names_ns = now_ns + (uint64_t)((double)took_ns / NAMES_SHARE);
 }
@@ -114,7 +108,7 @@ static void end_named_segment(struct flight *flight, uint64_t now_ns)
 {
 	name_frames(flight, now_ns);
 	end_segment(flight, now_ns);
-	gpu_work__name(flight->parts.gpu_work);
+	gpu_work__name(flight->recording->gpu_work);
 }
 
 /* Who watches gets names while it goes on, if not at once. */
@@ -123,7 +117,7 @@ static void end_watched_segment(struct flight *flight, uint64_t now_ns)
 	if (now_ns >= flight->next_names_ns)
 		name_frames(flight, now_ns);
 	end_segment(flight, now_ns);
-	gpu_work__name(flight->parts.gpu_work);
+	gpu_work__name(flight->recording->gpu_work);
 }
 
 /* --- files --- */
@@ -131,7 +125,7 @@ static void end_watched_segment(struct flight *flight, uint64_t now_ns)
 /* run.perfx, run.2.perfx, … */
 static char *path_of(const struct flight *flight, unsigned number)
 {
-	const char *path = flight->parts.options->flight_path, *name = strrchr(path, '/');
+	const char *path = flight->recording->options->flight_path, *name = strrchr(path, '/');
 	const char *dot = strrchr(name ? name : path, '.');
 	char *numbered = NULL;
 
@@ -192,9 +186,9 @@ static int ask(struct flight *flight, char *path, const char *why, const struct 
 	struct capture_dump *dump;
 	int err = -ENOMEM;
 
-	totals__close(flight->parts.totals, &closing.sink, ending);
+	totals__close(flight->recording->totals, &closing.sink, ending);
 	dump = dump_new(flight, path, &closing.records, why, ending->end_ns);
-	return dump ? capture_writer__dump(flight->parts.capture, dump) : err;
+	return dump ? capture_writer__dump(flight->recording->pipeline->capture, dump) : err;
 }
 
 static int ask_now(struct flight *flight, char *path, const char *why, struct ending ending)
@@ -237,10 +231,10 @@ static void hand_over(const struct recorder_watcher *watcher, const char *path, 
 
 static void report_dumps(struct flight *flight, bool wait)
 {
-	const struct recorder_watcher *watcher = flight->parts.options->watcher;
+	const struct recorder_watcher *watcher = flight->recording->options->watcher;
 	struct capture_dump *dump;
 
-	while ((dump = capture_writer__dumped(flight->parts.capture, wait))) {
+	while ((dump = capture_writer__dumped(flight->recording->pipeline->capture, wait))) {
 		if (watcher)
 			hand_over(watcher, dump->path, dump->err);
 		else
@@ -261,17 +255,17 @@ static void describe_slow(struct flight *flight, const struct slow_step *step)
 			 format_ns(median, step->median_ns));
 	snprintf(flight->why, sizeof(flight->why), "step %llu of process %d took %s%s",
 		 (unsigned long long)step->number,
-		 (int)process_table__pid(flight->parts.processes, step->process),
+		 (int)process_table__pid(flight->recording->processes, step->process),
 		 format_ns(took, step->duration_ns), times);
 }
 
 static void note_slow(struct flight *flight, uint64_t now_ns)
 {
-	uint64_t after_ns = flight->parts.options->flight_ns / AFTER_SHARE;
+	uint64_t after_ns = flight->recording->options->flight_ns / AFTER_SHARE;
 	struct slow_step step;
 	char after[UNITS_MAX], *path;
 
-	if (flight->due_ns || !step_watch__slow(flight->parts.steps, &step))
+	if (flight->due_ns || !step_watch__slow(flight->recording->steps, &step))
 		return;
 	describe_slow(flight, &step);
 	flight->step = (struct captured_step){.process = step.process,
@@ -300,8 +294,8 @@ static void note_slow(struct flight *flight, uint64_t now_ns)
 static void note_failed_write(struct flight *flight, int err)
 {
 	flight->failed = true;
-	if (!capture_writer__flush(flight->parts.capture))
-		msg_say("%s: %s", flight->parts.options->flight_path, output_error(err));
+	if (!capture_writer__flush(flight->recording->pipeline->capture))
+		msg_say("%s: %s", flight->recording->options->flight_path, output_error(err));
 }
 
 static void write_asked(struct flight *flight, uint64_t now_ns, const struct ending *so_far)
@@ -321,29 +315,29 @@ static void write_asked(struct flight *flight, uint64_t now_ns, const struct end
 		note_failed_write(flight, err);
 }
 
-void flight__tick(struct flight *flight, uint64_t now_ns, const struct ending *so_far)
+static void tick_recording(struct flight *flight, uint64_t now_ns, const struct ending *so_far)
 {
 	/* without a capture there are no segments */
-	if (!flight->parts.capture)
+	if (!flight->recording->pipeline->capture)
 		return;
 	if (is_segment_over(flight, now_ns)) {
-		if (flight->parts.options->watcher)
+		if (flight->recording->options->watcher)
 			end_watched_segment(flight, now_ns);
 		else
 			end_segment(flight, now_ns);
 	}
 	if (!is_flight(flight))
 		return;
-	if (flight->parts.options->flight_path) {
+	if (flight->recording->options->flight_path) {
 		note_slow(flight, now_ns);
 		write_asked(flight, now_ns, so_far);
 	}
 	report_dumps(flight, false);
 }
 
-void flight__watched(struct flight *flight, bool is_recording, const struct ending *so_far)
+static void write_for_watcher(struct flight *flight, const struct ending *so_far)
 {
-	const struct recorder_watcher *watcher = flight->parts.options->watcher;
+	const struct recorder_watcher *watcher = flight->recording->options->watcher;
 	char *path =
 		watcher && watcher->wants_capture ? watcher->wants_capture(watcher->ctx) : NULL;
 	char *kept = path ? strdup(path) : NULL;
@@ -351,7 +345,7 @@ void flight__watched(struct flight *flight, bool is_recording, const struct endi
 
 	if (!path)
 		return;
-	if (is_recording)
+	if (recording_is_on(flight->recording))
 		err = ask_now(flight, path, "", *so_far);
 	else
 		free(path);
@@ -360,16 +354,29 @@ void flight__watched(struct flight *flight, bool is_recording, const struct endi
 	free(kept);
 }
 
-void flight__begin(struct flight *flight, uint64_t start_ns)
+static void tick(struct recording *recording)
 {
+	const struct follow_result *followed = follow__result(recording->follow);
+	struct ending so_far = {.goes_on = true,
+				.looks_count = followed->looks_count,
+				.untraced_read_count = followed->untraced_read_count};
+
+	if (recording_is_on(recording))
+		tick_recording(recording->flight, recording->now_ns, &so_far);
+	write_for_watcher(recording->flight, &so_far);
+}
+
+static void begin(struct recording *recording)
+{
+	struct flight *flight = recording->flight;
 	char length[UNITS_MAX];
 
-	if (flight->parts.options->flight_path && is_flight(flight))
+	if (flight->recording->options->flight_path && is_flight(flight))
 		msg_say("keeping the last %s in memory: kill -USR1 %d writes it to %s",
-			format_ns(length, flight->parts.options->flight_ns), (int)getpid(),
-			flight->parts.options->flight_path);
-	flight->start_ns = start_ns;
-	flight->next_segment_ns = start_ns + segment_length_ns(flight);
+			format_ns(length, flight->recording->options->flight_ns), (int)getpid(),
+			flight->recording->options->flight_path);
+	flight->start_ns = recording->start_ns;
+	flight->next_segment_ns = recording->start_ns + segment_length_ns(flight);
 }
 
 int flight__finish(struct flight *flight, const struct ending *ending)
@@ -377,12 +384,32 @@ int flight__finish(struct flight *flight, const struct ending *ending)
 	const char *why = flight->due_ns ? flight->why : "";
 	int err = 0;
 
-	totals__segment(flight->parts.totals, ending->end_ns);
+	totals__segment(flight->recording->totals, ending->end_ns);
 	report_dumps(flight, true);
-	if (flight->parts.options->flight_path)
+	if (flight->recording->options->flight_path)
 		err = ask(flight, path_of(flight, flight->files + 1), why, ending);
 	report_dumps(flight, true);
 	if (err)
 		note_failed_write(flight, err);
 	return flight->failed ? EXIT_FAILED : EXIT_OK;
 }
+
+static int open_flight(struct recording *recording)
+{
+	recording->flight = calloc(1, sizeof(*recording->flight));
+	if (!recording->flight)
+		return -ENOMEM;
+	recording->flight->recording = recording;
+	return 0;
+}
+
+static void close_flight(struct recording *recording)
+{
+	free(recording->flight);
+}
+
+const struct recording_part flight_part = {.name = "the flight recorder",
+					   .open = open_flight,
+					   .begin = begin,
+					   .tick = tick,
+					   .close = close_flight};

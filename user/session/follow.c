@@ -2,14 +2,22 @@
 #include "session/follow.h"
 
 #include "attach/mapped_files.h"
+#include "attach/memory.h"
+#include "attach/probes.h"
+#include "attach/tracer.h"
+#include "attach/unwind_tables.h"
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/message.h"
 #include "decode/pack.h"
 #include "proc/process.h"
 #include "session/attach_queue.h"
+#include "session/frames.h"
 #include "session/lost.h"
+#include "session/process_table.h"
 #include "session/progress.h"
+#include "session/recording.h"
+#include "session/recycle.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -31,7 +39,7 @@ struct early {
 };
 
 struct follow {
-	struct follow_parts parts;
+	struct recording *recording;
 	struct follow_result result;
 	struct attach_queue *queue;    /* processes that are to be looked at */
 	struct mappings *mappings;     /* NULL: mappings are looked for by the clock */
@@ -55,37 +63,6 @@ struct follow {
 	struct pack_buffer made; /* for LATE and EXIT records */
 };
 
-struct follow *follow__new(const struct follow_parts *parts)
-{
-	struct follow *follow = calloc(1, sizeof(*follow));
-
-	if (!follow)
-		return NULL;
-	follow->parts = *parts;
-	follow->queue = attach_queue__new();
-	follow->file_watch = file_watch__new();
-	follow->mappings = mappings__new();
-	if (follow->queue)
-		return follow;
-	follow__free(follow);
-	return NULL;
-}
-
-void follow__free(struct follow *follow)
-{
-	if (!follow)
-		return;
-	mappings__free(follow->mappings);
-	file_watch__free(follow->file_watch);
-	attach_queue__free(follow->queue);
-	untraced_files_clear(&follow->untraced_files);
-	for (size_t i = 0; i < follow->early_count; i++)
-		free(follow->early[i].path);
-	free(follow->early);
-	free(follow->grown);
-	free(follow);
-}
-
 const struct follow_result *follow__result(const struct follow *follow)
 {
 	return &follow->result;
@@ -107,15 +84,15 @@ static bool unwind_later(struct follow *follow, pid_t pid)
 static void update_unwinding(struct follow *follow, uint64_t now_ns)
 {
 	if (now_ns < follow->next_unwind_ns ||
-	    unwind_tables__is_publishing(follow->parts.unwind_tables))
+	    unwind_tables__is_publishing(follow->recording->unwind_tables))
 		return;
 	for (size_t i = 0; i < follow->grown_count; i++)
-		if (process_table__has(follow->parts.processes, follow->grown[i]))
-			unwind_tables__map(follow->parts.unwind_tables, follow->grown[i]);
+		if (process_table__has(follow->recording->processes, follow->grown[i]))
+			unwind_tables__map(follow->recording->unwind_tables, follow->grown[i]);
 	if (follow->grown_count)
 		follow->next_unwind_ns = now_ns + UNWIND_UPDATES_NS;
 	follow->grown_count = 0;
-	unwind_tables__publish(follow->parts.unwind_tables, false);
+	unwind_tables__publish(follow->recording->unwind_tables, false);
 }
 
 /* The mappings of a process tell what the addresses in its stacks belong to. */
@@ -125,16 +102,16 @@ static void look_at_mappings(struct follow *follow, const struct attach_task *ta
 	struct perfx_traced_process traced;
 
 	follow->result.looks_count++;
-	if (!tracer__traced_process(follow->parts.tracer, task->pid, &traced))
-		frames__map(follow->parts.frames, traced.memory_process, task->pid);
+	if (!tracer__traced_process(follow->recording->tracer, task->pid, &traced))
+		frames__map(follow->recording->frames, traced.memory_process, task->pid);
 	if (!is_late || !unwind_later(follow, task->pid))
-		unwind_tables__map(follow->parts.unwind_tables, task->pid);
+		unwind_tables__map(follow->recording->unwind_tables, task->pid);
 }
 
 static bool worth_tracing(struct follow *follow, const size_t *modules, ssize_t count)
 {
 	for (ssize_t i = 0; i < count; i++)
-		if (follow->parts.plan->modules[modules[i]].is_ml)
+		if (follow->recording->plan->modules[modules[i]].is_ml)
 			return true;
 	return false;
 }
@@ -143,11 +120,11 @@ static bool worth_tracing(struct follow *follow, const size_t *modules, ssize_t 
 static int open_process(struct follow *follow, uint32_t process, pid_t pid)
 {
 	/* a target that has ended already is to be named as such */
-	bool ended = follow->parts.options->all && process_has_ended(pid);
-	int err = ended ? -ESRCH : process_table__open(follow->parts.processes, process, pid);
+	bool ended = follow->recording->options->all && process_has_ended(pid);
+	int err = ended ? -ESRCH : process_table__open(follow->recording->processes, process, pid);
 
-	if (err && !tracer__remove_process(follow->parts.tracer, pid))
-		recycle__ended(follow->parts.recycle, process, clock_monotonic_ns());
+	if (err && !tracer__remove_process(follow->recording->tracer, pid))
+		recycle__ended(follow->recording->recycle, process, clock_monotonic_ns());
 	return err;
 }
 
@@ -173,12 +150,12 @@ static bool adopt(struct follow *follow, pid_t pid, uint64_t since_ns)
 	ssize_t count;
 	int64_t process;
 
-	if (process_table__has(follow->parts.processes, pid) || pid == getpid())
+	if (process_table__has(follow->recording->processes, pid) || pid == getpid())
 		return true;
-	count = plan__scan(follow->parts.plan, pid, &modules);
+	count = plan__scan(follow->recording->plan, pid, &modules);
 	if (count > 0 && worth_tracing(follow, modules, count)) {
 		waits = clock_monotonic_ns() - since_ns < EXEC_NS && is_executing(pid);
-		process = waits ? 0 : tracer__add_process(follow->parts.tracer, pid, &existed);
+		process = waits ? 0 : tracer__add_process(follow->recording->tracer, pid, &existed);
 		if (process > 0 && !existed)
 			open_process(follow, (uint32_t)process, pid);
 	}
@@ -216,9 +193,9 @@ static void batch_clear(struct batch *batch)
 
 static int want_sharing(struct follow *follow, struct batch *batch, size_t module)
 {
-	if (follow->parts.plan->modules[module].successor)
+	if (follow->recording->plan->modules[module].successor)
 		return 0;
-	if (follow->parts.options->all || probes__decided(follow->parts.probes, module))
+	if (follow->recording->options->all || probes__decided(follow->recording->probes, module))
 		return 0;
 	for (size_t i = 0; i < batch->files_count; i++)
 		if (batch->files[i].module == module)
@@ -246,13 +223,13 @@ static void emit_late(struct follow *follow, const struct attach_task *task,
 		return;
 	record->since_ns = since_ns;
 	record->cause = causes[task->cause];
-	SINK_PACK(follow->parts.sink, &follow->made, PERFX_KIND_LATE, *record, path);
+	SINK_PACK(follow->recording->sink, &follow->made, PERFX_KIND_LATE, *record, path);
 }
 
-void follow__begin(struct follow *follow, uint64_t start_ns)
+static void begin(struct recording *recording)
 {
-	if (!follow->begin_ns)
-		follow->begin_ns = start_ns;
+	if (!recording->follow->begin_ns)
+		recording->follow->begin_ns = recording->start_ns;
 }
 
 /* Takes the modules over. */
@@ -275,7 +252,7 @@ static int add_job(struct follow *follow, struct batch *batch, const struct job 
 static bool was_attached(const struct follow *follow, size_t module, uint32_t born,
 			 uint64_t since_ns)
 {
-	const struct probes *probes = follow->parts.probes;
+	const struct probes *probes = follow->recording->probes;
 
 	return probes__attached_for(probes, module, born) &&
 	       (!since_ns || probes__opened_ns(probes, module) <= since_ns);
@@ -284,7 +261,7 @@ static bool was_attached(const struct follow *follow, size_t module, uint32_t bo
 /* Keeps the modules that were not attached for the process at its event. Returns their count. */
 static size_t only_new(const struct follow *follow, const struct job *job, size_t count)
 {
-	const struct plan *plan = follow->parts.plan;
+	const struct plan *plan = follow->recording->plan;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < count; i++) {
@@ -303,7 +280,8 @@ static bool is_same(const struct follow *follow, pid_t pid, uint32_t born)
 {
 	struct perfx_traced_process traced;
 
-	return !tracer__traced_process(follow->parts.tracer, pid, &traced) && traced.born == born;
+	return !tracer__traced_process(follow->recording->tracer, pid, &traced) &&
+	       traced.born == born;
 }
 
 /* Plans the files that a process maps, and adds those to be attached to the batch. How many, or
@@ -311,13 +289,13 @@ static bool is_same(const struct follow *follow, pid_t pid, uint32_t born)
 static ssize_t look_at(struct follow *follow, struct batch *batch, const struct attach_task *task)
 {
 	struct job job = {.task = *task,
-			  .born = process_table__born(follow->parts.processes, task->pid)};
+			  .born = process_table__born(follow->recording->processes, task->pid)};
 	ssize_t count;
 	int err;
 
 	if (!is_same(follow, task->pid, job.born))
 		return -ESRCH;
-	count = plan__scan(follow->parts.plan, task->pid, &job.modules);
+	count = plan__scan(follow->recording->plan, task->pid, &job.modules);
 	if (count < 0)
 		return count;
 	look_at_mappings(follow, task);
@@ -333,7 +311,7 @@ static ssize_t look_at(struct follow *follow, struct batch *batch, const struct 
 static bool for_all_processes(const struct follow *follow, const struct batch *batch, size_t module)
 {
 	/* some may still have the old content */
-	if (follow->parts.plan->modules[module].successor)
+	if (follow->recording->plan->modules[module].successor)
 		return false;
 	for (size_t i = 0; i < batch->files_count; i++)
 		if (batch->files[i].module == module)
@@ -344,17 +322,17 @@ static bool for_all_processes(const struct follow *follow, const struct batch *b
 static void attach_job(struct follow *follow, const struct batch *batch, const struct job *job)
 {
 	for (size_t i = 0; i < job->modules_count; i++)
-		probes__attach(follow->parts.probes, job->modules[i], job->born, job->task.pid,
+		probes__attach(follow->recording->probes, job->modules[i], job->born, job->task.pid,
 			       for_all_processes(follow, batch, job->modules[i]));
 	/* if it has ended meanwhile, the links may be on the pid's next owner */
 	if (!is_same(follow, job->task.pid, job->born))
-		probes__release(follow->parts.probes, job->born);
+		probes__release(follow->recording->probes, job->born);
 }
 
 static void enqueue(struct follow *follow, const struct attach_task *task)
 {
 	if (attach_queue__put(follow->queue, task))
-		skipped_add(follow->parts.skipped, "files mapped later", "out of memory");
+		skipped_add(&follow->recording->skipped, "files mapped later", "out of memory");
 }
 
 /* Targets are attached before the recording begins: they are never late. */
@@ -365,11 +343,11 @@ static void emit_attached(struct follow *follow, const struct job *job)
 	const char *path = NULL;
 
 	for (size_t i = 0; i < job->modules_count; i++) {
-		size_t count = probes__attached_count(follow->parts.probes, job->modules[i]);
-		uint64_t opened_ns = probes__opened_ns(follow->parts.probes, job->modules[i]);
+		size_t count = probes__attached_count(follow->recording->probes, job->modules[i]);
+		uint64_t opened_ns = probes__opened_ns(follow->recording->probes, job->modules[i]);
 
 		if (count && !path)
-			path = follow->parts.plan->modules[job->modules[i]].path;
+			path = follow->recording->plan->modules[job->modules[i]].path;
 		if (count && opened_ns > late.time_ns)
 			late.time_ns = opened_ns;
 		late.functions_count += (uint32_t)count;
@@ -377,7 +355,7 @@ static void emit_attached(struct follow *follow, const struct job *job)
 	}
 	if (!job->task.since_ns || !path)
 		return;
-	if (tracer__traced_process(follow->parts.tracer, job->task.pid, &traced)) {
+	if (tracer__traced_process(follow->recording->tracer, job->task.pid, &traced)) {
 		enqueue(follow, &job->task); /* it has ended: its EXIT record follows */
 	} else if (traced.born == job->born) {
 		late.process = traced.process;
@@ -390,17 +368,17 @@ static void emit_attached(struct follow *follow, const struct job *job)
 static void attach_batch(struct follow *follow, struct batch *batch)
 {
 	size_t count;
-	const pid_t *pids = process_table__pids(follow->parts.processes, &count);
+	const pid_t *pids = process_table__pids(follow->recording->processes, &count);
 
-	file_watch__follow(follow->file_watch, follow->parts.plan);
+	file_watch__follow(follow->file_watch, follow->recording->plan);
 	/* untraced children inherit mappings, and nothing reports those */
-	if (!follow->mappings || !follow->parts.options->follow_children)
+	if (!follow->mappings || !follow->recording->options->follow_children)
 		follow->untraced_files.complete = false;
 	if (batch->files_count)
 		follow->result.untraced_read_count +=
-			sharing_find(&follow->untraced_files, follow->parts.plan, pids, count,
+			sharing_find(&follow->untraced_files, follow->recording->plan, pids, count,
 				     batch->files, batch->files_count);
-	memory__consider(follow->parts.memory);
+	memory__consider(follow->recording->memory);
 	/* new programs first: their files may be attached for nobody yet, a child's are for its
 	 * parent */
 	for (size_t i = 0; i < batch->jobs_count; i++)
@@ -410,7 +388,7 @@ static void attach_batch(struct follow *follow, struct batch *batch)
 		if (batch->jobs[i].task.cause != ATTACH_EXECUTED)
 			attach_job(follow, batch, &batch->jobs[i]);
 	/* from this moment on */
-	probes__open(follow->parts.probes);
+	probes__open(follow->recording->probes);
 	follow->opened_ns = clock_monotonic_ns();
 	for (size_t i = 0; i < batch->jobs_count; i++)
 		emit_attached(follow, &batch->jobs[i]);
@@ -419,10 +397,10 @@ static void attach_batch(struct follow *follow, struct batch *batch)
 /* Settings for all traced processes that new files may change. */
 static void heed_plan(struct follow *follow, bool trusted)
 {
-	if (follow->parts.plan->many_stacks)
-		tracer__expect_many_stacks(follow->parts.tracer);
-	if (trusted && !follow->parts.plan->c_alone)
-		probes__distrust_returns(follow->parts.probes);
+	if (follow->recording->plan->many_stacks)
+		tracer__expect_many_stacks(follow->recording->tracer);
+	if (trusted && !follow->recording->plan->c_alone)
+		probes__distrust_returns(follow->recording->probes);
 }
 
 /* A forked child maps its parent's files. If all links are for all processes, the child needs no
@@ -430,7 +408,7 @@ static void heed_plan(struct follow *follow, bool trusted)
 static bool is_covered(const struct follow *follow, const struct attach_task *task)
 {
 	return task->cause == ATTACH_FORKED && task->since_ns >= follow->opened_ns &&
-	       !probes__go_by_process(follow->parts.probes) &&
+	       !probes__go_by_process(follow->recording->probes) &&
 	       !attach_queue__has(follow->queue, task->parent);
 }
 
@@ -440,9 +418,10 @@ static bool work_off(struct follow *follow, struct batch *batch, const struct at
 {
 	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
-	if (follow->parts.options->all && !adopt(follow, task->pid, task->since_ns))
+	if (follow->recording->options->all && !adopt(follow, task->pid, task->since_ns))
 		return false;
-	if (!process_table__has(follow->parts.processes, task->pid) || is_covered(follow, task))
+	if (!process_table__has(follow->recording->processes, task->pid) ||
+	    is_covered(follow, task))
 		return true;
 	if (task->cause == ATTACH_MOVED)
 		look_at_mappings(follow, task);
@@ -476,26 +455,27 @@ static void note_early(struct follow *follow, const struct new_mapping *mapping)
 
 static ssize_t module_of_early(const struct follow *follow, const struct early *early)
 {
-	return plan__find(follow->parts.plan, early->inode, early->dev_major, early->dev_minor);
+	return plan__find(follow->recording->plan, early->inode, early->dev_major,
+			  early->dev_minor);
 }
 
 /* Plans files that ended processes had mapped, and attaches those of interest, so that the next
  * process that maps one is traced from its first call. */
 static void attach_early(struct follow *follow)
 {
-	const struct plan *plan = follow->parts.plan;
+	const struct plan *plan = follow->recording->plan;
 
 	for (size_t i = 0; i < follow->early_count; i++) {
 		const struct early *early = &follow->early[i];
 		ssize_t module = module_of_early(follow, early);
 
 		if (module < 0 && early->path && process_has_ended(early->pid) &&
-		    plan__add_file(follow->parts.plan, early->path, early->inode) >= 0)
+		    plan__add_file(follow->recording->plan, early->path, early->inode) >= 0)
 			module = module_of_early(follow, early);
 		if (module >= 0 && plan->modules[module].is_ml)
-			probes__attach(follow->parts.probes, (size_t)module, 0, 0, true);
+			probes__attach(follow->recording->probes, (size_t)module, 0, 0, true);
 	}
-	probes__open(follow->parts.probes);
+	probes__open(follow->recording->probes);
 }
 
 /* 1: the process mapped a file of interest; 0: none; -1: a file could not be read any more. */
@@ -510,7 +490,7 @@ static int early_is_ml(const struct follow *follow, pid_t pid)
 			continue;
 		if (module < 0)
 			found = -1;
-		else if (follow->parts.plan->modules[module].is_ml)
+		else if (follow->recording->plan->modules[module].is_ml)
 			return 1;
 	}
 	return found;
@@ -536,7 +516,7 @@ static void count_missed(struct follow *follow)
 	attach_early(follow);
 	for (size_t i = 0; i < follow->early_count;) {
 		pid_t pid = follow->early[i].pid;
-		bool traced = process_table__has(follow->parts.processes, pid);
+		bool traced = process_table__has(follow->recording->processes, pid);
 		bool ended = !traced && process_has_ended(pid);
 		int is_ml = ended ? early_is_ml(follow, pid) : 0;
 
@@ -546,7 +526,7 @@ static void count_missed(struct follow *follow)
 		}
 		follow->result.missed_count += is_ml > 0;
 		if (is_ml < 0)
-			skipped_hint(follow->parts.skipped, "short-lived processes",
+			skipped_hint(&follow->recording->skipped, "short-lived processes",
 				     "some ended before it was known what they run, and the file "
 				     "is not there any more");
 		forget_early(follow, pid);
@@ -555,7 +535,7 @@ static void count_missed(struct follow *follow)
 
 void follow__attach_queued(struct follow *follow)
 {
-	bool trusted = follow->parts.plan->c_alone;
+	bool trusted = follow->recording->plan->c_alone;
 	struct batch batch = {0};
 	struct attach_task task, ended[BATCH_MAX];
 	size_t ended_count = 0;
@@ -574,30 +554,25 @@ void follow__attach_queued(struct follow *follow)
 	count_missed(follow);
 	/* both in one grace period, where the update is due */
 	update_unwinding(follow, clock_monotonic_ns());
-	unwind_tables__publish(follow->parts.unwind_tables, false);
+	unwind_tables__publish(follow->recording->unwind_tables, false);
 }
 
-int follow__files_fd(const struct follow *follow)
+void follow__drop_written_files(struct follow *follow)
 {
-	return file_watch__fd(follow->file_watch);
-}
-
-void follow__files(struct follow *follow)
-{
-	struct plan *plan = follow->parts.plan;
+	struct plan *plan = follow->recording->plan;
 
 	file_watch__take(follow->file_watch);
 	for (size_t i = 0; i < plan->modules_count; i++) {
 		if (plan->modules[i].overwritten || !plan__has_changed(plan, i))
 			continue;
-		probes__drop(follow->parts.probes, i);
+		probes__drop(follow->recording->probes, i);
 		plan__forget(plan, i);
 		if (!plan->modules[i].functions_count)
 			continue;
 		msg_say("%s was overwritten while it was traced: its probes are removed; programs "
 			"that map it from now on are traced again",
 			plan->modules[i].path);
-		skipped_add(follow->parts.skipped, plan->modules[i].base,
+		skipped_add(&follow->recording->skipped, plan->modules[i].base,
 			    "overwritten while it was traced: only calls before and after the "
 			    "change are counted");
 	}
@@ -614,16 +589,16 @@ void follow__files(struct follow *follow)
 static void go_by_process(struct follow *follow, size_t module, uint64_t now_ns)
 {
 	size_t count;
-	const pid_t *pids = process_table__pids(follow->parts.processes, &count);
+	const pid_t *pids = process_table__pids(follow->recording->processes, &count);
 
-	probes__drop(follow->parts.probes, module);
+	probes__drop(follow->recording->probes, module);
 	for (size_t i = 0; i < count; i++)
 		enqueue(follow, &(struct attach_task){.pid = pids[i],
 						      .cause = ATTACH_MAPPED,
 						      .known = true,
 						      .since_ns = now_ns});
 	skipped_add(
-		follow->parts.skipped, follow->parts.plan->modules[module].base,
+		&follow->recording->skipped, follow->recording->plan->modules[module].base,
 		"called by untraced programs as well: attached process by process from then on");
 }
 
@@ -631,19 +606,19 @@ static void go_by_process(struct follow *follow, size_t module, uint64_t now_ns)
  * there. */
 static size_t leave_untraced_alone(struct follow *follow, uint64_t now_ns)
 {
-	struct sharing *files = calloc(follow->parts.plan->modules_count + 1, sizeof(*files));
+	struct sharing *files = calloc(follow->recording->plan->modules_count + 1, sizeof(*files));
 	size_t count = 0, members_count, moved = 0;
-	const pid_t *members = process_table__pids(follow->parts.processes, &members_count);
+	const pid_t *members = process_table__pids(follow->recording->processes, &members_count);
 
-	for (size_t i = 0; files && i < follow->parts.plan->modules_count; i++)
-		if (probes__attached_for(follow->parts.probes, i, 0) &&
-		    probes__attached_count(follow->parts.probes, i))
+	for (size_t i = 0; files && i < follow->recording->plan->modules_count; i++)
+		if (probes__attached_for(follow->recording->probes, i, 0) &&
+		    probes__attached_count(follow->recording->probes, i))
 			files[count++].module = i;
 	if (count) {
 		/* reports of new mappings have missed the process that calls them */
 		follow->untraced_files.complete = false;
 		follow->result.untraced_read_count +=
-			sharing_find(&follow->untraced_files, follow->parts.plan, members,
+			sharing_find(&follow->untraced_files, follow->recording->plan, members,
 				     members_count, files, count);
 	}
 	for (size_t i = 0; i < count; i++) {
@@ -660,9 +635,9 @@ static void look_at_untraced(struct follow *follow, uint64_t now_ns)
 {
 	uint64_t hits_count, before = follow->untraced.hits_count;
 
-	if (follow->parts.options->all || now_ns < follow->untraced.next_ns)
+	if (follow->recording->options->all || now_ns < follow->untraced.next_ns)
 		return;
-	hits_count = tracer__counter(follow->parts.tracer, PERFX_COUNTER_FOREIGN_HITS);
+	hits_count = tracer__counter(follow->recording->tracer, PERFX_COUNTER_FOREIGN_HITS);
 	follow->untraced.hits_count = hits_count;
 	follow->untraced.next_ns = now_ns + UNTRACED_PERIOD_NS;
 	if (hits_count - before >= UNTRACED_HITS_PER_S && !leave_untraced_alone(follow, now_ns))
@@ -674,10 +649,10 @@ static void look_at_untraced(struct follow *follow, uint64_t now_ns)
 /* Is a file attached by process? Then a forked child is not traced from its start. */
 static bool goes_by_process(const struct follow *follow)
 {
-	for (size_t i = 0; i < follow->parts.plan->modules_count; i++)
-		if (probes__decided(follow->parts.probes, i) &&
-		    !probes__attached_for(follow->parts.probes, i, 0) &&
-		    probes__attached_count(follow->parts.probes, i))
+	for (size_t i = 0; i < follow->recording->plan->modules_count; i++)
+		if (probes__decided(follow->recording->probes, i) &&
+		    !probes__attached_for(follow->recording->probes, i, 0) &&
+		    probes__attached_count(follow->recording->probes, i))
 			return true;
 	return false;
 }
@@ -685,12 +660,12 @@ static bool goes_by_process(const struct follow *follow)
 /* A process whose end found no room in the ring: its pid has come again. */
 static void forget_predecessor(struct follow *follow, pid_t pid, uint64_t time_ns)
 {
-	uint32_t born = process_table__born(follow->parts.processes, pid);
+	uint32_t born = process_table__born(follow->recording->processes, pid);
 
-	probes__release(follow->parts.probes, born);
-	recycle__ended(follow->parts.recycle, process_table__process(follow->parts.processes, pid),
-		       time_ns);
-	recycle__ended(follow->parts.recycle, born, time_ns);
+	probes__release(follow->recording->probes, born);
+	recycle__ended(follow->recording->recycle,
+		       process_table__process(follow->recording->processes, pid), time_ns);
+	recycle__ended(follow->recording->recycle, born, time_ns);
 }
 
 /* -a: BPF has begun to trace a process at its first call; its other files may need probes. */
@@ -698,9 +673,9 @@ static void on_adopted(struct follow *follow, const struct perfx_process *adopte
 {
 	pid_t pid = (pid_t)adopted->pid;
 
-	if (process_table__has(follow->parts.processes, pid))
+	if (process_table__has(follow->recording->processes, pid))
 		forget_predecessor(follow, pid, adopted->time_ns);
-	process_table__on_adopted(follow->parts.processes, adopted);
+	process_table__on_adopted(follow->recording->processes, adopted);
 	enqueue(follow, &(struct attach_task){.pid = pid,
 					      .cause = ATTACH_MAPPED,
 					      .known = true,
@@ -715,16 +690,17 @@ static void on_fork(struct follow *follow, const struct perfx_fork *fork)
 				   .known = !goes_by_process(follow),
 				   .since_ns = fork->time_ns};
 
-	if (process_table__has(follow->parts.processes, task.pid))
+	if (process_table__has(follow->recording->processes, task.pid))
 		forget_predecessor(follow, task.pid, fork->time_ns);
-	process_table__on_fork(follow->parts.processes, fork);
-	frames__fork(follow->parts.frames, fork->process, (pid_t)fork->pid, fork->parent_process);
-	unwind_tables__fork(follow->parts.unwind_tables, fork);
+	process_table__on_fork(follow->recording->processes, fork);
+	frames__fork(follow->recording->frames, fork->process, (pid_t)fork->pid,
+		     fork->parent_process);
+	unwind_tables__fork(follow->recording->unwind_tables, fork);
 	/* files attached by process need links for the child */
 	enqueue(follow, &task);
 	if (!task.known)
 		skipped_hint(
-			follow->parts.skipped, "first moments of forked children",
+			&follow->recording->skipped, "first moments of forked children",
 			"not traced: other programs map the same files, so each child gets its "
 			"own probes after its start");
 }
@@ -733,12 +709,12 @@ static void on_fork(struct follow *follow, const struct perfx_fork *fork)
 static bool is_known(const struct follow *follow, const struct perfx_exec *exec)
 {
 	ssize_t module =
-		plan__find(follow->parts.plan, exec->inode, exec->dev_major, exec->dev_minor);
+		plan__find(follow->recording->plan, exec->inode, exec->dev_major, exec->dev_minor);
 
 	return module >= 0 &&
-	       (!follow->parts.plan->modules[module].functions_count ||
+	       (!follow->recording->plan->modules[module].functions_count ||
 		was_attached(follow, (size_t)module,
-			     process_table__born(follow->parts.processes, (pid_t)exec->pid),
+			     process_table__born(follow->recording->processes, (pid_t)exec->pid),
 			     exec->time_ns));
 }
 
@@ -749,33 +725,33 @@ static void on_exec(struct follow *follow, const struct perfx_exec *exec)
 				   .known = is_known(follow, exec),
 				   .since_ns = exec->time_ns};
 
-	process_table__on_exec(follow->parts.processes, exec);
+	process_table__on_exec(follow->recording->processes, exec);
 	/* by the first one its links are known */
-	if (exec->old_process != process_table__born(follow->parts.processes, task.pid))
-		recycle__ended(follow->parts.recycle, exec->old_process, exec->time_ns);
-	unwind_tables__forget(follow->parts.unwind_tables, task.pid);
+	if (exec->old_process != process_table__born(follow->recording->processes, task.pid))
+		recycle__ended(follow->recording->recycle, exec->old_process, exec->time_ns);
+	unwind_tables__forget(follow->recording->unwind_tables, task.pid);
 	/* links by pid end with the main thread */
 	if (exec->flags & PERFX_EXEC_BY_THREAD)
-		probes__release(follow->parts.probes,
-				process_table__born(follow->parts.processes, task.pid));
+		probes__release(follow->recording->probes,
+				process_table__born(follow->recording->processes, task.pid));
 	enqueue(follow, &task);
 }
 
 static void on_exit_event(struct follow *follow, const struct perfx_exit *exit)
 {
-	uint32_t born = process_table__on_exit(follow->parts.processes, exit);
+	uint32_t born = process_table__on_exit(follow->recording->processes, exit);
 	struct attach_task task;
 
-	recycle__ended(follow->parts.recycle, exit->process, exit->time_ns);
-	recycle__ended(follow->parts.recycle, born, exit->time_ns);
+	recycle__ended(follow->recording->recycle, exit->process, exit->time_ns);
+	recycle__ended(follow->recording->recycle, born, exit->time_ns);
 	if (born)
-		probes__release(follow->parts.probes, born);
-	unwind_tables__forget(follow->parts.unwind_tables, (pid_t)exit->pid);
+		probes__release(follow->recording->probes, born);
+	unwind_tables__forget(follow->recording->unwind_tables, (pid_t)exit->pid);
 	if (attach_queue__forget(follow->queue, (pid_t)exit->pid, &task) && !task.known)
 		emit_late(follow, &task,
 			  &(struct perfx_late){.time_ns = exit->time_ns, .process = exit->process},
 			  "");
-	if ((pid_t)exit->pid == follow->parts.main_pid && !follow->result.main_ended) {
+	if ((pid_t)exit->pid == follow->recording->main_pid && !follow->result.main_ended) {
 		follow->result.main_ended = true;
 		follow->result.main_status = exit->status;
 	}
@@ -804,8 +780,8 @@ static void note_code(struct follow *follow, const struct new_mapping *mapping)
 {
 	struct perfx_traced_process traced;
 
-	if (!tracer__traced_process(follow->parts.tracer, mapping->pid, &traced))
-		frames__mapped(follow->parts.frames, traced.memory_process, mapping);
+	if (!tracer__traced_process(follow->recording->tracer, mapping->pid, &traced))
+		frames__mapped(follow->recording->frames, traced.memory_process, mapping);
 }
 
 static void note_mapping(const struct new_mapping *mapping, void *ctx)
@@ -814,14 +790,14 @@ static void note_mapping(const struct new_mapping *mapping, void *ctx)
 		.pid = mapping->pid, .cause = ATTACH_MAPPED, .since_ns = mapping->time_ns};
 	struct follow *follow = ctx;
 	const struct plan_module *planned;
-	bool traced = process_table__has(follow->parts.processes, mapping->pid);
-	ssize_t module = plan__find(follow->parts.plan, mapping->mapping.inode,
+	bool traced = process_table__has(follow->recording->processes, mapping->pid);
+	ssize_t module = plan__find(follow->recording->plan, mapping->mapping.inode,
 				    mapping->mapping.dev_major, mapping->mapping.dev_minor);
 
 	if (!mapping->pid) {
 		follow->rescan = true;
 		follow->untraced_files.complete = false;
-		skipped_hint(follow->parts.skipped, "files that are mapped for a moment",
+		skipped_hint(&follow->recording->skipped, "files that are mapped for a moment",
 			     "not seen in processes that unmapped them, or ended, at once: the "
 			     "kernel dropped reports of new mappings, because there were too many");
 		return;
@@ -830,15 +806,16 @@ static void note_mapping(const struct new_mapping *mapping, void *ctx)
 		note_code(follow, mapping);
 	if (!mapping->mapping.inode)
 		return;
-	planned = module < 0 ? NULL : &follow->parts.plan->modules[module];
+	planned = module < 0 ? NULL : &follow->recording->plan->modules[module];
 	if (!traced)
 		untraced_files_add(&follow->untraced_files, mapping->mapping.inode);
-	if (!traced && (!follow->parts.options->all || (planned && !planned->is_ml)))
+	if (!traced && (!follow->recording->options->all || (planned && !planned->is_ml)))
 		return;
-	if (planned && (!planned->functions_count ||
-			was_attached(follow, (size_t)module,
-				     process_table__born(follow->parts.processes, mapping->pid),
-				     mapping->time_ns))) {
+	if (planned &&
+	    (!planned->functions_count ||
+	     was_attached(follow, (size_t)module,
+			  process_table__born(follow->recording->processes, mapping->pid),
+			  mapping->time_ns))) {
 		task.cause = ATTACH_MOVED;
 		task.known = true;
 	} else if (!traced) {
@@ -847,19 +824,15 @@ static void note_mapping(const struct new_mapping *mapping, void *ctx)
 	enqueue(follow, &task);
 }
 
-int follow__mappings_fd(const struct follow *follow)
-{
-	return follow->mappings ? mappings__fd(follow->mappings) : -1;
-}
-
 /* Queues the processes that may have mapped a file since mappings were read last. */
 static void rescan(struct follow *follow)
 {
 	size_t count;
-	const pid_t *traced = process_table__pids(follow->parts.processes, &count), *pids = traced;
+	const pid_t *traced = process_table__pids(follow->recording->processes, &count),
+		    *pids = traced;
 	pid_t *all = NULL;
 
-	if (follow->parts.options->all) {
+	if (follow->recording->options->all) {
 		ssize_t all_count = process_list(&all);
 
 		count = all_count < 0 ? count : (size_t)all_count;
@@ -901,16 +874,16 @@ static void end_lost(struct follow *follow, uint64_t now_ns)
 {
 	pid_t found[LOST_MAX];
 	size_t count;
-	const pid_t *pids = process_table__pids(follow->parts.processes, &count);
+	const pid_t *pids = process_table__pids(follow->recording->processes, &count);
 
-	count = lost_find(&follow->lost, follow->parts.tracer, pids, count, now_ns, found);
+	count = lost_find(&follow->lost, follow->recording->tracer, pids, count, now_ns, found);
 	for (size_t i = 0; i < count; i++) {
-		struct perfx_exit exit = {.time_ns = now_ns,
-					  .process = process_table__process(follow->parts.processes,
-									    found[i]),
-					  .pid = (uint32_t)found[i]};
+		struct perfx_exit exit = {
+			.time_ns = now_ns,
+			.process = process_table__process(follow->recording->processes, found[i]),
+			.pid = (uint32_t)found[i]};
 
-		SINK_PACK(follow->parts.sink, &follow->made, PERFX_KIND_EXIT, exit);
+		SINK_PACK(follow->recording->sink, &follow->made, PERFX_KIND_EXIT, exit);
 		on_exit_event(follow, &exit);
 	}
 }
@@ -918,22 +891,25 @@ static void end_lost(struct follow *follow, uint64_t now_ns)
 /* Said once. */
 static void heed_full(struct follow *follow)
 {
-	if (follow->full || !tracer__counter(follow->parts.tracer, PERFX_COUNTER_PROCESSES_FULL))
+	if (follow->full ||
+	    !tracer__counter(follow->recording->tracer, PERFX_COUNTER_PROCESSES_FULL))
 		return;
 	follow->full = true;
 	msg_say("too many processes (%d at a time, %d in all): further ones are not traced",
 		PERFX_MAX_PROCESSES, PERFX_MAX_PROCESS_INDICES);
-	skipped_add(follow->parts.skipped, "further processes",
+	skipped_add(&follow->recording->skipped, "further processes",
 		    "too many at a time, or in all: they are not traced");
 }
 
-void follow__tick(struct follow *follow, uint64_t now_ns)
+static void tick(struct recording *recording)
 {
+	uint64_t now_ns = recording->now_ns;
+	struct follow *follow = recording->follow;
+
 	heed_full(follow);
 	end_lost(follow, now_ns);
 	update_unwinding(follow, now_ns);
 	look_at_untraced(follow, now_ns);
-	frames__tick(follow->parts.frames, now_ns);
 	if (follow->mappings || now_ns < follow->next_scan_ns)
 		return;
 	follow->rescan = true;
@@ -947,18 +923,18 @@ static int add_target(struct follow *follow, pid_t pid)
 {
 	pid_t *children = NULL;
 	bool existed;
-	int64_t process = tracer__add_process(follow->parts.tracer, pid, &existed);
+	int64_t process = tracer__add_process(follow->recording->tracer, pid, &existed);
 	ssize_t count;
 	int err;
 
 	if (process < 0)
 		return (int)process;
-	if (!process_table__has(follow->parts.processes, pid)) {
+	if (!process_table__has(follow->recording->processes, pid)) {
 		err = open_process(follow, (uint32_t)process, pid);
 		if (err)
 			return err;
 	}
-	if (!follow->parts.options->follow_children)
+	if (!follow->recording->options->follow_children)
 		return 0;
 	/* after the process is in the kernel's map: children forked from now on have fork
 	 * records */
@@ -966,7 +942,7 @@ static int add_target(struct follow *follow, pid_t pid)
 	for (ssize_t i = 0; i < count; i++) {
 		if (children[i] == getpid()) /* a program may have itself traced */
 			continue;
-		process = tracer__add_process(follow->parts.tracer, children[i], &existed);
+		process = tracer__add_process(follow->recording->tracer, children[i], &existed);
 		if (process > 0 && !existed)
 			open_process(follow, (uint32_t)process, children[i]);
 	}
@@ -976,7 +952,7 @@ static int add_target(struct follow *follow, pid_t pid)
 
 int follow__targets(struct follow *follow)
 {
-	const struct recorder_options *options = follow->parts.options;
+	const struct recorder_options *options = follow->recording->options;
 	pid_t *all_processes = NULL;
 	ssize_t count;
 	int err;
@@ -1000,28 +976,28 @@ int follow__targets(struct follow *follow)
 /* Injected libraries, attached before the program maps them; no other process does. */
 static void attach_ahead(struct follow *follow)
 {
-	const struct launch *launch = follow->parts.options->launch;
+	const struct launch *launch = follow->recording->options->launch;
 	size_t count;
 	char *const *files = launch__files(launch, &count);
 	pid_t pid = launch__pid(launch);
 
 	for (size_t i = 0; i < count; i++) {
-		ssize_t module = plan__add_file(follow->parts.plan, files[i], 0);
+		ssize_t module = plan__add_file(follow->recording->plan, files[i], 0);
 
 		if (module >= 0)
-			probes__attach(follow->parts.probes, (size_t)module,
-				       process_table__born(follow->parts.processes, pid), pid,
+			probes__attach(follow->recording->probes, (size_t)module,
+				       process_table__born(follow->recording->processes, pid), pid,
 				       true);
 	}
-	probes__open(follow->parts.probes);
+	probes__open(follow->recording->probes);
 }
 
 int follow__attach(struct follow *follow)
 {
-	bool trusted = follow->parts.plan->c_alone;
+	bool trusted = follow->recording->plan->c_alone;
 	struct batch batch = {0};
 	size_t count;
-	const pid_t *pids = process_table__pids(follow->parts.processes, &count);
+	const pid_t *pids = process_table__pids(follow->recording->processes, &count);
 	int err = 0;
 
 	for (size_t i = 0; !err && i < count; i++) {
@@ -1030,14 +1006,78 @@ int follow__attach(struct follow *follow)
 
 		err = n < 0 && n != -ESRCH && n != -ENOENT ? (int)n : 0;
 		if (err)
-			say_scan_error(pids[i], err, follow->parts.options->plan.functions_max);
+			say_scan_error(pids[i], err,
+				       follow->recording->options->plan.functions_max);
 	}
 	heed_plan(follow, trusted);
-	unwind_tables__publish(follow->parts.unwind_tables, true);
+	unwind_tables__publish(follow->recording->unwind_tables, true);
 	if (!err)
 		attach_batch(follow, &batch);
 	batch_clear(&batch);
-	if (!err && follow->parts.options->launch)
+	if (!err && follow->recording->options->launch)
 		attach_ahead(follow);
 	return err;
 }
+
+static int open_follow(struct recording *recording)
+{
+	struct follow *follow = calloc(1, sizeof(*follow));
+
+	if (!follow)
+		return -ENOMEM;
+	follow->recording = recording;
+	recording->follow = follow;
+	follow->queue = attach_queue__new();
+	follow->file_watch = file_watch__new();
+	follow->mappings = mappings__new();
+	return follow->queue ? 0 : -ENOMEM;
+}
+
+static int mappings_fd(const struct recording *recording)
+{
+	const struct follow *follow = recording->follow;
+
+	return follow->mappings ? mappings__fd(follow->mappings) : -1;
+}
+
+static void close_follow(struct recording *recording)
+{
+	struct follow *follow = recording->follow;
+
+	if (!follow)
+		return;
+	mappings__free(follow->mappings);
+	file_watch__free(follow->file_watch);
+	attach_queue__free(follow->queue);
+	untraced_files_clear(&follow->untraced_files);
+	for (size_t i = 0; i < follow->early_count; i++)
+		free(follow->early[i].path);
+	free(follow->early);
+	free(follow->grown);
+	free(follow);
+}
+
+/* A process that maps code all the time must not wake the tracer each time. */
+#define MAPPINGS_WAKES_MAX 50
+
+/* A new mapping only wakes the loop, which then reads the mappings (follow__take_mappings). */
+const struct recording_part follow_part = {.name = "processes to follow",
+					   .open = open_follow,
+					   .begin = begin,
+					   .fd = mappings_fd,
+					   .wakes_max = MAPPINGS_WAKES_MAX,
+					   .tick = tick,
+					   .close = close_follow};
+
+static int written_files_fd(const struct recording *recording)
+{
+	return file_watch__fd(recording->follow->file_watch);
+}
+
+static void drop_written_files(struct recording *recording)
+{
+	follow__drop_written_files(recording->follow);
+}
+
+const struct recording_part written_files_part = {
+	.name = "written files", .fd = written_files_fd, .on_readable = drop_written_files};

@@ -12,6 +12,7 @@
 #include "proc/perf_map.h"
 #include "proc/process.h"
 #include "session/python_frames.h"
+#include "session/recording.h"
 #include "site/operator_name.h"
 
 #include <errno.h>
@@ -1106,3 +1107,32 @@ int frames__emit(struct frames *frames)
 	free(calls);
 	return first_err;
 }
+
+/* --- a part of a recording --- */
+
+static int open_frames(struct recording *recording)
+{
+	recording->frames = frames__new(recording->sink, recording->tracer, &recording->skipped);
+	return recording->frames ? 0 : -errno;
+}
+
+static void tick(struct recording *recording)
+{
+	frames__tick(recording->frames, recording->now_ns);
+}
+
+static void end(struct recording *recording)
+{
+	frames__emit(recording->frames);
+}
+
+static void close_frames(struct recording *recording)
+{
+	frames__free(recording->frames);
+}
+
+const struct recording_part frames_part = {.name = "call stacks",
+					   .open = open_frames,
+					   .tick = tick,
+					   .end = end,
+					   .close = close_frames};

@@ -8,6 +8,8 @@
 #include "inject/inject.h"
 #include "perfx_agent.h"
 #include "proc/maps.h"
+#include "session/gpus.h"
+#include "session/process_table.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -79,7 +81,7 @@ struct sink *profiler_watch_init(struct profiler_watch *watch, struct sink *next
 #define GRACE_NS 60000000000ull
 
 struct gpu_agents {
-	struct gpu_agents_parts parts;
+	struct recording *recording;
 	struct agents *agents;
 	uint64_t deadline_ns;
 };
@@ -90,9 +92,9 @@ static int64_t process_of(void *ctx, pid_t pid)
 	const struct gpu_agents *gpu_agents = ctx;
 	struct perfx_traced_process traced;
 
-	if (tracer__traced_process(gpu_agents->parts.tracer, pid, &traced))
+	if (tracer__traced_process(gpu_agents->recording->tracer, pid, &traced))
 		return -ESRCH;
-	if (process_table__pid(gpu_agents->parts.processes, traced.process) != pid)
+	if (process_table__pid(gpu_agents->recording->processes, traced.process) != pid)
 		return 0;
 	return traced.process;
 }
@@ -101,51 +103,7 @@ static int device_of(void *ctx, const char *uuid)
 {
 	const struct gpu_agents *gpu_agents = ctx;
 
-	return gpus__find(gpu_agents->parts.gpus, uuid);
-}
-
-struct gpu_agents *gpu_agents__new(const struct gpu_agents_parts *parts)
-{
-	const struct recorder_options *options = parts->options;
-	struct gpu_agents *gpu_agents = calloc(1, sizeof(*gpu_agents));
-	int err;
-
-	if (!gpu_agents)
-		return NULL;
-	gpu_agents->parts = *parts;
-	gpu_agents->agents = agents__new(&(struct agents_parts){
-		.sink = parts->sink,
-		.names = parts->names,
-		.level = options->gpu_level,
-		.graph_nodes = options->gpu_graph_nodes,
-		.events_max = options->gpu_events_max,
-		.process_of = process_of,
-		.device_of = device_of,
-		.ctx = gpu_agents,
-	});
-	err = gpu_agents->agents ? 0 : -errno;
-	if (!err && options->gpu_socket)
-		err = agents__listen(gpu_agents->agents, options->gpu_socket);
-	if (err) {
-		gpu_agents__free(gpu_agents);
-		errno = -err;
-		return NULL;
-	}
-	if (options->duration_ns < UINT64_MAX - GRACE_NS - clock_monotonic_ns())
-		gpu_agents->deadline_ns = clock_monotonic_ns() + options->duration_ns + GRACE_NS;
-	/* until the recording begins nothing is a part of it */
-	agents__begin(gpu_agents->agents, UINT64_MAX, gpu_agents->deadline_ns);
-	parts->watch->agents = gpu_agents->agents;
-	return gpu_agents;
-}
-
-void gpu_agents__free(struct gpu_agents *gpu_agents)
-{
-	if (!gpu_agents)
-		return;
-	gpu_agents->parts.watch->agents = NULL;
-	agents__free(gpu_agents->agents);
-	free(gpu_agents);
+	return gpus__find(gpu_agents->recording->gpus, uuid);
 }
 
 /* --- into running processes ------------------------------------------------------------------- */
@@ -183,9 +141,10 @@ static bool load_by_python(const struct gpu_agents *gpu_agents,
 			   const struct inject_request *request)
 {
 	struct inject_result result;
-	bool loaded = gpu_agents->parts.options->gpu_socket && !inject__by_python(request, &result);
+	bool loaded =
+		gpu_agents->recording->options->gpu_socket && !inject__by_python(request, &result);
 
-	if (getenv("PERFX_DEBUG") && gpu_agents->parts.options->gpu_socket)
+	if (getenv("PERFX_DEBUG") && gpu_agents->recording->options->gpu_socket)
 		msg_say("pid %d: the GPU agent was %s its own Python%s%s", (int)request->pid,
 			loaded ? "loaded by" : "not loaded by", loaded ? "" : ": ",
 			loaded ? "" : result.why);
@@ -210,7 +169,7 @@ static void inject_into(struct gpu_agents *gpu_agents, pid_t pid)
 	request.fd_offset = config + offsetof(struct perfx_agent_config, socket_fd);
 	request.name_offset = config + offsetof(struct perfx_agent_config, socket_name);
 	request.name_bytes = PERFX_AGENT_SOCKET_NAME;
-	request.socket_name = gpu_agents->parts.options->gpu_socket;
+	request.socket_name = gpu_agents->recording->options->gpu_socket;
 	if (load_by_python(gpu_agents, &request))
 		return;
 	if (inject__library(&request, &result)) {
@@ -227,7 +186,7 @@ static void inject_into(struct gpu_agents *gpu_agents, pid_t pid)
 void gpu_agents__inject(struct gpu_agents *gpu_agents)
 {
 	size_t count = 0, found = 0;
-	const pid_t *pids = process_table__pids(gpu_agents->parts.processes, &count);
+	const pid_t *pids = process_table__pids(gpu_agents->recording->processes, &count);
 
 	for (size_t i = 0; i < count; i++) {
 		if (!uses_cuda(pids[i]))
@@ -237,7 +196,7 @@ void gpu_agents__inject(struct gpu_agents *gpu_agents)
 	}
 	if (!found)
 		msg_say("--gpu %u: no traced process uses CUDA: libcuda.so.1 is not mapped",
-			gpu_agents->parts.options->gpu_level);
+			gpu_agents->recording->options->gpu_level);
 }
 
 struct agents *gpu_agents__agents(const struct gpu_agents *gpu_agents)
@@ -245,8 +204,79 @@ struct agents *gpu_agents__agents(const struct gpu_agents *gpu_agents)
 	return gpu_agents ? gpu_agents->agents : NULL;
 }
 
-void gpu_agents__begin(struct gpu_agents *gpu_agents, uint64_t start_ns)
+static int open_gpu_agents(struct recording *recording)
 {
-	if (gpu_agents)
-		agents__begin(gpu_agents->agents, start_ns, gpu_agents->deadline_ns);
+	const struct recorder_options *options = recording->options;
+	struct gpu_agents *gpu_agents;
+	uint64_t now_ns = clock_monotonic_ns();
+
+	if (!options->gpu_level)
+		return 0;
+	gpu_agents = recording->gpu_agents = calloc(1, sizeof(*gpu_agents));
+	if (!gpu_agents)
+		return -ENOMEM;
+	gpu_agents->recording = recording;
+	gpu_agents->agents = agents__new(&(struct agents_parts){
+		.sink = recording->sink,
+		.names = recording->gpu_names,
+		.level = options->gpu_level,
+		.graph_nodes = options->gpu_graph_nodes,
+		.events_max = options->gpu_events_max,
+		.process_of = process_of,
+		.device_of = device_of,
+		.ctx = gpu_agents,
+	});
+	if (!gpu_agents->agents)
+		return -errno;
+	if (options->duration_ns < UINT64_MAX - GRACE_NS - now_ns)
+		gpu_agents->deadline_ns = now_ns + options->duration_ns + GRACE_NS;
+	/* until the recording begins nothing is a part of it */
+	agents__begin(gpu_agents->agents, UINT64_MAX, gpu_agents->deadline_ns);
+	recording->profiler_watch->agents = gpu_agents->agents;
+	return options->gpu_socket ? agents__listen(gpu_agents->agents, options->gpu_socket) : 0;
 }
+
+static void begin_gpu_agents(struct recording *recording)
+{
+	if (recording->gpu_agents)
+		agents__begin(recording->gpu_agents->agents, recording->start_ns,
+			      recording->gpu_agents->deadline_ns);
+}
+
+static int agents_fd(const struct recording *recording)
+{
+	return recording->gpu_agents ? agents__fd(recording->gpu_agents->agents) : -1;
+}
+
+static void poll_agents(struct recording *recording)
+{
+	agents__poll(gpu_agents__agents(recording->gpu_agents));
+}
+
+static void tick_gpu_agents(struct recording *recording)
+{
+	poll_agents(recording);
+}
+
+static void end_gpu_agents(struct recording *recording)
+{
+	agents__stop(gpu_agents__agents(recording->gpu_agents), recording->ended_ns);
+}
+
+static void close_gpu_agents(struct recording *recording)
+{
+	if (!recording->gpu_agents)
+		return;
+	recording->profiler_watch->agents = NULL;
+	agents__free(recording->gpu_agents->agents);
+	free(recording->gpu_agents);
+}
+
+const struct recording_part gpu_agents_part = {.name = "GPU agents",
+					       .open = open_gpu_agents,
+					       .begin = begin_gpu_agents,
+					       .fd = agents_fd,
+					       .on_readable = poll_agents,
+					       .tick = tick_gpu_agents,
+					       .end = end_gpu_agents,
+					       .close = close_gpu_agents};

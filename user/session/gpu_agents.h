@@ -6,11 +6,8 @@
 #ifndef PERFX_SESSION_GPU_AGENTS_H
 #define PERFX_SESSION_GPU_AGENTS_H
 
-#include "attach/tracer.h"
 #include "gpu/agents.h"
-#include "session/gpus.h"
-#include "session/process_table.h"
-#include "session/recorder.h"
+#include "session/recording.h"
 
 /* --- profilers of the processes' own ---------------------------------------------------------- */
 
@@ -32,28 +29,11 @@ struct sink *profiler_watch_init(struct profiler_watch *watch, struct sink *next
 
 struct gpu_agents;
 
-/* All borrowed. */
-struct gpu_agents_parts {
-	const struct recorder_options *options;
-	struct tracer *tracer;
-	struct process_table *processes;
-	struct gpu_names *names;
-	struct gpus *gpus; /* NULL: they are not sampled */
-	struct sink *sink;
-	struct profiler_watch *watch;
-};
-
-/* NULL with errno. */
-struct gpu_agents *gpu_agents__new(const struct gpu_agents_parts *parts);
-void gpu_agents__free(struct gpu_agents *gpu_agents);
-
 /* Puts agents into the traced processes that use CUDA by now. What does not work is said, and is in
  * the stream. Seconds, at worst, for each of them. */
 void gpu_agents__inject(struct gpu_agents *gpu_agents);
 
 /* NULL of NULL: there are none, and all of agents.h does nothing. */
 struct agents *gpu_agents__agents(const struct gpu_agents *gpu_agents);
-/* What starts before is not recorded. */
-void gpu_agents__begin(struct gpu_agents *gpu_agents, uint64_t start_ns);
 
 #endif

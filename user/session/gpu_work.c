@@ -5,7 +5,9 @@
 #include "base/emitted.h"
 #include "base/grow.h"
 #include "session/frames.h"
+#include "session/recording.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,33 +36,6 @@ struct gpu_work {
 	size_t named_count; /* of them, from the first on */
 	struct pack_buffer buffer;
 };
-
-struct gpu_work *gpu_work__new(struct sink *sink, const struct tracer *tracer,
-			       struct frames *frames, struct gpu_names *names)
-{
-	struct gpu_work *work = calloc(1, sizeof(*work));
-
-	if (!work)
-		return NULL;
-	work->sink = sink;
-	work->tracer = tracer;
-	work->frames = frames;
-	work->names = names;
-	work->emitted.width = 2;
-	return work;
-}
-
-void gpu_work__free(struct gpu_work *work)
-{
-	if (!work)
-		return;
-	emitted_clear(&work->emitted);
-	map64_clear(&work->by_hash);
-	map64_clear(&work->by_graph);
-	map64_clear(&work->by_address);
-	free(work->kernels);
-	free(work);
-}
 
 /* --- names ----------------------------------------------------------------------------------- */
 
@@ -308,3 +283,37 @@ void gpu_work__name(struct gpu_work *work)
 	work->named_count = work->kernels_count;
 	free(kernels);
 }
+
+static int open_gpu_work(struct recording *recording)
+{
+	struct gpu_work *work = calloc(1, sizeof(*work));
+
+	recording->gpu_work = work;
+	recording->gpu_names = gpu_names__new(recording->sink);
+	if (!work || !recording->gpu_names)
+		return -ENOMEM;
+	work->sink = recording->sink;
+	work->tracer = recording->tracer;
+	work->frames = recording->frames;
+	work->names = recording->gpu_names;
+	work->emitted.width = 2;
+	return 0;
+}
+
+static void close_gpu_work(struct recording *recording)
+{
+	struct gpu_work *work = recording->gpu_work;
+
+	gpu_names__free(recording->gpu_names);
+	if (!work)
+		return;
+	emitted_clear(&work->emitted);
+	map64_clear(&work->by_hash);
+	map64_clear(&work->by_graph);
+	map64_clear(&work->by_address);
+	free(work->kernels);
+	free(work);
+}
+
+const struct recording_part gpu_work_part = {
+	.name = "work of GPUs", .open = open_gpu_work, .close = close_gpu_work};

@@ -18,11 +18,6 @@ struct tracer;
 struct frames;
 struct gpu_work;
 
-/* All are borrowed. NULL with errno: ENOMEM. */
-struct gpu_work *gpu_work__new(struct sink *sink, const struct tracer *tracer,
-			       struct frames *frames, struct gpu_names *names);
-void gpu_work__free(struct gpu_work *work);
-
 /* What has been added to the sums since the last time. */
 void gpu_work__emit(struct gpu_work *work);
 /* The names of kernels that have been emitted since the last time. */

@@ -2,6 +2,7 @@
 #include "session/gpus.h"
 
 #include "base/message.h"
+#include "session/recording.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -219,3 +220,49 @@ void gpus__finish(struct gpus *gpus)
 	}
 	gpus__tick(gpus);
 }
+
+/* --- a part of a recording --- */
+
+/* A recording goes on without them. */
+static int open_gpus(struct recording *recording)
+{
+	struct gpus_parts parts = {.processes = recording->processes,
+				   .sink = recording->sink,
+				   .skipped = &recording->skipped,
+				   .options.devices = recording->options->gpu_devices};
+
+	if (recording->options->plan.gpu == GPU_OFF)
+		return 0;
+	recording->gpus = gpus__new(&parts);
+	if (!recording->gpus)
+		msg_say("GPUs are not sampled: %s", strerror(errno));
+	return 0;
+}
+
+static void sample(struct recording *recording, enum usage_sample what)
+{
+	(void)what;
+	gpus__sample(recording->gpus);
+}
+
+static void tick(struct recording *recording)
+{
+	gpus__tick(recording->gpus);
+}
+
+static void end(struct recording *recording)
+{
+	gpus__finish(recording->gpus);
+}
+
+static void close_gpus(struct recording *recording)
+{
+	gpus__free(recording->gpus);
+}
+
+const struct recording_part gpus_part = {.name = "GPUs",
+					 .open = open_gpus,
+					 .sample = sample,
+					 .tick = tick,
+					 .end = end,
+					 .close = close_gpus};

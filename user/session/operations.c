@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "session/operations.h"
 
+#include "attach/probes.h"
 #include "base/emitted.h"
 #include "base/grow.h"
 #include "base/message.h"
 #include "base/text.h"
 #include "decode/pack.h"
 #include "proc/process.h"
+#include "session/recording.h"
 #include "xla/thunk.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,30 +29,6 @@ struct operations {
 	bool last;		     /* report: what has not been read will not be */
 	struct pack_buffer buffer;
 };
-
-struct operations *operations__new(const struct plan *plan, struct tracer *tracer,
-				   struct probes *probes, struct sink *sink)
-{
-	struct operations *operations = calloc(1, sizeof(*operations));
-
-	if (!operations)
-		return NULL;
-	operations->plan = plan;
-	operations->tracer = tracer;
-	operations->probes = probes;
-	operations->sink = sink;
-	operations->runs_emitted.width = 1;
-	return operations;
-}
-
-void operations__free(struct operations *operations)
-{
-	if (!operations)
-		return;
-	free(operations->costs);
-	emitted_clear(&operations->runs_emitted);
-	free(operations);
-}
 
 static bool read_process(void *ctx, uint64_t address, void *to, size_t bytes)
 {
@@ -176,3 +155,32 @@ void operations__report(struct operations *operations, bool last)
 	operations->last = last;
 	tracer__each_pending_run(operations->tracer, add_unrecorded_runs, operations);
 }
+
+static int open_operations(struct recording *recording)
+{
+	struct operations *operations = calloc(1, sizeof(*operations));
+
+	if (!operations)
+		return -ENOMEM;
+	operations->plan = recording->plan;
+	operations->tracer = recording->tracer;
+	operations->probes = recording->probes;
+	operations->sink = recording->sink;
+	operations->runs_emitted.width = 1;
+	recording->operations = operations;
+	return 0;
+}
+
+static void close_operations(struct recording *recording)
+{
+	struct operations *operations = recording->operations;
+
+	if (!operations)
+		return;
+	free(operations->costs);
+	emitted_clear(&operations->runs_emitted);
+	free(operations);
+}
+
+const struct recording_part operations_part = {
+	.name = "compiled operations", .open = open_operations, .close = close_operations};

@@ -10,17 +10,11 @@
 #ifndef PERFX_SESSION_OPERATIONS_H
 #define PERFX_SESSION_OPERATIONS_H
 
-#include "attach/probes.h"
 #include "attach/tracer.h"
-#include "decode/pack.h"
-#include "plan/plan.h"
+
+#include <stdbool.h>
 
 struct operations;
-
-/* Everything is borrowed and must outlive it. NULL: ENOMEM. */
-struct operations *operations__new(const struct plan *plan, struct tracer *tracer,
-				   struct probes *probes, struct sink *sink);
-void operations__free(struct operations *operations);
 
 void operations__on_object(struct operations *operations, const struct perfx_object_record *record);
 /* OVERFLOW_CALLS records of runs, since the last time, that had not been read yet and found no

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/grow.h"
 #include "proc/process.h"
+#include "session/recording.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -138,3 +139,23 @@ void powercap__sample(struct powercap *powercap, struct sink *sink)
 		SINK_PACK(sink, &powercap->buffer, PERFX_KIND_HOST_ENERGY, record, domain->name);
 	}
 }
+
+static int open_powercap(struct recording *recording)
+{
+	recording->powercap = powercap__new(NULL); /* a recording goes on without it */
+	return 0;
+}
+
+static void sample(struct recording *recording, enum usage_sample what)
+{
+	(void)what;
+	powercap__sample(recording->powercap, recording->sink);
+}
+
+static void close_powercap(struct recording *recording)
+{
+	powercap__free(recording->powercap);
+}
+
+const struct recording_part powercap_part = {
+	.name = "energy", .open = open_powercap, .sample = sample, .close = close_powercap};

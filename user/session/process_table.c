@@ -9,6 +9,7 @@
 #include "proc/place.h"
 #include "proc/process.h"
 #include "session/rank.h"
+#include "session/recording.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -560,3 +561,29 @@ uint32_t process_table__on_exit(struct process_table *table, const struct perfx_
 		drop(table, proc);
 	return born;
 }
+
+/* --- a part of a recording --- */
+
+static int open_processes(struct recording *recording)
+{
+	const struct recorder_options *options = recording->options;
+
+	recording->processes =
+		process_table__new(recording->tracer, recording->sink, options->full_cmdline,
+				   options->launch ? recording->main_pid : 0);
+	return recording->processes ? 0 : -ENOMEM;
+}
+
+static void sample(struct recording *recording, enum usage_sample what)
+{
+	if (what != USAGE_OF_GPUS)
+		process_table__sample(recording->processes, what == USAGE_WHOLE);
+}
+
+static void close_processes(struct recording *recording)
+{
+	process_table__free(recording->processes);
+}
+
+const struct recording_part processes_part = {
+	.name = "processes", .open = open_processes, .sample = sample, .close = close_processes};

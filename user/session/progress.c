@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "session/progress.h"
 
+#include "attach/memory.h"
+#include "attach/probes.h"
+#include "attach/reader.h"
+#include "attach/thread_counters.h"
 #include "base/message.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "proc/process.h"
+#include "session/process_table.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -32,9 +37,9 @@ void say_waiting(const struct plan *plan)
 
 /* Functions that failed to attach: "; 3 not attached (gemm: …)". Limits by design are hints at
  * the end of the report. */
-static void add_skipped(const struct tracing_summary *summary, struct text *into)
+static void add_skipped(const struct recording *recording, struct text *into)
 {
-	const struct skipped_list *lists[] = {&summary->plan->skipped, summary->skipped};
+	const struct skipped_list *lists[] = {&recording->plan->skipped, &recording->skipped};
 	const struct skipped *first = NULL;
 	size_t count = 0, reasons = 0;
 
@@ -82,17 +87,18 @@ void say_turned(const struct perfx_recording_window *window, size_t turns_count)
 }
 
 /* "4711 python3 and 3 more" */
-static void describe_traced(const struct tracing_summary *summary, char *text, size_t size)
+static void describe_traced(const struct recording *recording, char *text, size_t size)
 {
 	struct process_info info = {.comm = "?"};
-	size_t count = summary->pids_count;
+	size_t count;
+	const pid_t *pids = process_table__pids(recording->processes, &count);
 
-	if (summary->main_pid || count == 1)
-		process_info(summary->main_pid ? summary->main_pid : summary->pids[0], &info);
+	if (recording->main_pid || count == 1)
+		process_info(recording->main_pid ? recording->main_pid : pids[0], &info);
 	if (count == 1)
-		snprintf(text, size, "%d %s", (int)summary->pids[0], info.comm);
-	else if (summary->main_pid)
-		snprintf(text, size, "%d %s and %zu more", (int)summary->main_pid, info.comm,
+		snprintf(text, size, "%d %s", (int)pids[0], info.comm);
+	else if (recording->main_pid)
+		snprintf(text, size, "%d %s and %zu more", (int)recording->main_pid, info.comm,
 			 count ? count - 1 : 0);
 	else
 		snprintf(text, size, "%zu processes", count);
@@ -119,23 +125,23 @@ static const char *what_is_left(bool has_memory, bool has_samples)
 	return has_memory ? ", only memory is recorded" : "";
 }
 
-void say_tracing(const struct tracing_summary *summary)
+void say_tracing(const struct recording *recording)
 {
-	size_t functions_count = probes__functions_count(summary->probes);
-	char who[128], *memory = memory__summary(summary->memory);
+	size_t functions_count = probes__functions_count(recording->probes);
+	char who[128], *memory = memory__summary(recording->memory);
 	bool has_memory = memory && *memory;
 	struct text skipped = {0};
 
-	describe_traced(summary, who, sizeof(who));
-	say_uncounted(summary->thread_counters);
-	add_skipped(summary, &skipped);
+	describe_traced(recording, who, sizeof(who));
+	say_uncounted(recording->thread_counters);
+	add_skipped(recording, &skipped);
 	msg_say("tracing %s: %zu probes on %zu functions%s%s%s", who,
-		probes__sites_count(summary->probes), functions_count,
+		probes__sites_count(recording->probes), functions_count,
 		has_memory ? "; memory: " : "", memory ? memory : "", text_peek(&skipped));
-	if (!functions_count && !summary->all)
+	if (!functions_count && !recording->options->all)
 		msg_say("no annotated function and no known ML library is mapped%s: choose "
 			"functions with -F 'MODULE:GLOB'",
-			what_is_left(has_memory, summary->has_samples));
+			what_is_left(has_memory, recording->options->sample_hz > 0));
 	text_clear(&skipped);
 	free(memory);
 }
@@ -153,35 +159,66 @@ void progress_attaching(const struct plan *plan)
 	msg_status("attaching %zu probe%s…", probes, probes == 1 ? "" : "s");
 }
 
-static void add_time(struct text *text, const struct progress *progress)
+/* The program that `run` starts has the terminal for itself. */
+bool progress_is_shown(const struct recording *recording)
 {
-	uint64_t end_ns = progress->end_ns, now_ns = progress->now_ns;
+	return !recording->options->launch && msg_has_status();
+}
+
+static void add_time(struct text *text, const struct recording *recording, uint64_t now_ns)
+{
+	uint64_t end_ns = recording->end_ns;
 	uint64_t left_ns = end_ns > now_ns ? end_ns - now_ns : 0;
 
-	if (progress->paused)
+	if (recording->windows.paused)
 		text_add(text, "waiting for perfx_trace_start");
 	else if (end_ns == UINT64_MAX)
 		text_printf(text, "%" PRIu64 " s so far",
-			    (now_ns - progress->start_ns) / SECOND_NS);
+			    (now_ns - recording->start_ns) / SECOND_NS);
 	else
 		text_printf(text, "%" PRIu64 " s left", (left_ns + SECOND_NS - 1) / SECOND_NS);
 }
 
-void progress_show(const struct progress *progress)
+static void show(const struct recording *recording, uint64_t now_ns)
 {
+	uint64_t steps_count = step_watch__count(recording->steps);
 	struct text text = {0};
 
-	add_time(&text, progress);
-	if (progress->steps_count) {
+	add_time(&text, recording, now_ns);
+	if (steps_count) {
 		text_add(&text, " · ");
-		add_count(&text, progress->steps_count);
-		text_add(&text, progress->steps_count == 1 ? " step" : " steps");
+		add_count(&text, steps_count);
+		text_add(&text, steps_count == 1 ? " step" : " steps");
 	}
 	text_add(&text, " · ");
-	add_count(&text, progress->calls_count);
+	add_count(&text, reader__spans_count(recording->reader));
 	text_add(&text, " calls · Ctrl-C stops and ");
-	text_add(&text, progress->reports ? "reports" : "writes the capture");
+	text_add(&text, recording->pipeline->aggregate ? "reports" : "writes the capture");
 	if (!text.failed)
 		msg_status("%s", text_peek(&text));
 	text_clear(&text);
 }
+
+/* Often enough to be seen alive, seldom enough to be read. */
+#define PROGRESS_NS 500000000u
+
+static void tick(struct recording *recording)
+{
+	uint64_t now_ns = recording->now_ns;
+	bool is_shown = progress_is_shown(recording);
+
+	if (!recording->options->quiet)
+		msg_reductions_show(is_shown, false);
+	if (!is_shown || now_ns < recording->next_progress_ns)
+		return;
+	recording->next_progress_ns = now_ns + PROGRESS_NS;
+	show(recording, now_ns);
+}
+
+static void end(struct recording *recording)
+{
+	if (!recording->options->quiet)
+		msg_reductions_show(progress_is_shown(recording), true);
+}
+
+const struct recording_part progress_part = {.name = "progress", .tick = tick, .end = end};

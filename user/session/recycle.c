@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "session/recycle.h"
 
+#include "attach/reader.h"
 #include "attach/recycling.h"
+#include "attach/sampler.h"
 #include "base/grow.h"
 #include "base/message.h"
+#include "session/frames.h"
+#include "session/recording.h"
+#include "session/waits.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +26,7 @@ struct ended {
 };
 
 struct recycle {
-	struct recycle_parts parts;
+	const struct recording *recording;
 	struct ended *waiting; /* in the order in which they ended */
 	size_t count, capacity;
 	uint64_t next_ns, next_renewal_ns;
@@ -31,20 +37,10 @@ struct recycle {
 	uint32_t last_context;			   /* that was given */
 };
 
-struct recycle *recycle__new(const struct recycle_parts *parts)
-{
-	struct recycle *recycle = calloc(1, sizeof(*recycle));
-
-	if (!recycle)
-		return NULL;
-	recycle->parts = *parts;
-	return recycle;
-}
-
 /* Where PERFX_DEBUG is set. */
 static void say_given(const struct recycle *recycle)
 {
-	const struct tracer *tracer = recycle->parts.tracer;
+	const struct tracer *tracer = recycle->recording->tracer;
 	const struct perfx_free_ids *processes = tracer__free_ids(tracer, PERFX_ID_PROCESS),
 				    *contexts = tracer__free_ids(tracer, PERFX_ID_CONTEXT);
 	uint32_t contexts_count;
@@ -54,15 +50,6 @@ static void say_given(const struct recycle *recycle)
 		msg_say("indices: %u of processes, used again %u times; %u of contexts, %u times",
 			tracer__processes_count(tracer) - 1, processes->taken, contexts_count - 1,
 			contexts->taken);
-}
-
-void recycle__free(struct recycle *recycle)
-{
-	if (!recycle)
-		return;
-	say_given(recycle);
-	free(recycle->waiting);
-	free(recycle);
 }
 
 void recycle__ended(struct recycle *recycle, uint32_t process, uint64_t time_ns)
@@ -85,7 +72,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 /* Nobody knows those that have ended before it by their index. */
 static uint64_t known_from_ns(const struct recycle *recycle, uint64_t now_ns)
 {
-	const struct recorder_options *options = recycle->parts.options;
+	const struct recorder_options *options = recycle->recording->options;
 	const struct recorder_watcher *watcher = options->watcher;
 	uint64_t from_ns = now_ns - earlier(options->flight_ns, now_ns);
 
@@ -114,8 +101,8 @@ static void give_contexts_from(struct recycle *recycle, uint32_t first)
 			continue;
 		recycle->free_contexts[id] = false;
 		recycle->last_context = id;
-		reader__forget_context(recycle->parts.reader, id);
-		tracer__give(recycle->parts.tracer, PERFX_ID_CONTEXT, id);
+		reader__forget_context(recycle->recording->reader, id);
+		tracer__give(recycle->recording->tracer, PERFX_ID_CONTEXT, id);
 	}
 }
 
@@ -127,7 +114,7 @@ static void give_contexts_from(struct recycle *recycle, uint32_t first)
 static void give_contexts(struct recycle *recycle)
 {
 	const struct perfx_free_ids *ids =
-		tracer__free_ids(recycle->parts.tracer, PERFX_ID_CONTEXT);
+		tracer__free_ids(recycle->recording->tracer, PERFX_ID_CONTEXT);
 
 	for (uint32_t id = 1; id < PERFX_MAX_CONTEXTS; id++)
 		recycle->free_contexts[id] |= recycle->contexts[id];
@@ -138,10 +125,10 @@ static void give_contexts(struct recycle *recycle)
 
 static void give_process(struct recycle *recycle, uint32_t process)
 {
-	frames__forget(recycle->parts.frames, process);
-	reader__forget_process(recycle->parts.reader, process);
+	frames__forget(recycle->recording->frames, process);
+	reader__forget_process(recycle->recording->reader, process);
 	recycle->ended[process] = false;
-	tracer__give(recycle->parts.tracer, PERFX_ID_PROCESS, process);
+	tracer__give(recycle->recording->tracer, PERFX_ID_PROCESS, process);
 }
 
 static void release(struct recycle *recycle, uint64_t now_ns)
@@ -149,7 +136,7 @@ static void release(struct recycle *recycle, uint64_t now_ns)
 	size_t count = find_gone(recycle, now_ns);
 
 	/* else once more, with those that come until then */
-	if (!count || tracer__forget(recycle->parts.tracer, recycle->gone, recycle->contexts))
+	if (!count || tracer__forget(recycle->recording->tracer, recycle->gone, recycle->contexts))
 		return;
 	give_contexts(recycle);
 	for (size_t i = 0; i < count; i++)
@@ -162,19 +149,44 @@ static void release(struct recycle *recycle, uint64_t now_ns)
 /* What is in use is described anew, so that nobody has to keep all that was described ever. */
 static void renew(struct recycle *recycle)
 {
-	sampler__renew(recycle->parts.sampler);
-	frames__renew_stacks(recycle->parts.frames);
-	waits__renew(recycle->parts.waits);
+	sampler__renew(recycle->recording->sampler);
+	frames__renew_stacks(recycle->recording->frames);
+	waits__renew(recycle->recording->waits);
 }
 
-void recycle__tick(struct recycle *recycle, uint64_t now_ns)
+static void tick(struct recording *recording)
 {
+	uint64_t now_ns = recording->now_ns;
+	struct recycle *recycle = recording->recycle;
+
 	if (!recycle || now_ns < recycle->next_ns)
 		return;
 	recycle->next_ns = now_ns + PERIOD_NS;
 	release(recycle, now_ns);
 	if (now_ns < recycle->next_renewal_ns)
 		return;
-	recycle->next_renewal_ns = now_ns + recycle->parts.options->flight_ns + LATE_NS;
+	recycle->next_renewal_ns = now_ns + recycle->recording->options->flight_ns + LATE_NS;
 	renew(recycle);
 }
+
+static int open_recycle(struct recording *recording)
+{
+	if (!recording->options->flight_ns)
+		return 0;
+	recording->recycle = calloc(1, sizeof(*recording->recycle));
+	if (recording->recycle) /* without memory, indices are not used again */
+		recording->recycle->recording = recording;
+	return 0;
+}
+
+static void close_recycle(struct recording *recording)
+{
+	if (!recording->recycle)
+		return;
+	say_given(recording->recycle);
+	free(recording->recycle->waiting);
+	free(recording->recycle);
+}
+
+const struct recording_part recycle_part = {
+	.name = "indices", .open = open_recycle, .tick = tick, .close = close_recycle};

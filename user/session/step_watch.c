@@ -5,6 +5,8 @@
 #include "base/grow.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "session/progress.h"
+#include "session/recording.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -111,35 +113,6 @@ static int on_event(void *ctx, const struct event *event)
 	return 0;
 }
 
-struct step_watch *step_watch__new(struct pipeline *pipeline, uint64_t steps_max,
-				   const struct trigger *trigger)
-{
-	struct step_watch *watch = calloc(1, sizeof(*watch));
-
-	if (!watch)
-		return NULL;
-	watch->pipeline = pipeline;
-	watch->steps_max = steps_max;
-	watch->trigger = trigger;
-	watch->next = pipeline->on_event;
-	watch->next_ctx = pipeline->ctx;
-	pipeline->on_event = on_event;
-	pipeline->ctx = watch;
-	return watch;
-}
-
-void step_watch__free(struct step_watch *watch)
-{
-	if (!watch)
-		return;
-	watch->pipeline->on_event = watch->next;
-	watch->pipeline->ctx = watch->next_ctx;
-	steps_clear(&watch->steps);
-	step_classes_clear(&watch->classes);
-	free(watch->latest);
-	free(watch);
-}
-
 bool step_watch__done(const struct step_watch *watch)
 {
 	return watch && watch->done;
@@ -158,3 +131,53 @@ bool step_watch__slow(struct step_watch *watch, struct slow_step *step)
 	watch->slow = false;
 	return true;
 }
+
+static bool is_triggered(const struct recorder_options *options)
+{
+	return options->trigger.ns || options->trigger.times > 0;
+}
+
+/* The progress line alone is not worth decoding all records where no report is made. */
+static bool is_wanted(const struct recording *recording)
+{
+	return recording->options->steps_max || is_triggered(recording->options) ||
+	       (recording->pipeline->aggregate && progress_is_shown(recording));
+}
+
+static int open_steps(struct recording *recording)
+{
+	const struct recorder_options *options = recording->options;
+	struct pipeline *pipeline = recording->pipeline;
+	struct step_watch *watch;
+
+	if (!is_wanted(recording))
+		return 0;
+	watch = recording->steps = calloc(1, sizeof(*watch));
+	if (!watch)
+		return -ENOMEM;
+	watch->pipeline = pipeline;
+	watch->steps_max = options->steps_max;
+	watch->trigger = is_triggered(options) ? &options->trigger : NULL;
+	watch->next = pipeline->on_event;
+	watch->next_ctx = pipeline->ctx;
+	pipeline->on_event = on_event;
+	pipeline->ctx = watch;
+	return 0;
+}
+
+static void close_steps(struct recording *recording)
+{
+	struct step_watch *watch = recording->steps;
+
+	if (!watch)
+		return;
+	watch->pipeline->on_event = watch->next;
+	watch->pipeline->ctx = watch->next_ctx;
+	steps_clear(&watch->steps);
+	step_classes_clear(&watch->classes);
+	free(watch->latest);
+	free(watch);
+}
+
+const struct recording_part steps_part = {
+	.name = "steps", .open = open_steps, .close = close_steps};

@@ -38,11 +38,6 @@ bool trigger_fires(const struct trigger *trigger, const struct slow_step *step,
 
 struct step_watch;
 
-/* Sees the events that the sink sees, after who has been the pipeline's on_event until now. The
- * trigger is borrowed; NULL: none. NULL: no memory. */
-struct step_watch *step_watch__new(struct pipeline *pipeline, uint64_t steps_max,
-				   const struct trigger *trigger);
-void step_watch__free(struct step_watch *watch);
 bool step_watch__done(const struct step_watch *watch);
 /* Of the process that has done most; 0 of no watch. */
 uint64_t step_watch__count(const struct step_watch *watch);

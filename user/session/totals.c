@@ -1,13 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "session/totals.h"
 
+#include "attach/memory.h"
+#include "attach/probes.h"
+#include "attach/sampler.h"
+#include "attach/thread_counters.h"
+#include "attach/tracer.h"
 #include "base/clock.h"
 #include "base/emitted.h"
 #include "base/message.h"
 #include "decode/pack.h"
 #include "peaks/peaks.h"
 #include "proc/process.h"
+#include "session/follow.h"
+#include "session/gpu_agents.h"
+#include "session/gpu_work.h"
+#include "session/operations.h"
+#include "session/waits.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -51,7 +62,7 @@ void totals_host(struct sink *sink, const struct recorder_options *options, uint
 #define OVERFLOW_VALUES_SUMS 4
 
 struct totals {
-	struct totals_parts parts;
+	struct recording *recording;
 	struct emitted calls_emitted;  /* by context, in OVERFLOW_CALLS records */
 	struct emitted values_emitted; /* by process << 32 | value, in OVERFLOW_VALUES records */
 	struct emitted losses_emitted; /* by kind */
@@ -59,29 +70,6 @@ struct totals {
 	bool overflowed_lately;
 	struct pack_buffer buffer;
 };
-
-struct totals *totals__new(const struct totals_parts *parts)
-{
-	struct totals *totals = calloc(1, sizeof(*totals));
-
-	if (!totals)
-		return NULL;
-	totals->parts = *parts;
-	totals->calls_emitted.width = OVERFLOW_CALLS_SUMS;
-	totals->values_emitted.width = OVERFLOW_VALUES_SUMS;
-	totals->losses_emitted.width = 1;
-	return totals;
-}
-
-void totals__free(struct totals *totals)
-{
-	if (!totals)
-		return;
-	emitted_clear(&totals->calls_emitted);
-	emitted_clear(&totals->values_emitted);
-	emitted_clear(&totals->losses_emitted);
-	free(totals);
-}
 
 static struct perfx_overflow_calls overflow_of(const struct perfx_context_node *node, uint32_t id)
 {
@@ -122,15 +110,16 @@ static void send_overflow(struct totals *totals, uint32_t id, const struct perfx
 	if (!overflow.calls_count || is_torn(&overflow) ||
 	    emitted_add(&totals->calls_emitted, id, &overflow.calls_count))
 		return;
-	SINK_PACK(totals->parts.sink, &totals->buffer, PERFX_KIND_OVERFLOW_CALLS, overflow);
+	SINK_PACK(totals->recording->sink, &totals->buffer, PERFX_KIND_OVERFLOW_CALLS, overflow);
 }
 
 /* Nodes with calls that found no room in the ring. */
 static void send_overflows(struct totals *totals)
 {
-	uint64_t overflowed = tracer__counter(totals->parts.tracer, PERFX_COUNTER_RING_DROPS);
+	uint64_t overflowed = tracer__counter(totals->recording->tracer, PERFX_COUNTER_RING_DROPS);
 	uint32_t count;
-	const struct perfx_context_node *nodes = tracer__contexts(totals->parts.tracer, &count);
+	const struct perfx_context_node *nodes =
+		tracer__contexts(totals->recording->tracer, &count);
 
 	/* nearly always none; once more after some, because a node's sums may come after the
 	 * counter */
@@ -160,14 +149,15 @@ static void send_lost_value(void *ctx, const struct perfx_user_value_key *key,
 	emitted_subtract(&totals->values_emitted, id, &record.sets_count);
 	if ((record.sets_count || record.adds_count) &&
 	    !emitted_add(&totals->values_emitted, id, &record.sets_count))
-		SINK_PACK(totals->parts.sink, &totals->buffer, PERFX_KIND_OVERFLOW_VALUES, record);
+		SINK_PACK(totals->recording->sink, &totals->buffer, PERFX_KIND_OVERFLOW_VALUES,
+			  record);
 }
 
 /* Values that found no room. */
 static void send_values(struct totals *totals)
 {
-	if (tracer__counter(totals->parts.tracer, PERFX_COUNTER_VALUE_DROPS))
-		tracer__each_value_lost(totals->parts.tracer, send_lost_value, totals);
+	if (tracer__counter(totals->recording->tracer, PERFX_COUNTER_VALUE_DROPS))
+		tracer__each_value_lost(totals->recording->tracer, send_lost_value, totals);
 }
 
 static void send_loss(struct sink *sink, struct pack_buffer *buffer, enum perfx_loss_kind loss,
@@ -199,28 +189,29 @@ static void send_losses(struct totals *totals)
 	uint64_t now[PERFX_LOSS_KINDS] = {0};
 
 	for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
-		now[counted[i].loss] = tracer__counter(totals->parts.tracer, counted[i].counter);
-	now[PERFX_LOSS_NMISSED] = tracer__missed(totals->parts.tracer);
-	now[PERFX_LOSS_PROCESSES_MISSED] = totals->parts.followed->missed_count;
+		now[counted[i].loss] =
+			tracer__counter(totals->recording->tracer, counted[i].counter);
+	now[PERFX_LOSS_NMISSED] = tracer__missed(totals->recording->tracer);
+	now[PERFX_LOSS_PROCESSES_MISSED] = follow__result(totals->recording->follow)->missed_count;
 	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
 		if (emitted_take(&totals->losses_emitted, (uint64_t)i, &now[i]) > 0)
-			send_loss(totals->parts.sink, &totals->buffer, i, now[i]);
+			send_loss(totals->recording->sink, &totals->buffer, i, now[i]);
 }
 
 void totals__emit(struct totals *totals, uint64_t now_ns, bool last)
 {
-	const struct totals_parts *parts = &totals->parts;
+	const struct recording *recording = totals->recording;
 
-	thread_counters__report(parts->thread_counters, parts->tracer, parts->sink);
-	memory__report(parts->memory);
-	sampler__report(parts->sampler);
-	operations__report(parts->operations, last);
-	waits__emit(parts->waits, now_ns, last);
-	gpu_work__emit(parts->gpu_work);
-	agents__emit_sums(parts->agents);
+	thread_counters__report(recording->thread_counters, recording->tracer, recording->sink);
+	memory__report(recording->memory);
+	sampler__report(recording->sampler);
+	operations__report(recording->operations, last);
+	waits__emit(recording->waits, now_ns, last);
+	gpu_work__emit(recording->gpu_work);
+	agents__emit_sums(gpu_agents__agents(recording->gpu_agents));
 	send_overflows(totals);
 	send_values(totals);
-	totals->entries_count = probes__report_hits(totals->parts.probes);
+	totals->entries_count = probes__report_hits(recording->probes);
 	send_losses(totals);
 }
 
@@ -228,7 +219,7 @@ void totals__segment(struct totals *totals, uint64_t time_ns)
 {
 	struct perfx_segment record = {.time_ns = time_ns};
 
-	SINK_PACK(totals->parts.sink, &totals->buffer, PERFX_KIND_SEGMENT, record);
+	SINK_PACK(totals->recording->sink, &totals->buffer, PERFX_KIND_SEGMENT, record);
 }
 
 /* --- the end -------------------------------------------------------------------------------- */
@@ -263,15 +254,15 @@ static void send_waiting(struct sink *sink, struct pack_buffer *buffer, const st
 static void send_levels(struct totals *totals, struct sink *closing, const struct ending *ending)
 {
 	uint64_t begun = totals->entries_count -
-			 tracer__counter(totals->parts.tracer, PERFX_COUNTER_REPEATS);
+			 tracer__counter(totals->recording->tracer, PERFX_COUNTER_REPEATS);
 	uint64_t ended = ending->spans_count +
-			 tracer__counter(totals->parts.tracer, PERFX_COUNTER_RING_DROPS);
+			 tracer__counter(totals->recording->tracer, PERFX_COUNTER_RING_DROPS);
 
 	if (!ending->goes_on)
 		send_loss(closing, &totals->buffer, PERFX_LOSS_UNMATCHED_ENTRIES,
 			  begun > ended ? begun - ended : 0);
 	send_loss(closing, &totals->buffer, PERFX_LOSS_DETACHED_PROBES,
-		  probes__detached_count(totals->parts.probes));
+		  probes__detached_count(totals->recording->probes));
 }
 
 static void send_end(struct sink *sink, struct pack_buffer *buffer, const struct ending *ending)
@@ -306,14 +297,49 @@ void totals_of_nothing(struct sink *sink, const struct recorder_options *options
 
 void totals__close(struct totals *totals, struct sink *closing, const struct ending *ending)
 {
-	probes__skip_nameless(totals->parts.probes);
-	probes__skip_failed(totals->parts.probes);
-	send_skipped(closing, &totals->buffer, &totals->parts.plan->skipped);
-	send_skipped(closing, &totals->buffer, totals->parts.skipped);
-	send_waiting(closing, &totals->buffer, totals->parts.plan);
+	probes__skip_nameless(totals->recording->probes);
+	probes__skip_failed(totals->recording->probes);
+	send_skipped(closing, &totals->buffer, &totals->recording->plan->skipped);
+	send_skipped(closing, &totals->buffer, &totals->recording->skipped);
+	send_waiting(closing, &totals->buffer, totals->recording->plan);
 	send_levels(totals, closing, ending);
 	send_end(closing, &totals->buffer, ending);
 }
+
+static int open_totals(struct recording *recording)
+{
+	struct totals *totals = calloc(1, sizeof(*totals));
+
+	if (!totals)
+		return -ENOMEM;
+	totals->recording = recording;
+	totals->calls_emitted.width = OVERFLOW_CALLS_SUMS;
+	totals->values_emitted.width = OVERFLOW_VALUES_SUMS;
+	totals->losses_emitted.width = 1;
+	recording->totals = totals;
+	return 0;
+}
+
+static void end_totals(struct recording *recording)
+{
+	totals__emit(recording->totals, recording->ended_ns, true);
+	gpu_work__name(recording->gpu_work);
+}
+
+static void close_totals(struct recording *recording)
+{
+	struct totals *totals = recording->totals;
+
+	if (!totals)
+		return;
+	emitted_clear(&totals->calls_emitted);
+	emitted_clear(&totals->values_emitted);
+	emitted_clear(&totals->losses_emitted);
+	free(totals);
+}
+
+const struct recording_part totals_part = {
+	.name = "sums", .open = open_totals, .end = end_totals, .close = close_totals};
 
 /*
  * What this host can do, as records of the stream: given, kept from an earlier time, measured now

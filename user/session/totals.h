@@ -3,57 +3,12 @@
 #ifndef PERFX_SESSION_TOTALS_H
 #define PERFX_SESSION_TOTALS_H
 
-#include "attach/memory.h"
-#include "attach/probes.h"
-#include "attach/sampler.h"
-#include "attach/thread_counters.h"
-#include "attach/tracer.h"
-#include "decode/pack.h"
-#include "gpu/agents.h"
-#include "plan/plan.h"
-#include "session/follow.h"
-#include "session/gpu_work.h"
-#include "session/operations.h"
-#include "session/recorder.h"
-#include "session/waits.h"
+#include "session/recording.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How it ends. */
-struct ending {
-	uint64_t end_ns;
-	uint64_t spans_count; /* taken from the ring */
-	bool killed, exited, interrupted;
-	/* The program goes on, and so do calls while they are counted: how many are running is not
-	 * known. */
-	bool goes_on;
-	uint64_t looks_count, untraced_read_count; /* as in struct perfx_end */
-	uint64_t recording_cpu_ns;		   /* likewise */
-};
-
 struct totals;
-
-/* The parts whose counts are emitted; all borrowed. */
-struct totals_parts {
-	struct sink *sink;
-	struct tracer *tracer;
-	const struct plan *plan;
-	const struct skipped_list *skipped;
-	struct probes *probes;
-	struct memory *memory;
-	struct sampler *sampler;
-	struct thread_counters *thread_counters;
-	struct operations *operations;
-	struct gpu_work *gpu_work;
-	struct agents *agents; /* NULL: there are none */
-	struct waits *waits;   /* NULL: time off the CPU is not recorded */
-	const struct follow_result *followed;
-};
-
-/* NULL with errno ENOMEM. */
-struct totals *totals__new(const struct totals_parts *parts);
-void totals__free(struct totals *totals);
 
 void totals_host(struct sink *sink, const struct recorder_options *options, uint64_t start_ns);
 /* HOST and END records of a recording whose program ended before it began. */

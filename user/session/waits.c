@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "session/waits.h"
 
+#include "attach/tracer.h"
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/text.h"
 #include "proc/descriptor.h"
 #include "proc/maps.h"
 #include "proc/process.h"
+#include "session/recording.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,30 +43,6 @@ struct waits {
 	struct pipe_users pipe_users; /* while names are found */
 	struct pack_buffer buffer;
 };
-
-struct waits *waits__new(struct tracer *tracer, struct sink *sink)
-{
-	struct waits *waits = calloc(1, sizeof(*waits));
-
-	if (!waits)
-		return NULL;
-	waits->tracer = tracer;
-	waits->waiting = tracer__waiting(tracer);
-	waits->sink = sink;
-	return waits;
-}
-
-void waits__free(struct waits *waits)
-{
-	if (!waits)
-		return;
-	for (size_t i = 0; i < KEPT_MAPS; i++)
-		maps__free(waits->maps[i].maps);
-	pipe_users__forget(&waits->pipe_users);
-	map64_clear(&waits->named);
-	map64_clear(&waits->holders);
-	free(waits);
-}
 
 /* --- names --- */
 
@@ -249,17 +228,61 @@ static bool is_crowded(const struct waits *waits, uint64_t claimed_count)
 	       PERFX_MAX_WAIT_SUMS / 4;
 }
 
-void waits__tick(struct waits *waits, uint64_t now_ns)
+/* Emits the names of objects that are new, and the sums where the kernel's table would be full
+ * before the next waits__emit. */
+static void tick(struct recording *recording)
 {
+	struct waits *waits = recording->waits;
 	uint64_t claimed_count = waits ? count_claimed(waits) : 0;
 
 	if (!waits || claimed_count == waits->claimed_count)
 		return;
 	waits->claimed_count = claimed_count;
 	if (is_crowded(waits, claimed_count)) {
-		waits__emit(waits, now_ns, false);
+		waits__emit(waits, recording->now_ns, false);
 		return;
 	}
 	waiting__each(waits->waiting, name_waited, waits);
 	pipe_users__forget(&waits->pipe_users);
 }
+
+static int open_waits(struct recording *recording)
+{
+	struct waits *waits;
+
+	if (!tracer__waiting(recording->tracer))
+		return 0;
+	waits = recording->waits = calloc(1, sizeof(*waits));
+	if (!waits)
+		return -ENOMEM;
+	waits->tracer = recording->tracer;
+	waits->waiting = tracer__waiting(recording->tracer);
+	waits->sink = recording->sink;
+	return 0;
+}
+
+static void stop(struct recording *recording)
+{
+	if (recording->waits)
+		waiting__stop(recording->waits->waiting);
+}
+
+static void close_waits(struct recording *recording)
+{
+	struct waits *waits = recording->waits;
+
+	if (!waits)
+		return;
+	for (size_t i = 0; i < KEPT_MAPS; i++)
+		maps__free(waits->maps[i].maps);
+	pipe_users__forget(&waits->pipe_users);
+	map64_clear(&waits->named);
+	map64_clear(&waits->holders);
+	free(waits);
+}
+
+const struct recording_part waits_part = {.name = "time off the CPU",
+					  .open = open_waits,
+					  .tick = tick,
+					  .stop = stop,
+					  .close = close_waits};

@@ -7,23 +7,13 @@
 #ifndef PERFX_SESSION_WAITS_H
 #define PERFX_SESSION_WAITS_H
 
-#include "attach/tracer.h"
-#include "decode/pack.h"
-
 #include <stdbool.h>
 #include <stdint.h>
 
 struct waits;
 
-/* Both are borrowed; tracer__waiting must not be NULL. NULL: ENOMEM. */
-struct waits *waits__new(struct tracer *tracer, struct sink *sink);
-void waits__free(struct waits *waits);
+/* Each does nothing with NULL: time off the CPU is not recorded. */
 
-/* All of these do nothing with NULL, where time off the CPU is not recorded. */
-
-/* To be called often. Emits the names of objects that are new, and what has been waited where the
- * kernel's table would be full before the next waits__emit. */
-void waits__tick(struct waits *waits, uint64_t now_ns);
 /* Names are emitted anew, of what is waited for from now on. */
 void waits__renew(struct waits *waits);
 /* What has been waited since the last time, up to now; ended: the recording ends then. */

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A recording and the shape of its parts.
+ *
+ * A part is a row of the table in recorder.c. The table's order is the order in which parts are
+ * opened; each verb runs through the table in that order, close runs backwards. A part keeps its
+ * own state, and finds the other parts here. A new part is a file and a row.
+ */
+#ifndef PERFX_SESSION_RECORDING_H
+#define PERFX_SESSION_RECORDING_H
+
+#include "attach/hit_cost.h"
+#include "plan/plan.h"
+#include "session/recorder.h"
+#include "session/recording_windows.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct recording {
+	const struct recorder_options *options;
+	struct pipeline *pipeline;
+	struct sink *sink;	     /* of all records; it passes them on to the pipeline's */
+	pid_t main_pid;		     /* the first target; 0: none was named */
+	struct plan *plan;	     /* files that are mapped later are added to it */
+	struct skipped_list skipped; /* what was planned and is not recorded, and why */
+	struct tracer *tracer;
+	struct calibration calibration;
+
+	bool begun;		   /* with --wait, not before the first window */
+	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC; end: UINT64_MAX if no clock ends it */
+	struct recording_windows windows;
+	uint64_t now_ns;   /* of a tick */
+	uint64_t ended_ns; /* when it ended */
+	uint64_t next_progress_ns;
+	bool detached; /* all probes were removed at its end */
+
+	/* Parts that others use; NULL: not wanted, or not possible here. */
+	struct probes *probes;
+	struct thread_counters *thread_counters;
+	struct memory *memory;
+	struct operations *operations;
+	struct process_table *processes;
+	struct frames *frames;
+	struct unwind_tables *unwind_tables; /* NULL: stacks are walked by frame pointers */
+	struct sampler *sampler;
+	struct waits *waits; /* NULL: time off the CPU is not recorded */
+	struct reader *reader;
+	struct powercap *powercap;
+	struct gpus *gpus; /* NULL: GPUs are not sampled */
+	struct gpu_names *gpu_names;
+	struct gpu_work *gpu_work;
+	struct profiler_watch *profiler_watch;
+	struct gpu_agents *gpu_agents;
+	struct recycle *recycle; /* NULL: the recording ends before indices run out */
+	struct follow *follow;
+	struct budget *budget;
+	struct step_watch *steps; /* NULL: nothing depends on steps */
+	struct totals *totals;
+	struct flight *flight;
+};
+
+/* How a recording ends, or stands now. */
+struct ending {
+	uint64_t end_ns;
+	uint64_t spans_count; /* read from the rings */
+	bool killed, exited, interrupted;
+	bool goes_on; /* the number of calls that are running is not known then */
+	uint64_t looks_count, untraced_read_count; /* as in struct perfx_end */
+	uint64_t recording_cpu_ns;		   /* likewise */
+};
+
+enum usage_sample {
+	USAGE_OF_GPUS, /* and of energy: processes count from here on by themselves */
+	USAGE_TICK,
+	USAGE_WHOLE, /* with what changes seldom */
+};
+
+/* Each verb may be NULL. */
+struct recording_part {
+	const char *name; /* for messages: "cannot set up NAME" */
+	/* Acquires; records nothing yet. A part that is not wanted stays NULL. 0 or -errno. */
+	int (*open)(struct recording *recording);
+	/* The recording begins: start_ns; with --wait, with the first window. */
+	void (*begin)(struct recording *recording);
+	/* Emits what processes, GPUs and the host have used until now. */
+	void (*sample)(struct recording *recording, enum usage_sample what);
+	/* A descriptor that wakes the tracer when it is readable; -1: none. */
+	int (*fd)(const struct recording *recording);
+	void (*on_readable)(struct recording *recording);
+	/* After so many wakes between two ticks, the next one waits for the tick; 0: no limit. */
+	unsigned wakes_max;
+	/* Every 50 ms, after the rings were drained, also in a pause: now_ns. */
+	void (*tick)(struct recording *recording);
+	/* Nothing is recorded from now on. */
+	void (*stop)(struct recording *recording);
+	/* All records were read: emits what is known only now. ended_ns. */
+	void (*end)(struct recording *recording);
+	/* Releases, also after a failed open. */
+	void (*close)(struct recording *recording);
+};
+
+/* In attach_parts.c. */
+extern const struct recording_part probes_part, thread_counters_part, memory_part, programs_part,
+	sampler_part, reader_part, unwind_tables_part;
+/* In files of their names. */
+extern const struct recording_part operations_part, processes_part, powercap_part, gpus_part,
+	frames_part, waits_part, recycle_part, follow_part, written_files_part, budget_part,
+	gpu_work_part, gpu_agents_part, steps_part, totals_part, flight_part, progress_part;
+
+/* A RECORDING_WINDOW record: the recording begins, pauses or goes on. In recorder.c. */
+void recording_turn(struct recording *recording, const struct perfx_recording_window *window);
+
+static inline bool recording_is_on(const struct recording *recording)
+{
+	return recording->begun && !recording->windows.paused;
+}
+
+#endif
