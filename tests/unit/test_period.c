@@ -525,3 +525,24 @@ Test(period, not_of_workers)
 			     profile->processes[i].pid == MAIN ? 39 : 0);
 	aggregate__free(aggregate);
 }
+
+/* A thread of a pool makes so many calls that its period is found before that of the main thread.
+ */
+Test(period, of_the_main_thread)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile_steps *steps;
+
+	begin(&s);
+	for (unsigned i = 0; i < 60; i++) {
+		for (unsigned k = 0; k < 15; k++)
+			stream_call(&s, 2, MAIN + 1, i * 20 * MS + k * MS, MS / 2, MS / 2, 0);
+		stream_call(&s, 2, MAIN, i * 20 * MS + 16 * MS, 2 * MS, 2 * MS, 0);
+	}
+	aggregate = replay(&s);
+	steps = &only_process(aggregate)->steps;
+	cr_expect_eq(steps->tid, MAIN);
+	cr_expect_eq(steps->count, 59);
+	aggregate__free(aggregate);
+}

@@ -458,16 +458,21 @@ void periods_reduced(struct periods *periods, uint32_t process)
 	}
 }
 
-/* Is a thread's period known already, or is there nothing to be found? */
-static bool is_settled(const struct aggregate *a, uint32_t process)
+/* Is the process's period known already, or is there nothing to be found? A thread of a pool that
+ * makes more calls than the main one is decided before it, and is none of the program's loop. */
+static bool is_settled(const struct aggregate *a, const struct period_calls *calls)
 {
 	const struct periods *periods = &a->periods;
 
-	if (a->processes[process]->has_steps || is_worker(a, process))
+	if (a->processes[calls->process]->has_steps || is_worker(a, calls->process))
 		return true;
-	for (size_t i = 0; i < periods->count; i++)
-		if (periods->threads[i].calls.process == process && periods->threads[i].decided)
+	for (size_t i = 0; i < periods->count; i++) {
+		const struct period_thread *thread = &periods->threads[i];
+
+		if (thread->calls.process == calls->process && thread->decided &&
+		    (!is_main(a, calls) || is_main(a, &thread->calls)))
 			return true;
+	}
 	return false;
 }
 
@@ -480,7 +485,7 @@ int periods_fill(struct aggregate *a)
 		struct period_calls *calls = &a->periods.threads[i].calls;
 		struct period period;
 
-		if (is_settled(a, calls->process))
+		if (is_settled(a, calls))
 			continue;
 		calls->is_main = is_main(a, calls);
 		found = period_find(&period, calls, python_depth, a);
