@@ -95,7 +95,7 @@ help:
 	@echo '  make check-breadth          reports of real packages of PyPI beside what they know themselves (BREADTH=)'
 	@echo '  make check-san              unit tests under ASan and UBSan'
 	@echo '  make fuzz                   damaged files by coverage, a minute for each kind (FUZZ=seconds FUZZ_DOOR=)'
-	@echo '  make bench                  what tracing costs, beside peers; BENCH=calls|cnn|memory|ring|…'
+	@echo '  make bench                  what tracing costs, beside peers; BENCH=calls|cnn|small|memory|ring|…'
 	@echo '  make workloads golden-update lint format'
 	@echo '  make install uninstall      PREFIX=$(PREFIX) DESTDIR='
 	@echo '  make deb dist               packages for machines without a compiler, in $(BUILD)'
@@ -657,7 +657,7 @@ deb dist:
 	@BUILD=$(BUILD) .ci/package $@; code=$$?; $(GIVE_BACK); exit $$code
 
 # --- benchmarks -----------------------------------------------------------------------------
-# Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory|flops|
+# Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|small|attach|rate|memory|flops|
 # peaks|capture|annotations|stacks|estimate is one table. A current PyTorch is measured too where
 # ML_VENV holds one.
 BENCH     ?= all

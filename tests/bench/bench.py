@@ -27,7 +27,7 @@ import ready
 import ring
 import stacks
 
-TABLES = {"calls": calls.Calls, "cnn": cnn.Cnn, "attach": attach.Attach, "ready": ready.Ready,
+TABLES = {"calls": calls.Calls, "cnn": cnn.Cnn, "small": cnn.Small, "attach": attach.Attach, "ready": ready.Ready,
           "rate": rate.Rate, "ring": ring.Ring, "memory": memory.Memory, "flops": flops.Flops,
           "peaks": peaks.Peaks, "capture": capture.Capture, "annotations": annotations.Annotations,
           "stacks": stacks.Stacks, "estimate": estimate.Estimate}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The slowdown of a PyTorch trainer by perfx-trace at its default setting."""
+"""The slowdown of PyTorch trainers by perfx-trace at its default setting: of a CNN, and of a tiny MLP,
+whose probes are hit most often in each second. Beside it the estimate that the report prints."""
 
 import time
 
@@ -7,13 +8,17 @@ import subjects
 import tracers
 from output import median, number, progress, say, spread, table
 
-BLOCK_SECONDS = 3
-WARM_STEPS = 10
 RSS_AIM_BYTES = 96 << 20
 TRACER_CPU_AIM_PERCENT = 5
 
 
 class Cnn:
+    TITLE = "CNN"
+    TRAINER = []
+    BLOCK_SECONDS = 3
+    WARM_STEPS = 10
+    AIM = ("on / off", "ratio", 1.02)
+
     def __init__(self, options, aims):
         self.options = options
         self.aims = aims
@@ -21,11 +26,15 @@ class Cnn:
         self.missing = {"Debian's": "apt-get install python3-torch",
                         "current": f"there is none in {options.venv}"}
 
+    def block(self, trainer, steps):
+        return trainer.run(steps)
+
     def with_tracer(self, trainer, steps, result):
         tracer = tracers.Perfx(self.options.build, trainer.pid)
-        trainer.run(WARM_STEPS)
+        if self.WARM_STEPS:
+            trainer.run(self.WARM_STEPS)
         cpu, start = tracer.cpu_seconds(), time.perf_counter()
-        ms, cpu_ms = trainer.run(steps)
+        ms, cpu_ms = self.block(trainer, steps)
         cpu, seconds = tracer.cpu_seconds() - cpu, time.perf_counter() - start
         result["rss_peak_bytes"].append(tracer.rss_peak_bytes())
         report = tracer.stop()
@@ -34,7 +43,7 @@ class Cnn:
         result["tracer_cpu_percent"].append(100 * cpu / seconds)
         overhead = report["overhead"]
         result["said_percent"].append(overhead.get("estimated_percent"))
-        result["hits_per_step"].append(overhead["hits"] / (steps + WARM_STEPS))
+        result["hits_per_step"].append(overhead["hits"] / (steps + self.WARM_STEPS))
         result["probes"] = len(overhead["probes"])
         result["ring_drops"] += report["losses"]["ring_drops"]
 
@@ -46,13 +55,13 @@ class Cnn:
         if not result["torch"]:
             say(f"  {which} PyTorch is left out: {self.missing[which]}")
             return None
-        with subjects.Trainer(python, self.options.source) as trainer:
-            steps = max(10, round(BLOCK_SECONDS * 200 / trainer.run(30)[0]) * 5)
-            before = trainer.run(steps)
+        with subjects.Trainer(python, self.options.source, *self.TRAINER) as trainer:
+            steps = max(10, round(self.BLOCK_SECONDS * 200 / trainer.run(30)[0]) * 5)
+            before = self.block(trainer, steps)
             for _ in range(self.options.rounds):
-                progress(f"cnn: {which} PyTorch {result['torch']}")
+                progress(f"{self.TITLE}: {which} PyTorch {result['torch']}")
                 self.with_tracer(trainer, steps, result)
-                after = trainer.run(steps)
+                after = self.block(trainer, steps)
                 result["off_ms"].append(after[0])
                 result["off_cpu_ms"].append(after[1])
                 # between two untraced neighbours, so that a drift is not taken for a slowdown
@@ -63,7 +72,7 @@ class Cnn:
         return result
 
     def run(self):
-        say("PyTorch CNN, perfx-trace at its default setting, median of "
+        say(f"PyTorch {self.TITLE}, perfx-trace at its default setting, median of "
             f"{self.options.rounds} rounds")
         results = {which: self.measure(which, python) for which, python in self.pythons.items()}
         rows = []
@@ -86,7 +95,9 @@ class Cnn:
         table(["", "median", "min", "max"], rows)
         for which, r in results.items():
             if r:
-                self.aims.add(f"{which} PyTorch, on / off", median(r["ratio"]), 1.02, digits=3)
+                what, ratio, aim = self.AIM
+                self.aims.add(f"{which} PyTorch, {self.TITLE}, {what}", median(r[ratio]), aim,
+                              digits=3)
                 self.aims.add(f"{which} PyTorch, tracer's CPU", median(r["tracer_cpu_percent"]),
                               TRACER_CPU_AIM_PERCENT, " %", 1)
                 self.aims.add(f"{which} PyTorch, tracer's peak RSS",
@@ -94,3 +105,15 @@ class Cnn:
                               " MiB", 1)
         say()
         return results
+
+
+class Small(Cnn):
+    """As long as a recording by default, with its first second."""
+    TITLE = "tiny MLP"
+    TRAINER = ["--model", "tiny", "--batch", "4", "--workers", "0"]
+    BLOCK_SECONDS = 10
+    WARM_STEPS = 0
+    AIM = ("on / off, its CPU time", "cpu_ratio", 1.05)
+
+    def block(self, trainer, steps):
+        return trainer.chunk(steps)

@@ -104,13 +104,14 @@ class Trainer(Subject):
 
     CHUNK_STEPS = 5
 
-    def chunk(self):
+    def chunk(self, steps=CHUNK_STEPS):
+        """Returns ms a step and the process's CPU ms a step: means."""
         cpu, start = cpu_seconds(self.pid), time.perf_counter()
-        self.tell(f"run {self.CHUNK_STEPS}")
+        self.tell(f"run {steps}")
         while not self.line().startswith("done"):
             pass
         wall = time.perf_counter() - start
-        each = 1000 / self.CHUNK_STEPS
+        each = 1000 / steps
         return wall * each, (cpu_seconds(self.pid) - cpu) * each
 
     def run(self, steps):
