@@ -398,6 +398,7 @@ Test(place, code_of_the_programs_own)
 	expect_own(true, "/tmp/ipykernel_77/1234.py");
 	expect_own(true, "<ipython-input-3-0123456789ab>");
 	expect_own(true, "<stdin>");
+	expect_own(true, "<dynamic-code>"); /* of cloudpickle */
 	expect_own(false, "/usr/lib/python3.11/json/decoder.py");
 	expect_own(false, "/root/.pyenv/versions/3.12.1/lib/python3.12/asyncio/runners.py");
 	expect_own(false, "/usr/lib64/python3.13t/threading.py");

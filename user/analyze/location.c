@@ -96,12 +96,15 @@ static bool is_of_inductor(const char *file)
 		name[0] == 'c' && !strncmp(name - 3, name + 1, 2));
 }
 
-/* "<string>", "<frozen importlib._bootstrap>", "<__array_function__ internals>": generated. What
- * was typed into an interpreter, or behind its -c, is the user's. */
+/* "<string>", "<frozen importlib._bootstrap>", "<__array_function__ internals>": generated. The
+ * user typed code into an interpreter or behind its -c. cloudpickle sends functions of the main
+ * program to other processes (joblib, Ray, Dask) as "<dynamic-code>". */
 static bool is_generated(const struct profile_frame *frame)
 {
+	static const char *const own[] = {"<stdin>", "<ipython-input-", "<dynamic-code>", NULL};
+
 	return begins_with(frame->file, "<") && !frame->of_command &&
-	       !begins_with(frame->file, "<stdin>") && !begins_with(frame->file, "<ipython-input-");
+	       !text_begins_with_one_of(frame->file, own);
 }
 
 /* Of the interpreter, of an installed package or written by torch.compile, not of the program's
