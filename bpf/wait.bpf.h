@@ -243,6 +243,17 @@ static __always_inline void find_lock(struct perfx_wait *wait, __u64 address, bo
 		wait->holder_tid = find_holder(python, gil);
 }
 
+/* poll(NULL, 0, timeout), select(0, NULL, NULL, NULL, &timeout) */
+static __always_inline bool polls_nothing(const struct call *call)
+{
+	bool selects = call->number == __NR_pselect6;
+
+#ifdef __NR_select
+	selects |= call->number == __NR_select;
+#endif
+	return !(__u32)(selects ? call->arguments[0] : call->arguments[1]);
+}
+
 /* Poll of one descriptor waits for that. */
 static __always_inline void find_polled(struct perfx_wait *wait, struct task_struct *task,
 					const struct call *call)
@@ -303,6 +314,8 @@ static __always_inline void find_reason(struct perfx_wait *wait, struct task_str
 		find_file(wait, task, (__s32)call.arguments[0]);
 	else if (reason == PERFX_WAIT_FUTEX && call.number != NR_FUTEX_WAITV)
 		find_lock(wait, call.arguments[0], current);
+	else if (reason == PERFX_WAIT_POLL && polls_nothing(&call))
+		wait->reason = PERFX_WAIT_SLEEP;
 	else if (reason == PERFX_WAIT_POLL && current)
 		find_polled(wait, task, &call);
 }

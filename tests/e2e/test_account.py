@@ -135,6 +135,34 @@ def test_the_verdict_is_about_the_threads_that_work(tmp_path, wait):
     assert "compress (pool.py:7)" in report["verdict"]
 
 
+LOOPS = {
+    "timers": ("while True: await asyncio.sleep(0.05)", "SLEEPING"),
+    "a poll of nothing": ("while True: select.select([], [], [], 0.05)", "SLEEPING"),
+    "no timer": ("await asyncio.Event().wait()", "IDLE"),
+    "a server": ("await (await asyncio.start_server(print, '127.0.0.1', 0)).serve_forever()", "IDLE"),
+    "a server with a clock": ("server = await asyncio.start_server(print, '127.0.0.1', 0)\n"
+                              "    while True: await asyncio.sleep(0.05)", "IDLE"),
+}
+LOOP = """
+import asyncio, select
+
+async def main():
+    print("ready", flush=True)
+    {}
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_an_event_loop_sleeps_or_waits_for_clients(tmp_path, loop):
+    body, verdict = LOOPS[loop]
+    with started(PYTHON, write(tmp_path / "loop.py", LOOP.format(body))) as process:
+        report = report_of(process.pid)
+    assert report["verdict"].startswith(f"{verdict}: ")
+    assert "(loop.py:" in report["verdict"]
+
+
 WORKERS = """
 import multiprocessing as mp, os, zlib
 data = bytes(range(256)) * 4000

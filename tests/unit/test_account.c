@@ -148,21 +148,27 @@ Test(account, polling_is_no_computing)
 
 /* --- which thread works --- */
 
-/* A process whose main thread runs for 100 ms of ten seconds. */
-static struct report end_of_pool_after(struct stream *s, uint64_t pool_ms, uint64_t runnable_ms)
+static struct report end_of_threads(struct stream *s, uint64_t main_ms, uint64_t runnable_ms,
+				    uint64_t pool_ms)
 {
 	struct report report;
 
-	stream_thread(s, 1, MAIN, "python3", 'S', 10 * S, 100 * MS, runnable_ms * MS);
+	stream_thread(s, 1, MAIN, "python3", 'S', 10 * S, main_ms * MS, runnable_ms * MS);
 	stream_thread(s, 1, POOL, "loader", 'R', 10 * S, pool_ms * MS, 0);
 	stream_usage(s, 1, 0, 0, 0, 200 << 20);
-	stream_usage(s, 1, 10 * S, (100 + pool_ms) * MS, 0, 200 << 20);
+	stream_usage(s, 1, 10 * S, (main_ms + pool_ms) * MS, 0, 200 << 20);
 	stream_end(s, 10 * S, 0);
 	report.aggregate = replay(s);
 	report.profile = aggregate__finish(report.aggregate);
 	report.analysis = analyze(report.profile, NULL);
 	cr_assert_not_null(report.analysis);
 	return report;
+}
+
+/* A process whose main thread runs for 100 ms of ten seconds. */
+static struct report end_of_pool_after(struct stream *s, uint64_t pool_ms, uint64_t runnable_ms)
+{
+	return end_of_threads(s, 100, runnable_ms, pool_ms);
 }
 
 static struct report end_of_pool(struct stream *s, uint64_t pool_ms)
@@ -431,6 +437,102 @@ Test(account, a_thread_that_reads_may_wait_for_data)
 		expect_ms(account_of_thread(account_of(&report), MAIN),
 			  works ? ACCOUNT_JOIN : ACCOUNT_INPUT, 8000);
 		cr_expect_eq(find(&report, "InputWait") != NULL, !works, "case %zu", i);
+		forget(&report);
+	}
+}
+
+#define OF_PUT	   45
+#define OF_REPORTS 46
+#define OF_VOCAB   47
+#define PUT	   python_frame(0x7f0000008000, 15)
+#define REPORTS	   python_frame(0x7f0000009000, 16)
+#define VOCAB	   python_frame(0x7f000000a000, 17)
+
+/* The main thread feeds its workers through a queue that is full, or it waits in a package for the
+ * reports of threads that this has started. However much it computes at other times, its workers
+ * are what takes so long, if they work. */
+Test(account, a_thread_that_waits_for_its_workers_at_times)
+{
+	static const struct {
+		uint32_t waits, computes;
+		enum account_class otherwise;
+	} cases[] = {{OF_PUT, PYTHON_CODE, ACCOUNT_OUTPUT}, {OF_REPORTS, OF_VOCAB, ACCOUNT_INPUT}};
+
+	for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+		bool works = i % 2;
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		stream_stack(&s, 1, OF_PUT, PERFX_STACK_PC, 0x2000, 0x1000, WAITS, PUT, LOOP);
+		stream_stack(&s, 1, OF_REPORTS, PERFX_STACK_PC, 0x2000, 0x1000, WAITS, GET, REPORTS,
+			     LOOP);
+		stream_stack(&s, 1, OF_VOCAB, PERFX_STACK_PC, 0x1000, VOCAB, LOOP);
+		stream_python_frame(&s, 1, PUT, "Queue.put", "/usr/lib/python3.11/queue.py", 140);
+		stream_python_frame(&s, 1, REPORTS, "Model._log_progress",
+				    "/usr/lib/python3/dist-packages/vectors/model.py", 40);
+		stream_python_frame(&s, 1, VOCAB, "Model.count_words",
+				    "/usr/lib/python3/dist-packages/vectors/model.py", 90);
+		samples(&s, (struct perfx_sample){.stack = cases[i / 2].computes}, 500);
+		waits(&s, PERFX_WAIT_FUTEX, 7, cases[i / 2].waits, 4000);
+		report = end_of_threads(&s, 5000, 0, works ? 3000 : 0);
+		expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_COMPUTING, 5000);
+		expect_ms(account_of_thread(account_of(&report), MAIN),
+			  works ? ACCOUNT_JOIN : cases[i / 2].otherwise, 4000);
+		cr_expect_eq(find(&report, "OutputWait") || find(&report, "InputWait"), !works,
+			     "case %zu", i);
+		cr_expect_eq(account_of(&report)->tid, MAIN);
+		forget(&report);
+	}
+}
+
+/* What a package's function does with what it takes from a queue is its own work. */
+Test(account, a_package_that_works_on_its_data)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	stream_stack(&s, 1, OF_REPORTS, PERFX_STACK_PC, 0x2000, 0x1000, WAITS, GET, REPORTS, LOOP);
+	stream_stack(&s, 1, OF_VOCAB, PERFX_STACK_PC, 0x1000, VOCAB, REPORTS, LOOP);
+	stream_python_frame(&s, 1, REPORTS, "Trainer.fit",
+			    "/usr/lib/python3/dist-packages/vectors/model.py", 40);
+	stream_python_frame(&s, 1, VOCAB, "Model.forward",
+			    "/usr/lib/python3/dist-packages/vectors/model.py", 90);
+	samples(&s, (struct perfx_sample){.stack = OF_VOCAB}, 500);
+	waits(&s, PERFX_WAIT_FUTEX, 7, OF_REPORTS, 4000);
+	report = end_of_threads(&s, 5000, 0, 3000);
+	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_INPUT, 4000);
+	cr_expect_not_null(find(&report, "InputWait"));
+	forget(&report);
+}
+
+/* asyncio sleeps in an epoll of nothing but the loop's own events. Without a timer, or where
+ * another thread receives requests, the loop waits for something to do. */
+Test(account, timers_of_an_event_loop)
+{
+	static const struct {
+		uint64_t count;
+		bool receives, sleeps;
+	} cases[] = {{100, false, true}, {1, false, false}, {100, true, false}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		stream_wait_object(&s, 1, PERFX_WAIT_EPOLL, 7,
+				   "epoll of its own events (descriptor 3)");
+		stream_wait_object(&s, 1, PERFX_WAIT_EPOLL, 8, "epoll (descriptor 9)");
+		blocked(&s, MAIN, PERFX_WAIT_EPOLL, 9900, cases[i].count);
+		if (cases[i].receives)
+			stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
+				     .tid = POOL, .reason = PERFX_WAIT_EPOLL, .object = 8,
+				     .blocked_ns = 10 * S, .count = 1, .max_ns = 10 * S);
+		report = end_of_threads(&s, 10, 0, 0);
+		expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_SLEEP, 9900);
+		cr_expect_eq(find(&report, "SleepWait") != NULL, cases[i].sleeps, "case %zu", i);
+		cr_expect_eq(find(&report, "IdleTarget") != NULL, !cases[i].sleeps, "case %zu", i);
 		forget(&report);
 	}
 }

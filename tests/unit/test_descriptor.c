@@ -58,8 +58,42 @@ Test(descriptor, anonymous)
 
 	snprintf(name, sizeof(name), "eventfd (descriptor %d)", fd);
 	is_named(own(fd), name);
-	snprintf(name, sizeof(name), "epoll (descriptor %d)", epoll_fd);
+	snprintf(name, sizeof(name), "epoll of its own events (descriptor %d)", epoll_fd);
 	is_named(own(epoll_fd), name);
+}
+
+static void watch(int epoll_fd, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	cr_assert(eq(int, epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event), 0));
+}
+
+static void is_epoll(int epoll_fd, const char *kind)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s (descriptor %d)", kind, epoll_fd);
+	is_named(own(epoll_fd), name);
+}
+
+/* An event loop wakes itself up; a client or another process comes from outside. */
+Test(descriptor, epoll_of_own_events)
+{
+	int epoll_fd = epoll_create1(0), pair[2], ends[2], server;
+
+	cr_assert(eq(int, pipe2(ends, O_CLOEXEC), 0));
+	cr_assert(eq(int, socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0));
+	server = socket(AF_INET, SOCK_STREAM, 0); /* numbered next to the pair */
+	watch(epoll_fd, eventfd(0, 0));
+	watch(epoll_fd, ends[0]);
+	watch(epoll_fd, pair[0]);
+	is_epoll(epoll_fd, "epoll of its own events");
+	close(pair[1]);
+	is_epoll(epoll_fd, "epoll");
+	epoll_fd = epoll_create1(0);
+	watch(epoll_fd, server);
+	is_epoll(epoll_fd, "epoll");
 }
 
 Test(descriptor, pipe_of_two_processes)

@@ -277,6 +277,8 @@ static enum account_class class_of_futex(const struct profile_activity *wait)
 	if (innermost_have(stack, python, is_mutex_function) &&
 	    !innermost_have(stack, python, is_condition_function))
 		return ACCOUNT_LOCK;
+	if (stack_puts_into_queue(stack))
+		return ACCOUNT_OUTPUT;
 	if (stack_reads_input(stack) || stack_has(stack, is_threads_queue))
 		return ACCOUNT_INPUT;
 	if (is_shared_lock(wait, python))
@@ -344,14 +346,22 @@ static bool is_poll_frame(const struct profile_frame *frame)
 	       !fnmatch("*poll", frame->function, 0);
 }
 
+bool wait_is_for_own_events(const struct profile_activity *wait)
+{
+	return wait->reason == PERFX_WAIT_EPOLL &&
+	       begins_with(wait->object_name, "epoll of its own events");
+}
+
 enum account_class wait_class(const struct profile_activity *wait)
 {
 	switch (wait->reason) {
 	case PERFX_WAIT_READ:
 		return begins_with(wait->object_name, "timerfd") ? ACCOUNT_SLEEP : ACCOUNT_INPUT;
 	case PERFX_WAIT_POLL:
-	case PERFX_WAIT_EPOLL:
 		return ACCOUNT_INPUT;
+	case PERFX_WAIT_EPOLL:
+		/* asyncio and other event loops sleep so */
+		return wait_is_for_own_events(wait) ? ACCOUNT_SLEEP : ACCOUNT_INPUT;
 	case PERFX_WAIT_WRITE:
 		return ACCOUNT_OUTPUT;
 	case PERFX_WAIT_FUTEX:
@@ -494,8 +504,17 @@ enum account_class wait_class_of(const struct contexts *contexts,
  *	NAP	sleeps, and waits for events that the process's own threads may raise
  *	FEED	of data, from own threads (a queue) or from others: a join only where the thread
  *		does nothing with the data, and the others work all the time
+ *	POOL	for its own workers, which it gives work by a queue that is full, or which tell a
+ *		package how far they are: a join however little of its time that is
  */
-enum candidate { CANDIDATE_NONE = 0, CANDIDATE_JOIN, CANDIDATE_NAP, CANDIDATE_FEED, CANDIDATES };
+enum candidate {
+	CANDIDATE_NONE = 0,
+	CANDIDATE_JOIN,
+	CANDIDATE_NAP,
+	CANDIDATE_FEED,
+	CANDIDATE_POOL,
+	CANDIDATES
+};
 
 /* An event of its own threads, a signal: nothing is read that the thread could work on. */
 static bool is_event(const struct profile_activity *wait)
@@ -507,12 +526,57 @@ static bool is_event(const struct profile_activity *wait)
 	       (begins_with(name, "pipe:") && !strstr(name, " from "));
 }
 
-static enum candidate candidate_of(const struct profile_activity *wait, enum account_class class)
+/* The function that takes from a queue, past iterators and what loads batches: NULL: none. */
+static const struct profile_frame *asker_of(const struct profile_stack *stack)
+{
+	for (size_t i = stack_innermost_python(stack); i < stack->frames_count; i++)
+		if (stack->frames[i]->language == PERFX_LANGUAGE_PYTHON &&
+		    !is_threads_queue(stack->frames[i]) && !is_condition(stack->frames[i]) &&
+		    !frame_may_load(stack->frames[i]))
+			return stack->frames[i];
+	return NULL;
+}
+
+/* Of a thread, in the function and what it calls, on a CPU. */
+static uint64_t running_ns(const struct contexts *contexts, uint32_t tid,
+			   const struct profile_frame *function)
+{
+	const struct profile_activities *samples = &contexts->process->samples;
+	uint64_t ns = 0;
+
+	for (size_t i = 0; i < samples->count; i++)
+		if (samples->list[i].tid == tid && samples->list[i].state == PERFX_SAMPLE_ON_CPU &&
+		    stack_has_function(samples->list[i].stack, function))
+			ns += samples->list[i].ns;
+	return ns;
+}
+
+/* It does hardly anything with the data that it waits for. */
+#define FEED_OWN_SHARE 0.05
+
+/* A package that takes from a queue but does not work on the data waits for its own threads to
+ * report. */
+static bool awaits_reports(const struct contexts *contexts, const struct profile_activity *wait)
+{
+	const struct profile_frame *asker = wait->stack ? asker_of(wait->stack) : NULL;
+	double wall_ns = (double)profile_recorded_ns(contexts->profile, contexts->process);
+
+	return asker && !location_is_own_python(asker) && !is_pool_thread(asker) &&
+	       (double)running_ns(contexts, wait->tid, asker) < FEED_OWN_SHARE * wall_ns;
+}
+
+static enum candidate candidate_of(const struct contexts *contexts,
+				   const struct profile_activity *wait, enum account_class class)
 {
 	if (class == ACCOUNT_CHILD)
 		return CANDIDATE_JOIN;
 	if (class == ACCOUNT_RUNNABLE)
 		return CANDIDATE_NONE;
+	if (class == ACCOUNT_OUTPUT && stack_puts_into_queue(wait->stack))
+		return CANDIDATE_POOL;
+	if (class == ACCOUNT_INPUT && stack_has(wait->stack, is_threads_queue) &&
+	    awaits_reports(contexts, wait))
+		return CANDIDATE_POOL;
 	if (class == ACCOUNT_INPUT && stack_has(wait->stack, is_threads_queue))
 		return CANDIDATE_FEED;
 	if (stack_reads_input(wait->stack))
@@ -552,7 +616,9 @@ enum account_class account_wait_class(const struct process_account *account,
 {
 	enum account_class class = wait_class_of(contexts, wait);
 
-	if (account->joins_children && candidate_of(wait, class))
+	if (account->joins_children && candidate_of(contexts, wait, class))
+		return ACCOUNT_JOIN;
+	if (wait->tid == account->pool_tid && candidate_of(contexts, wait, class) == CANDIDATE_POOL)
 		return ACCOUNT_JOIN;
 	return is_spare(account, wait) ? ACCOUNT_OTHER : class;
 }
@@ -939,7 +1005,7 @@ static void add_sample(struct making *m, const struct profile_activity *sample)
 		break;
 	case PERFX_SAMPLE_WAITING:
 		class = class_of_sample(&m->contexts, sample);
-		t->sampled.ns[candidate_of(sample, class)][class] += sample->ns;
+		t->sampled.ns[candidate_of(&m->contexts, sample, class)][class] += sample->ns;
 		break;
 	case PERFX_SAMPLE_INVALID:
 		break;
@@ -957,7 +1023,7 @@ static void add_wait(struct making *m, const struct profile_activity *wait)
 	if (!t)
 		return;
 	class = wait_class_of(&m->contexts, wait);
-	t->exact.ns[candidate_of(wait, class)][class] += wait->ns;
+	t->exact.ns[candidate_of(&m->contexts, wait, class)][class] += wait->ns;
 	t->stops_count += class == ACCOUNT_STOPPED ? wait->count : 0;
 }
 
@@ -987,8 +1053,7 @@ static void add_activities(struct making *m)
 #define JOIN_SHARE 0.50
 /* and the others work for most of that. */
 #define JOIN_WORK_SHARE 0.50
-/* It may wait for data instead where it does more, or the others do less. */
-#define FEED_OWN_SHARE	0.05
+/* It may wait for data instead where the others do less. */
 #define FEED_WORK_SHARE 0.90
 
 bool account_is_known(const struct process_account *account)
@@ -1130,7 +1195,7 @@ static bool choose_joins(const struct account *thread, const struct wait_sums *w
 	double own = (double)(thread->ns[ACCOUNT_COMPUTING] + thread->ns[ACCOUNT_SPINNING]);
 	uint64_t sum_ns = 0;
 
-	is_join[CANDIDATE_JOIN] = true;
+	is_join[CANDIDATE_JOIN] = is_join[CANDIDATE_POOL] = true;
 	is_join[CANDIDATE_NAP] = own < JOIN_OWN_SHARE * wall_ns;
 	is_join[CANDIDATE_FEED] =
 		own < FEED_OWN_SHARE * wall_ns && (double)threads_ns >= FEED_WORK_SHARE * wall_ns;
@@ -1146,9 +1211,22 @@ static void leave_waits_of_steps(struct wait_sums *waits)
 {
 	uint64_t other_ns = waits->ns[CANDIDATE_NAP][ACCOUNT_OTHER];
 
+	memset(waits->ns[CANDIDATE_POOL], 0, sizeof(waits->ns[CANDIDATE_POOL]));
 	memset(waits->ns[CANDIDATE_NAP], 0, sizeof(waits->ns[CANDIDATE_NAP]));
 	memset(waits->ns[CANDIDATE_FEED], 0, sizeof(waits->ns[CANDIDATE_FEED]));
 	waits->ns[CANDIDATE_NAP][ACCOUNT_OTHER] = other_ns;
+}
+
+/* The workers are what limits a thread that only sometimes waits for them, too. */
+static void join_pool(struct process_account *account, struct account *driver,
+		      const struct wait_sums *waits, uint64_t work_ns)
+{
+	uint64_t pool_ns = sum_of_candidate(waits, CANDIDATE_POOL);
+
+	if (!pool_ns || (double)work_ns < JOIN_WORK_SHARE * (double)pool_ns)
+		return;
+	move_to_join(driver, waits, CANDIDATE_POOL);
+	account->pool_tid = driver->tid;
 }
 
 /* waits: of the thread that would be the driver. Without steps of its own it is none if it only
@@ -1175,8 +1253,10 @@ static void find_joins(struct making *m, struct account *driver, struct wait_sum
 	}
 	if (!has_steps && (double)(threads_ns + children_ns) < JOIN_WORK_SHARE * joins)
 		children_ns += children_wait_ns(m);
-	if (!choose_joins(driver, waits, threads_ns, children_ns, is_join))
+	if (!choose_joins(driver, waits, threads_ns, children_ns, is_join)) {
+		join_pool(account, driver, waits, threads_ns + children_ns);
 		return;
+	}
 	for (int i = CANDIDATE_JOIN; i < CANDIDATES; i++)
 		if (is_join[i])
 			move_to_join(driver, waits, i);

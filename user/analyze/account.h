@@ -70,6 +70,7 @@ struct process_account {
 	uint32_t tid; /* of the thread that the verdict is about */
 	bool sampled;
 	bool joins, joins_children; /* the thread that would drive it only waits for the others */
+	uint32_t pool_tid;	    /* drives it, and waits for its own workers at times; 0: none */
 };
 
 /* Borrows frames from the profile. 0 or -ENOMEM; _clear either way. */
@@ -131,6 +132,8 @@ bool stack_is_of_batch(const struct contexts *contexts, const struct profile_sta
 /* A range, or what has no name in PyTorch 1.13 (plan/annotations.c): it does no work itself. */
 bool function_is_marker(const struct profile_function *function);
 
+/* In an event loop, for a timer or another thread of the process. */
+bool wait_is_for_own_events(const struct profile_activity *wait);
 /* By its reason, object and stack, whether it is in a call or not. */
 enum account_class wait_class(const struct profile_activity *wait);
 /* Of a thread that prepares data: does it sleep or read as a part of that? False where it waits for

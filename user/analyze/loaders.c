@@ -37,6 +37,11 @@ static enum loader_kind kind_of(const struct profile_frame *frame, bool waits)
 	return waits && has_word(name) ? LOADER_CALL : LOADER_NONE;
 }
 
+bool frame_may_load(const struct profile_frame *frame)
+{
+	return kind_of(frame, true) != LOADER_NONE;
+}
+
 /* --- the training --- */
 
 /* How surely a sample is of the training. */

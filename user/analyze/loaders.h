@@ -21,6 +21,8 @@
 /* Searches the stacks of the thread that drives the steps. Finds none if the steps have a data
  * phase, which is exact. */
 void loaders_find(struct loaders *loaders, const struct contexts *contexts);
+/* May the function prepare batches, by its name and kind? */
+bool frame_may_load(const struct profile_frame *frame);
 bool loaders_have(const struct loaders *loaders, const struct profile_stack *stack);
 
 #endif

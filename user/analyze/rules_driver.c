@@ -501,12 +501,35 @@ static void gil_of_threads(struct rules_ctx *ctx)
 /* Less often it may only look whether it has to end. */
 #define SERVER_READS_PER_S 5
 
+/* Another thread that waits for input all the time: it hands requests on. */
+static bool has_receiver(const struct rules_ctx *ctx)
+{
+	for (size_t i = 0; i < ctx->account->threads_count; i++) {
+		const struct account *thread = &ctx->account->threads[i];
+
+		if (thread->tid != ctx->driver->tid &&
+		    2 * thread->ns[ACCOUNT_INPUT] > thread->wall_ns)
+			return true;
+	}
+	return false;
+}
+
+/* An event loop that no timer wakes up, or whose requests another thread receives, does not sleep:
+ * it waits for something to do. */
+static bool is_loops_wait(const struct rules_ctx *ctx, const struct driver_wait *wait)
+{
+	return wait->most && wait_is_for_own_events(wait->most) &&
+	       (wait->count < 2 || has_receiver(ctx));
+}
+
 /* A process that does hardly anything and nothing that is traced may be a server, which waits for
  * requests by right: IdleTarget says so. One that reads again and again needs what it reads. */
 static bool is_servers_wait(const struct rules_ctx *ctx, const struct wait_rule *rule)
 {
 	const struct driver_wait *wait = &ctx->driver->waits[rule->wait];
 
+	if (rule->wait == ACCOUNT_SLEEP && rules_is_idle(ctx) && is_loops_wait(ctx, wait))
+		return true;
 	if (rule->wait != ACCOUNT_INPUT || !wait->most || !rules_is_idle(ctx) ||
 	    ctx->process->calls_count)
 		return false;

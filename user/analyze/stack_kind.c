@@ -118,6 +118,18 @@ bool stack_reads_input(const struct profile_stack *stack)
 	return false;
 }
 
+bool stack_puts_into_queue(const struct profile_stack *stack)
+{
+	static const char *const files[] = {"queue.py", "queues.py", NULL};
+
+	for (size_t i = 0; stack && i < stack->frames_count; i++)
+		if (stack->frames[i]->language == PERFX_LANGUAGE_PYTHON &&
+		    text_is_one_of(base_name(stack->frames[i]->file), files) &&
+		    !strcmp(frame_last_name(stack->frames[i]), "put"))
+			return true;
+	return false;
+}
+
 bool stack_takes_from_queue(const struct profile_stack *stack)
 {
 	/* a loader that has no workers is in the others */

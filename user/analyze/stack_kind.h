@@ -26,6 +26,8 @@ bool stack_is_in_interpreter(const struct profile_stack *stack);
 bool stack_runs_python(const struct profile_stack *stack);
 /* Is it in Python's own queues and connections, or in a data loader's next batch? */
 bool stack_reads_input(const struct profile_stack *stack);
+/* Does it put something into a queue of Python's, between threads or processes? */
+bool stack_puts_into_queue(const struct profile_stack *stack);
 /* Is it in a queue or a connection, which another thread or process fills? */
 bool stack_takes_from_queue(const struct profile_stack *stack);
 /* Does a thread of TensorFlow's own take a step's next batch in it, from a pipeline of tf.data? */

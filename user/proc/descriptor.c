@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -296,17 +297,98 @@ static char *socket_name(const struct descriptor *descriptor, bool there)
 	return name;
 }
 
+/* --- epoll --- */
+
+/* Larger sets are those of servers. */
+#define EPOLL_BYTES_MAX 4096
+
+static bool has_socket(pid_t pid, uint64_t inode)
+{
+	char path[LINK_PATH_MAX], link[PATH_MAX], wanted[40];
+	struct dirent *entry;
+	bool found = false;
+	DIR *dir;
+
+	snprintf(wanted, sizeof(wanted), "socket:[%llu]", (unsigned long long)inode);
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	dir = opendir(path);
+	while (dir && !found && (entry = readdir(dir))) {
+		ssize_t length = readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1);
+
+		link[length < 0 ? 0 : length] = '\0';
+		found = !strcmp(link, wanted);
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+/* One end of a socketpair(2), which numbers them consecutively, whose other end is in the process
+ * as well. */
+static bool is_own_pair(const struct descriptor *end)
+{
+	char *name = socket_name(end, true);
+	bool own = name && begins_with(name, "unix socket:[") &&
+		   (has_socket(end->pid, end->inode + 1) || has_socket(end->pid, end->inode - 1));
+
+	free(name);
+	return own;
+}
+
+/* Does only the process itself make this ready? Event loops wake themselves up through a pipe, an
+ * eventfd or a pair of sockets. */
+static bool is_own_event(struct descriptor *descriptor, struct pipe_users *users,
+			 unsigned *sockets_count)
+{
+	static const char *const own[] = {"anon_inode:[eventfd]", "anon_inode:[timerfd]",
+					  "anon_inode:[signalfd]", NULL};
+	char link[PATH_MAX];
+	pid_t other;
+
+	read_link(descriptor, link, sizeof(link));
+	if (begins_with(link, "pipe:")) {
+		if (!users->found)
+			find_users(users);
+		return !count_ends(users, descriptor, link, &other);
+	}
+	if (sscanf(link, "socket:[%" SCNu64 "]", &descriptor->inode) == 1)
+		return !(*sockets_count)++ && is_own_pair(descriptor);
+	return text_begins_with_one_of(link, own);
+}
+
+/* Lines of fdinfo: "tfd:        5 events:       19 data: …" */
+static bool waits_for_own_events(const struct descriptor *epoll, struct pipe_users *users)
+{
+	struct descriptor descriptor = {.pid = epoll->pid, .reads = true};
+	char file[LINK_PATH_MAX], *text = NULL, *rest = NULL;
+	unsigned sockets_count = 0; /* a second one may only be numbered like the pair */
+	ssize_t length;
+	bool own;
+
+	snprintf(file, sizeof(file), "fdinfo/%d", epoll->fd);
+	length = proc_read_pid(epoll->pid, file, &text, EPOLL_BYTES_MAX);
+	own = length > 0 && length < EPOLL_BYTES_MAX;
+	for (char *line = own ? strtok_r(text, "\n", &rest) : NULL; line && own;
+	     line = strtok_r(NULL, "\n", &rest))
+		if (sscanf(line, "tfd: %d", &descriptor.fd) == 1)
+			own = is_own_event(&descriptor, users, &sockets_count);
+	free(text);
+	return own;
+}
+
 /* --- all --- */
 
 /* "anon_inode:[eventfd]" as "eventfd (descriptor 7)" */
-static char *anonymous_name(const struct descriptor *descriptor, const char *link)
+static char *anonymous_name(const struct descriptor *descriptor, const char *link,
+			    struct pipe_users *users)
 {
 	const char *kind = strchr(link, ':') + 1;
 	char *name;
 
 	kind += *kind == '[';
 	if (begins_with(kind, "eventpoll"))
-		kind = "epoll";
+		kind = waits_for_own_events(descriptor, users) ? "epoll of its own events"
+							       : "epoll";
 	if (asprintf(&name, "%.*s (descriptor %d)", (int)strcspn(kind, "]"), kind, descriptor->fd) <
 	    0)
 		return NULL;
@@ -342,6 +424,6 @@ char *descriptor_name(const struct descriptor *descriptor, struct pipe_users *us
 		return pipe_name(descriptor, *link ? link : pipe, users);
 	}
 	if (begins_with(link, "anon_inode:"))
-		return anonymous_name(descriptor, link);
+		return anonymous_name(descriptor, link, users);
 	return *link ? strdup(link) : gone_name(descriptor);
 }

@@ -37,6 +37,8 @@ void pipe_users__forget(struct pipe_users *users);
  *	tcp 127.0.0.1:41000 → 127.0.0.1:80
  *	unix /run/dbus/socket
  *	eventfd (descriptor 7)
+ *	epoll (descriptor 3)
+ *	epoll of its own events (descriptor 3)	only timers and its own threads make it ready
  *
  * The caller's to free. NULL: memory is out.
  */
