@@ -164,21 +164,37 @@ static const struct profile_frame *line_of(const struct profile_activity *sample
 	return at < stack->frames_count ? stack->frames[at] : NULL;
 }
 
+/* Of a thread's time in the steps that its samples stand for: those of running and of waiting are
+ * taken by two clocks, and together may stand for more than there was. */
+static double part_of_samples(const struct thread *thread)
+{
+	uint64_t wall_ns = profile_recorded_ns(thread->profile, thread->process) -
+			   thread->process->steps.outside_ns;
+	uint64_t sampled_ns = 0;
+
+	for (size_t i = 0; i < thread->process->samples.count; i++)
+		if (thread->process->samples.list[i].tid == thread->tid)
+			sampled_ns += activity_judged_ns(&thread->process->samples.list[i]);
+	return sampled_ns > wall_ns ? (double)wall_ns / (double)sampled_ns : 1;
+}
+
 static size_t take_samples(struct operator_sample *samples, const struct thread *thread)
 {
 	const struct profile_activities *all = &thread->process->samples;
+	double part = part_of_samples(thread);
 	size_t count = 0;
 
 	for (size_t i = 0; i < all->count; i++) {
 		const struct profile_activity *sample = &all->list[i];
 		const struct profile_frame *frame = line_of(sample, thread->tid);
+		uint64_t ns = activity_judged_ns(sample);
 
 		if (!frame || !activity_judged_count(sample))
 			continue;
 		samples[count] = (struct operator_sample){.line = hash_line(frame),
 							  .frame = frame,
 							  .innermost = sample->stack->frames[0],
-							  .ns = activity_judged_ns(sample),
+							  .ns = (uint64_t)(part * (double)ns),
 							  .count = activity_judged_count(sample)};
 		examine_operator(&samples[count++], &thread->pool, sample);
 	}

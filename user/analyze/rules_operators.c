@@ -44,7 +44,7 @@ static bool is_tiny(const struct rules_ctx *ctx, const struct operator_line *lin
 /* " (3.73 ms of each 10.9 ms step; 340 samples, standard error 1.8 points)" behind a share */
 static void add_sampled(struct text *text, const struct rules_ctx *ctx, const struct lines_sum *sum)
 {
-	double wall = (double)ctx->driver->judged_ns, share = fmin(sum->ns / wall, 1);
+	double wall = (double)ctx->driver->judged_ns, share = sum->ns / wall;
 
 	add_percent(text, share);
 	text_add(text, rules_of_judged(ctx));
