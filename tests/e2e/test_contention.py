@@ -2,6 +2,7 @@
 """A program that waits for a CPU because others have them all: the report says whose they were."""
 import contextlib
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -171,3 +172,47 @@ def test_its_own_children_are_no_other_programs():
     parent, child = sorted(report["processes"], key=lambda p: p["pid"] != target.pid)
     for process, rival in ((parent, child), (child, parent)):
         assert {other["pid"]: other["kind"] for other in process["rivals"]}[rival["pid"]] == "job"
+
+
+@contextlib.contextmanager
+def cpu_limit(pid, quota_us, period_us):
+    """Of cgroup version 2, else of version 1."""
+    roots = (("/sys/fs/cgroup", "cpu.max", f"{quota_us} {period_us}"), ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", str(quota_us)))
+    for root, file, limit in roots:
+        group = pathlib.Path(root, f"perfx-test-{pid}")
+        with contextlib.suppress(OSError):
+            group.mkdir()
+        if (group / file).exists():
+            break
+        with contextlib.suppress(OSError):
+            group.rmdir()
+    else:
+        pytest.skip("no CPU limits of control groups here")
+    try:
+        (group / file).write_text(limit)
+        (group / "cgroup.procs").write_text(str(pid))
+        yield group
+    finally:
+        pathlib.Path(root, "cgroup.procs").write_text(str(pid))
+        group.rmdir()
+
+
+def test_a_cpu_limit_throttles_it():
+    """What a container's limit takes is the limit's, by the kernel's own numbers."""
+    program = subprocess.Popen([sys.executable, "-c", SPINS])
+    try:
+        with cpu_limit(program.pid, 20000, 100000) as group:
+            tracer = Tracer(program.pid, "-F", "libc.so*:memcpy", "--no-calibrate")
+            time.sleep(3)
+            report = tracer.stop()
+            stat = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
+    finally:
+        program.kill()
+        program.wait()
+    assert report["verdict"].startswith("THROTTLED: "), report["verdict"]
+    (process,) = report["processes"]
+    finding, = [f for f in process["findings"] if f["kind"] == "CpuThrottled"]
+    count, periods = map(int, re.search(r" in (\d+) of (\d+) periods", finding["evidence"]).groups())
+    assert 0.8 * periods <= count <= int(stat["nr_throttled"])
+    assert periods <= int(stat["nr_periods"])
+    assert "raise the limit (cpu.max" in finding["suggestion"] and "0.2" in finding["suggestion"]
