@@ -197,8 +197,12 @@ Test(ranking, losses)
 
 static struct profile_process process(uint32_t pid, uint32_t ppid, uint64_t cpu_ns)
 {
-	return (struct profile_process){
-		.pid = pid, .ppid = ppid, .comm = "python3", .cpu_ns = cpu_ns, .to_ns = 10 * S};
+	return (struct profile_process){.pid = pid,
+					.ppid = ppid,
+					.comm = "python3",
+					.cmdline = "",
+					.cpu_ns = cpu_ns,
+					.to_ns = 10 * S};
 }
 
 /* first: the account of the first one. */
@@ -304,6 +308,19 @@ Test(roles, compilers_are_not_the_job)
 	processes[1].comm = "cc1plus";
 	expect_roles(processes, 3,
 		     (const enum process_role[]){PROCESS_JOB, PROCESS_JOB, PROCESS_JOB});
+	processes[1].comm = "python3"; /* torch.compile's */
+	processes[1].cmdline = "/opt/venv/bin/python3\n"
+			       "/opt/venv/lib/python3.11/site-packages/torch/_inductor/"
+			       "compile_worker/__main__.py\n--workers=2";
+	expect_roles(processes, 3,
+		     (const enum process_role[]){PROCESS_JOB, PROCESS_JOB, PROCESS_JOB});
+	processes[1].cmdline =
+		"python3\n-c\nfrom ctypes import cdll\ncdll.LoadLibrary(\"/tmp/vec.so\")";
+	expect_roles(processes, 3,
+		     (const enum process_role[]){PROCESS_JOB, PROCESS_JOB, PROCESS_JOB});
+	processes[1].cmdline = "python3\ntrain.py";
+	expect_roles(processes, 3,
+		     (const enum process_role[]){PROCESS_LAUNCHER, PROCESS_JOB, PROCESS_JOB});
 }
 
 Test(roles, workers_feed_their_parent)

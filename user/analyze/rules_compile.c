@@ -26,10 +26,14 @@ bool is_compiler_of_another(const struct profile *profile, const struct profile_
 		"cc1*",	    "g++*",	"gcc*",	 "c++*",	"cc",	  "as",	    "ld",   "ld.*",
 		"mold",	    "collect2", "lto1",	 "lto-wrapper", "f951",	  "clang*", "lld*", "nvcc",
 		"cudafe++", "cicc",	"ptxas", "fatbinary",	"nvlink", "rustc",  "cmake"};
+	/* torch.compile's pools of Pythons, and the one that tries to load what was compiled */
+	static const char *const pythons[] = {"/torch/_inductor/", "cdll.LoadLibrary(\""};
 	bool is_compiler = false;
 
 	for (size_t i = 0; i < sizeof(compilers) / sizeof(compilers[0]); i++)
 		is_compiler |= !fnmatch(compilers[i], process->comm, 0);
+	for (size_t i = 0; i < sizeof(pythons) / sizeof(pythons[0]); i++)
+		is_compiler |= strstr(process->cmdline, pythons[i]) != NULL;
 	return is_compiler && profile_parent(profile, process);
 }
 
