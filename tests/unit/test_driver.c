@@ -54,6 +54,30 @@ Test(driver, what_less_python_saves)
 	expect_gain_known(FRAMEWORK, 400, false);
 }
 
+/* One line that calls nothing may poll; a line beside it, or what the line calls, is work. */
+Test(driver, a_line_that_runs_over_and_over_may_poll)
+{
+	static const struct {
+		uint32_t beside;
+		bool polls;
+	} cases[] = {{PYTHON_CODE, true}, {EXTENSION, false}, {FRAMEWORK, false}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 360);
+		samples(&s, (struct perfx_sample){.stack = cases[i].beside}, 40);
+		report = end(&s);
+		cr_assert_not_null(find(&report, "PythonBound"));
+		cr_expect_eq(strstr(find(&report, "PythonBound")->suggestion,
+				    "If that polls for a change, wait for an event") != NULL,
+			     cases[i].polls, "case %zu", i);
+		forget(&report);
+	}
+}
+
 /* Eight seconds of samples of a thread that was on a CPU for five, and waited for one as long. */
 Test(driver, samples_divide_the_time_that_is_known)
 {
@@ -516,6 +540,30 @@ Test(driver, waits_for_a_disk_a_child_a_reader_and_the_clock)
 		begin(&s);
 		waits(&s, cases[i].reason, 8, LOCK, 999);
 		expect_none(&s, cases[i].kind);
+	}
+}
+
+/* while queue.empty(): time.sleep(0) */
+Test(driver, sleeps_that_poll)
+{
+	static const uint64_t counts[] = {50000, 2000};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
+			     .tid = MAIN, .reason = PERFX_WAIT_SLEEP, .blocked_ns = 3 * S,
+			     .count = counts[i], .max_ns = 2 * MS);
+		report = end(&s);
+		cr_assert_not_null(find(&report, "SleepWait"));
+		cr_expect_eq(strstr(find(&report, "SleepWait")->headline,
+				    ", in 50,000 sleeps of 60.0 µs: it polls") != NULL,
+			     i == 0);
+		cr_expect_eq(strstr(find(&report, "SleepWait")->headline, "it polls") != NULL,
+			     i == 0);
+		forget(&report);
 	}
 }
 

@@ -73,8 +73,38 @@ static void add_python_time(struct text *text, const struct rules_ctx *ctx,
 	add_percent(text, (double)python->lead.ns / (double)ctx->driver->judged_ns);
 }
 
-static const char *python_remedy(const struct place *lead)
+/* Of the Python that runs: a loop over one line may wait for a flag. */
+#define ONE_LINE 0.95
+
+/* Does the thread run one line of the program that calls nothing but the interpreter? */
+static bool runs_one_line(const struct rules_ctx *ctx, const struct profile_frame *line)
 {
+	const struct profile_activities *samples = &ctx->process->samples;
+	uint64_t line_ns = 0, all_ns = 0;
+
+	for (size_t i = 0; i < samples->count; i++) {
+		const struct profile_activity *sample = &samples->list[i];
+		size_t python;
+
+		if (sample->tid != ctx->driver->tid || sample->state != PERFX_SAMPLE_ON_CPU ||
+		    !sample->stack)
+			continue;
+		all_ns += sample->ns;
+		python = stack_innermost_python(sample->stack);
+		if (stack_runs_python(sample->stack) &&
+		    frame_is_same_line(sample->stack->frames[python], line))
+			line_ns += sample->ns;
+	}
+	return (double)line_ns >= ONE_LINE * (double)all_ns;
+}
+
+static const char *python_remedy(const struct rules_ctx *ctx, const struct place *lead)
+{
+	if (lead->frame && location_is_own_python(lead->frame) && runs_one_line(ctx, lead->frame))
+		return "It runs one line over and over. If that polls for a change, wait for an "
+		       "event instead, which needs no CPU (threading.Event, a queue's get); if it "
+		       "computes, use operations on whole arrays (NumPy{, PyTorch|, jax.numpy"
+		       "|, TensorFlow|}).";
 	if (!lead->frame || location_is_own_python(lead->frame))
 		return "Replace loops over single values by operations on whole arrays (NumPy{, "
 		       "PyTorch|, jax.numpy|, TensorFlow|}), compute what does not change once "
@@ -193,7 +223,7 @@ static void python_bound(struct rules_ctx *ctx)
 		"with a confidence of %.3g %% (high: %g %%)",
 		t->python_bound_own * 100, t->python_bound_medium * 100,
 		confidence_above(t->python_bound_deviations, 1) * 100, t->python_bound_high * 100);
-	rules_suggest(&note, ctx, python_remedy(&python->lead));
+	rules_suggest(&note, ctx, python_remedy(ctx, &python->lead));
 	text_printf(&note.headline, "%s: ", bottleneck_headline(BOTTLENECK_PYTHON));
 	if (is_own && own_is_all(driver))
 		add_own_time(&note.headline, ctx, own.share);
@@ -351,6 +381,21 @@ static void add_holder(struct text *text, const struct rules_ctx *ctx, const str
 	location_place(text, use->holder.frame);
 }
 
+/* Sleeps that are so short only let other threads run before the next look. */
+#define POLL_NS 1000000
+
+/* ", in 14,300 sleeps of 61.0 µs: it polls" */
+static void add_polls(struct text *text, const struct driver_wait *wait)
+{
+	if (!wait->count || wait->ns / wait->count >= POLL_NS)
+		return;
+	text_add(text, ", in ");
+	add_count(text, wait->count);
+	text_add(text, " sleeps of ");
+	add_ns(text, wait->ns / wait->count);
+	text_add(text, ": it polls");
+}
+
 /* ", for which 5 threads wait, 2.1 at a time, probably held by …" */
 static void add_lock(struct text *text, const struct rules_ctx *ctx, const struct lock_use *use,
 		     bool is_gil)
@@ -396,6 +441,8 @@ static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait
 		add_object(text, wait);
 	if (is_lock(rule))
 		add_lock(text, ctx, use, rule->wait == ACCOUNT_GIL);
+	if (rule->wait == ACCOUNT_SLEEP)
+		add_polls(text, wait);
 	if (rule->wait == ACCOUNT_INPUT)
 		add_feeder(text, ctx);
 	if (rule->wait == ACCOUNT_GIL && !use->holder_tid)
