@@ -344,6 +344,24 @@ def hot():
 hot()
 """
 RUNS = "import subprocess, time\n{}subprocess.run({})"
+# torchrun: the job in a session of its own, looked at ten times a second, beside threads that serve and keep alive
+ELASTIC = """import socket, subprocess, sys, threading, time
+server = socket.create_server(("127.0.0.1", 0))
+threading.Thread(target=server.accept, daemon=True).start()
+def beat():
+    while True: time.sleep(0.2)
+threading.Thread(target=beat, daemon=True).start()
+job = subprocess.Popen({}, stdout=subprocess.PIPE, start_new_session=True)
+threading.Thread(target=job.stdout.read, daemon=True).start()
+while job.poll() is None: time.sleep(0.1)
+"""
+# uv run: an event loop that waits for signals, that of its child among them
+SIGNALS = """import asyncio
+async def main():
+    child = await asyncio.create_subprocess_exec(*{})
+    await child.wait()
+asyncio.run(main())
+"""
 POLLS = "import subprocess, time\nchild = subprocess.Popen({})\nwhile child.poll() is None: {}"
 WORKS = "end = time.process_time() + 1\nwhile time.process_time() < end: sum(range(3000))\n"
 LAUNCHERS = {
@@ -354,6 +372,9 @@ LAUNCHERS = {
     "a pipe's reader": lambda command: ["sh", "-c", " ".join(command) + " | cat"],
     "python": lambda command: [sys.executable, "-c", RUNS.format("", command)],
     "python that works before": lambda command: [sys.executable, "-c", RUNS.format(WORKS, command)],
+    "the same process": lambda command: [sys.executable, "-c", f"import runpy; runpy.run_path({command[-1]!r})", command[-1]],
+    "an elastic agent": lambda command: [sys.executable, "-c", ELASTIC.format(command)],
+    "an event loop": lambda command: [sys.executable, "-c", SIGNALS.format(command)],
     "python that polls": lambda command: [sys.executable, "-c", POLLS.format(command, "time.sleep(0.05)")],
     "python that polls all the time": lambda command: [sys.executable, "-c", POLLS.format(command, "pass")],
 }
