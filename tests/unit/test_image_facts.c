@@ -235,17 +235,27 @@ Test(image_facts, findings_belong_to_one_reader)
 	cr_expect(searches_all(READER));
 }
 
-Test(image_facts, a_folder_that_is_full_is_emptied)
+Test(image_facts, a_folder_that_is_full_loses_the_oldest_file)
 {
-	char path[512];
+	/* the names are in another order than the times; directories may list them in any */
+	static const time_t times[] = {300, 100, 200};
+	char paths[3][512];
 
 	for (int i = 0; i < 3; i++) {
-		snprintf(path, sizeof(path), "%s/%d", folder, i);
-		cr_assert_eq(cache_store(path, "x", 1), 0);
+		struct timespec at[2] = {{.tv_sec = times[i]}, {.tv_sec = times[i]}};
+
+		snprintf(paths[i], sizeof(paths[i]), "%s/%d", folder, i);
+		cr_assert_eq(cache_store(paths[i], "x", 1), 0);
+		cr_assert_eq(utimensat(AT_FDCWD, paths[i], at, 0), 0);
 	}
 	cache_bound(folder, 4);
-	cr_expect_eq(access(path, F_OK), 0);
+	cr_expect_eq(access(paths[1], F_OK), 0, "there is room");
 	cache_bound(folder, 3);
-	only_file(path);
-	cr_expect_str_eq(path, "");
+	cr_expect_eq(access(paths[0], F_OK), 0);
+	cr_expect_neq(access(paths[1], F_OK), 0);
+	cr_expect_eq(access(paths[2], F_OK), 0);
+	cache_bound(folder, 2);
+	cr_expect_neq(access(paths[2], F_OK), 0);
+	cr_expect_eq(access(paths[0], F_OK), 0);
+	unlink(paths[0]);
 }

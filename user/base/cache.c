@@ -189,8 +189,14 @@ void *cache_recall(const char *path, uint64_t key, size_t bytes_max, size_t *siz
 	return NULL;
 }
 
-/* Calls fn for the names of all regular files. Returns how many there are. */
-static size_t each_file(DIR *folder, int (*fn)(int folder_fd, const char *name, int flags))
+static bool is_older(const struct stat *a, const struct stat *b)
+{
+	return a->st_mtim.tv_sec != b->st_mtim.tv_sec ? a->st_mtim.tv_sec < b->st_mtim.tv_sec
+						      : a->st_mtim.tv_nsec < b->st_mtim.tv_nsec;
+}
+
+/* Returns how many regular files there are, and the name and state of the oldest. */
+static size_t find_oldest(DIR *folder, char oldest[NAME_MAX + 1], struct stat *oldest_status)
 {
 	struct dirent *entry;
 	struct stat status;
@@ -201,9 +207,10 @@ static size_t each_file(DIR *folder, int (*fn)(int folder_fd, const char *name, 
 		if (fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) ||
 		    !S_ISREG(status.st_mode))
 			continue;
-		count++;
-		if (fn)
-			fn(dirfd(folder), entry->d_name, 0);
+		if (count++ && !is_older(&status, oldest_status))
+			continue;
+		*oldest_status = status;
+		snprintf(oldest, NAME_MAX + 1, "%s", entry->d_name);
 	}
 	return count;
 }
@@ -211,10 +218,12 @@ static size_t each_file(DIR *folder, int (*fn)(int folder_fd, const char *name, 
 void cache_bound(const char *folder, size_t files_max)
 {
 	DIR *files = opendir(folder);
+	char oldest[NAME_MAX + 1] = "";
+	struct stat status = {0};
 
 	if (!files)
 		return;
-	if (each_file(files, NULL) >= files_max)
-		each_file(files, unlinkat);
+	if (find_oldest(files, oldest, &status) >= files_max)
+		unlinkat(dirfd(files), oldest, 0);
 	closedir(files);
 }

@@ -26,7 +26,8 @@ int cache_store(const char *path, const void *data, size_t size);
 int cache_keep(const char *path, uint64_t key, const void *data, size_t size);
 void *cache_recall(const char *path, uint64_t key, size_t bytes_max, size_t *size);
 
-/* Empties a folder that has so many files: what is still of use comes again. */
+/* Makes room for one more file in a folder that has so many: deletes the one that was kept first.
+ */
 void cache_bound(const char *folder, size_t files_max);
 
 #endif
