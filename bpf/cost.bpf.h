@@ -390,27 +390,36 @@ static __always_inline bool perform(struct thread *t, const struct perfx_instruc
 	}
 }
 
-/* Not static: the verifier walks it once, and not at every turn of run_cost_program's loop. 0 or
- * -1. */
-__noinline int step(struct thread *t, const struct perfx_instruction *code, __u32 at_exit)
+/* Bytes without operations are what collectives move; a product of nothing is not one of them. */
+static __always_inline void settle_bytes(struct cost_vm *m, const struct perfx_cost_program *cost)
 {
-	struct effect e = {.given = 1};
-	__u32 depth;
+	if (!m->flops && !(cost->flags & PERFX_COST_F_MOVES))
+		m->bytes = 0;
+}
 
-	if (!t || !code || !perform(t, code, at_exit, &e))
+/* Runs the next instruction. 0; 1: there is none; -1: the cost is not known. Not static: the
+ * verifier walks it once, and not at every turn of run_cost_program's loop. */
+__noinline int step(struct thread *t, const struct perfx_cost_program *cost, __u32 at_exit)
+{
+	const struct perfx_instruction *code;
+	struct effect e = {.given = 1};
+	__u32 pc, depth;
+
+	if (!t || !cost)
+		return -1;
+	pc = t->vm.pc++;
+	if (pc >= (at_exit ? cost->count : cost->entry_count))
+		return 1;
+	code = &cost->code[pc & (PERFX_COST_CODE_MAX - 1)];
+	if (hands_over(code->op))
+		return hand_over(t, code->op, code->n) ? -1 : 0;
+	if (!perform(t, code, at_exit, &e))
 		return -1;
 	depth = t->vm.depth - e.taken;
 	if (e.given)
 		*stack_at(&t->vm, depth++) = e.result;
 	t->vm.depth = depth;
 	return 0;
-}
-
-/* Bytes without operations are what collectives move; a product of nothing is not one of them. */
-static __always_inline void settle_bytes(struct cost_vm *m, const struct perfx_cost_program *cost)
-{
-	if (!m->flops && !(cost->flags & PERFX_COST_F_MOVES))
-		m->bytes = 0;
 }
 
 /*
@@ -420,31 +429,19 @@ static __always_inline void settle_bytes(struct cost_vm *m, const struct perfx_c
  */
 __noinline int run_cost_program(struct thread *t, __u32 index, __u32 at_exit)
 {
-	const struct perfx_instruction *code;
-	const struct perfx_cost_program *cost;
-	struct cost_vm *m;
-	__u32 end;
+	const struct perfx_cost_program *cost = bpf_map_lookup_elem(&perfx_cost_programs, &index);
+	int ended = 0;
 
-	cost = bpf_map_lookup_elem(&perfx_cost_programs, &index);
 	if (!t || !cost)
 		return -1;
-	m = &t->vm;
-	m->depth = 0;
-	m->pc = at_exit ? cost->entry_count : 0;
-	end = at_exit ? cost->count : cost->entry_count;
-	for (int i = 0; i < PERFX_COST_CODE_MAX; i++) {
-		__u32 pc = m->pc++;
-
-		if (pc >= end) {
-			if (end == cost->count)
-				settle_bytes(m, cost);
-			return 0;
-		}
-		code = &cost->code[pc & (PERFX_COST_CODE_MAX - 1)];
-		if (hands_over(code->op) ? hand_over(t, code->op, code->n) : step(t, code, at_exit))
-			return -1;
-	}
-	settle_bytes(m, cost);
+	t->vm.depth = 0;
+	t->vm.pc = at_exit ? cost->entry_count : 0;
+	for (int i = 0; i < PERFX_COST_CODE_MAX && !ended; i++)
+		ended = step(t, cost, at_exit);
+	if (ended < 0)
+		return -1;
+	if (at_exit || cost->entry_count == cost->count)
+		settle_bytes(&t->vm, cost);
 	return 0;
 }
 
@@ -482,12 +479,11 @@ static __always_inline struct call_cost *call_cost_at(struct thread *t, __u32 in
 /* 1 + the index of one that was free, or 0. */
 static __always_inline __u32 take_call_cost(struct thread *t)
 {
-	for (__u32 i = 0; i < CALL_COSTS_MAX; i++)
-		if (!(t->call_costs_taken & 1u << i)) {
-			t->call_costs_taken |= 1u << i;
-			return i + 1;
-		}
-	return 0;
+	__u32 free = ~t->call_costs_taken & ((1u << CALL_COSTS_MAX) - 1), lowest = free & -free;
+
+	t->call_costs_taken |= lowest;
+	/* without a branch for each place, as the verifier would follow each of them to the end */
+	return lowest ? 1 + __builtin_popcount(lowest - 1) : 0;
 }
 
 static __always_inline struct perfx_traced_process *current_process(void)

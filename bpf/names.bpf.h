@@ -97,7 +97,9 @@ static __always_inline __u32 find_name(struct thread *t, __u32 limit)
 	id = new_id(t, at, limit == PERFX_MAX_NAMES);
 	if (!id)
 		return 0;
-	name->key = t->name;
+	/* one call: the compiler copies such a structure byte by byte */
+	if (bpf_probe_read_kernel(&name->key, sizeof(name->key), &t->name))
+		return 0;
 	name->id = id; /* last: it is complete */
 	if (bpf_map_update_elem(&perfx_name_ids, &t->name, &id, BPF_NOEXIST)) {
 		/* another thread was first: that one's is used */

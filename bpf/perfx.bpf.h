@@ -218,11 +218,12 @@ struct {
 /* Each failure is another CPU's success. */
 #define FREE_TRIES 16
 
-/* The next index that was given back, if it is above another; 0: it is not, or there is none. */
-static __always_inline __u32 take_free(enum perfx_id_kind kind, __u32 above)
+/* The next index of a kind (enum perfx_id_kind) that was given back, if it is above another; 0: it
+ * is not, or there is none. Not static: the verifier walks it once. */
+__weak __noinline __u32 take_free(__u32 kind, __u32 above)
 {
-	__u32 key = kind, taken, id;
-	struct perfx_free_ids *ids = bpf_map_lookup_elem(&perfx_free_ids, &key);
+	struct perfx_free_ids *ids = bpf_map_lookup_elem(&perfx_free_ids, &kind);
+	__u32 taken, id;
 
 	if (!ids)
 		return 0;
@@ -485,30 +486,33 @@ static __always_inline void emit_recording_window(__u32 process, __u64 time_ns, 
 	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
 }
 
-/* One process more or less. The record of a window that ends may come after that of the next one,
- * but not its time, which is taken before the exchange. Not static: the verifier walks it once. */
+/* One process more or less, unless another thread changes the number meanwhile. Returns whether it
+ * did it. The record of a window that ends may come after that of the next one, but not its time,
+ * which is taken before the exchange. Not static: the verifier walks it once, and not in each turn
+ * of the loop below. */
+__weak __noinline int recording_windows_try(__u32 process, __s32 n)
+{
+	__u64 before = perfx_recording_windows, time_ns = bpf_ktime_get_ns(), after;
+	__u32 open = RECORDING_WINDOW_OPEN(before) + n;
+
+	after = (__u64)(RECORDING_WINDOW_NUMBER(before) + (n > 0 && open == 1)) << 32 | open;
+	if (__sync_val_compare_and_swap(&perfx_recording_windows, before, after) != before)
+		return 0;
+	if (n > 0 && open == 1) {
+		perfx_window_opened_ns = time_ns;
+		emit_recording_window(process, time_ns, PERFX_RECORDING_WINDOW_OPENS);
+	} else if (n < 0 && open == 0) {
+		perfx_windows_ns += time_ns - perfx_window_opened_ns;
+		emit_recording_window(process, time_ns, 0);
+	}
+	return 1;
+}
+
 __weak __noinline int recording_windows_add(__u32 process, __s32 n)
 {
-	__u64 before, after, time_ns;
-	__u32 open;
-
-	for (int i = 0; i < WINDOW_TRIES; i++) {
-		before = perfx_recording_windows;
-		time_ns = bpf_ktime_get_ns();
-		open = RECORDING_WINDOW_OPEN(before) + n;
-		after = (__u64)(RECORDING_WINDOW_NUMBER(before) + (n > 0 && open == 1)) << 32 |
-			open;
-		if (__sync_val_compare_and_swap(&perfx_recording_windows, before, after) != before)
-			continue;
-		if (n > 0 && open == 1) {
-			perfx_window_opened_ns = time_ns;
-			emit_recording_window(process, time_ns, PERFX_RECORDING_WINDOW_OPENS);
-		} else if (n < 0 && open == 0) {
-			perfx_windows_ns += time_ns - perfx_window_opened_ns;
-			emit_recording_window(process, time_ns, 0);
-		}
-		return 0;
-	}
+	for (int i = 0; i < WINDOW_TRIES; i++)
+		if (recording_windows_try(process, n))
+			return 0;
 	counter_add(PERFX_COUNTER_CONTROL_DROPS, 1);
 	return 0;
 }

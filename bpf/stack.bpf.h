@@ -123,6 +123,26 @@ static __always_inline __u64 trampoline_of(const struct task_struct *task)
 	return BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
 }
 
+struct replaced_search {
+	struct return_instance *instance;
+	__u64 ret_addr_sp, found;
+};
+
+static long replaced_step(__u32 i, void *ctx)
+{
+	struct replaced_search *search = ctx;
+	struct return_instance *instance = search->instance;
+
+	if (!instance)
+		return 1;
+	if (BPF_CORE_READ(instance, stack) == search->ret_addr_sp) {
+		search->found = BPF_CORE_READ(instance, orig_ret_vaddr);
+		return 1;
+	}
+	search->instance = BPF_CORE_READ(instance, next);
+	return 0;
+}
+
 /* A return address that may be the trampoline of a return probe, which begins a page, as it was
  * before; 0: not found. Out of line, as what follows: verified once, not once for every way that
  * leads there. */
@@ -130,17 +150,13 @@ __weak __noinline __u64 replaced_address(__u64 task_address, __u64 return_addres
 					 __u64 ret_addr_sp)
 {
 	const struct task_struct *task = (const void *)task_address;
-	struct return_instance *instance;
+	struct replaced_search search = {.ret_addr_sp = ret_addr_sp};
 
 	if (return_address != trampoline_of(task))
 		return return_address;
-	instance = BPF_CORE_READ(task, utask, return_instances);
-	for (int i = 0; i < RETURN_INSTANCES_MAX && instance; i++) {
-		if (BPF_CORE_READ(instance, stack) == ret_addr_sp)
-			return BPF_CORE_READ(instance, orig_ret_vaddr);
-		instance = BPF_CORE_READ(instance, next);
-	}
-	return 0;
+	search.instance = BPF_CORE_READ(task, utask, return_instances);
+	repeat(RETURN_INSTANCES_MAX, replaced_step, &search);
+	return search.found;
 }
 
 /* At most, of an instruction. */

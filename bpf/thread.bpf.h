@@ -284,11 +284,9 @@ static __always_inline void start_clocks(const struct thread *t, struct frame *f
 	f->off_cpu_ns = t->off_cpu_ns;
 }
 
-/* The calling context of a thread's innermost traced call; 0: none is open. sp: where its stack
- * ends. */
-static __always_inline __u32 open_context(struct task_struct *task, __u64 sp)
+/* Not static: the verifier walks it once. */
+__weak __noinline __u32 innermost_context(struct thread *t, __u64 sp)
 {
-	struct thread *t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
 	__u32 depth;
 
 	if (!t || t->recording_window != current_recording_window())
@@ -306,6 +304,13 @@ static __always_inline __u32 open_context(struct task_struct *task, __u64 sp)
 		depth--;
 	}
 	return 0;
+}
+
+/* The calling context of a thread's innermost traced call; 0: none is open. sp: where its stack
+ * ends. */
+static __always_inline __u32 open_context(struct task_struct *task, __u64 sp)
+{
+	return innermost_context(bpf_task_storage_get(&perfx_threads, task, NULL, 0), sp);
 }
 
 #endif

@@ -128,61 +128,83 @@ static __always_inline __u64 permuted(__u64 address, __u32 generation)
 	return x;
 }
 
+/* A search by halves. Its step is not static, because the verifier then walks it once, and not in
+ * each turn of the loop, in each state. */
+struct halving {
+	__u64 sought;
+	__u32 low, high;
+	__u32 from;  /* place of the first one */
+	__u32 found; /* the mapping that contains the address: 1 + its index; the rule of the last
+			row at or below the offset; 0: none so far */
+};
+
+/* Returns whether the search goes on. */
+__weak __noinline int halve_mappings(struct halving *h, __u32 slot)
+{
+	struct perfx_unwind_mapping *mapping;
+	__u32 middle;
+	void *set = bpf_map_lookup_elem(&perfx_unwind_sets, &slot);
+
+	if (!h || !set || h->low >= h->high)
+		return 0;
+	middle = (h->low + h->high) / 2;
+	mapping = bpf_map_lookup_elem(set, &middle);
+	if (!mapping)
+		return 0;
+	if (h->sought >= mapping->end)
+		h->low = middle + 1;
+	else if (h->sought < mapping->start)
+		h->high = middle;
+	else
+		h->found = middle + 1;
+	return !h->found;
+}
+
 /* The mapping that contains an address of code: 1 + its index; 0: none. */
 static __always_inline __u32 find_mapping(const struct perfx_unwind_process *process, __u64 address)
 {
-	__u32 low = 0, high, slot;
-	void *set;
+	struct halving h = {.sought = address, .high = process->mappings_count};
 
-	if (!process)
+	for (int i = 0; i < PERFX_UNWIND_MAPPINGS_BITS + 1; i++)
+		if (!halve_mappings(&h, process->set))
+			break;
+	return h.found;
+}
+
+__weak __noinline int halve_rows(struct halving *h, __u32 slab)
+{
+	__u32 middle, row, key;
+	__u64 *pair;
+	void *rows = bpf_map_lookup_elem(&perfx_unwind_rows, &slab);
+
+	if (!h || !rows || h->low >= h->high)
 		return 0;
-	slot = process->set;
-	high = process->mappings_count;
-	set = bpf_map_lookup_elem(&perfx_unwind_sets, &slot);
-	for (int i = 0; i < PERFX_UNWIND_MAPPINGS_BITS + 1; i++) {
-		__u32 middle = (low + high) / 2;
-		struct perfx_unwind_mapping *mapping;
-
-		if (low >= high || !set)
-			break;
-		mapping = bpf_map_lookup_elem(set, &middle);
-		if (!mapping)
-			break;
-		if (address >= mapping->end)
-			low = middle + 1;
-		else if (address < mapping->start)
-			high = middle;
-		else
-			return middle + 1;
+	middle = (h->low + h->high) / 2;
+	row = h->from + middle;
+	key = row / 2;
+	pair = bpf_map_lookup_elem(rows, &key);
+	if (!pair)
+		return 0;
+	row = row & 1 ? *pair >> 32 : *pair;
+	if (PERFX_UNWIND_ROW_OFFSET(row) <= h->sought) {
+		h->found = PERFX_UNWIND_ROW_RULE(row);
+		h->low = middle + 1;
+	} else {
+		h->high = middle;
 	}
-	return 0;
+	return 1;
 }
 
 /* The rule of the last row at or below `offset` in a page; 0: the page has none. */
 static __always_inline __u32 find_row(__u32 first, __u32 count, __u32 offset)
 {
-	__u32 slab = first / PERFX_UNWIND_SLAB_ROWS, low = 0, high = count, rule = 0;
-	void *rows = bpf_map_lookup_elem(&perfx_unwind_rows, &slab);
+	struct halving h = {
+		.sought = offset, .high = count, .from = first % PERFX_UNWIND_SLAB_ROWS};
 
-	for (int i = 0; i < PERFX_UNWIND_PAGE_BITS + 1; i++) {
-		__u32 middle = (low + high) / 2, row = first % PERFX_UNWIND_SLAB_ROWS + middle;
-		__u32 key = row / 2;
-		__u64 *pair;
-
-		if (low >= high || !rows)
+	for (int i = 0; i < PERFX_UNWIND_PAGE_BITS + 1; i++)
+		if (!halve_rows(&h, first / PERFX_UNWIND_SLAB_ROWS))
 			break;
-		pair = bpf_map_lookup_elem(rows, &key);
-		if (!pair)
-			break;
-		row = row & 1 ? *pair >> 32 : *pair;
-		if (PERFX_UNWIND_ROW_OFFSET(row) <= offset) {
-			rule = PERFX_UNWIND_ROW_RULE(row);
-			low = middle + 1;
-		} else {
-			high = middle;
-		}
-	}
-	return rule;
+	return h.found;
 }
 
 /* Once a page: it is marked as asked for. */

@@ -516,8 +516,7 @@ struct attach_way {
 	uint32_t plain_gate, groups_gate;
 	uint64_t gate; /* one of them, where it is in a cookie */
 	struct bpf_program *program;
-	int attach_type; /* of multi and session links */
-	bool at_return;	 /* the program runs at return only */
+	bool at_return; /* the program runs at return only */
 	struct link_tag tag;
 };
 
@@ -539,8 +538,9 @@ static int make_link(struct links *links, const struct attach_way *way,
 	switch (way->kind) {
 	case PERFX_LINK_SESSION:
 	case PERFX_LINK_MULTI:
-		link->fd = link_multi(request.prog_fd, way->attach_type, way->file_fd, way->pid,
-				      way->at_return, points);
+		link->fd =
+			link_multi(request.prog_fd, bpf_program__expected_attach_type(way->program),
+				   way->file_fd, way->pid, way->at_return, points);
 		break;
 	case PERFX_LINK_PERF:
 		link->fd = link_event(links->events, &request, &link->event);
@@ -651,7 +651,6 @@ static void attach_hits(struct links *links, struct attach_way *way, const struc
 	way->program = batch->is_alloc_probe  ? programs[PROGRAM_MEMORY_HIT]
 		       : batch->is_annotation ? programs[PROGRAM_ANNOTATION]
 					      : programs[PROGRAM_HIT];
-	way->attach_type = BPF_ATTACH_UPROBE_MULTI;
 	way->at_return = false;
 	attach_way(links, way, links->options.hit_link, points, count);
 }
@@ -666,14 +665,12 @@ static void attach_returns(struct links *links, struct attach_way *way, const st
 	if (links->options.return_link == PERFX_LINK_SESSION) {
 		way->program = batch->is_alloc_probe ? programs[PROGRAM_MEMORY_SESSION]
 						     : programs[PROGRAM_SESSION];
-		way->attach_type = BPF_ATTACH_UPROBE_SESSION;
 		attach_way(links, way, PERFX_LINK_SESSION, points, count);
 		return;
 	}
 	/* returns first: an entry without its return would stay open */
 	way->program =
 		batch->is_alloc_probe ? programs[PROGRAM_MEMORY_RETURN] : programs[PROGRAM_RETURN];
-	way->attach_type = BPF_ATTACH_UPROBE_MULTI;
 	way->at_return = true;
 	attach_way(links, way, links->options.return_link, points, count);
 	for (size_t i = 0; i < count; i++)

@@ -61,7 +61,7 @@ static int choose_links(struct tracer *tracer, enum perfx_link wanted,
 	    (wanted == PERFX_LINK_SINGLE && !features->uprobe_perf))
 		return -ENOTSUP;
 	tracer->return_link = wanted;
-	/* a session is for functions timed by return; sites have nothing to return from */
+	/* sites have nothing to return from: there the program of sessions declines the return */
 	tracer->hit_link = wanted == PERFX_LINK_SESSION ? PERFX_LINK_MULTI : wanted;
 	tracer->multi_pid = features->multi_pid;
 	return 0;
@@ -170,6 +170,7 @@ static int open_object(struct tracer *tracer, const struct tracer_options *optio
 		       const struct features *features)
 {
 	bool sockets = features->socket_lengths && !tracer->lacks[TRACER_SOCKETS];
+	bool sessions = tracer->return_link == PERFX_LINK_SESSION;
 	struct perfx_bpf *skel = perfx_bpf__open();
 
 	tracer->skel = skel;
@@ -179,12 +180,11 @@ static int open_object(struct tracer *tracer, const struct tracer_options *optio
 		set_attach_type(skel->progs.perfx_on_hit, BPF_ATTACH_UPROBE_MULTI);
 		set_attach_type(skel->progs.perfx_on_return, BPF_ATTACH_UPROBE_MULTI);
 	}
-	if (tracer->return_link == PERFX_LINK_SESSION)
+	if (sessions)
 		set_attach_type(skel->progs.perfx_on_session, BPF_ATTACH_UPROBE_SESSION);
-	bpf_program__set_autoload(skel->progs.perfx_on_session,
-				  tracer->return_link == PERFX_LINK_SESSION);
-	bpf_program__set_autoload(skel->progs.perfx_on_return,
-				  tracer->return_link != PERFX_LINK_SESSION);
+	bpf_program__set_autoload(skel->progs.perfx_on_session, sessions);
+	bpf_program__set_autoload(skel->progs.perfx_on_hit, !sessions);
+	bpf_program__set_autoload(skel->progs.perfx_on_return, !sessions);
 	open_memory(tracer, options);
 	open_samples(tracer, options, features);
 	open_stacks(skel, options);
@@ -195,7 +195,7 @@ static int open_object(struct tracer *tracer, const struct tracer_options *optio
 	bpf_program__set_autoload(skel->progs.perfx_on_send, sockets);
 	bpf_program__set_autoload(skel->progs.perfx_on_receive, sockets);
 	skel->rodata->perfx_follow_children = options->follow_children;
-	skel->rodata->perfx_sessions = tracer->return_link == PERFX_LINK_SESSION;
+	skel->rodata->perfx_sessions = sessions;
 	skel->rodata->perfx_cookie_arguments = tracer->hit_link == PERFX_LINK_PERF;
 	skel->rodata->perfx_compensate = options->compensate;
 	skel->rodata->perfx_cpus_count = (uint32_t)tracer->cpus_count;
@@ -332,7 +332,7 @@ static void *load_part(void *arg)
 /* The part of a program: each is about a third of the verifier's work. */
 static size_t part_of(const struct perfx_bpf *skel, const struct bpf_program *program)
 {
-	if (program == skel->progs.perfx_on_hit || program == skel->progs.perfx_on_switch)
+	if (program == skel->progs.perfx_on_hit || program == skel->progs.perfx_on_session)
 		return 0;
 	return program == skel->progs.perfx_on_mark || program == skel->progs.perfx_on_memory_hit
 		       ? 1
@@ -536,7 +536,9 @@ struct bpf_program *tracer_program_of(const struct tracer *tracer, enum tracer_p
 
 	switch (which) {
 	case PROGRAM_HIT:
-		return skel->progs.perfx_on_hit;
+		/* it does the same at an entry; verifying both would take 50 ms more */
+		return tracer->return_link == PERFX_LINK_SESSION ? skel->progs.perfx_on_session
+								 : skel->progs.perfx_on_hit;
 	case PROGRAM_RETURN:
 		return skel->progs.perfx_on_return;
 	case PROGRAM_SESSION:
