@@ -20,8 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what happened ---------------------------------------------------------------------------- */
-
 /*
  * What happened between two recordings of a process, before any table:
  *
@@ -173,8 +171,6 @@ static void compose_story(struct comparer *c, const struct diff_process *p)
 	add_steps(&text, &p->steps);
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
-
-/* --- the verdict ------------------------------------------------------------------------------ */
 
 const char *diff_time_word(enum diff_verdict verdict)
 {
@@ -370,8 +366,6 @@ void diff_say_verdict(struct text *into, const struct diff *diff)
 		    diff->worse_count, diff->better_count);
 }
 
-/* --- steps ------------------------------------------------------------------------------------ */
-
 /*
  * The steps of two recordings:
  *
@@ -464,8 +458,6 @@ static void compose_step_changes(struct comparer *c, const struct diff_steps *st
 	compose_part(c, steps->gpu_busy_ns, "GPU busy");
 	compose_part(c, steps->gpu_wait_ns, "waited for the GPU");
 }
-
-/* --- functions -------------------------------------------------------------------------------- */
 
 #define TOO_FEW_CALLS "too few calls"
 
@@ -578,8 +570,6 @@ static void compose_alone(struct comparer *c, const struct diff_process *p, unsi
 	}
 }
 
-/* --- memory ----------------------------------------------------------------------------------- */
-
 static void compose_memory(struct comparer *c, const struct diff_process *p)
 {
 	static const struct column columns[] = {
@@ -641,8 +631,6 @@ static void compose_places(struct comparer *c, const struct diff_process *p)
 		document_cell_printf(c->document, "%s", memory_words(place->memory));
 	}
 }
-
-/* --- the whole -------------------------------------------------------------------------------- */
 
 static void add_capture(struct text *text, const char *side, const char *name,
 			const struct profile *profile)
@@ -729,22 +717,20 @@ static void compose_note(struct comparer *c)
 		"Avg: per call. Time: share of wall time, nested calls included; Self: without "
 		"them. Threads add up. Significant: for functions, steps and kernels, by Welch's "
 		"t-test (at least %d calls on both sides), p < %.2g, corrected for %zu tests, and "
-		"a change of "
-		"at least %.0f %%; for memory, a change of at least %.0f %% and 1 MiB, where it is "
-		"exact. The test knows only the variation within a recording. Two recordings of "
-		"the same program vary more: record it twice to see how much.",
+		"a change of at least %.0f %%; for memory, a change of at least %.0f %% and 1 MiB, "
+		"where it is exact. The test knows only the variation within a recording. Two "
+		"recordings of the same program vary more: record it twice to see how much.",
 		WELCH_COUNT_MIN, DIFF_ALPHA, c->diff->tested_count, DIFF_SHARE_MIN * 100,
 		DIFF_MEMORY_SHARE_MIN * 100);
 	if (!c->options->fails)
 		return;
-	document_printf(c->document, BLOCK_NOTE,
-			"Regressions: %zu. A regression is a function whose calls take "
-			"significantly longer, by more than %.4g %%, and which has at least %.0f "
-			"%% of wall time in A or B; a kernel likewise; steps that take longer by "
-			"as much; or memory "
-			"whose exact peak grew by more than that and by at least 1 MiB.",
-			c->diff->regressions_count, c->diff->threshold * 100,
-			DIFF_WEIGHT_MIN * 100);
+	document_printf(
+		c->document, BLOCK_NOTE,
+		"Regressions: %zu. A regression is a function whose calls take significantly "
+		"longer, by more than %.4g %%, and which has at least %.0f %% of wall time in A or "
+		"B; a kernel likewise; steps that take longer by as much; or memory whose exact "
+		"peak grew by more than that and by at least 1 MiB.",
+		c->diff->regressions_count, c->diff->threshold * 100, DIFF_WEIGHT_MIN * 100);
 }
 
 static int compose(struct comparer *c)

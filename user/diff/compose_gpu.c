@@ -15,8 +15,6 @@
 
 #include <math.h>
 
-/* --- in a line -------------------------------------------------------------------------------- */
-
 static void add_watts(struct text *text, double watts)
 {
 	add_si(text, watts, "W");
@@ -45,8 +43,6 @@ static void compose_facts(struct comparer *c, const struct diff_gpu *gpu)
 	document_say(c->document, BLOCK_CAPTION, "GPU");
 	document_add(c->document, BLOCK_PARAGRAPH, &facts);
 }
-
-/* --- tables ----------------------------------------------------------------------------------- */
 
 /* Only counted at the calls, on either side: then numbers are compared. */
 enum { TIMED = 1, COUNTED = 2 };

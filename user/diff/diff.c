@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- findings --------------------------------------------------------------------------------- */
-
 /*
  * Findings that one side has and the other has not. A finding is the same one when its kind is, and
  * what it is about: subjects are compared without the numbers of processes and threads, which
@@ -117,8 +115,6 @@ int diff_findings(struct diff *diff, const struct analysis *a, const struct anal
 	}
 	return err;
 }
-
-/* --- steps ------------------------------------------------------------------------------------ */
 
 static const struct profile_steps *steps_of(const struct profile_process *p)
 {
@@ -242,8 +238,6 @@ static void diff_judge_steps(const struct diff *diff, struct diff_steps *steps)
 	steps->regressed = steps->time == DIFF_WORSE && change > diff->threshold;
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
-
 double diff_ratio(struct diff_pair pair)
 {
 	return pair.a > 0 ? pair.b / pair.a : NAN;
@@ -263,8 +257,6 @@ double diff_per_s(uint64_t count, uint64_t ns)
 {
 	return diff_of(count, ns) * 1e9;
 }
-
-/* --- which process answers to which ----------------------------------------------------------- */
 
 static bool same_command(const struct profile_process *a, const struct profile_process *b)
 {
@@ -340,8 +332,6 @@ static int pair_processes(struct diff *diff)
 	free(taken);
 	return 0;
 }
-
-/* --- a pair ----------------------------------------------------------------------------------- */
 
 static double flops_per_s(const struct profile_process *p)
 {

@@ -28,8 +28,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* --- Welch ------------------------------------------------------------------------------------ */
-
 /*
  * Do two means differ by more than the spread of what they are means of explains? Welch's t-test
  * (Biometrika 34, 1947): no equal variances, no equal numbers needed.
@@ -54,8 +52,6 @@ struct welch welch_test(const struct sample *a, const struct sample *b);
 
 /* The probability of |T| >= t for Student's T with df degrees of freedom. */
 double student_two_sided(double t, double df);
-
-/* --- the comparison --------------------------------------------------------------------------- */
 
 #define DIFF_ALPHA 0.01
 /* Clock frequency, neighbours and the layout of memory move a mean by about as much from one

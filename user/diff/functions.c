@@ -101,8 +101,6 @@ static int take_rows(struct side_rows *side, const struct profile *profile,
 	return 0;
 }
 
-/* --- one function ----------------------------------------------------------------------------- */
-
 /* Rows of one name on one side, added up. */
 struct sum {
 	uint64_t calls_count, timed_count, recorded_count, total_ns, self_ns, computing_ns;
@@ -209,8 +207,6 @@ static struct diff_function compare(struct side_values a, struct side_values b)
 	};
 }
 
-/* --- significance ----------------------------------------------------------------------------- */
-
 enum diff_verdict diff_judge(const struct diff *diff, const struct welch *welch, double change)
 {
 	if (!welch->known || isnan(change))
@@ -278,8 +274,6 @@ int diff_order_functions(const void *a, const void *b)
 		     : (x->function->offset > y->function->offset) -
 			       (x->function->offset < y->function->offset);
 }
-
-/* --- which answers to which ------------------------------------------------------------------- */
 
 /* Of those from `at` on, how many have the name of the first. */
 static size_t same_name(const struct side_rows *side, size_t at, const struct side_row *of)
@@ -349,8 +343,6 @@ int diff_functions(const struct diff *diff, struct diff_process *process)
 	free(b.rows);
 	return err;
 }
-
-/* --- Welch's t-test --------------------------------------------------------------------------- */
 
 #define TERMS_MAX 500
 #define TINY	  1e-300

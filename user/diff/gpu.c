@@ -24,8 +24,6 @@ enum diff_gpu_table diff_gpu_table(enum perfx_gpu_op op)
 	return DIFF_GPU_WAITS;
 }
 
-/* --- of one side ------------------------------------------------------------------------------ */
-
 /* Work of one kind: what identifies it, and sums over its rows. */
 struct side_work {
 	struct diff_gpu_work key;
@@ -149,8 +147,6 @@ static int take_works(struct side_works *side, const struct profile *profile,
 	return 0;
 }
 
-/* --- both sides ------------------------------------------------------------------------------- */
-
 /* What is compared, of one side; NAN: not known. */
 struct side_values {
 	struct sample sample;
@@ -225,8 +221,6 @@ static void match(struct diff_gpu *gpu, const struct side_works *a, const struct
 		compare_work(into, values_of(a, of_a), values_of(b, of_b));
 	}
 }
-
-/* --- a process as a whole --------------------------------------------------------------------- */
 
 static double share_of(const struct profile_process *p, uint64_t ns)
 {
@@ -326,8 +320,6 @@ int diff_gpu(const struct diff *diff, struct diff_process *process)
 	free(b.works);
 	return err;
 }
-
-/* --- significance ----------------------------------------------------------------------------- */
 
 static int significance(const struct diff_gpu_work *work)
 {

@@ -13,8 +13,6 @@ static double known(uint64_t value)
 	return value == PROFILE_ABSENT ? NAN : (double)value;
 }
 
-/* --- a domain's peak -------------------------------------------------------------------------- */
-
 static const struct profile_memory *memory_of(const struct profile_process *p, unsigned domain)
 {
 	for (size_t i = 0; p && i < p->memory_count; i++) {
@@ -88,8 +86,6 @@ static void compare_resident(const struct diff *diff, struct diff_process *proce
 	process->memory_count++;
 	judge(diff, into);
 }
-
-/* --- places ----------------------------------------------------------------------------------- */
 
 struct side_place {
 	char *key; /* functions of the stack, innermost first */

@@ -107,8 +107,7 @@ static int put_meta(struct chrome *c, const char *what, uint32_t pid, uint64_t t
 	begin_event(c);
 	fprintf(c->export->out,
 		"{\"ph\": \"M\", \"name\": \"%s\", \"pid\": %u, \"tid\": %llu, \"args\": "
-		"{\"name\": "
-		"%s}}",
+		"{\"name\": %s}}",
 		what, pid, (unsigned long long)tid, text_peek(&json));
 	err = json.failed ? -ENOMEM : export_error(c->export->out);
 	text_clear(&json);
@@ -202,8 +201,6 @@ static int on_span(void *ctx, const struct perfx_span *span)
 	return nesting__add(c->nesting, span);
 }
 
-/* --- the programs' values --------------------------------------------------------------------- */
-
 static int on_value(void *ctx, const struct perfx_user_value *record)
 {
 	struct chrome *c = ctx;
@@ -228,9 +225,6 @@ static int put_values(struct chrome *c)
 
 	return err ? err : c->export->each_value(c->export->capture, on_value, c);
 }
-
-/* --- GPUs --------------------------------------------------------------------------------------
- */
 
 /*
  * As PyTorch's profiler has it: what a device did under the device's number as pid and the stream's
@@ -392,8 +386,6 @@ static int put_devices(struct chrome *c)
 	return name.failed ? -ENOMEM : 0;
 }
 
-/* --- what stands before the calls ------------------------------------------------------------- */
-
 static void put_counter(struct chrome *c, const struct profile_process *process, const char *name,
 			uint64_t time_ns, uint64_t bytes)
 {
@@ -412,8 +404,7 @@ static int put_sort_index(struct chrome *c, uint32_t pid, const struct profile_p
 	begin_event(c);
 	fprintf(c->export->out,
 		"{\"ph\": \"M\", \"name\": \"process_sort_index\", \"pid\": %u, \"tid\": %u, "
-		"\"args\": "
-		"{\"sort_index\": %u}}",
+		"\"args\": {\"sort_index\": %u}}",
 		pid, process->pid, process->rank.rank);
 	return export_error(c->export->out);
 }

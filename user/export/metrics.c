@@ -204,8 +204,6 @@ void metrics_number(struct metrics *metrics, double value, int digits)
 	end_series(metrics, number);
 }
 
-/* --- whole families --- */
-
 static const struct gpu_gauge {
 	struct metric_family family;
 	enum profile_gpu_metric metric;

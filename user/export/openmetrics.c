@@ -13,8 +13,6 @@
 #define FUNCTIONS_MAX 200 /* of a process */
 #define VALUES_MAX    200
 
-/* --- functions -------------------------------------------------------------------------------- */
-
 struct function_metric {
 	const struct metric_family *family;
 	uint64_t (*of)(const struct profile_row *row); /* PROFILE_ABSENT: not measured */
@@ -95,8 +93,6 @@ static void put_functions(struct metrics *metrics, const struct profile *profile
 	}
 }
 
-/* --- processes -------------------------------------------------------------------------------- */
-
 static void put_cpu(struct metrics *metrics, const struct profile *profile)
 {
 	metrics_family(metrics, &metric_process_cpu);
@@ -148,8 +144,6 @@ static void put_gpu_energy(struct metrics *metrics, const struct profile *profil
 	}
 }
 
-/* --- GPUs ------------------------------------------------------------------------------------- */
-
 static uint64_t average_of(const struct profile_gpu_series *series)
 {
 	return series->avg;
@@ -189,8 +183,6 @@ static void put_energy(struct metrics *metrics, const struct profile *profile)
 	metrics_foreign(metrics, "host", profile->host_name);
 	metrics_joules(metrics, (double)profile->energy.host_uj / 1e6);
 }
-
-/* --- memory ----------------------------------------------------------------------------------- */
 
 static const struct metric_family metric_peak = {"perfx_memory_peak_live_bytes", "gauge", "bytes",
 						 "Peak of live bytes."};
@@ -242,8 +234,6 @@ static void put_memory(struct metrics *metrics, const struct profile *profile,
 	}
 }
 
-/* --- the programs' values --------------------------------------------------------------------- */
-
 struct value_metric {
 	struct metric_family family;
 	double (*of)(const struct profile_user_value *value); /* NaN: not known */
@@ -292,8 +282,6 @@ static void put_values(struct metrics *metrics, const struct profile *profile,
 		}
 	}
 }
-
-/* --- steps ------------------------------------------------------------------------------------ */
 
 static void put_quantile(struct metrics *metrics, const struct profile_process *process,
 			 const char *quantile, uint64_t ns)
@@ -358,8 +346,6 @@ static void put_steps(struct metrics *metrics, const struct profile *profile)
 				of_steps[i].put(metrics, &profile->processes[j]);
 	}
 }
-
-/* --- the capture ------------------------------------------------------------------------------ */
 
 static void put_duration(struct metrics *metrics, const struct profile *profile)
 {

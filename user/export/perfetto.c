@@ -122,8 +122,6 @@ static int put_packet(struct perfetto *p)
 	return write_out(p, BUFFER_BYTES);
 }
 
-/* --- the beginning ---------------------------------------------------------------------------- */
-
 static void add_clock(struct perfetto *p, unsigned id, uint64_t time_ns)
 {
 	wire_integer(&p->inner, CLOCK_ID, id);
@@ -162,8 +160,6 @@ static int put_beginning(struct perfetto *p)
 	wire_message(&p->packet, PACKET_CLOCKS, &p->message);
 	return put_packet(p);
 }
-
-/* --- tracks ----------------------------------------------------------------------------------- */
 
 static void add_name(struct text *to, unsigned field, const char *name)
 {
@@ -267,8 +263,6 @@ static int track_of(struct perfetto *p, struct nesting_thread *thread, unsigned 
 		err = put_thread(p, thread, lane);
 	return err;
 }
-
-/* --- calls ------------------------------------------------------------------------------------ */
 
 /* The number of an argument's text: two for each context. */
 static uint64_t text_number(const struct called *called, unsigned argument)
@@ -397,8 +391,6 @@ static int on_end(void *ctx, struct nesting_thread *thread, unsigned lane, uint6
 	return put_event(ctx, end_ns, thread->data[lane], TYPE_END, NULL);
 }
 
-/* --- steps ------------------------------------------------------------------------------------ */
-
 static int put_step_event(struct perfetto *p, uint64_t time_ns, uint64_t track, uint64_t number)
 {
 	char name[32];
@@ -448,8 +440,6 @@ static int on_span(void *ctx, const struct perfx_span *span)
 	err = thread ? track_of(p, thread, 0) : -ENOMEM;
 	return err ? err : put_event(p, span->start_ns, thread->data[0], TYPE_INSTANT, span);
 }
-
-/* --- counters --------------------------------------------------------------------------------- */
 
 /* parent 0: of the machine; unit NULL: bytes. */
 static int put_track(struct perfetto *p, uint64_t parent, const char *name, const char *unit)
@@ -530,8 +520,6 @@ static int put_memory(struct perfetto *p, size_t i, const struct profile_memory 
 				     : memory->points[j].allocated_bytes);
 	return err;
 }
-
-/* --- GPUs: what was sampled of each ----------------------------------------------------------- */
 
 /* UINT64_MAX: not measured. */
 static uint64_t utilisation_of(const struct profile_gpu_point *point)
@@ -627,8 +615,6 @@ static int put_values(struct perfetto *p)
 	return err ? err : p->export->each_value(p->export->capture, on_value, p);
 }
 
-/* --- samples of threads on CPUs --------------------------------------------------------------- */
-
 /* Those of threads that wait would be time on a CPU there. */
 static int on_sample(void *ctx, const struct perfx_sample *sample)
 {
@@ -662,8 +648,6 @@ static int put_samples(struct perfetto *p)
 
 	return err ? err : p->export->each_sample(p->export->capture, on_sample, p);
 }
-
-/* --- GPUs: what each stream did --------------------------------------------------------------- */
 
 /* An arrow leads from the launching call, an instant on its thread, to the slice of its work. */
 

@@ -75,8 +75,6 @@ static void put(struct pprof *p, unsigned field)
 	wire_message(&p->out, field, &p->message);
 }
 
-/* --- what is measured ------------------------------------------------------------------------- */
-
 static void add_type(struct pprof *p, const char *name, const char *unit)
 {
 	wire_integer(&p->message, TYPE_TYPE, add_string(p, name));
@@ -184,8 +182,6 @@ static void add_types(struct pprof *p)
 	p->key_allocator = add_string(p, "allocator");
 }
 
-/* --- places ----------------------------------------------------------------------------------- */
-
 static uint64_t mapping_of(struct pprof *p, const char *module, const char *build_id)
 {
 	uint64_t key = (uint64_t)(uintptr_t)module;
@@ -261,8 +257,6 @@ static uint64_t location_of_frame(struct pprof *p, const struct profile_frame *f
 	return add_location(p, key, mapping, frame->function[0] ? frame_label(frame) : name,
 			    frame->file, frame->line);
 }
-
-/* --- samples ---------------------------------------------------------------------------------- */
 
 struct sample {
 	uint64_t locations[EXPORT_PATH_MAX]; /* innermost first */
@@ -419,8 +413,6 @@ static int put_process(struct pprof *p, const struct profile_process *process)
 	put_activities(p, &labels);
 	return 0;
 }
-
-/* --- gzip ------------------------------------------------------------------------------------- */
 
 /* Without a time and name in the header: the same capture gives the same bytes. */
 static int write_gzip(FILE *out, const struct text *data)

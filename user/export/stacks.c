@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* --- folded -----------------------------------------------------------------------------------
+/*
  * Folded stacks, for flamegraph.pl, inferno and the like: outermost first, then nanoseconds of self
  * time, or of the time that samples stand for, or allocated bytes. A semicolon in a name is \x3b.
  *
@@ -175,7 +175,7 @@ int export_folded(const struct export *export)
 	return err;
 }
 
-/* --- speedscope -------------------------------------------------------------------------------
+/*
  * speedscope.app: for each process a profile of time by calling context, one of the steps of a
  * training in their order, each with what its time went into, two of the samples (CPU, waiting),
  * and of each domain of memory one of live bytes at its peak (of allocated bytes where frees were

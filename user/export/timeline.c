@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- nesting ---------------------------------------------------------------------------------- */
-
 struct interval {
 	uint64_t start_ns, end_ns;
 };
@@ -124,8 +122,6 @@ static uint64_t end_of(const struct perfx_span *span)
 	return __builtin_add_overflow(span->start_ns, span->duration_ns, &end) ? UINT64_MAX : end;
 }
 
-/* --- what is on no thread's stack ------------------------------------------------------------- */
-
 static struct process *process_get(struct nesting *nesting, uint32_t id)
 {
 	uint32_t at = map64_get(&nesting->process_ids, id);
@@ -200,8 +196,6 @@ static int put_async(struct nesting *nesting, const struct perfx_span *span)
 	return err;
 }
 
-/* --- intervals -------------------------------------------------------------------------------- */
-
 /* Is what overlaps it inside it? What begins with it would be taken for what is around it. */
 static bool encloses(const struct intervals *roots, uint64_t start_ns, uint64_t end_ns)
 {
@@ -247,8 +241,6 @@ static int add_roots(struct intervals *into, struct intervals *batch)
 	}
 	return err;
 }
-
-/* --- a thread's calls go out ------------------------------------------------------------------ */
 
 /* Callers first: earlier, longer, outer. */
 static int by_begin(const void *left, const void *right)
@@ -356,8 +348,6 @@ int nesting__flush(struct nesting *nesting)
 	return err;
 }
 
-/* --- steps ------------------------------------------------------------------------------------ */
-
 struct export_steps {
 	const struct profile *profile;
 	bool *ends; /* by function: of some process */
@@ -429,8 +419,6 @@ bool export_steps__ends(struct export_steps *steps, const struct perfx_span *spa
 	steps->processes[i].last_ns = step->to_ns;
 	return true;
 }
-
-/* --- values of the programs ------------------------------------------------------------------- */
 
 int value_tracks_make(struct value_tracks *tracks, const struct profile *profile)
 {

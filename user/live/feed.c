@@ -59,8 +59,6 @@ void live_feed__free(struct live_feed *feed)
 	free(feed);
 }
 
-/* --- the thread --- */
-
 static void read_batch(struct live_feed *feed)
 {
 	struct batch *batch = &feed->reading;
@@ -93,8 +91,6 @@ static void *run(void *arg)
 	pthread_mutex_unlock(&feed->lock);
 	return NULL;
 }
-
-/* --- the thread that drains the rings --- */
 
 /* Swaps the batches. The caller holds the lock, and is_reading is false. */
 static void hand_over(struct live_feed *feed, uint64_t now_ns)

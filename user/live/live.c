@@ -95,8 +95,6 @@ int live__event(void *ctx, const struct event *event)
 	return err ? err : aggregate__add(live->epoch.aggregate, event);
 }
 
-/* --- epochs --- */
-
 static bool is_over(const struct epoch *epoch, const struct live_options *options, uint64_t now_ns)
 {
 	return now_ns >= epoch->from_ns + options->epoch_ns;
@@ -162,8 +160,6 @@ static int next_epoch(struct live *live, uint64_t from_ns)
 		.aggregate = next, .number = live->epoch.number + 1, .from_ns = from_ns};
 	return 0;
 }
-
-/* --- snapshots --- */
 
 static bool is_judgement_due(const struct live *live, const struct profile *profile,
 			     uint64_t now_ns)

@@ -16,8 +16,6 @@ void live_sums_add(struct live_sums *sums, const struct live_sums *more)
 	sums->bytes += more->bytes;
 }
 
-/* --- functions --- */
-
 static bool is_function(const struct live_function *known, const struct profile_function *function)
 {
 	return !strcmp(known->name, function_label(function)) &&
@@ -79,8 +77,6 @@ int run_function(struct run *run, const struct profile_function *function,
 	live_sums_add(&run->totals.sums, more);
 	return 0;
 }
-
-/* --- processes --- */
 
 static void run_process_free(struct run_process *process)
 {
@@ -150,8 +146,6 @@ void run_clear(struct run *run)
 	map64_clear(&run->function_ids);
 	pool_clear(&run->names);
 }
-
-/* --- what a process does beside calls --- */
 
 /* What still came of a process that had ended before the epoch: its usage was that epoch's. */
 static bool is_bygone(const struct profile *profile, const struct profile_process *process)
@@ -298,8 +292,6 @@ int run_process_add(struct run *run, struct run_process *process, const struct p
 	show_steps(process, &point);
 	return add_point(process, &point);
 }
-
-/* --- all of the run --- */
 
 void run_totals(struct run *run, const struct profile *profile, struct growth *growth)
 {

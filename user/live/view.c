@@ -15,8 +15,6 @@
 		 ? -ENOMEM                                                             \
 		 : ((view)->list[(view)->list##_count++] = (__VA_ARGS__), 0))
 
-/* --- calls --- */
-
 static int add_row(struct view *view, struct run *run, struct growth *growth,
 		   const struct profile *profile, struct live_process *live,
 		   const struct profile_row *row)
@@ -55,8 +53,6 @@ static int add_rows(struct view *view, struct run *run, struct growth *growth,
 	live_sums_add(&live->run, &live->period);
 	return err;
 }
-
-/* --- lines, threads, waits --- */
 
 static int add_line(struct view *view, struct growth *growth, const struct profile_process *process,
 		    const struct profile_line *line)
@@ -136,8 +132,6 @@ static int add_lists(struct view *view, struct growth *growth,
 		err = add_wait(view, growth, process, &process->blocked.list[i]);
 	return err;
 }
-
-/* --- in order --- */
 
 static int descending(uint64_t a, uint64_t b)
 {
@@ -224,8 +218,6 @@ static int name_longest(struct view *view)
 	map64_clear(&firsts);
 	return err;
 }
-
-/* --- all of it --- */
 
 static int add_process(struct view *view, struct run *run, struct growth *growth,
 		       const struct profile *profile, struct run_process *process, uint64_t to_ns)

@@ -12,8 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* --- addresses -------------------------------------------------------------------------------- */
-
 static int parse_port(const char *text, in_port_t *port)
 {
 	char *end;
@@ -119,8 +117,6 @@ bool host_is_loopback(const char *host)
 	snprintf(name, sizeof(name), "%.*s", (int)length, host);
 	return inet_pton(AF_INET, name, &address) == 1 && is_loopback4(address);
 }
-
-/* --- secrets ---------------------------------------------------------------------------------- */
 
 char *certificate_load(const char *path, const char **why)
 {

@@ -40,8 +40,6 @@ struct http_request {
 	enum MHD_Result result; /* of queueing the answer */
 };
 
-/* --- connections ------------------------------------------------------------------------------ */
-
 static void set_deadline(struct http *http, struct connection *connection, uint64_t deadline_ns)
 {
 	if (!connection)
@@ -107,8 +105,6 @@ void http__tick(struct http *http, uint64_t now_ns)
 	}
 	pthread_mutex_unlock(&http->lock);
 }
-
-/* --- answers ---------------------------------------------------------------------------------- */
 
 static void add_headers(const struct http_request *request, struct MHD_Response *response)
 {
@@ -217,8 +213,6 @@ void http_resume(struct http_request *request)
 	request->resumed = true;
 	MHD_resume_connection(request->connection);
 }
-
-/* --- requests --------------------------------------------------------------------------------- */
 
 const char *http_header(const struct http_request *request, const char *name)
 {
@@ -432,8 +426,6 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **re
 	free(request);
 	*request_context = NULL;
 }
-
-/* --- the server ------------------------------------------------------------------------------- */
 
 static void on_complaint(void *cls, const char *fmt, va_list ap)
 	__attribute__((format(printf, 2, 0)));

@@ -57,8 +57,6 @@ void http__stop(struct http *http);
 /* From any thread, each second or so: ends connections that take too long. */
 void http__tick(struct http *http, uint64_t now_ns);
 
-/* --- in a route --- */
-
 /* A header; NULL: there is none. Borrowed. */
 const char *http_header(const struct http_request *request, const char *name);
 /* Each argument, until take returns other than 0, which is returned. value: NULL without "=". */

@@ -50,8 +50,6 @@ struct job {
 	int err, fd;	       /* the answer */
 };
 
-/* --- the file --------------------------------------------------------------------------------- */
-
 /* 0 or -errno. */
 static int make_folder(struct job *job)
 {
@@ -80,9 +78,6 @@ static int open_nameless(const char *folder)
 	unlink(path);
 	return fd;
 }
-
-/* --- the answer: what the thread alone touches is the request and the deadline ------------------
- */
 
 static int check(void *ctx)
 {
@@ -195,8 +190,6 @@ static int make_capture(struct job *job)
 	fd = open(job->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	return fd < 0 ? -errno : fd;
 }
-
-/* --- the thread ------------------------------------------------------------------------------- */
 
 static struct timespec timespec_of(uint64_t ns)
 {
@@ -323,8 +316,6 @@ void job__free(struct job *job)
 	free(job);
 }
 
-/* --- HTTP ------------------------------------------------------------------------------------- */
-
 int job__begin(struct job *job, const struct job_request *request)
 {
 	int err = -EBUSY;
@@ -366,8 +357,6 @@ void job__end(struct job *job)
 	}
 	pthread_mutex_unlock(&job->lock);
 }
-
-/* --- the recording ---------------------------------------------------------------------------- */
 
 char *job__wants(struct job *job)
 {

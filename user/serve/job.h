@@ -36,8 +36,6 @@ void job__stop(struct job *job);
 /* NULL is fine; otherwise it has been stopped. */
 void job__free(struct job *job);
 
-/* --- the thread of HTTP --- */
-
 /* 0, or -EBUSY: another one is being made, or sent. */
 int job__begin(struct job *job, const struct job_request *request);
 /* After done: a file of the answer, which is the caller's, from its start; or -errno: ETIMEDOUT,
@@ -45,8 +43,6 @@ int job__begin(struct job *job, const struct job_request *request);
 int job__take(struct job *job);
 /* The answer has been sent, or nobody waits for it any more. */
 void job__end(struct job *job);
-
-/* --- the thread of the recording --- */
 
 /* The path of a file that is wanted now, malloc'd; NULL: none is. */
 char *job__wants(struct job *job);

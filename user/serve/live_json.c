@@ -32,8 +32,6 @@ static json_t *of_pid(const struct profile_process *process)
 	return json_integer(process->pid);
 }
 
-/* --- processes -------------------------------------------------------------------------------- */
-
 static const struct history_member {
 	const char *name;
 	size_t offset; /* of struct live_point */
@@ -107,8 +105,6 @@ static json_t *of_processes(const struct live_snapshot *snapshot)
 						 i < HISTORIES_MAX));
 	return processes;
 }
-
-/* --- rows ------------------------------------------------------------------------------------- */
 
 static json_t *of_row(const struct profile *profile, const struct live_row *row)
 {
@@ -202,8 +198,6 @@ static json_t *of_waits(const struct live_snapshot *snapshot)
 	}
 	return waits;
 }
-
-/* --- findings, the tracer --------------------------------------------------------------------- */
 
 static json_t *of_finding(const struct profile_process *process, const struct finding *finding)
 {

@@ -63,8 +63,6 @@ void live_metrics__free(struct live_metrics *live)
 	free(live);
 }
 
-/* --- functions -------------------------------------------------------------------------------- */
-
 static void add_label(struct text *labels, const char *key, const char *value)
 {
 	struct text shown = {0}, cut = {0};
@@ -179,8 +177,6 @@ static void put_functions(struct metrics *metrics, const struct live_metrics *li
 	}
 }
 
-/* --- processes: which ------------------------------------------------------------------------- */
-
 static bool is_same(const struct admitted *admitted, const struct profile_process *process)
 {
 	return admitted->pid == process->pid && admitted->exec_count == process->exec_count;
@@ -265,8 +261,6 @@ static void choose_processes(struct live_metrics *live, const struct live_snapsh
 	for (size_t i = 0; i < live->processes_count; i++)
 		add_gpu(&live->processes[i], live->processes[i].now);
 }
-
-/* --- processes: what -------------------------------------------------------------------------- */
 
 static void put_optional(struct metrics *metrics, const struct live_process *process,
 			 uint64_t value, void (*put)(struct metrics *metrics, uint64_t value))
@@ -448,8 +442,6 @@ static void put_processes(struct metrics *metrics, const struct live_metrics *li
 	}
 }
 
-/* --- GPUs, the recording, the tracer ---------------------------------------------------------- */
-
 static uint64_t last_of(const struct profile_gpu_series *series)
 {
 	return series->last;
@@ -526,8 +518,6 @@ int live_metrics__write(struct live_metrics *live, FILE *out, const struct live_
 	metrics_gpus(&metrics, snapshot->profile, last_of);
 	return metrics_end(&metrics);
 }
-
-/* --- Prometheus ------------------------------------------------------------------------------- */
 
 /* "# TYPE name counter" and "# HELP name words": after the name a counter has its suffix. *counter:
  * what the last TYPE line said. */

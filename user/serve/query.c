@@ -14,8 +14,6 @@
 /* What of a wrong value is repeated. */
 #define SHOWN "%.40s"
 
-/* --- formats ---------------------------------------------------------------------------------- */
-
 static const struct {
 	const char *name, *type;
 } types[] = {
@@ -54,8 +52,6 @@ const char *report_query_file(const struct report_query *query, char name[QUERY_
 	snprintf(name, QUERY_FILE, "report%.*s", (int)strcspn(suffix, " "), suffix);
 	return name;
 }
-
-/* --- arguments -------------------------------------------------------------------------------- */
 
 static int take_format(struct report_query *query, const char *value, char why[QUERY_WHY])
 {
@@ -158,8 +154,6 @@ int report_query_end(struct report_query *query, uint64_t length_max_ns, char wh
 			length_max_ns < REPORT_LENGTH_NS ? length_max_ns : REPORT_LENGTH_NS;
 	return 0;
 }
-
-/* --- Accept ----------------------------------------------------------------------------------- */
 
 /* The q of a media range's parameters: 1 where there is none, 0 where it is no number. */
 static double quality_of(const char *parameters, const char *end)

@@ -58,8 +58,6 @@ struct serve {
 	bool is_asked_for, final_is_given, final_is_sent;
 };
 
-/* --- what is published ------------------------------------------------------------------------ */
-
 static void release(struct published *published)
 {
 	if (!published || atomic_fetch_sub(&published->holders, 1) != 1)
@@ -169,8 +167,6 @@ int serve__publish(struct serve *serve, const struct live_snapshot *snapshot)
 	return 0;
 }
 
-/* --- routes ----------------------------------------------------------------------------------- */
-
 #define OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
 #define PROMETHEUS  "text/plain; version=0.0.4; charset=utf-8"
 
@@ -249,8 +245,6 @@ static void answer_health(void *ctx, struct http_request *request)
 	else
 		http_say(request, 200, "ok");
 }
-
-/* --- reports and captures --------------------------------------------------------------------- */
 
 static void resume(void *ctx)
 {
@@ -386,8 +380,6 @@ static const struct http_route routes[] = {
 	{"/capture", true, answer_capture, send_capture, end_job},
 };
 
-/* --- the recording ---------------------------------------------------------------------------- */
-
 static void say_ready(struct serve *serve)
 {
 	char address[LISTEN_SHOWN];
@@ -427,8 +419,6 @@ const struct listen_address *serve__address(const struct serve *serve)
 {
 	return http__address(serve->http);
 }
-
-/* --- from start to end ------------------------------------------------------------------------ */
 
 static int load_secrets(struct serve *serve)
 {

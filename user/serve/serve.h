@@ -33,8 +33,6 @@ struct serve *serve__new(const struct serve_options *options, int *code);
 /* Waits for what is being made, not for what is being sent. */
 void serve__free(struct serve *serve);
 
-/* --- called by the recording's thread, serve__publish by the feed's thread --- */
-
 /* At each tick. The first one says that it is ready, to the user and to the service manager. */
 void serve__tick(struct serve *serve, uint64_t now_ns);
 /* A new snapshot. 0 or -errno; then the last one is served on. */

@@ -12,9 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- tables ------------------------------------------------------------------------------------
- */
-
 #define COLUMN_PID                                                                           \
 	{                                                                                    \
 		.title = "PID", .unit = TOP_NUMBER, .width = 7, .processes = true, .rank = 1 \
@@ -111,9 +108,6 @@ const char *top_view_name(enum top_view view)
 	return view < TOP_VIEWS ? names[view] : "";
 }
 
-/* --- values ------------------------------------------------------------------------------------
- */
-
 struct composer {
 	struct top_frame *frame;
 	const struct live_snapshot *snapshot;
@@ -185,9 +179,6 @@ static struct top_row *add_row(struct composer *c, enum top_view view,
 		row->cells[i] = (struct top_cell){.value = NAN, .text = ""};
 	return row;
 }
-
-/* --- functions, lines, threads ------------------------------------------------------------------
- */
 
 static void add_function(struct composer *c, const struct live_row *live)
 {
@@ -277,9 +268,6 @@ static void add_thread(struct composer *c, const struct live_thread *live)
 	row->cells[THREAD_WAIT].text = keep_sentence(c, text_peek(&wait));
 	text_clear(&wait);
 }
-
-/* --- findings -----------------------------------------------------------------------------------
- */
 
 /* The place of a finding among those that are known. NULL: out of memory. */
 static struct top_known *known_of(struct top_past *past, uint64_t key, uint64_t now_ns)
@@ -386,9 +374,6 @@ static void add_findings(struct composer *c, struct top_past *past)
 		table->why = "nothing was found";
 }
 
-/* --- memory -------------------------------------------------------------------------------------
- */
-
 /* The row of a place, of those from `from` on: several stacks may have led there. */
 static struct top_row *row_of_place(struct composer *c, size_t from,
 				    const struct profile_process *process, const char *place)
@@ -473,9 +458,6 @@ static void add_memory(struct composer *c)
 	else
 		table->why = recorded ? "nothing was allocated" : "no allocation is traced";
 }
-
-/* --- processes ---------------------------------------------------------------------------------
- */
 
 static const char *name_of_process(struct composer *c, const struct profile_process *process)
 {
@@ -585,9 +567,6 @@ static void add_processes(struct composer *c)
 	for (size_t i = 0; i < frame->processes_count; i++)
 		fill_process(c, &frame->processes[i], &snapshot->processes[i]);
 }
-
-/* --- the tracing itself -------------------------------------------------------------------------
- */
 
 /* Losses that take something from what is shown. */
 static const char *losses_of(struct composer *c)

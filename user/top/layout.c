@@ -9,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- lines -------------------------------------------------------------------------------------
- */
-
 /* NULL: out of memory; what is put there is lost. */
 static struct top_line *new_line(struct top_layout *layout)
 {
@@ -109,9 +106,6 @@ static void put_right(struct top_layout *layout, struct top_line *line, enum top
 	pad(layout, line, TOP_STYLE_PLAIN, layout->width - width);
 	put(layout, line, style, part);
 }
-
-/* --- the header --------------------------------------------------------------------------------
- */
 
 #define LABEL_COLUMNS 9
 
@@ -369,9 +363,6 @@ static void add_header(struct top_layout *layout, const struct top_frame *frame,
 		drop_line(layout);
 }
 
-/* --- tables ------------------------------------------------------------------------------------
- */
-
 #define LAST_COLUMNS_MIN 24
 #define GAP		 1
 
@@ -590,9 +581,6 @@ static void add_tabs(struct top_layout *layout, const struct top_frame *frame,
 	text_clear(&right);
 }
 
-/* --- the last line, and help -------------------------------------------------------------------
- */
-
 struct key_help {
 	const char *keys, *what;
 };
@@ -676,9 +664,6 @@ static void add_last(struct top_layout *layout, const struct top_model *model)
 		break;
 	}
 }
-
-/* --- all of it ---------------------------------------------------------------------------------
- */
 
 static void fill_up(struct top_layout *layout, size_t count)
 {

@@ -14,9 +14,6 @@ void top_model_init(struct top_model *model)
 		model->order[i].column = TOP_NO_SORT;
 }
 
-/* --- which rows, in which order ----------------------------------------------------------------
- */
-
 static bool passes(const struct top_table *table, const struct top_row *row, const char *filter)
 {
 	if (!*filter)
@@ -100,9 +97,6 @@ const struct top_process *top_model_process(const struct top_model *model,
 			return &frame->processes[i];
 	return frame->processes_count ? &frame->processes[0] : NULL;
 }
-
-/* --- keys --------------------------------------------------------------------------------------
- */
 
 static bool is_shown(const struct top_frame *frame, const struct top_column *column)
 {

@@ -67,9 +67,6 @@ void report_job__free(struct report_job *job)
 	free(job);
 }
 
-/* --- the capture -------------------------------------------------------------------------------
- */
-
 static bool is_capture(const char *path)
 {
 	size_t length = strlen(path);
@@ -118,9 +115,6 @@ char *report_job__wants(struct report_job *job)
 	job->is_wanted = false;
 	return strdup(job->capture ? job->capture : job->path);
 }
-
-/* --- the report --------------------------------------------------------------------------------
- */
 
 /* 0 or -errno. */
 static int start(struct report_job *job)

@@ -13,8 +13,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* --- the terminal as it was --------------------------------------------------------------------
- *
+/*
  * curses can be left only from where it is not in the middle of something. A signal that ends the
  * program may come anywhere, so what puts the terminal back is kept ready: its settings, and the
  * characters that end the screen. Both can be written in a signal's handler.
@@ -74,9 +73,6 @@ static void unguard(void)
 		sigaction(ends[i], &former[i], NULL);
 }
 
-/* --- styles ------------------------------------------------------------------------------------
- */
-
 struct look {
 	attr_t attributes; /* also where there are no colors */
 	short text, ground;
@@ -120,9 +116,6 @@ static void make_styles(void)
 			styles[i] |= (attr_t)COLOR_PAIR(i + 1);
 	}
 }
-
-/* --- the screen --------------------------------------------------------------------------------
- */
 
 static SCREEN *screen; /* curses has one current screen, too */
 

@@ -114,9 +114,6 @@ static void fail(struct top *top)
 	top->ended = top->failed = true;
 }
 
-/* --- a screen ----------------------------------------------------------------------------------
- */
-
 static void draw(struct top *top)
 {
 	struct top_layout layout = {.message = top->message_ns ? top->message : "",
@@ -212,9 +209,6 @@ static void on_input(void *ctx)
 		screen_close();
 }
 
-/* --- frames on stdout --------------------------------------------------------------------------
- */
-
 static unsigned plain_columns(void)
 {
 	const char *columns = getenv("COLUMNS");
@@ -250,9 +244,6 @@ static void print_frame(struct top *top, const struct top_frame *frame)
 		top->failed = true;
 	}
 }
-
-/* --- the recording -----------------------------------------------------------------------------
- */
 
 static void show_frame(struct top *top, struct top_frame *frame)
 {

@@ -20,8 +20,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* --- the sentence on top ---------------------------------------------------------------------- */
-
 static const char *judgement(const struct comparison *c)
 {
 	if (!c->change.pairs_count)
@@ -59,8 +57,6 @@ static void add_verdict(struct text *into, const struct comparison *c)
 	}
 	text_add(into, ".");
 }
-
-/* --- the document ----------------------------------------------------------------------------- */
 
 static void compose_side(struct document *document, const struct comparison *c, const char *side,
 			 const struct tune_runs *runs, const char *command)
@@ -112,10 +108,9 @@ static void compose_failure(struct document *document, const char *side,
 static void compose_note(struct document *document, const struct comparison *c)
 {
 	document_printf(document, BLOCK_NOTE,
-			"Each run's value is %s. Rounds of one run of A "
-			"and one of B, every second one B first; the change is the mean over the "
-			"rounds, with its %.0f %% interval by the paired t-test on the logarithms. "
-			"Significant: p < %.2g.",
+			"Each run's value is %s. Rounds of one run of A and one of B, every second "
+			"one B first; the change is the mean over the rounds, with its %.0f %% "
+			"interval by the paired t-test on the logarithms. Significant: p < %.2g.",
 			tune_less_is_better(&c->metric)
 				? "the time from its first instruction to its exit"
 				: "its rate after the warm-up",
@@ -147,8 +142,6 @@ static int compose(struct document *document, const struct comparison *c, const 
 	}
 	return document->failed ? -ENOMEM : err;
 }
-
-/* --- formats ---------------------------------------------------------------------------------- */
 
 static int write_text(FILE *out, const struct comparison *comparison, const struct diff *diff,
 		      const struct diff_options *options)

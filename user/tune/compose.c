@@ -150,8 +150,6 @@ static void compose_warnings(struct document *document, const struct tune *tune)
 				failed, failed == 1 ? "" : "s");
 }
 
-/* --- the table -------------------------------------------------------------------------------- */
-
 static void cell_number(struct document *document, const struct tune *tune, double value)
 {
 	struct text cell = {0};
@@ -244,15 +242,14 @@ static void compose_note(struct document *document, const struct tune *tune)
 {
 	struct text text = {0};
 
-	text_printf(
-		&text,
-		"Each run's value is %s; the median is over the runs. Rounds of one run of each "
-		"value, every second one backward. \"Best is faster by\" is the mean over the "
-		"rounds, with its %.0f %% interval by the paired t-test on the logarithms",
-		tune_less_is_better(&tune->metric)
-			? "the time from its first instruction to its exit"
-			: "its rate after the warm-up",
-		100 * TUNE_CONFIDENCE);
+	text_printf(&text,
+		    "Each run's value is %s; the median is over the runs. Rounds of one run of "
+		    "each value, every second one backward. \"Best is faster by\" is the mean over "
+		    "the rounds, with its %.0f %% interval by the paired t-test on the logarithms",
+		    tune_less_is_better(&tune->metric)
+			    ? "the time from its first instruction to its exit"
+			    : "its rate after the warm-up",
+		    100 * TUNE_CONFIDENCE);
 	if (tune->compared_count > 1)
 		text_printf(&text, ", widened for %zu comparisons with the best",
 			    tune->compared_count);
@@ -290,8 +287,6 @@ static int compose(struct document *document, const struct tune *tune)
 		compose_note(document, tune);
 	return document->failed ? -ENOMEM : 0;
 }
-
-/* --- formats ---------------------------------------------------------------------------------- */
 
 static int write_text(FILE *out, const struct tune *tune, const struct tune_look *look)
 {

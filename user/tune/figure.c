@@ -16,8 +16,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* --- lines ------------------------------------------------------------------------------------ */
-
 #define BAR_COLUMNS   32
 #define LABEL_COLUMNS 28
 #define WHY_COLUMNS   48
@@ -113,8 +111,6 @@ void tune_plot(struct text *lines, const struct tune *tune)
 		text_add(lines, "\n");
 	}
 }
-
-/* --- SVG -------------------------------------------------------------------------------------- */
 
 #define WIDTH  760
 #define HEIGHT 300

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- lists ------------------------------------------------------------------------------------ */
-
 static bool has_value(const struct tune_list *list, const char *value)
 {
 	for (size_t i = 0; i < list->values_count; i++)
@@ -78,9 +76,6 @@ int tune_add_list(struct tune *tune, const char *name, const char *values, bool 
 		snprintf(why, TUNE_WHY, "out of memory");
 	return err ? -EINVAL : 0;
 }
-
-/* --- placeholders: {NAME}, and {} for the only list that is no variable's ----------------------
- */
 
 static const struct tune_list *only_list(const struct tune *tune)
 {
@@ -197,8 +192,6 @@ void tune_free_words(char **words)
 	free(words);
 }
 
-/* --- points ----------------------------------------------------------------------------------- */
-
 static int check_lists(const struct tune *tune, char why[TUNE_WHY])
 {
 	if (!tune->lists_count) {
@@ -281,8 +274,6 @@ size_t tune_order(const struct tune *tune, size_t run)
 
 	return round % 2 ? tune->points_count - 1 - at : at;
 }
-
-/* --- the judgement ---------------------------------------------------------------------------- */
 
 /* As a rate: the time of one that is twice as fast is half. */
 static double share_of(const struct tune *tune, const struct tune_point *point,

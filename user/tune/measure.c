@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- statistics ------------------------------------------------------------------------------- */
-
 double tune_median(const double *values, size_t count)
 {
 	double *sorted = calloc(count + 1, sizeof(*sorted)), median = NAN;
@@ -97,8 +95,6 @@ struct tune_change tune_paired(const double *a, const double *b, size_t rounds_c
 	return change;
 }
 
-/* --- runs ------------------------------------------------------------------------------------- */
-
 int tune_runs_init(struct tune_runs *runs, size_t rounds_count)
 {
 	*runs = (struct tune_runs){.values = calloc(rounds_count, sizeof(*runs->values)),
@@ -141,8 +137,6 @@ void tune_runs_summarize(struct tune_runs *runs)
 		runs->highest = fmax(runs->highest, runs->values[i]);
 	}
 }
-
-/* --- compare ---------------------------------------------------------------------------------- */
 
 bool comparison_begins_with_b(size_t round)
 {

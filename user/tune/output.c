@@ -7,8 +7,6 @@
 
 #include <math.h>
 
-/* --- JSON ------------------------------------------------------------------------------------- */
-
 static json_t *values_object(const struct tune *tune, const struct tune_point *point)
 {
 	json_t *object = json_object();
@@ -86,8 +84,6 @@ int tune_write_json(FILE *out, const struct tune *tune)
 	text_clear(&verdict);
 	return json_end(&o);
 }
-
-/* --- CSV -------------------------------------------------------------------------------------- */
 
 static void add_number(struct text *line, double value)
 {

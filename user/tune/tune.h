@@ -13,8 +13,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* --- statistics ------------------------------------------------------------------------------- */
-
 /* An interval holds the true value this often. */
 #define TUNE_CONFIDENCE 0.95
 
@@ -46,8 +44,6 @@ struct tune_change tune_paired(const double *a, const double *b, size_t rounds_c
 /* Is it no chance, where so many are compared? Its interval is then on one side of 0. */
 bool tune_is_significant(const struct tune_change *change, size_t comparisons_count);
 
-/* --- what is measured ------------------------------------------------------------------------- */
-
 enum tune_unit {
 	TUNE_STEPS_PER_S = 1,
 	TUNE_CALLS_PER_S,
@@ -77,8 +73,6 @@ void tune_runs_add(struct tune_runs *runs, size_t round, double value);
 /* Takes the reason, malloc'd; NULL: out of memory. */
 void tune_runs_fail(struct tune_runs *runs, char *why);
 void tune_runs_summarize(struct tune_runs *runs);
-
-/* --- tune: lists of values, and their combinations -------------------------------------------- */
 
 #define TUNE_LISTS_MAX	6
 #define TUNE_POINTS_MAX 64
@@ -141,8 +135,6 @@ void tune_free_words(char **words);
 /* After the last run. */
 void tune_judge(struct tune *tune);
 
-/* --- compare: two commands -------------------------------------------------------------------- */
-
 struct comparison {
 	struct tune_metric metric;
 	const char *command_a, *command_b;
@@ -159,8 +151,6 @@ bool comparison_begins_with_b(size_t round);
 void comparison_judge(struct comparison *comparison);
 /* Is B worse by more than a share of A's time? */
 bool comparison_regressed(const struct comparison *comparison, double share);
-
-/* --- */
 
 static inline bool tune_less_is_better(const struct tune_metric *metric)
 {

@@ -87,8 +87,6 @@ void tune_add_point(struct text *into, const struct tune *tune, const struct tun
 		text_printf(into, "%s%s=%s", i ? " " : "", tune->lists[i].name, point->values[i]);
 }
 
-/* --- JSON ------------------------------------------------------------------------------------- */
-
 void tune_json_number(json_t *object, const char *key, double value)
 {
 	if (isfinite(value))

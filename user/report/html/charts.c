@@ -66,8 +66,6 @@ static void open_chart(struct text *into, const char *kind, const char *caption)
 	text_printf(into, "<figure class=%s><figcaption>%s", kind, caption);
 }
 
-/* --- flame graphs ----------------------------------------------------------------------------- */
-
 /* A graph's data while it is filled. */
 struct flame {
 	json_t *names, *nodes;
@@ -358,8 +356,6 @@ static void chart_samples(struct text *into, const struct profile *profile,
 	flame_end(into, &flame, "ns", json_pack("[s,s]", "CPU", "Waiting"));
 }
 
-/* --- over time -------------------------------------------------------------------------------- */
-
 struct point {
 	uint64_t time_ns, value;
 };
@@ -485,8 +481,6 @@ static void chart_held(struct text *into, const struct profile_process *p,
 	text_clear(&title);
 	free(points);
 }
-
-/* --- steps ------------------------------------------------------------------------------------ */
 
 /*
  * The steps as SVG: a bar for each, in the order of time, divided by what its time went into; with
@@ -711,8 +705,6 @@ static void chart_steps(struct text *into, const struct profile *profile,
 	text_add(into, "</svg></div></figure>\n");
 }
 
-/* --- roofline --------------------------------------------------------------------------------- */
-
 /*
  * The roofline as SVG: both axes logarithmic, a line for each type of data that has a peak, a dot
  * and a letter for each function. The letters are those of the table below; pointing at a dot shows
@@ -884,8 +876,6 @@ static void chart_roofline(struct text *into, const struct profile *profile,
 	draw_points(&d, profile, &found);
 	text_add(into, "</svg></div></figure>\n");
 }
-
-/* --- any of them ------------------------------------------------------------------------------ */
 
 void html_chart(struct text *into, const struct profile *profile, const struct chart *chart)
 {

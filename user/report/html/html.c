@@ -237,8 +237,6 @@ static void add_block(struct text *text, const struct profile *profile,
 	}
 }
 
-/* --- the page --------------------------------------------------------------------------------- */
-
 /* A page of fewer headings needs no contents. */
 #define CONTENTS_MIN 4
 

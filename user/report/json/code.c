@@ -157,8 +157,6 @@ static void put_rivals(struct json_output *o, const struct profile_process *proc
 	json_close(o, ']');
 }
 
-/* --- the account of time --- */
-
 static json_t *frame_object(const struct profile_frame *frame)
 {
 	json_t *object;

@@ -131,8 +131,6 @@ void json_put_members(struct json_output *o, json_t *object)
 	json_decref(object);
 }
 
-/* --- rows of tables --------------------------------------------------------------------------- */
-
 static json_t *json_of_value(const struct value *value)
 {
 	switch (value->kind) {

@@ -49,17 +49,11 @@ json_t *json_of_row(struct data_table *table, const struct data_table_row *row);
 void json_put_rows(struct json_output *o, const char *key, const char *kind,
 		   const struct profile *profile, const struct data_table_row *of_process);
 
-/* --- code.c -----------------------------------------------------------------------------------
- */
-
 /* The Python lines behind a function's calls */
 json_t *json_of_python_callers(const struct profile_row *row);
 /* Of a process: Python, call stacks, samples, lines, waits */
 void json_put_code(struct json_output *o, const struct profile *profile,
 		   const struct data_table_row *of_process);
-
-/* --- energy.c ---------------------------------------------------------------------------------
- */
 
 struct report_options;
 struct ranks;
@@ -72,9 +66,6 @@ void json_put_ranks(struct json_output *o, const struct profile *profile,
 void json_put_energy(struct json_output *o, const struct profile *profile,
 		     const struct report_options *options);
 
-/* --- gpu.c ------------------------------------------------------------------------------------
- */
-
 /* A grid, a block */
 json_t *json_of_shape(const uint32_t shape[3]);
 /* Of the steps */
@@ -83,18 +74,12 @@ json_t *json_of_step_gpu(const struct profile_step_gpu *gpu);
 void json_put_gpu(struct json_output *o, const struct profile *profile,
 		  const struct data_table_row *of_process);
 
-/* --- steps.c ----------------------------------------------------------------------------------
- */
-
 /* Phases by name */
 json_t *json_of_phases(const uint64_t phases[PROFILE_PHASES]);
 void json_put_steps(struct json_output *o, const struct profile *profile,
 		    const struct data_table_row *of_process);
 /* Where the time of a step goes, without steps that of a second. */
 void json_put_step_time(struct json_output *o, const struct process_analysis *analysis);
-
-/* --- write.c: columns that are objects or arrays -----------------------------------------------
- */
 
 /* Where a finding's cause is */
 json_t *json_of_place(const struct finding_place *place);

@@ -83,8 +83,6 @@ static json_t *object_of(const struct profile *profile, const struct ranks *rank
 	return object;
 }
 
-/* --- how far the ranks of a job come apart, over time --- */
-
 static json_t *window_of(const struct profile *profile, const struct skew_window *window)
 {
 	json_t *object = json_object();

@@ -52,8 +52,6 @@ static uint64_t count_of(const json_t *object, const char *key)
 	return number == PROFILE_ABSENT ? 0 : number;
 }
 
-/* --- memory ----------------------------------------------------------------------------------- */
-
 /*
  * Memory of a JSON report. A frame is one line there (analyze/location.h):
  *
@@ -189,8 +187,6 @@ static int read_stack(struct json_report *report, const struct profile_memory *m
 	return 0;
 }
 
-/* --- domains ---------------------------------------------------------------------------------- */
-
 static struct profile_estimate exact(uint64_t value)
 {
 	return (struct profile_estimate){value, value, value};
@@ -315,8 +311,6 @@ static void free_memory(struct profile_process *process)
 	free(process->memory);
 }
 
-/* --- the rest of a process, and of the report ------------------------------------------------- */
-
 /* The value of an enum whose name it is; 0: none's. */
 static unsigned named(const char *text, const char *(*name_of)(unsigned value), unsigned end)
 {
@@ -340,8 +334,6 @@ static enum perfx_dtype dtype_of(const json_t *object)
 {
 	return (enum perfx_dtype)named(text_of(object, "dtype"), dtype_name, PERFX_DTYPES);
 }
-
-/* --- the capture ------------------------------------------------------------------------------ */
 
 static void read_capture(struct json_report *report)
 {
@@ -404,8 +396,6 @@ static int read_peaks(struct json_report *report)
 	report->profile.peaks_count = json_array_size(peaks);
 	return 0;
 }
-
-/* --- functions -------------------------------------------------------------------------------- */
 
 static void read_function(struct json_report *report, const json_t *from, uint32_t id)
 {
@@ -484,8 +474,6 @@ static int read_functions(struct json_report *report, struct profile_process *pr
 	return 0;
 }
 
-/* --- steps ------------------------------------------------------------------------------------ */
-
 static void read_phases(const json_t *from, uint64_t phases[PROFILE_PHASES])
 {
 	const json_t *breakdown = json_object_get(from, "breakdown");
@@ -555,8 +543,6 @@ static void read_steps(struct profile_process *process, const json_t *from)
 	into->gpu.computes = count_of(gpu, "flops") > 0;
 	into->gpu.peak_flops_per_s = (double)per_s_of(gpu, "peak_gflops_per_s", 1e9);
 }
-
-/* --- GPUs ------------------------------------------------------------------------------------- */
 
 static const char *op_name(unsigned value)
 {
@@ -715,8 +701,6 @@ static void free_gpu(struct profile_gpu *gpu)
 	free(gpu->places);
 }
 
-/* --- processes -------------------------------------------------------------------------------- */
-
 static const char *command_line(struct json_report *report, const json_t *from)
 {
 	const json_t *arguments = json_object_get(from, "cmdline"), *argument;
@@ -820,8 +804,6 @@ static int read_processes(struct json_report *report)
 	return err;
 }
 
-/* --- findings --------------------------------------------------------------------------------- */
-
 /* As a sentence without names of ours: all of it is foreign. */
 static char *sentence_of(const json_t *from, const char *key)
 {
@@ -914,8 +896,6 @@ struct analysis *json_report__analysis(const struct json_report *report,
 	analysis__free(analysis);
 	return NULL;
 }
-
-/* --- the file --------------------------------------------------------------------------------- */
 
 bool json_report_is(const char *path)
 {

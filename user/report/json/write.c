@@ -308,8 +308,6 @@ static void put_not_attached(struct json_output *o, const struct profile *p)
 	json_close(o, ']');
 }
 
-/* --- functions -------------------------------------------------------------------------------- */
-
 /* Functions that several threads share. */
 static void put_parallel(struct json_output *o, const struct profile *p,
 			 const struct parallel_functions *functions)
@@ -335,8 +333,6 @@ static void put_parallel(struct json_output *o, const struct profile *p,
 	}
 	json_close(o, ']');
 }
-
-/* --- counters of the program ------------------------------------------------------------------ */
 
 /*
  * The process's "counters": values of its own. (Perf events are "perf_counters".) Whole numbers are
@@ -395,8 +391,6 @@ static void put_values(struct json_output *o, const struct profile_process *proc
 		json_put_exact(o, NULL, value_object(&process->values[i]));
 	json_close(o, ']');
 }
-
-/* --- perf counters ---------------------------------------------------------------------------- */
 
 /*
  * Perf events in the JSON report, as "perf_counters" ("counters" are the program's own). Of a
@@ -464,8 +458,6 @@ static void put_counters(struct json_output *o, const struct profile *profile,
 	}
 	json_close(o, ']');
 }
-
-/* --- compute ---------------------------------------------------------------------------------- */
 
 /*
  * Floating-point work in the JSON report. Of a function the numbers are inclusive, as its total_ns
@@ -646,8 +638,6 @@ static void put_peaks(struct json_output *o, const struct profile *profile)
 	}
 	json_close(o, ']');
 }
-
-/* --- memory ----------------------------------------------------------------------------------- */
 
 /*
  * Memory in the JSON report: an entry for each domain, never summed. Beside the contract's fields:
@@ -833,8 +823,6 @@ static void put_memory(struct json_output *o, const struct profile *p,
 	json_close(o, ']');
 	data_table_clear(&table);
 }
-
-/* --- a process -------------------------------------------------------------------------------- */
 
 static void put_untraced(struct json_output *o, const struct profile_process *process)
 {

@@ -30,8 +30,6 @@ static const void *process_of(const struct data_table_row *r)
 	return r->process;
 }
 
-/* --- functions: item is a row of the process -------------------------------------------------- */
-
 ITEM(function_row, profile_row, &r->process->rows[r->item])
 
 static const struct profile_function *function_of(const struct data_table *s,
@@ -249,8 +247,6 @@ static const struct data_table_column functions_columns[] = {
 	{"label", .get = get_label},
 };
 
-/* --- callers: part is one of the function's --------------------------------------------------- */
-
 ITEM(caller_of, profile_caller, &function_row(r)->callers[r->part])
 
 static const char *name_without_caller(const struct data_table_row *r)
@@ -312,8 +308,6 @@ static struct value get_parents(struct data_table *s, const struct data_table_ro
 	return nested(array);
 }
 
-/* --- threads ---------------------------------------------------------------------------------- */
-
 ITEM(thread_of, profile_thread, &r->process->threads[r->item])
 
 static struct value get_state(struct data_table *s, const struct data_table_row *r)
@@ -339,8 +333,6 @@ static const struct data_table_column threads_columns[] = {
 	{"runnable_ns", AT(profile_thread, runnable_ns)},
 	{"blocked_ns", AT(profile_thread, blocked_ns)},
 };
-
-/* --- lines of the code ------------------------------------------------------------------------ */
 
 ITEM(code_line, profile_line, &r->process->lines[r->item])
 
@@ -371,8 +363,6 @@ static const struct data_table_column lines_columns[] = {
 	{"module", .get = get_line_module},
 	{"offset", .get = get_line_offset},
 };
-
-/* --- waits: item is one of the process's ------------------------------------------------------ */
 
 ITEM(wait_of, profile_activity, &r->process->blocked.list[r->item])
 
@@ -431,8 +421,6 @@ static const struct data_table_column blocked_columns[] = {
 	{"stack", .get = get_wait_stack, CSV},
 	{"stack", .get = get_wait_frames, JSON},
 };
-
-/* --- findings --------------------------------------------------------------------------------- */
 
 static const struct finding *finding_of(const struct data_table_row *r)
 {
@@ -496,8 +484,6 @@ static int fill_findings(struct data_table *s, const struct data_table_row *r)
 		err = data_table_add(s, r, i, 0);
 	return err;
 }
-
-/* --- processes -------------------------------------------------------------------------------- */
 
 VALUE(get_ppid, integer(r->process->ppid))
 VALUE(get_exec, integer(r->process->exec_count))
@@ -620,8 +606,6 @@ static int fill_processes(struct data_table *s, const struct data_table_row *r)
 	return data_table_add(s, r, 0, 0);
 }
 
-/* --- steps: item is one of the process's, or some that follow each other ---------------------- */
-
 ITEM(step_of, profile_step, &r->process->steps.series[r->item])
 
 static bool has_flops(const struct data_table_row *r)
@@ -671,8 +655,6 @@ static const struct data_table_column steps_columns[] = {
 	{"off_cpu_ns", .get = get_step_off_cpu},
 	{"breakdown", .get = get_breakdown, JSON},
 };
-
-/* --- all of them ------------------------------------------------------------------------------ */
 
 static const struct data_table_kind functions_table = {COLUMNS(functions), "self_ns",
 						       function_row_item, EACH(rows_count)};

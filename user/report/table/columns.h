@@ -7,8 +7,6 @@
 
 #include <stddef.h>
 
-/* --- values --- */
-
 static inline struct value absent(void)
 {
 	return (struct value){.kind = VALUE_ABSENT};
@@ -93,8 +91,6 @@ struct value column_frames(struct data_table *s, const struct profile_frame *con
 	{                                       \
 		"comm", .get = column_comm, CSV \
 	}
-
-/* --- tables --- */
 
 /* What begins a struct data_table_kind, of columns `name_columns`. */
 #define COLUMNS(name) #name, name##_columns, COUNT(name##_columns)

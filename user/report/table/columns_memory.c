@@ -5,8 +5,6 @@
 #include "report/json/output.h"
 #include "report/table/columns.h"
 
-/* --- memory: item is one of the process's domains --------------------------------------------- */
-
 ITEM(memory_of, profile_memory, &r->process->memory[r->item])
 
 static bool sees_frees(const struct data_table_row *r)
@@ -93,8 +91,6 @@ static const struct data_table_column memory_columns[] = {
 	{"lost_allocated_bytes", AT(profile_memory, lost_allocated_bytes), JSON},
 	{"lost_frees", AT(profile_memory, lost_frees_count)},
 };
-
-/* --- hotspots: part is one of the domain's ---------------------------------------------------- */
 
 ITEM(hotspot_of, profile_hotspot, &memory_of(r)->hotspots[r->part])
 

@@ -97,8 +97,6 @@ void data_table_clear(struct data_table *table)
 	*table = (struct data_table){0};
 }
 
-/* --- order ------------------------------------------------------------------------------------ */
-
 struct key {
 	struct value value;
 	char *text; /* owned */

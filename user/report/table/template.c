@@ -29,8 +29,6 @@ static bool same(struct part a, struct part b)
 	return a.length == b.length && !memcmp(a.at, b.at, a.length);
 }
 
-/* --- tags ------------------------------------------------------------------------------------- */
-
 struct tag {
 	char kind; /* # ^ / ! & and = for a plain value; 0: there is none */
 	struct part name, format;
@@ -112,8 +110,6 @@ static struct tag closing(const char *text, const struct tag *section)
 	}
 }
 
-/* --- is it one? ------------------------------------------------------------------------------- */
-
 static const char *const formats[] = {"ns", "bytes", "count", "percent",
 				      "si", "md",    "html",  "json"};
 
@@ -185,8 +181,6 @@ int template_check(const char *text, char why[TEMPLATE_WHY])
 	return -EINVAL;
 }
 
-/* --- names ------------------------------------------------------------------------------------ */
-
 #define FAULT_MAX 120 /* bytes */
 
 static bool is_name(struct part part)
@@ -253,8 +247,6 @@ int template_check_names(const char *text, char why[TEMPLATE_WHY])
 	}
 	return 0;
 }
-
-/* --- values ----------------------------------------------------------------------------------- */
 
 /* What is looked at: an object, or an element of a list. */
 struct scope {
@@ -382,8 +374,6 @@ static void put_value(struct rendering *r, const struct tag *tag, const struct s
 	text_clear(&plain);
 	text_clear(&text);
 }
-
-/* --- sections --------------------------------------------------------------------------------- */
 
 static void render(struct rendering *r, const char *from, const char *to,
 		   const struct scope *scope);
