@@ -9,34 +9,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-const struct metric_family metric_duration = {"perfx_capture_duration_seconds", "gauge", "seconds",
-					      "Duration of the recording."};
-
-const struct metric_family metric_function_calls = {"perfx_function_calls", "counter", NULL,
-						    "Calls that ended during the recording."};
-const struct metric_family metric_function_self = {
-	"perfx_function_self_seconds", "counter", "seconds",
-	"Time in the function itself, without traced functions that it called."};
-const struct metric_family metric_function_total = {"perfx_function_seconds", "counter", "seconds",
-						    "Time from entry to end."};
-
-const struct metric_family metric_process_cpu = {"perfx_process_cpu_seconds", "counter", "seconds",
-						 "CPU time used during the recording."};
-const struct metric_family metric_process_resident = {"perfx_process_resident_bytes", "gauge",
-						      "bytes", "Resident memory."};
-
-const struct metric_family metric_allocated = {"perfx_memory_allocated_bytes", "counter", "bytes",
-					       "Bytes allocated during the recording."};
-const struct metric_family metric_live_bytes = {
-	"perfx_memory_live_bytes", "gauge", "bytes",
-	"Bytes allocated during the recording and not freed."};
-
-const struct metric_family metric_steps = {"perfx_step_seconds", "summary", "seconds",
-					   "Duration of training steps."};
-const struct metric_family metric_step_phases = {"perfx_step_phase_seconds", "counter", "seconds",
-						 "Time of the steps by phase."};
-const struct metric_family metric_step_flops = {"perfx_step_flops", "counter", NULL,
-						"Known floating-point operations in the steps."};
+#define METRIC_FAMILY(id, name, type, unit, help) {name, type, unit, help},
+static const struct {
+	const char *name, *type, *unit, *help;
+} families[] = {METRICS(METRIC_FAMILY)};
 
 static void note_error(struct metrics *metrics)
 {
@@ -48,26 +24,26 @@ static void note_error(struct metrics *metrics)
 		metrics->err = errno ? -errno : -EIO;
 }
 
-void metrics_family(struct metrics *metrics, const struct metric_family *family)
+void metrics_family(struct metrics *metrics, enum metric metric)
 {
-	metrics->family = family;
+	const char *name = families[metric].name;
+
+	metrics->metric = metric;
 	if (metrics->err)
 		return;
-	fprintf(metrics->out, "# TYPE %s %s\n", family->name, family->type);
-	if (family->unit)
-		fprintf(metrics->out, "# UNIT %s %s\n", family->name, family->unit);
-	fprintf(metrics->out, "# HELP %s %s\n", family->name, family->help);
+	fprintf(metrics->out, "# TYPE %s %s\n", name, families[metric].type);
+	if (families[metric].unit)
+		fprintf(metrics->out, "# UNIT %s %s\n", name, families[metric].unit);
+	fprintf(metrics->out, "# HELP %s %s\n", name, families[metric].help);
 	note_error(metrics);
 }
 
 void metrics_begin(struct metrics *metrics, const char *suffix)
 {
-	const struct metric_family *family = metrics->family;
-
 	if (!suffix)
-		suffix = strcmp(family->type, "counter") ? "" : "_total";
+		suffix = strcmp(families[metrics->metric].type, "counter") ? "" : "_total";
 	metrics->line.length = 0;
-	text_printf(&metrics->line, "%s%s{", family->name, suffix);
+	text_printf(&metrics->line, "%s%s{", families[metrics->metric].name, suffix);
 }
 
 /* Backslash and quote; a line's end cannot come any more. */
@@ -110,9 +86,9 @@ void metrics_foreign(struct metrics *metrics, const char *key, const char *value
 	text_clear(&shown);
 }
 
-/* Where it runs: as many values as there are containers. The label "job" is Prometheus' own. */
-static void add_place(struct metrics *metrics, const struct profile_place *place)
+void metrics_process(struct metrics *metrics, const struct profile_process *process)
 {
+	/* the label "job" is Prometheus' own */
 	static const struct {
 		const char *key;
 		enum perfx_place_part part;
@@ -120,19 +96,6 @@ static void add_place(struct metrics *metrics, const struct profile_place *place
 		      {"pod", PERFX_PLACE_POD},
 		      {"namespace", PERFX_PLACE_NAMESPACE},
 		      {"job_id", PERFX_PLACE_JOB}};
-
-	for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++) {
-		const char *value = place->of[labels[i].part];
-
-		if (!value && labels[i].part == PERFX_PLACE_CONTAINER)
-			value = place->of[PERFX_PLACE_CONTAINER_ID];
-		if (value)
-			metrics_foreign(metrics, labels[i].key, value);
-	}
-}
-
-void metrics_process(struct metrics *metrics, const struct profile_process *process)
-{
 	char number[16];
 
 	snprintf(number, sizeof(number), "%u", export_pid(process, process->pid));
@@ -142,7 +105,20 @@ void metrics_process(struct metrics *metrics, const struct profile_process *proc
 		metrics_label(metrics, "exec", number);
 	}
 	metrics_foreign(metrics, "comm", process->comm);
-	add_place(metrics, &process->place);
+	for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++) {
+		const char *value = process->place.of[labels[i].part];
+
+		if (!value && labels[i].part == PERFX_PLACE_CONTAINER)
+			value = process->place.of[PERFX_PLACE_CONTAINER_ID];
+		if (value)
+			metrics_foreign(metrics, labels[i].key, value);
+	}
+}
+
+void metrics_begin_process(struct metrics *metrics, const struct profile_process *process)
+{
+	metrics_begin(metrics, NULL);
+	metrics_process(metrics, process);
 }
 
 void metrics_gpu(struct metrics *metrics, const struct profile_gpu_device *device)
@@ -179,12 +155,17 @@ void metrics_count(struct metrics *metrics, uint64_t value)
 	end_series(metrics, number);
 }
 
-void metrics_seconds(struct metrics *metrics, uint64_t ns)
+void metrics_value(struct metrics *metrics, uint64_t value)
 {
+	const char *unit = families[metrics->metric].unit;
 	char number[32];
 
-	snprintf(number, sizeof(number), "%" PRIu64 ".%09" PRIu64, ns / 1000000000,
-		 ns % 1000000000);
+	if (!unit || strcmp(unit, "seconds") != 0) {
+		metrics_count(metrics, value);
+		return;
+	}
+	snprintf(number, sizeof(number), "%" PRIu64 ".%09" PRIu64, value / 1000000000,
+		 value % 1000000000);
 	end_series(metrics, number);
 }
 
@@ -204,53 +185,56 @@ void metrics_number(struct metrics *metrics, double value, int digits)
 	end_series(metrics, number);
 }
 
-static const struct gpu_gauge {
-	struct metric_family family;
-	enum profile_gpu_metric metric;
-	double per_unit;
-} gpu_gauges[] = {
-	{{"perfx_gpu_utilization_ratio", "gauge", "ratio",
-	  "Share of the time in which a kernel ran."},
-	 PROFILE_GPU_UTILISATION,
-	 100},
-	{{"perfx_gpu_memory_used_bytes", "gauge", "bytes", "Memory in use by all programs."},
-	 PROFILE_GPU_MEMORY_USED,
-	 1},
-	{{"perfx_gpu_power_watts", "gauge", "watts", "Power."}, PROFILE_GPU_POWER, 1e3},
-};
-
-static void put_gpu_gauge(struct metrics *metrics, const struct profile *profile,
-			  const struct gpu_gauge *gauge,
-			  uint64_t (*value_of)(const struct profile_gpu_series *series))
+void metrics_steps(struct metrics *metrics, const struct profile_process *process,
+		   uint64_t total_ns, uint64_t count)
 {
-	metrics_family(metrics, &gauge->family);
-	for (size_t i = 0; i < profile->gpu_devices_count; i++) {
-		const struct profile_gpu_device *device = &profile->gpu_devices[i];
-		uint64_t value = value_of(&device->metrics[gauge->metric]);
+	metrics_begin(metrics, "_sum");
+	metrics_process(metrics, process);
+	metrics_value(metrics, total_ns);
+	metrics_begin(metrics, "_count");
+	metrics_process(metrics, process);
+	metrics_count(metrics, count);
+}
 
-		if (value == PROFILE_ABSENT)
-			continue;
-		metrics_begin(metrics, NULL);
-		metrics_gpu(metrics, device);
-		metrics_number(metrics, (double)value / gauge->per_unit, 12);
+void metrics_phases(struct metrics *metrics, const struct profile_process *process,
+		    const uint64_t phases[PROFILE_PHASES])
+{
+	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--) {
+		metrics_begin_process(metrics, process);
+		metrics_label(metrics, "phase", profile_phase_name((enum profile_phase)phase));
+		metrics_value(metrics, phases[phase]);
 	}
 }
 
-void metrics_gpus(struct metrics *metrics, const struct profile *profile,
-		  uint64_t (*value_of)(const struct profile_gpu_series *series))
+void metrics_gpus(struct metrics *metrics, const struct profile *profile, bool last)
 {
-	if (!profile->gpu_devices_count)
-		return;
-	for (size_t i = 0; i < sizeof(gpu_gauges) / sizeof(gpu_gauges[0]); i++)
-		put_gpu_gauge(metrics, profile, &gpu_gauges[i], value_of);
+	static const struct {
+		enum metric metric;
+		enum profile_gpu_metric from;
+		double per_unit;
+	} gauges[] = {{METRIC_GPU_UTILISATION, PROFILE_GPU_UTILISATION, 100},
+		      {METRIC_GPU_MEMORY, PROFILE_GPU_MEMORY_USED, 1},
+		      {METRIC_GPU_POWER, PROFILE_GPU_POWER, 1e3}};
+
+	for (size_t i = 0; i < 3 && profile->gpu_devices_count; i++) {
+		metrics_family(metrics, gauges[i].metric);
+		for (size_t j = 0; j < profile->gpu_devices_count; j++) {
+			const struct profile_gpu_device *device = &profile->gpu_devices[j];
+			const struct profile_gpu_series *series = &device->metrics[gauges[i].from];
+			uint64_t value = last ? series->last : series->avg;
+
+			if (value == PROFILE_ABSENT)
+				continue;
+			metrics_begin(metrics, NULL);
+			metrics_gpu(metrics, device);
+			metrics_number(metrics, (double)value / gauges[i].per_unit, 12);
+		}
+	}
 }
 
 void metrics_losses(struct metrics *metrics, const uint64_t losses[PERFX_LOSS_KINDS])
 {
-	static const struct metric_family family = {"perfx_losses", "counter", NULL,
-						    "Lost records by kind; see the report."};
-
-	metrics_family(metrics, &family);
+	metrics_family(metrics, METRIC_LOSSES);
 	for (int i = 0; i < PERFX_LOSS_KINDS; i++) {
 		metrics_begin(metrics, NULL);
 		metrics_label(metrics, "kind", name_of_loss((enum perfx_loss_kind)i));

@@ -6,7 +6,7 @@
  *     # HELP perfx_function_calls Calls that ended during the recording.
  *     perfx_function_calls_total{module="a.so",function="f",source="perfx"} 7
  *
- * The families that the export of a capture and a live recording share are named here, once.
+ * The export of a capture and a live recording have the same table of families.
  */
 #ifndef PERFX_EXPORT_METRICS_H
 #define PERFX_EXPORT_METRICS_H
@@ -17,35 +17,93 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct metric_family {
-	const char *name, *type; /* series of a counter have the suffix _total */
-	const char *unit;	 /* NULL: none */
-	const char *help;
-};
+/* X(id, name, type, unit or NULL, help). Series of a counter have the suffix _total. */
+#define METRICS(X)                                                                              \
+	X(DURATION, "perfx_capture_duration_seconds", "gauge", "seconds",                       \
+	  "Duration of the recording.")                                                         \
+	X(PROCESSES, "perfx_processes", "gauge", NULL, "Processes that are being traced.")      \
+	X(PROCESSES_SEEN, "perfx_processes_seen", "counter", NULL,                              \
+	  "Processes that were traced since the recording began.")                              \
+	X(STEPS_COUNT, "perfx_steps", "counter", NULL,                                          \
+	  "Training steps of all processes, also those that have ended.")                       \
+	X(LOSSES, "perfx_losses", "counter", NULL, "Lost records by kind; see the report.")     \
+	X(HITS, "perfx_probe_hits", "counter", NULL, "Hits of probes in all traced processes.") \
+	X(OVERHEAD, "perfx_overhead_seconds", "counter", "seconds",                             \
+	  "Estimated time that the hits have cost the traced processes.")                       \
+	X(OWN_CPU, "perfx_tracer_cpu_seconds", "counter", "seconds",                            \
+	  "CPU time of the tracer itself.")                                                     \
+	X(OWN_RESIDENT, "perfx_tracer_resident_bytes", "gauge", "bytes",                        \
+	  "Resident memory of the tracer itself.")                                              \
+	X(SNAPSHOTS, "perfx_snapshot_cpu_seconds", "counter", "seconds",                        \
+	  "CPU time of the tracer that making snapshots took.")                                 \
+	X(FUNCTION_CALLS, "perfx_function_calls", "counter", NULL,                              \
+	  "Calls that ended during the recording.")                                             \
+	X(FUNCTION_SELF, "perfx_function_self_seconds", "counter", "seconds",                   \
+	  "Time in the function itself, without traced functions that it called.")              \
+	X(FUNCTION_TOTAL, "perfx_function_seconds", "counter", "seconds",                       \
+	  "Time from entry to end.")                                                            \
+	X(FUNCTION_FLOPS, "perfx_function_flops", "counter", NULL,                              \
+	  "Known floating-point operations of the function's own calls.")                       \
+	X(FUNCTION_BYTES, "perfx_function_bytes", "counter", "bytes",                           \
+	  "Known bytes that the function's own calls read and wrote.")                          \
+	X(CPU, "perfx_process_cpu_seconds", "counter", "seconds",                               \
+	  "CPU time used during the recording.")                                                \
+	X(RESIDENT, "perfx_process_resident_bytes", "gauge", "bytes", "Resident memory.")       \
+	X(READ, "perfx_process_read_bytes", "counter", "bytes",                                 \
+	  "Bytes that the process has read from storage.")                                      \
+	X(WRITTEN, "perfx_process_written_bytes", "counter", "bytes",                           \
+	  "Bytes that the process has written to storage.")                                     \
+	X(FLOPS, "perfx_process_flops", "counter", NULL,                                        \
+	  "Known floating-point operations of the process.")                                    \
+	X(GPU_BUSY, "perfx_process_gpu_busy_seconds", "counter", "seconds",                     \
+	  "Time in which a GPU worked for the process.")                                        \
+	X(STEPS, "perfx_step_seconds", "summary", "seconds", "Duration of training steps.")     \
+	X(STEP_PHASES, "perfx_step_phase_seconds", "counter", "seconds",                        \
+	  "Time of the steps by phase.")                                                        \
+	X(STEP_FLOPS, "perfx_step_flops", "counter", NULL,                                      \
+	  "Known floating-point operations in the steps.")                                      \
+	X(WAITS, "perfx_waits", "counter", NULL,                                                \
+	  "Times that a thread of the process has waited, by what for.")                        \
+	X(WAIT_TIME, "perfx_wait_seconds", "counter", "seconds",                                \
+	  "Time that threads of the process have waited, by what for.")                         \
+	X(ALLOCS, "perfx_memory_allocations", "counter", NULL,                                  \
+	  "Allocations during the recording.")                                                  \
+	X(ALLOCATED, "perfx_memory_allocated_bytes", "counter", "bytes",                        \
+	  "Bytes allocated during the recording.")                                              \
+	X(LIVE, "perfx_memory_live_bytes", "gauge", "bytes",                                    \
+	  "Bytes allocated during the recording and not freed.")                                \
+	X(PEAK, "perfx_memory_peak_live_bytes", "gauge", "bytes", "Peak of live bytes.")        \
+	/* of the program's own counters; a sum may fall, so it is a gauge */                   \
+	X(VALUE, "perfx_counter_value", "gauge", NULL,                                          \
+	  "Last value of the program's own counters.")                                          \
+	X(VALUE_SUM, "perfx_counter_sum", "gauge", NULL, "Sum of the samples.")                 \
+	X(VALUE_SAMPLES, "perfx_counter_samples", "counter", NULL, "Number of samples.")        \
+	X(GPU_UTILISATION, "perfx_gpu_utilization_ratio", "gauge", "ratio",                     \
+	  "Share of the time in which a kernel ran.")                                           \
+	X(GPU_MEMORY, "perfx_gpu_memory_used_bytes", "gauge", "bytes",                          \
+	  "Memory in use by all programs.")                                                     \
+	X(GPU_POWER, "perfx_gpu_power_watts", "gauge", "watts", "Power.")                       \
+	X(GPU_ENERGY, "perfx_gpu_energy_joules", "counter", "joules",                           \
+	  "Energy that the GPU used during the recording.")                                     \
+	X(PROCESS_ENERGY, "perfx_process_gpu_energy_joules", "counter", "joules",               \
+	  "Energy of the GPUs that the process used, by its share.")                            \
+	X(HOST_ENERGY, "perfx_host_energy_joules", "counter", "joules",                         \
+	  "Energy of the host's processors and memory during the recording.")
 
-extern const struct metric_family
-	/* of a recording */
-	metric_duration,
-	/* of a function */
-	metric_function_calls, metric_function_self, metric_function_total,
-	/* of a process */
-	metric_process_cpu, metric_process_resident,
-	/* of a process's memory, by domain */
-	metric_allocated, metric_live_bytes,
-	/* of a process's steps */
-	metric_steps, metric_step_phases, metric_step_flops;
+#define METRIC_ID(id, name, type, unit, help) METRIC_##id,
+enum metric { METRICS(METRIC_ID) };
 
 /* What is written, and to where. All-zero but for `out` is the beginning. The first error sticks.
  */
 struct metrics {
 	FILE *out;
-	const struct metric_family *family;
+	enum metric metric;
 	struct text line;
 	int err; /* -errno */
 };
 
-/* Its description; the series that follow are of it. The family outlives them. */
-void metrics_family(struct metrics *metrics, const struct metric_family *family);
+/* The description of a family, before its series. */
+void metrics_family(struct metrics *metrics, enum metric metric);
 
 /* A series: begin, its labels, one value. suffix: of a summary "_sum" or "_count"; else NULL. */
 void metrics_begin(struct metrics *metrics, const char *suffix);
@@ -58,17 +116,25 @@ void metrics_foreign(struct metrics *metrics, const char *key, const char *value
  * known
  */
 void metrics_process(struct metrics *metrics, const struct profile_process *process);
+/* Begins a series without suffix, with the labels of a process. */
+void metrics_begin_process(struct metrics *metrics, const struct profile_process *process);
 /* gpu, uuid */
 void metrics_gpu(struct metrics *metrics, const struct profile_gpu_device *device);
 
-/* Whole families: utilization, memory and power of all GPUs, by one number of their series; losses
- * by kind. */
-void metrics_gpus(struct metrics *metrics, const struct profile *profile,
-		  uint64_t (*value_of)(const struct profile_gpu_series *series));
+/* Series of a process's steps: their sum and number; their time by phase. */
+void metrics_steps(struct metrics *metrics, const struct profile_process *process,
+		   uint64_t total_ns, uint64_t count);
+void metrics_phases(struct metrics *metrics, const struct profile_process *process,
+		    const uint64_t phases[PROFILE_PHASES]);
+
+/* Whole families: utilization, memory and power of all GPUs, by the last or the average value of
+ * the recording; losses by kind. */
+void metrics_gpus(struct metrics *metrics, const struct profile *profile, bool last);
 void metrics_losses(struct metrics *metrics, const uint64_t losses[PERFX_LOSS_KINDS]);
 
+/* Nanoseconds if the unit of the family is seconds. */
+void metrics_value(struct metrics *metrics, uint64_t value);
 void metrics_count(struct metrics *metrics, uint64_t value);
-void metrics_seconds(struct metrics *metrics, uint64_t ns);
 void metrics_joules(struct metrics *metrics, double joules);
 /* digits: significant ones, at most. */
 void metrics_number(struct metrics *metrics, double value, int digits);

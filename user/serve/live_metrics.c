@@ -15,8 +15,6 @@
 /* A C++ name can be some KiB long, and is in each of a function's series. */
 #define LABEL_COLUMNS 200
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 /* A function's series. Functions that look the same are one: a file may have several of a name. */
 struct series {
 	uint64_t of;	      /* hash of what the labels were made of */
@@ -48,18 +46,13 @@ struct live_metrics *live_metrics__new(void)
 	return calloc(1, sizeof(struct live_metrics));
 }
 
-static void free_functions(struct live_metrics *live)
-{
-	for (size_t i = 0; i < live->functions_count; i++)
-		free(live->functions[i].labels);
-	free(live->functions);
-}
-
 void live_metrics__free(struct live_metrics *live)
 {
 	if (!live)
 		return;
-	free_functions(live);
+	for (size_t i = 0; i < live->functions_count; i++)
+		free(live->functions[i].labels);
+	free(live->functions);
 	free(live);
 }
 
@@ -75,12 +68,6 @@ static void add_label(struct text *labels, const char *key, const char *value)
 	labels->failed |= shown.failed || cut.failed;
 	text_clear(&shown);
 	text_clear(&cut);
-}
-
-static uint64_t hash_of(const struct live_function *function)
-{
-	return fnv1a(function->name, strlen(function->name)) * 31 +
-	       fnv1a(function->module, strlen(function->module)) + function->source;
 }
 
 static char *labels_of(const struct live_function *function)
@@ -112,7 +99,12 @@ static int name_functions(struct live_metrics *live, const struct live_snapshot 
 
 	for (size_t i = 0; i < count && !err; i++) {
 		struct series *series = &live->functions[i];
-		uint64_t of = hash_of(&snapshot->functions[i]);
+		uint64_t of =
+			fnv1a(snapshot->functions[i].name, strlen(snapshot->functions[i].name)) *
+				31 +
+			fnv1a(snapshot->functions[i].module,
+			      strlen(snapshot->functions[i].module)) +
+			snapshot->functions[i].source;
 
 		if (i < live->functions_count && series->of == of)
 			continue;
@@ -138,71 +130,64 @@ static void sum_functions(struct live_metrics *live, const struct live_snapshot 
 	}
 }
 
-static const struct metric_family metric_function_flops = {
-	"perfx_function_flops", "counter", NULL,
-	"Known floating-point operations of the function's own calls."};
-static const struct metric_family metric_function_bytes = {
-	"perfx_function_bytes", "counter", "bytes",
-	"Known bytes that the function's own calls read and wrote."};
-
-static const struct function_metric {
-	const struct metric_family *family;
-	size_t member; /* of struct live_sums */
-	void (*put)(struct metrics *metrics, uint64_t value);
-	bool sparse; /* most functions have none */
-} function_metrics[] = {
-	{&metric_function_calls, offsetof(struct live_sums, calls_count), metrics_count, false},
-	{&metric_function_self, offsetof(struct live_sums, self_ns), metrics_seconds, false},
-	{&metric_function_total, offsetof(struct live_sums, total_ns), metrics_seconds, false},
-	{&metric_function_flops, offsetof(struct live_sums, flops), metrics_count, true},
-	{&metric_function_bytes, offsetof(struct live_sums, bytes), metrics_count, true},
-};
-
-static void put_functions(struct metrics *metrics, const struct live_metrics *live, size_t count,
-			  const struct function_metric *metric)
+static uint64_t function_value(const struct live_sums *run, enum metric metric)
 {
-	metrics_family(metrics, metric->family);
-	for (size_t i = 0; i < count; i++) {
-		const struct series *series = &live->functions[i];
-		uint64_t value;
-
-		if (series->same != i)
-			continue;
-		memcpy(&value, (const char *)&series->run + metric->member, sizeof(value));
-		if (metric->sparse && !value)
-			continue;
-		metrics_begin(metrics, NULL);
-		metrics_labels(metrics, series->labels);
-		metric->put(metrics, value);
+	switch (metric) {
+	case METRIC_FUNCTION_CALLS:
+		return run->calls_count;
+	case METRIC_FUNCTION_SELF:
+		return run->self_ns;
+	case METRIC_FUNCTION_TOTAL:
+		return run->total_ns;
+	case METRIC_FUNCTION_FLOPS:
+		return run->flops;
+	default:
+		return run->bytes;
 	}
 }
 
-static bool is_same(const struct admitted *admitted, const struct profile_process *process)
+static void put_functions(struct metrics *metrics, const struct live_metrics *live, size_t count,
+			  enum metric metric)
 {
-	return admitted->pid == process->pid && admitted->exec_count == process->exec_count;
+	/* most functions have none */
+	bool sparse = metric == METRIC_FUNCTION_FLOPS || metric == METRIC_FUNCTION_BYTES;
+
+	metrics_family(metrics, metric);
+	for (size_t i = 0; i < count; i++) {
+		const struct series *series = &live->functions[i];
+		uint64_t value = function_value(&series->run, metric);
+
+		if (series->same != i || (sparse && !value))
+			continue;
+		metrics_begin(metrics, NULL);
+		metrics_labels(metrics, series->labels);
+		metrics_value(metrics, value);
+	}
 }
 
 static struct admitted *find_admitted(struct live_metrics *live,
 				      const struct profile_process *process)
 {
-	for (size_t i = 0; i < live->processes_count; i++)
-		if (is_same(&live->processes[i], process))
-			return &live->processes[i];
+	for (size_t i = 0; i < live->processes_count; i++) {
+		struct admitted *admitted = &live->processes[i];
+
+		if (admitted->pid == process->pid && admitted->exec_count == process->exec_count)
+			return admitted;
+	}
 	return NULL;
 }
 
-/* What a GPU did in the period for the process. */
-static void add_gpu(struct admitted *admitted, const struct live_process *process)
+/* Adds the GPU's time for the process in the period. */
+static void add_gpu(struct admitted *admitted)
 {
-	const struct live_point *last;
+	const struct live_process *process = admitted->now;
+	size_t count = process->history_count;
+	uint64_t busy_ns = count ? process->history[count - 1].gpu_busy_ns : PROFILE_ABSENT;
 
-	if (!process->history_count)
-		return;
-	last = &process->history[process->history_count - 1];
-	if (last->gpu_busy_ns == PROFILE_ABSENT)
+	if (busy_ns == PROFILE_ABSENT)
 		return;
 	admitted->on_gpu = true;
-	admitted->gpu_busy_ns += last->gpu_busy_ns;
+	admitted->gpu_busy_ns += busy_ns;
 }
 
 /* Of two with one pid, as where a pid is used again, the younger one is shown. */
@@ -219,33 +204,24 @@ static void meet(struct admitted *admitted, const struct live_process *process)
 	admitted->now = process;
 }
 
-static void forget_gone(struct live_metrics *live)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < live->processes_count; i++)
-		if (live->processes[i].now)
-			live->processes[kept++] = live->processes[i];
-	live->processes_count = kept;
-}
-
 static void admit(struct live_metrics *live, const struct live_process *process)
 {
-	struct admitted *admitted = find_admitted(live, process->process);
+	const struct profile_process *of = process->process;
+	struct admitted *admitted = find_admitted(live, of);
 
 	if (!admitted && live->processes_count < LIVE_METRICS_PROCESSES_MAX) {
 		admitted = &live->processes[live->processes_count++];
-		*admitted = (struct admitted){.pid = process->process->pid,
-					      .exec_count = process->process->exec_count,
-					      .start_boot_ns = process->process->start_boot_ns};
+		*admitted = (struct admitted){.pid = of->pid, .exec_count = of->exec_count};
 	}
 	if (admitted)
 		meet(admitted, process);
 }
 
-/* Those that have series keep them until they are gone; then there is room for others. */
+/* Processes with series keep them until they are gone; then there is room for others. */
 static void choose_processes(struct live_metrics *live, const struct live_snapshot *snapshot)
 {
+	size_t kept = 0;
+
 	for (size_t i = 0; i < live->processes_count; i++)
 		live->processes[i].now = NULL;
 	for (size_t i = 0; i < snapshot->processes_count; i++) {
@@ -255,248 +231,123 @@ static void choose_processes(struct live_metrics *live, const struct live_snapsh
 		if (admitted)
 			meet(admitted, process);
 	}
-	forget_gone(live);
+	for (size_t i = 0; i < live->processes_count; i++)
+		if (live->processes[i].now)
+			live->processes[kept++] = live->processes[i];
+	live->processes_count = kept;
 	for (size_t i = 0; i < snapshot->processes_count; i++)
 		admit(live, &snapshot->processes[i]);
 	for (size_t i = 0; i < live->processes_count; i++)
-		add_gpu(&live->processes[i], live->processes[i].now);
+		add_gpu(&live->processes[i]);
 }
 
-static void put_optional(struct metrics *metrics, const struct live_process *process,
-			 uint64_t value, void (*put)(struct metrics *metrics, uint64_t value))
+/* PROFILE_ABSENT: not measured. */
+static uint64_t process_value(const struct admitted *of, enum metric metric)
 {
-	if (value == PROFILE_ABSENT)
-		return;
-	metrics_begin(metrics, NULL);
-	metrics_process(metrics, process->process);
-	put(metrics, value);
-}
+	const struct live_process *now = of->now;
 
-static void put_cpu(struct metrics *metrics, const struct admitted *of)
-{
-	put_optional(metrics, of->now, of->now->cpu_ns, metrics_seconds);
-}
-
-static void put_resident(struct metrics *metrics, const struct admitted *of)
-{
-	if (!of->now->process->exited)
-		put_optional(metrics, of->now, of->now->process->rss_bytes, metrics_count);
-}
-
-static void put_read(struct metrics *metrics, const struct admitted *of)
-{
-	put_optional(metrics, of->now, of->now->read_bytes, metrics_count);
-}
-
-static void put_written(struct metrics *metrics, const struct admitted *of)
-{
-	put_optional(metrics, of->now, of->now->write_bytes, metrics_count);
-}
-
-static void put_flops(struct metrics *metrics, const struct admitted *of)
-{
-	put_optional(metrics, of->now, of->now->run.flops, metrics_count);
-}
-
-static void put_gpu_busy(struct metrics *metrics, const struct admitted *of)
-{
-	put_optional(metrics, of->now, of->on_gpu ? of->gpu_busy_ns : PROFILE_ABSENT,
-		     metrics_seconds);
-}
-
-static void put_steps(struct metrics *metrics, const struct admitted *of)
-{
-	if (!of->now->steps_count)
-		return;
-	metrics_begin(metrics, "_sum");
-	metrics_process(metrics, of->now->process);
-	metrics_seconds(metrics, of->now->steps_ns);
-	metrics_begin(metrics, "_count");
-	metrics_process(metrics, of->now->process);
-	metrics_count(metrics, of->now->steps_count);
-}
-
-static void put_phases(struct metrics *metrics, const struct admitted *of)
-{
-	for (int phase = PROFILE_PHASES - 1; phase >= 0 && of->now->steps_count; phase--) {
-		metrics_begin(metrics, NULL);
-		metrics_process(metrics, of->now->process);
-		metrics_label(metrics, "phase", profile_phase_name((enum profile_phase)phase));
-		metrics_seconds(metrics, of->now->phases[phase]);
+	switch (metric) {
+	case METRIC_CPU:
+		return now->cpu_ns;
+	case METRIC_RESIDENT:
+		return now->process->exited ? PROFILE_ABSENT : now->process->rss_bytes;
+	case METRIC_READ:
+		return now->read_bytes;
+	case METRIC_WRITTEN:
+		return now->write_bytes;
+	case METRIC_FLOPS:
+		return now->run.flops;
+	case METRIC_GPU_BUSY:
+		return of->on_gpu ? of->gpu_busy_ns : PROFILE_ABSENT;
+	default: /* METRIC_STEP_FLOPS */
+		return now->steps_flops ? now->steps_flops : PROFILE_ABSENT;
 	}
 }
 
-static void put_step_flops(struct metrics *metrics, const struct admitted *of)
-{
-	if (of->now->steps_flops)
-		put_optional(metrics, of->now, of->now->steps_flops, metrics_count);
-}
-
-/* values: by reason. */
-static void put_by_reason(struct metrics *metrics, const struct admitted *of,
-			  const uint64_t values[PERFX_WAIT_REASONS],
-			  void (*put)(struct metrics *metrics, uint64_t value))
+static void put_waits(struct metrics *metrics, const struct live_process *now)
 {
 	for (int reason = PERFX_WAIT_NONE + 1; reason < PERFX_WAIT_REASONS; reason++) {
-		if (!of->now->blocked_counts[reason])
+		if (!now->blocked_counts[reason])
 			continue;
-		metrics_begin(metrics, NULL);
-		metrics_process(metrics, of->now->process);
+		metrics_begin_process(metrics, now->process);
 		metrics_label(metrics, "reason", name_of_wait((enum perfx_wait_reason)reason));
-		put(metrics, values[reason]);
+		metrics_value(metrics, metrics->metric == METRIC_WAITS ? now->blocked_counts[reason]
+								       : now->blocked_ns[reason]);
 	}
 }
 
-static void put_waits(struct metrics *metrics, const struct admitted *of)
+static void put_memory(struct metrics *metrics, const struct live_process *now)
 {
-	put_by_reason(metrics, of, of->now->blocked_counts, metrics_count);
-}
+	for (size_t i = 0; i < now->process->memory_count; i++) {
+		const struct profile_memory *memory = &now->process->memory[i];
+		uint64_t value = now->process->exited ? PROFILE_ABSENT : memory->current_bytes;
 
-static void put_wait_time(struct metrics *metrics, const struct admitted *of)
-{
-	put_by_reason(metrics, of, of->now->blocked_ns, metrics_seconds);
-}
-
-static void put_memory(struct metrics *metrics, const struct admitted *of,
-		       uint64_t (*value_of)(const struct live_process *process,
-					    const struct profile_memory *memory))
-{
-	for (size_t i = 0; i < of->now->process->memory_count; i++) {
-		const struct profile_memory *memory = &of->now->process->memory[i];
-		uint64_t value = value_of(of->now, memory);
-
+		if (metrics->metric == METRIC_ALLOCS)
+			value = now->allocs_counts[memory->domain];
+		else if (metrics->metric == METRIC_ALLOCATED)
+			value = now->alloc_bytes[memory->domain];
 		if (value == PROFILE_ABSENT)
 			continue;
-		metrics_begin(metrics, NULL);
-		metrics_process(metrics, of->now->process);
+		metrics_begin_process(metrics, now->process);
 		metrics_label(metrics, "domain", profile_domain_name(memory->domain));
 		metrics_count(metrics, value);
 	}
 }
 
-static uint64_t allocs_of(const struct live_process *process, const struct profile_memory *memory)
+/* The series of the family that was begun. */
+static void put_process(struct metrics *metrics, const struct admitted *of)
 {
-	return process->allocs_counts[memory->domain];
-}
+	const struct live_process *now = of->now;
+	uint64_t value;
 
-static uint64_t bytes_of(const struct live_process *process, const struct profile_memory *memory)
-{
-	return process->alloc_bytes[memory->domain];
-}
-
-static uint64_t live_of(const struct live_process *process, const struct profile_memory *memory)
-{
-	return process->process->exited ? PROFILE_ABSENT : memory->current_bytes;
-}
-
-static void put_allocs(struct metrics *metrics, const struct admitted *of)
-{
-	put_memory(metrics, of, allocs_of);
-}
-
-static void put_allocated(struct metrics *metrics, const struct admitted *of)
-{
-	put_memory(metrics, of, bytes_of);
-}
-
-static void put_live(struct metrics *metrics, const struct admitted *of)
-{
-	put_memory(metrics, of, live_of);
-}
-
-static const struct metric_family
-	metric_process_read = {"perfx_process_read_bytes", "counter", "bytes",
-			       "Bytes that the process has read from storage."},
-	metric_process_written = {"perfx_process_written_bytes", "counter", "bytes",
-				  "Bytes that the process has written to storage."},
-	metric_process_flops = {"perfx_process_flops", "counter", NULL,
-				"Known floating-point operations of the process."},
-	metric_process_gpu = {"perfx_process_gpu_busy_seconds", "counter", "seconds",
-			      "Time in which a GPU worked for the process."},
-	metric_waits = {"perfx_waits", "counter", NULL,
-			"Times that a thread of the process has waited, by what for."},
-	metric_wait_time = {"perfx_wait_seconds", "counter", "seconds",
-			    "Time that threads of the process have waited, by what for."},
-	metric_allocs = {"perfx_memory_allocations", "counter", NULL,
-			 "Allocations during the recording."};
-
-static const struct process_metric {
-	const struct metric_family *family;
-	void (*put)(struct metrics *metrics, const struct admitted *of);
-} process_metrics[] = {
-	{&metric_process_cpu, put_cpu},	      {&metric_process_resident, put_resident},
-	{&metric_process_read, put_read},     {&metric_process_written, put_written},
-	{&metric_process_flops, put_flops},   {&metric_process_gpu, put_gpu_busy},
-	{&metric_steps, put_steps},	      {&metric_step_phases, put_phases},
-	{&metric_step_flops, put_step_flops}, {&metric_waits, put_waits},
-	{&metric_wait_time, put_wait_time},   {&metric_allocs, put_allocs},
-	{&metric_allocated, put_allocated},   {&metric_live_bytes, put_live},
-};
-
-static void put_processes(struct metrics *metrics, const struct live_metrics *live)
-{
-	for (size_t i = 0; i < COUNT(process_metrics); i++) {
-		metrics_family(metrics, process_metrics[i].family);
-		for (size_t j = 0; j < live->processes_count; j++)
-			process_metrics[i].put(metrics, &live->processes[j]);
+	switch (metrics->metric) {
+	case METRIC_STEPS:
+		if (now->steps_count)
+			metrics_steps(metrics, now->process, now->steps_ns, now->steps_count);
+		break;
+	case METRIC_STEP_PHASES:
+		if (now->steps_count)
+			metrics_phases(metrics, now->process, now->phases);
+		break;
+	case METRIC_WAITS:
+	case METRIC_WAIT_TIME:
+		put_waits(metrics, now);
+		break;
+	case METRIC_ALLOCS:
+	case METRIC_ALLOCATED:
+	case METRIC_LIVE:
+		put_memory(metrics, now);
+		break;
+	default:
+		value = process_value(of, metrics->metric);
+		if (value == PROFILE_ABSENT)
+			break;
+		metrics_begin_process(metrics, now->process);
+		metrics_value(metrics, value);
 	}
 }
 
-static uint64_t last_of(const struct profile_gpu_series *series)
+static void put_one(struct metrics *metrics, enum metric metric, uint64_t value)
 {
-	return series->last;
-}
-
-static void put_one(struct metrics *metrics, const struct metric_family *family,
-		    void (*put)(struct metrics *metrics, uint64_t value), uint64_t value)
-{
-	metrics_family(metrics, family);
+	metrics_family(metrics, metric);
 	metrics_begin(metrics, NULL);
-	put(metrics, value);
+	metrics_value(metrics, value);
 }
 
 static void put_recording(struct metrics *metrics, const struct live_snapshot *snapshot)
 {
-	static const struct metric_family
-		seen = {"perfx_processes_seen", "counter", NULL,
-			"Processes that were traced since the recording began."},
-		now = {"perfx_processes", "gauge", NULL, "Processes that are being traced."},
-		steps = {"perfx_steps", "counter", NULL,
-			 "Training steps of all processes, also those that have ended."};
 	size_t alive = 0;
 
-	metrics_family(metrics, &metric_duration);
+	metrics_family(metrics, METRIC_DURATION);
 	metrics_begin(metrics, NULL);
 	metrics_foreign(metrics, "host", snapshot->profile->host_name);
-	metrics_seconds(metrics, snapshot->to_ns - snapshot->run_from_ns);
+	metrics_value(metrics, snapshot->to_ns - snapshot->run_from_ns);
 	for (size_t i = 0; i < snapshot->processes_count; i++)
 		alive += !snapshot->processes[i].process->exited;
-	put_one(metrics, &now, metrics_count, alive);
-	put_one(metrics, &seen, metrics_count, snapshot->totals.processes_count);
-	put_one(metrics, &steps, metrics_count, snapshot->totals.steps_count);
+	put_one(metrics, METRIC_PROCESSES, alive);
+	put_one(metrics, METRIC_PROCESSES_SEEN, snapshot->totals.processes_count);
+	put_one(metrics, METRIC_STEPS_COUNT, snapshot->totals.steps_count);
 	metrics_losses(metrics, snapshot->totals.losses);
-}
-
-static void put_own(struct metrics *metrics, const struct live_metrics *live,
-		    const struct live_snapshot *snapshot, const struct own_usage *own)
-{
-	static const struct metric_family
-		hits = {"perfx_probe_hits", "counter", NULL,
-			"Hits of probes in all traced processes."},
-		overhead = {"perfx_overhead_seconds", "counter", "seconds",
-			    "Estimated time that the hits have cost the traced processes."},
-		cpu = {"perfx_tracer_cpu_seconds", "counter", "seconds",
-		       "CPU time of the tracer itself."},
-		rss = {"perfx_tracer_resident_bytes", "gauge", "bytes",
-		       "Resident memory of the tracer itself."},
-		snapshots = {"perfx_snapshot_cpu_seconds", "counter", "seconds",
-			     "CPU time of the tracer that making snapshots took."};
-
-	put_one(metrics, &hits, metrics_count, snapshot->totals.hits_count);
-	put_one(metrics, &overhead, metrics_seconds, u64_of(snapshot->totals.overhead_ns));
-	put_one(metrics, &cpu, metrics_seconds, own->cpu_ns);
-	put_one(metrics, &rss, metrics_count, own->rss_bytes);
-	put_one(metrics, &snapshots, metrics_seconds, live->snapshots_ns);
 }
 
 int live_metrics__write(struct live_metrics *live, FILE *out, const struct live_snapshot *snapshot,
@@ -511,11 +362,19 @@ int live_metrics__write(struct live_metrics *live, FILE *out, const struct live_
 	choose_processes(live, snapshot);
 	live->snapshots_ns += snapshot->own_ns;
 	put_recording(&metrics, snapshot);
-	put_own(&metrics, live, snapshot, own);
-	for (size_t i = 0; i < COUNT(function_metrics); i++)
-		put_functions(&metrics, live, snapshot->functions_count, &function_metrics[i]);
-	put_processes(&metrics, live);
-	metrics_gpus(&metrics, snapshot->profile, last_of);
+	put_one(&metrics, METRIC_HITS, snapshot->totals.hits_count);
+	put_one(&metrics, METRIC_OVERHEAD, u64_of(snapshot->totals.overhead_ns));
+	put_one(&metrics, METRIC_OWN_CPU, own->cpu_ns);
+	put_one(&metrics, METRIC_OWN_RESIDENT, own->rss_bytes);
+	put_one(&metrics, METRIC_SNAPSHOTS, live->snapshots_ns);
+	for (enum metric i = METRIC_FUNCTION_CALLS; i <= METRIC_FUNCTION_BYTES; i++)
+		put_functions(&metrics, live, snapshot->functions_count, i);
+	for (enum metric i = METRIC_CPU; i <= METRIC_LIVE; i++) {
+		metrics_family(&metrics, i);
+		for (size_t j = 0; j < live->processes_count; j++)
+			put_process(&metrics, &live->processes[j]);
+	}
+	metrics_gpus(&metrics, snapshot->profile, true);
 	return metrics_end(&metrics);
 }
 
