@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What a live recording tells Prometheus, and its page: by snapshots made by hand. */
 #include "live_scene.h"
-#include "serve/live_json.h"
-#include "serve/live_metrics.h"
+#include "serve/page.h"
 
 #include <jansson.h>
 #include <stdlib.h>

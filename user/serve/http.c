@@ -40,15 +40,6 @@ struct http_request {
 	enum MHD_Result result; /* of queueing the answer */
 };
 
-static void set_deadline(struct http *http, struct connection *connection, uint64_t deadline_ns)
-{
-	if (!connection)
-		return;
-	pthread_mutex_lock(&http->lock);
-	connection->deadline_ns = deadline_ns;
-	pthread_mutex_unlock(&http->lock);
-}
-
 static struct connection *open_connection(struct http *http, int fd)
 {
 	struct connection *found = NULL;
@@ -85,12 +76,17 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
 	}
 }
 
-static struct connection *connection_of(const struct http_request *request)
+static void set_deadline(struct http_request *request, uint64_t deadline_ns)
 {
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct connection *connection = info ? info->socket_context : NULL;
 
-	return info ? info->socket_context : NULL;
+	if (!connection)
+		return;
+	pthread_mutex_lock(&request->http->lock);
+	connection->deadline_ns = deadline_ns;
+	pthread_mutex_unlock(&request->http->lock);
 }
 
 void http__tick(struct http *http, uint64_t now_ns)
@@ -106,7 +102,8 @@ void http__tick(struct http *http, uint64_t now_ns)
 	pthread_mutex_unlock(&http->lock);
 }
 
-static void add_headers(const struct http_request *request, struct MHD_Response *response)
+/* Takes the response. */
+static void queue(struct http_request *request, unsigned status, struct MHD_Response *response)
 {
 	static const char *const headers[][2] = {
 		{"Cache-Control", "no-store"},
@@ -118,18 +115,12 @@ static void add_headers(const struct http_request *request, struct MHD_Response 
 		{"X-Frame-Options", "DENY"},
 	};
 
+	if (!response)
+		return;
 	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
 		MHD_add_response_header(response, headers[i][0], headers[i][1]);
 	MHD_add_response_header(response, "Content-Security-Policy", request->http->options.policy);
-}
-
-/* Takes the response. */
-static void queue(struct http_request *request, unsigned status, struct MHD_Response *response)
-{
-	if (!response)
-		return;
-	add_headers(request, response);
-	set_deadline(request->http, connection_of(request), clock_monotonic_ns() + HTTP_ANSWER_NS);
+	set_deadline(request, clock_monotonic_ns() + HTTP_ANSWER_NS);
 	request->waits = false;
 	request->result = MHD_queue_response(request->connection, status, response);
 	MHD_destroy_response(response);
@@ -204,7 +195,7 @@ void http_wait(struct http_request *request)
 {
 	request->waits = true;
 	request->result = MHD_YES;
-	set_deadline(request->http, connection_of(request), UINT64_MAX);
+	set_deadline(request, UINT64_MAX);
 	MHD_suspend_connection(request->connection);
 }
 
@@ -220,30 +211,30 @@ const char *http_header(const struct http_request *request, const char *name)
 }
 
 struct arguments {
-	int (*take)(void *ctx, const char *key, const char *value);
+	int (*on_argument)(void *ctx, const char *key, const char *value);
 	void *ctx;
 	int err;
 };
 
 /* A NUL in it (%00) would hide what follows. */
-static enum MHD_Result on_argument(void *cls, enum MHD_ValueKind kind, const char *key,
-				   size_t key_size, const char *value, size_t value_size)
+static enum MHD_Result pass_argument(void *cls, enum MHD_ValueKind kind, const char *key,
+				     size_t key_size, const char *value, size_t value_size)
 {
 	struct arguments *arguments = cls;
 
 	(void)kind;
 	if (strlen(key) != key_size || (value && strlen(value) != value_size))
 		key = "%00";
-	arguments->err = arguments->take(arguments->ctx, key, value);
+	arguments->err = arguments->on_argument(arguments->ctx, key, value);
 	return arguments->err ? MHD_NO : MHD_YES;
 }
 
 int http_arguments(struct http_request *request,
-		   int (*take)(void *ctx, const char *key, const char *value), void *ctx)
+		   int (*on_argument)(void *ctx, const char *key, const char *value), void *ctx)
 {
-	struct arguments arguments = {take, ctx, 0};
+	struct arguments arguments = {on_argument, ctx, 0};
 
-	MHD_get_connection_values_n(request->connection, MHD_GET_ARGUMENT_KIND, on_argument,
+	MHD_get_connection_values_n(request->connection, MHD_GET_ARGUMENT_KIND, pass_argument,
 				    &arguments);
 	return arguments.err;
 }
@@ -266,7 +257,7 @@ static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind, const char 
 	return MHD_YES;
 }
 
-/* Behind a page's own name there may be anything: it must not read what is served here. */
+/* A page of the Web can give its own name this address: it must not read what is served here. */
 static bool is_rebound(const struct http_request *request)
 {
 	struct hosts hosts = {0};
@@ -326,8 +317,8 @@ static bool has_token(struct http_request *request, const char *token)
 	return is_right;
 }
 
-/* Has answered, if not: true. */
-static bool may_ask(struct http_request *request)
+/* Returns false after it has answered with a refusal. */
+static bool is_allowed(struct http_request *request)
 {
 	const char *token = request->http->options.token;
 
@@ -350,7 +341,7 @@ static bool may_ask(struct http_request *request)
 
 static void answer(struct http_request *request, const char *path, const char *method)
 {
-	if (!may_ask(request))
+	if (!is_allowed(request))
 		return;
 	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
 		say_with(request, MHD_HTTP_METHOD_NOT_ALLOWED, MHD_HTTP_HEADER_ALLOW, "GET, HEAD",
@@ -433,7 +424,7 @@ static void on_complaint(void *cls, const char *fmt, va_list ap)
 {
 	struct http *http = cls;
 
-	/* of clients there is nothing to say */
+	/* what clients do wrong is not reported */
 	if (!http->daemon)
 		vsnprintf(http->why, sizeof(http->why), fmt, ap);
 }

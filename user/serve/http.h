@@ -59,9 +59,10 @@ void http__tick(struct http *http, uint64_t now_ns);
 
 /* A header; NULL: there is none. Borrowed. */
 const char *http_header(const struct http_request *request, const char *name);
-/* Each argument, until take returns other than 0, which is returned. value: NULL without "=". */
+/* Calls on_argument for each argument until it returns an error, which is returned. value: NULL
+ * without "=". */
 int http_arguments(struct http_request *request,
-		   int (*take)(void *ctx, const char *key, const char *value), void *ctx);
+		   int (*on_argument)(void *ctx, const char *key, const char *value), void *ctx);
 
 /* The answer: one of these, once. */
 void http_answer(struct http_request *request, unsigned status, const char *type, const char *body,

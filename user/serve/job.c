@@ -21,9 +21,9 @@
 
 /* The traced program comes first. */
 #define NICE 10
-/* Events between two looks at the clock. */
-#define EVENTS_PER_LOOK 4096
-/* What the end of serving waits for a client that reads its answer slowly. */
+/* Events between two checks of the deadline. */
+#define EVENTS_PER_CHECK 4096
+/* The end of serving waits this long for a client that reads its answer slowly. */
 #define END_NS 500000000u
 
 enum job_state {
@@ -31,7 +31,7 @@ enum job_state {
 	JOB_BEGUN,   /* the thread is to make a folder for it */
 	JOB_WANTED,  /* the recording is to write the file */
 	JOB_WRITING, /* it does */
-	JOB_WRITTEN, /* or could not: err */
+	JOB_WRITTEN, /* or writing failed: err */
 	JOB_WORKING, /* the thread makes the answer */
 	JOB_DONE,    /* it can be taken */
 };
@@ -49,21 +49,6 @@ struct job {
 	char *path;	       /* in it */
 	int err, fd;	       /* the answer */
 };
-
-/* 0 or -errno. */
-static int make_folder(struct job *job)
-{
-	int err = scratch_make(&job->folder);
-
-	return err ? err : scratch_file(&job->folder, "last.perfx", &job->path);
-}
-
-static void remove_folder(struct job *job)
-{
-	scratch_remove(&job->folder);
-	free(job->path);
-	job->path = NULL;
-}
 
 /* A file without a name. Returns its descriptor or -errno. */
 static int open_nameless(const char *folder)
@@ -102,7 +87,7 @@ struct reading {
 static int on_event(void *ctx, const struct event *event)
 {
 	struct reading *reading = ctx;
-	int err = ++reading->events_count % EVENTS_PER_LOOK ? 0 : check(reading->job);
+	int err = ++reading->events_count % EVENTS_PER_CHECK ? 0 : check(reading->job);
 
 	if (err)
 		return err;
@@ -112,9 +97,9 @@ static int on_event(void *ctx, const struct event *event)
 static int write_report(FILE *out, const struct profile *profile, const struct report_query *query,
 			const struct rule_set *rules)
 {
-	const struct report_options look = {.table = query->table};
+	const struct report_options options = {.table = query->table};
 	struct analysis *analysis = analyze(profile, rules);
-	int err = analysis ? query->writer->write(out, profile, analysis, &look) : -ENOMEM;
+	int err = analysis ? query->writer->write(out, profile, analysis, &options) : -ENOMEM;
 
 	analysis__free(analysis);
 	return err;
@@ -169,21 +154,15 @@ static int make_report(struct job *job)
 	return err ? err : fd;
 }
 
-/* In place of the file. 0 or -errno. */
-static int cut_capture(struct job *job)
+/* Returns a descriptor or -errno. */
+static int make_capture(struct job *job)
 {
 	const struct cut cut = {.path = job->path,
 				.to = job->path,
 				.length_ns = job->request.query.length_ns,
 				.check = check,
 				.ctx = job};
-
-	return cut.length_ns ? capture_cut(&cut) : 0;
-}
-
-static int make_capture(struct job *job)
-{
-	int err = cut_capture(job), fd;
+	int err = cut.length_ns ? capture_cut(&cut) : 0, fd;
 
 	if (err)
 		return err;
@@ -225,16 +204,19 @@ static void finish(struct job *job)
 /* The lock is held, but not while it works. */
 static void work(struct job *job)
 {
-	int err, fd;
+	int err = scratch_make(&job->folder), fd;
 
-	err = make_folder(job);
+	if (!err)
+		err = scratch_file(&job->folder, "last.perfx", &job->path);
 	if (!err)
 		err = wait_for_capture(job);
 	job->state = JOB_WORKING;
 	pthread_mutex_unlock(&job->lock);
 	fd = err ? err : job->request.query.capture ? make_capture(job) : make_report(job);
 	pthread_mutex_lock(&job->lock);
-	remove_folder(job);
+	scratch_remove(&job->folder);
+	free(job->path);
+	job->path = NULL;
 	job->fd = fd;
 	finish(job);
 }
@@ -283,26 +265,22 @@ struct job *job__new(const struct rule_set *rules)
 	return NULL;
 }
 
-/* Until the answer has been sent. */
-static void wait_for_end(struct job *job)
-{
-	struct timespec deadline = timespec_of(clock_monotonic_ns() + END_NS);
-	int err = 0;
-
-	pthread_mutex_lock(&job->lock);
-	while (job->state != JOB_FREE && !err)
-		err = pthread_cond_timedwait(&job->changed, &job->lock, &deadline);
-	pthread_mutex_unlock(&job->lock);
-}
-
 void job__stop(struct job *job)
 {
+	struct timespec deadline;
+	int err = 0;
+
 	pthread_mutex_lock(&job->lock);
 	job->stopping = true;
 	pthread_cond_broadcast(&job->changed);
 	pthread_mutex_unlock(&job->lock);
 	pthread_join(job->thread, NULL);
-	wait_for_end(job);
+	/* until the answer has been sent */
+	deadline = timespec_of(clock_monotonic_ns() + END_NS);
+	pthread_mutex_lock(&job->lock);
+	while (job->state != JOB_FREE && !err)
+		err = pthread_cond_timedwait(&job->changed, &job->lock, &deadline);
+	pthread_mutex_unlock(&job->lock);
 }
 
 void job__free(struct job *job)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "serve/live_json.h"
+#include "serve/page.h"
 
 #include "analyze/location.h"
 #include "decode/names.h"
@@ -32,7 +32,7 @@ static json_t *of_pid(const struct profile_process *process)
 	return json_integer(process->pid);
 }
 
-static const struct history_member {
+static const struct {
 	const char *name;
 	size_t offset; /* of struct live_point */
 } history_members[] = {
@@ -46,35 +46,25 @@ static const struct history_member {
 	{"flops", offsetof(struct live_point, flops)},
 };
 
-static uint64_t member_of(const struct live_point *point, const struct history_member *member)
-{
-	return *(const uint64_t *)((const char *)point + member->offset);
-}
-
 /* Times are since the start of the recording. */
 static json_t *of_history(const struct live_process *process, uint64_t run_from_ns)
 {
 	json_t *history = json_object();
 
 	for (size_t i = 0; i < sizeof(history_members) / sizeof(history_members[0]); i++) {
-		const struct history_member *member = &history_members[i];
 		json_t *values = json_array();
 
 		for (size_t j = 0; j < process->history_count; j++) {
-			uint64_t value = member_of(&process->history[j], member);
+			const char *point = (const char *)&process->history[j];
+			uint64_t value = *(const uint64_t *)(point + history_members[i].offset);
 
-			if (!member->offset)
+			if (!history_members[i].offset)
 				value -= value < run_from_ns ? value : run_from_ns;
 			json_array_append_new(values, of_measured(value));
 		}
-		json_object_set_new(history, member->name, values);
+		json_object_set_new(history, history_members[i].name, values);
 	}
 	return history;
-}
-
-static json_t *of_rank(const struct profile_rank *rank)
-{
-	return rank->world_size ? json_integer(rank->rank) : json_null();
 }
 
 static json_t *of_process(const struct live_process *process, uint64_t run_from_ns, bool history)
@@ -84,7 +74,8 @@ static json_t *of_process(const struct live_process *process, uint64_t run_from_
 		process->history_count ? &process->history[process->history_count - 1] : NULL;
 
 	return json_pack("{s:o,s:o,s:o,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "pid", of_pid(of),
-			 "comm", json_of_name(of->comm), "rank", of_rank(&of->rank), "ended",
+			 "comm", json_of_name(of->comm), "rank",
+			 of->rank.world_size ? json_integer(of->rank.rank) : json_null(), "ended",
 			 (int)of->exited, "steps", json_of_integer(process->steps_count), "step_ns",
 			 of_measured(last ? last->step_ns : PROFILE_ABSENT), "cpu_ns",
 			 of_measured(last ? last->cpu_ns : PROFILE_ABSENT), "rss_bytes",
@@ -242,32 +233,26 @@ static json_t *of_losses(const struct live_totals *totals)
 	return losses;
 }
 
-static json_t *of_own(const struct live_snapshot *snapshot, const struct own_usage *own)
-{
-	return json_pack("{s:o,s:o,s:o,s:f,s:f}", "cpu_ns", json_of_integer(own->cpu_ns),
-			 "rss_bytes", json_of_integer(own->rss_bytes), "hits",
-			 json_of_integer(snapshot->totals.hits_count), "overhead_ns",
-			 snapshot->totals.overhead_ns, "overhead_percent",
-			 snapshot->profile->overhead_percent);
-}
-
-static json_t *of_verdict(const struct analysis *analysis)
-{
-	return analysis && analysis->verdict ? json_of_sentence(analysis->verdict) : json_null();
-}
-
 char *live_json(const struct live_snapshot *snapshot, const struct own_usage *own)
 {
-	json_t *json = json_pack("{s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "number",
-				 (json_int_t)snapshot->number, "since_start_ns",
-				 json_of_integer(snapshot->to_ns - snapshot->run_from_ns),
-				 "period_ns", json_of_integer(snapshot->to_ns - snapshot->from_ns),
-				 "host", json_of_name(snapshot->profile->host_name), "verdict",
-				 of_verdict(snapshot->analysis), "processes",
-				 of_processes(snapshot), "functions", of_rows(snapshot), "lines",
-				 of_lines(snapshot), "threads", of_threads(snapshot), "waits",
-				 of_waits(snapshot), "findings", of_findings(snapshot), "own",
-				 of_own(snapshot, own), "losses", of_losses(&snapshot->totals));
+	json_t *json =
+		json_pack("{s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "number",
+			  (json_int_t)snapshot->number, "since_start_ns",
+			  json_of_integer(snapshot->to_ns - snapshot->run_from_ns), "period_ns",
+			  json_of_integer(snapshot->to_ns - snapshot->from_ns), "host",
+			  json_of_name(snapshot->profile->host_name), "verdict",
+			  snapshot->analysis && snapshot->analysis->verdict
+				  ? json_of_sentence(snapshot->analysis->verdict)
+				  : json_null(),
+			  "processes", of_processes(snapshot), "functions", of_rows(snapshot),
+			  "lines", of_lines(snapshot), "threads", of_threads(snapshot), "waits",
+			  of_waits(snapshot), "findings", of_findings(snapshot), "own",
+			  json_pack("{s:o,s:o,s:o,s:f,s:f}", "cpu_ns", json_of_integer(own->cpu_ns),
+				    "rss_bytes", json_of_integer(own->rss_bytes), "hits",
+				    json_of_integer(snapshot->totals.hits_count), "overhead_ns",
+				    snapshot->totals.overhead_ns, "overhead_percent",
+				    snapshot->profile->overhead_percent),
+			  "losses", of_losses(&snapshot->totals));
 	char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
 
 	json_decref(json);

@@ -80,7 +80,7 @@ static char *labels_of(const struct live_function *function)
 	return text_take(&labels);
 }
 
-static size_t find_same(const struct live_metrics *live, size_t index)
+static size_t first_with_labels_of(const struct live_metrics *live, size_t index)
 {
 	const char *labels = live->functions[index].labels;
 
@@ -115,7 +115,7 @@ static int name_functions(struct live_metrics *live, const struct live_snapshot 
 			err = -ENOMEM;
 		if (i >= live->functions_count)
 			live->functions_count = i + 1;
-		series->same = find_same(live, i);
+		series->same = first_with_labels_of(live, i);
 	}
 	return err;
 }
@@ -190,8 +190,8 @@ static void add_gpu(struct admitted *admitted)
 	admitted->gpu_busy_ns += busy_ns;
 }
 
-/* Of two with one pid, as where a pid is used again, the younger one is shown. */
-static void meet(struct admitted *admitted, const struct live_process *process)
+/* If a pid was reused, shows the younger of its two processes. */
+static void show_in_snapshot(struct admitted *admitted, const struct live_process *process)
 {
 	const struct profile_process *of = process->process;
 
@@ -214,7 +214,7 @@ static void admit(struct live_metrics *live, const struct live_process *process)
 		*admitted = (struct admitted){.pid = of->pid, .exec_count = of->exec_count};
 	}
 	if (admitted)
-		meet(admitted, process);
+		show_in_snapshot(admitted, process);
 }
 
 /* Processes with series keep them until they are gone; then there is room for others. */
@@ -229,7 +229,7 @@ static void choose_processes(struct live_metrics *live, const struct live_snapsh
 		struct admitted *admitted = find_admitted(live, process->process);
 
 		if (admitted)
-			meet(admitted, process);
+			show_in_snapshot(admitted, process);
 	}
 	for (size_t i = 0; i < live->processes_count; i++)
 		if (live->processes[i].now)

@@ -7,9 +7,7 @@
 #include "base/units.h"
 #include "serve/http.h"
 #include "serve/job.h"
-#include "serve/live_json.h"
 #include "serve/live_metrics.h"
-#include "serve/notify.h"
 #include "serve/page.h"
 
 #include <errno.h>
@@ -18,11 +16,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 /* A recording that has not ticked for so long hangs: a snapshot may take seconds. */
 #define STALLED_NS 60000000000u
-/* Between two looks at connections that take too long. */
+/* Between two checks for connections that take too long. */
 #define WATCH_NS 1000000000u
 #define RETRY_S	 5
 /* Time that clients who have asked for totals get to fetch the final ones before the end. */
@@ -58,7 +58,7 @@ struct serve {
 	bool is_asked_for, final_is_given, final_is_sent;
 };
 
-static void release(struct published *published)
+static void release_published(struct published *published)
 {
 	if (!published || atomic_fetch_sub(&published->holders, 1) != 1)
 		return;
@@ -77,7 +77,7 @@ static bool wait_for_change(struct serve *serve, uint64_t until_ns)
 }
 
 /* While the recording ends, waits for its final totals, ENDING_NS at most. */
-static struct published *hold(struct serve *serve)
+static struct published *hold_published(struct serve *serve)
 {
 	uint64_t until_ns = clock_monotonic_ns() + ENDING_NS;
 	struct published *published;
@@ -94,18 +94,6 @@ static struct published *hold(struct serve *serve)
 	return published;
 }
 
-/* Takes it. */
-static void publish(struct serve *serve, struct published *published)
-{
-	struct published *before;
-
-	pthread_mutex_lock(&serve->lock);
-	before = serve->published;
-	serve->published = published;
-	pthread_mutex_unlock(&serve->lock);
-	release(before);
-}
-
 static uint64_t own_rss_bytes(void)
 {
 	unsigned long pages = 0;
@@ -116,17 +104,6 @@ static uint64_t own_rss_bytes(void)
 	if (file)
 		fclose(file);
 	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-static int render_metrics(struct serve *serve, struct published *published,
-			  const struct live_snapshot *snapshot, const struct own_usage *own)
-{
-	FILE *out = open_memstream(&published->metrics, &published->metrics_size);
-	int err = out ? live_metrics__write(serve->metrics, out, snapshot, own) : -ENOMEM;
-
-	if (out && fclose(out) && !err)
-		err = -ENOMEM;
-	return err;
 }
 
 void serve__finish(struct serve *serve, const struct live_snapshot *snapshot)
@@ -148,22 +125,30 @@ int serve__publish(struct serve *serve, const struct live_snapshot *snapshot)
 {
 	const struct own_usage own = {.cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID),
 				      .rss_bytes = own_rss_bytes()};
-	struct published *published = calloc(1, sizeof(*published));
+	struct published *published = calloc(1, sizeof(*published)), *before;
+	FILE *out;
 	int err;
 
 	if (!published)
 		return -ENOMEM;
 	published->holders = 1;
-	err = render_metrics(serve, published, snapshot, &own);
+	out = open_memstream(&published->metrics, &published->metrics_size);
+	err = out ? live_metrics__write(serve->metrics, out, snapshot, &own) : -ENOMEM;
+	if (out && fclose(out) && !err)
+		err = -ENOMEM;
 	published->json = live_json(snapshot, &own);
 	if (!err && !published->json)
 		err = -ENOMEM;
 	if (err) {
-		release(published);
+		release_published(published);
 		return err;
 	}
 	published->json_size = strlen(published->json);
-	publish(serve, published);
+	pthread_mutex_lock(&serve->lock);
+	before = serve->published;
+	serve->published = published;
+	pthread_mutex_unlock(&serve->lock);
+	release_published(before);
 	return 0;
 }
 
@@ -198,7 +183,7 @@ static void answer_as_prometheus(struct http_request *request, const struct publ
 
 static void answer_metrics(void *ctx, struct http_request *request)
 {
-	struct published *published = hold(ctx);
+	struct published *published = hold_published(ctx);
 
 	if (!published)
 		say_not_yet(request);
@@ -206,19 +191,19 @@ static void answer_metrics(void *ctx, struct http_request *request)
 		http_answer(request, 200, OPENMETRICS, published->metrics, published->metrics_size);
 	else
 		answer_as_prometheus(request, published);
-	release(published);
+	release_published(published);
 }
 
 static void answer_live(void *ctx, struct http_request *request)
 {
-	struct published *published = hold(ctx);
+	struct published *published = hold_published(ctx);
 
 	if (published)
 		http_answer(request, 200, "application/json", published->json,
 			    published->json_size);
 	else
 		say_not_yet(request);
-	release(published);
+	release_published(published);
 }
 
 /* Called when an answer with totals has been sent. */
@@ -269,30 +254,30 @@ static void begin_job(struct serve *serve, struct http_request *request, struct 
 		http_resume(request);
 }
 
-struct taking {
+struct query_parser {
 	struct report_query query;
 	char why[QUERY_WHY];
 };
 
-static int take_argument(void *ctx, const char *key, const char *value)
+static int parse_argument(void *ctx, const char *key, const char *value)
 {
-	struct taking *taking = ctx;
+	struct query_parser *parser = ctx;
 
-	return report_query_take(&taking->query, key, value, taking->why);
+	return report_query_take(&parser->query, key, value, parser->why);
 }
 
 /* 0, or it has been answered. */
-static int take_query(const struct serve *serve, struct http_request *request,
-		      struct report_query *query)
+static int parse_query(const struct serve *serve, struct http_request *request,
+		       struct report_query *query)
 {
-	struct taking taking = {.query = *query};
-	int err = http_arguments(request, take_argument, &taking);
+	struct query_parser parser = {.query = *query};
+	int err = http_arguments(request, parse_argument, &parser);
 
 	if (!err)
-		err = report_query_end(&taking.query, serve->options.flight_ns, taking.why);
+		err = report_query_end(&parser.query, serve->options.flight_ns, parser.why);
 	if (err)
-		http_say(request, 400, taking.why);
-	*query = taking.query;
+		http_say(request, 400, parser.why);
+	*query = parser.query;
 	return err;
 }
 
@@ -300,7 +285,7 @@ static void answer_report(void *ctx, struct http_request *request)
 {
 	struct job_request wanted = {0};
 
-	if (!take_query(ctx, request, &wanted.query))
+	if (!parse_query(ctx, request, &wanted.query))
 		begin_job(ctx, request, &wanted);
 }
 
@@ -308,7 +293,7 @@ static void answer_capture(void *ctx, struct http_request *request)
 {
 	struct job_request wanted = {.query.capture = true};
 
-	if (!take_query(ctx, request, &wanted.query))
+	if (!parse_query(ctx, request, &wanted.query))
 		begin_job(ctx, request, &wanted);
 }
 
@@ -343,7 +328,7 @@ static void send_report(void *ctx, struct http_request *request)
 
 	if (fd < 0)
 		say_failed(request, fd);
-	else if (take_query(serve, request, &query))
+	else if (parse_query(serve, request, &query))
 		close(fd);
 	else
 		http_answer_file(request, report_query_type(&query), fd,
@@ -380,21 +365,40 @@ static const struct http_route routes[] = {
 	{"/capture", true, answer_capture, send_capture, end_job},
 };
 
-static void say_ready(struct serve *serve)
+/* Tells the service manager that listens on $NOTIFY_SOCKET, if any: sd_notify(3), one datagram. */
+static void notify_manager(const char *state)
 {
-	char address[LISTEN_SHOWN];
+	const char *path = getenv("NOTIFY_SOCKET");
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	size_t length = path ? strlen(path) : 0;
+	int fd;
 
-	msg_say("ready: %s://%s/ (also /metrics, /report, /capture)",
-		serve->cert ? "https" : "http", listen_show(http__address(serve->http), address));
-	notify_manager("READY=1");
-	serve->ready = true;
+	if (length < 2 || length >= sizeof(address.sun_path) || !strchr("/@", *path))
+		return;
+	memcpy(address.sun_path, path, length);
+	if (*path == '@') /* abstract */
+		address.sun_path[0] = '\0';
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	/* a manager that does not listen is no reason to end */
+	(void)!sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&address,
+		      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));
+	close(fd);
 }
 
 void serve__tick(struct serve *serve, uint64_t now_ns)
 {
+	char address[LISTEN_SHOWN];
+
 	serve->ticked_ns = now_ns;
-	if (!serve->ready)
-		say_ready(serve);
+	if (!serve->ready) {
+		msg_say("ready: %s://%s/ (also /metrics, /report, /capture)",
+			serve->cert ? "https" : "http",
+			listen_show(http__address(serve->http), address));
+		notify_manager("READY=1");
+		serve->ready = true;
+	}
 	if (now_ns < serve->next_watch_ns)
 		return;
 	serve->next_watch_ns = now_ns + WATCH_NS;
@@ -536,7 +540,7 @@ void serve__free(struct serve *serve)
 	http__free(serve->http);
 	job__free(serve->job);
 	live_metrics__free(serve->metrics);
-	release(serve->published);
+	release_published(serve->published);
 	pthread_cond_destroy(&serve->changed);
 	pthread_mutex_destroy(&serve->lock);
 	free(serve->page);
