@@ -68,10 +68,10 @@ static json_t *function_object(const struct diff_function *f)
 {
 	json_t *object = json_object();
 
-	json_object_set_new(object, "name", json_of_string(f->function->name));
-	json_object_set_new(object, "label", json_of_string(function_label(f->function)));
-	json_object_set_new(object, "module", json_of_string(f->function->module));
-	json_object_set_new(object, "offset", json_of_integer(f->function->offset));
+	json_set_string(object, "name", f->function->name);
+	json_set_string(object, "label", function_label(f->function));
+	json_set_string(object, "module", f->function->module);
+	json_set_integer(object, "offset", f->function->offset);
 	json_object_set_new(object, "source", json_string(name_of_source(f->function->source)));
 	if (f->function->flags & PERFX_FUNCTION_RANGE)
 		json_object_set_new(object, "kind", json_string("range"));
@@ -153,9 +153,9 @@ static void set_kind_of_work(json_t *object, const struct diff_gpu_work *work)
 				    json_string(name_of_gpu_host_memory(work->host_memory)));
 		return;
 	}
-	json_object_set_new(object, "name", json_of_string(work->name));
+	json_set_string(object, "name", work->name);
 	if (*work->caller)
-		json_object_set_new(object, "function", json_of_string(work->caller));
+		json_set_string(object, "function", work->caller);
 }
 
 static json_t *gpu_work_object(const struct diff_gpu_work *work)
@@ -234,7 +234,7 @@ static json_t *changed_finding_object(const struct diff_finding *changed)
 	json_t *object = json_object();
 
 	json_object_set_new(object, "in", side_of(changed->in));
-	json_object_set_new(object, "kind", json_of_string(finding->kind));
+	json_set_string(object, "kind", finding->kind);
 	json_object_set_new(object, "severity",
 			    json_string(finding_severity_name(finding->severity)));
 	json_object_set_new(object, "subject", json_of_sentence(finding->subject));
@@ -247,10 +247,10 @@ static void put_side(struct json_output *o, const char *key, const char *file,
 {
 	json_t *object = json_object();
 
-	json_object_set_new(object, "file", json_of_string(file));
-	json_object_set_new(object, "start_unix_ns", json_of_integer(profile->start_unix_ns));
-	json_object_set_new(object, "duration_ns", json_of_integer(profile->duration_ns));
-	json_object_set_new(object, "host", json_of_string(profile->host_name));
+	json_set_string(object, "file", file);
+	json_set_integer(object, "start_unix_ns", profile->start_unix_ns);
+	json_set_integer(object, "duration_ns", profile->duration_ns);
+	json_set_string(object, "host", profile->host_name);
 	json_object_set_new(object, "partial", json_boolean(profile->partial));
 	if (profile->overhead_percent >= 0)
 		json_object_set_new(object, "overhead_percent",
@@ -265,8 +265,8 @@ static void put_identity(struct json_output *o, const char *key, const struct pr
 	if (!p)
 		return;
 	object = json_object();
-	json_object_set_new(object, "pid", json_of_integer(p->pid));
-	json_object_set_new(object, "comm", json_of_string(p->comm));
+	json_set_integer(object, "pid", p->pid);
+	json_set_string(object, "comm", p->comm);
 	json_put(o, key, object);
 }
 
@@ -304,11 +304,11 @@ static void put_summary(struct json_output *o, const struct diff *diff)
 {
 	json_t *object = json_object();
 
-	json_object_set_new(object, "compared", json_of_integer(diff->compared_count));
-	json_object_set_new(object, "tested", json_of_integer(diff->tested_count));
-	json_object_set_new(object, "slower", json_of_integer(diff->worse_count));
-	json_object_set_new(object, "faster", json_of_integer(diff->better_count));
-	json_object_set_new(object, "regressions", json_of_integer(diff->regressions_count));
+	json_set_integer(object, "compared", diff->compared_count);
+	json_set_integer(object, "tested", diff->tested_count);
+	json_set_integer(object, "slower", diff->worse_count);
+	json_set_integer(object, "faster", diff->better_count);
+	json_set_integer(object, "regressions", diff->regressions_count);
 	set_number(object, "threshold", diff->threshold);
 	json_put(o, "summary", object);
 }

@@ -173,7 +173,7 @@ static void put_side(struct json_output *o, const char *key, const char *command
 {
 	json_t *object = json_object();
 
-	json_object_set_new(object, "command", json_of_string(command));
+	json_set_string(object, "command", command);
 	tune_json_runs(object, runs);
 	json_put(o, key, object);
 }
@@ -207,7 +207,7 @@ static int write_json(FILE *out, const struct comparison *comparison, const stru
 	json_put(&o, "schema", json_string("perfx.compare/1"));
 	json_put(&o, "verdict", json_of_sentence(text_peek(&verdict)));
 	json_put(&o, "metric", tune_json_metric(&comparison->metric));
-	json_put(&o, "rounds", json_of_integer(comparison->rounds_count));
+	json_put_integer(&o, "rounds", comparison->rounds_count);
 	json_put(&o, "interrupted", json_boolean(comparison->interrupted));
 	put_side(&o, "a", comparison->command_a, &comparison->a);
 	put_side(&o, "b", comparison->command_b, &comparison->b);

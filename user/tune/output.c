@@ -12,7 +12,7 @@ static json_t *values_object(const struct tune *tune, const struct tune_point *p
 	json_t *object = json_object();
 
 	for (size_t i = 0; i < tune->lists_count; i++)
-		json_object_set_new(object, tune->lists[i].name, json_of_string(point->values[i]));
+		json_set_string(object, tune->lists[i].name, point->values[i]);
 	return object;
 }
 
@@ -34,7 +34,7 @@ static json_t *list_object(const struct tune_list *list)
 {
 	json_t *object = json_object(), *values = json_array();
 
-	json_object_set_new(object, "name", json_of_string(list->name));
+	json_set_string(object, "name", list->name);
 	json_object_set_new(object, "environment", json_boolean(list->environment));
 	for (size_t i = 0; i < list->values_count; i++)
 		json_array_append_new(values, json_of_string(list->values[i]));
@@ -74,7 +74,7 @@ int tune_write_json(FILE *out, const struct tune *tune)
 	json_put(&o, "verdict", json_of_sentence(text_peek(&verdict)));
 	json_put(&o, "metric", tune_json_metric(&tune->metric));
 	json_put(&o, "command", command_array(tune->command));
-	json_put(&o, "rounds", json_of_integer(tune->rounds_count));
+	json_put_integer(&o, "rounds", tune->rounds_count);
 	json_put(&o, "interrupted", json_boolean(tune->interrupted));
 	json_open(&o, "lists", '[');
 	for (size_t i = 0; i < tune->lists_count; i++)

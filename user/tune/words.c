@@ -100,7 +100,7 @@ json_t *tune_json_metric(const struct tune_metric *metric)
 
 	json_object_set_new(object, "kind", json_string(kinds[metric->unit]));
 	if (metric->name)
-		json_object_set_new(object, "name", json_of_string(metric->name));
+		json_set_string(object, "name", metric->name);
 	json_object_set_new(object, "unit",
 			    json_string(metric->unit == TUNE_SECONDS ? "s" : "1/s"));
 	json_object_set_new(object, "less_is_better", json_boolean(tune_less_is_better(metric)));
@@ -111,7 +111,7 @@ json_t *tune_json_change(const struct tune_change *change)
 {
 	json_t *object = json_object();
 
-	json_object_set_new(object, "pairs", json_of_integer(change->pairs_count));
+	json_set_integer(object, "pairs", change->pairs_count);
 	tune_json_number(object, "change", change->change);
 	if (!change->known)
 		return object;
@@ -130,11 +130,11 @@ void tune_json_runs(json_t *object, const struct tune_runs *runs)
 		json_array_append_new(values, isnan(runs->values[i]) ? json_null()
 								     : json_real(runs->values[i]));
 	json_object_set_new(object, "runs", values);
-	json_object_set_new(object, "measured", json_of_integer(runs->measured_count));
-	json_object_set_new(object, "failed", json_of_integer(runs->failed_count));
+	json_set_integer(object, "measured", runs->measured_count);
+	json_set_integer(object, "failed", runs->failed_count);
 	tune_json_number(object, "median", runs->median);
 	tune_json_number(object, "lowest", runs->lowest);
 	tune_json_number(object, "highest", runs->highest);
 	if (runs->why)
-		json_object_set_new(object, "why", json_of_string(runs->why));
+		json_set_string(object, "why", runs->why);
 }

@@ -18,11 +18,6 @@
  * "ended" has no stacks that reached the thread's start.
  */
 
-static void set_integer(json_t *object, const char *key, uint64_t value)
-{
-	json_object_set_new(object, key, json_of_integer(value));
-}
-
 json_t *json_of_python_callers(const struct profile_row *row)
 {
 	json_t *array = json_array();
@@ -31,12 +26,12 @@ json_t *json_of_python_callers(const struct profile_row *row)
 		const struct profile_python_caller *caller = &row->python_callers[i];
 		json_t *object = json_object();
 
-		json_object_set_new(object, "function", json_of_string(caller->frame->function));
-		json_object_set_new(object, "file", json_of_string(caller->frame->file));
-		set_integer(object, "line", caller->frame->line);
-		set_integer(object, "calls", caller->calls_count);
+		json_set_string(object, "function", caller->frame->function);
+		json_set_string(object, "file", caller->frame->file);
+		json_set_integer(object, "line", caller->frame->line);
+		json_set_integer(object, "calls", caller->calls_count);
 		if (row->timed_count)
-			set_integer(object, "total_ns", caller->total_ns);
+			json_set_integer(object, "total_ns", caller->total_ns);
 		json_array_append_new(array, object);
 	}
 	return array;
@@ -52,8 +47,7 @@ static json_t *ended_object(const struct profile_stack_quality *quality)
 		for (size_t i = 0; i < quality->ends_count; i++)
 			if (quality->ends[i].end == (enum perfx_stack_end)end)
 				count += quality->ends[i].count;
-		if (count)
-			set_integer(ended, name_of_stack_end(end), count);
+		json_set_count(ended, name_of_stack_end(end), count);
 	}
 	return ended;
 }
@@ -67,8 +61,8 @@ static json_t *ends_array(const struct profile_stack_quality *quality)
 		json_t *object = json_object();
 
 		json_object_set_new(object, "reason", json_string(name_of_stack_end(ends->end)));
-		json_object_set_new(object, "module", json_of_string(ends->module));
-		set_integer(object, "stacks", ends->count);
+		json_set_string(object, "module", ends->module);
+		json_set_integer(object, "stacks", ends->count);
 		json_array_append_new(array, object);
 	}
 	return array;
@@ -81,14 +75,14 @@ static void put_stacks(struct json_output *o, const struct profile_process *proc
 	if (!quality->known)
 		return;
 	json_open(o, "stacks", '{');
-	json_put(o, "taken", json_of_integer(quality->taken_count));
-	json_put(o, "complete", json_of_integer(quality->complete_count));
-	json_put(o, "guessed", json_of_integer(quality->guessed_count));
-	json_put(o, "cut", json_of_integer(quality->cut_count));
-	json_put(o, "left_out", json_of_integer(quality->left_out_count));
+	json_put_integer(o, "taken", quality->taken_count);
+	json_put_integer(o, "complete", quality->complete_count);
+	json_put_integer(o, "guessed", quality->guessed_count);
+	json_put_integer(o, "cut", quality->cut_count);
+	json_put_integer(o, "left_out", quality->left_out_count);
 	json_put(o, "ended", ended_object(quality));
 	json_put(o, "ended_at", ends_array(quality));
-	json_put(o, "code_objects_gone", json_of_integer(quality->gone_count));
+	json_put_integer(o, "code_objects_gone", quality->gone_count);
 	json_close(o, '}');
 }
 
@@ -108,14 +102,14 @@ static void put_samples(struct json_output *o, const struct profile *profile,
 		return;
 	json_open(o, "samples", '{');
 	json_put(o, "hz", json_real(hz_of(sampling->on_cpu_interval_ns)));
-	json_put(o, "on_cpu", json_of_integer(sums.on_cpu_count));
-	json_put(o, "off_cpu", json_of_integer(sums.off_cpu_count));
-	json_put(o, "lost", json_of_integer(process->samples_lost));
+	json_put_integer(o, "on_cpu", sums.on_cpu_count);
+	json_put_integer(o, "off_cpu", sums.off_cpu_count);
+	json_put_integer(o, "lost", process->samples_lost);
 	json_put(o, "off_cpu_hz", json_real(hz_of(sampling->off_cpu_interval_ns)));
-	json_put(o, "on_cpu_ns", json_of_integer(sums.on_cpu_ns));
-	json_put(o, "off_cpu_ns", json_of_integer(sums.off_cpu_ns));
+	json_put_integer(o, "on_cpu_ns", sums.on_cpu_ns);
+	json_put_integer(o, "off_cpu_ns", sums.off_cpu_ns);
 	if (sampling->why[0])
-		json_put(o, "why", json_of_string(sampling->why));
+		json_put_string(o, "why", sampling->why);
 	json_close(o, '}');
 }
 
@@ -124,10 +118,10 @@ static void put_python(struct json_output *o, const struct profile_process *proc
 	if (!process->python_version)
 		return;
 	json_open(o, "python", '{');
-	json_put(o, "version", json_of_string(process->python_version));
+	json_put_string(o, "version", process->python_version);
 	json_put(o, "frames", json_boolean(!process->python_why[0]));
 	if (process->python_why[0])
-		json_put(o, "why", json_of_string(process->python_why));
+		json_put_string(o, "why", process->python_why);
 	json_close(o, '}');
 }
 
@@ -148,36 +142,30 @@ static void put_rivals(struct json_output *o, const struct profile_process *proc
 		const struct profile_rival *rival = &process->rivals[i];
 		json_t *object = json_object();
 
-		set_integer(object, "pid", rival->pid);
-		json_object_set_new(object, "comm", json_of_string(rival->name));
-		json_object_set_new(object, "kind", json_of_string(kinds[rival->kind]));
-		set_integer(object, "ns", rival->ns);
+		json_set_integer(object, "pid", rival->pid);
+		json_set_string(object, "comm", rival->name);
+		json_set_string(object, "kind", kinds[rival->kind]);
+		json_set_integer(object, "ns", rival->ns);
 		json_put(o, NULL, object);
 	}
 	json_close(o, ']');
 }
 
-static json_t *frame_object(const struct profile_frame *frame)
+static void set_frame(json_t *in, const char *key, const struct profile_frame *frame)
 {
 	json_t *object;
 
 	if (!frame)
-		return NULL;
+		return;
 	object = json_object();
-	json_object_set_new(object, "function", json_of_string(frame->function));
+	json_set_string(object, "function", frame->function);
 	if (frame->file[0]) {
-		json_object_set_new(object, "file", json_of_string(frame->file));
-		set_integer(object, "line", frame->line);
+		json_set_string(object, "file", frame->file);
+		json_set_integer(object, "line", frame->line);
 	} else {
-		json_object_set_new(object, "module", json_of_string(frame->module));
+		json_set_string(object, "module", frame->module);
 	}
-	return object;
-}
-
-static void set_frame(json_t *object, const char *key, const struct profile_frame *frame)
-{
-	if (frame)
-		json_object_set_new(object, key, frame_object(frame));
+	json_object_set_new(in, key, object);
 }
 
 static json_t *account_object(const struct account *account)
@@ -193,12 +181,10 @@ static json_t *account_object(const struct account *account)
 	};
 	json_t *object = json_object();
 
-	set_integer(object, "wall_ns", account->wall_ns);
+	json_set_integer(object, "wall_ns", account->wall_ns);
 	for (int k = 0; k < ACCOUNT_CLASSES; k++)
-		if (account->ns[k])
-			set_integer(object, keys[k], account->ns[k]);
-	if (account->stops_count)
-		set_integer(object, "stops", account->stops_count);
+		json_set_count(object, keys[k], account->ns[k]);
+	json_set_count(object, "stops", account->stops_count);
 	return object;
 }
 
@@ -207,9 +193,9 @@ static json_t *place_object(const struct account_place *place)
 	json_t *object = json_object();
 
 	json_object_set_new(object, "class", json_string(account_class_name(place->class)));
-	set_integer(object, "tid", place->tid);
-	set_integer(object, "ns", place->ns);
-	set_integer(object, "samples", place->count);
+	json_set_integer(object, "tid", place->tid);
+	json_set_integer(object, "ns", place->ns);
+	json_set_integer(object, "samples", place->count);
 	set_frame(object, "own", place->own);
 	set_frame(object, "python", place->python);
 	set_frame(object, "native", place->native);
@@ -227,12 +213,12 @@ static void put_account(struct json_output *o, const struct process_account *acc
 		return;
 	json_open(o, "account", '{');
 	json_put_members(o, account_object(&account->all));
-	json_put(o, "tid", json_of_integer(account->tid));
+	json_put_integer(o, "tid", account->tid);
 	json_open(o, "threads", '[');
 	for (size_t i = 0; i < account->threads_count; i++) {
 		json_t *thread = account_object(&account->threads[i]);
 
-		set_integer(thread, "tid", account->threads[i].tid);
+		json_set_integer(thread, "tid", account->threads[i].tid);
 		json_put(o, NULL, thread);
 	}
 	json_close(o, ']');

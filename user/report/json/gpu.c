@@ -22,13 +22,7 @@ json_t *json_of_shape(const uint32_t shape[3])
 static void set_text(json_t *object, const char *key, const char *text)
 {
 	if (*text)
-		json_object_set_new(object, key, json_of_string(text));
-}
-
-static void set_known(json_t *object, const char *key, uint64_t value)
-{
-	if (value)
-		json_object_set_new(object, key, json_of_integer(value));
+		json_set_string(object, key, text);
 }
 
 /* Its last value, with mean and maximum beside it. */
@@ -80,12 +74,12 @@ static json_t *place_object(const struct profile_gpu_place *place)
 	const struct profile_gpu_device *device = place->device;
 	json_t *object = json_object();
 
-	json_object_set_new(object, "index", json_of_integer(device->index));
+	json_set_integer(object, "index", device->index);
 	set_text(object, "name", device->name);
 	set_text(object, "uuid", device->uuid);
 	set_text(object, "driver", device->driver);
-	set_known(object, "memory_bytes", device->facts.memory_bytes);
-	set_known(object, "multiprocessors", device->facts.multiprocessors);
+	json_set_count(object, "memory_bytes", device->facts.memory_bytes);
+	json_set_count(object, "multiprocessors", device->facts.multiprocessors);
 	set_metrics(object, device->metrics);
 	json_set_measured(object, "energy_mj", device->energy_mj);
 	set_throttle(object, device);
@@ -103,13 +97,12 @@ static json_t *gap_object(const struct profile *profile, const struct profile_gp
 	const struct profile_function *function = profile_function(profile, gap->function);
 	json_t *object = json_object();
 
-	json_object_set_new(object, "at_ns",
-			    json_of_integer(profile_since_start(profile, gap->from_ns)));
-	json_object_set_new(object, "ns", json_of_integer(gap->to_ns - gap->from_ns));
-	json_object_set_new(object, "device", json_of_integer(gap->device));
-	set_known(object, "tid", gap->tid);
+	json_set_integer(object, "at_ns", profile_since_start(profile, gap->from_ns));
+	json_set_integer(object, "ns", gap->to_ns - gap->from_ns);
+	json_set_integer(object, "device", gap->device);
+	json_set_count(object, "tid", gap->tid);
 	if (function)
-		json_object_set_new(object, "function", json_of_string(function->name));
+		json_set_string(object, "function", function->name);
 	if (gap->stack)
 		json_object_set_new(object, "stack",
 				    json_of_frames(gap->stack->frames, gap->stack->frames_count));
@@ -133,8 +126,8 @@ static void put_rates(struct json_output *o, const struct profile_process *proce
 
 	if (rates.flops_per_s < 0)
 		return;
-	json_put(o, "flops", json_of_integer(process->gpu.flops));
-	json_put(o, "flops_ns", json_of_integer(process->gpu.flops_ns));
+	json_put_integer(o, "flops", process->gpu.flops);
+	json_put_integer(o, "flops_ns", process->gpu.flops_ns);
 	json_put(o, "gflops_per_s", json_real(rates.flops_per_s / 1e9));
 	if (process->gpu.dtype != PERFX_DTYPE_UNKNOWN)
 		json_put(o, "dtype", json_string(name_of_dtype(process->gpu.dtype)));
@@ -153,26 +146,26 @@ void json_put_gpu(struct json_output *o, const struct profile *profile,
 	if (!gpu->used)
 		return;
 	json_open(o, "gpu", '{');
-	json_put(o, "level", json_of_integer(gpu->level));
+	json_put_integer(o, "level", gpu->level);
 	put_agent(o, gpu);
 	json_open(o, "devices", '[');
 	for (size_t i = 0; i < gpu->places_count; i++)
 		json_put(o, NULL, place_object(&gpu->places[i]));
 	json_close(o, ']');
 	json_put(o, "devices_known", json_boolean(gpu->places_known));
-	json_put(o, "launches", json_of_integer(gpu->launches_count));
+	json_put_integer(o, "launches", gpu->launches_count);
 	if (gpu->launch_ns)
-		json_put(o, "launch_ns", json_of_integer(gpu->launch_ns));
+		json_put_integer(o, "launch_ns", gpu->launch_ns);
 	if (gpu->called_until_ns)
-		json_put(o, "called_until_ns",
-			 json_of_integer(profile_since_start(profile, gpu->called_until_ns)));
+		json_put_integer(o, "called_until_ns",
+				 profile_since_start(profile, gpu->called_until_ns));
 	json_put_rows(o, "kernels", "gpu_kernels", profile, of_process);
 	json_put_rows(o, "copies", "gpu_copies", profile, of_process);
 	json_put_rows(o, "syncs", "gpu_syncs", profile, of_process);
-	json_put(o, "wait_ns", json_of_integer(gpu->wait_ns));
+	json_put_integer(o, "wait_ns", gpu->wait_ns);
 	json_put_measured(o, "busy_ns", gpu->busy_ns);
 	if (gpu->timed)
-		json_put(o, "kernel_ns", json_of_integer(gpu->kernel_ns));
+		json_put_integer(o, "kernel_ns", gpu->kernel_ns);
 	json_put_measured(o, "launch_latency_p50_ns", gpu->latency_p50_ns);
 	json_put_measured(o, "launch_latency_p99_ns", gpu->latency_p99_ns);
 	put_rates(o, process);
@@ -180,11 +173,11 @@ void json_put_gpu(struct json_output *o, const struct profile *profile,
 	for (size_t i = 0; i < gpu->gaps_count; i++)
 		json_put(o, NULL, gap_object(profile, &gpu->gaps[i]));
 	json_close(o, ']');
-	json_put(o, "drops", json_of_integer(gpu->dropped_count));
+	json_put_integer(o, "drops", gpu->dropped_count);
 	if (gpu->timed) {
-		json_put(o, "activities", json_of_integer(gpu->activities_count));
-		json_put(o, "activities_as_sums", json_of_integer(gpu->overflow_count));
-		json_put(o, "activities_without_caller", json_of_integer(gpu->unlinked_count));
+		json_put_integer(o, "activities", gpu->activities_count);
+		json_put_integer(o, "activities_as_sums", gpu->overflow_count);
+		json_put_integer(o, "activities_without_caller", gpu->unlinked_count);
 	}
 	json_close(o, '}');
 }

@@ -111,17 +111,42 @@ json_t *json_of_sentence(const char *value)
 	return json;
 }
 
-/* Sets an integer in an object, unless it was not measured. */
+void json_set_integer(json_t *object, const char *key, uint64_t value)
+{
+	json_object_set_new(object, key, json_of_integer(value));
+}
+
+void json_set_string(json_t *object, const char *key, const char *value)
+{
+	json_object_set_new(object, key, json_of_string(value));
+}
+
+void json_put_integer(struct json_output *o, const char *key, uint64_t value)
+{
+	json_put(o, key, json_of_integer(value));
+}
+
+void json_put_string(struct json_output *o, const char *key, const char *value)
+{
+	json_put(o, key, json_of_string(value));
+}
+
+void json_set_count(json_t *object, const char *key, uint64_t value)
+{
+	if (value)
+		json_set_integer(object, key, value);
+}
+
 void json_set_measured(json_t *object, const char *key, uint64_t value)
 {
 	if (value != PROFILE_ABSENT)
-		json_object_set_new(object, key, json_of_integer(value));
+		json_set_integer(object, key, value);
 }
 
 void json_put_measured(struct json_output *o, const char *key, uint64_t value)
 {
 	if (value != PROFILE_ABSENT)
-		json_put(o, key, json_of_integer(value));
+		json_put_integer(o, key, value);
 }
 
 void json_put_members(struct json_output *o, json_t *object)

@@ -33,6 +33,13 @@ void json_put_measured(struct json_output *o, const char *key, uint64_t value);
 void json_set_measured(json_t *object, const char *key, uint64_t value);
 
 json_t *json_of_integer(uint64_t value);
+/* Shorthands for members of those types. */
+void json_set_integer(json_t *object, const char *key, uint64_t value);
+void json_set_string(json_t *object, const char *key, const char *value);
+void json_put_integer(struct json_output *o, const char *key, uint64_t value);
+void json_put_string(struct json_output *o, const char *key, const char *value);
+/* Unless it is 0. */
+void json_set_count(json_t *object, const char *key, uint64_t value);
 /* Invalid UTF-8 from a traced process is repaired. */
 json_t *json_of_string(const char *value);
 /* A name to be shown: harmless (base/escape.h); "?" where there is none. */
@@ -55,16 +62,11 @@ json_t *json_of_python_callers(const struct profile_row *row);
 void json_put_code(struct json_output *o, const struct profile *profile,
 		   const struct data_table_row *of_process);
 
-struct report_options;
 struct ranks;
 
 /* ranks.c: of all jobs */
 void json_put_ranks(struct json_output *o, const struct profile *profile,
 		    const struct ranks *ranks);
-
-/* Of the host and its GPUs */
-void json_put_energy(struct json_output *o, const struct profile *profile,
-		     const struct report_options *options);
 
 /* A grid, a block */
 json_t *json_of_shape(const uint32_t shape[3]);

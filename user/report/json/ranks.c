@@ -3,17 +3,6 @@
 #include "report/json/output.h"
 #include "report/report.h"
 
-static json_t *phases_of(const struct profile_steps *steps)
-{
-	json_t *object = json_object();
-
-	for (int i = 0; i < PROFILE_PHASES; i++)
-		if (steps->phases[i])
-			json_object_set_new(object, profile_phase_name(i),
-					    json_of_integer(steps->phases[i]));
-	return object;
-}
-
 static json_t *json_of_ns(double ns)
 {
 	return json_of_integer((uint64_t)(ns > 0 ? ns + 0.5 : 0));
@@ -33,8 +22,7 @@ static json_t *waits_of(const struct profile *profile, const struct ranks *ranks
 		if (wait_ns < 1)
 			continue;
 		object = json_object();
-		json_object_set_new(object, "rank",
-				    json_of_integer(profile->processes[row->process].rank.rank));
+		json_set_integer(object, "rank", profile->processes[row->process].rank.rank);
 		json_object_set_new(object, "wait_ns", json_of_ns(wait_ns));
 		json_array_append_new(array, object);
 	}
@@ -50,8 +38,8 @@ static void set_arrivals(json_t *object, const struct profile *profile, const st
 
 	if (!rank)
 		return;
-	json_object_set_new(object, "collectives", json_of_integer(skew->count));
-	json_object_set_new(object, "last_count", json_of_integer(rank->last_count));
+	json_set_integer(object, "collectives", skew->count);
+	json_set_integer(object, "last_count", rank->last_count);
 	json_object_set_new(object, "late_ns", json_of_ns(rank->late_ns));
 	json_object_set_new(object, "collectives_wait_ns", json_of_ns(rank->wait_ns));
 	json_object_set_new(object, "waits_for",
@@ -63,22 +51,23 @@ static json_t *object_of(const struct profile *profile, const struct ranks *rank
 {
 	const struct profile_process *process = &profile->processes[row->process];
 	const struct profile_rank *rank = &process->rank;
-	json_t *object = json_object();
+	json_t *object = json_object(), *phases = json_object();
 
-	json_object_set_new(object, "rank", json_of_integer(rank->rank));
-	json_object_set_new(object, "world_size", json_of_integer(rank->world_size));
+	for (int i = 0; i < PROFILE_PHASES; i++)
+		json_set_count(phases, profile_phase_name(i), process->steps.phases[i]);
+	json_set_integer(object, "rank", rank->rank);
+	json_set_integer(object, "world_size", rank->world_size);
 	if (rank->local_rank != UINT32_MAX)
-		json_object_set_new(object, "local_rank", json_of_integer(rank->local_rank));
+		json_set_integer(object, "local_rank", rank->local_rank);
 	if (rank->job[0])
-		json_object_set_new(object, "job", json_of_string(rank->job));
-	json_object_set_new(object, "host", json_of_string(profile_host_name(profile, process)));
-	json_object_set_new(object, "pid", json_of_integer(process->pid));
-	json_object_set_new(object, "steps", json_of_integer(process->steps.count));
-	json_object_set_new(object, "avg_step_ns", json_of_integer(process->steps.avg_ns));
-	json_object_set_new(
-		object, "wait_ns",
-		json_of_integer((uint64_t)(row->wait_ns * (double)process->steps.count)));
-	json_object_set_new(object, "phases", phases_of(&process->steps));
+		json_set_string(object, "job", rank->job);
+	json_set_string(object, "host", profile_host_name(profile, process));
+	json_set_integer(object, "pid", process->pid);
+	json_set_integer(object, "steps", process->steps.count);
+	json_set_integer(object, "avg_step_ns", process->steps.avg_ns);
+	json_set_integer(object, "wait_ns",
+			 (uint64_t)(row->wait_ns * (double)process->steps.count));
+	json_object_set_new(object, "phases", phases);
 	set_arrivals(object, profile, ranks, row);
 	return object;
 }
@@ -87,11 +76,9 @@ static json_t *window_of(const struct profile *profile, const struct skew_window
 {
 	json_t *object = json_object();
 
-	json_object_set_new(object, "since_ns",
-			    json_of_integer(profile_since_start(profile, window->from_ns)));
-	json_object_set_new(object, "until_ns",
-			    json_of_integer(profile_since_start(profile, window->to_ns)));
-	json_object_set_new(object, "collectives", json_of_integer(window->count));
+	json_set_integer(object, "since_ns", profile_since_start(profile, window->from_ns));
+	json_set_integer(object, "until_ns", profile_since_start(profile, window->to_ns));
+	json_set_integer(object, "collectives", window->count);
 	json_object_set_new(object, "min_ns", json_of_ns(window->least_ns));
 	json_object_set_new(object, "median_ns", json_of_ns(window->median_ns));
 	json_object_set_new(object, "max_ns", json_of_ns(window->most_ns));
@@ -104,8 +91,8 @@ static json_t *skew_object(const struct profile *profile, const struct ranks *ra
 	const struct rank_row *row = &ranks->rows[skew->ranks[0].row];
 	json_t *object = json_object(), *windows = json_array();
 
-	json_object_set_new(object, "job", json_of_string(row->job));
-	json_object_set_new(object, "collectives", json_of_integer(skew->count));
+	json_set_string(object, "job", row->job);
+	json_set_integer(object, "collectives", skew->count);
 	json_object_set_new(object, "median_ns", json_of_ns(skew->median_ns));
 	json_object_set_new(object, "max_ns", json_of_ns(skew->most_ns));
 	json_object_set_new(object, "trend_ns", json_integer((json_int_t)skew->trend_ns));

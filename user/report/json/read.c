@@ -52,6 +52,16 @@ static uint64_t count_of(const json_t *object, const char *key)
 	return number == PROFILE_ABSENT ? 0 : number;
 }
 
+/* The value of an enum, first to last, whose name the text is; otherwise: if it is none's. */
+#define named(text, name_of, first, last, otherwise)                       \
+	({                                                                 \
+		const char *text_ = (text);                                \
+		int value_ = (first);                                      \
+		while (value_ <= (last) && strcmp(name_of(value_), text_)) \
+			value_++;                                          \
+		value_ <= (last) ? value_ : (int)(otherwise);              \
+	})
+
 /*
  * Memory of a JSON report. A frame is one line there (analyze/location.h):
  *
@@ -251,11 +261,8 @@ static int read_allocators(struct profile_memory *memory, const json_t *from)
 
 static enum perfx_domain domain_of(const json_t *from)
 {
-	for (int domain = PERFX_DOMAIN_HOST; domain <= PERFX_DOMAIN_USER; domain++)
-		if (!strcmp(profile_domain_name((enum perfx_domain)domain),
-			    text_of(from, "domain")))
-			return (enum perfx_domain)domain;
-	return PERFX_DOMAIN_INVALID;
+	return named(text_of(from, "domain"), profile_domain_name, PERFX_DOMAIN_HOST,
+		     PERFX_DOMAIN_USER, PERFX_DOMAIN_INVALID);
 }
 
 static int read_domain(struct json_report *report, const struct profile_process *process,
@@ -298,41 +305,10 @@ static int read_memory(struct json_report *report, struct profile_process *proce
 	return err;
 }
 
-static void free_memory(struct profile_process *process)
-{
-	for (size_t i = 0; i < process->memory_count; i++) {
-		struct profile_memory *memory = &process->memory[i];
-
-		for (size_t j = 0; j < memory->hotspots_count; j++)
-			free((void *)memory->hotspots[j].frames);
-		free(memory->hotspots);
-		free(memory->allocators);
-	}
-	free(process->memory);
-}
-
-/* The value of an enum whose name it is; 0: none's. */
-static unsigned named(const char *text, const char *(*name_of)(unsigned value), unsigned end)
-{
-	for (unsigned value = 1; value < end; value++)
-		if (!strcmp(name_of(value), text))
-			return value;
-	return 0;
-}
-
-static const char *source_name(unsigned value)
-{
-	return name_of_source((enum perfx_source)value);
-}
-
-static const char *dtype_name(unsigned value)
-{
-	return name_of_dtype((enum perfx_dtype)value);
-}
-
 static enum perfx_dtype dtype_of(const json_t *object)
 {
-	return (enum perfx_dtype)named(text_of(object, "dtype"), dtype_name, PERFX_DTYPES);
+	return named(text_of(object, "dtype"), name_of_dtype, 1, PERFX_DTYPES - 1,
+		     PERFX_DTYPE_UNKNOWN);
 }
 
 static void read_capture(struct json_report *report)
@@ -364,16 +340,6 @@ static uint64_t per_s_of(const json_t *object, const char *key, double unit)
 	return value > 0 && value < 0x1p63 ? (uint64_t)(value + 0.5) : 0;
 }
 
-static enum perfx_peak_origin origin_of(const json_t *peak)
-{
-	const char *name = text_of(peak, "origin");
-	enum perfx_peak_origin origin = PERFX_PEAK_ESTIMATED;
-
-	while (origin && strcmp(name, name_of_peak_origin(origin)))
-		origin--;
-	return origin;
-}
-
 static int read_peaks(struct json_report *report)
 {
 	const json_t *peaks = json_object_get(report->root, "peaks"), *peak;
@@ -389,7 +355,8 @@ static int read_peaks(struct json_report *report)
 			.bytes_per_s = per_s_of(peak, "bytes_per_s", 1),
 			.threads = (uint32_t)count_of(peak, "threads"),
 			.dtype = (uint8_t)dtype_of(peak),
-			.origin = (uint8_t)origin_of(peak),
+			.origin = (uint8_t)named(text_of(peak, "origin"), name_of_peak_origin, 1,
+						 PERFX_PEAK_ESTIMATED, 0),
 		};
 	}
 	report->profile.peaks = report->peaks;
@@ -403,8 +370,7 @@ static void read_function(struct json_report *report, const json_t *from, uint32
 
 	report->functions[id - 1] = (struct profile_function){
 		.id = id,
-		.source = (enum perfx_source)named(text_of(from, "source"), source_name,
-						   PERFX_SOURCES),
+		.source = named(text_of(from, "source"), name_of_source, 1, PERFX_SOURCES - 1, 0),
 		.name = text_of(from, "name"),
 		.label = text_of(from, json_object_get(from, "label") ? "label" : "name"),
 		.module = text_of(from, "path"),
@@ -413,11 +379,6 @@ static void read_function(struct json_report *report, const json_t *from, uint32
 		.offset = count_of(from, "offset"),
 		.flags = is_range ? PERFX_FUNCTION_RANGE : 0,
 	};
-}
-
-static bool is_submitted(const json_t *row)
-{
-	return !strcmp(text_of(row, "rate_withheld"), roofline_withheld_name(ROOFLINE_SUBMITTED));
 }
 
 static struct profile_row row_of(const json_t *from, uint32_t id)
@@ -442,7 +403,9 @@ static struct profile_row row_of(const json_t *from, uint32_t id)
 			      .bytes = count_of(from, "bytes"),
 			      .counted_count = json_is_integer(json_object_get(from, "flops")),
 			      /* of how many calls it does not say */
-			      .submitted_count = is_submitted(from)},
+			      .submitted_count =
+				      !strcmp(text_of(from, "rate_withheld"),
+					      roofline_withheld_name(ROOFLINE_SUBMITTED))},
 		.computing_ns = count_of(from, "work_ns"),
 		.gpu_ns = number_of(from, "gpu_ns"),
 		.dtype = dtype_of(from),
@@ -485,12 +448,8 @@ static void read_phases(const json_t *from, uint64_t phases[PROFILE_PHASES])
 /* Reports from before this was said have steps that are marked. */
 static enum profile_steps_by found_by_of(const json_t *steps)
 {
-	const char *name = json_string_value(json_object_get(steps, "found_by"));
-
-	for (int by = 0; name && by <= PROFILE_STEPS_BY_RANGE; by++)
-		if (!strcmp(name, profile_steps_by_name((enum profile_steps_by)by)))
-			return (enum profile_steps_by)by;
-	return PROFILE_STEPS_BY_RANGE;
+	return named(text_of(steps, "found_by"), profile_steps_by_name, 0, PROFILE_STEPS_BY_RANGE,
+		     PROFILE_STEPS_BY_RANGE);
 }
 
 static void read_steps(struct profile_process *process, const json_t *from)
@@ -544,21 +503,6 @@ static void read_steps(struct profile_process *process, const json_t *from)
 	into->gpu.peak_flops_per_s = (double)per_s_of(gpu, "peak_gflops_per_s", 1e9);
 }
 
-static const char *op_name(unsigned value)
-{
-	return name_of_gpu_op((enum perfx_gpu_op)value);
-}
-
-static const char *direction_name(unsigned value)
-{
-	return name_of_gpu_direction((enum perfx_gpu_direction)value);
-}
-
-static const char *host_memory_name(unsigned value)
-{
-	return name_of_gpu_host_memory((enum perfx_gpu_host_memory)value);
-}
-
 static int read_kernels(struct profile_gpu *gpu, const json_t *from)
 {
 	const json_t *kernels = json_object_get(from, "kernels"), *kernel;
@@ -572,8 +516,7 @@ static int read_kernels(struct profile_gpu *gpu, const json_t *from)
 		const json_t *stddev = json_object_get(kernel, "stddev_ns");
 
 		gpu->kernels[gpu->kernels_count++] = (struct profile_gpu_kernel){
-			.op = (enum perfx_gpu_op)named(text_of(kernel, "op"), op_name,
-						       PERFX_GPU_OPS),
+			.op = named(text_of(kernel, "op"), name_of_gpu_op, 1, PERFX_GPU_OPS - 1, 0),
 			.name = text_of(kernel, "name"),
 			.module = "",
 			.count = count_of(kernel, "calls"),
@@ -601,11 +544,10 @@ static int read_copies(struct profile_gpu *gpu, const json_t *from)
 
 		gpu->copies[gpu->copies_count++] = (struct profile_gpu_copy){
 			.op = strcmp(direction, "memset") ? PERFX_GPU_OP_COPY : PERFX_GPU_OP_MEMSET,
-			.direction = (enum perfx_gpu_direction)named(direction, direction_name,
-								     PERFX_GPU_DIRECTIONS),
-			.host_memory = (enum perfx_gpu_host_memory)named(
-				text_of(copy, "host_memory"), host_memory_name,
-				PERFX_GPU_HOST_MEMORIES),
+			.direction = named(direction, name_of_gpu_direction, 1,
+					   PERFX_GPU_DIRECTIONS - 1, 0),
+			.host_memory = named(text_of(copy, "host_memory"), name_of_gpu_host_memory,
+					     1, PERFX_GPU_HOST_MEMORIES - 1, 0),
 			.count = count_of(copy, "calls"),
 			.bytes = count_of(copy, "bytes"),
 			.total_ns = number_of(copy, "total_ns")};
@@ -668,7 +610,6 @@ static int read_gpu(struct json_report *report, struct profile_process *process,
 {
 	const json_t *from = json_object_get(of_process, "gpu");
 	struct profile_gpu *gpu = &process->gpu;
-	int err;
 
 	*gpu = (struct profile_gpu){
 		.used = json_is_object(from),
@@ -685,20 +626,9 @@ static int read_gpu(struct json_report *report, struct profile_process *process,
 	};
 	if (!gpu->used)
 		return 0;
-	err = read_kernels(gpu, from);
-	if (!err)
-		err = read_copies(gpu, from);
-	if (!err)
-		err = read_syncs(report, process, from);
-	return err ? err : read_devices(report, gpu, from);
-}
-
-static void free_gpu(struct profile_gpu *gpu)
-{
-	free(gpu->kernels);
-	free(gpu->copies);
-	free(gpu->syncs);
-	free(gpu->places);
+	if (read_kernels(gpu, from) || read_copies(gpu, from) || read_syncs(report, process, from))
+		return -ENOMEM;
+	return read_devices(report, gpu, from);
 }
 
 static const char *command_line(struct json_report *report, const json_t *from)
@@ -719,16 +649,6 @@ static const char *command_line(struct json_report *report, const json_t *from)
 	return kept;
 }
 
-static void read_compute(struct profile_process *process, const json_t *from)
-{
-	const json_t *compute = json_object_get(from, "compute");
-
-	process->compute.measured = compute != NULL;
-	process->compute.cost.flops = count_of(compute, "flops");
-	process->compute.cost.counted_count =
-		count_of(json_object_get(compute, "figures"), "counted");
-}
-
 /* Whose ends the steps are: by its name, which a report has instead of its number. */
 static uint32_t step_function(const struct json_report *report,
 			      const struct profile_process *process, const json_t *from)
@@ -747,6 +667,7 @@ static int read_process(struct json_report *report, struct profile_process *proc
 	uint64_t user_ns = number_of(from, "cpu_user_ns");
 	uint64_t system_ns = number_of(from, "cpu_system_ns");
 	int err;
+	const json_t *compute = json_object_get(from, "compute");
 
 	*process = (struct profile_process){
 		.index = (uint32_t)report->profile.processes_count,
@@ -768,7 +689,10 @@ static int read_process(struct json_report *report, struct profile_process *proc
 		return -ENOMEM;
 	if (user_ns != PROFILE_ABSENT && system_ns != PROFILE_ABSENT)
 		process->cpu_ns = user_ns + system_ns;
-	read_compute(process, from);
+	process->compute.measured = compute != NULL;
+	process->compute.cost.flops = count_of(compute, "flops");
+	process->compute.cost.counted_count =
+		count_of(json_object_get(compute, "figures"), "counted");
 	read_steps(process, from);
 	err = read_functions(report, process, from);
 	if (!err)
@@ -813,26 +737,6 @@ static char *sentence_of(const json_t *from, const char *key)
 	return text_take(&text);
 }
 
-static enum finding_severity severity_of(const json_t *from)
-{
-	const char *name = text_of(from, "severity");
-
-	for (int severity = FINDING_HIGH; severity < FINDING_LOW; severity++)
-		if (!strcmp(name, finding_severity_name((enum finding_severity)severity)))
-			return (enum finding_severity)severity;
-	return FINDING_LOW;
-}
-
-static enum bottleneck bottleneck_of(const json_t *from)
-{
-	const char *name = text_of(from, "class");
-
-	for (int i = BOTTLENECK_NONE + 1; i < BOTTLENECKS; i++)
-		if (!strcmp(name, bottleneck_name((enum bottleneck)i)))
-			return (enum bottleneck)i;
-	return BOTTLENECK_NONE;
-}
-
 static int read_place(struct finding_place *place, const json_t *from)
 {
 	if (!from)
@@ -857,8 +761,10 @@ static int read_findings(struct process_analysis *into, const json_t *process)
 
 		*finding = (struct finding){
 			.kind = text_of(from, "kind"),
-			.bottleneck = bottleneck_of(from),
-			.severity = severity_of(from),
+			.bottleneck = named(text_of(from, "class"), bottleneck_name,
+					    BOTTLENECK_NONE + 1, BOTTLENECKS - 1, BOTTLENECK_NONE),
+			.severity = named(text_of(from, "severity"), finding_severity_name,
+					  FINDING_HIGH, FINDING_LOW, FINDING_LOW),
 			.gain_ns = json_number_value(json_object_get(from, "gain_ns_per_step")),
 			.confidence = json_number_value(json_object_get(from, "confidence")),
 			.subject = sentence_of(from, "subject"),
@@ -915,15 +821,6 @@ bool json_report_is(const char *path)
 	return letter == '{';
 }
 
-static int read_all(struct json_report *report)
-{
-	int err;
-
-	read_capture(report);
-	err = read_peaks(report);
-	return err ? err : read_processes(report);
-}
-
 struct json_report *json_report__read(const char *path, char why[JSON_REPORT_WHY])
 {
 	struct json_report *report = calloc(1, sizeof(*report));
@@ -936,10 +833,12 @@ struct json_report *json_report__read(const char *path, char why[JSON_REPORT_WHY
 	else if (report && strcmp(text_of(report->root, "schema"), "perfx.report/1"))
 		snprintf(why, JSON_REPORT_WHY,
 			 "not a report of perfx-trace: its schema is not perfx.report/1");
-	else if (!report || read_all(report))
+	else if (!report || read_peaks(report) || read_processes(report))
 		snprintf(why, JSON_REPORT_WHY, "out of memory");
-	else
+	else {
+		read_capture(report);
 		return report;
+	}
 	json_report__free(report);
 	return NULL;
 }
@@ -954,9 +853,22 @@ void json_report__free(struct json_report *report)
 	if (!report)
 		return;
 	for (size_t i = 0; report->profile.processes && i < report->profile.processes_count; i++) {
-		free(report->profile.processes[i].rows);
-		free_memory(&report->profile.processes[i]);
-		free_gpu(&report->profile.processes[i].gpu);
+		struct profile_process *process = &report->profile.processes[i];
+
+		for (size_t j = 0; j < process->memory_count; j++) {
+			struct profile_memory *memory = &process->memory[j];
+
+			for (size_t k = 0; k < memory->hotspots_count; k++)
+				free((void *)memory->hotspots[k].frames);
+			free(memory->hotspots);
+			free(memory->allocators);
+		}
+		free(process->memory);
+		free(process->rows);
+		free(process->gpu.kernels);
+		free(process->gpu.copies);
+		free(process->gpu.syncs);
+		free(process->gpu.places);
 	}
 	free(report->profile.gpu_devices);
 	free(report->profile.processes);

@@ -33,8 +33,8 @@ static void put_breakdown(struct json_output *o, const struct profile_steps *ste
 	const struct profile_step_division *divided = &steps->divided;
 	json_t *ranges;
 
-	json_put(o, "divided", json_of_integer(divided->count));
-	json_put(o, "divided_ns", json_of_integer(divided->ns));
+	json_put_integer(o, "divided", divided->count);
+	json_put_integer(o, "divided_ns", divided->ns);
 	if (divided->count) {
 		json_put(o, "breakdown", json_of_phases(divided->phases));
 		return;
@@ -72,11 +72,11 @@ static void put_steps_cost(struct json_output *o, const struct profile *profile,
 
 	if (!process->compute.measured)
 		return;
-	json_put(o, "computed", json_of_integer(cost->steps_count));
-	json_put(o, "computed_ns", json_of_integer(cost->ns));
+	json_put_integer(o, "computed", cost->steps_count);
+	json_put_integer(o, "computed_ns", cost->ns);
 	if (rates.flops >= 0) {
-		json_put(o, "flops", json_of_integer(cost->flops));
-		json_put(o, "thread_flops", json_of_integer(cost->thread_flops));
+		json_put_integer(o, "flops", cost->flops);
+		json_put_integer(o, "thread_flops", cost->thread_flops);
 		put_real(o, "gflops_per_s", rates.flops_per_s / 1e9);
 		put_real(o, "mfu", rates.mfu);
 	}
@@ -87,7 +87,7 @@ static void put_steps_cost(struct json_output *o, const struct profile *profile,
 			   "unread", json_of_integer(cost->unread_count), "opaque",
 			   json_of_integer(cost->opaque_count)));
 	if (rates.unrecorded_flops)
-		json_put(o, "unrecorded_flops", json_of_integer(rates.unrecorded_flops));
+		json_put_integer(o, "unrecorded_flops", rates.unrecorded_flops);
 }
 
 void json_put_steps(struct json_output *o, const struct profile *profile,
@@ -100,37 +100,37 @@ void json_put_steps(struct json_output *o, const struct profile *profile,
 	if (!steps->ends_count)
 		return;
 	json_open(o, "steps", '{');
-	json_put(o, "count", json_of_integer(steps->ends_count));
+	json_put_integer(o, "count", steps->ends_count);
 	if (function)
-		json_put(o, "by", json_of_string(function->name));
+		json_put_string(o, "by", function->name);
 	json_put(o, "found_by", json_string(profile_steps_by_name(steps->found_by)));
 	json_put(o, "confidence", json_real(steps->confidence));
-	json_put(o, "tid", json_of_integer(steps->tid));
-	json_put(o, "unrecorded", json_of_integer(steps_unrecorded(process)));
-	json_put(o, "whole", json_of_integer(steps->count));
+	json_put_integer(o, "tid", steps->tid);
+	json_put_integer(o, "unrecorded", steps_unrecorded(process));
+	json_put_integer(o, "whole", steps->count);
 	put_why(o, profile, process);
 	if (!steps->count) {
 		json_close(o, '}');
 		return;
 	}
-	json_put(o, "total_ns", json_of_integer(steps->total_ns));
-	json_put(o, "avg_ns", json_of_integer(steps->avg_ns));
-	json_put(o, "stddev_ns", json_of_integer(u64_of(steps->stddev_ns + 0.5)));
-	json_put(o, "p50_ns", json_of_integer(steps->p50_ns));
-	json_put(o, "p95_ns", json_of_integer(steps->p95_ns));
-	json_put(o, "max_ns", json_of_integer(steps->max_ns));
+	json_put_integer(o, "total_ns", steps->total_ns);
+	json_put_integer(o, "avg_ns", steps->avg_ns);
+	json_put_integer(o, "stddev_ns", u64_of(steps->stddev_ns + 0.5));
+	json_put_integer(o, "p50_ns", steps->p50_ns);
+	json_put_integer(o, "p95_ns", steps->p95_ns);
+	json_put_integer(o, "max_ns", steps->max_ns);
 	put_breakdown(o, steps);
 	if (steps->off_cpu_ns != PROFILE_ABSENT) {
-		json_put(o, "waited", json_of_integer(steps->waited_count));
-		json_put(o, "waited_ns", json_of_integer(steps->waited_ns));
-		json_put(o, "off_cpu_ns", json_of_integer(steps->off_cpu_ns));
+		json_put_integer(o, "waited", steps->waited_count);
+		json_put_integer(o, "waited_ns", steps->waited_ns);
+		json_put_integer(o, "off_cpu_ns", steps->off_cpu_ns);
 	}
 	if (steps->gpu_used)
 		json_put(o, "gpu", json_of_step_gpu(&steps->gpu));
 	put_steps_cost(o, profile, process);
 	if (steps->startup_ns)
-		json_put(o, "startup_ns", json_of_integer(steps->startup_ns));
-	json_put(o, "series_each", json_of_integer(steps->series_each));
+		json_put_integer(o, "startup_ns", steps->startup_ns);
+	json_put_integer(o, "series_each", steps->series_each);
 	json_put_rows(o, "series", "steps", profile, of_process);
 	json_close(o, '}');
 }
@@ -160,10 +160,9 @@ void json_put_step_time(struct json_output *o, const struct process_analysis *an
 	if (!time->known)
 		return;
 	object = json_object();
-	json_object_set_new(object, "unit_ns", json_of_integer(u64_of(time->unit_ns + 0.5)));
+	json_set_integer(object, "unit_ns", u64_of(time->unit_ns + 0.5));
 	for (int i = 0; i < TIME_CLASSES; i++)
 		if (time->ns[i] >= 0.5)
-			json_object_set_new(object, names[i],
-					    json_of_integer(u64_of(time->ns[i] + 0.5)));
+			json_set_integer(object, names[i], u64_of(time->ns[i] + 0.5));
 	json_put(o, "step_time", object);
 }

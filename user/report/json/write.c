@@ -43,11 +43,10 @@ json_t *json_of_place(const struct finding_place *place)
 {
 	json_t *object = json_object();
 
-	json_object_set_new(object, "function", json_of_string(place->function));
+	json_set_string(object, "function", place->function);
 	if (place->file[0])
-		json_object_set_new(object, "file", json_of_string(place->file));
-	if (place->line)
-		json_object_set_new(object, "line", json_of_integer(place->line));
+		json_set_string(object, "file", place->file);
+	json_set_count(object, "line", place->line);
 	return object;
 }
 
@@ -74,7 +73,7 @@ static void put_tool(struct json_output *o, const struct profile *p)
 {
 	json_open(o, "tool", '{');
 	json_put(o, "name", json_string("perfx-trace"));
-	json_put(o, "version", json_of_string(p->tool_version));
+	json_put_string(o, "version", p->tool_version);
 	json_put(o, "command", arguments_of_line(p->command));
 	json_close(o, '}');
 }
@@ -92,14 +91,12 @@ static void put_recording_windows(struct json_output *o, const struct profile *p
 		json_t *object = json_object();
 
 		sum_ns += recording_window->to_ns - recording_window->from_ns;
-		json_object_set_new(object, "start_ns",
-				    json_of_integer(recording_window->from_ns - p->start_ns));
-		json_object_set_new(object, "end_ns",
-				    json_of_integer(recording_window->to_ns - p->start_ns));
+		json_set_integer(object, "start_ns", recording_window->from_ns - p->start_ns);
+		json_set_integer(object, "end_ns", recording_window->to_ns - p->start_ns);
 		json_put(o, NULL, object);
 	}
 	json_close(o, ']');
-	json_put(o, "recorded_ns", json_of_integer(sum_ns));
+	json_put_integer(o, "recorded_ns", sum_ns);
 }
 
 /* "left_out": ["hits", "loss"]: sums of which those at the slice's ends are missing. */
@@ -127,11 +124,11 @@ static void put_time_slice(struct json_output *o, const struct profile *p)
 	json_open(o, "part", '{');
 	json_put(o, "kind",
 		 json_string(time_slice->flags & PERFX_TIME_SLICE_VIEW ? "view" : "flight"));
-	json_put(o, "after_ns", json_of_integer(p->start_ns - time_slice->recording_ns));
+	json_put_integer(o, "after_ns", p->start_ns - time_slice->recording_ns);
 	if (*time_slice->why)
-		json_put(o, "why", json_of_string(time_slice->why));
+		json_put_string(o, "why", time_slice->why);
 	json_put(o, "memory_full", json_boolean(time_slice->flags & PERFX_TIME_SLICE_FULL));
-	json_put(o, "left_out_calls", json_of_integer(time_slice->left_out_count));
+	json_put_integer(o, "left_out_calls", time_slice->left_out_count);
 	put_left_out(o, time_slice->left_out);
 	json_close(o, '}');
 }
@@ -147,20 +144,20 @@ static void put_capture(struct json_output *o, const struct profile *p)
 	if (p->partial & PROFILE_PARTIAL_LOSSY)
 		json_array_append_new(reasons, json_string("lossy"));
 	json_open(o, "capture", '{');
-	json_put(o, "start_unix_ns", json_of_integer(p->start_unix_ns));
-	json_put(o, "duration_ns", json_of_integer(p->duration_ns));
+	json_put_integer(o, "start_unix_ns", p->start_unix_ns);
+	json_put_integer(o, "duration_ns", p->duration_ns);
 	put_recording_windows(o, p);
 	json_put(o, "partial", json_boolean(p->partial != 0));
 	json_put(o, "partial_reasons", reasons);
 	put_time_slice(o, p);
 	json_open(o, "host", '{');
-	json_put(o, "name", json_of_string(p->host_name));
-	json_put(o, "kernel", json_of_string(p->kernel));
-	json_put(o, "cpus", json_of_integer(p->cpus_count));
+	json_put_string(o, "name", p->host_name);
+	json_put_string(o, "kernel", p->kernel);
+	json_put_integer(o, "cpus", p->cpus_count);
 	if (p->memory_mib)
-		json_put(o, "memory_bytes", json_of_integer((uint64_t)p->memory_mib << 20));
+		json_put_integer(o, "memory_bytes", (uint64_t)p->memory_mib << 20);
 	if (p->boot_id[0])
-		json_put(o, "boot_id", json_of_string(p->boot_id));
+		json_put_string(o, "boot_id", p->boot_id);
 	json_put_measured(o, "busy_ns", p->host_busy_ns);
 	json_put_measured(o, "others_cpu_ns", profile_others_cpu_ns(p));
 	json_put_measured(o, "steal_ns", p->host_steal_ns);
@@ -176,15 +173,6 @@ static void put_losses(struct json_output *o, const uint64_t losses[PERFX_LOSS_K
 	json_close(o, '}');
 }
 
-static void put_clock(struct json_output *o, const struct perfx_merged *merged)
-{
-	json_put(o, "aligned_by", json_string(name_of_alignment(merged->alignment)));
-	json_put(o, "offset_ns", json_integer(merged->offset_ns));
-	json_put_measured(o, "error_ns", merged->error_ns);
-	json_put(o, "drift_ppb", json_integer(merged->drift_ppb));
-	json_put(o, "pairs", json_of_integer(merged->pairs_count));
-}
-
 /* Those that were merged. */
 static void put_captures(struct json_output *o, const struct profile *p)
 {
@@ -195,14 +183,17 @@ static void put_captures(struct json_output *o, const struct profile *p)
 		const struct profile_capture *capture = &p->captures[i];
 
 		json_open(o, NULL, '{');
-		json_put(o, "host", json_of_string(capture->host_name));
-		json_put(o, "boot_id", json_of_string(capture->boot_id));
-		json_put(o, "command", json_of_string(capture->command));
-		json_put(o, "cpus", json_of_integer(capture->facts.cpus_count));
-		json_put(o, "start_unix_ns", json_of_integer(capture->facts.start_unix_ns));
-		json_put(o, "duration_ns",
-			 json_of_integer(capture->facts.end_ns - capture->facts.start_ns));
-		put_clock(o, &capture->facts);
+		json_put_string(o, "host", capture->host_name);
+		json_put_string(o, "boot_id", capture->boot_id);
+		json_put_string(o, "command", capture->command);
+		json_put_integer(o, "cpus", capture->facts.cpus_count);
+		json_put_integer(o, "start_unix_ns", capture->facts.start_unix_ns);
+		json_put_integer(o, "duration_ns", capture->facts.end_ns - capture->facts.start_ns);
+		json_put(o, "aligned_by", json_string(name_of_alignment(capture->facts.alignment)));
+		json_put(o, "offset_ns", json_integer(capture->facts.offset_ns));
+		json_put_measured(o, "error_ns", capture->facts.error_ns);
+		json_put(o, "drift_ppb", json_integer(capture->facts.drift_ppb));
+		json_put_integer(o, "pairs", capture->facts.pairs_count);
 		put_losses(o, capture->losses);
 		json_close(o, '}');
 	}
@@ -214,26 +205,17 @@ static json_t *probe_object(const struct profile *p, const struct profile_probe 
 	const struct profile_function *function = profile_function(p, probe->function);
 	json_t *object = json_object();
 
-	json_object_set_new(object, "name", json_of_string(function ? function->name : ""));
-	json_object_set_new(object, "module",
-			    json_of_string(function ? function->module_base : ""));
-	json_object_set_new(object, "offset", json_of_integer(probe->offset));
+	json_set_string(object, "name", function ? function->name : "");
+	json_set_string(object, "module", function ? function->module_base : "");
+	json_set_integer(object, "offset", probe->offset);
 	json_object_set_new(object, "link", json_string(name_of_link(probe->link)));
 	json_object_set_new(object, "return", json_string(name_of_return(probe->ret)));
 	json_object_set_new(object, "site", json_string(name_of_site(probe->site)));
 	json_object_set_new(object, "at", json_string(probe->is_exit ? "exit" : "entry"));
-	json_object_set_new(object, "hits", json_of_integer(probe->hits_count));
+	json_set_integer(object, "hits", probe->hits_count);
 	if (probe->cost_ns > 0)
 		json_object_set_new(object, "ns_per_hit", json_real(probe->cost_ns));
 	return object;
-}
-
-static void put_agreement(struct json_output *o, const struct profile *p)
-{
-	enum slowdown_agreement agreement = profile_slowdown_agreement(p);
-
-	if (agreement == SLOWDOWN_AGREES || agreement == SLOWDOWN_DISAGREES)
-		json_put(o, "agrees", json_boolean(agreement == SLOWDOWN_AGREES));
 }
 
 static void put_observed(struct json_output *o, const struct profile *p)
@@ -243,14 +225,18 @@ static void put_observed(struct json_output *o, const struct profile *p)
 	if (!observed->without_ns)
 		return;
 	json_open(o, "observed", '{');
-	json_put(o, "steps_without", json_of_integer(observed->steps_without));
-	json_put(o, "steps_with", json_of_integer(observed->steps_with));
-	json_put(o, "without_ns", json_of_integer(observed->without_ns));
-	json_put(o, "with_ns", json_of_integer(observed->with_ns));
+	json_put_integer(o, "steps_without", observed->steps_without);
+	json_put_integer(o, "steps_with", observed->steps_with);
+	json_put_integer(o, "without_ns", observed->without_ns);
+	json_put_integer(o, "with_ns", observed->with_ns);
 	json_put(o, "percent", json_real(profile_observed_percent(observed)));
 	json_put(o, "noise_percent", json_real(observed->noise_percent));
-	if (p->overhead_percent >= 0)
-		put_agreement(o, p);
+	if (p->overhead_percent >= 0) {
+		enum slowdown_agreement agreement = profile_slowdown_agreement(p);
+
+		if (agreement == SLOWDOWN_AGREES || agreement == SLOWDOWN_DISAGREES)
+			json_put(o, "agrees", json_boolean(agreement == SLOWDOWN_AGREES));
+	}
 	json_close(o, '}');
 }
 
@@ -267,13 +253,13 @@ static void put_probes(struct json_output *o, const struct profile *p, bool all)
 			left_out++;
 	}
 	json_close(o, ']');
-	json_put(o, "probes_left_out", json_of_integer(left_out));
+	json_put_integer(o, "probes_left_out", left_out);
 }
 
 static void put_overhead(struct json_output *o, const struct profile *p, bool full)
 {
 	json_open(o, "overhead", '{');
-	json_put(o, "hits", json_of_integer(p->hits_count));
+	json_put_integer(o, "hits", p->hits_count);
 	if (p->hits_count && p->overhead_ns > 0)
 		json_put(o, "ns_per_hit", json_real(p->overhead_ns / (double)p->hits_count));
 	if (p->overhead_percent >= 0)
@@ -286,8 +272,8 @@ static void put_overhead(struct json_output *o, const struct profile *p, bool fu
 	json_put_measured(o, "tracer_strangers_read", p->untraced_read_count);
 	put_probes(o, p, full);
 	if (p->samples_cost_ns || p->waits_cost_ns) {
-		json_put(o, "samples_cost_ns", json_of_integer(p->samples_cost_ns));
-		json_put(o, "waits_cost_ns", json_of_integer(p->waits_cost_ns));
+		json_put_integer(o, "samples_cost_ns", p->samples_cost_ns);
+		json_put_integer(o, "waits_cost_ns", p->waits_cost_ns);
 	}
 	json_close(o, '}');
 }
@@ -299,9 +285,9 @@ static void put_not_attached(struct json_output *o, const struct profile *p)
 		const struct profile_not_attached *row = &p->not_attached[i];
 		json_t *object = json_object();
 
-		json_object_set_new(object, "name", json_of_string(row->name));
-		json_object_set_new(object, "reason", json_of_string(row->reason));
-		json_object_set_new(object, "count", json_of_integer(row->count));
+		json_set_string(object, "name", row->name);
+		json_set_string(object, "reason", row->reason);
+		json_set_integer(object, "count", row->count);
 		json_object_set_new(object, "by_design", json_boolean(row->by_design));
 		json_put(o, NULL, object);
 	}
@@ -320,15 +306,13 @@ static void put_parallel(struct json_output *o, const struct profile *p,
 		const struct profile_function *named = profile_function(p, function->function);
 		json_t *object = json_object();
 
-		json_object_set_new(object, "name", json_of_string(named ? named->name : ""));
-		json_object_set_new(object, "total_ns", json_of_integer(function->total_ns));
-		json_object_set_new(object, "threads",
-				    json_of_integer(function->parallelism.threads_count));
+		json_set_string(object, "name", named ? named->name : "");
+		json_set_integer(object, "total_ns", function->total_ns);
+		json_set_integer(object, "threads", function->parallelism.threads_count);
 		json_object_set_new(object, "speedup", json_real(function->parallelism.speedup));
 		json_object_set_new(object, "efficiency",
 				    json_real(function->parallelism.efficiency));
-		json_object_set_new(object, "samples",
-				    json_of_integer(function->parallelism.samples_count));
+		json_set_integer(object, "samples", function->parallelism.samples_count);
 		json_put(o, NULL, object);
 	}
 	json_close(o, ']');
@@ -355,30 +339,24 @@ static void set_number(json_t *object, const char *key, double number)
 		json_object_set_new(object, key, json_real(number));
 }
 
-static void set_count(json_t *object, const char *key, uint64_t count)
-{
-	if (count)
-		json_object_set_new(object, key, json_of_integer(count));
-}
-
-static json_t *value_object(const struct profile_user_value *value)
+static json_t *object_of_user_value(const struct profile_user_value *value)
 {
 	json_t *object = json_object();
 	bool any = value->lowest <= value->highest;
 
-	json_object_set_new(object, "name", json_of_string(value->name));
+	json_set_string(object, "name", value->name);
 	set_number(object, "value", value->value);
 	json_object_set_new(object, "unit", json_string(""));
-	json_object_set_new(object, "samples", json_of_integer(value->samples_count));
-	set_count(object, "added", value->added_count);
+	json_set_integer(object, "samples", value->samples_count);
+	json_set_count(object, "added", value->added_count);
 	set_number(object, "last", value->value);
 	set_number(object, "sum", any || value->lost_count ? value->sum : NAN);
 	set_number(object, "min", any ? value->lowest : NAN);
 	set_number(object, "max", any ? value->highest : NAN);
 	set_number(object, "rate", any || value->lost_count ? value->rate : NAN);
-	set_count(object, "not_finite", value->strange_count);
-	set_count(object, "lost", value->lost_count);
-	set_count(object, "not_summed", value->unsummed_count);
+	json_set_count(object, "not_finite", value->strange_count);
+	json_set_count(object, "lost", value->lost_count);
+	json_set_count(object, "not_summed", value->unsummed_count);
 	return object;
 }
 
@@ -388,7 +366,7 @@ static void put_values(struct json_output *o, const struct profile_process *proc
 		return;
 	json_open(o, "counters", '[');
 	for (size_t i = 0; i < process->values_count; i++)
-		json_put_exact(o, NULL, value_object(&process->values[i]));
+		json_put_exact(o, NULL, object_of_user_value(&process->values[i]));
 	json_close(o, ']');
 }
 
@@ -403,8 +381,8 @@ static void set_estimate(json_t *object, const struct flops_check *flops)
 {
 	if (!flops->known)
 		return;
-	json_object_set_new(object, "counted_flops", json_of_integer(flops->counted));
-	json_object_set_new(object, "estimated_flops", json_of_integer(flops->estimated));
+	json_set_integer(object, "counted_flops", flops->counted);
+	json_set_integer(object, "estimated_flops", flops->estimated);
 	json_object_set_new(object, "difference", json_real(flops_check_difference(flops)));
 }
 
@@ -414,12 +392,11 @@ json_t *json_of_perf_counters(const struct profile *profile, const struct profil
 	const struct profile_call_counters *perf = row->perf;
 	json_t *counters = json_object();
 
-	json_object_set_new(counters, "calls", json_of_integer(perf->calls_count));
-	json_object_set_new(counters, "missed", json_of_integer(perf->missed_count));
+	json_set_integer(counters, "calls", perf->calls_count);
+	json_set_integer(counters, "missed", perf->missed_count);
 	for (int i = 0; perf->calls_count && i < PERFX_PERF_COUNTERS; i++)
 		if (profile->perf_counters[i].name)
-			json_object_set_new(counters, profile->perf_counters[i].name,
-					    json_of_integer(perf->values[i]));
+			json_set_integer(counters, profile->perf_counters[i].name, perf->values[i]);
 	set_estimate(counters, &flops);
 	return counters;
 }
@@ -429,10 +406,10 @@ static json_t *counter_object(const struct profile_perf_counter *counter, uint64
 {
 	json_t *object = json_object();
 
-	json_object_set_new(object, "name", json_of_string(counter->name));
-	json_object_set_new(object, "value", json_of_integer(value));
-	json_object_set_new(object, "unit", json_of_string(counter->unit));
-	json_object_set_new(object, "samples", json_of_integer(process->perf.threads_count));
+	json_set_string(object, "name", counter->name);
+	json_set_integer(object, "value", value);
+	json_set_string(object, "unit", counter->unit);
+	json_set_integer(object, "samples", process->perf.threads_count);
 	json_object_set_new(object, "counted_share", json_real(perf_share(&process->perf)));
 	return object;
 }
@@ -465,11 +442,6 @@ static void put_counters(struct json_output *o, const struct profile *profile,
  * which no call has a known cost, nor any call that it made, has no flops.
  */
 
-static void set_integer(json_t *object, const char *key, uint64_t value)
-{
-	json_object_set_new(object, key, json_of_integer(value));
-}
-
 static void set_positive(json_t *object, const char *key, double value, double unit)
 {
 	if (value > 0)
@@ -480,15 +452,12 @@ json_t *json_of_call_costs(const struct profile_cost *cost)
 {
 	json_t *object = json_object();
 
-	set_integer(object, "counted", cost->counted_count);
-	set_integer(object, "unread", cost->unread_count);
-	set_integer(object, "silenced", cost->nested_count);
-	if (cost->opaque_count)
-		set_integer(object, "opaque", cost->opaque_count);
-	if (cost->submitted_count)
-		set_integer(object, "submitted", cost->submitted_count);
-	if (cost->assumed_count)
-		set_integer(object, "assumed", cost->assumed_count);
+	json_set_integer(object, "counted", cost->counted_count);
+	json_set_integer(object, "unread", cost->unread_count);
+	json_set_integer(object, "silenced", cost->nested_count);
+	json_set_count(object, "opaque", cost->opaque_count);
+	json_set_count(object, "submitted", cost->submitted_count);
+	json_set_count(object, "assumed", cost->assumed_count);
 	return object;
 }
 
@@ -514,7 +483,7 @@ static void set_bus(json_t *object, const struct profile_cost *cost, uint64_t wa
 			     (double)cost->moved_bytes / (double)wall_ns, 1e-9);
 	if (!profile_bus_known(cost))
 		return;
-	set_integer(object, "bus_bytes", cost->bus_bytes);
+	json_set_integer(object, "bus_bytes", cost->bus_bytes);
 	if (wall_ns)
 		set_positive(object, "bus_bytes_per_s", (double)cost->bus_bytes / (double)wall_ns,
 			     1e-9);
@@ -529,21 +498,11 @@ static void put_sources(struct json_output *o, const struct profile_compute *com
 		const char *name = name_of_source(compute->sources[i].source);
 
 		if (cost->counted_count)
-			set_integer(flops, name, cost->flops);
+			json_set_integer(flops, name, cost->flops);
 		json_object_set_new(calls, name, json_of_call_costs(cost));
 	}
 	json_put(o, "sources", flops);
 	json_put(o, "figures_by_source", calls);
-}
-
-static void put_dtypes(struct json_output *o, const struct profile_compute *compute)
-{
-	json_t *object = json_object();
-
-	for (size_t i = 0; i < compute->dtypes_count; i++)
-		set_integer(object, name_of_dtype(compute->dtypes[i].dtype),
-			    compute->dtypes[i].flops);
-	json_put(o, "dtypes", object);
 }
 
 /* What is known only with operations: rates and the peak. */
@@ -578,11 +537,10 @@ static void put_cut(struct json_output *o, const struct profile *profile,
 	struct text why = {0};
 
 	add_reduction(&why, profile, compute->until_ns, true);
-	json_put(o, "measured_flops", json_of_integer(compute->until_flops));
-	json_put(o, "measured_ns",
-		 json_of_integer(compute->until_ns > process->from_ns
-					 ? compute->until_ns - process->from_ns
-					 : 0));
+	json_put_integer(o, "measured_flops", compute->until_flops);
+	json_put_integer(o, "measured_ns",
+			 compute->until_ns > process->from_ns ? compute->until_ns - process->from_ns
+							      : 0);
 	json_put(o, "why", json_of_sentence(text_peek(&why)));
 	text_clear(&why);
 }
@@ -592,23 +550,27 @@ static void put_compute(struct json_output *o, const struct profile *profile,
 {
 	const struct profile_compute *compute = &process->compute;
 	double attributed = roofline_is_cut(process) ? -1 : roofline_attributed(compute);
+	json_t *object = json_object();
 
 	if (!compute->measured)
 		return;
 	json_open(o, "compute", '{');
 	if (compute->cost.counted_count) {
-		json_put(o, "flops", json_of_integer(compute->cost.flops));
-		json_put(o, "bytes", json_of_integer(compute->cost.bytes));
-		json_put(o, "moved_bytes", json_of_integer(compute->cost.moved_bytes));
+		json_put_integer(o, "flops", compute->cost.flops);
+		json_put_integer(o, "bytes", compute->cost.bytes);
+		json_put_integer(o, "moved_bytes", compute->cost.moved_bytes);
 	}
 	json_put_members(o, rates_of(profile, process));
 	put_sources(o, compute);
-	put_dtypes(o, compute);
+	for (size_t i = 0; i < compute->dtypes_count; i++)
+		json_set_integer(object, name_of_dtype(compute->dtypes[i].dtype),
+				 compute->dtypes[i].flops);
+	json_put(o, "dtypes", object);
 	json_put(o, "figures", json_of_call_costs(&compute->cost));
-	json_put(o, "counted_ns", json_of_integer(compute->counted_ns));
-	json_put(o, "unread_ns", json_of_integer(compute->unread_ns));
+	json_put_integer(o, "counted_ns", compute->counted_ns);
+	json_put_integer(o, "unread_ns", compute->unread_ns);
 	if (compute->opaque_ns)
-		json_put(o, "opaque_ns", json_of_integer(compute->opaque_ns));
+		json_put_integer(o, "opaque_ns", compute->opaque_ns);
 	if (attributed >= 0)
 		json_put(o, "attributed", json_real(attributed));
 	if (roofline_is_cut(process))
@@ -625,18 +587,35 @@ static void put_peaks(struct json_output *o, const struct profile *profile)
 		const struct perfx_peak *peak = &profile->peaks[i];
 		json_t *object = json_object();
 
-		set_integer(object, "threads", peak->threads);
+		json_set_integer(object, "threads", peak->threads);
 		if (peak->dtype != PERFX_DTYPE_UNKNOWN)
 			json_object_set_new(object, "dtype",
 					    json_string(name_of_dtype(peak->dtype)));
 		set_positive(object, "gflops_per_s", (double)peak->flops_per_s, 1e9);
 		if (peak->bytes_per_s)
-			set_integer(object, "bytes_per_s", peak->bytes_per_s);
+			json_set_integer(object, "bytes_per_s", peak->bytes_per_s);
 		json_object_set_new(object, "origin",
 				    json_string(name_of_peak_origin(peak->origin)));
 		json_put(o, NULL, object);
 	}
 	json_close(o, ']');
+}
+
+static void put_energy(struct json_output *o, const struct profile *profile,
+		       const struct report_options *options)
+{
+	const struct profile_host_energy *energy = &profile->energy;
+
+	if (energy->host_uj == PROFILE_ABSENT && energy->gpu_mj == PROFILE_ABSENT)
+		return;
+	json_open(o, "energy", '{');
+	json_put_measured(o, "host_uj", energy->host_uj);
+	json_put_measured(o, "gpu_mj", energy->gpu_mj);
+	if (options->carbon_intensity > 0)
+		json_put(o, "carbon_g",
+			 json_real(report_carbon_g(report_joules(energy),
+						   options->carbon_intensity)));
+	json_close(o, '}');
 }
 
 /*
@@ -691,7 +670,7 @@ static void put_hotspots(struct json_output *o, const struct profile *p,
 	size_t count =
 		memory->hotspots_count < HOTSPOTS_MAX ? memory->hotspots_count : HOTSPOTS_MAX;
 
-	json_put(o, "hotspots_left_out", json_of_integer(memory->hotspots_count - count));
+	json_put_integer(o, "hotspots_left_out", memory->hotspots_count - count);
 	json_open(o, "hotspots", '[');
 	for (; row.part < count; row.part++)
 		json_put(o, NULL, json_of_row(&table, &row));
@@ -726,14 +705,12 @@ static void put_allocators(struct json_output *o, const struct profile_memory *m
 		const struct profile_allocator *allocator = &memory->allocators[i];
 		json_t *object = json_object();
 
-		json_object_set_new(object, "name", json_of_string(allocator->name));
-		json_object_set_new(object, "module", json_of_string(allocator->module));
-		json_object_set_new(object, "allocs", json_of_integer(allocator->allocs_count));
+		json_set_string(object, "name", allocator->name);
+		json_set_string(object, "module", allocator->module);
+		json_set_integer(object, "allocs", allocator->allocs_count);
 		if (frees_seen)
-			json_object_set_new(object, "frees",
-					    json_of_integer(allocator->frees_count));
-		json_object_set_new(object, "allocated_bytes",
-				    json_of_integer(allocator->allocated_bytes));
+			json_set_integer(object, "frees", allocator->frees_count);
+		json_set_integer(object, "allocated_bytes", allocator->allocated_bytes);
 		if (frees_seen)
 			json_set_measured(object, "live_bytes", allocator->live_bytes);
 		json_put(o, NULL, object);
@@ -756,11 +733,10 @@ static void put_sizes(struct json_output *o, const struct profile_memory *memory
 		if (!memory->sizes[i])
 			continue;
 		object = json_object();
-		json_object_set_new(object, "min_bytes",
-				    json_of_integer(i ? largest_of(i - 1) + 1 : 0));
+		json_set_integer(object, "min_bytes", i ? largest_of(i - 1) + 1 : 0);
 		if (i < PROFILE_SIZES - 1)
-			json_object_set_new(object, "max_bytes", json_of_integer(largest_of(i)));
-		json_object_set_new(object, "allocs", json_of_integer(memory->sizes[i]));
+			json_set_integer(object, "max_bytes", largest_of(i));
+		json_set_integer(object, "allocs", memory->sizes[i]);
 		json_put(o, NULL, object);
 	}
 	json_close(o, ']');
@@ -774,13 +750,11 @@ static void put_series(struct json_output *o, const struct profile *p,
 		const struct profile_memory_point *point = &memory->points[i];
 		json_t *object = json_object();
 
-		json_object_set_new(object, "at_ns",
-				    json_of_integer(profile_since_start(p, point->time_ns)));
+		json_set_integer(object, "at_ns", profile_since_start(p, point->time_ns));
 		if (memory->current_bytes != PROFILE_ABSENT)
 			json_set_measured(object, "live_bytes", point->live_bytes);
-		json_object_set_new(object, "allocs", json_of_integer(point->allocs_count));
-		json_object_set_new(object, "allocated_bytes",
-				    json_of_integer(point->allocated_bytes));
+		json_set_integer(object, "allocs", point->allocs_count);
+		json_set_integer(object, "allocated_bytes", point->allocated_bytes);
 		json_put(o, NULL, object);
 	}
 	json_close(o, ']');
@@ -798,9 +772,9 @@ static void put_domain(struct json_output *o, struct data_table *table,
 	put_allocators(o, memory);
 	put_sizes(o, memory);
 	if (memory->alloc_windows_count) {
-		json_put(o, "window_ns", json_of_integer(memory->alloc_window_ns));
-		json_put(o, "windows_from_ns",
-			 json_of_integer(profile_since_start(p, memory->alloc_windows_from_ns)));
+		json_put_integer(o, "window_ns", memory->alloc_window_ns);
+		json_put_integer(o, "windows_from_ns",
+				 profile_since_start(p, memory->alloc_windows_from_ns));
 	}
 	put_series(o, p, memory);
 	if (unjudged)
@@ -833,17 +807,16 @@ static void put_untraced(struct json_output *o, const struct profile_process *pr
 	if (!untraced->tid)
 		return;
 	object = json_object();
-	json_object_set_new(object, "tid", json_of_integer(untraced->tid));
-	json_object_set_new(object, "wall_ns", json_of_integer(untraced->wall_ns));
-	json_object_set_new(object, "self_ns", json_of_integer(untraced->self_ns));
+	json_set_integer(object, "tid", untraced->tid);
+	json_set_integer(object, "wall_ns", untraced->wall_ns);
+	json_set_integer(object, "self_ns", untraced->self_ns);
 	if (process_ns)
 		json_object_set_new(
 			object, "self_percent",
 			json_real(100.0 * (double)untraced->self_ns / (double)process_ns));
-	json_object_set_new(
-		object, "traced_ns",
-		json_of_integer(untraced->wall_ns - untraced->self_ns - untraced->running_ns));
-	json_object_set_new(object, "running_ns", json_of_integer(untraced->running_ns));
+	json_set_integer(object, "traced_ns",
+			 untraced->wall_ns - untraced->self_ns - untraced->running_ns);
+	json_set_integer(object, "running_ns", untraced->running_ns);
 	json_object_set_new(object, "at_least", json_boolean(untraced->at_least));
 	json_set_measured(object, "on_cpu_min_ns", untraced->on_cpu_min_ns);
 	json_set_measured(object, "on_cpu_max_ns", untraced->on_cpu_max_ns);
@@ -870,11 +843,11 @@ static json_t *late_object(const struct profile_late *row)
 	json_t *object = json_object();
 
 	json_object_set_new(object, "after", json_string(name_of_late(row->cause)));
-	json_object_set_new(object, "late_ns", json_of_integer(row->late_ns));
-	json_object_set_new(object, "functions", json_of_integer(row->functions_count));
-	json_object_set_new(object, "files", json_of_integer(row->files_count));
+	json_set_integer(object, "late_ns", row->late_ns);
+	json_set_integer(object, "functions", row->functions_count);
+	json_set_integer(object, "files", row->files_count);
 	if (*row->module)
-		json_object_set_new(object, "path", json_of_string(row->module));
+		json_set_string(object, "path", row->module);
 	return object;
 }
 
@@ -889,7 +862,7 @@ static void put_late(struct json_output *o, const struct profile *p, uint32_t pr
 		if (p->late[i].functions_count)
 			json_array_append_new(rows, late_object(&p->late[i]));
 		else
-			json_put(o, "ended_unseen_ns", json_of_integer(p->late[i].late_ns));
+			json_put_integer(o, "ended_unseen_ns", p->late[i].late_ns);
 	}
 	if (json_array_size(rows))
 		json_put(o, "attached_late", json_incref(rows));
@@ -910,9 +883,9 @@ static void put_sampled_operators(struct json_output *o, const struct profile *p
 	for (size_t i = 0; i < operators.count; i++) {
 		json_t *object = json_object();
 
-		json_object_set_new(object, "name", json_of_string(operators.list[i].name));
-		json_object_set_new(object, "samples", json_of_integer(operators.list[i].count));
-		json_object_set_new(object, "on_cpu_ns", json_of_integer(operators.list[i].ns));
+		json_set_string(object, "name", operators.list[i].name);
+		json_set_integer(object, "samples", operators.list[i].count);
+		json_set_integer(object, "on_cpu_ns", operators.list[i].ns);
 		json_put(o, NULL, object);
 	}
 	json_close(o, ']');
@@ -953,8 +926,8 @@ static void put_rules(struct json_output *o, const struct analysis *analysis)
 	if (!analysis->rules_file)
 		return;
 	json_open(o, "rules", '{');
-	json_put(o, "file", json_of_string(analysis->rules_file));
-	json_put(o, "silenced", json_of_integer(analysis->silenced_count));
+	json_put_string(o, "file", analysis->rules_file);
+	json_put_integer(o, "silenced", analysis->silenced_count);
 	json_close(o, '}');
 }
 
@@ -974,10 +947,10 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 	put_overhead(&o, profile, options->full);
 	put_not_attached(&o, profile);
 	put_peaks(&o, profile);
-	json_put_energy(&o, profile, options);
+	put_energy(&o, profile, options);
 	json_put_ranks(&o, profile, &analysis->ranks);
 	if (profile->perf_counters_why)
-		json_put(&o, "perf_counters_missing", json_of_string(profile->perf_counters_why));
+		json_put_string(&o, "perf_counters_missing", profile->perf_counters_why);
 	json_open(&o, "processes", '[');
 	for (size_t i = 0; i < profile->processes_count; i++)
 		put_process(&o, profile,

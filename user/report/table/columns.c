@@ -545,8 +545,8 @@ static struct value get_container(struct data_table *s, const struct data_table_
 	(void)s;
 	for (size_t i = 0; i < COUNT(parts); i++)
 		if (r->process->place.of[parts[i].part])
-			json_object_set_new(container, parts[i].key,
-					    json_of_string(r->process->place.of[parts[i].part]));
+			json_set_string(container, parts[i].key,
+					r->process->place.of[parts[i].part]);
 	if (json_object_size(container))
 		return nested(container);
 	json_decref(container);
