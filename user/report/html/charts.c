@@ -77,11 +77,6 @@ struct flame {
 	json_t *python; /* indices of names; NULL: none */
 };
 
-static void flame_new(struct flame *flame)
-{
-	*flame = (struct flame){.names = json_array(), .nodes = json_array()};
-}
-
 /* The name's index; key: the same for the same name. */
 static uint32_t flame_name(struct flame *flame, uint64_t key, const char *name)
 {
@@ -115,7 +110,6 @@ static void flame_end(struct text *into, struct flame *flame, const char *unit, 
 
 	if (flame->python)
 		json_object_set_new(data, "python", flame->python);
-
 	text_add(into, "</figcaption><div class=graph></div>"
 		       "<noscript><p class=note>Drawn by a script.</p></noscript>");
 	if (data)
@@ -183,10 +177,9 @@ static void add_calls_caption(struct text *into, const struct profile_process *p
 static void add_calls(struct text *into, const struct profile *profile,
 		      const struct profile_process *p, struct call_node *nodes)
 {
-	struct flame flame;
+	struct flame flame = {.names = json_array(), .nodes = json_array()};
 	double all_ns = 0;
 
-	flame_new(&flame);
 	if (p->untraced.tid) {
 		flame.whole = profile_wall_ns(p);
 		add_rest(&flame, PROFILE_UNTRACED_NAME, p->untraced.self_ns);
@@ -300,9 +293,8 @@ static void chart_places(struct text *into, const struct profile *profile,
 			 const struct profile_memory *memory)
 {
 	bool held = memory->current_bytes != PROFILE_ABSENT;
-	struct flame flame;
+	struct flame flame = {.names = json_array(), .nodes = json_array()};
 
-	flame_new(&flame);
 	for (size_t i = 0; i < memory->hotspots_count && i < PLACES_MAX; i++)
 		add_place(&flame, profile, &memory->hotspots[i], held);
 	open_chart(into, "\"flame memory\"", "Allocations (");
@@ -340,10 +332,8 @@ static void chart_samples(struct text *into, const struct profile *profile,
 			  const struct profile_process *p)
 {
 	const struct profile_sampling *sampling = &profile->sampling;
-	struct flame flame;
+	struct flame flame = {.names = json_array(), .nodes = json_array(), .marks_python = true};
 
-	flame_new(&flame);
-	flame.marks_python = true;
 	for (size_t i = 0; i < p->samples.count && i < SAMPLES_MAX; i++)
 		add_sample(&flame, &p->samples.list[i]);
 	open_chart(into, "flame", "Sampled time by call stack: callers above. Threads add up");
@@ -380,34 +370,32 @@ static void add_percent_value(struct text *into, uint64_t value)
 	text_printf(into, "%llu %%", (unsigned long long)value);
 }
 
-/* Levels, steps between them and what is on the axes. */
-static void add_series_of(struct text *into, const char *title, const struct point *points,
-			  size_t count, const struct profile_process *p,
-			  void (*add_value)(struct text *into, uint64_t value))
+/* A series over time; takes the points (NULL: out of memory) and the title. */
+static void add_series(struct text *into, struct text *title, struct point *points, size_t count,
+		       const struct profile_process *p,
+		       void (*add_value)(struct text *into, uint64_t value))
 {
 	uint64_t most = 0, most_ns = 0, wall_ns = profile_wall_ns(p);
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; points && i < count; i++) {
 		if (points[i].value <= most && i)
 			continue;
 		most = points[i].value;
 		most_ns = points[i].time_ns > p->from_ns ? points[i].time_ns - p->from_ns : 0;
 	}
-	if (!most || !wall_ns)
-		return;
-	open_chart(into, "series", title);
-	text_add(into, ": at most ");
-	add_value(into, most);
-	text_printf(into, ", at %s</figcaption><div class=plot>", as_ns(most_ns));
-	add_path(into, points, count, p->from_ns, wall_ns, most);
-	text_printf(into, "</div><div class=axis><span>0</span><span>%s</span></div></figure>\n",
-		    as_ns(wall_ns));
-}
-
-static void add_series(struct text *into, const char *title, const struct point *points,
-		       size_t count, const struct profile_process *p)
-{
-	add_series_of(into, title, points, count, p, add_bytes);
+	if (most && wall_ns) {
+		open_chart(into, "series", text_peek(title));
+		text_add(into, ": at most ");
+		add_value(into, most);
+		text_printf(into, ", at %s</figcaption><div class=plot>", as_ns(most_ns));
+		add_path(into, points, count, p->from_ns, wall_ns, most);
+		text_printf(into,
+			    "</div><div class=axis><span>0</span><span>%s</span></div></figure>\n",
+			    as_ns(wall_ns));
+	}
+	into->failed |= !points || title->failed;
+	text_clear(title);
+	free(points);
 }
 
 static void add_gpu_series(struct text *into, const struct profile_process *p,
@@ -427,12 +415,8 @@ static void add_gpu_series(struct text *into, const struct profile_process *p,
 	}
 	text_printf(&title, "%s of GPU %u over time", memory ? "Memory used" : "Utilization",
 		    device->index);
-	if (count > 1)
-		add_series_of(into, text_peek(&title), points, count, p,
-			      memory ? add_bytes : add_percent_value);
-	into->failed |= !points || title.failed;
-	text_clear(&title);
-	free(points);
+	add_series(into, &title, points, count > 1 ? count : 0, p,
+		   memory ? add_bytes : add_percent_value);
 }
 
 static void chart_gpu(struct text *into, const struct profile_process *p)
@@ -446,20 +430,15 @@ static void chart_gpu(struct text *into, const struct profile_process *p)
 static void chart_resident(struct text *into, const struct profile_process *p)
 {
 	struct point *points = calloc(p->points_count + 1, sizeof(*points));
+	struct text title = {0};
 	size_t count = 0;
 
-	if (!points) {
-		into->failed = true;
-		return;
-	}
-	for (size_t i = 0; i < p->points_count; i++) {
+	for (size_t i = 0; i < p->points_count && points; i++)
 		if (p->points[i].rss_bytes != PROFILE_ABSENT)
 			points[count++] =
 				(struct point){p->points[i].time_ns, p->points[i].rss_bytes};
-	}
-	if (count > 1)
-		add_series(into, "Resident memory over time", points, count, p);
-	free(points);
+	text_add(&title, "Resident memory over time");
+	add_series(into, &title, points, count > 1 ? count : 0, p, add_bytes);
 }
 
 static void chart_held(struct text *into, const struct profile_process *p,
@@ -475,11 +454,7 @@ static void chart_held(struct text *into, const struct profile_process *p,
 		points[i] = (struct point){memory->points[i].time_ns,
 					   held ? memory->points[i].live_bytes
 						: memory->points[i].allocated_bytes};
-	if (points)
-		add_series(into, text_peek(&title), points, memory->points_count, p);
-	into->failed |= !points || title.failed;
-	text_clear(&title);
-	free(points);
+	add_series(into, &title, points, memory->points_count, p, add_bytes);
 }
 
 /*
@@ -726,7 +701,7 @@ struct roofline_drawing {
 	struct plot_axis x, y;
 };
 
-static double place(const struct plot_axis *axis, double value, double from, double to)
+static double on_axis(const struct plot_axis *axis, double value, double from, double to)
 {
 	double share = (log10(value) - axis->from) / (axis->to - axis->from);
 
@@ -736,12 +711,12 @@ static double place(const struct plot_axis *axis, double value, double from, dou
 
 static double roof_across(const struct roofline_drawing *d, double value)
 {
-	return place(&d->x, value, ROOF_LEFT, ROOF_RIGHT);
+	return on_axis(&d->x, value, ROOF_LEFT, ROOF_RIGHT);
 }
 
 static double roof_down(const struct roofline_drawing *d, double value)
 {
-	return place(&d->y, value, ROOF_BOTTOM, ROOF_TOP);
+	return on_axis(&d->y, value, ROOF_BOTTOM, ROOF_TOP);
 }
 
 static void draw_roofline_grid(struct roofline_drawing *d)

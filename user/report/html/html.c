@@ -13,6 +13,7 @@
 #include "decode/names.h"
 #include "report/document/document.h"
 #include "report/html/charts.h"
+#include "report/json/output.h"
 #include "report/report.h"
 #include "report_html.h"
 
@@ -349,19 +350,6 @@ static void add_head(struct text *text, const char *title)
 	text_clear(&shown);
 }
 
-/* The JSON report, for programs that read this file; malloc'd. 0 or -errno. */
-static int report_json(char **json, const struct profile *profile, const struct analysis *analysis,
-		       const struct report_options *options)
-{
-	size_t size;
-	FILE *out = open_memstream(json, &size);
-	int err = out ? report_write_json(out, profile, analysis, options) : -ENOMEM;
-
-	if (out && fclose(out) && !err)
-		err = -ENOMEM;
-	return err;
-}
-
 /* profile: NULL where no block is a chart. */
 static void add_page(struct text *text, const char *title, const struct profile *profile,
 		     const struct document *document, const char *json)
@@ -397,18 +385,6 @@ int document_write_html(FILE *out, const struct document *document, const char *
 	return write_page(out, &page);
 }
 
-static int write_report(FILE *out, const struct profile *profile, const struct document *document,
-			const char *json)
-{
-	struct text page = {0}, title = {0};
-
-	add_title(&title, profile);
-	add_page(&page, text_peek(&title), profile, document, json);
-	page.failed |= title.failed;
-	text_clear(&title);
-	return write_page(out, &page);
-}
-
 int report_write_html(FILE *out, const struct profile *profile, const struct analysis *analysis,
 		      const struct report_options *options)
 {
@@ -429,15 +405,21 @@ int report_write_html(FILE *out, const struct profile *profile, const struct ana
 		.not_attached = 100,
 		.charts = true,
 	};
+	struct text page = {0}, title = {0};
 	struct document document = {0};
 	char *json = NULL;
-	int err;
+	size_t size;
+	int err = document_compose(&document, profile, analysis, options, &limits);
 
-	err = document_compose(&document, profile, analysis, options, &limits);
 	if (!err)
-		err = report_json(&json, profile, analysis, options);
-	if (!err)
-		err = write_report(out, profile, &document, json);
+		err = report_json_text(&json, &size, profile, analysis, options);
+	if (!err) {
+		add_title(&title, profile);
+		add_page(&page, text_peek(&title), profile, &document, json);
+		page.failed |= title.failed;
+		err = write_page(out, &page);
+	}
+	text_clear(&title);
 	free(json);
 	document_clear(&document);
 	return err;

@@ -62,7 +62,12 @@ json_t *json_of_python_callers(const struct profile_row *row);
 void json_put_code(struct json_output *o, const struct profile *profile,
 		   const struct data_table_row *of_process);
 
+struct report_options;
 struct ranks;
+
+/* The whole report as a string, malloc'd. 0 or -errno. */
+int report_json_text(char **text, size_t *size, const struct profile *profile,
+		     const struct analysis *analysis, const struct report_options *options);
 
 /* ranks.c: of all jobs */
 void json_put_ranks(struct json_output *o, const struct profile *profile,

@@ -589,13 +589,11 @@ static void put_peaks(struct json_output *o, const struct profile *profile)
 
 		json_set_integer(object, "threads", peak->threads);
 		if (peak->dtype != PERFX_DTYPE_UNKNOWN)
-			json_object_set_new(object, "dtype",
-					    json_string(name_of_dtype(peak->dtype)));
+			json_set_string(object, "dtype", name_of_dtype(peak->dtype));
 		set_positive(object, "gflops_per_s", (double)peak->flops_per_s, 1e9);
 		if (peak->bytes_per_s)
 			json_set_integer(object, "bytes_per_s", peak->bytes_per_s);
-		json_object_set_new(object, "origin",
-				    json_string(name_of_peak_origin(peak->origin)));
+		json_set_string(object, "origin", name_of_peak_origin(peak->origin));
 		json_put(o, NULL, object);
 	}
 	json_close(o, ']');
@@ -958,4 +956,15 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 						     .analysis = &analysis->processes[i]});
 	json_close(&o, ']');
 	return json_end(&o);
+}
+
+int report_json_text(char **text, size_t *size, const struct profile *profile,
+		     const struct analysis *analysis, const struct report_options *options)
+{
+	FILE *out = open_memstream(text, size);
+	int err = out ? report_write_json(out, profile, analysis, options) : -ENOMEM;
+
+	if (out && fclose(out) && !err)
+		err = -ENOMEM;
+	return err;
 }

@@ -25,6 +25,14 @@ struct value column_frames(struct data_table *s, const struct profile_frame *con
 	return words(text_peek(&s->made));
 }
 
+struct value column_object(json_t *object)
+{
+	if (json_object_size(object))
+		return nested(object);
+	json_decref(object);
+	return absent();
+}
+
 static const void *process_of(const struct data_table_row *r)
 {
 	return r->process;
@@ -48,21 +56,6 @@ static struct value timed(const struct data_table_row *r, uint64_t number)
 	return function_row(r)->timed_count ? integer(number) : absent();
 }
 
-static struct value get_stddev(struct data_table *s, const struct data_table_row *r)
-{
-	double stddev = function_row(r)->stddev_ns;
-
-	(void)s;
-	return stddev < 0 ? absent() : integer(u64_of(stddev + 0.5));
-}
-
-static struct value get_source(struct data_table *s, const struct data_table_row *r)
-{
-	enum perfx_source source = function_of(s, r)->source;
-
-	return source ? words(name_of_source(source)) : absent();
-}
-
 /* -1: not known */
 static double self_share(const struct data_table_row *r)
 {
@@ -73,6 +66,9 @@ static double self_share(const struct data_table_row *r)
 	return (double)function_row(r)->self_ns / (double)wall_ns;
 }
 
+VALUE(get_stddev, rounded(function_row(r)->stddev_ns))
+VALUE(get_source,
+      function_of(s, r)->source ? words(name_of_source(function_of(s, r)->source)) : absent())
 VALUE(get_self_percent, real(100.0 * self_share(r)))
 VALUE(get_name, words(function_of(s, r)->name))
 VALUE(get_label, words(function_label(function_of(s, r))))
@@ -94,13 +90,8 @@ static struct roofline line_of(const struct data_table *s, const struct data_tab
 	return roofline_of_row(s->profile, r->process, function_row(r));
 }
 
-static struct value get_roofline(struct data_table *s, const struct data_table_row *r)
-{
-	const char *bound = roofline_class_name(line_of(s, r).bound);
-
-	return bound ? words(bound) : absent();
-}
-
+VALUE(get_roofline, words_if(roofline_class_name(line_of(s, r).bound)))
+VALUE(get_withheld, words_if(roofline_withheld_name(line_of(s, r).withheld)))
 VALUE(get_gflops, real(line_of(s, r).flops_per_s / 1e9))
 VALUE(get_intensity, real(line_of(s, r).intensity))
 
@@ -154,18 +145,6 @@ static struct value get_dtype(struct data_table *s, const struct data_table_row 
 	return words(name_of_dtype(dtype));
 }
 
-static struct value get_withheld(struct data_table *s, const struct data_table_row *r)
-{
-	const char *withheld = roofline_withheld_name(line_of(s, r).withheld);
-
-	return withheld ? words(withheld) : absent();
-}
-
-static bool is_range(const struct profile_function *function)
-{
-	return function->flags & PERFX_FUNCTION_RANGE;
-}
-
 static struct value get_call_costs(struct data_table *s, const struct data_table_row *r)
 {
 	const struct profile_cost *cost = own_cost(r);
@@ -178,7 +157,8 @@ static struct value get_call_costs(struct data_table *s, const struct data_table
 
 static struct value get_parents(struct data_table *s, const struct data_table_row *r);
 
-VALUE(get_function_kind, is_range(function_of(s, r)) ? words("range") : absent())
+VALUE(get_function_kind,
+      (function_of(s, r)->flags & PERFX_FUNCTION_RANGE) ? words("range") : absent())
 VALUE(get_flops, computed(r, cost_of(r)->flops))
 VALUE(get_bytes, computed(r, cost_of(r)->bytes))
 VALUE(get_work, computed(r, function_row(r)->computing_ns))
@@ -442,8 +422,7 @@ VALUE(get_gain, r->process->steps.count &&finding_of(r)->gain_ns > 0 && !finding
 			? integer(u64_of(finding_of(r)->gain_ns))
 			: absent())
 VALUE(get_confidence, finding_of(r)->confidence > 0 ? real(finding_of(r)->confidence) : absent())
-VALUE(get_place_function,
-      finding_of(r)->place.function ? words(finding_of(r)->place.function) : absent())
+VALUE(get_place_function, words_if(finding_of(r)->place.function))
 VALUE(get_place_file, finding_of(r)->place.function ? words(finding_of(r)->place.file) : absent())
 VALUE(get_place_line, finding_of(r)->place.line ? integer(finding_of(r)->place.line) : absent())
 VALUE(get_look, finding_of(r)->look[0] ? sentence(finding_of(r)->look) : absent())
@@ -501,28 +480,19 @@ static struct value get_io(struct data_table *s, const struct data_table_row *r)
 	json_set_measured(io, "write_bytes", r->process->write_bytes);
 	json_set_measured(io, "net_rx_bytes", r->process->net_rx_bytes);
 	json_set_measured(io, "net_tx_bytes", r->process->net_tx_bytes);
-	if (json_object_size(io))
-		return nested(io);
-	json_decref(io);
-	return absent();
+	return column_object(io);
 }
 VALUE(get_cpus, r->process->limits.cpus_count ? integer(r->process->limits.cpus_count) : absent())
 VALUE(get_rank, r->process->rank.world_size ? integer(r->process->rank.rank) : absent())
 
-static struct value part_of_place(const struct data_table_row *r, enum perfx_place_part part)
-{
-	const char *name = r->process->place.of[part];
-
-	return name ? words(name) : absent();
-}
-VALUE(get_cgroup, part_of_place(r, PERFX_PLACE_CGROUP))
-VALUE(get_unit, part_of_place(r, PERFX_PLACE_UNIT))
-VALUE(get_pod, part_of_place(r, PERFX_PLACE_POD))
-VALUE(get_namespace, part_of_place(r, PERFX_PLACE_NAMESPACE))
-VALUE(get_job, part_of_place(r, PERFX_PLACE_JOB))
-VALUE(get_container_name,
-      part_of_place(r, r->process->place.of[PERFX_PLACE_CONTAINER] ? PERFX_PLACE_CONTAINER
-								   : PERFX_PLACE_CONTAINER_ID))
+#define PLACE_PART(part) words_if(r->process->place.of[PERFX_PLACE_##part])
+VALUE(get_cgroup, PLACE_PART(CGROUP))
+VALUE(get_unit, PLACE_PART(UNIT))
+VALUE(get_pod, PLACE_PART(POD))
+VALUE(get_namespace, PLACE_PART(NAMESPACE))
+VALUE(get_job, PLACE_PART(JOB))
+VALUE(get_container_name, r->process->place.of[PERFX_PLACE_CONTAINER] ? PLACE_PART(CONTAINER)
+								      : PLACE_PART(CONTAINER_ID))
 
 static struct value get_container(struct data_table *s, const struct data_table_row *r)
 {
@@ -547,10 +517,7 @@ static struct value get_container(struct data_table *s, const struct data_table_
 		if (r->process->place.of[parts[i].part])
 			json_set_string(container, parts[i].key,
 					r->process->place.of[parts[i].part]);
-	if (json_object_size(container))
-		return nested(container);
-	json_decref(container);
-	return absent();
+	return column_object(container);
 }
 VALUE(get_energy_estimated,
       r->process->energy.gpu_mj == PROFILE_ABSENT ? absent() : flag(r->process->energy.estimated))

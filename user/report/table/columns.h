@@ -3,6 +3,7 @@
 #ifndef PERFX_REPORT_TABLE_COLUMNS_H
 #define PERFX_REPORT_TABLE_COLUMNS_H
 
+#include "base/units.h"
 #include "report/table/table.h"
 
 #include <stddef.h>
@@ -28,6 +29,11 @@ static inline struct value words(const char *text)
 	return (struct value){.kind = VALUE_TEXT, .text = text};
 }
 
+static inline struct value words_if(const char *text)
+{
+	return text ? words(text) : absent();
+}
+
 static inline struct value real(double number)
 {
 	return (struct value){.kind = number < 0 ? VALUE_ABSENT : VALUE_REAL, .real = number};
@@ -41,6 +47,19 @@ static inline struct value sentence(const char *text)
 static inline struct value nested(json_t *json)
 {
 	return (struct value){.kind = VALUE_JSON, .json = json};
+}
+
+/* Negative: absent. */
+static inline struct value rounded(double number)
+{
+	return number < 0 ? absent() : integer(u64_of(number + 0.5));
+}
+
+static inline struct value function_name(const struct data_table *s, uint32_t id)
+{
+	const struct profile_function *function = profile_function(s->profile, id);
+
+	return words_if(function ? function->name : NULL);
 }
 
 /* A column's function: `VALUE(name, expression)` with table s and row r. */
@@ -85,6 +104,8 @@ static inline struct value column_comm(struct data_table *s, const struct data_t
 struct value column_frames(struct data_table *s, const struct profile_frame *const *frames,
 			   size_t count);
 
+/* Takes an object; empty: absent. */
+struct value column_object(json_t *object);
 /* Columns that every table begins with. */
 #define OF_PROCESS                              \
 	{"pid", .get = column_pid, CSV},        \

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Columns about GPUs: kernels, copies, waits. */
 #include "analyze/location.h"
-#include "base/units.h"
 #include "decode/names.h"
 #include "report/json/output.h"
 #include "report/table/columns.h"
@@ -10,22 +9,13 @@ ITEM(kernel_of, profile_gpu_kernel, &r->process->gpu.kernels[r->item])
 ITEM(copy_of, profile_gpu_copy, &r->process->gpu.copies[r->item])
 ITEM(sync_of, profile_gpu_sync, &r->process->gpu.syncs[r->item])
 
-static struct value name_of_function(const struct data_table *s, uint32_t id)
-{
-	const struct profile_function *function = profile_function(s->profile, id);
-
-	return function ? words(function->name) : absent();
-}
-
 /* "100x1x1" */
-static struct value get_shape(struct data_table *s, const struct data_table_row *r,
-			      const uint32_t shape[3])
+static struct value get_shape(struct data_table *s, const uint32_t shape[3])
 {
 	if (!shape[0])
 		return absent();
 	text_clear(&s->made);
 	text_printf(&s->made, "%ux%ux%u", shape[0], shape[1], shape[2]);
-	(void)r;
 	return words(text_peek(&s->made));
 }
 
@@ -55,20 +45,19 @@ VALUE(get_kernel_name, words(kernel_of(r)->other ? "(other)" : kernel_of(r)->nam
 VALUE(get_kernel_op, words(name_of_gpu_op(kernel_of(r)->op)))
 VALUE(get_grid, kernel_of(r)->grid[0] ? nested(json_of_shape(kernel_of(r)->grid)) : absent())
 VALUE(get_block, kernel_of(r)->block[0] ? nested(json_of_shape(kernel_of(r)->block)) : absent())
-VALUE(get_grid_text, get_shape(s, r, kernel_of(r)->grid))
-VALUE(get_block_text, get_shape(s, r, kernel_of(r)->block))
-VALUE(get_kernel_stddev,
-      kernel_of(r)->stddev_ns < 0 ? absent() : integer(u64_of(kernel_of(r)->stddev_ns + 0.5)))
+VALUE(get_grid_text, get_shape(s, kernel_of(r)->grid))
+VALUE(get_block_text, get_shape(s, kernel_of(r)->block))
+VALUE(get_kernel_stddev, rounded(kernel_of(r)->stddev_ns))
 VALUE(get_registers, kernel_of(r)->registers ? integer(kernel_of(r)->registers) : absent())
 VALUE(get_occupancy, real(kernel_of(r)->occupancy))
 VALUE(get_limit, *kernel_of(r)->limit ? words(kernel_of(r)->limit) : absent())
 VALUE(get_stream, kernel_of(r)->stream == UINT32_MAX ? absent() : integer(kernel_of(r)->stream))
-VALUE(get_launcher, name_of_function(s, kernel_of(r)->function))
+VALUE(get_launcher, function_name(s, kernel_of(r)->function))
 VALUE(get_direction, words(name_of_gpu_copy(copy_of(r)->op, copy_of(r)->direction)))
 VALUE(get_host_memory, words(name_of_gpu_host_memory(copy_of(r)->host_memory)))
-VALUE(get_copier, name_of_function(s, copy_of(r)->function))
+VALUE(get_copier, function_name(s, copy_of(r)->function))
 VALUE(get_sync_name, words(sync_of(r)->name))
-VALUE(get_waiter, name_of_function(s, sync_of(r)->function))
+VALUE(get_waiter, function_name(s, sync_of(r)->function))
 
 static const struct data_table_column gpu_kernels_columns[] = {
 	OF_PROCESS,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Columns about memory: domains, and the places that allocate. */
-#include "base/units.h"
 #include "decode/names.h"
 #include "report/json/output.h"
 #include "report/table/columns.h"
@@ -96,22 +95,8 @@ ITEM(hotspot_of, profile_hotspot, &memory_of(r)->hotspots[r->part])
 
 VALUE(get_stack, column_frames(s, hotspot_of(r)->frames, hotspot_of(r)->frames_count))
 
-static struct value get_running(struct data_table *s, const struct data_table_row *r)
-{
-	const struct profile_function *function =
-		profile_function(s->profile, hotspot_of(r)->function);
-
-	return function ? words(function->name) : absent();
-}
-
-static struct value get_slope(struct data_table *s, const struct data_table_row *r)
-{
-	double slope = r->analysis->memory[r->item].trends[r->part].slope_bytes_per_s;
-
-	(void)s;
-	return slope < 0 ? absent() : integer(u64_of(slope + 0.5));
-}
-
+VALUE(get_running, function_name(s, hotspot_of(r)->function))
+VALUE(get_slope, rounded(r->analysis->memory[r->item].trends[r->part].slope_bytes_per_s))
 VALUE(get_allocator, words(hotspot_of(r)->allocator))
 VALUE(get_frames, nested(json_of_frames(hotspot_of(r)->frames, hotspot_of(r)->frames_count)))
 VALUE(get_stack_guessed, hotspot_of(r)->stack_flags &PERFX_STACK_GUESSED ? flag(true) : absent())

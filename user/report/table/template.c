@@ -4,6 +4,7 @@
 #include "base/escape.h"
 #include "base/units.h"
 #include "elf/pattern.h"
+#include "report/json/output.h"
 #include "report/report.h"
 #include "report_names.h"
 
@@ -45,7 +46,7 @@ static struct part trimmed(const char *from, const char *to)
 }
 
 /* A section's tag that is alone on its line takes the line with it. */
-static void take_line(struct tag *tag, const char *text)
+static void extend_to_line(struct tag *tag, const char *text)
 {
 	const char *from = tag->begin, *to = tag->end;
 
@@ -87,7 +88,7 @@ static struct tag next_tag(const char *text, const char *from)
 	tag.name = trimmed(at, colon ? colon : close);
 	if (colon)
 		tag.format = trimmed(colon + 1, close);
-	take_line(&tag, text);
+	extend_to_line(&tag, text);
 	return tag;
 }
 
@@ -248,7 +249,7 @@ int template_check_names(const char *text, char why[TEMPLATE_WHY])
 	return 0;
 }
 
-/* What is looked at: an object, or an element of a list. */
+/* The value that names are resolved in: an object, or an element of a list. */
 struct scope {
 	const struct scope *around;
 	const json_t *value;
@@ -273,7 +274,7 @@ static const json_t *member(const json_t *object, struct part name)
 }
 
 /* The name up to the first dot in the innermost scope that has it, then on from there. */
-static const json_t *look_up(const struct scope *scope, struct part name)
+static const json_t *value_named(const struct scope *scope, struct part name)
 {
 	const char *dot = memchr(name.at, '.', name.length);
 	size_t length = dot ? (size_t)(dot - name.at) : name.length;
@@ -356,7 +357,7 @@ static void add_escaped(struct text *into, struct part format, const char *plain
 
 static void put_value(struct rendering *r, const struct tag *tag, const struct scope *scope)
 {
-	const json_t *value = look_up(scope, tag->name);
+	const json_t *value = value_named(scope, tag->name);
 	struct text plain = {0}, text = {0};
 
 	if (is(tag->name, "@index"))
@@ -405,7 +406,7 @@ static void render_list(struct rendering *r, const struct tag *tag, const char *
 static void render_section(struct rendering *r, const struct tag *tag, const char *to,
 			   const struct scope *scope)
 {
-	const json_t *value = look_up(scope, tag->name);
+	const json_t *value = value_named(scope, tag->name);
 	struct scope inner = {.around = scope, .value = value, .count = 1};
 
 	if (holds(tag, scope, value) != (tag->kind == '#'))
@@ -448,32 +449,20 @@ int template_render(FILE *out, const char *text, const json_t *report)
 	return r.err;
 }
 
-/* The JSON report, put into the places of a template. */
-
-static int report_as_json(json_t **root, const struct profile *profile,
-			  const struct analysis *analysis, const struct report_options *options)
-{
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
-	int err = out ? report_write_json(out, profile, analysis, options) : -ENOMEM;
-
-	if (out && fclose(out) && !err)
-		err = -ENOMEM;
-	*root = err ? NULL : json_loadb(text, size, 0, NULL);
-	free(text);
-	return err ? err : *root ? 0 : -ENOMEM;
-}
-
 static int write_template(FILE *out, const struct profile *profile, const struct analysis *analysis,
 			  const struct report_options *options)
 {
-	json_t *root;
-	int err = report_as_json(&root, profile, analysis, options);
+	char *text = NULL;
+	size_t size;
+	int err = report_json_text(&text, &size, profile, analysis, options);
+	json_t *root = err ? NULL : json_loadb(text, size, 0, NULL);
 
+	if (!err && !root)
+		err = -ENOMEM;
 	if (!err)
 		err = template_render(out, options->template, root);
 	json_decref(root);
+	free(text);
 	if (!err && ferror(out))
 		err = errno ? -errno : -EIO;
 	return err;
