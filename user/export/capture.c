@@ -36,12 +36,7 @@ struct readers {
 	const struct exported *exported;
 };
 
-static bool is_exported(const struct exported *exported, uint32_t process)
-{
-	return !exported->profile->selected || export_process(exported->profile, process);
-}
-
-/* Of what has a reader; 0: of none. */
+/* The process of an event that a reader may want; 0: of none. */
 static uint32_t process_of(const struct event *event)
 {
 	switch (event->kind) {
@@ -60,11 +55,12 @@ static uint32_t process_of(const struct event *event)
 	}
 }
 
-static int give(void *ctx, const struct event *event)
+static int pass_event(void *ctx, const struct event *event)
 {
 	const struct readers *to = ctx;
 
-	if (!is_exported(to->exported, process_of(event)))
+	if (to->exported->profile->selected &&
+	    !export_process(to->exported->profile, process_of(event)))
 		return 0;
 	if (event->kind == PERFX_KIND_SPAN && to->on_span)
 		return to->on_span(to->ctx, &event->span);
@@ -82,7 +78,7 @@ static int give(void *ctx, const struct event *event)
 /* capture: its struct exported. */
 static int each(void *capture, struct readers to)
 {
-	struct pipeline pipeline = {.on_event = give, .ctx = &to};
+	struct pipeline pipeline = {.on_event = pass_event, .ctx = &to};
 
 	to.exported = capture;
 	return capture_source_replay(to.exported->source, &pipeline, NULL);
@@ -106,14 +102,6 @@ static int each_sample(void *capture, export_on_sample *on_sample, void *ctx)
 static int each_gpu(void *capture, export_on_gpu *on_gpu, void *ctx)
 {
 	return each(capture, (struct readers){.on_gpu = on_gpu, .ctx = ctx});
-}
-
-static bool any_samples(const struct profile *profile)
-{
-	for (size_t i = 0; i < profile->processes_count; i++)
-		if (profile->processes[i].samples.count)
-			return true;
-	return false;
 }
 
 export_read *export_reader(const struct export_format *format)
@@ -150,7 +138,7 @@ int export_write(FILE *out, const struct export_format *format, enum export_of o
 		.each_span = each_span,
 		/* most captures have none, and need no further pass */
 		.each_value = profile->value_samples_count ? each_value : NULL,
-		.each_sample = any_samples(profile) ? each_sample : NULL,
+		.each_sample = export_any_samples(profile) ? each_sample : NULL,
 		.each_gpu = profile->gpu_activities_count ? each_gpu : NULL,
 		.capture = &exported,
 	};

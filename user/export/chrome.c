@@ -12,7 +12,6 @@
  */
 #include "analyze/location.h"
 #include "export/formats.h"
-#include "export/gpu_tracks.h"
 #include "export/timeline.h"
 
 #include <errno.h>
@@ -219,13 +218,6 @@ static int on_value(void *ctx, const struct perfx_user_value *record)
 	return name.failed ? -ENOMEM : export_error(c->export->out);
 }
 
-static int put_values(struct chrome *c)
-{
-	int err = value_tracks_make(&c->values, c->export->profile);
-
-	return err ? err : c->export->each_value(c->export->capture, on_value, c);
-}
-
 /*
  * As PyTorch's profiler has it: what a device did under the device's number as pid and the stream's
  * as tid; the call on its thread; an arrow from one to the other; "correlation" is in both.
@@ -398,17 +390,6 @@ static void put_counter(struct chrome *c, const struct profile_process *process,
 	fprintf(c->export->out, ", \"args\": {\"bytes\": %llu}}", (unsigned long long)bytes);
 }
 
-/* Processes in the order of their ranks. */
-static int put_sort_index(struct chrome *c, uint32_t pid, const struct profile_process *process)
-{
-	begin_event(c);
-	fprintf(c->export->out,
-		"{\"ph\": \"M\", \"name\": \"process_sort_index\", \"pid\": %u, \"tid\": %u, "
-		"\"args\": {\"sort_index\": %u}}",
-		pid, process->pid, process->rank.rank);
-	return export_error(c->export->out);
-}
-
 static int put_process(struct chrome *c, const struct profile_process *process)
 {
 	uint32_t pid = export_pid(process, process->pid);
@@ -419,8 +400,14 @@ static int put_process(struct chrome *c, const struct profile_process *process)
 	err = name.failed ? -ENOMEM
 			  : put_meta(c, "process_name", pid, process->pid, text_peek(&name));
 	text_clear(&name);
-	if (!err && process->rank.world_size)
-		err = put_sort_index(c, pid, process);
+	if (!err && process->rank.world_size) {
+		begin_event(c);
+		fprintf(c->export->out,
+			"{\"ph\": \"M\", \"name\": \"process_sort_index\", \"pid\": %u, \"tid\": "
+			"%u, "
+			"\"args\": {\"sort_index\": %u}}",
+			pid, process->pid, process->rank.rank);
+	}
 	for (size_t i = 0; i < process->threads_count && !err; i++)
 		err = put_meta(c, "thread_name", pid, process->threads[i].tid,
 			       process->threads[i].comm);
@@ -490,8 +477,11 @@ static int put_all(struct chrome *c)
 		err = nesting__flush(c->nesting);
 	if (!err && export->each_gpu)
 		err = export->each_gpu(export->capture, on_gpu, c);
-	if (!err && export->each_value)
-		err = put_values(c);
+	if (!err && export->each_value) {
+		err = value_tracks_make(&c->values, export->profile);
+		if (!err)
+			err = export->each_value(export->capture, on_value, c);
+	}
 	fputs("\n]}\n", export->out);
 	return err ? err : export_error(export->out);
 }

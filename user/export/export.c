@@ -107,6 +107,14 @@ bool export_any_steps(const struct profile *profile)
 	return false;
 }
 
+bool export_any_samples(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->processes_count; i++)
+		if (profile->processes[i].samples.count)
+			return true;
+	return false;
+}
+
 int export_contexts_make(struct export_contexts *contexts, const struct profile_process *process)
 {
 	int err = 0;

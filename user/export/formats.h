@@ -27,8 +27,9 @@ uint32_t export_pid(const struct profile_process *process, uint32_t pid);
 /* "rank 3 (pid 4711) node2"; what is no rank has the name of its command. */
 void export_rank_name(struct text *into, const struct profile *profile,
 		      const struct profile_process *process);
-/* Did a process make steps? */
+/* Did a process make steps? Was one sampled? */
 bool export_any_steps(const struct profile *profile);
+bool export_any_samples(const struct profile *profile);
 
 /* A process's calling contexts by id. Make gives 0 or -ENOMEM; clear in any case. */
 struct export_contexts {

@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "export/gpu_tracks.h"
+#include "export/timeline.h"
 
 #include <errno.h>
 #include <stdlib.h>
-
-/* Process indices and devices are small: aggregate and decode see to that. */
-static uint64_t key_of(const struct perfx_gpu_activity *activity)
-{
-	return (uint64_t)activity->process << 38 | (uint64_t)activity->device << 32 |
-	       activity->stream;
-}
 
 uint32_t gpu_tracks_ordinal(struct gpu_tracks *tracks, uint32_t process)
 {
@@ -24,7 +17,9 @@ uint32_t gpu_tracks_ordinal(struct gpu_tracks *tracks, uint32_t process)
 struct gpu_track *gpu_tracks_get(struct gpu_tracks *tracks,
 				 const struct perfx_gpu_activity *activity)
 {
-	uint64_t key = key_of(activity);
+	/* aggregate and decode keep process indices and devices small */
+	uint64_t key = (uint64_t)activity->process << 38 | (uint64_t)activity->device << 32 |
+		       activity->stream;
 	uint32_t at = map64_get(&tracks->ids, key), ordinal;
 
 	if (at != MAP64_NONE)

@@ -15,7 +15,6 @@
 #include "base/units.h"
 #include "decode/names.h"
 #include "export/formats.h"
-#include "export/gpu_tracks.h"
 #include "export/perfetto_stacks.h"
 #include "export/timeline.h"
 #include "export/wire.h"
@@ -122,6 +121,15 @@ static int put_packet(struct perfetto *p)
 	return write_out(p, BUFFER_BYTES);
 }
 
+/* The event that was built in p->message goes out. */
+static int put_message(struct perfetto *p, uint64_t time_ns)
+{
+	wire_integer(&p->packet, PACKET_TIMESTAMP, time_ns);
+	wire_integer(&p->packet, PACKET_FLAGS, FLAGS_NEEDED);
+	wire_message(&p->packet, PACKET_EVENT, &p->message);
+	return put_packet(p);
+}
+
 static void add_clock(struct perfetto *p, unsigned id, uint64_t time_ns)
 {
 	wire_integer(&p->inner, CLOCK_ID, id);
@@ -190,7 +198,6 @@ static void add_cmdline(struct text *to, const char *cmdline)
 static int put_process(struct perfetto *p, size_t i)
 {
 	const struct profile_process *process = &p->export->profile->processes[i];
-
 	struct text name = {0};
 
 	p->process_uuids[i] = ++p->uuids_count;
@@ -402,10 +409,7 @@ static int put_step_event(struct perfetto *p, uint64_t time_ns, uint64_t track, 
 	}
 	wire_integer(&p->message, EVENT_TYPE, number ? TYPE_BEGIN : TYPE_END);
 	wire_integer(&p->message, EVENT_TRACK, track);
-	wire_integer(&p->packet, PACKET_TIMESTAMP, time_ns);
-	wire_integer(&p->packet, PACKET_FLAGS, FLAGS_NEEDED);
-	wire_message(&p->packet, PACKET_EVENT, &p->message);
-	return put_packet(p);
+	return put_message(p, time_ns);
 }
 
 static int put_step(struct perfetto *p, const struct export_step *step)
@@ -457,26 +461,19 @@ static int put_track(struct perfetto *p, uint64_t parent, const char *name, cons
 	return put_packet(p);
 }
 
-static int put_counter_track(struct perfetto *p, size_t process, const char *name, bool bytes)
-{
-	return put_track(p, p->process_uuids[process], name, bytes ? NULL : "%");
-}
-
 static int put_count(struct perfetto *p, uint64_t time_ns, uint64_t value)
 {
 	wire_integer(&p->message, EVENT_TYPE, TYPE_COUNTER);
 	wire_integer(&p->message, EVENT_TRACK, p->uuids_count);
 	wire_integer(&p->message, EVENT_COUNTER, value > INT64_MAX ? INT64_MAX : value);
-	wire_integer(&p->packet, PACKET_TIMESTAMP, time_ns);
-	wire_integer(&p->packet, PACKET_FLAGS, FLAGS_NEEDED);
-	wire_message(&p->packet, PACKET_EVENT, &p->message);
-	return put_packet(p);
+	return put_message(p, time_ns);
 }
 
 static int put_resident(struct perfetto *p, size_t i)
 {
 	const struct profile_process *process = &p->export->profile->processes[i];
-	int err = process->points_count ? put_counter_track(p, i, "Resident memory", true) : 0;
+	int err = process->points_count ? put_track(p, p->process_uuids[i], "Resident memory", NULL)
+					: 0;
 
 	for (size_t j = 0; j < process->points_count && !err; j++) {
 		if (process->points[j].rss_bytes != PROFILE_ABSENT)
@@ -490,7 +487,7 @@ static int put_resident(struct perfetto *p, size_t i)
 static int put_cpu(struct perfetto *p, size_t i)
 {
 	const struct profile_process *process = &p->export->profile->processes[i];
-	int err = process->points_count > 1 ? put_counter_track(p, i, "CPU", false) : 0;
+	int err = process->points_count > 1 ? put_track(p, p->process_uuids[i], "CPU", "%") : 0;
 
 	for (size_t j = 1; j < process->points_count && !err; j++) {
 		const struct profile_usage_point *a = &process->points[j - 1], *b = a + 1;
@@ -513,7 +510,7 @@ static int put_memory(struct perfetto *p, size_t i, const struct profile_memory 
 
 	snprintf(name, sizeof(name), "%s: %s", profile_domain_name(memory->domain),
 		 held ? "live bytes" : "allocated so far");
-	err = put_counter_track(p, i, name, true);
+	err = put_track(p, p->process_uuids[i], name, NULL);
 	for (size_t j = 0; j < memory->points_count && !err; j++)
 		err = put_count(p, memory->points[j].time_ns,
 				held ? memory->points[j].live_bytes
@@ -521,59 +518,38 @@ static int put_memory(struct perfetto *p, size_t i, const struct profile_memory 
 	return err;
 }
 
+enum gpu_counter { GPU_UTILISATION, GPU_MEMORY, GPU_POWER, GPU_COUNTERS };
+
 /* UINT64_MAX: not measured. */
-static uint64_t utilisation_of(const struct profile_gpu_point *point)
+static uint64_t gpu_value(const struct profile_gpu_point *point, int counter)
 {
-	return point->utilisation_percent == UINT32_MAX ? UINT64_MAX : point->utilisation_percent;
+	uint32_t value = counter == GPU_POWER ? point->power_mw : point->utilisation_percent;
+
+	if (counter == GPU_MEMORY)
+		return point->memory_used_bytes;
+	return value == UINT32_MAX ? UINT64_MAX : value;
 }
 
-static uint64_t used_of(const struct profile_gpu_point *point)
+static int put_gpu_counter(struct perfetto *p, const struct profile_gpu_device *device, int counter)
 {
-	return point->memory_used_bytes;
-}
-
-static uint64_t power_of(const struct profile_gpu_point *point)
-{
-	return point->power_mw == UINT32_MAX ? UINT64_MAX : point->power_mw;
-}
-
-static const struct gpu_counter {
-	const char *name, *unit; /* NULL: bytes */
-	uint64_t (*of)(const struct profile_gpu_point *point);
-} gpu_counters[] = {
-	{"utilization", "%", utilisation_of},
-	{"memory", NULL, used_of},
-	{"power", "mW", power_of},
-};
-
-static int put_gpu_counter(struct perfetto *p, const struct profile_gpu_device *device,
-			   const struct gpu_counter *counter)
-{
+	static const char *const names[][2] = {
+		{"utilization", "%"}, {"memory", NULL}, {"power", "mW"}};
 	bool has_track = false;
 	char name[64];
 	int err = 0;
 
-	snprintf(name, sizeof(name), "GPU %u %s", device->index, counter->name);
+	snprintf(name, sizeof(name), "GPU %u %s", device->index, names[counter][0]);
 	for (size_t i = 0; i < device->points_count && !err; i++) {
-		uint64_t value = counter->of(&device->points[i]);
+		uint64_t value = gpu_value(&device->points[i], counter);
 
 		if (value == UINT64_MAX)
 			continue;
 		if (!has_track)
-			err = put_track(p, 0, name, counter->unit);
+			err = put_track(p, 0, name, names[counter][1]);
 		has_track = true;
 		if (!err)
 			err = put_count(p, device->points[i].time_ns, value);
 	}
-	return err;
-}
-
-static int put_gpu(struct perfetto *p, const struct profile_gpu_device *device)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < sizeof(gpu_counters) / sizeof(gpu_counters[0]) && !err; i++)
-		err = put_gpu_counter(p, device, &gpu_counters[i]);
 	return err;
 }
 
@@ -602,17 +578,7 @@ static int on_value(void *ctx, const struct perfx_user_value *record)
 	wire_integer(&p->message, EVENT_TYPE, TYPE_COUNTER);
 	wire_integer(&p->message, EVENT_TRACK, track->data);
 	wire_double(&p->message, EVENT_DOUBLE, track->now);
-	wire_integer(&p->packet, PACKET_TIMESTAMP, record->time_ns);
-	wire_integer(&p->packet, PACKET_FLAGS, FLAGS_NEEDED);
-	wire_message(&p->packet, PACKET_EVENT, &p->message);
-	return err ? err : put_packet(p);
-}
-
-static int put_values(struct perfetto *p)
-{
-	int err = value_tracks_make(&p->values, p->export->profile);
-
-	return err ? err : p->export->each_value(p->export->capture, on_value, p);
+	return err ? err : put_message(p, record->time_ns);
 }
 
 /* Those of threads that wait would be time on a CPU there. */
@@ -642,13 +608,6 @@ static int on_sample(void *ctx, const struct perfx_sample *sample)
 	return put_packet(p);
 }
 
-static int put_samples(struct perfetto *p)
-{
-	int err = perfetto_stacks_make(&p->stacks, p->export->profile);
-
-	return err ? err : p->export->each_sample(p->export->capture, on_sample, p);
-}
-
 /* An arrow leads from the launching call, an instant on its thread, to the slice of its work. */
 
 static uint64_t flow_of(uint32_t process, uint64_t call)
@@ -670,10 +629,7 @@ static int put_gpu_event(struct perfetto *p, uint64_t time_ns, uint64_t track, u
 	wire_integer(&p->message, EVENT_TRACK, track);
 	if (flow)
 		wire_fixed64(&p->message, EVENT_FLOW, flow);
-	wire_integer(&p->packet, PACKET_TIMESTAMP, time_ns);
-	wire_integer(&p->packet, PACKET_FLAGS, FLAGS_NEEDED);
-	wire_message(&p->packet, PACKET_EVENT, &p->message);
-	return put_packet(p);
+	return put_message(p, time_ns);
 }
 
 static int put_gpu_call(struct perfetto *p, const struct perfx_gpu_call *call)
@@ -806,21 +762,27 @@ static int put_all(struct perfetto *p)
 		err = find_called(p, &export->profile->processes[i]);
 	if (!err)
 		err = put_beginning(p);
-
 	for (size_t i = 0; i < export->profile->processes_count && !err; i++)
 		err = put_process_tracks(p, i);
-	for (size_t i = 0; i < export->profile->gpu_devices_count && !err; i++)
-		err = put_gpu(p, &export->profile->gpu_devices[i]);
+	for (size_t i = 0; i < export->profile->gpu_devices_count; i++)
+		for (int counter = 0; counter < GPU_COUNTERS && !err; counter++)
+			err = put_gpu_counter(p, &export->profile->gpu_devices[i], counter);
 	if (!err)
 		err = export->each_span(export->capture, on_span, p);
 	if (!err)
 		err = nesting__flush(p->nesting);
-	if (!err && export->each_sample)
-		err = put_samples(p);
+	if (!err && export->each_sample) {
+		err = perfetto_stacks_make(&p->stacks, export->profile);
+		if (!err)
+			err = export->each_sample(export->capture, on_sample, p);
+	}
 	if (!err && export->each_gpu)
 		err = put_streams(p);
-	if (!err && export->each_value)
-		err = put_values(p);
+	if (!err && export->each_value) {
+		err = value_tracks_make(&p->values, export->profile);
+		if (!err)
+			err = export->each_value(export->capture, on_value, p);
+	}
 	return err ? err : write_out(p, 0);
 }
 

@@ -70,7 +70,7 @@ static uint64_t add_string(struct pprof *p, const char *string)
 	return p->strings_count++;
 }
 
-static void put(struct pprof *p, unsigned field)
+static void put_message(struct pprof *p, unsigned field)
 {
 	wire_message(&p->out, field, &p->message);
 }
@@ -79,7 +79,7 @@ static void add_type(struct pprof *p, const char *name, const char *unit)
 {
 	wire_integer(&p->message, TYPE_TYPE, add_string(p, name));
 	wire_integer(&p->message, TYPE_UNIT, add_string(p, unit));
-	put(p, PROFILE_SAMPLE_TYPE);
+	put_message(p, PROFILE_SAMPLE_TYPE);
 	p->values_count++;
 }
 
@@ -109,31 +109,17 @@ static bool has_domain(const struct profile *profile, enum perfx_domain domain)
 	return false;
 }
 
-/* A place of a value that is added next; as struct pprof has it. */
-static unsigned next_value(const struct pprof *p)
-{
-	return p->values_count + 1;
-}
-
 static void add_sample_types(struct pprof *p)
 {
 	if (export_has(p->export, EXPORT_OF_CPU)) {
-		p->cpu_value = next_value(p);
+		p->cpu_value = p->values_count + 1;
 		add_type(p, "samples", "count");
 		add_type(p, "cpu", "nanoseconds");
 	}
 	if (export_has(p->export, EXPORT_OF_OFF_CPU)) {
-		p->off_cpu_value = next_value(p);
+		p->off_cpu_value = p->values_count + 1;
 		add_type(p, "off_cpu", "nanoseconds");
 	}
-}
-
-static bool has_samples(const struct profile *profile)
-{
-	for (size_t i = 0; i < profile->processes_count; i++)
-		if (profile->processes[i].samples.count)
-			return true;
-	return false;
 }
 
 static const char *default_type(const struct pprof *p)
@@ -168,10 +154,10 @@ static void add_types(struct pprof *p)
 			add_domain_types(p, domain);
 	}
 	if (export_has(p->export, EXPORT_OF_CALLS) && export_any_steps(profile)) {
-		p->step_value = next_value(p);
+		p->step_value = p->values_count + 1;
 		add_type(p, "step_time", "nanoseconds");
 	}
-	if (of != EXPORT_OF_ALL || has_samples(profile))
+	if (of != EXPORT_OF_ALL || export_any_samples(profile))
 		add_sample_types(p);
 	wire_integer(&p->out, PROFILE_TIME, profile->start_unix_ns);
 	wire_integer(&p->out, PROFILE_DURATION, profile->duration_ns);
@@ -197,7 +183,7 @@ static uint64_t mapping_of(struct pprof *p, const char *module, const char *buil
 	wire_integer(&p->message, MAPPING_FILE, add_string(p, module));
 	wire_integer(&p->message, MAPPING_BUILD_ID, add_string(p, build_id));
 	wire_integer(&p->message, MAPPING_HAS_FUNCTIONS, true);
-	put(p, PROFILE_MAPPING);
+	put_message(p, PROFILE_MAPPING);
 	return id;
 }
 
@@ -213,7 +199,7 @@ static uint64_t add_location(struct pprof *p, uint64_t key, uint64_t mapping, co
 	wire_integer(&p->message, FUNCTION_SYSTEM_NAME, string);
 	if (file[0])
 		wire_integer(&p->message, FUNCTION_FILE, add_string(p, file));
-	put(p, PROFILE_FUNCTION);
+	put_message(p, PROFILE_FUNCTION);
 	wire_integer(&p->inner, LINE_FUNCTION, id);
 	if (line)
 		wire_integer(&p->inner, LINE_LINE, line);
@@ -221,7 +207,7 @@ static uint64_t add_location(struct pprof *p, uint64_t key, uint64_t mapping, co
 	if (mapping)
 		wire_integer(&p->message, LOCATION_MAPPING, mapping);
 	wire_message(&p->message, LOCATION_LINE, &p->inner);
-	put(p, PROFILE_LOCATION);
+	put_message(p, PROFILE_LOCATION);
 	return id;
 }
 
@@ -293,7 +279,7 @@ static void put_sample(struct pprof *p, const struct sample *sample, const struc
 	add_label(p, p->key_process, LABEL_STRING, labels->name);
 	if (allocator)
 		add_label(p, p->key_allocator, LABEL_STRING, string);
-	put(p, PROFILE_SAMPLE);
+	put_message(p, PROFILE_SAMPLE);
 }
 
 static int put_contexts(struct pprof *p, const struct labels *labels)

@@ -229,7 +229,7 @@ static uint32_t function_frame(struct speedscope *s, uint32_t id)
 }
 
 /* Addresses of user space are beyond all function ids. */
-static uint32_t place_frame_of(struct speedscope *s, const struct profile_frame *frame)
+static uint32_t frame_index(struct speedscope *s, const struct profile_frame *frame)
 {
 	uint64_t key = (uint64_t)(uintptr_t)frame;
 	uint32_t index = map64_get(&s->frames, key);
@@ -263,6 +263,16 @@ static void close_stack(struct stacks *stacks, uint64_t weight)
 	stacks->count++;
 	if (__builtin_add_overflow(stacks->sum, weight, &stacks->sum))
 		stacks->sum = UINT64_MAX;
+}
+
+static void put_stack(struct speedscope *s, struct stacks *stacks,
+		      const struct profile_frame *const *frames, size_t count, uint64_t weight)
+{
+	open_stack(stacks);
+	while (count--)
+		text_printf(&stacks->samples, "%u%s", frame_index(s, frames[count]),
+			    count ? "," : "");
+	close_stack(stacks, weight);
 }
 
 static void put_profile(struct speedscope *s, const struct profile_process *process,
@@ -302,7 +312,7 @@ static int put_time(struct speedscope *s, const struct profile_process *process)
 		open_stack(&stacks);
 		for (size_t j = export_path(&contexts, i, path); j-- > 0;)
 			text_printf(&stacks.samples, "%u%s",
-				    path[j].python ? place_frame_of(s, path[j].python)
+				    path[j].python ? frame_index(s, path[j].python)
 						   : function_frame(s, path[j].function),
 				    j ? "," : "");
 		close_stack(&stacks, process->contexts[i].self_ns);
@@ -374,11 +384,7 @@ static void put_memory(struct speedscope *s, const struct profile_process *proce
 
 		if (!bytes)
 			continue;
-		open_stack(&stacks);
-		for (size_t j = h->frames_count; j-- > 0;)
-			text_printf(&stacks.samples, "%u%s", place_frame_of(s, h->frames[j]),
-				    j ? "," : "");
-		close_stack(&stacks, bytes);
+		put_stack(s, &stacks, h->frames, h->frames_count, bytes);
 	}
 	text_printf(&what, "%s, %s", memory_words(memory), held ? "at its peak" : "allocated");
 	put_profile(s, process, text_peek(&what), "bytes", &stacks);
@@ -395,11 +401,8 @@ static void put_samples(struct speedscope *s, const struct profile_process *proc
 
 		if (!sample->stack || !export_is_of(sample, of))
 			continue;
-		open_stack(&stacks);
-		for (size_t j = sample->stack->frames_count; j-- > 0;)
-			text_printf(&stacks.samples, "%u%s",
-				    place_frame_of(s, sample->stack->frames[j]), j ? "," : "");
-		close_stack(&stacks, sample->ns);
+		put_stack(s, &stacks, sample->stack->frames, sample->stack->frames_count,
+			  sample->ns);
 	}
 	put_profile(s, process, of == EXPORT_OF_CPU ? "CPU (sampled)" : "waiting (sampled)",
 		    "nanoseconds", &stacks);

@@ -65,19 +65,17 @@ static struct thread *thread_at(struct nesting *nesting, size_t i)
 	return chunks_at(&nesting->threads, i, sizeof(struct thread));
 }
 
-static void thread_clear(struct thread *thread)
-{
-	free(thread->held);
-	for (unsigned i = 0; i < NESTING_LANES; i++)
-		free(thread->roots[i].at);
-}
-
 void nesting__free(struct nesting *nesting)
 {
 	if (!nesting)
 		return;
-	for (size_t i = 0; i < nesting->threads.count; i++)
-		thread_clear(thread_at(nesting, i));
+	for (size_t i = 0; i < nesting->threads.count; i++) {
+		struct thread *thread = thread_at(nesting, i);
+
+		free(thread->held);
+		for (unsigned k = 0; k < NESTING_LANES; k++)
+			free(thread->roots[k].at);
+	}
 	for (size_t i = 0; i < nesting->processes.count; i++)
 		free(((struct process *)chunks_at(&nesting->processes, i, sizeof(struct process)))
 			     ->asyncs);
@@ -286,7 +284,8 @@ static int lane_open(struct nesting *nesting, struct thread *thread, unsigned i,
 }
 
 /* Into the first lane where it nests. */
-static int place(struct nesting *nesting, struct thread *thread, const struct perfx_span *span)
+static int add_to_lane(struct nesting *nesting, struct thread *thread,
+		       const struct perfx_span *span)
 {
 	uint64_t end_ns = end_of(span);
 
@@ -311,7 +310,7 @@ static int thread_flush(struct nesting *nesting, struct thread *thread)
 	if (thread->held_count > 1)
 		qsort(thread->held, thread->held_count, sizeof(*thread->held), by_begin);
 	for (size_t i = 0; i < thread->held_count && !err; i++)
-		err = place(nesting, thread, &thread->held[i]);
+		err = add_to_lane(nesting, thread, &thread->held[i]);
 	for (unsigned i = 0; i < NESTING_LANES; i++) {
 		if (!err)
 			err = lane_close(nesting, thread, i, UINT64_MAX);
