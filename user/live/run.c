@@ -7,6 +7,58 @@
 #include <stdlib.h>
 #include <string.h>
 
+void growth_init(struct growth *growth)
+{
+	*growth = (struct growth){
+		.rows.width = GROWTH_ROW_WIDTH,
+		.lines.width = GROWTH_LINE_WIDTH,
+		.waits.width = GROWTH_WAIT_WIDTH,
+		.threads.width = GROWTH_THREAD_WIDTH,
+		.processes.width = GROWTH_PROCESS_WIDTH,
+		.reasons.width = GROWTH_REASON_WIDTH,
+		.domains.width = GROWTH_DOMAIN_WIDTH,
+	};
+}
+
+void growth_clear(struct growth *growth)
+{
+	emitted_clear(&growth->rows);
+	emitted_clear(&growth->lines);
+	emitted_clear(&growth->waits);
+	emitted_clear(&growth->threads);
+	emitted_clear(&growth->processes);
+	emitted_clear(&growth->reasons);
+	emitted_clear(&growth->domains);
+}
+
+int grown(struct emitted *table, uint64_t key, void *sums)
+{
+	uint64_t *list = sums;
+	bool any = false;
+
+	for (size_t i = 0; i < table->width; i++)
+		if (list[i] == PROFILE_ABSENT)
+			list[i] = 0;
+	if (!emitted_subtract(table, key, sums))
+		return 0;
+	if (emitted_add(table, key, sums))
+		return -ENOMEM;
+	for (size_t i = 0; i < table->width; i++) {
+		if ((int64_t)list[i] < 0)
+			list[i] = 0;
+		any = any || list[i];
+	}
+	return any;
+}
+
+uint64_t grown_by(uint64_t *before, uint64_t now)
+{
+	uint64_t more = now > *before ? now - *before : 0;
+
+	*before = now;
+	return more;
+}
+
 void live_sums_add(struct live_sums *sums, const struct live_sums *more)
 {
 	sums->calls_count += more->calls_count;
@@ -14,18 +66,6 @@ void live_sums_add(struct live_sums *sums, const struct live_sums *more)
 	sums->self_ns += more->self_ns;
 	sums->flops += more->flops;
 	sums->bytes += more->bytes;
-}
-
-static bool is_function(const struct live_function *known, const struct profile_function *function)
-{
-	return !strcmp(known->name, function_label(function)) &&
-	       !strcmp(known->module, function->module);
-}
-
-static uint64_t function_key(const struct profile_function *function)
-{
-	return fnv1a(function_label(function), strlen(function_label(function))) * 31 +
-	       fnv1a(function->module, strlen(function->module));
 }
 
 /* All that came too late are one. */
@@ -43,13 +83,15 @@ static struct live_function *others(struct run *run)
 /* NULL: no memory. */
 static struct live_function *function_of(struct run *run, const struct profile_function *function)
 {
-	uint64_t key = function_key(function);
+	uint64_t key = fnv1a(function_label(function), strlen(function_label(function))) * 31 +
+		       fnv1a(function->module, strlen(function->module));
 	struct live_function *new;
 	uint32_t at;
 
 	/* two of one key: the next keys are tried */
 	while ((at = map64_get(&run->function_ids, key)) != MAP64_NONE) {
-		if (is_function(&run->functions[at], function))
+		if (!strcmp(run->functions[at].name, function_label(function)) &&
+		    !strcmp(run->functions[at].module, function->module))
 			return &run->functions[at];
 		key++;
 	}
@@ -147,12 +189,6 @@ void run_clear(struct run *run)
 	pool_clear(&run->names);
 }
 
-/* What still came of a process that had ended before the epoch: its usage was that epoch's. */
-static bool is_bygone(const struct profile *profile, const struct profile_process *process)
-{
-	return process->exited && process->to_ns <= profile->start_ns;
-}
-
 static int add_usage(struct live_process *live, const struct profile *profile,
 		     struct growth *growth, struct live_point *point)
 {
@@ -164,7 +200,8 @@ static int add_usage(struct live_process *live, const struct profile *profile,
 
 	point->rss_bytes = process->rss_bytes;
 	point->gpu_busy_ns = process->gpu.busy_ns == PROFILE_ABSENT ? PROFILE_ABSENT : used[3];
-	if (err < 0 || is_bygone(profile, process))
+	/* late records of a process that ended before the epoch count in the epoch before */
+	if (err < 0 || (process->exited && process->to_ns <= profile->start_ns))
 		return err < 0 ? err : 0;
 	point->cpu_ns = used[0];
 	point->cpu_wall_ns = used[4];

@@ -9,9 +9,41 @@
 #ifndef PERFX_LIVE_RUN_H
 #define PERFX_LIVE_RUN_H
 
+#include "aggregate/profile.h"
+#include "base/emitted.h"
 #include "base/grow.h"
-#include "live/growth.h"
 #include "live/live.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * What the sums of an epoch's profile have grown by since the last snapshot. Sums of a key are so
+ * many integers as the table is wide; PROFILE_ABSENT counts as 0.
+ */
+#define GROWTH_ROW_WIDTH     (sizeof(struct live_sums) / sizeof(uint64_t))
+#define GROWTH_LINE_WIDTH    3
+#define GROWTH_WAIT_WIDTH    2
+#define GROWTH_THREAD_WIDTH  4
+#define GROWTH_PROCESS_WIDTH 5
+#define GROWTH_REASON_WIDTH  2
+#define GROWTH_DOMAIN_WIDTH  2
+
+/* Of one epoch. */
+struct growth {
+	struct emitted rows, lines, waits, threads, processes, reasons, domains;
+	uint64_t losses[PERFX_LOSS_KINDS], hits_count;
+	double overhead_ns;
+};
+
+void growth_init(struct growth *growth);
+void growth_clear(struct growth *growth);
+
+/* Makes the sums what they have grown by; what has become less, because a sample was named anew, is
+ * 0. 1: something has grown, 0, or -ENOMEM. */
+int grown(struct emitted *table, uint64_t key, void *sums);
+/* Likewise of one; *before: the value at the last snapshot. */
+uint64_t grown_by(uint64_t *before, uint64_t now);
 
 /* A process of the run, as long as its epoch shows it. */
 struct run_process {
@@ -50,5 +82,24 @@ int run_process_add(struct run *run, struct run_process *process, const struct p
 		    struct growth *growth, uint64_t to_ns);
 /* Losses, hits. */
 void run_totals(struct run *run, const struct profile *profile, struct growth *growth);
+
+/* The lists of a snapshot: what has happened in its period. */
+struct view {
+	struct live_process *processes;
+	size_t processes_count, processes_capacity;
+	struct live_row *rows;
+	size_t rows_count, rows_capacity;
+	struct live_line *lines;
+	size_t lines_count, lines_capacity;
+	struct live_thread *threads;
+	size_t threads_count, threads_capacity;
+	struct live_wait *waits;
+	size_t waits_count, waits_capacity;
+};
+
+/* Fills it with what the profile has grown by, which is added to the run. 0 or -ENOMEM. */
+int view_fill(struct view *view, struct run *run, struct growth *growth,
+	      const struct profile *profile, uint64_t epoch, uint64_t to_ns);
+void view_clear(struct view *view);
 
 #endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "live/view.h"
-
 #include "base/grow.h"
 #include "base/hash.h"
+#include "live/run.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -168,29 +167,22 @@ static int by_wait(const void *left, const void *right)
 	return descending(a->ns, b->ns);
 }
 
-static uint64_t latest_steps(const struct live_process *live)
-{
-	return live->history[live->history_count - 1].steps_count;
-}
-
 static int by_steps(const void *left, const void *right)
 {
 	const struct live_process *a = left, *b = right;
-	int order = descending(latest_steps(a), latest_steps(b));
+	int order = descending(a->history[a->history_count - 1].steps_count,
+			       b->history[b->history_count - 1].steps_count);
 
 	if (!order)
 		order = descending(a->period.self_ns, b->period.self_ns);
 	return order ? order : descending(b->process->pid, a->process->pid);
 }
 
-static void sort(void *list, size_t count, size_t size, int (*order)(const void *, const void *))
-{
-	if (count) /* of none there may be no list */
-		qsort(list, count, size, order);
-}
-
-#define SORT(view, list, order) \
-	sort((view)->list, (view)->list##_count, sizeof(*(view)->list), order)
+#define SORT(view, list, order)                                                                  \
+	do {                                                                                     \
+		if ((view)->list##_count) /* otherwise the list may be NULL */                   \
+			qsort((view)->list, (view)->list##_count, sizeof(*(view)->list), order); \
+	} while (0)
 
 static uint64_t thread_key(const struct profile_process *process, uint32_t tid)
 {
