@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "diff/compose.h"
+#include "diff/internal.h"
 
 #include "base/units.h"
 

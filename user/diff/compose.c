@@ -9,11 +9,11 @@
  *     Change  Ratio   Avg A   Avg B  Significant  Time A  Time B  …  Function
  *     +20.0 %  1.20  10.0 ms 12.0 ms  slower     62.0 %  66.1 %     gemm
  */
-#include "diff/compose.h"
 #include "analyze/location.h"
 #include "base/escape.h"
 #include "base/units.h"
 #include "decode/names.h"
+#include "diff/internal.h"
 
 #include <errno.h>
 #include <math.h>
@@ -204,23 +204,23 @@ static const struct diff_function *largest(const struct diff *diff, enum diff_ve
 	return found;
 }
 
-static double growth(const struct diff_memory *memory)
-{
-	return memory->peak_bytes.b - memory->peak_bytes.a;
-}
-
+/* The peak that grew most. */
 static const struct diff_memory *more_memory(const struct diff *diff)
 {
 	const struct diff_memory *found = NULL;
+	double most = 0;
 
 	for (size_t i = 0; i < diff->processes_count; i++) {
 		const struct diff_process *p = &diff->processes[i];
 
 		for (size_t j = 0; j < p->memory_count; j++) {
 			const struct diff_memory *m = &p->memory[j];
+			double growth = m->peak_bytes.b - m->peak_bytes.a;
 
-			if (m->verdict == DIFF_WORSE && (!found || growth(m) >= growth(found)))
-				found = m;
+			if (m->verdict != DIFF_WORSE || (found && !(growth >= most)))
+				continue;
+			found = m;
+			most = growth;
 		}
 	}
 	return found;
@@ -261,15 +261,6 @@ static void add_kernel(struct text *into, const struct diff_gpu_work *kernel)
 	text_clear(&name);
 }
 
-static void add_verdict_of(struct text *into, const struct diff_function *f)
-{
-	escape_name(into, function_label(f->function)[0] ? function_label(f->function) : "?");
-	text_printf(into, " is %s: %+.1f %% per call (", diff_time_word(f->time),
-		    100 * diff_change(f->avg_ns));
-	diff_add_both(into, f->avg_ns, diff_add_time);
-	text_add(into, ").");
-}
-
 /* The most severe of those of one side, and how many there are. */
 static const struct finding *first_finding(const struct diff *diff, unsigned in, size_t *count)
 {
@@ -306,13 +297,6 @@ static void add_findings(struct text *into, const struct diff *diff, unsigned in
 	text_add(into, ". ");
 }
 
-static void add_memory(struct text *into, const struct diff_memory *m)
-{
-	text_add(into, "The ");
-	add_peak(into, m);
-	text_add(into, ". ");
-}
-
 /* Of processes with steps on both sides the one whose changed most, in time. */
 static const struct diff_steps *changed_steps(const struct diff *diff)
 {
@@ -342,8 +326,11 @@ void diff_say_verdict(struct text *into, const struct diff *diff)
 		kernel = largest_kernel(diff, DIFF_BETTER);
 	add_findings(into, diff, DIFF_IN_A);
 	add_findings(into, diff, DIFF_IN_B);
-	if (m)
-		add_memory(into, m);
+	if (m) {
+		text_add(into, "The ");
+		add_peak(into, m);
+		text_add(into, ". ");
+	}
 	if (steps) {
 		text_add(into, "Steps: ");
 		add_steps(into, steps);
@@ -351,14 +338,19 @@ void diff_say_verdict(struct text *into, const struct diff *diff)
 	}
 	if (kernel)
 		add_kernel(into, kernel);
-	if (f)
-		add_verdict_of(into, f);
-	else if (!diff->compared_count)
+	if (f) {
+		escape_name(into,
+			    function_label(f->function)[0] ? function_label(f->function) : "?");
+		text_printf(into, " is %s: %+.1f %% per call (", diff_time_word(f->time),
+			    100 * diff_change(f->avg_ns));
+		diff_add_both(into, f->avg_ns, diff_add_time);
+		text_add(into, ").");
+	} else if (!diff->compared_count) {
 		text_add(into, "No function was called in both recordings.");
-	else if (!diff->tested_count)
-		text_add(into, "No function has enough calls to compare.");
-	else
-		text_add(into, "No function changed significantly.");
+	} else {
+		text_add(into, !diff->tested_count ? "No function has enough calls to compare."
+						   : "No function changed significantly.");
+	}
 	if (!diff->compared_count)
 		return;
 	text_printf(into, " Of %s function%s in both, %zu slower, %zu faster.",
@@ -422,16 +414,6 @@ static void compose_part(struct comparer *c, struct diff_pair pair, const char *
 		compose_pair(c, pair, "", "mean, ", part);
 }
 
-static void compose_mean(struct comparer *c, const struct diff_steps *steps)
-{
-	diff_cell_change(c, steps->avg_ns);
-	diff_cell_ratio(c, steps->avg_ns);
-	diff_cells_ns(c, steps->avg_ns);
-	diff_cell_verdict(c, diff_time_word(steps->time), steps->time, steps->regressed,
-			  "too few steps");
-	document_cell_printf(c->document, "mean");
-}
-
 static void compose_step_changes(struct comparer *c, const struct diff_steps *steps)
 {
 	static const struct column columns[] = {
@@ -445,15 +427,19 @@ static void compose_step_changes(struct comparer *c, const struct diff_steps *st
 	document_say(c->document, BLOCK_CAPTION, "Steps");
 	compose_facts(c, steps);
 	document_table(c->document, columns);
-	compose_mean(c, steps);
+	diff_cell_change(c, steps->avg_ns);
+	diff_cell_ratio(c, steps->avg_ns);
+	diff_cells_ns(c, steps->avg_ns);
+	diff_cell_verdict(c, diff_time_word(steps->time), steps->time, steps->regressed,
+			  "too few steps");
+	document_cell_printf(c->document, "mean");
 	compose_pair(c, steps->p50_ns, "", "median", "");
 	compose_pair(c, steps->p95_ns, "", "p95", "");
 	compose_pair(c, steps->max_ns, "", "longest", "");
 	for (size_t i = 0; i < PROFILE_PHASES; i++) {
 		enum profile_phase phase = profile_phases_in_order[i];
-		struct diff_pair pair = steps->phases_ns[phase];
 
-		compose_part(c, pair, profile_phase_name(phase));
+		compose_part(c, steps->phases_ns[phase], profile_phase_name(phase));
 	}
 	compose_part(c, steps->gpu_busy_ns, "GPU busy");
 	compose_part(c, steps->gpu_wait_ns, "waited for the GPU");

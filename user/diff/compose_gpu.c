@@ -11,7 +11,7 @@
  */
 #include "analyze/location.h"
 #include "base/units.h"
-#include "diff/compose.h"
+#include "diff/internal.h"
 
 #include <math.h>
 
@@ -71,19 +71,14 @@ static void cells_number(struct comparer *c, struct diff_pair pair, diff_add_val
 	diff_cell_one(c, pair.b, add);
 }
 
-static const char *why_unjudged(const struct diff_gpu_work *work)
-{
-	return work->in == (DIFF_IN_A | DIFF_IN_B) ? "too few calls"
-	       : work->in == DIFF_IN_A		   ? "A only"
-						   : "B only";
-}
-
 static void row_of_kernel(struct comparer *c, const struct diff_gpu_work *work, unsigned known)
 {
 	if (known == TIMED) {
 		cells_time(c, work);
 		diff_cell_verdict(c, diff_time_word(work->time), work->time, work->regressed,
-				  why_unjudged(work));
+				  work->in == (DIFF_IN_A | DIFF_IN_B) ? "too few calls"
+				  : work->in == DIFF_IN_A	      ? "A only"
+								      : "B only");
 		diff_cell_both(c, work->share, diff_add_share);
 		diff_cell_both(c, work->calls_per_s, diff_add_rate);
 	} else {

@@ -64,22 +64,14 @@ static int is_same(const struct finding *x, const struct finding *y)
 	return same;
 }
 
-/* Is it among them? */
-static int has(const struct process_analysis *analysis, const struct finding *finding)
-{
-	int found = 0;
-
-	for (size_t i = 0; i < analysis->findings_count && !found; i++)
-		found = is_same(&analysis->findings[i], finding);
-	return found;
-}
-
 static int add_missing(struct diff_process *process, unsigned in, const struct process_analysis *of,
 		       const struct process_analysis *other)
 {
 	for (size_t i = 0; i < of->findings_count; i++) {
-		int found = has(other, &of->findings[i]);
+		int found = 0;
 
+		for (size_t k = 0; k < other->findings_count && !found; k++)
+			found = is_same(&other->findings[k], &of->findings[i]);
 		if (found < 0)
 			return found;
 		if (!found)
@@ -89,8 +81,8 @@ static int add_missing(struct diff_process *process, unsigned in, const struct p
 	return 0;
 }
 
-static int compare(struct diff_process *process, const struct process_analysis *a,
-		   const struct process_analysis *b)
+static int compare_findings(struct diff_process *process, const struct process_analysis *a,
+			    const struct process_analysis *b)
 {
 	int err;
 
@@ -110,8 +102,9 @@ int diff_findings(struct diff *diff, const struct analysis *a, const struct anal
 		struct diff_process *process = &diff->processes[i];
 
 		if (process->a && process->b)
-			err = compare(process, &a->processes[process->a - diff->a->processes],
-				      &b->processes[process->b - diff->b->processes]);
+			err = compare_findings(process,
+					       &a->processes[process->a - diff->a->processes],
+					       &b->processes[process->b - diff->b->processes]);
 	}
 	return err;
 }
@@ -169,17 +162,6 @@ static struct step_rates rates_of(const struct profile *profile, const struct pr
 		a ? (double)a->field : NAN, b ? (double)b->field : NAN \
 	}
 
-static void compare_cost(const struct diff *diff, const struct diff_process *process,
-			 struct diff_steps *into)
-{
-	struct step_rates a = rates_of(diff->a, process->a), b = rates_of(diff->b, process->b);
-
-	into->flops = (struct diff_pair){diff_known(a.flops), diff_known(b.flops)};
-	into->flops_per_s =
-		(struct diff_pair){diff_known(a.flops_per_s), diff_known(b.flops_per_s)};
-	into->mfu = (struct diff_pair){diff_known(a.mfu), diff_known(b.mfu)};
-}
-
 /* Of a step. */
 static double step_part(const struct profile_steps *steps, uint64_t whole)
 {
@@ -198,19 +180,11 @@ static double step_joules(const struct profile_process *p, const struct profile_
 	return p && p->energy.gpu_mj ? step_part(steps, p->energy.steps_mj) / 1e3 : NAN;
 }
 
-static void compare_gpu(const struct diff_process *process, const struct profile_steps *a,
-			const struct profile_steps *b, struct diff_steps *into)
-{
-	into->gpu_busy_ns = STEP_PAIR(busy_ns);
-	into->gpu_kernels = STEP_PAIR(kernels_count);
-	into->gpu_wait_ns = STEP_PAIR(wait_ns);
-	into->gpu_energy_j =
-		(struct diff_pair){step_joules(process->a, a), step_joules(process->b, b)};
-}
-
 static void diff_steps(const struct diff *diff, struct diff_process *process)
 {
 	const struct profile_steps *a = steps_of(process->a), *b = steps_of(process->b);
+	const struct step_rates rates_a = rates_of(diff->a, process->a);
+	const struct step_rates rates_b = rates_of(diff->b, process->b);
 	struct diff_steps *into = &process->steps;
 
 	drop_other_steps(diff, &a, &b);
@@ -225,17 +199,16 @@ static void diff_steps(const struct diff *diff, struct diff_process *process)
 	for (int i = 0; i < PROFILE_PHASES; i++)
 		into->phases_ns[i] = (struct diff_pair){a ? diff_known(steps_phase_ns(a, i)) : NAN,
 							b ? diff_known(steps_phase_ns(b, i)) : NAN};
-	compare_cost(diff, process, into);
-	compare_gpu(process, a, b, into);
+	into->flops = (struct diff_pair){diff_known(rates_a.flops), diff_known(rates_b.flops)};
+	into->flops_per_s = (struct diff_pair){diff_known(rates_a.flops_per_s),
+					       diff_known(rates_b.flops_per_s)};
+	into->mfu = (struct diff_pair){diff_known(rates_a.mfu), diff_known(rates_b.mfu)};
+	into->gpu_busy_ns = STEP_PAIR(busy_ns);
+	into->gpu_kernels = STEP_PAIR(kernels_count);
+	into->gpu_wait_ns = STEP_PAIR(wait_ns);
+	into->gpu_energy_j =
+		(struct diff_pair){step_joules(process->a, a), step_joules(process->b, b)};
 	into->welch = welch_test(&into->a, &into->b);
-}
-
-static void diff_judge_steps(const struct diff *diff, struct diff_steps *steps)
-{
-	double change = diff_change(steps->avg_ns);
-
-	steps->time = diff_judge(diff, &steps->welch, change);
-	steps->regressed = steps->time == DIFF_WORSE && change > diff->threshold;
 }
 
 double diff_ratio(struct diff_pair pair)
@@ -270,8 +243,9 @@ static bool same_comm(const struct profile_process *a, const struct profile_proc
 
 /* Gives each process of B without a counterpart the first of A that is like it and free. Both lists
  * are in order of their start, so that ranks of one command line meet in that order. */
-static void pair(struct diff *diff, bool *taken,
-		 bool (*alike)(const struct profile_process *, const struct profile_process *))
+static void pair_alike(struct diff *diff, bool *taken,
+		       bool (*alike)(const struct profile_process *,
+				     const struct profile_process *))
 {
 	for (size_t i = 0; i < diff->b->processes_count; i++) {
 		struct diff_process *process = &diff->processes[i];
@@ -322,8 +296,8 @@ static int pair_processes(struct diff *diff)
 	diff->processes_count = in_b;
 	for (size_t i = 0; i < in_b; i++)
 		diff->processes[i].b = &diff->b->processes[i];
-	pair(diff, taken, same_command);
-	pair(diff, taken, same_comm);
+	pair_alike(diff, taken, same_command);
+	pair_alike(diff, taken, same_comm);
 	pair_last(diff, taken);
 	for (size_t i = 0; i < in_a; i++) {
 		if (!taken[i])
@@ -372,6 +346,8 @@ static int compare_process(struct diff *diff, struct diff_process *process)
 
 static void judge_process(struct diff *diff, struct diff_process *process)
 {
+	double change = diff_change(process->steps.avg_ns);
+
 	for (size_t i = 0; i < process->functions_count; i++) {
 		struct diff_function *f = &process->functions[i];
 
@@ -380,7 +356,8 @@ static void judge_process(struct diff *diff, struct diff_process *process)
 		diff->better_count += f->time == DIFF_BETTER;
 		diff->regressions_count += f->regressed;
 	}
-	diff_judge_steps(diff, &process->steps);
+	process->steps.time = diff_judge(diff, &process->steps.welch, change);
+	process->steps.regressed = process->steps.time == DIFF_WORSE && change > diff->threshold;
 	diff->regressions_count += process->steps.regressed;
 	diff_judge_gpu(diff, &process->gpu);
 	for (size_t i = 0; i < process->gpu.works_count; i++)

@@ -81,8 +81,8 @@ static struct side_row side_row(const struct profile_process *process,
 	return side;
 }
 
-static int take_rows(struct side_rows *side, const struct profile *profile,
-		     const struct profile_process *process)
+static int collect_rows(struct side_rows *side, const struct profile *profile,
+			const struct profile_process *process)
 {
 	*side = (struct side_rows){.process = process};
 	if (!process)
@@ -190,7 +190,7 @@ static struct side_values values_of(const struct side_rows *side, size_t first, 
 		a.field, b.field \
 	}
 
-static struct diff_function compare(struct side_values a, struct side_values b)
+static struct diff_function compare_sides(struct side_values a, struct side_values b)
 {
 	return (struct diff_function){
 		.a = a.sample,
@@ -306,15 +306,15 @@ static void match_name(struct diff_process *process, const struct side_rows *a, 
 	for (size_t k = 0; k < rows; k++) {
 		struct diff_function *f = &process->functions[process->functions_count++];
 
-		*f = compare(values_of(a, i + k, single ? in_a > 0 : in_a),
-			     values_of(b, j + k, single ? in_b > 0 : in_b));
+		*f = compare_sides(values_of(a, i + k, single ? in_a > 0 : in_a),
+				   values_of(b, j + k, single ? in_b > 0 : in_b));
 		f->in = (in_a ? DIFF_IN_A : 0) | (in_b ? DIFF_IN_B : 0);
 		f->function = in_b ? b->rows[j + k].function : a->rows[i + k].function;
 	}
 }
 
-static void match(struct diff_process *process, const struct side_rows *a,
-		  const struct side_rows *b)
+static void match_rows(struct diff_process *process, const struct side_rows *a,
+		       const struct side_rows *b)
 {
 	for (size_t i = 0, j = 0; i < a->count || j < b->count;) {
 		const struct side_row *name = next_name(a, i, b, j);
@@ -329,16 +329,16 @@ static void match(struct diff_process *process, const struct side_rows *a,
 int diff_functions(const struct diff *diff, struct diff_process *process)
 {
 	struct side_rows a = {0}, b = {0};
-	int err = take_rows(&a, diff->a, process->a);
+	int err = collect_rows(&a, diff->a, process->a);
 
 	if (!err)
-		err = take_rows(&b, diff->b, process->b);
+		err = collect_rows(&b, diff->b, process->b);
 	if (!err) {
 		process->functions = calloc(a.count + b.count + 1, sizeof(*process->functions));
 		err = process->functions ? 0 : -ENOMEM;
 	}
 	if (!err)
-		match(process, &a, &b);
+		match_rows(process, &a, &b);
 	free(a.rows);
 	free(b.rows);
 	return err;

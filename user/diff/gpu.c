@@ -125,8 +125,8 @@ static void merge_works(struct side_works *side)
 	side->count = kept;
 }
 
-static int take_works(struct side_works *side, const struct profile *profile,
-		      const struct profile_process *process)
+static int collect_works(struct side_works *side, const struct profile *profile,
+			 const struct profile_process *process)
 {
 	const struct profile_gpu *gpu = process ? &process->gpu : NULL;
 
@@ -206,7 +206,8 @@ static void compare_work(struct diff_gpu_work *into, struct side_values a, struc
 	into->impact = (b.avg_ns - a.avg_ns) * b.calls_per_s / 1e9;
 }
 
-static void match(struct diff_gpu *gpu, const struct side_works *a, const struct side_works *b)
+static void match_works(struct diff_gpu *gpu, const struct side_works *a,
+			const struct side_works *b)
 {
 	for (size_t i = 0, j = 0; i < a->count || j < b->count;) {
 		int order = i == a->count   ? 1
@@ -304,16 +305,16 @@ static void compare_whole(struct diff_gpu *gpu, struct side_gpu a, struct side_g
 int diff_gpu(const struct diff *diff, struct diff_process *process)
 {
 	struct side_works a = {0}, b = {0};
-	int err = take_works(&a, diff->a, process->a);
+	int err = collect_works(&a, diff->a, process->a);
 
 	if (!err)
-		err = take_works(&b, diff->b, process->b);
+		err = collect_works(&b, diff->b, process->b);
 	if (!err) {
 		process->gpu.works = calloc(a.count + b.count + 1, sizeof(*process->gpu.works));
 		err = process->gpu.works ? 0 : -ENOMEM;
 	}
 	if (!err) {
-		match(&process->gpu, &a, &b);
+		match_works(&process->gpu, &a, &b);
 		compare_whole(&process->gpu, side_gpu(process->a), side_gpu(process->b));
 	}
 	free(a.works);

@@ -3,7 +3,9 @@
 #ifndef PERFX_DIFF_INTERNAL_H
 #define PERFX_DIFF_INTERNAL_H
 
-#include "diff/diff.h"
+#include "base/text.h"
+#include "diff/writers.h"
+#include "report/document/document.h"
 
 /* NAN where the count is absent or the time 0. */
 double diff_per_s(uint64_t count, uint64_t ns);
@@ -21,5 +23,45 @@ void diff_judge_gpu(const struct diff *diff, struct diff_gpu *gpu);
 int diff_order_functions(const void *a, const void *b);
 /* change: of a mean; > 0 is worse */
 enum diff_verdict diff_judge(const struct diff *diff, const struct welch *welch, double change);
+
+/* The state of composing a document, and cells of pairs (cells.c). */
+struct comparer {
+	struct document *document;
+	const struct diff *diff;
+	const struct diff_options *options;
+	size_t functions, places; /* rows */
+	unsigned name_columns;
+	enum block_kind verdict; /* a paragraph, where another verdict stands above it */
+};
+
+/* A value, as text. Of what is not known "-" is shown. */
+typedef void diff_add_value(struct text *text, double value);
+
+void diff_add_share(struct text *text, double value);
+void diff_add_rate(struct text *text, double value);
+void diff_add_size(struct text *text, double value);
+void diff_add_time(struct text *text, double value);
+void diff_add_number(struct text *text, double value);
+void diff_add_flops(struct text *text, double value);
+
+/* "40.2 % → 50.2 %": both in one column, so that both are shown or neither. */
+void diff_add_both(struct text *text, struct diff_pair pair, diff_add_value *add);
+/* The same behind a word, in a line of such facts; nothing where neither is known. */
+void diff_add_fact(struct text *text, const char *what, struct diff_pair pair, diff_add_value *add);
+
+void diff_cell_change(struct comparer *c, struct diff_pair pair);
+void diff_cell_ratio(struct comparer *c, struct diff_pair pair);
+void diff_cell_both(struct comparer *c, struct diff_pair pair, diff_add_value *add);
+void diff_cell_one(struct comparer *c, double value, diff_add_value *add);
+/* What both sides have, side by side: always shown. */
+void diff_cells_ns(struct comparer *c, struct diff_pair pair);
+void diff_cells_bytes(struct comparer *c, struct diff_pair pair);
+void diff_cells_gflops(struct comparer *c, struct diff_pair pair);
+/* unjudged: why there is no verdict */
+void diff_cell_verdict(struct comparer *c, const char *verdict, enum diff_verdict of,
+		       bool regressed, const char *unjudged);
+
+/* compose_gpu.c: what GPUs did for a process. */
+void diff_compose_gpu(struct comparer *c, const struct diff_gpu *gpu);
 
 #endif

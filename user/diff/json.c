@@ -72,9 +72,9 @@ static json_t *function_object(const struct diff_function *f)
 	json_set_string(object, "label", function_label(f->function));
 	json_set_string(object, "module", f->function->module);
 	json_set_integer(object, "offset", f->function->offset);
-	json_object_set_new(object, "source", json_string(name_of_source(f->function->source)));
+	json_set_string(object, "source", name_of_source(f->function->source));
 	if (f->function->flags & PERFX_FUNCTION_RANGE)
-		json_object_set_new(object, "kind", json_string("range"));
+		json_set_string(object, "kind", "range");
 	json_object_set_new(object, "in", side_of(f->in));
 	set_pair(object, "calls", f->calls);
 	set_pair(object, "avg_ns", f->avg_ns);
@@ -86,9 +86,9 @@ static json_t *function_object(const struct diff_function *f)
 	set_pair(object, "flops_per_s", f->flops_per_s);
 	set_number(object, "impact_share", f->impact);
 	set_welch(object, &f->welch);
-	json_object_set_new(object, "time", json_string(diff_time_word(f->time)));
+	json_set_string(object, "time", diff_time_word(f->time));
 	if (!isnan(diff_change(f->flops_per_s)))
-		json_object_set_new(object, "rate", json_string(diff_time_word(f->rate)));
+		json_set_string(object, "rate", diff_time_word(f->rate));
 	json_object_set_new(object, "regression", json_boolean(f->regressed));
 	return object;
 }
@@ -123,7 +123,7 @@ static json_t *steps_object(const struct diff_steps *steps)
 	set_pair(object, "gpu_wait_ns", steps->gpu_wait_ns);
 	set_pair(object, "gpu_energy_j", steps->gpu_energy_j);
 	set_welch(object, &steps->welch);
-	json_object_set_new(object, "time", json_string(diff_time_word(steps->time)));
+	json_set_string(object, "time", diff_time_word(steps->time));
 	json_object_set_new(object, "regression", json_boolean(steps->regressed));
 	return object;
 }
@@ -147,10 +147,8 @@ static json_t *gpu_object(const struct diff_gpu *gpu)
 static void set_kind_of_work(json_t *object, const struct diff_gpu_work *work)
 {
 	if (diff_gpu_table(work->op) == DIFF_GPU_COPIES) {
-		json_object_set_new(object, "direction",
-				    json_string(name_of_gpu_copy(work->op, work->direction)));
-		json_object_set_new(object, "host_memory",
-				    json_string(name_of_gpu_host_memory(work->host_memory)));
+		json_set_string(object, "direction", name_of_gpu_copy(work->op, work->direction));
+		json_set_string(object, "host_memory", name_of_gpu_host_memory(work->host_memory));
 		return;
 	}
 	json_set_string(object, "name", work->name);
@@ -162,7 +160,7 @@ static json_t *gpu_work_object(const struct diff_gpu_work *work)
 {
 	json_t *object = json_object();
 
-	json_object_set_new(object, "op", json_string(name_of_gpu_op(work->op)));
+	json_set_string(object, "op", name_of_gpu_op(work->op));
 	set_kind_of_work(object, work);
 	json_object_set_new(object, "in", side_of(work->in));
 	set_pair(object, "calls", work->calls);
@@ -176,7 +174,7 @@ static json_t *gpu_work_object(const struct diff_gpu_work *work)
 		return object;
 	set_number(object, "impact_share", work->impact);
 	set_welch(object, &work->welch);
-	json_object_set_new(object, "time", json_string(diff_time_word(work->time)));
+	json_set_string(object, "time", diff_time_word(work->time));
 	json_object_set_new(object, "regression", json_boolean(work->regressed));
 	return object;
 }
@@ -200,13 +198,12 @@ static json_t *memory_object(const struct diff_memory *m)
 {
 	json_t *object = json_object();
 
-	json_object_set_new(object, "domain",
-			    json_string(m->domain ? profile_domain_name(m->domain) : "resident"));
+	json_set_string(object, "domain", m->domain ? profile_domain_name(m->domain) : "resident");
 	set_pair(object, "peak_bytes", m->peak_bytes);
 	set_pair(object, "allocated_bytes_per_s", m->allocated_per_s);
 	set_pair(object, "allocs_per_s", m->allocs_per_s);
 	json_object_set_new(object, "exact", json_boolean(m->exact));
-	json_object_set_new(object, "peak", json_string(diff_memory_word(m->verdict)));
+	json_set_string(object, "peak", diff_memory_word(m->verdict));
 	json_object_set_new(object, "regression", json_boolean(m->regressed));
 	return object;
 }
@@ -219,7 +216,7 @@ static json_t *place_object(const struct diff_place *p)
 	location_hotspot(&name, p->profile, p->memory, p->hotspot);
 	json_object_set_new(object, "place", json_of_sentence(text_peek(&name)));
 	text_clear(&name);
-	json_object_set_new(object, "domain", json_string(profile_domain_name(p->memory->domain)));
+	json_set_string(object, "domain", profile_domain_name(p->memory->domain));
 	json_object_set_new(object, "in", side_of(p->in));
 	set_pair(object, "live_at_peak_bytes", p->live_at_peak_bytes);
 	set_pair(object, "live_bytes", p->live_bytes);
@@ -235,8 +232,7 @@ static json_t *changed_finding_object(const struct diff_finding *changed)
 
 	json_object_set_new(object, "in", side_of(changed->in));
 	json_set_string(object, "kind", finding->kind);
-	json_object_set_new(object, "severity",
-			    json_string(finding_severity_name(finding->severity)));
+	json_set_string(object, "severity", finding_severity_name(finding->severity));
 	json_object_set_new(object, "subject", json_of_sentence(finding->subject));
 	json_object_set_new(object, "evidence", json_of_sentence(finding->evidence));
 	return object;

@@ -119,7 +119,7 @@ static int by_key(const void *a, const void *b)
 	return strcmp(((const struct side_place *)a)->key, ((const struct side_place *)b)->key);
 }
 
-static int take_places(struct side_places *side, const struct profile_process *p)
+static int collect_places(struct side_places *side, const struct profile_process *p)
 {
 	size_t most = 0;
 
@@ -187,8 +187,8 @@ static const char *next_key(const struct side_places *a, size_t i, const struct 
 	return b->places[j].key;
 }
 
-static void match(const struct diff *diff, struct diff_process *process,
-		  const struct side_places *a, const struct side_places *b)
+static void match_places(const struct diff *diff, struct diff_process *process,
+			 const struct side_places *a, const struct side_places *b)
 {
 	static const struct diff_pair none = {NAN, NAN};
 
@@ -234,16 +234,16 @@ static int by_change(const void *a, const void *b)
 static int compare_places(const struct diff *diff, struct diff_process *process)
 {
 	struct side_places a = {0}, b = {0};
-	int err = take_places(&a, process->a);
+	int err = collect_places(&a, process->a);
 
 	if (!err)
-		err = take_places(&b, process->b);
+		err = collect_places(&b, process->b);
 	if (!err) {
 		process->places = calloc(a.count + b.count + 1, sizeof(*process->places));
 		err = process->places ? 0 : -ENOMEM;
 	}
 	if (!err) {
-		match(diff, process, &a, &b);
+		match_places(diff, process, &a, &b);
 		qsort(process->places, process->places_count, sizeof(*process->places), by_change);
 	}
 	clear_places(&a);
