@@ -299,17 +299,6 @@ static double since(struct composer *c, struct top_past *past,
 	return (double)(snapshot->to_ns - known->since_ns);
 }
 
-/* What is no longer found begins anew when it comes again. */
-static void forget_resolved(struct top_past *past, uint64_t number)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < past->known_count; i++)
-		if (past->known[i].number == number)
-			past->known[kept++] = past->known[i];
-	past->known_count = kept;
-}
-
 static const char *details_of(struct composer *c, const struct finding *finding)
 {
 	struct text sentences = {0};
@@ -362,6 +351,7 @@ static void add_findings(struct composer *c, struct top_past *past)
 {
 	const struct live_snapshot *snapshot = c->snapshot;
 	struct top_table *table = &c->frame->tables[TOP_FINDINGS];
+	size_t kept = 0;
 
 	if (!snapshot->analysis) {
 		table->why = "not judged yet";
@@ -369,7 +359,11 @@ static void add_findings(struct composer *c, struct top_past *past)
 	}
 	for (int severity = FINDING_HIGH; severity <= FINDING_LOW; severity++)
 		add_findings_of(c, past, severity);
-	forget_resolved(past, snapshot->number);
+	/* a finding that is gone begins anew when it comes again */
+	for (size_t i = 0; i < past->known_count; i++)
+		if (past->known[i].number == snapshot->number)
+			past->known[kept++] = past->known[i];
+	past->known_count = kept;
 	if (!table->rows_count)
 		table->why = "nothing was found";
 }
@@ -476,9 +470,11 @@ static uint64_t point_or_0(uint64_t value)
 	return value == PROFILE_ABSENT ? 0 : value;
 }
 
+/* The series and the phases. */
 static void fill_series(struct top_process *shown, const struct live_process *live)
 {
 	size_t count = live->history_count < LIVE_HISTORY ? live->history_count : LIVE_HISTORY;
+	double sum = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		const struct live_point *point = &live->history[live->history_count - count + i];
@@ -491,12 +487,6 @@ static void fill_series(struct top_process *shown, const struct live_process *li
 	}
 	shown->steps.count = shown->cpu.count = count;
 	shown->rss.count = shown->live.count = shown->gpu.count = count;
-}
-
-static void fill_phases(struct top_process *shown, const struct live_process *live)
-{
-	double sum = 0;
-
 	for (size_t i = 0; i < PROFILE_PHASES; i++)
 		sum += (double)live->period_phases[i];
 	shown->has_phases = sum > 0;
@@ -542,7 +532,6 @@ static void fill_process(struct composer *c, struct top_process *shown,
 				      .live_domain = PERFX_DOMAIN_INVALID,
 				      .gpu_share = NAN};
 	fill_series(shown, live);
-	fill_phases(shown, live);
 	if (process->memory_count)
 		shown->live_domain = process->memory[0].domain;
 	if (!last)

@@ -187,15 +187,6 @@ static void add_wrapped(struct top_layout *layout, enum top_style style, const c
 	text_clear(&wrapped);
 }
 
-static void add_verdict(struct top_layout *layout, const struct top_frame *frame)
-{
-	const char *verdict =
-		frame->verdict[0] ? frame->verdict : "Not judged yet: findings need a few seconds.";
-
-	add_wrapped(layout, frame->verdict[0] ? TOP_STYLE_STRONG : TOP_STYLE_DIM, verdict,
-		    layout->height && layout->height < 24 ? 1 : 2);
-}
-
 static void add_steps(struct top_layout *layout, const struct top_process *process)
 {
 	struct top_line *line = labelled(layout, "Step");
@@ -264,16 +255,9 @@ struct gauge {
 #define GAUGE_VALUE   10
 #define GAUGE_COLUMNS 36 /* narrower ones are two a line */
 
-/* Of what the traced allocations are. */
-static const char *live_label(enum perfx_domain domain)
-{
-	static const char *const labels[] = {"Live", "Heap", "Tensors", "GPU mem", "Live"};
-
-	return labels[domain];
-}
-
 static size_t gauges_of(const struct top_process *process, struct gauge gauges[GAUGES_MAX])
 {
+	static const char *const live_labels[] = {"Live", "Heap", "Tensors", "GPU mem", "Live"};
 	size_t count = 0;
 
 	gauges[count] = (struct gauge){.label = "CPU", .series = &process->cpu, .value = "-"};
@@ -283,7 +267,7 @@ static size_t gauges_of(const struct top_process *process, struct gauge gauges[G
 	gauges[count] = (struct gauge){.label = "Memory", .series = &process->rss};
 	format_bytes(gauges[count++].value, u64_of(process->rss_bytes));
 	if (!isnan(process->live_bytes)) {
-		gauges[count] = (struct gauge){.label = live_label(process->live_domain),
+		gauges[count] = (struct gauge){.label = live_labels[process->live_domain],
 					       .series = &process->live};
 		format_bytes(gauges[count++].value, u64_of(process->live_bytes));
 	}
@@ -350,7 +334,10 @@ static void add_header(struct top_layout *layout, const struct top_frame *frame,
 		put(layout, new_line(layout), TOP_STYLE_DIM, "Waiting for the first second…");
 		return;
 	}
-	add_verdict(layout, frame);
+	add_wrapped(layout, frame->verdict[0] ? TOP_STYLE_STRONG : TOP_STYLE_DIM,
+		    frame->verdict[0] ? frame->verdict
+				      : "Not judged yet: findings need a few seconds.",
+		    layout->height && layout->height < 24 ? 1 : 2);
 	if (process) {
 		add_steps(layout, process);
 		add_phases(layout, process);
@@ -466,14 +453,6 @@ static void add_head(struct top_layout *layout, const struct top_table *table,
 	}
 }
 
-static enum top_style style_of(const struct top_row *row, size_t column, bool is_selected)
-{
-	if (is_selected)
-		return TOP_STYLE_SELECTED;
-	return row->severity && !column ? TOP_STYLE_HIGH + row->severity - FINDING_HIGH
-					: TOP_STYLE_PLAIN;
-}
-
 static void add_row(struct top_layout *layout, const struct top_table *table,
 		    const struct top_row *row, unsigned rank, bool several, bool is_selected)
 {
@@ -481,12 +460,15 @@ static void add_row(struct top_layout *layout, const struct top_table *table,
 
 	for (size_t i = 0; i < table->columns_count; i++) {
 		const struct top_column *column = &table->columns[i];
+		enum top_style style = is_selected ? TOP_STYLE_SELECTED : TOP_STYLE_PLAIN;
 		struct text cell = {0};
 
 		if (!has_column(column, rank, several))
 			continue;
+		if (!is_selected && row->severity && !i)
+			style = TOP_STYLE_HIGH + row->severity - FINDING_HIGH;
 		format_cell(&cell, column, &row->cells[i]);
-		put_cell(layout, line, column, text_peek(&cell), style_of(row, i, is_selected),
+		put_cell(layout, line, column, text_peek(&cell), style,
 			 i + 1 == table->columns_count);
 		layout->failed |= cell.failed;
 		text_clear(&cell);
@@ -665,12 +647,6 @@ static void add_last(struct top_layout *layout, const struct top_model *model)
 	}
 }
 
-static void fill_up(struct top_layout *layout, size_t count)
-{
-	while (layout->lines_count < count && !layout->failed)
-		new_line(layout);
-}
-
 void top_layout_screen(struct top_layout *layout, const struct top_frame *frame,
 		       struct top_model *model)
 {
@@ -694,7 +670,8 @@ void top_layout_screen(struct top_layout *layout, const struct top_frame *frame,
 	}
 	while (layout->lines_count > body_end)
 		drop_line(layout);
-	fill_up(layout, body_end);
+	while (layout->lines_count < body_end && !layout->failed)
+		new_line(layout);
 	if (has_message)
 		put(layout, new_line(layout), TOP_STYLE_MEDIUM, layout->message);
 	add_last(layout, model);

@@ -98,11 +98,6 @@ const struct top_process *top_model_process(const struct top_model *model,
 	return frame->processes_count ? &frame->processes[0] : NULL;
 }
 
-static bool is_shown(const struct top_frame *frame, const struct top_column *column)
-{
-	return !column->processes || frame->processes_count > 1;
-}
-
 /* The next column to sort by, to the right or to the left; past the last the table's own order. */
 static void move_sort(struct top_model *model, const struct top_frame *frame, int step)
 {
@@ -112,7 +107,8 @@ static void move_sort(struct top_model *model, const struct top_frame *frame, in
 
 	do
 		place = (place + count + 1 + (size_t)step) % (count + 1);
-	while (place < count && !is_shown(frame, &frame->tables[model->view].columns[place]));
+	while (place < count && frame->tables[model->view].columns[place].processes &&
+	       frame->processes_count <= 1);
 	*order = (struct top_order){.column = place == count ? TOP_NO_SORT : place};
 }
 
@@ -141,7 +137,7 @@ static void move_to(struct top_model *model, const struct top_frame *frame, long
 		*selected = (size_t)step > last - *selected ? last : *selected + (size_t)step;
 }
 
-static void show(struct top_model *model, size_t view)
+static void show_view(struct top_model *model, size_t view)
 {
 	model->view = (enum top_view)(view % TOP_VIEWS);
 }
@@ -215,14 +211,14 @@ static enum top_action browse(struct top_model *model, const struct top_frame *f
 		model->filter[0] = '\0';
 		break;
 	case TOP_KEY_TAB:
-		show(model, model->view + 1u);
+		show_view(model, model->view + 1u);
 		break;
 	case TOP_KEY_BACK_TAB:
-		show(model, model->view + TOP_VIEWS - 1u);
+		show_view(model, model->view + TOP_VIEWS - 1u);
 		break;
 	default:
 		if (key >= '1' && key < '1' + TOP_VIEWS)
-			show(model, key - '1');
+			show_view(model, key - '1');
 		else if (frame)
 			browse_rows(model, frame, key);
 	}
@@ -241,7 +237,7 @@ static size_t encode(uint32_t code, char bytes[4])
 	return count;
 }
 
-static void take_last(char *input)
+static void remove_last_character(char *input)
 {
 	size_t length = strlen(input);
 
@@ -251,13 +247,13 @@ static void take_last(char *input)
 }
 
 /* A key of a line that is being typed. */
-static void edit(char input[TOP_INPUT_MAX], uint32_t key)
+static void edit_input(char input[TOP_INPUT_MAX], uint32_t key)
 {
 	size_t length = strlen(input);
 	char bytes[4];
 
 	if (key == TOP_KEY_BACKSPACE || key == '\b')
-		take_last(input);
+		remove_last_character(input);
 	else if (key == TOP_KEY_CLEAR)
 		input[0] = '\0';
 	else if (key >= ' ' && key < TOP_KEY_UP && length + sizeof(bytes) < TOP_INPUT_MAX) {
@@ -275,7 +271,7 @@ static enum top_action type_filter(struct top_model *model, uint32_t key)
 	if (key == TOP_KEY_ESCAPE || key == TOP_KEY_ENTER)
 		model->mode = TOP_BROWSE;
 	else
-		edit(model->filter, key);
+		edit_input(model->filter, key);
 	model->selected[model->view] = 0;
 	return TOP_NOTHING;
 }
@@ -283,7 +279,7 @@ static enum top_action type_filter(struct top_model *model, uint32_t key)
 static enum top_action type_path(struct top_model *model, uint32_t key)
 {
 	if (key != TOP_KEY_ESCAPE && key != TOP_KEY_ENTER) {
-		edit(model->path, key);
+		edit_input(model->path, key);
 		return TOP_NOTHING;
 	}
 	model->mode = TOP_BROWSE;

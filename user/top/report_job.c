@@ -44,7 +44,7 @@ struct report_job *report_job__new(const char *rules_file)
 #define END_MS 2000
 
 /* Of the report that was asked for last. */
-static void end(struct report_job *job)
+static void clear_job(struct report_job *job)
 {
 	if (job->errors_fd >= 0)
 		close(job->errors_fd);
@@ -63,23 +63,13 @@ void report_job__free(struct report_job *job)
 		process_reap(job->pid, END_MS);
 		msg_say("%s: not written: the recording ended", job->path);
 	}
-	end(job);
+	clear_job(job);
 	free(job);
 }
 
 static bool is_capture(const char *path)
 {
-	size_t length = strlen(path);
-
-	return length > 6 && !strcmp(path + length - 6, ".perfx");
-}
-
-/* 0 or -errno. */
-static int make_folder(struct report_job *job)
-{
-	int err = scratch_make(&job->folder);
-
-	return err ? err : scratch_file(&job->folder, "last.perfx", &job->capture);
+	return strlen(path) > strlen(".perfx") && ends_with(path, ".perfx");
 }
 
 void report_job__begin(struct report_job *job, const char *path)
@@ -98,10 +88,12 @@ void report_job__begin(struct report_job *job, const char *path)
 	if (!job->path)
 		err = -ENOMEM;
 	else if (!is_capture(path))
-		err = make_folder(job);
+		err = scratch_make(&job->folder);
+	if (!err && !is_capture(path))
+		err = scratch_file(&job->folder, "last.perfx", &job->capture);
 	if (err) {
 		msg_say("%s: %s", path, output_error(err));
-		end(job);
+		clear_job(job);
 		return;
 	}
 	job->is_wanted = true;
@@ -117,7 +109,7 @@ char *report_job__wants(struct report_job *job)
 }
 
 /* 0 or -errno. */
-static int start(struct report_job *job)
+static int start_report(struct report_job *job)
 {
 	char *const argv[] = {"perfx-trace",
 			      "report",
@@ -150,14 +142,14 @@ void report_job__captured(struct report_job *job, const char *path, int err)
 	if (!job->path)
 		return;
 	if (!err && job->capture)
-		err = start(job);
+		err = start_report(job);
 	if (!err && job->pid)
 		return;
 	if (err)
 		msg_say("%s: %s", job->path, output_error(err));
 	else
 		msg_say("%s: written", job->path);
-	end(job);
+	clear_job(job);
 }
 
 /* The first line of what it said, without its own name. */
@@ -188,5 +180,5 @@ void report_job__tick(struct report_job *job)
 		msg_say("%s: written", job->path);
 	else
 		say_errors(job);
-	end(job);
+	clear_job(job);
 }

@@ -57,22 +57,6 @@ static void on_end(int number)
 static const int ends[] = {SIGHUP, SIGQUIT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 static struct sigaction former[sizeof(ends) / sizeof(ends[0])];
 
-static void guard(void)
-{
-	struct sigaction action = {.sa_handler = on_end, .sa_flags = SA_RESETHAND | SA_NODEFER};
-
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-		sigaction(ends[i], &action, &former[i]);
-	interrupt_at_exit(put_back);
-}
-
-static void unguard(void)
-{
-	interrupt_at_exit(NULL);
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-		sigaction(ends[i], &former[i], NULL);
-}
-
 struct look {
 	attr_t attributes; /* also where there are no colors */
 	short text, ground;
@@ -138,6 +122,8 @@ static void never_stop_output(void)
 
 bool screen_open(void)
 {
+	struct sigaction action = {.sa_handler = on_end, .sa_flags = SA_RESETHAND | SA_NODEFER};
+
 	if (tcgetattr(STDIN_FILENO, &terminal.settings))
 		return false;
 	/* under sudo often nothing is set; the terminal knows UTF-8 nevertheless */
@@ -152,7 +138,9 @@ bool screen_open(void)
 	keep_ending("rmkx");
 	keep_ending("rmcup");
 	terminal.taken = 1;
-	guard();
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		sigaction(ends[i], &action, &former[i]);
+	interrupt_at_exit(put_back);
 	msg_hold();
 	make_styles();
 	cbreak();
@@ -175,7 +163,9 @@ void screen_close(void)
 	/* what stty had set before, to the bit: curses leaves what it has seen itself */
 	terminal.taken = 0;
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &terminal.settings);
-	unguard();
+	interrupt_at_exit(NULL);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		sigaction(ends[i], &former[i], NULL);
 	msg_release();
 }
 

@@ -2,7 +2,7 @@
 /*
  * The terminal as a screen: draws what layout.h has made, and reads keys. One at a time.
  *
- * The terminal is left as it was by screen__free, and by signals that end the program.
+ * The terminal is left as it was by screen_close, and by signals that end the program.
  */
 #ifndef PERFX_TOP_SCREEN_H
 #define PERFX_TOP_SCREEN_H
@@ -15,7 +15,7 @@
 /* Do stdin and stdout lead to a terminal? */
 bool screen_is_possible(void);
 
-/* Takes the terminal over; messages are kept until screen__free (base/message.h). False: its kind
+/* Takes the terminal over; messages are kept until screen_close (base/message.h). False: its kind
  * is not known, and nothing has happened. */
 bool screen_open(void);
 void screen_close(void);

@@ -109,11 +109,6 @@ bool top__failed(const struct top *top)
 	return top->failed;
 }
 
-static void fail(struct top *top)
-{
-	top->ended = top->failed = true;
-}
-
 static void draw(struct top *top)
 {
 	struct top_layout layout = {.message = top->message_ns ? top->message : "",
@@ -136,11 +131,11 @@ static void open_screen(struct top *top)
 	}
 	msg_say("TERM=%s: no such terminal is known: set TERM, or pipe the output for frames",
 		terminal ? terminal : "");
-	fail(top);
+	top->ended = top->failed = true;
 }
 
-/* The newest message is shown for MESSAGE_NS. True: its line changes. */
-static bool take_message(struct top *top, uint64_t now_ns)
+/* Shows the newest message for MESSAGE_NS. True: its line changes. */
+static bool update_message(struct top *top, uint64_t now_ns)
 {
 	size_t count = msg_held(top->message, sizeof(top->message));
 	bool changes = false;
@@ -158,7 +153,7 @@ static bool take_message(struct top *top, uint64_t now_ns)
 
 static void on_key(struct top *top, uint32_t key)
 {
-	/* whoever types has seen the message */
+	/* a user who types has seen the message */
 	top->message_ns = 0;
 	switch (top_model_key(&top->model, top->frame, key)) {
 	case TOP_NOTHING:
@@ -173,7 +168,7 @@ static void on_key(struct top *top, uint32_t key)
 }
 
 /* All keys that wait. True: something has changed. */
-static bool take_keys(struct top *top)
+static bool handle_keys(struct top *top)
 {
 	bool changes = false;
 	uint32_t key;
@@ -202,9 +197,9 @@ static void on_input(void *ctx)
 
 	if (!screen_is_open())
 		return;
-	if (take_keys(top))
+	if (handle_keys(top))
 		draw(top);
-	/* detaching takes its time: who has pressed q sees the terminal at once */
+	/* detaching takes its time: the terminal is back at once after q */
 	if (top->ended)
 		screen_close();
 }
@@ -279,8 +274,8 @@ static void on_tick(void *ctx, uint64_t now_ns)
 	if (!screen_is_open())
 		return;
 	/* also without input: a signal has said that the size has changed */
-	changes |= take_keys(top);
-	changes |= take_message(top, now_ns);
+	changes |= handle_keys(top);
+	changes |= update_message(top, now_ns);
 	if (changes)
 		draw(top);
 }

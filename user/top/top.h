@@ -34,7 +34,7 @@ void top__free(struct top *top);
 struct recorder_watcher top__watcher(struct top *top);
 /* The user, or frames_max, ends the recording; ctx: the struct top. */
 bool top__enough(void *ctx);
-/* The screen could not be had, or frames not be written: said. */
+/* The screen could not be opened, or a frame not be written; the user has been told. */
 bool top__failed(const struct top *top);
 
 #endif
