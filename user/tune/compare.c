@@ -14,30 +14,22 @@
 #include "base/units.h"
 #include "report/json/output.h"
 #include "tune/internal.h"
-#include "tune/writers.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
-static const char *judgement(const struct comparison *c)
-{
-	if (!c->change.pairs_count)
-		return "A and B cannot be compared";
-	if (!c->significant)
-		return "A and B are not distinguishable";
-	return c->worse ? "B is slower" : "B is faster";
-}
-
 static void add_verdict(struct text *into, const struct comparison *c)
 {
-	text_add(into, judgement(c));
 	if (!c->change.pairs_count) {
-		text_add(into, c->interrupted ? ": interrupted before both were measured."
-					      : ": no round measured both.");
+		text_printf(into, "A and B cannot be compared: %s",
+			    c->interrupted ? "interrupted before both were measured."
+					   : "no round measured both.");
 		return;
 	}
-	text_add(into, ": ");
+	text_add(into, !c->significant ? "A and B are not distinguishable: "
+		       : c->worse      ? "B is slower: "
+				       : "B is faster: ");
 	tune_add_change(into, c->change.change);
 	if (c->change.known) {
 		text_add(into, " (");
@@ -61,15 +53,11 @@ static void add_verdict(struct text *into, const struct comparison *c)
 static void compose_side(struct document *document, const struct comparison *c, const char *side,
 			 const struct tune_runs *runs, const char *command)
 {
-	const double values[] = {runs->median, runs->lowest, runs->highest};
 	struct text name = {0};
 
-	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
-		struct text cell = {0};
-
-		tune_add_number(&cell, &c->metric, values[i]);
-		document_cell(document, &cell);
-	}
+	tune_cell_number(document, &c->metric, runs->median);
+	tune_cell_number(document, &c->metric, runs->lowest);
+	tune_cell_number(document, &c->metric, runs->highest);
 	document_cell_printf(document, "%zu of %zu", runs->measured_count, c->rounds_count);
 	text_printf(&name, "%s: ", side);
 	escape_name(&name, command);

@@ -14,7 +14,6 @@
 #include "base/escape.h"
 #include "base/units.h"
 #include "tune/internal.h"
-#include "tune/writers.h"
 
 #include <errno.h>
 #include <math.h>
@@ -28,17 +27,6 @@ static void add_name(struct text *into, const struct tune *tune, size_t number)
 	escape_name(into, text_peek(&name));
 	into->failed |= name.failed;
 	text_clear(&name);
-}
-
-/* The lowest of those that were measured. */
-static size_t worst_of(const struct tune *tune)
-{
-	size_t worst = tune->best;
-
-	for (size_t i = 0; i < tune->points_count; i++)
-		if (tune->points[i].share < tune->points[worst].share)
-			worst = i;
-	return worst;
 }
 
 /* "workers=4 is fastest: ", or the points that are not distinguishable from it. */
@@ -83,7 +71,10 @@ void tune_add_verdict(struct text *into, const struct tune *tune)
 		tune_add_step(into, best->runs.median);
 		text_add(into, " a step)");
 	}
-	worst = worst_of(tune);
+	worst = tune->best;
+	for (size_t i = 0; i < tune->points_count; i++)
+		if (tune->points[i].share < tune->points[worst].share)
+			worst = i;
 	if (worst != tune->best) {
 		text_printf(into, ", %.2f times ", 1 / tune->points[worst].share);
 		add_name(into, tune, worst);
@@ -150,14 +141,6 @@ static void compose_warnings(struct document *document, const struct tune *tune)
 				failed, failed == 1 ? "" : "s");
 }
 
-static void cell_number(struct document *document, const struct tune *tune, double value)
-{
-	struct text cell = {0};
-
-	tune_add_number(&cell, &tune->metric, value);
-	document_cell(document, &cell);
-}
-
 static void cell_behind(struct document *document, const struct tune *tune, size_t number)
 {
 	const struct tune_change *behind = &tune->points[number].behind;
@@ -184,13 +167,13 @@ static void compose_row(struct document *document, const struct tune *tune, size
 	bool steps = tune->metric.unit == TUNE_STEPS_PER_S;
 	struct text step = {0}, name = {0};
 
-	cell_number(document, tune, point->runs.median);
+	tune_cell_number(document, &tune->metric, point->runs.median);
 	if (steps) {
 		tune_add_step(&step, point->runs.median);
 		document_cell(document, &step);
 	}
-	cell_number(document, tune, point->runs.lowest);
-	cell_number(document, tune, point->runs.highest);
+	tune_cell_number(document, &tune->metric, point->runs.lowest);
+	tune_cell_number(document, &tune->metric, point->runs.highest);
 	document_cell_printf(
 		document, "%s",
 		isnan(point->share) || tune->best == TUNE_NONE ? "-" : as_percent(point->share));

@@ -59,15 +59,6 @@ static unsigned label_columns(const struct tune *tune)
 	return most;
 }
 
-static double highest_median(const struct tune *tune)
-{
-	double highest = 0;
-
-	for (size_t i = 0; i < tune->points_count; i++)
-		highest = fmax(highest, tune->points[i].runs.median);
-	return highest;
-}
-
 /* Instead of a bar. */
 static void add_why(struct text *into, const struct tune_point *point)
 {
@@ -79,18 +70,13 @@ static void add_why(struct text *into, const struct tune_point *point)
 	text_clear(&shown);
 }
 
-static const char *remark(const struct tune *tune, size_t i)
-{
-	if (i == tune->best)
-		return "   best";
-	return i == tune->enough ? "   within 5 % of the best" : "";
-}
-
 void tune_plot(struct text *lines, const struct tune *tune)
 {
 	unsigned columns = label_columns(tune);
-	double highest = highest_median(tune);
+	double highest = 0;
 
+	for (size_t i = 0; i < tune->points_count; i++)
+		highest = fmax(highest, tune->points[i].runs.median);
 	for (size_t i = 0; i < tune->points_count; i++) {
 		const struct tune_point *point = &tune->points[i];
 		struct text label = {0};
@@ -106,7 +92,9 @@ void tune_plot(struct text *lines, const struct tune *tune)
 			add_bar(lines, fmax(point->runs.median, 0) / highest);
 			text_add(lines, "  ");
 			tune_add_number(lines, &tune->metric, point->runs.median);
-			text_add(lines, remark(tune, i));
+			text_add(lines, i == tune->best	    ? "   best"
+					: i == tune->enough ? "   within 5 % of the best"
+							    : "");
 		}
 		text_add(lines, "\n");
 	}
@@ -165,15 +153,6 @@ static double tick_of(double top)
 	return 10 * power;
 }
 
-/* Round numbers need no decimals. */
-static void add_tick(struct text *into, const struct tune_metric *metric, double value)
-{
-	if (value > 0 && (tune_less_is_better(metric) || value >= 1000))
-		tune_add_number(into, metric, value);
-	else
-		text_printf(into, "%.3g", value);
-}
-
 static void draw_grid(struct drawing *d)
 {
 	double tick = tick_of(d->top);
@@ -183,7 +162,10 @@ static void draw_grid(struct drawing *d)
 		text_printf(d->into,
 			    "<path class=grid d=\"M%d %.1fH%d\"/><text x=%d y=%.1f class=end>",
 			    LEFT, down(d, value), RIGHT, LEFT - 8, down(d, value) + 4);
-		add_tick(d->into, &d->tune->metric, value);
+		if (value > 0 && (tune_less_is_better(&d->tune->metric) || value >= 1000))
+			tune_add_number(d->into, &d->tune->metric, value);
+		else
+			text_printf(d->into, "%.3g", value);
 		text_add(d->into, "</text>");
 	}
 	for (size_t i = 0; i < d->count; i++) {

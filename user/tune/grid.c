@@ -102,22 +102,14 @@ static const struct tune_list *placeholder(const struct tune *tune, const char *
 	return *length == 2 ? only_list(tune) : list_named(tune, at + 1, *length - 2);
 }
 
-static bool is_in(const struct tune *tune, const struct tune_list *list, const char *word)
-{
-	size_t length;
-
-	for (; *word; word++)
-		if (placeholder(tune, word, &length) == list)
-			return true;
-	return false;
-}
-
 static bool is_used(const struct tune *tune, const struct tune_list *list)
 {
 	bool used = list->environment;
+	size_t length;
 
-	for (char *const *word = tune->command; *word && !used; word++)
-		used = is_in(tune, list, *word);
+	for (char *const *word = tune->command; *word; word++)
+		for (const char *at = *word; *at && !used; at++)
+			used = placeholder(tune, at, &length) == list;
 	return used;
 }
 
@@ -218,16 +210,6 @@ static int check_lists(const struct tune *tune, char why[TUNE_WHY])
 	return 0;
 }
 
-static void set_values(const struct tune *tune, struct tune_point *point, size_t number)
-{
-	for (size_t i = tune->lists_count; i--;) {
-		const struct tune_list *list = &tune->lists[i];
-
-		point->values[i] = list->values[number % list->values_count];
-		number /= list->values_count;
-	}
-}
-
 int tune_prepare(struct tune *tune, size_t rounds_count, char why[TUNE_WHY])
 {
 	size_t count = 1;
@@ -245,7 +227,12 @@ int tune_prepare(struct tune *tune, size_t rounds_count, char why[TUNE_WHY])
 	tune->rounds_count = rounds_count;
 	tune->points = calloc(count, sizeof(*tune->points));
 	for (size_t i = 0; tune->points && i < count; i++) {
-		set_values(tune, &tune->points[i], i);
+		for (size_t k = tune->lists_count, number = i; k--;) {
+			const struct tune_list *list = &tune->lists[k];
+
+			tune->points[i].values[k] = list->values[number % list->values_count];
+			number /= list->values_count;
+		}
 		tune->points_count++;
 		err = err ? err : tune_runs_init(&tune->points[i].runs, rounds_count);
 	}

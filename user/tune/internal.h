@@ -11,6 +11,7 @@
 
 /* A value without its unit, where a heading has it; "-" of NAN. */
 void tune_add_number(struct text *into, const struct tune_metric *metric, double value);
+void tune_cell_number(struct document *document, const struct tune_metric *metric, double value);
 /* "steps/s", "tokens/s", "s until it exits": not marked as a name. */
 void tune_add_unit(struct text *into, const struct tune_metric *metric);
 /* "81.3 ms", of a step; "-" */

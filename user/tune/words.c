@@ -38,6 +38,14 @@ void tune_add_number(struct text *into, const struct tune_metric *metric, double
 		add_count(into, u64_of(round(value)));
 }
 
+void tune_cell_number(struct document *document, const struct tune_metric *metric, double value)
+{
+	struct text cell = {0};
+
+	tune_add_number(&cell, metric, value);
+	document_cell(document, &cell);
+}
+
 void tune_add_value(struct text *into, const struct tune_metric *metric, double value)
 {
 	tune_add_number(into, metric, value);
@@ -101,8 +109,7 @@ json_t *tune_json_metric(const struct tune_metric *metric)
 	json_object_set_new(object, "kind", json_string(kinds[metric->unit]));
 	if (metric->name)
 		json_set_string(object, "name", metric->name);
-	json_object_set_new(object, "unit",
-			    json_string(metric->unit == TUNE_SECONDS ? "s" : "1/s"));
+	json_set_string(object, "unit", metric->unit == TUNE_SECONDS ? "s" : "1/s");
 	json_object_set_new(object, "less_is_better", json_boolean(tune_less_is_better(metric)));
 	return object;
 }
