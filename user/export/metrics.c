@@ -86,7 +86,7 @@ void metrics_foreign(struct metrics *metrics, const char *key, const char *value
 	text_clear(&shown);
 }
 
-void metrics_process(struct metrics *metrics, const struct profile_process *process)
+static void add_process(struct metrics *metrics, const struct profile_process *process)
 {
 	/* the label "job" is Prometheus' own */
 	static const struct {
@@ -118,7 +118,7 @@ void metrics_process(struct metrics *metrics, const struct profile_process *proc
 void metrics_begin_process(struct metrics *metrics, const struct profile_process *process)
 {
 	metrics_begin(metrics, NULL);
-	metrics_process(metrics, process);
+	add_process(metrics, process);
 }
 
 void metrics_gpu(struct metrics *metrics, const struct profile_gpu_device *device)
@@ -189,10 +189,10 @@ void metrics_steps(struct metrics *metrics, const struct profile_process *proces
 		   uint64_t total_ns, uint64_t count)
 {
 	metrics_begin(metrics, "_sum");
-	metrics_process(metrics, process);
+	add_process(metrics, process);
 	metrics_value(metrics, total_ns);
 	metrics_begin(metrics, "_count");
-	metrics_process(metrics, process);
+	add_process(metrics, process);
 	metrics_count(metrics, count);
 }
 

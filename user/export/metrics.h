@@ -112,11 +112,8 @@ void metrics_label(struct metrics *metrics, const char *key, const char *harmles
 void metrics_labels(struct metrics *metrics, const char *labels);
 /* Of the traced program: made harmless (base/escape.h). */
 void metrics_foreign(struct metrics *metrics, const char *key, const char *value);
-/* pid, exec (but of the first program), comm; container, pod, namespace, job_id where they are
- * known
- */
-void metrics_process(struct metrics *metrics, const struct profile_process *process);
-/* Begins a series without suffix, with the labels of a process. */
+/* Begins a series without suffix of a process: pid, exec (but of the first program), comm;
+ * container, pod, namespace, job_id where they are known. */
 void metrics_begin_process(struct metrics *metrics, const struct profile_process *process);
 /* gpu, uuid */
 void metrics_gpu(struct metrics *metrics, const struct profile_gpu_device *device);
