@@ -18,10 +18,11 @@ void diff_cell_change(struct comparer *c, struct diff_pair pair)
 				     100 * change);
 }
 
-void diff_cell_ratio(struct comparer *c, struct diff_pair pair)
+void diff_cells_change(struct comparer *c, struct diff_pair pair)
 {
 	double ratio = diff_ratio(pair);
 
+	diff_cell_change(c, pair);
 	if (isnan(ratio))
 		document_cell_printf(c->document, "-");
 	else

@@ -400,8 +400,7 @@ static void compose_facts(struct comparer *c, const struct diff_steps *steps)
 static void compose_pair(struct comparer *c, struct diff_pair pair, const char *verdict,
 			 const char *what, const char *part)
 {
-	diff_cell_change(c, pair);
-	diff_cell_ratio(c, pair);
+	diff_cells_change(c, pair);
 	diff_cells_ns(c, pair);
 	document_cell_printf(c->document, "%s", verdict);
 	document_cell_printf(c->document, "%s%s", what, part);
@@ -427,8 +426,7 @@ static void compose_step_changes(struct comparer *c, const struct diff_steps *st
 	document_say(c->document, BLOCK_CAPTION, "Steps");
 	compose_facts(c, steps);
 	document_table(c->document, columns);
-	diff_cell_change(c, steps->avg_ns);
-	diff_cell_ratio(c, steps->avg_ns);
+	diff_cells_change(c, steps->avg_ns);
 	diff_cells_ns(c, steps->avg_ns);
 	diff_cell_verdict(c, diff_time_word(steps->time), steps->time, steps->regressed,
 			  "too few steps");
@@ -466,8 +464,7 @@ static void cells_name(struct comparer *c, const struct diff_function *f)
 static void compose_times(struct comparer *c, const struct diff_process *p)
 {
 	static const struct column columns[] = {
-		{.title = "Change", .right = true},
-		{.title = "Ratio", .right = true, .rank = 5},
+		DIFF_CHANGE_COLUMNS,
 		{.title = "Avg A", .right = true},
 		{.title = "Avg B", .right = true},
 		{.title = "Significant"},
@@ -483,8 +480,7 @@ static void compose_times(struct comparer *c, const struct diff_process *p)
 
 		if (f->in != (DIFF_IN_A | DIFF_IN_B))
 			break;
-		diff_cell_change(c, f->avg_ns);
-		diff_cell_ratio(c, f->avg_ns);
+		diff_cells_change(c, f->avg_ns);
 		diff_cells_ns(c, f->avg_ns);
 		diff_cell_verdict(c, diff_time_word(f->time), f->time, f->regressed, TOO_FEW_CALLS);
 		diff_cell_both(c, f->total_share, diff_add_share);
@@ -497,8 +493,7 @@ static void compose_times(struct comparer *c, const struct diff_process *p)
 static void compose_rates(struct comparer *c, const struct diff_process *p)
 {
 	static const struct column columns[] = {
-		{.title = "Change", .right = true},
-		{.title = "Ratio", .right = true, .rank = 5},
+		DIFF_CHANGE_COLUMNS,
 		{.title = "GFLOP/s A", .right = true},
 		{.title = "GFLOP/s B", .right = true},
 		{.title = "Significant"},
@@ -517,8 +512,7 @@ static void compose_rates(struct comparer *c, const struct diff_process *p)
 				     "Operations: rates, and the change of FLOP per call");
 			document_table(c->document, columns);
 		}
-		diff_cell_change(c, f->flops_per_s);
-		diff_cell_ratio(c, f->flops_per_s);
+		diff_cells_change(c, f->flops_per_s);
 		diff_cells_gflops(c, f->flops_per_s);
 		diff_cell_verdict(c, diff_time_word(f->rate), f->rate, false, TOO_FEW_CALLS);
 		diff_cell_change(c, f->flops_per_call);
@@ -559,8 +553,7 @@ static void compose_alone(struct comparer *c, const struct diff_process *p, unsi
 static void compose_memory(struct comparer *c, const struct diff_process *p)
 {
 	static const struct column columns[] = {
-		{.title = "Change", .right = true},
-		{.title = "Ratio", .right = true, .rank = 5},
+		DIFF_CHANGE_COLUMNS,
 		{.title = "Peak A", .right = true},
 		{.title = "Peak B", .right = true},
 		{.title = "Significant"},
@@ -576,8 +569,7 @@ static void compose_memory(struct comparer *c, const struct diff_process *p)
 	for (size_t i = 0; i < p->memory_count; i++) {
 		const struct diff_memory *m = &p->memory[i];
 
-		diff_cell_change(c, m->peak_bytes);
-		diff_cell_ratio(c, m->peak_bytes);
+		diff_cells_change(c, m->peak_bytes);
 		diff_cells_bytes(c, m->peak_bytes);
 		diff_cell_verdict(c, diff_memory_word(m->verdict), m->verdict, m->regressed,
 				  "not exact");
@@ -591,8 +583,7 @@ static void compose_memory(struct comparer *c, const struct diff_process *p)
 static void compose_places(struct comparer *c, const struct diff_process *p)
 {
 	static const struct column columns[] = {
-		{.title = "Change", .right = true},
-		{.title = "Ratio", .right = true, .rank = 5},
+		DIFF_CHANGE_COLUMNS,
 		{.title = "At peak A", .right = true},
 		{.title = "At peak B", .right = true},
 		{.title = "Allocated/s", .right = true, .rank = 1},
@@ -608,8 +599,7 @@ static void compose_places(struct comparer *c, const struct diff_process *p)
 		const struct diff_place *place = &p->places[i];
 		struct text name = {0};
 
-		diff_cell_change(c, place->live_at_peak_bytes);
-		diff_cell_ratio(c, place->live_at_peak_bytes);
+		diff_cells_change(c, place->live_at_peak_bytes);
 		diff_cells_bytes(c, place->live_at_peak_bytes);
 		diff_cell_both(c, place->allocated_per_s, diff_add_size);
 		location_hotspot(&name, place->profile, place->memory, place->hotspot);

@@ -58,15 +58,13 @@ static unsigned what_is_known(const struct diff_gpu *gpu, enum diff_gpu_table ta
 
 static void cells_time(struct comparer *c, const struct diff_gpu_work *work)
 {
-	diff_cell_change(c, work->avg_ns);
-	diff_cell_ratio(c, work->avg_ns);
+	diff_cells_change(c, work->avg_ns);
 	diff_cells_ns(c, work->avg_ns);
 }
 
 static void cells_number(struct comparer *c, struct diff_pair pair, diff_add_value *add)
 {
-	diff_cell_change(c, pair);
-	diff_cell_ratio(c, pair);
+	diff_cells_change(c, pair);
 	diff_cell_one(c, pair.a, add);
 	diff_cell_one(c, pair.b, add);
 }
@@ -90,8 +88,7 @@ static void row_of_kernel(struct comparer *c, const struct diff_gpu_work *work, 
 static void compose_kernels(struct comparer *c, const struct diff_gpu *gpu)
 {
 	static const struct column columns[] = {
-		{.title = "Change", .right = true},
-		{.title = "Ratio", .right = true, .rank = 5},
+		DIFF_CHANGE_COLUMNS,
 		{.title = "Avg A", .right = true, .where = TIMED},
 		{.title = "Avg B", .right = true, .where = TIMED},
 		{.title = "Significant", .where = TIMED},
@@ -132,8 +129,7 @@ static void row_of_copy(struct comparer *c, const struct diff_gpu_work *work, un
 static void compose_copies(struct comparer *c, const struct diff_gpu *gpu)
 {
 	static const struct column columns[] = {
-		{.title = "Change", .right = true},
-		{.title = "Ratio", .right = true, .rank = 5},
+		DIFF_CHANGE_COLUMNS,
 		{.title = "Rate A", .right = true, .where = TIMED},
 		{.title = "Rate B", .right = true, .where = TIMED},
 		{.title = "Time", .right = true, .rank = 3, .where = TIMED},
@@ -163,8 +159,7 @@ static void compose_copies(struct comparer *c, const struct diff_gpu *gpu)
 static void compose_waits(struct comparer *c, const struct diff_gpu *gpu)
 {
 	static const struct column columns[] = {
-		{.title = "Change", .right = true},
-		{.title = "Ratio", .right = true, .rank = 5},
+		DIFF_CHANGE_COLUMNS,
 		{.title = "Avg A", .right = true},
 		{.title = "Avg B", .right = true},
 		{.title = "Time", .right = true, .rank = 2},

@@ -49,8 +49,14 @@ void diff_add_both(struct text *text, struct diff_pair pair, diff_add_value *add
 /* The same behind a word, in a line of such facts; nothing where neither is known. */
 void diff_add_fact(struct text *text, const char *what, struct diff_pair pair, diff_add_value *add);
 
+/* The first columns of most tables: cells by diff_cells_change. */
+#define DIFF_CHANGE_COLUMNS                                \
+	{.title = "Change", .right = true},                \
+	{                                                  \
+		.title = "Ratio", .right = true, .rank = 5 \
+	}
 void diff_cell_change(struct comparer *c, struct diff_pair pair);
-void diff_cell_ratio(struct comparer *c, struct diff_pair pair);
+void diff_cells_change(struct comparer *c, struct diff_pair pair);
 void diff_cell_both(struct comparer *c, struct diff_pair pair, diff_add_value *add);
 void diff_cell_one(struct comparer *c, double value, diff_add_value *add);
 /* What both sides have, side by side: always shown. */
