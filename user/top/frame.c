@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "top/frame.h"
+#include "top/layout.h"
 
 #include "analyze/location.h"
 #include "base/escape.h"
@@ -17,15 +17,8 @@
 		.title = "PID", .unit = TOP_NUMBER, .width = 7, .processes = true, .rank = 1 \
 	}
 
-enum {
-	FUNCTION_SHARE,
-	FUNCTION_SELF,
-	FUNCTION_CALLS,
-	FUNCTION_AVG,
-	FUNCTION_FLOPS,
-	FUNCTION_PID,
-	FUNCTION_NAME
-};
+enum { FUNCTION_SHARE, FUNCTION_SELF, FUNCTION_CALLS, FUNCTION_AVG };
+enum { FUNCTION_FLOPS = FUNCTION_AVG + 1, FUNCTION_PID, FUNCTION_NAME };
 
 static const struct top_column function_columns[] = {
 	[FUNCTION_SHARE] = {.title = "Self %", .unit = TOP_SHARE, .width = 7},
@@ -47,16 +40,8 @@ static const struct top_column line_columns[] = {
 	[LINE_PLACE] = {.title = "Line (sampled)", .unit = TOP_TEXT},
 };
 
-enum {
-	THREAD_TID,
-	THREAD_CPU,
-	THREAD_RUNNABLE,
-	THREAD_BLOCKED,
-	THREAD_NAME,
-	THREAD_WAIT_NS,
-	THREAD_PID,
-	THREAD_WAIT
-};
+enum { THREAD_TID, THREAD_CPU, THREAD_RUNNABLE, THREAD_BLOCKED };
+enum { THREAD_NAME = THREAD_BLOCKED + 1, THREAD_WAIT_NS, THREAD_PID, THREAD_WAIT };
 
 static const struct top_column thread_columns[] = {
 	[THREAD_TID] = {.title = "TID", .unit = TOP_NUMBER, .width = 7},

@@ -1,14 +1,178 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A frame as lines of text with styles, for a given width and height. What draws them needs to know
- * nothing of what they say.
+ * What top shows, without a terminal: a frame of numbers and texts (frame.c), the user's choices
+ * (model.c), and the two as lines of text (layout.c).
  */
 #ifndef PERFX_TOP_LAYOUT_H
 #define PERFX_TOP_LAYOUT_H
 
+#include "base/grow.h"
 #include "base/text.h"
-#include "top/model.h"
+#include "live/live.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * What top shows of one moment: numbers and texts of its own, taken out of a snapshot, so that a
+ * frame stays as it is while the recording goes on.
+ *
+ * Texts are harmless on a terminal (base/escape.h). NAN: not measured.
+ */
+enum top_view { TOP_FUNCTIONS, TOP_LINES, TOP_THREADS, TOP_FINDINGS, TOP_MEMORY, TOP_VIEWS };
+const char *top_view_name(enum top_view view);
+
+/* How a number is written. */
+enum top_unit { TOP_NS, TOP_SHARE, TOP_RATE, TOP_BYTES, TOP_FLOPS, TOP_NUMBER, TOP_TEXT };
+
+struct top_column {
+	const char *title;
+	enum top_unit unit;
+	unsigned width; /* the last column takes the rest */
+	unsigned rank;	/* 0: always shown; the highest is left out first where space is short */
+	bool processes; /* only where there are several processes */
+	bool cut_end;	/* a text is shortened at its end, not in its middle */
+};
+
+#define TOP_COLUMNS_MAX 8
+
+struct top_cell {
+	double value;	  /* TOP_TEXT: sorts it, where it is not NAN */
+	const char *text; /* TOP_TEXT */
+};
+
+struct top_row {
+	struct top_cell cells[TOP_COLUMNS_MAX];
+	uint32_t pid;
+	enum finding_severity severity; /* 0: it is no finding */
+	const char *details;		/* of the selected row, lines; NULL: none */
+};
+
+/* In the order of what matters most. */
+struct top_table {
+	const struct top_column *columns;
+	size_t columns_count;
+	struct top_row *rows;
+	size_t rows_count, rows_capacity;
+	const char *why; /* there are none; NULL: there are, or nothing has happened yet */
+};
+
+/* One number over time, a point a period; 0: not measured, or none. */
+struct top_series {
+	uint64_t points[LIVE_HISTORY];
+	size_t count;
+};
+
+struct top_process {
+	uint32_t pid;
+	bool exited;
+	const char *name; /* "python3 (pid 4711)"; of a job with its rank */
+	double step_ns, steps_per_s, flops_per_s;
+	uint64_t steps_count;	       /* of the run */
+	double phases[PROFILE_PHASES]; /* shares of the steps of the period */
+	bool has_phases;
+	double cpu_share; /* 1: one CPU */
+	double rss_bytes, live_bytes;
+	enum perfx_domain live_domain; /* of live_bytes */
+	double gpu_share;
+	struct top_series steps, cpu, rss, live, gpu;
+};
+
+struct top_frame {
+	struct pool pool; /* of the texts */
+	bool failed;	  /* memory was out */
+	uint64_t elapsed_ns, period_ns;
+	const char *verdict;			   /* "" : not judged yet */
+	unsigned findings_counts[FINDING_LOW + 1]; /* by severity */
+	struct top_process *processes;		   /* those with most steps first */
+	size_t processes_count;
+	struct top_table tables[TOP_VIEWS];
+	double slowdown;     /* by tracing, of the program; 0.05: 5 % */
+	double tracer_share; /* CPU time of the tracer; 1: one CPU */
+	double hits_per_s;
+	const char *losses; /* "" : none */
+};
+
+/* What frames before this one have shown. All-zero: there were none. */
+struct top_past {
+	uint64_t hits_count, tracer_cpu_ns;
+	struct top_known { /* a finding */
+		uint64_t key, since_ns, number;
+	} * known;
+	size_t known_count, known_capacity;
+};
+
+/* tracer_cpu_ns: CPU time that this program has used. NULL: out of memory. */
+struct top_frame *top_frame__new(const struct live_snapshot *snapshot, struct top_past *past,
+				 uint64_t tracer_cpu_ns);
+void top_frame__free(struct top_frame *frame);
+void top_past_clear(struct top_past *past);
+
+/* The user's choices of what to see, and how keys change them. */
+
+/* A key is a character of Unicode, or one of these. */
+enum top_key {
+	TOP_KEY_TAB = '\t',
+	TOP_KEY_ENTER = '\n',
+	TOP_KEY_ESCAPE = 0x1b,
+	TOP_KEY_BACKSPACE = 0x7f,
+	TOP_KEY_CLEAR = 0x15, /* Ctrl-U */
+	TOP_KEY_UP = 0x110000,
+	TOP_KEY_DOWN,
+	TOP_KEY_LEFT,
+	TOP_KEY_RIGHT,
+	TOP_KEY_PAGE_UP,
+	TOP_KEY_PAGE_DOWN,
+	TOP_KEY_HOME,
+	TOP_KEY_END,
+	TOP_KEY_BACK_TAB,
+};
+
+enum top_mode {
+	TOP_BROWSE = 0,
+	TOP_FILTER, /* the filter is being typed; it takes effect at once */
+	TOP_WRITE,  /* the name of the report's file is being typed */
+	TOP_HELP,
+};
+
+/* What the caller has to do. */
+enum top_action { TOP_NOTHING = 0, TOP_QUIT, TOP_WRITE_REPORT };
+
+#define TOP_INPUT_MAX 256
+#define TOP_NO_SORT   SIZE_MAX
+
+struct top_model {
+	enum top_mode mode;
+	enum top_view view;
+	bool paused;
+	struct top_order {
+		size_t column; /* TOP_NO_SORT: the table's own order */
+		bool reversed; /* otherwise numbers descend and texts ascend */
+	} order[TOP_VIEWS];
+	size_t selected[TOP_VIEWS]; /* of the rows that are shown */
+	uint32_t pid;		    /* the process of the header; 0: the first */
+	char filter[TOP_INPUT_MAX]; /* rows whose texts contain it, whatever the case */
+	char path[TOP_INPUT_MAX];   /* of the report */
+	size_t page;		    /* rows that the last layout had room for */
+};
+
+void top_model_init(struct top_model *model);
+/* frame NULL: there is none yet. */
+enum top_action top_model_key(struct top_model *model, const struct top_frame *frame, uint32_t key);
+
+/* The process of the header; NULL: there is none. */
+const struct top_process *top_model_process(const struct top_model *model,
+					    const struct top_frame *frame);
+/* The rows of the view that pass the filter, in order: their number, and malloc'd pointers, NULL
+ * where there are none. */
+size_t top_model_rows(const struct top_model *model, const struct top_frame *frame,
+		      const struct top_row ***rows);
+
+/*
+ * A frame as lines of text with styles, for a given width and height. What draws them needs to know
+ * nothing of what they say.
+ */
 enum top_style {
 	TOP_STYLE_PLAIN = 0,
 	TOP_STYLE_STRONG,

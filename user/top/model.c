@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "top/model.h"
+#include "top/layout.h"
 
 #include "base/text.h"
 

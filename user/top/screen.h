@@ -26,7 +26,7 @@ void screen_draw(const struct top_layout *layout);
 
 enum screen_input { SCREEN_NONE, SCREEN_KEY, SCREEN_RESIZED, SCREEN_GONE };
 
-/* The next key that was pressed (top/model.h); does not wait. */
+/* The next key that was pressed (enum top_key); does not wait. */
 enum screen_input screen_key(uint32_t *key);
 
 #endif
