@@ -51,14 +51,6 @@ int grown(struct emitted *table, uint64_t key, void *sums)
 	return any;
 }
 
-uint64_t grown_by(uint64_t *before, uint64_t now)
-{
-	uint64_t more = now > *before ? now - *before : 0;
-
-	*before = now;
-	return more;
-}
-
 void live_sums_add(struct live_sums *sums, const struct live_sums *more)
 {
 	sums->calls_count += more->calls_count;
@@ -328,6 +320,15 @@ int run_process_add(struct run *run, struct run_process *process, const struct p
 	add_steps(run, live);
 	show_steps(process, &point);
 	return add_point(process, &point);
+}
+
+/* How much one number has grown by; *before: its value at the last snapshot. */
+static uint64_t grown_by(uint64_t *before, uint64_t now)
+{
+	uint64_t more = now > *before ? now - *before : 0;
+
+	*before = now;
+	return more;
 }
 
 void run_totals(struct run *run, const struct profile *profile, struct growth *growth)

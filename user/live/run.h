@@ -42,9 +42,6 @@ void growth_clear(struct growth *growth);
 /* Makes the sums what they have grown by; what has become less, because a sample was named anew, is
  * 0. 1: something has grown, 0, or -ENOMEM. */
 int grown(struct emitted *table, uint64_t key, void *sums);
-/* Likewise of one; *before: the value at the last snapshot. */
-uint64_t grown_by(uint64_t *before, uint64_t now);
-
 /* A process of the run, as long as its epoch shows it. */
 struct run_process {
 	struct live_process live; /* its pointers: of the last snapshot */

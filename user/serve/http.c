@@ -520,18 +520,12 @@ int http__start(struct http *http, char why[256])
 	return -1;
 }
 
-void http__stop(struct http *http)
-{
-	if (http->daemon)
-		MHD_stop_daemon(http->daemon);
-	http->daemon = NULL;
-}
-
 void http__free(struct http *http)
 {
 	if (!http)
 		return;
-	http__stop(http);
+	if (http->daemon)
+		MHD_stop_daemon(http->daemon);
 	if (http->fd >= 0)
 		close(http->fd);
 	pthread_mutex_destroy(&http->lock);

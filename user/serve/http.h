@@ -47,13 +47,12 @@ struct http;
 
 /* Listens, but does not answer yet. NULL with errno of socket, bind, listen. */
 struct http *http__new(const struct http_options *options);
+/* No request is answered any more; those that wait must have been resumed. */
 void http__free(struct http *http);
 /* The address, with its port. */
 const struct listen_address *http__address(const struct http *http);
 /* 0, or -1 with why: the certificate. */
 int http__start(struct http *http, char why[256]);
-/* No request is answered any more; those that wait must have been resumed. */
-void http__stop(struct http *http);
 /* From any thread, each second or so: ends connections that take too long. */
 void http__tick(struct http *http, uint64_t now_ns);
 

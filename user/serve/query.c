@@ -53,7 +53,7 @@ const char *report_query_file(const struct report_query *query, char name[QUERY_
 	return name;
 }
 
-static int take_format(struct report_query *query, const char *value, char why[QUERY_WHY])
+static int parse_format(struct report_query *query, const char *value, char why[QUERY_WHY])
 {
 	size_t used;
 
@@ -67,7 +67,7 @@ static int take_format(struct report_query *query, const char *value, char why[Q
 	return -EINVAL;
 }
 
-static int take_seconds(struct report_query *query, const char *value, char why[QUERY_WHY])
+static int parse_seconds(struct report_query *query, const char *value, char why[QUERY_WHY])
 {
 	if (!parse_duration(value, &query->length_ns) && query->length_ns)
 		return 0;
@@ -75,7 +75,7 @@ static int take_seconds(struct report_query *query, const char *value, char why[
 	return -EINVAL;
 }
 
-static int take_table(struct report_query *query, const char *value, char why[QUERY_WHY])
+static int parse_table(struct report_query *query, const char *value, char why[QUERY_WHY])
 {
 	const struct data_table_kind *kind = data_table_kind_named(value);
 
@@ -88,7 +88,7 @@ static int take_table(struct report_query *query, const char *value, char why[QU
 	return -EINVAL;
 }
 
-static int take_of(struct report_query *query, const char *value, char why[QUERY_WHY])
+static int parse_of(struct report_query *query, const char *value, char why[QUERY_WHY])
 {
 	static const char *const names[] = {"calls", "cpu", "off-cpu", "alloc"};
 
@@ -104,13 +104,13 @@ static int take_of(struct report_query *query, const char *value, char why[QUERY
 
 static const struct argument {
 	const char *key;
-	int (*take)(struct report_query *query, const char *value, char why[QUERY_WHY]);
+	int (*parse)(struct report_query *query, const char *value, char why[QUERY_WHY]);
 	bool of_captures; /* too */
 } arguments[] = {
-	{"format", take_format, false},
-	{"seconds", take_seconds, true},
-	{"table", take_table, false},
-	{"of", take_of, false},
+	{"format", parse_format, false},
+	{"seconds", parse_seconds, true},
+	{"table", parse_table, false},
+	{"of", parse_of, false},
 };
 
 int report_query_take(struct report_query *query, const char *key, const char *value,
@@ -125,7 +125,7 @@ int report_query_take(struct report_query *query, const char *key, const char *v
 			return -EINVAL;
 		}
 		query->given |= 1u << i;
-		return arguments[i].take(query, value ? value : "", why);
+		return arguments[i].parse(query, value ? value : "", why);
 	}
 	snprintf(why, QUERY_WHY, SHOWN ": no such argument: %s", key,
 		 query->capture ? "seconds" : "format, seconds, table, of");

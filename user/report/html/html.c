@@ -190,29 +190,33 @@ static void add_heading(struct text *text, const char *element, const struct blo
 static void add_block(struct text *text, const struct profile *profile,
 		      const struct document *document, size_t number)
 {
+	static const struct {
+		const char *open, *close;
+	} elements[] = {
+		[BLOCK_VERDICT] = {"<h1>", "</h1>\n"},
+		[BLOCK_WARNING] = {"<p class=warning role=note>", "</p>\n"},
+		[BLOCK_PARAGRAPH] = {"<p>", "</p>\n"},
+		[BLOCK_CAPTION] = {"<h3>", "</h3>\n"},
+		[BLOCK_NOTE] = {"<p class=note>", "</p>\n"},
+		[BLOCK_FOLD] = {"<details><summary>", "</summary>\n"},
+	};
 	const struct block *block = &document->blocks[number];
 
 	switch (block->kind) {
 	case BLOCK_VERDICT:
-		add_element(text, "<h1>", block->text, "</h1>\n");
-		break;
 	case BLOCK_WARNING:
-		add_element(text, "<p class=warning role=note>", block->text, "</p>\n");
+	case BLOCK_PARAGRAPH:
+	case BLOCK_CAPTION:
+	case BLOCK_NOTE:
+	case BLOCK_FOLD:
+		add_element(text, elements[block->kind].open, block->text,
+			    elements[block->kind].close);
 		break;
 	case BLOCK_HEADING:
 		add_heading(text, "h2", block, number);
 		break;
-	case BLOCK_PARAGRAPH:
-		add_element(text, "<p>", block->text, "</p>\n");
-		break;
 	case BLOCK_SECTION:
 		add_heading(text, "h3", block, number);
-		break;
-	case BLOCK_CAPTION:
-		add_element(text, "<h3>", block->text, "</h3>\n");
-		break;
-	case BLOCK_NOTE:
-		add_element(text, "<p class=note>", block->text, "</p>\n");
 		break;
 	case BLOCK_FINDING:
 		add_finding(text, block);
@@ -225,9 +229,6 @@ static void add_block(struct text *text, const struct profile *profile,
 			text_add(text, block->figure);
 		else
 			add_element(text, "<pre>", block->text, "</pre>\n");
-		break;
-	case BLOCK_FOLD:
-		add_element(text, "<details><summary>", block->text, "</summary>\n");
 		break;
 	case BLOCK_UNFOLD:
 		text_add(text, "</details>\n");

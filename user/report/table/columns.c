@@ -25,7 +25,8 @@ struct value column_frames(struct data_table *s, const struct profile_frame *con
 	return words(text_peek(&s->made));
 }
 
-struct value column_object(json_t *object)
+/* Takes an object; empty: absent. */
+static struct value column_object(json_t *object)
 {
 	if (json_object_size(object))
 		return nested(object);

@@ -104,8 +104,6 @@ static inline struct value column_comm(struct data_table *s, const struct data_t
 struct value column_frames(struct data_table *s, const struct profile_frame *const *frames,
 			   size_t count);
 
-/* Takes an object; empty: absent. */
-struct value column_object(json_t *object);
 /* Columns that every table begins with. */
 #define OF_PROCESS                              \
 	{"pid", .get = column_pid, CSV},        \
