@@ -60,32 +60,10 @@ static void story(struct stream *s)
 	stream_end(s, 20 * MS, 0);
 }
 
-/* What is not wanted is NULL. */
-struct readers {
-	export_on_span *on_span;
-	export_on_value *on_value;
-	export_on_sample *on_sample;
-	export_on_gpu *on_gpu;
-	void *ctx;
-};
-
-static int give(const struct readers *to, const struct event *event)
+static int read_stream(void *capture, int (*on_event)(void *ctx, const struct event *event),
+		       void *ctx)
 {
-	if (event->kind == PERFX_KIND_SPAN && to->on_span)
-		return to->on_span(to->ctx, &event->span);
-	if (event->kind == PERFX_KIND_USER_VALUE && to->on_value)
-		return to->on_value(to->ctx, &event->user_value);
-	if (event->kind == PERFX_KIND_SAMPLE && to->on_sample)
-		return to->on_sample(to->ctx, &event->sample);
-	if (event->kind == PERFX_KIND_GPU_CALL && to->on_gpu)
-		return to->on_gpu(to->ctx, &event->gpu_call, NULL);
-	if (event->kind == PERFX_KIND_GPU_ACTIVITY && to->on_gpu)
-		return to->on_gpu(to->ctx, NULL, &event->gpu_activity);
-	return 0;
-}
-
-static int each(const struct stream *s, struct readers to)
-{
+	const struct stream *s = capture;
 	const char *data = text_peek(&s->bytes);
 	size_t skip;
 	int err = 0;
@@ -96,29 +74,9 @@ static int each(const struct stream *s, struct readers to)
 
 		cr_assert_geq(used, 0);
 		at += (size_t)used;
-		err = give(&to, &event);
+		err = on_event(ctx, &event);
 	}
 	return err;
-}
-
-static int each_span(void *capture, export_on_span *on_span, void *ctx)
-{
-	return each(capture, (struct readers){.on_span = on_span, .ctx = ctx});
-}
-
-static int each_value(void *capture, export_on_value *on_value, void *ctx)
-{
-	return each(capture, (struct readers){.on_value = on_value, .ctx = ctx});
-}
-
-static int each_sample(void *capture, export_on_sample *on_sample, void *ctx)
-{
-	return each(capture, (struct readers){.on_sample = on_sample, .ctx = ctx});
-}
-
-static int each_gpu(void *capture, export_on_gpu *on_gpu, void *ctx)
-{
-	return each(capture, (struct readers){.on_gpu = on_gpu, .ctx = ctx});
 }
 
 static int write_to(FILE *out, const char *format, void (*build)(struct stream *),
@@ -126,20 +84,18 @@ static int write_to(FILE *out, const char *format, void (*build)(struct stream *
 {
 	struct aggregate *aggregate = aggregate__new();
 	struct stream stream = {0};
-	struct export export = {.out = out, .each_span = each_span, .capture = &stream, .of = of};
+	struct export export = {.out = out, .read = read_stream, .capture = &stream, .of = of};
 	int err;
 
 	build(&stream);
 	cr_assert_eq(stream_replay(&stream, aggregate), 0);
 	export.profile = aggregate__finish(aggregate);
 	cr_assert_not_null(export.profile);
-	if (export.profile->gpu_activities_count)
-		export.each_gpu = each_gpu;
-	if (export.profile->value_samples_count)
-		export.each_value = each_value;
+	export.has_gpu = export.profile->gpu_activities_count;
+	export.has_values = export.profile->value_samples_count;
 	for (size_t i = 0; i < export.profile->processes_count; i++)
 		if (export.profile->processes[i].samples.count)
-			export.each_sample = each_sample;
+			export.has_samples = true;
 	err = export_format_named(format)->write(&export);
 	aggregate__free(aggregate);
 	stream_clear(&stream);

@@ -20,23 +20,15 @@ static int add_all_but_spans(void *ctx, const struct event *event)
 	return aggregate__add(ctx, event);
 }
 
-/* What is exported: the capture, and of its processes those in the profile alone. */
-struct exported {
+/* One pass over a capture. */
+struct pass {
 	const struct capture_source *source;
-	const struct profile *profile;
-};
-
-/* Who gets what; NULL: nobody. */
-struct readers {
-	export_on_span *on_span;
-	export_on_value *on_value;
-	export_on_sample *on_sample;
-	export_on_gpu *on_gpu;
+	const struct profile *profile; /* if it is a selection, of these processes only */
+	int (*on_event)(void *ctx, const struct event *event);
 	void *ctx;
-	const struct exported *exported;
 };
 
-/* The process of an event that a reader may want; 0: of none. */
+/* The process of an event that is exported; 0: it is of none. */
 static uint32_t process_of(const struct event *event)
 {
 	switch (event->kind) {
@@ -57,51 +49,23 @@ static uint32_t process_of(const struct event *event)
 
 static int pass_event(void *ctx, const struct event *event)
 {
-	const struct readers *to = ctx;
+	const struct pass *pass = ctx;
 
-	if (to->exported->profile->selected &&
-	    !export_process(to->exported->profile, process_of(event)))
+	if (pass->profile->selected && !export_process(pass->profile, process_of(event)))
 		return 0;
-	if (event->kind == PERFX_KIND_SPAN && to->on_span)
-		return to->on_span(to->ctx, &event->span);
-	if (event->kind == PERFX_KIND_USER_VALUE && to->on_value)
-		return to->on_value(to->ctx, &event->user_value);
-	if (event->kind == PERFX_KIND_SAMPLE && to->on_sample)
-		return to->on_sample(to->ctx, &event->sample);
-	if (event->kind == PERFX_KIND_GPU_CALL && to->on_gpu)
-		return to->on_gpu(to->ctx, &event->gpu_call, NULL);
-	if (event->kind == PERFX_KIND_GPU_ACTIVITY && to->on_gpu)
-		return to->on_gpu(to->ctx, NULL, &event->gpu_activity);
-	return 0;
+	return pass->on_event(pass->ctx, event);
 }
 
-/* capture: its struct exported. */
-static int each(void *capture, struct readers to)
+/* capture: a struct pass. */
+static int read_capture(void *capture, int (*on_event)(void *ctx, const struct event *event),
+			void *ctx)
 {
-	struct pipeline pipeline = {.on_event = pass_event, .ctx = &to};
+	struct pass *pass = capture;
+	struct pipeline pipeline = {.on_event = pass_event, .ctx = pass};
 
-	to.exported = capture;
-	return capture_source_replay(to.exported->source, &pipeline, NULL);
-}
-
-static int each_span(void *capture, export_on_span *on_span, void *ctx)
-{
-	return each(capture, (struct readers){.on_span = on_span, .ctx = ctx});
-}
-
-static int each_value(void *capture, export_on_value *on_value, void *ctx)
-{
-	return each(capture, (struct readers){.on_value = on_value, .ctx = ctx});
-}
-
-static int each_sample(void *capture, export_on_sample *on_sample, void *ctx)
-{
-	return each(capture, (struct readers){.on_sample = on_sample, .ctx = ctx});
-}
-
-static int each_gpu(void *capture, export_on_gpu *on_gpu, void *ctx)
-{
-	return each(capture, (struct readers){.on_gpu = on_gpu, .ctx = ctx});
+	pass->on_event = on_event;
+	pass->ctx = ctx;
+	return capture_source_replay(pass->source, &pipeline, NULL);
 }
 
 export_read *export_reader(const struct export_format *format)
@@ -130,17 +94,16 @@ bool export_only_rank(struct profile *view, struct profile_process *kept, const 
 int export_write(FILE *out, const struct export_format *format, enum export_of of,
 		 const struct profile *profile, const struct capture_source *source)
 {
-	struct exported exported = {source, profile};
+	struct pass pass = {.source = source, .profile = profile};
 	const struct export export = {
 		.out = out,
 		.of = of,
 		.profile = profile,
-		.each_span = each_span,
-		/* most captures have none, and need no further pass */
-		.each_value = profile->value_samples_count ? each_value : NULL,
-		.each_sample = export_any_samples(profile) ? each_sample : NULL,
-		.each_gpu = profile->gpu_activities_count ? each_gpu : NULL,
-		.capture = &exported,
+		.read = read_capture,
+		.capture = &pass,
+		.has_values = profile->value_samples_count,
+		.has_samples = export_any_samples(profile),
+		.has_gpu = profile->gpu_activities_count,
 	};
 
 	return format->write(&export);

@@ -11,6 +11,7 @@
  * own, beyond those of the kernel.
  */
 #include "analyze/location.h"
+#include "decode/decode.h"
 #include "export/formats.h"
 #include "export/timeline.h"
 
@@ -113,15 +114,21 @@ static int put_meta(struct chrome *c, const char *what, uint32_t pid, uint64_t t
 	return err;
 }
 
-/* name: "cat": …, "name": … */
-static int put_complete(struct chrome *c, const char *name, uint64_t pid, uint64_t tid,
-			uint64_t start_ns, uint64_t duration_ns)
+/* name: "cat": …, "name": … ; the caller adds arguments and the closing brace. */
+static void begin_complete(struct chrome *c, const char *name, uint64_t pid, uint64_t tid,
+			   uint64_t start_ns, uint64_t duration_ns)
 {
 	begin_event(c);
 	fprintf(c->export->out, "{\"ph\": \"X\", %s, \"pid\": %llu, \"tid\": %llu", name,
 		(unsigned long long)pid, (unsigned long long)tid);
 	put_us(c->export->out, "ts", profile_since_start(c->export->profile, start_ns));
 	put_us(c->export->out, "dur", duration_ns);
+}
+
+static int put_complete(struct chrome *c, const char *name, uint64_t pid, uint64_t tid,
+			uint64_t start_ns, uint64_t duration_ns)
+{
+	begin_complete(c, name, pid, tid, start_ns, duration_ns);
 	fputc('}', c->export->out);
 	return export_error(c->export->out);
 }
@@ -185,12 +192,15 @@ static int put_instant(struct chrome *c, const struct perfx_span *span)
 	return export_error(c->export->out);
 }
 
-static int on_span(void *ctx, const struct perfx_span *span)
+static int on_span(void *ctx, const struct event *event)
 {
+	const struct perfx_span *span = &event->span;
 	struct chrome *c = ctx;
 	struct export_step step;
 	int err = 0;
 
+	if (event->kind != PERFX_KIND_SPAN)
+		return 0;
 	if (export_steps__ends(c->steps, span, &step))
 		err = put_step(c, &step);
 	if (err)
@@ -200,10 +210,13 @@ static int on_span(void *ctx, const struct perfx_span *span)
 	return nesting__add(c->nesting, span);
 }
 
-static int on_value(void *ctx, const struct perfx_user_value *record)
+static int on_value(void *ctx, const struct event *event)
 {
+	const struct perfx_user_value *record = &event->user_value;
 	struct chrome *c = ctx;
-	struct value_track *track = value_tracks_follow(&c->values, record);
+	struct value_track *track = event->kind == PERFX_KIND_USER_VALUE
+					    ? value_tracks_follow(&c->values, record)
+					    : NULL;
 	struct text name = {0};
 
 	if (!track)
@@ -245,17 +258,6 @@ static void put_arrow(struct chrome *c, char phase, uint64_t id, uint64_t pid, u
 	fputc('}', c->export->out);
 }
 
-static void begin_complete(struct chrome *c, const char *category, const char *name, uint64_t pid,
-			   uint64_t tid, uint64_t start_ns, uint64_t end_ns)
-{
-	begin_event(c);
-	fprintf(c->export->out,
-		"{\"ph\": \"X\", \"cat\": \"%s\", \"name\": %s, \"pid\": %llu, \"tid\": %llu",
-		category, name, (unsigned long long)pid, (unsigned long long)tid);
-	put_us(c->export->out, "ts", profile_since_start(c->export->profile, start_ns));
-	put_us(c->export->out, "dur", end_ns - start_ns);
-}
-
 static int put_gpu_call(struct chrome *c, const struct perfx_gpu_call *call)
 {
 	const char *name = gpu_name_of(c->export->profile, call->name);
@@ -266,9 +268,10 @@ static int put_gpu_call(struct chrome *c, const struct perfx_gpu_call *call)
 	if (gpu_tracks_ordinal(&c->gpu, call->process) == MAP64_NONE)
 		return -ENOMEM;
 	correlation = correlation_of(c, call->process, call->call);
+	text_printf(&json, "\"cat\": \"cuda_%s\", \"name\": ", driver ? "driver" : "runtime");
 	export_json_string(&json, name);
-	begin_complete(c, driver ? "cuda_driver" : "cuda_runtime", text_peek(&json),
-		       pid_of(c, call->process), call->tid, call->time_ns, call->end_ns);
+	begin_complete(c, text_peek(&json), pid_of(c, call->process), call->tid, call->time_ns,
+		       call->end_ns - call->time_ns);
 	fprintf(c->export->out, ", \"args\": {\"External id\": %llu, \"correlation\": %llu}}",
 		(unsigned long long)correlation, (unsigned long long)correlation);
 	if (call->op != PERFX_GPU_OP_SYNC)
@@ -331,9 +334,10 @@ static int put_activity(struct chrome *c, const struct perfx_gpu_activity *activ
 		err = put_stream(c, track, tid);
 	correlation = correlation_of(c, activity->process, activity->call);
 	gpu_activity_name(&name, c->export->profile, activity);
+	text_printf(&json, "\"cat\": \"%s\", \"name\": ", category);
 	export_json_string(&json, text_peek(&name));
-	begin_complete(c, category, text_peek(&json), activity->device, tid, activity->time_ns,
-		       activity->end_ns);
+	begin_complete(c, text_peek(&json), activity->device, tid, activity->time_ns,
+		       activity->end_ns - activity->time_ns);
 	fprintf(c->export->out,
 		", \"args\": {\"External id\": %llu, \"device\": %u, \"context\": 1, "
 		"\"stream\": %u, \"correlation\": %llu",
@@ -349,10 +353,11 @@ static int put_activity(struct chrome *c, const struct perfx_gpu_activity *activ
 	return err ? err : export_error(c->export->out);
 }
 
-static int on_gpu(void *ctx, const struct perfx_gpu_call *call,
-		  const struct perfx_gpu_activity *activity)
+static int on_gpu(void *ctx, const struct event *event)
 {
-	return call ? put_gpu_call(ctx, call) : put_activity(ctx, activity);
+	if (event->kind == PERFX_KIND_GPU_CALL)
+		return put_gpu_call(ctx, &event->gpu_call);
+	return event->kind == PERFX_KIND_GPU_ACTIVITY ? put_activity(ctx, &event->gpu_activity) : 0;
 }
 
 static int put_devices(struct chrome *c)
@@ -472,15 +477,15 @@ static int put_all(struct chrome *c)
 	for (size_t i = 0; i < export->profile->processes_count && !err; i++)
 		err = put_process(c, &export->profile->processes[i]);
 	if (!err)
-		err = export->each_span(export->capture, on_span, c);
+		err = export->read(export->capture, on_span, c);
 	if (!err)
 		err = nesting__flush(c->nesting);
-	if (!err && export->each_gpu)
-		err = export->each_gpu(export->capture, on_gpu, c);
-	if (!err && export->each_value) {
+	if (!err && export->has_gpu)
+		err = export->read(export->capture, on_gpu, c);
+	if (!err && export->has_values) {
 		err = value_tracks_make(&c->values, export->profile);
 		if (!err)
-			err = export->each_value(export->capture, on_value, c);
+			err = export->read(export->capture, on_value, c);
 	}
 	fputs("\n]}\n", export->out);
 	return err ? err : export_error(export->out);

@@ -12,13 +12,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* 0 to go on; another value ends the iteration. */
-typedef int export_on_span(void *ctx, const struct perfx_span *span);
-typedef int export_on_value(void *ctx, const struct perfx_user_value *value);
-typedef int export_on_sample(void *ctx, const struct perfx_sample *sample);
-/* Of GPUs: a call, or what a device did; the other one is NULL. */
-typedef int export_on_gpu(void *ctx, const struct perfx_gpu_call *call,
-			  const struct perfx_gpu_activity *activity);
+struct event;
 
 /* What folded, pprof and speedscope show. */
 enum export_of {
@@ -35,21 +29,18 @@ struct export
 	enum export_of of;
 	/* Complete for formats of sums; without calls, but with steps, for formats of calls. */
 	const struct profile *profile;
-	/* Gives each call's record, in the order of the capture. 0 or what on_span returned, or
-	 * -errno. */
-	int (*each_span)(void *capture, export_on_span *on_span, void *ctx);
-	/* Likewise the programs' values; NULL: there are none. */
-	int (*each_value)(void *capture, export_on_value *on_value, void *ctx);
-	/* Likewise samples of threads; NULL: there are none. */
-	int (*each_sample)(void *capture, export_on_sample *on_sample, void *ctx);
-	/* Likewise calls and activities of GPUs; NULL: there are none. */
-	int (*each_gpu)(void *capture, export_on_gpu *on_gpu, void *ctx);
+	/* Gives each event of the capture to on_event, in order, until it returns other than 0,
+	 * which is returned. Otherwise 0 or -errno. */
+	int (*read)(void *capture, int (*on_event)(void *ctx, const struct event *event),
+		    void *ctx);
 	void *capture;
+	/* The programs' values, samples of threads, GPUs: without them no pass is needed. */
+	bool has_values, has_samples, has_gpu;
 };
 
 struct export_format {
 	struct format format;
-	bool spans;				   /* needs each_span */
+	bool spans;				   /* needs the calls */
 	bool stacks;				   /* can be of one thing only: export_of */
 	int (*write)(const struct export *export); /* 0 or -errno */
 };

@@ -13,6 +13,7 @@
 #include "base/grow.h"
 #include "base/hash.h"
 #include "base/units.h"
+#include "decode/decode.h"
 #include "decode/names.h"
 #include "export/formats.h"
 #include "export/perfetto_stacks.h"
@@ -403,13 +404,16 @@ static int put_step(struct perfetto *p, const struct export_step *step)
 }
 
 /* A call whose time is not known is an instant. */
-static int on_span(void *ctx, const struct perfx_span *span)
+static int on_span(void *ctx, const struct event *event)
 {
+	const struct perfx_span *span = &event->span;
 	struct perfetto *p = ctx;
 	struct nesting_thread *thread;
 	struct export_step step;
 	int err = 0;
 
+	if (event->kind != PERFX_KIND_SPAN)
+		return 0;
 	if (export_steps__ends(p->steps, span, &step))
 		err = put_step(p, &step);
 	if (err)
@@ -541,10 +545,13 @@ static int put_value_track(struct perfetto *p, struct value_track *track)
 	return put_packet(p);
 }
 
-static int on_value(void *ctx, const struct perfx_user_value *record)
+static int on_value(void *ctx, const struct event *event)
 {
+	const struct perfx_user_value *record = &event->user_value;
 	struct perfetto *p = ctx;
-	struct value_track *track = value_tracks_follow(&p->values, record);
+	struct value_track *track = event->kind == PERFX_KIND_USER_VALUE
+					    ? value_tracks_follow(&p->values, record)
+					    : NULL;
 	int err = 0;
 
 	if (!track)
@@ -558,18 +565,23 @@ static int on_value(void *ctx, const struct perfx_user_value *record)
 }
 
 /* Those of threads that wait would be time on a CPU there. */
-static int on_sample(void *ctx, const struct perfx_sample *sample)
+static int on_sample(void *ctx, const struct event *event)
 {
-	const struct perfx_span of_thread = {.process = sample->process, .tid = sample->tid};
-	struct perfetto *p = ctx;
-	const struct profile_process *process = export_process(p->export->profile, sample->process);
-	struct perfx_sample shown = *sample;
+	const struct perfx_sample *sample = &event->sample;
+	const struct profile_process *process;
 	struct nesting_thread *thread;
+	struct perfetto *p = ctx;
+	struct perfx_sample shown;
 	int err;
 
-	if (!process || sample->state != PERFX_SAMPLE_ON_CPU)
+	if (event->kind != PERFX_KIND_SAMPLE || sample->state != PERFX_SAMPLE_ON_CPU)
 		return 0;
-	thread = nesting__thread(p->nesting, &of_thread);
+	process = export_process(p->export->profile, sample->process);
+	if (!process)
+		return 0;
+	shown = *sample;
+	thread = nesting__thread(p->nesting, &(struct perfx_span){.process = sample->process,
+								  .tid = sample->tid});
 	err = thread ? track_of(p, thread, 0) : -ENOMEM; /* its name, if it has made no call */
 	shown.tid = export_pid(process, sample->tid);
 	if (!err)
@@ -679,10 +691,11 @@ static int put_activity(struct perfetto *p, const struct perfx_gpu_activity *act
 	return nesting__add(p->streams, &span);
 }
 
-static int on_gpu(void *ctx, const struct perfx_gpu_call *call,
-		  const struct perfx_gpu_activity *activity)
+static int on_gpu(void *ctx, const struct event *event)
 {
-	return call ? put_gpu_call(ctx, call) : put_activity(ctx, activity);
+	if (event->kind == PERFX_KIND_GPU_CALL)
+		return put_gpu_call(ctx, &event->gpu_call);
+	return event->kind == PERFX_KIND_GPU_ACTIVITY ? put_activity(ctx, &event->gpu_activity) : 0;
 }
 
 static int put_streams(struct perfetto *p)
@@ -690,7 +703,7 @@ static int put_streams(struct perfetto *p)
 	int err;
 
 	p->streams = nesting__new(&(struct nesting_output){on_stream_begin, on_stream_end, p});
-	err = p->streams ? p->export->each_gpu(p->export->capture, on_gpu, p) : -ENOMEM;
+	err = p->streams ? p->export->read(p->export->capture, on_gpu, p) : -ENOMEM;
 	if (!err)
 		err = nesting__flush(p->streams);
 	nesting__free(p->streams);
@@ -744,20 +757,20 @@ static int put_all(struct perfetto *p)
 		for (int counter = 0; counter < GPU_COUNTERS && !err; counter++)
 			err = put_gpu_counter(p, &export->profile->gpu_devices[i], counter);
 	if (!err)
-		err = export->each_span(export->capture, on_span, p);
+		err = export->read(export->capture, on_span, p);
 	if (!err)
 		err = nesting__flush(p->nesting);
-	if (!err && export->each_sample) {
+	if (!err && export->has_samples) {
 		err = perfetto_stacks_make(&p->stacks, export->profile);
 		if (!err)
-			err = export->each_sample(export->capture, on_sample, p);
+			err = export->read(export->capture, on_sample, p);
 	}
-	if (!err && export->each_gpu)
+	if (!err && export->has_gpu)
 		err = put_streams(p);
-	if (!err && export->each_value) {
+	if (!err && export->has_values) {
 		err = value_tracks_make(&p->values, export->profile);
 		if (!err)
-			err = export->each_value(export->capture, on_value, p);
+			err = export->read(export->capture, on_value, p);
 	}
 	return err ? err : write_out(p, 0);
 }

@@ -47,6 +47,8 @@ struct pprof {
 	unsigned step_value, cpu_value, off_cpu_value;
 	unsigned values_count;
 	uint64_t key_pid, key_process, key_allocator; /* strings */
+	const struct profile_process *process;	      /* whose samples are written */
+	uint64_t process_name;			      /* string */
 };
 
 /* Its number. */
@@ -241,12 +243,6 @@ struct sample {
 	uint64_t values[VALUES_MAX];
 };
 
-/* A process's strings, for the labels of its samples. */
-struct labels {
-	const struct profile_process *process;
-	uint64_t name;
-};
-
 static void add_label(struct pprof *p, uint64_t key, unsigned field, uint64_t value)
 {
 	wire_integer(&p->inner, LABEL_KEY, key);
@@ -254,8 +250,7 @@ static void add_label(struct pprof *p, uint64_t key, unsigned field, uint64_t va
 	wire_message(&p->message, SAMPLE_LABEL, &p->inner);
 }
 
-static void put_sample(struct pprof *p, const struct sample *sample, const struct labels *labels,
-		       const char *allocator)
+static void put_sample(struct pprof *p, const struct sample *sample, const char *allocator)
 {
 	uint64_t string = allocator ? add_string(p, allocator) : 0;
 
@@ -266,16 +261,16 @@ static void put_sample(struct pprof *p, const struct sample *sample, const struc
 		wire_varint(&p->inner,
 			    sample->values[i] > INT64_MAX ? INT64_MAX : sample->values[i]);
 	wire_message(&p->message, SAMPLE_VALUE, &p->inner);
-	add_label(p, p->key_pid, LABEL_NUMBER, labels->process->pid);
-	add_label(p, p->key_process, LABEL_STRING, labels->name);
+	add_label(p, p->key_pid, LABEL_NUMBER, p->process->pid);
+	add_label(p, p->key_process, LABEL_STRING, p->process_name);
 	if (allocator)
 		add_label(p, p->key_allocator, LABEL_STRING, string);
 	put_message(p, PROFILE_SAMPLE);
 }
 
-static int put_contexts(struct pprof *p, const struct labels *labels)
+static int put_contexts(struct pprof *p)
 {
-	const struct profile_process *process = labels->process;
+	const struct profile_process *process = p->process;
 	struct export_contexts contexts;
 	int err = export_contexts_make(&contexts, process);
 
@@ -290,7 +285,7 @@ static int put_contexts(struct pprof *p, const struct labels *labels)
 						      ? location_of_frame(p, path[j].python)
 						      : location_of_function(p, path[j].function);
 		if (context->calls_count)
-			put_sample(p, &sample, labels, NULL);
+			put_sample(p, &sample, NULL);
 	}
 	export_contexts_clear(&contexts);
 	return err;
@@ -301,8 +296,7 @@ static uint64_t or_none(uint64_t bytes)
 	return bytes == PROFILE_ABSENT ? 0 : bytes;
 }
 
-static void put_hotspots(struct pprof *p, const struct profile_memory *memory,
-			 const struct labels *labels)
+static void put_hotspots(struct pprof *p, const struct profile_memory *memory)
 {
 	for (size_t i = 0; i < memory->hotspots_count; i++) {
 		const struct profile_hotspot *h = &memory->hotspots[i];
@@ -319,13 +313,13 @@ static void put_hotspots(struct pprof *p, const struct profile_memory *memory,
 		values[1] = h->allocated_bytes.value;
 		values[2] = or_none(h->live_bytes);
 		values[3] = or_none(h->live_at_peak_bytes);
-		put_sample(p, &sample, labels, h->allocator);
+		put_sample(p, &sample, h->allocator);
 	}
 }
 
-static void put_activities(struct pprof *p, const struct labels *labels)
+static void put_activities(struct pprof *p)
 {
-	const struct profile_activities *samples = &labels->process->samples;
+	const struct profile_activities *samples = &p->process->samples;
 
 	for (size_t i = 0; i < samples->count; i++) {
 		const struct profile_activity *activity = &samples->list[i];
@@ -340,7 +334,7 @@ static void put_activities(struct pprof *p, const struct labels *labels)
 		if (on_cpu)
 			sample.values[p->cpu_value - 1] = activity->count;
 		sample.values[on_cpu ? p->cpu_value : p->off_cpu_value - 1] = activity->ns;
-		put_sample(p, &sample, labels, NULL);
+		put_sample(p, &sample, NULL);
 	}
 }
 
@@ -355,9 +349,9 @@ static uint64_t location_of_phase(struct pprof *p, enum profile_phase phase)
 	return add_location(p, (uint64_t)(uintptr_t)name, 0, name, "", 0);
 }
 
-static void put_steps(struct pprof *p, const struct labels *labels)
+static void put_steps(struct pprof *p)
 {
-	const struct profile_steps *steps = &labels->process->steps;
+	const struct profile_steps *steps = &p->process->steps;
 
 	for (int phase = PROFILE_PHASES - 1; phase >= 0 && steps->count; phase--) {
 		struct sample sample = {.locations_count = 2};
@@ -367,27 +361,27 @@ static void put_steps(struct pprof *p, const struct labels *labels)
 		sample.locations[0] = location_of_phase(p, (enum profile_phase)phase);
 		sample.locations[1] = location_of_function(p, steps->function);
 		sample.values[p->step_value - 1] = steps->phases[phase];
-		put_sample(p, &sample, labels, NULL);
+		put_sample(p, &sample, NULL);
 	}
 }
 
 static int put_process(struct pprof *p, const struct profile_process *process)
 {
-	struct labels labels = {.process = process};
 	int err;
 
-	labels.name = add_string(p, process->comm);
+	p->process = process;
+	p->process_name = add_string(p, process->comm);
 	if (export_has(p->export, EXPORT_OF_CALLS)) {
-		err = put_contexts(p, &labels);
+		err = put_contexts(p);
 		if (err)
 			return err;
 	}
 	if (export_has(p->export, EXPORT_OF_ALLOC))
 		for (size_t i = 0; i < process->memory_count; i++)
-			put_hotspots(p, &process->memory[i], &labels);
+			put_hotspots(p, &process->memory[i]);
 	if (p->step_value)
-		put_steps(p, &labels);
-	put_activities(p, &labels);
+		put_steps(p);
+	put_activities(p);
 	return 0;
 }
 
