@@ -37,7 +37,7 @@
 #define NOISY_CHANGE 0.05
 #define NAME_WIDTH   80
 
-/* Up to the first semicolon that is not in brackets: what was found. */
+/* The length up to the first semicolon outside brackets: the finding itself. */
 static size_t head_of(const char *evidence)
 {
 	size_t length = 0;
@@ -297,7 +297,7 @@ static void add_findings(struct text *into, const struct diff *diff, unsigned in
 	text_add(into, ". ");
 }
 
-/* Of processes with steps on both sides the one whose changed most, in time. */
+/* The steps whose time changed most, of processes with steps on both sides. */
 static const struct diff_steps *changed_steps(const struct diff *diff)
 {
 	const struct diff_steps *found = NULL;

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A function of one side: its row, and what identifies it. Versions of a library are one, and so
+/* A function of one side: its row, and its identity. Versions of a library are one, and so
  * are programs that were renamed. */
 struct side_row {
 	const struct profile_function *function;
-	const char *module; /* base name; "": the program itself; of a range: who marks it */
+	const char *module; /* base name; "": the program itself; of a range: its source */
 	size_t module_length;
 	const struct profile_row *row;
 };

@@ -24,7 +24,7 @@ enum diff_gpu_table diff_gpu_table(enum perfx_gpu_op op)
 	return DIFF_GPU_WAITS;
 }
 
-/* Work of one kind: what identifies it, and sums over its rows. */
+/* Work of one kind: its key, and sums over its rows. */
 struct side_work {
 	struct diff_gpu_work key;
 	uint64_t count, bytes, total_ns; /* total_ns: PROFILE_ABSENT: not timed */

@@ -34,7 +34,7 @@ struct comparer {
 	enum block_kind verdict; /* a paragraph, where another verdict stands above it */
 };
 
-/* A value, as text. Of what is not known "-" is shown. */
+/* Adds a value as text; callers show "-" for an unknown one. */
 typedef void diff_add_value(struct text *text, double value);
 
 void diff_add_share(struct text *text, double value);
@@ -67,7 +67,7 @@ void diff_cells_gflops(struct comparer *c, struct diff_pair pair);
 void diff_cell_verdict(struct comparer *c, const char *verdict, enum diff_verdict of,
 		       bool regressed, const char *unjudged);
 
-/* compose_gpu.c: what GPUs did for a process. */
+/* compose_gpu.c: the work of GPUs for a process. */
 void diff_compose_gpu(struct comparer *c, const struct diff_gpu *gpu);
 
 #endif

@@ -29,7 +29,8 @@ static bool is_exact(const struct profile_memory *memory, const struct profile_p
 	       (double)memory->recorded_ns >= 0.99 * (double)profile_wall_ns(p);
 }
 
-/* Memory has no spread within a recording: what is exact and changed by enough is significant. */
+/* Memory has no spread within a recording: a large enough change of an exact peak is significant.
+ */
 static void judge(const struct diff *diff, struct diff_memory *memory)
 {
 	double change = diff_change(memory->peak_bytes);

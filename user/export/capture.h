@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A capture as another tool's file: read once for what is in it, and once for its calls. */
+/* A capture as another tool's file: read once for its sums, and once for its calls. */
 #ifndef PERFX_EXPORT_CAPTURE_H
 #define PERFX_EXPORT_CAPTURE_H
 

@@ -37,7 +37,7 @@ static void begin_event(struct chrome *c)
 	c->begun = true;
 }
 
-/* What HolisticTraceAnalysis knows of categories: operators, and what the user marked. */
+/* The categories of HolisticTraceAnalysis: operators, and ranges that the user marked. */
 static const char *category_of(const struct profile_function *function)
 {
 	enum perfx_source source = function ? function->source : PERFX_SOURCE_INVALID;
@@ -446,7 +446,7 @@ static const struct profile_process *only_rank(const struct profile *profile)
 	return found;
 }
 
-/* The spaces after the colons are looked for by readers. */
+/* Readers look for the spaces after the colons. */
 static int put_beginning(struct chrome *c)
 {
 	const struct profile *profile = c->export->profile;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The writers of export.c's table, and what several of them share. */
+/* The writers of export.c's table, and their common helpers. */
 #ifndef PERFX_EXPORT_FORMATS_H
 #define PERFX_EXPORT_FORMATS_H
 
@@ -18,13 +18,13 @@ int export_openmetrics(const struct export *export);
 int export_error(FILE *out);
 /* The function's name made harmless (base/escape.h); "?" when it has none. */
 void export_function_name(struct text *into, const struct profile *profile, uint32_t function);
-/* A JSON string of what escape_display gives, quotes included. */
+/* The result of escape_display as a JSON string, quotes included. */
 void export_json_string(struct text *into, const char *name);
 /* "trainer (pid 4242)", "… (pid 4242, exec 1)": harmless */
 void export_process_name(struct text *into, const struct profile_process *process);
 /* A pid or thread id of the process, unique over the machines of a merged capture. */
 uint32_t export_pid(const struct profile_process *process, uint32_t pid);
-/* "rank 3 (pid 4711) node2"; what is no rank has the name of its command. */
+/* "rank 3 (pid 4711) node2"; without a rank the name of the command. */
 void export_rank_name(struct text *into, const struct profile *profile,
 		      const struct profile_process *process);
 /* Did a process make steps? Was one sampled? */

@@ -93,8 +93,7 @@
 #define METRIC_ID(id, name, type, unit, help) METRIC_##id,
 enum metric { METRICS(METRIC_ID) };
 
-/* What is written, and to where. All-zero but for `out` is the beginning. The first error sticks.
- */
+/* The state of writing; begins all-zero but for `out`. The first error sticks. */
 struct metrics {
 	FILE *out;
 	enum metric metric;
@@ -136,7 +135,7 @@ void metrics_joules(struct metrics *metrics, double joules);
 /* digits: significant ones, at most. */
 void metrics_number(struct metrics *metrics, double value, int digits);
 
-/* Escapes for a label's value what is harmless otherwise. */
+/* Escapes harmless text for the value of a label. */
 void metrics_escape(struct text *into, const char *harmless);
 
 /* The end of the text. 0 or -errno. */

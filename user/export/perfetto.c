@@ -633,7 +633,7 @@ static int put_gpu_call(struct perfetto *p, const struct perfx_gpu_call *call)
 			     flow_of(call->process, call->call));
 }
 
-/* Lane 0 is the stream's own track; what overlaps without nesting gets others of its name. */
+/* Lane 0 is the stream's own track; overlapping work gets further tracks of its name. */
 static int stream_track(struct perfetto *p, const struct gpu_track *track,
 			struct nesting_thread *thread, unsigned lane)
 {

@@ -29,7 +29,7 @@ struct thread {
 /* A track of a process. */
 struct async_track {
 	struct nesting_thread public;
-	uint64_t until_ns; /* what it has ends there */
+	uint64_t until_ns; /* its last range ends there */
 };
 
 struct process {
@@ -194,7 +194,8 @@ static int put_async(struct nesting *nesting, const struct perfx_span *span)
 	return err;
 }
 
-/* Is what overlaps it inside it? What begins with it would be taken for what is around it. */
+/* Are all roots that overlap it inside it? One with the same begin would be taken for its parent.
+ */
 static bool encloses(const struct intervals *roots, uint64_t start_ns, uint64_t end_ns)
 {
 	for (size_t i = roots->count; i-- > 0 && roots->at[i].end_ns > start_ns;) {
@@ -255,7 +256,7 @@ static int by_begin(const void *left, const void *right)
 	return a->depth < b->depth ? -1 : a->depth > b->depth;
 }
 
-/* Ends what ends up to now. */
+/* Ends the open calls that end by now. */
 static int lane_close(struct nesting *nesting, struct thread *thread, unsigned i, uint64_t now_ns)
 {
 	struct lane *lane = &nesting->lanes[i];

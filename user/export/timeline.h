@@ -26,11 +26,12 @@
 
 #define NESTING_HELD  1024
 #define NESTING_LANES 4
-/* Of a thread's lane, outermost calls that went out and are remembered: what overlaps them without
- * nesting is put elsewhere. Older ones are taken for nested. */
+/* Outermost calls that each lane of a thread remembers after they went out: later calls that
+ * overlap them without nesting are put elsewhere. Calls that overlap older ones are taken for
+ * nested. */
 #define NESTING_ROOTS 4096
-/* Tracks of a process for what is on no thread's stack. With more at a time, one begins when
- * another ends. */
+/* Tracks of a process for ranges that are on no thread's stack. With more at a time, one begins
+ * when another ends. */
 #define NESTING_ASYNC 64
 
 /* A thread that made calls; data is the user's. */
@@ -53,9 +54,9 @@ struct nesting;
 
 struct nesting *nesting__new(const struct nesting_output *output);
 void nesting__free(struct nesting *nesting);
-/* 0, -ENOMEM or what the output returned. */
+/* 0, -ENOMEM or the error of the output. */
 int nesting__add(struct nesting *nesting, const struct perfx_span *span);
-/* What is still held back. */
+/* Puts out the calls that are still held back. */
 int nesting__flush(struct nesting *nesting);
 /* The thread of a call, made when it is new; NULL: memory is out. */
 struct nesting_thread *nesting__thread(struct nesting *nesting, const struct perfx_span *span);

@@ -82,7 +82,7 @@ static inline void wire_fixed64(struct text *to, unsigned field, uint64_t value)
 	text_add_bytes(to, bytes, sizeof(bytes));
 }
 
-/* Takes what is in message, which is empty then and keeps its memory. */
+/* Takes the content of the message, which keeps its memory. */
 static inline void wire_message(struct text *to, unsigned field, struct text *message)
 {
 	wire_bytes(to, field, message->data ? message->data : "", message->length);

@@ -183,7 +183,7 @@ static int add_record(void *ctx, const void *record, size_t size)
 }
 
 /* The snapshot that has just been made has all of the old epoch, so nothing is missed or counted
- * again. It stays what the snapshot shows. 0 or -ENOMEM. */
+ * again. The snapshot goes on to show the old epoch. 0 or -ENOMEM. */
 static int next_epoch(struct live *live, uint64_t from_ns)
 {
 	struct aggregate *next = aggregate__new();
@@ -218,7 +218,7 @@ static bool is_judgement_due(const struct live *live, const struct profile *prof
 	return !is_young(live, profile, now_ns) && (live->before || now_ns >= live->next_judge_ns);
 }
 
-/* What the last one says goes on to hold while it is not time for the next one. */
+/* The last judgement holds until the next one is due. */
 static int judge(struct live *live, const struct profile *profile, uint64_t now_ns)
 {
 	struct judgement *judgement = &live->judgement;
@@ -278,7 +278,7 @@ static int make_snapshot(struct live *live, uint64_t now_ns)
 	if (err)
 		return err;
 	fill_snapshot(live, profile, now_ns);
-	/* the judgement borrows from it no more */
+	/* the judgement no longer borrows from it */
 	if (!is_young(live, profile, now_ns)) {
 		aggregate__free(live->before);
 		live->before = NULL;

@@ -106,7 +106,7 @@ struct live_process {
 	const struct process_analysis *analysis; /* NULL: not judged, or it was not there then */
 	struct live_sums period, run;
 	uint64_t cpu_ns, read_bytes, write_bytes;
-	uint64_t steps_count, steps_ns, steps_flops; /* as soon as it is certain what steps are */
+	uint64_t steps_count, steps_ns, steps_flops; /* once the steps are certain */
 	uint64_t phases[PROFILE_PHASES];	     /* ns, of the steps */
 	uint64_t period_phases[PROFILE_PHASES];	     /* of those that ended in the period */
 	uint64_t blocked_ns[PERFX_WAIT_REASONS], blocked_counts[PERFX_WAIT_REASONS];

@@ -60,7 +60,7 @@ void live_sums_add(struct live_sums *sums, const struct live_sums *more)
 	sums->bytes += more->bytes;
 }
 
-/* All that came too late are one. */
+/* Functions beyond LIVE_FUNCTIONS_MAX share one entry. */
 static struct live_function *others(struct run *run)
 {
 	struct live_function *function = &run->functions[LIVE_FUNCTIONS_MAX];

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 /*
- * What the sums of an epoch's profile have grown by since the last snapshot. Sums of a key are so
+ * Growth of the sums of an epoch's profile since the last snapshot. Sums of a key are so
  * many integers as the table is wide; PROFILE_ABSENT counts as 0.
  */
 #define GROWTH_ROW_WIDTH     (sizeof(struct live_sums) / sizeof(uint64_t))
@@ -39,8 +39,8 @@ struct growth {
 void growth_init(struct growth *growth);
 void growth_clear(struct growth *growth);
 
-/* Makes the sums what they have grown by; what has become less, because a sample was named anew, is
- * 0. 1: something has grown, 0, or -ENOMEM. */
+/* Replaces the sums by their growth. A sum that fell, because a sample was named anew, grew by 0.
+ * 1: something has grown, 0, or -ENOMEM. */
 int grown(struct emitted *table, uint64_t key, void *sums);
 /* A process of the run, as long as its epoch shows it. */
 struct run_process {
@@ -67,20 +67,20 @@ void run_clear(struct run *run);
 /* An epoch is over: processes that it did not have are forgotten. 0 or -ENOMEM. */
 int run_forget(struct run *run, uint64_t epoch);
 
-/* What a function has done more. 0 or -ENOMEM. */
+/* Adds to the sums of a function. 0 or -ENOMEM. */
 int run_function(struct run *run, const struct profile_function *function,
 		 const struct live_sums *more);
 /* NULL: no memory. */
 struct run_process *run_process(struct run *run, const struct profile_process *process,
 				uint64_t epoch);
-/* What the process has used, waited for, allocated and which steps it has ended since the last
- * time; its calls have been added. Adds a point to its history. 0 or -ENOMEM. */
+/* Adds what the process has used, waited for and allocated, and its steps, since the last time, and
+ * a point to its history. Its calls have been added before. 0 or -ENOMEM. */
 int run_process_add(struct run *run, struct run_process *process, const struct profile *profile,
 		    struct growth *growth, uint64_t to_ns);
 /* Losses, hits. */
 void run_totals(struct run *run, const struct profile *profile, struct growth *growth);
 
-/* The lists of a snapshot: what has happened in its period. */
+/* The lists of a snapshot: the events of its period. */
 struct view {
 	struct live_process *processes;
 	size_t processes_count, processes_capacity;
@@ -94,7 +94,7 @@ struct view {
 	size_t waits_count, waits_capacity;
 };
 
-/* Fills it with what the profile has grown by, which is added to the run. 0 or -ENOMEM. */
+/* Fills it with the growth of the profile, and adds that to the run. 0 or -ENOMEM. */
 int view_fill(struct view *view, struct run *run, struct growth *growth,
 	      const struct profile *profile, uint64_t epoch, uint64_t to_ns);
 void view_clear(struct view *view);

@@ -103,7 +103,7 @@ static int add_thread(struct view *view, struct growth *growth,
 static int add_wait(struct view *view, struct growth *growth, const struct profile_process *process,
 		    const struct profile_activity *wait)
 {
-	/* who wakes a thread may change from time to time: its wait remains the same */
+	/* a wait is the same one when another thread ends it */
 	const uint64_t key[] = {
 		process->index, wait->tid,
 		wait->reason,	wait->syscall,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who may ask. On a loopback address: everybody on this machine, but no page of the Web that has
- * given its own name that address (DNS rebinding). On another one: who knows the token.
+ * Access control. On a loopback address: everybody on this machine, but no page of the Web that has
+ * given its own name that address (DNS rebinding). On another one: clients with the token.
  */
 #ifndef PERFX_SERVE_ACCESS_H
 #define PERFX_SERVE_ACCESS_H

@@ -29,7 +29,7 @@ struct http {
 	struct MHD_Daemon *daemon;
 	pthread_mutex_t lock; /* of the connections */
 	struct connection connections[HTTP_CONNECTIONS_MAX];
-	char why[256]; /* what the library complained of last */
+	char why[256]; /* last message of the library */
 };
 
 struct http_request {
@@ -216,7 +216,7 @@ struct arguments {
 	int err;
 };
 
-/* A NUL in it (%00) would hide what follows. */
+/* A NUL (%00) would hide the rest of the argument. */
 static enum MHD_Result pass_argument(void *cls, enum MHD_ValueKind kind, const char *key,
 				     size_t key_size, const char *value, size_t value_size)
 {
@@ -424,7 +424,7 @@ static void on_complaint(void *cls, const char *fmt, va_list ap)
 {
 	struct http *http = cls;
 
-	/* what clients do wrong is not reported */
+	/* errors of clients are not reported */
 	if (!http->daemon)
 		vsnprintf(http->why, sizeof(http->why), fmt, ap);
 }
@@ -485,7 +485,7 @@ static struct MHD_Daemon *start(struct http *http)
 	};
 	struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
 
-	/* the first, so that what is wrong with the others is heard */
+	/* the logger comes first: it reports errors in the other options */
 	return MHD_start_daemon(flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER,
 				on_complaint, http, MHD_OPTION_LISTEN_SOCKET, http->fd,
 				MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS_MAX,

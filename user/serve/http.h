@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * An HTTP server for a few clients, in a thread of its own (libmicrohttpd). It serves nothing that
- * is on the disk. A connection is for one request, and bounded in number, size and time; who may
- * not ask (access.h) does not get through to the routes.
+ * is on the disk. A connection is for one request, and bounded in number, size and time; requests
+ * without access (access.h) do not reach the routes.
  */
 #ifndef PERFX_SERVE_HTTP_H
 #define PERFX_SERVE_HTTP_H
@@ -22,20 +22,20 @@
 
 struct http_request;
 
-/* A path, and what answers for it: by one of the functions below. */
+/* A path and its handlers, which answer by one of the functions below. */
 struct http_route {
 	const char *path;
 	bool takes_arguments; /* otherwise any is an error */
 	void (*answer)(void *ctx, struct http_request *request);
 	/* After http_wait: the wait is over. */
 	void (*go_on)(void *ctx, struct http_request *request);
-	/* The answer has been sent, or the client is gone. NULL: nobody asks. */
+	/* The answer has been sent, or the client is gone. NULL: not needed. */
 	void (*end)(void *ctx, struct http_request *request);
 };
 
 struct http_options {
 	const struct listen_address *address;
-	const char *token;	/* NULL: everybody may ask */
+	const char *token;	/* NULL: access is open */
 	const char *cert, *key; /* PEM; NULL: no TLS */
 	const char *policy;	/* Content-Security-Policy */
 	const struct http_route *routes;

@@ -39,7 +39,7 @@ enum job_state {
 struct job {
 	const struct rule_set *rules;
 	pthread_t thread;
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* of the members below */
 	pthread_cond_t changed;
 	enum job_state state;
 	bool stopping;

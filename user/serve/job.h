@@ -6,7 +6,7 @@
  *   job__begin ─▶ job__wants ─▶ (the recording writes) ─▶ job__captured ─▶ the thread ─▶ done
  *      HTTP        recording                                 recording
  *
- * Nobody waits for anybody in these calls.
+ * None of these calls waits, but job__stop.
  */
 #ifndef PERFX_SERVE_JOB_H
 #define PERFX_SERVE_JOB_H
@@ -30,8 +30,8 @@ struct job;
 
 /* rules: borrowed; NULL: those that are built in. NULL with errno. */
 struct job *job__new(const struct rule_set *rules);
-/* Ends what is being made; its request gets an answer, which is waited for half a second.
- * Only taken answers, job__end and job__free may follow. */
+/* Ends the report that is being made, and waits half a second for its request to get an answer.
+ * Only job__take, job__end and job__free may follow. */
 void job__stop(struct job *job);
 /* NULL is fine; otherwise it has been stopped. */
 void job__free(struct job *job);
@@ -41,10 +41,10 @@ int job__begin(struct job *job, const struct job_request *request);
 /* After done: a file of the answer, which is the caller's, from its start; or -errno: ETIMEDOUT,
  * ECANCELED (the recording ends), of the capture, of writing. */
 int job__take(struct job *job);
-/* The answer has been sent, or nobody waits for it any more. */
+/* The answer has been sent, or its client is gone. */
 void job__end(struct job *job);
 
-/* The path of a file that is wanted now, malloc'd; NULL: none is. */
+/* The path of the file that the recording should write now, malloc'd; NULL: none. */
 char *job__wants(struct job *job);
 void job__captured(struct job *job, const char *path, int err);
 

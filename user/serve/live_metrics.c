@@ -17,13 +17,13 @@
 
 /* A function's series. Functions that look the same are one: a file may have several of a name. */
 struct series {
-	uint64_t of;	      /* hash of what the labels were made of */
+	uint64_t of;	      /* hash of the function */
 	char *labels;	      /* NULL: memory was out */
 	size_t same;	      /* index of the first with these labels; its own, if there is none */
 	struct live_sums run; /* of all of these */
 };
 
-/* A process that has series, by what identifies it. */
+/* A process that has series, and its identity. */
 struct admitted {
 	uint32_t pid, exec_count;
 	uint64_t start_boot_ns;

@@ -11,7 +11,7 @@
 #include <strings.h>
 
 #define REPORT_LENGTH_NS 10000000000u
-/* What of a wrong value is repeated. */
+/* Messages repeat so much of a wrong value. */
 #define SHOWN "%.40s"
 
 static const struct {

@@ -23,11 +23,11 @@ struct report_query {
 	unsigned given; /* bits of the arguments that came */
 };
 
-/* The next argument. 0, or -EINVAL with a sentence on what would be right. value: NULL where there
- * is no "=". */
+/* Parses the next argument. 0, or -EINVAL with a sentence that names valid ones. value: NULL
+ * without "=". */
 int report_query_take(struct report_query *query, const char *key, const char *value,
 		      char why[QUERY_WHY]);
-/* After the last one: sets what was not given. As above. length_max_ns: of the flight recorder. */
+/* After the last argument: sets the defaults. As above. length_max_ns: of the flight recorder. */
 int report_query_end(struct report_query *query, uint64_t length_max_ns, char why[QUERY_WHY]);
 
 /* "text/html; charset=utf-8": of the chosen format. */

@@ -25,13 +25,13 @@
 /* Between two checks for connections that take too long. */
 #define WATCH_NS 1000000000u
 #define RETRY_S	 5
-/* Time that clients who have asked for totals get to fetch the final ones before the end. */
+/* Clients of the totals have this long to fetch the final ones before the end. */
 #define FINAL_NS 5000000000u
 /* A request waits this long for the final totals of a recording that ends, then it gets the last.
  */
 #define ENDING_NS 10000000000u
 
-/* A snapshot's texts: immutable, freed with the last who holds them. */
+/* A snapshot's texts: immutable, freed with their last holder. */
 struct published {
 	atomic_uint holders;
 	char *metrics, *json;

@@ -30,7 +30,7 @@ struct serve;
 /* Listens, and answers that the recording has not begun. NULL after a message, with an exit code
  * (base/message.h). */
 struct serve *serve__new(const struct serve_options *options, int *code);
-/* Waits for what is being made, not for what is being sent. */
+/* Waits for a report that is being made, not for an answer that is being sent. */
 void serve__free(struct serve *serve);
 
 /* At each tick. The first one says that it is ready, to the user and to the service manager. */

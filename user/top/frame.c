@@ -209,7 +209,7 @@ static double or_0(double value)
 	return isnan(value) ? 0 : value;
 }
 
-/* Time on a CPU first: threads that have nothing to do would come before it. */
+/* Time on a CPU first: otherwise idle threads would lead the list. */
 static int by_cpu(const void *a, const void *b)
 {
 	const struct top_cell *x = ((const struct top_row *)a)->cells;
@@ -542,7 +542,7 @@ static void add_processes(struct composer *c)
 		fill_process(c, &frame->processes[i], &snapshot->processes[i]);
 }
 
-/* Losses that take something from what is shown. */
+/* Losses of records that the tables would show. */
 static const char *losses_of(struct composer *c)
 {
 	const struct live_totals *totals = &c->snapshot->totals;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NULL: out of memory; what is put there is lost. */
+/* NULL: out of memory; text for the line is lost. */
 static struct top_line *new_line(struct top_layout *layout)
 {
 	if (!grow_array(&layout->lines, &layout->lines_capacity, layout->lines_count + 1,
@@ -44,7 +44,7 @@ static void begin_run(struct top_layout *layout, struct top_line *line, enum top
 		(struct top_run){.at = line->text.length, .column = line->columns, .style = style};
 }
 
-/* Adds a part of at most so many columns, and of what is left of the line. */
+/* Adds a part of at most so many columns, cut at the end of the line. */
 static void put_cut(struct top_layout *layout, struct top_line *line, enum top_style style,
 		    const char *part, unsigned columns)
 {
@@ -171,7 +171,7 @@ static void add_wrapped(struct top_layout *layout, enum top_style style, const c
 		bool is_last = i + 1 == max;
 		char *part = strndup(at, is_last ? strlen(at) : length);
 
-		/* what follows the last line is cut off with an ellipsis */
+		/* the rest is cut off with an ellipsis on the last line */
 		for (char *c = part; c && *c; c++)
 			*c = *c == '\n' ? ' ' : *c;
 		for (size_t n = part ? strlen(part) : 0; n && part[n - 1] == ' '; n--)
@@ -506,7 +506,7 @@ static void add_details(struct top_layout *layout, const char *details, size_t m
 	}
 }
 
-/* The page with the selected row, and what is to be said of that. */
+/* The page with the selected row, and the details of that row. */
 static void add_table(struct top_layout *layout, const struct top_frame *frame,
 		      struct top_model *model, size_t room)
 {
@@ -610,7 +610,7 @@ static void add_keys(struct top_layout *layout, struct top_line *line)
 	}
 }
 
-/* A line that is being typed: its end is what must be seen. */
+/* A line that is being typed: its end stays visible. */
 static void put_input(struct top_layout *layout, struct top_line *line, const char *input)
 {
 	unsigned left = left_of(layout, line), width = utf8_width(input);

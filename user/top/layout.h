@@ -49,7 +49,7 @@ struct top_row {
 	const char *details;		/* of the selected row, lines; NULL: none */
 };
 
-/* In the order of what matters most. */
+/* The most important rows first. */
 struct top_table {
 	const struct top_column *columns;
 	size_t columns_count;

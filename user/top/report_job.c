@@ -20,12 +20,12 @@
 
 struct report_job {
 	const char *rules_file;
-	char *path;	       /* what was asked for; NULL: nothing */
+	char *path;	       /* of the report; NULL: none is wanted */
 	struct scratch folder; /* of the capture */
 	char *capture;	       /* in it; NULL: the path is the capture's */
 	bool is_wanted;	       /* by the recording */
 	pid_t pid;	       /* that makes the report; 0: none */
-	int errors_fd;	       /* what it says */
+	int errors_fd;	       /* its stderr */
 };
 
 struct report_job *report_job__new(const char *rules_file)
@@ -152,7 +152,7 @@ void report_job__captured(struct report_job *job, const char *path, int err)
 	clear_job(job);
 }
 
-/* The first line of what it said, without its own name. */
+/* Prints the first line of its stderr, without the program's name. */
 static void say_errors(const struct report_job *job)
 {
 	char line[512];

@@ -12,7 +12,7 @@ struct report_job;
 
 /* rules_file: --rules of the report; NULL: none. NULL: out of memory. */
 struct report_job *report_job__new(const char *rules_file);
-/* Gives up what is being made. */
+/* Cancels a report that is being made. */
 void report_job__free(struct report_job *job);
 
 /* Wants a report, or of a path that ends with .perfx a capture. Says why not, if there is none. */
@@ -20,7 +20,7 @@ void report_job__begin(struct report_job *job, const char *path);
 /* As in struct recorder_watcher. */
 char *report_job__wants(struct report_job *job);
 void report_job__captured(struct report_job *job, const char *path, int err);
-/* To be called often: says when the report has been written, or why it could not be. */
+/* Call it often: it prints that the report has been written, or the error. */
 void report_job__tick(struct report_job *job);
 
 #endif

@@ -160,7 +160,7 @@ void screen_close(void)
 	endwin();
 	delscreen(screen);
 	screen = NULL;
-	/* what stty had set before, to the bit: curses leaves what it has seen itself */
+	/* exactly the former settings: curses restores only those that it knows */
 	terminal.taken = 0;
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &terminal.settings);
 	interrupt_at_exit(NULL);

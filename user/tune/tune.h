@@ -82,7 +82,7 @@ void tune_runs_summarize(struct tune_runs *runs);
 
 struct tune_list {
 	const char *name; /* borrowed */
-	bool environment; /* a variable's; otherwise what a placeholder stands for */
+	bool environment; /* of a variable; otherwise of a placeholder */
 	char **values;
 	size_t values_count;
 };

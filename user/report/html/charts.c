@@ -120,7 +120,7 @@ static void flame_end(struct text *into, struct flame *flame, const char *unit, 
 	map64_clear(&flame->functions);
 }
 
-/* Calling contexts with what they and all below took. */
+/* Calling contexts with their time, callees included. */
 struct call_node {
 	uint64_t all_ns;
 	long parent; /* place among the contexts; -1: none */
@@ -161,7 +161,7 @@ static void add_rest(struct flame *flame, const char *name, uint64_t ns)
 	flame->rest_count++;
 }
 
-/* What all is, and what 100 % are: as in the table of functions. */
+/* Says what the sum and 100 % are: as in the table of functions. */
 static void add_calls_caption(struct text *into, const struct profile_process *p)
 {
 	open_chart(into, "flame",

@@ -277,7 +277,7 @@ static void add_contents(struct text *text, const struct document *document)
 	text_clear(&entries);
 }
 
-/* The one that the title names: it did most of what was traced. */
+/* The process of the title: the one with most traced time. */
 static const struct profile_process *main_process(const struct profile *profile)
 {
 	const struct profile_process *found = profile->processes;

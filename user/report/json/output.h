@@ -94,7 +94,7 @@ json_t *json_of_place(const struct finding_place *place);
 json_t *json_of_arguments(const char *cmdline);
 /* Perf events of a function's calls */
 json_t *json_of_perf_counters(const struct profile *profile, const struct profile_row *row);
-/* Calls by what is known of their cost, those of the function itself */
+/* The function's own calls, by how well their cost is known */
 json_t *json_of_call_costs(const struct profile_cost *cost);
 /* Each allocator's name once */
 json_t *json_of_allocators(const struct profile_memory *memory);

@@ -47,17 +47,6 @@ static void put_breakdown(struct json_output *o, const struct profile_steps *ste
 	json_put(o, "breakdown", ranges);
 }
 
-static void put_why(struct json_output *o, const struct profile *profile,
-		    const struct profile_process *process)
-{
-	struct text why = {0};
-
-	steps_add_why(&why, profile, process);
-	if (why.length)
-		json_put(o, "why", json_of_sentence(text_peek(&why)));
-	text_clear(&why);
-}
-
 static void put_real(struct json_output *o, const char *key, double value)
 {
 	if (value >= 0)
@@ -96,6 +85,7 @@ void json_put_steps(struct json_output *o, const struct profile *profile,
 	const struct profile_process *process = of_process->process;
 	const struct profile_steps *steps = &process->steps;
 	const struct profile_function *function = profile_function(profile, steps->function);
+	struct text why = {0};
 
 	if (!steps->ends_count)
 		return;
@@ -108,7 +98,10 @@ void json_put_steps(struct json_output *o, const struct profile *profile,
 	json_put_integer(o, "tid", steps->tid);
 	json_put_integer(o, "unrecorded", steps_unrecorded(process));
 	json_put_integer(o, "whole", steps->count);
-	put_why(o, profile, process);
+	steps_add_why(&why, profile, process);
+	if (why.length)
+		json_put(o, "why", json_of_sentence(text_peek(&why)));
+	text_clear(&why);
 	if (!steps->count) {
 		json_close(o, '}');
 		return;

@@ -69,15 +69,6 @@ json_t *json_of_arguments(const char *cmdline)
 	}
 }
 
-static void put_tool(struct json_output *o, const struct profile *p)
-{
-	json_open(o, "tool", '{');
-	json_put(o, "name", json_string("perfx-trace"));
-	json_put_string(o, "version", p->tool_version);
-	json_put(o, "command", arguments_of_line(p->command));
-	json_close(o, '}');
-}
-
 /* Since the start, as peak_at_ns is. */
 static void put_recording_windows(struct json_output *o, const struct profile *p)
 {
@@ -849,7 +840,8 @@ static json_t *late_object(const struct profile_late *row)
 	return object;
 }
 
-/* attached_late: what was not traced from its begin on; ended_unseen_ns: how long it lived. */
+/* attached_late: code that was not traced from its begin on; ended_unseen_ns: lifetime of an
+ * untraced process. */
 static void put_late(struct json_output *o, const struct profile *p, uint32_t process)
 {
 	json_t *rows = json_array();
@@ -937,7 +929,11 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 	json_open(&o, NULL, '{');
 	json_put(&o, "schema", json_string("perfx.report/1"));
 	json_put(&o, "verdict", json_of_sentence(analysis->verdict));
-	put_tool(&o, profile);
+	json_open(&o, "tool", '{');
+	json_put(&o, "name", json_string("perfx-trace"));
+	json_put_string(&o, "version", profile->tool_version);
+	json_put(&o, "command", arguments_of_line(profile->command));
+	json_close(&o, '}');
 	put_rules(&o, analysis);
 	put_capture(&o, profile);
 	put_losses(&o, profile->losses);

@@ -14,8 +14,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* A spreadsheet would compute what begins so; the wide forms too, in some languages. Spaces in
- * front do not help. */
+/* A spreadsheet would compute a text that begins so; the wide forms too, in some languages, and
+ * behind spaces. */
 static bool is_formula(const char *text)
 {
 	static const char *const wide[] = {"\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d",

@@ -79,7 +79,7 @@ struct data_table_kind {
 const struct data_table_kind *data_table_kind_named(const char *name);
 /* "functions, callers, …" and "pid, comm, …", for messages. */
 const char *data_table_kind_names(void);
-/* These three are of CSV, whose columns can be sorted by. */
+/* The next three are of the columns of CSV, which --sort takes. */
 void data_table_column_names(const struct data_table_kind *kind, struct text *into);
 
 const struct data_table_column *data_table_column_named(const struct data_table_kind *kind,

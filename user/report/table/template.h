@@ -19,7 +19,7 @@
 
 #define TEMPLATE_WHY 200 /* bytes */
 
-/* 0, or -EINVAL: why says in which line what is wrong. */
+/* 0, or -EINVAL: why has the line and the error. */
 int template_check(const char *text, char why[TEMPLATE_WHY]);
 /* Are all names in a checked text names of the JSON report? 0, or -EINVAL: why gives the line, the
  * unknown name and similar ones. */
