@@ -102,8 +102,6 @@ static void wait_for(uint32_t seen, uint64_t ns)
 	syscall(SYS_futex, &attention, FUTEX_WAIT_PRIVATE, seen, &timeout, NULL, 0);
 }
 
-/* --- the socket ------------------------------------------------------------------------------- */
-
 static ino_t inode_of(int fd)
 {
 	struct stat stat;
@@ -196,8 +194,6 @@ static int receive(struct perfx_agent_start *message, int *memfd)
 		memcpy(memfd, CMSG_DATA(first), sizeof(*memfd));
 	return size == sizeof(*message) ? (int)message->kind : -1;
 }
-
-/* --- its life --------------------------------------------------------------------------------- */
 
 static void drain(void)
 {

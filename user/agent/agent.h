@@ -26,8 +26,6 @@ bool agent_is_here(void);
 /* The agent's thread has something to do. From any thread; takes no lock. */
 void agent_wake(void);
 
-/* --- ring.c ----------------------------------------------------------------------------------- */
-
 /* What could not be handed on. Callbacks add from any thread. */
 enum loss {
 	LOSS_RING_FULL,
@@ -53,8 +51,6 @@ bool ring_publish(void);
 /* The number of a name, which goes into the ring when it is new. 0: there is none. */
 uint32_t ring_name(const char *text, uint32_t flags);
 
-/* --- buffers.c -------------------------------------------------------------------------------- */
-
 /* CUPTI's callbacks. */
 void buffer_requested(uint8_t **buffer, size_t *size, size_t *records_max);
 void buffer_completed(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
@@ -65,8 +61,6 @@ void buffers_unmap(void);
 size_t buffers_mapped_bytes(void);
 /* Hands each complete buffer to parse, oldest first, and takes it back into the pool. */
 void buffers_drain(void (*parse)(uint8_t *bytes, size_t valid));
-
-/* --- cupti.c ---------------------------------------------------------------------------------- */
 
 struct cupti_calls; /* of the API that are recorded: records.c */
 
@@ -118,8 +112,6 @@ bool cupti_begin(uint32_t level, uint32_t flags, char *why, size_t why_size);
 void cupti_disable(void);
 /* True: nothing of CUPTI is active in the process any more. */
 bool cupti_finalise(void);
-
-/* --- records.c -------------------------------------------------------------------------------- */
 
 /* Domains of calls, as CUPTI numbers them. */
 enum domain { DOMAIN_DRIVER = 1, DOMAIN_RUNTIME = 2, DOMAINS };

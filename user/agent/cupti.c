@@ -24,8 +24,6 @@
 
 struct cupti cupti;
 
-/* --- releases --------------------------------------------------------------------------------- */
-
 #define VERSION_OLDEST	    12	   /* CUDA 10: records of CONCURRENT_KERNEL as here */
 #define VERSION_FINALISE    24	   /* 12.6: before it, finalising crashes where graphs are used */
 #define VERSION_NULL_BUFFER 27	   /* 12.9: a request for a buffer may be declined */
@@ -38,8 +36,6 @@ static int major_of(uint32_t version)
 		return (int)(version / 10000);
 	return version >= 19 ? 12 : version >= 13 ? 11 : 10;
 }
-
-/* --- the driver ------------------------------------------------------------------------------- */
 
 #define CUDA_NOT_INITIALISED 3
 
@@ -84,8 +80,6 @@ void driver_tell_devices(void)
 			ring_put(&record, sizeof(record), PERFX_AGENT_DEVICE, NULL, 0);
 	}
 }
-
-/* --- the library ------------------------------------------------------------------------------ */
 
 struct mapped_search {
 	const char *prefix; /* of the file's name */
@@ -208,8 +202,6 @@ static const char *find_functions(void)
 	return NULL;
 }
 
-/* --- may it be used here? --------------------------------------------------------------------- */
-
 static int note_profiler(struct dl_phdr_info *info, size_t size, void *ctx)
 {
 	const char **name = ctx;
@@ -270,8 +262,6 @@ bool cupti_open(const char *injection, char *why, size_t why_size)
 	snprintf(why, why_size, "%s is too old: it has no %s", cupti.path, missing);
 	return false;
 }
-
-/* --- recording -------------------------------------------------------------------------------- */
 
 #define MULTIPLE_SUBSCRIBERS 39 /* CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED */
 
@@ -415,8 +405,6 @@ void cupti_disable(void)
 		cupti.activity_disable(kinds[i].kind);
 	cupti.activity_disable(CUPTI_GRAPH_TRACE);
 }
-
-/* --- the end ---------------------------------------------------------------------------------- */
 
 /* CUPTI wants to be finalised where no call of CUDA is under way on another thread: at the exit of
  * one, on the thread that makes it. */

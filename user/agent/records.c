@@ -14,8 +14,6 @@
 /* cuptiGetVersion of CUDA 11.6: records name the graph that they belong to. */
 #define VERSION_GRAPH_ID 17
 
-/* --- calls ------------------------------------------------------------------------------------ */
-
 static struct call {
 	uint8_t op;
 	uint32_t name; /* of the ring; 0: not yet */
@@ -99,8 +97,6 @@ void records_find_calls(void)
 	}
 }
 
-/* --- fields ----------------------------------------------------------------------------------- */
-
 static uint16_t u16_at(const uint8_t *record, size_t offset)
 {
 	uint16_t value;
@@ -157,8 +153,6 @@ static void put_activity(struct perfx_agent_activity *activity)
 	else
 		ring_put(activity, sizeof(*activity), PERFX_AGENT_ACTIVITY, NULL, 0);
 }
-
-/* --- a parser a kind -------------------------------------------------------------------------- */
 
 static uint32_t kernel_name(const uint8_t *record)
 {
@@ -331,8 +325,6 @@ static void parse_driver_call(const uint8_t *record)
 {
 	parse_call(record, DOMAIN_DRIVER);
 }
-
-/* --- a buffer --------------------------------------------------------------------------------- */
 
 /* least_bytes: of a record since the first CUPTI that is used, and since CUDA 11.6. */
 static const struct parser {

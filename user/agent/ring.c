@@ -19,8 +19,6 @@ static uint64_t published;
 /* Of all threads; copied into the ring by the agent's. */
 static _Atomic uint64_t losses[PERFX_AGENT_LOSSES];
 
-/* --- names: a table that does not grow, so that nothing is ever copied ------------------------ */
-
 #define NAMES_SLOTS 32768 /* a power of two */
 #define NAMES_MAX   (NAMES_SLOTS / 2)
 

@@ -154,8 +154,8 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* --- files of other users: fs.protected_regular, fs.protected_fifos and fs.protected_symlinks
- * (proc_sys_fs(5)) reject them, but not every machine sets these --- */
+/* Files of other users are rejected: fs.protected_regular, fs.protected_fifos and
+ * fs.protected_symlinks (proc_sys_fs(5)) do so, but not every machine sets them. */
 
 /* Is the owner root, this process's user, or the user who called sudo? */
 static bool is_ours(uid_t owner)
@@ -190,9 +190,8 @@ static int check_existing(int folder_fd, const char *name, struct stat *old)
 	return 0;
 }
 
-/* --- the folder of an output: its path is walked once, so nobody can replace a part of it between
- * a check and its use --- */
-
+/* The path of an output's folder is walked once, so that nobody can replace a part of it between a
+ * check and its use. */
 #define LINKS_MAX    40 /* as the kernel's MAXSYMLINKS */
 #define FOLDER_FLAGS (O_PATH | O_CLOEXEC)
 
@@ -285,8 +284,6 @@ static int open_folder(const char *path)
 		close(walk.fd);
 	return err ? err : walk.fd;
 }
-
-/* --- opening --- */
 
 /* File systems without owners, and a process without privilege, leave it as it is. */
 static void give_to_caller(int fd)
@@ -475,8 +472,6 @@ int output_open(struct output *output, const char *path, enum output_kind kind)
 	return fd < 0 ? fd : 0;
 }
 
-/* --- writing and closing --- */
-
 int output_write(int fd, const void *data, size_t size)
 {
 	const char *bytes = data;
@@ -557,8 +552,6 @@ int output_store(struct output *output, const void *data, size_t size)
 	output_discard(output);
 	return err;
 }
-
-/* --- names --- */
 
 struct place {
 	dev_t device;

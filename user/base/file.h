@@ -73,9 +73,6 @@ int output_store(struct output *output, const void *data, size_t size);
  * nothing. */
 bool output_is_same(const char *a, const char *b);
 
-/* --- the user who called sudo ------------------------------------------------------------------
- */
-
 /* False when this was not started by sudo. */
 bool caller_ids(uid_t *uid, gid_t *gid);
 

@@ -21,8 +21,6 @@ struct pool {
 const char *pool_add(struct pool *pool, const char *text);
 void pool_clear(struct pool *pool);
 
-/* --- items that stay where they are while more are added: an array of chunks ----------------- */
-
 #define CHUNKS_SHIFT 9
 #define CHUNKS_ITEMS (1u << CHUNKS_SHIFT) /* of a chunk */
 
@@ -42,8 +40,6 @@ static inline void *chunks_at(const struct chunks *chunks, size_t index, size_t 
 void *chunks_add(struct chunks *chunks, size_t item_size);
 void chunks_clear(struct chunks *chunks);
 
-/* --- a hash map from 64-bit keys to indices: open addressing --------------------------------- */
-
 #define MAP64_NONE UINT32_MAX
 
 struct map64 {
@@ -58,8 +54,6 @@ int map64_put(struct map64 *map, uint64_t key, uint32_t index);
 /* A key that is not in the map is fine. */
 void map64_remove(struct map64 *map, uint64_t key);
 void map64_clear(struct map64 *map);
-
-/* --- a set of prefixes: does a name begin with one of them? Asked of a million names --------- */
 
 struct prefixes {
 	const char **list;

@@ -25,8 +25,6 @@ static bool line_above_is_reductions;
 #define TO_LINE_START "\r\x1b[K"       /* and clears the line */
 #define LINE_ABOVE    "\r\x1b[A\x1b[K" /* the same for the line above */
 
-/* --- messages that are kept while a screen is shown --- */
-
 #define HELD_MAX 100
 
 static struct {
@@ -91,8 +89,6 @@ size_t msg_held(char *line, size_t size)
 	return count;
 }
 
-/* --- one at a time --- */
-
 /* Escapes the text: names from a traced process may contain control characters. */
 static void add_escaped(struct text *line, const char *fmt, va_list ap)
 	__attribute__((format(printf, 2, 0)));
@@ -138,8 +134,6 @@ static unsigned terminal_columns(void)
 
 	return !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col ? size.ws_col : 80;
 }
-
-/* --- the line of reductions --- */
 
 /* A line for each change would be ten lines in two seconds: if the line cannot be replaced, it is
  * printed when nothing has changed for this long. */

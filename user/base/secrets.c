@@ -37,8 +37,6 @@ static char *mask(char *from, char *to)
 	return from + stars;
 }
 
-/* --- keys ------------------------------------------------------------------------------------ */
-
 #define WORDS_MAX 8
 #define WORD_MAX  24
 
@@ -231,8 +229,6 @@ static bool is_ordinary_value(enum certainty certainty, const char *value, size_
 	       (length <= 6 && strspn(value, "0123456789") >= length);
 }
 
-/* --- key and value in one argument ----------------------------------------------------------- */
-
 struct argument {
 	char *begin;
 	bool is_script; /* of sh -c: blanks separate words */
@@ -374,8 +370,6 @@ static char *hide_after_key(const struct argument *argument, char *key, char *en
 	return mask(p, value_to);
 }
 
-/* --- values that look like keys --------------------------------------------------------------- */
-
 struct prefix {
 	const char *text;
 	size_t least; /* characters behind it, or it is something else */
@@ -497,8 +491,6 @@ static char *hide_token(const struct argument *argument, char *token)
 	return end;
 }
 
-/* --- URLs ------------------------------------------------------------------------------------- */
-
 /* The '@' before the host of a URL whose authority begins at p; NULL: it has no user. An unescaped
  * password may contain '/'; digits after ':' are a port. */
 static char *host_at_sign(char *p)
@@ -607,8 +599,6 @@ static void hide_in(const struct argument *argument)
 		p = behind == end ? hide_token(argument, p) : behind;
 	}
 }
-
-/* --- options and their values ----------------------------------------------------------------- */
 
 /* The kind of value expected in the next word. */
 enum value { VALUE_NONE, VALUE_LIKELY, VALUE_SURE, VALUE_USER, VALUE_ASSIGNED, VALUE_ANY };

@@ -288,8 +288,6 @@ static bool added_whole(struct text *into, const char *text, unsigned columns)
 	return fits || columns == 0;
 }
 
-/* --- names of code --- */
-
 /* Behind "operator": "<<", "()", "->" */
 static size_t operator_length(const char *name)
 {
@@ -462,8 +460,7 @@ void utf8_cut(struct text *into, const char *text, unsigned columns)
 }
 
 static const char plain_characters[] =
-	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-	"_@%+=:,./-";
+	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
 
 void shell_quote(struct text *into, const char *argument)
 {

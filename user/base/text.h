@@ -79,8 +79,6 @@ bool text_is_one_of(const char *text, const char *const *list);
 /* Does it begin with one of a NULL-terminated list? */
 bool text_begins_with_one_of(const char *text, const char *const *prefixes);
 
-/* --- UTF-8 from untrusted sources: stepping, repairing, and its width on a terminal ---------- */
-
 #define UTF8_INVALID UINT32_MAX
 
 /* Takes one character and returns its bytes. One byte with *code = UTF8_INVALID where none begins
@@ -103,8 +101,6 @@ void utf8_cut(struct text *into, const char *text, unsigned columns);
 /* Adds a name without its arguments and those of templates: "sort<Item*>(int)::{lambda(int)#1}" →
  * "sort<…>(…)::{lambda(int)#1}". */
 void name_fold(struct text *into, const char *name);
-
-/* --- command lines ---------------------------------------------------------------------------- */
 
 /* Adds an argument so that a POSIX shell reads it back: plain, or in single quotes. */
 void shell_quote(struct text *into, const char *argument);

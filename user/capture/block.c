@@ -13,8 +13,6 @@
 #include <zlib.h>
 #include <zstd.h>
 
-/* --- records and columns --- */
-
 /* In the ORDER column; from ORDER_LIKE on it is the template's number. */
 #define ORDER_WHOLE    0 /* the next of WHOLE */
 #define ORDER_TEMPLATE 1 /* the next of WHOLE, and those to come may be like it */
@@ -81,8 +79,6 @@ static inline uint64_t unzigzag(uint64_t value)
 {
 	return (value >> 1) ^ -(value & 1);
 }
-
-/* --- records → columns --- */
 
 #define SLOTS (2 * TEMPLATES_MAX)
 
@@ -253,8 +249,6 @@ const struct columns *column_encoder__encode(struct column_encoder *encoder, con
 	}
 	return &encoder->columns;
 }
-
-/* --- columns → records --- */
 
 struct column_decoder {
 	struct template templates[TEMPLATES_MAX];
@@ -446,8 +440,6 @@ int column_decoder__decode(struct column_decoder *decoder, const struct columns 
 	return 0;
 }
 
-/* --- blocks --- */
-
 /* Fast enough for a flood, and columns leave little for the slower levels to find. */
 #define LEVEL 1
 
@@ -478,8 +470,6 @@ bool block_header_read(struct block_header *header, const void *bytes, size_t si
 	return !memcmp(header->sync, BLOCK_SYNC, BLOCK_SYNC_BYTES) &&
 	       header->header_crc == crc_of(header, offsetof(struct block_header, header_crc));
 }
-
-/* --- to the file --- */
 
 struct packer {
 	struct column_encoder *encoder;
@@ -563,8 +553,6 @@ void block_renumber(void *block, uint32_t sequence)
 	header.header_crc = crc_of(&header, offsetof(struct block_header, header_crc));
 	memcpy(block, &header, sizeof(header));
 }
-
-/* --- from the file --- */
 
 struct unpacker {
 	struct column_decoder *decoder;

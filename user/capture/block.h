@@ -11,8 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* --- columns --- */
-
 /*
  * Records ↔ columns, so that what is alike lies together and compresses: of a span only its times
  * are new, all else it shares with the last one of its calling context. Layout: docs/capture.md.
@@ -61,8 +59,6 @@ void column_decoder__free(struct column_decoder *decoder);
  * -EBADMSG: they are damaged. */
 int column_decoder__decode(struct column_decoder *decoder, const struct columns *columns,
 			   void *records, size_t size);
-
-/* --- blocks --- */
 
 #define BLOCK_SYNC	 "PERFXBLK"
 #define BLOCK_SYNC_BYTES 8

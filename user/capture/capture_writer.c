@@ -71,8 +71,6 @@ void capture_dump__free(struct capture_dump *dump)
 	free(dump);
 }
 
-/* --- the thread --- */
-
 /* What cannot be synced (a pipe) is no disk. Any other error counts at once: the kernel returns
  * it once, and the next call succeeds. */
 static int sync_data(int fd)
@@ -166,8 +164,6 @@ static void *write_batches(void *arg)
 	pthread_mutex_unlock(&writer->lock);
 	return NULL;
 }
-
-/* --- the thread that adds records --- */
 
 static void empty(struct batch *batch)
 {

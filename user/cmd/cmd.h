@@ -31,14 +31,9 @@ int cmd_doctor(void);
 int cmd_explain(const struct options *options);
 int cmd_peaks(void);
 
-/* --- trace.c: a recording ---
- */
-
 /* What the command line says of it; the rest is the caller's to fill. */
 struct recorder_options recorder_options_of(const struct options *options,
 					    const struct features *features);
-
-/* --- targets.c: what the user named, found and checked --- */
 
 /* Pids of what -p names, malloc'd. EXIT_OK, or EXIT_FAILED: no such process, a kernel thread, our
  * own pid, 32-bit. */
@@ -55,8 +50,6 @@ struct plan_options plan_options_of(const struct options *options, const struct 
 /* The arguments as one string that a shell would take, malloc'd. */
 char *shell_join(char *const *argv);
 
-/* --- replay.c: a capture through a pipeline --- */
-
 /* A whole file. 0 or -errno, for which replay_error() has words. */
 int replay_file(const char *path, struct pipeline *pipeline, bool say_damage);
 /* options->capture, or the time slice that --since and --until choose. As above. */
@@ -65,8 +58,6 @@ const char *replay_error(int err);
 struct capture_source source_of(const struct options *options);
 /* Says why replay_capture() failed, and returns the exit code for it. */
 int replay_say_error(const struct options *options, int err);
-
-/* --- report.c: where a report goes; chosen and opened before tracing, written in one piece --- */
 
 struct report_target {
 	const struct report_writer *writer;

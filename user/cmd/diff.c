@@ -15,9 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- one of the two ----------------------------------------------------------------------------
- */
-
 struct recording {
 	const char *path;
 	struct aggregate *aggregate; /* of a capture */
@@ -90,9 +87,6 @@ static void unload(struct recording *recording)
 	aggregate__free(recording->aggregate);
 	json_report__free(recording->report);
 }
-
-/* --- the comparison ----------------------------------------------------------------------------
- */
 
 static struct diff_options look_of(const struct options *options)
 {

@@ -18,9 +18,6 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* --- doctor -------------------------------------------------------------------------------------
- */
-
 enum check_flags {
 	USEFUL = 0,
 	NEEDED = 1, /* tracing does not work without it */
@@ -165,8 +162,7 @@ int cmd_doctor(void)
 		 !f.optimized_nop5 || f.nop5_survives_fork, TRIED,
 		 "bug in this kernel: forked children of traced programs can crash; perfx-trace "
 		 "probes another instruction, at the cost of a trap, but USDT probes of other "
-		 "tools "
-		 "are affected"},
+		 "tools are affected"},
 		{"network I/O", f.socket_lengths, TRIED,
 		 "needs Linux 6.3; without it, reports have no bytes sent and received"},
 		{"time off the CPU", f.switches, TRIED,
@@ -209,9 +205,6 @@ int cmd_doctor(void)
 	printf("\nTracing does not work here: %d required features are missing.\n", missing);
 	return EXIT_FAILED;
 }
-
-/* --- peaks --------------------------------------------------------------------------------------
- */
 
 static void print_rate(const char *what, const double rates[2], const char *unit)
 {

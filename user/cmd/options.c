@@ -306,8 +306,7 @@ static int check_combination(const struct options *options)
 		 "merge needs a file for the capture of the job: -o FILE.perfx"},
 		{options->keep && capture != options->keep,
 		 "--capture keeps the capture of a report, but -o FILE.perfx writes no report: "
-		 "leave "
-		 "one out"},
+		 "leave one out"},
 		{options->capture_max && !capture && !live,
 		 "--max-size limits a capture: use record -o FILE, or --capture FILE"},
 		{options->flight_ns && writes_report && !live,
@@ -337,9 +336,8 @@ static int check_combination(const struct options *options)
 	return EXIT_OK;
 }
 
-/* --- files: a capture cannot be made again, so none is written that is read, and none by two.
+/* A capture cannot be made again, so no file is both read and written, and none is written twice.
  * stdout counts, where a shell has led it into a file. */
-
 #define STDOUT_PATH "/dev/stdout"
 
 static int check_read(const struct options *options, const char *written)
@@ -561,9 +559,6 @@ static int take_words(struct options *options, int argc, char **argv)
 		code = check_files(options);
 	return code || options->verb != VERB_COMPARE ? code : load_cost_model(options);
 }
-
-/* --- tune: an option that is none of its own is a list of values -------------------------------
- */
 
 /* The row of an option's word: "--name", "--name=value", "-x"; *value: whether it has its value
  * with it. */

@@ -59,7 +59,8 @@ static char *verb_text(const struct verb_row *row, const char *text)
 	return expand(text, option_row_named("format")->names(row->verb));
 }
 
-/* --- --help -------------------------------------------------------------------------------------
+/*
+ * --help:
  *
  *   -d, --duration TIME      length of the recording: 10, 500ms, 2m (default 10s;
  *                            run: until the program exits)
@@ -140,9 +141,6 @@ void options_help(enum verb verb)
 	     "Exit status: 0 done, 1 failed, 2 usage, 3 target killed or gone, 4 findings\n"
 	     "(--fail-on), 77 no privilege, 130 second Ctrl-C; run: that of the program.");
 }
-
-/* --- the man page -------------------------------------------------------------------------------
- */
 
 #define UPPER	"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define LOWER	"abcdefghijklmnopqrstuvwxyz"
@@ -293,9 +291,6 @@ void options_man(FILE *template)
 	}
 	free(line);
 }
-
-/* --- completions: what docs/completions/ ask for ------------------------------------------------
- */
 
 /* A help's first clause, which a menu has room for. */
 static void print_candidate(const char *dashes, const char *word, const char *help)

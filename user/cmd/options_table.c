@@ -12,9 +12,6 @@
 
 #include <string.h>
 
-/* --- verbs --------------------------------------------------------------------------------------
- */
-
 /* The first is what is done without a verb. */
 const struct verb_row verb_rows[] = {
 	{"trace", VERB_TRACE, "-p PID|NAME [OPTIONS]", COMPLETE_NOTHING, VERB_TEXTS_trace},
@@ -38,9 +35,6 @@ const struct verb_row verb_rows[] = {
 	{"help", VERB_HELP, "[VERB]", COMPLETE_NOTHING, VERB_TEXTS_help},
 };
 const size_t verb_rows_count = sizeof(verb_rows) / sizeof(verb_rows[0]);
-
-/* --- options ------------------------------------------------------------------------------------
- */
 
 #define LIVE	  (FOR_VERB(VERB_TOP) | FOR_VERB(VERB_SERVE))
 #define FILING	  (FOR_VERB(VERB_TRACE) | FOR_VERB(VERB_RECORD) | FOR_VERB(VERB_RUN))
@@ -233,9 +227,6 @@ const struct option_alias option_aliases[] = {
 	{"ring", "flight", .until = "0.2.0"},
 };
 const size_t option_aliases_count = sizeof(option_aliases) / sizeof(option_aliases[0]);
-
-/* --- look-ups -----------------------------------------------------------------------------------
- */
 
 const struct verb_row *verb_row_named(const char *name)
 {

@@ -428,8 +428,6 @@ int take_nothing(const struct option_row *row, struct options *options, char *va
 	return EXIT_OK;
 }
 
-/* --- names of values that other modules know --- */
-
 const char *names_of_formats(enum verb verb)
 {
 	if (verb == VERB_EXPORT)

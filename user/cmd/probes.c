@@ -153,8 +153,6 @@ static void print_function(const struct plan *plan, const struct plan_function *
 	free(base);
 }
 
-/* --- many of a kind --- */
-
 static const char *kind_of(const struct plan *plan, const struct plan_function *function)
 {
 	if (function->role == PLAN_USDT)
@@ -255,8 +253,6 @@ static void print_groups(const struct plan *plan, const struct options *options,
 	free(group);
 }
 
-/* --- all --- */
-
 /* Were there any? */
 static bool print_named(const struct plan *plan, const struct options *options,
 			const struct calibration *calibration)
@@ -288,9 +284,6 @@ static void print_plan(const struct plan *plan, const struct options *options,
 	if (!links->hit)
 		printf("costs unknown: measuring them needs the privileges for tracing\n");
 }
-
-/* --- memory -------------------------------------------------------------------------------------
- */
 
 #define ONE_PERCENT_NS 1e7 /* of a second */
 
@@ -348,8 +341,6 @@ static void print_provider(const struct plan *plan, pid_t pid)
 	}
 	printf("%s\n", guessed ? " (a guess: the order of its libraries cannot be read)" : "");
 }
-
-/* --- levels --- */
 
 struct level {
 	const char *name;
@@ -470,9 +461,6 @@ static void print_memory(const struct plan *plan, const struct calibration *cali
 			print_provider(plan, pids[i]);
 	print_levels(plan, calibration);
 }
-
-/* --- the whole ----------------------------------------------------------------------------------
- */
 
 static void print_skipped(const struct plan *plan)
 {

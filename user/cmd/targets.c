@@ -103,8 +103,6 @@ static int find_number(const char *text, pid_t **pids, size_t *count)
 	return code ? code : add_pid(pid, pids, count);
 }
 
-/* --- several processes of one name --- */
-
 #define COMMAND_COLUMNS 50
 #define NAMED_MAX	8
 #define ANSWERS_MAX	3
@@ -280,8 +278,6 @@ static int find_name(const char *name, const struct options *options, pid_t **pi
 	return code;
 }
 
-/* --- a shell's children --- */
-
 static bool is_shell(const char *comm)
 {
 	static const char *const shells[] = {"bash", "sh",   "dash", "zsh", "fish",
@@ -411,8 +407,7 @@ int features_check(struct features *features, bool no_cache)
 		features_find(features);
 	if (!features->privileged) {
 		msg_say("no permission to load BPF programs (%s): run with sudo, or see "
-			"perfx-trace "
-			"doctor",
+			"perfx-trace doctor",
 			strerror(features->load_error));
 		return EXIT_PRIVILEGE;
 	}
@@ -423,8 +418,7 @@ int features_check(struct features *features, bool no_cache)
 	}
 	if (!pids_are_the_hosts()) {
 		msg_say("process ids of this container are not those of the host: run on the host, "
-			"or "
-			"start the container with --pid=host");
+			"or start the container with --pid=host");
 		return EXIT_FAILED;
 	}
 	return EXIT_OK;

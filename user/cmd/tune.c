@@ -19,9 +19,6 @@
 /* A program that failed so often does so always. */
 #define FAILURES_MAX 2
 
-/* --- a run ------------------------------------------------------------------------------------
- */
-
 /* What all runs have in common. */
 struct bench {
 	const struct options *options;
@@ -182,9 +179,6 @@ static void say_plan(const struct bench *bench, size_t rounds_count)
 	text_clear(&text);
 }
 
-/* --- tune -------------------------------------------------------------------------------------
- */
-
 static int prepare(struct tune *tune, const struct options *options)
 {
 	char why[TUNE_WHY];
@@ -274,9 +268,6 @@ int cmd_tune(const struct options *options)
 	tune_clear(&tune);
 	return code;
 }
-
-/* --- compare ----------------------------------------------------------------------------------
- */
 
 /* A side is a letter of 'A' and 'B'. */
 static int run_side(struct bench *bench, struct comparison *comparison, char side, size_t round)

@@ -155,8 +155,6 @@ static void emit_statement(struct generator *generator, const struct statement *
 	}
 }
 
-/* --- values that are held --- */
-
 /* Operations needed to evaluate it. */
 static size_t cost_of(const struct generator *generator, const struct node *node)
 {

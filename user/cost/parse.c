@@ -454,8 +454,6 @@ static const struct node *parse_expression(struct parser *parser)
 	return node;
 }
 
-/* --- statements ------------------------------------------------------------------------------ */
-
 static struct statement *new_statement(struct parser *parser, enum perfx_op op)
 {
 	struct statement *statement =
@@ -713,8 +711,7 @@ static void parse_statement(struct parser *parser)
 		fail(parser,
 		     "'%s' is not a statement: flops bytes dtype let same note bus int slot kernel "
 		     "leaf worker submits moves exit launch launch_by_stub graph copy wait "
-		     "kernel_name "
-		     "kernel_alias",
+		     "kernel_name kernel_alias",
 		     word);
 }
 

@@ -182,8 +182,6 @@ int counter_event_open(const struct counter_event *event, pid_t tid)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* --- trying --------------------------------------------------------------------------------- */
-
 static void close_all(const int *fds, size_t count)
 {
 	for (size_t i = 0; i < count; i++)

@@ -10,8 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* --- sums ------------------------------------------------------------------------------------- */
-
 /* What a sum is of: the fields of a record between its header and its sums. */
 #define KEY_BYTES \
 	(offsetof(struct perfx_gpu_overflow, count) - offsetof(struct perfx_gpu_overflow, process))
@@ -107,8 +105,6 @@ void gpu_events_clear(struct gpu_events *events)
 	events->sums_count = events->sums_capacity = 0;
 }
 
-/* --- threads ---------------------------------------------------------------------------------- */
-
 static bool is_in_other_pid_namespace(pid_t pid)
 {
 	struct stat ours, theirs;
@@ -132,8 +128,6 @@ uint32_t agent_events_thread(struct agent_events *events, uint32_t own_id)
 	map64_put(&events->threads, own_id, tid); /* without memory it is looked up again */
 	return tid;
 }
-
-/* --- devices ---------------------------------------------------------------------------------- */
 
 /* "GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f", as NVML has it. */
 static void print_uuid(const uint8_t uuid[16], char text[48])
@@ -172,8 +166,6 @@ static void take_device(struct agent_events *events, const struct perfx_agent_de
 	print_uuid(device->uuid, uuid);
 	events->devices[device->device] = number_device(events->all, device->device, uuid);
 }
-
-/* --- records ---------------------------------------------------------------------------------- */
 
 /* An agent's names are numbered in the order in which they come, so a gap is of its making. */
 #define NAMES_MAX 65536

@@ -19,8 +19,6 @@
  * take neither name nor peak of another. The driver has room for 32 GPUs. */
 #define AGENT_DEVICES_UNLISTED (PERFX_GPU_DEVICES_MAX / 2)
 
-/* --- what is shared by all processes of a recording ------------------------------------------- */
-
 struct gpu_events {
 	struct sink *sink;	   /* borrowed */
 	struct gpu_names *names;   /* borrowed */
@@ -40,8 +38,6 @@ struct gpu_events {
 /* Sends what has been added to the sums since the last time: OVERFLOW. */
 void gpu_events_emit_sums(struct gpu_events *events);
 void gpu_events_clear(struct gpu_events *events);
-
-/* --- of one process --------------------------------------------------------------------------- */
 
 struct agent_events {
 	struct gpu_events *all;

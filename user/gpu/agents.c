@@ -126,8 +126,6 @@ int agents__fd(const struct agents *agents)
 	return agents ? agents->epoll_fd : -1;
 }
 
-/* --- what the report says --------------------------------------------------------------------- */
-
 /* Before CUDA 13 versions were counted: the index is the number. */
 static const char *const counted_releases[] = {
 	[12] = "10",   [13] = "11.0", [14] = "11.1", [15] = "11.2",
@@ -205,8 +203,6 @@ void agents__refused(struct agents *agents, pid_t pid, const char *why)
 	emit_refused(agents, pid, why);
 }
 
-/* --- connections ------------------------------------------------------------------------------ */
-
 void agents_socket_name(char name[AGENTS_NAME_BYTES])
 {
 	uint64_t number = 0;
@@ -236,8 +232,6 @@ int agents__listen(struct agents *agents, const char *name)
 		return -errno;
 	return watch(agents, agents->listen_fd);
 }
-
-/* --- messages to an agent --------------------------------------------------------------------- */
 
 /* memfd: -1: none goes with it. 0 or -errno. */
 static int send_message(const struct agent *agent, const struct perfx_agent_start *message,
@@ -297,8 +291,6 @@ static int send_start(struct agents *agents, struct agent *agent)
 	close(memfd);
 	return err;
 }
-
-/* --- an agent's end --------------------------------------------------------------------------- */
 
 static void end_agent(struct agent *agent)
 {
@@ -364,8 +356,6 @@ static void try_to_start(struct agents *agents, struct agent *agent)
 	else
 		agent->state = AGENT_STARTED;
 }
-
-/* --- messages of an agent --------------------------------------------------------------------- */
 
 static void say_limit(struct agents *agents)
 {
@@ -506,8 +496,6 @@ static void poll_agent(struct agents *agents, struct agent *agent)
 		on_closed(agents, agent);
 }
 
-/* --- who may connect -------------------------------------------------------------------------- */
-
 /* A new entry of the list, or that of an ended agent. NULL: all agents live, or no memory. */
 static struct agent **find_place(struct agents *agents)
 {
@@ -646,8 +634,6 @@ void agents__poll(struct agents *agents)
 		if (agents->list[i]->state != AGENT_ENDED)
 			poll_agent(agents, agents->list[i]);
 }
-
-/* --- the recording ---------------------------------------------------------------------------- */
 
 void agents__begin(struct agents *agents, uint64_t begin_ns, uint64_t deadline_ns)
 {

@@ -36,8 +36,6 @@ static bool find_library(char *path, size_t size)
 	return found;
 }
 
-/* --- in a child ------------------------------------------------------------------------------- */
-
 struct answer {
 	int has_driver; /* with a device */
 	uint32_t version;
@@ -86,8 +84,6 @@ static bool ask_in_child(const char *path, struct answer *answer)
 		process_reap(child, 0);
 	return answered;
 }
-
-/* --- for doctor ------------------------------------------------------------------------------- */
 
 bool cupti_check(char *what, char *why, size_t size)
 {

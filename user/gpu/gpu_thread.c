@@ -45,8 +45,6 @@ struct gpu_thread {
 	struct gpu_round round;
 };
 
-/* --- what a process has open ------------------------------------------------------------------ */
-
 uint64_t gpu_files_open(const char *proc, pid_t pid)
 {
 	char path[300], target[64];
@@ -78,8 +76,6 @@ static uint64_t files_of_all(const struct gpu_thread *thread)
 		minors |= gpu_files_open(proc, thread->pids[i]);
 	return minors;
 }
-
-/* --- a round ---------------------------------------------------------------------------------- */
 
 static bool is_asked_for(const struct gpu_thread *thread, pid_t pid)
 {
@@ -191,8 +187,6 @@ static void run_round(struct gpu_thread *thread)
 		sample_device(thread, i);
 }
 
-/* --- the thread ------------------------------------------------------------------------------- */
-
 static void destroy(struct gpu_thread *thread)
 {
 	for (size_t i = 0; i < thread->round.capacity; i++)
@@ -274,8 +268,6 @@ struct gpu_thread *gpu_thread__new(const struct gpu_thread_options *options)
 	errno = -err;
 	return NULL;
 }
-
-/* --- its owner -------------------------------------------------------------------------------- */
 
 static bool is_busy(enum gpu_thread_state state)
 {

@@ -217,8 +217,6 @@ struct nvml {
 #define NVML(nvml, call, ...) \
 	((nvml)->calls.call ? (nvml)->calls.call(__VA_ARGS__) : FUNCTION_NOT_FOUND)
 
-/* --- opening ---------------------------------------------------------------------------------- */
-
 static int errno_of(int result)
 {
 	switch ((enum result)result) {
@@ -362,8 +360,6 @@ uint32_t nvml__devices_count(const struct nvml *nvml)
 	return nvml->count;
 }
 
-/* --- a device --------------------------------------------------------------------------------- */
-
 /* Takes note of a GPU that has fallen off its bus: every call says so from then on. */
 static int note(struct device *device, int result)
 {
@@ -504,8 +500,6 @@ int nvml__device(struct nvml *nvml, uint32_t index, struct nvml_device *out)
 	return device->lost ? -ENODEV : 0;
 }
 
-/* --- what it does now ------------------------------------------------------------------------- */
-
 /* The second version leaves out what the driver reserves for itself, as nvidia-smi does. */
 static uint64_t used_memory(struct nvml *nvml, struct device *device)
 {
@@ -555,8 +549,6 @@ static uint32_t clock_mhz(struct nvml *nvml, struct device *device, enum clock_t
 
 	return number(device, result, mhz);
 }
-
-/* --- activity of its units, Hopper and later -------------------------------------------------- */
 
 /* The driver refreshes what it samples no more often. */
 #define GPM_INTERVAL_NS 100000000u
@@ -638,8 +630,6 @@ int nvml__usage(struct nvml *nvml, uint32_t index, struct perfx_gpu_usage *usage
 	sample_activity(nvml, device, usage);
 	return device->lost ? -ENODEV : 0;
 }
-
-/* --- its processes ---------------------------------------------------------------------------- */
 
 /* Drivers 535.43 to 535.86 had a larger struct under the name of _v3. */
 static bool has_broken_v3(const struct nvml *nvml)

@@ -48,8 +48,6 @@ struct folder {
 	char script[64]; /* the path, as the process sees it */
 };
 
-/* --- the folder ------------------------------------------------------------------------------- */
-
 static int write_whole(int fd, const void *bytes, size_t size)
 {
 	for (size_t at = 0; at < size;) {
@@ -136,8 +134,6 @@ static bool has_file(const struct folder *folder, const char *name)
 {
 	return !faccessat(folder->fd, name, F_OK, AT_SYMLINK_NOFOLLOW);
 }
-
-/* --- the process ------------------------------------------------------------------------------ */
 
 static int say(struct inject_result *result, int err, const char *why)
 {

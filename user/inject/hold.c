@@ -62,8 +62,6 @@ static uint64_t status_number(const struct hold *hold, const char *key, int base
 	return number;
 }
 
-/* --- breakpoints ------------------------------------------------------------------------------ */
-
 static int open_entry(struct hold *hold, uint64_t address)
 {
 	struct perf_event_attr attr = {.type = PERF_TYPE_BREAKPOINT,
@@ -125,8 +123,6 @@ void hold__close(struct hold *hold)
 		close(hold->entries[i]);
 	hold->entries_count = 0;
 }
-
-/* --- stops ------------------------------------------------------------------------------------ */
 
 static void went_on(struct hold *hold)
 {
@@ -319,8 +315,6 @@ int hold__wait_asleep(struct hold *hold, uint64_t until_ns)
 		pass_on(hold, status, PTRACE_CONT);
 	}
 }
-
-/* --- its state -------------------------------------------------------------------------------- */
 
 int hold__state(struct hold *hold, struct thread_state *state)
 {

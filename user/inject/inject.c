@@ -106,9 +106,6 @@ static off_t data_at(const struct injection *in)
 	return (off_t)(stub_at(in) + STUB_CODE_BYTES);
 }
 
-/* --- an interrupted system call ----------------------------------------------------------------
- */
-
 static bool waits_for_events(uint64_t nr)
 {
 	return nr == SYS_epoll_wait || nr == SYS_epoll_pwait || nr == SYS_semop;
@@ -140,9 +137,6 @@ static void decide_restart(struct injection *in)
 	in->again = *regs;
 	in->again.rax = nr;
 }
-
-/* --- in the thread's place ---------------------------------------------------------------------
- */
 
 static int64_t call(struct injection *in, long nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
 		    uint64_t e, uint64_t f)
@@ -374,9 +368,6 @@ static void enter_stub(struct injection *in)
 		in->left = true;
 }
 
-/* --- a moment ----------------------------------------------------------------------------------
- */
-
 /* -EAGAIN: not now. */
 static int check_moment(struct injection *in, const char **where)
 {
@@ -481,9 +472,6 @@ static int try_asleep(struct injection *in, uint64_t until_ns)
 	return err;
 }
 
-/* --- a thread ----------------------------------------------------------------------------------
- */
-
 /* What holds another's thread is not to wait for a processor itself. A real-time priority makes it
  * worse: measured, 9 ms in place of 0.5 where all processors are busy. */
 static void hurry(void)
@@ -540,9 +528,6 @@ static int run_thread(struct injection *in, pid_t tid, enum wait_kind kind)
 		return in->err;
 	return in->err ? -EAGAIN : 0;
 }
-
-/* --- which thread ------------------------------------------------------------------------------
- */
 
 struct candidate {
 	pid_t tid;
@@ -707,9 +692,6 @@ static int find_moment(struct injection *in)
 	return say(in, -ETIMEDOUT, "no thread came to a safe moment%s%s%s",
 		   *in->busy ? " (the last was " : "", in->busy, *in->busy ? ")" : "");
 }
-
-/* --- the end -----------------------------------------------------------------------------------
- */
 
 static uint64_t span_ns(const uint64_t began[2], const uint64_t ended[2])
 {

@@ -35,8 +35,6 @@ static int busy(struct walk *walk, const char *what, const char *name)
 	return -EAGAIN;
 }
 
-/* --- its words -------------------------------------------------------------------------------- */
-
 static bool read_up_to(struct walk *walk, uint64_t end)
 {
 	size_t wanted = (size_t)(end - walk->begin) + CHUNK_BYTES;
@@ -66,9 +64,6 @@ static bool word(struct walk *walk, uint64_t address, uint64_t *value)
 	memcpy(value, walk->bytes + (address - walk->begin), 8);
 	return true;
 }
-
-/* --- what a frame's code may be ----------------------------------------------------------------
- */
 
 /* As the stack has it, behind a call: a handler returns to the very beginning of sigreturn. */
 static int check_code(struct walk *walk, uint64_t return_address)
@@ -129,8 +124,6 @@ static int scan(struct walk *walk)
 	}
 	return 0;
 }
-
-/* --- from frame to frame ---------------------------------------------------------------------- */
 
 static int take_rule(const struct cfi_row *row, void *ctx)
 {

@@ -8,8 +8,6 @@
 
 #include <cpuid.h>
 
-/* --- the way back by rt_sigreturn ------------------------------------------------------------- */
-
 #define XSTATE_SOFTWARE_AT                                                     \
 	464 /* in the legacy area: bytes that the processor leaves to software \
 	     */
@@ -144,8 +142,6 @@ int way_back_make(struct way_back *back, uint8_t bytes[FRAME_BYTES_MAX],
 	memcpy(bytes + xstate_at + xstate_bytes, &magic2, sizeof(magic2));
 	return 0;
 }
-
-/* --- the stub --------------------------------------------------------------------------------- */
 
 _Static_assert(offsetof(struct stub_data, dlerror) == 8 * 4, "dlerror");
 _Static_assert(offsetof(struct stub_data, back_sp) == 8 * 6, "back_sp");

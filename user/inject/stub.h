@@ -17,8 +17,6 @@
 #include <stdint.h>
 #include <sys/user.h>
 
-/* --- the way back by rt_sigreturn ------------------------------------------------------------- */
-
 #define RED_ZONE_BYTES	 128
 #define XSTATE_BYTES_MAX (16u << 10)
 #define FRAME_BYTES_MAX	 (XSTATE_BYTES_MAX + 1024)
@@ -45,8 +43,6 @@ struct way_back {
  */
 int way_back_make(struct way_back *back, uint8_t bytes[FRAME_BYTES_MAX],
 		  const struct thread_state *state, uint64_t sigreturn);
-
-/* --- the stub --------------------------------------------------------------------------------- */
 
 #define STUB_CODE_BYTES	 4096u
 #define STUB_DATA_BYTES	 (16u << 10)

@@ -94,8 +94,6 @@ __attribute__((format(printf, 3, 4))) static int refuse(char why[INJECT_WHY_BYTE
 	return err;
 }
 
-/* --- the process ------------------------------------------------------------------------------ */
-
 static uint64_t status_hex(const char *status, const char *key)
 {
 	const char *line = strstr(status, key);
@@ -222,8 +220,6 @@ int target_refused(pid_t pid, int err, char why[INJECT_WHY_BYTES])
 	return refuse(why, -err, "ptrace: %s", strerror(err));
 }
 
-/* --- its files -------------------------------------------------------------------------------- */
-
 static enum module_kind kind_of(const struct target_module *module,
 				const struct inject_request *request)
 {
@@ -312,8 +308,6 @@ static bool has_musl(const struct target *target)
 			return true;
 	return false;
 }
-
-/* --- functions in them ------------------------------------------------------------------------ */
 
 /* 0: it exports none. */
 static uint64_t exported(const struct target_module *module, const char *name, uint64_t *size)
@@ -543,8 +537,6 @@ void target_clear(struct target *target)
 	maps__free(target->maps);
 	*target = (struct target){0};
 }
-
-/* --- the loader's locks ----------------------------------------------------------------------- */
 
 /* The beginning of glibc's pthread_mutex_t on x86-64: of its ABI. */
 struct mutex {

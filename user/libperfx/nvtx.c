@@ -18,8 +18,6 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* --- what is probed --- */
-
 #if defined(__x86_64__)
 /* as perfx.h's markers: a nop that newer kernels turn into a call, and one for older ones */
 #define PLACE ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00\n\tnop"
@@ -59,8 +57,6 @@ PROBED perfx_nvtx_mark(const char *name)
 {
 	__asm__ __volatile__(PLACE : : "r"(name) : "memory");
 }
-
-/* --- messages --- */
 
 /* nvtxEventAttributes_t: what comes before has the same size in all versions. */
 struct attributes {
@@ -129,8 +125,6 @@ static const char *name_of(const struct attributes *attributes, char buffer[NAME
 	}
 }
 
-/* --- domains --- */
-
 /* Each thread has a stack of open ranges in each domain; beyond so many, some share theirs. */
 #define DOMAINS 64
 
@@ -177,8 +171,6 @@ static uint64_t start(const char *name)
 	perfx_nvtx_start(name ? name : "", id);
 	return id;
 }
-
-/* --- callbacks --- */
 
 static void mark_ex(const struct attributes *attributes)
 {
@@ -296,8 +288,6 @@ static void destroy_domain(struct domain *domain)
 {
 	free(domain);
 }
-
-/* --- the tables --- */
 
 typedef void (*callback)(void);
 

@@ -42,8 +42,6 @@ static double quartile_range(const double *values, size_t count)
 	return values[count * 3 / 4] - values[count / 4];
 }
 
-/* --- the lag --- */
-
 /* Some ends of the series that is moved, beside as many of the reference. */
 struct lag {
 	double spread_ns, offset_ns;
@@ -109,8 +107,6 @@ static bool find_lag(struct lag *best, const uint64_t *reference, size_t referen
 	free(lags);
 	return true;
 }
-
-/* --- the pairs --- */
 
 struct pairs {
 	double *at_ns, *differences; /* of the series that is moved, from its first end on */
@@ -180,8 +176,6 @@ static void find_pairs(struct pairs *pairs, const uint64_t *reference, size_t re
 		pairs->differences[pairs->count++] = pairs->differences[i];
 	}
 }
-
-/* --- offset and drift --- */
 
 /* A line through the medians of parts; its slope, and the offset at the first end. */
 static bool fit_line(const struct pairs *pairs, double *part, double *slope, double *offset_ns)
@@ -265,8 +259,6 @@ bool align_ends(struct alignment *alignment, const uint64_t *reference, size_t r
 	/* what varies as much as the calls are apart is not the same call */
 	return found && (double)alignment->error_ns < typical_gap(ends, count) / 4;
 }
-
-/* --- captures --- */
 
 static int64_t wall_clock_offset(const struct survey *reference, const struct survey *capture)
 {

@@ -79,8 +79,6 @@ int merger__add(struct merger *merge, const char *path)
 	return survey_make(&merge->inputs[merge->count++].survey, path);
 }
 
-/* --- do they belong together? --- */
-
 static const char *boot_of(const struct survey *survey)
 {
 	return survey->host_strings[2];
@@ -313,8 +311,6 @@ char *merger__check(struct merger *merge)
 	return why.length ? text_take(&why) : NULL;
 }
 
-/* --- a record becomes one of the merged capture's --- */
-
 static uint64_t move_boot(const struct input *input, uint64_t boot_ns)
 {
 	const struct perfx_host *host = &input->survey.host;
@@ -369,8 +365,6 @@ static void move_span(const struct input *input, struct perfx_span *span)
 	if (span->cost_state == PERFX_COST_BY_OBJECT && span->hdr.fixed >= PERFX_SPAN_COST_BYTES)
 		span->flops = move_id(input, ID_OBJECT_COST, span->flops);
 }
-
-/* --- writing --- */
 
 static int write_record(struct merger *merge, const void *record, size_t size)
 {
@@ -522,8 +516,6 @@ static int write_event(struct merger *merge, struct input *input)
 	return write_moved(merge, input, record);
 }
 
-/* --- reading side by side --- */
-
 /* When a record was made; 0: that is not known. */
 static uint64_t time_of(const struct event *event)
 {
@@ -627,8 +619,6 @@ static int write_inputs(struct merger *merge)
 	}
 	return err;
 }
-
-/* --- the beginning and the end --- */
 
 static int write_host(struct merger *merge)
 {
@@ -793,8 +783,6 @@ int merger__write(struct merger *merge, struct capture_writer *writer)
 		err = write_slice(merge);
 	return err ? err : write_end(merge);
 }
-
-/* --- what was merged --- */
 
 size_t merger__count(const struct merger *merge)
 {

@@ -29,8 +29,6 @@ char *merger__check(struct merger *merge);
 /* The second pass. 0 or -errno. */
 int merger__write(struct merger *merge, struct capture_writer *writer);
 
-/* --- what was merged --- */
-
 struct merge_part {
 	const char *path, *host_name;
 	struct alignment alignment;

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- ids and times --- */
-
 static void note_time(struct survey *survey, uint64_t time_ns)
 {
 	if (!survey->has_end && time_ns > survey->end_ns)
@@ -42,8 +40,6 @@ static void note_fields(struct survey *survey, const struct event *event)
 			note_time(survey, value);
 	}
 }
-
-/* --- what it says of itself --- */
 
 static const char *keep(struct survey *survey, const char *text)
 {
@@ -122,8 +118,6 @@ static int take_counter(struct survey *survey, const struct event *event)
 	return counter->text ? 0 : -ENOMEM;
 }
 
-/* --- when its ranks met --- */
-
 static int take_function(struct survey *survey, const struct event *event)
 {
 	bool backward = begins_with(event->strings[0], "torch::autograd::Engine::execute");
@@ -193,8 +187,6 @@ static int take_span(struct survey *survey, const struct perfx_span *span)
 	series->ends_ns[series->count++] = end_ns;
 	return 0;
 }
-
-/* --- all of it --- */
 
 static int take(void *ctx, const struct event *event)
 {

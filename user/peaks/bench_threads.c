@@ -62,8 +62,6 @@ struct bench_threads {
 	uint64_t start_ns;
 };
 
-/* --- a thread --- */
-
 /* Some microseconds of it. Returns operations or bytes. */
 static uint64_t step_flops(struct worker *worker)
 {
@@ -171,8 +169,6 @@ static void *worker_main(void *argument)
 		do_bursts(worker);
 	return NULL;
 }
-
-/* --- the bench threads --- */
 
 /* A thread of many stays on its CPU; one alone may be moved to where there is room, but for triads
  * not away from the memory it has. */
@@ -282,8 +278,6 @@ size_t bench_threads__size(const struct bench_threads *bench_threads)
 {
 	return bench_threads->count;
 }
-
-/* --- rates --- */
 
 /* All threads ran for this share of the burst. */
 static bool all_ran(const struct bench_threads *bench_threads, int burst, unsigned percent)

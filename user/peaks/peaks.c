@@ -196,8 +196,6 @@ void peaks_key_clear(struct peaks_key *key)
 	*key = (struct peaks_key){0};
 }
 
-/* --- text --- */
-
 static void format_head(struct text *text, const struct peaks_key *key)
 {
 	text_printf(text, "perfx-trace peaks 1\nkernels %d\ncpu %s\nthreads %" PRIu32 "\nhost %s\n",
@@ -303,8 +301,6 @@ int peaks_parse(const char *text, const struct peaks_key *key, struct peaks *pea
 		err = -EINVAL;
 	return err;
 }
-
-/* --- the file --- */
 
 char *peaks_path(void)
 {

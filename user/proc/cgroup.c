@@ -198,8 +198,6 @@ int cgroup_walk(pid_t pid, const char *controller, cgroup_visit_fn *visit, void 
 	return 0;
 }
 
-/* --- throttling --- */
-
 struct throttle_sum {
 	struct cgroup_throttle *throttle;
 	bool any;

@@ -51,8 +51,6 @@ static bool is_there(const struct descriptor *descriptor)
 	       (!device_major || major(st.st_dev) == device_major);
 }
 
-/* --- the other end of a pipe --- */
-
 /* Processes that were looked at for the other ends of pipes, in all: each takes some 50 µs. */
 #define LOOKS_MAX 20000
 
@@ -174,8 +172,6 @@ static char *pipe_name(const struct descriptor *descriptor, const char *link,
 	return name;
 }
 
-/* --- sockets --- */
-
 /* "0100007F:0050" as "127.0.0.1:80". */
 static bool read_address(const char *text, char *out, size_t size)
 {
@@ -296,8 +292,6 @@ static char *socket_name(const struct descriptor *descriptor, bool there)
 		return NULL;
 	return name;
 }
-
-/* --- epoll --- */
 
 /* Larger sets are those of servers. */
 #define EPOLL_BYTES_MAX 4096

@@ -36,8 +36,6 @@ static uint64_t read_number(const char *folder, const char *name)
 	return number;
 }
 
-/* --- CPUs --- */
-
 /* Some threads of a pool may each be bound to a CPU: all that any of them may use. */
 static uint32_t count_cpus(pid_t pid)
 {
@@ -86,8 +84,6 @@ static void limit_cpus(const char *folder, void *ctx)
 		limits->cpu_limit_milli =
 			lower(limits->cpu_limit_milli, quota_us * 1000 / period_us);
 }
-
-/* --- memory --- */
 
 /* Pages of files that nobody has touched lately go first when memory is short. */
 static uint64_t reclaimable(const char *folder)

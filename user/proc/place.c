@@ -42,8 +42,6 @@ static void add(struct place *place, enum perfx_place_part part, const char *tex
 		replace(place, part, text, size);
 }
 
-/* --- words of foreign text ------------------------------------------------------------------- */
-
 #define NAME_BYTES_MAX 253 /* of Kubernetes; other names are shorter */
 
 /* Is it a name of a container, a pod, a host or a job? All of them are such words. */
@@ -112,7 +110,8 @@ static void unescape_unit(char *name)
 	*to = '\0';
 }
 
-/* --- the path of a cgroup ----------------------------------------------------------------------
+/*
+ * The path of a cgroup.
  *
  * Each component may name one thing; what is further inside counts, for containers run in
  * containers. Seen from another cgroup namespace a path begins with "/..".
@@ -369,9 +368,6 @@ void place_of_cgroup(const char *text, struct place *place)
 	place_clear(&best);
 }
 
-/* --- what a process claims ----------------------------------------------------------------------
- */
-
 /* By what pods' descriptions call them, and batch systems. No other variable is looked at. */
 static const struct variable {
 	const char *name;
@@ -428,9 +424,6 @@ void place_of_hostname(const char *text, struct place *place)
 	if (place->of[PERFX_PLACE_POD_UID])
 		add_name(place, PERFX_PLACE_POD, text, size);
 }
-
-/* --- what the host's files say ------------------------------------------------------------------
- */
 
 bool place_of_log_file(const char *name, struct place *place)
 {
@@ -615,9 +608,6 @@ bool place_add_names_of(struct place *place, const struct place *other)
 			add(place, parts[i], other->of[parts[i]], strlen(other->of[parts[i]]));
 	return true;
 }
-
-/* --- a process ----------------------------------------------------------------------------------
- */
 
 int place_read_cgroup(pid_t pid, struct place *place)
 {

@@ -34,9 +34,6 @@ bool place_add_names_of(struct place *place, const struct place *other);
 /* Adds what the process itself says, which may be false: its environment and its host name. */
 void place_read_claims(pid_t pid, struct place *place);
 
-/* --- from text: what is not in it, or is there already, is left as it is ------------------------
- */
-
 /* Of /proc/PID/cgroup. */
 void place_of_cgroup(const char *text, struct place *place);
 /* Of an environment, "NAME=VALUE" NUL-separated, of which a few variables are looked at. */

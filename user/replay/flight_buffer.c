@@ -61,8 +61,6 @@ static void free_flight(struct block_store *store)
 	free(flight);
 }
 
-/* --- what goes by --- */
-
 static int add_to_keyframe(struct flight_buffer *flight, const char *records, size_t size)
 {
 	int err = 0;
@@ -153,8 +151,6 @@ static int add_block(struct block_store *store, const void *block, size_t bytes,
 		flight->to_ns = segment_ns;
 	return give_up(flight);
 }
-
-/* --- a dump --- */
 
 struct file {
 	int fd;

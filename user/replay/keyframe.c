@@ -130,8 +130,6 @@ static int replace(struct records *records, const void *record, size_t size)
 	return keep(records, record, size);
 }
 
-/* --- processes --- */
-
 /* NULL with errno: ERANGE, ENOMEM. */
 static struct process_state *process_state_get(struct keyframe *keyframe, uint32_t process)
 {
@@ -381,8 +379,6 @@ static int begin_process(struct keyframe *keyframe, uint32_t process)
 	return err;
 }
 
-/* --- what goes by --- */
-
 static int add_usage(struct keyframe *keyframe, const struct perfx_usage *usage)
 {
 	struct process_state *state = process_state_get(keyframe, usage->process);
@@ -579,8 +575,6 @@ int keyframe__add(struct keyframe *keyframe, const struct event *event)
 	return 0;
 }
 
-/* --- what is asked --- */
-
 const struct perfx_time_slice *keyframe__time_slice(const struct keyframe *keyframe,
 						    const char **why)
 {
@@ -591,8 +585,6 @@ const struct perfx_time_slice *keyframe__time_slice(const struct keyframe *keyfr
 	*why = keyframe->time_slice.bytes + time_slice->hdr.fixed;
 	return time_slice;
 }
-
-/* --- the keyframe: the beginning of a capture --- */
 
 static int write_packed(const struct perfx_record *packed, keyframe_emit *emit, void *ctx)
 {
@@ -726,8 +718,6 @@ int keyframe__write(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *
 		err = write_values(keyframe, from_ns, emit, ctx);
 	return err ? err : write_turn(keyframe, from_ns, emit, ctx);
 }
-
-/* --- memory --- */
 
 /* One walk over what lives. */
 struct walk {

@@ -102,8 +102,6 @@ static int emit_packed(struct time_slice *slice, const struct perfx_record *pack
 	return emit_record(slice, packed, packed->size);
 }
 
-/* --- where it begins --- */
-
 static int begin(struct time_slice *slice)
 {
 	if (slice->begun)
@@ -135,8 +133,6 @@ static void see(struct time_slice *slice, uint64_t time_ns)
 	if (time_ns > slice->seen_ns)
 		slice->seen_ns = time_ns;
 }
-
-/* --- what has a time --- */
 
 enum side { BEFORE, WITHIN, AFTER };
 
@@ -208,8 +204,6 @@ static int take_fact(struct time_slice *slice, const struct event *event)
 {
 	return slice->begun ? emit_event(slice, event) : keyframe__add(slice->keyframe, event);
 }
-
-/* --- samples --- */
 
 static uint64_t between(uint64_t a, uint64_t b, uint64_t slice, uint64_t whole)
 {
@@ -314,8 +308,6 @@ static int emit_rest(struct time_slice *slice)
 	return err;
 }
 
-/* --- sums --- */
-
 static int end_segment(struct time_slice *slice, uint64_t from_ns, uint64_t to_ns);
 
 static int keep_sum(struct time_slice *slice, const struct event *event)
@@ -410,8 +402,6 @@ static int take_segment(struct time_slice *slice, const struct event *event)
 		return err;
 	return keyframe__add(slice->keyframe, event);
 }
-
-/* --- all of it --- */
 
 /* What a capture that is itself a time slice begins with: the state at its start. */
 static bool is_of_keyframe(const struct event *event)

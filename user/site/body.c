@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- imports -----------------------------------------------------------------------------------
+/*
+ * Imports.
  *
  * Names of functions called through the procedure linkage table: the last call of a function
  * may be one that does not come back, or that only gives memory back.
@@ -195,7 +196,8 @@ bool body__drops_reference(const struct body *body, uint64_t vaddr)
 	return false;
 }
 
-/* --- does it leave its own stack? -------------------------------------------------------------
+/*
+ * Does it leave its own stack?
  *
  * A coroutine switch loads the stack pointer from where it was saved for another coroutine; the
  * frames of the calls that were open stay behind.
@@ -294,9 +296,6 @@ static bool switches_stack(const struct body *body)
 	}
 	return false;
 }
-
-/* --- the body ----------------------------------------------------------------------------------
- */
 
 /* A search may see every instruction: a bound for generated functions with thousands of rets. */
 #define SEARCHES_MAX 256

@@ -14,7 +14,8 @@
 #define DECODES_CODE false
 #endif
 
-/* --- the entry site --------------------------------------------------------------------------
+/*
+ * The entry site.
  *
  * The first instruction that the kernel emulates, in the function's first basic block, with the
  * stack pointer as the caller left it, and the wanted arguments, or where these have been copied.
@@ -208,7 +209,8 @@ static int entry_choose(const struct body *body, const struct site_options *opti
 	return found ? 0 : refuse(plan);
 }
 
-/* --- functions that this one ends by jumping to -----------------------------------------------
+/*
+ * Functions that this one ends by jumping to.
  *
  * Their returns are its exits: needed only when its result is wanted.
  */
@@ -259,7 +261,8 @@ static const char *tails_add(struct tails *tails, const struct body *body, const
 	return NULL;
 }
 
-/* --- the exit sites ---------------------------------------------------------------------------
+/*
+ * The exit sites.
  *
  * A plain probe on every exit of a function. A return probe would be simpler, but it puts a
  * trampoline in place of the return address, and an exception that crosses such a frame ends
@@ -587,8 +590,6 @@ static int exits_find(struct body *body, const struct site_options *options, str
 	return 0;
 }
 
-/* --- a plan ----------------------------------------------------------------------------------- */
-
 static void exits_unknown(struct site_plan *plan, const char *note)
 {
 	plan->exits_state = EXITS_UNKNOWN;
@@ -692,8 +693,6 @@ uint64_t site_of_call(struct image *image, uint64_t vaddr, uint64_t size, uint64
 	body__clear(&body);
 	return several ? 0 : found;
 }
-
-/* --- coroutine switches --------------------------------------------------------------------- */
 
 #define RSP 4
 #define RBP 5

@@ -48,8 +48,6 @@ static bool class_is(const struct xla_memory *memory, uint64_t object, const cha
 	return xla_class_of(memory, object, class) && !strcmp(class, wanted);
 }
 
-/* --- dots ----------------------------------------------------------------------------------- */
-
 /* Its first word is the number of elements, of which one fits into the second, or, with bit 2,
  * where they are; then the second is their number and the room there is (32 bits each). */
 static bool dims_read(const struct xla_memory *memory, const uint64_t *field, struct dims *dims)
@@ -228,8 +226,6 @@ static const uint64_t *find_message(const struct xla_memory *memory,
 	return NULL;
 }
 
-/* --- dimensions ----------------------------------------------------------------------------- */
-
 /* Sizes of one array in the order in which convolutions are described. */
 struct sizes {
 	uint64_t first, second; /* the two dimensions that are not spatial */
@@ -289,8 +285,6 @@ static bool read_numbers(const struct xla_memory *memory, const struct xla_words
 	}
 	return true;
 }
-
-/* --- windows -------------------------------------------------------------------------------- */
 
 /* Its sizes must be the kernel's. */
 static bool read_dimension(const struct xla_memory *memory, uint64_t address,
@@ -355,8 +349,6 @@ static bool convolution_cost(const struct xla_memory *memory, uint64_t address,
 	       read_windows(memory, &product.words, &convolution) &&
 	       xla_add_convolution(cost, &convolution);
 }
-
-/* --- computations --------------------------------------------------------------------------- */
 
 /* Multiplies in a way that is not read. */
 static bool is_unknown_product(const char *class)

@@ -6,8 +6,6 @@
 #include "perfx_record.h"
 #include "xla/thunk.h"
 
-/* --- objects.c --- */
-
 /* Some words of an object; those that could not be read are absent. */
 #define XLA_WORDS_MAX 352
 
@@ -84,8 +82,6 @@ bool xla_convolution_rank(struct xla_convolution *convolution);
 
 /* Adds its products. False: its parts do not fit each other, or overflow. */
 bool xla_add_convolution(struct xla_cost *cost, const struct xla_convolution *convolution);
-
-/* --- hlo.c --- */
 
 /* The cost of a thunk that was made from an instruction. False: that cannot be read. */
 bool xla_fusion_cost(const struct xla_memory *memory, const struct xla_words *thunk,

@@ -145,8 +145,6 @@ bool xla_shape_read(const struct xla_memory *memory, const struct xla_words *wor
 	return true;
 }
 
-/* --- convolutions, of a thunk or of an instruction -------------------------------------------- */
-
 bool xla_convolution_rank(struct xla_convolution *convolution)
 {
 	uint32_t dims = convolution->in->rank;

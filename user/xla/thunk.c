@@ -11,8 +11,6 @@
 /* A DotThunk, the largest that is read, has 290. */
 #define THUNK_WORDS 320
 
-/* --- operands and result -------------------------------------------------------------------- */
-
 /* An array in memory: {allocation, offset, size[, element type]}, then its shape. */
 struct array {
 	struct xla_shape shape;
@@ -80,8 +78,6 @@ bool xla_add_product(struct xla_cost *cost, const struct xla_shape *left,
 	return true;
 }
 
-/* --- dots ----------------------------------------------------------------------------------- */
-
 static bool is_batch_of(const struct xla_shape *whole, const struct xla_shape *one, uint64_t batch)
 {
 	uint64_t numel;
@@ -147,8 +143,6 @@ static bool dot_cost(const struct xla_memory *memory, const struct xla_words *wo
 	}
 	return false;
 }
-
-/* --- convolutions --------------------------------------------------------------------------- */
 
 /*
  * ConvolutionCanonicalDims, of one to three spatial dimensions, each list of which is {count, x, y,
@@ -257,8 +251,6 @@ static bool convolution_cost(const struct xla_words *words, const struct arrays 
 	}
 	return false;
 }
-
-/* --- thunks --------------------------------------------------------------------------------- */
 
 static bool has_arrays(const struct xla_memory *memory, const struct xla_words *words,
 		       struct arrays *arrays)
