@@ -142,13 +142,6 @@ static bool open_socket(void)
 	return socket_inode != 0;
 }
 
-static void close_socket(void)
-{
-	if (socket_is_ours())
-		close(socket_fd);
-	socket_fd = -1;
-}
-
 static void answer(enum perfx_agent_message kind, const char *text, uint32_t flags,
 		   uint64_t left_mapped_bytes)
 {
@@ -355,7 +348,9 @@ static void *thread_main(void *ctx)
 {
 	prctl(PR_SET_NAME, "perfx-gpu");
 	work();
-	close_socket();
+	if (socket_is_ours())
+		close(socket_fd);
+	socket_fd = -1;
 	ring_unmap();
 	ask(HAS_ENDED);
 	return ctx;

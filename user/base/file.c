@@ -295,13 +295,6 @@ static void give_to_caller(int fd)
 		return;
 }
 
-static void give_to_owner_of(int fd, const struct stat *replaced)
-{
-	if (fchown(fd, replaced->st_uid, replaced->st_gid))
-		give_to_caller(fd);
-	fchmod(fd, replaced->st_mode & 0775);
-}
-
 /* old: the file that is replaced, from check_existing(). */
 static int open_new(int folder_fd, const char *name, const struct stat *old)
 {
@@ -309,9 +302,11 @@ static int open_new(int folder_fd, const char *name, const struct stat *old)
 
 	if (fd < 0)
 		return -errno;
-	if (old->st_mode)
-		give_to_owner_of(fd, old);
-	else
+	if (old->st_mode) {
+		if (fchown(fd, old->st_uid, old->st_gid))
+			give_to_caller(fd);
+		fchmod(fd, old->st_mode & 0775);
+	} else
 		give_to_caller(fd);
 	return fd;
 }

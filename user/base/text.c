@@ -150,11 +150,6 @@ bool text_begins_with_one_of(const char *text, const char *const *prefixes)
 	return false;
 }
 
-static bool is_continuation(unsigned char c)
-{
-	return (c & 0xc0) == 0x80;
-}
-
 /* Bytes of the sequence that the first byte promises; 0: it is none. */
 static size_t promised(unsigned char first)
 {
@@ -183,7 +178,7 @@ size_t utf8_next(const char *text, uint32_t *code)
 		return 1;
 	value = count == 1 ? s[0] : s[0] & (0x7fu >> count);
 	for (size_t i = 1; i < count; i++) {
-		if (!is_continuation(s[i]))
+		if (!((s[i] & 0xc0) == 0x80))
 			return 1;
 		value = value << 6 | (s[i] & 0x3f);
 	}

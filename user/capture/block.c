@@ -220,21 +220,16 @@ static void encode_known(struct column_encoder *encoder, const unsigned char *re
 		put_cost(encoder, template, &words[WORD_COST]);
 }
 
-static void start_encoding(struct column_encoder *encoder)
-{
-	memset(encoder->columns.sizes, 0, sizeof(encoder->columns.sizes));
-	memset(encoder->slots, 0, sizeof(encoder->slots));
-	encoder->templates_count = 0;
-	encoder->span_end = encoder->memory_time = 0;
-}
-
 const struct columns *column_encoder__encode(struct column_encoder *encoder, const void *records,
 					     size_t size)
 {
 	const unsigned char *record = records, *end = record + size;
 	struct perfx_record hdr;
 
-	start_encoding(encoder);
+	memset(encoder->columns.sizes, 0, sizeof(encoder->columns.sizes));
+	memset(encoder->slots, 0, sizeof(encoder->slots));
+	encoder->templates_count = 0;
+	encoder->span_end = encoder->memory_time = 0;
 	for (; record < end; record += hdr.size) {
 		enum shape shape;
 

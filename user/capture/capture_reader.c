@@ -230,13 +230,6 @@ static void check_sequence(struct capture_reader *reader, const struct block_hea
 	reader->in_damage = false;
 }
 
-static void skip_strange(struct capture_reader *reader, const struct block_header *header)
-{
-	check_sequence(reader, header);
-	reader->damage.strange_blocks++;
-	reader->at += sizeof(*header) + (uint64_t)header->payload_bytes;
-}
-
 /* The block whose header is at `at`: 1 with its records, 0: it was skipped; -errno. */
 static int read_block(struct capture_reader *reader, const struct block_header *header,
 		      const void **records)
@@ -248,7 +241,9 @@ static int read_block(struct capture_reader *reader, const struct block_header *
 	if (header->sequence < reader->sequence || size > reader->size - reader->at)
 		return skip_block(reader, header);
 	if (header->type != BLOCK_RECORDS) {
-		skip_strange(reader, header);
+		check_sequence(reader, header);
+		reader->damage.strange_blocks++;
+		reader->at += sizeof(*header) + (uint64_t)header->payload_bytes;
 		return 0;
 	}
 	if (header->payload_bytes > BLOCK_PAYLOAD_MAX)

@@ -73,15 +73,6 @@ static bool answer(int argc, char **argv)
 	return true;
 }
 
-/* Probes left by a recording have no effect, but each hit still costs a trap. */
-static void wait_for_detaching(void)
-{
-	if (!detaching_wait(DETACHING_PATIENCE_MS))
-		msg_say("the probes stay in the program, without effect, for about %s more: this "
-			"kernel removes them one by one (process %d does it)",
-			as_ns(detaching_left_ns()), (int)detaching_pid());
-}
-
 #define LARGE_BLOCK_BYTES (128 << 10)
 
 int main(int argc, char **argv)
@@ -105,7 +96,11 @@ int main(int argc, char **argv)
 	code = options_parse(&options, argc, copy);
 	if (code == EXIT_OK)
 		code = dispatch(&options, argv);
-	wait_for_detaching();
+	/* Probes left by a recording have no effect, but each hit still costs a trap. */
+	if (!detaching_wait(DETACHING_PATIENCE_MS))
+		msg_say("the probes stay in the program, without effect, for about %s more: this "
+			"kernel removes them one by one (process %d does it)",
+			as_ns(detaching_left_ns()), (int)detaching_pid());
 	options_clear(&options);
 	return code;
 }

@@ -295,12 +295,6 @@ static int write_selection(struct report_target *target, struct selection *selec
 	return code;
 }
 
-static void say_no_process(const struct options *options)
-{
-	msg_say("--process %s: no such process was traced; %s", options->process,
-		options->capture ? "--table processes lists them" : "the report has all");
-}
-
 int report_target_write(struct report_target *target, struct aggregate *aggregate,
 			const struct options *options)
 {
@@ -314,7 +308,8 @@ int report_target_write(struct report_target *target, struct aggregate *aggregat
 	if (profile)
 		err = selection_make(&selection, profile, options->process);
 	if (err == -ENOENT) {
-		say_no_process(options);
+		msg_say("--process %s: no such process was traced; %s", options->process,
+			options->capture ? "--table processes lists them" : "the report has all");
 		refused = EXIT_USAGE;
 		/* a wrong name must not cost a measurement; a capture can be read again */
 		if (!options->capture) {

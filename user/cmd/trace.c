@@ -199,13 +199,6 @@ static int shell_status(int status)
 /* After Ctrl-C, time that a program has to exit before a line says what is waited for. */
 #define PATIENCE_MS 1000
 
-static void say_waiting_for(const char *program)
-{
-	msg_say("%s is still running, waiting for its exit: Ctrl-C goes to it, %s leaves it "
-		"running",
-		program, interrupt_asked() ? "another" : "a second one");
-}
-
 /* run: the program's own status. The recording may have ended before the program, by -d or by
  * Ctrl-C, which the terminal sends to both: it has the terminal until it ends. A second Ctrl-C ends
  * this program at once; SIGTERM, which came to it alone, is passed on. */
@@ -220,7 +213,9 @@ static int status_of_child(struct launch *launch, const char *program, int seen)
 		return shell_status(seen);
 	while (!launch__wait(launch, interrupt_asked() || said ? PATIENCE_MS : 0, &status)) {
 		if (!said)
-			say_waiting_for(program);
+			msg_say("%s is still running, waiting for its exit: Ctrl-C goes to it, %s "
+				"leaves it running",
+				program, interrupt_asked() ? "another" : "a second one");
 		said = true;
 		if (interrupt_signal() == SIGTERM && !passed_on)
 			passed_on = !kill(launch__pid(launch), SIGTERM);

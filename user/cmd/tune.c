@@ -90,11 +90,6 @@ static struct tune_metric metric_of(const struct options *options)
 	return (struct tune_metric){options->metric, options->metric_name};
 }
 
-static double value_of(const struct options *options, const struct trial_result *result)
-{
-	return is_traced(options) ? rate_per_s(&result->rate) : (double)result->exit_ns / 1e9;
-}
-
 /* "run 3 of 15: workers=2: 8.31 steps/s" */
 static void say_run(const struct bench *bench, const char *name, double value, const char *why)
 {
@@ -136,7 +131,8 @@ static int measure(struct bench *bench, const struct trial_options *trial, const
 	trial_run(trial, &result);
 	code = result.code;
 	if (result.known)
-		value = value_of(bench->options, &result);
+		value = is_traced(bench->options) ? rate_per_s(&result.rate)
+						  : (double)result.exit_ns / 1e9;
 	if (result.known && !(value > 0)) {
 		result.why = strdup("the counter did not grow");
 		value = NAN;
@@ -380,14 +376,6 @@ static bool trace_one(struct bench *bench, const char *command, struct traced *t
 	return traced->analyses[side];
 }
 
-static void trace_both(struct bench *bench, const struct comparison *comparison,
-		       struct traced *traced)
-{
-	if (trace_one(bench, comparison->command_a, traced, 0) && !interrupt_asked() &&
-	    trace_one(bench, comparison->command_b, traced, 1))
-		make_diff(traced, bench->options);
-}
-
 static void traced_clear(struct traced *traced)
 {
 	diff__free(traced->diff);
@@ -444,8 +432,11 @@ static int compare(struct bench *bench, struct comparison *comparison,
 	if (code)
 		return code;
 	comparison_judge(comparison);
-	if (!options->no_trace && comparison->change.pairs_count && !interrupt_asked())
-		trace_both(bench, comparison, &traced);
+	if (!options->no_trace && comparison->change.pairs_count && !interrupt_asked()) {
+		if (trace_one(bench, comparison->command_a, &traced, 0) && !interrupt_asked() &&
+		    trace_one(bench, comparison->command_b, &traced, 1))
+			make_diff(&traced, bench->options);
+	}
 	code = write_comparison(writer, comparison, traced.diff, options);
 	traced_clear(&traced);
 	return code ? code : judge(comparison, options);

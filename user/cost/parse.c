@@ -201,14 +201,6 @@ static const struct node *parse_argument(struct parser *parser, int number)
 	return new_node(parser, PERFX_OP_ARG, (uint8_t)place, 0);
 }
 
-static const struct node *parse_stack(struct parser *parser, int number)
-{
-	if (parser->at_exit)
-		return fail(parser, "stack%d is gone at the exit: let x = stack%d before 'exit'",
-			    number, number);
-	return new_node(parser, PERFX_OP_STACK, (uint8_t)number, 0);
-}
-
 static const struct node *parse_let(struct parser *parser, const char *name)
 {
 	for (size_t i = parser->program->lets_count; i-- > 0;) {
@@ -396,8 +388,13 @@ static const struct node *parse_word(struct parser *parser)
 		return parse_function(parser, word);
 	if ((number = numbered(word, "arg")))
 		return parse_argument(parser, number);
-	if ((number = numbered(word, "stack")))
-		return parse_stack(parser, number);
+	if ((number = numbered(word, "stack"))) {
+		if (parser->at_exit)
+			return fail(parser,
+				    "stack%d is gone at the exit: let x = stack%d before 'exit'",
+				    number, number);
+		return new_node(parser, PERFX_OP_STACK, (uint8_t)number, 0);
+	}
 	if (!strcmp(word, RESULT))
 		return parse_result(parser);
 	return parse_let(parser, word);
@@ -640,13 +637,6 @@ static void parse_int(struct parser *parser)
 	parser->int_bytes = (uint8_t)(bits / 8);
 }
 
-static void parse_exit(struct parser *parser)
-{
-	if (parser->at_exit)
-		fail(parser, "a second 'exit'");
-	parser->at_exit = true;
-}
-
 static void parse_slot(struct parser *parser)
 {
 	const struct let result = {
@@ -695,9 +685,11 @@ static void parse_statement(struct parser *parser)
 		parse_int(parser);
 	else if (!strcmp(word, "slot"))
 		parse_slot(parser);
-	else if (!strcmp(word, "exit"))
-		parse_exit(parser);
-	else if (!strcmp(word, "kernel"))
+	else if (!strcmp(word, "exit")) {
+		if (parser->at_exit)
+			fail(parser, "a second 'exit'");
+		parser->at_exit = true;
+	} else if (!strcmp(word, "kernel"))
 		parser->program->flags |= PERFX_COST_F_KERNEL;
 	else if (!strcmp(word, "leaf"))
 		parser->program->flags |= PERFX_COST_F_LEAF;

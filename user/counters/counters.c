@@ -273,17 +273,12 @@ const char *counters_refusal(const struct counters_cpu *cpu, int err, char *buff
 	return buffer;
 }
 
-/* A list of the counters left out. */
-static void name_missing(char *names, size_t size, const char *name)
+static void leave_out(struct counters *counters, uint32_t which, char *names, size_t size)
 {
 	size_t length = strlen(names);
 
-	snprintf(names + length, size - length, "%s%s", length ? ", " : "", name);
-}
-
-static void leave_out(struct counters *counters, uint32_t which, char *names, size_t size)
-{
-	name_missing(names, size, counters->list[which].name);
+	snprintf(names + length, size - length, "%s%s", length ? ", " : "",
+		 counters->list[which].name);
 	drop_counter(counters, which);
 }
 

@@ -85,24 +85,6 @@ static bool copy_ok(uint8_t direction, uint8_t host_memory)
 	return direction < PERFX_GPU_DIRECTIONS && host_memory < PERFX_GPU_HOST_MEMORIES;
 }
 
-static bool activity_ok(const struct perfx_gpu_activity *activity)
-{
-	return op_ok(activity->op) && copy_ok(activity->direction, activity->host_memory) &&
-	       activity->end_ns >= activity->time_ns && activity->device < PERFX_GPU_DEVICES_MAX;
-}
-
-static bool agent_state_ok(uint32_t state)
-{
-	return state > PERFX_GPU_AGENT_INVALID && state <= PERFX_GPU_AGENT_FAILED;
-}
-
-static bool merged_ok(const struct perfx_merged *merged)
-{
-	return merged->merged > 0 && merged->merged <= PERFX_MERGED_MAX &&
-	       merged->alignment > PERFX_ALIGNMENT_INVALID &&
-	       merged->alignment <= PERFX_ALIGNMENT_WALL_CLOCK;
-}
-
 /* Values that later code indexes or switches by. */
 static bool values_ok(const struct event *event)
 {
@@ -166,7 +148,10 @@ static bool values_ok(const struct event *event)
 		return event->peak.dtype < PERFX_DTYPES &&
 		       event->peak.origin <= PERFX_PEAK_ESTIMATED;
 	case PERFX_KIND_GPU_ACTIVITY:
-		return activity_ok(&event->gpu_activity);
+		return op_ok(event->gpu_activity.op) &&
+		       copy_ok(event->gpu_activity.direction, event->gpu_activity.host_memory) &&
+		       event->gpu_activity.end_ns >= event->gpu_activity.time_ns &&
+		       event->gpu_activity.device < PERFX_GPU_DEVICES_MAX;
 	case PERFX_KIND_GPU_CALL:
 		return op_ok(event->gpu_call.op) &&
 		       event->gpu_call.end_ns >= event->gpu_call.time_ns;
@@ -186,9 +171,12 @@ static bool values_ok(const struct event *event)
 	case PERFX_KIND_HOST_ENERGY:
 		return event->host_energy.domain < PERFX_ENERGY_DOMAINS_MAX;
 	case PERFX_KIND_MERGED:
-		return merged_ok(&event->merged);
+		return event->merged.merged > 0 && event->merged.merged <= PERFX_MERGED_MAX &&
+		       event->merged.alignment > PERFX_ALIGNMENT_INVALID &&
+		       event->merged.alignment <= PERFX_ALIGNMENT_WALL_CLOCK;
 	case PERFX_KIND_GPU_STATE:
-		return agent_state_ok(event->gpu_state.state);
+		return event->gpu_state.state > PERFX_GPU_AGENT_INVALID &&
+		       event->gpu_state.state <= PERFX_GPU_AGENT_FAILED;
 	case PERFX_KIND_GPU_OVERFLOW:
 		return op_ok(event->gpu_overflow.op) &&
 		       copy_ok(event->gpu_overflow.direction, event->gpu_overflow.host_memory) &&

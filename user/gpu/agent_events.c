@@ -153,12 +153,6 @@ static uint8_t number_device(const struct gpu_events *all, uint32_t ordinal, con
 	return (uint8_t)(AGENT_DEVICES_UNLISTED + ordinal % AGENT_DEVICES_UNLISTED);
 }
 
-static void number_devices(struct agent_events *events)
-{
-	for (uint32_t i = 0; i < PERFX_GPU_DEVICES_MAX; i++)
-		events->devices[i] = number_device(events->all, i, "");
-}
-
 static void take_device(struct agent_events *events, const struct perfx_agent_device *device)
 {
 	char uuid[48];
@@ -265,7 +259,8 @@ void agent_events_init(struct agent_events *events, struct gpu_events *all, pid_
 {
 	*events = (struct agent_events){.all = all, .pid = pid, .process = process};
 	events->has_own_pids = is_in_other_pid_namespace(pid);
-	number_devices(events);
+	for (uint32_t i = 0; i < PERFX_GPU_DEVICES_MAX; i++)
+		events->devices[i] = number_device(events->all, i, "");
 }
 
 void agent_events_clear(struct agent_events *events)

@@ -74,36 +74,26 @@ static bool name_is_good(union agent_record *record)
 	return true;
 }
 
-static bool device_is_good(const struct perfx_agent_device *device)
-{
-	return device->hdr.size == sizeof(*device) && device->device < PERFX_GPU_DEVICES_MAX;
-}
-
-static bool activity_is_good(const struct perfx_agent_activity *activity)
-{
-	return activity->hdr.size == sizeof(*activity) && activity->op > PERFX_GPU_OP_INVALID &&
-	       activity->op < PERFX_GPU_OPS && activity->direction < PERFX_GPU_DIRECTIONS &&
-	       activity->host_memory < PERFX_GPU_HOST_MEMORIES &&
-	       activity->device < PERFX_GPU_DEVICES_MAX && activity->end_ns >= activity->start_ns;
-}
-
-static bool call_is_good(const struct perfx_agent_call *call)
-{
-	return call->hdr.size == sizeof(*call) && call->op > PERFX_GPU_OP_INVALID &&
-	       call->op < PERFX_GPU_OPS && call->end_ns >= call->start_ns;
-}
-
 static bool is_good(union agent_record *record)
 {
 	switch (record->hdr.kind) {
 	case PERFX_AGENT_NAME:
 		return name_is_good(record);
 	case PERFX_AGENT_DEVICE:
-		return device_is_good(&record->device);
+		return record->device.hdr.size == sizeof(record->device) &&
+		       record->device.device < PERFX_GPU_DEVICES_MAX;
 	case PERFX_AGENT_ACTIVITY:
-		return activity_is_good(&record->activity);
+		return record->activity.hdr.size == sizeof(record->activity) &&
+		       record->activity.op > PERFX_GPU_OP_INVALID &&
+		       record->activity.op < PERFX_GPU_OPS &&
+		       record->activity.direction < PERFX_GPU_DIRECTIONS &&
+		       record->activity.host_memory < PERFX_GPU_HOST_MEMORIES &&
+		       record->activity.device < PERFX_GPU_DEVICES_MAX &&
+		       record->activity.end_ns >= record->activity.start_ns;
 	case PERFX_AGENT_CALL:
-		return call_is_good(&record->call);
+		return record->call.hdr.size == sizeof(record->call) &&
+		       record->call.op > PERFX_GPU_OP_INVALID && record->call.op < PERFX_GPU_OPS &&
+		       record->call.end_ns >= record->call.start_ns;
 	default:
 		return false;
 	}
@@ -122,12 +112,6 @@ static int look(struct agent_ring *ring, size_t *at, size_t *there)
 	*at = ring->tail & (data_bytes(ring) - 1);
 	*there = data_bytes(ring) - *at < unread ? data_bytes(ring) - *at : unread;
 	return 1;
-}
-
-static void advance(struct agent_ring *ring, size_t size)
-{
-	ring->tail += size;
-	__atomic_store_n(&ring->shared->tail, ring->tail, __ATOMIC_RELEASE);
 }
 
 /* Read once: the process may change it while it is checked. */
@@ -162,7 +146,8 @@ static int take(struct agent_ring *ring, union agent_record *record)
 	record->hdr = header;
 	if (header.kind != PERFX_AGENT_PAD && !is_good(record))
 		return -EBADMSG;
-	advance(ring, header.size);
+	ring->tail += header.size;
+	__atomic_store_n(&ring->shared->tail, ring->tail, __ATOMIC_RELEASE);
 	return 1;
 }
 

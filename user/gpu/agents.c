@@ -618,13 +618,6 @@ void agents__adopt(struct agents *agents, int fd, pid_t pid)
 		agents__refused(agents, pid, NO_PLACE);
 }
 
-static void say_refusals_count(const struct agents *agents)
-{
-	if (agents->refusals_count > REFUSALS_NAMED)
-		msg_say("%" PRIu64 " connections to the GPU agents' socket were refused in all",
-			agents->refusals_count);
-}
-
 void agents__poll(struct agents *agents)
 {
 	if (!agents)
@@ -693,7 +686,9 @@ void agents__stop(struct agents *agents, uint64_t end_ns)
 	if (!agents)
 		return;
 	agents__poll(agents); /* what has been recorded so far */
-	say_refusals_count(agents);
+	if (agents->refusals_count > REFUSALS_NAMED)
+		msg_say("%" PRIu64 " connections to the GPU agents' socket were refused in all",
+			agents->refusals_count);
 	close_fd(&agents->listen_fd);
 	agents->all.end_ns = end_ns;
 	for (size_t i = 0; i < agents->count; i++)

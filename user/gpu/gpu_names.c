@@ -61,11 +61,6 @@ void gpu_names__emit(struct gpu_names *names, uint32_t name, const char *symbol,
 	free(readable);
 }
 
-static bool is_same(const struct known_name *known, const char *symbol, const char *module)
-{
-	return !strcmp(known->symbol, symbol) && !strcmp(known->module, module);
-}
-
 /* Appends a name to the chain of its hash that ends at `last`; MAP64_NONE: begins a chain. */
 static int add_name(struct gpu_names *names, uint64_t hash, uint32_t last,
 		    const struct known_name *known)
@@ -94,7 +89,8 @@ uint32_t gpu_names__id(struct gpu_names *names, const char *symbol, const char *
 	struct known_name known = {.name = names->count + 1, .next = MAP64_NONE};
 
 	for (; index != MAP64_NONE; index = names->known[index].next) {
-		if (is_same(&names->known[index], symbol, module))
+		if (!strcmp(names->known[index].symbol, symbol) &&
+		    !strcmp(names->known[index].module, module))
 			return names->known[index].name;
 		last = index;
 	}

@@ -236,15 +236,6 @@ static int errno_of(int result)
 	}
 }
 
-static void load_calls(struct nvml *nvml)
-{
-	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-		void *symbol = dlsym(nvml->library, symbols[i].symbol);
-
-		memcpy((char *)&nvml->calls + symbols[i].offset, &symbol, sizeof(symbol));
-	}
-}
-
 static int explain(const struct nvml *nvml, int result, char *why, size_t size)
 {
 	const char *name = nvml->calls.error ? nvml->calls.error(result) : NULL;
@@ -276,7 +267,11 @@ static int load_library(struct nvml *nvml, const char *path, char *why, size_t s
 
 	nvml->library = dlopen(path ? path : LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	if (nvml->library) {
-		load_calls(nvml);
+		for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+			void *symbol = dlsym(nvml->library, symbols[i].symbol);
+
+			memcpy((char *)&nvml->calls + symbols[i].offset, &symbol, sizeof(symbol));
+		}
 		return 0;
 	}
 	error = dlerror();

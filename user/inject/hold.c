@@ -88,15 +88,12 @@ static int open_entry(struct hold *hold, uint64_t address)
 	return err;
 }
 
-/* A thread that blocks the signal would not stop, and keep it for the day it unblocks it. */
-static bool blocks_notice(const struct hold *hold)
-{
-	return status_number(hold, "\nSigBlk:", 16) >> (hold->target->notify_signal - 1) & 1;
-}
-
 int hold__break(struct hold *hold)
 {
-	if (!hold->target->notify_signal || blocks_notice(hold))
+	/* A thread that blocks the signal would not stop, and keep it for the day it unblocks it.
+	 */
+	if (!hold->target->notify_signal ||
+	    status_number(hold, "\nSigBlk:", 16) >> (hold->target->notify_signal - 1) & 1)
 		return -EAGAIN;
 	for (size_t i = 0; i < hold->target->entries_count; i++) {
 		int fd = open_entry(hold, hold->target->entries[i].start);

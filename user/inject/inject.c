@@ -106,11 +106,6 @@ static off_t data_at(const struct injection *in)
 	return (off_t)(stub_at(in) + STUB_CODE_BYTES);
 }
 
-static bool waits_for_events(uint64_t nr)
-{
-	return nr == SYS_epoll_wait || nr == SYS_epoll_pwait || nr == SYS_semop;
-}
-
 /*
  * The kernel starts an interrupted call again as it lets the thread go, by orig_rax: with other
  * registers it would do so for the wrong one. So the registers say it themselves: back by the
@@ -127,7 +122,8 @@ static void decide_restart(struct injection *in)
 	in->restarts = (int64_t)nr >= 0 && result == -RESTART_BLOCK;
 	again = (int64_t)nr >= 0 &&
 		(result == -RESTART_SYS || result == -RESTART_NOINTR || result == -RESTART_NOHAND ||
-		 (result == -EINTR && waits_for_events(nr)));
+		 (result == -EINTR &&
+		  (nr == SYS_epoll_wait || nr == SYS_epoll_pwait || nr == SYS_semop)));
 	regs->orig_rax = UINT64_MAX;
 	in->again = *regs;
 	if (!again && !in->restarts)
@@ -472,14 +468,6 @@ static int try_asleep(struct injection *in, uint64_t until_ns)
 	return err;
 }
 
-/* What holds another's thread is not to wait for a processor itself. A real-time priority makes it
- * worse: measured, 9 ms in place of 0.5 where all processors are busy. */
-static void hurry(void)
-{
-	prctl(PR_SET_TIMERSLACK, 1);
-	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), -20);
-}
-
 static void *try_thread(void *arg)
 {
 	struct injection *in = arg;
@@ -487,7 +475,10 @@ static void *try_thread(void *arg)
 
 	if (until_ns > in->request->deadline_ns)
 		until_ns = in->request->deadline_ns;
-	hurry();
+	/* What holds another's thread is not to wait for a processor itself. A real-time priority
+	 * makes it worse: measured, 9 ms in place of 0.5 where all processors are busy. */
+	prctl(PR_SET_TIMERSLACK, 1);
+	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), -20);
 	in->err = hold__seize(&in->hold, &in->target, in->tid);
 	if (in->err) {
 		in->err = in->err == -ESRCH
@@ -693,11 +684,6 @@ static int find_moment(struct injection *in)
 		   *in->busy ? " (the last was " : "", in->busy, *in->busy ? ")" : "");
 }
 
-static uint64_t span_ns(const uint64_t began[2], const uint64_t ended[2])
-{
-	return (ended[0] - began[0]) * 1000000000ull + ended[1] - began[1];
-}
-
 static int read_outcome(struct injection *in)
 {
 	struct stub_data data;
@@ -705,7 +691,7 @@ static int read_outcome(struct injection *in)
 
 	if (pread(in->memfd, &data, sizeof(data), data_at(in)) != sizeof(data))
 		return say(in, -EIO, "its memory file cannot be read");
-	dlopen_ns = span_ns(data.began, data.ended);
+	dlopen_ns = (data.ended[0] - data.began[0]) * 1000000000ull + data.ended[1] - data.began[1];
 	data.error[sizeof(data.error) - 1] = '\0';
 	/* what the process says is not trusted */
 	in->result->dlopen_ns = dlopen_ns < 3600000000000ull ? dlopen_ns : 0;

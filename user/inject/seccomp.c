@@ -115,23 +115,6 @@ static int64_t jump(const struct machine *machine, const struct sock_filter *ins
 	return -1;
 }
 
-static bool store(struct machine *machine, const struct sock_filter *insn)
-{
-	if (insn->k >= BPF_MEMWORDS)
-		return false;
-	machine->memory[insn->k] = BPF_CLASS(insn->code) == BPF_ST ? machine->a : machine->x;
-	return true;
-}
-
-static bool misc(struct machine *machine, const struct sock_filter *insn)
-{
-	if (BPF_MISCOP(insn->code) == BPF_TAX)
-		machine->x = machine->a;
-	else
-		machine->a = machine->x;
-	return true;
-}
-
 /* One instruction that is no return; *skip: how many of those behind it are left out. */
 static bool step(struct machine *machine, const struct sock_filter *insn, int64_t *skip)
 {
@@ -143,14 +126,22 @@ static bool step(struct machine *machine, const struct sock_filter *insn, int64_
 		return load(machine, insn, &machine->x);
 	case BPF_ST:
 	case BPF_STX:
-		return store(machine, insn);
+		if (insn->k >= BPF_MEMWORDS)
+			return false;
+		machine->memory[insn->k] =
+			BPF_CLASS(insn->code) == BPF_ST ? machine->a : machine->x;
+		return true;
 	case BPF_ALU:
 		return calculate(machine, insn);
 	case BPF_JMP:
 		*skip = jump(machine, insn);
 		return *skip >= 0;
 	case BPF_MISC:
-		return misc(machine, insn);
+		if (BPF_MISCOP(insn->code) == BPF_TAX)
+			machine->x = machine->a;
+		else
+			machine->a = machine->x;
+		return true;
 	}
 	return false;
 }

@@ -101,12 +101,6 @@ static uint64_t status_hex(const char *status, const char *key)
 	return line ? strtoull(line + strlen(key), NULL, 16) : 0;
 }
 
-/* A vfork child runs in its parent's memory: what is loaded there stays when it is gone. */
-static bool is_vfork_child(pid_t pid, pid_t parent)
-{
-	return parent > 1 && syscall(SYS_kcmp, pid, parent, KCMP_VM, 0, 0) == 0;
-}
-
 static int check_state(const struct process_info *info, const char *status,
 		       char why[INJECT_WHY_BYTES])
 {
@@ -123,7 +117,8 @@ static int check_state(const struct process_info *info, const char *status,
 		return refuse(why, -EBUSY, "it is stopped: continue it first");
 	if (keyed_number(status, "CoreDumping:") == 1)
 		return refuse(why, -ESRCH, "its memory is being dumped");
-	if (is_vfork_child(info->pid, info->ppid))
+	/* A vfork child runs in its parent's memory: what is loaded there stays when it is gone. */
+	if (info->ppid > 1 && syscall(SYS_kcmp, info->pid, info->ppid, KCMP_VM, 0, 0) == 0)
 		return refuse(why, -ENOTSUP, "it is about to exec, in the memory of pid %d",
 			      info->ppid);
 	return 0;

@@ -36,12 +36,6 @@ static double center(double *values, size_t count)
 	return values[best + half / 2];
 }
 
-/* Of values, which are ordered. */
-static double quartile_range(const double *values, size_t count)
-{
-	return values[count * 3 / 4] - values[count / 4];
-}
-
 /* Some ends of the series that is moved, beside as many of the reference. */
 struct lag {
 	double spread_ns, offset_ns;
@@ -61,7 +55,7 @@ static struct lag try_lag(const uint64_t *reference, const uint64_t *ends, size_
 	for (size_t i = 0; i < count; i++)
 		differences[i] = difference(reference[i], ends[i]);
 	lag.offset_ns = sort_median(differences, count);
-	lag.spread_ns = quartile_range(differences, count);
+	lag.spread_ns = differences[count * 3 / 4] - differences[count / 4];
 	return lag;
 }
 
@@ -118,12 +112,6 @@ static bool pairs_make(struct pairs *pairs, size_t count)
 	*pairs = (struct pairs){.at_ns = malloc(count * sizeof(double)),
 				.differences = malloc(count * sizeof(double))};
 	return pairs->at_ns && pairs->differences;
-}
-
-static void pairs_clear(struct pairs *pairs)
-{
-	free(pairs->at_ns);
-	free(pairs->differences);
 }
 
 /* Of an ascending series. */
@@ -255,7 +243,8 @@ bool align_ends(struct alignment *alignment, const uint64_t *reference, size_t r
 		alignment->from_ns = ends[0];
 		found = pairs.count >= PAIRS_MIN && fit(alignment, &pairs);
 	}
-	pairs_clear(&pairs);
+	free(pairs.at_ns);
+	free(pairs.differences);
 	/* what varies as much as the calls are apart is not the same call */
 	return found && (double)alignment->error_ns < typical_gap(ends, count) / 4;
 }

@@ -18,14 +18,6 @@ static void note_time(struct survey *survey, uint64_t time_ns)
 		survey->end_ns = time_ns;
 }
 
-static void note_id(struct survey *survey, enum id_space space, uint64_t id)
-{
-	bool from_zero = space == ID_GPU_DEVICE || space == ID_ENERGY_DOMAIN;
-
-	if (id <= id_max(space) && id + from_zero > survey->ids[space])
-		survey->ids[space] = id + from_zero;
-}
-
 static void note_fields(struct survey *survey, const struct event *event)
 {
 	size_t count;
@@ -34,9 +26,14 @@ static void note_fields(struct survey *survey, const struct event *event)
 	for (; count; count--, field++) {
 		uint64_t value = field_get(field, event->record);
 
-		if (field->space < ID_SPACES)
-			note_id(survey, field->space, value);
-		else if (field->space == FIELD_TIME)
+		if (field->space < ID_SPACES) {
+			bool from_zero =
+				field->space == ID_GPU_DEVICE || field->space == ID_ENERGY_DOMAIN;
+
+			if (value <= id_max(field->space) &&
+			    value + from_zero > survey->ids[field->space])
+				survey->ids[field->space] = value + from_zero;
+		} else if (field->space == FIELD_TIME)
 			note_time(survey, value);
 	}
 }
@@ -56,20 +53,6 @@ static int take_host(struct survey *survey, const struct event *event)
 			return -ENOMEM;
 	}
 	return 0;
-}
-
-static void take_end(struct survey *survey, const struct perfx_end *end)
-{
-	survey->has_end = true;
-	survey->end = *end;
-	survey->end_ns = end->time_ns;
-}
-
-static int take_slice(struct survey *survey, const struct event *event)
-{
-	survey->slice = event->time_slice;
-	survey->slice_why = keep(survey, event->strings[0]);
-	return survey->slice_why ? 0 : -ENOMEM;
 }
 
 static int take_process(struct survey *survey, const struct perfx_process *record)
@@ -197,10 +180,14 @@ static int take(void *ctx, const struct event *event)
 	case PERFX_KIND_HOST:
 		return take_host(survey, event);
 	case PERFX_KIND_END:
-		take_end(survey, &event->end);
+		survey->has_end = true;
+		survey->end = event->end;
+		survey->end_ns = event->end.time_ns;
 		return 0;
 	case PERFX_KIND_TIME_SLICE:
-		return take_slice(survey, event);
+		survey->slice = event->time_slice;
+		survey->slice_why = keep(survey, event->strings[0]);
+		return survey->slice_why ? 0 : -ENOMEM;
 	case PERFX_KIND_MERGED:
 		survey->is_merged = true;
 		return 0;

@@ -20,14 +20,6 @@ struct cutting {
 	uint64_t recording_ns, to_ns;
 };
 
-/* The one that the new capture has comes with its dump. */
-static void note_time_slice(struct cutting *cutting, const struct event *event)
-{
-	cutting->recording_ns = event->time_slice.recording_ns;
-	text_clear(&cutting->why);
-	text_add(&cutting->why, event->strings[0]);
-}
-
 /* 0 or -errno. */
 static int end_segment(struct cutting *cutting)
 {
@@ -53,7 +45,10 @@ static int add_record(struct cutting *cutting, const char *record, size_t size, 
 		return got == -ENOTSUP ? 0 : -EBADMSG;
 	*used = (size_t)got;
 	if (event.kind == PERFX_KIND_TIME_SLICE) {
-		note_time_slice(cutting, &event);
+		/* The one that the new capture has comes with its dump. */
+		cutting->recording_ns = event.time_slice.recording_ns;
+		text_clear(&cutting->why);
+		text_add(&cutting->why, event.strings[0]);
 		return 0;
 	}
 	if (event.kind == PERFX_KIND_HOST && !cutting->recording_ns)

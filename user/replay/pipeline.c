@@ -34,12 +34,6 @@ static int deliver(void *ctx, const struct event *event)
 	return err;
 }
 
-static int give(struct pipeline *pipeline, const struct event *event)
-{
-	return pipeline->time_slice ? time_slice__event(pipeline->time_slice, event)
-				    : deliver(pipeline, event);
-}
-
 static void lose(struct pipeline *pipeline, enum perfx_loss_kind loss, uint64_t count)
 {
 	if (pipeline->aggregate)
@@ -56,7 +50,8 @@ static int give_records(struct pipeline *pipeline, const char *data, size_t size
 		int err = 0;
 
 		if (used >= 0)
-			err = give(pipeline, &event);
+			err = pipeline->time_slice ? time_slice__event(pipeline->time_slice, &event)
+						   : deliver(pipeline, &event);
 		else
 			lose(pipeline, PERFX_LOSS_UNDECODED, 1);
 		if (err)

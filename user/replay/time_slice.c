@@ -120,14 +120,6 @@ static int begin_memory(struct time_slice *slice)
 	return keyframe__write_memory(slice->keyframe, slice->since_ns, emit_record, slice);
 }
 
-static void take_host(struct time_slice *slice, const struct perfx_host *host)
-{
-	slice->start_ns = slice->segment_ns = host->start_ns;
-	slice->since_ns = host->start_ns + slice->since_after_ns;
-	if (slice->until_after_ns < UINT64_MAX - host->start_ns)
-		slice->until_ns = host->start_ns + slice->until_after_ns;
-}
-
 static void see(struct time_slice *slice, uint64_t time_ns)
 {
 	if (time_ns > slice->seen_ns)
@@ -197,12 +189,6 @@ static int take_memory(struct time_slice *slice, const struct event *event, uint
 		return keyframe__add(slice->keyframe, event);
 	err = begin_memory(slice);
 	return err ? err : emit_event(slice, event);
-}
-
-/* Names and the like hold always: what comes later may be of something in the slice. */
-static int take_fact(struct time_slice *slice, const struct event *event)
-{
-	return slice->begun ? emit_event(slice, event) : keyframe__add(slice->keyframe, event);
 }
 
 static uint64_t between(uint64_t a, uint64_t b, uint64_t slice, uint64_t whole)
@@ -346,16 +332,6 @@ static int emit_doubt(struct time_slice *slice, const struct perfx_overflow_memo
 	return emit_packed(slice, PACK(&slice->buffer, PERFX_KIND_OVERFLOW_MEMORY, record));
 }
 
-/* Of a segment that the slice cuts: how much of it is in the slice is not known. */
-static int leave_out(struct time_slice *slice, const struct event *sum)
-{
-	slice->left_out |= PERFX_LEFT_OUT(sum->kind);
-	if (sum->kind == PERFX_KIND_OVERFLOW_CALLS)
-		slice->left_out_count += sum->overflow_calls.calls_count;
-	return sum->kind == PERFX_KIND_OVERFLOW_MEMORY ? emit_doubt(slice, &sum->overflow_memory)
-						       : 0;
-}
-
 /* from_ns: where the sum's segment begins. */
 static int take_sum(struct time_slice *slice, const struct event *sum, uint64_t from_ns,
 		    uint64_t to_ns)
@@ -368,7 +344,12 @@ static int take_sum(struct time_slice *slice, const struct event *sum, uint64_t 
 		return 0;
 	if (from_ns >= slice->since_ns && to_ns <= slice->until_ns)
 		return emit_event(slice, sum);
-	return leave_out(slice, sum);
+	/* Of a segment that the slice cuts: how much of it is in the slice is not known. */
+	slice->left_out |= PERFX_LEFT_OUT(sum->kind);
+	if (sum->kind == PERFX_KIND_OVERFLOW_CALLS)
+		slice->left_out_count += sum->overflow_calls.calls_count;
+	return sum->kind == PERFX_KIND_OVERFLOW_MEMORY ? emit_doubt(slice, &sum->overflow_memory)
+						       : 0;
 }
 
 /* All sums that have come are of calls between two times. */
@@ -418,22 +399,22 @@ static bool is_of_keyframe(const struct event *event)
 	}
 }
 
-static int take_end(struct time_slice *slice, const struct perfx_end *end)
-{
-	see(slice, end->time_ns);
-	slice->end = *end;
-	slice->has_end = true;
-	return end_segment(slice, slice->segment_ns, end->time_ns);
-}
-
 static int take_of_capture(struct time_slice *slice, const struct event *event)
 {
 	if (event->kind == PERFX_KIND_SEGMENT)
 		return take_segment(slice, event);
-	if (event->kind == PERFX_KIND_END)
-		return take_end(slice, &event->end);
-	if (event->kind == PERFX_KIND_HOST)
-		take_host(slice, &event->host);
+	if (event->kind == PERFX_KIND_END) {
+		see(slice, event->end.time_ns);
+		slice->end = event->end;
+		slice->has_end = true;
+		return end_segment(slice, slice->segment_ns, event->end.time_ns);
+	}
+	if (event->kind == PERFX_KIND_HOST) {
+		slice->start_ns = slice->segment_ns = event->host.start_ns;
+		slice->since_ns = event->host.start_ns + slice->since_after_ns;
+		if (slice->until_after_ns < UINT64_MAX - event->host.start_ns)
+			slice->until_ns = event->host.start_ns + slice->until_after_ns;
+	}
 	return keyframe__add(slice->keyframe, event);
 }
 
@@ -454,7 +435,10 @@ int time_slice__event(struct time_slice *slice, const struct event *event)
 	case PERFX_ROLE_SAMPLE:
 		return take_usage(slice, event);
 	case PERFX_ROLE_FACT:
-		return take_fact(slice, event);
+		/* Names and the like hold always: what comes later may be of something in the
+		 * slice. */
+		return slice->begun ? emit_event(slice, event)
+				    : keyframe__add(slice->keyframe, event);
 	case PERFX_ROLE_SUM:
 		return keep_sum(slice, event);
 	case PERFX_ROLE_CAPTURE:

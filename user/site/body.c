@@ -548,13 +548,6 @@ static void mark_calls_without_return(struct body *body)
 	}
 }
 
-static void check_ends(struct body *body)
-{
-	for (int i = 0; i < body->parts_count; i++)
-		if (body__falls_through(body, last_of(body, &body->parts[i])))
-			body->exits_doubt = "falls through into the code behind it";
-}
-
 static void note_calls(struct body *body)
 {
 	for (size_t i = 0; i < body->insns.count; i++) {
@@ -612,7 +605,9 @@ int body__decode(struct body *body, struct image *image, uint64_t start, uint64_
 		return 0;
 	mark_imports(body);
 	mark_calls_without_return(body);
-	check_ends(body);
+	for (int i = 0; i < body->parts_count; i++)
+		if (body__falls_through(body, last_of(body, &body->parts[i])))
+			body->exits_doubt = "falls through into the code behind it";
 	note_calls(body);
 	note_false_returns(body);
 	body->switches_stack = switches_stack(body);
@@ -651,13 +646,6 @@ static void search_push(struct body *body, int32_t *depth, int32_t index)
 	body->stack[(*depth)++] = index;
 }
 
-static void search_push_tables(struct body *body, int32_t *depth)
-{
-	for (int32_t i = 0; i < (int32_t)body->insns.count; i++)
-		if (body->insns.at[i].is_table_target)
-			search_push(body, depth, i);
-}
-
 /* Which table a switch jumps through is not kept: any switch leads to any table's targets. */
 bool body__reaches(struct body *body, int32_t from, int32_t to)
 {
@@ -676,7 +664,9 @@ bool body__reaches(struct body *body, int32_t from, int32_t to)
 		if (insn->target_index >= 0)
 			search_push(body, &depth, insn->target_index);
 		if (insn->flow == FLOW_JMP_INDIRECT && !insn->leaves && !tables_done) {
-			search_push_tables(body, &depth);
+			for (int32_t i = 0; i < (int32_t)body->insns.count; i++)
+				if (body->insns.at[i].is_table_target)
+					search_push(body, &depth, i);
 			tables_done = true;
 		}
 		if (body__falls_through(body, at) && at + 1 < (int32_t)body->insns.count)
