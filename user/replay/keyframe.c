@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What comes late of a process that has ended comes within this time. */
+/* Grace period for the last records of a process after its end. */
 #define KEYFRAME_GRACE_NS 2000000000u
 
 /* Records, one after another. */
@@ -20,7 +20,6 @@ struct records {
 	size_t used, capacity;
 };
 
-/* A process. */
 struct process_state {
 	bool gone, has_usage;
 	uint64_t ended_ns;    /* 0: lives */
@@ -33,7 +32,7 @@ struct thread_state {
 	char comm[64];
 };
 
-/* A value of a program's own, as it is now. */
+/* The current number of one of the program's own values. */
 struct valued {
 	uint32_t process, value;
 	double number;
@@ -43,9 +42,9 @@ struct keyframe {
 	struct records facts, modes;
 	uint32_t merged_max;		    /* of a merged capture: the highest number in `modes` */
 	size_t facts_kept;		    /* bytes after the last cleaning */
-	uint64_t gone_count, cleaned_count; /* processes that went; of which nothing is left */
+	uint64_t gone_count, cleaned_count; /* gone processes; those with no facts left */
 	bool goes_on;
-	size_t passing_count, passing_limit; /* facts that pass by; cleaned when there are more */
+	size_t passing_count, passing_limit; /* passing facts; cleaned when there are more */
 	struct records host, time_slice;
 	struct process_state *processes; /* by index */
 	size_t processes_count, processes_capacity;
@@ -67,12 +66,12 @@ static bool is_gone(const struct keyframe *keyframe, uint32_t process)
 	return process < keyframe->processes_count && keyframe->processes[process].gone;
 }
 
-/* A thread that was not seen in samples for longer is no more. */
+/* A thread that is missing from samples for longer has ended. */
 #define STALE_NS 5000000000u
-/* Facts of processes that are gone are thrown out when there may be so many. */
+/* Facts of gone processes are dropped when there may be so many bytes of them. */
 #define GARBAGE_BYTES (1u << 20)
-/* Facts that pass by in a recording that goes on: the newest are kept, and as many until they are
- * counted. */
+/* Passing facts of a recording without end: the newest are kept, and as many more until the next
+ * cleaning. */
 #define PASSING_KEPT 65536
 
 struct keyframe *keyframe__new(uint32_t blocks_max)
@@ -114,20 +113,24 @@ void keyframe__free(struct keyframe *keyframe)
 	free(keyframe);
 }
 
-static int keep(struct records *records, const void *record, size_t size)
+static int keep(struct records *records, const struct event *event)
 {
+	size_t size = event->hdr.size;
+
 	if (grow_array(&records->bytes, &records->capacity, records->used + size, 1))
 		return -ENOMEM;
-	memcpy(records->bytes + records->used, record, size);
+	memcpy(records->bytes + records->used, event->record, size);
 	records->used += size;
 	return 0;
 }
 
-/* Of which there is one. */
-static int replace(struct records *records, const void *record, size_t size)
+/* The record at an offset, which was decoded before. False: there is none. */
+static bool record_at(const struct records *records, size_t at, struct event *event)
 {
-	records->used = 0;
-	return keep(records, record, size);
+	size_t skip;
+
+	return at < records->used &&
+	       decode_event(records->bytes + at, records->used - at, event, &skip) > 0;
 }
 
 /* NULL with errno: ERANGE, ENOMEM. */
@@ -222,7 +225,7 @@ static int clean_threads(struct keyframe *keyframe)
 	return 0;
 }
 
-/* Facts that come without end as long as a process lives: stacks, what it waits for. */
+/* Facts that a living process has without end: stacks, objects of waits. */
 static bool is_passing(const struct event *event)
 {
 	return event->kind == PERFX_KIND_STACK || event->kind == PERFX_KIND_WAIT_OBJECT;
@@ -245,26 +248,20 @@ static int note_stack_of_block(void *ctx, const struct live_block *live)
 	return note_stack(ctx, live->process, live->stack);
 }
 
-/* Stacks that are named for as long as a context or a block is there. */
+/* Stacks that contexts and live blocks name. */
 static int find_named_stacks(const struct keyframe *keyframe, struct map64 *stacks)
 {
-	const struct records *facts = &keyframe->facts;
-	size_t size;
+	struct event event;
 	int err = 0;
 
-	for (size_t at = 0; at < facts->used && !err; at += size) {
-		struct event event;
-		size_t skip;
-
-		size = (size_t)decode_event(facts->bytes + at, facts->used - at, &event, &skip);
+	for (size_t at = 0; !err && record_at(&keyframe->facts, at, &event); at += event.hdr.size)
 		if (event.kind == PERFX_KIND_CONTEXT)
 			err = note_stack(stacks, event.context.process, event.context.stack);
-	}
 	return err ? err
 		   : aggregate__each_live_block(keyframe->memory, note_stack_of_block, stacks);
 }
 
-/* Of those that pass by the oldest, because what is in use is emitted anew (session/recycle.h). */
+/* The oldest passing facts go: those in use are emitted anew (session/recycle.h). */
 static bool has_passed(const struct event *event, size_t number, size_t passed_count,
 		       const struct map64 *named)
 {
@@ -274,7 +271,7 @@ static bool has_passed(const struct event *event, size_t number, size_t passed_c
 			MAP64_NONE);
 }
 
-/* Without memory for the stacks that are named all are kept. */
+/* All are kept if there is no memory for the named stacks. */
 static size_t count_passed(const struct keyframe *keyframe, struct map64 *named)
 {
 	if (!keyframe->goes_on || keyframe->passing_count <= PASSING_KEPT ||
@@ -287,21 +284,18 @@ static void clean_facts(struct keyframe *keyframe)
 {
 	struct records *facts = &keyframe->facts;
 	struct map64 named = {0};
-	size_t kept = 0, size, passed_count = count_passed(keyframe, &named), number = 0,
+	size_t kept = 0, passed_count = count_passed(keyframe, &named), number = 0,
 	       passing_count = 0;
+	struct event event;
 
-	for (size_t at = 0; at < facts->used; at += size) {
-		struct event event;
-		size_t skip;
-
-		size = (size_t)decode_event(facts->bytes + at, facts->used - at, &event, &skip);
+	for (size_t at = 0; record_at(facts, at, &event); at += event.hdr.size) {
 		number += is_passing(&event);
 		if (is_gone(keyframe, process_of(&event)) ||
 		    (is_passing(&event) && has_passed(&event, number, passed_count, &named)))
 			continue;
 		passing_count += is_passing(&event);
-		memmove(facts->bytes + kept, facts->bytes + at, size);
-		kept += size;
+		memmove(facts->bytes + kept, facts->bytes + at, event.hdr.size);
+		kept += event.hdr.size;
 	}
 	map64_clear(&named);
 	facts->used = keyframe->facts_kept = kept;
@@ -328,7 +322,7 @@ static int clean_values(struct keyframe *keyframe)
 	return 0;
 }
 
-/* Throws out all that there is of processes that are gone. 0 or -ENOMEM. */
+/* Drops the facts, values and threads of gone processes. 0 or -ENOMEM. */
 static int clean(struct keyframe *keyframe)
 {
 	int err;
@@ -363,8 +357,8 @@ static int forget_ended(struct keyframe *keyframe, uint64_t time_ns)
 	return clean_threads(keyframe);
 }
 
-/* A process begins. In a recording that goes on it may have the index of one that went long ago
- * (session/recycle.h), of which nothing is its own. 0 or -ENOMEM. */
+/* A process begins. In a recording without end its index may be that of a process that is long gone
+ * (session/recycle.h), whose data is dropped. 0 or -ENOMEM. */
 static int begin_process(struct keyframe *keyframe, uint32_t process)
 {
 	struct process_state *state;
@@ -461,7 +455,7 @@ static int add_lost_values(struct keyframe *keyframe, const struct perfx_overflo
 	return valued || errno == ERANGE ? 0 : -ENOMEM;
 }
 
-/* The process that a fact is the beginning of; 0: none. */
+/* The process that begins with a fact; 0: none. */
 static uint32_t process_begun(const struct event *event)
 {
 	return event->kind == PERFX_KIND_FORK	   ? event->fork.process
@@ -483,7 +477,7 @@ static int add_fact(struct keyframe *keyframe, const struct event *event)
 	if (!err && is_passing(event) && ++keyframe->passing_count > keyframe->passing_limit &&
 	    keyframe->goes_on)
 		err = clean(keyframe);
-	return err ? err : keep(&keyframe->facts, event->record, event->hdr.size);
+	return err ? err : keep(&keyframe->facts, event);
 }
 
 static int add_event(struct keyframe *keyframe, const struct event *event)
@@ -519,7 +513,7 @@ static int add_memory(struct keyframe *keyframe, const struct event *event)
 	if (event->kind == PERFX_KIND_MEMORY_MODE) {
 		if (event->memory_mode.merged > PERFX_MERGED_MAX)
 			return 0;
-		if (keep(&keyframe->modes, event->record, event->hdr.size))
+		if (keep(&keyframe->modes, event))
 			return -ENOMEM;
 		if (event->memory_mode.merged > keyframe->merged_max)
 			keyframe->merged_max = event->memory_mode.merged;
@@ -527,7 +521,7 @@ static int add_memory(struct keyframe *keyframe, const struct event *event)
 	return aggregate__add(keyframe->memory, event);
 }
 
-/* Sums are over, but for those of values and live blocks. */
+/* Only the sums of values and live blocks still hold. */
 static int add_sum(struct keyframe *keyframe, const struct event *event)
 {
 	if (event->kind == PERFX_KIND_OVERFLOW_VALUES)
@@ -544,11 +538,14 @@ static int add_of_capture(struct keyframe *keyframe, const struct event *event)
 {
 	if (event->kind == PERFX_KIND_SEGMENT)
 		return forget_ended(keyframe, event->segment.time_ns);
-	if (event->kind == PERFX_KIND_TIME_SLICE)
-		return replace(&keyframe->time_slice, event->record, event->hdr.size);
+	if (event->kind == PERFX_KIND_TIME_SLICE) {
+		keyframe->time_slice.used = 0;
+		return keep(&keyframe->time_slice, event);
+	}
 	if (event->kind != PERFX_KIND_HOST)
 		return 0;
-	if (replace(&keyframe->host, event->record, event->hdr.size))
+	keyframe->host.used = 0;
+	if (keep(&keyframe->host, event))
 		return -ENOMEM;
 	return aggregate__add(keyframe->memory, event); /* its clock */
 }
@@ -586,51 +583,54 @@ const struct perfx_time_slice *keyframe__time_slice(const struct keyframe *keyfr
 	return time_slice;
 }
 
-static int write_packed(const struct perfx_record *packed, keyframe_emit *emit, void *ctx)
+/* One keyframe that is written. */
+struct writer {
+	struct keyframe *keyframe;
+	uint64_t from_ns;
+	keyframe_emit *emit;
+	void *ctx;
+};
+
+static int write_packed(const struct writer *writer, const struct perfx_record *packed)
 {
-	return emit(ctx, packed, packed->size);
+	return writer->emit(writer->ctx, packed, packed->size);
 }
 
-/* The capture's zero is where it begins, by all clocks. */
-static int write_host(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit, void *ctx)
+#define WRITE(writer, kind, ...) \
+	write_packed(writer, PACK(&(writer)->keyframe->buffer, PERFX_KIND_##kind, __VA_ARGS__))
+
+/* All clocks of the capture begin with it. */
+static int write_host(const struct writer *writer)
 {
 	struct event event;
 	struct perfx_host host;
-	size_t skip;
 
-	if (!keyframe->host.used)
+	if (!record_at(&writer->keyframe->host, 0, &event))
 		return 0;
-	decode_event(keyframe->host.bytes, keyframe->host.used, &event, &skip);
 	host = event.host;
-	host.start_unix_ns += from_ns - host.start_ns;
-	host.start_boot_ns += from_ns - host.start_ns;
-	host.start_ns = from_ns;
-	return write_packed(PACK(&keyframe->buffer, PERFX_KIND_HOST, host, event.strings[0],
-				 event.strings[1], event.strings[2], event.strings[3],
-				 event.strings[4]),
-			    emit, ctx);
+	host.start_unix_ns += writer->from_ns - host.start_ns;
+	host.start_boot_ns += writer->from_ns - host.start_ns;
+	host.start_ns = writer->from_ns;
+	return WRITE(writer, HOST, host, event.strings[0], event.strings[1], event.strings[2],
+		     event.strings[3], event.strings[4]);
 }
 
-static int write_facts(struct keyframe *keyframe, keyframe_emit *emit, void *ctx)
+static int write_facts(const struct writer *writer)
 {
-	const struct records *facts = &keyframe->facts;
-	size_t size;
+	struct event event;
 	int err = 0;
 
-	for (size_t at = 0; at < facts->used && !err; at += size) {
-		struct event event;
-		size_t skip;
-
-		size = (size_t)decode_event(facts->bytes + at, facts->used - at, &event, &skip);
-		if (!is_gone(keyframe, process_of(&event)))
-			err = emit(ctx, facts->bytes + at, size);
-	}
+	for (size_t at = 0; !err && record_at(&writer->keyframe->facts, at, &event);
+	     at += event.hdr.size)
+		if (!is_gone(writer->keyframe, process_of(&event)))
+			err = writer->emit(writer->ctx, event.record, event.hdr.size);
 	return err;
 }
 
 int keyframe__write_usage(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit,
 			  void *ctx)
 {
+	const struct writer writer = {keyframe, from_ns, emit, ctx};
 	int err = 0;
 
 	for (size_t i = 0; i < keyframe->processes_count && !err; i++) {
@@ -639,105 +639,97 @@ int keyframe__write_usage(struct keyframe *keyframe, uint64_t from_ns, keyframe_
 
 		if (!state->has_usage || state->gone)
 			continue;
-		/* where its counters stood when the slice begins */
+		/* its counters at the beginning of the slice */
 		if (!state->ended_ns)
 			usage.time_ns = from_ns;
-		err = write_packed(PACK(&keyframe->buffer, PERFX_KIND_USAGE, usage), emit, ctx);
+		err = WRITE(&writer, USAGE, usage);
 	}
 	return err;
 }
 
 /* A sample from long before would make its thread's time that of another slice. */
-static int write_threads(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit,
-			 void *ctx)
+static int write_threads(const struct writer *writer)
 {
+	const struct keyframe *keyframe = writer->keyframe;
 	int err = 0;
 
 	for (size_t i = 0; i < keyframe->threads_count && !err; i++) {
 		const struct thread_state *thread = &keyframe->threads[i];
 
-		if (is_stale(keyframe, &thread->record) ||
-		    thread->record.time_ns + KEYFRAME_GRACE_NS < from_ns)
-			continue;
-		err = write_packed(PACK(&keyframe->buffer, PERFX_KIND_THREAD, thread->record,
-					thread->comm),
-				   emit, ctx);
+		if (!is_stale(keyframe, &thread->record) &&
+		    thread->record.time_ns + KEYFRAME_GRACE_NS >= writer->from_ns)
+			err = WRITE(writer, THREAD, thread->record, thread->comm);
 	}
 	return err;
 }
 
-static int write_values(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit, void *ctx)
+static int write_values(const struct writer *writer)
 {
+	const struct keyframe *keyframe = writer->keyframe;
 	int err = 0;
 
 	for (size_t i = 0; i < keyframe->values_count && !err; i++) {
 		const struct valued *valued = &keyframe->values[i];
-		struct perfx_user_value record = {.time_ns = from_ns,
+		struct perfx_user_value record = {.time_ns = writer->from_ns,
 						  .process = valued->process,
 						  .value = valued->value,
 						  .flags = PERFX_USER_VALUE_BEFORE};
 
 		memcpy(&record.number_bits, &valued->number, sizeof(record.number_bits));
 		if (!is_gone(keyframe, valued->process))
-			err = write_packed(PACK(&keyframe->buffer, PERFX_KIND_USER_VALUE, record),
-					   emit, ctx);
+			err = WRITE(writer, USER_VALUE, record);
 	}
 	return err;
 }
 
-/* --wait: the slice begins in the midst of what the program wants to be recorded, or in a pause. */
-static int write_turn(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit, void *ctx)
+/* --wait: the slice begins inside of a recording window or between two. */
+static int write_turn(const struct writer *writer)
 {
-	struct perfx_recording_window record = keyframe->turn;
+	struct perfx_recording_window record = writer->keyframe->turn;
 	bool opens = record.flags & PERFX_RECORDING_WINDOW_OPENS;
 	int err;
 
 	if (!record.time_ns)
 		return 0;
-	record.time_ns = from_ns;
+	record.time_ns = writer->from_ns;
 	record.flags |= PERFX_RECORDING_WINDOW_OPENS;
-	err = write_packed(PACK(&keyframe->buffer, PERFX_KIND_RECORDING_WINDOW, record), emit, ctx);
+	err = WRITE(writer, RECORDING_WINDOW, record);
 	if (err || opens)
 		return err;
 	record.flags &= ~(uint32_t)PERFX_RECORDING_WINDOW_OPENS;
-	return write_packed(PACK(&keyframe->buffer, PERFX_KIND_RECORDING_WINDOW, record), emit,
-			    ctx);
+	return WRITE(writer, RECORDING_WINDOW, record);
 }
 
 int keyframe__write(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit, void *ctx)
 {
+	static int (*const parts[])(const struct writer *writer) = {
+		write_host, write_facts, write_threads, write_values, write_turn};
+	const struct writer writer = {keyframe, from_ns, emit, ctx};
 	int err = forget_ended(keyframe, from_ns);
 
-	if (!err)
-		err = write_host(keyframe, from_ns, emit, ctx);
-	if (!err)
-		err = write_facts(keyframe, emit, ctx);
-	if (!err)
-		err = write_threads(keyframe, from_ns, emit, ctx);
-	if (!err)
-		err = write_values(keyframe, from_ns, emit, ctx);
-	return err ? err : write_turn(keyframe, from_ns, emit, ctx);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && !err; i++)
+		err = parts[i](&writer);
+	return err;
 }
 
-/* One walk over what lives. */
+/* One walk over live blocks. */
 struct walk {
-	struct keyframe *keyframe;
-	keyframe_emit *emit;
-	void *ctx;
-	uint64_t from_ns;
-	enum perfx_domain domain; /* with a mode: of which, */
-	uint32_t merged;	  /* in which capture */
-	uint32_t mode;		  /* only what was sampled under this; 0: only what is exact */
-	uint64_t *waiting;	  /* how many were, by domain and mode; NULL: not counted */
-	/* what this thread reallocates, as a range: written when all of it is */
+	struct writer writer;
+	/* blocks that are written: those sampled under a mode of a domain of a merged capture; mode
+	 * 0: those that were not sampled, of all */
+	enum perfx_domain domain;
+	uint32_t merged;
+	uint32_t mode;
+	uint64_t *waiting; /* count of sampled blocks by domain and mode; NULL: not counted */
+	/* the range that this thread reallocates: written when it is complete */
 	struct live_block reallocated;
 };
 
-/* A reallocation that goes on: written as it began. */
+/* A pending reallocation is written as it began. */
 static int write_pending_realloc(struct walk *walk)
 {
 	const struct live_block *reallocated = &walk->reallocated;
-	struct perfx_free record = {.time_ns = walk->from_ns,
+	struct perfx_free record = {.time_ns = walk->writer.from_ns,
 				    .address = reallocated->address,
 				    .size_bytes = reallocated->mapped ? reallocated->size_bytes : 0,
 				    .process = reallocated->process,
@@ -750,8 +742,7 @@ static int write_pending_realloc(struct walk *walk)
 	if (!reallocated->realloc_tid)
 		return 0;
 	walk->reallocated.realloc_tid = 0;
-	return write_packed(PACK(&walk->keyframe->buffer, PERFX_KIND_FREE, record), walk->emit,
-			    walk->ctx);
+	return WRITE(&walk->writer, FREE, record);
 }
 
 static void note_realloc(struct walk *walk, const struct live_block *live)
@@ -786,8 +777,7 @@ static int write_live_block(struct walk *walk, const struct live_block *live)
 				   (live->mode ? PERFX_ALLOCATION_SAMPLED : 0) |
 				   (live->mapped ? PERFX_ALLOCATION_MAPPED : 0))};
 
-	return write_packed(PACK(&walk->keyframe->buffer, PERFX_KIND_ALLOCATION, record),
-			    walk->emit, walk->ctx);
+	return WRITE(&walk->writer, ALLOCATION, record);
 }
 
 /* In walk->waiting. */
@@ -799,12 +789,13 @@ static size_t waiting_at(uint32_t merged, enum perfx_domain domain, uint32_t mod
 static int visit(void *ctx, const struct live_block *live)
 {
 	struct walk *walk = ctx;
+	const struct keyframe *keyframe = walk->writer.keyframe;
 	int err = 0;
 
-	if (is_gone(walk->keyframe, live->process))
+	if (is_gone(keyframe, live->process))
 		return 0;
 	if (walk->waiting && live->mode && live->mode <= AGGREGATE_MODES_MAX &&
-	    live->merged <= walk->keyframe->merged_max)
+	    live->merged <= keyframe->merged_max)
 		walk->waiting[waiting_at(live->merged, live->domain, live->mode)]++;
 	if (live->mode != walk->mode ||
 	    (walk->mode && (live->domain != walk->domain || live->merged != walk->merged)))
@@ -822,28 +813,22 @@ static int visit(void *ctx, const struct live_block *live)
 
 static int walk_live_blocks(struct walk *walk)
 {
-	int err = aggregate__each_live_block(walk->keyframe->memory, visit, walk);
+	int err = aggregate__each_live_block(walk->writer.keyframe->memory, visit, walk);
 
 	return err ? err : write_pending_realloc(walk);
 }
 
-/* Each mode, and what was sampled under it before the next one changes the rate. */
-static int write_modes(struct walk *walk)
+/* Writes each mode, and the blocks sampled under it before the next one changes the rate. */
+static int write_modes(struct walk *walk, const uint64_t *waiting)
 {
-	const struct records *modes = &walk->keyframe->modes;
+	const struct keyframe *keyframe = walk->writer.keyframe;
 	uint32_t(*numbers)[PERFX_DOMAINS] =
-		calloc((size_t)walk->keyframe->merged_max + 1, sizeof(*numbers));
-	const uint64_t *waiting = walk->waiting;
-	size_t size;
+		calloc((size_t)keyframe->merged_max + 1, sizeof(*numbers));
+	struct event event;
 	int err = numbers ? 0 : -ENOMEM;
 
-	walk->waiting = NULL;
-	for (size_t at = 0; at < modes->used && !err; at += size) {
-		struct event event;
-		size_t skip;
-
-		size = (size_t)decode_event(modes->bytes + at, modes->used - at, &event, &skip);
-		err = walk->emit(walk->ctx, modes->bytes + at, size);
+	for (size_t at = 0; !err && record_at(&keyframe->modes, at, &event); at += event.hdr.size) {
+		err = walk->writer.emit(walk->writer.ctx, event.record, event.hdr.size);
 		walk->domain = event.memory_mode.domain;
 		walk->merged = event.memory_mode.merged;
 		walk->mode = ++numbers[walk->merged][walk->domain];
@@ -855,11 +840,12 @@ static int write_modes(struct walk *walk)
 	return err;
 }
 
-static int write_doubts(struct keyframe *keyframe, keyframe_emit *emit, void *ctx)
+static int write_doubts(const struct writer *writer)
 {
+	const struct keyframe *keyframe = writer->keyframe;
 	int err = 0;
 
-	for (uint32_t process = 0; process < keyframe->processes_count && !err; process++) {
+	for (uint32_t process = 0; process < keyframe->processes_count; process++) {
 		for (int domain = 1; domain < PERFX_DOMAINS && !err; domain++) {
 			struct perfx_overflow_memory record = {
 				.process = process,
@@ -868,9 +854,7 @@ static int write_doubts(struct keyframe *keyframe, keyframe_emit *emit, void *ct
 								     domain)};
 
 			if (record.before && !keyframe->processes[process].gone)
-				err = write_packed(PACK(&keyframe->buffer,
-							PERFX_KIND_OVERFLOW_MEMORY, record),
-						   emit, ctx);
+				err = WRITE(writer, OVERFLOW_MEMORY, record);
 		}
 	}
 	return err;
@@ -879,28 +863,23 @@ static int write_doubts(struct keyframe *keyframe, keyframe_emit *emit, void *ct
 int keyframe__write_memory(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit,
 			   void *ctx)
 {
-	struct walk walk = {.keyframe = keyframe, .mode = UINT32_MAX, .from_ns = from_ns};
+	struct walk walk = {.writer = {keyframe, from_ns, emit, ctx}, .mode = UINT32_MAX};
 	uint64_t *waiting = NULL;
-	int err;
+	int err = 0;
 
 	if (keyframe->modes.used) {
-		waiting = calloc(waiting_at(keyframe->merged_max + 1, 0, 0), sizeof(*waiting));
+		walk.waiting = waiting =
+			calloc(waiting_at(keyframe->merged_max + 1, 0, 0), sizeof(*waiting));
 		if (!waiting)
 			return -ENOMEM;
+		err = walk_live_blocks(&walk); /* counts: no block has this mode */
+		walk.waiting = NULL;
 	}
-	walk.waiting = waiting;
-	err = waiting ? walk_live_blocks(&walk) : 0;
-	walk = (struct walk){.keyframe = keyframe,
-			     .emit = emit,
-			     .ctx = ctx,
-			     .from_ns = from_ns,
-			     .waiting = waiting};
 	if (!err)
-		err = write_modes(&walk);
+		err = write_modes(&walk, waiting);
 	free(waiting);
-	walk.waiting = NULL;
 	walk.mode = 0;
 	if (!err)
 		err = walk_live_blocks(&walk);
-	return err ? err : write_doubts(keyframe, emit, ctx);
+	return err ? err : write_doubts(&walk.writer);
 }
