@@ -71,7 +71,7 @@ bool agent_is_here(void)
 	return system_pid() == own_pid;
 }
 
-static uint64_t clock_now_ns(void)
+uint64_t agent_now_ns(void)
 {
 	struct timespec now;
 
@@ -198,11 +198,11 @@ static void drain(void)
 
 static bool wait_for_start(struct perfx_agent_start *start)
 {
-	uint64_t until_ns = clock_now_ns() + START_NS;
+	uint64_t until_ns = agent_now_ns() + START_NS;
 	int memfd = -1, kind = 0;
 	bool mapped;
 
-	while (!kind && clock_now_ns() < until_ns && !(atomic_load(&attention) & ASKED_EXIT)) {
+	while (!kind && agent_now_ns() < until_ns && !(atomic_load(&attention) & ASKED_EXIT)) {
 		wait_for(0, DRIVER_POLL_NS);
 		kind = receive(start, &memfd);
 	}
@@ -216,7 +216,7 @@ static bool wait_for_start(struct perfx_agent_start *start)
 /* What ends the recording. */
 enum end { END_NONE = 0, END_STOP, END_STEP_ASIDE, END_TRACER_GONE, END_DEADLINE, END_EXIT };
 
-static enum end look_for_end(uint64_t deadline_ns)
+static enum end receive_end(uint64_t deadline_ns)
 {
 	struct perfx_agent_start message;
 	int memfd = -1, kind = receive(&message, &memfd);
@@ -231,7 +231,7 @@ static enum end look_for_end(uint64_t deadline_ns)
 		return END_STOP;
 	if (kind == PERFX_AGENT_STEP_ASIDE)
 		return END_STEP_ASIDE;
-	return deadline_ns && clock_now_ns() >= deadline_ns ? END_DEADLINE : END_NONE;
+	return deadline_ns && agent_now_ns() >= deadline_ns ? END_DEADLINE : END_NONE;
 }
 
 /* The driver may be initialising itself, and this library with it. */
@@ -240,7 +240,7 @@ static bool wait_for_driver(uint64_t deadline_ns, char *why, size_t why_size)
 	enum driver driver;
 
 	while ((driver = driver_look(why, why_size)) == DRIVER_NOT_YET) {
-		if (look_for_end(deadline_ns)) {
+		if (receive_end(deadline_ns)) {
 			snprintf(why, why_size, "CUDA was not initialised");
 			return false;
 		}
@@ -251,16 +251,16 @@ static bool wait_for_driver(uint64_t deadline_ns, char *why, size_t why_size)
 
 static enum end record(uint64_t deadline_ns)
 {
-	uint64_t flush_ns = clock_now_ns() + FLUSH_NS;
+	uint64_t flush_ns = agent_now_ns() + FLUSH_NS;
 	enum end end;
 
-	while (!(end = look_for_end(deadline_ns))) {
+	while (!(end = receive_end(deadline_ns))) {
 		uint32_t asked = atomic_fetch_and(&attention, ~(uint32_t)ASKED_DRAIN);
-		bool is_due = clock_now_ns() >= flush_ns;
+		bool is_due = agent_now_ns() >= flush_ns;
 
 		if (is_due) {
 			cupti.flush_all(0);
-			flush_ns = clock_now_ns() + FLUSH_NS;
+			flush_ns = agent_now_ns() + FLUSH_NS;
 		}
 		if (is_due || (asked & ASKED_DRAIN))
 			drain();
@@ -359,13 +359,13 @@ static void *thread_main(void *ctx)
 /* The last records are asked for before the driver is torn down. */
 static void on_exit_of_program(void)
 {
-	uint64_t until_ns = clock_now_ns() + EXIT_NS;
+	uint64_t until_ns = agent_now_ns() + EXIT_NS;
 	uint32_t seen;
 
 	if (!agent_is_here())
 		return;
 	ask(ASKED_EXIT);
-	while (!((seen = atomic_load(&attention)) & HAS_ENDED) && clock_now_ns() < until_ns)
+	while (!((seen = atomic_load(&attention)) & HAS_ENDED) && agent_now_ns() < until_ns)
 		wait_for(seen, WAIT_NS);
 }
 

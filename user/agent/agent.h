@@ -23,6 +23,7 @@
 
 /* Is this the process that the agent works in, and not a child forked from it? */
 bool agent_is_here(void);
+uint64_t agent_now_ns(void); /* CLOCK_MONOTONIC */
 /* The agent's thread has something to do. From any thread; takes no lock. */
 void agent_wake(void);
 

@@ -316,14 +316,6 @@ static bool place_is_free(char *why, size_t why_size)
 	return !result;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static const struct {
 	int kind;
 	bool needed;
@@ -385,7 +377,7 @@ bool cupti_begin(uint32_t level, uint32_t flags, char *why, size_t why_size)
 	}
 	records_find_calls();
 	/* before anything is enabled: records of before would have other clocks */
-	result = cupti.register_timestamp(now_ns);
+	result = cupti.register_timestamp(agent_now_ns);
 	if (!result)
 		result = cupti.set_thread_id_type(THREAD_ID_SYSTEM);
 	if (!result)

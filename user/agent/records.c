@@ -299,9 +299,10 @@ static void parse_graph(const uint8_t *record)
 	put_activity(&activity);
 }
 
-static void parse_call(const uint8_t *record, enum domain domain)
+static void parse_call(const uint8_t *record)
 {
 	struct perfx_agent_call out = {.tid = u32_at(record, 28), .call = u32_at(record, 32)};
+	enum domain domain = u32_at(record, 0) == CUPTI_DRIVER ? DOMAIN_DRIVER : DOMAIN_RUNTIME;
 	uint32_t number = u32_at(record, 4);
 	struct call *call;
 
@@ -316,16 +317,6 @@ static void parse_call(const uint8_t *record, enum domain domain)
 	ring_put(&out, sizeof(out), PERFX_AGENT_CALL, NULL, 0);
 }
 
-static void parse_runtime_call(const uint8_t *record)
-{
-	parse_call(record, DOMAIN_RUNTIME);
-}
-
-static void parse_driver_call(const uint8_t *record)
-{
-	parse_call(record, DOMAIN_DRIVER);
-}
-
 /* least_bytes: of a record since the first CUPTI that is used, and since CUDA 11.6. */
 static const struct parser {
 	uint32_t kind;
@@ -338,8 +329,8 @@ static const struct parser {
 	{CUPTI_MEMSET, 48, 76, parse_memset},
 	{CUPTI_SYNCHRONIZATION, 40, 40, parse_sync},
 	{CUPTI_GRAPH_TRACE, 48, 48, parse_graph},
-	{CUPTI_DRIVER, 40, 40, parse_driver_call},
-	{CUPTI_RUNTIME, 40, 40, parse_runtime_call},
+	{CUPTI_DRIVER, 40, 40, parse_call},
+	{CUPTI_RUNTIME, 40, 40, parse_call},
 };
 
 /* room: to the end of what is valid in the buffer. */
