@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/secrets.h"
 
+#include "base/text.h"
+
 #include <ctype.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,13 +10,20 @@
 #include <string.h>
 #include <strings.h>
 
-static bool is_in(const char *word, const char *const *list)
+/* Is the word in a list such as "|a|b|"? */
+static bool is_listed(const char *list, const char *word, size_t length)
 {
-	for (; *list; list++) {
-		if (!strcmp(word, *list))
-			return true;
-	}
-	return false;
+	char entry[48];
+
+	if (length + 3 > sizeof(entry))
+		return false;
+	snprintf(entry, sizeof(entry), "|%.*s|", (int)length, word);
+	return strstr(list, entry) != NULL;
+}
+
+static bool is_in(const char *word, const char *list)
+{
+	return is_listed(list, word, strlen(word));
 }
 
 static bool is_key_char(char c)
@@ -114,7 +123,7 @@ static bool has_secret_part(const struct words *words)
 		"root",	      "jwt",	      "hmac",
 		"rsa",	      "consumer",     "instrumentation",
 		"function",   "functions",    NULL};
-	static const char *const others[] = {"secretary", "cookiecutter", "passwordless", NULL};
+	static const char others[] = "|secretary|cookiecutter|passwordless|";
 	char part[WORD_MAX];
 
 	for (size_t i = 0; i < words->count; i++)
@@ -145,41 +154,26 @@ static const char *stem_of(const char *word, const char *end, char *stem)
 static enum certainty classify_key(const char *key, size_t length)
 {
 	/* --password-file, --token-type: they describe a secret but hold none */
-	static const char *const about[] = {
-		"file",	  "files",  "path",    "dir",	  "directory", "folder",  "name",
-		"names",  "length", "len",     "size",	  "count",     "type",	  "types",
-		"policy", "ttl",    "timeout", "expiry",  "mode",      "env",	  "field",
-		"column", "prompt", "store",   "version", "provider",  "backend", "manager",
-		"helper", "stdin",  "method",  "format",  "jar",       "ids",	  "budget",
-		"prob",	  "weight", "dim",     "enabled", NULL};
-	static const char *const refusals[] = {"no",	  "ask",  "prompt",  "require",
-					       "disable", "skip", "without", NULL};
-	static const char *const ends[] = {"pat", "otp",   "totp", "psk",   "jwt", "sas",
-					   "pw",  "passw", "pswd", "pword", NULL};
+	static const char about[] =
+		"|file|files|path|dir|directory|folder|name|names|length|len|size|count|type|"
+		"types|policy|ttl|timeout|expiry|mode|env|field|column|prompt|store|version|"
+		"provider|backend|manager|helper|stdin|method|format|jar|ids|budget|prob|weight|"
+		"dim|enabled|";
+	static const char refusals[] = "|no|ask|prompt|require|disable|skip|without|";
+	static const char ends[] = "|pat|otp|totp|psk|jwt|sas|pw|passw|pswd|pword|";
 	/* tokens of a tokenizer, or limits of a service */
-	static const char *const tokens[] = {
-		"eos",	   "bos",	"pad",	       "unk",	   "sep",	  "cls",
-		"mask",	   "special",	"stop",	       "end",	   "start",	  "image",
-		"new",	   "max",	"num",	       "min",	   "next",	  "n",
-		"per",	   "single",	"placeholder", "trigger",  "initializer", "target",
-		"class",   "begin",	"first",       "last",	   "global",	  "register",
-		"decoder", "forced",	"lang",	       "language", "src",	  "tgt",
-		"speaker", "audio",	"video",       "text",	   "word",	  "byte",
-		"unknown", "separator", "newline",     "blank",	   "prefix",	  "suffix",
-		"middle",  "fim",	"sot",	       "eot",	   "eod",	  "eop",
-		"chat",	   "think",	"tool",	       "draft",	   "top",	  "total",
-		"avg",	   "extra",	"added",       "prompt",   "instance",	  "modifier",
-		"object",  "concept",	"style",       NULL};
-	static const char *const passes[] = {
-		"first", "second",   "last",	  "single",	  "one",     "two",   "multi",
-		"num",	 "n",	     "forward",	  "backward",	  "fwd",     "bwd",   "max",
-		"per",	 "min",	     "low",	  "high",	  "band",    "all",   "full",
-		"fused", "opt",	     "dry",	  "extra",	  "final",   "by",    "com",
-		"encom", "sur",	     "tres",	  "over",	  "under",   "train", "eval",
-		"test",	 "training", "inference", "optimization", "compile", "graph", "warmup",
-		NULL};
-	static const char *const lists_of_tokens[] = {"api",	"auth", "access",
-						      "bearer", "hf",	NULL};
+	static const char tokens[] =
+		"|eos|bos|pad|unk|sep|cls|mask|special|stop|end|start|image|new|max|num|min|next|"
+		"n|per|single|placeholder|trigger|initializer|target|class|begin|first|last|"
+		"global|register|decoder|forced|lang|language|src|tgt|speaker|audio|video|text|"
+		"word|byte|unknown|separator|newline|blank|prefix|suffix|middle|fim|sot|eot|eod|"
+		"eop|chat|think|tool|draft|top|total|avg|extra|added|prompt|instance|modifier|"
+		"object|concept|style|";
+	static const char passes[] =
+		"|first|second|last|single|one|two|multi|num|n|forward|backward|fwd|bwd|max|per|"
+		"min|low|high|band|all|full|fused|opt|dry|extra|final|by|com|encom|sur|tres|over|"
+		"under|train|eval|test|training|inference|optimization|compile|graph|warmup|";
+	static const char lists_of_tokens[] = "|api|auth|access|bearer|hf|";
 	struct words words;
 	char stem[WORD_MAX];
 	const char *last, *before;
@@ -221,11 +215,11 @@ static bool is_ordinary_value(enum certainty certainty, const char *value, size_
 		return true;
 	for (size_t i = 0; i < length && length < sizeof(word); i++)
 		word[i] = (char)tolower((unsigned char)value[i]);
-	if (is_in(word, nothing))
+	if (text_is_one_of(word, nothing))
 		return true;
 	if (certainty == SURE)
 		return false;
-	return is_in(word, schemes) || value[0] == '<' || value[0] == '[' ||
+	return text_is_one_of(word, schemes) || value[0] == '<' || value[0] == '[' ||
 	       (length <= 6 && strspn(value, "0123456789") >= length);
 }
 
@@ -300,7 +294,7 @@ static char *end_of_value(const struct argument *argument, char *key, char separ
 /* Keys that name a secret only in the query of a URL. */
 static bool is_url_secret(const struct argument *argument, const char *key, const char *end)
 {
-	static const char *const keys[] = {"sig", "signature", "key", "code", "auth", NULL};
+	static const char keys[] = "|sig|signature|key|code|auth|";
 	char word[16] = "";
 
 	if (key == argument->begin || !strchr("?&", key[-1]) || (size_t)(end - key) >= sizeof(word))
@@ -571,19 +565,13 @@ static void hide_bearer(char *argument)
 	}
 }
 
-static void hide_private_key(char *argument)
-{
-	char *p = strstr(argument, "PRIVATE KEY-----");
-
-	if (p)
-		mask(p, p + strlen(p));
-}
-
 static void hide_in(const struct argument *argument)
 {
 	char *p = argument->begin, *end, *behind;
 
-	hide_private_key(p);
+	end = strstr(p, "PRIVATE KEY-----");
+	if (end)
+		mask(end, end + strlen(end));
 	hide_url_user(p);
 	hide_user_at_host(p);
 	hide_url_path(p);
@@ -646,16 +634,6 @@ struct scan {
 	bool after_login, after_secret;
 	enum value next;
 };
-
-static bool is_listed(const char *list, const char *word, size_t length)
-{
-	char entry[2 * WORD_MAX];
-
-	if (length + 3 > sizeof(entry))
-		return false;
-	snprintf(entry, sizeof(entry), "|%.*s|", (int)length, word);
-	return strstr(list, entry) != NULL;
-}
 
 static void note_program(struct scan *scan, const char *word, size_t length)
 {

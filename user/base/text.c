@@ -178,7 +178,7 @@ size_t utf8_next(const char *text, uint32_t *code)
 		return 1;
 	value = count == 1 ? s[0] : s[0] & (0x7fu >> count);
 	for (size_t i = 1; i < count; i++) {
-		if (!((s[i] & 0xc0) == 0x80))
+		if ((s[i] & 0xc0) != 0x80)
 			return 1;
 		value = value << 6 | (s[i] & 0x3f);
 	}

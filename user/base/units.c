@@ -66,11 +66,7 @@ const char *format_bytes(char buffer[UNITS_MAX], uint64_t bytes)
 const char *format_count(char buffer[UNITS_MAX], uint64_t count)
 {
 	static const struct scale scales[] = {
-		{1e6, "M", 999.5},
-		{1e9, "G", 999.5},
-		{1e12, "T", 999.5},
-		{1e15, "P", 1e300},
-	};
+		{1e6, "M", 999.5}, {1e9, "G", 999.5}, {1e12, "T", 999.5}, {1e15, "P", 1e300}};
 	unsigned n = (unsigned)count;
 
 	if (count >= 10000000)
@@ -189,24 +185,17 @@ int parse_duration(const char *text, uint64_t *ns)
 	return parse_scaled(text, units, ns);
 }
 
+#define KI (1ULL << 10)
+#define MI (1ULL << 20)
+#define GI (1ULL << 30)
+#define TI (1ULL << 40)
+
 int parse_size(const char *text, uint64_t *bytes)
 {
 	static const struct unit units[] = {
-		{"", 1},
-		{"B", 1},
-		{"K", 1ULL << 10},
-		{"KB", 1ULL << 10},
-		{"KiB", 1ULL << 10},
-		{"M", 1ULL << 20},
-		{"MB", 1ULL << 20},
-		{"MiB", 1ULL << 20},
-		{"G", 1ULL << 30},
-		{"GB", 1ULL << 30},
-		{"GiB", 1ULL << 30},
-		{"T", 1ULL << 40},
-		{"TB", 1ULL << 40},
-		{"TiB", 1ULL << 40},
-		{NULL, 0},
+		{"", 1},     {"B", 1},	 {"K", KI},   {"KB", KI},  {"KiB", KI},
+		{"M", MI},   {"MB", MI}, {"MiB", MI}, {"G", GI},   {"GB", GI},
+		{"GiB", GI}, {"T", TI},	 {"TB", TI},  {"TiB", TI}, {NULL, 0},
 	};
 
 	return parse_scaled(text, units, bytes);
@@ -224,17 +213,8 @@ static void take_off(char *text, const char *ending)
 int parse_rate(const char *text, uint64_t *per_s)
 {
 	static const struct unit units[] = {
-		{"", 1},
-		{"K", 1000},
-		{"M", 1000000},
-		{"G", 1000000000},
-		{"T", 1000000000000},
-		{"P", 1000000000000000},
-		{"Ki", 1ULL << 10},
-		{"Mi", 1ULL << 20},
-		{"Gi", 1ULL << 30},
-		{"Ti", 1ULL << 40},
-		{NULL, 0},
+		{"", 1},    {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15},
+		{"Ki", KI}, {"Mi", MI}, {"Gi", GI}, {"Ti", TI}, {NULL, 0},
 	};
 	char copy[64];
 	size_t length = 0;
@@ -266,44 +246,32 @@ int parse_percent(const char *text, double *share)
 
 void add_ns(struct text *text, uint64_t ns)
 {
-	char buffer[UNITS_MAX];
-
-	text_add(text, format_ns(buffer, ns));
+	text_add(text, as_ns(ns));
 }
 
 void add_bytes(struct text *text, uint64_t bytes)
 {
-	char buffer[UNITS_MAX];
-
-	text_add(text, format_bytes(buffer, bytes));
+	text_add(text, as_bytes(bytes));
 }
 
 void add_count(struct text *text, uint64_t count)
 {
-	char buffer[UNITS_MAX];
-
-	text_add(text, format_count(buffer, count));
+	text_add(text, as_count(count));
 }
 
 void add_percent(struct text *text, double share)
 {
-	char buffer[UNITS_MAX];
-
-	text_add(text, format_percent(buffer, share));
+	text_add(text, as_percent(share));
 }
 
 void add_share(struct text *text, double share)
 {
-	char buffer[UNITS_MAX];
-
-	text_add(text, format_share(buffer, share));
+	text_add(text, as_share(share));
 }
 
 void add_si(struct text *text, double value, const char *unit)
 {
-	char buffer[UNITS_MAX];
-
-	text_add(text, format_si(buffer, value, unit));
+	text_add(text, as_si(value, unit));
 }
 
 static bool is_unit(const char *word)

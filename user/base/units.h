@@ -59,6 +59,7 @@ int parse_rate(const char *text, uint64_t *per_s);
 /* "5%" and "5" are 0.05. Errors as above. */
 int parse_percent(const char *text, double *share);
 
+/* The same, added to a text. */
 void add_ns(struct text *text, uint64_t ns);
 void add_bytes(struct text *text, uint64_t bytes);
 void add_count(struct text *text, uint64_t count);
