@@ -149,7 +149,7 @@ static bool is_like(const struct template *template, const uint64_t *words)
 }
 
 /* The template that the record is like, or a new one, empty; NULL: there are too many. */
-static struct template *find(struct column_encoder *encoder, const uint64_t *words)
+static struct template *find_template(struct column_encoder *encoder, const uint64_t *words)
 {
 	uint32_t slot = hash_of(words);
 
@@ -176,32 +176,15 @@ static void put_span(struct column_encoder *encoder, const uint64_t *own)
 	encoder->span_end = end;
 }
 
-static void put_memory(struct column_encoder *encoder, const uint64_t *own)
-{
-	put(encoder, COLUMN_MEMORY_TIME, zigzag(own[0] - encoder->memory_time));
-	put_bytes(encoder, COLUMN_MEMORY_ADDRESS, &own[1], sizeof(own[1]));
-	put(encoder, COLUMN_MEMORY_SIZE, own[2]);
-	encoder->memory_time = own[0];
-}
-
-static void put_cost(struct column_encoder *encoder, struct template *template,
-		     const uint64_t *cost)
-{
-	uint64_t *last = &template->words[WORD_COST];
-
-	put(encoder, COLUMN_SPAN_FLOPS, zigzag(cost[0] - last[0]));
-	put(encoder, COLUMN_SPAN_BYTES, zigzag(cost[1] - last[1]));
-	memcpy(last, cost, 2 * sizeof(*cost));
-}
-
 static void encode_known(struct column_encoder *encoder, const unsigned char *record, uint32_t size,
 			 enum shape shape)
 {
 	uint64_t words[WORDS_MAX] = {0};
+	const uint64_t *own = &words[WORD_OWN], *cost = &words[WORD_COST];
 	struct template *template;
 
 	memcpy(words, record, size);
-	template = find(encoder, words);
+	template = find_template(encoder, words);
 	if (!template || template->shape == SHAPE_NONE) {
 		put(encoder, COLUMN_ORDER, template ? ORDER_TEMPLATE : ORDER_WHOLE);
 		put_bytes(encoder, COLUMN_WHOLE, record, size);
@@ -212,12 +195,19 @@ static void encode_known(struct column_encoder *encoder, const unsigned char *re
 		return;
 	}
 	put(encoder, COLUMN_ORDER, (uint64_t)(template - encoder->templates) + ORDER_LIKE);
-	if (shape == SHAPE_MEMORY)
-		put_memory(encoder, &words[WORD_OWN]);
-	else
-		put_span(encoder, &words[WORD_OWN]);
-	if (shape == SHAPE_COST)
-		put_cost(encoder, template, &words[WORD_COST]);
+	if (shape == SHAPE_MEMORY) {
+		put(encoder, COLUMN_MEMORY_TIME, zigzag(own[0] - encoder->memory_time));
+		put_bytes(encoder, COLUMN_MEMORY_ADDRESS, &own[1], sizeof(own[1]));
+		put(encoder, COLUMN_MEMORY_SIZE, own[2]);
+		encoder->memory_time = own[0];
+	} else {
+		put_span(encoder, own);
+	}
+	if (shape == SHAPE_COST) {
+		put(encoder, COLUMN_SPAN_FLOPS, zigzag(cost[0] - template->words[WORD_COST]));
+		put(encoder, COLUMN_SPAN_BYTES, zigzag(cost[1] - template->words[WORD_COST + 1]));
+		memcpy(&template->words[WORD_COST], cost, 2 * sizeof(*cost));
+	}
 }
 
 const struct columns *column_encoder__encode(struct column_encoder *encoder, const void *records,
@@ -262,7 +252,7 @@ void column_decoder__free(struct column_decoder *decoder)
 	free(decoder);
 }
 
-static bool take_long(struct column_decoder *decoder, enum column column, uint64_t *value)
+static bool read_long_varint(struct column_decoder *decoder, enum column column, uint64_t *value)
 {
 	const unsigned char *at = decoder->at[column];
 	unsigned shift = 0;
@@ -284,12 +274,12 @@ static bool take_long(struct column_decoder *decoder, enum column column, uint64
 }
 
 /* Most are of one byte or two. */
-static inline bool take(struct column_decoder *decoder, enum column column, uint64_t *value)
+static inline bool read_varint(struct column_decoder *decoder, enum column column, uint64_t *value)
 {
 	const unsigned char *at = decoder->at[column];
 
 	if (decoder->end[column] - at < 2)
-		return take_long(decoder, column, value);
+		return read_long_varint(decoder, column, value);
 	if (at[0] < 0x80) {
 		*value = at[0];
 		decoder->at[column] = at + 1;
@@ -300,10 +290,10 @@ static inline bool take(struct column_decoder *decoder, enum column column, uint
 		decoder->at[column] = at + 2;
 		return true;
 	}
-	return take_long(decoder, column, value);
+	return read_long_varint(decoder, column, value);
 }
 
-static inline bool take_bytes(struct column_decoder *decoder, enum column column, void *to,
+static inline bool read_bytes(struct column_decoder *decoder, enum column column, void *to,
 			      size_t size)
 {
 	if ((size_t)(decoder->end[column] - decoder->at[column]) < size)
@@ -313,13 +303,13 @@ static inline bool take_bytes(struct column_decoder *decoder, enum column column
 	return true;
 }
 
-static bool take_span(struct column_decoder *decoder, uint64_t *own)
+static bool decode_span(struct column_decoder *decoder, uint64_t *own)
 {
 	uint64_t end, duration, called;
 
-	if (!take(decoder, COLUMN_SPAN_END, &end) ||
-	    !take(decoder, COLUMN_SPAN_DURATION, &duration) ||
-	    !take(decoder, COLUMN_SPAN_CALLED, &called))
+	if (!read_varint(decoder, COLUMN_SPAN_END, &end) ||
+	    !read_varint(decoder, COLUMN_SPAN_DURATION, &duration) ||
+	    !read_varint(decoder, COLUMN_SPAN_CALLED, &called))
 		return false;
 	decoder->span_end += unzigzag(end);
 	own[0] = decoder->span_end - duration;
@@ -328,24 +318,25 @@ static bool take_span(struct column_decoder *decoder, uint64_t *own)
 	return true;
 }
 
-static bool take_memory(struct column_decoder *decoder, uint64_t *own)
+static bool decode_memory(struct column_decoder *decoder, uint64_t *own)
 {
 	uint64_t time;
 
-	if (!take(decoder, COLUMN_MEMORY_TIME, &time) ||
-	    !take_bytes(decoder, COLUMN_MEMORY_ADDRESS, &own[1], sizeof(own[1])) ||
-	    !take(decoder, COLUMN_MEMORY_SIZE, &own[2]))
+	if (!read_varint(decoder, COLUMN_MEMORY_TIME, &time) ||
+	    !read_bytes(decoder, COLUMN_MEMORY_ADDRESS, &own[1], sizeof(own[1])) ||
+	    !read_varint(decoder, COLUMN_MEMORY_SIZE, &own[2]))
 		return false;
 	decoder->memory_time += unzigzag(time);
 	own[0] = decoder->memory_time;
 	return true;
 }
 
-static bool take_cost(struct column_decoder *decoder, uint64_t *cost)
+static bool decode_cost(struct column_decoder *decoder, uint64_t *cost)
 {
 	uint64_t flops, bytes;
 
-	if (!take(decoder, COLUMN_SPAN_FLOPS, &flops) || !take(decoder, COLUMN_SPAN_BYTES, &bytes))
+	if (!read_varint(decoder, COLUMN_SPAN_FLOPS, &flops) ||
+	    !read_varint(decoder, COLUMN_SPAN_BYTES, &bytes))
 		return false;
 	cost[0] += unzigzag(flops);
 	cost[1] += unzigzag(bytes);
@@ -366,10 +357,10 @@ static size_t decode_like(struct column_decoder *decoder, uint64_t number, unsig
 	words = template->words;
 	if (template->size > room)
 		return 0;
-	if (!(template->shape == SHAPE_MEMORY ? take_memory(decoder, &words[WORD_OWN])
-					      : take_span(decoder, &words[WORD_OWN])))
+	if (!(template->shape == SHAPE_MEMORY ? decode_memory(decoder, &words[WORD_OWN])
+					      : decode_span(decoder, &words[WORD_OWN])))
 		return 0;
-	if (template->shape == SHAPE_COST && !take_cost(decoder, &words[WORD_COST]))
+	if (template->shape == SHAPE_COST && !decode_cost(decoder, &words[WORD_COST]))
 		return 0;
 	memcpy(to, words, template->size);
 	return template->size;
@@ -381,13 +372,13 @@ static size_t decode_whole(struct column_decoder *decoder, bool is_template, uns
 	struct template *template = &decoder->templates[decoder->templates_count];
 	struct perfx_record hdr;
 
-	if (room < sizeof(hdr) || !take_bytes(decoder, COLUMN_WHOLE, &hdr, sizeof(hdr)))
+	if (room < sizeof(hdr) || !read_bytes(decoder, COLUMN_WHOLE, &hdr, sizeof(hdr)))
 		return 0;
 	if (hdr.size < sizeof(hdr) || hdr.size > PERFX_RECORD_MAX || hdr.size % 8 ||
 	    hdr.size > room)
 		return 0;
 	memcpy(to, &hdr, sizeof(hdr));
-	if (!take_bytes(decoder, COLUMN_WHOLE, to + sizeof(hdr), hdr.size - sizeof(hdr)))
+	if (!read_bytes(decoder, COLUMN_WHOLE, to + sizeof(hdr), hdr.size - sizeof(hdr)))
 		return 0;
 	if (!is_template)
 		return hdr.size;
@@ -400,27 +391,22 @@ static size_t decode_whole(struct column_decoder *decoder, bool is_template, uns
 	return hdr.size;
 }
 
-static void start_decoding(struct column_decoder *decoder, const struct columns *columns)
+int column_decoder__decode(struct column_decoder *decoder, const struct columns *columns,
+			   void *records, size_t size)
 {
+	unsigned char *to = records, *end = to + size;
+
 	decoder->templates_count = 0;
 	decoder->span_end = decoder->memory_time = 0;
 	for (int i = 0; i < COLUMNS; i++) {
 		decoder->at[i] = columns->bytes[i];
 		decoder->end[i] = columns->bytes[i] + columns->sizes[i];
 	}
-}
-
-int column_decoder__decode(struct column_decoder *decoder, const struct columns *columns,
-			   void *records, size_t size)
-{
-	unsigned char *to = records, *end = to + size;
-
-	start_decoding(decoder, columns);
 	while (to < end) {
 		size_t used, room = (size_t)(end - to);
 		uint64_t order;
 
-		if (!take(decoder, COLUMN_ORDER, &order))
+		if (!read_varint(decoder, COLUMN_ORDER, &order))
 			return -EBADMSG;
 		used = order >= ORDER_LIKE
 			       ? decode_like(decoder, order - ORDER_LIKE, to, room)

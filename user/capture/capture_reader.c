@@ -52,7 +52,8 @@ static ssize_t read_at(int fd, char *to, size_t size, uint64_t at)
 }
 
 /* Makes size bytes at an offset visible, or as many as there are: how many, or -errno. */
-static ssize_t look(struct capture_reader *reader, uint64_t at, size_t size, const char **bytes)
+static ssize_t read_window(struct capture_reader *reader, uint64_t at, size_t size,
+			   const char **bytes)
 {
 	uint64_t end = reader->chunk_at + reader->chunk_bytes;
 	size_t wanted = size < WINDOW_BYTES ? WINDOW_BYTES : size;
@@ -153,9 +154,9 @@ static void lose(struct capture_reader *reader, uint64_t bytes)
 }
 
 /* All that is visible from here on, and as much as a header has where there is that much. */
-static ssize_t look_around(struct capture_reader *reader, const char **bytes)
+static ssize_t read_rest(struct capture_reader *reader, const char **bytes)
 {
-	ssize_t n = look(reader, reader->at, sizeof(struct block_header), bytes);
+	ssize_t n = read_window(reader, reader->at, sizeof(struct block_header), bytes);
 
 	if (n <= 0)
 		return n;
@@ -166,7 +167,7 @@ static ssize_t look_around(struct capture_reader *reader, const char **bytes)
 static int header_at(struct capture_reader *reader, uint64_t at, struct block_header *header)
 {
 	const char *bytes = NULL;
-	ssize_t n = look(reader, at, sizeof(*header), &bytes);
+	ssize_t n = read_window(reader, at, sizeof(*header), &bytes);
 
 	if (n < 0)
 		return (int)n;
@@ -183,7 +184,7 @@ static int find_header(struct capture_reader *reader)
 
 	while (!found) {
 		lose(reader, reader->at < reader->size);
-		n = look_around(reader, &bytes);
+		n = read_rest(reader, &bytes);
 		if (n <= 0)
 			return (int)n;
 		sync = memmem(bytes, (size_t)n, BLOCK_SYNC, BLOCK_SYNC_BYTES);
@@ -248,7 +249,7 @@ static int read_block(struct capture_reader *reader, const struct block_header *
 	}
 	if (header->payload_bytes > BLOCK_PAYLOAD_MAX)
 		return skip_block(reader, header);
-	n = look(reader, reader->at, size, &bytes);
+	n = read_window(reader, reader->at, size, &bytes);
 	if (n < 0)
 		return (int)n;
 	*records = (size_t)n < size

@@ -104,29 +104,7 @@ static int write_batch(struct capture_writer *writer, const struct batch *batch,
 	return err ? err : sync_sometimes(writer);
 }
 
-static int take_batch(struct capture_writer *writer, struct batch *batch, size_t *bytes)
-{
-	int err = batch->used ? write_batch(writer, batch, bytes) : 0;
-
-	if (batch->dump && !err)
-		writer->store->dump(writer->store, writer->packer, batch->dump);
-	else if (batch->dump)
-		batch->dump->err = err;
-	return err;
-}
-
-/* Under lock. There is room: no more are asked for. */
-static void hand_back(struct capture_writer *writer, struct batch *batch)
-{
-	if (batch->dump)
-		writer->done[writer->done_count++] = batch->dump;
-	batch->dump = NULL;
-	writer->waiting_bytes -= batch->used;
-	writer->idle[writer->idle_count++] = batch;
-	pthread_cond_signal(&writer->taken);
-}
-
-static struct batch *take_waiting(struct capture_writer *writer)
+static struct batch *pop_waiting(struct capture_writer *writer)
 {
 	struct batch *batch = writer->waiting[0];
 
@@ -150,16 +128,24 @@ static void *write_batches(void *arg)
 			pthread_cond_wait(&writer->given, &writer->lock);
 			continue;
 		}
-		batch = take_waiting(writer);
+		batch = pop_waiting(writer);
 		pthread_mutex_unlock(&writer->lock);
-		if (!err)
-			err = take_batch(writer, batch, &bytes);
+		if (!err && batch->used)
+			err = write_batch(writer, batch, &bytes);
+		if (!err && batch->dump)
+			writer->store->dump(writer->store, writer->packer, batch->dump);
 		else if (batch->dump)
 			batch->dump->err = err;
 		pthread_mutex_lock(&writer->lock);
 		writer->err = err;
 		writer->written_bytes += bytes;
-		hand_back(writer, batch);
+		/* there is room: no more dumps are asked for */
+		if (batch->dump)
+			writer->done[writer->done_count++] = batch->dump;
+		batch->dump = NULL;
+		writer->waiting_bytes -= batch->used;
+		writer->idle[writer->idle_count++] = batch;
+		pthread_cond_signal(&writer->taken);
 	}
 	pthread_mutex_unlock(&writer->lock);
 	return NULL;
@@ -366,16 +352,6 @@ struct capture_writer *capture_writer__new(int fd)
 	return NULL;
 }
 
-static void end_thread(struct capture_writer *writer)
-{
-	pthread_mutex_lock(&writer->lock);
-	writer->closing = true;
-	pthread_cond_signal(&writer->given);
-	pthread_mutex_unlock(&writer->lock);
-	if (writer->has_thread)
-		pthread_join(writer->thread, NULL);
-}
-
 int capture_writer__free(struct capture_writer *writer)
 {
 	int err;
@@ -384,7 +360,12 @@ int capture_writer__free(struct capture_writer *writer)
 		return 0;
 	if (writer->filling)
 		capture_writer__flush(writer);
-	end_thread(writer);
+	pthread_mutex_lock(&writer->lock);
+	writer->closing = true;
+	pthread_cond_signal(&writer->given);
+	pthread_mutex_unlock(&writer->lock);
+	if (writer->has_thread)
+		pthread_join(writer->thread, NULL);
 	err = writer->err;
 	if (!err && writer->fd >= 0)
 		err = sync_data(writer->fd);
@@ -396,7 +377,7 @@ int capture_writer__free(struct capture_writer *writer)
 		writer->store->free(writer->store);
 	free(writer->filling);
 	while (writer->waiting_count)
-		free(take_waiting(writer));
+		free(pop_waiting(writer));
 	while (writer->idle_count)
 		free(writer->idle[--writer->idle_count]);
 	packer__free(writer->packer);
