@@ -8,18 +8,19 @@
 #include "attach/features.h"
 #include "base/file.h"
 #include "cmd/options.h"
+#include "live/feed.h"
 #include "replay/source.h"
 #include "report/report.h"
 #include "session/recorder.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/types.h>
 
-/* argv as main got it, for the report's "command". */
-int cmd_trace(const struct options *options, char *const *argv); /* and record, and run */
-int cmd_top(const struct options *options, char *const *argv);
-int cmd_serve(const struct options *options, char *const *argv);
+int cmd_trace(const struct options *options); /* and record, and run */
+int cmd_top(const struct options *options);
+int cmd_serve(const struct options *options);
 int cmd_report(const struct options *options);
 int cmd_export(const struct options *options);
 int cmd_diff(const struct options *options);
@@ -27,13 +28,21 @@ int cmd_merge(const struct options *options);
 int cmd_tune(const struct options *options);
 int cmd_compare(const struct options *options);
 int cmd_probes(const struct options *options);
-int cmd_doctor(void);
+int cmd_doctor(const struct options *options);
 int cmd_explain(const struct options *options);
-int cmd_peaks(void);
+int cmd_peaks(const struct options *options);
 
 /* What the command line says of it; the rest is the caller's to fill. */
 struct recorder_options recorder_options_of(const struct options *options,
 					    const struct features *features);
+
+/* Records for top and serve, with the last --flight in memory, until -d is over, Ctrl-C, all
+ * processes of -p have ended, or enough() is true (NULL: not called; ctx is the watcher's). All
+ * records go to the feed, which the caller has started and which is stopped at the end. Returns an
+ * exit code; a message has explained any other than EXIT_OK and EXIT_TARGET. */
+int live_session_run(const struct options *options, struct live_feed *feed,
+		     const struct recorder_watcher *watcher, bool (*enough)(void *ctx));
+uint64_t live_session_flight_ns(const struct options *options); /* 30 s without --flight */
 
 /* Pids of what -p names, malloc'd. EXIT_OK, or EXIT_FAILED: no such process, a kernel thread, our
  * own pid, 32-bit. */
@@ -82,8 +91,9 @@ const void *output_format(struct format_table *table, const char *verb,
 			  const struct options *options);
 /* EXIT_OK, also where stdout's reader has seen enough; EXIT_FAILED. */
 int output_result(const char *path, int err);
-/* Writes a whole output, which it takes; err: of making it. As output_result. */
-int output_whole(const char *path, char *text, size_t size, int err);
+/* Closes a stream of open_memstream() (NULL: it could not be opened), writes its text and frees it;
+ * err: of making the text. As output_result. */
+int output_whole(const char *path, FILE *stream, char **text, const size_t *size, int err);
 /* Is stdout, which gets the output, a terminal? Its width (0: unknown), and whether it has colors.
  */
 void output_terminal(const char *path, unsigned *width, bool *color);

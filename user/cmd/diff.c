@@ -88,30 +88,20 @@ static void unload(struct recording *recording)
 	json_report__free(recording->report);
 }
 
-static struct diff_options look_of(const struct options *options)
+static int write_out(const struct diff_writer *writer, const struct diff *diff,
+		     const struct options *options)
 {
 	struct diff_options look = {.name_a = options->capture,
 				    .name_b = options->capture_after,
 				    .fails = options->fail_on > 0,
 				    .top = (unsigned)options->top};
-
-	output_terminal(output_path(options), &look.width, &look.color);
-	return look;
-}
-
-static int write_out(const struct diff_writer *writer, const struct diff *diff,
-		     const struct options *options)
-{
-	struct diff_options look = look_of(options);
 	const char *path = output_path(options);
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
-	int err = out ? writer->write(out, diff, &look) : -ENOMEM;
 
-	if (out && fclose(out) && !err)
-		err = -ENOMEM;
-	return output_whole(path, text, size, err);
+	output_terminal(path, &look.width, &look.color);
+	return output_whole(path, out, &text, &size, out ? writer->write(out, diff, &look) : 0);
 }
 
 /* A gate that compared nothing must not pass. */

@@ -117,7 +117,7 @@ static int say_unprivileged(const struct features *features)
 	return EXIT_PRIVILEGE;
 }
 
-int cmd_doctor(void)
+int cmd_doctor(const struct options *options)
 {
 	struct features f;
 	struct utsname names;
@@ -125,6 +125,7 @@ int cmd_doctor(void)
 	char counted[256], gpus[256], no_gpus[256], cupti[512], no_cupti[512], no_ptrace[64],
 		profilers[512];
 
+	(void)options;
 	features_try(&f);
 	features_end(&f);
 	bool counts = hardware_counts(counted, sizeof(counted));
@@ -233,12 +234,13 @@ static void print_peaks(const struct peaks *peaks)
 		puts("The machine was busy: memory may be faster. Measure again when it is idle.");
 }
 
-int cmd_peaks(void)
+int cmd_peaks(const struct options *options)
 {
 	struct peaks peaks;
 	char *path;
 	int err = peaks_renew(&peaks, &path);
 
+	(void)options;
 	if (err) {
 		msg_say("cannot measure peaks: %s", strerror(-err));
 		return EXIT_FAILED;

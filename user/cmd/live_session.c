@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "cmd/live_session.h"
-
+/* A recording that is watched while it goes on, as top and serve need it. */
 #include "base/message.h"
 #include "cmd/cmd.h"
 #include "replay/flight_buffer.h"
@@ -9,18 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FLIGHT_NS 30000000000u /* without --flight */
+
 uint64_t live_session_flight_ns(const struct options *options)
 {
-	return options->flight_ns ? options->flight_ns : LIVE_FLIGHT_NS;
-}
-
-/* The capture in memory, of which the watcher gets files. NULL with errno. */
-static struct capture_writer *capture_new(const struct recorder_options *recording)
-{
-	struct block_store *store =
-		flight_buffer__new(recording->flight_ns, recording->flight_bytes);
-
-	return store ? capture_writer__new_store(store) : NULL;
+	return options->flight_ns ? options->flight_ns : FLIGHT_NS;
 }
 
 /* A pipeline that also copies its records to the feed. */
@@ -43,10 +35,12 @@ static void add_record(struct sink *sink, const void *record, size_t size)
 static int record(const struct recorder_options *recording, const struct features *features,
 		  struct live_feed *feed)
 {
-	struct fed_pipeline fed = {.feed = feed};
+	struct block_store *store =
+		flight_buffer__new(recording->flight_ns, recording->flight_bytes);
+	struct fed_pipeline fed = {
+		.feed = feed, .pipeline.capture = store ? capture_writer__new_store(store) : NULL};
 	int code, child;
 
-	fed.pipeline.capture = capture_new(recording);
 	if (!fed.pipeline.capture) {
 		msg_say("cannot keep the last seconds in memory: %s", strerror(errno));
 		return EXIT_FAILED;
@@ -64,13 +58,13 @@ static int record(const struct recorder_options *recording, const struct feature
 	return code;
 }
 
-int live_session_run(const struct options *options, char *const *argv, struct live_feed *feed,
+int live_session_run(const struct options *options, struct live_feed *feed,
 		     const struct recorder_watcher *watcher, bool (*enough)(void *ctx))
 {
 	struct phases phases = {0};
 	struct recorder_options recording;
 	struct features features;
-	char *command = shell_join(argv);
+	char *command = shell_join(options->argv);
 	pid_t *pids = NULL;
 	int code;
 

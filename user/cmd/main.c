@@ -20,47 +20,6 @@ static char **copy_arguments(int argc, char **argv)
 	return copy;
 }
 
-static int dispatch(const struct options *options, char *const *argv)
-{
-	switch (options->verb) {
-	case VERB_TRACE:
-	case VERB_RECORD:
-	case VERB_RUN:
-		return cmd_trace(options, argv);
-	case VERB_TOP:
-		return cmd_top(options, argv);
-	case VERB_SERVE:
-		return cmd_serve(options, argv);
-	case VERB_REPORT:
-		return cmd_report(options);
-	case VERB_EXPORT:
-		return cmd_export(options);
-	case VERB_DIFF:
-		return cmd_diff(options);
-	case VERB_MERGE:
-		return cmd_merge(options);
-	case VERB_TUNE:
-		return cmd_tune(options);
-	case VERB_COMPARE:
-		return cmd_compare(options);
-	case VERB_PROBES:
-		return cmd_probes(options);
-	case VERB_PEAKS:
-		return cmd_peaks();
-	case VERB_DOCTOR:
-		return cmd_doctor();
-	case VERB_EXPLAIN:
-		return cmd_explain(options);
-	case VERB_HELP:
-		options_help(options->help_of);
-		return EXIT_OK;
-	case VERB_VERSION:
-		puts("perfx-trace " PERFX_VERSION);
-		return EXIT_OK;
-	}
-	return EXIT_USAGE;
-}
-
 /* What the build and the shells ask for; no verbs of a user's. */
 static bool answer(int argc, char **argv)
 {
@@ -72,6 +31,28 @@ static bool answer(int argc, char **argv)
 		return false;
 	return true;
 }
+
+static int help(const struct options *options)
+{
+	options_help(options->help_of);
+	return EXIT_OK;
+}
+
+static int version(const struct options *options)
+{
+	(void)options;
+	puts("perfx-trace " PERFX_VERSION);
+	return EXIT_OK;
+}
+
+static int (*const verbs[])(const struct options *options) = {
+	[VERB_TRACE] = cmd_trace,   [VERB_RECORD] = cmd_trace,	  [VERB_RUN] = cmd_trace,
+	[VERB_TOP] = cmd_top,	    [VERB_SERVE] = cmd_serve,	  [VERB_REPORT] = cmd_report,
+	[VERB_EXPORT] = cmd_export, [VERB_DIFF] = cmd_diff,	  [VERB_MERGE] = cmd_merge,
+	[VERB_TUNE] = cmd_tune,	    [VERB_COMPARE] = cmd_compare, [VERB_PROBES] = cmd_probes,
+	[VERB_PEAKS] = cmd_peaks,   [VERB_DOCTOR] = cmd_doctor,	  [VERB_EXPLAIN] = cmd_explain,
+	[VERB_HELP] = help,	    [VERB_VERSION] = version,
+};
 
 #define LARGE_BLOCK_BYTES (128 << 10)
 
@@ -94,8 +75,9 @@ int main(int argc, char **argv)
 	setlocale(LC_CTYPE, "");
 	interrupt_install();
 	code = options_parse(&options, argc, copy);
+	options.argv = argv;
 	if (code == EXIT_OK)
-		code = dispatch(&options, argv);
+		code = verbs[options.verb](&options);
 	/* Probes left by a recording have no effect, but each hit still costs a trap. */
 	if (!detaching_wait(DETACHING_PATIENCE_MS))
 		msg_say("the probes stay in the program, without effect, for about %s more: this "

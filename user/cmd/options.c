@@ -11,7 +11,6 @@
 #include "elf/pattern.h"
 
 #include <getopt.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +38,7 @@ static void say_verbs(const struct option_row *row, enum verb verb)
 	text_clear(&names);
 }
 
-static int take_option(struct options *options, const struct option_row *row, char *value)
+static int parse_option(struct options *options, const struct option_row *row, char *value)
 {
 	if (!row->only || takes(row, options->verb))
 		return row->parse(row, options, value);
@@ -126,17 +125,17 @@ static int say_mistake(const struct options *options, int option, const char *wo
 }
 
 /* How many words the verb has between its options: files that it reads, or commands. */
-static int words_count(const struct options *options)
+static size_t words_count(const struct options *options)
 {
 	if (options->verb == VERB_MERGE)
-		return INT_MAX;
+		return SIZE_MAX;
 	if (options->verb == VERB_DIFF || options->verb == VERB_COMPARE)
 		return 2;
 	return options->verb == VERB_REPORT || options->verb == VERB_EXPORT;
 }
 
 /* help VERB */
-static int take_topic(struct options *options, const char *name)
+static int parse_topic(struct options *options, const char *name)
 {
 	const struct verb_row *row = name ? verb_row_named(name) : NULL;
 	char nearest[32];
@@ -212,15 +211,6 @@ static void say_run(char *const *before, int before_count, char **words)
 	text_clear(&line);
 }
 
-static void say_report(const char *capture)
-{
-	struct text line = {0};
-
-	shell_quote(&line, capture);
-	msg_say("to report from a capture: perfx-trace report %s", text_peek(&line));
-	text_clear(&line);
-}
-
 /* Reports words that the verb does not take and suggests a correction. before: the words in front
  * of them. */
 static void say_unexpected(const struct options *options, char *const *before, int before_count,
@@ -230,12 +220,15 @@ static void say_unexpected(const struct options *options, char *const *before, i
 	const char *word = words[0], *ending = strrchr(word, '.');
 	bool records = options->verb == VERB_TRACE || options->verb == VERB_RECORD;
 	bool names_process = options->targets_count || options->all;
+	struct text line = {0};
 	char nearest[32];
 
 	find_nearest(nearest, word, verb_name_at);
-	if (ending && !strcmp(ending, ".perfx"))
-		say_report(word);
-	else if (verb_row_named(word))
+	if (ending && !strcmp(ending, ".perfx")) {
+		shell_quote(&line, word);
+		msg_say("to report from a capture: perfx-trace report %s", text_peek(&line));
+		text_clear(&line);
+	} else if (verb_row_named(word))
 		msg_say("the verb comes first: perfx-trace %s ...", word);
 	else if (text_is_number(word))
 		msg_say("unexpected argument '%s': a process is named with -p: -p %s", word, word);
@@ -250,7 +243,7 @@ static void say_unexpected(const struct options *options, char *const *before, i
 }
 
 /* The words after the options; argv has all words, from the program's name on. */
-static int take_operands(struct options *options, int argc, char **argv)
+static int parse_operands(struct options *options, int argc, char **argv)
 {
 	const struct verb_row *verb = verb_row_of(options->verb);
 
@@ -344,19 +337,14 @@ static int check_read(const struct options *options, const char *written)
 {
 	const char *const read[] = {options->capture, options->capture_after, options->flops_rules,
 				    options->template, options->rules_file};
+	const size_t fixed_count = sizeof(read) / sizeof(read[0]);
 
-	for (size_t i = 0; i < sizeof(read) / sizeof(read[0]); i++) {
-		if (!read[i] || !output_is_same(written, read[i]))
+	for (size_t i = 0; i < fixed_count + options->captures_count; i++) {
+		const char *path = i < fixed_count ? read[i] : options->captures[i - fixed_count];
+
+		if (!path || !output_is_same(written, path))
 			continue;
-		msg_say("%s is an input and would be overwritten: name another file with -o",
-			read[i]);
-		return EXIT_USAGE;
-	}
-	for (size_t i = 0; i < options->captures_count; i++) {
-		if (!output_is_same(written, options->captures[i]))
-			continue;
-		msg_say("%s is an input and would be overwritten: name another file with -o",
-			options->captures[i]);
+		msg_say("%s is an input and would be overwritten: name another file with -o", path);
 		return EXIT_USAGE;
 	}
 	return EXIT_OK;
@@ -463,7 +451,7 @@ static bool say_one_dash(int argc, char **argv, int *code)
 }
 
 /* Up to the first word that is none: options end at the program that run starts. */
-static int take_options(struct options *options, int argc, char **argv)
+static int parse_options(struct options *options, int argc, char **argv)
 {
 	struct option *longs = long_options();
 	char shorts[2 * 64];
@@ -476,7 +464,7 @@ static int take_options(struct options *options, int argc, char **argv)
 		const struct option_row *row = row_of(option);
 
 		code = row && option != '?' && option != ':'
-			       ? take_option(options, row, optarg)
+			       ? parse_option(options, row, optarg)
 			       : say_mistake(options, option, argv[optind - 1]);
 	}
 	free(longs);
@@ -484,18 +472,18 @@ static int take_options(struct options *options, int argc, char **argv)
 }
 
 /* explain KIND: options before and after it. */
-static int take_kind(struct options *options, int argc, char **argv)
+static int parse_kind(struct options *options, int argc, char **argv)
 {
 	int code = EXIT_OK;
 
 	if (optind < argc) {
 		options->kind = argv[optind++];
-		code = take_options(options, argc, argv);
+		code = parse_options(options, argc, argv);
 	}
-	return code ? code : take_operands(options, argc, argv);
+	return code ? code : parse_operands(options, argc, argv);
 }
 
-/* What the words between the options are. */
+/* Says which words the verb needs. */
 static int say_words(const struct options *options)
 {
 	const struct verb_row *row = verb_row_of(options->verb);
@@ -509,55 +497,34 @@ static int say_words(const struct options *options)
 	return EXIT_USAGE;
 }
 
-/* merge FILE FILE …: as many as there are. */
-static int take_captures(struct options *options, int argc, char **argv)
+/* report FILE -o X: options before, between and after the words. */
+static int parse_words(struct options *options, int argc, char **argv)
 {
+	const char **words = calloc((size_t)argc, sizeof(*words));
+	size_t count = 0;
 	int code = EXIT_OK;
 
-	options->captures = calloc((size_t)argc, sizeof(*options->captures));
-	if (!options->captures)
+	options->captures = words;
+	if (!words)
 		return EXIT_FAILED;
 	while (!code && optind < argc) {
-		options->captures[options->captures_count++] = argv[optind++];
-		code = take_options(options, argc, argv);
-	}
-	if (code || options->verb != VERB_MERGE)
-		return code;
-	if (options->captures_count < 2)
-		return say_words(options);
-	code = check_combination(options);
-	return code ? code : check_files(options);
-}
-
-/* report FILE -o X: options before, between and after the files. */
-static int take_words(struct options *options, int argc, char **argv)
-{
-	const char *words[2] = {NULL, NULL};
-	int count = 0, code = EXIT_OK;
-
-	while (!code && optind < argc) {
-		if (count < 2)
-			words[count] = argv[optind];
-		count++;
-		optind++;
-		code = take_options(options, argc, argv);
+		words[count++] = argv[optind++];
+		code = parse_options(options, argc, argv);
 	}
 	/* -h after a file */
 	if (code || !words_count(options))
 		return code;
-	if (count != words_count(options))
+	if (options->verb == VERB_MERGE ? count < 2 : count != words_count(options))
 		return say_words(options);
-	if (options->verb == VERB_COMPARE) {
-		options->commands[0] = words[0];
-		options->commands[1] = words[1];
+	if (options->verb == VERB_MERGE) {
+		options->captures_count = count;
+	} else if (options->verb == VERB_COMPARE) {
+		memcpy(options->commands, words, sizeof(options->commands));
 	} else {
 		options->capture = words[0];
-		options->capture_after = words[1];
+		options->capture_after = count > 1 ? words[1] : NULL;
 	}
-	code = check_combination(options);
-	if (!code)
-		code = check_files(options);
-	return code || options->verb != VERB_COMPARE ? code : load_cost_model(options);
+	return EXIT_OK;
 }
 
 /* The row of an option's word: "--name", "--name=value", "-x"; *value: whether it has its value
@@ -577,7 +544,7 @@ static const struct option_row *row_of_word(const char *word, bool *value)
 }
 
 /* "--workers=0,1" or "--workers" "0,1". */
-static int take_list(struct options *options, char *word, char *next)
+static int parse_list(struct options *options, char *word, char *next)
 {
 	char *equals = strchr(word, '=');
 	const char *values = equals ? equals + 1 : next;
@@ -594,7 +561,7 @@ static int take_list(struct options *options, char *word, char *next)
 }
 
 /* Takes the lists out of the words, up to the program. */
-static int take_lists(struct options *options, int *argc, char **argv)
+static int parse_lists(struct options *options, int *argc, char **argv)
 {
 	int kept = 1, at = 1, code = EXIT_OK;
 
@@ -605,7 +572,7 @@ static int take_lists(struct options *options, int *argc, char **argv)
 		if (begins_with(argv[at], "--") && !(row && takes(row, VERB_TUNE))) {
 			bool next = !strchr(argv[at], '=') && at + 1 < *argc;
 
-			code = take_list(options, argv[at], next ? argv[at + 1] : NULL);
+			code = parse_list(options, argv[at], next ? argv[at + 1] : NULL);
 			at += 1 + next;
 			continue;
 		}
@@ -661,30 +628,30 @@ static int parse(struct options *options, int argc, char **argv)
 		options->verb = VERB_HELP;
 	}
 	optind = 0; /* glibc: start over, for tests that parse twice */
-	code = options->verb == VERB_TUNE ? take_lists(options, &argc, argv) : EXIT_OK;
+	code = options->verb == VERB_TUNE ? parse_lists(options, &argc, argv) : EXIT_OK;
 	if (!code)
-		code = take_options(options, argc, argv);
+		code = parse_options(options, argc, argv);
 	if (!options->ring_bytes)
 		options->ring_bytes = default_ring_bytes(options->rings_count);
-	if (!code && options->verb == VERB_MERGE)
-		return take_captures(options, argc, argv);
-	if (!code && words_count(options))
-		return take_words(options, argc, argv);
 	if (code || options->verb == VERB_VERSION)
 		return code;
 	if (options->verb == VERB_HELP)
-		return take_topic(options, argv[optind]);
+		return parse_topic(options, argv[optind]);
 	if (options->verb == VERB_EXPLAIN)
-		return take_kind(options, argc, argv);
+		return parse_kind(options, argc, argv);
+	code = words_count(options) ? parse_words(options, argc, argv)
+				    : parse_operands(options, argc, argv);
+	if (code || options->verb == VERB_HELP || options->verb == VERB_VERSION)
+		return code;
 	/* all programs have the C library's allocator */
 	if (options->all && options->memory == MEMORY_DEFAULT)
 		options->memory = MEMORY_TENSOR;
-	code = take_operands(options, argc, argv);
-	if (!code)
-		code = check_combination(options);
+	code = check_combination(options);
 	if (!code)
 		code = check_files(options);
-	return code ? code : load_cost_model(options);
+	if (code || (words_count(options) && options->verb != VERB_COMPARE))
+		return code;
+	return load_cost_model(options);
 }
 
 int options_parse(struct options *options, int argc, char **argv)

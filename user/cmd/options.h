@@ -123,6 +123,7 @@ struct options {
 	const char *capture_after; /* the second */
 	const char **captures;	   /* merge FILE FILE …, borrowed from argv */
 	size_t captures_count;
+	char *const *argv;			/* as main() got it, for the report's "command" */
 	double fail_on;				/* diff: a share; 0: not given */
 	enum finding_severity fail_on_severity; /* of a report; 0: not given */
 	char **command;				/* run, tune -- CMD, borrowed, NULL-terminated */

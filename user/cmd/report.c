@@ -45,15 +45,17 @@ int output_result(const char *path, int err)
 	return EXIT_FAILED;
 }
 
-int output_whole(const char *path, char *text, size_t size, int err)
+int output_whole(const char *path, FILE *stream, char **text, const size_t *size, int err)
 {
 	struct output output;
 
+	if ((!stream || fclose(stream)) && !err)
+		err = -ENOMEM;
 	if (!err)
 		err = output_open(&output, path, OUTPUT_WHOLE);
 	if (!err)
-		err = output_store(&output, text, size);
-	free(text);
+		err = output_store(&output, *text, *size);
+	free(*text);
 	return output_result(path, err);
 }
 

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "cmd/cmd.h"
-#include "cmd/live_session.h"
 
 #define DEFAULT_ADDRESS "127.0.0.1:9477"
 
@@ -71,7 +70,7 @@ static struct serve *open_serve(const struct options *options, int *code)
 	return serve__new(&serving, code);
 }
 
-int cmd_serve(const struct options *options, char *const *argv)
+int cmd_serve(const struct options *options)
 {
 	const struct live_options live_options = {.judges = true, .rules = options->rules};
 	struct live *live = live__new(&live_options);
@@ -93,7 +92,7 @@ int cmd_serve(const struct options *options, char *const *argv)
 	if (serving.serve && live_feed__start(serving.feed, publish, &serving)) {
 		msg_say("no thread can be started for the metrics: too many threads");
 	} else if (serving.serve) {
-		code = live_session_run(options, argv, serving.feed, &watcher, NULL);
+		code = live_session_run(options, serving.feed, &watcher, NULL);
 		live_feed__stop(serving.feed);
 		serve__finish(serving.serve, live__finish(live, clock_monotonic_ns()));
 	}

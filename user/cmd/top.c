@@ -4,13 +4,12 @@
 
 #include "base/message.h"
 #include "cmd/cmd.h"
-#include "cmd/live_session.h"
 #include "top/screen.h"
 
 #include <errno.h>
 #include <string.h>
 
-static int watch(const struct options *options, char *const *argv, struct live_feed *feed)
+static int watch(const struct options *options, struct live_feed *feed)
 {
 	const struct top_options look = {.screen = screen_is_possible(),
 					 .frames_max = options->frames_max,
@@ -26,7 +25,7 @@ static int watch(const struct options *options, char *const *argv, struct live_f
 		return EXIT_FAILED;
 	}
 	watcher = top__watcher(top);
-	code = live_session_run(options, argv, feed, &watcher, top__enough);
+	code = live_session_run(options, feed, &watcher, top__enough);
 	live_feed__stop(feed);
 	if (!code && top__failed(top))
 		code = EXIT_FAILED;
@@ -34,7 +33,7 @@ static int watch(const struct options *options, char *const *argv, struct live_f
 	return code;
 }
 
-int cmd_top(const struct options *options, char *const *argv)
+int cmd_top(const struct options *options)
 {
 	struct live *live =
 		live__new(&(struct live_options){.judges = true, .rules = options->rules});
@@ -42,7 +41,7 @@ int cmd_top(const struct options *options, char *const *argv)
 	int code = EXIT_FAILED;
 
 	if (feed)
-		code = watch(options, argv, feed);
+		code = watch(options, feed);
 	else
 		msg_say("out of memory");
 	live_feed__free(feed);

@@ -259,7 +259,7 @@ struct recorder_options recorder_options_of(const struct options *options,
 	};
 }
 
-static int record(const struct options *options, char *const *argv, const struct features *features,
+static int record(const struct options *options, const struct features *features,
 		  struct outputs *outputs, struct phases *phases)
 {
 	struct pipeline pipeline = {.aggregate = outputs->aggregate,
@@ -273,7 +273,7 @@ static int record(const struct options *options, char *const *argv, const struct
 		.python_functions = options->python_functions,
 		.gpu_socket = options->gpu >= GPU_AGENT ? gpu_socket : NULL,
 	};
-	char *command = shell_join(argv);
+	char *command = shell_join(options->argv);
 	pid_t *pids = NULL;
 	int code = EXIT_OK, child = -1, written;
 	bool recorded;
@@ -320,7 +320,7 @@ static int record(const struct options *options, char *const *argv, const struct
 	return code;
 }
 
-int cmd_trace(const struct options *options, char *const *argv)
+int cmd_trace(const struct options *options)
 {
 	struct outputs outputs = {0};
 	struct phases phases = {0};
@@ -335,7 +335,7 @@ int cmd_trace(const struct options *options, char *const *argv)
 		if (code)
 			close_outputs(&outputs, options, 0, false);
 		else
-			code = record(options, argv, &features, &outputs, &phases);
+			code = record(options, &features, &outputs, &phases);
 	}
 	features_end(&features);
 	return code;

@@ -50,7 +50,7 @@ static struct rate_options rate_options_of(const struct options *options)
 				     .events_max = options->steps_max};
 }
 
-/* As little as shows the rate: what marks steps, or the functions that were named. */
+/* Traces only what the rate needs: marks of steps, or the named functions. */
 static struct recorder_options cheapest(const struct bench *bench)
 {
 	struct recorder_options recording = recorder_options_of(bench->options, &bench->features);
@@ -235,13 +235,10 @@ static int write_tune(const struct tune_writer *writer, const struct tune *tune,
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
-	int err;
 
 	output_terminal(output_path(options), &look.width, &look.color);
-	err = out ? writer->write(out, tune, &look) : -ENOMEM;
-	if (out && fclose(out) && !err)
-		err = -ENOMEM;
-	return output_whole(output_path(options), text, size, err);
+	return output_whole(output_path(options), out, &text, &size,
+			    out ? writer->write(out, tune, &look) : 0);
 }
 
 int cmd_tune(const struct options *options)
@@ -295,8 +292,8 @@ static int run_rounds(struct bench *bench, struct comparison *comparison)
 	return code;
 }
 
-/* What changed inside: a run of each with all that is traced by default. Of the process that makes
- * most steps: a shell, and what either side starts beside it, would be compared with anything. */
+/* What changed inside: a traced run of each side. Compared are the processes that make most steps,
+ * not shells or helpers that either side starts. */
 struct traced {
 	struct aggregate *aggregates[2];
 	struct selection selections[2];
@@ -396,13 +393,10 @@ static int write_comparison(const struct comparison_writer *writer,
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
-	int err;
 
 	output_terminal(output_path(options), &look.width, &look.color);
-	err = out ? writer->write(out, comparison, diff, &look) : -ENOMEM;
-	if (out && fclose(out) && !err)
-		err = -ENOMEM;
-	return output_whole(output_path(options), text, size, err);
+	return output_whole(output_path(options), out, &text, &size,
+			    out ? writer->write(out, comparison, diff, &look) : 0);
 }
 
 /* A gate that compared nothing must not pass. */
@@ -432,11 +426,10 @@ static int compare(struct bench *bench, struct comparison *comparison,
 	if (code)
 		return code;
 	comparison_judge(comparison);
-	if (!options->no_trace && comparison->change.pairs_count && !interrupt_asked()) {
-		if (trace_one(bench, comparison->command_a, &traced, 0) && !interrupt_asked() &&
-		    trace_one(bench, comparison->command_b, &traced, 1))
-			make_diff(&traced, bench->options);
-	}
+	if (!options->no_trace && comparison->change.pairs_count && !interrupt_asked() &&
+	    trace_one(bench, comparison->command_a, &traced, 0) && !interrupt_asked() &&
+	    trace_one(bench, comparison->command_b, &traced, 1))
+		make_diff(&traced, bench->options);
 	code = write_comparison(writer, comparison, traced.diff, options);
 	traced_clear(&traced);
 	return code ? code : judge(comparison, options);
