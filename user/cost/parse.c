@@ -54,8 +54,8 @@ static void skip_blanks(struct parser *parser)
 		parser->at++;
 }
 
-/* Is this the next character? Then it is taken. */
-static bool take(struct parser *parser, char c)
+/* Skips the character if it is the next one. */
+static bool skip_char(struct parser *parser, char c)
 {
 	skip_blanks(parser);
 	if (*parser->at != c)
@@ -66,14 +66,14 @@ static bool take(struct parser *parser, char c)
 
 static bool expect(struct parser *parser, char c)
 {
-	if (take(parser, c))
+	if (skip_char(parser, c))
 		return true;
 	fail(parser, "'%c' is missing", c);
 	return false;
 }
 
 /* A word: letters, digits, '_'; "" when there is none, or it is too long to be one. */
-static void take_word(struct parser *parser, char word[NAME_MAX_BYTES])
+static void read_word(struct parser *parser, char word[NAME_MAX_BYTES])
 {
 	size_t n = 0;
 
@@ -154,7 +154,7 @@ static const struct node *binary(struct parser *parser, enum perfx_op op, const 
 	return add_child(parser, node, a) && add_child(parser, node, b) ? node : NULL;
 }
 
-static bool take_number(struct parser *parser, int32_t *number)
+static bool read_number(struct parser *parser, int32_t *number)
 {
 	unsigned long long value;
 	char *end;
@@ -229,8 +229,8 @@ static const struct node *parse_size(struct parser *parser, struct node *node)
 
 	if (!expect(parser, ','))
 		return NULL;
-	negative = take(parser, '-');
-	if (!take_number(parser, &node->imm))
+	negative = skip_char(parser, '-');
+	if (!read_number(parser, &node->imm))
 		return NULL;
 	if (node->imm >= PERFX_COST_DIMS_MAX)
 		return fail(parser, "a tensor has at most %d dimensions", PERFX_COST_DIMS_MAX);
@@ -250,8 +250,8 @@ static const struct node *parse_tensor(struct parser *parser, enum perfx_op op)
 	if (!node || !expect(parser, '('))
 		return NULL;
 	before = parser->at;
-	take_word(parser, word);
-	node->maybe = !strcmp(word, "maybe") && take(parser, '(');
+	read_word(parser, word);
+	node->maybe = !strcmp(word, "maybe") && skip_char(parser, '(');
 	if (!node->maybe)
 		parser->at = before;
 	address = parse_expression(parser);
@@ -355,7 +355,7 @@ static const struct node *parse_reference(struct parser *parser)
 	struct node *node;
 	uint8_t bytes;
 
-	take_word(parser, word);
+	read_word(parser, word);
 	if (!strcmp(word, "int"))
 		bytes = parser->int_bytes;
 	else if (!strcmp(word, "i32") || !strcmp(word, "i64"))
@@ -380,7 +380,7 @@ static const struct node *parse_word(struct parser *parser)
 	char word[NAME_MAX_BYTES];
 	int number;
 
-	take_word(parser, word);
+	read_word(parser, word);
 	if (!*word)
 		return fail(parser, "a value is missing");
 	skip_blanks(parser);
@@ -405,14 +405,14 @@ static const struct node *parse_value(struct parser *parser)
 	const struct node *node;
 	int32_t number;
 
-	if (take(parser, '(')) {
+	if (skip_char(parser, '(')) {
 		node = parse_expression(parser);
 		return node && expect(parser, ')') ? node : NULL;
 	}
-	if (take(parser, '*'))
+	if (skip_char(parser, '*'))
 		return parse_reference(parser);
 	if (isdigit((unsigned char)*parser->at))
-		return take_number(parser, &number) ? new_node(parser, PERFX_OP_CONST, 0, number)
+		return read_number(parser, &number) ? new_node(parser, PERFX_OP_CONST, 0, number)
 						    : NULL;
 	return parse_word(parser);
 }
@@ -422,9 +422,9 @@ static const struct node *parse_product(struct parser *parser)
 	const struct node *node = parse_value(parser);
 
 	while (node) {
-		if (take(parser, '*'))
+		if (skip_char(parser, '*'))
 			node = binary(parser, PERFX_OP_MUL, node, parse_value(parser));
-		else if (take(parser, '/'))
+		else if (skip_char(parser, '/'))
 			node = binary(parser, PERFX_OP_DIV, node, parse_value(parser));
 		else
 			break;
@@ -440,9 +440,9 @@ static const struct node *parse_expression(struct parser *parser)
 		return fail(parser, "parentheses nested more than %d deep", NESTING_MAX);
 	node = parse_product(parser);
 	while (node) {
-		if (take(parser, '+'))
+		if (skip_char(parser, '+'))
 			node = binary(parser, PERFX_OP_ADD, node, parse_product(parser));
-		else if (take(parser, '-'))
+		else if (skip_char(parser, '-'))
 			node = binary(parser, PERFX_OP_SUB, node, parse_product(parser));
 		else
 			break;
@@ -517,7 +517,7 @@ static void parse_dtype(struct parser *parser)
 
 	if (!statement || !expect(parser, '='))
 		return;
-	take_word(parser, word);
+	read_word(parser, word);
 	if (!strcmp(word, "cuda") && expect(parser, '(')) {
 		statement->values[0] = parse_expression(parser);
 		statement->values_count = 1;
@@ -545,7 +545,7 @@ static void parse_let_statement(struct parser *parser)
 {
 	struct let made = {.at_exit = parser->at_exit, .kept = -1};
 
-	take_word(parser, made.name);
+	read_word(parser, made.name);
 	if (!*made.name || isdigit((unsigned char)*made.name)) {
 		fail(parser, "let NAME = …: the name is missing");
 		return;
@@ -569,7 +569,7 @@ static void parse_bus(struct parser *parser)
 
 	if (!statement || !expect(parser, '('))
 		return;
-	take_word(parser, word);
+	read_word(parser, word);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strcmp(names[i].name, word))
 			statement->n = (uint8_t)names[i].bus;
@@ -607,7 +607,7 @@ static void parse_copy(struct parser *parser)
 
 	if (!statement || !expect(parser, '('))
 		return;
-	take_word(parser, word);
+	read_word(parser, word);
 	while (i < sizeof(names) / sizeof(names[0]) && strcmp(names[i].name, word) != 0)
 		i++;
 	if (i == sizeof(names) / sizeof(names[0])) {
@@ -630,7 +630,7 @@ static void parse_int(struct parser *parser)
 {
 	int32_t bits;
 
-	if (!expect(parser, '=') || !take_number(parser, &bits))
+	if (!expect(parser, '=') || !read_number(parser, &bits))
 		return;
 	if (bits != 32 && bits != 64)
 		fail(parser, "int = 32, or int = 64");
@@ -648,57 +648,62 @@ static void parse_slot(struct parser *parser)
 	add_let(parser, &result);
 }
 
+static void parse_exit(struct parser *parser)
+{
+	if (parser->at_exit)
+		fail(parser, "a second 'exit'");
+	parser->at_exit = true;
+}
+
+static const struct statement_kind {
+	const char *word;
+	void (*parse)(struct parser *parser);
+	enum perfx_op op; /* word = EXPR, or with values word(EXPR, EXPR, …) */
+	uint8_t values;
+	uint32_t flags;
+} statement_kinds[] = {
+	{"flops", .op = PERFX_OP_FLOPS},
+	{"bytes", .op = PERFX_OP_BYTES},
+	{"dtype", .parse = parse_dtype},
+	{"let", .parse = parse_let_statement},
+	{"bus", .parse = parse_bus},
+	{"copy", .parse = parse_copy},
+	{"int", .parse = parse_int},
+	{"slot", .parse = parse_slot},
+	{"exit", .parse = parse_exit},
+	{"same", .op = PERFX_OP_SAME, .values = 2},
+	{"note", .op = PERFX_OP_NOTE, .values = 3},
+	{"launch", .op = PERFX_OP_LAUNCH, .values = 6},
+	{"launch_by_stub", .op = PERFX_OP_LAUNCH_BY_STUB, .values = 6},
+	{"graph", .op = PERFX_OP_GRAPH, .values = 1},
+	{"kernel_name", .op = PERFX_OP_KERNEL_NAME, .values = 2},
+	{"kernel_alias", .op = PERFX_OP_KERNEL_ALIAS, .values = 2},
+	{"wait", .flags = PERFX_COST_F_DEVICE},
+	{"kernel", .flags = PERFX_COST_F_KERNEL},
+	{"leaf", .flags = PERFX_COST_F_LEAF},
+	{"worker", .flags = PERFX_COST_F_KERNEL | PERFX_COST_F_WORKER},
+	{"submits", .flags = PERFX_COST_F_SUBMITS},
+	{"moves", .flags = PERFX_COST_F_MOVES},
+};
+
 static void parse_statement(struct parser *parser)
 {
+	const struct statement_kind *kind = statement_kinds;
+	const struct statement_kind *end =
+		kind + sizeof(statement_kinds) / sizeof(statement_kinds[0]);
 	char word[NAME_MAX_BYTES];
 
-	take_word(parser, word);
-	if (!strcmp(word, "flops"))
-		parse_amount(parser, PERFX_OP_FLOPS);
-	else if (!strcmp(word, "bytes"))
-		parse_amount(parser, PERFX_OP_BYTES);
-	else if (!strcmp(word, "dtype"))
-		parse_dtype(parser);
-	else if (!strcmp(word, "let"))
-		parse_let_statement(parser);
-	else if (!strcmp(word, "same"))
-		parse_list(parser, PERFX_OP_SAME, 2);
-	else if (!strcmp(word, "note"))
-		parse_list(parser, PERFX_OP_NOTE, 3);
-	else if (!strcmp(word, "bus"))
-		parse_bus(parser);
-	else if (!strcmp(word, "launch"))
-		parse_list(parser, PERFX_OP_LAUNCH, 6);
-	else if (!strcmp(word, "launch_by_stub"))
-		parse_list(parser, PERFX_OP_LAUNCH_BY_STUB, 6);
-	else if (!strcmp(word, "graph"))
-		parse_list(parser, PERFX_OP_GRAPH, 1);
-	else if (!strcmp(word, "copy"))
-		parse_copy(parser);
-	else if (!strcmp(word, "wait"))
-		parser->program->flags |= PERFX_COST_F_DEVICE;
-	else if (!strcmp(word, "kernel_name"))
-		parse_list(parser, PERFX_OP_KERNEL_NAME, 2);
-	else if (!strcmp(word, "kernel_alias"))
-		parse_list(parser, PERFX_OP_KERNEL_ALIAS, 2);
-	else if (!strcmp(word, "int"))
-		parse_int(parser);
-	else if (!strcmp(word, "slot"))
-		parse_slot(parser);
-	else if (!strcmp(word, "exit")) {
-		if (parser->at_exit)
-			fail(parser, "a second 'exit'");
-		parser->at_exit = true;
-	} else if (!strcmp(word, "kernel"))
-		parser->program->flags |= PERFX_COST_F_KERNEL;
-	else if (!strcmp(word, "leaf"))
-		parser->program->flags |= PERFX_COST_F_LEAF;
-	else if (!strcmp(word, "worker"))
-		parser->program->flags |= PERFX_COST_F_KERNEL | PERFX_COST_F_WORKER;
-	else if (!strcmp(word, "submits"))
-		parser->program->flags |= PERFX_COST_F_SUBMITS;
-	else if (!strcmp(word, "moves"))
-		parser->program->flags |= PERFX_COST_F_MOVES;
+	read_word(parser, word);
+	while (kind < end && strcmp(word, kind->word) != 0)
+		kind++;
+	if (kind < end && kind->parse)
+		kind->parse(parser);
+	else if (kind < end && kind->values)
+		parse_list(parser, kind->op, kind->values);
+	else if (kind < end && kind->op)
+		parse_amount(parser, kind->op);
+	else if (kind < end)
+		parser->program->flags |= kind->flags;
 	else
 		fail(parser,
 		     "'%s' is not a statement: flops bytes dtype let same note bus int slot kernel "
@@ -759,7 +764,7 @@ int cost_parse(const char *text, struct program *program, char *why, size_t why_
 		skip_blanks(&parser);
 		if (*parser.at && *parser.at != ';')
 			fail(&parser, "';' is missing");
-	} while (!parser.failed && take(&parser, ';'));
+	} while (!parser.failed && skip_char(&parser, ';'));
 	if (!parser.failed)
 		conclude(&parser);
 	return parser.failed ? -EINVAL : 0;
