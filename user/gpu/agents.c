@@ -309,16 +309,18 @@ static void fail_agent(struct agents *agents, struct agent *agent, const char *w
 	end_agent(agent);
 }
 
-/* The one that records, or is about to. */
+/* Does it record, or is it about to? */
+static bool is_active(const struct agent *agent)
+{
+	return agent->state == AGENT_STARTED || agent->state == AGENT_ON;
+}
+
+/* The active agent of a process; NULL: there is none. */
 static struct agent *agent_of(const struct agents *agents, uint32_t process)
 {
-	for (size_t i = 0; agents && i < agents->count; i++) {
-		struct agent *agent = agents->list[i];
-
-		if (agent->process == process &&
-		    (agent->state == AGENT_STARTED || agent->state == AGENT_ON))
-			return agent;
-	}
+	for (size_t i = 0; agents && i < agents->count; i++)
+		if (agents->list[i]->process == process && is_active(agents->list[i]))
+			return agents->list[i];
 	return NULL;
 }
 
@@ -381,18 +383,6 @@ static void drain_ring(struct agents *agents, struct agent *agent)
 		fail_agent(agents, agent, "its ring is damaged");
 }
 
-static void on_hello(struct agents *agents, struct agent *agent,
-		     const struct perfx_agent_answer *answer)
-{
-	char release[48], text[PERFX_AGENT_TEXT + 64];
-
-	cupti_release(answer->cupti_version, release, sizeof(release));
-	snprintf(text, sizeof(text), "CUPTI %s, %s", release, answer->text);
-	agent->tid = agent_events_thread(&agent->events, answer->tid);
-	agent->state = AGENT_ON;
-	emit_state(agents, agent, PERFX_GPU_AGENT_ON, 0, text);
-}
-
 static void on_end(struct agents *agents, struct agent *agent,
 		   const struct perfx_agent_answer *answer, enum perfx_gpu_agent_state state)
 {
@@ -410,12 +400,18 @@ static void on_end(struct agents *agents, struct agent *agent,
 static void on_answer(struct agents *agents, struct agent *agent,
 		      const struct perfx_agent_answer *answer)
 {
+	char release[48], text[PERFX_AGENT_TEXT + 64];
+
 	drain_ring(agents, agent);
 	if (agent->state == AGENT_ENDED)
 		return;
 	switch (answer->kind) {
 	case PERFX_AGENT_HELLO:
-		on_hello(agents, agent, answer);
+		cupti_release(answer->cupti_version, release, sizeof(release));
+		snprintf(text, sizeof(text), "CUPTI %s, %s", release, answer->text);
+		agent->tid = agent_events_thread(&agent->events, answer->tid);
+		agent->state = AGENT_ON;
+		emit_state(agents, agent, PERFX_GPU_AGENT_ON, 0, text);
 		break;
 	case PERFX_AGENT_REFUSED:
 		say_refused(agents, agent->pid, answer->text);
@@ -671,12 +667,12 @@ void agents__emit_sums(struct agents *agents)
 			emit_losses(agents, agents->list[i]);
 }
 
-static bool have_all_ended(const struct agents *agents)
+static bool has_active(const struct agents *agents)
 {
 	for (size_t i = 0; i < agents->count; i++)
-		if (agents->list[i]->state == AGENT_STARTED || agents->list[i]->state == AGENT_ON)
-			return false;
-	return true;
+		if (is_active(agents->list[i]))
+			return true;
+	return false;
 }
 
 void agents__stop(struct agents *agents, uint64_t end_ns)
@@ -694,13 +690,13 @@ void agents__stop(struct agents *agents, uint64_t end_ns)
 	for (size_t i = 0; i < agents->count; i++)
 		if (agents->list[i]->fd >= 0)
 			send_request(agents->list[i], PERFX_AGENT_STOP);
-	while (!have_all_ended(agents) && clock_monotonic_ns() < until_ns) {
+	while (has_active(agents) && clock_monotonic_ns() < until_ns) {
 		struct pollfd pollfd = {.fd = agents->epoll_fd, .events = POLLIN};
 
 		poll(&pollfd, 1, 50);
 		agents__poll(agents);
 	}
 	for (size_t i = 0; i < agents->count; i++)
-		if (agents->list[i]->state == AGENT_STARTED || agents->list[i]->state == AGENT_ON)
+		if (is_active(agents->list[i]))
 			fail_agent(agents, agents->list[i], "its agent does not answer");
 }

@@ -123,15 +123,6 @@ static bool sort_processes(struct gpu_thread *thread, uint32_t index, struct gpu
 	return true;
 }
 
-static void describe(struct gpu_thread *thread, uint32_t index)
-{
-	uint64_t bit = 1ull << index;
-
-	if (!(thread->described & bit) &&
-	    !nvml__device(thread->nvml, index, &thread->devices[index]))
-		thread->described |= bit;
-}
-
 /* A GPU that a process has had a context on is sampled to the end. One whose file is open is so for
  * now: the driver's runtime opens more than it uses. */
 static bool is_wanted(struct gpu_thread *thread, uint32_t index, struct gpu_sample *sample)
@@ -162,11 +153,14 @@ static struct gpu_sample *next_sample(struct gpu_round *round)
 static void sample_device(struct gpu_thread *thread, uint32_t index)
 {
 	struct gpu_sample *sample = next_sample(&thread->round);
+	uint64_t bit = 1ull << index;
 	int err;
 
 	if (!sample || thread->lost[index])
 		return;
-	describe(thread, index);
+	if (!(thread->described & bit) &&
+	    !nvml__device(thread->nvml, index, &thread->devices[index]))
+		thread->described |= bit;
 	if (!is_wanted(thread, index, sample))
 		return;
 	err = nvml__usage(thread->nvml, index, &sample->usage);
@@ -175,16 +169,6 @@ static void sample_device(struct gpu_thread *thread, uint32_t index)
 	sample->lost = thread->lost[index] = err == -ENODEV;
 	sample->device = thread->devices[index];
 	thread->round.count++;
-}
-
-static void run_round(struct gpu_thread *thread)
-{
-	uint32_t count = nvml__devices_count(thread->nvml);
-
-	thread->round.count = 0;
-	thread->minors = thread->used || thread->options.devices ? 0 : files_of_all(thread);
-	for (uint32_t i = 0; i < count; i++)
-		sample_device(thread, i);
 }
 
 static void destroy(struct gpu_thread *thread)
@@ -238,7 +222,10 @@ static void *work(void *arg)
 	enum gpu_thread_state state = open_library(thread);
 
 	while (publish(thread, state)) {
-		run_round(thread);
+		thread->round.count = 0;
+		thread->minors = thread->used || thread->options.devices ? 0 : files_of_all(thread);
+		for (uint32_t i = 0; i < nvml__devices_count(thread->nvml); i++)
+			sample_device(thread, i);
 		state = GPU_THREAD_DONE;
 	}
 	return NULL;
@@ -267,6 +254,14 @@ struct gpu_thread *gpu_thread__new(const struct gpu_thread_options *options)
 	destroy(thread);
 	errno = -err;
 	return NULL;
+}
+
+static void set_state(struct gpu_thread *thread, enum gpu_thread_state state)
+{
+	pthread_mutex_lock(&thread->lock);
+	thread->state = state;
+	pthread_cond_broadcast(&thread->changed);
+	pthread_mutex_unlock(&thread->lock);
 }
 
 static bool is_busy(enum gpu_thread_state state)
@@ -302,14 +297,6 @@ enum gpu_thread_state gpu_thread__wait(struct gpu_thread *thread, uint64_t timeo
 enum gpu_thread_state gpu_thread__state(struct gpu_thread *thread)
 {
 	return gpu_thread__wait(thread, 0);
-}
-
-static void set_state(struct gpu_thread *thread, enum gpu_thread_state state)
-{
-	pthread_mutex_lock(&thread->lock);
-	thread->state = state;
-	pthread_cond_broadcast(&thread->changed);
-	pthread_mutex_unlock(&thread->lock);
 }
 
 int gpu_thread__ask(struct gpu_thread *thread, const pid_t *pids, size_t count)

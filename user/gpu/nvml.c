@@ -404,24 +404,10 @@ static uint32_t multiprocessors(struct nvml *nvml, struct device *device,
 	return cores / each;
 }
 
-static uint64_t total_memory(struct nvml *nvml, struct device *device)
-{
-	struct memory_v1 memory;
-
-	return note(device, NVML(nvml, memory, device->handle, &memory)) == DONE ? memory.total : 0;
-}
-
-static void find_gpm(struct nvml *nvml, struct device *device)
-{
-	struct gpm_support support = {.version = 1};
-
-	device->has_gpm =
-		NVML(nvml, gpm_support, device->handle, &support) == DONE && support.supported;
-}
-
 static int get_handle(struct nvml *nvml, uint32_t index)
 {
 	struct device *device = &nvml->devices[index];
+	struct gpm_support support = {.version = 1};
 	int result;
 
 	if (device->lost)
@@ -433,7 +419,8 @@ static int get_handle(struct nvml *nvml, uint32_t index)
 		device->handle = NULL;
 		return errno_of(result);
 	}
-	find_gpm(nvml, device);
+	device->has_gpm =
+		NVML(nvml, gpm_support, device->handle, &support) == DONE && support.supported;
 	return 0;
 }
 
@@ -453,45 +440,34 @@ void nvml__uuids(struct nvml *nvml, struct nvml_uuids *uuids)
 	}
 }
 
-static void set_names(struct nvml *nvml, const struct device *device, struct nvml_device *out)
-{
-	unsigned minor = 0;
-
-	if (NVML(nvml, name, device->handle, out->name, sizeof(out->name)) != DONE)
-		out->name[0] = '\0';
-	read_uuid(nvml, device, out->uuid);
-	if (NVML(nvml, minor, device->handle, &minor) == DONE)
-		out->minor = minor;
-}
-
-static void set_abilities(struct nvml *nvml, struct device *device, struct perfx_gpu_device *record)
-{
-	int major = 0, minor = 0;
-	unsigned value = 0;
-
-	if (NVML(nvml, capability, device->handle, &major, &minor) == DONE) {
-		record->compute_major = (uint32_t)major;
-		record->compute_minor = (uint32_t)minor;
-	}
-	record->multiprocessors = multiprocessors(nvml, device, record);
-	record->memory_bytes = total_memory(nvml, device);
-	if (NVML(nvml, max_clock, device->handle, CLOCK_SM, &value) == DONE)
-		record->max_sm_clock_mhz = value;
-	if (NVML(nvml, power_limit, device->handle, &value) == DONE)
-		record->power_limit_mw = value;
-}
-
 int nvml__device(struct nvml *nvml, uint32_t index, struct nvml_device *out)
 {
 	struct device *device = &nvml->devices[index];
-	int err = get_handle(nvml, index);
+	struct perfx_gpu_device *record = &out->record;
+	int err = get_handle(nvml, index), major = 0, minor = 0;
+	struct memory_v1 memory;
+	unsigned value = 0;
 
 	*out = (struct nvml_device){.record.device = index, .minor = UINT32_MAX};
 	if (err)
 		return err;
 	memcpy(out->driver, nvml->driver, sizeof(out->driver));
-	set_names(nvml, device, out);
-	set_abilities(nvml, device, &out->record);
+	if (NVML(nvml, name, device->handle, out->name, sizeof(out->name)) != DONE)
+		out->name[0] = '\0';
+	read_uuid(nvml, device, out->uuid);
+	if (NVML(nvml, minor, device->handle, &value) == DONE)
+		out->minor = value;
+	if (NVML(nvml, capability, device->handle, &major, &minor) == DONE) {
+		record->compute_major = (uint32_t)major;
+		record->compute_minor = (uint32_t)minor;
+	}
+	record->multiprocessors = multiprocessors(nvml, device, record);
+	if (note(device, NVML(nvml, memory, device->handle, &memory)) == DONE)
+		record->memory_bytes = memory.total;
+	if (NVML(nvml, max_clock, device->handle, CLOCK_SM, &value) == DONE)
+		record->max_sm_clock_mhz = value;
+	if (NVML(nvml, power_limit, device->handle, &value) == DONE)
+		record->power_limit_mw = value;
 	return device->lost ? -ENODEV : 0;
 }
 
@@ -515,26 +491,6 @@ static uint64_t throttle_reasons(struct nvml *nvml, struct device *device)
 	if (result == FUNCTION_NOT_FOUND)
 		result = NVML(nvml, throttle, device->handle, &bits);
 	return note(device, result) == DONE ? bits : UINT64_MAX;
-}
-
-static void set_utilisation(struct nvml *nvml, struct device *device, struct perfx_gpu_usage *usage)
-{
-	struct utilization utilization = {0};
-	int result = note(device, NVML(nvml, utilization, device->handle, &utilization));
-
-	usage->utilisation_percent = number(device, result, utilization.gpu);
-	usage->memory_utilisation_percent = number(device, result, utilization.memory);
-}
-
-static void set_power(struct nvml *nvml, struct device *device, struct perfx_gpu_usage *usage)
-{
-	unsigned long long mj = 0;
-	unsigned mw = 0;
-	int result = NVML(nvml, power, device->handle, &mw);
-
-	usage->power_mw = number(device, result, mw);
-	result = note(device, NVML(nvml, energy, device->handle, &mj));
-	usage->energy_mj = result == DONE ? mj : UINT64_MAX;
 }
 
 static uint32_t clock_mhz(struct nvml *nvml, struct device *device, enum clock_type type)
@@ -605,7 +561,9 @@ static void sample_activity(struct nvml *nvml, struct device *device, struct per
 int nvml__usage(struct nvml *nvml, uint32_t index, struct perfx_gpu_usage *usage)
 {
 	struct device *device = &nvml->devices[index];
-	unsigned celsius = 0;
+	struct utilization utilization = {0};
+	unsigned long long mj = 0;
+	unsigned celsius = 0, mw = 0;
 	int err = get_handle(nvml, index), result;
 
 	memset(usage, 0xff, sizeof(*usage)); /* all absent */
@@ -614,8 +572,13 @@ int nvml__usage(struct nvml *nvml, uint32_t index, struct perfx_gpu_usage *usage
 	usage->time_ns = clock_monotonic_ns();
 	if (err)
 		return err;
-	set_power(nvml, device, usage);
-	set_utilisation(nvml, device, usage);
+	result = NVML(nvml, power, device->handle, &mw);
+	usage->power_mw = number(device, result, mw);
+	result = note(device, NVML(nvml, energy, device->handle, &mj));
+	usage->energy_mj = result == DONE ? mj : UINT64_MAX;
+	result = note(device, NVML(nvml, utilization, device->handle, &utilization));
+	usage->utilisation_percent = number(device, result, utilization.gpu);
+	usage->memory_utilisation_percent = number(device, result, utilization.memory);
 	usage->memory_used_bytes = used_memory(nvml, device);
 	usage->throttle = throttle_reasons(nvml, device);
 	usage->sm_clock_mhz = clock_mhz(nvml, device, CLOCK_SM);
