@@ -158,14 +158,6 @@ static pid_t look_for_stop(const struct hold *hold, int *status)
 	return waitpid(hold->tid, status, __WALL | WNOHANG);
 }
 
-/* The signal that the thread has stopped for is not given to it, whatever happens. */
-static void take_signal(const struct hold *hold)
-{
-	int status;
-
-	waitpid(hold->tid, &status, __WALL | WNOHANG);
-}
-
 /* The kernel tells of stops by SIGCHLD to the process and by waitpid; the one is the program's, the
  * other has no time-out. 0: stopped. */
 static int wait_stop(struct hold *hold, uint64_t until_ns, int *status)
@@ -237,13 +229,15 @@ static const struct target_range *entry_at(const struct hold *hold, uint64_t rip
 static bool is_notice(struct hold *hold, int status, const struct target_range **entry)
 {
 	struct user_regs_struct regs;
+	int taken;
 
 	if (!has_signal(status) || WSTOPSIG(status) != hold->target->notify_signal ||
 	    ptrace(PTRACE_GETREGS, hold->tid, NULL, &regs))
 		return false;
 	*entry = entry_at(hold, regs.rip);
+	/* the signal that the thread has stopped for is never given to it */
 	if (*entry)
-		take_signal(hold);
+		waitpid(hold->tid, &taken, __WALL | WNOHANG);
 	return *entry;
 }
 

@@ -44,39 +44,15 @@ static const char *const busy_functions[] = {
 
 /* Where a thread that waits holds no lock of libc, and an interrupted wait goes on as if nothing
  * had been. Not pthread_mutex_lock: an allocator may be waiting there. */
-static const char *const sleep_functions[] = {"poll",
-					      "ppoll",
-					      "select",
-					      "pselect",
-					      "epoll_wait",
-					      "epoll_pwait",
-					      "nanosleep",
-					      "clock_nanosleep",
-					      "pause",
-					      "sigsuspend",
-					      "read",
-					      "readv",
-					      "write",
-					      "accept",
-					      "accept4",
-					      "recv",
-					      "recvfrom",
-					      "recvmsg",
-					      "waitpid",
-					      "wait4",
-					      "waitid",
-					      "pthread_cond_wait",
-					      "pthread_cond_timedwait",
-					      "pthread_cond_clockwait",
-					      "pthread_join",
-					      "pthread_timedjoin_np",
-					      "pthread_clockjoin_np",
-					      "pthread_barrier_wait",
-					      "sem_wait",
-					      "sem_timedwait",
-					      "sem_clockwait",
-					      "syscall",
-					      NULL};
+static const char *const sleep_functions[] = {
+	/* system calls */
+	"poll", "ppoll", "select", "pselect", "epoll_wait", "epoll_pwait", "nanosleep",
+	"clock_nanosleep", "pause", "sigsuspend", "read", "readv", "write", "accept", "accept4",
+	"recv", "recvfrom", "recvmsg", "waitpid", "wait4", "waitid", "syscall",
+	/* waits for threads */
+	"pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait", "pthread_join",
+	"pthread_timedjoin_np", "pthread_clockjoin_np", "pthread_barrier_wait", "sem_wait",
+	"sem_timedwait", "sem_clockwait", NULL};
 
 /* Functions that most programs call all the time, CPython among them: it has an allocator of its
  * own for what is small. As many as there are debug registers. */
