@@ -109,17 +109,6 @@ static void wait_until(uint64_t ns)
 		;
 }
 
-static void do_burst(struct worker *worker, struct burst *burst, uint64_t start_ns)
-{
-	uint64_t cpu_ns;
-
-	wait_until(start_ns);
-	cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	while ((burst->end_ns = clock_monotonic_ns()) < start_ns + BURST_NS)
-		burst->units += step(worker);
-	burst->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
-}
-
 static void do_bursts(struct worker *worker)
 {
 	uint64_t start_ns = worker->bench_threads->start_ns;
@@ -127,9 +116,16 @@ static void do_bursts(struct worker *worker)
 	while (clock_monotonic_ns() < start_ns + WARM_NS)
 		step(worker);
 	start_ns += WARM_NS + ASSEMBLE_NS;
-	for (int i = 0; i < BURSTS; i++) {
-		worker->bursts[i] = (struct burst){0};
-		do_burst(worker, &worker->bursts[i], start_ns + (uint64_t)i * PERIOD_NS);
+	for (int i = 0; i < BURSTS; i++, start_ns += PERIOD_NS) {
+		struct burst *burst = &worker->bursts[i];
+		uint64_t cpu_ns;
+
+		*burst = (struct burst){0};
+		wait_until(start_ns);
+		cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		while ((burst->end_ns = clock_monotonic_ns()) < start_ns + BURST_NS)
+			burst->units += step(worker);
+		burst->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
 	}
 }
 

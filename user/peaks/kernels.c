@@ -185,7 +185,7 @@ const struct fma_kernel *fma_kernel_for(enum perfx_dtype dtype)
 	return &sse2_kernels[dtype];
 }
 
-#elif defined(__aarch64__)
+#else
 
 bool fma_has_amx(enum perfx_dtype dtype)
 {
@@ -193,12 +193,15 @@ bool fma_has_amx(enum perfx_dtype dtype)
 	return false;
 }
 
-/* Many have units for f16 (FEAT_FP16) and bf16 (FEAT_BF16), twice and four times as fast. */
+/* Many arm64 processors have units for f16 (FEAT_FP16) and bf16 (FEAT_BF16), twice and four times
+ * as fast. */
 bool fma_half_is_known(enum perfx_dtype dtype)
 {
 	(void)dtype;
 	return false;
 }
+
+#if defined(__aarch64__)
 
 #define ZERO_V(n)   "movi v" n ".2d, #0\n"
 #define FMA_V_2D(n) "fmla v" n ".2d, v0.2d, v1.2d\n"
@@ -236,18 +239,6 @@ const struct fma_kernel *fma_kernel_for(enum perfx_dtype dtype)
 
 #else
 
-bool fma_has_amx(enum perfx_dtype dtype)
-{
-	(void)dtype;
-	return false;
-}
-
-bool fma_half_is_known(enum perfx_dtype dtype)
-{
-	(void)dtype;
-	return false;
-}
-
 const struct fma_kernel *fma_kernel_for(enum perfx_dtype dtype)
 {
 	(void)dtype;
@@ -256,6 +247,7 @@ const struct fma_kernel *fma_kernel_for(enum perfx_dtype dtype)
 	return NULL;
 }
 
+#endif
 #endif
 
 /* Memory is the limit, so two at a time are enough everywhere. */

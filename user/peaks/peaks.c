@@ -66,10 +66,9 @@ static bool measure_bytes(struct peaks *peaks, struct bench_threads *bench_threa
 	return clean;
 }
 
-/* More threads can do no less than one: where they did, they were disturbed. */
-static void at_least_one(const double *one, double *all)
+static void raise_to(double *rate, double least)
 {
-	*all = *all < *one ? *one : *all;
+	*rate = *rate < least ? least : *rate;
 }
 
 static bool others_worked(uint64_t all_ns, uint64_t own_ns, uint64_t elapsed_ns)
@@ -96,10 +95,11 @@ int peaks_measure(struct peaks *peaks)
 	bench_threads__free(bench_threads);
 	bound_half(peaks, PERFX_DTYPE_F16);
 	bound_half(peaks, PERFX_DTYPE_BF16);
+	/* more threads can do no less than one: where they did, they were disturbed */
 	for (size_t i = 0; peaks_dtypes[i]; i++)
-		at_least_one(&peaks->flops[PEAKS_ONE][peaks_dtypes[i]],
-			     &peaks->flops[PEAKS_ALL][peaks_dtypes[i]]);
-	at_least_one(&peaks->bytes[PEAKS_ONE], &peaks->bytes[PEAKS_ALL]);
+		raise_to(&peaks->flops[PEAKS_ALL][peaks_dtypes[i]],
+			 peaks->flops[PEAKS_ONE][peaks_dtypes[i]]);
+	raise_to(&peaks->bytes[PEAKS_ALL], peaks->bytes[PEAKS_ONE]);
 
 	peaks->busy = !clean || others_worked(host_busy_ns() - busy_ns,
 					      clock_ns(CLOCK_PROCESS_CPUTIME_ID) - own_ns,
@@ -119,17 +119,12 @@ bool peaks_host_is_idle(void)
 	       !others_worked(host_busy_ns() - busy_ns, 0, clock_monotonic_ns() - start_ns);
 }
 
-static void merge_rate(double *rate, double other)
-{
-	*rate = other > *rate ? other : *rate;
-}
-
 void peaks_merge(struct peaks *peaks, const struct peaks *other)
 {
 	for (int who = PEAKS_ONE; who <= PEAKS_ALL; who++) {
 		for (int dtype = 0; dtype < PERFX_DTYPES; dtype++)
-			merge_rate(&peaks->flops[who][dtype], other->flops[who][dtype]);
-		merge_rate(&peaks->bytes[who], other->bytes[who]);
+			raise_to(&peaks->flops[who][dtype], other->flops[who][dtype]);
+		raise_to(&peaks->bytes[who], other->bytes[who]);
 	}
 	peaks->busy = peaks->busy && other->busy;
 	if (other->measured_unix > peaks->measured_unix)
