@@ -25,7 +25,8 @@ static void link_path(const struct descriptor *descriptor, char path[LINK_PATH_M
 	snprintf(path, LINK_PATH_MAX, "/proc/%d/fd/%d", (int)descriptor->pid, descriptor->fd);
 }
 
-/* What a link in /proc/PID/fd says: "" where there is none. */
+#define DEVICE_MINOR_BITS 20
+
 static void read_link(const struct descriptor *descriptor, char *out, size_t size)
 {
 	char path[LINK_PATH_MAX];
@@ -35,8 +36,6 @@ static void read_link(const struct descriptor *descriptor, char *out, size_t siz
 	length = readlink(path, out, size - 1);
 	out[length < 0 ? 0 : length] = '\0';
 }
-
-#define DEVICE_MINOR_BITS 20
 
 /* Is the same file behind the descriptor still? On some file systems (major 0: btrfs, overlayfs)
  * stat() returns another device than the kernel has for the file. */
@@ -369,8 +368,6 @@ static bool waits_for_own_events(const struct descriptor *epoll, struct pipe_use
 	free(text);
 	return own;
 }
-
-/* --- all --- */
 
 /* "anon_inode:[eventfd]" as "eventfd (descriptor 7)" */
 static char *anonymous_name(const struct descriptor *descriptor, const char *link,

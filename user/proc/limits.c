@@ -134,43 +134,26 @@ uint64_t address_limit_of(const char *limits)
 	return line && sscanf(line, "Max address space %llu", &bytes) == 1 ? bytes : UINT64_MAX;
 }
 
-static uint64_t kib_to_bytes(uint64_t kib)
-{
-	return kib >= UINT64_MAX / 1024 ? UINT64_MAX : kib * 1024;
-}
-
-static void limit_address_space(pid_t pid, struct process_limits *limits)
-{
-	char *text;
-
-	if (proc_read_pid(pid, "limits", &text, 0) < 0)
-		return;
-	limits->address_limit_bytes = address_limit_of(text);
-	free(text);
-	if (proc_read_pid(pid, "status", &text, 0) < 0)
-		return;
-	limits->address_used_bytes = kib_to_bytes(keyed_number(text, "VmSize:"));
-	free(text);
-}
-
-static uint64_t host_available(void)
-{
-	char *text = read_file("/proc", "meminfo");
-	uint64_t bytes = text ? kib_to_bytes(keyed_number(text, "MemAvailable:")) : UINT64_MAX;
-
-	free(text);
-	return bytes;
-}
-
 struct process_limits process_limits(pid_t pid)
 {
 	struct process_limits limits;
+	char *text;
 
 	memset(&limits, 0xff, sizeof(limits));
 	limits.cpus_count = count_cpus(pid);
 	cgroup_walk(pid, "cpu", limit_cpus, &limits);
 	cgroup_walk(pid, "memory", limit_memory, &limits);
-	limit_address_space(pid, &limits);
-	limits.host_available_bytes = host_available();
+	if (proc_read_pid(pid, "limits", &text, 0) >= 0) {
+		limits.address_limit_bytes = address_limit_of(text);
+		free(text);
+		if (proc_read_pid(pid, "status", &text, 0) >= 0) {
+			limits.address_used_bytes = keyed_kilobytes(text, "VmSize:");
+			free(text);
+		}
+	}
+	text = read_file("/proc", "meminfo");
+	if (text)
+		limits.host_available_bytes = keyed_kilobytes(text, "MemAvailable:");
+	free(text);
 	return limits;
 }

@@ -93,8 +93,6 @@ struct maps {
 	size_t count;
 };
 
-static const char deleted_suffix[] = " (deleted)";
-
 static void unescape_newlines(char *path)
 {
 	char *to = path;
@@ -113,13 +111,7 @@ static void unescape_newlines(char *path)
 /* A file may really be called "x (deleted)"; that mistake only means a detour by map_files. */
 bool maps_cut_deleted(char *path)
 {
-	size_t length = strlen(path), suffix = sizeof(deleted_suffix) - 1;
-
-	if (path[0] != '/' || length <= suffix ||
-	    strcmp(path + length - suffix, deleted_suffix) != 0)
-		return false;
-	path[length - suffix] = '\0';
-	return true;
+	return path[0] == '/' && take_ending(path, " (deleted)");
 }
 
 static bool parse_line(char *line, struct mapping *mapping)

@@ -2,6 +2,7 @@
 #include "proc/perf_map.h"
 
 #include "base/grow.h"
+#include "base/order.h"
 #include "proc/maps.h"
 
 #include <errno.h>
@@ -13,8 +14,8 @@
 #include <unistd.h>
 
 struct code {
-	uint64_t start, end;
-	const char *name; /* in the text */
+	uint64_t start, end; /* the start first, for compare_u64() */
+	const char *name;    /* in the text */
 };
 
 struct perf_map {
@@ -86,13 +87,6 @@ static bool read_line(char **at, struct code *code)
 	return size && code->name[0] && !__builtin_add_overflow(code->start, size, &code->end);
 }
 
-static int compare_codes(const void *left, const void *right)
-{
-	const struct code *a = left, *b = right;
-
-	return (a->start > b->start) - (a->start < b->start);
-}
-
 static int parse(struct perf_map *map)
 {
 	char *at = map->text;
@@ -107,7 +101,7 @@ static int parse(struct perf_map *map)
 		map->codes[map->count++] = code;
 	}
 	if (map->count)
-		qsort(map->codes, map->count, sizeof(*map->codes), compare_codes);
+		qsort(map->codes, map->count, sizeof(*map->codes), compare_u64);
 	return 0;
 }
 

@@ -20,61 +20,38 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FIRST_ROOM = 4096 };
+#define ROOM_LEAST 4096
 
 /* Files of /proc have no size and may vanish while they are read. */
-struct buffer {
-	char *text;
-	size_t used, room;
-};
-
-static int buffer_grow(struct buffer *buffer)
-{
-	size_t room = buffer->room ? 2 * buffer->room : FIRST_ROOM;
-	char *grown = realloc(buffer->text, room + 1);
-
-	if (!grown)
-		return -ENOMEM;
-	buffer->text = grown;
-	buffer->room = room;
-	return 0;
-}
-
-/* Returns how many bytes were read, 0 at the end of the file. */
-static ssize_t buffer_fill(struct buffer *buffer, int fd, size_t limit)
-{
-	size_t wanted;
-	ssize_t got;
-
-	if (buffer->used == buffer->room && buffer_grow(buffer) < 0)
-		return -ENOMEM;
-	wanted = buffer->room - buffer->used;
-	if (limit && limit - buffer->used < wanted)
-		wanted = limit - buffer->used;
-	do {
-		got = read(fd, buffer->text + buffer->used, wanted);
-	} while (got < 0 && errno == EINTR);
-	if (got < 0)
-		return -errno;
-	buffer->used += (size_t)got;
-	return got;
-}
-
 static ssize_t read_all(int fd, char **out, size_t limit)
 {
-	struct buffer buffer = {0};
-	ssize_t got;
+	char *text = NULL;
+	size_t used = 0, capacity = 0;
+	ssize_t got = 1;
 
-	do {
-		got = buffer_fill(&buffer, fd, limit);
-	} while (got > 0);
+	while (got > 0) {
+		size_t room;
+
+		if (used + 1 >= capacity && grow_array(&text, &capacity, used + ROOM_LEAST, 1)) {
+			got = -ENOMEM;
+			break;
+		}
+		room = capacity - used - 1;
+		if (limit && limit - used < room)
+			room = limit - used;
+		do {
+			got = read(fd, text + used, room);
+		} while (got < 0 && errno == EINTR);
+		got = got < 0 ? -errno : got;
+		used += got > 0 ? (size_t)got : 0;
+	}
 	if (got < 0) {
-		free(buffer.text);
+		free(text);
 		return got;
 	}
-	buffer.text[buffer.used] = '\0';
-	*out = buffer.text;
-	return (ssize_t)buffer.used;
+	text[used] = '\0';
+	*out = text;
+	return (ssize_t)used;
 }
 
 ssize_t proc_read(const char *path, char **out, size_t limit)
@@ -99,16 +76,6 @@ ssize_t proc_read_pid(pid_t pid, const char *name, char **out, size_t limit)
 
 enum { KERNEL_THREAD_FLAG = 0x00200000 }; /* PF_KTHREAD, include/linux/sched.h */
 
-static void copy_comm(struct process_stat *stat, const char *from, const char *to)
-{
-	size_t size = (size_t)(to - from);
-
-	if (size >= sizeof(stat->comm))
-		size = sizeof(stat->comm) - 1;
-	memcpy(stat->comm, from, size);
-	stat->comm[size] = '\0';
-}
-
 /* The name ends at the last ')': behind it there are only numbers and the state's letter. */
 int process_stat_parse(const char *text, struct process_stat *stat)
 {
@@ -120,7 +87,7 @@ int process_stat_parse(const char *text, struct process_stat *stat)
 	memset(stat, 0, sizeof(*stat));
 	if (!open || !close || close < open)
 		return -EINVAL;
-	copy_comm(stat, open + 1, close);
+	snprintf(stat->comm, sizeof(stat->comm), "%.*s", (int)(close - open - 1), open + 1);
 	/* fields 3, 4, 9, 10, 12, 14, 15, 22 */
 	if (sscanf(close + 1,
 		   " %c %d %*d %*d %*d %*d %u %llu %*u %llu %*u %llu %llu "
@@ -168,6 +135,13 @@ uint64_t keyed_number(const char *text, const char *key)
 	return UINT64_MAX;
 }
 
+uint64_t keyed_kilobytes(const char *text, const char *key)
+{
+	uint64_t number = keyed_number(text, key);
+
+	return number == UINT64_MAX ? number : 1024 * number;
+}
+
 int host_cpu_parse(const char *text, struct host_cpu *cpu)
 {
 	unsigned long long user, nice, system, irq, softirq, steal;
@@ -196,18 +170,13 @@ struct host_cpu host_cpu_read(void)
 
 static void read_exe(pid_t pid, struct process_info *info)
 {
-	static const char deleted[] = " (deleted)";
-	const size_t suffix = sizeof(deleted) - 1;
 	char link[64];
 	ssize_t size;
 
 	snprintf(link, sizeof(link), "/proc/%d/exe", (int)process_task(pid));
 	size = readlink(link, info->exe, sizeof(info->exe) - 1);
 	info->exe[size > 0 ? size : 0] = '\0';
-	if (size <= (ssize_t)suffix || strcmp(info->exe + size - suffix, deleted) != 0)
-		return;
-	info->exe[size - (ssize_t)suffix] = '\0';
-	info->exe_deleted = true;
+	info->exe_deleted = take_ending(info->exe, " (deleted)");
 }
 
 /* False, too, where we may not look. */
@@ -310,20 +279,6 @@ ssize_t process_cmdline(pid_t pid, char **out, size_t limit)
 
 /* Lists of processes and threads are snapshots: both come and go while one is taken. */
 
-struct pids {
-	pid_t *list;
-	size_t count, capacity;
-};
-
-static int add_pid(struct pids *pids, pid_t pid)
-{
-	int err = grow_array(&pids->list, &pids->capacity, pids->count + 1, sizeof(*pids->list));
-
-	if (!err)
-		pids->list[pids->count++] = pid;
-	return err;
-}
-
 static int compare_pids(const void *left, const void *right)
 {
 	const pid_t *a = left, *b = right;
@@ -331,32 +286,37 @@ static int compare_pids(const void *left, const void *right)
 	return (*a > *b) - (*a < *b);
 }
 
-/* The numbered entries of a folder, ascending. */
-static int read_numbers(const char *path, struct pids *pids)
+/* The numbered entries of a folder, ascending: their count, at least 1, or -errno. */
+static ssize_t read_numbers(const char *path, pid_t **out)
 {
 	DIR *dir = opendir(path);
 	struct dirent *entry;
+	pid_t *list = NULL;
+	size_t count = 0, capacity = 0;
 	int err = 0;
 
-	*pids = (struct pids){0};
 	if (!dir)
 		return errno == ENOENT ? -ESRCH : -errno;
 	while (!err && (errno = 0, entry = readdir(dir))) {
 		pid_t pid = (pid_t)atoi(entry->d_name);
 
 		if (pid > 0)
-			err = add_pid(pids, pid);
+			err = grow_array(&list, &capacity, count + 1, sizeof(*list));
+		if (pid > 0 && !err)
+			list[count++] = pid;
 	}
 	if (!err && errno)
 		err = errno == ENOENT ? -ESRCH : -errno;
 	closedir(dir);
-	if (!err && !pids->count)
+	if (!err && !count)
 		err = -ESRCH;
-	if (err)
-		free(pids->list);
-	else
-		qsort(pids->list, pids->count, sizeof(*pids->list), compare_pids);
-	return err;
+	if (err) {
+		free(list);
+		return err;
+	}
+	qsort(list, count, sizeof(*list), compare_pids);
+	*out = list;
+	return (ssize_t)count;
 }
 
 /* A main thread that has left looks like a dead process, though its threads live on. */
@@ -442,67 +402,49 @@ char *process_command(pid_t pid, const char *between, bool full)
 
 ssize_t process_find(const char *name, pid_t **out)
 {
-	struct pids pids;
-	size_t kept = 0;
-	int err = read_numbers("/proc", &pids);
+	ssize_t count = read_numbers("/proc", out), kept = 0;
 
-	if (err)
-		return err;
-	for (size_t i = 0; i < pids.count; i++)
-		if (is_called(pids.list[i], name))
-			pids.list[kept++] = pids.list[i];
-	*out = pids.list;
-	return (ssize_t)kept;
+	if (count < 0)
+		return count;
+	for (ssize_t i = 0; i < count; i++)
+		if (is_called((*out)[i], name))
+			(*out)[kept++] = (*out)[i];
+	return kept;
 }
 
 ssize_t process_list(pid_t **out)
 {
-	struct pids pids;
-	int err = read_numbers("/proc", &pids);
-
-	if (err)
-		return err;
-	*out = pids.list;
-	return (ssize_t)pids.count;
+	return read_numbers("/proc", out);
 }
 
 struct relative {
-	pid_t pid, ppid;
+	pid_t pid, ppid; /* the pid first, for compare_pids() */
 	bool dead, below;
 };
 
-static struct relative *read_relatives(const struct pids *pids)
+static struct relative *read_relatives(const pid_t *pids, size_t count)
 {
-	struct relative *relatives = calloc(pids->count + 1, sizeof(*relatives));
+	struct relative *relatives = calloc(count + 1, sizeof(*relatives));
 
-	for (size_t i = 0; relatives && i < pids->count; i++) {
+	for (size_t i = 0; relatives && i < count; i++) {
 		struct process_stat stat;
 
-		relatives[i].pid = pids->list[i];
+		relatives[i].pid = pids[i];
 		relatives[i].dead = true;
-		if (process_stat_read(pids->list[i], &stat) != 0)
+		if (process_stat_read(pids[i], &stat) != 0)
 			continue;
 		relatives[i].ppid = stat.ppid;
-		relatives[i].dead = is_dead(pids->list[i], stat.state);
+		relatives[i].dead = is_dead(pids[i], stat.state);
 	}
 	return relatives;
 }
 
-static int compare_relatives(const void *left, const void *right)
-{
-	const struct relative *a = left, *b = right;
-
-	return (a->pid > b->pid) - (a->pid < b->pid);
-}
-
 static bool is_below(const struct relative *relatives, size_t count, pid_t ppid, pid_t ancestor)
 {
-	struct relative key = {.pid = ppid}, *parent;
+	const struct relative *parent =
+		bsearch(&ppid, relatives, count, sizeof(*relatives), compare_pids);
 
-	if (ppid == ancestor)
-		return true;
-	parent = bsearch(&key, relatives, count, sizeof(key), compare_relatives);
-	return parent && parent->below;
+	return ppid == ancestor || (parent && parent->below);
 }
 
 /* A child may have a lower number than its parent (numbers wrap): until nothing changes. */
@@ -525,40 +467,33 @@ ssize_t process_descendants(pid_t pid, pid_t **out)
 {
 	struct relative *relatives;
 	struct process_stat stat;
-	struct pids pids;
-	size_t kept = 0;
-	int err = process_stat_read(pid, &stat);
+	pid_t *pids;
+	ssize_t count = process_stat_read(pid, &stat), kept = 0;
 
-	if (!err)
-		err = read_numbers("/proc", &pids);
-	if (err)
-		return err;
-	relatives = read_relatives(&pids);
+	if (!count)
+		count = read_numbers("/proc", &pids);
+	if (count < 0)
+		return count;
+	relatives = read_relatives(pids, (size_t)count);
 	if (!relatives) {
-		free(pids.list);
+		free(pids);
 		return -ENOMEM;
 	}
-	mark_descendants(relatives, pids.count, pid);
-	for (size_t i = 0; i < pids.count; i++)
+	mark_descendants(relatives, (size_t)count, pid);
+	for (ssize_t i = 0; i < count; i++)
 		if (relatives[i].below && !relatives[i].dead)
-			pids.list[kept++] = relatives[i].pid;
+			pids[kept++] = relatives[i].pid;
 	free(relatives);
-	*out = pids.list;
-	return (ssize_t)kept;
+	*out = pids;
+	return kept;
 }
 
 ssize_t process_threads(pid_t pid, pid_t **out)
 {
 	char path[64];
-	struct pids pids;
-	int err;
 
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	err = read_numbers(path, &pids);
-	if (err)
-		return err;
-	*out = pids.list;
-	return (ssize_t)pids.count;
+	return read_numbers(path, out);
 }
 
 /* Its memory is its threads', and the link to the executable is there as long as there is any. */
@@ -617,13 +552,6 @@ pid_t process_thread_by_own_id(pid_t pid, pid_t own_id)
 	return found;
 }
 
-static uint64_t keyed_kilobytes(const char *text, const char *key)
-{
-	uint64_t number = keyed_number(text, key);
-
-	return number == UINT64_MAX ? number : 1024 * number;
-}
-
 static void read_status(pid_t pid, struct process_usage *usage)
 {
 	char *text;
@@ -641,20 +569,10 @@ static void read_status(pid_t pid, struct process_usage *usage)
 	free(text);
 }
 
-static void read_io(pid_t pid, struct process_usage *usage)
-{
-	char *text;
-
-	if (proc_read_pid(pid, "io", &text, 0) < 0)
-		return;
-	usage->read_bytes = keyed_number(text, "read_bytes:");
-	usage->write_bytes = keyed_number(text, "write_bytes:");
-	free(text);
-}
-
 int process_usage(pid_t pid, struct process_usage *usage)
 {
 	struct process_stat stat;
+	char *text;
 	int err = process_stat_read(pid, &stat);
 
 	if (err)
@@ -665,7 +583,11 @@ int process_usage(pid_t pid, struct process_usage *usage)
 	usage->minor_faults = stat.minor_faults;
 	usage->major_faults = stat.major_faults;
 	read_status(pid, usage);
-	read_io(pid, usage);
+	if (proc_read_pid(pid, "io", &text, 0) >= 0) {
+		usage->read_bytes = keyed_number(text, "read_bytes:");
+		usage->write_bytes = keyed_number(text, "write_bytes:");
+		free(text);
+	}
 	return 0;
 }
 

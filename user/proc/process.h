@@ -144,6 +144,8 @@ uint64_t ticks_to_ns(uint64_t ticks);
 /* The number behind "key" at the start of a line ("VmRSS:", "read_bytes:", "nr_periods");
  * UINT64_MAX when there is no such line. */
 uint64_t keyed_number(const char *text, const char *key);
+/* The same, in kB, as bytes. */
+uint64_t keyed_kilobytes(const char *text, const char *key);
 
 /* A whole file of /proc, NUL added behind it, in *out (free it). Stops at limit bytes; 0: no limit.
  * Returns the length; -ESRCH where a path under /proc/PID is gone. */
