@@ -8,6 +8,7 @@
 
 #include "perfx_record.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -52,6 +53,14 @@ PERFX_RECORDS(TIME_OF)
 static inline uint64_t event_time_ns(const struct event *event)
 {
 	return event->usage.time_ns;
+}
+
+/* Is it a state at the end of a recording rather than a sum of a segment? */
+static inline bool event_is_final_state(const struct event *event)
+{
+	return event->kind == PERFX_KIND_LOSS &&
+	       (event->loss.loss == PERFX_LOSS_UNMATCHED_ENTRIES ||
+		event->loss.loss == PERFX_LOSS_DETACHED_PROBES);
 }
 
 static inline uint64_t stack_address(const struct event *event, uint32_t frame)

@@ -14,11 +14,6 @@
 /* What a device or domain becomes for which there is no room: decode knows none of this number. */
 #define NO_PLACE UINT32_MAX
 
-struct records {
-	char *bytes;
-	size_t used, capacity;
-};
-
 /* A capture that is read. */
 struct input {
 	struct survey survey;
@@ -36,9 +31,9 @@ struct input {
 	bool has_next;
 	uint64_t clock_ns; /* the latest time seen, moved */
 
-	struct records sums;	/* of the segment that is read */
-	struct records closing; /* states at the end */
-	uint64_t segment_ns;	/* when that segment began, moved */
+	struct text sums;    /* records of the segment that is read */
+	struct text closing; /* records of states at the end */
+	uint64_t segment_ns; /* when that segment began, moved */
 	uint64_t undecoded_count, left_out_count;
 };
 
@@ -65,8 +60,8 @@ void merger__free(struct merger *merge)
 
 		survey_clear(&input->survey);
 		capture_reader__free(input->reader);
-		free(input->sums.bytes);
-		free(input->closing.bytes);
+		text_clear(&input->sums);
+		text_clear(&input->closing);
 	}
 	free(merge->inputs);
 	free(merge);
@@ -79,14 +74,11 @@ int merger__add(struct merger *merge, const char *path)
 	return survey_make(&merge->inputs[merge->count++].survey, path);
 }
 
-static const char *boot_of(const struct survey *survey)
-{
-	return survey->host_strings[2];
-}
-
 static bool is_same_boot(const struct survey *a, const struct survey *b)
 {
-	return boot_of(a)[0] && !strcmp(boot_of(a), boot_of(b));
+	const char *boot = a->host_strings[2];
+
+	return boot[0] && !strcmp(boot, b->host_strings[2]);
 }
 
 /* A process that both have was traced twice. */
@@ -183,16 +175,6 @@ static void align_all(struct merger *merge)
 	}
 }
 
-/* Its boot clock by the first capture's: both run on through suspends, each by its own machine's.
- */
-static void set_boot_shift(struct input *input, const struct survey *first)
-{
-	const struct perfx_host *host = &input->survey.host;
-
-	input->boot_shift_ns = (int64_t)(first->host.start_boot_ns - first->host.start_ns) -
-			       (int64_t)(host->start_boot_ns - host->start_ns);
-}
-
 static bool counters_differ(const struct survey *a, const struct survey *b)
 {
 	for (int i = 0; i < PERFX_PERF_COUNTERS; i++) {
@@ -260,13 +242,18 @@ static void place_ids(struct merger *merge, struct text *why)
 	}
 }
 
-static void place(struct merger *merge, struct text *why)
+static void prepare(struct merger *merge, struct text *why)
 {
+	const struct survey *first = &merge->inputs[0].survey;
+
 	for (size_t i = 0; i < merge->count; i++) {
 		struct input *input = &merge->inputs[i];
+		const struct perfx_host *host = &input->survey.host;
 
-		set_boot_shift(input, &merge->inputs[0].survey);
-		input->counters_differ = counters_differ(&merge->inputs[0].survey, &input->survey);
+		/* boot clocks run on through suspends, each by its own machine's */
+		input->boot_shift_ns = (int64_t)(first->host.start_boot_ns - first->host.start_ns) -
+				       (int64_t)(host->start_boot_ns - host->start_ns);
+		input->counters_differ = counters_differ(first, &input->survey);
 		for (size_t j = 0; j < i; j++)
 			input->same_machine |=
 				is_same_boot(&merge->inputs[j].survey, &input->survey);
@@ -303,7 +290,7 @@ char *merger__check(struct merger *merge)
 			check_two(&why, &merge->inputs[j].survey, &merge->inputs[i].survey);
 	if (!why.length) {
 		align_all(merge);
-		place(merge, &why);
+		prepare(merge, &why);
 		find_extent(merge);
 	}
 	if (why.failed)
@@ -366,36 +353,31 @@ static void move_span(const struct input *input, struct perfx_span *span)
 		span->flops = move_id(input, ID_OBJECT_COST, span->flops);
 }
 
-static int write_record(struct merger *merge, const void *record, size_t size)
+static int write_record(struct merger *merge, const struct perfx_record *record)
 {
-	return capture_writer__add(merge->writer, record, size);
+	return capture_writer__add(merge->writer, record, record->size);
 }
 
-static int write_packed(struct merger *merge, const struct perfx_record *packed)
+#define WRITE(merge, kind, ...) \
+	write_record(merge, PACK(&(merge)->buffer, PERFX_KIND_##kind, __VA_ARGS__))
+
+static int keep(struct text *records, const struct perfx_record *record)
 {
-	return write_record(merge, packed, packed->size);
+	text_add_bytes(records, (const char *)record, record->size);
+	return records->failed ? -ENOMEM : 0;
 }
 
-static int keep(struct records *records, const struct perfx_record *record)
-{
-	if (grow_array(&records->bytes, &records->capacity, records->used + record->size, 1))
-		return -ENOMEM;
-	memcpy(records->bytes + records->used, record, record->size);
-	records->used += record->size;
-	return 0;
-}
-
-static int write_all(struct merger *merge, struct records *records)
+static int write_all(struct merger *merge, struct text *records)
 {
 	int err = 0;
 
-	for (size_t at = 0; at < records->used && !err;) {
-		const struct perfx_record *record = (const void *)(records->bytes + at);
+	for (size_t at = 0; at < records->length && !err;) {
+		const struct perfx_record *record = (const void *)(records->data + at);
 
-		err = write_record(merge, record, record->size);
+		err = write_record(merge, record);
 		at += record->size;
 	}
-	records->used = 0;
+	records->length = 0;
 	return err;
 }
 
@@ -407,7 +389,7 @@ static int end_segment(struct merger *merge, struct input *input, uint64_t time_
 	int err = write_all(merge, &input->sums);
 
 	input->segment_ns = time_ns;
-	return err ? err : write_packed(merge, PACK(&merge->buffer, PERFX_KIND_SEGMENT, segment));
+	return err ? err : WRITE(merge, SEGMENT, segment);
 }
 
 static uint32_t id_of(const struct merger *merge, const struct input *input)
@@ -438,14 +420,6 @@ static const struct perfx_record *with_capture(struct merger *merge, const struc
 	default:
 		return event->record;
 	}
-}
-
-/* States at the end of a recording, not sums: of no segment. */
-static bool is_level(const struct event *event)
-{
-	return event->kind == PERFX_KIND_LOSS &&
-	       (event->loss.loss == PERFX_LOSS_UNMATCHED_ENTRIES ||
-		event->loss.loss == PERFX_LOSS_DETACHED_PROBES);
 }
 
 /* What would count twice, or has another meaning in each capture. The machine's performance is that
@@ -486,11 +460,11 @@ static int write_moved(struct merger *merge, struct input *input, const struct p
 		return 0;
 	}
 	record = with_capture(merge, input, &moved);
-	if (is_level(&moved))
+	if (event_is_final_state(&moved))
 		return keep(&input->closing, record);
 	if (role_of(moved.kind) != PERFX_ROLE_SUM)
-		return write_record(merge, record, record->size);
-	if (input->sums.used > SUMS_BYTES_MAX) {
+		return write_record(merge, record);
+	if (input->sums.length > SUMS_BYTES_MAX) {
 		int err = end_segment(merge, input, input->clock_ns);
 
 		if (err)
@@ -641,12 +615,10 @@ static int write_host(struct merger *merge)
 		host.cpus_count += input->survey.host.cpus_count;
 		host.memory_mib += input->survey.host.memory_mib;
 	}
-	err = names.failed
-		      ? -ENOMEM
-		      : write_packed(merge,
-				     PACK(&merge->buffer, PERFX_KIND_HOST, host, text_peek(&names),
-					  first->host_strings[1], first->host_strings[2],
-					  first->host_strings[3], first->host_strings[4]));
+	err = names.failed ? -ENOMEM
+			   : WRITE(merge, HOST, host, text_peek(&names), first->host_strings[1],
+				   first->host_strings[2], first->host_strings[3],
+				   first->host_strings[4]);
 	text_clear(&names);
 	return err;
 }
@@ -670,10 +642,8 @@ static int write_description(struct merger *merge, struct input *input)
 
 	merged.offset_ns = (int64_t)(merged.start_ns - survey->host.start_ns);
 	input->segment_ns = input->clock_ns = merged.start_ns;
-	return write_packed(merge,
-			    PACK(&merge->buffer, PERFX_KIND_MERGED, merged, survey->host_strings[0],
-				 survey->host_strings[1], survey->host_strings[2],
-				 survey->host_strings[3], survey->host_strings[4]));
+	return WRITE(merge, MERGED, merged, survey->host_strings[0], survey->host_strings[1],
+		     survey->host_strings[2], survey->host_strings[3], survey->host_strings[4]);
 }
 
 static int write_loss(struct merger *merge, const struct input *input, enum perfx_loss_kind kind,
@@ -681,13 +651,13 @@ static int write_loss(struct merger *merge, const struct input *input, enum perf
 {
 	struct perfx_loss loss = {.loss = kind, .count = count, .merged = id_of(merge, input)};
 
-	return count ? write_packed(merge, PACK(&merge->buffer, PERFX_KIND_LOSS, loss)) : 0;
+	return count ? WRITE(merge, LOSS, loss) : 0;
 }
 
 /* What had not come when a capture was cut off, and what its reader lost. */
 static int close_input(struct merger *merge, struct input *input)
 {
-	int err = input->sums.used ? end_segment(merge, input, input->clock_ns) : 0;
+	int err = input->sums.length ? end_segment(merge, input, input->clock_ns) : 0;
 
 	if (!err)
 		err = write_loss(merge, input, PERFX_LOSS_TRUNCATED_BYTES,
@@ -722,8 +692,7 @@ static int write_slice(struct merger *merge)
 		slice.left_out |= of->left_out;
 		why = why[0] ? why : input->survey.slice_why;
 	}
-	return any ? write_packed(merge, PACK(&merge->buffer, PERFX_KIND_TIME_SLICE, slice, why))
-		   : 0;
+	return any ? WRITE(merge, TIME_SLICE, slice, why) : 0;
 }
 
 /* UINT64_MAX: not measured. */
@@ -749,7 +718,7 @@ static int write_end(struct merger *merge)
 		add_measured(&end.untraced_read_count, of->untraced_read_count);
 		add_measured(&end.recording_cpu_ns, of->recording_cpu_ns);
 	}
-	return write_packed(merge, PACK(&merge->buffer, PERFX_KIND_END, end));
+	return WRITE(merge, END, end);
 }
 
 static int open_inputs(struct merger *merge)

@@ -3,6 +3,7 @@
 
 #include "aggregate/aggregate.h"
 #include "base/grow.h"
+#include "base/text.h"
 #include "decode/decode.h"
 #include "decode/pack.h"
 
@@ -13,12 +14,6 @@
 
 /* Grace period for the last records of a process after its end. */
 #define KEYFRAME_GRACE_NS 2000000000u
-
-/* Records, one after another. */
-struct records {
-	char *bytes;
-	size_t used, capacity;
-};
 
 struct process_state {
 	bool gone, has_usage;
@@ -39,14 +34,14 @@ struct valued {
 };
 
 struct keyframe {
-	struct records facts, modes;
+	struct text facts, modes;	    /* records, one after another */
 	uint32_t merged_max;		    /* of a merged capture: the highest number in `modes` */
 	size_t facts_kept;		    /* bytes after the last cleaning */
 	uint64_t gone_count, cleaned_count; /* gone processes; those with no facts left */
 	bool goes_on;
 	size_t passing_count, passing_limit; /* passing facts; cleaned when there are more */
-	struct records host, time_slice;
-	struct process_state *processes; /* by index */
+	struct text host, time_slice;	     /* one record each */
+	struct process_state *processes;     /* by index */
 	size_t processes_count, processes_capacity;
 	uint32_t *ending; /* processes that have ended and are not gone yet */
 	size_t ending_count, ending_capacity;
@@ -99,10 +94,10 @@ void keyframe__free(struct keyframe *keyframe)
 {
 	if (!keyframe)
 		return;
-	free(keyframe->facts.bytes);
-	free(keyframe->modes.bytes);
-	free(keyframe->host.bytes);
-	free(keyframe->time_slice.bytes);
+	text_clear(&keyframe->facts);
+	text_clear(&keyframe->modes);
+	text_clear(&keyframe->host);
+	text_clear(&keyframe->time_slice);
 	free(keyframe->processes);
 	free(keyframe->ending);
 	free(keyframe->threads);
@@ -113,24 +108,19 @@ void keyframe__free(struct keyframe *keyframe)
 	free(keyframe);
 }
 
-static int keep(struct records *records, const struct event *event)
-{
-	size_t size = event->hdr.size;
-
-	if (grow_array(&records->bytes, &records->capacity, records->used + size, 1))
-		return -ENOMEM;
-	memcpy(records->bytes + records->used, event->record, size);
-	records->used += size;
-	return 0;
-}
-
 /* The record at an offset, which was decoded before. False: there is none. */
-static bool record_at(const struct records *records, size_t at, struct event *event)
+static bool record_at(const struct text *records, size_t at, struct event *event)
 {
 	size_t skip;
 
-	return at < records->used &&
-	       decode_event(records->bytes + at, records->used - at, event, &skip) > 0;
+	return at < records->length &&
+	       decode_event(records->data + at, records->length - at, event, &skip) > 0;
+}
+
+static int keep(struct text *records, const struct event *event)
+{
+	text_add_bytes(records, event->record, event->hdr.size);
+	return records->failed ? -ENOMEM : 0;
 }
 
 /* NULL with errno: ERANGE, ENOMEM. */
@@ -282,7 +272,7 @@ static size_t count_passed(const struct keyframe *keyframe, struct map64 *named)
 
 static void clean_facts(struct keyframe *keyframe)
 {
-	struct records *facts = &keyframe->facts;
+	struct text *facts = &keyframe->facts;
 	struct map64 named = {0};
 	size_t kept = 0, passed_count = count_passed(keyframe, &named), number = 0,
 	       passing_count = 0;
@@ -294,11 +284,11 @@ static void clean_facts(struct keyframe *keyframe)
 		    (is_passing(&event) && has_passed(&event, number, passed_count, &named)))
 			continue;
 		passing_count += is_passing(&event);
-		memmove(facts->bytes + kept, facts->bytes + at, event.hdr.size);
+		memmove(facts->data + kept, facts->data + at, event.hdr.size);
 		kept += event.hdr.size;
 	}
 	map64_clear(&named);
-	facts->used = keyframe->facts_kept = kept;
+	facts->length = keyframe->facts_kept = kept;
 	keyframe->passing_count = passing_count;
 	keyframe->passing_limit = passing_count + PASSING_KEPT;
 }
@@ -352,7 +342,8 @@ static int forget_ended(struct keyframe *keyframe, uint64_t time_ns)
 	if (kept == keyframe->ending_count)
 		return 0;
 	keyframe->ending_count = kept;
-	if (keyframe->facts.used > keyframe->facts_kept + keyframe->facts_kept / 2 + GARBAGE_BYTES)
+	if (keyframe->facts.length >
+	    keyframe->facts_kept + keyframe->facts_kept / 2 + GARBAGE_BYTES)
 		return clean(keyframe);
 	return clean_threads(keyframe);
 }
@@ -539,12 +530,12 @@ static int add_of_capture(struct keyframe *keyframe, const struct event *event)
 	if (event->kind == PERFX_KIND_SEGMENT)
 		return forget_ended(keyframe, event->segment.time_ns);
 	if (event->kind == PERFX_KIND_TIME_SLICE) {
-		keyframe->time_slice.used = 0;
+		keyframe->time_slice.length = 0;
 		return keep(&keyframe->time_slice, event);
 	}
 	if (event->kind != PERFX_KIND_HOST)
 		return 0;
-	keyframe->host.used = 0;
+	keyframe->host.length = 0;
 	if (keep(&keyframe->host, event))
 		return -ENOMEM;
 	return aggregate__add(keyframe->memory, event); /* its clock */
@@ -575,11 +566,11 @@ int keyframe__add(struct keyframe *keyframe, const struct event *event)
 const struct perfx_time_slice *keyframe__time_slice(const struct keyframe *keyframe,
 						    const char **why)
 {
-	const struct perfx_time_slice *time_slice = (const void *)keyframe->time_slice.bytes;
+	const struct perfx_time_slice *time_slice = (const void *)keyframe->time_slice.data;
 
-	if (!keyframe->time_slice.used)
+	if (!keyframe->time_slice.length)
 		return NULL;
-	*why = keyframe->time_slice.bytes + time_slice->hdr.fixed;
+	*why = keyframe->time_slice.data + time_slice->hdr.fixed;
 	return time_slice;
 }
 
@@ -867,7 +858,7 @@ int keyframe__write_memory(struct keyframe *keyframe, uint64_t from_ns, keyframe
 	uint64_t *waiting = NULL;
 	int err = 0;
 
-	if (keyframe->modes.used) {
+	if (keyframe->modes.length) {
 		walk.waiting = waiting =
 			calloc(waiting_at(keyframe->merged_max + 1, 0, 0), sizeof(*waiting));
 		if (!waiting)

@@ -3,6 +3,7 @@
 
 #include "aggregate/aggregate.h"
 #include "base/grow.h"
+#include "base/text.h"
 #include "decode/decode.h"
 #include "decode/pack.h"
 #include "replay/keyframe.h"
@@ -31,9 +32,7 @@ struct time_slice {
 	struct perfx_end end;
 	struct sampled *sampled; /* by process */
 	size_t sampled_count, sampled_capacity;
-	/* Sums since the last segment ended. */
-	char *sums;
-	size_t sums_used, sums_capacity;
+	struct text sums;	 /* records since the last segment ended */
 	uint64_t segment_ns;	 /* when that was */
 	uint64_t left_out_count; /* as in struct perfx_time_slice */
 	uint32_t left_out;
@@ -72,7 +71,7 @@ void time_slice__free(struct time_slice *slice)
 		return;
 	keyframe__free(slice->keyframe);
 	free(slice->sampled);
-	free(slice->sums);
+	text_clear(&slice->sums);
 	free(slice);
 }
 
@@ -283,41 +282,18 @@ static int take_usage(struct time_slice *slice, const struct event *event)
 	return err;
 }
 
-/* Processes whose last sample was before the slice. */
-static int emit_rest(struct time_slice *slice)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < slice->sampled_count && !err; i++)
-		if (slice->sampled[i].has_last && !slice->sampled[i].begun)
-			err = emit_usage(slice, slice->sampled[i].last, slice->since_ns);
-	return err;
-}
-
 static int end_segment(struct time_slice *slice, uint64_t from_ns, uint64_t to_ns);
 
 static int keep_sum(struct time_slice *slice, const struct event *event)
 {
-	size_t size = event->hdr.size;
 	int err = 0;
 
-	if (slice->sums_used > SUMS_BYTES_MAX)
+	if (slice->sums.length > SUMS_BYTES_MAX)
 		err = end_segment(slice, slice->segment_ns, slice->seen_ns);
 	if (err)
 		return err;
-	if (grow_array(&slice->sums, &slice->sums_capacity, slice->sums_used + size, 1))
-		return -ENOMEM;
-	memcpy(slice->sums + slice->sums_used, event->record, size);
-	slice->sums_used += size;
-	return 0;
-}
-
-/* These are states at the end of a recording, not sums. */
-static bool is_level(const struct event *event)
-{
-	return event->kind == PERFX_KIND_LOSS &&
-	       (event->loss.loss == PERFX_LOSS_UNMATCHED_ENTRIES ||
-		event->loss.loss == PERFX_LOSS_DETACHED_PROBES);
+	text_add_bytes(&slice->sums, event->record, event->hdr.size);
+	return slice->sums.failed ? -ENOMEM : 0;
 }
 
 /* Allocations or frees were dropped, in the slice or beside it: what is live is a bound. */
@@ -333,10 +309,10 @@ static int emit_doubt(struct time_slice *slice, const struct perfx_overflow_memo
 }
 
 /* from_ns: where the sum's segment begins. */
-static int take_sum(struct time_slice *slice, const struct event *sum, uint64_t from_ns,
+static int emit_sum(struct time_slice *slice, const struct event *sum, uint64_t from_ns,
 		    uint64_t to_ns)
 {
-	if (is_level(sum))
+	if (event_is_final_state(sum))
 		return to_ns <= slice->until_ns && slice->has_end ? emit_event(slice, sum) : 0;
 	if (to_ns <= slice->since_ns)
 		return slice->memory_begun ? 0 : keyframe__add(slice->keyframe, sum);
@@ -355,33 +331,20 @@ static int take_sum(struct time_slice *slice, const struct event *sum, uint64_t 
 /* All sums that have come are of calls between two times. */
 static int end_segment(struct time_slice *slice, uint64_t from_ns, uint64_t to_ns)
 {
-	size_t size;
+	const struct text *sums = &slice->sums;
+	struct event event;
+	size_t skip;
 	int err = 0;
 
-	if (slice->sums_used && to_ns > slice->since_ns)
+	if (sums->length && to_ns > slice->since_ns)
 		err = begin_memory(slice);
-	for (size_t at = 0; at < slice->sums_used && !err; at += size) {
-		struct event event;
-		size_t skip;
-
-		size = (size_t)decode_event(slice->sums + at, slice->sums_used - at, &event, &skip);
-		err = take_sum(slice, &event, from_ns, to_ns);
+	for (size_t at = 0; at < sums->length && !err; at += event.hdr.size) {
+		decode_event(sums->data + at, sums->length - at, &event, &skip);
+		err = emit_sum(slice, &event, from_ns, to_ns);
 	}
-	slice->sums_used = 0;
+	slice->sums.length = 0;
 	slice->segment_ns = to_ns;
 	return err;
-}
-
-static int take_segment(struct time_slice *slice, const struct event *event)
-{
-	uint64_t time_ns = event->segment.time_ns, since_ns = event->segment.since_ns;
-	int err;
-
-	see(slice, time_ns);
-	err = end_segment(slice, since_ns ? since_ns : slice->segment_ns, time_ns);
-	if (err || slice->begun)
-		return err;
-	return keyframe__add(slice->keyframe, event);
 }
 
 /* What a capture that is itself a time slice begins with: the state at its start. */
@@ -401,8 +364,16 @@ static bool is_of_keyframe(const struct event *event)
 
 static int take_of_capture(struct time_slice *slice, const struct event *event)
 {
-	if (event->kind == PERFX_KIND_SEGMENT)
-		return take_segment(slice, event);
+	int err;
+
+	if (event->kind == PERFX_KIND_SEGMENT) {
+		uint64_t since_ns = event->segment.since_ns;
+
+		see(slice, event->segment.time_ns);
+		err = end_segment(slice, since_ns ? since_ns : slice->segment_ns,
+				  event->segment.time_ns);
+		return err || slice->begun ? err : keyframe__add(slice->keyframe, event);
+	}
 	if (event->kind == PERFX_KIND_END) {
 		see(slice, event->end.time_ns);
 		slice->end = event->end;
@@ -449,20 +420,6 @@ int time_slice__event(struct time_slice *slice, const struct event *event)
 	return 0;
 }
 
-static int emit_part(struct time_slice *slice)
-{
-	const char *why = "";
-	const struct perfx_time_slice *source = keyframe__time_slice(slice->keyframe, &why);
-	struct perfx_time_slice record = {.recording_ns = slice->start_ns};
-
-	if (source)
-		record = *source;
-	record.flags |= PERFX_TIME_SLICE_VIEW;
-	record.left_out_count += slice->left_out_count;
-	record.left_out |= slice->left_out;
-	return emit_packed(slice, PACK(&slice->buffer, PERFX_KIND_TIME_SLICE, record, why));
-}
-
 /* A part that ends before the capture is whole, even where that was cut later. */
 static int emit_end(struct time_slice *slice)
 {
@@ -480,6 +437,9 @@ static int emit_end(struct time_slice *slice)
 
 int time_slice__finish(struct time_slice *slice)
 {
+	struct perfx_time_slice record = {.recording_ns = slice->start_ns};
+	const struct perfx_time_slice *source;
+	const char *why = "";
 	int err = 0;
 
 	if (slice->start_ns && slice->seen_ns < slice->since_ns)
@@ -488,9 +448,18 @@ int time_slice__finish(struct time_slice *slice)
 		err = end_segment(slice, slice->segment_ns, slice->seen_ns);
 	if (!err)
 		err = begin_memory(slice);
-	if (!err)
-		err = emit_rest(slice);
-	if (!err)
-		err = emit_part(slice);
+	/* processes whose last sample was before the slice */
+	for (size_t i = 0; i < slice->sampled_count && !err; i++)
+		if (slice->sampled[i].has_last && !slice->sampled[i].begun)
+			err = emit_usage(slice, slice->sampled[i].last, slice->since_ns);
+	if (err)
+		return err;
+	source = keyframe__time_slice(slice->keyframe, &why);
+	if (source)
+		record = *source;
+	record.flags |= PERFX_TIME_SLICE_VIEW;
+	record.left_out_count += slice->left_out_count;
+	record.left_out |= slice->left_out;
+	err = emit_packed(slice, PACK(&slice->buffer, PERFX_KIND_TIME_SLICE, record, why));
 	return err ? err : emit_end(slice);
 }
