@@ -140,37 +140,16 @@ const char *import_at(const struct image *image, uint64_t stub, uint64_t *vaddr)
 
 static bool import_never_returns(const char *name)
 {
-	static const char *const names[] = {"__stack_chk_fail",
-					    "_Unwind_Resume",
-					    "__cxa_throw",
-					    "__cxa_rethrow",
-					    "_ZSt9terminatev",
-					    "abort",
-					    "__assert_fail",
-					    "__cxa_bad_cast",
-					    "_exit",
-					    "exit",
-					    "longjmp",
-					    NULL};
+	static const char *const names[] = {/* C */
+					    "__stack_chk_fail", "abort", "__assert_fail", "_exit",
+					    "exit", "longjmp",
+					    /* C++ */
+					    "_Unwind_Resume", "__cxa_throw", "__cxa_rethrow",
+					    "_ZSt9terminatev", "__cxa_bad_cast", NULL};
 
 	/* std::__throw_length_error and its kin */
 	return text_is_one_of(name, names) ||
 	       (begins_with(name, "_ZSt") && strstr(name, "__throw_"));
-}
-
-/* free and operator delete */
-static bool import_frees(const char *name)
-{
-	static const char *const names[] = {"free",
-					    "_ZdlPv",
-					    "_ZdlPvm",
-					    "_ZdaPv",
-					    "_ZdaPvm",
-					    "_ZdlPvSt11align_val_t",
-					    "_ZdlPvmSt11align_val_t",
-					    NULL};
-
-	return text_is_one_of(name, names);
 }
 
 /* intrusive_ptr's and shared_ptr's, which first look whether there is another reference, need ten.
@@ -471,6 +450,12 @@ static void mark_callee(struct body *body, int32_t index)
  * way, too, if another object may replace it. */
 static void mark_imports(struct body *body)
 {
+	static const char *const releases[] = {"free",
+					       /* operator delete */
+					       "_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm",
+					       "_ZdlPvSt11align_val_t", "_ZdlPvmSt11align_val_t",
+					       NULL};
+
 	for (size_t i = 0; i < body->insns.count; i++) {
 		struct insn *insn = &body->insns.at[i];
 		const char *name;
@@ -482,7 +467,7 @@ static void mark_imports(struct body *body)
 		if (!name)
 			continue;
 		insn->never_returns = import_never_returns(name);
-		insn->frees = import_frees(name);
+		insn->frees = text_is_one_of(name, releases);
 		body->calls_itself |= vaddr == body->parts[0].start;
 	}
 }
