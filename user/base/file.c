@@ -548,41 +548,41 @@ int output_store(struct output *output, const void *data, size_t size)
 	return err;
 }
 
-struct place {
+struct file_id {
 	dev_t device;
 	ino_t inode;
 	const char *name; /* in that folder; "": the file itself */
 };
 
-/* False: nowhere, or where nothing is kept. */
-static bool place_of(const char *path, struct place *place)
+/* False: there is no such folder, or a device that keeps nothing. */
+static bool find_file(const char *path, struct file_id *id)
 {
 	char *folder;
 	struct stat st;
 	int err;
 
-	place->name = "";
+	id->name = "";
 	err = stat(path, &st);
 	if (!err && S_ISCHR(st.st_mode))
 		return false;
 	if (err) {
-		place->name = base_of(path);
-		if (asprintf(&folder, "%.*s.", (int)(place->name - path), path) < 0)
+		id->name = base_of(path);
+		if (asprintf(&folder, "%.*s.", (int)(id->name - path), path) < 0)
 			return false;
 		err = stat(folder, &st);
 		free(folder);
 	}
-	place->device = st.st_dev;
-	place->inode = st.st_ino;
+	id->device = st.st_dev;
+	id->inode = st.st_ino;
 	return !err;
 }
 
 bool output_is_same(const char *a, const char *b)
 {
-	struct place place_a, place_b;
+	struct file_id id_a, id_b;
 
-	return place_of(a, &place_a) && place_of(b, &place_b) && place_a.device == place_b.device &&
-	       place_a.inode == place_b.inode && !strcmp(place_a.name, place_b.name);
+	return find_file(a, &id_a) && find_file(b, &id_b) && id_a.device == id_b.device &&
+	       id_a.inode == id_b.inode && !strcmp(id_a.name, id_b.name);
 }
 
 static bool number_from_environment(const char *name, unsigned *value)

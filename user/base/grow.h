@@ -11,6 +11,8 @@
 /* Makes room for `needed` items in an array that malloc gave (or NULL). `array` is the address of
  * the pointer; new items are zero. 0 or -ENOMEM, and then the array is as it was. */
 int grow_array(void *array, size_t *capacity, size_t needed, size_t item_size);
+/* The same for one item more than x->list_count, by x->list_capacity: GROW_BY_ONE(x->list). */
+#define GROW_BY_ONE(list) grow_array(&(list), &list##_capacity, list##_count + 1, sizeof(*(list)))
 
 /* Strings that live and die together: one allocation for many. */
 struct pool {

@@ -151,7 +151,7 @@ bool text_begins_with_one_of(const char *text, const char *const *prefixes)
 }
 
 /* Bytes of the sequence that the first byte promises; 0: it is none. */
-static size_t promised(unsigned char first)
+static size_t sequence_bytes(unsigned char first)
 {
 	if (first < 0x80)
 		return 1;
@@ -168,7 +168,7 @@ size_t utf8_next(const char *text, uint32_t *code)
 {
 	static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
 	const unsigned char *s = (const unsigned char *)text;
-	size_t count = promised(s[0]);
+	size_t count = sequence_bytes(s[0]);
 	uint32_t value;
 
 	*code = UTF8_INVALID;
@@ -474,7 +474,7 @@ void shell_quote(struct text *into, const char *argument)
 }
 
 /* Takes the text between quotes, which begins at p; returns the place behind the closing one. */
-static const char *take_quoted(struct text *word, const char *p, char quote)
+static const char *read_quoted(struct text *word, const char *p, char quote)
 {
 	for (; *p && *p != quote; p++) {
 		if (quote == '"' && *p == '\\' && p[1])
@@ -491,7 +491,7 @@ const char *shell_word(struct text *word, const char *line)
 		return NULL;
 	while (*line && !strchr(" \t\n", *line)) {
 		if (*line == '\'' || *line == '"') {
-			line = take_quoted(word, line + 1, *line);
+			line = read_quoted(word, line + 1, *line);
 			continue;
 		}
 		if (*line == '\\' && line[1])

@@ -202,7 +202,7 @@ int parse_size(const char *text, uint64_t *bytes)
 }
 
 /* Takes an ending off, whatever its case. */
-static void take_off(char *text, const char *ending)
+static void cut_ending(char *text, const char *ending)
 {
 	size_t length = strlen(text), size = strlen(ending);
 
@@ -226,10 +226,10 @@ int parse_rate(const char *text, uint64_t *per_s)
 			copy[length++] = *text;
 	}
 	copy[length] = '\0';
-	take_off(copy, "/s");
-	take_off(copy, "FLOPS");
-	take_off(copy, "FLOP");
-	take_off(copy, "B");
+	cut_ending(copy, "/s");
+	cut_ending(copy, "FLOPS");
+	cut_ending(copy, "FLOP");
+	cut_ending(copy, "B");
 	return parse_scaled(copy, units, per_s);
 }
 
