@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Captures of several machines that become one: ids, clocks, who may be merged. */
-#include "merge/merge.h"
+#include "merge/internal.h"
 #include "replay/pipeline.h"
 #include "stream_builder.h"
 

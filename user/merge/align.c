@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "merge/align.h"
+#include "merge/internal.h"
 
 #include "base/order.h"
 

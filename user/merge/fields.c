@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "merge/fields.h"
+#include "merge/internal.h"
 
 #include "aggregate/aggregate.h"
 

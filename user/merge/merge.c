@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "merge/merge.h"
+#include "merge/internal.h"
 
 #include "base/text.h"
 #include "decode/decode.h"

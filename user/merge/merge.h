@@ -3,16 +3,27 @@
  * Captures of the processes of one job, of several machines or several tracers → one capture, of
  * which every report and export can be made.
  *
- * Two passes. The first (survey.h) finds out whose the captures are and by how much their clocks
- * differ (align.h). The second reads all of them side by side, the earliest first, and writes each
- * record with its ids behind those of the captures before (fields.h) and its times moved. Memory
- * is that of the sums of one segment of each capture.
+ * Two passes. The first finds out whose the captures are and by how much their clocks differ. The
+ * second reads all of them side by side, the earliest first, and writes each record with its ids
+ * behind those of the captures before and its times moved. Memory is that of the sums of one
+ * segment of each capture.
  */
 #ifndef PERFX_MERGE_MERGE_H
 #define PERFX_MERGE_MERGE_H
 
 #include "capture/capture.h"
-#include "merge/align.h"
+#include "perfx_record.h"
+
+/* time + offset_ns + drift · (time - from_ns) is the reference's time. */
+struct alignment {
+	enum perfx_alignment by; /* INVALID: it was not found */
+	const char *name;	 /* of the function whose ends were compared; NULL: none */
+	int64_t offset_ns;
+	double drift;
+	uint64_t from_ns;
+	uint64_t error_ns; /* half of all pairs are nearer to it; UINT64_MAX: not known */
+	uint64_t pairs_count;
+};
 
 struct merger;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "merge/survey.h"
+#include "merge/internal.h"
 
 #include "base/order.h"
 #include "base/text.h"
@@ -43,7 +43,7 @@ static const char *keep(struct survey *survey, const char *text)
 	return pool_add(&survey->strings, text);
 }
 
-static int take_host(struct survey *survey, const struct event *event)
+static int survey_host(struct survey *survey, const struct event *event)
 {
 	survey->has_host = true;
 	survey->host = event->host;
@@ -55,22 +55,20 @@ static int take_host(struct survey *survey, const struct event *event)
 	return 0;
 }
 
-static int take_process(struct survey *survey, const struct perfx_process *record)
+static int survey_process(struct survey *survey, const struct perfx_process *record)
 {
-	if (grow_array(&survey->processes, &survey->processes_capacity, survey->processes_count + 1,
-		       sizeof(*survey->processes)))
+	if (GROW_BY_ONE(survey->processes))
 		return -ENOMEM;
 	survey->processes[survey->processes_count++] =
 		(struct survey_process){record->process, record->pid, record->start_boot_ns};
 	return 0;
 }
 
-static int take_rank(struct survey *survey, const struct event *event)
+static int survey_rank(struct survey *survey, const struct event *event)
 {
 	struct survey_rank *rank;
 
-	if (grow_array(&survey->ranks, &survey->ranks_capacity, survey->ranks_count + 1,
-		       sizeof(*survey->ranks)))
+	if (GROW_BY_ONE(survey->ranks))
 		return -ENOMEM;
 	rank = &survey->ranks[survey->ranks_count++];
 	*rank = (struct survey_rank){event->rank.process, event->rank.rank, event->rank.world_size,
@@ -78,19 +76,18 @@ static int take_rank(struct survey *survey, const struct event *event)
 	return rank->job ? 0 : -ENOMEM;
 }
 
-static int take_gpu(struct survey *survey, const struct event *event)
+static int survey_gpu(struct survey *survey, const struct event *event)
 {
 	struct survey_label *gpu;
 
-	if (grow_array(&survey->gpus, &survey->gpus_capacity, survey->gpus_count + 1,
-		       sizeof(*survey->gpus)))
+	if (GROW_BY_ONE(survey->gpus))
 		return -ENOMEM;
 	gpu = &survey->gpus[survey->gpus_count++];
 	*gpu = (struct survey_label){event->gpu_device.device, keep(survey, event->strings[1])};
 	return gpu->text ? 0 : -ENOMEM;
 }
 
-static int take_counter(struct survey *survey, const struct event *event)
+static int survey_counter(struct survey *survey, const struct event *event)
 {
 	struct survey_label *counter;
 
@@ -101,7 +98,7 @@ static int take_counter(struct survey *survey, const struct event *event)
 	return counter->text ? 0 : -ENOMEM;
 }
 
-static int take_function(struct survey *survey, const struct event *event)
+static int survey_function(struct survey *survey, const struct event *event)
 {
 	bool backward = begins_with(event->strings[0], "torch::autograd::Engine::execute");
 	uint32_t id = event->function.function;
@@ -109,8 +106,7 @@ static int take_function(struct survey *survey, const struct event *event)
 	if ((!backward && !collective_meets(event->strings[0])) ||
 	    map64_get(&survey->functions, id) != MAP64_NONE)
 		return 0;
-	if (grow_array(&survey->names, &survey->names_capacity, survey->names_count + 1,
-		       sizeof(*survey->names)))
+	if (GROW_BY_ONE(survey->names))
 		return -ENOMEM;
 	survey->names[survey->names_count] = (struct survey_label){
 		backward ? PERFX_ALIGNMENT_BACKWARD : PERFX_ALIGNMENT_COLLECTIVES,
@@ -134,8 +130,7 @@ static struct series *series_get(struct survey *survey, const struct perfx_span 
 	if (survey->series_count == SURVEY_SERIES_MAX)
 		return NULL;
 	errno = ENOMEM;
-	if (grow_array(&survey->series, &survey->series_capacity, survey->series_count + 1,
-		       sizeof(*survey->series)) ||
+	if (GROW_BY_ONE(survey->series) ||
 	    map64_put(&survey->series_ids, key, (uint32_t)survey->series_count))
 		return NULL;
 	series = &survey->series[survey->series_count++];
@@ -145,7 +140,7 @@ static struct series *series_get(struct survey *survey, const struct perfx_span 
 	return series;
 }
 
-static int take_span(struct survey *survey, const struct perfx_span *span)
+static int survey_span(struct survey *survey, const struct perfx_span *span)
 {
 	uint32_t function = map64_get(&survey->functions, span->function);
 	uint64_t end_ns = span->start_ns + span->duration_ns;
@@ -171,14 +166,14 @@ static int take_span(struct survey *survey, const struct perfx_span *span)
 	return 0;
 }
 
-static int take(void *ctx, const struct event *event)
+static int survey_event(void *ctx, const struct event *event)
 {
 	struct survey *survey = ctx;
 
 	note_fields(survey, event);
 	switch (event->kind) {
 	case PERFX_KIND_HOST:
-		return take_host(survey, event);
+		return survey_host(survey, event);
 	case PERFX_KIND_END:
 		survey->has_end = true;
 		survey->end = event->end;
@@ -192,17 +187,17 @@ static int take(void *ctx, const struct event *event)
 		survey->is_merged = true;
 		return 0;
 	case PERFX_KIND_PROCESS:
-		return take_process(survey, &event->process);
+		return survey_process(survey, &event->process);
 	case PERFX_KIND_RANK:
-		return take_rank(survey, event);
+		return survey_rank(survey, event);
 	case PERFX_KIND_GPU_DEVICE:
-		return take_gpu(survey, event);
+		return survey_gpu(survey, event);
 	case PERFX_KIND_PERF_COUNTER:
-		return take_counter(survey, event);
+		return survey_counter(survey, event);
 	case PERFX_KIND_FUNCTION:
-		return take_function(survey, event);
+		return survey_function(survey, event);
 	case PERFX_KIND_SPAN:
-		return take_span(survey, &event->span);
+		return survey_span(survey, &event->span);
 	default:
 		return 0;
 	}
@@ -210,7 +205,7 @@ static int take(void *ctx, const struct event *event)
 
 int survey_make(struct survey *survey, const char *path)
 {
-	struct pipeline pipeline = {.on_event = take, .ctx = survey};
+	struct pipeline pipeline = {.on_event = survey_event, .ctx = survey};
 	struct capture_reader *reader = capture_reader__open(path);
 	int err = reader ? pipeline_replay(&pipeline, reader) : -errno;
 
