@@ -2,7 +2,7 @@
 /* Seccomp filters of a traced process: a struct seccomp_data, then instructions. */
 #include "fuzz.h"
 
-#include "inject/seccomp.h"
+#include "inject/internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

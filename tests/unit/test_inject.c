@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "inject/inject.h"
-#include "inject/seccomp.h"
-#include "inject/stub.h"
+#include "inject/internal.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "inject/hold.h"
+#include "inject/internal.h"
 
 #include "base/clock.h"
 #include "proc/process.h"
@@ -144,7 +144,7 @@ static bool has_signal(int status)
  * signal to the thread only if the tracer says so, and one that is killed before it could would
  * have lost a signal of the program's.
  */
-static pid_t look_for_stop(const struct hold *hold, int *status)
+static pid_t poll_stop(const struct hold *hold, int *status)
 {
 	siginfo_t info = {.si_pid = 0};
 
@@ -166,7 +166,7 @@ static int wait_stop(struct hold *hold, uint64_t until_ns, int *status)
 	uint64_t began_ns = clock_monotonic_ns(), now_ns = began_ns;
 	pid_t got;
 
-	while (!(got = look_for_stop(hold, status))) {
+	while (!(got = poll_stop(hold, status))) {
 		if (now_ns > until_ns)
 			return -ETIMEDOUT;
 		if (now_ns - began_ns < SOON_NS)

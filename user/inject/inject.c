@@ -14,11 +14,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "inject/hold.h"
-#include "inject/seccomp.h"
-#include "inject/stack.h"
-#include "inject/stub.h"
-#include "inject/target.h"
+#include "inject/internal.h"
 #include "proc/process.h"
 
 #include <errno.h>
@@ -191,7 +187,7 @@ static int make_descriptors(struct injection *in)
 	return 0;
 }
 
-static int take_descriptor(struct injection *in, int64_t there)
+static int copy_descriptor(struct injection *in, int64_t there)
 {
 	int fd = (int)syscall(SYS_pidfd_getfd, in->pidfd, (int)there, 0);
 
@@ -322,10 +318,10 @@ static int prepare(struct injection *in)
 
 	if (err)
 		return err;
-	in->memfd = take_descriptor(in, in->memfd_there);
+	in->memfd = copy_descriptor(in, in->memfd_there);
 	if (in->memfd < 0)
 		return in->memfd;
-	in->result->socket_fd = take_descriptor(in, in->pair_there[0]);
+	in->result->socket_fd = copy_descriptor(in, in->pair_there[0]);
 	if (in->result->socket_fd < 0)
 		return in->result->socket_fd;
 	err = seal_memfd(in);
@@ -393,7 +389,7 @@ static int check_moment(struct injection *in, const char **where)
 
 /* The thread is stopped. 0: the stub is entered when it goes on; -EAGAIN: not now. In any case it
  * is to go on. */
-static int take_moment(struct injection *in, const char **where)
+static int try_moment(struct injection *in, const char **where)
 {
 	int err = hold__state(&in->hold, &in->state);
 
@@ -435,7 +431,7 @@ static int try_entries(struct injection *in, uint64_t until_ns)
 
 		if (err)
 			return err;
-		err = take_moment(in, &ignored);
+		err = try_moment(in, &ignored);
 		if (!err)
 			note_where(in, "at the entry of", entry->name);
 		if (err != -EAGAIN)
@@ -462,7 +458,7 @@ static int try_asleep(struct injection *in, uint64_t until_ns)
 		return say(in, err, "it is stopped: continue it first");
 	if (err)
 		return err;
-	err = take_moment(in, &where);
+	err = try_moment(in, &where);
 	if (!err)
 		note_where(in, "asleep in", where ? where : "a system call");
 	return err;

@@ -4,7 +4,7 @@
  * forward, so a run takes as many steps as there are instructions at most. Semantics as in the
  * kernel's Documentation/userspace-api/seccomp_filter.rst and net/core/filter.c.
  */
-#include "inject/seccomp.h"
+#include "inject/internal.h"
 
 #include <errno.h>
 #include <linux/audit.h>

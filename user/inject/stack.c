@@ -4,7 +4,7 @@
  * at run time, a return probe's trampoline, hand-written assembly) every further word of the stack
  * that could be a return address counts as one: too many, never too few.
  */
-#include "inject/stack.h"
+#include "inject/internal.h"
 
 #include "elf/cfi.h"
 #include "proc/process.h"
@@ -125,7 +125,7 @@ static int scan(struct walk *walk)
 	return 0;
 }
 
-static int take_rule(const struct cfi_row *row, void *ctx)
+static int copy_rule(const struct cfi_row *row, void *ctx)
 {
 	*(struct perfx_unwind_rule *)ctx = row->rule;
 	return 1;
@@ -140,7 +140,7 @@ static bool find_rule(const struct walk *walk, uint64_t pc, struct perfx_unwind_
 	if (!module || !module->image)
 		return false;
 	vaddr = pc - module->bias;
-	return image__cfi_rows(module->image, vaddr, vaddr + 1, take_rule, rule) >= 0;
+	return image__cfi_rows(module->image, vaddr, vaddr + 1, copy_rule, rule) >= 0;
 }
 
 static bool find_cfa(struct walk *walk, const struct perfx_unwind_rule *rule, uint64_t *cfa)

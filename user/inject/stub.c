@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "inject/stub.h"
+#include "inject/internal.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "inject/target.h"
+#include "inject/internal.h"
 
 #include "base/grow.h"
 #include "base/text.h"
