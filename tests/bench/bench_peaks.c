@@ -10,7 +10,7 @@
  *	spent 0.61 f64 peak 112.7 beside 92.1 dgemm 88.2 f32 peak 220.3 beside 183.1 sgemm 171.0
  */
 #include "base/clock.h"
-#include "peaks/kernels.h"
+#include "peaks/internal.h"
 #include "peaks/peaks.h"
 
 #include <cblas.h>

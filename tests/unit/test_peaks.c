@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/units.h"
-#include "peaks/host.h"
-#include "peaks/kernels.h"
+#include "peaks/internal.h"
 #include "peaks/peaks.h"
 
 #include <criterion/criterion.h>

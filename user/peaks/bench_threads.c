@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "peaks/bench_threads.h"
+#include "peaks/internal.h"
 
 #include "base/clock.h"
-#include "peaks/host.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -168,8 +167,8 @@ static void *worker_main(void *argument)
 
 /* A thread of many stays on its CPU; one alone may be moved to where there is room, but for triads
  * not away from the memory it has. */
-static void place(const struct bench_threads *bench_threads, const struct worker *worker,
-		  pthread_attr_t *attributes)
+static void set_affinity(const struct bench_threads *bench_threads, const struct worker *worker,
+			 pthread_attr_t *attributes)
 {
 	size_t size = CPU_ALLOC_SIZE(HOST_CPUS_MAX);
 	cpu_set_t *set = CPU_ALLOC(HOST_CPUS_MAX);
@@ -198,7 +197,7 @@ static int start_workers(struct bench_threads *bench_threads, size_t *started)
 		pthread_attr_t attributes;
 
 		pthread_attr_init(&attributes);
-		place(bench_threads, worker, &attributes);
+		set_affinity(bench_threads, worker, &attributes);
 		err = pthread_create(&worker->thread, &attributes, worker_main, worker);
 		pthread_attr_destroy(&attributes);
 	}

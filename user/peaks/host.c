@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "peaks/host.h"
+#include "peaks/internal.h"
 
 #include "base/text.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "peaks/kernels.h"
+#include "peaks/internal.h"
 
 /*
  * Each kernel keeps more multiply-adds in flight than any CPU so far needs to fill its pipes:

@@ -6,9 +6,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "decode/names.h"
-#include "peaks/bench_threads.h"
-#include "peaks/host.h"
-#include "peaks/kernels.h"
+#include "peaks/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -219,7 +217,7 @@ char *peaks_format(const struct peaks *peaks, const struct peaks_key *key)
 }
 
 /* Where a rate of this name belongs; NULL: no such. */
-static double *place_of(struct peaks *peaks, enum peaks_who who, const char *name)
+static double *rate_of(struct peaks *peaks, enum peaks_who who, const char *name)
 {
 	if (!strcmp(name, "bytes"))
 		return &peaks->bytes[who];
@@ -242,12 +240,12 @@ static int parse_rate_line(const char *line, struct peaks *peaks)
 		return -EINVAL;
 	if (threads != 1 && threads != peaks->threads)
 		return -EINVAL;
-	place = place_of(peaks, threads == 1 ? PEAKS_ONE : PEAKS_ALL, name);
+	place = rate_of(peaks, threads == 1 ? PEAKS_ONE : PEAKS_ALL, name);
 	if (!place || *place != 0)
 		return -EINVAL;
 	*place = rate;
 	if (peaks->threads == 1)
-		*place_of(peaks, PEAKS_ALL, name) = rate;
+		*rate_of(peaks, PEAKS_ALL, name) = rate;
 	return 0;
 }
 
@@ -490,7 +488,7 @@ static enum perfx_dtype dtype_named(const char *name, size_t length)
 	return PERFX_DTYPE_UNKNOWN;
 }
 
-static int take_one(struct peaks_given *given, const char *item)
+static int parse_given(struct peaks_given *given, const char *item)
 {
 	const char *colon = strchr(item, ':');
 	enum perfx_dtype dtype = colon ? dtype_named(item, (size_t)(colon - item)) : 0;
@@ -510,7 +508,7 @@ int peaks_given_flops(struct peaks_given *given, const char *text)
 	int err = copy ? 0 : -ENOMEM;
 
 	while (!err && (item = strsep(&rest, ",")))
-		err = take_one(given, item);
+		err = parse_given(given, item);
 	free(copy);
 	return err;
 }
