@@ -3,8 +3,7 @@
 #include "fuzz.h"
 
 #include "decode/decode.h"
-#include "gpu/agent_events.h"
-#include "gpu/agent_ring.h"
+#include "gpu/internal.h"
 
 #define DATA_BYTES 4096 /* of a small ring */
 

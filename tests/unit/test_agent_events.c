@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "gpu/agent_events.h"
+#include "gpu/internal.h"
 
 #include "base/hash.h"
 #include "decode/decode.h"

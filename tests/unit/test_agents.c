@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "decode/decode.h"
-#include "gpu/agent_events.h"
 #include "gpu/agent_image.h"
+#include "gpu/internal.h"
 #include "perfx_agent.h"
 
 #include <criterion/criterion.h>

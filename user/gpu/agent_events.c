@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "gpu/agent_events.h"
+#include "gpu/internal.h"
 
 #include "base/hash.h"
 #include "proc/process.h"
@@ -48,8 +48,7 @@ static struct perfx_gpu_overflow *get_sum(struct gpu_events *all, struct perfx_g
 	if (index != MAP64_NONE)
 		return &all->sums[index];
 	index = (uint32_t)all->sums_count;
-	if (grow_array(&all->sums, &all->sums_capacity, all->sums_count + 1, sizeof(*all->sums)) ||
-	    map64_put(&all->sums_by_key, hash_of(key), index))
+	if (GROW_BY_ONE(all->sums) || map64_put(&all->sums_by_key, hash_of(key), index))
 		return NULL;
 	all->sums[index] = *key;
 	all->sums_count++;
@@ -153,26 +152,8 @@ static uint8_t number_device(const struct gpu_events *all, uint32_t ordinal, con
 	return (uint8_t)(AGENT_DEVICES_UNLISTED + ordinal % AGENT_DEVICES_UNLISTED);
 }
 
-static void take_device(struct agent_events *events, const struct perfx_agent_device *device)
-{
-	char uuid[48];
-
-	print_uuid(device->uuid, uuid);
-	events->devices[device->device] = number_device(events->all, device->device, uuid);
-}
-
 /* An agent's names are numbered in the order in which they come, so a gap is of its making. */
 #define NAMES_MAX 65536
-
-static void take_name(struct agent_events *events, const struct perfx_agent_name *name,
-		      const char *text)
-{
-	uint32_t flags = name->flags & PERFX_AGENT_NAME_UNKNOWN ? PERFX_GPU_NAME_UNKNOWN : 0;
-
-	if (name->name < NAMES_MAX && !grow_array(&events->names, &events->names_capacity,
-						  (size_t)name->name + 1, sizeof(*events->names)))
-		events->names[name->name] = gpu_names__id(events->all->names, text, "", flags);
-}
 
 static uint32_t name_of(const struct agent_events *events, uint32_t name)
 {
@@ -184,7 +165,7 @@ static bool is_recorded(const struct gpu_events *all, uint64_t start_ns)
 	return start_ns >= all->begin_ns && (!all->end_ns || start_ns <= all->end_ns);
 }
 
-static void take_activity(struct agent_events *events, const struct perfx_agent_activity *from)
+static void add_activity(struct agent_events *events, const struct perfx_agent_activity *from)
 {
 	struct perfx_gpu_activity activity = {
 		.time_ns = from->start_ns,
@@ -218,7 +199,7 @@ static void take_activity(struct agent_events *events, const struct perfx_agent_
 }
 
 /* Beyond the limit calls are left out: the probes on the same functions have their sums. */
-static void take_call(struct agent_events *events, const struct perfx_agent_call *from)
+static void add_call(struct agent_events *events, const struct perfx_agent_call *from)
 {
 	struct perfx_gpu_call call = {.time_ns = from->start_ns,
 				      .end_ns = from->end_ns,
@@ -238,18 +219,30 @@ static void take_call(struct agent_events *events, const struct perfx_agent_call
 
 void agent_events_take(struct agent_events *events, const union agent_record *record)
 {
+	uint32_t name, device;
+	char uuid[48];
+
 	switch (record->hdr.kind) {
 	case PERFX_AGENT_NAME:
-		take_name(events, &record->name, record->text);
+		name = record->name.name;
+		if (name < NAMES_MAX && !grow_array(&events->names, &events->names_capacity,
+						    (size_t)name + 1, sizeof(*events->names)))
+			events->names[name] =
+				gpu_names__id(events->all->names, record->text, "",
+					      record->name.flags & PERFX_AGENT_NAME_UNKNOWN
+						      ? PERFX_GPU_NAME_UNKNOWN
+						      : 0);
 		break;
 	case PERFX_AGENT_DEVICE:
-		take_device(events, &record->device);
+		device = record->device.device;
+		print_uuid(record->device.uuid, uuid);
+		events->devices[device] = number_device(events->all, device, uuid);
 		break;
 	case PERFX_AGENT_ACTIVITY:
-		take_activity(events, &record->activity);
+		add_activity(events, &record->activity);
 		break;
 	case PERFX_AGENT_CALL:
-		take_call(events, &record->call);
+		add_call(events, &record->call);
 		break;
 	}
 }

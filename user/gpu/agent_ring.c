@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "gpu/agent_ring.h"
+#include "gpu/internal.h"
 
 #include "perfx_record.h"
 
@@ -100,7 +100,7 @@ static bool is_good(union agent_record *record)
 }
 
 /* Bytes that are there to be read, up to the end of the data: a record does not wrap. */
-static int look(struct agent_ring *ring, size_t *at, size_t *there)
+static int find_unread(struct agent_ring *ring, size_t *at, size_t *there)
 {
 	uint64_t head = __atomic_load_n(&ring->shared->head, __ATOMIC_ACQUIRE);
 	uint64_t unread = head - ring->tail;
@@ -127,11 +127,11 @@ static struct perfx_agent_record header_at(const struct agent_ring *ring, size_t
 }
 
 /* One record, which may be padding. */
-static int take(struct agent_ring *ring, union agent_record *record)
+static int read_record(struct agent_ring *ring, union agent_record *record)
 {
 	struct perfx_agent_record header;
 	size_t at = 0, there = 0;
-	int found = look(ring, &at, &there);
+	int found = find_unread(ring, &at, &there);
 
 	if (found <= 0)
 		return found;
@@ -156,7 +156,7 @@ int agent_ring_next(struct agent_ring *ring, union agent_record *record)
 	int found = ring->is_damaged || !ring->shared ? 0 : 1;
 
 	while (found > 0) {
-		found = take(ring, record);
+		found = read_record(ring, record);
 		if (found > 0 && record->hdr.kind != PERFX_AGENT_PAD)
 			return 1;
 	}

@@ -3,8 +3,7 @@
 
 #include "base/clock.h"
 #include "base/message.h"
-#include "gpu/agent_events.h"
-#include "gpu/agent_ring.h"
+#include "gpu/internal.h"
 #include "perfx_record.h"
 #include "proc/process.h"
 

@@ -66,8 +66,7 @@ static int add_name(struct gpu_names *names, uint64_t hash, uint32_t last,
 		    const struct known_name *known)
 {
 	uint32_t index = (uint32_t)names->known_count;
-	int err = grow_array(&names->known, &names->known_capacity, names->known_count + 1,
-			     sizeof(*names->known));
+	int err = GROW_BY_ONE(names->known);
 
 	if (!err && (!known->symbol || !known->module))
 		err = -ENOMEM;

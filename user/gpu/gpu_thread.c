@@ -87,8 +87,7 @@ static bool is_asked_for(const struct gpu_thread *thread, pid_t pid)
 
 static void add_process(struct gpu_sample *sample, const struct nvml_process *process)
 {
-	if (!grow_array(&sample->processes, &sample->processes_capacity,
-			sample->processes_count + 1, sizeof(*sample->processes)))
+	if (!GROW_BY_ONE(sample->processes))
 		sample->processes[sample->processes_count++] = *process;
 }
 
