@@ -6,7 +6,6 @@
 #include "base/file.h"
 #include "base/message.h"
 #include "base/text.h"
-#include "cmd/options_values.h"
 #include "cost/cost_model.h"
 #include "elf/pattern.h"
 

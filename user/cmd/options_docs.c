@@ -6,7 +6,6 @@
 #include "analyze/catalogue.h"
 #include "base/message.h"
 #include "base/text.h"
-#include "cmd/options_values.h"
 
 #include <ctype.h>
 #include <stdio.h>

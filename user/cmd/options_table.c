@@ -5,7 +5,6 @@
  */
 #include "cmd/options_table.h"
 
-#include "cmd/options_values.h"
 #include "option_texts.h"
 #include "perfx_config.h"
 #include "verb_texts.h"

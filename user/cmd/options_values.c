@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "cmd/options_values.h"
+#include "cmd/options_table.h"
 
 #include "base/message.h"
 #include "base/text.h"
