@@ -70,12 +70,12 @@ static bool domain_ok(uint8_t domain)
 	return domain > PERFX_DOMAIN_INVALID && domain < PERFX_DOMAINS;
 }
 
-static bool reason_ok(uint8_t reason)
+static bool wait_reason_ok(uint8_t reason)
 {
 	return reason > PERFX_WAIT_NONE && reason < PERFX_WAIT_REASONS;
 }
 
-static bool op_ok(uint8_t op)
+static bool gpu_op_ok(uint8_t op)
 {
 	return op > PERFX_GPU_OP_INVALID && op < PERFX_GPU_OPS;
 }
@@ -123,9 +123,9 @@ static bool values_ok(const struct event *event)
 		       event->sample.state <= PERFX_SAMPLE_RUNNABLE &&
 		       event->sample.reason < PERFX_WAIT_REASONS;
 	case PERFX_KIND_BLOCKED:
-		return reason_ok(event->blocked.reason);
+		return wait_reason_ok(event->blocked.reason);
 	case PERFX_KIND_WAIT_OBJECT:
-		return reason_ok(event->wait_object.reason);
+		return wait_reason_ok(event->wait_object.reason);
 	case PERFX_KIND_FRAME:
 		return event->frame.language <= PERFX_LANGUAGE_PYTHON;
 	case PERFX_KIND_PLACE:
@@ -148,12 +148,12 @@ static bool values_ok(const struct event *event)
 		return event->peak.dtype < PERFX_DTYPES &&
 		       event->peak.origin <= PERFX_PEAK_ESTIMATED;
 	case PERFX_KIND_GPU_ACTIVITY:
-		return op_ok(event->gpu_activity.op) &&
+		return gpu_op_ok(event->gpu_activity.op) &&
 		       copy_ok(event->gpu_activity.direction, event->gpu_activity.host_memory) &&
 		       event->gpu_activity.end_ns >= event->gpu_activity.time_ns &&
 		       event->gpu_activity.device < PERFX_GPU_DEVICES_MAX;
 	case PERFX_KIND_GPU_CALL:
-		return op_ok(event->gpu_call.op) &&
+		return gpu_op_ok(event->gpu_call.op) &&
 		       event->gpu_call.end_ns >= event->gpu_call.time_ns;
 	case PERFX_KIND_GPU_LAUNCHES:
 		return event->gpu_launches.op == PERFX_GPU_OP_KERNEL ||
@@ -178,12 +178,41 @@ static bool values_ok(const struct event *event)
 		return event->gpu_state.state > PERFX_GPU_AGENT_INVALID &&
 		       event->gpu_state.state <= PERFX_GPU_AGENT_FAILED;
 	case PERFX_KIND_GPU_OVERFLOW:
-		return op_ok(event->gpu_overflow.op) &&
+		return gpu_op_ok(event->gpu_overflow.op) &&
 		       copy_ok(event->gpu_overflow.direction, event->gpu_overflow.host_memory) &&
 		       event->gpu_overflow.device < PERFX_GPU_DEVICES_MAX;
-	default:
-		return true;
+	case PERFX_KIND_INVALID:
+	case PERFX_KIND_USER_VALUE:
+	case PERFX_KIND_STACK:
+	case PERFX_KIND_FORK:
+	case PERFX_KIND_EXEC:
+	case PERFX_KIND_EXIT:
+	case PERFX_KIND_RECORDING_WINDOW:
+	case PERFX_KIND_HOST:
+	case PERFX_KIND_PROCESS:
+	case PERFX_KIND_CONTEXT:
+	case PERFX_KIND_USAGE:
+	case PERFX_KIND_THREAD:
+	case PERFX_KIND_NOT_ATTACHED:
+	case PERFX_KIND_USER_VALUE_NAME:
+	case PERFX_KIND_LATE:
+	case PERFX_KIND_PYTHON:
+	case PERFX_KIND_LIMITS:
+	case PERFX_KIND_GPU_NAME:
+	case PERFX_KIND_UNPROBED_STEPS:
+	case PERFX_KIND_RANK:
+	case PERFX_KIND_OVERFLOW_CALLS:
+	case PERFX_KIND_HITS:
+	case PERFX_KIND_CALL_COUNTERS:
+	case PERFX_KIND_PROCESS_COUNTERS:
+	case PERFX_KIND_OVERFLOW_VALUES:
+	case PERFX_KIND_BACKGROUND:
+	case PERFX_KIND_END:
+	case PERFX_KIND_SEGMENT:
+	case PERFX_KIND_TIME_SLICE:
+		break; /* no such values */
 	}
+	return true;
 }
 
 ssize_t decode_event(const void *data, size_t size, struct event *event, size_t *skip)
