@@ -100,8 +100,8 @@ static int walk(struct search *search)
 }
 
 /* Walks the whole function. 0, or why nothing can be said: -ENOENT, -ENOMEM. */
-static int look(struct search *search, struct body *body, struct image *image, uint64_t vaddr,
-		uint64_t size)
+static int walk_function(struct search *search, struct body *body, struct image *image,
+			 uint64_t vaddr, uint64_t size)
 {
 	int err = size ? body__decode(body, image, vaddr, size) : -ENOENT;
 
@@ -120,7 +120,7 @@ int forward_decide(struct image *image, uint64_t vaddr, uint64_t size, forward_f
 {
 	struct search search = {.is_other = is_other, .ctx = ctx};
 	struct body body = {0};
-	int err = look(&search, &body, image, vaddr, size);
+	int err = walk_function(&search, &body, image, vaddr, size);
 	bool trivial = body.insns.count <= TRIVIAL_INSNS_MAX;
 
 	body__clear(&body);
@@ -136,7 +136,7 @@ int forward_passes(struct image *image, uint64_t vaddr, uint64_t size, forward_f
 {
 	struct search search = {.is_other = is_other, .ctx = ctx};
 	struct body body = {0};
-	int err = look(&search, &body, image, vaddr, size);
+	int err = walk_function(&search, &body, image, vaddr, size);
 
 	body__clear(&body);
 	return err ? err : search.passes;

@@ -3,6 +3,7 @@
 
 #include "base/grow.h"
 #include "base/hash.h"
+#include "base/order.h"
 #include "site/body.h"
 
 #include <errno.h>
@@ -133,7 +134,7 @@ static bool is_jump_target(const struct insn *insn)
 	return insn->jumps_here >= 0 || insn->is_table_target;
 }
 
-static void take(const struct insn *insn, enum site_kind kind, struct site_plan *plan)
+static void set_entry(const struct insn *insn, enum site_kind kind, struct site_plan *plan)
 {
 	plan->entry_vaddr = insn->vaddr;
 	plan->entry_kind = kind;
@@ -148,7 +149,7 @@ static int refuse(struct site_plan *plan)
 static int entry_keep(const struct insn *first, const struct site_options *options,
 		      const char *note, struct site_plan *plan)
 {
-	take(first, kind_of(first, true, options), plan);
+	set_entry(first, kind_of(first, true, options), plan);
 	plan->entry_note = plan->entry_kind == SITE_STEPPED ? note : NULL;
 	return is_usable(first, options) ? 0 : refuse(plan);
 }
@@ -193,14 +194,14 @@ static int entry_choose(const struct body *body, const struct site_options *opti
 		if (!is_usable(&at[i], options) || (overwritten && !at_entry))
 			continue;
 		if (kind < SITE_STEPPED) {
-			take(&at[i], kind, plan);
+			set_entry(&at[i], kind, plan);
 			note_arguments(&before, plan);
 			plan->entry_note = NULL;
 			return 0;
 		}
 		/* the next best thing: the first that is not refused */
 		if (!found) {
-			take(&at[i], kind, plan);
+			set_entry(&at[i], kind, plan);
 			note_arguments(&before, plan);
 		}
 		found = true;
@@ -452,8 +453,7 @@ static bool search_cheap(struct search *search, int32_t exit)
 
 static int plan_add(struct site_plan *plan, const struct exit_site *site)
 {
-	int err = grow_array(&plan->exits, &plan->exits_capacity, plan->exits_count + 1,
-			     sizeof(*plan->exits));
+	int err = GROW_BY_ONE(plan->exits);
 
 	if (!err)
 		plan->exits[plan->exits_count++] = *site;
@@ -500,13 +500,6 @@ static int add_exit(struct search *search, int32_t index, struct site_plan *plan
 	return plan_add(plan, &site);
 }
 
-static int compare_sites(const void *left, const void *right)
-{
-	const struct exit_site *a = left, *b = right;
-
-	return (a->vaddr > b->vaddr) - (a->vaddr < b->vaddr);
-}
-
 /* A branch between two exits is met from both. */
 static void merge_sites(struct site_plan *plan)
 {
@@ -514,7 +507,7 @@ static void merge_sites(struct site_plan *plan)
 
 	if (!plan->exits_count)
 		return;
-	qsort(plan->exits, plan->exits_count, sizeof(*plan->exits), compare_sites);
+	qsort(plan->exits, plan->exits_count, sizeof(*plan->exits), compare_u64); /* by vaddr */
 	for (size_t i = 1; i < plan->exits_count; i++) {
 		struct exit_site *last = &plan->exits[kept], *site = &plan->exits[i];
 
@@ -627,12 +620,25 @@ static int plan_body(struct body *body, const struct site_options *options, stru
 	return exits_find(body, options, plan);
 }
 
-static int plan_function(struct image *image, uint64_t vaddr, uint64_t size,
-			 const struct site_options *options, struct site_plan *plan)
+int site_plan(struct image *image, uint64_t vaddr, uint64_t size,
+	      const struct site_options *options, struct site_plan *plan)
 {
+	size_t available;
 	struct body body;
 	int err;
 
+	*plan = (struct site_plan){.entry_vaddr = vaddr,
+				   .entry_kind = SITE_STEPPED,
+				   .arguments = {0, 1, 2, 3, 4, 5, 6}};
+	if (!image__code(image, vaddr, &available)) {
+		exits_unknown(plan, "not in the file's code");
+		return -ENOENT;
+	}
+	if (!DECODES_CODE) {
+		plan->entry_note = "code of this architecture cannot be decoded";
+		exits_unknown(plan, plan->entry_note);
+		return 0;
+	}
 	if (!size)
 		return plan_entry_alone(image, vaddr, "its size is not known", options, plan);
 	err = body__decode(&body, image, vaddr, size);
@@ -643,36 +649,11 @@ static int plan_function(struct image *image, uint64_t vaddr, uint64_t size,
 	return err;
 }
 
-int site_plan(struct image *image, uint64_t vaddr, uint64_t size,
-	      const struct site_options *options, struct site_plan *plan)
-{
-	size_t available;
-
-	*plan = (struct site_plan){.entry_vaddr = vaddr,
-				   .entry_kind = SITE_STEPPED,
-				   .arguments = {0, 1, 2, 3, 4, 5, 6}};
-	if (!image__code(image, vaddr, &available)) {
-		exits_unknown(plan, "not in the file's code");
-		return -ENOENT;
-	}
-	if (DECODES_CODE)
-		return plan_function(image, vaddr, size, options, plan);
-	plan->entry_note = "code of this architecture cannot be decoded";
-	exits_unknown(plan, plan->entry_note);
-	return 0;
-}
-
 void site_plan__clear(struct site_plan *plan)
 {
 	free(plan->exits);
 	plan->exits = NULL;
 	plan->exits_count = plan->exits_capacity = 0;
-}
-
-static bool hands_over(const struct body *body, const struct insn *insn, uint64_t target)
-{
-	return (insn->flow == FLOW_CALL || insn->flow == FLOW_JMP) && insn->emulated &&
-	       destination(body, insn->target) == target;
 }
 
 uint64_t site_of_call(struct image *image, uint64_t vaddr, uint64_t size, uint64_t target)
@@ -685,10 +666,13 @@ uint64_t site_of_call(struct image *image, uint64_t vaddr, uint64_t size, uint64
 		return 0;
 	if (!body__decode(&body, image, vaddr, size))
 		for (size_t i = 0; i < body.insns.count; i++) {
-			if (!hands_over(&body, &body.insns.at[i], target))
+			const struct insn *insn = &body.insns.at[i];
+
+			if ((insn->flow != FLOW_CALL && insn->flow != FLOW_JMP) ||
+			    !insn->emulated || destination(&body, insn->target) != target)
 				continue;
 			several |= found != 0;
-			found = body.insns.at[i].vaddr;
+			found = insn->vaddr;
 		}
 	body__clear(&body);
 	return several ? 0 : found;
