@@ -132,18 +132,23 @@ struct blas_symbol {
 	bool c, wide;
 };
 
+/* The tail of a symbol behind a function's name; -1: it is another symbol. */
+static int tail_behind(const char *text, const char *name, bool prefixed)
+{
+	int tail = begins_with(text, name) ? find_tail(text + strlen(name)) : -1;
+
+	/* "sgemm" alone is a common name; BLAS's has a tail or a prefix */
+	return tail >= 0 && (*tails[tail].text || prefixed) ? tail : -1;
+}
+
 /* type and name at once: "gemv64_" */
 static bool read_function(const char *text, const struct blas_type *type, bool prefixed,
 			  struct blas_symbol *symbol)
 {
 	for (size_t i = 0; i < sizeof(blas_functions) / sizeof(blas_functions[0]); i++) {
-		size_t length = strlen(blas_functions[i].name);
-		int tail = strncmp(text, blas_functions[i].name, length) != 0
-				   ? -1
-				   : find_tail(text + length);
+		int tail = tail_behind(text, blas_functions[i].name, prefixed);
 
-		/* "sgemm" alone is a common name; BLAS's has a tail or a prefix */
-		if (tail < 0 || (!*tails[tail].text && !prefixed))
+		if (tail < 0)
 			continue;
 		symbol->function = &blas_functions[i];
 		symbol->type = type;
@@ -156,12 +161,9 @@ static bool read_function(const char *text, const struct blas_type *type, bool p
 static bool read_mixed(const char *text, bool prefixed, struct blas_symbol *symbol)
 {
 	for (size_t i = 0; i < sizeof(mixed_gemms) / sizeof(mixed_gemms[0]); i++) {
-		size_t length = strlen(mixed_gemms[i].name);
-		int tail = strncmp(text, mixed_gemms[i].name, length) != 0
-				   ? -1
-				   : find_tail(text + length);
+		int tail = tail_behind(text, mixed_gemms[i].name, prefixed);
 
-		if (tail < 0 || (!*tails[tail].text && !prefixed))
+		if (tail < 0)
 			continue;
 		symbol->function = &blas_functions[0];
 		symbol->type = &mixed_gemms[i].type;

@@ -57,8 +57,7 @@ static int add_rule(struct reading *reading, const char *pattern_text, const cha
 	char why[256], origin[512];
 	struct rule *rule;
 
-	if (grow_array(&model->rules, &model->rules_capacity, model->rules_count + 1,
-		       sizeof(*model->rules)))
+	if (GROW_BY_ONE(model->rules))
 		return -ENOMEM;
 	rule = &model->rules[model->rules_count];
 	*rule = (struct rule){.pattern = pattern__parse(pattern_text, why, sizeof(why))};
@@ -75,7 +74,7 @@ static int add_rule(struct reading *reading, const char *pattern_text, const cha
 }
 
 /* "MODULE:GLOB statements" */
-static int take_rule(struct reading *reading, char *rule)
+static int parse_rule(struct reading *reading, char *rule)
 {
 	char *pattern = rule;
 
@@ -94,7 +93,7 @@ static int read_rules(struct reading *reading, char *text)
 
 	reading->rules = statements_of(text);
 	while (!err && (rule = statements_next(&reading->rules)))
-		err = take_rule(reading, rule);
+		err = parse_rule(reading, rule);
 	if (!err && reading->rules.misplaced)
 		err = complain(reading, "a rule must begin at the start of its line");
 	return err;

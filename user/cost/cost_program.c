@@ -81,7 +81,7 @@ static int tensor_of(const struct generator *generator, const struct node *node)
 	return -1;
 }
 
-static int place_of(const struct generator *generator, const struct node *node)
+static int held_index(const struct generator *generator, const struct node *node)
 {
 	for (int i = 0; i < PERFX_COST_KEPT; i++)
 		if (generator->held[i].value == node)
@@ -91,7 +91,7 @@ static int place_of(const struct generator *generator, const struct node *node)
 
 static void emit_value(struct generator *generator, const struct node *node)
 {
-	int place = place_of(generator, node);
+	int place = held_index(generator, node);
 
 	if (generator->failed)
 		return;
@@ -173,7 +173,7 @@ static size_t uses_in(const struct generator *generator, const struct node *node
 
 	if (node == value)
 		return 1;
-	if (place_of(generator, node) >= 0)
+	if (held_index(generator, node) >= 0)
 		return 0;
 	for (size_t i = 0; !node->of_tensor && i < node->children_count; i++)
 		uses += uses_in(generator, node->children[i], value);
@@ -210,7 +210,7 @@ static const struct node *best_to_hold(const struct generator *generator)
 		const struct node *value = program->lets[i].value;
 		size_t uses, cost = cost_of(generator, value), gain;
 
-		if (program->lets[i].at_exit || place_of(generator, value) >= 0)
+		if (program->lets[i].at_exit || held_index(generator, value) >= 0)
 			continue;
 		uses = uses_of(generator, value);
 		gain = uses * cost > cost + 1 + uses ? uses * cost - cost - 1 - uses : 0;
@@ -222,24 +222,13 @@ static const struct node *best_to_hold(const struct generator *generator)
 	return best;
 }
 
-static void choose_held(struct generator *generator)
-{
-	const struct program *program = generator->program;
-
-	for (size_t i = 0; i < program->lets_count; i++)
-		if (program->lets[i].kept >= 0)
-			generator->held[program->lets[i].kept].value = program->lets[i].value;
-	for (size_t i = program->kept_count; i < PERFX_COST_KEPT; i++)
-		generator->held[i].value = best_to_hold(generator);
-}
-
 /* In the order of their names, for one may be made of another. */
 static void hold_values(struct generator *generator)
 {
 	const struct program *program = generator->program;
 
 	for (size_t i = 0; i < program->lets_count; i++) {
-		int place = place_of(generator, program->lets[i].value);
+		int place = held_index(generator, program->lets[i].value);
 
 		if (place < 0 || generator->held[place].ready)
 			continue;
@@ -270,20 +259,25 @@ static void emit_part(struct generator *generator, bool at_exit)
 
 static bool generate(struct generator *generator)
 {
+	const struct program *program = generator->program;
+
 	generator->failed = false;
 	memset(generator->held, 0, sizeof(generator->held));
 	memset(generator->cost, 0, sizeof(*generator->cost));
 	generator->depth = 0;
-	generator->cost->flags = generator->program->flags;
-	choose_held(generator);
+	generator->cost->flags = program->flags;
+	for (size_t i = 0; i < program->lets_count; i++)
+		if (program->lets[i].kept >= 0)
+			generator->held[program->lets[i].kept].value = program->lets[i].value;
+	for (size_t i = program->kept_count; i < PERFX_COST_KEPT; i++)
+		generator->held[i].value = best_to_hold(generator);
 	emit_part(generator, false);
 	generator->cost->entry_count = generator->cost->count;
 	emit_part(generator, true);
 	return !generator->failed;
 }
 
-/* Holding what is expensive to read makes it fast; where that gets too long, holding what is long.
- */
+/* Holds values that are expensive to read; where that gets too long, values that are long. */
 int cost_generate(const struct program *program, struct perfx_cost_program *cost, char *why,
 		  size_t why_size)
 {

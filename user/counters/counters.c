@@ -226,10 +226,13 @@ static void work_a_while(void)
 	while ((now.tv_sec - from.tv_sec) * 1000000000L + now.tv_nsec - from.tv_nsec < 12000000);
 }
 
-static void drop_counter(struct counters *counters, uint32_t which)
+/* Drops a counter and adds its name to `names`. */
+static void leave_out(struct counters *counters, uint32_t which, char *names, size_t size)
 {
-	size_t kept = 0;
+	size_t length = strlen(names), kept = 0;
 
+	snprintf(names + length, size - length, "%s%s", length ? ", " : "",
+		 counters->list[which].name);
 	for (size_t i = 0; i < counters->events_count; i++) {
 		struct counter_event event = counters->events[i];
 
@@ -273,28 +276,6 @@ const char *counters_refusal(const struct counters_cpu *cpu, int err, char *buff
 	return buffer;
 }
 
-static void leave_out(struct counters *counters, uint32_t which, char *names, size_t size)
-{
-	size_t length = strlen(names);
-
-	snprintf(names + length, size - length, "%s%s", length ? ", " : "",
-		 counters->list[which].name);
-	drop_counter(counters, which);
-}
-
-/* A thread moves between the kinds of cores: half of its counts would be missing. */
-static void leave_out_hybrid(struct counters *counters, char *names, size_t size)
-{
-	for (size_t i = 0; i < counters->events_count;) {
-		if (counters->events[i].type == PERF_TYPE_SOFTWARE) {
-			i++;
-			continue;
-		}
-		leave_out(counters, counters->events[i].counter, names, size);
-		i = 0;
-	}
-}
-
 /* 0: all of them count. Otherwise one has been left out, and why. */
 static int try_once(struct counters *counters, char *names, size_t size)
 {
@@ -323,8 +304,15 @@ void counters_try(const struct counters_cpu *cpu, struct counters *counters, cha
 	char names[128] = "", reason[128];
 	int err, last = counters->count ? 0 : -ENOENT;
 
-	if (cpu->is_hybrid)
-		leave_out_hybrid(counters, names, sizeof(names));
+	/* hybrid: a thread moves between kinds of cores, and half of its counts would be missing */
+	for (size_t i = 0; cpu->is_hybrid && i < counters->events_count;) {
+		if (counters->events[i].type == PERF_TYPE_SOFTWARE) {
+			i++;
+			continue;
+		}
+		leave_out(counters, counters->events[i].counter, names, sizeof(names));
+		i = 0;
+	}
 	while (counters->count && (err = try_once(counters, names, sizeof(names))))
 		last = err;
 	*why = '\0';
