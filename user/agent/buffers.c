@@ -88,7 +88,7 @@ void buffer_requested(uint8_t **buffer, size_t *size, size_t *records_max)
 	*size = *buffer ? THROWN_BYTES : 0;
 }
 
-static struct buffer *find(struct buffer *pool, size_t count, const uint8_t *bytes)
+static struct buffer *find_lent(struct buffer *pool, size_t count, const uint8_t *bytes)
 {
 	for (size_t i = 0; bytes && i < count; i++)
 		if (pool[i].bytes == bytes && atomic_load(&pool[i].state) == LENT)
@@ -104,8 +104,8 @@ void buffer_completed(void *context, uint32_t stream, uint8_t *buffer, size_t si
 	(void)context, (void)stream, (void)size;
 	if (!agent_is_here())
 		return;
-	own = find(buffers, BUFFERS_COUNT, buffer);
-	unread = own ? NULL : find(thrown, THROWN_COUNT, buffer);
+	own = find_lent(buffers, BUFFERS_COUNT, buffer);
+	unread = own ? NULL : find_lent(thrown, THROWN_COUNT, buffer);
 	if (own) {
 		own->valid = valid < BUFFER_BYTES ? valid : BUFFER_BYTES;
 		own->order = atomic_fetch_add(&completed_count, 1);

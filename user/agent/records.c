@@ -122,7 +122,7 @@ static uint64_t u64_at(const uint8_t *record, size_t offset)
 }
 
 /* Both ends of what a record is about; 0 is CUPTI's "not known". */
-static bool take_times(const uint8_t *record, size_t offset, __u64 *start_ns, __u64 *end_ns)
+static bool read_times(const uint8_t *record, size_t offset, __u64 *start_ns, __u64 *end_ns)
 {
 	*start_ns = u64_at(record, offset);
 	*end_ns = u64_at(record, offset + 8);
@@ -168,7 +168,7 @@ static void parse_kernel(const uint8_t *record)
 	struct perfx_agent_activity activity = {.op = PERFX_GPU_OP_KERNEL,
 						.host_memory = PERFX_GPU_HOST_MEMORY_NONE};
 
-	if (!take_times(record, 16, &activity.start_ns, &activity.end_ns))
+	if (!read_times(record, 16, &activity.start_ns, &activity.end_ns))
 		return;
 	activity.registers = u16_at(record, 6);
 	activity.device = u32_at(record, 40);
@@ -228,19 +228,19 @@ static uint8_t copy_host_memory(const uint8_t *record, uint8_t direction)
 }
 
 /* MEMCPY, MEMCPY2 (from one device to another) and MEMSET begin alike. */
-static bool take_transfer(const uint8_t *record, struct perfx_agent_activity *activity)
+static bool read_transfer(const uint8_t *record, struct perfx_agent_activity *activity)
 {
 	activity->bytes = u64_at(record, 8);
 	activity->device = u32_at(record, 32);
 	activity->stream = u32_at(record, 40);
-	return take_times(record, 16, &activity->start_ns, &activity->end_ns);
+	return read_times(record, 16, &activity->start_ns, &activity->end_ns);
 }
 
 static void parse_copy(const uint8_t *record)
 {
 	struct perfx_agent_activity activity = {.op = PERFX_GPU_OP_COPY};
 
-	if (!take_transfer(record, &activity))
+	if (!read_transfer(record, &activity))
 		return;
 	activity.direction = copy_direction(record[4]);
 	activity.host_memory = copy_host_memory(record, activity.direction);
@@ -255,7 +255,7 @@ static void parse_peer_copy(const uint8_t *record)
 						.direction = PERFX_GPU_PEER,
 						.host_memory = PERFX_GPU_HOST_MEMORY_NONE};
 
-	if (!take_transfer(record, &activity))
+	if (!read_transfer(record, &activity))
 		return;
 	activity.call = u32_at(record, 60);
 	activity.graph = graph_at(record, 80);
@@ -267,7 +267,7 @@ static void parse_memset(const uint8_t *record)
 	struct perfx_agent_activity activity = {.op = PERFX_GPU_OP_MEMSET,
 						.host_memory = PERFX_GPU_HOST_MEMORY_NONE};
 
-	if (!take_transfer(record, &activity))
+	if (!read_transfer(record, &activity))
 		return;
 	activity.call = u32_at(record, 44);
 	activity.graph = graph_at(record, 72);
@@ -278,7 +278,7 @@ static void parse_sync(const uint8_t *record)
 {
 	struct perfx_agent_activity activity = {.op = PERFX_GPU_OP_SYNC};
 
-	if (!take_times(record, 8, &activity.start_ns, &activity.end_ns))
+	if (!read_times(record, 8, &activity.start_ns, &activity.end_ns))
 		return;
 	activity.call = u32_at(record, 24);
 	activity.stream = u32_at(record, 32);
@@ -290,7 +290,7 @@ static void parse_graph(const uint8_t *record)
 	struct perfx_agent_activity activity = {.op = PERFX_GPU_OP_GRAPH,
 						.host_memory = PERFX_GPU_HOST_MEMORY_NONE};
 
-	if (!take_times(record, 8, &activity.start_ns, &activity.end_ns))
+	if (!read_times(record, 8, &activity.start_ns, &activity.end_ns))
 		return;
 	activity.call = u32_at(record, 4);
 	activity.device = u32_at(record, 24);
@@ -308,7 +308,7 @@ static void parse_call(const uint8_t *record)
 
 	out.op = call_op_of(domain, number);
 	/* before 12.5 CUPTI records all of them or none */
-	if (out.op == PERFX_GPU_OP_INVALID || !take_times(record, 8, &out.start_ns, &out.end_ns))
+	if (out.op == PERFX_GPU_OP_INVALID || !read_times(record, 8, &out.start_ns, &out.end_ns))
 		return;
 	call = &calls[domain][number];
 	if (!call->name)

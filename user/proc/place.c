@@ -154,7 +154,7 @@ static void set_named_container(struct walk *walk, const char *name, const char 
 }
 
 /* "docker-ID.scope", "libpod-ID", "cri-containerd:ID", "ID" */
-static bool take_numbered(struct walk *walk, const char *component)
+static bool parse_numbered(struct walk *walk, const char *component)
 {
 	char name[NAME_MAX + 1];
 	size_t size;
@@ -181,7 +181,7 @@ static bool take_numbered(struct walk *walk, const char *component)
 }
 
 /* "machine-lxc\x2d4711\x2dNAME.scope", without its ends and unescaped: libvirt's numbers. */
-static void take_machine(struct walk *walk, const char *machine)
+static void parse_machine(struct walk *walk, const char *machine)
 {
 	int used = 0;
 
@@ -194,7 +194,7 @@ static void take_machine(struct walk *walk, const char *machine)
 }
 
 /* LXC, LXD and Incus; systemd-nspawn. */
-static bool take_named(struct walk *walk, const char *component)
+static bool parse_named(struct walk *walk, const char *component)
 {
 	static const struct {
 		const char *begin, *end;
@@ -216,14 +216,14 @@ static bool take_named(struct walk *walk, const char *component)
 		if (!take_ending(name, machines[i].end))
 			continue;
 		unescape_unit(name);
-		take_machine(walk, name);
+		parse_machine(walk, name);
 		return walk->has_container;
 	}
 	return false;
 }
 
 /* "podUID", "kubepods-burstable-podUID.slice" */
-static bool take_pod(struct walk *walk, const char *component)
+static bool parse_pod(struct walk *walk, const char *component)
 {
 	char name[NAME_MAX + 1], *uid = NULL;
 
@@ -249,7 +249,7 @@ static bool take_pod(struct walk *walk, const char *component)
 }
 
 /* "slurm/uid_1000/job_4711/step_0/task_1", "slurmstepd.scope/job_4711/step_batch/user" */
-static bool take_job(struct walk *walk, const char *component)
+static bool parse_job(struct walk *walk, const char *component)
 {
 	if (begins_with(component, "slurm") || ends_with(component, "slurmstepd.scope") ||
 	    !strcmp(component, ".."))
@@ -268,10 +268,10 @@ static bool take_job(struct walk *walk, const char *component)
 	return false;
 }
 
-static void take_component(struct walk *walk, const char *component)
+static void parse_component(struct walk *walk, const char *component)
 {
-	if (take_pod(walk, component) || take_numbered(walk, component) ||
-	    take_named(walk, component) || take_job(walk, component))
+	if (parse_pod(walk, component) || parse_numbered(walk, component) ||
+	    parse_named(walk, component) || parse_job(walk, component))
 		return;
 	if (ends_with(component, ".service") || ends_with(component, ".scope"))
 		replace(walk->place, PERFX_PLACE_UNIT, component, strlen(component));
@@ -279,17 +279,17 @@ static void take_component(struct walk *walk, const char *component)
 
 /* "kubepods-podUID.slice:cri-containerd:ID" is what containerd makes where kubelet has the systemd
  * driver and it has not: SLICE:RUNTIME:ID. Other names may have colons of their own. */
-static void take_text(struct walk *walk, char *component)
+static void parse_text(struct walk *walk, char *component)
 {
 	char *colon = strstr(component, ".slice:");
 
 	if (colon) {
 		colon += strlen(".slice");
 		*colon = '\0';
-		take_component(walk, component);
+		parse_component(walk, component);
 		component = colon + 1;
 	}
-	take_component(walk, component);
+	parse_component(walk, component);
 	snprintf(walk->parent, sizeof(walk->parent), "%s", component);
 }
 
@@ -309,7 +309,7 @@ static void walk_path(const char *path, size_t size, struct place *place)
 		if (length && length < sizeof(component)) {
 			memcpy(component, path + at, length);
 			component[length] = '\0';
-			take_text(&walk, component);
+			parse_text(&walk, component);
 		}
 		at += length;
 	}

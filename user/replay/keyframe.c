@@ -144,8 +144,7 @@ static int end_process(struct keyframe *keyframe, uint32_t process, uint64_t tim
 
 	if (!state || state->ended_ns)
 		return state || errno == ERANGE ? 0 : -ENOMEM;
-	if (grow_array(&keyframe->ending, &keyframe->ending_capacity, keyframe->ending_count + 1,
-		       sizeof(*keyframe->ending)))
+	if (GROW_BY_ONE(keyframe->ending))
 		return -ENOMEM;
 	keyframe->ending[keyframe->ending_count++] = process;
 	state->ended_ns = time_ns ? time_ns : 1;
@@ -389,9 +388,7 @@ static int add_thread(struct keyframe *keyframe, const struct event *event)
 		if (keyframe->threads_count >= AGGREGATE_THREADS_MAX)
 			return 0;
 		at = (uint32_t)keyframe->threads_count;
-		if (grow_array(&keyframe->threads, &keyframe->threads_capacity,
-			       keyframe->threads_count + 1, sizeof(*keyframe->threads)) ||
-		    map64_put(&keyframe->thread_ids, key, at))
+		if (GROW_BY_ONE(keyframe->threads) || map64_put(&keyframe->thread_ids, key, at))
 			return -ENOMEM;
 		keyframe->threads_count++;
 	}
@@ -414,9 +411,7 @@ static struct valued *value_get(struct keyframe *keyframe, uint32_t process, uin
 		return NULL;
 	errno = ENOMEM;
 	at = (uint32_t)keyframe->values_count;
-	if (grow_array(&keyframe->values, &keyframe->values_capacity, keyframe->values_count + 1,
-		       sizeof(*keyframe->values)) ||
-	    map64_put(&keyframe->value_ids, id, at))
+	if (GROW_BY_ONE(keyframe->values) || map64_put(&keyframe->value_ids, id, at))
 		return NULL;
 	keyframe->values_count++;
 	keyframe->values[at] = (struct valued){.process = process, .value = value};
@@ -777,7 +772,7 @@ static size_t waiting_at(uint32_t merged, enum perfx_domain domain, uint32_t mod
 	return ((size_t)merged * PERFX_DOMAINS + domain) * (AGGREGATE_MODES_MAX + 1) + mode;
 }
 
-static int visit(void *ctx, const struct live_block *live)
+static int visit_block(void *ctx, const struct live_block *live)
 {
 	struct walk *walk = ctx;
 	const struct keyframe *keyframe = walk->writer.keyframe;
@@ -802,9 +797,9 @@ static int visit(void *ctx, const struct live_block *live)
 	return err;
 }
 
-static int walk_live_blocks(struct walk *walk)
+static int write_live_blocks(struct walk *walk)
 {
-	int err = aggregate__each_live_block(walk->writer.keyframe->memory, visit, walk);
+	int err = aggregate__each_live_block(walk->writer.keyframe->memory, visit_block, walk);
 
 	return err ? err : write_pending_realloc(walk);
 }
@@ -825,7 +820,7 @@ static int write_modes(struct walk *walk, const uint64_t *waiting)
 		walk->mode = ++numbers[walk->merged][walk->domain];
 		if (!err && walk->mode <= AGGREGATE_MODES_MAX &&
 		    waiting[waiting_at(walk->merged, walk->domain, walk->mode)])
-			err = walk_live_blocks(walk);
+			err = write_live_blocks(walk);
 	}
 	free(numbers);
 	return err;
@@ -863,7 +858,7 @@ int keyframe__write_memory(struct keyframe *keyframe, uint64_t from_ns, keyframe
 			calloc(waiting_at(keyframe->merged_max + 1, 0, 0), sizeof(*waiting));
 		if (!waiting)
 			return -ENOMEM;
-		err = walk_live_blocks(&walk); /* counts: no block has this mode */
+		err = write_live_blocks(&walk); /* counts: no block has this mode */
 		walk.waiting = NULL;
 	}
 	if (!err)
@@ -871,6 +866,6 @@ int keyframe__write_memory(struct keyframe *keyframe, uint64_t from_ns, keyframe
 	free(waiting);
 	walk.mode = 0;
 	if (!err)
-		err = walk_live_blocks(&walk);
+		err = write_live_blocks(&walk);
 	return err ? err : write_doubts(&walk.writer);
 }

@@ -119,7 +119,7 @@ static int begin_memory(struct time_slice *slice)
 	return keyframe__write_memory(slice->keyframe, slice->since_ns, emit_record, slice);
 }
 
-static void see(struct time_slice *slice, uint64_t time_ns)
+static void note_time(struct time_slice *slice, uint64_t time_ns)
 {
 	if (time_ns > slice->seen_ns)
 		slice->seen_ns = time_ns;
@@ -129,13 +129,13 @@ enum side { BEFORE, WITHIN, AFTER };
 
 static enum side side_of(struct time_slice *slice, uint64_t time_ns)
 {
-	see(slice, time_ns);
+	note_time(slice, time_ns);
 	if (!slice->start_ns || time_ns < slice->since_ns)
 		return BEFORE;
 	return time_ns < slice->until_ns ? WITHIN : AFTER;
 }
 
-static int take_span(struct time_slice *slice, const struct event *event)
+static int emit_span(struct time_slice *slice, const struct event *event)
 {
 	const struct perfx_span *span = &event->span;
 	/* counted only: when is known by what came before it */
@@ -163,7 +163,7 @@ static bool is_over(const struct event *event)
 	}
 }
 
-static int take_timed(struct time_slice *slice, const struct event *event, uint64_t time_ns)
+static int emit_timed(struct time_slice *slice, const struct event *event, uint64_t time_ns)
 {
 	enum side side = side_of(slice, time_ns);
 	int err;
@@ -177,7 +177,7 @@ static int take_timed(struct time_slice *slice, const struct event *event, uint6
 	return err ? err : emit_event(slice, event);
 }
 
-static int take_memory(struct time_slice *slice, const struct event *event, uint64_t time_ns)
+static int emit_memory(struct time_slice *slice, const struct event *event, uint64_t time_ns)
 {
 	enum side side = side_of(slice, time_ns);
 	int err;
@@ -254,7 +254,7 @@ static int emit_between(struct time_slice *slice, const struct sampled *sampled,
 	return emit_usage(slice, usage, time_ns);
 }
 
-static int take_usage(struct time_slice *slice, const struct event *event)
+static int add_usage(struct time_slice *slice, const struct event *event)
 {
 	const struct perfx_usage *usage = &event->usage;
 	enum side side = side_of(slice, usage->time_ns);
@@ -362,20 +362,20 @@ static bool is_of_keyframe(const struct event *event)
 	}
 }
 
-static int take_of_capture(struct time_slice *slice, const struct event *event)
+static int add_of_capture(struct time_slice *slice, const struct event *event)
 {
 	int err;
 
 	if (event->kind == PERFX_KIND_SEGMENT) {
 		uint64_t since_ns = event->segment.since_ns;
 
-		see(slice, event->segment.time_ns);
+		note_time(slice, event->segment.time_ns);
 		err = end_segment(slice, since_ns ? since_ns : slice->segment_ns,
 				  event->segment.time_ns);
 		return err || slice->begun ? err : keyframe__add(slice->keyframe, event);
 	}
 	if (event->kind == PERFX_KIND_END) {
-		see(slice, event->end.time_ns);
+		note_time(slice, event->end.time_ns);
 		slice->end = event->end;
 		slice->has_end = true;
 		return end_segment(slice, slice->segment_ns, event->end.time_ns);
@@ -398,13 +398,13 @@ int time_slice__event(struct time_slice *slice, const struct event *event)
 		return keyframe__add(slice->keyframe, event);
 	switch (role) {
 	case PERFX_ROLE_CALL:
-		return take_span(slice, event);
+		return emit_span(slice, event);
 	case PERFX_ROLE_EVENT:
-		return take_timed(slice, event, event_time_ns(event));
+		return emit_timed(slice, event, event_time_ns(event));
 	case PERFX_ROLE_MEMORY:
-		return take_memory(slice, event, event_time_ns(event));
+		return emit_memory(slice, event, event_time_ns(event));
 	case PERFX_ROLE_SAMPLE:
-		return take_usage(slice, event);
+		return add_usage(slice, event);
 	case PERFX_ROLE_FACT:
 		/* Names and the like hold always: what comes later may be of something in the
 		 * slice. */
@@ -413,7 +413,7 @@ int time_slice__event(struct time_slice *slice, const struct event *event)
 	case PERFX_ROLE_SUM:
 		return keep_sum(slice, event);
 	case PERFX_ROLE_CAPTURE:
-		return take_of_capture(slice, event);
+		return add_of_capture(slice, event);
 	case PERFX_ROLE_NONE:
 		break;
 	}

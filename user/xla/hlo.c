@@ -232,8 +232,8 @@ struct sizes {
 	uint64_t spatial[XLA_SPATIAL_MAX];
 };
 
-/* Takes the size of one dimension, which none has taken yet. */
-static bool take(const struct xla_shape *shape, uint64_t dim, uint32_t *taken, uint64_t *size)
+/* The size of a dimension that no other list has claimed. */
+static bool claim_size(const struct xla_shape *shape, uint64_t dim, uint32_t *taken, uint64_t *size)
 {
 	if (dim >= shape->rank || (*taken & 1U << dim))
 		return false;
@@ -249,11 +249,11 @@ static bool sizes_of(const struct xla_memory *memory, const struct xla_shape *sh
 	uint32_t taken = 0;
 
 	if (!dims_read(memory, spatial, &dims) || dims.count + 2 != shape->rank ||
-	    !take(shape, first_and_second[0], &taken, &sizes->first) ||
-	    !take(shape, first_and_second[1], &taken, &sizes->second))
+	    !claim_size(shape, first_and_second[0], &taken, &sizes->first) ||
+	    !claim_size(shape, first_and_second[1], &taken, &sizes->second))
 		return false;
 	for (size_t i = 0; i < dims.count; i++)
-		if (!take(shape, dims.of[i], &taken, &sizes->spatial[i]))
+		if (!claim_size(shape, dims.of[i], &taken, &sizes->spatial[i]))
 			return false;
 	return true;
 }
@@ -414,13 +414,6 @@ static bool instructions_cost(const struct xla_memory *memory, const uint64_t *v
 	return any;
 }
 
-static bool looks_like_vector(const uint64_t *vector)
-{
-	return vector[0] && vector[0] % 8 == 0 && vector[1] > vector[0] && vector[2] >= vector[1] &&
-	       (vector[1] - vector[0]) % 16 == 0 &&
-	       (vector[1] - vector[0]) / 16 <= INSTRUCTIONS_MAX;
-}
-
 /* The computation at `address`, if it is one, of that fusion. */
 static bool computation_cost(const struct xla_memory *memory, uint64_t address, uint64_t fusion,
 			     struct xla_cost *cost)
@@ -430,10 +423,14 @@ static bool computation_cost(const struct xla_memory *memory, uint64_t address, 
 	if (!address || !xla_read_words(memory, address, COMPUTATION_WORDS, &words) ||
 	    !has_word(&words, fusion))
 		return false;
-	for (size_t i = 0; i + 3 <= words.count; i++)
-		if (looks_like_vector(&words.at[i]) &&
-		    instructions_cost(memory, &words.at[i], address, cost))
+	for (size_t i = 0; i + 3 <= words.count; i++) {
+		const uint64_t *v = &words.at[i];
+
+		if (v[0] && v[0] % 8 == 0 && v[1] > v[0] && v[2] >= v[1] &&
+		    (v[1] - v[0]) % 16 == 0 && (v[1] - v[0]) / 16 <= INSTRUCTIONS_MAX &&
+		    instructions_cost(memory, v, address, cost))
 			return true;
+	}
 	return false;
 }
 
