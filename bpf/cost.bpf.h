@@ -445,8 +445,6 @@ __noinline int run_cost_program(struct thread *t, __u32 index, __u32 at_exit)
 	return 0;
 }
 
-/* --- calls --- */
-
 /*
  * Operations are counted once: calls inside a call of known cost, on the same thread, are not
  * (INSIDE); a kernel that a pool thread runs while an operator with a known cost is open elsewhere

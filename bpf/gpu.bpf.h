@@ -72,8 +72,6 @@ static __always_inline struct gpu_thread *gpu_thread(void)
 	return task_storage_make(&perfx_gpu_threads, bpf_get_current_task_btf());
 }
 
-/* --- sums --- */
-
 /* The index of the key's sum, made when it is new; 0: there are `limit`. */
 static __always_inline __u32 gpu_sum_id(const struct perfx_gpu_key *key, __u32 limit)
 {
@@ -133,8 +131,6 @@ static __noinline int count_on_gpu(struct gpu_thread *g, __u64 bytes)
 		counter_add(PERFX_COUNTER_GPU_KEYS, 1);
 	return 0;
 }
-
-/* --- kernels by their handles --- */
 
 static __always_inline void set_handle(struct gpu_thread *g, const struct thread *t, __u64 handle)
 {
@@ -252,8 +248,6 @@ static __always_inline void name_as_other(struct gpu_thread *g, const struct thr
 	find_kernel(g, t, other);
 	set_kernel(g, t, handle);
 }
-
-/* --- operations of the cost VM: the last operand is the 1st from the top --- */
 
 static __always_inline __u64 from_top(struct cost_vm *m, __u32 n)
 {

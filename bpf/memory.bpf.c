@@ -24,8 +24,6 @@ struct {
 	__type(value, struct perfx_alloc_probe);
 } perfx_alloc_probes SEC(".maps");
 
-/* --- pages from the kernel --- */
-
 /*
  * Memory that the program takes from the kernel itself: mmap, munmap, mremap, brk outside of any
  * allocator that is probed (Python's arenas, ggml's buffers). Seen where libc makes the system
@@ -181,8 +179,6 @@ static __always_inline void mapping_return(struct memory_thread *m,
 		emit_unmapped(m, open->pointer, 0, PERFX_FREE_RESTORED);
 	}
 }
-
-/* --- hits --- */
 
 /* Bytes that no allocator gives. */
 #define TOO_MUCH (1ull << 62)
@@ -423,8 +419,6 @@ static __always_inline void memory_return(struct pt_regs *ctx, struct memory_thr
 	walk_return(m, open, ctx, alloc_probe->domain, ret_addr_sp);
 	emit_allocation(m, &block, ret_addr_sp);
 }
-
-/* --- programs --- */
 
 static __always_inline struct perfx_alloc_probe *alloc_probe_of(const struct perfx_probe *probe)
 {

@@ -8,8 +8,6 @@
 
 #include "stack.bpf.h"
 
-/* --- blocks --- */
-
 /* By domain. */
 extern volatile struct perfx_memory_knobs perfx_memory_knobs[PERFX_DOMAINS_MAX];
 /* Sampling distances: -ln(1 - quantile) in PERFX_SAMPLE_ONE-ths. */
@@ -119,8 +117,6 @@ static __always_inline struct memory_thread *memory_thread(bool create,
 	return m;
 }
 
-/* --- records --- */
-
 static __always_inline void lose(__u32 process, __u32 domain, __u64 size_bytes, bool is_free)
 {
 	__u32 key = (process < PERFX_MAX_PROCESSES ? process : 0) * PERFX_DOMAINS_MAX +
@@ -211,8 +207,6 @@ __weak __noinline int emit_allocation(struct memory_thread *m, const struct bloc
 	return 0;
 }
 
-/* --- sampling --- */
-
 static __always_inline __s64 draw_distance(__u64 sample_bytes)
 {
 	__u32 index = bpf_get_prandom_u32() & (PERFX_SAMPLE_QUANTILES - 1);
@@ -265,8 +259,6 @@ static __always_inline bool wants_free(struct memory_thread *m, const struct blo
 		return true;
 	return level == PERFX_MEMORY_SAMPLED && !bpf_map_delete_elem(&perfx_sampled, &key);
 }
-
-/* --- calls --- */
 
 static __always_inline __u64 read_word(__u64 address)
 {

@@ -126,8 +126,6 @@ static __noinline int name_id(struct thread *t)
 	return find_name(t, PERFX_MAX_NAMES);
 }
 
-/* --- objects --- */
-
 /*
  * Objects by which calls of one function are distinguished (perfx_config.h: struct perfx_object).
  *

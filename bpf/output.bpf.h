@@ -392,8 +392,6 @@ static __always_inline struct frame *instant_frame(struct thread *t, __u32 funct
 	return f;
 }
 
-/* --- perf events --- */
-
 /*
  * What is counted during a call beside its time: perf events of the calling thread.
  *

@@ -374,8 +374,6 @@ static __always_inline __u64 wake_flags(void *ring, __u32 *records)
 	return BPF_RB_FORCE_WAKEUP;
 }
 
-/* --- jumps --- */
-
 #if defined(__TARGET_ARCH_x86)
 #define FLAG_CF (1 << 0)
 #define FLAG_PF (1 << 2)
@@ -424,8 +422,6 @@ static __always_inline bool condition_holds(struct pt_regs *ctx, __u8 condition)
 	return true;
 }
 #endif
-
-/* --- recording windows (--wait) --- */
 
 /*
  * What a waiting tracer records: from perfx_trace_start to perfx_trace_stop, and again. It records

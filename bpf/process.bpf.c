@@ -64,8 +64,6 @@ int BPF_PROG(perfx_on_fork, struct task_struct *parent, struct task_struct *chil
 
 #define DEVICE_MINOR_BITS 20 /* of the kernel's dev_t */
 
-/* --- what has been used at an end --- */
-
 /* A pointer as a number: read from the stack, for the verifier allows little arithmetic on those to
  * maps and their elements. */
 static __always_inline __u64 address_of(const void *pointer)

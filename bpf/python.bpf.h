@@ -143,8 +143,6 @@ static __always_inline long read_current(void *to, __u32 bytes, __u64 from, void
 	return bpf_probe_read_user(to, bytes, (const void *)from);
 }
 
-/* --- the thread state --- */
-
 /* What pthread_self() is in the thread. */
 static __always_inline __u64 thread_id_of(const struct task_struct *task)
 {
@@ -275,8 +273,6 @@ static __always_inline int python_step_threads(struct python_walk *w,
 		return python_want_state(w, python);
 	return python_want(w, PYTHON_ID, word + python->thread_id);
 }
-
-/* --- its frames --- */
 
 /* Does a frame run code? Entries do not. */
 static __always_inline bool runs_code(const struct python_memory *memory,
@@ -440,8 +436,6 @@ __weak __noinline int python_step(struct python_walk *w, const struct python_mem
 	}
 	return python_step_threads(w, memory, python);
 }
-
-/* --- which code object it is --- */
 
 static __always_inline __u64 python_mix_words(struct python_memory *memory, __u64 hash, __u32 count)
 {
@@ -734,8 +728,6 @@ __weak __noinline __u64 python_caller(__u32 *code)
 	frame = python_known_caller(thread, code);
 	return frame ? frame : python_find_caller(thread, code);
 }
-
-/* --- the object whose method runs --- */
 
 /* PyObject, PyTupleObject and PyTypeObject, the same in all releases. */
 #define PYTHON_TYPE_FLAGS 168

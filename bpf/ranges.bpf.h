@@ -19,8 +19,6 @@
 #include "frames.bpf.h"
 #include "memory.bpf.h"
 
-/* --- names: how an argument of an annotation function is one, and which id that has --- */
-
 /* The program may wait for a page of the target: a literal that has not been touched yet is not in
  * memory, and reading it without faults is refused. */
 const volatile bool perfx_annotations_sleep = false;
@@ -137,8 +135,6 @@ static __always_inline void touch(const struct thread *t)
 	bpf_copy_from_user(&byte, 1, (void *)address);
 	bpf_copy_from_user(&byte, 1, (void *)(address + PERFX_NAME_BYTES));
 }
-
-/* --- values and blocks of perfx.h --- */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -279,8 +275,6 @@ static __always_inline void emit_marked(struct thread *t, const struct perfx_ann
 	}
 }
 
-/* --- ranges --- */
-
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, PERFX_MAX_ANNOTATIONS);
@@ -299,8 +293,6 @@ struct {
 #define RANGE_SP	 (1ull << 63)
 #define RANGE_STACKED	 (RANGE_SP | 1ull << 62)
 #define STARTED_NAMELESS (1ull << 63)
-
-/* --- ranges of a thread --- */
 
 static __always_inline __u32 source_of(const struct frame *f)
 {
@@ -354,8 +346,6 @@ __noinline int forget_frame(struct thread *t, __u32 index)
 		t->ranges--;
 	return 0;
 }
-
-/* --- what belongs to a range across threads --- */
 
 static __always_inline struct perfx_started *started_of(struct thread *t, __u64 id)
 {
@@ -472,8 +462,6 @@ static __always_inline void pop_range(struct thread *t, const struct perfx_annot
 	end_below(t, index - 1, now, cost_ns);
 }
 
-/* --- ranges across threads --- */
-
 /* Has not said its id, or has none as long as no tool gives it one (NVTX): then the last that was
  * started is the first that stops. */
 static __always_inline __u64 id_of_nameless(struct perfx_traced_process *traced, bool starts)
@@ -546,8 +534,6 @@ static __always_inline void stop_async(struct thread *t, __u32 source, __u64 id,
 	emit(t, f, now, now > inside_ns ? now - inside_ns : 0, PERFX_SPAN_ASYNC);
 	t->tid = tid;
 }
-
-/* --- hits --- */
 
 /* Is a hit for us? The constructor of an object that BEGIN's function makes is not. */
 static __always_inline bool concerns(struct thread *t, const struct perfx_annotation *annotation)

@@ -121,8 +121,6 @@ static __always_inline bool has_stack(const struct task_struct *task)
 	return !(task->flags & PF_IO_WORKER);
 }
 
-/* --- threads that run --- */
-
 /* Of the interrupted thread, in whose registers it was in user space, or with which it came from
  * there. */
 static __always_inline __u32 running_stack(struct task_struct *task, const struct pt_regs *regs,
@@ -164,8 +162,6 @@ int perfx_sample_on_cpu(void *ctx)
 	emit_sample(&sample);
 	return 0;
 }
-
-/* --- threads that do not --- */
 
 /* Pages that are not present are read in. */
 static __always_inline long read_other(void *to, __u32 bytes, __u64 from, void *task)

@@ -186,8 +186,6 @@ static __always_inline bool is_user_address(__u64 address)
 	return address >= 65536 && !(address >> 56);
 }
 
-/* --- the end of a walk --- */
-
 /* What a step comes to. */
 enum stack_step {
 	STACK_GOES_ON,
@@ -268,8 +266,6 @@ static __always_inline bool push(struct call_stack *s)
 	return true;
 }
 
-/* --- Python frames among the native ones --- */
-
 static __always_inline bool push_python(struct call_stack *s, __u64 frame)
 {
 	__u32 at = s->head.frames_count;
@@ -317,8 +313,6 @@ __weak __noinline int merge_rest(struct call_stack *s)
 		repeat(PERFX_STACK_FRAMES_MAX, merge_rest_step, &s);
 	return 0;
 }
-
-/* --- the walked thread's memory --- */
 
 /* The word at an address, or false: it is to be read. */
 static __always_inline bool read_memory(struct call_stack *s, __u64 address, __u64 *value)
@@ -386,8 +380,6 @@ __weak __noinline int stack_took(struct call_stack *s, bool failed)
 	return STACK_GOES_ON;
 }
 
-/* --- Python frames among the native ones: groups --- */
-
 /* Of the next group; 0: not known. */
 static __always_inline __u64 next_entry(const struct call_stack *s)
 {
@@ -432,8 +424,6 @@ static __always_inline bool merge_python(struct call_stack *s)
 	merge_group(s, previous);
 	return true;
 }
-
-/* --- a frame with a rule --- */
 
 /* The walk goes on in the caller. */
 static __always_inline int to_caller(struct call_stack *s, __u64 fp, bool exact)
@@ -578,8 +568,6 @@ static __always_inline int step_by_rule(struct call_stack *s)
 		next = step_fp(s, rule);
 	return next;
 }
-
-/* --- a frame without a rule --- */
 
 /* Bytes of an indirect call (ff /2) with this modrm and, where there is one, sib. */
 static __always_inline __u32 indirect_call_bytes(__u8 modrm, __u8 sib)
@@ -793,8 +781,6 @@ __weak __noinline int step_scan(struct call_stack *s)
 	return STACK_GOES_ON;
 }
 
-/* --- by frame pointers alone --- */
-
 /* They must rise and be aligned; anything else ends the chain. */
 static __always_inline int step_chain(struct call_stack *s)
 {
@@ -815,8 +801,6 @@ static __always_inline int step_chain(struct call_stack *s)
 	}
 	return finish(s, PERFX_STACK_END_FRAME_POINTER);
 }
-
-/* --- a walk --- */
 
 /* Goes on as far as it can without reading: at most to the next frame. Returns enum stack_step. All
  * of them in one function: a loop in which two calls lead to the same place is a back edge to

@@ -72,8 +72,6 @@ struct {
 /* The recording began then: threads that wait already count from there. */
 volatile __u64 perfx_waiting_from_ns = 0;
 
-/* --- sums --- */
-
 /* Other descriptors of the same file are the same object. */
 static __always_inline __u64 key_of(const struct perfx_wait *wait)
 {
@@ -173,8 +171,6 @@ static __always_inline void add_wait(const struct perfx_waiter *waiter, __u64 si
 	if (until_ns > since_ns)
 		add_part(waiter, until_ns - since_ns, until_ns - waiter->began_ns);
 }
-
-/* --- turns on this CPU --- */
 
 static __always_inline struct turns *turns_of(__u32 cpu)
 {
@@ -317,8 +313,6 @@ static __always_inline void divide_wait(struct perfx_waiter *waiter, struct turn
 		longest = turn_at(turns, turns->count - division.longest);
 	add_turn(waiter, longest, 0, until_ns - waiter->began_ns, cpus);
 }
-
-/* --- threads --- */
 
 static __always_inline struct perfx_waiter *waiter_new(__u32 tid)
 {

@@ -110,8 +110,6 @@ static void bench(uint32_t contexts, uint32_t threads)
 	free(spans);
 }
 
-/* ---- memory ---- */
-
 #define MEMORY_EVENTS 8000000
 
 static double rss_mib(void)

@@ -44,8 +44,6 @@ void begin(const char *name)
 	fflush(stdout);
 }
 
-/* --- the traced functions --- */
-
 static struct {
 	uint64_t result;
 	void (*inside)(void);
@@ -109,8 +107,6 @@ void call_plainly(enum function function)
 {
 	call(function, &(struct arguments){.inside = NULL});
 }
-
-/* --- tracing them --- */
 
 static enum perfx_probe_kind kind_of(enum function function)
 {
@@ -284,8 +280,6 @@ uint32_t layouts(void)
 {
 	return traced_process().tensor_layouts;
 }
-
-/* --- main --- */
 
 /* Calls whose records find no room: the overflow sums have their costs. */
 static void overflow(void)

@@ -43,8 +43,6 @@ static void save(const char *door, const char *name, size_t number, const struct
 		exit(1);
 }
 
-/* --- captures ------------------------------------------------------------------------------- */
-
 static void save_form(const char *name, char form, const void *bytes, size_t size)
 {
 	const struct part parts[] = {{&form, 1}, {bytes, size}};
@@ -107,8 +105,6 @@ static void save_captures(void)
 	column_encoder__free(encoder);
 	packer__free(packer);
 }
-
-/* --- ELF files ------------------------------------------------------------------------------ */
 
 static struct fuzz_part part_of(Elf *elf, const char *name, struct part *part)
 {
@@ -207,8 +203,6 @@ static void save_elf(const char *path)
 	close(fd);
 }
 
-/* --- rules, as the built-in table has them ---------------------------------------------------- */
-
 static void save_rules(void)
 {
 	static const struct {
@@ -236,8 +230,6 @@ static void save_rules(void)
 		save("rules", "builtin", i, &part, 1);
 	}
 }
-
-/* --- memory in which XLA runs ----------------------------------------------------------------- */
 
 static const struct scene {
 	uint64_t thunk;
@@ -287,8 +279,6 @@ static void save_scene(const struct scene *scene, size_t number)
 	save("xla", scene->operation, number, parts, 2);
 }
 
-/* --- line tables of Python -------------------------------------------------------------------- */
-
 static void save_lines(void)
 {
 	for (size_t i = 0; i < KNOWN_TABLES; i++) {
@@ -313,8 +303,6 @@ static void save_runtime(void)
 
 	save("lines", "runtime", 0, parts, 3);
 }
-
-/* --- mappings --------------------------------------------------------------------------------- */
 
 /* The input of fuzz_mappings.c. */
 static void save_mappings(void)

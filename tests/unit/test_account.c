@@ -146,8 +146,6 @@ Test(account, polling_is_no_computing)
 	forget(&report);
 }
 
-/* --- which thread works --- */
-
 static struct report end_of_threads(struct stream *s, uint64_t main_ms, uint64_t runnable_ms,
 				    uint64_t pool_ms)
 {
@@ -652,8 +650,6 @@ Test(account, a_stopped_process)
 	expect_none(&s, "Stopped");
 }
 
-/* --- the hottest place --- */
-
 #define IN_TORCH 42
 #define NO_NAME	 43
 
@@ -794,8 +790,6 @@ Test(account, a_library_without_symbols_is_a_place)
 	forget(&report);
 }
 
-/* --- native functions below Python --- */
-
 static void in(struct stream *s, uint32_t stack, unsigned count)
 {
 	samples(s, (struct perfx_sample){.stack = stack}, count);
@@ -903,8 +897,6 @@ Test(account, the_share_that_only_polls)
 	text_clear(&text);
 	forget(&report);
 }
-
-/* --- native programs --- */
 
 #define STL "/usr/include/c++/12/bits/stl_algo.h"
 #define APP "/home/me/app/rank"

@@ -30,8 +30,6 @@
 #define PROCESS	   7 /* of the program; 8 of what it executes */
 #define EVENTS_MAX 1000000
 
-/* --- what comes ------------------------------------------------------------------------------- */
-
 static struct {
 	struct sink sink;
 	struct perfx_gpu_activity activities[500000];
@@ -81,8 +79,6 @@ static void take(struct sink *sink, const void *bytes, size_t size)
 		cr_assert_fail("a record of kind %d", event.kind);
 	}
 }
-
-/* --- the program ------------------------------------------------------------------------------ */
 
 static pid_t child;
 static uint32_t child_process;
@@ -242,8 +238,6 @@ static void expect_state(enum perfx_gpu_agent_state state, const char *text)
 		       got.states[got.states_count - 1].state,
 		       got.state_texts[got.states_count - 1]);
 }
-
-/* --- what is recorded ------------------------------------------------------------------------- */
 
 static size_t count_of(enum perfx_gpu_op op, const char *name, uint64_t *total_ns)
 {
@@ -447,8 +441,6 @@ Test(agents, an_executed_program_has_an_agent_of_its_own)
 	cr_assert_eq(only(PERFX_GPU_OP_COPY, 101)->process, PROCESS + 1);
 }
 
-/* --- devices ---------------------------------------------------------------------------------- */
-
 static void expect_devices(const char *visible, uint32_t first, uint32_t second)
 {
 	char *environment[] = {NULL, NULL};
@@ -491,8 +483,6 @@ Test(agents, nvml_that_does_not_open_is_not_waited_for)
 	nvml_delay = INT_MAX;
 	expect_devices("10", AGENT_DEVICES_UNLISTED, AGENT_DEVICES_UNLISTED + 1);
 }
-
-/* --- how it ends ------------------------------------------------------------------------------ */
 
 static void await_idle(void)
 {
@@ -611,8 +601,6 @@ Test(agents, it_steps_aside_for_the_programs_own_profiler)
 	expect_output("misused=0 finalised=0 enabled=1 subscribers=1");
 	expect_state(PERFX_GPU_AGENT_STEPPED_ASIDE, "the process's own profiler has begun");
 }
-
-/* --- where it refuses ------------------------------------------------------------------------- */
 
 static void expect_refusal(const char *variable, const char *why)
 {
@@ -775,8 +763,6 @@ Test(agents, one_users_processes_do_not_take_all_places)
 	while (waitpid(-1, &status, 0) > 0)
 		cr_assert(WIFSIGNALED(status));
 }
-
-/* --- limits ----------------------------------------------------------------------------------- */
 
 Test(agents, beyond_the_limit_sums_are_exact)
 {

@@ -826,8 +826,6 @@ Test(aggregate, partial)
 	}
 }
 
-/* --- untraced time ------------------------------------------------------------------ */
-
 /* A call at a depth, since the start. */
 static void nested_call(struct stream *s, uint32_t context, uint32_t tid, uint16_t depth,
 			uint64_t at, uint64_t duration, uint64_t self)

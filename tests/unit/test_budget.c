@@ -4,8 +4,6 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-/* --- what is reduced --- */
-
 static struct expenses expenses_of(double detail, double flops, double phases, double steps)
 {
 	struct expenses expenses = {0};
@@ -65,8 +63,6 @@ Test(budget, waits_are_kept_while_they_are_cheap)
 	expenses_add(&expenses, WORTH_WAITS, (struct expense){.index = 6, .ns = 21});
 	cr_expect_eq(chosen(expenses, 5), 6);
 }
-
-/* --- the whole of a recording --- */
 
 #define MS 1e6
 

@@ -34,8 +34,6 @@ static void expect(const char *base, const char *symbol, const struct call *call
 
 enum { M = 7, N = 11, K = 5 };
 
-/* --- BLAS --- */
-
 static const int32_t m32 = M, n32 = N, k32 = K;
 static const int64_t m64 = M, n64 = N, k64 = K;
 
@@ -212,8 +210,6 @@ Test(builtin, onednn_and_ynnpack)
 	       "_ZN3ynn12_GLOBAL__N_117dot_1x128x1_1x1x1IdddEEvmmmmmmmmPKT_mmmPKT0_mPKT1_mPS8_",
 	       &dot, 2 * M * N * k, 8 * (k * (M + N) + M * N), PERFX_DTYPE_F64);
 }
-
-/* --- PyTorch --- */
 
 Test(builtin, products_of_tensors)
 {
@@ -450,8 +446,6 @@ Test(builtin, recurrent_layer)
 	       4 * (30 + 72 + 144), PERFX_DTYPE_F32);
 }
 
-/* --- CUDA --- */
-
 #define CUBLAS "libcublas.so.13"
 
 Test(builtin, cublas)
@@ -556,8 +550,6 @@ Test(builtin, nccl_over_the_bus)
 	expect("libnccl.so.2", "ncclCommCount", &count, 0, 0, PERFX_DTYPE_UNKNOWN);
 	expect("libnccl.so.2", "ncclAllReduce", &stranger, 2400 * 4 / 3, 2400, PERFX_DTYPE_UNKNOWN);
 }
-
-/* --- names --- */
 
 Test(builtin, names_that_are_not_in_it)
 {

@@ -19,8 +19,6 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* --- columns --- */
-
 static struct column_encoder *encoder;
 static struct column_decoder *decoder;
 static struct stream story;
@@ -229,8 +227,6 @@ Test(encode, damaged_columns_are_refused)
 	cr_expect_eq(column_decoder__decode(decoder, &bad, decoded, 8), -EBADMSG,
 		     "none of the encoded kinds");
 }
-
-/* --- files --- */
 
 static struct pack_buffer buffer;
 
@@ -527,8 +523,6 @@ Test(capture, a_full_disk_is_reported_once)
 	cr_expect_eq(capture_writer__free(writer), -EFBIG);
 	unlink(path);
 }
-
-/* --- damage --- */
 
 /* Cut at every byte: the blocks before the cut come back, what is cut off is counted. */
 /* Linked in place of libc's: the next one fails, as on a disk that has lost what was written. */

@@ -74,8 +74,6 @@ Test(catalogue, each_kind_that_a_rule_adds_is_there)
 	cr_expect_gt(count, 25);
 }
 
-/* --- each rule has a case in which it fires, and a near miss in which it does not --- */
-
 /* Tests in tests/unit/test_FILE.c; mostly one has both. */
 static const struct {
 	const char *kind, *file, *fires, *misses;

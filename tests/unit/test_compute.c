@@ -6,8 +6,6 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-/* --- costs --- */
-
 /* What calls compute, summed by function, through the calling-context tree, and by process. */
 
 /* Functions 1 … 4 of symbols, 5 of BLAS, 6 of PyTorch; processes 1 and 2. */
@@ -512,8 +510,6 @@ Test(compute, objects_twice)
 	}
 	aggregate__free(aggregate);
 }
-
-/* --- perf counters --- */
 
 /* Perf events of calls: sums by function and process, and what is compared with an estimate. */
 

@@ -16,8 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* --- lines ------------------------------------------------------------------------------------ */
-
 Test(lines, as_each_release_knows_them)
 {
 	for (size_t i = 0; i < KNOWN_TABLES; i++) {
@@ -71,8 +69,6 @@ Test(lines, none_of_what_no_program_has)
 	lines = (struct code_lines){LINE_TABLE_RANGES, before, sizeof(before), 10};
 	cr_expect_eq(line_of_instruction(&lines, 0), 0);
 }
-
-/* --- releases --------------------------------------------------------------------------------- */
 
 static uint8_t runtime[CPYTHON_RUNTIME_BYTES];
 
@@ -196,8 +192,6 @@ Test(release, by_table)
 			     release.frames.thread_id);
 	}
 }
-
-/* --- live interpreters ------------------------------------------------------------------------ */
 
 /* Runs until it is killed; prints a line when it is where it waits, in a function of a name that is
  * no ASCII. */

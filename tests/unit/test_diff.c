@@ -18,9 +18,6 @@ static void near(double value, double expected)
 		  value, expected);
 }
 
-/* --- the test ----------------------------------------------------------------------------------
- */
-
 /* Closed forms for 1, 2 and 4 degrees of freedom; tables for the others. */
 Test(welch, student)
 {
@@ -56,9 +53,6 @@ Test(welch, what_cannot_be_tested)
 	cr_expect_eq(welch_test(&(struct sample){9, 1, 0}, &(struct sample){9, 2, 0}).p, 0);
 	cr_expect_eq(welch_test(&(struct sample){9, 2, 0}, &(struct sample){9, 2, 0}).p, 1);
 }
-
-/* --- recordings --------------------------------------------------------------------------------
- */
 
 /* A second of one process. */
 struct scene {
@@ -257,9 +251,6 @@ Test(diff, overflow_calls)
 	diff__free(diff);
 }
 
-/* --- what answers to what ----------------------------------------------------------------------
- */
-
 Test(diff, versions_and_renamed_programs)
 {
 	struct scene a, b;
@@ -365,9 +356,6 @@ Test(diff, processes)
 	cr_expect_eq(diff->processes[2].a->pid, 12);
 	diff__free(diff);
 }
-
-/* --- work and memory ---------------------------------------------------------------------------
- */
 
 /* Twice the work a call in 1.5 times the time: the rate went up by a third. */
 Test(diff, rates)

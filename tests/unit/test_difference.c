@@ -239,8 +239,6 @@ Test(difference, json_is_json)
 	}
 }
 
-/* --- findings that went and came --- */
-
 struct analyzed {
 	struct profile profile;
 	struct profile_process process;

@@ -4,8 +4,6 @@
 
 #include <sys/syscall.h>
 
-/* --- running Python --- */
-
 Test(driver, python_between_the_operators)
 {
 	struct stream s = {0};
@@ -184,8 +182,6 @@ Test(driver, the_verdict_names_the_bottleneck)
 	expect_verdict(&s, "DISK-BOUND: python3 (pid 4242) waits for the disk, 45.0 % of the wall "
 			   "time; it waits in main (train.py:12).");
 }
-
-/* --- waiting --- */
 
 Test(driver, waits_for_the_gil)
 {
@@ -852,8 +848,6 @@ Test(driver, helpers_of_multiprocessing_may_be_idle)
 		forget(&report);
 	}
 }
-
-/* --- start-up --- */
 
 /* Five seconds of imports, three of them on a CPU, then four seconds of steps of 100 ms, each of
  * which runs Python for 40 ms. */

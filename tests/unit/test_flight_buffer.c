@@ -283,8 +283,6 @@ Test(flight, has_what_a_capture_of_all_has_of_that_time)
 		compare(seed, 1 * S + seed % 7 * RANDOM_SEGMENT, 4 * S + seed % 5 * S);
 }
 
-/* --- cuts --- */
-
 /* The file of a flight buffer of that length. */
 static struct capture_dump *record(const struct random_stream *r, uint64_t length_ns,
 				   const char *name)
@@ -352,8 +350,6 @@ Test(flight, what_cannot_be_cut)
 	cr_assert_neq(access(path, F_OK), 0, "nothing is left");
 	free(path);
 }
-
-/* --- files --- */
 
 static void start_story(struct random_stream *r, struct capture_writer *flight, size_t *added,
 			uint64_t length)
@@ -486,8 +482,6 @@ Test(flight, only_files_are_replaced)
 	free(directory);
 }
 
-/* --- memory --- */
-
 /* A block of spans that do not compress. */
 static void add_noise(struct stream *s, uint64_t at)
 {
@@ -562,8 +556,6 @@ Test(flight, short_lived_processes_leave_nothing)
 	cr_assert_eq(capture_writer__free(flight), 0);
 	stream_clear(&s);
 }
-
-/* --- damage --- */
 
 static void damage(char *bytes, size_t size)
 {

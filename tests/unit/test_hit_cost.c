@@ -57,8 +57,6 @@ Test(run_accounts, the_last_ones)
 	cr_expect_float_eq(run_accounts_ns(&accounts), 5000, 1e-9);
 }
 
-/* --- without probes --- */
-
 static struct background since_nothing(uint64_t events, uint64_t runs, uint64_t ns)
 {
 	return (struct background){.events_count = events, .runs = {runs, ns}};

@@ -284,8 +284,6 @@ Test(image, versions_are_cut_off)
 	image__free(image);
 }
 
-/* --- what it refuses ------------------------------------------------------------------------ */
-
 static void expect_refused(const char *name, int wanted)
 {
 	int fd = fixture_open(name);
@@ -322,8 +320,6 @@ Test(image, refuses)
 	image__free(NULL);
 }
 
-/* --- a program that runs: this one ---------------------------------------------------------- */
-
 static int first_base(struct dl_phdr_info *info, size_t size, void *ctx)
 {
 	(void)size;
@@ -350,8 +346,6 @@ Test(image, agrees_with_the_loader)
 	cr_expect_eq(memcmp(code, (const void *)&image__open, size), 0);
 	image__free(image);
 }
-
-/* --- damaged files -------------------------------------------------------------------------- */
 
 Test(image, survives_damage, .timeout = 120)
 {

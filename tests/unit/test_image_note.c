@@ -132,8 +132,6 @@ Test(image_note, survives_damage, .timeout = 120)
 	image_damage("n.so", 3000);
 }
 
-/* --- places where operations are given --- */
-
 #define HINT(place, type, size)                                        \
 	".pushsection .note.perfx, \"\", %note\n .balign 4\n"          \
 	".long 6, " size ", " type "\n .asciz \"perfx\"\n .balign 4\n" \

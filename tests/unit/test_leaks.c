@@ -168,10 +168,10 @@ Test(leaks, blocks_that_are_replaced)
 	cr_expect(judge(&s).leak);
 }
 
-/* --- known workloads, exact and sampled ---
- *
+/*
  * A thousand blocks of 4 KiB a second, for ten seconds. The sampler takes a block with the
- * probability 1 - exp(-size/rate) and counts it for so much more, as the tracer does. */
+ * probability 1 - exp(-size/rate) and counts it for so much more, as the tracer does.
+ */
 
 #define BLOCK 4096
 

@@ -210,8 +210,6 @@ Test(live, sums_of_epochs_are_those_of_the_whole)
 		check_story(seed);
 }
 
-/* --- steps --- */
-
 enum { STEP = 1, MATMUL, CHECKPOINT };
 
 static void segment(struct stream *s, uint64_t at)
@@ -299,8 +297,6 @@ Test(live, a_period_is_found_across_epochs)
 	check_steps(0, "at::_ops::_foreach_add_::call", PROFILE_STEPS_BY_PERIOD);
 }
 
-/* --- processes --- */
-
 /* Uses half of the time, in each epoch; calls once a segment. */
 static void live_process(struct stream *s, uint32_t process, uint32_t pid, uint64_t at)
 {
@@ -371,8 +367,6 @@ Test(live, an_index_is_used_again)
 	text_clear(&s.bytes);
 	stop_watching(&watched);
 }
-
-/* --- what is bounded --- */
 
 Test(live, a_crowd_makes_epochs_short)
 {
@@ -465,8 +459,6 @@ Test(live, history_has_the_last_periods)
 	text_clear(&s.bytes);
 	stop_watching(&watched);
 }
-
-/* --- findings --- */
 
 /* What was found stays while an epoch is young, and nothing that it refers to goes. */
 static void check_judged(uint64_t epoch_ns)

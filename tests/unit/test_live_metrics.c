@@ -137,8 +137,6 @@ Test(live_metrics, time_on_a_gpu_adds_up_over_periods)
 	live_metrics__free(metrics);
 }
 
-/* --- many processes --- */
-
 #define MANY 300
 
 struct many {
@@ -235,8 +233,6 @@ Test(live_metrics, an_ended_process_has_no_memory_but_its_counters)
 			  "9.000000000");
 	free(text);
 }
-
-/* --- other forms --- */
 
 Test(live_metrics, prometheus_names_counters_with_their_suffix)
 {

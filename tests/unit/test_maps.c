@@ -103,8 +103,6 @@ Test(maps, kernel_threads_have_none)
 	maps__free(maps);
 }
 
-/* --- living processes ----------------------------------------------------------------------- */
-
 TestSuite(modules, .init = fixture_set_up, .fini = fixture_tear_down);
 
 Test(modules, of_this_process)

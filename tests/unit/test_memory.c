@@ -6,8 +6,6 @@
 
 #include <stdlib.h>
 
-/* --- records --- */
-
 /* The accounting rules, each by a story with a known end. */
 
 Test(memory, what_is_allocated_freed_and_held)
@@ -447,8 +445,6 @@ Test(memory, a_process_that_nothing_describes)
 	aggregate__free(aggregate);
 }
 
-/* --- mappings --- */
-
 /* Mappings: parts of them go, others come over them. */
 
 #define PAGE 0x1000ULL
@@ -596,8 +592,6 @@ Test(memory_mapped, agrees_with_pages)
 	cr_expect_eq(host_memory(aggregate)->peak_bytes, peak);
 	aggregate__free(aggregate);
 }
-
-/* --- kept blocks --- */
 
 /* What leaks are judged by, from records on: what lives by the window of its allocation, and frees
  * of unknown blocks by window. */
@@ -782,8 +776,6 @@ Test(memory_kept, a_leak_of_a_block_a_step)
 	cr_expect(leaks(&leaky));
 	cr_expect(!leaks(&queue));
 }
-
-/* --- limits --- */
 
 /* Where a maximum is reached: what is given up, and that it is said. The maxima are too large to
  * fill, so the counts are set. */

@@ -4,8 +4,6 @@
 #include <limits.h>
 #include <stdlib.h>
 
-/* --- places --- */
-
 /* Who it was: stacks, frames, calling contexts, allocators; and records that lie about it. */
 
 static void expect_frame(const struct profile_frame *frame, const char *function,
@@ -162,8 +160,6 @@ Test(memory_places, bytes_by_innermost_function)
 		aggregate__free(aggregate);
 	}
 }
-
-/* ---- records that lie ---- */
 
 #define expect_refused(t, count) expect_refused_at(__LINE__, t, count)
 
@@ -409,8 +405,6 @@ Test(memory_places, random_events)
 	stream_clear(&t.stream);
 	aggregate__free(aggregate);
 }
-
-/* --- series --- */
 
 /* Over time: peaks, windows, points, ages. Against what the plainest bookkeeping says. */
 

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* --- two series of ends --- */
-
 #define ENDS 2000
 
 /* Steps of 10 ms that vary by a tenth, and ends that vary by 20 µs; deterministic. */
@@ -104,8 +102,6 @@ Test(align, of_what_is_not_the_same_says_nothing)
 	cr_expect_not(align_ends(&alignment, a, ENDS, b, ENDS, 0));
 	cr_expect_not(align_ends(&alignment, a, 5, b, 5, 0), "too few");
 }
-
-/* --- captures --- */
 
 struct node {
 	unsigned damage; /* seed of rand(); 0: none */
@@ -380,8 +376,6 @@ Test(merge, damaged_captures)
 		free(why);
 	}
 }
-
-/* --- the table of fields --- */
 
 static void check_fields(enum perfx_kind kind, size_t bytes, const char *name)
 {

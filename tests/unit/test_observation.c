@@ -54,8 +54,6 @@ Test(observation, noise_is_what_parts_differ_by)
 	cr_expect_eq(noise_ns, 11);
 }
 
-/* --- in a report --- */
-
 #define STEP 1
 
 static void unprobed(struct stream *s, uint32_t process, uint64_t step_ns, uint64_t noise_ns,

@@ -516,8 +516,6 @@ Test(options, waiting, .init = cr_redirect_stderr)
 	options_clear(&options);
 }
 
-/* --- the table --- */
-
 Test(options, each_row_is_complete)
 {
 	for (size_t i = 0; i < option_rows_count; i++) {

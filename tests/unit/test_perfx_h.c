@@ -346,8 +346,6 @@ Test(perfx_h, arm64)
 	}
 }
 
-/* --- perfx_flops --- */
-
 static const char flops_source[] =
 	"#include \"perfx.h\"\n"
 	"static inline __attribute__((always_inline)) void told(unsigned n) { perfx_flops(2ull * "

@@ -7,8 +7,6 @@
 
 #define MAIN 4242
 
-/* --- the search ------------------------------------------------------------------------------- */
-
 /* Calls that follow each other. */
 struct sequence {
 	struct period_calls calls;
@@ -228,8 +226,6 @@ Test(period, none)
 	cr_expect_not(find(&s, &period));
 	cr_expect_not(find(&s, &period)); /* nothing */
 }
-
-/* --- in a stream ------------------------------------------------------------------------------ */
 
 static const struct profile_steps *steps_in(struct aggregate *aggregate)
 {

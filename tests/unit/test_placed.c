@@ -5,8 +5,6 @@
 
 #include <criterion/criterion.h>
 
-/* --- calls that nest too deeply for return probes --- */
-
 static const struct plan by_mode[] = {
 	[RETURN_AUTO] = {.options.return_mode = RETURN_AUTO},
 	[RETURN_PROBE] = {.options.return_mode = RETURN_PROBE},
@@ -65,8 +63,6 @@ Test(placed, exits_that_cannot_be_probed_are_not_tried_again)
 	cr_expect_not(placed_prefer_exits(&placed, plan, &exits_known));
 }
 
-/* --- a file arrives that unwinds --- */
-
 static const struct plan c_alone = {.c_alone = true};
 static const struct plan_function returns_if_c = {.symbol = (char *)"f",
 						  .ret = PERFX_RETURN_EXIT,
@@ -99,8 +95,6 @@ Test(placed, exits_that_cannot_be_probed_leave_counting)
 	placed_distrust_returns(&placed, &returns_if_c);
 	cr_expect_eq(placed.ret, PERFX_RETURN_NONE);
 }
-
-/* --- the kernel refuses an entry --- */
 
 static const struct asm_function entries[] = {
 	{.name = "two", .code = "test %rdi,%rdi\npush %rbx\npop %rbx\nret\n"}};
@@ -149,8 +143,6 @@ Test(placed, a_refused_entry_moves_and_loses_its_cost)
 	site_plan__clear(&function.site);
 	fixture__close(&f);
 }
-
-/* --- what the report loses with it --- */
 
 Test(placed, worth)
 {

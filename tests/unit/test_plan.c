@@ -117,8 +117,6 @@ Test(plan, does_what_was_asked_for)
 	plan_done(plan);
 }
 
-/* --- the names of a file --- */
-
 static void expect_planned(const char *functions_wanted, size_t count)
 {
 	struct plan *plan = plan_named(functions_wanted, (struct plan_options){0});

@@ -564,8 +564,6 @@ Test(process_usage, thread_time)
 	cr_expect_neq(thread.runnable_ns, UINT64_MAX);
 }
 
-/* --- children of our own --- */
-
 static pid_t start_child(int ends[2], const char *answer, bool hangs)
 {
 	pid_t pid;

@@ -191,8 +191,6 @@ Test(ranking, losses)
 	}
 }
 
-/* --- what a process is --- */
-
 #define S 1000000000ull
 
 static struct profile_process process(uint32_t pid, uint32_t ppid, uint64_t cpu_ns)

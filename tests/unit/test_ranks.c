@@ -16,8 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* --- by the environment --- */
-
 static bool rank_in(const char *environment, size_t bytes, struct rank *rank)
 {
 	return rank_of_environment(environment, bytes, rank);
@@ -111,8 +109,6 @@ Test(rank, that_is_none)
 	cr_expect_not(RANK_IN("MY_RANK=1\0WORLD_SIZE=2", &rank));
 	cr_expect_not(RANK_IN("RANK=99999999999999999999\0WORLD_SIZE=99999999999999999999", &rank));
 }
-
-/* --- side by side --- */
 
 #define MS 1000000.0
 
@@ -267,8 +263,6 @@ Test(ranks, that_are_none)
 	cr_expect_not(ranks_of_process(&ranks, 4)->leads, "it is alone");
 	ranks_clear(&ranks);
 }
-
-/* --- the straggler's CPU --- */
 
 /* The finding of rank 1 of 2, which has so much of its time in one class. */
 struct straggling {

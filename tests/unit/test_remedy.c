@@ -154,8 +154,6 @@ Test(remedy, of_a_blocked_thread)
 	expect_blocked(&s, "what the other threads do", "data loader");
 }
 
-/* --- frameworks --- */
-
 static void expect_words(enum framework framework, const char *words, const char *expected)
 {
 	struct text text = {0};

@@ -11,8 +11,6 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-/* --- replay --- */
-
 /* Damaged captures through everything from decode to the writers. */
 
 static const char *const formats[] = {"text", "md", "json"};
@@ -167,8 +165,6 @@ Test(replay, markdown_fits_a_comment)
 	analysis__free(analysis);
 	aggregate__free(aggregate);
 }
-
-/* --- time slices --- */
 
 /* A time slice of a capture: --since and --until. */
 
@@ -570,8 +566,6 @@ Test(time_slice, since_comes_before_until)
 	cr_assert_eq(errno, ERANGE);
 	cr_assert_null(time_slice_of(-2, -4));
 }
-
-/* --- captures of earlier versions --- */
 
 /*
  * Captures of earlier versions stay readable: files that the program of November 2026 recorded,

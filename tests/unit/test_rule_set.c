@@ -41,8 +41,6 @@ static void expect_by(const struct scene *s, const char *text, const char *kinds
 	rule_set__free(rules);
 }
 
-/* --- thresholds --- */
-
 static void set_steps(struct scene *s, enum profile_phase phase, uint64_t phase_ns)
 {
 	s->process.steps = (struct profile_steps){.ends_count = 100,
@@ -197,8 +195,6 @@ Test(rule_set, each_threshold_is_read_by_a_rule)
 	free(source);
 }
 
-/* --- silence --- */
-
 Test(rule_set, silences_by_kind_and_by_what_it_is_about)
 {
 	struct scene s;
@@ -225,8 +221,6 @@ Test(rule_set, silences_by_kind_and_by_what_it_is_about)
 	analysis__free(analysis);
 	rule_set__free(rules);
 }
-
-/* --- rules of one's own --- */
 
 Test(rule_set, own_rules_and_their_near_misses)
 {
@@ -288,8 +282,6 @@ Test(rule_set, what_an_own_rule_says)
 	analysis__free(analysis);
 	rule_set__free(rules);
 }
-
-/* --- mistakes --- */
 
 Test(rule_set, mistakes_are_named_with_what_would_be_right)
 {
@@ -366,8 +358,6 @@ Test(rule_set, no_such_file)
 	cr_expect_null(rule_set__load("/nonexistent/rules", why));
 	cr_expect_str_eq(why, "/nonexistent/rules: No such file or directory");
 }
-
-/* --- the documentation --- */
 
 /* The page's example: lines behind four blanks, from its comment to an empty line. */
 Test(rule_set, the_documented_example_is_one)

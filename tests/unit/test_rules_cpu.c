@@ -58,8 +58,6 @@ static const struct finding *expect_gain(const struct report *report, const char
 	return finding;
 }
 
-/* --- another program --- */
-
 Test(rules_cpu, another_program_has_the_cpus)
 {
 	struct stream s = {0};
@@ -165,8 +163,6 @@ Test(rules_cpu, no_more_is_lost_than_there_is)
 		  "%s", find(&report, "CpuContention")->headline);
 	forget(&report);
 }
-
-/* --- too many threads --- */
 
 /* Of ten seconds the main thread works for one, polls for four, and lacks a CPU for four. */
 static struct report crowded(unsigned others, uint32_t polls, uint64_t runnable_ms)
@@ -335,8 +331,6 @@ Test(rules_cpu, as_many_threads_as_cpus)
 	expect_gain(&report, "CpuContention", 500);
 	forget(&report);
 }
-
-/* --- parallel efficiency --- */
 
 /* Five seconds in a convolution: what its thread and each other one of its pool do, 10 ms each. */
 static struct report shared_work(unsigned works, unsigned polls, unsigned others,

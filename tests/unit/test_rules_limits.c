@@ -93,8 +93,6 @@ Test(rules_limits, the_machine)
 		     "grows by ");
 }
 
-/* --- held and not used --- */
-
 /* A program that began so long before the recording, with so much of the heap alive. */
 static void expect_fragmentation(uint64_t before_ns, uint64_t live_bytes, uint64_t anon_bytes,
 				 const char *evidence)

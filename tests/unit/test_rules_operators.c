@@ -53,8 +53,6 @@ static void spread(struct stream *s, unsigned each)
 		samples(s, (struct perfx_sample){.stack = SPREAD + i}, each);
 }
 
-/* --- tiny operators --- */
-
 Test(operators, tiny)
 {
 	struct stream s = {0};
@@ -154,8 +152,6 @@ Test(operators, between_much_python_are_not_tiny)
 	expect_none(&s, "TinyOperators");
 }
 
-/* --- copies --- */
-
 Test(operators, copies)
 {
 	struct stream s = {0};
@@ -227,8 +223,6 @@ Test(operators, copies_beside_work)
 	samples(&s, (struct perfx_sample){.stack = KERNEL}, 400);
 	expect_none(&s, "Copies");
 }
-
-/* --- float64 --- */
 
 static void begin_compute(struct stream *s, enum perfx_source source, enum perfx_dtype dtype,
 			  uint64_t ms)
@@ -303,8 +297,6 @@ Test(operators, float64_by_design_or_seldom)
 	begin_compute(&s, PERFX_SOURCE_TORCH, PERFX_DTYPE_F64, 900);
 	expect_none(&s, "Float64");
 }
-
-/* --- recompilation --- */
 
 static void begin_compiler(struct stream *s, const char *function, const char *file)
 {
@@ -481,8 +473,6 @@ Test(operators, warming_up_is_no_recompilation)
 	begin_dynamo(&s, 15 * MS);
 	expect_none(&s, "Recompilation");
 }
-
-/* --- operators that no probe times --- */
 
 /* The innermost operator has a sample, whether it was called or redispatched; not in a traced call,
  * nor where the thread waits. The backward pass and ranges call operators that are not theirs. */

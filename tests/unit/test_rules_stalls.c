@@ -16,8 +16,6 @@
 #define TID   42
 #define START (5 * S)
 
-/* --- a training ------------------------------------------------------------------------------- */
-
 static const struct profile_frame forward_frame = {.function = "forward",
 						   .file = "/home/me/train.py",
 						   .line = 10,
@@ -226,8 +224,6 @@ static bool says(const char *sentence, const char *part)
 static const struct slow_limits limits = {
 	.least = 1.25, .deviations = 6, .covered = 0.75, .confidence = 0.95};
 
-/* --- periods ---------------------------------------------------------------------------------- */
-
 Test(slow_steps, every_twentieth)
 {
 	struct training *t = training_new();
@@ -310,8 +306,6 @@ Test(slow_steps, no_period)
 	cr_expect_eq(slow.count, 0);
 	free(t);
 }
-
-/* --- findings --------------------------------------------------------------------------------- */
 
 Test(stalls, checkpoint)
 {
@@ -624,8 +618,6 @@ Test(stalls, a_captured_step)
 	expect_none(t, "SlowStep");
 	free(t);
 }
-
-/* --- garbage ---------------------------------------------------------------------------------- */
 
 Test(garbage, in_stacks)
 {

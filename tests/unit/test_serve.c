@@ -43,8 +43,6 @@ static struct serve *start_recording(void)
 	return serve;
 }
 
-/* --- a client --- */
-
 static int dial(const struct serve *serve)
 {
 	const struct listen_address *address = serve__address(serve);
@@ -105,8 +103,6 @@ static void expect_answer(char *answer, int status, const char *part, const char
 	cr_expect(answer && strstr(answer, part), "%s: %s", of, answer ? answer : "nothing");
 	free(answer);
 }
-
-/* --- pages --- */
 
 Test(serve, says_that_the_recording_has_not_begun)
 {
@@ -270,8 +266,6 @@ Test(serve, ends_connections_that_take_too_long)
 	serve__free(serve);
 }
 
-/* --- tokens --- */
-
 #define AUTHORIZED(by) "Authorization: " by "\r\n"
 
 Test(serve, wants_the_token)
@@ -307,8 +301,6 @@ Test(serve, wants_the_token)
 		expect_answer(ask(serve, "/healthz", good[i]), 503, "not begun", good[i]);
 	serve__free(serve);
 }
-
-/* --- reports --- */
 
 /* The recording: writes the capture that is wanted, once. */
 static void write_capture(struct serve *serve, const char *from)
@@ -471,8 +463,6 @@ Test(serve, forgets_clients_that_have_gone)
 	expect_answer(end_asking(&asking), 200, "", "the next");
 	serve__free(serve);
 }
-
-/* --- the service manager --- */
 
 Test(serve, tells_the_service_manager)
 {

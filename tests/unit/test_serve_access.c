@@ -86,8 +86,6 @@ Test(host, a_loopback_has_few_names)
 		cr_expect_not(host_is_loopback(bad[i]), "%s", bad[i]);
 }
 
-/* --- tokens --- */
-
 #define TOKEN "0123456789abcdef"
 
 Test(token, is_the_whole_of_it)
@@ -140,8 +138,6 @@ Test(token, is_read_from_a_file_that_others_cannot_read)
 	cr_expect_null(token_load("/no/such/file", &why));
 	cr_expect_str_eq(why, "No such file or directory");
 }
-
-/* --- arguments --- */
 
 #define FLIGHT_NS 30000000000u
 

@@ -8,8 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* --- sketches --- */
-
 static int compare(const void *left, const void *right)
 {
 	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
@@ -88,8 +86,6 @@ Test(sketch, ends)
 	sketch__free(sketch);
 	sketch__free(NULL);
 }
-
-/* --- samples --- */
 
 /*
  * Sampled mode against the truth: the sampler as it is in the kernel (a countdown of bytes for each

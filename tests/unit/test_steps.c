@@ -432,8 +432,6 @@ Test(steps, many)
 	steps_clear(&steps);
 }
 
-/* --- what is computed ----------------------------------------------------------------------- */
-
 /* Times in ms; state and tid of the call. */
 static void compute(struct steps *steps, uint64_t from, uint64_t to, uint64_t flops,
 		    enum perfx_cost_state state, uint32_t tid, bool late)
@@ -528,8 +526,6 @@ Test(steps, operations_long_before_the_first)
 	cr_assert_eq(found.cost.flops, 6);
 	steps_clear(&steps);
 }
-
-/* --- the overhead budget ---------------------------------------------------------------------- */
 
 /* Steps of 10 ms: a forward pass, a backward pass, an optimizer; 5 operations in each. */
 static void train(struct steps *steps, uint64_t from, uint64_t to)

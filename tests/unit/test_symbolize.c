@@ -206,8 +206,6 @@ Test(symbolize, cxx)
 	expect_places("p.so", "", places);
 }
 
-/* --- dwz ------------------------------------------------------------------------------------- */
-
 /* DWARF 4 by hand: the names are in the common file, as DW_FORM_GNU_strp_alt (0x1f21) and behind
  * DW_FORM_GNU_ref_alt (0x1f20). "code" is no function symbol. */
 /* "code" is no function, so that its name is not the one of the symbol. */
@@ -261,8 +259,6 @@ Test(symbolize, dwz_common_file)
 		    "common.S");
 	expect_at("p.so", root, alone, 1);
 }
-
-/* --- damage ---------------------------------------------------------------------------------- */
 
 static void count_names(size_t index, const struct symbolized_place *places, size_t count,
 			void *ctx)

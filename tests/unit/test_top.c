@@ -40,9 +40,6 @@ static void end(struct shown *shown)
 	top_past_clear(&shown->past);
 }
 
-/* --- frames ------------------------------------------------------------------------------------
- */
-
 Test(top, rates_of_functions)
 {
 	struct shown shown;
@@ -160,9 +157,6 @@ Test(top, nothing_yet)
 	cr_expect_null(top_model_process(&shown.model, shown.frame));
 	end(&shown);
 }
-
-/* --- keys --------------------------------------------------------------------------------------
- */
 
 static enum top_action press(struct shown *shown, const char *keys)
 {
@@ -342,9 +336,6 @@ Test(top, keys_before_the_first_frame)
 	cr_expect_eq(model.view, TOP_FINDINGS, "5, and at last back from there");
 }
 
-/* --- layouts -----------------------------------------------------------------------------------
- */
-
 static struct top_layout layout_of(struct shown *shown, unsigned width, unsigned height)
 {
 	struct top_layout layout = {
@@ -491,9 +482,6 @@ Test(top, a_message_stands_above_the_keys)
 	top_layout_clear(&layout);
 	end(&shown);
 }
-
-/* --- messages while a screen is shown ----------------------------------------------------------
- */
 
 /* The first two lines of stderr, and how many there are. */
 static void expect_said(const char *first, const char *second, size_t count)

@@ -17,9 +17,6 @@ static void near(double value, double expected)
 		  value, expected);
 }
 
-/* --- statistics --------------------------------------------------------------------------------
- */
-
 Test(tune_statistics, median)
 {
 	near(tune_median((double[]){3, 1, 2}, 3), 2);
@@ -104,9 +101,6 @@ Test(tune_statistics, without_spread)
 	near(tune_paired(a, more, 2, 1).p, 0);
 	near(tune_paired(a, more, 2, 1).low, 1);
 }
-
-/* --- lists and commands ------------------------------------------------------------------------
- */
 
 static char *const command[] = {"train", "--workers", "{}", "--dir=out-{workers}", "{x}", NULL};
 
@@ -204,9 +198,6 @@ Test(tune_grid, every_second_round_goes_backward)
 	tune_clear(&tune);
 }
 
-/* --- the judgement -----------------------------------------------------------------------------
- */
-
 /* Three rounds of five values: the third is within 5 % of the fourth, and level with it. */
 static const double measured[][3] = {
 	{50, 49, 51}, {98, 99, 97}, {118, 124, 119}, {124, 121, 123}, {80, 82, 81}};
@@ -279,9 +270,6 @@ Test(tune_judge, nothing_was_measured)
 	cr_expect_eq(tune.enough, TUNE_NONE);
 	tune_clear(&tune);
 }
-
-/* --- formats -----------------------------------------------------------------------------------
- */
 
 static char *written(const struct tune *tune, const char *format)
 {
@@ -371,9 +359,6 @@ Test(tune_formats, html)
 	free(text);
 	tune_clear(&tune);
 }
-
-/* --- compare -----------------------------------------------------------------------------------
- */
 
 static struct comparison compared(enum tune_unit unit, const double *a, const double *b)
 {

@@ -52,8 +52,6 @@ static void expect_list(const struct mapping_list *list, const char *expected)
 	cr_expect_str_eq(text, expected);
 }
 
-/* --- code of files --- */
-
 Test(unwind_sets, pages_of_a_file)
 {
 	struct code_pages code = {.segments_count = 0};
@@ -87,8 +85,6 @@ Test(unwind_sets, segments_that_are_none)
 		code_pages__add_segment(&code, i, 1, 0);
 	cr_expect_eq(code.segments_count, CODE_SEGMENTS_MAX);
 }
-
-/* --- mappings --- */
 
 Test(unwind_sets, pages_of_mappings)
 {
@@ -227,8 +223,6 @@ Test(unwind_sets, equal_lists)
 	mapping_list__clear(&one);
 	mapping_list__clear(&other);
 }
-
-/* --- sets --- */
 
 static struct unwind_sets *sets;
 

@@ -164,8 +164,6 @@ Test(user_values, hostile_records)
 	aggregate__free(a);
 }
 
-/* --- windows --- */
-
 static void recording_window(struct stream *s, uint64_t at, bool opens)
 {
 	stream_plain(s, PERFX_KIND_RECORDING_WINDOW, struct perfx_recording_window,

@@ -69,8 +69,6 @@ static const struct scene scenes[] = {
 /* clang-format on */
 #define SCENES (sizeof(scenes) / sizeof(scenes[0]))
 
-/* --- memory --------------------------------------------------------------------------------- */
-
 struct world {
 	const struct scene *scene;
 	uint64_t *words; /* of all ranges, one after another */
@@ -144,8 +142,6 @@ static bool same(const struct xla_cost *a, const struct xla_cost *b)
 	return a->state == b->state && a->dtype == b->dtype && a->flops == b->flops &&
 	       a->bytes == b->bytes;
 }
-
-/* --- tests ---------------------------------------------------------------------------------- */
 
 Test(xla, real_thunks)
 {

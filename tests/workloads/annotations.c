@@ -27,8 +27,6 @@ static void push_pop(const char *name)
 	perfx_range_pop();
 }
 
-/* --- tasks that take turns on one thread --- */
-
 static void part(const char *name, uint64_t task)
 {
 	perfx_range_push_in(name, task);
@@ -67,8 +65,6 @@ static void expect_tasks(uint64_t runs)
 	known_expect("orphan", "calls", runs * ROUNDS * 2);
 }
 
-/* --- what is not balanced --- */
-
 static void unbalanced(void)
 {
 	for (int i = 0; i < 100; i++) {
@@ -96,8 +92,6 @@ static void expect_unbalanced(uint64_t runs)
 	known_expect("perfx", "begun_before", runs * (100 + 100 + 7));
 	known_expect("perfx", "running", runs * (100 + 1));
 }
-
-/* --- across threads --- */
 
 static uint64_t handed[64];
 
@@ -132,8 +126,6 @@ static void expect_threads(uint64_t runs)
 	known_expect("of a thread that ends", "running", runs);
 }
 
-/* --- names --- */
-
 static void names(void)
 {
 	char name[32];
@@ -167,8 +159,6 @@ static void hostile(void)
 	for (int i = 0; i < 10; i++)
 		hostile_names(tell_all);
 }
-
-/* --- fork inside a range --- */
 
 static void forks(void)
 {
@@ -205,8 +195,6 @@ static void expect_forks(uint64_t runs)
 	known_expect("perfx", "begun_before", runs * 10);
 	known_expect("children", "samples", runs * 5);
 }
-
-/* --- signals, which come at any instruction --- */
 
 static volatile sig_atomic_t handled;
 
@@ -253,8 +241,6 @@ static void expect_signals(uint64_t runs)
 	known_expect("interrupted", "samples", handled_in_all >> 32);
 }
 
-/* --- values --- */
-
 static void values(void)
 {
 	for (int i = 0; i < 1000; i++) {
@@ -281,8 +267,6 @@ static void expect_values(uint64_t runs)
 	known_expect("both", "samples", runs * 3);
 	known_expect("large", "samples", runs * 2);
 }
-
-/* --- blocks of allocators of its own --- */
 
 static char arena[1 << 16];
 
@@ -316,8 +300,6 @@ static void expect_blocks(uint64_t runs)
 	known_expect("cache", "allocs", runs * 100);
 	known_expect("cache", "frees", runs * 80);
 }
-
-/* --- what a waiting tracer records --- */
 
 static void closes(void)
 {
@@ -377,8 +359,6 @@ static void expect_windows(uint64_t runs)
 	known_expect("perfx", "running", runs * 9);
 	known_expect("perfx", "windows", runs * 6);
 }
-
-/* --- the same, said by several at a time --- */
 
 #define SAYERS	    3
 #define SAID_ROUNDS 2000 /* more windows in all than a report lists */

@@ -92,7 +92,6 @@ static void *const gpu = (void *)0x7f0000000000;
 static void *const graph = (void *)0x55500000abc0;
 
 #ifndef DRIVER_ONLY
-/* --- host stubs, under the names that compilers give them --- */
 
 static const struct dim3 grid = {4, 2, 3}, block = {32, 4, 2};
 
@@ -129,8 +128,6 @@ TRACED void multiply(void)
 	__cudaLaunchKernel(multiply_handle, grid, block, args, 0, NULL);
 }
 #endif
-
-/* --- the scenario: what each thread does, and the child --- */
 
 static void *early, *asked; /* handles of kernels that were loaded before anybody looked */
 
@@ -271,8 +268,6 @@ static void scenario(void)
 	}
 	known_require(waitpid(child, &status, 0) == child && !status, "the child's status");
 }
-
-/* --- what it comes to --- */
 
 static uint64_t times;
 

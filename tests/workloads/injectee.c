@@ -58,9 +58,6 @@ static void churn(size_t size)
 	free(block);
 }
 
-/* --- the allocator, the loader ------------------------------------------------------------------
- */
-
 static uint64_t work_malloc(uint64_t seed)
 {
 	char *kept[64] = {NULL};
@@ -103,9 +100,6 @@ static uint64_t work_dlopen(uint64_t seed)
 	}
 	return sum;
 }
-
-/* --- processes ----------------------------------------------------------------------------------
- */
 
 static uint64_t reap(pid_t pid)
 {
@@ -163,9 +157,6 @@ static uint64_t work_spawn(uint64_t seed)
 	}
 	return sum;
 }
-
-/* --- signals ------------------------------------------------------------------------------------
- */
 
 static volatile sig_atomic_t handled;
 static _Atomic long handler_sum;
@@ -269,9 +260,6 @@ static uint64_t work_timer(uint64_t seed)
 	return sum;
 }
 
-/* --- coroutines ---------------------------------------------------------------------------------
- */
-
 #define COROUTINE_BYTES (16 << 10)
 #define GUARD_BYTES	(16 << 10) /* no page is protected: what lies below the stack must stay */
 
@@ -308,9 +296,6 @@ static uint64_t work_coroutines(uint64_t seed)
 	free(block);
 	return coroutine_sum;
 }
-
-/* --- vector registers ---------------------------------------------------------------------------
- */
 
 /*
  * Values that live in all vector registers, and mask registers, across calls of clock_gettime and
@@ -409,9 +394,6 @@ static uint64_t work_vectors(uint64_t seed)
 		return vectors_512(seed);
 	return __builtin_cpu_supports("avx2") ? vectors_asleep(seed) : seed;
 }
-
-/* --- sleepers -----------------------------------------------------------------------------------
- */
 
 static long nap_ns = 30000000;
 
@@ -530,9 +512,6 @@ static uint64_t work_wait(const char *kind, uint64_t seed)
 	return sum;
 }
 
-/* --- its memory files ---------------------------------------------------------------------------
- */
-
 #define MEDDLERS     2 /* one goes on while the other is held */
 #define MEDDLED_FDS  16
 #define OWN_CONTENTS "its own"
@@ -584,9 +563,6 @@ static bool own_file_is_unharmed(void)
 	return pread(own_file, contents, sizeof(contents), 0) == sizeof(OWN_CONTENTS) &&
 	       !memcmp(contents, OWN_CONTENTS, sizeof(OWN_CONTENTS));
 }
-
-/* --- all of them --------------------------------------------------------------------------------
- */
 
 static const char *mode;
 

@@ -62,8 +62,6 @@ static void rest(long ms)
 	nanosleep(&time, NULL);
 }
 
-/* --- helpers --- */
-
 static uint64_t first_pair_ns, last_pair_ns; /* after the first run, after the last */
 
 /* The least of a few rounds, for noise only ever adds. */
@@ -113,8 +111,6 @@ static void serve(void)
 		first_pair_ns = last_pair_ns;
 }
 
-/* --- recycled --- */
-
 static pid_t fork_as(pid_t pid)
 {
 	struct clone_args args = {.exit_signal = SIGCHLD,
@@ -142,8 +138,6 @@ static void recycle(void)
 		calls += CALLS;
 	}
 }
-
-/* --- thread-exec --- */
 
 static void *execute(void *arg)
 {
@@ -177,8 +171,6 @@ static void executed(const char *before)
 	}
 }
 
-/* --- loop --- */
-
 static void loop(void)
 {
 	uint64_t end_ns = known_clock_ns(CLOCK_MONOTONIC) + LOOP_NS;
@@ -191,8 +183,6 @@ static void loop(void)
 	}
 	waitpid(pid, NULL, 0);
 }
-
-/* --- workers --- */
 
 static int workers_count;
 
@@ -221,8 +211,6 @@ static void employ(void)
 	calls += (uint64_t)workers_count * WORKERS_CALLS;
 	free(pids);
 }
-
-/* --- main-exit --- */
 
 static void *go_on(void *arg)
 {

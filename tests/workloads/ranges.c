@@ -35,8 +35,6 @@ TRACED void work(int n)
 		KEEP(i);
 }
 
-/* --- nested, and of every source --- */
-
 static void nested(void)
 {
 	char name[32], node[64];
@@ -80,8 +78,6 @@ static void expect_nested(uint64_t runs)
 		     runs * ROUNDS);
 }
 
-/* --- what is not balanced --- */
-
 TRACED void pushes(void)
 {
 	nvtxRangePushA("pushed inside");
@@ -117,8 +113,6 @@ static void expect_unbalanced(uint64_t runs)
 	known_expect("nvtxRangePop", "begun_before", runs * 7);
 	known_expect("never popped", "running", runs < 3 ? runs : 3);
 }
-
-/* --- across threads --- */
 
 static uint64_t handed[64];
 
@@ -158,8 +152,6 @@ static void expect_threads(uint64_t runs)
 	known_expect("of a thread that ends", "running", runs);
 }
 
-/* --- steps of a training, as PyTorch shows them --- */
-
 static void spin(void)
 {
 	work(20000);
@@ -194,8 +186,6 @@ static void expect_train(uint64_t runs)
 	known_expect("Optimizer.step#SGD.step", "calls", runs * 25);
 	known_expect("my step", "calls", runs * 50);
 }
-
-/* --- names --- */
 
 static void names(void)
 {
@@ -242,8 +232,6 @@ static void hostile(void)
 	}
 }
 
-/* --- fork inside a range --- */
-
 static void forks(void)
 {
 	for (int i = 0; i < 5; i++) {
@@ -270,8 +258,6 @@ static void expect_forks(uint64_t runs)
 	/* each child pops what it has not pushed */
 	known_expect("nvtxRangePop", "begun_before", runs * 5);
 }
-
-/* --- deeper than there is room --- */
 
 static void deep(void)
 {

@@ -149,8 +149,6 @@ TRACED void wait_turn(int round)
 		;
 }
 
-/* --- */
-
 struct waiter {
 	const char *name;
 	void (*wait)(int round);

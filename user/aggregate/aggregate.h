@@ -77,8 +77,6 @@ void aggregate__lose(struct aggregate *aggregate, enum perfx_loss_kind loss, uin
  * valid until the next call. NULL with errno ENOMEM. May be called in mid-stream (live view). */
 const struct profile *aggregate__finish(struct aggregate *aggregate);
 
-/* --- what lives at a point of the stream, so that another aggregate can go on from there --- */
-
 /* A live block: a heap block, a mapping, or the rest of a partly unmapped one. */
 struct live_block {
 	uint32_t process, merged; /* merged: the capture that the process comes from */

@@ -381,8 +381,6 @@ int handle_overflow_calls(struct aggregate *a, const struct event *event)
 	return costs_assumed(&context->sums.costs, &assumed, record->untimed_count);
 }
 
-/* --- perf counters --- */
-
 /* Perf counters and their sums by function and process. */
 
 int handle_perf_counter(struct aggregate *a, const struct event *event)

@@ -154,8 +154,6 @@ int costs_assumed(struct costs **costs, const struct perfx_span *span, uint64_t 
 	return 0;
 }
 
-/* --- objects --- */
-
 /*
  * Calls that are distinguished by an object, from which their cost is read. It comes once, as an
  * OBJECT_COST record; spans that come before it wait for that.
@@ -251,8 +249,6 @@ int object_costs_settle(struct aggregate *a)
 	}
 	return 0;
 }
-
-/* --- at the end: by function and process --- */
 
 /*
  * Costs by calling context → what each function computes with all that it calls, and what each

@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 
-/* --- hotspots --- */
-
 /* context: 21 bits, allocator: 11 */
 _Static_assert(AGGREGATE_CONTEXTS_MAX < 1u << 21 && AGGREGATE_ALLOCATORS_MAX < 1u << 11,
 	       "a hotspot's key has 64 bits");
@@ -55,12 +53,12 @@ struct hotspot *hotspot_get(struct aggregate *a, struct domain_stats *stats, uin
 	return hotspot;
 }
 
-/* --- stacks that were left out ---
- *
- * Where following all stacks costs too much, one in so many is. An allocation whose own was left
- * out is taken for one of the same calling context, caller, allocator and size: the one of these
- * that was followed last, so that each of several sites gets its share. Those count that were
- * followed while all were, but of the heap, which has a million blocks a second to look up.
+/*
+ * Where following all stacks costs too much, one in so many is followed. An allocation whose own
+ * stack was left out is taken for one of the same calling context, caller, allocator and size: the
+ * one of these that was followed last, so that each of several sites gets its share. Those count
+ * that were followed while all were, but of the heap, which has a million blocks a second to look
+ * up.
  */
 
 static uint64_t alike_key(const struct aggregate *a, const struct stack *stack,
@@ -110,8 +108,6 @@ struct hotspot *hotspot_of_allocation(struct aggregate *a, struct domain_stats *
 		hotspot->left_out_count += stack != r->stack;
 	return hotspot;
 }
-
-/* --- what lives, by time --- */
 
 /* Two windows become one: it ends with what the second of them had. */
 static void merge_alloc_windows(struct hotspot *hotspot)
@@ -180,8 +176,6 @@ void live_sub(struct memory *memory, struct domain_stats *stats, struct hotspot 
 	stats->live_count -= count;
 	stats->live_bytes -= bytes;
 }
-
-/* --- domains --- */
 
 struct memory_domain *memory_domain_get(struct memory *memory, uint32_t merged,
 					enum perfx_domain domain)

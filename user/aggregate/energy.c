@@ -23,8 +23,6 @@ void energy_clear(struct energy *energy)
 	*energy = (struct energy){0};
 }
 
-/* --- the host --------------------------------------------------------------------------------- */
-
 /* The share of the time between two samples that was recorded: with --wait only the program's
  * windows are. */
 static double recorded_share(const struct aggregate *a, uint64_t from_ns, uint64_t to_ns)
@@ -95,8 +93,6 @@ struct profile_host_energy energy_of_host(const struct energy *energy)
 		host.gpu_mj = add_capped(host.gpu_mj, energy->devices[i].used_mj);
 	return host;
 }
-
-/* --- processes -------------------------------------------------------------------------------- */
 
 int energy_share(struct energy *energy, const struct perfx_gpu_memory *record)
 {

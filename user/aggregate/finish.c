@@ -159,8 +159,6 @@ uint64_t profile_recorded_ns(const struct profile *profile, const struct profile
 	return profile_recorded_between(profile, process->from_ns, process->to_ns);
 }
 
-/* --- rows --- */
-
 /* Calling contexts → a row for each function of a process, with its callers. */
 
 static uint32_t caller_of(const struct aggregate *a, const struct context *context)
@@ -490,8 +488,6 @@ static int rows_fill(struct finish_ctx *w)
 		err = compute_fill(w);
 	return err;
 }
-
-/* --- the capture --- */
 
 /* Those of the stream, as far as they lie in the capture's time. */
 static int fill_recording_windows(struct finish_ctx *w)

@@ -63,8 +63,6 @@ static int not_found(struct aggregate *a)
 	return errno == ENOMEM ? -ENOMEM : undecoded(a);
 }
 
-/* --- names and devices --- */
-
 int handle_gpu_name(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_gpu_name *record = &event->gpu_name;
@@ -175,8 +173,6 @@ int handle_gpu_usage(struct aggregate *a, const struct event *event)
 	return energy_usage(a, record) ? -ENOMEM : add_point(device, record);
 }
 
-/* --- processes --- */
-
 /* NULL with errno: ERANGE, ENOMEM. */
 static struct gpu_place *place_get(struct aggregate *a, uint32_t process, uint32_t device)
 {
@@ -233,8 +229,6 @@ int handle_gpu_state(struct aggregate *a, const struct event *event)
 	process->why = pool_add(&a->strings, event->strings[0]);
 	return process->why ? 0 : -ENOMEM;
 }
-
-/* --- work --- */
 
 static uint32_t work_find(const struct gpu *gpu, const struct gpu_work_key *key)
 {
@@ -379,8 +373,6 @@ int handle_gpu_overflow(struct aggregate *a, const struct event *event)
 	return 0;
 }
 
-/* --- calls of an agent --- */
-
 /* NULL with errno: ENOSPC, ENOMEM. */
 static struct gpu_waiter *waiter_get(struct aggregate *a, struct gpu_process *process, uint32_t tid)
 {
@@ -454,8 +446,6 @@ int handle_gpu_call(struct aggregate *a, const struct event *event)
 	return err ? err : history_call(a, record, (uint32_t)(work - a->gpu.works));
 }
 
-/* --- spans and samples --- */
-
 static bool is_gpu_call(const struct aggregate *a, uint32_t context)
 {
 	uint32_t function =
@@ -509,8 +499,6 @@ int gpu_sample(struct aggregate *a, const struct perfx_sample *sample)
 		return 0;
 	return history_sample(a, sample);
 }
-
-/* --- busy time and callers --- */
 
 struct gpu_place *gpu_place_find(struct gpu *gpu, uint32_t process, uint32_t device)
 {
@@ -623,8 +611,6 @@ int gpu_link(struct aggregate *a, const struct past_activity *activity,
 	}
 	return call ? add_latency(process, activity, call) : 0;
 }
-
-/* --- counted at the calls --- */
 
 static int add_called(struct aggregate *a, const struct gpu_work_key *key, uint32_t context,
 		      uint64_t count, uint64_t bytes)

@@ -60,8 +60,6 @@ void profile_gpu_clear(struct profile *profile)
 	free(profile->gpu_devices);
 }
 
-/* --- devices --- */
-
 static struct profile_gpu_series series_of(const struct gpu_metric *metric)
 {
 	if (!metric->count)
@@ -125,8 +123,6 @@ static const struct profile_gpu_device *device_find(const struct profile *p, uin
 			return &p->gpu_devices[i];
 	return NULL;
 }
-
-/* --- contexts --- */
 
 static const struct gpu_call *call_of_context(const struct gpu_ctx *ctx, uint32_t context)
 {
@@ -197,8 +193,6 @@ static bool is_outermost_call(const struct gpu_ctx *ctx, uint32_t context)
 			return false;
 	return true;
 }
-
-/* --- kinds of work --- */
 
 static const struct profile_gpu_name *name_of_work(const struct gpu_ctx *ctx,
 						   const struct gpu_work *work)
@@ -417,8 +411,6 @@ static int fill_works(const struct gpu_ctx *ctx, uint32_t process, struct profil
 	return 0;
 }
 
-/* --- launches and waits --- */
-
 static int add_sync(struct profile_gpu *gpu, size_t *capacity, struct profile_gpu_sync more)
 {
 	struct profile_gpu_sync *sync = NULL;
@@ -616,8 +608,6 @@ static int fill_calls(const struct gpu_ctx *ctx, uint32_t process, struct profil
 	return err;
 }
 
-/* --- a process --- */
-
 static struct profile_gpu_place place_of(const struct gpu_ctx *ctx, const struct profile_gpu *gpu,
 					 const struct gpu_place *from)
 {
@@ -752,8 +742,6 @@ static void fill_steps(const struct gpu_process *from, const struct profile_gpu 
 			steps->gpu.wait_ns =
 				buckets_between(&from->waiters[i]->waited, from_ns, to_ns);
 }
-
-/* --- functions --- */
 
 /* Device time of a context goes to each function on its path, once. */
 static void add_path(const struct gpu_ctx *ctx, uint32_t context, uint64_t ns)

@@ -28,8 +28,6 @@ void history_clear(struct gpu_history *history)
 	*history = (struct gpu_history){0};
 }
 
-/* --- what comes --- */
-
 /* Makes room, by settling when there is none. */
 static int settle_when_due(struct aggregate *a, uint64_t time_ns)
 {
@@ -122,8 +120,6 @@ int history_activity(struct aggregate *a, const struct perfx_gpu_activity *activ
 								      .op = activity->op};
 	return 0;
 }
-
-/* --- the span around a call --- */
 
 #define COMPARE(a, b)                              \
 	do {                                       \
@@ -239,8 +235,6 @@ static int place_calls(struct aggregate *a)
 	return 0;
 }
 
-/* --- the call of an activity --- */
-
 static uint64_t call_hash(uint32_t process, uint64_t call)
 {
 	const uint64_t words[] = {process, call};
@@ -294,8 +288,6 @@ static int link_activities(struct aggregate *a, const struct map64 *ids, bool al
 	h->activities_count = kept;
 	return err;
 }
-
-/* --- busy and idle --- */
 
 /* The spans of a thread, of the sorted ones. */
 static size_t first_span_of(const struct gpu_history *h, uint32_t process, uint32_t tid,
@@ -436,8 +428,6 @@ static int cover_until(struct aggregate *a, const struct map64 *ids, uint64_t un
 	}
 	return err;
 }
-
-/* --- forgetting --- */
 
 /* Forgets spans by age, so that at least half of the room is free. */
 static void forget_spans(struct gpu_history *h)

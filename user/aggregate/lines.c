@@ -13,8 +13,6 @@
 
 #include <stdlib.h>
 
-/* --- lines --- */
-
 struct line {
 	struct profile_line line;
 	uint64_t allocs_count[PERFX_DOMAINS], alloc_bytes[PERFX_DOMAINS];
@@ -88,11 +86,10 @@ static struct line *line_of(struct lines *lines, const struct profile_frame *fra
 	return line;
 }
 
-/* --- code of libraries ---
- *
- * Their time is that of the program's own line that calls them. They are known by the module that
- * the code lies in, else by its source file, else by the function's name: a program may have a
- * library linked into it.
+/*
+ * Code of libraries: its time is that of the program's own line that calls it. It is known by the
+ * module that the code lies in, else by its source file, else by the function's name: a program may
+ * have a library linked into it.
  */
 
 static bool contains_one_of(const char *text, const char *const *parts)
@@ -387,8 +384,6 @@ static int lines_of_process(const struct finish_ctx *ctx, struct profile_process
 	return 0;
 }
 
-/* --- callers in Python --- */
-
 struct call {
 	uint32_t function;
 	struct profile_python_caller caller;
@@ -515,8 +510,6 @@ static int callers_of_process(struct profile_process *process)
 	free(calls);
 	return err;
 }
-
-/* --- how whole the stacks are --- */
 
 static void count_end(struct profile_stack_quality *quality, const struct profile_frame *outermost,
 		      enum perfx_stack_end end, uint64_t count)

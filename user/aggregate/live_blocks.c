@@ -8,8 +8,6 @@
 #include <search.h>
 #include <stdlib.h>
 
-/* --- heap blocks by address: buckets of chained blocks out of one pool --- */
-
 /* A table that grows makes a new array of heads and relinks; blocks stay where they are. */
 #define HEADS_MIN 16
 
@@ -128,8 +126,6 @@ void block_table_clear(struct block_pool *pool, struct block_table *table)
 	free(table->heads);
 	*table = (struct block_table){0};
 }
-
-/* --- mappings --- */
 
 /*
  * Mappings: intervals of which parts may go. They lie in a tree of tsearch(3), in the order of
@@ -285,8 +281,6 @@ static void mapped_each(const struct mapping_tree *tree,
 	twalk_r(tree->root, visit, &closure);
 }
 
-/* --- ages, and release when a process ends --- */
-
 /* All live blocks: their age, and their release when a process ends. */
 
 /* How often, in allocations that found no room, to look for ended processes. */
@@ -425,8 +419,6 @@ void memory_clear(struct memory *memory)
 	chunks_clear(&memory->hotspots);
 	free(memory->allocators);
 }
-
-/* --- for another aggregate: aggregate.h --- */
 
 /* Of one domain. */
 struct visit {

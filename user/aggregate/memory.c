@@ -21,8 +21,6 @@
 
 #include <math.h>
 
-/* --- ends of blocks and mappings: freed, replaced, reallocated --- */
-
 /* What ends a block. */
 struct ending {
 	uint64_t time_ns;
@@ -213,8 +211,6 @@ static int undo_realloc(struct memory *memory, struct domain_stats *stats,
 	return err;
 }
 
-/* --- records --- */
-
 static int reject(struct aggregate *a)
 {
 	return errno == ENOMEM ? -ENOMEM : undecoded(a);
@@ -256,8 +252,6 @@ static void start_clock(struct aggregate *a, uint64_t time_ns)
 	clock->start_ns = a->has_host ? a->host.start_ns : time_ns;
 }
 
-/* --- allocations --- */
-
 struct arrival {
 	const struct perfx_allocation *record;
 	struct hotspot *hotspot;
@@ -298,8 +292,6 @@ static int place_block(struct memory *memory, struct domain_stats *stats,
 	};
 	return block_insert(&memory->blocks, &stats->blocks, index);
 }
-
-/* --- where frees are inferred --- */
 
 /* Blocks that have a byte of these. Returns whether there were any. */
 static bool end_overlapped(struct memory *memory, struct domain_stats *stats, uint64_t address,
@@ -556,8 +548,6 @@ int handle_allocation(struct aggregate *a, const struct event *event)
 	return allocate(a, stats, thread, &arrival);
 }
 
-/* --- frees --- */
-
 /* A free that is recorded although they are inferred: its probe was being removed, or shows
  * allocations as well. Of what is reallocated, the allocation shows whether it has moved. */
 static void free_inferred(struct memory *memory, struct domain_stats *stats,
@@ -677,8 +667,6 @@ int handle_free(struct aggregate *a, const struct event *event)
 	return free_one(&a->memory, stats, thread, r);
 }
 
-/* --- allocators --- */
-
 int handle_allocator(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_allocator *record = &event->allocator;
@@ -713,8 +701,6 @@ const struct memory_allocator *memory_allocator_of(const struct memory *memory, 
 		return &unknown;
 	return &memory->allocators[id];
 }
-
-/* --- modes and the overflow sums --- */
 
 int handle_memory_mode(struct aggregate *a, const struct event *event)
 {

@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-/* --- hotspots --- */
-
 /* What a domain of a process is made of. */
 struct memory_source {
 	const struct finish_ctx *ctx;
@@ -137,8 +135,6 @@ static int hotspots_fill(struct memory_source *source, struct profile_memory *ou
 	return 0;
 }
 
-/* --- domains --- */
-
 void profile_memory_clear(struct profile_memory *memory, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -148,8 +144,6 @@ void profile_memory_clear(struct profile_memory *memory, size_t count)
 	}
 	free(memory);
 }
-
-/* --- how it was recorded --- */
 
 static uint64_t overlap_ns(uint64_t from_ns, uint64_t to_ns, const struct profile_process *process)
 {
@@ -217,8 +211,6 @@ static void fill_modes(const struct memory_source *source, struct profile_memory
 	if (domain->sampling_mode)
 		out->sample_bytes = domain->modes[domain->sampling_mode - 1].sample_bytes;
 }
-
-/* --- sums --- */
 
 static void add_lost(struct profile_estimate *estimate, uint64_t count)
 {
@@ -308,8 +300,6 @@ static void fill_alloc_windows(const struct memory_source *source, struct profil
 	       sizeof(out->unknown_frees_windows));
 }
 
-/* --- allocators --- */
-
 static int by_allocated(const void *left, const void *right)
 {
 	const struct profile_allocator *a = left, *b = right;
@@ -358,8 +348,6 @@ static int fill_allocators(const struct memory_source *source, struct profile_me
 		      by_allocated);
 	return 0;
 }
-
-/* --- all of it --- */
 
 static int fill_domain_stats(struct memory_source *source, struct profile_memory *out)
 {

@@ -68,8 +68,6 @@ uint64_t merged_end_ns(const struct aggregate *a, uint32_t id)
 	return record && record->end_ns < end_ns ? record->end_ns : end_ns;
 }
 
-/* --- the profile --- */
-
 static void fill_usage(const struct host_usage *host, uint64_t *busy_ns, uint64_t *steal_ns)
 {
 	*busy_ns = *steal_ns = PROFILE_ABSENT;
@@ -137,8 +135,6 @@ int merged_fill(struct finish_ctx *ctx)
 		p->hosts_count = 1;
 	return 0;
 }
-
-/* --- who is where --- */
 
 const struct profile_capture *profile_capture_of(const struct profile *profile,
 						 const struct profile_process *process)

@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-/* --- estimated --- */
-
 /* What a hit at this kind of site costs, for a probe that brings no cost of its own. */
 static double calibrated_cost(const struct aggregate *a, const struct profile_probe *probe)
 {
@@ -168,8 +166,6 @@ static void fill_estimate(struct finish_ctx *w)
 		p->overhead_percent = slowdown_of_all(p, p->overhead_ns);
 	add_background(p);
 }
-
-/* --- observed --- */
 
 int handle_unprobed_steps(struct aggregate *a, const struct event *event)
 {

@@ -60,8 +60,6 @@ int parallel_span(struct aggregate *a, struct row *row, const struct perfx_span 
 	return err;
 }
 
-/* --- at the end --- */
-
 static int fill_row(const struct finish_ctx *ctx, const struct row_samples *samples,
 		    struct profile_row *out)
 {

@@ -11,8 +11,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* --- a call as the end of a step --- */
-
 /* A call's place in the sequence. Those of one key lie side by side, in order. */
 struct occurrence {
 	uint32_t key, at; /* key: a context or a function */
@@ -180,8 +178,6 @@ static void try_all(struct search *search)
 	try_keys(search, true);
 }
 
-/* --- which of them --- */
-
 /* Scores that differ by less are the same. */
 #define ALIKE_ERROR 0.02
 
@@ -274,8 +270,6 @@ int period_find(struct period *found, const struct period_calls *calls, period_d
 
 	return result ? result : find_among(found, calls->list, calls->before_first, depth_of, ctx);
 }
-
-/* --- while calls come --- */
 
 /* Threads whose calls are kept, of all processes. */
 #define PERIOD_THREADS_MAX 256

@@ -70,8 +70,6 @@ typedef unsigned period_depth_fn(void *ctx, uint32_t context);
 int period_find(struct period *found, const struct period_calls *calls, period_depth_fn *depth_of,
 		void *ctx);
 
-/* --- while calls come --- */
-
 struct periods {
 	struct period_thread *threads;
 	size_t count, capacity;

@@ -330,8 +330,6 @@ int handle_thread(struct aggregate *a, const struct event *event)
 	return 0;
 }
 
-/* --- time in no traced call --- */
-
 /*
  * The time of a process's main thread that was in no traced call. Spans of one thread nest, so the
  * sum of their self times is the time that their union takes.
@@ -482,8 +480,6 @@ void untraced_fill(const struct aggregate *a, const struct profile *profile,
 	untraced->self_ns = rest_ns - untraced->running_ns;
 	bound_cpu(p, untraced);
 }
-
-/* --- at the end --- */
 
 bool process_is_bygone(const struct aggregate *a, const struct process *proc)
 {

@@ -16,8 +16,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* --- call stacks --- */
-
 /* A place in the program. Inlined functions are frames of their own. */
 struct profile_frame {
 	const char *function; /* demangled; Python: qualified; "": unknown */
@@ -102,8 +100,6 @@ struct profile_line {
 	uint64_t allocs_count, alloc_bytes;
 };
 
-/* --- compute --- */
-
 /*
  * Floating-point work, as the arguments of BLAS calls, operators and kernels give it
  * (perfx_record.h: enum perfx_cost_state).
@@ -164,8 +160,6 @@ struct profile_compute {
 	struct profile_compute_dtype *dtypes; /* flops descending */
 	size_t dtypes_count;
 };
-
-/* --- memory --- */
 
 /*
  * Memory of one process in one domain, as allocation and free records add up to it.
@@ -279,8 +273,6 @@ static inline const char *profile_domain_name(enum perfx_domain domain)
 	return names[domain];
 }
 
-/* --- perf counters --- */
-
 /* Perf events counted during calls: the hardware's counters, or the kernel's own. */
 
 struct profile_perf_counter {
@@ -302,8 +294,6 @@ struct profile_process_counters {
 	uint64_t values[PERFX_PERF_COUNTERS];
 	uint64_t enabled_ns, running_ns; /* less: others wanted the processor's counters too */
 };
-
-/* --- user values --- */
 
 /*
  * Values of the program's own, by name and process: what perfx_counter and perfx_counter_add gave.
@@ -333,8 +323,6 @@ struct profile_user_value {
 	const struct profile_user_value_point *points; /* of the value */
 	size_t points_count;
 };
-
-/* --- samples and waits --- */
 
 /* A process that had a CPU while threads of another one waited for it. */
 enum profile_rival_kind {
@@ -404,8 +392,6 @@ struct profile_sampling {
 	enum perfx_stacks stacks;
 	const char *why; /* there are no samples; "" */
 };
-
-/* --- GPUs --- */
 
 /* What is sampled of a device. */
 enum profile_gpu_metric {
@@ -556,8 +542,6 @@ const char *profile_gpu_throttle_name(unsigned bit);
 /* Samples in which a device ran slower than it could, by a limit of power or temperature. */
 uint64_t profile_gpu_throttled_count(const struct profile_gpu_device *device);
 
-/* --- energy --- */
-
 /* Of the GPUs that a process uses. */
 struct profile_energy {
 	uint64_t gpu_mj;   /* PROFILE_ABSENT: not measured */
@@ -571,7 +555,6 @@ struct profile_host_energy {
 	uint64_t host_ns; /* for so long */
 	uint64_t gpu_mj;  /* the GPUs that traced processes use */
 };
-/* --- calls, processes, the capture --- */
 
 #define PROFILE_ABSENT UINT64_MAX
 

@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 
-/* --- the cost that all measured calls have --- */
-
 static uint64_t key_of(uint32_t process, uint32_t function)
 {
 	return (uint64_t)process << 32 | function;
@@ -123,8 +121,6 @@ void usual_costs_clear(struct usual_costs *usual)
 	free(usual->list);
 	map64_clear(&usual->ids);
 }
-
-/* --- reductions --- */
 
 /* Calls of it were recorded under names of their own: those of XLA's operations, of jitted
  * functions. */

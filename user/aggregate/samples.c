@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-/* --- samples and waits --- */
-
 static struct activity *activity_find(const struct activities *activities,
 				      const struct activity_key *key, uint64_t hash)
 {
@@ -140,8 +138,6 @@ int handle_blocked(struct aggregate *a, const struct event *event)
 	return activity_add(a, &a->samples.blocked, &key, &more, &at);
 }
 
-/* --- what they waited for --- */
-
 static uint64_t object_hash(uint32_t process, enum perfx_wait_reason reason, uint64_t object)
 {
 	const uint64_t words[] = {process, (uint64_t)reason, object};
@@ -193,8 +189,6 @@ int handle_wait_object(struct aggregate *a, const struct event *event)
 	return object->name ? 0 : -ENOMEM;
 }
 
-/* --- how they are taken --- */
-
 int handle_sampling(struct aggregate *a, const struct event *event)
 {
 	a->samples.sampling = event->sampling;
@@ -225,8 +219,6 @@ void samples_clear(struct samples *samples)
 	map64_clear(&samples->object_ids);
 	free(samples->objects);
 }
-
-/* --- at the end --- */
 
 static const char *object_name(const struct samples *samples, const struct activity_key *key)
 {
@@ -278,8 +270,6 @@ static struct profile_process *process_at(const struct finish_ctx *ctx, uint32_t
 
 	return place == MAP64_NONE ? NULL : &ctx->profile->processes[place];
 }
-
-/* --- outside of the steps --- */
 
 static bool started_here(const struct profile *profile, const struct profile_process *process)
 {
@@ -417,8 +407,6 @@ static int fill_activities(struct finish_ctx *ctx, const struct activities *acti
 	return 0;
 }
 
-/* --- processes that had the CPU --- */
-
 /* Merged captures come from several machines, which may use the same pid. */
 static uint64_t pid_key(const struct profile_process *process, uint64_t pid)
 {
@@ -552,8 +540,6 @@ static void merge_rivals(struct profile_activities *waits)
 	qsort(waits->list, waits->count, sizeof(*waits->list), by_ns);
 }
 
-/* --- what a wait's stack was --- */
-
 /* Samples of one wait: thread, reason and object. */
 static uint64_t wait_hash(const struct profile_activity *activity)
 {
@@ -592,8 +578,6 @@ static int give_stacks(struct profile_process *process)
 	map64_clear(&firsts);
 	return err;
 }
-
-/* --- in steps --- */
 
 static bool is_in_steps(const struct samples *samples, const struct profile_process *process,
 			const struct sample_time *time)

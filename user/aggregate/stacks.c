@@ -39,8 +39,6 @@ const char *intern_label(struct aggregate *a, const char *function, uint16_t ope
 	return interned;
 }
 
-/* --- stacks --- */
-
 static uint64_t stack_key(uint32_t process, uint32_t stack)
 {
 	return (uint64_t)process << 32 | stack;
@@ -100,8 +98,6 @@ int handle_stack(struct aggregate *a, const struct event *event)
 	stacks->some_left_out |= PERFX_STACK_END(record->flags) == PERFX_STACK_END_LEFT_OUT;
 	return add_stack(stacks, event);
 }
-
-/* --- frames --- */
 
 static struct frame *frame_at(const struct stacks *stacks, uint32_t index)
 {
@@ -266,8 +262,6 @@ void stacks_clear(struct stacks *stacks)
 	free(stacks->list);
 	free(stacks->addresses);
 }
-
-/* --- at the end --- */
 
 static const struct profile_frame no_frame = {
 	.function = "",

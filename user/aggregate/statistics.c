@@ -30,8 +30,6 @@ uint64_t median_u64(const uint64_t *values, size_t count)
 	return median;
 }
 
-/* --- sketches --- */
-
 #define SUB_BITS 5
 #define SUB	 (1u << SUB_BITS)
 
@@ -146,8 +144,6 @@ uint64_t sketch__quantile(const struct sketch *sketch, double q)
 	}
 	return 0;
 }
-
-/* --- samples --- */
 
 #define TAIL 0.025 /* on either side of an interval */
 /* of the standard normal distribution: its quantile at 1 - TAIL */

@@ -9,8 +9,6 @@
 /* Of values in any order, the lower one of two in the middle; 0: of none, or no memory. */
 uint64_t median_u64(const uint64_t *values, size_t count);
 
-/* --- sketches --- */
-
 /*
  * A mergeable histogram of durations with a stated error: an octave has 32 buckets, so a quantile
  * is at most 1/64 = 1.6 % away from a value of that rank. Memory is bounded: 256 bytes for each
@@ -28,8 +26,6 @@ int sketch__add(struct sketch *sketch, uint64_t value);
 uint64_t sketch__count(const struct sketch *sketch);
 /* The value at quantile q in [0, 1]: nearest rank, middle of its bucket; 0 when empty. */
 uint64_t sketch__quantile(const struct sketch *sketch, double q);
-
-/* --- samples --- */
 
 /*
  * From a sample back to the whole. Where a thread's allocations are sampled by the points of a

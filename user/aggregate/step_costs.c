@@ -48,8 +48,6 @@ static struct step_process *get(struct step_costs *costs, uint32_t process)
 	return of;
 }
 
-/* --- calls --- */
-
 static int keep_call(struct step_process *process, const struct perfx_span *span, uint64_t end_ns)
 {
 	if (process->calls_count == STEP_CALLS_MAX) {
@@ -107,8 +105,6 @@ bool step_costs_since(const struct step_costs *costs, uint32_t process, uint32_t
 	}
 	return true;
 }
-
-/* --- limits --- */
 
 int step_costs_gap(struct step_costs *costs, uint32_t process, uint64_t until_ns)
 {
@@ -170,8 +166,6 @@ uint64_t step_costs_limited_flops(const struct step_costs *costs, uint32_t proce
 
 	return of ? of->limited_flops : 0;
 }
-
-/* --- all --- */
 
 static void forget_calls(struct step_process *process, uint64_t now_ns)
 {

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- tallies --- */
-
 /* What collectives move are no operations, and what an exception ended is not known. */
 bool step_counts(const struct perfx_span *span)
 {
@@ -61,8 +59,6 @@ static enum perfx_dtype most_of(const struct step_tally *tally)
 			most = i;
 	return (enum perfx_dtype)most;
 }
-
-/* --- steps in a row --- */
 
 static void join(struct profile_step *into, const struct profile_step *next)
 {
@@ -203,8 +199,6 @@ void step_series_show(const struct step_series *series, struct profile_steps *in
 	into->series_count = series->steps_count;
 	into->series_each = series->each;
 }
-
-/* --- one by one --- */
 
 int step_times_add(struct step_times *times, const struct profile_step *step)
 {

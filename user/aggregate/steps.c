@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- threads --- */
-
 /* Kept at most of a thread that ends steps, and of another one; what is older is no longer divided,
  * and is "untraced". */
 #define INTERVALS_MAX	     65536
@@ -162,8 +160,6 @@ void step_classes_clear(struct step_classes *classes)
 	free(classes->list);
 	*classes = (struct step_classes){0};
 }
-
-/* --- intervals --- */
 
 static int add_interval(struct step_thread *thread, uint64_t from_ns, uint64_t to_ns,
 			enum profile_phase phase)
@@ -328,8 +324,6 @@ static int insert(struct step_thread *thread, struct interval new)
 		err = insert_one(thread, own.parts[i]);
 	return err;
 }
-
-/* --- steps --- */
 
 /* While a step is gone through. */
 struct division {
@@ -768,8 +762,6 @@ void steps_of_evaluation(struct steps *steps, uint32_t process, uint32_t functio
 	}
 }
 
-/* --- steps by the period of a call --- */
-
 /* What was computed between two times; false: not known. */
 static bool tally_between(const struct steps *steps, const struct step_thread *thread,
 			  uint64_t from_ns, uint64_t to_ns, struct step_tally *into)
@@ -901,8 +893,6 @@ void steps_hide_periods(struct steps *steps)
 	steps->shown_count = 0;
 }
 
-/* --- what is computed --- */
-
 /* Calls of which it was learned late what they do: those that have ended in a step are put there.
  */
 static void cost_late(const struct steps *steps, const struct perfx_span *span, uint64_t end_ns)
@@ -944,8 +934,6 @@ int steps_cost(struct steps *steps, const struct perfx_span *span, bool late)
 		steps->threads[at].flops += span->flops;
 	return 0;
 }
-
-/* --- the result --- */
 
 /* Where one thread ends steps and another one has the same rank. */
 struct best_ender {
@@ -1095,8 +1083,6 @@ struct steps_middle steps_middle_of(const struct steps *steps, uint32_t process,
 	}
 	return (struct steps_middle){0};
 }
-
-/* --- steps that go on in other tables --- */
 
 /* What it has counted belongs to the run alone from now on. */
 static int ender_continue(struct ender *ender)

@@ -191,8 +191,6 @@ int handle_overflow_values(struct aggregate *a, const struct event *event)
 	return 0;
 }
 
-/* --- the result --- */
-
 /* What was added and lost is in no value unless it was summed. */
 static double value_at_end(const struct value_account *account)
 {

@@ -42,8 +42,6 @@ const char *account_class_words(enum account_class class)
 	return classes[class].words;
 }
 
-/* --- lines --- */
-
 /* In a stack without Python the place is the innermost frame of the program's own, else one outside
  * of libc. */
 static size_t outside_of_libraries(const struct profile_stack *stack)
@@ -102,8 +100,6 @@ struct place lines_lead(const struct lines *lines)
 	}
 	return lead;
 }
-
-/* --- calling contexts --- */
 
 int contexts_begin(struct contexts *contexts, const struct profile *profile,
 		   const struct profile_process *process)
@@ -173,8 +169,6 @@ bool stack_is_of_batch(const struct contexts *contexts, const struct profile_sta
 {
 	return stack_reads_input(stack) || loaders_have(&contexts->loaders, stack);
 }
-
-/* --- the class of a wait --- */
 
 /* A mutex that another thread has; a wait for a condition is none. */
 static bool is_mutex_function(const struct profile_frame *frame)
@@ -496,8 +490,6 @@ enum account_class wait_class_of(const struct contexts *contexts,
 		       : class;
 }
 
-/* --- joins --- */
-
 /* Waits that may be a join:
  *
  *	JOIN	by their stack they are for threads or children
@@ -623,8 +615,6 @@ enum account_class account_wait_class(const struct process_account *account,
 	return is_spare(account, wait) ? ACCOUNT_OTHER : class;
 }
 
-/* --- one thread's sums --- */
-
 struct wait_sums {
 	uint64_t ns[CANDIDATES][ACCOUNT_CLASSES];
 };
@@ -736,8 +726,6 @@ static void close_account(struct account *account)
 		account->wall_ns > known_ns ? account->wall_ns - known_ns : 0;
 }
 
-/* --- all threads --- */
-
 /* A function that may be inlined into another. */
 struct inlined_sum {
 	uint64_t all_ns, self_ns;
@@ -788,8 +776,7 @@ static const struct profile_frame *native_of(const struct profile_stack *stack)
 	return end && end == stack->frames_count ? stack->frames[0] : NULL;
 }
 
-/* --- the program's own native functions ---
- *
+/*
  * Small functions are inlined into those that call them: an accessor into a loop, and a loop into
  * main(). The place is the inlined one only if the function around it does hardly anything itself.
  */
@@ -1045,8 +1032,6 @@ static void add_activities(struct making *m)
 		add_wait(m, &process->blocked.list[i]);
 }
 
-/* --- which thread works --- */
-
 /* It does hardly anything itself, */
 #define JOIN_OWN_SHARE 0.15
 /* waits in this way for most of the time, */
@@ -1285,8 +1270,6 @@ static void find_fed(struct making *m, struct account *driver)
 		driver->ns[ACCOUNT_INPUT] += ns;
 	}
 }
-
-/* --- the account --- */
 
 static int by_ns(const void *left, const void *right)
 {

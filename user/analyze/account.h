@@ -86,8 +86,6 @@ bool account_is_known(const struct process_account *account);
 uint64_t account_busy_ns(const struct account *account);
 uint64_t process_busy_ns(const struct profile_process *process);
 
-/* --- places --- */
-
 /* The Python function that leads, by its hottest line; of a stack without Python a native one. */
 struct place {
 	const struct profile_frame *frame; /* NULL: not known */
@@ -96,8 +94,6 @@ struct place {
 
 /* The native function in which all threads are most of the time, computing or spinning. */
 struct place account_native(const struct process_account *account, enum account_class class);
-
-/* --- what samples and waits mean --- */
 
 #define LOADERS_MAX 16
 
@@ -154,8 +150,6 @@ bool sample_is_of(const struct profile_activity *sample, const struct profile_ac
 /* Where most samples of a wait were; NULL: not known. */
 const struct profile_frame *wait_place(const struct profile_process *process,
 				       const struct profile_activity *wait);
-
-/* --- lines --- */
 
 /* The Python function that runs or waits, else the innermost native one outside of libc. NULL:
  * without a name. */

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- running Python --- */
-
 struct place thread_place(const struct profile_process *process, uint32_t tid)
 {
 	struct lines lines = {0};
@@ -125,8 +123,6 @@ static void find_python(struct driver *driver, const struct contexts *contexts)
 	driver->outside = sampling_end(&outside);
 	driver->own.lead = sampling_end(&own).lead;
 }
-
-/* --- the program's own Python --- */
 
 /* A function is there for its hottest one if running that is most of what it does, */
 #define OWN_PART 0.50
@@ -247,8 +243,6 @@ int sampled_python(struct sampled *sampled, const struct profile *profile,
 	return err;
 }
 
-/* --- waits --- */
-
 static void find_waits(struct driver *driver, const struct contexts *contexts,
 		       const struct process_account *account)
 {
@@ -283,8 +277,6 @@ static void find_waits(struct driver *driver, const struct contexts *contexts,
 			sum->max_ns = wait->max_ns;
 	}
 }
-
-/* --- the thread --- */
 
 static void find_running_calls(struct driver_wait *wait, uint32_t tid,
 			       const struct profile_activities *samples)

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- the hottest place --- */
-
 static const struct profile_frame *lead_of(const struct account_place *place)
 {
 	if (place->own)
@@ -132,8 +130,6 @@ struct hottest hottest_of_process(const struct process_account *account)
 		hottest = hottest_of(account, account->tid);
 	return hottest.place.frame ? hottest : hottest_of(account, 0);
 }
-
-/* --- native functions --- */
 
 static bool is_start(const struct profile_frame *frame)
 {
@@ -258,8 +254,6 @@ static int add_native_stack(struct native_making *m, const struct thread_pool *p
 	return err;
 }
 
-/* --- which callers are worth a row --- */
-
 /* A caller or callee with this share of a function's time stands for all of it. */
 #define PASSED_ON 0.90
 
@@ -369,8 +363,6 @@ int native_functions_find(struct native_functions *functions, const struct profi
 		choose_functions(functions);
 	return err;
 }
-
-/* --- words --- */
 
 void add_native(struct text *text, const struct profile_frame *frame)
 {

@@ -31,8 +31,6 @@ void add_hottest(struct text *text, const struct hottest *hottest);
 /* location_place(), but "libonnxruntime.so (no symbols)" for a native function without a name. */
 void add_native(struct text *text, const struct profile_frame *frame);
 
-/* --- native functions --- */
-
 /* Of all threads' CPU time less than this is worth no row. */
 #define NATIVE_ROW_SHARE 0.01
 /* Rows of functions by their own time, and as many of those that call them. */

@@ -394,8 +394,6 @@ static struct hotspot_trend judge_hotspot(const struct profile_process *process,
 	return trend;
 }
 
-/* --- places that share their blocks --- */
-
 /* Where stacks were left out, blocks are taken for those of a place that came before: it has some
  * of another's, which may stay or go. All such places together are judged as one. */
 static bool shares_blocks(const struct profile_hotspot *hotspot)

@@ -58,8 +58,6 @@ int leaks_judge(struct memory_analysis *analysis, const struct profile_process *
 		const struct profile_memory *memory, const struct thresholds *thresholds);
 void memory_analysis_clear(struct memory_analysis *analysis);
 
-/* --- lines through series --- */
-
 #define TREND_POINTS (PROFILE_ALLOC_WINDOWS + 1)
 
 /* Theil and Sen's slope through (x[0], y[0]), (x[1], y[1]), …, x ascending: at most TREND_POINTS of

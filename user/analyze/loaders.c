@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-/* --- which functions may prepare batches --- */
-
 enum loader_kind {
 	LOADER_NONE = 0,
 	LOADER_CALL,	 /* a function that is called for a batch, by its name */
@@ -42,8 +40,6 @@ bool frame_may_load(const struct profile_frame *frame)
 	return kind_of(frame, true) != LOADER_NONE;
 }
 
-/* --- the training --- */
-
 /* How surely a sample is of the training. */
 enum training { TRAINING_NONE = 0, TRAINING_CALL, TRAINING_MODEL, TRAINING_UPDATE, TRAININGS };
 
@@ -77,8 +73,6 @@ static enum training training_of(const struct contexts *contexts,
 	}
 	return training;
 }
-
-/* --- candidates --- */
 
 #define CANDIDATES_MAX 64
 /* A candidate has at least this share of the thread's time. */

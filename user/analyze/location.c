@@ -205,8 +205,6 @@ size_t location_python(const struct profile_frame *const *frames, size_t count)
 	return at;
 }
 
-/* --- native code of the program's own --- */
-
 /* Of the system, or of a package. A program may keep libraries of its own in "lib" as well: those
  * have source lines. */
 static bool is_library(const struct profile_frame *frame)

@@ -21,8 +21,6 @@
 #define LOOP_SAMPLES 4
 #define LOOP_SHIFT   8 /* 256 bytes */
 
-/* --- frames --- */
-
 static bool is_torch(const struct profile_frame *frame)
 {
 	return begins_with(frame->module_base, "libtorch") ||
@@ -90,8 +88,6 @@ static uint64_t hash_code(const struct profile_frame *frame)
 	return hash +
 	       (is_named(frame) ? hash_text(frame->function) : (frame->offset >> LOOP_SHIFT) + 1);
 }
-
-/* --- samples --- */
 
 /* Whose samples they are. */
 struct thread {
@@ -210,8 +206,6 @@ static int by_line_and_code(const void *left, const void *right)
 	return a->code < b->code ? -1 : a->code > b->code;
 }
 
-/* --- lines --- */
-
 static bool has_calls(const struct profile_process *process, uint32_t function)
 {
 	for (size_t i = 0; i < process->rows_count; i++)
@@ -328,8 +322,6 @@ void operator_lines_clear(struct operator_lines *lines)
 	*lines = (struct operator_lines){0};
 }
 
-/* --- names --- */
-
 /* PyTorch's operators, and the methods of tensors that call them. */
 static bool is_operator(const struct profile_frame *frame)
 {
@@ -424,8 +416,6 @@ int operator_copies_find(struct operator_names *names, const struct profile_proc
 {
 	return find_names(names, process, tid, line, copying_operator);
 }
-
-/* --- operators that no probe times --- */
 
 #define DISPATCH "at::_ops::"
 

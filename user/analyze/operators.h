@@ -56,8 +56,6 @@ int operator_names_find(struct operator_names *names, const struct profile_proce
 int operator_copies_find(struct operator_names *names, const struct profile_process *process,
 			 uint32_t tid, const struct profile_frame *line);
 
-/* --- operators that no probe times --- */
-
 /* On a CPU, by samples, in time that no traced operator has: outside of traced calls, in ranges and
  * in what the backward pass has for itself. */
 struct sampled_operator {

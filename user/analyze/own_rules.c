@@ -7,8 +7,6 @@
 
 #include <fnmatch.h>
 
-/* --- metrics ---------------------------------------------------------------------------------- */
-
 static double known(uint64_t number)
 {
 	return number == PROFILE_ABSENT ? -1 : (double)number;
@@ -151,8 +149,6 @@ const struct own_metric *own_metric_named(enum own_object object, const char *na
 			return &own_metrics[i];
 	return NULL;
 }
-
-/* --- judging ---------------------------------------------------------------------------------- */
 
 /* Of one rule and process: the first are those with the most self time. */
 #define OWN_FINDINGS_MAX 5

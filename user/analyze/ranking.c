@@ -21,8 +21,6 @@ static void drop(struct rules_ctx *ctx, size_t at)
 	ctx->findings[at] = ctx->findings[--ctx->findings_count];
 }
 
-/* --- what a process is --- */
-
 /* A process that uses so much of a CPU computes itself; less may be its start. */
 #define COMPUTES 0.50
 /* One that works on what it reads waits for it again and again, in a second. */
@@ -128,8 +126,6 @@ int find_roles(struct analysis *analysis, const struct profile *profile,
 	return 0;
 }
 
-/* --- symptoms --- */
-
 /* What only says that there is another finding, if that takes such a part of the time. */
 static const struct symptom {
 	const char *kind, *const *causes;
@@ -196,8 +192,6 @@ static void drop_symptoms(struct rules_ctx *ctx)
 			drop(ctx, i);
 }
 
-/* --- order --- */
-
 bool finding_is_asked(const struct finding *finding)
 {
 	return !strcmp(finding->kind, "SlowStep");
@@ -219,8 +213,6 @@ static int by_rank(const void *left, const void *right)
 		return a->gain_ns > b->gain_ns ? -1 : 1;
 	return a->weight > b->weight ? -1 : a->weight < b->weight;
 }
-
-/* --- one cause, one finding --- */
 
 /* What Python or computing does there is said by the particular one. */
 static bool is_general(enum bottleneck bottleneck)
@@ -303,8 +295,6 @@ static void drop_repeated(struct rules_ctx *ctx)
 	}
 }
 
-/* --- what was lost --- */
-
 /* Calls without a record are in sums; what was lost of memory is in the bounds of its numbers. */
 bool rules_evidence_lost(const struct profile *profile)
 {
@@ -333,8 +323,6 @@ static void lower_all(struct rules_ctx *ctx)
 			finding->severity++;
 	}
 }
-
-/* --- what the user knows --- */
 
 /* Is it about what a glob says: by its subject, or a part of its place? */
 static bool is_about(const struct finding *finding, const char *glob)
@@ -375,8 +363,6 @@ static void drop_silenced(struct rules_ctx *ctx)
 		ctx->silenced_count++;
 	}
 }
-
-/* --- pace --- */
 
 static bool is_leak(const struct finding *finding)
 {

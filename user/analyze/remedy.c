@@ -90,8 +90,6 @@ enum remedy_kind remedy_of_name(const struct profile_function *function)
 	return REMEDY_NEUTRAL;
 }
 
-/* --- frameworks --- */
-
 static enum framework framework_of_source(enum perfx_source source)
 {
 	switch ((int)source) {
@@ -178,8 +176,6 @@ void framework_add(struct text *text, enum framework framework, const char *word
 	}
 	text_add(text, words);
 }
-
-/* --- by more than the name --- */
 
 static bool is_operator(const struct profile_function *function)
 {

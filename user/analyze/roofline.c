@@ -4,8 +4,6 @@
 #include "analyze/rules_ctx.h"
 #include "base/units.h"
 
-/* --- what the host can do ------------------------------------------------------------------- */
-
 /* Complex arithmetic is real arithmetic. 16-bit types and TF32 are computed as f32 by CPUs that
  * have no unit for them, and where they have one its peak is known. */
 static enum perfx_dtype stand_in(enum perfx_dtype dtype)
@@ -128,8 +126,6 @@ double roof_ridge(const struct roof *roof)
 {
 	return roof->bytes_per_s > 0 ? roof->flops_per_s / roof->bytes_per_s : 0;
 }
-
-/* --- what was done -------------------------------------------------------------------------- */
 
 /* With less of the time than this in calls that compute, other threads' work is mistaken for
  * theirs. */

@@ -112,8 +112,6 @@ const char *roofline_class_name(enum roofline_class bound);
 /* "submitted", "above_peak"; NULL: nothing is withheld. */
 const char *roofline_withheld_name(enum roofline_withheld withheld);
 
-/* --- hardware counts beside the FLOPs known from arguments --- */
-
 /* Operations by both of them, of the same work. */
 struct flops_check {
 	bool known;
@@ -129,8 +127,6 @@ struct flops_check flops_check_of_process(const struct profile *profile,
 double flops_check_difference(const struct flops_check *flops);
 /* Share of the time in which the processor had counters free; 1 where there were enough. */
 double perf_share(const struct profile_process_counters *perf);
-
-/* --- the steps of a training. Pure functions of the profile. --- */
 
 /* A step is slow that takes more than so many times the median. */
 #define STEPS_SLOW 1.5

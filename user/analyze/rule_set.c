@@ -48,8 +48,6 @@ __attribute__((format(printf, 2, 3))) static int complain(struct reading *readin
 	return -EINVAL;
 }
 
-/* --- KIND.NAME = VALUE ------------------------------------------------------------------------ */
-
 static const char *kind_at(size_t index)
 {
 	return index < finding_kinds_count ? finding_kinds[index].kind : NULL;
@@ -131,9 +129,6 @@ static int take_threshold(struct reading *reading, char *statement)
 	return 0;
 }
 
-/* --- silence KIND [OF] -------------------------------------------------------------------------
- */
-
 static bool is_kind_glob(const char *glob)
 {
 	for (size_t i = 0; i < finding_kinds_count; i++)
@@ -161,9 +156,6 @@ static int take_silence(struct reading *reading, char *rest)
 	*silence = (struct silence){.kind = strdup(kind), .of = of ? strdup(of) : NULL};
 	return silence->kind && (!of || silence->of) ? 0 : -ENOMEM;
 }
-
-/* --- rule NAME: OBJECT [GLOB] METRIC > VALUE severity SEVERITY "TEXT" --------------------------
- */
 
 #define RULE_FORM "rule SlowLoss: function loss_* total_share > 5%% severity medium \"what to do\""
 
@@ -301,8 +293,6 @@ static int take_own(struct reading *reading, char *rest)
 	*rule = (struct own_rule){.line = reading->statements.line};
 	return read_own(reading, rule, rest);
 }
-
-/* --- the file --------------------------------------------------------------------------------- */
 
 static char *after_word(char *statement, const char *word)
 {

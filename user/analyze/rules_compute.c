@@ -9,8 +9,6 @@
 
 #include <math.h>
 
-/* --- what is known --- */
-
 static void unread_compute(struct rules_ctx *ctx)
 {
 	const struct profile_compute *compute = &ctx->process->compute;
@@ -54,8 +52,6 @@ static void unread_compute(struct rules_ctx *ctx)
 								      : FINDING_LOW,
 		      share, &note);
 }
-
-/* --- the whole process --- */
 
 static void add_rate(struct text *text, double flops_per_s)
 {
@@ -124,8 +120,6 @@ static void low_utilization(struct rules_ctx *ctx)
 	rules_ctx_add(ctx, "LowUtilization", FINDING_LOW, 1 - mfu, &note);
 }
 
-/* --- where calls are made --- */
-
 static bool is_backward(const struct profile_stack *stack)
 {
 	for (size_t i = 0; i < stack->frames_count; i++)
@@ -161,8 +155,6 @@ const struct profile_frame *rules_place_of(const struct rules_ctx *ctx, uint32_t
 		add_places(&lines, ctx, function, true);
 	return lines_lead(&lines).frame;
 }
-
-/* --- functions far below their roof, or at that of the memory --- */
 
 /* With a smaller part of the wall time they are not worth a word. */
 #define BOUND_LEAST 0.01
@@ -355,8 +347,6 @@ static void memory_bound(struct rules_ctx *ctx)
 		 "or read less (a lower precision). More cores or a faster kernel help little.");
 	rules_ctx_add(ctx, "MemoryBound", FINDING_LOW, note.share, &note);
 }
-
-/* --- float64 --- */
 
 /* A program that uses NumPy alone computes in it by design. */
 static bool is_model(const struct profile_function *function)

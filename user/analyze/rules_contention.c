@@ -53,8 +53,6 @@ struct shortage {
 	double lost_ns; /* of the driver's time */
 };
 
-/* --- who had the CPUs --- */
-
 /* Ranks, or workers of one kind: processes of one job and name. */
 static bool is_peer(const struct rules_ctx *ctx, const struct profile_process *process)
 {
@@ -181,8 +179,6 @@ static void find_culprit(const struct rules_ctx *ctx, struct shortage *shortage)
 		shortage->culprit = PROFILE_RIVAL_OWN;
 }
 
-/* --- what it costs the driver --- */
-
 /* The kernel's own account, where that of the waits is not there. */
 static double driver_runnable_ns(const struct rules_ctx *ctx)
 {
@@ -281,8 +277,6 @@ static struct shortage find_shortage(struct rules_ctx *ctx, const struct thread_
 	shortage.lost_ns = lost_ns(ctx, &shortage);
 	return shortage;
 }
-
-/* --- words --- */
 
 /* "make (pids 17, 18 and 2 more)", "loader of the same job (pid 17)" */
 static void add_holder_name(struct text *text, const struct cpu_holder *holder)
@@ -404,8 +398,6 @@ static void add_busiest_thread(struct text *text, const struct rules_ctx *ctx)
 	text_add(text, "; the busiest of its other threads runs mostly ");
 	location_place(text, place.frame);
 }
-
-/* --- findings --- */
 
 static bool has_too_many_threads(const struct rules_ctx *ctx, const struct shortage *shortage)
 {
@@ -671,8 +663,6 @@ static void cpu_shortage(struct rules_ctx *ctx)
 	shortage.lost_ns *= waited / (double)threads.runnable_ns;
 	file_shortage(ctx, &shortage);
 }
-
-/* --- the limit of its cgroup --- */
 
 static void add_throttled(struct text *text, const struct profile_process *p, double share)
 {

@@ -51,8 +51,6 @@ void rules_headline(struct note *note, const struct rules_ctx *ctx, const char *
 	location_place(&note->headline, note->place);
 }
 
-/* --- running Python --- */
-
 double confidence_above(double distance, double error)
 {
 	return error > 0 ? 0.5 * erfc(-distance / error / sqrt(2)) : 1;
@@ -235,8 +233,6 @@ static void python_bound(struct rules_ctx *ctx)
 		      note.share, &note);
 }
 
-/* --- locks --- */
-
 /*
  * Who else uses the lock for which a thread waits, and who has it meanwhile.
  *
@@ -323,8 +319,6 @@ static struct lock_use lock_use_of(const struct profile_process *process,
 	}
 	return use;
 }
-
-/* --- waiting --- */
 
 static const struct wait_rule {
 	enum account_class wait;

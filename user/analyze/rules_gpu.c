@@ -11,8 +11,6 @@
 
 #include <math.h>
 
-/* --- how busy --------------------------------------------------------------------------------- */
-
 /* Beyond --gpu-max-events activities are sums without times: what is left of them says little of
  * when devices were busy. */
 static bool is_whole(const struct profile_gpu *gpu)
@@ -66,8 +64,6 @@ bool gpu_is_limit(const struct profile_process *process, const struct thresholds
 {
 	return process->gpu.used && gpu_busy_share(process) >= thresholds->launch_bound_busy;
 }
-
-/* --- launches --------------------------------------------------------------------------------- */
 
 static double kernel_ns(const struct profile_gpu *gpu, uint64_t *count)
 {
@@ -181,8 +177,6 @@ static void launch_bound(struct rules_ctx *ctx)
 		      saved, &note);
 }
 
-/* --- idle ------------------------------------------------------------------------------------- */
-
 /* The function in which the launching thread was for most of the longest idle times. */
 static uint32_t idle_function(const struct profile_gpu *gpu, const struct profile_gpu_gap **example)
 {
@@ -264,8 +258,6 @@ static void starved(struct rules_ctx *ctx)
 		      &note);
 }
 
-/* --- waits ------------------------------------------------------------------------------------ */
-
 static void add_sync(struct text *text, const struct rules_ctx *ctx,
 		     const struct profile_gpu_sync *sync)
 {
@@ -323,8 +315,6 @@ static void sync_wait(struct rules_ctx *ctx)
 		      share >= ctx->thresholds->sync_wait_high ? FINDING_HIGH : FINDING_MEDIUM,
 		      share, &note);
 }
-
-/* --- copies ----------------------------------------------------------------------------------- */
 
 struct pageable {
 	uint64_t count, bytes, ns;
@@ -399,8 +389,6 @@ static void pageable_copy(struct rules_ctx *ctx)
 		      gpu->timed ? share : ctx->thresholds->pageable_copy_medium, &note);
 }
 
-/* --- communication ---------------------------------------------------------------------------- */
-
 static void exposed_communication(struct rules_ctx *ctx)
 {
 	const struct profile_gpu *gpu = &ctx->process->gpu;
@@ -441,8 +429,6 @@ static void exposed_communication(struct rules_ctx *ctx)
 									   : FINDING_MEDIUM,
 		      share, &note);
 }
-
-/* --- kernels ---------------------------------------------------------------------------------- */
 
 /* Libraries' matrix kernels are made for few warps, with much of the registers and shared memory
  * for each: a low occupancy is right there. */
@@ -502,8 +488,6 @@ static void low_occupancy(struct rules_ctx *ctx)
 		rules_ctx_add(ctx, "LowOccupancy", FINDING_LOW, share, &note);
 	}
 }
-
-/* --- clocks ----------------------------------------------------------------------------------- */
 
 static void add_reasons(struct text *text, const struct profile_gpu_device *device)
 {

@@ -50,8 +50,6 @@ bool rules_data_bound(const struct rules_ctx *ctx)
 	       batch_ns(ctx) >= ctx->thresholds->data_bound_medium * rules_unit_ns(ctx);
 }
 
-/* --- who prepares it --- */
-
 static double steps_recorded(const struct rules_ctx *ctx)
 {
 	return fmax((double)ctx->driver->judged_ns / rules_unit_ns(ctx), 1);
@@ -207,8 +205,6 @@ static bool is_anothers(const struct rules_ctx *ctx)
 	return ns >= ctx->thresholds->data_bound_own * all_batches_ns(ctx);
 }
 
-/* --- workers --- */
-
 static const struct profile_process *parent_of(const struct profile *profile,
 					       const struct profile_process *child)
 {
@@ -344,8 +340,6 @@ void add_feeder(struct text *text, struct rules_ctx *ctx)
 	text_add(text, feeder.work.wait ? " is mostly in " : " runs mostly ");
 	add_preparation(text, &feeder.work);
 }
-
-/* --- what workers would gain --- */
 
 /* Of the time of the thread of the steps: so long all others of the process may lack a CPU. */
 #define OTHERS_RUNNABLE 0.10

@@ -379,8 +379,6 @@ void rules_memory(struct rules_ctx *ctx)
 	}
 }
 
-/* --- the heap as a whole: its growth, its rate of allocations --- */
-
 /* An allocation and its free cost an allocator some 50 ns when no other thread wants the same
  * arena, and more in caches that they spoil. */
 #define CHURN_PAIR_NS 50

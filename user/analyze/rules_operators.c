@@ -9,8 +9,6 @@
 
 #include <math.h>
 
-/* --- sums over lines --- */
-
 /* Of the lines that a rule is about. */
 struct lines_sum {
 	double ns, gain_ns, squares;
@@ -87,8 +85,6 @@ static void start_note(struct note *note, const struct rules_ctx *ctx, const str
 	note->look = "Where in the code";
 	rules_subject(note, ctx);
 }
-
-/* --- many tiny operators --- */
 
 /* Calls of operators by the line; those that operators make are theirs. 0: not traced */
 static uint64_t calls_by(const struct rules_ctx *ctx, const struct profile_frame *line)
@@ -193,8 +189,6 @@ static void tiny_operators(struct rules_ctx *ctx, const struct operator_lines *l
 		       "most of it in");
 	rules_ctx_add(ctx, "TinyOperators", rules_severity(ctx, note.gain_ns), note.share, &note);
 }
-
-/* --- copies and conversions --- */
 
 /* What a line allocates, in tensors. */
 static uint64_t allocated_by(const struct rules_ctx *ctx, const struct profile_frame *frame)

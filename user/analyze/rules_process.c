@@ -261,8 +261,6 @@ void rules_process(struct rules_ctx *ctx)
 	disk_bound(ctx);
 }
 
-/* --- the capture: what tracing cost, what was lost --- */
-
 static double probe_cost(const struct profile_probe *probe)
 {
 	return (double)probe->hits_count * probe->cost_ns;

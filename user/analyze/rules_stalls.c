@@ -11,8 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-/* --- what slow steps did --- */
-
 /* location_package(), also of the standard library: "gzip" of /usr/lib/python3.11/gzip.py */
 static size_t package_of(const char *file, const char **package)
 {
@@ -132,8 +130,6 @@ static void add_cause(struct text *text, const struct rules_ctx *ctx,
 	add_part(text, cause, SLOW_COLLECTS, "collects garbage", "");
 }
 
-/* --- what helps --- */
-
 static const struct stall_remedy {
 	const char *const *words; /* in the names of a function that stalls */
 	const char *remedy;
@@ -174,8 +170,6 @@ static const char *stall_remedy(const struct slow_cause *cause)
 		return stall_remedies[DISK_REMEDY].remedy;
 	return "Do it less often, make it cheaper, or do it in another thread or process.";
 }
-
-/* --- every k-th step --- */
 
 /* The optimizer that works once in so many backward passes is part of the work. */
 static bool is_optimizer(const struct slow_cause *cause)
@@ -287,8 +281,6 @@ static void periodic_stall(struct rules_ctx *ctx, const struct slow_steps *slow)
 	rules_ctx_add(ctx, "PeriodicStall", rules_severity(ctx, note.gain_ns), share, &note);
 }
 
-/* --- slow steps now and then --- */
-
 static enum bottleneck bottleneck_of(const struct slow_cause *cause)
 {
 	if (lacks_cpus_mostly(cause))
@@ -387,8 +379,6 @@ static void uneven_steps(struct rules_ctx *ctx, const struct slow_steps *slow)
 		      share, &note);
 }
 
-/* --- the step for which a flight recorder wrote the capture --- */
-
 /* Its index in steps->times, from 1; 0: it is not there. */
 static size_t captured_step(const struct rules_ctx *ctx)
 {
@@ -454,8 +444,6 @@ static void slow_step(struct rules_ctx *ctx)
 	write_captured(&note, ctx, step_ns, &cause);
 	rules_ctx_add(ctx, "SlowStep", FINDING_HIGH, note.share, &note);
 }
-
-/* --- the garbage collector --- */
 
 static void write_garbage(struct note *note, const struct rules_ctx *ctx,
 			  const struct sampled *collecting)

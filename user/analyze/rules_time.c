@@ -212,8 +212,6 @@ void rules_functions(struct rules_ctx *ctx)
 	}
 }
 
-/* --- steps of a training: what they wait for, and whether they are alike --- */
-
 static double phase_share(const struct profile_steps *steps, enum profile_phase phase)
 {
 	return (double)steps->phases[phase] / (double)steps->total_ns;

@@ -28,8 +28,6 @@ struct search {
 	} * spreads;
 };
 
-/* --- one collective --- */
-
 /* Functions of two captures are two, also where they are the same. */
 static uint64_t name_of(struct search *search, uint32_t id)
 {
@@ -125,8 +123,6 @@ static void find_meetings(struct search *search, size_t reference, uint64_t *cam
 			add_meeting(search, came_ns, leads->list[i].to_ns);
 	}
 }
-
-/* --- all of them --- */
 
 static int by_spread(const void *left, const void *right)
 {

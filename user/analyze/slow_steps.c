@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- which are slow --- */
-
 static uint64_t duration_of(const struct profile_step_time *step)
 {
 	return step->to_ns - step->from_ns;
@@ -54,8 +52,6 @@ bool slow_steps_is_periodic(const struct slow_steps *slow, size_t index)
 {
 	return slow->period && index >= slow->first && (index - slow->first) % slow->period == 0;
 }
-
-/* --- whether they come periodically --- */
 
 /* Distances between slow steps are tried as periods: of each to so many after it, for others may
  * lie between, and at most so many. */
@@ -198,8 +194,6 @@ int slow_steps_find(struct slow_steps *slow, const struct profile_steps *steps,
 	free(indices.list);
 	return err;
 }
-
-/* --- what they did --- */
 
 enum step_kind { STEP_ORDINARY, STEP_WANTED, STEP_LEFT_OUT };
 

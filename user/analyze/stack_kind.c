@@ -7,8 +7,6 @@
 #include <fnmatch.h>
 #include <string.h>
 
-/* --- frames --- */
-
 bool frame_is_same_function(const struct profile_frame *a, const struct profile_frame *b)
 {
 	return !strcmp(a->function, b->function) && !strcmp(a->file, b->file) &&
@@ -42,8 +40,6 @@ bool stack_has_function(const struct profile_stack *stack, const struct profile_
 			return true;
 	return false;
 }
-
-/* --- the interpreter --- */
 
 size_t stack_innermost_python(const struct profile_stack *stack)
 {
@@ -93,8 +89,6 @@ bool stack_runs_python(const struct profile_stack *stack)
 {
 	return stack_is_in_interpreter(stack) && !frame_is_system_call(stack->frames[0]);
 }
-
-/* --- input, collectives --- */
 
 /* Python's own queues, and what reads from them: a lock or a poll there waits for input. */
 static bool is_input_function(const struct profile_frame *frame)
@@ -174,8 +168,6 @@ bool stack_communicates(const struct profile_stack *stack)
 	return false;
 }
 
-/* --- garbage --- */
-
 /* Releases 3.8 to 3.14 and those without the GIL: "gc_collect_main", "gc_collect_impl",
  * "gc_collect_young", … Debuggers and compilers may add ".constprop.0", ".part.0". */
 static bool is_collector(const struct profile_frame *frame)
@@ -210,8 +202,6 @@ bool stack_collects_garbage(const struct profile_stack *stack)
 	}
 	return collects;
 }
-
-/* --- compilers --- */
 
 /* The framework's Python that does it. */
 static const struct compiler {

@@ -29,8 +29,6 @@ struct division {
 	struct step_time *time; /* while it is found, of the whole recording */
 };
 
-/* --- classes --- */
-
 static enum time_class class_of_call(const struct division *d,
 				     const struct profile_function *function)
 {
@@ -129,8 +127,6 @@ static enum time_class class_of_wait(const struct division *d, const struct stra
 	return stratum->is_call ? stratum->class : class_of_kind(kind);
 }
 
-/* --- the samples --- */
-
 /* While there are steps. */
 static double count_of(const struct profile_activity *sample)
 {
@@ -168,8 +164,6 @@ static double driver_time(const struct division *d, const struct stratum *stratu
 		return stratum->exact_ns;
 	return stratum->exact_ns * stratum->own_ns / stratum->all_ns;
 }
-
-/* --- the waits --- */
 
 static void add_wait(struct division *d, struct stratum *stratum,
 		     const struct profile_activity *wait, double ns)
@@ -272,8 +266,6 @@ static void add_waits(struct division *d)
 					    growths[wait->reason == PERFX_WAIT_RUNNABLE]);
 	}
 }
-
-/* --- what ran --- */
 
 /* More than the samples can have missed was waiting, of which nothing is known. */
 #define DEVIATIONS 4

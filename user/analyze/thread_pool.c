@@ -96,8 +96,6 @@ bool stack_spins(const struct thread_pool *pool, const struct profile_stack *sta
 	       (!first->module[0] && is_in_loop(pool->loop_address, first->address));
 }
 
-/* --- the loop that polls, in code without a file --- */
-
 static bool is_busy(const struct profile_activity *sample)
 {
 	return sample->state == PERFX_SAMPLE_ON_CPU && stack_is_of_pool(sample->stack);
@@ -148,8 +146,6 @@ static uint64_t find_loop(const struct profile_activities *samples)
 	return most >= SPIN_SAMPLES && (double)most >= SPIN_LOOP_SHARE * (double)all ? loop : 0;
 }
 
-/* --- the pool --- */
-
 static int add_thread(struct thread_pool *pool, struct map64 *tids, uint32_t tid)
 {
 	if (map64_get(tids, tid) != MAP64_NONE)
@@ -197,8 +193,6 @@ int thread_pool_find(struct thread_pool *pool, const struct profile_process *pro
 	map64_clear(&tids);
 	return err;
 }
-
-/* --- how many threads it has --- */
 
 #define AT_START " before the program starts"
 #define OPENMP	 "OMP_NUM_THREADS=%u" AT_START
@@ -303,8 +297,6 @@ bool thread_pool_add_setting(struct text *text, const struct profile_process *pr
 	text_printf(text, pool_settings[user].setting, threads, threads);
 	return true;
 }
-
-/* --- functions that several threads share --- */
 
 /* Fewer say nothing. */
 #define PARALLEL_SAMPLES_MIN 30

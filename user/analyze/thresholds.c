@@ -46,8 +46,6 @@ void threshold_set(struct thresholds *thresholds, const struct threshold_row *ro
 	*(double *)member = value;
 }
 
-/* --- values as a file gives them -------------------------------------------------------------- */
-
 static bool parse_number(const char *text, double *value)
 {
 	char *end;

@@ -436,8 +436,6 @@ static void add_growth(struct text *text, const struct profile_process *p,
 	}
 }
 
-/* --- what is wrong --- */
-
 const struct finding *first_problem(const struct process_analysis *analysis)
 {
 	for (size_t i = 0; i < analysis->findings_count; i++)
@@ -484,8 +482,6 @@ static void say_problem(struct text *text, const struct process_analysis *analys
 			    finding->subject, finding->evidence);
 	add_hottest_sentence(text, analysis, finding);
 }
-
-/* --- nothing is wrong --- */
 
 /* Computing for less of the time it is not what the process is for. */
 #define HEALTHY_COMPUTE 0.50

@@ -67,8 +67,6 @@ uint32_t probes_exits_group(const struct probes *probes, size_t index)
 	return (uint32_t)index + 1;
 }
 
-/* --- expenses --- */
-
 void expenses_add(struct expenses *expenses, enum worth worth, struct expense expense)
 {
 	expenses->all_ns += expense.ns;
@@ -199,8 +197,6 @@ void probes__add_expenses(const struct probes *probes, bool everything, struct e
 			expenses->all_ns += expense.ns;
 	}
 }
-
-/* --- steps down --- */
 
 static void say(struct probes *probes, size_t index)
 {
@@ -394,8 +390,6 @@ uint64_t probes__detached_count(const struct probes *probes)
 {
 	return probes->detached_count;
 }
-
-/* --- allocation probes: which are attached, and what they cost --- */
 
 bool probes_alloc_wanted(const struct probes *probes, const struct plan_function *alloc_probe)
 {

@@ -14,10 +14,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* --- calibration targets ---
- *
- * There are two of each, so that entry and exit and a return probe can be measured without waiting
- * until the links of the one are gone.
+/*
+ * Calibration targets: there are two of each, so that entry and exit and a return probe can be
+ * measured without waiting until the links of the one are gone.
  */
 
 #if defined(__x86_64__)
@@ -101,8 +100,6 @@ int64_t calib_target_offset(const void *address)
 	return offset;
 }
 
-/* --- run times of the programs --- */
-
 /* Fewer runs than these are no account, nor are accounts of more than so many times the lowest. */
 #define RUNS_LEAST 50
 #define RUNS_TIMES 3
@@ -136,8 +133,6 @@ double run_accounts_ns(const struct run_accounts *accounts)
 	}
 	return mean_ns(sum);
 }
-
-/* --- calibration --- */
 
 /* Calls that are timed, one by one. */
 #define CALLS 60
@@ -372,8 +367,6 @@ double calibration_span_ns(const struct calibration *calibration, enum site_kind
 	return ret == PERFX_RETURN_PROBE ? calibration->empty_span_by_return_ns[entry]
 					 : calibration->empty_span_ns[entry];
 }
-
-/* --- hits in the traced processes --- */
 
 /* The kernel accounts for the programs' run time in one of so many ticks. */
 #define ACCOUNT_PERIOD 10

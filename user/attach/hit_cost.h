@@ -20,8 +20,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* --- calibration targets: what features are tried on, too --- */
-
 /* Functions with a known first and last instruction. */
 struct calib_target {
 	enum perfx_site site;
@@ -37,8 +35,6 @@ const struct calib_target *calib_target_of(enum perfx_site site, bool by_return)
 /* File offset of an address in this program's own executable, for links on /proc/self/exe;
  * -errno. */
 int64_t calib_target_offset(const void *address);
-
-/* --- run times of the programs --- */
 
 /* Mean ns a run, by enum tracer_program; 0: not known. */
 struct run_times {
@@ -60,8 +56,6 @@ struct run_accounts {
 bool run_accounts_add(struct run_accounts *accounts, struct accounted_runs runs);
 /* Mean ns a run, without accounts that are far above the lowest one; 0: not known. */
 double run_accounts_ns(const struct run_accounts *accounts);
-
-/* --- calibration --- */
 
 #define SITE_KINDS (PERFX_SITE_STEPPED + 1)
 
@@ -91,8 +85,6 @@ double calibration_call_ns(const struct calibration *calibration,
 /* The part of that between the call's own two time stamps. */
 double calibration_span_ns(const struct calibration *calibration, enum site_kind entry,
 			   enum perfx_return ret);
-
-/* --- hits in the traced processes --- */
 
 /* Work that tracing does in the traced processes without a probe. */
 struct background_cost {

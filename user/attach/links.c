@@ -109,8 +109,7 @@ static void link_close_all(const struct link *links, size_t count, const struct 
 		pthread_join(threads[i], NULL);
 }
 
-/* --- closing links in a forked process ---
- *
+/*
  * At the end of a recording with perf-event links, a forked process holds the last descriptors of
  * the links and closes them. The report is written at once, and the tracer may exit before the last
  * probe is removed.
@@ -262,10 +261,9 @@ static bool close_in_child(const struct closing *closing)
 	return false;
 }
 
-/* --- closing links while their owner goes on ---
- *
- * What waits to be closed is bounded by the descriptors that the process may have. Where no thread
- * can be had, links are closed at once.
+/*
+ * Links that a thread closes while their owner goes on, at most as many as the process may have
+ * descriptors. Without a thread, links are closed at once.
  */
 
 struct link_closer {
@@ -435,8 +433,6 @@ int link_iterate(int link_fd)
 	close(fd);
 	return 0;
 }
-
-/* --- all links of a recording --- */
 
 struct link_tag {
 	bool is_alloc_probe;

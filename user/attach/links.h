@@ -13,8 +13,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* --- one link --- */
-
 /* enum bpf_attach_type of linux/bpf.h, which older copies of that header lack. */
 #define BPF_ATTACH_UPROBE_MULTI	  48
 #define BPF_ATTACH_UPROBE_SESSION 57
@@ -46,8 +44,6 @@ void link_warm_pages(int file_fd, const uint64_t *offsets, size_t count);
 
 /* Runs an iterator's program once on everything that its link iterates over. 0 or -errno. */
 int link_iterate(int link_fd);
-
-/* --- all links of a recording --- */
 
 /* What they call: by points and moment. */
 enum tracer_program {
@@ -130,8 +126,6 @@ void links__detach_later(struct links *links);
  * closed and returns true. If the kernel closes links one after the other (perf events), it returns
  * false at once, and a forked process closes all links, those of group_kept too. */
 bool links__end(struct links *links, uint32_t group_kept);
-
-/* --- the process that closes links --- */
 
 /* Longest wait for this process after the report has been written. */
 #define DETACHING_PATIENCE_MS 2000

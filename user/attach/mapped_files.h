@@ -11,9 +11,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* --- new mappings ---
- *
- * As they happen, by perf's sideband (PERF_RECORD_MMAP2 of a dummy event on each CPU). It costs
+/*
+ * New mappings as they happen, by perf's sideband (PERF_RECORD_MMAP2 of a dummy event on each
+ * CPU). It costs
  * nothing but on such a mapping, unlike system-call tracepoints, which slow down every system call
  * of the machine, and needs no tracefs.
  */
@@ -39,8 +39,6 @@ struct new_mapping {
 int mappings__take(struct mappings *mappings,
 		   void (*fn)(const struct new_mapping *mapping, void *ctx), void *ctx);
 
-/* --- files that untraced processes map, which probes would slow down --- */
-
 struct sharing {
 	size_t module; /* index in the plan */
 	bool shared;   /* out: a process that is not traced maps it */
@@ -63,11 +61,11 @@ void untraced_files_clear(struct untraced_files *untraced);
 size_t sharing_find(struct untraced_files *untraced, const struct plan *plan, const pid_t *members,
 		    size_t members_count, struct sharing *files, size_t count);
 
-/* --- traced files that are written to ---
- *
- * A probe is put where an instruction of the old content was, and the kernel executes what it read
- * there: a program that maps the new content dies of it. So all probes of a file go as soon as it
- * is written to; programs that map it from then on get their own, planned anew.
+/*
+ * Traced files that are written to. A probe is put where an instruction of the old content was, and
+ * the kernel executes what it read there: a program that maps the new content dies of it. So all
+ * probes of a file go as soon as it is written to; programs that map it from then on get their own,
+ * planned anew.
  *
  * What remains: writes through a shared mapping are noticed only when a program maps something
  * next, and a program that maps the file between the write and the tracer's turn still meets the

@@ -220,8 +220,6 @@ void memory__paused(struct memory *memory, uint64_t from_ns, uint64_t to_ns)
 	memory->looked_ns = to_ns;
 }
 
-/* --- what the budget can do --- */
-
 /* "tensor allocations sampled since 2.1 s: leaks cannot be placed; --memory tensor keeps them" */
 static void say_step(const struct memory *memory, enum perfx_domain domain, const char *of,
 		     const char *now, const char *effect)

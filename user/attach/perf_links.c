@@ -19,8 +19,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* --- one link --- */
-
 /* Opens a perf event, which the link then keeps open. Returns the link's descriptor or -errno. */
 static int link_perf(struct perf_event_attr *attr, const struct link_request *request,
 		     uint64_t cookie)
@@ -79,8 +77,6 @@ int link_single(const struct link_request *request)
 	name_file(path, request->file_fd);
 	return type < 0 ? (int)type : link_perf(&attr, request, points->cookies[0]);
 }
-
-/* --- tracefs --- */
 
 /* Groups of events are named by GROUP_PREFIX, the tracer's pid, and a random number. */
 #define GROUP_PREFIX "perfx_"

@@ -283,8 +283,6 @@ void probes_only_count(struct probes *probes, size_t index)
 	probes_drop_exits(probes, index);
 }
 
-/* --- records --- */
-
 static unsigned flags_of(const struct probes *probes, const struct plan_function *function)
 {
 	const char *step_range = probes->plan->options.step_range;

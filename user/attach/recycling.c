@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- indices that are free --- */
-
 void tracer__give(struct tracer *tracer, enum perfx_id_kind kind, uint32_t id)
 {
 	struct perfx_free_ids *ids = &tracer->free_ids[kind];
@@ -41,8 +39,6 @@ const struct perfx_free_ids *tracer__free_ids(const struct tracer *tracer, enum 
 {
 	return &tracer->free_ids[kind];
 }
-
-/* --- hash maps --- */
 
 /* Entries are read so many at a time: each on its own would be a system call. */
 #define BATCH_ENTRIES 4096

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- several lanes, one order of time --- */
-
 /* Before each record in a lane. */
 struct head {
 	uint64_t time_ns;
@@ -161,8 +159,6 @@ void merge__take(struct merge *merge, uint64_t until_ns,
 		} while (head && head->time_ns < next_ns && head->time_ns <= until_ns);
 	}
 }
-
-/* --- the rings --- */
 
 #define DRAIN_MAX 2000000
 /* Records taken from a ring before the next ring's turn: limits the backlog to be merged. */

@@ -39,8 +39,7 @@ bool rings__drain(struct rings *rings);
 /* Gives away what is held back. To be called after the last write. */
 void rings__flush(struct rings *rings);
 
-/* --- what merges them ---
- *
+/*
  * Records that come by several lanes, as one stream in order of time. What comes out is in order as
  * long as each lane has been given all that is older than the time up to which records are asked
  * for; one that comes later goes out late.

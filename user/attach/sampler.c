@@ -55,8 +55,6 @@ struct sampler {
 	struct pack_buffer buffer;
 };
 
-/* --- threads that run ------------------------------------------------------------------------ */
-
 int cpu_clock_open(int cpu, uint64_t interval_ns)
 {
 	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
@@ -130,8 +128,6 @@ static void start_clocks(struct sampler *sampler)
 	}
 }
 
-/* --- threads that do not --------------------------------------------------------------------- */
-
 /* Visits the threads of a process, of pid 0 all threads. -E2BIG: this kernel cannot visit those of
  * one process (6.1). */
 static int visit(const struct sampler *sampler, pid_t pid)
@@ -190,8 +186,6 @@ static void *make_rounds(void *arg)
 	}
 	return NULL;
 }
-
-/* --- both ------------------------------------------------------------------------------------ */
 
 /* Adds a reason why samples are missing. err: -errno, which is added to it, or 0. */
 static void add_reason(struct sampler *sampler, const char *what, int err)

@@ -106,8 +106,6 @@ bool thread_counters__all_functions(const struct thread_counters *thread_counter
 	return thread_counters->choice == COUNTERS_ON || thread_counters->choice == COUNTERS_LISTED;
 }
 
-/* --- sums of processes ---------------------------------------------------------------------- */
-
 static struct perf_process *process_of(struct thread_counters *thread_counters, uint32_t process)
 {
 	if (grow_array(&thread_counters->processes, &thread_counters->processes_capacity,
@@ -141,8 +139,6 @@ static void add_thread(struct thread_counters *thread_counters, const struct per
 		process->running_ns += read_back[2];
 	}
 }
-
-/* --- threads -------------------------------------------------------------------------------- */
 
 static struct perf_thread *find_thread(const struct thread_counters *thread_counters, pid_t tid)
 {
@@ -237,8 +233,6 @@ void thread_counters__scan(struct thread_counters *thread_counters, struct trace
 			drop_thread(thread_counters, tracer, thread);
 	}
 }
-
-/* --- records -------------------------------------------------------------------------------- */
 
 void thread_counters__describe(struct thread_counters *thread_counters, struct sink *sink)
 {

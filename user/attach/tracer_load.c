@@ -652,8 +652,6 @@ void tracer__free(struct tracer *tracer)
 	free(tracer);
 }
 
-/* --- in a thread of its own ------------------------------------------------------------------- */
-
 struct loading {
 	struct tracer_options options;
 	const struct features *features;

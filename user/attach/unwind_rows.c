@@ -187,8 +187,6 @@ int unwind_rows__load(struct unwind_rows *rows, uint32_t page, struct image *ima
 	return 0;
 }
 
-/* --- room --- */
-
 static struct perfx_unwind_page page_at(const struct unwind_rows *rows, uint32_t page)
 {
 	uint64_t word = __atomic_load_n(&rows->memory.pages[page], __ATOMIC_RELAXED);

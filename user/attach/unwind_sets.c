@@ -27,8 +27,6 @@ struct unwind_sets {
 	size_t users_count, users_room;
 };
 
-/* --- code of files --- */
-
 void code_pages__add_segment(struct code_pages *code, uint64_t vaddr, uint64_t size,
 			     uint64_t offset)
 {
@@ -76,8 +74,6 @@ uint64_t code_pages__vaddr(const struct code_pages *code, uint32_t page)
 {
 	return (code->first_vaddr_page + page - code->first_page) * UNWIND_PAGE_BYTES;
 }
-
-/* --- mappings --- */
 
 /* The segment that a mapping shows most of: neighbours may share a page of the file. */
 static const struct code_segment *segment_of(const struct code_pages *code,
@@ -189,8 +185,6 @@ uint32_t mapping_page(const struct perfx_unwind_mapping *mapping, uint64_t addre
 {
 	return mapping->pages_base + (uint32_t)((address - mapping->bias) / UNWIND_PAGE_BYTES);
 }
-
-/* --- sets --- */
 
 struct unwind_sets *unwind_sets__new(void)
 {

@@ -19,8 +19,6 @@
 
 #define UNWIND_PAGE_BYTES (1ull << PERFX_UNWIND_PAGE_BITS)
 
-/* --- code of files --- */
-
 #define CODE_SEGMENTS_MAX 8
 
 /* A file's code, and its pages in the table of pages. */
@@ -44,8 +42,6 @@ void code_pages__place(struct code_pages *code, uint32_t first_page);
 /* The first vaddr of one of its pages. */
 uint64_t code_pages__vaddr(const struct code_pages *code, uint32_t page);
 
-/* --- mappings --- */
-
 struct mapping_list {
 	struct perfx_unwind_mapping *mappings; /* sorted, none overlaps */
 	size_t count, room;
@@ -61,8 +57,6 @@ bool mapping_list__has(const struct mapping_list *list, const struct perfx_unwin
 bool mapping_list__equal(const struct mapping_list *a, const struct mapping_list *b);
 /* The page of an address in a mapping that has pages. */
 uint32_t mapping_page(const struct perfx_unwind_mapping *mapping, uint64_t address);
-
-/* --- sets: a list of mappings in a slot of the BPF map while processes use it --- */
 
 #define UNWIND_SLOT_NONE UINT32_MAX
 

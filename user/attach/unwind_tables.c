@@ -78,8 +78,6 @@ struct unwind_tables {
 	} publication;
 };
 
-/* --- files --- */
-
 /* Stacks end in code whose table has no place. */
 static void say_full(struct unwind_tables *tables, const char *what)
 {
@@ -213,8 +211,6 @@ static void load_page(struct unwind_tables *tables, struct table_file *file, uin
 		say_full(tables, "32 MiB of rows");
 }
 
-/* --- what is resident --- */
-
 /* Rows compiled ahead take no more: much of a framework's code that is in memory is in no stack. */
 #define AHEAD_BYTES_MAX (4u << 20)
 
@@ -245,8 +241,6 @@ static void load_resident(struct unwind_tables *tables, struct table_file *file,
 			image__release_pages(file->image);
 	}
 }
-
-/* --- mappings of processes --- */
 
 static int read_mappings(struct unwind_tables *tables, pid_t pid, struct mapping_list *list)
 {
@@ -516,8 +510,6 @@ void unwind_tables__forget(struct unwind_tables *tables, pid_t pid)
 	release_slot(tables, unwind_sets__forget(tables->sets, pid));
 }
 
-/* --- requests --- */
-
 static int on_request(void *ctx, void *data, size_t size)
 {
 	struct unwind_tables *tables = ctx;
@@ -557,8 +549,6 @@ struct unwind_usage unwind_tables__usage(const struct unwind_tables *tables)
 				     .left_out = file_cache__left_out(tables->cache),
 				     .cpu_ns = tables->cpu_ns};
 }
-
-/* --- life --- */
 
 static void *map_shared(int fd, size_t bytes)
 {

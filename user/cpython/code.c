@@ -20,8 +20,6 @@
 #define STRING_STATE  32
 #define BYTES_DATA    32
 
-/* --- strings ---------------------------------------------------------------------------------- */
-
 static void add_character(struct text *text, uint32_t code)
 {
 	char bytes[4];
@@ -93,8 +91,6 @@ static char *read_string(pid_t pid, const struct code_offsets *code, uint64_t ad
 	}
 	return length ? text_take(&text) : strdup("");
 }
-
-/* --- code objects ----------------------------------------------------------------------------- */
 
 /* The beginning of a code object, up to its bytecode. */
 #define CODE_BYTES 256
@@ -193,8 +189,6 @@ void code_clear(struct code *code)
 	free((uint8_t *)(uintptr_t)code->lines.bytes);
 	*code = (struct code){0};
 }
-
-/* --- which code object it is ------------------------------------------------------------------ */
 
 static int mix_string(pid_t pid, const struct perfx_python_layout *layout, uint64_t address,
 		      uint64_t *hash)

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- the file that has the interpreter -------------------------------------------------------- */
-
 /* What is asked of its symbols; addresses in the process, 0: it has none. */
 struct symbols {
 	uint64_t runtime, version, code_type;
@@ -47,8 +45,6 @@ static bool find_symbols(pid_t pid, const struct maps *maps, const struct module
 	image__free(image);
 	return symbols->runtime && symbols->code_type;
 }
-
-/* --- its release ------------------------------------------------------------------------------ */
 
 /* The release in a name such as "libpython3.9.so.1.0" or "/usr/lib/python3.9/…", as in the upper
  * half of PY_VERSION_HEX; 0: none. */
@@ -92,8 +88,6 @@ static void format_version(struct cpython *python, uint32_t version)
 		snprintf(python->version, sizeof(python->version), "%u.%u", version >> 24,
 			 version >> 16 & 0xff);
 }
-
-/* --- its type of code objects ----------------------------------------------------------------- */
 
 /* struct PyTypeObject and PyMemberDef, the same in all releases. */
 #define TYPE_BASIC_SIZE 32
@@ -152,8 +146,6 @@ static bool members_agree(pid_t pid, const struct cpython *python)
 	}
 	return true;
 }
-
-/* --- its threads ------------------------------------------------------------------------------ */
 
 /* A process runs on while it is looked at, so a look may fail. */
 #define LOOKS_MAX	 50
@@ -265,8 +257,6 @@ static enum cpython_found check(pid_t pid, const struct cpython *python, const c
 	/* a thread may have lost its CPU in the middle of a call all the while */
 	return CPYTHON_NOT_YET;
 }
-
-/* --- the whole -------------------------------------------------------------------------------- */
 
 /* Of the main interpreter, to which the second pointer leads. */
 static uint64_t gil_of(pid_t pid, const struct cpython *python, uint64_t runtime)

@@ -27,9 +27,6 @@ struct folder {
 	int length; /* of path */
 };
 
-/* --- what is known of a folder -----------------------------------------------------------------
- */
-
 static uint64_t key_of(const struct folder *folder, const char *name, size_t length)
 {
 	uint64_t parts[] = {folder->root_id, fnv1a(folder->path, (size_t)folder->length),
@@ -59,9 +56,6 @@ static void add_module(const struct folder *folder, const char *name, size_t len
 	if (bytes < (int)sizeof(file))
 		add_known(folder, file, (size_t)bytes);
 }
-
-/* --- the lists of a package --------------------------------------------------------------------
- */
 
 /* A list in a package's folder of information; NULL: there is none that can be read. */
 static FILE *open_list(const struct folder *folder, const char *package, const char *name)
@@ -172,9 +166,6 @@ static void read_folder(const struct folder *folder)
 			read_package(folder, entry->d_name);
 	closedir(entries);
 }
-
-/* --- files -------------------------------------------------------------------------------------
- */
 
 /* Is what lies in a folder under this name installed there? */
 static bool has(const struct folder *folder, const char *name)

@@ -4,8 +4,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* --- to 3.12: by table ------------------------------------------------------------------------ */
-
 /* struct _gil_runtime_state: an interval, the last holder, locked. */
 #define GIL_HOLDER 8
 #define GIL_LOCKED 16
@@ -126,8 +124,6 @@ static const struct cpython_release releases[] = {
 		.interpreter_gil = 384,
 	},
 };
-
-/* --- since 3.13: as the runtime describes itself ---------------------------------------------- */
 
 #define COOKIE "xdebugpy"
 
@@ -285,8 +281,6 @@ static const char *describe(const uint8_t *runtime, const struct description *at
 		return "its _Py_DebugOffsets make no sense";
 	return NULL;
 }
-
-/* --- both ------------------------------------------------------------------------------------- */
 
 static const char *by_table(uint32_t minor, struct cpython_release *release)
 {

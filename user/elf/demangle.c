@@ -17,8 +17,6 @@
 
 enum { TEXT_MAX = 64 * 1024 };
 
-/* --- reading a declaration ------------------------------------------------------------------ */
-
 static bool is_word(char c)
 {
 	return isalnum((unsigned char)c) || c == '_' || c == '$' || (c & 0x80);
@@ -154,8 +152,6 @@ char *demangle_pretty(const char *pretty_function)
 		return strdup(pretty_function);
 	return strndup(name.start, (size_t)(name.end - name.start));
 }
-
-/* --- demangling ----------------------------------------------------------------------------- */
 
 struct sink {
 	char *text;

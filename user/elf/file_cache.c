@@ -57,8 +57,6 @@ void file_cache__free(struct file_cache *files)
 	free(files);
 }
 
-/* --- roots --- */
-
 static uint32_t find_root(const struct file_cache *files, const struct stat *status)
 {
 	for (size_t i = 0; i < files->roots_count; i++)
@@ -90,8 +88,6 @@ uint32_t file_cache__root(struct file_cache *files, pid_t pid)
 		(struct cached_root){.fd = fd, .device = status.st_dev, .inode = status.st_ino};
 	return (uint32_t)files->roots_count++;
 }
-
-/* --- files --- */
 
 /* While a file is held its inode number is not reused. */
 static bool is_same(const struct cached_file *file, const struct mapping *mapping)

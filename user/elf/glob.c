@@ -25,8 +25,6 @@ bool glob_matches(const char *glob, const char *text)
 	return !fnmatch(glob, text, 0);
 }
 
-/* --- alternatives --------------------------------------------------------------------------- */
-
 /* Past one character of a glob, a set or an escape being one. */
 static const char *step(const char *p)
 {

@@ -348,8 +348,6 @@ static bool open_debug(struct image *image)
 	return try_build_id(image) || try_debuglink(image);
 }
 
-/* --- DWARF ----------------------------------------------------------------------------------- */
-
 static bool has_dwarf(const struct elf_view *view)
 {
 	const uint8_t *bytes;
@@ -423,8 +421,6 @@ int image__debug_info(struct image *image, int *fd, int *alt_fd)
 	*alt_fd = image->alt_fd;
 	return image->alt_fd < 0 ? -ENOENT : 0;
 }
-
-/* --- opening -------------------------------------------------------------------------------- */
 
 static int image_load(struct image *image, int fd, const char *path, const char *root)
 {

@@ -301,8 +301,6 @@ bool pattern__matches_name(const struct pattern *pattern, const char *symbol_nam
 	return found;
 }
 
-/* --- operators: "aten::add.Tensor" -------------------- */
-
 static bool is_operator(const char *glob)
 {
 	return begins_with(glob, OPERATOR_NAMESPACE);

@@ -507,8 +507,6 @@ static int emit_symbol(struct job *job, size_t index)
 	return 0;
 }
 
-/* --- with DWARF ------------------------------------------------------------------------------ */
-
 static bool place_line(struct job *job, uint64_t vaddr, struct symbolized_place *place)
 {
 	Dwarf_Line *line = dwarf_getsrc_die(&job->unit.die, vaddr);
@@ -682,8 +680,6 @@ static int emit_with_dwarf(struct job *job)
 	dwarf_file__free(job->file);
 	return err;
 }
-
-/* --- in a child ------------------------------------------------------------------------------ */
 
 /*
  * A file of 58 KB can have a line table of 60 million rows, for which libdw allocates 6 GB. libdw

@@ -37,8 +37,6 @@ static bool wanted(const struct plan *plan, const struct perfx_alloc_probe *allo
 	return plan->options.memory != MEMORY_TENSOR || alloc_probe->domain != PERFX_DOMAIN_HOST;
 }
 
-/* --- finding --- */
-
 static int note_symbol(const struct symbol *symbol, void *ctx)
 {
 	allocator_note_symbol(&((struct finding *)ctx)->file, symbol->name, symbol->global);
@@ -96,8 +94,6 @@ static bool is_same_alloc_probe(const struct candidate *a, const struct candidat
 {
 	return a->offset == b->offset && a->rule.alloc_probe.tag == b->rule.alloc_probe.tag;
 }
-
-/* --- one allocation probe --- */
 
 static bool is_other(uint64_t vaddr, const char *name, void *ctx)
 {
@@ -302,8 +298,6 @@ static int plan_alloc_probe(struct plan *plan, struct image *image, uint32_t mod
 			       strcmp(candidate->rule.name, "numpy") != 0;
 	return 0;
 }
-
-/* --- a file --- */
 
 static int plan_candidates(struct plan *plan, struct image *image, uint32_t module,
 			   struct finding *finding)

@@ -217,8 +217,6 @@ bool plan_annotation_begins(const struct perfx_annotation *annotation)
 	return false;
 }
 
-/* --- a file --- */
-
 /* Where the ranges of ENTER_NAMED end: where `caller` hands its first argument, the range, over to
  * `callee`. */
 static const struct {
@@ -557,8 +555,7 @@ int plan_annotations(struct plan *plan, struct image *image, size_t module)
 	return err;
 }
 
-/* --- USDT ------------------------------------------------------------------------------------
- *
+/*
  * USDT probes: those that were asked for are counted, those of perfx.h mark ranges. A probe is a
  * place in a function, a nop, at which its arguments are where its note says; perfx.h's markers are
  * functions, so theirs are in the registers of a call.

@@ -398,9 +398,6 @@ ssize_t plan__add_file(struct plan *plan, const char *path, uint64_t inode)
 	return index;
 }
 
-/* --- whose malloc? Several files may define it; a call goes to the first of them. ---------------
- */
-
 static ssize_t module_at(const struct plan *plan, const struct mapping *mapping)
 {
 	struct module_ref ref;
@@ -480,9 +477,6 @@ ssize_t plan__provider(const struct plan *plan, pid_t pid, ssize_t *own, bool *g
 	maps__free(maps);
 	return provider < 0 && *own >= 0 ? *own : provider;
 }
-
-/* --- patterns without a match: some wait for their file, some are wrong -------------------------
- */
 
 struct nearest_feed {
 	struct nearest *nearest;

@@ -17,8 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- site and cost ------------------------------------------------------------------------------
- *
+/*
  * A site that suits the cost: the arguments that its program reads are still in registers there,
  * and the result is there at the exits when it asks for that.
  */
@@ -147,8 +146,6 @@ static int plan_site(struct plan *plan, struct image *image, struct plan_functio
 	return site_plan(image, function->vaddr, function->size, &options, &function->site);
 }
 
-/* --- perfx_flops() ---------------------------------------------------------------------------- */
-
 struct hints {
 	struct plan *plan;
 	struct image *image;
@@ -220,9 +217,6 @@ int plan_hints(struct plan *plan, struct image *image, size_t module)
 	return image__each_hint(image, add_hint, &hints);
 }
 
-/* --- timing: at the exits, by return probe, or only counted --------------------------------------
- */
-
 static void choose_return(const struct plan *plan, const char *base, struct plan_function *function)
 {
 	enum return_mode mode = plan->options.return_mode;
@@ -258,9 +252,6 @@ enum perfx_return plan_return(const struct plan *plan, const struct plan_functio
 {
 	return plan->c_alone && function->return_if_c ? PERFX_RETURN_PROBE : function->ret;
 }
-
-/* --- functions: named by -F, annotated, or traced by default -------------------------------------
- */
 
 struct candidate {
 	char *symbol;
@@ -632,9 +623,6 @@ int plan_image(struct plan *plan, struct image *image, size_t index)
 	}
 	return plan_candidates(plan, image, index, &selection);
 }
-
-/* --- does anything unwind? ----------------------------------------------------------------------
- */
 
 /* The C runtime itself: has unwind data of its own, and starts no unwinding through others. */
 static bool is_c_runtime(const char *base)

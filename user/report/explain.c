@@ -43,8 +43,6 @@ static const struct threshold_row *next_of(const char *kind, const struct thresh
 	return NULL;
 }
 
-/* --- the terminal ----------------------------------------------------------------------------- */
-
 /* Without the backticks around code. */
 static void add_paragraph(struct text *into, size_t column, size_t left, const char *sentences)
 {
@@ -116,9 +114,6 @@ void explain_all(struct text *into, const struct thresholds *thresholds)
 	add_thresholds(into, thresholds, "All");
 	text_add(into, "\nperfx-trace explain KIND: how it is judged, and what to try\n");
 }
-
-/* --- docs/findings.md --------------------------------------------------------------------------
- */
 
 static const char *const introduction[] = {
 	"# Findings",

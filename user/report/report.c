@@ -20,8 +20,6 @@ static const struct report_writer writers[] = {
 
 struct format_table report_formats = FORMAT_TABLE(writers);
 
-/* --- what of a profile, and in which order ---------------------------------------------------- */
-
 static bool is_named(const struct profile_process *process, const char *name)
 {
 	unsigned long pid;

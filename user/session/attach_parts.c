@@ -51,8 +51,6 @@ static void close_probes(struct recording *recording)
 const struct recording_part probes_part = {
 	.name = "probes", .open = open_probes, .tick = tick_probes, .close = close_probes};
 
-/* --- perf events of threads --- */
-
 static void count_threads(struct recording *recording)
 {
 	size_t count;
@@ -84,8 +82,6 @@ const struct recording_part thread_counters_part = {.name = "hardware counters",
 						    .end = end_thread_counters,
 						    .close = close_thread_counters};
 
-/* --- allocations --- */
-
 static int open_memory(struct recording *recording)
 {
 	struct memory_options options = {.sample_bytes = recording->options->sample_bytes,
@@ -108,8 +104,6 @@ static void close_memory(struct recording *recording)
 
 const struct recording_part memory_part = {
 	.name = "memory", .open = open_memory, .begin = begin_memory, .close = close_memory};
-
-/* --- samples --- */
 
 static int open_sampler(struct recording *recording)
 {
@@ -145,8 +139,6 @@ const struct recording_part sampler_part = {.name = "samples",
 					    .stop = stop_sampler,
 					    .close = close_sampler};
 
-/* --- the BPF programs --- */
-
 static void tick_programs(struct recording *recording)
 {
 	tracer__heed_room(recording->tracer);
@@ -167,8 +159,6 @@ static void end_programs(struct recording *recording)
  * recording with a message of its own. */
 const struct recording_part programs_part = {
 	.name = "BPF programs", .tick = tick_programs, .stop = stop_programs, .end = end_programs};
-
-/* --- rings --- */
 
 static void on_recording_window(struct recording *recording,
 				const struct perfx_recording_window *window)
@@ -266,8 +256,6 @@ const struct recording_part reader_part = {.name = "rings",
 					   .on_readable = drain,
 					   .stop = stop_reader,
 					   .close = close_reader};
-
-/* --- tables by which stacks are unwound --- */
 
 static int open_unwind_tables(struct recording *recording)
 {

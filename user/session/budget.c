@@ -65,8 +65,6 @@ struct budget {
 	unsigned samples_halved;
 };
 
-/* --- what is allowed --- */
-
 /* The cost that the limit allows in this time, which contains the cost. */
 static double allowance_ns(const struct pace *pace, double busy_ns)
 {
@@ -108,8 +106,6 @@ double pace_allowed_ns(const struct pace *pace)
 		    allowed_ns + pace->credit_ns * busy_ns / PAYBACK_NS);
 }
 
-/* --- samples and time off the CPU --- */
-
 static void look_at_background(struct budget *budget, double kept)
 {
 	for (enum tracer_background i = 0; i < TRACER_BACKGROUNDS; i++) {
@@ -148,8 +144,6 @@ static void reduce_background(struct budget *budget, enum tracer_background whic
 		      "removed during the recording: it cost more than --max-overhead allows");
 	msg_reduced("time off the CPU", "not recorded", "a higher --max-overhead keeps it");
 }
-
-/* --- a look --- */
 
 static struct expenses expenses_of(const struct budget *budget)
 {

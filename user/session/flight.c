@@ -60,8 +60,6 @@ static bool is_flight(const struct flight *flight)
 	return flight->recording->options->flight_ns;
 }
 
-/* --- segments --- */
-
 static uint64_t segment_length_ns(const struct flight *flight)
 {
 	uint64_t length_ns = flight->recording->options->flight_ns / SEGMENTS_MIN;
@@ -120,8 +118,6 @@ static void end_watched_segment(struct flight *flight, uint64_t now_ns)
 	gpu_work__name(flight->recording->gpu_work);
 }
 
-/* --- files --- */
-
 /* run.perfx, run.2.perfx, … */
 static char *path_of(const struct flight *flight, unsigned number)
 {
@@ -137,8 +133,6 @@ static char *path_of(const struct flight *flight, unsigned number)
 		return NULL;
 	return numbered;
 }
-
-/* --- closing records go into the file, not into the recording, which goes on --- */
 
 struct closing {
 	struct sink sink;
@@ -243,8 +237,6 @@ static void report_dumps(struct flight *flight, bool wait)
 	}
 }
 
-/* --- slow steps --- */
-
 static void describe_slow(struct flight *flight, const struct slow_step *step)
 {
 	char took[UNITS_MAX], median[UNITS_MAX], times[64] = "";
@@ -287,8 +279,6 @@ static void note_slow(struct flight *flight, uint64_t now_ns)
 		format_ns(after, after_ns));
 	free(path);
 }
-
-/* --- what the recording calls --- */
 
 /* Notes that a file could not be written. An error of the capture is reported when it is closed. */
 static void note_failed_write(struct flight *flight, int err)

@@ -163,8 +163,6 @@ static bool adopt(struct follow *follow, pid_t pid, uint64_t since_ns)
 	return !waits && !existed;
 }
 
-/* --- attaching: worked off between drains, for many processes at once --- */
-
 /* More wait for the next drain. */
 #define BATCH_MAX 64
 
@@ -432,8 +430,6 @@ static bool work_off(struct follow *follow, struct batch *batch, const struct at
 	return !process_has_ended(task->pid);
 }
 
-/* --- -a: processes that had ended before the tracer looked at them --- */
-
 /* Mappings remembered at a time; further ones are ignored. */
 #define EARLY_MAX 4096
 
@@ -643,8 +639,6 @@ static void look_at_untraced(struct follow *follow, uint64_t now_ns)
 	if (hits_count - before >= UNTRACED_HITS_PER_S && !leave_untraced_alone(follow, now_ns))
 		follow->untraced.next_ns = now_ns + UNTRACED_PAUSE_NS;
 }
-
-/* --- what happens to processes --- */
 
 /* Is a file attached by process? Then a forked child is not traced from its start. */
 static bool goes_by_process(const struct follow *follow)
@@ -915,8 +909,6 @@ static void tick(struct recording *recording)
 	follow->rescan = true;
 	follow->next_scan_ns = now_ns + SCAN_NS;
 }
-
-/* --- the targets --- */
 
 /* Adds a process and, unless asked not to, its running descendants. */
 static int add_target(struct follow *follow, pid_t pid)

@@ -20,8 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- address maps: what a process maps executably; never changed, shared by relatives --------- */
-
 struct mapped_range {
 	uint64_t start, end; /* addresses in the process, [start, end) */
 	uint64_t offset;     /* of start in the file */
@@ -245,8 +243,6 @@ void frames__free(struct frames *frames)
 	python_frames__free(frames->python);
 	free(frames);
 }
-
-/* --- what processes map ---------------------------------------------------------------------- */
 
 /* Valid until the next call. */
 static struct space *space_of(struct frames *frames, uint32_t process)
@@ -523,8 +519,6 @@ void frames__forget(struct frames *frames, uint32_t process)
 	map64_put(&frames->by_process, frames->spaces[index].process, index); /* there is room */
 }
 
-/* --- what stacks show ------------------------------------------------------------------------ */
-
 /* What lay at an address at a time. NULL: it is not known. */
 static const struct mapped_range *range_at(const struct space *space, uint64_t at, uint64_t time_ns)
 {
@@ -628,8 +622,6 @@ static int show_addresses(const struct frames *frames, struct space *space, uint
 	}
 	return err;
 }
-
-/* --- stacks that are named again after code was replaced --- */
 
 /* Addresses that are kept, 8 bytes each; then the list begins anew, and stacks that are not in it
  * are unknown once code was replaced. */
@@ -802,8 +794,6 @@ void frames__tick(struct frames *frames, uint64_t now_ns)
 {
 	python_frames__tick(frames->python, now_ns);
 }
-
-/* --- names ----------------------------------------------------------------------------------- */
 
 /* The calls in one file. */
 struct batch {
@@ -1107,8 +1097,6 @@ int frames__emit(struct frames *frames)
 	free(calls);
 	return first_err;
 }
-
-/* --- a part of a recording --- */
 
 static int open_frames(struct recording *recording)
 {

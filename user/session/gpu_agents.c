@@ -16,8 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- profilers of the processes' own ---------------------------------------------------------- */
-
 static bool begins_a_profile(const char *function)
 {
 	return begins_with(function, "cuptiSubscribe") ||
@@ -75,8 +73,6 @@ struct sink *profiler_watch_init(struct profiler_watch *watch, struct sink *next
 	return &watch->sink;
 }
 
-/* --- agents ----------------------------------------------------------------------------------- */
-
 /* An agent whose tracer hangs stops so long after the recording should have ended. */
 #define GRACE_NS 60000000000ull
 
@@ -105,8 +101,6 @@ static int device_of(void *ctx, const char *uuid)
 
 	return gpus__find(gpu_agents->recording->gpus, uuid);
 }
-
-/* --- into running processes ------------------------------------------------------------------- */
 
 /* A thread in a CUDA call comes out of it, or to the next one. */
 #define INJECT_NS 5000000000ull

@@ -9,8 +9,6 @@
 #include "gpu/agents.h"
 #include "session/recording.h"
 
-/* --- profilers of the processes' own ---------------------------------------------------------- */
-
 /* Stands before the recording's sink, and sees who calls the functions by which a profiler takes
  * CUPTI. What agents' own threads wait for goes no further: the program does not. All-zero is none.
  */
@@ -24,8 +22,6 @@ struct profiler_watch {
 
 /* The sink to use from now on. */
 struct sink *profiler_watch_init(struct profiler_watch *watch, struct sink *next);
-
-/* --- agents ----------------------------------------------------------------------------------- */
 
 struct gpu_agents;
 

@@ -37,8 +37,6 @@ struct gpu_work {
 	struct pack_buffer buffer;
 };
 
-/* --- names ----------------------------------------------------------------------------------- */
-
 /* Of an address in a process: of 47 bits. */
 static uint64_t key_of(const struct perfx_gpu_key *key)
 {
@@ -112,8 +110,6 @@ static uint32_t name_of(struct gpu_work *work, const struct perfx_gpu_key *key)
 	return key->is_named ? name_by_hash(work, key->kernel) : name_by_address(work, key);
 }
 
-/* --- sums ------------------------------------------------------------------------------------ */
-
 static void send_launches(struct gpu_work *work, const struct perfx_gpu_key *key, uint32_t name,
 			  uint64_t count)
 {
@@ -169,8 +165,6 @@ void gpu_work__emit(struct gpu_work *work)
 	for (uint32_t index = 1; index < count; index++)
 		emit_sum(work, index, &sums[index]);
 }
-
-/* --- names by address, file by file ---------------------------------------------------------- */
 
 static int compare_places(const void *left, const void *right)
 {

@@ -42,8 +42,6 @@ void gpus__free(struct gpus *gpus)
 	free(gpus);
 }
 
-/* --- records ---------------------------------------------------------------------------------- */
-
 static void emit_device(struct gpus *gpus, const struct nvml_device *device)
 {
 	uint64_t bit = 1ull << device->record.device;
@@ -103,8 +101,6 @@ static void emit_round(struct gpus *gpus)
 		emit_sample(gpus, &round->samples[i]);
 	gpu_thread__release(gpus->thread);
 }
-
-/* --- the thread ------------------------------------------------------------------------------- */
 
 static void end_thread(struct gpus *gpus)
 {
@@ -220,8 +216,6 @@ void gpus__finish(struct gpus *gpus)
 	}
 	gpus__tick(gpus);
 }
-
-/* --- a part of a recording --- */
 
 /* A recording goes on without them. */
 static int open_gpus(struct recording *recording)

@@ -26,8 +26,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* --- the caller's environment --- */
-
 #define ENVIRONMENT_MAX (2 << 20)
 
 /* The sudo process among our ancestors; where sudo has replaced itself by us, the shell above. */
@@ -71,8 +69,7 @@ static char **caller_environment(void)
 	return environment;
 }
 
-/* --- injected libraries ---
- *
+/*
  * What `run` puts into a program's environment so that it marks what cannot be probed from outside:
  * inlined NVTX 3 (a library that it calls instead), Python functions (a hook that Python imports as
  * it starts). Both lie beside perfx-trace: lib/perfx in its own folder, or in that one's parent.
@@ -238,8 +235,6 @@ static void inject_clear(struct inject *inject)
 		free(inject->files[i]);
 	inject->count = inject->files_count = 0;
 }
-
-/* --- the program --- */
 
 struct launch {
 	pid_t pid;

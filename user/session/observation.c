@@ -37,8 +37,6 @@ bool observation_is_possible(const struct plan *plan)
 	return false;
 }
 
-/* --- medians and their errors --- */
-
 /* Parts of the steps of either time. */
 #define PARTS	  4
 #define STEPS_MIN 3
@@ -90,8 +88,6 @@ uint64_t unprobed_median(const struct unprobed *unprobed, uint64_t *noise_ns)
 	*noise_ns = (uint64_t)hypot(errors_of(parts, count), (after - before) / 2);
 	return (uint64_t)((before + after) / 2);
 }
-
-/* --- what comes before and after --- */
 
 /* Ends of steps by calls of one function on one thread. */
 struct series {

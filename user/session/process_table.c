@@ -562,8 +562,6 @@ uint32_t process_table__on_exit(struct process_table *table, const struct perfx_
 	return born;
 }
 
-/* --- a part of a recording --- */
-
 static int open_processes(struct recording *recording)
 {
 	const struct recorder_options *options = recording->options;

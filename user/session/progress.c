@@ -146,8 +146,6 @@ void say_tracing(const struct recording *recording)
 	free(memory);
 }
 
-/* --- the line that changes --- */
-
 #define SECOND_NS 1000000000u
 
 void progress_attaching(const struct plan *plan)

@@ -15,12 +15,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* --- the line that changes --- */
-
 void progress_attaching(const struct plan *plan);
 bool progress_is_shown(const struct recording *recording);
-
-/* --- messages --- */
 
 /* err: what plan__scan has returned. */
 void say_scan_error(pid_t pid, ssize_t err, size_t functions_max);

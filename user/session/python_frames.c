@@ -97,8 +97,6 @@ void python_frames__free(struct python_frames *python)
 	free(python);
 }
 
-/* --- processes -------------------------------------------------------------------------------- */
-
 static struct python_process *find(const struct python_frames *python, uint32_t process)
 {
 	uint32_t index = map64_get(&python->by_process, process);
@@ -244,8 +242,6 @@ void python_frames__tick(struct python_frames *python, uint64_t now_ns)
 		maps__free(maps);
 	}
 }
-
-/* --- frames ----------------------------------------------------------------------------------- */
 
 static uint64_t code_key(uint64_t address, uint32_t identity)
 {

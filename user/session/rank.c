@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- an environment --- */
-
 /* Who started it says it by these. The first whose rank and size are there counts: what is nearer
  * to the training first. */
 static const struct launcher {
@@ -76,8 +74,6 @@ bool rank_of_environment(const char *environment, size_t bytes, struct rank *ran
 	}
 	return false;
 }
-
-/* --- a process --- */
 
 #define VARIABLES_MAX  1024
 #define VARIABLE_BYTES 128 /* of each, its name included: a longer one is none of these */

@@ -25,8 +25,6 @@ struct rate_watch {
 	size_t values_count, values_capacity;
 };
 
-/* --- steps --- */
-
 /* Of the steps that began after the warm-up. */
 static struct rate rate_of_steps(const struct rate_watch *watch, uint32_t process)
 {
@@ -73,8 +71,6 @@ static void note_step(struct rate_watch *watch, const struct perfx_span *span)
 	rate = rate_of_steps(watch, span->process);
 	watch->done = watch->done || is_enough(watch, &rate);
 }
-
-/* --- calls and counters --- */
 
 static struct rate rate_of_events(const struct rate_watch *watch)
 {
@@ -134,8 +130,6 @@ static void note_value(struct rate_watch *watch, const struct perfx_user_value *
 		note_amount(watch, record->time_ns, number);
 }
 
-/* --- events --- */
-
 static void on_steps(struct rate_watch *watch, const struct event *event)
 {
 	if (event->kind == PERFX_KIND_FUNCTION)
@@ -181,8 +175,6 @@ static int on_event(void *ctx, const struct event *event)
 	}
 	return 0;
 }
-
-/* --- the whole --- */
 
 struct rate_watch *rate_watch__new(struct pipeline *pipeline, const struct rate_options *options)
 {

@@ -194,8 +194,6 @@ static int load(struct recorder *recorder)
 	return EXIT_OK;
 }
 
-/* --- the recording begins --- */
-
 static void recording_begin(struct recorder *recorder, uint64_t start_ns)
 {
 	struct recording *recording = &recorder->recording;
@@ -247,8 +245,6 @@ static int open_parts(struct recording *recording)
 	}
 	return EXIT_OK;
 }
-
-/* --- the loop --- */
 
 /* Besides the parts, by index. */
 #define WAKE_TIMER   PARTS_COUNT
@@ -403,8 +399,6 @@ static void loop(struct recorder *recorder)
 	}
 }
 
-/* --- steps without probes --- */
-
 /* Only a program that runs already, and that is not asked what to record. */
 static bool can_observe(const struct recording *recording)
 {
@@ -450,8 +444,6 @@ static void observe_after(struct recorder *recorder, const struct ending *ending
 	}
 	observation__emit(recorder->observation);
 }
-
-/* --- a whole recording --- */
 
 static void say_started(const struct recording *recording)
 {

@@ -52,8 +52,6 @@ void totals_host(struct sink *sink, const struct recorder_options *options, uint
 	free(buffer);
 }
 
-/* --- sums ----------------------------------------------------------------------------------- */
-
 /* In these records: from calls_count to the end; from sets_count to unsummed_count. */
 #define OVERFLOW_CALLS_SUMS                                     \
 	((sizeof(struct perfx_overflow_calls) -                 \
@@ -221,8 +219,6 @@ void totals__segment(struct totals *totals, uint64_t time_ns)
 
 	SINK_PACK(totals->recording->sink, &totals->buffer, PERFX_KIND_SEGMENT, record);
 }
-
-/* --- the end -------------------------------------------------------------------------------- */
 
 static void send_skipped(struct sink *sink, struct pack_buffer *buffer,
 			 const struct skipped_list *list)

@@ -17,9 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* --- the end of a program ----------------------------------------------------------------------
- */
-
 /* What a program has to leave by itself, for each signal that asks it to. */
 #define PATIENCE_MS 5000
 /* The same for what it has left behind. */
@@ -96,9 +93,6 @@ struct trial {
 	uint64_t lasted_ns; /* from the start of the program */
 };
 
-/* --- why it was not measured -------------------------------------------------------------------
- */
-
 #define TAIL_BYTES 4096
 
 /* The last line of its output that says something: "ValueError: …". */
@@ -169,9 +163,6 @@ static char *explain(const struct trial *trial, bool ended, int status)
 		text_add(&why, "it did not exit");
 	return text_take(&why);
 }
-
-/* --- a trial -----------------------------------------------------------------------------------
- */
 
 static void record(struct trial *trial)
 {

@@ -44,8 +44,6 @@ struct waits {
 	struct pack_buffer buffer;
 };
 
-/* --- names --- */
-
 /* In which a lock lies, if it still does. NULL: not known. */
 static const struct maps *maps_around(struct waits *waits, const struct perfx_wait *wait)
 {
@@ -154,8 +152,6 @@ void waits__renew(struct waits *waits)
 	map64_clear(&waits->named);
 	map64_clear(&waits->holders);
 }
-
-/* --- sums --- */
 
 /* The thread that holds the lock: the process may number it as its container does. */
 static uint32_t holder_of(struct waits *waits, const struct perfx_wait *wait)

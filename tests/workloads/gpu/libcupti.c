@@ -254,8 +254,6 @@ int cuptiFinalize(void)
 	return 0;
 }
 
-/* --- what only the stub has ------------------------------------------------------------------- */
-
 bool stub_enabled(uint32_t kind)
 {
 	return stub.kinds[kind % KINDS];

@@ -19,16 +19,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* --- libcuda ---------------------------------------------------------------------------------- */
-
 int cuInit(unsigned flags);
 int cuDeviceGetCount(int *count);
 int cuDriverGetVersion(int *version);
 int cuDeviceGet(int *device, int ordinal);
 /* Of GPU 1: 01010101-… */
 int cuDeviceGetUuid_v2(unsigned char uuid[16], int device);
-
-/* --- libcupti: what only the stub has --------------------------------------------------------- */
 
 /* Is this kind of records enabled? Of calls, this call. */
 bool stub_enabled(uint32_t kind);
@@ -51,8 +47,6 @@ bool stub_hold_buffer(void);
 void stub_call_exits(int domain, uint32_t call);
 /* The program's own profiler: cuptiSubscribe, and callbacks of its own. */
 int stub_profiler_begins(void);
-
-/* --- records, as cupti_activity.h lays them out ----------------------------------------------- */
 
 struct stub_record {
 	_Alignas(8) unsigned char bytes[256];

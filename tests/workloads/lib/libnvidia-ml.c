@@ -134,8 +134,6 @@ static int ask_long(const char *call, const void *device, unsigned long long *to
 	return result;
 }
 
-/* --- the library ------------------------------------------------------------------------------ */
-
 int nvmlInit_v2(void)
 {
 	char answer[ANSWER_MAX];
@@ -173,8 +171,6 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
 	*device = (void *)(uintptr_t)(index + 1);
 	return result;
 }
-
-/* --- a device --------------------------------------------------------------------------------- */
 
 int nvmlDeviceGetName(void *device, char *name, unsigned size)
 {
@@ -246,8 +242,6 @@ int nvmlDeviceGetUtilizationRates(void *device, unsigned utilization[2])
 	return result;
 }
 
-/* --- its processes ---------------------------------------------------------------------------- */
-
 static int list_running(const void *device, unsigned *count, unsigned char *list, size_t bytes)
 {
 	char answer[ANSWER_MAX], *at = answer;
@@ -309,8 +303,6 @@ int nvmlDeviceGetProcessUtilization(void *device, struct share *list, unsigned *
 }
 
 #ifndef NVML_OLD
-
-/* --- calls of later drivers ------------------------------------------------------------------- */
 
 int nvmlDeviceGetComputeRunningProcesses_v2(void *device, unsigned *count, void *list)
 {

@@ -16,8 +16,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* --- lines ------------------------------------------------------------------------------------ */
-
 enum { HAS_SAMPLES = 1, HAS_CALLS = 2, HAS_MEMORY = 4, HAS_SOURCE = 8 };
 
 /* "Model.forward (train.py:41)" */
@@ -244,8 +242,6 @@ static void compose_line_note(struct composer *c, const struct profile_process *
 
 #define NATIVE_LIBRARIES 5
 
-/* --- the account of time --- */
-
 /* Classes with less of it are left out. */
 #define ACCOUNT_SHARE 0.005
 
@@ -290,8 +286,6 @@ void compose_account(struct composer *c, const struct process_account *account)
 			"Exact sums, divided by samples: wall time of %zu thread%s.",
 			account->threads_count, account->threads_count == 1 ? "" : "s");
 }
-
-/* --- native functions --- */
 
 enum { HAS_SPINNING = 1, HAS_BELOW = 2 };
 
@@ -418,8 +412,6 @@ void compose_lines(struct composer *c, const struct profile_process *p)
 				  columns_of_lines(p, PERFX_LANGUAGE_NATIVE),
 			  left);
 }
-
-/* --- waiting ---------------------------------------------------------------------------------- */
 
 static void add_object(struct text *text, const char *before, const struct profile_activity *wait)
 {
@@ -710,8 +702,6 @@ void compose_waits(struct composer *c, const struct profile_process *p)
 		document_printf(c->document, BLOCK_NOTE, "%zu more in the %s report.",
 				count - c->limits->waits, c->limits->brief ? "full" : "JSON");
 }
-
-/* --- call stacks ------------------------------------------------------------------------------ */
 
 static void add_samples(struct text *text, const struct profile *profile,
 			const struct profile_process *p)

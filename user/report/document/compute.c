@@ -50,8 +50,6 @@ void document_cell_gflops(struct document *document, double flops_per_s)
 		document_cell_printf(document, "%.*f", rate < 9.995 ? 2 : rate < 99.95, rate);
 }
 
-/* --- in sentences ----------------------------------------------------------------------------- */
-
 static double per_second(const struct profile_process *p, uint64_t count)
 {
 	uint64_t wall_ns = profile_wall_ns(p);
@@ -167,8 +165,6 @@ static void compose_sources(struct composer *c, const struct profile_process *p)
 		document_cell_printf(c->document, "%s", name_of_source(source->source));
 	}
 }
-
-/* --- the roofline ----------------------------------------------------------------------------- */
 
 /* "Roofline for the 2 cores in use: memory 20.0 GB/s; f32 118 GFLOP/s from 5.90 FLOP/byte" */
 static void compose_roofs(struct composer *c, const struct roof *roofs, size_t count)

@@ -16,8 +16,6 @@
 #include "decode/names.h"
 #include "report/document/compose.h"
 
-/* --- in a few lines --------------------------------------------------------------------------- */
-
 static double share_of_wall(const struct profile_process *p, uint64_t ns)
 {
 	uint64_t wall_ns = profile_wall_ns(p);
@@ -202,8 +200,6 @@ static void compose_places(struct composer *c, const struct profile_gpu *gpu)
 			     "Which of these devices the process uses is not known.");
 }
 
-/* --- kernels ---------------------------------------------------------------------------------- */
-
 enum { HAS_TIMES = 1 };
 
 /* "at::_ops::mm::call, train (train.py:41)": the function and the Python line that led there */
@@ -303,8 +299,6 @@ static void compose_kernels(struct composer *c, const struct profile_process *p)
 				c->limits->brief ? "full" : "JSON");
 }
 
-/* --- copies and waits ------------------------------------------------------------------------- */
-
 static void compose_copies(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
@@ -368,8 +362,6 @@ static void compose_syncs(struct composer *c, const struct profile_process *p)
 	}
 }
 
-/* --- idle ------------------------------------------------------------------------------------- */
-
 #define GAPS_SHOWN 5
 
 /* "thread 10 in load_batch (data.py:18)" */
@@ -427,8 +419,6 @@ static void compose_gaps(struct composer *c, const struct profile_process *p)
 		cell_gap(c, p, gap);
 	}
 }
-
-/* --- all of it -------------------------------------------------------------------------------- */
 
 static void compose_limits(struct composer *c, const struct profile_gpu *gpu)
 {

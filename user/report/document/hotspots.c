@@ -51,8 +51,6 @@ static void add_where(struct text *text, const struct profile *profile,
 	}
 }
 
-/* --- places ----------------------------------------------------------------------------------- */
-
 /* A row: all hotspots of a domain that are shown by the same words. A line of Python reaches the
  * allocator on many native ways, which the JSON report tells apart. */
 struct allocating {
@@ -192,8 +190,6 @@ static void cell_where(struct composer *c, const struct allocating *place)
 	add_where(&cell, c->profile, place->memory, place->largest);
 	document_cell(c->document, &cell);
 }
-
-/* --- a domain --------------------------------------------------------------------------------- */
 
 /* What is shown of a domain. */
 struct rows {
@@ -414,8 +410,6 @@ void compose_hotspots(struct composer *c, const struct profile_process *p,
 	places_clear(&s.places);
 	free(s.rows);
 }
-
-/* --- the worst of all domains ----------------------------------------------------------------- */
 
 static uint64_t weight_of(const struct allocating *place)
 {

@@ -93,8 +93,6 @@ static void add_estimate(struct text *text, const struct profile_estimate *estim
 	text_add(text, ")");
 }
 
-/* --- resident memory -------------------------------------------------------------------------- */
-
 static void add_sum(struct text *text, uint64_t anon_bytes, const struct profile_memory *memory)
 {
 	uint64_t traced_bytes = memory->current_bytes;
@@ -148,8 +146,6 @@ static void compose_resident(struct composer *c, const struct profile_process *p
 		text_printf(&text, " · shmem %s", as_bytes(p->rss_shmem_bytes));
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
-
-/* --- a domain's numbers ----------------------------------------------------------------------- */
 
 /* "Host heap (jemalloc, libc)" */
 static void add_title(struct text *text, const struct profile_memory *memory)
@@ -249,8 +245,6 @@ static void compose_numbers(struct composer *c, const struct profile_process *p,
 	}
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
-
-/* --- what the numbers are --------------------------------------------------------------------- */
 
 static void add_sampling(struct text *text, const struct profile_memory *memory)
 {
@@ -384,8 +378,6 @@ static bool is_idle(const struct profile_memory *memory)
 	       !memory->current_count && !memory->bound;
 }
 
-/* --- over time and by size, a row each -------------------------------------------------------- */
-
 #define SPARK_COLUMNS 40
 
 struct series {
@@ -474,8 +466,6 @@ static void compose_sizes(struct composer *c, const struct profile_memory *memor
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-/* --- a domain --------------------------------------------------------------------------------- */
-
 static void compose_domain(struct composer *c, const struct profile_process *p, size_t domain,
 			   const struct process_analysis *analysis)
 {
@@ -493,8 +483,6 @@ static void compose_domain(struct composer *c, const struct profile_process *p, 
 	compose_allocators(c, memory);
 	compose_hotspots(c, p, memory, &analysis->memory[domain]);
 }
-
-/* --- briefly ---------------------------------------------------------------------------------- */
 
 /* "Tensors (torch): 3.13 GiB allocated in 300 allocations · live at the end 6.25 MiB · peak …" */
 static void compose_domain_line(struct composer *c, const struct profile_process *p,

@@ -210,8 +210,6 @@ void compose_threads(struct composer *c, const struct profile_process *p)
 	document_say(c->document, BLOCK_UNFOLD, "");
 }
 
-/* --- identical workers ------------------------------------------------------------------------ */
-
 /* A function that took less of a process's self time may be missing in its twin. */
 #define SHARE_OF_WORK 0.05
 
@@ -256,8 +254,6 @@ size_t *workers_group(const struct profile *profile)
 	}
 	return groups;
 }
-
-/* --- sums ------------------------------------------------------------------------------------- */
 
 static uint64_t plus(uint64_t sum, uint64_t value)
 {

@@ -84,8 +84,6 @@ static void compose_table(struct composer *c)
 		compose_rank(c, &c->analysis->ranks.rows[i]);
 }
 
-/* --- who comes late to collectives ------------------------------------------------------------ */
-
 static uint32_t rank_of(const struct composer *c, const struct skew_rank *rank)
 {
 	const struct rank_row *row = &c->analysis->ranks.rows[rank->row];

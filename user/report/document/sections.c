@@ -469,8 +469,6 @@ static void compose_processes(struct composer *c)
 	free(shown);
 }
 
-/* --- the end of a brief report ---------------------------------------------------------------- */
-
 /*
  * What the tracing cost and lost, in a line:
  *
@@ -557,8 +555,6 @@ static void compose_brief_end(struct composer *c)
 		     "Full report: --full or -o report.html; --capture FILE keeps the data for "
 		     "later reports.");
 }
-
-/* --- the whole -------------------------------------------------------------------------------- */
 
 int document_compose(struct document *document, const struct profile *profile,
 		     const struct analysis *analysis, const struct report_options *options,

@@ -48,8 +48,6 @@ static void compose_durations(struct composer *c, const struct profile_process *
 				as_ns(steps->startup_ns));
 }
 
-/* --- what they compute ------------------------------------------------------------------------ */
-
 static void add_mfu(struct text *text, const struct step_rates *rates,
 		    const struct profile_step_gpu *gpu)
 {
@@ -138,8 +136,6 @@ static void compose_missing(struct composer *c, const struct profile_process *p)
 		document_add(c->document, BLOCK_NOTE, &text);
 }
 
-/* --- the slow ones ---------------------------------------------------------------------------- */
-
 #define SLOW_SHOWN 3
 
 static enum profile_phase longest_phase(const struct profile_step *step)
@@ -209,8 +205,6 @@ static void compose_slow(struct composer *c, const struct profile_steps *steps)
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-/* --- what their time went into ---------------------------------------------------------------- */
-
 static void compose_phase(struct composer *c, const struct profile_steps *steps,
 			  enum profile_phase phase)
 {
@@ -269,8 +263,6 @@ static void compose_no_forward(struct composer *c, const struct profile_process 
 		    why);
 	document_add(c->document, BLOCK_NOTE, &text);
 }
-
-/* --- each ------------------------------------------------------------------------------------- */
 
 static void compose_single_step(struct composer *c, const struct profile_steps *steps,
 				const struct profile_step *step, uint64_t number)

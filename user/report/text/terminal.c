@@ -150,8 +150,6 @@ static void add_finding(struct layout *l, const struct block *block)
 		add_line(l, STYLE_DIM, FINDING_INDENT, "look at: ", block->finding.look);
 }
 
-/* --- tables ----------------------------------------------------------------------------------- */
-
 #define COLUMNS_MAX 16
 
 struct widths {
