@@ -12,6 +12,20 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+static void say_losses(const struct merge_part *part)
+{
+	if (part->damaged_bytes || !part->ended)
+		msg_say("%s: damaged or cut off: what is missing there is missing in the merged "
+			"capture",
+			part->path);
+	if (part->left_out_count)
+		msg_say("%s: %" PRIu64 " records of GPUs left out: a capture has %d at most",
+			part->path, part->left_out_count, PERFX_GPU_DEVICES_MAX);
+	if (part->counters_left_out)
+		msg_say("%s: its perf counters are others than the first capture's, and left out",
+			part->path);
+}
+
 /* "clock -3.000012 s, error 45.0 µs, drift 0.00 ppm, by 412 ends of MPI_Allreduce" */
 static void say_clock(const struct merge_part *part)
 {
@@ -38,30 +52,6 @@ static void say_clock(const struct merge_part *part)
 		part->path, part->host_name, (double)alignment->offset_ns / 1e9,
 		as_ns(alignment->error_ns), alignment->drift * 1e6, alignment->pairs_count,
 		alignment->name);
-}
-
-static void say_losses(const struct merge_part *part)
-{
-	if (part->damaged_bytes || !part->ended)
-		msg_say("%s: damaged or cut off: what is missing there is missing in the merged "
-			"capture",
-			part->path);
-	if (part->left_out_count)
-		msg_say("%s: %" PRIu64 " records of GPUs left out: a capture has %d at most",
-			part->path, part->left_out_count, PERFX_GPU_DEVICES_MAX);
-	if (part->counters_left_out)
-		msg_say("%s: its perf counters are others than the first capture's, and left out",
-			part->path);
-}
-
-static void say_parts(const struct merger *merge)
-{
-	for (size_t i = 0; i < merger__count(merge); i++) {
-		struct merge_part part = merger__part(merge, i);
-
-		say_clock(&part);
-		say_losses(&part);
-	}
 }
 
 /* EXIT_OK, or EXIT_FAILED after a message. */
@@ -116,8 +106,12 @@ static int merge_captures(struct merger *merge, const struct options *options)
 		return EXIT_USAGE;
 	}
 	code = write_file(merge, options->output);
-	if (!code)
-		say_parts(merge);
+	for (size_t i = 0; !code && i < merger__count(merge); i++) {
+		struct merge_part part = merger__part(merge, i);
+
+		say_clock(&part);
+		say_losses(&part);
+	}
 	return code;
 }
 

@@ -233,7 +233,7 @@ static void print_man_verbs(void)
 	}
 }
 
-/* Without a text for the man page, the help as a sentence; malloc'd. */
+/* The text for the man page; without one, the help as a sentence; malloc'd. */
 static char *man_of(const struct option_row *row)
 {
 	struct text text = {0};
@@ -318,12 +318,6 @@ static void complete_value(const struct option_row *row, enum verb verb)
 		puts(word);
 }
 
-static void complete_kind(void)
-{
-	for (size_t i = 0; i < finding_kinds_count; i++)
-		print_candidate("", finding_kinds[i].kind, finding_kinds[i].says);
-}
-
 static void complete_option(enum verb verb)
 {
 	for (size_t i = 0; i < option_rows_count; i++) {
@@ -366,7 +360,8 @@ void options_complete(int count, char *const *words)
 	if (row)
 		complete_value(row, verb->verb);
 	else if (count == 2 && verb->operands == COMPLETE_KIND)
-		complete_kind();
+		for (size_t i = 0; i < finding_kinds_count; i++)
+			print_candidate("", finding_kinds[i].kind, finding_kinds[i].says);
 	else if (count && words[count - 1][0] == '-')
 		complete_option(verb->verb);
 	else if (count > 1 && verb->operands == COMPLETE_CAPTURE)

@@ -44,7 +44,7 @@ static bool has_flag(const char *line, const char *flag)
 	return false;
 }
 
-static void take_line(struct counters_cpu *cpu, const char *line)
+static void parse_line(struct counters_cpu *cpu, const char *line)
 {
 	const char *value = strchr(line, ':');
 
@@ -76,7 +76,7 @@ void counters_cpu_read(struct counters_cpu *cpu)
 		return;
 	/* the first processor's */
 	while (getline(&line, &size, file) > 0 && *line != '\n')
-		take_line(cpu, line);
+		parse_line(cpu, line);
 	free(line);
 	fclose(file);
 }
