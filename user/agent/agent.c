@@ -33,7 +33,7 @@
 #define STACK_BYTES    (256u << 10)
 #define FLUSH_FORCED   1 /* CUPTI_ACTIVITY_FLAG_FLUSH_FORCED */
 
-/* Found by its magic in the file, and written there by whoever injects it: never folded. */
+/* Injectors find it in the file by its magic and write to it: never folded. */
 __attribute__((used)) volatile struct perfx_agent_config perfx_agent_config = {
 	.magic = PERFX_AGENT_MAGIC,
 	.version = PERFX_AGENT_VERSION,
@@ -41,7 +41,7 @@ __attribute__((used)) volatile struct perfx_agent_config perfx_agent_config = {
 	.socket_fd = -1,
 };
 
-/* Of the image, by the linker. */
+/* The bounds of the image, by the linker. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 
@@ -51,7 +51,7 @@ static bool is_injected;
 static int socket_fd = -1;
 static ino_t socket_inode;
 
-/* Of the environment, read while no other thread can change it. */
+/* Read from the environment while no other thread can change it. */
 static char socket_name[108];
 static char other_injection[200];
 
@@ -411,7 +411,7 @@ __attribute__((constructor)) static void begin(void)
 		atexit(on_exit_of_program);
 }
 
-/* By the driver, of the library that CUDA_INJECTION64_PATH names; 1 is success. */
+/* Called by the driver in the library that CUDA_INJECTION64_PATH names; 1 is success. */
 __attribute__((visibility("default"))) int InitializeInjection(void);
 
 int InitializeInjection(void)

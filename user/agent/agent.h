@@ -27,7 +27,7 @@ uint64_t agent_now_ns(void); /* CLOCK_MONOTONIC */
 /* The agent's thread has something to do. From any thread; takes no lock. */
 void agent_wake(void);
 
-/* What could not be handed on. Callbacks add from any thread. */
+/* Records that were lost, by reason. Callbacks add from any thread. */
 enum loss {
 	LOSS_RING_FULL,
 	LOSS_CUPTI_DROPPED,
@@ -131,8 +131,8 @@ enum cupti_kind {
 	CUPTI_GRAPH_TRACE = 51,
 };
 
-/* What a call of this name does: enum perfx_gpu_op; INVALID: it is not recorded. The name is as
- * CUPTI has it: "cudaMemcpyAsync_ptsz_v7000". */
+/* The operation of a call of this name: enum perfx_gpu_op; INVALID: it is not recorded. The name is
+ * as CUPTI has it: "cudaMemcpyAsync_ptsz_v7000". */
 uint8_t call_op(const char *name);
 /* The same of a call that has been looked up before, by records_find_calls. */
 uint8_t call_op_of(enum domain domain, uint32_t call);

@@ -123,7 +123,7 @@ static bool find_mapped(const char *prefix, struct mapped_search *search)
 static const char *const places[] = {"", "../../cuda_cupti/lib/", "../extras/CUPTI/lib64/",
 				     "../../../extras/CUPTI/lib64/"};
 
-/* Of libcudart's release, beside it. */
+/* Opens the CUPTI of libcudart's release, beside it. */
 static void *open_beside(const char *cudart)
 {
 	const char *name = file_name(cudart), *suffix = strstr(name, ".so.");
@@ -211,7 +211,7 @@ static int note_profiler(struct dl_phdr_info *info, size_t size, void *ctx)
 	return *name != NULL;
 }
 
-/* That has the process already; NULL: none. */
+/* The profiler that the process has already; NULL: none. */
 static const char *other_profiler(const char *injection)
 {
 	const char *name = NULL;
@@ -287,7 +287,7 @@ struct subscriber_params {
 	size_t old_name_size;
 };
 
-/* Whose place it is; the agent leaves it at once. */
+/* Is the subscriber's place free? The agent leaves it at once. */
 static bool place_is_free(char *why, size_t why_size)
 {
 	char other[64] = "";

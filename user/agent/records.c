@@ -333,7 +333,7 @@ static const struct parser {
 	{CUPTI_RUNTIME, 40, 40, parse_call},
 };
 
-/* room: to the end of what is valid in the buffer. */
+/* room: bytes to the end of the valid part of the buffer. */
 static void parse_record(const uint8_t *record, size_t room)
 {
 	uint32_t kind = u32_at(record, 0);

@@ -16,7 +16,7 @@ static size_t ring_bytes, data_bytes;
 static uint64_t head; /* ours: the ring's own may have been written over */
 static uint64_t published;
 
-/* Of all threads; copied into the ring by the agent's. */
+/* Counted by all threads; the agent's thread copies them into the ring. */
 static _Atomic uint64_t losses[PERFX_AGENT_LOSSES];
 
 #define NAMES_SLOTS 32768 /* a power of two */

@@ -440,7 +440,7 @@ static int duplicate_own(int own_fd, enum output_kind kind)
 	return kind == OUTPUT_FILE ? -EINVAL : -errno;
 }
 
-/* Forgets it, whatever has become of the file. */
+/* Releases the output; its file stays as it is. */
 static void forget(struct output *output)
 {
 	if (output->path && output->folder_fd >= 0)

@@ -342,7 +342,7 @@ void name_fold(struct text *into, const char *name)
 	}
 }
 
-/* Of themselves these say nothing: "mm::call", "work::{{closure}}". */
+/* Names that mean nothing without their scope: "mm::call", "work::{{closure}}". */
 static bool is_generic(const char *name)
 {
 	static const char *const names[] = {"call",   "call_once",  "call_mut", "run",
@@ -355,7 +355,7 @@ static bool is_generic(const char *name)
 	return *name == '{';
 }
 
-/* What ends a namespace in C++ and Rust, in Go's paths, and in Python. */
+/* The length of a separator behind a namespace: in C++ and Rust, in Go's paths, in Python. */
 static size_t separator_length(const char *text)
 {
 	static const char *const separators[] = {"::", "/", ".<locals>."};

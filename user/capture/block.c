@@ -486,7 +486,7 @@ void packer__free(struct packer *packer)
 	free(packer);
 }
 
-/* What is stored of a column: never more than the column has. */
+/* Compresses a column. Returns the bytes stored: never more than the column has. */
 static size_t store(struct packer *packer, unsigned char *to, const unsigned char *column,
 		    size_t size)
 {

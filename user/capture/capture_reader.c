@@ -51,7 +51,7 @@ static ssize_t read_at(int fd, char *to, size_t size, uint64_t at)
 	return (ssize_t)have;
 }
 
-/* Makes size bytes at an offset visible, or as many as there are: how many, or -errno. */
+/* Makes size bytes at an offset visible. Returns how many there are, or -errno. */
 static ssize_t read_window(struct capture_reader *reader, uint64_t at, size_t size,
 			   const char **bytes)
 {

@@ -22,8 +22,8 @@
 #define SYNC_NS	   1000000000u
 #define SYNC_SHARE 20
 
-/* What is not yet written will be this much smaller. A guess: 5 of a span's 56 bytes remain, 8 of
- * an allocation's. */
+/* Waiting records will be this much smaller. A guess: 5 of a span's 56 bytes remain, 8 of an
+ * allocation's. */
 #define COMPRESSION 8
 
 struct batch {
@@ -71,8 +71,8 @@ void capture_dump__free(struct capture_dump *dump)
 	free(dump);
 }
 
-/* What cannot be synced (a pipe) is no disk. Any other error counts at once: the kernel returns
- * it once, and the next call succeeds. */
+/* A descriptor that cannot be synced (a pipe) is no disk. Any other error counts at once: the
+ * kernel returns it once, and the next call succeeds. */
 static int sync_data(int fd)
 {
 	return fdatasync(fd) && errno != EINVAL && errno != EROFS ? -errno : 0;

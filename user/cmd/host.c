@@ -69,7 +69,7 @@ static bool hardware_counts(char *why, size_t size)
 /* A driver without persistence mode begins with each GPU anew. */
 #define DRIVER_NS 20000000000u
 
-/* What NVIDIA's driver says of itself; otherwise why it says nothing. */
+/* Asks NVIDIA's driver for its version and its GPUs; otherwise why it gives none. */
 static bool gpus_answer(char *what, char *why, size_t size)
 {
 	const struct gpu_thread_options options = {0};

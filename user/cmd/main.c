@@ -20,7 +20,7 @@ static char **copy_arguments(int argc, char **argv)
 	return copy;
 }
 
-/* What the build and the shells ask for; no verbs of a user's. */
+/* Answers the build and the shells' completions; these are no verbs for users. */
 static bool answer(int argc, char **argv)
 {
 	if (argc == 2 && !strcmp(argv[1], "generate-man"))

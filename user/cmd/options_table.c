@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* The first is what is done without a verb. */
+/* The first verb is the default. */
 const struct verb_row verb_rows[] = {
 	{"trace", VERB_TRACE, "-p PID|NAME [OPTIONS]", COMPLETE_NOTHING, VERB_TEXTS_trace},
 	{"record", VERB_RECORD, "-p PID|NAME -o FILE [OPTIONS]", COMPLETE_NOTHING,

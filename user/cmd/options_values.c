@@ -22,7 +22,7 @@ static void *member_of(const struct option_row *row, struct options *options)
 	return (char *)options + row->offset;
 }
 
-/* Says what is wrong with a value, and what would be right. */
+/* Reports a wrong value, and a right one. */
 static int bad(const struct option_row *row, const char *value, const char *want)
 {
 	if (row->letter)

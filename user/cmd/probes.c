@@ -213,7 +213,8 @@ static void print_group(const struct plan *plan, const struct plan_function *con
 	free(base);
 }
 
-/* Those like functions[first], unless they are in an earlier one's group: their number. */
+/* Collects the functions like functions[first], unless an earlier function's group has them.
+ * Returns their count. */
 static size_t gather(const struct plan *plan, size_t first, const struct options *options,
 		     const struct plan_function **group)
 {

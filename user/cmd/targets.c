@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Limit of ancestors that are looked at. */
+/* Ancestors of a process that are checked. */
 #define DESCENT_MAX 64
 
 static int add_pid(pid_t pid, pid_t **pids, size_t *count)

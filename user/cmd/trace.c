@@ -196,7 +196,7 @@ static int shell_status(int status)
 	return status & 0x7f ? 128 + (status & 0x7f) : (status >> 8) & 0xff;
 }
 
-/* After Ctrl-C, time that a program has to exit before a line says what is waited for. */
+/* Time that a program has to exit after Ctrl-C before a message says that it is still running. */
 #define PATIENCE_MS 1000
 
 /* run: the program's own status. The recording may have ended before the program, by -d or by

@@ -19,7 +19,7 @@
 /* A program that failed so often does so always. */
 #define FAILURES_MAX 2
 
-/* What all runs have in common. */
+/* The settings of all runs. */
 struct bench {
 	const struct options *options;
 	struct features features;
@@ -146,7 +146,7 @@ static int measure(struct bench *bench, const struct trial_options *trial, const
 	return code;
 }
 
-/* Without a measurement, so that files are in memory: time until the exit has no warm-up. */
+/* Runs once without measuring, so that files are in memory: time until the exit has no warm-up. */
 static int warm_up(const struct bench *bench, const struct trial_options *trial)
 {
 	struct trial_result result;

@@ -119,7 +119,7 @@ static int find_tail(const char *text)
 	return -1;
 }
 
-/* Libraries whose integers have 64 bits, whatever their names look like. */
+/* Libraries with 64-bit integers under any name. */
 static bool is_wide_library(const char *base)
 {
 	return !fnmatch("*blas64*", base, 0) || !fnmatch("*blas*-ilp64*", base, 0) ||

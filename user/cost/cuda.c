@@ -33,7 +33,7 @@
 /* The type of A decides; CUDA_C_32F is 4, CUDA_C_64F 5. */
 #define OF_TYPE "let type=u32(stack3); dtype=cuda(type); let x=1+3*(eq(type,4)+eq(type,5)); "
 
-/* By the name after the letter, or with none: x, e and dtype are its. */
+/* By the name behind the letter, or without a letter; x, e and dtype are the letter's. */
 static const struct cublas_function {
 	const char *name, *text;
 	bool twin; /* takes a handle only with _v2 (gemm of half precision: never had a twin) */

@@ -41,13 +41,13 @@ static const char runtime[] = "libcudart*", driver[] = "libcuda.so*";
 	"copy(peer, select(eq(load64(arg1)+load64(arg1+72), 0), " \
 	"load64(arg1+144)*load64(arg1+152)*load64(arg1+160), 0))"
 
-/* The handle that the call has put at its first argument is that of the kernel named by the third;
- * is that of its second. A call that fails names nothing. */
+/* The call puts a handle of the kernel named by its third argument at its first one; or a handle
+ * for its second argument. A call that fails names nothing. */
 #define NAMED_BY_THIRD \
 	"let at=arg1; let name=arg3; exit; same(u32(result), 0); kernel_name(load64(at), name)"
 #define SAME_AS_SECOND \
 	"let at=arg1; let other=arg2; exit; same(u32(result), 0); kernel_alias(load64(at), other)"
-/* The name that it has put at its first argument is that of the second, a handle. */
+/* The call puts the name of its second argument, a handle, at its first one. */
 #define NAME_AT_FIRST                                                                    \
 	"let at=arg1; let kernel=arg2; exit; same(u32(result), 0); kernel_name(kernel, " \
 	"load64(at))"

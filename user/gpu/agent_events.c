@@ -10,11 +10,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* What a sum is of: the fields of a record between its header and its sums. */
+/* The key of a sum: the fields of a record between its header and its sums. */
 #define KEY_BYTES \
 	(offsetof(struct perfx_gpu_overflow, count) - offsetof(struct perfx_gpu_overflow, process))
 
-/* Shapes go first when there are too many sums, then names; what is left is few. */
+/* Shapes are merged first when there are too many sums, then names; few sums remain. */
 #define SHAPED_SUMS_MAX 49152
 #define NAMED_SUMS_MAX	65536
 

@@ -368,7 +368,7 @@ static void say_limit(struct agents *agents)
 		agents->parts.events_max);
 }
 
-/* What is in the ring now: not more than once around it, whatever the process adds meanwhile. */
+/* Reads the ring: not more than once around it, whatever the process adds meanwhile. */
 static void drain_ring(struct agents *agents, struct agent *agent)
 {
 	uint64_t until = agent->ring.tail + PERFX_AGENT_RING_DEFAULT;
@@ -476,7 +476,7 @@ static bool has_exited(const struct agent *agent)
 	return agent->pidfd >= 0 && poll(&pollfd, 1, 0) == 1;
 }
 
-/* What it has said before it ended is heard. */
+/* Messages that an agent sent before its end are read. */
 static void poll_agent(struct agents *agents, struct agent *agent)
 {
 	bool exited = has_exited(agent);
@@ -491,7 +491,7 @@ static void poll_agent(struct agents *agents, struct agent *agent)
 		on_closed(agents, agent);
 }
 
-/* A new entry of the list, or that of an ended agent. NULL: all agents live, or no memory. */
+/* A new entry of the list, or the entry of an ended agent. NULL: all agents live, or no memory. */
 static struct agent **find_place(struct agents *agents)
 {
 	size_t i = 0;

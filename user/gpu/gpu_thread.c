@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define PATIENCE_NS 5000000000u
-/* Without persistence mode the driver begins with each GPU anew: some seconds each. */
+/* Without persistence mode the driver starts each GPU anew: some seconds each. */
 #define OPENING_TIMES 12
 
 struct gpu_thread {
@@ -182,7 +182,7 @@ static void destroy(struct gpu_thread *thread)
 	free(thread);
 }
 
-/* Without a driver there is nothing to be missed. */
+/* A missing driver is no failure. */
 static enum gpu_thread_state open_library(struct gpu_thread *thread)
 {
 	int err = nvml__open(thread->options.library, &thread->nvml, thread->why,

@@ -68,7 +68,7 @@ struct running_v2 {
 	unsigned gpu_instance, compute_instance;
 };
 
-/* What _v3 of the call wrote in drivers 535.43 to 535.86. */
+/* Bytes of an entry that _v3 of the call wrote in drivers 535.43 to 535.86. */
 #define RUNNING_SIZE_MAX 32
 
 /* nvmlProcessUtilizationSample_t */
@@ -355,7 +355,7 @@ uint32_t nvml__devices_count(const struct nvml *nvml)
 	return nvml->count;
 }
 
-/* Takes note of a GPU that has fallen off its bus: every call says so from then on. */
+/* Notes a GPU that has fallen off its bus: every later call fails. */
 static int note(struct device *device, int result)
 {
 	if (result == GPU_IS_LOST || result == RESET_REQUIRED)
@@ -638,7 +638,7 @@ static size_t add_running(struct nvml_process *processes, size_t count,
 /* The driver takes a sample each sixth of a second to each second, by the clock of the day. */
 #define SHARES_US 1000000u
 
-/* Of the samples of the last second each process's newest. One without any did nothing. */
+/* Uses each process's newest sample of the last second. A process without any did nothing. */
 static void add_shares(struct nvml *nvml, struct device *device, struct nvml_process *processes,
 		       size_t count)
 {

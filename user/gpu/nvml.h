@@ -40,7 +40,7 @@ struct nvml_uuids {
 
 void nvml__uuids(struct nvml *nvml, struct nvml_uuids *uuids);
 
-/* What does not change. `record` is filled but for its header; what is unknown is 0, or "". */
+/* Facts that do not change. `record` is filled but for its header; unknown fields are 0, or "". */
 struct nvml_device {
 	struct perfx_gpu_device record;
 	char name[96], uuid[NVML_UUID_BYTES], driver[80];

@@ -133,7 +133,7 @@ static bool is_event(int status)
 	return status >> 16;
 }
 
-/* It is about to be given a signal: of the program, or one that tells of an entry. */
+/* The thread is about to get a signal: of the program, or the one that reports an entry. */
 static bool has_signal(int status)
 {
 	return WIFSTOPPED(status) && !is_event(status) && WSTOPSIG(status) != STOP_SYSCALL;
@@ -225,7 +225,7 @@ static const struct target_range *entry_at(const struct hold *hold, uint64_t rip
 	return NULL;
 }
 
-/* Is it at an entry, by the signal that tells so? */
+/* Is it at an entry, by the signal that reports it? */
 static bool is_notice(struct hold *hold, int status, const struct target_range **entry)
 {
 	struct user_regs_struct regs;

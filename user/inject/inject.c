@@ -73,7 +73,7 @@ struct injection {
 	uint64_t mapping;		    /* address there; 0 */
 	int memfd, pidfd;
 	char busy[STACK_WHY_BYTES]; /* why the last moment was none */
-	/* What the thread of ours is to do, and what came of it. */
+	/* The task of our thread, and its result. */
 	pid_t tid;
 	enum wait_kind kind;
 	bool left; /* the stub has been entered */
@@ -332,7 +332,7 @@ static int prepare(struct injection *in)
 	return err ? err : map_stub(in);
 }
 
-/* What was made there goes; the thread goes on as it was. */
+/* Removes what was made in the process; the thread goes on as it was. */
 static void undo(struct injection *in)
 {
 	if (!in->hold.seized || !in->back.sp)
@@ -471,7 +471,7 @@ static void *try_thread(void *arg)
 
 	if (until_ns > in->request->deadline_ns)
 		until_ns = in->request->deadline_ns;
-	/* What holds another's thread is not to wait for a processor itself. A real-time priority
+	/* Our thread must not wait for a processor while it holds another's. A real-time priority
 	 * makes it worse: measured, 9 ms in place of 0.5 where all processors are busy. */
 	prctl(PR_SET_TIMERSLACK, 1);
 	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), -20);

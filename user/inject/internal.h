@@ -102,7 +102,7 @@ int target_refused(pid_t pid, int err, char why[INJECT_WHY_BYTES]);
 #define FRAME_BYTES_MAX	 (XSTATE_BYTES_MAX + 1024)
 #define FRAME_NAME_BYTES 32
 
-/* Of a stopped thread. */
+/* The state of a stopped thread. */
 struct thread_state {
 	struct user_regs_struct regs; /* with which it is to go on */
 	uint64_t mask;		      /* blocked signals */

@@ -212,7 +212,7 @@ static int up(struct walk *walk, bool innermost)
 	return 1;
 }
 
-/* Of the frames of libc that lead into the kernel one has to be a known wait. */
+/* One of libc's frames that lead into the kernel must be a known wait. */
 static int check_sleep(struct walk *walk, bool *in_libc, const char **where)
 {
 	const struct target_module *module = target_module(walk->target, walk->pc - 1);

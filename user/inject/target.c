@@ -115,8 +115,8 @@ static int check_kind(const struct process_info *info, const char *status,
 	return 0;
 }
 
-/* Of signals that do nothing by default, one that the process does not handle: if we die, it may
- * be left with one. */
+/* Chooses a signal that does nothing by default and that the process does not handle: if we die, it
+ * may be left with one. */
 static int choose_signal(uint64_t caught)
 {
 	static const int candidates[] = {SIGURG, SIGWINCH, SIGCHLD};

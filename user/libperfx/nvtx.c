@@ -336,7 +336,7 @@ static void fill(const struct callbacks_table *table, int module, const struct c
 
 EXPORT int InitializeInjectionNvtx2(const void *(*get_table)(uint32_t id));
 
-/* Called by each copy of NVTX in the process, once. 0: it has not what is needed. */
+/* Called by each copy of NVTX in the process, once. 0: NVTX lacks a table that is needed. */
 int InitializeInjectionNvtx2(const void *(*get_table)(uint32_t id))
 {
 	const struct callbacks_table *table = get_table ? get_table(TABLE_CALLBACKS) : NULL;

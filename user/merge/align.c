@@ -12,13 +12,13 @@
 /* Ends that are laid side by side to find the lag: few enough that in some window no record is
  * lost. */
 #define WINDOW_ENDS 64
-/* Of the variation of two lags: less is no difference. */
+/* Lags whose variations differ by less than this factor are equally good. */
 #define CLEARLY 2.0
 #define WINDOWS 8 /* from the first ends to the last */
 /* Pairs are this many times the spread apart at most: others are of something else. */
 #define REACH	     10
 #define REACH_MIN_NS 10000.0
-/* A drift is looked for over this time, by the medians of so many parts. */
+/* A drift is measured over at least this time, by the medians of so many parts. */
 #define DRIFT_NS    10000000000u
 #define DRIFT_PARTS 16
 
@@ -59,7 +59,7 @@ static struct lag try_lag(const uint64_t *reference, const uint64_t *ends, size_
 	return lag;
 }
 
-/* Of lags that do about as well, the one nearest to what is expected. */
+/* Among equally good lags, the one nearest to the expected offset. */
 static struct lag choose(const struct lag *lags, size_t count, double expected_ns)
 {
 	struct lag least = lags[0], best;
@@ -114,7 +114,7 @@ static bool pairs_make(struct pairs *pairs, size_t count)
 	return pairs->at_ns && pairs->differences;
 }
 
-/* Of an ascending series. */
+/* The value of an ascending series nearest to a time. */
 static uint64_t nearest(const uint64_t *ends, size_t count, double to_ns)
 {
 	size_t low = 0, high = count;
@@ -257,7 +257,7 @@ static int64_t wall_clock_offset(const struct survey *reference, const struct su
 	return unix_ns - monotonic_ns;
 }
 
-/* Of a function, the process that called it most. NULL: there is none. */
+/* The series of the process that called a function most. NULL: there is none. */
 static const struct series *longest(const struct survey *survey, enum perfx_alignment by,
 				    const char *name)
 {
@@ -273,7 +273,7 @@ static const struct series *longest(const struct survey *survey, enum perfx_alig
 	return most;
 }
 
-/* By the function that tells most precisely. */
+/* Aligns by the function with the smallest error. */
 static bool align_by(struct alignment *best, const struct survey *reference,
 		     const struct survey *capture, enum perfx_alignment by)
 {

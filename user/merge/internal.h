@@ -41,10 +41,10 @@ struct field {
 	uint8_t space; /* enum id_space */
 };
 
-/* By kind: they lie side by side. *count: how many. */
+/* The fields of a kind, side by side. *count: their number. */
 const struct field *fields_of(enum perfx_kind kind, size_t *count);
 
-/* Of a whole record. A field that an older record lacks is 0, and is not written. */
+/* The field of a whole record. A field that an older record lacks is 0, and is not written. */
 uint64_t field_get(const struct field *field, const void *record);
 void field_set(const struct field *field, void *record, uint64_t value);
 
@@ -132,7 +132,7 @@ void survey_clear(struct survey *survey);
 bool align_ends(struct alignment *alignment, const uint64_t *reference, size_t reference_count,
 		const uint64_t *ends, size_t count, int64_t expected_ns);
 
-/* Of a capture to another: by the same boot, by collectives, by backward passes, by the time of
+/* Aligns a capture to another: by the same boot, by collectives, by backward passes, by the time of
  * day. */
 struct alignment align_captures(const struct survey *reference, const struct survey *capture);
 

@@ -11,7 +11,7 @@
 
 /* More between two segments is not of a recorder's making: memory is not for it to fill. */
 #define SUMS_BYTES_MAX (64u << 20)
-/* What a device or domain becomes for which there is no room: decode knows none of this number. */
+/* The number of a device or domain that has no room: decode rejects it. */
 #define NO_PLACE UINT32_MAX
 
 /* A capture that is read. */
@@ -381,7 +381,7 @@ static int write_all(struct merger *merge, struct text *records)
 	return err;
 }
 
-/* The sums of a capture's segment go out side by side, so that nobody else's segment is among
+/* Writes the sums of a capture's segment together, so that no other capture's segment is among
  * them. */
 static int end_segment(struct merger *merge, struct input *input, uint64_t time_ns)
 {
@@ -422,8 +422,8 @@ static const struct perfx_record *with_capture(struct merger *merge, const struc
 	}
 }
 
-/* What would count twice, or has another meaning in each capture. The machine's performance is that
- * of the first one's. */
+/* True for records that would count twice or mean something else in each capture. The machine's
+ * performance is that of the first capture. */
 static bool is_left_out(const struct merger *merge, const struct input *input,
 			const struct event *event)
 {
@@ -654,7 +654,7 @@ static int write_loss(struct merger *merge, const struct input *input, enum perf
 	return count ? WRITE(merge, LOSS, loss) : 0;
 }
 
-/* What had not come when a capture was cut off, and what its reader lost. */
+/* Writes the sums that were left when a capture was cut off, and its reader's losses. */
 static int close_input(struct merger *merge, struct input *input)
 {
 	int err = input->sums.length ? end_segment(merge, input, input->clock_ns) : 0;
@@ -669,7 +669,7 @@ static int close_input(struct merger *merge, struct input *input)
 	return err ? err : write_all(merge, &input->closing);
 }
 
-/* Slices of recordings make a slice. */
+/* The merged capture of slices is a slice. */
 static int write_slice(struct merger *merge)
 {
 	struct perfx_time_slice slice = {.recording_ns = UINT64_MAX};

@@ -19,7 +19,7 @@
 #define WAKE_NS	    150000u /* before a burst: how late a timer may be */
 #define ASSEMBLE_NS 300000u
 
-/* Memory is worked on in rows of three blocks, a b c: whatever was touched makes whole rows. */
+/* Memory is used in rows of three blocks, a b c; touched memory is always whole rows. */
 #define BLOCK_BYTES (64u << 10)
 #define ROW_BYTES   (3 * BLOCK_BYTES)
 #define BLOCK_ITEMS (BLOCK_BYTES / sizeof(double))
@@ -70,8 +70,8 @@ static uint64_t step_flops(struct worker *worker)
 	return 500 * kernel->flops;
 }
 
-/* Through the thread's own memory; one thread alone goes through that of all who share its cache.
- */
+/* A triad through the thread's own memory; a single thread uses the memory of all threads that
+ * share its cache. */
 static uint64_t step_triad(struct worker *worker)
 {
 	struct bench_threads *bench_threads = worker->bench_threads;
@@ -330,7 +330,7 @@ static double burst_bandwidth(const struct bench_threads *bench_threads, int bur
 	return end_ns > start_ns ? (double)bytes * 1e9 / (double)(end_ns - start_ns) : 0;
 }
 
-/* The best of the clean bursts, or of all when none is. */
+/* The best of the clean bursts; without any, the best of all. */
 static struct bench_rate best_bandwidth(const struct bench_threads *bench_threads)
 {
 	struct bench_rate best = {0};
@@ -361,7 +361,7 @@ struct bench_rate bench_threads__flops(struct bench_threads *bench_threads,
 	return rate;
 }
 
-/* A thread's part of what makes twice a cache, and of what is needed at least. */
+/* Sets each thread's part of twice the cache, and the least that is needed. */
 static void want_memory(struct bench_threads *bench_threads, uint64_t spare)
 {
 	for (size_t i = 0; i < bench_threads->count; i++) {

@@ -25,8 +25,8 @@ struct host_cache {
 /* The last-level cache of a CPU; a guess where the kernel does not say. */
 struct host_cache host_cache_of(int cpu);
 
-/* What may be taken for a moment without harm: a quarter of what is free, here and in the control
- * groups that this process is in. */
+/* Memory that may be used for a moment without harm: a quarter of what is free, here and in the
+ * control groups that this process is in. */
 uint64_t host_spare_memory(void);
 
 /* CPU time that all CPUs together have spent at work, ns, to the clock tick; 0: not known. */

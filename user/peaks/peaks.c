@@ -426,7 +426,7 @@ void cpu_units_read(struct cpu_units *units)
 	units->amx_bf16 = fma_has_amx(PERFX_DTYPE_BF16);
 }
 
-/* Of one core in a cycle. */
+/* FLOPs of one core in a cycle. */
 static double per_cycle(const struct cpu_units *units, enum perfx_dtype dtype)
 {
 	double operations = units->vectors_per_cycle * (units->fma ? 2.0 : 1.0);

@@ -113,8 +113,8 @@ static bool find_mount(const char *mountinfo, const char *controller, bool versi
 	return false;
 }
 
-/* What of the group's path lies below the part of the tree that is mounted. A group that is not in
- * that part leaves the mount point itself: the container's own group. */
+/* The part of the group's path below the mounted part of the tree. A group that is not in that part
+ * leaves the mount point itself: the container's own group. */
 static const char *below_root(const char *group, size_t *size, const char *root)
 {
 	size_t root_size = strlen(root);

@@ -50,7 +50,7 @@ static bool is_there(const struct descriptor *descriptor)
 	       (!device_major || major(st.st_dev) == device_major);
 }
 
-/* Processes that were looked at for the other ends of pipes, in all: each takes some 50 µs. */
+/* Processes that may be searched for the other ends of pipes, in all: each takes some 50 µs. */
 #define LOOKS_MAX 20000
 
 struct pipe_user {
@@ -127,7 +127,7 @@ static bool is_other_end(const struct pipe_user *user, const struct descriptor *
 	return !lstat(path, &st) && (st.st_mode & (descriptor->reads ? S_IWUSR : S_IRUSR));
 }
 
-/* Of a process with several descriptors of it: one. Returns how many processes; *first is one. */
+/* Counts the processes that have the other end; *first is one of them. */
 static unsigned count_ends(const struct pipe_users *users, const struct descriptor *descriptor,
 			   const char *link, pid_t *first)
 {
@@ -386,7 +386,7 @@ static char *anonymous_name(const struct descriptor *descriptor, const char *lin
 	return name;
 }
 
-/* Of a descriptor that is closed. */
+/* The name of a descriptor that is closed. */
 static char *gone_name(const struct descriptor *descriptor)
 {
 	const char *kind = S_ISREG(descriptor->mode)				    ? "file"

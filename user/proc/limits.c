@@ -85,7 +85,7 @@ static void limit_cpus(const char *folder, void *ctx)
 			lower(limits->cpu_limit_milli, quota_us * 1000 / period_us);
 }
 
-/* Pages of files that nobody has touched lately go first when memory is short. */
+/* The kernel drops pages of files that were not used lately first when memory is short. */
 static uint64_t reclaimable(const char *folder)
 {
 	char *text = read_file(folder, "memory.stat");

@@ -17,7 +17,7 @@ struct process_limits {
 	uint64_t host_available_bytes;
 };
 
-/* What cannot be read is not known. */
+/* Limits that cannot be read are unknown. */
 struct process_limits process_limits(pid_t pid);
 
 /* From the text of files. "max 100000": cpu.max; thousandths of a CPU. */

@@ -35,7 +35,7 @@ static void replace(struct place *place, enum perfx_place_part part, const char 
 	place->of[part] = strndup(text, size);
 }
 
-/* What came first is the surest. */
+/* Keeps a part that is known already: the first source is the most reliable. */
 static void add(struct place *place, enum perfx_place_part part, const char *text, size_t size)
 {
 	if (!place->of[part] && size)
@@ -315,7 +315,7 @@ static void walk_path(const char *path, size_t size, struct place *place)
 	}
 }
 
-/* How much a path says. */
+/* Ranks paths by how much they say. */
 static size_t weight(const struct place *place)
 {
 	const char *cgroup = place->of[PERFX_PLACE_CGROUP];
@@ -368,7 +368,7 @@ void place_of_cgroup(const char *text, struct place *place)
 	place_clear(&best);
 }
 
-/* By what pods' descriptions call them, and batch systems. No other variable is looked at. */
+/* The names that pods' descriptions and batch systems use. No other variable is read. */
 static const struct variable {
 	const char *name;
 	enum perfx_place_part part;
@@ -494,7 +494,7 @@ bool place_of_podman(const char *json, size_t bytes, struct place *place)
 static const char *const roots[] = {"/proc/1/root", ""};
 #define ROOTS (sizeof(roots) / sizeof(roots[0]))
 
-/* Is one of the folder's entries that of the container or pod? */
+/* Does one of the folder's entries belong to the container or pod? */
 static bool search_folder(const char *root, const char *path,
 			  bool (*of_entry)(const char *name, struct place *place),
 			  struct place *place)

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a live block costs the keyframe, with its place in a table. */
+/* Bytes of a live block in the keyframe, with its place in a table. */
 #define LIVE_BLOCK_BYTES 43
 
 struct held_block {
@@ -111,7 +111,7 @@ static uint64_t oldest_end_ns(const struct flight_buffer *flight)
 	return block ? block->segment_ns : 0;
 }
 
-/* What is older than the length, and what there is no room for. */
+/* Gives up segments that are older than the length, and those without room. */
 static int give_up(struct flight_buffer *flight)
 {
 	uint64_t end_ns;

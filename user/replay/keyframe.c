@@ -633,7 +633,7 @@ int keyframe__write_usage(struct keyframe *keyframe, uint64_t from_ns, keyframe_
 	return err;
 }
 
-/* A sample from long before would make its thread's time that of another slice. */
+/* A sample from long before the slice would move its thread's time into the slice. */
 static int write_threads(const struct writer *writer)
 {
 	const struct keyframe *keyframe = writer->keyframe;

@@ -40,7 +40,7 @@ static void lose(struct pipeline *pipeline, enum perfx_loss_kind loss, uint64_t 
 		aggregate__lose(pipeline->aggregate, loss, count);
 }
 
-/* What decode does not understand is counted, and skipped by its size. 0 or -errno. */
+/* Records that decode does not understand are counted, and skipped by their size. 0 or -errno. */
 static int give_records(struct pipeline *pipeline, const char *data, size_t size)
 {
 	while (size) {

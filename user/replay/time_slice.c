@@ -148,7 +148,7 @@ static int emit_span(struct time_slice *slice, const struct event *event)
 	return err ? err : emit_event(slice, event);
 }
 
-/* What is over when the slice begins, and says nothing of it. */
+/* Is the event over when the slice begins, and without effect on it? */
 static bool is_over(const struct event *event)
 {
 	switch (event->kind) {
@@ -197,7 +197,7 @@ static uint64_t between(uint64_t a, uint64_t b, uint64_t slice, uint64_t whole)
 	return a + (uint64_t)((unsigned __int128)(b - a) * slice / whole);
 }
 
-/* Counters at a time between two samples; what is no counter is as in the first. */
+/* Interpolates counters between two samples; other fields are those of the first. */
 static struct perfx_usage interpolate(const struct perfx_usage *a, const struct perfx_usage *b,
 				      uint64_t time_ns)
 {
@@ -296,7 +296,7 @@ static int keep_sum(struct time_slice *slice, const struct event *event)
 	return slice->sums.failed ? -ENOMEM : 0;
 }
 
-/* Allocations or frees were dropped, in the slice or beside it: what is live is a bound. */
+/* Allocations or frees were dropped, inside or outside of the slice: live bytes are a bound. */
 static int emit_doubt(struct time_slice *slice, const struct perfx_overflow_memory *sum)
 {
 	struct perfx_overflow_memory record = {
@@ -320,7 +320,7 @@ static int emit_sum(struct time_slice *slice, const struct event *sum, uint64_t 
 		return 0;
 	if (from_ns >= slice->since_ns && to_ns <= slice->until_ns)
 		return emit_event(slice, sum);
-	/* Of a segment that the slice cuts: how much of it is in the slice is not known. */
+	/* The slice cuts the sum's segment: its share is not known. */
 	slice->left_out |= PERFX_LEFT_OUT(sum->kind);
 	if (sum->kind == PERFX_KIND_OVERFLOW_CALLS)
 		slice->left_out_count += sum->overflow_calls.calls_count;
@@ -347,7 +347,7 @@ static int end_segment(struct time_slice *slice, uint64_t from_ns, uint64_t to_n
 	return err;
 }
 
-/* What a capture that is itself a time slice begins with: the state at its start. */
+/* Is it of the state at the start of a capture that is itself a time slice? */
 static bool is_of_keyframe(const struct event *event)
 {
 	switch (event->kind) {

@@ -35,7 +35,7 @@ static bool is_legacy_prefix(uint8_t byte)
 	return memchr(prefixes, byte, sizeof(prefixes));
 }
 
-/* The caller has decoded the instruction, so the bytes looked at here exist. */
+/* The caller has decoded the instruction, so these bytes exist. */
 static struct encoding encoding_of(const uint8_t *code, uint8_t length)
 {
 	struct encoding e = {0};

@@ -30,7 +30,7 @@
 static const uint8_t argument_registers[ARGUMENT_REGS] = {REG_RDI, REG_RSI, REG_RDX, REG_RCX,
 							  REG_R8,  REG_R9,  REG_RAX};
 
-/* The registers in which each wanted argument is found; 0: it is not wanted, or lost. */
+/* The registers that hold each wanted argument; 0: not wanted, or lost. */
 struct arguments {
 	uint16_t holders[ARGUMENT_REGS];
 	uint8_t wanted;

@@ -215,7 +215,7 @@ enum window_dimension {
 /* Both messages lie behind the instruction's head, which ends with its name. */
 #define HEAD_WORDS 16
 
-/* Where an object of that class begins, with so many words; NULL: nowhere. */
+/* The first word of an object of that class with so many words; NULL: there is none. */
 static const uint64_t *find_message(const struct xla_memory *memory,
 				    const struct xla_words *instruction, const char *class,
 				    size_t words)
@@ -363,7 +363,7 @@ static bool is_unknown_product(const char *class)
 	return false;
 }
 
-/* Of an instruction that is no fusion. */
+/* The cost of an instruction that is no fusion. */
 static bool plain_cost(const struct xla_memory *memory, uint64_t address, const char *class,
 		       struct xla_cost *cost)
 {

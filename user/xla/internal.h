@@ -53,7 +53,7 @@ uint32_t xla_type_flops(uint32_t type);
 /* All elements; false: too many. */
 bool xla_shape_bytes(const struct xla_shape *shape, uint64_t *bytes);
 
-/* Adds a product of so many multiply-adds. False: too much. */
+/* Adds a product of this many multiply-adds. False: it overflows. */
 bool xla_add_product(struct xla_cost *cost, const struct xla_shape *left,
 		     const struct xla_shape *right, const struct xla_shape *out,
 		     uint64_t multiply_adds);
