@@ -108,7 +108,7 @@ static uint64_t mix(uint64_t x)
 	return x ^ (x >> 31);
 }
 
-static struct map64_slot *find(const struct map64 *map, uint64_t key)
+static struct map64_slot *find_slot(const struct map64 *map, uint64_t key)
 {
 	size_t at = mix(key) & (map->capacity - 1);
 
@@ -120,7 +120,7 @@ static struct map64_slot *find(const struct map64 *map, uint64_t key)
 uint32_t map64_get(const struct map64 *map, uint64_t key)
 {
 	/* a free slot holds 0, which wraps to MAP64_NONE */
-	return map->capacity ? find(map, key)->taken - 1 : MAP64_NONE;
+	return map->capacity ? find_slot(map, key)->taken - 1 : MAP64_NONE;
 }
 
 static int rehash(struct map64 *map)
@@ -132,7 +132,7 @@ static int rehash(struct map64 *map)
 		return -ENOMEM;
 	for (size_t i = 0; i < map->capacity; i++) {
 		if (map->slots[i].taken)
-			*find(&larger, map->slots[i].key) = map->slots[i];
+			*find_slot(&larger, map->slots[i].key) = map->slots[i];
 	}
 	larger.count = map->count;
 	free(map->slots);
@@ -144,14 +144,14 @@ int map64_put(struct map64 *map, uint64_t key, uint32_t index)
 {
 	if (4 * (map->count + 1) > 3 * map->capacity && rehash(map))
 		return -ENOMEM;
-	*find(map, key) = (struct map64_slot){.key = key, .taken = index + 1};
+	*find_slot(map, key) = (struct map64_slot){.key = key, .taken = index + 1};
 	map->count++;
 	return 0;
 }
 
 void map64_remove(struct map64 *map, uint64_t key)
 {
-	struct map64_slot *slot = map->capacity ? find(map, key) : NULL;
+	struct map64_slot *slot = map->capacity ? find_slot(map, key) : NULL;
 	size_t mask = map->capacity - 1, hole;
 
 	if (!slot || !slot->taken)

@@ -115,7 +115,7 @@ void column_encoder__free(struct column_encoder *encoder)
 	free(encoder);
 }
 
-static void put(struct column_encoder *encoder, enum column column, uint64_t value)
+static void put_value(struct column_encoder *encoder, enum column column, uint64_t value)
 {
 	unsigned char *at = encoder->columns.bytes[column] + encoder->columns.sizes[column];
 	unsigned char *to = at;
@@ -170,9 +170,9 @@ static void put_span(struct column_encoder *encoder, const uint64_t *own)
 {
 	uint64_t end = own[0] + own[1];
 
-	put(encoder, COLUMN_SPAN_END, zigzag(end - encoder->span_end));
-	put(encoder, COLUMN_SPAN_DURATION, own[1]);
-	put(encoder, COLUMN_SPAN_CALLED, own[1] - own[2]);
+	put_value(encoder, COLUMN_SPAN_END, zigzag(end - encoder->span_end));
+	put_value(encoder, COLUMN_SPAN_DURATION, own[1]);
+	put_value(encoder, COLUMN_SPAN_CALLED, own[1] - own[2]);
 	encoder->span_end = end;
 }
 
@@ -186,7 +186,7 @@ static void encode_known(struct column_encoder *encoder, const unsigned char *re
 	memcpy(words, record, size);
 	template = find_template(encoder, words);
 	if (!template || template->shape == SHAPE_NONE) {
-		put(encoder, COLUMN_ORDER, template ? ORDER_TEMPLATE : ORDER_WHOLE);
+		put_value(encoder, COLUMN_ORDER, template ? ORDER_TEMPLATE : ORDER_WHOLE);
 		put_bytes(encoder, COLUMN_WHOLE, record, size);
 		if (!template)
 			return;
@@ -194,18 +194,19 @@ static void encode_known(struct column_encoder *encoder, const unsigned char *re
 		template->shape = shape;
 		return;
 	}
-	put(encoder, COLUMN_ORDER, (uint64_t)(template - encoder->templates) + ORDER_LIKE);
+	put_value(encoder, COLUMN_ORDER, (uint64_t)(template - encoder->templates) + ORDER_LIKE);
 	if (shape == SHAPE_MEMORY) {
-		put(encoder, COLUMN_MEMORY_TIME, zigzag(own[0] - encoder->memory_time));
+		put_value(encoder, COLUMN_MEMORY_TIME, zigzag(own[0] - encoder->memory_time));
 		put_bytes(encoder, COLUMN_MEMORY_ADDRESS, &own[1], sizeof(own[1]));
-		put(encoder, COLUMN_MEMORY_SIZE, own[2]);
+		put_value(encoder, COLUMN_MEMORY_SIZE, own[2]);
 		encoder->memory_time = own[0];
 	} else {
 		put_span(encoder, own);
 	}
 	if (shape == SHAPE_COST) {
-		put(encoder, COLUMN_SPAN_FLOPS, zigzag(cost[0] - template->words[WORD_COST]));
-		put(encoder, COLUMN_SPAN_BYTES, zigzag(cost[1] - template->words[WORD_COST + 1]));
+		put_value(encoder, COLUMN_SPAN_FLOPS, zigzag(cost[0] - template->words[WORD_COST]));
+		put_value(encoder, COLUMN_SPAN_BYTES,
+			  zigzag(cost[1] - template->words[WORD_COST + 1]));
 		memcpy(&template->words[WORD_COST], cost, 2 * sizeof(*cost));
 	}
 }
@@ -229,7 +230,7 @@ const struct columns *column_encoder__encode(struct column_encoder *encoder, con
 			encode_known(encoder, record, hdr.size, shape);
 			continue;
 		}
-		put(encoder, COLUMN_ORDER, ORDER_WHOLE);
+		put_value(encoder, COLUMN_ORDER, ORDER_WHOLE);
 		put_bytes(encoder, COLUMN_WHOLE, record, hdr.size);
 	}
 	return &encoder->columns;

@@ -144,7 +144,7 @@ const struct capture_damage *capture_reader__damage(const struct capture_reader 
 	return &reader->damage;
 }
 
-static void lose(struct capture_reader *reader, uint64_t bytes)
+static void count_lost(struct capture_reader *reader, uint64_t bytes)
 {
 	if (!reader->in_damage)
 		reader->damage.places++;
@@ -183,18 +183,18 @@ static int find_header(struct capture_reader *reader)
 	int found = 0;
 
 	while (!found) {
-		lose(reader, reader->at < reader->size);
+		count_lost(reader, reader->at < reader->size);
 		n = read_rest(reader, &bytes);
 		if (n <= 0)
 			return (int)n;
 		sync = memmem(bytes, (size_t)n, BLOCK_SYNC, BLOCK_SYNC_BYTES);
 		if (sync) {
-			lose(reader, (uint64_t)(sync - bytes));
+			count_lost(reader, (uint64_t)(sync - bytes));
 			found = header_at(reader, reader->at, &header);
 		} else if ((uint64_t)n >= reader->size - reader->at) {
-			lose(reader, reader->size - reader->at);
+			count_lost(reader, reader->size - reader->at);
 		} else { /* it may begin in the last bytes */
-			lose(reader, (uint64_t)n - BLOCK_SYNC_BYTES);
+			count_lost(reader, (uint64_t)n - BLOCK_SYNC_BYTES);
 		}
 	}
 	return found < 0 ? found : 0;
@@ -208,14 +208,14 @@ static int skip_block(struct capture_reader *reader, const struct block_header *
 	int found = 0;
 
 	if (size == reader->size - reader->at) {
-		lose(reader, size);
+		count_lost(reader, size);
 		return 0;
 	}
 	if (size < reader->size - reader->at)
 		found = header_at(reader, reader->at + size, &next);
 	if (found <= 0)
 		return found < 0 ? found : find_header(reader);
-	lose(reader, size);
+	count_lost(reader, size);
 	return 0;
 }
 

@@ -356,7 +356,7 @@ uint32_t nvml__devices_count(const struct nvml *nvml)
 }
 
 /* Notes a GPU that has fallen off its bus: every later call fails. */
-static int note(struct device *device, int result)
+static int note_lost(struct device *device, int result)
 {
 	if (result == GPU_IS_LOST || result == RESET_REQUIRED)
 		device->lost = true;
@@ -365,7 +365,7 @@ static int note(struct device *device, int result)
 
 static unsigned number(struct device *device, int result, unsigned value)
 {
-	return note(device, result) == DONE ? value : UINT32_MAX;
+	return note_lost(device, result) == DONE ? value : UINT32_MAX;
 }
 
 /* Cores of a multiprocessor, by compute capability: CUDA C++ Programming Guide, "Compute
@@ -399,7 +399,7 @@ static uint32_t multiprocessors(struct nvml *nvml, struct device *device,
 	uint32_t each = cores_per_multiprocessor(record->compute_major, record->compute_minor);
 	unsigned cores = 0;
 
-	if (note(device, NVML(nvml, cores, device->handle, &cores)) != DONE || !each)
+	if (note_lost(device, NVML(nvml, cores, device->handle, &cores)) != DONE || !each)
 		return 0;
 	return cores / each;
 }
@@ -414,7 +414,7 @@ static int get_handle(struct nvml *nvml, uint32_t index)
 		return -ENODEV;
 	if (device->handle)
 		return 0;
-	result = note(device, nvml->calls.handle(index, &device->handle));
+	result = note_lost(device, nvml->calls.handle(index, &device->handle));
 	if (result != DONE) {
 		device->handle = NULL;
 		return errno_of(result);
@@ -462,7 +462,7 @@ int nvml__device(struct nvml *nvml, uint32_t index, struct nvml_device *out)
 		record->compute_minor = (uint32_t)minor;
 	}
 	record->multiprocessors = multiprocessors(nvml, device, record);
-	if (note(device, NVML(nvml, memory, device->handle, &memory)) == DONE)
+	if (note_lost(device, NVML(nvml, memory, device->handle, &memory)) == DONE)
 		record->memory_bytes = memory.total;
 	if (NVML(nvml, max_clock, device->handle, CLOCK_SM, &value) == DONE)
 		record->max_sm_clock_mhz = value;
@@ -477,10 +477,10 @@ static uint64_t used_memory(struct nvml *nvml, struct device *device)
 	struct memory_v2 memory = {.version = STRUCT_VERSION(struct memory_v2, 2)};
 	struct memory_v1 older;
 
-	if (note(device, NVML(nvml, memory_v2, device->handle, &memory)) == DONE)
+	if (note_lost(device, NVML(nvml, memory_v2, device->handle, &memory)) == DONE)
 		return memory.used;
-	return note(device, NVML(nvml, memory, device->handle, &older)) == DONE ? older.used
-										: UINT64_MAX;
+	return note_lost(device, NVML(nvml, memory, device->handle, &older)) == DONE ? older.used
+										     : UINT64_MAX;
 }
 
 static uint64_t throttle_reasons(struct nvml *nvml, struct device *device)
@@ -490,7 +490,7 @@ static uint64_t throttle_reasons(struct nvml *nvml, struct device *device)
 
 	if (result == FUNCTION_NOT_FOUND)
 		result = NVML(nvml, throttle, device->handle, &bits);
-	return note(device, result) == DONE ? bits : UINT64_MAX;
+	return note_lost(device, result) == DONE ? bits : UINT64_MAX;
 }
 
 static uint32_t clock_mhz(struct nvml *nvml, struct device *device, enum clock_type type)
@@ -548,7 +548,7 @@ static void sample_activity(struct nvml *nvml, struct device *device, struct per
 		device->has_gpm = false;
 		return;
 	}
-	if (note(device, NVML(nvml, gpm_sample, device->handle, device->gpm_now)) != DONE)
+	if (note_lost(device, NVML(nvml, gpm_sample, device->handle, device->gpm_now)) != DONE)
 		return;
 	if (device->gpm_before)
 		set_activity(nvml, device, usage);
@@ -574,9 +574,9 @@ int nvml__usage(struct nvml *nvml, uint32_t index, struct perfx_gpu_usage *usage
 		return err;
 	result = NVML(nvml, power, device->handle, &mw);
 	usage->power_mw = number(device, result, mw);
-	result = note(device, NVML(nvml, energy, device->handle, &mj));
+	result = note_lost(device, NVML(nvml, energy, device->handle, &mj));
 	usage->energy_mj = result == DONE ? mj : UINT64_MAX;
-	result = note(device, NVML(nvml, utilization, device->handle, &utilization));
+	result = note_lost(device, NVML(nvml, utilization, device->handle, &utilization));
 	usage->utilisation_percent = number(device, result, utilization.gpu);
 	usage->memory_utilisation_percent = number(device, result, utilization.memory);
 	usage->memory_used_bytes = used_memory(nvml, device);
@@ -645,8 +645,8 @@ static void add_shares(struct nvml *nvml, struct device *device, struct nvml_pro
 	unsigned long long newest_us[NVML_PROCESSES_MAX] = {0};
 	struct share shares[NVML_PROCESSES_MAX];
 	unsigned shares_count = NVML_PROCESSES_MAX;
-	int result = note(device, NVML(nvml, shares, device->handle, shares, &shares_count,
-				       clock_ns(CLOCK_REALTIME) / 1000 - SHARES_US));
+	int result = note_lost(device, NVML(nvml, shares, device->handle, shares, &shares_count,
+					    clock_ns(CLOCK_REALTIME) / 1000 - SHARES_US));
 
 	if (result == NOT_FOUND)
 		shares_count = 0;
@@ -676,7 +676,7 @@ ssize_t nvml__processes(struct nvml *nvml, uint32_t index,
 
 	if (err)
 		return err;
-	result = note(device, list_running(nvml, device->handle, &listed, list, &size));
+	result = note_lost(device, list_running(nvml, device->handle, &listed, list, &size));
 	if (result != DONE)
 		return result == INSUFFICIENT_SIZE ? -E2BIG : errno_of(result);
 	for (unsigned i = 0; i < listed && i < NVML_PROCESSES_MAX; i++)

@@ -361,7 +361,7 @@ static int write_record(struct merger *merge, const struct perfx_record *record)
 #define WRITE(merge, kind, ...) \
 	write_record(merge, PACK(&(merge)->buffer, PERFX_KIND_##kind, __VA_ARGS__))
 
-static int keep(struct text *records, const struct perfx_record *record)
+static int append_record(struct text *records, const struct perfx_record *record)
 {
 	text_add_bytes(records, (const char *)record, record->size);
 	return records->failed ? -ENOMEM : 0;
@@ -461,7 +461,7 @@ static int write_moved(struct merger *merge, struct input *input, const struct p
 	}
 	record = with_capture(merge, input, &moved);
 	if (event_is_final_state(&moved))
-		return keep(&input->closing, record);
+		return append_record(&input->closing, record);
 	if (role_of(moved.kind) != PERFX_ROLE_SUM)
 		return write_record(merge, record);
 	if (input->sums.length > SUMS_BYTES_MAX) {
@@ -470,7 +470,7 @@ static int write_moved(struct merger *merge, struct input *input, const struct p
 		if (err)
 			return err;
 	}
-	return keep(&input->sums, record);
+	return append_record(&input->sums, record);
 }
 
 static int write_event(struct merger *merge, struct input *input)
@@ -558,7 +558,7 @@ static int read_next(struct input *input)
 
 /* The input whose turn it is: the one that is behind; NULL: all are read. *until_ns: as far as it
  * may go before the next one's turn. */
-static struct input *behind(struct merger *merge, uint64_t *until_ns)
+static struct input *most_behind(struct merger *merge, uint64_t *until_ns)
 {
 	struct input *first = NULL;
 
@@ -584,7 +584,7 @@ static int write_inputs(struct merger *merge)
 	uint64_t until_ns;
 	int err = 0;
 
-	while (!err && (input = behind(merge, &until_ns))) {
+	while (!err && (input = most_behind(merge, &until_ns))) {
 		while (!err && input->has_next && input->clock_ns <= until_ns) {
 			err = write_event(merge, input);
 			if (!err)

@@ -38,17 +38,12 @@ static void note_fields(struct survey *survey, const struct event *event)
 	}
 }
 
-static const char *keep(struct survey *survey, const char *text)
-{
-	return pool_add(&survey->strings, text);
-}
-
 static int survey_host(struct survey *survey, const struct event *event)
 {
 	survey->has_host = true;
 	survey->host = event->host;
 	for (int i = 0; i < 5; i++) {
-		survey->host_strings[i] = keep(survey, event->strings[i]);
+		survey->host_strings[i] = pool_add(&survey->strings, event->strings[i]);
 		if (!survey->host_strings[i])
 			return -ENOMEM;
 	}
@@ -72,7 +67,7 @@ static int survey_rank(struct survey *survey, const struct event *event)
 		return -ENOMEM;
 	rank = &survey->ranks[survey->ranks_count++];
 	*rank = (struct survey_rank){event->rank.process, event->rank.rank, event->rank.world_size,
-				     keep(survey, event->strings[1])};
+				     pool_add(&survey->strings, event->strings[1])};
 	return rank->job ? 0 : -ENOMEM;
 }
 
@@ -83,7 +78,8 @@ static int survey_gpu(struct survey *survey, const struct event *event)
 	if (GROW_BY_ONE(survey->gpus))
 		return -ENOMEM;
 	gpu = &survey->gpus[survey->gpus_count++];
-	*gpu = (struct survey_label){event->gpu_device.device, keep(survey, event->strings[1])};
+	*gpu = (struct survey_label){event->gpu_device.device,
+				     pool_add(&survey->strings, event->strings[1])};
 	return gpu->text ? 0 : -ENOMEM;
 }
 
@@ -94,7 +90,7 @@ static int survey_counter(struct survey *survey, const struct event *event)
 	if (event->perf_counter.kind == PERFX_PERF_COUNTER_MISSING)
 		return 0;
 	counter = &survey->counters[event->perf_counter.counter];
-	counter->text = keep(survey, event->strings[0]);
+	counter->text = pool_add(&survey->strings, event->strings[0]);
 	return counter->text ? 0 : -ENOMEM;
 }
 
@@ -110,7 +106,7 @@ static int survey_function(struct survey *survey, const struct event *event)
 		return -ENOMEM;
 	survey->names[survey->names_count] = (struct survey_label){
 		backward ? PERFX_ALIGNMENT_BACKWARD : PERFX_ALIGNMENT_COLLECTIVES,
-		keep(survey, event->strings[0])};
+		pool_add(&survey->strings, event->strings[0])};
 	if (!survey->names[survey->names_count].text)
 		return -ENOMEM;
 	return map64_put(&survey->functions, id, (uint32_t)survey->names_count++);
@@ -181,7 +177,7 @@ static int survey_event(void *ctx, const struct event *event)
 		return 0;
 	case PERFX_KIND_TIME_SLICE:
 		survey->slice = event->time_slice;
-		survey->slice_why = keep(survey, event->strings[0]);
+		survey->slice_why = pool_add(&survey->strings, event->strings[0]);
 		return survey->slice_why ? 0 : -ENOMEM;
 	case PERFX_KIND_MERGED:
 		survey->is_merged = true;

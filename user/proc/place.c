@@ -36,7 +36,7 @@ static void replace(struct place *place, enum perfx_place_part part, const char 
 }
 
 /* Keeps a part that is known already: the first source is the most reliable. */
-static void add(struct place *place, enum perfx_place_part part, const char *text, size_t size)
+static void add_part(struct place *place, enum perfx_place_part part, const char *text, size_t size)
 {
 	if (!place->of[part] && size)
 		replace(place, part, text, size);
@@ -58,7 +58,7 @@ static bool is_name(const char *text, size_t size)
 static void add_name(struct place *place, enum perfx_place_part part, const char *text, size_t size)
 {
 	if (is_name(text, size))
-		add(place, part, text, size);
+		add_part(place, part, text, size);
 }
 
 #define ID_DIGITS     64 /* of a container: a SHA-256 */
@@ -364,7 +364,7 @@ void place_of_cgroup(const char *text, struct place *place)
 	}
 	for (size_t i = 0; i < PERFX_PLACES; i++)
 		if (best.of[i])
-			add(place, (enum perfx_place_part)i, best.of[i], strlen(best.of[i]));
+			add_part(place, (enum perfx_place_part)i, best.of[i], strlen(best.of[i]));
 	place_clear(&best);
 }
 
@@ -605,7 +605,7 @@ bool place_add_names_of(struct place *place, const struct place *other)
 		return false;
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		if (other->of[parts[i]])
-			add(place, parts[i], other->of[parts[i]], strlen(other->of[parts[i]]));
+			add_part(place, parts[i], other->of[parts[i]], strlen(other->of[parts[i]]));
 	return true;
 }
 

@@ -117,7 +117,7 @@ static bool record_at(const struct text *records, size_t at, struct event *event
 	       decode_event(records->data + at, records->length - at, event, &skip) > 0;
 }
 
-static int keep(struct text *records, const struct event *event)
+static int append_event(struct text *records, const struct event *event)
 {
 	text_add_bytes(records, event->record, event->hdr.size);
 	return records->failed ? -ENOMEM : 0;
@@ -463,7 +463,7 @@ static int add_fact(struct keyframe *keyframe, const struct event *event)
 	if (!err && is_passing(event) && ++keyframe->passing_count > keyframe->passing_limit &&
 	    keyframe->goes_on)
 		err = clean(keyframe);
-	return err ? err : keep(&keyframe->facts, event);
+	return err ? err : append_event(&keyframe->facts, event);
 }
 
 static int add_event(struct keyframe *keyframe, const struct event *event)
@@ -499,7 +499,7 @@ static int add_memory(struct keyframe *keyframe, const struct event *event)
 	if (event->kind == PERFX_KIND_MEMORY_MODE) {
 		if (event->memory_mode.merged > PERFX_MERGED_MAX)
 			return 0;
-		if (keep(&keyframe->modes, event))
+		if (append_event(&keyframe->modes, event))
 			return -ENOMEM;
 		if (event->memory_mode.merged > keyframe->merged_max)
 			keyframe->merged_max = event->memory_mode.merged;
@@ -526,12 +526,12 @@ static int add_of_capture(struct keyframe *keyframe, const struct event *event)
 		return forget_ended(keyframe, event->segment.time_ns);
 	if (event->kind == PERFX_KIND_TIME_SLICE) {
 		keyframe->time_slice.length = 0;
-		return keep(&keyframe->time_slice, event);
+		return append_event(&keyframe->time_slice, event);
 	}
 	if (event->kind != PERFX_KIND_HOST)
 		return 0;
 	keyframe->host.length = 0;
-	if (keep(&keyframe->host, event))
+	if (append_event(&keyframe->host, event))
 		return -ENOMEM;
 	return aggregate__add(keyframe->memory, event); /* its clock */
 }

@@ -34,7 +34,7 @@ static int deliver(void *ctx, const struct event *event)
 	return err;
 }
 
-static void lose(struct pipeline *pipeline, enum perfx_loss_kind loss, uint64_t count)
+static void count_lost(struct pipeline *pipeline, enum perfx_loss_kind loss, uint64_t count)
 {
 	if (pipeline->aggregate)
 		aggregate__lose(pipeline->aggregate, loss, count);
@@ -53,7 +53,7 @@ static int give_records(struct pipeline *pipeline, const char *data, size_t size
 			err = pipeline->time_slice ? time_slice__event(pipeline->time_slice, &event)
 						   : deliver(pipeline, &event);
 		else
-			lose(pipeline, PERFX_LOSS_UNDECODED, 1);
+			count_lost(pipeline, PERFX_LOSS_UNDECODED, 1);
 		if (err)
 			return err;
 		if (used < 0 && used != -ENOTSUP) /* no size: nothing after it can be trusted */
@@ -94,7 +94,7 @@ int pipeline_replay(struct pipeline *pipeline, struct capture_reader *reader)
 	if (!err && pipeline->time_slice)
 		err = time_slice__finish(pipeline->time_slice);
 	damage = capture_reader__damage(reader);
-	lose(pipeline, PERFX_LOSS_TRUNCATED_BYTES, damage->bytes);
-	lose(pipeline, PERFX_LOSS_UNDECODED, damage->strange_blocks);
+	count_lost(pipeline, PERFX_LOSS_TRUNCATED_BYTES, damage->bytes);
+	count_lost(pipeline, PERFX_LOSS_UNDECODED, damage->strange_blocks);
 	return err;
 }
