@@ -52,15 +52,33 @@ static uint64_t count_of(const json_t *object, const char *key)
 	return number == PROFILE_ABSENT ? 0 : number;
 }
 
-/* The value of an enum, first to last, whose name the text is; otherwise: if it is none's. */
-#define named(text, name_of, first, last, otherwise)                       \
-	({                                                                 \
-		const char *text_ = (text);                                \
-		int value_ = (first);                                      \
-		while (value_ <= (last) && strcmp(name_of(value_), text_)) \
-			value_++;                                          \
-		value_ <= (last) ? value_ : (int)(otherwise);              \
-	})
+/* Defines a function: the value of an enum, first to last, that has a name; otherwise: none has. */
+#define NAMED(function, type, name_of, first, last, otherwise)      \
+	static type function(const char *name)                      \
+	{                                                           \
+		for (int value = (first); value <= (last); value++) \
+			if (!strcmp(name_of((type)value), name))    \
+				return (type)value;                 \
+		return otherwise;                                   \
+	}
+
+NAMED(domain_named, enum perfx_domain, profile_domain_name, PERFX_DOMAIN_HOST, PERFX_DOMAIN_USER,
+      PERFX_DOMAIN_INVALID)
+NAMED(dtype_named, enum perfx_dtype, name_of_dtype, 1, PERFX_DTYPES - 1, PERFX_DTYPE_UNKNOWN)
+NAMED(source_named, enum perfx_source, name_of_source, 1, PERFX_SOURCES - 1, PERFX_SOURCE_INVALID)
+NAMED(origin_named, enum perfx_peak_origin, name_of_peak_origin, 1, PERFX_PEAK_ESTIMATED, 0)
+NAMED(op_named, enum perfx_gpu_op, name_of_gpu_op, 1, PERFX_GPU_OPS - 1, PERFX_GPU_OP_INVALID)
+NAMED(direction_named, enum perfx_gpu_direction, name_of_gpu_direction, 1, PERFX_GPU_DIRECTIONS - 1,
+      0)
+NAMED(host_memory_named, enum perfx_gpu_host_memory, name_of_gpu_host_memory, 1,
+      PERFX_GPU_HOST_MEMORIES - 1, 0)
+NAMED(severity_named, enum finding_severity, finding_severity_name, FINDING_HIGH, FINDING_LOW,
+      FINDING_LOW)
+NAMED(bottleneck_named, enum bottleneck, bottleneck_name, BOTTLENECK_NONE + 1, BOTTLENECKS - 1,
+      BOTTLENECK_NONE)
+/* Reports from before this was said have steps that are marked. */
+NAMED(found_by_named, enum profile_steps_by, profile_steps_by_name, 0, PROFILE_STEPS_BY_RANGE,
+      PROFILE_STEPS_BY_RANGE)
 
 /*
  * Memory of a JSON report. A frame is one line there (analyze/location.h):
@@ -259,19 +277,13 @@ static int read_allocators(struct profile_memory *memory, const json_t *from)
 	return 0;
 }
 
-static enum perfx_domain domain_of(const json_t *from)
-{
-	return named(text_of(from, "domain"), profile_domain_name, PERFX_DOMAIN_HOST,
-		     PERFX_DOMAIN_USER, PERFX_DOMAIN_INVALID);
-}
-
 static int read_domain(struct json_report *report, const struct profile_process *process,
 		       struct profile_memory *memory, const json_t *from)
 {
 	int err;
 
 	*memory = (struct profile_memory){
-		.domain = domain_of(from),
+		.domain = domain_named(text_of(from, "domain")),
 		.allocs = exact(count_of(from, "allocs")),
 		.allocated_bytes = exact(count_of(from, "allocated_bytes")),
 		.current_bytes = number_of(from, "current_bytes"),
@@ -297,7 +309,7 @@ static int read_memory(struct json_report *report, struct profile_process *proce
 		return -ENOMEM;
 	json_array_foreach(domains, at, domain)
 	{
-		if (err || domain_of(domain) == PERFX_DOMAIN_INVALID)
+		if (err || domain_named(text_of(domain, "domain")) == PERFX_DOMAIN_INVALID)
 			continue;
 		err = read_domain(report, process, &process->memory[process->memory_count++],
 				  domain);
@@ -307,8 +319,7 @@ static int read_memory(struct json_report *report, struct profile_process *proce
 
 static enum perfx_dtype dtype_of(const json_t *object)
 {
-	return named(text_of(object, "dtype"), name_of_dtype, 1, PERFX_DTYPES - 1,
-		     PERFX_DTYPE_UNKNOWN);
+	return dtype_named(text_of(object, "dtype"));
 }
 
 static void read_capture(struct json_report *report)
@@ -355,8 +366,7 @@ static int read_peaks(struct json_report *report)
 			.bytes_per_s = per_s_of(peak, "bytes_per_s", 1),
 			.threads = (uint32_t)count_of(peak, "threads"),
 			.dtype = (uint8_t)dtype_of(peak),
-			.origin = (uint8_t)named(text_of(peak, "origin"), name_of_peak_origin, 1,
-						 PERFX_PEAK_ESTIMATED, 0),
+			.origin = origin_named(text_of(peak, "origin")),
 		};
 	}
 	report->profile.peaks = report->peaks;
@@ -370,7 +380,7 @@ static void read_function(struct json_report *report, const json_t *from, uint32
 
 	report->functions[id - 1] = (struct profile_function){
 		.id = id,
-		.source = named(text_of(from, "source"), name_of_source, 1, PERFX_SOURCES - 1, 0),
+		.source = source_named(text_of(from, "source")),
 		.name = text_of(from, "name"),
 		.label = text_of(from, json_object_get(from, "label") ? "label" : "name"),
 		.module = text_of(from, "path"),
@@ -445,13 +455,6 @@ static void read_phases(const json_t *from, uint64_t phases[PROFILE_PHASES])
 		phases[i] = count_of(breakdown, profile_phase_name((enum profile_phase)i));
 }
 
-/* Reports from before this was said have steps that are marked. */
-static enum profile_steps_by found_by_of(const json_t *steps)
-{
-	return named(text_of(steps, "found_by"), profile_steps_by_name, 0, PROFILE_STEPS_BY_RANGE,
-		     PROFILE_STEPS_BY_RANGE);
-}
-
 static void read_steps(struct profile_process *process, const json_t *from)
 {
 	const json_t *steps = json_object_get(from, "steps");
@@ -484,7 +487,7 @@ static void read_steps(struct profile_process *process, const json_t *from)
 			 .unread_count = count_of(by_state, "unread"),
 			 .opaque_count = count_of(by_state, "opaque")},
 	};
-	into->found_by = found_by_of(steps);
+	into->found_by = found_by_named(text_of(steps, "found_by"));
 	into->confidence = 1;
 	if (json_is_number(json_object_get(steps, "confidence")))
 		into->confidence = json_number_value(json_object_get(steps, "confidence"));
@@ -516,7 +519,7 @@ static int read_kernels(struct profile_gpu *gpu, const json_t *from)
 		const json_t *stddev = json_object_get(kernel, "stddev_ns");
 
 		gpu->kernels[gpu->kernels_count++] = (struct profile_gpu_kernel){
-			.op = named(text_of(kernel, "op"), name_of_gpu_op, 1, PERFX_GPU_OPS - 1, 0),
+			.op = op_named(text_of(kernel, "op")),
 			.name = text_of(kernel, "name"),
 			.module = "",
 			.count = count_of(kernel, "calls"),
@@ -544,10 +547,8 @@ static int read_copies(struct profile_gpu *gpu, const json_t *from)
 
 		gpu->copies[gpu->copies_count++] = (struct profile_gpu_copy){
 			.op = strcmp(direction, "memset") ? PERFX_GPU_OP_COPY : PERFX_GPU_OP_MEMSET,
-			.direction = named(direction, name_of_gpu_direction, 1,
-					   PERFX_GPU_DIRECTIONS - 1, 0),
-			.host_memory = named(text_of(copy, "host_memory"), name_of_gpu_host_memory,
-					     1, PERFX_GPU_HOST_MEMORIES - 1, 0),
+			.direction = direction_named(direction),
+			.host_memory = host_memory_named(text_of(copy, "host_memory")),
 			.count = count_of(copy, "calls"),
 			.bytes = count_of(copy, "bytes"),
 			.total_ns = number_of(copy, "total_ns")};
@@ -761,10 +762,8 @@ static int read_findings(struct process_analysis *into, const json_t *process)
 
 		*finding = (struct finding){
 			.kind = text_of(from, "kind"),
-			.bottleneck = named(text_of(from, "class"), bottleneck_name,
-					    BOTTLENECK_NONE + 1, BOTTLENECKS - 1, BOTTLENECK_NONE),
-			.severity = named(text_of(from, "severity"), finding_severity_name,
-					  FINDING_HIGH, FINDING_LOW, FINDING_LOW),
+			.bottleneck = bottleneck_named(text_of(from, "class")),
+			.severity = severity_named(text_of(from, "severity")),
 			.gain_ns = json_number_value(json_object_get(from, "gain_ns_per_step")),
 			.confidence = json_number_value(json_object_get(from, "confidence")),
 			.subject = sentence_of(from, "subject"),
