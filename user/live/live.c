@@ -38,7 +38,6 @@ struct live {
 	struct epoch epoch;
 	struct growth growth; /* of the epoch */
 	struct run run;
-	struct view view;
 	struct live_snapshot snapshot; /* number 0: there is none yet */
 	/* The epoch before: the snapshot may be of it, the judgement is while the epoch is young.
 	 */
@@ -139,7 +138,7 @@ void live__free(struct live *live)
 	keyframe__free(live->keyframe);
 	growth_clear(&live->growth);
 	run_clear(&live->run);
-	view_clear(&live->view);
+	view_clear(&live->snapshot);
 	free(live);
 }
 
@@ -230,16 +229,15 @@ static int judge(struct live *live, const struct profile *profile, uint64_t now_
 		took_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 		live->next_judge_ns = now_ns + (uint64_t)((double)took_ns / JUDGE_SHARE);
 	}
-	for (size_t i = 0; i < live->view.processes_count && !err; i++)
-		live->view.processes[i].analysis =
-			judgement_of(judgement, live->view.processes[i].process);
+	for (size_t i = 0; i < live->snapshot.processes_count && !err; i++)
+		live->snapshot.processes[i].analysis =
+			judgement_of(judgement, live->snapshot.processes[i].process);
 	return err;
 }
 
 static void fill_snapshot(struct live *live, const struct profile *profile, uint64_t now_ns)
 {
 	struct live_snapshot *snapshot = &live->snapshot;
-	const struct view *view = &live->view;
 
 	snapshot->number++;
 	snapshot->run_from_ns = live->run_from_ns;
@@ -248,16 +246,6 @@ static void fill_snapshot(struct live *live, const struct profile *profile, uint
 	snapshot->profile = profile;
 	snapshot->analysis = live->judgement.analysis;
 	snapshot->analyzed = live->judgement.analysis ? &live->judgement.who : NULL;
-	snapshot->processes = view->processes;
-	snapshot->processes_count = view->processes_count;
-	snapshot->rows = view->rows;
-	snapshot->rows_count = view->rows_count;
-	snapshot->lines = view->lines;
-	snapshot->lines_count = view->lines_count;
-	snapshot->threads = view->threads;
-	snapshot->threads_count = view->threads_count;
-	snapshot->waits = view->waits;
-	snapshot->waits_count = view->waits_count;
 	snapshot->functions = live->run.functions;
 	snapshot->functions_count = live->run.functions_count;
 	snapshot->totals = live->run.totals;
@@ -270,7 +258,7 @@ static int make_snapshot(struct live *live, uint64_t now_ns)
 
 	if (!profile)
 		return -ENOMEM;
-	err = view_fill(&live->view, &live->run, &live->growth, profile, live->epoch.number,
+	err = view_fill(&live->snapshot, &live->run, &live->growth, profile, live->epoch.number,
 			now_ns);
 	if (err)
 		return err;

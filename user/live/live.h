@@ -136,17 +136,16 @@ struct live_snapshot {
 	 * only index, pid, comm and cmdline are set. */
 	const struct analysis *analysis;
 	const struct profile *analyzed;
-	const struct live_process *processes; /* steps, then time in the period, descending */
-	size_t processes_count;
-	const struct live_row
-		*rows; /* own time in the period, descending; those that were called */
-	size_t rows_count;
-	const struct live_line *lines; /* sampled time in the period, descending */
-	size_t lines_count;
-	const struct live_thread *threads; /* on-CPU time in the period, descending */
-	size_t threads_count;
-	const struct live_wait *waits; /* time in the period, descending */
-	size_t waits_count;
+	struct live_process *processes; /* steps, then time in the period, descending */
+	size_t processes_count, processes_capacity;
+	struct live_row *rows; /* own time in the period, descending; those that were called */
+	size_t rows_count, rows_capacity;
+	struct live_line *lines; /* sampled time in the period, descending */
+	size_t lines_count, lines_capacity;
+	struct live_thread *threads; /* on-CPU time in the period, descending */
+	size_t threads_count, threads_capacity;
+	struct live_wait *waits; /* time in the period, descending */
+	size_t waits_count, waits_capacity;
 	const struct live_function *functions; /* of the run, in the order in which they came */
 	size_t functions_count;
 	struct live_totals totals; /* of the run */

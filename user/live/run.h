@@ -80,23 +80,10 @@ int run_process_add(struct run *run, struct run_process *process, const struct p
 /* Losses, hits. */
 void run_totals(struct run *run, const struct profile *profile, struct growth *growth);
 
-/* The lists of a snapshot: the events of its period. */
-struct view {
-	struct live_process *processes;
-	size_t processes_count, processes_capacity;
-	struct live_row *rows;
-	size_t rows_count, rows_capacity;
-	struct live_line *lines;
-	size_t lines_count, lines_capacity;
-	struct live_thread *threads;
-	size_t threads_count, threads_capacity;
-	struct live_wait *waits;
-	size_t waits_count, waits_capacity;
-};
-
-/* Fills it with the growth of the profile, and adds that to the run. 0 or -ENOMEM. */
-int view_fill(struct view *view, struct run *run, struct growth *growth,
+/* Fills the lists of a snapshot with the growth of the profile in its period, and adds that to the
+ * run (view.c). 0 or -ENOMEM. */
+int view_fill(struct live_snapshot *view, struct run *run, struct growth *growth,
 	      const struct profile *profile, uint64_t epoch, uint64_t to_ns);
-void view_clear(struct view *view);
+void view_clear(struct live_snapshot *view);
 
 #endif

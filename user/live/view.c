@@ -14,7 +14,7 @@
 		 ? -ENOMEM                                                             \
 		 : ((view)->list[(view)->list##_count++] = (__VA_ARGS__), 0))
 
-static int add_row(struct view *view, struct run *run, struct growth *growth,
+static int add_row(struct live_snapshot *view, struct run *run, struct growth *growth,
 		   const struct profile *profile, struct live_process *live,
 		   const struct profile_row *row)
 {
@@ -39,7 +39,7 @@ static int add_row(struct view *view, struct run *run, struct growth *growth,
 	return APPEND(view, rows, out);
 }
 
-static int add_rows(struct view *view, struct run *run, struct growth *growth,
+static int add_rows(struct live_snapshot *view, struct run *run, struct growth *growth,
 		    const struct profile *profile, struct live_process *live)
 {
 	int err = 0;
@@ -53,8 +53,8 @@ static int add_rows(struct view *view, struct run *run, struct growth *growth,
 	return err;
 }
 
-static int add_line(struct view *view, struct growth *growth, const struct profile_process *process,
-		    const struct profile_line *line)
+static int add_line(struct live_snapshot *view, struct growth *growth,
+		    const struct profile_process *process, const struct profile_line *line)
 {
 	/* texts of one profile are compared by address */
 	const uint64_t key[] = {process->index,
@@ -77,7 +77,7 @@ static int add_line(struct view *view, struct growth *growth, const struct profi
 					 .off_cpu_ns = sums[2]});
 }
 
-static int add_thread(struct view *view, struct growth *growth,
+static int add_thread(struct live_snapshot *view, struct growth *growth,
 		      const struct profile_process *process, const struct profile_thread *thread)
 {
 	uint64_t sums[GROWTH_THREAD_WIDTH] = {thread->on_cpu_ns, thread->runnable_ns,
@@ -100,8 +100,8 @@ static int add_thread(struct view *view, struct growth *growth,
 		});
 }
 
-static int add_wait(struct view *view, struct growth *growth, const struct profile_process *process,
-		    const struct profile_activity *wait)
+static int add_wait(struct live_snapshot *view, struct growth *growth,
+		    const struct profile_process *process, const struct profile_activity *wait)
 {
 	/* a wait is the same one when another thread ends it */
 	const uint64_t key[] = {
@@ -118,7 +118,7 @@ static int add_wait(struct view *view, struct growth *growth, const struct profi
 			      .process = process, .wait = wait, .count = sums[0], .ns = sums[1]});
 }
 
-static int add_lists(struct view *view, struct growth *growth,
+static int add_lists(struct live_snapshot *view, struct growth *growth,
 		     const struct profile_process *process)
 {
 	int err = 0;
@@ -190,7 +190,7 @@ static uint64_t thread_key(const struct profile_process *process, uint32_t tid)
 }
 
 /* Waits are in order: a thread's first is its longest. */
-static int name_longest(struct view *view)
+static int name_longest(struct live_snapshot *view)
 {
 	struct map64 firsts = {0};
 	int err = 0;
@@ -211,7 +211,7 @@ static int name_longest(struct view *view)
 	return err;
 }
 
-static int add_process(struct view *view, struct run *run, struct growth *growth,
+static int add_process(struct live_snapshot *view, struct run *run, struct growth *growth,
 		       const struct profile *profile, struct run_process *process, uint64_t to_ns)
 {
 	struct live_process *live = &process->live;
@@ -224,7 +224,7 @@ static int add_process(struct view *view, struct run *run, struct growth *growth
 	return err ? err : APPEND(view, processes, *live);
 }
 
-int view_fill(struct view *view, struct run *run, struct growth *growth,
+int view_fill(struct live_snapshot *view, struct run *run, struct growth *growth,
 	      const struct profile *profile, uint64_t epoch, uint64_t to_ns)
 {
 	int err = 0;
@@ -251,7 +251,7 @@ int view_fill(struct view *view, struct run *run, struct growth *growth,
 	return name_longest(view);
 }
 
-void view_clear(struct view *view)
+void view_clear(struct live_snapshot *view)
 {
 	free(view->processes);
 	free(view->rows);
