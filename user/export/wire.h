@@ -64,15 +64,6 @@ static inline void wire_string(struct text *to, unsigned field, const char *stri
 	wire_bytes(to, field, string, strlen(string));
 }
 
-static inline void wire_double(struct text *to, unsigned field, double value)
-{
-	char bytes[sizeof(value)];
-
-	memcpy(bytes, &value, sizeof(value)); /* little endian, as the machines that this is for */
-	wire_varint(to, field << 3 | WIRE_FIXED64);
-	text_add_bytes(to, bytes, sizeof(bytes));
-}
-
 static inline void wire_fixed64(struct text *to, unsigned field, uint64_t value)
 {
 	char bytes[sizeof(value)];
@@ -80,6 +71,14 @@ static inline void wire_fixed64(struct text *to, unsigned field, uint64_t value)
 	memcpy(bytes, &value, sizeof(value));
 	wire_varint(to, field << 3 | WIRE_FIXED64);
 	text_add_bytes(to, bytes, sizeof(bytes));
+}
+
+static inline void wire_double(struct text *to, unsigned field, double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits)); /* little endian, as the machines that this is for */
+	wire_fixed64(to, field, bits);
 }
 
 /* Takes the content of the message, which keeps its memory. */

@@ -74,41 +74,36 @@ json_t *json_of_integer(uint64_t value)
 	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
 }
 
-/* What a traced process wrote may be no UTF-8. */
+static json_t *json_of_text(struct text *text)
+{
+	json_t *json = text->failed ? NULL : json_string(text_peek(text));
+
+	text_clear(text);
+	return json;
+}
+
 json_t *json_of_string(const char *value)
 {
 	struct text text = {0};
-	json_t *json = NULL;
 
 	utf8_repair(&text, value);
-	if (!text.failed)
-		json = json_string(text_peek(&text));
-	text_clear(&text);
-	return json;
+	return json_of_text(&text);
 }
 
 json_t *json_of_name(const char *name)
 {
-	struct text shown = {0};
-	json_t *json = NULL;
+	struct text text = {0};
 
-	escape_display(&shown, name[0] ? name : "?");
-	if (!shown.failed)
-		json = json_string(text_peek(&shown));
-	text_clear(&shown);
-	return json;
+	escape_display(&text, name[0] ? name : "?");
+	return json_of_text(&text);
 }
 
 json_t *json_of_sentence(const char *value)
 {
 	struct text text = {0};
-	json_t *json = NULL;
 
 	escape_unmarked(&text, value);
-	if (!text.failed)
-		json = json_string(text_peek(&text));
-	text_clear(&text);
-	return json;
+	return json_of_text(&text);
 }
 
 void json_set_integer(json_t *object, const char *key, uint64_t value)
