@@ -620,16 +620,6 @@ static void add_capture(struct text *text, const char *side, const char *name,
 	text_add(text, ".");
 }
 
-static void compose_captures(struct comparer *c)
-{
-	struct text text = {0};
-
-	add_capture(&text, "A", c->options->name_a, c->diff->a);
-	text_add(&text, " ");
-	add_capture(&text, "B", c->options->name_b, c->diff->b);
-	document_add(c->document, BLOCK_PARAGRAPH, &text);
-}
-
 /* Differences in how the two were recorded. */
 static void compose_warnings(struct comparer *c)
 {
@@ -711,11 +701,14 @@ static void compose_note(struct comparer *c)
 
 static int compose(struct comparer *c)
 {
-	struct text verdict = {0};
+	struct text verdict = {0}, captures = {0};
 
 	diff_say_verdict(&verdict, c->diff);
 	document_add(c->document, c->verdict, &verdict);
-	compose_captures(c);
+	add_capture(&captures, "A", c->options->name_a, c->diff->a);
+	text_add(&captures, " ");
+	add_capture(&captures, "B", c->options->name_b, c->diff->b);
+	document_add(c->document, BLOCK_PARAGRAPH, &captures);
 	compose_warnings(c);
 	for (size_t i = 0; i < c->diff->processes_count; i++)
 		compose_process(c, &c->diff->processes[i]);

@@ -100,16 +100,6 @@ static struct side_work wait_work(const struct profile *profile,
 				  .total_ns = sync->wait_ns};
 }
 
-static void add_work(struct side_work *into, const struct side_work *work)
-{
-	into->count += work->count;
-	into->bytes += work->bytes;
-	into->recorded_count += work->recorded_count;
-	into->squares += work->squares;
-	if (into->total_ns != PROFILE_ABSENT && work->total_ns != PROFILE_ABSENT)
-		into->total_ns += work->total_ns;
-}
-
 /* In order, each kind once. */
 static void merge_works(struct side_works *side)
 {
@@ -117,10 +107,19 @@ static void merge_works(struct side_works *side)
 
 	qsort(side->works, side->count, sizeof(*side->works), by_key);
 	for (size_t i = 0; i < side->count; i++) {
-		if (kept && !by_key(&side->works[kept - 1], &side->works[i]))
-			add_work(&side->works[kept - 1], &side->works[i]);
-		else
-			side->works[kept++] = side->works[i];
+		const struct side_work *work = &side->works[i];
+		struct side_work *into = kept ? &side->works[kept - 1] : NULL;
+
+		if (!into || by_key(into, work)) {
+			side->works[kept++] = *work;
+			continue;
+		}
+		into->count += work->count;
+		into->bytes += work->bytes;
+		into->recorded_count += work->recorded_count;
+		into->squares += work->squares;
+		if (into->total_ns != PROFILE_ABSENT && work->total_ns != PROFILE_ABSENT)
+			into->total_ns += work->total_ns;
 	}
 	side->count = kept;
 }

@@ -93,20 +93,13 @@ static json_t *function_object(const struct diff_function *f)
 	return object;
 }
 
-static json_t *breakdown_object(const struct diff_steps *steps)
-{
-	json_t *object = json_object();
-
-	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--)
-		set_pair(object, profile_phase_name((enum profile_phase)phase),
-			 steps->phases_ns[phase]);
-	return object;
-}
-
 static json_t *steps_object(const struct diff_steps *steps)
 {
-	json_t *object = json_object();
+	json_t *object = json_object(), *breakdown = json_object();
 
+	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--)
+		set_pair(breakdown, profile_phase_name((enum profile_phase)phase),
+			 steps->phases_ns[phase]);
 	json_object_set_new(object, "in", side_of(steps->in));
 	set_pair(object, "count", steps->count);
 	set_pair(object, "avg_ns", steps->avg_ns);
@@ -114,7 +107,7 @@ static json_t *steps_object(const struct diff_steps *steps)
 	set_pair(object, "p50_ns", steps->p50_ns);
 	set_pair(object, "p95_ns", steps->p95_ns);
 	set_pair(object, "max_ns", steps->max_ns);
-	json_object_set_new(object, "breakdown", breakdown_object(steps));
+	json_object_set_new(object, "breakdown", breakdown);
 	set_pair(object, "flops", steps->flops);
 	set_pair(object, "flops_per_s", steps->flops_per_s);
 	set_pair(object, "mfu", steps->mfu);
