@@ -92,22 +92,19 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* Swaps the batches. The caller holds the lock, and is_reading is false. */
+/* Waits until the last batch has been read, then swaps the batches. The caller holds the lock. */
 static void hand_over(struct live_feed *feed, uint64_t now_ns)
 {
-	struct batch read = feed->reading;
+	struct batch read;
 
+	while (feed->is_reading)
+		pthread_cond_wait(&feed->changed, &feed->lock);
+	read = feed->reading;
 	feed->reading = feed->filling;
 	feed->reading.now_ns = now_ns;
 	feed->filling = read;
 	feed->is_reading = true;
 	pthread_cond_broadcast(&feed->changed);
-}
-
-static void wait_until_read(struct live_feed *feed)
-{
-	while (feed->is_reading)
-		pthread_cond_wait(&feed->changed, &feed->lock);
 }
 
 int live_feed__record(struct live_feed *feed, const void *record, size_t size)
@@ -119,7 +116,6 @@ int live_feed__record(struct live_feed *feed, const void *record, size_t size)
 		return 0;
 	if (batch->length && batch->length + size > LIVE_FEED_BYTES) {
 		pthread_mutex_lock(&feed->lock);
-		wait_until_read(feed);
 		hand_over(feed, 0);
 		err = feed->err;
 		pthread_mutex_unlock(&feed->lock);
@@ -169,7 +165,6 @@ void live_feed__stop(struct live_feed *feed)
 	if (!feed->started)
 		return;
 	pthread_mutex_lock(&feed->lock);
-	wait_until_read(feed);
 	hand_over(feed, 0);
 	feed->stopping = true;
 	pthread_cond_broadcast(&feed->changed);

@@ -120,16 +120,6 @@ static int name_functions(struct live_metrics *live, const struct live_snapshot 
 	return err;
 }
 
-static void sum_functions(struct live_metrics *live, const struct live_snapshot *snapshot)
-{
-	for (size_t i = 0; i < snapshot->functions_count; i++)
-		live->functions[i].run = (struct live_sums){0};
-	for (size_t i = 0; i < snapshot->functions_count; i++) {
-		live_sums_add(&live->functions[live->functions[i].same].run,
-			      &snapshot->functions[i].run);
-	}
-}
-
 static uint64_t function_value(const struct live_sums *run, enum metric metric)
 {
 	switch (metric) {
@@ -358,7 +348,11 @@ int live_metrics__write(struct live_metrics *live, FILE *out, const struct live_
 
 	if (err)
 		return err;
-	sum_functions(live, snapshot);
+	for (size_t i = 0; i < snapshot->functions_count; i++)
+		live->functions[i].run = (struct live_sums){0};
+	for (size_t i = 0; i < snapshot->functions_count; i++)
+		live_sums_add(&live->functions[live->functions[i].same].run,
+			      &snapshot->functions[i].run);
 	choose_processes(live, snapshot);
 	live->snapshots_ns += snapshot->own_ns;
 	put_recording(&metrics, snapshot);

@@ -450,17 +450,6 @@ static int load_secrets(struct serve *serve)
 	return EXIT_OK;
 }
 
-static void say_listen_error(const struct serve *serve, int err)
-{
-	char address[LISTEN_SHOWN];
-
-	listen_show(&serve->options.address, address);
-	if (err == EADDRINUSE)
-		msg_say("--listen %s: another program listens there: name another port", address);
-	else
-		msg_say("--listen %s: %s", address, strerror(err));
-}
-
 static int open_http(struct serve *serve)
 {
 	const struct http_options options = {
@@ -473,11 +462,15 @@ static int open_http(struct serve *serve)
 		.routes_count = sizeof(routes) / sizeof(routes[0]),
 		.ctx = serve,
 	};
-	char why[256];
+	char why[256], address[LISTEN_SHOWN];
 
 	serve->http = http__new(&options);
 	if (!serve->http) {
-		say_listen_error(serve, errno);
+		int err = errno;
+
+		msg_say("--listen %s: %s", listen_show(&serve->options.address, address),
+			err == EADDRINUSE ? "another program listens there: name another port"
+					  : strerror(err));
 		return EXIT_FAILED;
 	}
 	if (!http__start(serve->http, why))

@@ -223,16 +223,6 @@ static int by_cpu(const void *a, const void *b)
 	return (p < q) - (p > q);
 }
 
-static void add_lines(struct composer *c)
-{
-	struct top_table *table = &c->frame->tables[TOP_LINES];
-
-	for (size_t i = 0; i < c->snapshot->lines_count; i++)
-		add_line(c, &c->snapshot->lines[i]);
-	if (table->rows_count)
-		qsort(table->rows, table->rows_count, sizeof(*table->rows), by_cpu);
-}
-
 static void add_thread(struct composer *c, const struct live_thread *live)
 {
 	struct top_row *row = add_row(c, TOP_THREADS, live->process);
@@ -576,6 +566,7 @@ struct top_frame *top_frame__new(const struct live_snapshot *snapshot, struct to
 {
 	struct top_frame *frame = calloc(1, sizeof(*frame));
 	struct composer c = {.frame = frame, .snapshot = snapshot};
+	struct top_table *lines;
 
 	if (!frame)
 		return NULL;
@@ -586,7 +577,11 @@ struct top_frame *top_frame__new(const struct live_snapshot *snapshot, struct to
 	memcpy(frame->tables, tables, sizeof(tables));
 	for (size_t i = 0; i < snapshot->rows_count; i++)
 		add_function(&c, &snapshot->rows[i]);
-	add_lines(&c);
+	for (size_t i = 0; i < snapshot->lines_count; i++)
+		add_line(&c, &snapshot->lines[i]);
+	lines = &frame->tables[TOP_LINES];
+	if (lines->rows_count)
+		qsort(lines->rows, lines->rows_count, sizeof(*lines->rows), by_cpu);
 	for (size_t i = 0; i < snapshot->threads_count; i++)
 		add_thread(&c, &snapshot->threads[i]);
 	add_findings(&c, past);
