@@ -258,8 +258,8 @@ static struct top_known *known_of(struct top_past *past, uint64_t key, uint64_t 
 }
 
 /* For how long it has been found without a break. */
-static double since(struct composer *c, struct top_past *past,
-		    const struct profile_process *process, const struct finding *finding)
+static double age_of(struct composer *c, struct top_past *past,
+		     const struct profile_process *process, const struct finding *finding)
 {
 	const struct live_snapshot *snapshot = c->snapshot;
 	uint64_t key = fnv1a(finding->subject, strlen(finding->subject)) ^
@@ -300,7 +300,7 @@ static void add_finding(struct composer *c, struct top_past *past,
 	row->cells[FINDING_SEVERITY].value = finding->severity;
 	row->cells[FINDING_SEVERITY].text = finding_severity_name(finding->severity);
 	row->cells[FINDING_KIND].text = keep_name(c, finding->kind);
-	row->cells[FINDING_SINCE].value = since(c, past, process, finding);
+	row->cells[FINDING_SINCE].value = age_of(c, past, process, finding);
 	row->cells[FINDING_PID].value = process->pid;
 	row->cells[FINDING_EVIDENCE].text = keep_sentence(c, finding->evidence);
 	row->details = details_of(c, finding);

@@ -110,17 +110,6 @@ static void add_row(struct text *text, const struct table *table, char *const *c
 	text_add(text, "\n");
 }
 
-/* What is no row like the others: the script neither sorts nor counts it. */
-static void add_foot(struct text *text, const struct table *table)
-{
-	if (!table->body_cells)
-		return;
-	text_add(text, "<tfoot>\n");
-	for (size_t i = table->body_cells; i < table->cells_count; i += table->columns_count)
-		add_row(text, table, table->cells + i);
-	text_add(text, "</tfoot>");
-}
-
 static void add_table(struct text *text, const struct table *table)
 {
 	size_t cells = table->body_cells ? table->body_cells : table->cells_count;
@@ -136,7 +125,12 @@ static void add_table(struct text *text, const struct table *table)
 		add_row(text, table, table->cells + i * table->columns_count);
 	}
 	text_add(text, rows > ROWS_SHOWN ? "</template>" : "</tbody>");
-	add_foot(text, table);
+	if (table->body_cells) { /* rows that the script neither sorts nor counts */
+		text_add(text, "<tfoot>\n");
+		for (size_t i = cells; i < table->cells_count; i += table->columns_count)
+			add_row(text, table, table->cells + i);
+		text_add(text, "</tfoot>");
+	}
 	text_add(text, "</table></div>\n");
 	if (rows > ROWS_SHOWN)
 		text_printf(text, "<p class=note data-more>The first %d of %zu.</p>\n", ROWS_SHOWN,
@@ -277,17 +271,6 @@ static void add_contents(struct text *text, const struct document *document)
 	text_clear(&entries);
 }
 
-/* The process of the title: the one with most traced time. */
-static const struct profile_process *main_process(const struct profile *profile)
-{
-	const struct profile_process *found = profile->processes;
-
-	for (size_t i = 1; i < profile->processes_count; i++)
-		if (profile->processes[i].self_ns > found->self_ns)
-			found = &profile->processes[i];
-	return found;
-}
-
 #define TITLE_WORD_COLUMNS 24
 
 /* A word of a command line, without its folder. */
@@ -312,7 +295,10 @@ static void add_title(struct text *title, const struct profile *profile)
 		text_add(title, "perfx-trace");
 		return;
 	}
-	p = main_process(profile);
+	p = profile->processes; /* the one with most traced time */
+	for (size_t i = 1; i < profile->processes_count; i++)
+		if (profile->processes[i].self_ns > p->self_ns)
+			p = &profile->processes[i];
 	length = strcspn(p->cmdline, argument_ends);
 	argument = p->cmdline + length;
 	if (length)

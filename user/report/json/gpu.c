@@ -109,16 +109,6 @@ static json_t *gap_object(const struct profile *profile, const struct profile_gp
 	return object;
 }
 
-static void put_agent(struct json_output *o, const struct profile_gpu *gpu)
-{
-	if (!gpu->has_state)
-		return;
-	json_put(o, "agent",
-		 json_pack("{s:s,s:o,s:o}", "state", name_of_gpu_agent_state(gpu->state), "what",
-			   json_of_string(gpu->why), "left_mapped_bytes",
-			   json_of_integer(gpu->left_mapped_bytes)));
-}
-
 /* Rates of calls whose operations and kernels are both known. */
 static void put_rates(struct json_output *o, const struct profile_process *process)
 {
@@ -147,7 +137,11 @@ void json_put_gpu(struct json_output *o, const struct profile *profile,
 		return;
 	json_open(o, "gpu", '{');
 	json_put_integer(o, "level", gpu->level);
-	put_agent(o, gpu);
+	if (gpu->has_state)
+		json_put(o, "agent",
+			 json_pack("{s:s,s:o,s:o}", "state", name_of_gpu_agent_state(gpu->state),
+				   "what", json_of_string(gpu->why), "left_mapped_bytes",
+				   json_of_integer(gpu->left_mapped_bytes)));
 	json_open(o, "devices", '[');
 	for (size_t i = 0; i < gpu->places_count; i++)
 		json_put(o, NULL, place_object(&gpu->places[i]));

@@ -910,17 +910,6 @@ static void put_process(struct json_output *o, const struct profile *p,
 	data_table_clear(&processes);
 }
 
-/* Of a file of the user's. */
-static void put_rules(struct json_output *o, const struct analysis *analysis)
-{
-	if (!analysis->rules_file)
-		return;
-	json_open(o, "rules", '{');
-	json_put_string(o, "file", analysis->rules_file);
-	json_put_integer(o, "silenced", analysis->silenced_count);
-	json_close(o, '}');
-}
-
 int report_write_json(FILE *out, const struct profile *profile, const struct analysis *analysis,
 		      const struct report_options *options)
 {
@@ -934,7 +923,12 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 	json_put_string(&o, "version", profile->tool_version);
 	json_put(&o, "command", arguments_of_line(profile->command));
 	json_close(&o, '}');
-	put_rules(&o, analysis);
+	if (analysis->rules_file) {
+		json_open(&o, "rules", '{');
+		json_put_string(&o, "file", analysis->rules_file);
+		json_put_integer(&o, "silenced", analysis->silenced_count);
+		json_close(&o, '}');
+	}
 	put_capture(&o, profile);
 	put_losses(&o, profile->losses);
 	put_captures(&o, profile);

@@ -182,8 +182,6 @@ int template_check(const char *text, char why[TEMPLATE_WHY])
 	return -EINVAL;
 }
 
-#define FAULT_MAX 120 /* bytes */
-
 static bool is_name(struct part part)
 {
 	static const char *const special[] = {"", "@index", "@first", "@last"};
@@ -200,17 +198,6 @@ static bool is_name(struct part part)
 static const char *report_name_at(size_t index)
 {
 	return index < sizeof(report_names) / sizeof(report_names[0]) ? report_names[index] : NULL;
-}
-
-/* "no such name in a report; similar: verdict" */
-static void say_nearest(char fault[FAULT_MAX], const char *word)
-{
-	struct text near = {0};
-
-	nearest_names(&near, word, report_name_at);
-	snprintf(fault, FAULT_MAX, "no such name in a report%s%s", near.length ? "; similar: " : "",
-		 text_peek(&near));
-	text_clear(&near);
 }
 
 /* The first member of a.b.c that no report has; length 0: there is none. */
@@ -231,18 +218,22 @@ static struct part unknown_member(struct part name)
 
 int template_check_names(const char *text, char why[TEMPLATE_WHY])
 {
-	char fault[FAULT_MAX], word[64];
+	char fault[120], word[64];
 	struct tag tag = {.end = text};
 
 	while ((tag = next_tag(text, tag.end)).kind) {
 		struct part unknown = {0};
+		struct text near = {0};
 
 		if (!strchr("!/", tag.kind))
 			unknown = unknown_member(tag.name);
 		if (!unknown.length)
 			continue;
 		snprintf(word, sizeof(word), "%.*s", (int)unknown.length, unknown.at);
-		say_nearest(fault, word);
+		nearest_names(&near, word, report_name_at);
+		snprintf(fault, sizeof(fault), "no such name in a report%s%s",
+			 near.length ? "; similar: " : "", text_peek(&near));
+		text_clear(&near);
 		set_why(why, line_of(text, tag.begin), tag.name, fault);
 		return -EINVAL;
 	}
