@@ -203,8 +203,7 @@ int handle_not_attached(struct aggregate *a, const struct event *event)
 {
 	struct profile_not_attached *row;
 
-	if (grow_array(&a->not_attached, &a->not_attached_capacity, a->not_attached_count + 1,
-		       sizeof(*row)))
+	if (GROW_BY_ONE(a->not_attached))
 		return -ENOMEM;
 	row = &a->not_attached[a->not_attached_count];
 	row->name = pool_add(&a->strings, event->strings[0]);
@@ -225,7 +224,7 @@ int handle_late(struct aggregate *a, const struct event *event)
 
 	if (record->time_ns < record->since_ns)
 		return undecoded(a);
-	if (grow_array(&a->late, &a->late_capacity, a->late_count + 1, sizeof(*row)))
+	if (GROW_BY_ONE(a->late))
 		return -ENOMEM;
 	row = &a->late[a->late_count];
 	*row = (struct profile_late){.process = record->process,
@@ -245,8 +244,7 @@ int handle_calibration(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_calibration *record = &event->calibration;
 
-	if (grow_array(&a->calibrations, &a->calibrations_capacity, a->calibrations_count + 1,
-		       sizeof(*record)))
+	if (GROW_BY_ONE(a->calibrations))
 		return -ENOMEM;
 	a->calibrations[a->calibrations_count++] = *record;
 	return 0;
@@ -256,7 +254,7 @@ int handle_peak(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_peak *record = &event->peak;
 
-	if (grow_array(&a->peaks, &a->peaks_capacity, a->peaks_count + 1, sizeof(*record)))
+	if (GROW_BY_ONE(a->peaks))
 		return -ENOMEM;
 	a->peaks[a->peaks_count++] = *record;
 	return 0;
@@ -317,9 +315,7 @@ int handle_recording_window(struct aggregate *a, const struct event *event)
 		last->to_ns = UINT64_MAX;
 		return 0;
 	}
-	if (grow_array(&a->recording_windows, &a->recording_windows_capacity,
-		       a->recording_windows_count + 1, sizeof(*a->recording_windows)) ||
-	    steps_recording_window(&a->steps, record->time_ns))
+	if (GROW_BY_ONE(a->recording_windows) || steps_recording_window(&a->steps, record->time_ns))
 		return -ENOMEM;
 	a->recording_windows[a->recording_windows_count++] =
 		(struct profile_interval){.from_ns = record->time_ns, .to_ns = UINT64_MAX};

@@ -216,8 +216,7 @@ static int add_span_of_object(struct aggregate *a, struct costs **costs,
 		return take(a, costs, span, cost, false);
 	if (a->waiting_count >= WAITING_MAX)
 		return take(a, costs, span, &unread, false);
-	if (grow_array(&a->waiting, &a->waiting_capacity, a->waiting_count + 1,
-		       sizeof(*a->waiting)))
+	if (GROW_BY_ONE(a->waiting))
 		return -ENOMEM;
 	a->waiting[a->waiting_count++] = *span;
 	return 0;

@@ -344,8 +344,7 @@ void domain_stats_point(const struct domain_stats *stats, uint64_t time_ns,
 
 static int add_point(struct domain_stats *stats, uint64_t time_ns)
 {
-	if (grow_array(&stats->points, &stats->points_capacity, stats->points_count + 1,
-		       sizeof(*stats->points)))
+	if (GROW_BY_ONE(stats->points))
 		return -ENOMEM;
 	domain_stats_point(stats, time_ns, &stats->points[stats->points_count++]);
 	return 0;

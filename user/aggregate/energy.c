@@ -137,8 +137,7 @@ static int add_point(struct energy_process *process, uint64_t time_ns)
 		return 0;
 	if (process->points_count == PROFILE_POINTS_MAX)
 		thin_out(process);
-	if (grow_array(&process->points, &process->points_capacity, process->points_count + 1,
-		       sizeof(*process->points)))
+	if (GROW_BY_ONE(process->points))
 		return -ENOMEM;
 	process->points[process->points_count++] = (struct energy_point){time_ns, process->mj};
 	return 0;

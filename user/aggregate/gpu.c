@@ -136,8 +136,7 @@ static int add_point(struct gpu_device *device, const struct perfx_gpu_usage *re
 		return 0;
 	if (device->points_count == PROFILE_POINTS_MAX)
 		thin_out(device);
-	if (grow_array(&device->points, &device->points_capacity, device->points_count + 1,
-		       sizeof(*device->points)))
+	if (GROW_BY_ONE(device->points))
 		return -ENOMEM;
 	device->points[device->points_count++] = (struct profile_gpu_point){
 		.time_ns = record->time_ns,

@@ -52,7 +52,7 @@ int history_span(struct aggregate *a, const struct perfx_span *span)
 	if (err || !span->context ||
 	    span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED | PERFX_SPAN_ASYNC))
 		return err;
-	if (grow_array(&h->spans, &h->spans_capacity, h->spans_count + 1, sizeof(*h->spans)))
+	if (GROW_BY_ONE(h->spans))
 		return -ENOMEM;
 	h->spans[h->spans_count++] = (struct past_span){.start_ns = span->start_ns,
 							.end_ns = end_ns,
@@ -73,8 +73,7 @@ int history_sample(struct aggregate *a, const struct perfx_sample *sample)
 		memmove(h->samples, h->samples + h->samples_count,
 			h->samples_count * sizeof(*h->samples));
 	}
-	if (grow_array(&h->samples, &h->samples_capacity, h->samples_count + 1,
-		       sizeof(*h->samples)))
+	if (GROW_BY_ONE(h->samples))
 		return -ENOMEM;
 	h->samples[h->samples_count++] = (struct past_sample){.time_ns = sample->time_ns,
 							      .process = sample->process,
@@ -90,7 +89,7 @@ int history_call(struct aggregate *a, const struct perfx_gpu_call *call, uint32_
 
 	if (err)
 		return err;
-	if (grow_array(&h->calls, &h->calls_capacity, h->calls_count + 1, sizeof(*h->calls)))
+	if (GROW_BY_ONE(h->calls))
 		return -ENOMEM;
 	h->calls[h->calls_count++] = (struct past_call){.start_ns = call->time_ns,
 							.end_ns = call->end_ns,
@@ -108,8 +107,7 @@ int history_activity(struct aggregate *a, const struct perfx_gpu_activity *activ
 
 	if (err)
 		return err;
-	if (grow_array(&h->activities, &h->activities_capacity, h->activities_count + 1,
-		       sizeof(*h->activities)))
+	if (GROW_BY_ONE(h->activities))
 		return -ENOMEM;
 	h->activities[h->activities_count++] = (struct past_activity){.start_ns = activity->time_ns,
 								      .end_ns = activity->end_ns,

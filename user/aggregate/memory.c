@@ -714,8 +714,7 @@ int handle_memory_mode(struct aggregate *a, const struct event *event)
 	if (domain->modes_count >= AGGREGATE_MODES_MAX ||
 	    (samples && (!r->sample_bytes || r->sample_bytes > SAMPLING_BYTES_MAX)))
 		return undecoded(a);
-	if (grow_array(&domain->modes, &domain->modes_capacity, domain->modes_count + 1,
-		       sizeof(*domain->modes)))
+	if (GROW_BY_ONE(domain->modes))
 		return -ENOMEM;
 	mode = &domain->modes[domain->modes_count++];
 	*mode = (struct memory_mode){

@@ -169,8 +169,7 @@ static void fill_estimate(struct finish_ctx *w)
 
 int handle_unprobed_steps(struct aggregate *a, const struct event *event)
 {
-	if (grow_array(&a->unprobed_steps, &a->unprobed_steps_capacity, a->unprobed_steps_count + 1,
-		       sizeof(*a->unprobed_steps)))
+	if (GROW_BY_ONE(a->unprobed_steps))
 		return -ENOMEM;
 	a->unprobed_steps[a->unprobed_steps_count++] = event->unprobed_steps;
 	return 0;

@@ -165,8 +165,7 @@ static int add_point(struct process *proc, const struct perfx_usage *usage)
 		return 0;
 	if (proc->points_count == PROFILE_POINTS_MAX)
 		thin_out(proc);
-	if (grow_array(&proc->points, &proc->points_capacity, proc->points_count + 1,
-		       sizeof(*proc->points)))
+	if (GROW_BY_ONE(proc->points))
 		return -ENOMEM;
 	proc->points[proc->points_count++] = (struct profile_usage_point){
 		.time_ns = usage->time_ns,

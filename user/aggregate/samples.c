@@ -171,8 +171,7 @@ int handle_wait_object(struct aggregate *a, const struct event *event)
 	if (!object) {
 		if (samples->objects_count >= AGGREGATE_ACTIVITIES_MAX)
 			return undecoded(a);
-		if (grow_array(&samples->objects, &samples->objects_capacity,
-			       samples->objects_count + 1, sizeof(*samples->objects)) ||
+		if (GROW_BY_ONE(samples->objects) ||
 		    (first == MAP64_NONE &&
 		     map64_put(&samples->object_ids, hash, (uint32_t)samples->objects_count)))
 			return -ENOMEM;

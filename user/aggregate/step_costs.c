@@ -54,8 +54,7 @@ static int keep_call(struct step_process *process, const struct perfx_span *span
 		process->calls_full = true;
 		return 0;
 	}
-	if (grow_array(&process->calls, &process->calls_capacity, process->calls_count + 1,
-		       sizeof(*process->calls)))
+	if (GROW_BY_ONE(process->calls))
 		return -ENOMEM;
 	process->calls[process->calls_count++] = (struct step_call){.end_ns = end_ns,
 								    .flops = span->flops,

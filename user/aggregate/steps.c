@@ -608,8 +608,7 @@ static struct step_thread *thread_of(struct steps *steps, uint32_t process, uint
 		return NULL;
 	}
 	errno = ENOMEM;
-	if (grow_array(&steps->threads, &steps->threads_capacity, steps->threads_count + 1,
-		       sizeof(*steps->threads)) ||
+	if (GROW_BY_ONE(steps->threads) ||
 	    map64_put(&steps->thread_ids, key, (uint32_t)steps->threads_count))
 		return NULL;
 	steps->threads[steps->threads_count] =
@@ -619,8 +618,7 @@ static struct step_thread *thread_of(struct steps *steps, uint32_t process, uint
 
 int steps_recording_window(struct steps *steps, uint64_t opened_ns)
 {
-	if (grow_array(&steps->recording_windows, &steps->recording_windows_capacity,
-		       steps->recording_windows_count + 1, sizeof(*steps->recording_windows)))
+	if (GROW_BY_ONE(steps->recording_windows))
 		return -ENOMEM;
 	steps->recording_windows[steps->recording_windows_count++] = opened_ns;
 	return 0;
@@ -863,8 +861,7 @@ int steps_show_period(struct steps *steps, const struct period_calls *calls,
 {
 	struct step_thread *thread;
 
-	if (grow_array(&steps->shown, &steps->shown_capacity, steps->shown_count + 1,
-		       sizeof(*steps->shown)))
+	if (GROW_BY_ONE(steps->shown))
 		return -ENOMEM;
 	thread = &steps->shown[steps->shown_count++];
 	*thread = (struct step_thread){.process = calls->process,

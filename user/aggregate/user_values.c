@@ -109,8 +109,7 @@ static int add_point(struct value_account *account, uint64_t time_ns)
 		return 0;
 	if (account->points_count == PROFILE_VALUE_POINTS_MAX)
 		thin_out(account);
-	if (grow_array(&account->points, &account->points_capacity, account->points_count + 1,
-		       sizeof(*account->points)))
+	if (GROW_BY_ONE(account->points))
 		return -ENOMEM;
 	account->points[account->points_count++] =
 		(struct profile_user_value_point){.time_ns = time_ns, .value = value};

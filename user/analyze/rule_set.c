@@ -149,8 +149,7 @@ static int take_silence(struct reading *reading, char *rest)
 		return complain_of_kind(reading, kind);
 	if (statement_word(&rest))
 		return complain(reading, "more than silence KIND GLOB: quote a glob with blanks");
-	if (grow_array(&rules->silences, &rules->silences_capacity, rules->silences_count + 1,
-		       sizeof(*rules->silences)))
+	if (GROW_BY_ONE(rules->silences))
 		return -ENOMEM;
 	silence = &rules->silences[rules->silences_count++];
 	*silence = (struct silence){.kind = strdup(kind), .of = of ? strdup(of) : NULL};
@@ -286,8 +285,7 @@ static int take_own(struct reading *reading, char *rest)
 	struct rule_set *rules = reading->rules;
 	struct own_rule *rule;
 
-	if (grow_array(&rules->own, &rules->own_capacity, rules->own_count + 1,
-		       sizeof(*rules->own)))
+	if (GROW_BY_ONE(rules->own))
 		return -ENOMEM;
 	rule = &rules->own[rules->own_count++];
 	*rule = (struct own_rule){.line = reading->statements.line};

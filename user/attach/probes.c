@@ -305,8 +305,7 @@ static uint32_t gate_of(struct probes *probes, struct opening opening)
 		    probes->openings[i].module == opening.module &&
 		    probes->openings[i].of_groups == opening.of_groups)
 			return probes->openings[i].gate;
-	if (grow_array(&probes->openings, &probes->openings_capacity, probes->openings_count + 1,
-		       sizeof(*probes->openings)))
+	if (GROW_BY_ONE(probes->openings))
 		return PERFX_GATE_NONE;
 	opening.gate = links__new_gate(tracer__links(probes->tracer));
 	probes->openings[probes->openings_count++] = opening;
@@ -513,8 +512,7 @@ bool probes__attach(struct probes *probes, size_t module, uint32_t born, pid_t p
 		attachment->all_processes = true;
 		for_process = for_all_processes;
 	} else {
-		if (grow_array(&attachment->processes, &attachment->processes_capacity,
-			       attachment->processes_count + 1, sizeof(*attachment->processes)))
+		if (GROW_BY_ONE(attachment->processes))
 			return false;
 		attachment->processes[attachment->processes_count++] = for_process;
 		attachment->by_process = true;

@@ -193,8 +193,7 @@ static void collect_fdes(struct image *image, uint64_t vaddr)
 			break;
 		if (!read_fde(image, &record, &fde))
 			continue;
-		if (grow_array(&image->fdes, &image->fdes_capacity, image->fdes_count + 1,
-			       sizeof(*image->fdes)))
+		if (GROW_BY_ONE(image->fdes))
 			break;
 		image->fdes[image->fdes_count++] = (struct fde_place){fde.start, vaddr};
 	}

@@ -35,8 +35,7 @@ static bool add_segment(struct image *image, const Elf64_Phdr *phdr)
 		segment.size = image->file.size - segment.offset;
 	if (__builtin_add_overflow(segment.vaddr, segment.size, &end))
 		return true;
-	if (grow_array(&image->segments, &image->segments_capacity, image->segments_count + 1,
-		       sizeof(*image->segments)))
+	if (GROW_BY_ONE(image->segments))
 		return false;
 	image->segments[image->segments_count++] = segment;
 	return true;

@@ -127,8 +127,7 @@ static int add_annotation(struct image *image, const struct annotation *annotati
 		free(name);
 		return 0;
 	}
-	if (grow_array(&image->annotations, &image->annotations_capacity,
-		       image->annotations_count + 1, sizeof(*image->annotations))) {
+	if (GROW_BY_ONE(image->annotations)) {
 		free(name);
 		return -ENOMEM;
 	}

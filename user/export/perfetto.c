@@ -733,8 +733,7 @@ static int find_called(struct perfetto *p, const struct profile_process *process
 
 		if (!context->caller && !context->stack)
 			continue;
-		if (grow_array(&p->called, &p->called_capacity, p->called_count + 1,
-			       sizeof(*p->called)))
+		if (GROW_BY_ONE(p->called))
 			return -ENOMEM;
 		err = map64_put(&p->contexts, context->id, (uint32_t)p->called_count);
 		p->called[p->called_count++].context = context;

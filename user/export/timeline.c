@@ -162,8 +162,7 @@ static struct async_track *async_get(struct process *process, const struct perfx
 
 	if (async && (async->until_ns <= span->start_ns || process->asyncs_count == NESTING_ASYNC))
 		return async;
-	if (grow_array(&process->asyncs, &process->asyncs_capacity, process->asyncs_count + 1,
-		       sizeof(*process->asyncs)))
+	if (GROW_BY_ONE(process->asyncs))
 		return NULL;
 	async = &process->asyncs[process->asyncs_count++];
 	*async = (struct async_track){
@@ -330,8 +329,7 @@ int nesting__add(struct nesting *nesting, const struct perfx_span *span)
 	if (span->flags & PERFX_SPAN_ASYNC)
 		return put_async(nesting, span);
 	thread = thread_get(nesting, span);
-	if (!thread || grow_array(&thread->held, &thread->held_capacity, thread->held_count + 1,
-				  sizeof(*thread->held)))
+	if (!thread || GROW_BY_ONE(thread->held))
 		return -ENOMEM;
 	thread->held[thread->held_count++] = *span;
 	if (span->depth && thread->held_count < NESTING_HELD)

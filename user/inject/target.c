@@ -216,8 +216,7 @@ static int add_module(struct target *target, const struct mapping *mapping,
 {
 	struct target_module *module;
 
-	if (grow_array(&target->modules, &target->modules_capacity, target->modules_count + 1,
-		       sizeof(*module)))
+	if (GROW_BY_ONE(target->modules))
 		return -ENOMEM;
 	module = &target->modules[target->modules_count++];
 	module->start = mapping->start;

@@ -123,9 +123,7 @@ static struct run_process *run_process_new(struct run *run, uint32_t index)
 {
 	struct run_process *new = calloc(1, sizeof(*new));
 
-	if (!new ||
-	    grow_array(&run->processes, &run->processes_capacity, run->processes_count + 1,
-		       sizeof(*run->processes)) ||
+	if (!new || GROW_BY_ONE(run->processes) ||
 	    map64_put(&run->process_ids, index, (uint32_t)run->processes_count)) {
 		free(new);
 		return NULL;

@@ -195,8 +195,7 @@ static int64_t find_allocator(struct plan *plan, const struct allocator_rule *ru
 		if (plan->allocators[i].module == module && plan->allocators[i].domain == domain &&
 		    !strcmp(plan->allocators[i].name, known))
 			return (int64_t)i;
-	if (grow_array(&plan->allocators, &plan->allocators_capacity, plan->allocators_count + 1,
-		       sizeof(*plan->allocators)))
+	if (GROW_BY_ONE(plan->allocators))
 		return -ENOMEM;
 	plan->allocators[plan->allocators_count] =
 		(struct plan_allocator){.name = strdup(known), .module = module, .domain = domain};

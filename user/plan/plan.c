@@ -77,8 +77,7 @@ void plan__free(struct plan *plan)
 
 int plan_add_function(struct plan *plan, const struct plan_function *function)
 {
-	int err = grow_array(&plan->functions, &plan->functions_capacity, plan->functions_count + 1,
-			     sizeof(*plan->functions));
+	int err = GROW_BY_ONE(plan->functions);
 
 	if (!err)
 		plan->functions[plan->functions_count++] = *function;
@@ -106,8 +105,7 @@ static struct plan_module *add_module(struct plan *plan, const struct module_ref
 {
 	struct plan_module *module;
 
-	if (grow_array(&plan->modules, &plan->modules_capacity, plan->modules_count + 1,
-		       sizeof(*plan->modules)))
+	if (GROW_BY_ONE(plan->modules))
 		return NULL;
 	module = &plan->modules[plan->modules_count++];
 	*module = (struct plan_module){
@@ -202,8 +200,7 @@ static ssize_t find_beneath(const struct plan *plan, const struct module_ref *re
 
 static int add_alias(struct plan *plan, const struct module_ref *ref, size_t module)
 {
-	int err = grow_array(&plan->aliases, &plan->aliases_capacity, plan->aliases_count + 1,
-			     sizeof(*plan->aliases));
+	int err = GROW_BY_ONE(plan->aliases);
 
 	if (!err)
 		plan->aliases[plan->aliases_count++] =

@@ -74,8 +74,7 @@ static bool unwind_later(struct follow *follow, pid_t pid)
 	for (size_t i = 0; i < follow->grown_count; i++)
 		if (follow->grown[i] == pid)
 			return true;
-	if (grow_array(&follow->grown, &follow->grown_capacity, follow->grown_count + 1,
-		       sizeof(*follow->grown)))
+	if (GROW_BY_ONE(follow->grown))
 		return false;
 	follow->grown[follow->grown_count++] = pid;
 	return true;
@@ -198,8 +197,7 @@ static int want_sharing(struct follow *follow, struct batch *batch, size_t modul
 	for (size_t i = 0; i < batch->files_count; i++)
 		if (batch->files[i].module == module)
 			return 0;
-	if (grow_array(&batch->files, &batch->files_capacity, batch->files_count + 1,
-		       sizeof(*batch->files)))
+	if (GROW_BY_ONE(batch->files))
 		return -ENOMEM;
 	batch->files[batch->files_count++] = (struct sharing){.module = module};
 	return 0;
@@ -233,8 +231,7 @@ static void begin(struct recording *recording)
 /* Takes the modules over. */
 static int add_job(struct follow *follow, struct batch *batch, const struct job *job)
 {
-	int err = grow_array(&batch->jobs, &batch->jobs_capacity, batch->jobs_count + 1,
-			     sizeof(*batch->jobs));
+	int err = GROW_BY_ONE(batch->jobs);
 
 	if (err) {
 		free(job->modules);
@@ -437,9 +434,7 @@ static void note_early(struct follow *follow, const struct new_mapping *mapping)
 {
 	struct early *early;
 
-	if (follow->early_count == EARLY_MAX ||
-	    grow_array(&follow->early, &follow->early_capacity, follow->early_count + 1,
-		       sizeof(*follow->early)))
+	if (follow->early_count == EARLY_MAX || GROW_BY_ONE(follow->early))
 		return;
 	early = &follow->early[follow->early_count++];
 	*early = (struct early){.pid = mapping->pid,

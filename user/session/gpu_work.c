@@ -88,8 +88,7 @@ static uint32_t name_by_address(struct gpu_work *work, const struct perfx_gpu_ke
 
 	if (index != MAP64_NONE)
 		return work->kernels[index].name;
-	if (grow_array(&work->kernels, &work->kernels_capacity, work->kernels_count + 1,
-		       sizeof(*work->kernels)) ||
+	if (GROW_BY_ONE(work->kernels) ||
 	    map64_put(&work->by_address, key_of(key), (uint32_t)work->kernels_count))
 		return 0;
 	kernel = &work->kernels[work->kernels_count++];

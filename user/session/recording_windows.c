@@ -12,8 +12,7 @@ static void note_pause(struct recording_windows *windows, uint64_t from_ns, uint
 {
 	if (++windows->pauses_emitted >= PERFX_RECORDING_WINDOWS_MAX)
 		return;
-	if (grow_array(&windows->pauses, &windows->pauses_capacity, windows->pauses_count + 1,
-		       sizeof(*windows->pauses)))
+	if (GROW_BY_ONE(windows->pauses))
 		return;
 	windows->pauses[windows->pauses_count++] = (struct recording_pause){from_ns, to_ns};
 }

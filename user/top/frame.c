@@ -154,7 +154,7 @@ static struct top_row *add_row(struct composer *c, enum top_view view,
 	struct top_table *table = &c->frame->tables[view];
 	struct top_row *row;
 
-	if (grow_array(&table->rows, &table->rows_capacity, table->rows_count + 1, sizeof(*row))) {
+	if (GROW_BY_ONE(table->rows)) {
 		c->frame->failed = true;
 		return NULL;
 	}
@@ -250,8 +250,7 @@ static struct top_known *known_of(struct top_past *past, uint64_t key, uint64_t 
 	for (size_t i = 0; i < past->known_count; i++)
 		if (past->known[i].key == key)
 			return &past->known[i];
-	if (grow_array(&past->known, &past->known_capacity, past->known_count + 1,
-		       sizeof(*past->known)))
+	if (GROW_BY_ONE(past->known))
 		return NULL;
 	past->known[past->known_count] = (struct top_known){.key = key, .since_ns = now_ns};
 	return &past->known[past->known_count++];

@@ -12,8 +12,7 @@
 /* NULL: out of memory; text for the line is lost. */
 static struct top_line *new_line(struct top_layout *layout)
 {
-	if (!grow_array(&layout->lines, &layout->lines_capacity, layout->lines_count + 1,
-			sizeof(*layout->lines)))
+	if (!GROW_BY_ONE(layout->lines))
 		return &layout->lines[layout->lines_count++];
 	layout->failed = true;
 	return NULL;
@@ -35,8 +34,7 @@ static unsigned left_of(const struct top_layout *layout, const struct top_line *
 
 static void begin_run(struct top_layout *layout, struct top_line *line, enum top_style style)
 {
-	if (grow_array(&line->runs, &line->runs_capacity, line->runs_count + 1,
-		       sizeof(*line->runs))) {
+	if (GROW_BY_ONE(line->runs)) {
 		layout->failed = true;
 		return;
 	}

@@ -15,8 +15,7 @@ static struct block *block_new(struct document *document, enum block_kind kind)
 {
 	struct block *block;
 
-	if (grow_array(&document->blocks, &document->blocks_capacity, document->blocks_count + 1,
-		       sizeof(*block))) {
+	if (GROW_BY_ONE(document->blocks)) {
 		document->failed = true;
 		return NULL;
 	}
@@ -148,8 +147,7 @@ void document_cell(struct document *document, struct text *cell)
 	if (!taken || document->failed || !document->blocks_count)
 		goto fail;
 	table = &document->blocks[document->blocks_count - 1].table;
-	if (grow_array(&table->cells, &table->cells_capacity, table->cells_count + 1,
-		       sizeof(*table->cells)))
+	if (GROW_BY_ONE(table->cells))
 		goto fail;
 	table->cells[table->cells_count++] = taken;
 	return;

@@ -51,8 +51,7 @@ int data_table_add(struct data_table *table, const struct data_table_row *of_pro
 {
 	struct data_table_row *row;
 
-	if (grow_array(&table->rows, &table->rows_capacity, table->rows_count + 1,
-		       sizeof(*table->rows)))
+	if (GROW_BY_ONE(table->rows))
 		return -ENOMEM;
 	row = &table->rows[table->rows_count++];
 	*row = *of_process;
