@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the kernel's tables have of processes that are gone, in a recording that goes on: it is
- * taken out, and their indices are given to others. When, is for session/recycle.h to say.
+ * taken out, and their indices are given to others. When, is for session/recycle.c to say.
  */
 #ifndef PERFX_ATTACH_RECYCLING_H
 #define PERFX_ATTACH_RECYCLING_H

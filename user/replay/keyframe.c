@@ -250,7 +250,7 @@ static int find_named_stacks(const struct keyframe *keyframe, struct map64 *stac
 		   : aggregate__each_live_block(keyframe->memory, note_stack_of_block, stacks);
 }
 
-/* The oldest passing facts go: those in use are emitted anew (session/recycle.h). */
+/* The oldest passing facts go: those in use are emitted anew (session/recycle.c). */
 static bool has_passed(const struct event *event, size_t number, size_t passed_count,
 		       const struct map64 *named)
 {
@@ -348,7 +348,7 @@ static int forget_ended(struct keyframe *keyframe, uint64_t time_ns)
 }
 
 /* A process begins. In a recording without end its index may be that of a process that is long gone
- * (session/recycle.h), whose data is dropped. 0 or -ENOMEM. */
+ * (session/recycle.c), whose data is dropped. 0 or -ENOMEM. */
 static int begin_process(struct keyframe *keyframe, uint32_t process)
 {
 	struct process_state *state;

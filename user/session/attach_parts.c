@@ -11,7 +11,6 @@
 #include "session/follow.h"
 #include "session/frames.h"
 #include "session/lacking.h"
-#include "session/operations.h"
 #include "session/process_table.h"
 #include "session/progress.h"
 #include "session/recording.h"

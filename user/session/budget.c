@@ -5,7 +5,6 @@
 #include "base/message.h"
 #include "session/process_table.h"
 #include "session/recording.h"
-#include "session/waits.h"
 
 #include <errno.h>
 #include <math.h>

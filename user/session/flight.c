@@ -8,7 +8,7 @@
  * What a file needs to be whole is made for it: names of stacks that have come since the last one,
  * and what closes a capture, which goes into the file alone.
  */
-#include "session/flight.h"
+#include "session/recording.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -18,7 +18,6 @@
 #include "capture/capture.h"
 #include "session/follow.h"
 #include "session/frames.h"
-#include "session/gpu_work.h"
 #include "session/process_table.h"
 #include "session/step_watch.h"
 #include "session/totals.h"

@@ -17,7 +17,6 @@
 #include "session/process_table.h"
 #include "session/progress.h"
 #include "session/recording.h"
-#include "session/recycle.h"
 
 #include <errno.h>
 #include <stdlib.h>

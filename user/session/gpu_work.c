@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/gpu_work.h"
+/*
+ * What traced calls hand to GPUs, as records: GPU_LAUNCHES, GPU_COPIES, GPU_NAME. The kernel has
+ * the sums (bpf/gpu.bpf.h); here kernels get their names.
+ *
+ * A kernel that is known by the address of its host stub has that function's name. What is mapped
+ * there is noted when its first sum is sent, at most a second after the launch; the name is looked
+ * up at the end, all of a file at a time (session/frames.h says why). One that is known by its
+ * handle alone, because it got that before anybody looked, is "kernel at 0x7f…".
+ */
+#include "session/recording.h"
 
 #include "attach/tracer.h"
 #include "base/emitted.h"
 #include "base/grow.h"
+#include "gpu/gpu_names.h"
 #include "session/frames.h"
-#include "session/recording.h"
 
 #include <errno.h>
 #include <inttypes.h>

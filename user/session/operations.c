@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/operations.h"
+/*
+ * Operations of compiled programs: XLA's thunks. The programs in the kernel emit each thunk when
+ * it is run for the first time; here it gets its name, and what a run of it computes is read from
+ * the process (xla/thunk.h) and passed to the stream and to the kernel.
+ *
+ * Reading takes 5 to 20 µs, of a fusion 0.1 ms, once for each thunk. Runs before that are emitted
+ * with the thunk's id alone; the OBJECT_COST record that follows gives their cost.
+ */
+#include "session/recording.h"
 
 #include "attach/probes.h"
 #include "base/emitted.h"
@@ -8,7 +16,6 @@
 #include "base/text.h"
 #include "decode/pack.h"
 #include "proc/process.h"
-#include "session/recording.h"
 #include "xla/thunk.h"
 
 #include <errno.h>

@@ -10,7 +10,6 @@
 #include "base/message.h"
 #include "decode/names.h"
 #include "proc/process.h"
-#include "session/flight.h"
 #include "session/follow.h"
 #include "session/gpu_agents.h"
 #include "session/lacking.h"

@@ -10,6 +10,7 @@
 #define PERFX_SESSION_RECORDING_H
 
 #include "attach/hit_cost.h"
+#include "attach/tracer.h"
 #include "plan/plan.h"
 #include "session/recorder.h"
 #include "session/recording_windows.h"
@@ -107,6 +108,37 @@ extern const struct recording_part probes_part, thread_counters_part, memory_par
 extern const struct recording_part operations_part, processes_part, powercap_part, gpus_part,
 	frames_part, waits_part, recycle_part, follow_part, written_files_part, budget_part,
 	gpu_work_part, gpu_agents_part, steps_part, totals_part, flight_part, progress_part;
+
+/*
+ * What parts ask of each other, beside the headers of their own that some have. NULL is a part that
+ * is not there, for all but operations and flight.
+ */
+
+/* operations.c: the record of a thunk that ran for the first time. */
+void operations__on_object(struct operations *operations, const struct perfx_object_record *record);
+/* OVERFLOW_CALLS records of runs, since the last time, that had not been read yet and found no
+ * room. last: also of those that have not been read by now. */
+void operations__report(struct operations *operations, bool last);
+
+/* gpu_work.c: what has been added to the sums since the last time. */
+void gpu_work__emit(struct gpu_work *work);
+/* The names of kernels that have been emitted since the last time. */
+void gpu_work__name(struct gpu_work *work);
+
+/* waits.c: BLOCKED records since the last time, up to now; ended: the recording ends then. */
+void waits__emit(struct waits *waits, uint64_t now_ns, bool ended);
+/* Names are emitted anew, of what is waited for from now on. */
+void waits__renew(struct waits *waits);
+/* Emits, and records no further waits. */
+void waits__give_up(struct waits *waits, uint64_t now_ns);
+
+/* recycle.c: nothing of that index comes after this time, but what is in the rings. Once more does
+ * nothing. */
+void recycle__ended(struct recycle *recycle, uint32_t process, uint64_t time_ns);
+
+/* flight.c: the recording is over and all sums are emitted: writes and reports the files still
+ * asked for. EXIT_OK, or EXIT_FAILED if any file could not be written. */
+int flight__finish(struct flight *flight, const struct ending *ending);
 
 /* A RECORDING_WINDOW record: the recording begins, pauses or goes on. In recorder.c. */
 void recording_turn(struct recording *recording, const struct perfx_recording_window *window);

@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/recycle.h"
+/*
+ * Indices of processes and calling contexts, in a recording that goes on (--flight, top, serve):
+ * tables have room for so many, and processes come and go by the thousand. What has ended is
+ * forgotten, in the kernel and here, and its indices are others' then.
+ *
+ * Not before nobody can take the one for the other: records of the flight buffer, and who watches
+ * the recording (known_from_ns in recorder.h), know processes by their index alone.
+ */
+#include "session/recording.h"
 
 #include "attach/reader.h"
 #include "attach/recycling.h"
@@ -7,8 +15,6 @@
 #include "base/grow.h"
 #include "base/message.h"
 #include "session/frames.h"
-#include "session/recording.h"
-#include "session/waits.h"
 
 #include <errno.h>
 #include <stdlib.h>

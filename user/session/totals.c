@@ -14,9 +14,6 @@
 #include "proc/process.h"
 #include "session/follow.h"
 #include "session/gpu_agents.h"
-#include "session/gpu_work.h"
-#include "session/operations.h"
-#include "session/waits.h"
 
 #include <errno.h>
 #include <stdlib.h>

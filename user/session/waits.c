@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/waits.h"
+/*
+ * What threads wait for, as records: BLOCKED, the sums of the kernel (attach/waiting.h) as
+ * differences, and WAIT_OBJECT, the names of what they wait for, looked up soon after the first
+ * wait, while the process still has it.
+ */
+#include "session/recording.h"
 
 #include "attach/tracer.h"
 #include "base/clock.h"
@@ -8,7 +13,6 @@
 #include "proc/descriptor.h"
 #include "proc/maps.h"
 #include "proc/process.h"
-#include "session/recording.h"
 
 #include <errno.h>
 #include <stdio.h>
