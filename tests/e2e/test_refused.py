@@ -55,8 +55,8 @@ def test_marks_without_their_program(monkeypatch, program, tracer):
 
 def test_what_nothing_goes_without(monkeypatch):
     p = Program(WORKLOADS / "calls")
-    refuse(monkeypatch, "perfx_on_hit")
-    done = run("-p", p.pid, "-d", "1s")
+    refuse(monkeypatch, "perfx_on_hit")  # session links have another
+    done = run("-p", p.pid, "-d", "1s", "--link", "perf")
     p.kill()
     assert done.returncode == 1
     assert done.stderr == ("perfx-trace: cannot load the BPF programs: Invalid argument: see "

@@ -541,7 +541,7 @@ static void put_compute(struct json_output *o, const struct profile *profile,
 {
 	const struct profile_compute *compute = &process->compute;
 	double attributed = roofline_is_cut(process) ? -1 : roofline_attributed(compute);
-	json_t *object = json_object();
+	json_t *dtypes;
 
 	if (!compute->measured)
 		return;
@@ -553,10 +553,11 @@ static void put_compute(struct json_output *o, const struct profile *profile,
 	}
 	json_put_members(o, rates_of(profile, process));
 	put_sources(o, compute);
+	dtypes = json_object();
 	for (size_t i = 0; i < compute->dtypes_count; i++)
-		json_set_integer(object, name_of_dtype(compute->dtypes[i].dtype),
+		json_set_integer(dtypes, name_of_dtype(compute->dtypes[i].dtype),
 				 compute->dtypes[i].flops);
-	json_put(o, "dtypes", object);
+	json_put(o, "dtypes", dtypes);
 	json_put(o, "figures", json_of_call_costs(&compute->cost));
 	json_put_integer(o, "counted_ns", compute->counted_ns);
 	json_put_integer(o, "unread_ns", compute->unread_ns);
