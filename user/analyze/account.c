@@ -529,7 +529,7 @@ static const struct profile_frame *asker_of(const struct profile_stack *stack)
 	return NULL;
 }
 
-/* Of a thread, in the function and what it calls, on a CPU. */
+/* CPU time of a thread in the function and its callees. */
 static uint64_t running_ns(const struct contexts *contexts, uint32_t tid,
 			   const struct profile_frame *function)
 {
@@ -1251,17 +1251,25 @@ static void find_joins(struct making *m, struct account *driver, struct wait_sum
 		account->tid = busiest->tid;
 }
 
-/* What a thread of TensorFlow's takes a batch for is input, though this one only waits for it. */
+uint64_t pipeline_ns(const struct profile_process *process, uint32_t tid, bool judged)
+{
+	uint64_t ns = 0;
+
+	for (size_t i = 0; i < process->samples.count; i++) {
+		const struct profile_activity *sample = &process->samples.list[i];
+
+		if (sample->tid != tid && stack_takes_from_pipeline(sample->stack))
+			ns += judged ? activity_judged_ns(sample) : sample->ns;
+	}
+	return ns;
+}
+
+/* The driver waits for data while a thread of TensorFlow takes its batch. */
 static void find_fed(struct making *m, struct account *driver)
 {
-	const struct profile_activities *samples = &m->contexts.process->samples;
 	static const enum account_class from[] = {ACCOUNT_JOIN, ACCOUNT_OTHER};
-	uint64_t fed_ns = 0;
+	uint64_t fed_ns = pipeline_ns(m->contexts.process, driver->tid, false);
 
-	for (size_t i = 0; i < samples->count; i++)
-		if (samples->list[i].tid != driver->tid &&
-		    stack_takes_from_pipeline(samples->list[i].stack))
-			fed_ns += samples->list[i].ns;
 	for (size_t k = 0; k < sizeof(from) / sizeof(from[0]); k++) {
 		uint64_t ns = fed_ns < driver->ns[from[k]] ? fed_ns : driver->ns[from[k]];
 

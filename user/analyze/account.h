@@ -128,6 +128,9 @@ bool stack_is_of_batch(const struct contexts *contexts, const struct profile_sta
 /* A range, or what has no name in PyTorch 1.13 (plan/annotations.c): it does no work itself. */
 bool function_is_marker(const struct profile_function *function);
 
+/* Time in which threads other than this one take a step's batch from a pipeline of tf.data, as the
+ * thread waits for that; judged: in the steps alone. */
+uint64_t pipeline_ns(const struct profile_process *process, uint32_t tid, bool judged);
 /* In an event loop, for a timer or another thread of the process. */
 bool wait_is_for_own_events(const struct profile_activity *wait);
 /* By its reason, object and stack, whether it is in a call or not. */

@@ -160,8 +160,8 @@ static const struct profile_frame *line_of(const struct profile_activity *sample
 	return at < stack->frames_count ? stack->frames[at] : NULL;
 }
 
-/* Of a thread's time in the steps that its samples stand for: those of running and of waiting are
- * taken by two clocks, and together may stand for more than there was. */
+/* Scales a thread's samples to its time in the steps. Two clocks take the samples of running and of
+ * waiting, so together they may stand for more time than there was. */
 static double part_of_samples(const struct thread *thread)
 {
 	uint64_t wall_ns = profile_recorded_ns(thread->profile, thread->process) -

@@ -364,11 +364,16 @@ static void drop_silenced(struct rules_ctx *ctx)
 	}
 }
 
-static bool is_leak(const struct finding *finding)
+bool finding_is_growth(const struct finding *finding)
 {
 	return finding->severity <= FINDING_MEDIUM &&
-	       (!strcmp(finding->kind, LEAK_KIND) || !strcmp(finding->kind, "MemoryGrowth") ||
-		!strcmp(finding->kind, "UntracedMemory"));
+	       (!strcmp(finding->kind, "MemoryGrowth") || !strcmp(finding->kind, "UntracedMemory"));
+}
+
+static bool is_leak(const struct finding *finding)
+{
+	return finding_is_growth(finding) ||
+	       (finding->severity <= FINDING_MEDIUM && !strcmp(finding->kind, LEAK_KIND));
 }
 
 /* A program without steps that sleeps, such as a server or a poller, keeps a pace: its leak is

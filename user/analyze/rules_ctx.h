@@ -134,6 +134,8 @@ bool rules_evidence_lost(const struct profile *profile);
 void finding_clear(struct finding *finding);
 /* Is it about that for which the recording was made? */
 bool finding_is_asked(const struct finding *finding);
+/* Memory that grows, whoever holds it: MemoryGrowth or UntracedMemory, above low. */
+bool finding_is_growth(const struct finding *finding);
 
 /* verdict.c. NULL: memory was out. The verdict is about analysis->first and its process. */
 char *verdict_of(const struct profile *profile, const struct analysis *analysis,

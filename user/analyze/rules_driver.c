@@ -71,7 +71,7 @@ static void add_python_time(struct text *text, const struct rules_ctx *ctx,
 	add_percent(text, (double)python->lead.ns / (double)ctx->driver->judged_ns);
 }
 
-/* Of the Python that runs: a loop over one line may wait for a flag. */
+/* A line with this share of the CPU time may wait for a flag in a loop. */
 #define ONE_LINE 0.95
 
 /* Does the thread run one line of the program that calls nothing but the interpreter? */

@@ -37,8 +37,8 @@ bool rules_is_worker(const struct rules_ctx *ctx)
 	return ctx->role == PROCESS_WORKER;
 }
 
-/* What took most of the waiting: "; 4.90 s in poll for pipe:[1234], in serve (server.py:12)"; an
- * object that is named after its call stands alone: "in epoll (descriptor 3)". */
+/* The longest wait: "; 4.90 s in poll for pipe:[1234], in serve (server.py:12)". An object that is
+ * named after its call stands alone: "in epoll (descriptor 3)". */
 static void add_longest_wait(struct text *text, const struct driver *driver)
 {
 	const struct profile_activity *wait = driver->longest;

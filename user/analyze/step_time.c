@@ -324,13 +324,8 @@ static void move_to_input(struct division *d, enum time_class from, double *fed)
 /* A step that TensorFlow runs takes its batch on a thread of the pool, for which this one waits. */
 static void move_fed(struct division *d)
 {
-	const struct profile_activities *samples = &d->contexts.process->samples;
-	double fed = 0;
+	double fed = (double)pipeline_ns(d->contexts.process, d->driver->tid, true);
 
-	for (size_t i = 0; i < samples->count; i++)
-		if (samples->list[i].tid != d->driver->tid &&
-		    stack_takes_from_pipeline(samples->list[i].stack))
-			fed += (double)activity_judged_ns(&samples->list[i]);
 	move_to_input(d, TIME_OTHER, &fed);
 	move_to_input(d, TIME_COMPUTE, &fed);
 }

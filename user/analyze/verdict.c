@@ -422,9 +422,7 @@ static void add_growth(struct text *text, const struct profile_process *p,
 		const struct finding *finding = &analysis->findings[i];
 		const char *option = growth_option(p);
 
-		if ((strcmp(finding->kind, "MemoryGrowth") &&
-		     strcmp(finding->kind, "UntracedMemory")) ||
-		    finding->severity > FINDING_MEDIUM || finding == said)
+		if (!finding_is_growth(finding) || finding == said)
 			continue;
 		text_printf(text, " Its memory grows by %s/s", as_bytes(u64_of(line.per_s)));
 		if (finding->place.function)
