@@ -32,10 +32,7 @@ struct kernel {
 };
 
 struct gpu_work {
-	struct sink *sink;
-	const struct tracer *tracer;
-	struct frames *frames;
-	struct gpu_names *names;
+	const struct recording *recording;
 	struct emitted emitted;		      /* count and bytes, by index */
 	uint32_t name_of[PERFX_MAX_GPU_SUMS]; /* by index; 0: not asked yet, or none */
 	struct map64 by_hash;		      /* names of kernels that have one in the kernel */
@@ -58,7 +55,7 @@ static void send_address(struct gpu_work *work, uint32_t name, const char *what,
 	char text[64];
 
 	snprintf(text, sizeof(text), "%s at 0x%" PRIx64, what, address);
-	gpu_names__emit(work->names, name, text, module, PERFX_GPU_NAME_UNKNOWN);
+	gpu_names__emit(work->recording->gpu_names, name, text, module, PERFX_GPU_NAME_UNKNOWN);
 }
 
 /* The name that the program gave when it asked for the kernel's handle. */
@@ -69,9 +66,9 @@ static uint32_t name_by_hash(struct gpu_work *work, uint64_t hash)
 
 	if (name != MAP64_NONE)
 		return name;
-	if (!tracer__kernel_name(work->tracer, hash, &text))
+	if (!tracer__kernel_name(work->recording->tracer, hash, &text))
 		return 0;
-	name = gpu_names__id(work->names, text.text, "", 0);
+	name = gpu_names__id(work->recording->gpu_names, text.text, "", 0);
 	map64_put(&work->by_hash, hash, name);
 	return name;
 }
@@ -82,7 +79,7 @@ static uint32_t name_of_graph(struct gpu_work *work, const struct perfx_gpu_key 
 
 	if (name != MAP64_NONE)
 		return name;
-	name = gpu_names__reserve(work->names);
+	name = gpu_names__reserve(work->recording->gpu_names);
 	if (map64_put(&work->by_graph, key_of(key), name))
 		return 0;
 	send_address(work, name, "graph", key->kernel, "");
@@ -103,9 +100,9 @@ static uint32_t name_by_address(struct gpu_work *work, const struct perfx_gpu_ke
 	kernel = &work->kernels[work->kernels_count++];
 	*kernel = (struct kernel){.address = key->kernel,
 				  .process = key->process,
-				  .name = gpu_names__reserve(work->names)};
-	kernel->is_located =
-		frames__locate(work->frames, kernel->process, kernel->address, &kernel->place);
+				  .name = gpu_names__reserve(work->recording->gpu_names)};
+	kernel->is_located = frames__locate(work->recording->frames, kernel->process,
+					    kernel->address, &kernel->place);
 	return kernel->name;
 }
 
@@ -132,7 +129,7 @@ static void send_launches(struct gpu_work *work, const struct perfx_gpu_key *key
 		record.grid[i] = key->grid[i];
 		record.block[i] = key->block[i];
 	}
-	SINK_PACK(work->sink, &work->buffer, PERFX_KIND_GPU_LAUNCHES, record);
+	SINK_PACK(work->recording->sink, &work->buffer, PERFX_KIND_GPU_LAUNCHES, record);
 }
 
 static void send_copies(struct gpu_work *work, const struct perfx_gpu_key *key, uint64_t count,
@@ -145,7 +142,7 @@ static void send_copies(struct gpu_work *work, const struct perfx_gpu_key *key, 
 					  .count = count,
 					  .bytes = bytes};
 
-	SINK_PACK(work->sink, &work->buffer, PERFX_KIND_GPU_COPIES, record);
+	SINK_PACK(work->recording->sink, &work->buffer, PERFX_KIND_GPU_COPIES, record);
 }
 
 static void emit_sum(struct gpu_work *work, uint32_t index, const struct perfx_gpu_sum *sum)
@@ -168,7 +165,7 @@ static void emit_sum(struct gpu_work *work, uint32_t index, const struct perfx_g
 void gpu_work__emit(struct gpu_work *work)
 {
 	uint32_t count;
-	const struct perfx_gpu_sum *sums = tracer__gpu_sums(work->tracer, &count);
+	const struct perfx_gpu_sum *sums = tracer__gpu_sums(work->recording->tracer, &count);
 
 	for (uint32_t index = 1; index < count; index++)
 		emit_sum(work, index, &sums[index]);
@@ -219,8 +216,8 @@ static int offer_symbol(const struct symbol *symbol, void *ctx)
 		if (batch->kernels[i]->is_named)
 			continue;
 		batch->kernels[i]->is_named = true;
-		gpu_names__emit(batch->work->names, batch->kernels[i]->name, symbol->name,
-				batch->module, 0);
+		gpu_names__emit(batch->work->recording->gpu_names, batch->kernels[i]->name,
+				symbol->name, batch->module, 0);
 	}
 	return 0;
 }
@@ -228,9 +225,9 @@ static int offer_symbol(const struct symbol *symbol, void *ctx)
 static void name_batch(struct batch *batch)
 {
 	uint32_t file = batch->kernels[0]->place.file;
-	struct image *image = frames__image(batch->work->frames, file);
+	struct image *image = frames__image(batch->work->recording->frames, file);
 
-	batch->module = frames__path(batch->work->frames, file);
+	batch->module = frames__path(batch->work->recording->frames, file);
 	for (size_t i = 0; image && i < batch->count; i++)
 		batch->kernels[i]->vaddr =
 			(uint64_t)image__vaddr(image, batch->kernels[i]->place.offset);
@@ -252,8 +249,9 @@ static struct kernel **gather(struct gpu_work *work, size_t count)
 		struct kernel *kernel = &work->kernels[work->named_count + i];
 
 		if (!kernel->is_located)
-			kernel->is_located = frames__locate(work->frames, kernel->process,
-							    kernel->address, &kernel->place);
+			kernel->is_located =
+				frames__locate(work->recording->frames, kernel->process,
+					       kernel->address, &kernel->place);
 		kernels[i] = kernel;
 	}
 	if (kernels)
@@ -294,10 +292,7 @@ static int open_gpu_work(struct recording *recording)
 	recording->gpu_names = gpu_names__new(recording->sink);
 	if (!work || !recording->gpu_names)
 		return -ENOMEM;
-	work->sink = recording->sink;
-	work->tracer = recording->tracer;
-	work->frames = recording->frames;
-	work->names = recording->gpu_names;
+	work->recording = recording;
 	work->emitted.width = 2;
 	return 0;
 }

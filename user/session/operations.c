@@ -23,10 +23,7 @@
 #include <string.h>
 
 struct operations {
-	const struct plan *plan;
-	struct tracer *tracer;
-	struct probes *probes;
-	struct sink *sink;
+	const struct recording *recording;
 	struct xla_cost *costs; /* by id */
 	size_t costs_count, costs_capacity;
 	/* The first thunk that multiplies shows whether this release of XLA can be read. Only if
@@ -46,16 +43,17 @@ static bool read_process(void *ctx, uint64_t address, void *to, size_t bytes)
 /* The names come from the process: any bytes but NUL. */
 static void name_function(struct operations *operations, const struct perfx_object_record *object)
 {
-	const struct plan_function *runner = probes__function(operations->probes, object->runner);
+	const struct plan_function *runner =
+		probes__function(operations->recording->probes, object->runner);
 	const struct plan_module *module =
-		runner ? &operations->plan->modules[runner->module] : NULL;
+		runner ? &operations->recording->plan->modules[runner->module] : NULL;
 	struct perfx_function record = {.offset = runner ? runner->offset : 0,
 					.function = object->function,
 					.source = PERFX_SOURCE_XLA};
 	struct text name = {0};
 
 	text_printf(&name, "%s/%s", object->module, object->operation);
-	SINK_PACK(operations->sink, &operations->buffer, PERFX_KIND_FUNCTION, record,
+	SINK_PACK(operations->recording->sink, &operations->buffer, PERFX_KIND_FUNCTION, record,
 		  name.data ? name.data : "", module ? module->path : "",
 		  module ? module->build_id : "");
 	text_clear(&name);
@@ -73,7 +71,7 @@ static void decide(struct operations *operations, struct xla_cost *cost)
 	if (cost->state != PERFX_COST_UNREAD || operations->any_counted)
 		return;
 	operations->unreadable = true;
-	probes__want_workers(operations->probes);
+	probes__want_workers(operations->recording->probes);
 	msg_say("the operations of this release of XLA cannot be read: FLOPs are those of their "
 		"kernels");
 }
@@ -85,7 +83,7 @@ static void read_object(struct operations *operations, const struct perfx_object
 	struct xla_memory memory = {.read = read_process, .ctx = &pid};
 
 	*cost = (struct xla_cost){.state = PERFX_COST_NONE};
-	if (!operations->plan->options.cost_model)
+	if (!operations->recording->plan->options.cost_model)
 		return;
 	xla_thunk_cost(&memory, object->key.address, object->operation, cost);
 	decide(operations, cost);
@@ -110,8 +108,8 @@ static void emit_cost(struct operations *operations, const struct perfx_object_r
 				     .state = (uint8_t)cost->state,
 				     .dtype = (uint8_t)cost->dtype};
 
-	sink_packed(operations->sink, packed);
-	tracer__set_object(operations->tracer, object, &known);
+	sink_packed(operations->recording->sink, packed);
+	tracer__set_object(operations->recording->tracer, object, &known);
 }
 
 void operations__on_object(struct operations *operations, const struct perfx_object_record *object)
@@ -154,13 +152,14 @@ static void add_unrecorded_runs(void *ctx, const struct perfx_pending_key *key, 
 	} else if (cost.state == PERFX_COST_UNREAD) {
 		record.unread_count = count;
 	}
-	SINK_PACK(operations->sink, &operations->buffer, PERFX_KIND_OVERFLOW_CALLS, record);
+	SINK_PACK(operations->recording->sink, &operations->buffer, PERFX_KIND_OVERFLOW_CALLS,
+		  record);
 }
 
 void operations__report(struct operations *operations, bool last)
 {
 	operations->last = last;
-	tracer__each_pending_run(operations->tracer, add_unrecorded_runs, operations);
+	tracer__each_pending_run(operations->recording->tracer, add_unrecorded_runs, operations);
 }
 
 static int open_operations(struct recording *recording)
@@ -169,10 +168,7 @@ static int open_operations(struct recording *recording)
 
 	if (!operations)
 		return -ENOMEM;
-	operations->plan = recording->plan;
-	operations->tracer = recording->tracer;
-	operations->probes = recording->probes;
-	operations->sink = recording->sink;
+	operations->recording = recording;
 	operations->runs_emitted.width = 1;
 	recording->operations = operations;
 	return 0;

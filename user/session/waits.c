@@ -36,13 +36,12 @@ struct kept_maps {
 };
 
 struct waits {
-	struct tracer *tracer;
-	struct waiting *waiting;
-	struct sink *sink;
-	struct map64 named;	/* by process, reason and object */
-	struct map64 holders;	/* tids, by process and as that numbers them */
-	uint64_t claimed_count; /* of the sums, when new ones were named last */
-	uint64_t taken_count;	/* likewise, when they were taken last */
+	const struct recording *recording;
+	struct waiting *waiting; /* the tracer's */
+	struct map64 named;	 /* by process, reason and object */
+	struct map64 holders;	 /* tids, by process and as that numbers them */
+	uint64_t claimed_count;	 /* of the sums, when new ones were named last */
+	uint64_t taken_count;	 /* likewise, when they were taken last */
 	struct kept_maps maps[KEPT_MAPS];
 	struct pipe_users pipe_users; /* while names are found */
 	struct pack_buffer buffer;
@@ -145,7 +144,8 @@ static void name_object(struct waits *waits, const struct perfx_wait *wait)
 		return;
 	name = object_name(waits, wait);
 	if (name)
-		SINK_PACK(waits->sink, &waits->buffer, PERFX_KIND_WAIT_OBJECT, record, name);
+		SINK_PACK(waits->recording->sink, &waits->buffer, PERFX_KIND_WAIT_OBJECT, record,
+			  name);
 	free(name);
 }
 
@@ -188,12 +188,12 @@ static void emit_waited(void *ctx, const struct waited *waited)
 	struct waits *waits = ctx;
 
 	name_object(waits, wait);
-	SINK_PACK(waits->sink, &waits->buffer, PERFX_KIND_BLOCKED, record);
+	SINK_PACK(waits->recording->sink, &waits->buffer, PERFX_KIND_BLOCKED, record);
 }
 
 static uint64_t count_claimed(const struct waits *waits)
 {
-	return tracer__counter(waits->tracer, PERFX_COUNTER_WAITS);
+	return tracer__counter(waits->recording->tracer, PERFX_COUNTER_WAITS);
 }
 
 void waits__emit(struct waits *waits, uint64_t now_ns, bool ended)
@@ -211,7 +211,7 @@ void waits__give_up(struct waits *waits, uint64_t now_ns)
 
 	if (!waits)
 		return;
-	SINK_PACK(waits->sink, &waits->buffer, PERFX_KIND_REDUCED, record);
+	SINK_PACK(waits->recording->sink, &waits->buffer, PERFX_KIND_REDUCED, record);
 	waits__emit(waits, now_ns, true);
 	waiting__give_up(waits->waiting);
 }
@@ -255,9 +255,8 @@ static int open_waits(struct recording *recording)
 	waits = recording->waits = calloc(1, sizeof(*waits));
 	if (!waits)
 		return -ENOMEM;
-	waits->tracer = recording->tracer;
+	waits->recording = recording;
 	waits->waiting = tracer__waiting(recording->tracer);
-	waits->sink = recording->sink;
 	return 0;
 }
 
