@@ -362,6 +362,28 @@ def program_of_functions(folder, count):
     return folder / "many"
 
 
+@contextlib.contextmanager
+def control_group(pid, rows):
+    """A process in a group of its own, of the first root (version 2 or 1) whose groups have the file: yields the group
+    and that row without its root. rows: (root, file, ...)."""
+    for root, file, *rest in rows:
+        group = pathlib.Path(root, f"perfx-test-{pid}")
+        with contextlib.suppress(OSError):
+            group.mkdir()
+        if (group / file).exists():
+            break
+        with contextlib.suppress(OSError):
+            group.rmdir()
+    else:
+        pytest.skip(f"no control groups here have {rows[0][1]}")
+    try:
+        (group / "cgroup.procs").write_text(str(pid))
+        yield group, file, *rest
+    finally:
+        pathlib.Path(root, "cgroup.procs").write_text(str(pid))
+        group.rmdir()
+
+
 def wait_for(condition, seconds=10):
     end = time.monotonic() + seconds
     while time.monotonic() < end:

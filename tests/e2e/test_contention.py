@@ -2,14 +2,13 @@
 """A program that waits for a CPU because others have them all: the report says whose they were."""
 import contextlib
 import os
-import pathlib
 import re
 import subprocess
 import sys
 import time
 
 import pytest
-from conftest import Tracer, wait_for
+from conftest import Tracer, control_group, wait_for
 
 pytestmark = pytest.mark.alone
 
@@ -174,34 +173,16 @@ def test_its_own_children_are_no_other_programs():
         assert {other["pid"]: other["kind"] for other in process["rivals"]}[rival["pid"]] == "job"
 
 
-@contextlib.contextmanager
-def cpu_limit(pid, quota_us, period_us):
-    """Of cgroup version 2, else of version 1."""
-    roots = (("/sys/fs/cgroup", "cpu.max", f"{quota_us} {period_us}"), ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", str(quota_us)))
-    for root, file, limit in roots:
-        group = pathlib.Path(root, f"perfx-test-{pid}")
-        with contextlib.suppress(OSError):
-            group.mkdir()
-        if (group / file).exists():
-            break
-        with contextlib.suppress(OSError):
-            group.rmdir()
-    else:
-        pytest.skip("no CPU limits of control groups here")
-    try:
-        (group / file).write_text(limit)
-        (group / "cgroup.procs").write_text(str(pid))
-        yield group
-    finally:
-        pathlib.Path(root, "cgroup.procs").write_text(str(pid))
-        group.rmdir()
+# 20 ms in each 100 ms
+CPU_LIMITS = [("/sys/fs/cgroup", "cpu.max", "20000 100000"), ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "20000")]
 
 
 def test_a_cpu_limit_throttles_it():
     """What a container's limit takes is the limit's, by the kernel's own numbers."""
     program = subprocess.Popen([sys.executable, "-c", SPINS])
     try:
-        with cpu_limit(program.pid, 20000, 100000) as group:
+        with control_group(program.pid, CPU_LIMITS) as (group, file, limit):
+            (group / file).write_text(limit)
             tracer = Tracer(program.pid, "-F", "libc.so*:memcpy", "--no-calibrate")
             time.sleep(3)
             report = tracer.stop()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Processes and mappings that come while tracing: what looking at them costs, and what is seen of
 them from when on."""
+import contextlib
 import os
 import shutil
 import subprocess
@@ -160,16 +161,23 @@ for line in sys.stdin:
 """
 
 
-def test_libraries_that_are_opened_one_by_one(tracer, tmp_path):
-    """300 libraries arrive one after the other. The first call of each is counted, and for none of
-    them are the mappings of all other programs read again."""
-    names = [f"late-{i}-.so" for i in range(300)]
+@contextlib.contextmanager
+def opener():
+    """A process, and a function that has it open a library, or call those that it has opened ("call")."""
     with subprocess.Popen([sys.executable, "-c", OPENER], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True, bufsize=1) as program:
         def say(line):
             program.stdin.write(f"{line}\n")
             assert program.stdout.readline() == "done\n"
 
+        yield program, say
+
+
+def test_libraries_that_are_opened_one_by_one(tracer, tmp_path):
+    """300 libraries arrive one after the other. The first call of each is counted, and for none of
+    them are the mappings of all other programs read again."""
+    names = [f"late-{i}-.so" for i in range(300)]
+    with opener() as (program, say):
         t = tracer(program.pid, *QUICK, "--memory", "off", "-F", "late-*.so:late_work")
         # the probes of the last one open before those of one more are there
         for name in [*names, "late-end.so"]:
@@ -232,12 +240,7 @@ def test_libraries_that_arrive_together(tracer, tmp_path):
     paths = [tmp_path / f"late-{i}-.so" for i in range(200)]
     for path in paths:
         shutil.copy(WORKLOADS / "late.so", path)
-    with subprocess.Popen([sys.executable, "-c", OPENER], stdin=subprocess.PIPE,
-                          stdout=subprocess.PIPE, text=True, bufsize=1) as program:
-        def say(line):
-            program.stdin.write(f"{line}\n")
-            assert program.stdout.readline() == "done\n"
-
+    with opener() as (program, say):
         t = tracer(program.pid, *QUICK, "--memory", "off", "-F", "late-*.so:late_work")
         with t.stopped():
             for path in paths:

@@ -5,7 +5,6 @@ import collections
 import contextlib
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import time
 
 import pytest
 
-from conftest import BUILD, PERFX, TOP, WORKLOADS, wait_for
+from conftest import BUILD, PERFX, TOP, WORKLOADS, control_group, wait_for
 from test_python_frames import PYTHONS
 
 QUIET = ("--no-calibrate", "--memory", "off", "--sample", "off")
@@ -258,29 +257,16 @@ def signal_stops(pid):
     os.kill(pid, signal.SIGCONT)
 
 
+FREEZERS = [("/sys/fs/cgroup", "cgroup.freeze", "1", "0"), ("/sys/fs/cgroup/unified", "cgroup.freeze", "1", "0"),
+            ("/sys/fs/cgroup/freezer", "freezer.state", "FROZEN", "THAWED")]
+
+
 @contextlib.contextmanager
 def freezer_stops(pid):
-    """Of cgroup version 2, else of version 1."""
-    roots = (("/sys/fs/cgroup", "cgroup.freeze", "1", "0"), ("/sys/fs/cgroup/unified", "cgroup.freeze", "1", "0"),
-             ("/sys/fs/cgroup/freezer", "freezer.state", "FROZEN", "THAWED"))
-    for root, file, freeze, thaw in roots:
-        group = pathlib.Path(root, f"perfx-test-{pid}")
-        with contextlib.suppress(OSError):
-            group.mkdir()
-        if (group / file).exists():
-            break
-        with contextlib.suppress(OSError):
-            group.rmdir()
-    else:
-        pytest.skip("no freezer of cgroups can be used here")
-    try:
-        (group / "cgroup.procs").write_text(str(pid))
+    with control_group(pid, FREEZERS) as (group, file, freeze, thaw):
         (group / file).write_text(freeze)
         yield
         (group / file).write_text(thaw)
-    finally:
-        pathlib.Path(root, "cgroup.procs").write_text(str(pid))
-        group.rmdir()
 
 
 @pytest.mark.parametrize("stops", [signal_stops, freezer_stops])
