@@ -84,7 +84,7 @@ option_take take_switch;      /* into a bool: of two choices the second is true 
 option_take take_flag;	      /* into a bool: true without a value */
 option_take take_text;	      /* into a const char *, borrowed */
 option_take take_time;	      /* into ns */
-option_take take_time_or_off; /* likewise; off: 0 */
+option_take take_time_or_off; /* into ns; "off" is 0 */
 option_take take_count;	      /* into a uint64_t from 1 to row->max */
 option_take take_size;	      /* into bytes from row->min to row->max; else says row->want */
 option_take take_bound;	      /* into a struct time_slice_bound */

@@ -292,8 +292,8 @@ static int run_rounds(struct bench *bench, struct comparison *comparison)
 	return code;
 }
 
-/* What changed inside: a traced run of each side. Compared are the processes that make most steps,
- * not shells or helpers that either side starts. */
+/* A traced run of each side, to show the changes inside. It compares the processes that make most
+ * steps, not shells or helpers that either side starts. */
 struct traced {
 	struct aggregate *aggregates[2];
 	struct selection selections[2];

@@ -59,7 +59,7 @@ void diff_cell_change(struct comparer *c, struct diff_pair pair);
 void diff_cells_change(struct comparer *c, struct diff_pair pair);
 void diff_cell_both(struct comparer *c, struct diff_pair pair, diff_add_value *add);
 void diff_cell_one(struct comparer *c, double value, diff_add_value *add);
-/* What both sides have, side by side: always shown. */
+/* Cells with the values of both sides; never left out. */
 void diff_cells_ns(struct comparer *c, struct diff_pair pair);
 void diff_cells_bytes(struct comparer *c, struct diff_pair pair);
 void diff_cells_gflops(struct comparer *c, struct diff_pair pair);

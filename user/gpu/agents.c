@@ -368,7 +368,7 @@ static void say_limit(struct agents *agents)
 		agents->parts.events_max);
 }
 
-/* Reads the ring: not more than once around it, whatever the process adds meanwhile. */
+/* Reads at most one ring of records, however many the process adds meanwhile. */
 static void drain_ring(struct agents *agents, struct agent *agent)
 {
 	uint64_t until = agent->ring.tail + PERFX_AGENT_RING_DEFAULT;

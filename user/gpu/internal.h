@@ -14,8 +14,8 @@
 #include <sys/types.h>
 
 /*
- * The tracer's side of an agent's ring (perfx_agent.h): memory that a traced process writes, at any
- * time and whatever it likes. A record is copied out, and only the copy is looked at.
+ * The tracer's side of an agent's ring (perfx_agent.h). A traced process may write anything into
+ * this memory at any time, so a record is copied before it is read.
  */
 
 struct agent_ring {

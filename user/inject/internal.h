@@ -15,8 +15,8 @@
 #include <sys/user.h>
 
 /*
- * What is known of a process before any of its threads is touched: whether it can be given a
- * library at all, where the functions are that this takes, and which code a thread must not be in.
+ * Facts of a process, found before any of its threads is touched: whether it can load a library,
+ * where the functions for that are, and which code a thread must not be in.
  */
 
 /* The debug registers of a CPU. */
@@ -87,8 +87,8 @@ bool target_is_loading(const struct target *target);
 int target_refused(pid_t pid, int err, char why[INJECT_WHY_BYTES]);
 
 /*
- * What a held thread is made to run, and how it gets back by itself: bytes for its stack and its
- * memory, made without touching it.
+ * The code that a held thread runs, and its way back: bytes for its stack and its memory, made
+ * without touching the thread.
  *
  * Two ways back. By rt_sigreturn: a frame as the kernel lays out for signal handlers lies below the
  * red zone of the thread's stack, with its registers, vector state and signal mask; a system call

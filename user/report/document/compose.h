@@ -101,7 +101,9 @@ void compose_late(struct composer *c);
 /* Identical workers as one section; the first of them is at `first`. */
 void compose_workers(struct composer *c, size_t first);
 
-/* For each process the place of the first that does the same: of one parent, with one command line,
+/* Identical workers do the same work, as the workers of a DataLoader and the ranks of a training.
+ *
+ * For each process the place of the first that does the same: of one parent, with one command line,
  * and with the same functions where its time goes. malloc'd; NULL: out of memory. */
 size_t *workers_group(const struct profile *profile);
 
