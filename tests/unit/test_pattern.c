@@ -184,6 +184,9 @@ Test(pattern, refuses)
 		{"/lib/libc.so.6:malloc", "a file is named by its last component, without '/'"},
 		{"libc:/mal", "a regular expression must be between two '/'"},
 		{"libc:/(/", "Unmatched ( or \\("},
+		{"libc:/a++++++++++++++++++++++++++++++/",
+		 "too many repeats ('+', '{n,m}') of repeats"},
+		{"/x(ab{1,99}){2,200}y/", "too many repeats ('+', '{n,m}') of repeats"},
 		{"{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}",
 		 "more than 1024 alternatives"},
 	};

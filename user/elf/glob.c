@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fnmatch.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -344,6 +345,51 @@ int literals__of_ere(struct literals *literals, const char *ere)
 	if (err)
 		literals__clear(literals);
 	return err;
+}
+
+#define GROUP_DEPTH_MAX 50
+
+/* p is at '{' of "{3}", "{3,}" or "{3,5}". */
+static double max_copies(const char *p)
+{
+	const char *comma = p + strcspn(p, ",}");
+	double from = (double)strtoul(p + 1, NULL, 10);
+	double to = *comma == ',' ? (double)strtoul(comma + 1, NULL, 10) : 0;
+
+	return from > to ? from : to;
+}
+
+/* Moves p to the ')' that closes the group, or to the end. */
+static double count_nodes(const char **p, unsigned depth)
+{
+	double sum = 0, item = 0; /* item: what a repeat behind it copies */
+
+	if (depth > GROUP_DEPTH_MAX)
+		return HUGE_VAL;
+	while (**p && (!depth || **p != ')')) {
+		char c = **p;
+
+		*p = c == '[' ? skip_set(*p) : *p + (c == '\\' && (*p)[1] ? 2 : 1);
+		if (c == '+') {
+			item *= 2;
+		} else if (c == '{') {
+			item *= 1 + max_copies(*p - 1);
+			*p += strcspn(*p, "}");
+		} else if (!strchr("*?", c)) {
+			sum += item;
+			item = 1;
+		}
+		if (c == '(') {
+			item += count_nodes(p, depth + 1);
+			*p += **p == ')';
+		}
+	}
+	return sum + item;
+}
+
+double ere_nodes(const char *ere)
+{
+	return count_nodes(&ere, 0);
 }
 
 void literals__clear(struct literals *literals)

@@ -56,6 +56,10 @@ int literals__of_glob(struct literals *literals, const char *glob);
 int literals__of_ere(struct literals *literals, const char *ere);
 void literals__clear(struct literals *literals);
 
+/* About how many nodes regcomp() of glibc makes of an expression: it copies what '+' and '{n,m}'
+ * repeat, so that "((a+)+)+" doubles with each '+'. */
+double ere_nodes(const char *ere);
+
 /* False: neither the symbol's name nor its demangled form can match. */
 bool literals__may_match(const struct literals *literals, const char *symbol_name);
 /* False: its demangled form cannot match. Ask the other one first. */

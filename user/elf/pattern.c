@@ -23,6 +23,7 @@ struct pattern {
 	regex_t regex;
 };
 
+#define ERE_NODES_MAX	   20000 /* some 5 MiB in regcomp() */
 #define OPERATOR_NAMESPACE "aten::"
 
 struct reason {
@@ -130,8 +131,11 @@ static int parse_glob(struct pattern *pattern, const char *glob, struct reason *
 
 static int compile(struct pattern *pattern, const char *ere, struct reason *why)
 {
-	int err = regcomp(&pattern->regex, ere, REG_EXTENDED | REG_NOSUB);
+	int err;
 
+	if (ere_nodes(ere) > ERE_NODES_MAX)
+		return refuse(why, "too many repeats ('+', '{n,m}') of repeats");
+	err = regcomp(&pattern->regex, ere, REG_EXTENDED | REG_NOSUB);
 	if (err == REG_ESPACE)
 		return -ENOMEM;
 	if (err) {
