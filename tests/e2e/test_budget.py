@@ -304,9 +304,23 @@ for line in sys.stdin:
 """
 
 
-def test_ends_of_steps_stay(tracer):
-    """Under a limit that leaves nothing else, every step is still counted and timed."""
-    traced = subprocess.Popen(["/usr/bin/python3", "-c", TRAINER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+BACKWARD, OPTIMIZER = "torch::autograd::Engine::execute", "Optimizer.step#SGD.step"
+VENV = os.path.join(os.environ.get("ML_VENV", "/nonexistent"), "bin", "python3")
+
+
+@pytest.mark.parametrize("python, by, options", [
+    ("/usr/bin/python3", BACKWARD, []),
+    ("/usr/bin/python3", BACKWARD, ["--step-range", BACKWARD]),
+    (VENV, OPTIMIZER, []),
+    (VENV, BACKWARD, ["--step-range", BACKWARD]),
+])
+def test_ends_of_steps_stay(tracer, python, by, options):
+    """Under a limit that leaves nothing else, every step is still counted and timed. Where PyTorch's optimizer names its
+    range, it ends the steps: backward passes go, and with them their share of a step; and so do the destructors that
+    end ranges once more."""
+    if not os.path.exists(python) or not has_torch(python):
+        pytest.skip(f"{python} has no torch (Debian: python3-torch; ML_VENV: make check-ml)")
+    traced = subprocess.Popen([python, "-c", TRAINER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert traced.stdout.readline().startswith("ready")
 
     def go():
@@ -314,18 +328,19 @@ def test_ends_of_steps_stay(tracer):
         traced.stdin.flush()
         assert traced.stdout.readline() == "done\n"
 
+    said, turns = "", 0
     try:
-        go()  # what runs only once
-        t = tracer(traced.pid, "--max-overhead", "0.1%", "--step-range", "torch::autograd::Engine::execute")
-        lines, turns = [], 0
+        go()  # all that runs only once
+        t = tracer(traced.pid, "--max-overhead", "0.1%", *options)
         end = time.monotonic() + 60
-        while "at::_ops::addmm::call" not in "".join(lines) or "not traced since" not in "".join(lines):
-            assert time.monotonic() < end, lines
+        while "at::_ops::addmm::call" not in said or "not traced since" not in said:
+            assert time.monotonic() < end, said
             go()
             turns += 1
             while readable(t.process.stderr, 0):
-                lines.append(os.read(t.process.stderr.fileno(), 4096).decode())
-        for _ in range(5):
+                said += os.read(t.process.stderr.fileno(), 4096).decode()
+        end = time.monotonic() + 5  # the message does not name all that goes
+        while time.monotonic() < end:
             go()
             turns += 1
         report = t.stop()
@@ -333,9 +348,17 @@ def test_ends_of_steps_stay(tracer):
         traced.kill()
         traced.wait()
     process, = report["processes"]
-    assert process["steps"]["by"] == "torch::autograd::Engine::execute"
-    assert process["steps"]["count"] in (100 * turns - 1, 100 * turns)
-    assert total(report, "torch::autograd::Engine::execute", "timed") == 100 * turns
+    steps = process["steps"]
+    assert steps["by"] == by
+    assert steps["count"] in (100 * turns - 1, 100 * turns)
+    assert total(report, by, "timed") == 100 * turns
+    if python == VENV:  # two ranges a step
+        destroyed = sum(p["hits"] for p in report["overhead"]["probes"] if "::~PythonRecordFunction" in p["name"])
+        assert (destroyed < 200 * turns) == (by == OPTIMIZER), destroyed
+    if by == OPTIMIZER:
+        assert "backward" not in steps["breakdown"] and "observed" not in report["overhead"]
+        assert 0 < total(report, BACKWARD, "timed") < 100 * turns
+        assert steps["breakdown"]["optimizer"] > 0
 
 
 MLP = """

@@ -238,3 +238,37 @@ Test(reductions, go_on)
 	usual_costs_clear(&before);
 	usual_costs_clear(&next);
 }
+
+/* Backward passes have a limit of their own, for no other reduction ends what is known of them; and
+ * the step without probes has none to be compared with. */
+Test(reductions, backward_passes)
+{
+	const uint32_t backward = GEMM + 1, context = GEMM_CONTEXT + 1, reduced[] = {MM, backward};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct stream s;
+		struct aggregate *aggregate;
+		const struct profile *profile;
+
+		begin(&s);
+		stream_function(&s, backward, "torch::autograd::Engine::execute",
+				"/libtorch_cpu.so", PERFX_SOURCE_TORCH);
+		stream_context(&s, context, 0, backward, 1);
+		stream_plain(&s, PERFX_KIND_UNPROBED_STEPS, struct perfx_unprobed_steps,
+			     .steps_count = 50, .step_ns = MS, .process = 1, .function = backward,
+			     .tid = MAIN);
+		for (unsigned ms = 0; ms < 300; ms++) {
+			measured(&s, MM_CONTEXT, ms, PERFX_COST_COUNTED, 10);
+			stream_call(&s, context, MAIN, ms * MS + MS / 2, MS / 4, MS / 4, 0);
+		}
+		stream_reduced(&s, reduced[i], 300 * MS, PERFX_REDUCED_REMOVED, true);
+		aggregate = replay(&s);
+		profile = aggregate__finish(aggregate);
+		cr_assert_not_null(profile);
+		cr_expect_eq(profile->processes[0].steps.count, 299);
+		cr_expect_eq(profile->processes[0].steps.backward_until_ns,
+			     i ? STREAM_START + 300 * MS : 0);
+		cr_expect_eq(profile->observed.without_ns, i ? 0 : MS);
+		aggregate__free(aggregate);
+	}
+}

@@ -596,6 +596,32 @@ Test(steps, a_probe_that_goes_at_once)
 	steps_clear(&steps);
 }
 
+/* The optimizer ends the steps; the probes on backward passes went in the fifth step. */
+Test(steps, backward_passes_that_are_no_longer_traced)
+{
+	const struct step_limits limits = {.times_ns = 45 * MS, .backward_ns = 45 * MS};
+	struct steps steps = {0};
+	struct profile_steps found;
+
+	train(&steps, 0, 50);
+	cr_assert_eq(step_costs_limit(&steps.costs, 7, &limits), 0);
+	for (uint64_t t = 50; t < 100; t += 10)
+		call(&steps, STEP, t + 8, t + 10);
+	found = steps_of_process(&steps, 7);
+	cr_assert_eq(found.count, 9);
+	cr_assert_float_eq(steps_phase_ns(&found, PROFILE_PHASE_BACKWARD), 3.0 * MS, 1,
+			   "of the steps that were seen whole");
+	cr_assert_eq(found.divided.count, 4);
+	found.divided = (struct profile_step_division){0};
+	cr_assert_lt(steps_phase_ns(&found, PROFILE_PHASE_BACKWARD), 0, "not of the others");
+	cr_assert_float_eq(steps_phase_ns(&found, PROFILE_PHASE_OPTIMIZER), 2.0 * MS, 1);
+	for (size_t i = 4; i < found.series_count; i++) {
+		cr_assert_eq(found.series[i].phases[PROFILE_PHASE_BACKWARD], 0);
+		cr_assert_eq(found.series[i].phases[PROFILE_PHASE_UNTRACED], 8 * MS);
+	}
+	steps_clear(&steps);
+}
+
 /* Tracing made the steps slow as long as it measured them whole: these say nothing of the others.
  */
 Test(steps, measured_ones_that_are_not_typical)

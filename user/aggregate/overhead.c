@@ -235,6 +235,14 @@ static double noise_percent(const struct profile *p, const struct perfx_unprobed
 	return 100 * hypot(error_ns / (double)without->step_ns, ratio * (1 - served));
 }
 
+static bool was_removed(const struct aggregate *a, uint32_t function)
+{
+	for (size_t i = 0; i < a->reduced_count; i++)
+		if (a->reduced[i].function == function && a->reduced[i].to == PERFX_REDUCED_REMOVED)
+			return true;
+	return false;
+}
+
 static void fill_observed(const struct aggregate *a, struct profile *p)
 {
 	const struct profile_process *most = most_hit_process(p);
@@ -246,7 +254,8 @@ static void fill_observed(const struct aggregate *a, struct profile *p)
 		if (a->unprobed_steps[i].step_ns &&
 		    is_better(&a->unprobed_steps[i], best, most->index))
 			best = &a->unprobed_steps[i];
-	if (!best)
+	/* most of the recording's steps were not seen to end where those without probes did */
+	if (!best || was_removed(a, best->function))
 		return;
 	with = steps_middle_of(&a->steps, best->process, best->tid, best->function);
 	observed->with_ns = with.median_ns;

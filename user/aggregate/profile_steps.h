@@ -156,12 +156,14 @@ struct profile_steps {
 	uint64_t total_ns, avg_ns, p50_ns, p95_ns, max_ns;
 	double stddev_ns; /* of the population */
 	/* Sums over the steps, ns. Data, backward and optimizer are those of their ranges, which
-	 * the overhead budget leaves; the others are known in `divided` alone. */
+	 * the overhead budget leaves (but see backward_until_ns); the others are known in `divided`
+	 * alone. */
 	uint64_t phases[PROFILE_PHASES];
 	struct profile_step_division divided;
 	/* When the overhead budget reduced the first probe that phases and costs rest on; 0: it did
 	 * not. */
 	uint64_t times_until_ns, costs_until_ns;
+	uint64_t backward_until_ns; /* likewise: those that backward passes are timed by */
 	/* Steps with known waits; off_cpu_ns: their sum, PROFILE_ABSENT: not measured. */
 	uint64_t waited_count, waited_ns, off_cpu_ns;
 	struct profile_step_cost cost;
@@ -198,8 +200,8 @@ static inline bool steps_are_typical(const struct profile_steps *steps, uint64_t
  * functions before the first whole step ended. */
 static inline double steps_phase_ns(const struct profile_steps *steps, enum profile_phase phase)
 {
-	bool is_range = phase == PROFILE_PHASE_DATA || phase == PROFILE_PHASE_BACKWARD ||
-			phase == PROFILE_PHASE_OPTIMIZER;
+	bool is_range = phase == PROFILE_PHASE_DATA || phase == PROFILE_PHASE_OPTIMIZER ||
+			(phase == PROFILE_PHASE_BACKWARD && !steps->backward_until_ns);
 
 	if (steps->divided.count)
 		return (double)steps->divided.phases[phase] / (double)steps->divided.count;

@@ -203,6 +203,15 @@ static bool keeps_costs(const struct aggregate *a, uint32_t process,
 	return cost->assumed && are_parts(a, process, record->function, true);
 }
 
+static bool is_backward(const struct aggregate *a, uint32_t function)
+{
+	const struct profile_function *f = &a->functions[function - 1];
+
+	return function && function <= a->functions_count &&
+	       (step_class(f->source, f->name, f->flags) & STEP_PHASE_MASK) ==
+		       PROFILE_PHASE_BACKWARD;
+}
+
 static bool is_concerned(const struct aggregate *a, uint32_t process,
 			 const struct perfx_reduced *record, bool nameless)
 {
@@ -220,7 +229,9 @@ int handle_reduced(struct aggregate *a, const struct event *event)
 	bool keeps = false, limits_costs = false;
 	const struct step_limits later = {.times_ns = record.function ? time_ns : 0,
 					  .costs_ns = record.loses_cost ? time_ns : 0,
-					  .waits_ns = record.function ? 0 : time_ns};
+					  .waits_ns = record.function ? 0 : time_ns,
+					  .backward_ns =
+						  is_backward(a, record.function) ? time_ns : 0};
 
 	for (uint32_t i = 0; i < a->processes_count; i++) {
 		struct step_limits limits = {0};

@@ -133,6 +133,7 @@ static void lower_all(struct step_limits *limits, const struct step_limits *to)
 	lower(&limits->times_ns, to->times_ns);
 	lower(&limits->costs_ns, to->costs_ns);
 	lower(&limits->waits_ns, to->waits_ns);
+	lower(&limits->backward_ns, to->backward_ns);
 }
 
 int step_costs_limit(struct step_costs *costs, uint32_t process, const struct step_limits *limits)

@@ -11,9 +11,10 @@
 #include "base/grow.h"
 #include "perfx_record.h"
 
-/* Until when calls' times, their costs and their waits were measured. 0: to the end. */
+/* Until when calls' times, their costs, their waits and backward passes were measured. 0: to the
+ * end. */
 struct step_limits {
-	uint64_t times_ns, costs_ns, waits_ns;
+	uint64_t times_ns, costs_ns, waits_ns, backward_ns;
 };
 
 struct step_process;

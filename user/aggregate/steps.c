@@ -461,12 +461,10 @@ static void add_to_run(struct profile_step_sums *run, const struct profile_step 
 		run->phases[i] += step->phases[i];
 }
 
-/* Forward and other are known only as long as all functions are timed. Ranges stay. */
-static void join_untraced(uint64_t phases[PROFILE_PHASES])
+static void join_untraced(uint64_t phases[PROFILE_PHASES], enum profile_phase phase)
 {
-	phases[PROFILE_PHASE_UNTRACED] +=
-		phases[PROFILE_PHASE_FORWARD] + phases[PROFILE_PHASE_OTHER];
-	phases[PROFILE_PHASE_FORWARD] = phases[PROFILE_PHASE_OTHER] = 0;
+	phases[PROFILE_PHASE_UNTRACED] += phases[phase];
+	phases[phase] = 0;
 }
 
 static bool is_within(uint64_t limit_ns, uint64_t end_ns)
@@ -492,8 +490,13 @@ static int add_step(const struct steps *steps, const struct step_thread *thread,
 	if (step->off_cpu_ns > step->total_ns)
 		step->off_cpu_ns = step->total_ns;
 	divide(thread, step->from_ns, step->to_ns, ender, step->phases);
-	if (!step->divided_count)
-		join_untraced(step->phases);
+	/* forward and other are known only as long as all functions are timed; ranges stay */
+	if (!step->divided_count) {
+		join_untraced(step->phases, PROFILE_PHASE_FORWARD);
+		join_untraced(step->phases, PROFILE_PHASE_OTHER);
+	}
+	if (!is_within(limits.backward_ns, step->to_ns))
+		join_untraced(step->phases, PROFILE_PHASE_BACKWARD);
 	add_to_run(&ender->run, step, tally);
 	if (is_past)
 		return 0;
@@ -1025,6 +1028,7 @@ struct profile_steps steps_of_process(const struct steps *steps, uint32_t proces
 	limits = step_costs_limits(&steps->costs, process);
 	result.times_until_ns = limits.times_ns;
 	result.costs_until_ns = limits.costs_ns;
+	result.backward_until_ns = limits.backward_ns;
 	result.ends_count = best->series.ends_count;
 	result.first_ns = found.thread->first_ns;
 	result.tid = found.thread->tid;

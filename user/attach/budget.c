@@ -17,8 +17,8 @@
 
 #include <stdlib.h>
 
-/* Numbers of link groups: exits of function i have i + 1, its entry ENTRY_GROUPS + i + 1,
- * PROBES_KEPT, and allocation probes ALLOC_PROBE_GROUPS and up. */
+/* Numbers of link groups: exits of function i have i + 1, its entry ENTRY_GROUPS + i + 1 (both
+ * PROBES_KEPT + i where it stays), and allocation probes ALLOC_PROBE_GROUPS and up. */
 #define ENTRY_GROUPS 0x40000000u
 
 /* Each offset has a link of its own. */
@@ -53,7 +53,7 @@ uint32_t probes_entry_group(const struct probes *probes, size_t index)
 	if (function->role == PLAN_ALLOC_PROBE)
 		return alloc_group(function);
 	if (probes->placed[index].stays)
-		return PROBES_KEPT;
+		return PROBES_KEPT + (uint32_t)index;
 	return has_own_links(probes) ? ENTRY_GROUPS + (uint32_t)index + 1 : 0;
 }
 
@@ -86,7 +86,7 @@ static bool may_be_nameless(const struct plan *plan, const struct plan_function 
 {
 	const struct plan_module *module = &plan->modules[function->module];
 
-	if (!is_torch_range(function))
+	if (!is_torch_range(function) || plan_ends_again(function))
 		return false;
 	for (size_t i = 0; i < module->functions_count; i++) {
 		const struct plan_function *other = &plan->functions[module->functions_first + i];
@@ -107,12 +107,29 @@ static bool is_in_budget(const struct probes *probes, size_t index, bool everyth
 	       (everything || function->by_default || is_torch_range(function));
 }
 
+void probes__steps_end_by_range(struct probes *probes)
+{
+	probes->steps_end_by_range = true;
+}
+
+/* A backward pass ends a step only where no range does. */
+static bool is_phase(const struct probes *probes, size_t index)
+{
+	const struct plan *plan = probes->plan;
+
+	return probes->steps_end_by_range && !plan->options.step_range &&
+	       probes->placed[index].ends_steps &&
+	       plan->functions[index].source == PERFX_SOURCE_TORCH;
+}
+
 /* A step's end costs one call a step. Annotations that were asked for stay. */
 static bool can_be_reduced(const struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
+	const struct placed *placed = &probes->placed[index];
 
-	return !probes->placed[index].stays && !probes->placed[index].ends_steps &&
+	return (!placed->ends_steps || is_phase(probes, index)) &&
+	       !(placed->stays && plan_is_annotation(function)) &&
 	       (function->role == PLAN_CALLS || may_be_nameless(probes->plan, function) ||
 		(plan_is_annotation(function) && function->by_default));
 }
@@ -177,6 +194,8 @@ static enum worth worth_now(const struct probes *probes, size_t index)
 {
 	const struct placed *placed = &probes->placed[index];
 
+	if (is_phase(probes, index))
+		return WORTH_PHASES;
 	return placed->worth == WORTH_FLOPS && placed->is_nested ? WORTH_DETAIL : placed->worth;
 }
 
@@ -229,7 +248,8 @@ static size_t exit_probes_count(const struct probes *probes, size_t index)
 	return count;
 }
 
-/* Recorded before the probes change, so that no call which this concerns comes first. */
+/* Recorded before the probes change, so that no call which this concerns comes first. No time rests
+ * on ends that have another one before them. */
 static void emit_reduced(struct probes *probes, size_t index, enum perfx_reduced_to to)
 {
 	const struct placed *placed = &probes->placed[index];
@@ -243,7 +263,8 @@ static void emit_reduced(struct probes *probes, size_t index, enum perfx_reduced
 							  : by_arguments,
 	};
 
-	SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_REDUCED, record);
+	if (!plan_ends_again(&probes->plan->functions[index]))
+		SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_REDUCED, record);
 }
 
 /* Calls are counted, not timed, from now on: by choice, so the missing times are no loss. */
@@ -304,11 +325,14 @@ static void leave_alone(struct probes *probes, size_t index)
 	placed->expense.now = "not traced";
 }
 
-/* Without its exits, or its return probe: a perf link of that cannot go alone. */
+/* Without its exits, or its return probe: a perf link of that cannot go alone, nor can a part of a
+ * group. */
 static bool can_be_counted(const struct probes *probes, size_t index)
 {
 	enum perfx_return ret = probes->placed[index].ret;
 
+	if (probes->placed[index].stays)
+		return false;
 	return ret == PERFX_RETURN_EXIT || (ret == PERFX_RETURN_PROBE && !has_own_links(probes));
 }
 
@@ -328,7 +352,8 @@ static void reduce_one(struct probes *probes, size_t index, bool everything)
 		leave_alone(probes, index);
 	}
 	placed->expense.exits_ns = 0;
-	probes->attachments[function->module].outdated = !has_own_links(probes);
+	if (!probes_entry_group(probes, index))
+		probes->attachments[function->module].outdated = true;
 }
 
 /* What begins a range goes together with what ends it. */

@@ -850,15 +850,15 @@ void links__detach_group(struct links *links, uint32_t group)
 	detach(links, of_group, group);
 }
 
-static bool not_of_group(const struct link_tag *tag, uint32_t group)
+static bool is_below(const struct link_tag *tag, uint32_t group)
 {
-	return tag->group != group;
+	return tag->group < group;
 }
 
-bool links__end(struct links *links, uint32_t group_kept)
+bool links__end(struct links *links, uint32_t kept_from)
 {
 	if (!closes_in_series(links->options.hit_link)) {
-		detach(links, not_of_group, group_kept);
+		detach(links, is_below, kept_from);
 		return true;
 	}
 	/* while held, the closer's thread closes no link, so the process can close all */

@@ -125,7 +125,7 @@ void links__detach_later(struct links *links);
 /* For the end of a recording. Removes all links but those of group_kept, waits until they are
  * closed and returns true. If the kernel closes links one after the other (perf events), it returns
  * false at once, and a forked process closes all links, those of group_kept too. */
-bool links__end(struct links *links, uint32_t group_kept);
+bool links__end(struct links *links, uint32_t kept_from);
 
 /* Longest wait for this process after the report has been written. */
 #define DETACHING_PATIENCE_MS 2000

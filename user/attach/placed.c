@@ -26,7 +26,7 @@ static enum worth worth_of(const struct plan *plan, const struct plan_function *
 	if (ends_steps(plan, function) || default_may_be_step(function->symbol))
 		return WORTH_STEPS;
 	if (plan_is_annotation(function))
-		return WORTH_PHASES;
+		return plan_ends_again(function) ? WORTH_DETAIL : WORTH_PHASES;
 	return plan_knows_work(plan, function->cost_program) || plan_object_arg(function)
 		       ? WORTH_FLOPS
 		       : WORTH_DETAIL;

@@ -21,7 +21,7 @@ struct placed {
 	bool stale;	   /* was attached in a way that is no longer trusted */
 	bool only_counted; /* by the budget: it was too expensive to time */
 	bool given_up;	   /* likewise: to attach */
-	bool stays;	   /* where the rest is not attached yet, or not any more: PROBES_KEPT */
+	bool stays;	   /* where the rest is not attached yet, or not any more */
 	bool nests; /* deeper than return probes may: exits have been attached beside its entry,
 		       which stays where it is */
 	enum worth worth;

@@ -33,9 +33,9 @@ void probes__free(struct probes *probes);
 /* From here on calls are marked F_PERF: all, or those whose work is known. */
 void probes__enable_counters(struct probes *probes, bool all);
 
-/* Until probes__attach_rest only these functions are attached, and nothing for memory; they are the
- * group PROBES_KEPT of links, which no budget takes away. */
-#define PROBES_KEPT 0x7fffffffu
+/* Until probes__attach_rest only these functions are attached, and nothing for memory. Each of them
+ * has links of its own, whose groups are PROBES_KEPT and up. */
+#define PROBES_KEPT 0xc0000000u
 typedef bool probes_wanted_fn(const struct plan *plan, const struct plan_function *function);
 void probes__only(struct probes *probes, probes_wanted_fn *wanted);
 void probes__attach_rest(struct probes *probes);
@@ -112,6 +112,8 @@ void probes__add_expenses(const struct probes *probes, bool everything, struct e
 void probes__reduce(struct probes *probes, size_t function, bool everything);
 /* Makes all reductions since the last call take effect, each with a message. */
 void probes__apply_reductions(struct probes *probes);
+/* Ranges end the steps: the calls that may end them elsewhere (backward passes) are phases here. */
+void probes__steps_end_by_range(struct probes *probes);
 uint64_t probes__detached_count(const struct probes *probes); /* probes given up */
 
 /* From now on a sample of the domain's allocations is recorded, or all: what a hit costs. */

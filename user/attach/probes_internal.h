@@ -70,6 +70,7 @@ struct probes {
 	} wanted[PERFX_DOMAINS];  /* which allocation probes are attached */
 	bool *allocators_emitted; /* their ALLOCATOR records are out; by index */
 	size_t allocators_capacity;
+	bool steps_end_by_range;
 	probes_wanted_fn *only;		     /* NULL: all; probes__only */
 	bool counters_enabled, counters_all; /* probes__enable_counters */
 };

@@ -127,6 +127,7 @@ static void describe_name(struct reader *reader, uint32_t at, const struct perfx
 	else
 		packed = describe_range(reader, name, text);
 	sink_packed(reader->sink, packed);
+	reader->on_record(reader->ctx, (struct perfx_record *)packed);
 	reader->names_known[at] = true;
 }
 

@@ -289,12 +289,12 @@ void tracer__observe(struct tracer *tracer, bool on)
 	__atomic_store_n(&tracer->skel->bss->perfx_tracing, on, __ATOMIC_SEQ_CST);
 }
 
-bool tracer__stop(struct tracer *tracer, uint32_t group_kept)
+bool tracer__stop(struct tracer *tracer, uint32_t kept_from)
 {
 	__atomic_store_n(&tracer->skel->bss->perfx_ending, 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&tracer->skel->bss->perfx_tracing, 0, __ATOMIC_SEQ_CST);
 	settle(tracer);
-	if (links__end(tracer->links, group_kept))
+	if (links__end(tracer->links, kept_from))
 		return true;
 	tracer_wait_for_programs(tracer);
 	return false;

@@ -151,7 +151,7 @@ void tracer__wait(struct tracer *tracer);
 /* Stops counting; calls that threads have left without passing an exit are emitted as unwound. Then
  * removes all links but those of group_kept and waits until no program runs any more. False: a
  * forked process is still closing all links (links__end()). */
-bool tracer__stop(struct tracer *tracer, uint32_t group_kept);
+bool tracer__stop(struct tracer *tracer, uint32_t kept_from);
 /* Counts what is attached now, or no longer, before tracer__start or after tracer__stop: threads
  * begin anew with the next start. */
 void tracer__observe(struct tracer *tracer, bool on);

@@ -265,13 +265,16 @@ static bool is_named(const struct plan *plan, bool excludes, size_t module, cons
 	return false;
 }
 
-/* What is run by it may be too small for that. Then it is left alone, unless the user has asked for
- * it. */
+/* May the budget give it up? Calls of TensorFlow's may be too small to be traced. PyTorch's
+ * destructors end only ranges that were handed to a future: the other ends stay. */
 static bool may_be_left(const struct plan *plan, const struct perfx_annotation *annotation,
 			size_t module, const char *symbol)
 {
-	return annotation->action == PERFX_ANNOTATION_CALL && !plan->options.step_range &&
-	       !plan->options.host_level && !is_named(plan, false, module, symbol);
+	bool can_go = annotation->action == PERFX_ANNOTATION_CALL || !strcmp(symbol, NAMED_D0) ||
+		      !strcmp(symbol, NAMED_D1);
+
+	return can_go && !plan->options.step_range && !plan->options.host_level &&
+	       !is_named(plan, false, module, symbol);
 }
 
 /* Several names of one function (C1, C2). */

@@ -136,6 +136,13 @@ static inline bool plan_is_annotation(const struct plan_function *function)
 	return function->role == PLAN_ANNOTATION || function->role == PLAN_USDT;
 }
 
+/* Ends ranges of PyTorch's that other functions have ended already, but for a few. */
+static inline bool plan_ends_again(const struct plan_function *function)
+{
+	return plan_is_annotation(function) && function->source == PERFX_SOURCE_TORCH &&
+	       function->by_default;
+}
+
 static inline uint8_t plan_object_arg(const struct plan_function *function)
 {
 	return function->role == PLAN_CALLS ? function->calls.object_arg : 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The parts of attach/, as parts of a recording. */
+#include "aggregate/steps.h"
 #include "attach/memory.h"
 #include "attach/probes.h"
 #include "attach/reader.h"
@@ -181,7 +182,16 @@ static void on_stack_named(struct recording *recording, uint32_t process, uint32
 	frames__name_stack(recording->frames, process, stack, time_ns);
 }
 
-/* Each control record, CONTEXT, STACK, ALLOCATION and SAMPLE as it passes. */
+static void on_range(struct recording *recording, const struct perfx_function *range)
+{
+	const char *name = (const char *)range + range->hdr.fixed;
+	unsigned class = step_class(range->source, name, range->flags);
+
+	if ((class & STEP_RANK_MASK) >> STEP_RANK_SHIFT > STEP_BY_BACKWARD)
+		probes__steps_end_by_range(recording->probes);
+}
+
+/* Each control record, name of a range, CONTEXT, STACK, ALLOCATION and SAMPLE as it passes. */
 static void on_record(void *ctx, struct perfx_record *record)
 {
 	struct recording *recording = ctx;
@@ -201,6 +211,9 @@ static void on_record(void *ctx, struct perfx_record *record)
 		break;
 	case PERFX_KIND_SAMPLE:
 		on_stack_named(recording, sample->process, &sample->stack, sample->time_ns);
+		break;
+	case PERFX_KIND_FUNCTION:
+		on_range(recording, (const struct perfx_function *)record);
 		break;
 	case PERFX_KIND_CONTEXT:
 		frames__caller(recording->frames, (struct perfx_context *)record);
