@@ -2,6 +2,7 @@
 """The flight recorder, and parts of a capture: what is written, when, and what of it survives."""
 import json
 import os
+import pathlib
 import random
 import re
 import signal
@@ -117,6 +118,36 @@ def test_nothing_is_written_until_asked(busy, flight, tmp_path):
     assert 0 < total(part, "sgemm_", "calls") < total(report, "sgemm_", "calls")
     assert run("export", file, "-f", "chrome", "-o", tmp_path / "t.json").returncode == 0
     assert run("diff", file, tmp_path / "run.2.perfx").returncode == 0
+
+
+def stop_in_a_tick(recorder, target):
+    """After it has read the rings and before it writes files: while it reads how much CPU time the program's
+    threads have used."""
+    def reads_usage():
+        recorder.send_signal(signal.SIGSTOP)
+        assert wait_for(lambda: status(recorder.pid, "State").startswith("T"))
+        open_files = [os.readlink(file) for file in pathlib.Path(f"/proc/{recorder.pid}/fd").iterdir()]
+        if any(path.startswith(f"/proc/{target.pid}/task") for path in open_files):
+            return True
+        recorder.send_signal(signal.SIGCONT)
+        return False
+
+    assert wait_for(reads_usage, 60)
+
+
+def test_all_before_it_was_asked_for(program, flight, tmp_path):
+    """Also the calls that the tracer has not read when it comes to write the file."""
+    target = program(WORKLOADS / "threads", "1000", "5")
+    recorder = flight(target.pid, tmp_path / "run", "--interval", "10ms", ring="60s",
+                      what=("-F", "threads:work*", "--memory", "off"))
+    stop_in_a_tick(recorder.process, target)
+    target.go()
+    recorder.ask()
+    recorder.process.send_signal(signal.SIGCONT)
+    assert "the last" in recorder.line()
+    report = report_of(tmp_path / "run")
+    assert total(report, "work_nested", "calls") == 2 * 1000 * 5
+    assert total(report, "work", "calls") == 4 * 1000 * 5
 
 
 def test_an_old_file_is_replaced(busy, flight, tmp_path):

@@ -484,6 +484,14 @@ bool reader__drain(struct reader *reader)
 	return more;
 }
 
+uint64_t reader__taken_ns(const struct reader *reader)
+{
+	uint64_t spans_ns = rings__taken_ns(reader->spans),
+		 memory_ns = rings__taken_ns(reader->memory);
+
+	return spans_ns < memory_ns ? spans_ns : memory_ns;
+}
+
 void reader__finish(struct reader *reader)
 {
 	while (reader__drain(reader))

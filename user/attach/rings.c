@@ -108,11 +108,6 @@ int merge__add(struct merge *merge, size_t lane, uint64_t time_ns, const void *r
 	return merge__insert(merge, lane, time_ns > last_ns ? time_ns : last_ns, record, size);
 }
 
-uint64_t merge__last_ns(const struct merge *merge, size_t lane)
-{
-	return merge->lanes[lane].last_ns;
-}
-
 static const struct head *first_of(const struct lane *lane)
 {
 	return head_at(lane, lane->begin);
@@ -169,28 +164,31 @@ struct rings {
 	struct ring_buffer *buffers;
 	struct merge *merge; /* NULL: there is one ring, and its order is taken */
 	uint32_t turn_left, drain_left;
+	uint64_t taken_ns;
 	struct source {
 		struct rings *rings;
 		size_t lane;
+		uint64_t last_ns; /* the latest time of its records */
 	} sources[];
 };
 
-static int keep(struct rings *rings, size_t lane, const void *record, size_t size)
+static int keep(struct rings *rings, size_t lane, uint64_t time_ns, const void *record, size_t size)
 {
-	uint64_t time_ns = rings->options.time_of(record);
-
 	return rings->options.exact_times ? merge__insert(rings->merge, lane, time_ns, record, size)
 					  : merge__add(rings->merge, lane, time_ns, record, size);
 }
 
 static int on_record(void *ctx, void *record, size_t size)
 {
-	const struct source *source = ctx;
+	struct source *source = ctx;
 	struct rings *rings = source->rings;
 	const struct rings_options *options = &rings->options;
+	uint64_t time_ns = options->time_of(record);
 
+	if (time_ns > source->last_ns)
+		source->last_ns = time_ns;
 	/* out of memory: out of order */
-	if (!rings->merge || !options->time_of(record) || keep(rings, source->lane, record, size))
+	if (!rings->merge || !time_ns || keep(rings, source->lane, time_ns, record, size))
 		options->take(options->ctx, record, size);
 	rings->drain_left--;
 	return --rings->turn_left ? 0 : -EAGAIN;
@@ -259,9 +257,9 @@ static uint64_t take_turn(struct rings *rings, size_t lane, uint64_t now_ns)
 
 	rings->turn_left = TURN_MAX < rings->drain_left ? TURN_MAX : rings->drain_left;
 	ring__consume(ring);
-	if (!rings->merge || !ring__avail_data_size(ring))
+	if (!ring__avail_data_size(ring))
 		return now_ns;
-	last_ns = merge__last_ns(rings->merge, lane);
+	last_ns = rings->sources[lane].last_ns;
 	return last_ns < now_ns ? last_ns : now_ns;
 }
 
@@ -280,6 +278,7 @@ static bool take_turns(struct rings *rings)
 	}
 	if (rings->merge)
 		merge__take(rings->merge, until_ns, rings->options.take, rings->options.ctx);
+	rings->taken_ns = until_ns;
 	return more;
 }
 
@@ -291,6 +290,11 @@ bool rings__drain(struct rings *rings)
 	while (more && rings->drain_left)
 		more = take_turns(rings);
 	return more;
+}
+
+uint64_t rings__taken_ns(const struct rings *rings)
+{
+	return rings->taken_ns;
 }
 
 void rings__flush(struct rings *rings)

@@ -36,6 +36,9 @@ int rings__fd(const struct rings *rings);
 /* Takes what is there, two million records at most, so that an endless flood ends when the
  * recording does: then true, there is more. */
 bool rings__drain(struct rings *rings);
+/* All records that were made before this time have been given away. A thread that has lost its CPU
+ * while it writes a record holds back this one and those of others. */
+uint64_t rings__taken_ns(const struct rings *rings);
 /* Gives away what is held back. To be called after the last write. */
 void rings__flush(struct rings *rings);
 
@@ -57,8 +60,6 @@ int merge__add(struct merge *merge, size_t lane, uint64_t time_ns, const void *r
 /* Copies a record to its place in a lane by its time: 0 or -ENOMEM. */
 int merge__insert(struct merge *merge, size_t lane, uint64_t time_ns, const void *record,
 		  size_t size);
-/* The latest time of the lane's records, as it counts; 0: it had none. */
-uint64_t merge__last_ns(const struct merge *merge, size_t lane);
 /* Gives away all records up to and including that time. They are valid until the next call. */
 void merge__take(struct merge *merge, uint64_t until_ns,
 		 void (*take)(void *ctx, const void *record, size_t size), void *ctx);

@@ -10,6 +10,7 @@
  */
 #include "session/recording.h"
 
+#include "attach/reader.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/message.h"
@@ -48,6 +49,7 @@ struct flight {
 	uint64_t next_names_ns;	   /* for who watches */
 	unsigned files, triggered; /* how many were asked for */
 	unsigned signals;	   /* acted upon */
+	uint64_t asked_ns;	   /* when a file was asked for that is not made yet; 0: none is */
 	uint64_t due_ns;	   /* when a slow step's is to be; 0: none is */
 	char why[160];
 	struct captured_step step; /* as `why` */
@@ -287,15 +289,34 @@ static void note_failed_write(struct flight *flight, int err)
 		msg_say("%s: %s", flight->recording->options->flight_path, output_error(err));
 }
 
+/* What is recorded before a file is asked for is in the file. The tracer may have lost its CPU
+ * since it read the rings in this tick. */
+static bool has_read_until_asked(struct flight *flight)
+{
+	struct reader *reader = flight->recording->reader;
+
+	if (!flight->asked_ns)
+		flight->asked_ns = clock_monotonic_ns();
+	reader__drain(reader);
+	if (reader__taken_ns(reader) < flight->asked_ns)
+		return false;
+	flight->asked_ns = 0;
+	return true;
+}
+
 static void write_asked(struct flight *flight, uint64_t now_ns, const struct ending *so_far)
 {
+	bool by_signal = flight->signals != interrupt_dumps_asked();
 	int err = 0;
 
-	if (flight->signals != interrupt_dumps_asked()) {
+	if ((!by_signal && (!flight->due_ns || now_ns < flight->due_ns)) ||
+	    !has_read_until_asked(flight))
+		return;
+	if (by_signal) {
 		err = ask_next(flight, "SIGUSR1", so_far);
 		if (err != -EBUSY) /* too many files wait to be written */
 			flight->signals++;
-	} else if (flight->due_ns && now_ns >= flight->due_ns) {
+	} else {
 		err = ask_next(flight, flight->why, so_far);
 		if (err != -EBUSY)
 			flight->due_ns = 0;
