@@ -1127,3 +1127,23 @@ Test(aggregate, keras_evaluations_alone_are_steps)
 	cr_expect_eq(steps->total_ns, 19999 * MS);
 	aggregate__free(aggregate);
 }
+
+/* The budget stops timing the function after a period of its calls was found: its calls are steps
+ * to the end, as before. */
+Test(aggregate, keras_steps_that_are_only_counted)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile_steps *steps;
+
+	keras(&s, "TensorFlowTrainer.evaluate", "TensorFlowTrainer.fit");
+	keras_calls(&s, 2, 0, 600);
+	stream_reduced(&s, 2, 6000 * MS, PERFX_REDUCED_COUNTED, false);
+	for (uint64_t i = 600; i < 1000; i++)
+		stream_call(&s, 2, 100, 10 * i * MS, 0, 0, PERFX_SPAN_UNTIMED);
+	aggregate = replay(&s);
+	steps = &only_process(aggregate)->steps;
+	cr_expect_eq(steps->found_by, PROFILE_STEPS_BY_CALL);
+	cr_expect_eq(steps->ends_count, 1000, "%lu", (unsigned long)steps->ends_count);
+	aggregate__free(aggregate);
+}

@@ -738,12 +738,14 @@ static int untimed_span(struct steps *steps, const struct perfx_span *span, unsi
 	unsigned rank = (class & STEP_RANK_MASK) >> STEP_RANK_SHIFT;
 	struct step_thread *thread = at == MAP64_NONE ? NULL : &steps->threads[at];
 
-	if (thread && is_period(&thread->period, span->function, span->context))
-		return end_period(steps, thread, span);
-	if (!thread || !rank)
+	if (!thread)
 		return 0;
 	thread->opened_ns = opened_of(steps, span->process, span->start_ns);
-	return end_steps(steps, thread, span, rank, UINT64_MAX, span->start_ns);
+	if (rank)
+		return end_steps(steps, thread, span, rank, UINT64_MAX, span->start_ns);
+	if (is_period(&thread->period, span->function, span->context))
+		return end_period(steps, thread, span);
+	return 0;
 }
 
 int steps_span(struct steps *steps, const struct perfx_span *span, unsigned class)
