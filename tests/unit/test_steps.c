@@ -5,7 +5,19 @@
 
 #define MS 1000000ull
 
-enum { DATA = 1, ZERO, BACKWARD, STEP, OTHER_STEP, OPERATOR, FORWARD_RANGE, ROUND, NAMED };
+enum {
+	DATA = 1,
+	ZERO,
+	BACKWARD,
+	STEP,
+	OTHER_STEP,
+	OPERATOR,
+	FORWARD_RANGE,
+	ROUND,
+	TRAINING,
+	TEST,
+	NAMED
+};
 
 static unsigned class_of(uint32_t function)
 {
@@ -31,6 +43,10 @@ static unsigned class_of(uint32_t function)
 		       step_class(PERFX_SOURCE_TORCH, "forward", PERFX_FUNCTION_RANGE);
 	case ROUND:
 		return STEP_TRACED | step_class(PERFX_SOURCE_SYMBOL, "XGBoosterUpdateOneIter", 0);
+	case TRAINING:
+		return STEP_TRACED | step_class(PERFX_SOURCE_TF, "train_function_5", 0);
+	case TEST:
+		return STEP_TRACED | step_class(PERFX_SOURCE_TF, "test_function_7", 0);
 	default:
 		return STEP_TRACED | step_class(PERFX_SOURCE_NVTX, "my step",
 						PERFX_FUNCTION_RANGE | PERFX_FUNCTION_STEP);
@@ -482,6 +498,29 @@ Test(steps, operations)
 	cr_assert_eq(found.cost.steps_count, 2);
 	cr_assert_eq(found.cost.ns, 30 * MS);
 	cr_assert_eq(steps_of_process(&steps, 8).cost.flops, 0);
+	steps_clear(&steps);
+}
+
+/* A step of the training that follows an evaluation has the evaluation's time in it, but what it
+ * computed is not known, also where that is told late. */
+Test(steps, operations_of_an_evaluation)
+{
+	struct steps steps = {0};
+	struct profile_steps found;
+
+	for (uint64_t t = 0; t < 60; t += 10) {
+		bool tests = t == 20 || t == 30;
+
+		compute(&steps, t, t + 8, tests ? 50 : 100, COUNTED, 71, false);
+		call(&steps, tests ? TEST : TRAINING, t, t + 9);
+	}
+	compute(&steps, 20, 27, 1000, COUNTED, 71, true);
+	found = steps_of_process(&steps, 7);
+	cr_assert_eq(found.function, TRAINING);
+	cr_assert_eq(found.count, 4);
+	cr_assert_eq(found.total_ns, 59 * MS);
+	cr_expect_eq(found.cost.steps_count, 3, "%lu", (unsigned long)found.cost.steps_count);
+	cr_expect_eq(found.cost.flops, 300, "%lu", (unsigned long)found.cost.flops);
 	steps_clear(&steps);
 }
 

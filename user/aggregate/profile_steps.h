@@ -29,7 +29,9 @@
  * it.
  *
  * Operations are those of all calls of the process, whichever thread they ran on, that ended in the
- * step. Calls that came by the overflow sums have no time and are in no step.
+ * step; where calls are steps, and others of another function came between two of them (Keras
+ * evaluates), what that step computed is not known. Calls that came by the overflow sums have no
+ * time and are in no step.
  */
 #ifndef PERFX_AGGREGATE_PROFILE_STEPS_H
 #define PERFX_AGGREGATE_PROFILE_STEPS_H
@@ -95,7 +97,7 @@ struct profile_step_division {
 /* What was computed in steps. */
 struct profile_step_cost {
 	/* Of how many steps, and how long they took: all but those in which something was not
-	 * measured. */
+	 * measured, or in which an evaluation ran. */
 	uint64_t steps_count, ns;
 	uint64_t flops, thread_flops; /* thread_flops: by calls on the steps' own thread */
 	enum perfx_dtype dtype;	      /* of most of them */

@@ -165,7 +165,8 @@ bool step_series_late(struct step_series *series, uint64_t end_ns, const struct 
 		else
 			high = middle;
 	}
-	if (low == series->steps_count || end_ns <= series->steps[low].from_ns)
+	if (low == series->steps_count || end_ns <= series->steps[low].from_ns ||
+	    !series->steps[low].computed_count)
 		return false;
 	series->steps[low].flops += call->flops;
 	step_tally_merge(&series->tally, call);

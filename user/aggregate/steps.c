@@ -530,6 +530,21 @@ static void set_by_entry(struct ender *ender, bool by_entry)
 	ender->by_entry = by_entry;
 }
 
+/* Did calls that are steps of another kind, those of an evaluation, end between the step's begin
+ * and its own call? Their operations are not this step's. */
+static bool holds_other_steps(const struct step_thread *thread, const struct ender *ender,
+			      uint64_t from_ns, uint64_t called_ns)
+{
+	for (size_t i = 0; i < thread->enders_count && ender->rank == STEP_BY_CALL; i++) {
+		const struct ender *other = &thread->enders[i];
+
+		if (other != ender && other->rank == STEP_BY_CALL && other->last_ns > from_ns &&
+		    other->last_ns <= called_ns)
+			return true;
+	}
+	return false;
+}
+
 /* begun_ns: when a step that follows no other one began; UINT64_MAX: that was not seen. Then it is
  * not whole, and only its end counts. */
 static int end_step(struct steps *steps, struct step_thread *thread, struct ender *ender,
@@ -550,7 +565,8 @@ static int end_step(struct steps *steps, struct step_thread *thread, struct ende
 		note_end(thread, ender, end_ns, &now);
 		return 0;
 	}
-	known = tally_step(steps, thread, ender, from_ns, &now, &tally);
+	known = tally_step(steps, thread, ender, from_ns, &now, &tally) &&
+		!holds_other_steps(thread, ender, from_ns, begun_ns < end_ns ? begun_ns : end_ns);
 	if (add_step(steps, thread, ender, &step, known ? &tally : NULL, false))
 		return -ENOMEM;
 	note_end(thread, ender, step.to_ns, &now);
