@@ -145,6 +145,11 @@ static const struct stall_remedy {
 	 "then: reading each (.item()) waits for its computation."},
 	{(const char *const[]){"eval", "valid", "test", "metric", "sample", "generate", NULL},
 	 "Evaluate less often, on fewer batches, or in another process from a checkpoint."},
+	{(const char *const[]){"Trainer.fit", NULL},
+	 "Each epoch makes the iterator of its data anew, and ends the old one: let an epoch have "
+	 "more steps{ (persistent_workers=True keeps the loader's workers)|| (steps_per_epoch, "
+	 "with "
+	 "Dataset.repeat())|}, and call fit() once for all epochs."},
 };
 
 #define DISK_REMEDY 0
