@@ -47,7 +47,9 @@ int BPF_PROG(perfx_on_fork, struct task_struct *parent, struct task_struct *chil
 	}
 	born->process = born->born = process;
 	/* vfork: until it executes something, it works in its parent's memory */
-	born->memory_process = child->mm == parent->mm ? traced->memory_process : process;
+	born->memory_process = BPF_CORE_READ(child, mm) == BPF_CORE_READ(parent, mm)
+				       ? traced->memory_process
+				       : process;
 	born->tensor_layouts = traced->tensor_layouts;
 	barrier();
 	born->dead = 0;
@@ -122,13 +124,16 @@ static __noinline __u64 percpu_sum(const struct percpu_counter *counter)
 #define MM_ANON_PAGES  1
 #define MM_SHMEM_PAGES 3
 
+/* Pointers in task_struct are read with a helper: for each that a program reads directly the
+ * verifier goes through all types of the kernel by name, which takes it some 4 ms. */
+
 /* Before Linux 6.16 the memory is gone by now. */
 static __always_inline void set_memory(struct perfx_exit *record, struct task_struct *task)
 {
-	struct mm_struct *mm = task->mm;
+	struct mm_struct *mm = BPF_CORE_READ(task, mm);
 	__u64 pages;
 
-	record->peak_pages = task->signal->maxrss;
+	record->peak_pages = BPF_CORE_READ(task, signal, maxrss);
 	if (!mm || !bpf_core_field_exists(struct percpu_counter, counters) ||
 	    !bpf_core_field_exists(mm->rss_stat[0].counters))
 		return;
@@ -137,7 +142,9 @@ static __always_inline void set_memory(struct perfx_exit *record, struct task_st
 	record->anon_pages = percpu_sum(&mm->rss_stat[MM_ANON_PAGES]);
 	record->shmem_pages = percpu_sum(&mm->rss_stat[MM_SHMEM_PAGES]);
 	pages = record->file_pages + record->anon_pages + record->shmem_pages;
-	record->peak_pages = pages > mm->hiwater_rss ? pages : mm->hiwater_rss;
+	record->peak_pages = BPF_CORE_READ(mm, hiwater_rss);
+	if (pages > record->peak_pages)
+		record->peak_pages = pages;
 }
 
 struct thread_record {
@@ -181,8 +188,8 @@ static __always_inline void emit_thread(struct task_struct *task, __u32 process,
 static __always_inline int emit_exit(struct task_struct *task,
 				     const struct perfx_traced_process *traced)
 {
-	struct signal_struct *signal = task->signal;
-	struct task_struct *leader = task->group_leader;
+	struct signal_struct *signal = BPF_CORE_READ(task, signal);
+	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
 
 	CONTROL_RECORD(perfx_exit, record, PERFX_KIND_EXIT);
 	record->process = traced->process;
@@ -191,21 +198,22 @@ static __always_inline int emit_exit(struct task_struct *task,
 	record->flags = PERFX_EXIT_USAGE;
 	/* threads that are gone have been added up in signal; the last one and a leader that waits
 	 * for it have not */
-	record->runtime_ns = signal->sum_sched_runtime + task->se.sum_exec_runtime;
-	record->user_tick_ns = signal->utime + task->utime;
-	record->system_tick_ns = signal->stime + task->stime;
+	record->runtime_ns = BPF_CORE_READ(signal, sum_sched_runtime) + task->se.sum_exec_runtime;
+	record->user_tick_ns = BPF_CORE_READ(signal, utime) + task->utime;
+	record->system_tick_ns = BPF_CORE_READ(signal, stime) + task->stime;
 	if (leader != task) {
-		record->runtime_ns += leader->se.sum_exec_runtime;
-		record->user_tick_ns += leader->utime;
-		record->system_tick_ns += leader->stime;
+		record->runtime_ns += BPF_CORE_READ(leader, se.sum_exec_runtime);
+		record->user_tick_ns += BPF_CORE_READ(leader, utime);
+		record->system_tick_ns += BPF_CORE_READ(leader, stime);
 	}
 	record->net_rx_bytes = traced->net_rx_bytes;
 	record->net_tx_bytes = traced->net_tx_bytes;
-	record->major_faults_count = signal->maj_flt + task->maj_flt;
+	record->major_faults_count = BPF_CORE_READ(signal, maj_flt) + task->maj_flt;
 	record->read_bytes = record->write_bytes = ~0ull;
 	if (bpf_core_field_exists(task->ioac.read_bytes)) {
-		record->read_bytes = signal->ioac.read_bytes + task->ioac.read_bytes;
-		record->write_bytes = signal->ioac.write_bytes + task->ioac.write_bytes;
+		record->read_bytes = BPF_CORE_READ(signal, ioac.read_bytes) + task->ioac.read_bytes;
+		record->write_bytes =
+			BPF_CORE_READ(signal, ioac.write_bytes) + task->ioac.write_bytes;
 	}
 	record->anon_pages = record->file_pages = record->shmem_pages = 0;
 	set_memory(record, task);
@@ -235,6 +243,7 @@ int BPF_PROG(perfx_on_exec, struct task_struct *task, pid_t old_pid)
 	__u64 net_rx_bytes, net_tx_bytes;
 	struct perfx_traced_process *traced = traced_process_of(tgid);
 	struct inode *file;
+	__u32 device;
 
 	if (!traced)
 		return 0;
@@ -262,10 +271,11 @@ int BPF_PROG(perfx_on_exec, struct task_struct *task, pid_t old_pid)
 	record->flags = (__u32)old_pid == tgid ? 0 : PERFX_EXEC_BY_THREAD;
 	record->net_rx_bytes = net_rx_bytes;
 	record->net_tx_bytes = net_tx_bytes;
-	file = task->mm->exe_file->f_inode;
-	record->inode = file->i_ino;
-	record->dev_major = file->i_sb->s_dev >> DEVICE_MINOR_BITS;
-	record->dev_minor = file->i_sb->s_dev & ((1 << DEVICE_MINOR_BITS) - 1);
+	file = BPF_CORE_READ(task, mm, exe_file, f_inode);
+	record->inode = BPF_CORE_READ(file, i_ino);
+	device = BPF_CORE_READ(file, i_sb, s_dev);
+	record->dev_major = device >> DEVICE_MINOR_BITS;
+	record->dev_minor = device & ((1 << DEVICE_MINOR_BITS) - 1);
 	bpf_ringbuf_submit(record, 0);
 	if (is_recording())
 		emit_thread(task, process, 'R', 0);
@@ -283,7 +293,7 @@ int BPF_PROG(perfx_on_exit, struct task_struct *task)
 		emit_thread(task, traced->process, 'X', PERFX_THREAD_ENDED);
 	/* live has been counted down already: 0 is the last thread. Two that leave at once may both
 	 * see that. */
-	if (!traced || task->signal->live.counter != 0 ||
+	if (!traced || BPF_CORE_READ(task, signal, live.counter) != 0 ||
 	    __sync_lock_test_and_set(&traced->dead, 1))
 		return 0;
 	end_process(task, traced);

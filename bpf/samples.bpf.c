@@ -229,7 +229,7 @@ static __always_inline void find_standing(struct task_struct *task, const struct
 
 static __always_inline bool is_off_cpu(struct task_struct *task)
 {
-	return !(task->flags & PF_EXITING) && task->mm &&
+	return !(task->flags & PF_EXITING) && BPF_CORE_READ(task, mm) &&
 	       !(bpf_core_field_exists(task->on_cpu) && task->on_cpu);
 }
 

@@ -231,7 +231,7 @@ int BPF_PROG(perfx_on_thread_exit, struct task_struct *task)
 	if (!leaving.thread || !is_recording() ||
 	    leaving.thread->recording_window != current_recording_window())
 		return 0;
-	if (task->signal->flags & SIGNAL_GROUP_EXIT)
+	if (BPF_CORE_READ(task, signal, flags) & SIGNAL_GROUP_EXIT)
 		leaving.sp = stack_pointer_of(task);
 	repeat(PERFX_MAX_DEPTH, drop_at_exit_step, &leaving);
 	return 0;
