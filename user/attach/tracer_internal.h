@@ -6,12 +6,10 @@
 #include "attach/tracer.h"
 #include "perfx.skel.h"
 
-/* Objects that load the programs, each a part of them. */
-#define PROGRAM_PARTS_MAX 3
-
 struct tracer {
-	struct perfx_bpf *skel; /* with the maps, and links of all programs */
-	struct perfx_bpf *parts[PROGRAM_PARTS_MAX];
+	struct perfx_bpf *skel;
+	int handler_id;		     /* of libbpf, for programs of uprobes */
+	struct program_loads *loads; /* while programs are loaded (tracer_load.c) */
 	enum perfx_link hit_link, return_link;
 	bool multi_pid;
 	bool lacks[TRACER_PARTS];

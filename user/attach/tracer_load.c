@@ -11,9 +11,12 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/bpf.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -280,140 +283,112 @@ static void close_rings(struct tracer_rings *rings)
 }
 
 /*
- * Loading. One thread verifies all programs in 0.3 s, one after the other. So one object makes the
- * maps, and further objects of the same programs share them and load a part of the programs each,
- * in a thread of its own. Each has to read the kernel's types, for which it needs some 20 ms.
+ * Loading. The kernel verifies the programs of uprobes for 0.2 s of a CPU's time, and libbpf loads
+ * one program after the other. So a thread each verifies those: libbpf loads an empty program in
+ * its place, whose descriptor then becomes the real program's.
  */
 
-struct program_part {
-	const struct perfx_bpf *skel; /* with the maps */
-	struct perfx_bpf *own;
-	const bool *wanted; /* programs of the part, by place in the skeleton */
-	int err;
+struct program_load {
+	struct bpf_program *program;
+	struct bpf_insn *insns; /* owned */
+	size_t insns_count;
+	struct bpf_prog_load_opts options; /* points to what the object owns */
 	pthread_t thread;
+	int fd; /* or -errno */
 };
 
-static int share_maps(const struct bpf_object_skeleton *own, const struct bpf_object_skeleton *from)
-{
-	int err = 0;
+struct program_loads {
+	struct program_load list[TRACER_PROGRAMS];
+	size_t count;
+};
 
-	for (int i = 0; !err && i < from->map_cnt; i++)
-		err = bpf_map__reuse_fd(*own->maps[i].map, bpf_map__fd(*from->maps[i].map));
-	return err;
+#define VERIFIER_LOG_BYTES (1u << 20)
+
+static int load_program(struct program_load *load)
+{
+	return bpf_prog_load(bpf_program__type(load->program), bpf_program__name(load->program),
+			     "Dual BSD/GPL", load->insns, load->insns_count, &load->options);
 }
 
-static void *load_part(void *arg)
+static void *verify_program(void *arg)
 {
-	struct program_part *part = arg;
-	const struct bpf_object_skeleton *from = part->skel->skeleton, *own;
+	struct program_load *load = arg;
+	char *log;
 
-	part->own = perfx_bpf__open();
-	if (!part->own) {
-		part->err = -errno;
-		return NULL;
+	load->fd = load_program(load);
+	log = load->fd < 0 && getenv("PERFX_DEBUG") ? malloc(VERIFIER_LOG_BYTES) : NULL;
+	if (log) {
+		load->options.log_level = 1;
+		load->options.log_buf = log;
+		load->options.log_size = VERIFIER_LOG_BYTES;
+		load->fd = load_program(load);
+		fprintf(stderr, "%s: %s\n", bpf_program__name(load->program), log);
 	}
-	own = part->own->skeleton;
-	for (int i = 0; i < own->prog_cnt; i++) {
-		struct bpf_program *program = *own->progs[i].prog;
-		const struct bpf_program *model = *from->progs[i].prog;
-
-		bpf_program__set_autoload(program, part->wanted[i]);
-		bpf_program__set_autoattach(program, bpf_program__autoattach(model));
-		bpf_program__set_flags(program, bpf_program__flags(model));
-		bpf_program__set_expected_attach_type(program,
-						      bpf_program__expected_attach_type(model));
-	}
-	part->err = share_maps(own, from);
-	if (!part->err)
-		part->err = bpf_object__load(part->own->obj);
+	free(log);
 	return NULL;
 }
 
-/* The part of a program: each is about a third of the verifier's work. */
-static size_t part_of(const struct perfx_bpf *skel, const struct bpf_program *program)
+/* libbpf is about to load the program, with its final instructions. cookie: the tracer. */
+static int verify_beside(struct bpf_program *program, struct bpf_prog_load_opts *options,
+			 long cookie)
 {
-	if (program == skel->progs.perfx_on_hit || program == skel->progs.perfx_on_session)
+	struct bpf_insn empty[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K},
+				   {.code = BPF_JMP | BPF_EXIT}};
+	struct program_loads *loads = ((struct tracer *)cookie)->loads;
+	struct program_load *load = &loads->list[loads->count];
+
+	if (loads->count == TRACER_PROGRAMS)
 		return 0;
-	return program == skel->progs.perfx_on_mark || program == skel->progs.perfx_on_memory_hit
-		       ? 1
-		       : 2;
-}
-
-/* Each part has a descriptor of its own for each of some 100 maps. */
-#define PARTS_DESCRIPTORS_MIN 4096
-/* Where the program keeps fewer CPUs busy, reading the kernel's types three times more costs what
- * the threads save (2 CPUs: 1.42 s in place of 1.37). */
-#define PARTS_CPUS_MIN 4
-
-/* 0: the tracer's object loads all programs. */
-static size_t choose_parts_count(const struct tracer *tracer)
-{
-	struct rlimit files;
-
-	if (tracer->cpus_count < PARTS_CPUS_MIN || getrlimit(RLIMIT_NOFILE, &files) ||
-	    files.rlim_cur < PARTS_DESCRIPTORS_MIN)
-		return 0;
-	return tracer->cpus_count < PROGRAM_PARTS_MAX ? (size_t)tracer->cpus_count
-						      : PROGRAM_PARTS_MAX;
-}
-
-/* Moves the programs that are to be loaded from the tracer's object to the parts. */
-static void divide_programs(struct tracer *tracer, size_t parts_count, bool *wanted, size_t count)
-{
-	const struct bpf_object_skeleton *skeleton = tracer->skel->skeleton;
-
-	for (size_t i = 0; parts_count && i < count; i++) {
-		struct bpf_program *program = *skeleton->progs[i].prog;
-		size_t part = part_of(tracer->skel, program) % parts_count;
-
-		wanted[part * count + i] = bpf_program__autoload(program);
-		bpf_program__set_autoload(program, false);
-	}
-}
-
-/* The tracer's object has the loaded programs from now on. */
-static void use_programs(struct tracer *tracer, const struct program_part *part)
-{
-	const struct bpf_object_skeleton *skeleton = tracer->skel->skeleton;
-
-	for (int i = 0; i < skeleton->prog_cnt; i++)
-		if (part->wanted[i])
-			*skeleton->progs[i].prog = *part->own->skeleton->progs[i].prog;
-}
-
-static int load_programs(struct tracer *tracer, const struct tracer_options *options)
-{
-	struct program_part parts[PROGRAM_PARTS_MAX] = {0};
-	size_t count = (size_t)tracer->skel->skeleton->prog_cnt;
-	size_t parts_count = choose_parts_count(tracer);
-	bool *wanted = calloc(PROGRAM_PARTS_MAX * count, sizeof(*wanted));
-	bool has_thread[PROGRAM_PARTS_MAX] = {false};
-	int err;
-
-	if (!wanted)
+	load->program = program;
+	load->options = *options;
+	load->options.expected_attach_type = bpf_program__expected_attach_type(program);
+	load->options.fd_array = NULL; /* of modules' types, freed with the load of the object */
+	load->insns_count = bpf_program__insn_cnt(program);
+	load->insns = malloc(load->insns_count * sizeof(*load->insns));
+	if (!load->insns)
 		return -ENOMEM;
-	divide_programs(tracer, parts_count, wanted, count);
-	err = perfx_bpf__load(tracer->skel);
-	for (size_t i = 0; !err && i < parts_count; i++) {
-		parts[i].skel = tracer->skel;
-		parts[i].wanted = wanted + i * count;
-		has_thread[i] = !thread_start(&parts[i].thread, load_part, &parts[i]);
-		if (!has_thread[i])
-			load_part(&parts[i]);
+	memcpy(load->insns, bpf_program__insns(program), load->insns_count * sizeof(*load->insns));
+	if (thread_start(&load->thread, verify_program, load)) {
+		free(load->insns);
+		return 0; /* libbpf verifies it */
 	}
-	if (!err)
-		err = make_all_rings(tracer, options);
-	for (size_t i = 0; i < parts_count; i++) {
-		if (has_thread[i])
-			pthread_join(parts[i].thread, NULL);
-		tracer->parts[i] = parts[i].own;
-		if (!err)
-			err = parts[i].err;
+	loads->count++;
+	options->func_info_cnt = options->line_info_cnt = 0;
+	return bpf_program__set_insns(program, empty, sizeof(empty) / sizeof(*empty));
+}
+
+/* The empty programs become the real ones. The first thread's error. */
+static int take_programs(struct program_loads *loads)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < loads->count; i++) {
+		struct program_load *load = &loads->list[i];
+		int empty_fd = bpf_program__fd(load->program);
+
+		pthread_join(load->thread, NULL);
+		free(load->insns);
+		if (!err && load->fd < 0)
+			err = load->fd;
+		/* the object was not loaded: perfx_bpf__load() failed, which is reported */
+		if (load->fd >= 0 && empty_fd >= 0 && dup3(load->fd, empty_fd, O_CLOEXEC) < 0 &&
+		    !err)
+			err = -errno;
+		if (load->fd >= 0)
+			close(load->fd);
 	}
-	for (size_t i = 0; !err && i < parts_count; i++)
-		use_programs(tracer, &parts[i]);
-	free(wanted);
 	return err;
+}
+
+/* Opened objects point to the handler, so it stays as long as they do. */
+static int register_handler(struct tracer *tracer)
+{
+	LIBBPF_OPTS(libbpf_prog_handler_opts, handler, .cookie = (long)tracer,
+		    .prog_prepare_load_fn = verify_beside);
+
+	tracer->handler_id =
+		libbpf_register_prog_handler("uprobe", BPF_PROG_TYPE_KPROBE, 0, &handler);
+	return tracer->handler_id < 0 ? tracer->handler_id : 0;
 }
 
 static void close_objects(struct tracer *tracer)
@@ -422,20 +397,24 @@ static void close_objects(struct tracer *tracer)
 	close_rings(&tracer->memory);
 	perfx_bpf__destroy(tracer->skel);
 	tracer->skel = NULL;
-	for (size_t i = 0; i < PROGRAM_PARTS_MAX; i++) {
-		perfx_bpf__destroy(tracer->parts[i]);
-		tracer->parts[i] = NULL;
-	}
 }
 
 static int open_and_load(struct tracer *tracer, const struct tracer_options *options,
 			 const struct features *features)
 {
-	int err;
+	struct program_loads loads = {.count = 0};
+	int load_err, err;
 
 	close_objects(tracer);
+	tracer->loads = &loads;
 	err = open_object(tracer, options, features);
-	return err ? err : load_programs(tracer, options);
+	if (!err)
+		err = perfx_bpf__load(tracer->skel);
+	if (!err)
+		err = make_all_rings(tracer, options);
+	load_err = take_programs(&loads);
+	tracer->loads = NULL;
+	return err ? err : load_err;
 }
 
 /* One refused program fails the whole object. So all optional features are left out, then added one
@@ -594,6 +573,7 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 		return NULL;
 	libbpf_set_print(quiet_print);
 	raise_files_limit();
+	tracer->handler_id = -1;
 	tracer->probes_count = 1;
 	tracer->alloc_probes_count = 1;
 	tracer->annotations_count = 1;
@@ -605,6 +585,8 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 				 ? calloc((size_t)tracer->cpus_count, sizeof(*tracer->percpu))
 				 : NULL;
 	err = tracer->percpu ? choose_links(tracer, options->link, features) : -ENOMEM;
+	if (!err)
+		err = register_handler(tracer);
 	if (!err)
 		err = load_features(tracer, options, features);
 	if (!err)
@@ -648,6 +630,8 @@ void tracer__free(struct tracer *tracer)
 	if (tracer->free_ids)
 		munmap(tracer->free_ids, free_ids_bytes());
 	close_objects(tracer);
+	if (tracer->handler_id >= 0)
+		libbpf_unregister_prog_handler(tracer->handler_id);
 	free(tracer->percpu);
 	free(tracer);
 }
