@@ -137,6 +137,18 @@ def test_frees_are_inferred(program, tracer):
     assert leaks and all("one_is_kept" in "".join(h["stack"]) for h in leaks), tensors["hotspots"]
 
 
+def test_memory_goes_straight_to_the_level_that_fits(program, tracer):
+    """Where the hits of tensors alone cost many times the limit, no level is tried whose hits are as many."""
+    traced = program(WORKLOADS / "memory_reused")
+    t = tracer(traced.pid, "--max-overhead", "0.1%", budget=True)
+    lines = run_until(traced, t, "tensor allocations sampled", "tensor allocations not recorded",
+                      "allocations and time off the CPU not recorded")
+    traced.finish()
+    t.stop()
+    said = "".join(lines)
+    assert "call stacks" not in said and "without frees" not in said, said
+
+
 def test_memory_as_ordered(program, tracer):
     """An explicit level is kept, whatever it costs: nothing is said, every block is there."""
     traced = program(WORKLOADS / "memory_threads", "2", "20000")

@@ -25,8 +25,6 @@
  * take 15 to 20 us each, in caches that are the program's. */
 #define STACKS_PER_S	 100
 #define STACKS_EVERY_MIN 16
-/* Following a deep one takes that long when its code has been met before. */
-#define STACK_NS 5000
 
 enum step {
 	STEP_FULL = 0,
@@ -246,57 +244,62 @@ static bool can_infer(const struct domain *d)
 	return d->step <= STEP_FEW_STACKS && d->level == PERFX_MEMORY_EXACT;
 }
 
-/* Stacks go first: counts and bytes stay exact. */
-static void thin_stacks(struct memory *memory, enum perfx_domain domain, double percent,
-			double limit_percent)
+static enum step next_step(const struct memory *memory, const struct domain *d)
+{
+	if (follows_all(memory, d))
+		return STEP_FEW_STACKS;
+	if (can_infer(d))
+		return STEP_FREES_INFERRED;
+	return d->step < STEP_NO_FREES ? STEP_NO_FREES : d->step + 1;
+}
+
+/* One in how many. */
+static uint32_t thin_stacks(struct memory *memory, enum perfx_domain domain)
+{
+	uint32_t every = (uint32_t)(memory->domains[domain].per_second / STACKS_PER_S);
+
+	if (every < STACKS_EVERY_MIN)
+		every = STACKS_EVERY_MIN;
+	tracer__thin_stacks(memory->tracer, domain, every);
+	return every;
+}
+
+static void enter_step(struct memory *memory, enum perfx_domain domain)
 {
 	struct domain *d = &memory->domains[domain];
 	char now[96];
-	uint32_t every;
-	bool surely = (double)d->per_second * STACK_NS > limit_percent * 1e7 ||
-		      percent >= MUCH * limit_percent;
 
-	if (!d->doubted && !surely) {
-		d->doubted = true;
+	switch (d->step) {
+	case STEP_FULL:
 		return;
-	}
-	every = (uint32_t)(d->per_second / STACKS_PER_S);
-	if (every < STACKS_EVERY_MIN)
-		every = STACKS_EVERY_MIN;
-	d->step = STEP_FEW_STACKS;
-	tracer__thin_stacks(memory->tracer, domain, every);
-	snprintf(now, sizeof(now), "one in %u", every);
-	say_step(memory, domain, "call stacks of ", now, "counts and bytes stay exact");
-}
-
-static void step_down(struct memory *memory, enum perfx_domain domain, double percent,
-		      double limit_percent)
-{
-	struct domain *d = &memory->domains[domain];
-	uint64_t now_ns = memory->looked_ns;
-
-	if (can_infer(d)) {
-		d->step = STEP_FREES_INFERRED;
+	case STEP_FEW_STACKS:
+		snprintf(now, sizeof(now), "one in %u", thin_stacks(memory, domain));
+		say_step(memory, domain, "call stacks of ", now, "counts and bytes stay exact");
+		return;
+	case STEP_FREES_INFERRED:
+		thin_stacks(memory, domain);
 		set_level(memory, domain, PERFX_MEMORY_FREES_INFERRED);
 		say_step(memory, domain, "", "without frees",
 			 "a block counts as freed when its memory is given out again");
-	} else if (d->step < STEP_NO_FREES) {
-		d->step = STEP_NO_FREES;
+		break;
+	case STEP_NO_FREES:
 		set_level(memory, domain, PERFX_MEMORY_SAMPLED_IN);
 		say_step(memory, domain, "",
 			 domain == PERFX_DOMAIN_HOST ? "sampled without frees" : "sampled",
 			 "leaks cannot be placed");
-	} else if (d->step == STEP_NO_FREES && percent * ON_NS / PERIOD_NS < limit_percent) {
-		d->step = STEP_DUTY;
-		d->switch_ns = now_ns;
+		break;
+	case STEP_DUTY:
+		set_level(memory, domain, PERFX_MEMORY_SAMPLED_IN);
+		d->switch_ns = memory->looked_ns;
 		say_step(memory, domain, "", "sampled for a tenth of the time",
 			 "leaks cannot be placed");
-	} else {
-		d->step = STEP_OFF;
+		break;
+	case STEP_OFF:
 		set_level(memory, domain, PERFX_MEMORY_OFF);
 		say_step(memory, domain, "", "not recorded", "their memory is not in the report");
+		break;
 	}
-	emit_mode(memory, domain, now_ns);
+	emit_mode(memory, domain, memory->looked_ns);
 }
 
 /* Attaches and detaches by the clock. */
@@ -377,30 +380,34 @@ static double expected_ns(const struct domain *d)
 	return 0;
 }
 
-void memory__reduce(struct memory *memory, enum perfx_domain domain, double busy_ns,
-		    double limit_percent, bool everything)
+void memory__reduce(struct memory *memory, enum perfx_domain domain, double limit_ns,
+		    double allowed_ns, bool everything)
 {
 	struct domain *d = &memory->domains[domain];
-	double percent = 100 * d->spent_ns / busy_ns;
+	bool surely = d->spent_ns >= MUCH * limit_ns || d->trap_ns > allowed_ns;
 
 	memory->by_limit = everything;
 	/* The first stacks take several times as long as those after them, whose code has its
 	 * unwind tables: what more there is to be done is seen when that is over. */
-	if (follows_all(memory, d) && (!d->doubted || percent < MUCH * limit_percent))
-		thin_stacks(memory, domain, percent, limit_percent);
-	else
-		step_down(memory, domain, percent, limit_percent);
+	if (follows_all(memory, d) && !d->doubted && !surely) {
+		d->doubted = true;
+	} else {
+		do
+			d->step = next_step(memory, d);
+		while (expected_ns(d) > allowed_ns);
+		enter_step(memory, domain);
+	}
 	d->spent_ns = expected_ns(d);
 }
 
-enum perfx_domain memory__costly_frees(const struct memory *memory, bool everything, double busy_ns,
-				       double limit_percent)
+enum perfx_domain memory__costly_frees(const struct memory *memory, bool everything,
+				       double limit_ns)
 {
 	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++) {
 		const struct domain *d = &memory->domains[domain];
 
 		if (can_go(memory, domain, everything) && can_infer(d) &&
-		    100 * d->spent_ns > FREES_SHARE * limit_percent * busy_ns)
+		    d->spent_ns > FREES_SHARE * limit_ns)
 			return domain;
 	}
 	return PERFX_DOMAINS;

@@ -5,12 +5,12 @@
  *
  * The default records framework blocks where there are any, otherwise a sample of the heap. Hits
  * are counted from the first moment. Where the budget is exceeded (session/budget.h), a domain
- * steps down:
+ * steps down, to the first of these that is expected to be cheap enough:
  *
  *   as it was → few call stacks → frees inferred (where every block was recorded) → a sample of the
  *   allocations, frees not seen → that for a part of the time → off
  *
- * each step with a message. The first two lose least, and are taken at a part of the budget.
+ * with a message. The first two lose least, and are taken at a part of the budget.
  */
 #ifndef PERFX_ATTACH_MEMORY_H
 #define PERFX_ATTACH_MEMORY_H
@@ -44,13 +44,14 @@ void memory__tick(struct memory *memory, uint64_t now_ns);
 /* For the budget, as probes__look and probes__add_expenses; `index` is the domain. */
 void memory__look(struct memory *memory, uint64_t now_ns, double kept);
 void memory__add_expenses(const struct memory *memory, bool everything, struct expenses *expenses);
-/* Reduces a domain by one step. busy_ns: of the program, in the window. */
-void memory__reduce(struct memory *memory, enum perfx_domain domain, double busy_ns,
-		    double limit_percent, bool everything);
+/* Reduces a domain: by as many steps as it takes to cost no more than allowed_ns. Costs are those
+ * in the window, of which limit_ns is the limit's share. */
+void memory__reduce(struct memory *memory, enum perfx_domain domain, double limit_ns,
+		    double allowed_ns, bool everything);
 /* A domain whose frees cost more than they are worth, so that they are left out whatever the rest
  * costs; PERFX_DOMAINS: there is none. */
-enum perfx_domain memory__costly_frees(const struct memory *memory, bool everything, double busy_ns,
-				       double limit_percent);
+enum perfx_domain memory__costly_frees(const struct memory *memory, bool everything,
+				       double limit_ns);
 /* Nothing was recorded in between. */
 void memory__paused(struct memory *memory, uint64_t from_ns, uint64_t to_ns);
 /* OVERFLOW_MEMORY records of what found no room since the last time. */

@@ -171,20 +171,25 @@ const struct expense *budget_choose(const struct expenses *expenses, double allo
 	return NULL;
 }
 
-static void reduce_memory(struct budget *budget, enum perfx_domain domain)
+static double limit_ns(const struct budget *budget)
 {
-	memory__reduce(budget->recording->memory, domain, pace_busy_ns(&budget->pace),
-		       budget->pace.limit_percent, budget->everything);
+	return allowance_ns(&budget->pace, pace_busy_ns(&budget->pace));
 }
 
-static void reduce(struct budget *budget, const struct expense *expense)
+static void reduce_memory(struct budget *budget, enum perfx_domain domain, double allowed_ns)
+{
+	memory__reduce(budget->recording->memory, domain, limit_ns(budget), allowed_ns,
+		       budget->everything);
+}
+
+static void reduce(struct budget *budget, const struct expense *expense, double allowed_ns)
 {
 	switch (expense->of) {
 	case EXPENSE_FUNCTION:
 		probes__reduce(budget->recording->probes, expense->index, budget->everything);
 		break;
 	case EXPENSE_MEMORY:
-		reduce_memory(budget, (enum perfx_domain)expense->index);
+		reduce_memory(budget, (enum perfx_domain)expense->index, allowed_ns);
 		break;
 	case EXPENSE_BACKGROUND:
 		reduce_background(budget, (enum tracer_background)expense->index);
@@ -206,7 +211,7 @@ static bool reduce_to_limit(struct budget *budget, double allowed)
 	probes__find_nested(budget->recording->probes);
 	expenses = expenses_of(budget);
 	while ((expense = budget_choose(&expenses, allowed, least))) {
-		reduce(budget, expense);
+		reduce(budget, expense, allowed);
 		expenses = expenses_of(budget);
 		reduced = true;
 	}
@@ -215,12 +220,11 @@ static bool reduce_to_limit(struct budget *budget, double allowed)
 
 static bool reduce_frees(struct budget *budget)
 {
-	enum perfx_domain domain =
-		memory__costly_frees(budget->recording->memory, budget->everything,
-				     pace_busy_ns(&budget->pace), budget->pace.limit_percent);
+	enum perfx_domain domain = memory__costly_frees(budget->recording->memory,
+							budget->everything, limit_ns(budget));
 	if (domain == PERFX_DOMAINS)
 		return false;
-	reduce_memory(budget, domain);
+	reduce_memory(budget, domain, HUGE_VAL);
 	return true;
 }
 
