@@ -143,6 +143,21 @@ Test(budget, a_program_that_hardly_runs_keeps_its_probes)
 	cr_expect_float_eq(slowdown(server, 10), 50, 1e-6);
 }
 
+/* On a busy machine the programs that a hit runs wait for a CPU, which is no time of the CPU: a
+ * cost that is more than all the CPU time is not believed, and leaves no debt for what it is more.
+ */
+Test(budget, no_cost_is_more_than_the_cpu_time)
+{
+	struct pace pace, all;
+
+	pace_begin(&pace, 5);
+	pace_begin(&all, 5);
+	pace_add(&pace, 0, (uint64_t)(250 * MS), 100 * MS, 500 * MS);
+	pace_add(&all, 0, (uint64_t)(250 * MS), 100 * MS, 100 * MS);
+	cr_expect_float_eq(pace.credit_ns, all.credit_ns, 1);
+	cr_expect_float_eq(pace_allowed_ns(&pace), pace_allowed_ns(&all), 1);
+}
+
 /* A burst at the beginning is paid back, and so is none that comes later. */
 Test(budget, credit)
 {

@@ -79,11 +79,13 @@ void pace_begin(struct pace *pace, double limit_percent)
 void pace_add(struct pace *pace, double kept, uint64_t wall_ns, double busy_ns, double spent_ns)
 {
 	double counted_ns = fmax(busy_ns, BUSY_SHARE_MIN * (double)wall_ns);
+	/* the programs' times are by the clock, and contain what they waited for a CPU */
+	double cpu_ns = fmin(spent_ns, counted_ns);
 
 	pace->wall_ns = kept * pace->wall_ns + (double)wall_ns;
 	pace->busy_ns = kept * pace->busy_ns + busy_ns;
 	pace->spent_ns = kept * pace->spent_ns + spent_ns;
-	pace->credit_ns += SPENT_SHARE * allowance_ns(pace, counted_ns) - spent_ns;
+	pace->credit_ns += SPENT_SHARE * allowance_ns(pace, counted_ns) - cpu_ns;
 	pace->credit_ns = fmin(pace->credit_ns, allowance_ns(pace, MOST_CREDIT_NS));
 }
 
