@@ -36,6 +36,26 @@ def test_what_is_known_is_not_looked_at_again(kind, program, tracer):
     assert own < {"--anonymous": 20, "--files": 1500, "--forks": 20}[kind]
 
 
+def dropped_mappings(report):
+    return [row["reason"] for row in report["not_attached"] if row["name"] == "files that are mapped for a moment"]
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_others_map_more_than_the_kernel_reports(runs, program, tracer):
+    """A traced program that has run meanwhile may have mapped something, too; one that stood still has not."""
+    target, other = program(WORKLOADS / "naps"), program(WORKLOADS / "maps_often", "--files")
+    t = tracer(target.pid, *QUICK, "-F", "naps:nap")
+    with t.stopped():
+        other.go(3)
+        if runs:
+            target.go()
+    for _ in range(5):  # the kernel says how many it dropped with the next report that finds room
+        time.sleep(0.1)
+        other.go()
+    report = t.stop()
+    assert len(dropped_mappings(report)) == runs
+
+
 def test_a_program_that_was_not_mapped_before(tracer, tmp_path):
     """Its file is attached once the tracer has heard of it. How late that is, is said, and that two
     others had ended by then: while they run the tracer stands still."""

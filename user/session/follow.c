@@ -55,6 +55,7 @@ struct follow {
 	uint64_t opened_ns; /* when probes were opened last */
 	uint64_t taken_ns;  /* when new mappings were read last */
 	uint64_t begin_ns;  /* of the recording; 0: not yet */
+	uint64_t used_ns;   /* what used_ns() said then */
 	pid_t *grown;	    /* processes whose unwinding lacks files that arrived late */
 	size_t grown_count, grown_capacity;
 	uint64_t next_unwind_ns;
@@ -221,10 +222,26 @@ static void emit_late(struct follow *follow, const struct attach_task *task,
 	SINK_PACK(follow->recording->sink, &follow->made, PERFX_KIND_LATE, *record, path);
 }
 
+/* CPU time of the traced processes that live. */
+static uint64_t used_ns(const struct follow *follow)
+{
+	size_t count;
+	const pid_t *pids = process_table__pids(follow->recording->processes, &count);
+	uint64_t sum_ns = 0;
+
+	for (size_t i = 0; i < count; i++)
+		sum_ns += process_cpu_ns(pids[i]);
+	return sum_ns;
+}
+
 static void begin(struct recording *recording)
 {
-	if (!recording->follow->begin_ns)
-		recording->follow->begin_ns = recording->start_ns;
+	struct follow *follow = recording->follow;
+
+	if (follow->begin_ns)
+		return;
+	follow->begin_ns = recording->start_ns;
+	follow->used_ns = used_ns(follow);
 }
 
 /* Takes the modules over. */
@@ -763,6 +780,19 @@ void follow__record(struct follow *follow, const struct perfx_record *record)
 	}
 }
 
+/* The kernel has dropped reports of new mappings, of whichever processes. Those that do not run map
+ * nothing. */
+static void note_dropped(struct follow *follow)
+{
+	follow->rescan = true;
+	follow->untraced_files.complete = false;
+	if (follow->begin_ns &&
+	    (follow->recording->options->all || used_ns(follow) != follow->used_ns))
+		skipped_hint(&follow->recording->skipped, "files that are mapped for a moment",
+			     "not seen in processes that unmapped them, or ended, at once: the "
+			     "kernel dropped reports of new mappings, because there were too many");
+}
+
 /* Addresses mean something else from now on. */
 static void note_code(struct follow *follow, const struct new_mapping *mapping)
 {
@@ -783,11 +813,7 @@ static void note_mapping(const struct new_mapping *mapping, void *ctx)
 				    mapping->mapping.dev_major, mapping->mapping.dev_minor);
 
 	if (!mapping->pid) {
-		follow->rescan = true;
-		follow->untraced_files.complete = false;
-		skipped_hint(&follow->recording->skipped, "files that are mapped for a moment",
-			     "not seen in processes that unmapped them, or ended, at once: the "
-			     "kernel dropped reports of new mappings, because there were too many");
+		note_dropped(follow);
 		return;
 	}
 	if (traced)
