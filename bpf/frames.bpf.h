@@ -31,6 +31,7 @@ volatile __u32 perfx_goroutines_count = 0;
 volatile __u32 perfx_next_process = 1;
 volatile __u32 perfx_spare_process = 0;
 volatile __u32 perfx_next_context = 1;
+volatile __u32 perfx_gates_turned = 0;
 
 /* --compensate: subtract the cost of probes from the durations that contain it. */
 const volatile bool perfx_compensate = false;

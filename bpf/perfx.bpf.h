@@ -84,6 +84,7 @@ extern volatile __u32 perfx_next_process;
 /* An index that adopt_process() took and did not use, for the next adoption; 0: none. */
 extern volatile __u32 perfx_spare_process;
 extern volatile __u32 perfx_next_context;
+extern volatile __u32 perfx_gates_turned; /* PERFX_GATE_OPENS */
 extern volatile __u32 perfx_next_function;
 
 /* Wake the reader when this much is waiting in a ring; it also drains by the clock. */
@@ -349,10 +350,14 @@ static __always_inline bool gate_open(void *ctx, __u32 *index)
 {
 	__u64 cookie = cookie_of(ctx);
 	__u32 gate = cookie >> PERFX_COOKIE_GATE_SHIFT, place = gate & (PERFX_MAX_GATES - 1);
-	volatile __u64 *number = bpf_map_lookup_elem(&perfx_gates, &place);
+	volatile __u64 *at = bpf_map_lookup_elem(&perfx_gates, &place);
+	__u64 number = at ? *at : ~0ull;
 
 	*index = (__u32)cookie;
-	return number && *number == gate;
+	if ((__u32)number != gate)
+		return false;
+	number >>= 32;
+	return !number || (number == PERFX_GATE_OPENS) == perfx_gates_turned;
 }
 
 static __always_inline void count_hit(__u32 index)

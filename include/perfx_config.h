@@ -58,6 +58,10 @@ struct perfx_free_ids {
 #define PERFX_COOKIE_GATE_SHIFT 32
 #define PERFX_MAX_GATES		16384
 #define PERFX_GATE_NONE		0 /* always open */
+/* In the upper half of a place: this gate opens, or closes, when perfx_gates_turned becomes 1, so
+ * that many change at one moment. */
+#define PERFX_GATE_OPENS  1
+#define PERFX_GATE_CLOSES 2
 
 /* One probe. */
 enum perfx_probe_kind {

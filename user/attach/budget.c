@@ -403,7 +403,6 @@ void probes__apply_reductions(struct probes *probes)
 		any = true;
 	}
 	if (any) {
-		links__release_old(links);
 		probes__open(probes);
 		links__wait(links);
 	}

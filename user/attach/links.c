@@ -835,11 +835,6 @@ void links__age_file(struct links *links, int file_fd)
 	}
 }
 
-void links__release_old(struct links *links)
-{
-	release(links, is_old, 0);
-}
-
 void links__wait(struct links *links)
 {
 	link_closer__wait(links->closer);
@@ -900,9 +895,27 @@ uint32_t links__new_gate(struct links *links)
 	return PERFX_GATE_NONE;
 }
 
+static void set_gate(struct links *links, uint32_t gate, uint64_t turn)
+{
+	if (gate != PERFX_GATE_NONE && links->gate_links[gate % PERFX_MAX_GATES])
+		__atomic_store_n(&links->options.gates[gate % PERFX_MAX_GATES], turn << 32 | gate,
+				 __ATOMIC_SEQ_CST);
+}
+
 void links__open_gate(struct links *links, uint32_t gate)
 {
-	if (links->gate_links[gate % PERFX_MAX_GATES])
-		__atomic_store_n(&links->options.gates[gate % PERFX_MAX_GATES], gate,
-				 __ATOMIC_SEQ_CST);
+	set_gate(links, gate, PERFX_GATE_OPENS);
+}
+
+void links__turn_gates(struct links *links)
+{
+	for (size_t i = 0; i < links->count; i++)
+		if (links->kept[i].tag.old)
+			set_gate(links, links->kept[i].tag.gate, PERFX_GATE_CLOSES);
+	__atomic_store_n(links->options.gates_turned, 1, __ATOMIC_SEQ_CST);
+	release(links, is_old, 0);
+	for (size_t i = 0; i < PERFX_MAX_GATES; i++)
+		if (links->options.gates[i] >> 32 == PERFX_GATE_OPENS)
+			set_gate(links, (uint32_t)links->options.gates[i], 0);
+	__atomic_store_n(links->options.gates_turned, 0, __ATOMIC_SEQ_CST);
 }

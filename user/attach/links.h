@@ -63,7 +63,8 @@ struct links_options {
 	enum perfx_link hit_link, return_link; /* for sites; for entry and return */
 	bool multi_pid;			       /* multi links can be of one process */
 	struct bpf_program *programs[TRACER_PROGRAMS];
-	uint64_t *gates; /* the programs', by place; borrowed */
+	uint64_t *gates;	/* the programs', by place; borrowed */
+	uint32_t *gates_turned; /* likewise: perfx_gates_turned */
 };
 
 struct links;
@@ -104,7 +105,11 @@ size_t links__attach(struct links *links, const struct attach_target *target,
 /* Functions that are attached one after the other are to be counted from one moment on: their hits
  * do nothing as long as their gate is closed. A new one is; PERFX_GATE_NONE: there is none left. */
 uint32_t links__new_gate(struct links *links);
+/* From the next links__turn_gates on. */
 void links__open_gate(struct links *links, uint32_t gate);
+/* At one moment the gates open that are to be opened, and those of old links close
+ * (links__age_file): each call is counted by the one or by the other. Releases the old links. */
+void links__turn_gates(struct links *links);
 
 /* A process has ended: its links have no effect from now on, and are closed without waiting. */
 void links__release(struct links *links, uint32_t born);
@@ -112,10 +117,9 @@ void links__release(struct links *links, uint32_t born);
 void links__detach_returns(struct links *links);
 /* Takes away all links on a file, by the descriptor that it was attached with. */
 void links__detach_file(struct links *links, int file_fd);
-/* A file's links of no group are to be made anew: those that are there now have no effect from
- * links__release_old on, when their successors are there, behind a gate that is opened then. */
+/* A file's links of no group are to be made anew: those that are there now are old from here on,
+ * and have an effect until links__turn_gates, when their successors are there. */
 void links__age_file(struct links *links, int file_fd);
-void links__release_old(struct links *links);
 /* Waits until all that was released is closed. */
 void links__wait(struct links *links);
 /* Takes away the links of a group. */

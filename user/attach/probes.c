@@ -324,6 +324,7 @@ void probes__open(struct probes *probes)
 			attachment->opened_ns = clock_monotonic_ns();
 	}
 	probes->openings_count = 0;
+	links__turn_gates(tracer__links(probes->tracer));
 }
 
 uint64_t probes__opened_ns(const struct probes *probes, size_t module)

@@ -539,7 +539,9 @@ static int make_links(struct tracer *tracer)
 	struct links_options options = {.hit_link = tracer->hit_link,
 					.return_link = tracer->return_link,
 					.multi_pid = tracer->multi_pid,
-					.gates = tracer->gates};
+					.gates = tracer->gates,
+					.gates_turned =
+						(uint32_t *)&tracer->skel->bss->perfx_gates_turned};
 
 	for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++)
 		options.programs[i] = tracer_program_of(tracer, i);
