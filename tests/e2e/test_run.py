@@ -157,6 +157,14 @@ def test_duration_ends_before_the_program(tmp_path):
     assert ended(run) == 6, run.stderr.read()
 
 
+def test_holding_the_program_is_no_wait_of_its_own(tmp_path):
+    """Until tracing has begun, the tracer keeps it stopped as a debugger does."""
+    _, report = traced(tmp_path, "/bin/sleep", "0.3", options=["--off-cpu", "on"])
+    blocked = [row for process in report["processes"] for row in process.get("blocked", [])]
+    assert {row["reason"] for row in blocked} >= {"sleep"}
+    assert "stopped" not in {row["reason"] for row in blocked}
+
+
 @pytest.mark.parametrize("sent, status", [(signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGTERM)])
 def test_signals_while_the_end_is_waited_for(sent, status, tmp_path):
     """SIGTERM is for the program, too; a second Ctrl-C leaves it running."""

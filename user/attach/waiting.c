@@ -116,7 +116,7 @@ int waiting__start(struct waiting *waiting, uint64_t from_ns)
 		if (!waiting->links[i])
 			return -errno;
 	}
-	return find_waiters(skel->progs.perfx_at_begin);
+	return from_ns ? find_waiters(skel->progs.perfx_at_begin) : 0;
 }
 
 void waiting__stop(struct waiting *waiting)

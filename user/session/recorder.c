@@ -479,7 +479,8 @@ static void start(struct recorder *recorder)
 		tracer__start(recording->tracer);
 	}
 	sampler__start(recording->sampler);
-	start_waiting(tracer__waiting(recording->tracer), &recording->skipped, now_ns);
+	start_waiting(tracer__waiting(recording->tracer), &recording->skipped,
+		      options->launch ? 0 : now_ns);
 	/* ends from now on have exit records; earlier ones do not */
 	recorder->all_gone = !options->all && process_table__all_ended(recording->processes);
 	/* after the start: every call after this line is recorded */
