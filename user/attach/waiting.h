@@ -23,8 +23,8 @@ void waiting_open(struct perfx_bpf *skel, bool wanted, unsigned cpus_count);
 struct waiting *waiting__new(struct perfx_bpf *skel);
 void waiting__free(struct waiting *waiting);
 
-/* Threads that wait already are counted from a time on; from_ns 0: they are not, as the tracer holds
- * the program that it has started. 0 or -errno. */
+/* Threads that wait already are counted from a time on; from_ns 0: they are not, as the tracer
+ * holds the program that it has started. 0 or -errno. */
 int waiting__start(struct waiting *waiting, uint64_t from_ns);
 void waiting__stop(struct waiting *waiting);
 /* Stops for good before the recording does: waits that are open now are not followed. */
