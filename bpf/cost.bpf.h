@@ -499,10 +499,13 @@ static __always_inline __u32 layouts_of(const struct perfx_traced_process *trace
 	return layouts ? layouts : PERFX_TENSOR_LAYOUTS_ALL;
 }
 
-/* Is a kernel that begins the work of a pool thread, or inside such a one? */
+/* Is a kernel that begins the work of a pool thread, or inside such a one? Or that of the object
+ * which the thread runs: BLAS of a file that calls it for other operators as well. */
 static __always_inline bool is_elsewhere(struct thread *t,
 					 const struct perfx_traced_process *traced)
 {
+	if (t->object_owner)
+		return true;
 	if (t->depth)
 		return frame_at(t, 0)->cost_state == PERFX_COST_ELSEWHERE;
 	return traced && traced->open_operators;
@@ -630,8 +633,8 @@ __noinline int begin_cost(struct thread *t, __u32 index, __u32 has_frame)
 }
 
 /*
- * A call begins that runs t->object. As begin_cost; but it owns no nested call: what works for an
- * object is flagged (WORKER), and objects that run others (loops) have no part in those' costs.
+ * A call begins that runs t->object. As begin_cost; but of nested calls it owns kernels alone:
+ * objects that run others (loops) have no part in those' costs.
  */
 __noinline int begin_object(struct thread *t, __u32 has_frame, __u32 event_arg)
 {
@@ -663,6 +666,8 @@ __noinline int begin_object(struct thread *t, __u32 has_frame, __u32 event_arg)
 		outcome->state = PERFX_COST_UNREAD;
 		return 0;
 	}
+	if (!t->object_owner)
+		t->object_owner = outcome->call_cost;
 	call = call_cost_at(t, outcome->call_cost - 1);
 	call->flags |= CALL_COST_EVENT;
 	call->kept[0] = event_arg ? t->vm.arguments[event_arg & 7] : 0;
@@ -708,6 +713,8 @@ static __always_inline void release_call_cost(struct thread *t, __u32 index)
 		t->flops_owner = 0;
 	if (t->transfer_owner == index)
 		t->transfer_owner = 0;
+	if (t->object_owner == index)
+		t->object_owner = 0;
 	if (!(call_cost_at(t, index - 1)->flags & CALL_COST_OPERATOR))
 		return;
 	traced = current_process();

@@ -59,7 +59,7 @@ __noinline int renew_thread(struct thread *t)
 	t->recording_window = recording_window;
 	t->depth = t->ranges = t->skipped = 0;
 	t->returns = t->declined = 0;
-	t->flops_owner = t->transfer_owner = t->call_costs_taken = 0;
+	t->flops_owner = t->transfer_owner = t->object_owner = t->call_costs_taken = 0;
 	t->start_function = 0;
 	t->device_call = 0;
 	if (traced && __sync_lock_test_and_set(&traced->recording_window, recording_window) !=

@@ -138,7 +138,9 @@ struct thread {
 				 * device (PERFX_COST_F_DEVICE); 0: none */
 	__u32 caller_code;	/* python_code() of the Python frame that calls */
 	__u16 optimizer;	/* whose step the range that begins is, as perfx_span.object */
-	__u16 pad[3];
+	/* 1 + index of the outermost open call that runs an object whose cost is read; 0: none */
+	__u8 object_owner;
+	__u8 pad[5];
 	__u64 goroutine; /* address of its g, if this is the state of a goroutine; 0: of a thread */
 	/* of the last launch by a stub: its kernel's handle, the address of its return address */
 	__u64 stub_handle, stub_sp;

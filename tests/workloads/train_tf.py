@@ -6,6 +6,7 @@ tf.function that Keras's own optimizer is applied in. At the gate:
     run N      N steps of train_step
     new N      the same for batches of another size, for which it is traced anew
     eager N    N products of matrices outside of any function
+    xla N      N calls of a function that XLA compiles: two products of matrices
     fit N      N batches by Keras's own loop
     ops 0      one JSON line: {node name: type} of train_step's graph
 """
@@ -26,7 +27,9 @@ BATCH, INPUTS, HIDDEN, CLASSES = 32, 128, 64, 10
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     gate.add_arguments(parser)
+    parser.add_argument("--threads", type=int, default=0, help="of an operation; 0: TensorFlow's own choice")
     args = parser.parse_args()
+    tf.config.threading.set_intra_op_parallelism_threads(args.threads)
     tf.random.set_seed(1)
     w1 = tf.Variable(tf.random.normal((INPUTS, HIDDEN)) * 0.1, name="w1")
     w2 = tf.Variable(tf.random.normal((HIDDEN, CLASSES)) * 0.1, name="w2")
@@ -49,6 +52,16 @@ def main():
     def eager(count):
         for _ in range(count):
             tf.matmul(a, b)
+
+    square = tf.ones((256, 256))
+
+    @tf.function(jit_compile=True)
+    def two_products(a, b):
+        return tf.matmul(tf.matmul(a, b), b, transpose_a=True)
+
+    def xla(count):
+        for _ in range(count):
+            two_products(square, square)
 
     def new(count):
         for _ in range(count):
@@ -73,8 +86,9 @@ def main():
     for _ in range(3):
         step()
     eager(1)
+    xla(1)
     fit(2)
-    gate.Trainer(args, step, {"eager": eager, "new": new, "fit": fit, "ops": ops}).main()
+    gate.Trainer(args, step, {"eager": eager, "xla": xla, "new": new, "fit": fit, "ops": ops}).main()
 
 
 if __name__ == "__main__":

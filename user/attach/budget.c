@@ -248,6 +248,21 @@ static size_t exit_probes_count(const struct probes *probes, size_t index)
 	return count;
 }
 
+/* A kernel of BLAS in TensorFlow's library works for XLA's thunks and for other operators. While a
+ * thunk's end is seen, it is known for which. */
+static bool shares_kernels(const struct probes *probes, size_t index)
+{
+	const struct plan *plan = probes->plan;
+	const struct plan_module *module = &plan->modules[plan->functions[index].module];
+	size_t end = module->functions_first + module->functions_count;
+
+	for (size_t i = module->functions_first; i < end; i++)
+		if (probes->placed[i].attached && probes_is_leaf(probes, &probes->placed[i]) &&
+		    !plan_is_worker(&plan->functions[i]))
+			return true;
+	return false;
+}
+
 /* Recorded before the probes change, so that no call which this concerns comes first. No time rests
  * on ends that have another one before them. */
 static void emit_reduced(struct probes *probes, size_t index, enum perfx_reduced_to to)
@@ -255,12 +270,13 @@ static void emit_reduced(struct probes *probes, size_t index, enum perfx_reduced
 	const struct placed *placed = &probes->placed[index];
 	const struct perfx_probe *probe = tracer__probe(probes->tracer, placed->entry);
 	bool by_arguments = probe->cost_program && !probes_is_leaf(probes, placed);
+	bool by_kernels = probe->object_arg && shares_kernels(probes, index);
 	struct perfx_reduced record = {
 		.time_ns = clock_monotonic_ns(),
 		.function = placed->id,
 		.to = (uint8_t)to,
 		.loses_cost = to == PERFX_REDUCED_REMOVED ? probe->cost_program || probe->object_arg
-							  : by_arguments,
+							  : by_arguments || by_kernels,
 	};
 
 	if (!plan_ends_again(&probes->plan->functions[index]))

@@ -114,6 +114,17 @@ def test_products(trainer):
     assert functions(report, "dnnl_threadpool_interop_sgemm")[0]["figures"]["counted"] == 57
 
 
+def test_products_that_xla_compiled_count_once(tf_python):
+    """XLA's thunks call the sgemm that operators call as well."""
+    trainer = Trainer(tf_python, "train_tf.py", "--threads", "1")
+    try:
+        report, process = traced(trainer, "xla 6")
+    finally:
+        trainer.kill()
+    assert total(report, "dnnl_sgemm", "calls") >= 6
+    assert process["compute"]["flops"] == 6 * 2 * 2 * 256 ** 3
+
+
 def test_fused_products_are_not_guessed(trainer):
     """Keras's layers become _FusedMatMul, which oneDNN does otherwise than by sgemm: two a step."""
     _, process = traced(trainer, "fit 6")
