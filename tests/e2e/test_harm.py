@@ -70,6 +70,20 @@ def test_stack_switch_itself_is_traced(what, program, tracer, kernel_log):
     assert kernel_log.about_uprobes([p.pid]) == []
 
 
+def test_two_tracers_of_two_programs(program, tracer):
+    """Probes of the one tracer and of the other lie at the same places of one file: exceptions cross them in both."""
+    python = "/usr/bin/python3"
+    if not has_torch(python):
+        pytest.skip(f"{python} has no torch (Debian: python3-torch)")
+    programs = [program(python, TOP / "tests/workloads/mm_errors.py") for _ in range(2)]
+    tracers = [tracer(p.pid, *QUICK, "-F", "libtorch_cpu*:at::_ops::mm::call") for p in programs]
+    for p in programs:
+        p.go(2)
+    for p, t in zip(programs, tracers):
+        assert p.finish()["mm::call", "unwound"] == 1000
+        assert functions(t.stop(), "at::_ops::mm::call")
+
+
 @pytest.mark.alone  # another program that calls the same functions makes the tracer attach them anew
 def test_wrong_shapes_in_pytorch(program, tracer, kernel_log):
     """torch.mm inside try/except, 500 times: general tools kill the process at the first."""

@@ -64,7 +64,9 @@ static int choose_links(struct tracer *tracer, enum perfx_link wanted,
 	    (wanted == PERFX_LINK_SINGLE && !features->uprobe_perf))
 		return -ENOTSUP;
 	tracer->return_link = wanted;
-	/* sites have nothing to return from: there the program of sessions declines the return */
+	/* A session at a site could decline the return, but a link of one process accepts it in
+	 * every other process that stops at the site, for another tracer or link: there the kernel
+	 * puts a return probe, and an exception that crosses it kills. */
 	tracer->hit_link = wanted == PERFX_LINK_SESSION ? PERFX_LINK_MULTI : wanted;
 	tracer->multi_pid = features->multi_pid;
 	return 0;
@@ -186,7 +188,6 @@ static int open_object(struct tracer *tracer, const struct tracer_options *optio
 	if (sessions)
 		set_attach_type(skel->progs.perfx_on_session, BPF_ATTACH_UPROBE_SESSION);
 	bpf_program__set_autoload(skel->progs.perfx_on_session, sessions);
-	bpf_program__set_autoload(skel->progs.perfx_on_hit, !sessions);
 	bpf_program__set_autoload(skel->progs.perfx_on_return, !sessions);
 	open_memory(tracer, options);
 	open_samples(tracer, options, features);
@@ -515,9 +516,7 @@ struct bpf_program *tracer_program_of(const struct tracer *tracer, enum tracer_p
 
 	switch (which) {
 	case PROGRAM_HIT:
-		/* it does the same at an entry; verifying both would take 50 ms more */
-		return tracer->return_link == PERFX_LINK_SESSION ? skel->progs.perfx_on_session
-								 : skel->progs.perfx_on_hit;
+		return skel->progs.perfx_on_hit;
 	case PROGRAM_RETURN:
 		return skel->progs.perfx_on_return;
 	case PROGRAM_SESSION:
