@@ -325,13 +325,15 @@ VENV = os.path.join(os.environ.get("ML_VENV", "/nonexistent"), "bin", "python3")
     ("/usr/bin/python3", BACKWARD, ["--step-range", BACKWARD]),
     (VENV, OPTIMIZER, []),
     (VENV, BACKWARD, ["--step-range", BACKWARD]),
-])
+], ids=["debian", "debian-named", "venv", "venv-named"])
 def test_ends_of_steps_stay(tracer, python, by, options):
     """Under a limit that leaves nothing else, every step is still counted and timed. Where PyTorch's optimizer names its
     range, it ends the steps: backward passes go, and with them their share of a step; and so do the destructors that
     end ranges once more."""
-    if not os.path.exists(python) or not has_torch(python):
-        pytest.skip(f"{python} has no torch (Debian: python3-torch; ML_VENV: make check-ml)")
+    if python == VENV and not os.path.exists(VENV):
+        pytest.skip("ML_VENV names no virtual environment: make check-ml makes one")
+    if not has_torch(python):
+        pytest.skip(f"{python} has no torch (Debian: python3-torch)")
     traced = subprocess.Popen([python, "-c", TRAINER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert traced.stdout.readline().startswith("ready")
 
