@@ -84,7 +84,6 @@ def test_two_tracers_of_two_programs(program, tracer):
         assert functions(t.stop(), "at::_ops::mm::call")
 
 
-@pytest.mark.alone  # another program that calls the same functions makes the tracer attach them anew
 def test_wrong_shapes_in_pytorch(program, tracer, kernel_log):
     """torch.mm inside try/except, 500 times: general tools kill the process at the first."""
     python = "/usr/bin/python3"
@@ -96,7 +95,6 @@ def test_wrong_shapes_in_pytorch(program, tracer, kernel_log):
     expected = p.finish()
     report = t.stop()
     assert expected["mm::call", "unwound"] == 1000
-    assert not [row["reason"] for row in report["not_attached"] if "untraced programs" in row["reason"]]
     mm = functions(report, "at::_ops::mm::call")
     assert sum(f["calls"] for f in mm) == expected["mm::call", "calls"]
     assert sum(f["unwound"] for f in mm) == expected["mm::call", "unwound"]

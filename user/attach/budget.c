@@ -402,7 +402,7 @@ static void refresh(struct probes *probes, size_t module)
 		placed->stale = true;
 		placed->nests = false;
 	}
-	links__age_file(tracer__links(probes->tracer), planned->fd);
+	links__age_file(tracer__links(probes->tracer), planned->fd, false);
 	probes_reattach_module(probes, module);
 }
 

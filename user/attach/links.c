@@ -826,12 +826,12 @@ void links__detach_file(struct links *links, int file_fd)
 	detach(links, of_file, (uint32_t)file_fd);
 }
 
-void links__age_file(struct links *links, int file_fd)
+void links__age_file(struct links *links, int file_fd, bool groups)
 {
 	for (size_t i = 0; i < links->count; i++) {
 		struct link_tag *tag = &links->kept[i].tag;
 
-		tag->old = tag->old || (tag->file_fd == file_fd && !tag->group);
+		tag->old = tag->old || (tag->file_fd == file_fd && (groups || !tag->group));
 	}
 }
 

@@ -117,9 +117,9 @@ void links__release(struct links *links, uint32_t born);
 void links__detach_returns(struct links *links);
 /* Takes away all links on a file, by the descriptor that it was attached with. */
 void links__detach_file(struct links *links, int file_fd);
-/* A file's links of no group are to be made anew: those that are there now are old from here on,
- * and have an effect until links__turn_gates, when their successors are there. */
-void links__age_file(struct links *links, int file_fd);
+/* A file's links, those of groups too or not, are to be made anew: those that are there now are old
+ * from here on, and have an effect until links__turn_gates, when their successors are there. */
+void links__age_file(struct links *links, int file_fd, bool groups);
 /* Waits until all that was released is closed. */
 void links__wait(struct links *links);
 /* Takes away the links of a group. */

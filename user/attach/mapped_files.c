@@ -388,6 +388,17 @@ static bool holds_code(int memory_fd, const struct maps *maps, const struct plan
 	       !memcmp(there, here, sizeof(here));
 }
 
+bool process_maps(pid_t pid, const struct plan *plan, size_t module)
+{
+	struct maps *maps = maps__read(pid);
+	bool found = false;
+
+	for (size_t i = 0; maps && !found && i < maps__count(maps); i++)
+		found = is_of(maps__at(maps, i), &plan->modules[module]);
+	maps__free(maps);
+	return found;
+}
+
 bool process_holds(pid_t pid, const struct plan *plan, size_t module)
 {
 	const struct plan_module *planned = &plan->modules[module];

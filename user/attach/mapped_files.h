@@ -84,6 +84,8 @@ void file_watch__follow(struct file_watch *watch, const struct plan *plan);
 /* Empties the descriptor. */
 void file_watch__take(struct file_watch *watch);
 
+/* Does the process map the module's file? */
+bool process_maps(pid_t pid, const struct plan *plan, size_t module);
 /* Does the process have in memory what the file has, wherever something of the module is planned?
  * Pages in which there have been probes are its own copies, and may be older. */
 bool process_holds(pid_t pid, const struct plan *plan, size_t module);

@@ -548,14 +548,11 @@ void probes__release(struct probes *probes, uint32_t born)
 	}
 }
 
-void probes__drop(struct probes *probes, size_t module)
+static void forget_attachment(struct probes *probes, size_t module)
 {
 	const struct plan_module *planned = &probes->plan->modules[module];
 	size_t end = planned->functions_first + planned->functions_count;
 
-	if (module >= probes->attachments_capacity)
-		return;
-	links__detach_file(tracer__links(probes->tracer), planned->fd);
 	for (size_t i = planned->functions_first; i < end && i < probes->placed_count; i++) {
 		if (probes->plan->functions[i].role != PLAN_ALLOC_PROBE)
 			probes->functions_count -= probes->placed[i].attached;
@@ -565,6 +562,20 @@ void probes__drop(struct probes *probes, size_t module)
 	probes->attachments[module].by_process = false;
 	probes->attachments[module].processes_count = 0;
 	probes->attachments[module].opened_ns = 0;
+}
+
+void probes__drop(struct probes *probes, size_t module)
+{
+	if (module >= probes->attachments_capacity)
+		return;
+	links__detach_file(tracer__links(probes->tracer), probes->plan->modules[module].fd);
+	forget_attachment(probes, module);
+}
+
+void probes__renew(struct probes *probes, size_t module)
+{
+	links__age_file(tracer__links(probes->tracer), probes->plan->modules[module].fd, true);
+	forget_attachment(probes, module);
 }
 
 size_t probes__attached_count(const struct probes *probes, size_t module)

@@ -55,6 +55,9 @@ void probes__release(struct probes *probes, uint32_t born);
 bool probes__decided(const struct probes *probes, size_t module);
 /* Takes away all that is attached in a module; it may be attached anew. */
 void probes__drop(struct probes *probes, size_t module);
+/* The same, but all that is attached has its effect until the next probes__open, when what is
+ * attached anew until then takes over: no call is lost. */
+void probes__renew(struct probes *probes, size_t module);
 /* The time (CLOCK_MONOTONIC) at which hits in a module began to count for all processes, or for the
  * process that was last to get links of its own; 0: not yet. */
 uint64_t probes__opened_ns(const struct probes *probes, size_t module);

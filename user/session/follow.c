@@ -591,19 +591,26 @@ void follow__drop_written_files(struct follow *follow)
 /* After a look that has found nothing. */
 #define UNTRACED_PAUSE_NS 10000000000u
 
-/* Attaches the file process by process from now on: traced processes get links of their own with
- * the next batch, and a LATE record for the time until then. */
-static void go_by_process(struct follow *follow, size_t module, uint64_t now_ns)
+/* Attaches the file process by process from now on. Links of the traced processes take over from
+ * those for all at one moment, so that no call is lost. */
+static void go_by_process(struct follow *follow, size_t module)
 {
+	struct probes *probes = follow->recording->probes;
 	size_t count;
 	const pid_t *pids = process_table__pids(follow->recording->processes, &count);
 
-	probes__drop(follow->recording->probes, module);
-	for (size_t i = 0; i < count; i++)
-		enqueue(follow, &(struct attach_task){.pid = pids[i],
-						      .cause = ATTACH_MAPPED,
-						      .known = true,
-						      .since_ns = now_ns});
+	probes__renew(probes, module);
+	for (size_t i = 0; i < count; i++) {
+		uint32_t born = process_table__born(follow->recording->processes, pids[i]);
+
+		if (!process_maps(pids[i], follow->recording->plan, module))
+			continue;
+		probes__attach(probes, module, born, pids[i], false);
+		/* if it has ended meanwhile, the links may be on the pid's next owner */
+		if (!is_same(follow, pids[i], born))
+			probes__release(probes, born);
+	}
+	probes__open(probes);
 	skipped_add(
 		&follow->recording->skipped, follow->recording->plan->modules[module].base,
 		"called by untraced programs as well: attached process by process from then on");
@@ -611,7 +618,7 @@ static void go_by_process(struct follow *follow, size_t module, uint64_t now_ns)
 
 /* Finds files that are attached for all processes though untraced ones map them. How many were
  * there. */
-static size_t leave_untraced_alone(struct follow *follow, uint64_t now_ns)
+static size_t leave_untraced_alone(struct follow *follow)
 {
 	struct sharing *files = calloc(follow->recording->plan->modules_count + 1, sizeof(*files));
 	size_t count = 0, members_count, moved = 0;
@@ -631,7 +638,7 @@ static size_t leave_untraced_alone(struct follow *follow, uint64_t now_ns)
 	for (size_t i = 0; i < count; i++) {
 		if (!files[i].shared)
 			continue;
-		go_by_process(follow, files[i].module, now_ns);
+		go_by_process(follow, files[i].module);
 		moved++;
 	}
 	free(files);
@@ -647,7 +654,7 @@ static void look_at_untraced(struct follow *follow, uint64_t now_ns)
 	hits_count = tracer__counter(follow->recording->tracer, PERFX_COUNTER_FOREIGN_HITS);
 	follow->untraced.hits_count = hits_count;
 	follow->untraced.next_ns = now_ns + UNTRACED_PERIOD_NS;
-	if (hits_count - before >= UNTRACED_HITS_PER_S && !leave_untraced_alone(follow, now_ns))
+	if (hits_count - before >= UNTRACED_HITS_PER_S && !leave_untraced_alone(follow))
 		follow->untraced.next_ns = now_ns + UNTRACED_PAUSE_NS;
 }
 
