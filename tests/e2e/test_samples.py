@@ -201,6 +201,7 @@ def test_code_that_the_kernel_provides(tmp_path, recording):
     assert "" not in innermost, innermost
 
 
+@pytest.mark.alone  # beside other programs a thread whose wait has ended waits for a CPU, which is true
 def test_threads_that_wait(program, recording):
     """Each is met in each round, with its reason and where it stands; so is the main thread, which
     reads its standard input. Time that they stand for is that of the recording."""
