@@ -345,6 +345,37 @@ static __always_inline __u64 cookie_of(void *ctx)
 	return cookie;
 }
 
+/* What the program of a link whose gate opens has seen of perfx_gates_turned. */
+struct gate_turn {
+	__u64 thread, ip;
+	__u64 turned;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct gate_turn);
+} perfx_gate_turns __weak SEC(".maps");
+
+/* Have the gates turned for this hit? The kernel calls the link that came last first: its gate
+ * opens. The gate of the old link closes by what that has seen, so that a hit during which the
+ * gates turn counts once. */
+static __noinline bool gates_turned(__u64 ip, bool opens)
+{
+	__u32 key = 0, turned = perfx_gates_turned;
+	__u64 thread = bpf_get_current_pid_tgid();
+	struct gate_turn *turn = bpf_map_lookup_elem(&perfx_gate_turns, &key);
+
+	if (!turn)
+		return turned;
+	if (opens)
+		*turn = (struct gate_turn){thread, ip, turned};
+	else if (turn->thread == thread && turn->ip == ip)
+		turned = turn->turned;
+	return turned;
+}
+
 /* Is all that belongs together attached? Then *index is the probe's. */
 static __always_inline bool gate_open(void *ctx, __u32 *index)
 {
@@ -357,7 +388,9 @@ static __always_inline bool gate_open(void *ctx, __u32 *index)
 	if ((__u32)number != gate)
 		return false;
 	number >>= 32;
-	return !number || (number == PERFX_GATE_OPENS) == perfx_gates_turned;
+	return !number ||
+	       (number == PERFX_GATE_OPENS) ==
+		       gates_turned(PT_REGS_IP((struct pt_regs *)ctx), number == PERFX_GATE_OPENS);
 }
 
 static __always_inline void count_hit(__u32 index)

@@ -907,12 +907,21 @@ void links__open_gate(struct links *links, uint32_t gate)
 	set_gate(links, gate, PERFX_GATE_OPENS);
 }
 
-void links__turn_gates(struct links *links)
+bool links__turn_gates(struct links *links)
 {
+	bool any_old = false;
+
 	for (size_t i = 0; i < links->count; i++)
-		if (links->kept[i].tag.old)
+		if (links->kept[i].tag.old) {
 			set_gate(links, links->kept[i].tag.gate, PERFX_GATE_CLOSES);
+			any_old = true;
+		}
 	__atomic_store_n(links->options.gates_turned, 1, __ATOMIC_SEQ_CST);
+	return any_old;
+}
+
+void links__end_turn(struct links *links)
+{
 	release(links, is_old, 0);
 	for (size_t i = 0; i < PERFX_MAX_GATES; i++)
 		if (links->options.gates[i] >> 32 == PERFX_GATE_OPENS)

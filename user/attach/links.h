@@ -108,8 +108,10 @@ uint32_t links__new_gate(struct links *links);
 /* From the next links__turn_gates on. */
 void links__open_gate(struct links *links, uint32_t gate);
 /* At one moment the gates open that are to be opened, and those of old links close
- * (links__age_file): each call is counted by the one or by the other. Releases the old links. */
-void links__turn_gates(struct links *links);
+ * (links__age_file): each call is counted by the one or by the other. Are there old links? Then
+ * hits that are under way have to end before links__end_turn, which releases them. */
+bool links__turn_gates(struct links *links);
+void links__end_turn(struct links *links);
 
 /* A process has ended: its links have no effect from now on, and are closed without waiting. */
 void links__release(struct links *links, uint32_t born);

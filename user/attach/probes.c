@@ -3,6 +3,7 @@
 
 #include "attach/links.h"
 #include "attach/probes_internal.h"
+#include "attach/tracer_internal.h"
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/message.h"
@@ -314,17 +315,21 @@ static uint32_t gate_of(struct probes *probes, struct opening opening)
 
 void probes__open(struct probes *probes)
 {
+	struct links *links = tracer__links(probes->tracer);
+
 	for (size_t i = 0; i < probes->openings_count; i++) {
 		const struct opening *opening = &probes->openings[i];
 		struct attachment *attachment = &probes->attachments[opening->module];
 
-		links__open_gate(tracer__links(probes->tracer), opening->gate);
+		links__open_gate(links, opening->gate);
 		/* new links that replace those for all processes do not make the file late */
 		if (opening->born || !attachment->opened_ns)
 			attachment->opened_ns = clock_monotonic_ns();
 	}
 	probes->openings_count = 0;
-	links__turn_gates(tracer__links(probes->tracer));
+	if (links__turn_gates(links))
+		tracer_wait_for_programs(probes->tracer);
+	links__end_turn(links);
 }
 
 uint64_t probes__opened_ns(const struct probes *probes, size_t module)
