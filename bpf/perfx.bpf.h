@@ -345,7 +345,8 @@ static __always_inline __u64 cookie_of(void *ctx)
 	return cookie;
 }
 
-/* What the program of a link whose gate opens has seen of perfx_gates_turned. */
+/* The program of a link whose gate opens notes here the value of perfx_gates_turned that it read,
+ * for the program of the old link at the same hit. */
 struct gate_turn {
 	__u64 thread, ip;
 	__u64 turned;
@@ -358,9 +359,9 @@ struct {
 	__type(value, struct gate_turn);
 } perfx_gate_turns __weak SEC(".maps");
 
-/* Have the gates turned for this hit? The kernel calls the link that came last first: its gate
- * opens. The gate of the old link closes by what that has seen, so that a hit during which the
- * gates turn counts once. */
+/* Have the gates turned for this hit? The kernel calls the newest link first, whose gate opens. The
+ * old link uses the value that the new one read, so that a hit during which the gates turn counts
+ * once. */
 static __noinline bool gates_turned(__u64 ip, bool opens)
 {
 	__u32 key = 0, turned = perfx_gates_turned;

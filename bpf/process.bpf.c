@@ -124,8 +124,8 @@ static __noinline __u64 percpu_sum(const struct percpu_counter *counter)
 #define MM_ANON_PAGES  1
 #define MM_SHMEM_PAGES 3
 
-/* Pointers in task_struct are read with a helper: for each that a program reads directly the
- * verifier goes through all types of the kernel by name, which takes it some 4 ms. */
+/* A helper reads the pointers in task_struct: for each direct read the verifier searches all types
+ * of the kernel by name, which takes 4 ms. */
 
 /* Before Linux 6.16 the memory is gone by now. */
 static __always_inline void set_memory(struct perfx_exit *record, struct task_struct *task)

@@ -165,7 +165,7 @@ struct profile_steps {
 	/* When the overhead budget reduced the first probe that phases and costs rest on; 0: it did
 	 * not. */
 	uint64_t times_until_ns, costs_until_ns;
-	uint64_t backward_until_ns; /* likewise: those that backward passes are timed by */
+	uint64_t backward_until_ns; /* likewise, of the probes that time backward passes */
 	/* Steps with known waits; off_cpu_ns: their sum, PROFILE_ABSENT: not measured. */
 	uint64_t waited_count, waited_ns, off_cpu_ns;
 	struct profile_step_cost cost;

@@ -64,7 +64,7 @@ struct links_options {
 	bool multi_pid;			       /* multi links can be of one process */
 	struct bpf_program *programs[TRACER_PROGRAMS];
 	uint64_t *gates;	/* the programs', by place; borrowed */
-	uint32_t *gates_turned; /* likewise: perfx_gates_turned */
+	uint32_t *gates_turned; /* the programs' perfx_gates_turned; borrowed */
 };
 
 struct links;

@@ -289,8 +289,8 @@ static void note_failed_write(struct flight *flight, int err)
 		msg_say("%s: %s", flight->recording->options->flight_path, output_error(err));
 }
 
-/* What is recorded before a file is asked for is in the file. The tracer may have lost its CPU
- * since it read the rings in this tick. */
+/* A file contains all records from before it was asked for. This tick may have read the rings
+ * earlier, as the tracer may have lost its CPU since. */
 static bool has_read_until_asked(struct flight *flight)
 {
 	struct reader *reader = flight->recording->reader;

@@ -330,14 +330,19 @@ static bool for_all_processes(const struct follow *follow, const struct batch *b
 	return true;
 }
 
+/* A process was attached. If it has ended meanwhile, the links may be on the pid's next owner. */
+static void release_if_ended(struct follow *follow, pid_t pid, uint32_t born)
+{
+	if (!is_same(follow, pid, born))
+		probes__release(follow->recording->probes, born);
+}
+
 static void attach_job(struct follow *follow, const struct batch *batch, const struct job *job)
 {
 	for (size_t i = 0; i < job->modules_count; i++)
 		probes__attach(follow->recording->probes, job->modules[i], job->born, job->task.pid,
 			       for_all_processes(follow, batch, job->modules[i]));
-	/* if it has ended meanwhile, the links may be on the pid's next owner */
-	if (!is_same(follow, job->task.pid, job->born))
-		probes__release(follow->recording->probes, job->born);
+	release_if_ended(follow, job->task.pid, job->born);
 }
 
 static void enqueue(struct follow *follow, const struct attach_task *task)
@@ -606,9 +611,7 @@ static void go_by_process(struct follow *follow, size_t module)
 		if (!process_maps(pids[i], follow->recording->plan, module))
 			continue;
 		probes__attach(probes, module, born, pids[i], false);
-		/* if it has ended meanwhile, the links may be on the pid's next owner */
-		if (!is_same(follow, pids[i], born))
-			probes__release(probes, born);
+		release_if_ended(follow, pids[i], born);
 	}
 	probes__open(probes);
 	skipped_add(

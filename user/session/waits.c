@@ -41,7 +41,7 @@ struct waits {
 	struct map64 named;	 /* by process, reason and object */
 	struct map64 holders;	 /* tids, by process and as that numbers them */
 	uint64_t claimed_count;	 /* of the sums, when new ones were named last */
-	uint64_t taken_count;	 /* likewise, when they were taken last */
+	uint64_t taken_count;	 /* of the sums, when they were taken last */
 	struct kept_maps maps[KEPT_MAPS];
 	struct pipe_users pipe_users; /* while names are found */
 	struct pack_buffer buffer;
