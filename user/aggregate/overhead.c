@@ -20,12 +20,11 @@ static double calibrated_cost(const struct aggregate *a, const struct profile_pr
 /* An estimated cost may exceed the time that there was: then next to nothing was the program's. */
 #define COST_SHARE_MAX 0.99
 
-/* busy: the share of the time in which it lasts longer for it. */
-static double slowdown_percent(double cost_ns, double cpu_ns, double busy)
+/* time_ns contains the cost. */
+static double slowdown_percent(double cost_ns, double time_ns)
 {
-	double share = cost_ns < cpu_ns * COST_SHARE_MAX ? cost_ns / cpu_ns : COST_SHARE_MAX;
+	double share = cost_ns < time_ns * COST_SHARE_MAX ? cost_ns / time_ns : COST_SHARE_MAX;
 
-	share *= busy;
 	return 100 * share / (1 - share);
 }
 
@@ -57,8 +56,7 @@ static double slowdown_of_all(const struct profile *p, double cost_ns)
 	}
 	if (!cpu_ns)
 		return -1;
-	return slowdown_percent(cost_ns, (double)cpu_ns,
-				wall_ns ? capped_share(cpu_ns, (double)wall_ns) : 1);
+	return slowdown_percent(cost_ns, (double)(cpu_ns > wall_ns ? cpu_ns : wall_ns));
 }
 
 /* The first of them where no hits were counted by process. */
@@ -96,38 +94,39 @@ static double displaced_ns(const struct profile *p, const struct profile_process
 	       capped_share(process->cpu_ns, cpus_ns);
 }
 
-/* The share of its time in which a process wants a CPU, at most: as if its threads took turns. What
- * it does once in a while may take half as long again, and it is no slower for that. */
-static double busy_share(const struct profile_process *process)
+/* The share of its time in which a thread did not wait for a CPU; 1: not known. */
+static double served_share(const struct profile_thread *thread)
 {
-	uint64_t wall_ns = profile_wall_ns(process), busy_ns = process->cpu_ns;
-
-	if (!wall_ns || busy_ns == PROFILE_ABSENT)
+	if (!thread || !thread->wall_ns || thread->wall_ns == PROFILE_ABSENT ||
+	    thread->runnable_ns >= thread->wall_ns)
 		return 1;
-	for (size_t i = 0; i < process->threads_count; i++)
-		if (process->threads[i].runnable_ns != PROFILE_ABSENT)
-			busy_ns = add_capped(busy_ns, process->threads[i].runnable_ns);
-	return capped_share(busy_ns, (double)wall_ns);
+	return 1 - (double)thread->runnable_ns / (double)thread->wall_ns;
 }
 
-/* A pool's threads that spin while they wait for the one that is hit are as slow as that one, and
- * would make its slowdown look small. */
+/*
+ * A thread takes longer by the cost of its hits, whatever else it does: computes, or waits for
+ * others that are no slower. Where the process's threads take turns, it takes longer by the cost of
+ * all of them. The time that it waits for a CPU grows with the cost, and is no base for it.
+ */
 static double slowdown_of_most_hit(const struct profile *p)
 {
 	const struct profile_process *most = most_hit_process(p);
 	const struct profile_thread *thread;
-	double hits_count = 0, busy;
+	double hits_count = 0, served_ns, cpu_ns, thread_ns, process_ns;
 
 	for (size_t i = 0; i < p->processes_count; i++)
 		hits_count += (double)p->processes[i].seen_hits_count;
 	thread = most ? most_hit_thread(most) : NULL;
-	if (!(hits_count > 0) || !thread || !thread->hits_count || !thread->on_cpu_ns ||
-	    thread->on_cpu_ns == PROFILE_ABSENT)
+	if (!(hits_count > 0) || !thread || !thread->hits_count || !thread->wall_ns ||
+	    thread->wall_ns == PROFILE_ABSENT)
 		return -1;
-	busy = busy_share(most);
-	return slowdown_percent(p->overhead_ns * (double)thread->hits_count / hits_count,
-				(double)thread->on_cpu_ns, busy) +
-	       100 * busy * displaced_ns(p, most) / (double)thread->on_cpu_ns;
+	served_ns = served_share(thread) * (double)thread->wall_ns;
+	cpu_ns = most->cpu_ns == PROFILE_ABSENT ? 0 : (double)most->cpu_ns;
+	thread_ns = p->overhead_ns * (double)thread->hits_count / hits_count;
+	process_ns = p->overhead_ns * (double)most->seen_hits_count / hits_count;
+	return fmax(slowdown_percent(thread_ns, served_ns),
+		    slowdown_percent(process_ns, fmax(cpu_ns, served_ns))) +
+	       100 * displaced_ns(p, most) / served_ns;
 }
 
 /* Samples and the scheduler's tracepoints are of all threads. */
@@ -186,17 +185,8 @@ static bool is_better(const struct perfx_unprobed_steps *candidate,
 	return candidate->steps_count > best->steps_count;
 }
 
-/* The share of its time in which a thread did not wait for a CPU; 1: not known. */
-static double served_share(const struct profile_thread *thread)
-{
-	if (!thread || !thread->wall_ns || thread->wall_ns == PROFILE_ABSENT ||
-	    thread->runnable_ns >= thread->wall_ns)
-		return 1;
-	return 1 - (double)thread->runnable_ns / (double)thread->wall_ns;
-}
-
-/* The same of its process's children: where it waits for one (a data loader's worker), it waits for
- * that one's CPU. The least of them. */
+/* served_share of a process's children: where it waits for one (a data loader's worker), it waits
+ * for that one's CPU. The least of them. */
 static double served_share_of_children(const struct profile *p, const struct profile_process *of)
 {
 	double least = 1;
