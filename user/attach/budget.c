@@ -408,7 +408,6 @@ static void refresh(struct probes *probes, size_t module)
 
 void probes__apply_reductions(struct probes *probes)
 {
-	struct links *links = tracer__links(probes->tracer);
 	bool any = false;
 
 	for (size_t i = 0; i < probes->attachments_capacity; i++) {
@@ -418,10 +417,8 @@ void probes__apply_reductions(struct probes *probes)
 		probes->attachments[i].outdated = false;
 		any = true;
 	}
-	if (any) {
+	if (any)
 		probes__open(probes);
-		links__wait(links);
-	}
 	for (size_t i = 0; i < probes->placed_count; i++)
 		say(probes, i);
 }
@@ -466,11 +463,13 @@ static void detach_group(struct probes *probes, uint32_t group)
 	}
 }
 
-/* Attaches a group's allocation probes wherever their files are attached already. */
+/* Attaches a group's allocation probes wherever their files are attached already. Earlier links of
+ * the group are gone before, so that no allocation is counted by both. */
 static void attach_group(struct probes *probes, uint32_t group)
 {
 	const struct plan *plan = probes->plan;
 
+	links__wait(tracer__links(probes->tracer));
 	for (size_t i = 0; i < probes->placed_count; i++)
 		if (plan->functions[i].role == PLAN_ALLOC_PROBE &&
 		    alloc_group(&plan->functions[i]) == group)
@@ -499,7 +498,7 @@ void probes__want_alloc(struct probes *probes, enum perfx_domain domain, bool al
 
 void probes__sample_alloc(struct probes *probes, enum perfx_domain domain, bool sampled)
 {
-	probes->hit_costs.sampled[domain] = sampled;
+	hit_costs_sample(&probes->hit_costs, domain, sampled);
 }
 
 struct alloc_probe_cost probes__alloc_cost(const struct probes *probes, enum perfx_domain domain)

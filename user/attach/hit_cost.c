@@ -492,6 +492,15 @@ void hit_costs_forget(struct hit_costs *costs, struct tracer *tracer)
 	costs->forgotten = true;
 }
 
+void hit_costs_sample(struct hit_costs *costs, enum perfx_domain domain, bool sampled)
+{
+	costs->sampled[domain] = sampled;
+	for (enum tracer_program i = PROGRAM_MEMORY_HIT; i <= PROGRAM_MEMORY_SESSION; i++) {
+		costs->accounts[i] = (struct run_accounts){0};
+		costs->run_times.ns[i] = 0;
+	}
+}
+
 /* A hit slows the program down by more than it takes itself: it cools the caches and the
  * processor's predictors. Measured on small PyTorch trainers, traced and untraced ones in turns on
  * a busy machine: 1.3 to 1.45. */

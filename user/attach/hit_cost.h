@@ -120,6 +120,8 @@ void hit_costs_watch(struct hit_costs *costs, struct tracer *tracer);
 /* What programs did so far is no measure of what they will do: their run times are forgotten, and
  * measured anew within a few ticks. */
 void hit_costs_forget(struct hit_costs *costs, struct tracer *tracer);
+/* A domain's level has changed, and with it what the programs of all domains take. */
+void hit_costs_sample(struct hit_costs *costs, enum perfx_domain domain, bool sampled);
 /* As calibration_entry_ns and calibration_exit_ns, as far as is known now. */
 double hit_costs_entry_ns(const struct hit_costs *costs, const struct plan_function *function,
 			  enum site_kind entry, enum perfx_return ret);

@@ -842,7 +842,7 @@ void links__wait(struct links *links)
 
 void links__detach_group(struct links *links, uint32_t group)
 {
-	detach(links, of_group, group);
+	release(links, of_group, group);
 }
 
 static bool is_below(const struct link_tag *tag, uint32_t group)
