@@ -98,7 +98,7 @@ static double slowdown(struct simulated program, double seconds)
 		spent_ns += tick_ns;
 		pace_add(&pace, kept, (uint64_t)(50 * MS), used_ns, tick_ns);
 		kept = exp(-0.05);
-		allowed_ns = pace_allowed_ns(&pace);
+		allowed_ns = pace_allowed_ns(&pace, seconds * 1e9 - ns);
 		expense = budget_choose(&expenses, allowed_ns,
 					(struct budget_least){{0, 0, 0, 0, 0.04 * used_ns}});
 		if (!expense || allowed_ns == HUGE_VAL)
@@ -155,23 +155,27 @@ Test(budget, no_cost_is_more_than_the_cpu_time)
 	pace_add(&pace, 0, (uint64_t)(250 * MS), 100 * MS, 500 * MS);
 	pace_add(&all, 0, (uint64_t)(250 * MS), 100 * MS, 100 * MS);
 	cr_expect_float_eq(pace.credit_ns, all.credit_ns, 1);
-	cr_expect_float_eq(pace_allowed_ns(&pace), pace_allowed_ns(&all), 1);
+	cr_expect_float_eq(pace_allowed_ns(&pace, 10e9), pace_allowed_ns(&all, 10e9), 1);
 }
 
-/* A burst at the beginning is paid back, and so is none that comes later. */
+/* A burst at the beginning is paid back over the rest of the recording, and one that comes later is
+ * paid from what was saved. */
 Test(budget, credit)
 {
 	struct pace pace;
 
 	pace_begin(&pace, 5);
-	cr_expect_eq(pace_allowed_ns(&pace), HUGE_VAL);
+	cr_expect_eq(pace_allowed_ns(&pace, 10e9), HUGE_VAL);
 	pace_add(&pace, 0, (uint64_t)(50 * MS), 50 * MS, 9 * MS);
-	cr_expect_eq(pace_allowed_ns(&pace), HUGE_VAL, "from the first credit");
-	pace_add(&pace, 1, (uint64_t)(50 * MS), 50 * MS, 9 * MS);
-	cr_expect_lt(pace_allowed_ns(&pace), 0.9 * 100 * MS * 5 / 105);
-	cr_expect_geq(pace_allowed_ns(&pace), 0.6 * 100 * MS * 5 / 105);
+	cr_expect_eq(pace_allowed_ns(&pace, 10e9), HUGE_VAL, "from the advance");
+	pace_add(&pace, 1, (uint64_t)(50 * MS), 50 * MS, 45 * MS);
+	/* of 100 ms: 4.31 are aimed at, and 49.69 of debt are paid back */
+	cr_expect_float_eq(pace_allowed_ns(&pace, 10e9), (4.3062 - 0.4969) * MS, 100);
+	cr_expect_float_eq(pace_allowed_ns(&pace, HUGE_VAL), (4.3062 - 0.4969) * MS, 100);
+	cr_expect_float_eq(pace_allowed_ns(&pace, 4e9), (4.3062 - 1.2424) * MS, 100);
+	cr_expect_float_eq(pace_allowed_ns(&pace, 0), 4.3062 / 2 * MS, 100, "half of it stays");
 	for (int i = 0; i < 100; i++)
 		pace_add(&pace, 0.9, (uint64_t)(50 * MS), 50 * MS, 0);
 	pace_add(&pace, 0.9, (uint64_t)(50 * MS), 50 * MS, 50 * MS);
-	cr_expect_eq(pace_allowed_ns(&pace), HUGE_VAL, "from what was saved");
+	cr_expect_eq(pace_allowed_ns(&pace, 10e9), HUGE_VAL, "from what was saved");
 }

@@ -10,6 +10,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -601,18 +602,19 @@ uint64_t process_cpu_ns(pid_t pid)
 	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-uint64_t thread_cpu_ns(pid_t pid, pid_t tid)
+bool thread_cpu_times(pid_t pid, pid_t tid, struct cpu_times *times)
 {
-	unsigned long long on_cpu_ns, slices;
+	unsigned long long slices = 0;
 	char name[64], *text;
 	int fields;
 
 	snprintf(name, sizeof(name), "task/%d/schedstat", (int)tid);
 	if (proc_read_pid(pid, name, &text, 0) < 0)
-		return UINT64_MAX;
-	fields = sscanf(text, "%llu %*u %llu", &on_cpu_ns, &slices);
+		return false;
+	fields = sscanf(text, "%" SCNu64 " %" SCNu64 " %llu", &times->on_cpu_ns,
+			&times->runnable_ns, &slices);
 	free(text);
-	return fields == 2 && slices ? on_cpu_ns : UINT64_MAX;
+	return fields == 3 && slices;
 }
 
 /* "on-cpu-ns runnable-ns slices"; "0 0 0" where the kernel does not keep them, and for a thread

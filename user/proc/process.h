@@ -103,7 +103,12 @@ int process_usage(pid_t pid, struct process_usage *usage);
 
 /* CPU time so far; UINT64_MAX: not known. */
 uint64_t process_cpu_ns(pid_t pid);
-uint64_t thread_cpu_ns(pid_t pid, pid_t tid);
+
+/* Of a thread, so far: on a CPU, and waiting for one. */
+struct cpu_times {
+	uint64_t on_cpu_ns, runnable_ns;
+};
+bool thread_cpu_times(pid_t pid, pid_t tid, struct cpu_times *times);
 
 /* One thread's time: /proc/PID/task/TID/schedstat. Blocked = wall - on CPU - runnable. */
 struct thread_usage {

@@ -43,15 +43,20 @@
  * delays nothing, and to reduce it would leave nothing to report. */
 #define BUSY_SHARE_MIN 0.2
 
-/* Credit, in CPU time of the program whose allowance it is: of a recording that begins, and the
- * most that a program can save for a burst. The first is paid back from the part of the limit that
- * is not spent otherwise. Debt is paid back within that time, or more
- * slowly where less than a share of the limit would be left: what is removed does not come back. */
-#define FIRST_CREDIT_NS 200000000.0
-#define MOST_CREDIT_NS	4000000000.0
-#define PAYBACK_NS	4000000000.0
-#define SPENT_SHARE	0.9
-#define PAYBACK_SHARE	0.7
+/* The share of the limit that is aimed at: reductions come late, and end a little above it. */
+#define AIM 0.9
+
+/* Credit, in CPU time of the program whose allowance it is: an advance on the recording's first
+ * time, and the most that a program can save for a burst. */
+#define ADVANCE_NS     200000000.0
+#define MOST_CREDIT_NS 4000000000.0
+
+/* Debt is paid back within this time at least, and at most where the recording has no known end;
+ * and not from more than this share of the limit. What is removed does not come back, so a short
+ * recording that began with a burst is not left without probes. */
+#define PAYBACK_MIN_NS 2000000000.0
+#define PAYBACK_MAX_NS 10000000000.0
+#define PAYBACK_SHARE  0.5
 
 struct budget {
 	struct recording *recording;
@@ -64,16 +69,18 @@ struct budget {
 	unsigned samples_halved;
 };
 
-/* The cost that the limit allows in this time, which contains the cost. */
+/* The cost that is allowed in this time, which contains the cost. */
 static double allowance_ns(const struct pace *pace, double busy_ns)
 {
-	return busy_ns * pace->limit_percent / (100 + pace->limit_percent);
+	double percent = AIM * pace->limit_percent;
+
+	return busy_ns * percent / (100 + percent);
 }
 
 void pace_begin(struct pace *pace, double limit_percent)
 {
 	*pace = (struct pace){.limit_percent = limit_percent};
-	pace->credit_ns = allowance_ns(pace, FIRST_CREDIT_NS);
+	pace->credit_ns = 0;
 }
 
 void pace_add(struct pace *pace, double kept, uint64_t wall_ns, double busy_ns, double spent_ns)
@@ -85,7 +92,7 @@ void pace_add(struct pace *pace, double kept, uint64_t wall_ns, double busy_ns, 
 	pace->wall_ns = kept * pace->wall_ns + (double)wall_ns;
 	pace->busy_ns = kept * pace->busy_ns + busy_ns;
 	pace->spent_ns = kept * pace->spent_ns + spent_ns;
-	pace->credit_ns += SPENT_SHARE * allowance_ns(pace, counted_ns) - cpu_ns;
+	pace->credit_ns += allowance_ns(pace, counted_ns) - cpu_ns;
 	pace->credit_ns = fmin(pace->credit_ns, allowance_ns(pace, MOST_CREDIT_NS));
 }
 
@@ -94,17 +101,15 @@ double pace_busy_ns(const struct pace *pace)
 	return fmax(pace->busy_ns, BUSY_SHARE_MIN * pace->wall_ns);
 }
 
-/* Less a part of the debt. */
-double pace_allowed_ns(const struct pace *pace)
+double pace_allowed_ns(const struct pace *pace, double rest_ns)
 {
-	double busy_ns = pace_busy_ns(pace);
-	double least_ns = allowance_ns(pace, BUSY_SHARE_MIN * pace->wall_ns);
-	double allowed_ns = SPENT_SHARE * allowance_ns(pace, busy_ns);
+	double allowed_ns = allowance_ns(pace, pace_busy_ns(pace));
+	double payback_ns = fmin(fmax(rest_ns, PAYBACK_MIN_NS), PAYBACK_MAX_NS);
 
-	if (pace->credit_ns >= 0)
+	if (pace->credit_ns + allowance_ns(pace, ADVANCE_NS) >= 0)
 		return HUGE_VAL;
-	return fmax(fmax(PAYBACK_SHARE * allowed_ns, least_ns),
-		    allowed_ns + pace->credit_ns * busy_ns / PAYBACK_NS);
+	return fmax(PAYBACK_SHARE * allowed_ns,
+		    allowed_ns + pace->credit_ns * pace->wall_ns / payback_ns);
 }
 
 static void look_at_background(struct budget *budget, double kept)
@@ -246,6 +251,13 @@ static void look(struct budget *budget, uint64_t now_ns)
 		 expenses_of(budget).all_ns - kept * budget->pace.spent_ns);
 }
 
+static double rest_ns(const struct recording *recording)
+{
+	return recording->end_ns == UINT64_MAX
+		       ? HUGE_VAL
+		       : (double)recording->end_ns - (double)recording->now_ns;
+}
+
 static void tick(struct recording *recording)
 {
 	uint64_t now_ns = recording->now_ns;
@@ -260,7 +272,7 @@ static void tick(struct recording *recording)
 		return;
 	look(budget, now_ns);
 	budget->next_look_ns = now_ns + (is_early ? EARLY_LOOKS_NS : LOOKS_NS);
-	allowed_ns = pace_allowed_ns(&budget->pace);
+	allowed_ns = pace_allowed_ns(&budget->pace, rest_ns(recording));
 	reduced =
 		allowed_ns < HUGE_VAL ? reduce_to_limit(budget, allowed_ns) : reduce_frees(budget);
 	if (!reduced)

@@ -27,9 +27,10 @@
 #define BUDGET_PERCENT 5.0
 
 /*
- * What a budget allows. The window is the time since the probes changed last, or the last second.
- * Credit is the cost that is allowed for all of the recording so far, less what it was: a short
- * burst is paid from it, debt is paid back.
+ * What a budget allows: the limit, for the recording as a whole. The window is the time since the
+ * probes changed last, or the last second. Credit is the cost that the limit allows for the
+ * recording so far, less what was spent: a short burst is paid from it. Debt is paid back over the
+ * rest of the recording, so that the cost of all of it is within the limit.
  */
 struct pace {
 	double limit_percent;
@@ -44,8 +45,9 @@ void pace_add(struct pace *pace, double kept, uint64_t wall_ns, double busy_ns, 
 /* The program's CPU time in the window, of which the limit is a share: that of a program that
  * hardly runs is not counted in nanoseconds. */
 double pace_busy_ns(const struct pace *pace);
-/* The cost that is allowed in the window; HUGE_VAL: there is credit. */
-double pace_allowed_ns(const struct pace *pace);
+/* The cost that is allowed in the window; HUGE_VAL: there is credit. rest_ns: how long the
+ * recording will go on, HUGE_VAL: not known. */
+double pace_allowed_ns(const struct pace *pace, double rest_ns);
 
 /* What is cheaper than this is not reduced. */
 struct budget_least {

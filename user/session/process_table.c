@@ -102,55 +102,48 @@ static struct process *find(const struct process_table *table, uint32_t process)
 	return NULL;
 }
 
-/* CPU time since the last look, of which it is noted for the next one. */
-static uint64_t used_ns(const struct busy_look *last, struct busy_look *now, pid_t pid, pid_t tid,
-			uint64_t cpu_ns)
+/* The times since the last look; those now are noted for the next one. */
+static struct cpu_times times_since(const struct busy_look *last, struct busy_look *now, pid_t pid,
+				    pid_t tid, struct cpu_times times)
 {
-	size_t i = 0;
+	const struct busy_thread *thread = last->list, *end = last->list + last->count;
 
-	if (now->count < BUSY_THREADS_MAX) {
-		now->list[now->count].pid = pid;
-		now->list[now->count].tid = tid;
-		now->list[now->count++].cpu_ns = cpu_ns;
-	}
-	while (i < last->count && (last->list[i].pid != pid || last->list[i].tid != tid))
-		i++;
-	return i < last->count && cpu_ns > last->list[i].cpu_ns ? cpu_ns - last->list[i].cpu_ns : 0;
+	if (now->count < BUSY_THREADS_MAX)
+		now->list[now->count++] = (struct busy_thread){pid, tid, times};
+	while (thread < end && (thread->pid != pid || thread->tid != tid))
+		thread++;
+	if (thread == end || times.on_cpu_ns < thread->times.on_cpu_ns)
+		return (struct cpu_times){0};
+	return (struct cpu_times){times.on_cpu_ns - thread->times.on_cpu_ns,
+				  times.runnable_ns - thread->times.runnable_ns};
 }
 
-/* All threads together; a share of the elapsed time that is more than one CPU says nothing about
- * the thread that is hit. */
-static uint64_t process_used_ns(const struct busy_look *last, struct busy_look *now, pid_t pid,
+/* A process with too many threads, or without their times, as a whole. */
+static uint64_t process_busy_ns(const struct busy_look *last, struct busy_look *now, pid_t pid,
 				uint64_t elapsed_ns)
 {
-	uint64_t ns, cpu_ns = process_cpu_ns(pid);
-
-	if (cpu_ns == UINT64_MAX)
-		return 0;
-	ns = used_ns(last, now, pid, 0, cpu_ns);
-	return ns < elapsed_ns ? ns : elapsed_ns;
-}
-
-static uint64_t busiest_used_ns(const struct busy_look *last, struct busy_look *now, pid_t pid,
-				uint64_t elapsed_ns)
-{
-	uint64_t most_ns = 0;
+	struct cpu_times times, since, busiest = {0};
+	uint64_t sum_ns = 0, most_ns;
 	pid_t *tids;
 	ssize_t count = process_threads(pid, &tids);
 	bool is_known = false;
 
 	for (ssize_t i = 0; count <= (ssize_t)(BUSY_THREADS_MAX - now->count) && i < count; i++) {
-		uint64_t ns, cpu_ns = thread_cpu_ns(pid, tids[i]);
-
-		if (cpu_ns == UINT64_MAX)
+		if (!thread_cpu_times(pid, tids[i], &times))
 			continue;
-		ns = used_ns(last, now, pid, tids[i], cpu_ns);
-		most_ns = ns > most_ns ? ns : most_ns;
+		since = times_since(last, now, pid, tids[i], times);
+		sum_ns += since.on_cpu_ns;
+		busiest = since.on_cpu_ns > busiest.on_cpu_ns ? since : busiest;
 		is_known = true;
 	}
 	if (count >= 0)
 		free(tids);
-	return is_known ? most_ns : process_used_ns(last, now, pid, elapsed_ns);
+	times = (struct cpu_times){.on_cpu_ns = process_cpu_ns(pid)};
+	if (!is_known && times.on_cpu_ns != UINT64_MAX)
+		sum_ns = times_since(last, now, pid, 0, times).on_cpu_ns;
+	most_ns = elapsed_ns > busiest.runnable_ns ? elapsed_ns - busiest.runnable_ns : 0;
+	most_ns = most_ns > busiest.on_cpu_ns ? most_ns : busiest.on_cpu_ns;
+	return sum_ns < most_ns ? sum_ns : most_ns;
 }
 
 uint64_t process_table__busy_ns(const struct process_table *table, struct busy_look *last,
@@ -161,7 +154,7 @@ uint64_t process_table__busy_ns(const struct process_table *table, struct busy_l
 
 	now.count = 0;
 	for (size_t i = 0; i < table->count && now.count < BUSY_THREADS_MAX; i++)
-		busy_ns += busiest_used_ns(last, &now, table->pids[i], elapsed_ns);
+		busy_ns += process_busy_ns(last, &now, table->pids[i], elapsed_ns);
 	*last = now;
 	return busy_ns;
 }

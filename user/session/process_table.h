@@ -9,6 +9,7 @@
 
 #include "attach/tracer.h"
 #include "decode/pack.h"
+#include "proc/process.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,16 +44,17 @@ void process_table__sample(struct process_table *table, bool whole);
 
 /* CPU time of threads, or of processes with more threads than are read, at the last look. */
 struct busy_look {
-	struct {
+	struct busy_thread {
 		pid_t pid, tid; /* tid 0: the process */
-		uint64_t cpu_ns;
+		struct cpu_times times;
 	} list[BUSY_THREADS_MAX];
 	size_t count;
 };
 
-/* The CPU time of the traced processes since the last look, each as one thread: that of its busiest
- * one. Hits are those of one thread most of the time, and others that spin meanwhile are none the
- * faster for it. */
+/* The time since the last look in which the traced processes had a CPU, each process as one thread:
+ * the CPU time of all its threads, but no more than has passed while the busiest one did not wait
+ * for a CPU. Hits are those of one thread at a time, and threads that spin meanwhile do not make
+ * them cheaper. */
 uint64_t process_table__busy_ns(const struct process_table *table, struct busy_look *last,
 				uint64_t elapsed_ns);
 
