@@ -596,6 +596,45 @@ Test(account, a_pool_that_works_has_threads_without_a_task)
 	}
 }
 
+#define PACKAGES "/home/me/venv/lib/python3.11/site-packages/"
+#define WORKERS_LOOP 44
+#define IN_WORKER    python_frame(0x7f0000008000, 114)
+#define IN_PIPE      python_frame(0x7f0000009000, 200)
+#define IN_CALL	     python_frame(0x7f000000a000, 3)
+
+/* A pool's worker that waits for a task is idle; one that waits so in its task lacks input. */
+Test(account, a_process_of_a_pool_without_a_task)
+{
+	static const struct {
+		const char *file, *function;
+	} loops[] = {
+		{"/usr/lib/python3.11/multiprocessing/pool.py", "worker"},
+		{"/usr/lib/python3.11/concurrent/futures/process.py", "_process_worker"},
+		{PACKAGES "joblib/externals/loky/process_executor.py", "_process_worker"},
+	};
+
+	for (size_t i = 0; i < 2 * sizeof(loops) / sizeof(loops[0]); i++) {
+		bool in_task = i % 2;
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		stream_stack(&s, 1, WORKERS_LOOP, PERFX_STACK_PC, 0x2000, IN_PIPE,
+			     in_task ? IN_CALL : IN_WORKER, IN_WORKER);
+		stream_python_frame(&s, 1, IN_PIPE, "Connection._recv",
+				    "/usr/lib/python3.11/multiprocessing/connection.py", 379);
+		stream_python_frame(&s, 1, IN_CALL, "featurize", "/home/me/train.py", 3);
+		stream_python_frame(&s, 1, IN_WORKER, loops[i / 2].function, loops[i / 2].file,
+				    114);
+		wait_once(&s, MAIN, PERFX_WAIT_READ, 7, WORKERS_LOOP, 4000);
+		report = end_of_pool(&s, 0);
+		cr_expect_eq(find(&report, "InputWait") != NULL, in_task, "case %zu", i);
+		expect_ms(account_of_thread(account_of(&report), MAIN),
+			  in_task ? ACCOUNT_INPUT : ACCOUNT_OTHER, 4000);
+		forget(&report);
+	}
+}
+
 /* They do nothing: it sleeps. */
 Test(account, a_sleep_without_working_threads_is_none)
 {
@@ -725,8 +764,6 @@ Test(account, the_code_of_a_command_is_the_programs_own)
 		forget(&report);
 	}
 }
-
-#define PACKAGES "/home/me/venv/lib/python3.11/site-packages/"
 
 /* Started by -m or by its entry point, a package is the program: its own lines are no library's. */
 Test(account, a_package_that_is_the_program)

@@ -231,6 +231,36 @@ static bool is_pool_thread(const struct profile_frame *frame)
 	       !fnmatch("*/concurrent/futures/thread.py", frame->file, 0);
 }
 
+/* Python's pools of processes have their workers' loops there. */
+static bool is_worker_loop(const struct profile_frame *frame)
+{
+	return (!fnmatch("*/multiprocessing/pool.py", frame->file, 0) &&
+		!strcmp(frame->function, "worker")) ||
+	       (!fnmatch("*/process*.py", frame->file, 0) &&
+		!strcmp(frame->function, "_process_worker"));
+}
+
+/* A pipe, a queue or a lock of multiprocessing. */
+static bool is_between_processes(const struct profile_frame *frame)
+{
+	static const char *const files[] = {"connection.py", "queues.py", "synchronize.py",
+					    "selectors.py", NULL};
+
+	return text_is_one_of(base_name(frame->file), files);
+}
+
+/* A pool's worker without a task: idle by right, as the threads of a pool. */
+static bool awaits_task(const struct profile_stack *stack)
+{
+	for (size_t i = 0; stack && i < stack->frames_count; i++) {
+		const struct profile_frame *frame = stack->frames[i];
+
+		if (frame->language == PERFX_LANGUAGE_PYTHON && !is_between_processes(frame))
+			return is_worker_loop(frame);
+	}
+	return false;
+}
+
 static bool innermost_python_is(const struct profile_stack *stack,
 				bool (*is)(const struct profile_frame *frame))
 {
@@ -273,6 +303,8 @@ static enum account_class class_of_futex(const struct profile_activity *wait)
 		return ACCOUNT_LOCK;
 	if (stack_puts_into_queue(stack))
 		return ACCOUNT_OUTPUT;
+	if (strstr(wait->object_name, "(shared memory)") && awaits_task(stack))
+		return ACCOUNT_OTHER;
 	if (stack_reads_input(stack) || stack_has(stack, is_threads_queue))
 		return ACCOUNT_INPUT;
 	if (is_shared_lock(wait, python))
@@ -350,9 +382,11 @@ enum account_class wait_class(const struct profile_activity *wait)
 {
 	switch (wait->reason) {
 	case PERFX_WAIT_READ:
+		if (awaits_task(wait->stack))
+			return ACCOUNT_OTHER;
 		return begins_with(wait->object_name, "timerfd") ? ACCOUNT_SLEEP : ACCOUNT_INPUT;
 	case PERFX_WAIT_POLL:
-		return ACCOUNT_INPUT;
+		return awaits_task(wait->stack) ? ACCOUNT_OTHER : ACCOUNT_INPUT;
 	case PERFX_WAIT_EPOLL:
 		/* asyncio and other event loops sleep so */
 		return wait_is_for_own_events(wait) ? ACCOUNT_SLEEP : ACCOUNT_INPUT;

@@ -12,17 +12,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct place thread_place(const struct profile_process *process, uint32_t tid)
+static struct place running_place(const struct profile_process *process, uint32_t tid, bool others)
 {
 	struct lines lines = {0};
 
 	for (size_t i = 0; i < process->samples.count; i++) {
 		const struct profile_activity *sample = &process->samples.list[i];
 
-		if (sample->tid == tid && sample->state != PERFX_SAMPLE_WAITING)
+		if ((sample->tid == tid) != others && sample->state != PERFX_SAMPLE_WAITING)
 			lines_add(&lines, stack_place(sample->stack), sample->ns);
 	}
 	return lines_lead(&lines);
+}
+
+struct place thread_place(const struct profile_process *process, uint32_t tid)
+{
+	return running_place(process, tid, false);
+}
+
+struct place other_threads_place(const struct profile_process *process, uint32_t tid)
+{
+	return running_place(process, tid, true);
 }
 
 /* While it is written. */

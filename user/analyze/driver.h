@@ -73,5 +73,7 @@ int sampled_python(struct sampled *sampled, const struct profile *profile,
 		   const struct profile_process *process, uint32_t but_tid);
 /* The same of one thread, in whatever it runs on a CPU. */
 struct place thread_place(const struct profile_process *process, uint32_t tid);
+/* Of all threads but one. */
+struct place other_threads_place(const struct profile_process *process, uint32_t tid);
 
 #endif

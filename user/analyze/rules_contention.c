@@ -53,11 +53,15 @@ struct shortage {
 	double lost_ns; /* of the driver's time */
 };
 
+static bool is_of_job(const struct rules_ctx *ctx, const struct profile_process *process)
+{
+	return profile_is_same_job(ctx->profile, process, ctx->process);
+}
+
 /* Ranks, or workers of one kind: processes of one job and name. */
 static bool is_peer(const struct rules_ctx *ctx, const struct profile_process *process)
 {
-	return !strcmp(process->comm, ctx->process->comm) &&
-	       profile_is_same_job(ctx->profile, process, ctx->process);
+	return !strcmp(process->comm, ctx->process->comm) && is_of_job(ctx, process);
 }
 
 static void add_cpu_holder(struct cpu_holders *holders, const struct profile_rival *rival)
@@ -107,7 +111,7 @@ uint64_t rules_others_cpu_ns(const struct rules_ctx *ctx)
 	for (size_t i = 0; i < ctx->profile->processes_count && used_ns != PROFILE_ABSENT; i++) {
 		const struct profile_process *process = &ctx->profile->processes[i];
 
-		if (!is_peer(ctx, process) && process->cpu_ns != PROFILE_ABSENT)
+		if (!is_of_job(ctx, process) && process->cpu_ns != PROFILE_ABSENT)
 			used_ns += process->cpu_ns;
 	}
 	return used_ns;
@@ -119,7 +123,7 @@ static double share_by_cpu_time(const struct rules_ctx *ctx, const struct shorta
 	double used = (double)shortage->others_ns + (double)shortage->steal_ns, waited = 0;
 
 	for (size_t i = 0; i < ctx->profile->processes_count; i++)
-		if (is_peer(ctx, &ctx->profile->processes[i]))
+		if (is_of_job(ctx, &ctx->profile->processes[i]))
 			waited += (double)sum_threads(&ctx->profile->processes[i]).runnable_ns;
 	return waited > 0 ? fmin(used / waited, 1) : 0;
 }
@@ -376,26 +380,14 @@ static void add_spinning(struct text *text, const struct thread_pool *pool)
 	text_add(text, " of their CPU time");
 }
 
-/* "; beside its main thread runs most Convoy.update (train.py:258)": of threads that are no pool */
-static void add_busiest_thread(struct text *text, const struct rules_ctx *ctx)
+/* "; its other threads run mostly Convoy.update (train.py:258)": threads that are no pool */
+static void add_other_threads(struct text *text, const struct rules_ctx *ctx)
 {
-	const struct profile_thread *busiest = NULL;
-	struct place place;
+	struct place place = other_threads_place(ctx->process, ctx->driver->tid);
 
-	for (size_t i = 0; i < ctx->process->threads_count; i++) {
-		const struct profile_thread *thread = &ctx->process->threads[i];
-
-		if (thread->tid == ctx->driver->tid || thread->on_cpu_ns == PROFILE_ABSENT)
-			continue;
-		if (!busiest || thread->on_cpu_ns > busiest->on_cpu_ns)
-			busiest = thread;
-	}
-	if (!busiest)
-		return;
-	place = thread_place(ctx->process, busiest->tid);
 	if (!place.frame)
 		return;
-	text_add(text, "; the busiest of its other threads runs mostly ");
+	text_add(text, "; its other threads run mostly ");
 	location_place(text, place.frame);
 }
 
@@ -583,7 +575,7 @@ static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage
 	add_waiting(&note.evidence, ctx, shortage);
 	add_spinning(&note.evidence, &shortage->pool);
 	if (!threads && shortage->culprit == PROFILE_RIVAL_OWN)
-		add_busiest_thread(&note.evidence, ctx);
+		add_other_threads(&note.evidence, ctx);
 	text_printf(&note.threshold,
 		    "waiting for at least %g %% of runnable time and %g %% of the recording",
 		    ctx->thresholds->cpu_contention_runnable * 100,

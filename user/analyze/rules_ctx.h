@@ -82,6 +82,8 @@ void rules_straggler(struct rules_ctx *ctx, const struct ranks *ranks);
  * only feed its parent? Does it use hardly any CPU? Do its steps wait for data? */
 bool rules_is_short(const struct rules_ctx *ctx);
 bool rules_is_worker(const struct rules_ctx *ctx);
+/* A process that Python starts beside its workers, and that waits by right? */
+bool rules_is_helper(const struct rules_ctx *ctx);
 bool rules_is_idle(const struct rules_ctx *ctx);
 bool rules_data_bound(const struct rules_ctx *ctx);
 /* A compiler that a traced process has started: its time is a compilation of that one. */

@@ -70,15 +70,15 @@ bool rules_is_idle(const struct rules_ctx *ctx)
 	       all->ns[ACCOUNT_STOPPED] < all->wall_ns / 2;
 }
 
-/* Python's trackers of shared memory and its fork server wait by right. */
-static bool is_helper(const struct profile_process *process)
+/* Python's trackers of shared memory and its fork server. */
+bool rules_is_helper(const struct rules_ctx *ctx)
 {
 	static const char *const commands[] = {"resource_tracker import",
 					       "semaphore_tracker import",
 					       "multiprocessing.forkserver import"};
 
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-		if (strstr(process->cmdline, commands[i]))
+		if (strstr(ctx->process->cmdline, commands[i]))
 			return true;
 	return false;
 }
@@ -91,7 +91,7 @@ static bool idle_target(struct rules_ctx *ctx)
 
 	if (!rules_is_idle(ctx))
 		return false;
-	if (rules_is_worker(ctx) || is_helper(ctx->process) || ctx->account->joins_children)
+	if (rules_is_worker(ctx) || rules_is_helper(ctx) || ctx->account->joins_children)
 		return true;
 	add_process_name(&note.subject, ctx->process);
 	text_add(&note.evidence, "used ");
