@@ -596,10 +596,10 @@ Test(account, a_pool_that_works_has_threads_without_a_task)
 	}
 }
 
-#define PACKAGES "/home/me/venv/lib/python3.11/site-packages/"
+#define PACKAGES     "/home/me/venv/lib/python3.11/site-packages/"
 #define WORKERS_LOOP 44
 #define IN_WORKER    python_frame(0x7f0000008000, 114)
-#define IN_PIPE      python_frame(0x7f0000009000, 200)
+#define IN_PIPE	     python_frame(0x7f0000009000, 200)
 #define IN_CALL	     python_frame(0x7f000000a000, 3)
 
 /* A pool's worker that waits for a task is idle; one that waits so in its task lacks input. */
@@ -631,6 +631,58 @@ Test(account, a_process_of_a_pool_without_a_task)
 		cr_expect_eq(find(&report, "InputWait") != NULL, in_task, "case %zu", i);
 		expect_ms(account_of_thread(account_of(&report), MAIN),
 			  in_task ? ACCOUNT_INPUT : ACCOUNT_OTHER, 4000);
+		forget(&report);
+	}
+}
+
+#define TREE 45
+#define FITS python_frame(0x7f000000b000, 467)
+#define LOKY python_frame(0x7f000000c000, 181)
+
+/* joblib's worker is started by -m, and is no program for that: what it runs is a package's, for
+ * the line where its parent waits. */
+Test(account, a_worker_that_runs_no_line_of_its_own)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	stream_stack(&s, 2, TREE, PERFX_STACK_PC, 0x9100, FITS, IN_CALL, IN_WORKER, LOKY);
+	stream_frame(&s, 2, 0x9100, 0, "best_split", PACKAGES "sklearn/_tree.so", 0x91, "", 0);
+	stream_python_frame(&s, 2, FITS, "BaseDecisionTree._fit", PACKAGES "sklearn/tree.py", 467);
+	stream_python_frame(&s, 2, IN_CALL, "Parallel.__call__", PACKAGES "joblib/parallel.py", 3);
+	stream_python_frame(&s, 2, IN_WORKER, "_process_worker",
+			    PACKAGES "joblib/externals/loky/process_executor.py", 463);
+	stream_python_frame(&s, 2, LOKY, "<module>",
+			    PACKAGES "joblib/externals/loky/backend/popen_loky_posix.py", 181);
+	samples(&s, (struct perfx_sample){.stack = TREE, .process = 2, .tid = WORKER}, 990);
+	stream_usage(&s, 2, 0, 0, 0, 1 << 20);
+	stream_usage(&s, 2, 10 * S, 9900 * MS, 0, 1 << 20);
+	waits(&s, PERFX_WAIT_WAIT, 7, CALLER, 5000);
+	report = end(&s);
+	cr_expect(contains(report.analysis->verdict,
+			   "CPU time in sklearn BaseDecisionTree._fit (tree.py:467), in best_split "
+			   "(_tree.so), for main (train.py:12)"));
+	forget(&report);
+}
+
+/* An event loop that sleeps for a tenth of the time runs something in the rest. */
+Test(account, the_hottest_place_beside_a_finding_about_less)
+{
+	for (uint64_t part = 0; part < 2; part++) {
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		waits(&s, PERFX_WAIT_SLEEP, 7, CALLER, part ? 5000 : 1500);
+		stream_stack(&s, 1, TREE, PERFX_STACK_PC, FITS);
+		stream_python_frame(&s, 1, FITS, "encode", "/home/me/serve.py", 7);
+		stream_stack(&s, 1, TREE + 1, PERFX_STACK_PC, 0x9000, FITS);
+		stream_frame(&s, 1, 0x9000, 0, "gemm", "/usr/lib/libblas.so", 0x90, "", 0);
+		samples(&s, (struct perfx_sample){.stack = TREE + 1}, 500);
+		report = end(&s);
+		cr_assert_not_null(find(&report, "SleepWait"));
+		cr_expect_eq(strstr(report.analysis->verdict, " It runs mostly ") != NULL, !part);
 		forget(&report);
 	}
 }

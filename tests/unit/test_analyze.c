@@ -312,7 +312,7 @@ Test(analyze, rivals_that_had_the_cpus)
 	rivals[0].kind = rivals[1].kind = PROFILE_RIVAL_JOB;
 	s.profile.host_busy_ns = 14 * S;
 	expect_contention(&s, " of the same job (pids 900, 901) had the CPU for 90.9 %",
-			  "fewer threads in each.");
+			  "start fewer of them.");
 	rivals[0] = rivals[1] = (struct profile_rival){42, "trainer", PROFILE_RIVAL_OWN, 2 * S};
 	expect_contention(&s, "own threads had the CPU for 88.9 %", "run fewer of them");
 	rivals[0] = rivals[1] =

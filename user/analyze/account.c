@@ -231,15 +231,6 @@ static bool is_pool_thread(const struct profile_frame *frame)
 	       !fnmatch("*/concurrent/futures/thread.py", frame->file, 0);
 }
 
-/* Python's pools of processes have their workers' loops there. */
-static bool is_worker_loop(const struct profile_frame *frame)
-{
-	return (!fnmatch("*/multiprocessing/pool.py", frame->file, 0) &&
-		!strcmp(frame->function, "worker")) ||
-	       (!fnmatch("*/process*.py", frame->file, 0) &&
-		!strcmp(frame->function, "_process_worker"));
-}
-
 /* A pipe, a queue or a lock of multiprocessing. */
 static bool is_between_processes(const struct profile_frame *frame)
 {
@@ -256,7 +247,7 @@ static bool awaits_task(const struct profile_stack *stack)
 		const struct profile_frame *frame = stack->frames[i];
 
 		if (frame->language == PERFX_LANGUAGE_PYTHON && !is_between_processes(frame))
-			return is_worker_loop(frame);
+			return frame_is_workers_loop(frame);
 	}
 	return false;
 }

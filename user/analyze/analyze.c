@@ -376,6 +376,23 @@ static bool is_minor(const struct profile_process *process, const struct profile
 	       main->cpu_ns != PROFILE_ABSENT && process->cpu_ns <= main->cpu_ns / 2;
 }
 
+/* A worker that a package starts may run nothing but packages, for a line of its parent. */
+static void find_job_lines(struct analysis *analysis, const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->processes_count; i++) {
+		const struct profile_process *parent =
+			profile_parent(profile, &profile->processes[i]);
+		struct process_account *account = &analysis->processes[i].account;
+		const struct process_account *of_parent;
+
+		if (!parent || account->main_line)
+			continue;
+		of_parent = &analysis->processes[parent - profile->processes].account;
+		if (of_parent->joins_children)
+			account->job_line = of_parent->main_line;
+	}
+}
+
 /* Where the time of steps goes is known of all processes before one is judged. drivers: one for
  * each process, to be filled. */
 static int find_times(struct analysis *analysis, const struct profile *profile,
@@ -395,6 +412,7 @@ static int find_times(struct analysis *analysis, const struct profile *profile,
 			err = step_time_find(&times[i], profile, process, &drivers[i]);
 		analysis->processes[i].time = times[i];
 	}
+	find_job_lines(analysis, profile);
 	if (!err)
 		err = ranks_find(&analysis->ranks, profile, times);
 	free(times);

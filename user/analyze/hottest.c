@@ -404,6 +404,8 @@ static bool is_worth_naming(const struct hottest *hottest, const struct place *p
 
 void add_hottest(struct text *text, const struct hottest *hottest)
 {
+	if (!location_is_own_python(hottest->place.frame))
+		add_package(text, hottest->place.frame);
 	add_native(text, hottest->place.frame);
 	if (is_worth_naming(hottest, &hottest->inside)) {
 		text_add(text, ", in ");

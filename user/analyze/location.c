@@ -155,12 +155,15 @@ static bool is_entry_point(const struct profile_frame *frame)
 }
 
 /* The package that is the program: the outermost code is its module, by -m or by its entry point.
- * 0: the program is in no package. */
+ * 0: the program is in no package, or in another process, of which this is a pool's worker. */
 static size_t program_package(const struct profile_frame *const *frames, size_t count,
 			      const char **package)
 {
 	bool entered = false;
 
+	for (size_t i = 0; i < count; i++)
+		if (frame_is_workers_loop(frames[i]))
+			return 0;
 	for (size_t i = count; i-- > 0;) {
 		const struct profile_frame *frame = frames[i];
 		size_t length = location_package(frame->file, package);

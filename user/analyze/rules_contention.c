@@ -459,15 +459,19 @@ static void suggest_for_contention(struct text *text, const struct rules_ctx *ct
 		text_add(text, "More threads are runnable than there are CPUs: see which other "
 			       "programs run, and run fewer threads");
 	else if (shortage->culprit == PROFILE_RIVAL_JOB)
-		text_add(text, "The job's processes need more CPUs than there are: start fewer of "
-			       "them, or fewer threads in each");
+		text_printf(text,
+			    "The job's processes need more CPUs than there are: start fewer of "
+			    "them%s",
+			    shortage->pool.threads_count < 2 ? "" : ", or fewer threads in each");
 	else if (shortage->pool.threads_count < 2)
 		text_add(text,
 			 "The program has more runnable threads than CPUs: run fewer of them, or "
 			 "have them wait while the main thread needs the CPU");
 	else
 		text_add(text, "The program has more runnable threads than CPUs: run fewer");
-	add_setting(text, ctx, " (", threads_wanted(shortage), ")");
+	/* of processes with a thread each no setting is a remedy */
+	if (shortage->culprit != PROFILE_RIVAL_JOB || shortage->pool.threads_count >= 2)
+		add_setting(text, ctx, " (", threads_wanted(shortage), ")");
 	text_add(text, ".");
 }
 

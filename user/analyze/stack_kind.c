@@ -33,6 +33,14 @@ bool frame_is_interpreter(const struct profile_frame *frame)
 	       strstr(frame->module, "/lib-dynload/");
 }
 
+bool frame_is_workers_loop(const struct profile_frame *frame)
+{
+	return (!fnmatch("*/multiprocessing/pool.py", frame->file, 0) &&
+		!strcmp(frame->function, "worker")) ||
+	       (!fnmatch("*/process*.py", frame->file, 0) &&
+		!strcmp(frame->function, "_process_worker"));
+}
+
 bool stack_has_function(const struct profile_stack *stack, const struct profile_frame *function)
 {
 	for (size_t i = 0; stack && i < stack->frames_count; i++)

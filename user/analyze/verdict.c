@@ -154,16 +154,26 @@ static void add_native_share(struct text *text, const struct process_account *ac
 	add_native(text, native.frame);
 }
 
-/* ", for fit (train.py:8)": where the main thread has others work that run no line of the program.
- */
-static void add_main_line(struct text *text, const struct process_account *account,
-			  const struct hottest *hottest)
+/* Where others wait for what runs at the hottest place: the main thread, the parent. NULL: none. */
+static const struct profile_frame *outer_line(const struct process_account *account,
+					      const struct hottest *hottest)
 {
 	const struct profile_frame *line = account->leads[ACCOUNT_JOIN];
 
-	if (!account->joins || !line || !location_is_own_python(line))
-		line = account->main_line;
-	if (hottest->tid || location_is_own_python(hottest->place.frame) || !line)
+	if (account->job_line)
+		return account->job_line;
+	if (hottest->tid)
+		return NULL;
+	return account->joins && line && location_is_own_python(line) ? line : account->main_line;
+}
+
+/* ", for fit (train.py:8)": where what runs is no line of the program. */
+static void add_outer_line(struct text *text, const struct process_account *account,
+			   const struct hottest *hottest)
+{
+	const struct profile_frame *line = outer_line(account, hottest);
+
+	if (!line || location_is_own_python(hottest->place.frame))
 		return;
 	text_add(text, ", for ");
 	location_place(text, line);
@@ -215,7 +225,7 @@ static void add_hottest_of(struct text *text, const struct profile *profile,
 		add_percent(text, (double)hottest->place.ns / (double)hottest->all_ns);
 		text_printf(text, " of %s CPU time in ", hottest->tid ? "its" : "their");
 		add_hottest(text, hottest);
-		add_main_line(text, account, hottest);
+		add_outer_line(text, account, hottest);
 		add_calls(text, profile, p, hottest);
 	}
 	if (account->threads_count > 1)
@@ -444,14 +454,20 @@ const struct finding *first_problem(const struct process_analysis *analysis)
 	return NULL;
 }
 
-/* The place of a finding is the program's own, or the hottest one. */
+/* A finding about less of the time leaves open where the rest goes. */
+#define NAMED_SHARE 0.50
+
+/* The place of a finding is the hottest one, or the program's own, with most of the time. */
 static bool names_hottest(const struct finding *finding, const struct hottest *hottest)
 {
 	const struct finding_place *place = &finding->place;
 	const struct profile_frame *frame = hottest->place.frame;
 
-	return place->function && ((place->is_own && frame->language == PERFX_LANGUAGE_PYTHON) ||
-				   !strcmp(place->function, frame->function));
+	if (!place->function)
+		return false;
+	return (place->is_own && frame->language == PERFX_LANGUAGE_PYTHON &&
+		finding->share >= NAMED_SHARE) ||
+	       !strcmp(place->function, frame->function);
 }
 
 /* " It runs mostly main (train.py:12), in torch Linear.forward (linear.py:134)." */
@@ -466,7 +482,7 @@ static void add_hottest_sentence(struct text *text, const struct process_analysi
 		return;
 	text_add(text, " It runs mostly ");
 	add_hottest(text, &hottest);
-	add_main_line(text, &analysis->account, &hottest);
+	add_outer_line(text, &analysis->account, &hottest);
 	text_add(text, ".");
 }
 
