@@ -23,10 +23,11 @@ bool frame_is_runtime(const struct profile_frame *frame)
 	return text_begins_with_one_of(frame->module_base, prefixes);
 }
 
-/* Where threads of a pool without such a library wait for work. */
+/* Where threads of a pool without such a library wait for work, and its caller for them. */
 static bool is_pool_loop(const struct profile_frame *frame)
 {
-	static const char *const globs[] = {"blas_thread_server", "*c10::ThreadPool::main_loop*",
+	static const char *const globs[] = {"blas_thread_server", "exec_blas*",
+					    "*c10::ThreadPool::main_loop*",
 					    "*ThreadPoolTempl*WorkerLoop*", "mkl_*thread*"};
 
 	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
