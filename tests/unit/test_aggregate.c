@@ -756,6 +756,30 @@ Test(aggregate, an_idle_program_is_not_slowed_by_what_it_waits)
 	aggregate__free(aggregate);
 }
 
+/* Hits cost 1 % of the CPU time. The last of the threads, which come and go, was seen for half of
+ * its own: that is no slowdown of half. */
+Test(aggregate, threads_that_come_and_go_are_slowed_together)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+
+	begin(&s, 1);
+	stream_context(&s, 1, 0, 1, 1);
+	stream_plain(&s, PERFX_KIND_PROBE, struct perfx_probe_record, .probe = 0, .function = 1,
+		     .cost_ps = 1000000, .link = PERFX_LINK_MULTI, .site = PERFX_SITE_PUSH,
+		     .ret = PERFX_RETURN_EXIT);
+	stream_plain(&s, PERFX_KIND_HITS, struct perfx_hits, .probe = 0, .hits_count = 100000);
+	stream_usage(&s, 1, 0, 0, 0, 1);
+	stream_usage(&s, 1, 10 * S, 10 * S, 0, 1);
+	stream_call(&s, 1, 2, 9 * S, 100, 100, 0);
+	stream_thread(&s, 1, 2, "t", 'R', 9 * S, 0, 0);
+	stream_thread(&s, 1, 2, "t", 'R', 9 * S + 200 * MS, 200 * MS, 0);
+	aggregate = replay(&s);
+	cr_expect_float_eq(aggregate__finish(aggregate)->overhead_percent, 100. / 99, 1e-3);
+	aggregate__free(aggregate);
+	stream_clear(&s);
+}
+
 /* 100 hits as expensive as on calibration targets, 300 three times as expensive. */
 Test(aggregate, cost_of_hits_as_seen_while_tracing)
 {

@@ -103,6 +103,12 @@ static double served_share(const struct profile_thread *thread)
 	return 1 - (double)thread->runnable_ns / (double)thread->wall_ns;
 }
 
+/* Threads that come and go take turns, and a part of their time alone is known. */
+static bool is_brief(const struct profile_thread *thread, const struct profile_process *process)
+{
+	return 2 * thread->wall_ns < profile_wall_ns(process);
+}
+
 /*
  * A thread takes longer by the cost of its hits, whatever else it does: computes, or waits for
  * others that are no slower. Where the process's threads take turns, it takes longer by the cost of
@@ -118,7 +124,7 @@ static double slowdown_of_most_hit(const struct profile *p)
 		hits_count += (double)p->processes[i].seen_hits_count;
 	thread = most ? most_hit_thread(most) : NULL;
 	if (!(hits_count > 0) || !thread || !thread->hits_count || !thread->wall_ns ||
-	    thread->wall_ns == PROFILE_ABSENT)
+	    thread->wall_ns == PROFILE_ABSENT || is_brief(thread, most))
 		return -1;
 	served_ns = served_share(thread) * (double)thread->wall_ns;
 	cpu_ns = most->cpu_ns == PROFILE_ABSENT ? 0 : (double)most->cpu_ns;
