@@ -19,10 +19,11 @@
  * from another one's queue) or the turns are too old to be kept, belongs to no process.
  *
  * Two traced threads may share a CPU only because another program has the second one: without that
- * program neither would wait. So each CPU of another program is the reason why one traced thread
- * waits, wherever that is queued. While W threads wait and other programs have P of the other CPUs
- * on which a thread may run, P of W turns of traced processes are charged to these programs; the
- * rest is what the traced processes themselves want beyond the CPUs that there are.
+ * program neither would wait. And of two threads that wait for a CPU which another program has,
+ * one would wait for the other without it. So each CPU of another program is the reason why one
+ * traced thread waits, wherever that is queued. While W threads wait and other programs have P of
+ * the CPUs on which a thread may run, P of W waits are charged to these programs; the rest is what
+ * the traced processes themselves want beyond the CPUs that there are.
  */
 #include "thread.bpf.h"
 #include "wait.bpf.h"
@@ -215,42 +216,79 @@ static __always_inline bool may_run_on(__u64 cpus, __u32 cpu)
 	return bits >> cpu % 64 & 1;
 }
 
-/* The nth other CPU that a program has which is not traced, of those where the thread may run, plus
- * 1; 0: there are fewer. A global function, which the verifier checks once. */
-__noinline __u32 find_other_program(__u64 cpus, __u32 nth)
+/* The turn that a CPU had then: its number, from 1; 0: it is forgotten. A global function, which
+ * the verifier checks once, like those below. */
+__noinline __u64 number_of_turn(__u32 cpu, __u64 at_ns)
 {
-	__u32 here = bpf_get_smp_processor_id();
+	struct turns *turns = turns_of(cpu);
 
-	for (__u32 i = 1; i < NEIGHBOURS_MAX && i < perfx_cpus_count; i++) {
-		__u32 cpu = (here + i) % perfx_cpus_count;
-		struct turns *turns = turns_of(cpu);
-		const struct turn *turn = turns ? turn_at(turns, turns->count - 1) : NULL;
-
-		if (turn && turn->tgid && !turn->traced && may_run_on(cpus, cpu) && !nth--)
-			return cpu + 1;
-	}
+	for (__u32 i = 1; turns && i <= TURNS_MAX && i <= turns->count; i++)
+		if (turn_at(turns, turns->count - i)->from_ns <= at_ns)
+			return turns->count - i + 1;
 	return 0;
 }
 
-/* A turn of a traced process, but one of another program where that is the reason. */
+static __always_inline const struct turn *turn_then(__u32 cpu, __u64 at_ns)
+{
+	struct turns *turns = turns_of(cpu);
+	__u64 number = turns ? number_of_turn(cpu, at_ns) : 0;
+
+	return number ? turn_at(turns, number - 1) : NULL;
+}
+
+/* Whose turn on another CPU is looked for. */
+enum turn_owner { NOT_TRACED, TRACED_OTHER, OWN };
+
+static __always_inline bool is_owner(const struct turn *turn, __u32 own, enum turn_owner owner)
+{
+	if (owner == NOT_TRACED)
+		return turn->tgid && !turn->traced;
+	return turn->traced && (turn->tgid == own) == (owner == OWN);
+}
+
+/* The nth other CPU that such a process had then, of those where the thread may run, plus 1; else
+ * how many there were too few, negative, or 0. */
+__noinline int find_turn(const struct turn *than, __u64 cpus, __u32 nth, __u32 own,
+			 enum turn_owner owner)
+{
+	__u32 here = bpf_get_smp_processor_id();
+
+	for (__u32 i = 1; than && i < NEIGHBOURS_MAX && i < perfx_cpus_count; i++) {
+		__u32 cpu = (here + i) % perfx_cpus_count;
+		const struct turn *turn = turn_then(cpu, than->from_ns);
+
+		if (turn && is_owner(turn, own, owner) && may_run_on(cpus, cpu) && !nth--)
+			return cpu + 1;
+	}
+	return -(int)nth;
+}
+
+/* The turn that stands for the nth of the threads that wait: each CPU of another program is one
+ * thread's reason, untraced programs first, and own threads are that of the rest. */
 static __always_inline const struct turn *reason_of_turn(const struct turn *turn,
 							 const struct perfx_waiter *waiter,
 							 __u64 cpus)
 {
+	__u32 own = waiter->wait.tgid;
 	__s64 others = perfx_runnable.count;
-	struct turns *turns;
-	__u32 found;
-
-	if (!turn->traced)
-		return turn;
+	int found;
 	/* the wait's beginning is as good as a random number, and the same for all of its turns */
-	found = find_other_program(cpus, waiter->began_ns % (others > 0 ? (__u64)others + 1 : 1));
-	turns = found ? turns_of(found - 1) : NULL;
-	return turns ? turn_at(turns, turns->count - 1) : turn;
+	__u32 nth = waiter->began_ns % (others > 0 ? (__u64)others + 1 : 1);
+
+	if (!turn->tgid || (!turn->traced && !nth))
+		return turn;
+	found = find_turn(turn, cpus, nth - !turn->traced, own, NOT_TRACED);
+	if (!found && is_owner(turn, own, TRACED_OTHER))
+		return turn;
+	if (found <= 0)
+		found = find_turn(turn, cpus, -found - is_owner(turn, own, TRACED_OTHER), own,
+				  TRACED_OTHER);
+	if (found <= 0 && !turn->traced)
+		found = find_turn(turn, cpus, 0, own, OWN);
+	return (found > 0 ? turn_then(found - 1, turn->from_ns) : NULL) ?: turn;
 }
 
-/* longest_ns is add_part()'s, cpus is may_run_on()'s. The verifier checks a global function once.
- */
+/* turn: from_ns is within the wait. longest_ns is add_part()'s, cpus is may_run_on()'s. */
 __noinline int add_turn(struct perfx_waiter *waiter, const struct turn *turn, __u64 ns,
 			__u64 longest_ns, __u64 cpus)
 {
@@ -270,26 +308,28 @@ struct wait_division {
 	__u64 cpus; /* may_run_on()'s */
 	__u64 to_ns, left_ns;
 	__u64 longest_ns;
-	__u32 longest; /* which turn had most of it, from 1; 0: none */
+	struct turn longest; /* which had most of it; tgid 0: none */
 };
 
 static long divide_step(__u32 i, void *ctx)
 {
 	struct wait_division *division = ctx;
-	const struct turn *turn;
-	__u64 ns;
+	struct turn part;
+	__u64 ns, from_ns;
 
 	if (i >= division->turns->count || !division->left_ns)
 		return 1;
-	turn = turn_at(division->turns, division->turns->count - 1 - i);
-	ns = division->to_ns - turn->from_ns;
+	part = *turn_at(division->turns, division->turns->count - 1 - i);
+	from_ns = part.from_ns;
+	ns = division->to_ns - from_ns;
 	ns = ns < division->left_ns ? ns : division->left_ns;
-	add_turn(division->waiter, turn, ns, 0, division->cpus);
+	part.from_ns = division->to_ns - ns / 2;
+	add_turn(division->waiter, &part, ns, 0, division->cpus);
 	if (ns > division->longest_ns) {
 		division->longest_ns = ns;
-		division->longest = i + 1;
+		division->longest = part;
 	}
-	division->to_ns = turn->from_ns;
+	division->to_ns = from_ns;
 	division->left_ns -= ns;
 	return 0;
 }
@@ -301,7 +341,7 @@ static __always_inline void divide_wait(struct perfx_waiter *waiter, struct turn
 	__u64 until_ns = recorded_time(now) + 1;
 	struct wait_division division = {
 		.waiter = waiter, .turns = turns, .cpus = cpus, .to_ns = now};
-	const struct turn unknown = {}, *longest = &unknown;
+	const struct turn unknown = {};
 
 	if (until_ns <= since_ns)
 		return;
@@ -309,9 +349,7 @@ static __always_inline void divide_wait(struct perfx_waiter *waiter, struct turn
 	repeat(TURNS_MAX, divide_step, &division);
 	if (division.left_ns)
 		add_turn(waiter, &unknown, division.left_ns, 0, cpus);
-	if (division.longest)
-		longest = turn_at(turns, turns->count - division.longest);
-	add_turn(waiter, longest, 0, until_ns - waiter->began_ns, cpus);
+	add_turn(waiter, &division.longest, 0, until_ns - waiter->began_ns, cpus);
 }
 
 static __always_inline struct perfx_waiter *waiter_new(__u32 tid)
@@ -355,6 +393,7 @@ static __always_inline struct perfx_waiter *wait_prepare(struct task_struct *tas
 
 	if (!waiter)
 		return NULL;
+	wait_end(waiter); /* it may have got a CPU while nothing was traced */
 	waiter->off_cpu_ns = now;
 	waiter->waker_tid = 0;
 	__builtin_memset(&waiter->wait, 0, sizeof(waiter->wait));
@@ -428,10 +467,11 @@ int BPF_PROG(perfx_on_switch, bool preempted, struct task_struct *prev, struct t
 	if (!turns)
 		return 0;
 	now = bpf_ktime_get_ns();
-	if (leaves)
-		leaves_cpu(prev, leaves, preempted, now);
+	/* first: a thread that leaves now has not waited beside it */
 	if (gets)
 		gets_cpu(next, turns, now);
+	if (leaves)
+		leaves_cpu(prev, leaves, preempted, now);
 	begin_turn(turns, next, gets, now);
 	return 0;
 }

@@ -103,16 +103,18 @@ threading.Event().wait()
 """
 
 
-def test_a_program_on_one_of_several_cpus_is_charged():
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_program_on_one_of_several_cpus_is_charged(traced):
     """As many threads as CPUs, and a program that has one of these: whatever CPU the waiting thread is queued on,
-    without that program none of them would wait."""
+    without that program none of them would wait, whether or not it is traced as well."""
     if os.cpu_count() < 2:
         pytest.skip("one CPU")
     programs = [subprocess.Popen([sys.executable, "-c", code]) for code in (THREADS, named("burner", SPINS))]
     target, burner = programs
     try:
         assert wait_for(lambda: all(cpu_seconds(program.pid) >= 0.2 for program in programs))
-        tracer = Tracer(target.pid, "-F", "libc.so*:memcpy", "--no-calibrate")
+        also = ["-p", str(burner.pid)] if traced else []
+        tracer = Tracer(target.pid, "-F", "libc.so*:memcpy", "--no-calibrate", *also)
         before = on_cpu_ns(burner.pid)
         time.sleep(3)
         used_ns = on_cpu_ns(burner.pid) - before
@@ -121,12 +123,10 @@ def test_a_program_on_one_of_several_cpus_is_charged():
         for program in programs:
             program.kill()
             program.wait()
-    (process,) = report["processes"]
+    process, = [p for p in report["processes"] if p["pid"] == target.pid]
     charged = {rival["pid"]: rival for rival in process["rivals"]}[burner.pid]
     assert charged["kind"] == "other" and charged["comm"] == "burner"
-    # 0.54 to 0.9 of it were measured on two CPUs
-    assert charged["ns"] >= 0.4 * used_ns
-    assert charged["ns"] > max((rival["ns"] for rival in process["rivals"] if rival["kind"] == "own"), default=0)
+    assert charged["ns"] >= 0.8 * used_ns
 
 
 def test_a_stranger_of_the_same_name_keeps_its_pid():
