@@ -124,6 +124,26 @@ Test(cfi, rows_without_search_table)
 	image__free(image);
 }
 
+/* Go's linker writes no other table. */
+Test(cfi, rows_of_debug_frame)
+{
+	static const char *const flags[] = {"", "-Wl,--compress-debug-sections=zlib"};
+	char source[sizeof(usual_source) + 256];
+
+	/* linkers compress what becomes smaller: 99 more functions, behind the rows that are asked
+	 * for */
+	snprintf(source, sizeof(source),
+		 ".cfi_sections .debug_frame\n%s.text\n.fill 0x1000, 1, 0\n"
+		 ".rept 99\n.cfi_startproc\n.byte 1\n.cfi_endproc\n.endr\n",
+		 usual_source);
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		struct image *image = assemble(source, flags[i]);
+
+		expect_rows(image, TEXT_VADDR, TEXT_VADDR + 0x13000, usual_rows);
+		image__free(image);
+	}
+}
+
 /* As they are loaded: page by page, the first row where the page begins. */
 Test(cfi, rows_of_a_part)
 {

@@ -6,6 +6,8 @@
 #include <dwarf.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <zlib.h>
+#include <zstd.h>
 
 static uint64_t read_value(struct eh_cursor *cursor, uint8_t format)
 {
@@ -59,8 +61,9 @@ struct eh_record {
 	uint64_t cie_vaddr;    /* FDE: where its CIE starts */
 };
 
-/* Reads the head of a record and moves the cursor behind the record. */
-static struct eh_record read_record(struct eh_cursor *cursor)
+/* Reads the head of a record and moves the cursor behind the record. In .debug_frame a CIE has an
+ * id of its own, and where it starts is counted from the section's start. */
+static struct eh_record read_record(const struct image *image, struct eh_cursor *cursor)
 {
 	struct eh_record record = {.kind = EH_END};
 	uint64_t size, id, id_vaddr;
@@ -75,8 +78,8 @@ static struct eh_record read_record(struct eh_cursor *cursor)
 	eh_cursor__skip(cursor, size);
 	id_vaddr = record.body.vaddr;
 	id = eh_cursor__fixed(&record.body, 4); /* four bytes in .eh_frame, 64-bit lengths too */
-	record.kind = id ? EH_FDE : EH_CIE;
-	record.cie_vaddr = id_vaddr - id;
+	record.kind = id != (image->debug_frame ? UINT32_MAX : 0) ? EH_FDE : EH_CIE;
+	record.cie_vaddr = image->debug_frame ? id : id_vaddr - id;
 	return record;
 }
 
@@ -85,7 +88,12 @@ static struct eh_cursor cursor_at(const struct image *image, uint64_t vaddr)
 	struct eh_cursor cursor = {.vaddr = vaddr};
 	size_t available;
 
-	cursor.at = image__data(image, vaddr, &available);
+	if (image->debug_frame) {
+		available = vaddr < image->debug_frame_bytes ? image->debug_frame_bytes - vaddr : 0;
+		cursor.at = available ? image->debug_frame + vaddr : NULL;
+	} else {
+		cursor.at = image__data(image, vaddr, &available);
+	}
 	cursor.end = cursor.at ? cursor.at + available : NULL;
 	cursor.failed = !cursor.at;
 	return cursor;
@@ -133,12 +141,14 @@ static bool read_cie(struct eh_cursor body, struct eh_cie *cie)
 	size_t count = 0;
 
 	*cie = (struct eh_cie){.pointer_encoding = DW_EH_PE_absptr};
-	if (version != 1 && version != 3)
+	if (version != 1 && version != 3 && version != 4)
 		return false;
 	while (count < sizeof(letters) && (letters[count] = (char)eh_cursor__fixed(&body, 1)))
 		count++;
 	if (count == sizeof(letters) || (count && letters[0] != 'z'))
 		return false;
+	if (version == 4 && (eh_cursor__fixed(&body, 1) != 8 || eh_cursor__fixed(&body, 1)))
+		return false; /* other addresses, segments */
 	cie->code_align = eh_cursor__uleb(&body);
 	cie->data_align = eh_cursor__sleb(&body);
 	cie->ret_addr_reg = version == 1 ? eh_cursor__fixed(&body, 1) : eh_cursor__uleb(&body);
@@ -156,7 +166,7 @@ static bool read_fde(const struct image *image, const struct eh_record *record, 
 
 	if (record->kind != EH_FDE || at.failed)
 		return false;
-	cie = read_record(&at);
+	cie = read_record(image, &at);
 	if (cie.kind != EH_CIE || !read_cie(cie.body, &fde->cie))
 		return false;
 	fde->start = eh_cursor__pointer(&body, fde->cie.pointer_encoding, 0);
@@ -180,7 +190,7 @@ static int compare_places(const void *left, const void *right)
 	return (a->start > b->start) - (a->start < b->start);
 }
 
-/* Reads all of .eh_frame from a vaddr on; its end is a zero length, or the segment's end. */
+/* Reads all of the records from a vaddr on; their end is a zero length, or the segment's end. */
 static void collect_fdes(struct image *image, uint64_t vaddr)
 {
 	struct eh_cursor at = cursor_at(image, vaddr);
@@ -188,7 +198,7 @@ static void collect_fdes(struct image *image, uint64_t vaddr)
 	struct eh_fde fde;
 
 	for (; !at.failed && at.at < at.end; vaddr = at.vaddr) {
-		record = read_record(&at);
+		record = read_record(image, &at);
 		if (record.kind == EH_END)
 			break;
 		if (!read_fde(image, &record, &fde))
@@ -240,6 +250,51 @@ static uint64_t read_header(struct image *image, uint64_t header)
 	return frame;
 }
 
+#ifndef ELFCOMPRESS_ZSTD
+#define ELFCOMPRESS_ZSTD 2 /* since glibc 2.37 */
+#endif
+/* Larger ones are taken for damaged: 10,000 functions have 600 kB. */
+#define DEBUG_FRAME_BYTES_MAX (256u << 20)
+
+static bool unpack(uint8_t *to, uint64_t to_bytes, const uint8_t *from, uint64_t from_bytes,
+		   uint32_t type)
+{
+	uLongf unpacked = to_bytes;
+
+	if (type == ELFCOMPRESS_ZSTD)
+		return ZSTD_decompress(to, to_bytes, from, from_bytes) == to_bytes;
+	return type == ELFCOMPRESS_ZLIB && uncompress(to, &unpacked, from, from_bytes) == Z_OK &&
+	       unpacked == to_bytes;
+}
+
+/* Go writes no .eh_frame, and keeps no frame pointer in functions of assembler. */
+static void read_debug_frame(struct image *image)
+{
+	const uint8_t *bytes;
+	Elf64_Shdr shdr;
+	Elf64_Chdr chdr;
+
+	if (!elf_view__section(&image->file, ".debug_frame", &shdr, &bytes))
+		return;
+	if (!(shdr.sh_flags & SHF_COMPRESSED)) {
+		image->debug_frame = bytes;
+		image->debug_frame_bytes = shdr.sh_size;
+		return;
+	}
+	if (shdr.sh_size < sizeof(chdr))
+		return;
+	memcpy(&chdr, bytes, sizeof(chdr));
+	if (!chdr.ch_size || chdr.ch_size > DEBUG_FRAME_BYTES_MAX)
+		return;
+	image->debug_frame_unpacked = malloc(chdr.ch_size);
+	if (!image->debug_frame_unpacked ||
+	    !unpack(image->debug_frame_unpacked, chdr.ch_size, bytes + sizeof(chdr),
+		    shdr.sh_size - sizeof(chdr), chdr.ch_type))
+		return;
+	image->debug_frame = image->debug_frame_unpacked;
+	image->debug_frame_bytes = chdr.ch_size;
+}
+
 static void prepare_frames(struct image *image)
 {
 	uint64_t header, frame = 0;
@@ -252,10 +307,16 @@ static void prepare_frames(struct image *image)
 	header = header_vaddr(image);
 	if (header)
 		frame = read_header(image, header);
-	if (!frame && elf_view__section(&image->file, ".eh_frame", &shdr, &bytes))
+	if (!frame && elf_view__section(&image->file, ".eh_frame", &shdr, &bytes) &&
+	    shdr.sh_size)
 		frame = shdr.sh_addr;
 	if (frame && !image->eh_table.count)
 		collect_fdes(image, frame);
+	if (image->eh_table.count || image->fdes_count)
+		return;
+	read_debug_frame(image);
+	if (image->debug_frame)
+		collect_fdes(image, 0);
 }
 
 size_t eh_frame__count(struct image *image)
@@ -298,7 +359,7 @@ bool eh_frame__read(const struct image *image, size_t index, struct eh_fde *fde)
 	uint64_t vaddr =
 		image->eh_table.count ? table_value(image, index, 1) : image->fdes[index].vaddr;
 	struct eh_cursor at = cursor_at(image, vaddr);
-	struct eh_record record = read_record(&at);
+	struct eh_record record = read_record(image, &at);
 
 	return read_fde(image, &record, fde);
 }
@@ -324,4 +385,5 @@ int image__fde(struct image *image, uint64_t vaddr, uint64_t *start, uint64_t *s
 void image__forget_frames(struct image *image)
 {
 	free(image->fdes);
+	free(image->debug_frame_unpacked);
 }

@@ -90,6 +90,10 @@ struct image {
 	} eh_table;
 	struct fde_place *fdes; /* in files without that table: our own */
 	size_t fdes_count, fdes_capacity;
+	/* .debug_frame of a file without .eh_frame (Go): its places are offsets in it */
+	const uint8_t *debug_frame;
+	uint8_t *debug_frame_unpacked; /* ours; NULL: the file has it as it is */
+	size_t debug_frame_bytes;
 
 	bool annotations_ready;
 	struct symbol *annotations; /* their names are ours */
