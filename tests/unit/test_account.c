@@ -128,10 +128,12 @@ Test(account, a_thread_that_is_not_known_to_proc)
 
 Test(account, polling_is_no_computing)
 {
-	/* of the caller: in libc, and where OpenBLAS waits for its threads */
+	/* of the caller: in libc, and where OpenBLAS and numba wait for their threads */
 	static const struct {
 		const char *function, *module;
-	} polls[] = {{"__sched_yield", LIBC}, {"exec_blas_async_wait", "/usr/lib/libopenblas.so"}};
+	} polls[] = {{"__sched_yield", LIBC},
+		     {"exec_blas_async_wait", "/usr/lib/libopenblas.so"},
+		     {"queue_condition_wait", "/opt/numba/workqueue.cpython-311.so"}};
 
 	for (size_t i = 0; i < sizeof(polls) / sizeof(polls[0]); i++) {
 		struct stream s = {0};
@@ -690,6 +692,22 @@ Test(account, the_hottest_place_beside_a_finding_about_less)
 		report = end(&s);
 		cr_assert_not_null(find(&report, "SleepWait"));
 		cr_expect_eq(strstr(report.analysis->verdict, " It runs mostly ") != NULL, !part);
+		forget(&report);
+	}
+}
+
+/* Threads take turns with the GIL, but what they compute without it has all CPUs. */
+Test(account, a_lock_that_costs_no_cpu)
+{
+	for (uint64_t i = 0; i < 2; i++) {
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .tid = POOL}, 300);
+		blocked(&s, POOL, PERFX_WAIT_GIL, 5100, 600);
+		report = end_of_threads(&s, i ? 9000 : 6000, 0, 9500);
+		cr_expect_eq(find(&report, "GilWait") != NULL, !i);
 		forget(&report);
 	}
 }

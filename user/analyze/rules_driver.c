@@ -506,6 +506,9 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	rules_ctx_add(ctx, rule->kind, wait_severity(ctx, rule, share), share, &note);
 }
 
+/* A process that has nearly all of the CPUs that it may use would gain nothing without the lock. */
+#define CPUS_SHARE 0.90
+
 /* Threads take turns in running Python, while the one that drives the process waits for them. */
 static void gil_of_threads(struct rules_ctx *ctx)
 {
@@ -515,7 +518,8 @@ static void gil_of_threads(struct rules_ctx *ctx)
 	struct note note = {.bottleneck = BOTTLENECK_GIL, .confidence = 1, .look = "Waiting"};
 
 	if (share >= ctx->thresholds->gil_wait_medium ||
-	    threads < ctx->thresholds->gil_wait_threads_medium)
+	    threads < ctx->thresholds->gil_wait_threads_medium ||
+	    cpu_share(ctx->process) >= CPUS_SHARE * rules_allowed_cpus(ctx))
 		return;
 	if (sampled_python(&python, ctx->profile, ctx->process, 0))
 		ctx->failed = true;

@@ -17,8 +17,9 @@
 
 bool frame_is_runtime(const struct profile_frame *frame)
 {
-	static const char *const prefixes[] = {"libgomp", "libomp.", "libomp-",
-					       "libiomp", "libtbb",  NULL};
+	/* workqueue: numba's own */
+	static const char *const prefixes[] = {"libgomp", "libomp.",	"libomp-", "libiomp",
+					       "libtbb",  "workqueue.", NULL};
 
 	return text_begins_with_one_of(frame->module_base, prefixes);
 }
