@@ -707,9 +707,31 @@ Test(account, a_lock_that_costs_no_cpu)
 		samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .tid = POOL}, 300);
 		blocked(&s, POOL, PERFX_WAIT_GIL, 5100, 600);
 		report = end_of_threads(&s, i ? 9000 : 6000, 0, 9500);
-		cr_expect_eq(find(&report, "GilWait") != NULL, !i);
+		cr_assert_not_null(find(&report, "GilWait"));
+		cr_expect_eq(find(&report, "GilWait")->severity, i ? FINDING_LOW : FINDING_MEDIUM);
 		forget(&report);
 	}
+}
+
+#define IMPORTS 47
+#define LOADS	python_frame(0x7f000000d000, 1)
+
+/* `import torch` is no loop over single values. */
+Test(account, a_program_that_imports)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	stream_stack(&s, 1, IMPORTS, PERFX_STACK_PC, LOADS, LOOP);
+	stream_python_frame(&s, 1, LOADS, "_find_and_load", "<frozen importlib._bootstrap>", 1176);
+	samples(&s, (struct perfx_sample){.stack = IMPORTS}, 400);
+	report = end(&s);
+	cr_expect(contains(report.analysis->verdict,
+			   "PYTHON-BOUND: 40.0 % of the wall time imports modules, most of it "
+			   "main (train.py:12): 40.0 %"));
+	cr_expect(contains(find(&report, "PythonBound")->suggestion, "It starts up: "));
+	forget(&report);
 }
 
 /* They do nothing: it sleeps. */

@@ -197,9 +197,7 @@ static bool is_waiting(enum bottleneck bottleneck)
 	return waiting[bottleneck];
 }
 
-/* Without any wait a step still needs its CPU time, divided by the CPUs that the process may use.
- */
-static double most_gain_ns(const struct rules_ctx *ctx, enum bottleneck bottleneck)
+double rules_most_gain_ns(const struct rules_ctx *ctx, enum bottleneck bottleneck)
 {
 	double unit_ns = rules_unit_ns(ctx), cpus = rules_allowed_cpus(ctx);
 	double wall_ns = (double)ctx->driver->wall_ns;
@@ -218,7 +216,7 @@ void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severit
 		.bottleneck = note->bottleneck,
 		.severity = severity,
 		.weight = weight,
-		.gain_ns = fmin(note->gain_ns, most_gain_ns(ctx, note->bottleneck)),
+		.gain_ns = fmin(note->gain_ns, rules_most_gain_ns(ctx, note->bottleneck)),
 		.gain_unknown = note->gain_unknown,
 		.confidence = note->confidence,
 		.of_function = note->of_function,

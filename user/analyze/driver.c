@@ -108,7 +108,7 @@ static void find_python(struct driver *driver, const struct contexts *contexts)
 	const struct profile_activities *samples = &contexts->process->samples;
 	const struct sampling none = {.part = driver->part};
 	struct sampling python = none, marked = none, data = none, collecting = none;
-	struct sampling outside = none, own = none;
+	struct sampling outside = none, own = none, importing = none;
 
 	for (size_t i = 0; i < samples->count; i++) {
 		const struct profile_activity *sample = &samples->list[i];
@@ -124,11 +124,14 @@ static void find_python(struct driver *driver, const struct contexts *contexts)
 		sampling_add(&python, sample);
 		if (sample->context)
 			sampling_add(&marked, sample);
+		if (stack_imports(sample->stack))
+			sampling_add(&importing, sample);
 		sampling_add(sample_is_of_batch(contexts, sample) ? &data : &own, sample);
 	}
 	driver->python = sampling_end(&python);
 	driver->marked = sampling_end(&marked);
 	driver->data = sampling_end(&data);
+	driver->importing = sampling_end(&importing);
 	driver->collecting = sampling_end(&collecting);
 	driver->outside = sampling_end(&outside);
 	driver->own.lead = sampling_end(&own).lead;

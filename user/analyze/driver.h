@@ -52,6 +52,7 @@ struct driver {
 	struct sampled python;	   /* in the interpreter, no traced call open */
 	struct sampled marked;	   /* the part of it in ranges */
 	struct sampled data;	   /* the part of it that prepares the next batch */
+	struct sampled importing;  /* the part of it in imports of modules */
 	struct sampled collecting; /* garbage, wherever: no part of it */
 	struct sampled outside;	   /* whatever runs outside of traced calls, but for the batch */
 	struct own_python own;

@@ -568,9 +568,10 @@ static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage
 {
 	bool threads = has_too_many_threads(ctx, shortage);
 	double share = shortage->lost_ns / (double)ctx->driver->judged_ns;
-	struct note note = {.bottleneck =
-				    threads ? BOTTLENECK_OVERSUBSCRIBED : BOTTLENECK_CONTENTION,
-			    .gain_ns = share * rules_unit_ns(ctx),
+	enum bottleneck bottleneck = threads ? BOTTLENECK_OVERSUBSCRIBED : BOTTLENECK_CONTENTION;
+	struct note note = {.bottleneck = bottleneck,
+			    .gain_ns = fmin(share * rules_unit_ns(ctx),
+					    rules_most_gain_ns(ctx, bottleneck)),
 			    .confidence = confidence(shortage),
 			    .share = share,
 			    .look = "Threads; Waiting"};

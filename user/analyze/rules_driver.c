@@ -56,13 +56,20 @@ double confidence_above(double distance, double error)
 	return error > 0 ? 0.5 * erfc(-distance / error / sqrt(2)) : 1;
 }
 
+/* Most of the Python is that of a start. */
+static bool starts_up(const struct rules_ctx *ctx)
+{
+	return 2 * ctx->driver->importing.ns > ctx->driver->python.ns;
+}
+
 static void add_python_time(struct text *text, const struct rules_ctx *ctx,
 			    const struct sampled *python, double share)
 {
 	add_percent(text, share);
 	text_add(text, rules_of_judged(ctx));
 	add_step_part(text, ctx, share);
-	text_add(text, " runs Python, outside of traced calls");
+	text_add(text,
+		 starts_up(ctx) ? " imports modules" : " runs Python, outside of traced calls");
 	if (!python->lead.frame)
 		return;
 	text_add(text, ", most of it ");
@@ -98,6 +105,9 @@ static bool runs_one_line(const struct rules_ctx *ctx, const struct profile_fram
 
 static const char *python_remedy(const struct rules_ctx *ctx, const struct place *lead)
 {
+	if (starts_up(ctx))
+		return "It starts up: trace it when it has started (-p), or see which modules take "
+		       "the time (python3 -X importtime) and import them where they are needed.";
 	if (lead->frame && location_is_own_python(lead->frame) && runs_one_line(ctx, lead->frame))
 		return "It runs one line over and over. If that polls for a change, wait for an "
 		       "event instead, which needs no CPU (threading.Event, a queue's get); if it "
@@ -207,7 +217,7 @@ static void python_bound(struct rules_ctx *ctx)
 	    (!is_own && least < t->python_bound_medium))
 		return;
 	note.gain_ns = (is_own ? own.share : share) * rules_unit_ns(ctx);
-	note.gain_unknown = !is_own || own.share >= WHOLE_WORK;
+	note.gain_unknown = !is_own || own.share >= WHOLE_WORK || starts_up(ctx);
 	note.confidence = is_own ? confidence_above(own.share - t->python_bound_own, own.error)
 				 : confidence_above(share - t->python_bound_medium, error);
 	rules_subject(&note, ctx);
@@ -223,7 +233,7 @@ static void python_bound(struct rules_ctx *ctx)
 		confidence_above(t->python_bound_deviations, 1) * 100, t->python_bound_high * 100);
 	rules_suggest(&note, ctx, python_remedy(ctx, &python->lead));
 	text_printf(&note.headline, "%s: ", bottleneck_headline(BOTTLENECK_PYTHON));
-	if (is_own && own_is_all(driver))
+	if (is_own && own_is_all(driver) && !starts_up(ctx))
 		add_own_time(&note.headline, ctx, own.share);
 	else
 		add_python_time(&note.headline, ctx, python, share);
@@ -506,8 +516,13 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	rules_ctx_add(ctx, rule->kind, wait_severity(ctx, rule, share), share, &note);
 }
 
-/* A process that has nearly all of the CPUs that it may use would gain nothing without the lock. */
-#define CPUS_SHARE 0.90
+/* Without the lock the threads that wait for it would run as well, as far as there are CPUs. */
+static double gil_gain(const struct rules_ctx *ctx, double threads)
+{
+	double used = cpu_share(ctx->process);
+
+	return used > 0 ? fmax(1 - used / fmin(rules_allowed_cpus(ctx), used + threads), 0) : 0;
+}
 
 /* Threads take turns in running Python, while the one that drives the process waits for them. */
 static void gil_of_threads(struct rules_ctx *ctx)
@@ -516,10 +531,10 @@ static void gil_of_threads(struct rules_ctx *ctx)
 	double share = (double)ctx->driver->waits[ACCOUNT_GIL].ns / (double)ctx->driver->judged_ns;
 	struct sampled python = {0};
 	struct note note = {.bottleneck = BOTTLENECK_GIL, .confidence = 1, .look = "Waiting"};
+	enum finding_severity severity;
 
 	if (share >= ctx->thresholds->gil_wait_medium ||
-	    threads < ctx->thresholds->gil_wait_threads_medium ||
-	    cpu_share(ctx->process) >= CPUS_SHARE * rules_allowed_cpus(ctx))
+	    threads < ctx->thresholds->gil_wait_threads_medium)
 		return;
 	if (sampled_python(&python, ctx->profile, ctx->process, 0))
 		ctx->failed = true;
@@ -537,10 +552,11 @@ static void gil_of_threads(struct rules_ctx *ctx)
 		    ctx->thresholds->gil_wait_threads_medium,
 		    ctx->thresholds->gil_wait_threads_high);
 	rules_suggest(&note, ctx, wait_rules[0].remedy);
-	rules_ctx_add(ctx, "GilWait",
-		      threads >= ctx->thresholds->gil_wait_threads_high ? FINDING_HIGH
-									: FINDING_MEDIUM,
-		      threads, &note);
+	note.gain_ns = gil_gain(ctx, threads) * rules_unit_ns(ctx);
+	severity = rules_severity(ctx, note.gain_ns);
+	if (severity < FINDING_MEDIUM && threads < ctx->thresholds->gil_wait_threads_high)
+		severity = FINDING_MEDIUM;
+	rules_ctx_add(ctx, "GilWait", severity, threads, &note);
 }
 
 /* Less often it may only look whether it has to end. */

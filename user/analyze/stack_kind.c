@@ -98,6 +98,14 @@ bool stack_runs_python(const struct profile_stack *stack)
 	return stack_is_in_interpreter(stack) && !frame_is_system_call(stack->frames[0]);
 }
 
+bool stack_imports(const struct profile_stack *stack)
+{
+	for (size_t i = 0; stack && i < stack->frames_count; i++)
+		if (begins_with(stack->frames[i]->file, "<frozen importlib."))
+			return true;
+	return false;
+}
+
 /* Python's own queues, and what reads from them: a lock or a poll there waits for input. */
 static bool is_input_function(const struct profile_frame *frame)
 {
