@@ -307,8 +307,7 @@ static void prepare_frames(struct image *image)
 	header = header_vaddr(image);
 	if (header)
 		frame = read_header(image, header);
-	if (!frame && elf_view__section(&image->file, ".eh_frame", &shdr, &bytes) &&
-	    shdr.sh_size)
+	if (!frame && elf_view__section(&image->file, ".eh_frame", &shdr, &bytes) && shdr.sh_size)
 		frame = shdr.sh_addr;
 	if (frame && !image->eh_table.count)
 		collect_fdes(image, frame);
