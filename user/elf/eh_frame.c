@@ -63,7 +63,7 @@ struct eh_record {
 
 /* Reads the head of a record and moves the cursor behind the record. In .debug_frame a CIE has an
  * id of its own, and where it starts is counted from the section's start. */
-static struct eh_record read_record(const struct image *image, struct eh_cursor *cursor)
+static struct eh_record read_record(struct eh_cursor *cursor)
 {
 	struct eh_record record = {.kind = EH_END};
 	uint64_t size, id, id_vaddr;
@@ -78,17 +78,17 @@ static struct eh_record read_record(const struct image *image, struct eh_cursor 
 	eh_cursor__skip(cursor, size);
 	id_vaddr = record.body.vaddr;
 	id = eh_cursor__fixed(&record.body, 4); /* four bytes in .eh_frame, 64-bit lengths too */
-	record.kind = id != (image->debug_frame ? UINT32_MAX : 0) ? EH_FDE : EH_CIE;
-	record.cie_vaddr = image->debug_frame ? id : id_vaddr - id;
+	record.kind = id != (cursor->debug ? UINT32_MAX : 0) ? EH_FDE : EH_CIE;
+	record.cie_vaddr = cursor->debug ? id : id_vaddr - id;
 	return record;
 }
 
-static struct eh_cursor cursor_at(const struct image *image, uint64_t vaddr)
+static struct eh_cursor cursor_at(const struct image *image, uint64_t vaddr, bool debug)
 {
-	struct eh_cursor cursor = {.vaddr = vaddr};
+	struct eh_cursor cursor = {.vaddr = vaddr, .debug = debug};
 	size_t available;
 
-	if (image->debug_frame) {
+	if (debug) {
 		available = vaddr < image->debug_frame_bytes ? image->debug_frame_bytes - vaddr : 0;
 		cursor.at = available ? image->debug_frame + vaddr : NULL;
 	} else {
@@ -161,12 +161,13 @@ static bool read_cie(struct eh_cursor body, struct eh_cie *cie)
 
 static bool read_fde(const struct image *image, const struct eh_record *record, struct eh_fde *fde)
 {
-	struct eh_cursor at = cursor_at(image, record->cie_vaddr), body = record->body;
+	struct eh_cursor at = cursor_at(image, record->cie_vaddr, record->body.debug),
+			 body = record->body;
 	struct eh_record cie;
 
 	if (record->kind != EH_FDE || at.failed)
 		return false;
-	cie = read_record(image, &at);
+	cie = read_record(&at);
 	if (cie.kind != EH_CIE || !read_cie(cie.body, &fde->cie))
 		return false;
 	fde->start = eh_cursor__pointer(&body, fde->cie.pointer_encoding, 0);
@@ -191,21 +192,21 @@ static int compare_places(const void *left, const void *right)
 }
 
 /* Reads all of the records from a vaddr on; their end is a zero length, or the segment's end. */
-static void collect_fdes(struct image *image, uint64_t vaddr)
+static void collect_fdes(struct image *image, uint64_t vaddr, bool debug)
 {
-	struct eh_cursor at = cursor_at(image, vaddr);
+	struct eh_cursor at = cursor_at(image, vaddr, debug);
 	struct eh_record record = {0};
 	struct eh_fde fde;
 
 	for (; !at.failed && at.at < at.end; vaddr = at.vaddr) {
-		record = read_record(image, &at);
+		record = read_record(&at);
 		if (record.kind == EH_END)
 			break;
 		if (!read_fde(image, &record, &fde))
 			continue;
 		if (GROW_BY_ONE(image->fdes))
 			break;
-		image->fdes[image->fdes_count++] = (struct fde_place){fde.start, vaddr};
+		image->fdes[image->fdes_count++] = (struct fde_place){fde.start, vaddr, debug};
 	}
 	if (image->fdes_count)
 		qsort(image->fdes, image->fdes_count, sizeof(*image->fdes), compare_places);
@@ -229,7 +230,7 @@ static uint64_t header_vaddr(const struct image *image)
 static uint64_t read_header(struct image *image, uint64_t header)
 {
 	enum { SORTED_PAIRS = DW_EH_PE_datarel | DW_EH_PE_sdata4 }; /* all linkers write this one */
-	struct eh_cursor at = cursor_at(image, header);
+	struct eh_cursor at = cursor_at(image, header, false);
 	uint64_t version, frame, count;
 	uint8_t encodings[3];
 
@@ -300,6 +301,7 @@ static void prepare_frames(struct image *image)
 	uint64_t header, frame = 0;
 	const uint8_t *bytes;
 	Elf64_Shdr shdr;
+	bool go;
 
 	if (image->frames_ready)
 		return;
@@ -309,13 +311,16 @@ static void prepare_frames(struct image *image)
 		frame = read_header(image, header);
 	if (!frame && elf_view__section(&image->file, ".eh_frame", &shdr, &bytes) && shdr.sh_size)
 		frame = shdr.sh_addr;
+	go = elf_view__section(&image->file, ".gopclntab", &shdr, &bytes) ||
+	     elf_view__section(&image->file, ".data.rel.ro.gopclntab", &shdr, &bytes);
+	if (go)
+		image->eh_table.count = 0; /* of the C parts alone */
 	if (frame && !image->eh_table.count)
-		collect_fdes(image, frame);
-	if (image->eh_table.count || image->fdes_count)
-		return;
-	read_debug_frame(image);
+		collect_fdes(image, frame, false);
+	if (go || !eh_frame__count(image))
+		read_debug_frame(image);
 	if (image->debug_frame)
-		collect_fdes(image, 0);
+		collect_fdes(image, 0, true);
 }
 
 size_t eh_frame__count(struct image *image)
@@ -355,10 +360,10 @@ size_t eh_frame__search(const struct image *image, uint64_t vaddr)
 
 bool eh_frame__read(const struct image *image, size_t index, struct eh_fde *fde)
 {
-	uint64_t vaddr =
-		image->eh_table.count ? table_value(image, index, 1) : image->fdes[index].vaddr;
-	struct eh_cursor at = cursor_at(image, vaddr);
-	struct eh_record record = read_record(image, &at);
+	const struct fde_place *place = image->eh_table.count ? NULL : &image->fdes[index];
+	struct eh_cursor at = cursor_at(image, place ? place->vaddr : table_value(image, index, 1),
+					place && place->debug);
+	struct eh_record record = read_record(&at);
 
 	return read_fde(image, &record, fde);
 }

@@ -16,6 +16,7 @@ struct eh_cursor {
 	const uint8_t *at, *end;
 	uint64_t vaddr; /* of *at: what pc-relative pointers count from */
 	bool failed;	/* ran past the end, or met an encoding that it does not know */
+	bool debug;	/* of .debug_frame: vaddr is an offset in that */
 };
 
 /* The bytes that it steps over; NULL: they are not there. */

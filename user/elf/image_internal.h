@@ -57,6 +57,7 @@ struct image_facts {
 struct fde_place {
 	uint64_t start; /* of the code that it covers */
 	uint64_t vaddr; /* of the FDE itself */
+	bool debug;	/* in .debug_frame: its offset there */
 };
 
 struct image {
@@ -90,7 +91,7 @@ struct image {
 	} eh_table;
 	struct fde_place *fdes; /* in files without that table: our own */
 	size_t fdes_count, fdes_capacity;
-	/* .debug_frame of a file without .eh_frame (Go): its places are offsets in it */
+	/* .debug_frame, of Go's functions and of a file without .eh_frame; NULL: none */
 	const uint8_t *debug_frame;
 	uint8_t *debug_frame_unpacked; /* ours; NULL: the file has it as it is */
 	size_t debug_frame_bytes;
