@@ -144,14 +144,14 @@ static __always_inline void read_call(struct call *call, struct task_struct *tas
 /* What is behind a descriptor, under a name that holds when that is closed and used again. */
 static __always_inline void find_file(struct perfx_wait *wait, struct task_struct *task, __s32 fd)
 {
-	struct fdtable *table = task->files->fdt;
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
 	struct inode *inode = NULL;
 	struct file *file = NULL;
 	__u64 anonymous;
 
 	/* of a thread that ends they are NULL, and reads of it are 0 */
-	if (fd < 0 || (__u32)fd >= table->max_fds ||
-	    bpf_probe_read_kernel(&file, sizeof(file), table->fd + fd) || !file)
+	if (fd < 0 || (__u32)fd >= BPF_CORE_READ(table, max_fds) ||
+	    bpf_probe_read_kernel(&file, sizeof(file), BPF_CORE_READ(table, fd) + fd) || !file)
 		return;
 	inode = BPF_CORE_READ(file, f_inode);
 	wait->inode = BPF_CORE_READ(inode, i_ino);
