@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -135,6 +136,39 @@ Test(image_facts, a_question_is_asked_once_of_a_file)
 	cr_expect_eq(again.questions_count, 0);
 	free(first.text);
 	free(again.text);
+}
+
+/* How often a question is asked of the vDSO, which has a dozen symbols, with a tail. */
+static size_t questions_of_vdso(off_t tail_bytes)
+{
+	const void *vdso = (const void *)getauxval(AT_SYSINFO_EHDR);
+	struct maps *maps = maps__read(getpid());
+	const struct mapping *mapping = maps__find(maps, (uintptr_t)vdso);
+	off_t bytes_count = (off_t)(mapping->end - mapping->start);
+	char path[] = "/tmp/perfx-vdso-XXXXXX";
+	int fd = mkstemp(path);
+	size_t questions_count = 0;
+
+	cr_assert_eq(write(fd, vdso, (size_t)bytes_count), bytes_count);
+	cr_assert_eq(ftruncate(fd, bytes_count + tail_bytes), 0);
+	for (int i = 0; i < 2; i++) {
+		struct image *image = image__open(fd, path, "");
+
+		cr_assert(image__build_id(image)[0]);
+		image__keep_facts(image, folder, READER);
+		cr_expect(image__answer(image, 1, count_and_say, &questions_count));
+		image__free(image);
+	}
+	close(fd);
+	unlink(path);
+	maps__free(maps);
+	return questions_count;
+}
+
+Test(image_facts, what_is_kept_of_a_file_with_few_symbols_depends_on_its_size)
+{
+	cr_expect_eq(questions_of_vdso(0), 2);
+	cr_expect_eq(questions_of_vdso(1 << 20), 1);
 }
 
 /* Reads, changes and writes the file. */

@@ -19,8 +19,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Smaller files are searched faster than a further file is opened. */
-#define SYMBOLS_MIN 1000
+/* Files smaller in both are searched faster than a further file is opened. */
+#define SYMBOLS_MIN 200
+#define SEARCHED_MIN (1u << 20)
 /* At most 512 files of 1 MiB. */
 #define FILES_MAX 512
 #define BYTES_MAX (1u << 20)
@@ -113,7 +114,8 @@ void image__keep_facts(struct image *image, const char *folder, uint64_t reader_
 	image__add_mini(image);
 	for (size_t i = 0; i < image->tables_count; i++)
 		symbols_count += image->tables[i].count;
-	if (facts->folder || !image->build_id[0] || symbols_count < SYMBOLS_MIN)
+	if (facts->folder || !image->build_id[0] ||
+	    (symbols_count < SYMBOLS_MIN && image->file.size < SEARCHED_MIN))
 		return;
 	facts->folder = strdup(folder);
 	facts->key = (struct facts_key){.reader_id = reader_id,
