@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 /* Files smaller in both are searched faster than a further file is opened. */
-#define SYMBOLS_MIN 200
+#define SYMBOLS_MIN  200
 #define SEARCHED_MIN (1u << 20)
 /* At most 512 files of 1 MiB. */
 #define FILES_MAX 512
