@@ -349,3 +349,51 @@ def test_untraced_processes_that_come_later_are_left_alone(program, tracer, tmp_
     assert report["losses"]["foreign_hits"] >= 1000
     assert "attached_late" not in report["processes"][0]
     assert "shared-calls" in [row["name"] for row in report["not_attached"]]
+
+
+CALLS_WHILE_IT_OPENS = r"""
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+__attribute__((noinline)) int work(int x) { for (volatile int i = 0; i < 2000; i++) x ^= i; return x; }
+#include <time.h>
+static volatile time_t opened;
+static void *calls(void *count)
+{
+	for (; !opened || time(0) < opened + 2; ++*(long *)count) work(1);
+	return NULL;
+}
+int main(void)
+{
+	pthread_t thread;
+	long count = 0;
+	getchar();
+	pthread_create(&thread, NULL, calls, &count);
+	opened = dlopen("libstdc++.so.6", RTLD_NOW) ? time(0) : 1;
+	pthread_join(thread, NULL);
+	printf("%ld\n", count);
+	fflush(stdout);
+	getchar();
+}
+"""
+
+
+def test_c_that_opens_cxx(links, tracer, tmp_path):
+    """Return probes serve a program of C alone. When it opens a library of C++, which could throw through
+    them, exits take over, and each call counts once."""
+    if "session" not in links:
+        pytest.skip("this kernel has no session links")
+    (tmp_path / "opens.c").write_text(CALLS_WHILE_IT_OPENS)
+    subprocess.run(["cc", "-O1", "-pthread", "-o", tmp_path / "opens", tmp_path / "opens.c", "-ldl"], check=True)
+    with subprocess.Popen([tmp_path / "opens"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                          bufsize=1) as program:
+        t = tracer(program.pid, *QUICK, "--memory", "off", "-F", "opens:work")
+        program.stdin.write("\n")
+        expected = int(program.stdout.readline())
+        report = t.stop()
+        program.stdin.close()
+    work = functions(report, "work")[0]
+    entries = [probe for probe in report["overhead"]["probes"] if probe["at"] == "entry"]
+    assert [probe["link"] for probe in entries] == ["session", "multi"]
+    assert work["calls"] == sum(probe["hits"] for probe in entries) == expected
+    assert work["calls"] - work["timed"] == report["losses"]["untimed_calls"]

@@ -33,8 +33,9 @@ struct placed {
 		const char *now; /* new state, not yet in a message; else NULL */
 		bool by_limit;	 /* reduced for --max-overhead */
 	} expense;
-	uint32_t entry; /* probe index; 0: none yet */
-	uint32_t rule;	/* of an allocation probe or a mark: in the programs' table */
+	uint32_t entry;	    /* probe index; 0: none yet */
+	uint32_t old_entry; /* likewise, by return probe until something could unwind; 0: none */
+	uint32_t rule;	    /* of an allocation probe or a mark: in the programs' table */
 	uint32_t first_exit;
 	size_t exits_count;
 	/* The choices; as in the plan at first. */

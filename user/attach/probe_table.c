@@ -447,6 +447,9 @@ uint64_t probes__report_hits(struct probes *probes)
 		const struct placed *placed = &probes->placed[i];
 		uint64_t hits;
 
+		if (placed->old_entry)
+			entries +=
+				report_hits(probes, placed->old_entry, probes_entry_ns(probes, i));
 		if (!placed->entry)
 			continue;
 		hits = report_hits(probes, placed->entry, probes_entry_ns(probes, i));

@@ -643,28 +643,67 @@ static bool any_relies_on_c(const struct probes *probes)
 	return false;
 }
 
+static bool returns_by_probe(const struct probes *probes, size_t index)
+{
+	const struct placed *placed = &probes->placed[index];
+
+	return placed->attached && probes->plan->functions[index].role != PLAN_ALLOC_PROBE &&
+	       (placed->relies_on_c || placed->nests || placed->ret == PERFX_RETURN_PROBE);
+}
+
+/* Links of no group go through one gate with the file's others, which are made anew with them. */
+static void renew_ungrouped(struct probes *probes, size_t module)
+{
+	const struct plan_module *planned = &probes->plan->modules[module];
+	size_t end = planned->functions_first + planned->functions_count;
+
+	for (size_t i = planned->functions_first; i < end && i < probes->placed_count; i++)
+		if (probes->placed[i].attached && !probes_entry_group(probes, i))
+			probes->placed[i].stale = true;
+	links__age_file(tracer__links(probes->tracer), planned->fd, false);
+}
+
+static void distrust(struct probes *probes, size_t index)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	struct links *links = tracer__links(probes->tracer);
+	struct placed *placed = &probes->placed[index];
+	uint32_t entry = probes_entry_group(probes, index);
+
+	if (entry) {
+		links__detach_group(links, entry);
+		links__detach_group(links, probes_exits_group(probes, index));
+	} else {
+		renew_ungrouped(probes, function->module);
+	}
+	/* sessions decline the return from here on; the new links have an entry of their own */
+	if (placed->relies_on_c && placed->entry) {
+		tracer__probe(probes->tracer, placed->entry)->kind = PERFX_PROBE_COUNT;
+		placed->old_entry = placed->entry;
+		placed->entry = 0;
+		placed->expense.entry_hits_count = 0;
+	}
+	probes->functions_count--;
+	placed->attached = placed->nests = false;
+	placed->stale = true;
+}
+
 void probes__distrust_returns(struct probes *probes)
 {
 	const struct plan *plan = probes->plan;
 
 	if (match_plan(probes) || !any_relies_on_c(probes))
 		return;
-	links__detach_returns(tracer__links(probes->tracer));
+	/* other links put return probes whatever the programs say: they go first */
+	if (tracer__return_link(probes->tracer) != PERFX_LINK_SESSION)
+		links__detach_returns(tracer__links(probes->tracer));
 	for (size_t i = 0; i < probes->placed_count; i++) {
-		struct placed *placed = &probes->placed[i];
-
-		if (plan->functions[i].role != PLAN_ALLOC_PROBE &&
-		    (placed->relies_on_c || placed->nests || placed->ret == PERFX_RETURN_PROBE)) {
-			probes->functions_count -= placed->attached;
-			placed->stale = placed->attached;
-			placed->attached = false;
-		}
-		placed_distrust_returns(placed, &plan->functions[i]);
+		if (returns_by_probe(probes, i))
+			distrust(probes, i);
+		placed_distrust_returns(&probes->placed[i], &plan->functions[i]);
 	}
-	probes_reattach(probes);
 	/* their entries and exits are sites now, as of other functions */
-	for (size_t i = 0; i < probes->placed_count; i++)
-		probes->placed[i].nests = false;
+	probes_reattach(probes);
 }
 
 /*
