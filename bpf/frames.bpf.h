@@ -79,7 +79,7 @@ static __always_inline struct thread *thread_find(const struct perfx_probe *entr
 	struct thread *t;
 
 	t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
-	if (t) {
+	if (t && t->process) {
 		if (t->recording_window != current_recording_window())
 			renew_thread(t);
 		note_signal_stack(t, task);

@@ -502,10 +502,18 @@ int perfx_on_memory_session(struct pt_regs *ctx)
 	return !memory_hit(ctx);
 }
 
-/* A new image: its memory is another one, whatever used the old. */
+/* A new image: its memory is another one, whatever used the old. As in perfx_on_exec_thread. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(perfx_on_exec_memory, struct task_struct *task)
 {
-	bpf_task_storage_delete(&perfx_memory_threads, task);
+	struct memory_thread *m;
+
+	if (!bpf_task_storage_delete(&perfx_memory_threads, task))
+		return 0;
+	m = bpf_task_storage_get(&perfx_memory_threads, task, NULL, 0);
+	if (m) {
+		forget_open(m);
+		m->process = 0;
+	}
 	return 0;
 }

@@ -101,9 +101,9 @@ static __always_inline struct memory_thread *memory_thread(bool create,
 	m = bpf_task_storage_get(&perfx_memory_threads, task, NULL, 0);
 	if (m && m->recording_window != current_recording_window())
 		forget_open(m);
-	if (m || !create)
+	if (m && m->process)
 		return m;
-	traced = process_at(entry);
+	traced = create ? process_at(entry) : NULL;
 	if (!traced)
 		return NULL;
 	m = task_storage_make(&perfx_memory_threads, task);

@@ -252,11 +252,28 @@ int perfx_at_end(struct bpf_iter__task *ctx)
 }
 
 /* A new image: nothing of the old one's frames can end. The new process index is made by
- * process.bpf.c; a thread reads it with its first hit. */
+ * process.bpf.c; a thread reads it with its first hit. The kernel refuses to delete while a program
+ * that was preempted on this CPU is at such storage: then it is used again. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(perfx_on_exec_thread, struct task_struct *task)
 {
-	bpf_task_storage_delete(&perfx_threads, task);
-	bpf_task_storage_delete(&perfx_python_threads, task);
+	struct python_thread *python;
+	struct thread *t;
+
+	if (bpf_task_storage_delete(&perfx_threads, task)) {
+		t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
+		if (t) {
+			t->process = t->depth = t->ranges = 0;
+			t->root_function = t->root_context = 0;
+			t->goroutine = 0;
+		}
+	}
+	if (bpf_task_storage_delete(&perfx_python_threads, task)) {
+		python = bpf_task_storage_get(&perfx_python_threads, task, NULL, 0);
+		if (python) {
+			python->state = python->layout.version = 0;
+			python->count = 0;
+		}
+	}
 	return 0;
 }
