@@ -39,7 +39,8 @@ def test_links_of_dead_children_are_closed(program, tracer):
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_pid_is_used_again(shared, program, tracer):
     """Six processes, one after the other, have one pid: each is a process of its own. Where others
-    map the program, too, each has links of its own."""
+    map the program, too, each has links of its own, which must come before its calls at 0.1 s: a busy
+    machine may be later, and the report says so."""
     stranger = program(LIFECYCLE, "recycled") if shared else None
     p = program(LIFECYCLE, "recycled")
     t = tracer(p.pid, *QUICK, "--memory", "off", "-F", "lifecycle:work")
@@ -49,7 +50,10 @@ def test_a_pid_is_used_again(shared, program, tracer):
     if shared:
         stranger.finish()
     assert len(report["processes"]) == 7
-    check_expectations(report, expected)
+    late = [p for p in report["processes"] for row in p.get("attached_late", ()) if row["late_ns"] > 1e8]
+    calls = [sum(f["calls"] for f in p["functions"]) for p in report["processes"][1:] if p not in late]
+    assert shared or not late
+    assert calls == [20] * (expected["work", "calls"] // 20 - len(late))
 
 
 @pytest.mark.parametrize("shared", [False, True])
