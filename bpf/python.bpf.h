@@ -123,8 +123,8 @@ static __always_inline void python_fork(__u32 parent, __u32 child)
 {
 	const struct perfx_python_layout *python = python_of(parent);
 
-	if (python)
-		bpf_map_update_elem(&perfx_pythons, &child, python, BPF_ANY);
+	if (python && bpf_map_update_elem(&perfx_pythons, &child, python, BPF_ANY))
+		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 }
 
 /* It has ended, or is another program now. */

@@ -35,7 +35,8 @@ static __always_inline void unwind_fork(__u32 parent, __u32 child)
 	if (!process)
 		return;
 	copy = *process;
-	bpf_map_update_elem(&perfx_unwind_processes, &child, &copy, BPF_ANY);
+	if (bpf_map_update_elem(&perfx_unwind_processes, &child, &copy, BPF_ANY))
+		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 }
 
 /* It has ended, or is another program now. */

@@ -293,8 +293,10 @@ static int use_slot(struct unwind_tables *tables, pid_t pid, uint32_t slot, uint
 	uint32_t key = (uint32_t)pid;
 	int err = 0;
 
-	if (bpf_map_update_elem(tables->maps.processes_fd, &key, &value, BPF_ANY))
+	if (bpf_map_update_elem(tables->maps.processes_fd, &key, &value, BPF_ANY)) {
 		err = -errno;
+		say_full(tables, "no place for a process");
+	}
 	release_slot(tables, unused);
 	return err;
 }
@@ -480,6 +482,8 @@ int unwind_tables__map(struct unwind_tables *tables, pid_t pid)
 		return 0;
 	end_publication(tables);
 	err = map_process(tables, pid);
+	if (err == -ENOSPC || err == -ENOMEM)
+		say_full(tables, "no place for a process");
 	tables->cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
 	return err;
 }
