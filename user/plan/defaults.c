@@ -107,8 +107,8 @@ static bool is_entry_point(const char *base, const char *library, const char *sy
 {
 	size_t length = strlen(prefix);
 
-	return !fnmatch(library, base, 0) && !strncmp(symbol, prefix, length) &&
-	       isupper((unsigned char)symbol[length]);
+	return !strncmp(symbol, prefix, length) && isupper((unsigned char)symbol[length]) &&
+	       !fnmatch(library, base, 0);
 }
 
 static enum perfx_source source_of_c_library(const char *base, const char *symbol)
