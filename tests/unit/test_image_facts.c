@@ -43,11 +43,13 @@ static void only_file(char path[512])
 
 static void remove_folder(void)
 {
-	char path[512];
+	DIR *files = opendir(folder);
+	struct dirent *entry;
 
-	only_file(path);
-	if (path[0])
-		unlink(path);
+	cr_assert(files);
+	while ((entry = readdir(files)))
+		unlinkat(dirfd(files), entry->d_name, 0);
+	closedir(files);
 	rmdir(folder);
 }
 
@@ -138,37 +140,63 @@ Test(image_facts, a_question_is_asked_once_of_a_file)
 	free(again.text);
 }
 
-/* How often a question is asked of the vDSO, which has a dozen symbols, with a tail. */
-static size_t questions_of_vdso(off_t tail_bytes)
+/* A copy of the vDSO, which has a dozen symbols, with a tail. */
+struct copy {
+	off_t tail_bytes;
+	bool has_no_build_id, is_written_between;
+};
+
+/* How often a question is asked of it by two readers, one after the other. */
+static size_t questions_of(struct copy copy)
 {
 	const void *vdso = (const void *)getauxval(AT_SYSINFO_EHDR);
 	struct maps *maps = maps__read(getpid());
 	const struct mapping *mapping = maps__find(maps, (uintptr_t)vdso);
-	off_t bytes_count = (off_t)(mapping->end - mapping->start);
-	char path[] = "/tmp/perfx-vdso-XXXXXX";
+	size_t bytes_count = mapping->end - mapping->start, questions_count = 0;
+	char path[] = "/tmp/perfx-vdso-XXXXXX", *bytes = malloc(bytes_count), *note;
 	int fd = mkstemp(path);
-	size_t questions_count = 0;
 
-	cr_assert_eq(write(fd, vdso, (size_t)bytes_count), bytes_count);
-	cr_assert_eq(ftruncate(fd, bytes_count + tail_bytes), 0);
+	cr_assert(bytes);
+	memcpy(bytes, vdso, bytes_count);
+	while (copy.has_no_build_id && (note = memmem(bytes, bytes_count, "GNU", 4)))
+		*note = 'g';
+	cr_assert_eq(write(fd, bytes, bytes_count), (ssize_t)bytes_count);
+	cr_assert_eq(ftruncate(fd, (off_t)bytes_count + copy.tail_bytes), 0);
 	for (int i = 0; i < 2; i++) {
 		struct image *image = image__open(fd, path, "");
 
-		cr_assert(image__build_id(image)[0]);
+		cr_assert_eq(image__build_id(image)[0] == '\0', copy.has_no_build_id);
 		image__keep_facts(image, folder, READER);
 		cr_expect(image__answer(image, 1, count_and_say, &questions_count));
 		image__free(image);
+		if (!copy.is_written_between)
+			continue;
+		/* the clock of file systems is a coarse one */
+		usleep(20000);
+		cr_assert_eq(pwrite(fd, bytes, 1, 0), 1);
 	}
 	close(fd);
 	unlink(path);
 	maps__free(maps);
+	free(bytes);
 	return questions_count;
 }
 
 Test(image_facts, what_is_kept_of_a_file_with_few_symbols_depends_on_its_size)
 {
-	cr_expect_eq(questions_of_vdso(0), 2);
-	cr_expect_eq(questions_of_vdso(1 << 20), 1);
+	cr_expect_eq(questions_of((struct copy){.tail_bytes = 0}), 2);
+	cr_expect_eq(questions_of((struct copy){.tail_bytes = 1 << 20}), 1);
+}
+
+Test(image_facts, a_file_without_build_id_is_known_until_it_is_written)
+{
+	cr_expect_eq(questions_of((struct copy){.tail_bytes = 1 << 20, .has_no_build_id = true}),
+		     1);
+}
+
+Test(image_facts, a_file_without_build_id_that_was_written_is_another_one)
+{
+	cr_expect_eq(questions_of((struct copy){1 << 20, true, true}), 2);
 }
 
 /* Reads, changes and writes the file. */

@@ -5,9 +5,10 @@
  * 60 MB of constants) that saves 0.2 s each time it is opened.
  *
  * Findings are never trusted blindly. A build id alone does not tell a stripped file from the
- * original: the sizes of the file and of its tables are compared, too. Wanted symbols are kept as
- * their numbers, and each is looked up in the file; one that is no wanted function there makes all
- * findings void.
+ * original: the sizes of the file and of its tables are compared, too. A file without a build id
+ * (TensorFlow's, JAX's) is known by its inode and the time of its last change, which only root can
+ * forge. Wanted symbols are kept as their numbers, and each is looked up in the file; one that is
+ * no wanted function there makes all findings void.
  */
 #include "base/cache.h"
 #include "base/hash.h"
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Files smaller in both are searched faster than a further file is opened. */
@@ -106,6 +108,19 @@ static void load_facts(struct image *image)
 	free(path);
 }
 
+static bool identify_without_build_id(int fd, struct facts_key *key)
+{
+	struct stat stat;
+
+	if (fstat(fd, &stat))
+		return false;
+	key->device = stat.st_dev;
+	key->inode = stat.st_ino;
+	key->changed_ns =
+		(uint64_t)stat.st_ctim.tv_sec * 1000000000 + (uint64_t)stat.st_ctim.tv_nsec;
+	return true;
+}
+
 void image__keep_facts(struct image *image, const char *folder, uint64_t reader_id)
 {
 	struct image_facts *facts = &image->facts;
@@ -114,15 +129,15 @@ void image__keep_facts(struct image *image, const char *folder, uint64_t reader_
 	image__add_mini(image);
 	for (size_t i = 0; i < image->tables_count; i++)
 		symbols_count += image->tables[i].count;
-	if (facts->folder || !image->build_id[0] ||
-	    (symbols_count < SYMBOLS_MIN && image->file.size < SEARCHED_MIN))
+	if (facts->folder || (symbols_count < SYMBOLS_MIN && image->file.size < SEARCHED_MIN))
 		return;
-	facts->folder = strdup(folder);
 	facts->key = (struct facts_key){.reader_id = reader_id,
 					.file_bytes = image->file.size,
 					.debug_bytes = image->debug.size};
 	for (size_t i = 0; i < image->tables_count; i++)
 		facts->key.symbols_counts[i] = image->tables[i].count;
+	if (image->build_id[0] || identify_without_build_id(image->fd, &facts->key))
+		facts->folder = strdup(folder);
 	if (facts->folder)
 		load_facts(image);
 }

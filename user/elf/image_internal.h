@@ -34,10 +34,12 @@ struct symbol_list {
 	size_t count, capacity;
 };
 
-/* What findings depend on beside the build id. */
+/* What findings depend on beside the build id; of a file without one, which file it is and when it
+ * was last written or replaced. */
 struct facts_key {
 	uint64_t reader_id, file_bytes, debug_bytes;
 	uint64_t symbols_counts[3]; /* of the tables */
+	uint64_t device, inode, changed_ns;
 };
 
 /* Questions that have been asked; more are answered and forgotten. */
