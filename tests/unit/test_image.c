@@ -4,6 +4,7 @@
 #include "elf/mapped_image.h"
 #include "image_damage.h"
 #include "image_fixture.h"
+#include "proc/maps.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -131,6 +132,55 @@ Test(image, pages_that_were_read_are_given_back)
 	cr_expect_str_eq(after.name, before.name);
 	image__free(image);
 	close(fd);
+}
+
+/* The C library: of no type, of no size, weak and of several names. */
+static struct image *open_libc(void)
+{
+	struct maps *maps = maps__read(getpid());
+	const struct mapping *mapping = maps__find(maps, (uintptr_t)strdup);
+	int fd = open(mapping->path, O_RDONLY | O_CLOEXEC);
+	struct image *image = image__open(fd, mapping->path, "");
+
+	cr_assert(image);
+	maps__free(maps);
+	return image;
+}
+
+enum { ASKED = 40, GROUPS = 100 };
+
+/* What is asked of an image with a focus has the same answer as without, all over its code. */
+Test(image, focus)
+{
+	struct image *whole = open_libc();
+	uint64_t first, last, bytes, vaddrs[ASKED];
+	size_t named = 0;
+
+	cr_assert(image__exported(whole, "abort", &first, &bytes));
+	cr_assert(image__exported(whole, "strdup", &last, &bytes));
+	first = first < last ? first : last;
+	for (size_t group = 0; group < GROUPS; group++) {
+		struct image *image = open_libc();
+
+		for (size_t i = 0; i < ASKED; i++)
+			vaddrs[i] = first + (group + i * GROUPS) * 251;
+		image__focus(image, vaddrs, ASKED);
+		for (size_t i = 0; i < ASKED; i++) {
+			struct symbol found, expected;
+			int err = image__function_at(whole, vaddrs[i], &expected);
+
+			cr_assert_eq(image__function_at(image, vaddrs[i], &found), err);
+			if (err)
+				continue;
+			cr_assert_str_eq(found.name, expected.name);
+			cr_assert_eq(found.vaddr, expected.vaddr);
+			cr_assert_eq(found.size, expected.size);
+			named++;
+		}
+		image__free(image);
+	}
+	cr_expect_gt(named, ASKED * GROUPS / 2);
+	image__free(whole);
 }
 
 /* To compare them would take minutes. */

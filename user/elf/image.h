@@ -60,6 +60,11 @@ int image__each_function(struct image *image, int (*fn)(const struct symbol *sym
  * big library's take. */
 void image__narrow(struct image *image, bool (*wants)(const char *name, void *ctx), void *ctx);
 
+/* From here on image__function_at and image__covering are asked of these addresses only: functions
+ * that are far from all of them are not sorted, nor their names read. vaddrs: ascending, borrowed
+ * as long as the image is asked. */
+void image__focus(struct image *image, const uint64_t *vaddrs, size_t count);
+
 /* Keeps what is found in a big file in a file of this folder, by build id, when the image is freed,
  * and takes it from there if it is known: the names that image__narrow wants, its traits, answers
  * (image__answer). After image__narrow. reader_id: of the program and of what it wants. */

@@ -76,7 +76,9 @@ struct image {
 
 	struct symbol_table tables[3];
 	size_t tables_count;
-	struct symbol_list functions; /* all of them */
+	struct symbol_list functions; /* all of them, or those near the focus */
+	const uint64_t *focus;	      /* image__focus; NULL: everywhere */
+	size_t focus_count;
 	/* image__narrow: */
 	bool (*wants)(const char *name, void *ctx); /* NULL: all names are wanted */
 	void *wants_ctx;

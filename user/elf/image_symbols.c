@@ -217,6 +217,28 @@ static int add_key(struct symbol_list *list, struct symbol_key key)
 	return err;
 }
 
+/* The size of a label, and whether it is inside a function, are known from its neighbours. */
+#define NEIGHBOURS_BYTES (64u << 10)
+
+/* Is there an address of the focus in a function, or near to it? */
+static bool is_in_focus(const struct image *image, const Elf64_Sym *sym)
+{
+	uint64_t start = sym->st_value < NEIGHBOURS_BYTES ? 0 : sym->st_value - NEIGHBOURS_BYTES;
+	uint64_t end = sym->st_value + NEIGHBOURS_BYTES;
+	size_t low = 0, high = image->focus_count;
+
+	end = end + sym->st_size < end ? UINT64_MAX : end + sym->st_size;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (image->focus[middle] < start)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < image->focus_count && image->focus[low] < end;
+}
+
 static int add_functions(struct image *image, uint16_t number_of_table, bool wanted_only,
 			 struct symbol_list *list)
 {
@@ -228,7 +250,8 @@ static int add_functions(struct image *image, uint16_t number_of_table, bool wan
 		const char *name;
 
 		image_release_after(image, n);
-		if (!is_function(image, table, &sym) || !has_name(table, &sym))
+		if ((!wanted_only && image->focus && !is_in_focus(image, &sym)) ||
+		    !is_function(image, table, &sym) || !has_name(table, &sym))
 			continue;
 		if (wanted_only) {
 			name = plain_name(image, elf_strings__at(&table->names, sym.st_name));
@@ -464,6 +487,12 @@ void image__narrow(struct image *image, bool (*wants)(const char *name, void *ct
 	image->wanted = (struct symbol_list){0};
 	image->wants = wants;
 	image->wants_ctx = ctx;
+}
+
+void image__focus(struct image *image, const uint64_t *vaddrs, size_t count)
+{
+	image->focus = vaddrs;
+	image->focus_count = count;
 }
 
 /* The index of the nearest key before vaddr whose function covers it; -ENOENT, -ENOMEM. */

@@ -952,8 +952,10 @@ static int symbolize_batch(struct batch *batch)
 		batch->first[batch->vaddrs_count++] = i;
 	}
 	batch->collector = collector_find(image);
-	if (batch->vaddrs && batch->first)
+	if (batch->vaddrs && batch->first) {
+		image__focus(image, batch->vaddrs, batch->vaddrs_count);
 		err = symbolize_vaddrs(batch, image);
+	}
 	free(batch->vaddrs);
 	free(batch->first);
 	return err;
