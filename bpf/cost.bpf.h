@@ -499,16 +499,17 @@ static __always_inline __u32 layouts_of(const struct perfx_traced_process *trace
 	return layouts ? layouts : PERFX_TENSOR_LAYOUTS_ALL;
 }
 
-/* Is a kernel that begins the work of a pool thread, or inside such a one? Or that of the object
- * which the thread runs: BLAS of a file that calls it for other operators as well. */
-static __always_inline bool is_elsewhere(struct thread *t,
+/* Is a kernel that begins the work of a pool thread, or inside such a one? Or that of an object,
+ * which this thread runs or (SHARED) another one: objects go on after the call that began them. */
+static __always_inline bool is_elsewhere(struct thread *t, __u32 flags,
 					 const struct perfx_traced_process *traced)
 {
 	if (t->object_owner)
 		return true;
 	if (t->depth)
 		return frame_at(t, 0)->cost_state == PERFX_COST_ELSEWHERE;
-	return traced && traced->open_operators;
+	return traced &&
+	       (traced->open_operators || ((flags & PERFX_COST_F_SHARED) && traced->runs_objects));
 }
 
 /* Does this call count beside the open ones? */
@@ -519,7 +520,7 @@ static __always_inline __u8 state_of_call(struct thread *t, __u32 flags, bool re
 		return PERFX_COST_INSIDE;
 	if ((flags & PERFX_COST_F_WORKER) && perfx_objects_read)
 		return PERFX_COST_ELSEWHERE;
-	if ((flags & PERFX_COST_F_KERNEL) && is_elsewhere(t, traced))
+	if ((flags & PERFX_COST_F_KERNEL) && is_elsewhere(t, flags, traced))
 		return PERFX_COST_ELSEWHERE;
 	return read ? PERFX_COST_COUNTED : PERFX_COST_UNREAD;
 }
@@ -638,6 +639,7 @@ __noinline int begin_cost(struct thread *t, __u32 index, __u32 has_frame)
  */
 __noinline int begin_object(struct thread *t, __u32 has_frame, __u32 event_arg)
 {
+	struct perfx_traced_process *traced;
 	struct outcome *outcome;
 	struct call_cost *call;
 	__u8 state;
@@ -668,6 +670,9 @@ __noinline int begin_object(struct thread *t, __u32 has_frame, __u32 event_arg)
 	}
 	if (!t->object_owner)
 		t->object_owner = outcome->call_cost;
+	traced = current_process();
+	if (traced)
+		traced->runs_objects = 1;
 	call = call_cost_at(t, outcome->call_cost - 1);
 	call->flags |= CALL_COST_EVENT;
 	call->kept[0] = event_arg ? t->vm.arguments[event_arg & 7] : 0;

@@ -64,7 +64,7 @@ __noinline int renew_thread(struct thread *t)
 	t->device_call = 0;
 	if (traced && __sync_lock_test_and_set(&traced->recording_window, recording_window) !=
 			      recording_window)
-		traced->open_operators = 0;
+		traced->open_operators = traced->runs_objects = 0;
 	return 0;
 }
 

@@ -261,7 +261,7 @@ int BPF_PROG(perfx_on_exec, struct task_struct *task, pid_t old_pid)
 	net_rx_bytes = traced->net_rx_bytes;
 	net_tx_bytes = traced->net_tx_bytes;
 	traced->process = traced->memory_process = process;
-	traced->open_operators = 0;
+	traced->open_operators = traced->runs_objects = 0;
 	traced->tensor_layouts = PERFX_TENSOR_LAYOUTS_ALL;
 	traced->net_rx_bytes = traced->net_tx_bytes = 0;
 	CONTROL_RECORD(perfx_exec, record, PERFX_KIND_EXEC);

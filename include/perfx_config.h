@@ -206,6 +206,9 @@ enum perfx_annotation_action {
 /* Flags in the source of a name, beside enum perfx_source: not the name of a range. */
 #define PERFX_NAME_OF_VALUE	0x40
 #define PERFX_NAME_OF_ALLOCATOR 0x80
+/* Nor that of a function: TensorFlow's kernel that runs a function which XLA has compiled has that
+ * function's name. */
+#define PERFX_NAME_OF_KERNEL 0x20
 
 /* Form of the argument that has the name. */
 enum perfx_text {
@@ -407,7 +410,7 @@ struct perfx_traced_process {
 	/* Its first process index, unchanged by exec: distinguishes processes that had the same
 	 * pid. */
 	__u32 born;
-	__u32 pad;
+	__u32 runs_objects; /* whose costs are read, in this recording window */
 	__u64 net_rx_bytes, net_tx_bytes;
 };
 

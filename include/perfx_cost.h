@@ -137,6 +137,9 @@ struct perfx_instruction {
 #define PERFX_COST_F_SUBMITS 0x20
 /* Hands work to a device, or waits for it: what it calls for that is a part of it. */
 #define PERFX_COST_F_DEVICE 0x40
+/* Works for operations whose own costs are read from objects, and for others: on a pool thread it
+ * is a worker of objects in a process that runs such. */
+#define PERFX_COST_F_SHARED 0x80
 
 struct perfx_cost_program {
 	__u16 entry_count; /* instructions run at entry: code[0, entry_count) */

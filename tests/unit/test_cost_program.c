@@ -190,7 +190,7 @@ Test(cost_program, mistakes)
 					     "f8 c128 c64 integer cuda(…), before ';'"},
 		{"flop = 1",
 		 "'flop' is not a statement: flops bytes dtype let same note bus int "
-		 "slot kernel leaf worker submits moves exit launch launch_by_stub graph "
+		 "slot kernel leaf worker shared submits moves exit launch launch_by_stub graph "
 		 "copy wait kernel_name kernel_alias, before ' = 1'"},
 		{"launch(arg1, arg2)", "',' is missing, before ')'"},
 		{"copy(sideways, arg1)",

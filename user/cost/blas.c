@@ -214,6 +214,17 @@ static bool is_xla_library(const char *base_name)
 	       !fnmatch("xla_extension*", base_name, 0) || !fnmatch("libxla*", base_name, 0);
 }
 
+/* What XLA's operations call is in their costs, where these can be read. */
+static const char *dnnl_kind(const char *base_name, const char *symbol)
+{
+	if (is_xla_library(base_name))
+		return "worker; leaf";
+	/* what blocks of Eigen's products call, for XLA's operations and for other operators */
+	if (!strcmp(symbol, "dnnl_sgemm") && !fnmatch("libtensorflow*", base_name, 0))
+		return "shared; leaf";
+	return "kernel; leaf";
+}
+
 /* oneDNN's include/oneapi/dnnl/dnnl.h and dnnl_threadpool.h: (char transa, char transb, dnnl_dim_t
  * M, N, K, …), 64 bits. */
 static bool find_dnnl(const char *base_name, const char *symbol, struct builtin *builtin)
@@ -230,9 +241,7 @@ static bool find_dnnl(const char *base_name, const char *symbol, struct builtin 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (strcmp(symbol, names[i].name) != 0)
 			continue;
-		/* counted in the costs of XLA's operations, where these can be read */
-		describe(&names[i].type, true,
-			 is_xla_library(base_name) ? "worker; leaf" : "kernel; leaf",
+		describe(&names[i].type, true, dnnl_kind(base_name, symbol),
 			 MNK("int(arg3)", "int(arg4)", "int(arg5)") GEMM, builtin);
 		return true;
 	}

@@ -18,6 +18,8 @@
  *	worker                  a kernel whose work is in the costs of XLA's operations, where
  *	                        these can be read
  *	leaf                    calls nothing else that has a known cost
+ *	shared                  a kernel of XLA's operations and of others: on a pool thread its
+ *	                        work is in XLA's, where the process runs such
  *	submits                 hands its work over and returns: its time is not that of the work
  *	moves                   moves data: has bytes and no flops, and owns no nested call
  *	launch(kernel, gridxy, gridz, blockxy, blockz, shared)   a kernel is launched: its stub's

@@ -682,6 +682,7 @@ static const struct statement_kind {
 	{"kernel", .flags = PERFX_COST_F_KERNEL},
 	{"leaf", .flags = PERFX_COST_F_LEAF},
 	{"worker", .flags = PERFX_COST_F_KERNEL | PERFX_COST_F_WORKER},
+	{"shared", .flags = PERFX_COST_F_KERNEL | PERFX_COST_F_SHARED},
 	{"submits", .flags = PERFX_COST_F_SUBMITS},
 	{"moves", .flags = PERFX_COST_F_MOVES},
 };
@@ -707,7 +708,7 @@ static void parse_statement(struct parser *parser)
 	else
 		fail(parser,
 		     "'%s' is not a statement: flops bytes dtype let same note bus int slot kernel "
-		     "leaf worker submits moves exit launch launch_by_stub graph copy wait "
+		     "leaf worker shared submits moves exit launch launch_by_stub graph copy wait "
 		     "kernel_name kernel_alias",
 		     word);
 }

@@ -114,9 +114,10 @@ def test_products(trainer):
     assert functions(report, "dnnl_threadpool_interop_sgemm")[0]["figures"]["counted"] == 57
 
 
-def test_products_that_xla_compiled_count_once(tf_python):
-    """XLA's thunks call the sgemm that operators call as well."""
-    trainer = Trainer(tf_python, "train_tf.py", "--threads", "1")
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_products_that_xla_compiled_count_once(tf_python, threads):
+    """XLA's thunks call the sgemm that operators call as well, also on threads of a pool."""
+    trainer = Trainer(tf_python, "train_tf.py", "--threads", threads)
     try:
         report, process = traced(trainer, "xla 6")
     finally:
