@@ -615,6 +615,27 @@ Test(steps, a_probe_that_goes_within_a_step)
 	steps_clear(&steps);
 }
 
+/* The budget changes a probe: until that is done, it is not known what steps compute. */
+Test(steps, a_probe_that_changes_within_a_step)
+{
+	struct steps steps = {0};
+	struct profile_steps found;
+
+	train(&steps, 0, 40);
+	cr_assert_eq(step_costs_change(&steps.costs, 7, 45 * MS), 0);
+	cr_assert_eq(step_costs_change(&steps.costs, 8, 150 * MS), 0); /* of another process */
+	train(&steps, 40, 200);
+	found = steps_of_process(&steps, 7);
+	cr_assert_eq(found.count, 19);
+	cr_assert_eq(found.cost.steps_count, 19 - 6);
+	cr_assert_eq(found.cost.flops, (19 - 6) * 5);
+	cr_assert_eq(found.series[2].computed_count, 1);
+	for (size_t i = 3; i < 9; i++)
+		cr_assert_eq(found.series[i].computed_count, 0);
+	cr_assert_eq(found.series[9].computed_count, 1);
+	steps_clear(&steps);
+}
+
 /* It went before a whole step had ended: there is no figure but those of ranges. */
 Test(steps, a_probe_that_goes_at_once)
 {

@@ -97,7 +97,7 @@ struct profile_step_division {
 /* What was computed in steps. */
 struct profile_step_cost {
 	/* Of how many steps, and how long they took: all but those in which something was not
-	 * measured, or in which an evaluation ran. */
+	 * measured, in which the overhead budget changed probes, or in which an evaluation ran. */
 	uint64_t steps_count, ns;
 	uint64_t flops, thread_flops; /* thread_flops: by calls on the steps' own thread */
 	enum perfx_dtype dtype;	      /* of most of them */

@@ -242,6 +242,8 @@ int handle_reduced(struct aggregate *a, const struct event *event)
 			keeps |= !limits.costs_ns;
 			limits_costs |= limits.costs_ns != 0;
 			periods_reduced(&a->periods, i);
+			if (record.function && step_costs_change(&a->steps.costs, i, time_ns))
+				return -ENOMEM;
 		}
 		if (a->processes[i] && step_costs_limit(&a->steps.costs, i, &limits))
 			return -ENOMEM;

@@ -25,6 +25,8 @@ struct step_process {
 	struct step_call *calls;
 	size_t calls_count, calls_capacity;
 	bool calls_full;
+	uint64_t *changes; /* times at which probes of it were changed */
+	size_t changes_count, changes_capacity;
 };
 
 static struct step_process *find(const struct step_costs *costs, uint32_t process)
@@ -122,6 +124,30 @@ uint64_t step_costs_gap_end(const struct step_costs *costs, uint32_t process)
 	return of ? of->gap_ns : 0;
 }
 
+int step_costs_change(struct step_costs *costs, uint32_t process, uint64_t time_ns)
+{
+	struct step_process *of = get(costs, process);
+
+	if (!of || GROW_BY_ONE(of->changes))
+		return -ENOMEM;
+	of->changes[of->changes_count++] = time_ns;
+	return 0;
+}
+
+/* Links of a file are made anew in about 10 ms, beside other programs in several times that. */
+#define CHANGE_NS 50000000
+
+bool step_costs_changed(const struct step_costs *costs, uint32_t process, uint64_t from_ns,
+			uint64_t to_ns)
+{
+	const struct step_process *of = find(costs, process);
+
+	for (size_t i = 0; of && i < of->changes_count; i++)
+		if (of->changes[i] < to_ns && from_ns < of->changes[i] + CHANGE_NS)
+			return true;
+	return false;
+}
+
 static void lower(uint64_t *limit_ns, uint64_t ns)
 {
 	if (ns && (!*limit_ns || ns < *limit_ns))
@@ -196,6 +222,8 @@ int step_costs_continue(struct step_costs *costs, struct step_costs *before, uin
 		*to = *from;
 		from->calls = NULL;
 		from->calls_count = from->calls_capacity = 0;
+		from->changes = NULL;
+		from->changes_count = from->changes_capacity = 0;
 		if (to->calls_full)
 			forget_calls(to, from_ns);
 	}
@@ -204,8 +232,10 @@ int step_costs_continue(struct step_costs *costs, struct step_costs *before, uin
 
 void step_costs_clear(struct step_costs *costs)
 {
-	for (size_t i = 0; i < costs->count; i++)
+	for (size_t i = 0; i < costs->count; i++) {
 		free(costs->list[i].calls);
+		free(costs->list[i].changes);
+	}
 	free(costs->list);
 	map64_clear(&costs->ids);
 	*costs = (struct step_costs){0};

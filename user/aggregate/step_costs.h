@@ -49,6 +49,12 @@ int step_costs_gap(struct step_costs *costs, uint32_t process, uint64_t until_ns
 /* When the last such time ended; 0: there was none. */
 uint64_t step_costs_gap_end(const struct step_costs *costs, uint32_t process);
 
+/* The overhead budget changes probes of a process: meanwhile calls may be missed. 0 or -ENOMEM. */
+int step_costs_change(struct step_costs *costs, uint32_t process, uint64_t time_ns);
+/* Did it do so between two times? */
+bool step_costs_changed(const struct step_costs *costs, uint32_t process, uint64_t from_ns,
+			uint64_t to_ns);
+
 /* Processes go on in these costs, which have none yet, from a time on. 0 or -ENOMEM. */
 int step_costs_continue(struct step_costs *costs, struct step_costs *before, uint64_t from_ns,
 			bool (*goes_on)(void *ctx, uint32_t process), void *ctx);

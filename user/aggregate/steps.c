@@ -480,7 +480,8 @@ static int add_step(const struct steps *steps, const struct step_thread *thread,
 {
 	struct step_limits limits = step_costs_limits(&steps->costs, thread->process);
 
-	if (!is_within(limits.costs_ns, step->to_ns))
+	if (!is_within(limits.costs_ns, step->to_ns) ||
+	    step_costs_changed(&steps->costs, thread->process, step->from_ns, step->to_ns))
 		tally = NULL;
 	step->count = 1;
 	step->computed_count = tally != NULL;

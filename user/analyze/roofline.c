@@ -423,8 +423,9 @@ static void add_unmeasured(struct text *text, const struct profile *profile,
 		return;
 	text_add(text, text->length ? " " : "");
 	if (count)
-		text_printf(text, "%s are those of the first %s of %s whole steps: ",
-			    of_costs ? "FLOPs" : "Phases", as_count(count), as_count(steps->count));
+		text_printf(text, "%s are those of %s%s of %s whole steps: ",
+			    of_costs ? "FLOPs" : "Phases", of_costs ? "" : "the first ",
+			    as_count(count), as_count(steps->count));
 	else
 		text_printf(text, "%s of a step are not known: ",
 			    of_costs ? "FLOPs" : "The forward phase and other parts");
