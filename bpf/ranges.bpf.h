@@ -103,6 +103,8 @@ static __noinline int name_of_annotation(struct thread *t,
 	t->unread = 0;
 	__builtin_memset(&t->name, 0, sizeof(t->name));
 	t->name.source = annotation->source;
+	if (annotation->flags & PERFX_ANNOTATION_F_KIND)
+		t->name.source |= PERFX_NAME_OF_KERNEL;
 	if (!read_string(t, annotation, t->vm.arguments[annotation->text_arg & 7]))
 		return 0;
 	t->unread = 0;

@@ -504,6 +504,9 @@ struct perfx_function {
 #define PERFX_FUNCTION_STEP  0x2 /* its end is the end of a step: --step-range */
 /* Of Go: its calls change threads, so their time off the CPU is not known. */
 #define PERFX_FUNCTION_GO 0x4
+/* A range that is a function of the program's, which a framework has compiled: of JAX, a
+ * tf.function. */
+#define PERFX_FUNCTION_COMPILED 0x8
 
 enum perfx_link {
 	PERFX_LINK_INVALID = 0,

@@ -19,6 +19,8 @@ Test(defaults, what_is_traced_when_nobody_says)
 		{"_ZNK3xla23PjRtCpuLoadedExecutable7ExecuteEN4absl12lts_202508144SpanE",
 		 PERFX_SOURCE_JAX},
 		{"_ZN3xla3cpu13ThunkExecutor13TracedExecuteERNS0_5ThunkE", PERFX_SOURCE_XLA},
+		{"_Z19TFE_Py_TapeGradientP7_objectS0_S0_S0_S0_S0_P10TSL_Status", PERFX_SOURCE_TF},
+		{"_Z29TFE_Py_TapeSetRecordOperationP7_objectS0_S0_S0_S0_", PERFX_SOURCE_INVALID},
 		{"sgemm_", PERFX_SOURCE_BLAS},
 		{"cblas_dgemm", PERFX_SOURCE_BLAS},
 		{"cblas_sgemm_batch", PERFX_SOURCE_BLAS},

@@ -70,6 +70,26 @@ Test(period, numpy)
 	cr_expect_float_eq(period.confidence, 1, 0.05);
 }
 
+/* A pass over the data begins and ends with other calls, from nearer to the main program than the
+ * compiled function, and with a pause: that is a step all the same, however short. */
+Test(period, compiled_calls_of_short_passes)
+{
+	struct sequence s = {.depths = {[1] = 8, [2] = 5, [3] = 5}};
+	struct period period;
+
+	for (unsigned i = 0; i < 90; i++) {
+		if (i % 3 == 0)
+			call(&s, COMPILE, 2, 100 * MS, MS);
+		call(&s, LOG, 3, MS / 10, MS / 10);
+		call(&s, JITTED, 1, MS / 10, MS / 10);
+		if (i % 3 == 2)
+			call(&s, LOG, 3, MS / 10, MS / 10);
+	}
+	cr_assert(find(&s, &period));
+	cr_expect_eq(period.function, JITTED);
+	cr_expect(period.compiled);
+}
+
 /* With other programs on the CPUs a step takes three times as long as another one. That of a
  * compiled function is one all the same; a library's call may be anything. */
 Test(period, uneven_times)
@@ -465,7 +485,9 @@ static void expect_whole_work(unsigned count)
 	const struct profile_steps *steps;
 
 	begin(&s);
-	stream_function(&s, JITTED, "train", "/libjax_common.so", PERFX_SOURCE_JAX);
+	stream_add(&s, PERFX_KIND_FUNCTION, struct perfx_function, STRINGS("train", "", ""),
+		   .function = JITTED, .source = PERFX_SOURCE_JAX,
+		   .flags = PERFX_FUNCTION_RANGE | PERFX_FUNCTION_COMPILED);
 	stream_context(&s, 3, 0, JITTED, 1);
 	for (unsigned i = 0; i < count; i++) {
 		uint64_t at = i * 20 * MS;

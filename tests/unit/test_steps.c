@@ -784,6 +784,8 @@ Test(steps, what_a_name_says)
 	cr_assert_eq(step_class(PERFX_SOURCE_NVTX, "Optimizer.step#SGD.step", PERFX_FUNCTION_RANGE),
 		     STEP_RANGE);
 	cr_assert_eq(step_class(PERFX_SOURCE_TORCH, "Optimizer.step#SGD.step", 0), 0);
+	cr_assert_eq(step_class(PERFX_SOURCE_TF, "TFE_Py_TapeGradient", PERFX_FUNCTION_RANGE),
+		     PROFILE_PHASE_BACKWARD | STEP_RANGE | STEP_BY_BACKWARD << STEP_RANK_SHIFT);
 	cr_assert_eq(step_class(PERFX_SOURCE_SYMBOL, "train_step", PERFX_FUNCTION_STEP),
 		     STEP_RANGE | STEP_BY_NAME << STEP_RANK_SHIFT);
 }

@@ -31,8 +31,9 @@ struct search {
 	const struct outer_call *calls;
 	size_t count;
 	struct occurrence *occurrences;
-	uint64_t *sums;	  /* of what was called up to each, as hashes: a difference is a multiset */
-	uint64_t *values; /* of one candidate's periods */
+	uint64_t *sums; /* of what was called up to each, as hashes: a difference is a multiset */
+	uint64_t *compiled_sums; /* the same of compiled functions alone */
+	uint64_t *values;	 /* of one candidate's periods */
 	struct candidate *candidates;
 	size_t candidates_count;
 	period_depth_fn *depth_of;
@@ -66,27 +67,33 @@ static size_t most_frequent(uint64_t *values, size_t count)
 	return most;
 }
 
-/* How many consist of the same calls. */
+/* How many consist of the same calls; of a compiled function, of the same compiled ones: what
+ * begins and ends a pass over the data is no part of a step. */
 static size_t count_same_calls(const struct search *search, const struct occurrence *first,
 			       size_t periods_count)
 {
+	const uint64_t *sums =
+		search->calls[first->at].compiled ? search->compiled_sums : search->sums;
+
 	for (size_t i = 0; i < periods_count; i++)
-		search->values[i] = search->sums[first[i + 1].at] - search->sums[first[i].at];
+		search->values[i] = sums[first[i + 1].at] - sums[first[i].at];
 	return most_frequent(search->values, periods_count);
 }
 
-/* How many take about as long as the median: half of it to twice as long. Steps that lack CPUs vary
- * more; a compiled function, which is a step by itself, may do so. */
+/* How many take about as long as the median: half of it to twice as long. Those of a compiled
+ * function, which is a step by itself, take what they take. */
 static size_t count_same_time(const struct search *search, const struct occurrence *first,
 			      size_t periods_count, double *median_ns)
 {
-	double factor = search->calls[first->at].compiled ? 4 : 2;
+	const double factor = 2;
 	size_t same = 0;
 
 	for (size_t i = 0; i < periods_count; i++)
 		search->values[i] = end_of(search, &first[i + 1]) - end_of(search, &first[i]);
 	qsort(search->values, periods_count, sizeof(*search->values), compare_u64);
 	*median_ns = (double)search->values[(periods_count - 1) / 2];
+	if (search->calls[first->at].compiled)
+		return periods_count;
 	for (size_t i = 0; i < periods_count; i++)
 		same += (double)search->values[i] >= *median_ns / factor &&
 			(double)search->values[i] <= *median_ns * factor;
@@ -140,7 +147,8 @@ static void try_key(struct search *search, const struct occurrence *first, size_
 	same_time = count_same_time(search, first, count - 1, &candidate.median_ns);
 	candidate.alike = (double)(same_calls < same_time ? same_calls : same_time) /
 			  (double)candidate.periods_count;
-	if (candidate.alike < PERIOD_ALIKE || candidate.median_ns < PERIOD_LEAST_NS)
+	if (candidate.alike < PERIOD_ALIKE ||
+	    candidate.median_ns < (call->compiled ? PERIOD_COMPILED_NS : PERIOD_LEAST_NS))
 		return;
 	sum_calls(search, first, count, &candidate);
 	search->candidates[search->candidates_count++] = candidate;
@@ -168,11 +176,16 @@ static void try_keys(struct search *search, bool are_contexts)
  * function, for a step that compiles comes from other lines than one that runs. */
 static void try_all(struct search *search)
 {
-	uint64_t sum = 0;
+	uint64_t sum = 0, compiled_sum = 0;
 
 	for (size_t i = 0; i < search->count; i++) {
-		sum += fnv1a(&search->calls[i].function, sizeof(search->calls[i].function));
+		const struct outer_call *call = &search->calls[i];
+		uint64_t hash = fnv1a(&call->function, sizeof(call->function));
+
+		sum += hash;
+		compiled_sum += call->compiled ? hash : 0;
 		search->sums[i] = sum;
+		search->compiled_sums[i] = compiled_sum;
 	}
 	try_keys(search, false);
 	try_keys(search, true);
@@ -181,8 +194,11 @@ static void try_all(struct search *search)
 /* Scores that differ by less are the same. */
 #define ALIKE_ERROR 0.02
 
+/* A compiled function of the program's is more than an operation or a library's call. */
 static bool is_better(const struct candidate *a, const struct candidate *b)
 {
+	if (a->compiled != b->compiled)
+		return a->compiled;
 	if (a->depth != b->depth)
 		return a->depth < b->depth;
 	if (fabs(a->alike - b->alike) > ALIKE_ERROR)
@@ -240,9 +256,11 @@ static int find_among(struct period *found, const struct outer_call *calls, size
 		return 0;
 	search.occurrences = calloc(count, sizeof(*search.occurrences));
 	search.sums = calloc(count, sizeof(*search.sums));
+	search.compiled_sums = calloc(count, sizeof(*search.compiled_sums));
 	search.values = calloc(count, sizeof(*search.values));
 	search.candidates = calloc(2 * count / PERIODS_MIN + 1, sizeof(*search.candidates));
-	if (search.occurrences && search.sums && search.values && search.candidates) {
+	if (search.occurrences && search.sums && search.compiled_sums && search.values &&
+	    search.candidates) {
 		try_all(&search);
 		best = choose(&search);
 		is_found = best && confidence_of(best) >= PERIOD_CONFIDENCE;
@@ -256,6 +274,7 @@ static int find_among(struct period *found, const struct outer_call *calls, size
 					 .compiled = best->compiled};
 	free(search.occurrences);
 	free(search.sums);
+	free(search.compiled_sums);
 	free(search.values);
 	free(search.candidates);
 	return found ? is_found : -ENOMEM;
@@ -348,13 +367,10 @@ static int add_call(struct period_calls *calls, const struct perfx_span *span, b
 	return 0;
 }
 
-/* Of JAX or TensorFlow. */
 static bool is_compiled(const struct aggregate *a, uint32_t function)
 {
-	unsigned source =
-		function && function <= a->functions_count ? a->functions[function - 1].source : 0;
-
-	return source == PERFX_SOURCE_JAX || source == PERFX_SOURCE_TF;
+	return function && function <= a->functions_count &&
+	       (a->functions[function - 1].flags & PERFX_FUNCTION_COMPILED);
 }
 
 static void forget_calls(struct period_calls *calls)

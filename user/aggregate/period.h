@@ -6,20 +6,20 @@
  * A call (a function, and a function as it is called from one line: a calling context) is tried as
  * the end of a step. What lies between two of its calls is a period. Periods are alike if they
  * consist of the same calls, whatever their order, and if they take between half and twice the
- * median (those of a compiled function a quarter and four times). The share of those that are alike
- * is the call's score: of most of them, it has to be. Of the calls with a good score those count
- * that the outermost Python function makes, for a loop in a function is a part of a step; of these
- * the one with the best score, then the one with the longest period, for a layer repeats within a
- * step, then the one with the most time. If a compiled function comes several times as often, and
- * its periods make up all of the time, it is a step, and the rarer one is done once in so many
- * steps.
+ * median (those of a compiled function: if they consist of the same compiled ones). The share of
+ * those that are alike is the call's score: of most of them, it has to be. Of the calls with a good
+ * score compiled functions count, then those that the outermost Python function makes, for a loop
+ * in a function is a part of a step; of these the one with the best score, then the one with the
+ * longest period, for a layer repeats within a step, then the one with the most time. If a compiled
+ * function comes several times as often, and its periods make up all of the time, it is a step, and
+ * the rarer one is done once in so many steps.
  *
  * When the overhead budget has reduced a probe, periods consist of fewer calls than before: those
  * since the last reduction are compared with each other, or else those before the first one. A call
  * that is only counted ends a step at its entry; so does one of a compiled function, whose work is
  * done after it has returned. Periods of which less than PERIOD_CONFIDENCE are
- * alike make no steps. A few periods, periods shorter than a millisecond, and calls that come in
- * less than half of the time make no steps.
+ * alike make no steps. A few periods, periods shorter than a millisecond (of compiled functions 100
+ * µs), and calls that come in less than half of the time make no steps.
  */
 #ifndef PERFX_AGGREGATE_PERIOD_H
 #define PERFX_AGGREGATE_PERIOD_H
@@ -31,12 +31,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PERIODS_MIN	  10
-#define PERIOD_LEAST_NS	  1000000
-#define PERIOD_ALIKE	  0.7 /* of its periods */
-#define PERIOD_COVERS	  0.5 /* of the time of all calls */
-#define PERIOD_CONFIDENCE 0.9
-#define PERIOD_CALLS_MAX  8192
+#define PERIODS_MIN	   10
+#define PERIOD_LEAST_NS	   1000000
+#define PERIOD_COMPILED_NS 100000 /* the same of compiled functions */
+#define PERIOD_ALIKE	   0.7	  /* of its periods */
+#define PERIOD_COVERS	   0.5	  /* of the time of all calls */
+#define PERIOD_CONFIDENCE  0.9
+#define PERIOD_CALLS_MAX   8192
 
 /* A traced call in no other one that has ended. */
 struct outer_call {

@@ -126,8 +126,9 @@ unsigned step_class(unsigned source, const char *name, unsigned flags)
 			class |= STEP_BY_OPTIMIZER << STEP_RANK_SHIFT;
 		if (begins_with(name, "enumerate(DataLoader)"))
 			class |= PROFILE_PHASE_DATA;
-	} else if (source == PERFX_SOURCE_TORCH &&
-		   !strcmp(name, "torch::autograd::Engine::execute")) {
+	} else if ((source == PERFX_SOURCE_TORCH &&
+		    !strcmp(name, "torch::autograd::Engine::execute")) ||
+		   (source == PERFX_SOURCE_TF && !strcmp(name, "TFE_Py_TapeGradient"))) {
 		class = PROFILE_PHASE_BACKWARD | STEP_RANGE | STEP_BY_BACKWARD << STEP_RANK_SHIFT;
 	} else if (is_natural_step(source, name)) {
 		class = STEP_RANGE | STEP_BY_CALL << STEP_RANK_SHIFT;
@@ -990,6 +991,21 @@ static bool is_better_optimizer(const struct ender *ender, const struct ender *b
 	return rarer ? covers : often->run.ends_count > rare->run.ends_count && !covers;
 }
 
+static bool is_compiled_period(const struct step_thread *thread, const struct ender *ender)
+{
+	return ender->rank == STEP_BY_PERIOD && thread->period.compiled;
+}
+
+/* TensorFlow takes a gradient also while it traces a function, whose calls are the steps. */
+static bool is_better_rank(const struct step_thread *thread, const struct ender *ender,
+			   const struct best_ender *best)
+{
+	if ((is_compiled_period(thread, ender) && best->ender->rank == STEP_BY_BACKWARD) ||
+	    (is_compiled_period(best->thread, best->ender) && ender->rank == STEP_BY_BACKWARD))
+		return ender->run.ends_count > best->ender->run.ends_count;
+	return ender->rank > best->ender->rank;
+}
+
 static bool is_better(const struct step_thread *thread, const struct ender *ender,
 		      const struct best_ender *best)
 {
@@ -1000,7 +1016,7 @@ static bool is_better(const struct step_thread *thread, const struct ender *ende
 	if (ender->of_evaluation != best->ender->of_evaluation)
 		return !ender->of_evaluation;
 	if (ender->rank != best->ender->rank)
-		return ender->rank > best->ender->rank;
+		return is_better_rank(thread, ender, best);
 	if (ender->rank == STEP_BY_PERIOD)
 		return is_better_period(thread, ender, best);
 	if (ender->rank == STEP_BY_OPTIMIZER)

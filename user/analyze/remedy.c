@@ -26,6 +26,7 @@ static const struct kind_of_name names[] = {
 	{ANY, "enumerate(DataLoader)*", REMEDY_DATA},
 	{ANY, "*DataLoader*", REMEDY_DATA},
 	{PERFX_SOURCE_TF, "*Iterator*GetNext*", REMEDY_DATA},
+	{PERFX_SOURCE_TF, "TFE_Py_TapeGradient", REMEDY_RANGE},
 	{PERFX_SOURCE_TORCH, "Optimizer.*", REMEDY_OPTIMIZER},
 	{PERFX_SOURCE_TORCH, "at::_ops::_fused_*", REMEDY_OPTIMIZER},
 	{PERFX_SOURCE_TORCH, "at::_ops::_foreach_*", REMEDY_OPTIMIZER},

@@ -102,13 +102,16 @@ static const struct perfx_record *describe_range(struct reader *reader,
 						 const struct perfx_name *name, const char *text)
 {
 	struct perfx_function record = {.function = name->id,
-					.source = (uint16_t)name->key.source,
+					.source = (uint16_t)(name->key.source &
+							     ~PERFX_NAME_OF_KERNEL),
 					.flags = PERFX_FUNCTION_RANGE};
+	const char *plain = without_prefix(name, text);
 
-	text = without_prefix(name, text);
-	if (is_step(reader, name, text))
+	if (plain != text || name->key.source == PERFX_SOURCE_JAX)
+		record.flags |= PERFX_FUNCTION_COMPILED;
+	if (is_step(reader, name, plain))
 		record.flags |= PERFX_FUNCTION_STEP;
-	return PACK(&reader->buffer, PERFX_KIND_FUNCTION, record, text, "", "");
+	return PACK(&reader->buffer, PERFX_KIND_FUNCTION, record, plain, "", "");
 }
 
 static void describe_name(struct reader *reader, uint32_t at, const struct perfx_name *name)

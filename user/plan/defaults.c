@@ -21,6 +21,9 @@ static const char *const rounds[] = {
 
 #define CATBOOST_ROUND "_Z17TrainOneIterationRK"
 
+/* A backward pass of TensorFlow's eager mode; also called while a tf.function is traced. */
+#define TAPE_GRADIENT "_Z19TFE_Py_TapeGradientP"
+
 #define THUNK_RUNNER "_ZN3xla3cpu13ThunkExecutor13TracedExecuteE"
 
 /* Names that differ by release and ABI: matched by prefix (of the mangled name). */
@@ -33,6 +36,7 @@ static const struct {
 	{"_ZN5torch8autograd6Engine7executeE", PERFX_SOURCE_TORCH, true},
 	/* one collective of gloo's, from this rank's arrival to its end */
 	{COLLECTIVE_GLOO_SYMBOL, PERFX_SOURCE_TORCH, false},
+	{TAPE_GRADIENT, PERFX_SOURCE_TF, true},
 	/* one call of an operation, or of a function that is a step */
 	{"TFE_Execute", PERFX_SOURCE_TF, true},
 	/* one run of a graph */
@@ -142,7 +146,7 @@ bool default_module(const char *base_name)
 		"xla_extension*",    "libxla*",	      "libtensorflow*", "_pywrap_tensorflow*",
 		"libtensorflow_cc*", "libdnnl*",      "libcublas*",	"libnccl*",
 		"librccl*",	     "libcudart*",    "libcuda.so*",	"libmpi*",
-		"libxgboost*",	     "lib_lightgbm*", "_catboost*",
+		"libxgboost*",	     "lib_lightgbm*", "_catboost*",	"lib_pywrap_tensorflow*",
 	};
 
 	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
@@ -190,12 +194,18 @@ static bool is_round(const char *symbol)
 	return false;
 }
 
+bool default_range(const char *symbol_name)
+{
+	return begins_with(symbol_name, TAPE_GRADIENT);
+}
+
 bool default_step(const char *symbol_name)
 {
 	static const char backward[] = "_ZN5torch8autograd6Engine7executeE";
 
-	return begins_with(symbol_name, backward) || begins_with(symbol_name, CATBOOST_ROUND) ||
-	       !strcmp(symbol_name, "TF_SessionRun") || is_round(symbol_name);
+	return begins_with(symbol_name, backward) || default_range(symbol_name) ||
+	       begins_with(symbol_name, CATBOOST_ROUND) || !strcmp(symbol_name, "TF_SessionRun") ||
+	       is_round(symbol_name);
 }
 
 bool default_may_be_step(const char *symbol_name)

@@ -19,6 +19,9 @@ bool default_module(const char *base_name);
  * known cost (cost/builtin.h) is, and functions whose time alone matters. */
 enum perfx_source default_function(const char *base_name, const char *symbol_name);
 
+/* A part of the program's, whose own time may be in Python: no operation. */
+bool default_range(const char *symbol_name);
+
 /* Are steps found by calls of this function? */
 bool default_may_be_step(const char *symbol_name);
 

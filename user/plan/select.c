@@ -522,7 +522,8 @@ static int plan_function(struct plan *plan, struct image *image, size_t module,
 		.by_default =
 			!candidate->annotated && !has_includes(&plan->options) &&
 			!cost_model__names(plan->options.cost_model, &names, candidate->symbol),
-		.stream_flags = image__traits(image)->is_go ? PERFX_FUNCTION_GO : 0,
+		.stream_flags = (image__traits(image)->is_go ? PERFX_FUNCTION_GO : 0) |
+				(default_range(candidate->symbol) ? PERFX_FUNCTION_RANGE : 0),
 	};
 	struct perfx_annotation annotation;
 	int err;
