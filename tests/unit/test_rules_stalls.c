@@ -498,6 +498,53 @@ Test(stalls, rare_checkpoint)
 	free(t);
 }
 
+/* A few steps that come irregularly take much of the time: the first sentence says so. */
+Test(stalls, a_few_slow_steps)
+{
+	struct training *t = training_new();
+	const struct finding *finding;
+	struct analysis *analysis;
+
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, i == 37 || i == 101 || i == 230 ? 300 * MS : 0, SAVES);
+	training_end(t);
+	finding = finding_of(t, "UnevenSteps", &analysis);
+	cr_assert_not_null(finding);
+	cr_expect_eq(finding->severity, FINDING_MEDIUM);
+	cr_expect(says(finding->headline,
+		       "STALLED: 18.1 % of each 12.4 ms step, as 3 of 400 steps "
+		       "take 300 ms more on average, in checkpoint (train.py:88), "
+		       "which calls torch.save"),
+		  "%s", finding->headline);
+	cr_expect_str_eq(finding->place.function, "checkpoint");
+	analysis__free(analysis);
+	free(t);
+}
+
+/* Near miss: they take less than a tenth of the time. */
+Test(stalls, a_few_steps_that_are_not_slow_enough)
+{
+	struct training *t = training_new();
+
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, i == 37 || i == 101 || i == 230 ? 130 * MS : 0, SAVES);
+	training_end(t);
+	expect_none(t, "UnevenSteps");
+	free(t);
+}
+
+/* Near miss: a few steps lack a CPU, and less than a fifth of the time is lost by that. */
+Test(stalls, a_few_steps_without_a_cpu)
+{
+	struct training *t = training_new();
+
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, i == 37 || i == 101 || i == 230 ? 300 * MS : 0, NO_CPU);
+	training_end(t);
+	expect_none(t, "UnevenSteps");
+	free(t);
+}
+
 /* Without samples the phase is all that is known. */
 Test(stalls, without_samples)
 {

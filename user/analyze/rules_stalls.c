@@ -303,6 +303,58 @@ static enum bottleneck bottleneck_of(const struct slow_cause *cause)
 	"The program was stopped, and continued later: find which scheduler, debugger, " \
 	"`docker pause` or Ctrl-Z did so. Faster code will not help."
 
+/* Of all steps, what slow ones are at most that are few. */
+#define FEW_STEPS 0.10
+
+/* Slow steps that do not come periodically; count 0: there are none, or not few. */
+struct few_steps {
+	size_t count;
+	double extra_ns; /* beyond the median, of all of them */
+	double share;	 /* that, of the time of all steps */
+};
+
+static struct few_steps few_steps_of(const struct rules_ctx *ctx, const struct slow_steps *slow)
+{
+	const struct profile_steps *steps = &ctx->process->steps;
+	struct few_steps few = {0};
+	double all_ns = 0;
+
+	for (size_t i = 0; i < steps->times_count; i++) {
+		double ns = (double)(steps->times[i].to_ns - steps->times[i].from_ns);
+
+		all_ns += ns;
+		if (!slow_steps_is_slow(slow, &steps->times[i]) || slow_steps_is_periodic(slow, i))
+			continue;
+		few.count++;
+		few.extra_ns += ns - (double)slow->ordinary_ns;
+	}
+	few.share = all_ns > 0 ? few.extra_ns / all_ns : 0;
+	if ((double)few.count > FEW_STEPS * (double)steps->times_count ||
+	    few.share < ctx->thresholds->uneven_steps_few)
+		return (struct few_steps){0};
+	return few;
+}
+
+/* "STALLED: 29.0 % of each 2.56 ms step, as 34 of 2,344 steps take 51.1 ms more on average, in fit
+ * (train.py:12)" */
+static void write_few(struct note *note, const struct rules_ctx *ctx, const struct few_steps *few,
+		      const struct slow_cause *cause)
+{
+	const struct profile_steps *steps = &ctx->process->steps;
+
+	text_printf(&note->headline, "%s: ", bottleneck_headline(note->bottleneck));
+	add_percent(&note->headline, note->share);
+	text_printf(&note->headline, " of each %s step, as %s of ", as_ns(steps->avg_ns),
+		    as_count(few->count));
+	text_printf(&note->headline, "%s steps take %s more%s", as_count(steps->times_count),
+		    as_ns(u64_of(few->extra_ns / (double)few->count)),
+		    few->count > 1 ? " on average" : "");
+	if (!is_known(ctx, cause) || !cause->place)
+		return;
+	text_add(&note->headline, ", in ");
+	add_place(&note->headline, cause);
+}
+
 static void write_uneven(struct note *note, const struct rules_ctx *ctx,
 			 const struct slow_cause *cause)
 {
@@ -360,12 +412,12 @@ static void uneven_steps(struct rules_ctx *ctx, const struct slow_steps *slow)
 	const struct profile_steps *steps = &ctx->process->steps;
 	double alike_ns = (double)steps->p50_ns * (double)steps->count;
 	double share = 1 - alike_ns / (double)steps->total_ns - periodic_share(ctx, slow);
-	struct note note = {.gain_ns = share * rules_unit_ns(ctx),
-			    .look = "the slow steps and the chart of Steps",
-			    .share = share};
+	struct few_steps few = few_steps_of(ctx, slow);
+	struct note note = {.look = "the slow steps and the chart of Steps"};
+	enum finding_severity severity;
 	struct slow_cause cause;
 
-	if (share < ctx->thresholds->uneven_steps_low)
+	if (share < ctx->thresholds->uneven_steps_low && !few.count)
 		return;
 	if (slow_steps_cause(&cause, slow, ctx->process, false)) {
 		ctx->failed = true;
@@ -374,14 +426,21 @@ static void uneven_steps(struct rules_ctx *ctx, const struct slow_steps *slow)
 	if (is_mostly(&cause, SLOW_COLLECTS) || (is_contended(ctx) && lacks_cpu(&cause)))
 		return;
 	note.bottleneck = bottleneck_of(&cause);
-	note.place = is_known(ctx, &cause) && !lacks_cpus_mostly(&cause) &&
-				     !is_mostly(&cause, SLOW_STOPPED)
-			     ? cause.place
-			     : NULL;
+	if (lacks_cpus_mostly(&cause) || is_mostly(&cause, SLOW_STOPPED))
+		few.count = 0;
+	else if (is_known(ctx, &cause))
+		note.place = cause.place;
+	if (share < ctx->thresholds->uneven_steps_low && !few.count)
+		return;
+	note.share = few.count ? few.share : share;
+	note.gain_ns = note.share * rules_unit_ns(ctx);
+	severity = share >= ctx->thresholds->uneven_steps_medium ? FINDING_MEDIUM : FINDING_LOW;
+	if (few.count) {
+		severity = rules_severity(ctx, note.gain_ns);
+		write_few(&note, ctx, &few, &cause);
+	}
 	write_uneven(&note, ctx, &cause);
-	rules_ctx_add(ctx, "UnevenSteps",
-		      share >= ctx->thresholds->uneven_steps_medium ? FINDING_MEDIUM : FINDING_LOW,
-		      share, &note);
+	rules_ctx_add(ctx, "UnevenSteps", severity, note.share, &note);
 }
 
 /* Its index in steps->times, from 1; 0: it is not there. */
