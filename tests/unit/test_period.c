@@ -19,7 +19,7 @@ static unsigned depth_of(void *ctx, uint32_t context)
 	return ((const struct sequence *)ctx)->depths[context];
 }
 
-enum { GEMM = 1, SYRK, LAYER, HEAD, LOG, COMPILE, JITTED };
+enum { GEMM = 1, SYRK, LAYER, HEAD, LOG, COMPILE, JITTED, SUMMARY };
 
 /* A call of a function from one line (context), after a gap. */
 static void call(struct sequence *s, uint32_t function, uint32_t context, uint64_t gap_ns,
@@ -32,7 +32,7 @@ static void call(struct sequence *s, uint32_t function, uint32_t context, uint64
 							      .end_ns = s->now_ns + gap_ns + ns,
 							      .context = context,
 							      .function = function,
-							      .compiled = function == JITTED};
+							      .compiled = function >= JITTED};
 	s->now_ns += gap_ns + ns;
 }
 
@@ -88,6 +88,36 @@ Test(period, compiled_calls_of_short_passes)
 	cr_assert(find(&s, &period));
 	cr_expect_eq(period.function, JITTED);
 	cr_expect(period.compiled);
+}
+
+/* After each fourth step, a library calls other compiled functions to sum up a pass. */
+Test(period, compiled_calls_between_passes)
+{
+	struct sequence s = {.depths = {[1] = 2, [2] = 4}};
+	struct period period;
+
+	for (unsigned i = 0; i < 80; i++) {
+		call(&s, JITTED, 1, MS, 3 * MS);
+		if (i % 4 == 3)
+			call(&s, SUMMARY, 2, MS, MS);
+	}
+	cr_assert(find(&s, &period));
+	cr_expect_eq(period.function, JITTED);
+}
+
+/* Two that take turns are one step. */
+Test(period, compiled_calls_that_take_turns)
+{
+	struct sequence s = {0};
+	struct period period;
+
+	for (unsigned i = 0; i < 80; i++) {
+		call(&s, JITTED, 1, MS, 3 * MS);
+		call(&s, JITTED, 1, MS, 3 * MS);
+		call(&s, SUMMARY, 2, MS, 9 * MS);
+	}
+	cr_assert(find(&s, &period));
+	cr_expect_eq(period.function, SUMMARY);
 }
 
 /* With other programs on the CPUs a step takes three times as long as another one. That of a

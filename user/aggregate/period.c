@@ -31,9 +31,9 @@ struct search {
 	const struct outer_call *calls;
 	size_t count;
 	struct occurrence *occurrences;
-	uint64_t *sums; /* of what was called up to each, as hashes: a difference is a multiset */
-	uint64_t *compiled_sums; /* the same of compiled functions alone */
-	uint64_t *values;	 /* of one candidate's periods */
+	uint64_t *sums;	  /* of what was called up to each, as hashes: a difference is a multiset */
+	uint32_t *counts; /* how often the function of each is called */
+	uint64_t *values; /* of one candidate's periods */
 	struct candidate *candidates;
 	size_t candidates_count;
 	period_depth_fn *depth_of;
@@ -67,16 +67,40 @@ static size_t most_frequent(uint64_t *values, size_t count)
 	return most;
 }
 
-/* How many consist of the same calls; of a compiled function, of the same compiled ones: what
- * begins and ends a pass over the data is no part of a step. */
-static size_t count_same_calls(const struct search *search, const struct occurrence *first,
+/* Functions that come in less than this part of the periods are done now and then. */
+#define OFTEN 0.5
+
+/* What of the calls in each period says whether the periods of a compiled function are alike: other
+ * compiled functions that come often. What begins and ends a pass over the data is no part of a
+ * step, nor is an evaluation. */
+static void sum_compiled(struct search *search, const struct occurrence *first,
+			 size_t periods_count)
+{
+	uint64_t sum = 0;
+	size_t period = 0;
+
+	for (size_t i = first->at + 1; period < periods_count; i++) {
+		const struct outer_call *call = &search->calls[i];
+
+		if (call->compiled && (double)search->counts[i] >= OFTEN * (double)periods_count)
+			sum += fnv1a(&call->function, sizeof(call->function));
+		if (i != first[period + 1].at)
+			continue;
+		search->values[period++] = sum;
+		sum = 0;
+	}
+}
+
+/* How many consist of the same calls. */
+static size_t count_same_calls(struct search *search, const struct occurrence *first,
 			       size_t periods_count)
 {
-	const uint64_t *sums =
-		search->calls[first->at].compiled ? search->compiled_sums : search->sums;
-
+	if (search->calls[first->at].compiled) {
+		sum_compiled(search, first, periods_count);
+		return most_frequent(search->values, periods_count);
+	}
 	for (size_t i = 0; i < periods_count; i++)
-		search->values[i] = sums[first[i + 1].at] - sums[first[i].at];
+		search->values[i] = search->sums[first[i + 1].at] - search->sums[first[i].at];
 	return most_frequent(search->values, periods_count);
 }
 
@@ -154,20 +178,33 @@ static void try_key(struct search *search, const struct occurrence *first, size_
 	search->candidates[search->candidates_count++] = candidate;
 }
 
-static void try_keys(struct search *search, bool are_contexts)
+static void sort_occurrences(struct search *search, bool by_contexts)
 {
 	for (size_t i = 0; i < search->count; i++) {
 		const struct outer_call *call = &search->calls[i];
 
 		search->occurrences[i] = (struct occurrence){
-			are_contexts ? call->context : call->function, (uint32_t)i};
+			by_contexts ? call->context : call->function, (uint32_t)i};
 	}
 	qsort(search->occurrences, search->count, sizeof(*search->occurrences), by_key);
+}
+
+/* Where the sorted occurrences of another key begin. */
+static size_t end_of_key(const struct search *search, size_t first)
+{
+	size_t end = first + 1;
+
+	while (end < search->count &&
+	       search->occurrences[end].key == search->occurrences[first].key)
+		end++;
+	return end;
+}
+
+static void try_keys(struct search *search, bool are_contexts)
+{
+	sort_occurrences(search, are_contexts);
 	for (size_t i = 0, end; i < search->count; i = end) {
-		for (end = i + 1; end < search->count &&
-				  search->occurrences[end].key == search->occurrences[i].key;
-		     end++)
-			;
+		end = end_of_key(search, i);
 		try_key(search, &search->occurrences[i], end - i, are_contexts);
 	}
 }
@@ -176,16 +213,17 @@ static void try_keys(struct search *search, bool are_contexts)
  * function, for a step that compiles comes from other lines than one that runs. */
 static void try_all(struct search *search)
 {
-	uint64_t sum = 0, compiled_sum = 0;
+	uint64_t sum = 0;
 
 	for (size_t i = 0; i < search->count; i++) {
-		const struct outer_call *call = &search->calls[i];
-		uint64_t hash = fnv1a(&call->function, sizeof(call->function));
-
-		sum += hash;
-		compiled_sum += call->compiled ? hash : 0;
+		sum += fnv1a(&search->calls[i].function, sizeof(search->calls[i].function));
 		search->sums[i] = sum;
-		search->compiled_sums[i] = compiled_sum;
+	}
+	sort_occurrences(search, false);
+	for (size_t i = 0, end; i < search->count; i = end) {
+		end = end_of_key(search, i);
+		for (size_t k = i; k < end; k++)
+			search->counts[search->occurrences[k].at] = (uint32_t)(end - i);
 	}
 	try_keys(search, false);
 	try_keys(search, true);
@@ -256,10 +294,10 @@ static int find_among(struct period *found, const struct outer_call *calls, size
 		return 0;
 	search.occurrences = calloc(count, sizeof(*search.occurrences));
 	search.sums = calloc(count, sizeof(*search.sums));
-	search.compiled_sums = calloc(count, sizeof(*search.compiled_sums));
+	search.counts = calloc(count, sizeof(*search.counts));
 	search.values = calloc(count, sizeof(*search.values));
 	search.candidates = calloc(2 * count / PERIODS_MIN + 1, sizeof(*search.candidates));
-	if (search.occurrences && search.sums && search.compiled_sums && search.values &&
+	if (search.occurrences && search.sums && search.counts && search.values &&
 	    search.candidates) {
 		try_all(&search);
 		best = choose(&search);
@@ -274,7 +312,7 @@ static int find_among(struct period *found, const struct outer_call *calls, size
 					 .compiled = best->compiled};
 	free(search.occurrences);
 	free(search.sums);
-	free(search.compiled_sums);
+	free(search.counts);
 	free(search.values);
 	free(search.candidates);
 	return found ? is_found : -ENOMEM;

@@ -6,13 +6,13 @@
  * A call (a function, and a function as it is called from one line: a calling context) is tried as
  * the end of a step. What lies between two of its calls is a period. Periods are alike if they
  * consist of the same calls, whatever their order, and if they take between half and twice the
- * median (those of a compiled function: if they consist of the same compiled ones). The share of
- * those that are alike is the call's score: of most of them, it has to be. Of the calls with a good
- * score compiled functions count, then those that the outermost Python function makes, for a loop
- * in a function is a part of a step; of these the one with the best score, then the one with the
- * longest period, for a layer repeats within a step, then the one with the most time. If a compiled
- * function comes several times as often, and its periods make up all of the time, it is a step, and
- * the rarer one is done once in so many steps.
+ * median (those of a compiled function: if they consist of the same compiled ones, but for those
+ * that come now and then). The share of those that are alike is the call's score: of most of them,
+ * it has to be. Of the calls with a good score compiled functions count, then those that the
+ * outermost Python function makes, for a loop in a function is a part of a step; of these the one
+ * with the best score, then the one with the longest period, for a layer repeats within a step,
+ * then the one with the most time. If a compiled function comes several times as often, and its
+ * periods make up all of the time, it is a step, and the rarer one is done once in so many steps.
  *
  * When the overhead budget has reduced a probe, periods consist of fewer calls than before: those
  * since the last reduction are compared with each other, or else those before the first one. A call
