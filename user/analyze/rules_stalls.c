@@ -7,8 +7,10 @@
 #include "analyze/slow_steps.h"
 #include "analyze/stack_kind.h"
 #include "base/escape.h"
+#include "base/order.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* location_package(), also of the standard library: "gzip" of /usr/lib/python3.11/gzip.py */
@@ -305,29 +307,50 @@ static enum bottleneck bottleneck_of(const struct slow_cause *cause)
 
 /* Of all steps, what slow ones are at most that are few. */
 #define FEW_STEPS 0.10
+/* Of what slow steps take beyond the median, what the slowest ones make up. */
+#define FEW_COVER 0.90
 
-/* Slow steps that do not come periodically; count 0: there are none, or not few. */
+/* The slowest steps that do not come periodically; count 0: there are none, or not few. */
 struct few_steps {
 	size_t count;
 	double extra_ns; /* beyond the median, of all of them */
 	double share;	 /* that, of the time of all steps */
 };
 
-static struct few_steps few_steps_of(const struct rules_ctx *ctx, const struct slow_steps *slow)
+/* Of each slow step that is not periodic, in ascending order. Returns their count. */
+static size_t find_extras(uint64_t *extras_ns, const struct profile_steps *steps,
+			  const struct slow_steps *slow)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < steps->times_count; i++)
+		if (slow_steps_is_slow(slow, &steps->times[i]) && !slow_steps_is_periodic(slow, i))
+			extras_ns[count++] =
+				steps->times[i].to_ns - steps->times[i].from_ns - slow->ordinary_ns;
+	qsort(extras_ns, count, sizeof(*extras_ns), compare_u64);
+	return count;
+}
+
+static struct few_steps few_steps_of(struct rules_ctx *ctx, const struct slow_steps *slow)
 {
 	const struct profile_steps *steps = &ctx->process->steps;
+	uint64_t *extras_ns = calloc(steps->times_count + 1, sizeof(*extras_ns));
 	struct few_steps few = {0};
-	double all_ns = 0;
+	double all_ns = 0, extra_ns = 0;
+	size_t count;
 
-	for (size_t i = 0; i < steps->times_count; i++) {
-		double ns = (double)(steps->times[i].to_ns - steps->times[i].from_ns);
-
-		all_ns += ns;
-		if (!slow_steps_is_slow(slow, &steps->times[i]) || slow_steps_is_periodic(slow, i))
-			continue;
-		few.count++;
-		few.extra_ns += ns - (double)slow->ordinary_ns;
+	if (!extras_ns) {
+		ctx->failed = true;
+		return few;
 	}
+	for (size_t i = 0; i < steps->times_count; i++)
+		all_ns += (double)(steps->times[i].to_ns - steps->times[i].from_ns);
+	count = find_extras(extras_ns, steps, slow);
+	for (size_t i = 0; i < count; i++)
+		extra_ns += (double)extras_ns[i];
+	while (few.count < count && few.extra_ns < FEW_COVER * extra_ns)
+		few.extra_ns += (double)extras_ns[count - ++few.count];
+	free(extras_ns);
 	few.share = all_ns > 0 ? few.extra_ns / all_ns : 0;
 	if ((double)few.count > FEW_STEPS * (double)steps->times_count ||
 	    few.share < ctx->thresholds->uneven_steps_few)
@@ -356,7 +379,7 @@ static void write_few(struct note *note, const struct rules_ctx *ctx, const stru
 }
 
 static void write_uneven(struct note *note, const struct rules_ctx *ctx,
-			 const struct slow_cause *cause)
+			 const struct slow_cause *cause, size_t few_count)
 {
 	const struct profile_steps *steps = &ctx->process->steps;
 
@@ -368,7 +391,11 @@ static void write_uneven(struct note *note, const struct rules_ctx *ctx,
 	add_ns(&note->evidence, steps->p95_ns);
 	text_add(&note->evidence, ", longest ");
 	add_ns(&note->evidence, steps->max_ns);
-	text_add(&note->evidence, "; if every step took the median time, ");
+	if (few_count)
+		text_printf(&note->evidence, "; if the slowest %s took the median time, ",
+			    as_count(few_count));
+	else
+		text_add(&note->evidence, "; if every step took the median time, ");
 	add_percent(&note->evidence, note->share);
 	text_add(&note->evidence, " would be saved");
 	if (is_known(ctx, cause))
@@ -376,6 +403,10 @@ static void write_uneven(struct note *note, const struct rules_ctx *ctx,
 	text_printf(&note->threshold, "at least %.0f %% of the step time (medium: %.0f %%)",
 		    ctx->thresholds->uneven_steps_low * 100,
 		    ctx->thresholds->uneven_steps_medium * 100);
+	if (few_count && note->place) {
+		rules_suggest(note, ctx, stall_remedy(cause));
+		return;
+	}
 	text_add(&note->suggestion,
 		 is_mostly(cause, SLOW_STOPPED) ? STOPPED_REMEDY
 		 : lacks_cpus_mostly(cause)
@@ -439,7 +470,7 @@ static void uneven_steps(struct rules_ctx *ctx, const struct slow_steps *slow)
 		severity = rules_severity(ctx, note.gain_ns);
 		write_few(&note, ctx, &few, &cause);
 	}
-	write_uneven(&note, ctx, &cause);
+	write_uneven(&note, ctx, &cause, few.count);
 	rules_ctx_add(ctx, "UnevenSteps", severity, note.share, &note);
 }
 
