@@ -702,6 +702,8 @@ void probes__distrust_returns(struct probes *probes)
 			distrust(probes, i);
 		placed_distrust_returns(&probes->placed[i], &plan->functions[i]);
 	}
+	/* no call is to be counted by a link that goes and by its successor */
+	links__wait(tracer__links(probes->tracer));
 	/* their entries and exits are sites now, as of other functions */
 	probes_reattach(probes);
 }
