@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import textwrap
 
@@ -41,7 +42,9 @@ def project(tmp_path):
         (tmp_path / "tests").mkdir(exist_ok=True)
         shutil.copy(TOP / "tests/run", tmp_path / "tests")
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "PERFX_"))}
+        # a shell starts what it has in the background with interrupts ignored, and so it is in all below
         result = subprocess.run([tmp_path / "tests/run", kind], capture_output=True, text=True, timeout=120,
+                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                                 env=clean | {"BUILD": "build", "UNIT": " ".join(map(str, names))} | environment)
         return result.returncode, result.stdout
 
