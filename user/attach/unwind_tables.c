@@ -345,7 +345,10 @@ static void use_slots(struct unwind_tables *tables)
 		const struct unpublished *unpublished = &tables->unpublished[i];
 
 		close(unpublished->fd);
-		if (!tables->publication.err)
+		/* it may have been mapped once more since, or have ended: then the slot is empty */
+		if (unwind_sets__slot(tables->sets, unpublished->pid) != unpublished->slot)
+			release_slot(tables, unpublished->unused);
+		else if (!tables->publication.err)
 			use_slot(tables, unpublished->pid, unpublished->slot, unpublished->unused);
 	}
 	tables->unpublished_count = 0;
