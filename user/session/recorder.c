@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -398,6 +399,30 @@ static void loop(struct recorder *recorder)
 	}
 }
 
+/* The work before a recording begins is half a second of CPU time. Where the program has all CPUs,
+ * that would take twice as long at its priority, and delay it as much. */
+#define START_NICE (-20)
+
+/* Of this thread, and of those that it starts from here on. Another priority than the ordinary one
+ * is somebody's choice; a program that is launched would begin with it. */
+static void raise_priority(const struct recording *recording)
+{
+	if (!recording->options->launch && getpriority(PRIO_PROCESS, 0) == 0)
+		setpriority(PRIO_PROCESS, 0, START_NICE);
+}
+
+static void restore_priority(void)
+{
+	pid_t *tids;
+	ssize_t count = process_threads(getpid(), &tids);
+
+	for (ssize_t i = 0; i < count; i++)
+		if (getpriority(PRIO_PROCESS, (id_t)tids[i]) == START_NICE)
+			setpriority(PRIO_PROCESS, (id_t)tids[i], 0);
+	if (count >= 0)
+		free(tids);
+}
+
 /* Only a program that runs already, and that is not asked what to record. */
 static bool can_observe(const struct recording *recording)
 {
@@ -427,7 +452,9 @@ static void observe_before(struct recorder *recorder)
 		return;
 	observe(recorder);
 	msg_status("attaching…");
+	raise_priority(&recorder->recording);
 	probes__attach_rest(recorder->recording.probes);
+	restore_priority();
 }
 
 /* Skipped after an interrupt, because the user waits for the report, and while links still close.
@@ -570,10 +597,6 @@ static int plan_and_load(struct recorder *recorder)
 	phases_begin(phases, "load");
 	if (!code)
 		code = load(recorder);
-	/* after the load, which would make an idle host look busy */
-	phases_begin(phases, "peaks");
-	if (!code)
-		emit_host_peaks(recorder);
 	return code;
 }
 
@@ -597,8 +620,16 @@ static int attach(struct recorder *recorder)
 static int prepare(struct recorder *recorder)
 {
 	struct recording *recording = &recorder->recording;
-	int code = plan_and_load(recorder);
+	int code;
 
+	raise_priority(recording);
+	code = plan_and_load(recorder);
+	restore_priority();
+	/* after the load, which would make an idle host look busy */
+	phases_begin(recording->options->phases, "peaks");
+	if (!code)
+		emit_host_peaks(recorder);
+	raise_priority(recording);
 	phases_begin(recording->options->phases, "attach");
 	if (!code && can_observe(recording)) {
 		recorder->observation = observation__new(recording->sink);
@@ -609,6 +640,7 @@ static int prepare(struct recorder *recorder)
 		code = open_parts(recording);
 	if (!code)
 		code = attach(recorder);
+	restore_priority();
 	return code ? code : open_loop(recorder);
 }
 
