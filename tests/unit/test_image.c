@@ -8,6 +8,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <link.h>
 
 TestSuite(image, .init = image_set_up, .fini = fixture_tear_down);
@@ -138,7 +139,7 @@ Test(image, pages_that_were_read_are_given_back)
 static struct image *open_libc(void)
 {
 	struct maps *maps = maps__read(getpid());
-	const struct mapping *mapping = maps__find(maps, (uintptr_t)strdup);
+	const struct mapping *mapping = maps__find(maps, (uintptr_t)gnu_get_libc_version);
 	int fd = open(mapping->path, O_RDONLY | O_CLOEXEC);
 	struct image *image = image__open(fd, mapping->path, "");
 
