@@ -540,6 +540,18 @@ Test(stalls, a_few_steps_that_are_not_slow_enough)
 	free(t);
 }
 
+/* Near miss: they take an eighth of the time, and each four times as long as the others. */
+Test(stalls, a_few_steps_that_vary)
+{
+	struct training *t = training_new();
+
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, i * i % 397 < 20 ? 30 * MS : 0, SAVES);
+	training_end(t);
+	expect_none(t, "UnevenSteps");
+	free(t);
+}
+
 /* Near miss: a few steps lack a CPU, and less than a fifth of the time is lost by that. */
 Test(stalls, a_few_steps_without_a_cpu)
 {

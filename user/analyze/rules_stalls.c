@@ -310,6 +310,12 @@ static enum bottleneck bottleneck_of(const struct slow_cause *cause)
 /* Of what slow steps take beyond the median, what the slowest ones make up. */
 #define FEW_COVER 0.90
 
+/* What they take beyond the median on average, at least: in median steps, and in ns. Less is a
+ * step's own variation (a boosting round grows a larger tree), or a thread of its pool that loses
+ * its CPU for a time slice. */
+#define FEW_TIMES    4
+#define FEW_EXTRA_NS 10000000.0
+
 /* The slowest steps that do not come periodically; count 0: there are none, or not few. */
 struct few_steps {
 	size_t count;
@@ -336,7 +342,7 @@ static struct few_steps few_steps_of(struct rules_ctx *ctx, const struct slow_st
 	const struct profile_steps *steps = &ctx->process->steps;
 	uint64_t *extras_ns = calloc(steps->times_count + 1, sizeof(*extras_ns));
 	struct few_steps few = {0};
-	double all_ns = 0, extra_ns = 0;
+	double all_ns = 0, extra_ns = 0, least_ns;
 	size_t count;
 
 	if (!extras_ns) {
@@ -352,8 +358,9 @@ static struct few_steps few_steps_of(struct rules_ctx *ctx, const struct slow_st
 		few.extra_ns += (double)extras_ns[count - ++few.count];
 	free(extras_ns);
 	few.share = all_ns > 0 ? few.extra_ns / all_ns : 0;
+	least_ns = (double)few.count * fmax(FEW_TIMES * (double)slow->ordinary_ns, FEW_EXTRA_NS);
 	if ((double)few.count > FEW_STEPS * (double)steps->times_count ||
-	    few.share < ctx->thresholds->uneven_steps_few)
+	    few.share < ctx->thresholds->uneven_steps_few || few.extra_ns < least_ns)
 		return (struct few_steps){0};
 	return few;
 }

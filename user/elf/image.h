@@ -65,9 +65,10 @@ void image__narrow(struct image *image, bool (*wants)(const char *name, void *ct
  * as long as the image is asked. */
 void image__focus(struct image *image, const uint64_t *vaddrs, size_t count);
 
-/* Keeps what is found in a big file in a file of this folder when the image is freed, by its build id
- * (without one by its inode and the time of its last change), and takes it from there if it is known: the names that image__narrow wants, its traits, answers
- * (image__answer). After image__narrow. reader_id: of the program and of what it wants. */
+/* Keeps what is found in a big file in a file of this folder when the image is freed, by its build
+ * id (without one by its inode and the time of its last change), and takes it from there if it is
+ * known: the names that image__narrow wants, its traits, answers (image__answer). After
+ * image__narrow. reader_id: of the program and of what it wants. */
 void image__keep_facts(struct image *image, const char *folder, uint64_t reader_id);
 
 /* What find says of the file; asked once of each image, and once of each file whose facts are kept.
