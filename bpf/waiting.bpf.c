@@ -301,6 +301,22 @@ __noinline int add_turn(struct perfx_waiter *waiter, const struct turn *turn, __
 	return 0;
 }
 
+/* The part of a turn that is added: Linux 6.1 counts the stacks of all open calls together, and
+ * they are full. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct turn);
+} perfx_turn_part SEC(".maps");
+
+static __always_inline struct turn *turn_part(void)
+{
+	__u32 key = 0;
+
+	return bpf_map_lookup_elem(&perfx_turn_part, &key);
+}
+
 /* A wait that is divided among the turns during which it lasted, from the newest turn on. */
 struct wait_division {
 	struct perfx_waiter *waiter;
@@ -308,26 +324,29 @@ struct wait_division {
 	__u64 cpus; /* may_run_on()'s */
 	__u64 to_ns, left_ns;
 	__u64 longest_ns;
-	struct turn longest; /* which had most of it; tgid 0: none */
+	/* which had most of it, by its place among the newest plus 1 (0: none), and when */
+	__u64 longest_at_ns;
+	__u32 longest;
 };
 
 static long divide_step(__u32 i, void *ctx)
 {
 	struct wait_division *division = ctx;
-	struct turn part;
+	struct turn *part = turn_part();
 	__u64 ns, from_ns;
 
-	if (i >= division->turns->count || !division->left_ns)
+	if (!part || i >= division->turns->count || !division->left_ns)
 		return 1;
-	part = *turn_at(division->turns, division->turns->count - 1 - i);
-	from_ns = part.from_ns;
+	*part = *turn_at(division->turns, division->turns->count - 1 - i);
+	from_ns = part->from_ns;
 	ns = division->to_ns - from_ns;
 	ns = ns < division->left_ns ? ns : division->left_ns;
-	part.from_ns = division->to_ns - ns / 2;
-	add_turn(division->waiter, &part, ns, 0, division->cpus);
+	part->from_ns = division->to_ns - ns / 2;
+	add_turn(division->waiter, part, ns, 0, division->cpus);
 	if (ns > division->longest_ns) {
 		division->longest_ns = ns;
-		division->longest = part;
+		division->longest_at_ns = part->from_ns;
+		division->longest = i + 1;
 	}
 	division->to_ns = from_ns;
 	division->left_ns -= ns;
@@ -341,15 +360,22 @@ static __always_inline void divide_wait(struct perfx_waiter *waiter, struct turn
 	__u64 until_ns = recorded_time(now) + 1;
 	struct wait_division division = {
 		.waiter = waiter, .turns = turns, .cpus = cpus, .to_ns = now};
-	const struct turn unknown = {};
+	struct turn *part = turn_part();
 
-	if (until_ns <= since_ns)
+	if (!part || until_ns <= since_ns)
 		return;
 	division.left_ns = until_ns - since_ns;
 	repeat(TURNS_MAX, divide_step, &division);
-	if (division.left_ns)
-		add_turn(waiter, &unknown, division.left_ns, 0, cpus);
-	add_turn(waiter, &division.longest, 0, until_ns - waiter->began_ns, cpus);
+	if (division.left_ns) {
+		__builtin_memset(part, 0, sizeof(*part));
+		add_turn(waiter, part, division.left_ns, 0, cpus);
+	}
+	__builtin_memset(part, 0, sizeof(*part));
+	if (division.longest) {
+		*part = *turn_at(turns, turns->count - division.longest);
+		part->from_ns = division.longest_at_ns;
+	}
+	add_turn(waiter, part, 0, until_ns - waiter->began_ns, cpus);
 }
 
 static __always_inline struct perfx_waiter *waiter_new(__u32 tid)
