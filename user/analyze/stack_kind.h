@@ -36,10 +36,10 @@ bool stack_takes_from_queue(const struct profile_stack *stack);
 bool stack_takes_from_pipeline(const struct profile_stack *stack);
 /* Is it in a collective, of which other processes of the job have a part? */
 bool stack_communicates(const struct profile_stack *stack);
-/* Is the innermost Python function interrupted by CPython's garbage collector? What a finalizer
- * runs meanwhile is Python again. */
 /* Does it run Python's import statement, or what a module does then? */
 bool stack_imports(const struct profile_stack *stack);
+/* Is the innermost Python function interrupted by CPython's garbage collector? What a finalizer
+ * runs meanwhile is Python again. */
 bool stack_collects_garbage(const struct profile_stack *stack);
 
 /* The outermost frame of a framework's compiler, by the Python that traces, lowers and compiles:

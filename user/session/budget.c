@@ -80,7 +80,6 @@ static double allowance_ns(const struct pace *pace, double busy_ns)
 void pace_begin(struct pace *pace, double limit_percent)
 {
 	*pace = (struct pace){.limit_percent = limit_percent};
-	pace->credit_ns = 0;
 }
 
 void pace_add(struct pace *pace, double kept, uint64_t wall_ns, double busy_ns, double spent_ns)

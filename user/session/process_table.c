@@ -118,7 +118,7 @@ static struct cpu_times times_since(const struct busy_look *last, struct busy_lo
 				  times.runnable_ns - thread->times.runnable_ns};
 }
 
-/* A process with too many threads, or without their times, as a whole. */
+/* Reads the process as a whole if it has too many threads, or the kernel keeps no times of them. */
 static uint64_t process_busy_ns(const struct busy_look *last, struct busy_look *now, pid_t pid,
 				uint64_t elapsed_ns)
 {
@@ -138,9 +138,11 @@ static uint64_t process_busy_ns(const struct busy_look *last, struct busy_look *
 	}
 	if (count >= 0)
 		free(tids);
-	times = (struct cpu_times){.on_cpu_ns = process_cpu_ns(pid)};
-	if (!is_known && times.on_cpu_ns != UINT64_MAX)
-		sum_ns = times_since(last, now, pid, 0, times).on_cpu_ns;
+	if (!is_known) {
+		times = (struct cpu_times){.on_cpu_ns = process_cpu_ns(pid)};
+		if (times.on_cpu_ns != UINT64_MAX)
+			sum_ns = times_since(last, now, pid, 0, times).on_cpu_ns;
+	}
 	most_ns = elapsed_ns > busiest.runnable_ns ? elapsed_ns - busiest.runnable_ns : 0;
 	most_ns = most_ns > busiest.on_cpu_ns ? most_ns : busiest.on_cpu_ns;
 	return sum_ns < most_ns ? sum_ns : most_ns;
