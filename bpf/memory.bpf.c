@@ -502,7 +502,8 @@ int perfx_on_memory_session(struct pt_regs *ctx)
 	return !memory_hit(ctx);
 }
 
-/* A new image: its memory is another one, whatever used the old. As in perfx_on_exec_thread. */
+/* exec discards the allocator's state. As in perfx_on_exec_thread, storage that the kernel does not
+ * delete is used again. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(perfx_on_exec_memory, struct task_struct *task)
 {

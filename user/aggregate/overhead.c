@@ -110,9 +110,10 @@ static bool is_brief(const struct profile_thread *thread, const struct profile_p
 }
 
 /*
- * A thread takes longer by the cost of its hits, whatever else it does: computes, or waits for
- * others that are no slower. Where the process's threads take turns, it takes longer by the cost of
- * all of them. The time that it waits for a CPU grows with the cost, and is no base for it.
+ * The cost of its hits delays a thread, whether it computes or waits for others between them. Where
+ * the process's threads take turns, the cost of all hits delays each of them. The time that a
+ * thread waits for a CPU grows with the cost, so it is left out of the time that the cost is
+ * divided by.
  */
 static double slowdown_of_most_hit(const struct profile *p)
 {

@@ -70,9 +70,9 @@ static size_t most_frequent(uint64_t *values, size_t count)
 /* Functions that come in less than this part of the periods are done now and then. */
 #define OFTEN 0.5
 
-/* What of the calls in each period says whether the periods of a compiled function are alike: other
- * compiled functions that come often. What begins and ends a pass over the data is no part of a
- * step, nor is an evaluation. */
+/* Periods of a compiled function are alike if they contain the same calls of other compiled
+ * functions that come often. A call at the begin or end of a pass over the data, or in an
+ * evaluation, is no part of a step. */
 static void sum_compiled(struct search *search, const struct occurrence *first,
 			 size_t periods_count)
 {

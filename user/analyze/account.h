@@ -67,7 +67,7 @@ struct process_account {
 	const struct profile_frame *leads[ACCOUNT_CLASSES];
 	/* The program's own line where its main thread mostly runs or waits; NULL: not known. */
 	const struct profile_frame *main_line;
-	/* Of a process that runs no line of its own: the line where its parent waits for it. */
+	/* The line where the parent waits for this process, if that runs no own line; else NULL. */
 	const struct profile_frame *job_line;
 	uint32_t tid; /* of the thread that the verdict is about */
 	bool sampled;

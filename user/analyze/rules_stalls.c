@@ -305,14 +305,14 @@ static enum bottleneck bottleneck_of(const struct slow_cause *cause)
 	"The program was stopped, and continued later: find which scheduler, debugger, " \
 	"`docker pause` or Ctrl-Z did so. Faster code will not help."
 
-/* Of all steps, what slow ones are at most that are few. */
+/* Slow steps are few if at most this share of all steps is slow. */
 #define FEW_STEPS 0.10
-/* Of what slow steps take beyond the median, what the slowest ones make up. */
+/* The slowest steps that are named make up this share of the time that slow steps lose. */
 #define FEW_COVER 0.90
 
-/* What they take beyond the median on average, at least: in median steps, and in ns. Less is a
- * step's own variation (a boosting round grows a larger tree), or a thread of its pool that loses
- * its CPU for a time slice. */
+/* Each of them loses at least this time on average, in median steps and in ns. Steps that lose less
+ * vary by themselves (a boosting round grows a larger tree), or a thread of their pool lost its CPU
+ * for a time slice. */
 #define FEW_TIMES    4
 #define FEW_EXTRA_NS 10000000.0
 

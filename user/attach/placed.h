@@ -34,7 +34,7 @@ struct placed {
 		bool by_limit;	 /* reduced for --max-overhead */
 	} expense;
 	uint32_t entry;	    /* probe index; 0: none yet */
-	uint32_t old_entry; /* likewise, by return probe until something could unwind; 0: none */
+	uint32_t old_entry; /* probe index before return probes were distrusted; 0: none */
 	uint32_t rule;	    /* of an allocation probe or a mark: in the programs' table */
 	uint32_t first_exit;
 	size_t exits_count;

@@ -694,7 +694,7 @@ void probes__distrust_returns(struct probes *probes)
 
 	if (match_plan(probes) || !any_relies_on_c(probes))
 		return;
-	/* other links put return probes whatever the programs say: they go first */
+	/* programs of other links cannot decline the return probe, so these links go first */
 	if (tracer__return_link(probes->tracer) != PERFX_LINK_SESSION)
 		links__detach_returns(tracer__links(probes->tracer));
 	for (size_t i = 0; i < probes->placed_count; i++) {

@@ -214,7 +214,8 @@ static bool is_xla_library(const char *base_name)
 	       !fnmatch("xla_extension*", base_name, 0) || !fnmatch("libxla*", base_name, 0);
 }
 
-/* What XLA's operations call is in their costs, where these can be read. */
+/* The costs of XLA's operations contain the kernels that they call, where these costs can be read.
+ */
 static const char *dnnl_kind(const char *base_name, const char *symbol)
 {
 	if (is_xla_library(base_name))

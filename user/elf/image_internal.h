@@ -34,8 +34,8 @@ struct symbol_list {
 	size_t count, capacity;
 };
 
-/* What findings depend on beside the build id; of a file without one, which file it is and when it
- * was last written or replaced. */
+/* Findings depend on these and on the build id. The last three identify a file without build id,
+ * and the time when it was last written or replaced; else they are 0. */
 struct facts_key {
 	uint64_t reader_id, file_bytes, debug_bytes;
 	uint64_t symbols_counts[3]; /* of the tables */

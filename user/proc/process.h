@@ -104,7 +104,8 @@ int process_usage(pid_t pid, struct process_usage *usage);
 /* CPU time so far; UINT64_MAX: not known. */
 uint64_t process_cpu_ns(pid_t pid);
 
-/* Of a thread, so far: on a CPU, and waiting for one. */
+/* The time that a thread has been on a CPU so far, and the time that it has waited for one. False:
+ * the kernel does not say. */
 struct cpu_times {
 	uint64_t on_cpu_ns, runnable_ns;
 };

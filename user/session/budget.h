@@ -27,7 +27,7 @@
 #define BUDGET_PERCENT 5.0
 
 /*
- * What a budget allows: the limit, for the recording as a whole. The window is the time since the
+ * A budget keeps the cost of the whole recording within the limit. The window is the time since the
  * probes changed last, or the last second. Credit is the cost that the limit allows for the
  * recording so far, less what was spent: a short burst is paid from it. Debt is paid back over the
  * rest of the recording, so that the cost of all of it is within the limit.
