@@ -111,7 +111,8 @@ def test_io_uring(program, recording):
 
 def test_libraries_in_turn_at_one_address(program, recording):
     """A sample is what lay at its addresses then: 67 and 33 %, each within 5 points, nothing unknown. Calls
-    are counted from the second load on, when their file is known."""
+    are counted once their file is known, after its first load: a turn of both takes 30 ms, and the report
+    says how late it was."""
     p = program(WORKLOADS / "turns")
     r = recording("-p", p.pid, "-F", "turn_?.so:turn_?")
     p.go(3)
@@ -125,8 +126,11 @@ def test_libraries_in_turn_at_one_address(program, recording):
     assert sum(found.values()) / sum(used.values()) == pytest.approx(1, rel=0.15)
     (process,) = json.loads(run("report", r.path, "-f", "json").stdout)["processes"]
     calls = {f["name"]: f["calls"] for f in process["functions"]}
-    assert all(100 < calls[name] < expected[name, "calls"] == 150 for name in names)
-    assert {pathlib.Path(late["path"]).stem for late in process["attached_late"]} == set(names)
+    late_ns = {pathlib.Path(late["path"]).stem: late["late_ns"] for late in process["attached_late"]}
+    print(calls, late_ns)
+    assert set(late_ns) == set(names)
+    for name in names:
+        assert 0 < expected[name, "calls"] - calls[name] <= 1 + late_ns[name] / 30e6
 
 
 def test_a_goroutine(program, recording):

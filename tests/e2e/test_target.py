@@ -262,6 +262,7 @@ def test_target_vanishes_during_attach(delay_ms, program):
         report = json.loads(out)
         nothing = report["verdict"].startswith("Nothing was traced: the program ended before tracing began.")
         assert report["capture"]["partial"] != nothing
+        assert ("the program ended before tracing began" in err) == nothing
 
 
 @pytest.mark.parametrize("delay_ms", [60, 250, 800])

@@ -492,8 +492,13 @@ static void start(struct recorder *recorder)
 {
 	struct recording *recording = &recorder->recording;
 	const struct recorder_options *options = recording->options;
-	uint64_t now_ns = clock_monotonic_ns(), duration_ns = options->duration_ns;
+	uint64_t now_ns, duration_ns = options->duration_ns;
 
+	/* just before: whoever shares the control group may use it up */
+	tracer__make_room(recording->tracer);
+	/* a process that ends from now on has an exit record of the recording's time */
+	recorder->all_gone = !options->all && process_table__all_ended(recording->processes);
+	now_ns = clock_monotonic_ns();
 	recording->end_ns = duration_ns == UINT64_MAX ? UINT64_MAX : now_ns + duration_ns;
 	msg_reductions_begin(now_ns);
 	if (options->wait) {
@@ -508,10 +513,9 @@ static void start(struct recorder *recorder)
 	sampler__start(recording->sampler);
 	start_waiting(tracer__waiting(recording->tracer), &recording->skipped,
 		      options->launch ? 0 : now_ns);
-	/* ends from now on have exit records; earlier ones do not */
-	recorder->all_gone = !options->all && process_table__all_ended(recording->processes);
 	/* after the start: every call after this line is recorded */
-	say_started(recording);
+	if (!recorder->all_gone)
+		say_started(recording);
 	if (options->launch)
 		launch__go(options->launch);
 }
@@ -544,7 +548,8 @@ static int trace(struct recorder *recorder)
 	ending.recording_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - recorder->begin_cpu_ns;
 	ending.end_ns = stop(recorder);
 	ending.spans_count = reader__spans_count(recording->reader);
-	ending.killed = followed->main_ended && (followed->main_status & 0x7f);
+	ending.killed = !recorder->all_gone && followed->main_ended &&
+			(followed->main_status & 0x7f);
 	ending.exited = followed->main_ended;
 	ending.interrupted = interrupt_asked();
 	ending.looks_count = followed->looks_count;
@@ -606,7 +611,6 @@ static int attach(struct recorder *recorder)
 
 	if (follow__targets(recording->follow))
 		return say_gone(recording);
-	tracer__make_room(recording->tracer);
 	progress_attaching(recording->plan);
 	if (recorder->observation)
 		probes__only(recording->probes, observation_ends_steps);
@@ -655,7 +659,7 @@ static int explain_end(const struct recorder *recorder, int code)
 		code = EXIT_TARGET;
 	if (recording->options->wait && !recording->windows.any)
 		msg_say("perfx_trace_start was not called: nothing was recorded");
-	return recorder->all_gone && !followed->main_ended ? say_gone(recording) : code;
+	return recorder->all_gone ? say_gone(recording) : code;
 }
 
 int recorder_run(const struct recorder_options *options, const struct features *features,
