@@ -50,9 +50,10 @@ def test_a_pid_is_used_again(shared, program, tracer):
     if shared:
         stranger.finish()
     assert len(report["processes"]) == 7
-    late = [p for p in report["processes"] for row in p.get("attached_late", ()) if row["late_ns"] > 1e8]
+    late = [p for p in report["processes"] if p.get("ended_unseen_ns", 0) > 1e8 or
+            any(row["late_ns"] > 1e8 for row in p.get("attached_late", ()))]
     calls = [sum(f["calls"] for f in p["functions"]) for p in report["processes"][1:] if p not in late]
-    assert shared or not late
+    assert shared or not late, [(p.get("ended_unseen_ns"), p.get("attached_late"), p["functions"]) for p in late]
     assert calls == [20] * (expected["work", "calls"] // 20 - len(late)), report["losses"]
 
 
@@ -129,7 +130,9 @@ def test_too_few_descriptors(program, tracer):
     assert 50 < len(seen) < 250 and len(report["processes"]) == 251
     refused, = [n for n in report["not_attached"] if n["name"] == "lifecycle"]
     print(refused, len(seen))
-    assert f"1 functions of lifecycle not attached for {250 - len(seen)} processes (pid " in refused["reason"]
+    count = int(re.search(r"1 functions of lifecycle not attached for (\d+) processes \(pid ", refused["reason"])[1])
+    unseen = [q for q in report["processes"] if q.get("ended_unseen_ns")]  # a busy machine had no time for these
+    assert count and len(seen) + count + len(unseen) == 250
     assert refused["reason"].endswith("too many open files: raise ulimit -n")
     missed = {q["pid"] for q in report["processes"]} - seen - {p.pid}
     named = {int(pid) for pid in re.findall(r"\d+", refused["reason"].split("(pid")[1].split(")")[0])}
