@@ -30,7 +30,7 @@ void tracer__make_room(struct tracer *tracer)
 	tracer->room_tries++;
 }
 
-void tracer__heed_room(struct tracer *tracer)
+void tracer__renew_room(struct tracer *tracer)
 {
 	uint64_t full = tracer__counter(tracer, PERFX_COUNTER_MAP_FULL);
 

@@ -143,7 +143,7 @@ void tracer__expect_many_stacks(struct tracer *tracer);
 /* Room for the states of threads, in a control group that is full of what it has read
  * (thread_room.c): makes some; makes more where there was none, now and then. */
 void tracer__make_room(struct tracer *tracer);
-void tracer__heed_room(struct tracer *tracer);
+void tracer__renew_room(struct tracer *tracer);
 
 void tracer__start(struct tracer *tracer);
 /* Instead of start: counts between the program's own start and stop (RECORDING_WINDOW records). */

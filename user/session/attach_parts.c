@@ -141,7 +141,7 @@ const struct recording_part sampler_part = {.name = "samples",
 
 static void tick_programs(struct recording *recording)
 {
-	tracer__heed_room(recording->tracer);
+	tracer__renew_room(recording->tracer);
 }
 
 static void stop_programs(struct recording *recording)
@@ -171,14 +171,14 @@ static void on_recording_window(struct recording *recording,
 
 static void on_stack(struct recording *recording, struct perfx_stack *stack)
 {
-	follow__take_mappings_until(recording->follow, frames__stack_time_ns(stack));
+	follow__read_mappings_until(recording->follow, frames__stack_time_ns(stack));
 	frames__stack(recording->frames, stack);
 }
 
 static void on_stack_named(struct recording *recording, uint32_t process, uint32_t *stack,
 			   uint64_t time_ns)
 {
-	follow__take_mappings_until(recording->follow, time_ns);
+	follow__read_mappings_until(recording->follow, time_ns);
 	frames__name_stack(recording->frames, process, stack, time_ns);
 }
 

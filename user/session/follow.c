@@ -12,6 +12,7 @@
 #include "decode/pack.h"
 #include "proc/process.h"
 #include "session/attach_queue.h"
+#include "session/early_files.h"
 #include "session/frames.h"
 #include "session/lost.h"
 #include "session/process_table.h"
@@ -29,14 +30,6 @@
  * would wait for it. */
 #define UNWIND_UPDATES_NS 50000000u
 
-/* -a: an untraced process mapped a file that had no probes yet. */
-struct early {
-	pid_t pid;
-	uint32_t dev_major, dev_minor;
-	uint64_t inode;
-	char *path; /* malloc'd */
-};
-
 struct follow {
 	struct recording *recording;
 	struct follow_result result;
@@ -49,14 +42,13 @@ struct follow {
 	struct {
 		uint64_t next_ns, hits_count; /* looked at next; hits by then */
 	} untraced;
-	bool full;	     /* there were more processes than there is room for */
-	struct early *early; /* -a: mappings from before the probes */
-	size_t early_count, early_capacity;
-	uint64_t opened_ns; /* when probes were opened last */
-	uint64_t taken_ns;  /* when new mappings were read last */
-	uint64_t begin_ns;  /* of the recording; 0: not yet */
-	uint64_t used_ns;   /* what used_ns() said then */
-	pid_t *grown;	    /* processes whose unwinding lacks files that arrived late */
+	bool full;		  /* there were more processes than there is room for */
+	struct early_files early; /* -a */
+	uint64_t opened_ns;	  /* when probes were opened last */
+	uint64_t taken_ns;	  /* when new mappings were read last */
+	uint64_t begin_ns;	  /* of the recording; 0: not yet */
+	uint64_t used_ns;	  /* what used_ns() said then */
+	pid_t *grown;		  /* processes whose unwinding lacks files that arrived late */
 	size_t grown_count, grown_capacity;
 	uint64_t next_unwind_ns;
 	struct lost lost;
@@ -94,8 +86,8 @@ static void update_unwinding(struct follow *follow, uint64_t now_ns)
 	unwind_tables__publish(follow->recording->unwind_tables, false);
 }
 
-/* The mappings of a process tell what the addresses in its stacks belong to. */
-static void look_at_mappings(struct follow *follow, const struct attach_task *task)
+/* Reads a process's mappings, by which the addresses in its stacks are named. */
+static void read_mappings(struct follow *follow, const struct attach_task *task)
 {
 	bool is_late = task->cause == ATTACH_MAPPED && task->since_ns;
 	struct perfx_traced_process traced;
@@ -188,7 +180,7 @@ static void batch_clear(struct batch *batch)
 	free(batch->files);
 }
 
-static int want_sharing(struct follow *follow, struct batch *batch, size_t module)
+static int check_sharing(struct follow *follow, struct batch *batch, size_t module)
 {
 	if (follow->recording->plan->modules[module].successor)
 		return 0;
@@ -255,7 +247,7 @@ static int add_job(struct follow *follow, struct batch *batch, const struct job 
 	}
 	batch->jobs[batch->jobs_count++] = *job;
 	for (size_t i = 0; !err && i < job->modules_count; i++)
-		err = want_sharing(follow, batch, job->modules[i]);
+		err = check_sharing(follow, batch, job->modules[i]);
 	return err;
 }
 
@@ -270,7 +262,7 @@ static bool was_attached(const struct follow *follow, size_t module, uint32_t bo
 }
 
 /* Keeps the modules that were not attached for the process at its event. Returns their count. */
-static size_t only_new(const struct follow *follow, const struct job *job, size_t count)
+static size_t keep_unattached(const struct follow *follow, const struct job *job, size_t count)
 {
 	const struct plan *plan = follow->recording->plan;
 	size_t kept = 0;
@@ -297,7 +289,8 @@ static bool is_same(const struct follow *follow, pid_t pid, uint32_t born)
 
 /* Plans the files that a process maps, and adds those to be attached to the batch. How many, or
  * -errno. */
-static ssize_t look_at(struct follow *follow, struct batch *batch, const struct attach_task *task)
+static ssize_t scan_process(struct follow *follow, struct batch *batch,
+			    const struct attach_task *task)
 {
 	struct job job = {.task = *task,
 			  .born = process_table__born(follow->recording->processes, task->pid)};
@@ -309,8 +302,8 @@ static ssize_t look_at(struct follow *follow, struct batch *batch, const struct 
 	count = plan__scan(follow->recording->plan, task->pid, &job.modules);
 	if (count < 0)
 		return count;
-	look_at_mappings(follow, task);
-	job.modules_count = only_new(follow, &job, (size_t)count);
+	read_mappings(follow, task);
+	job.modules_count = keep_unattached(follow, &job, (size_t)count);
 	if (!job.modules_count) {
 		free(job.modules);
 		return 0;
@@ -410,8 +403,8 @@ static void attach_batch(struct follow *follow, struct batch *batch)
 		emit_attached(follow, &batch->jobs[i]);
 }
 
-/* Settings for all traced processes that new files may change. */
-static void heed_plan(struct follow *follow, bool trusted)
+/* Applies to all traced processes what files planned since require. */
+static void apply_plan_settings(struct follow *follow, bool trusted)
 {
 	if (follow->recording->plan->many_stacks)
 		tracer__expect_many_stacks(follow->recording->tracer);
@@ -430,7 +423,7 @@ static bool is_covered(const struct follow *follow, const struct attach_task *ta
 
 /* False: look at the process again later: its EXIT or PROCESS record is still unread, or it
  * executes a program. */
-static bool work_off(struct follow *follow, struct batch *batch, const struct attach_task *task)
+static bool handle_task(struct follow *follow, struct batch *batch, const struct attach_task *task)
 {
 	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
@@ -440,97 +433,27 @@ static bool work_off(struct follow *follow, struct batch *batch, const struct at
 	    is_covered(follow, task))
 		return true;
 	if (task->cause == ATTACH_MOVED)
-		look_at_mappings(follow, task);
-	else if (look_at(follow, batch, task) > 0)
+		read_mappings(follow, task);
+	else if (scan_process(follow, batch, task) > 0)
 		return true;
 	attach_queue__charge(follow->queue, task->pid, clock_monotonic_ns(),
 			     clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
 	return !process_has_ended(task->pid);
 }
 
-/* Mappings remembered at a time; further ones are ignored. */
-#define EARLY_MAX 4096
-
-static void note_early(struct follow *follow, const struct new_mapping *mapping)
-{
-	struct early *early;
-
-	if (follow->early_count == EARLY_MAX || GROW_BY_ONE(follow->early))
-		return;
-	early = &follow->early[follow->early_count++];
-	*early = (struct early){.pid = mapping->pid,
-				.dev_major = mapping->mapping.dev_major,
-				.dev_minor = mapping->mapping.dev_minor,
-				.inode = mapping->mapping.inode,
-				.path = strdup(mapping->mapping.path)};
-}
-
-static ssize_t module_of_early(const struct follow *follow, const struct early *early)
-{
-	return plan__find(follow->recording->plan, early->inode, early->dev_major,
-			  early->dev_minor);
-}
-
-/* Plans files that ended processes had mapped, and attaches those of interest, so that the next
- * process that maps one is traced from its first call. */
-static void attach_early(struct follow *follow)
+/* Counts the ended processes that had mapped a file of interest before it had probes. */
+static void count_missed(struct follow *follow)
 {
 	const struct plan *plan = follow->recording->plan;
 
-	for (size_t i = 0; i < follow->early_count; i++) {
-		const struct early *early = &follow->early[i];
-		ssize_t module = module_of_early(follow, early);
-
-		if (module < 0 && early->path && process_has_ended(early->pid) &&
-		    plan__add_file(follow->recording->plan, early->path, early->inode) >= 0)
-			module = module_of_early(follow, early);
-		if (module >= 0 && plan->modules[module].is_ml)
-			probes__attach(follow->recording->probes, (size_t)module, 0, 0, true);
-	}
-	probes__open(follow->recording->probes);
-}
-
-/* 1: the process mapped a file of interest; 0: none; -1: a file could not be read any more. */
-static int early_is_ml(const struct follow *follow, pid_t pid)
-{
-	int found = 0;
-
-	for (size_t i = 0; i < follow->early_count; i++) {
-		ssize_t module = module_of_early(follow, &follow->early[i]);
-
-		if (follow->early[i].pid != pid)
-			continue;
-		if (module < 0)
-			found = -1;
-		else if (follow->recording->plan->modules[module].is_ml)
-			return 1;
-	}
-	return found;
-}
-
-static void forget_early(struct follow *follow, pid_t pid)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < follow->early_count; i++) {
-		if (follow->early[i].pid == pid)
-			free(follow->early[i].path);
-		else
-			follow->early[kept++] = follow->early[i];
-	}
-	follow->early_count = kept;
-}
-
-static void count_missed(struct follow *follow)
-{
-	if (!follow->early_count)
+	if (!follow->early.files_count)
 		return;
-	attach_early(follow);
-	for (size_t i = 0; i < follow->early_count;) {
-		pid_t pid = follow->early[i].pid;
+	early_files_attach(&follow->early, follow->recording->plan, follow->recording->probes);
+	for (size_t i = 0; i < follow->early.files_count;) {
+		pid_t pid = follow->early.files[i].pid;
 		bool traced = process_table__has(follow->recording->processes, pid);
 		bool ended = !traced && process_has_ended(pid);
-		int is_ml = ended ? early_is_ml(follow, pid) : 0;
+		int is_ml = ended ? early_files_are_ml(&follow->early, plan, pid) : 0;
 
 		if (!traced && !ended && attach_queue__has(follow->queue, pid)) {
 			i++;
@@ -541,7 +464,7 @@ static void count_missed(struct follow *follow)
 			skipped_hint(&follow->recording->skipped, "short-lived processes",
 				     "some ended before it was known what they run, and the file "
 				     "is not there any more");
-		forget_early(follow, pid);
+		early_files_forget(&follow->early, pid);
 	}
 }
 
@@ -554,12 +477,12 @@ void follow__attach_queued(struct follow *follow)
 
 	for (size_t i = 0;
 	     i < BATCH_MAX && attach_queue__take(follow->queue, clock_monotonic_ns(), &task); i++)
-		if (!work_off(follow, &batch, &task))
+		if (!handle_task(follow, &batch, &task))
 			ended[ended_count++] = task;
 	/* they go back into the queue: their exit record reports that they were not attached */
 	for (size_t i = 0; i < ended_count; i++)
 		enqueue(follow, &ended[i]);
-	heed_plan(follow, trusted);
+	apply_plan_settings(follow, trusted);
 	if (batch.jobs_count)
 		attach_batch(follow, &batch);
 	batch_clear(&batch);
@@ -619,9 +542,8 @@ static void go_by_process(struct follow *follow, size_t module)
 		"called by untraced programs as well: attached process by process from then on");
 }
 
-/* Finds files that are attached for all processes though untraced ones map them. How many were
- * there. */
-static size_t leave_untraced_alone(struct follow *follow)
+/* Attaches process by process the files that untraced processes map too. Returns how many files. */
+static size_t separate_untraced(struct follow *follow)
 {
 	struct sharing *files = calloc(follow->recording->plan->modules_count + 1, sizeof(*files));
 	size_t count = 0, members_count, moved = 0;
@@ -648,7 +570,7 @@ static size_t leave_untraced_alone(struct follow *follow)
 	return moved;
 }
 
-static void look_at_untraced(struct follow *follow, uint64_t now_ns)
+static void check_untraced_hits(struct follow *follow, uint64_t now_ns)
 {
 	uint64_t hits_count, before = follow->untraced.hits_count;
 
@@ -657,7 +579,7 @@ static void look_at_untraced(struct follow *follow, uint64_t now_ns)
 	hits_count = tracer__counter(follow->recording->tracer, PERFX_COUNTER_FOREIGN_HITS);
 	follow->untraced.hits_count = hits_count;
 	follow->untraced.next_ns = now_ns + UNTRACED_PERIOD_NS;
-	if (hits_count - before >= UNTRACED_HITS_PER_S && !leave_untraced_alone(follow))
+	if (hits_count - before >= UNTRACED_HITS_PER_S && !separate_untraced(follow))
 		follow->untraced.next_ns = now_ns + UNTRACED_PAUSE_NS;
 }
 
@@ -843,7 +765,7 @@ static void note_mapping(const struct new_mapping *mapping, void *ctx)
 		task.cause = ATTACH_MOVED;
 		task.known = true;
 	} else if (!traced) {
-		note_early(follow, mapping);
+		early_files_add(&follow->early, mapping);
 	}
 	enqueue(follow, &task);
 }
@@ -870,7 +792,7 @@ static void rescan(struct follow *follow)
 	free(all);
 }
 
-static void take_mappings(struct follow *follow)
+static void read_new_mappings(struct follow *follow)
 {
 	uint64_t now_ns = clock_monotonic_ns();
 
@@ -882,16 +804,16 @@ static void take_mappings(struct follow *follow)
 	follow->taken_ns = now_ns;
 }
 
-bool follow__take_mappings(struct follow *follow)
+bool follow__read_mappings(struct follow *follow)
 {
-	take_mappings(follow);
+	read_new_mappings(follow);
 	return !attach_queue__is_empty(follow->queue);
 }
 
-void follow__take_mappings_until(struct follow *follow, uint64_t time_ns)
+void follow__read_mappings_until(struct follow *follow, uint64_t time_ns)
 {
 	if (follow->mappings && time_ns > follow->taken_ns)
-		take_mappings(follow);
+		read_new_mappings(follow);
 }
 
 static void end_lost(struct follow *follow, uint64_t now_ns)
@@ -913,7 +835,7 @@ static void end_lost(struct follow *follow, uint64_t now_ns)
 }
 
 /* Said once. */
-static void heed_full(struct follow *follow)
+static void report_full_table(struct follow *follow)
 {
 	if (follow->full ||
 	    !tracer__counter(follow->recording->tracer, PERFX_COUNTER_PROCESSES_FULL))
@@ -930,10 +852,10 @@ static void tick(struct recording *recording)
 	uint64_t now_ns = recording->now_ns;
 	struct follow *follow = recording->follow;
 
-	heed_full(follow);
+	report_full_table(follow);
 	end_lost(follow, now_ns);
 	update_unwinding(follow, now_ns);
-	look_at_untraced(follow, now_ns);
+	check_untraced_hits(follow, now_ns);
 	if (follow->mappings || now_ns < follow->next_scan_ns)
 		return;
 	follow->rescan = true;
@@ -1024,14 +946,14 @@ int follow__attach(struct follow *follow)
 
 	for (size_t i = 0; !err && i < count; i++) {
 		struct attach_task task = {.pid = pids[i]};
-		ssize_t n = look_at(follow, &batch, &task);
+		ssize_t n = scan_process(follow, &batch, &task);
 
 		err = n < 0 && n != -ESRCH && n != -ENOENT ? (int)n : 0;
 		if (err)
 			say_scan_error(pids[i], err,
 				       follow->recording->options->plan.functions_max);
 	}
-	heed_plan(follow, trusted);
+	apply_plan_settings(follow, trusted);
 	unwind_tables__publish(follow->recording->unwind_tables, true);
 	if (!err)
 		attach_batch(follow, &batch);
@@ -1072,9 +994,7 @@ static void close_follow(struct recording *recording)
 	file_watch__free(follow->file_watch);
 	attach_queue__free(follow->queue);
 	untraced_files_clear(&follow->untraced_files);
-	for (size_t i = 0; i < follow->early_count; i++)
-		free(follow->early[i].path);
-	free(follow->early);
+	early_files_clear(&follow->early);
 	free(follow->grown);
 	free(follow);
 }
@@ -1082,7 +1002,7 @@ static void close_follow(struct recording *recording)
 /* A process that maps code all the time must not wake the tracer each time. */
 #define MAPPINGS_WAKES_MAX 50
 
-/* A new mapping only wakes the loop, which then reads the mappings (follow__take_mappings). */
+/* A new mapping only wakes the loop, which then reads the mappings (follow__read_mappings). */
 const struct recording_part follow_part = {.name = "processes to follow",
 					   .open = open_follow,
 					   .begin = begin,

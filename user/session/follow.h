@@ -33,10 +33,10 @@ int follow__attach(struct follow *follow);
 void follow__record(struct follow *follow, const struct perfx_record *record);
 
 /* Queues the processes that have mapped something since the last call. Is any process queued? */
-bool follow__take_mappings(struct follow *follow);
-/* Likewise, unless all mappings up to a time have been taken already: records of that time follow.
+bool follow__read_mappings(struct follow *follow);
+/* Likewise, unless all mappings up to a time have been read already: records of that time follow.
  */
-void follow__take_mappings_until(struct follow *follow, uint64_t time_ns);
+void follow__read_mappings_until(struct follow *follow, uint64_t time_ns);
 /* Attaches for the queued processes. */
 void follow__attach_queued(struct follow *follow);
 

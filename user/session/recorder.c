@@ -390,7 +390,7 @@ static void loop(struct recorder *recorder)
 			else
 				on_part(recorder, events[i].data.u64);
 		}
-		if (!follow__take_mappings(follow))
+		if (!follow__read_mappings(follow))
 			continue;
 		/* records and writes of the meantime come before attaching */
 		drain(recorder);
@@ -548,8 +548,8 @@ static int trace(struct recorder *recorder)
 	ending.recording_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - recorder->begin_cpu_ns;
 	ending.end_ns = stop(recorder);
 	ending.spans_count = reader__spans_count(recording->reader);
-	ending.killed = !recorder->all_gone && followed->main_ended &&
-			(followed->main_status & 0x7f);
+	ending.killed =
+		!recorder->all_gone && followed->main_ended && (followed->main_status & 0x7f);
 	ending.exited = followed->main_ended;
 	ending.interrupted = interrupt_asked();
 	ending.looks_count = followed->looks_count;
