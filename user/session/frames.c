@@ -11,6 +11,7 @@
 #include "elf/symbolize.h"
 #include "proc/perf_map.h"
 #include "proc/process.h"
+#include "session/address_map.h"
 #include "session/python_frames.h"
 #include "session/recording.h"
 #include "site/operator_name.h"
@@ -19,106 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct mapped_range {
-	uint64_t start, end; /* addresses in the process, [start, end) */
-	uint64_t offset;     /* of start in the file */
-	/* It lay there in [from_ns, until_ns), CLOCK_MONOTONIC; from_ns 0: since nothing else did.
-	 */
-	uint64_t from_ns, until_ns;
-	uint32_t file;	/* in the file cache; FILE_CACHE_NONE: code without a file */
-	bool ended_ago; /* until_ns is when it was seen last, not when it was replaced */
-};
-
-struct address_map {
-	size_t users;
-	size_t count;
-	struct mapped_range ranges[]; /* in order of address */
-};
-
-static struct mapped_range mapped_range(struct file_cache *files, pid_t pid, uint32_t root,
-					const struct mapping *mapping)
-{
-	struct mapped_range range = {.start = mapping->start,
-				     .end = mapping->end,
-				     .offset = mapping->file_offset,
-				     .until_ns = UINT64_MAX,
-				     .file = FILE_CACHE_NONE};
-
-	if (mapping_has_file(mapping))
-		range.file = file_cache__add(files, pid, root, mapping);
-	return range;
-}
-
-/* Opens the files that are new. One user; NULL: out of memory. */
-static struct address_map *address_map__new(struct file_cache *files, pid_t pid,
-					    const struct maps *maps)
-{
-	uint32_t root = file_cache__root(files, pid);
-	size_t count = maps__count(maps), executable = 0;
-	struct address_map *map;
-
-	for (size_t i = 0; i < count; i++)
-		executable += maps__at(maps, i)->executable;
-	map = calloc(1, sizeof(*map) + executable * sizeof(map->ranges[0]));
-	if (!map)
-		return NULL;
-	map->users = 1;
-	for (size_t i = 0; i < count; i++) {
-		const struct mapping *mapping = maps__at(maps, i);
-
-		if (mapping->executable)
-			map->ranges[map->count++] = mapped_range(files, pid, root, mapping);
-	}
-	return map;
-}
-
-static bool mapped_range_same(const struct mapped_range *a, const struct mapped_range *b)
-{
-	return a->start == b->start && a->end == b->end && a->offset == b->offset &&
-	       a->file == b->file;
-}
-
-static bool address_map__same(const struct address_map *a, const struct address_map *b)
-{
-	if (!a || a->count != b->count)
-		return false;
-	for (size_t i = 0; i < a->count; i++)
-		if (!mapped_range_same(&a->ranges[i], &b->ranges[i]))
-			return false;
-	return true;
-}
-
-/* The range that contains an address. map NULL: nothing is mapped. */
-static const struct mapped_range *address_map__find(const struct address_map *map, uint64_t at)
-{
-	size_t low = 0, high = map ? map->count : 0;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (at >= map->ranges[middle].end)
-			low = middle + 1;
-		else if (at < map->ranges[middle].start)
-			high = middle;
-		else
-			return &map->ranges[middle];
-	}
-	return NULL;
-}
-
-static struct address_map *address_map__get(struct address_map *map)
-{
-	map->users++;
-	return map;
-}
-
-/* Frees it with its last user. NULL is fine. */
-static void address_map__put(struct address_map *map)
-{
-	if (map && !--map->users)
-		free(map);
-}
 
 /* Mappings of a process that are no more, at most; the oldest are forgotten. */
 enum { GONE_MAX = 4096 };
@@ -274,16 +175,11 @@ static void forget_range(struct space *space, const struct mapped_range *range)
 	space->gone[space->gone_count++] = *range;
 }
 
-static bool overlaps(const struct mapped_range *a, const struct mapped_range *b)
-{
-	return a->start < b->end && b->start < a->end;
-}
-
 /* Have both the same code at the addresses that they share? */
 static bool is_same_code(const struct frames *frames, const struct mapped_range *a,
 			 const struct mapped_range *b)
 {
-	return overlaps(a, b) && a->start - a->offset == b->start - b->offset &&
+	return mapped_range_overlaps(a, b) && a->start - a->offset == b->start - b->offset &&
 	       file_cache__same(frames->files, a->file, b->file);
 }
 
@@ -297,7 +193,7 @@ static uint64_t end_gone(const struct frames *frames, struct space *space,
 	for (size_t i = 0; i < space->gone_count; i++) {
 		struct mapped_range *gone = &space->gone[i];
 
-		if (!overlaps(gone, range))
+		if (!mapped_range_overlaps(gone, range))
 			continue;
 		if (gone->until_ns == UINT64_MAX && is_same_code(frames, gone, range)) {
 			from_ns = gone->from_ns;
@@ -376,35 +272,15 @@ static void change_address_map(struct frames *frames, struct space *space, struc
 	bind_calls(space);
 }
 
-/* A copy in which a range takes the place of those that it overlaps. NULL: out of memory. */
-static struct address_map *address_map__with(const struct address_map *map,
-					     const struct mapped_range *range)
-{
-	struct address_map *copy =
-		calloc(1, sizeof(*copy) + (map->count + 1) * sizeof(map->ranges[0]));
-	size_t i = 0;
-
-	if (!copy)
-		return NULL;
-	copy->users = 1;
-	for (; i < map->count && map->ranges[i].end <= range->start; i++)
-		copy->ranges[copy->count++] = map->ranges[i];
-	copy->ranges[copy->count++] = *range;
-	for (; i < map->count; i++)
-		if (map->ranges[i].start >= range->end)
-			copy->ranges[copy->count++] = map->ranges[i];
-	return copy;
-}
-
 /* Code without a file is of interest only where it takes the place of a file's. */
 static bool replaces_file(const struct space *space, const struct mapped_range *range)
 {
 	for (size_t i = 0; i < space->map->count; i++)
 		if (space->map->ranges[i].file != FILE_CACHE_NONE &&
-		    overlaps(&space->map->ranges[i], range))
+		    mapped_range_overlaps(&space->map->ranges[i], range))
 			return true;
 	for (size_t i = 0; i < space->gone_count; i++)
-		if (overlaps(&space->gone[i], range))
+		if (mapped_range_overlaps(&space->gone[i], range))
 			return true;
 	return false;
 }
@@ -420,13 +296,13 @@ int frames__mapped(struct frames *frames, uint32_t process, const struct new_map
 		return -ENOMEM;
 	if (!space->map)
 		return 0; /* it will be read */
-	range = mapped_range(frames->files, mapping->pid, space->root, &mapping->mapping);
+	range = mapped_range_of(frames->files, mapping->pid, space->root, &mapping->mapping);
 	now = same_code_in(frames, space->map, &range);
 	if ((now && now->from_ns <= mapping->time_ns) ||
 	    (range.file == FILE_CACHE_NONE && !replaces_file(space, &range)))
 		return 0;
 	for (size_t i = 0; !now && i < space->map->count; i++)
-		if (overlaps(&space->map->ranges[i], &range))
+		if (mapped_range_overlaps(&space->map->ranges[i], &range))
 			forget_range(space, &space->map->ranges[i]);
 	range.from_ns = end_gone(frames, space, &range, mapping->time_ns, false);
 	if (range.from_ns == UINT64_MAX) {

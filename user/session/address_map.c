@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/address_map.h"
+
+#include <stdlib.h>
+
+struct mapped_range mapped_range_of(struct file_cache *files, pid_t pid, uint32_t root,
+				    const struct mapping *mapping)
+{
+	struct mapped_range range = {.start = mapping->start,
+				     .end = mapping->end,
+				     .offset = mapping->file_offset,
+				     .until_ns = UINT64_MAX,
+				     .file = FILE_CACHE_NONE};
+
+	if (mapping_has_file(mapping))
+		range.file = file_cache__add(files, pid, root, mapping);
+	return range;
+}
+
+struct address_map *address_map__new(struct file_cache *files, pid_t pid, const struct maps *maps)
+{
+	uint32_t root = file_cache__root(files, pid);
+	size_t count = maps__count(maps), executable = 0;
+	struct address_map *map;
+
+	for (size_t i = 0; i < count; i++)
+		executable += maps__at(maps, i)->executable;
+	map = calloc(1, sizeof(*map) + executable * sizeof(map->ranges[0]));
+	if (!map)
+		return NULL;
+	map->users = 1;
+	for (size_t i = 0; i < count; i++) {
+		const struct mapping *mapping = maps__at(maps, i);
+
+		if (mapping->executable)
+			map->ranges[map->count++] = mapped_range_of(files, pid, root, mapping);
+	}
+	return map;
+}
+
+bool mapped_range_overlaps(const struct mapped_range *a, const struct mapped_range *b)
+{
+	return a->start < b->end && b->start < a->end;
+}
+
+static bool mapped_range_same(const struct mapped_range *a, const struct mapped_range *b)
+{
+	return a->start == b->start && a->end == b->end && a->offset == b->offset &&
+	       a->file == b->file;
+}
+
+bool address_map__same(const struct address_map *a, const struct address_map *b)
+{
+	if (!a || a->count != b->count)
+		return false;
+	for (size_t i = 0; i < a->count; i++)
+		if (!mapped_range_same(&a->ranges[i], &b->ranges[i]))
+			return false;
+	return true;
+}
+
+const struct mapped_range *address_map__find(const struct address_map *map, uint64_t at)
+{
+	size_t low = 0, high = map ? map->count : 0;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (at >= map->ranges[middle].end)
+			low = middle + 1;
+		else if (at < map->ranges[middle].start)
+			high = middle;
+		else
+			return &map->ranges[middle];
+	}
+	return NULL;
+}
+
+struct address_map *address_map__get(struct address_map *map)
+{
+	map->users++;
+	return map;
+}
+
+void address_map__put(struct address_map *map)
+{
+	if (map && !--map->users)
+		free(map);
+}
+
+struct address_map *address_map__with(const struct address_map *map,
+				      const struct mapped_range *range)
+{
+	struct address_map *copy =
+		calloc(1, sizeof(*copy) + (map->count + 1) * sizeof(map->ranges[0]));
+	size_t i = 0;
+
+	if (!copy)
+		return NULL;
+	copy->users = 1;
+	for (; i < map->count && map->ranges[i].end <= range->start; i++)
+		copy->ranges[copy->count++] = map->ranges[i];
+	copy->ranges[copy->count++] = *range;
+	for (; i < map->count; i++)
+		if (map->ranges[i].start >= range->end)
+			copy->ranges[copy->count++] = map->ranges[i];
+	return copy;
+}
