@@ -27,7 +27,7 @@ static void read_ring(struct agent_ring *ring, struct agent_events *events)
 		if (ring->tail <= before || ring->tail % 8)
 			abort();
 		before = ring->tail;
-		agent_events_take(events, &record);
+		agent_events_add(events, &record);
 	}
 	agent_ring_losses(ring);
 }

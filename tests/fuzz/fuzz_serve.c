@@ -20,7 +20,7 @@ static void take_arguments(char *arguments)
 
 		if (value)
 			*value++ = '\0';
-		err = report_query_take(&query, item, value, why);
+		err = report_query_parse(&query, item, value, why);
 	}
 	if (!err)
 		err = report_query_end(&query, FLIGHT_NS, why);

@@ -59,7 +59,7 @@ static void name(uint32_t number)
 
 	record.hdr.kind = PERFX_AGENT_NAME;
 	snprintf(record.text, sizeof(record.text), "kernel %u", number);
-	agent_events_take(&events, &record);
+	agent_events_add(&events, &record);
 }
 
 static void kernel(struct perfx_agent_activity activity)
@@ -71,7 +71,7 @@ static void kernel(struct perfx_agent_activity activity)
 	record.activity.start_ns = 1000;
 	record.activity.end_ns = 1010;
 	record.activity.block[0] = 128;
-	agent_events_take(&events, &record);
+	agent_events_add(&events, &record);
 }
 
 /* Two of equal FNV-1a hash. */

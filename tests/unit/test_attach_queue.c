@@ -17,7 +17,7 @@ static pid_t take(struct attach_queue *queue, uint64_t now_ns)
 {
 	struct attach_task task;
 
-	return attach_queue__take(queue, now_ns, &task) ? task.pid : 0;
+	return attach_queue__pop(queue, now_ns, &task) ? task.pid : 0;
 }
 
 Test(attach_queue, a_process_waits_once_since_the_first_event)
@@ -28,11 +28,11 @@ Test(attach_queue, a_process_waits_once_since_the_first_event)
 	put(queue, 7, ATTACH_MAPPED, 100);
 	put(queue, 7, ATTACH_MAPPED, 200);
 	cr_assert(attach_queue__has(queue, 7));
-	cr_assert(attach_queue__take(queue, SECOND, &task));
+	cr_assert(attach_queue__pop(queue, SECOND, &task));
 	cr_assert_eq(task.pid, 7);
 	cr_assert_eq(task.since_ns, 100);
 	cr_assert_not(attach_queue__has(queue, 7));
-	cr_assert_not(attach_queue__take(queue, SECOND, &task));
+	cr_assert_not(attach_queue__pop(queue, SECOND, &task));
 	attach_queue__free(queue);
 }
 
@@ -44,7 +44,7 @@ Test(attach_queue, an_earlier_event_may_be_reported_later)
 
 	put(queue, 7, ATTACH_MAPPED, 200);
 	put(queue, 7, ATTACH_MAPPED, 100);
-	cr_assert(attach_queue__take(queue, SECOND, &task));
+	cr_assert(attach_queue__pop(queue, SECOND, &task));
 	cr_assert_eq(task.since_ns, 100);
 	attach_queue__free(queue);
 }
@@ -57,7 +57,7 @@ Test(attach_queue, an_exec_begins_anew)
 	put(queue, 7, ATTACH_FORKED, 100);
 	put(queue, 7, ATTACH_EXECUTED, 200);
 	put(queue, 7, ATTACH_MAPPED, 300);
-	cr_assert(attach_queue__take(queue, SECOND, &task));
+	cr_assert(attach_queue__pop(queue, SECOND, &task));
 	cr_assert_eq(task.cause, ATTACH_EXECUTED);
 	cr_assert_eq(task.since_ns, 200);
 	attach_queue__free(queue);
@@ -102,7 +102,7 @@ Test(attach_queue, who_maps_all_the_time_costs_its_share)
 
 	for (unsigned i = 0; i < 30000; i++, now_ns += SECOND / 3000) {
 		put(queue, 7, ATTACH_MAPPED, now_ns);
-		if (attach_queue__take(queue, now_ns, &task)) {
+		if (attach_queue__pop(queue, now_ns, &task)) {
 			attach_queue__charge(queue, 7, now_ns, 1000000);
 			looks++;
 		}

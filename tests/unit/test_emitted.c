@@ -8,7 +8,7 @@ static int take(struct emitted *emitted, uint64_t key, uint64_t first, uint64_t 
 {
 	difference[0] = first;
 	difference[1] = second;
-	return emitted_take(emitted, key, difference);
+	return emitted_advance(emitted, key, difference);
 }
 
 Test(emitted, differences_by_key)
@@ -38,7 +38,7 @@ Test(emitted, what_was_not_emitted_comes_the_next_time)
 	cr_assert_eq(sum, 8);
 	cr_assert_eq(emitted_add(&emitted, 1, &sum), 0);
 	sum = 9;
-	cr_assert_eq(emitted_take(&emitted, 1, &sum), 1);
+	cr_assert_eq(emitted_advance(&emitted, 1, &sum), 1);
 	cr_assert_eq(sum, 1);
 	emitted_clear(&emitted);
 }
@@ -48,12 +48,12 @@ Test(emitted, a_sum_that_shrinks_wraps)
 	struct emitted emitted = {.width = 1};
 	uint64_t sum = 5;
 
-	cr_assert_eq(emitted_take(&emitted, 0, &sum), 1);
+	cr_assert_eq(emitted_advance(&emitted, 0, &sum), 1);
 	sum = 3;
-	cr_assert_eq(emitted_take(&emitted, 0, &sum), 1);
+	cr_assert_eq(emitted_advance(&emitted, 0, &sum), 1);
 	cr_assert_eq((int64_t)sum, -2);
 	sum = 3;
-	cr_assert_eq(emitted_take(&emitted, 0, &sum), 0);
+	cr_assert_eq(emitted_advance(&emitted, 0, &sum), 0);
 	emitted_clear(&emitted);
 }
 
@@ -65,7 +65,7 @@ Test(emitted, many_keys)
 		for (uint64_t key = 0; key < 5000; key++) {
 			uint64_t sums[3] = {key * round, round, 1};
 
-			cr_assert_eq(emitted_take(&emitted, key << 32, sums), 1);
+			cr_assert_eq(emitted_advance(&emitted, key << 32, sums), 1);
 			cr_assert(sums[0] == key && sums[1] == 1 && sums[2] == (round == 1));
 		}
 	emitted_clear(&emitted);

@@ -57,11 +57,11 @@ Test(merge, records_come_out_in_order_of_time)
 			add(merge, lane, counts[lane]++, last_ns[lane]);
 		}
 		now_ns += 10;
-		merge__take(merge, now_ns - 1, take, NULL);
+		merge__drain(merge, now_ns - 1, take, NULL);
 		for (size_t i = 0; i < taken.count; i++)
 			cr_assert_lt(taken.items[i].time_ns, now_ns);
 	}
-	merge__take(merge, UINT64_MAX, take, NULL);
+	merge__drain(merge, UINT64_MAX, take, NULL);
 	merge__free(merge);
 	cr_assert_eq(taken.count, added);
 	for (size_t i = 0; i < taken.count; i++) {
@@ -77,10 +77,10 @@ Test(merge, a_lane_keeps_its_order)
 	add(merge, 0, 0, 10);
 	add(merge, 0, 1, 5); /* counts as of 10 */
 	add(merge, 1, 0, 7);
-	merge__take(merge, 9, take, NULL);
+	merge__drain(merge, 9, take, NULL);
 	cr_assert_eq(taken.count, 1);
 	cr_assert_eq(taken.items[0].lane, 1);
-	merge__take(merge, 10, take, NULL);
+	merge__drain(merge, 10, take, NULL);
 	cr_assert_eq(taken.count, 3);
 	cr_assert_eq(taken.items[1].number, 0);
 	cr_assert_eq(taken.items[2].number, 1);
@@ -102,7 +102,7 @@ Test(merge, a_record_takes_its_place_by_its_time)
 		cr_assert_eq(merge__insert(merge, 0, items[i].time_ns, &items[i], sizeof(items[i])),
 			     0);
 	}
-	merge__take(merge, UINT64_MAX, take, NULL);
+	merge__drain(merge, UINT64_MAX, take, NULL);
 	merge__free(merge);
 	cr_assert_eq(taken.count, count + 1);
 	cr_expect_eq(taken.items[4].time_ns, 25);
@@ -119,10 +119,10 @@ Test(merge, what_is_late_goes_out_at_once)
 	struct merge *merge = merge__new(2);
 
 	add(merge, 0, 0, 100);
-	merge__take(merge, 100, take, NULL);
+	merge__drain(merge, 100, take, NULL);
 	add(merge, 1, 0, 50);
 	add(merge, 0, 1, 200);
-	merge__take(merge, 100, take, NULL);
+	merge__drain(merge, 100, take, NULL);
 	cr_assert_eq(taken.count, 2);
 	cr_assert_eq(taken.items[1].lane, 1);
 	merge__free(merge);
@@ -144,7 +144,7 @@ Test(merge, records_of_different_sizes)
 	cr_assert_eq(merge__add(merge, 0, 3, "three", 5), 0);
 	cr_assert_eq(merge__add(merge, 1, 1, "a record of one ", 16), 0);
 	cr_assert_eq(merge__add(merge, 1, 4, "!", 1), 0);
-	merge__take(merge, UINT64_MAX, take_text, text);
+	merge__drain(merge, UINT64_MAX, take_text, text);
 	cr_assert_str_eq(text, "a record of one three!");
 	merge__free(merge);
 }

@@ -154,7 +154,7 @@ static int take(struct report_query *query, const char *arguments, char why[QUER
 
 		if (value)
 			*value++ = '\0';
-		err = report_query_take(query, item, value, why);
+		err = report_query_parse(query, item, value, why);
 	}
 	return err ? err : report_query_end(query, FLIGHT_NS, why);
 }
@@ -196,10 +196,10 @@ Test(query, knows_all_formats)
 		struct report_query query = {0};
 		char why[QUERY_WHY] = "";
 
-		cr_expect_eq(report_query_take(&query, "format", format->name, why), 0, "%s", why);
-		cr_expect_eq(report_query_take(&query, "format", "x", why), -EINVAL);
+		cr_expect_eq(report_query_parse(&query, "format", format->name, why), 0, "%s", why);
+		cr_expect_eq(report_query_parse(&query, "format", "x", why), -EINVAL);
 		query = (struct report_query){0};
-		cr_expect_eq(report_query_take(&query, "format", "x", why), -EINVAL);
+		cr_expect_eq(report_query_parse(&query, "format", "x", why), -EINVAL);
 		cr_expect(strstr(why, format->name), "%s is not in: %s", format->name, why);
 	}
 }

@@ -239,7 +239,7 @@ static bool wait_for_driver(uint64_t deadline_ns, char *why, size_t why_size)
 {
 	enum driver driver;
 
-	while ((driver = driver_look(why, why_size)) == DRIVER_NOT_YET) {
+	while ((driver = driver_state(why, why_size)) == DRIVER_NOT_YET) {
 		if (receive_end(deadline_ns)) {
 			snprintf(why, why_size, "CUDA was not initialised");
 			return false;

@@ -101,7 +101,7 @@ extern struct cupti cupti;
 /* The state of the driver, which must have been asked before any function of CUPTI is called: one
  * release dies of it where there is no device. */
 enum driver { DRIVER_READY, DRIVER_NOT_YET, DRIVER_UNUSABLE };
-enum driver driver_look(char *why, size_t why_size);
+enum driver driver_state(char *why, size_t why_size);
 /* Puts what the driver's devices are into the ring. The driver is READY. */
 void driver_tell_devices(void);
 

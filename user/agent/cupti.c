@@ -39,7 +39,7 @@ static int major_of(uint32_t version)
 
 #define CUDA_NOT_INITIALISED 3
 
-enum driver driver_look(char *why, size_t why_size)
+enum driver driver_state(char *why, size_t why_size)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
 	int (*get_count)(int *) = library ? dlsym(library, "cuDeviceGetCount") : NULL;

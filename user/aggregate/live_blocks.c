@@ -91,7 +91,7 @@ int block_insert(struct block_pool *pool, struct block_table *table, uint32_t in
 	return 0;
 }
 
-uint32_t block_take(struct block_pool *pool, struct block_table *table, uint64_t address)
+uint32_t block_remove(struct block_pool *pool, struct block_table *table, uint64_t address)
 {
 	uint32_t *link, index;
 
@@ -206,8 +206,8 @@ static int cut(struct memory *memory, struct mapping_tree *tree, struct mapping 
 	return 0;
 }
 
-int mapped_take(struct memory *memory, struct mapping_tree *tree, uint64_t from, uint64_t to,
-		struct mapping **list)
+int mapped_remove(struct memory *memory, struct mapping_tree *tree, uint64_t from, uint64_t to,
+		  struct mapping **list)
 {
 	struct mapping *mapping;
 	int err = 0;
@@ -228,7 +228,7 @@ int mapped_take(struct memory *memory, struct mapping_tree *tree, uint64_t from,
 	return err;
 }
 
-struct mapping *mapped_take_whole(struct mapping_tree *tree, uint64_t from, uint64_t to)
+struct mapping *mapped_remove_whole(struct mapping_tree *tree, uint64_t from, uint64_t to)
 {
 	struct mapping *mapping, *list = NULL;
 

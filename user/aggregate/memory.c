@@ -120,10 +120,10 @@ static void end_mappings(struct memory *memory, struct domain_stats *stats, stru
 
 /* Takes [address, address + size) out of what is mapped; each part that stays of one is a block of
  * its own. 0 or -ENOMEM; the list is valid always. */
-static int take_mappings(struct memory *memory, struct domain_stats *stats, uint64_t address,
-			 uint64_t size_bytes, uint64_t time_ns, struct mapping **list)
+static int remove_mappings(struct memory *memory, struct domain_stats *stats, uint64_t address,
+			   uint64_t size_bytes, uint64_t time_ns, struct mapping **list)
 {
-	int err = mapped_take(memory, &stats->mappings, address, address + size_bytes, list);
+	int err = mapped_remove(memory, &stats->mappings, address, address + size_bytes, list);
 
 	for (const struct mapping *m = *list; m; m = m->next) {
 		if (m->rests)
@@ -165,7 +165,7 @@ static int restore_block(struct memory *memory, struct domain_stats *stats, uint
 {
 	const struct ending lost = {.time_ns = time_ns};
 	uint64_t address = block_at(&memory->blocks, index)->address;
-	uint32_t other = block_take(&memory->blocks, &stats->blocks, address);
+	uint32_t other = block_remove(&memory->blocks, &stats->blocks, address);
 
 	if (other)
 		end_block(memory, stats, other, &lost);
@@ -179,8 +179,8 @@ static int restore_mapping(struct memory *memory, struct domain_stats *stats,
 	struct hotspot *hotspot = hotspot_at(memory, mapping->hotspot);
 	struct weight weight = memory_weigh_mapping(mapping);
 	struct mapping *others;
-	int err = take_mappings(memory, stats, mapping->from, mapping->to - mapping->from, time_ns,
-				&others);
+	int err = remove_mappings(memory, stats, mapping->from, mapping->to - mapping->from,
+				  time_ns, &others);
 
 	end_mappings(memory, stats, others, &lost);
 	if (err)
@@ -301,7 +301,7 @@ static bool end_overlapped(struct memory *memory, struct domain_stats *stats, ui
 	struct mapping *next, *list;
 	bool any;
 
-	list = mapped_take_whole(&stats->mappings, address, address + size_bytes);
+	list = mapped_remove_whole(&stats->mappings, address, address + size_bytes);
 	any = list;
 	for (; list; list = next) {
 		next = list->next;
@@ -381,12 +381,12 @@ static int clear_place(struct memory *memory, struct domain_stats *stats,
 	if (infers_frees(stats))
 		return take_over(memory, stats, r);
 	if (!(r->flags & PERFX_ALLOCATION_MAPPED)) {
-		index = block_take(&memory->blocks, &stats->blocks, r->address);
+		index = block_remove(&memory->blocks, &stats->blocks, r->address);
 		if (index)
 			end_block(memory, stats, index, &ending);
 		return 0;
 	}
-	err = take_mappings(memory, stats, r->address, r->size_bytes, r->time_ns, &mappings);
+	err = remove_mappings(memory, stats, r->address, r->size_bytes, r->time_ns, &mappings);
 	ending.is_free = true;
 	end_mappings(memory, stats, mappings, &ending);
 	return err;
@@ -562,7 +562,7 @@ static void free_inferred(struct memory *memory, struct domain_stats *stats,
 static void free_block(struct memory *memory, struct domain_stats *stats,
 		       struct memory_thread *thread, const struct perfx_free *r)
 {
-	uint32_t index = block_take(&memory->blocks, &stats->blocks, r->address);
+	uint32_t index = block_remove(&memory->blocks, &stats->blocks, r->address);
 	const struct block *block;
 	struct ending ending = {.time_ns = r->time_ns, .is_free = true};
 
@@ -596,7 +596,7 @@ static int free_mapped(struct memory *memory, struct domain_stats *stats,
 	struct mapping *list;
 	int err;
 
-	err = take_mappings(memory, stats, r->address, r->size_bytes, r->time_ns, &list);
+	err = remove_mappings(memory, stats, r->address, r->size_bytes, r->time_ns, &list);
 	/* one mapping, all of it */
 	ending.temporary = list && !list->next && !list->rests &&
 			   was_last(stats, thread, list->from, list->time_ns);

@@ -224,7 +224,7 @@ void block_release(struct block_pool *pool, uint32_t index);
 /* Its address must not be in the table. 0 or -ENOMEM. */
 int block_insert(struct block_pool *pool, struct block_table *table, uint32_t index);
 /* Out of the table, not released. 0: none is at this address. */
-uint32_t block_take(struct block_pool *pool, struct block_table *table, uint64_t address);
+uint32_t block_remove(struct block_pool *pool, struct block_table *table, uint64_t address);
 /* Releases all of them. */
 void block_table_clear(struct block_pool *pool, struct block_table *table);
 
@@ -232,10 +232,10 @@ void block_table_clear(struct block_pool *pool, struct block_table *table);
 /* Takes out what lies in [from, to), as a list that is the caller's. A mapping that reaches over an
  * end is cut there: what is outside stays. 0, -ENOMEM, or -ENOSPC when there was no room for a part
  * that should have stayed, which is then in the list. The list is valid always. */
-int mapped_take(struct memory *memory, struct mapping_tree *tree, uint64_t from, uint64_t to,
-		struct mapping **list);
+int mapped_remove(struct memory *memory, struct mapping_tree *tree, uint64_t from, uint64_t to,
+		  struct mapping **list);
 /* Takes out all that have a byte in [from, to), uncut, as a list that is the caller's. */
-struct mapping *mapped_take_whole(struct mapping_tree *tree, uint64_t from, uint64_t to);
+struct mapping *mapped_remove_whole(struct mapping_tree *tree, uint64_t from, uint64_t to);
 /* Adds a mapping that overlaps none. 0, -ENOMEM or -ENOSPC (AGGREGATE_MAPPINGS_MAX). */
 int mapped_add(struct memory *memory, struct mapping_tree *tree, const struct mapping *mapping);
 /* Frees one that was taken out; returns the next of its list. */

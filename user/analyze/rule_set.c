@@ -98,7 +98,7 @@ static char *trimmed(char *text)
 	return text;
 }
 
-static int take_threshold(struct reading *reading, char *statement)
+static int parse_threshold(struct reading *reading, char *statement)
 {
 	char *equals = strchr(statement, '='), *kind, *name, *text;
 	const struct threshold_row *row;
@@ -137,7 +137,7 @@ static bool is_kind_glob(const char *glob)
 	return false;
 }
 
-static int take_silence(struct reading *reading, char *rest)
+static int parse_silence(struct reading *reading, char *rest)
 {
 	struct rule_set *rules = reading->rules;
 	const char *kind = statement_word(&rest), *of = statement_word(&rest);
@@ -159,7 +159,7 @@ static int take_silence(struct reading *reading, char *rest)
 #define RULE_FORM "rule SlowLoss: function loss_* total_share > 5%% severity medium \"what to do\""
 
 /* "NAME:" without its colon; NULL: none. */
-static char *take_name(char **rest)
+static char *next_name(char **rest)
 {
 	char *name = statement_word(rest);
 	size_t length = name ? strlen(name) : 0;
@@ -201,8 +201,8 @@ static bool is_comparison(const char *word)
 }
 
 /* "[GLOB] METRIC > VALUE" */
-static int take_condition(struct reading *reading, struct own_rule *rule, enum own_object object,
-			  char **rest)
+static int parse_condition(struct reading *reading, struct own_rule *rule, enum own_object object,
+			   char **rest)
 {
 	const char *first = statement_word(rest), *second = statement_word(rest);
 	const char *metric = first, *comparison = second, *text, *want;
@@ -224,8 +224,8 @@ static int take_condition(struct reading *reading, struct own_rule *rule, enum o
 }
 
 /* "severity medium", which may be left out. */
-static int take_severity(struct reading *reading, struct own_rule *rule, const char **text,
-			 char **rest)
+static int parse_severity(struct reading *reading, struct own_rule *rule, const char **text,
+			  char **rest)
 {
 	const char *word;
 
@@ -254,7 +254,7 @@ static bool is_taken(const struct rule_set *rules, const char *name)
 
 static int read_own(struct reading *reading, struct own_rule *rule, char *rest)
 {
-	const char *name = take_name(&rest), *word, *text;
+	const char *name = next_name(&rest), *word, *text;
 	struct text harmless = {0};
 	int object, err;
 
@@ -268,9 +268,9 @@ static int read_own(struct reading *reading, struct own_rule *rule, char *rest)
 	if (object < 0)
 		return complain(reading, "'%.40s': function, steps, memory or process",
 				word ? word : "");
-	err = take_condition(reading, rule, (enum own_object)object, &rest);
+	err = parse_condition(reading, rule, (enum own_object)object, &rest);
 	if (!err)
-		err = take_severity(reading, rule, &text, &rest);
+		err = parse_severity(reading, rule, &text, &rest);
 	if (err)
 		return err;
 	if (!text || !*text || statement_word(&rest))
@@ -280,7 +280,7 @@ static int read_own(struct reading *reading, struct own_rule *rule, char *rest)
 	return rule->text && rule->name ? 0 : -ENOMEM;
 }
 
-static int take_own(struct reading *reading, char *rest)
+static int parse_own_rule(struct reading *reading, char *rest)
 {
 	struct rule_set *rules = reading->rules;
 	struct own_rule *rule;
@@ -301,14 +301,14 @@ static char *after_word(char *statement, const char *word)
 	return statement + length;
 }
 
-static int take_statement(struct reading *reading, char *statement)
+static int parse_statement(struct reading *reading, char *statement)
 {
 	char *rest = after_word(statement, "silence");
 
 	if (rest)
-		return take_silence(reading, rest);
+		return parse_silence(reading, rest);
 	rest = after_word(statement, "rule");
-	return rest ? take_own(reading, rest) : take_threshold(reading, statement);
+	return rest ? parse_own_rule(reading, rest) : parse_threshold(reading, statement);
 }
 
 static int read_statements(struct reading *reading, char *text)
@@ -318,7 +318,7 @@ static int read_statements(struct reading *reading, char *text)
 
 	reading->statements = statements_of(text);
 	while (!err && (statement = statements_next(&reading->statements)))
-		err = take_statement(reading, statement);
+		err = parse_statement(reading, statement);
 	if (!err && reading->statements.misplaced)
 		err = complain(reading, "a line that begins with a blank continues the one before, "
 					"and there is none");

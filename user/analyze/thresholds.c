@@ -105,7 +105,7 @@ const char *threshold_parse(const char *text, enum threshold_unit unit, double *
 	if (strlen(text) >= sizeof(bare))
 		return row->want;
 	strcpy(bare, text);
-	take_ending(bare, row->ending);
+	remove_suffix(bare, row->ending);
 	return *bare && row->parse(bare, value) ? NULL : row->want;
 }
 

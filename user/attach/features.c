@@ -255,7 +255,7 @@ static bool have_switches(const struct btf *btf)
 	return link_fd >= 0;
 }
 
-static void look_into_btf(struct features *features)
+static void detect_btf(struct features *features)
 {
 	struct btf *btf = features->btf ? btf__load_vmlinux_btf() : NULL;
 
@@ -292,7 +292,7 @@ void features_try(struct features *features)
 		features->ring_buffer = libbpf_probe_bpf_map_type(BPF_MAP_TYPE_RINGBUF, NULL) == 1;
 		features->cookies = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE,
 							    BPF_FUNC_get_attach_cookie, NULL) == 1;
-		look_into_btf(features);
+		detect_btf(features);
 		features->cpu_clock = have_cpu_clock();
 		end_trial(features, result_fd);
 	} else {

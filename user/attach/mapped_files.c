@@ -192,8 +192,8 @@ static bool find_oldest(const struct mappings *mappings, struct oldest *oldest)
 	return oldest->time_ns != UINT64_MAX;
 }
 
-int mappings__take(struct mappings *mappings,
-		   void (*fn)(const struct new_mapping *mapping, void *ctx), void *ctx)
+int mappings__drain(struct mappings *mappings,
+		    void (*fn)(const struct new_mapping *mapping, void *ctx), void *ctx)
 {
 	struct oldest oldest;
 	int taken = 0;
@@ -354,7 +354,7 @@ void file_watch__follow(struct file_watch *watch, const struct plan *plan)
 	}
 }
 
-void file_watch__take(struct file_watch *watch)
+void file_watch__drain(struct file_watch *watch)
 {
 	char events[4096];
 

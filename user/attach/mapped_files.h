@@ -36,8 +36,8 @@ struct new_mapping {
 };
 
 /* Calls fn for each since the last call, in order of time. Returns how many records were taken. */
-int mappings__take(struct mappings *mappings,
-		   void (*fn)(const struct new_mapping *mapping, void *ctx), void *ctx);
+int mappings__drain(struct mappings *mappings,
+		    void (*fn)(const struct new_mapping *mapping, void *ctx), void *ctx);
 
 struct sharing {
 	size_t module; /* index in the plan */
@@ -82,7 +82,7 @@ int file_watch__fd(const struct file_watch *watch);
 /* Watches what has been planned since the last time. */
 void file_watch__follow(struct file_watch *watch, const struct plan *plan);
 /* Empties the descriptor. */
-void file_watch__take(struct file_watch *watch);
+void file_watch__drain(struct file_watch *watch);
 
 /* Does the process map the module's file? */
 bool process_maps(pid_t pid, const struct plan *plan, size_t module);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static void take_entry(struct placed *placed, const struct site_plan *site)
+static void place_entry(struct placed *placed, const struct site_plan *site)
 {
 	placed->entry_site.vaddr = site->entry_vaddr;
 	placed->entry_site.kind = site->entry_kind;
@@ -42,7 +42,7 @@ void placed_begin(struct placed *placed, const struct plan *plan,
 				  .worth = worth_of(plan, function),
 				  .ends_steps = ends_steps(plan, function)};
 	placed->relies_on_c = placed->ret != function->ret;
-	take_entry(placed, &function->site);
+	place_entry(placed, &function->site);
 }
 
 bool placed_move_entry(struct placed *placed, const struct plan_function *function,
@@ -55,7 +55,7 @@ bool placed_move_entry(struct placed *placed, const struct plan_function *functi
 	placed->object_arg = placed->event_arg = 0;
 	found = !site_plan(image, function->vaddr, function->size, options, &site);
 	if (found)
-		take_entry(placed, &site);
+		place_entry(placed, &site);
 	site_plan__clear(&site);
 	return found;
 }

@@ -419,7 +419,7 @@ static uint64_t report_hits(struct probes *probes, uint32_t probe, double cost_n
 		.probe = probe, .hits_count = hits, .cost_ps = (uint64_t)(cost_ns * 1000)};
 
 	/* a probe without this record was not hit */
-	if (emitted_take(&probes->hits_emitted, probe, &record.hits_count) > 0)
+	if (emitted_advance(&probes->hits_emitted, probe, &record.hits_count) > 0)
 		SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_HITS, record);
 	return hits;
 }
@@ -430,7 +430,7 @@ static void report_background(struct probes *probes)
 
 	for (enum tracer_background i = 0; i < TRACER_BACKGROUNDS; i++)
 		ns[i] = (uint64_t)probes__background_ns(probes, i);
-	if (emitted_take(&probes->background_emitted, 0, ns) > 0)
+	if (emitted_advance(&probes->background_emitted, 0, ns) > 0)
 		SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_BACKGROUND,
 			  ((struct perfx_background){.samples_ns = ns[TRACER_SAMPLES],
 						     .waits_ns = ns[TRACER_SWITCHES]}));

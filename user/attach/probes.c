@@ -710,7 +710,7 @@ void probes__distrust_returns(struct probes *probes)
 
 /*
  * Calls that nest deeper than return probes may: the programs decline the return probe, count the
- * call, and list the probe (tracer__take_declined). From then on that function is timed at its
+ * call, and list the probe (tracer__drain_declined). From then on that function is timed at its
  * exits, where these are known.
  *
  * A link serves many functions, so that of the entry stays: a session link makes no return probe
@@ -790,7 +790,7 @@ static size_t function_of_entry(const struct probes *probes, uint32_t entry)
 void probes__heed_nesting(struct probes *probes)
 {
 	uint32_t declined[PERFX_DECLINED_PLACES];
-	size_t count = tracer__take_declined(probes->tracer, declined);
+	size_t count = tracer__drain_declined(probes->tracer, declined);
 
 	for (size_t i = 0; i < count; i++) {
 		size_t index = function_of_entry(probes, declined[i]);

@@ -179,7 +179,7 @@ static void describe_context(struct reader *reader, uint32_t id,
 }
 
 /* Nodes whose indices were free. */
-static void describe_taken_contexts(struct reader *reader, const struct perfx_context_node *nodes)
+static void describe_read_contexts(struct reader *reader, const struct perfx_context_node *nodes)
 {
 	const struct perfx_free_ids *ids = tracer__free_ids(reader->tracer, PERFX_ID_CONTEXT);
 	uint32_t taken = __atomic_load_n(&ids->taken, __ATOMIC_ACQUIRE);
@@ -215,7 +215,7 @@ static void describe_contexts(struct reader *reader)
 	}
 	while (reader->contexts_low < count && reader->context_states[reader->contexts_low])
 		reader->contexts_low++;
-	describe_taken_contexts(reader, nodes);
+	describe_read_contexts(reader, nodes);
 }
 
 /* Describes once more whose first call was being followed when they were described. */
@@ -487,10 +487,10 @@ bool reader__drain(struct reader *reader)
 	return more;
 }
 
-uint64_t reader__taken_ns(const struct reader *reader)
+uint64_t reader__drained_ns(const struct reader *reader)
 {
-	uint64_t spans_ns = rings__taken_ns(reader->spans),
-		 memory_ns = rings__taken_ns(reader->memory);
+	uint64_t spans_ns = rings__drained_ns(reader->spans),
+		 memory_ns = rings__drained_ns(reader->memory);
 
 	return spans_ns < memory_ns ? spans_ns : memory_ns;
 }

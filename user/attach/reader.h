@@ -29,7 +29,7 @@ int reader__fd(const struct reader *reader);
  * for ever: then true, there is more. */
 bool reader__drain(struct reader *reader);
 /* All calls that ended, and all samples and allocations, before this time have been taken. */
-uint64_t reader__taken_ns(const struct reader *reader);
+uint64_t reader__drained_ns(const struct reader *reader);
 /* Takes all there is. To be called after the last write. */
 void reader__finish(struct reader *reader);
 uint64_t reader__spans_count(const struct reader *reader); /* taken so far */

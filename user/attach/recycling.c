@@ -21,7 +21,7 @@ void tracer__give(struct tracer *tracer, enum perfx_id_kind kind, uint32_t id)
 }
 
 /* As take_free() in bpf/perfx.bpf.h. */
-uint32_t tracer_take_free(struct tracer *tracer, enum perfx_id_kind kind)
+uint32_t tracer_pop_free(struct tracer *tracer, enum perfx_id_kind kind)
 {
 	struct perfx_free_ids *ids = &tracer->free_ids[kind];
 	uint32_t taken = __atomic_load_n(&ids->taken, __ATOMIC_ACQUIRE), id;

@@ -137,8 +137,8 @@ static struct lane *oldest(struct merge *merge, uint64_t *next_ns)
 	return found;
 }
 
-void merge__take(struct merge *merge, uint64_t until_ns,
-		 void (*take)(void *ctx, const void *record, size_t size), void *ctx)
+void merge__drain(struct merge *merge, uint64_t until_ns,
+		  void (*take)(void *ctx, const void *record, size_t size), void *ctx)
 {
 	uint64_t next_ns;
 	struct lane *lane;
@@ -250,7 +250,7 @@ int rings__fd(const struct rings *rings)
 
 /* One ring's turn. Returns the time up to which its records have been taken: now_ns, which is
  * before the turn; or, if records are left or being written, the time of the last one taken. */
-static uint64_t take_turn(struct rings *rings, size_t lane, uint64_t now_ns)
+static uint64_t drain_lane(struct rings *rings, size_t lane, uint64_t now_ns)
 {
 	struct ring *ring = ring_buffer__ring(rings->buffers, (unsigned int)lane);
 	uint64_t last_ns;
@@ -264,20 +264,20 @@ static uint64_t take_turn(struct rings *rings, size_t lane, uint64_t now_ns)
 }
 
 /* A turn of each. Returns whether some ring had more than its turn. */
-static bool take_turns(struct rings *rings)
+static bool drain_lanes(struct rings *rings)
 {
 	uint64_t now_ns = clock_monotonic_ns(), until_ns = now_ns;
 	bool more = false;
 
 	for (size_t i = 0; i < rings->options.count && rings->drain_left; i++) {
-		uint64_t taken_ns = take_turn(rings, i, now_ns);
+		uint64_t taken_ns = drain_lane(rings, i, now_ns);
 
 		more = more || !rings->turn_left;
 		if (taken_ns < until_ns)
 			until_ns = taken_ns;
 	}
 	if (rings->merge)
-		merge__take(rings->merge, until_ns, rings->options.take, rings->options.ctx);
+		merge__drain(rings->merge, until_ns, rings->options.take, rings->options.ctx);
 	rings->taken_ns = until_ns;
 	return more;
 }
@@ -288,11 +288,11 @@ bool rings__drain(struct rings *rings)
 
 	rings->drain_left = DRAIN_MAX;
 	while (more && rings->drain_left)
-		more = take_turns(rings);
+		more = drain_lanes(rings);
 	return more;
 }
 
-uint64_t rings__taken_ns(const struct rings *rings)
+uint64_t rings__drained_ns(const struct rings *rings)
 {
 	return rings->taken_ns;
 }
@@ -300,5 +300,5 @@ uint64_t rings__taken_ns(const struct rings *rings)
 void rings__flush(struct rings *rings)
 {
 	if (rings->merge)
-		merge__take(rings->merge, UINT64_MAX, rings->options.take, rings->options.ctx);
+		merge__drain(rings->merge, UINT64_MAX, rings->options.take, rings->options.ctx);
 }

@@ -38,7 +38,7 @@ int rings__fd(const struct rings *rings);
 bool rings__drain(struct rings *rings);
 /* All records that were made before this time have been given away. A thread that has lost its CPU
  * while it writes a record holds back this one and those of others. */
-uint64_t rings__taken_ns(const struct rings *rings);
+uint64_t rings__drained_ns(const struct rings *rings);
 /* Gives away what is held back. To be called after the last write. */
 void rings__flush(struct rings *rings);
 
@@ -61,7 +61,7 @@ int merge__add(struct merge *merge, size_t lane, uint64_t time_ns, const void *r
 int merge__insert(struct merge *merge, size_t lane, uint64_t time_ns, const void *record,
 		  size_t size);
 /* Gives away all records up to and including that time. They are valid until the next call. */
-void merge__take(struct merge *merge, uint64_t until_ns,
-		 void (*take)(void *ctx, const void *record, size_t size), void *ctx);
+void merge__drain(struct merge *merge, uint64_t until_ns,
+		  void (*take)(void *ctx, const void *record, size_t size), void *ctx);
 
 #endif

@@ -320,7 +320,7 @@ static void report_lost(struct sampler *sampler, uint32_t process)
 				    .process = process,
 				    .count = tracer__samples_lost(sampler->tracer, process)};
 
-	if (emitted_take(&sampler->lost_sent, process, &record.count) > 0)
+	if (emitted_advance(&sampler->lost_sent, process, &record.count) > 0)
 		SINK_PACK(sampler->sink, &sampler->buffer, PERFX_KIND_LOSS, record);
 }
 

@@ -293,7 +293,7 @@ static void report_process(struct thread_counters *thread_counters, uint32_t ind
 	if (!process->threads_count)
 		return;
 	memcpy(record.values, process->values, sizeof(record.values));
-	if (emitted_take(&thread_counters->processes_emitted, index, record.values) < 0)
+	if (emitted_advance(&thread_counters->processes_emitted, index, record.values) < 0)
 		return;
 	/* scaled up, a count may seem to shrink */
 	for (int i = 0; i < PERFX_PERF_COUNTERS; i++)

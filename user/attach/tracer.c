@@ -44,7 +44,7 @@ enum perfx_link tracer__return_link(const struct tracer *tracer)
 /* As new_process() in bpf/process.bpf.c. */
 static uint32_t new_process(struct tracer *tracer)
 {
-	uint32_t process = tracer_take_free(tracer, PERFX_ID_PROCESS);
+	uint32_t process = tracer_pop_free(tracer, PERFX_ID_PROCESS);
 
 	if (process || tracer__processes_count(tracer) > PERFX_MAX_PROCESS_INDICES)
 		return process;
@@ -110,7 +110,7 @@ struct perfx_probe *tracer__probe(struct tracer *tracer, uint32_t probe)
 	return &tracer->probes[probe];
 }
 
-size_t tracer__take_declined(struct tracer *tracer, uint32_t probes[PERFX_DECLINED_PLACES])
+size_t tracer__drain_declined(struct tracer *tracer, uint32_t probes[PERFX_DECLINED_PLACES])
 {
 	volatile uint32_t *places = tracer->skel->bss->perfx_declined;
 	size_t count = 0;

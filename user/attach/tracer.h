@@ -88,7 +88,7 @@ struct perfx_probe *tracer__probe(struct tracer *tracer, uint32_t probe);
 
 /* Entry probes whose calls have nested too deep for a return probe since the last time, where these
  * are made by session links. Returns how many. */
-size_t tracer__take_declined(struct tracer *tracer, uint32_t probes[PERFX_DECLINED_PLACES]);
+size_t tracer__drain_declined(struct tracer *tracer, uint32_t probes[PERFX_DECLINED_PLACES]);
 
 /* An id that no other function has. */
 uint32_t tracer__new_function(struct tracer *tracer);

@@ -359,7 +359,7 @@ static int verify_beside(struct bpf_program *program, struct bpf_prog_load_opts 
 }
 
 /* The empty programs become the real ones. The first thread's error. */
-static int take_programs(struct program_loads *loads)
+static int collect_programs(struct program_loads *loads)
 {
 	int err = 0;
 
@@ -413,7 +413,7 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 		err = perfx_bpf__load(tracer->skel);
 	if (!err)
 		err = make_all_rings(tracer, options);
-	load_err = take_programs(&loads);
+	load_err = collect_programs(&loads);
 	tracer->loads = NULL;
 	return err ? err : load_err;
 }

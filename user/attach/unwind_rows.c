@@ -123,7 +123,7 @@ static int add_slab(struct unwind_rows *rows)
 }
 
 /* The first of so many rows in one slab, or -errno. */
-static int64_t take_rows(struct unwind_rows *rows, uint32_t count)
+static int64_t allocate_rows(struct unwind_rows *rows, uint32_t count)
 {
 	int err = 0;
 
@@ -144,7 +144,7 @@ static int64_t take_rows(struct unwind_rows *rows, uint32_t count)
 	return err;
 }
 
-static int take_row(const struct cfi_row *row, void *ctx)
+static int add_row(const struct cfi_row *row, void *ctx)
 {
 	struct unwind_rows *rows = ctx;
 	uint64_t offset = row->vaddr - rows->page_vaddr;
@@ -175,12 +175,12 @@ int unwind_rows__load(struct unwind_rows *rows, uint32_t page, struct image *ima
 
 	rows->page_vaddr = vaddr;
 	rows->count = 0;
-	err = image__cfi_rows(image, vaddr, vaddr + PAGE_TEXT_BYTES, take_row, rows);
+	err = image__cfi_rows(image, vaddr, vaddr + PAGE_TEXT_BYTES, add_row, rows);
 	if (err || !rows->count) {
 		rows->compiled[0] = PERFX_UNWIND_ROW(0, PERFX_UNWIND_RULE_NONE);
 		rows->count = 1;
 	}
-	first_row = take_rows(rows, rows->count);
+	first_row = allocate_rows(rows, rows->count);
 	if (first_row < 0)
 		return (int)first_row;
 	publish(rows, page, (uint32_t)first_row);

@@ -138,7 +138,7 @@ void waiting__give_up(struct waiting *waiting)
 
 /* The kernel adds meanwhile: what comes after the exchange is of the next time. Was there
  * anything? */
-static bool take_sum(struct perfx_wait_sum *sum, waited_fn *visit, void *ctx)
+static bool drain_sum(struct perfx_wait_sum *sum, waited_fn *visit, void *ctx)
 {
 	struct waited waited = {.wait = &sum->wait, .waker_tid = sum->waker_tid};
 
@@ -182,8 +182,8 @@ static bool is_over(const struct waiting *waiting, size_t i, uint32_t now_ms)
 }
 
 /* A place that is taken; can_free: the last ones were retired long enough ago. */
-static void take_place(struct waiting *waiting, size_t i, bool can_free, uint32_t now_ms,
-		       waited_fn *visit, void *ctx)
+static void drain_place(struct waiting *waiting, size_t i, bool can_free, uint32_t now_ms,
+			waited_fn *visit, void *ctx)
 {
 	struct perfx_wait_sum *sum = &waiting->sums[i];
 	bool was_retired = sum->key == PERFX_WAIT_RETIRED, over;
@@ -191,7 +191,7 @@ static void take_place(struct waiting *waiting, size_t i, bool can_free, uint32_
 	if (!waiting->grown_ms[i])
 		waiting->grown_ms[i] = now_ms;
 	over = is_over(waiting, i, now_ms);
-	if (take_sum(sum, visit, ctx))
+	if (drain_sum(sum, visit, ctx))
 		waiting->grown_ms[i] = now_ms;
 	if (was_retired && can_free) {
 		free_place(sum);
@@ -202,7 +202,7 @@ static void take_place(struct waiting *waiting, size_t i, bool can_free, uint32_
 	}
 }
 
-static void take_places(struct waiting *waiting, uint64_t now_ns, waited_fn *visit, void *ctx)
+static void drain_places(struct waiting *waiting, uint64_t now_ns, waited_fn *visit, void *ctx)
 {
 	bool can_free = now_ns - waiting->retired_ns >= RETIRED_NS;
 	size_t counts[PERFX_WAIT_LEVELS] = {0};
@@ -212,7 +212,7 @@ static void take_places(struct waiting *waiting, uint64_t now_ns, waited_fn *vis
 		if (!waiting->sums[i].key)
 			continue;
 		counts[i / PERFX_MAX_WAIT_SUMS]++;
-		take_place(waiting, i, can_free, (uint32_t)(now_ns / 1000000), visit, ctx);
+		drain_place(waiting, i, can_free, (uint32_t)(now_ns / 1000000), visit, ctx);
 	}
 	memcpy(waiting->taken_counts, counts, sizeof(counts));
 	waiting->retired_ns = now_ns;
@@ -226,7 +226,7 @@ static bool exchange(__u64 *value, __u64 from, __u64 to)
 
 /* Moves the time from which on the wait is not in the sums. If the thread has got a CPU meanwhile,
  * the kernel was first and has added all of it, and what was read here may be of two waits. */
-static void take_open(struct perfx_waiter *waiter, uint64_t until_ns, bool ended, waited_fn *visit,
+static void emit_open(struct perfx_waiter *waiter, uint64_t until_ns, bool ended, waited_fn *visit,
 		      void *ctx)
 {
 	uint64_t since_ns = __atomic_load_n(&waiter->since_ns, __ATOMIC_SEQ_CST);
@@ -252,14 +252,14 @@ static uint64_t recorded_until(const struct waiting *waiting, uint64_t now_ns)
 	       1;
 }
 
-void waiting__take(struct waiting *waiting, uint64_t until_ns, bool ended, waited_fn *visit,
-		   void *ctx)
+void waiting__drain(struct waiting *waiting, uint64_t until_ns, bool ended, waited_fn *visit,
+		    void *ctx)
 {
-	take_places(waiting, clock_monotonic_ns(), visit, ctx);
+	drain_places(waiting, clock_monotonic_ns(), visit, ctx);
 	until_ns = recorded_until(waiting, until_ns);
 	for (size_t i = 0; i < PERFX_MAX_WAITERS && !waiting->given_up; i++)
 		if (waiting->waiters[i].tid)
-			take_open(&waiting->waiters[i], until_ns, ended, visit, ctx);
+			emit_open(&waiting->waiters[i], until_ns, ended, visit, ctx);
 }
 
 size_t waiting__retired_count(const struct waiting *waiting)

@@ -40,8 +40,8 @@ typedef void waited_fn(void *ctx, const struct waited *waited);
 
 /* Takes what has been added to the sums, and of waits that go on the time up to until_ns. ended: to
  * that time they count as whole ones, because the recording ends there. */
-void waiting__take(struct waiting *waiting, uint64_t until_ns, bool ended, waited_fn *visit,
-		   void *ctx);
+void waiting__drain(struct waiting *waiting, uint64_t until_ns, bool ended, waited_fn *visit,
+		    void *ctx);
 /* Places among the sums of threads that have ended, which are free after the next time. */
 size_t waiting__retired_count(const struct waiting *waiting);
 /* All there are, with what they have now. */

@@ -62,7 +62,7 @@ int emitted_add(struct emitted *emitted, uint64_t key, const void *difference)
 	return 0;
 }
 
-int emitted_take(struct emitted *emitted, uint64_t key, void *sums)
+int emitted_advance(struct emitted *emitted, uint64_t key, void *sums)
 {
 	int err;
 

@@ -28,6 +28,6 @@ bool emitted_subtract(const struct emitted *emitted, uint64_t key, void *sums);
 /* What is left has been emitted, too. 0 or -ENOMEM: then it must not be. */
 int emitted_add(struct emitted *emitted, uint64_t key, const void *difference);
 /* Both. 1: something is left; 0: nothing; -ENOMEM. */
-int emitted_take(struct emitted *emitted, uint64_t key, void *sums);
+int emitted_advance(struct emitted *emitted, uint64_t key, void *sums);
 
 #endif

@@ -56,7 +56,7 @@ static inline bool text_is_number(const char *text)
 const char *script_interpreter(const char *path);
 
 /* Takes an ending off, if it has it. */
-static inline bool take_ending(char *text, const char *ending)
+static inline bool remove_suffix(char *text, const char *ending)
 {
 	size_t length = strlen(text), n = strlen(ending);
 

@@ -442,7 +442,7 @@ static bool say_one_dash(int argc, char **argv, int *code)
 		snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 1, "="), word + 1);
 		row = option_row_named(name);
 	}
-	if (!row || row->parse == take_help)
+	if (!row || row->parse == set_help)
 		return false;
 	msg_say("unknown option '%s': did you mean -%s?", word, word);
 	*code = EXIT_USAGE;

@@ -34,7 +34,7 @@ enum section { SECTION_WHAT, SECTION_WHEN, SECTION_OUTPUT, SECTION_HOW, SECTION_
 struct option_row;
 
 /* Takes the value: EXIT_OK, or EXIT_USAGE after a message. NULL value: a flag. */
-typedef int option_take(const struct option_row *row, struct options *options, char *value);
+typedef int option_parse(const struct option_row *row, struct options *options, char *value);
 
 struct option_row {
 	const char *name;
@@ -45,7 +45,7 @@ struct option_row {
 	const char *arg; /* placeholder; lower-case alternatives are the values: on|off */
 	enum complete complete;
 	const char *(*names)(enum verb verb); /* values that another module knows: "a, b, c" */
-	option_take *parse;		      /* below */
+	option_parse *parse;		      /* below */
 	size_t offset;			      /* of the member of struct options */
 	uint64_t min, max;
 	const char *want; /* the range, for a message */
@@ -78,23 +78,23 @@ bool option_has_choices(const struct option_row *row);
 bool option_choice(const struct option_row *row, size_t index, char *word, size_t size);
 
 /* A value for option_row.parse. */
-option_take take_choice;      /* into an enum whose values are in the order of the choices, from
+option_parse set_choice;      /* into an enum whose values are in the order of the choices, from
 				 row->min on */
-option_take take_switch;      /* into a bool: of two choices the second is true */
-option_take take_flag;	      /* into a bool: true without a value */
-option_take take_text;	      /* into a const char *, borrowed */
-option_take take_time;	      /* into ns */
-option_take take_time_or_off; /* into ns; "off" is 0 */
-option_take take_count;	      /* into a uint64_t from 1 to row->max */
-option_take take_size;	      /* into bytes from row->min to row->max; else says row->want */
-option_take take_bound;	      /* into a struct time_slice_bound */
-option_take take_nothing;     /* was not the default once */
-option_take take_help;	      /* the verb becomes row->min */
+option_parse set_switch;      /* into a bool: of two choices the second is true */
+option_parse set_flag;	      /* into a bool: true without a value */
+option_parse set_text;	      /* into a const char *, borrowed */
+option_parse set_time;	      /* into ns */
+option_parse set_time_or_off; /* into ns; "off" is 0 */
+option_parse set_count;	      /* into a uint64_t from 1 to row->max */
+option_parse set_size;	      /* into bytes from row->min to row->max; else says row->want */
+option_parse set_bound;	      /* into a struct time_slice_bound */
+option_parse set_nothing;     /* was not the default once */
+option_parse set_help;	      /* the verb becomes row->min */
 
 /* Of one option each. */
-option_take take_targets, take_pattern, take_python, take_usdt, take_memory, take_counters,
-	take_devices, take_sample, take_overhead, take_trigger, take_fail_on, take_carbon,
-	take_peak_flops, take_peak_bandwidth, take_metric, take_variable, take_values, take_listen;
+option_parse set_targets, set_pattern, set_python, set_usdt, set_memory, set_counters, set_devices,
+	set_sample, set_overhead, set_trigger, set_fail_on, set_carbon, set_peak_flops,
+	set_peak_bandwidth, set_metric, set_variable, set_values, set_listen;
 
 /* Of tune; EXIT_OK, or EXIT_FAILED after a message. */
 int options_add_list(struct options *options, struct option_list list);

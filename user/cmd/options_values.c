@@ -78,7 +78,7 @@ static int choice_of(const struct option_row *row, const char *value)
 	return bad_choice(row, value);
 }
 
-int take_choice(const struct option_row *row, struct options *options, char *value)
+int set_choice(const struct option_row *row, struct options *options, char *value)
 {
 	int *member = member_of(row, options), index = choice_of(row, value);
 
@@ -86,7 +86,7 @@ int take_choice(const struct option_row *row, struct options *options, char *val
 	return index < 0 ? EXIT_USAGE : EXIT_OK;
 }
 
-int take_switch(const struct option_row *row, struct options *options, char *value)
+int set_switch(const struct option_row *row, struct options *options, char *value)
 {
 	bool *member = member_of(row, options);
 	int index = choice_of(row, value);
@@ -95,7 +95,7 @@ int take_switch(const struct option_row *row, struct options *options, char *val
 	return index < 0 ? EXIT_USAGE : EXIT_OK;
 }
 
-int take_flag(const struct option_row *row, struct options *options, char *value)
+int set_flag(const struct option_row *row, struct options *options, char *value)
 {
 	bool *member = member_of(row, options);
 
@@ -103,7 +103,7 @@ int take_flag(const struct option_row *row, struct options *options, char *value
 	return EXIT_OK;
 }
 
-int take_text(const struct option_row *row, struct options *options, char *value)
+int set_text(const struct option_row *row, struct options *options, char *value)
 {
 	const char **member = member_of(row, options);
 
@@ -111,7 +111,7 @@ int take_text(const struct option_row *row, struct options *options, char *value
 	return *value ? EXIT_OK : bad(row, value, "must not be empty");
 }
 
-int take_time(const struct option_row *row, struct options *options, char *value)
+int set_time(const struct option_row *row, struct options *options, char *value)
 {
 	uint64_t *member = member_of(row, options);
 	int err = parse_duration(value, member);
@@ -122,17 +122,17 @@ int take_time(const struct option_row *row, struct options *options, char *value
 	return *member ? EXIT_OK : bad(row, value, "must be longer than 0");
 }
 
-int take_time_or_off(const struct option_row *row, struct options *options, char *value)
+int set_time_or_off(const struct option_row *row, struct options *options, char *value)
 {
 	uint64_t *member = member_of(row, options);
 
 	if (strcmp(value, "off") != 0)
-		return take_time(row, options, value);
+		return set_time(row, options, value);
 	*member = 0;
 	return EXIT_OK;
 }
 
-int take_count(const struct option_row *row, struct options *options, char *value)
+int set_count(const struct option_row *row, struct options *options, char *value)
 {
 	uint64_t *member = member_of(row, options);
 	char *end, want[64];
@@ -145,7 +145,7 @@ int take_count(const struct option_row *row, struct options *options, char *valu
 	return bad(row, value, want);
 }
 
-int take_size(const struct option_row *row, struct options *options, char *value)
+int set_size(const struct option_row *row, struct options *options, char *value)
 {
 	uint64_t *member = member_of(row, options);
 
@@ -161,7 +161,7 @@ static void *grow_by_one(void *array, size_t count)
 }
 
 /* -p 1,2,name */
-int take_targets(const struct option_row *row, struct options *options, char *list)
+int set_targets(const struct option_row *row, struct options *options, char *list)
 {
 	for (char *rest = list, *item; (item = strsep(&rest, ","));) {
 		const char **targets;
@@ -177,7 +177,7 @@ int take_targets(const struct option_row *row, struct options *options, char *li
 	return EXIT_OK;
 }
 
-int take_pattern(const struct option_row *row, struct options *options, char *value)
+int set_pattern(const struct option_row *row, struct options *options, char *value)
 {
 	char why[256];
 	struct pattern *pattern = pattern__parse(value, why, sizeof(why));
@@ -196,7 +196,7 @@ int take_pattern(const struct option_row *row, struct options *options, char *va
 }
 
 /* steps, exit-time, functions (MODULE:GLOB), or the name of a counter. */
-int take_metric(const struct option_row *row, struct options *options, char *value)
+int set_metric(const struct option_row *row, struct options *options, char *value)
 {
 	if (!*value)
 		return bad(row, value, "must not be empty");
@@ -205,7 +205,7 @@ int take_metric(const struct option_row *row, struct options *options, char *val
 			  : strchr(value, ':')		? TUNE_CALLS_PER_S
 							: TUNE_COUNTER_PER_S;
 	options->metric_name = value;
-	return options->metric == TUNE_CALLS_PER_S ? take_pattern(row, options, value) : EXIT_OK;
+	return options->metric == TUNE_CALLS_PER_S ? set_pattern(row, options, value) : EXIT_OK;
 }
 
 int options_add_list(struct options *options, struct option_list list)
@@ -233,17 +233,17 @@ static int add_list(const struct option_row *row, struct options *options, char 
 	return options_add_list(options, (struct option_list){value, equals + 1, environment});
 }
 
-int take_variable(const struct option_row *row, struct options *options, char *value)
+int set_variable(const struct option_row *row, struct options *options, char *value)
 {
 	return add_list(row, options, value, true);
 }
 
-int take_values(const struct option_row *row, struct options *options, char *value)
+int set_values(const struct option_row *row, struct options *options, char *value)
 {
 	return add_list(row, options, value, false);
 }
 
-int take_usdt(const struct option_row *row, struct options *options, char *value)
+int set_usdt(const struct option_row *row, struct options *options, char *value)
 {
 	const char *colon = strchr(value, ':'), **usdt;
 
@@ -257,7 +257,7 @@ int take_usdt(const struct option_row *row, struct options *options, char *value
 	return EXIT_OK;
 }
 
-int take_trigger(const struct option_row *row, struct options *options, char *value)
+int set_trigger(const struct option_row *row, struct options *options, char *value)
 {
 	if (trigger_parse(value, &options->trigger))
 		return bad(row, value, "not a condition: try 'step>2x', 'step>250ms'");
@@ -265,7 +265,7 @@ int take_trigger(const struct option_row *row, struct options *options, char *va
 }
 
 /* "5s": after the start; "-5s": before the end. */
-int take_bound(const struct option_row *row, struct options *options, char *value)
+int set_bound(const struct option_row *row, struct options *options, char *value)
 {
 	struct time_slice_bound *bound = member_of(row, options);
 	int err;
@@ -284,7 +284,7 @@ int take_bound(const struct option_row *row, struct options *options, char *valu
 #define CARBON_MAX 10000
 
 /* A severity for a report, a percentage for a comparison. */
-int take_fail_on(const struct option_row *row, struct options *options, char *value)
+int set_fail_on(const struct option_row *row, struct options *options, char *value)
 {
 	if (options->verb == VERB_DIFF || options->verb == VERB_COMPARE) {
 		if (parse_percent(value, &options->fail_on) || !(options->fail_on > 0))
@@ -300,7 +300,7 @@ int take_fail_on(const struct option_row *row, struct options *options, char *va
 	return bad(row, value, "high, medium or low");
 }
 
-int take_overhead(const struct option_row *row, struct options *options, char *value)
+int set_overhead(const struct option_row *row, struct options *options, char *value)
 {
 	double share;
 
@@ -313,14 +313,14 @@ int take_overhead(const struct option_row *row, struct options *options, char *v
 	return EXIT_OK;
 }
 
-int take_listen(const struct option_row *row, struct options *options, char *value)
+int set_listen(const struct option_row *row, struct options *options, char *value)
 {
 	return listen_parse(value, &options->listen)
 		       ? bad(row, value, "not ADDRESS:PORT: try 127.0.0.1:9477, [::1]:9477")
 		       : EXIT_OK;
 }
 
-int take_carbon(const struct option_row *row, struct options *options, char *value)
+int set_carbon(const struct option_row *row, struct options *options, char *value)
 {
 	double *member = member_of(row, options);
 	char *end;
@@ -332,10 +332,10 @@ int take_carbon(const struct option_row *row, struct options *options, char *val
 }
 
 /* sampled=BYTES, beside the words. */
-int take_memory(const struct option_row *row, struct options *options, char *value)
+int set_memory(const struct option_row *row, struct options *options, char *value)
 {
 	if (!begins_with(value, "sampled="))
-		return take_choice(row, options, value);
+		return set_choice(row, options, value);
 	if (parse_size(value + 8, &options->sample_bytes))
 		return bad(row, value, "not a size: try sampled=512K");
 	if (!options->sample_bytes || options->sample_bytes > 1ull << 40)
@@ -344,29 +344,29 @@ int take_memory(const struct option_row *row, struct options *options, char *val
 	return EXIT_OK;
 }
 
-int take_sample(const struct option_row *row, struct options *options, char *value)
+int set_sample(const struct option_row *row, struct options *options, char *value)
 {
 	if (strcmp(value, "off") != 0)
-		return take_count(row, options, value);
+		return set_count(row, options, value);
 	options->sample_hz = 0;
 	return EXIT_OK;
 }
 
-int take_peak_flops(const struct option_row *row, struct options *options, char *value)
+int set_peak_flops(const struct option_row *row, struct options *options, char *value)
 {
 	return peaks_given_flops(&options->peaks, value)
 		       ? bad(row, value, "not FLOP/s: try 350G, 1.2T or f32:1.2T,f64:600G")
 		       : EXIT_OK;
 }
 
-int take_peak_bandwidth(const struct option_row *row, struct options *options, char *value)
+int set_peak_bandwidth(const struct option_row *row, struct options *options, char *value)
 {
 	return peaks_given_bytes(&options->peaks, value)
 		       ? bad(row, value, "not bytes per second: try 25G, 204.8GB/s")
 		       : EXIT_OK;
 }
 
-int take_counters(const struct option_row *row, struct options *options, char *value)
+int set_counters(const struct option_row *row, struct options *options, char *value)
 {
 	struct counters_cpu machine = {0};
 	struct counters counters;
@@ -385,7 +385,7 @@ int take_counters(const struct option_row *row, struct options *options, char *v
 }
 
 /* "0,3" as bits */
-int take_devices(const struct option_row *row, struct options *options, char *value)
+int set_devices(const struct option_row *row, struct options *options, char *value)
 {
 	uint64_t *member = member_of(row, options);
 
@@ -403,9 +403,9 @@ int take_devices(const struct option_row *row, struct options *options, char *va
 	}
 }
 
-int take_python(const struct option_row *row, struct options *options, char *value)
+int set_python(const struct option_row *row, struct options *options, char *value)
 {
-	int code = take_switch(row, options, value);
+	int code = set_switch(row, options, value);
 
 	if (code || !options->python_functions || options->verb == VERB_RUN)
 		return code;
@@ -414,7 +414,7 @@ int take_python(const struct option_row *row, struct options *options, char *val
 		   "@perfx.track annotates them");
 }
 
-int take_help(const struct option_row *row, struct options *options, char *value)
+int set_help(const struct option_row *row, struct options *options, char *value)
 {
 	(void)value;
 	options->help_of = options->verb;
@@ -422,7 +422,7 @@ int take_help(const struct option_row *row, struct options *options, char *value
 	return EXIT_OK;
 }
 
-int take_nothing(const struct option_row *row, struct options *options, char *value)
+int set_nothing(const struct option_row *row, struct options *options, char *value)
 {
 	(void)row, (void)options, (void)value;
 	return EXIT_OK;

@@ -201,8 +201,8 @@ bool builtin_cuda(const char *base_name, const char *symbol, struct builtin *bui
 	    fnmatch("libcublas*", base_name, 0) != 0)
 		return false;
 	strcpy(name, symbol + 6);
-	wide = take_ending(name, "_64");
-	twin = take_ending(name, "_v2");
+	wide = remove_suffix(name, "_64");
+	twin = remove_suffix(name, "_v2");
 	builtin->source = PERFX_SOURCE_CUDA;
 	builtin->by_default = true;
 	return describe(name, twin, wide, builtin);

@@ -189,8 +189,8 @@ static const struct row *find_row(const char *name, bool *versioned)
 		return NULL;
 	memcpy(plain, name, length + 1);
 	/* the twins for a default stream of each thread: cuda.h, cuda_runtime_api.h */
-	take_ending(plain, "_ptsz");
-	take_ending(plain, "_ptds");
+	remove_suffix(plain, "_ptsz");
+	remove_suffix(plain, "_ptds");
 	*versioned = cut_version(plain);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (!strcmp(rows[i].call.name, plain))

@@ -272,7 +272,7 @@ static uint64_t gil_of(pid_t pid, const struct cpython *python, uint64_t runtime
 	return gil;
 }
 
-static enum cpython_found look_at(pid_t pid, const struct symbols *symbols, uint32_t version,
+static enum cpython_found inspect(pid_t pid, const struct symbols *symbols, uint32_t version,
 				  struct cpython *python, const char **why)
 {
 	uint8_t runtime[CPYTHON_RUNTIME_BYTES];
@@ -318,7 +318,7 @@ enum cpython_found cpython_find(pid_t pid, const struct maps *maps, struct cpyth
 	for (ssize_t i = 0; found == CPYTHON_NONE && i < count; i++)
 		if (may_be_python(&modules[i], (size_t)i) &&
 		    find_symbols(pid, maps, &modules[i], &symbols))
-			found = look_at(pid, &symbols, version_of(pid, maps, &modules[i], &symbols),
+			found = inspect(pid, &symbols, version_of(pid, maps, &modules[i], &symbols),
 					python, why);
 	if (count >= 0)
 		free(modules);

@@ -243,7 +243,7 @@ static void run_to_advance(struct machine *machine)
 		machine->failed = !run_instruction(machine) || program->failed;
 }
 
-static bool take_work(uint64_t *left, uint64_t amount)
+static bool spend_work(uint64_t *left, uint64_t amount)
 {
 	bool enough = *left >= amount;
 
@@ -260,7 +260,7 @@ static void machine__begin(struct machine *machine, const struct eh_fde *fde, ui
 	machine->fde = fde;
 	machine->now = machine->initial = (struct state){0};
 	machine->remembered_count = 0;
-	machine->failed = !take_work(work, bytes);
+	machine->failed = !spend_work(work, bytes);
 	machine->at = machine->next = fde->start;
 	machine->program = fde->cie.program;
 	run_to_advance(machine);
@@ -508,7 +508,7 @@ int image__cfi_rows(struct image *image, uint64_t from, uint64_t to, cfi_row_fn 
 
 		if (start >= to)
 			break;
-		if (!take_work(&work, FDE_WORK)) {
+		if (!spend_work(&work, FDE_WORK)) {
 			rows__add(&rows, start, &rule_bad);
 			break;
 		}

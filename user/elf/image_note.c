@@ -238,7 +238,7 @@ int image__each_hint(struct image *image, int (*fn)(uint64_t vaddr, void *ctx), 
 enum { USDT_TYPE = 3, USDT_FIXED_BYTES = 24 };
 
 /* The string at *at, which then is behind it; NULL when it does not end in the note. */
-static const char *take_string(const struct elf_note *note, size_t *at)
+static const char *next_string(const struct elf_note *note, size_t *at)
 {
 	const char *text = (const char *)note->desc + *at;
 	const char *end = memchr(text, 0, note->desc_size - *at);
@@ -300,10 +300,10 @@ static bool read_probe(const struct image *image, const struct elf_note *note,
 	memcpy(&probe->vaddr, note->desc, 8);
 	memcpy(&base, note->desc + 8, 8);
 	memcpy(&probe->semaphore_vaddr, note->desc + 16, 8);
-	probe->provider = take_string(note, &at);
-	probe->name = probe->provider ? take_string(note, &at) : NULL;
+	probe->provider = next_string(note, &at);
+	probe->name = probe->provider ? next_string(note, &at) : NULL;
 	/* the first releases of sdt.h wrote no arguments */
-	probe->arguments = probe->name ? take_string(note, &at) : NULL;
+	probe->arguments = probe->name ? next_string(note, &at) : NULL;
 	if (!probe->arguments)
 		probe->arguments = "";
 	return probe->name && probe->provider[0] && probe->name[0] && probe->vaddr &&

@@ -217,7 +217,7 @@ static void add_call(struct agent_events *events, const struct perfx_agent_call 
 	SINK_PACK(events->all->sink, &buffer, PERFX_KIND_GPU_CALL, call);
 }
 
-void agent_events_take(struct agent_events *events, const union agent_record *record)
+void agent_events_add(struct agent_events *events, const union agent_record *record)
 {
 	uint32_t name, device;
 	char uuid[48];

@@ -376,7 +376,7 @@ static void drain_ring(struct agents *agents, struct agent *agent)
 	int found = 0;
 
 	while (agent->ring.tail < until && (found = agent_ring_next(&agent->ring, &record)) > 0)
-		agent_events_take(&agent->events, &record);
+		agent_events_add(&agent->events, &record);
 	say_limit(agents);
 	if (found < 0)
 		fail_agent(agents, agent, "its ring is damaged");

@@ -93,6 +93,6 @@ void agent_events_init(struct agent_events *events, struct gpu_events *all, pid_
 void agent_events_clear(struct agent_events *events);
 /* The thread that the process knows by this id; 0: it has ended. */
 uint32_t agent_events_thread(struct agent_events *events, uint32_t own_id);
-void agent_events_take(struct agent_events *events, const union agent_record *record);
+void agent_events_add(struct agent_events *events, const union agent_record *record);
 
 #endif

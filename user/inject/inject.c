@@ -672,7 +672,7 @@ static int find_moment(struct injection *in)
 		if (clock_monotonic_ns() >= in->request->deadline_ns)
 			break;
 		target_clear(&in->target);
-		err = target_look(&in->target, in->request, in->result->why);
+		err = target_inspect(&in->target, in->request, in->result->why);
 		if (err)
 			return err;
 	}
@@ -758,7 +758,7 @@ static void clear(struct injection *in)
 
 static int inject(struct injection *in)
 {
-	int err = target_look(&in->target, in->request, in->result->why);
+	int err = target_inspect(&in->target, in->request, in->result->why);
 
 	if (err)
 		return err;

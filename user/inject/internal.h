@@ -70,8 +70,8 @@ struct target {
 };
 
 /* 0, or -errno as inject__library() gives it, with why. Clear it in either case. */
-int target_look(struct target *target, const struct inject_request *request,
-		char why[INJECT_WHY_BYTES]);
+int target_inspect(struct target *target, const struct inject_request *request,
+		   char why[INJECT_WHY_BYTES]);
 void target_clear(struct target *target);
 
 /* NULL: no file's code. */

@@ -479,8 +479,8 @@ static int find_functions(struct target *target, char why[INJECT_WHY_BYTES])
 	return 0;
 }
 
-int target_look(struct target *target, const struct inject_request *request,
-		char why[INJECT_WHY_BYTES])
+int target_inspect(struct target *target, const struct inject_request *request,
+		   char why[INJECT_WHY_BYTES])
 {
 	int err;
 

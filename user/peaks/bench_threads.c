@@ -386,7 +386,7 @@ static void want_memory(struct bench_threads *bench_threads, uint64_t spare)
 	}
 }
 
-int bench_threads__take_memory(struct bench_threads *bench_threads)
+int bench_threads__allocate(struct bench_threads *bench_threads)
 {
 	want_memory(bench_threads, host_spare_memory());
 	for (size_t i = 0; i < bench_threads->count; i++) {

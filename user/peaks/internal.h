@@ -98,7 +98,7 @@ struct bench_rate bench_threads__flops(struct bench_threads *bench_threads,
 
 /* Takes memory for bench_threads__bandwidth, each thread its own part: well beyond the last-level
  * caches, where there is as much memory and time. 0 or -errno. */
-int bench_threads__take_memory(struct bench_threads *bench_threads);
+int bench_threads__allocate(struct bench_threads *bench_threads);
 /* Bytes a second by STREAM's count, by the clock: memory is shared with whoever runs meanwhile. */
 struct bench_rate bench_threads__bandwidth(struct bench_threads *bench_threads, bool all);
 

@@ -53,7 +53,7 @@ static bool measure_bytes(struct peaks *peaks, struct bench_threads *bench_threa
 {
 	bool clean = true;
 
-	if (bench_threads__take_memory(bench_threads))
+	if (bench_threads__allocate(bench_threads))
 		return true;
 	for (int who = PEAKS_ONE; who <= PEAKS_ALL; who++) {
 		struct bench_rate rate = bench_threads__bandwidth(bench_threads, who == PEAKS_ALL);

@@ -58,8 +58,8 @@ static bool sees_result(const struct plan *plan, const struct plan_function *fun
 	       return_probe_is_safe(plan->modules[function->module].base, function->symbol);
 }
 
-static int take_cost(struct plan *plan, struct perfx_cost_program *cost, const char *origin,
-		     struct plan_function *function)
+static int set_cost(struct plan *plan, struct perfx_cost_program *cost, const char *origin,
+		    struct plan_function *function)
 {
 	int64_t index;
 
@@ -139,7 +139,7 @@ static int plan_site(struct plan *plan, struct image *image, struct plan_functio
 	wanted.result_in_memory = !cost_reads_result(&cost);
 	err = site_plan(image, function->vaddr, function->size, &wanted, &function->site);
 	if (!err && (!wanted.needs_result || sees_result(plan, function)))
-		return take_cost(plan, &cost, origin, function);
+		return set_cost(plan, &cost, origin, function);
 	function->cost_why = err ? "no probeable instruction at which its arguments are intact"
 				 : "it needs the result, but not all exits are known";
 	site_plan__clear(&function->site);

@@ -111,7 +111,7 @@ static void unescape_newlines(char *path)
 /* A file may really be called "x (deleted)"; that mistake only means a detour by map_files. */
 bool maps_cut_deleted(char *path)
 {
-	return path[0] == '/' && take_ending(path, " (deleted)");
+	return path[0] == '/' && remove_suffix(path, " (deleted)");
 }
 
 static bool parse_line(char *line, struct mapping *mapping)

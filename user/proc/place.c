@@ -160,7 +160,7 @@ static bool parse_numbered(struct walk *walk, const char *component)
 	size_t size;
 
 	snprintf(name, sizeof(name), "%s", component);
-	take_ending(name, ".scope");
+	remove_suffix(name, ".scope");
 	size = strlen(name);
 	if (size == ID_DIGITS && is_hex(name, size)) {
 		set_container(walk, name, strcmp(walk->parent, "docker") ? NULL : "docker");
@@ -213,7 +213,7 @@ static bool parse_named(struct walk *walk, const char *component)
 		if (!begins_with(component, machines[i].begin))
 			continue;
 		snprintf(name, sizeof(name), "%s", component + strlen(machines[i].begin));
-		if (!take_ending(name, machines[i].end))
+		if (!remove_suffix(name, machines[i].end))
 			continue;
 		unescape_unit(name);
 		parse_machine(walk, name);
@@ -228,7 +228,7 @@ static bool parse_pod(struct walk *walk, const char *component)
 	char name[NAME_MAX + 1], *uid = NULL;
 
 	snprintf(name, sizeof(name), "%s", component);
-	take_ending(name, ".slice");
+	remove_suffix(name, ".slice");
 	if (begins_with(name, "pod"))
 		uid = name + strlen("pod");
 	else if (strstr(name, "kubepods"))

@@ -177,7 +177,7 @@ static void read_exe(pid_t pid, struct process_info *info)
 	snprintf(link, sizeof(link), "/proc/%d/exe", (int)process_task(pid));
 	size = readlink(link, info->exe, sizeof(info->exe) - 1);
 	info->exe[size > 0 ? size : 0] = '\0';
-	info->exe_deleted = take_ending(info->exe, " (deleted)");
+	info->exe_deleted = remove_suffix(info->exe, " (deleted)");
 }
 
 /* False, too, where we may not look. */

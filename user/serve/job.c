@@ -310,7 +310,7 @@ int job__begin(struct job *job, const struct job_request *request)
 	return err;
 }
 
-int job__take(struct job *job)
+int job__answer_fd(struct job *job)
 {
 	int fd = -ECANCELED;
 

@@ -31,7 +31,7 @@ struct job;
 /* rules: borrowed; NULL: those that are built in. NULL with errno. */
 struct job *job__new(const struct rule_set *rules);
 /* Ends the report that is being made, and waits half a second for its request to get an answer.
- * Only job__take, job__end and job__free may follow. */
+ * Only job__answer_fd, job__end and job__free may follow. */
 void job__stop(struct job *job);
 /* NULL is fine; otherwise it has been stopped. */
 void job__free(struct job *job);
@@ -40,7 +40,7 @@ void job__free(struct job *job);
 int job__begin(struct job *job, const struct job_request *request);
 /* After done: a file of the answer, which is the caller's, from its start; or -errno: ETIMEDOUT,
  * ECANCELED (the recording ends), of the capture, of writing. */
-int job__take(struct job *job);
+int job__answer_fd(struct job *job);
 /* The answer has been sent, or its client is gone. */
 void job__end(struct job *job);
 

@@ -113,8 +113,8 @@ static const struct argument {
 	{"of", parse_of, false},
 };
 
-int report_query_take(struct report_query *query, const char *key, const char *value,
-		      char why[QUERY_WHY])
+int report_query_parse(struct report_query *query, const char *key, const char *value,
+		       char why[QUERY_WHY])
 {
 	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++) {
 		if (strcmp(arguments[i].key, key) != 0 ||

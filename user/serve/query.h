@@ -25,8 +25,8 @@ struct report_query {
 
 /* Parses the next argument. 0, or -EINVAL with a sentence that names valid ones. value: NULL
  * without "=". */
-int report_query_take(struct report_query *query, const char *key, const char *value,
-		      char why[QUERY_WHY]);
+int report_query_parse(struct report_query *query, const char *key, const char *value,
+		       char why[QUERY_WHY]);
 /* After the last argument: sets the defaults. As above. length_max_ns: of the flight recorder. */
 int report_query_end(struct report_query *query, uint64_t length_max_ns, char why[QUERY_WHY]);
 

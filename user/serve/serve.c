@@ -263,7 +263,7 @@ static int parse_argument(void *ctx, const char *key, const char *value)
 {
 	struct query_parser *parser = ctx;
 
-	return report_query_take(&parser->query, key, value, parser->why);
+	return report_query_parse(&parser->query, key, value, parser->why);
 }
 
 /* 0, or it has been answered. */
@@ -324,7 +324,7 @@ static void send_report(void *ctx, struct http_request *request)
 	struct serve *serve = ctx;
 	struct report_query query = {0};
 	char name[QUERY_FILE];
-	int fd = job__take(serve->job);
+	int fd = job__answer_fd(serve->job);
 
 	if (fd < 0)
 		say_failed(request, fd);
@@ -338,7 +338,7 @@ static void send_report(void *ctx, struct http_request *request)
 static void send_capture(void *ctx, struct http_request *request)
 {
 	struct serve *serve = ctx;
-	int fd = job__take(serve->job);
+	int fd = job__answer_fd(serve->job);
 
 	if (fd < 0)
 		say_failed(request, fd);

@@ -142,7 +142,7 @@ static bool is_due(struct entry *entry, uint64_t now_ns)
 	return entry->task.cause == ATTACH_EXECUTED || entry->credit_ns >= 0;
 }
 
-bool attach_queue__take(struct attach_queue *queue, uint64_t now_ns, struct attach_task *task)
+bool attach_queue__pop(struct attach_queue *queue, uint64_t now_ns, struct attach_task *task)
 {
 	for (size_t i = 0; queue->waiting_count && i < queue->count; i++) {
 		struct entry *entry = &queue->entries[(queue->next + i) % queue->count];

@@ -298,7 +298,7 @@ static bool has_read_until_asked(struct flight *flight)
 	if (!flight->asked_ns)
 		flight->asked_ns = clock_monotonic_ns();
 	reader__drain(reader);
-	if (reader__taken_ns(reader) < flight->asked_ns)
+	if (reader__drained_ns(reader) < flight->asked_ns)
 		return false;
 	flight->asked_ns = 0;
 	return true;

@@ -476,7 +476,7 @@ void follow__attach_queued(struct follow *follow)
 	size_t ended_count = 0;
 
 	for (size_t i = 0;
-	     i < BATCH_MAX && attach_queue__take(follow->queue, clock_monotonic_ns(), &task); i++)
+	     i < BATCH_MAX && attach_queue__pop(follow->queue, clock_monotonic_ns(), &task); i++)
 		if (!handle_task(follow, &batch, &task))
 			ended[ended_count++] = task;
 	/* they go back into the queue: their exit record reports that they were not attached */
@@ -496,7 +496,7 @@ void follow__drop_written_files(struct follow *follow)
 {
 	struct plan *plan = follow->recording->plan;
 
-	file_watch__take(follow->file_watch);
+	file_watch__drain(follow->file_watch);
 	for (size_t i = 0; i < plan->modules_count; i++) {
 		if (plan->modules[i].overwritten || !plan__has_changed(plan, i))
 			continue;
@@ -797,7 +797,7 @@ static void read_new_mappings(struct follow *follow)
 	uint64_t now_ns = clock_monotonic_ns();
 
 	if (follow->mappings)
-		mappings__take(follow->mappings, note_mapping, follow);
+		mappings__drain(follow->mappings, note_mapping, follow);
 	if (follow->rescan)
 		rescan(follow);
 	follow->rescan = false;

@@ -197,7 +197,7 @@ static bool is_fact(unsigned kind)
 	}
 }
 
-static void take(struct sink *sink, const void *record, size_t size)
+static void on_record(struct sink *sink, const void *record, size_t size)
 {
 	struct observation *observation = (struct observation *)sink;
 	const struct perfx_record *header = record;
@@ -223,7 +223,7 @@ struct observation *observation__new(struct sink *next)
 
 	if (!observation)
 		return NULL;
-	observation->sink.record = take;
+	observation->sink.record = on_record;
 	observation->from_ns = UINT64_MAX;
 	observation->next = next;
 	return observation;

@@ -137,8 +137,8 @@ static void add_unrecorded_runs(void *ctx, const struct perfx_pending_key *key, 
 
 	if (key->object_cost >= operations->costs_count && !operations->last)
 		return;
-	if (emitted_take(&operations->runs_emitted, (uint64_t)key->context << 32 | key->object_cost,
-			 &count) <= 0)
+	if (emitted_advance(&operations->runs_emitted,
+			    (uint64_t)key->context << 32 | key->object_cost, &count) <= 0)
 		return;
 	if (key->object_cost < operations->costs_count)
 		cost = operations->costs[key->object_cost];

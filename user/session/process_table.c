@@ -321,7 +321,7 @@ static void emit_usage(struct process_table *table, const struct process *proc, 
 /* A program may learn of its rank when it has run for a while: at the samples 1, 2, 4, … */
 #define RANK_LOOKS_MAX 64
 
-static void look_for_rank(struct process_table *table, struct process *proc)
+static void find_rank(struct process_table *table, struct process *proc)
 {
 	struct perfx_rank record = {.process = proc->process};
 	struct rank rank;
@@ -382,7 +382,7 @@ static void sample_process(struct process_table *table, struct process *proc, bo
 {
 	struct perfx_traced_process traced;
 
-	look_for_rank(table, proc);
+	find_rank(table, proc);
 	/* its pid may have a new owner already */
 	if (!tracer__traced_process(table->tracer, proc->pid, &traced) &&
 	    traced.process == proc->process)

@@ -189,7 +189,7 @@ static void send_losses(struct totals *totals)
 	now[PERFX_LOSS_NMISSED] = tracer__missed(totals->recording->tracer);
 	now[PERFX_LOSS_PROCESSES_MISSED] = follow__result(totals->recording->follow)->missed_count;
 	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
-		if (emitted_take(&totals->losses_emitted, (uint64_t)i, &now[i]) > 0)
+		if (emitted_advance(&totals->losses_emitted, (uint64_t)i, &now[i]) > 0)
 			send_loss(totals->recording->sink, &totals->buffer, i, now[i]);
 }
 

@@ -201,7 +201,7 @@ void waits__emit(struct waits *waits, uint64_t now_ns, bool ended)
 	if (!waits)
 		return;
 	waits->taken_count = count_claimed(waits);
-	waiting__take(waits->waiting, now_ns, ended, emit_waited, waits);
+	waiting__drain(waits->waiting, now_ns, ended, emit_waited, waits);
 	pipe_users__forget(&waits->pipe_users);
 }
 

@@ -54,7 +54,7 @@ static void make_frame(void *ctx, const struct live_snapshot *snapshot)
 }
 
 /* The caller owns the frame. NULL: no new frame since the last call. */
-static struct top_frame *take_next_frame(struct top *top)
+static struct top_frame *pop_frame(struct top *top)
 {
 	struct top_frame *frame;
 
@@ -267,7 +267,7 @@ static void on_tick(void *ctx, uint64_t now_ns)
 		open_screen(top);
 	report_job__tick(top->report);
 	live_feed__tick(top->feed, now_ns);
-	frame = take_next_frame(top);
+	frame = pop_frame(top);
 	changes = frame != NULL;
 	if (frame)
 		show_frame(top, frame);

@@ -25,7 +25,7 @@ static struct block *block_new(struct document *document, enum block_kind kind)
 }
 
 /* Numbers stay with their units, in all text formats. */
-static char *take_joined(struct text *text)
+static char *join_lines(struct text *text)
 {
 	struct text joined = {.failed = text->failed};
 
@@ -37,7 +37,7 @@ static char *take_joined(struct text *text)
 void document_add(struct document *document, enum block_kind kind, struct text *text)
 {
 	struct block *block = block_new(document, kind);
-	char *taken = take_joined(text);
+	char *taken = join_lines(text);
 
 	if (!block || !taken) {
 		document->failed = true;
@@ -72,7 +72,7 @@ static char *copy_of(struct document *document, const char *sentence)
 	char *copy;
 
 	text_add(&text, sentence);
-	copy = take_joined(&text);
+	copy = join_lines(&text);
 	document->failed |= !copy;
 	return copy;
 }
@@ -90,7 +90,7 @@ void document_add_finding(struct document *document, const struct finding *findi
 	block = &document->blocks[document->blocks_count - 1];
 	block->finding.of = finding;
 	block->finding.evidence = copy_of(document, finding->evidence);
-	block->finding.gain = take_joined(gain);
+	block->finding.gain = join_lines(gain);
 	document->failed |= !block->finding.gain;
 	if (with_details) {
 		block->finding.threshold = copy_of(document, finding->threshold);
@@ -142,7 +142,7 @@ void document_add_table(struct document *document, const struct column *columns,
 void document_cell(struct document *document, struct text *cell)
 {
 	struct table *table;
-	char *taken = take_joined(cell);
+	char *taken = join_lines(cell);
 
 	if (!taken || document->failed || !document->blocks_count)
 		goto fail;
