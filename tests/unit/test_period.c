@@ -19,7 +19,8 @@ static unsigned depth_of(void *ctx, uint32_t context)
 	return ((const struct sequence *)ctx)->depths[context];
 }
 
-enum { GEMM = 1, SYRK, LAYER, HEAD, LOG, COMPILE, JITTED, SUMMARY };
+/* OWN: a function that the user has named */
+enum { GEMM = 1, SYRK, LAYER, HEAD, LOG, COMPILE, OWN, JITTED, SUMMARY };
 
 /* A call of a function from one line (context), after a gap. */
 static void call(struct sequence *s, uint32_t function, uint32_t context, uint64_t gap_ns,
@@ -32,6 +33,7 @@ static void call(struct sequence *s, uint32_t function, uint32_t context, uint64
 							      .end_ns = s->now_ns + gap_ns + ns,
 							      .context = context,
 							      .function = function,
+							      .is_operation = function < OWN,
 							      .compiled = function >= JITTED};
 	s->now_ns += gap_ns + ns;
 }
@@ -145,16 +147,16 @@ Test(period, exceptions)
 	for (unsigned i = 0; i < 90; i++) {
 		bool is_unwound = i % 3 == 2;
 
-		call(&s, is_unwound ? 0 : GEMM, is_unwound ? 0 : 1, MS, is_unwound ? 0 : MS);
+		call(&s, is_unwound ? 0 : OWN, is_unwound ? 0 : 1, MS, is_unwound ? 0 : MS);
 	}
 	cr_expect_not(find(&s, &period));
 	for (unsigned i = 0; i < 90; i++) {
 		if (i == 50)
 			call(&s, 0, 0, MS, 0);
-		call(&s, GEMM, 1, MS, MS);
+		call(&s, OWN, 1, MS, MS);
 	}
 	cr_assert(find(&s, &period));
-	cr_expect_eq(period.function, GEMM);
+	cr_expect_eq(period.function, OWN);
 }
 
 /* A step that compiles comes from another line, and takes ten times as long. */
@@ -166,14 +168,33 @@ Test(period, one_in_twenty_compiles)
 	for (unsigned i = 0; i < 200; i++) {
 		if (i % 20 == 0)
 			call(&s, COMPILE, 3, MS, 100 * MS);
-		call(&s, GEMM, i % 20 ? 1 : 2, MS, 10 * MS);
+		call(&s, OWN, i % 20 ? 1 : 2, MS, 10 * MS);
 	}
 	s.depths[1] = 3;
 	s.depths[2] = s.depths[3] = 20;
 	cr_assert(find(&s, &period));
-	cr_expect_eq(period.function, GEMM);
+	cr_expect_eq(period.function, OWN);
 	cr_expect_eq(period.context, 0);
 	cr_expect_float_eq(period.confidence, 0.95, 0.02);
+}
+
+/* A worker that multiplies matrices until it is told to end, or a layer in a loop; a function that
+ * the user has named is a step. */
+Test(period, a_repeated_operation)
+{
+	static const uint32_t functions[] = {GEMM, OWN, JITTED};
+
+	for (unsigned k = 0; k < 3; k++) {
+		struct sequence s = {0};
+		struct period period = {0};
+
+		for (unsigned i = 0; i < 200; i++) {
+			if (i % 50 == 20)
+				call(&s, SYRK, 2, MS, MS);
+			call(&s, functions[k], 1, MS, 10 * MS);
+		}
+		cr_expect_eq(find(&s, &period), functions[k] != GEMM);
+	}
 }
 
 /* Of five periods in six nothing is said. */
@@ -585,8 +606,10 @@ Test(period, of_the_main_thread)
 	begin(&s);
 	for (unsigned i = 0; i < 60; i++) {
 		for (unsigned k = 0; k < 15; k++)
-			stream_call(&s, 2, MAIN + 1, i * 20 * MS + k * MS, MS / 2, MS / 2, 0);
-		stream_call(&s, 2, MAIN, i * 20 * MS + 16 * MS, 2 * MS, 2 * MS, 0);
+			stream_call(&s, 1 + k % 2, MAIN + 1, i * 20 * MS + k * MS, MS / 2, MS / 2,
+				    0);
+		stream_call(&s, 1, MAIN, i * 20 * MS + 16 * MS, MS, MS, 0);
+		stream_call(&s, 2, MAIN, i * 20 * MS + 18 * MS, MS, MS, 0);
 	}
 	aggregate = replay(&s);
 	steps = &only_process(aggregate)->steps;

@@ -124,6 +124,18 @@ static size_t count_same_time(const struct search *search, const struct occurren
 	return same;
 }
 
+/* Does a library's operation follow itself, with no other call in between? Any loop repeats one,
+ * such as that of a solver, so that a step shows by a second call. */
+static bool is_repetition(const struct search *search, const struct occurrence *first,
+			  size_t periods_count)
+{
+	size_t alone = 0;
+
+	for (size_t i = 0; i < periods_count; i++)
+		alone += first[i + 1].at == first[i].at + 1;
+	return search->calls[first->at].is_operation && 2 * alone > periods_count;
+}
+
 /* Do its calls come in most of the time? */
 static bool covers(const struct search *search, const struct occurrence *first,
 		   size_t periods_count)
@@ -165,7 +177,8 @@ static void try_key(struct search *search, const struct occurrence *first, size_
 				      .compiled = call->compiled};
 	size_t same_calls, same_time;
 
-	if (!call->function || count <= PERIODS_MIN || !covers(search, first, count - 1))
+	if (!call->function || count <= PERIODS_MIN || !covers(search, first, count - 1) ||
+	    is_repetition(search, first, count - 1))
 		return;
 	same_calls = count_same_calls(search, first, count - 1);
 	same_time = count_same_time(search, first, count - 1, &candidate.median_ns);
@@ -385,8 +398,16 @@ static void drop_oldest(struct period_calls *calls, size_t count)
 	calls->before_last -= least(calls->before_last, count);
 }
 
+/* Of a library, unlike ranges and functions that the program or the user has named. */
+static bool is_operation(const struct profile_function *function)
+{
+	return function->source != PERFX_SOURCE_PERFX && function->source != PERFX_SOURCE_SYMBOL &&
+	       !(function->flags & PERFX_FUNCTION_RANGE);
+}
+
 /* Calls inside of it have ended before it. */
-static int add_call(struct period_calls *calls, const struct perfx_span *span, bool compiled)
+static int add_call(struct period_calls *calls, const struct perfx_span *span,
+		    const struct profile_function *function)
 {
 	bool unwound = span->flags & PERFX_SPAN_UNWOUND;
 
@@ -400,15 +421,10 @@ static int add_call(struct period_calls *calls, const struct perfx_span *span, b
 				    .off_cpu_ns = span->off_cpu_ns,
 				    .context = unwound ? 0 : span->context,
 				    .function = unwound ? 0 : span->function,
-				    .compiled = compiled,
+				    .compiled = function->flags & PERFX_FUNCTION_COMPILED,
+				    .is_operation = is_operation(function),
 				    .untimed = span->flags & PERFX_SPAN_UNTIMED};
 	return 0;
-}
-
-static bool is_compiled(const struct aggregate *a, uint32_t function)
-{
-	return function && function <= a->functions_count &&
-	       (a->functions[function - 1].flags & PERFX_FUNCTION_COMPILED);
 }
 
 static void forget_calls(struct period_calls *calls)
@@ -479,8 +495,8 @@ int periods_span(struct aggregate *a, const struct perfx_span *span)
 {
 	struct period_thread *thread;
 
-	if ((span->flags & PERFX_SPAN_ASYNC) || !span->context ||
-	    a->processes[span->process]->has_steps ||
+	if ((span->flags & PERFX_SPAN_ASYNC) || !span->context || !span->function ||
+	    span->function > a->functions_count || a->processes[span->process]->has_steps ||
 	    span->start_ns + span->duration_ns < span->start_ns)
 		return 0;
 	thread = thread_of(a, span->process, span->tid);
@@ -488,7 +504,7 @@ int periods_span(struct aggregate *a, const struct perfx_span *span)
 		return errno == ENOMEM ? -ENOMEM : 0;
 	if (thread->decided)
 		return 0;
-	if (add_call(&thread->calls, span, is_compiled(a, span->function)))
+	if (add_call(&thread->calls, span, &a->functions[span->function - 1]))
 		return -ENOMEM;
 	return thread->calls.count < thread->look_at ? 0 : look(a, thread);
 }

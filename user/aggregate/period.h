@@ -8,7 +8,8 @@
  * consist of the same calls, whatever their order, and if they take between half and twice the
  * median (those of a compiled function: if they consist of the same compiled ones, but for those
  * that come now and then). The share of those that are alike is the call's score: of most of them,
- * it has to be. Of the calls with a good score compiled functions count, then those that the
+ * it has to be. A library's operation that is called again and again with nothing in between makes
+ * no period. Of the calls with a good score compiled functions count, then those that the
  * outermost Python function makes, for a loop in a function is a part of a step; of these the one
  * with the best score, then the one with the longest period, for a layer repeats within a step,
  * then the one with the most time. If a compiled function comes several times as often, and its
@@ -45,6 +46,7 @@ struct outer_call {
 	uint32_t context, function; /* 0: it ended by an exception, and so ends no step */
 	bool compiled; /* a compiled function of the program's, which is never a part of a step */
 	bool untimed;  /* its end is that of its entry */
+	bool is_operation; /* of a library, such as a product of matrices */
 };
 
 /* Of a thread, in order of time. */
