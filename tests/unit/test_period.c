@@ -527,6 +527,39 @@ Test(period, counted_calls)
 	expect_counted(1000, 2000);
 }
 
+/* Steps are withheld whose ends were seen in less than half of the recording. One probe shows the
+ * calls of all compiled functions. */
+static void expect_withheld(unsigned seen, unsigned all, bool withheld)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile_steps *steps;
+
+	begin(&s);
+	stream_function(&s, HEAD, "xla::PjRtLoadedExecutable::Execute", "/xla.so",
+			PERFX_SOURCE_JAX);
+	stream_add(&s, PERFX_KIND_FUNCTION, struct perfx_function, STRINGS("train", "", ""),
+		   .function = JITTED, .source = PERFX_SOURCE_JAX,
+		   .flags = PERFX_FUNCTION_RANGE | PERFX_FUNCTION_COMPILED);
+	stream_context(&s, 3, 0, JITTED, 1);
+	for (unsigned i = 0; i < seen; i++)
+		stream_call(&s, 3, MAIN, i * 20 * MS, 10 * MS, 10 * MS, 0);
+	stream_reduced(&s, HEAD, seen * 20 * MS, PERFX_REDUCED_REMOVED, true);
+	stream_end(&s, all * 20 * MS, 0);
+	aggregate = replay(&s);
+	steps = steps_in(aggregate);
+	cr_expect_eq(steps->ends_count, withheld ? 0 : seen);
+	cr_expect_eq(steps->ended_ns, STREAM_START + seen * 20 * MS);
+	cr_expect_eq(steps->ended_with, HEAD);
+	aggregate__free(aggregate);
+}
+
+Test(period, ends_that_were_no_longer_seen)
+{
+	expect_withheld(60, 100, false);
+	expect_withheld(40, 100, true);
+}
+
 /* A compiled function returns while other threads still compute for it, sometimes earlier,
  * sometimes later: all that is computed from its begin to the next one's is one step. */
 static void expect_whole_work(unsigned count)

@@ -599,6 +599,24 @@ static size_t count_shown(const struct aggregate *a)
 	return count;
 }
 
+/* Steps of the first moments, which tracing slowed most, stand for no others. */
+static struct profile_steps steps_fill(const struct finish_ctx *w, uint32_t index,
+				       const struct profile_process *process)
+{
+	const struct profile *p = w->profile;
+	struct profile_steps steps = steps_of_process(&w->a->steps, index);
+	uint64_t rest_ns;
+
+	if (!steps.ends_count)
+		return steps;
+	steps.ended_ns = calls_seen_until(w->a, index, steps.function, &steps.ended_with);
+	rest_ns = steps.ended_ns ? profile_recorded_between(p, steps.ended_ns, process->to_ns) : 0;
+	if (2 * rest_ns <= profile_recorded_ns(p, process))
+		return steps;
+	return (struct profile_steps){
+		.ended_ns = steps.ended_ns, .ended_with = steps.ended_with, .run = steps.run};
+}
+
 static int fill_processes(struct finish_ctx *w)
 {
 	const struct aggregate *a = w->a;
@@ -615,7 +633,8 @@ static int fill_processes(struct finish_ctx *w)
 		if (!is_shown(a, i))
 			continue;
 		err = process_fill(a, i, &p->processes[p->processes_count]);
-		p->processes[p->processes_count].steps = steps_of_process(&a->steps, i);
+		p->processes[p->processes_count].steps =
+			steps_fill(w, i, &p->processes[p->processes_count]);
 		p->processes[p->processes_count].energy =
 			energy_of_process(&a->energy, i, &p->processes[p->processes_count].steps);
 		if (!a->has_off_cpu)

@@ -166,6 +166,10 @@ struct profile_steps {
 	 * not. */
 	uint64_t times_until_ns, costs_until_ns;
 	uint64_t backward_until_ns; /* likewise, of the probes that time backward passes */
+	/* When it stopped tracing the calls that end steps, with the probes of ended_with; 0: it
+	 * did not. Where most of the process's time is after that, no steps are known. */
+	uint64_t ended_ns;
+	uint32_t ended_with;
 	/* Steps with known waits; off_cpu_ns: their sum, PROFILE_ABSENT: not measured. */
 	uint64_t waited_count, waited_ns, off_cpu_ns;
 	struct profile_step_cost cost;

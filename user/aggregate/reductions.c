@@ -219,6 +219,32 @@ static bool is_concerned(const struct aggregate *a, uint32_t process,
 	       (!record->function || rests_on(a, process, record->function, nameless));
 }
 
+uint64_t calls_seen_until(const struct aggregate *a, uint32_t process, uint32_t function,
+			  uint32_t *with)
+{
+	const struct profile_function *f =
+		function && function <= a->functions_count ? &a->functions[function - 1] : NULL;
+
+	for (size_t i = 0; f && i < a->reduced_count; i++) {
+		const struct perfx_reduced *record = &a->reduced[i];
+		const struct profile_function *removed =
+			record->function && record->function <= a->functions_count
+				? &a->functions[record->function - 1]
+				: NULL;
+		bool gives_names = removed && removed->source == f->source &&
+				   (f->flags & PERFX_FUNCTION_RANGE) &&
+				   is_nameless(a, record->function);
+
+		if (record->to != PERFX_REDUCED_REMOVED ||
+		    !is_concerned(a, process, record, gives_names) ||
+		    !(removed == f || gives_names))
+			continue;
+		*with = record->function;
+		return record->time_ns;
+	}
+	return 0;
+}
+
 /* The reduction limits the figures of a process that called the function before. Nobody knows which
  * functions a later process will call, so it limits every later process. */
 int handle_reduced(struct aggregate *a, const struct event *event)

@@ -437,17 +437,56 @@ static void add_unmeasured(struct text *text, const struct profile *profile,
 static void add_last_end(struct text *text, const struct profile *profile,
 			 const struct profile_steps *steps)
 {
-	for (size_t i = 0; i < profile->reduced_count; i++) {
-		const struct perfx_reduced *reduced = &profile->reduced[i];
-
-		if (reduced->function != steps->function || reduced->to != PERFX_REDUCED_REMOVED)
-			continue;
-		text_printf(text,
-			    "Steps are counted until %s: the overhead budget stopped tracing ",
-			    as_ns(profile_since_start(profile, reduced->time_ns)));
-		add_function_name(text, profile, steps->function);
-		text_add(text, " then.");
+	if (!steps->ended_ns)
 		return;
+	text_printf(text, "Steps are counted until %s: the overhead budget stopped tracing ",
+		    as_ns(profile_since_start(profile, steps->ended_ns)));
+	add_function_name(text, profile, steps->ended_with);
+	text_add(text, " then.");
+}
+
+/* Of a library for which steps are asked. */
+static bool calls_operations(const struct profile *profile, const struct profile_process *process)
+{
+	static const bool asked[PERFX_SOURCES] = {
+		[PERFX_SOURCE_TORCH] = true, [PERFX_SOURCE_JAX] = true,	 [PERFX_SOURCE_XLA] = true,
+		[PERFX_SOURCE_TF] = true,    [PERFX_SOURCE_BLAS] = true,
+	};
+
+	for (size_t i = 0; i < process->rows_count; i++) {
+		const struct profile_function *function =
+			profile_function(profile, process->rows[i].function);
+
+		if (function && asked[function->source])
+			return true;
+	}
+	return false;
+}
+
+static bool is_child(const struct profile *profile, const struct profile_process *process)
+{
+	for (size_t i = 0; i < profile->processes_count; i++)
+		if (process->ppid && profile->processes[i].pid == process->ppid)
+			return true;
+	return false;
+}
+
+/* What else ends a step is in docs/reading-a-report.md. */
+#define NAME_STEPS "--step-range NAME says which range or function ends a step."
+
+static void add_no_steps(struct text *text, const struct profile *profile,
+			 const struct profile_process *process)
+{
+	const struct profile_steps *steps = &process->steps;
+
+	if (steps->ended_ns) {
+		text_printf(text, "Steps are not known: at %s the overhead budget stopped tracing ",
+			    as_ns(profile_since_start(profile, steps->ended_ns)));
+		add_function_name(text, profile, steps->ended_with);
+		text_add(text, ", whose calls show them. A higher --max-overhead keeps it.");
+	} else if (calls_operations(profile, process) && !is_child(profile, process)) {
+		text_add(text, "Steps are not known: no range marks them, and no sequence of "
+			       "traced calls repeats itself evenly. " NAME_STEPS);
 	}
 }
 
@@ -456,6 +495,10 @@ void steps_add_why(struct text *text, const struct profile *profile,
 {
 	const struct profile_steps *steps = &process->steps;
 
+	if (!steps->ends_count) {
+		add_no_steps(text, profile, process);
+		return;
+	}
 	if (!steps->count) {
 		text_add(text, "No step was whole: the recording began within the first one.");
 		return;

@@ -143,7 +143,8 @@ struct step_rates {
 };
 
 struct step_rates steps_rates(const struct profile *profile, const struct profile_process *process);
-/* Why figures are those of fewer steps than are whole, or of none; nothing where they are not. */
+/* Why there are no steps, or why figures are those of fewer steps than are whole, or of none;
+ * nothing where they are not. */
 void steps_add_why(struct text *text, const struct profile *profile,
 		   const struct profile_process *process);
 /* Of steps that follow each other; < 0: not known. */

@@ -100,7 +100,7 @@ static void add_missing(struct text *text, uint64_t count, const char *one, cons
 		    count == 1 ? one : more);
 }
 
-/* Figures of fewer steps than there are. */
+/* No steps, or figures of fewer than there are. */
 static void compose_why(struct composer *c, const struct profile_process *p)
 {
 	struct text text = {0};
@@ -352,8 +352,10 @@ void compose_steps(struct composer *c, const struct profile_process *p)
 		{.title = "Total", .right = true},
 	};
 
-	if (!p->steps.ends_count)
+	if (!p->steps.ends_count) {
+		compose_why(c, p);
 		return;
+	}
 	if (!c->limits->brief)
 		document_say(c->document, BLOCK_SECTION, "Steps");
 	compose_durations(c, p);

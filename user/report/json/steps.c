@@ -87,8 +87,13 @@ void json_put_steps(struct json_output *o, const struct profile *profile,
 	const struct profile_function *function = profile_function(profile, steps->function);
 	struct text why = {0};
 
-	if (!steps->ends_count)
+	steps_add_why(&why, profile, process);
+	if (!steps->ends_count) {
+		if (why.length)
+			json_put(o, "no_steps", json_of_sentence(text_peek(&why)));
+		text_clear(&why);
 		return;
+	}
 	json_open(o, "steps", '{');
 	json_put_integer(o, "count", steps->ends_count);
 	if (function)
@@ -98,7 +103,6 @@ void json_put_steps(struct json_output *o, const struct profile *profile,
 	json_put_integer(o, "tid", steps->tid);
 	json_put_integer(o, "unrecorded", steps_unrecorded(process));
 	json_put_integer(o, "whole", steps->count);
-	steps_add_why(&why, profile, process);
 	if (why.length)
 		json_put(o, "why", json_of_sentence(text_peek(&why)));
 	text_clear(&why);
