@@ -30,6 +30,26 @@ Test(decode, fixed_part_and_strings)
 					   "b");
 }
 
+/* What is not understood is a loss: a record of an unknown kind alone, bytes without a size all. */
+Test(decode, next_is_an_event_or_a_loss)
+{
+	static const struct perfx_record unknown[] = {{8, 999, 8}, {0}, {0}};
+	struct pack_buffer buffer;
+	const struct perfx_record *record = pack_process(&buffer);
+	struct event event;
+
+	cr_expect_eq(decode_next(record, record->size, &event), record->size);
+	cr_expect_eq(event.kind, PERFX_KIND_PROCESS);
+	for (size_t i = 0; i < 2; i++) {
+		cr_expect_eq(decode_next(&unknown[i], 2 * sizeof(*unknown), &event),
+			     (i + 1) * sizeof(*unknown));
+		cr_expect_eq(event.kind, PERFX_KIND_LOSS);
+		cr_expect_eq(event.loss.loss, PERFX_LOSS_UNDECODED);
+		cr_expect_eq(event.loss.count, 1);
+		cr_expect_eq(event.hdr.size, sizeof(event.loss));
+	}
+}
+
 /* A later version's longer fixed part: what is known is taken, the strings are found behind it. */
 Test(decode, a_kind_may_grow)
 {

@@ -331,6 +331,36 @@ Test(flight, a_file_can_be_cut)
 	}
 }
 
+/* Records of an unknown kind: two losses, said by the cut file, too. */
+Test(flight, undecoded_records_of_a_cut_file)
+{
+	static const struct perfx_record strange[] = {{16, 999, 16}, {0}, {8, 999, 8}};
+	struct random_stream r = {0};
+	struct capture_dump *dump;
+	struct aggregate *aggregate = aggregate__new();
+	const struct profile *profile;
+
+	srand(1);
+	random_begin(&r);
+	while (r.at < 2 * S)
+		random_go_on(&r);
+	text_add_bytes(&r.stream.bytes, (const char *)strange, 16);
+	text_add_bytes(&r.stream.bytes, (const char *)(strange + 2), 8);
+	dump = record(&r, 1 * S, "strange.perfx");
+	profile = load(dump->path, NULL, aggregate);
+	cr_expect_eq(profile->losses[PERFX_LOSS_UNDECODED], 2);
+	aggregate__free(aggregate);
+	cr_assert_eq(
+		capture_cut(&(struct cut){.path = dump->path, .to = dump->path, .length_ns = S}),
+		0);
+	aggregate = aggregate__new();
+	profile = load(dump->path, NULL, aggregate);
+	cr_expect_eq(profile->losses[PERFX_LOSS_UNDECODED], 2);
+	aggregate__free(aggregate);
+	capture_dump__free(dump);
+	stream_clear(&r.stream);
+}
+
 static int refuse(void *ctx)
 {
 	(void)ctx;

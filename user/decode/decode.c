@@ -250,3 +250,19 @@ ssize_t decode_event(const void *data, size_t size, struct event *event, size_t 
 		return -ENOTSUP;
 	return (ssize_t)hdr.size;
 }
+
+size_t decode_next(const void *data, size_t size, struct event *event)
+{
+	static const struct perfx_loss undecoded = {
+		.hdr = {sizeof(undecoded), PERFX_KIND_LOSS, sizeof(undecoded)},
+		.loss = PERFX_LOSS_UNDECODED,
+		.count = 1,
+	};
+	size_t skip = size;
+	ssize_t used = decode_event(data, size, event, &skip);
+
+	if (used >= 0)
+		return (size_t)used;
+	decode_event(&undecoded, sizeof(undecoded), event, &(size_t){0});
+	return used == -ENOTSUP ? skip : size;
+}

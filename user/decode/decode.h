@@ -78,6 +78,11 @@ static inline uint64_t stack_address(const struct event *event, uint32_t frame)
  * *event is valid only on success; its strings live as long as data. */
 ssize_t decode_event(const void *data, size_t size, struct event *event, size_t *skip);
 
+/* The next event of `size` > 0 bytes of records. A record that is not understood, or all that
+ * follows one without a size, is a LOSS of one record (PERFX_LOSS_UNDECODED), so that no loss stays
+ * uncounted. Returns how many bytes it takes. */
+size_t decode_next(const void *data, size_t size, struct event *event);
+
 /* PERFX_ROLE_NONE: not a kind that is known here. */
 enum perfx_role role_of(enum perfx_kind kind);
 

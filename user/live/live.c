@@ -174,10 +174,8 @@ static bool is_young(const struct live *live, const struct profile *profile, uin
 static int add_record(void *ctx, const void *record, size_t size)
 {
 	struct event event;
-	size_t skip;
 
-	if (decode_event(record, size, &event, &skip) < 0)
-		return 0;
+	decode_next(record, size, &event);
 	return aggregate__add(ctx, &event);
 }
 

@@ -35,15 +35,12 @@ static int end_segment(struct cutting *cutting)
 	return err;
 }
 
-/* 0 or -errno; -EBADMSG: what follows in the block cannot be read. */
+/* 0 or -errno. */
 static int add_record(struct cutting *cutting, const char *record, size_t size, size_t *used)
 {
 	struct event event;
-	ssize_t got = decode_event(record, size, &event, used);
 
-	if (got < 0)
-		return got == -ENOTSUP ? 0 : -EBADMSG;
-	*used = (size_t)got;
+	*used = decode_next(record, size, &event);
 	if (event.kind == PERFX_KIND_TIME_SLICE) {
 		/* The one that the new capture has comes with its dump. */
 		cutting->recording_ns = event.time_slice.recording_ns;
@@ -55,25 +52,40 @@ static int add_record(struct cutting *cutting, const char *record, size_t size, 
 		cutting->recording_ns = event.host.start_ns;
 	if (event.kind == PERFX_KIND_END)
 		cutting->to_ns = event.end.time_ns;
-	text_add_bytes(&cutting->open, record, *used);
+	text_add_bytes(&cutting->open, event.record, event.hdr.size);
 	return event.kind == PERFX_KIND_SEGMENT ? end_segment(cutting) : 0;
+}
+
+static void add_loss(struct cutting *cutting, enum perfx_loss_kind loss, uint64_t count)
+{
+	struct perfx_loss record = {
+		.hdr = {sizeof(record), PERFX_KIND_LOSS, sizeof(record)},
+		.loss = loss,
+		.count = count,
+	};
+
+	if (count)
+		text_add_bytes(&cutting->open, (const char *)&record, sizeof(record));
 }
 
 static int add_all(struct cutting *cutting, const struct cut *cut)
 {
+	const struct capture_damage *damage;
 	struct capture_reader *reader = capture_reader__open(cut->path);
 	const void *records;
 	size_t size, used;
 	int err = reader ? 1 : -errno;
 
 	while (err > 0 && (err = capture_reader__next(reader, &records, &size)) > 0) {
-		int of_record = cut->check ? cut->check(cut->ctx) : 0;
-
-		for (size_t at = 0; at < size && !of_record; at += used)
-			of_record =
-				add_record(cutting, (const char *)records + at, size - at, &used);
-		if (of_record && of_record != -EBADMSG)
-			err = of_record;
+		err = cut->check ? cut->check(cut->ctx) : 0;
+		for (size_t at = 0; at < size && !err; at += used)
+			err = add_record(cutting, (const char *)records + at, size - at, &used);
+		err = err ? err : 1;
+	}
+	if (!err) {
+		damage = capture_reader__damage(reader);
+		add_loss(cutting, PERFX_LOSS_TRUNCATED_BYTES, damage->bytes);
+		add_loss(cutting, PERFX_LOSS_UNDECODED, damage->strange_blocks);
 	}
 	capture_reader__free(reader);
 	return err;

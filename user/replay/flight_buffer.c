@@ -67,14 +67,9 @@ static int add_to_keyframe(struct flight_buffer *flight, const char *records, si
 
 	for (size_t at = 0; at < size && !err;) {
 		struct event event;
-		size_t skip = 0;
-		ssize_t used = decode_event(records + at, size - at, &event, &skip);
 
-		if (used >= 0)
-			err = keyframe__add(flight->keyframe, &event);
-		else if (used != -ENOTSUP)
-			break;
-		at += used < 0 ? skip : (size_t)used;
+		at += decode_next(records + at, size - at, &event);
+		err = keyframe__add(flight->keyframe, &event);
 	}
 	return err;
 }

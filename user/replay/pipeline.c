@@ -40,29 +40,19 @@ static void count_lost(struct pipeline *pipeline, enum perfx_loss_kind loss, uin
 		aggregate__lose(pipeline->aggregate, loss, count);
 }
 
-/* Records that decode does not understand are counted, and skipped by their size. 0 or -errno. */
+/* 0 or -errno. */
 static int give_records(struct pipeline *pipeline, const char *data, size_t size)
 {
-	while (size) {
-		struct event event;
-		size_t skip = 0;
-		ssize_t used = decode_event(data, size, &event, &skip);
-		int err = 0;
+	int err = 0;
 
-		if (used >= 0)
-			err = pipeline->time_slice ? time_slice__event(pipeline->time_slice, &event)
-						   : deliver(pipeline, &event);
-		else
-			count_lost(pipeline, PERFX_LOSS_UNDECODED, 1);
-		if (err)
-			return err;
-		if (used < 0 && used != -ENOTSUP) /* no size: nothing after it can be trusted */
-			return 0;
-		used = used < 0 ? (ssize_t)skip : used;
-		data += used;
-		size -= (size_t)used;
+	for (size_t used; size && !err; data += used, size -= used) {
+		struct event event;
+
+		used = decode_next(data, size, &event);
+		err = pipeline->time_slice ? time_slice__event(pipeline->time_slice, &event)
+					   : deliver(pipeline, &event);
 	}
-	return 0;
+	return err;
 }
 
 static void add_record(struct sink *sink, const void *record, size_t size)

@@ -89,10 +89,8 @@ static int emit_event(struct time_slice *slice, const struct event *event)
 static int emit_record(void *ctx, const void *record, size_t size)
 {
 	struct event event;
-	size_t skip;
 
-	if (decode_event(record, size, &event, &skip) < 0)
-		return 0;
+	decode_next(record, size, &event);
 	return emit_event(ctx, &event);
 }
 
@@ -333,13 +331,12 @@ static int end_segment(struct time_slice *slice, uint64_t from_ns, uint64_t to_n
 {
 	const struct text *sums = &slice->sums;
 	struct event event;
-	size_t skip;
 	int err = 0;
 
 	if (sums->length && to_ns > slice->since_ns)
 		err = begin_memory(slice);
-	for (size_t at = 0; at < sums->length && !err; at += event.hdr.size) {
-		decode_event(sums->data + at, sums->length - at, &event, &skip);
+	for (size_t at = 0; at < sums->length && !err;) {
+		at += decode_next(sums->data + at, sums->length - at, &event);
 		err = emit_sum(slice, &event, from_ns, to_ns);
 	}
 	slice->sums.length = 0;
