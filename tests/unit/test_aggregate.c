@@ -730,6 +730,35 @@ Test(aggregate, slowdown_of_the_thread_that_is_hit)
 	aggregate__free(aggregate);
 }
 
+/* Thread 1 has all hits, which cost it 80 ms. It waits for thread 2, as that does for a CPU: of the
+ * two seconds the program had one that was its own. */
+Test(aggregate, slowdown_of_threads_that_wait_for_one_another)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+
+	begin(&s, 1);
+	stream_context(&s, 1, 0, 1, 1);
+	stream_plain(&s, PERFX_KIND_PROBE, struct perfx_probe_record, .probe = 0, .function = 1,
+		     .cost_ps = 1000000, .link = PERFX_LINK_MULTI, .site = PERFX_SITE_PUSH,
+		     .ret = PERFX_RETURN_EXIT);
+	stream_plain(&s, PERFX_KIND_HITS, struct perfx_hits, .probe = 0, .hits_count = 80000);
+	stream_plain(&s, PERFX_KIND_BACKGROUND, struct perfx_background, .samples_ns = 10 * MS);
+	stream_usage(&s, 1, 0, 0, 0, 1);
+	stream_usage(&s, 1, 2 * S, 1000 * MS, 0, 1);
+	stream_call(&s, 1, 1, MS, 100, 100, 0);
+	for (uint32_t tid = 1; tid <= 2; tid++) {
+		stream_thread(&s, 1, tid, "t", 'R', 0, 0, 0);
+		stream_thread(&s, 1, tid, "t", 'R', 2 * S, tid == 1 ? 200 * MS : 800 * MS,
+			      tid == 1 ? 300 * MS : 700 * MS);
+	}
+	aggregate = replay(&s);
+	cr_expect_float_eq(aggregate__finish(aggregate)->overhead_percent, 8000. / 920 + 1000. / 990,
+			   1e-6);
+	aggregate__free(aggregate);
+	stream_clear(&s);
+}
+
 /* A program that uses a hundredth of a CPU, a third of it for probes, is later by a third of a
  * hundredth at most: not by half. */
 Test(aggregate, an_idle_program_is_not_slowed_by_what_it_waits)

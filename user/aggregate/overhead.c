@@ -35,13 +35,29 @@ static double capped_share(uint64_t time_slice, double whole)
 	return share < 1 ? share : 1;
 }
 
+/* How long a process did not wait for a CPU: its threads wait for one another, too. */
+static double served_ns(const struct profile_process *process)
+{
+	double ns = (double)profile_wall_ns(process);
+
+	for (size_t i = 0; i < process->threads_count; i++)
+		if (process->threads[i].runnable_ns != PROFILE_ABSENT)
+			ns -= (double)process->threads[i].runnable_ns;
+	return fmax(ns, 0);
+}
+
+static double cpu_ns(const struct profile_process *process)
+{
+	return process->cpu_ns == PROFILE_ABSENT ? 0 : (double)process->cpu_ns;
+}
+
 /* The slowdown of all processes together, in percent: by work that all of their threads cause, and
  * where the threads' times are not known, for example because processes live for less than a
  * sampling interval. Assumes that processes need a CPU for the share of their lives in which they
  * had one. -1: the CPU time of a process that was hit is not known. */
 static double slowdown_of_all(const struct profile *p, double cost_ns)
 {
-	uint64_t cpu_ns = 0, wall_ns = 0;
+	double all_cpu_ns = 0, all_served_ns = 0;
 
 	for (size_t i = 0; i < p->processes_count; i++) {
 		const struct profile_process *process = &p->processes[i];
@@ -51,12 +67,10 @@ static double slowdown_of_all(const struct profile *p, double cost_ns)
 			return -1;
 		if (process->cpu_ns == PROFILE_ABSENT)
 			continue;
-		cpu_ns = add_capped(cpu_ns, process->cpu_ns);
-		wall_ns = add_capped(wall_ns, profile_wall_ns(process));
+		all_cpu_ns += cpu_ns(process);
+		all_served_ns += served_ns(process);
 	}
-	if (!cpu_ns)
-		return -1;
-	return slowdown_percent(cost_ns, (double)(cpu_ns > wall_ns ? cpu_ns : wall_ns));
+	return all_cpu_ns > 0 ? slowdown_percent(cost_ns, fmax(all_cpu_ns, all_served_ns)) : -1;
 }
 
 /* The first of them where no hits were counted by process. */
@@ -119,7 +133,7 @@ static double slowdown_of_most_hit(const struct profile *p)
 {
 	const struct profile_process *most = most_hit_process(p);
 	const struct profile_thread *thread;
-	double hits_count = 0, served_ns, cpu_ns, thread_ns, process_ns;
+	double hits_count = 0, own_ns, thread_ns, process_ns;
 
 	for (size_t i = 0; i < p->processes_count; i++)
 		hits_count += (double)p->processes[i].seen_hits_count;
@@ -127,13 +141,12 @@ static double slowdown_of_most_hit(const struct profile *p)
 	if (!(hits_count > 0) || !thread || !thread->hits_count || !thread->wall_ns ||
 	    thread->wall_ns == PROFILE_ABSENT || is_brief(thread, most))
 		return -1;
-	served_ns = served_share(thread) * (double)thread->wall_ns;
-	cpu_ns = most->cpu_ns == PROFILE_ABSENT ? 0 : (double)most->cpu_ns;
+	own_ns = served_share(thread) * (double)thread->wall_ns;
 	thread_ns = p->overhead_ns * (double)thread->hits_count / hits_count;
 	process_ns = p->overhead_ns * (double)most->seen_hits_count / hits_count;
-	return fmax(slowdown_percent(thread_ns, served_ns),
-		    slowdown_percent(process_ns, fmax(cpu_ns, served_ns))) +
-	       100 * displaced_ns(p, most) / served_ns;
+	return fmax(slowdown_percent(thread_ns, own_ns),
+		    slowdown_percent(process_ns, fmax(cpu_ns(most), served_ns(most)))) +
+	       100 * displaced_ns(p, most) / own_ns;
 }
 
 /* Samples and the scheduler's tracepoints are of all threads. */
