@@ -7,9 +7,9 @@
 #include "analyze/thread_pool.h"
 #include "base/hash.h"
 #include "base/syscalls.h"
+#include "elf/glob.h"
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -181,7 +181,7 @@ static bool is_mutex_function(const struct profile_frame *frame)
 					    "*RwLock::*_contended*", "*Mutex::Lock*"};
 
 	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
-		if (!fnmatch(globs[i], frame->function, 0))
+		if (glob_matches(globs[i], frame->function))
 			return true;
 	return false;
 }
@@ -196,7 +196,7 @@ static bool is_condition_function(const struct profile_frame *frame)
 	};
 
 	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
-		if (!fnmatch(globs[i], frame->function, 0))
+		if (glob_matches(globs[i], frame->function))
 			return true;
 	return false;
 }
@@ -206,8 +206,8 @@ static bool is_condition_function(const struct profile_frame *frame)
 static bool is_condition(const struct profile_frame *frame)
 {
 	return !strcmp(base_name(frame->file), "threading.py") ||
-	       (!fnmatch("*/multiprocessing/synchronize.py", frame->file, 0) &&
-		!fnmatch("*wait*", frame->function, 0));
+	       (glob_matches("*/multiprocessing/synchronize.py", frame->file) &&
+		glob_matches("*wait*", frame->function));
 }
 
 /* A lock that processes share, such as a semaphore: a condition or a barrier is none. */
@@ -218,8 +218,8 @@ static bool is_shared_lock(const struct profile_activity *wait, size_t python)
 	if (!stack || !strstr(wait->object_name, "(shared memory)"))
 		return false;
 	for (size_t i = 0; i < python; i++)
-		if (!fnmatch("*pthread_cond_*", stack->frames[i]->function, 0) ||
-		    !fnmatch("*pthread_barrier_*", stack->frames[i]->function, 0))
+		if (glob_matches("*pthread_cond_*", stack->frames[i]->function) ||
+		    glob_matches("*pthread_barrier_*", stack->frames[i]->function))
 			return false;
 	return python == stack->frames_count || !is_condition(stack->frames[python]);
 }
@@ -227,8 +227,8 @@ static bool is_shared_lock(const struct profile_activity *wait, size_t python)
 /* The threads of Python's pools wait for tasks by a queue in C. */
 static bool is_pool_thread(const struct profile_frame *frame)
 {
-	return !fnmatch("*/multiprocessing/pool.py", frame->file, 0) ||
-	       !fnmatch("*/concurrent/futures/thread.py", frame->file, 0);
+	return glob_matches("*/multiprocessing/pool.py", frame->file) ||
+	       glob_matches("*/concurrent/futures/thread.py", frame->file);
 }
 
 /* A pipe, a queue or a lock of multiprocessing. */
@@ -333,12 +333,12 @@ static bool is_join_frame(const struct profile_frame *frame)
 	char glob[64];
 
 	if (frame->language != PERFX_LANGUAGE_PYTHON)
-		return !fnmatch("*pthread_*join*", frame->function, 0) ||
+		return glob_matches("*pthread_*join*", frame->function) ||
 		       begins_with(frame->function, "std::thread::join");
 	for (size_t i = 0; i < sizeof(joins) / sizeof(joins[0]); i++) {
 		snprintf(glob, sizeof(glob), "*/%s", joins[i].file);
-		if (!fnmatch(glob, frame->file, 0) &&
-		    !fnmatch(joins[i].functions, frame->function, 0))
+		if (glob_matches(glob, frame->file) &&
+		    glob_matches(joins[i].functions, frame->function))
 			return true;
 	}
 	return false;
@@ -360,7 +360,7 @@ static bool is_poll_frame(const struct profile_frame *frame)
 					    "popen_spawn_posix.py", "popen_forkserver.py", NULL};
 
 	return text_is_one_of(base_name(frame->file), files) &&
-	       !fnmatch("*poll", frame->function, 0);
+	       glob_matches("*poll", frame->function);
 }
 
 bool wait_is_for_own_events(const struct profile_activity *wait)

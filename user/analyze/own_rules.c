@@ -4,8 +4,7 @@
 #include "analyze/location.h"
 #include "analyze/roofline.h"
 #include "analyze/rules_ctx.h"
-
-#include <fnmatch.h>
+#include "elf/glob.h"
 
 static double known(uint64_t number)
 {
@@ -160,7 +159,7 @@ static bool is_passed(const struct own_rule *rule, double value)
 
 static bool is_named(const struct own_rule *rule, const char *name)
 {
-	return !rule->glob || !fnmatch(rule->glob, name, 0);
+	return !rule->glob || glob_matches(rule->glob, name);
 }
 
 static bool is_function_named(const struct own_rule *rule, const struct profile_function *function)

@@ -9,9 +9,9 @@
 #include "analyze/remedy.h"
 #include "analyze/rules_ctx.h"
 #include "base/escape.h"
+#include "elf/glob.h"
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -332,9 +332,9 @@ static bool is_about(const struct finding *finding, const char *glob)
 	bool about;
 
 	escape_unmarked(&subject, finding->subject);
-	about = !fnmatch(glob, text_peek(&subject), 0) ||
+	about = glob_matches(glob, text_peek(&subject)) ||
 		(place->function &&
-		 (!fnmatch(glob, place->function, 0) || !fnmatch(glob, place->file, 0)));
+		 (glob_matches(glob, place->function) || glob_matches(glob, place->file)));
 	text_clear(&subject);
 	return about;
 }
@@ -347,7 +347,7 @@ static bool is_silenced(const struct rule_set *rules, const struct finding *find
 	for (size_t i = 0; i < rules->silences_count; i++) {
 		const struct silence *silence = &rules->silences[i];
 
-		if (!fnmatch(silence->kind, finding->kind, 0) &&
+		if (glob_matches(silence->kind, finding->kind) &&
 		    (!silence->of || is_about(finding, silence->of)))
 			return true;
 	}

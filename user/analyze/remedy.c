@@ -20,8 +20,8 @@ struct kind_of_name {
 	enum remedy_kind kind;
 };
 
-/* The first that matches counts. Asked of every function each time that a live recording is judged:
- * fnmatch() takes three times as long where the locale is UTF-8. */
+/* The first that matches counts. Asked of every function each time that a live recording is judged.
+ */
 static const struct kind_of_name names[] = {
 	{ANY, "enumerate(DataLoader)*", REMEDY_DATA},
 	{ANY, "*DataLoader*", REMEDY_DATA},

@@ -7,11 +7,11 @@
 #include "base/grow.h"
 #include "base/statements.h"
 #include "base/text.h"
+#include "elf/glob.h"
 #include "elf/pattern.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,7 +132,7 @@ static int parse_threshold(struct reading *reading, char *statement)
 static bool is_kind_glob(const char *glob)
 {
 	for (size_t i = 0; i < finding_kinds_count; i++)
-		if (!fnmatch(glob, finding_kinds[i].kind, 0))
+		if (glob_matches(glob, finding_kinds[i].kind))
 			return true;
 	return false;
 }

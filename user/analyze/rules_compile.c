@@ -13,8 +13,8 @@
 #include "analyze/stack_kind.h"
 #include "base/escape.h"
 #include "base/units.h"
+#include "elf/glob.h"
 
-#include <fnmatch.h>
 #include <math.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ bool is_compiler_of_another(const struct profile *profile, const struct profile_
 	bool is_compiler = false;
 
 	for (size_t i = 0; i < sizeof(compilers) / sizeof(compilers[0]); i++)
-		is_compiler |= !fnmatch(compilers[i], process->comm, 0);
+		is_compiler |= glob_matches(compilers[i], process->comm);
 	for (size_t i = 0; i < sizeof(pythons) / sizeof(pythons[0]); i++)
 		is_compiler |= strstr(process->cmdline, pythons[i]) != NULL;
 	return is_compiler && profile_parent(profile, process);

@@ -3,8 +3,8 @@
 
 #include "base/syscalls.h"
 #include "base/text.h"
+#include "elf/glob.h"
 
-#include <fnmatch.h>
 #include <string.h>
 
 bool frame_is_same_function(const struct profile_frame *a, const struct profile_frame *b)
@@ -35,9 +35,9 @@ bool frame_is_interpreter(const struct profile_frame *frame)
 
 bool frame_is_workers_loop(const struct profile_frame *frame)
 {
-	return (!fnmatch("*/multiprocessing/pool.py", frame->file, 0) &&
+	return (glob_matches("*/multiprocessing/pool.py", frame->file) &&
 		!strcmp(frame->function, "worker")) ||
-	       (!fnmatch("*/process*.py", frame->file, 0) &&
+	       (glob_matches("*/process*.py", frame->file) &&
 		!strcmp(frame->function, "_process_worker"));
 }
 
@@ -247,7 +247,7 @@ static bool is_compiler(const struct profile_frame *frame)
 	base = base_name(frame->file);
 	for (size_t i = 0; i < sizeof(compilers) / sizeof(compilers[0]); i++)
 		if (!strcmp(base, compilers[i].file) && strstr(frame->file, compilers[i].folder) &&
-		    !fnmatch(compilers[i].function, frame->function, 0))
+		    glob_matches(compilers[i].function, frame->function))
 			return true;
 	return false;
 }

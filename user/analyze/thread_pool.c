@@ -3,9 +3,9 @@
 
 #include "base/grow.h"
 #include "base/text.h"
+#include "elf/glob.h"
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -32,7 +32,7 @@ static bool is_pool_loop(const struct profile_frame *frame)
 					    "*ThreadPoolTempl*WorkerLoop*", "mkl_*thread*"};
 
 	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
-		if (!fnmatch(globs[i], frame->function, 0))
+		if (glob_matches(globs[i], frame->function))
 			return true;
 	return false;
 }
@@ -74,7 +74,7 @@ static bool is_polling(const struct profile_frame *frame)
 					    "runtime.procyield*"};
 
 	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
-		if (!fnmatch(globs[i], frame->function, 0))
+		if (glob_matches(globs[i], frame->function))
 			return true;
 	return false;
 }
@@ -105,8 +105,10 @@ static bool is_busy(const struct profile_activity *sample)
 
 static bool is_compiled(const struct profile_activity *sample)
 {
-	return is_busy(sample) && !sample->stack->frames[0]->module[0] &&
-	       sample->stack->frames[0]->language != PERFX_LANGUAGE_PYTHON;
+	const struct profile_stack *stack = sample->stack;
+
+	return stack && stack->frames_count && !stack->frames[0]->module[0] &&
+	       stack->frames[0]->language != PERFX_LANGUAGE_PYTHON && is_busy(sample);
 }
 
 /* Samples around an address. */
@@ -255,9 +257,9 @@ static bool is_frame_of_setting(const struct profile_frame *frame,
 				const struct pool_setting *setting)
 {
 	if (frame->language == PERFX_LANGUAGE_PYTHON)
-		return !fnmatch(setting->package, frame->file, 0);
-	return (*setting->library && !fnmatch(setting->library, frame->module_base, 0)) ||
-	       (*setting->function && !fnmatch(setting->function, frame->function, 0));
+		return glob_matches(setting->package, frame->file);
+	return (*setting->library && glob_matches(setting->library, frame->module_base)) ||
+	       (*setting->function && glob_matches(setting->function, frame->function));
 }
 
 /* SETTINGS: none is known. */
