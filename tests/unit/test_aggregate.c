@@ -753,8 +753,8 @@ Test(aggregate, slowdown_of_threads_that_wait_for_one_another)
 			      tid == 1 ? 300 * MS : 700 * MS);
 	}
 	aggregate = replay(&s);
-	cr_expect_float_eq(aggregate__finish(aggregate)->overhead_percent, 8000. / 920 + 1000. / 990,
-			   1e-6);
+	cr_expect_float_eq(aggregate__finish(aggregate)->overhead_percent,
+			   8000. / 920 + 1000. / 990, 1e-6);
 	aggregate__free(aggregate);
 	stream_clear(&s);
 }
