@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the end-to-end tests share: programs with known answers, and the tracer as a user runs it."""
+import collections
 import contextlib
 import fcntl
 import functools
@@ -63,11 +64,22 @@ BPFTOOL = shutil.which("bpftool", path=os.environ["PATH"] + ":/usr/sbin:/usr/loc
 def pytest_configure(config):
     config.addinivalue_line("markers", "kernel: the known answers that are also asked of other kernels")
     config.addinivalue_line("markers", "long: part of make test-all alone")
+    config.addinivalue_line("markers", "some(count): of a family of variants, make test runs the first ones")
     config.addinivalue_line("markers", "alone: nothing else may run: times are compared, or others are disturbed")
 
 
+def is_long(item, variants):
+    """variants: how many of each family came before."""
+    some = item.get_closest_marker("some")
+    if item.get_closest_marker("long"):
+        return True
+    variants[item.nodeid.split("[")[0]] += 1
+    return some is not None and variants[item.nodeid.split("[")[0]] > some.args[0]
+
+
 def pytest_collection_modifyitems(config, items):
-    long = [] if EVERYTHING else [item for item in items if item.get_closest_marker("long")]
+    variants = collections.Counter()
+    long = [] if EVERYTHING else [item for item in items if is_long(item, variants)]
     if long:
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]

@@ -122,6 +122,7 @@ WAITS = {
 }
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("wait", WAITS)
 def test_the_verdict_is_about_the_threads_that_work(tmp_path, wait):
     """Whatever the main thread waits for while its own threads compute."""
@@ -154,6 +155,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("loop", LOOPS)
 def test_an_event_loop_sleeps_or_waits_for_clients(tmp_path, loop):
     body, verdict = LOOPS[loop]
@@ -305,6 +307,7 @@ while time.monotonic() < end:
 """
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("work", ["nap", "count", "keep"])
 def test_a_recording_that_is_cut_finds_the_same(tmp_path, work):
     """As one that lasts to the program's end. A leak is told from growth by time: their class is one."""

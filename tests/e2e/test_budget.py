@@ -320,6 +320,7 @@ BACKWARD, OPTIMIZER = "torch::autograd::Engine::execute", "Optimizer.step#SGD.st
 VENV = os.path.join(os.environ.get("ML_VENV", "/nonexistent"), "bin", "python3")
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("python, by, options", [
     ("/usr/bin/python3", BACKWARD, []),
     ("/usr/bin/python3", BACKWARD, ["--step-range", BACKWARD]),
@@ -389,6 +390,7 @@ while True:
 """
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("limit", ["0.5%", "1%", "100%"])
 def test_steps_have_whole_figures_or_none(limit, tmp_path):
     """A small MLP is too fast for the budget: products are no longer measured at some time. FLOPs a step are exact, of

@@ -136,6 +136,7 @@ def test_disk_full(busy, small_disk, tmp_path):
     assert total(report, "sgemm_", "calls") > 0
 
 
+@pytest.mark.long
 def test_max_size(busy, tmp_path):
     """A whole recording, ended early: one line, exit 0, nothing partial."""
     file = tmp_path / "run.perfx"

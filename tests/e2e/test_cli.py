@@ -235,6 +235,7 @@ def test_a_suffix_of_several_formats(tmp_path, small_capture):  # noqa: F811
 MALLOC = "import time; print('ready', flush=True); end = time.time() + 120\nwhile time.time() < end: [bytes(700) for _ in range(999)]"
 
 
+@pytest.mark.long
 def test_reductions_are_one_line(tmp_path):
     """On a terminal the line replaces the previous one; elsewhere it is printed once nothing changes any more."""
     program = subprocess.Popen([sys.executable, "-c", MALLOC], stdout=subprocess.PIPE, text=True)

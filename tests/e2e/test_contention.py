@@ -103,6 +103,7 @@ threading.Event().wait()
 """
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("traced", [False, True])
 def test_a_program_on_one_of_several_cpus_is_charged(traced):
     """As many threads as CPUs, and a program that has one of these: whatever CPU the waiting thread is queued on,

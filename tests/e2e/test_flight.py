@@ -184,6 +184,7 @@ def test_a_ring_shorter_than_a_flush(busy, flight, tmp_path):
     assert total(report, "sgemm_", "calls") > 0
 
 
+@pytest.mark.long
 def test_memory_is_bounded(busy, flight, tmp_path):
     """A ring that asks for a minute with room for less: it is shorter, and says so."""
     recorder = flight(busy.pid, tmp_path / "run.perfx", "--max-size", "1M", ring="60s")
@@ -286,6 +287,7 @@ def living(report):
     return found
 
 
+@pytest.mark.long
 def test_indices_are_used_again(program, flight, tmp_path, monkeypatch):
     """Those of processes that are in the buffer no more; what comes after is as exact."""
     monkeypatch.setenv("PERFX_DEBUG", "1")

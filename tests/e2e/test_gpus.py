@@ -131,6 +131,7 @@ def test_a_gpu_is_lost(stub, idle):
     assert [row["name"] for row in report["not_attached"]] == ["GPU 0"]
 
 
+@pytest.mark.long
 def test_a_driver_that_hangs(stub, idle):
     stub.say(f"nvmlDeviceGetComputeRunningProcesses 0 {idle.pid}:2147483648",
              "nvmlDeviceGetPowerUsage 0 hang")

@@ -29,6 +29,7 @@ RUNS = [(name, link, how) for name in PROGRAMS
         if link not in ("multi", "single") or how == "auto"]
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("name, link, how", RUNS)
 def test_goes_on(name, link, how, links, program, tracer, kernel_log):
     """Ends with 0, by its own checks; every call counted; not a word in the kernel's log."""
@@ -147,6 +148,7 @@ def test_what_the_test_above_looks_for_exists(program, tracer):
     p.finish()
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("delay_ms", [0, 50, 100, 150, 200, 250, 300, 400, 600, 900, 1500])
 def test_ctrl_c_at_any_moment(delay_ms, program):
     """0 with a report, or 130 and nothing; soon; the program unharmed."""
@@ -205,6 +207,7 @@ def test_second_ctrl_c_aborts(program, tracer):
     p.finish()
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("how", ["auto", "exit"])
 @pytest.mark.parametrize("name", ["calls", "exceptions", "threads"])
 def test_two_tracers_at_once(name, how, program, tracer):

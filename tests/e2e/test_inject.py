@@ -55,6 +55,7 @@ if EVERYTHING:
              ("long-condition", 1, 0), ("fork", 20, 4), ("dlopen", 100, 4), ("spawn", 10, 4)]
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("mode, rounds, threads", WORK)
 def test_unharmed(mode, rounds, threads, record_property):
     program = Program(WORKLOADS / "injectee", mode, rounds, threads)
@@ -119,6 +120,7 @@ def test_a_memory_file_keeps_its_size():
         program.kill()
 
 
+@pytest.mark.long
 def test_a_file_in_its_place_is_neither_written_nor_run():
     """In some injections the program replaces the file in time, and they are refused; the others succeed."""
     program = Program(WORKLOADS / "injectee", "malloc", 300, 0, "replace")

@@ -109,6 +109,7 @@ def test_doctor_where_tracefs_cannot_be_had():
     assert "missing perf events of many uprobes (tracefs): tracefs cannot be written here; " in out
 
 
+@pytest.mark.long
 def test_the_report_does_not_wait_for_single_links(program, tracer, tmp_path):
     """A separate process removes the probes; the traced program runs on meanwhile."""
     need("single")

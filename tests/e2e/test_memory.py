@@ -89,6 +89,7 @@ def test_known_memory(case, link, links, program, tracer):
     consistent_memory(report)
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("case, allocator", PRELOADED)
 def test_preloaded(case, allocator, program, tracer, kernel_log):
     """The same numbers whoever hands the blocks out: its name is on them, and glibc's is not."""
@@ -170,6 +171,7 @@ def test_running_function_is_named(program, tracer):
 
 # --- many, and too many ---
 
+@pytest.mark.long
 def test_a_million_live_blocks(program, tracer):
     """All alive at once, in the report and bounded in the tracer; then all freed."""
     p = program(WORKLOADS / "memory_many", "1000000")
@@ -418,6 +420,7 @@ def says_where(finding):
         re.search(r"--memory (all|tensor)", finding["suggestion"])
 
 
+@pytest.mark.long
 @pytest.mark.alone
 def test_growth_stands_out(program, tracer):
     """Some 200 KiB to 2 MiB a second for 12 s, by default options: those that grow without end

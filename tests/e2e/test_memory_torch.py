@@ -31,6 +31,7 @@ def test_steps_balance(python):
     check_steps_balance(python)
 
 
+@pytest.mark.long
 def test_shared_batches(python):
     check_shared_batches(python)
 
@@ -40,6 +41,7 @@ def test_steady_trainer_leaks_nothing(python):
     check_steady(python, 8)
 
 
+@pytest.mark.long
 @pytest.mark.alone  # a rate
 def test_one_tensor_kept_each_step(python):
     check_leak(python, 8)

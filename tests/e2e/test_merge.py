@@ -68,6 +68,7 @@ def self_times(report):
     return {(p["rank"], f["name"]): (f["calls"], f["self_ns"]) for p in report["processes"] for f in p["functions"]}
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("seconds, drift_ppb", [(SECONDS_APART, 0), (-7.25, 40000)])
 def test_clocks_seconds_apart_merge_within_a_millisecond(captures, seconds, drift_ppb):
     other = shifted(captures[1], seconds, drift_ppb)

@@ -31,6 +31,7 @@ def test_calls_are_exact(ring, how, program, tracer):
     assert drops < expected["work", "calls"] + expected["work_nested", "calls"]
 
 
+@pytest.mark.long
 def test_many_processes_of_many_functions_keep_their_callers(program, tracer, tmp_path):
     """Each pair of process and function needs a calling context: 64,000 in this test."""
     processes, count = 32, 2000

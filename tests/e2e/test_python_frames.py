@@ -281,6 +281,7 @@ def test_lines_that_compute_as_py_spy_sees_them(python, program, tmp_path):
         assert abs(seen[line] / seen.total() - mine.get(line, 0) / sum(mine.values())) < 0.04, (line, seen, mine)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("python", PYTHONS)
 def test_code_that_follows_other_code_at_its_address(python, tmp_path):
     """Each piece of generated code has its own time, or has no name; none has another's."""

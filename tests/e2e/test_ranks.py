@@ -72,6 +72,7 @@ def check_arrivals(report, count):
     return last["rank"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.long)])
 def test_the_straggler_is_named_with_its_line(count):

@@ -238,6 +238,7 @@ def test_python_frames_as_the_program_sees_them(python, script, recording):  # n
         assert mine and mine[-1]["python"] == frames
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("python", FIRST)
 def test_cpu_time_of_lines(python, script, tracer):
     """Of ten seconds: within a fifth of what the program's own clock says."""

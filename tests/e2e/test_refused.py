@@ -77,6 +77,7 @@ def ends(monkeypatch, refused, *arguments):
     return done
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("refused", [f"REFUSE_THREADS={n}" for n in range(1, 8)] + ["REFUSE_PROCESSES=1"]
                          + [f"REFUSE_MEMORY={4 ** n}" for n in range(6)])
 def test_a_flight_recorder_ends(monkeypatch, tmp_path, program, refused):
@@ -101,6 +102,7 @@ def test_a_flight_recorder_with_little_memory_ends(tmp_path, program, mib):
     assert done.stderr.startswith("perfx-trace: "), done
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("refused", ["REFUSE_THREADS=1", "REFUSE_THREADS=2", "REFUSE_THREADS=4", "REFUSE_MEMORY=1",
                                      "REFUSE_MEMORY=256"])
 @pytest.mark.parametrize("arguments", [("record", "-o", "out.perfx"), ("serve", "--listen", "127.0.0.1:0"),

@@ -301,6 +301,7 @@ def ended_facts(tmp_path, *options):
     return json.loads(result.stdout.splitlines()[0]), parent, child
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("duration", [(), ("-d", "900ms")])
 def test_facts_of_what_has_ended(duration, tmp_path):
     """Memory, times and names of a program, its thread and its child: known to their ends, and the
@@ -410,6 +411,7 @@ def fixture_direct(program_folder):
     return job_and_first_finding(program_folder, "none")[2]
 
 
+@pytest.mark.some(3)
 @pytest.mark.alone
 @pytest.mark.parametrize("launcher", [name for name in LAUNCHERS if name != "none"])
 def test_a_launcher_is_no_finding(launcher, direct, program_folder):

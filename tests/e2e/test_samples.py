@@ -235,6 +235,7 @@ def test_no_samples(program, recording):
     assert r.stop() == ([], {"sampling": [0, 0], "lost": 0})
 
 
+@pytest.mark.long
 def test_two_tracers(program, recording):
     """Each has all samples; that the one ends does not concern the other."""
     p = program(WORKLOADS / "shares", "leaf")

@@ -303,6 +303,7 @@ def many(tmp_path_factory):
     return path
 
 
+@pytest.mark.long
 def test_functions_and_processes_are_bounded(many, program, serve):
     """All calls are in the sum, whichever function has a series of its own."""
     traced = program(many)
@@ -492,6 +493,7 @@ def test_requests_leave_nothing_behind(calls, count):
     assert server.rss_kib() < rss + 8192
 
 
+@pytest.mark.long
 def test_slow_clients_are_shown_out(calls):
     """They send a byte now and then, so that they are never idle for long."""
     _, server = calls
@@ -524,6 +526,7 @@ def test_slow_clients_are_shown_out(calls):
 
 # --- the page ---------------------------------------------------------------------------------------
 
+@pytest.mark.some(1)
 @pytest.mark.skipif(not CHROMIUM, reason="no chromium here")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_lives(calls, scheme):

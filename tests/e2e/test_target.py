@@ -400,6 +400,7 @@ def test_a_pattern_waits_for_its_file(program, tracer):
     assert [n["name"] for n in report["not_attached"]] == ["never.so:*"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["auto", "exit"])
 def test_a_thousand_threads(how, program, tracer):
     p = program(WORKLOADS / "threads", "1000", "20")

@@ -188,6 +188,7 @@ def test_chrome_nests(capture):
     assert sum(e["name"].startswith("ProfilerStep#") for e in events) == WHOLE
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("case", ["nested", "unbalanced", "threads", "train", "deep"])
 def test_ranges_of_a_program(case, program, tmp_path):
     """Each call and range that has a time, and each step, once; all nested, however they overlapped."""
