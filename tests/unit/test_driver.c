@@ -679,8 +679,9 @@ Test(driver, sleeps_and_reads_of_a_loader_are_the_datas)
 }
 
 /* 500 ms for a batch and 73 ms for the rest, of a loader that uses a twentieth of a CPU: seven
- * workers would hide it, were there not 344 ms of CPU time in each step for two CPUs. Of workers
- * that compute there are no more than CPUs: two take 250 ms for a batch. */
+ * workers would hide it, were there not 344 ms of CPU time in each step for two CPUs, for which
+ * three are enough. Of workers that compute there are no more than CPUs: two take 250 ms for a
+ * batch. */
 Test(driver, workers_that_sleep_are_more_than_cpus)
 {
 	for (unsigned computes = 0; computes < 2; computes++) {
@@ -710,7 +711,7 @@ Test(driver, workers_that_sleep_are_more_than_cpus)
 		f = find(&report, "DataBound");
 		cr_assert_not_null(f);
 		cr_expect(contains(f->evidence, computes ? "(0 workers; 2 would hide 64.6 %"
-							 : "(0 workers; 7 would hide 80.2 %"));
+							 : "(0 workers; 3 would hide 80.2 %"));
 		forget(&report);
 	}
 }
@@ -759,7 +760,7 @@ Test(driver, waits_for_a_cpu_are_no_work_of_a_loader)
 		report = end(&s);
 		cr_assert_not_null(find(&report, "DataBound"));
 		cr_expect(contains(find(&report, "DataBound")->evidence,
-				   others ? "(0 workers);" : "(0 workers; 7 would hide"),
+				   others ? "(0 workers);" : "(0 workers; 3 would hide"),
 			  "%s", find(&report, "DataBound")->evidence);
 		cr_expect_eq(find(&report, "DataBound")->gain_unknown, others);
 		forget(&report);

@@ -12,6 +12,8 @@
  *					of a batch: while workers sleep, read or wait for a disk
  *					they need no CPU
  *
+ * and more workers than that step needs are not recommended.
+ *
  * Threads that only poll for each other keep no worker from its CPU for long, so that is no part of
  * cpu. Other programs that use O of N CPUs leave N - O; but where there are too few, each thread
  * has an equal share, and T of ours have N T / (T + O). The handover is a queue, a message and a
@@ -517,6 +519,8 @@ static struct loader judge_loader(struct rules_ctx *ctx)
 	cpus = cpus_for(ctx, fmax(cpu / rest, 1) + loader.needed * used);
 	best = fmax(rest + handover, (batch.work_ns + handover) / loader.needed);
 	best = fmax(best, (cpu + batch.cpu_ns + 2 * handover) / cpus);
+	/* more workers than that would wait for CPUs */
+	loader.needed = (unsigned)ceil((batch.work_ns + handover) / best);
 	loader.gain_ns = fmax(step - best, 0);
 	loader.hidden_ns = fmin(loader.gain_ns + handover, batch_work_ns(ctx));
 	loader.keeps_up = workers.count && loader.is_own &&
