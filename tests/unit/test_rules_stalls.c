@@ -552,6 +552,24 @@ Test(stalls, a_few_steps_that_vary)
 	free(t);
 }
 
+/* Near miss: rounds of boosting vary by themselves; a step of the program's own may not. */
+Test(stalls, steps_that_are_one_call)
+{
+	for (unsigned by_call = 0; by_call < 2; by_call++) {
+		struct training *t = training_new();
+		struct analysis *analysis;
+
+		for (size_t i = 0; i < STEPS; i++)
+			step(t, i * i % 397 < 52 ? 30 * MS : 0, PLAIN);
+		training_end(t);
+		t->process.steps.found_by =
+			by_call ? PROFILE_STEPS_BY_CALL : PROFILE_STEPS_BY_PERIOD;
+		cr_expect_eq(!finding_of(t, "UnevenSteps", &analysis), by_call);
+		analysis__free(analysis);
+		free(t);
+	}
+}
+
 /* Near miss: a few steps lack a CPU, and less than a fifth of the time is lost by that. */
 Test(stalls, a_few_steps_without_a_cpu)
 {

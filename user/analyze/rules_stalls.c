@@ -444,6 +444,14 @@ static bool lacks_cpu(const struct slow_cause *cause)
 	       cause->parts[SLOW_NO_CPU] + cause->parts[SLOW_WAITS] >= MAIN_CAUSE * cause->extra_ns;
 }
 
+/* A round of boosting grows another tree each time: where a step is a library's call, that it
+ * computes for longer is its own variation. */
+static bool is_own_variation(const struct rules_ctx *ctx, const struct slow_cause *cause)
+{
+	return ctx->process->steps.found_by == PROFILE_STEPS_BY_CALL &&
+	       (!is_known(ctx, cause) || (is_mostly(cause, SLOW_RUNS) && !cause->place_is_new));
+}
+
 /* Beyond what comes periodically. */
 static void uneven_steps(struct rules_ctx *ctx, const struct slow_steps *slow)
 {
@@ -468,7 +476,9 @@ static void uneven_steps(struct rules_ctx *ctx, const struct slow_steps *slow)
 		few.count = 0;
 	else if (is_known(ctx, &cause))
 		note.place = cause.place;
-	if (share < ctx->thresholds->uneven_steps_low && !few.count)
+	if (!few.count &&
+	    (share < ctx->thresholds->uneven_steps_low ||
+	     (share < ctx->thresholds->uneven_steps_medium && is_own_variation(ctx, &cause))))
 		return;
 	note.share = few.count ? few.share : share;
 	note.gain_ns = note.share * rules_unit_ns(ctx);
