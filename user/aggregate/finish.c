@@ -599,22 +599,27 @@ static size_t count_shown(const struct aggregate *a)
 	return count;
 }
 
-/* Steps of the first moments, which tracing slowed most, stand for no others. */
+/* Steps of the first moments, which tracing slowed most, stand for no others. Of the functions that
+ * have no name of their own one may have been removed that does not end steps: then these go on. */
 static struct profile_steps steps_fill(const struct finish_ctx *w, uint32_t index,
 				       const struct profile_process *process)
 {
 	const struct profile *p = w->profile;
 	struct profile_steps steps = steps_of_process(&w->a->steps, index);
-	uint64_t rest_ns;
+	uint64_t ended_ns, rest_ns;
+	uint32_t with;
 
-	if (!steps.ends_count)
+	ended_ns = steps.times_count ? calls_seen_until(w->a, index, steps.function, &with) : 0;
+	rest_ns = profile_recorded_between(p, ended_ns, process->to_ns);
+	if (!ended_ns ||
+	    profile_recorded_between(p, ended_ns, steps.times[steps.times_count - 1].to_ns) >
+		    rest_ns / 2)
 		return steps;
-	steps.ended_ns = calls_seen_until(w->a, index, steps.function, &steps.ended_with);
-	rest_ns = steps.ended_ns ? profile_recorded_between(p, steps.ended_ns, process->to_ns) : 0;
-	if (2 * rest_ns <= profile_recorded_ns(p, process))
-		return steps;
-	return (struct profile_steps){
-		.ended_ns = steps.ended_ns, .ended_with = steps.ended_with, .run = steps.run};
+	if (2 * rest_ns > profile_recorded_ns(p, process))
+		steps = (struct profile_steps){.run = steps.run};
+	steps.ended_ns = ended_ns;
+	steps.ended_with = with;
+	return steps;
 }
 
 static int fill_processes(struct finish_ctx *w)
