@@ -35,6 +35,8 @@ static void compose_durations(struct composer *c, const struct profile_process *
 	compose_function_name(c, p, steps->function, &text);
 	if (steps->found_by == PROFILE_STEPS_BY_PERIOD)
 		text_printf(&text, " (confidence %s)", as_percent(steps->confidence));
+	if (steps->found_by == PROFILE_STEPS_BY_BACKWARD)
+		text_add(&text, " (one for each backward pass)");
 	if (!steps->count) {
 		document_add(c->document, BLOCK_PARAGRAPH, &text);
 		return;
