@@ -92,3 +92,21 @@ Test(background, samples_of_traced_threads)
 	cr_expect_eq(ns_of(TRACER_SAMPLES, since_nothing(5, 905, 5 * 20000 + 900 * 100)),
 		     5 * (20000 + 1500));
 }
+
+/* On a cheap site and on one that is single-stepped, with programs that take 2 us instead of 200 ns
+ * in the traced process. The disturbance is the same. */
+Test(hit_costs, a_hit_disturbs_by_more_than_it_takes)
+{
+	struct calibration calibration = {
+		.hit_ns = {[PERFX_SITE_PUSH] = 1000, [PERFX_SITE_STEPPED] = 10000},
+		.run_times = {.ns = {[PROGRAM_HIT] = 200}}};
+	struct hit_costs costs = {.calibration = &calibration};
+	struct plan_function function = {.role = PLAN_CALLS};
+
+	cr_expect_float_eq(hit_costs_entry_ns(&costs, &function, SITE_PUSH, PERFX_RETURN_EXIT),
+			   2700, 1e-6);
+	costs.run_times.ns[PROGRAM_HIT] = 2000;
+	cr_expect_float_eq(hit_costs_exit_ns(&costs, &function, SITE_PUSH), 4500, 1e-6);
+	cr_expect_float_eq(hit_costs_exit_ns(&costs, &function, SITE_STEPPED), 13500, 1e-6);
+	cr_expect_eq(hit_costs_exit_ns(&costs, &function, SITE_BRANCH), 0, "not measured");
+}
