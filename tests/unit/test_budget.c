@@ -166,9 +166,9 @@ Test(budget, credit)
 
 	pace_begin(&pace, 5);
 	cr_expect_eq(pace_allowed_ns(&pace, 10e9), HUGE_VAL);
-	pace_add(&pace, 0, (uint64_t)(50 * MS), 50 * MS, 9 * MS);
+	pace_add(&pace, 0, (uint64_t)(50 * MS), 50 * MS, 6 * MS);
 	cr_expect_eq(pace_allowed_ns(&pace, 10e9), HUGE_VAL, "from the advance");
-	pace_add(&pace, 1, (uint64_t)(50 * MS), 50 * MS, 45 * MS);
+	pace_add(&pace, 1, (uint64_t)(50 * MS), 50 * MS, 48 * MS);
 	/* of 100 ms: 4.31 are aimed at, and 49.69 of debt are paid back */
 	cr_expect_float_eq(pace_allowed_ns(&pace, 10e9), (4.3062 - 0.4969) * MS, 100);
 	cr_expect_float_eq(pace_allowed_ns(&pace, HUGE_VAL), (4.3062 - 0.4969) * MS, 100);

@@ -10,9 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The time between two looks: short at first, while all of the default is attached. Ticks come
- * every 50 ms. */
-#define EARLY_LOOKS_NS 40000000u
+/* The time between two looks: at first that of a tick, while all of the default is attached. */
+#define EARLY_LOOKS_NS 15000000u
 #define EARLY_NS       2000000000u
 #define LOOKS_NS       240000000u
 
@@ -24,7 +23,7 @@
  * limit is that of this time at least, as a few cold hits in the first look say little of a rate.
  */
 #define LEAST	    0.1
-#define LEAST_OF_NS 200000000.0
+#define LEAST_OF_NS 50000000.0
 
 /* Samples and waits stay unless one of them takes this share of the limit alone: the account of
  * time rests on them. That they cost so much is known when they have been watched for a while. */
@@ -48,7 +47,7 @@
 
 /* Credit, in CPU time of the program whose allowance it is: an advance on the recording's first
  * time, and the most that a program can save for a burst. */
-#define ADVANCE_NS     200000000.0
+#define ADVANCE_NS     100000000.0
 #define MOST_CREDIT_NS 4000000000.0
 
 /* Debt is paid back within this time at least, and at most where the recording has no known end;

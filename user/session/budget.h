@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The overhead budget: one limit for the cost of function probes, allocation probes, samples and
- * time off the CPU, as a share of the program's own CPU time. At first every 50 ms, later every
+ * time off the CPU, as a share of the program's own CPU time. At first every 20 ms, later every
  * quarter of a second, the budget compares that cost with the limit. A short burst is paid from
  * credit. When that is used up, the most expensive of what is worth least is reduced, with a
  * message, until the rest is within the limit:

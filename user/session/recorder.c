@@ -33,8 +33,11 @@
 /* Room for the plan, which is not known yet: all of PyTorch's operators fit. A larger plan loads
  * the programs again. */
 #define PROBES_GUESS 4096
-/* The rings are drained at least this often, and late mappings read. */
-#define TICK_NS 50000000u
+/* The rings are drained at least this often, and late mappings read. More often at first, while all
+ * of the default is attached, for the budget. */
+#define TICK_NS	      50000000u
+#define EARLY_TICK_NS 20000000u
+#define EARLY_NS      500000000u
 /* A capture file has all records that are older. */
 #define FLUSH_NS 500000000u
 
@@ -64,6 +67,7 @@ struct recorder {
 	struct host_peaks host_peaks;
 	struct observation *observation; /* NULL: steps are not observed without probes */
 	int epoll_fd, timer_fd;
+	uint64_t tick_ns;	     /* of the timer */
 	unsigned wakes[PARTS_COUNT]; /* of each part since the last tick */
 	uint64_t next_sample_ns, next_flush_ns;
 	bool all_gone;	       /* all targets had ended when the recording began */
@@ -194,6 +198,14 @@ static int load(struct recorder *recorder)
 	return EXIT_OK;
 }
 
+static void set_ticks(struct recorder *recorder, uint64_t ns)
+{
+	struct timespec period = {.tv_nsec = (long)ns};
+
+	recorder->tick_ns = ns;
+	timerfd_settime(recorder->timer_fd, 0, &(struct itimerspec){period, period}, NULL);
+}
+
 static void recording_begin(struct recorder *recorder, uint64_t start_ns)
 {
 	struct recording *recording = &recorder->recording;
@@ -208,6 +220,7 @@ static void recording_begin(struct recorder *recorder, uint64_t start_ns)
 	process_table__hold(recording->processes, false);
 	EACH_PART(sample, recording, USAGE_WHOLE);
 	EACH_PART(begin, recording);
+	set_ticks(recorder, EARLY_TICK_NS);
 }
 
 /* --wait: the recording begins with the first window, and in between no samples are taken. */
@@ -272,16 +285,13 @@ static int watch_all(struct recorder *recorder)
 
 static int open_loop(struct recorder *recorder)
 {
-	struct itimerspec tick = {.it_interval.tv_nsec = TICK_NS, .it_value.tv_nsec = TICK_NS};
 	int err;
 
 	recorder->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	recorder->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	err = recorder->epoll_fd < 0 || recorder->timer_fd < 0 ? -errno : watch_all(recorder);
-	if (!err) {
-		timerfd_settime(recorder->timer_fd, 0, &tick, NULL);
+	if (!err)
 		return EXIT_OK;
-	}
 	msg_say("cannot set up the recording: %s", strerror(-err));
 	return EXIT_FAILED;
 }
@@ -328,6 +338,8 @@ static void on_tick(struct recorder *recorder)
 			enable_wakes(recorder, i, true);
 		recorder->wakes[i] = 0;
 	}
+	if (recorder->tick_ns == EARLY_TICK_NS && now_ns > recording->start_ns + EARLY_NS)
+		set_ticks(recorder, TICK_NS);
 	drain(recorder);
 	recording->now_ns = now_ns;
 	if (!recording->windows.paused &&
@@ -504,6 +516,7 @@ static void start(struct recorder *recorder)
 	if (options->wait) {
 		recording->windows.paused = true;
 		process_table__hold(recording->processes, true);
+		set_ticks(recorder, TICK_NS);
 		tracer__wait(recording->tracer);
 	} else {
 		recording->windows.any = true;
