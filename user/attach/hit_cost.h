@@ -115,7 +115,8 @@ struct hit_costs {
 	bool forgotten; /* and not measured anew yet */
 };
 
-/* To be called at each tick of the clock. */
+/* To be called at each tick of the clock. Until the first one costs are the calibrated ones: the
+ * first run of a thread makes its state, and is no measure. */
 void hit_costs_watch(struct hit_costs *costs, struct tracer *tracer);
 /* What programs did so far is no measure of what they will do: their run times are forgotten, and
  * measured anew within a few ticks. */

@@ -23,7 +23,7 @@
  * limit is that of this time at least, as a few cold hits in the first look say little of a rate.
  */
 #define LEAST	    0.1
-#define LEAST_OF_NS 50000000.0
+#define LEAST_OF_NS 100000000.0
 
 /* Samples and waits stay unless one of them takes this share of the limit alone: the account of
  * time rests on them. That they cost so much is known when they have been watched for a while. */
@@ -305,7 +305,6 @@ static void begin(struct recording *recording)
 
 	budget->started_ns = budget->looked_ns = recording->start_ns;
 	budget->next_look_ns = recording->start_ns + EARLY_LOOKS_NS;
-	probes__watch_cost(recording->probes);
 	process_table__busy_ns(recording->processes, &budget->busy, 0);
 }
 
