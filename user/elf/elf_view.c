@@ -125,10 +125,17 @@ static const void *file_map(int fd, size_t size)
 	return NULL;
 }
 
+void elf_view__release(const uint8_t *bytes, size_t size)
+{
+	uintptr_t begin = (uintptr_t)bytes & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+
+	madvise((void *)begin, size + ((uintptr_t)bytes - begin), MADV_DONTNEED);
+}
+
 void elf_view__release_pages(const struct elf_view *view)
 {
 	if (view->bytes)
-		madvise((void *)view->bytes, mapped_size(view->size), MADV_DONTNEED);
+		elf_view__release(view->bytes, mapped_size(view->size));
 }
 
 static void file_unmap(const void *bytes, size_t size)

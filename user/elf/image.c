@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -469,6 +470,26 @@ void image__release_pages(const struct image *image)
 	elf_view__release_pages(&image->debug);
 }
 
+/* The kernel maps up to 64 KiB around a page that is read. Names lie far apart where few are read,
+ * so their pages are counted by faults, and not by symbols: some 10 MiB. */
+#define FAULTS_MAX     128
+#define SYMBOLS_A_LOOK 64
+
+void image__limit_pages(struct image *image)
+{
+	struct rusage usage;
+	long faults;
+
+	if (image->symbols_read++ % SYMBOLS_A_LOOK || getrusage(RUSAGE_THREAD, &usage))
+		return;
+	faults = usage.ru_minflt + usage.ru_majflt;
+	/* less: of another thread */
+	if (faults >= image->faults_at_release && faults - image->faults_at_release < FAULTS_MAX)
+		return;
+	image__release_pages(image);
+	image->faults_at_release = faults;
+}
+
 uint64_t image__entry_point(const struct image *image)
 {
 	return image->file.ehdr.e_entry;
@@ -556,14 +577,24 @@ static bool is_rust_name(const char *name)
 	return text != NULL;
 }
 
-static void look_at_symbol(struct image_traits *traits, const char *name, bool defined)
+struct symbol_look {
+	struct image_traits *traits;
+	const struct symbol_table *table;
+};
+
+static int look_at_symbol(void *ctx, const Elf64_Sym *sym, size_t number)
 {
+	const struct symbol_look *look = ctx;
+	struct image_traits *traits = look->traits;
+	const char *name = elf_strings__at(&look->table->names, sym->st_name);
+	bool defined = sym->st_shndx != SHN_UNDEF;
 	bool used = !defined || !traits->dynamic; /* a static file holds only what is used */
 
+	(void)number;
 	if (demangle_applies(name) && name[2] != 'L') { /* most of a big library: be quick */
 		if (defined && !traits->is_rust && !traits->has_except_table)
 			traits->is_rust = is_rust_name(name);
-		return;
+		return 0;
 	}
 	if (defined && strcmp(name, "__gxx_personality_v0") == 0)
 		traits->needs_cxx = true;
@@ -571,22 +602,14 @@ static void look_at_symbol(struct image_traits *traits, const char *name, bool d
 		traits->is_rust = true;
 	if (is_coroutine_switch(name) || (used && is_context_call(name)))
 		traits->switches_stacks = true;
+	return 0;
 }
 
 static void look_at_symbols(struct image *image)
 {
-	for (size_t t = 0; t < image->tables_count; t++) {
-		const struct symbol_table *table = &image->tables[t];
-
-		for (size_t n = 0; n < table->count; n++) {
-			Elf64_Sym sym;
-
-			image_release_after(image, n);
-			memcpy(&sym, table->symbols + n * sizeof(sym), sizeof(sym));
-			look_at_symbol(&image->traits, elf_strings__at(&table->names, sym.st_name),
-				       sym.st_shndx != SHN_UNDEF);
-		}
-	}
+	for (size_t t = 0; t < image->tables_count; t++)
+		image__each_symbol(image, &image->tables[t], look_at_symbol,
+				   &(struct symbol_look){&image->traits, &image->tables[t]});
 }
 
 static void look_at_sections(const struct elf_view *file, struct image_traits *traits)

@@ -85,7 +85,8 @@ struct image {
 	struct symbol_list wanted;
 	void *plain_names; /* tsearch tree of names whose @VERSION was cut off */
 	size_t plain_bytes;
-	size_t compared_count; /* names, while a list is sorted */
+	size_t symbols_read;
+	long faults_at_release; /* image__limit_pages */
 
 	bool frames_ready;
 	struct eh_table {
@@ -132,12 +133,12 @@ void image__forget_frames(struct image *image);
 /* image_note.c */
 void image__forget_annotations(struct image *image);
 
-/* To be called with each symbol of a table in turn. Gives back the memory of the pages that have
- * been read for so many of them: some 10 MB. */
-static inline void image_release_after(const struct image *image, size_t symbols_count)
-{
-	if (symbols_count % (1u << 16) == (1u << 16) - 1)
-		image__release_pages(image);
-}
+/* To be called with each symbol that is read out of order: bounds the memory of the pages that are
+ * read. */
+void image__limit_pages(struct image *image);
+/* Calls fn with each symbol of a table, in no order, until it returns an error: that is returned.
+ */
+int image__each_symbol(struct image *image, const struct symbol_table *table,
+		       int (*fn)(void *ctx, const Elf64_Sym *sym, size_t number), void *ctx);
 
 #endif

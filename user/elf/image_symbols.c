@@ -6,7 +6,8 @@
  * .symtab and .dynsym, the symbol after a symbol and the one that covers an address.
  *
  * In the order of addresses, symbols and names are cache misses, one each. So where some names
- * alone are wanted, these are picked out first, in the order of the file.
+ * alone are wanted, these are picked out first, in the order of the file; and a list of the
+ * functions near some addresses is sorted without names, which may be in it twice.
  */
 #include "base/grow.h"
 #include "elf/eh_frame.h"
@@ -40,6 +41,38 @@ static Elf64_Sym symbol_at(const struct symbol_table *table, size_t number)
 
 	memcpy(&sym, table->symbols + number * sizeof(sym), sizeof(sym));
 	return sym;
+}
+
+/* Names are in no order of the symbols, and a large library has 150 MB of them. So a table is read
+ * once for each part of its names: then each of their pages is read once, and few of them are in
+ * memory. */
+#define NAMES_PART   (16u << 20)
+#define PARTS_MAX    16
+#define SYMBOLS_PART (1u << 17) /* after which the memory of their pages is given back */
+
+int image__each_symbol(struct image *image, const struct symbol_table *table,
+		       int (*fn)(void *ctx, const Elf64_Sym *sym, size_t number), void *ctx)
+{
+	size_t bytes = table->names.size / PARTS_MAX + 1;
+	size_t last, part_bytes = bytes < NAMES_PART ? NAMES_PART : bytes;
+	int err = 0;
+
+	last = (table->names.size - 1) / part_bytes;
+	for (size_t part = 0; !err && part <= last; part++) {
+		for (size_t n = 0; !err && n < table->count; n++) {
+			Elf64_Sym sym = symbol_at(table, n);
+			size_t of_name = sym.st_name / part_bytes;
+
+			if ((of_name < last ? of_name : last) == part)
+				err = fn(ctx, &sym, n);
+			if (n % SYMBOLS_PART == SYMBOLS_PART - 1)
+				elf_view__release(table->symbols + n / SYMBOLS_PART * SYMBOLS_PART *
+									   sizeof(sym),
+						  SYMBOLS_PART * sizeof(sym));
+		}
+		image__release_pages(image);
+	}
+	return err;
 }
 
 /* Functions with longer names are skipped: overlapping strings can give a small file many long
@@ -106,6 +139,18 @@ static int compare_names(const char *a, const char *b)
 	return order ? order : (a_size > b_size) - (a_size < b_size);
 }
 
+/* Without names, which lie all over the file. */
+static int compare_addresses(const void *left, const void *right)
+{
+	const struct symbol_key *a = left, *b = right;
+
+	if (a->vaddr != b->vaddr)
+		return a->vaddr < b->vaddr ? -1 : 1;
+	if (a->table != b->table)
+		return a->table < b->table ? -1 : 1;
+	return (a->number > b->number) - (a->number < b->number);
+}
+
 static int compare_keys(const void *left, const void *right, void *ctx)
 {
 	const struct symbol_key *a = left, *b = right;
@@ -114,23 +159,19 @@ static int compare_keys(const void *left, const void *right, void *ctx)
 
 	if (a->vaddr != b->vaddr)
 		return a->vaddr < b->vaddr ? -1 : 1;
-	image_release_after(image, image->compared_count++);
+	image__limit_pages(image);
 	order = compare_names(key_name(image, a), key_name(image, b));
-	if (order)
-		return order;
-	if (a->table != b->table)
-		return a->table < b->table ? -1 : 1;
-	return (a->number > b->number) - (a->number < b->number);
+	return order ? order : compare_addresses(a, b);
 }
 
 /* Each (name, vaddr) once; the first table's entry stays. */
-static void drop_duplicates(const struct image *image, struct symbol_list *list)
+static void drop_duplicates(struct image *image, struct symbol_list *list)
 {
 	struct symbol_key *keys = list->keys;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < list->count; i++) {
-		image_release_after(image, i);
+		image__limit_pages(image);
 		if (kept && keys[kept - 1].vaddr == keys[i].vaddr &&
 		    compare_names(key_name(image, &keys[kept - 1]), key_name(image, &keys[i])) == 0)
 			continue;
@@ -239,34 +280,35 @@ static bool is_in_focus(const struct image *image, const Elf64_Sym *sym)
 	return low < image->focus_count && image->focus[low] < end;
 }
 
-static int add_functions(struct image *image, uint16_t number_of_table, bool wanted_only,
-			 struct symbol_list *list)
+struct function_adder {
+	struct image *image;
+	uint16_t table;
+	bool wanted_only;
+	struct symbol_list *list;
+};
+
+static int add_function(void *ctx, const Elf64_Sym *sym, size_t number)
 {
-	const struct symbol_table *table = &image->tables[number_of_table];
-	int err = 0;
+	const struct function_adder *adder = ctx;
+	struct image *image = adder->image;
+	const struct symbol_table *table = &image->tables[adder->table];
+	const char *name;
 
-	for (size_t n = 0; !err && n < table->count; n++) {
-		Elf64_Sym sym = symbol_at(table, n);
-		const char *name;
-
-		image_release_after(image, n);
-		if ((!wanted_only && image->focus && !is_in_focus(image, &sym)) ||
-		    !is_function(image, table, &sym) || !has_name(table, &sym))
-			continue;
-		if (wanted_only) {
-			name = plain_name(image, elf_strings__at(&table->names, sym.st_name));
-			if (!name)
-				return -ENOMEM;
-			if (!image->wants(name, image->wants_ctx))
-				continue;
-		}
-		err = add_key(list,
-			      (struct symbol_key){.vaddr = sym.st_value,
-						  .table = number_of_table,
-						  .label = ELF64_ST_TYPE(sym.st_info) == STT_NOTYPE,
-						  .number = (uint32_t)n});
+	if ((!adder->wanted_only && image->focus && !is_in_focus(image, sym)) ||
+	    !is_function(image, table, sym) || !has_name(table, sym))
+		return 0;
+	if (adder->wanted_only) {
+		name = plain_name(image, elf_strings__at(&table->names, sym->st_name));
+		if (!name)
+			return -ENOMEM;
+		if (!image->wants(name, image->wants_ctx))
+			return 0;
 	}
-	return err;
+	return add_key(adder->list,
+		       (struct symbol_key){.vaddr = sym->st_value,
+					   .table = adder->table,
+					   .label = ELF64_ST_TYPE(sym->st_info) == STT_NOTYPE,
+					   .number = (uint32_t)number});
 }
 
 /* Symbols nest now and then (an entry point inside a function): look a few further back. */
@@ -313,14 +355,19 @@ static int make_list(struct image *image, bool wanted_only, struct symbol_list *
 		will_need(image->tables[t].names.text, image->tables[t].names.size);
 	err = grow_array(&list->keys, &list->capacity, 1, sizeof(*list->keys));
 	for (uint16_t t = 0; !err && t < image->tables_count; t++)
-		err = add_functions(image, t, wanted_only, list);
+		err = image__each_symbol(image, &image->tables[t], add_function,
+					 &(struct function_adder){image, t, wanted_only, list});
 	if (err) {
 		free(list->keys);
 		*list = (struct symbol_list){0};
 		return err;
 	}
-	qsort_r(list->keys, list->count, sizeof(*list->keys), compare_keys, image);
-	drop_duplicates(image, list);
+	if (wanted_only || !image->focus) {
+		qsort_r(list->keys, list->count, sizeof(*list->keys), compare_keys, image);
+		drop_duplicates(image, list);
+	} else {
+		qsort(list->keys, list->count, sizeof(*list->keys), compare_addresses);
+	}
 	drop_inner_labels(image, list);
 	image->facts.fresh |= wanted_only;
 	return 0;
@@ -411,6 +458,7 @@ static int fill_symbol(struct image *image, const struct symbol_key *key, struct
 	size_t length = plain_length(name);
 	int err = 0;
 
+	image__limit_pages(image);
 	*symbol = (struct symbol){.name = plain_name(image, name),
 				  .vaddr = key->vaddr,
 				  .size = sym.st_size,
@@ -498,13 +546,16 @@ void image__focus(struct image *image, const uint64_t *vaddrs, size_t count)
 /* The index of the nearest key before vaddr whose function covers it; -ENOENT, -ENOMEM. */
 static ssize_t covering_key(struct image *image, uint64_t vaddr, struct symbol *symbol)
 {
-	size_t low, steps = 0;
 	int err = make_list(image, false, &image->functions);
+	uint64_t last = vaddr;
+	size_t low, steps = 0;
 
 	if (err)
 		return err;
 	low = first_behind(image, vaddr);
-	while (low-- > 0 && steps++ < COVERING_STEPS) {
+	while (low-- > 0 && steps < COVERING_STEPS) {
+		steps += image->functions.keys[low].vaddr != last;
+		last = image->functions.keys[low].vaddr;
 		err = fill_symbol(image, &image->functions.keys[low], symbol);
 		if (err || vaddr - symbol->vaddr < symbol->size)
 			return err ? err : (ssize_t)low;
@@ -522,9 +573,12 @@ int image__covering(struct image *image, uint64_t vaddr, struct symbol *symbol)
 /* malloc rather than __libc_malloc, and rather than a local alias. */
 static bool is_better_known(const struct symbol *symbol, const struct symbol *than)
 {
+	size_t underscores = strspn(symbol->name, "_"), of_than = strspn(than->name, "_");
+
 	if (symbol->global != than->global)
 		return symbol->global;
-	return strspn(symbol->name, "_") < strspn(than->name, "_");
+	return underscores != of_than ? underscores < of_than
+				      : strcmp(symbol->name, than->name) > 0;
 }
 
 int image__function_at(struct image *image, uint64_t vaddr, struct symbol *symbol)
@@ -535,7 +589,7 @@ int image__function_at(struct image *image, uint64_t vaddr, struct symbol *symbo
 
 	if (index < 0)
 		return (int)index;
-	/* the last of those that start there was found */
+	/* of those that start there the one with the last key was found */
 	start = symbol->vaddr;
 	while (index-- > 0 && image->functions.keys[index].vaddr == start) {
 		int err = fill_symbol(image, &image->functions.keys[index], &alias);
