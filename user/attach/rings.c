@@ -4,10 +4,13 @@
 #include "base/clock.h"
 #include "base/grow.h"
 
-#include <bpf/libbpf.h>
+#include <bpf/bpf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* Before each record in a lane. */
 struct head {
@@ -159,14 +162,90 @@ void merge__drain(struct merge *merge, uint64_t until_ns,
 /* Records taken from a ring before the next ring's turn: limits the backlog to be merged. */
 #define TURN_MAX 65536
 
+/*
+ * A BPF ring buffer (kernel/bpf/ringbuf.c): a page that the consumer writes, one that the producer
+ * writes, and the data twice, so that no record is cut at the end. libbpf maps all of it; here only
+ * a longest record's bytes are mapped again: that halves the memory.
+ */
+
+#define AGAIN_BYTES (64u << 10)
+
+struct ring {
+	uint64_t *consumer;
+	const uint64_t *producer;
+	const unsigned char *data; /* NULL: not mapped */
+	size_t bytes, page_bytes, again_bytes;
+};
+
+static int ring_open(struct ring *ring, int fd)
+{
+	struct bpf_map_info info = {0};
+	uint32_t size = sizeof(info);
+	void *memory;
+
+	if (bpf_map_get_info_by_fd(fd, &info, &size))
+		return -errno;
+	ring->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	ring->bytes = info.max_entries;
+	ring->again_bytes = ring->bytes < AGAIN_BYTES ? ring->bytes : AGAIN_BYTES;
+	memory = mmap(NULL, ring->page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (memory == MAP_FAILED)
+		return -errno;
+	ring->consumer = memory;
+	memory = mmap(NULL, ring->page_bytes + ring->bytes + ring->again_bytes, PROT_READ,
+		      MAP_SHARED, fd, (off_t)ring->page_bytes);
+	if (memory == MAP_FAILED)
+		return -errno;
+	ring->producer = memory;
+	ring->data = (const unsigned char *)memory + ring->page_bytes;
+	return 0;
+}
+
+static void ring_close(struct ring *ring)
+{
+	if (ring->consumer)
+		munmap(ring->consumer, ring->page_bytes);
+	if (ring->data)
+		munmap((void *)ring->producer, ring->page_bytes + ring->bytes + ring->again_bytes);
+}
+
+/* Bytes that have not been consumed. */
+static uint64_t ring_left(const struct ring *ring)
+{
+	return __atomic_load_n(ring->producer, __ATOMIC_ACQUIRE) - *ring->consumer;
+}
+
+/* Gives away records up to one that is being written, or until take() returns false. */
+static void ring_consume(struct ring *ring, bool (*take)(void *ctx, void *record, size_t size),
+			 void *ctx)
+{
+	bool more = true;
+
+	while (more && ring_left(ring)) {
+		const unsigned char *head = ring->data + (*ring->consumer & (ring->bytes - 1));
+		uint32_t word = __atomic_load_n((const uint32_t *)head, __ATOMIC_ACQUIRE);
+		size_t length = word & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
+
+		if (word & BPF_RINGBUF_BUSY_BIT)
+			return;
+		if (!(word & BPF_RINGBUF_DISCARD_BIT) &&
+		    length + BPF_RINGBUF_HDR_SZ <= ring->again_bytes)
+			more = take(ctx, (void *)(head + BPF_RINGBUF_HDR_SZ), length);
+		__atomic_store_n(ring->consumer,
+				 *ring->consumer + (length + BPF_RINGBUF_HDR_SZ + 7) / 8 * 8,
+				 __ATOMIC_RELEASE);
+	}
+}
+
 struct rings {
 	struct rings_options options;
-	struct ring_buffer *buffers;
+	int epoll_fd;
 	struct merge *merge; /* NULL: there is one ring, and its order is taken */
 	uint32_t turn_left, drain_left;
 	uint64_t taken_ns;
 	struct source {
 		struct rings *rings;
+		struct ring ring;
 		size_t lane;
 		uint64_t last_ns; /* the latest time of its records */
 	} sources[];
@@ -178,7 +257,7 @@ static int keep(struct rings *rings, size_t lane, uint64_t time_ns, const void *
 					  : merge__add(rings->merge, lane, time_ns, record, size);
 }
 
-static int on_record(void *ctx, void *record, size_t size)
+static bool on_record(void *ctx, void *record, size_t size)
 {
 	struct source *source = ctx;
 	struct rings *rings = source->rings;
@@ -191,25 +270,25 @@ static int on_record(void *ctx, void *record, size_t size)
 	if (!rings->merge || !time_ns || keep(rings, source->lane, time_ns, record, size))
 		options->take(options->ctx, record, size);
 	rings->drain_left--;
-	return --rings->turn_left ? 0 : -EAGAIN;
+	return --rings->turn_left;
 }
 
-static int open_buffers(struct rings *rings)
+static int open_rings(struct rings *rings)
 {
 	const struct rings_options *options = &rings->options;
+	struct epoll_event event = {.events = EPOLLIN};
+	int err = 0;
 
-	for (size_t i = 0; i < options->count; i++) {
-		struct source *source = &rings->sources[i];
-
-		*source = (struct source){.rings = rings, .lane = i};
-		if (!i)
-			rings->buffers = ring_buffer__new(options->fds[i], on_record, source, NULL);
-		else if (ring_buffer__add(rings->buffers, options->fds[i], on_record, source))
-			return -errno;
-		if (!rings->buffers)
-			return -errno;
+	rings->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (rings->epoll_fd < 0)
+		return -errno;
+	for (size_t i = 0; i < options->count && !err; i++) {
+		rings->sources[i] = (struct source){.rings = rings, .lane = i};
+		err = ring_open(&rings->sources[i].ring, options->fds[i]);
+		if (!err && epoll_ctl(rings->epoll_fd, EPOLL_CTL_ADD, options->fds[i], &event))
+			err = -errno;
 	}
-	return 0;
+	return err;
 }
 
 struct rings *rings__new(const struct rings_options *options)
@@ -221,7 +300,7 @@ struct rings *rings__new(const struct rings_options *options)
 	if (!rings)
 		return NULL;
 	rings->options = *options;
-	err = open_buffers(rings);
+	err = open_rings(rings);
 	rings->options.fds = NULL;
 	if (!err && options->count > 1) {
 		rings->merge = merge__new(options->count);
@@ -238,29 +317,30 @@ void rings__free(struct rings *rings)
 {
 	if (!rings)
 		return;
-	ring_buffer__free(rings->buffers);
+	for (size_t i = 0; i < rings->options.count; i++)
+		ring_close(&rings->sources[i].ring);
+	if (rings->epoll_fd >= 0)
+		close(rings->epoll_fd);
 	merge__free(rings->merge);
 	free(rings);
 }
 
 int rings__fd(const struct rings *rings)
 {
-	return ring_buffer__epoll_fd(rings->buffers);
+	return rings->epoll_fd;
 }
 
 /* One ring's turn. Returns the time up to which its records have been taken: now_ns, which is
  * before the turn; or, if records are left or being written, the time of the last one taken. */
 static uint64_t drain_lane(struct rings *rings, size_t lane, uint64_t now_ns)
 {
-	struct ring *ring = ring_buffer__ring(rings->buffers, (unsigned int)lane);
-	uint64_t last_ns;
+	struct source *source = &rings->sources[lane];
 
 	rings->turn_left = TURN_MAX < rings->drain_left ? TURN_MAX : rings->drain_left;
-	ring__consume(ring);
-	if (!ring__avail_data_size(ring))
+	ring_consume(&source->ring, on_record, source);
+	if (!ring_left(&source->ring))
 		return now_ns;
-	last_ns = rings->sources[lane].last_ns;
-	return last_ns < now_ns ? last_ns : now_ns;
+	return source->last_ns < now_ns ? source->last_ns : now_ns;
 }
 
 /* A turn of each. Returns whether some ring had more than its turn. */
