@@ -6,7 +6,7 @@ import re
 import resource
 
 import pytest
-from conftest import WORKLOADS, bpf_objects, check_expectations, patched_bytes, wait_for
+from conftest import WORKLOADS, bpf_objects, check_expectations, patched_bytes, status, wait_for
 
 QUICK = ["--no-calibrate"]
 LIFECYCLE = WORKLOADS / "lifecycle"
@@ -34,6 +34,20 @@ def test_links_of_dead_children_are_closed(program, tracer):
     report = t.stop()
     print(pair, links, files)
     assert len(report["processes"]) == 201
+
+
+def test_memory_of_its_own(program, tracer):
+    """A ring's data is mapped once, and a record's length of it again."""
+    p = program(LIFECYCLE, "helpers")
+    t = tracer(p.pid, "-F", "lifecycle:work", "--rings", "1", "--ring-size", "8M")
+    with open(f"/proc/{t.process.pid}/maps", encoding="utf8") as lines:
+        rings = [line.split()[0].split("-") for line in lines if re.search(" r--s 0*1000 .*bpf-map", line)]
+    largest = max(int(end, 16) - int(start, 16) for start, end in rings)
+    peak = int(status(t.process.pid, "VmHWM").split()[0]) << 10
+    p.finish()
+    t.stop()
+    assert 8 << 20 < largest < 9 << 20, largest
+    assert peak < 96 << 20, peak
 
 
 @pytest.mark.parametrize("shared", [False, True])

@@ -586,8 +586,8 @@ static int parse_lists(struct options *options, int *argc, char **argv)
 	return code;
 }
 
-/* All rings of one kind together, by default. The tracer maps each page of a ring twice, and there
- * are two kinds: 32 MiB of its memory. */
+/* All rings of one kind together, by default. There are two kinds: 16 MiB of the tracer's memory.
+ */
 #define RINGS_BYTES (8u << 20)
 
 /* As many rings as there are CPUs, if their number is not given. */
