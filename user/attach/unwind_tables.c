@@ -67,6 +67,7 @@ struct unwind_tables {
 	size_t by_page_count, by_page_room;
 	struct ring_buffer *requests;
 	uint64_t cpu_ns;
+	uint64_t serve_until_ns; /* by the call that is in progress */
 	bool said_full;
 	bool unmapped; /* since room was made, a list of mappings has gone */
 	struct unpublished unpublished[UNPUBLISHED_MAX];
@@ -517,6 +518,11 @@ void unwind_tables__forget(struct unwind_tables *tables, pid_t pid)
 	release_slot(tables, unwind_sets__forget(tables->sets, pid));
 }
 
+/* Requests are served for so long at a time: in the first tenth of a second there are many, and the
+ * budget's first look must not wait for all of them. */
+#define SERVE_NS 5000000u
+
+/* < 0: the rest is served with the next wake. */
 static int on_request(void *ctx, void *data, size_t size)
 {
 	struct unwind_tables *tables = ctx;
@@ -531,7 +537,7 @@ static int on_request(void *ctx, void *data, size_t size)
 		load_page(tables, file, page);
 		image__release_pages(file->image);
 	}
-	return 0;
+	return clock_monotonic_ns() < tables->serve_until_ns ? 0 : -EAGAIN;
 }
 
 int unwind_tables__fd(const struct unwind_tables *tables)
@@ -543,6 +549,7 @@ void unwind_tables__serve(struct unwind_tables *tables)
 {
 	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
+	tables->serve_until_ns = clock_monotonic_ns() + SERVE_NS;
 	ring_buffer__consume(tables->requests);
 	publish_slabs(tables);
 	tables->cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
