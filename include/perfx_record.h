@@ -96,7 +96,7 @@
 	X(GPU_LAUNCHES,      gpu_launches,      67,  64,  64, 0, SUM)            \
 	X(GPU_COPIES,        gpu_copies,        68,  40,  40, 0, SUM)            \
 	X(GPU_OVERFLOW,      gpu_overflow,      73,  88,  80, 0, SUM)            \
-	X(END,               end,               51,  80,  56, 0, CAPTURE)        \
+	X(END,               end,               51,  88,  56, 0, CAPTURE)        \
 	X(SEGMENT,           segment,           60,  24,  16, 0, CAPTURE)        \
 	X(TIME_SLICE,        time_slice,        61,  56,  32, 1, CAPTURE)
 /* clang-format on */
@@ -1047,7 +1047,8 @@ struct perfx_end {
 	/* How often the mappings of traced processes were checked, and how often those of other
 	 * processes were read to find out whether they map a traced file. */
 	__u64 looks_count, untraced_read_count;
-	__u64 recording_cpu_ns; /* the part of tracer_cpu_ns while recording; 0: unknown */
+	__u64 recording_cpu_ns;	     /* the part of tracer_cpu_ns while recording; 0: unknown */
+	__u64 tracer_rss_peak_bytes; /* files included; 0: unknown */
 };
 
 #ifndef __bpf__

@@ -434,7 +434,8 @@ static inline void stream_loss(struct stream *s, enum perfx_loss_kind loss, uint
 static inline void stream_end(struct stream *s, uint64_t at, uint32_t flags)
 {
 	stream_plain(s, PERFX_KIND_END, struct perfx_end, .time_ns = STREAM_START + at,
-		     .flags = flags, .tracer_cpu_ns = 120 * MS, .tracer_rss_anon_bytes = 9 << 20);
+		     .flags = flags, .tracer_cpu_ns = 120 * MS, .tracer_rss_anon_bytes = 9 << 20,
+		     .tracer_rss_peak_bytes = 64 << 20);
 }
 
 /* As sink_replay does with a file. */

@@ -156,7 +156,8 @@ static void put_node(struct stream *s, const struct node *node)
 		     .process = 1, .count = 1);
 	if (!node->no_end)
 		stream_plain(s, PERFX_KIND_END, struct perfx_end, .time_ns = at(node, S),
-			     .tracer_cpu_ns = 10 * MS, .tracer_rss_anon_bytes = 1 << 20);
+			     .tracer_cpu_ns = 10 * MS, .tracer_rss_anon_bytes = 1 << 20,
+			     .tracer_rss_peak_bytes = 3 << 20);
 }
 
 /* Bytes of records behind their headers, which decode and merge have to bear. */
@@ -285,6 +286,7 @@ Test(merge, two_machines_by_one_clock)
 	cr_expect(p->ended);
 	cr_expect_eq(p->duration_ns, S);
 	cr_expect_eq(p->tracer_cpu_ns, 20 * MS);
+	cr_expect_eq(p->tracer_rss_peak_bytes, 6 << 20);
 	cr_expect_eq(p->losses[PERFX_LOSS_READ_FAULTS], 11);
 	cr_expect_eq(p->losses[PERFX_LOSS_UNMATCHED_ENTRIES], 2);
 	cr_expect_eq(p->losses[PERFX_LOSS_UNDECODED], 0);

@@ -717,6 +717,7 @@ static int write_end(struct merger *merge)
 		add_measured(&end.looks_count, of->looks_count);
 		add_measured(&end.untraced_read_count, of->untraced_read_count);
 		add_measured(&end.recording_cpu_ns, of->recording_cpu_ns);
+		add_measured(&end.tracer_rss_peak_bytes, of->tracer_rss_peak_bytes);
 	}
 	return WRITE(merge, END, end);
 }

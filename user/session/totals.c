@@ -274,8 +274,12 @@ static void send_end(struct sink *sink, struct pack_buffer *buffer, const struct
 
 	/* finer than /proc's ticks */
 	record.tracer_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-	record.tracer_rss_anon_bytes =
-		process_usage(getpid(), &usage) ? UINT64_MAX : usage.rss_anon_bytes;
+	if (process_usage(getpid(), &usage)) {
+		record.tracer_rss_anon_bytes = UINT64_MAX;
+	} else {
+		record.tracer_rss_anon_bytes = usage.rss_anon_bytes;
+		record.tracer_rss_peak_bytes = usage.rss_peak_bytes;
+	}
 	SINK_PACK(sink, buffer, PERFX_KIND_END, record);
 }
 

@@ -308,10 +308,11 @@ static void compose_precision(struct document *document, const struct profile *p
 		    "%.1f %%, other numbers are exact. Times are of CLOCK_MONOTONIC.",
 		    SKETCH_ERROR * 100);
 	if (profile->tracer_cpu_ns != PROFILE_ABSENT)
-		text_printf(&text, " The tracer itself used %s of CPU",
+		text_printf(&text, " Until the recording ended, the tracer itself used %s of CPU",
 			    as_ns(profile->tracer_cpu_ns));
-	if (profile->tracer_rss_anon_bytes != PROFILE_ABSENT)
-		text_printf(&text, " and %s of memory", as_bytes(profile->tracer_rss_anon_bytes));
+	if (profile->tracer_rss_peak_bytes)
+		text_printf(&text, " and at most %s of memory (RSS)",
+			    as_bytes(profile->tracer_rss_peak_bytes));
 	text_add(&text, profile->tracer_cpu_ns != PROFILE_ABSENT ? "." : "");
 	document_add(document, BLOCK_PARAGRAPH, &text);
 }
