@@ -37,6 +37,7 @@ def pair(tmp_path_factory):
     return a, b, record(a, 1, 8, 1), record(b, 4, 32, 2)
 
 
+@pytest.mark.alone
 def test_known_changes(pair):
     """The ratio of the means is that of the program's own clock; the peak is what it asked for."""
     a, b, in_a, in_b = pair
@@ -63,6 +64,7 @@ def test_known_changes(pair):
     assert place["live_at_peak_bytes"] == {"a": 8 * MIB, "b": 32 * MIB, "change": 3, "ratio": 4}
 
 
+@pytest.mark.alone
 def test_gate(pair):
     a, b, _, _ = pair
     result = run("diff", a, b, "--fail-on", "5%")

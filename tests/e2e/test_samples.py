@@ -109,6 +109,7 @@ def test_io_uring(program, recording):
     assert sum(b["ns"] for b in waits) == pytest.approx(3e9, rel=0.2)
 
 
+@pytest.mark.alone
 def test_libraries_in_turn_at_one_address(program, recording):
     """A sample is what lay at its addresses then: 67 and 33 %, each within 5 points, nothing unknown. Calls
     are counted once their file is known, after its first load: a turn of both takes 30 ms, and the report

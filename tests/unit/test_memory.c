@@ -676,6 +676,42 @@ Test(memory, an_allocation_without_a_stack_is_credited_to_one_that_is_alike)
 	aggregate__free(aggregate);
 }
 
+/* A site that is called seldom: all of its stacks are left out, until one is followed. Where blocks
+ * of other sizes have the same caller, it is not known that they come the same way. */
+Test(memory, the_first_stack_that_is_followed_is_that_of_those_before)
+{
+	for (size_t others = 0; others < 2; others++) {
+		struct story t = story_begin();
+		struct aggregate *aggregate;
+		const struct profile_memory *m;
+		uint64_t allocs[3] = {0}, left_out[3] = {0};
+
+		stream_stack(&t.stream, 1, 1, PERFX_STACK_COMPLETE, 0x10, 0x20);
+		stream_stack(&t.stream, 1, 3, PERFX_STACK_ENDED(PERFX_STACK_END_LEFT_OUT), 0x10);
+		t.place.stack = 3;
+		for (size_t i = 0; i < 4; i++)
+			allocated(&t, 0x1000 * (i + 1), i < 3 ? 100 : 100 + others, 0);
+		t.place.stack = 1;
+		allocated(&t, 0x8000, 100, 0);
+		t.place.stack = 3;
+		allocated(&t, 0x9000, 100, 0);
+		stream_end(&t.stream, 1 * S, 0);
+		aggregate = story_aggregate(&t);
+		m = host_memory(aggregate);
+		cr_assert_eq(m->hotspots_count, 1 + others);
+		for (size_t i = 0; i < m->hotspots_count; i++) {
+			size_t frames = m->hotspots[i].frames_count;
+
+			allocs[frames] = m->hotspots[i].allocs.value;
+			left_out[frames] = m->hotspots[i].left_out_count;
+		}
+		cr_expect_eq(allocs[2], others ? 2 : 6);
+		cr_expect_eq(left_out[2], others ? 1 : 5);
+		cr_expect_eq(allocs[1], others ? 4 : 0);
+		aggregate__free(aggregate);
+	}
+}
+
 /* Those that were followed before any was left out: of the heap they are not looked up. */
 Test(memory, stacks_that_were_followed_while_all_were)
 {

@@ -58,7 +58,7 @@ struct hotspot *hotspot_get(struct aggregate *a, struct domain_stats *stats, uin
  * stack was left out is taken for one of the same calling context, caller, allocator and size: the
  * one of these that was followed last, so that each of several sites gets its share. Those count
  * that were followed while all were, but of the heap, which has a million blocks a second to look
- * up.
+ * up. Where none was followed before, the first that is gives its stack to all of them.
  */
 
 static uint64_t alike_key(const struct aggregate *a, const struct stack *stack,
@@ -70,40 +70,83 @@ static uint64_t alike_key(const struct aggregate *a, const struct stack *stack,
 	       key_of(0, r->context, r->allocator);
 }
 
-/* Of the allocation at `r`, or of one that is alike. */
-static uint32_t stack_or_alike(const struct aggregate *a, struct alike *alike,
-			       const struct perfx_allocation *r)
+static bool is_left_out(const struct stack *stack)
 {
-	uint32_t index, known;
-	const struct stack *stack;
+	return PERFX_STACK_END(stack->flags) == PERFX_STACK_END_LEFT_OUT;
+}
+
+static const struct stack *stack_at(const struct aggregate *a, uint32_t process, uint32_t id)
+{
+	uint32_t index = stack_index(&a->stacks, process, id);
+
+	return index == MAP64_NONE ? NULL : &a->stacks.list[index];
+}
+
+/* Of the allocation at `r`, or of one that is alike. *stood_in: a stack that was left out, and
+ * stood for the allocation's until now; 0: none. */
+static uint32_t stack_or_alike(const struct aggregate *a, struct alike *alike,
+			       const struct perfx_allocation *r, uint32_t *stood_in)
+{
+	const struct stack *stack, *before;
+	uint32_t known;
 	uint64_t key;
 
+	*stood_in = 0;
 	if (!a->stacks.some_left_out && r->domain == PERFX_DOMAIN_HOST)
 		return r->stack;
-	index = stack_index(&a->stacks, r->process, r->stack);
-	if (index == MAP64_NONE)
+	stack = stack_at(a, r->process, r->stack);
+	if (!stack)
 		return r->stack;
-	stack = &a->stacks.list[index];
 	key = alike_key(a, stack, r);
 	known = map64_get(&alike->ids, key);
-	if (PERFX_STACK_END(stack->flags) == PERFX_STACK_END_LEFT_OUT)
-		return known == MAP64_NONE ? r->stack : alike->stacks[known];
-	if (known != MAP64_NONE)
-		alike->stacks[known] = r->stack;
-	else if (alike->count < AGGREGATE_HOTSPOTS_MAX &&
-		 !grow_array(&alike->stacks, &alike->capacity, alike->count + 1,
-			     sizeof(*alike->stacks)) &&
-		 !map64_put(&alike->ids, key, (uint32_t)alike->count))
-		alike->stacks[alike->count++] = r->stack;
+	if (known == MAP64_NONE) {
+		if (alike->count < AGGREGATE_HOTSPOTS_MAX &&
+		    !grow_array(&alike->stacks, &alike->capacity, alike->count + 1,
+				sizeof(*alike->stacks)) &&
+		    !map64_put(&alike->ids, key, (uint32_t)alike->count))
+			alike->stacks[alike->count++] = r->stack;
+		return r->stack;
+	}
+	if (is_left_out(stack))
+		return alike->stacks[known];
+	before = stack_at(a, r->process, alike->stacks[known]);
+	if (before && is_left_out(before))
+		*stood_in = alike->stacks[known];
+	alike->stacks[known] = r->stack;
 	return r->stack;
+}
+
+/* Gives the hotspot of allocations like `r`, whose stacks were left out, the stack of `r`; unless
+ * it has some of other sizes, which may come from elsewhere. */
+static void give_stack(struct aggregate *a, struct domain_stats *stats, uint32_t left_out,
+		       const struct perfx_allocation *r)
+{
+	uint64_t from = key_of(left_out, r->context, r->allocator);
+	uint64_t to = key_of(r->stack, r->context, r->allocator);
+	uint32_t index = map64_get(&stats->hotspot_ids, from);
+	struct hotspot *hotspot;
+
+	if (index == MAP64_NONE || map64_get(&stats->hotspot_ids, to) != MAP64_NONE)
+		return;
+	hotspot = hotspot_at(&a->memory, index);
+	if (hotspot->tally.sampled_count ||
+	    hotspot->tally.exact_bytes != hotspot->tally.exact_count * r->size_bytes ||
+	    map64_put(&stats->hotspot_ids, to, index))
+		return;
+	map64_remove(&stats->hotspot_ids, from);
+	hotspot->stack = r->stack;
+	hotspot->left_out_count = hotspot->tally.exact_count;
 }
 
 struct hotspot *hotspot_of_allocation(struct aggregate *a, struct domain_stats *stats,
 				      const struct perfx_allocation *r)
 {
-	uint32_t stack = stack_or_alike(a, &stats->alike, r);
-	struct hotspot *hotspot = hotspot_get(a, stats, stack, r->context, r->allocator);
+	uint32_t stood_in, stack = stack_or_alike(a, &stats->alike, r, &stood_in);
+	struct hotspot *hotspot;
 
+	if (stood_in)
+		give_stack(a, stats, stood_in, r);
+	hotspot = hotspot_get(a, stats, stack, r->context, r->allocator);
 	if (hotspot)
 		hotspot->left_out_count += stack != r->stack;
 	return hotspot;
