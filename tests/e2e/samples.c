@@ -33,8 +33,9 @@ struct name {
 	uint32_t line;
 };
 
-static struct stack **stacks; /* by id */
-static size_t stacks_capacity;
+static struct stack **stacks;
+static size_t stacks_count, stacks_capacity;
+static struct map64 stack_indices; /* by id: some ids are large */
 static struct name *names;
 static size_t names_count, names_capacity;
 static struct perfx_sample *samples;
@@ -55,14 +56,14 @@ static void add_stack(const struct event *event)
 	struct stack *stack = calloc(1, sizeof(*stack) + count * sizeof(stack->addresses[0]));
 
 	need(stack ? 0 : -ENOMEM);
-	need(grow_array(&stacks, &stacks_capacity, (size_t)event->stack.stack + 1,
-			sizeof(struct stack *)));
+	need(GROW_BY_ONE(stacks));
+	need(map64_put(&stack_indices, event->stack.stack, (uint32_t)stacks_count));
 	stack->process = event->stack.process;
 	stack->flags = event->stack.flags;
 	stack->count = count;
 	for (uint32_t i = 0; i < count; i++)
 		stack->addresses[i] = stack_address(event, i);
-	stacks[event->stack.stack] = stack;
+	stacks[stacks_count++] = stack;
 }
 
 static void add_name(const struct event *event)
@@ -175,7 +176,8 @@ static void add_frames(json_t *addresses, json_t *python, const struct stack *st
 
 static void print_sample(const struct perfx_sample *sample)
 {
-	const struct stack *stack = sample->stack < stacks_capacity ? stacks[sample->stack] : NULL;
+	uint32_t index = map64_get(&stack_indices, sample->stack);
+	const struct stack *stack = index == MAP64_NONE ? NULL : stacks[index];
 	json_t *functions = json_array(), *addresses = json_array(), *python = json_array();
 
 	for (uint32_t i = 0; stack && i < stack->count; i++)
