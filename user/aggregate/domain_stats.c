@@ -82,8 +82,8 @@ static const struct stack *stack_at(const struct aggregate *a, uint32_t process,
 	return index == MAP64_NONE ? NULL : &a->stacks.list[index];
 }
 
-/* Of the allocation at `r`, or of one that is alike. *stood_in: a stack that was left out, and
- * stood for the allocation's until now; 0: none. */
+/* Returns the stack of the allocation `r`, or that of an allocation which is alike. *stood_in is
+ * the left-out stack that such allocations had until now; 0: they had none. */
 static uint32_t stack_or_alike(const struct aggregate *a, struct alike *alike,
 			       const struct perfx_allocation *r, uint32_t *stood_in)
 {

@@ -398,7 +398,7 @@ static void drop_oldest(struct period_calls *calls, size_t count)
 	calls->before_last -= least(calls->before_last, count);
 }
 
-/* Of a library, unlike ranges and functions that the program or the user has named. */
+/* A library has named the function: neither the program, by a range, nor the user, by a pattern. */
 static bool is_operation(const struct profile_function *function)
 {
 	return function->source != PERFX_SOURCE_PERFX && function->source != PERFX_SOURCE_SYMBOL &&

@@ -132,6 +132,12 @@ static bool is_nameless(const struct aggregate *a, uint32_t function)
 	return true;
 }
 
+/* NULL: it is not described. */
+static const struct profile_function *function_of(const struct aggregate *a, uint32_t function)
+{
+	return function && function <= a->functions_count ? &a->functions[function - 1] : NULL;
+}
+
 static bool rests_on(const struct aggregate *a, uint32_t process, uint32_t function, bool nameless)
 {
 	unsigned source = function <= a->functions_count ? a->functions[function - 1].source : 0;
@@ -222,15 +228,11 @@ static bool is_concerned(const struct aggregate *a, uint32_t process,
 uint64_t calls_seen_until(const struct aggregate *a, uint32_t process, uint32_t function,
 			  uint32_t *with)
 {
-	const struct profile_function *f =
-		function && function <= a->functions_count ? &a->functions[function - 1] : NULL;
+	const struct profile_function *f = function_of(a, function);
 
 	for (size_t i = 0; f && i < a->reduced_count; i++) {
 		const struct perfx_reduced *record = &a->reduced[i];
-		const struct profile_function *removed =
-			record->function && record->function <= a->functions_count
-				? &a->functions[record->function - 1]
-				: NULL;
+		const struct profile_function *removed = function_of(a, record->function);
 		bool gives_names = removed && removed->source == f->source &&
 				   (f->flags & PERFX_FUNCTION_RANGE) &&
 				   is_nameless(a, record->function);

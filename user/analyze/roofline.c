@@ -445,7 +445,7 @@ static void add_last_end(struct text *text, const struct profile *profile,
 	text_add(text, " then.");
 }
 
-/* Of a library for which steps are asked. */
+/* Does the process call a library whose users ask for steps? */
 static bool calls_operations(const struct profile *profile, const struct profile_process *process)
 {
 	static const bool asked[PERFX_SOURCES] = {
@@ -463,15 +463,7 @@ static bool calls_operations(const struct profile *profile, const struct profile
 	return false;
 }
 
-static bool is_child(const struct profile *profile, const struct profile_process *process)
-{
-	for (size_t i = 0; i < profile->processes_count; i++)
-		if (process->ppid && profile->processes[i].pid == process->ppid)
-			return true;
-	return false;
-}
-
-/* What else ends a step is in docs/reading-a-report.md. */
+/* docs/reading-a-report.md lists all that can end a step. */
 #define NAME_STEPS "--step-range NAME says which range or function ends a step."
 
 static void add_no_steps(struct text *text, const struct profile *profile,
@@ -484,7 +476,7 @@ static void add_no_steps(struct text *text, const struct profile *profile,
 			    as_ns(profile_since_start(profile, steps->ended_ns)));
 		add_function_name(text, profile, steps->ended_with);
 		text_add(text, ", whose calls show them. A higher --max-overhead keeps it.");
-	} else if (calls_operations(profile, process) && !is_child(profile, process)) {
+	} else if (calls_operations(profile, process) && !profile_parent(profile, process)) {
 		text_add(text, "Steps are not known: no range marks them, and no sequence of "
 			       "traced calls repeats itself evenly. " NAME_STEPS);
 	}

@@ -501,9 +501,10 @@ void hit_costs_sample(struct hit_costs *costs, enum perfx_domain domain, bool sa
 	}
 }
 
-/* A hit slows the program down by more than it takes itself: it cools the caches and the
- * processor's predictors, by about so many of the cheapest hits whatever the program does at it.
- * Measured on small trainers beside a copy of each on the same CPU: 0.9 to 2.3. */
+/* A hit slows the program down by more than the time of the hit: it cools the caches and the
+ * processor's predictors. This costs about as much as so many of the cheapest hits, whatever the
+ * BPF program does. Measured on small trainers beside a copy of each on the same CPU: 0.9 to 2.3.
+ */
 #define DISTURBANCE 1.7
 
 static double disturbance_ns(const struct calibration *calibration, enum perfx_return ret)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What code lies at the addresses of a process: its executable mappings, in order of address. A map
- * is shared by a process and the children that it forks, and is not changed: a new mapping makes a
- * new map.
+ * An address map lists the executable mappings of a process, in order of address. A process and the
+ * children that it forks share a map, so a map is never changed: a new mapping makes a new map.
  */
 #ifndef PERFX_SESSION_ADDRESS_MAP_H
 #define PERFX_SESSION_ADDRESS_MAP_H
