@@ -654,6 +654,15 @@ Test(aggregate, overhead)
 	aggregate__free(aggregate);
 }
 
+/* Function 1 has a probe that was hit so often, at 1 µs each. */
+static void probe_hit(struct stream *s, uint64_t hits_count)
+{
+	stream_plain(s, PERFX_KIND_PROBE, struct perfx_probe_record, .probe = 0, .function = 1,
+		     .cost_ps = 1000000, .link = PERFX_LINK_MULTI, .site = PERFX_SITE_PUSH,
+		     .ret = PERFX_RETURN_EXIT);
+	stream_plain(s, PERFX_KIND_HITS, struct perfx_hits, .probe = 0, .hits_count = hits_count);
+}
+
 /* Samples and waits cost 4 of 100 ms, and hits 1 ms. */
 Test(aggregate, overhead_without_probes)
 {
@@ -662,10 +671,7 @@ Test(aggregate, overhead_without_probes)
 	const struct profile *profile;
 
 	begin(&s, 1);
-	stream_plain(&s, PERFX_KIND_PROBE, struct perfx_probe_record, .probe = 0, .function = 1,
-		     .cost_ps = 1000000, .link = PERFX_LINK_MULTI, .site = PERFX_SITE_PUSH,
-		     .ret = PERFX_RETURN_EXIT);
-	stream_plain(&s, PERFX_KIND_HITS, struct perfx_hits, .probe = 0, .hits_count = 1000);
+	probe_hit(&s, 1000);
 	for (int i = 0; i < 2; i++)
 		stream_plain(&s, PERFX_KIND_BACKGROUND, struct perfx_background,
 			     .samples_ns = MS / 2, .waits_ns = 3 * MS / 2);
@@ -688,10 +694,7 @@ Test(aggregate, slowdown_is_over_the_program_s_own_time)
 	struct aggregate *aggregate;
 
 	begin(&s, 1);
-	stream_plain(&s, PERFX_KIND_PROBE, struct perfx_probe_record, .probe = 0, .function = 1,
-		     .cost_ps = 1000000, .link = PERFX_LINK_MULTI, .site = PERFX_SITE_PUSH,
-		     .ret = PERFX_RETURN_EXIT);
-	stream_plain(&s, PERFX_KIND_HITS, struct perfx_hits, .probe = 0, .hits_count = 900000);
+	probe_hit(&s, 900000);
 	stream_usage(&s, 1, 0, 0, 0, 1);
 	stream_usage(&s, 1, 1900 * MS, 1900 * MS, 0, 1);
 	aggregate = replay(&s);
@@ -713,10 +716,7 @@ Test(aggregate, slowdown_of_the_thread_that_is_hit)
 
 	begin(&s, 1);
 	stream_context(&s, 1, 0, 1, 1);
-	stream_plain(&s, PERFX_KIND_PROBE, struct perfx_probe_record, .probe = 0, .function = 1,
-		     .cost_ps = 1000000, .link = PERFX_LINK_MULTI, .site = PERFX_SITE_PUSH,
-		     .ret = PERFX_RETURN_EXIT);
-	stream_plain(&s, PERFX_KIND_HITS, struct perfx_hits, .probe = 0, .hits_count = 300000);
+	probe_hit(&s, 300000);
 	stream_usage(&s, 1, 0, 0, 0, 1);
 	stream_usage(&s, 1, 2 * S, 3000 * MS, 0, 1);
 	for (uint64_t i = 0; i < 10; i++)
@@ -739,10 +739,7 @@ Test(aggregate, slowdown_of_threads_that_wait_for_one_another)
 
 	begin(&s, 1);
 	stream_context(&s, 1, 0, 1, 1);
-	stream_plain(&s, PERFX_KIND_PROBE, struct perfx_probe_record, .probe = 0, .function = 1,
-		     .cost_ps = 1000000, .link = PERFX_LINK_MULTI, .site = PERFX_SITE_PUSH,
-		     .ret = PERFX_RETURN_EXIT);
-	stream_plain(&s, PERFX_KIND_HITS, struct perfx_hits, .probe = 0, .hits_count = 80000);
+	probe_hit(&s, 80000);
 	stream_plain(&s, PERFX_KIND_BACKGROUND, struct perfx_background, .samples_ns = 10 * MS);
 	stream_usage(&s, 1, 0, 0, 0, 1);
 	stream_usage(&s, 1, 2 * S, 1000 * MS, 0, 1);
@@ -769,10 +766,7 @@ Test(aggregate, an_idle_program_is_not_slowed_by_what_it_waits)
 
 	begin(&s, 1);
 	stream_context(&s, 1, 0, 1, 1);
-	stream_plain(&s, PERFX_KIND_PROBE, struct perfx_probe_record, .probe = 0, .function = 1,
-		     .cost_ps = 1000000, .link = PERFX_LINK_MULTI, .site = PERFX_SITE_PUSH,
-		     .ret = PERFX_RETURN_EXIT);
-	stream_plain(&s, PERFX_KIND_HITS, struct perfx_hits, .probe = 0, .hits_count = 10000);
+	probe_hit(&s, 10000);
 	stream_usage(&s, 1, 0, 0, 0, 1);
 	stream_usage(&s, 1, 3 * S, 30 * MS, 0, 1);
 	stream_call(&s, 1, 1, MS, 100, 100, 0);
@@ -794,10 +788,7 @@ Test(aggregate, threads_that_come_and_go_are_slowed_together)
 
 	begin(&s, 1);
 	stream_context(&s, 1, 0, 1, 1);
-	stream_plain(&s, PERFX_KIND_PROBE, struct perfx_probe_record, .probe = 0, .function = 1,
-		     .cost_ps = 1000000, .link = PERFX_LINK_MULTI, .site = PERFX_SITE_PUSH,
-		     .ret = PERFX_RETURN_EXIT);
-	stream_plain(&s, PERFX_KIND_HITS, struct perfx_hits, .probe = 0, .hits_count = 100000);
+	probe_hit(&s, 100000);
 	stream_usage(&s, 1, 0, 0, 0, 1);
 	stream_usage(&s, 1, 10 * S, 10 * S, 0, 1);
 	stream_call(&s, 1, 2, 9 * S, 100, 100, 0);
