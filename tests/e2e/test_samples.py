@@ -68,23 +68,25 @@ def on_cpu_ns(samples, functions, frames=2):
     return found
 
 
-@pytest.mark.parametrize("name, case", [
-    ("shares", "leaf"),
-    pytest.param("shares", "called", marks=pytest.mark.long),
-    pytest.param("shares-fp", "called", marks=pytest.mark.long),
+@pytest.mark.parametrize("name, case, frames, points", [
+    ("shares", "leaf", 2, 4),
+    ("shares", "periodic", 5, 5),
+    pytest.param("shares", "called", 3, 4, marks=pytest.mark.long),
+    pytest.param("shares-fp", "called", 3, 4, marks=pytest.mark.long),
 ])
-def test_shares_of_cpu_time(name, case, program, recording):
-    """60, 30 and 10 %, each within 4 points; in sum what the program used, within a tenth."""
+def test_shares_of_cpu_time(name, case, frames, points, program, recording):
+    """60, 30 and 10 %, also of a program whose period is the interval between samples (17 points off where
+    they have one period); in sum what the program used, within a tenth."""
     p = program(WORKLOADS / name, case)
     r = recording("-p", p.pid)
     p.go(12)
     expected = {f: ns for (f, key), ns in p.finish().items() if key == "cpu_ns"}
     samples, _ = r.stop()
-    found = on_cpu_ns(samples, expected, frames=2 if case == "leaf" else 3)
+    found = on_cpu_ns(samples, expected, frames)
     used = sum(expected.values())
     print(expected, found)
     for function, ns in expected.items():
-        assert abs(found[function] / sum(found.values()) - ns / used) < 0.04, function
+        assert abs(found[function] / sum(found.values()) - ns / used) < points / 100, function
     assert abs(sum(found.values()) / used - 1) < 0.1
     assert sum(s["complete"] for s in samples) > 0.99 * len(samples)
     (process,) = json.loads(run("report", r.path, "-f", "json").stdout)["processes"]

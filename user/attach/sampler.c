@@ -28,15 +28,20 @@
 #define OWN_ROUNDS_MAX 16
 
 /*
- * Timers of a CPU, whose intervals have nothing in common, in thousandths of their mean: a program
- * may do the same every millisecond, and a single timer may then meet it at the same places again
- * and again. Each has its share of the samples.
+ * A timer of a CPU with one interval meets a program that repeats itself at the same places again
+ * and again, where the program's period is a multiple of it. So each timer is restarted once in so
+ * many intervals, at a rate drawn from 0.8 to 1.2 of the mean; the next rate is as far on the other
+ * side of the mean, so that samples count the CPU time. A restart cuts off half an interval, which
+ * shorter intervals make up for.
  */
-static const uint64_t clock_intervals[] = {890, 1000, 1130};
-#define CLOCKS_PER_CPU (sizeof(clock_intervals) / sizeof(clock_intervals[0]))
+#define RESTART_INTERVALS 36
+#define RATE_LEAST	  0.8
+#define RATE_WIDTH	  0.4
+#define RESTART_LOSS	  (0.5 / RESTART_INTERVALS)
 
 struct cpu_clock {
 	int event_fd, link_fd; /* < 0: none */
+	double rate;	       /* of the mean */
 };
 
 struct sampler {
@@ -46,6 +51,9 @@ struct sampler {
 	char why[160];			/* something is not; "": everything is, or by choice */
 	struct cpu_clock *clocks;
 	size_t clocks_count;
+	uint64_t restart_ns; /* when the clocks are restarted next, CLOCK_MONOTONIC */
+	uint64_t restarts_count;
+	unsigned short draws[3]; /* state of erand48() */
 	pthread_t rounds_thread;
 	bool has_rounds;
 	int stop_fd;		  /* eventfd: the rounds end */
@@ -68,12 +76,17 @@ int cpu_clock_open(int cpu, uint64_t interval_ns)
 	return fd < 0 ? -errno : fd;
 }
 
+static double draw_rate(unsigned short draws[3])
+{
+	return RATE_LEAST + RATE_WIDTH * erand48(draws);
+}
+
 static int clock_open(struct cpu_clock *clock, int cpu, uint64_t interval_ns, int program_fd)
 {
-	LIBBPF_OPTS(bpf_link_create_opts, opts,
-		    .perf_event.bpf_cookie = interval_ns / CLOCKS_PER_CPU);
+	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = interval_ns);
 
-	*clock = (struct cpu_clock){.event_fd = cpu_clock_open(cpu, interval_ns), .link_fd = -1};
+	*clock = (struct cpu_clock){
+		.event_fd = cpu_clock_open(cpu, interval_ns), .link_fd = -1, .rate = 1};
 	if (clock->event_fd == -ENODEV)
 		return 0;
 	if (clock->event_fd < 0)
@@ -96,7 +109,7 @@ static void close_clocks(struct sampler *sampler)
 /* CPUs that come online later are not sampled. 0 or -errno. */
 static int open_clocks(struct sampler *sampler)
 {
-	size_t count = (size_t)sysconf(_SC_NPROCESSORS_CONF) * CLOCKS_PER_CPU;
+	size_t count = (size_t)sysconf(_SC_NPROCESSORS_CONF);
 	int program_fd = tracer__on_cpu_fd(sampler->tracer), err = program_fd < 0 ? -ENOTSUP : 0;
 
 	if (!sampler->clocks)
@@ -104,27 +117,38 @@ static int open_clocks(struct sampler *sampler)
 	if (!sampler->clocks)
 		return -ENOMEM;
 	for (size_t i = 0; !err && i < count; i++)
-		err = clock_open(&sampler->clocks[sampler->clocks_count++],
-				 (int)(i / CLOCKS_PER_CPU),
-				 sampler->on_cpu_ns * CLOCKS_PER_CPU *
-					 clock_intervals[i % CLOCKS_PER_CPU] / 1000,
-				 program_fd);
+		err = clock_open(&sampler->clocks[sampler->clocks_count++], (int)i,
+				 sampler->on_cpu_ns, program_fd);
 	if (err)
 		close_clocks(sampler);
 	return err;
 }
 
-/* The link keeps the event: one descriptor for each is enough from here on. */
-static void start_clocks(struct sampler *sampler)
+static void start_clocks(const struct sampler *sampler)
 {
+	for (size_t i = 0; i < sampler->clocks_count; i++)
+		if (sampler->clocks[i].event_fd >= 0)
+			ioctl(sampler->clocks[i].event_fd, PERF_EVENT_IOC_ENABLE, 0);
+}
+
+static void restart_clocks(struct sampler *sampler)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	bool draw = sampler->restarts_count % 2 == 0;
+
+	if (now_ns < sampler->restart_ns)
+		return;
+	sampler->restart_ns = now_ns + RESTART_INTERVALS * sampler->on_cpu_ns;
+	sampler->restarts_count++;
 	for (size_t i = 0; i < sampler->clocks_count; i++) {
 		struct cpu_clock *clock = &sampler->clocks[i];
+		uint64_t interval_ns;
 
-		if (clock->event_fd < 0)
-			continue;
-		ioctl(clock->event_fd, PERF_EVENT_IOC_ENABLE, 0);
-		close(clock->event_fd);
-		clock->event_fd = -1;
+		clock->rate = draw ? draw_rate(sampler->draws) : 2 - clock->rate;
+		interval_ns =
+			(uint64_t)((double)sampler->on_cpu_ns * (1 - RESTART_LOSS) / clock->rate);
+		if (clock->event_fd >= 0)
+			ioctl(clock->event_fd, PERF_EVENT_IOC_PERIOD, &interval_ns);
 	}
 }
 
@@ -172,8 +196,9 @@ static void *make_rounds(void *arg)
 {
 	const struct sampler *sampler = arg;
 	uint64_t last_ns = clock_monotonic_ns(), wait_ns = sampler->off_cpu_ns;
+	unsigned short draws[3] = {0};
 
-	while (wait_for_round(sampler, wait_ns)) {
+	while (wait_for_round(sampler, (uint64_t)(draw_rate(draws) * (double)wait_ns))) {
 		uint64_t now_ns = clock_monotonic_ns();
 		uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID), interval_ns;
 
@@ -300,6 +325,7 @@ void sampler__tick(struct sampler *sampler)
 {
 	uint64_t stacks_count = tracer__sample_stacks(sampler->tracer);
 
+	restart_clocks(sampler);
 	if (stacks_count - sampler->thinned_at < PERFX_MAX_SAMPLE_STACKS)
 		return;
 	sampler->thinned_at = stacks_count;
