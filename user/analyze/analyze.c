@@ -211,12 +211,13 @@ double rules_most_gain_ns(const struct rules_ctx *ctx, enum bottleneck bottlenec
 void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severity severity,
 		   double weight, struct note *note)
 {
+	double most_ns = note->is_work ? INFINITY : rules_most_gain_ns(ctx, note->bottleneck);
 	struct finding finding = {
 		.kind = kind,
 		.bottleneck = note->bottleneck,
 		.severity = severity,
 		.weight = weight,
-		.gain_ns = fmin(note->gain_ns, rules_most_gain_ns(ctx, note->bottleneck)),
+		.gain_ns = fmin(note->gain_ns, most_ns),
 		.gain_unknown = note->gain_unknown,
 		.confidence = note->confidence,
 		.of_function = note->of_function,

@@ -528,6 +528,13 @@ static struct loader judge_loader(struct rules_ctx *ctx)
 	return loader;
 }
 
+/* Workers hide nothing: they would wait for CPUs. */
+static bool has_no_cpus(const struct rules_ctx *ctx, const struct loader *loader)
+{
+	return !loader->keeps_up && !loader->unknown &&
+	       loader->gain_ns < NONE_OF_IT * batch_ns(ctx);
+}
+
 /* " (0 workers; 2 would hide it)", " (1 worker; 2 would hide 50.0 % of it)"; nothing where threads
  * or other programs prepare it. */
 static void add_workers(struct text *text, const struct rules_ctx *ctx, const struct loader *loader)
@@ -549,7 +556,7 @@ static void add_workers(struct text *text, const struct rules_ctx *ctx, const st
 		text_add(text, "this is what taking batches from workers costs)");
 		return;
 	}
-	if (loader->gain_ns < NONE_OF_IT * batch_ns(ctx)) {
+	if (has_no_cpus(ctx, loader)) {
 		text_add(text, "no CPU is free for more)");
 		return;
 	}
@@ -616,6 +623,14 @@ static void add_suggestion(struct note *note, struct rules_ctx *ctx, const struc
 			 "them: larger batches, or fewer tensors in each, make that seldom.");
 		return;
 	}
+	if (has_no_cpus(ctx, loader)) {
+		text_add(
+			&note->suggestion,
+			"The model waits for its data, and no CPU is free to prepare it elsewhere: "
+			"prepare the data once instead of in each epoch, or at less cost "
+			"(operations on whole arrays or batches instead of single values).");
+		return;
+	}
 	work = loader->is_own ? loader->own : find_feeder(ctx).work;
 	if (work.loader)
 		text_printf(&note->suggestion,
@@ -645,6 +660,11 @@ void rules_input(struct rules_ctx *ctx)
 	loader = judge_loader(ctx);
 	note.gain_ns = loader.gain_ns;
 	note.gain_unknown = loader.unknown;
+	/* nobody knows how much cheaper it can be prepared */
+	if (has_no_cpus(ctx, &loader)) {
+		note.gain_ns = batch_work_ns(ctx);
+		note.gain_unknown = note.is_work = true;
+	}
 	if (!loader.keeps_up)
 		note.place = loader.is_own ? loader.own.lead.frame : feeder_place(ctx);
 	add_process_name(&note.subject, ctx->process);
