@@ -808,6 +808,32 @@ Test(driver, workers_of_any_kind)
 	}
 }
 
+/* A server that the program has forked is no worker of its DataLoader, whose workers have a name.
+ */
+Test(driver, other_children_are_no_workers)
+{
+	static const char *const names[] = {"python3", "pt_data_worker", "pt_data_worker"};
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	for (unsigned i = 0; i < 3; i++) {
+		uint32_t pid = WORKER + 1 + i;
+
+		stream_add(&s, PERFX_KIND_PROCESS, struct perfx_process,
+			   STRINGS("python3", "python3\x1ftrain.py"), .time_ns = STREAM_START,
+			   .start_boot_ns = 41 * S, .process = 3 + i, .pid = pid, .ppid = MAIN);
+		stream_thread(&s, 3 + i, pid, names[i], 'S', 0, 0, 0);
+	}
+	steps(&s);
+	waits(&s, PERFX_WAIT_READ, 77, LOCK, 4000);
+	report = end(&s);
+	cr_assert_not_null(find(&report, "DataBound"));
+	cr_expect(contains(find(&report, "DataBound")->evidence, "(2 workers; "), "%s",
+		  find(&report, "DataBound")->evidence);
+	forget(&report);
+}
+
 /* A tracker of shared memory beside its idle parent is nothing to look at. */
 Test(driver, helpers_of_multiprocessing_may_be_idle)
 {

@@ -364,13 +364,22 @@ struct loader {
 	double gain_ns;		  /* the same, less what taking a batch from a worker costs */
 };
 
+/* PyTorch's DataLoader gives its workers a name; other children of such a process are none. */
+static bool is_named_worker(const struct rules_ctx *ctx, const struct profile_process *child)
+{
+	return is_worker(ctx, child) &&
+	       !strcmp(profile_thread_name(child, child->pid), "pt_data_worker");
+}
+
 /* What workers do that there are. */
 struct workers {
 	unsigned count;		    /* at a time: loaders may start new ones for each epoch */
 	double cpu_ns, runnable_ns; /* of a step: on a CPU, and without one */
 };
 
-static unsigned count_beside(const struct rules_ctx *ctx, const struct profile_process *worker)
+static unsigned count_beside(const struct rules_ctx *ctx, const struct profile_process *worker,
+			     bool (*is_one)(const struct rules_ctx *,
+					    const struct profile_process *))
 {
 	unsigned count = 0;
 
@@ -378,7 +387,7 @@ static unsigned count_beside(const struct rules_ctx *ctx, const struct profile_p
 		const struct profile_process *other = &ctx->profile->processes[i];
 
 		if (other->from_ns <= worker->from_ns && worker->from_ns < other->to_ns &&
-		    is_worker(ctx, other))
+		    is_one(ctx, other))
 			count++;
 	}
 	return count;
@@ -386,14 +395,18 @@ static unsigned count_beside(const struct rules_ctx *ctx, const struct profile_p
 
 static struct workers find_workers(const struct rules_ctx *ctx)
 {
+	bool (*is_one)(const struct rules_ctx *, const struct profile_process *) = is_worker;
 	struct workers workers = {0};
 
+	for (size_t i = 0; i < ctx->profile->processes_count; i++)
+		if (is_named_worker(ctx, &ctx->profile->processes[i]))
+			is_one = is_named_worker;
 	for (size_t i = 0; i < ctx->profile->processes_count; i++) {
 		const struct profile_process *child = &ctx->profile->processes[i];
 
-		if (!is_worker(ctx, child))
+		if (!is_one(ctx, child))
 			continue;
-		workers.count = (unsigned)fmax(workers.count, count_beside(ctx, child));
+		workers.count = (unsigned)fmax(workers.count, count_beside(ctx, child, is_one));
 		if (child->cpu_ns != PROFILE_ABSENT)
 			workers.cpu_ns += (double)child->cpu_ns / steps_recorded(ctx);
 		workers.runnable_ns += (double)sum_threads(child).runnable_ns / steps_recorded(ctx);
