@@ -696,6 +696,34 @@ Test(account, the_hottest_place_beside_a_finding_about_less)
 	}
 }
 
+/* The native function is one in the package's line that is named, not the hottest of all. */
+Test(account, what_is_said_to_be_in_the_hottest_place_is_there)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	stream_python_frame(&s, 1, IN_CALL, "train", "/home/me/train.py", 3);
+	stream_python_frame(&s, 1, FITS, "adam", PACKAGES "torch/optim/adam.py", 545);
+	stream_python_frame(&s, 1, LOKY, "Linear.forward", PACKAGES "torch/nn/linear.py", 134);
+	stream_python_frame(&s, 1, IN_WORKER, "backward", PACKAGES "torch/graph.py", 1113);
+	stream_frame(&s, 1, 0x9000, 0, "lerp", PACKAGES "torch/libtorch.so", 0x90, "", 0);
+	stream_frame(&s, 1, 0x9100, 0, "gemm", PACKAGES "torch/libtorch.so", 0x91, "", 0);
+	stream_stack(&s, 1, TREE, PERFX_STACK_PC, 0x9000, FITS, IN_CALL);
+	stream_stack(&s, 1, TREE + 1, PERFX_STACK_PC, 0x9100, LOKY, IN_CALL);
+	stream_stack(&s, 1, TREE + 2, PERFX_STACK_PC, 0x9100, IN_WORKER, IN_CALL);
+	samples(&s, (struct perfx_sample){.stack = TREE}, 400);
+	samples(&s, (struct perfx_sample){.stack = TREE + 1}, 300);
+	samples(&s, (struct perfx_sample){.stack = TREE + 2}, 300);
+	stream_usage(&s, 1, 0, 0, 0, 1 << 20);
+	stream_usage(&s, 1, 10 * S, 9900 * MS, 0, 1 << 20);
+	report = end(&s);
+	cr_expect(contains(report.analysis->verdict, "in train (train.py:3), in torch adam "
+						     "(adam.py:545), in lerp (libtorch.so)"),
+		  "%s", report.analysis->verdict);
+	forget(&report);
+}
+
 /* Threads take turns with the GIL, but what they compute without it has all CPUs. */
 Test(account, a_lock_that_costs_no_cpu)
 {

@@ -624,6 +624,30 @@ Test(driver, waits_for_the_next_batch)
 	forget(&report);
 }
 
+#define CALLED 9
+
+/* The verdict names the hottest line, also where that of its finding, which it does not say, is the
+ * same. */
+Test(driver, the_hottest_line_of_an_optimizer)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	s.contexts[CALLED] = (struct perfx_context){.function = OPTIMIZER, .process = 1};
+	stream_plain(&s, PERFX_KIND_CONTEXT, struct perfx_context, .context = CALLED,
+		     .function = OPTIMIZER, .process = 1, .stack = CALLER);
+	for (uint64_t i = 0; i < 20; i++)
+		stream_call(&s, CALLED, MAIN, i * 100 * MS + 60 * MS, 40 * MS, 40 * MS, 0);
+	samples(&s, (struct perfx_sample){.stack = CALLER, .context = CALLED}, 400);
+	report = end(&s);
+	cr_assert_not_null(find(&report, "OptimizerBound"));
+	cr_assert_not_null(find(&report, "OptimizerBound")->place.function);
+	cr_expect(contains(report.analysis->verdict, " It runs mostly main (train.py:12)"), "%s",
+		  report.analysis->verdict);
+	forget(&report);
+}
+
 /* A loader that sleeps or reads in the thread of the steps: 60 ms of each step, for which workers
  * need no CPU. */
 static void slow_storage(struct stream *s, enum perfx_wait_reason reason)

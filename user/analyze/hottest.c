@@ -58,10 +58,60 @@ static void find_function(struct hottest *hottest, const struct calls *calls)
 	}
 }
 
+/* The package's line, or the native callee, that a place of the program's own lies in; NULL: none.
+ */
+static const struct profile_frame *inside_of(const struct account_place *place)
+{
+	if (place->own && place->python && place->own != place->python)
+		return place->python;
+	return place->callee;
+}
+
+static bool is_in(const struct account_place *place, const struct profile_frame *lead)
+{
+	return lead_of(place) && frame_is_same_function(lead_of(place), lead);
+}
+
+/* A part of the place that is worth naming. */
+#define HOTTEST_PART 0.10
+
+static bool is_worth_naming(const struct hottest *hottest, const struct place *part)
+{
+	return part->frame && (double)part->ns >= HOTTEST_PART * (double)hottest->place.ns &&
+	       !frame_is_same_function(part->frame, hottest->place.frame) &&
+	       (part == &hottest->inside || !hottest->inside.frame ||
+		!frame_is_same_function(part->frame, hottest->inside.frame));
+}
+
+/* The native function of those in hottest->inside, if that is named: one is in the other. */
+static void find_native(struct hottest *hottest, const struct process_account *account,
+			enum account_class class)
+{
+	bool named = is_worth_naming(hottest, &hottest->inside);
+	struct lines native = {0}, polling = {0};
+
+	for (size_t i = 0; i < account->places_count; i++) {
+		const struct account_place *place = &account->places[i];
+		const struct profile_frame *inside = inside_of(place);
+
+		if (!is_hot(place, hottest->tid, class) || !is_in(place, hottest->place.frame) ||
+		    !place->native || place->native == lead_of(place) ||
+		    place->native == place->callee)
+			continue;
+		if (place->class == ACCOUNT_SPINNING)
+			lines_add(&polling, place->native, place->ns);
+		else if (!named ||
+			 (inside && frame_is_same_function(inside, hottest->inside.frame)))
+			lines_add(&native, place->native, place->ns);
+	}
+	hottest->polling = lines_lead(&polling);
+	hottest->native = lines_lead(&native);
+}
+
 static struct hottest hottest_in(const struct process_account *account, uint32_t tid,
 				 enum account_class class)
 {
-	struct lines leads = {0}, inside = {0}, native = {0}, polling = {0};
+	struct lines leads = {0}, inside = {0};
 	struct hottest hottest = {.tid = tid};
 	struct calls calls = {0};
 
@@ -74,24 +124,17 @@ static struct hottest hottest_in(const struct process_account *account, uint32_t
 	hottest.place = lines_lead(&leads);
 	for (size_t i = 0; i < account->places_count && hottest.place.frame; i++) {
 		const struct account_place *place = &account->places[i];
-		const struct profile_frame *lead = lead_of(place);
 
-		if (!is_hot(place, tid, class) || !lead ||
-		    !frame_is_same_function(lead, hottest.place.frame))
+		if (!is_hot(place, tid, class) || !is_in(place, hottest.place.frame))
 			continue;
 		calls_add(&calls, place->function, place->ns);
-		if (place->own && place->python && place->own != place->python)
-			lines_add(&inside, place->python, place->ns);
-		lines_add(&inside, place->callee, place->ns);
+		lines_add(&inside, inside_of(place), place->ns);
 		if (place->class == ACCOUNT_SPINNING)
 			hottest.polling_ns += place->ns;
-		if (place->native && place->native != lead && place->native != place->callee)
-			lines_add(place->class == ACCOUNT_SPINNING ? &polling : &native,
-				  place->native, place->ns);
 	}
-	hottest.polling = lines_lead(&polling);
 	hottest.inside = lines_lead(&inside);
-	hottest.native = lines_lead(&native);
+	if (hottest.place.frame)
+		find_native(&hottest, account, class);
 	find_function(&hottest, &calls);
 	return hottest;
 }
@@ -389,17 +432,6 @@ static void add_package(struct text *text, const struct profile_frame *frame)
 	escape_name(text, text_peek(&name));
 	text_add(text, " ");
 	text_clear(&name);
-}
-
-/* A part of the place that is worth naming. */
-#define HOTTEST_PART 0.10
-
-static bool is_worth_naming(const struct hottest *hottest, const struct place *part)
-{
-	return part->frame && (double)part->ns >= HOTTEST_PART * (double)hottest->place.ns &&
-	       !frame_is_same_function(part->frame, hottest->place.frame) &&
-	       (part == &hottest->inside || !hottest->inside.frame ||
-		!frame_is_same_function(part->frame, hottest->inside.frame));
 }
 
 void add_hottest(struct text *text, const struct hottest *hottest)

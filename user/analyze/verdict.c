@@ -457,13 +457,26 @@ const struct finding *first_problem(const struct process_analysis *analysis)
 /* A finding about less of the time leaves open where the rest goes. */
 #define NAMED_SHARE 0.50
 
-/* The place of a finding is the hottest one, or the program's own, with most of the time. */
-static bool names_hottest(const struct finding *finding, const struct hottest *hottest)
+static bool says_place(const struct text *sentence, const struct finding_place *place)
+{
+	struct text name = {0};
+	bool says;
+
+	escape_display(&name, place->function);
+	says = strstr(text_peek(sentence), text_peek(&name)) != NULL;
+	text_clear(&name);
+	return says;
+}
+
+/* The place that the sentence says is the hottest one, or the program's own, with most of the time.
+ */
+static bool names_hottest(const struct text *sentence, const struct finding *finding,
+			  const struct hottest *hottest)
 {
 	const struct finding_place *place = &finding->place;
 	const struct profile_frame *frame = hottest->place.frame;
 
-	if (!place->function)
+	if (!place->function || !says_place(sentence, place))
 		return false;
 	return (place->is_own && frame->language == PERFX_LANGUAGE_PYTHON &&
 		finding->share >= NAMED_SHARE) ||
@@ -478,7 +491,7 @@ static void add_hottest_sentence(struct text *text, const struct process_analysi
 	bool joined = analysis->account.joins && hottest.place.frame &&
 		      !location_is_own_python(hottest.place.frame);
 
-	if (!hottest.place.frame || (names_hottest(finding, &hottest) && !joined))
+	if (!hottest.place.frame || (names_hottest(text, finding, &hottest) && !joined))
 		return;
 	text_add(text, " It runs mostly ");
 	add_hottest(text, &hottest);
