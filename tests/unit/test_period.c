@@ -652,3 +652,30 @@ Test(period, of_the_main_thread)
 	cr_expect_eq(steps->count, 59);
 	aggregate__free(aggregate);
 }
+
+/* Threads of a server each answer their requests: the process has no steps. One that makes the
+ * calls now and then has no part in them. */
+Test(period, of_several_threads_of_a_pool)
+{
+	for (unsigned each = 1; each <= 3; each += 2) {
+		struct stream s = {0};
+		struct aggregate *aggregate;
+		const struct profile_steps *steps;
+
+		begin(&s);
+		for (unsigned i = 0; i < 60; i++) {
+			for (unsigned k = 0; k < (i % each ? 1 : 2); k++) {
+				uint64_t at = i * 20 * MS + k * MS;
+
+				stream_call(&s, 1, MAIN + 1 + k, at, 5 * MS, 5 * MS, 0);
+				stream_call(&s, 2, MAIN + 1 + k, at + 6 * MS, 5 * MS, 5 * MS, 0);
+			}
+		}
+		aggregate = replay(&s);
+		steps = &only_process(aggregate)->steps;
+		cr_expect_eq(steps->count, each == 1 ? 0 : 59);
+		cr_expect_eq(steps->repeating_threads, each == 1 ? 2 : 0);
+		cr_expect_eq(!steps->repeated, each != 1);
+		aggregate__free(aggregate);
+	}
+}

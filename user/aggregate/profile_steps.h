@@ -142,8 +142,11 @@ struct profile_step_sums {
 
 struct profile_steps {
 	uint64_t ends_count; /* seen; 0: no steps are known, and nothing below is */
-	uint64_t count;	     /* whole steps; 0: what is known of steps' times is not either */
-	uint64_t first_ns;   /* the first range of their thread; CLOCK_MONOTONIC */
+	/* No steps are known as so many threads repeat calls of a function, as a server's pool
+	 * does; 0: there are no such threads. */
+	uint32_t repeating_threads, repeated;
+	uint64_t count;	   /* whole steps; 0: what is known of steps' times is not either */
+	uint64_t first_ns; /* the first range of their thread; CLOCK_MONOTONIC */
 	/* Recorded before the first step of a process that started in the recording: imports and
 	 * set-up. 0: it ran before. */
 	uint64_t startup_ns;

@@ -1039,6 +1039,40 @@ static void find_best(const struct step_thread *threads, size_t count, uint32_t 
 	}
 }
 
+/* Threads of a pool make the same calls: each comes at least half as often to its end. */
+static unsigned count_alike(const struct step_thread *threads, size_t count, uint32_t process,
+			    const struct best_ender *best)
+{
+	unsigned alike = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct step_thread *thread = &threads[i];
+
+		if (thread->process != process || thread->tid == best->thread->tid)
+			continue;
+		for (size_t j = 0; j < thread->enders_count; j++)
+			alike += thread->enders[j].rank == STEP_BY_PERIOD &&
+				 thread->enders[j].function == best->ender->function &&
+				 2 * thread->enders[j].series.ends_count >=
+					 best->ender->series.ends_count;
+	}
+	return alike;
+}
+
+/* How many threads repeat the same calls, none of them the main one: each has units of work of its
+ * own, and the process has no steps. 0: it is one thread, whose steps they are. */
+static unsigned repeating_threads(const struct steps *steps, uint32_t process,
+				  const struct best_ender *best)
+{
+	unsigned alike;
+
+	if (best->ender->rank != STEP_BY_PERIOD || best->thread->is_main)
+		return 0;
+	alike = count_alike(steps->threads, steps->threads_count, process, best) +
+		count_alike(steps->shown, steps->shown_count, process, best);
+	return alike ? alike + 1 : 0;
+}
+
 static uint64_t quantile_of(const struct ender *ender, double q)
 {
 	uint64_t value = sketch__quantile(ender->durations, q);
@@ -1052,6 +1086,7 @@ struct profile_steps steps_of_process(const struct steps *steps, uint32_t proces
 	struct best_ender found = {0};
 	struct step_limits limits;
 	const struct ender *best;
+	unsigned repeating;
 
 	find_best(steps->threads, steps->threads_count, process, &found);
 	if (found.ender)
@@ -1060,6 +1095,10 @@ struct profile_steps steps_of_process(const struct steps *steps, uint32_t proces
 	best = found.ender;
 	if (!best || !best->series.ends_count)
 		return result;
+	repeating = repeating_threads(steps, process, &found);
+	if (repeating)
+		return (struct profile_steps){.repeating_threads = repeating,
+					      .repeated = best->function};
 	limits = step_costs_limits(&steps->costs, process);
 	result.times_until_ns = limits.times_ns;
 	result.costs_until_ns = limits.costs_ns;

@@ -476,6 +476,11 @@ static void add_no_steps(struct text *text, const struct profile *profile,
 			    as_ns(profile_since_start(profile, steps->ended_ns)));
 		add_function_name(text, profile, steps->ended_with);
 		text_add(text, ", whose calls show them. A higher --max-overhead keeps it.");
+	} else if (steps->repeating_threads) {
+		text_printf(text, "Steps are not known: %u threads repeat ",
+			    steps->repeating_threads);
+		add_function_name(text, profile, steps->repeated);
+		text_add(text, ", each for itself.");
 	} else if (calls_operations(profile, process) && !profile_parent(profile, process)) {
 		text_add(text, "Steps are not known: no range marks them, and no sequence of "
 			       "traced calls repeats itself evenly. " NAME_STEPS);
