@@ -66,6 +66,54 @@ Test(operators, tiny)
 	       "main (train.py:12): Tensor.add 100 %");
 }
 
+/* How many tensors come and go is said where that was measured or sampled well. */
+Test(operators, tiny_that_allocate)
+{
+	static const struct {
+		uint64_t low, high;
+		bool sampled;
+		const char *words;
+	} cases[] = {
+		{1000, 1000, false, "; 10 tensors allocated in each step"},
+		{1000, 1900, true, "; 10 to 19 tensors allocated in each step"},
+		{1000, 9000, true, NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct profile_memory memory = {.domain = PERFX_DOMAIN_TENSOR,
+						.allocs = {.low = cases[i].low,
+							   .high = cases[i].high,
+							   .value = cases[i].low},
+						.sampled = cases[i].sampled,
+						.recorded_ns = 10 * S};
+		struct stream s = {0};
+		struct profile_process *process;
+		struct profile_process before;
+		struct report report;
+		const struct finding *tiny;
+
+		begin_operators(&s);
+		for (uint64_t k = 0; k < 100; k++)
+			stream_call(&s, OPTIMIZER, MAIN, k * 100 * MS, MS, MS, 0);
+		spread(&s, 6);
+		report = end(&s);
+		analysis__free(report.analysis);
+		process = (struct profile_process *)&report.profile->processes[0];
+		before = *process;
+		process->memory = &memory;
+		process->memory_count = 1;
+		report.analysis = analyze(report.profile, NULL);
+		tiny = find(&report, "TinyOperators");
+		cr_assert_not_null(tiny);
+		if (cases[i].words)
+			cr_expect(contains(tiny->evidence, cases[i].words));
+		else
+			cr_expect_null(strstr(tiny->evidence, "allocated"), "%s", tiny->evidence);
+		*process = before;
+		forget(&report);
+	}
+}
+
 Test(operators, tiny_are_high_from_a_third_of_the_step)
 {
 	struct stream s = {0};

@@ -104,21 +104,23 @@ static uint64_t calls_by(const struct rules_ctx *ctx, const struct profile_frame
 	return count;
 }
 
-/* "; 30 tensors allocated in each step", "; 1,800 to 9,900 …" where they were sampled */
+/* A sampled number within wider bounds says nothing. */
+#define TENSORS_APART 2
+
+/* "; 30 tensors allocated in each step", "; 1,800 to 2,900 …" where they were sampled */
 static void add_tensors(struct text *text, const struct profile_memory *memory, uint64_t step_ns)
 {
 	double steps = (double)memory->recorded_ns / (double)step_ns;
+	const struct profile_estimate *allocs = &memory->allocs;
 
-	if (!memory->recorded_ns)
+	if (!memory->recorded_ns || (memory->sampled && allocs->high > TENSORS_APART * allocs->low))
 		return;
 	text_add(text, "; ");
 	if (memory->sampled) {
-		add_count(text, u64_of((double)memory->allocs.low / steps));
+		add_count(text, u64_of((double)allocs->low / steps));
 		text_add(text, " to ");
 	}
-	add_count(text,
-		  u64_of((double)(memory->sampled ? memory->allocs.high : memory->allocs.value) /
-			 steps));
+	add_count(text, u64_of((double)(memory->sampled ? allocs->high : allocs->value) / steps));
 	text_add(text, " tensors allocated in each step");
 }
 
@@ -179,12 +181,13 @@ static void tiny_operators(struct rules_ctx *ctx, const struct operator_lines *l
 		    ctx->thresholds->tiny_operators_kernels * 100);
 	rules_suggest(
 		&note, ctx,
-		"Have fewer and larger operators: one tensor in place of many small ones"
+		"Have fewer and larger operators: one tensor or array in place of many small ones"
 		"{ (torch.stack once), functions for lists of tensors (torch._foreach_add_, the "
 		"optimizer's foreach=True or fused=True), or compile the code around them "
 		"(torch.compile)|, and all of the step under one jax.jit (loops in lax.scan)"
-		"|, and all of the step in one tf.function|, or a compiler that fuses them}. "
-		"--host-level 3 counts each operator.");
+		"|, and all of the step in one tf.function"
+		"|, in place of loops over single values}."
+		"{ --host-level 3 counts each operator.|||}");
 	rules_headline(&note, ctx, rules_of_judged(ctx), "calls operators that hardly compute",
 		       "most of it in");
 	rules_ctx_add(ctx, "TinyOperators", rules_severity(ctx, note.gain_ns), note.share, &note);
