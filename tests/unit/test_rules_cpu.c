@@ -292,6 +292,43 @@ Test(rules_cpu, no_settings_of_an_unknown_pool)
 	forget(&report);
 }
 
+/* XLA has helpers beside a thread for each CPU, which hardly run. */
+Test(rules_cpu, threads_of_a_pool_that_hardly_run)
+{
+	struct report report = crowded(7, POLLS, 200);
+
+	cr_expect_null(find(&report, "Oversubscribed"));
+	cr_expect_not_null(find(&report, "CpuContention"));
+	forget(&report);
+}
+
+/* Threads that nothing shows to be a pool are a crowd, too, those that hardly run are no part of
+ * it.
+ */
+Test(rules_cpu, more_threads_of_any_kind_than_cpus)
+{
+	for (unsigned busy = 0; busy < 2; busy++) {
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		lacks_cpus(&s, MAIN, "python3", 3000);
+		for (uint32_t tid = POOL + 1; tid <= POOL + 2; tid++) {
+			stream_thread(&s, 1, tid, "python3", 'R', 0, 0, 0);
+			stream_thread(&s, 1, tid, "python3", 'R', 10 * S, (busy ? 5 : 1) * S,
+				      busy * 4 * S);
+		}
+		report = end_after(&s, 4 * S);
+		cr_expect_eq(find(&report, "Oversubscribed") != NULL, busy);
+		if (busy)
+			cr_expect(contains(find(&report, "Oversubscribed")->headline,
+					   "3 threads compute on 2 CPUs"));
+		else
+			cr_assert_not_null(find(&report, "CpuContention"));
+		forget(&report);
+	}
+}
+
 /* Two ranks of a job, each with as many threads as there are CPUs. */
 Test(rules_cpu, more_threads_than_cpus_in_all_processes)
 {

@@ -44,6 +44,7 @@ struct shortage {
 	struct thread_sums threads;
 	struct thread_pool pool;
 	unsigned cpus_count, processes_count; /* CPUs that it may use; processes of its job */
+	unsigned threads_count;		      /* that want a CPU much of the time */
 	/* CPU time of other programs, traced ones included, and of other guests */
 	bool used_known;
 	uint64_t others_ns, steal_ns;
@@ -262,12 +263,31 @@ unsigned rules_allowed_cpus(const struct rules_ctx *ctx)
 	return cpus;
 }
 
+/* Of the busiest thread's time on a CPU or ready for one: with less a thread is no part of a crowd.
+ */
+#define CROWD_LEAST 0.25
+
+static unsigned busy_threads(const struct process_account *account)
+{
+	uint64_t most_ns = 0;
+	unsigned count = 0;
+
+	for (size_t i = 0; i < account->threads_count; i++)
+		if (account_busy_ns(&account->threads[i]) > most_ns)
+			most_ns = account_busy_ns(&account->threads[i]);
+	for (size_t i = 0; i < account->threads_count; i++)
+		count += most_ns && (double)account_busy_ns(&account->threads[i]) >=
+					    CROWD_LEAST * (double)most_ns;
+	return count;
+}
+
 static struct shortage find_shortage(struct rules_ctx *ctx, const struct thread_sums *threads)
 {
 	struct shortage shortage = {
 		.threads = *threads,
 		.cpus_count = rules_allowed_cpus(ctx),
 		.processes_count = job_processes(ctx),
+		.threads_count = busy_threads(ctx->account),
 		.others_ns = rules_others_cpu_ns(ctx),
 		.steal_ns = ctx->profile->host_steal_ns,
 	};
@@ -391,9 +411,19 @@ static void add_other_threads(struct text *text, const struct rules_ctx *ctx)
 	location_place(text, place.frame);
 }
 
+/* Of a pool, those that work. Without a known pool any threads of the program are a crowd. */
+static unsigned crowd_of(const struct shortage *shortage)
+{
+	unsigned pool = shortage->pool.threads_count, busy = shortage->threads_count;
+
+	if (pool < 2)
+		return shortage->culprit == PROFILE_RIVAL_OWN ? busy : 0;
+	return pool < busy ? pool : busy;
+}
+
 static bool has_too_many_threads(const struct rules_ctx *ctx, const struct shortage *shortage)
 {
-	unsigned threads = shortage->pool.threads_count;
+	unsigned threads = crowd_of(shortage);
 
 	return is_own(shortage) && shortage->cpus_count &&
 	       threads >= ctx->thresholds->oversubscribed_threads &&
@@ -469,8 +499,10 @@ static void suggest_for_contention(struct text *text, const struct rules_ctx *ct
 			 "have them wait while the main thread needs the CPU");
 	else
 		text_add(text, "The program has more runnable threads than CPUs: run fewer");
-	/* of processes with a thread each no setting is a remedy */
-	if (shortage->culprit != PROFILE_RIVAL_JOB || shortage->pool.threads_count >= 2)
+	/* of processes with a thread each no setting is a remedy, nor is that which it has */
+	if (shortage->culprit == PROFILE_RIVAL_JOB
+		    ? shortage->pool.threads_count >= 2
+		    : shortage->threads_count > threads_wanted(shortage))
 		add_setting(text, ctx, " (", threads_wanted(shortage), ")");
 	text_add(text, ".");
 }
@@ -553,7 +585,7 @@ static void add_culprit(struct text *text, const struct shortage *shortage)
 /* " is lost: 8 threads compute on 2 CPUs, which make (pid 77) had for 22.0 % of that time" */
 static void add_too_many_threads(struct text *text, const struct shortage *shortage)
 {
-	text_printf(text, " is lost: %u threads", shortage->pool.threads_count);
+	text_printf(text, " is lost: %u threads", crowd_of(shortage));
 	if (shortage->processes_count > 1)
 		text_printf(text, " in each of %u processes", shortage->processes_count);
 	text_printf(text, " compute on %u CPUs", shortage->cpus_count);
@@ -579,7 +611,7 @@ static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage
 	add_process_name(&note.subject, ctx->process);
 	add_waiting(&note.evidence, ctx, shortage);
 	add_spinning(&note.evidence, &shortage->pool);
-	if (!threads && shortage->culprit == PROFILE_RIVAL_OWN)
+	if (shortage->pool.threads_count < 2 && shortage->culprit == PROFILE_RIVAL_OWN)
 		add_other_threads(&note.evidence, ctx);
 	text_printf(&note.threshold,
 		    "waiting for at least %g %% of runnable time and %g %% of the recording",
@@ -587,13 +619,14 @@ static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage
 		    ctx->thresholds->cpu_contention_waiting * 100);
 	text_printf(&note.headline, "%s: ", bottleneck_headline(note.bottleneck));
 	add_gain(&note.headline, ctx, note.gain_ns);
-	if (threads) {
+	if (threads)
 		add_too_many_threads(&note.headline, shortage);
-		suggest_threads(&note.suggestion, ctx, shortage);
-	} else {
+	else
 		add_culprit(&note.headline, shortage);
+	if (threads && shortage->pool.threads_count >= 2)
+		suggest_threads(&note.suggestion, ctx, shortage);
+	else
 		suggest_for_contention(&note.suggestion, ctx, shortage);
-	}
 	rules_ctx_add(ctx, threads ? "Oversubscribed" : "CpuContention",
 		      rules_severity(ctx, note.gain_ns), share, &note);
 }
