@@ -8,8 +8,6 @@
 #include "aggregate/collectives.h"
 #include "aggregate/profile.h"
 
-#include <errno.h>
-
 typedef unsigned __int128 u128;
 
 /* Costs of the calls of functions with a cost model. */

@@ -12,7 +12,6 @@
 
 #include "aggregate/profile.h"
 #include "base/grow.h"
-#include "perfx_record.h"
 
 struct energy_domain {
 	const char *name; /* NULL: none */

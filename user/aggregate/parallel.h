@@ -7,7 +7,6 @@
 #ifndef PERFX_AGGREGATE_PARALLEL_H
 #define PERFX_AGGREGATE_PARALLEL_H
 
-#include "aggregate/profile.h"
 #include "base/grow.h"
 
 struct row_sample {

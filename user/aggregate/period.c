@@ -2,7 +2,6 @@
 #include "aggregate/period.h"
 
 #include "aggregate/state.h"
-#include "aggregate/statistics.h"
 #include "base/hash.h"
 #include "base/order.h"
 

@@ -21,7 +21,6 @@
 #include "aggregate/user_values.h"
 #include "base/grow.h"
 
-#include <errno.h>
 #include <string.h>
 
 struct aggregate {

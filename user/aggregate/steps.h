@@ -5,7 +5,6 @@
 #define PERFX_AGGREGATE_STEPS_H
 
 #include "aggregate/period.h"
-#include "aggregate/profile.h"
 #include "aggregate/step_costs.h"
 #include "base/grow.h"
 #include "perfx_record.h"

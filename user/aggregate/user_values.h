@@ -3,9 +3,7 @@
 #ifndef PERFX_AGGREGATE_USER_VALUES_H
 #define PERFX_AGGREGATE_USER_VALUES_H
 
-#include "aggregate/profile.h"
 #include "base/grow.h"
-#include "decode/decode.h"
 
 struct aggregate;
 struct finish_ctx;

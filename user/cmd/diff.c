@@ -2,9 +2,7 @@
 /* perfx-trace diff BEFORE AFTER: what changed from one capture, or JSON report, to another. */
 #include "diff/diff.h"
 
-#include "base/file.h"
 #include "base/message.h"
-#include "capture/capture.h"
 #include "cmd/cmd.h"
 #include "diff/writers.h"
 #include "replay/pipeline.h"

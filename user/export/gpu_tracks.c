@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "export/timeline.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 uint32_t gpu_tracks_ordinal(struct gpu_tracks *tracks, uint32_t process)

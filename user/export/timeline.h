@@ -18,7 +18,6 @@
 #include "aggregate/profile.h"
 #include "base/grow.h"
 #include "base/text.h"
-#include "export/export.h"
 #include "perfx_record.h"
 
 #include <stddef.h>

@@ -5,7 +5,6 @@
 #include "base/thread.h"
 #include "replay/pipeline.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -14,7 +14,6 @@
 #include "base/grow.h"
 #include "live/live.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /*

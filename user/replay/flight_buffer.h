@@ -14,8 +14,6 @@
 
 #include "capture/capture.h"
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* A quarter of what a flight buffer may use is for the keyframe's live blocks. */

@@ -3,8 +3,6 @@
 
 #include "decode/decode.h"
 
-#include <errno.h>
-
 static void note_error(struct pipeline *pipeline, int err)
 {
 	if (err < 0 && !pipeline->err)

@@ -14,7 +14,6 @@
  */
 #include "report/explain.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #define WIDTH	    80

@@ -8,7 +8,6 @@
 
 #include <netinet/in.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <sys/socket.h>
 
 #define LISTEN_SHOWN 64 /* bytes */

@@ -14,8 +14,6 @@
 #include "analyze/rule_set.h"
 #include "serve/query.h"
 
-#include <stdbool.h>
-
 /* From the request until its answer is made; reading a capture is given up then. */
 #define JOB_MAX_NS 60000000000u
 

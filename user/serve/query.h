@@ -7,7 +7,6 @@
 #include "report/report.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define QUERY_WHY 256 /* bytes */

@@ -6,8 +6,6 @@
 #ifndef PERFX_TOP_REPORT_JOB_H
 #define PERFX_TOP_REPORT_JOB_H
 
-#include <stdbool.h>
-
 struct report_job;
 
 /* rules_file: --rules of the report; NULL: none. NULL: out of memory. */

@@ -8,7 +8,6 @@
 
 #include <limits.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 static struct block *block_new(struct document *document, enum block_kind kind)

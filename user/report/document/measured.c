@@ -8,7 +8,6 @@
 #include "report/document/compose.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

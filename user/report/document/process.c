@@ -9,7 +9,6 @@
 #include "base/escape.h"
 #include "base/grow.h"
 #include "base/units.h"
-#include "decode/names.h"
 #include "report/document/compose.h"
 
 #include <errno.h>

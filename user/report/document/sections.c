@@ -3,7 +3,6 @@
  * Composes a report in the order in which it is read: verdict, findings, each process with what it
  * used and which functions it called, how it was measured.
  */
-#include "analyze/location.h"
 #include "base/escape.h"
 #include "base/units.h"
 #include "decode/names.h"

@@ -15,7 +15,6 @@
  */
 #include "analyze/roofline.h"
 #include "base/units.h"
-#include "decode/names.h"
 #include "report/document/compose.h"
 
 #include <string.h>

@@ -10,14 +10,12 @@
  */
 #include "base/escape.h"
 #include "base/text.h"
-#include "decode/names.h"
 #include "report/document/document.h"
 #include "report/html/charts.h"
 #include "report/json/output.h"
 #include "report/report.h"
 #include "report_html.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -12,7 +12,6 @@
  *     |-------:|-----:|------:|------:|----:| …
  */
 #include "base/escape.h"
-#include "decode/names.h"
 #include "report/document/document.h"
 #include "report/report.h"
 

@@ -16,12 +16,10 @@
 #include "base/escape.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "decode/names.h"
 #include "report/document/document.h"
 #include "report/report.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define WIDTH_MIN 40
