@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * How to get from a frame to its caller's, without frame pointers: what user space compiles of a
- * file's .eh_frame (user/elf/cfi.h) and the BPF programs follow. Not part of a capture.
+ * file's .eh_frame (user/elf/eh_frame.h) and the BPF programs follow. Not part of a capture.
  *
  * sp and fp are rsp and rbp on x86-64. The CFA (canonical frame address) is the caller's sp behind
  * the call; the return address lies at CFA - 8.

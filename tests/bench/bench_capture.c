@@ -9,7 +9,7 @@
  */
 #include "stream_builder.h"
 
-#include "replay/pipeline.h"
+#include "replay/replay.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

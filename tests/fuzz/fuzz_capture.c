@@ -17,7 +17,7 @@
 #include "capture/block.h"
 #include "decode/decode.h"
 #include "merge/merge.h"
-#include "replay/pipeline.h"
+#include "replay/replay.h"
 #include "report/report.h"
 
 #include <zlib.h>

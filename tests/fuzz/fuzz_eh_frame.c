@@ -2,7 +2,7 @@
 /* Unwind tables: which function covers an address, where its frame is, and all of it as rows. */
 #include "fuzz_image.h"
 
-#include "elf/cfi.h"
+#include "elf/eh_frame.h"
 
 #define CODE_BYTES 0x400
 

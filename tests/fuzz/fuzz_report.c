@@ -4,9 +4,8 @@
 #include "fuzz.h"
 
 #include "diff/diff.h"
-#include "diff/writers.h"
-#include "report/json/read.h"
-#include "report/table/template.h"
+#include "report/report.h"
+#include "report/table/table.h"
 
 static void compare(const struct json_report *report)
 {

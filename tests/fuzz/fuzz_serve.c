@@ -2,8 +2,8 @@
 /* What a client of serve sends: headers and arguments, one a line. */
 #include "fuzz.h"
 
-#include "serve/access.h"
-#include "serve/query.h"
+#include "serve/http.h"
+#include "serve/job.h"
 
 #define TOKEN	  "0123456789abcdef"
 #define FLIGHT_NS 30000000000u

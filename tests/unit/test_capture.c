@@ -4,7 +4,7 @@
 #include "capture/capture.h"
 #include "decode/decode.h"
 #include "decode/pack.h"
-#include "replay/pipeline.h"
+#include "replay/replay.h"
 
 #include "golden_cases.h"
 

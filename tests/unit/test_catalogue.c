@@ -3,7 +3,7 @@
 #include "analyze/catalogue.h"
 #include "analyze/rule_set.h"
 #include "golden_file.h"
-#include "report/explain.h"
+#include "report/report.h"
 
 #include <glob.h>
 #include <regex.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The unwind table as rows: known ones and hostile ones. */
-#include "elf/cfi.h"
+#include "elf/eh_frame.h"
 #include "image_fixture.h"
 
 #include <dwarf.h>

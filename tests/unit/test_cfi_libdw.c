@@ -3,7 +3,7 @@
  * The unwind tables of this machine's libraries, row by row beside libdw's: in made-up registers
  * and memory both must find the same caller. PERFX_TESTS=all compares every row of the big ones.
  */
-#include "elf/cfi.h"
+#include "elf/eh_frame.h"
 
 #include <criterion/criterion.h>
 #include <criterion/logging.h>

@@ -4,7 +4,7 @@
 #include "golden_file.h"
 
 #include "base/text.h"
-#include "diff/writers.h"
+#include "diff/diff.h"
 
 #include <jansson.h>
 

@@ -2,7 +2,7 @@
 /* The thread that drains the rings never waits for a snapshot, and nothing is lost on the way. */
 #include "stream_builder.h"
 
-#include "live/feed.h"
+#include "live/live.h"
 
 #include <criterion/criterion.h>
 #include <semaphore.h>

@@ -5,9 +5,7 @@
 #include "analyze/analyze.h"
 #include "base/file.h"
 #include "capture/capture.h"
-#include "replay/cut.h"
-#include "replay/flight_buffer.h"
-#include "replay/pipeline.h"
+#include "replay/replay.h"
 #include "report/report.h"
 
 #include <criterion/criterion.h>

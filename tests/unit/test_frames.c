@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "replay/pipeline.h"
+#include "replay/replay.h"
 #include "session/frames.h"
 
 #include "base/clock.h"

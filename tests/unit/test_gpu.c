@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/buckets.h"
+#include "aggregate/gpu.h"
 #include "cost/gpu_calls.h"
 #include "peaks/gpu.h"
 #include "replay_fixture.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "elf/elf_view.h"
 #include "elf/image.h"
-#include "elf/mapped_image.h"
 #include "image_damage.h"
 #include "image_fixture.h"
 #include "proc/maps.h"

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* A JSON report read back: compared with another it gives what the captures themselves give. */
-#include "report/json/read.h"
 
 #include "fixture.h"
 #include "golden_cases.h"
 
-#include "diff/writers.h"
+#include "diff/diff.h"
 #include "report/report.h"
 
 static char *difference(const struct profile *a, const struct profile *b, const char *format)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Captures of several machines that become one: ids, clocks, who may be merged. */
 #include "merge/internal.h"
-#include "replay/pipeline.h"
+#include "replay/replay.h"
 #include "stream_builder.h"
 
 #include <criterion/criterion.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyze/analyze.h"
-#include "replay/pipeline.h"
-#include "replay/time_slice.h"
+#include "replay/replay.h"
 #include "report/report.h"
 
 #include "golden_cases.h"

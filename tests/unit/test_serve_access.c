@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Who may ask, and what for: addresses, hosts, tokens, arguments. */
-#include "serve/access.h"
-#include "serve/query.h"
+#include "serve/http.h"
+#include "serve/job.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

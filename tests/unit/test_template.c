@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/text.h"
-#include "report/table/template.h"
+#include "report/table/table.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

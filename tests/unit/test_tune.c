@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Measurements with answers worked out by hand. */
-#include "tune/writers.h"
+#include "tune/tune.h"
 
 #include "base/text.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Compiled unwind tables: what the programs find in the memory that they share with us. */
 #include "attach/unwind_rows.h"
-#include "elf/cfi.h"
+#include "elf/eh_frame.h"
 #include "image_fixture.h"
 
 #define PAGE_VADDR (TEXT_VADDR & ~0xffffull)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/buckets.h"
+#include "aggregate/gpu.h"
 
 #include <string.h>
 

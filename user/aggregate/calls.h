@@ -5,8 +5,9 @@
 #ifndef PERFX_AGGREGATE_CALLS_H
 #define PERFX_AGGREGATE_CALLS_H
 
-#include "aggregate/collectives.h"
+#include "aggregate/process.h"
 #include "aggregate/profile.h"
+#include "base/grow.h"
 
 typedef unsigned __int128 u128;
 
@@ -98,5 +99,31 @@ int compute_sum(struct finish_ctx *ctx);
 void compute_fill_row(const struct finish_ctx *ctx, const struct row *row, struct profile_row *out);
 /* The processes' sums, when the rows are filled. 0 or -ENOMEM. */
 int compute_fill(struct finish_ctx *ctx);
+
+/*
+ * What all threads of a process did on CPUs while calls of a function ran, by samples: how parallel
+ * the function is. Of functions that one thread alone calls; samples of calls that overlap would
+ * count twice.
+ */
+struct row_sample {
+	uint32_t activity; /* samples.sampled.list[] */
+	uint64_t ns, count;
+};
+
+struct row_samples {
+	uint32_t tid; /* of the calls */
+	uint64_t wall_ns;
+	struct map64 ids; /* activity → list[] */
+	struct row_sample *list;
+	size_t count, capacity;
+};
+
+struct perfx_span;
+
+/* A timed call has ended: its samples came before it. 0 or -ENOMEM. */
+int parallel_span(struct aggregate *aggregate, struct row *row, const struct perfx_span *span);
+void row_samples__free(struct row_samples *samples);
+/* When rows and samples are filled. 0 or -ENOMEM. */
+int parallel_fill(struct finish_ctx *ctx);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/collectives.h"
+#include "aggregate/process.h"
 
 #include "aggregate/state.h"
 #include "cost/collectives.h"

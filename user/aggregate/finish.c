@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Tables → profile: everything that needs all of the stream, such as sums, sorting and shares. */
 #include "aggregate/finish.h"
-#include "aggregate/parallel.h"
+#include "aggregate/calls.h"
 
 #include <math.h>
 #include <stdlib.h>

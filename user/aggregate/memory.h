@@ -21,6 +21,7 @@
 #ifndef PERFX_AGGREGATE_MEMORY_H
 #define PERFX_AGGREGATE_MEMORY_H
 
+#include "aggregate/profile.h"
 #include "aggregate/statistics.h"
 #include "base/grow.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/merged.h"
+#include "aggregate/state.h"
 
 #include "aggregate/finish.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/parallel.h"
+#include "aggregate/calls.h"
 
 #include "aggregate/finish.h"
 

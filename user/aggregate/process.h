@@ -5,9 +5,24 @@
 #ifndef PERFX_AGGREGATE_PROCESS_H
 #define PERFX_AGGREGATE_PROCESS_H
 
-#include "aggregate/collectives.h"
 #include "aggregate/profile.h"
 #include "base/grow.h"
+
+/* The last collectives of each process: when it came to them, and when they ended. */
+
+/* What a row's function is; of one that is not described yet it is asked again. */
+enum meets { MEETS_UNDECIDED = 0, MEETS_NOT, MEETS };
+
+struct collectives {
+	struct profile_collective *list; /* in the order of the stream: by their ends */
+	size_t capacity, count;
+};
+
+struct aggregate;
+struct row;
+
+/* A timed call of a row that is not MEETS_NOT. 0 or -ENOMEM. */
+int collectives_span(struct aggregate *aggregate, struct row *row, const struct perfx_span *span);
 
 struct thread_sample {
 	uint64_t time_ns, on_cpu_ns, runnable_ns;
@@ -82,8 +97,6 @@ struct process {
 	uint64_t gone_count; /* Python frames that could not be named */
 	struct profile_process_counters perf;
 };
-
-struct aggregate;
 
 /* NULL with errno: ERANGE (the index is out of range), ENOMEM. */
 struct process *process_get(struct aggregate *aggregate, uint32_t process);

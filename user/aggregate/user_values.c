@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/user_values.h"
+#include "aggregate/state.h"
 
 #include "aggregate/finish.h"
 

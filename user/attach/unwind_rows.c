@@ -2,7 +2,7 @@
 #include "attach/unwind_rows.h"
 
 #include "base/grow.h"
-#include "elf/cfi.h"
+#include "elf/eh_frame.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -46,7 +46,7 @@ struct capture_dump {
 
 void capture_dump__free(struct capture_dump *dump);
 
-/* Where blocks go that are not written to a file at once (replay/flight_buffer.h). Called by the
+/* Where blocks go that are not written to a file at once (replay/replay.h). Called by the
  * writer's thread only. */
 struct block_store {
 	/* Copies a block. segment_ns: when the segment ends that ends with the block; 0: none does.

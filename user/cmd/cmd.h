@@ -8,8 +8,8 @@
 #include "attach/features.h"
 #include "base/file.h"
 #include "cmd/options.h"
-#include "live/feed.h"
-#include "replay/source.h"
+#include "live/live.h"
+#include "replay/replay.h"
 #include "report/report.h"
 #include "session/recorder.h"
 

@@ -4,9 +4,7 @@
 
 #include "base/message.h"
 #include "cmd/cmd.h"
-#include "diff/writers.h"
-#include "replay/pipeline.h"
-#include "report/json/read.h"
+#include "replay/replay.h"
 #include "report/report.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* perfx-trace explain KIND: how a kind of finding is judged, and what to try. */
-#include "report/explain.h"
+#include "report/report.h"
 
 #include "analyze/rule_set.h"
 #include "base/message.h"

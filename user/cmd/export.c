@@ -5,7 +5,6 @@
 #include "base/file.h"
 #include "base/message.h"
 #include "cmd/cmd.h"
-#include "export/capture.h"
 
 #include <errno.h>
 #include <fcntl.h>

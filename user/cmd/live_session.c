@@ -2,7 +2,7 @@
 /* A recording that is watched while it goes on, as top and serve need it. */
 #include "base/message.h"
 #include "cmd/cmd.h"
-#include "replay/flight_buffer.h"
+#include "replay/replay.h"
 
 #include <errno.h>
 #include <stdlib.h>

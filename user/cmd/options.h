@@ -11,8 +11,8 @@
 #include "peaks/peaks.h"
 #include "perfx_record.h"
 #include "plan/plan.h"
-#include "replay/time_slice.h"
-#include "serve/access.h"
+#include "replay/replay.h"
+#include "serve/http.h"
 #include "session/step_watch.h"
 #include "tune/tune.h"
 

@@ -4,11 +4,11 @@
 #include "base/message.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "diff/writers.h"
+#include "diff/diff.h"
 #include "perfx_config.h"
 #include "report/report.h"
 #include "report/table/table.h"
-#include "tune/writers.h"
+#include "tune/tune.h"
 
 #include <ctype.h>
 #include <errno.h>

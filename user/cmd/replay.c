@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* A capture, or a time slice of it, through a pipeline; and what is said when it cannot be read. */
+#include "replay/replay.h"
 #include "base/message.h"
 #include "base/units.h"
 #include "cmd/cmd.h"
-#include "replay/source.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -6,7 +6,6 @@
 #include "base/message.h"
 #include "cmd/cmd.h"
 #include "report/table/table.h"
-#include "report/table/template.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 
 #include "base/message.h"
 #include "cmd/cmd.h"
-#include "top/screen.h"
 
 #include <errno.h>
 #include <string.h>

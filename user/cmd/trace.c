@@ -3,7 +3,7 @@
 #include "base/message.h"
 #include "cmd/cmd.h"
 #include "gpu/agents.h"
-#include "replay/flight_buffer.h"
+#include "replay/replay.h"
 #include "session/recorder.h"
 
 #include <errno.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* perfx-trace tune, compare: runs of a program, measured alternately. */
+#include "tune/tune.h"
 #include "base/message.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cmd/cmd.h"
 #include "session/trial.h"
-#include "tune/writers.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "cpython/cpython.h"
 
 #include "base/text.h"
-#include "elf/mapped_image.h"
+#include "elf/image.h"
 #include "proc/process.h"
 
 #include <ctype.h>

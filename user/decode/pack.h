@@ -23,7 +23,7 @@ const struct perfx_record *pack_record(struct pack_buffer *buffer, enum perfx_ki
 		    (const char *const[]){NULL, ##__VA_ARGS__} + 1, \
 		    sizeof((const char *const[]){NULL, ##__VA_ARGS__}) / sizeof(char *) - 1)
 
-/* Where the producers of records send them. What follows is in replay/pipeline.h. */
+/* Where the producers of records send them. What follows is in replay/replay.h. */
 struct sink {
 	/* One record, whole; borrowed. */
 	void (*record)(struct sink *sink, const void *record, size_t size);

@@ -4,7 +4,7 @@
 #define PERFX_DIFF_INTERNAL_H
 
 #include "base/text.h"
-#include "diff/writers.h"
+#include "diff/diff.h"
 #include "report/document/document.h"
 
 /* NAN where the count is absent or the time 0. */

@@ -5,7 +5,7 @@
  */
 #include "analyze/location.h"
 #include "decode/names.h"
-#include "diff/writers.h"
+#include "diff/diff.h"
 #include "report/json/output.h"
 
 #include <math.h>

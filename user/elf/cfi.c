@@ -5,7 +5,6 @@
  * the registers three matter to somebody who only wants the callers: the stack pointer, the frame
  * pointer and the return address. What the program says of the others is stepped over.
  */
-#include "elf/cfi.h"
 #include "elf/eh_frame.h"
 
 #include <dwarf.h>

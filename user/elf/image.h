@@ -11,6 +11,8 @@
 #ifndef PERFX_ELF_IMAGE_H
 #define PERFX_ELF_IMAGE_H
 
+#include "proc/maps.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -184,5 +186,20 @@ const struct image_traits *image__traits(struct image *image);
 /* Is the text among its constants (.rodata; in a file without sections anywhere)? Of big files the
  * first 64 MiB are looked at. */
 bool image__mentions(struct image *image, const char *text);
+
+/* The file behind a mapping of a process: where its symbols are in that process. */
+
+/* Opens the file of an executable mapping; *bias: what to add to an address in the file to get that
+ * in the process. NULL: it cannot be read, or has no code there. The caller frees. */
+struct image *mapped_image_open(pid_t pid, const struct mapping *mapping, uint64_t *bias);
+
+/* The address in the process of a symbol that the file exports; 0: it does not. bytes: its size;
+ * may be NULL. */
+uint64_t mapped_symbol(const struct image *image, uint64_t bias, const char *name, uint64_t *bytes);
+
+/* The same of a variable. A program that uses a library's variable may have a copy of its own,
+ * which the library uses too (R_X86_64_COPY): so the executable is asked first. */
+uint64_t mapped_variable(pid_t pid, const struct maps *maps, const struct image *image,
+			 uint64_t bias, const char *name);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "elf/mapped_image.h"
+#include "elf/image.h"
 
 #include <stddef.h>
 #include <stdio.h>

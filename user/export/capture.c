@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "export/capture.h"
+#include "export/export.h"
 
 #include "aggregate/aggregate.h"
 #include "export/formats.h"

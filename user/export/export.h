@@ -8,6 +8,7 @@
 
 #include "aggregate/profile.h"
 #include "base/format.h"
+#include "replay/replay.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -51,5 +52,19 @@ static inline const struct export_format *export_format_named(const char *name)
 {
 	return format_named(&export_formats, name);
 }
+
+/* A capture as another tool's file: read once for its sums, and once for its calls. */
+
+/* The on_event of a pipeline that fills the aggregate (its ctx) as the format needs it. */
+typedef int export_read(void *aggregate, const struct event *event);
+export_read *export_reader(const struct export_format *format);
+
+/* Leaves in `view`, a copy of the profile, the processes of one rank, which are in `kept`: room for
+ * all of them. False: there is no such rank. */
+bool export_only_rank(struct profile *view, struct profile_process *kept, const char *rank);
+
+/* profile: of that aggregate, or a view of it. 0 or -errno of reading and writing. */
+int export_write(FILE *out, const struct export_format *format, enum export_of of,
+		 const struct profile *profile, const struct capture_source *source);
 
 #endif

@@ -16,7 +16,6 @@
 #include "decode/decode.h"
 #include "decode/names.h"
 #include "export/formats.h"
-#include "export/perfetto_stacks.h"
 #include "export/timeline.h"
 #include "export/wire.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "export/perfetto_stacks.h"
+#include "export/formats.h"
 
 #include "analyze/location.h"
 #include "base/escape.h"

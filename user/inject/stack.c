@@ -6,7 +6,7 @@
  */
 #include "inject/internal.h"
 
-#include "elf/cfi.h"
+#include "elf/eh_frame.h"
 #include "proc/process.h"
 
 #include <errno.h>

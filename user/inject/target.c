@@ -3,7 +3,7 @@
 
 #include "base/grow.h"
 #include "base/text.h"
-#include "elf/mapped_image.h"
+#include "elf/image.h"
 #include "proc/process.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "live/feed.h"
+#include "live/live.h"
 
 #include "base/grow.h"
 #include "base/thread.h"
-#include "replay/pipeline.h"
+#include "replay/replay.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "capture/capture.h"
 #include "cost/collectives.h"
 #include "decode/decode.h"
-#include "replay/pipeline.h"
+#include "replay/replay.h"
 
 #include <errno.h>
 #include <stdlib.h>

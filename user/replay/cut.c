@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* A flight recorder with a shorter memory is given all of the capture, and dumped. */
-#include "replay/cut.h"
+#include "replay/replay.h"
 
 #include "base/text.h"
 #include "capture/capture.h"
 #include "decode/decode.h"
-#include "replay/flight_buffer.h"
 
 #include <errno.h>
 #include <stdlib.h>

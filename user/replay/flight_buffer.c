@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "replay/flight_buffer.h"
+#include "replay/replay.h"
 
 #include "base/file.h"
 #include "capture/capture.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "replay/source.h"
+#include "replay/replay.h"
 
 #include <errno.h>
 

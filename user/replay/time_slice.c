@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "replay/time_slice.h"
+#include "replay/replay.h"
 
 #include "aggregate/aggregate.h"
 #include "base/grow.h"

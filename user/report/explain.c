@@ -12,7 +12,7 @@
  *     Then look at
  *       Steps: the phase data; the workers' sections.
  */
-#include "report/explain.h"
+#include "report/report.h"
 
 #include <string.h>
 

@@ -5,7 +5,10 @@
 
 #include "aggregate/profile.h"
 #include "analyze/analyze.h"
+#include "analyze/catalogue.h"
+#include "analyze/thresholds.h"
 #include "base/format.h"
+#include "base/text.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -50,7 +53,7 @@ static inline double report_carbon_g(double joules, double g_per_kwh)
 	return joules / 3.6e6 * g_per_kwh;
 }
 
-/* A user's own template (report/table/template.h). */
+/* A user's own template (report/table/table.h). */
 extern const struct report_writer report_writer_template;
 
 extern struct format_table report_formats;
@@ -79,5 +82,34 @@ int selection_sort(struct selection *selection, const char *column);
 /* Leaves one of its processes. */
 void selection_keep(struct selection *selection, size_t process);
 void selection_clear(struct selection *selection);
+
+/* The catalogue of findings as text: for `explain`, and for docs/findings.md. */
+
+/* All kinds, a line each. */
+void explain_all(struct text *into, const struct thresholds *thresholds);
+void explain_kind(struct text *into, const struct finding_kind *kind,
+		  const struct thresholds *thresholds);
+/* The page of the documentation, with the defaults as thresholds. */
+void explain_markdown(struct text *into, const struct thresholds *thresholds);
+
+/*
+ * A JSON report → the profile that it was made of, for diff. What the report does not hold, such as
+ * calls by thread, is empty. The file's types and numbers are not trusted: any file becomes a
+ * profile or an error.
+ */
+#define JSON_REPORT_WHY 200 /* bytes */
+
+struct json_report;
+
+/* Does the file begin as JSON does? */
+bool json_report_is(const char *path);
+/* NULL: why it could not be read, one line without the path. */
+struct json_report *json_report__read(const char *path, char why[JSON_REPORT_WHY]);
+const struct profile *json_report__profile(const struct json_report *report);
+/* What the report found about the processes of a selection of its profile. NULL: memory was out.
+ * Borrows from the report. */
+struct analysis *json_report__analysis(const struct json_report *report,
+				       const struct profile *selected);
+void json_report__free(struct json_report *report);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "serve/access.h"
+#include "serve/http.h"
 
 #include "base/file.h"
 #include "base/text.h"

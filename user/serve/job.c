@@ -6,9 +6,8 @@
 #include "base/clock.h"
 #include "base/scratch.h"
 #include "base/thread.h"
-#include "export/capture.h"
-#include "replay/cut.h"
-#include "replay/source.h"
+#include "export/export.h"
+#include "replay/replay.h"
 
 #include <errno.h>
 #include <fcntl.h>

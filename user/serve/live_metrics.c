@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "serve/live_metrics.h"
+#include "serve/page.h"
 
 #include "base/escape.h"
 #include "base/grow.h"

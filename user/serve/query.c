@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "serve/query.h"
+#include "serve/job.h"
 
 #include "base/units.h"
 #include "report/table/table.h"

@@ -7,7 +7,6 @@
 #include "base/units.h"
 #include "serve/http.h"
 #include "serve/job.h"
-#include "serve/live_metrics.h"
 #include "serve/page.h"
 
 #include <errno.h>

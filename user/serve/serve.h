@@ -5,7 +5,7 @@
  *   recording ─▶ a snapshot, as texts ─▶ (a pointer, under a lock) ─▶ HTTP
  *                                 a file of the last seconds ─▶ job ─▶ HTTP
  *
- * The feed's thread (live/feed.h) makes the texts. Neither it nor the recording's thread waits for
+ * The feed's thread (live/live.h) makes the texts. Neither it nor the recording's thread waits for
  * a client.
  */
 #ifndef PERFX_SERVE_SERVE_H
@@ -13,7 +13,7 @@
 
 #include "analyze/rule_set.h"
 #include "live/live.h"
-#include "serve/access.h"
+#include "serve/http.h"
 
 #include <stdint.h>
 

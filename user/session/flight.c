@@ -2,7 +2,7 @@
 /*
  * The flight recorder (--flight), and segments, which every capture has.
  *
- * A capture in memory forgets by itself (replay/flight_buffer.h). Here is when it is written: on
+ * A capture in memory forgets by itself (replay/replay.h). Here is when it is written: on
  * SIGUSR1, some time after a step that was slow, at the end; into run.perfx, run.2.perfx and so on.
  * Who watches the recording (top, serve) gets its own files instead, each time that it asks.
  * What a file needs to be whole is made for it: names of stacks that have come since the last one,

@@ -2,7 +2,7 @@
 #include "session/rank.h"
 
 #include "base/text.h"
-#include "elf/mapped_image.h"
+#include "elf/image.h"
 #include "proc/maps.h"
 #include "proc/process.h"
 

@@ -8,7 +8,7 @@
 #ifndef PERFX_SESSION_RATE_WATCH_H
 #define PERFX_SESSION_RATE_WATCH_H
 
-#include "replay/pipeline.h"
+#include "replay/replay.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "peaks/peaks.h"
 #include "plan/plan.h"
-#include "replay/pipeline.h"
+#include "replay/replay.h"
 #include "session/launch.h"
 #include "session/step_watch.h"
 

@@ -6,7 +6,7 @@
 #ifndef PERFX_SESSION_STEP_WATCH_H
 #define PERFX_SESSION_STEP_WATCH_H
 
-#include "replay/pipeline.h"
+#include "replay/replay.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "top/report_job.h"
+#include "top/top.h"
 
 #include "base/file.h"
 #include "base/message.h"

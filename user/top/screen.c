@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "top/screen.h"
+#include "top/top.h"
 
 #include "base/message.h"
 

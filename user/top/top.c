@@ -4,8 +4,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/message.h"
-#include "top/report_job.h"
-#include "top/screen.h"
 
 #include <errno.h>
 #include <pthread.h>

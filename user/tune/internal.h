@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "report/document/document.h"
-#include "tune/writers.h"
+#include "tune/tune.h"
 
 #include <jansson.h>
 

@@ -11,7 +11,6 @@
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/document/compose.h"
-#include "report/document/source.h"
 
 #include <errno.h>
 #include <stdlib.h>

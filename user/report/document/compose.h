@@ -5,6 +5,8 @@
 
 #include "report/document/document.h"
 
+#include <stdint.h>
+
 struct process_account;
 struct roof;
 
@@ -135,5 +137,22 @@ struct worker_sum {
 int worker_sum_make(struct worker_sum *sum, const struct profile *profile, const size_t *groups,
 		    size_t first);
 void worker_sum_clear(struct worker_sum *sum);
+
+/*
+ * Lines of source files, for the reader of a report. Which files, the traced program says: so only
+ * those are read that look like sources, that anybody may read or the user owns, and that have not
+ * changed since the recording began.
+ */
+
+/* The file that was read last. All-zero: none. */
+struct source {
+	char *path, *text;
+};
+
+/* Adds the line, without indentation, to a buffer of its own: malloc'd; NULL: it cannot be shown.
+ * recorded_unix_ns: when the recording began. */
+char *source_line(struct source *source, const char *path, uint32_t line,
+		  uint64_t recorded_unix_ns);
+void source_clear(struct source *source);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "report/document/source.h"
+#include "report/document/compose.h"
 
 #include "base/file.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "report/json/read.h"
+#include "report/report.h"
 
 #include "analyze/roofline.h"
 #include "base/escape.h"

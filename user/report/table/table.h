@@ -13,6 +13,7 @@
 #include "base/text.h"
 
 #include <jansson.h>
+#include <stdio.h>
 
 enum value_kind {
 	VALUE_ABSENT = 0, /* not measured */
@@ -105,5 +106,27 @@ void data_table_clear(struct data_table *table);
 
 /* Adds a field of CSV: text without control characters. */
 void csv_add_field(struct text *line, const char *text, char separator);
+
+/*
+ * A report by a user's template: a text with tags for values of the JSON report (Mustache, with
+ * formats after a colon; docs/formats.md):
+ *
+ *     {{verdict}}
+ *     {{#processes}}
+ *     {{comm}} ({{pid}}): {{wall_ns:ns}}
+ *     {{#functions:10}}
+ *     | {{name:md}} | {{calls:count}} | {{self_ns:ns}} |
+ *     {{/functions}}
+ *     {{/processes}}
+ */
+#define TEMPLATE_WHY 200 /* bytes */
+
+/* 0, or -EINVAL: why has the line and the error. */
+int template_check(const char *text, char why[TEMPLATE_WHY]);
+/* Are all names in a checked text names of the JSON report? 0, or -EINVAL: why gives the line, the
+ * unknown name and similar ones. */
+int template_check_names(const char *text, char why[TEMPLATE_WHY]);
+/* A text that was checked. 0 or -ENOMEM; the stream's errors are the caller's to look at. */
+int template_render(FILE *out, const char *text, const json_t *report);
 
 #endif

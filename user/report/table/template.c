@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "report/table/template.h"
+#include "report/table/table.h"
 
 #include "base/escape.h"
 #include "base/units.h"
