@@ -72,36 +72,32 @@ static void add_finding(struct text *text, const struct block *block)
 
 static void add_block(struct text *text, const struct block *block)
 {
+	static const struct {
+		const char *open, *close;
+	} marks[] = {
+		[BLOCK_VERDICT] = {"### perfx-trace\n\n**", "**\n\n"},
+		[BLOCK_WARNING] = {"> ", "\n\n"},
+		[BLOCK_HEADING] = {"#### ", "\n\n"},
+		[BLOCK_SECTION] = {"##### ", "\n\n"},
+		[BLOCK_PARAGRAPH] = {"", "\n\n"},
+		[BLOCK_CAPTION] = {"", "\n\n"},
+		[BLOCK_NOTE] = {"<sub>", "</sub>\n\n"},
+		/* a blank line after the summary: Markdown goes on inside */
+		[BLOCK_FOLD] = {"<details><summary>", "</summary>\n\n"},
+	};
+
 	switch (block->kind) {
 	case BLOCK_VERDICT:
-		text_add(text, "### perfx-trace\n\n**");
-		escape_markdown_sentence(text, block->text);
-		text_add(text, "**\n\n");
-		break;
 	case BLOCK_WARNING:
-		text_add(text, "> ");
-		escape_markdown_sentence(text, block->text);
-		text_add(text, "\n\n");
-		break;
 	case BLOCK_HEADING:
-		text_add(text, "#### ");
-		escape_markdown_sentence(text, block->text);
-		text_add(text, "\n\n");
-		break;
 	case BLOCK_SECTION:
-		text_add(text, "##### ");
-		escape_markdown_sentence(text, block->text);
-		text_add(text, "\n\n");
-		break;
 	case BLOCK_PARAGRAPH:
 	case BLOCK_CAPTION:
-		escape_markdown_sentence(text, block->text);
-		text_add(text, "\n\n");
-		break;
 	case BLOCK_NOTE:
-		text_add(text, "<sub>");
+	case BLOCK_FOLD:
+		text_add(text, marks[block->kind].open);
 		escape_markdown_sentence(text, block->text);
-		text_add(text, "</sub>\n\n");
+		text_add(text, marks[block->kind].close);
 		break;
 	case BLOCK_FINDING:
 		add_finding(text, block);
@@ -112,12 +108,6 @@ static void add_block(struct text *text, const struct block *block)
 	case BLOCK_PLOT:
 		text_add(text, "```\n");
 		text_printf(text, "%s```\n\n", block->text);
-		break;
-	case BLOCK_FOLD:
-		/* a blank line after the summary: Markdown goes on inside */
-		text_add(text, "<details><summary>");
-		escape_markdown_sentence(text, block->text);
-		text_add(text, "</summary>\n\n");
 		break;
 	case BLOCK_UNFOLD:
 		text_add(text, "</details>\n\n");

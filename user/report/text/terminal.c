@@ -284,26 +284,25 @@ static void add_table(struct layout *l, const struct table *table)
 
 static void add_block(struct layout *l, const struct block *block)
 {
+	static const enum style styles[] = {
+		[BLOCK_VERDICT] = STYLE_BOLD,	 [BLOCK_WARNING] = STYLE_YELLOW,
+		[BLOCK_HEADING] = STYLE_CYAN,	 [BLOCK_FOLD] = STYLE_BOLD,
+		[BLOCK_PARAGRAPH] = STYLE_PLAIN, [BLOCK_CAPTION] = STYLE_PLAIN,
+		[BLOCK_SECTION] = STYLE_BOLD,	 [BLOCK_NOTE] = STYLE_DIM,
+	};
+
 	switch (block->kind) {
-	case BLOCK_VERDICT:
-		add_line(l, STYLE_BOLD, 0, "", block->text);
-		break;
-	case BLOCK_WARNING:
-		add_line(l, STYLE_YELLOW, 0, "", block->text);
-		break;
 	case BLOCK_HEADING:
+	case BLOCK_FOLD:
 		text_add(&l->out, "\n");
-		add_line(l, STYLE_CYAN, 0, "", block->text);
-		break;
+		/* fall through */
+	case BLOCK_VERDICT:
+	case BLOCK_WARNING:
 	case BLOCK_PARAGRAPH:
 	case BLOCK_CAPTION:
-		add_line(l, STYLE_PLAIN, 0, "", block->text);
-		break;
 	case BLOCK_SECTION:
-		add_line(l, STYLE_BOLD, 0, "", block->text);
-		break;
 	case BLOCK_NOTE:
-		add_line(l, STYLE_DIM, 0, "", block->text);
+		add_line(l, styles[block->kind], 0, "", block->text);
 		break;
 	case BLOCK_FINDING:
 		add_finding(l, block);
@@ -313,10 +312,6 @@ static void add_block(struct layout *l, const struct block *block)
 		break;
 	case BLOCK_PLOT:
 		text_add(&l->out, block->text);
-		break;
-	case BLOCK_FOLD:
-		text_add(&l->out, "\n");
-		add_line(l, STYLE_BOLD, 0, "", block->text);
 		break;
 	case BLOCK_UNFOLD:
 	case BLOCK_CHART:
