@@ -28,7 +28,7 @@ void aggregate__free(struct aggregate *a)
 	merged_clear(&a->merged);
 	gpu_clear(&a->gpu);
 	map64_clear(&a->interned.ids);
-	free(a->interned.texts);
+	free(a->interned.list);
 	steps_clear(&a->steps);
 	periods_clear(&a->periods);
 	usual_costs_clear(&a->usual_costs);
@@ -114,12 +114,9 @@ int handle_function(struct aggregate *a, const struct event *event)
 
 	if (record->function == 0 || record->function > AGGREGATE_FUNCTIONS_MAX)
 		return undecoded(a);
-	if (grow_array(&a->functions, &a->functions_capacity, record->function,
-		       sizeof(*a->functions)))
+	f = GROW_TO(a->functions, record->function - 1);
+	if (!f)
 		return -ENOMEM;
-	if (record->function > a->functions_count)
-		a->functions_count = record->function;
-	f = &a->functions[record->function - 1];
 	before = record->function > 1 ? f - 1 : f;
 
 	f->name = pool_add(&a->strings, event->strings[0]);
@@ -143,20 +140,11 @@ int handle_function(struct aggregate *a, const struct event *event)
 int handle_probe_record(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_probe_record *record = &event->probe_record;
-	uint32_t at = map64_get(&a->probe_ids, record->probe);
-	struct profile_probe known = {0};
+	struct profile_probe *probe = MAP64_ITEM(a->probe_ids, record->probe, a->probes);
 
-	if (at == MAP64_NONE) {
-		at = (uint32_t)a->probes_count;
-		if (grow_array(&a->probes, &a->probes_capacity, (size_t)at + 1,
-			       sizeof(*a->probes)) ||
-		    map64_put(&a->probe_ids, record->probe, at))
-			return -ENOMEM;
-		a->probes_count++;
-	} else {
-		known = a->probes[at];
-	}
-	a->probes[at] = (struct profile_probe){
+	if (!probe)
+		return -ENOMEM;
+	*probe = (struct profile_probe){
 		.id = record->probe,
 		.function = record->function,
 		.offset = record->offset,
@@ -164,9 +152,9 @@ int handle_probe_record(struct aggregate *a, const struct event *event)
 		.ret = record->ret,
 		.site = record->site,
 		.is_exit = record->is_exit,
-		.hits_count = known.hits_count,
-		.seen_hits_count = known.seen_hits_count,
-		.seen_ns = known.seen_ns,
+		.hits_count = probe->hits_count,
+		.seen_hits_count = probe->seen_hits_count,
+		.seen_ns = probe->seen_ns,
 		.cost_ns = (double)record->cost_ps / 1000,
 	};
 	if (record->function && record->function <= a->functions_count)

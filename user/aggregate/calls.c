@@ -68,12 +68,7 @@ static int row_get(struct aggregate *a, uint32_t process, uint32_t function, str
 
 static int context_grow(struct aggregate *a, uint32_t id)
 {
-	if (id < a->contexts_count)
-		return 0;
-	if (grow_array(&a->contexts, &a->contexts_capacity, (size_t)id + 1, sizeof(*a->contexts)))
-		return -ENOMEM;
-	a->contexts_count = (size_t)id + 1;
-	return 0;
+	return id < a->contexts_count || GROW_TO(a->contexts, id) ? 0 : -ENOMEM;
 }
 
 /* Does the node belong to this process and function, or to none yet? */

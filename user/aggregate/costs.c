@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The costs of single calls and of the overflow sums, added up by calling context. */
 #include "aggregate/finish.h"
+#include "base/order.h"
 
 #include <stdlib.h>
 
@@ -166,19 +167,18 @@ int costs_assumed(struct costs **costs, const struct perfx_span *span, uint64_t 
 int handle_object_cost(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_object_cost *record = &event->object_cost;
+	struct object_cost *cost;
 
 	if (record->object_cost == 0 || record->object_cost > OBJECT_COSTS_MAX)
 		return undecoded(a);
-	if (grow_array(&a->object_costs, &a->object_costs_capacity, (size_t)record->object_cost + 1,
-		       sizeof(*a->object_costs)))
+	cost = GROW_TO(a->object_costs, record->object_cost);
+	if (!cost)
 		return -ENOMEM;
-	if (record->object_cost >= a->object_costs_count)
-		a->object_costs_count = (size_t)record->object_cost + 1;
-	a->object_costs[record->object_cost] = (struct object_cost){.flops = record->flops,
-								    .bytes = record->bytes,
-								    .state = record->state,
-								    .dtype = record->dtype,
-								    .settled = true};
+	*cost = (struct object_cost){.flops = record->flops,
+				     .bytes = record->bytes,
+				     .state = record->state,
+				     .dtype = record->dtype,
+				     .settled = true};
 	return 0;
 }
 
@@ -495,18 +495,14 @@ static int by_source_flops(const void *left, const void *right)
 {
 	const struct profile_compute_source *a = left, *b = right;
 
-	if (a->cost.flops != b->cost.flops)
-		return a->cost.flops < b->cost.flops ? 1 : -1;
-	return a->source < b->source ? -1 : a->source > b->source;
+	return DESCENDING(a->cost.flops, b->cost.flops) ?: ASCENDING(a->source, b->source);
 }
 
 static int by_dtype_flops(const void *left, const void *right)
 {
 	const struct profile_compute_dtype *a = left, *b = right;
 
-	if (a->flops != b->flops)
-		return a->flops < b->flops ? 1 : -1;
-	return a->dtype < b->dtype ? -1 : a->dtype > b->dtype;
+	return DESCENDING(a->flops, b->flops) ?: ASCENDING(a->dtype, b->dtype);
 }
 
 static void sort_parts(struct profile_compute *compute)

@@ -469,29 +469,19 @@ static int forget_threads(struct domain_stats *stats)
 
 struct memory_thread *domain_stats_thread(struct domain_stats *stats, uint32_t tid)
 {
-	uint32_t at;
-	int err = 0;
+	struct memory_thread *thread;
 
 	if (stats->last_thread < stats->threads_count &&
 	    stats->threads[stats->last_thread].tid == tid)
 		return &stats->threads[stats->last_thread];
-	at = map64_get(&stats->thread_ids, tid);
-	if (at == MAP64_NONE) {
-		if (stats->threads_count == AGGREGATE_THREADS_MAX)
-			err = forget_threads(stats);
-		at = (uint32_t)stats->threads_count;
-		if (!err)
-			err = grow_array(&stats->threads, &stats->threads_capacity, (size_t)at + 1,
-					 sizeof(*stats->threads));
-		if (!err)
-			err = map64_put(&stats->thread_ids, tid, at);
-		if (err) {
-			errno = -err;
-			return NULL;
-		}
-		stats->threads[at] = (struct memory_thread){.tid = tid};
-		stats->threads_count++;
-	}
-	stats->last_thread = at;
-	return &stats->threads[at];
+	errno = ENOMEM;
+	if (stats->threads_count == AGGREGATE_THREADS_MAX &&
+	    map64_get(&stats->thread_ids, tid) == MAP64_NONE && forget_threads(stats))
+		return NULL;
+	thread = MAP64_ITEM(stats->thread_ids, tid, stats->threads);
+	if (!thread)
+		return NULL;
+	thread->tid = tid;
+	stats->last_thread = (size_t)(thread - stats->threads);
+	return thread;
 }

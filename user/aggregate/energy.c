@@ -108,38 +108,20 @@ int energy_share(struct energy *energy, const struct perfx_gpu_memory *record)
 
 static struct energy_process *process_of(struct energy *energy, uint32_t process)
 {
-	uint32_t at = map64_get(&energy->process_ids, process);
+	struct energy_process *of = MAP64_ITEM(energy->process_ids, process, energy->processes);
 
-	if (at != MAP64_NONE)
-		return &energy->processes[at];
-	at = (uint32_t)energy->processes_count;
-	if (grow_array(&energy->processes, &energy->processes_capacity, (size_t)at + 1,
-		       sizeof(*energy->processes)) ||
-	    map64_put(&energy->process_ids, process, at))
-		return NULL;
-	energy->processes_count++;
-	energy->processes[at] = (struct energy_process){.process = process, .points_stride = 1};
-	return &energy->processes[at];
-}
-
-/* Every second point goes. */
-static void thin_out(struct energy_process *process)
-{
-	for (size_t i = 0; i < process->points_count; i += 2)
-		process->points[i / 2] = process->points[i];
-	process->points_count = (process->points_count + 1) / 2;
-	process->points_stride *= 2;
+	if (of)
+		of->process = process;
+	return of;
 }
 
 static int add_point(struct energy_process *process, uint64_t time_ns)
 {
-	if (process->points_skipped++ % process->points_stride)
-		return 0;
-	if (process->points_count == PROFILE_POINTS_MAX)
-		thin_out(process);
-	if (GROW_BY_ONE(process->points))
-		return -ENOMEM;
-	process->points[process->points_count++] = (struct energy_point){time_ns, process->mj};
+	struct energy_point *point = THINNED_POINT(process, PROFILE_POINTS_MAX);
+
+	if (!point)
+		return -errno;
+	*point = (struct energy_point){time_ns, process->mj};
 	return 0;
 }
 

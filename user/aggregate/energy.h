@@ -11,6 +11,7 @@
 #define PERFX_AGGREGATE_ENERGY_H
 
 #include "aggregate/profile.h"
+#include "aggregate/statistics.h"
 #include "base/grow.h"
 
 struct energy_domain {
@@ -49,8 +50,8 @@ struct energy_process {
 	bool estimated;
 	bool unknown; /* its share of a shared GPU was not measured */
 	struct energy_point *points;
-	size_t points_count, points_capacity;
-	uint32_t points_stride, points_skipped;
+	size_t points_count;
+	struct thinning points_thinning;
 };
 
 struct energy {

@@ -2,6 +2,7 @@
 /* Tables → profile: everything that needs all of the stream, such as sums, sorting and shares. */
 #include "aggregate/finish.h"
 #include "aggregate/calls.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -191,9 +192,7 @@ static int by_row_and_caller(const void *left, const void *right)
 {
 	const struct edge *a = left, *b = right;
 
-	if (a->row != b->row)
-		return a->row < b->row ? -1 : 1;
-	return a->caller < b->caller ? -1 : a->caller > b->caller;
+	return ASCENDING(a->row, b->row) ?: ASCENDING(a->caller, b->caller);
 }
 
 /* One edge for each (row, caller), where several contexts gave several. */
@@ -321,9 +320,7 @@ static int by_calls(const void *left, const void *right)
 {
 	const struct profile_caller *a = left, *b = right;
 
-	if (a->calls_count != b->calls_count)
-		return a->calls_count < b->calls_count ? 1 : -1;
-	return a->caller < b->caller ? -1 : a->caller > b->caller;
+	return DESCENDING(a->calls_count, b->calls_count) ?: ASCENDING(a->caller, b->caller);
 }
 
 /* The edges of a row begin at `edge` and lie side by side. */
@@ -351,12 +348,10 @@ static int fill_callers(const struct finish_ctx *w, size_t edge, struct profile_
 static int by_self(const void *left, const void *right)
 {
 	const struct profile_row *a = left, *b = right;
+	int order = DESCENDING(a->self_ns, b->self_ns);
 
-	if (a->self_ns != b->self_ns)
-		return a->self_ns < b->self_ns ? 1 : -1;
-	if (a->calls_count != b->calls_count)
-		return a->calls_count < b->calls_count ? 1 : -1;
-	return a->function < b->function ? -1 : a->function > b->function;
+	order = order ?: DESCENDING(a->calls_count, b->calls_count);
+	return order ?: ASCENDING(a->function, b->function);
 }
 
 struct profile_process *process_of(const struct finish_ctx *w, const struct row *row)
@@ -579,9 +574,7 @@ static int by_start(const void *left, const void *right)
 {
 	const struct profile_process *a = left, *b = right;
 
-	if (a->from_ns != b->from_ns)
-		return a->from_ns < b->from_ns ? -1 : 1;
-	return a->index < b->index ? -1 : a->index > b->index;
+	return ASCENDING(a->from_ns, b->from_ns) ?: ASCENDING(a->index, b->index);
 }
 
 static bool is_shown(const struct aggregate *a, uint32_t process)

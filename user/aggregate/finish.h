@@ -34,13 +34,6 @@ struct finish_ctx {
 	uint64_t hidden_records; /* of processes and functions never described */
 };
 
-/* In a function that qsort calls, for the largest first: returns unless both are equal. */
-#define COMPARE_DESCENDING(a, b)                   \
-	do {                                       \
-		if ((a) != (b))                    \
-			return (a) < (b) ? 1 : -1; \
-	} while (0)
-
 void profile_clear(struct profile *profile);
 /* overhead.c: what tracing cost. */
 void overhead_fill(struct finish_ctx *ctx);

@@ -41,21 +41,14 @@ void gpu_clear(struct gpu *gpu)
 static struct gpu_process *gpu_process_get(struct aggregate *a, uint32_t process)
 {
 	struct gpu *gpu = &a->gpu;
-	uint32_t at = map64_get(&gpu->process_ids, process);
+	struct gpu_process *of;
 
-	if (at != MAP64_NONE)
-		return &gpu->processes[at];
 	if (!process_get(a, process))
 		return NULL;
-	errno = ENOMEM;
-	at = (uint32_t)gpu->processes_count;
-	if (grow_array(&gpu->processes, &gpu->processes_capacity, (size_t)at + 1,
-		       sizeof(*gpu->processes)) ||
-	    map64_put(&gpu->process_ids, process, at))
-		return NULL;
-	gpu->processes_count++;
-	gpu->processes[at] = (struct gpu_process){.process = process};
-	return &gpu->processes[at];
+	of = MAP64_ITEM(gpu->process_ids, process, gpu->processes);
+	if (of)
+		of->process = process;
+	return of;
 }
 
 static int not_found(struct aggregate *a)
@@ -71,12 +64,9 @@ int handle_gpu_name(struct aggregate *a, const struct event *event)
 
 	if (!record->name || record->name > AGGREGATE_GPU_NAMES_MAX)
 		return undecoded(a);
-	if (grow_array(&gpu->names, &gpu->names_capacity, (size_t)record->name + 1,
-		       sizeof(*gpu->names)))
+	name = GROW_TO(gpu->names, record->name);
+	if (!name)
 		return -ENOMEM;
-	if (record->name >= gpu->names_count)
-		gpu->names_count = (size_t)record->name + 1;
-	name = &gpu->names[record->name];
 	name->name = pool_add(&a->strings, event->strings[0]);
 	name->module = pool_add(&a->strings, event->strings[1]);
 	name->flags = record->flags;
@@ -119,26 +109,13 @@ static void add_throttle(struct gpu_device *device, uint64_t throttle)
 		device->throttled_counts[i] += throttle >> i & 1;
 }
 
-/* Every second point goes. */
-static void thin_out(struct gpu_device *device)
-{
-	for (size_t i = 0; i < device->points_count; i += 2)
-		device->points[i / 2] = device->points[i];
-	device->points_count = (device->points_count + 1) / 2;
-	device->points_stride *= 2;
-}
-
 static int add_point(struct gpu_device *device, const struct perfx_gpu_usage *record)
 {
-	if (!device->points_stride)
-		device->points_stride = 1;
-	if (device->points_skipped++ % device->points_stride)
-		return 0;
-	if (device->points_count == PROFILE_POINTS_MAX)
-		thin_out(device);
-	if (GROW_BY_ONE(device->points))
-		return -ENOMEM;
-	device->points[device->points_count++] = (struct profile_gpu_point){
+	struct profile_gpu_point *point = THINNED_POINT(device, PROFILE_POINTS_MAX);
+
+	if (!point)
+		return -errno;
+	*point = (struct profile_gpu_point){
 		.time_ns = record->time_ns,
 		.utilisation_percent = record->utilisation_percent,
 		.memory_used_bytes = record->memory_used_bytes,
@@ -177,21 +154,17 @@ static struct gpu_place *place_get(struct aggregate *a, uint32_t process, uint32
 {
 	struct gpu *gpu = &a->gpu;
 	uint64_t id = (uint64_t)process << 32 | device;
-	uint32_t at = map64_get(&gpu->place_ids, id);
+	struct gpu_place *place;
 
-	if (at != MAP64_NONE)
-		return &gpu->places[at];
 	if (!gpu_process_get(a, process))
 		return NULL;
-	errno = ENOMEM;
-	at = (uint32_t)gpu->places_count;
-	if (grow_array(&gpu->places, &gpu->places_capacity, (size_t)at + 1, sizeof(*gpu->places)) ||
-	    map64_put(&gpu->place_ids, id, at))
+	place = MAP64_ITEM(gpu->place_ids, id, gpu->places);
+	if (!place)
 		return NULL;
-	gpu->places_count++;
-	gpu->places[at] = (struct gpu_place){.process = process, .device = device};
+	place->process = process;
+	place->device = device;
 	gpu->devices[device].used = true;
-	return &gpu->places[at];
+	return place;
 }
 
 int handle_gpu_memory(struct aggregate *a, const struct event *event)
@@ -229,33 +202,16 @@ int handle_gpu_state(struct aggregate *a, const struct event *event)
 	return process->why ? 0 : -ENOMEM;
 }
 
-static uint32_t work_find(const struct gpu *gpu, const struct gpu_work_key *key)
+/* *hash: under which the map has it or, returning MAP64_NONE, could have it. */
+static uint32_t work_find(const struct gpu *gpu, const struct gpu_work_key *key, uint64_t *hash)
 {
-	uint32_t at = map64_get(&gpu->work_ids, fnv1a(key, sizeof(*key)));
+	uint32_t at;
 
-	for (at = at == MAP64_NONE ? 0 : at + 1; at; at = gpu->works[at - 1].next)
-		if (!memcmp(&gpu->works[at - 1].key, key, sizeof(*key)))
-			return at - 1;
-	return MAP64_NONE;
-}
-
-/* NULL: memory is out. */
-static struct gpu_work *work_new(struct gpu *gpu, const struct gpu_work_key *key)
-{
-	uint64_t hash = fnv1a(key, sizeof(*key));
-	uint32_t first = map64_get(&gpu->work_ids, hash), at = (uint32_t)gpu->works_count;
-	struct gpu_work *work;
-
-	if (grow_array(&gpu->works, &gpu->works_capacity, (size_t)at + 1, sizeof(*gpu->works)) ||
-	    (first == MAP64_NONE && map64_put(&gpu->work_ids, hash, at)))
-		return NULL;
-	work = &gpu->works[gpu->works_count++];
-	*work = (struct gpu_work){.key = *key};
-	if (first != MAP64_NONE) {
-		work->next = gpu->works[first].next;
-		gpu->works[first].next = at + 1;
+	for (*hash = fnv1a(key, sizeof(*key));; ++*hash) {
+		at = map64_get(&gpu->work_ids, *hash);
+		if (at == MAP64_NONE || !memcmp(&gpu->works[at].key, key, sizeof(*key)))
+			return at;
 	}
-	return work;
 }
 
 /* Where there are too many kinds, one row of the process has the rest. NULL: memory is out. */
@@ -263,16 +219,18 @@ static struct gpu_work *work_get(struct gpu *gpu, const struct gpu_work_key *key
 {
 	struct gpu_work_key other = {
 		.process = key->process, .op = key->op, .kind = GPU_WORK_OTHER};
-	uint32_t at = work_find(gpu, key);
+	struct gpu_work *work;
+	uint64_t hash;
 
-	if (at == MAP64_NONE && gpu->works_count < AGGREGATE_GPU_WORKS_MAX)
-		return work_new(gpu, key);
-	if (at == MAP64_NONE) {
-		at = work_find(gpu, &other);
-		if (at == MAP64_NONE)
-			return work_new(gpu, &other);
+	if (work_find(gpu, key, &hash) == MAP64_NONE &&
+	    gpu->works_count >= AGGREGATE_GPU_WORKS_MAX) {
+		key = &other;
+		work_find(gpu, key, &hash);
 	}
-	return &gpu->works[at];
+	work = MAP64_ITEM(gpu->work_ids, hash, gpu->works);
+	if (work)
+		work->key = *key;
+	return work;
 }
 
 static int work_time(struct gpu_work *work, uint64_t duration_ns)

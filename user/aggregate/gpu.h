@@ -8,6 +8,7 @@
 
 #include "aggregate/gpu_history.h"
 #include "aggregate/profile.h"
+#include "aggregate/statistics.h"
 #include "base/grow.h"
 
 #include <stdint.h>
@@ -58,7 +59,6 @@ struct gpu_caller {
 
 struct gpu_work {
 	struct gpu_work_key key;
-	uint32_t next; /* of the same hash: index + 1; 0: none */
 	/* as devices did it: records and overflow sums */
 	uint64_t count, total_ns, bytes;
 	/* Of the records' durations; sketch NULL: there are none. squares: of the distances from
@@ -87,8 +87,8 @@ struct gpu_device {
 	uint64_t samples_count;
 	uint64_t throttle_samples_count, throttled_counts[PROFILE_GPU_THROTTLES];
 	struct profile_gpu_point *points;
-	size_t points_count, points_capacity;
-	uint32_t points_stride, points_skipped;
+	size_t points_count;
+	struct thinning points_thinning;
 };
 
 /* Time covered by what came in order of its start. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* GPUs at the end: tables of kinds of work → kernels, copies and waits, with who asked for them. */
 #include "aggregate/finish.h"
+#include "base/order.h"
 #include "cost/gpu_calls.h"
 #include "peaks/gpu.h"
 
@@ -339,19 +340,17 @@ static struct profile_gpu_copy copy_of(const struct gpu_ctx *ctx, const struct p
 static int by_total(const void *left, const void *right)
 {
 	const struct profile_gpu_kernel *a = left, *b = right;
+	int order = DESCENDING(a->total_ns, b->total_ns) ?: DESCENDING(a->count, b->count);
 
-	COMPARE_DESCENDING(a->total_ns, b->total_ns);
-	COMPARE_DESCENDING(a->count, b->count);
-	return strcmp(a->name, b->name);
+	return order ?: strcmp(a->name, b->name);
 }
 
 static int by_bytes(const void *left, const void *right)
 {
 	const struct profile_gpu_copy *a = left, *b = right;
+	int order = DESCENDING(a->bytes, b->bytes) ?: DESCENDING(a->count, b->count);
 
-	COMPARE_DESCENDING(a->bytes, b->bytes);
-	COMPARE_DESCENDING(a->count, b->count);
-	return (int)a->direction - (int)b->direction;
+	return order ?: (int)a->direction - (int)b->direction;
 }
 
 /* Names of their own may come by several ids; copies differ by what is not shown. */
@@ -585,10 +584,9 @@ static int replace_by_recorded(const struct gpu_ctx *ctx, uint32_t process, stru
 static int by_wait(const void *left, const void *right)
 {
 	const struct profile_gpu_sync *a = left, *b = right;
+	int order = DESCENDING(a->wait_ns, b->wait_ns) ?: DESCENDING(a->count, b->count);
 
-	COMPARE_DESCENDING(a->wait_ns, b->wait_ns);
-	COMPARE_DESCENDING(a->count, b->count);
-	return strcmp(a->name, b->name);
+	return order ?: strcmp(a->name, b->name);
 }
 
 static int fill_calls(const struct gpu_ctx *ctx, uint32_t process, struct profile_gpu *gpu)
@@ -634,8 +632,8 @@ static int by_length(const void *left, const void *right)
 {
 	const struct profile_gpu_gap *a = left, *b = right;
 
-	COMPARE_DESCENDING(a->to_ns - a->from_ns, b->to_ns - b->from_ns);
-	return a->from_ns < b->from_ns ? -1 : a->from_ns > b->from_ns;
+	return DESCENDING(a->to_ns - a->from_ns, b->to_ns - b->from_ns)
+		       ?: ASCENDING(a->from_ns, b->from_ns);
 }
 
 /* The longest of all places. */

@@ -3,6 +3,7 @@
 
 #include "aggregate/state.h"
 #include "base/hash.h"
+#include "base/order.h"
 
 #include <stdlib.h>
 
@@ -119,12 +120,6 @@ int history_activity(struct aggregate *a, const struct perfx_gpu_activity *activ
 	return 0;
 }
 
-#define COMPARE(a, b)                              \
-	do {                                       \
-		if ((a) != (b))                    \
-			return (a) < (b) ? -1 : 1; \
-	} while (0)
-
 /* An array of none may be NULL. */
 static void sort(void *array, size_t count, size_t size,
 		 int (*compare)(const void *left, const void *right))
@@ -135,9 +130,7 @@ static void sort(void *array, size_t count, size_t size,
 
 static int compare_threads(uint32_t process_a, uint32_t tid_a, uint32_t process_b, uint32_t tid_b)
 {
-	COMPARE(process_a, process_b);
-	COMPARE(tid_a, tid_b);
-	return 0;
+	return ASCENDING(process_a, process_b) ?: ASCENDING(tid_a, tid_b);
 }
 
 /* By thread and end: of nested spans the inner one comes first. */
@@ -146,11 +139,7 @@ static int by_end(const void *left, const void *right)
 	const struct past_span *a = left, *b = right;
 	int order = compare_threads(a->process, a->tid, b->process, b->tid);
 
-	if (order)
-		return order;
-	COMPARE(a->end_ns, b->end_ns);
-	COMPARE(b->start_ns, a->start_ns);
-	return 0;
+	return order ?: ASCENDING(a->end_ns, b->end_ns) ?: ASCENDING(b->start_ns, a->start_ns);
 }
 
 /* Within both its own span, if that is traced, and those around it. */
@@ -162,12 +151,9 @@ static uint64_t moment_of(const struct past_call *call)
 static int by_moment(const void *left, const void *right)
 {
 	const struct past_call *a = left, *b = right;
-	int order = compare_threads(a->process, a->tid, b->process, b->tid);
 
-	if (order)
-		return order;
-	COMPARE(moment_of(a), moment_of(b));
-	return 0;
+	return compare_threads(a->process, a->tid, b->process, b->tid)
+		       ?: ASCENDING(moment_of(a), moment_of(b));
 }
 
 static void place(struct aggregate *a, struct past_call *call, uint32_t context)
@@ -391,9 +377,7 @@ static int by_start(const void *left, const void *right)
 {
 	const struct past_activity *a = left, *b = right;
 
-	COMPARE(a->start_ns, b->start_ns);
-	COMPARE(a->end_ns, b->end_ns);
-	return 0;
+	return ASCENDING(a->start_ns, b->start_ns) ?: ASCENDING(a->end_ns, b->end_ns);
 }
 
 static int cover(struct aggregate *a, struct past_activity *activity, const struct past_call *call)

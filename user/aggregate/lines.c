@@ -9,6 +9,7 @@
  * Native callers are known only for a context's first call, so native lines have no time in calls.
  */
 #include "aggregate/finish.h"
+#include "base/order.h"
 #include "base/text.h"
 
 #include <stdlib.h>
@@ -16,7 +17,6 @@
 struct line {
 	struct profile_line line;
 	uint64_t allocs_count[PERFX_DOMAINS], alloc_bytes[PERFX_DOMAINS];
-	uint32_t next; /* of the same hash: index + 1; 0: none */
 };
 
 struct lines {
@@ -57,20 +57,15 @@ static bool is_of(const struct profile_line *line, const struct profile_frame *f
 static struct line *line_of(struct lines *lines, const struct profile_frame *frame)
 {
 	uint64_t hash = hash_of(frame);
-	uint32_t first = map64_get(&lines->ids, hash), at = first == MAP64_NONE ? 0 : first + 1;
 	struct line *line;
+	uint32_t at;
 
-	for (; at; at = lines->list[at - 1].next)
-		if (is_of(&lines->list[at - 1].line, frame))
-			return &lines->list[at - 1];
-	if (grow_array(&lines->list, &lines->capacity, lines->count + 1, sizeof(*lines->list)) ||
-	    (first == MAP64_NONE && map64_put(&lines->ids, hash, (uint32_t)lines->count)))
+	for (; (at = map64_get(&lines->ids, hash)) != MAP64_NONE; hash++)
+		if (is_of(&lines->list[at].line, frame))
+			return &lines->list[at];
+	line = MAP64_ITEM_OF(lines, hash);
+	if (!line)
 		return NULL;
-	line = &lines->list[lines->count++];
-	if (first != MAP64_NONE) {
-		line->next = lines->list[first].next;
-		lines->list[first].next = (uint32_t)lines->count;
-	}
 	line->line = (struct profile_line){
 		.file = frame->file,
 		.function = frame->function,
@@ -354,17 +349,11 @@ static uint64_t weight_of(const struct profile_line *line)
 static int by_weight(const void *left, const void *right)
 {
 	const struct profile_line *a = left, *b = right;
-	int order;
+	int order = DESCENDING(weight_of(a), weight_of(b));
 
-	COMPARE_DESCENDING(weight_of(a), weight_of(b));
-	COMPARE_DESCENDING(a->alloc_bytes, b->alloc_bytes);
-	COMPARE_DESCENDING(a->off_cpu_ns, b->off_cpu_ns);
-	order = strcmp(a->file, b->file);
-	if (order)
-		return order;
-	if (a->line != b->line)
-		return a->line < b->line ? -1 : 1;
-	return strcmp(a->function, b->function);
+	order = order ?: DESCENDING(a->alloc_bytes, b->alloc_bytes);
+	order = order ?: DESCENDING(a->off_cpu_ns, b->off_cpu_ns) ?: strcmp(a->file, b->file);
+	return order ?: ASCENDING(a->line, b->line) ?: strcmp(a->function, b->function);
 }
 
 static int lines_of_process(const struct finish_ctx *ctx, struct profile_process *process)
@@ -406,12 +395,11 @@ static int by_function_and_line(const void *left, const void *right)
 static int by_total(const void *left, const void *right)
 {
 	const struct profile_python_caller *a = left, *b = right;
+	int order = DESCENDING(a->total_ns, b->total_ns);
 
-	COMPARE_DESCENDING(a->total_ns, b->total_ns);
-	COMPARE_DESCENDING(a->calls_count, b->calls_count);
-	if (a->frame->line != b->frame->line)
-		return a->frame->line < b->frame->line ? -1 : 1;
-	return strcmp(a->frame->function, b->frame->function);
+	order = order ?: DESCENDING(a->calls_count, b->calls_count);
+	order = order ?: ASCENDING(a->frame->line, b->frame->line);
+	return order ?: strcmp(a->frame->function, b->frame->function);
 }
 
 /* The line of each context: its own caller or, inside a traced function, that of the one around
@@ -580,11 +568,9 @@ static void count_stack(struct profile_stack_quality *quality,
 static int by_count(const void *left, const void *right)
 {
 	const struct profile_stack_ends *a = left, *b = right;
+	int order = DESCENDING(a->count, b->count) ?: ASCENDING(a->end, b->end);
 
-	COMPARE_DESCENDING(a->count, b->count);
-	if (a->end != b->end)
-		return a->end < b->end ? -1 : 1;
-	return strcmp(a->module, b->module);
+	return order ?: strcmp(a->module, b->module);
 }
 
 static void count_hotspot(struct profile_stack_quality *quality,

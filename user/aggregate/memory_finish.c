@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Domain statistics → profile. */
 #include "aggregate/finish.h"
+#include "base/order.h"
 
 #include <stdlib.h>
 
@@ -104,12 +105,11 @@ static void fill_hotspot(struct memory_source *source, const struct hotspot *hot
 static int by_peak(const void *left, const void *right)
 {
 	const struct profile_hotspot *a = left, *b = right;
+	int order = DESCENDING(a->live_at_peak_bytes, b->live_at_peak_bytes);
 
-	COMPARE_DESCENDING(a->live_at_peak_bytes, b->live_at_peak_bytes);
-	COMPARE_DESCENDING(a->allocated_bytes.value, b->allocated_bytes.value);
-	COMPARE_DESCENDING(a->allocs.value, b->allocs.value);
-	COMPARE_DESCENDING(b->context, a->context);
-	return strcmp(a->allocator, b->allocator);
+	order = order ?: DESCENDING(a->allocated_bytes.value, b->allocated_bytes.value);
+	order = order ?: DESCENDING(a->allocs.value, b->allocs.value);
+	return order ?: DESCENDING(b->context, a->context) ?: strcmp(a->allocator, b->allocator);
 }
 
 static int hotspots_fill(struct memory_source *source, struct profile_memory *out)
@@ -304,9 +304,7 @@ static int by_allocated(const void *left, const void *right)
 {
 	const struct profile_allocator *a = left, *b = right;
 
-	if (a->allocated_bytes != b->allocated_bytes)
-		return a->allocated_bytes < b->allocated_bytes ? 1 : -1;
-	return strcmp(a->name, b->name);
+	return DESCENDING(a->allocated_bytes, b->allocated_bytes) ?: strcmp(a->name, b->name);
 }
 
 static void add_hotspot(const struct domain_stats *stats, const struct hotspot *hotspot,

@@ -13,12 +13,7 @@ struct merged_capture *merged_get(struct aggregate *a, uint32_t id)
 	errno = ERANGE;
 	if (id > PERFX_MERGED_MAX)
 		return NULL;
-	errno = ENOMEM;
-	if (grow_array(&merged->list, &merged->capacity, (size_t)id + 1, sizeof(*merged->list)))
-		return NULL;
-	if (id >= merged->count)
-		merged->count = (size_t)id + 1;
-	return &merged->list[id];
+	return grow_to(&merged->list, &merged->capacity, &merged->count, id, sizeof(*merged->list));
 }
 
 int handle_merged(struct aggregate *a, const struct event *event)

@@ -16,19 +16,13 @@ void row_samples__free(struct row_samples *samples)
 
 static int add_sample(struct row_samples *samples, const struct sample_time *time)
 {
-	uint32_t at = map64_get(&samples->ids, time->activity);
+	struct row_sample *sample = MAP64_ITEM_OF(samples, time->activity);
 
-	if (at == MAP64_NONE) {
-		at = (uint32_t)samples->count;
-		if (grow_array(&samples->list, &samples->capacity, (size_t)at + 1,
-			       sizeof(*samples->list)) ||
-		    map64_put(&samples->ids, time->activity, at))
-			return -ENOMEM;
-		samples->list[at].activity = time->activity;
-		samples->count++;
-	}
-	samples->list[at].ns += (uint64_t)time->interval_us * 1000;
-	samples->list[at].count++;
+	if (!sample)
+		return -ENOMEM;
+	sample->activity = time->activity;
+	sample->ns += (uint64_t)time->interval_us * 1000;
+	sample->count++;
 	return 0;
 }
 

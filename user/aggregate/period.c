@@ -43,9 +43,7 @@ static int by_key(const void *left, const void *right)
 {
 	const struct occurrence *a = left, *b = right;
 
-	if (a->key != b->key)
-		return a->key < b->key ? -1 : 1;
-	return a->at < b->at ? -1 : a->at > b->at;
+	return ASCENDING(a->key, b->key) ?: ASCENDING(a->at, b->at);
 }
 
 static uint64_t end_of(const struct search *search, const struct occurrence *occurrence)
@@ -360,20 +358,16 @@ static struct period_thread *thread_of(struct aggregate *a, uint32_t process, ui
 	struct period_thread *thread;
 
 	if (at != MAP64_NONE)
-		return &periods->threads[at];
+		return &periods->list[at];
 	errno = ERANGE;
 	if (periods->count == PERIOD_THREADS_MAX)
 		return NULL;
-	errno = ENOMEM;
-	if (grow_array(&periods->threads, &periods->capacity, periods->count + 1,
-		       sizeof(*periods->threads)) ||
-	    map64_put(&periods->ids, key, (uint32_t)periods->count))
-		return NULL;
-	thread = &periods->threads[periods->count++];
-	*thread = (struct period_thread){
-		.calls = {.process = process, .tid = tid},
-		.look_at = PERIOD_FIRST_LOOK,
-	};
+	thread = MAP64_ITEM_OF(periods, key);
+	if (thread)
+		*thread = (struct period_thread){
+			.calls = {.process = process, .tid = tid},
+			.look_at = PERIOD_FIRST_LOOK,
+		};
 	return thread;
 }
 
@@ -511,7 +505,7 @@ int periods_span(struct aggregate *a, const struct perfx_span *span)
 void periods_reduced(struct periods *periods, uint32_t process)
 {
 	for (size_t i = 0; i < periods->count; i++) {
-		struct period_calls *calls = &periods->threads[i].calls;
+		struct period_calls *calls = &periods->list[i].calls;
 
 		if (calls->process != process)
 			continue;
@@ -530,7 +524,7 @@ static bool is_settled(const struct aggregate *a, const struct period_calls *cal
 	if (a->processes[calls->process]->has_steps || is_worker(a, calls->process))
 		return true;
 	for (size_t i = 0; i < periods->count; i++) {
-		const struct period_thread *thread = &periods->threads[i];
+		const struct period_thread *thread = &periods->list[i];
 
 		if (thread->calls.process == calls->process && thread->decided &&
 		    (!is_main(a, calls) || is_main(a, &thread->calls)))
@@ -545,7 +539,7 @@ int periods_fill(struct aggregate *a)
 
 	steps_hide_periods(&a->steps);
 	for (size_t i = 0; i < a->periods.count && found >= 0; i++) {
-		struct period_calls *calls = &a->periods.threads[i].calls;
+		struct period_calls *calls = &a->periods.list[i].calls;
 		struct period period;
 
 		if (is_settled(a, calls))
@@ -562,16 +556,15 @@ int periods_continue(struct periods *periods, struct periods *before,
 		     bool (*goes_on)(void *ctx, uint32_t process), void *ctx)
 {
 	for (size_t i = 0; i < before->count; i++) {
-		struct period_thread *thread = &before->threads[i];
+		struct period_thread *thread = &before->list[i], *into;
 		uint64_t key = (uint64_t)thread->calls.process << 32 | thread->calls.tid;
 
 		if (!goes_on(ctx, thread->calls.process))
 			continue;
-		if (grow_array(&periods->threads, &periods->capacity, periods->count + 1,
-			       sizeof(*periods->threads)) ||
-		    map64_put(&periods->ids, key, (uint32_t)periods->count))
+		into = MAP64_ITEM_OF(periods, key);
+		if (!into)
 			return -ENOMEM;
-		periods->threads[periods->count++] = *thread;
+		*into = *thread;
 		thread->calls.list = NULL;
 		thread->calls.count = thread->calls.capacity = 0;
 	}
@@ -581,7 +574,7 @@ int periods_continue(struct periods *periods, struct periods *before,
 void periods_clear(struct periods *periods)
 {
 	for (size_t i = 0; i < periods->count; i++)
-		forget_calls(&periods->threads[i].calls);
-	free(periods->threads);
+		forget_calls(&periods->list[i].calls);
+	free(periods->list);
 	map64_clear(&periods->ids);
 }

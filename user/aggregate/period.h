@@ -74,7 +74,7 @@ int period_find(struct period *found, const struct period_calls *calls, period_d
 		void *ctx);
 
 struct periods {
-	struct period_thread *threads;
+	struct period_thread *list;
 	size_t count, capacity;
 	struct map64 ids; /* process << 32 | tid */
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Processes: when their facts begin and end, and the samples in between. */
 #include "aggregate/state.h"
+#include "base/order.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -8,21 +9,15 @@
 
 struct process *process_get(struct aggregate *a, uint32_t process)
 {
-	if (process == 0 || process > AGGREGATE_PROCESSES_MAX) {
-		errno = ERANGE;
+	struct process **proc;
+
+	errno = ERANGE;
+	if (process == 0 || process > AGGREGATE_PROCESSES_MAX)
 		return NULL;
-	}
-	if (process >= a->processes_count) {
-		if (grow_array(&a->processes, &a->processes_capacity, (size_t)process + 1,
-			       sizeof(*a->processes))) {
-			errno = ENOMEM;
-			return NULL;
-		}
-		a->processes_count = (size_t)process + 1;
-	}
-	if (!a->processes[process])
-		a->processes[process] = calloc(1, sizeof(struct process));
-	return a->processes[process];
+	proc = GROW_TO(a->processes, process);
+	if (proc && !*proc)
+		*proc = calloc(1, sizeof(**proc));
+	return proc ? *proc : NULL;
 }
 
 void process__free(struct process *proc)
@@ -148,26 +143,13 @@ static uint64_t total_cpu(const struct perfx_usage *usage)
 	return add_capped(usage->cpu_user_ns, usage->cpu_system_ns);
 }
 
-/* Keeps every second point, so that a long capture's series stays bounded. */
-static void thin_out(struct process *proc)
-{
-	for (size_t i = 0; i < proc->points_count; i += 2)
-		proc->points[i / 2] = proc->points[i];
-	proc->points_count = (proc->points_count + 1) / 2;
-	proc->points_stride *= 2;
-}
-
 static int add_point(struct process *proc, const struct perfx_usage *usage)
 {
-	if (!proc->points_stride)
-		proc->points_stride = 1;
-	if (proc->points_skipped++ % proc->points_stride)
-		return 0;
-	if (proc->points_count == PROFILE_POINTS_MAX)
-		thin_out(proc);
-	if (GROW_BY_ONE(proc->points))
-		return -ENOMEM;
-	proc->points[proc->points_count++] = (struct profile_usage_point){
+	struct profile_usage_point *point = THINNED_POINT(proc, PROFILE_POINTS_MAX);
+
+	if (!point)
+		return -errno;
+	*point = (struct profile_usage_point){
 		.time_ns = usage->time_ns,
 		.cpu_ns = total_cpu(usage),
 		.rss_bytes = usage->rss_bytes,
@@ -261,6 +243,7 @@ int handle_limits(struct aggregate *a, const struct event *event)
 int64_t process_thread(struct process *proc, uint32_t tid)
 {
 	uint32_t at = (uint32_t)proc->last_thread;
+	struct thread *thread;
 
 	if (at < proc->threads_count && proc->threads[at].tid == tid)
 		return at;
@@ -271,15 +254,12 @@ int64_t process_thread(struct process *proc, uint32_t tid)
 	}
 	if (proc->threads_count == AGGREGATE_THREADS_MAX)
 		return AGGREGATE_THREADS_MAX;
-	at = (uint32_t)proc->threads_count;
-	if (grow_array(&proc->threads, &proc->threads_capacity, (size_t)at + 1,
-		       sizeof(*proc->threads)) ||
-	    map64_put(&proc->thread_ids, tid, at))
+	thread = MAP64_ITEM(proc->thread_ids, tid, proc->threads);
+	if (!thread)
 		return -ENOMEM;
-	proc->threads[at].tid = tid;
-	proc->threads_count++;
-	proc->last_thread = at;
-	return at;
+	thread->tid = tid;
+	proc->last_thread = proc->threads_count - 1;
+	return (int64_t)proc->last_thread;
 }
 
 int process_hits(struct aggregate *a, uint32_t process, uint32_t tid, unsigned hits)
@@ -730,9 +710,7 @@ static int by_cpu(const void *left, const void *right)
 	/* absent wraps to 0: last */
 	uint64_t a_ns = a->on_cpu_ns + 1, b_ns = b->on_cpu_ns + 1;
 
-	if (a_ns != b_ns)
-		return a_ns < b_ns ? 1 : -1;
-	return a->tid < b->tid ? -1 : a->tid > b->tid;
+	return DESCENDING(a_ns, b_ns) ?: ASCENDING(a->tid, b->tid);
 }
 
 static int threads_facts(const struct aggregate *a, const struct process *proc,

@@ -6,6 +6,7 @@
 #define PERFX_AGGREGATE_PROCESS_H
 
 #include "aggregate/profile.h"
+#include "aggregate/statistics.h"
 #include "base/grow.h"
 
 /* The last collectives of each process: when it came to them, and when they ended. */
@@ -78,8 +79,8 @@ struct process {
 	struct perfx_limits limits; /* the last ones */
 	uint64_t rss_peak_bytes;
 	struct profile_usage_point *points;
-	size_t points_count, points_capacity;
-	uint32_t points_stride, points_skipped; /* every points_stride-th sample is kept */
+	size_t points_count;
+	struct thinning points_thinning;
 
 	struct map64 thread_ids; /* tid → threads[] */
 	struct thread *threads;

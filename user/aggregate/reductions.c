@@ -27,15 +27,12 @@ uint32_t usual_cost_of(const struct usual_costs *usual, uint32_t process, uint32
 /* NULL: no memory. */
 static struct usual_cost *get(struct usual_costs *usual, uint32_t process, uint32_t function)
 {
-	struct usual_cost *cost = find(usual, process, function);
+	struct usual_cost *cost = MAP64_ITEM_OF(usual, key_of(process, function));
 
-	if (cost)
-		return cost;
-	if (grow_array(&usual->list, &usual->capacity, usual->count + 1, sizeof(*usual->list)) ||
-	    map64_put(&usual->ids, key_of(process, function), (uint32_t)usual->count))
-		return NULL;
-	cost = &usual->list[usual->count++];
-	*cost = (struct usual_cost){.process = process, .function = function};
+	if (cost) {
+		cost->process = process;
+		cost->function = function;
+	}
 	return cost;
 }
 

@@ -1,43 +1,36 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "aggregate/finish.h"
 #include "base/hash.h"
+#include "base/order.h"
 
 #include <stdlib.h>
 
 static struct activity *activity_find(const struct activities *activities,
-				      const struct activity_key *key, uint64_t hash)
+				      const struct activity_key *key, uint64_t *hash)
 {
-	uint32_t at = map64_get(&activities->ids, hash);
+	uint32_t at;
 
-	for (at = at == MAP64_NONE ? 0 : at + 1; at; at = activities->list[at - 1].next)
-		if (!memcmp(&activities->list[at - 1].key, key, sizeof(*key)))
-			return &activities->list[at - 1];
+	for (*hash = fnv1a(key, sizeof(*key));
+	     (at = map64_get(&activities->ids, *hash)) != MAP64_NONE; ++*hash)
+		if (!memcmp(&activities->list[at].key, key, sizeof(*key)))
+			return &activities->list[at];
 	return NULL;
 }
 
 /* NULL with errno: ENOSPC (AGGREGATE_ACTIVITIES_MAX), ENOMEM. */
 static struct activity *activity_get(struct activities *activities, const struct activity_key *key)
 {
-	uint64_t hash = fnv1a(key, sizeof(*key));
-	struct activity *activity = activity_find(activities, key, hash);
-	uint32_t first = map64_get(&activities->ids, hash), at = (uint32_t)activities->count;
+	uint64_t hash;
+	struct activity *activity = activity_find(activities, key, &hash);
 
 	if (activity)
 		return activity;
 	errno = ENOSPC;
-	if (at >= AGGREGATE_ACTIVITIES_MAX)
+	if (activities->count >= AGGREGATE_ACTIVITIES_MAX)
 		return NULL;
-	errno = ENOMEM;
-	if (grow_array(&activities->list, &activities->capacity, (size_t)at + 1,
-		       sizeof(*activities->list)) ||
-	    (first == MAP64_NONE && map64_put(&activities->ids, hash, at)))
-		return NULL;
-	activity = &activities->list[activities->count++];
-	*activity = (struct activity){.key = *key};
-	if (first != MAP64_NONE) {
-		activity->next = activities->list[first].next;
-		activities->list[first].next = at + 1;
-	}
+	activity = MAP64_ITEM_OF(activities, hash);
+	if (activity)
+		activity->key = *key;
 	return activity;
 }
 
@@ -47,12 +40,13 @@ static int activity_add(struct aggregate *a, struct activities *activities,
 			struct activity_key *key, const struct activity *more, uint32_t *at)
 {
 	struct activity *activity = activity_get(activities, key);
+	uint64_t hash;
 
 	*at = MAP64_NONE;
 	if (!activity && errno == ENOSPC) {
 		key->stack = key->context = 0;
 		key->object = 0;
-		activity = activity_find(activities, key, fnv1a(key, sizeof(*key)));
+		activity = activity_find(activities, key, &hash);
 		if (!activity)
 			return undecoded(a);
 	}
@@ -138,51 +132,39 @@ int handle_blocked(struct aggregate *a, const struct event *event)
 	return activity_add(a, &a->samples.blocked, &key, &more, &at);
 }
 
-static uint64_t object_hash(uint32_t process, enum perfx_wait_reason reason, uint64_t object)
+static struct wait_object *object_find(const struct samples *samples, uint32_t process,
+				       enum perfx_wait_reason reason, uint64_t object,
+				       uint64_t *hash)
 {
 	const uint64_t words[] = {process, (uint64_t)reason, object};
 
-	return fnv1a(words, sizeof(words));
-}
+	for (*hash = fnv1a(words, sizeof(words));; ++*hash) {
+		uint32_t at = map64_get(&samples->object_ids, *hash);
+		struct wait_object *found = at == MAP64_NONE ? NULL : &samples->objects[at];
 
-static struct wait_object *object_find(const struct samples *samples, uint32_t process,
-				       enum perfx_wait_reason reason, uint64_t object)
-{
-	uint32_t at = map64_get(&samples->object_ids, object_hash(process, reason, object));
-
-	for (at = at == MAP64_NONE ? 0 : at + 1; at; at = samples->objects[at - 1].next) {
-		struct wait_object *found = &samples->objects[at - 1];
-
-		if (found->process == process && found->reason == reason && found->object == object)
+		if (!found || (found->process == process && found->reason == reason &&
+			       found->object == object))
 			return found;
 	}
-	return NULL;
 }
 
 int handle_wait_object(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_wait_object *record = &event->wait_object;
 	struct samples *samples = &a->samples;
+	uint64_t hash;
 	struct wait_object *object =
-		object_find(samples, record->process, record->reason, record->object);
-	uint64_t hash = object_hash(record->process, record->reason, record->object);
-	uint32_t first = map64_get(&samples->object_ids, hash);
+		object_find(samples, record->process, record->reason, record->object, &hash);
 
 	if (!object) {
 		if (samples->objects_count >= AGGREGATE_ACTIVITIES_MAX)
 			return undecoded(a);
-		if (GROW_BY_ONE(samples->objects) ||
-		    (first == MAP64_NONE &&
-		     map64_put(&samples->object_ids, hash, (uint32_t)samples->objects_count)))
+		object = MAP64_ITEM(samples->object_ids, hash, samples->objects);
+		if (!object)
 			return -ENOMEM;
-		object = &samples->objects[samples->objects_count++];
 		*object = (struct wait_object){.object = record->object,
 					       .process = record->process,
 					       .reason = record->reason};
-		if (first != MAP64_NONE) {
-			object->next = samples->objects[first].next;
-			samples->objects[first].next = (uint32_t)samples->objects_count;
-		}
 	}
 	object->name = intern(a, event->strings[0]);
 	return object->name ? 0 : -ENOMEM;
@@ -221,8 +203,10 @@ void samples_clear(struct samples *samples)
 
 static const char *object_name(const struct samples *samples, const struct activity_key *key)
 {
+	uint64_t hash;
 	const struct wait_object *object =
-		key->object ? object_find(samples, key->process, key->reason, key->object) : NULL;
+		key->object ? object_find(samples, key->process, key->reason, key->object, &hash)
+			    : NULL;
 
 	return object ? object->name : "";
 }
@@ -251,16 +235,10 @@ struct profile_activity samples_describe(const struct finish_ctx *ctx,
 static int by_ns(const void *left, const void *right)
 {
 	const struct profile_activity *a = left, *b = right;
+	int order = DESCENDING(a->ns, b->ns) ?: ASCENDING(a->tid, b->tid);
 
-	if (a->ns != b->ns)
-		return a->ns < b->ns ? 1 : -1;
-	if (a->tid != b->tid)
-		return a->tid < b->tid ? -1 : 1;
-	if (a->reason != b->reason)
-		return a->reason < b->reason ? -1 : 1;
-	if (a->object != b->object)
-		return a->object < b->object ? -1 : 1;
-	return a->stack < b->stack ? -1 : a->stack > b->stack;
+	order = order ?: ASCENDING(a->reason, b->reason) ?: ASCENDING(a->object, b->object);
+	return order ?: ASCENDING(a->stack, b->stack);
 }
 
 static struct profile_process *process_at(const struct finish_ctx *ctx, uint32_t process)
@@ -446,9 +424,7 @@ static int by_rival_ns(const void *left, const void *right)
 {
 	const struct profile_rival *a = left, *b = right;
 
-	if (a->ns != b->ns)
-		return a->ns < b->ns ? 1 : -1;
-	return a->pid < b->pid ? -1 : a->pid > b->pid;
+	return DESCENDING(a->ns, b->ns) ?: ASCENDING(a->pid, b->pid);
 }
 
 /* places: by pid, in process->rivals; there is room for a rival of each wait. */
@@ -503,16 +479,10 @@ static bool is_same_rival(const struct profile_activity *a, const struct profile
 static int by_rival(const void *left, const void *right)
 {
 	const struct profile_activity *a = left, *b = right;
-	int names;
+	int order = ASCENDING(a->reason, b->reason) ?: ASCENDING(a->tid, b->tid);
 
-	if (a->reason != b->reason)
-		return a->reason < b->reason ? -1 : 1;
-	if (a->tid != b->tid)
-		return a->tid < b->tid ? -1 : 1;
-	if (a->rival_kind != b->rival_kind)
-		return a->rival_kind < b->rival_kind ? -1 : 1;
-	names = strcmp(a->object_name, b->object_name);
-	return names ? names : by_ns(a, b);
+	order = order ?: ASCENDING(a->rival_kind, b->rival_kind);
+	return order ?: strcmp(a->object_name, b->object_name) ?: by_ns(a, b);
 }
 
 /* The rivals of a thread that have one name are one row: a build has hundreds of them. */

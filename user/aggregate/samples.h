@@ -23,7 +23,6 @@ struct activity {
 	uint64_t count, ns, max_ns;
 	uint32_t waker_tid; /* FUTEX: of the part that took longest; 0: unknown */
 	uint64_t waker_ns;  /* of that part */
-	uint32_t next;	    /* of the same hash: index + 1; 0: none */
 };
 
 /* One row for each key. */
@@ -38,7 +37,6 @@ struct wait_object {
 	uint32_t process;
 	enum perfx_wait_reason reason;
 	const char *name;
-	uint32_t next; /* as above */
 };
 
 /* When a sample was taken. The last ones are kept, to tell what slow steps did: 16 bytes each. */

@@ -11,20 +11,18 @@ const char *intern(struct aggregate *a, const char *text)
 	struct interned *interned = &a->interned;
 	uint64_t hash = fnv1a(text, strlen(text));
 	uint32_t at = map64_get(&interned->ids, hash);
-	const char *copy;
+	const char *copy, **item;
 
-	if (at != MAP64_NONE && !strcmp(interned->texts[at], text))
-		return interned->texts[at];
+	if (at != MAP64_NONE && !strcmp(interned->list[at], text))
+		return interned->list[at];
 	copy = pool_add(&a->strings, text);
 	/* of two texts with one hash the second is copied each time */
 	if (!copy || at != MAP64_NONE)
 		return copy;
-	at = (uint32_t)interned->count;
-	if (grow_array(&interned->texts, &interned->capacity, (size_t)at + 1,
-		       sizeof(*interned->texts)) ||
-	    map64_put(&interned->ids, hash, at))
+	item = MAP64_ITEM_OF(interned, hash);
+	if (!item)
 		return NULL;
-	interned->texts[interned->count++] = copy;
+	*item = copy;
 	return copy;
 }
 

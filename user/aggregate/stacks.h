@@ -10,8 +10,8 @@
 
 /* Texts that come often, once each. */
 struct interned {
-	struct map64 ids; /* hash → texts[] */
-	const char **texts;
+	struct map64 ids; /* hash → list[] */
+	const char **list;
 	size_t capacity, count;
 };
 

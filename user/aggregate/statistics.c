@@ -9,6 +9,7 @@
  */
 #include "aggregate/statistics.h"
 
+#include "base/grow.h"
 #include "base/order.h"
 
 #include <errno.h>
@@ -36,6 +37,26 @@ uint64_t median_u64(const uint64_t *values, size_t count)
 struct octave {
 	uint64_t counts[SUB];
 };
+
+void *thinned_point(struct thinning *thinning, void *points, size_t *count, size_t point_size,
+		    size_t max)
+{
+	char *list;
+
+	errno = 0;
+	if (!thinning->stride)
+		thinning->stride = 1;
+	if (thinning->skipped++ % thinning->stride)
+		return NULL;
+	memcpy(&list, points, sizeof(list));
+	if (*count == max) {
+		for (size_t i = 2; i < max; i += 2)
+			memcpy(list + i / 2 * point_size, list + i * point_size, point_size);
+		*count = (max + 1) / 2;
+		thinning->stride *= 2;
+	}
+	return grow_to(points, &thinning->capacity, count, *count, point_size);
+}
 
 struct sketch {
 	uint64_t count;

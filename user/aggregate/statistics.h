@@ -9,6 +9,19 @@
 /* Of values in any order, the lower one of two in the middle; 0: of none, or no memory. */
 uint64_t median_u64(const uint64_t *values, size_t count);
 
+/* A series of points over time: when they are as many as it may have, every second one goes. */
+struct thinning {
+	size_t capacity;
+	uint64_t stride, skipped; /* every stride-th sample is a point */
+};
+
+/* The next point, for the caller to fill. NULL with errno: ENOMEM; 0: this sample is no point. */
+void *thinned_point(struct thinning *thinning, void *points, size_t *count, size_t point_size,
+		    size_t max);
+#define THINNED_POINT(of, max)                                                    \
+	thinned_point(&(of)->points_thinning, &(of)->points, &(of)->points_count, \
+		      sizeof(*(of)->points), (max))
+
 /*
  * A mergeable histogram of durations with a stated error: an octave has 32 buckets, so a quantile
  * is at most 1/64 = 1.6 % away from a value of that rank. Memory is bounded: 256 bytes for each

@@ -38,15 +38,11 @@ static struct step_process *find(const struct step_costs *costs, uint32_t proces
 
 static struct step_process *get(struct step_costs *costs, uint32_t process)
 {
-	struct step_process *of = find(costs, process);
+	bool is_new = !find(costs, process);
+	struct step_process *of = MAP64_ITEM_OF(costs, process);
 
-	if (of)
-		return of;
-	if (grow_array(&costs->list, &costs->capacity, costs->count + 1, sizeof(*costs->list)) ||
-	    map64_put(&costs->ids, process, (uint32_t)costs->count))
-		return NULL;
-	of = &costs->list[costs->count++];
-	*of = (struct step_process){.process = process, .limits = costs->limits};
+	if (of && is_new)
+		*of = (struct step_process){.process = process, .limits = costs->limits};
 	return of;
 }
 

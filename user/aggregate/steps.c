@@ -620,6 +620,7 @@ static struct step_thread *thread_of(struct steps *steps, uint32_t process, uint
 {
 	uint64_t key = (uint64_t)process << 32 | tid;
 	uint32_t at = map64_get(&steps->thread_ids, key);
+	struct step_thread *thread;
 
 	if (at != MAP64_NONE)
 		return &steps->threads[at];
@@ -627,13 +628,11 @@ static struct step_thread *thread_of(struct steps *steps, uint32_t process, uint
 		errno = ERANGE;
 		return NULL;
 	}
-	errno = ENOMEM;
-	if (GROW_BY_ONE(steps->threads) ||
-	    map64_put(&steps->thread_ids, key, (uint32_t)steps->threads_count))
-		return NULL;
-	steps->threads[steps->threads_count] =
-		(struct step_thread){.process = process, .tid = tid, .first_ns = UINT64_MAX};
-	return &steps->threads[steps->threads_count++];
+	thread = MAP64_ITEM(steps->thread_ids, key, steps->threads);
+	if (thread)
+		*thread = (struct step_thread){
+			.process = process, .tid = tid, .first_ns = UINT64_MAX};
+	return thread;
 }
 
 int steps_recording_window(struct steps *steps, uint64_t opened_ns)

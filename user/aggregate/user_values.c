@@ -2,6 +2,7 @@
 #include "aggregate/state.h"
 
 #include "aggregate/finish.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,8 +22,8 @@ struct value_account {
 	uint64_t base_ns;	  /* when */
 	struct precise_sum added; /* since then */
 	struct profile_user_value_point *points;
-	size_t points_count, points_capacity;
-	uint64_t points_stride, points_skipped;
+	size_t points_count;
+	struct thinning points_thinning;
 };
 
 static void sum_add(struct precise_sum *to, double number)
@@ -55,9 +56,7 @@ static struct value_account *account_new(struct aggregate *a, uint32_t process, 
 	struct values *values = &a->values;
 	struct value_account *account = calloc(1, sizeof(*account));
 
-	if (!account ||
-	    grow_array(&values->accounts, &values->accounts_capacity, values->accounts_count + 1,
-		       sizeof(account)) ||
+	if (!account || GROW_BY_ONE(values->accounts) ||
 	    map64_put(&values->account_ids, (uint64_t)process << 32 | value,
 		      (uint32_t)values->accounts_count)) {
 		free(account);
@@ -68,7 +67,6 @@ static struct value_account *account_new(struct aggregate *a, uint32_t process, 
 	account->value = value;
 	account->lowest = INFINITY;
 	account->highest = -INFINITY;
-	account->points_stride = 1;
 	values->accounts[values->accounts_count++] = account;
 	return account;
 }
@@ -92,27 +90,17 @@ static double value_now(const struct value_account *account)
 	return account->base + sum_value(&account->added);
 }
 
-/* Every second point goes. */
-static void thin_out(struct value_account *account)
-{
-	for (size_t i = 0; i < account->points_count; i += 2)
-		account->points[i / 2] = account->points[i];
-	account->points_count = (account->points_count + 1) / 2;
-	account->points_stride *= 2;
-}
-
 static int add_point(struct value_account *account, uint64_t time_ns)
 {
 	double value = value_now(account);
+	struct profile_user_value_point *point;
 
-	if (account->points_skipped++ % account->points_stride || !isfinite(value))
+	if (!isfinite(value))
 		return 0;
-	if (account->points_count == PROFILE_VALUE_POINTS_MAX)
-		thin_out(account);
-	if (GROW_BY_ONE(account->points))
-		return -ENOMEM;
-	account->points[account->points_count++] =
-		(struct profile_user_value_point){.time_ns = time_ns, .value = value};
+	point = THINNED_POINT(account, PROFILE_VALUE_POINTS_MAX);
+	if (!point)
+		return -errno;
+	*point = (struct profile_user_value_point){.time_ns = time_ns, .value = value};
 	return 0;
 }
 
@@ -224,9 +212,7 @@ static int by_samples(const void *left, const void *right)
 {
 	const struct profile_user_value *a = left, *b = right;
 
-	if (a->samples_count != b->samples_count)
-		return a->samples_count < b->samples_count ? 1 : -1;
-	return strcmp(a->name, b->name);
+	return DESCENDING(a->samples_count, b->samples_count) ?: strcmp(a->name, b->name);
 }
 
 /* NULL: nothing described its process or its name. */

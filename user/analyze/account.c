@@ -6,6 +6,7 @@
 #include "analyze/remedy.h"
 #include "analyze/thread_pool.h"
 #include "base/hash.h"
+#include "base/order.h"
 #include "base/syscalls.h"
 #include "elf/glob.h"
 
@@ -1308,9 +1309,7 @@ static int by_ns(const void *left, const void *right)
 {
 	const struct account_place *a = left, *b = right;
 
-	if (a->ns != b->ns)
-		return a->ns < b->ns ? 1 : -1;
-	return a->tid < b->tid ? -1 : a->tid > b->tid;
+	return DESCENDING(a->ns, b->ns) ?: ASCENDING(a->tid, b->tid);
 }
 
 static void add_accounts(struct account *to, const struct account *from)

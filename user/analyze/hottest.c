@@ -5,6 +5,7 @@
 #include "analyze/thread_pool.h"
 #include "base/escape.h"
 #include "base/hash.h"
+#include "base/order.h"
 #include "base/units.h"
 
 #include <errno.h>
@@ -341,21 +342,16 @@ static bool is_worth_a_row(const struct native_function *function)
 static int by_self(const void *left, const void *right)
 {
 	const struct native_function *a = left, *b = right;
+	int order = DESCENDING(a->self_ns, b->self_ns) ?: DESCENDING(a->total_ns, b->total_ns);
 
-	if (a->self_ns != b->self_ns)
-		return a->self_ns < b->self_ns ? 1 : -1;
-	if (a->total_ns != b->total_ns)
-		return a->total_ns < b->total_ns ? 1 : -1;
-	return strcmp(a->frame->function, b->frame->function);
+	return order ?: strcmp(a->frame->function, b->frame->function);
 }
 
 static int by_total(const void *left, const void *right)
 {
 	const struct native_function *a = left, *b = right;
 
-	if (a->total_ns != b->total_ns)
-		return a->total_ns < b->total_ns ? 1 : -1;
-	return by_self(left, right);
+	return DESCENDING(a->total_ns, b->total_ns) ?: by_self(left, right);
 }
 
 /* Keeps the functions with the most time of their own, and behind them callers. */

@@ -7,6 +7,7 @@
 #include "analyze/thread_pool.h"
 #include "base/grow.h"
 #include "base/hash.h"
+#include "base/order.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -201,9 +202,7 @@ static int by_line_and_code(const void *left, const void *right)
 {
 	const struct operator_sample *a = left, *b = right;
 
-	if (a->line != b->line)
-		return a->line < b->line ? -1 : 1;
-	return a->code < b->code ? -1 : a->code > b->code;
+	return ASCENDING(a->line, b->line) ?: ASCENDING(a->code, b->code);
 }
 
 static bool has_calls(const struct profile_process *process, uint32_t function)
@@ -490,9 +489,7 @@ static int by_operator_ns(const void *left, const void *right)
 {
 	const struct sampled_operator *a = left, *b = right;
 
-	if (a->ns != b->ns)
-		return a->ns > b->ns ? -1 : 1;
-	return strcmp(a->name, b->name);
+	return DESCENDING(a->ns, b->ns) ?: strcmp(a->name, b->name);
 }
 
 int sampled_operators_find(struct sampled_operators *operators, const struct profile *profile,

@@ -13,6 +13,7 @@
 #include "analyze/rules_ctx.h"
 #include "analyze/thread_pool.h"
 #include "base/escape.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -87,9 +88,7 @@ static int by_held_time(const void *left, const void *right)
 {
 	const struct cpu_holder *a = left, *b = right;
 
-	if (a->ns != b->ns)
-		return a->ns < b->ns ? 1 : -1;
-	return strcmp(a->name, b->name);
+	return DESCENDING(a->ns, b->ns) ?: strcmp(a->name, b->name);
 }
 
 static void find_cpu_holders(struct cpu_holders *holders, const struct profile_process *process)

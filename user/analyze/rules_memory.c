@@ -4,6 +4,7 @@
 #include "analyze/leaks.h"
 #include "analyze/location.h"
 #include "analyze/rules_ctx.h"
+#include "base/order.h"
 #include "base/units.h"
 
 #include <math.h>
@@ -261,9 +262,7 @@ static int by_slope(const void *left, const void *right)
 {
 	const struct leak_place *a = left, *b = right;
 
-	if (a->bytes_per_s != b->bytes_per_s)
-		return a->bytes_per_s > b->bytes_per_s ? -1 : 1;
-	return a->hotspot < b->hotspot ? -1 : a->hotspot > b->hotspot;
+	return DESCENDING(a->bytes_per_s, b->bytes_per_s) ?: ASCENDING(a->hotspot, b->hotspot);
 }
 
 static void leaks_of(struct rules_ctx *ctx, size_t domain)

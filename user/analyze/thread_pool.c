@@ -2,6 +2,7 @@
 #include "analyze/thread_pool.h"
 
 #include "base/grow.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "elf/glob.h"
 
@@ -363,9 +364,7 @@ static int by_total(const void *left, const void *right)
 {
 	const struct parallel_function *a = left, *b = right;
 
-	if (a->total_ns != b->total_ns)
-		return a->total_ns < b->total_ns ? 1 : -1;
-	return a->function < b->function ? -1 : a->function > b->function;
+	return DESCENDING(a->total_ns, b->total_ns) ?: ASCENDING(a->function, b->function);
 }
 
 int parallel_functions_find(struct parallel_functions *functions,

@@ -29,6 +29,19 @@ int grow_array(void *array, size_t *capacity, size_t needed, size_t item_size)
 	return 0;
 }
 
+void *grow_to(void *array, size_t *capacity, size_t *count, size_t index, size_t item_size)
+{
+	char *items;
+
+	errno = ENOMEM;
+	if (grow_array(array, capacity, index + 1, item_size))
+		return NULL;
+	if (index >= *count)
+		*count = index + 1;
+	memcpy(&items, array, sizeof(items));
+	return items + index * item_size;
+}
+
 struct pool_block {
 	struct pool_block *next;
 	size_t used, size;
@@ -174,6 +187,28 @@ void map64_clear(struct map64 *map)
 {
 	free(map->slots);
 	*map = (struct map64){0};
+}
+
+void *map64_item(struct map64 *map, uint64_t key, void *array, size_t *capacity, size_t *count,
+		 size_t item_size)
+{
+	uint32_t at = map64_get(map, key);
+	bool is_new = at == MAP64_NONE;
+	char *item;
+
+	if (is_new)
+		at = (uint32_t)*count;
+	errno = ENOMEM;
+	if (is_new &&
+	    (grow_array(array, capacity, *count + 1, item_size) || map64_put(map, key, at)))
+		return NULL;
+	memcpy(&item, array, sizeof(item));
+	item += at * item_size;
+	if (is_new) {
+		memset(item, 0, item_size);
+		++*count;
+	}
+	return item;
 }
 
 int prefixes_add(struct prefixes *prefixes, const char *text)

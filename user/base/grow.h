@@ -14,6 +14,12 @@ int grow_array(void *array, size_t *capacity, size_t needed, size_t item_size);
 /* The same for one item more than x->list_count, by x->list_capacity: GROW_BY_ONE(x->list). */
 #define GROW_BY_ONE(list) grow_array(&(list), &list##_capacity, list##_count + 1, sizeof(*(list)))
 
+/* The item at an index of x->list, which grows as far; new items are zero. NULL with errno ENOMEM.
+ */
+void *grow_to(void *array, size_t *capacity, size_t *count, size_t index, size_t item_size);
+#define GROW_TO(list, index) \
+	grow_to(&(list), &list##_capacity, &list##_count, (index), sizeof(*(list)))
+
 /* Strings that live and die together: one allocation for many. */
 struct pool {
 	struct pool_block *blocks;
@@ -56,6 +62,17 @@ int map64_put(struct map64 *map, uint64_t key, uint32_t index);
 /* A key that is not in the map is fine. */
 void map64_remove(struct map64 *map, uint64_t key);
 void map64_clear(struct map64 *map);
+
+/* The item of x->list whose index the map has under a key; a new key has a new item at the end, all
+ * zero. NULL with errno ENOMEM. */
+void *map64_item(struct map64 *map, uint64_t key, void *array, size_t *capacity, size_t *count,
+		 size_t item_size);
+#define MAP64_ITEM(map, key, list) \
+	map64_item(&(map), (key), &(list), &list##_capacity, &list##_count, sizeof(*(list)))
+/* The same in a struct with the members ids, list, capacity and count. */
+#define MAP64_ITEM_OF(of, key)                                                    \
+	map64_item(&(of)->ids, (key), &(of)->list, &(of)->capacity, &(of)->count, \
+		   sizeof(*(of)->list))
 
 struct prefixes {
 	const char **list;

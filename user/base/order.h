@@ -7,18 +7,23 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+/* The order of two values, the smaller or the larger first, as a function for qsort returns it. It
+ * is 0 where they are equal: ASCENDING(a->x, b->x) ?: strcmp(a->name, b->name) */
+#define ASCENDING(a, b)	 (((a) > (b)) - ((a) < (b)))
+#define DESCENDING(a, b) ASCENDING(b, a)
+
 static inline int compare_u64(const void *left, const void *right)
 {
 	const uint64_t *a = left, *b = right;
 
-	return (*a > *b) - (*a < *b);
+	return ASCENDING(*a, *b);
 }
 
 static inline int compare_double(const void *left, const void *right)
 {
 	const double *a = left, *b = right;
 
-	return (*a > *b) - (*a < *b);
+	return ASCENDING(*a, *b);
 }
 
 /* Sorts one value or more; the mean of the two in the middle where there are two. */

@@ -24,7 +24,6 @@
 #include "aggregate/profile.h"
 #include "analyze/analyze.h"
 #include "base/format.h"
-#include "diff/diff.h"
 
 #include <stdbool.h>
 #include <stdint.h>

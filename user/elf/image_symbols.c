@@ -10,6 +10,7 @@
  * functions near some addresses is sorted without names, which may be in it twice.
  */
 #include "base/grow.h"
+#include "base/order.h"
 #include "elf/eh_frame.h"
 #include "elf/image_internal.h"
 
@@ -143,12 +144,9 @@ static int compare_names(const char *a, const char *b)
 static int compare_addresses(const void *left, const void *right)
 {
 	const struct symbol_key *a = left, *b = right;
+	int order = ASCENDING(a->vaddr, b->vaddr) ?: ASCENDING(a->table, b->table);
 
-	if (a->vaddr != b->vaddr)
-		return a->vaddr < b->vaddr ? -1 : 1;
-	if (a->table != b->table)
-		return a->table < b->table ? -1 : 1;
-	return (a->number > b->number) - (a->number < b->number);
+	return order ?: ASCENDING(a->number, b->number);
 }
 
 static int compare_keys(const void *left, const void *right, void *ctx)

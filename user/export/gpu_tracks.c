@@ -20,20 +20,18 @@ struct gpu_track *gpu_tracks_get(struct gpu_tracks *tracks,
 	uint64_t key = (uint64_t)activity->process << 38 | (uint64_t)activity->device << 32 |
 		       activity->stream;
 	uint32_t at = map64_get(&tracks->ids, key), ordinal;
+	struct gpu_track *track;
 
 	if (at != MAP64_NONE)
 		return &tracks->list[at];
 	ordinal = gpu_tracks_ordinal(tracks, activity->process);
-	if (ordinal == MAP64_NONE ||
-	    grow_array(&tracks->list, &tracks->capacity, tracks->count + 1,
-		       sizeof(*tracks->list)) ||
-	    map64_put(&tracks->ids, key, (uint32_t)tracks->count))
-		return NULL;
-	tracks->list[tracks->count] = (struct gpu_track){.process = activity->process,
-							 .device = activity->device,
-							 .stream = activity->stream,
-							 .ordinal = ordinal};
-	return &tracks->list[tracks->count++];
+	track = ordinal == MAP64_NONE ? NULL : MAP64_ITEM_OF(tracks, key);
+	if (track)
+		*track = (struct gpu_track){.process = activity->process,
+					    .device = activity->device,
+					    .stream = activity->stream,
+					    .ordinal = ordinal};
+	return track;
 }
 
 void gpu_tracks_clear(struct gpu_tracks *tracks)

@@ -13,6 +13,7 @@
 #include "inject/inject.h"
 
 #include "base/clock.h"
+#include "base/order.h"
 #include "base/thread.h"
 #include "inject/internal.h"
 #include "proc/process.h"
@@ -526,9 +527,7 @@ static int by_cpu(const void *a, const void *b)
 {
 	const struct candidate *x = a, *y = b;
 
-	if (x->on_cpu_ns != y->on_cpu_ns)
-		return x->on_cpu_ns < y->on_cpu_ns ? 1 : -1;
-	return x->tid < y->tid ? -1 : x->tid > y->tid;
+	return DESCENDING(x->on_cpu_ns, y->on_cpu_ns) ?: ASCENDING(x->tid, y->tid);
 }
 
 /* The busiest first. The count, *out to be freed; -errno. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/grow.h"
 #include "base/hash.h"
+#include "base/order.h"
 #include "live/run.h"
 
 #include <errno.h>
@@ -132,24 +133,19 @@ static int add_lists(struct live_snapshot *view, struct growth *growth,
 	return err;
 }
 
-static int descending(uint64_t a, uint64_t b)
-{
-	return a < b ? 1 : a > b ? -1 : 0;
-}
-
 static int by_self(const void *left, const void *right)
 {
 	const struct live_row *a = left, *b = right;
-	int order = descending(a->period.self_ns, b->period.self_ns);
 
-	return order ? order : descending(a->period.calls_count, b->period.calls_count);
+	return DESCENDING(a->period.self_ns, b->period.self_ns)
+		       ?: DESCENDING(a->period.calls_count, b->period.calls_count);
 }
 
 static int by_samples(const void *left, const void *right)
 {
 	const struct live_line *a = left, *b = right;
 
-	return descending(a->on_cpu_ns + a->off_cpu_ns, b->on_cpu_ns + b->off_cpu_ns);
+	return DESCENDING(a->on_cpu_ns + a->off_cpu_ns, b->on_cpu_ns + b->off_cpu_ns);
 }
 
 static int by_on_cpu(const void *left, const void *right)
@@ -157,25 +153,24 @@ static int by_on_cpu(const void *left, const void *right)
 	const struct live_thread *a = left, *b = right;
 
 	/* absent wraps to 0: last */
-	return descending(a->on_cpu_ns + 1, b->on_cpu_ns + 1);
+	return DESCENDING(a->on_cpu_ns + 1, b->on_cpu_ns + 1);
 }
 
 static int by_wait(const void *left, const void *right)
 {
 	const struct live_wait *a = left, *b = right;
 
-	return descending(a->ns, b->ns);
+	return DESCENDING(a->ns, b->ns);
 }
 
 static int by_steps(const void *left, const void *right)
 {
 	const struct live_process *a = left, *b = right;
-	int order = descending(a->history[a->history_count - 1].steps_count,
+	int order = DESCENDING(a->history[a->history_count - 1].steps_count,
 			       b->history[b->history_count - 1].steps_count);
 
-	if (!order)
-		order = descending(a->period.self_ns, b->period.self_ns);
-	return order ? order : descending(b->process->pid, a->process->pid);
+	order = order ?: DESCENDING(a->period.self_ns, b->period.self_ns);
+	return order ?: ASCENDING(a->process->pid, b->process->pid);
 }
 
 #define SORT(view, list, order)                                                                  \

@@ -117,19 +117,15 @@ static struct series *series_get(struct survey *survey, const struct perfx_span 
 				 uint32_t function)
 {
 	uint64_t key = (uint64_t)span->process << 32 | span->function;
-	uint32_t at = map64_get(&survey->series_ids, key);
 	struct series *series;
 
-	if (at != MAP64_NONE)
-		return &survey->series[at];
 	errno = ENOSPC;
-	if (survey->series_count == SURVEY_SERIES_MAX)
+	if (survey->series_count == SURVEY_SERIES_MAX &&
+	    map64_get(&survey->series_ids, key) == MAP64_NONE)
 		return NULL;
-	errno = ENOMEM;
-	if (GROW_BY_ONE(survey->series) ||
-	    map64_put(&survey->series_ids, key, (uint32_t)survey->series_count))
+	series = MAP64_ITEM(survey->series_ids, key, survey->series);
+	if (!series)
 		return NULL;
-	series = &survey->series[survey->series_count++];
 	series->process = span->process;
 	series->by = (enum perfx_alignment)survey->names[function].id;
 	series->name = survey->names[function].text;

@@ -129,13 +129,7 @@ static struct process_state *process_state_get(struct keyframe *keyframe, uint32
 	errno = ERANGE;
 	if (process > AGGREGATE_PROCESSES_MAX)
 		return NULL;
-	errno = ENOMEM;
-	if (grow_array(&keyframe->processes, &keyframe->processes_capacity, (size_t)process + 1,
-		       sizeof(*keyframe->processes)))
-		return NULL;
-	if (process >= keyframe->processes_count)
-		keyframe->processes_count = (size_t)process + 1;
-	return &keyframe->processes[process];
+	return GROW_TO(keyframe->processes, process);
 }
 
 static int end_process(struct keyframe *keyframe, uint32_t process, uint64_t time_ns)
@@ -378,23 +372,22 @@ static int add_thread(struct keyframe *keyframe, const struct event *event)
 {
 	const struct perfx_thread *record = &event->thread;
 	uint64_t key = (uint64_t)record->process << 32 | record->tid;
-	uint32_t at = map64_get(&keyframe->thread_ids, key);
+	struct thread_state *thread;
 
 	if (!process_state_get(keyframe, record->process))
 		return errno == ERANGE ? 0 : -ENOMEM;
-	if (at == MAP64_NONE) {
-		if (keyframe->threads_count >= AGGREGATE_THREADS_MAX && clean_threads(keyframe))
+	if (keyframe->threads_count >= AGGREGATE_THREADS_MAX &&
+	    map64_get(&keyframe->thread_ids, key) == MAP64_NONE) {
+		if (clean_threads(keyframe))
 			return -ENOMEM;
 		if (keyframe->threads_count >= AGGREGATE_THREADS_MAX)
 			return 0;
-		at = (uint32_t)keyframe->threads_count;
-		if (GROW_BY_ONE(keyframe->threads) || map64_put(&keyframe->thread_ids, key, at))
-			return -ENOMEM;
-		keyframe->threads_count++;
 	}
-	keyframe->threads[at].record = *record;
-	strncpy(keyframe->threads[at].comm, event->strings[0],
-		sizeof(keyframe->threads[at].comm) - 1);
+	thread = MAP64_ITEM(keyframe->thread_ids, key, keyframe->threads);
+	if (!thread)
+		return -ENOMEM;
+	thread->record = *record;
+	strncpy(thread->comm, event->strings[0], sizeof(thread->comm) - 1);
 	return 0;
 }
 
@@ -402,20 +395,18 @@ static int add_thread(struct keyframe *keyframe, const struct event *event)
 static struct valued *value_get(struct keyframe *keyframe, uint32_t process, uint32_t value)
 {
 	uint64_t id = (uint64_t)process << 32 | value;
-	uint32_t at = map64_get(&keyframe->value_ids, id);
+	struct valued *valued;
 
-	if (at != MAP64_NONE)
-		return &keyframe->values[at];
 	errno = ERANGE;
-	if (keyframe->values_count >= AGGREGATE_VALUES_MAX)
+	if (keyframe->values_count >= AGGREGATE_VALUES_MAX &&
+	    map64_get(&keyframe->value_ids, id) == MAP64_NONE)
 		return NULL;
-	errno = ENOMEM;
-	at = (uint32_t)keyframe->values_count;
-	if (GROW_BY_ONE(keyframe->values) || map64_put(&keyframe->value_ids, id, at))
-		return NULL;
-	keyframe->values_count++;
-	keyframe->values[at] = (struct valued){.process = process, .value = value};
-	return &keyframe->values[at];
+	valued = MAP64_ITEM(keyframe->value_ids, id, keyframe->values);
+	if (valued) {
+		valued->process = process;
+		valued->value = value;
+	}
+	return valued;
 }
 
 static int add_value(struct keyframe *keyframe, const struct perfx_user_value *record)

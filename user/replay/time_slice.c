@@ -231,12 +231,7 @@ static int emit_usage(struct time_slice *slice, struct perfx_usage usage, uint64
 
 static struct sampled *sampled_of(struct time_slice *slice, uint32_t process)
 {
-	if (grow_array(&slice->sampled, &slice->sampled_capacity, (size_t)process + 1,
-		       sizeof(*slice->sampled)))
-		return NULL;
-	if (process >= slice->sampled_count)
-		slice->sampled_count = (size_t)process + 1;
-	return &slice->sampled[process];
+	return GROW_TO(slice->sampled, process);
 }
 
 /* The sample at an end of the slice, from those on both sides of it. */

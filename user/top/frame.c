@@ -4,6 +4,7 @@
 #include "analyze/location.h"
 #include "base/escape.h"
 #include "base/hash.h"
+#include "base/order.h"
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/document/document.h"
@@ -395,10 +396,7 @@ static int by_live(const void *a, const void *b)
 	double p = isnan(x[MEMORY_LIVE].value) ? -1 : x[MEMORY_LIVE].value;
 	double q = isnan(y[MEMORY_LIVE].value) ? -1 : y[MEMORY_LIVE].value;
 
-	if (p != q)
-		return p < q ? 1 : -1;
-	return (x[MEMORY_BYTES].value < y[MEMORY_BYTES].value) -
-	       (x[MEMORY_BYTES].value > y[MEMORY_BYTES].value);
+	return DESCENDING(p, q) ?: DESCENDING(x[MEMORY_BYTES].value, y[MEMORY_BYTES].value);
 }
 
 #define HOTSPOTS_MAX 200 /* of a process's domain */

@@ -13,6 +13,7 @@
  *     the roofline (plot.h), and its letters in a table
  */
 #include "analyze/roofline.h"
+#include "base/order.h"
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/document/compose.h"
@@ -320,9 +321,7 @@ static int by_total(const void *left, const void *right)
 	const struct profile_row *a = *(const struct profile_row *const *)left;
 	const struct profile_row *b = *(const struct profile_row *const *)right;
 
-	if (a->total_ns != b->total_ns)
-		return a->total_ns < b->total_ns ? 1 : -1;
-	return a->function < b->function ? -1 : a->function > b->function;
+	return DESCENDING(a->total_ns, b->total_ns) ?: ASCENDING(a->function, b->function);
 }
 
 static void compose_range(struct composer *c, const struct profile_process *p,

@@ -14,7 +14,6 @@
 #include "analyze/roofline.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "report/document/plot.h"
 
 #include <stdint.h>
 

@@ -8,6 +8,7 @@
 #include "analyze/location.h"
 #include "base/escape.h"
 #include "base/grow.h"
+#include "base/order.h"
 #include "base/units.h"
 #include "report/document/compose.h"
 
@@ -312,9 +313,7 @@ static int by_self(const void *left, const void *right)
 {
 	const struct worker_row *a = left, *b = right;
 
-	if (a->self_ns != b->self_ns)
-		return a->self_ns < b->self_ns ? 1 : -1;
-	return a->calls_count < b->calls_count ? 1 : a->calls_count > b->calls_count ? -1 : 0;
+	return DESCENDING(a->self_ns, b->self_ns) ?: DESCENDING(a->calls_count, b->calls_count);
 }
 
 int worker_sum_make(struct worker_sum *sum, const struct profile *profile, const size_t *groups,

@@ -2,6 +2,7 @@
 #include "report/table/table.h"
 
 #include "base/grow.h"
+#include "base/order.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -128,11 +129,8 @@ static int compare_values(const struct value *a, const struct value *b)
 static int compare_keys(const void *left, const void *right)
 {
 	const struct key *a = left, *b = right;
-	int order = compare_values(&a->value, &b->value);
 
-	if (order)
-		return order;
-	return a->place < b->place ? -1 : a->place > b->place;
+	return compare_values(&a->value, &b->value) ?: ASCENDING(a->place, b->place);
 }
 
 static int make_key(struct data_table *table, const struct data_table_column *column,
