@@ -125,6 +125,12 @@ void text_clear(struct text *text)
 	*text = (struct text){0};
 }
 
+void text_finish(struct text *part, bool *failed)
+{
+	*failed |= part->failed;
+	text_clear(part);
+}
+
 const char *script_interpreter(const char *path)
 {
 	const char *ending = strrchr(path, '.');
@@ -439,9 +445,8 @@ void utf8_shorten(struct text *into, const char *text, unsigned columns)
 	own = utf8_width(name) > columns ? without_namespaces(name, columns) : name;
 	text_printf(&shown, "%s%s", own > name ? "…" : "", own);
 	shorten_in_middle(into, text_peek(&shown), columns);
-	into->failed |= folded.failed || shown.failed;
-	text_clear(&folded);
-	text_clear(&shown);
+	text_finish(&folded, &into->failed);
+	text_finish(&shown, &into->failed);
 }
 
 void utf8_cut(struct text *into, const char *text, unsigned columns)

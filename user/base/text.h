@@ -33,6 +33,8 @@ char *text_take(struct text *text);
 /* 0; -ENOMEM: it failed; -errno. */
 int text_write(const struct text *text, FILE *out);
 void text_clear(struct text *text);
+/* Clears a text that something else was made of, which fails if the text did. */
+void text_finish(struct text *part, bool *failed);
 
 static inline bool begins_with(const char *text, const char *prefix)
 {

@@ -129,8 +129,7 @@ static void add_function(struct text *into, const struct diff_function *f)
 		     NAME_WIDTH);
 	escape_name(into, text_peek(&name));
 	text_printf(into, " (%s of the time)", as_share(share_of(f)));
-	into->failed |= name.failed;
-	text_clear(&name);
+	text_finish(&name, &into->failed);
 }
 
 /* They come in the order of their shares. */
@@ -256,8 +255,7 @@ static void add_kernel(struct text *into, const struct diff_gpu_work *kernel)
 		    100 * diff_change(kernel->avg_ns));
 	diff_add_both(into, kernel->avg_ns, diff_add_time);
 	text_add(into, "). ");
-	into->failed |= name.failed;
-	text_clear(&name);
+	text_finish(&name, &into->failed);
 }
 
 /* The most severe of those of one side, and how many there are. */

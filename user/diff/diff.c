@@ -43,8 +43,7 @@ static char *subject_without_ids(const struct finding *finding)
 			text_add_bytes(&key, at, 1);
 		at = end ? end : at + 1;
 	}
-	key.failed |= subject.failed;
-	text_clear(&subject);
+	text_finish(&subject, &key.failed);
 	return text_take(&key);
 }
 

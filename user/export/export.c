@@ -86,8 +86,7 @@ void export_rank_name(struct text *into, const struct profile *profile,
 	escape_display(&host, profile_host_name(profile, process));
 	if (host.length)
 		text_printf(into, " %s", text_peek(&host));
-	into->failed |= host.failed;
-	text_clear(&host);
+	text_finish(&host, &into->failed);
 }
 
 const struct profile_process *export_process(const struct profile *profile, uint32_t index)

@@ -82,8 +82,7 @@ void metrics_foreign(struct metrics *metrics, const char *key, const char *value
 
 	escape_display(&shown, value);
 	metrics_label(metrics, key, text_peek(&shown));
-	metrics->line.failed |= shown.failed;
-	text_clear(&shown);
+	text_finish(&shown, &metrics->line.failed);
 }
 
 static void add_process(struct metrics *metrics, const struct profile_process *process)

@@ -151,8 +151,7 @@ static void add_name(struct text *to, unsigned field, const char *name)
 
 	escape_display(&shown, name);
 	wire_string(to, field, text_peek(&shown));
-	to->failed |= shown.failed;
-	text_clear(&shown);
+	text_finish(&shown, &to->failed);
 }
 
 static void add_cmdline(struct text *to, const char *cmdline)
@@ -184,8 +183,7 @@ static int put_process(struct perfetto *p, size_t i)
 	export_rank_name(&name, p->export->profile, process);
 	if (name.length)
 		add_name(&p->inner, PROCESS_NAME, text_peek(&name));
-	p->inner.failed |= name.failed;
-	text_clear(&name);
+	text_finish(&name, &p->inner.failed);
 	wire_integer(&p->message, TRACK_UUID, p->process_uuids[i]);
 	wire_message(&p->message, TRACK_PROCESS, &p->inner);
 	wire_message(&p->packet, PACKET_TRACK, &p->message);
@@ -266,9 +264,8 @@ static void add_text(struct perfetto *p, const struct called *called, unsigned a
 	wire_integer(&p->inner, NAME_IID, text_number(called, argument));
 	wire_string(&p->inner, NAME_NAME, text_peek(&shown));
 	wire_message(&p->message, INTERNED_TEXTS, &p->inner);
-	p->packet.failed |= plain.failed || shown.failed;
-	text_clear(&plain);
-	text_clear(&shown);
+	text_finish(&plain, &p->packet.failed);
+	text_finish(&shown, &p->packet.failed);
 }
 
 static void add_texts(struct perfetto *p, struct called *called)
@@ -292,8 +289,7 @@ static void add_function(struct perfetto *p, uint32_t function)
 	wire_integer(&p->inner, NAME_IID, function);
 	wire_string(&p->inner, NAME_NAME, text_peek(&name));
 	wire_message(&p->message, INTERNED_NAMES, &p->inner);
-	p->packet.failed |= name.failed;
-	text_clear(&name);
+	text_finish(&name, &p->packet.failed);
 }
 
 /* A text that is met for the first time is sent with the packet that refers to it. */

@@ -57,8 +57,7 @@ static void add_string(struct perfetto_stacks *stacks, unsigned field, uint64_t 
 	wire_integer(&stacks->inner, STRING_IID, iid);
 	wire_string(&stacks->inner, STRING_STR, text_peek(&shown));
 	wire_message(&stacks->interned, field, &stacks->inner);
-	stacks->interned.failed |= shown.failed;
-	text_clear(&shown);
+	text_finish(&shown, &stacks->interned.failed);
 }
 
 /* Its number; 0: memory is out. Perfetto puts a slash before each part of a path: it is one. */
@@ -103,8 +102,7 @@ static uint32_t frame_of(struct perfetto_stacks *stacks, const struct profile_fr
 		     : frame->module[0] ? frame->offset
 					: frame->address);
 	wire_message(&stacks->interned, INTERNED_FRAMES, &stacks->inner);
-	stacks->interned.failed |= name.failed;
-	text_clear(&name);
+	text_finish(&name, &stacks->interned.failed);
 	return iid;
 }
 

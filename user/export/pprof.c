@@ -58,8 +58,7 @@ static uint64_t add_string(struct pprof *p, const char *string)
 
 	escape_display(&shown, string);
 	wire_string(&p->out, PROFILE_STRING, text_peek(&shown));
-	p->out.failed |= shown.failed;
-	text_clear(&shown);
+	text_finish(&shown, &p->out.failed);
 	return p->strings_count++;
 }
 

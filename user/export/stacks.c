@@ -22,8 +22,7 @@ static void add_place(struct text *name, const struct profile_frame *frame)
 
 	location_frame(&plain, frame, LOCATION_BRIEF);
 	escape_display(name, text_peek(&plain));
-	name->failed |= plain.failed;
-	text_clear(&plain);
+	text_finish(&plain, &name->failed);
 }
 
 static void add_frame(struct text *line, const char *name)
@@ -49,8 +48,7 @@ static void add_path(struct text *line, const struct profile *profile,
 		text_add(line, ";");
 		add_frame(line, text_peek(&name));
 	}
-	line->failed |= name.failed;
-	text_clear(&name);
+	text_finish(&name, &line->failed);
 }
 
 static void add_frames(struct text *line, const struct profile_frame *const *frames, size_t count)
@@ -65,8 +63,7 @@ static void add_frames(struct text *line, const struct profile_frame *const *fra
 		text_add(line, ";");
 		add_frame(line, text_peek(&name));
 	}
-	line->failed |= name.failed;
-	text_clear(&name);
+	text_finish(&name, &line->failed);
 }
 
 /* Writes lines, one after another, of a process. */

@@ -65,9 +65,8 @@ static void add_label(struct text *labels, const char *key, const char *value)
 	text_printf(labels, "%s%s=\"", labels->length ? "," : "", key);
 	metrics_escape(labels, text_peek(&cut));
 	text_add(labels, "\"");
-	labels->failed |= shown.failed || cut.failed;
-	text_clear(&shown);
-	text_clear(&cut);
+	text_finish(&shown, &labels->failed);
+	text_finish(&cut, &labels->failed);
 }
 
 static char *labels_of(const struct live_function *function)

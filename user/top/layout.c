@@ -181,8 +181,7 @@ static void add_wrapped(struct top_layout *layout, enum top_style style, const c
 		if (is_last)
 			break;
 	}
-	layout->failed |= wrapped.failed;
-	text_clear(&wrapped);
+	text_finish(&wrapped, &layout->failed);
 }
 
 static void add_steps(struct top_layout *layout, const struct top_process *process)
@@ -468,8 +467,7 @@ static void add_row(struct top_layout *layout, const struct top_table *table,
 		format_cell(&cell, column, &row->cells[i]);
 		put_cell(layout, line, column, text_peek(&cell), style,
 			 i + 1 == table->columns_count);
-		layout->failed |= cell.failed;
-		text_clear(&cell);
+		text_finish(&cell, &layout->failed);
 	}
 }
 

@@ -25,8 +25,7 @@ static void add_name(struct text *into, const struct tune *tune, size_t number)
 
 	tune_add_point(&name, tune, &tune->points[number]);
 	escape_name(into, text_peek(&name));
-	into->failed |= name.failed;
-	text_clear(&name);
+	text_finish(&name, &into->failed);
 }
 
 /* "workers=4 is fastest: ", or the points that are not distinguishable from it. */

@@ -38,9 +38,8 @@ static void add_label(struct text *into, const struct tune *tune, const struct t
 	tune_add_point(&label, tune, point);
 	escape_display(&shown, text_peek(&label));
 	utf8_shorten(into, text_peek(&shown), LABEL_COLUMNS);
-	into->failed |= label.failed || shown.failed;
-	text_clear(&label);
-	text_clear(&shown);
+	text_finish(&label, &into->failed);
+	text_finish(&shown, &into->failed);
 }
 
 static unsigned label_columns(const struct tune *tune)
@@ -66,8 +65,7 @@ static void add_why(struct text *into, const struct tune_point *point)
 
 	escape_display(&shown, point->runs.why ? point->runs.why : "not measured");
 	utf8_cut(into, text_peek(&shown), WHY_COLUMNS);
-	into->failed |= shown.failed;
-	text_clear(&shown);
+	text_finish(&shown, &into->failed);
 }
 
 void tune_plot(struct text *lines, const struct tune *tune)
@@ -84,8 +82,7 @@ void tune_plot(struct text *lines, const struct tune *tune)
 		add_label(&label, tune, point);
 		text_printf(lines, "%s%*s  ", text_peek(&label),
 			    (int)(columns - utf8_width(text_peek(&label))), "");
-		lines->failed |= label.failed;
-		text_clear(&label);
+		text_finish(&label, &lines->failed);
 		if (isnan(point->runs.median) || !(highest > 0)) {
 			add_why(lines, point);
 		} else {
@@ -202,8 +199,7 @@ static void draw_point(struct drawing *d, size_t number, size_t at)
 		    across(d, at), down(d, runs->lowest), down(d, runs->highest), across(d, at) - 4,
 		    down(d, runs->lowest), across(d, at), down(d, runs->median),
 		    number == d->tune->best ? 6 : 4);
-	d->into->failed |= name.failed;
-	text_clear(&name);
+	text_finish(&name, &d->into->failed);
 }
 
 /* At the line's end: the values that it has in common. */
@@ -223,8 +219,7 @@ static void draw_line_label(struct drawing *d, size_t first, size_t last, size_t
 		text_printf(&value, "%s%s=%s", shown++ ? " " : "", d->tune->lists[i].name,
 			    point->values[i]);
 		escape_html(d->into, text_peek(&value));
-		d->into->failed |= value.failed;
-		text_clear(&value);
+		text_finish(&value, &d->into->failed);
 	}
 	text_add(d->into, "</text>");
 }

@@ -98,8 +98,7 @@ static void add_text(struct text *line, const char *value)
 
 	escape_display(&plain, value);
 	csv_add_field(line, text_peek(&plain), ',');
-	line->failed |= plain.failed;
-	text_clear(&plain);
+	text_finish(&plain, &line->failed);
 }
 
 static void add_row(struct text *line, const struct tune *tune, size_t number)
@@ -116,8 +115,7 @@ static void add_row(struct text *line, const struct tune *tune, size_t number)
 	text_add(line, ",");
 	tune_add_unit(&unit, &tune->metric);
 	add_text(line, text_peek(&unit));
-	line->failed |= unit.failed;
-	text_clear(&unit);
+	text_finish(&unit, &line->failed);
 	text_printf(line, ",%zu,%zu", runs->measured_count, runs->failed_count);
 	add_number(line, runs->median);
 	add_number(line, runs->lowest);

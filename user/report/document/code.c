@@ -24,8 +24,7 @@ static void cell_line(struct composer *c, const struct profile_line *line)
 
 	location_line(&name, line);
 	document_cell_name(c->document, text_peek(&name), c->limits->name_columns);
-	c->document->failed |= name.failed;
-	text_clear(&name);
+	text_finish(&name, &c->document->failed);
 }
 
 static unsigned columns_of_lines(const struct profile_process *p, enum perfx_language language)
@@ -296,8 +295,7 @@ static void cell_below(struct composer *c, const struct profile_frame *below)
 	if (below)
 		text_printf(&place, "%s:%u", base_name(below->file), below->line);
 	document_cell_name(c->document, below ? text_peek(&place) : "-", c->limits->name_columns);
-	c->document->failed |= place.failed;
-	text_clear(&place);
+	text_finish(&place, &c->document->failed);
 }
 
 static void compose_native_row(struct composer *c, const struct native_function *function,
@@ -501,8 +499,7 @@ static void cell_where(struct composer *c, const struct profile_activity *wait)
 	if (frame)
 		location_frame(&name, frame, LOCATION_BRIEF);
 	document_cell_name(c->document, frame ? text_peek(&name) : "-", c->limits->name_columns);
-	c->document->failed |= name.failed;
-	text_clear(&name);
+	text_finish(&name, &c->document->failed);
 }
 
 /* "python3 (4242) waited 2.10 s for the GIL, held by thread loader (4243)." */

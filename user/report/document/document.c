@@ -212,8 +212,7 @@ void document_cell_name(struct document *document, const char *name, unsigned co
 
 	utf8_shorten(&shortened, name[0] ? name : "?", columns ? columns : UINT_MAX);
 	escape_name(&cell, text_peek(&shortened));
-	cell.failed |= shortened.failed;
-	text_clear(&shortened);
+	text_finish(&shortened, &cell.failed);
 	document_cell(document, &cell);
 }
 

@@ -222,8 +222,7 @@ static size_t compose_sampled(struct composer *c, const struct profile_process *
 		document_cell_printf(c->document, "≈%s", as_ns(operator->ns));
 		escape_name(&name, operator->name);
 		compose_rest_cells(c, p, text_peek(&name));
-		c->document->failed |= name.failed;
-		text_clear(&name);
+		text_finish(&name, &c->document->failed);
 	}
 	return shown;
 }
@@ -475,8 +474,7 @@ static void compose_python_callers(struct composer *c, const struct profile_row 
 		document_cell_ns(c->document, row->timed_count ? caller->total_ns : PROFILE_ABSENT);
 		location_frame(&name, caller->frame, LOCATION_BRIEF);
 		document_cell_name(c->document, text_peek(&name), c->limits->name_columns);
-		c->document->failed |= name.failed;
-		text_clear(&name);
+		text_finish(&name, &c->document->failed);
 	}
 	if (row->python_callers_count > CALLERS_SHOWN)
 		document_printf(c->document, BLOCK_NOTE, "%zu more in the JSON report.",

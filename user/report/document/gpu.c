@@ -388,8 +388,7 @@ static void cell_gap(struct composer *c, const struct profile_process *p,
 		location_frame(&place, frame, LOCATION_BRIEF);
 		text_add(&cell, ", sampled in ");
 		escape_name(&cell, text_peek(&place));
-		cell.failed |= place.failed;
-		text_clear(&place);
+		text_finish(&place, &cell.failed);
 	}
 	document_cell(c->document, &cell);
 }

@@ -24,9 +24,8 @@ static void add_frame(struct text *text, const struct profile_frame *frame,
 	location_frame(&name, frame, style);
 	utf8_shorten(&shortened, text_peek(&name), columns ? columns : UINT_MAX);
 	escape_name(text, text_peek(&shortened));
-	text->failed |= name.failed || shortened.failed;
-	text_clear(&name);
-	text_clear(&shortened);
+	text_finish(&name, &text->failed);
+	text_finish(&shortened, &text->failed);
 }
 
 /* "append (train.c:12) ← train_step (train.c:80) ← …"; of a Python program its own lines. A stack

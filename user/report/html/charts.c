@@ -784,8 +784,7 @@ static void add_function_title(struct text *into, const struct profile *profile,
 	text_add(into, "<title>");
 	escape_html(into, text_peek(&shown));
 	text_add(into, "</title>");
-	into->failed |= shown.failed;
-	text_clear(&shown);
+	text_finish(&shown, &into->failed);
 }
 
 struct letter {

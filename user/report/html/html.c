@@ -35,8 +35,7 @@ static void add_unmarked(struct text *text, const char *cell)
 
 	escape_unmarked(&plain, cell);
 	escape_html(text, text_peek(&plain));
-	text->failed |= plain.failed;
-	text_clear(&plain);
+	text_finish(&plain, &text->failed);
 }
 
 static void add_words_class(struct text *text, const char *cell)
@@ -49,8 +48,7 @@ static void add_words_class(struct text *text, const char *cell)
 		add_unmarked(text, cell);
 		text_add(text, "\"");
 	}
-	text->failed |= plain.failed;
-	text_clear(&plain);
+	text_finish(&plain, &text->failed);
 }
 
 static bool is_wide(const struct table *table)
@@ -265,8 +263,7 @@ static void add_contents(struct text *text, const struct document *document)
 	if (add_entries(&entries, document) >= CONTENTS_MIN)
 		text_printf(text, "<nav class=contents aria-label=Contents><ul>\n%s</ul></nav>\n",
 			    text_peek(&entries));
-	text->failed |= entries.failed;
-	text_clear(&entries);
+	text_finish(&entries, &text->failed);
 }
 
 #define TITLE_WORD_COLUMNS 24
@@ -278,8 +275,7 @@ static void add_title_word(struct text *title, const char *word, size_t length)
 
 	text_add_bytes(&whole, word, length);
 	utf8_shorten(title, base_name(text_peek(&whole)), TITLE_WORD_COLUMNS);
-	title->failed |= whole.failed;
-	text_clear(&whole);
+	text_finish(&whole, &title->failed);
 }
 
 /* "python3 train.py 4711 · perfx-trace": the program, the first argument that is no option */
@@ -331,8 +327,7 @@ static void add_head(struct text *text, const char *title)
 	text_add(text, "</title>\n<style>");
 	text_add_bytes(text, (const char *)report_css, sizeof(report_css));
 	text_add(text, "</style>\n<main>\n");
-	text->failed |= shown.failed;
-	text_clear(&shown);
+	text_finish(&shown, &text->failed);
 }
 
 /* profile: NULL where no block is a chart. */

@@ -71,8 +71,7 @@ static void add_value(struct text *line, const struct value *value, char separat
 		break;
 	}
 	csv_add_field(line, text_peek(&plain), separator);
-	line->failed |= plain.failed;
-	text_clear(&plain);
+	text_finish(&plain, &line->failed);
 }
 
 static int write_line(FILE *out, struct text *line, char separator)

@@ -342,8 +342,7 @@ static void add_escaped(struct text *into, struct part format, const char *plain
 	} else {
 		text_add(into, text_peek(&shown));
 	}
-	into->failed |= shown.failed;
-	text_clear(&shown);
+	text_finish(&shown, &into->failed);
 }
 
 static void put_value(struct rendering *r, const struct tag *tag, const struct scope *scope)

@@ -21,8 +21,7 @@ static void add_name(struct text *line, const char *name)
 	escape_display(&shown, name[0] ? name : "?");
 	for (const char *p = text_peek(&shown); *p; p++)
 		text_add_bytes(line, *p == '|' ? "\\x7c" : p, *p == '|' ? 4 : 1);
-	line->failed |= shown.failed;
-	text_clear(&shown);
+	text_finish(&shown, &line->failed);
 }
 
 static void add_ms(struct text *line, uint64_t ns)

@@ -82,15 +82,13 @@ static void add_words(struct layout *l, enum style style, unsigned indent, const
 		}
 		fits = utf8_fit(text_peek(&word), room, &width);
 		text_add_bytes(&l->out, p, fits);
-		l->out.failed |= word.failed;
-		text_clear(&word);
+		text_finish(&word, &l->out.failed);
 		used += width;
 		p += fits;
 	}
 	style_off(l, style);
 	text_add(&l->out, "\n");
-	l->out.failed |= plain.failed;
-	text_clear(&plain);
+	text_finish(&plain, &l->out.failed);
 }
 
 static void add_line(struct layout *l, enum style style, unsigned indent, const char *lead,
@@ -101,8 +99,7 @@ static void add_line(struct layout *l, enum style style, unsigned indent, const 
 	text_printf(&text, "%s%s", lead, sentence);
 	add_spaces(l, indent);
 	add_words(l, style, indent, text_peek(&text));
-	l->out.failed |= text.failed;
-	text_clear(&text);
+	text_finish(&text, &l->out.failed);
 }
 
 static enum style style_of(enum finding_severity severity)
@@ -136,8 +133,7 @@ static void add_finding(struct layout *l, const struct block *block)
 	text_printf(&head, "%s%s: %s", finding->kind, finding->partial ? " (partial)" : "",
 		    block->text);
 	add_words(l, STYLE_BOLD, FINDING_INDENT, text_peek(&head));
-	l->out.failed |= head.failed;
-	text_clear(&head);
+	text_finish(&head, &l->out.failed);
 	add_line(l, STYLE_PLAIN, FINDING_INDENT, "", block->finding.evidence);
 	if (block->finding.gain[0])
 		add_line(l, STYLE_PLAIN, FINDING_INDENT, "", block->finding.gain);
@@ -241,9 +237,8 @@ static void add_cell(struct layout *l, const struct column *column, const char *
 	text_add(&l->out, text_peek(&fitted));
 	if (!column->right && !last)
 		add_spaces(l, pad);
-	l->out.failed |= plain.failed || fitted.failed;
-	text_clear(&plain);
-	text_clear(&fitted);
+	text_finish(&plain, &l->out.failed);
+	text_finish(&fitted, &l->out.failed);
 }
 
 static void add_row(struct layout *l, const struct table *table, const struct widths *w,
