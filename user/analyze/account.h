@@ -148,6 +148,35 @@ enum account_class wait_class_of(const struct contexts *contexts,
 enum account_class account_wait_class(const struct process_account *account,
 				      const struct contexts *contexts,
 				      const struct profile_activity *wait);
+/* Of a sample of a wait: as the class of all its wait is found. */
+enum account_class class_of_sample(const struct contexts *contexts,
+				   const struct profile_activity *sample);
+/* A thread that spends less of its time on the data that it waits for does nothing with them. */
+#define FEED_OWN_SHARE 0.05
+/* Is it on a CPU only to poll? */
+bool stack_polls(const struct profile_stack *stack);
+
+/* Waits that may be a join:
+ *
+ *	JOIN	by their stack they are for threads or children
+ *	NAP	sleeps, and waits for events that the process's own threads may raise
+ *	FEED	of data, from own threads (a queue) or from others: a join only where the thread
+ *		does nothing with the data, and the others work all the time
+ *	POOL	for its own workers, which it gives work by a queue that is full, or which tell a
+ *		package how far they are: a join however little of its time that is
+ */
+enum join_candidate {
+	CANDIDATE_NONE = 0,
+	CANDIDATE_JOIN,
+	CANDIDATE_NAP,
+	CANDIDATE_FEED,
+	CANDIDATE_POOL,
+	CANDIDATES
+};
+
+enum join_candidate join_candidate_of(const struct contexts *contexts,
+				      const struct profile_activity *wait,
+				      enum account_class class);
 /* For a child process to end, or for what that writes before? */
 bool wait_is_for_child(const struct profile_activity *wait);
 /* Was the sample taken in this wait? */

@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What a wait is for, by its reason, its object and its stack. */
+#include "analyze/account.h"
+
+#include "analyze/loaders.h"
+#include "analyze/location.h"
+#include "analyze/thread_pool.h"
+#include "base/syscalls.h"
+#include "elf/glob.h"
+
+#include <string.h>
+
+/* In a stack without Python the place is the innermost frame of the program's own, else one outside
+ * of libc. */
+static size_t outside_of_libraries(const struct profile_stack *stack)
+{
+	size_t own = location_native(stack->frames, stack->frames_count);
+
+	if (own < stack->frames_count && stack->frames[own]->function[0])
+		return own;
+	for (size_t i = 0; i < stack->frames_count; i++)
+		if (!frame_is_system_library(stack->frames[i]))
+			return stack->frames[i]->function[0] ? i : 0;
+	return 0;
+}
+
+const struct profile_frame *stack_place(const struct profile_stack *stack)
+{
+	size_t first = stack ? location_python(stack->frames, stack->frames_count) : 0;
+
+	if (!stack || !stack->frames_count)
+		return NULL;
+	if (first == stack->frames_count)
+		first = outside_of_libraries(stack);
+	return stack->frames[first]->function[0] ? stack->frames[first] : NULL;
+}
+
+/* A mutex that another thread has; a wait for a condition is none. */
+static bool is_mutex_function(const struct profile_frame *frame)
+{
+	static const char *const globs[] = {"*pthread_mutex_lock*", "*pthread_mutex_timedlock*",
+					    "*pthread_mutex_clocklock*", "*pthread_rwlock_*lock*",
+					    "*lll_*lock_wait*", "std::mutex::lock*",
+					    /* Rust's and parking_lot's, Abseil's */
+					    "*Mutex::lock*", "*RwLock::*lock_*",
+					    "*RwLock::*_contended*", "*Mutex::Lock*"};
+
+	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
+		if (glob_matches(globs[i], frame->function))
+			return true;
+	return false;
+}
+
+/* Abseil waits for conditions, notifications and counters by its slow way to lock a mutex. */
+static bool is_condition_function(const struct profile_frame *frame)
+{
+	static const char *const globs[] = {
+		"absl::*Mutex::Await*",	    "absl::*Mutex::LockWhen*", "absl::*Mutex::await*",
+		"absl::*Mutex::lock_when*", "absl::*Notification::*",  "absl::*BlockingCounter::*",
+		"absl::*Barrier::*",	    "absl::*CondVar::*",
+	};
+
+	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
+		if (glob_matches(globs[i], frame->function))
+			return true;
+	return false;
+}
+
+/* Python's threading module waits for others by locks of its own, multiprocessing's conditions and
+ * events by semaphores. */
+static bool is_condition(const struct profile_frame *frame)
+{
+	return !strcmp(base_name(frame->file), "threading.py") ||
+	       (glob_matches("*/multiprocessing/synchronize.py", frame->file) &&
+		glob_matches("*wait*", frame->function));
+}
+
+/* A lock that processes share, such as a semaphore: a condition or a barrier is none. */
+static bool is_shared_lock(const struct profile_activity *wait, size_t python)
+{
+	const struct profile_stack *stack = wait->stack;
+
+	if (!stack || !strstr(wait->object_name, "(shared memory)"))
+		return false;
+	for (size_t i = 0; i < python; i++)
+		if (glob_matches("*pthread_cond_*", stack->frames[i]->function) ||
+		    glob_matches("*pthread_barrier_*", stack->frames[i]->function))
+			return false;
+	return python == stack->frames_count || !is_condition(stack->frames[python]);
+}
+
+/* The threads of Python's pools wait for tasks by a queue in C. */
+static bool is_pool_thread(const struct profile_frame *frame)
+{
+	return glob_matches("*/multiprocessing/pool.py", frame->file) ||
+	       glob_matches("*/concurrent/futures/thread.py", frame->file);
+}
+
+/* A pipe, a queue or a lock of multiprocessing. */
+static bool is_between_processes(const struct profile_frame *frame)
+{
+	static const char *const files[] = {"connection.py", "queues.py", "synchronize.py",
+					    "selectors.py", NULL};
+
+	return text_is_one_of(base_name(frame->file), files);
+}
+
+/* A pool's worker without a task: idle by right, as the threads of a pool. */
+static bool awaits_task(const struct profile_stack *stack)
+{
+	for (size_t i = 0; stack && i < stack->frames_count; i++) {
+		const struct profile_frame *frame = stack->frames[i];
+
+		if (frame->language == PERFX_LANGUAGE_PYTHON && !is_between_processes(frame))
+			return frame_is_workers_loop(frame);
+	}
+	return false;
+}
+
+static bool innermost_python_is(const struct profile_stack *stack,
+				bool (*is)(const struct profile_frame *frame))
+{
+	size_t python = stack ? stack_innermost_python(stack) : 0;
+
+	return stack && python < stack->frames_count && is(stack->frames[python]);
+}
+
+/* A queue between threads, in Python or in its module _queue; not one between processes. */
+static bool is_threads_queue(const struct profile_frame *frame)
+{
+	return !strcmp(base_name(frame->file), "queue.py") ||
+	       begins_with(frame->module_base, "_queue.");
+}
+
+/* Does this hold for one of the innermost frames? */
+static bool innermost_have(const struct profile_stack *stack, size_t count,
+			   bool (*is)(const struct profile_frame *frame))
+{
+	for (size_t i = 0; i < count; i++)
+		if (is(stack->frames[i]))
+			return true;
+	return false;
+}
+
+static bool stack_has(const struct profile_stack *stack,
+		      bool (*is)(const struct profile_frame *frame))
+{
+	return stack && innermost_have(stack, stack->frames_count, is);
+}
+
+/* A futex: of a lock, of a queue, or of a condition, for which to wait is no fault. */
+static enum account_class class_of_futex(const struct profile_activity *wait)
+{
+	const struct profile_stack *stack = wait->stack;
+	size_t python = stack ? stack_innermost_python(stack) : 0;
+
+	if (innermost_have(stack, python, is_mutex_function) &&
+	    !innermost_have(stack, python, is_condition_function))
+		return ACCOUNT_LOCK;
+	if (stack_puts_into_queue(stack))
+		return ACCOUNT_OUTPUT;
+	if (strstr(wait->object_name, "(shared memory)") && awaits_task(stack))
+		return ACCOUNT_OTHER;
+	if (stack_reads_input(stack) || stack_has(stack, is_threads_queue))
+		return ACCOUNT_INPUT;
+	if (is_shared_lock(wait, python))
+		return ACCOUNT_LOCK;
+	if (innermost_python_is(stack, is_pool_thread))
+		return ACCOUNT_INPUT;
+	/* Lock.acquire(): the interpreter waits, for the function that calls it */
+	return stack_is_in_interpreter(stack) && !is_condition(stack->frames[python])
+		       ? ACCOUNT_LOCK
+		       : ACCOUNT_OTHER;
+}
+
+/* A lock in the interpreter's own data, where that of the GIL could not be found. */
+static bool is_interpreters(const struct profile_activity *wait)
+{
+	return begins_with(wait->object_name, "lock at python3") ||
+	       begins_with(wait->object_name, "lock at libpython3");
+}
+
+/* Where Python and libc wait for threads, tasks of a pool and processes to end. */
+static bool is_join_frame(const struct profile_frame *frame)
+{
+	static const struct {
+		const char *file, *functions;
+	} joins[] = {
+		{"threading.py", "*"},
+		{"concurrent/futures/_base.py", "*"},
+		{"multiprocessing/pool.py", "*"},
+		{"multiprocessing/process.py", "*join"},
+		{"multiprocessing/connection.py", "wait"},
+		{"multiprocessing/popen_*.py", "*"},
+		{"joblib/parallel.py", "*"},
+		{"subprocess.py", "*"},
+	};
+	char glob[64];
+
+	if (frame->language != PERFX_LANGUAGE_PYTHON)
+		return glob_matches("*pthread_*join*", frame->function) ||
+		       begins_with(frame->function, "std::thread::join");
+	for (size_t i = 0; i < sizeof(joins) / sizeof(joins[0]); i++) {
+		snprintf(glob, sizeof(glob), "*/%s", joins[i].file);
+		if (glob_matches(glob, frame->file) &&
+		    glob_matches(joins[i].functions, frame->function))
+			return true;
+	}
+	return false;
+}
+
+/* The thread waits for a file that another process has locked. */
+static bool is_file_lock(const struct profile_activity *wait)
+{
+	static const char *const calls[] = {"flock", "fcntl", NULL};
+	const char *call = syscall_name(wait->syscall);
+
+	return call && text_is_one_of(call, calls);
+}
+
+/* On a CPU there a thread asks again and again whether a child or another thread has ended. */
+static bool is_poll_frame(const struct profile_frame *frame)
+{
+	static const char *const files[] = {"subprocess.py", "popen_fork.py",
+					    "popen_spawn_posix.py", "popen_forkserver.py", NULL};
+
+	return text_is_one_of(base_name(frame->file), files) &&
+	       glob_matches("*poll", frame->function);
+}
+
+bool wait_is_for_own_events(const struct profile_activity *wait)
+{
+	return wait->reason == PERFX_WAIT_EPOLL &&
+	       begins_with(wait->object_name, "epoll of its own events");
+}
+
+enum account_class wait_class(const struct profile_activity *wait)
+{
+	switch (wait->reason) {
+	case PERFX_WAIT_READ:
+		if (awaits_task(wait->stack))
+			return ACCOUNT_OTHER;
+		return begins_with(wait->object_name, "timerfd") ? ACCOUNT_SLEEP : ACCOUNT_INPUT;
+	case PERFX_WAIT_POLL:
+		return awaits_task(wait->stack) ? ACCOUNT_OTHER : ACCOUNT_INPUT;
+	case PERFX_WAIT_EPOLL:
+		/* asyncio and other event loops sleep so */
+		return wait_is_for_own_events(wait) ? ACCOUNT_SLEEP : ACCOUNT_INPUT;
+	case PERFX_WAIT_WRITE:
+		return ACCOUNT_OUTPUT;
+	case PERFX_WAIT_FUTEX:
+		return is_interpreters(wait) ? ACCOUNT_GIL : class_of_futex(wait);
+	case PERFX_WAIT_GIL:
+		return ACCOUNT_GIL;
+	case PERFX_WAIT_SLEEP:
+		/* Python's pools sleep in a loop until their workers are done */
+		return innermost_python_is(wait->stack, is_join_frame) ? ACCOUNT_JOIN
+								       : ACCOUNT_SLEEP;
+	case PERFX_WAIT_WAIT:
+		return ACCOUNT_CHILD;
+	case PERFX_WAIT_DISK:
+	case PERFX_WAIT_PAGE_FAULT:
+		return ACCOUNT_DISK;
+	case PERFX_WAIT_RUNNABLE:
+		return ACCOUNT_RUNNABLE;
+	case PERFX_WAIT_STOPPED:
+		return ACCOUNT_STOPPED;
+	case PERFX_WAIT_SYSCALL:
+		return is_file_lock(wait) ? ACCOUNT_LOCK : ACCOUNT_OTHER;
+	case PERFX_WAIT_NONE:
+		break;
+	}
+	return ACCOUNT_OTHER;
+}
+
+/* A pipe or a socket of this machine, by which another process sends what it has prepared. */
+static bool is_from_process(const struct profile_activity *wait)
+{
+	return begins_with(wait->object_name, "pipe:") || begins_with(wait->object_name, "socket:");
+}
+
+bool wait_prepares(const struct profile_activity *wait)
+{
+	switch ((int)wait_class(wait)) {
+	case ACCOUNT_SLEEP:
+	case ACCOUNT_DISK:
+	case ACCOUNT_CHILD:
+	case ACCOUNT_OUTPUT:
+		return true;
+	case ACCOUNT_INPUT:
+		return wait->reason != PERFX_WAIT_FUTEX && !stack_takes_from_queue(wait->stack) &&
+		       !is_from_process(wait);
+	default:
+		return false;
+	}
+}
+
+bool wait_is_for_child(const struct profile_activity *wait)
+{
+	const struct profile_stack *stack = wait->stack;
+
+	for (size_t i = 0; stack && i < stack->frames_count; i++)
+		if (stack->frames[i]->language == PERFX_LANGUAGE_PYTHON &&
+		    !strcmp(base_name(stack->frames[i]->file), "subprocess.py"))
+			return true;
+	return wait_class(wait) == ACCOUNT_CHILD;
+}
+
+/* What a poll waits for is not known to samples. */
+bool sample_is_of(const struct profile_activity *sample, const struct profile_activity *wait)
+{
+	return sample->tid == wait->tid && sample->reason == wait->reason &&
+	       sample->syscall == wait->syscall &&
+	       (sample->object == wait->object || !sample->object);
+}
+
+/* Samples are in the order of their time. */
+const struct profile_frame *wait_place(const struct profile_process *process,
+				       const struct profile_activity *wait)
+{
+	const struct profile_activities *samples = &process->samples;
+
+	for (size_t i = 0; i < samples->count; i++)
+		if (sample_is_of(&samples->list[i], wait) && samples->list[i].stack)
+			return stack_place(samples->list[i].stack);
+	return NULL;
+}
+
+static bool sample_is_in_call(const struct contexts *contexts,
+			      const struct profile_activity *sample)
+{
+	return context_is_call(contexts, sample->context);
+}
+
+/* Does this hold for most samples of the wait? */
+static bool waits_mostly(const struct contexts *contexts, const struct profile_activity *wait,
+			 bool (*holds)(const struct contexts *contexts,
+				       const struct profile_activity *sample))
+{
+	const struct profile_activities *samples = &contexts->process->samples;
+	uint64_t held = 0, all = 0;
+
+	for (size_t i = 0; i < samples->count; i++) {
+		const struct profile_activity *sample = &samples->list[i];
+
+		if (!sample_is_of(sample, wait))
+			continue;
+		all += sample->count;
+		if (holds(contexts, sample))
+			held += sample->count;
+	}
+	return 2 * held > all;
+}
+
+/* The interpreter's lock, a disk and the lack of a CPU keep a call from its work; any other wait in
+ * a call is its work, as that for the threads of its pool. */
+static bool is_work_of_call(enum account_class class)
+{
+	return class != ACCOUNT_GIL && class != ACCOUNT_DISK && class != ACCOUNT_RUNNABLE &&
+	       class != ACCOUNT_STOPPED;
+}
+
+/* Less of the wall time than this is in no wait that matters. */
+#define WAIT_LEAST 0.001
+
+enum account_class wait_class_of(const struct contexts *contexts,
+				 const struct profile_activity *wait)
+{
+	double wall_ns = (double)profile_recorded_ns(contexts->profile, contexts->process);
+	enum account_class class = wait_class(wait);
+
+	/* a loader's sleeps and reads are the data's */
+	if (wait_prepares(wait) && waits_mostly(contexts, wait, sample_is_of_batch))
+		return ACCOUNT_INPUT;
+	if (class == ACCOUNT_OTHER || !is_work_of_call(class))
+		return class;
+	return (double)wait->ns < WAIT_LEAST * wall_ns ||
+			       waits_mostly(contexts, wait, sample_is_in_call)
+		       ? ACCOUNT_OTHER
+		       : class;
+}
+
+enum account_class class_of_sample(const struct contexts *contexts,
+				   const struct profile_activity *sample)
+{
+	enum account_class class = wait_class(sample);
+
+	if (wait_prepares(sample) && sample_is_of_batch(contexts, sample))
+		return ACCOUNT_INPUT;
+	return is_work_of_call(class) && context_is_call(contexts, sample->context) ? ACCOUNT_OTHER
+										    : class;
+}
+
+bool stack_polls(const struct profile_stack *stack)
+{
+	return innermost_python_is(stack, is_poll_frame);
+}
+
+/* An event of its own threads, a signal: nothing is read that the thread could work on. */
+static bool is_event(const struct profile_activity *wait)
+{
+	const char *name = wait->object_name;
+
+	return begins_with(name, "eventfd") || begins_with(name, "signalfd") ||
+	       begins_with(name, "timerfd") ||
+	       (begins_with(name, "pipe:") && !strstr(name, " from "));
+}
+
+/* The function that takes from a queue, past iterators and what loads batches: NULL: none. */
+static const struct profile_frame *asker_of(const struct profile_stack *stack)
+{
+	for (size_t i = stack_innermost_python(stack); i < stack->frames_count; i++)
+		if (stack->frames[i]->language == PERFX_LANGUAGE_PYTHON &&
+		    !is_threads_queue(stack->frames[i]) && !is_condition(stack->frames[i]) &&
+		    !frame_may_load(stack->frames[i]))
+			return stack->frames[i];
+	return NULL;
+}
+
+/* CPU time of a thread in the function and its callees. */
+static uint64_t running_ns(const struct contexts *contexts, uint32_t tid,
+			   const struct profile_frame *function)
+{
+	const struct profile_activities *samples = &contexts->process->samples;
+	uint64_t ns = 0;
+
+	for (size_t i = 0; i < samples->count; i++)
+		if (samples->list[i].tid == tid && samples->list[i].state == PERFX_SAMPLE_ON_CPU &&
+		    stack_has_function(samples->list[i].stack, function))
+			ns += samples->list[i].ns;
+	return ns;
+}
+
+/* A package that takes from a queue but does not work on the data waits for its own threads to
+ * report. */
+static bool awaits_reports(const struct contexts *contexts, const struct profile_activity *wait)
+{
+	const struct profile_frame *asker = wait->stack ? asker_of(wait->stack) : NULL;
+	double wall_ns = (double)profile_recorded_ns(contexts->profile, contexts->process);
+
+	return asker && !location_is_own_python(asker) && !is_pool_thread(asker) &&
+	       (double)running_ns(contexts, wait->tid, asker) < FEED_OWN_SHARE * wall_ns;
+}
+
+enum join_candidate join_candidate_of(const struct contexts *contexts,
+				      const struct profile_activity *wait, enum account_class class)
+{
+	if (class == ACCOUNT_CHILD)
+		return CANDIDATE_JOIN;
+	if (class == ACCOUNT_RUNNABLE)
+		return CANDIDATE_NONE;
+	if (class == ACCOUNT_OUTPUT && stack_puts_into_queue(wait->stack))
+		return CANDIDATE_POOL;
+	if (class == ACCOUNT_INPUT && stack_has(wait->stack, is_threads_queue) &&
+	    awaits_reports(contexts, wait))
+		return CANDIDATE_POOL;
+	if (class == ACCOUNT_INPUT && stack_has(wait->stack, is_threads_queue))
+		return CANDIDATE_FEED;
+	if (stack_reads_input(wait->stack))
+		return CANDIDATE_NONE;
+	if (stack_has(wait->stack, is_join_frame))
+		return CANDIDATE_JOIN;
+	switch ((int)wait->reason) {
+	case PERFX_WAIT_SLEEP:
+	case PERFX_WAIT_POLL:
+	case PERFX_WAIT_EPOLL:
+		return CANDIDATE_NAP;
+	case PERFX_WAIT_READ:
+		return is_event(wait) ? CANDIDATE_NAP : CANDIDATE_FEED;
+	case PERFX_WAIT_FUTEX:
+		return wait_class(wait) == ACCOUNT_OTHER ? CANDIDATE_NAP : CANDIDATE_NONE;
+	case PERFX_WAIT_SYSCALL:
+		/* pause, sigwait, semop: calls on a file wait for a device or another process */
+		return wait->object ? CANDIDATE_NONE : CANDIDATE_NAP;
+	default:
+		return CANDIDATE_NONE;
+	}
+}
+
+/* A pool that is joined has threads without a task, too, while others of its threads work. */
+static bool is_spare(const struct process_account *account, const struct profile_activity *wait)
+{
+	const struct account *thread = account_of_thread(account, wait->tid);
+
+	return account->joins && thread && wait->reason == PERFX_WAIT_FUTEX &&
+	       innermost_python_is(wait->stack, is_pool_thread) &&
+	       account_busy_ns(&account->all) >= thread->wall_ns;
+}
+
+enum account_class account_wait_class(const struct process_account *account,
+				      const struct contexts *contexts,
+				      const struct profile_activity *wait)
+{
+	enum account_class class = wait_class_of(contexts, wait);
+
+	if (account->joins_children && join_candidate_of(contexts, wait, class))
+		return ACCOUNT_JOIN;
+	if (wait->tid == account->pool_tid &&
+	    join_candidate_of(contexts, wait, class) == CANDIDATE_POOL)
+		return ACCOUNT_JOIN;
+	return is_spare(account, wait) ? ACCOUNT_OTHER : class;
+}
