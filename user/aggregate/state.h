@@ -142,14 +142,6 @@ struct aggregate {
 PERFX_RECORDS(HANDLER)
 #undef HANDLER
 
-static inline uint64_t add_capped(uint64_t a, uint64_t b)
-{
-	uint64_t sum;
-
-	/* PROFILE_ABSENT is no sum */
-	return __builtin_add_overflow(a, b, &sum) || sum == UINT64_MAX ? UINT64_MAX - 1 : sum;
-}
-
 static inline void sums_add(struct sums *sums, uint64_t calls, uint64_t total, uint64_t self)
 {
 	sums->calls_count = add_capped(sums->calls_count, calls);

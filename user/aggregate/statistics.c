@@ -179,17 +179,10 @@ double sampling_probability(uint64_t size_bytes, uint64_t sample_bytes)
 	return -expm1(-(double)size_bytes / (double)sample_bytes);
 }
 
-static uint64_t add_whole(uint64_t a, uint64_t b)
-{
-	uint64_t sum;
-
-	return __builtin_add_overflow(a, b, &sum) || sum == UINT64_MAX ? UINT64_MAX - 1 : sum;
-}
-
 void tally_exact(struct tally *tally, uint64_t size_bytes)
 {
-	tally->exact_count = add_whole(tally->exact_count, 1);
-	tally->exact_bytes = add_whole(tally->exact_bytes, size_bytes);
+	tally->exact_count = add_capped(tally->exact_count, 1);
+	tally->exact_bytes = add_capped(tally->exact_bytes, size_bytes);
 }
 
 void tally_sampled(struct tally *tally, uint64_t size_bytes, uint64_t sample_bytes)
@@ -202,8 +195,8 @@ void tally_sampled(struct tally *tally, uint64_t size_bytes, uint64_t sample_byt
 		tally->smallest_bytes = size_bytes;
 	if (size_bytes > tally->largest_bytes)
 		tally->largest_bytes = size_bytes;
-	tally->sampled_count = add_whole(tally->sampled_count, 1);
-	tally->sampled_bytes = add_whole(tally->sampled_bytes, size_bytes);
+	tally->sampled_count = add_capped(tally->sampled_count, 1);
+	tally->sampled_bytes = add_capped(tally->sampled_bytes, size_bytes);
 	tally->count += 1 / p;
 	tally->count_variance += q / (p * p);
 	tally->bytes += bytes;
@@ -347,20 +340,20 @@ static uint64_t whole(double value)
 
 uint64_t tally_count_value(const struct tally *tally)
 {
-	return add_whole(tally->exact_count, whole(tally->count));
+	return add_capped(tally->exact_count, whole(tally->count));
 }
 
 uint64_t tally_bytes_value(const struct tally *tally)
 {
-	return add_whole(tally->exact_bytes, whole(tally->bytes));
+	return add_capped(tally->exact_bytes, whole(tally->bytes));
 }
 
 static struct profile_estimate estimate(uint64_t exact, const struct part *part)
 {
 	struct profile_estimate result = {
-		.value = add_whole(exact, whole(part->value)),
-		.low = add_whole(exact, whole(floor(low_limit(part)))),
-		.high = add_whole(exact, whole(ceil(high_limit(part)))),
+		.value = add_capped(exact, whole(part->value)),
+		.low = add_capped(exact, whole(floor(low_limit(part)))),
+		.high = add_capped(exact, whole(ceil(high_limit(part)))),
 	};
 
 	/* floor and ceil of a number that rounds the other way */

@@ -6,6 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+static inline uint64_t add_capped(uint64_t a, uint64_t b)
+{
+	uint64_t sum;
+
+	/* PROFILE_ABSENT is no sum */
+	return __builtin_add_overflow(a, b, &sum) || sum == UINT64_MAX ? UINT64_MAX - 1 : sum;
+}
+
 /* Of values in any order, the lower one of two in the middle; 0: of none, or no memory. */
 uint64_t median_u64(const uint64_t *values, size_t count);
 

@@ -106,16 +106,6 @@ struct operator_sample {
 	bool kernel, copy;
 };
 
-/* Frames of native code that the innermost Python function calls. */
-static size_t native_count(const struct profile_stack *stack)
-{
-	size_t i = 0;
-
-	while (i < stack->frames_count && stack->frames[i]->language != PERFX_LANGUAGE_PYTHON)
-		i++;
-	return i;
-}
-
 /* The copy or conversion in which a sample is, by its outermost frame; NULL: it does not copy. Time
  * without a CPU and in a loop that polls for other threads is none of it. */
 static const struct profile_frame *find_copy(const struct thread_pool *pool,
@@ -125,7 +115,7 @@ static const struct profile_frame *find_copy(const struct thread_pool *pool,
 
 	if (sample->state != PERFX_SAMPLE_ON_CPU || stack_spins(pool, stack))
 		return NULL;
-	for (size_t i = native_count(stack); i-- > 0;)
+	for (size_t i = stack_innermost_python(stack); i-- > 0;)
 		if (is_copy(stack->frames[i]))
 			return stack->frames[i];
 	return is_memcpy(stack->frames[0]) ? stack->frames[0] : NULL;
@@ -135,7 +125,7 @@ static void examine_operator(struct operator_sample *found, const struct thread_
 			     const struct profile_activity *sample)
 {
 	const struct profile_stack *stack = sample->stack;
-	size_t native = native_count(stack);
+	size_t native = stack_innermost_python(stack);
 	bool in_framework = false;
 
 	for (size_t i = 0; i < native; i++) {
@@ -333,7 +323,7 @@ static const char *operator_of(const struct profile_stack *stack)
 {
 	const char *name = NULL;
 
-	for (size_t i = native_count(stack); i-- > 0;) {
+	for (size_t i = stack_innermost_python(stack); i-- > 0;) {
 		const struct profile_frame *frame = stack->frames[i];
 
 		if (is_operator(frame))
@@ -447,7 +437,7 @@ static void name_dispatched(const struct profile_stack *stack, size_t at, size_t
 /* The innermost operator of PyTorch in which a thread is. False: in none. */
 static bool name_operator(const struct profile_stack *stack, char *name, size_t size)
 {
-	size_t native = stack ? native_count(stack) : 0;
+	size_t native = stack ? stack_innermost_python(stack) : 0;
 
 	for (size_t i = 0; i < native; i++) {
 		if (!begins_with(stack->frames[i]->function, DISPATCH))

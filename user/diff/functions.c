@@ -154,57 +154,30 @@ static struct sample sample_of(const struct sum *sum, const struct side_row *row
 	return sample;
 }
 
-/* What is compared, of one side; NAN: not known. */
-struct side_values {
-	struct sample sample;
-	double calls, avg_ns, total_share, self_share, calls_per_s, flops_per_call, flops_per_s;
-};
-
-static struct side_values values_of(const struct side_rows *side, size_t first, size_t count)
+/* Sets what is known of one side. */
+static void set_side(struct diff_function *f, bool is_b, const struct side_rows *side, size_t first,
+		     size_t count)
 {
 	const struct side_row *rows = count ? &side->rows[first] : NULL;
 	struct sum sum = sum_rows(rows, count);
-	uint64_t wall_ns = side->process ? profile_wall_ns(side->process) : 0;
-	struct side_values values = {
-		{.mean = NAN, .stddev = -1}, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+	struct sample *sample = is_b ? &f->b : &f->a;
+	uint64_t wall_ns;
 
 	if (!count)
-		return values;
-	values.sample = sample_of(&sum, rows, count);
-	values.calls = (double)sum.calls_count;
-	values.avg_ns = values.sample.mean;
-	values.total_share = diff_of(sum.total_ns, wall_ns);
-	values.self_share = diff_of(sum.self_ns, wall_ns);
-	values.calls_per_s = diff_per_s(sum.calls_count, wall_ns);
+		return;
+	wall_ns = profile_wall_ns(side->process);
+	*sample = sample_of(&sum, rows, count);
+	*diff_side(&f->calls, is_b) = (double)sum.calls_count;
+	*diff_side(&f->avg_ns, is_b) = sample->mean;
+	*diff_side(&f->total_share, is_b) = diff_of(sum.total_ns, wall_ns);
+	*diff_side(&f->self_share, is_b) = diff_of(sum.self_ns, wall_ns);
+	*diff_side(&f->calls_per_s, is_b) = diff_per_s(sum.calls_count, wall_ns);
 	if (!sum.inclusive.counted_count || !sum.inclusive.flops)
-		return values;
-	values.flops_per_call = diff_of(sum.inclusive.flops, sum.calls_count);
+		return;
+	*diff_side(&f->flops_per_call, is_b) = diff_of(sum.inclusive.flops, sum.calls_count);
 	if (!sum.inclusive.submitted_count)
-		values.flops_per_s = diff_per_s(sum.inclusive.flops, sum.computing_ns);
-	return values;
-}
-
-#define PAIR(field)              \
-	(struct diff_pair)       \
-	{                        \
-		a.field, b.field \
-	}
-
-static struct diff_function compare_sides(struct side_values a, struct side_values b)
-{
-	return (struct diff_function){
-		.a = a.sample,
-		.b = b.sample,
-		.calls = PAIR(calls),
-		.avg_ns = PAIR(avg_ns),
-		.total_share = PAIR(total_share),
-		.self_share = PAIR(self_share),
-		.calls_per_s = PAIR(calls_per_s),
-		.flops_per_call = PAIR(flops_per_call),
-		.flops_per_s = PAIR(flops_per_s),
-		.welch = welch_test(&a.sample, &b.sample),
-		.impact = (b.avg_ns - a.avg_ns) * b.calls_per_s / 1e9,
-	};
+		*diff_side(&f->flops_per_s, is_b) =
+			diff_per_s(sum.inclusive.flops, sum.computing_ns);
 }
 
 enum diff_verdict diff_judge(const struct diff *diff, const struct welch *welch, double change)
@@ -300,14 +273,28 @@ static const struct side_row *next_name(const struct side_rows *a, size_t i,
 static void match_name(struct diff_process *process, const struct side_rows *a, size_t i,
 		       size_t in_a, const struct side_rows *b, size_t j, size_t in_b)
 {
+	static const struct diff_function unknown = {
+		.calls = {NAN, NAN},
+		.a = {.mean = NAN, .stddev = -1},
+		.b = {.mean = NAN, .stddev = -1},
+		.avg_ns = {NAN, NAN},
+		.total_share = {NAN, NAN},
+		.self_share = {NAN, NAN},
+		.calls_per_s = {NAN, NAN},
+		.flops_per_call = {NAN, NAN},
+		.flops_per_s = {NAN, NAN},
+	};
 	bool single = !in_a || !in_b || in_a == in_b;
 	size_t rows = single ? (in_a > in_b ? in_a : in_b) : 1;
 
 	for (size_t k = 0; k < rows; k++) {
 		struct diff_function *f = &process->functions[process->functions_count++];
 
-		*f = compare_sides(values_of(a, i + k, single ? in_a > 0 : in_a),
-				   values_of(b, j + k, single ? in_b > 0 : in_b));
+		*f = unknown;
+		set_side(f, false, a, i + k, single ? in_a > 0 : in_a);
+		set_side(f, true, b, j + k, single ? in_b > 0 : in_b);
+		f->welch = welch_test(&f->a, &f->b);
+		f->impact = (f->avg_ns.b - f->avg_ns.a) * f->calls_per_s.b / 1e9;
 		f->in = (in_a ? DIFF_IN_A : 0) | (in_b ? DIFF_IN_B : 0);
 		f->function = in_b ? b->rows[j + k].function : a->rows[i + k].function;
 	}

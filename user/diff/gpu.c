@@ -146,12 +146,6 @@ static int collect_works(struct side_works *side, const struct profile *profile,
 	return 0;
 }
 
-/* What is compared, of one side; NAN: not known. */
-struct side_values {
-	struct sample sample;
-	double calls, calls_per_s, avg_ns, share, bytes_per_s, rate;
-};
-
 static struct sample sample_of(const struct side_work *work)
 {
 	struct sample sample = {.count = work->recorded_count,
@@ -166,44 +160,27 @@ static struct sample sample_of(const struct side_work *work)
 	return sample;
 }
 
-static struct side_values values_of(const struct side_works *side, const struct side_work *work)
+/* Sets what is known of one side. */
+static void set_work(struct diff_gpu_work *into, bool is_b, const struct side_works *side,
+		     const struct side_work *work)
 {
-	struct side_values values = {{.mean = NAN, .stddev = -1}, NAN, NAN, NAN, NAN, NAN, NAN};
+	struct sample *sample = is_b ? &into->b : &into->a;
 
 	if (!work)
-		return values;
-	values.sample = sample_of(work);
-	values.calls = (double)work->count;
-	values.calls_per_s = diff_per_s(work->count, side->wall_ns);
-	values.avg_ns = values.sample.mean;
-	values.share = diff_of(work->total_ns, side->wall_ns);
+		return;
+	*sample = sample_of(work);
+	*diff_side(&into->calls, is_b) = (double)work->count;
+	*diff_side(&into->calls_per_s, is_b) = diff_per_s(work->count, side->wall_ns);
+	*diff_side(&into->avg_ns, is_b) = sample->mean;
+	*diff_side(&into->share, is_b) = diff_of(work->total_ns, side->wall_ns);
 	if (diff_gpu_table(work->key.op) != DIFF_GPU_COPIES)
-		return values;
-	values.bytes_per_s = diff_per_s(work->bytes, side->wall_ns);
+		return;
+	*diff_side(&into->bytes_per_s, is_b) = diff_per_s(work->bytes, side->wall_ns);
 	if (work->total_ns != PROFILE_ABSENT)
-		values.rate = diff_per_s(work->bytes, work->total_ns);
-	return values;
+		*diff_side(&into->rate, is_b) = diff_per_s(work->bytes, work->total_ns);
 }
 
-#define PAIR(field)              \
-	(struct diff_pair)       \
-	{                        \
-		a.field, b.field \
-	}
-
-static void compare_work(struct diff_gpu_work *into, struct side_values a, struct side_values b)
-{
-	into->calls = PAIR(calls);
-	into->calls_per_s = PAIR(calls_per_s);
-	into->avg_ns = PAIR(avg_ns);
-	into->share = PAIR(share);
-	into->bytes_per_s = PAIR(bytes_per_s);
-	into->rate = PAIR(rate);
-	into->a = a.sample;
-	into->b = b.sample;
-	into->welch = welch_test(&a.sample, &b.sample);
-	into->impact = (b.avg_ns - a.avg_ns) * b.calls_per_s / 1e9;
-}
+#define UNKNOWN ((struct diff_pair){NAN, NAN})
 
 static void match_works(struct diff_gpu *gpu, const struct side_works *a,
 			const struct side_works *b)
@@ -218,7 +195,13 @@ static void match_works(struct diff_gpu *gpu, const struct side_works *a,
 
 		*into = of_b ? of_b->key : of_a->key;
 		into->in = (of_a ? DIFF_IN_A : 0) | (of_b ? DIFF_IN_B : 0);
-		compare_work(into, values_of(a, of_a), values_of(b, of_b));
+		into->calls = into->calls_per_s = into->avg_ns = into->share = UNKNOWN;
+		into->bytes_per_s = into->rate = UNKNOWN;
+		into->a = into->b = (struct sample){.mean = NAN, .stddev = -1};
+		set_work(into, false, a, of_a);
+		set_work(into, true, b, of_b);
+		into->welch = welch_test(&into->a, &into->b);
+		into->impact = (into->avg_ns.b - into->avg_ns.a) * into->calls_per_s.b / 1e9;
 	}
 }
 
@@ -258,63 +241,50 @@ static double utilisation(const struct profile_gpu *gpu)
 	return diff_of(percent, gpu->places_count) / 100;
 }
 
-/* What is compared, of one side. */
-struct side_gpu {
-	double busy_share, exposed_share, utilisation, wait_share, launches_per_s, latency_p50_ns,
-		flops_per_s, mfu, power_w;
-};
-
-static struct side_gpu side_gpu(const struct profile_process *p)
+/* Sets what is known of one side. */
+static void set_side(struct diff_gpu *gpu, bool is_b, const struct profile_process *p)
 {
-	struct side_gpu side = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
 	struct gpu_rates rates;
 
 	if (!p)
-		return side;
+		return;
 	if (p->energy.gpu_mj)
-		side.power_w = diff_per_s(p->energy.gpu_mj, profile_wall_ns(p)) / 1e3;
+		*diff_side(&gpu->power_w, is_b) =
+			diff_per_s(p->energy.gpu_mj, profile_wall_ns(p)) / 1e3;
 	if (!p->gpu.used)
-		return side;
+		return;
 	rates = gpu_rates(p);
-	side.busy_share = share_of(p, p->gpu.busy_ns);
-	side.exposed_share = exposed_share(p);
-	side.utilisation = utilisation(&p->gpu);
+	*diff_side(&gpu->busy_share, is_b) = share_of(p, p->gpu.busy_ns);
+	*diff_side(&gpu->exposed_share, is_b) = exposed_share(p);
+	*diff_side(&gpu->utilisation, is_b) = utilisation(&p->gpu);
 	if (p->gpu.syncs_count)
-		side.wait_share = share_of(p, p->gpu.wait_ns);
-	side.launches_per_s = diff_per_s(p->gpu.launches_count, profile_wall_ns(p));
-	side.latency_p50_ns = diff_of(p->gpu.latency_p50_ns, 1);
-	side.flops_per_s = diff_known(rates.flops_per_s);
-	side.mfu = diff_known(rates.mfu);
-	return side;
-}
-
-static void compare_whole(struct diff_gpu *gpu, struct side_gpu a, struct side_gpu b)
-{
-	gpu->busy_share = PAIR(busy_share);
-	gpu->exposed_share = PAIR(exposed_share);
-	gpu->utilisation = PAIR(utilisation);
-	gpu->wait_share = PAIR(wait_share);
-	gpu->launches_per_s = PAIR(launches_per_s);
-	gpu->latency_p50_ns = PAIR(latency_p50_ns);
-	gpu->flops_per_s = PAIR(flops_per_s);
-	gpu->mfu = PAIR(mfu);
-	gpu->power_w = PAIR(power_w);
+		*diff_side(&gpu->wait_share, is_b) = share_of(p, p->gpu.wait_ns);
+	*diff_side(&gpu->launches_per_s, is_b) =
+		diff_per_s(p->gpu.launches_count, profile_wall_ns(p));
+	*diff_side(&gpu->latency_p50_ns, is_b) = diff_of(p->gpu.latency_p50_ns, 1);
+	*diff_side(&gpu->flops_per_s, is_b) = diff_known(rates.flops_per_s);
+	*diff_side(&gpu->mfu, is_b) = diff_known(rates.mfu);
 }
 
 int diff_gpu(const struct diff *diff, struct diff_process *process)
 {
+	struct diff_gpu *gpu = &process->gpu;
 	struct side_works a = {0}, b = {0};
 	int err = collect_works(&a, diff->a, process->a);
 
 	if (!err)
 		err = collect_works(&b, diff->b, process->b);
 	if (!err) {
-		process->gpu.works = calloc(a.count + b.count + 1, sizeof(*process->gpu.works));
-		err = process->gpu.works ? 0 : -ENOMEM;
+		gpu->works = calloc(a.count + b.count + 1, sizeof(*gpu->works));
+		err = gpu->works ? 0 : -ENOMEM;
 	}
 	if (!err) {
-		match_works(&process->gpu, &a, &b);
-		compare_whole(&process->gpu, side_gpu(process->a), side_gpu(process->b));
+		match_works(gpu, &a, &b);
+		gpu->busy_share = gpu->exposed_share = gpu->utilisation = UNKNOWN;
+		gpu->wait_share = gpu->launches_per_s = gpu->latency_p50_ns = UNKNOWN;
+		gpu->flops_per_s = gpu->mfu = gpu->power_w = UNKNOWN;
+		set_side(gpu, false, process->a);
+		set_side(gpu, true, process->b);
 	}
 	free(a.works);
 	free(b.works);

@@ -13,6 +13,12 @@ double diff_of(uint64_t part, uint64_t whole);
 /* A rate that is below 0 where it is not known. */
 double diff_known(double number);
 
+/* One side's number of a pair. */
+static inline double *diff_side(struct diff_pair *pair, bool is_b)
+{
+	return is_b ? &pair->b : &pair->a;
+}
+
 /* functions.c, memory.c, gpu.c: both of one process; 0 or -ENOMEM */
 int diff_functions(const struct diff *diff, struct diff_process *process);
 int diff_memory(struct diff *diff, struct diff_process *process);

@@ -10,24 +10,14 @@
 
 #include <math.h>
 
-static void set_number(json_t *object, const char *key, double value)
-{
-	if (!isfinite(value))
-		return;
-	if (value == floor(value) && fabs(value) < 0x1p53)
-		json_object_set_new(object, key, json_integer((json_int_t)value));
-	else
-		json_object_set_new(object, key, json_real(value));
-}
-
 static json_t *pair_object(struct diff_pair pair)
 {
 	json_t *object = json_object();
 
-	set_number(object, "a", pair.a);
-	set_number(object, "b", pair.b);
-	set_number(object, "change", diff_change(pair));
-	set_number(object, "ratio", diff_ratio(pair));
+	json_set_number(object, "a", pair.a);
+	json_set_number(object, "b", pair.b);
+	json_set_number(object, "change", diff_change(pair));
+	json_set_number(object, "ratio", diff_ratio(pair));
 	return object;
 }
 
@@ -59,9 +49,9 @@ static void set_welch(json_t *object, const struct welch *welch)
 {
 	if (!welch->known)
 		return;
-	set_number(object, "t", welch->t);
-	set_number(object, "df", welch->df);
-	set_number(object, "p", welch->p);
+	json_set_number(object, "t", welch->t);
+	json_set_number(object, "df", welch->df);
+	json_set_number(object, "p", welch->p);
 }
 
 static json_t *function_object(const struct diff_function *f)
@@ -84,7 +74,7 @@ static json_t *function_object(const struct diff_function *f)
 	set_pair(object, "calls_per_s", f->calls_per_s);
 	set_pair(object, "flops_per_call", f->flops_per_call);
 	set_pair(object, "flops_per_s", f->flops_per_s);
-	set_number(object, "impact_share", f->impact);
+	json_set_number(object, "impact_share", f->impact);
 	set_welch(object, &f->welch);
 	json_set_string(object, "time", diff_time_word(f->time));
 	if (!isnan(diff_change(f->flops_per_s)))
@@ -165,7 +155,7 @@ static json_t *gpu_work_object(const struct diff_gpu_work *work)
 	set_pair(object, "rate_bytes_per_s", work->rate);
 	if (!work->welch.known)
 		return object;
-	set_number(object, "impact_share", work->impact);
+	json_set_number(object, "impact_share", work->impact);
 	set_welch(object, &work->welch);
 	json_set_string(object, "time", diff_time_word(work->time));
 	json_object_set_new(object, "regression", json_boolean(work->regressed));
@@ -298,7 +288,7 @@ static void put_summary(struct json_output *o, const struct diff *diff)
 	json_set_integer(object, "slower", diff->worse_count);
 	json_set_integer(object, "faster", diff->better_count);
 	json_set_integer(object, "regressions", diff->regressions_count);
-	set_number(object, "threshold", diff->threshold);
+	json_set_number(object, "threshold", diff->threshold);
 	json_put(o, "summary", object);
 }
 

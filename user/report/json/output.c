@@ -6,6 +6,7 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <math.h>
 
 static void begin_item(struct json_output *o, const char *key)
 {
@@ -130,6 +131,16 @@ void json_set_count(json_t *object, const char *key, uint64_t value)
 {
 	if (value)
 		json_set_integer(object, key, value);
+}
+
+void json_set_number(json_t *object, const char *key, double number)
+{
+	/* up to 2^53 every whole number is a double */
+	if (isfinite(number))
+		json_object_set_new(object, key,
+				    number == floor(number) && fabs(number) <= 0x1p53
+					    ? json_integer((json_int_t)number)
+					    : json_real(number));
 }
 
 void json_set_measured(json_t *object, const char *key, uint64_t value)

@@ -38,6 +38,8 @@ void json_set_integer(json_t *object, const char *key, uint64_t value);
 void json_set_string(json_t *object, const char *key, const char *value);
 void json_put_integer(struct json_output *o, const char *key, uint64_t value);
 void json_put_string(struct json_output *o, const char *key, const char *value);
+/* A whole number as an integer; unless it is infinite, or no number. */
+void json_set_number(json_t *object, const char *key, double number);
 /* Unless it is 0. */
 void json_set_count(json_t *object, const char *key, uint64_t value);
 /* Invalid UTF-8 from a traced process is repaired. */

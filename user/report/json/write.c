@@ -319,34 +319,21 @@ static void put_parallel(struct json_output *o, const struct profile *p,
  *      "sum": 1280, "min": 32, "max": 32, "rate": 127.6}
  */
 
-/* Every whole number up to here is a double. */
-#define WHOLE_MAX 9007199254740992.0 /* 2^53 */
-
-static void set_number(json_t *object, const char *key, double number)
-{
-	if (!isfinite(number))
-		return;
-	if (number == floor(number) && fabs(number) <= WHOLE_MAX)
-		json_object_set_new(object, key, json_integer((json_int_t)number));
-	else
-		json_object_set_new(object, key, json_real(number));
-}
-
 static json_t *object_of_user_value(const struct profile_user_value *value)
 {
 	json_t *object = json_object();
 	bool any = value->lowest <= value->highest;
 
 	json_set_string(object, "name", value->name);
-	set_number(object, "value", value->value);
+	json_set_number(object, "value", value->value);
 	json_object_set_new(object, "unit", json_string(""));
 	json_set_integer(object, "samples", value->samples_count);
 	json_set_count(object, "added", value->added_count);
-	set_number(object, "last", value->value);
-	set_number(object, "sum", any || value->lost_count ? value->sum : NAN);
-	set_number(object, "min", any ? value->lowest : NAN);
-	set_number(object, "max", any ? value->highest : NAN);
-	set_number(object, "rate", any || value->lost_count ? value->rate : NAN);
+	json_set_number(object, "last", value->value);
+	json_set_number(object, "sum", any || value->lost_count ? value->sum : NAN);
+	json_set_number(object, "min", any ? value->lowest : NAN);
+	json_set_number(object, "max", any ? value->highest : NAN);
+	json_set_number(object, "rate", any || value->lost_count ? value->rate : NAN);
 	json_set_count(object, "not_finite", value->strange_count);
 	json_set_count(object, "lost", value->lost_count);
 	json_set_count(object, "not_summed", value->unsummed_count);
