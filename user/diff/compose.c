@@ -413,9 +413,8 @@ static void compose_part(struct comparer *c, struct diff_pair pair, const char *
 static void compose_step_changes(struct comparer *c, const struct diff_steps *steps)
 {
 	static const struct column columns[] = {
-		{.title = "Change", .right = true}, {.title = "Ratio", .right = true, .rank = 5},
-		{.title = "A", .right = true},	    {.title = "B", .right = true},
-		{.title = "Significant"},	    {.title = "Step", .takes_rest = true},
+		NUMBERS("Change"), NUMBERS("Ratio", .rank = 5), NUMBERS("A"),
+		NUMBERS("B"),	   WORDS("Significant"),	REST("Step"),
 	};
 
 	if (!steps->in)
@@ -442,11 +441,7 @@ static void compose_step_changes(struct comparer *c, const struct diff_steps *st
 
 #define TOO_FEW_CALLS "too few calls"
 
-#define NAME_COLUMNS                               \
-	{.title = "Function", .takes_rest = true}, \
-	{                                          \
-		.title = "Module", .rank = 6       \
-	}
+#define NAME_COLUMNS REST("Function"), WORDS("Module", .rank = 6)
 
 static void cells_name(struct comparer *c, const struct diff_function *f)
 {
@@ -462,12 +457,12 @@ static void compose_times(struct comparer *c, const struct diff_process *p)
 {
 	static const struct column columns[] = {
 		DIFF_CHANGE_COLUMNS,
-		{.title = "Avg A", .right = true},
-		{.title = "Avg B", .right = true},
-		{.title = "Significant"},
-		{.title = "Time", .right = true, .rank = 2},
-		{.title = "Self", .right = true, .rank = 3},
-		{.title = "Calls/s", .right = true, .rank = 4},
+		NUMBERS("Avg A"),
+		NUMBERS("Avg B"),
+		WORDS("Significant"),
+		NUMBERS("Time", .rank = 2),
+		NUMBERS("Self", .rank = 3),
+		NUMBERS("Calls/s", .rank = 4),
 		NAME_COLUMNS,
 	};
 
@@ -491,10 +486,10 @@ static void compose_rates(struct comparer *c, const struct diff_process *p)
 {
 	static const struct column columns[] = {
 		DIFF_CHANGE_COLUMNS,
-		{.title = "GFLOP/s A", .right = true},
-		{.title = "GFLOP/s B", .right = true},
-		{.title = "Significant"},
-		{.title = "FLOP a call", .right = true, .rank = 1},
+		NUMBERS("GFLOP/s A"),
+		NUMBERS("GFLOP/s B"),
+		WORDS("Significant"),
+		NUMBERS("FLOP a call", .rank = 1),
 		NAME_COLUMNS,
 	};
 	size_t shown = 0;
@@ -521,9 +516,9 @@ static void compose_rates(struct comparer *c, const struct diff_process *p)
 static void compose_alone(struct comparer *c, const struct diff_process *p, unsigned in)
 {
 	static const struct column columns[] = {
-		{.title = "Time", .right = true},
-		{.title = "Calls/s", .right = true},
-		{.title = "Avg", .right = true},
+		NUMBERS("Time"),
+		NUMBERS("Calls/s"),
+		NUMBERS("Avg"),
 		NAME_COLUMNS,
 	};
 	size_t shown = 0;
@@ -551,12 +546,12 @@ static void compose_memory(struct comparer *c, const struct diff_process *p)
 {
 	static const struct column columns[] = {
 		DIFF_CHANGE_COLUMNS,
-		{.title = "Peak A", .right = true},
-		{.title = "Peak B", .right = true},
-		{.title = "Significant"},
-		{.title = "Allocated/s", .right = true, .rank = 2},
-		{.title = "Allocations/s", .right = true, .rank = 4},
-		{.title = "Memory", .takes_rest = true},
+		NUMBERS("Peak A"),
+		NUMBERS("Peak B"),
+		WORDS("Significant"),
+		NUMBERS("Allocated/s", .rank = 2),
+		NUMBERS("Allocations/s", .rank = 4),
+		REST("Memory"),
 	};
 
 	if (!p->memory_count)
@@ -580,12 +575,9 @@ static void compose_memory(struct comparer *c, const struct diff_process *p)
 static void compose_places(struct comparer *c, const struct diff_process *p)
 {
 	static const struct column columns[] = {
-		DIFF_CHANGE_COLUMNS,
-		{.title = "At peak A", .right = true},
-		{.title = "At peak B", .right = true},
-		{.title = "Allocated/s", .right = true, .rank = 1},
-		{.title = "Place", .takes_rest = true},
-		{.title = "Memory", .rank = 6},
+		DIFF_CHANGE_COLUMNS,  NUMBERS("At peak A"),
+		NUMBERS("At peak B"), NUMBERS("Allocated/s", .rank = 1),
+		REST("Place"),	      WORDS("Memory", .rank = 6),
 	};
 
 	if (!p->places_count)

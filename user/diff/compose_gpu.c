@@ -89,14 +89,14 @@ static void compose_kernels(struct comparer *c, const struct diff_gpu *gpu)
 {
 	static const struct column columns[] = {
 		DIFF_CHANGE_COLUMNS,
-		{.title = "Avg A", .right = true, .where = TIMED},
-		{.title = "Avg B", .right = true, .where = TIMED},
-		{.title = "Significant", .where = TIMED},
-		{.title = "Time", .right = true, .rank = 2, .where = TIMED},
-		{.title = "Calls/s", .right = true, .rank = 4, .where = TIMED},
-		{.title = "Calls/s A", .right = true, .where = COUNTED},
-		{.title = "Calls/s B", .right = true, .where = COUNTED},
-		{.title = "Kernel", .takes_rest = true},
+		NUMBERS("Avg A", .where = TIMED),
+		NUMBERS("Avg B", .where = TIMED),
+		WORDS("Significant", .where = TIMED),
+		NUMBERS("Time", .rank = 2, .where = TIMED),
+		NUMBERS("Calls/s", .rank = 4, .where = TIMED),
+		NUMBERS("Calls/s A", .where = COUNTED),
+		NUMBERS("Calls/s B", .where = COUNTED),
+		REST("Kernel"),
 	};
 	unsigned known = what_is_known(gpu, DIFF_GPU_KERNELS);
 	size_t shown = 0;
@@ -130,15 +130,15 @@ static void compose_copies(struct comparer *c, const struct diff_gpu *gpu)
 {
 	static const struct column columns[] = {
 		DIFF_CHANGE_COLUMNS,
-		{.title = "Rate A", .right = true, .where = TIMED},
-		{.title = "Rate B", .right = true, .where = TIMED},
-		{.title = "Time", .right = true, .rank = 3, .where = TIMED},
-		{.title = "Bytes/s", .right = true, .rank = 2, .where = TIMED},
-		{.title = "Bytes/s A", .right = true, .where = COUNTED},
-		{.title = "Bytes/s B", .right = true, .where = COUNTED},
-		{.title = "Calls/s", .right = true, .rank = 4},
-		{.title = "Copy", .takes_rest = true},
-		{.title = "Host memory"},
+		NUMBERS("Rate A", .where = TIMED),
+		NUMBERS("Rate B", .where = TIMED),
+		NUMBERS("Time", .rank = 3, .where = TIMED),
+		NUMBERS("Bytes/s", .rank = 2, .where = TIMED),
+		NUMBERS("Bytes/s A", .where = COUNTED),
+		NUMBERS("Bytes/s B", .where = COUNTED),
+		NUMBERS("Calls/s", .rank = 4),
+		REST("Copy"),
+		WORDS("Host memory"),
 	};
 	unsigned known = what_is_known(gpu, DIFF_GPU_COPIES);
 	bool begun = false;
@@ -160,12 +160,12 @@ static void compose_waits(struct comparer *c, const struct diff_gpu *gpu)
 {
 	static const struct column columns[] = {
 		DIFF_CHANGE_COLUMNS,
-		{.title = "Avg A", .right = true},
-		{.title = "Avg B", .right = true},
-		{.title = "Time", .right = true, .rank = 2},
-		{.title = "Calls/s", .right = true, .rank = 4},
-		{.title = "Function", .takes_rest = true},
-		{.title = "Called by", .rank = 3},
+		NUMBERS("Avg A"),
+		NUMBERS("Avg B"),
+		NUMBERS("Time", .rank = 2),
+		NUMBERS("Calls/s", .rank = 4),
+		REST("Function"),
+		WORDS("Called by", .rank = 3),
 	};
 	size_t shown = 0;
 

@@ -56,11 +56,7 @@ void diff_add_both(struct text *text, struct diff_pair pair, diff_add_value *add
 void diff_add_fact(struct text *text, const char *what, struct diff_pair pair, diff_add_value *add);
 
 /* The first columns of most tables: cells by diff_cells_change. */
-#define DIFF_CHANGE_COLUMNS                                \
-	{.title = "Change", .right = true},                \
-	{                                                  \
-		.title = "Ratio", .right = true, .rank = 5 \
-	}
+#define DIFF_CHANGE_COLUMNS NUMBERS("Change"), NUMBERS("Ratio", .rank = 5)
 void diff_cell_change(struct comparer *c, struct diff_pair pair);
 void diff_cells_change(struct comparer *c, struct diff_pair pair);
 void diff_cell_both(struct comparer *c, struct diff_pair pair, diff_add_value *add);

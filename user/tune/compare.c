@@ -67,9 +67,8 @@ static void compose_side(struct document *document, const struct comparison *c, 
 static void compose_table(struct document *document, const struct comparison *c)
 {
 	static const struct column columns[] = {
-		{.title = "Median", .right = true},	  {.title = "Lowest", .right = true},
-		{.title = "Highest", .right = true},	  {.title = "Runs", .right = true},
-		{.title = "Command", .takes_rest = true},
+		NUMBERS("Median"), NUMBERS("Lowest"), NUMBERS("Highest"),
+		NUMBERS("Runs"),   REST("Command"),
 	};
 	struct text caption = {0};
 

@@ -188,14 +188,14 @@ static void compose_row(struct document *document, const struct tune *tune, size
 static void compose_table(struct document *document, const struct tune *tune)
 {
 	static const struct column columns[] = {
-		{.title = "Median", .right = true},
-		{.title = "Step", .right = true, .where = WITH_STEPS, .rank = 3},
-		{.title = "Lowest", .right = true, .rank = 2},
-		{.title = "Highest", .right = true, .rank = 2},
-		{.title = "Of best", .right = true, .rank = 1},
-		{.title = "Best is faster by", .right = true},
-		{.title = "Runs", .right = true, .rank = 4},
-		{.title = "Values", .takes_rest = true},
+		NUMBERS("Median"),
+		NUMBERS("Step", .where = WITH_STEPS, .rank = 3),
+		NUMBERS("Lowest", .rank = 2),
+		NUMBERS("Highest", .rank = 2),
+		NUMBERS("Of best", .rank = 1),
+		NUMBERS("Best is faster by"),
+		NUMBERS("Runs", .rank = 4),
+		REST("Values"),
 	};
 	document_say(document, BLOCK_CAPTION, "Runs");
 	document_table_having(document, columns,

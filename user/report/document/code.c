@@ -154,13 +154,13 @@ static size_t compose_line_table(struct composer *c, const struct profile_proces
 				 enum perfx_language language)
 {
 	static const struct column columns[] = {
-		{.title = "CPU", .right = true, .where = HAS_SAMPLES},
-		{.title = "Waiting", .right = true, .rank = 2, .where = HAS_SAMPLES},
-		{.title = "In calls", .right = true, .where = HAS_CALLS},
-		{.title = "Allocated", .right = true, .rank = 1, .where = HAS_MEMORY},
-		{.title = "Allocs", .right = true, .rank = 3, .where = HAS_MEMORY},
-		{.title = "Line", .takes_rest = true},
-		{.title = "Source", .where = HAS_SOURCE},
+		NUMBERS("CPU", .where = HAS_SAMPLES),
+		NUMBERS("Waiting", .rank = 2, .where = HAS_SAMPLES),
+		NUMBERS("In calls", .where = HAS_CALLS),
+		NUMBERS("Allocated", .rank = 1, .where = HAS_MEMORY),
+		NUMBERS("Allocs", .rank = 3, .where = HAS_MEMORY),
+		REST("Line"),
+		WORDS("Source", .where = HAS_SOURCE),
 	};
 	unsigned has = columns_of_lines(p, language);
 	struct shown_lines shown;
@@ -261,10 +261,10 @@ static void cell_place(struct composer *c, const struct process_account *account
 void compose_account(struct composer *c, const struct process_account *account)
 {
 	static const struct column columns[] = {
-		{.title = "Time", .right = true},
-		{.title = "Share", .right = true, .rank = 1},
-		{.title = "All threads were"},
-		{.title = "Mostly in", .takes_rest = true},
+		NUMBERS("Time"),
+		NUMBERS("Share", .rank = 1),
+		WORDS("All threads were"),
+		REST("Mostly in"),
 	};
 	const struct account *all = &account->all;
 
@@ -352,12 +352,9 @@ static bool calls_say_it(const struct profile_process *p, const struct native_fu
 static void compose_natives(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
-		{.title = "CPU", .right = true, .rank = 1},
-		{.title = "Share", .right = true},
-		{.title = "Total", .right = true},
-		{.title = "Polls", .right = true, .where = HAS_SPINNING},
-		{.title = "Native function", .takes_rest = true},
-		{.title = "Below", .where = HAS_BELOW},
+		NUMBERS("CPU", .rank = 1), NUMBERS("Share"),
+		NUMBERS("Total"),	   NUMBERS("Polls", .where = HAS_SPINNING),
+		REST("Native function"),   WORDS("Below", .where = HAS_BELOW),
 	};
 	struct native_functions functions;
 	unsigned has = 0;
@@ -667,12 +664,12 @@ static void compose_wait(struct composer *c, const struct profile_process *p,
 void compose_waits(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
-		{.title = "Time", .right = true},
-		{.title = "Waits", .right = true, .rank = 2},
-		{.title = "Longest", .right = true, .rank = 3},
-		{.title = "Thread", .cut_end = true},
-		{.title = "For", .takes_rest = true, .cut_end = true},
-		{.title = "In (sampled)", .rank = 1, .where = HAS_STACKS},
+		NUMBERS("Time"),
+		NUMBERS("Waits", .rank = 2),
+		NUMBERS("Longest", .rank = 3),
+		WORDS("Thread", .cut_end = true),
+		REST("For", .cut_end = true),
+		WORDS("In (sampled)", .rank = 1, .where = HAS_STACKS),
 	};
 	bool stacks = have_stacks(&p->blocked);
 	struct wait_row *rows;
@@ -764,10 +761,10 @@ static void add_quality(struct text *text, const struct profile_stack_quality *q
 static void compose_ends(struct composer *c, const struct profile_stack_quality *quality)
 {
 	static const struct column columns[] = {
-		{.title = "Stacks", .right = true},
-		{.title = "Share", .right = true},
-		{.title = "Ended at", .takes_rest = true},
-		{.title = "In"},
+		NUMBERS("Stacks"),
+		NUMBERS("Share"),
+		REST("Ended at"),
+		WORDS("In"),
 	};
 
 	document_table(c->document, columns);

@@ -141,13 +141,9 @@ static void compose_dtypes(struct composer *c, const struct profile_compute *com
 static void compose_sources(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
-		{.title = "FLOPs", .right = true},
-		{.title = "GFLOP/s", .right = true},
-		{.title = "Bytes", .right = true, .rank = 1},
-		{.title = "Measured", .right = true},
-		{.title = "Unreadable", .right = true},
-		{.title = "Nested", .right = true},
-		{.title = "Source", .takes_rest = true},
+		NUMBERS("FLOPs"),    NUMBERS("GFLOP/s"),    NUMBERS("Bytes", .rank = 1),
+		NUMBERS("Measured"), NUMBERS("Unreadable"), NUMBERS("Nested"),
+		REST("Source"),
 	};
 
 	document_table(c->document, columns);
@@ -213,13 +209,9 @@ static void compose_points(struct composer *c, const struct profile_process *p,
 			   const struct roofline_points *found)
 {
 	static const struct column columns[] = {
-		{.title = ""},
-		{.title = "GFLOP/s", .right = true},
-		{.title = "Of roof", .right = true},
-		{.title = "FLOP/B", .right = true},
-		{.title = "Type", .rank = 1},
-		{.title = "Bound by"},
-		{.title = "Function", .takes_rest = true},
+		WORDS(""),	   NUMBERS("GFLOP/s"),	     NUMBERS("Of roof"),
+		NUMBERS("FLOP/B"), WORDS("Type", .rank = 1), WORDS("Bound by"),
+		REST("Function"),
 	};
 
 	document_table(c->document, columns);
@@ -350,15 +342,9 @@ static void compose_range(struct composer *c, const struct profile_process *p,
 void compose_ranges(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
-		{.title = "Total", .right = true},
-		{.title = "Calls", .right = true, .rank = 3},
-		{.title = "FLOPs", .right = true},
-		{.title = "GFLOP/s", .right = true},
-		{.title = "Bytes", .right = true, .rank = 2},
-		{.title = "Of roof", .right = true, .rank = 1},
-		{.title = "FLOP/B", .right = true},
-		{.title = "Bound by"},
-		{.title = "Range", .takes_rest = true},
+		NUMBERS("Total"),   NUMBERS("Calls", .rank = 3), NUMBERS("FLOPs"),
+		NUMBERS("GFLOP/s"), NUMBERS("Bytes", .rank = 2), NUMBERS("Of roof", .rank = 1),
+		NUMBERS("FLOP/B"),  WORDS("Bound by"),		 REST("Range"),
 	};
 	const struct profile_row **rows = calloc(p->rows_count + 1, sizeof(*rows));
 	size_t count = 0;
@@ -436,12 +422,8 @@ static void compose_note(struct composer *c, bool all_known)
 void compose_collectives(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
-		{.title = "Bytes", .right = true},
-		{.title = "Bus bytes", .right = true},
-		{.title = "GB/s", .right = true},
-		{.title = "Bus GB/s", .right = true},
-		{.title = "Calls", .right = true, .rank = 1},
-		{.title = "Function", .takes_rest = true},
+		NUMBERS("Bytes"),    NUMBERS("Bus bytes"),	  NUMBERS("GB/s"),
+		NUMBERS("Bus GB/s"), NUMBERS("Calls", .rank = 1), REST("Function"),
 	};
 	bool all_known = true;
 

@@ -111,12 +111,9 @@ static void compose_note(struct composer *c, const struct profile_process *p, ui
 static void compose_table(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
-		{.title = "Value", .right = true},
-		{.title = "Per call", .right = true, .rank = 1},
-		{.title = "Estimate", .right = true},
-		{.title = "Differs", .right = true},
-		{.title = "Counter"},
-		{.title = "Function", .takes_rest = true},
+		NUMBERS("Value"),    NUMBERS("Per call", .rank = 1),
+		NUMBERS("Estimate"), NUMBERS("Differs"),
+		WORDS("Counter"),    REST("Function"),
 	};
 	uint64_t calls_count = 0, missed_count = 0;
 	unsigned shown = 0;
@@ -276,14 +273,14 @@ static void compose_values_note(struct composer *c, const struct profile_process
 void compose_values(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
-		{.title = "Value", .right = true},
-		{.title = "Sum", .right = true, .rank = 2},
-		{.title = "Rate", .right = true, .rank = 1},
-		{.title = "Lowest", .right = true, .rank = 1},
-		{.title = "Highest", .right = true, .rank = 1},
-		{.title = "Samples", .right = true},
-		{.title = "Trend", .rank = 3},
-		{.title = "Name", .takes_rest = true},
+		NUMBERS("Value"),
+		NUMBERS("Sum", .rank = 2),
+		NUMBERS("Rate", .rank = 1),
+		NUMBERS("Lowest", .rank = 1),
+		NUMBERS("Highest", .rank = 1),
+		NUMBERS("Samples"),
+		WORDS("Trend", .rank = 3),
+		REST("Name"),
 	};
 
 	if (!p->values_count)

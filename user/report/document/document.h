@@ -56,6 +56,20 @@ struct column {
 	unsigned where;	 /* bits: only in tables that have these; 0: in all */
 };
 
+/* Columns: of numbers, of words, and the one that takes the rest; other members may follow. */
+#define NUMBERS(heading, ...)                                    \
+	{                                                        \
+		.title = (heading), .right = true, ##__VA_ARGS__ \
+	}
+#define WORDS(heading, ...)                       \
+	{                                         \
+		.title = (heading), ##__VA_ARGS__ \
+	}
+#define REST(heading, ...)                                            \
+	{                                                             \
+		.title = (heading), .takes_rest = true, ##__VA_ARGS__ \
+	}
+
 struct table {
 	struct column *columns;
 	size_t columns_count;

@@ -93,24 +93,24 @@ enum { HAS_MEMORY = 1, HAS_COMPUTE = 2, HAS_OFF_CPU = 4, HAS_GPU = 8 };
 
 /* nsys's and torch.profiler's numbers; the name last, so that it gets what room there is */
 static const struct column function_columns[] = {
-	{.title = "Self %", .right = true},
-	{.title = "Self", .right = true},
-	{.title = "Total", .right = true, .rank = 2},
-	{.title = "On CPU", .right = true, .rank = 2, .where = HAS_OFF_CPU},
-	{.title = "GPU", .right = true, .rank = 2, .where = HAS_GPU},
-	{.title = "Calls", .right = true},
-	{.title = "Avg", .right = true},
-	{.title = "p50", .right = true, .rank = 3},
-	{.title = "p95", .right = true, .rank = 4},
-	{.title = "p99", .right = true, .rank = 1},
-	{.title = "Min", .right = true, .rank = 9},
-	{.title = "Max", .right = true, .rank = 5},
-	{.title = "Threads", .right = true, .rank = 8},
-	{.title = "Allocated", .right = true, .rank = 6, .where = HAS_MEMORY},
-	{.title = "FLOPs", .right = true, .rank = 2, .where = HAS_COMPUTE},
-	{.title = "GFLOP/s", .right = true, .where = HAS_COMPUTE},
-	{.title = "Function", .takes_rest = true},
-	{.title = "Module", .rank = 7, .hint = true},
+	NUMBERS("Self %"),
+	NUMBERS("Self"),
+	NUMBERS("Total", .rank = 2),
+	NUMBERS("On CPU", .rank = 2, .where = HAS_OFF_CPU),
+	NUMBERS("GPU", .rank = 2, .where = HAS_GPU),
+	NUMBERS("Calls"),
+	NUMBERS("Avg"),
+	NUMBERS("p50", .rank = 3),
+	NUMBERS("p95", .rank = 4),
+	NUMBERS("p99", .rank = 1),
+	NUMBERS("Min", .rank = 9),
+	NUMBERS("Max", .rank = 5),
+	NUMBERS("Threads", .rank = 8),
+	NUMBERS("Allocated", .rank = 6, .where = HAS_MEMORY),
+	NUMBERS("FLOPs", .rank = 2, .where = HAS_COMPUTE),
+	NUMBERS("GFLOP/s", .where = HAS_COMPUTE),
+	REST("Function"),
+	WORDS("Module", .rank = 7, .hint = true),
 };
 
 static bool has_compute(const struct profile_process *p)
@@ -458,9 +458,9 @@ static void compose_function_notes(struct composer *c, const struct profile_proc
 static void compose_python_callers(struct composer *c, const struct profile_row *row)
 {
 	static const struct column columns[] = {
-		{.title = "Calls", .right = true},
-		{.title = "Total", .right = true},
-		{.title = "Python line", .takes_rest = true},
+		NUMBERS("Calls"),
+		NUMBERS("Total"),
+		REST("Python line"),
 	};
 
 	if (!row->python_callers_count)
@@ -485,9 +485,9 @@ static void compose_callers_of(struct composer *c, const struct profile_process 
 			       const struct profile_row *row)
 {
 	static const struct column columns[] = {
-		{.title = "Calls", .right = true},
-		{.title = "Total", .right = true},
-		{.title = "Caller", .takes_rest = true},
+		NUMBERS("Calls"),
+		NUMBERS("Total"),
+		REST("Caller"),
 	};
 	struct text text = {0};
 
@@ -529,9 +529,8 @@ static void compose_callers(struct composer *c, const struct profile_process *p)
 static void compose_parallel(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
-		{.title = "Speed-up", .right = true},	   {.title = "Efficiency", .right = true},
-		{.title = "Threads", .right = true},	   {.title = "Total", .right = true},
-		{.title = "Function", .takes_rest = true},
+		NUMBERS("Speed-up"), NUMBERS("Efficiency"), NUMBERS("Threads"),
+		NUMBERS("Total"),    REST("Function"),
 	};
 	const struct parallel_functions *functions =
 		&c->analysis->processes[p - c->profile->processes].parallel;

@@ -271,19 +271,19 @@ static void compose_kernel(struct composer *c, const struct profile_process *p,
 static void compose_kernels(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
-		{.title = "Share", .right = true, .where = HAS_TIMES},
-		{.title = "Total", .right = true, .where = HAS_TIMES},
-		{.title = "Calls", .right = true},
-		{.title = "Avg", .right = true, .where = HAS_TIMES},
-		{.title = "p99", .right = true, .rank = 1, .where = HAS_TIMES},
-		{.title = "Grid", .right = true, .rank = 3},
-		{.title = "Block", .right = true, .rank = 3},
-		{.title = "Registers", .right = true, .rank = 5},
-		{.title = "Shared", .right = true, .rank = 5},
-		{.title = "Occupancy", .right = true, .rank = 2, .where = HAS_TIMES},
-		{.title = "Stream", .right = true, .rank = 6, .where = HAS_TIMES},
-		{.title = "Kernel", .takes_rest = true},
-		{.title = "Launched by", .rank = 1},
+		NUMBERS("Share", .where = HAS_TIMES),
+		NUMBERS("Total", .where = HAS_TIMES),
+		NUMBERS("Calls"),
+		NUMBERS("Avg", .where = HAS_TIMES),
+		NUMBERS("p99", .rank = 1, .where = HAS_TIMES),
+		NUMBERS("Grid", .rank = 3),
+		NUMBERS("Block", .rank = 3),
+		NUMBERS("Registers", .rank = 5),
+		NUMBERS("Shared", .rank = 5),
+		NUMBERS("Occupancy", .rank = 2, .where = HAS_TIMES),
+		NUMBERS("Stream", .rank = 6, .where = HAS_TIMES),
+		REST("Kernel"),
+		WORDS("Launched by", .rank = 1),
 	};
 	const struct profile_gpu *gpu = &p->gpu;
 
@@ -302,13 +302,13 @@ static void compose_kernels(struct composer *c, const struct profile_process *p)
 static void compose_copies(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
-		{.title = "Copy"},
-		{.title = "Host memory"},
-		{.title = "Bytes", .right = true},
-		{.title = "Calls", .right = true, .rank = 1},
-		{.title = "Time", .right = true, .rank = 3, .where = HAS_TIMES},
-		{.title = "Rate", .right = true, .rank = 2, .where = HAS_TIMES},
-		{.title = "Called by", .takes_rest = true},
+		WORDS("Copy"),
+		WORDS("Host memory"),
+		NUMBERS("Bytes"),
+		NUMBERS("Calls", .rank = 1),
+		NUMBERS("Time", .rank = 3, .where = HAS_TIMES),
+		NUMBERS("Rate", .rank = 2, .where = HAS_TIMES),
+		REST("Called by"),
 	};
 	const struct profile_gpu *gpu = &p->gpu;
 
@@ -338,11 +338,8 @@ static void compose_copies(struct composer *c, const struct profile_process *p)
 static void compose_syncs(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
-		{.title = "Waited", .right = true},
-		{.title = "Calls", .right = true, .rank = 1},
-		{.title = "Avg", .right = true, .rank = 2},
-		{.title = "Function"},
-		{.title = "Called by", .takes_rest = true},
+		NUMBERS("Waited"), NUMBERS("Calls", .rank = 1), NUMBERS("Avg", .rank = 2),
+		WORDS("Function"), REST("Called by"),
 	};
 	const struct profile_gpu *gpu = &p->gpu;
 
@@ -396,11 +393,11 @@ static void cell_gap(struct composer *c, const struct profile_process *p,
 static void compose_gaps(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
-		{.title = "Idle", .right = true},
-		{.title = "At", .right = true},
-		{.title = "Device", .right = true, .rank = 2},
-		{.title = "Thread", .right = true, .rank = 1},
-		{.title = "The launching thread meanwhile", .takes_rest = true},
+		NUMBERS("Idle"),
+		NUMBERS("At"),
+		NUMBERS("Device", .rank = 2),
+		NUMBERS("Thread", .rank = 1),
+		REST("The launching thread meanwhile"),
 	};
 	const struct profile_gpu *gpu = &p->gpu;
 

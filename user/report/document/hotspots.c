@@ -249,16 +249,16 @@ enum { HAS_LEAKS = 1 };
 static void compose_held(struct composer *c, const struct rows *s)
 {
 	static const struct column columns[] = {
-		{.title = "At peak", .right = true},
-		{.title = "Live", .right = true},
-		{.title = "Leak", .right = true, .where = HAS_LEAKS},
-		{.title = "Blocks", .right = true, .rank = 5},
-		{.title = "Oldest", .right = true, .rank = 3},
-		{.title = "Allocated", .right = true, .rank = 1},
-		{.title = "Allocs", .right = true, .rank = 2},
-		{.title = "Temp.", .right = true, .rank = 6},
-		{.title = "Where", .takes_rest = true, .cut_end = true},
-		{.title = "Function", .rank = 4},
+		NUMBERS("At peak"),
+		NUMBERS("Live"),
+		NUMBERS("Leak", .where = HAS_LEAKS),
+		NUMBERS("Blocks", .rank = 5),
+		NUMBERS("Oldest", .rank = 3),
+		NUMBERS("Allocated", .rank = 1),
+		NUMBERS("Allocs", .rank = 2),
+		NUMBERS("Temp.", .rank = 6),
+		REST("Where", .cut_end = true),
+		WORDS("Function", .rank = 4),
 	};
 	bool leaks = has_leaks(s);
 
@@ -286,11 +286,11 @@ static void compose_held(struct composer *c, const struct rows *s)
 static void compose_allocated(struct composer *c, const struct rows *s)
 {
 	static const struct column columns[] = {
-		{.title = "Allocated", .right = true},
-		{.title = "Share", .right = true},
-		{.title = "Allocs", .right = true},
-		{.title = "Where", .takes_rest = true, .cut_end = true},
-		{.title = "Function", .rank = 1},
+		NUMBERS("Allocated"),
+		NUMBERS("Share"),
+		NUMBERS("Allocs"),
+		REST("Where", .cut_end = true),
+		WORDS("Function", .rank = 1),
 	};
 
 	document_table(c->document, columns);
@@ -320,7 +320,7 @@ static size_t native_gap(const struct profile_hotspot *hotspot, size_t kept, siz
 static void compose_stack(struct composer *c, const struct profile_hotspot *hotspot, size_t number)
 {
 	static const struct column columns[] = {
-		{.title = "Frame, innermost first", .takes_rest = true},
+		REST("Frame, innermost first"),
 	};
 	size_t left = hotspot->frames_count, gap = 0, from = 0;
 	struct text text = {0};
@@ -466,12 +466,12 @@ static void compose_worst(struct composer *c, const struct profile_process *p,
 			  const struct allocating *places, size_t count)
 {
 	static const struct column columns[] = {
-		{.title = "Leak", .right = true, .where = HAS_LEAKS},
-		{.title = "At peak", .right = true},
-		{.title = "Live", .right = true},
-		{.title = "Allocated", .right = true},
-		{.title = "Kind", .rank = 1},
-		{.title = "Where", .takes_rest = true, .cut_end = true},
+		NUMBERS("Leak", .where = HAS_LEAKS),
+		NUMBERS("At peak"),
+		NUMBERS("Live"),
+		NUMBERS("Allocated"),
+		WORDS("Kind", .rank = 1),
+		REST("Where", .cut_end = true),
 	};
 	bool leaks = places[0].trend.leak;
 

@@ -155,14 +155,14 @@ static void compose_recording_windows(struct document *document, const struct pr
 static void compose_groups(struct document *document, const struct profile *profile)
 {
 	static const struct column columns[] = {
-		{.title = "Probes", .right = true},
-		{.title = "Link"},
-		{.title = "At"},
-		{.title = "Instruction", .takes_rest = true},
-		{.title = "Timed by", .rank = 1},
-		{.title = "Hits", .right = true},
-		{.title = "Per hit", .right = true},
-		{.title = "Cost", .right = true},
+		NUMBERS("Probes"),
+		WORDS("Link"),
+		WORDS("At"),
+		REST("Instruction"),
+		WORDS("Timed by", .rank = 1),
+		NUMBERS("Hits"),
+		NUMBERS("Per hit"),
+		NUMBERS("Cost"),
 	};
 	struct probe_group *groups = calloc(GROUPS_MAX, sizeof(*groups));
 	size_t count;
@@ -197,9 +197,9 @@ static void compose_not_attached(struct document *document, const struct profile
 				 const struct document_limits *limits)
 {
 	static const struct column columns[] = {
-		{.title = "Functions", .right = true},
-		{.title = "First", .takes_rest = true},
-		{.title = "Reason"},
+		NUMBERS("Functions"),
+		REST("First"),
+		WORDS("Reason"),
 	};
 	uint64_t functions = 0;
 	size_t reasons = 0, shown = 0;
@@ -285,9 +285,9 @@ void compose_late(struct composer *c)
 static void compose_losses(struct document *document, const struct profile *profile)
 {
 	static const struct column columns[] = {
-		{.title = "Count", .right = true},
-		{.title = "Loss"},
-		{.title = "Meaning", .takes_rest = true},
+		NUMBERS("Count"),
+		WORDS("Loss"),
+		REST("Meaning"),
 	};
 
 	document_table(document, columns);

@@ -348,12 +348,8 @@ static void compose_caveats(struct composer *c, const struct profile_process *p,
 static void compose_allocators(struct composer *c, const struct profile_memory *memory)
 {
 	static const struct column columns[] = {
-		{.title = "Allocations", .right = true},
-		{.title = "Frees", .right = true, .rank = 1},
-		{.title = "Allocated", .right = true},
-		{.title = "Live", .right = true},
-		{.title = "Allocator", .takes_rest = true},
-		{.title = "Module", .rank = 2},
+		NUMBERS("Allocations"), NUMBERS("Frees", .rank = 1), NUMBERS("Allocated"),
+		NUMBERS("Live"),	REST("Allocator"),	     WORDS("Module", .rank = 2),
 	};
 	bool frees = memory_sees_frees(memory);
 

@@ -180,12 +180,8 @@ void compose_facts(struct composer *c, const struct profile_process *p)
 void compose_threads(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
-		{.title = "TID", .right = true},
-		{.title = "On CPU", .right = true},
-		{.title = "Runnable", .right = true},
-		{.title = "Blocked", .right = true},
-		{.title = "State"},
-		{.title = "Thread", .takes_rest = true},
+		NUMBERS("TID"),	    NUMBERS("On CPU"), NUMBERS("Runnable"),
+		NUMBERS("Blocked"), WORDS("State"),    REST("Thread"),
 	};
 	size_t shown =
 		p->threads_count < c->limits->threads ? p->threads_count : c->limits->threads;
@@ -458,9 +454,8 @@ static void compose_workers_untraced(struct composer *c, const struct worker_sum
 static void compose_workers_table(struct composer *c, size_t first, const struct worker_sum *sum)
 {
 	static const struct column columns[] = {
-		{.title = "Self %", .right = true},    {.title = "Self", .right = true},
-		{.title = "Self each", .right = true}, {.title = "Calls", .right = true},
-		{.title = "Avg", .right = true},       {.title = "Function", .takes_rest = true},
+		NUMBERS("Self %"), NUMBERS("Self"), NUMBERS("Self each"),
+		NUMBERS("Calls"),  NUMBERS("Avg"),  REST("Function"),
 	};
 
 	if (!sum->rows_count) {

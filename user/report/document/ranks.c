@@ -64,12 +64,12 @@ static void compose_table(struct composer *c)
 		[PROFILE_PHASE_DATA] = "Data",	       [PROFILE_PHASE_FORWARD] = "Forward",
 		[PROFILE_PHASE_BACKWARD] = "Backward", [PROFILE_PHASE_OPTIMIZER] = "Optimizer",
 		[PROFILE_PHASE_OTHER] = "Other",       [PROFILE_PHASE_UNTRACED] = "Untraced"};
-	struct column columns[7 + PROFILE_PHASES] = {{.title = "Rank", .right = true}};
+	struct column columns[7 + PROFILE_PHASES] = {NUMBERS("Rank")};
 	static const char *const fixed[] = {"Pid", "Steps", "Step", "Own", "Waits for others"};
 	size_t count = 1;
 
 	if (has_hosts(c))
-		columns[count++] = (struct column){.title = "Host"};
+		columns[count++] = (struct column)WORDS("Host");
 	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
 		columns[count++] = (struct column){.title = fixed[i], .right = true};
 	for (int i = 0; i < PROFILE_PHASES; i++) {
@@ -106,11 +106,8 @@ static void compose_awaited(struct composer *c, const struct skew *skew,
 static void compose_arrivals(struct composer *c, const struct skew *skew)
 {
 	static const struct column columns[] = {
-		{.title = "Rank", .right = true},
-		{.title = "Comes last", .right = true},
-		{.title = "After the first", .right = true},
-		{.title = "Waited", .right = true},
-		{.title = "Most for"},
+		NUMBERS("Rank"),   NUMBERS("Comes last"), NUMBERS("After the first"),
+		NUMBERS("Waited"), WORDS("Most for"),
 	};
 
 	document_say(c->document, BLOCK_CAPTION, "Arrivals at collectives");

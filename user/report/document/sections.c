@@ -334,9 +334,7 @@ static void compose_brief_process(struct composer *c, size_t i)
 static void compose_others(struct composer *c, const bool *shown)
 {
 	static const struct column columns[] = {
-		{.title = "PID", .right = true},	  {.title = "Wall", .right = true},
-		{.title = "CPU", .right = true},	  {.title = "Calls", .right = true},
-		{.title = "Process", .takes_rest = true},
+		NUMBERS("PID"), NUMBERS("Wall"), NUMBERS("CPU"), NUMBERS("Calls"), REST("Process"),
 	};
 	size_t others = 0, rows = 0;
 

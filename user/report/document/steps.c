@@ -304,21 +304,21 @@ enum { HAS_OFF_CPU = 1 };
 static void compose_single_steps(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
-		{.title = "Step", .right = true, .takes_rest = true},
-		{.title = "At", .right = true},
-		{.title = "Duration", .right = true},
-		{.title = "Longest", .right = true},
-		{.title = "Data", .right = true},
-		{.title = "Forward", .right = true},
-		{.title = "Backward", .right = true},
-		{.title = "Optimizer", .right = true},
-		{.title = "Other", .right = true},
-		{.title = "Untraced", .right = true},
-		{.title = "FLOPs", .right = true},
-		{.title = "GFLOP/s", .right = true},
-		{.title = "MFU", .right = true},
-		{.title = "On CPU", .right = true, .where = HAS_OFF_CPU},
-		{.title = "Slow"},
+		NUMBERS("Step", .takes_rest = true),
+		NUMBERS("At"),
+		NUMBERS("Duration"),
+		NUMBERS("Longest"),
+		NUMBERS("Data"),
+		NUMBERS("Forward"),
+		NUMBERS("Backward"),
+		NUMBERS("Optimizer"),
+		NUMBERS("Other"),
+		NUMBERS("Untraced"),
+		NUMBERS("FLOPs"),
+		NUMBERS("GFLOP/s"),
+		NUMBERS("MFU"),
+		NUMBERS("On CPU", .where = HAS_OFF_CPU),
+		WORDS("Slow"),
 	};
 	const struct profile_steps *steps = &p->steps;
 	uint64_t number = 1;
@@ -347,10 +347,10 @@ static void compose_off_cpu(struct composer *c, const struct profile_steps *step
 void compose_steps(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
-		{.title = "Phase"},
-		{.title = "Share", .right = true},
-		{.title = "Per step", .right = true},
-		{.title = "Total", .right = true},
+		WORDS("Phase"),
+		NUMBERS("Share"),
+		NUMBERS("Per step"),
+		NUMBERS("Total"),
 	};
 
 	if (!p->steps.ends_count) {
