@@ -266,7 +266,7 @@ int handle_loss(struct aggregate *a, const struct event *event)
 		return 0;
 	proc = process_get(a, record->process);
 	if (!proc)
-		return errno == ENOMEM ? -ENOMEM : undecoded(a);
+		return rejected(a);
 	if (record->loss == PERFX_LOSS_UNMATCHED_ENTRIES)
 		proc->unmatched_entries = add_capped(proc->unmatched_entries, record->count);
 	if (record->loss == PERFX_LOSS_SAMPLE_DROPS)

@@ -325,7 +325,9 @@ int handle_context(struct aggregate *a, const struct event *event)
 	return 0;
 }
 
-int calls_context_row(struct aggregate *a, uint32_t id, struct row **row)
+/* The row of a context that is described; *row is NULL where it is not, or is out of range. 0 or
+ * -ENOMEM. */
+static int context_row(struct aggregate *a, uint32_t id, struct row **row)
 {
 	struct context *context;
 	int err = 0;
@@ -353,7 +355,7 @@ int handle_overflow_calls(struct aggregate *a, const struct event *event)
 	if (__builtin_sub_overflow(record->calls_count, record->unwound_count, &rest) ||
 	    __builtin_sub_overflow(rest, record->untimed_count, &rest))
 		return undecoded(a);
-	err = calls_context_row(a, record->context, &row);
+	err = context_row(a, record->context, &row);
 	if (!row)
 		return err ? err : undecoded(a);
 	context = &a->contexts[record->context];
@@ -409,7 +411,7 @@ int handle_call_counters(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_call_counters *record = &event->call_counters;
 	struct row *row;
-	int err = calls_context_row(a, record->context, &row);
+	int err = context_row(a, record->context, &row);
 
 	if (!row)
 		return err ? err : undecoded(a);
@@ -428,7 +430,7 @@ int handle_process_counters(struct aggregate *a, const struct event *event)
 	struct profile_process_counters *to;
 
 	if (!proc)
-		return errno == ENOMEM ? -ENOMEM : undecoded(a);
+		return rejected(a);
 	to = &proc->perf;
 	to->threads_count = record->threads_count;
 	to->enabled_ns = add_capped(to->enabled_ns, record->enabled_ns);

@@ -77,9 +77,6 @@ struct aggregate;
 struct finish_ctx;
 
 /* calls.c */
-/* The row of a context that is described; *row is NULL where it is not, or is out of range. 0 or
- * -ENOMEM. */
-int calls_context_row(struct aggregate *aggregate, uint32_t id, struct row **row);
 void row__free(struct row *row);
 /* At the end: which functions that end steps evaluate a model, by their callers. 0 or -ENOMEM. */
 int calls_find_evaluations(struct aggregate *aggregate);

@@ -31,8 +31,9 @@ static struct hotspot *hotspot_new(struct memory *memory, struct domain_stats *s
 	return hotspot;
 }
 
-struct hotspot *hotspot_get(struct aggregate *a, struct domain_stats *stats, uint32_t stack,
-			    uint32_t context, uint16_t allocator)
+/* NULL: memory is out. */
+static struct hotspot *hotspot_get(struct aggregate *a, struct domain_stats *stats, uint32_t stack,
+				   uint32_t context, uint16_t allocator)
 {
 	struct memory *memory = &a->memory;
 	uint64_t key = key_of(stack, context, allocator);
@@ -246,7 +247,7 @@ const struct memory_domain *memory_domain_of(const struct memory *memory, uint32
 		       : &exact;
 }
 
-struct memory_process *memory_process_get(struct aggregate *a, uint32_t process)
+static struct memory_process *memory_process_get(struct aggregate *a, uint32_t process)
 {
 	struct memory *memory = &a->memory;
 

@@ -51,11 +51,6 @@ static struct gpu_process *gpu_process_get(struct aggregate *a, uint32_t process
 	return of;
 }
 
-static int not_found(struct aggregate *a)
-{
-	return errno == ENOMEM ? -ENOMEM : undecoded(a);
-}
-
 int handle_gpu_name(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_gpu_name *record = &event->gpu_name;
@@ -176,7 +171,7 @@ int handle_gpu_memory(struct aggregate *a, const struct event *event)
 	if (record->process) {
 		place = place_get(a, record->process, record->device);
 		if (!place)
-			return not_found(a);
+			return rejected(a);
 		if (record->used_bytes != UINT64_MAX)
 			metric_add(&place->memory_bytes, record->used_bytes);
 		metric_add_u32(&place->sm_percent, record->sm_percent);
@@ -190,7 +185,7 @@ int handle_gpu_state(struct aggregate *a, const struct event *event)
 	struct gpu_process *process = gpu_process_get(a, record->process);
 
 	if (!process)
-		return not_found(a);
+		return rejected(a);
 	if (process->has_state && record->time_ns < process->state.time_ns)
 		return 0;
 	process->has_state = true;
@@ -290,7 +285,7 @@ int handle_gpu_activity(struct aggregate *a, const struct event *event)
 	struct gpu_work *work;
 
 	if (!place)
-		return not_found(a);
+		return rejected(a);
 	saw_time(a, record->end_ns);
 	gpu_process_get(a, record->process)->activities_count++;
 	a->gpu.activities_count++;
@@ -316,7 +311,7 @@ int handle_gpu_overflow(struct aggregate *a, const struct event *event)
 	struct gpu_work *work;
 
 	if (!place_get(a, record->process, record->device))
-		return not_found(a);
+		return rejected(a);
 	process = gpu_process_get(a, record->process);
 	process->overflow_count = add_capped(process->overflow_count, record->count);
 	work = work_get(&a->gpu, &key);
@@ -392,7 +387,7 @@ int handle_gpu_call(struct aggregate *a, const struct event *event)
 	int err;
 
 	if (!process)
-		return not_found(a);
+		return rejected(a);
 	a->gpu.follows = true;
 	saw_time(a, record->end_ns);
 	work = work_get(&a->gpu, &key);
@@ -439,7 +434,7 @@ int gpu_span(struct aggregate *a, struct row *row, const struct perfx_span *span
 	if (row->gpu_class & GPU_CLASS_WAITS && is_outermost(a, span->context)) {
 		process = gpu_process_get(a, span->process);
 		if (!process)
-			return not_found(a);
+			return rejected(a);
 		process->has_wait_spans = true;
 		if (!is_left_to_agent(&a->gpu, process, span->start_ns))
 			err = add_wait(a, process, span->tid, span->start_ns,
@@ -575,7 +570,7 @@ static int add_called(struct aggregate *a, const struct gpu_work_key *key, uint3
 	struct gpu_work *work;
 
 	if (!gpu_process_get(a, key->process))
-		return not_found(a);
+		return rejected(a);
 	work = work_get(&a->gpu, key);
 	if (!work)
 		return -ENOMEM;

@@ -211,11 +211,6 @@ static int undo_realloc(struct memory *memory, struct domain_stats *stats,
 	return err;
 }
 
-static int reject(struct aggregate *a)
-{
-	return errno == ENOMEM ? -ENOMEM : undecoded(a);
-}
-
 static bool infers_frees(const struct domain_stats *stats)
 {
 	return mode_infers_frees(memory_mode_now(stats->recorded));
@@ -527,7 +522,7 @@ int handle_allocation(struct aggregate *a, const struct event *event)
 	start_clock(a, r->time_ns);
 	stats = domain_stats_get(a, r->process, r->domain);
 	if (!stats)
-		return reject(a);
+		return rejected(a);
 	if (!weigh_arrival(stats, r, &arrival) || !fits(stats, &arrival.weight))
 		return undecoded(a);
 	if (r->flags & PERFX_ALLOCATION_BEFORE) {
@@ -538,7 +533,7 @@ int handle_allocation(struct aggregate *a, const struct event *event)
 		return -ENOMEM;
 	thread = domain_stats_thread(stats, r->tid);
 	if (!thread)
-		return reject(a);
+		return rejected(a);
 	arrival.hotspot = hotspot_of_allocation(a, stats, r);
 	if (!arrival.hotspot)
 		return -ENOMEM;
@@ -655,12 +650,12 @@ int handle_free(struct aggregate *a, const struct event *event)
 	start_clock(a, r->time_ns);
 	stats = domain_stats_get(a, r->process, r->domain);
 	if (!stats)
-		return reject(a);
+		return rejected(a);
 	if (domain_stats_tick(&a->memory, stats, r->time_ns))
 		return -ENOMEM;
 	thread = domain_stats_thread(stats, r->tid);
 	if (!thread)
-		return reject(a);
+		return rejected(a);
 	stats->records_count++;
 	a->memory.records_count++;
 	saw_time(a, r->time_ns);
@@ -710,7 +705,7 @@ int handle_memory_mode(struct aggregate *a, const struct event *event)
 	bool samples = PERFX_MEMORY_IS_SAMPLED(r->level);
 
 	if (!domain)
-		return reject(a);
+		return rejected(a);
 	if (domain->modes_count >= AGGREGATE_MODES_MAX ||
 	    (samples && (!r->sample_bytes || r->sample_bytes > SAMPLING_BYTES_MAX)))
 		return undecoded(a);
@@ -738,7 +733,7 @@ int handle_overflow_memory(struct aggregate *a, const struct event *event)
 	struct domain_stats *stats = domain_stats_get(a, r->process, r->domain);
 
 	if (!stats)
-		return reject(a);
+		return rejected(a);
 	stats->lost_allocs = add_capped(stats->lost_allocs, r->allocs_count);
 	stats->lost_bytes = add_capped(stats->lost_bytes, r->allocated_bytes);
 	stats->lost_frees = add_capped(stats->lost_frees, r->frees_count);

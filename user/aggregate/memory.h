@@ -244,12 +244,9 @@ struct mapping *mapping_release(struct memory *memory, struct mapping *mapping);
 void mapped_clear(struct memory *memory, struct mapping_tree *tree);
 
 /* domain_stats.c: hotspots */
-/* NULL: memory is out. */
 /* The hotspot of an allocation; NULL: memory is out. */
 struct hotspot *hotspot_of_allocation(struct aggregate *aggregate, struct domain_stats *stats,
 				      const struct perfx_allocation *record);
-struct hotspot *hotspot_get(struct aggregate *aggregate, struct domain_stats *stats, uint32_t stack,
-			    uint32_t context, uint16_t allocator);
 static inline struct hotspot *hotspot_at(const struct memory *memory, uint32_t index)
 {
 	return chunks_at(&memory->hotspots, index, sizeof(struct hotspot));
@@ -275,7 +272,6 @@ struct weight memory_weigh_block(const struct domain_stats *stats, const struct 
 struct weight memory_weigh_mapping(const struct mapping *mapping);
 /* domain_stats.c */
 /* NULL with errno: ERANGE, ENOMEM. */
-struct memory_process *memory_process_get(struct aggregate *aggregate, uint32_t process);
 struct domain_stats *domain_stats_get(struct aggregate *aggregate, uint32_t process,
 				      enum perfx_domain domain);
 void domain_stats__free(struct memory *memory, struct domain_stats *stats);

@@ -21,7 +21,7 @@ int handle_merged(struct aggregate *a, const struct event *event)
 	struct merged_capture *capture = merged_get(a, event->merged.merged);
 
 	if (!capture)
-		return errno == ENOMEM ? -ENOMEM : undecoded(a);
+		return rejected(a);
 	capture->record = event->merged;
 	for (int i = 0; i < 5; i++) {
 		capture->strings[i] = intern(a, event->strings[i]);
@@ -131,8 +131,9 @@ int merged_fill(struct finish_ctx *ctx)
 	return 0;
 }
 
-const struct profile_capture *profile_capture_of(const struct profile *profile,
-						 const struct profile_process *process)
+/* NULL: nothing was merged. */
+static const struct profile_capture *profile_capture_of(const struct profile *profile,
+							const struct profile_process *process)
 {
 	for (size_t i = 0; process->merged && i < profile->captures_count; i++)
 		if (profile->captures[i].facts.merged == process->merged)

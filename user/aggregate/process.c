@@ -32,12 +32,6 @@ void process__free(struct process *proc)
 	free(proc);
 }
 
-/* What process_get's failure means to a caller. */
-static int no_process(struct aggregate *a)
-{
-	return errno == ENOMEM ? -ENOMEM : undecoded(a);
-}
-
 static void process_open(struct process *proc, enum process_origin origin, uint64_t time_ns)
 {
 	if (proc->origin == PROCESS_UNKNOWN)
@@ -58,7 +52,7 @@ int handle_process(struct aggregate *a, const struct event *event)
 	struct process *proc = process_get(a, record->process);
 
 	if (!proc)
-		return no_process(a);
+		return rejected(a);
 	process_open(proc, PROCESS_FOUND, record->time_ns);
 	proc->pid = record->pid;
 	proc->ppid = record->ppid;
@@ -78,7 +72,7 @@ int handle_fork(struct aggregate *a, const struct event *event)
 	struct process *proc = process_get(a, record->process), *parent = NULL;
 
 	if (!proc)
-		return no_process(a);
+		return rejected(a);
 	if (record->parent_process < a->processes_count)
 		parent = a->processes[record->parent_process];
 	process_open(proc, PROCESS_FORKED, record->time_ns);
@@ -102,7 +96,7 @@ int handle_exec(struct aggregate *a, const struct event *event)
 	struct process *proc = process_get(a, record->process), *old = NULL;
 
 	if (!proc)
-		return no_process(a);
+		return rejected(a);
 	process_open(proc, PROCESS_EXECUTED, record->time_ns);
 	proc->pid = record->pid;
 	proc->old_process = record->old_process;
@@ -127,7 +121,7 @@ int handle_exit(struct aggregate *a, const struct event *event)
 	struct process *proc = process_get(a, record->process);
 
 	if (!proc)
-		return no_process(a);
+		return rejected(a);
 	process_close(proc, record->time_ns);
 	proc->exited = true;
 	proc->status = record->status;
@@ -209,7 +203,7 @@ int handle_usage(struct aggregate *a, const struct event *event)
 	struct merged_capture *capture;
 
 	if (!proc)
-		return no_process(a);
+		return rejected(a);
 	if (!proc->has_usage) {
 		proc->first = *record;
 		proc->last = *record;
@@ -233,7 +227,7 @@ int handle_limits(struct aggregate *a, const struct event *event)
 	struct process *proc = process_get(a, record->process);
 
 	if (!proc)
-		return no_process(a);
+		return rejected(a);
 	if (!proc->has_limits || record->time_ns >= proc->limits.time_ns)
 		proc->limits = *record;
 	proc->has_limits = true;
@@ -287,7 +281,7 @@ int handle_thread(struct aggregate *a, const struct event *event)
 	int64_t at;
 
 	if (!proc)
-		return no_process(a);
+		return rejected(a);
 	at = process_thread(proc, record->tid);
 	if (at < 0)
 		return (int)at;
@@ -757,7 +751,7 @@ int handle_place(struct aggregate *a, const struct event *event)
 	const char **part;
 
 	if (!proc)
-		return no_process(a);
+		return rejected(a);
 	if (event->place.part == PERFX_PLACE_CGROUP)
 		proc->place = (struct profile_place){0};
 	if (!event->strings[0][0])

@@ -976,9 +976,6 @@ const struct profile_thread *profile_thread(const struct profile_process *proces
 /* The thread's name; "": unknown. */
 const char *profile_thread_name(const struct profile_process *process, uint32_t tid);
 
-/* NULL: nothing was merged. */
-const struct profile_capture *profile_capture_of(const struct profile *profile,
-						 const struct profile_process *process);
 /* Of its machine. */
 const char *profile_host_name(const struct profile *profile, const struct profile_process *process);
 /* Pids are a machine's own. */

@@ -102,7 +102,7 @@ int handle_sample(struct aggregate *a, const struct event *event)
 	uint32_t at;
 
 	if (!process_get(a, record->process))
-		return errno == ENOMEM ? -ENOMEM : undecoded(a);
+		return rejected(a);
 	saw_time(a, record->time_ns);
 	if (activity_add(a, &a->samples.sampled, &key, &more, &at) ||
 	    (at != MAP64_NONE && sample_times_add(&a->samples.times, record, at)))
@@ -128,7 +128,7 @@ int handle_blocked(struct aggregate *a, const struct event *event)
 	uint32_t at;
 
 	if (!process_get(a, record->process))
-		return errno == ENOMEM ? -ENOMEM : undecoded(a);
+		return rejected(a);
 	return activity_add(a, &a->samples.blocked, &key, &more, &at);
 }
 
@@ -183,7 +183,7 @@ int handle_python(struct aggregate *a, const struct event *event)
 	struct process *proc = process_get(a, event->python.process);
 
 	if (!proc)
-		return errno == ENOMEM ? -ENOMEM : undecoded(a);
+		return rejected(a);
 	proc->python_version = intern(a, event->strings[0]);
 	proc->python_why = intern(a, event->strings[1]);
 	proc->python_frames = event->python.flags & PERFX_PYTHON_FRAMES;

@@ -156,6 +156,12 @@ static inline int undecoded(struct aggregate *aggregate)
 	return 0;
 }
 
+/* What it means for a record that errno says why something of it could not be made. */
+static inline int rejected(struct aggregate *aggregate)
+{
+	return errno == ENOMEM ? -ENOMEM : undecoded(aggregate);
+}
+
 static inline void saw_time(struct aggregate *aggregate, uint64_t time_ns)
 {
 	if (time_ns < aggregate->first_ns)

@@ -122,7 +122,7 @@ int handle_user_value(struct aggregate *a, const struct event *event)
 	bool added = record->flags & PERFX_USER_VALUE_ADDED;
 
 	if (!account)
-		return errno == ENOMEM ? -ENOMEM : undecoded(a);
+		return rejected(a);
 	if (record->flags & PERFX_USER_VALUE_BEFORE) {
 		set_base(account, number, record->time_ns);
 		return 0;
@@ -165,7 +165,7 @@ int handle_overflow_values(struct aggregate *a, const struct event *event)
 	uint64_t lost = add_capped(record->sets_count, record->adds_count);
 
 	if (!account)
-		return errno == ENOMEM ? -ENOMEM : undecoded(a);
+		return rejected(a);
 	account->samples_count = add_capped(account->samples_count, lost);
 	account->lost_count = add_capped(account->lost_count, lost);
 	account->added_count = add_capped(account->added_count, record->adds_count);

@@ -52,8 +52,6 @@ void compose_compute(struct composer *c, const struct profile_process *process);
 void compose_ranges(struct composer *c, const struct profile_process *process);
 /* Bytes that collectives move */
 void compose_collectives(struct composer *c, const struct profile_process *process);
-/* "2 cores" */
-void compose_cores(struct text *text, double cores);
 /* "222 GFLOP/s that 2 cores can do (f64)", and whether that is a guess */
 void compose_peak(struct text *text, const struct roof *roof);
 

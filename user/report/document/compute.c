@@ -22,7 +22,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-void compose_cores(struct text *text, double cores)
+/* "2 cores" */
+static void add_cores(struct text *text, double cores)
 {
 	text_printf(text, cores == floor(cores) ? "%.0f" : "%.1f", cores);
 	text_add(text, cores > 1 ? " cores" : " core");
@@ -61,7 +62,7 @@ static double per_second(const struct profile_process *p, uint64_t count)
 void compose_peak(struct text *text, const struct roof *roof)
 {
 	text_printf(text, "%s peak of ", as_si(roof->flops_per_s, "FLOP/s"));
-	compose_cores(text, roof->cores);
+	add_cores(text, roof->cores);
 	text_printf(text, " (%s%s)", name_of_dtype(roof->dtype),
 		    roof->estimated ? ", estimated; measure it with sudo perfx-trace peaks" : "");
 }
@@ -172,7 +173,7 @@ static void compose_roofs(struct composer *c, const struct roof *roofs, size_t c
 	if (roofs[0].cores == 1)
 		text_add(&text, "one core");
 	else
-		compose_cores(&text, roofs[0].cores);
+		add_cores(&text, roofs[0].cores);
 	text_printf(&text, " in use: memory %s", as_si(roofs[0].bytes_per_s, "B/s"));
 	for (size_t i = 0; i < count; i++) {
 		text_printf(&text, "; %s %s from %.3g FLOP/byte", name_of_dtype(roofs[i].dtype),
