@@ -53,7 +53,7 @@ struct row {
 	uint64_t *thread_bits;
 	size_t thread_words;
 	struct profile_call_counters *perf; /* NULL: nothing */
-	struct row_samples *samples;	    /* NULL: none; parallel.h */
+	struct row_samples *samples;	    /* NULL: none; parallel.c */
 };
 
 /* A node of the calling-context tree, of the process and function that named it first. */

@@ -143,7 +143,7 @@ struct gpu_process {
 struct gpu {
 	struct profile_gpu_name *names; /* by id; name NULL: not described */
 	size_t names_count, names_capacity;
-	struct map64 work_ids; /* hash → works[], the first of this hash */
+	struct map64 work_ids; /* hash → works[]; of one that is taken, the next key */
 	struct gpu_work *works;
 	size_t works_count, works_capacity;
 	struct gpu_device devices[PERFX_GPU_DEVICES_MAX];

@@ -22,7 +22,7 @@ struct line {
 struct lines {
 	struct line *list;
 	size_t capacity, count;
-	struct map64 ids; /* hash → list[], the first of this hash */
+	struct map64 ids; /* hash → list[]; of one that is taken, the next key */
 };
 
 /* Frames with neither a line nor a function are distinguished by their offset in the file. */

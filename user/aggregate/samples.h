@@ -27,7 +27,7 @@ struct activity {
 
 /* One row for each key. */
 struct activities {
-	struct map64 ids; /* hash → list[], the first of this hash */
+	struct map64 ids; /* hash → list[]; of one that is taken, the next key */
 	struct activity *list;
 	size_t capacity, count;
 };

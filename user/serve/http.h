@@ -2,7 +2,7 @@
 /*
  * An HTTP server for a few clients, in a thread of its own (libmicrohttpd). It serves nothing that
  * is on the disk. A connection is for one request, and bounded in number, size and time; requests
- * without access (access.h) do not reach the routes.
+ * without access (access.c) do not reach the routes.
  */
 #ifndef PERFX_SERVE_HTTP_H
 #define PERFX_SERVE_HTTP_H
