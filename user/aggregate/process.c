@@ -11,6 +11,8 @@ struct process *process_get(struct aggregate *a, uint32_t process)
 {
 	struct process **proc;
 
+	if (process < a->processes_count && a->processes[process])
+		return a->processes[process];
 	errno = ERANGE;
 	if (process == 0 || process > AGGREGATE_PROCESSES_MAX)
 		return NULL;
