@@ -93,20 +93,55 @@ Test(background, samples_of_traced_threads)
 		     5 * (20000 + 1500));
 }
 
-/* On a cheap site and on one that is single-stepped, with programs that take 2 us instead of 200 ns
- * in the traced process. The disturbance is the same. */
-Test(hit_costs, a_hit_disturbs_by_more_than_it_takes)
+static struct calibration two_sites(void)
 {
-	struct calibration calibration = {
+	return (struct calibration){
 		.hit_ns = {[PERFX_SITE_PUSH] = 1000, [PERFX_SITE_STEPPED] = 10000},
 		.run_times = {.ns = {[PROGRAM_HIT] = 200}}};
+}
+
+/* On a cheap site and on one that is single-stepped, with programs that take 500 ns instead of
+ * 200 ns in the traced process. The disturbance is the same. */
+Test(hit_costs, a_hit_disturbs_by_more_than_it_takes)
+{
+	struct calibration calibration = two_sites();
 	struct hit_costs costs = {.calibration = &calibration};
 	struct plan_function function = {.role = PLAN_CALLS};
 
 	cr_expect_float_eq(hit_costs_entry_ns(&costs, &function, SITE_PUSH, PERFX_RETURN_EXIT),
 			   2700, 1e-6);
-	costs.run_times.ns[PROGRAM_HIT] = 2000;
-	cr_expect_float_eq(hit_costs_exit_ns(&costs, &function, SITE_PUSH), 4500, 1e-6);
-	cr_expect_float_eq(hit_costs_exit_ns(&costs, &function, SITE_STEPPED), 13500, 1e-6);
+	costs.run_times.ns[PROGRAM_HIT] = 500;
+	cr_expect_float_eq(hit_costs_exit_ns(&costs, &function, SITE_PUSH), 3000, 1e-6);
+	cr_expect_float_eq(hit_costs_exit_ns(&costs, &function, SITE_STEPPED), 12000, 1e-6);
 	cr_expect_eq(hit_costs_exit_ns(&costs, &function, SITE_BRANCH), 0, "not measured");
+}
+
+/* A program that takes ten times what it takes in a loop finds cold caches, and so does all else.
+ */
+Test(hit_costs, a_hit_disturbs_by_more_where_caches_are_cold)
+{
+	struct calibration calibration = two_sites();
+	struct hit_costs costs = {.calibration = &calibration,
+				  .run_times = {.ns = {[PROGRAM_HIT] = 2000}}};
+	struct plan_function function = {.role = PLAN_CALLS};
+
+	cr_expect_float_eq(hit_costs_exit_ns(&costs, &function, SITE_PUSH), 6800, 1e-6);
+	cr_expect_float_eq(hit_costs_exit_ns(&costs, &function, SITE_STEPPED), 15800, 1e-6);
+}
+
+/* Allocations whose stacks are walked for 9 us, and those that are looked at for 100 ns. */
+Test(hit_costs, walking_a_stack_is_no_cold_cache)
+{
+	struct calibration calibration = two_sites();
+	struct hit_costs costs = {
+		.calibration = &calibration,
+		.run_times = {.ns = {[PROGRAM_HIT] = 2000, [PROGRAM_MEMORY_HIT] = 9000}}};
+	struct plan_function function = {.role = PLAN_ALLOC_PROBE};
+
+	cr_expect_float_eq(hit_costs_exit_ns(&costs, &function, SITE_PUSH), 9800 + 4000, 1e-6);
+	costs.run_times.ns[PROGRAM_MEMORY_HIT] = 100;
+	cr_expect_float_eq(hit_costs_exit_ns(&costs, &function, SITE_PUSH), 900 + 1700, 1e-6);
+	costs.run_times.ns[PROGRAM_HIT] = 0;
+	costs.run_times.ns[PROGRAM_MEMORY_HIT] = 9000;
+	cr_expect_float_eq(hit_costs_exit_ns(&costs, &function, SITE_PUSH), 9800 + 1700, 1e-6);
 }

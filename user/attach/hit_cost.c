@@ -501,24 +501,6 @@ void hit_costs_sample(struct hit_costs *costs, enum perfx_domain domain, bool sa
 	}
 }
 
-/* A hit slows the program down by more than the time of the hit: it cools the caches and the
- * processor's predictors. This costs about as much as so many of the cheapest hits, whatever the
- * BPF program does. Measured on small trainers beside a copy of each on the same CPU: 0.9 to 2.3.
- */
-#define DISTURBANCE 1.7
-
-static double disturbance_ns(const struct calibration *calibration, enum perfx_return ret)
-{
-	double cheapest_ns = HUGE_VAL;
-
-	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++)
-		if (calibration->hit_ns[site] > 0)
-			cheapest_ns = fmin(cheapest_ns, calibration->hit_ns[site]);
-	if (isinf(cheapest_ns))
-		return 0;
-	return DISTURBANCE * cheapest_ns * (ret == PERFX_RETURN_PROBE ? 2 : 1);
-}
-
 struct programs {
 	enum tracer_program hit, at_return, session;
 };
@@ -549,6 +531,38 @@ static double runs_ns(const struct hit_costs *costs, const struct run_times *tim
 	return hit_ns > 0 && return_ns > 0 ? hit_ns + return_ns : 0;
 }
 
+/*
+ * A hit slows the program down by more than the time of the hit: it replaces what the caches and
+ * the processor's predictors hold. At the least this costs about as much as so many of the cheapest
+ * hits. The longer a thread runs between two hits, the colder are the trap, the BPF program and
+ * then the thread's own code, all alike: the BPF program's time tells how cold. Measured on small
+ * programs, beside a copy of each on the same CPU: of a hit 0.9 to 2.9 of its BPF program's time,
+ * where that took 1 to 4.4 us, is in nothing else.
+ */
+#define DISTURBANCE_LEAST 1.7
+#define DISTURBANCE	  2.0
+
+static double cheapest_ns(const struct calibration *calibration)
+{
+	double ns = HUGE_VAL;
+
+	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++)
+		if (calibration->hit_ns[site] > 0)
+			ns = fmin(ns, calibration->hit_ns[site]);
+	return isinf(ns) ? 0 : ns;
+}
+
+/* seen_ns: of the programs at the hit. What these do beyond a plain hit, such as to walk a stack,
+ * is work, and no sign of cold caches. */
+static double disturbance_ns(const struct hit_costs *costs, double seen_ns, enum perfx_return ret)
+{
+	double hits_count = ret == PERFX_RETURN_PROBE ? 2 : 1;
+	double cold_ns = fmin(seen_ns, hits_count * costs->run_times.ns[PROGRAM_HIT]);
+
+	return fmax(hits_count * DISTURBANCE_LEAST * cheapest_ns(costs->calibration),
+		    DISTURBANCE * cold_ns);
+}
+
 /* The entry of a call in a sampled domain, whose return is seldom probed: only a session link can
  * decline it. */
 static bool declines_return(const struct hit_costs *costs, const struct plan_function *function,
@@ -559,52 +573,41 @@ static bool declines_return(const struct hit_costs *costs, const struct plan_fun
 	       tracer__return_link(costs->tracer) == PERFX_LINK_SESSION;
 }
 
-static double declined_ns(const struct hit_costs *costs, enum site_kind site)
+/* The calibrated cost, with the programs' time replaced by what they take in the traced processes,
+ * and what it disturbs; 0: not measured. */
+static double priced_ns(const struct hit_costs *costs, double ns, double calibration_ns,
+			double seen_ns, enum perfx_return ret)
 {
-	const struct calibration *calibration = costs->calibration;
-	double ns = calibration->hit_ns[site],
-	       seen_ns = costs->run_times.ns[PROGRAM_MEMORY_SESSION];
-
-	if (!(ns > 0) || !(seen_ns > 0))
-		return ns;
-	ns += seen_ns - calibration->run_times.ns[PROGRAM_HIT];
-	return ns > seen_ns ? ns : seen_ns;
+	if (!(ns > 0))
+		return 0;
+	if (calibration_ns > 0 && seen_ns > 0)
+		ns = fmax(ns + seen_ns - calibration_ns, seen_ns);
+	return ns + disturbance_ns(costs, seen_ns, ret);
 }
 
-/* The calibrated cost, with the programs' time replaced by what they take in the traced processes.
- */
 static double hit_ns(const struct hit_costs *costs, const struct plan_function *function,
 		     enum site_kind site, enum perfx_return ret)
 {
-	double ns = trap_ns(costs->calibration, site, ret);
-	double calibration_ns = runs_ns(costs, &costs->calibration->run_times, &span_programs, ret);
-	double seen_ns = runs_ns(costs, &costs->run_times, programs_of(function), ret);
+	const struct calibration *calibration = costs->calibration;
 
-	if (declines_return(costs, function, ret))
-		return declined_ns(costs, site);
-	if (!(ns > 0) || !(calibration_ns > 0) || !(seen_ns > 0))
-		return ns;
-	ns += seen_ns - calibration_ns;
-	return ns > seen_ns ? ns : seen_ns;
-}
-
-static double disturbed_ns(const struct hit_costs *costs, double ns, enum perfx_return ret)
-{
-	return ns > 0 ? ns + disturbance_ns(costs->calibration, ret) : 0;
+	return priced_ns(costs, trap_ns(calibration, site, ret),
+			 runs_ns(costs, &calibration->run_times, &span_programs, ret),
+			 runs_ns(costs, &costs->run_times, programs_of(function), ret), ret);
 }
 
 double hit_costs_entry_ns(const struct hit_costs *costs, const struct plan_function *function,
 			  enum site_kind entry, enum perfx_return ret)
 {
-	double ns = hit_ns(costs, function, entry, ret);
+	const struct calibration *calibration = costs->calibration;
 
-	return disturbed_ns(costs, ns,
-			    declines_return(costs, function, ret) ? PERFX_RETURN_EXIT : ret);
+	if (!declines_return(costs, function, ret))
+		return hit_ns(costs, function, entry, ret);
+	return priced_ns(costs, calibration->hit_ns[entry], calibration->run_times.ns[PROGRAM_HIT],
+			 costs->run_times.ns[PROGRAM_MEMORY_SESSION], PERFX_RETURN_EXIT);
 }
 
 double hit_costs_exit_ns(const struct hit_costs *costs, const struct plan_function *function,
 			 enum site_kind exit)
 {
-	return disturbed_ns(costs, hit_ns(costs, function, exit, PERFX_RETURN_EXIT),
-			    PERFX_RETURN_EXIT);
+	return hit_ns(costs, function, exit, PERFX_RETURN_EXIT);
 }
