@@ -51,8 +51,8 @@ struct sampler {
 	char why[160];			/* something is not; "": everything is, or by choice */
 	struct cpu_clock *clocks;
 	size_t clocks_count;
-	uint64_t restart_ns; /* when the clocks are restarted next, CLOCK_MONOTONIC */
-	uint64_t restarts_count;
+	uint64_t restart_ns;	 /* when the clocks are restarted next, CLOCK_MONOTONIC */
+	bool mirrors;		 /* then with their last rates mirrored at the mean */
 	unsigned short draws[3]; /* state of erand48() */
 	pthread_t rounds_thread;
 	bool has_rounds;
@@ -134,22 +134,21 @@ static void start_clocks(const struct sampler *sampler)
 static void restart_clocks(struct sampler *sampler)
 {
 	uint64_t now_ns = clock_monotonic_ns();
-	bool draw = sampler->restarts_count % 2 == 0;
 
 	if (now_ns < sampler->restart_ns)
 		return;
 	sampler->restart_ns = now_ns + RESTART_INTERVALS * sampler->on_cpu_ns;
-	sampler->restarts_count++;
 	for (size_t i = 0; i < sampler->clocks_count; i++) {
 		struct cpu_clock *clock = &sampler->clocks[i];
 		uint64_t interval_ns;
 
-		clock->rate = draw ? draw_rate(sampler->draws) : 2 - clock->rate;
+		clock->rate = sampler->mirrors ? 2 - clock->rate : draw_rate(sampler->draws);
 		interval_ns =
 			(uint64_t)((double)sampler->on_cpu_ns * (1 - RESTART_LOSS) / clock->rate);
 		if (clock->event_fd >= 0)
 			ioctl(clock->event_fd, PERF_EVENT_IOC_PERIOD, &interval_ns);
 	}
+	sampler->mirrors = !sampler->mirrors;
 }
 
 /* Visits the threads of a process, of pid 0 all threads. -E2BIG: this kernel cannot visit those of

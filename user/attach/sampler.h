@@ -34,7 +34,8 @@ void sampler__stop(struct sampler *sampler);
 void sampler__thin(struct sampler *sampler, const char *note);
 /* A SAMPLING record: how samples are taken, or why not. */
 void sampler__describe(struct sampler *sampler);
-/* Lowers the rates where there is need. */
+/* Restarts the CPUs' timers when it is time, and lowers the rates where there are too many
+ * different stacks. */
 void sampler__tick(struct sampler *sampler);
 /* Stacks are emitted anew, and counted anew for the rates: those of before need not be kept. */
 void sampler__renew(struct sampler *sampler);
