@@ -371,15 +371,24 @@ static bool is_named_worker(const struct rules_ctx *ctx, const struct profile_pr
 	       !strcmp(profile_thread_name(child, child->pid), "pt_data_worker");
 }
 
+static bool has_named_workers(const struct rules_ctx *ctx)
+{
+	for (size_t i = 0; i < ctx->profile->processes_count; i++)
+		if (is_named_worker(ctx, &ctx->profile->processes[i]))
+			return true;
+	return false;
+}
+
 /* What workers do that there are. */
 struct workers {
 	unsigned count;		    /* at a time: loaders may start new ones for each epoch */
 	double cpu_ns, runnable_ns; /* of a step: on a CPU, and without one */
 };
 
+typedef bool (*worker_test)(const struct rules_ctx *ctx, const struct profile_process *child);
+
 static unsigned count_beside(const struct rules_ctx *ctx, const struct profile_process *worker,
-			     bool (*is_one)(const struct rules_ctx *,
-					    const struct profile_process *))
+			     worker_test is_one)
 {
 	unsigned count = 0;
 
@@ -395,12 +404,9 @@ static unsigned count_beside(const struct rules_ctx *ctx, const struct profile_p
 
 static struct workers find_workers(const struct rules_ctx *ctx)
 {
-	bool (*is_one)(const struct rules_ctx *, const struct profile_process *) = is_worker;
+	worker_test is_one = has_named_workers(ctx) ? is_named_worker : is_worker;
 	struct workers workers = {0};
 
-	for (size_t i = 0; i < ctx->profile->processes_count; i++)
-		if (is_named_worker(ctx, &ctx->profile->processes[i]))
-			is_one = is_named_worker;
 	for (size_t i = 0; i < ctx->profile->processes_count; i++) {
 		const struct profile_process *child = &ctx->profile->processes[i];
 
