@@ -98,9 +98,9 @@ void compute_fill_row(const struct finish_ctx *ctx, const struct row *row, struc
 int compute_fill(struct finish_ctx *ctx);
 
 /*
- * What all threads of a process did on CPUs while calls of a function ran, by samples: how parallel
- * the function is. Of functions that one thread alone calls; samples of calls that overlap would
- * count twice.
+ * The samples of all threads of a process on CPUs while calls of a function ran: they tell how
+ * parallel the function is. Only functions that a single thread calls have them, as overlapping
+ * calls would count a sample twice.
  */
 struct row_sample {
 	uint32_t activity; /* samples.sampled.list[] */

@@ -9,11 +9,10 @@
 #include "aggregate/statistics.h"
 #include "base/grow.h"
 
-/* The last collectives of each process: when it came to them, and when they ended. */
-
-/* What a row's function is; of one that is not described yet it is asked again. */
+/* Does a row's function run collectives, in which ranks meet? Undecided until it is described. */
 enum meets { MEETS_UNDECIDED = 0, MEETS_NOT, MEETS };
 
+/* The last collectives of a process: when it came to them, and when they ended. */
 struct collectives {
 	struct profile_collective *list; /* in the order of the stream: by their ends */
 	size_t capacity, count;

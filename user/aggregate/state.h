@@ -156,7 +156,8 @@ static inline int undecoded(struct aggregate *aggregate)
 	return 0;
 }
 
-/* What it means for a record that errno says why something of it could not be made. */
+/* The result of a handler that could not make what its record needs, for the reason in errno:
+ * without memory it fails, else it counts the record as undecoded. */
 static inline int rejected(struct aggregate *aggregate)
 {
 	return errno == ENOMEM ? -ENOMEM : undecoded(aggregate);

@@ -148,7 +148,7 @@ enum account_class wait_class_of(const struct contexts *contexts,
 enum account_class account_wait_class(const struct process_account *account,
 				      const struct contexts *contexts,
 				      const struct profile_activity *wait);
-/* Of a sample of a wait: as the class of all its wait is found. */
+/* The class of one sample of a wait, by the rules of wait_class_of(). */
 enum account_class class_of_sample(const struct contexts *contexts,
 				   const struct profile_activity *sample);
 /* A thread that spends less of its time on the data that it waits for does nothing with them. */

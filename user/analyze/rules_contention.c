@@ -262,8 +262,8 @@ unsigned rules_allowed_cpus(const struct rules_ctx *ctx)
 	return cpus;
 }
 
-/* Of the busiest thread's time on a CPU or ready for one: with less a thread is no part of a crowd.
- */
+/* A thread belongs to a crowd if it is on a CPU, or ready for one, for at least this share of the
+ * busiest thread's time. */
 #define CROWD_LEAST 0.25
 
 static unsigned busy_threads(const struct process_account *account)
@@ -410,7 +410,8 @@ static void add_other_threads(struct text *text, const struct rules_ctx *ctx)
 	location_place(text, place.frame);
 }
 
-/* Of a pool, those that work. Without a known pool any threads of the program are a crowd. */
+/* The threads that compete for CPUs: the pool's working ones, or without a known pool the program's
+ * busy ones. */
 static unsigned crowd_of(const struct shortage *shortage)
 {
 	unsigned pool = shortage->pool.threads_count, busy = shortage->threads_count;

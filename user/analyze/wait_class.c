@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What a wait is for, by its reason, its object and its stack. */
+/* Classifies waits by their reason, object and stack. */
 #include "analyze/account.h"
 
 #include "analyze/loaders.h"
@@ -306,7 +306,7 @@ bool wait_is_for_child(const struct profile_activity *wait)
 	return wait_class(wait) == ACCOUNT_CHILD;
 }
 
-/* What a poll waits for is not known to samples. */
+/* A sample of a poll does not know the object that the poll waits for. */
 bool sample_is_of(const struct profile_activity *sample, const struct profile_activity *wait)
 {
 	return sample->tid == wait->tid && sample->reason == wait->reason &&

@@ -103,8 +103,9 @@ bool eh_frame__read(const struct image *image, size_t index, struct eh_fde *fde)
 bool eh_frame__find(struct image *image, uint64_t vaddr, struct eh_fde *fde);
 
 /*
- * The unwind table of a file as rows: from each address on, how the caller's frame is found. Read
- * from .eh_frame, which traced processes map and root reads: work is bounded, whatever it holds.
+ * The unwind table of a file as rows: from each address on, how the caller's frame is found. They
+ * are read from .eh_frame. A traced process chooses what that section holds, and root reads it, so
+ * the work is bounded.
  */
 struct cfi_row {
 	uint64_t vaddr; /* the rule holds from here to the next row */

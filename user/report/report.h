@@ -106,8 +106,8 @@ bool json_report_is(const char *path);
 /* NULL: why it could not be read, one line without the path. */
 struct json_report *json_report__read(const char *path, char why[JSON_REPORT_WHY]);
 const struct profile *json_report__profile(const struct json_report *report);
-/* What the report found about the processes of a selection of its profile. NULL: memory was out.
- * Borrows from the report. */
+/* The report's findings on the processes of a selection of its profile. They borrow from the
+ * report. NULL: memory was out. */
 struct analysis *json_report__analysis(const struct json_report *report,
 				       const struct profile *selected);
 void json_report__free(struct json_report *report);

@@ -100,7 +100,7 @@ int listen_parse(const char *text, struct listen_address *address);
 /* As it was given: "127.0.0.1:9477". Returns its buffer. */
 const char *listen_show(const struct listen_address *address, char shown[LISTEN_SHOWN]);
 
-/* The Host of a request to a loopback address: is it a name of one, whatever the port? */
+/* Does a request's Host header name a loopback address? The port does not matter. */
 bool host_is_loopback(const char *host);
 
 #define TOKEN_MIN 16

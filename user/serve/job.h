@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a request asks for: the arguments behind the "?", and the text that it accepts. */
+/* A request for a report or a capture: its arguments behind the "?" and its Accept header. */
 #define QUERY_WHY 256 /* bytes */
 
 /* /report?format=html&seconds=30&table=threads&of=cpu, /capture?seconds=30 */
@@ -41,7 +41,7 @@ int report_query_end(struct report_query *query, uint64_t length_max_ns, char wh
 
 /* "text/html; charset=utf-8": of the chosen format. */
 const char *report_query_type(const struct report_query *query);
-/* What a browser would save it as: "report.html". Returns its buffer. */
+/* The name under which a browser saves the reply: "report.html". Returns its buffer. */
 #define QUERY_FILE 64
 const char *report_query_file(const struct report_query *query, char name[QUERY_FILE]);
 

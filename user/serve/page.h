@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* What the tracer itself has used. */
+/* The tracer's own CPU time and memory. */
 struct own_usage {
 	uint64_t cpu_ns, rss_bytes;
 };
