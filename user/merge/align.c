@@ -12,7 +12,9 @@
 /* Ends that are laid side by side to find the lag: few enough that in some window no record is
  * lost. */
 #define WINDOW_ENDS 64
-/* Lags whose variations differ by less than this factor are equally good. */
+/* Lags that are tried with all ends. */
+#define LAGS_TRIED 16
+/* Lags whose errors differ by less than this factor are equally good. */
 #define CLEARLY 2.0
 #define WINDOWS 8 /* from the first ends to the last */
 /* Pairs are this many times the spread apart at most: others are of something else. */
@@ -22,10 +24,13 @@
 #define DRIFT_NS    10000000000u
 #define DRIFT_PARTS 16
 
-/* The median of the half of all values that lie closest together. A thread that waits for a CPU
- * sees an end late: on a busy machine on one side more than on the other, which moves the median of
- * all. */
-static double center(double *values, size_t count)
+/* The half of all values that lie closest together. A thread that waits for a CPU sees an end late:
+ * on a busy machine on one side more than on the other, which moves the median of all. */
+struct half {
+	double center, width;
+};
+
+static struct half closest_half(double *values, size_t count)
 {
 	size_t half = count / 2 + 1, best = 0;
 
@@ -33,12 +38,13 @@ static double center(double *values, size_t count)
 	for (size_t i = 1; i + half <= count; i++)
 		if (values[i + half - 1] - values[i] < values[best + half - 1] - values[best])
 			best = i;
-	return values[best + half / 2];
+	return (struct half){.center = values[best + half / 2],
+			     .width = values[best + half - 1] - values[best]};
 }
 
 /* Some ends of the series that is moved, beside as many of the reference. */
 struct lag {
-	double spread_ns, offset_ns;
+	struct half offsets_ns;
 	size_t start; /* of the ends */
 };
 
@@ -47,59 +53,53 @@ static double difference(uint64_t a, uint64_t b)
 	return a > b ? (double)(a - b) : -(double)(b - a);
 }
 
-static struct lag try_lag(const uint64_t *reference, const uint64_t *ends, size_t count)
+static int by_width(const void *left, const void *right)
 {
-	double differences[WINDOW_ENDS] = {0};
-	struct lag lag = {0};
+	const struct lag *a = left, *b = right;
 
-	for (size_t i = 0; i < count; i++)
-		differences[i] = difference(reference[i], ends[i]);
-	lag.offset_ns = sort_median(differences, count);
-	lag.spread_ns = differences[count * 3 / 4] - differences[count / 4];
-	return lag;
+	return ASCENDING(a->offsets_ns.width, b->offsets_ns.width);
 }
 
-/* Among equally good lags, the one nearest to the expected offset. */
-static struct lag choose(const struct lag *lags, size_t count, double expected_ns)
+/*
+ * The lag nearest to the expected offset, and those with which the ends of some window vary least.
+ * Which part of the ends the reference has, too, is not known: several windows are tried. 0: too
+ * few ends, or no memory.
+ */
+static size_t find_lags(struct lag best[LAGS_TRIED], const uint64_t *reference,
+			size_t reference_count, const uint64_t *ends, size_t count,
+			double expected_ns)
 {
-	struct lag least = lags[0], best;
-
-	for (size_t i = 1; i < count; i++)
-		if (lags[i].spread_ns < least.spread_ns)
-			least = lags[i];
-	best = least;
-	for (size_t i = 0; i < count; i++)
-		if (lags[i].spread_ns <= least.spread_ns * CLEARLY &&
-		    fabs(lags[i].offset_ns - expected_ns) < fabs(best.offset_ns - expected_ns))
-			best = lags[i];
-	return best;
-}
-
-/* Which part of the ends the reference has, too, is not known: several are tried. */
-static bool find_lag(struct lag *best, const uint64_t *reference, size_t reference_count,
-		     const uint64_t *ends, size_t count, double expected_ns)
-{
-	size_t shorter = count < reference_count ? count : reference_count, lags_count = 0;
-	size_t window = shorter / 2 < WINDOW_ENDS ? shorter / 2 : WINDOW_ENDS, lags_each;
+	size_t shorter = count < reference_count ? count : reference_count, tried = 0, nearest = 0;
+	size_t window = shorter / 2 < WINDOW_ENDS ? shorter / 2 : WINDOW_ENDS, lags_count = 0;
 	struct lag *lags;
 
 	if (window < PAIRS_MIN)
-		return false;
-	lags_each = reference_count - window + 1;
-	lags = malloc(WINDOWS * lags_each * sizeof(*lags));
+		return 0;
+	lags = malloc(WINDOWS * (reference_count - window + 1) * sizeof(*lags));
 	if (!lags)
-		return false;
+		return 0;
 	for (size_t i = 0; i < WINDOWS; i++) {
 		size_t start = (count - window) * i / (WINDOWS - 1);
 
-		for (size_t at = 0; at < lags_each; at++) {
-			lags[lags_count] = try_lag(reference + at, ends + start, window);
-			lags[lags_count++].start = start;
+		for (size_t at = 0; at + window <= reference_count; at++) {
+			double offsets_ns[WINDOW_ENDS];
+
+			for (size_t end = 0; end < window; end++)
+				offsets_ns[end] =
+					difference(reference[at + end], ends[start + end]);
+			lags[lags_count++] = (struct lag){closest_half(offsets_ns, window), start};
 		}
 	}
-	*best = choose(lags, lags_count, expected_ns);
+	qsort(lags, lags_count, sizeof(*lags), by_width);
+	for (size_t i = 1; i < lags_count; i++)
+		if (fabs(lags[i].offsets_ns.center - expected_ns) <
+		    fabs(lags[nearest].offsets_ns.center - expected_ns))
+			nearest = i;
+	best[tried++] = lags[nearest];
+	for (size_t i = 0; i < lags_count && tried < LAGS_TRIED; i++)
+		best[tried++] = lags[i];
 	free(lags);
-	return true;
+	return tried;
 }
 
 struct pairs {
@@ -138,7 +138,8 @@ static void pair_from(double *differences, size_t from, size_t to, int way,
 		      const uint64_t *reference, size_t reference_count, const uint64_t *ends,
 		      const struct lag *lag)
 {
-	double reach_ns = fmax(REACH * lag->spread_ns, REACH_MIN_NS), offset_ns = lag->offset_ns;
+	double reach_ns = fmax(REACH * lag->offsets_ns.width, REACH_MIN_NS);
+	double offset_ns = lag->offsets_ns.center;
 
 	for (size_t i = from; i != to; i += (size_t)way) {
 		double found = difference(
@@ -206,7 +207,7 @@ static bool fit(struct alignment *alignment, const struct pairs *pairs)
 	if (!scratch)
 		return false;
 	memcpy(scratch, pairs->differences, pairs->count * sizeof(*scratch));
-	offset_ns = center(scratch, pairs->count);
+	offset_ns = closest_half(scratch, pairs->count).center;
 	plain = deviation(pairs, scratch, 0, offset_ns);
 	alignment->drift = 0;
 	if (fit_line(pairs, scratch, &slope, &line_ns)) {
@@ -229,24 +230,66 @@ static double typical_gap(const uint64_t *ends, size_t count)
 	return count > 1 ? (double)(ends[count - 1] - ends[0]) / (double)(count - 1) : 0;
 }
 
+/* False: too few ends fit. */
+static bool align_by_lag(struct alignment *alignment, struct pairs *pairs,
+			 const uint64_t *reference, size_t reference_count, const uint64_t *ends,
+			 size_t count, const struct lag *lag)
+{
+	pairs->count = 0;
+	find_pairs(pairs, reference, reference_count, ends, count, lag);
+	alignment->from_ns = ends[0];
+	return pairs->count >= PAIRS_MIN && fit(alignment, pairs);
+}
+
+/* The smallest error; among equally good ones, the nearest to the expected offset, of which only
+ * that offset says that it is not another: the error covers what it is off. */
+static struct alignment choose(const struct alignment *tried, size_t count, int64_t expected_ns,
+			       double gap_ns)
+{
+	struct alignment best = tried[0];
+	uint64_t off_ns;
+	double enough_ns;
+
+	for (size_t i = 1; i < count; i++)
+		if (tried[i].error_ns < best.error_ns)
+			best = tried[i];
+	enough_ns = CLEARLY * (double)best.error_ns;
+	for (size_t i = 0; i < count; i++)
+		if ((double)tried[i].error_ns <= enough_ns &&
+		    llabs(tried[i].offset_ns - expected_ns) < llabs(best.offset_ns - expected_ns))
+			best = tried[i];
+	off_ns = (uint64_t)llabs(best.offset_ns - expected_ns);
+	for (size_t i = 0; i < count; i++)
+		if ((double)tried[i].error_ns <= enough_ns && off_ns > best.error_ns &&
+		    (double)llabs(tried[i].offset_ns - best.offset_ns) > gap_ns / 4)
+			best.error_ns = off_ns;
+	return best;
+}
+
 bool align_ends(struct alignment *alignment, const uint64_t *reference, size_t reference_count,
 		const uint64_t *ends, size_t count, int64_t expected_ns)
 {
+	struct lag lags[LAGS_TRIED];
+	struct alignment tried[LAGS_TRIED];
+	size_t lags_count = find_lags(lags, reference, reference_count, ends, count,
+				      (double)expected_ns),
+	       tried_count = 0;
 	struct pairs pairs = {0};
-	struct lag lag;
-	bool found = false;
+	double gap_ns = typical_gap(ends, count);
 
-	if (!find_lag(&lag, reference, reference_count, ends, count, (double)expected_ns))
-		return false;
-	if (pairs_make(&pairs, count)) {
-		find_pairs(&pairs, reference, reference_count, ends, count, &lag);
-		alignment->from_ns = ends[0];
-		found = pairs.count >= PAIRS_MIN && fit(alignment, &pairs);
-	}
+	if (lags_count && pairs_make(&pairs, count))
+		for (size_t i = 0; i < lags_count; i++) {
+			tried[tried_count] = *alignment;
+			tried_count += align_by_lag(&tried[tried_count], &pairs, reference,
+						    reference_count, ends, count, &lags[i]);
+		}
 	free(pairs.at_ns);
 	free(pairs.differences);
+	if (!tried_count)
+		return false;
+	*alignment = choose(tried, tried_count, expected_ns, gap_ns);
 	/* what varies as much as the calls are apart is not the same call */
-	return found && (double)alignment->error_ns < typical_gap(ends, count) / 4;
+	return (double)alignment->error_ns < gap_ns / 4;
 }
 
 static int64_t wall_clock_offset(const struct survey *reference, const struct survey *capture)

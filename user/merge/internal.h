@@ -119,12 +119,13 @@ void survey_clear(struct survey *survey);
 /*
  * One clock for two captures: by calls that end on both sides at nearly the same moment.
  *
- * Neither knows when the other began, so which end of one is which of the other is not known: they
- * are laid side by side with every lag, and the one counts with which their differences vary least.
- * Steps are never quite equal, so a wrong lag shows the steps' own jitter, the right one only that
- * of the ends. Where several lags do as well, the one nearest to the machines' time of day is it.
- * Then each end is paired with the nearest one, which a lost record does not disturb, and the
- * offset is the median of the differences; over a longer time, a line through medians.
+ * Neither knows when the other began, so which end of one is which of the other is not known: some
+ * ends are laid side by side with every lag, and the lags with which they vary least are tried with
+ * all ends, as is the lag nearest to the machines' time of day. Each end is paired with the nearest
+ * one, which a lost record does not disturb; the offset is the center of the differences; over a
+ * longer time, a line through medians. Steps are never quite equal, so a wrong lag shows the steps'
+ * own jitter, the right one only that of the ends. Where several lags do as well, the time of day
+ * says which it is.
  */
 
 /* Two series of ends, ascending; expected_ns: the offset by other clocks, to choose among lags that
