@@ -10,7 +10,6 @@
 #include "capture/capture.h"
 #include "decode/decode.h"
 #include "decode/pack.h"
-#include "merge/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

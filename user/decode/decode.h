@@ -86,4 +86,45 @@ size_t decode_next(const void *data, size_t size, struct event *event);
 /* PERFX_ROLE_NONE: not a kind that is known here. */
 enum perfx_role role_of(enum perfx_kind kind);
 
+/*
+ * What in a record is an id of its capture, and what a time: the one table by which a record is
+ * moved into another capture.
+ */
+
+/* Ids of different kinds are counted apart. Those that a process has for itself (threads, stacks,
+ * addresses, calls of a GPU's library) stay as they are. */
+enum id_space {
+	ID_PROCESS = 0,
+	ID_FUNCTION,
+	ID_CONTEXT,
+	ID_PROBE,
+	ID_ALLOCATOR,
+	ID_OBJECT_COST,
+	ID_VALUE,
+	ID_GPU_NAME,
+	ID_GPU_DEVICE, /* from 0 on, as domains of energy are; the others have 0 for none */
+	ID_ENERGY_DOMAIN,
+	ID_SPACES,
+	FIELD_TIME = ID_SPACES, /* CLOCK_MONOTONIC; 0: none */
+	FIELD_BOOT_TIME,	/* CLOCK_BOOTTIME; 0: none */
+	FIELD_NONE,		/* a kind without any has one row of this */
+};
+
+struct field {
+	uint16_t kind; /* enum perfx_kind */
+	uint16_t offset;
+	uint8_t bytes;
+	uint8_t space; /* enum id_space */
+};
+
+/* The fields of a kind, side by side. *count: their number. */
+const struct field *fields_of(enum perfx_kind kind, size_t *count);
+
+/* The field of a whole record. A field that an older record lacks is 0, and is not written. */
+uint64_t field_get(const struct field *field, const void *record);
+void field_set(const struct field *field, void *record, uint64_t value);
+
+/* The process of a record; 0: it is of none. */
+uint32_t event_process(const struct event *event);
+
 #endif

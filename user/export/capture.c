@@ -2,6 +2,7 @@
 #include "export/export.h"
 
 #include "aggregate/aggregate.h"
+#include "decode/decode.h"
 #include "export/formats.h"
 
 #include <stdio.h>
@@ -28,30 +29,11 @@ struct pass {
 	void *ctx;
 };
 
-/* The process of an event that is exported; 0: it is of none. */
-static uint32_t process_of(const struct event *event)
-{
-	switch (event->kind) {
-	case PERFX_KIND_SPAN:
-		return event->span.process;
-	case PERFX_KIND_USER_VALUE:
-		return event->user_value.process;
-	case PERFX_KIND_SAMPLE:
-		return event->sample.process;
-	case PERFX_KIND_GPU_CALL:
-		return event->gpu_call.process;
-	case PERFX_KIND_GPU_ACTIVITY:
-		return event->gpu_activity.process;
-	default:
-		return 0;
-	}
-}
-
 static int pass_event(void *ctx, const struct event *event)
 {
 	const struct pass *pass = ctx;
 
-	if (pass->profile->selected && !export_process(pass->profile, process_of(event)))
+	if (pass->profile->selected && !export_process(pass->profile, event_process(event)))
 		return 0;
 	return pass->on_event(pass->ctx, event);
 }

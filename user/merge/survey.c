@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "merge/internal.h"
 
+#include "aggregate/aggregate.h"
 #include "base/order.h"
 #include "base/text.h"
 #include "capture/capture.h"
@@ -11,6 +12,36 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+uint64_t id_max(enum id_space space)
+{
+	switch (space) {
+	case ID_PROCESS:
+		return AGGREGATE_PROCESSES_MAX;
+	case ID_FUNCTION:
+		return AGGREGATE_FUNCTIONS_MAX;
+	case ID_CONTEXT:
+		return AGGREGATE_CONTEXTS_MAX;
+	case ID_ALLOCATOR:
+		return PERFX_ALLOCATOR_MMAP - 1;
+	case ID_OBJECT_COST:
+	case ID_PROBE:
+		return UINT32_MAX - 1;
+	case ID_VALUE:
+		return AGGREGATE_VALUES_MAX;
+	case ID_GPU_NAME:
+		return AGGREGATE_GPU_NAMES_MAX;
+	case ID_GPU_DEVICE:
+		return PERFX_GPU_DEVICES_MAX - 1;
+	case ID_ENERGY_DOMAIN:
+		return PERFX_ENERGY_DOMAINS_MAX - 1;
+	case ID_SPACES:
+	case FIELD_BOOT_TIME:
+	case FIELD_NONE:
+		break;
+	}
+	return 0;
+}
 
 static void note_time(struct survey *survey, uint64_t time_ns)
 {

@@ -145,41 +145,6 @@ static int end_process(struct keyframe *keyframe, uint32_t process, uint64_t tim
 	return 0;
 }
 
-/* The process of a fact; 0: none. */
-static uint32_t process_of(const struct event *event)
-{
-	switch (event->kind) {
-	case PERFX_KIND_CONTEXT:
-		return event->context.process;
-	case PERFX_KIND_STACK:
-		return event->stack.process;
-	case PERFX_KIND_FRAME:
-		return event->frame.process;
-	case PERFX_KIND_WAIT_OBJECT:
-		return event->wait_object.process;
-	case PERFX_KIND_PYTHON:
-		return event->python.process;
-	case PERFX_KIND_LIMITS:
-		return event->limits.process;
-	case PERFX_KIND_RANK:
-		return event->rank.process;
-	case PERFX_KIND_PLACE:
-		return event->place.process;
-	case PERFX_KIND_PROCESS:
-		return event->process.process;
-	case PERFX_KIND_FORK:
-		return event->fork.process;
-	case PERFX_KIND_EXEC:
-		return event->exec.process;
-	case PERFX_KIND_EXIT:
-		return event->exit.process;
-	case PERFX_KIND_GPU_STATE:
-		return event->gpu_state.process;
-	default:
-		return 0;
-	}
-}
-
 /* A thread of a process that is gone, or one that its process's samples show no more. */
 static bool is_stale(const struct keyframe *keyframe, const struct perfx_thread *thread)
 {
@@ -273,7 +238,7 @@ static void clean_facts(struct keyframe *keyframe)
 
 	for (size_t at = 0; record_at(facts, at, &event); at += event.hdr.size) {
 		number += is_passing(&event);
-		if (is_gone(keyframe, process_of(&event)) ||
+		if (is_gone(keyframe, event_process(&event)) ||
 		    (is_passing(&event) && has_passed(&event, number, passed_count, &named)))
 			continue;
 		passing_count += is_passing(&event);
@@ -432,19 +397,17 @@ static int add_lost_values(struct keyframe *keyframe, const struct perfx_overflo
 	return valued || errno == ERANGE ? 0 : -ENOMEM;
 }
 
-/* The process that begins with a fact; 0: none. */
-static uint32_t process_begun(const struct event *event)
+static bool begins_process(enum perfx_kind kind)
 {
-	return event->kind == PERFX_KIND_FORK	   ? event->fork.process
-	       : event->kind == PERFX_KIND_EXEC	   ? event->exec.process
-	       : event->kind == PERFX_KIND_PROCESS ? event->process.process
-						   : 0;
+	return kind == PERFX_KIND_FORK || kind == PERFX_KIND_EXEC || kind == PERFX_KIND_PROCESS;
 }
 
 static int add_fact(struct keyframe *keyframe, const struct event *event)
 {
-	int err = begin_process(keyframe, process_begun(event));
+	int err = 0;
 
+	if (begins_process(event->kind))
+		err = begin_process(keyframe, event_process(event));
 	if (err)
 		return err;
 	if (event->kind == PERFX_KIND_EXIT)
@@ -599,7 +562,7 @@ static int write_facts(const struct writer *writer)
 
 	for (size_t at = 0; !err && record_at(&writer->keyframe->facts, at, &event);
 	     at += event.hdr.size)
-		if (!is_gone(writer->keyframe, process_of(&event)))
+		if (!is_gone(writer->keyframe, event_process(&event)))
 			err = writer->emit(writer->ctx, event.record, event.hdr.size);
 	return err;
 }

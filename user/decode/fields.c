@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "merge/internal.h"
-
-#include "aggregate/aggregate.h"
+#include "decode/decode.h"
 
 #include <string.h>
 
@@ -177,32 +175,16 @@ void field_set(const struct field *field, void *record, uint64_t value)
 		memcpy((char *)record + field->offset, &value, field->bytes);
 }
 
-uint64_t id_max(enum id_space space)
+uint32_t event_process(const struct event *event)
 {
-	switch (space) {
-	case ID_PROCESS:
-		return AGGREGATE_PROCESSES_MAX;
-	case ID_FUNCTION:
-		return AGGREGATE_FUNCTIONS_MAX;
-	case ID_CONTEXT:
-		return AGGREGATE_CONTEXTS_MAX;
-	case ID_ALLOCATOR:
-		return PERFX_ALLOCATOR_MMAP - 1;
-	case ID_OBJECT_COST:
-	case ID_PROBE:
-		return UINT32_MAX - 1;
-	case ID_VALUE:
-		return AGGREGATE_VALUES_MAX;
-	case ID_GPU_NAME:
-		return AGGREGATE_GPU_NAMES_MAX;
-	case ID_GPU_DEVICE:
-		return PERFX_GPU_DEVICES_MAX - 1;
-	case ID_ENERGY_DOMAIN:
-		return PERFX_ENERGY_DOMAINS_MAX - 1;
-	case ID_SPACES:
-	case FIELD_BOOT_TIME:
-	case FIELD_NONE:
-		break;
-	}
-	return 0;
+	size_t count;
+	const struct field *field = fields_of(event->kind, &count);
+
+	uint32_t process = 0;
+
+	while (count && field->space != ID_PROCESS)
+		count--, field++;
+	if (count)
+		memcpy(&process, (const char *)&event->hdr + field->offset, field->bytes);
+	return process;
 }
