@@ -182,15 +182,15 @@ int handle_object_cost(struct aggregate *a, const struct event *event)
 	return 0;
 }
 
-static const struct object_cost *find(const struct aggregate *a, uint64_t cost)
+static const struct object_cost *object_cost_of(const struct aggregate *a, uint64_t cost)
 {
 	return cost < a->object_costs_count && a->object_costs[cost].settled
 		       ? &a->object_costs[cost]
 		       : NULL;
 }
 
-static int take(struct aggregate *a, struct costs **costs, const struct perfx_span *span,
-		const struct object_cost *cost, bool late)
+static int settle_cost(struct aggregate *a, struct costs **costs, const struct perfx_span *span,
+		       const struct object_cost *cost, bool late)
 {
 	struct perfx_span settled = *span;
 	int err;
@@ -210,12 +210,12 @@ static int add_span_of_object(struct aggregate *a, struct costs **costs,
 			      const struct perfx_span *span)
 {
 	static const struct object_cost unread = {.state = PERFX_COST_UNREAD};
-	const struct object_cost *cost = find(a, span->flops);
+	const struct object_cost *cost = object_cost_of(a, span->flops);
 
 	if (cost)
-		return take(a, costs, span, cost, false);
+		return settle_cost(a, costs, span, cost, false);
 	if (a->waiting_count >= WAITING_MAX)
-		return take(a, costs, span, &unread, false);
+		return settle_cost(a, costs, span, &unread, false);
 	if (GROW_BY_ONE(a->waiting))
 		return -ENOMEM;
 	a->waiting[a->waiting_count++] = *span;
@@ -240,10 +240,10 @@ int object_costs_settle(struct aggregate *a)
 	a->waiting_count = 0;
 	for (size_t i = 0; i < count; i++) {
 		const struct perfx_span *span = &a->waiting[i];
-		const struct object_cost *cost = find(a, span->flops);
+		const struct object_cost *cost = object_cost_of(a, span->flops);
 		struct sums *sums = calls_sums(a, span);
 
-		if (sums && take(a, &sums->costs, span, cost ? cost : &unread, true))
+		if (sums && settle_cost(a, &sums->costs, span, cost ? cost : &unread, true))
 			return -ENOMEM;
 	}
 	return 0;

@@ -156,7 +156,7 @@ static int by_moment(const void *left, const void *right)
 		       ?: ASCENDING(moment_of(a), moment_of(b));
 }
 
-static void place(struct aggregate *a, struct past_call *call, uint32_t context)
+static void attribute_call(struct aggregate *a, struct past_call *call, uint32_t context)
 {
 	call->placed = true;
 	call->context = context;
@@ -179,7 +179,7 @@ static void place_thread(struct aggregate *a, const struct past_span *spans, siz
 			if (!calls[next].placed && moment_of(&calls[next]) >= forgotten_ns)
 				waiting[depth++] = (uint32_t)next;
 		for (; depth && moment_of(&calls[waiting[depth - 1]]) >= spans[i].start_ns; depth--)
-			place(a, &calls[waiting[depth - 1]], spans[i].context);
+			attribute_call(a, &calls[waiting[depth - 1]], spans[i].context);
 	}
 }
 

@@ -142,7 +142,8 @@ static int by_address(const void *left, const void *right)
 	return a->from >= b->to;
 }
 
-static struct mapping *find(const struct mapping_tree *tree, uint64_t from, uint64_t to)
+static struct mapping *mapping_overlapping(const struct mapping_tree *tree, uint64_t from,
+					   uint64_t to)
 {
 	const struct mapping key = {.from = from, .to = to};
 	struct mapping *const *node = tfind(&key, &tree->root, by_address);
@@ -213,7 +214,7 @@ int mapped_remove(struct memory *memory, struct mapping_tree *tree, uint64_t fro
 	int err = 0;
 
 	*list = NULL;
-	while ((mapping = find(tree, from, to))) {
+	while ((mapping = mapping_overlapping(tree, from, to))) {
 		int cut_err;
 
 		tdelete(mapping, &tree->root, by_address);
@@ -232,7 +233,7 @@ struct mapping *mapped_remove_whole(struct mapping_tree *tree, uint64_t from, ui
 {
 	struct mapping *mapping, *list = NULL;
 
-	while ((mapping = find(tree, from, to))) {
+	while ((mapping = mapping_overlapping(tree, from, to))) {
 		tdelete(mapping, &tree->root, by_address);
 		mapping->next = list;
 		list = mapping;

@@ -387,8 +387,8 @@ static int clear_place(struct memory *memory, struct domain_stats *stats,
 	return err;
 }
 
-static int place(struct aggregate *a, struct domain_stats *stats, struct arrival *arrival,
-		 uint64_t time_ns)
+static int add_arrival(struct aggregate *a, struct domain_stats *stats, struct arrival *arrival,
+		       uint64_t time_ns)
 {
 	const struct perfx_allocation *r = arrival->record;
 	struct memory *memory = &a->memory;
@@ -463,7 +463,7 @@ static int begin_with(struct aggregate *a, struct domain_stats *stats, struct ar
 {
 	int err = clear_place(&a->memory, stats, arrival->record);
 
-	return err ? err : place(a, stats, arrival, a->memory.clock.start_ns);
+	return err ? err : add_arrival(a, stats, arrival, a->memory.clock.start_ns);
 }
 
 static int allocate(struct aggregate *a, struct domain_stats *stats, struct memory_thread *thread,
@@ -484,7 +484,8 @@ static int allocate(struct aggregate *a, struct domain_stats *stats, struct memo
 	count_allocation(stats, arrival);
 	remember(thread, r, exact_mode(domain));
 	/* frees do not come: it would be there for ever */
-	return mode->level == PERFX_MEMORY_SAMPLED_IN ? 0 : place(a, stats, arrival, r->time_ns);
+	return mode->level == PERFX_MEMORY_SAMPLED_IN ? 0
+						      : add_arrival(a, stats, arrival, r->time_ns);
 }
 
 /* False: at which rate it was sampled is not known. */

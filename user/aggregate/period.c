@@ -464,7 +464,7 @@ static bool is_worker(const struct aggregate *a, uint32_t process)
 	return false;
 }
 
-static int look(struct aggregate *a, struct period_thread *thread)
+static int search_period(struct aggregate *a, struct period_thread *thread)
 {
 	struct period_calls *calls = &thread->calls;
 	struct period period;
@@ -499,7 +499,7 @@ int periods_span(struct aggregate *a, const struct perfx_span *span)
 		return 0;
 	if (add_call(&thread->calls, span, &a->functions[span->function - 1]))
 		return -ENOMEM;
-	return thread->calls.count < thread->look_at ? 0 : look(a, thread);
+	return thread->calls.count < thread->look_at ? 0 : search_period(a, thread);
 }
 
 void periods_reduced(struct periods *periods, uint32_t process)

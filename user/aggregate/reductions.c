@@ -10,7 +10,8 @@ static uint64_t key_of(uint32_t process, uint32_t function)
 	return (uint64_t)process << 32 | function;
 }
 
-static struct usual_cost *find(const struct usual_costs *usual, uint32_t process, uint32_t function)
+static struct usual_cost *usual_cost_find(const struct usual_costs *usual, uint32_t process,
+					  uint32_t function)
 {
 	uint32_t at = map64_get(&usual->ids, key_of(process, function));
 
@@ -19,7 +20,7 @@ static struct usual_cost *find(const struct usual_costs *usual, uint32_t process
 
 uint32_t usual_cost_of(const struct usual_costs *usual, uint32_t process, uint32_t function)
 {
-	const struct usual_cost *cost = find(usual, process, function);
+	const struct usual_cost *cost = usual_cost_find(usual, process, function);
 
 	return cost ? (uint32_t)(cost - usual->list) + 1 : 0;
 }
@@ -84,7 +85,7 @@ bool usual_cost_is_part(const struct usual_costs *usual, const struct row *row)
 
 bool usual_cost_assume(const struct usual_costs *usual, struct perfx_span *span)
 {
-	const struct usual_cost *cost = find(usual, span->process, span->function);
+	const struct usual_cost *cost = usual_cost_find(usual, span->process, span->function);
 
 	if (!cost || !cost->assumed)
 		return false;
@@ -177,7 +178,7 @@ static bool are_parts(const struct aggregate *a, uint32_t process, uint32_t func
 		if (context->process != process || context->function == function || !costs ||
 		    !costs->cost.nested_count || !is_called_by(a, context, function))
 			continue;
-		inner = find(&a->usual_costs, process, context->function);
+		inner = usual_cost_find(&a->usual_costs, process, context->function);
 		if (!inner || (!inner->reduced && !(is_usual(inner) && is_inside(inner->state))))
 			return false;
 		inner->is_part |= mark;
@@ -190,7 +191,7 @@ static bool are_parts(const struct aggregate *a, uint32_t process, uint32_t func
 static bool keeps_costs(const struct aggregate *a, uint32_t process,
 			const struct perfx_reduced *record)
 {
-	struct usual_cost *cost = find(&a->usual_costs, process, record->function);
+	struct usual_cost *cost = usual_cost_find(&a->usual_costs, process, record->function);
 
 	if (!record->loses_cost && !(cost && cost->assumed))
 		return true;

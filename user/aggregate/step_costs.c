@@ -29,7 +29,7 @@ struct step_process {
 	size_t changes_count, changes_capacity;
 };
 
-static struct step_process *find(const struct step_costs *costs, uint32_t process)
+static struct step_process *step_process_of(const struct step_costs *costs, uint32_t process)
 {
 	uint32_t at = map64_get(&costs->ids, process);
 
@@ -38,7 +38,7 @@ static struct step_process *find(const struct step_costs *costs, uint32_t proces
 
 static struct step_process *get(struct step_costs *costs, uint32_t process)
 {
-	bool is_new = !find(costs, process);
+	bool is_new = !step_process_of(costs, process);
 	struct step_process *of = MAP64_ITEM_OF(costs, process);
 
 	if (of && is_new)
@@ -78,7 +78,7 @@ int step_costs_add(struct step_costs *costs, const struct perfx_span *span)
 
 struct step_tally step_costs_sum(const struct step_costs *costs, uint32_t process)
 {
-	const struct step_process *of = find(costs, process);
+	const struct step_process *of = step_process_of(costs, process);
 
 	return of ? of->sum : (struct step_tally){0};
 }
@@ -86,7 +86,7 @@ struct step_tally step_costs_sum(const struct step_costs *costs, uint32_t proces
 bool step_costs_since(const struct step_costs *costs, uint32_t process, uint32_t tid,
 		      uint64_t from_ns, struct step_tally *into)
 {
-	const struct step_process *of = find(costs, process);
+	const struct step_process *of = step_process_of(costs, process);
 
 	*into = (struct step_tally){0};
 	if (of && (of->calls_full || from_ns < of->calls_from_ns))
@@ -115,7 +115,7 @@ int step_costs_gap(struct step_costs *costs, uint32_t process, uint64_t until_ns
 
 uint64_t step_costs_gap_end(const struct step_costs *costs, uint32_t process)
 {
-	const struct step_process *of = find(costs, process);
+	const struct step_process *of = step_process_of(costs, process);
 
 	return of ? of->gap_ns : 0;
 }
@@ -136,7 +136,7 @@ int step_costs_change(struct step_costs *costs, uint32_t process, uint64_t time_
 bool step_costs_changed(const struct step_costs *costs, uint32_t process, uint64_t from_ns,
 			uint64_t to_ns)
 {
-	const struct step_process *of = find(costs, process);
+	const struct step_process *of = step_process_of(costs, process);
 
 	for (size_t i = 0; of && i < of->changes_count; i++)
 		if (of->changes[i] < to_ns && from_ns < of->changes[i] + CHANGE_NS)
@@ -177,14 +177,14 @@ void step_costs_limit_later(struct step_costs *costs, const struct step_limits *
 
 struct step_limits step_costs_limits(const struct step_costs *costs, uint32_t process)
 {
-	const struct step_process *of = find(costs, process);
+	const struct step_process *of = step_process_of(costs, process);
 
 	return of ? of->limits : costs->limits;
 }
 
 uint64_t step_costs_limited_flops(const struct step_costs *costs, uint32_t process)
 {
-	const struct step_process *of = find(costs, process);
+	const struct step_process *of = step_process_of(costs, process);
 
 	return of ? of->limited_flops : 0;
 }
@@ -198,7 +198,7 @@ static void forget_calls(struct step_process *process, uint64_t now_ns)
 
 void step_costs_forget_calls(struct step_costs *costs, uint32_t process, uint64_t now_ns)
 {
-	struct step_process *of = find(costs, process);
+	struct step_process *of = step_process_of(costs, process);
 
 	if (of)
 		forget_calls(of, now_ns);

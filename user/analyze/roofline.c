@@ -40,7 +40,8 @@ struct level {
 };
 
 /* What the user gives counts more than what was measured; bandwidth comes with several types. */
-static void take(struct level *level, const struct perfx_peak *peak, double value, bool nearer)
+static void offer_peak(struct level *level, const struct perfx_peak *peak, double value,
+		       bool nearer)
 {
 	bool given = peak->origin == PERFX_PEAK_GIVEN;
 	bool same = level->threads == peak->threads;
@@ -61,9 +62,9 @@ static double at_cores(const struct profile *profile, enum perfx_dtype dtype, do
 		if (value <= 0 || !peak->threads)
 			continue;
 		if (threads <= cores)
-			take(&below, peak, value, threads > below.threads);
+			offer_peak(&below, peak, value, threads > below.threads);
 		else
-			take(&above, peak, value, threads < above.threads);
+			offer_peak(&above, peak, value, threads < above.threads);
 	}
 	if (!below.value || !above.value)
 		return below.value + above.value;

@@ -149,7 +149,7 @@ static void add_children(struct compilation *found, const struct rules_ctx *ctx)
 }
 
 /* A thread that only waits for those that compile may not be the one that drives the process. */
-static void find(struct compilation *found, const struct rules_ctx *ctx, bool whole)
+static void find_compilation(struct compilation *found, const struct rules_ctx *ctx, bool whole)
 {
 	const struct profile_process *p = ctx->process;
 
@@ -351,10 +351,10 @@ void rules_compile(struct rules_ctx *ctx)
 
 	if (rules_is_short(ctx) || !ctx->driver->wall_ns)
 		return;
-	find(&found, ctx, true);
+	find_compilation(&found, ctx, true);
 	steady = !is_first(ctx, &found);
 	if (steady)
-		find(&found, ctx, false);
+		find_compilation(&found, ctx, false);
 	note.share = share_of(ctx, &found);
 	if (note.share < t->recompilation_share || (steady && !is_steady(ctx, &found)))
 		return;

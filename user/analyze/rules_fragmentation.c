@@ -46,7 +46,7 @@ static uint64_t live_bytes_of(const struct profile_memory *memory, const char *n
 	return PROFILE_ABSENT;
 }
 
-static void judge(struct rules_ctx *ctx, const struct held_memory *memory)
+static void judge_held_memory(struct rules_ctx *ctx, const struct held_memory *memory)
 {
 	const struct thresholds *thresholds = ctx->thresholds;
 	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
@@ -99,6 +99,6 @@ void rules_fragmentation(struct rules_ctx *ctx)
 
 	if (!is_seen_from_its_start(ctx))
 		return;
-	judge(ctx, &host);
-	judge(ctx, &device);
+	judge_held_memory(ctx, &host);
+	judge_held_memory(ctx, &device);
 }

@@ -93,7 +93,7 @@ static void add_time_left(struct text *text, const struct memory_limit *limit)
 	add_ns(text, u64_of(time_left_ns(limit)));
 }
 
-static void judge(struct rules_ctx *ctx, const struct memory_limit *limit)
+static void judge_limit(struct rules_ctx *ctx, const struct memory_limit *limit)
 {
 	const struct thresholds *thresholds = ctx->thresholds;
 	double share, left;
@@ -139,7 +139,7 @@ static void judge_devices(struct rules_ctx *ctx)
 		};
 
 		if (is_limit(&limit))
-			judge(ctx, &limit);
+			judge_limit(ctx, &limit);
 	}
 }
 
@@ -195,6 +195,6 @@ void rules_limits(struct rules_ctx *ctx)
 		if (is_limit(&all[i]) && (!nearest || is_nearer(&all[i], nearest)))
 			nearest = &all[i];
 	if (nearest)
-		judge(ctx, nearest);
+		judge_limit(ctx, nearest);
 	judge_devices(ctx);
 }

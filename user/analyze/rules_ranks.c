@@ -41,7 +41,8 @@ static const struct finding *cause_of(const struct rules_ctx *ctx, enum bottlene
 }
 
 /* Python is known by line, whether it is much or not. */
-static const struct profile_frame *place_of(const struct rules_ctx *ctx, enum time_class excess)
+static const struct profile_frame *frame_of_excess(const struct rules_ctx *ctx,
+						   enum time_class excess)
 {
 	if (excess == TIME_PYTHON)
 		return ctx->driver->python.lead.frame;
@@ -149,7 +150,7 @@ void rules_straggler(struct rules_ctx *ctx, const struct ranks *ranks)
 		row->lead_ns - ctx->thresholds->straggler_share * row->step_ns, row->lead_error_ns);
 	if (note.confidence < ctx->thresholds->straggler_confidence)
 		return;
-	note.place = place_of(ctx, row->excess);
+	note.place = frame_of_excess(ctx, row->excess);
 	note.look = "Ranks: the steps of each rank, and how long it waits for the others.";
 	text_printf(&note.subject, "rank %u of %u, ", rank->rank, rank->world_size);
 	add_process_name(&note.subject, ctx->process);

@@ -342,7 +342,7 @@ static enum slow_part part_of(const struct profile_activity *sample)
 
 /* The program's own Python function that runs or waits; of a stack without Python the innermost
  * native one that has a source line. NULL: not known. */
-static const struct profile_frame *place_of(const struct profile_stack *stack, size_t python)
+static const struct profile_frame *frame_shown(const struct profile_stack *stack, size_t python)
 {
 	const struct profile_frame *native;
 
@@ -537,7 +537,7 @@ static const struct profile_frame *callee_of(struct comparison *c,
 static void add_place(struct comparison *c, const struct profile_stack *stack, double ns)
 {
 	size_t python = stack ? python_of(c, stack) : 0;
-	const struct profile_frame *place = stack ? place_of(stack, python) : NULL;
+	const struct profile_frame *place = stack ? frame_shown(stack, python) : NULL;
 	const struct profile_frame *callee = place ? callee_of(c, stack, python) : NULL;
 
 	if (place)

@@ -72,7 +72,7 @@ static const struct head *head_at(const struct lane *lane, size_t at)
 }
 
 /* Offset of the first younger record. */
-static size_t place_of(const struct lane *lane, uint64_t time_ns)
+static size_t offset_after(const struct lane *lane, uint64_t time_ns)
 {
 	size_t at = lane->begin;
 	const struct head *head;
@@ -94,7 +94,7 @@ int merge__insert(struct merge *merge, size_t index, uint64_t time_ns, const voi
 
 	if (err)
 		return err;
-	at = place_of(lane, time_ns);
+	at = offset_after(lane, time_ns);
 	memmove(lane->bytes + at + room_for(size), lane->bytes + at, lane->end - at);
 	memcpy(lane->bytes + at, &head, sizeof(head));
 	memcpy(lane->bytes + at + sizeof(head), record, size);
@@ -141,7 +141,7 @@ static struct lane *oldest(struct merge *merge, uint64_t *next_ns)
 }
 
 void merge__drain(struct merge *merge, uint64_t until_ns,
-		  void (*take)(void *ctx, const void *record, size_t size), void *ctx)
+		  void (*consume)(void *ctx, const void *record, size_t size), void *ctx)
 {
 	uint64_t next_ns;
 	struct lane *lane;
@@ -152,7 +152,7 @@ void merge__drain(struct merge *merge, uint64_t until_ns,
 		/* a run of one lane, without looking at the others each time */
 		do {
 			lane->begin += room_for(head->size);
-			take(ctx, head + 1, head->size);
+			consume(ctx, head + 1, head->size);
 			head = first_of(lane);
 		} while (head && head->time_ns < next_ns && head->time_ns <= until_ns);
 	}
@@ -215,8 +215,8 @@ static uint64_t ring_left(const struct ring *ring)
 	return __atomic_load_n(ring->producer, __ATOMIC_ACQUIRE) - *ring->consumer;
 }
 
-/* Gives away records up to one that is being written, or until take() returns false. */
-static void ring_consume(struct ring *ring, bool (*take)(void *ctx, void *record, size_t size),
+/* Gives away records up to one that is being written, or until consume() returns false. */
+static void ring_consume(struct ring *ring, bool (*consume)(void *ctx, void *record, size_t size),
 			 void *ctx)
 {
 	bool more = true;
@@ -230,7 +230,7 @@ static void ring_consume(struct ring *ring, bool (*take)(void *ctx, void *record
 			return;
 		if (!(word & BPF_RINGBUF_DISCARD_BIT) &&
 		    length + BPF_RINGBUF_HDR_SZ <= ring->again_bytes)
-			more = take(ctx, (void *)(head + BPF_RINGBUF_HDR_SZ), length);
+			more = consume(ctx, (void *)(head + BPF_RINGBUF_HDR_SZ), length);
 		__atomic_store_n(ring->consumer,
 				 *ring->consumer + (length + BPF_RINGBUF_HDR_SZ + 7) / 8 * 8,
 				 __ATOMIC_RELEASE);

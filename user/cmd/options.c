@@ -19,7 +19,7 @@
 /* Values of getopt_long for options by their long names: this and the row's index. */
 #define LONG_OPTION 256
 
-static bool takes(const struct option_row *row, enum verb verb)
+static bool has_option(const struct option_row *row, enum verb verb)
 {
 	return verb == VERB_HELP || verb == VERB_VERSION || (row->verbs & FOR_VERB(verb));
 }
@@ -39,7 +39,7 @@ static void say_verbs(const struct option_row *row, enum verb verb)
 
 static int parse_option(struct options *options, const struct option_row *row, char *value)
 {
-	if (!row->only || takes(row, options->verb))
+	if (!row->only || has_option(row, options->verb))
 		return row->parse(row, options, value);
 	say_verbs(row, options->verb);
 	return EXIT_USAGE;
@@ -285,7 +285,7 @@ static int check_combination(const struct options *options)
 		bool wrong;
 		const char *say;
 	} rules[] = {
-		{takes(option_row_named("pid"), options->verb) && !names_process,
+		{has_option(option_row_named("pid"), options->verb) && !names_process,
 		 "no process: name one with -p PID or -p NAME, or trace all with -a; see --help"},
 		{options->all && options->targets_count,
 		 "-a traces every process and excludes -p: use one of them"},
@@ -568,7 +568,7 @@ static int parse_lists(struct options *options, int *argc, char **argv)
 		bool value = false;
 		const struct option_row *row = row_of_word(argv[at], &value);
 
-		if (begins_with(argv[at], "--") && !(row && takes(row, VERB_TUNE))) {
+		if (begins_with(argv[at], "--") && !(row && has_option(row, VERB_TUNE))) {
 			bool next = !strchr(argv[at], '=') && at + 1 < *argc;
 
 			code = parse_list(options, argv[at], next ? argv[at + 1] : NULL);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool takes(const struct option_row *row, enum verb verb)
+static bool documents_option(const struct option_row *row, enum verb verb)
 {
 	return row->help && (row->verbs & FOR_VERB(verb));
 }
@@ -95,7 +95,8 @@ static void print_options(enum verb verb)
 		bool headed = false;
 
 		for (size_t i = 0; i < option_rows_count; i++) {
-			if ((int)option_rows[i].section != section || !takes(&option_rows[i], verb))
+			if ((int)option_rows[i].section != section ||
+			    !documents_option(&option_rows[i], verb))
 				continue;
 			if (!headed)
 				printf("\n%s\n", section_title((enum section)section));
@@ -324,7 +325,7 @@ static void complete_option(enum verb verb)
 		const struct option_row *row = &option_rows[i];
 		const char letter[] = {row->letter, '\0'};
 
-		if (!takes(row, verb))
+		if (!documents_option(row, verb))
 			continue;
 		print_candidate("--", row->name, row->help);
 		if (row->letter)

@@ -31,7 +31,7 @@ static bool is_exact(const struct profile_memory *memory, const struct profile_p
 
 /* Memory has no spread within a recording: a large enough change of an exact peak is significant.
  */
-static void judge(const struct diff *diff, struct diff_memory *memory)
+static void judge_memory(const struct diff *diff, struct diff_memory *memory)
 {
 	double change = diff_change(memory->peak_bytes);
 	double bytes = memory->peak_bytes.b - memory->peak_bytes.a;
@@ -68,7 +68,7 @@ static void compare_domain(const struct diff *diff, struct diff_process *process
 				 rate(b, b ? b->allocs.value : 0)},
 		.exact = a && b && is_exact(a, process->a) && is_exact(b, process->b),
 	};
-	judge(diff, into);
+	judge_memory(diff, into);
 }
 
 static void compare_resident(const struct diff *diff, struct diff_process *process)
@@ -85,7 +85,7 @@ static void compare_resident(const struct diff *diff, struct diff_process *proce
 	if (isnan(into->peak_bytes.a) && isnan(into->peak_bytes.b))
 		return;
 	process->memory_count++;
-	judge(diff, into);
+	judge_memory(diff, into);
 }
 
 struct side_place {

@@ -273,7 +273,7 @@ static bool place_semaphore(const struct image *image, struct usdt_probe *probe)
 	return true;
 }
 
-static bool place(const struct image *image, struct usdt_probe *probe, uint64_t base)
+static bool relocate(const struct image *image, struct usdt_probe *probe, uint64_t base)
 {
 	uint64_t moved = moved_by(image, base);
 	const struct segment *segment;
@@ -307,7 +307,7 @@ static bool read_probe(const struct image *image, const struct elf_note *note,
 	if (!probe->arguments)
 		probe->arguments = "";
 	return probe->name && probe->provider[0] && probe->name[0] && probe->vaddr &&
-	       place(image, probe, base);
+	       relocate(image, probe, base);
 }
 
 int image__each_usdt(struct image *image, int (*fn)(const struct usdt_probe *probe, void *ctx),

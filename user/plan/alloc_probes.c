@@ -223,8 +223,8 @@ static void move_arguments(struct perfx_alloc_probe *alloc_probe, const struct s
 }
 
 /* Its site, and whether there is one for all that is wanted. NULL, or why not. */
-static const char *place(const struct plan *plan, struct image *image,
-			 const struct candidate *candidate, struct plan_function *function)
+static const char *find_site(const struct plan *plan, struct image *image,
+			     const struct candidate *candidate, struct plan_function *function)
 {
 	struct site_options options = {
 		.entry_only = plan->options.site_entry_only,
@@ -273,7 +273,7 @@ static int plan_alloc_probe(struct plan *plan, struct image *image, uint32_t mod
 	if (detour)
 		return detour < 0 ? detour : 0;
 	choose_return(plan, &candidate->rule, &function);
-	why = place(plan, image, candidate, &function);
+	why = find_site(plan, image, candidate, &function);
 	if (why) {
 		site_plan__clear(&function.site);
 		skip(plan, candidate, why);

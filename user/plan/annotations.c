@@ -309,7 +309,7 @@ static uint8_t argument_regs(const struct perfx_annotation *annotation)
 }
 
 /* Its site, unless that is given, and exits where its result is wanted. NULL, or why not. */
-static const char *place(const struct finding *finding, struct plan_function *function)
+static const char *find_site(const struct finding *finding, struct plan_function *function)
 {
 	struct perfx_annotation *annotation = &function->annotation;
 	bool wants_exits = annotation->action == PERFX_ANNOTATION_BEGIN ||
@@ -367,7 +367,7 @@ static int add_annotation(struct finding *finding, const struct symbol *symbol,
 		.annotation = *annotation,
 		.by_default = may_be_left(plan, annotation, finding->module, symbol->name),
 	};
-	const char *why = place(finding, &function);
+	const char *why = find_site(finding, &function);
 
 	function.symbol = strdup(symbol->name);
 	function.name = shown ? strdup(shown) : demangle(symbol->name);

@@ -36,7 +36,7 @@ void attach_queue__free(struct attach_queue *queue)
 }
 
 /* Where the pid is, or would be. */
-static size_t place_of(const struct attach_queue *queue, pid_t pid)
+static size_t index_of(const struct attach_queue *queue, pid_t pid)
 {
 	size_t low = 0, high = queue->count;
 
@@ -51,9 +51,9 @@ static size_t place_of(const struct attach_queue *queue, pid_t pid)
 	return low;
 }
 
-static struct entry *find(const struct attach_queue *queue, pid_t pid)
+static struct entry *entry_of(const struct attach_queue *queue, pid_t pid)
 {
-	size_t place = place_of(queue, pid);
+	size_t place = index_of(queue, pid);
 
 	return place < queue->count && queue->entries[place].task.pid == pid
 		       ? &queue->entries[place]
@@ -99,7 +99,7 @@ static struct entry *add(struct attach_queue *queue, pid_t pid, uint64_t now_ns)
 	if (grow_array(&queue->entries, &queue->capacity, queue->count + 1,
 		       sizeof(*queue->entries)))
 		return NULL;
-	place = place_of(queue, pid);
+	place = index_of(queue, pid);
 	entry = &queue->entries[place];
 	memmove(entry + 1, entry, (queue->count - place) * sizeof(*entry));
 	*entry = (struct entry){.task.pid = pid, .credit_ns = ATTACH_QUEUE_BURST_NS};
@@ -110,7 +110,7 @@ static struct entry *add(struct attach_queue *queue, pid_t pid, uint64_t now_ns)
 
 int attach_queue__put(struct attach_queue *queue, const struct attach_task *task)
 {
-	struct entry *entry = find(queue, task->pid);
+	struct entry *entry = entry_of(queue, task->pid);
 
 	if (!entry)
 		entry = add(queue, task->pid, task->since_ns);
@@ -165,14 +165,14 @@ bool attach_queue__is_empty(const struct attach_queue *queue)
 
 bool attach_queue__has(const struct attach_queue *queue, pid_t pid)
 {
-	const struct entry *entry = find(queue, pid);
+	const struct entry *entry = entry_of(queue, pid);
 
 	return entry && entry->waits;
 }
 
 void attach_queue__charge(struct attach_queue *queue, pid_t pid, uint64_t now_ns, uint64_t cost_ns)
 {
-	struct entry *entry = find(queue, pid);
+	struct entry *entry = entry_of(queue, pid);
 
 	if (!entry)
 		return;
@@ -182,7 +182,7 @@ void attach_queue__charge(struct attach_queue *queue, pid_t pid, uint64_t now_ns
 
 bool attach_queue__forget(struct attach_queue *queue, pid_t pid, struct attach_task *task)
 {
-	struct entry *entry = find(queue, pid);
+	struct entry *entry = entry_of(queue, pid);
 	size_t place;
 	bool waited;
 

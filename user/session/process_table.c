@@ -94,7 +94,7 @@ static struct process *find_pid(const struct process_table *table, pid_t pid)
 	return NULL;
 }
 
-static struct process *find(const struct process_table *table, uint32_t process)
+static struct process *process_of(const struct process_table *table, uint32_t process)
 {
 	for (size_t i = 0; i < table->count; i++)
 		if (table->running[i].process == process)
@@ -163,7 +163,7 @@ uint64_t process_table__busy_ns(const struct process_table *table, struct busy_l
 
 pid_t process_table__pid(const struct process_table *table, uint32_t process)
 {
-	const struct process *proc = find(table, process);
+	const struct process *proc = process_of(table, process);
 
 	return proc ? proc->pid : 0;
 }
@@ -457,7 +457,7 @@ static void sample_birth(struct process_table *table, uint32_t process, uint64_t
 
 void process_table__on_fork(struct process_table *table, const struct perfx_fork *fork)
 {
-	const struct process *parent = find(table, fork->parent_process);
+	const struct process *parent = process_of(table, fork->parent_process);
 	struct process_info info = {0};
 	struct process *proc;
 
@@ -481,7 +481,7 @@ void process_table__on_fork(struct process_table *table, const struct perfx_fork
 
 void process_table__on_exec(struct process_table *table, const struct perfx_exec *exec)
 {
-	struct process *proc = find(table, exec->old_process);
+	struct process *proc = process_of(table, exec->old_process);
 	struct process_info info = {0};
 
 	if (!proc)
@@ -546,7 +546,7 @@ static void emit_exit_usage(struct process_table *table, const struct perfx_exit
 
 uint32_t process_table__on_exit(struct process_table *table, const struct perfx_exit *exit)
 {
-	struct process *proc = find(table, exit->process);
+	struct process *proc = process_of(table, exit->process);
 	uint32_t born = proc ? proc->born : 0;
 
 	/* not of one whose record was lost */

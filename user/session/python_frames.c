@@ -97,7 +97,8 @@ void python_frames__free(struct python_frames *python)
 	free(python);
 }
 
-static struct python_process *find(const struct python_frames *python, uint32_t process)
+static struct python_process *python_process_of(const struct python_frames *python,
+						uint32_t process)
 {
 	uint32_t index = map64_get(&python->by_process, process);
 
@@ -107,7 +108,7 @@ static struct python_process *find(const struct python_frames *python, uint32_t 
 /* NULL: memory is out. */
 static struct python_process *find_or_add(struct python_frames *python, uint32_t process, pid_t pid)
 {
-	struct python_process *found = find(python, process);
+	struct python_process *found = python_process_of(python, process);
 
 	if (found || grow_array(&python->processes, &python->room, python->count + 1,
 				sizeof(struct python_process *)))
@@ -143,8 +144,8 @@ static void set_layout(struct python_frames *python, struct python_process *proc
 /* An interpreter that is found and never as it should be, each time after many looks. */
 #define LOOKS_MAX 8
 
-static void look(struct python_frames *python, struct python_process *process,
-		 const struct maps *maps, uint64_t now_ns)
+static void search_interpreter(struct python_frames *python, struct python_process *process,
+			       const struct maps *maps, uint64_t now_ns)
 {
 	const char *why = "";
 	uint32_t doubles =
@@ -177,7 +178,7 @@ void python_frames__map(struct python_frames *python, uint32_t process, pid_t pi
 	struct python_process *found = find_or_add(python, process, pid);
 
 	if (found && found->state <= PYTHON_STARTING)
-		look(python, found, maps, 0);
+		search_interpreter(python, found, maps, 0);
 }
 
 void python_frames__forget(struct python_frames *python, uint32_t process)
@@ -206,7 +207,7 @@ static bool is_running(const struct python_frames *python, const struct python_p
 
 void python_frames__fork(struct python_frames *python, uint32_t child, pid_t pid, uint32_t parent)
 {
-	const struct python_process *from = find(python, parent);
+	const struct python_process *from = python_process_of(python, parent);
 	struct python_process *found;
 
 	if (!from || from->state == PYTHON_NONE)
@@ -236,7 +237,7 @@ void python_frames__tick(struct python_frames *python, uint64_t now_ns)
 		}
 		maps = maps__read(process->pid);
 		if (maps)
-			look(python, process, maps, now_ns);
+			search_interpreter(python, process, maps, now_ns);
 		else
 			refuse(process, "it ended before its interpreter had started");
 		maps__free(maps);
@@ -332,7 +333,7 @@ static int64_t code_at(struct packages *packages, struct python_process *process
 int python_frames__add(struct python_frames *python, uint32_t process, uint64_t *frame,
 		       const uint32_t *identity)
 {
-	struct python_process *found = find(python, process);
+	struct python_process *found = python_process_of(python, process);
 	uint32_t instruction = PERFX_FRAME_INSTRUCTION(*frame), index, now = 0;
 	uint64_t address = *frame;
 	int64_t code;

@@ -199,7 +199,7 @@ static void time_exit(struct trial *trial)
 		trial->result->exit_ns = clock_monotonic_ns() - from_ns;
 }
 
-static void judge(struct trial *trial, bool ended, int status)
+static void judge_trial(struct trial *trial, bool ended, int status)
 {
 	struct trial_result *result = trial->result;
 	bool failed = ended && status;
@@ -231,7 +231,7 @@ static void measure(struct trial *trial)
 	ended = launch__wait(trial->launch, 0, &status);
 	if (!ended)
 		end_program(trial->launch, trial->options->argv[0]);
-	judge(trial, ended, status);
+	judge_trial(trial, ended, status);
 }
 
 /* A shell's exit code, and a message, have said why: another trial may start another program. */
