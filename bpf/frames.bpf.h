@@ -310,32 +310,26 @@ static __always_inline bool is_stale(const struct thread *t, const struct frame 
 	return true;
 }
 
-/* Puts the frame at `index` where the one below it was. Returns whether there is one there. */
-__noinline int lower_frame(struct thread *t, __u32 index)
-{
-	struct frame *f;
-
-	if (!t || index >= t->depth)
-		return 0;
-	f = frame_at(t, index - 1);
-	*f = *frame_at(t, index);
-	if (f->perf)
-		f->perf = PERF_MISSED;
-	return 1;
-}
-
 struct raising {
 	struct thread *thread;
 	__u32 index;
 };
 
+/* Puts the frame above the one at `index` where that was. */
 static long raise_step(__u32 i, void *ctx)
 {
 	struct raising *at = ctx;
+	struct thread *t = at->thread;
+	__u32 index = at->index;
+	struct frame *f;
 
-	if (!lower_frame(at->thread, at->index + 1))
+	if (index + 1 >= t->depth)
 		return 1;
-	at->index++;
+	f = frame_at(t, index);
+	*f = *frame_at(t, index + 1);
+	if (f->perf)
+		f->perf = PERF_MISSED;
+	at->index = index + 1;
 	return 0;
 }
 
@@ -773,7 +767,7 @@ static long unwind_step(__u32 i, void *ctx)
 	return !unwind_deeper(search->thread, search->ret_addr_sp, search->wanted);
 }
 
-/* As leave, for a frame that is not the uppermost one. */
+/* As leave, for a frame that is not the uppermost one, or may not be. */
 __noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, __u64 ret_addr_sp,
 			    __u64 now)
 {
@@ -781,6 +775,9 @@ __noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, _
 	struct frame *f;
 
 	if (!t || !probe)
+		return 0;
+	if (t->ranges && !has_many_stacks(t) &&
+	    leave_below_ranges(t, ret_addr_sp, now, probe->function, probe->call_cost_ns))
 		return 0;
 	/* no frame is its own: a tail call's caller has one at the same place, which goes on */
 	if (probe->kind == PERFX_PROBE_RETURN && t->declined &&
@@ -812,21 +809,14 @@ __noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, _
 static __always_inline void leave(struct thread *t, const struct perfx_probe *probe,
 				  __u64 ret_addr_sp, __u64 now)
 {
-	struct frame *f;
+	struct frame *f = frame_at(t, t->depth - 1);
 
-	if (t->depth && !has_many_stacks(t)) {
-		f = frame_at(t, t->depth - 1);
-		if (f->ret_addr_sp == ret_addr_sp && f->function == probe->function) {
-			end_frame(t, t->depth - 1, now, probe->call_cost_ns, 0);
-			end_readings(t);
-			return;
-		}
-	}
 	if (has_many_stacks(t)) {
 		if (leave_any(t, ret_addr_sp, now, probe->function, probe->call_cost_ns))
 			return;
-	} else if (t->ranges &&
-		   leave_below_ranges(t, ret_addr_sp, now, probe->function, probe->call_cost_ns)) {
+	} else if (t->depth && f->ret_addr_sp == ret_addr_sp && f->function == probe->function) {
+		end_frame(t, t->depth - 1, now, probe->call_cost_ns, 0);
+		end_readings(t);
 		return;
 	}
 	leave_deeper(t, probe, ret_addr_sp, now);

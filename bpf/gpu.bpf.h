@@ -167,25 +167,25 @@ static __always_inline __u64 word_of_name(const struct perfx_kernel_name *name, 
 }
 
 struct name_walk {
-	const struct perfx_kernel_name *name, *other; /* other: that it is compared with */
-	__u64 hash;
+	struct gpu_thread *g;		       /* whose name it is, and where its hash goes */
+	const struct perfx_kernel_name *other; /* that it is compared with */
 	bool differs;
 };
 
 static long name_hash_step(__u32 i, void *ctx)
 {
-	struct name_walk *walk = ctx;
-	__u64 word = word_of_name(walk->name, i);
+	struct gpu_thread *g = ((struct name_walk *)ctx)->g;
+	__u64 word = word_of_name(&g->name, i);
 
 	if (word)
-		walk->hash = mix(walk->hash, word);
+		g->kernel.kernel = mix(g->kernel.kernel, word);
 	return !word;
 }
 
 static long name_compare_step(__u32 i, void *ctx)
 {
 	struct name_walk *walk = ctx;
-	__u64 word = word_of_name(walk->name, i);
+	__u64 word = word_of_name(&walk->g->name, i);
 
 	walk->differs = word != word_of_name(walk->other, i);
 	return walk->differs || !word;
@@ -200,11 +200,11 @@ static long name_compare_step(__u32 i, void *ctx)
  * has no key, because there is no room. */
 static __always_inline bool key_of_name(struct gpu_thread *g)
 {
-	struct name_walk walk = {.name = &g->name, .hash = HASH_BASIS};
+	struct name_walk walk = {.g = g};
 	struct perfx_kernel_name *known;
 
+	g->kernel.kernel = HASH_BASIS;
 	repeat(NAME_WORDS, name_hash_step, &walk);
-	g->kernel.kernel = walk.hash;
 	for (int step = 0; step < NAME_STEPS; step++) {
 		known = bpf_map_lookup_elem(&perfx_kernel_names, &g->kernel.kernel);
 		if (!known) {

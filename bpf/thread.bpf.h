@@ -286,26 +286,41 @@ static __always_inline void start_clocks(const struct thread *t, struct frame *f
 	f->off_cpu_ns = t->off_cpu_ns;
 }
 
+struct innermost_search {
+	struct thread *thread;
+	__u64 sp;
+	__u32 depth;
+	__u32 context; /* found; 0: not */
+};
+
+static long innermost_step(__u32 i, void *ctx)
+{
+	struct innermost_search *search = ctx;
+	struct frame *f;
+
+	if (!search->depth)
+		return 1;
+	f = frame_at(search->thread, --search->depth);
+	if (!perfx_many_stacks && is_left(search->thread->signal_stack, f->ret_addr_sp, search->sp))
+		return 0;
+	search->context = f->context;
+	return 1;
+}
+
+/* Frames that the program has left by another way, and that are looked through: they lie below the
+ * stack pointer. */
+#define FRAMES_LEFT_MAX 8
+
 /* Not static: the verifier walks it once. */
 __weak __noinline __u32 innermost_context(struct thread *t, __u64 sp)
 {
-	__u32 depth;
+	struct innermost_search search = {.thread = t, .sp = sp};
 
 	if (!t || t->recording_window != current_recording_window())
 		return 0;
-	depth = t->depth;
-	/* frames that the program has left by another way lie below the stack pointer */
-	for (int i = 0; i < 8; i++) {
-		struct frame *f;
-
-		if (!depth || depth > PERFX_MAX_DEPTH)
-			return 0;
-		f = frame_at(t, depth - 1);
-		if (perfx_many_stacks || !is_left(t->signal_stack, f->ret_addr_sp, sp))
-			return f->context;
-		depth--;
-	}
-	return 0;
+	search.depth = t->depth;
+	repeat(FRAMES_LEFT_MAX, innermost_step, &search);
+	return search.context;
 }
 
 /* The calling context of a thread's innermost traced call; 0: none is open. sp: where its stack

@@ -38,16 +38,25 @@ static __always_inline struct perfx_waiter *waiter_at(__u32 tid, __u32 try)
 	return bpf_map_lookup_elem(&perfx_waiters, &place);
 }
 
-/* NULL: it has not been seen leaving the CPU. */
-static __always_inline struct perfx_waiter *waiter_find(__u32 tid)
+/* The try that finds a thread's place; PERFX_WAIT_TRIES: it has none. Not static: the verifier
+ * walks it once. */
+__weak __noinline __u32 waiter_try(__u32 tid)
 {
 	for (__u32 i = 0; i < PERFX_WAIT_TRIES; i++) {
 		struct perfx_waiter *waiter = waiter_at(tid, i);
 
 		if (waiter && waiter->tid == tid)
-			return waiter;
+			return i;
 	}
-	return NULL;
+	return PERFX_WAIT_TRIES;
+}
+
+/* NULL: it has not been seen leaving the CPU. */
+static __always_inline struct perfx_waiter *waiter_find(__u32 tid)
+{
+	__u32 try = waiter_try(tid);
+
+	return try < PERFX_WAIT_TRIES ? waiter_at(tid, try) : NULL;
 }
 
 /* The same on all architectures, and newer than the headers of distributions. */
@@ -200,32 +209,50 @@ static __always_inline __u32 find_holder(const struct perfx_python_layout *pytho
 /* Subinterpreters that are searched for the GIL that a thread waits for. */
 #define GIL_INTERPRETERS_MAX 32
 
-/* The GIL that a futex is part of; 0: none. Since 3.12 a subinterpreter may have its own. */
-static __always_inline __u64 find_gil(const struct perfx_python_layout *python, __u64 futex,
-				      bool current)
-{
-	__u64 first_and_main[2] = {}, interpreter, gil;
+struct gil_search {
+	const struct perfx_python_layout *python;
+	__u64 futex, interpreter, main;
+	__u64 gil; /* of the interpreter that was looked at last */
+};
 
+static long gil_step(__u32 i, void *ctx)
+{
+	struct gil_search *search = ctx;
+	const struct perfx_python_layout *python = search->python;
+	__u64 interpreter = search->interpreter;
+
+	search->gil = 0;
+	if (!interpreter || interpreter == search->main)
+		return 1;
+	bpf_probe_read_user(&search->gil, sizeof(search->gil),
+			    (void *)(interpreter + python->interpreter_gil));
+	if (search->gil && search->futex - search->gil < GIL_BYTES)
+		return 1;
+	search->gil = 0;
+	return bpf_probe_read_user(&search->interpreter, sizeof(search->interpreter),
+				   (void *)(interpreter + python->interpreter_next)) != 0;
+}
+
+/* The GIL that a futex is part of; 0: none. Since 3.12 a subinterpreter may have its own. Not
+ * static, as waiter_try. */
+__weak __noinline __u64 find_gil(const struct perfx_python_layout *python, __u64 futex,
+				 bool current)
+{
+	struct gil_search search = {.python = python, .futex = futex};
+	__u64 first_and_main[2] = {};
+
+	if (!python)
+		return 0;
 	if (!python->gil || futex - python->gil < GIL_BYTES)
 		return python->gil;
 	if (!current || !python->interpreter_gil ||
 	    bpf_probe_read_user(first_and_main, sizeof(first_and_main),
 				(void *)python->interpreters))
 		return 0;
-	interpreter = first_and_main[0];
-	for (int i = 0; i < GIL_INTERPRETERS_MAX; i++) {
-		if (!interpreter || interpreter == first_and_main[1])
-			return 0;
-		gil = 0;
-		bpf_probe_read_user(&gil, sizeof(gil),
-				    (void *)(interpreter + python->interpreter_gil));
-		if (gil && futex - gil < GIL_BYTES)
-			return gil;
-		if (bpf_probe_read_user(&interpreter, sizeof(interpreter),
-					(void *)(interpreter + python->interpreter_next)))
-			return 0;
-	}
-	return 0;
+	search.interpreter = first_and_main[0];
+	search.main = first_and_main[1];
+	repeat(GIL_INTERPRETERS_MAX, gil_step, &search);
+	return search.gil;
 }
 
 /* current: the thread waits on this CPU, so its memory can be read. */

@@ -146,23 +146,25 @@ static __always_inline void vote(struct perfx_wait_sum *sum, __u32 tid)
 	}
 }
 
-/* longest_ns: of the whole wait, which ends with this part; 0: the wait has other parts. */
-static __always_inline void add_part(const struct perfx_waiter *waiter, __u64 ns, __u64 longest_ns)
+/* longest_ns: of the whole wait, which ends with this part; 0: the wait has other parts. A global
+ * function, which the verifier checks once, like others below. */
+__noinline int add_part(const struct perfx_waiter *waiter, __u64 ns, __u64 longest_ns)
 {
-	struct perfx_wait_sum *sum = find_sum(&waiter->wait);
+	struct perfx_wait_sum *sum = waiter ? find_sum(&waiter->wait) : NULL;
 
 	if (!sum) {
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
-		return;
+		return 0;
 	}
 	__sync_fetch_and_add(&sum->blocked_ns, ns);
 	if (!longest_ns)
-		return;
+		return 0;
 	__sync_fetch_and_add(&sum->count, 1);
 	if (longest_ns > sum->max_ns)
 		sum->max_ns = longest_ns;
 	if (waiter->waker_tid)
 		vote(sum, waiter->waker_tid);
+	return 0;
 }
 
 static __always_inline void add_wait(const struct perfx_waiter *waiter, __u64 since_ns, __u64 now)
@@ -216,16 +218,32 @@ static __always_inline bool may_run_on(__u64 cpus, __u32 cpu)
 	return bits >> cpu % 64 & 1;
 }
 
-/* The turn that a CPU had then: its number, from 1; 0: it is forgotten. A global function, which
- * the verifier checks once, like those below. */
+struct turn_search {
+	struct turns *turns;
+	__u64 at_ns, number;
+};
+
+static long turn_step(__u32 i, void *ctx)
+{
+	struct turn_search *search = ctx;
+	__u64 count = search->turns->count;
+
+	if (i >= count)
+		return 1;
+	if (turn_at(search->turns, count - 1 - i)->from_ns > search->at_ns)
+		return 0;
+	search->number = count - i;
+	return 1;
+}
+
+/* The turn that a CPU had then: its number, from 1; 0: it is forgotten. */
 __noinline __u64 number_of_turn(__u32 cpu, __u64 at_ns)
 {
-	struct turns *turns = turns_of(cpu);
+	struct turn_search search = {.turns = turns_of(cpu), .at_ns = at_ns};
 
-	for (__u32 i = 1; turns && i <= TURNS_MAX && i <= turns->count; i++)
-		if (turn_at(turns, turns->count - i)->from_ns <= at_ns)
-			return turns->count - i + 1;
-	return 0;
+	if (search.turns)
+		repeat(TURNS_MAX, turn_step, &search);
+	return search.number;
 }
 
 static __always_inline const struct turn *turn_then(__u32 cpu, __u64 at_ns)
@@ -461,21 +479,30 @@ static __always_inline void leaves_cpu(struct task_struct *task,
 	wait_start(waiter, now);
 }
 
-static __always_inline void gets_cpu(struct task_struct *task, struct turns *turns, __u64 now)
+/* The wait of a thread that gets this CPU is over. Returns how long the thread was off the CPU; 0:
+ * that is not known. */
+__noinline __u64 wait_over(__u32 tid, __u64 cpus, __u64 now)
 {
-	struct perfx_waiter *waiter = waiter_find(task->pid);
+	struct turns *turns = turns_of(bpf_get_smp_processor_id());
+	struct perfx_waiter *waiter = waiter_find(tid);
 	__u64 since_ns = waiter ? wait_end(waiter) : 0;
-	struct thread *t;
 
-	if (!since_ns)
-		return;
+	if (!turns || !since_ns)
+		return 0;
 	if (waiter->wait.reason == PERFX_WAIT_RUNNABLE)
-		divide_wait(waiter, turns, (__u64)BPF_CORE_READ(task, cpus_ptr), since_ns, now);
+		divide_wait(waiter, turns, cpus, since_ns, now);
 	else
 		add_wait(waiter, since_ns, now);
-	t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
+	return now - waiter->off_cpu_ns;
+}
+
+static __always_inline void gets_cpu(struct task_struct *task, __u64 now)
+{
+	__u64 off_cpu_ns = wait_over(task->pid, (__u64)BPF_CORE_READ(task, cpus_ptr), now);
+	struct thread *t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
+
 	if (t)
-		t->off_cpu_ns += now - waiter->off_cpu_ns;
+		t->off_cpu_ns += off_cpu_ns;
 }
 
 SEC("?tp_btf/sched_switch")
@@ -495,7 +522,7 @@ int BPF_PROG(perfx_on_switch, bool preempted, struct task_struct *prev, struct t
 	now = bpf_ktime_get_ns();
 	/* first: a thread that leaves now has not waited beside it */
 	if (gets)
-		gets_cpu(next, turns, now);
+		gets_cpu(next, now);
 	if (leaves)
 		leaves_cpu(prev, leaves, preempted, now);
 	begin_turn(turns, next, gets, now);
