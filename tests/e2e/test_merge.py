@@ -27,7 +27,8 @@ def record_ranks(tmp_path_factory):
     paths = [place / f"node{rank}.perfx" for rank in range(2)]
     try:
         assert job.stdout.readline() == f"ready {job.pid}\n"
-        tracers = [subprocess.Popen([PERFX, "record", "-p", str(pid), "-d", "4", "-o", path, "--observe", "off"],
+        tracers = [subprocess.Popen([PERFX, "record", "-p", str(pid), "-d", "4", "-o", path,
+                                     "--observe", "off", "--max-overhead", "off"],
                                     stderr=subprocess.PIPE, text=True)
                    for pid, path in zip(pids_by_rank(job.pid), paths)]
         for tracer in tracers:
