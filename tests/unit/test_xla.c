@@ -105,12 +105,12 @@ static bool read_world(void *ctx, uint64_t address, void *to, size_t bytes)
 	struct world *world = ctx;
 	unsigned char *out = to;
 
-	for (size_t i = 0; i < bytes; i++) {
-		uint64_t at = address + i, *word = word_at(world, at & ~7ULL);
-
-		if (!word || (world->missing && (at & ~7ULL) == world->missing))
+	for (const uint64_t *word = NULL; bytes; address++, bytes--) {
+		if (!word || address % 8 == 0)
+			word = word_at(world, address & ~7ULL);
+		if (!word || (world->missing && (address & ~7ULL) == world->missing))
 			return false;
-		out[i] = (unsigned char)(*word >> (at % 8 * 8));
+		*out++ = (unsigned char)(*word >> (address % 8 * 8));
 	}
 	return true;
 }
