@@ -129,14 +129,17 @@ Test(leaks, where_frees_are_inferred)
 {
 	static const struct {
 		uint64_t growth_bytes; /* of resident memory, in the trace */
+		uint64_t every_ns, block_bytes;
 		bool leak;
-	} rows[] = {{0, false}, {80000, false}, {120000, true}, {409600, true}};
+	} rows[] = {{0, 100 * MS, 4096, false},	     {80000, 100 * MS, 4096, false},
+		    {120000, 100 * MS, 4096, true},  {409600, 100 * MS, 4096, true},
+		    {409600, 300 * MS, 12288, true}, {409600, 600 * MS, 24576, false}};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct memory_scene s;
 
 		scene_set(&s, 10 * S, 320 * MS);
-		scene_steps(&s, 100 * MS, 1, 1, 4096);
+		scene_steps(&s, rows[i].every_ns, 1, 1, rows[i].block_bytes);
 		s.memory.frees_inferred = true;
 		for (uint64_t k = 0; k < 8; k++)
 			s.usage[k].rss_bytes = (1 << 30) + k * rows[i].growth_bytes / 7;

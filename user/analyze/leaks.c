@@ -330,6 +330,10 @@ static double rss_slope(const struct profile_process *process, const struct prof
 	return fmax(line.per_s, 0);
 }
 
+/* Fewer blocks than that are no leak where frees are inferred: of a place whose memory others use
+ * again a few stay in the account for long. */
+#define LEAK_BLOCKS_INFERRED 20
+
 enum rss_view { RSS_CANNOT_TELL, RSS_CONFIRMS, RSS_DENIES };
 
 /* Growth too small to be seen in resident memory says nothing. Where frees are inferred, it has to
@@ -388,7 +392,9 @@ static struct hotspot_trend judge_hotspot(const struct profile_process *process,
 		     !levels_off(process, memory, hotspot, course, kept) &&
 		     !is_queue(process, hotspot, course, kept) &&
 		     !(memory->sampled && rss == RSS_DENIES) &&
-		     !(memory->frees_inferred && rss != RSS_CONFIRMS) &&
+		     !(memory->frees_inferred &&
+		       (rss != RSS_CONFIRMS ||
+			blocks_kept(hotspot, &course->span) < LEAK_BLOCKS_INFERRED)) &&
 		     !is_explained(memory, blocks_kept(hotspot, &course->span), course, rss);
 	trend.unseen = trend.leak && rss == RSS_DENIES;
 	return trend;
