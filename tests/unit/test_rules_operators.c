@@ -441,6 +441,37 @@ Test(operators, compiling_while_it_warms_up)
 	forget(&report);
 }
 
+/* That it compiles is said before that other programs have its CPUs; the call inside which it
+ * compiles is no finding. */
+Test(operators, compiling_beside_other_programs)
+{
+	for (int lacks = 0; lacks <= 1; lacks++) {
+		struct stream s = {0};
+		struct report report;
+
+		begin_compiler(&s, "ConvertFrame.__call__",
+			       "/opt/site-packages/torch/_dynamo/convert_frame.py");
+		samples(&s, (struct perfx_sample){.stack = TRACED}, 100);
+		samples(&s,
+			(struct perfx_sample){.stack = TRACED,
+					      .state = lacks ? PERFX_SAMPLE_RUNNABLE
+							     : PERFX_SAMPLE_ON_CPU},
+			450);
+		stream_span(&s, &(struct perfx_span){.start_ns = STREAM_START,
+						     .duration_ns = 8 * S,
+						     .self_ns = 8 * S,
+						     .off_cpu_ns = 7 * S,
+						     .context = CONV,
+						     .tid = MAIN});
+		report = end_using(&s, lacks * 8500 * MS, 4 * S);
+		cr_expect(contains(report.analysis->verdict, "COMPILING: 55.0 % of the wall time"),
+			  "%s", report.analysis->verdict);
+		cr_expect_eq(!!find(&report, "CpuContention"), lacks);
+		cr_expect_null(find(&report, "SlowOperation"));
+		forget(&report);
+	}
+}
+
 /* A program that has its own code compiled: it is that program's time, at its own line. */
 static void expect_compiling(const char *driver)
 {

@@ -132,7 +132,7 @@ struct report {
 	struct analysis *analysis;
 };
 
-static inline struct report end_after(struct stream *s, uint64_t runnable_ns)
+static inline struct report end_using(struct stream *s, uint64_t runnable_ns, uint64_t cpu_ns)
 {
 	struct report report;
 
@@ -140,13 +140,18 @@ static inline struct report end_after(struct stream *s, uint64_t runnable_ns)
 	stream_thread(s, 1, MAIN, "python3", 'R', 10 * S, 5 * S, runnable_ns);
 	stream_thread(s, 1, POOL, "loader", 'S', 10 * S, 1 * S, 0);
 	stream_usage(s, 1, 0, 0, 0, 200 << 20);
-	stream_usage(s, 1, 10 * S, 6 * S, 0, 200 << 20);
+	stream_usage(s, 1, 10 * S, cpu_ns, 0, 200 << 20);
 	stream_end(s, 10 * S, 0);
 	report.aggregate = replay(s);
 	report.profile = aggregate__finish(report.aggregate);
 	report.analysis = analyze(report.profile, NULL);
 	cr_assert_not_null(report.analysis);
 	return report;
+}
+
+static inline struct report end_after(struct stream *s, uint64_t runnable_ns)
+{
+	return end_using(s, runnable_ns, 6 * S);
 }
 
 static inline struct report end(struct stream *s)

@@ -263,7 +263,11 @@ static bool is_repeated(const struct finding *a, const struct finding *b)
 {
 	if (a->bottleneck == BOTTLENECK_NONE || b->bottleneck == BOTTLENECK_NONE)
 		return false;
-	if (!strcmp(a->kind, "SlowOperation") && a->bottleneck == b->bottleneck)
+	/* a call that waits may wait for the compilers that work meanwhile */
+	if (!strcmp(a->kind, "SlowOperation") &&
+	    (a->bottleneck == b->bottleneck ||
+	     (a->bottleneck == BOTTLENECK_IDLE && b->bottleneck == BOTTLENECK_RECOMPILATION &&
+	      b->share >= 0.50)))
 		return true;
 	if (a->bottleneck == b->bottleneck && are_slow_steps(a) && !are_slow_steps(b))
 		return has_own_finding(a->bottleneck);

@@ -361,7 +361,8 @@ void rules_compile(struct rules_ctx *ctx)
 	least = steady ? t->recompilation_share : t->recompilation_compiling;
 	error = sqrt(found.squares) / found.wall_ns;
 	note.place = lines_lead(&found.callers).frame;
-	note.gain_ns = note.share * rules_unit_ns(ctx);
+	/* that it still compiles is said before what else it lacks, such as a CPU */
+	note.gain_ns = (steady ? note.share : 1) * rules_unit_ns(ctx);
 	note.gain_unknown = !steady;
 	note.confidence = confidence_above(note.share - least, error);
 	rules_subject(&note, ctx);
