@@ -205,6 +205,40 @@ Test(account, who_polls_its_own_threads_joins_them)
 	forget(&report);
 }
 
+/* Threads that hold each other up hardly compute: the verdict is about them, not about the thread
+ * that sleeps meanwhile. Its line is said once. */
+Test(account, who_sleeps_while_its_threads_wait_for_a_lock)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	blocked(&s, MAIN, PERFX_WAIT_SLEEP, 8000, 1);
+	for (uint32_t tid = POOL; tid <= POOL + 1; tid++) {
+		stream_wait_object(&s, 1, PERFX_WAIT_FUTEX, 0x66, "lock at 0x66 (heap)");
+		stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1, .tid = tid,
+			     .reason = PERFX_WAIT_FUTEX, .object = 0x66,
+			     .holder_tid = POOL + (tid == POOL), .blocked_ns = 7 * S, .count = 100,
+			     .max_ns = 90 * MS);
+		samples(&s,
+			(struct perfx_sample){.stack = LOCK,
+					      .tid = tid,
+					      .state = PERFX_SAMPLE_WAITING,
+					      .reason = PERFX_WAIT_FUTEX,
+					      .object = 0x66},
+			700);
+		samples(&s, (struct perfx_sample){.stack = CALLER, .tid = tid}, 100);
+	}
+	report = end_of_pool(&s, 1000);
+	cr_expect_eq(account_of(&report)->tid, POOL);
+	cr_expect(contains(report.analysis->verdict, "LOCK-BOUND: "), "%s",
+		  report.analysis->verdict);
+	cr_expect(contains(report.analysis->verdict,
+			   "which runs main (train.py:12); it waits there, too."));
+	cr_expect_null(find(&report, "SleepWait"));
+	forget(&report);
+}
+
 /* A CPU that a thread of the pool waited for. */
 static void had_the_cpu(struct stream *s, uint32_t pid, const char *comm, uint64_t ms)
 {

@@ -563,6 +563,11 @@ static uint64_t concrete_wait_ns(const struct account *account)
 	       account->ns[ACCOUNT_OUTPUT] + account->ns[ACCOUNT_LOCK];
 }
 
+static uint64_t lock_wait_ns(const struct account *account)
+{
+	return account->ns[ACCOUNT_LOCK];
+}
+
 uint64_t process_busy_ns(const struct profile_process *process)
 {
 	uint64_t busy_ns = known_or(process->cpu_ns, 0);
@@ -722,7 +727,9 @@ static void find_joins(struct making *m, struct account *driver, struct wait_sum
 	uint64_t threads_ns = others_work_ns(account, driver), children_ns = 0;
 	const struct account *busiest = busiest_of(account, driver->tid, working_ns);
 	const struct account *waiting = busiest_of(account, driver->tid, concrete_wait_ns);
+	const struct account *locked = busiest_of(account, driver->tid, lock_wait_ns);
 	double joins = (double)sum_of_candidate(waits, CANDIDATE_JOIN);
+	double naps = (double)sum_of_candidate(waits, CANDIDATE_NAP);
 
 	if (has_steps)
 		leave_waits_of_steps(waits);
@@ -734,6 +741,12 @@ static void find_joins(struct making *m, struct account *driver, struct wait_sum
 	    concrete_wait_ns(waiting) > threads_ns) {
 		busiest = waiting;
 		threads_ns += concrete_wait_ns(waiting);
+	}
+	/* threads that hold each other up are what the process does while this one sleeps */
+	if (!has_steps && locked && (double)threads_ns < JOIN_WORK_SHARE * naps &&
+	    (double)lock_wait_ns(locked) >= JOIN_WORK_SHARE * naps) {
+		busiest = locked;
+		threads_ns += lock_wait_ns(locked);
 	}
 	if (!has_steps && (double)(threads_ns + children_ns) < JOIN_WORK_SHARE * joins)
 		children_ns += children_wait_ns(m);

@@ -465,6 +465,13 @@ static enum finding_severity wait_severity(const struct rules_ctx *ctx,
 									  : FINDING_MEDIUM;
 }
 
+/* b may be NULL. */
+static bool is_same_line(const struct profile_frame *a, const struct profile_frame *b)
+{
+	return b && a->line == b->line && !strcmp(a->function, b->function) &&
+	       !strcmp(a->file, b->file);
+}
+
 static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 {
 	const struct driver_wait *wait = &ctx->driver->waits[rule->wait];
@@ -509,7 +516,9 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	add_process_name(&note.headline, ctx->process);
 	text_add(&note.headline, " waits for ");
 	add_wait(&note.headline, ctx, rule, wait, &use, share);
-	if (wait->place) {
+	if (wait->place && is_same_line(wait->place, use.holder.frame)) {
+		text_add(&note.headline, "; it waits there, too");
+	} else if (wait->place) {
 		text_add(&note.headline, "; it waits in ");
 		location_place(&note.headline, wait->place);
 	}
