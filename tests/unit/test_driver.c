@@ -183,6 +183,19 @@ Test(driver, the_verdict_names_the_bottleneck)
 			   "time; it waits in main (train.py:12).");
 }
 
+/* A loop over NumPy's scalars: the interpreter is the smaller part of it. */
+Test(driver, runs_mostly_what_its_python_calls)
+{
+	struct stream s = {0};
+
+	begin(&s);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 400);
+	samples(&s, (struct perfx_sample){.stack = EXTENSION}, 500);
+	expect_verdict(&s, "PYTHON-BOUND: 22.2 % of the wall time runs Python, outside of traced "
+			   "calls, most of it normalize (features.py:88): 22.2 %. It runs mostly "
+			   "normalize (features.py:88), in Tensor.add (libtorch_python.so).");
+}
+
 Test(driver, waits_for_the_gil)
 {
 	struct stream s = {0};

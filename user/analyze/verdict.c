@@ -478,8 +478,9 @@ static bool names_hottest(const struct text *sentence, const struct finding *fin
 
 	if (!place->function || !says_place(sentence, place))
 		return false;
-	return (place->is_own && frame->language == PERFX_LANGUAGE_PYTHON &&
-		finding->share >= NAMED_SHARE) ||
+	if (finding->share < NAMED_SHARE && hottest->native.frame)
+		return false;
+	return (place->is_own && frame->language == PERFX_LANGUAGE_PYTHON) ||
 	       !strcmp(place->function, frame->function);
 }
 
