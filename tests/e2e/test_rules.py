@@ -76,7 +76,7 @@ def test_of_a_program_that_is_started(rules):
 
 
 def test_explain(rules):
-    shown = run("explain", "PythonBound", "--rules", rules("PythonBound.medium = 40%\n"))
+    shown = run("explain", "pythonbound", "--rules", rules("PythonBound.medium = 40%\n"))
     assert shown.returncode == 0
     assert "PythonBound.medium = 40%" in shown.stdout
     every = run("explain").stdout

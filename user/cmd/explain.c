@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <strings.h>
 
 static const char *kind_at(size_t index)
 {
@@ -26,10 +27,19 @@ static int say_unknown(const char *name)
 	return EXIT_USAGE;
 }
 
+/* As it is typed: in upper or lower case. NULL: there is none. */
+static const struct finding_kind *kind_typed(const char *name)
+{
+	for (size_t i = 0; i < finding_kinds_count; i++)
+		if (!strcasecmp(finding_kinds[i].kind, name))
+			return &finding_kinds[i];
+	return NULL;
+}
+
 int cmd_explain(const struct options *options)
 {
 	const struct rule_set *rules = options->rules ? options->rules : &rule_set_builtin;
-	const struct finding_kind *kind = options->kind ? finding_kind_named(options->kind) : NULL;
+	const struct finding_kind *kind = options->kind ? kind_typed(options->kind) : NULL;
 	struct text text = {0};
 
 	if (options->kind && !kind)
