@@ -115,6 +115,31 @@ Test(reductions, unreadable_arguments)
 	expect(&s, 0, 0, 300);
 }
 
+/* A function whose calls have names of their own: without its probes nobody knows that such calls
+ * are made. */
+Test(reductions, names_of_calls_with_unreadable_arguments)
+{
+	enum { COMPUTE = GEMM + 1, CONV, CONV_CONTEXT = GEMM_CONTEXT + 1 };
+	static const enum perfx_cost_state states[] = {PERFX_COST_UNREAD, PERFX_COST_INSIDE};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct stream s;
+
+		begin(&s);
+		stream_function(&s, COMPUTE, "tensorflow::ThreadPoolDevice::Compute",
+				"/libtensorflow_cc.so", PERFX_SOURCE_TF);
+		stream_add(&s, PERFX_KIND_FUNCTION, struct perfx_function,
+			   STRINGS("model/Conv2D", "", ""), .function = CONV,
+			   .source = PERFX_SOURCE_TF, .flags = PERFX_FUNCTION_RANGE);
+		stream_context(&s, CONV_CONTEXT, 0, CONV, 1);
+		measured(&s, MM_CONTEXT, 1, PERFX_COST_COUNTED, 10);
+		measured(&s, CONV_CONTEXT, 2, states[i], 0);
+		stream_reduced(&s, COMPUTE, 300 * MS, PERFX_REDUCED_REMOVED, false);
+		measured(&s, MM_CONTEXT, 400, PERFX_COST_COUNTED, 10);
+		expect(&s, 20, 0, states[i] == PERFX_COST_UNREAD ? 300 : 0);
+	}
+}
+
 /* A few calls say nothing about the others. */
 Test(reductions, few_calls)
 {

@@ -186,6 +186,26 @@ static bool are_parts(const struct aggregate *a, uint32_t process, uint32_t func
 	return true;
 }
 
+/* Was the work of calls that the function gives names to unknown? Those that are to come are not
+ * even known to be made. */
+static bool names_unknown_work(const struct aggregate *a, uint32_t process, uint32_t function)
+{
+	const struct profile_function *by = function_of(a, function);
+
+	if (!by || !is_nameless(a, function))
+		return false;
+	for (size_t i = 1; i < a->contexts_count; i++) {
+		const struct context *context = &a->contexts[i];
+		const struct profile_function *f = function_of(a, context->function);
+		const struct costs *costs = context->sums.costs;
+
+		if (context->process == process && costs && costs->cost.unread_count && f &&
+		    f->source == by->source && f->flags & PERFX_FUNCTION_RANGE)
+			return true;
+	}
+	return false;
+}
+
 /* Is it still known what the process computes, although calls of the function have no cost of their
  * own any more? */
 static bool keeps_costs(const struct aggregate *a, uint32_t process,
@@ -194,7 +214,7 @@ static bool keeps_costs(const struct aggregate *a, uint32_t process,
 	struct usual_cost *cost = usual_cost_find(&a->usual_costs, process, record->function);
 
 	if (!record->loses_cost && !(cost && cost->assumed))
-		return true;
+		return !names_unknown_work(a, process, record->function);
 	if (!cost)
 		return false;
 	cost->reduced = true;
