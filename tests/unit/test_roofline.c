@@ -398,6 +398,9 @@ Test(roofline, unread_compute)
 	s.process.compute.unread_ns = 5 * S;
 	expect_kinds(s, "UnreadCompute/medium");
 	expect_suggestion(&s, "--flops-rules");
+	/* it waits */
+	s.process.compute.counted_ns = s.process.compute.unread_ns = S / 4;
+	expect_kinds(s, "UnreadCompute/low");
 	/* nothing timed: by calls, 10 of 5010 */
 	s.process.compute.counted_ns = s.process.compute.unread_ns = 0;
 	expect_kinds(s, "");

@@ -9,6 +9,20 @@
 
 #include <math.h>
 
+/* Of the time in which it was measured: a process that computes for less has other worries. */
+#define COMPUTES 0.10
+
+static bool hardly_computes(const struct profile_process *process)
+{
+	const struct profile_compute *compute = &process->compute;
+	uint64_t ns = compute->counted_ns + compute->unread_ns;
+	uint64_t measured_ns = roofline_is_cut(process) && compute->until_ns > process->from_ns
+				       ? compute->until_ns - process->from_ns
+				       : profile_wall_ns(process);
+
+	return ns && (double)ns < COMPUTES * (double)measured_ns;
+}
+
 static void unread_compute(struct rules_ctx *ctx)
 {
 	const struct profile_compute *compute = &ctx->process->compute;
@@ -48,8 +62,10 @@ static void unread_compute(struct rules_ctx *ctx)
 				   "which are too low. A rule for the function (--flops-rules) can "
 				   "compute its FLOPs from its arguments.");
 	rules_ctx_add(ctx, "UnreadCompute",
-		      share >= ctx->thresholds->unread_compute_medium ? FINDING_MEDIUM
-								      : FINDING_LOW,
+		      share >= ctx->thresholds->unread_compute_medium &&
+				      !hardly_computes(ctx->process)
+			      ? FINDING_MEDIUM
+			      : FINDING_LOW,
 		      share, &note);
 }
 
