@@ -306,7 +306,7 @@ def test_a_library_that_is_overwritten(tracer, tmp_path):
             pid = int(shell.stdout.readline().split()[1])
             to.write("go\n")
             assert shell.stdout.readline() == "done\n"
-            assert wait_for(lambda: patched_bytes(pid))
+            assert wait_for(lambda: patched_bytes(pid, "late.so"))
             to.write("go\n")
             assert shell.stdout.readline() == "done\n", "it died"
         while not (line := shell.stdout.readline()).startswith("ended"):

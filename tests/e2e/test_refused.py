@@ -9,8 +9,8 @@ import pytest
 from conftest import (WORKLOADS, Program, check_expectations, consistent, functions, run)
 
 REASON = "this kernel rejects the BPF program for it"
-PARTS = {"perfx_on_mark": "annotated ranges and values", "perfx_on_memory": "allocations",
-         "perfx_on_send": "network I/O"}
+PARTS = {"perfx_on_memory": "allocations", "perfx_on_send": "network I/O"}
+MARKS = "annotated ranges and values"
 
 
 def refuse(monkeypatch, program):
@@ -20,6 +20,15 @@ def refuse(monkeypatch, program):
 
 def not_attached(report):
     return {n["name"]: n["reason"] for n in report["not_attached"]}
+
+
+def refusals(tracer):
+    return [line for line in tracer.lines if "rejects" in line and "tracing" not in line]
+
+
+def refusal(part):
+    return (f"perfx-trace: {part}: not recorded: this kernel rejects the BPF program for it "
+            "(PERFX_DEBUG=1 shows why)\n")
 
 
 @pytest.mark.parametrize("refused", PARTS)
@@ -35,9 +44,7 @@ def test_the_rest_is_exact(monkeypatch, program, tracer, refused):
     check_expectations(report, {k: v for k, v in expected.items() if k[0] in names})
     assert expected["leaf", "calls"] > 0
     assert not_attached(report)[PARTS[refused]] == REASON
-    said = [line for line in t.lines if "rejects" in line and "tracing" not in line]
-    assert said == [f"perfx-trace: {PARTS[refused]}: not recorded: this kernel rejects the BPF "
-                    "program for it (PERFX_DEBUG=1 shows why)\n"]
+    assert refusals(t) == [refusal(PARTS[refused])]
 
 
 def test_marks_without_their_program(monkeypatch, program, tracer):
@@ -49,18 +56,38 @@ def test_marks_without_their_program(monkeypatch, program, tracer):
     report = t.stop()
     (entry,) = [n for n in report["not_attached"] if n["reason"] == REASON]
     assert entry["count"] > 1  # the part, and each marking function
+    assert refusals(t) == [refusal(MARKS)]
     assert not any(q["name"].startswith("perfx:") for q in report["overhead"]["probes"])
     assert not functions(report, "task")
 
 
+def test_a_program_that_is_not_needed_is_not_loaded(monkeypatch, program, tracer):
+    p = program(WORKLOADS / "calls")
+    refuse(monkeypatch, "perfx_on_mark")
+    t = tracer(p.pid, "--no-calibrate", "-F", "calls:leaf", "--memory", "off")
+    p.go(1)
+    p.finish()
+    assert not not_attached(t.stop())
+    assert not refusals(t)
+
+
 def test_what_nothing_goes_without(monkeypatch):
     p = Program(WORKLOADS / "calls")
-    refuse(monkeypatch, "perfx_on_hit")  # session links have another
-    done = run("-p", p.pid, "-d", "1s", "--link", "perf")
+    refuse(monkeypatch, "perfx_on_fork")
+    done = run("-p", p.pid, "-d", "1s")
     p.kill()
     assert done.returncode == 1
     assert done.stderr == ("perfx-trace: cannot load the BPF programs: Invalid argument: see "
                            "perfx-trace doctor\n")
+
+
+def test_calls_without_their_program(monkeypatch):
+    p = Program(WORKLOADS / "calls")
+    refuse(monkeypatch, "perfx_on_hit")  # session links have another
+    done = run("-p", p.pid, "-d", "1s", "--no-calibrate", "-F", "calls:leaf", "--link", "perf", "-f", "json")
+    p.kill()
+    assert done.returncode == 0, done
+    assert not_attached(json.loads(done.stdout))["leaf"] == REASON
 
 
 DEADLINE_S = 60  # generous: the test is that the command ends, not how fast

@@ -588,15 +588,16 @@ static void fail_points(struct attach_point **points, size_t count, int err)
 		points[i]->err = err;
 }
 
-static void attach_way(struct links *links, struct attach_way *way, enum perfx_link kind,
-		       struct attach_point **points, size_t count)
+static void attach_way(struct links *links, struct attach_way *way, enum tracer_program program,
+		       enum perfx_link kind, struct attach_point **points, size_t count)
 {
 	size_t together = kind == PERFX_LINK_SINGLE ? 1 : count;
 	uint64_t *numbers;
 
 	if (!count)
 		return;
-	if (bpf_program__fd(way->program) < 0) {
+	way->program = links->options.program(links->options.tracer, program);
+	if (!way->program) {
 		fail_points(points, count, -EOPNOTSUPP);
 		return;
 	}
@@ -642,33 +643,30 @@ static size_t select_points(struct attach_point *points, size_t count, const str
 static void attach_hits(struct links *links, struct attach_way *way, const struct batch *batch,
 			struct attach_point **points, size_t count)
 {
-	struct bpf_program *const *programs = links->options.programs;
+	enum tracer_program program = batch->is_alloc_probe  ? PROGRAM_MEMORY_HIT
+				      : batch->is_annotation ? PROGRAM_ANNOTATION
+							     : PROGRAM_HIT;
 
-	way->program = batch->is_alloc_probe  ? programs[PROGRAM_MEMORY_HIT]
-		       : batch->is_annotation ? programs[PROGRAM_ANNOTATION]
-					      : programs[PROGRAM_HIT];
 	way->at_return = false;
-	attach_way(links, way, links->options.hit_link, points, count);
+	attach_way(links, way, program, links->options.hit_link, points, count);
 }
 
 /* Entry and return: by one session, or by two links. */
 static void attach_returns(struct links *links, struct attach_way *way, const struct batch *batch,
 			   struct attach_point **points, size_t count)
 {
-	struct bpf_program *const *programs = links->options.programs;
 	size_t n = 0;
 
 	if (links->options.return_link == PERFX_LINK_SESSION) {
-		way->program = batch->is_alloc_probe ? programs[PROGRAM_MEMORY_SESSION]
-						     : programs[PROGRAM_SESSION];
-		attach_way(links, way, PERFX_LINK_SESSION, points, count);
+		attach_way(links, way,
+			   batch->is_alloc_probe ? PROGRAM_MEMORY_SESSION : PROGRAM_SESSION,
+			   PERFX_LINK_SESSION, points, count);
 		return;
 	}
 	/* returns first: an entry without its return would stay open */
-	way->program =
-		batch->is_alloc_probe ? programs[PROGRAM_MEMORY_RETURN] : programs[PROGRAM_RETURN];
 	way->at_return = true;
-	attach_way(links, way, links->options.return_link, points, count);
+	attach_way(links, way, batch->is_alloc_probe ? PROGRAM_MEMORY_RETURN : PROGRAM_RETURN,
+		   links->options.return_link, points, count);
 	for (size_t i = 0; i < count; i++)
 		if (!points[i]->err)
 			points[n++] = points[i];

@@ -58,11 +58,14 @@ enum tracer_program {
 #define TRACER_PROGRAMS (PROGRAM_MEMORY_SESSION + 1)
 
 struct bpf_program;
+struct tracer;
 
 struct links_options {
 	enum perfx_link hit_link, return_link; /* for sites; for entry and return */
 	bool multi_pid;			       /* multi links can be of one process */
-	struct bpf_program *programs[TRACER_PROGRAMS];
+	/* Loads it, if it is not. NULL: the kernel refuses it. */
+	struct bpf_program *(*program)(struct tracer *tracer, enum tracer_program which);
+	struct tracer *tracer;
 	uint64_t *gates;	/* the programs', by place; borrowed */
 	uint32_t *gates_turned; /* the programs' perfx_gates_turned; borrowed */
 };

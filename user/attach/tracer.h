@@ -58,7 +58,7 @@ enum tracer_part {
 };
 
 /* Does this kernel refuse a program of that part? Then it is not there, and points that need it
- * fail with EOPNOTSUPP. */
+ * fail with EOPNOTSUPP. Of annotations and memory this is known when the first are attached. */
 bool tracer__lacks(const struct tracer *tracer, enum tracer_part part);
 
 /* Does the kernel report bytes sent and received over sockets? */
@@ -67,6 +67,8 @@ bool tracer__counts_sockets(const struct tracer *tracer);
 /* Time off the CPU, which has a start and a stop of its own. NULL: it is not recorded. */
 struct waiting *tracer__waiting(const struct tracer *tracer);
 
+/* It will be needed soon: is loaded meanwhile, by a thread of its own. */
+void tracer__begin_program(struct tracer *tracer, enum tracer_program which);
 /* Its uprobes. */
 struct links *tracer__links(const struct tracer *tracer);
 /* What entry and exit sites are attached by, and what return probes. */
@@ -260,8 +262,8 @@ struct accounted_runs tracer__runs(const struct tracer *tracer, enum tracer_prog
 void tracer__reset(struct tracer *tracer);
 
 /*
- * Loads the BPF programs while something else is done: the kernel takes a quarter of a second of
- * CPU time to verify them, as planning takes for the files of a framework.
+ * Loads the BPF programs while something else is done, as planning for the files of a framework;
+ * those of uprobes, which the kernel verifies for most of the time, when they are needed first.
  */
 
 struct loading;

@@ -8,8 +8,8 @@
 
 struct tracer {
 	struct perfx_bpf *skel;
-	int handler_id;		     /* of libbpf, for programs of uprobes */
-	struct program_loads *loads; /* while programs are loaded (tracer_load.c) */
+	int handler_id;		    /* of libbpf, for programs of uprobes */
+	struct program_load *loads; /* by enum tracer_program (tracer_load.c) */
 	enum perfx_link hit_link, return_link;
 	bool multi_pid;
 	bool lacks[TRACER_PARTS];

@@ -284,23 +284,19 @@ static void close_rings(struct tracer_rings *rings)
 }
 
 /*
- * Loading. The kernel verifies the programs of uprobes for 0.2 s of a CPU's time, and libbpf loads
- * one program after the other. So a thread each verifies those: libbpf loads an empty program in
- * its place, whose descriptor then becomes the real program's.
+ * Loading. The kernel verifies the programs of uprobes for 0.2 s of a CPU's time, and a process
+ * needs few of them: one of plain C that for its allocations, say. So libbpf loads an empty program
+ * in place of each, whose descriptor becomes the real program's when that is needed first.
  */
 
 struct program_load {
 	struct bpf_program *program;
-	struct bpf_insn *insns; /* owned */
+	struct bpf_insn *insns; /* owned; NULL: there is nothing to load, or no more */
 	size_t insns_count;
 	struct bpf_prog_load_opts options; /* points to what the object owns */
 	pthread_t thread;
+	bool has_thread, refused;
 	int fd; /* or -errno */
-};
-
-struct program_loads {
-	struct program_load list[TRACER_PROGRAMS];
-	size_t count;
 };
 
 #define VERIFIER_LOG_BYTES (1u << 20)
@@ -330,16 +326,19 @@ static void *verify_program(void *arg)
 }
 
 /* libbpf is about to load the program, with its final instructions. cookie: the tracer. */
-static int verify_beside(struct bpf_program *program, struct bpf_prog_load_opts *options,
-			 long cookie)
+static int put_off_program(struct bpf_program *program, struct bpf_prog_load_opts *options,
+			   long cookie)
 {
 	struct bpf_insn empty[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K},
 				   {.code = BPF_JMP | BPF_EXIT}};
-	struct program_loads *loads = ((struct tracer *)cookie)->loads;
-	struct program_load *load = &loads->list[loads->count];
+	struct tracer *tracer = (struct tracer *)cookie;
+	enum tracer_program which = PROGRAM_HIT;
+	struct program_load *load;
 
-	if (loads->count == TRACER_PROGRAMS)
-		return 0;
+	while (tracer_program_of(tracer, which) != program)
+		if (++which == TRACER_PROGRAMS)
+			return 0;
+	load = &tracer->loads[which];
 	load->program = program;
 	load->options = *options;
 	load->options.expected_attach_type = bpf_program__expected_attach_type(program);
@@ -349,43 +348,53 @@ static int verify_beside(struct bpf_program *program, struct bpf_prog_load_opts 
 	if (!load->insns)
 		return -ENOMEM;
 	memcpy(load->insns, bpf_program__insns(program), load->insns_count * sizeof(*load->insns));
-	if (thread_start(&load->thread, verify_program, load)) {
-		free(load->insns);
-		return 0; /* libbpf verifies it */
-	}
-	loads->count++;
 	options->func_info_cnt = options->line_info_cnt = 0;
 	return bpf_program__set_insns(program, empty, sizeof(empty) / sizeof(*empty));
 }
 
-/* The empty programs become the real ones. The first thread's error. */
-static int collect_programs(struct program_loads *loads)
+void tracer__begin_program(struct tracer *tracer, enum tracer_program which)
 {
-	int err = 0;
+	struct program_load *load = &tracer->loads[which];
 
-	for (size_t i = 0; i < loads->count; i++) {
-		struct program_load *load = &loads->list[i];
-		int empty_fd = bpf_program__fd(load->program);
+	if (load->insns && !load->has_thread)
+		load->has_thread = !thread_start(&load->thread, verify_program, load);
+}
 
+/* Loads it, unless it is loaded. */
+static void finish_load(struct program_load *load)
+{
+	if (!load->insns)
+		return;
+	if (load->has_thread)
 		pthread_join(load->thread, NULL);
-		free(load->insns);
-		if (!err && load->fd < 0)
-			err = load->fd;
-		/* the object was not loaded: perfx_bpf__load() failed, which is reported */
-		if (load->fd >= 0 && empty_fd >= 0 && dup3(load->fd, empty_fd, O_CLOEXEC) < 0 &&
-		    !err)
-			err = -errno;
-		if (load->fd >= 0)
-			close(load->fd);
-	}
-	return err;
+	else
+		verify_program(load);
+	load->refused =
+		load->fd < 0 || dup3(load->fd, bpf_program__fd(load->program), O_CLOEXEC) < 0;
+	if (load->fd >= 0)
+		close(load->fd);
+	free(load->insns);
+	load->insns = NULL;
+}
+
+static struct bpf_program *loaded_program(struct tracer *tracer, enum tracer_program which)
+{
+	struct bpf_program *program = tracer_program_of(tracer, which);
+	struct program_load *load = &tracer->loads[which];
+
+	finish_load(load);
+	if (load->refused && which == PROGRAM_ANNOTATION)
+		tracer->lacks[TRACER_ANNOTATIONS] = true;
+	if (load->refused && which >= PROGRAM_MEMORY_HIT)
+		tracer->lacks[TRACER_MEMORY] = true;
+	return load->refused || bpf_program__fd(program) < 0 ? NULL : program;
 }
 
 /* Opened objects point to the handler, so it stays as long as they do. */
 static int register_handler(struct tracer *tracer)
 {
 	LIBBPF_OPTS(libbpf_prog_handler_opts, handler, .cookie = (long)tracer,
-		    .prog_prepare_load_fn = verify_beside);
+		    .prog_prepare_load_fn = put_off_program);
 
 	tracer->handler_id =
 		libbpf_register_prog_handler("uprobe", BPF_PROG_TYPE_KPROBE, 0, &handler);
@@ -394,6 +403,14 @@ static int register_handler(struct tracer *tracer)
 
 static void close_objects(struct tracer *tracer)
 {
+	for (size_t i = 0; i < TRACER_PROGRAMS; i++) {
+		struct program_load *load = &tracer->loads[i];
+
+		if (load->has_thread)
+			finish_load(load);
+		free(load->insns);
+		*load = (struct program_load){0};
+	}
 	close_rings(&tracer->spans);
 	close_rings(&tracer->memory);
 	perfx_bpf__destroy(tracer->skel);
@@ -403,19 +420,13 @@ static void close_objects(struct tracer *tracer)
 static int open_and_load(struct tracer *tracer, const struct tracer_options *options,
 			 const struct features *features)
 {
-	struct program_loads loads = {.count = 0};
-	int load_err, err;
+	int err;
 
 	close_objects(tracer);
-	tracer->loads = &loads;
 	err = open_object(tracer, options, features);
 	if (!err)
 		err = perfx_bpf__load(tracer->skel);
-	if (!err)
-		err = make_all_rings(tracer, options);
-	load_err = collect_programs(&loads);
-	tracer->loads = NULL;
-	return err ? err : load_err;
+	return err ? err : make_all_rings(tracer, options);
 }
 
 /* One refused program fails the whole object. So all optional features are left out, then added one
@@ -535,15 +546,15 @@ struct bpf_program *tracer_program_of(const struct tracer *tracer, enum tracer_p
 
 static int make_links(struct tracer *tracer)
 {
-	struct links_options options = {.hit_link = tracer->hit_link,
+	struct links_options options = {.tracer = tracer,
+					.program = loaded_program,
+					.hit_link = tracer->hit_link,
 					.return_link = tracer->return_link,
 					.multi_pid = tracer->multi_pid,
 					.gates = tracer->gates,
 					.gates_turned =
 						(uint32_t *)&tracer->skel->bss->perfx_gates_turned};
 
-	for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++)
-		options.programs[i] = tracer_program_of(tracer, i);
 	tracer->links = links__new(&options);
 	return tracer->links ? 0 : -errno;
 }
@@ -582,10 +593,12 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 	tracer->contexts_max =
 		options->many_processes ? PERFX_MAX_CONTEXTS : PERFX_MAX_CONTEXTS_FEW;
 	tracer->cpus_count = libbpf_num_possible_cpus();
+	tracer->loads = calloc(TRACER_PROGRAMS, sizeof(*tracer->loads));
 	tracer->percpu = tracer->cpus_count > 0
 				 ? calloc((size_t)tracer->cpus_count, sizeof(*tracer->percpu))
 				 : NULL;
-	err = tracer->percpu ? choose_links(tracer, options->link, features) : -ENOMEM;
+	err = tracer->loads && tracer->percpu ? choose_links(tracer, options->link, features)
+					      : -ENOMEM;
 	if (!err)
 		err = register_handler(tracer);
 	if (!err)
@@ -630,9 +643,11 @@ void tracer__free(struct tracer *tracer)
 		munmap(tracer->gates, page_round(PERFX_MAX_GATES * sizeof(*tracer->gates)));
 	if (tracer->free_ids)
 		munmap(tracer->free_ids, free_ids_bytes());
-	close_objects(tracer);
+	if (tracer->loads)
+		close_objects(tracer);
 	if (tracer->handler_id >= 0)
 		libbpf_unregister_prog_handler(tracer->handler_id);
+	free(tracer->loads);
 	free(tracer->percpu);
 	free(tracer);
 }

@@ -172,6 +172,20 @@ static void calibrate_or_recall(struct recording *recording)
 		boot_keep("calibration", variant, calibration, sizeof(*calibration));
 }
 
+/* The programs that the plan needs; all where more is expected: of a program that is started, or of
+ * functions that were asked for by name, which a later library may have. */
+static void begin_programs(const struct recording *recording)
+{
+	const struct recorder_options *options = recording->options;
+	const struct plan *plan = recording->plan;
+	bool all = options->launch || options->plan.patterns_count;
+
+	for (size_t i = 0; i < plan->functions_count; i++)
+		tracer__begin_program(recording->tracer, hit_program(&plan->functions[i]));
+	for (enum tracer_program i = PROGRAM_HIT; all && i < TRACER_PROGRAMS; i++)
+		tracer__begin_program(recording->tracer, i);
+}
+
 static int load(struct recorder *recorder)
 {
 	struct recording *recording = &recorder->recording;
@@ -192,7 +206,7 @@ static int load(struct recorder *recorder)
 				strerror(errno));
 		return errno == EPERM ? EXIT_PRIVILEGE : EXIT_FAILED;
 	}
-	lacking_programs(recording->tracer, &recording->skipped);
+	begin_programs(recording);
 	phases_begin(options->phases, "calibrate");
 	calibrate_or_recall(recording);
 	return EXIT_OK;
@@ -629,6 +643,7 @@ static int attach(struct recorder *recorder)
 		probes__only(recording->probes, observation_ends_steps);
 	if (follow__attach(recording->follow))
 		return EXIT_FAILED;
+	lacking_programs(recording->tracer, &recording->skipped);
 	if (recording->gpu_agents && !recording->options->launch)
 		gpu_agents__inject(recording->gpu_agents);
 	return EXIT_OK;
