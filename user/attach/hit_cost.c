@@ -523,11 +523,6 @@ static const struct programs *programs_of(const struct plan_function *function)
 						  : &span_programs;
 }
 
-enum tracer_program hit_program(const struct plan_function *function)
-{
-	return programs_of(function)->hit;
-}
-
 /* Run time of the programs at a hit, with its return where that is probed; 0: not known. */
 static double runs_ns(const struct hit_costs *costs, const struct run_times *times,
 		      const struct programs *programs, enum perfx_return ret)

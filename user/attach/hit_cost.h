@@ -123,8 +123,6 @@ void hit_costs_watch(struct hit_costs *costs, struct tracer *tracer);
 void hit_costs_forget(struct hit_costs *costs, struct tracer *tracer);
 /* A domain's level has changed, and with it what the programs of all domains take. */
 void hit_costs_sample(struct hit_costs *costs, enum perfx_domain domain, bool sampled);
-/* The program of its entry and exit sites. */
-enum tracer_program hit_program(const struct plan_function *function);
 /* As calibration_entry_ns and calibration_exit_ns, as far as is known now. */
 double hit_costs_entry_ns(const struct hit_costs *costs, const struct plan_function *function,
 			  enum site_kind entry, enum perfx_return ret);

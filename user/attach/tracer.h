@@ -39,6 +39,9 @@ struct tracer_options {
 	enum perfx_stacks stacks;
 	bool waiting;			 /* and for time off the CPU */
 	const struct counters *counters; /* of calls marked F_PERF; NULL: none */
+	/* enum plan_kind: what will be attached, as far as is known by now; borrowed. NULL: nothing
+	 * is known. */
+	const _Atomic uint32_t *kinds;
 };
 
 /* Loads the programs and attaches those that follow the traced processes. NULL with errno: EPERM,
@@ -67,8 +70,6 @@ bool tracer__counts_sockets(const struct tracer *tracer);
 /* Time off the CPU, which has a start and a stop of its own. NULL: it is not recorded. */
 struct waiting *tracer__waiting(const struct tracer *tracer);
 
-/* It will be needed soon: is loaded meanwhile, by a thread of its own. */
-void tracer__begin_program(struct tracer *tracer, enum tracer_program which);
 /* Its uprobes. */
 struct links *tracer__links(const struct tracer *tracer);
 /* What entry and exit sites are attached by, and what return probes. */

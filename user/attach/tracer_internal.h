@@ -10,6 +10,7 @@ struct tracer {
 	struct perfx_bpf *skel;
 	int handler_id;		    /* of libbpf, for programs of uprobes */
 	struct program_load *loads; /* by enum tracer_program (tracer_load.c) */
+	const _Atomic uint32_t *kinds;
 	enum perfx_link hit_link, return_link;
 	bool multi_pid;
 	bool lacks[TRACER_PARTS];

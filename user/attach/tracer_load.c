@@ -7,6 +7,7 @@
 #include "attach/tracer_internal.h"
 
 #include "base/thread.h"
+#include "plan/plan.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -325,6 +326,28 @@ static void *verify_program(void *arg)
 	return NULL;
 }
 
+/* Begins to load the programs that will be needed, by a thread each. */
+static void begin_programs(struct tracer *tracer)
+{
+	static const enum plan_kind needed_for[TRACER_PROGRAMS] = {
+		[PROGRAM_HIT] = PLAN_KIND_CALLS,
+		[PROGRAM_RETURN] = PLAN_KIND_CALL_RETURNS,
+		[PROGRAM_SESSION] = PLAN_KIND_CALL_RETURNS,
+		[PROGRAM_ANNOTATION] = PLAN_KIND_ANNOTATIONS,
+		[PROGRAM_MEMORY_HIT] = PLAN_KIND_ALLOCS,
+		[PROGRAM_MEMORY_RETURN] = PLAN_KIND_ALLOC_RETURNS,
+		[PROGRAM_MEMORY_SESSION] = PLAN_KIND_ALLOC_RETURNS,
+	};
+	uint32_t kinds = tracer->kinds ? *tracer->kinds : 0;
+
+	for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++) {
+		struct program_load *load = &tracer->loads[i];
+
+		if (load->insns && !load->has_thread && (kinds & needed_for[i]))
+			load->has_thread = !thread_start(&load->thread, verify_program, load);
+	}
+}
+
 /* libbpf is about to load the program, with its final instructions. cookie: the tracer. */
 static int put_off_program(struct bpf_program *program, struct bpf_prog_load_opts *options,
 			   long cookie)
@@ -349,15 +372,8 @@ static int put_off_program(struct bpf_program *program, struct bpf_prog_load_opt
 		return -ENOMEM;
 	memcpy(load->insns, bpf_program__insns(program), load->insns_count * sizeof(*load->insns));
 	options->func_info_cnt = options->line_info_cnt = 0;
+	begin_programs(tracer);
 	return bpf_program__set_insns(program, empty, sizeof(empty) / sizeof(*empty));
-}
-
-void tracer__begin_program(struct tracer *tracer, enum tracer_program which)
-{
-	struct program_load *load = &tracer->loads[which];
-
-	if (load->insns && !load->has_thread)
-		load->has_thread = !thread_start(&load->thread, verify_program, load);
 }
 
 /* Loads it, unless it is loaded. */
@@ -426,6 +442,8 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 	err = open_object(tracer, options, features);
 	if (!err)
 		err = perfx_bpf__load(tracer->skel);
+	if (!err)
+		begin_programs(tracer);
 	return err ? err : make_all_rings(tracer, options);
 }
 
@@ -586,6 +604,7 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 	libbpf_set_print(quiet_print);
 	raise_files_limit();
 	tracer->handler_id = -1;
+	tracer->kinds = options->kinds;
 	tracer->probes_count = 1;
 	tracer->alloc_probes_count = 1;
 	tracer->annotations_count = 1;
@@ -701,6 +720,8 @@ struct tracer *loading__end(struct loading *loading, uint32_t probes_count)
 		load(loading);
 	}
 	tracer = loading->tracer;
+	if (tracer)
+		begin_programs(tracer);
 	err = loading->err;
 	free(loading);
 	errno = err;

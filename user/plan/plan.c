@@ -75,13 +75,26 @@ void plan__free(struct plan *plan)
 	free(plan);
 }
 
+static uint32_t kinds_of(const struct plan_function *function)
+{
+	bool returns = function->ret == PERFX_RETURN_PROBE || function->return_if_c;
+
+	if (plan_is_annotation(function))
+		return PLAN_KIND_ANNOTATIONS;
+	if (function->role == PLAN_ALLOC_PROBE)
+		return PLAN_KIND_ALLOCS | (returns ? PLAN_KIND_ALLOC_RETURNS : 0);
+	return PLAN_KIND_CALLS | (returns ? PLAN_KIND_CALL_RETURNS : 0);
+}
+
 int plan_add_function(struct plan *plan, const struct plan_function *function)
 {
 	int err = GROW_BY_ONE(plan->functions);
 
-	if (!err)
-		plan->functions[plan->functions_count++] = *function;
-	return err;
+	if (err)
+		return err;
+	plan->functions[plan->functions_count++] = *function;
+	plan->kinds |= kinds_of(function);
+	return 0;
 }
 
 static const char *open_error(int err)

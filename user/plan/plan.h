@@ -90,6 +90,15 @@ enum plan_role {
 	PLAN_USDT,	  /* annotates, or was asked for; places of one probe have one name */
 };
 
+/* Functions that need the same of the kernel; bits. */
+enum plan_kind {
+	PLAN_KIND_CALLS = 1,
+	PLAN_KIND_CALL_RETURNS = 2, /* may be timed by return probes */
+	PLAN_KIND_ALLOCS = 4,
+	PLAN_KIND_ALLOC_RETURNS = 8,
+	PLAN_KIND_ANNOTATIONS = 16,
+};
+
 struct plan_function {
 	enum plan_role role;
 	uint32_t module; /* index */
@@ -218,8 +227,9 @@ struct plan {
 	struct plan_function *functions;
 	size_t functions_count, functions_capacity; /* allocation probes too */
 	size_t alloc_probes_count, annotations_count;
-	bool has_python;    /* an interpreter is mapped */
-	bool has_framework; /* a file is mapped whose tensors are probed */
+	_Atomic uint32_t kinds; /* enum plan_kind; read by another thread meanwhile */
+	bool has_python;	/* an interpreter is mapped */
+	bool has_framework;	/* a file is mapped whose tensors are probed */
 	struct plan_allocator *allocators;
 	size_t allocators_count, allocators_capacity;
 	struct perfx_cost_program *cost_programs; /* index 0 unused */

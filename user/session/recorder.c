@@ -138,8 +138,13 @@ static int begin_load(struct recorder *recorder)
 		.stacks = options->stacks,
 		.waiting = options->off_cpu,
 		.probes_max = PROBES_GUESS + PROBES_SLACK,
+		.kinds = &recording->plan->kinds,
 	};
 
+	/* what a started program will load is not known, nor which later library has a function
+	 * that was asked for by name: it shall not wait for the kernel */
+	if (options->launch || options->plan.patterns_count)
+		recording->plan->kinds = UINT32_MAX;
 	recording->thread_counters =
 		thread_counters__new(options->counters, options->counters_names);
 	if (recording->thread_counters) {
@@ -172,20 +177,6 @@ static void calibrate_or_recall(struct recording *recording)
 		boot_keep("calibration", variant, calibration, sizeof(*calibration));
 }
 
-/* The programs that the plan needs; all where more is expected: of a program that is started, or of
- * functions that were asked for by name, which a later library may have. */
-static void begin_programs(const struct recording *recording)
-{
-	const struct recorder_options *options = recording->options;
-	const struct plan *plan = recording->plan;
-	bool all = options->launch || options->plan.patterns_count;
-
-	for (size_t i = 0; i < plan->functions_count; i++)
-		tracer__begin_program(recording->tracer, hit_program(&plan->functions[i]));
-	for (enum tracer_program i = PROGRAM_HIT; all && i < TRACER_PROGRAMS; i++)
-		tracer__begin_program(recording->tracer, i);
-}
-
 static int load(struct recorder *recorder)
 {
 	struct recording *recording = &recorder->recording;
@@ -206,7 +197,6 @@ static int load(struct recorder *recorder)
 				strerror(errno));
 		return errno == EPERM ? EXIT_PRIVILEGE : EXIT_FAILED;
 	}
-	begin_programs(recording);
 	phases_begin(options->phases, "calibrate");
 	calibrate_or_recall(recording);
 	return EXIT_OK;
