@@ -216,6 +216,9 @@ static bool reduce_to_limit(struct budget *budget, double allowed)
 	probes__find_nested(budget->recording->probes);
 	expenses = expenses_of(budget);
 	while ((expense = budget_choose(&expenses, allowed, least))) {
+		/* a hit's price is another after it: what there was is reported by the old one */
+		if (!reduced)
+			probes__report_hits(budget->recording->probes);
 		reduce(budget, expense, allowed);
 		expenses = expenses_of(budget);
 		reduced = true;
