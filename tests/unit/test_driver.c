@@ -607,6 +607,49 @@ static void steps(struct stream *s)
 	}
 }
 
+/* The overhead budget removes the probes of a range that is open, half a second after the begin. */
+static void begin_endless(struct stream *s, uint32_t range)
+{
+	begin(s);
+	for (uint64_t i = 0; i < 20; i++)
+		stream_call(s, OPTIMIZER, MAIN, i * 100 * MS + 90 * MS, 10 * MS, 10 * MS, 0);
+	for (uint64_t i = 0; i < 4; i++)
+		stream_call(s, range, MAIN, i * 100 * MS + 50 * MS, 1 * MS, 1 * MS, 0);
+	stream_reduced(s, range, 500 * MS, PERFX_REDUCED_REMOVED, false);
+}
+
+/* All later calls look as if they were in it. */
+Test(driver, a_range_of_data_without_an_end)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin_endless(&s, BATCHES);
+	stream_context(&s, 20, BATCHES, RANGE, 1);
+	stream_call(&s, 20, MAIN, 600 * MS, 1 * S, 1 * S, 0);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .context = 20}, 200);
+	report = end(&s);
+	cr_expect_not_null(find(&report, "PythonBound"));
+	forget(&report);
+}
+
+/* It has no end, so its own time does not limit that of the batches. */
+Test(driver, batches_in_a_range_without_an_end)
+{
+	const uint64_t next = python_frame(0x7f0000008000, 20);
+	struct stream s = {0};
+	struct report report;
+
+	begin_endless(&s, RANGE);
+	stream_stack(&s, 1, 60, PERFX_STACK_PC, 0x1000, NORMALIZE, next, LOOP, 0x1000);
+	stream_python_frame(&s, 1, next, "_BaseDataLoaderIter.__next__",
+			    "/opt/site-packages/torch/utils/data/dataloader.py", 630);
+	samples(&s, (struct perfx_sample){.stack = 60, .context = RANGE}, 200);
+	report = end(&s);
+	cr_expect_not_null(find(&report, "DataBound"));
+	forget(&report);
+}
+
 /* Python that prepares the next batch in the loader's range, or a worker that does. */
 Test(driver, waits_for_the_next_batch)
 {

@@ -324,6 +324,7 @@ static void traced_add(struct traced *traced, const struct perfx_span *span)
 	}
 	if (!traced->has_inner) {
 		traced->has_inner = true;
+		traced->inner_context = span->context;
 		traced->inner_from_ns = span->start_ns;
 		traced->inner_self_ns = 0;
 	} else if (span->start_ns < traced->inner_from_ns) {
@@ -400,8 +401,23 @@ static uint64_t less(uint64_t a, uint64_t b)
 	return a > b ? a - b : 0;
 }
 
+/* Has the overhead budget removed the probes that would have shown the end of the outermost call
+ * around a context? */
+static bool end_was_unseen(const struct aggregate *a, uint32_t context)
+{
+	const struct context *outer;
+	uint32_t removed;
+
+	if (context >= a->contexts_count)
+		return false;
+	for (outer = &a->contexts[context]; outer->parent;)
+		outer = &a->contexts[outer->parent];
+	return calls_seen_until(a, outer->process, outer->function, &removed) > 0;
+}
+
 /* Its own time in calls that had not ended: since the first call that one of them made. Where no
- * call is known to run, or the overflow sums have some, the outer one's record may have been lost.
+ * call is known to run, or the overflow sums have some, the outer one's record may have been lost;
+ * where the budget removed its probes, it may have ended long before.
  */
 static uint64_t running_ns(const struct aggregate *a, const struct profile *profile,
 			   const struct process *proc, const struct thread *thread, uint64_t to_ns)
@@ -409,7 +425,7 @@ static uint64_t running_ns(const struct aggregate *a, const struct profile *prof
 	const struct traced *traced = &thread->traced;
 
 	if (!traced->has_inner || !a->losses[PERFX_LOSS_UNMATCHED_ENTRIES] ||
-	    proc->overflow_self_ns)
+	    proc->overflow_self_ns || end_was_unseen(a, traced->inner_context))
 		return 0;
 	return less(profile_recorded_between(profile, traced->inner_from_ns, to_ns),
 		    traced->inner_self_ns);

@@ -36,6 +36,7 @@ struct traced {
 	/* Inner calls that ended after the last outermost one: their outermost call is still open.
 	 */
 	bool has_inner;
+	uint32_t inner_context; /* of one of them */
 	uint64_t inner_from_ns, inner_self_ns;
 };
 

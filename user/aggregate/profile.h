@@ -621,6 +621,9 @@ struct profile_row {
 	/* When they began on average, each weighted by its time (CLOCK_MONOTONIC): what runs only
 	 * at first has it early. PROFILE_ABSENT likewise. */
 	uint64_t center_ns;
+	/* When the overhead budget removed the probes that show its calls; 0: it did not. A call
+	 * that was open then is one for ever: it says nothing of what its thread did later. */
+	uint64_t seen_until_ns;
 	double stddev_ns;	     /* of the population of recorded calls; < 0: absent */
 	const struct sketch *sketch; /* their durations; NULL when there are none */
 	/* Distinct threads that called it (recorded calls). Exact as long as the process has shown

@@ -86,13 +86,30 @@ static int sample_times_add(struct sample_times *times, const struct perfx_sampl
 	return 0;
 }
 
+/* The context of a sample without the calls whose end would not have been seen: those that were
+ * open when the overhead budget removed their probes. */
+static uint32_t context_known(const struct aggregate *a, const struct perfx_sample *sample)
+{
+	uint32_t id = sample->context, with;
+
+	while (a->reduced_count && id && id < a->contexts_count) {
+		const struct context *context = &a->contexts[id];
+		uint64_t until_ns = calls_seen_until(a, sample->process, context->function, &with);
+
+		if (!until_ns || sample->time_ns < until_ns)
+			break;
+		id = context->parent;
+	}
+	return id;
+}
+
 int handle_sample(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_sample *record = &event->sample;
 	struct activity_key key = {.object = record->object,
 				   .process = record->process,
 				   .tid = record->tid,
-				   .context = record->context,
+				   .context = context_known(a, record),
 				   .stack = record->stack,
 				   .holder_tid = record->holder_tid,
 				   .syscall = record->syscall,

@@ -90,6 +90,10 @@ int contexts_begin(struct contexts *contexts, const struct profile *profile,
 		if (function && remedy_of_name(function) == REMEDY_DATA)
 			err = map64_put(&contexts->batches, id, 1);
 	}
+	/* without their ends, all that follows would be in them: the stacks say what is */
+	for (size_t i = 0; i < process->rows_count; i++)
+		if (process->rows[i].seen_until_ns)
+			map64_remove(&contexts->batches, process->rows[i].function);
 	if (!err)
 		loaders_find(&contexts->loaders, contexts);
 	return err;
