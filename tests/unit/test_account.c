@@ -654,6 +654,7 @@ Test(account, a_process_of_a_pool_without_a_task)
 		{"/usr/lib/python3.11/multiprocessing/pool.py", "worker"},
 		{"/usr/lib/python3.11/concurrent/futures/process.py", "_process_worker"},
 		{PACKAGES "joblib/externals/loky/process_executor.py", "_process_worker"},
+		{"/usr/lib/python3.11/concurrent/futures/thread.py", "_worker"},
 	};
 
 	for (size_t i = 0; i < 2 * sizeof(loops) / sizeof(loops[0]); i++) {

@@ -93,15 +93,13 @@ Test(align, finds_the_lag_where_many_ends_are_late_and_some_are_lost)
 		struct alignment alignment;
 
 		for (size_t i = first; i < first + 150; i++) {
-			uint64_t late_a = noise(&state) > 0.2 ? 2 * MS : 0;
-			uint64_t late_b = noise(&state) > 0.2 ? 2 * MS : 0;
+			double late_a = noise(&state) > 0.2 ? 2e6 * (1 + noise(&state)) : 0;
+			double late_b = noise(&state) > 0.2 ? 2e6 * (1 + noise(&state)) : 0;
 
-			late_a += (uint64_t)((double)late_a * noise(&state));
-			late_b += (uint64_t)((double)late_b * noise(&state));
 			if (noise(&state) < 0.96)
-				kept_a[count_a++] = a[i] + late_a;
+				kept_a[count_a++] = a[i] + (uint64_t)late_a;
 			if (noise(&state) < 0.96)
-				kept_b[count_b++] = b[i] + late_b;
+				kept_b[count_b++] = b[i] + (uint64_t)late_b;
 		}
 		cr_assert(align_ends(&alignment, kept_a, count_a, kept_b, count_b,
 				     -3 * (int64_t)S + (int64_t)MS));
