@@ -90,6 +90,7 @@ int contexts_begin(struct contexts *contexts, const struct profile *profile,
 		if (function && remedy_of_name(function) == REMEDY_DATA)
 			err = map64_put(&contexts->batches, id, 1);
 	}
+	contexts->has_loader = contexts->batches.count > 0;
 	/* without their ends, all that follows would be in them: the stacks say what is */
 	for (size_t i = 0; i < process->rows_count; i++)
 		if (process->rows[i].seen_until_ns)

@@ -109,8 +109,10 @@ struct loaders {
 struct contexts {
 	const struct profile *profile;
 	const struct profile_process *process;
-	struct map64 places;  /* id → process->contexts[] */
-	struct map64 batches; /* functions in which a data loader's next batch is fetched */
+	struct map64 places; /* id → process->contexts[] */
+	bool has_loader;     /* a framework's, by its range */
+	struct map64
+		batches; /* functions in which its next batch is fetched, and their ends seen */
 	struct loaders loaders;
 };
 

@@ -512,7 +512,7 @@ static void find_own_preparation(struct loader *loader, struct rules_ctx *ctx)
 	} else {
 		loader->own = find_preparation(&(struct preparing){
 			.process = ctx->process, .tid = ctx->driver->tid, .contexts = &contexts});
-		loader->is_frameworks = contexts.batches.count > 0;
+		loader->is_frameworks = contexts.has_loader;
 	}
 	contexts_clear(&contexts);
 }

@@ -38,7 +38,9 @@ bool frame_is_workers_loop(const struct profile_frame *frame)
 	return (glob_matches("*/multiprocessing/pool.py", frame->file) &&
 		!strcmp(frame->function, "worker")) ||
 	       (glob_matches("*/process*.py", frame->file) &&
-		!strcmp(frame->function, "_process_worker"));
+		!strcmp(frame->function, "_process_worker")) ||
+	       (glob_matches("*/concurrent/futures/thread.py", frame->file) &&
+		!strcmp(frame->function, "_worker"));
 }
 
 bool stack_has_function(const struct profile_stack *stack, const struct profile_frame *function)
