@@ -25,17 +25,15 @@ bool frame_is_runtime(const struct profile_frame *frame)
 	return text_begins_with_one_of(frame->module_base, prefixes);
 }
 
-/* Where threads of a pool without such a library wait for work, and its caller for them. */
+/* Where threads of a pool without such a library wait for work, and its caller for them. Asked of
+ * each frame of each stack: names in C++ are long, and strstr(3) is much faster than globs. */
 static bool is_pool_loop(const struct profile_frame *frame)
 {
-	static const char *const globs[] = {"blas_thread_server", "exec_blas*",
-					    "*c10::ThreadPool::main_loop*",
-					    "*ThreadPoolTempl*WorkerLoop*", "mkl_*thread*"};
+	const char *name = frame->function, *eigen = strstr(name, "ThreadPoolTempl");
 
-	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
-		if (glob_matches(globs[i], frame->function))
-			return true;
-	return false;
+	return (eigen && strstr(eigen, "WorkerLoop")) || !strcmp(name, "blas_thread_server") ||
+	       begins_with(name, "exec_blas") || strstr(name, "c10::ThreadPool::main_loop") ||
+	       (begins_with(name, "mkl_") && strstr(name, "thread"));
 }
 
 static const struct profile_frame *pool_frame(const struct profile_stack *stack)
@@ -104,22 +102,22 @@ static bool is_busy(const struct profile_activity *sample)
 	return sample->state == PERFX_SAMPLE_ON_CPU && stack_is_of_pool(sample->stack);
 }
 
-static bool is_compiled(const struct profile_activity *sample)
+/* In code that was compiled at run time; loop: around that address, 0: anywhere. */
+static bool is_compiled(const struct profile_activity *sample, uint64_t loop)
 {
 	const struct profile_stack *stack = sample->stack;
 
 	return stack && stack->frames_count && !stack->frames[0]->module[0] &&
-	       stack->frames[0]->language != PERFX_LANGUAGE_PYTHON && is_busy(sample);
+	       stack->frames[0]->language != PERFX_LANGUAGE_PYTHON &&
+	       (!loop || is_in_loop(loop, stack->frames[0]->address)) && is_busy(sample);
 }
 
-/* Samples around an address. */
 static uint64_t samples_in_loop(const struct profile_activities *samples, uint64_t loop)
 {
 	uint64_t count = 0;
 
 	for (size_t i = 0; i < samples->count; i++)
-		if (is_compiled(&samples->list[i]) &&
-		    is_in_loop(loop, samples->list[i].stack->frames[0]->address))
+		if (is_compiled(&samples->list[i], loop))
 			count += samples->list[i].count;
 	return count;
 }
@@ -133,12 +131,12 @@ static uint64_t find_loop(const struct profile_activities *samples)
 	unsigned tries = 0;
 
 	for (size_t i = 0; i < samples->count; i++)
-		if (is_compiled(&samples->list[i]))
+		if (is_compiled(&samples->list[i], 0))
 			all += samples->list[i].count;
 	for (size_t i = 0; i < samples->count && tries < LOOP_TRIES; i++) {
 		uint64_t address, count;
 
-		if (!is_compiled(&samples->list[i]))
+		if (!is_compiled(&samples->list[i], 0))
 			continue;
 		tries++;
 		address = samples->list[i].stack->frames[0]->address;
