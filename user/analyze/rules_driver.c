@@ -465,13 +465,6 @@ static enum finding_severity wait_severity(const struct rules_ctx *ctx,
 									  : FINDING_MEDIUM;
 }
 
-/* b may be NULL. */
-static bool is_same_line(const struct profile_frame *a, const struct profile_frame *b)
-{
-	return b && a->line == b->line && !strcmp(a->function, b->function) &&
-	       !strcmp(a->file, b->file);
-}
-
 static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 {
 	const struct driver_wait *wait = &ctx->driver->waits[rule->wait];
@@ -516,7 +509,7 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	add_process_name(&note.headline, ctx->process);
 	text_add(&note.headline, " waits for ");
 	add_wait(&note.headline, ctx, rule, wait, &use, share);
-	if (wait->place && is_same_line(wait->place, use.holder.frame)) {
+	if (wait->place && use.holder.frame && frame_is_same_line(wait->place, use.holder.frame)) {
 		text_add(&note.headline, "; it waits there, too");
 	} else if (wait->place) {
 		text_add(&note.headline, "; it waits in ");

@@ -35,12 +35,18 @@ bool frame_is_interpreter(const struct profile_frame *frame)
 
 bool frame_is_workers_loop(const struct profile_frame *frame)
 {
-	return (glob_matches("*/multiprocessing/pool.py", frame->file) &&
-		!strcmp(frame->function, "worker")) ||
-	       (glob_matches("*/process*.py", frame->file) &&
-		!strcmp(frame->function, "_process_worker")) ||
-	       (glob_matches("*/concurrent/futures/thread.py", frame->file) &&
-		!strcmp(frame->function, "_worker"));
+	static const struct {
+		const char *function, *files;
+	} loops[] = {
+		{"worker", "*/multiprocessing/pool.py"},
+		{"_process_worker", "*/process*.py"},
+		{"_worker", "*/concurrent/futures/thread.py"},
+	};
+
+	for (size_t i = 0; i < sizeof(loops) / sizeof(loops[0]); i++)
+		if (!strcmp(frame->function, loops[i].function))
+			return glob_matches(loops[i].files, frame->file);
+	return false;
 }
 
 bool stack_has_function(const struct profile_stack *stack, const struct profile_frame *function)
