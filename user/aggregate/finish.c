@@ -277,7 +277,6 @@ static void fill_row(const struct finish_ctx *w, const struct row *row, struct p
 {
 	const struct sums *sums = &w->sums[row->index];
 	uint64_t untimed = add_capped(row->untimed_count, row->unwound_count);
-	uint32_t removed;
 
 	*out = (struct profile_row){
 		.function = row->function,
@@ -304,7 +303,7 @@ static void fill_row(const struct finish_ctx *w, const struct row *row, struct p
 	};
 	if (out->timed_count)
 		out->avg_ns = out->total_ns / out->timed_count;
-	out->seen_until_ns = calls_seen_until(w->a, row->process, row->function, &removed);
+	out->seen_until_ns = calls_seen_until(w->a, row->process, row->function, NULL);
 	compute_fill_row(w, row, out);
 	if (!row->recorded_count)
 		return;

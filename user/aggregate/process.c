@@ -406,13 +406,12 @@ static uint64_t less(uint64_t a, uint64_t b)
 static bool end_was_unseen(const struct aggregate *a, uint32_t context)
 {
 	const struct context *outer;
-	uint32_t removed;
 
 	if (context >= a->contexts_count)
 		return false;
 	for (outer = &a->contexts[context]; outer->parent;)
 		outer = &a->contexts[outer->parent];
-	return calls_seen_until(a, outer->process, outer->function, &removed) > 0;
+	return calls_seen_until(a, outer->process, outer->function, NULL) > 0;
 }
 
 /* Its own time in calls that had not ended: since the first call that one of them made. Where no

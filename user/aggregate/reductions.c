@@ -251,15 +251,17 @@ uint64_t calls_seen_until(const struct aggregate *a, uint32_t process, uint32_t 
 	for (size_t i = 0; f && i < a->reduced_count; i++) {
 		const struct perfx_reduced *record = &a->reduced[i];
 		const struct profile_function *removed = function_of(a, record->function);
-		bool gives_names = removed && removed->source == f->source &&
-				   (f->flags & PERFX_FUNCTION_RANGE) &&
-				   is_nameless(a, record->function);
+		bool gives_names;
 
-		if (record->to != PERFX_REDUCED_REMOVED ||
-		    !is_concerned(a, process, record, gives_names) ||
+		if (record->to != PERFX_REDUCED_REMOVED)
+			continue;
+		gives_names = removed && removed->source == f->source &&
+			      (f->flags & PERFX_FUNCTION_RANGE) && is_nameless(a, record->function);
+		if (!is_concerned(a, process, record, gives_names) ||
 		    !(removed == f || gives_names))
 			continue;
-		*with = record->function;
+		if (with)
+			*with = record->function;
 		return record->time_ns;
 	}
 	return 0;

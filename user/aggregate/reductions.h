@@ -55,7 +55,7 @@ int usual_costs_continue(struct usual_costs *usual, const struct usual_costs *be
 			 bool (*goes_on)(void *ctx, uint32_t process), void *ctx);
 void usual_costs_clear(struct usual_costs *usual);
 /* When the overhead budget removed the probes that show the process's calls of a function; 0: it
- * did not. with: whose probes these are. */
+ * did not. with: whose probes these are; may be NULL. */
 uint64_t calls_seen_until(const struct aggregate *aggregate, uint32_t process, uint32_t function,
 			  uint32_t *with);
 

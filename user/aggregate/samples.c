@@ -90,11 +90,11 @@ static int sample_times_add(struct sample_times *times, const struct perfx_sampl
  * open when the overhead budget removed their probes. */
 static uint32_t context_known(const struct aggregate *a, const struct perfx_sample *sample)
 {
-	uint32_t id = sample->context, with;
+	uint32_t id = sample->context;
 
 	while (a->reduced_count && id && id < a->contexts_count) {
 		const struct context *context = &a->contexts[id];
-		uint64_t until_ns = calls_seen_until(a, sample->process, context->function, &with);
+		uint64_t until_ns = calls_seen_until(a, sample->process, context->function, NULL);
 
 		if (!until_ns || sample->time_ns < until_ns)
 			break;
