@@ -110,9 +110,9 @@ struct contexts {
 	const struct profile *profile;
 	const struct profile_process *process;
 	struct map64 places; /* id → process->contexts[] */
-	bool has_loader;     /* a framework's, by its range */
 	struct map64
-		batches; /* functions in which its next batch is fetched, and their ends seen */
+		batches; /* functions that fetch a loader's next batch, and whose ends are seen */
+	bool has_loader; /* a framework's, by the name of its range */
 	struct loaders loaders;
 };
 

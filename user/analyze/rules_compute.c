@@ -9,7 +9,8 @@
 
 #include <math.h>
 
-/* Of the time in which it was measured: a process that computes for less has other worries. */
+/* A process hardly computes if it does so for less than this share of the time in which that was
+ * measured. */
 #define COMPUTES 0.10
 
 static bool hardly_computes(const struct profile_process *process)

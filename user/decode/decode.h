@@ -87,8 +87,8 @@ size_t decode_next(const void *data, size_t size, struct event *event);
 enum perfx_role role_of(enum perfx_kind kind);
 
 /*
- * What in a record is an id of its capture, and what a time: the one table by which a record is
- * moved into another capture.
+ * Which fields of a record are ids of its capture, and which are times. merge/ moves records into
+ * another capture by this table; exports and keyframes find a record's process in it.
  */
 
 /* Ids of different kinds are counted apart. Those that a process has for itself (threads, stacks,

@@ -161,7 +161,7 @@ static inline bool tune_less_is_better(const struct tune_metric *metric)
 	return metric->unit == TUNE_SECONDS;
 }
 
-/* What was measured → a file. */
+/* Writes what was measured to a file. */
 struct tune_look {
 	bool color;	/* terminal */
 	unsigned width; /* terminal; 0: 80 */
