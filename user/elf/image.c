@@ -608,7 +608,7 @@ static int look_at_symbol(void *ctx, const Elf64_Sym *sym, size_t number)
 static void look_at_symbols(struct image *image)
 {
 	for (size_t t = 0; t < image->tables_count; t++)
-		image__each_symbol(image, &image->tables[t], look_at_symbol,
+		image__each_symbol(image, &image->tables[t], true, look_at_symbol,
 				   &(struct symbol_look){&image->traits, &image->tables[t]});
 }
 

@@ -137,8 +137,8 @@ void image__forget_annotations(struct image *image);
  * read. */
 void image__limit_pages(struct image *image);
 /* Calls fn with each symbol of a table, in no order, until it returns an error: that is returned.
- */
-int image__each_symbol(struct image *image, const struct symbol_table *table,
+ * by_name: fn reads most of the names. */
+int image__each_symbol(struct image *image, const struct symbol_table *table, bool by_name,
 		       int (*fn)(void *ctx, const Elf64_Sym *sym, size_t number), void *ctx);
 
 #endif

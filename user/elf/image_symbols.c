@@ -44,21 +44,21 @@ static Elf64_Sym symbol_at(const struct symbol_table *table, size_t number)
 	return sym;
 }
 
-/* Names are in no order of the symbols, and a large library has 150 MB of them. So a table is read
- * once for each part of its names: then each of their pages is read once, and few of them are in
- * memory. */
+/* Names are in no order of the symbols, and a large library has 150 MB of them. So where names are
+ * read, a table is read once for each part of them: then each of their pages is read once, and few
+ * of them are in memory. */
 #define NAMES_PART   (16u << 20)
 #define PARTS_MAX    16
 #define SYMBOLS_PART (1u << 17) /* after which the memory of their pages is given back */
 
-int image__each_symbol(struct image *image, const struct symbol_table *table,
+int image__each_symbol(struct image *image, const struct symbol_table *table, bool by_name,
 		       int (*fn)(void *ctx, const Elf64_Sym *sym, size_t number), void *ctx)
 {
 	size_t bytes = table->names.size / PARTS_MAX + 1;
-	size_t last, part_bytes = bytes < NAMES_PART ? NAMES_PART : bytes;
+	size_t part_bytes = bytes < NAMES_PART ? NAMES_PART : bytes;
+	size_t last = by_name ? (table->names.size - 1) / part_bytes : 0;
 	int err = 0;
 
-	last = (table->names.size - 1) / part_bytes;
 	for (size_t part = 0; !err && part <= last; part++) {
 		for (size_t n = 0; !err && n < table->count; n++) {
 			Elf64_Sym sym = symbol_at(table, n);
@@ -292,8 +292,12 @@ static int add_function(void *ctx, const Elf64_Sym *sym, size_t number)
 	const struct symbol_table *table = &image->tables[adder->table];
 	const char *name;
 
-	if ((!adder->wanted_only && image->focus && !is_in_focus(image, sym)) ||
-	    !is_function(image, table, sym) || !has_name(table, sym))
+	if (!adder->wanted_only && image->focus) {
+		if (!is_in_focus(image, sym))
+			return 0;
+		image__limit_pages(image);
+	}
+	if (!is_function(image, table, sym) || !has_name(table, sym))
 		return 0;
 	if (adder->wanted_only) {
 		name = plain_name(image, elf_strings__at(&table->names, sym->st_name));
@@ -344,23 +348,24 @@ static void drop_inner_labels(struct image *image, struct symbol_list *list)
 
 static int make_list(struct image *image, bool wanted_only, struct symbol_list *list)
 {
+	bool by_name = wanted_only || !image->focus;
 	int err = 0;
 
 	if (list->keys)
 		return 0;
 	image__add_mini(image);
-	for (size_t t = 0; t < image->tables_count; t++)
+	for (size_t t = 0; by_name && t < image->tables_count; t++)
 		will_need(image->tables[t].names.text, image->tables[t].names.size);
 	err = grow_array(&list->keys, &list->capacity, 1, sizeof(*list->keys));
 	for (uint16_t t = 0; !err && t < image->tables_count; t++)
-		err = image__each_symbol(image, &image->tables[t], add_function,
+		err = image__each_symbol(image, &image->tables[t], by_name, add_function,
 					 &(struct function_adder){image, t, wanted_only, list});
 	if (err) {
 		free(list->keys);
 		*list = (struct symbol_list){0};
 		return err;
 	}
-	if (wanted_only || !image->focus) {
+	if (by_name) {
 		qsort_r(list->keys, list->count, sizeof(*list->keys), compare_keys, image);
 		drop_duplicates(image, list);
 	} else {
