@@ -328,3 +328,35 @@ Test(alloc_probes, beside_chosen_functions)
 	pattern__free(pattern);
 	program_stop(pid);
 }
+
+static size_t planned_without_driver(const char *preload)
+{
+	struct plan_options options = {.functions_max = 100, .memory = MEMORY_ALL, .no_cuda = true};
+	pid_t pid = program_start(fixture_path("p"), preload);
+	struct plan *plan = plan__new(&options);
+	size_t *modules, count;
+
+	cr_assert_geq(plan__scan(plan, pid, &modules), 0);
+	free(modules);
+	count = alloc_probes_in(plan, "libcudart.so.13");
+	plan__free(plan);
+	program_stop(pid);
+	return count;
+}
+
+/* PyTorch's packages load CUDA's libraries on every machine. */
+Test(alloc_probes, cuda_without_a_driver)
+{
+	char runtime[256], both[600];
+
+	fixture_text("p.c", PROGRAM_STAYS);
+	fixture_text("runtime.c", "int cudaMalloc(void **p, long n) { return p && n; }\n");
+	fixture_text("driver.c", "int cuInit;\n");
+	fixture_run(
+		"cc -shared -o libcudart.so.13 runtime.c && cc -shared -o libcuda.so.1 driver.c "
+		"&& cc -o p p.c");
+	snprintf(runtime, sizeof(runtime), "%s", fixture_path("libcudart.so.13"));
+	cr_expect_eq(planned_without_driver(runtime), 0);
+	snprintf(both, sizeof(both), "%s:%s", runtime, fixture_path("libcuda.so.1"));
+	cr_expect_eq(planned_without_driver(both), 1, "a driver that is mapped may work");
+}

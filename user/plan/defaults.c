@@ -155,6 +155,12 @@ bool default_module(const char *base_name)
 	return false;
 }
 
+bool cuda_module(const char *base_name)
+{
+	return begins_with(base_name, "libcudart") || begins_with(base_name, "libcublas") ||
+	       begins_with(base_name, "libnccl");
+}
+
 bool profiler_module(const char *base_name)
 {
 	return begins_with(base_name, "libcupti.so");

@@ -54,6 +54,9 @@ int interest_collect(struct prefixes *mangled);
 /* ctx: struct interest. */
 bool interest_has(const char *name, void *ctx);
 
+/* Libraries that do nothing without NVIDIA's driver. */
+bool cuda_module(const char *base_name);
+
 /* The functions by which a process's own profiler takes CUPTI: --gpu 1 steps aside then. */
 bool profiler_module(const char *base_name);
 bool profiler_function(const char *base_name, const char *symbol_name);

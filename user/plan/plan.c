@@ -320,6 +320,11 @@ static ssize_t find_module(const struct plan *plan, const struct module_ref *ref
 	return plan__find(plan, ref->inode, ref->dev_major, ref->dev_minor);
 }
 
+static bool is_unused(const struct plan *plan, const char *base)
+{
+	return plan->options.no_cuda && !plan->options.patterns_count && cuda_module(base);
+}
+
 ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules)
 {
 	/* whose files and memory can be looked at */
@@ -339,11 +344,15 @@ ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules)
 	for (ssize_t i = 0; i < count; i++)
 		if (begins_with(refs[i].base, "libperfx-nvtx"))
 			plan->options.nvtx_injected = true;
+		else if (begins_with(refs[i].base, "libcuda.so"))
+			plan->options.no_cuda = false;
 	if (count < 0 || (count && !*modules))
 		err = count < 0 ? (int)count : -ENOMEM;
 	for (ssize_t i = 0; !err && i < count; i++) {
 		ssize_t index = find_module(plan, &refs[i]);
 
+		if (index < 0 && is_unused(plan, refs[i].base))
+			continue;
 		if (index < 0) {
 			err = plan_module(plan, task, &refs[i]);
 			index = find_module(plan, &refs[i]);

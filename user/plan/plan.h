@@ -73,9 +73,12 @@ struct plan_options {
 	const char *const *usdt; /* --usdt, globs of provider:name; borrowed */
 	size_t usdt_count;
 	const char *step_range; /* --step-range; NULL: none */
-	bool nvtx_injected;	/* NVTX 3 goes to our library: its own functions are not probed */
-	bool python_functions;	/* are recorded as ranges */
-	bool wait;		/* --wait: where the program says what is recorded is wanted */
+	/* This machine has no NVIDIA driver: CUDA's libraries, which packages load all the same,
+	 * are skipped unless a pattern names them or the process maps a libcuda.so. */
+	bool no_cuda;
+	bool nvtx_injected;    /* NVTX 3 goes to our library: its own functions are not probed */
+	bool python_functions; /* are recorded as ranges */
+	bool wait;	       /* --wait: where the program says what is recorded is wanted */
 	/* The folder where findings of big files are kept (image__keep_facts); borrowed. NULL: they
 	 * are not. */
 	const char *facts_folder;
