@@ -150,6 +150,10 @@ def test_without_a_driver(idle):
 
 
 def test_doctor(stub):
+    """A machine without a GPU misses nothing."""
+    if not os.path.exists("/dev/nvidiactl"):
+        lines = [l for l in run("doctor").stdout.splitlines() if "NVML" in l or l[8:13] == "CUPTI"]
+        assert len(lines) == 2 and all(l.startswith("-       ") for l in lines), lines
     stub.say()
     assert "ok      samples of NVIDIA GPUs (NVML): driver 580.65.06, 2 GPUs\n" in run(
         "doctor", env=stub.environment).stdout
@@ -167,7 +171,7 @@ TOOLKIT = ('mount -t tmpfs none /usr/local && mkdir -p /usr/local/cuda/lib64 && 
     ({}, "ok      CUPTI 13.0 (130001) (/usr/local/cuda/lib64/libcupti.so.13)\n"),
     ({"STUB_CUPTI_VERSION": "130000"}, "missing CUPTI 13.0 (130000) (/usr/local/cuda/lib64/libcupti.so.13): known to be bad: "
                                        "13.0 can deadlock"),
-    ({"STUB_NO_DEVICE": "1", "STUB_CUPTI_CRASH": "1"}, "missing CUPTI (/usr/local/cuda/lib64/libcupti.so.13): there is no "
+    ({"STUB_NO_DEVICE": "1", "STUB_CUPTI_CRASH": "1"}, "-       CUPTI (/usr/local/cuda/lib64/libcupti.so.13): there is no "
                                                        "NVIDIA GPU for it to trace\n"),
     ({"STUB_CUPTI_FAIL": "cuptiGetVersion:999"}, "missing CUPTI (/usr/local/cuda/lib64/libcupti.so.13): it crashes or gives "
                                                  "no answer\n")])

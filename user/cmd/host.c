@@ -22,6 +22,7 @@ enum check_flags {
 	USEFUL = 0,
 	NEEDED = 1, /* tracing does not work without it */
 	TRIED = 2,  /* by loading a program, which takes privilege */
+	UNUSED = 4, /* this machine has no device that it is for */
 };
 
 struct check {
@@ -70,7 +71,7 @@ static bool hardware_counts(char *why, size_t size)
 #define DRIVER_NS 20000000000u
 
 /* Asks NVIDIA's driver for its version and its GPUs; otherwise why it gives none. */
-static bool gpus_answer(char *what, char *why, size_t size)
+static enum gpu_thread_state ask_driver(char *what, char *why, size_t size)
 {
 	const struct gpu_thread_options options = {0};
 	struct gpu_thread *thread = gpu_thread__new(&options);
@@ -87,7 +88,7 @@ static bool gpus_answer(char *what, char *why, size_t size)
 	else
 		snprintf(why, size, "%s", thread ? gpu_thread__why(thread) : strerror(errno));
 	gpu_thread__free(thread);
-	return state == GPU_THREAD_IDLE;
+	return state;
 }
 
 /* A feature that could not be tried is not called missing. */
@@ -99,7 +100,12 @@ static int print_check(const struct check *check, bool privileged)
 		printf("%-8s%s\n", "?", check->what);
 		return 0;
 	}
-	printf("%-8s%s", check->ok ? "ok" : missing ? "MISSING" : "missing", check->what);
+	printf("%-8s%s",
+	       check->ok	       ? "ok"
+	       : missing	       ? "MISSING"
+	       : check->flags & UNUSED ? "-"
+				       : "missing",
+	       check->what);
 	if (!check->ok)
 		printf(": %s", check->otherwise);
 	putchar('\n');
@@ -129,10 +135,10 @@ int cmd_doctor(const struct options *options)
 	features_try(&f);
 	features_end(&f);
 	bool counts = hardware_counts(counted, sizeof(counted));
-	bool samples_gpus = gpus_answer(gpus, no_gpus, sizeof(gpus));
+	enum gpu_thread_state driver = ask_driver(gpus, no_gpus, sizeof(gpus));
 	bool ptrace_allowed = ptrace_check(no_ptrace, sizeof(no_ptrace));
 	bool no_profilers = profilers_check(profilers, sizeof(profilers));
-	bool cupti_works = cupti_check(cupti, no_cupti, sizeof(cupti));
+	enum cupti_state cupti_state = cupti_check(cupti, no_cupti, sizeof(cupti));
 	uname(&names);
 	printf("        perfx-trace " PERFX_VERSION ", Linux %s %s\n", names.release,
 	       names.machine);
@@ -190,8 +196,10 @@ int cmd_doctor(const struct options *options)
 		{"storage for measured peaks", peaks_are_kept(), USEFUL,
 		 "/var/cache/perfx-trace (for users other than root: ~/.cache/perfx-trace) is not "
 		 "writable: peaks are estimated for each recording"},
-		{gpus, samples_gpus, USEFUL, no_gpus},
-		{cupti, cupti_works, USEFUL, no_cupti},
+		{gpus, driver == GPU_THREAD_IDLE, driver == GPU_THREAD_NOTHING ? UNUSED : USEFUL,
+		 no_gpus},
+		{cupti, cupti_state == CUPTI_WORKS, cupti_state == CUPTI_UNUSED ? UNUSED : USEFUL,
+		 no_cupti},
 		{"free place for a profiler in CUPTI", no_profilers, USEFUL, profilers},
 		{"ptrace, by which --gpu 1 enters a running program", ptrace_allowed, USEFUL,
 		 no_ptrace},

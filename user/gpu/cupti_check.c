@@ -85,7 +85,7 @@ static bool ask_in_child(const char *path, struct answer *answer)
 	return answered;
 }
 
-bool cupti_check(char *what, char *why, size_t size)
+enum cupti_state cupti_check(char *what, char *why, size_t size)
 {
 	struct answer answer = {0};
 	char path[256], release[48];
@@ -95,23 +95,23 @@ bool cupti_check(char *what, char *why, size_t size)
 	if (!find_library(path, sizeof(path))) {
 		snprintf(why, size,
 			 "part of NVIDIA's CUDA toolkit; --gpu 1 uses the traced program's own");
-		return false;
+		return CUPTI_UNUSED;
 	}
 	snprintf(what, size, "CUPTI (%s)", path);
 	if (!ask_in_child(path, &answer) || (answer.has_driver && !answer.version)) {
 		snprintf(why, size, "it crashes or gives no answer");
-		return false;
+		return CUPTI_BROKEN;
 	}
 	if (!answer.has_driver) {
 		snprintf(why, size, "there is no NVIDIA GPU for it to trace");
-		return false;
+		return CUPTI_UNUSED;
 	}
 	cupti_release(answer.version, release, sizeof(release));
 	snprintf(what, size, "CUPTI %s (%s)", release, path);
 	bad = perfx_agent_bad_cupti(answer.version);
 	if (bad)
 		snprintf(why, size, "known to be bad: %s", bad);
-	return !bad;
+	return bad ? CUPTI_BROKEN : CUPTI_WORKS;
 }
 
 static const char *profiler_in(pid_t pid)

@@ -7,9 +7,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum cupti_state {
+	CUPTI_WORKS = 0,
+	CUPTI_UNUSED, /* it is not installed, or there is no GPU for it */
+	CUPTI_BROKEN,
+};
+
 /* Can an agent use it? what: "CUPTI 13.0 (130001), /usr/local/cuda/…", as far as it is known;
  * otherwise why: one clause. It is called in a child: one release crashes without a GPU. */
-bool cupti_check(char *what, char *why, size_t size);
+enum cupti_state cupti_check(char *what, char *why, size_t size);
 
 /* Is no other profiler where an agent would be, in any process? why: which one, and where. */
 bool profilers_check(char *why, size_t size);
