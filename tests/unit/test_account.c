@@ -4,6 +4,10 @@
 
 #include "analyze/hottest.h"
 
+#define PACKAGES "/home/me/venv/lib/python3.11/site-packages/"
+#define IN_CALL	 python_frame(0x7f000000a000, 3)
+#define FITS	 python_frame(0x7f000000b000, 467)
+
 static uint64_t sum_of(const struct account *account)
 {
 	uint64_t sum = 0;
@@ -303,6 +307,29 @@ Test(account, the_line_that_joins_is_named)
 	report = end_of_pool(&s, 9000);
 	cr_expect(contains(report.analysis->verdict,
 			   "Module._call_impl (module.py:1194), for main (train.py:12)"));
+	forget(&report);
+}
+
+/* A pool's threads run a library without symbols; the main thread calls it from one line, and is
+ * longer in another. */
+Test(account, the_line_that_calls_what_a_pool_runs)
+{
+	enum { PREDICTS = 50, SHARES };
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	stream_stack(&s, 1, PREDICTS, PERFX_STACK_PC, 0x9100, FITS, IN_CALL, 0x1000);
+	stream_stack(&s, 1, SHARES, PERFX_STACK_PC, 0x9100);
+	stream_frame(&s, 1, 0x9100, 0, "", PACKAGES "onnxruntime/ort.so", 0x91, "", 0);
+	stream_python_frame(&s, 1, FITS, "Session.run", PACKAGES "onnxruntime/session.py", 467);
+	stream_python_frame(&s, 1, IN_CALL, "predict", "/home/me/serve.py", 20);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 350);
+	samples(&s, (struct perfx_sample){.stack = PREDICTS}, 100);
+	samples(&s, (struct perfx_sample){.stack = SHARES, .tid = POOL}, 900);
+	report = end_of_pool(&s, 9000);
+	cr_expect(contains(report.analysis->verdict, "ort.so (no symbols), for predict "
+						     "(serve.py:20)"));
 	forget(&report);
 }
 
@@ -639,11 +666,9 @@ Test(account, a_pool_that_works_has_threads_without_a_task)
 	}
 }
 
-#define PACKAGES     "/home/me/venv/lib/python3.11/site-packages/"
 #define WORKERS_LOOP 44
 #define IN_WORKER    python_frame(0x7f0000008000, 114)
 #define IN_PIPE	     python_frame(0x7f0000009000, 200)
-#define IN_CALL	     python_frame(0x7f000000a000, 3)
 
 /* A pool's worker that waits for a task is idle; one that waits so in its task lacks input. */
 Test(account, a_process_of_a_pool_without_a_task)
@@ -680,7 +705,6 @@ Test(account, a_process_of_a_pool_without_a_task)
 }
 
 #define TREE 45
-#define FITS python_frame(0x7f000000b000, 467)
 #define LOKY python_frame(0x7f000000c000, 181)
 
 /* joblib's worker is started by -m, and is no program for that: what it runs is a package's, for

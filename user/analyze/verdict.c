@@ -154,6 +154,22 @@ static void add_native_share(struct text *text, const struct process_account *ac
 	add_native(text, native.frame);
 }
 
+/* The program's own line that calls what another thread runs for it. NULL: none was seen. */
+static const struct profile_frame *line_into(const struct process_account *account,
+					     const struct profile_frame *native)
+{
+	struct lines lines = {0};
+
+	for (size_t i = 0; i < account->places_count; i++) {
+		const struct account_place *place = &account->places[i];
+
+		if (place->own && place->native && location_is_own_python(place->own) &&
+		    frame_is_same_function(place->native, native))
+			lines_add(&lines, place->own, place->ns);
+	}
+	return lines_lead(&lines).frame;
+}
+
 /* Where others wait for what runs at the hottest place: the main thread, the parent. NULL: none. */
 static const struct profile_frame *outer_line(const struct process_account *account,
 					      const struct hottest *hottest)
@@ -164,7 +180,9 @@ static const struct profile_frame *outer_line(const struct process_account *acco
 		return account->job_line;
 	if (hottest->tid)
 		return NULL;
-	return account->joins && line && location_is_own_python(line) ? line : account->main_line;
+	if (account->joins && line && location_is_own_python(line))
+		return line;
+	return line_into(account, hottest->place.frame) ?: account->main_line;
 }
 
 /* ", for fit (train.py:8)": where what runs is no line of the program. */
