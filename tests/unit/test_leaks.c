@@ -584,3 +584,29 @@ Test(leaks, places_that_share_their_blocks)
 		memory_analysis_clear(&analysis);
 	}
 }
+
+/* Where frees are inferred, a few large blocks stay in the account for long, and so do many of a
+ * few bytes, whose memory other allocations take: together they are no leak. */
+Test(leaks, few_large_blocks_beside_many_small_ones)
+{
+	for (unsigned many = 0; many < 2; many++) {
+		struct memory_analysis analysis = {0};
+		struct memory_scene s, small;
+
+		scene_set(&small, 10 * S, 320 * MS);
+		scene_steps(&small, 20 * MS, 1, 1, 8);
+		scene_set(&s, 10 * S, 320 * MS);
+		scene_steps(&s, many ? 100 * MS : 700 * MS, 1, 1, 65536);
+		s.hotspots[1] = small.hotspots[0];
+		s.hotspots[0].left_out_count = s.hotspots[1].left_out_count = 1;
+		s.memory.hotspots_count = 2;
+		s.memory.frees_inferred = true;
+		for (uint64_t k = 0; k < 8; k++)
+			s.usage[k].rss_bytes = (1 << 30) + (k << 20);
+		cr_assert_eq(leaks_judge(&analysis, &s.process, &s.memory,
+					 &rule_set_builtin.thresholds),
+			     0);
+		cr_expect_eq(analysis.trends[0].leak, many == 1);
+		memory_analysis_clear(&analysis);
+	}
+}

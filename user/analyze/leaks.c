@@ -2,6 +2,7 @@
 #include "analyze/leaks.h"
 
 #include "base/order.h"
+#include "base/units.h"
 
 #include <errno.h>
 #include <math.h>
@@ -409,7 +410,6 @@ static bool shares_blocks(const struct profile_hotspot *hotspot)
 
 static void add_to(struct profile_hotspot *sum, const struct profile_hotspot *hotspot)
 {
-	sum->live_count += hotspot->live_count;
 	sum->live_bytes += hotspot->live_bytes;
 	sum->frees_count += hotspot->frees_count;
 	/* the longest: a queue among them is not to be missed */
@@ -420,6 +420,23 @@ static void add_to(struct profile_hotspot *sum, const struct profile_hotspot *ho
 		sum->live_windows[i] += hotspot->live_windows[i];
 		sum->kept_windows[i] += hotspot->kept_windows[i];
 	}
+}
+
+/* As many as if all were as large as those that have most of the bytes: many small blocks beside a
+ * few large ones say nothing of these. */
+static uint64_t count_of_bytes(const struct profile_memory *memory)
+{
+	double bytes = 0, weighted = 0;
+
+	for (size_t i = 0; i < memory->hotspots_count; i++) {
+		const struct profile_hotspot *hotspot = &memory->hotspots[i];
+
+		if (!shares_blocks(hotspot))
+			continue;
+		bytes += (double)hotspot->live_bytes;
+		weighted += (double)hotspot->live_bytes * block_bytes(hotspot);
+	}
+	return weighted > 0 ? u64_of(bytes * bytes / weighted) : 0;
 }
 
 /* Of the whole leak less is no place that leaks. */
@@ -434,6 +451,7 @@ static void judge_shared(struct memory_analysis *analysis, const struct profile_
 	for (size_t i = 0; i < memory->hotspots_count; i++)
 		if (shares_blocks(&memory->hotspots[i]))
 			add_to(&sum, &memory->hotspots[i]);
+	sum.live_count = count_of_bytes(memory);
 	all = judge_hotspot(process, memory, &sum, course);
 	for (size_t i = 0; i < memory->hotspots_count && all.leak; i++) {
 		struct hotspot_trend *trend = &analysis->trends[i];
