@@ -914,6 +914,35 @@ Test(driver, other_children_are_no_workers)
 	forget(&report);
 }
 
+/* The thread of the steps runs for most of the time in which it waits for PyTorch's two workers: it
+ * takes batches over, and prepares none. More workers would not make that faster. */
+Test(driver, batches_that_are_costly_to_take_over)
+{
+	struct stream s = {0};
+	struct report report;
+	const struct finding *f;
+
+	begin(&s);
+	for (unsigned i = 0; i < 2; i++) {
+		stream_add(&s, PERFX_KIND_PROCESS, struct perfx_process,
+			   STRINGS("python3", "python3\x1ftrain.py"), .time_ns = STREAM_START,
+			   .start_boot_ns = 41 * S, .process = 3 + i, .pid = WORKER + 1 + i,
+			   .ppid = MAIN);
+		stream_thread(&s, 3 + i, WORKER + 1 + i, "pt_data_worker", 'S', 0, 0, 0);
+	}
+	steps(&s);
+	samples(&s, (struct perfx_sample){.stack = CALLER, .context = BATCHES}, 120);
+	report = end(&s);
+	f = find(&report, "DataBound");
+	cr_assert_not_null(f);
+	cr_expect_eq(f->severity, FINDING_HIGH);
+	cr_expect(contains(f->evidence,
+			   "(2 workers; this is what taking batches from workers costs)"));
+	cr_expect(contains(f->suggestion, "fewer tensors in each"));
+	cr_expect(f->gain_unknown);
+	forget(&report);
+}
+
 /* A tracker of shared memory beside its idle parent is nothing to look at. */
 Test(driver, helpers_of_multiprocessing_may_be_idle)
 {

@@ -517,6 +517,12 @@ static void find_own_preparation(struct loader *loader, struct rules_ctx *ctx)
 	contexts_clear(&contexts);
 }
 
+/* No more than taking a batch from a worker costs. */
+static bool is_handover(const struct rules_ctx *ctx)
+{
+	return batch_ns(ctx) <= HANDOVER_AT_MOST * ctx->thresholds->data_bound_handover;
+}
+
 static struct loader judge_loader(struct rules_ctx *ctx)
 {
 	struct workers workers = find_workers(ctx);
@@ -542,8 +548,13 @@ static struct loader judge_loader(struct rules_ctx *ctx)
 	loader.needed = (unsigned)ceil((batch.work_ns + handover) / best);
 	loader.gain_ns = fmax(step - best, 0);
 	loader.hidden_ns = fmin(loader.gain_ns + handover, batch_work_ns(ctx));
-	loader.keeps_up = workers.count && loader.is_own &&
-			  batch_ns(ctx) <= HANDOVER_AT_MOST * ctx->thresholds->data_bound_handover;
+	/* where PyTorch's workers prepare batches, the thread of the steps prepares none */
+	loader.keeps_up =
+		workers.count && loader.is_own && (is_handover(ctx) || has_named_workers(ctx));
+	if (loader.keeps_up && !is_handover(ctx)) {
+		loader.unknown = true;
+		loader.gain_ns = batch_ns(ctx);
+	}
 	return loader;
 }
 
@@ -701,8 +712,8 @@ void rules_input(struct rules_ctx *ctx)
 		    t->data_bound_medium * 100, t->data_bound_high * 100);
 	add_suggestion(&note, ctx, &loader);
 	rules_ctx_add(ctx, "DataBound",
-		      loader.keeps_up		    ? FINDING_LOW
-		      : share >= t->data_bound_high ? FINDING_HIGH
-						    : FINDING_MEDIUM,
+		      loader.keeps_up && is_handover(ctx) ? FINDING_LOW
+		      : share >= t->data_bound_high	  ? FINDING_HIGH
+							  : FINDING_MEDIUM,
 		      share, &note);
 }
