@@ -156,6 +156,25 @@ Test(memory, churn)
 	expect_kinds(s, "");
 }
 
+/* One sampled block stands for 1 to 292,000 allocations: that says nothing. */
+Test(memory, churn_by_samples)
+{
+	struct memory_scene s;
+
+	scene_set(&s, 10 * S, 320 * MS);
+	s.memory.sampled = true;
+	s.memory.recorded_ns = 20 * MS;
+	s.memory.allocs = (struct profile_estimate){.value = 52429, .low = 1, .high = 292000};
+	expect_kinds(s, "");
+	s.memory.allocs.low = 40000;
+	expect_kinds(s, "MemoryChurn/medium");
+	scene_add(&s.hotspots[0].allocs, 52429);
+	expect_evidence(
+		&s, "python3 (pid 42)",
+		"at least 2,000,000 heap allocations/s; 100 % of them in append (train.c:12); at "
+		"50 ns per malloc and free, they take 10.0 % of one CPU");
+}
+
 Test(memory, tensors_that_come_and_go_as_pages)
 {
 	struct memory_scene s;

@@ -669,14 +669,17 @@ static void add_temporary(struct text *text, const struct profile_memory *memory
 	text_add(text, " of them freed by the same thread's next allocator call");
 }
 
+/* Of an estimate what there is at least: one sampled block of ten bytes stands for fifty thousand.
+ */
 static void host_churn(struct rules_ctx *ctx, const struct profile_memory *memory)
 {
-	double rate = recorded_rate(memory, memory->allocs.value);
+	double rate = recorded_rate(memory, memory->allocs.low);
 	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
 
 	if (rate < ctx->thresholds->memory_churn_low)
 		return;
 	add_process_name(&note.subject, ctx->process);
+	text_add(&note.evidence, memory->sampled ? "at least " : "");
 	add_count(&note.evidence, u64_of(rate));
 	text_add(&note.evidence, " heap allocations/s");
 	add_temporary(&note.evidence, memory);
