@@ -114,6 +114,34 @@ Test(operators, tiny_that_allocate)
 	}
 }
 
+/* A compiled function computes in a thread of XLA, while the line that calls it goes on. */
+Test(operators, that_xla_computes_elsewhere_are_not_tiny)
+{
+	enum { CALLS = 210, COMPUTES };
+
+	for (unsigned computes = 0; computes < 2; computes++) {
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		stream_stack(&s, 1, CALLS, PERFX_STACK_PC, MUL, 0x1000, LOOP, 0x1000);
+		stream_stack(&s, 1, COMPUTES, PERFX_STACK_PC, DGEMM, LOOPS);
+		stream_frame(&s, 1, MUL, 0, "", "/x/libjax_common.so", 0x50, "", 0);
+		stream_frame(&s, 1, DGEMM, 0, "dot", "/x/libjax_common.so", 0x53, "", 0);
+		stream_frame(&s, 1, LOOPS, 0, "Run", "/x/libjax_common.so", 0x51, "", 0);
+		for (uint32_t i = 0; i < COUNT; i++) {
+			stream_stack(&s, 1, SPREAD + i, PERFX_STACK_PC, CODE(i), MUL, 0x1000, LOOP,
+				     0x1000);
+			stream_frame(&s, 1, CODE(i), 0, "", "/x/libjax_common.so", CODE(i), "", 0);
+		}
+		spread(&s, 6);
+		samples(&s, (struct perfx_sample){.stack = COMPUTES, .tid = POOL}, computes * 300);
+		report = end(&s);
+		cr_expect_eq(find(&report, "TinyOperators") != NULL, computes == 0);
+		forget(&report);
+	}
+}
+
 Test(operators, tiny_are_high_from_a_third_of_the_step)
 {
 	struct stream s = {0};

@@ -28,14 +28,21 @@ static bool is_torch(const struct profile_frame *frame)
 	       begins_with(frame->module_base, "libc10");
 }
 
+static bool is_xla(const struct profile_frame *frame)
+{
+	static const char *const prefixes[] = {"libjax", "_jax", "xla_extension", NULL};
+
+	return text_begins_with_one_of(frame->module_base, prefixes);
+}
+
 /* Libraries that dispatch operators. */
 static bool is_framework(const struct profile_frame *frame)
 {
-	static const char *const prefixes[] = {
-		"_multiarray_umath",  "libjax", "_jax", "xla_extension", "libtensorflow",
-		"_pywrap_tensorflow", NULL};
+	static const char *const prefixes[] = {"_multiarray_umath", "libtensorflow",
+					       "_pywrap_tensorflow", NULL};
 
-	return text_begins_with_one_of(frame->module_base, prefixes) || is_torch(frame);
+	return text_begins_with_one_of(frame->module_base, prefixes) || is_torch(frame) ||
+	       is_xla(frame);
 }
 
 /* What an operator runs before and after its kernel; other code is the kernel's: a BLAS, code
@@ -303,6 +310,25 @@ int operator_lines_find(struct operator_lines *lines, const struct profile *prof
 	}
 	free(samples);
 	return err;
+}
+
+uint64_t operators_handed_over_ns(const struct profile_process *process, uint32_t tid)
+{
+	uint64_t ns = 0;
+
+	for (size_t i = 0; i < process->samples.count; i++) {
+		const struct profile_activity *sample = &process->samples.list[i];
+		const struct profile_stack *stack = sample->stack;
+		bool computes = false;
+
+		if (sample->tid == tid || sample->state != PERFX_SAMPLE_ON_CPU || !stack ||
+		    frame_is_system_library(stack->frames[0]))
+			continue;
+		for (size_t k = 0; k < stack->frames_count; k++)
+			computes |= is_xla(stack->frames[k]);
+		ns += computes ? activity_judged_ns(sample) : 0;
+	}
+	return ns;
 }
 
 void operator_lines_clear(struct operator_lines *lines)

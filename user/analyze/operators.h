@@ -35,6 +35,8 @@ struct operator_lines {
 int operator_lines_find(struct operator_lines *lines, const struct profile *profile,
 			const struct profile_process *process, uint32_t tid);
 void operator_lines_clear(struct operator_lines *lines);
+/* What threads other than this one compute for operators of XLA: CPU time by samples. */
+uint64_t operators_handed_over_ns(const struct profile_process *process, uint32_t tid);
 
 struct operator_name {
 	const char *name; /* shown to users: "aten::mul_.Tensor" */
