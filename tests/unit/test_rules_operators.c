@@ -616,3 +616,28 @@ Test(operators, by_samples)
 	cr_expect_eq(found.list[1].count, 7);
 	forget(&report);
 }
+
+/* A BLAS that LAPACK calls, in the same library; that NumPy calls it so often is a finding. */
+Test(operators, tiny_calls_inside_of_a_library)
+{
+	enum { GEMV = 20, INNER = 220 };
+
+	for (unsigned inside = 0; inside < 2; inside++) {
+		const char *caller = inside ? "/usr/lib/libopenblas.so.0" : "/usr/lib/umath.so";
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		stream_function(&s, GEMV, "gemv", "/usr/lib/libopenblas.so.0", PERFX_SOURCE_SYMBOL);
+		stream_context(&s, GEMV, 0, GEMV, 1);
+		for (uint64_t i = 0; i < 110000; i++)
+			stream_call(&s, GEMV, MAIN, i * 80 * US, 3 * US, 3 * US, 0);
+		stream_stack(&s, 1, INNER, PERFX_STACK_PC, DGEMM, MUL, 0x1000, LOOP, 0x1000);
+		stream_frame(&s, 1, DGEMM, 0, "gemv", "/usr/lib/libopenblas.so.0", 0x53, "", 0);
+		stream_frame(&s, 1, MUL, 0, "caller", caller, 0x50, "", 0);
+		samples(&s, (struct perfx_sample){.stack = INNER}, 100);
+		report = end(&s);
+		cr_expect_eq(find(&report, "TinyCalls") != NULL, inside == 0);
+		forget(&report);
+	}
+}

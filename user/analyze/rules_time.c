@@ -134,6 +134,31 @@ static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 		      share, &note);
 }
 
+/* Mostly a function of the same library calls it, as LAPACK does a BLAS: the program cannot batch
+ * these calls. */
+static bool is_called_inside(const struct rules_ctx *ctx, uint32_t function)
+{
+	const struct profile_function *called = profile_function(ctx->profile, function);
+	const struct profile_activities *samples = &ctx->process->samples;
+	uint64_t inside = 0, all = 0;
+
+	for (size_t i = 0; called && i < samples->count; i++) {
+		const struct profile_stack *stack = samples->list[i].stack;
+
+		for (size_t k = 0; stack && k + 1 < stack->frames_count; k++) {
+			const struct profile_frame *frame = stack->frames[k];
+
+			if (strcmp(frame->function, called->name) != 0)
+				continue;
+			all += samples->list[i].count;
+			if (!strcmp(frame->module, stack->frames[k + 1]->module))
+				inside += samples->list[i].count;
+			break;
+		}
+	}
+	return all && 2 * inside >= all;
+}
+
 static bool tiny_calls(struct rules_ctx *ctx, const struct profile_row *row)
 {
 	/* short calls are the first that the overhead budget stops watching */
@@ -150,7 +175,7 @@ static bool tiny_calls(struct rules_ctx *ctx, const struct profile_row *row)
 
 	if (row->avg_ns == PROFILE_ABSENT ||
 	    (double)row->avg_ns >= ctx->thresholds->tiny_calls_ns ||
-	    rate < ctx->thresholds->tiny_calls_per_s)
+	    rate < ctx->thresholds->tiny_calls_per_s || is_called_inside(ctx, row->function))
 		return false;
 	add_function_name(&note.subject, ctx->profile, row->function);
 	add_count(&note.evidence, u64_of(rate));
