@@ -321,6 +321,11 @@ Test(analyze, rivals_that_had_the_cpus)
 	rivals[0] = rivals[1] =
 		(struct profile_rival){7, "perfx-trace itself", PROFILE_RIVAL_TRACER, 2 * S};
 	expect_contention(&s, " (pids 7, 7) had the CPU for 88.9 %", "Recording takes the CPUs");
+	/* compilers of a build end before their names are read */
+	rivals[0] = (struct profile_rival){900, "", PROFILE_RIVAL_OTHER, 3 * S};
+	rivals[1] = (struct profile_rival){901, "", PROFILE_RIVAL_OTHER, 2 * S};
+	expect_contention(&s, "short-lived processes (2 without a name) had the CPU for 90.9 %, ",
+			  "Other programs use the CPUs");
 }
 
 /* A tick of CPU time in a life of 62 µs is no 16,000 % of a CPU. */

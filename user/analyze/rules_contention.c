@@ -98,8 +98,7 @@ static void find_cpu_holders(struct cpu_holders *holders, const struct profile_p
 
 		holders->ns[rival->kind] += rival->ns;
 		holders->all_ns += rival->ns;
-		if (rival->name[0])
-			add_cpu_holder(holders, rival);
+		add_cpu_holder(holders, rival);
 	}
 	qsort(holders->list, holders->count, sizeof(*holders->list), by_held_time);
 }
@@ -306,6 +305,11 @@ static void add_holder_name(struct text *text, const struct cpu_holder *holder)
 {
 	if (holder->kind == PROFILE_RIVAL_OWN) {
 		text_add(text, "its own threads");
+		return;
+	}
+	if (!holder->name[0]) {
+		/* they had ended before their name could be read */
+		text_printf(text, "short-lived processes (%u without a name)", holder->pids_count);
 		return;
 	}
 	escape_name(text, holder->name);
