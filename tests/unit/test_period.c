@@ -679,3 +679,27 @@ Test(period, of_several_threads_of_a_pool)
 		aggregate__free(aggregate);
 	}
 }
+
+/* One thread of a pool is longer in one call, the other in the other call. */
+Test(period, of_threads_of_a_pool_that_differ)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile_steps *steps;
+
+	begin(&s);
+	for (unsigned i = 0; i < 60; i++) {
+		for (unsigned k = 0; k < 2; k++) {
+			uint64_t at = i * 20 * MS + k * MS, first = k ? 2 * MS : 7 * MS;
+
+			stream_call(&s, 1, MAIN + 1 + k, at, first, first, 0);
+			stream_call(&s, 2, MAIN + 1 + k, at + 8 * MS, 9 * MS - first,
+				    9 * MS - first, 0);
+		}
+	}
+	aggregate = replay(&s);
+	steps = &only_process(aggregate)->steps;
+	cr_expect_eq(steps->count, 0);
+	cr_expect_eq(steps->repeating_threads, 2);
+	aggregate__free(aggregate);
+}

@@ -345,6 +345,7 @@ int period_find(struct period *found, const struct period_calls *calls, period_d
 
 struct period_thread {
 	struct period_calls calls;
+	struct period period; /* function 0: none was found yet */
 	size_t look_at;
 	bool decided;
 };
@@ -464,16 +465,56 @@ static bool is_worker(const struct aggregate *a, uint32_t process)
 	return false;
 }
 
+static size_t count_ends(const struct period_calls *calls, const struct period *period)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < calls->count; i++)
+		count += calls->list[i].function == period->function &&
+			 (!period->context || calls->list[i].context == period->context);
+	return count;
+}
+
+/* Threads of a pool make the same calls, of which one or the other may have the better score: they
+ * end where the first one does, so that they are known to be alike. */
+static void end_as_siblings(const struct aggregate *a, const struct period_calls *calls,
+			    struct period *period)
+{
+	for (size_t i = 0; i < a->periods.count && !calls->is_main; i++) {
+		const struct period_thread *sibling = &a->periods.list[i];
+
+		if (sibling->calls.process != calls->process || sibling->calls.tid == calls->tid ||
+		    sibling->calls.is_main || !sibling->period.function ||
+		    2 * count_ends(calls, &sibling->period) < count_ends(calls, period))
+			continue;
+		period->function = sibling->period.function;
+		period->context = sibling->period.context;
+		period->compiled = sibling->period.compiled;
+		return;
+	}
+}
+
+static int find_period(struct aggregate *a, struct period_thread *thread)
+{
+	struct period_calls *calls = &thread->calls;
+	int found = period_find(&thread->period, calls, python_depth, a);
+
+	calls->is_main = is_main(a, calls);
+	if (found > 0)
+		end_as_siblings(a, calls, &thread->period);
+	else
+		thread->period.function = 0;
+	return found;
+}
+
 static int search_period(struct aggregate *a, struct period_thread *thread)
 {
 	struct period_calls *calls = &thread->calls;
-	struct period period;
-	int found = is_worker(a, calls->process) ? 0 : period_find(&period, calls, python_depth, a);
+	int found = is_worker(a, calls->process) ? 0 : find_period(a, thread);
 
 	if (found > 0) {
-		calls->is_main = is_main(a, calls);
 		thread->decided = true;
-		found = steps_by_period(&a->steps, calls, &period);
+		found = steps_by_period(&a->steps, calls, &thread->period);
 		forget_calls(calls);
 		return found;
 	}
@@ -539,15 +580,13 @@ int periods_fill(struct aggregate *a)
 
 	steps_hide_periods(&a->steps);
 	for (size_t i = 0; i < a->periods.count && found >= 0; i++) {
-		struct period_calls *calls = &a->periods.list[i].calls;
-		struct period period;
+		struct period_thread *thread = &a->periods.list[i];
 
-		if (is_settled(a, calls))
+		if (is_settled(a, &thread->calls))
 			continue;
-		calls->is_main = is_main(a, calls);
-		found = period_find(&period, calls, python_depth, a);
+		found = find_period(a, thread);
 		if (found > 0)
-			found = steps_show_period(&a->steps, calls, &period);
+			found = steps_show_period(&a->steps, &thread->calls, &thread->period);
 	}
 	return found < 0 ? found : 0;
 }
