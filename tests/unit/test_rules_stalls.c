@@ -307,6 +307,35 @@ Test(slow_steps, no_period)
 	free(t);
 }
 
+/* Of each fit, all of which the program calls in one line, the first round makes the data set. */
+Test(stalls, of_a_package_are_for_the_line_that_calls_it)
+{
+	static const struct profile_frame construct = {.function = "Dataset.construct",
+						       .file = "/v/site-packages/lightgbm/basic.py",
+						       .line = 2574,
+						       .module = "",
+						       .module_base = "",
+						       .language = PERFX_LANGUAGE_PYTHON};
+	const struct profile_stack constructing = {
+		.frames = (const struct profile_frame *[]){&construct, &forward_frame},
+		.frames_count = 2};
+	struct training *t = training_new();
+	const struct finding *finding;
+	struct analysis *analysis;
+
+	t->extra = &constructing;
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, i % 25 == 8 ? 60 * MS : 0, WORKS);
+	training_end(t);
+	finding = finding_of(t, "PeriodicStall", &analysis);
+	cr_assert_not_null(finding);
+	cr_expect(says(finding->headline,
+		       "Dataset.construct (basic.py:2574), for forward (train.py:10)"),
+		  "%s", finding->headline);
+	analysis__free(analysis);
+	free(t);
+}
+
 Test(stalls, checkpoint)
 {
 	struct training *t = training_new();

@@ -89,6 +89,10 @@ static void add_place(struct text *text, const struct slow_cause *cause)
 	if (!cause->place)
 		return;
 	location_place(text, cause->place);
+	if (cause->caller) {
+		text_add(text, ", for ");
+		location_place(text, cause->caller);
+	}
 	if (is_mostly(cause, SLOW_COMPILES)) {
 		text_add(text, ", which compiles");
 		return;

@@ -320,7 +320,7 @@ struct comparison {
 	struct step_share all; /* of all samples */
 	size_t ordinary_count; /* samples of ordinary steps */
 	bool failed;
-	struct slow_places lines, callees;
+	struct slow_places lines, callees, callers;
 	struct slow_names names[SLOW_PARTS];
 	struct slow_cause *cause;
 };
@@ -544,6 +544,11 @@ static void add_place(struct comparison *c, const struct profile_stack *stack, d
 		places_add(&c->lines, place, ns);
 	if (callee)
 		places_add(&c->callees, callee, ns);
+	if (place && !location_is_own_python(place)) {
+		python = location_own_python(stack->frames, stack->frames_count);
+		if (python < stack->frames_count)
+			places_add(&c->callers, stack->frames[python], ns);
+	}
 }
 
 static void compare_sample(struct comparison *c, const struct profile_activity *sample, double ns)
@@ -648,6 +653,8 @@ int slow_steps_cause(struct slow_cause *cause, const struct slow_steps *slow,
 	callee = places_lead(&c->callees);
 	if (callee.ns >= CALLEE_SHARE * lead.ns)
 		cause->callee = callee.frame;
+	if (lead.frame && !location_is_own_python(lead.frame))
+		cause->caller = places_lead(&c->callers).frame;
 	cause->file = names_lead(&c->names[SLOW_DISK]);
 	cause->rival = rival_of(process);
 	failed = c->failed;

@@ -67,9 +67,10 @@ struct slow_cause {
 	/* The Python function that it calls there, mostly: one of the program's own that only slow
 	 * steps enter, else a library's. NULL: none. */
 	const struct profile_frame *callee;
-	const char *file;	       /* that it waits for; "": not known */
-	const char *rival;	       /* that has the CPU; "": not known */
-	double phases[PROFILE_PHASES]; /* of the steps' time; exact */
+	const struct profile_frame *caller; /* the program's own line, of a place that is not */
+	const char *file;		    /* that it waits for; "": not known */
+	const char *rival;		    /* that has the CPU; "": not known */
+	double phases[PROFILE_PHASES];	    /* of the steps' time; exact */
 };
 
 /* 0 or -ENOMEM. Nothing is slow where there are too few steps. */
