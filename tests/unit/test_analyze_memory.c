@@ -431,6 +431,19 @@ Test(place, code_of_the_programs_own)
 	expect_own(false, "<frozen importlib._bootstrap>");
 }
 
+Test(place, pickled_code)
+{
+	const struct profile_frame frame = {.function = "fetch",
+					    .module = "",
+					    .module_base = "",
+					    .file = "<dynamic-code>",
+					    .line = 16,
+					    .language = PERFX_LANGUAGE_PYTHON};
+
+	expect_frame(&frame, LOCATION_BRIEF, "fetch (line 16 of its file, pickled)");
+	expect_frame(&frame, LOCATION_FULL, "fetch (<dynamic-code>:16)");
+}
+
 Test(place, frames)
 {
 	struct profile_frame frame = {.function = "f",

@@ -20,6 +20,9 @@ static const char *file_of(const struct profile_frame *frame)
 	return folder;
 }
 
+/* What cloudpickle has sent to another process. */
+#define PICKLED "<dynamic-code>"
+
 void location_frame(struct text *text, const struct profile_frame *frame, enum location_style style)
 {
 	const char *file = style == LOCATION_FULL ? frame->file : file_of(frame);
@@ -42,6 +45,11 @@ void location_frame(struct text *text, const struct profile_frame *frame, enum l
 		file = frame->module_base;
 	if (!file[0])
 		return;
+	/* cloudpickle leaves out the name of the file */
+	if (style != LOCATION_FULL && !strcmp(file, PICKLED) && frame->line) {
+		text_printf(text, " (line %u of its file, pickled)", frame->line);
+		return;
+	}
 	text_add(text, " (");
 	text_add(text, file);
 	if (frame->file[0] && frame->line)
@@ -101,7 +109,7 @@ static bool is_of_inductor(const char *file)
  * program to other processes (joblib, Ray, Dask) as "<dynamic-code>". */
 static bool is_generated(const struct profile_frame *frame)
 {
-	static const char *const own[] = {"<stdin>", "<ipython-input-", "<dynamic-code>", NULL};
+	static const char *const own[] = {"<stdin>", "<ipython-input-", PICKLED, NULL};
 
 	return begins_with(frame->file, "<") && !frame->of_command &&
 	       !text_begins_with_one_of(frame->file, own);
