@@ -943,6 +943,31 @@ Test(driver, batches_that_are_costly_to_take_over)
 	forget(&report);
 }
 
+/* The Python that a line runs is a package's (spaCy, Keras): the program cannot write that in
+ * another way, so it has to be more. */
+Test(driver, python_of_packages)
+{
+	enum { IN_PACKAGE = 60 };
+
+	for (unsigned much = 0; much < 2; much++) {
+		struct stream s = {0};
+		struct report report;
+		const struct finding *f;
+
+		begin(&s);
+		stream_stack(&s, 1, IN_PACKAGE, PERFX_STACK_PC, 0x1000, MODULE, LOOP, 0x1000);
+		samples(&s, (struct perfx_sample){.stack = IN_PACKAGE}, much ? 400 : 150);
+		report = end(&s);
+		f = find(&report, "PythonBound");
+		cr_assert_eq(f != NULL, much == 1);
+		if (f) {
+			cr_expect(contains(f->evidence, "most of it below main (train.py:12)"));
+			cr_expect(contains(f->suggestion, "This is Python of the framework"));
+		}
+		forget(&report);
+	}
+}
+
 /* A tracker of shared memory beside its idle parent is nothing to look at. */
 Test(driver, helpers_of_multiprocessing_may_be_idle)
 {

@@ -202,6 +202,32 @@ static const struct profile_stack *stack_of(const struct driver *driver,
 	return NULL;
 }
 
+/* Is what the function runs mostly Python of packages, which the program cannot write in another
+ * way? */
+static bool runs_packages(const struct driver *driver, const struct contexts *contexts,
+			  const struct profile_frame *function)
+{
+	const struct profile_activities *samples = &contexts->process->samples;
+	uint64_t packages_ns = 0, all_ns = 0;
+	const char *package;
+
+	for (size_t i = 0; i < samples->count; i++) {
+		const struct profile_activity *sample = &samples->list[i];
+		const struct profile_frame *innermost, *place;
+
+		if (sample->tid != driver->tid || !runs_python(contexts, sample))
+			continue;
+		place = stack_place(sample->stack);
+		if (!place || !frame_is_same_function(place, function))
+			continue;
+		innermost = sample->stack->frames[stack_innermost_python(sample->stack)];
+		all_ns += sample->ns;
+		if (innermost->of_package || location_package(innermost->file, &package))
+			packages_ns += sample->ns;
+	}
+	return 2 * packages_ns > all_ns;
+}
+
 /* From the hottest function outwards, as long as that is most of it. */
 static void find_own_python(struct driver *driver, const struct contexts *contexts)
 {
@@ -210,6 +236,9 @@ static void find_own_python(struct driver *driver, const struct contexts *contex
 	unsigned tried = 0;
 
 	if (!lead || !location_is_own_python(lead))
+		return;
+	driver->own.runs_packages = runs_packages(driver, contexts, lead);
+	if (driver->own.runs_packages)
 		return;
 	driver->own.function = lead;
 	driver->own.ns = driver->own.lead.ns;

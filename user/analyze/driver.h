@@ -39,7 +39,8 @@ struct driver_wait {
 struct own_python {
 	const struct profile_frame *function; /* the outermost such; NULL: there is none */
 	struct place lead;		      /* the hottest in it */
-	uint64_t ns; /* of all in it; of `lead` alone, where that is less */
+	uint64_t ns;	    /* of all in it; of `lead` alone, where that is less */
+	bool runs_packages; /* `lead` mostly runs Python of packages: there is no function */
 };
 
 struct driver {

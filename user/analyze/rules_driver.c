@@ -62,6 +62,15 @@ static bool starts_up(const struct rules_ctx *ctx)
 	return 2 * ctx->driver->importing.ns > ctx->driver->python.ns;
 }
 
+/* Is the function the program's own, and what it runs Python of packages? */
+static bool calls_packages(const struct rules_ctx *ctx, const struct place *lead)
+{
+	const struct own_python *own = &ctx->driver->own;
+
+	return own->runs_packages && lead->frame &&
+	       frame_is_same_function(lead->frame, own->lead.frame);
+}
+
 static void add_python_time(struct text *text, const struct rules_ctx *ctx,
 			    const struct sampled *python, double share)
 {
@@ -72,7 +81,7 @@ static void add_python_time(struct text *text, const struct rules_ctx *ctx,
 		 starts_up(ctx) ? " imports modules" : " runs Python, outside of traced calls");
 	if (!python->lead.frame)
 		return;
-	text_add(text, ", most of it ");
+	text_printf(text, ", most of it %s", calls_packages(ctx, &python->lead) ? "below " : "");
 	location_place(text, python->lead.frame);
 	text_add(text, ": ");
 	add_percent(text, (double)python->lead.ns / (double)ctx->driver->judged_ns);
@@ -113,7 +122,7 @@ static const char *python_remedy(const struct rules_ctx *ctx, const struct place
 		       "event instead, which needs no CPU (threading.Event, a queue's get); if it "
 		       "computes, use operations on whole arrays (NumPy{, PyTorch|, jax.numpy"
 		       "|, TensorFlow|}).";
-	if (!lead->frame || location_is_own_python(lead->frame))
+	if (!lead->frame || (location_is_own_python(lead->frame) && !calls_packages(ctx, lead)))
 		return "Replace loops over single values by operations on whole arrays (NumPy{, "
 		       "PyTorch|, jax.numpy|, TensorFlow|}), compute what does not change once "
 		       "instead of in each step, or prepare it in other processes"
