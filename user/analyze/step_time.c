@@ -26,6 +26,7 @@ struct division {
 	struct stratum *strata;
 	size_t strata_count;
 	double waits[TIME_CLASSES];
+	double misplaced_ns;	/* more than the contexts lasted that they are in */
 	struct step_time *time; /* while it is found, of the whole recording */
 };
 
@@ -270,6 +271,16 @@ static void add_waits(struct division *d)
 /* More than the samples can have missed was waiting, of which nothing is known. */
 #define DEVIATIONS 4
 
+/* Samples lose the context of a call whose begin the budget no longer reports to them. */
+static double misplaced_ns(const struct division *d)
+{
+	double ns = 0;
+
+	for (size_t i = 0; i < d->strata_count; i++)
+		ns += fmax(d->strata[i].waits_ns - driver_time(d, &d->strata[i]), 0);
+	return ns;
+}
+
 static void add_running(struct division *d, const struct stratum *stratum)
 {
 	double ns = fmax(driver_time(d, stratum) - stratum->waits_ns, 0), all = 0;
@@ -278,8 +289,12 @@ static void add_running(struct division *d, const struct stratum *stratum)
 		all += stratum->running[c];
 	if (all > 0)
 		ns = fmin(ns, all + DEVIATIONS * sqrt(stratum->squares));
-	if (all <= 0)
-		d->time->ns[stratum->class] += ns;
+	if (all <= 0) {
+		double waited_ns = fmin(ns, d->misplaced_ns);
+
+		d->misplaced_ns -= waited_ns;
+		d->time->ns[stratum->class] += ns - waited_ns;
+	}
 	for (int c = 0; c < TIME_CLASSES && all > 0; c++) {
 		double part = stratum->running[c] / all;
 
@@ -384,6 +399,7 @@ int step_time_find(struct step_time *time, const struct profile *profile,
 	stratum_of(&d, 0);
 	add_samples(&d);
 	add_waits(&d);
+	d.misplaced_ns = misplaced_ns(&d);
 	for (size_t i = 0; i < d.strata_count; i++) {
 		time->known |= driver_time(&d, &d.strata[i]) > 0;
 		add_running(&d, &d.strata[i]);
