@@ -796,6 +796,49 @@ Test(driver, workers_that_sleep_are_more_than_cpus)
 	}
 }
 
+#define OF_PIPELINE 60
+
+/* 90 ms of each step of 100 ms wait for another thread, or for two that take turns, which sleep:
+ * they need no CPU. The 60 ms of CPU time of a step leave 30 ms of each with two CPUs. */
+Test(driver, threads_that_sleep_are_more_than_cpus)
+{
+	for (uint32_t threads = 1; threads <= 2; threads++) {
+		const uint64_t script = python_frame(0x7f0000009000, 3);
+		struct stream s = {0};
+		struct report report;
+		const struct finding *f;
+
+		begin(&s);
+		stream_stack(&s, 1, OF_PIPELINE, PERFX_STACK_PC, 0x2000, LOOP, script);
+		stream_python_frame(&s, 1, script, "FuncRegistry.__call__",
+				    "/opt/site-packages/tensorflow/python/ops/script_ops.py", 269);
+		for (uint64_t i = 0; i < 100; i++)
+			stream_call(&s, OPTIMIZER, MAIN, i * 100 * MS + 90 * MS, 10 * MS, 10 * MS,
+				    0);
+		waits(&s, PERFX_WAIT_FUTEX, 1, OF_QUEUE, 9000);
+		for (uint32_t tid = POOL; tid < POOL + threads; tid++) {
+			stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
+				     .tid = tid, .reason = PERFX_WAIT_SLEEP,
+				     .blocked_ns = 9600 / threads * MS, .count = 480 / threads,
+				     .max_ns = 20 * MS);
+			samples(&s,
+				(struct perfx_sample){.tid = tid,
+						      .stack = OF_PIPELINE,
+						      .state = PERFX_SAMPLE_WAITING,
+						      .reason = PERFX_WAIT_SLEEP},
+				960 / threads);
+		}
+		report = end(&s);
+		f = find(&report, "DataBound");
+		cr_assert_not_null(f);
+		cr_expect(contains(f->evidence, "(1 thread prepares it; 4 would hide 77.8 %"));
+		cr_expect(contains(f->evidence, "which sleeps 20.0 ms at a time, 480 times"));
+		cr_expect(contains(f->suggestion, "need no CPU meanwhile"));
+		cr_expect_float_eq(f->gain_ns, 70e6, 1e6);
+		forget(&report);
+	}
+}
+
 /* The same beside another program: that the thread waits for a CPU for 27 ms of each batch and 40
  * of each rest is no work that workers could do. With other threads that lack CPUs nobody knows. */
 Test(driver, waits_for_a_cpu_are_no_work_of_a_loader)

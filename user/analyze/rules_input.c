@@ -72,7 +72,8 @@ static const struct batch_loader {
 	 "give the PyDataset workers (workers=, use_multiprocessing=True) and a longer queue "
 	 "(max_queue_size=)"},
 	{"-packages/tensorflow/python/ops/script_ops.py",
-	 "map with num_parallel_calls=tf.data.AUTOTUNE, end the pipeline with "
+	 "map with num_parallel_calls=tf.data.AUTOTUNE, give the pipeline a thread for each call "
+	 "of Python that waits (Options.threading.private_threadpool_size), end it with "
 	 "prefetch(tf.data.AUTOTUNE), cache() what stays the same"},
 	{"-packages/webdataset/", "load by a WebLoader with workers (num_workers), at most as many "
 				  "as there are shards"},
@@ -92,10 +93,11 @@ static const struct batch_loader *loader_of(const struct profile_stack *stack)
 
 /* What prepares a batch, by samples. */
 struct preparation {
-	uint64_t count, ns;
+	uint64_t count, ns, runs_ns;
 	struct place lead;
 	/* The wait that takes most of the time there; NULL: it runs. */
 	const struct profile_activity *wait;
+	uint64_t waits_ns, waits_count; /* of that class and place, by all threads that prepare */
 	const struct batch_loader *loader; /* that calls it; NULL: none of these */
 };
 
@@ -135,6 +137,42 @@ static bool is_preparing(const struct preparing *who, const struct profile_activ
 	       (!who->contexts || sample_is_of_batch(who->contexts, sample));
 }
 
+static bool is_in_lead(const struct preparation *found, const struct preparing *who,
+		       const struct profile_activity *sample)
+{
+	const struct profile_frame *place = stack_place(sample->stack);
+
+	return place && is_preparing(who, sample) &&
+	       frame_is_same_function(place, found->lead.frame);
+}
+
+static bool lead_waits_so(const struct preparation *found, const struct preparing *who,
+			  const struct profile_activity *wait)
+{
+	const struct profile_activities *samples = &who->process->samples;
+
+	for (size_t i = 0; i < samples->count; i++)
+		if (samples->list[i].state == PERFX_SAMPLE_WAITING &&
+		    sample_is_of(&samples->list[i], wait) &&
+		    is_in_lead(found, who, &samples->list[i]))
+			return true;
+	return false;
+}
+
+static void sum_waits(struct preparation *found, const struct preparing *who)
+{
+	const struct profile_activities *blocked = &who->process->blocked;
+
+	for (size_t i = 0; i < blocked->count; i++) {
+		const struct profile_activity *wait = &blocked->list[i];
+
+		if (wait_class(wait) != wait_class(found->wait) || !lead_waits_so(found, who, wait))
+			continue;
+		found->waits_ns += wait->ns;
+		found->waits_count += wait->count;
+	}
+}
+
 /* Of the function that leads, what it does most. */
 static void find_wait_of_lead(struct preparation *found, const struct preparing *who)
 {
@@ -143,10 +181,8 @@ static void find_wait_of_lead(struct preparation *found, const struct preparing 
 
 	for (size_t i = 0; i < samples->count; i++) {
 		const struct profile_activity *sample = &samples->list[i];
-		const struct profile_frame *place = stack_place(sample->stack);
 
-		if (!is_preparing(who, sample) || !place ||
-		    !frame_is_same_function(place, found->lead.frame))
+		if (!is_in_lead(found, who, sample))
 			continue;
 		if (!found->loader)
 			found->loader = loader_of(sample->stack);
@@ -158,6 +194,8 @@ static void find_wait_of_lead(struct preparation *found, const struct preparing 
 	}
 	if (runs_ns >= waits_ns)
 		found->wait = NULL;
+	if (found->wait)
+		sum_waits(found, who);
 }
 
 static struct preparation find_preparation(const struct preparing *who)
@@ -173,6 +211,7 @@ static struct preparation find_preparation(const struct preparing *who)
 			continue;
 		found.count += sample->count;
 		found.ns += sample->ns;
+		found.runs_ns += sample->state != PERFX_SAMPLE_WAITING ? sample->ns : 0;
 		lines_add(&lines, stack_place(sample->stack), sample->ns);
 	}
 	found.lead = lines_lead(&lines);
@@ -270,7 +309,8 @@ static struct preparation find_threads_preparation(struct rules_ctx *ctx)
 		return of_loader;
 	if (sampled_python(&python, ctx->profile, ctx->process, ctx->driver->tid))
 		ctx->failed = true;
-	return (struct preparation){.count = python.count, .ns = python.ns, .lead = python.lead};
+	return (struct preparation){
+		.count = python.count, .ns = python.ns, .runs_ns = python.ns, .lead = python.lead};
 }
 
 static struct feeder find_feeder(struct rules_ctx *ctx)
@@ -316,16 +356,14 @@ static const char *wait_verb(const struct profile_activity *wait)
 /* "Images.read (data.py:30), which sleeps 8.06 ms at a time, 1,052 times" */
 static void add_preparation(struct text *text, const struct preparation *found)
 {
-	const struct profile_activity *wait = found->wait;
-
 	location_place(text, found->lead.frame);
-	if (!wait || !wait->count)
+	if (!found->wait || !found->waits_count)
 		return;
-	text_printf(text, ", which %s ", wait_verb(wait));
-	add_ns(text, wait->ns / wait->count);
+	text_printf(text, ", which %s ", wait_verb(found->wait));
+	add_ns(text, found->waits_ns / found->waits_count);
 	text_add(text, " at a time, ");
-	add_count(text, wait->count);
-	text_add(text, wait->count == 1 ? " time" : " times");
+	add_count(text, found->waits_count);
+	text_add(text, found->waits_count == 1 ? " time" : " times");
 }
 
 void add_feeder(struct text *text, struct rules_ctx *ctx)
@@ -355,10 +393,12 @@ void add_feeder(struct text *text, struct rules_ctx *ctx)
 
 struct loader {
 	struct preparation own; /* what the thread of the steps prepares itself */
+	struct feeder feeder;	/* what others do, where it waits for them and has no workers */
 	bool is_frameworks;	/* a DataLoader or a tf.data pipeline, not the program's own */
 	bool is_own, is_anothers;
 	unsigned workers, needed; /* that there are; that would hide it, as far as CPUs go */
 	bool keeps_up;		  /* the workers do: taking batches from them is what is left */
+	unsigned threads;	  /* of the process that prepare it at a time; 0: not known */
 	bool unknown;		  /* how long a batch and a step take with CPUs enough */
 	double hidden_ns;	  /* of a step, by so many as are needed */
 	double gain_ns;		  /* the same, less what taking a batch from a worker costs */
@@ -420,20 +460,25 @@ static struct workers find_workers(const struct rules_ctx *ctx)
 	return workers;
 }
 
+static bool is_fed_by_threads(const struct rules_ctx *ctx, const struct loader *loader)
+{
+	return loader->feeder.process == ctx->process && loader->feeder.work.lead.frame;
+}
+
 /* A step's, of all threads, without what prepares the batch and what polls. */
-static double training_cpu_ns(struct rules_ctx *ctx)
+static double training_cpu_ns(struct rules_ctx *ctx, const struct loader *loader)
 {
 	struct thread_pool pool;
-	double spin_ns;
+	double spin_ns, batch_ns = ctx->time->batch_own_ns;
 
+	if (is_fed_by_threads(ctx, loader))
+		batch_ns += (double)loader->feeder.work.runs_ns / steps_recorded(ctx);
 	if (thread_pool_find(&pool, ctx->process, ctx->driver->tid))
 		ctx->failed = true;
 	spin_ns = (double)pool.driver.spin_ns + (double)pool.others.spin_ns;
 	if (ctx->process->cpu_ns == PROFILE_ABSENT)
 		return 0;
-	return fmax(((double)ctx->process->cpu_ns - spin_ns) / steps_recorded(ctx) -
-			    ctx->time->batch_own_ns,
-		    0);
+	return fmax(((double)ctx->process->cpu_ns - spin_ns) / steps_recorded(ctx) - batch_ns, 0);
 }
 
 /* That so many threads of the training and its workers can have; infinite: it is not known. */
@@ -491,9 +536,15 @@ static struct batch find_batch(const struct rules_ctx *ctx, const struct loader 
 	if (workers->count || loader->is_anothers) {
 		/* they are waited for, so they work whenever they have a CPU; the rest has its
 		 * handover */
-		batch.work_ns = fmax(workers->count, 1) * rules_unit_ns(ctx) - workers->runnable_ns;
+		unsigned count = workers->count ?: loader->threads;
+
+		batch.work_ns = fmax(count, 1) * rules_unit_ns(ctx) - workers->runnable_ns;
 		batch.work_ns = fmax(batch.work_ns, fmax(workers->cpu_ns, 1));
 		batch.cpu_ns = workers->count ? workers->cpu_ns : batch.work_ns;
+		/* threads that sleep or read need no CPU either */
+		if (!workers->count && loader->feeder.work.ns)
+			batch.cpu_ns *= (double)loader->feeder.work.runs_ns /
+					(double)loader->feeder.work.ns;
 		batch.handover_ns = 0;
 	} else if (loader->is_own) {
 		batch.cpu_ns *=
@@ -523,15 +574,28 @@ static bool is_handover(const struct rules_ctx *ctx)
 	return batch_ns(ctx) <= HANDOVER_AT_MOST * ctx->thresholds->data_bound_handover;
 }
 
+/* Who prepares it where no worker does. */
+static void find_others_preparation(struct loader *loader, struct rules_ctx *ctx)
+{
+	if (!loader->is_anothers || loader->workers)
+		return;
+	loader->feeder = find_feeder(ctx);
+	if (is_fed_by_threads(ctx, loader))
+		loader->threads = (unsigned)fmax(
+			round((double)loader->feeder.work.ns / (double)ctx->driver->judged_ns), 1);
+}
+
 static struct loader judge_loader(struct rules_ctx *ctx)
 {
 	struct workers workers = find_workers(ctx);
 	struct loader loader = {.is_anothers = is_anothers(ctx), .workers = workers.count};
-	double step = step_work_ns(ctx), cpu = training_cpu_ns(ctx), used, cpus, best;
+	double step = step_work_ns(ctx), cpu, used, cpus, best;
 	double rest = fmax(step - batch_work_ns(ctx), 1), handover;
 	struct batch batch;
 
 	find_own_preparation(&loader, ctx);
+	find_others_preparation(&loader, ctx);
+	cpu = training_cpu_ns(ctx, &loader);
 	loader.is_own = is_own(ctx, &loader.own);
 	loader.unknown = others_lack_cpus(ctx);
 	batch = find_batch(ctx, &loader, &workers);
@@ -565,14 +629,37 @@ static bool has_no_cpus(const struct rules_ctx *ctx, const struct loader *loader
 	       loader->gain_ns < NONE_OF_IT * batch_ns(ctx);
 }
 
+/* "hide it", "hide 50.0 % of it" */
+static void add_hidden(struct text *text, const struct rules_ctx *ctx, const struct loader *loader)
+{
+	double hidden = loader->hidden_ns / batch_work_ns(ctx);
+
+	text_add(text, "hide ");
+	if (hidden < ALL_OF_IT)
+		add_percent(text, hidden);
+	text_add(text, hidden < ALL_OF_IT ? " of it" : "it");
+}
+
+/* " (1 thread prepares it; 8 would hide it)", of threads that mostly wait. */
+static void add_threads(struct text *text, const struct rules_ctx *ctx, const struct loader *loader)
+{
+	if (!loader->threads || !loader->feeder.work.wait || loader->unknown ||
+	    has_no_cpus(ctx, loader) || loader->needed <= loader->threads)
+		return;
+	text_printf(text, " (%u thread%s it; %u would ", loader->threads,
+		    loader->threads == 1 ? " prepares" : "s prepare", loader->needed);
+	add_hidden(text, ctx, loader);
+	text_add(text, ")");
+}
+
 /* " (0 workers; 2 would hide it)", " (1 worker; 2 would hide 50.0 % of it)"; nothing where threads
  * or other programs prepare it. */
 static void add_workers(struct text *text, const struct rules_ctx *ctx, const struct loader *loader)
 {
-	double hidden = loader->hidden_ns / batch_work_ns(ctx);
-
-	if (!loader->workers && loader->is_anothers)
+	if (!loader->workers && loader->is_anothers) {
+		add_threads(text, ctx, loader);
 		return;
+	}
 	/* with workers enough, something else is slow */
 	if (!loader->is_own && loader->needed <= loader->workers)
 		return;
@@ -590,10 +677,9 @@ static void add_workers(struct text *text, const struct rules_ctx *ctx, const st
 		text_add(text, "no CPU is free for more)");
 		return;
 	}
-	text_printf(text, "%u would hide ", loader->needed);
-	if (hidden < ALL_OF_IT)
-		add_percent(text, hidden);
-	text_add(text, hidden < ALL_OF_IT ? " of it)" : "it)");
+	text_printf(text, "%u would ", loader->needed);
+	add_hidden(text, ctx, loader);
+	text_add(text, ")");
 }
 
 static void add_data_cause(struct text *text, struct rules_ctx *ctx, const struct loader *loader)
