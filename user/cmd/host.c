@@ -136,9 +136,12 @@ int cmd_doctor(const struct options *options)
 	features_end(&f);
 	bool counts = hardware_counts(counted, sizeof(counted));
 	enum gpu_thread_state driver = ask_driver(gpus, no_gpus, sizeof(gpus));
+	bool no_driver = driver == GPU_THREAD_NOTHING;
 	bool ptrace_allowed = ptrace_check(no_ptrace, sizeof(no_ptrace));
 	bool no_profilers = profilers_check(profilers, sizeof(profilers));
 	enum cupti_state cupti_state = cupti_check(cupti, no_cupti, sizeof(cupti));
+	bool cupti_unused =
+		cupti_state == CUPTI_NO_GPU || (cupti_state == CUPTI_ABSENT && no_driver);
 	uname(&names);
 	printf("        perfx-trace " PERFX_VERSION ", Linux %s %s\n", names.release,
 	       names.machine);
@@ -196,10 +199,8 @@ int cmd_doctor(const struct options *options)
 		{"storage for measured peaks", peaks_are_kept(), USEFUL,
 		 "/var/cache/perfx-trace (for users other than root: ~/.cache/perfx-trace) is not "
 		 "writable: peaks are estimated for each recording"},
-		{gpus, driver == GPU_THREAD_IDLE, driver == GPU_THREAD_NOTHING ? UNUSED : USEFUL,
-		 no_gpus},
-		{cupti, cupti_state == CUPTI_WORKS, cupti_state == CUPTI_UNUSED ? UNUSED : USEFUL,
-		 no_cupti},
+		{gpus, driver == GPU_THREAD_IDLE, no_driver ? UNUSED : USEFUL, no_gpus},
+		{cupti, cupti_state == CUPTI_WORKS, cupti_unused ? UNUSED : USEFUL, no_cupti},
 		{"free place for a profiler in CUPTI", no_profilers, USEFUL, profilers},
 		{"ptrace, by which --gpu 1 enters a running program", ptrace_allowed, USEFUL,
 		 no_ptrace},

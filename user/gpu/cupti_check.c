@@ -95,23 +95,23 @@ enum cupti_state cupti_check(char *what, char *why, size_t size)
 	if (!find_library(path, sizeof(path))) {
 		snprintf(why, size,
 			 "part of NVIDIA's CUDA toolkit; --gpu 1 uses the traced program's own");
-		return CUPTI_UNUSED;
+		return CUPTI_ABSENT;
 	}
 	snprintf(what, size, "CUPTI (%s)", path);
 	if (!ask_in_child(path, &answer) || (answer.has_driver && !answer.version)) {
 		snprintf(why, size, "it crashes or gives no answer");
-		return CUPTI_BROKEN;
+		return CUPTI_FAILS;
 	}
 	if (!answer.has_driver) {
 		snprintf(why, size, "there is no NVIDIA GPU for it to trace");
-		return CUPTI_UNUSED;
+		return CUPTI_NO_GPU;
 	}
 	cupti_release(answer.version, release, sizeof(release));
 	snprintf(what, size, "CUPTI %s (%s)", release, path);
 	bad = perfx_agent_bad_cupti(answer.version);
 	if (bad)
 		snprintf(why, size, "known to be bad: %s", bad);
-	return bad ? CUPTI_BROKEN : CUPTI_WORKS;
+	return bad ? CUPTI_FAILS : CUPTI_WORKS;
 }
 
 static const char *profiler_in(pid_t pid)

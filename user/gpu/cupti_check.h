@@ -9,8 +9,9 @@
 
 enum cupti_state {
 	CUPTI_WORKS = 0,
-	CUPTI_UNUSED, /* it is not installed, or there is no GPU for it */
-	CUPTI_BROKEN,
+	CUPTI_ABSENT,
+	CUPTI_NO_GPU,
+	CUPTI_FAILS, /* known to be bad, or it crashes */
 };
 
 /* Can an agent use it? what: "CUPTI 13.0 (130001), /usr/local/cuda/…", as far as it is known;
