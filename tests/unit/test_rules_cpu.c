@@ -262,7 +262,7 @@ Test(rules_cpu, settings_of_libraries)
 		struct report report;
 
 		begin_pool(&s);
-		stream_stack(&s, 1, OF_LIBRARY, PERFX_STACK_PC, 0xa000, 0x4000, LOOP);
+		stream_stack(&s, 1, OF_LIBRARY, PERFX_STACK_PC, 0xa000, 0x4000);
 		stream_frame(&s, 1, 0xa000, 0, cases[i].function, cases[i].module, 0x30, "", 0);
 		samples(&s, (struct perfx_sample){.stack = OF_LIBRARY}, 100);
 		samples(&s, (struct perfx_sample){.stack = POLLS}, 400);
@@ -463,4 +463,39 @@ Test(rules_cpu, threads_that_share_work_well)
 	report = shared_work(10, 9, 3, 1, 5, WORKS);
 	cr_expect_null(find(&report, "LowParallelEfficiency"));
 	forget(&report);
+}
+
+/* Python's threads call a library, each for itself: the number of its threads is no remedy. */
+Test(rules_cpu, settings_of_python_pools)
+{
+	static const struct {
+		const char *file, *setting;
+	} cases[] = {
+		{"/usr/lib/python3.11/concurrent/futures/thread.py",
+		 "the main thread needs the CPU (ThreadPoolExecutor(max_workers=2))."},
+		{"/opt/site-packages/joblib/parallel.py", "needs the CPU (n_jobs=2)."},
+		{"/opt/serve.py", "needs the CPU."},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const uint64_t frame = python_frame(0x7f0000009000, 3);
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		stream_stack(&s, 1, OF_LIBRARY, PERFX_STACK_PC, 0xa000, LOOP, frame);
+		stream_frame(&s, 1, 0xa000, 0, "run", "/opt/onnxruntime_pybind11_state.so", 0x30,
+			     "", 0);
+		stream_python_frame(&s, 1, frame, "run", cases[i].file, 58);
+		lacks_cpus(&s, MAIN, "python3", 3000);
+		for (uint32_t tid = POOL + 1; tid <= POOL + 2; tid++) {
+			samples(&s, (struct perfx_sample){.stack = OF_LIBRARY, .tid = tid}, 100);
+			stream_thread(&s, 1, tid, "python3", 'R', 0, 0, 0);
+			stream_thread(&s, 1, tid, "python3", 'R', 10 * S, 5 * S, 4 * S);
+		}
+		report = end_after(&s, 4 * S);
+		cr_expect(contains(find(&report, "Oversubscribed")->suggestion, cases[i].setting),
+			  "%s", find(&report, "Oversubscribed")->suggestion);
+		forget(&report);
+	}
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyze/thread_pool.h"
 
+#include "analyze/stack_kind.h"
 #include "base/grow.h"
 #include "base/order.h"
 #include "base/text.h"
@@ -281,20 +282,76 @@ static size_t most_of(const uint64_t *ns, size_t begin, size_t end)
 	return most;
 }
 
+/* Python's pools, whose threads the program starts itself: no setting of the library that they
+ * call changes their number. A pool that uses another one comes first. */
+static const struct python_pool {
+	const char *file, *setting;
+} python_pools[] = {
+	{"*-packages/joblib/*", "n_jobs=%u"},
+	{"*/concurrent/futures/thread.py", "ThreadPoolExecutor(max_workers=%u)"},
+	{"*/multiprocessing/pool.py", "ThreadPool(%u)"},
+};
+#define PYTHON_POOLS (sizeof(python_pools) / sizeof(python_pools[0]))
+
+/* PYTHON_POOLS: none is known. */
+static size_t python_pool_of_stack(const struct profile_stack *stack)
+{
+	for (size_t i = 0; i < PYTHON_POOLS; i++)
+		for (size_t k = 0; k < stack->frames_count; k++)
+			if (glob_matches(python_pools[i].file, stack->frames[k]->file))
+				return i;
+	return PYTHON_POOLS;
+}
+
+/* What threads did that the program started in Python, but for the main thread. */
+struct python_threads {
+	uint64_t all_ns, ns[PYTHON_POOLS + 1];
+	uint32_t tid; /* of one of them */
+	bool several;
+};
+
+static bool is_of_python_thread(const struct profile_process *process,
+				const struct profile_activity *sample)
+{
+	return sample->tid != process->pid && sample->stack && !stack_is_of_pool(sample->stack) &&
+	       stack_innermost_python(sample->stack) < sample->stack->frames_count;
+}
+
+static void add_python_thread(struct python_threads *threads, const struct profile_activity *sample)
+{
+	threads->several |= threads->tid && threads->tid != sample->tid;
+	threads->tid = sample->tid;
+	threads->all_ns += sample->ns;
+	threads->ns[python_pool_of_stack(sample->stack)] += sample->ns;
+}
+
 bool thread_pool_add_setting(struct text *text, const struct profile_process *process,
 			     unsigned threads)
 {
 	uint64_t ns[SETTINGS + 1] = {0};
-	size_t user, runtime;
+	struct python_threads own = {0};
+	size_t user, runtime, pool;
 
-	for (size_t i = 0; i < process->samples.count; i++)
-		if (process->samples.list[i].state != PERFX_SAMPLE_WAITING)
-			ns[setting_of_stack(process->samples.list[i].stack)] +=
-				process->samples.list[i].ns;
+	for (size_t i = 0; i < process->samples.count; i++) {
+		const struct profile_activity *sample = &process->samples.list[i];
+
+		if (sample->state == PERFX_SAMPLE_WAITING)
+			continue;
+		if (is_of_python_thread(process, sample))
+			add_python_thread(&own, sample);
+		else
+			ns[setting_of_stack(sample->stack)] += sample->ns;
+	}
 	user = most_of(ns, 0, SETTINGS - SETTINGS_RUNTIMES);
 	runtime = most_of(ns, SETTINGS - SETTINGS_RUNTIMES, SETTINGS);
 	if ((double)ns[user] < USER_SHARE * (double)ns[runtime])
 		user = runtime;
+	pool = most_of(own.ns, 0, PYTHON_POOLS);
+	if (own.several && own.all_ns > ns[user]) {
+		if (own.ns[pool])
+			text_printf(text, python_pools[pool].setting, threads);
+		return own.ns[pool];
+	}
 	if (!ns[user])
 		return false;
 	text_printf(text, pool_settings[user].setting, threads, threads);
