@@ -82,6 +82,37 @@ Test(rules_cpu, another_program_has_the_cpus)
 	forget(&report);
 }
 
+/* Threads that take turns of a mutex lack a CPU where they hand it over: that is the mutex's. */
+Test(rules_cpu, a_mutex_is_the_cause)
+{
+	for (unsigned elsewhere = 0; elsewhere < 2; elsewhere++) {
+		struct stream s = {0};
+		struct report report;
+		const struct finding *contention, *lock;
+
+		begin(&s);
+		waits(&s, PERFX_WAIT_FUTEX, 0x66, MUTEX, 2000);
+		lacks_cpus(&s, 900, "make", 4000);
+		samples(&s,
+			(struct perfx_sample){.stack = elsewhere ? PYTHON_CODE : MUTEX,
+					      .state = PERFX_SAMPLE_RUNNABLE},
+			90);
+		samples(&s,
+			(struct perfx_sample){.stack = PYTHON_CODE, .state = PERFX_SAMPLE_RUNNABLE},
+			10);
+		report = end_after(&s, 4 * S);
+		lock = expect_gain(&report, "LockWait", elsewhere ? 200 : 560);
+		contention = expect_gain(&report, "CpuContention", elsewhere ? 400 : 40);
+		cr_expect_eq(lock < contention, !elsewhere);
+		cr_expect(contains(report.analysis->verdict,
+				   elsewhere ? "CPU CONTENTION: " : "LOCK-BOUND: "));
+		if (!elsewhere)
+			cr_expect(contains(lock->evidence,
+					   "; 90.0 % of its waiting for a CPU was at a mutex"));
+		forget(&report);
+	}
+}
+
 /* A child of another name is no other program: what it used is not the others'. */
 Test(rules_cpu, a_child_has_the_cpus)
 {

@@ -187,6 +187,9 @@ bool sample_is_of(const struct profile_activity *sample, const struct profile_ac
 const struct profile_frame *wait_place(const struct profile_process *process,
 				       const struct profile_activity *wait);
 
+/* Does it take a mutex, or hand it over? */
+bool stack_is_at_mutex(const struct profile_stack *stack);
+
 /* The Python function that runs or waits, else the innermost native one outside of libc. NULL:
  * without a name. */
 const struct profile_frame *stack_place(const struct profile_stack *stack);

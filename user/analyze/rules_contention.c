@@ -671,6 +671,24 @@ static struct thread_sums judged_threads(const struct profile_process *process)
 	return sums;
 }
 
+double rules_mutex_part(const struct rules_ctx *ctx)
+{
+	const struct profile_activities *samples = &ctx->process->samples;
+	double lock_ns = (double)ctx->driver->waits[ACCOUNT_LOCK].ns, all = 0, at_mutex = 0;
+
+	if (lock_ns < ctx->thresholds->lock_wait_medium * (double)ctx->driver->judged_ns)
+		return 0;
+	for (size_t i = 0; i < samples->count; i++) {
+		const struct profile_activity *sample = &samples->list[i];
+
+		if (sample->state != PERFX_SAMPLE_RUNNABLE)
+			continue;
+		all += (double)sample->ns;
+		at_mutex += stack_is_at_mutex(sample->stack) ? (double)sample->ns : 0;
+	}
+	return all > 0 ? at_mutex / all : 0;
+}
+
 /* What its cgroup's limit took of the time in which its threads lacked a CPU: 0 to 1. */
 static double throttled_part(const struct profile_process *p, const struct thread_sums *threads)
 {
@@ -694,7 +712,7 @@ static void cpu_shortage(struct rules_ctx *ctx)
 	    waited < ctx->thresholds->cpu_contention_runnable * wanted)
 		return;
 	shortage = find_shortage(ctx, &threads);
-	shortage.lost_ns *= waited / (double)threads.runnable_ns;
+	shortage.lost_ns *= waited / (double)threads.runnable_ns * (1 - rules_mutex_part(ctx));
 	file_shortage(ctx, &shortage);
 }
 

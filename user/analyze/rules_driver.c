@@ -474,6 +474,9 @@ static enum finding_severity wait_severity(const struct rules_ctx *ctx,
 									  : FINDING_MEDIUM;
 }
 
+/* Of its waiting for CPUs: less is not worth a word. */
+#define MUTEX_SAID 0.10
+
 static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 {
 	const struct driver_wait *wait = &ctx->driver->waits[rule->wait];
@@ -487,9 +490,12 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 			    .look = "Waiting",
 			    .share = share};
 	struct lock_use use = {0};
+	double mutex = rule->wait == ACCOUNT_LOCK ? rules_mutex_part(ctx) : 0;
 
 	if (!wait->most || share < least)
 		return;
+	note.gain_ns += mutex * (double)ctx->driver->runnable_ns / (double)ctx->driver->judged_ns *
+			rules_unit_ns(ctx);
 	/* a child's work takes its time, and requests come when they come */
 	note.gain_unknown = rule->wait == ACCOUNT_CHILD ||
 			    (rule->wait == ACCOUNT_INPUT && !ctx->process->steps.count);
@@ -507,6 +513,11 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	add_count(&note.evidence, wait->count);
 	text_add(&note.evidence, wait->count == 1 ? " wait " : " waits ");
 	add_ns(&note.evidence, wait->max_ns);
+	if (mutex >= MUTEX_SAID) {
+		text_add(&note.evidence, "; ");
+		add_percent(&note.evidence, mutex);
+		text_add(&note.evidence, " of its waiting for a CPU was at a mutex, too");
+	}
 	if (wait->running_ns) {
 		text_add(&note.evidence, "; its system calls there ran for another ");
 		add_ns(&note.evidence, wait->running_ns);

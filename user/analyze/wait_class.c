@@ -148,6 +148,26 @@ static bool stack_has(const struct profile_stack *stack,
 	return stack && innermost_have(stack, stack->frames_count, is);
 }
 
+static bool is_unlock_function(const struct profile_frame *frame)
+{
+	static const char *const globs[] = {"*mutex_unlock*", "*lll_*lock_wake*",
+					    "*[mM]utex::[uU]nlock*"};
+
+	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
+		if (glob_matches(globs[i], frame->function))
+			return true;
+	return false;
+}
+
+bool stack_is_at_mutex(const struct profile_stack *stack)
+{
+	size_t python = stack ? stack_innermost_python(stack) : 0;
+
+	return (innermost_have(stack, python, is_mutex_function) ||
+		innermost_have(stack, python, is_unlock_function)) &&
+	       !innermost_have(stack, python, is_condition_function);
+}
+
 /* A futex: of a lock, of a queue, or of a condition, for which to wait is no fault. */
 static enum account_class class_of_futex(const struct profile_activity *wait)
 {
