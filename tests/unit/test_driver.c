@@ -257,6 +257,9 @@ Test(driver, locks_of_files)
 		report = end(&s);
 		cr_expect_eq(find(&report, "LockWait") != NULL, cases[i].is_lock, "%u",
 			     cases[i].number);
+		if (cases[i].is_lock)
+			cr_expect(contains(find(&report, "LockWait")->evidence,
+					   "for a file lock that another process held, 30.0 %"));
 		forget(&report);
 	}
 }

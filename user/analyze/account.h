@@ -187,6 +187,8 @@ bool sample_is_of(const struct profile_activity *sample, const struct profile_ac
 const struct profile_frame *wait_place(const struct profile_process *process,
 				       const struct profile_activity *wait);
 
+/* For a file that another process has locked? */
+bool wait_is_for_file_lock(const struct profile_activity *wait);
 /* Does it take a mutex, or hand it over? */
 bool stack_is_at_mutex(const struct profile_stack *stack);
 

@@ -370,6 +370,10 @@ static const struct wait_rule {
 	 "do their work in the process itself."},
 };
 
+#define FILE_LOCK_REMEDY                                                                          \
+	"Hold the lock for a shorter time (/proc/locks has the PID of the process that holds it " \
+	"and the file's inode), or give each process a file of its own."
+
 /* ", 98.0 % of it for pipe:[1234]" */
 static void add_object(struct text *text, const struct driver_wait *wait)
 {
@@ -445,14 +449,16 @@ static bool is_lock(const struct wait_rule *rule)
 static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait_rule *rule,
 		     const struct driver_wait *wait, const struct lock_use *use, double share)
 {
-	text_add(text, rule->words);
+	bool is_file = wait_is_for_file_lock(wait->most);
+
+	text_add(text, is_file ? "a file lock that another process held" : rule->words);
 	text_add(text, ", ");
 	add_percent(text, share);
 	text_add(text, rules_of_judged(ctx));
 	add_step_part(text, ctx, share);
 	if (rule->wait != ACCOUNT_GIL)
 		add_object(text, wait);
-	if (is_lock(rule))
+	if (is_lock(rule) && !is_file)
 		add_lock(text, ctx, use, rule->wait == ACCOUNT_GIL);
 	if (rule->wait == ACCOUNT_SLEEP)
 		add_polls(text, wait);
@@ -524,7 +530,8 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	}
 	text_printf(&note.threshold, "at least %g %% of the wall time (high: %g %%)", least * 100,
 		    threshold_of(ctx->thresholds, rule->kind, "high") * 100);
-	rules_suggest(&note, ctx, rule->remedy);
+	rules_suggest(&note, ctx,
+		      wait_is_for_file_lock(wait->most) ? FILE_LOCK_REMEDY : rule->remedy);
 	text_printf(&note.headline, "%s: ", bottleneck_headline(rule->bottleneck));
 	add_process_name(&note.headline, ctx->process);
 	text_add(&note.headline, " waits for ");

@@ -229,13 +229,12 @@ static bool is_join_frame(const struct profile_frame *frame)
 	return false;
 }
 
-/* The thread waits for a file that another process has locked. */
-static bool is_file_lock(const struct profile_activity *wait)
+bool wait_is_for_file_lock(const struct profile_activity *wait)
 {
 	static const char *const calls[] = {"flock", "fcntl", NULL};
 	const char *call = syscall_name(wait->syscall);
 
-	return call && text_is_one_of(call, calls);
+	return wait->reason == PERFX_WAIT_SYSCALL && call && text_is_one_of(call, calls);
 }
 
 /* On a CPU there a thread asks again and again whether a child or another thread has ended. */
@@ -286,7 +285,7 @@ enum account_class wait_class(const struct profile_activity *wait)
 	case PERFX_WAIT_STOPPED:
 		return ACCOUNT_STOPPED;
 	case PERFX_WAIT_SYSCALL:
-		return is_file_lock(wait) ? ACCOUNT_LOCK : ACCOUNT_OTHER;
+		return wait_is_for_file_lock(wait) ? ACCOUNT_LOCK : ACCOUNT_OTHER;
 	case PERFX_WAIT_NONE:
 		break;
 	}
