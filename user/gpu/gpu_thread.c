@@ -188,11 +188,14 @@ static enum gpu_thread_state open_library(struct gpu_thread *thread)
 	int err = nvml__open(thread->options.library, &thread->nvml, thread->why,
 			     sizeof(thread->why));
 
+	if (err && access("/dev/nvidiactl", F_OK) && !thread->options.library) {
+		if (err == -ENOENT)
+			return GPU_THREAD_NOTHING;
+		if (err == -ENODEV)
+			return GPU_THREAD_UNLOADED;
+	}
 	if (err)
-		return access("/dev/nvidiactl", F_OK) && !thread->options.library &&
-				       (err == -ENOENT || err == -ENODEV)
-			       ? GPU_THREAD_NOTHING
-			       : GPU_THREAD_FAILED;
+		return GPU_THREAD_FAILED;
 	nvml__uuids(thread->nvml, &thread->uuids);
 	return GPU_THREAD_IDLE;
 }

@@ -40,9 +40,10 @@ enum gpu_thread_state {
 	GPU_THREAD_OPENING, /* nothing to be had yet: it can take seconds */
 	GPU_THREAD_IDLE,
 	GPU_THREAD_WORKING,
-	GPU_THREAD_DONE,   /* gpu_thread__round() has what it found */
-	GPU_THREAD_FAILED, /* for good: gpu_thread__why() */
-	GPU_THREAD_NOTHING /* for good: there is no NVIDIA driver here */
+	GPU_THREAD_DONE,     /* gpu_thread__round() has what it found */
+	GPU_THREAD_FAILED,   /* for good: gpu_thread__why() */
+	GPU_THREAD_UNLOADED, /* for good: NVIDIA's driver is installed, but not loaded */
+	GPU_THREAD_NOTHING   /* for good: there is no NVIDIA driver here */
 };
 
 /* NULL with errno. */

@@ -140,6 +140,7 @@ void gpus__tick(struct gpus *gpus)
 	case GPU_THREAD_DONE:
 		emit_round(gpus);
 		break;
+	case GPU_THREAD_UNLOADED:
 	case GPU_THREAD_NOTHING:
 		end_thread(gpus);
 		break;
@@ -162,6 +163,7 @@ static int know_uuids(struct gpus *gpus)
 	case GPU_THREAD_OPENING:
 		return -EAGAIN;
 	case GPU_THREAD_FAILED:
+	case GPU_THREAD_UNLOADED:
 	case GPU_THREAD_NOTHING:
 		return -ENODEV;
 	case GPU_THREAD_IDLE:
