@@ -119,6 +119,26 @@ Test(loaders, calls_by_their_names)
 	expect_of_batch(&loop, STACK(OWN("throttle"), &loop, &module), true, false);
 }
 
+/* By with lock, say: what holds the lock is the cause. */
+Test(loaders, waits_for_a_lock)
+{
+	const struct profile_frame acquire = {.function = "__futex_abstimed_wait_common",
+					      .file = "",
+					      .module = "libc.so.6",
+					      .module_base = "libc.so.6"},
+				   lock = {.function = "pthread_mutex_lock",
+					   .file = "",
+					   .module = "libc.so.6",
+					   .module_base = "libc.so.6"};
+	const struct profile_stack *stack =
+		STACK(&acquire, &lock, OWN("get_batch"), &loop, &module);
+	struct training *t = training_new(&loop);
+
+	add(t, stack, true, 50);
+	t->samples[t->process.samples.count - 1].reason = PERFX_WAIT_FUTEX;
+	expect_loader(t, stack, false);
+}
+
 Test(loaders, what_is_no_batch)
 {
 	struct training *t;

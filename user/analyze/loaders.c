@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyze/loaders.h"
 
+#include "analyze/account.h"
 #include "analyze/stack_kind.h"
 #include "base/text.h"
 
@@ -108,11 +109,20 @@ static const struct profile_frame *caller_of(const struct profile_stack *stack, 
 	return NULL;
 }
 
+/* For a lock that another thread holds any function waits. */
+static bool waits_for_data(const struct profile_activity *sample)
+{
+	enum account_class class = wait_class(sample);
+
+	return sample->state == PERFX_SAMPLE_WAITING && class != ACCOUNT_LOCK &&
+	       class != ACCOUNT_GIL;
+}
+
 static struct candidate *candidate_of(struct search *search, const struct profile_activity *sample,
 				      size_t at)
 {
 	const struct profile_stack *stack = sample->stack;
-	enum loader_kind kind = kind_of(stack->frames[at], sample->state == PERFX_SAMPLE_WAITING);
+	enum loader_kind kind = kind_of(stack->frames[at], waits_for_data(sample));
 	const struct profile_frame *caller = kind ? caller_of(stack, at) : NULL;
 
 	if (!caller || training_of_frame(stack->frames[at]))
