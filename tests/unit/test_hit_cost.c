@@ -127,8 +127,8 @@ Test(hit_costs, a_hit_disturbs_by_more_where_caches_are_cold)
 				  .run_times = {.ns = {[PROGRAM_HIT] = 2000}}};
 	struct plan_function function = {.role = PLAN_CALLS};
 
-	cr_expect_float_eq(hit_costs_exit_ns(&costs, &function, SITE_PUSH), 8800, 1e-6);
-	cr_expect_float_eq(hit_costs_exit_ns(&costs, &function, SITE_STEPPED), 17800, 1e-6);
+	cr_expect_float_eq(hit_costs_exit_ns(&costs, &function, SITE_PUSH), 6800, 1e-6);
+	cr_expect_float_eq(hit_costs_exit_ns(&costs, &function, SITE_STEPPED), 15800, 1e-6);
 }
 
 /* Allocations whose stacks are walked for 9 us, and those that are looked at for 100 ns. */
@@ -140,7 +140,7 @@ Test(hit_costs, walking_a_stack_is_no_cold_cache)
 		.run_times = {.ns = {[PROGRAM_HIT] = 2000, [PROGRAM_MEMORY_HIT] = 9000}}};
 	struct plan_function function = {.role = PLAN_ALLOC_PROBE};
 
-	cr_expect_float_eq(hit_costs_exit_ns(&costs, &function, SITE_PUSH), 9800 + 6000, 1e-6);
+	cr_expect_float_eq(hit_costs_exit_ns(&costs, &function, SITE_PUSH), 9800 + 4000, 1e-6);
 	costs.run_times.ns[PROGRAM_MEMORY_HIT] = 100;
 	cr_expect_float_eq(hit_costs_exit_ns(&costs, &function, SITE_PUSH), 900 + 1700, 1e-6);
 	costs.run_times.ns[PROGRAM_HIT] = 0;

@@ -541,13 +541,14 @@ static double runs_ns(const struct hit_costs *costs, const struct run_times *tim
  * A hit slows the program down by more than the time of the hit: it replaces what the caches and
  * the processor's predictors hold. At the least this costs about as much as so many of the cheapest
  * hits. The longer a thread runs between two hits, the colder are the trap, the BPF program and
- * then the thread's own code, all alike: the BPF program's time tells how cold. Measured on small
- * programs that call either a probed function or its copy in a step, by chance: of a hit 2.3 (JAX),
- * 3.3 (PyTorch), 4 to 5 (Keras) times its BPF program's time, which is 1.5 to 5 us, is in nothing
- * else.
+ * then the thread's own code, all alike: the BPF program's time tells how cold. Measured on whole
+ * programs, beside a copy of each on the same CPU: of a hit 0.9 to 2.9 times its BPF program's
+ * time, where that took 1 to 4.4 us, is in nothing else. A lone hit in a step costs more: where a
+ * step calls either a probed function or its copy, 2.3 (JAX), 3.3 (PyTorch) and 4 to 5 times
+ * (Keras).
  */
 #define DISTURBANCE_LEAST 1.7
-#define DISTURBANCE	  3.0
+#define DISTURBANCE	  2.0
 
 static double cheapest_ns(const struct calibration *calibration)
 {
