@@ -96,7 +96,7 @@ FAULTS = {
     "float64": Fault("Float64", "COMPUTE-BOUND", "Trainer.forward", "float64"),
     "copies": Fault("Copies", "COPY-BOUND", "Copies.convert", ""),
     "saves": Fault("PeriodicStall", "STALLED", "Saves.save", "every 20", 0.2),  # a disk takes as long as it likes
-    "convoy": Fault("LockWait", "LOCK-BOUND", "Convoy.end", "Convoy.update (planted.py:", 0.2),  # then it waits for a CPU
+    "convoy": Fault("LockWait", "LOCK-BOUND", "Convoy.end", "Convoy.update (planted.py:", 0),  # two CPUs then are too few
     "garbage": Fault("GarbageCollection", "STALLED", "Garbage.end", ""),
     "rival": Fault("CpuContention", "CPU CONTENTION", "", "rival"),
     "pipe": Fault("DataBound", "INPUT-BOUND", "normalize", "runs mostly normalize", 0),

@@ -94,11 +94,35 @@ Test(ranking, gains_leave_the_work)
 	scene.profile.cpus_count = 2;
 	scene.driver.wall_ns = 10000 * (uint64_t)MS;
 	scene.account.all.ns[ACCOUNT_COMPUTING] = 12000 * (uint64_t)MS;
-	add(s, "LockWait", FINDING_HIGH, BOTTLENECK_LOCK, 900 * MS, NULL);
+	add(s, "DiskWait", FINDING_HIGH, BOTTLENECK_DISK, 900 * MS, NULL);
 	add(s, "GarbageCollection", FINDING_HIGH, BOTTLENECK_STALL, 900 * MS, NULL);
 	cr_expect_float_eq(s->ctx.findings[0].gain_ns, 400 * MS, 1);
 	cr_expect_float_eq(s->ctx.findings[1].gain_ns, 900 * MS, 1);
-	expect_ranked(s, "GarbageCollection/high LockWait/high");
+	expect_ranked(s, "GarbageCollection/high DiskWait/high");
+}
+
+/* The driving thread computes for a tenth of the time. Another one computes: it has a CPU of its
+ * own. Of five that would, each has two fifths of one. */
+Test(ranking, gains_of_locks_leave_the_threads_own_work)
+{
+	for (unsigned others = 1; others <= 5; others += 4) {
+		struct scene scene, *s = begin(&scene);
+		struct account threads[2] = {
+			{.tid = 1, .ns[ACCOUNT_COMPUTING] = 1000 * (uint64_t)MS},
+			{.tid = 2,
+			 .ns[ACCOUNT_COMPUTING] = 9000 * (uint64_t)MS,
+			 .ns[ACCOUNT_LOCK] = (10 * others - 9) * 1000 * (uint64_t)MS}};
+
+		scene.profile.cpus_count = 2;
+		scene.driver.tid = 1;
+		scene.driver.wall_ns = 10000 * (uint64_t)MS;
+		scene.account.threads = threads;
+		scene.account.threads_count = 2;
+		add(s, "GilWait", FINDING_HIGH, BOTTLENECK_GIL, 950 * MS, NULL);
+		cr_expect_float_eq(s->ctx.findings[0].gain_ns, others == 1 ? 900 * MS : 700 * MS,
+				   1);
+		expect_ranked(s, "GilWait/high");
+	}
 }
 
 /* By severity, then by what fixing it saves; what is said of the capture comes last. */

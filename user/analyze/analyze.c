@@ -197,6 +197,29 @@ static bool is_waiting(enum bottleneck bottleneck)
 	return waiting[bottleneck];
 }
 
+/* The part of its time that the driving thread would not need without a lock: nobody waits for the
+ * work of the threads that take the lock, but they take CPUs, and so would those that wait for it.
+ */
+static double most_without_lock(const struct rules_ctx *ctx, double cpus)
+{
+	double wall_ns = (double)ctx->driver->wall_ns, own_ns = 0, others_ns = 0, others, share;
+
+	for (size_t i = 0; i < ctx->account->threads_count; i++) {
+		const struct account *thread = &ctx->account->threads[i];
+		uint64_t runs_ns = thread->ns[ACCOUNT_COMPUTING] + thread->ns[ACCOUNT_SPINNING];
+
+		if (thread->tid == ctx->driver->tid)
+			own_ns = (double)runs_ns;
+		else
+			others_ns +=
+				(double)(runs_ns + thread->ns[ACCOUNT_GIL] +
+					 thread->ns[ACCOUNT_LOCK] + thread->ns[ACCOUNT_RUNNABLE]);
+	}
+	others = others_ns / wall_ns;
+	share = fmin(fmax(cpus - others, cpus / (1 + others)), 1);
+	return fmax(1 - own_ns / wall_ns / share, 0);
+}
+
 double rules_most_gain_ns(const struct rules_ctx *ctx, enum bottleneck bottleneck)
 {
 	double unit_ns = rules_unit_ns(ctx), cpus = rules_allowed_cpus(ctx);
@@ -205,6 +228,8 @@ double rules_most_gain_ns(const struct rules_ctx *ctx, enum bottleneck bottlenec
 
 	if (!is_waiting(bottleneck) || cpus < 1 || wall_ns <= 0)
 		return unit_ns;
+	if (bottleneck == BOTTLENECK_GIL || bottleneck == BOTTLENECK_LOCK)
+		return unit_ns * most_without_lock(ctx, cpus);
 	return unit_ns * fmax(1 - computing_ns / cpus / wall_ns, 0);
 }
 

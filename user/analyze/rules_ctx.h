@@ -54,7 +54,8 @@ const char *rules_of_judged(const struct rules_ctx *ctx);
 /* By the thresholds All.high and All.medium. */
 enum finding_severity rules_severity(const struct rules_ctx *ctx, double gain_ns);
 /* The most that a finding of this kind can save of a unit: without any wait, a unit still needs its
- * CPU time, divided by the CPUs that the process may use. */
+ * CPU time, divided by the CPUs that the process may use; without a lock, that of the driving
+ * thread. */
 double rules_most_gain_ns(const struct rules_ctx *ctx, enum bottleneck bottleneck);
 
 /* Takes the note's texts; the note is empty again. */
