@@ -475,8 +475,8 @@ static size_t count_ends(const struct period_calls *calls, const struct period *
 	return count;
 }
 
-/* Threads of a pool make the same calls, of which one or the other may have the better score: they
- * end where the first one does, so that they are known to be alike. */
+/* Threads of a pool make the same calls, and any of these may score best. A thread takes the end of
+ * its first sibling, so that rules see that the threads are alike. */
 static void end_as_siblings(const struct aggregate *a, const struct period_calls *calls,
 			    struct period *period)
 {

@@ -422,8 +422,8 @@ static void add_to(struct profile_hotspot *sum, const struct profile_hotspot *ho
 	}
 }
 
-/* As many as if all were as large as those that have most of the bytes: many small blocks beside a
- * few large ones say nothing of these. */
+/* The number of blocks of a byte-weighted mean size that have all bytes: many small blocks beside a
+ * few large ones do not show that the large ones leak. */
 static uint64_t count_of_bytes(const struct profile_memory *memory)
 {
 	double bytes = 0, weighted = 0;

@@ -109,7 +109,7 @@ static const struct profile_frame *caller_of(const struct profile_stack *stack, 
 	return NULL;
 }
 
-/* For a lock that another thread holds any function waits. */
+/* A function of any purpose may wait for a lock that another thread holds. */
 static bool waits_for_data(const struct profile_activity *sample)
 {
 	enum account_class class = wait_class(sample);

@@ -97,8 +97,8 @@ bool is_compiler_of_another(const struct profile *profile, const struct profile_
  * are not of its job; PROFILE_ABSENT. */
 unsigned rules_allowed_cpus(const struct rules_ctx *ctx);
 uint64_t rules_others_cpu_ns(const struct rules_ctx *ctx);
-/* Of its waiting for CPUs, 0 to 1: where it takes or hands over a mutex that it much waits for.
- * With CPUs enough it would wait for the mutex. */
+/* The part, 0 to 1, of its waits for a CPU in which it takes or releases a mutex that it often
+ * waits for. With more CPUs it would wait for the mutex instead. */
 double rules_mutex_part(const struct rules_ctx *ctx);
 /* Does it launch kernels most of the time, and the GPU does not need that long for them? */
 bool rules_launch_bound(const struct rules_ctx *ctx);

@@ -480,7 +480,7 @@ static enum finding_severity wait_severity(const struct rules_ctx *ctx,
 									  : FINDING_MEDIUM;
 }
 
-/* Of its waiting for CPUs: less is not worth a word. */
+/* The least part of the waits for a CPU that is printed. */
 #define MUTEX_SAID 0.10
 
 static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)

@@ -568,13 +568,13 @@ static void find_own_preparation(struct loader *loader, struct rules_ctx *ctx)
 	contexts_clear(&contexts);
 }
 
-/* No more than taking a batch from a worker costs. */
+/* Does a batch take no longer than taking it from a worker? */
 static bool is_handover(const struct rules_ctx *ctx)
 {
 	return batch_ns(ctx) <= HANDOVER_AT_MOST * ctx->thresholds->data_bound_handover;
 }
 
-/* Who prepares it where no worker does. */
+/* Finds who prepares the batches of a process without workers. */
 static void find_others_preparation(struct loader *loader, struct rules_ctx *ctx)
 {
 	if (!loader->is_anothers || loader->workers)

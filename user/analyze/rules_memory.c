@@ -669,8 +669,7 @@ static void add_temporary(struct text *text, const struct profile_memory *memory
 	text_add(text, " of them freed by the same thread's next allocator call");
 }
 
-/* Of an estimate what there is at least: one sampled block of ten bytes stands for fifty thousand.
- */
+/* The lower bound of an estimate: one sampled block of ten bytes stands for fifty thousand. */
 static void host_churn(struct rules_ctx *ctx, const struct profile_memory *memory)
 {
 	double rate = recorded_rate(memory, memory->allocs.low);

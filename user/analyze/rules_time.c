@@ -134,8 +134,8 @@ static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 		      share, &note);
 }
 
-/* Mostly a function of the same library calls it, as LAPACK does a BLAS: the program cannot batch
- * these calls. */
+/* Is it mostly called by its own library, as a BLAS by its LAPACK? The program cannot batch such
+ * calls. */
 static bool is_called_inside(const struct rules_ctx *ctx, uint32_t function)
 {
 	const struct profile_function *called = profile_function(ctx->profile, function);

@@ -26,7 +26,7 @@ struct division {
 	struct stratum *strata;
 	size_t strata_count;
 	double waits[TIME_CLASSES];
-	double misplaced_ns;	/* more than the contexts lasted that they are in */
+	double misplaced_ns;	/* by which waits exceed the time of their contexts */
 	struct step_time *time; /* while it is found, of the whole recording */
 };
 
@@ -271,7 +271,8 @@ static void add_waits(struct division *d)
 /* More than the samples can have missed was waiting, of which nothing is known. */
 #define DEVIATIONS 4
 
-/* Samples lose the context of a call whose begin the budget no longer reports to them. */
+/* When the budget has removed the probe at a call's begin, samples in the call have the context of
+ * its caller. */
 static double misplaced_ns(const struct division *d)
 {
 	double ns = 0;
