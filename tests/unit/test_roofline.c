@@ -407,3 +407,29 @@ Test(roofline, unread_compute)
 	s.process.compute.cost.unread_count = 5000;
 	expect_kinds(s, "UnreadCompute/medium");
 }
+
+/* Two steps were measured, but their FLOPs are not known where a call could not be read. */
+Test(roofline, flops_of_a_part_of_the_steps)
+{
+	for (unsigned unread = 0; unread < 2; unread++) {
+		struct profile profile = {0};
+		struct profile_process process = {.compute.measured = true,
+						  .steps = {.ends_count = 100,
+							    .count = 100,
+							    .divided.count = 100,
+							    .costs_until_ns = 1,
+							    .cost = {.steps_count = 2,
+								     .counted_count = 10,
+								     .unread_count = unread,
+								     .flops = 1000}}};
+		struct text text = {0};
+
+		steps_add_why(&text, &profile, &process);
+		cr_assert_not(text.failed);
+		cr_expect_eq(text.length > 0, !unread, "%s", text.length ? text.data : "");
+		if (!unread)
+			cr_expect_not_null(
+				strstr(text.data, "FLOPs are those of 2 of 100 whole steps: "));
+		text_clear(&text);
+	}
+}

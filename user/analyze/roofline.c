@@ -503,7 +503,9 @@ void steps_add_why(struct text *text, const struct profile *profile,
 	}
 	add_last_end(text, profile, steps);
 	add_unmeasured(text, profile, steps, steps->divided.count, steps->times_until_ns, false);
-	if (process->compute.measured)
+	/* steps whose FLOPs are not known for other reasons are no basis for a figure */
+	if (process->compute.measured &&
+	    (!steps->cost.steps_count || steps_rates(profile, process).flops >= 0))
 		add_unmeasured(text, profile, steps, steps->cost.steps_count, steps->costs_until_ns,
 			       true);
 }
