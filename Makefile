@@ -467,8 +467,9 @@ $(WL)/blas_calls: WL_LDLIBS := -lopenblas
 $(WL)/nvml/libnvidia-ml.so.1: $(WL)/libnvidia-ml.so
 	$(Q)mkdir -p $(@D) && cp $< $@
 CUDA_LIBS := $(addprefix $(WL)/,libcublas.so libcublasLt.so libnccl.so)
-$(WL)/cuda_calls: WL_LDLIBS := $(CUDA_LIBS) -Wl,-rpath,'$$ORIGIN'
-$(WL)/cuda_calls: $(CUDA_LIBS)
+# Its own functions are not called: without a driver CUDA's libraries are skipped.
+$(WL)/cuda_calls: WL_LDLIBS := $(CUDA_LIBS) -Wl,--no-as-needed $(WL)/libcuda.so -Wl,-rpath,'$$ORIGIN'
+$(WL)/cuda_calls: $(CUDA_LIBS) $(WL)/libcuda.so
 $(WL)/libcudart.so: $(WL)/libcuda.so
 $(WL)/ranks_mpi: WL_LDLIBS := $(WL)/libmpi.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/ranks_mpi: $(WL)/libmpi.so
