@@ -33,6 +33,14 @@ bool frame_is_interpreter(const struct profile_frame *frame)
 	       strstr(frame->module, "/lib-dynload/");
 }
 
+bool frame_function_matches(const struct profile_frame *frame, const char *const *globs)
+{
+	for (size_t i = 0; globs[i]; i++)
+		if (glob_matches(globs[i], frame->function))
+			return true;
+	return false;
+}
+
 bool frame_is_workers_loop(const struct profile_frame *frame)
 {
 	static const struct {

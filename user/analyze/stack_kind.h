@@ -14,6 +14,8 @@ bool frame_is_same_line(const struct profile_frame *a, const struct profile_fram
 const char *frame_last_name(const struct profile_frame *frame);
 /* The interpreter, or one of its own modules in C (math, _json, …). */
 bool frame_is_interpreter(const struct profile_frame *frame);
+/* Does one of these globs, which NULL ends, match the function's name? */
+bool frame_function_matches(const struct profile_frame *frame, const char *const *globs);
 /* Where a worker of one of Python's pools of processes takes its tasks? */
 bool frame_is_workers_loop(const struct profile_frame *frame);
 /* glibc's function for a system call? "__GI___libc_read", "fsync" */

@@ -71,12 +71,10 @@ static bool is_polling(const struct profile_frame *frame)
 					    "*busy_wait*",
 					    "*cpu_relax*",
 					    "*ggml_barrier*",
-					    "runtime.procyield*"};
+					    "runtime.procyield*",
+					    NULL};
 
-	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
-		if (glob_matches(globs[i], frame->function))
-			return true;
-	return false;
+	return frame_function_matches(frame, globs);
 }
 
 static bool is_in_loop(uint64_t loop, uint64_t address)
@@ -303,7 +301,7 @@ static size_t python_pool_of_stack(const struct profile_stack *stack)
 	return PYTHON_POOLS;
 }
 
-/* What threads did that the program started in Python, but for the main thread. */
+/* CPU time, by samples, of the threads that the program starts in Python: all, and by pool. */
 struct python_threads {
 	uint64_t all_ns, ns[PYTHON_POOLS + 1];
 	uint32_t tid; /* of one of them */

@@ -43,12 +43,9 @@ static bool is_mutex_function(const struct profile_frame *frame)
 					    "*lll_*lock_wait*", "std::mutex::lock*",
 					    /* Rust's and parking_lot's, Abseil's */
 					    "*Mutex::lock*", "*RwLock::*lock_*",
-					    "*RwLock::*_contended*", "*Mutex::Lock*"};
+					    "*RwLock::*_contended*", "*Mutex::Lock*", NULL};
 
-	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
-		if (glob_matches(globs[i], frame->function))
-			return true;
-	return false;
+	return frame_function_matches(frame, globs);
 }
 
 /* Abseil waits for conditions, notifications and counters by its slow way to lock a mutex. */
@@ -57,13 +54,9 @@ static bool is_condition_function(const struct profile_frame *frame)
 	static const char *const globs[] = {
 		"absl::*Mutex::Await*",	    "absl::*Mutex::LockWhen*", "absl::*Mutex::await*",
 		"absl::*Mutex::lock_when*", "absl::*Notification::*",  "absl::*BlockingCounter::*",
-		"absl::*Barrier::*",	    "absl::*CondVar::*",
-	};
+		"absl::*Barrier::*",	    "absl::*CondVar::*",       NULL};
 
-	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
-		if (glob_matches(globs[i], frame->function))
-			return true;
-	return false;
+	return frame_function_matches(frame, globs);
 }
 
 /* Python's threading module waits for others by locks of its own, multiprocessing's conditions and
@@ -151,12 +144,9 @@ static bool stack_has(const struct profile_stack *stack,
 static bool is_unlock_function(const struct profile_frame *frame)
 {
 	static const char *const globs[] = {"*mutex_unlock*", "*lll_*lock_wake*",
-					    "*[mM]utex::[uU]nlock*"};
+					    "*[mM]utex::[uU]nlock*", NULL};
 
-	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
-		if (glob_matches(globs[i], frame->function))
-			return true;
-	return false;
+	return frame_function_matches(frame, globs);
 }
 
 bool stack_is_at_mutex(const struct profile_stack *stack)
