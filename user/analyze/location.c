@@ -20,7 +20,7 @@ static const char *file_of(const struct profile_frame *frame)
 	return folder;
 }
 
-/* What cloudpickle has sent to another process. */
+/* The file's name in code that cloudpickle sends to another process. */
 #define PICKLED "<dynamic-code>"
 
 void location_frame(struct text *text, const struct profile_frame *frame, enum location_style style)

@@ -35,7 +35,7 @@ struct operator_lines {
 int operator_lines_find(struct operator_lines *lines, const struct profile *profile,
 			const struct profile_process *process, uint32_t tid);
 void operator_lines_clear(struct operator_lines *lines);
-/* What threads other than this one compute for operators of XLA: CPU time by samples. */
+/* The CPU time, by samples, in which other threads than tid compute for operators of XLA. */
 uint64_t operators_handed_over_ns(const struct profile_process *process, uint32_t tid);
 
 struct operator_name {

@@ -111,7 +111,6 @@ void add_gpu_busy(struct text *text, const struct profile_process *process);
 /* "; meanwhile python3 (pid 43) runs mostly decode (data.py:18)": who prepares what is waited for
  */
 void add_feeder(struct text *text, struct rules_ctx *ctx);
-const struct profile_frame *feeder_place(struct rules_ctx *ctx); /* NULL: not known */
 
 /* "; meanwhile make (pid 77) had the CPU for 62.0 %, its own threads for 11.0 %": of the time in
  * which its threads waited for one. Nothing where nobody is known. */

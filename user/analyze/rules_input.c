@@ -332,11 +332,6 @@ static struct feeder find_feeder(struct rules_ctx *ctx)
 	return feeder;
 }
 
-const struct profile_frame *feeder_place(struct rules_ctx *ctx)
-{
-	return find_feeder(ctx).work.lead.frame;
-}
-
 static const char *wait_verb(const struct profile_activity *wait)
 {
 	switch ((int)wait_class(wait)) {
@@ -366,19 +361,25 @@ static void add_preparation(struct text *text, const struct preparation *found)
 	text_add(text, found->waits_count == 1 ? " time" : " times");
 }
 
+static void add_found_feeder(struct text *text, const struct rules_ctx *ctx,
+			     const struct feeder *feeder)
+{
+	if (!feeder->work.lead.frame)
+		return;
+	text_add(text, "; meanwhile ");
+	if (feeder->process == ctx->process)
+		text_add(text, "another thread");
+	else
+		add_process_name(text, feeder->process);
+	text_add(text, feeder->work.wait ? " is mostly in " : " runs mostly ");
+	add_preparation(text, &feeder->work);
+}
+
 void add_feeder(struct text *text, struct rules_ctx *ctx)
 {
 	struct feeder feeder = find_feeder(ctx);
 
-	if (!feeder.work.lead.frame)
-		return;
-	text_add(text, "; meanwhile ");
-	if (feeder.process == ctx->process)
-		text_add(text, "another thread");
-	else
-		add_process_name(text, feeder.process);
-	text_add(text, feeder.work.wait ? " is mostly in " : " runs mostly ");
-	add_preparation(text, &feeder.work);
+	add_found_feeder(text, ctx, &feeder);
 }
 
 /* Of the time of the thread of the steps: so long all others of the process may lack a CPU. */
@@ -393,12 +394,12 @@ void add_feeder(struct text *text, struct rules_ctx *ctx)
 
 struct loader {
 	struct preparation own; /* what the thread of the steps prepares itself */
-	struct feeder feeder;	/* what others do, where it waits for them and has no workers */
+	struct feeder feeder;	/* what other threads and processes do */
 	bool is_frameworks;	/* a DataLoader or a tf.data pipeline, not the program's own */
 	bool is_own, is_anothers;
 	unsigned workers, needed; /* that there are; that would hide it, as far as CPUs go */
 	bool keeps_up;		  /* the workers do: taking batches from them is what is left */
-	unsigned threads;	  /* of the process that prepare it at a time; 0: not known */
+	unsigned threads;	  /* of the process that prepare it, without workers; 0: unknown */
 	bool unknown;		  /* how long a batch and a step take with CPUs enough */
 	double hidden_ns;	  /* of a step, by so many as are needed */
 	double gain_ns;		  /* the same, less what taking a batch from a worker costs */
@@ -460,18 +461,13 @@ static struct workers find_workers(const struct rules_ctx *ctx)
 	return workers;
 }
 
-static bool is_fed_by_threads(const struct rules_ctx *ctx, const struct loader *loader)
-{
-	return loader->feeder.process == ctx->process && loader->feeder.work.lead.frame;
-}
-
 /* A step's, of all threads, without what prepares the batch and what polls. */
 static double training_cpu_ns(struct rules_ctx *ctx, const struct loader *loader)
 {
 	struct thread_pool pool;
 	double spin_ns, batch_ns = ctx->time->batch_own_ns;
 
-	if (is_fed_by_threads(ctx, loader))
+	if (loader->threads)
 		batch_ns += (double)loader->feeder.work.runs_ns / steps_recorded(ctx);
 	if (thread_pool_find(&pool, ctx->process, ctx->driver->tid))
 		ctx->failed = true;
@@ -574,13 +570,11 @@ static bool is_handover(const struct rules_ctx *ctx)
 	return batch_ns(ctx) <= HANDOVER_AT_MOST * ctx->thresholds->data_bound_handover;
 }
 
-/* Finds who prepares the batches of a process without workers. */
 static void find_others_preparation(struct loader *loader, struct rules_ctx *ctx)
 {
-	if (!loader->is_anothers || loader->workers)
-		return;
 	loader->feeder = find_feeder(ctx);
-	if (is_fed_by_threads(ctx, loader))
+	if (loader->is_anothers && !loader->workers && loader->feeder.process == ctx->process &&
+	    loader->feeder.work.lead.frame)
 		loader->threads = (unsigned)fmax(
 			round((double)loader->feeder.work.ns / (double)ctx->driver->judged_ns), 1);
 }
@@ -682,12 +676,13 @@ static void add_workers(struct text *text, const struct rules_ctx *ctx, const st
 	text_add(text, ")");
 }
 
-static void add_data_cause(struct text *text, struct rules_ctx *ctx, const struct loader *loader)
+static void add_data_cause(struct text *text, const struct rules_ctx *ctx,
+			   const struct loader *loader)
 {
 	if (loader->keeps_up)
 		return;
 	if (!loader->is_own || !loader->own.lead.frame) {
-		add_feeder(text, ctx);
+		add_found_feeder(text, ctx, &loader->feeder);
 		return;
 	}
 	text_add(text, "; its own thread prepares it, mostly in ");
@@ -747,7 +742,7 @@ static void add_suggestion(struct note *note, struct rules_ctx *ctx, const struc
 			"(operations on whole arrays or batches instead of single values).");
 		return;
 	}
-	work = loader->is_own ? loader->own : find_feeder(ctx).work;
+	work = loader->is_own ? loader->own : loader->feeder.work;
 	if (work.loader)
 		text_printf(&note->suggestion,
 			    "The model waits for its data: %s, or prepare the data once instead of "
@@ -782,7 +777,7 @@ void rules_input(struct rules_ctx *ctx)
 		note.gain_unknown = note.is_work = true;
 	}
 	if (!loader.keeps_up)
-		note.place = loader.is_own ? loader.own.lead.frame : feeder_place(ctx);
+		note.place = (loader.is_own ? loader.own : loader.feeder.work).lead.frame;
 	add_process_name(&note.subject, ctx->process);
 	text_add(&note.evidence, "waiting for the next batch took ");
 	add_batch(&note.evidence, ctx);

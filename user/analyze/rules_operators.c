@@ -161,11 +161,12 @@ static void tiny_operators(struct rules_ctx *ctx, const struct operator_lines *l
 		operators_ns += (double)line->operators_ns;
 		kernels_ns += (double)line->kernels_ns;
 	}
-	/* a compiled function computes in threads of XLA, while its caller goes on */
 	if (gpu_is_limit(ctx->process, ctx->thresholds) ||
-	    (double)operators_handed_over_ns(ctx->process, ctx->driver->tid) > sum.ns ||
 	    (double)sum.count < ctx->thresholds->all_samples ||
 	    sum.ns < ctx->thresholds->tiny_operators_share * (double)ctx->driver->judged_ns)
+		return;
+	/* a compiled function computes in threads of XLA, while its caller goes on */
+	if ((double)operators_handed_over_ns(ctx->process, ctx->driver->tid) > sum.ns)
 		return;
 	start_note(&note, ctx, &sum, ctx->thresholds->tiny_operators_share);
 	add_sampled(&note.evidence, ctx, &sum);
