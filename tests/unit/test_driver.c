@@ -193,7 +193,8 @@ Test(driver, runs_mostly_what_its_python_calls)
 	samples(&s, (struct perfx_sample){.stack = EXTENSION}, 500);
 	expect_verdict(&s, "PYTHON-BOUND: 22.2 % of the wall time runs Python, outside of traced "
 			   "calls, most of it normalize (features.py:88): 22.2 %. It runs mostly "
-			   "normalize (features.py:88), in Tensor.add (libtorch_python.so).");
+			   "normalize (features.py:88), 55.6 % of it in Tensor.add "
+			   "(libtorch_python.so).");
 }
 
 Test(driver, waits_for_the_gil)

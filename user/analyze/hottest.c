@@ -430,18 +430,40 @@ static void add_package(struct text *text, const struct profile_frame *frame)
 	text_clear(&name);
 }
 
+/* A part of at least this share is "in" the whole without a figure. */
+#define NEARLY_ALL 0.95
+
+/* ", 62.0 % of it in ", ", in " */
+static void add_part(struct text *text, const struct place *part, uint64_t whole_ns,
+		     const char *of_whole)
+{
+	double share = (double)part->ns / (double)whole_ns;
+
+	text_add(text, ",");
+	if (share < NEARLY_ALL) {
+		text_add(text, " ");
+		add_percent(text, share);
+		text_printf(text, " %s", of_whole);
+	}
+	text_add(text, " in ");
+}
+
 void add_hottest(struct text *text, const struct hottest *hottest)
 {
+	const struct place *around = &hottest->place;
+
 	if (!location_is_own_python(hottest->place.frame))
 		add_package(text, hottest->place.frame);
 	add_native(text, hottest->place.frame);
 	if (is_worth_naming(hottest, &hottest->inside)) {
-		text_add(text, ", in ");
-		add_package(text, hottest->inside.frame);
-		add_native(text, hottest->inside.frame);
+		add_part(text, &hottest->inside, around->ns, "of it");
+		around = &hottest->inside;
+		add_package(text, around->frame);
+		add_native(text, around->frame);
 	}
 	if (is_worth_naming(hottest, &hottest->native)) {
-		text_add(text, ", in ");
+		add_part(text, &hottest->native, around->ns,
+			 around == &hottest->inside ? "of that" : "of it");
 		add_native(text, hottest->native.frame);
 	}
 	if (is_worth_naming(hottest, &hottest->polling)) {
