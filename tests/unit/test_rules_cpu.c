@@ -213,6 +213,28 @@ Test(rules_cpu, no_more_is_lost_than_there_is)
 	forget(&report);
 }
 
+/* The driver does the part of a thread that has no CPU, and never waits: it works for nine seconds
+ * rather than five, or one less where both work as long as that thread waits for a CPU. */
+Test(rules_cpu, a_pool_that_shares_work_as_it_comes)
+{
+	for (unsigned fair = 0; fair < 2; fair++) {
+		struct stream s = {0};
+		struct report report;
+
+		begin_pool(&s);
+		samples(&s, (struct perfx_sample){.stack = WORKS}, 900);
+		samples(&s,
+			(struct perfx_sample){
+				.stack = WORKS, .tid = OTHERS, .state = PERFX_SAMPLE_RUNNABLE},
+			fair ? 200 : 900);
+		lacks_cpus(&s, 900, "make", 9000);
+		pool_threads(&s, 1, fair ? 2000 : 9000);
+		report = end_after(&s, 1 * S);
+		expect_gain(&report, "CpuContention", fair ? 100 + 100 : 100 + 400);
+		forget(&report);
+	}
+}
+
 /* Of ten seconds the main thread works for one, polls for four, and lacks a CPU for four. */
 static struct report crowded(unsigned others, uint32_t polls, uint64_t runnable_ms)
 {
@@ -281,8 +303,7 @@ Test(rules_cpu, settings_of_libraries)
 		{"/opt/lib/libmkl_core.so.2", "gemm", ": MKL_NUM_THREADS=2 before"},
 		{"/opt/numpy.libs/libscipy_openblas64_-ff651d7f.so", "gemm",
 		 ": OPENBLAS_NUM_THREADS=2 before"},
-		{"/home/u/target/release/job",
-		 "rayon_core::registry::WorkerThread::wait_until_cold",
+		{"/home/u/target/release/job", "rayon_core::job::StackJob<…>::execute",
 		 ": RAYON_NUM_THREADS=2 before"},
 		{"/home/u/job", "runtime.goexit.abi0", ": GOMAXPROCS=2 before"},
 		/* the pool itself is libgomp's */

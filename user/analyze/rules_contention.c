@@ -194,14 +194,32 @@ static double driver_runnable_ns(const struct rules_ctx *ctx)
 	return (double)ctx->driver->runnable_ns;
 }
 
-/* A pool of as many threads as CPUs at most: what the driver would work longer. */
-static double taken_over_ns(const struct shortage *shortage)
+/* A thread's part of the pool's work, if each has a CPU: of as many threads as CPUs at most. */
+static double fair_part_ns(const struct shortage *shortage)
 {
 	const struct thread_pool *pool = &shortage->pool;
 	double work = (double)pool->driver.work_ns + (double)pool->others.work_ns;
 	double threads = fmin(shortage->cpus_count, pool->threads_count);
 
-	return threads > 0 ? fmax(work / threads - (double)pool->driver.work_ns, 0) : 0;
+	return threads > 0 ? work / threads : (double)pool->driver.work_ns;
+}
+
+/* What the other threads of the pool do of the driver's part while it has no CPU. */
+static double taken_over_ns(const struct shortage *shortage)
+{
+	return fmax(fair_part_ns(shortage) - (double)shortage->pool.driver.work_ns, 0);
+}
+
+/* Threads that share work as it comes (TBB, Rayon, OpenMP's dynamic loops) never wait for one
+ * without a CPU: the driver does that one's part. n threads would share what it did meanwhile. */
+static double taken_from_others_ns(const struct shortage *shortage)
+{
+	const struct thread_pool *pool = &shortage->pool;
+	double more = (double)pool->driver.work_ns - fair_part_ns(shortage);
+
+	if (pool->threads_count < 2)
+		return 0;
+	return fmax(fmin(more, (double)pool->others_runnable_ns / pool->threads_count), 0);
 }
 
 /* Threads that are joined may come and go, and none of them has the whole of it: a join lasts
@@ -226,13 +244,16 @@ static double lost_ns(const struct rules_ctx *ctx, const struct shortage *shorta
 {
 	const struct thread_pool *pool = &shortage->pool;
 	double runnable = driver_runnable_ns(ctx), lost = runnable;
+	double judged = (double)ctx->driver->judged_ns, work = (double)pool->driver.work_ns;
+	double more = taken_from_others_ns(shortage);
 	double others = fmax((double)shortage->threads.runnable_ns - runnable, 0);
 
 	/* that it waits for the others of the pool is because they have no CPU, as long as that */
 	lost += fmin((double)pool->driver.spin_ns + (double)pool->driver_wait_ns, others);
 	lost = fmax(lost - taken_over_ns(shortage), joined_ns(ctx, shortage));
 	/* its own work is no loss: the spinning is a sample, and may be too much */
-	return fmin(lost, fmax((double)ctx->driver->judged_ns - (double)pool->driver.work_ns, 0));
+	lost = fmin(lost, judged - work);
+	return fmax(fmax(lost, fmin(runnable + more, judged - work + more)), 0);
 }
 
 static unsigned job_processes(const struct rules_ctx *ctx)

@@ -33,7 +33,9 @@ static bool is_pool_loop(const struct profile_frame *frame)
 	const char *name = frame->function, *eigen = strstr(name, "ThreadPoolTempl");
 
 	return (eigen && strstr(eigen, "WorkerLoop")) || !strcmp(name, "blas_thread_server") ||
-	       begins_with(name, "exec_blas") || strstr(name, "c10::ThreadPool::main_loop") ||
+	       begins_with(name, "tbb::detail::r1::") ||
+	       begins_with(name, "rayon_core::registry::") || begins_with(name, "exec_blas") ||
+	       strstr(name, "c10::ThreadPool::main_loop") ||
 	       (begins_with(name, "mkl_") && strstr(name, "thread"));
 }
 
@@ -180,6 +182,9 @@ int thread_pool_find(struct thread_pool *pool, const struct profile_process *pro
 	for (size_t i = 0; i < samples->count && !err; i++) {
 		const struct profile_activity *sample = &samples->list[i];
 
+		if (sample->state == PERFX_SAMPLE_RUNNABLE && sample->tid != driver_tid &&
+		    stack_is_of_pool(sample->stack))
+			pool->others_runnable_ns += activity_judged_ns(sample);
 		if (!is_busy(sample))
 			continue;
 		if (!pool->runtime[0])

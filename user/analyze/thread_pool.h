@@ -25,8 +25,9 @@ struct thread_pool {
 	const char *runtime;	/* its file, without folders; "": none */
 	/* The driver's own part, and that of all others. */
 	struct pool_time driver, others;
-	uint64_t driver_wait_ns; /* blocked, for the others: exact */
-	uint64_t loop_address;	 /* of the polling in code compiled at run time; 0: none */
+	uint64_t driver_wait_ns;     /* blocked, for the others: exact */
+	uint64_t others_runnable_ns; /* waiting for a CPU */
+	uint64_t loop_address;	     /* of the polling in code compiled at run time; 0: none */
 };
 
 /* 0 or -ENOMEM. */
