@@ -18,7 +18,7 @@ static struct expenses expenses_of(double detail, double flops, double phases, d
 static size_t chosen(struct expenses expenses, double allowed_ns)
 {
 	const struct expense *expense =
-		budget_choose(&expenses, allowed_ns, (struct budget_least){{1, 1, 1, 20, 40}});
+		budget_choose(&expenses, allowed_ns, (struct budget_least){{1, 1, 1, 25, 20, 40}});
 
 	return expense ? expense->index : 0;
 }
@@ -64,6 +64,31 @@ Test(budget, waits_are_kept_while_they_are_cheap)
 	cr_expect_eq(chosen(expenses, 5), 6);
 }
 
+/* Memory that grows is the headline: operators' times and FLOPs go first. */
+Test(budget, where_memory_grows_is_kept)
+{
+	struct expenses expenses = expenses_of(20, 20, 10, 0);
+
+	expenses_add(&expenses, WORTH_GROWTH, (struct expense){.index = 5, .ns = 30});
+	cr_expect_eq(chosen(expenses, 60), 1);
+	cr_expect_eq(chosen(expenses, 40), 2);
+	cr_expect_eq(chosen(expenses, 29), 5, "all of the others together are not enough");
+	expenses = expenses_of(20, 20, 10, 0);
+	expenses_add(&expenses, WORTH_GROWTH, (struct expense){.index = 5, .ns = 24});
+	cr_expect_eq(chosen(expenses, 20), 3, "it costs too little to be given up");
+}
+
+/* Until it is known whether memory grows, nothing goes for what it costs. */
+Test(budget, a_deferred_cost_takes_nothing)
+{
+	struct expenses expenses = expenses_of(20, 20, 10, 0);
+
+	expenses.all_ns += 30;
+	expenses.deferred_ns += 30;
+	cr_expect_eq(chosen(expenses, 50), 0);
+	cr_expect_eq(chosen(expenses, 49), 1);
+}
+
 #define MS 1e6
 
 /* A program on one CPU, whose probes cost so many ns in each ns of its own, by worth. */
@@ -99,8 +124,9 @@ static double slowdown(struct simulated program, double seconds)
 		pace_add(&pace, kept, (uint64_t)(50 * MS), used_ns, tick_ns);
 		kept = exp(-0.05);
 		allowed_ns = pace_allowed_ns(&pace, seconds * 1e9 - ns);
-		expense = budget_choose(&expenses, allowed_ns,
-					(struct budget_least){{0, 0, 0, 0, 0.04 * used_ns}});
+		expense = budget_choose(
+			&expenses, allowed_ns,
+			(struct budget_least){.ns = {[WORTH_STEPS] = 0.04 * used_ns}});
 		if (!expense || allowed_ns == HUGE_VAL)
 			continue;
 		program.rates[expense->index] = 0;
@@ -114,15 +140,15 @@ Test(budget, five_percent_of_the_whole_recording)
 {
 	static const struct simulated programs[] = {
 		/* a small MLP: twice as slow with all probes, of which tensors are most */
-		{{0.60, 0.20, 0.10, 0.01, 0.02}, 1},
+		{{0.60, 0.20, 0.10, 0, 0.01, 0.02}, 1},
 		/* one whose parts are each within the limit, and not together */
-		{{0.03, 0.03, 0.03, 0.01, 0.01}, 1},
+		{{0.03, 0.03, 0.03, 0, 0.01, 0.01}, 1},
 		/* threads that hand over a lock all the time */
-		{{0, 0, 0, 0.35, 0}, 1},
+		{{0, 0, 0, 0, 0.35, 0}, 1},
 		/* one that has a third of a CPU */
-		{{0.60, 0.20, 0.10, 0.01, 0.02}, 0.33},
+		{{0.60, 0.20, 0.10, 0, 0.01, 0.02}, 0.33},
 		/* one that costs nearly nothing */
-		{{0.01, 0.01, 0.01, 0.01, 0}, 1},
+		{{0.01, 0.01, 0.01, 0, 0.01, 0}, 1},
 	};
 
 	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {

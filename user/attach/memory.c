@@ -61,6 +61,7 @@ struct memory {
 	bool all_processes;
 	bool started;
 	bool by_limit; /* that the user has given */
+	enum growth growth;
 	uint64_t looked_ns;
 	struct domain domains[PERFX_DOMAINS];
 	struct emitted lost_emitted; /* by process and domain, in OVERFLOW_MEMORY records */
@@ -347,16 +348,50 @@ static bool can_go(const struct memory *memory, enum perfx_domain domain, bool e
 	return d->recorded && d->step < STEP_OFF && (d->by_default || everything);
 }
 
-void memory__add_expenses(const struct memory *memory, bool everything, struct expenses *expenses)
+void memory__note_growth(struct memory *memory, enum growth growth)
+{
+	memory->growth = growth;
+}
+
+static bool places_leaks(const struct domain *d)
+{
+	return d->level == PERFX_MEMORY_EXACT || d->level == PERFX_MEMORY_SAMPLED ||
+	       d->level == PERFX_MEMORY_FREES_INFERRED;
+}
+
+bool memory__places_leaks(const struct memory *memory)
+{
+	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
+		if (places_leaks(&memory->domains[domain]))
+			return true;
+	return false;
+}
+
+/* Would the next step lose what shows where memory grows? */
+static bool loses_places(const struct memory *memory, const struct domain *d)
+{
+	return places_leaks(d) && next_step(memory, d) >= STEP_NO_FREES;
+}
+
+void memory__add_expenses(const struct memory *memory, bool everything, double most_ns,
+			  struct expenses *expenses)
 {
 	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++) {
 		const struct domain *d = &memory->domains[domain];
 		struct expense expense = {.of = EXPENSE_MEMORY, .index = domain, .ns = d->spent_ns};
+		enum growth growth = loses_places(memory, d) ? memory->growth : GROWTH_NONE;
 
-		if (can_go(memory, domain, everything))
-			expenses_add(expenses, WORTH_DETAIL, expense);
-		else if (d->by_default || everything)
-			expenses->all_ns += expense.ns;
+		if (!d->by_default && !everything)
+			continue;
+		if (can_go(memory, domain, everything) &&
+		    !(growth == GROWTH_POSSIBLE && expense.ns <= most_ns)) {
+			expenses_add(expenses,
+				     growth == GROWTH_STEADY ? WORTH_GROWTH : WORTH_DETAIL,
+				     expense);
+			continue;
+		}
+		expenses->all_ns += expense.ns;
+		expenses->deferred_ns += growth == GROWTH_POSSIBLE ? expense.ns : 0;
 	}
 }
 

@@ -19,6 +19,7 @@
 #include "attach/tracer.h"
 #include "decode/pack.h"
 #include "plan/plan.h"
+#include "proc/growth.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,9 +42,16 @@ void memory__consider(struct memory *memory);
 void memory__start(struct memory *memory, uint64_t now_ns);
 /* At each tick: what is recorded for a part of the time is turned on and off. */
 void memory__tick(struct memory *memory, uint64_t now_ns);
-/* For the budget, as probes__look and probes__add_expenses; `index` is the domain. */
+/* Do allocations show, at what is recorded now, where memory stays? */
+bool memory__places_leaks(const struct memory *memory);
+/* Where memory of the program grows, such allocations are worth more than other details; where it
+ * may grow, none are given up before it is known. */
+void memory__note_growth(struct memory *memory, enum growth growth);
+/* For the budget, as probes__look and probes__add_expenses; `index` is the domain. most_ns: what
+ * allocations of memory that may grow cost at most, or they are given up before that is known. */
 void memory__look(struct memory *memory, uint64_t now_ns, double kept);
-void memory__add_expenses(const struct memory *memory, bool everything, struct expenses *expenses);
+void memory__add_expenses(const struct memory *memory, bool everything, double most_ns,
+			  struct expenses *expenses);
 /* Reduces a domain: by as many steps as it takes to cost no more than allowed_ns. Costs are those
  * in the window, of which limit_ns is the limit's share. */
 void memory__reduce(struct memory *memory, enum perfx_domain domain, double limit_ns,

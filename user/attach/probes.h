@@ -83,6 +83,7 @@ enum worth {
 	WORTH_DETAIL, /* one row of a table */
 	WORTH_FLOPS,  /* FLOPs of steps */
 	WORTH_PHASES, /* phases of steps: annotations */
+	WORTH_GROWTH, /* where memory that grows is allocated */
 	WORTH_WAITS,  /* samples and waits, on which the account of time rests */
 	WORTH_STEPS,  /* steps: their ends */
 };
@@ -97,6 +98,7 @@ struct expense {
 
 struct expenses {
 	double all_ns;		     /* with the cost that cannot be reduced */
+	double deferred_ns;	     /* of that: nothing is reduced for it yet */
 	double ns[WORTHS];	     /* that can be */
 	struct expense most[WORTHS]; /* the most expensive of each worth */
 };

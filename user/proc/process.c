@@ -602,6 +602,21 @@ uint64_t process_cpu_ns(pid_t pid)
 	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
+uint64_t process_anon_bytes(pid_t pid)
+{
+	unsigned long long resident, shared;
+	char *text;
+	int fields;
+
+	if (proc_read_pid(pid, "statm", &text, 0) < 0)
+		return UINT64_MAX;
+	fields = sscanf(text, "%*u %llu %llu", &resident, &shared);
+	free(text);
+	if (fields != 2 || resident < shared)
+		return UINT64_MAX;
+	return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 bool thread_cpu_times(pid_t pid, pid_t tid, struct cpu_times *times)
 {
 	unsigned long long slices = 0;

@@ -104,6 +104,10 @@ int process_usage(pid_t pid, struct process_usage *usage);
 /* CPU time so far; UINT64_MAX: not known. */
 uint64_t process_cpu_ns(pid_t pid);
 
+/* Resident memory that is of no file and not shared; UINT64_MAX: not known. Cheaper than all of
+ * struct process_usage. */
+uint64_t process_anon_bytes(pid_t pid);
+
 /* The time that a thread has been on a CPU so far, and the time that it has waited for one. False:
  * the kernel does not say. */
 struct cpu_times {

@@ -25,10 +25,17 @@
 #define LEAST	    0.1
 #define LEAST_OF_NS 100000000.0
 
+/* The allocations of memory that grows stay unless they take this share of the limit alone; or a
+ * larger one, before they have been watched for a while. For them the rest goes, down to what costs
+ * the last share. */
+#define GROWTH_LEAST	  0.85
+#define GROWTH_LEAST_SOON 2
+#define GROWTH_LEAST_REST 0.01
+
 /* Samples and waits stay unless one of them takes this share of the limit alone: the account of
  * time rests on them. That they cost so much is known when they have been watched for a while. */
-#define WAITS_LEAST	 0.9
-#define WAITS_WATCHED_NS 300000000.0
+#define WAITS_LEAST 0.9
+#define WATCHED_NS  300000000.0
 
 /* Calls by which steps are found are kept up to this share of the program's time, whatever the
  * limit: without them the other figures have no base. Calls that cost more are too short for steps.
@@ -127,7 +134,7 @@ static void add_background(const struct budget *budget, struct expenses *expense
 		struct expense expense = {
 			.of = EXPENSE_BACKGROUND, .index = i, .ns = budget->background_spent_ns[i]};
 
-		if (budget->pace.wall_ns >= WAITS_WATCHED_NS &&
+		if (budget->pace.wall_ns >= WATCHED_NS &&
 		    (i != TRACER_SAMPLES || budget->samples_halved < SAMPLES_HALVED_MAX))
 			expenses_add(expenses, WORTH_WAITS, expense);
 		else
@@ -149,12 +156,25 @@ static void reduce_background(struct budget *budget, enum tracer_background whic
 	msg_reduced("time off the CPU", "not recorded", "a higher --max-overhead keeps it");
 }
 
+static double limit_ns(const struct budget *budget)
+{
+	return allowance_ns(&budget->pace, pace_busy_ns(&budget->pace));
+}
+
+static double growth_least_ns(const struct budget *budget)
+{
+	bool watched = budget->pace.wall_ns >= WATCHED_NS;
+
+	return limit_ns(budget) * (watched ? GROWTH_LEAST : GROWTH_LEAST_SOON);
+}
+
 static struct expenses expenses_of(const struct budget *budget)
 {
 	struct expenses expenses = {0};
 
 	probes__add_expenses(budget->recording->probes, budget->everything, &expenses);
-	memory__add_expenses(budget->recording->memory, budget->everything, &expenses);
+	memory__add_expenses(budget->recording->memory, budget->everything, growth_least_ns(budget),
+			     &expenses);
 	add_background(budget, &expenses);
 	return expenses;
 }
@@ -162,7 +182,7 @@ static struct expenses expenses_of(const struct budget *budget)
 const struct expense *budget_choose(const struct expenses *expenses, double allowed_ns,
 				    struct budget_least least)
 {
-	double left_ns = expenses->all_ns;
+	double left_ns = expenses->all_ns - expenses->deferred_ns;
 	int worth = WORTH_DETAIL;
 
 	if (left_ns <= allowed_ns)
@@ -174,11 +194,6 @@ const struct expense *budget_choose(const struct expenses *expenses, double allo
 		if (expenses->most[worth].ns > least.ns[worth])
 			return &expenses->most[worth];
 	return NULL;
-}
-
-static double limit_ns(const struct budget *budget)
-{
-	return allowance_ns(&budget->pace, pace_busy_ns(&budget->pace));
 }
 
 static void reduce_memory(struct budget *budget, enum perfx_domain domain, double allowed_ns)
@@ -202,20 +217,29 @@ static void reduce(struct budget *budget, const struct expense *expense, double 
 	}
 }
 
-static bool reduce_to_limit(struct budget *budget, double allowed)
+static struct budget_least least_of(const struct budget *budget, const struct expenses *expenses,
+				    double allowed_ns)
 {
 	double busy_ns = pace_busy_ns(&budget->pace);
-	double little = LEAST * allowance_ns(&budget->pace, fmax(busy_ns, LEAST_OF_NS));
-	struct budget_least least = {.ns = {little, little, little,
-					    WAITS_LEAST * allowance_ns(&budget->pace, busy_ns),
-					    fmax(allowed, STEPS_SHARE * busy_ns)}};
+	double least = expenses->ns[WORTH_GROWTH] > 0 ? GROWTH_LEAST_REST : LEAST;
+	double little = least * allowance_ns(&budget->pace, fmax(busy_ns, LEAST_OF_NS));
+	double limit = limit_ns(budget);
+
+	return (struct budget_least){.ns = {little, little, little, growth_least_ns(budget),
+					    WAITS_LEAST * limit,
+					    fmax(allowed_ns, STEPS_SHARE * busy_ns)}};
+}
+
+static bool reduce_to_limit(struct budget *budget, double allowed)
+{
 	struct expenses expenses;
 	const struct expense *expense;
 	bool reduced = false;
 
 	probes__find_nested(budget->recording->probes);
 	expenses = expenses_of(budget);
-	while ((expense = budget_choose(&expenses, allowed, least))) {
+	while ((expense =
+			budget_choose(&expenses, allowed, least_of(budget, &expenses, allowed)))) {
 		/* a hit's price is another after it: what there was is reported by the old one */
 		if (!reduced)
 			probes__report_hits(budget->recording->probes);
@@ -259,6 +283,13 @@ static double rest_ns(const struct recording *recording)
 		       : (double)recording->end_ns - (double)recording->now_ns;
 }
 
+static void watch_growth(const struct recording *recording)
+{
+	if (memory__places_leaks(recording->memory))
+		memory__note_growth(recording->memory,
+				    process_table__growth(recording->processes, recording->now_ns));
+}
+
 static void tick(struct recording *recording)
 {
 	uint64_t now_ns = recording->now_ns;
@@ -269,6 +300,7 @@ static void tick(struct recording *recording)
 	if (recording->windows.paused)
 		return;
 	memory__tick(recording->memory, now_ns);
+	watch_growth(recording);
 	if (now_ns < budget->next_look_ns || !probes__cost_is_known(budget->recording->probes))
 		return;
 	look(budget, now_ns);

@@ -4,7 +4,8 @@
  * time off the CPU, as a share of the program's own CPU time. At first every 20 ms, later every
  * quarter of a second, the budget compares that cost with the limit. A short burst is paid from
  * credit. When that is used up, the most expensive of what is worth least is reduced, with a
- * message, until the rest is within the limit:
+ * message, until the rest is within the limit. While memory grows (proc/growth.h), the allocations
+ * that show where are worth more than functions, and functions go for them:
  *
  *	functions	timed → counted → not traced		(attach/budget.c)
  *	memory		exact → few stacks → frees inferred → sampled → off

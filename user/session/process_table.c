@@ -27,6 +27,7 @@ struct process {
 	bool ranked;
 	unsigned samples_count; /* of its program */
 	struct place place;
+	struct growth_watch growth;
 };
 
 struct process_table {
@@ -70,6 +71,22 @@ void process_table__free(struct process_table *table)
 	free(table->running);
 	free(table->pids);
 	free(table);
+}
+
+enum growth process_table__growth(struct process_table *table, uint64_t now_ns)
+{
+	enum growth growth = GROWTH_NONE;
+
+	for (size_t i = 0; i < table->count && i < GROWTH_PROCESSES_MAX; i++) {
+		struct growth_watch *watch = &table->running[i].growth;
+		uint64_t bytes = process_anon_bytes(table->pids[i]);
+
+		if (bytes != UINT64_MAX)
+			growth_look(watch, now_ns, bytes);
+		if (watch->growth > growth)
+			growth = watch->growth;
+	}
+	return growth;
 }
 
 const pid_t *process_table__pids(const struct process_table *table, size_t *count)

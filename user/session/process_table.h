@@ -9,6 +9,7 @@
 
 #include "attach/tracer.h"
 #include "decode/pack.h"
+#include "proc/growth.h"
 #include "proc/process.h"
 
 #include <stdbool.h>
@@ -57,6 +58,12 @@ struct busy_look {
  * them cheaper. */
 uint64_t process_table__busy_ns(const struct process_table *table, struct busy_look *last,
 				uint64_t elapsed_ns);
+
+/* Reading the memory of more processes at each tick costs too much. */
+#define GROWTH_PROCESSES_MAX 16
+
+/* Does the memory of a process grow? To be called at each tick. */
+enum growth process_table__growth(struct process_table *table, uint64_t now_ns);
 
 /* Living pids, borrowed until the next call. */
 const pid_t *process_table__pids(const struct process_table *table, size_t *count);
