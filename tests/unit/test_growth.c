@@ -58,7 +58,7 @@ Test(growth, what_levels_off_is_none)
 	cr_expect_eq(warm.growth, GROWTH_NONE);
 }
 
-/* A step longer than the window's part, and one block that stays. */
+/* 50 MiB at once. */
 Test(growth, one_block_is_none)
 {
 	struct growth_watch block = {0};

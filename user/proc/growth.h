@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Does a process's memory grow all the time? Known from its anonymous memory at each tick, within a
- * second, so that the overhead budget keeps the allocations that show where.
+ * Does a process's memory grow all the time? Known from its anonymous memory at each tick, within
+ * 0.5 to 1.5 s, so that the overhead budget keeps the allocations that show where.
  *
  * A training step allocates and frees, so the memory goes up and down: what grows is the least of
  * each part of the time.
