@@ -113,6 +113,8 @@ static const struct {
 	{"Oversubscribed", "rules_cpu", "more_threads_than_cpus", "as_many_threads_as_cpus"},
 	{"LowParallelEfficiency", "rules_cpu", "threads_that_share_work_badly",
 	 "threads_that_share_work_well"},
+	{"Imbalance", "rules_cpu", "threads_that_wait_for_the_slowest",
+	 "threads_that_wait_for_the_slowest"},
 	{"CpuThrottled", "analyze", "throttled_and_disk", "throttled_and_disk"},
 	{"BlockedThread", "analyze", "idle_and_blocked", "idle_and_blocked"},
 	{"Stopped", "account", "a_stopped_process", "a_stopped_process"},

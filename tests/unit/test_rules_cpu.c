@@ -552,3 +552,88 @@ Test(rules_cpu, settings_of_python_pools)
 		forget(&report);
 	}
 }
+
+/* A wait at a barrier of the driver, and the thread that comes last and wakes it. */
+static void meets(struct stream *s, const char *function, const char *file, uint64_t ms)
+{
+	stream_stack(s, 1, 80, PERFX_STACK_PC, 0x9a00, 0x9b00);
+	stream_frame(s, 1, 0x9a00, 0, function, LIBC, 0x9a, "", 0);
+	stream_frame(s, 1, 0x9b00, 0, "solve", "/opt/program", 0x9b, file, 7);
+	stream_plain(s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1, .tid = MAIN,
+		     .reason = PERFX_WAIT_FUTEX, .object = 0x66, .holder_tid = OTHERS,
+		     .blocked_ns = ms * MS, .count = 100, .max_ns = 40 * MS);
+	samples(s,
+		(struct perfx_sample){.stack = 80,
+				      .state = PERFX_SAMPLE_WAITING,
+				      .reason = PERFX_WAIT_FUTEX,
+				      .object = 0x66},
+		5);
+}
+
+/* The main thread works for 5 s of 10; the other for so long. */
+static struct report meeting(const char *function, uint64_t other_ms)
+{
+	struct stream s = {0};
+
+	begin(&s);
+	meets(&s, function, "solve.c", 5000);
+	stream_stack(&s, 1, 81, PERFX_STACK_PC, 0x9b00);
+	samples(&s, (struct perfx_sample){.stack = 81}, 500);
+	samples(&s, (struct perfx_sample){.stack = 81, .tid = OTHERS}, (unsigned)(other_ms / 10));
+	stream_thread(&s, 1, OTHERS, "solver", 'R', 0, 0, 0);
+	stream_thread(&s, 1, OTHERS, "solver", 'R', 10 * S, other_ms * MS, 0);
+	return end_using(&s, 0, 5 * S + other_ms * MS);
+}
+
+Test(rules_cpu, threads_that_wait_for_the_slowest)
+{
+	struct report report = meeting("pthread_barrier_wait", 9000);
+
+	/* no more than its CPU time leaves, that of the pool included */
+	expect_gain(&report, "Imbalance", 250);
+	cr_expect(contains(report.analysis->verdict,
+			   "IMBALANCED: 30.0 % of the wall time is lost as 2 threads wait for each "
+			   "other at a barrier (solve (solve.c:7)): thread solver (tid 6000) works "
+			   "for 90.0 % of that time, the other for 50.0 %; it runs mostly solve "
+			   "(solve.c:7)."));
+	forget(&report);
+	report = meeting("std::barrier<std::__empty_completion>::wait", 9000);
+	cr_expect_not_null(find(&report, "Imbalance"));
+	forget(&report);
+	/* each is the slowest at times */
+	report = meeting("pthread_barrier_wait", 5000);
+	cr_expect(contains(find(&report, "Imbalance")->evidence,
+			   "of which now one is the slowest and now another; they run mostly"));
+	forget(&report);
+	/* a condition may be that of idle workers */
+	report = meeting("pthread_cond_wait", 9000);
+	cr_expect_null(find(&report, "Imbalance"));
+	forget(&report);
+}
+
+/* In a program without Python: with it, the operators' parallel efficiency is judged. */
+Test(rules_cpu, parallel_regions_that_are_not_balanced)
+{
+	for (unsigned python = 0; python < 2; python++) {
+		struct stream s = {0};
+		struct report report;
+
+		begin_pool(&s);
+		stream_frame(&s, 1, 0x9b00, 0, "solve", "/opt/program", 0x9b, "solve.c", 7);
+		stream_stack(&s, 1, 82, PERFX_STACK_PC, 0x9b00, 0x4000);
+		stream_stack(&s, 1, 83, PERFX_STACK_PC, 0x4100, 0x4000);
+		samples(&s, (struct perfx_sample){.stack = python ? WORKS : 82}, 900);
+		samples(&s, (struct perfx_sample){.stack = python ? WORKS : 82, .tid = OTHERS},
+			300);
+		samples(&s, (struct perfx_sample){.stack = python ? POLLS : 83, .tid = OTHERS},
+			600);
+		report = end_using(&s, 0, 18 * S);
+		cr_expect_eq(find(&report, "Imbalance") != NULL, !python);
+		if (!python)
+			cr_expect(contains(find(&report, "Imbalance")->evidence,
+					   "at the ends of parallel regions: thread python3 (tid "
+					   "4242) works for 100 % of that time, the other for "
+					   "33.3 %"));
+		forget(&report);
+	}
+}

@@ -191,7 +191,7 @@ static bool is_waiting(enum bottleneck bottleneck)
 		[BOTTLENECK_OUTPUT] = true,    [BOTTLENECK_CHILD] = true,
 		[BOTTLENECK_SLEEP] = true,     [BOTTLENECK_CONTENTION] = true,
 		[BOTTLENECK_THROTTLED] = true, [BOTTLENECK_OVERSUBSCRIBED] = true,
-		[BOTTLENECK_STOPPED] = true,
+		[BOTTLENECK_STOPPED] = true,   [BOTTLENECK_IMBALANCE] = true,
 	};
 
 	return waiting[bottleneck];
@@ -562,6 +562,7 @@ static const struct {
 	[BOTTLENECK_IDLE] = {"idle", "IDLE"},
 	[BOTTLENECK_HEALTHY] = {"healthy", "HEALTHY"},
 	[BOTTLENECK_STOPPED] = {"stopped", "STOPPED"},
+	[BOTTLENECK_IMBALANCE] = {"imbalance", "IMBALANCED"},
 };
 
 const char *bottleneck_name(enum bottleneck bottleneck)

@@ -49,7 +49,8 @@ enum bottleneck {
 	BOTTLENECK_MEMORY,
 	BOTTLENECK_IDLE,
 	BOTTLENECK_HEALTHY,
-	BOTTLENECK_STOPPED, /* by a signal, a debugger or a freezer */
+	BOTTLENECK_STOPPED,   /* by a signal, a debugger or a freezer */
+	BOTTLENECK_IMBALANCE, /* threads wait for the slowest of them */
 	BOTTLENECKS
 };
 /* "input": of JSON; NULL: BOTTLENECK_NONE. */

@@ -40,6 +40,7 @@ const struct finding_kind finding_kinds[] = {
 	{FINDING_CpuContention},
 	{FINDING_Oversubscribed},
 	{FINDING_LowParallelEfficiency},
+	{FINDING_Imbalance},
 	{FINDING_CpuThrottled},
 	{FINDING_BlockedThread},
 	{FINDING_Stopped},

@@ -496,6 +496,8 @@ static bool names_hottest(const struct text *sentence, const struct finding *fin
 
 	if (!place->function || !says_place(sentence, place))
 		return false;
+	if (finding->bottleneck == BOTTLENECK_IMBALANCE)
+		return !strcmp(place->function, frame->function);
 	if (finding->share < NAMED_SHARE && hottest->native.frame)
 		return false;
 	return (place->is_own && frame->language == PERFX_LANGUAGE_PYTHON) ||
