@@ -19,7 +19,7 @@ static enum growth watch(struct growth_watch *watch, uint64_t from_ms, uint64_t 
 			 double kept_mib_per_s)
 {
 	for (uint64_t ms = from_ms; ms < to_ms; ms += 20)
-		growth_look(watch, ms * MS, memory_at(ms, kept_mib_per_s));
+		growth_add(watch, ms * MS, memory_at(ms, kept_mib_per_s));
 	return watch->growth;
 }
 
@@ -52,7 +52,7 @@ Test(growth, what_levels_off_is_none)
 	struct growth_watch warm = {0};
 
 	for (uint64_t ms = 0; ms < 1600; ms += 20) {
-		growth_look(&warm, ms * MS, memory_at(ms, 0) + (ms < 400 ? ms : 400) * MIB / 10);
+		growth_add(&warm, ms * MS, memory_at(ms, 0) + (ms < 400 ? ms : 400) * MIB / 10);
 		cr_expect_neq(warm.growth, GROWTH_STEADY, "%lu ms", ms);
 	}
 	cr_expect_eq(warm.growth, GROWTH_NONE);
@@ -64,7 +64,7 @@ Test(growth, one_block_is_none)
 	struct growth_watch block = {0};
 
 	for (uint64_t ms = 0; ms < 3000; ms += 50) {
-		growth_look(&block, ms * MS, (ms < 700 ? 100u : 150u) * (uint64_t)MIB);
+		growth_add(&block, ms * MS, (ms < 700 ? 100u : 150u) * (uint64_t)MIB);
 		cr_expect_neq(block.growth, GROWTH_STEADY, "%lu ms", ms);
 	}
 	cr_expect_eq(block.growth, GROWTH_NONE);
@@ -77,6 +77,6 @@ Test(growth, ends_when_it_stops)
 
 	cr_expect_eq(watch(&stops, 0, 4000, 40), GROWTH_STEADY);
 	for (uint64_t ms = 4000; ms < 8000; ms += 20)
-		growth_look(&stops, ms * MS, memory_at(ms, 0) + grown);
+		growth_add(&stops, ms * MS, memory_at(ms, 0) + grown);
 	cr_expect_eq(stops.growth, GROWTH_NONE);
 }

@@ -32,21 +32,21 @@ static bool range_between(const struct growth_watch *watch, uint64_t from_ns, ui
 {
 	*range = (struct range){INFINITY, 0};
 	for (size_t i = 0; i < watch->count; i++) {
-		const struct growth_look *look = &watch->looks[i];
+		const struct growth_sample *sample = &watch->samples[i];
 
-		if (look->time_ns < from_ns || look->time_ns > to_ns)
+		if (sample->time_ns < from_ns || sample->time_ns > to_ns)
 			continue;
-		range->least = fmin(range->least, (double)look->bytes);
-		range->most = fmax(range->most, (double)look->bytes);
+		range->least = fmin(range->least, (double)sample->bytes);
+		range->most = fmax(range->most, (double)sample->bytes);
 	}
 	return range->most >= range->least;
 }
 
-/* Of each of so many parts of the window; false: one has no look. */
+/* Of each of so many parts of the window; false: one has no sample. */
 static bool range_parts(const struct growth_watch *watch, uint64_t from_ns, size_t count,
 			struct range *parts)
 {
-	uint64_t part_ns = (watch->looks[watch->count - 1].time_ns - from_ns) / count;
+	uint64_t part_ns = (watch->samples[watch->count - 1].time_ns - from_ns) / count;
 
 	for (size_t i = 0; i < count; i++)
 		if (!range_between(watch, from_ns + i * part_ns, from_ns + (i + 1) * part_ns,
@@ -93,7 +93,7 @@ static bool is_steady(const struct growth_watch *watch, uint64_t from_ns, uint64
 
 static enum growth judge(const struct growth_watch *watch, uint64_t now_ns)
 {
-	uint64_t first_ns = watch->looks[0].time_ns, watched_ns = now_ns - watch->begun_ns;
+	uint64_t first_ns = watch->samples[0].time_ns, watched_ns = now_ns - watch->begun_ns;
 	uint64_t from_ns = now_ns - first_ns > WINDOW_NS ? now_ns - WINDOW_NS : first_ns;
 
 	if (watched_ns < SOON_NS)
@@ -103,15 +103,15 @@ static enum growth judge(const struct growth_watch *watch, uint64_t now_ns)
 	return watched_ns < LONG_NS && has_grown(watch, from_ns) ? GROWTH_POSSIBLE : GROWTH_NONE;
 }
 
-void growth_look(struct growth_watch *watch, uint64_t time_ns, uint64_t bytes)
+void growth_add(struct growth_watch *watch, uint64_t time_ns, uint64_t bytes)
 {
 	if (!watch->count)
 		watch->begun_ns = time_ns;
-	if (watch->count == GROWTH_LOOKS) {
-		memmove(watch->looks, watch->looks + 1,
-			sizeof(watch->looks) - sizeof(*watch->looks));
+	if (watch->count == GROWTH_SAMPLES) {
+		memmove(watch->samples, watch->samples + 1,
+			sizeof(watch->samples) - sizeof(*watch->samples));
 		watch->count--;
 	}
-	watch->looks[watch->count++] = (struct growth_look){time_ns, bytes};
+	watch->samples[watch->count++] = (struct growth_sample){time_ns, bytes};
 	watch->growth = judge(watch, time_ns);
 }

@@ -19,17 +19,18 @@ enum growth {
 	GROWTH_STEADY,	 /* in each part of the time */
 };
 
-#define GROWTH_LOOKS 64
+#define GROWTH_SAMPLES 64
 
 struct growth_watch {
-	struct growth_look {
+	struct growth_sample {
 		uint64_t time_ns, bytes;
-	} looks[GROWTH_LOOKS]; /* the last ones */
+	} samples[GROWTH_SAMPLES]; /* the last ones, oldest first */
 	size_t count;
 	uint64_t begun_ns;
-	enum growth growth; /* by the last look */
+	enum growth growth; /* by the last sample */
 };
 
-void growth_look(struct growth_watch *watch, uint64_t time_ns, uint64_t bytes);
+/* bytes: anonymous memory at time_ns, later than at the call before. Sets watch->growth. */
+void growth_add(struct growth_watch *watch, uint64_t time_ns, uint64_t bytes);
 
 #endif

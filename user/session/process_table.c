@@ -82,7 +82,7 @@ enum growth process_table__growth(struct process_table *table, uint64_t now_ns)
 		uint64_t bytes = process_anon_bytes(table->pids[i]);
 
 		if (bytes != UINT64_MAX)
-			growth_look(watch, now_ns, bytes);
+			growth_add(watch, now_ns, bytes);
 		if (watch->growth > growth)
 			growth = watch->growth;
 	}
