@@ -66,6 +66,21 @@ Test(operators, tiny)
 	       "main (train.py:12): Tensor.add 100 %");
 }
 
+/* model.learn(): below the program's only line a package calls operators, and runs Python. */
+Test(operators, tiny_beside_python_of_a_package)
+{
+	struct stream s = {0};
+
+	begin_operators(&s);
+	stream_python_frame(&s, 1, STEP, "collect",
+			    "/opt/venv/lib/python3.11/site-packages/rl/ppo.py", 202);
+	stream_stack(&s, 1, TRACED, PERFX_STACK_PC, 0x1000, STEP, LOOP, 0x1000);
+	spread(&s, 6);
+	samples(&s, (struct perfx_sample){.stack = TRACED}, 100);
+	expect(&s, "TinyOperators", FINDING_MEDIUM, "main (train.py:12)",
+	       "24.0 % of the wall time, by 240 samples");
+}
+
 /* How many tensors come and go is said where that was measured or sampled well. */
 Test(operators, tiny_that_allocate)
 {

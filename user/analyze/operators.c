@@ -111,6 +111,7 @@ struct operator_sample {
 	const struct profile_frame *frame, *innermost;
 	uint64_t ns, count;
 	bool kernel, copy;
+	bool calls; /* of an operator, or Python of the line itself */
 };
 
 /* The copy or conversion in which a sample is, by its outermost frame; NULL: it does not copy. Time
@@ -126,6 +127,13 @@ static const struct profile_frame *find_copy(const struct thread_pool *pool,
 		if (is_copy(stack->frames[i]))
 			return stack->frames[i];
 	return is_memcpy(stack->frames[0]) ? stack->frames[0] : NULL;
+}
+
+static const struct profile_frame *innermost_python(const struct profile_activity *sample)
+{
+	size_t at = stack_innermost_python(sample->stack);
+
+	return at < sample->stack->frames_count ? sample->stack->frames[at] : NULL;
 }
 
 static void examine_operator(struct operator_sample *found, const struct thread_pool *pool,
@@ -190,7 +198,9 @@ static size_t take_samples(struct operator_sample *samples, const struct thread 
 							  .innermost = sample->stack->frames[0],
 							  .ns = (uint64_t)(part * (double)ns),
 							  .count = activity_judged_count(sample)};
-		examine_operator(&samples[count++], &thread->pool, sample);
+		examine_operator(&samples[count], &thread->pool, sample);
+		samples[count].calls = samples[count].code || innermost_python(sample) == frame;
+		count++;
 	}
 	return count;
 }
@@ -261,6 +271,7 @@ static struct operator_line sum_line(const struct thread *thread,
 		line.count += samples[i].count;
 		line.squares += samples[i].count ? ns * ns / (double)samples[i].count : 0;
 		line.operators_ns += samples[i].code ? samples[i].ns : 0;
+		line.calls_ns += samples[i].calls ? samples[i].ns : 0;
 	}
 	for (size_t from = 0, to = 0; from < count; from = to) {
 		while (to < count && samples[to].code == samples[from].code)

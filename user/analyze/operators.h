@@ -21,6 +21,7 @@ struct operator_line {
 	double squares;	       /* of the samples' intervals: the variance of ns */
 	uint64_t operators_ns; /* of ns, in native code of a framework; the rest is Python */
 	uint64_t kernels_ns;   /* of operators_ns, in loops over data */
+	uint64_t calls_ns; /* operators_ns, and Python of the line itself, not of what it calls */
 	/* Of kernels_ns, on a CPU in copies and conversions; one that waits for a CPU or for other
 	 * threads copies nothing meanwhile. */
 	uint64_t copies_ns;

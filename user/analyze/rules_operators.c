@@ -157,7 +157,7 @@ static void tiny_operators(struct rules_ctx *ctx, const struct operator_lines *l
 
 		if (!is_tiny(ctx, line))
 			continue;
-		sum_add(&sum, line, line->ns, line->ns - line->kernels_ns);
+		sum_add(&sum, line, line->calls_ns, line->calls_ns - line->kernels_ns);
 		operators_ns += (double)line->operators_ns;
 		kernels_ns += (double)line->kernels_ns;
 	}
@@ -175,7 +175,7 @@ static void tiny_operators(struct rules_ctx *ctx, const struct operator_lines *l
 	text_add(&note.evidence, " of it in kernels, the rest in calling them");
 	if (operator_names_find(&names, ctx->process, ctx->driver->tid, sum.lead->frame))
 		ctx->failed = true;
-	add_operators(&note.evidence, sum.lead, &names, sum.lead->ns);
+	add_operators(&note.evidence, sum.lead, &names, sum.lead->calls_ns);
 	add_counts(&note.evidence, ctx, sum.lead);
 	text_printf(&note.threshold,
 		    "at least %g %% of the wall time in lines whose operators are in kernels for "
