@@ -92,7 +92,7 @@ FAULTS = {
     "gil": Fault("GilWait", "GIL-BOUND", "Gil.watch", "Gil.watch (planted.py:"),
     "oversubscribed": Fault("Oversubscribed", "OVERSUBSCRIBED", "", ""),
     "kept": Fault("MemoryLeak", "MEMORY", "Trainer.forward", "retains"),
-    "tiny": Fault("TinyOperators", "OPERATOR-BOUND", "Tiny.end", "", seconds=16),
+    "tiny": Fault("TinyOperators", "OPERATOR-BOUND", "Tiny.end", "", 0.15, seconds=16),  # sampled: three standard errors
     "float64": Fault("Float64", "COMPUTE-BOUND", "Trainer.forward", "float64"),
     "copies": Fault("Copies", "COPY-BOUND", "Copies.convert", ""),
     "saves": Fault("PeriodicStall", "STALLED", "Saves.save", "every 20", 0.2),  # a disk takes as long as it likes
