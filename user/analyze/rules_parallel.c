@@ -111,8 +111,9 @@ struct parties {
 	struct party *list;
 	size_t count;
 	uint64_t meeting_ns;		   /* of the threads' time, that of one of them */
+	uint64_t waited_ns;		   /* for each other, of all of them */
 	const struct profile_frame *place; /* where they wait; NULL: not known */
-	const char *words;
+	const char *words, *time;
 	const char *remedy;
 };
 
@@ -178,6 +179,7 @@ static void find_barrier(struct parties *parties, const struct rules_ctx *ctx, s
 		    (account_of_thread(ctx->account, wait->holder_tid) &&
 		     !party_of(parties, wait->holder_tid, room)))
 			return;
+		parties->waited_ns += wait->ns;
 		if (!parties->place)
 			parties->place = stack_place(wait->stack);
 	}
@@ -203,6 +205,7 @@ static void find_regions(struct parties *parties, const struct rules_ctx *ctx, s
 
 	if (thread_pool_find(&pool, ctx->process, ctx->driver->tid))
 		return;
+	parties->waited_ns = UINT64_MAX; /* in the regions' time: no thread waits longer */
 	for (size_t i = 0; i < samples->count; i++) {
 		const struct profile_activity *sample = &samples->list[i];
 		struct party *party;
@@ -257,7 +260,7 @@ static void add_slowest(struct text *text, const struct rules_ctx *ctx,
 		escape_name(text, name[0] ? name : "?");
 		text_printf(text, " (tid %u) works for ", most->tid);
 		add_percent(text, fmin((double)most->work_ns / meeting_ns, 1));
-		text_printf(text, " of that time, the other%s for ", count > 2 ? "s" : "");
+		text_printf(text, " of %s, the other%s for ", parties->time, count > 2 ? "s" : "");
 		add_percent(text, fmin(others_ns / meeting_ns, 1));
 		text_add(text, count > 2 ? " on average" : "");
 	}
@@ -281,7 +284,10 @@ static void judge_parties(struct rules_ctx *ctx, const struct parties *parties)
 		return;
 	all_ns = work_of(parties, &most);
 	ideal_ns = (double)all_ns / (double)parties->count;
-	note.share = ((double)parties->meeting_ns - ideal_ns) / wall_ns;
+	/* what else they wait for is no matter of the others */
+	note.share = fmin((double)parties->meeting_ns - ideal_ns,
+			  (double)parties->waited_ns / (double)parties->count) /
+		     wall_ns;
 	if (!all_ns || note.share < least)
 		return;
 	note.gain_ns = note.share * rules_unit_ns(ctx);
@@ -311,10 +317,12 @@ static void imbalance(struct rules_ctx *ctx)
 {
 	size_t room = ctx->account->threads_count;
 	struct parties barrier = {.words = "at a barrier",
+				  .time = "the time",
 				  .remedy = "Give each thread as much work: divide it by what it "
 					    "costs, or into small pieces that threads take from a "
 					    "queue as they are free; or meet less often."};
 	struct parties regions = {.words = "at the ends of parallel regions",
+				  .time = "the regions' time",
 				  .remedy = "Give each thread as much work: schedule(dynamic, N) "
 					    "or schedule(guided) where iterations differ, "
 					    "collapse(2) where there are few, and nowait where the "
