@@ -179,7 +179,8 @@ Test(image, focus)
 		}
 		image__free(image);
 	}
-	cr_expect_gt(named, ASKED * GROUPS / 2);
+	/* without debug symbols a third is: exported functions */
+	cr_expect_gt(named, ASKED * GROUPS / 4);
 	image__free(whole);
 }
 

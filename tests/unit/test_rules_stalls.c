@@ -385,6 +385,34 @@ Test(stalls, evaluation)
 	free(t);
 }
 
+/* Without persistent_workers each epoch forks them. */
+Test(stalls, workers_of_each_epoch)
+{
+	static const struct profile_frame iter = {.function = "DataLoader.__iter__",
+						  .file = "/usr/lib/python3/dist-packages/torch/"
+							  "utils/data/dataloader.py",
+						  .line = 505,
+						  .module = "",
+						  .module_base = "",
+						  .language = PERFX_LANGUAGE_PYTHON};
+	const struct profile_stack starting = {
+		.frames = (const struct profile_frame *[]){&iter, &forward_frame},
+		.frames_count = 2};
+	struct training *t = training_new();
+	const struct finding *finding;
+	struct analysis *analysis;
+
+	t->extra = &starting;
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, i % 20 == 8 ? 60 * MS : 0, WORKS);
+	training_end(t);
+	finding = finding_of(t, "PeriodicStall", &analysis);
+	cr_assert_not_null(finding);
+	cr_expect(says(finding->suggestion, "keep them (persistent_workers=True)"));
+	analysis__free(analysis);
+	free(t);
+}
+
 /* The place of a training whose every 20th step runs a stack for 60 ms more than the other stack;
  * expects it and what it calls (NULL: nothing). Frames: innermost first. */
 static void expect_place(const struct profile_stack *ordinary, const struct profile_stack *extra,

@@ -142,20 +142,21 @@ static const struct stall_remedy {
 } stall_remedies[] = {
 	{(const char *const[]){"save", "checkpoint", "dump", "fsync", NULL},
 	 "Write checkpoints less often, or without stopping the training: copy the state, and "
-	 "write "
-	 "it in another thread or process{ (torch.distributed.checkpoint.async_save)| (orbax's "
+	 "write it in another thread or process{ (torch.distributed.checkpoint.async_save)| "
+	 "(orbax's "
 	 "AsyncCheckpointer)||}, to a faster disk, without fsync each time."},
+	{(const char *const[]){"DataLoader", NULL},
+	 "Each epoch starts the loader's workers anew: keep them (persistent_workers=True), or "
+	 "let an epoch have more steps."},
 	{(const char *const[]){"log", "print", "summary", "report", "track", "plot", NULL},
 	 "Log less often and in larger pieces, or from another thread; keep values as tensors "
-	 "until "
-	 "then: reading each (.item()) waits for its computation."},
+	 "until then: reading each (.item()) waits for its computation."},
 	{(const char *const[]){"eval", "valid", "test", "metric", "sample", "generate", NULL},
 	 "Evaluate less often, on fewer batches, or in another process from a checkpoint."},
 	{(const char *const[]){"Trainer.fit", NULL},
 	 "Each epoch makes the iterator of its data anew, and ends the old one: let an epoch have "
 	 "more steps{ (persistent_workers=True keeps the loader's workers)|| (steps_per_epoch, "
-	 "with "
-	 "Dataset.repeat())|}, and call fit() once for all epochs."},
+	 "with Dataset.repeat())|}, and call fit() once for all epochs."},
 };
 
 #define DISK_REMEDY 0
