@@ -50,8 +50,9 @@ static bool is_there(const struct descriptor *descriptor)
 	       (!device_major || major(st.st_dev) == device_major);
 }
 
-/* Processes that may be searched for the other ends of pipes, in all: each takes some 50 µs. */
-#define LOOKS_MAX 20000
+/* Processes that may be searched for the other ends of pipes, in all: each takes some 50 µs, so
+ * that a program that makes pipes all the time costs 0.2 s. */
+#define LOOKS_MAX 4000
 
 struct pipe_user {
 	char *link;
