@@ -97,6 +97,7 @@ def archive(release):
                              text=True, check=False)
         if run.returncode:
             pytest.skip(f"debootstrap {release}: {run.stdout.splitlines()[-1]}")
+        os.chmod(root, 0o755)  # the system's "/", for users without privilege, too
         part = made.with_suffix(".part")
         subprocess.run(["tar", "-C", root, "-cf", part, "."], check=True)
         part.rename(made)
