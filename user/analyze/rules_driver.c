@@ -13,7 +13,8 @@ void add_step_part(struct text *text, const struct rules_ctx *ctx, double share)
 	if (!step_ns)
 		return;
 	text_add(text, " (");
-	add_ns(text, u64_of(share * (double)step_ns));
+	/* waits and steps are measured by two clocks: together they may be more than all of it */
+	add_ns(text, u64_of(fmin(share, 1) * (double)step_ns));
 	text_add(text, " of each ");
 	add_ns(text, step_ns);
 	text_add(text, " step)");
