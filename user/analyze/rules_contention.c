@@ -204,7 +204,7 @@ static double fair_part_ns(const struct shortage *shortage)
 	return threads > 0 ? work / threads : (double)pool->driver.work_ns;
 }
 
-/* What the other threads of the pool do of the driver's part while it has no CPU. */
+/* The part of the driver's work that the pool's other threads do while the driver has no CPU. */
 static double taken_over_ns(const struct shortage *shortage)
 {
 	return fmax(fair_part_ns(shortage) - (double)shortage->pool.driver.work_ns, 0);

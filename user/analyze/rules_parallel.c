@@ -197,14 +197,16 @@ static void find_barrier(struct parties *parties, const struct rules_ctx *ctx, s
 
 /* The program's own thread that begins the regions waits for the others at their ends alone; its
  * pool waits between them, too. */
-static void find_regions(struct parties *parties, const struct rules_ctx *ctx, size_t room)
+static void find_regions(struct parties *parties, struct rules_ctx *ctx, size_t room)
 {
 	const struct profile_activities *samples = &ctx->process->samples;
 	const struct profile_activities *blocked = &ctx->process->blocked;
 	struct thread_pool pool;
 
-	if (thread_pool_find(&pool, ctx->process, ctx->driver->tid))
+	if (thread_pool_find(&pool, ctx->process, ctx->driver->tid)) {
+		ctx->failed = true;
 		return;
+	}
 	parties->waited_ns = UINT64_MAX; /* in the regions' time: no thread waits longer */
 	for (size_t i = 0; i < samples->count; i++) {
 		const struct profile_activity *sample = &samples->list[i];

@@ -80,7 +80,7 @@ static bool grows_evenly(const struct growth_watch *watch, uint64_t from_ns, dou
 	return growth >= fmax(WHOLE_BYTES, share * spread);
 }
 
-/* What was steady may have a part that is less even, as long as it goes on. */
+/* Steady growth remains steady as long as memory grows in the later half of the window. */
 static bool is_steady(const struct growth_watch *watch, uint64_t from_ns, uint64_t now_ns)
 {
 	uint64_t watched_ns = now_ns - watch->begun_ns;
