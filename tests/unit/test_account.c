@@ -990,6 +990,44 @@ Test(account, a_package_that_is_the_program)
 	}
 }
 
+/* So is the package whose function a process of multiprocessing runs; not one that only serves the
+ * program's own code there. */
+Test(account, a_package_that_is_a_process)
+{
+	static const struct {
+		const char *function, *file, *place;
+	} targets[] = {
+		{"Worker.main", PACKAGES "server/worker.py", "server handle (serve.py:30)"},
+		{"_worker_loop", PACKAGES "torch/utils/data/_utils/worker.py",
+		 "other Tokenizer.encode (encode.py:7)"},
+	};
+
+	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+		struct stream s = {0};
+		struct report report;
+		struct hottest hottest;
+		struct text text = {0};
+
+		stream_host(&s);
+		stream_process(&s, 1, MAIN, "worker", "python3 -c 'from multiprocessing.spawn'");
+		stream_stack(&s, 1, PYTHON_CODE, PERFX_STACK_PC, MODULE, GET, LOOP, WAITS);
+		stream_python_frame(&s, 1, MODULE, "Tokenizer.encode", PACKAGES "other/encode.py",
+				    7);
+		stream_python_frame(&s, 1, GET, "handle", PACKAGES "server/serve.py", 30);
+		stream_python_frame(&s, 1, LOOP, targets[i].function, targets[i].file, 40);
+		stream_python_frame(&s, 1, WAITS, "BaseProcess._bootstrap",
+				    "/usr/lib/python3.11/multiprocessing/process.py", 314);
+		samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 100);
+		report = end_of_pool(&s, 0);
+		hottest = hottest_of_process(account_of(&report));
+		add_hottest(&text, &hottest);
+		cr_expect(contains(text_peek(&text), targets[i].place), "%s: %s",
+			  targets[i].function, text_peek(&text));
+		text_clear(&text);
+		forget(&report);
+	}
+}
+
 Test(account, a_library_without_symbols_is_a_place)
 {
 	struct stream s = {0};

@@ -5,6 +5,7 @@
 #include "base/escape.h"
 #include "base/text.h"
 #include "decode/names.h"
+#include "elf/glob.h"
 
 #include <string.h>
 
@@ -162,7 +163,24 @@ static bool is_entry_point(const struct profile_frame *frame)
 	       !strchr(name, '.') && name - frame->file >= 4 && begins_with(name - 4, "bin/");
 }
 
-/* The package that is the program: the outermost code is its module, by -m or by its entry point.
+/* Where a process of multiprocessing calls the function that it was started for. */
+static bool starts_process(const struct profile_frame *frame)
+{
+	/* Python before 3.11 has names without their classes */
+	return glob_matches("*_bootstrap", frame->function) &&
+	       glob_matches("*/multiprocessing/process.py", frame->file);
+}
+
+/* Calls what another process asks for: its own package is not the program. */
+static bool serves_program(const struct profile_frame *frame)
+{
+	return frame_is_workers_loop(frame) ||
+	       (!strcmp(frame->function, "_worker_loop") &&
+		glob_matches("*/torch/utils/data/_utils/worker.py", frame->file));
+}
+
+/* The package that is the program: the outermost code is its module, by -m or by its entry point,
+ * or a function that it runs in a process of multiprocessing.
  * 0: the program is in no package, or in another process, of which this is a pool's worker. */
 static size_t program_package(const struct profile_frame *const *frames, size_t count,
 			      const char **package)
@@ -170,12 +188,13 @@ static size_t program_package(const struct profile_frame *const *frames, size_t 
 	bool entered = false;
 
 	for (size_t i = 0; i < count; i++)
-		if (frame_is_workers_loop(frames[i]))
+		if (serves_program(frames[i]))
 			return 0;
 	for (size_t i = count; i-- > 0;) {
 		const struct profile_frame *frame = frames[i];
 		size_t length = location_package(frame->file, package);
 
+		entered |= starts_process(frame);
 		if (frame->language != PERFX_LANGUAGE_PYTHON ||
 		    (!length && (is_standard_library(frame->file) || is_generated(frame))))
 			continue;
