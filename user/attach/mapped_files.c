@@ -244,24 +244,6 @@ static void note_shared(struct untraced_files *untraced, const struct maps *maps
 	}
 }
 
-static int compare_pids(const void *left, const void *right)
-{
-	const pid_t *a = left, *b = right;
-
-	return (*a > *b) - (*a < *b);
-}
-
-static pid_t *sorted(const pid_t *pids, size_t count)
-{
-	pid_t *copy = calloc(count + 1, sizeof(*copy));
-
-	for (size_t i = 0; copy && i < count; i++)
-		copy[i] = pids[i];
-	if (copy)
-		qsort(copy, count, sizeof(*copy), compare_pids);
-	return copy;
-}
-
 /* Is one of the files perhaps shared? */
 static bool may_be_shared(const struct untraced_files *untraced, const struct plan *plan,
 			  const struct sharing *files, size_t count)
@@ -274,10 +256,11 @@ static bool may_be_shared(const struct untraced_files *untraced, const struct pl
 	return false;
 }
 
-size_t sharing_find(struct untraced_files *untraced, const struct plan *plan, const pid_t *members,
-		    size_t members_count, struct sharing *files, size_t count)
+size_t sharing_find(struct untraced_files *untraced, const struct plan *plan,
+		    bool (*is_traced)(pid_t pid, void *ctx), void *ctx, struct sharing *files,
+		    size_t count)
 {
-	pid_t *all = NULL, *traced;
+	pid_t *all = NULL;
 	ssize_t processes;
 	size_t read_count = 0;
 
@@ -285,23 +268,22 @@ size_t sharing_find(struct untraced_files *untraced, const struct plan *plan, co
 		return 0;
 	untraced_files_clear(untraced);
 	untraced->complete = true;
-	traced = sorted(members, members_count);
-	processes = traced ? process_list(&all) : 0;
+	processes = process_list(&all);
 	for (ssize_t i = 0; i < processes; i++) {
 		struct maps *maps;
 
-		if (bsearch(&all[i], traced, members_count, sizeof(*traced), compare_pids))
+		if (is_traced(all[i], ctx))
 			continue;
 		maps = maps__read(all[i]);
 		read_count++;
-		if (maps)
+		/* a child is listed a moment before it is traced */
+		if (maps && !is_traced(all[i], ctx))
 			note_shared(untraced, maps, plan, files, count);
 		maps__free(maps);
 	}
 	if (processes <= 0)
 		untraced->complete = false;
 	free(all);
-	free(traced);
 	return read_count;
 }
 

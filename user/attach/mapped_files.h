@@ -58,8 +58,9 @@ void untraced_files_clear(struct untraced_files *untraced);
 
 /* Marks the files that are shared. Passes over /proc for those that may be. Returns how many
  * processes' maps were read. */
-size_t sharing_find(struct untraced_files *untraced, const struct plan *plan, const pid_t *members,
-		    size_t members_count, struct sharing *files, size_t count);
+size_t sharing_find(struct untraced_files *untraced, const struct plan *plan,
+		    bool (*is_traced)(pid_t pid, void *ctx), void *ctx, struct sharing *files,
+		    size_t count);
 
 /*
  * Traced files that are written to. A probe is put where an instruction of the old content was, and

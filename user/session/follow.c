@@ -44,7 +44,7 @@ struct follow {
 	} untraced;
 	bool full;		  /* there were more processes than there is room for */
 	struct early_files early; /* -a */
-	uint64_t opened_ns;	  /* when probes were opened last */
+	uint64_t opened_ns;	  /* when probes were opened last, but those of forked children */
 	uint64_t taken_ns;	  /* when new mappings were read last */
 	uint64_t begin_ns;	  /* of the recording; 0: not yet */
 	uint64_t used_ns;	  /* what used_ns() said then */
@@ -161,6 +161,7 @@ static bool adopt(struct follow *follow, pid_t pid, uint64_t since_ns)
 struct job {
 	struct attach_task task;
 	uint32_t born;	 /* the process's first index */
+	uint32_t parent; /* likewise, of the process whose files it maps; 0: they were scanned */
 	size_t *modules; /* malloc'd; to attach, or attached after the task's event */
 	size_t modules_count;
 };
@@ -287,6 +288,14 @@ static bool is_same(const struct follow *follow, pid_t pid, uint32_t born)
 	       traced.born == born;
 }
 
+/* A forked child maps its parent's files, unless its parent is queued or was queued when the child
+ * began. */
+static bool maps_as_parent(const struct follow *follow, const struct attach_task *task)
+{
+	return task->cause == ATTACH_FORKED && task->since_ns >= follow->opened_ns &&
+	       !attach_queue__has(follow->queue, task->parent);
+}
+
 /* Plans the files that a process maps, and adds those to be attached to the batch. How many, or
  * -errno. */
 static ssize_t scan_process(struct follow *follow, struct batch *batch,
@@ -299,6 +308,12 @@ static ssize_t scan_process(struct follow *follow, struct batch *batch,
 
 	if (!is_same(follow, task->pid, job.born))
 		return -ESRCH;
+	if (maps_as_parent(follow, task))
+		job.parent = process_table__born(follow->recording->processes, task->parent);
+	if (job.parent) {
+		err = add_job(follow, batch, &job);
+		return err ? err : 1;
+	}
 	count = plan__scan(follow->recording->plan, task->pid, &job.modules);
 	if (count < 0)
 		return count;
@@ -330,8 +345,23 @@ static void release_if_ended(struct follow *follow, pid_t pid, uint32_t born)
 		probes__release(follow->recording->probes, born);
 }
 
-static void attach_job(struct follow *follow, const struct batch *batch, const struct job *job)
+/* Finds the files that are attached for the parent: it comes before its child in a batch. */
+static void find_inherited(const struct follow *follow, struct job *job)
 {
+	const struct probes *probes = follow->recording->probes;
+	size_t count = follow->recording->plan->modules_count;
+
+	job->modules = calloc(count + 1, sizeof(*job->modules));
+	for (size_t i = 0; job->modules && i < count; i++)
+		if (probes__attached_for(probes, i, job->parent) &&
+		    !probes__attached_for(probes, i, job->born))
+			job->modules[job->modules_count++] = i;
+}
+
+static void attach_job(struct follow *follow, const struct batch *batch, struct job *job)
+{
+	if (job->parent)
+		find_inherited(follow, job);
 	for (size_t i = 0; i < job->modules_count; i++)
 		probes__attach(follow->recording->probes, job->modules[i], job->born, job->task.pid,
 			       for_all_processes(follow, batch, job->modules[i]));
@@ -372,21 +402,27 @@ static void emit_attached(struct follow *follow, const struct job *job)
 	}
 }
 
+/* By the programs' table: the records of the last forks are still unread. */
+static bool is_traced(pid_t pid, void *ctx)
+{
+	const struct follow *follow = ctx;
+	struct perfx_traced_process traced;
+
+	return !tracer__traced_process(follow->recording->tracer, pid, &traced);
+}
+
 /* The maps of untraced processes are read once for the whole batch, and only for a new file that
  * one of them may map. */
 static void attach_batch(struct follow *follow, struct batch *batch)
 {
-	size_t count;
-	const pid_t *pids = process_table__pids(follow->recording->processes, &count);
-
 	file_watch__follow(follow->file_watch, follow->recording->plan);
 	/* untraced children inherit mappings, and nothing reports those */
 	if (!follow->mappings || !follow->recording->options->follow_children)
 		follow->untraced_files.complete = false;
 	if (batch->files_count)
 		follow->result.untraced_read_count +=
-			sharing_find(&follow->untraced_files, follow->recording->plan, pids, count,
-				     batch->files, batch->files_count);
+			sharing_find(&follow->untraced_files, follow->recording->plan, is_traced,
+				     follow, batch->files, batch->files_count);
 	memory__consider(follow->recording->memory);
 	/* new programs first: their files may be attached for nobody yet, a child's are for its
 	 * parent */
@@ -398,9 +434,11 @@ static void attach_batch(struct follow *follow, struct batch *batch)
 			attach_job(follow, batch, &batch->jobs[i]);
 	/* from this moment on */
 	probes__open(follow->recording->probes);
-	follow->opened_ns = clock_monotonic_ns();
-	for (size_t i = 0; i < batch->jobs_count; i++)
+	for (size_t i = 0; i < batch->jobs_count; i++) {
+		if (!batch->jobs[i].parent)
+			follow->opened_ns = clock_monotonic_ns();
 		emit_attached(follow, &batch->jobs[i]);
+	}
 }
 
 /* Applies to all traced processes what files planned since require. */
@@ -412,13 +450,10 @@ static void apply_plan_settings(struct follow *follow, bool trusted)
 		probes__distrust_returns(follow->recording->probes);
 }
 
-/* A forked child maps its parent's files. If all links are for all processes, the child needs no
- * attaching, unless its parent is queued or was queued when the child began. */
+/* Are all links for all processes, so that a child needs none? */
 static bool is_covered(const struct follow *follow, const struct attach_task *task)
 {
-	return task->cause == ATTACH_FORKED && task->since_ns >= follow->opened_ns &&
-	       !probes__go_by_process(follow->recording->probes) &&
-	       !attach_queue__has(follow->queue, task->parent);
+	return !probes__go_by_process(follow->recording->probes) && maps_as_parent(follow, task);
 }
 
 /* False: look at the process again later: its EXIT or PROCESS record is still unread, or it
@@ -546,8 +581,7 @@ static void go_by_process(struct follow *follow, size_t module)
 static size_t separate_untraced(struct follow *follow)
 {
 	struct sharing *files = calloc(follow->recording->plan->modules_count + 1, sizeof(*files));
-	size_t count = 0, members_count, moved = 0;
-	const pid_t *members = process_table__pids(follow->recording->processes, &members_count);
+	size_t count = 0, moved = 0;
 
 	for (size_t i = 0; files && i < follow->recording->plan->modules_count; i++)
 		if (probes__attached_for(follow->recording->probes, i, 0) &&
@@ -557,8 +591,8 @@ static size_t separate_untraced(struct follow *follow)
 		/* reports of new mappings have missed the process that calls them */
 		follow->untraced_files.complete = false;
 		follow->result.untraced_read_count +=
-			sharing_find(&follow->untraced_files, follow->recording->plan, members,
-				     members_count, files, count);
+			sharing_find(&follow->untraced_files, follow->recording->plan, is_traced,
+				     follow, files, count);
 	}
 	for (size_t i = 0; i < count; i++) {
 		if (!files[i].shared)
