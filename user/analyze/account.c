@@ -87,7 +87,7 @@ int contexts_begin(struct contexts *contexts, const struct profile *profile,
 	for (uint32_t id = 1; id <= profile->functions_count && !err; id++) {
 		const struct profile_function *function = profile_function(profile, id);
 
-		if (function && remedy_of_name(function) == REMEDY_DATA)
+		if (function && remedy_is_data(function))
 			err = map64_put(&contexts->batches, id, 1);
 	}
 	contexts->has_loader = contexts->batches.count > 0;

@@ -21,7 +21,7 @@ struct kind_of_name {
 };
 
 /* The first that matches counts. Asked of every function each time that a live recording is judged.
- */
+ * Those of REMEDY_DATA come first (remedy_is_data). */
 static const struct kind_of_name names[] = {
 	{ANY, "enumerate(DataLoader)*", REMEDY_DATA},
 	{ANY, "*DataLoader*", REMEDY_DATA},
@@ -80,14 +80,25 @@ static const struct kind_of_name names[] = {
 	{PERFX_SOURCE_BLAS, "*", REMEDY_BLAS},
 };
 
+static bool has_name(const struct profile_function *function, const struct kind_of_name *name)
+{
+	return (name->source == ANY || name->source == function->source) &&
+	       glob_matches(name->glob, function->name);
+}
+
+bool remedy_is_data(const struct profile_function *function)
+{
+	for (size_t i = 0; names[i].kind == REMEDY_DATA; i++)
+		if (has_name(function, &names[i]))
+			return true;
+	return false;
+}
+
 enum remedy_kind remedy_of_name(const struct profile_function *function)
 {
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (names[i].source != ANY && names[i].source != function->source)
-			continue;
-		if (glob_matches(names[i].glob, function->name))
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (has_name(function, &names[i]))
 			return names[i].kind;
-	}
 	return REMEDY_NEUTRAL;
 }
 

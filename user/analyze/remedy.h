@@ -47,6 +47,8 @@ enum remedy_kind remedy_kind(const struct profile *profile, const struct profile
 			     const struct profile_row *row);
 /* By its name and source alone. */
 enum remedy_kind remedy_of_name(const struct profile_function *function);
+/* Is it REMEDY_DATA? Asked of all functions for each process. */
+bool remedy_is_data(const struct profile_function *function);
 /* A function in which its thread waits instead of computing? */
 bool remedy_waits(enum remedy_kind kind);
 /* One or two sentences, for framework_add(). Static. */

@@ -48,7 +48,7 @@ static bool is_said_elsewhere(const struct rules_ctx *ctx, const struct profile_
 		return ranks_of_job(ctx->profile, ctx->process) > 1;
 	if (!function || !function_is_marker(function))
 		return false;
-	if (remedy_of_name(function) == REMEDY_DATA)
+	if (remedy_is_data(function))
 		return rules_data_bound(ctx);
 	return kind == REMEDY_WAITING || ctx->driver->marked.ns >= row->self_ns / 2;
 }
