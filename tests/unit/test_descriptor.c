@@ -25,14 +25,21 @@ static struct descriptor own(int fd)
 		.pid = getpid(), .fd = fd, .inode = st.st_ino, .mode = st.st_mode, .reads = true};
 }
 
-static void is_named(struct descriptor descriptor, const char *name)
+/* Returns how many processes were searched for the other end of a pipe, near ones first. */
+static unsigned looks_to_name(struct descriptor descriptor, pid_t near, const char *name)
 {
-	struct pipe_users users = {0};
+	struct pipe_users users = {.near = &near, .near_count = near != 0};
 	char *found = descriptor_name(&descriptor, &users);
 
 	cr_expect(eq(str, found, (char *)name));
 	free(found);
 	pipe_users__forget(&users);
+	return users.looks_count;
+}
+
+static void is_named(struct descriptor descriptor, const char *name)
+{
+	looks_to_name(descriptor, 0, name);
 }
 
 Test(descriptor, files)
@@ -118,6 +125,8 @@ Test(descriptor, pipe_of_two_processes)
 	snprintf(found, sizeof(found), " from test_descriptor (pid %d)", (int)child);
 	strncat(name, found, sizeof(name) - strlen(name) - 1);
 	is_named(reader, name);
+	cr_expect(eq(uint, looks_to_name(reader, child, name), 1));
+	cr_expect(gt(uint, looks_to_name(reader, getpid(), name), 2));
 	close(go[1]);
 	waitpid(child, NULL, 0);
 }

@@ -93,25 +93,31 @@ static void add_users_in(struct pipe_users *users, pid_t pid)
 		closedir(dir);
 }
 
-static void find_users(struct pipe_users *users)
-{
-	pid_t *pids = NULL;
-	ssize_t count = process_list(&pids);
-
-	for (ssize_t i = 0; i < count && users->looks_count < LOOKS_MAX; i++) {
-		users->looks_count++;
-		add_users_in(users, pids[i]);
-	}
-	free(pids);
-	users->found = true;
-}
-
 void pipe_users__forget(struct pipe_users *users)
 {
 	for (size_t i = 0; i < users->count; i++)
 		free(users->at[i].link);
 	free(users->at);
 	*users = (struct pipe_users){.looks_count = users->looks_count};
+}
+
+static void find_among(struct pipe_users *users, const pid_t *pids, size_t count)
+{
+	for (size_t i = 0; i < count && users->looks_count < LOOKS_MAX; i++) {
+		users->looks_count++;
+		add_users_in(users, pids[i]);
+	}
+}
+
+static void find_all(struct pipe_users *users)
+{
+	pid_t *pids = NULL;
+	ssize_t count = process_list(&pids);
+
+	pipe_users__forget(users);
+	find_among(users, pids, count < 0 ? 0 : (size_t)count);
+	free(pids);
+	users->found = PIPE_USERS_ALL;
 }
 
 /* The permissions of a link are those of the descriptor. */
@@ -128,9 +134,9 @@ static bool is_other_end(const struct pipe_user *user, const struct descriptor *
 	return !lstat(path, &st) && (st.st_mode & (descriptor->reads ? S_IWUSR : S_IRUSR));
 }
 
-/* Counts the processes that have the other end; *first is one of them. */
-static unsigned count_ends(const struct pipe_users *users, const struct descriptor *descriptor,
-			   const char *link, pid_t *first)
+/* Counts the processes that are known to have the other end; *first is one of them. */
+static unsigned count_known(const struct pipe_users *users, const struct descriptor *descriptor,
+			    const char *link, pid_t *first)
 {
 	unsigned count = 0;
 	pid_t last = 0;
@@ -147,6 +153,22 @@ static unsigned count_ends(const struct pipe_users *users, const struct descript
 	return count;
 }
 
+static unsigned count_ends(struct pipe_users *users, const struct descriptor *descriptor,
+			   const char *link, pid_t *first)
+{
+	unsigned count;
+
+	if (users->found == PIPE_USERS_NONE) {
+		find_among(users, users->near, users->near_count);
+		users->found = PIPE_USERS_NEAR;
+	}
+	count = count_known(users, descriptor, link, first);
+	if (count || users->found == PIPE_USERS_ALL)
+		return count;
+	find_all(users);
+	return count_known(users, descriptor, link, first);
+}
+
 /* "pipe:[1234] from python3 (pid 4711)", "… and 3 more"; within one process as "pipe:[1234]". */
 static char *pipe_name(const struct descriptor *descriptor, const char *link,
 		       struct pipe_users *users)
@@ -155,8 +177,6 @@ static char *pipe_name(const struct descriptor *descriptor, const char *link,
 	unsigned count;
 	pid_t first = 0;
 
-	if (!users->found)
-		find_users(users);
 	count = count_ends(users, descriptor, link, &first);
 	if (!count || proc_read_pid(first, "comm", &comm, 64) <= 0) {
 		free(comm);
@@ -340,11 +360,8 @@ static bool is_own_event(struct descriptor *descriptor, struct pipe_users *users
 	pid_t other;
 
 	read_link(descriptor, link, sizeof(link));
-	if (begins_with(link, "pipe:")) {
-		if (!users->found)
-			find_users(users);
+	if (begins_with(link, "pipe:"))
 		return !count_ends(users, descriptor, link, &other);
-	}
 	if (sscanf(link, "socket:[%" SCNu64 "]", &descriptor->inode) == 1)
 		return !(*sockets_count)++ && is_own_pair(descriptor);
 	return text_begins_with_one_of(link, own);

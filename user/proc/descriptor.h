@@ -20,13 +20,16 @@ struct descriptor {
 	bool reads; /* the process waits for data: who is named is the one that writes */
 };
 
-/* Who has which pipe open, on the whole machine: found when the first pipe is named, and known
- * until it is forgotten. All zero at first. */
+/* Who has which pipe open: found when the first pipe is named, and known until it is forgotten. All
+ * zero at first. */
 struct pipe_users {
+	/* Borrowed. They are asked first, and the rest of the machine where none of them has it. */
+	const pid_t *near;
+	size_t near_count;
 	struct pipe_user *at;
 	size_t count, capacity;
 	unsigned looks_count;
-	bool found;
+	enum { PIPE_USERS_NONE, PIPE_USERS_NEAR, PIPE_USERS_ALL } found;
 };
 
 void pipe_users__forget(struct pipe_users *users);

@@ -13,6 +13,7 @@
 #include "proc/descriptor.h"
 #include "proc/maps.h"
 #include "proc/process.h"
+#include "session/process_table.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -117,6 +118,9 @@ static char *object_name(struct waits *waits, const struct perfx_wait *wait)
 		return strdup("GIL");
 	if (wait->reason == PERFX_WAIT_FUTEX)
 		return lock_name(waits, wait);
+	/* pipes lead to the program's other processes as a rule */
+	waits->pipe_users.near = process_table__pids(waits->recording->processes,
+						     &waits->pipe_users.near_count);
 	return descriptor_name(&(struct descriptor){.pid = (pid_t)wait->tgid,
 						    .fd = wait->fd,
 						    .inode = wait->inode,
