@@ -21,6 +21,22 @@ static const char sample[] =
 	"7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0                          [vdso]\n"
 	"ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n";
 
+static void expect_same(const struct mapping *found, const struct mapping *wanted)
+{
+	cr_assert(found && wanted);
+	cr_expect_eq(found->start, wanted->start);
+	cr_expect_eq(found->end, wanted->end);
+	cr_expect_eq(found->file_offset, wanted->file_offset);
+	cr_expect_eq(found->inode, wanted->inode);
+	cr_expect_eq(found->dev_major, wanted->dev_major);
+	cr_expect_eq(found->dev_minor, wanted->dev_minor);
+	cr_expect_eq(found->readable, wanted->readable);
+	cr_expect_eq(found->writable, wanted->writable);
+	cr_expect_eq(found->executable, wanted->executable);
+	cr_expect_eq(found->shared, wanted->shared);
+	cr_expect_str_eq(found->path, wanted->path);
+}
+
 Test(maps, lines)
 {
 	struct maps *maps = maps__parse(sample, strlen(sample));
@@ -89,6 +105,43 @@ Test(maps, refuses_what_is_no_maps_file)
 		cr_expect_eq(errno, EINVAL);
 	}
 	maps__free(NULL);
+}
+
+static int zeroed[2048]; /* behind the file's data, in a mapping without a name */
+
+/* What lies at an address, and where its file begins, are as in the whole list. */
+Test(maps, around_an_address)
+{
+	int on_stack;
+	const void *addresses[] = {zeroed + 1024, sample,    (const void *)(uintptr_t)expect_same,
+				   stdout,	  &on_stack, NULL};
+
+	for (size_t i = 0; i < sizeof(addresses) / sizeof(*addresses); i++) {
+		uint64_t address = (uintptr_t)addresses[i];
+		struct maps *all = maps__read(getpid()),
+			    *around = maps__read_around(getpid(), address);
+		const struct mapping *mapping = maps__find(all, address),
+				     *found = maps__find(around, address), *first;
+
+		cr_assert_eq(!mapping, !found, "%zu", i);
+		if (!mapping)
+			continue;
+		expect_same(found, mapping);
+		/* Linux before 6.11 has the whole list only */
+		if (maps__count(around) == maps__count(all))
+			continue;
+		first = mapping;
+		while (first > maps__at(all, 0) && first[-1].end == first->start &&
+		       first[-1].inode && (!first->inode || first[-1].inode == first->inode))
+			first--;
+		expect_same(maps__at(around, 0), first);
+		cr_expect_eq(maps__count(around), mapping - first + 1);
+		maps__free(all);
+		maps__free(around);
+	}
+	errno = 0;
+	cr_expect_null(maps__read_around(0x7fffffff, 0));
+	cr_expect_eq(errno, ESRCH);
 }
 
 Test(maps, kernel_threads_have_none)

@@ -8,12 +8,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <link.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -206,6 +208,93 @@ struct maps *maps__read(pid_t pid)
 		return NULL;
 	}
 	return maps_from(text);
+}
+
+/* struct procmap_query of linux/fs.h, Linux 6.11 (kernel commit ed5d583a88a9). */
+struct mapping_query {
+	uint64_t size, flags, address;
+	uint64_t start, end;
+	uint64_t modes; /* 1 readable, 2 writable, 4 executable, 8 shared */
+	uint64_t page_bytes, file_offset, inode;
+	uint32_t dev_major, dev_minor;
+	uint32_t name_bytes, build_id_bytes;
+	uint64_t name, build_id; /* addresses of ours */
+};
+#define QUERY_MAPPING _IOWR('f', 17, struct mapping_query)
+
+/* path: of PATH_MAX bytes; NULL: not asked for. */
+static int query_mapping(int fd, uint64_t address, struct mapping *mapping, char *path)
+{
+	struct mapping_query query = {.size = sizeof(query),
+				      .address = address,
+				      .name_bytes = path ? PATH_MAX : 0,
+				      .name = (uintptr_t)path};
+
+	if (path)
+		*path = '\0';
+	if (ioctl(fd, QUERY_MAPPING, &query))
+		return -errno;
+	*mapping = (struct mapping){.start = query.start,
+				    .end = query.end,
+				    .file_offset = query.file_offset,
+				    .inode = query.inode,
+				    .dev_major = query.dev_major,
+				    .dev_minor = query.dev_minor,
+				    .readable = query.modes & 1,
+				    .writable = query.modes & 2,
+				    .executable = query.modes & 4,
+				    .shared = query.modes & 8,
+				    .deleted = path && query.inode && maps_cut_deleted(path),
+				    .path = path};
+	return 0;
+}
+
+/* A library has five or six. */
+#define AROUND_MAX 16
+
+static int query_around(int fd, uint64_t address, struct maps *maps)
+{
+	struct mapping found[AROUND_MAX], *lowest = &found[AROUND_MAX - 1], below;
+	int err;
+
+	/* two paths: the mappings below the first are of one file */
+	maps->text = malloc((size_t)2 * PATH_MAX);
+	maps->mappings = calloc(AROUND_MAX, sizeof(*maps->mappings));
+	if (!maps->text || !maps->mappings)
+		return -ENOMEM;
+	err = query_mapping(fd, address, lowest, maps->text);
+	if (err)
+		return err == -ENOENT ? 0 : err;
+	while (lowest > found && lowest->start &&
+	       !query_mapping(fd, lowest->start - 1, &below,
+			      lowest->inode ? NULL : maps->text + PATH_MAX) &&
+	       below.inode && (!lowest->inode || below.inode == lowest->inode)) {
+		if (!below.path) {
+			below.path = lowest->path;
+			below.deleted = lowest->deleted;
+		}
+		*--lowest = below;
+	}
+	maps->count = (size_t)(found + AROUND_MAX - lowest);
+	memcpy(maps->mappings, lowest, maps->count * sizeof(*lowest));
+	return 0;
+}
+
+struct maps *maps__read_around(pid_t pid, uint64_t address)
+{
+	struct maps *maps = calloc(1, sizeof(*maps));
+	char path[32];
+	int fd, err;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)process_task(pid));
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	err = fd < 0 || !maps ? -errno : query_around(fd, address, maps);
+	if (fd >= 0)
+		close(fd);
+	if (!err)
+		return maps;
+	maps__free(maps);
+	return maps__read(pid);
 }
 
 void maps__free(struct maps *maps)

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 /*
- * What processes map, to say in what a lock lies. Reading it takes a millisecond or two, and
+ * What processes map, to say in what a lock lies. Reading all of it takes a millisecond or two, and
  * programs make new locks all the time (Python one for each wait of a queue). So it is kept until a
  * lock lies in none of the mappings, or it is old: a library may have come to where other memory
  * was. Where two processes have the same place, the last one has it.
@@ -58,7 +58,8 @@ static const struct maps *maps_around(struct waits *waits, const struct perfx_wa
 	    now_ns - kept->read_ns < KEPT_MAPS_AGE_NS && maps__find(kept->maps, wait->object))
 		return kept->maps;
 	maps__free(kept->maps);
-	*kept = (struct kept_maps){wait->process, maps__read((pid_t)wait->tgid), now_ns};
+	*kept = (struct kept_maps){wait->process,
+				   maps__read_around((pid_t)wait->tgid, wait->object), now_ns};
 	return kept->maps;
 }
 
@@ -119,8 +120,8 @@ static char *object_name(struct waits *waits, const struct perfx_wait *wait)
 	if (wait->reason == PERFX_WAIT_FUTEX)
 		return lock_name(waits, wait);
 	/* pipes lead to the program's other processes as a rule */
-	waits->pipe_users.near = process_table__pids(waits->recording->processes,
-						     &waits->pipe_users.near_count);
+	waits->pipe_users.near =
+		process_table__pids(waits->recording->processes, &waits->pipe_users.near_count);
 	return descriptor_name(&(struct descriptor){.pid = (pid_t)wait->tgid,
 						    .fd = wait->fd,
 						    .inode = wait->inode,
