@@ -1162,7 +1162,7 @@ Test(account, the_share_that_only_polls)
 #define STL "/usr/include/c++/12/bits/stl_algo.h"
 #define APP "/home/me/app/rank"
 
-enum { IN_SORT = 50, IN_OWN_CODE, IN_LIBC, IN_MAIN };
+enum { IN_SORT = 50, IN_OWN_CODE, IN_LIBC, IN_MAIN, IN_LINE };
 
 /* rank_items() calls std::sort, parts of which the compiler has inlined, and memmove(). */
 static void begin_native(struct stream *s)
@@ -1214,6 +1214,25 @@ Test(account, a_native_program_has_its_own_function_first)
 		"rank_items (rank.cpp:12), 66.7 % of it in std::sort<…> (stl_algo.h:4821), in "
 		"std::__unguarded_partition<Item*, by_score> (stl_algo.h:1890)",
 		3 * S);
+}
+
+/* The share of a function is not that of the line it is named with. */
+Test(account, the_share_of_the_line)
+{
+	for (unsigned spread = 0; spread < 2; spread++) {
+		struct stream s = {0};
+
+		begin_native(&s);
+		stream_stack(&s, 1, IN_LINE, PERFX_STACK_PC, 0x5300, 0x7000);
+		stream_frame(&s, 1, 0x5100, 0, "rank_items", APP, 0x51, "rank.cpp", 14);
+		stream_frame(&s, 1, 0x5300, 0, "rank_items", APP, 0x51, "rank.cpp", 19);
+		in(&s, IN_OWN_CODE, 290);
+		in(&s, IN_LINE, spread ? 210 : 10);
+		expect_hottest(&s,
+			       spread ? "rank_items (rank.cpp:14), 58.0 % of it at that line"
+				      : "rank_items (rank.cpp:14)",
+			       spread ? 5 * S : 3 * S);
+	}
 }
 
 /* No accessor of a header, and no main() into which everything was inlined. */

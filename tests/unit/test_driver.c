@@ -91,6 +91,21 @@ Test(driver, samples_divide_the_time_that_is_known)
 	       "(features.py:88): 40.0 %; main (train.py:12) and what it calls take 50.0 %");
 }
 
+Test(driver, python_at_several_lines)
+{
+	const uint64_t other_line = python_frame(0x7f0000001000, 9);
+	enum { OTHER_LINE = 60 };
+	struct stream s = {0};
+
+	begin(&s);
+	stream_stack(&s, 1, OTHER_LINE, PERFX_STACK_PC, 0x1000, other_line, LOOP, 0x1000);
+	stream_python_frame(&s, 1, other_line, "normalize", "/opt/features.py", 91);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 300);
+	samples(&s, (struct perfx_sample){.stack = OTHER_LINE}, 200);
+	expect(&s, "PythonBound", FINDING_HIGH, "normalize (features.py:88)",
+	       "most of it normalize (features.py:88): 50.0 %, 60.0 % of it at that line");
+}
+
 /* What a caller adds to it itself goes with it; what it does in other functions does not. */
 Test(driver, python_and_its_callers)
 {

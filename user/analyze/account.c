@@ -52,12 +52,11 @@ void lines_add(struct lines *lines, const struct profile_frame *frame, uint64_t 
 		}
 	}
 	if (lines->count < LINES_MAX)
-		lines->lines[lines->count++] = (struct place){frame, ns};
+		lines->lines[lines->count++] = (struct place){frame, ns, ns};
 }
 
 struct place lines_lead(const struct lines *lines)
 {
-	uint64_t line_ns = 0;
 	struct place lead = {0};
 
 	for (size_t i = 0; i < lines->count; i++) {
@@ -67,10 +66,9 @@ struct place lines_lead(const struct lines *lines)
 		for (size_t j = 0; j < lines->count; j++)
 			if (frame_is_same_function(lines->lines[j].frame, line->frame))
 				function_ns += lines->lines[j].ns;
-		if (function_ns < lead.ns || (function_ns == lead.ns && line->ns <= line_ns))
+		if (function_ns < lead.ns || (function_ns == lead.ns && line->ns <= lead.line_ns))
 			continue;
-		lead = (struct place){line->frame, function_ns};
-		line_ns = line->ns;
+		lead = (struct place){line->frame, function_ns, line->ns};
 	}
 	return lead;
 }

@@ -91,7 +91,7 @@ uint64_t process_busy_ns(const struct profile_process *process);
 /* The Python function that leads, by its hottest line; of a stack without Python a native one. */
 struct place {
 	const struct profile_frame *frame; /* NULL: not known */
-	uint64_t ns;			   /* of the function, all of its lines */
+	uint64_t ns, line_ns; /* of the function, all of its lines; of the frame's line */
 };
 
 /* The native function in which all threads are most of the time, computing or spinning. */

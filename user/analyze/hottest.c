@@ -9,6 +9,7 @@
 #include "base/units.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -448,14 +449,36 @@ static void add_part(struct text *text, const struct place *part, uint64_t whole
 	text_add(text, " in ");
 }
 
+void add_line_share(struct text *text, const struct place *place)
+{
+	double share = (double)place->line_ns / (double)place->ns;
+
+	if (!place->frame->line || share >= NEARLY_ALL)
+		return;
+	text_add(text, ", ");
+	add_percent(text, share);
+	text_add(text, " of it at that line");
+}
+
+/* Is what is inside the place, by its share, all that its line does? */
+static bool is_the_line(const struct place *inside, const struct place *place)
+{
+	double apart = (double)inside->ns - (double)place->line_ns;
+
+	return fabs(apart) <= (1 - NEARLY_ALL) * (double)place->ns;
+}
+
 void add_hottest(struct text *text, const struct hottest *hottest)
 {
 	const struct place *around = &hottest->place;
+	bool has_inside = is_worth_naming(hottest, &hottest->inside);
 
 	if (!location_is_own_python(hottest->place.frame))
 		add_package(text, hottest->place.frame);
 	add_native(text, hottest->place.frame);
-	if (is_worth_naming(hottest, &hottest->inside)) {
+	if (!has_inside || !is_the_line(&hottest->inside, &hottest->place))
+		add_line_share(text, &hottest->place);
+	if (has_inside) {
 		add_part(text, &hottest->inside, around->ns, "of it");
 		around = &hottest->inside;
 		add_package(text, around->frame);

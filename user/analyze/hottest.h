@@ -29,6 +29,8 @@ uint32_t hottest_function(const struct process_account *account);
 /* "main (train.py:12), 62.0 % of it in torch Linear.forward (linear.py:134), in gemm (libblas.so)"
  */
 void add_hottest(struct text *text, const struct hottest *hottest);
+/* ", 30.0 % of it at that line": nothing where the line has nearly all of the function's time. */
+void add_line_share(struct text *text, const struct place *place);
 /* location_place(), but "libonnxruntime.so (no symbols)" for a native function without a name. */
 void add_native(struct text *text, const struct profile_frame *frame);
 

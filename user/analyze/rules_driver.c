@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Rules about the thread that drives a process: it runs Python instead of operators, or waits. */
+#include "analyze/hottest.h"
 #include "analyze/location.h"
 #include "analyze/rules_ctx.h"
 #include "base/escape.h"
@@ -86,6 +87,7 @@ static void add_python_time(struct text *text, const struct rules_ctx *ctx,
 	location_place(text, python->lead.frame);
 	text_add(text, ": ");
 	add_percent(text, (double)python->lead.ns / (double)ctx->driver->judged_ns);
+	add_line_share(text, &python->lead);
 }
 
 /* A line with this share of the CPU time may wait for a flag in a loop. */
