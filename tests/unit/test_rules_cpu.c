@@ -2,9 +2,9 @@
 /* Findings about CPUs that a training lacks: each rule fires, and does not on a near miss. */
 #include "training_fixture.h"
 
-/* Stacks of threads that compute together: in work, in the runtime's barrier, in that of compiled
- * code, in compiled code at many addresses. */
-enum { WORKS = 20, POLLS, BARRIER, COMPILED };
+/* Stacks of threads that compute together: in work, in the runtime's barrier, in that of oneDNN's
+ * compiled code, in a compiled loop of the program's own, in compiled code at many addresses. */
+enum { WORKS = 20, POLLS, BARRIER, OWN_LOOP, COMPILED };
 #define COMPILED_COUNT 16
 #define OF_LIBRARY     (COMPILED + COMPILED_COUNT)
 #define OTHERS	       6000 /* the first tid of the pool's other threads */
@@ -15,10 +15,13 @@ static void begin_pool(struct stream *s)
 	begin(s);
 	stream_stack(s, 1, WORKS, PERFX_STACK_PC, 0x3000, 0x4000, LOOP);
 	stream_stack(s, 1, POLLS, PERFX_STACK_PC, 0x4100, 0x4000, LOOP);
-	stream_stack(s, 1, BARRIER, PERFX_STACK_PC, 0x9002, 0x3000, 0x4000, LOOP);
+	stream_stack(s, 1, BARRIER, PERFX_STACK_PC, 0x9002, 0x3100, 0x4000, LOOP);
+	stream_stack(s, 1, OWN_LOOP, PERFX_STACK_PC, 0x9002, 0x3000, 0x4000, LOOP);
 	for (uint64_t i = 0; i < COMPILED_COUNT; i++)
 		stream_stack(s, 1, (uint32_t)(COMPILED + i), PERFX_STACK_PC, 0x8000 + 64 * i,
-			     0x3000, 0x4000, LOOP);
+			     0x3100, 0x4000, LOOP);
+	stream_frame(s, 1, 0x3100, 0, "dnnl::impl::cpu::x64::jit_conv_bwd_weights_t::execute",
+		     TORCH, 0x31, "", 0);
 	stream_frame(s, 1, 0x4000, 0, "GOMP_parallel", LIBGOMP, 0x40, "", 0);
 	stream_frame(s, 1, 0x4100, 0, "", LIBGOMP, 0x41, "", 0);
 	stream_frame(s, 1, 0x9002, 0, "", "", 0, "", 0);
@@ -407,7 +410,14 @@ Test(rules_cpu, more_threads_than_cpus_in_all_processes)
 	forget(&report);
 }
 
-/* In code compiled at run time a loop of a few bytes polls; samples all over it compute. */
+static void expect_no_polling(struct report *report)
+{
+	cr_expect_null(strstr(find(report, "Oversubscribed")->evidence, "polled for each other"));
+	forget(report);
+}
+
+/* In oneDNN's kernels a loop of a few bytes polls; samples all over them compute. So does a loop of
+ * the program's own, such as one of numba's prange. */
 Test(rules_cpu, barriers_of_compiled_code)
 {
 	struct report report = crowded(7, BARRIER, 4000);
@@ -415,14 +425,15 @@ Test(rules_cpu, barriers_of_compiled_code)
 
 	expect_gain(&report, "Oversubscribed", 800 - 300);
 	forget(&report);
+	report = crowded(7, OWN_LOOP, 4000);
+	expect_no_polling(&report);
 	begin_pool(&s);
 	for (uint32_t i = 0; i < COMPILED_COUNT; i++)
 		samples(&s, (struct perfx_sample){.stack = COMPILED + i}, 25);
 	pool_threads(&s, 7, 4000);
 	lacks_cpus(&s, MAIN, "python3", 4000);
 	report = end_after(&s, 4 * S);
-	cr_expect_null(strstr(find(&report, "Oversubscribed")->evidence, "polled for each other"));
-	forget(&report);
+	expect_no_polling(&report);
 }
 
 /* As many threads as CPUs: who waits has a rival, or works beside the pool. */

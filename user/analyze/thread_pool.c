@@ -103,14 +103,25 @@ static bool is_busy(const struct profile_activity *sample)
 	return sample->state == PERFX_SAMPLE_ON_CPU && stack_is_of_pool(sample->stack);
 }
 
-/* In code that was compiled at run time; loop: around that address, 0: anywhere. */
+/* oneDNN's kernels have barriers. What a compiler made of the program's own loop has none: samples
+ * meet a short loop at few addresses as well, where it waits for a division or a root. */
+static bool is_of_onednn(const struct profile_stack *stack)
+{
+	for (size_t i = 0; i < stack->frames_count; i++)
+		if (strstr(stack->frames[i]->function, "dnnl"))
+			return true;
+	return false;
+}
+
+/* In a kernel that was compiled at run time; loop: around that address, 0: anywhere. */
 static bool is_compiled(const struct profile_activity *sample, uint64_t loop)
 {
 	const struct profile_stack *stack = sample->stack;
 
 	return stack && stack->frames_count && !stack->frames[0]->module[0] &&
 	       stack->frames[0]->language != PERFX_LANGUAGE_PYTHON &&
-	       (!loop || is_in_loop(loop, stack->frames[0]->address)) && is_busy(sample);
+	       (!loop || is_in_loop(loop, stack->frames[0]->address)) && is_busy(sample) &&
+	       is_of_onednn(stack);
 }
 
 static uint64_t samples_in_loop(const struct profile_activities *samples, uint64_t loop)
