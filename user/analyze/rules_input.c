@@ -400,6 +400,7 @@ struct loader {
 	unsigned workers, needed; /* that there are; that would hide it, as far as CPUs go */
 	bool keeps_up;		  /* the workers do: taking batches from them is what is left */
 	unsigned threads;	  /* of the process that prepare it, without workers; 0: unknown */
+	bool costs_as_much;	  /* taking a batch from a worker, as preparing it */
 	bool unknown;		  /* how long a batch and a step take with CPUs enough */
 	double hidden_ns;	  /* of a step, by so many as are needed */
 	double gain_ns;		  /* the same, less what taking a batch from a worker costs */
@@ -594,6 +595,7 @@ static struct loader judge_loader(struct rules_ctx *ctx)
 	loader.unknown = others_lack_cpus(ctx);
 	batch = find_batch(ctx, &loader, &workers);
 	handover = batch.handover_ns;
+	loader.costs_as_much = handover > (1 - NONE_OF_IT) * batch.work_ns;
 	/* of a CPU, by each worker */
 	used = fmin(fmax(batch.cpu_ns / batch.work_ns, LEAST_USED), 1);
 	loader.needed = (unsigned)fmax(ceil((batch.work_ns + handover) / (rest + handover)), 1);
@@ -616,8 +618,8 @@ static struct loader judge_loader(struct rules_ctx *ctx)
 	return loader;
 }
 
-/* Workers hide nothing: they would wait for CPUs. */
-static bool has_no_cpus(const struct rules_ctx *ctx, const struct loader *loader)
+/* Workers hide nothing: they would wait for CPUs, or handing batches over takes as long. */
+static bool gains_nothing(const struct rules_ctx *ctx, const struct loader *loader)
 {
 	return !loader->keeps_up && !loader->unknown &&
 	       loader->gain_ns < NONE_OF_IT * batch_ns(ctx);
@@ -638,7 +640,7 @@ static void add_hidden(struct text *text, const struct rules_ctx *ctx, const str
 static void add_threads(struct text *text, const struct rules_ctx *ctx, const struct loader *loader)
 {
 	if (!loader->threads || !loader->feeder.work.wait || loader->unknown ||
-	    has_no_cpus(ctx, loader) || loader->needed <= loader->threads)
+	    gains_nothing(ctx, loader) || loader->needed <= loader->threads)
 		return;
 	text_printf(text, " (%u thread%s it; %u would ", loader->threads,
 		    loader->threads == 1 ? " prepares" : "s prepare", loader->needed);
@@ -667,8 +669,10 @@ static void add_workers(struct text *text, const struct rules_ctx *ctx, const st
 		text_add(text, "this is what taking batches from workers costs)");
 		return;
 	}
-	if (has_no_cpus(ctx, loader)) {
-		text_add(text, "no CPU is free for more)");
+	if (gains_nothing(ctx, loader)) {
+		text_add(text, loader->costs_as_much
+				       ? "taking batches from some would cost as much)"
+				       : "no CPU is free for more)");
 		return;
 	}
 	text_printf(text, "%u would ", loader->needed);
@@ -734,12 +738,14 @@ static void add_suggestion(struct note *note, struct rules_ctx *ctx, const struc
 			 "them: larger batches, or fewer tensors in each, make that seldom.");
 		return;
 	}
-	if (has_no_cpus(ctx, loader)) {
-		text_add(
-			&note->suggestion,
-			"The model waits for its data, and no CPU is free to prepare it elsewhere: "
-			"prepare the data once instead of in each epoch, or at less cost "
-			"(operations on whole arrays or batches instead of single values).");
+	if (gains_nothing(ctx, loader)) {
+		text_printf(&note->suggestion,
+			    "The model waits for its data, and %s: prepare the data once instead "
+			    "of in each epoch, or at less cost (operations on whole arrays or "
+			    "batches instead of single values).",
+			    loader->costs_as_much
+				    ? "to take each batch from a worker process would cost as much"
+				    : "no CPU is free to prepare it elsewhere");
 		return;
 	}
 	work = loader->is_own ? loader->own : loader->feeder.work;
@@ -772,7 +778,7 @@ void rules_input(struct rules_ctx *ctx)
 	note.gain_ns = loader.gain_ns;
 	note.gain_unknown = loader.unknown;
 	/* nobody knows how much cheaper it can be prepared */
-	if (has_no_cpus(ctx, &loader)) {
+	if (gains_nothing(ctx, &loader)) {
 		note.gain_ns = batch_work_ns(ctx);
 		note.gain_unknown = note.is_work = true;
 	}
