@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -56,6 +58,61 @@ Test(descriptor, files)
 	is_named(file, resolved);
 	unlink(path);
 	is_named(own(open("/dev/null", O_RDONLY)), "/dev/null");
+}
+
+/* Of several processes the one that has the lock is named, and never the one that waits. */
+Test(descriptor, who_holds_a_file_lock)
+{
+	char path[] = "/tmp/test_descriptor.XXXXXX", resolved[4096], name[8192], comm[16] = "";
+	struct descriptor file = own(mkstemp(path));
+	int ready[2], end[2];
+	pid_t holder;
+	char byte;
+
+	file.locks = true;
+	cr_assert(ne(ptr, realpath(path, resolved), NULL));
+	cr_assert(eq(int, pipe(ready) | pipe(end), 0));
+	is_named(file, resolved);
+	cr_assert(eq(int, flock(file.fd, LOCK_SH), 0));
+	is_named(file, resolved);
+	holder = fork();
+	if (!holder) {
+		close(end[1]);
+		flock(open(path, O_RDWR), LOCK_SH);
+		byte = write(ready[1], "!", 1) == 1;
+		_exit(read(end[0], &byte, 1) != 0);
+	}
+	cr_assert(eq(int, (int)read(ready[0], &byte, 1), 1));
+	prctl(PR_GET_NAME, comm);
+	snprintf(name, sizeof(name), "%s, held by %s (pid %d)", resolved, comm, (int)holder);
+	is_named(file, name);
+	file.locks = false;
+	is_named(file, resolved);
+	close(end[1]);
+	waitpid(holder, NULL, 0);
+	unlink(path);
+}
+
+Test(descriptor, lines_of_locks)
+{
+	static const struct {
+		const char *line;
+		pid_t holder;
+	} lines[] = {
+		{"1: FLOCK  ADVISORY  WRITE 708 fe:01:77 0 EOF", 708},
+		{"2: POSIX  ADVISORY  READ 709 fe:01:77 0 EOF", 709},
+		{"2: -> POSIX  ADVISORY  WRITE 710 fe:01:77 0 EOF", 0},
+		{"3: OFDLCK ADVISORY  WRITE -1 fe:01:77 0 EOF", 0},
+		{"4: FLOCK  ADVISORY  WRITE 708 fe:01:78 0 EOF", 0},
+		{"4: FLOCK  ADVISORY  WRITE 708 fe:00:77 0 EOF", 0},
+		{"4: FLOCK  ADVISORY  WRITE", 0},
+		{"", 0},
+	};
+	const struct descriptor file = {.inode = 77, .device = 0xfeu << 20 | 1};
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		cr_expect(eq(int, lock_line_parse(lines[i].line, &file), lines[i].holder), "%zu",
+			  i);
 }
 
 Test(descriptor, anonymous)

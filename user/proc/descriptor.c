@@ -169,20 +169,31 @@ static unsigned count_ends(struct pipe_users *users, const struct descriptor *de
 	return count_known(users, descriptor, link, first);
 }
 
+/* Its command, the caller's to free. NULL: it has ended. */
+static char *read_comm(pid_t pid)
+{
+	char *comm = NULL;
+
+	if (proc_read_pid(pid, "comm", &comm, 64) <= 0) {
+		free(comm);
+		return NULL;
+	}
+	comm[strcspn(comm, "\n")] = '\0';
+	return comm;
+}
+
 /* "pipe:[1234] from python3 (pid 4711)", "… and 3 more"; within one process as "pipe:[1234]". */
 static char *pipe_name(const struct descriptor *descriptor, const char *link,
 		       struct pipe_users *users)
 {
-	char *name = NULL, *comm = NULL, more[32] = "";
+	char *name = NULL, *comm, more[32] = "";
 	unsigned count;
 	pid_t first = 0;
 
 	count = count_ends(users, descriptor, link, &first);
-	if (!count || proc_read_pid(first, "comm", &comm, 64) <= 0) {
-		free(comm);
+	comm = count ? read_comm(first) : NULL;
+	if (!comm)
 		return strdup(link);
-	}
-	comm[strcspn(comm, "\n")] = '\0';
 	if (count > 1)
 		snprintf(more, sizeof(more), " and %u more", count - 1);
 	if (asprintf(&name, "%s %s %s (pid %d)%s", link, descriptor->reads ? "from" : "to", comm,
@@ -419,6 +430,56 @@ static char *gone_name(const struct descriptor *descriptor)
 	return name;
 }
 
+/* "1: FLOCK  ADVISORY  WRITE 708 00:13:3212 0 EOF"; "1: -> FLOCK …" waits for it. */
+pid_t lock_line_parse(const char *line, const struct descriptor *file)
+{
+	unsigned device_major, device_minor;
+	unsigned long long inode;
+	int pid;
+
+	if (sscanf(line, "%*d: %*s %*s %*s %d %x:%x:%llu", &pid, &device_major, &device_minor,
+		   &inode) != 4 ||
+	    inode != file->inode || pid <= 0)
+		return 0;
+	return !file->device || file->device == (device_major << DEVICE_MINOR_BITS | device_minor)
+		       ? pid
+		       : 0;
+}
+
+/* Tables of locks that are larger are not looked through. */
+#define LOCKS_BYTES_MAX (256u << 10)
+
+/* Another process; 0: none, or it is not known. */
+static pid_t find_lock_holder(const struct descriptor *file)
+{
+	char *text = NULL, *rest = NULL;
+	pid_t holder = 0;
+
+	if (proc_read("/proc/locks", &text, LOCKS_BYTES_MAX) > 0)
+		for (char *line = strtok_r(text, "\n", &rest); line && !holder;
+		     line = strtok_r(NULL, "\n", &rest)) {
+			holder = lock_line_parse(line, file);
+			if (holder == file->pid)
+				holder = 0;
+		}
+	free(text);
+	return holder;
+}
+
+/* "/data/train.bin", "/data/cache.lock, held by python3 (pid 4711)" */
+static char *file_name(const struct descriptor *file, const char *link)
+{
+	pid_t holder = file->locks ? find_lock_holder(file) : 0;
+	char *comm = holder ? read_comm(holder) : NULL, *name;
+
+	if (!comm)
+		return strdup(link);
+	if (asprintf(&name, "%s" DESCRIPTOR_HELD_BY "%s (pid %d)", link, comm, (int)holder) < 0)
+		name = NULL;
+	free(comm);
+	return name;
+}
+
 char *descriptor_name(const struct descriptor *descriptor, struct pipe_users *users)
 {
 	bool there = is_there(descriptor);
@@ -434,5 +495,5 @@ char *descriptor_name(const struct descriptor *descriptor, struct pipe_users *us
 	}
 	if (begins_with(link, "anon_inode:"))
 		return anonymous_name(descriptor, link, users);
-	return *link ? strdup(link) : gone_name(descriptor);
+	return *link ? file_name(descriptor, link) : gone_name(descriptor);
 }

@@ -18,6 +18,7 @@ struct descriptor {
 	uint32_t device; /* the kernel's dev_t: 12 bits of major, 20 of minor number */
 	mode_t mode;
 	bool reads; /* the process waits for data: who is named is the one that writes */
+	bool locks; /* it waits for a lock of the file: who is named is the one that has it */
 };
 
 /* Who has which pipe open: found when the first pipe is named, and known until it is forgotten. All
@@ -36,6 +37,7 @@ void pipe_users__forget(struct pipe_users *users);
 
 /*
  *	/data/train.bin
+ *	/data/cache.lock, held by python3 (pid 4711)
  *	pipe:[1234] from python3 (pid 4711)
  *	tcp 127.0.0.1:41000 → 127.0.0.1:80
  *	unix /run/dbus/socket
@@ -46,6 +48,13 @@ void pipe_users__forget(struct pipe_users *users);
  * The caller's to free. NULL: memory is out.
  */
 char *descriptor_name(const struct descriptor *descriptor, struct pipe_users *users);
+
+/* In the name of a locked file, before who holds the lock. */
+#define DESCRIPTOR_HELD_BY ", held by "
+
+/* A line of /proc/locks: the process that holds a lock of the file. 0: it only waits for one, the
+ * line is about another file, or the lock is a descriptor's, which several processes may have. */
+pid_t lock_line_parse(const char *line, const struct descriptor *file);
 
 /* A line of /proc/net/{tcp,tcp6,udp,udp6} about the socket with this inode, as "127.0.0.1:80", or
  * "127.0.0.1:80 → 127.0.0.1:41000" where it is connected. false: the line is about another one. */

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /*
@@ -109,6 +110,12 @@ static char *lock_name(struct waits *waits, const struct perfx_wait *wait)
 	return length < 0 ? NULL : name;
 }
 
+static bool is_for_file_lock(const struct perfx_wait *wait)
+{
+	return wait->reason == PERFX_WAIT_SYSCALL &&
+	       (wait->syscall == __NR_flock || wait->syscall == __NR_fcntl);
+}
+
 static char *object_name(struct waits *waits, const struct perfx_wait *wait)
 {
 	if (wait->reason == PERFX_WAIT_RUNNABLE && wait->object == (uint64_t)getpid())
@@ -127,7 +134,8 @@ static char *object_name(struct waits *waits, const struct perfx_wait *wait)
 						    .inode = wait->inode,
 						    .device = wait->device,
 						    .mode = (mode_t)wait->mode,
-						    .reads = wait->reason != PERFX_WAIT_WRITE},
+						    .reads = wait->reason != PERFX_WAIT_WRITE,
+						    .locks = is_for_file_lock(wait)},
 			       &waits->pipe_users);
 }
 
@@ -138,16 +146,25 @@ static uint64_t name_key(const struct perfx_wait *wait)
 	return (key * 0x9e3779b97f4a7c15u) ^ wait->object;
 }
 
+/* A file lock that no other process held as it was looked at is named again. */
+static bool lacks_holder(const struct perfx_wait *wait, const char *name)
+{
+	return name && is_for_file_lock(wait) && !strstr(name, DESCRIPTOR_HELD_BY);
+}
+
 static void name_object(struct waits *waits, const struct perfx_wait *wait)
 {
 	struct perfx_wait_object record = {
 		.process = wait->process, .reason = wait->reason, .object = wait->object};
 	char *name;
 
-	if (!wait->object || map64_get(&waits->named, name_key(wait)) != MAP64_NONE ||
-	    map64_put(&waits->named, name_key(wait), 0))
+	if (!wait->object || map64_get(&waits->named, name_key(wait)) != MAP64_NONE)
 		return;
 	name = object_name(waits, wait);
+	if (!lacks_holder(wait, name) && map64_put(&waits->named, name_key(wait), 0)) {
+		free(name);
+		return;
+	}
 	if (name)
 		SINK_PACK(waits->recording->sink, &waits->buffer, PERFX_KIND_WAIT_OBJECT, record,
 			  name);
