@@ -147,3 +147,29 @@ Test(hit_costs, walking_a_stack_is_no_cold_cache)
 	costs.run_times.ns[PROGRAM_MEMORY_HIT] = 9000;
 	cr_expect_float_eq(hit_costs_exit_ns(&costs, &function, SITE_PUSH), 9800 + 1700, 1e-6);
 }
+
+/* Ticks until an account is complete: it takes two. */
+static int ticks_until_account(struct hit_costs *costs, int closing)
+{
+	for (int tick = 1; tick < 100; tick++) {
+		if (hit_costs_wait(costs, tick <= closing))
+			continue;
+		if (costs->ticks_count++ % 10 == 1)
+			return tick;
+	}
+	return 0;
+}
+
+/* Hits through closed gates take a fifteenth of others' time: an account with them would leave all
+ * others out. */
+Test(hit_costs, an_account_waits_until_links_are_gone)
+{
+	struct hit_costs none = {0}, closing = {.ticks_count = 10}, amid = {.ticks_count = 11},
+			 always = {.ticks_count = 10};
+
+	cr_expect_eq(ticks_until_account(&none, 0), 2);
+	cr_expect_eq(ticks_until_account(&closing, 4), 6);
+	cr_expect_eq(ticks_until_account(&amid, 1), 3, "the account in progress is none");
+	cr_expect_eq(ticks_until_account(&always, 100), 12, "links that take long to go");
+	cr_expect_eq(always.waited_count, 0);
+}

@@ -371,13 +371,18 @@ double calibration_span_ns(const struct calibration *calibration, enum site_kind
 /* The kernel accounts for the programs' run time in one of so many ticks. */
 #define ACCOUNT_PERIOD 10
 
+static void leave_out_runs(struct hit_costs *costs, const struct tracer *tracer)
+{
+	for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++)
+		costs->accounted[i] = tracer__runs(tracer, i);
+}
+
 /* Times that are known stay until there are new ones. */
 static void clear_accounts(struct hit_costs *costs, const struct tracer *tracer)
 {
-	for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++) {
+	for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++)
 		costs->accounts[i] = (struct run_accounts){0};
-		costs->accounted[i] = tracer__runs(tracer, i);
-	}
+	leave_out_runs(costs, tracer);
 }
 
 static void take_accounts(struct hit_costs *costs, const struct tracer *tracer)
@@ -470,14 +475,34 @@ static void add_background(struct hit_costs *costs, const struct tracer *tracer,
 	}
 }
 
+bool hit_costs_wait(struct hit_costs *costs, bool links_are_closing)
+{
+	uint64_t tick = costs->ticks_count % ACCOUNT_PERIOD;
+
+	if (tick <= 1 && links_are_closing && costs->waited_count < ACCOUNT_PERIOD) {
+		costs->ticks_count = ACCOUNT_PERIOD;
+		costs->waited_count++;
+		return true;
+	}
+	if (tick == 1)
+		costs->waited_count = 0;
+	return false;
+}
+
 void hit_costs_watch(struct hit_costs *costs, struct tracer *tracer)
 {
-	uint64_t tick = costs->ticks_count++;
+	uint64_t tick;
 
 	/* what calibration has left */
-	if (!tick)
+	if (!costs->ticks_count)
 		clear_accounts(costs, tracer);
-	tick %= ACCOUNT_PERIOD;
+	if (hit_costs_wait(costs, links__are_closing(tracer__links(tracer)))) {
+		tracer__account_runs(tracer, false);
+		leave_out_runs(costs, tracer);
+		add_background(costs, tracer, false);
+		return;
+	}
+	tick = costs->ticks_count++ % ACCOUNT_PERIOD;
 	tracer__account_runs(tracer, tick == 0);
 	add_background(costs, tracer, tick == 1);
 	if (tick == 0)

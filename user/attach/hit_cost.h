@@ -111,13 +111,16 @@ struct hit_costs {
 	/* Domains of which a sample is recorded: most entries decline the return probe. */
 	bool sampled[PERFX_DOMAINS];
 	struct background_cost background[TRACER_BACKGROUNDS];
-	uint64_t ticks_count;
-	bool forgotten; /* and not measured anew yet */
+	uint64_t ticks_count, waited_count; /* waited: since the last account */
+	bool forgotten;			    /* and not measured anew yet */
 };
 
 /* To be called at each tick of the clock. Until the first one costs are the calibrated ones: the
  * first run of a thread makes its state, and is no measure. */
 void hit_costs_watch(struct hit_costs *costs, struct tracer *tracer);
+/* Hits on links that are being closed do nothing, and are no measure of those that stay: the next
+ * account waits, but not for ever. */
+bool hit_costs_wait(struct hit_costs *costs, bool links_are_closing);
 /* What programs did so far is no measure of what they will do: their run times are forgotten, and
  * measured anew within a few ticks. */
 void hit_costs_forget(struct hit_costs *costs, struct tracer *tracer);

@@ -383,6 +383,18 @@ static void link_closer__wait(struct link_closer *closer)
 	pthread_mutex_unlock(&closer->lock);
 }
 
+static bool link_closer__is_busy(struct link_closer *closer)
+{
+	bool busy;
+
+	if (!closer)
+		return false;
+	pthread_mutex_lock(&closer->lock);
+	busy = closer->count || closer->busy;
+	pthread_mutex_unlock(&closer->lock);
+	return busy;
+}
+
 /* While links are made, perf-event links are not closed, because the kernel takes the same lock for
  * both, unless a caller waits until they are closed. */
 static void link_closer__hold(struct link_closer *closer, bool held)
@@ -836,6 +848,11 @@ void links__age_file(struct links *links, int file_fd, bool groups)
 void links__wait(struct links *links)
 {
 	link_closer__wait(links->closer);
+}
+
+bool links__are_closing(const struct links *links)
+{
+	return link_closer__is_busy(links->closer);
 }
 
 void links__detach_group(struct links *links, uint32_t group)

@@ -127,6 +127,8 @@ void links__detach_file(struct links *links, int file_fd);
 void links__age_file(struct links *links, int file_fd, bool groups);
 /* Waits until all that was released is closed. */
 void links__wait(struct links *links);
+/* Is there anything to wait for? Until then hits go through closed gates, and do nothing. */
+bool links__are_closing(const struct links *links);
 /* Takes away the links of a group without waiting until they are closed: their breakpoints go at
  * once, and the kernel then waits for programs that run. */
 void links__detach_group(struct links *links, uint32_t group);
