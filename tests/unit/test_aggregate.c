@@ -756,6 +756,44 @@ Test(aggregate, slowdown_of_threads_that_wait_for_one_another)
 	stream_clear(&s);
 }
 
+static void host_busy(struct stream *s, uint64_t at, uint64_t user_ns, uint64_t busy_ns)
+{
+	struct perfx_usage usage = usage_absent(1, at);
+
+	usage.cpu_user_ns = user_ns;
+	usage.cpu_system_ns = 0;
+	usage.host_busy_ns = S + busy_ns;
+	usage.host_steal_ns = 0;
+	stream_put(s, PACK(&s->buffer, PERFX_KIND_USAGE, usage));
+}
+
+/* Both CPUs are busy, one with the program, whose hits cost 1 % of its CPU time. Half of the
+ * tracer's own 400 ms come out of the program's 10 s, but are none of its CPU time. */
+Test(aggregate, the_wait_for_the_tracer_is_no_cost_of_probes)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile *profile;
+
+	begin(&s, 1);
+	stream_context(&s, 1, 0, 1, 1);
+	probe_hit(&s, 100000);
+	host_busy(&s, 0, 0, 0);
+	host_busy(&s, 10 * S, 10 * S, 20 * S);
+	stream_call(&s, 1, 1, 9 * S, 100, 100, 0);
+	stream_thread(&s, 1, 1, "t", 'R', 0, 0, 0);
+	stream_thread(&s, 1, 1, "t", 'R', 10 * S, 10 * S, 0);
+	stream_plain(&s, PERFX_KIND_END, struct perfx_end, .time_ns = STREAM_START + 10 * S,
+		     .tracer_cpu_ns = 900 * MS, .recording_cpu_ns = 400 * MS);
+	aggregate = replay(&s);
+	profile = aggregate__finish(aggregate);
+	cr_expect_float_eq(profile->overhead_percent, 100. / 99, 1e-3);
+	cr_expect_float_eq(profile->tracer_wait_percent, 2, 1e-3, "%g",
+			   profile->tracer_wait_percent);
+	aggregate__free(aggregate);
+	stream_clear(&s);
+}
+
 /* A program that uses a hundredth of a CPU, a third of it for probes, is later by a third of a
  * hundredth at most: not by half. */
 Test(aggregate, an_idle_program_is_not_slowed_by_what_it_waits)

@@ -94,18 +94,19 @@ static const struct profile_thread *most_hit_thread(const struct profile_process
 	return most;
 }
 
-/* How long a process waits for the tracer: so far as the CPUs are busy that runs in somebody's
- * stead, as often in the process's as that has of the CPUs. Threads that work together wait for the
- * one that is late. */
-static double displaced_ns(const struct profile *p, const struct profile_process *process)
+/* In percent. How long a process waits for the tracer: so far as the CPUs are busy that runs in
+ * somebody's stead, as often in the process's as that has of the CPUs. Threads that work together
+ * wait for the one that is late. */
+static double tracer_wait(const struct profile *p, const struct profile_process *process,
+			  double own_ns)
 {
 	double cpus_ns = (double)p->cpus_count * (double)p->duration_ns;
 
 	if (p->host_busy_ns == PROFILE_ABSENT || process->cpu_ns == PROFILE_ABSENT ||
 	    !(cpus_ns > 0))
 		return 0;
-	return (double)p->recording_cpu_ns * capped_share(p->host_busy_ns, cpus_ns) *
-	       capped_share(process->cpu_ns, cpus_ns);
+	return 100 * (double)p->recording_cpu_ns * capped_share(p->host_busy_ns, cpus_ns) *
+	       capped_share(process->cpu_ns, cpus_ns) / own_ns;
 }
 
 /* The share of its time in which a thread did not wait for a CPU; 1: not known. */
@@ -129,7 +130,7 @@ static bool is_brief(const struct profile_thread *thread, const struct profile_p
  * thread waits for a CPU grows with the cost, so it is left out of the time that the cost is
  * divided by.
  */
-static double slowdown_of_most_hit(const struct profile *p)
+static double slowdown_of_most_hit(struct profile *p)
 {
 	const struct profile_process *most = most_hit_process(p);
 	const struct profile_thread *thread;
@@ -144,9 +145,9 @@ static double slowdown_of_most_hit(const struct profile *p)
 	own_ns = served_share(thread) * (double)thread->wall_ns;
 	thread_ns = p->overhead_ns * (double)thread->hits_count / hits_count;
 	process_ns = p->overhead_ns * (double)most->seen_hits_count / hits_count;
+	p->tracer_wait_percent = tracer_wait(p, most, own_ns);
 	return fmax(slowdown_percent(thread_ns, own_ns),
-		    slowdown_percent(process_ns, fmax(cpu_ns(most), served_ns(most)))) +
-	       100 * displaced_ns(p, most) / own_ns;
+		    slowdown_percent(process_ns, fmax(cpu_ns(most), served_ns(most))));
 }
 
 /* Samples and the scheduler's tracepoints are of all threads. */
@@ -281,7 +282,8 @@ static void fill_observed(const struct aggregate *a, struct profile *p)
 
 enum slowdown_agreement profile_slowdown_agreement(const struct profile *profile)
 {
-	double estimated = profile->overhead_percent, noise = profile->observed.noise_percent;
+	double estimated = profile->overhead_percent + profile->tracer_wait_percent;
+	double noise = profile->observed.noise_percent;
 	double observed = profile_observed_percent(&profile->observed);
 	double apart = fabs(fmax(observed, 0) - estimated);
 	double near = fmax(PROFILE_AGREES_POINTS, PROFILE_AGREES_SHARE * fmax(observed, estimated));
@@ -297,8 +299,9 @@ double profile_slowdown_percent(const struct profile *profile)
 {
 	const struct profile_observed *observed = &profile->observed;
 
-	return profile_observed_slower(observed) ? profile_observed_percent(observed)
-						 : profile->overhead_percent;
+	return profile_observed_slower(observed)
+		       ? profile_observed_percent(observed)
+		       : profile->overhead_percent + profile->tracer_wait_percent;
 }
 
 /* From here on the program's own time is a small difference of large numbers. */

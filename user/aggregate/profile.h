@@ -931,10 +931,11 @@ struct profile {
 	 * what threads wait for. */
 	uint64_t samples_cost_ns, waits_cost_ns;
 	/* By how much the thread takes longer that bears most of the hits' cost: its CPU time is
-	 * that of the untraced program and theirs together, and on a busy machine it waits for the
-	 * tracer. 90: 1.9 times as long; < 0: unknown. Of all processes where it is not known whose
-	 * hits these were. */
+	 * that of the untraced program and theirs together. 90: 1.9 times as long; < 0: unknown. Of
+	 * all processes where it is not known whose hits these were. */
 	double overhead_percent;
+	/* By how much longer still, as it waits on a busy machine while the tracer has a CPU. */
+	double tracer_wait_percent;
 	struct profile_observed observed;
 };
 

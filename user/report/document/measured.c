@@ -87,11 +87,17 @@ static void add_step_times(struct text *text, const struct profile *profile)
 	text_printf(text, ", %s without probes", as_ns(observed->without_ns));
 }
 
+/* Less is not worth a word. */
+#define TRACER_WAIT_LEAST 0.1
+
 void text_add_observed(struct text *text, const struct profile *profile)
 {
 	const struct profile_observed *observed = &profile->observed;
 	double percent, noise;
 
+	if (profile->tracer_wait_percent >= TRACER_WAIT_LEAST)
+		text_printf(text, " and %s more by waiting while perfx-trace had a CPU",
+			    as_percent(profile->tracer_wait_percent / 100));
 	if (!observed->without_ns)
 		return;
 	percent = profile_observed_percent(observed);

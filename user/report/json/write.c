@@ -255,6 +255,8 @@ static void put_overhead(struct json_output *o, const struct profile *p, bool fu
 		json_put(o, "ns_per_hit", json_real(p->overhead_ns / (double)p->hits_count));
 	if (p->overhead_percent >= 0)
 		json_put(o, "estimated_percent", json_real(p->overhead_percent));
+	if (p->tracer_wait_percent > 0)
+		json_put(o, "tracer_wait_percent", json_real(p->tracer_wait_percent));
 	put_observed(o, p);
 	json_put(o, "compensated", json_boolean(p->compensated));
 	json_put_measured(o, "tracer_cpu_ns", p->tracer_cpu_ns);
