@@ -424,7 +424,7 @@ Test(driver, native_waits_are_where_the_program_calls_libc)
 }
 
 /* A process of ten seconds that calls nothing that is traced, and runs for half a second. */
-static void end_idle(struct stream *s, const char *verdict)
+static void end_idle(struct stream *s, const char *verdict, bool says_where)
 {
 	struct report report;
 
@@ -436,6 +436,7 @@ static void end_idle(struct stream *s, const char *verdict)
 	report.analysis = analyze(aggregate__finish(report.aggregate), NULL);
 	cr_assert_not_null(report.analysis);
 	cr_expect(contains(report.analysis->verdict, verdict));
+	cr_expect_eq(strstr(report.analysis->verdict, "It runs mostly") != NULL, says_where);
 	forget(&report);
 }
 
@@ -460,16 +461,25 @@ Test(driver, why_a_process_is_idle)
 	struct stream s = {0};
 
 	wait_idly(&s, PERFX_WAIT_SLEEP, LOCK, 100);
-	end_idle(&s, "SLEEPING: python3 (pid 4242) waits for a fixed time to pass (sleep), 90.0 % "
-		     "of the wall time; it waits in main (train.py:12)");
+	end_idle(&s,
+		 "SLEEPING: python3 (pid 4242) waits for a fixed time to pass (sleep), 90.0 % "
+		 "of the wall time; it waits in main (train.py:12)",
+		 false);
 	wait_idly(&s, PERFX_WAIT_FUTEX, MUTEX, 100);
-	end_idle(&s, "LOCK-BOUND: python3 (pid 4242) waits for a lock");
+	end_idle(&s, "LOCK-BOUND: python3 (pid 4242) waits for a lock", false);
 	wait_idly(&s, PERFX_WAIT_READ, LOCK, 50);
-	end_idle(&s, "INPUT-BOUND: python3 (pid 4242) waits for input");
+	end_idle(&s, "INPUT-BOUND: python3 (pid 4242) waits for input", false);
 	wait_idly(&s, PERFX_WAIT_READ, LOCK, 49);
-	end_idle(&s, "IDLE: ");
+	end_idle(&s, "IDLE: ", false);
 	wait_idly(&s, PERFX_WAIT_EPOLL, LOCK, 1000);
-	end_idle(&s, "IDLE: ");
+	end_idle(&s, "IDLE: ", false);
+	/* where it computes, a few samples do not say */
+	wait_idly(&s, PERFX_WAIT_EPOLL, LOCK, 1000);
+	samples(&s, (struct perfx_sample){.stack = LOCK}, 19);
+	end_idle(&s, "IDLE: ", false);
+	wait_idly(&s, PERFX_WAIT_EPOLL, LOCK, 1000);
+	samples(&s, (struct perfx_sample){.stack = LOCK}, 20);
+	end_idle(&s, "IDLE: ", true);
 }
 
 /* The main thread waits for their results, which is no fault; that they take turns is one. */

@@ -504,8 +504,12 @@ static bool names_hottest(const struct text *sentence, const struct finding *fin
 	       !strcmp(place->function, frame->function);
 }
 
+/* Of an idle process that computed less of the time, too few samples are known to say where. */
+#define MOSTLY_SHARE 0.02
+
 /* " It runs mostly main (train.py:12), in torch Linear.forward (linear.py:134)." */
-static void add_hottest_sentence(struct text *text, const struct process_analysis *analysis,
+static void add_hottest_sentence(struct text *text, const struct profile_process *p,
+				 const struct process_analysis *analysis,
 				 const struct finding *finding)
 {
 	struct hottest hottest = hottest_of_process(&analysis->account);
@@ -514,21 +518,24 @@ static void add_hottest_sentence(struct text *text, const struct process_analysi
 
 	if (!hottest.place.frame || (names_hottest(text, finding, &hottest) && !joined))
 		return;
+	if (finding->bottleneck == BOTTLENECK_IDLE &&
+	    (double)hottest.all_ns < MOSTLY_SHARE * (double)profile_wall_ns(p))
+		return;
 	text_add(text, " It runs mostly ");
 	add_hottest(text, &hottest);
 	add_outer_line(text, &analysis->account, &hottest);
 	text_add(text, ".");
 }
 
-static void say_problem(struct text *text, const struct process_analysis *analysis,
-			const struct finding *finding)
+static void say_problem(struct text *text, const struct profile_process *p,
+			const struct process_analysis *analysis, const struct finding *finding)
 {
 	if (finding->headline[0])
 		text_printf(text, "%s.", finding->headline);
 	else
 		text_printf(text, "%s: %s: %s.", bottleneck_headline(finding->bottleneck),
 			    finding->subject, finding->evidence);
-	add_hottest_sentence(text, analysis, finding);
+	add_hottest_sentence(text, p, analysis, finding);
 }
 
 /* Computing for less of the time it is not what the process is for. */
@@ -675,7 +682,7 @@ char *verdict_of(const struct profile *profile, const struct analysis *all,
 		return text_take(&text);
 	}
 	if (all->first)
-		say_problem(&text, analysis, all->first);
+		say_problem(&text, p, analysis, all->first);
 	else
 		say_where(&text, profile, p, analysis, thresholds);
 	if (analysis->silenced_count)
