@@ -279,6 +279,7 @@ static void apply_rules(struct rules_ctx *ctx, const struct ranks *ranks)
 	rules_process(ctx);
 	rules_contention(ctx);
 	rules_parallel(ctx);
+	rules_imbalance(ctx);
 	rules_driver(ctx);
 	rules_input(ctx);
 	rules_steps(ctx);

@@ -77,6 +77,7 @@ void rules_gpu(struct rules_ctx *ctx);
 void rules_memory(struct rules_ctx *ctx); /* who holds and leaks: one finding a place */
 void rules_heap(struct rules_ctx *ctx);	  /* what the heap as a whole does */
 void rules_parallel(struct rules_ctx *ctx);
+void rules_imbalance(struct rules_ctx *ctx);
 void rules_fragmentation(struct rules_ctx *ctx);
 void rules_limits(struct rules_ctx *ctx); /* how near memory is to a limit */
 void rules_capture(struct rules_ctx *ctx);
