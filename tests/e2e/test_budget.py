@@ -38,7 +38,7 @@ def probes(report, name):
 
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("how", ["auto", "exit"])
-@pytest.mark.parametrize("name", ["sgemm_", "dgemm_"])
+@pytest.mark.parametrize("name", ["sgemm_", "dgemm_", "XGBoosterUpdateOneIter"])
 def test_called_too_often(name, how, link, links, program, tracer):
     if link not in links:
         pytest.skip(f"this kernel has no {link} links")

@@ -122,13 +122,13 @@ static bool is_phase(const struct probes *probes, size_t index)
 	       plan->functions[index].source == PERFX_SOURCE_TORCH;
 }
 
-/* A step's end costs one call a step. Annotations that were asked for stay. */
+/* What was asked for stays: the ends of --step-range, annotations. */
 static bool can_be_reduced(const struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	const struct placed *placed = &probes->placed[index];
 
-	return (!placed->ends_steps || is_phase(probes, index)) &&
+	return !(placed->ends_steps && probes->plan->options.step_range) &&
 	       !(placed->stays && plan_is_annotation(function)) &&
 	       (function->role == PLAN_CALLS || may_be_nameless(probes->plan, function) ||
 		(plan_is_annotation(function) && function->by_default));

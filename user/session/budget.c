@@ -37,9 +37,9 @@
 #define WAITS_LEAST 0.9
 #define WATCHED_NS  300000000.0
 
-/* Calls by which steps are found are kept up to this share of the program's time, whatever the
- * limit: without them the other figures have no base. Calls that cost more are too short for steps.
- */
+/* Calls by which steps are found, their ends too, are kept up to this share of the program's time,
+ * whatever the limit: without them the other figures have no base. Calls that cost more are too
+ * short for steps. */
 #define STEPS_SHARE 0.04
 
 /* Samples are halved so often at most: fewer say nothing. */
@@ -220,9 +220,9 @@ static void reduce(struct budget *budget, const struct expense *expense, double 
 static struct budget_least least_of(const struct budget *budget, const struct expenses *expenses,
 				    double allowed_ns)
 {
-	double busy_ns = pace_busy_ns(&budget->pace);
+	double busy_ns = fmax(pace_busy_ns(&budget->pace), LEAST_OF_NS);
 	double least = expenses->ns[WORTH_GROWTH] > 0 ? GROWTH_LEAST_REST : LEAST;
-	double little = least * allowance_ns(&budget->pace, fmax(busy_ns, LEAST_OF_NS));
+	double little = least * allowance_ns(&budget->pace, busy_ns);
 	double limit = limit_ns(budget);
 
 	return (struct budget_least){.ns = {little, little, little, growth_least_ns(budget),
