@@ -80,13 +80,14 @@ static bool grows_evenly(const struct growth_watch *watch, uint64_t from_ns, dou
 	return growth >= fmax(WHOLE_BYTES, share * spread);
 }
 
-/* Steady growth remains steady as long as memory grows in the later half of the window. */
+/* Steady growth remains steady as long as memory grows in the window, though not evenly: samples of
+ * long steps seldom see the least. */
 static bool is_steady(const struct growth_watch *watch, uint64_t from_ns, uint64_t now_ns)
 {
 	uint64_t watched_ns = now_ns - watch->begun_ns;
 
 	if (watch->growth == GROWTH_STEADY)
-		return has_grown(watch, now_ns - (now_ns - from_ns) / 2);
+		return has_grown(watch, from_ns);
 	return watched_ns >= CLEAR_NS &&
 	       grows_evenly(watch, from_ns, watched_ns < STEADY_NS ? CLEAR_SHARE : SPREAD_SHARE);
 }
