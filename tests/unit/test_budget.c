@@ -53,6 +53,19 @@ Test(budget, steps_are_kept)
 	cr_expect_eq(chosen(expenses_of(20, 20, 10, 41), 5), 4, "too many calls for steps");
 }
 
+/* For what surely ends a step more is allowed than for what may. */
+Test(budget, ends_of_steps_are_kept_longest)
+{
+	struct expenses expenses = expenses_of(0.5, 0.5, 0.5, 39);
+	struct budget_least least = {{1, 1, 1, 25, 20, 40, 80}};
+
+	expenses_add(&expenses, WORTH_STEP_ENDS, (struct expense){.index = 8, .ns = 79});
+	cr_expect_null(budget_choose(&expenses, 5, least));
+	expenses = expenses_of(0.5, 0.5, 0.5, 39);
+	expenses_add(&expenses, WORTH_STEP_ENDS, (struct expense){.index = 8, .ns = 81});
+	cr_expect_eq(budget_choose(&expenses, 5, least)->index, 8);
+}
+
 /* Where threads wait is the base of the report: not for a small saving. */
 Test(budget, waits_are_kept_while_they_are_cheap)
 {

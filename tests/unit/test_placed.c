@@ -174,10 +174,10 @@ Test(placed, worth)
 		{{.role = PLAN_ANNOTATION, .symbol = (char *)"TFE_Execute"}, WORTH_STEPS, false},
 		{{.role = PLAN_CALLS,
 		  .symbol = (char *)"_ZN5torch8autograd6Engine7executeERKSt6vectorIvE"},
-		 WORTH_STEPS,
+		 WORTH_STEP_ENDS,
 		 true},
 		{{.role = PLAN_CALLS, .symbol = (char *)"_Z5epochv", .name = (char *)"epoch"},
-		 WORTH_STEPS,
+		 WORTH_STEP_ENDS,
 		 true},
 	};
 

@@ -23,7 +23,9 @@ static bool ends_steps(const struct plan *plan, const struct plan_function *func
 
 static enum worth worth_of(const struct plan *plan, const struct plan_function *function)
 {
-	if (ends_steps(plan, function) || default_may_be_step(function->symbol))
+	if (ends_steps(plan, function))
+		return WORTH_STEP_ENDS;
+	if (default_may_be_step(function->symbol))
 		return WORTH_STEPS;
 	if (plan_is_annotation(function))
 		return plan_ends_again(function) ? WORTH_DETAIL : WORTH_PHASES;

@@ -85,9 +85,10 @@ enum worth {
 	WORTH_PHASES, /* phases of steps: annotations */
 	WORTH_GROWTH, /* where memory that grows is allocated */
 	WORTH_WAITS,  /* samples and waits, on which the account of time rests */
-	WORTH_STEPS,  /* steps: their ends */
+	WORTH_STEPS,  /* steps: what they may be found by */
+	WORTH_STEP_ENDS,
 };
-#define WORTHS (WORTH_STEPS + 1)
+#define WORTHS (WORTH_STEP_ENDS + 1)
 
 /* Something that the budget can reduce, and its cost in the budget's window. */
 struct expense {

@@ -37,10 +37,11 @@
 #define WAITS_LEAST 0.9
 #define WATCHED_NS  300000000.0
 
-/* Calls by which steps are found, their ends too, are kept up to this share of the program's time,
- * whatever the limit: without them the other figures have no base. Calls that cost more are too
- * short for steps. */
-#define STEPS_SHARE 0.04
+/* Calls by which steps are found are kept up to this share of the program's time, whatever the
+ * limit, and what surely ends one up to the other: without them the other figures have no base.
+ * Calls that cost more are too short for steps. */
+#define STEPS_SHARE	0.04
+#define STEP_ENDS_SHARE 0.08
 
 /* Samples are halved so often at most: fewer say nothing. */
 #define SAMPLES_HALVED_MAX 3
@@ -188,7 +189,7 @@ const struct expense *budget_choose(const struct expenses *expenses, double allo
 	if (left_ns <= allowed_ns)
 		return NULL;
 	/* by giving up the least worth alone, if that is enough */
-	while (worth < WORTH_STEPS && (left_ns -= expenses->ns[worth]) > allowed_ns)
+	while (worth < WORTHS - 1 && (left_ns -= expenses->ns[worth]) > allowed_ns)
 		worth++;
 	for (; worth >= WORTH_DETAIL; worth--)
 		if (expenses->most[worth].ns > least.ns[worth])
@@ -227,7 +228,8 @@ static struct budget_least least_of(const struct budget *budget, const struct ex
 
 	return (struct budget_least){.ns = {little, little, little, growth_least_ns(budget),
 					    WAITS_LEAST * limit,
-					    fmax(allowed_ns, STEPS_SHARE * busy_ns)}};
+					    fmax(allowed_ns, STEPS_SHARE * busy_ns),
+					    fmax(allowed_ns, STEP_ENDS_SHARE * busy_ns)}};
 }
 
 static bool reduce_to_limit(struct budget *budget, double allowed)
