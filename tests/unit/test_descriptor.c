@@ -184,6 +184,10 @@ Test(descriptor, pipe_of_two_processes)
 	is_named(reader, name);
 	cr_expect(eq(uint, looks_to_name(reader, child, name), 1));
 	cr_expect(gt(uint, looks_to_name(reader, getpid(), name), 2));
+	close(ends[0]);
+	cr_expect(eq(uint, looks_to_name(reader, child, name), 1));
+	snprintf(name, sizeof(name), "pipe:[%llu]", (unsigned long long)reader.inode);
+	cr_expect(eq(uint, looks_to_name(reader, getpid(), name), 1));
 	close(go[1]);
 	waitpid(child, NULL, 0);
 }

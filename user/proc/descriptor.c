@@ -153,8 +153,9 @@ static unsigned count_known(const struct pipe_users *users, const struct descrip
 	return count;
 }
 
+/* near: only near processes are asked. */
 static unsigned count_ends(struct pipe_users *users, const struct descriptor *descriptor,
-			   const char *link, pid_t *first)
+			   const char *link, bool near, pid_t *first)
 {
 	unsigned count;
 
@@ -163,7 +164,7 @@ static unsigned count_ends(struct pipe_users *users, const struct descriptor *de
 		users->found = PIPE_USERS_NEAR;
 	}
 	count = count_known(users, descriptor, link, first);
-	if (count || users->found == PIPE_USERS_ALL)
+	if (count || near || users->found == PIPE_USERS_ALL)
 		return count;
 	find_all(users);
 	return count_known(users, descriptor, link, first);
@@ -183,14 +184,15 @@ static char *read_comm(pid_t pid)
 }
 
 /* "pipe:[1234] from python3 (pid 4711)", "… and 3 more"; within one process as "pipe:[1234]". */
-static char *pipe_name(const struct descriptor *descriptor, const char *link,
+static char *pipe_name(const struct descriptor *descriptor, const char *link, bool there,
 		       struct pipe_users *users)
 {
 	char *name = NULL, *comm, more[32] = "";
 	unsigned count;
 	pid_t first = 0;
 
-	count = count_ends(users, descriptor, link, &first);
+	/* one that is closed here led to a child, as a rule, that has ended */
+	count = count_ends(users, descriptor, link, !there, &first);
 	comm = count ? read_comm(first) : NULL;
 	if (!comm)
 		return strdup(link);
@@ -372,7 +374,7 @@ static bool is_own_event(struct descriptor *descriptor, struct pipe_users *users
 
 	read_link(descriptor, link, sizeof(link));
 	if (begins_with(link, "pipe:"))
-		return !count_ends(users, descriptor, link, &other);
+		return !count_ends(users, descriptor, link, false, &other);
 	if (sscanf(link, "socket:[%" SCNu64 "]", &descriptor->inode) == 1)
 		return !(*sockets_count)++ && is_own_pair(descriptor);
 	return text_begins_with_one_of(link, own);
@@ -491,7 +493,7 @@ char *descriptor_name(const struct descriptor *descriptor, struct pipe_users *us
 		return socket_name(descriptor, there);
 	if (S_ISFIFO(descriptor->mode)) {
 		snprintf(pipe, sizeof(pipe), "pipe:[%llu]", (unsigned long long)descriptor->inode);
-		return pipe_name(descriptor, *link ? link : pipe, users);
+		return pipe_name(descriptor, *link ? link : pipe, there, users);
 	}
 	if (begins_with(link, "anon_inode:"))
 		return anonymous_name(descriptor, link, users);
