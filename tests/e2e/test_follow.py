@@ -36,6 +36,33 @@ def test_what_is_known_is_not_looked_at_again(kind, program, tracer):
     assert own < {"--anonymous": 20, "--files": 1500, "--forks": 20}[kind]
 
 
+LIVES = """
+import os, sys, time
+sys.stdin.readline()
+for life in [0.06] * 8 + [1]:
+    if not os.fork():
+        time.sleep(life); os.getppid(); os._exit(0)
+    os.wait()
+"""
+
+
+def test_children_that_end_soon(tracer):
+    """Everybody maps libc, so each child would get links of its own, which costs its parent's next fork
+    more than a child is worth that ends at once like the one before it. One that lives gets them."""
+    forks = subprocess.Popen(["/usr/bin/python3", "-c", LIVES], stdin=subprocess.PIPE, text=True)
+    try:
+        t = tracer(forks.pid, *QUICK, "-F", "libc*:getppid", "--memory", "off")
+        forks.communicate("\n", timeout=60)
+        report = t.stop()
+    finally:
+        forks.kill()
+    children = [p for p in report["processes"] if p["pid"] != forks.pid]
+    calls = [sum(f["calls"] for f in p["functions"]) for p in children]
+    assert len(calls) == 9
+    assert calls[1:] == [0] * 7 + [1]
+    assert all(p["ended_unseen_ns"] for p in children[1:-1])
+
+
 def dropped_mappings(report):
     return [row["reason"] for row in report["not_attached"] if row["name"] == "files that are mapped for a moment"]
 

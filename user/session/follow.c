@@ -30,6 +30,10 @@
  * would wait for it. */
 #define UNWIND_UPDATES_NS 50000000u
 
+/* Links of a child's own cost the tracer and its parent's next fork milliseconds. Where the last
+ * child that ended has lived less than this, the next ones get theirs at twice its age. */
+#define SHORT_LIFE_NS 125000000u
+
 struct follow {
 	struct recording *recording;
 	struct follow_result result;
@@ -45,6 +49,7 @@ struct follow {
 	bool full;		  /* there were more processes than there is room for */
 	struct early_files early; /* -a */
 	uint64_t opened_ns;	  /* when probes were opened last, but those of forked children */
+	uint64_t child_life_ns;	  /* of the forked child that ended last */
 	uint64_t taken_ns;	  /* when new mappings were read last */
 	uint64_t begin_ns;	  /* of the recording; 0: not yet */
 	uint64_t used_ns;	  /* what used_ns() said then */
@@ -296,6 +301,14 @@ static bool maps_as_parent(const struct follow *follow, const struct attach_task
 	       !attach_queue__has(follow->queue, task->parent);
 }
 
+/* A child whose links would be its own, and which may end soon. */
+static bool is_too_young(const struct follow *follow, const struct attach_task *task)
+{
+	return !task->known && maps_as_parent(follow, task) &&
+	       follow->child_life_ns < SHORT_LIFE_NS &&
+	       clock_monotonic_ns() - task->since_ns < 2 * follow->child_life_ns;
+}
+
 /* Plans the files that a process maps, and adds those to be attached to the batch. How many, or
  * -errno. */
 static ssize_t scan_process(struct follow *follow, struct batch *batch,
@@ -456,8 +469,8 @@ static bool is_covered(const struct follow *follow, const struct attach_task *ta
 	return !probes__go_by_process(follow->recording->probes) && maps_as_parent(follow, task);
 }
 
-/* False: look at the process again later: its EXIT or PROCESS record is still unread, or it
- * executes a program. */
+/* False: look at the process again later: its EXIT or PROCESS record is still unread, it executes a
+ * program, or may end soon. */
 static bool handle_task(struct follow *follow, struct batch *batch, const struct attach_task *task)
 {
 	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -467,6 +480,8 @@ static bool handle_task(struct follow *follow, struct batch *batch, const struct
 	if (!process_table__has(follow->recording->processes, task->pid) ||
 	    is_covered(follow, task))
 		return true;
+	if (is_too_young(follow, task))
+		return false;
 	if (task->cause == ATTACH_MOVED)
 		read_mappings(follow, task);
 	else if (scan_process(follow, batch, task) > 0)
@@ -711,14 +726,18 @@ static void on_exec(struct follow *follow, const struct perfx_exec *exec)
 static void on_exit_event(struct follow *follow, const struct perfx_exit *exit)
 {
 	uint32_t born = process_table__on_exit(follow->recording->processes, exit);
-	struct attach_task task;
+	struct attach_task task = {.cause = ATTACH_MOVED};
+	bool waited;
 
 	recycle__ended(follow->recording->recycle, exit->process, exit->time_ns);
 	recycle__ended(follow->recording->recycle, born, exit->time_ns);
 	if (born)
 		probes__release(follow->recording->probes, born);
 	unwind_tables__forget(follow->recording->unwind_tables, (pid_t)exit->pid);
-	if (attach_queue__forget(follow->queue, (pid_t)exit->pid, &task) && !task.known)
+	waited = attach_queue__forget(follow->queue, (pid_t)exit->pid, &task);
+	if (task.cause == ATTACH_FORKED)
+		follow->child_life_ns = exit->time_ns - task.since_ns;
+	if (waited && !task.known)
 		emit_late(follow, &task,
 			  &(struct perfx_late){.time_ns = exit->time_ns, .process = exit->process},
 			  "");
