@@ -436,6 +436,41 @@ Test(rules_cpu, barriers_of_compiled_code)
 	expect_no_polling(&report);
 }
 
+/* Nine threads one after the other, each there for 0.9 s, of which it waits for 0.6. */
+static struct report serves(enum perfx_wait_reason reason)
+{
+	uint64_t runnable_ns = reason == PERFX_WAIT_RUNNABLE ? 600 * MS : 0;
+	struct stream s = {0};
+
+	begin(&s);
+	stream_wait_object(&s, 1, PERFX_WAIT_RUNNABLE, 900, "make");
+	for (uint32_t i = 0; i < 9; i++) {
+		stream_thread(&s, 1, OTHERS + i, "python3", 'R', i * S, 0, 0);
+		stream_call(&s, CONV, OTHERS + i, i * S + 900 * MS, 900 * MS, 900 * MS, 0);
+		samples(&s, (struct perfx_sample){.stack = NATIVE, .tid = OTHERS + i}, 30);
+		stream_thread(&s, 1, OTHERS + i, "python3", 'R', i * S + 900 * MS, 300 * MS,
+			      runnable_ns);
+		stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
+			     .tid = OTHERS + i, .reason = (uint8_t)reason, .object = 900,
+			     .blocked_ns = 600 * MS, .count = 100, .max_ns = 9 * MS);
+	}
+	return end_without_call(&s, 0, 6 * S);
+}
+
+/* What one of them waits for is not said of the process, what all of them lack is. */
+Test(rules_cpu, a_server_with_a_thread_for_each_request)
+{
+	struct report report = serves(PERFX_WAIT_RUNNABLE);
+
+	expect_gain(&report, "CpuContention", 540);
+	forget(&report);
+	report = serves(PERFX_WAIT_POLL);
+	cr_expect_null(find(&report, "CpuContention"));
+	cr_expect(contains(report.analysis->verdict, "No problem found: "));
+	cr_expect_null(strstr(report.analysis->verdict, " of the time its thread "));
+	forget(&report);
+}
+
 /* As many threads as CPUs: who waits has a rival, or works beside the pool. */
 Test(rules_cpu, as_many_threads_as_cpus)
 {

@@ -132,11 +132,11 @@ struct report {
 	struct analysis *analysis;
 };
 
-static inline struct report end_using(struct stream *s, uint64_t runnable_ns, uint64_t cpu_ns)
+static inline struct report end_without_call(struct stream *s, uint64_t runnable_ns,
+					     uint64_t cpu_ns)
 {
 	struct report report;
 
-	stream_call(s, CONV, MAIN, 9 * S, 10 * MS, 10 * MS, 0);
 	stream_thread(s, 1, MAIN, "python3", 'R', 10 * S, 5 * S, runnable_ns);
 	stream_thread(s, 1, POOL, "loader", 'S', 10 * S, 1 * S, 0);
 	stream_usage(s, 1, 0, 0, 0, 200 << 20);
@@ -147,6 +147,12 @@ static inline struct report end_using(struct stream *s, uint64_t runnable_ns, ui
 	report.analysis = analyze(report.profile, NULL);
 	cr_assert_not_null(report.analysis);
 	return report;
+}
+
+static inline struct report end_using(struct stream *s, uint64_t runnable_ns, uint64_t cpu_ns)
+{
+	stream_call(s, CONV, MAIN, 9 * S, 10 * MS, 10 * MS, 0);
+	return end_without_call(s, runnable_ns, cpu_ns);
 }
 
 static inline struct report end_after(struct stream *s, uint64_t runnable_ns)

@@ -629,6 +629,14 @@ const struct account *account_of_thread(const struct process_account *account, u
 	return find_account(account, tid);
 }
 
+bool account_is_brief(const struct process_account *account, const struct account *thread)
+{
+	for (size_t i = 0; i < account->threads_count; i++)
+		if (2 * thread->wall_ns < account->threads[i].wall_ns)
+			return true;
+	return false;
+}
+
 /* Of the others; NULL: there is none. */
 static const struct account *busiest_of(const struct process_account *account, uint32_t but_tid,
 					uint64_t (*work_ns)(const struct account *account))

@@ -82,6 +82,8 @@ void account_clear(struct process_account *account);
 
 /* NULL: the thread is not known. */
 const struct account *account_of_thread(const struct process_account *account, uint32_t tid);
+/* Was it there for less than half as long as another one, as a thread of one request? */
+bool account_is_brief(const struct process_account *account, const struct account *thread);
 /* Do samples and waits say where most of the time went? */
 bool account_is_known(const struct process_account *account);
 /* On a CPU, or ready for one. */

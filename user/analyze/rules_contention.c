@@ -240,6 +240,28 @@ static double joined_ns(const struct rules_ctx *ctx, const struct shortage *shor
 	return busy > 0 ? (double)account->all.ns[ACCOUNT_JOIN] * foreign * runnable / busy : 0;
 }
 
+/* A server with a thread for each request: what one of them lacks stands for all. Where several are
+ * there at a time, only a part of that is time of the process. */
+static double of_brief_threads_ns(const struct rules_ctx *ctx, const struct shortage *shortage)
+{
+	const struct process_account *account = ctx->account;
+	const struct account *driver = account_of_thread(account, ctx->driver->tid);
+	double foreign = 1 - share_of(&shortage->holders, PROFILE_RIVAL_OWN);
+	double runnable = 0, wall = 0;
+
+	if (!driver || account->joins || !account_is_brief(account, driver))
+		return 0;
+	for (size_t i = 0; i < account->threads_count; i++) {
+		const struct account *thread = &account->threads[i];
+
+		if (!account_is_brief(account, thread))
+			continue;
+		runnable += (double)thread->ns[ACCOUNT_RUNNABLE];
+		wall += (double)thread->wall_ns;
+	}
+	return foreign * runnable * fmin((double)ctx->driver->wall_ns / fmax(wall, 1), 1);
+}
+
 static double lost_ns(const struct rules_ctx *ctx, const struct shortage *shortage)
 {
 	const struct thread_pool *pool = &shortage->pool;
@@ -251,6 +273,7 @@ static double lost_ns(const struct rules_ctx *ctx, const struct shortage *shorta
 	/* that it waits for the others of the pool is because they have no CPU, as long as that */
 	lost += fmin((double)pool->driver.spin_ns + (double)pool->driver_wait_ns, others);
 	lost = fmax(lost - taken_over_ns(shortage), joined_ns(ctx, shortage));
+	lost = fmax(lost, of_brief_threads_ns(ctx, shortage));
 	/* its own work is no loss: the spinning is a sample, and may be too much */
 	lost = fmin(lost, judged - work);
 	return fmax(fmax(lost, fmin(runnable + more, judged - work + more)), 0);

@@ -257,7 +257,10 @@ static enum account_class main_wait(const struct process_account *account)
 {
 	const struct account *thread = account_of_thread(account, account->tid);
 
-	for (int k = ACCOUNT_JOIN; thread && k < ACCOUNT_UNKNOWN; k++)
+	/* a thread of one request says nothing of its server */
+	if (!thread || account_is_brief(account, thread))
+		return ACCOUNT_COMPUTING;
+	for (int k = ACCOUNT_JOIN; k < ACCOUNT_UNKNOWN; k++)
 		if (2 * thread->ns[k] >= thread->wall_ns && thread->ns[k])
 			return (enum account_class)k;
 	return ACCOUNT_COMPUTING;
