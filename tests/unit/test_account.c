@@ -1152,10 +1152,31 @@ Test(account, the_share_that_only_polls)
 	struct text text = {0};
 
 	add_hottest(&text, &hottest);
+	add_polling(&text, &hottest);
 	cr_expect(contains(text_peek(&text), "main (train.py:12)"));
 	cr_expect(contains(text_peek(&text), "; 41.7 % of it only polls for other threads, in "
 					     "gomp_barrier_wait (libgomp.so.1)"));
 	text_clear(&text);
+	forget(&report);
+}
+
+/* The calls are those of the place, and not of what polls. */
+Test(account, calls_are_named_before_what_polls)
+{
+	enum { POLLS = 60 };
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	stream_frame(&s, 1, 0xa100, 0, "gomp_barrier_wait", OPENMP, 0xa1, "", 0);
+	stream_stack(&s, 1, POLLS, PERFX_STACK_PC, 0xa100, NORMALIZE, LOOP, 0x1000);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .context = CONV}, 300);
+	samples(&s, (struct perfx_sample){.stack = POLLS, .context = CONV}, 100);
+	report = end_after(&s, 0);
+	cr_expect(contains(report.analysis->verdict,
+			   "normalize (features.py:88) (1 call of aten::convolution, 10.0 ms); "
+			   "25.0 % of it only polls for other threads, in gomp_barrier_wait "
+			   "(libgomp.so.1)"));
 	forget(&report);
 }
 

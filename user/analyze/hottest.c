@@ -489,11 +489,15 @@ void add_hottest(struct text *text, const struct hottest *hottest)
 			 around == &hottest->inside ? "of that" : "of it");
 		add_native(text, hottest->native.frame);
 	}
-	if (is_worth_naming(hottest, &hottest->polling)) {
-		text_add(text, "; ");
-		add_percent(text, (double)hottest->polling_ns / (double)hottest->place.ns);
-		text_printf(text, " of it only polls for other threads, %sin ",
-			    hottest->polling.ns < hottest->polling_ns ? "mostly " : "");
-		add_native(text, hottest->polling.frame);
-	}
+}
+
+void add_polling(struct text *text, const struct hottest *hottest)
+{
+	if (!is_worth_naming(hottest, &hottest->polling))
+		return;
+	text_add(text, "; ");
+	add_percent(text, (double)hottest->polling_ns / (double)hottest->place.ns);
+	text_printf(text, " of it only polls for other threads, %sin ",
+		    hottest->polling.ns < hottest->polling_ns ? "mostly " : "");
+	add_native(text, hottest->polling.frame);
 }

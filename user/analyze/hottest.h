@@ -29,6 +29,9 @@ uint32_t hottest_function(const struct process_account *account);
 /* "main (train.py:12), 62.0 % of it in torch Linear.forward (linear.py:134), in gemm (libblas.so)"
  */
 void add_hottest(struct text *text, const struct hottest *hottest);
+/* "; 41.7 % of it only polls for other threads, in gomp_barrier_wait (libgomp.so.1)"; or nothing.
+ */
+void add_polling(struct text *text, const struct hottest *hottest);
 /* ", 30.0 % of it at that line": nothing where the line has nearly all of the function's time. */
 void add_line_share(struct text *text, const struct place *place);
 /* location_place(), but "libonnxruntime.so (no symbols)" for a native function without a name. */

@@ -245,6 +245,7 @@ static void add_hottest_of(struct text *text, const struct profile *profile,
 		add_hottest(text, hottest);
 		add_outer_line(text, account, hottest);
 		add_calls(text, profile, p, hottest);
+		add_polling(text, hottest);
 	}
 	if (account->threads_count > 1)
 		add_native_share(text, account, ACCOUNT_COMPUTING, hottest);
@@ -527,6 +528,7 @@ static void add_hottest_sentence(struct text *text, const struct profile_process
 	text_add(text, " It runs mostly ");
 	add_hottest(text, &hottest);
 	add_outer_line(text, &analysis->account, &hottest);
+	add_polling(text, &hottest);
 	text_add(text, ".");
 }
 
@@ -625,6 +627,7 @@ static bool say_gpu_works(struct text *text, const struct profile *profile,
 	if (hottest.place.frame) {
 		text_add(text, "; the CPU runs mostly ");
 		add_hottest(text, &hottest);
+		add_polling(text, &hottest);
 	}
 	text_add(text, ".");
 	return true;
