@@ -1180,6 +1180,25 @@ Test(account, calls_are_named_before_what_polls)
 	forget(&report);
 }
 
+/* Python is a seventh of it: the rest is in a function of libc that it calls. */
+Test(account, libc_below_python_is_named)
+{
+	enum { ASKS = 60 };
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	stream_frame(&s, 1, 0xa100, 0, "clock_gettime", LIBC, 0xa1, "", 0);
+	stream_stack(&s, 1, ASKS, PERFX_STACK_PC, 0xa100, NORMALIZE, LOOP, 0x1000);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 140);
+	samples(&s, (struct perfx_sample){.stack = ASKS}, 860);
+	report = end_after(&s, 0);
+	cr_expect(
+		contains(report.analysis->verdict,
+			 "normalize (features.py:88), 86.0 % of it in clock_gettime (libc.so.6)."));
+	forget(&report);
+}
+
 #define STL "/usr/include/c++/12/bits/stl_algo.h"
 #define APP "/home/me/app/rank"
 

@@ -413,6 +413,9 @@ static struct account_place place_of(struct making *m, const struct profile_acti
 		return place;
 	place.native = native_of(stack);
 	python = stack_innermost_python(stack);
+	/* libc's or the kernel's own, if Python calls nothing else: a read, a clock */
+	if (!place.native && frame_is_system_library(stack->frames[0]))
+		place.native = stack->frames[0];
 	if (python == stack->frames_count) {
 		own = own_native(m, stack);
 		if (own < stack->frames_count)
