@@ -109,6 +109,25 @@ Test(maps, refuses_what_is_no_maps_file)
 
 static int zeroed[2048]; /* behind the file's data, in a mapping without a name */
 
+static void expect_around(const struct maps *all, const struct maps *around, uint64_t address)
+{
+	const struct mapping *mapping = maps__find(all, address),
+			     *found = maps__find(around, address), *first = mapping;
+
+	cr_assert_eq(!mapping, !found);
+	if (!mapping)
+		return;
+	expect_same(found, mapping);
+	/* Linux before 6.11 has the whole list only */
+	if (maps__count(around) == maps__count(all))
+		return;
+	while (first > maps__at(all, 0) && first[-1].end == first->start && first[-1].inode &&
+	       (!first->inode || first[-1].inode == first->inode))
+		first--;
+	expect_same(maps__at(around, 0), first);
+	cr_expect_eq(maps__count(around), mapping - first + 1);
+}
+
 /* What lies at an address, and where its file begins, are as in the whole list. */
 Test(maps, around_an_address)
 {
@@ -120,22 +139,8 @@ Test(maps, around_an_address)
 		uint64_t address = (uintptr_t)addresses[i];
 		struct maps *all = maps__read(getpid()),
 			    *around = maps__read_around(getpid(), address);
-		const struct mapping *mapping = maps__find(all, address),
-				     *found = maps__find(around, address), *first;
 
-		cr_assert_eq(!mapping, !found, "%zu", i);
-		if (!mapping)
-			continue;
-		expect_same(found, mapping);
-		/* Linux before 6.11 has the whole list only */
-		if (maps__count(around) == maps__count(all))
-			continue;
-		first = mapping;
-		while (first > maps__at(all, 0) && first[-1].end == first->start &&
-		       first[-1].inode && (!first->inode || first[-1].inode == first->inode))
-			first--;
-		expect_same(maps__at(around, 0), first);
-		cr_expect_eq(maps__count(around), mapping - first + 1);
+		expect_around(all, around, address);
 		maps__free(all);
 		maps__free(around);
 	}
