@@ -634,10 +634,7 @@ const struct account *account_of_thread(const struct process_account *account, u
 
 bool account_is_brief(const struct process_account *account, const struct account *thread)
 {
-	for (size_t i = 0; i < account->threads_count; i++)
-		if (2 * thread->wall_ns < account->threads[i].wall_ns)
-			return true;
-	return false;
+	return 2 * thread->wall_ns < account->longest_wall_ns;
 }
 
 /* Of the others; NULL: there is none. */
@@ -839,6 +836,8 @@ static int settle_threads(struct making *m)
 		settle(t, thread, &waits);
 		close_account(thread);
 		add_accounts(&account->all, thread);
+		if (thread->wall_ns > account->longest_wall_ns)
+			account->longest_wall_ns = thread->wall_ns;
 		if (t->tid == account->tid)
 			driver_waits = waits;
 	}

@@ -52,7 +52,8 @@ struct account_place {
 	enum account_class class; /* COMPUTING, SPINNING */
 	/* The innermost line of the program's own, in Python or, in a stack without Python, native;
 	 * the native function that a native one calls; the innermost Python line of any code; the
-	 * innermost native function inside of that, outside of libc. NULL: none. */
+	 * innermost native function inside of that, of libc only where Python calls nothing else.
+	 * NULL: none. */
 	const struct profile_frame *own, *callee, *python, *native;
 	uint32_t function; /* of the traced call around it; 0: none */
 	uint64_t ns, count;
@@ -61,6 +62,7 @@ struct account_place {
 struct process_account {
 	struct account all, *threads;
 	size_t threads_count;
+	uint64_t longest_wall_ns;     /* of a thread */
 	struct account_place *places; /* ns descending */
 	size_t places_count;
 	/* Of each class the place with most of its samples. */
