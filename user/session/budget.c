@@ -42,6 +42,9 @@
  * Calls that cost more are too short for steps. */
 #define STEPS_SHARE	0.04
 #define STEP_ENDS_SHARE 0.08
+/* For the ends, the time is this at least: where threads spin on all CPUs, the first hits are often
+ * interrupted, and seem to take half a millisecond. */
+#define STEP_ENDS_OF_NS WINDOW_NS
 
 /* Samples are halved so often at most: fewer say nothing. */
 #define SAMPLES_HALVED_MAX 3
@@ -222,6 +225,7 @@ static struct budget_least least_of(const struct budget *budget, const struct ex
 				    double allowed_ns)
 {
 	double busy_ns = fmax(pace_busy_ns(&budget->pace), LEAST_OF_NS);
+	double ends_of_ns = fmax(busy_ns, STEP_ENDS_OF_NS);
 	double least = expenses->ns[WORTH_GROWTH] > 0 ? GROWTH_LEAST_REST : LEAST;
 	double little = least * allowance_ns(&budget->pace, busy_ns);
 	double limit = limit_ns(budget);
@@ -229,7 +233,7 @@ static struct budget_least least_of(const struct budget *budget, const struct ex
 	return (struct budget_least){.ns = {little, little, little, growth_least_ns(budget),
 					    WAITS_LEAST * limit,
 					    fmax(allowed_ns, STEPS_SHARE * busy_ns),
-					    fmax(allowed_ns, STEP_ENDS_SHARE * busy_ns)}};
+					    fmax(allowed_ns, STEP_ENDS_SHARE * ends_of_ns)}};
 }
 
 static bool reduce_to_limit(struct budget *budget, double allowed)
