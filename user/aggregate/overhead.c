@@ -94,9 +94,9 @@ static const struct profile_thread *most_hit_thread(const struct profile_process
 	return most;
 }
 
-/* In percent. How long a process waits for the tracer: so far as the CPUs are busy that runs in
- * somebody's stead, as often in the process's as that has of the CPUs. Threads that work together
- * wait for the one that is late. */
+/* How long a process waits for the tracer, in percent of its own time. While all CPUs are busy, the
+ * tracer runs in place of some program: of this one as often as it has a CPU. Threads that work
+ * together wait for the one that is late. */
 static double tracer_wait(const struct profile *p, const struct profile_process *process,
 			  double own_ns)
 {
@@ -282,7 +282,7 @@ static void fill_observed(const struct aggregate *a, struct profile *p)
 
 enum slowdown_agreement profile_slowdown_agreement(const struct profile *profile)
 {
-	double estimated = profile->overhead_percent + profile->tracer_wait_percent;
+	double estimated = profile_estimated_percent(profile);
 	double noise = profile->observed.noise_percent;
 	double observed = profile_observed_percent(&profile->observed);
 	double apart = fabs(fmax(observed, 0) - estimated);
@@ -299,9 +299,8 @@ double profile_slowdown_percent(const struct profile *profile)
 {
 	const struct profile_observed *observed = &profile->observed;
 
-	return profile_observed_slower(observed)
-		       ? profile_observed_percent(observed)
-		       : profile->overhead_percent + profile->tracer_wait_percent;
+	return profile_observed_slower(observed) ? profile_observed_percent(observed)
+						 : profile_estimated_percent(profile);
 }
 
 /* From here on the program's own time is a small difference of large numbers. */

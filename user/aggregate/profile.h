@@ -959,6 +959,12 @@ enum slowdown_agreement {
 };
 enum slowdown_agreement profile_slowdown_agreement(const struct profile *profile);
 
+/* By how much longer the thread takes in all, in percent. */
+static inline double profile_estimated_percent(const struct profile *profile)
+{
+	return profile->overhead_percent + profile->tracer_wait_percent;
+}
+
 /* The slowdown to judge by, in percent; < 0: unknown. As observed where that is beyond the noise,
  * otherwise as estimated. */
 double profile_slowdown_percent(const struct profile *profile);

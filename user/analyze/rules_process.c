@@ -325,7 +325,7 @@ static void overhead(struct rules_ctx *ctx)
 	text_add(&note.evidence, " cost about ");
 	add_ns(&note.evidence, u64_of(profile_cost_ns(p)));
 	text_add(&note.evidence, ": estimated slowdown ");
-	text_add(&note.evidence, as_slowdown((p->overhead_percent + p->tracer_wait_percent) / 100));
+	text_add(&note.evidence, as_slowdown(profile_estimated_percent(p) / 100));
 	if (profile_observed_slower(&p->observed))
 		text_printf(&note.evidence, ", observed %s",
 			    as_slowdown(profile_observed_percent(&p->observed) / 100));
