@@ -122,7 +122,7 @@ static bool is_phase(const struct probes *probes, size_t index)
 	       plan->functions[index].source == PERFX_SOURCE_TORCH;
 }
 
-/* What was asked for stays: the ends of --step-range, annotations. */
+/* The budget keeps the probes that options ask for: --step-range, annotations. */
 static bool can_be_reduced(const struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];

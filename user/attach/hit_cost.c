@@ -576,10 +576,11 @@ static double runs_ns(const struct hit_costs *costs, const struct run_times *tim
 #define DISTURBANCE	  2.0
 
 /*
- * Allocations come often and one after the other: what a hit of theirs disturbs is so many times
- * what its program takes longer than in a loop. Measured by attaching and removing the probes in
- * turns, each 300 ms: a hit costs 0.6 us in a loop of malloc and free, 0.9 to 1.7 us between work
- * on 1 to 8 MiB, 1.1 to 1.4 us in PyTorch, and 5.8 us with each stack walked.
+ * Allocations come often and one after the other, so they have a factor of their own. It multiplies
+ * the time that a hit's BPF program takes beyond its time in a calibration loop. It was measured by
+ * attaching and removing the probes in turns of 300 ms: a hit costs 0.6 us in a loop of malloc and
+ * free, 0.9 to 1.7 us between work on 1 to 8 MiB, 1.1 to 1.4 us in PyTorch, and 5.8 us if each
+ * stack is walked.
  */
 #define DISTURBANCE_ALLOC 1.3
 

@@ -21,8 +21,8 @@ struct descriptor {
 	bool locks; /* it waits for a lock of the file: who is named is the one that has it */
 };
 
-/* Who has which pipe open: found when the first pipe is named, and known until it is forgotten. All
- * zero at first. */
+/* The processes that have each pipe open. The first pipe that is named fills the list, and
+ * pipe_users__forget() empties it. All zero at first. */
 struct pipe_users {
 	/* Borrowed. They are asked first, and the rest of the machine where none of them has it. */
 	const pid_t *near;

@@ -166,7 +166,7 @@ static bool adopt(struct follow *follow, pid_t pid, uint64_t since_ns)
 struct job {
 	struct attach_task task;
 	uint32_t born;	 /* the process's first index */
-	uint32_t parent; /* likewise, of the process whose files it maps; 0: they were scanned */
+	uint32_t parent; /* first index of the parent, which maps the same files; 0: own scan */
 	size_t *modules; /* malloc'd; to attach, or attached after the task's event */
 	size_t modules_count;
 };

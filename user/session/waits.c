@@ -23,10 +23,11 @@
 #include <unistd.h>
 
 /*
- * What processes map, to say in what a lock lies. Reading all of it takes a millisecond or two, and
- * programs make new locks all the time (Python one for each wait of a queue). So it is kept until a
- * lock lies in none of the mappings, or it is old: a library may have come to where other memory
- * was. Where two processes have the same place, the last one has it.
+ * The mappings around a process's locks, to name the file that a lock lies in. Linux before 6.11
+ * reads all mappings for it, which takes a millisecond or two, and programs make new locks all the
+ * time (Python makes one for each wait of a queue). So the mappings are kept until a lock lies in
+ * none of them, or they are old: a library may have replaced other memory. Where two processes
+ * share an entry, the last one has it.
  */
 #define KEPT_MAPS	 32
 #define KEPT_MAPS_AGE_NS 5000000000u
