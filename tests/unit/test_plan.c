@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Which functions of a file are planned, and how each is timed by what maps so far. */
+#include "cost/builtin.h"
+#include "cost/cost_program.h"
+#include "cost/gpu_calls.h"
 #include "plan/plan.h"
 #include "site_fixture.h"
 
@@ -133,4 +136,24 @@ Test(plan, knows_a_file_by_its_name_and_its_soname)
 	expect_planned("libf.so.1:f", 1);
 	expect_planned("libf.so.1:*", 2);
 	expect_planned("libf.so:f", 0);
+}
+
+/* Launches and copies are described, not counted as work; the shape of a matrix is noted for a
+ * product that reads it. */
+Test(plan, knows_which_programs_flops_rest_on)
+{
+	struct perfx_cost_program programs[4] = {0};
+	struct plan plan = {.cost_programs = programs, .cost_programs_count = 4};
+	struct builtin layout, product;
+	char why[256];
+
+	cr_assert(builtin_find("libcublasLt.so.13", "cublasLtMatrixLayoutCreate", &layout));
+	cr_assert(builtin_find("libcublasLt.so.13", "cublasLtMatmul", &product));
+	cr_assert_eq(gpu_call_program("libcuda.so.1", "cuLaunchKernel", &programs[1]), 0);
+	cr_assert_eq(cost_compile(layout.text, &programs[2], why, sizeof(why)), 0, "%s", why);
+	cr_assert_eq(cost_compile(product.text, &programs[3], why, sizeof(why)), 0, "%s", why);
+	cr_expect(!plan_flops_rest_on(&plan, 0));
+	cr_expect(!plan_flops_rest_on(&plan, 1));
+	cr_expect(plan_flops_rest_on(&plan, 2));
+	cr_expect(plan_flops_rest_on(&plan, 3));
 }

@@ -196,6 +196,35 @@ Test(reductions, nested_calls)
 	expect(&s, 4000, 100, 0);
 }
 
+/* cuBLASLt's matrix layouts are noted for its products: where those are parts of PyTorch's
+ * operators the notes are not missed. */
+Test(reductions, notes_of_matrix_layouts)
+{
+	enum { LAYOUT = GEMM + 1, PRODUCT, LAYOUT_CONTEXT = GEMM_CONTEXT + 1, PRODUCT_CONTEXT };
+
+	for (unsigned alone = 0; alone < 2; alone++) {
+		struct stream s;
+
+		begin(&s);
+		stream_function(&s, LAYOUT, "cublasLtMatrixLayoutCreate", "/libcublasLt.so.13",
+				PERFX_SOURCE_CUDA);
+		stream_function(&s, PRODUCT, "cublasLtMatmul", "/libcublasLt.so.13",
+				PERFX_SOURCE_CUDA);
+		stream_context(&s, LAYOUT_CONTEXT, ADDMM_CONTEXT, LAYOUT, 1);
+		stream_context(&s, PRODUCT_CONTEXT, alone ? 0 : ADDMM_CONTEXT, PRODUCT, 1);
+		for (unsigned i = 0; i < USUAL_INSIDE_MIN; i++) {
+			stream_call(&s, LAYOUT_CONTEXT, MAIN, i * MS, MS / 4, MS / 4, 0);
+			measured(&s, PRODUCT_CONTEXT, i,
+				 alone ? PERFX_COST_COUNTED : PERFX_COST_INSIDE, alone ? 5 : 0);
+			measured(&s, ADDMM_CONTEXT, i, PERFX_COST_COUNTED, 10);
+		}
+		stream_reduced(&s, LAYOUT, 300 * MS, PERFX_REDUCED_COUNTED, true);
+		measured(&s, ADDMM_CONTEXT, 301, PERFX_COST_COUNTED, 10);
+		expect(&s, 10 * (USUAL_INSIDE_MIN + 1) + (alone ? 5 * USUAL_INSIDE_MIN : 0), 0,
+		       alone ? 300 : 0);
+	}
+}
+
 /* Inner calls look as if they were alone when the outer ones are only counted. They stay a part of
  * these, if they always were. */
 Test(reductions, measured_calls_inside)

@@ -47,7 +47,8 @@ static bool is_inside(unsigned state)
 /* Did enough calls have one cost? */
 static bool is_usual(const struct usual_cost *cost)
 {
-	return !cost->varies && cost->calls_count >= USUAL_CALLS_MIN;
+	return !cost->varies &&
+	       cost->calls_count >= (is_inside(cost->state) ? USUAL_INSIDE_MIN : USUAL_CALLS_MIN);
 }
 
 static bool has_cost(const struct usual_cost *cost, const struct perfx_span *span)
@@ -206,6 +207,29 @@ static bool names_unknown_work(const struct aggregate *a, uint32_t process, uint
 	return false;
 }
 
+/* cuBLASLt's functions without a cost of their own note the shapes of matrices, which its products
+ * read. Are all products of CUDA's libraries inside calls whose cost is known? Then nothing rests
+ * on the notes. */
+static bool notes_for_parts(const struct aggregate *a, uint32_t process, uint32_t function)
+{
+	const struct profile_function *noting = function_of(a, function);
+	size_t readers = 0;
+
+	if (!noting || noting->source != PERFX_SOURCE_CUDA)
+		return false;
+	for (size_t i = 0; i < a->usual_costs.count; i++) {
+		const struct usual_cost *cost = &a->usual_costs.list[i];
+		const struct profile_function *f = function_of(a, cost->function);
+
+		if (cost->process != process || !f || f->source != PERFX_SOURCE_CUDA)
+			continue;
+		if (!is_usual(cost) || !is_inside(cost->state))
+			return false;
+		readers++;
+	}
+	return readers > 0;
+}
+
 /* Is it still known what the process computes, although calls of the function have no cost of their
  * own any more? */
 static bool keeps_costs(const struct aggregate *a, uint32_t process,
@@ -216,7 +240,7 @@ static bool keeps_costs(const struct aggregate *a, uint32_t process,
 	if (!record->loses_cost && !(cost && cost->assumed))
 		return !names_unknown_work(a, process, record->function);
 	if (!cost)
-		return false;
+		return notes_for_parts(a, process, record->function);
 	cost->reduced = true;
 	cost->assumed = false;
 	if (!is_usual(cost))

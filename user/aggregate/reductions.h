@@ -19,6 +19,9 @@
 /* Of fewer measured calls nobody knows whether the others are like them. By the rule of three, at a
  * confidence of 95 %, at most 3 % of all calls are not. */
 #define USUAL_CALLS_MIN 100
+/* That calls are made by another one whose cost is known follows from the code rather than from
+ * their arguments: fewer show it. */
+#define USUAL_INSIDE_MIN 20
 
 /* The cost that the measured calls of one function had in one process. */
 struct usual_cost {

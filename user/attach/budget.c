@@ -269,13 +269,14 @@ static void emit_reduced(struct probes *probes, size_t index, enum perfx_reduced
 {
 	const struct placed *placed = &probes->placed[index];
 	const struct perfx_probe *probe = tracer__probe(probes->tracer, placed->entry);
-	bool by_arguments = probe->cost_program && !probes_is_leaf(probes, placed);
+	bool has_cost = plan_flops_rest_on(probes->plan, probe->cost_program);
+	bool by_arguments = has_cost && !probes_is_leaf(probes, placed);
 	bool by_kernels = probe->object_arg && shares_kernels(probes, index);
 	struct perfx_reduced record = {
 		.time_ns = clock_monotonic_ns(),
 		.function = placed->id,
 		.to = (uint8_t)to,
-		.loses_cost = to == PERFX_REDUCED_REMOVED ? probe->cost_program || probe->object_arg
+		.loses_cost = to == PERFX_REDUCED_REMOVED ? has_cost || probe->object_arg
 							  : by_arguments || by_kernels,
 	};
 

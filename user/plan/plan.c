@@ -20,6 +20,16 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+bool plan_flops_rest_on(const struct plan *plan, uint32_t cost_program)
+{
+	const struct perfx_cost_program *program = &plan->cost_programs[cost_program];
+
+	for (size_t i = 0; cost_program && i < program->count; i++)
+		if (program->code[i].op == PERFX_OP_NOTE)
+			return true;
+	return plan_knows_work(plan, cost_program);
+}
+
 struct plan *plan__new(const struct plan_options *options)
 {
 	struct plan *plan = calloc(1, sizeof(*plan));

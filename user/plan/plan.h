@@ -251,6 +251,10 @@ static inline bool plan_knows_work(const struct plan *plan, uint32_t cost_progra
 	return cost_program && !(plan->cost_programs[cost_program].flags & PERFX_COST_F_NOTES);
 }
 
+/* Do FLOPs rest on a function's calls? Its program counts them, or notes what another one reads (a
+ * matrix's shape); programs that only describe launches and copies count none. */
+bool plan_flops_rest_on(const struct plan *plan, uint32_t cost_program);
+
 /* NULL with errno. options is copied, the patterns it points to are borrowed. */
 struct plan *plan__new(const struct plan_options *options);
 void plan__free(struct plan *plan);
