@@ -104,18 +104,15 @@ struct perfx_agent_start {
 	__u64 ring_bytes;  /* of the memfd */
 };
 
-/* STOPPED: CUPTI has been finalised, nothing of it is active in the process any more. */
-#define PERFX_AGENT_FINALISED 0x1
-
 #define PERFX_AGENT_TEXT 232
 
 struct perfx_agent_answer {
 	__u32 kind;
 	__u32 version;
-	__u32 cupti_version;	 /* as cuptiGetVersion gives it; 0: unknown */
-	__u32 driver_version;	 /* as cuDriverGetVersion gives it; 0: unknown */
-	__u32 tid;		 /* of the agent, in the process's pid namespace */
-	__u32 flags;		 /* PERFX_AGENT_FINALISED */
+	__u32 cupti_version;  /* as cuptiGetVersion gives it; 0: unknown */
+	__u32 driver_version; /* as cuDriverGetVersion gives it; 0: unknown */
+	__u32 tid;	      /* of the agent, in the process's pid namespace */
+	__u32 pad;
 	__u64 left_mapped_bytes; /* STOPPED, STEPPED_ASIDE: what of the agent stays mapped */
 	/* HELLO: which CUPTI; otherwise why, one clause. Ends with NUL. */
 	char text[PERFX_AGENT_TEXT];

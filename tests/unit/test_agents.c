@@ -508,61 +508,17 @@ static void let_end(void)
 	hear();
 }
 
-Test(agents, a_stop_finalises_cupti_in_a_call_of_the_program)
+/* cuptiFinalize destroys what threads of the program that launch meanwhile work with. */
+Test(agents, a_stop_leaves_cupti_and_gives_its_buffers_back)
 {
-	start("calls", (char *[]){"STUB_CUPTI_VERSION=26", NULL});
+	start("calls", NULL);
 	await_idle();
 	agents__stop(agents, clock_monotonic_ns());
-	expect_state(PERFX_GPU_AGENT_STOPPED, "");
+	expect_state(PERFX_GPU_AGENT_STOPPED, "CUPTI stays active: launches may stay slower");
 	cr_assert_gt(got.states[1].left_mapped_bytes, 4096);
 	cr_assert_lt(got.states[1].left_mapped_bytes, 1 << 20);
 	let_end();
-	expect_output("misused=0 finalised=1 enabled=0 subscribers=0");
-}
-
-Test(agents, without_a_call_in_time_cupti_stays_and_that_is_said)
-{
-	uint64_t before_ns = clock_monotonic_ns();
-
-	start("idle", NULL);
-	await_idle();
-	agents__stop(agents, clock_monotonic_ns());
-	cr_assert_lt(clock_monotonic_ns() - before_ns, 5000000000u);
-	expect_state(PERFX_GPU_AGENT_STOPPED, "CUPTI stays active");
-	cr_assert_gt(got.states[1].left_mapped_bytes, 8 << 20); /* with CUPTI's buffers */
-	let_end();
-	expect_output("finalised=0 enabled=0 subscribers=0");
-}
-
-/* Before 12.6 finalising crashes programs with graphs; from 13.2 on others may have subscribed. */
-static void expect_not_finalised(const char *version)
-{
-	start("calls", (char *[]){(char *)version, NULL});
-	await_idle();
-	agents__stop(agents, clock_monotonic_ns());
-	let_end();
-	expect_output("finalised=0 enabled=0 subscribers=0");
-}
-
-Test(agents, before_12_6_cupti_is_not_finalised)
-{
-	expect_not_finalised("STUB_CUPTI_VERSION=23");
-}
-
-Test(agents, where_others_may_have_subscribed_it_is_not_finalised)
-{
-	expect_not_finalised("STUB_CUPTI_VERSION=130202");
-}
-
-/* Launches that are under way may still write what CUPTI has them write. */
-Test(agents, where_graphs_are_launched_it_is_not_finalised)
-{
-	start("replays", NULL);
-	await_idle();
-	agents__stop(agents, clock_monotonic_ns());
-	expect_state(PERFX_GPU_AGENT_STOPPED, "CUPTI stays active");
-	let_end();
-	expect_output("finalised=0 enabled=0 subscribers=0");
+	expect_output("misused=0 finalised=0 enabled=0 subscribers=0");
 }
 
 Test(agents, it_stops_when_the_tracer_is_gone)
@@ -573,7 +529,7 @@ Test(agents, it_stops_when_the_tracer_is_gone)
 	agents = NULL;
 	usleep(500000);
 	let_end();
-	expect_output("misused=0 finalised=1 enabled=0");
+	expect_output("misused=0 finalised=0 enabled=0");
 }
 
 Test(agents, it_stops_at_its_deadline)
@@ -585,7 +541,7 @@ Test(agents, it_stops_at_its_deadline)
 		poll_for_ms(50);
 	expect_state(PERFX_GPU_AGENT_STOPPED, "its time was over");
 	let_end();
-	expect_output("finalised=1 enabled=0");
+	expect_output("finalised=0 enabled=0");
 }
 
 /* It has what the profiler has enabled by now, and calls nothing of CUPTI any more. */

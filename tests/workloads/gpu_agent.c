@@ -271,14 +271,12 @@ static void closes(void)
 	printf("foreign bytes %d\n", bytes);
 }
 
-/* Until stdin is closed. calls: it goes on calling CUDA, so CUPTI can be finalised. */
-static void idle(bool calls, bool replays)
+/* Until stdin is closed. calls: it goes on calling CUDA. */
+static void idle(bool calls)
 {
 	char byte;
 
 	await_agent();
-	if (replays)
-		put_node("node", known_clock_ns(CLOCK_MONOTONIC), 100, 1);
 	known_say("idle");
 	fcntl(0, F_SETFL, O_NONBLOCK);
 	while (read(0, &byte, 1)) {
@@ -416,9 +414,9 @@ int main(int argc, char **argv)
 	else if (!strcmp(scenario, "closes"))
 		closes();
 	else if (!strcmp(scenario, "idle"))
-		idle(false, false);
-	else if (!strcmp(scenario, "calls") || !strcmp(scenario, "replays"))
-		idle(true, !strcmp(scenario, "replays"));
+		idle(false);
+	else if (!strcmp(scenario, "calls"))
+		idle(true);
 	else if (!strcmp(scenario, "attached"))
 		attached();
 	else if (!strcmp(scenario, "profiles"))

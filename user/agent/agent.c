@@ -142,8 +142,7 @@ static bool open_socket(void)
 	return socket_inode != 0;
 }
 
-static void answer(enum perfx_agent_message kind, const char *text, uint32_t flags,
-		   uint64_t left_mapped_bytes)
+static void answer(enum perfx_agent_message kind, const char *text, uint64_t left_mapped_bytes)
 {
 	struct perfx_agent_answer message = {
 		.kind = kind,
@@ -151,7 +150,6 @@ static void answer(enum perfx_agent_message kind, const char *text, uint32_t fla
 		.cupti_version = cupti.version,
 		.driver_version = (uint32_t)cupti.driver_version,
 		.tid = (uint32_t)syscall(SYS_gettid),
-		.flags = flags,
 		.left_mapped_bytes = left_mapped_bytes,
 	};
 
@@ -193,7 +191,7 @@ static void drain(void)
 	buffers_drain(records_parse);
 	records_count_drops();
 	if (ring_publish())
-		answer(PERFX_AGENT_FILLED, "", 0, 0);
+		answer(PERFX_AGENT_FILLED, "", 0);
 }
 
 static bool wait_for_start(struct perfx_agent_start *start)
@@ -280,7 +278,7 @@ static void step_aside(void)
 {
 	buffers_drain(records_parse);
 	ring_publish();
-	answer(PERFX_AGENT_STEPPED_ASIDE, "the process's own profiler has begun", 0,
+	answer(PERFX_AGENT_STEPPED_ASIDE, "the process's own profiler has begun",
 	       image_bytes() + buffers_mapped_bytes());
 }
 
@@ -290,7 +288,6 @@ static void stop(enum end end)
 					  [END_DEADLINE] = "its time was over",
 					  [END_EXIT] = "the process exits",
 					  [END_TRACER_GONE] = "the tracer is gone"};
-	bool finalised = false;
 
 	/* while the process exits, CUPTI is only asked for what it has */
 	if (end != END_EXIT)
@@ -298,16 +295,14 @@ static void stop(enum end end)
 	cupti.flush_all(FLUSH_FORCED);
 	drain();
 	if (end != END_EXIT)
-		finalised = cupti_finalise();
-	if (finalised)
-		buffers_unmap();
-	answer(PERFX_AGENT_STOPPED, why[end], finalised ? PERFX_AGENT_FINALISED : 0,
+		buffers_end();
+	answer(PERFX_AGENT_STOPPED, why[end],
 	       end == END_EXIT ? 0 : image_bytes() + buffers_mapped_bytes());
 }
 
 static void refuse(const char *why)
 {
-	answer(PERFX_AGENT_REFUSED, why, 0, image_bytes() + buffers_mapped_bytes());
+	answer(PERFX_AGENT_REFUSED, why, image_bytes() + buffers_mapped_bytes());
 }
 
 static void work(void)
@@ -336,7 +331,7 @@ static void work(void)
 		refuse(text);
 		return;
 	}
-	answer(PERFX_AGENT_HELLO, cupti.path, 0, 0);
+	answer(PERFX_AGENT_HELLO, cupti.path, 0);
 	end = record(start.deadline_ns);
 	if (end == END_STEP_ASIDE)
 		step_aside();

@@ -4,9 +4,9 @@
  * what CUPTI says to the tracer (perfx_agent.h).
  *
  * It is a guest: one thread of its own with all signals blocked, which alone calls CUPTI; the
- * program's threads only pass through the callbacks of buffers.c and finalise_in_exit() in cupti.c,
- * which take no lock. Nothing is allocated but by mmap. Only functions that the C library has had
- * since 2.17 are called, so that one file serves every process.
+ * program's threads only pass through the callbacks of buffers.c, which take no lock. Nothing is
+ * allocated but by mmap. Only functions that the C library has had since 2.17 are called, so that
+ * one file serves every process.
  *
  * In a forked child the thread is not there: each callback compares the pid and does nothing. The
  * ring is not mapped there (MADV_DONTFORK); CUPTI's buffers are, as a copy, since CUPTI itself may
@@ -57,8 +57,8 @@ void buffer_requested(uint8_t **buffer, size_t *size, size_t *records_max);
 void buffer_completed(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
 
 bool buffers_map(bool null_is_allowed);
-/* Only when CUPTI has been finalised: until then it may write to any of them. */
-void buffers_unmap(void);
+/* Lends no more buffers, and unmaps them unless CUPTI still has one, to which it may write. */
+void buffers_end(void);
 size_t buffers_mapped_bytes(void);
 /* Hands each complete buffer to parse, oldest first, and takes it back into the pool. */
 void buffers_drain(void (*parse)(uint8_t *bytes, size_t valid));
@@ -79,7 +79,6 @@ struct cupti {
 			    void (*callback)(void *, int, uint32_t, const void *), void *ctx,
 			    void *params);
 	int (*unsubscribe)(void *subscriber);
-	int (*enable_domain)(uint32_t enable, void *subscriber, int domain);
 	int (*get_callback_name)(int domain, uint32_t call, const char **name);
 	int (*register_callbacks)(void (*requested)(uint8_t **, size_t *, size_t *),
 				  void (*completed)(void *, uint32_t, uint8_t *, size_t, size_t));
@@ -92,7 +91,6 @@ struct cupti {
 	int (*flush_all)(uint32_t flag);
 	int (*next_record)(uint8_t *buffer, size_t valid, uint8_t **record);
 	int (*dropped_records)(void *context, uint32_t stream, size_t *count);
-	int (*finalize)(void);
 	int (*tracing_is_running)(uint8_t *running); /* from 13.2 on */
 };
 
@@ -112,7 +110,6 @@ bool cupti_open(const char *injection, char *why, size_t why_size);
 bool cupti_begin(uint32_t level, uint32_t flags, char *why, size_t why_size);
 void cupti_disable(void);
 /* True: nothing of CUPTI is active in the process any more. */
-bool cupti_finalise(void);
 
 /* Domains of calls, as CUPTI numbers them. */
 enum domain { DOMAIN_DRIVER = 1, DOMAIN_RUNTIME = 2, DOMAINS };
@@ -140,8 +137,6 @@ uint8_t call_op_of(enum domain domain, uint32_t call);
 void records_find_calls(void);
 /* Puts a buffer's records into the ring. */
 void records_parse(uint8_t *bytes, size_t valid);
-/* Have graphs been launched? */
-bool records_have_graphs(void);
 /* Asks CUPTI how many records it has dropped since the last time. */
 void records_count_drops(void);
 

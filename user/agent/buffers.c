@@ -47,14 +47,26 @@ bool buffers_map(bool null_allowed)
 	return true;
 }
 
-void buffers_unmap(void)
+/* Takes the buffers that nobody has. All of them? */
+static bool withhold(struct buffer *pool, size_t count)
 {
-	for (size_t i = 0; i < BUFFERS_COUNT; i++)
-		atomic_store(&buffers[i].state, LENT); /* nobody gets it any more */
-	for (size_t i = 0; i < THROWN_COUNT; i++)
-		atomic_store(&thrown[i].state, LENT);
-	if (memory)
-		munmap(memory, MEMORY_BYTES);
+	size_t withheld = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		int state = FREE;
+
+		withheld += atomic_compare_exchange_strong(&pool[i].state, &state, LENT);
+	}
+	return withheld == count;
+}
+
+void buffers_end(void)
+{
+	bool all = withhold(buffers, BUFFERS_COUNT);
+
+	if (!withhold(thrown, THROWN_COUNT) || !all || !memory)
+		return;
+	munmap(memory, MEMORY_BYTES);
 	memory = NULL;
 }
 

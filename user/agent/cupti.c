@@ -15,19 +15,15 @@
 #include <errno.h>
 #include <limits.h>
 #include <link.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 struct cupti cupti;
 
-#define VERSION_OLDEST	    12	   /* CUDA 10: records of CONCURRENT_KERNEL as here */
-#define VERSION_FINALISE    24	   /* 12.6: before it, finalising crashes where graphs are used */
-#define VERSION_NULL_BUFFER 27	   /* 12.9: a request for a buffer may be declined */
-#define VERSION_MANY	    130200 /* 13.2: several subscribers, whom finalising would end, too */
+#define VERSION_OLDEST	    12 /* CUDA 10: records of CONCURRENT_KERNEL as here */
+#define VERSION_NULL_BUFFER 27 /* 12.9: a request for a buffer may be declined */
 
 /* The CUDA release that a version belongs to. */
 static int major_of(uint32_t version)
@@ -174,7 +170,6 @@ static const struct {
 	FUNCTION(subscribe, "cuptiSubscribe", false),
 	FUNCTION(subscribe_v2, "cuptiSubscribe_v2", true),
 	FUNCTION(unsubscribe, "cuptiUnsubscribe", false),
-	FUNCTION(enable_domain, "cuptiEnableDomain", false),
 	FUNCTION(get_callback_name, "cuptiGetCallbackName", false),
 	FUNCTION(register_callbacks, "cuptiActivityRegisterCallbacks", false),
 	FUNCTION(register_timestamp, "cuptiActivityRegisterTimestampCallback", false),
@@ -186,7 +181,6 @@ static const struct {
 	FUNCTION(flush_all, "cuptiActivityFlushAll", false),
 	FUNCTION(next_record, "cuptiActivityGetNextRecord", false),
 	FUNCTION(dropped_records, "cuptiActivityGetNumDroppedRecords", false),
-	FUNCTION(finalize, "cuptiFinalize", false),
 	FUNCTION(tracing_is_running, "cuptiIsTracingSessionRunning", true),
 };
 
@@ -389,6 +383,9 @@ bool cupti_begin(uint32_t level, uint32_t flags, char *why, size_t why_size)
 	return enable(flags | (level > 1 ? PERFX_AGENT_GRAPH_NODES : 0), why, why_size);
 }
 
+/* Not cuptiFinalize: while other threads launch, that destroys what they work with. With 13.0 a
+ * PyTorch program died of a corrupted heap at its eighth detachment, a JAX program of failing
+ * launches. */
 void cupti_disable(void)
 {
 	for (int domain = DOMAIN_DRIVER; domain < DOMAINS; domain++)
@@ -396,61 +393,4 @@ void cupti_disable(void)
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		cupti.activity_disable(kinds[i].kind);
 	cupti.activity_disable(CUPTI_GRAPH_TRACE);
-}
-
-/* CUPTI wants to be finalised where no call of CUDA is under way on another thread: at the exit of
- * one, on the thread that makes it. */
-enum { WAITS, TAKEN, GIVEN_UP, DONE };
-
-static _Atomic int finalising;
-static void *finaliser;
-
-#define EXIT_WAIT_MS 2000
-#define API_EXIT     1 /* CUpti_ApiCallbackSite, at the beginning of CUpti_CallbackData */
-
-static void finalise_in_exit(void *ctx, int domain, uint32_t call, const void *data)
-{
-	int state = WAITS, site;
-
-	(void)ctx, (void)call;
-	if ((domain != DOMAIN_DRIVER && domain != DOMAIN_RUNTIME) || !data || !agent_is_here())
-		return;
-	memcpy(&site, data, sizeof(site));
-	if (site != API_EXIT || !atomic_compare_exchange_strong(&finalising, &state, TAKEN))
-		return;
-	cupti.unsubscribe(finaliser);
-	cupti.finalize();
-	atomic_store(&finalising, DONE);
-}
-
-static bool was_finalised(void)
-{
-	struct timespec pause = {.tv_nsec = 1000000};
-	int state = WAITS;
-
-	for (int i = 0; i < EXIT_WAIT_MS && atomic_load(&finalising) != DONE; i++)
-		nanosleep(&pause, NULL);
-	if (atomic_compare_exchange_strong(&finalising, &state, GIVEN_UP))
-		return false;
-	/* a thread of the program is at it: it ends soon, or hangs for good */
-	for (int i = 0; i < EXIT_WAIT_MS && atomic_load(&finalising) != DONE; i++)
-		nanosleep(&pause, NULL);
-	return atomic_load(&finalising) == DONE;
-}
-
-bool cupti_finalise(void)
-{
-	/* Graphs that were instrumented may be under way: what their nodes write to must stay
-	 * (with 13.0 and JAX they failed: CUDA_ERROR_LAUNCH_FAILED). */
-	if (records_have_graphs() || cupti.version < VERSION_FINALISE ||
-	    cupti.version >= VERSION_MANY || cupti.subscribe(&finaliser, finalise_in_exit, NULL))
-		return false;
-	atomic_store(&finalising, WAITS);
-	cupti.enable_domain(1, finaliser, DOMAIN_DRIVER);
-	cupti.enable_domain(1, finaliser, DOMAIN_RUNTIME);
-	if (was_finalised())
-		return true;
-	if (atomic_load(&finalising) == GIVEN_UP)
-		cupti.unsubscribe(finaliser);
-	return false;
 }

@@ -137,17 +137,8 @@ static uint32_t graph_at(const uint8_t *record, size_t offset)
 	return cupti.version >= VERSION_GRAPH_ID ? u32_at(record, offset) : 0;
 }
 
-/* A graph was launched while it was recorded. */
-static bool has_graphs;
-
-bool records_have_graphs(void)
-{
-	return has_graphs;
-}
-
 static void put_activity(struct perfx_agent_activity *activity)
 {
-	has_graphs |= activity->graph != 0;
 	if (activity->device >= PERFX_GPU_DEVICES_MAX) /* not as it is laid out here */
 		loss_add(LOSS_UNKNOWN_KINDS, 1);
 	else

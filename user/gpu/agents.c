@@ -386,12 +386,11 @@ static void on_end(struct agents *agents, struct agent *agent,
 		   const struct perfx_agent_answer *answer, enum perfx_gpu_agent_state state)
 {
 	uint64_t left = answer->left_mapped_bytes < 1ull << 40 ? answer->left_mapped_bytes : 0;
-	bool stays = left && answer->kind == PERFX_AGENT_STOPPED &&
-		     !(answer->flags & PERFX_AGENT_FINALISED);
+	bool stays = left && answer->kind == PERFX_AGENT_STOPPED;
 	char text[PERFX_AGENT_TEXT + 64];
 
 	snprintf(text, sizeof(text), "%s%s%s", answer->text, *answer->text && stays ? "; " : "",
-		 stays ? "CUPTI stays active" : "");
+		 stays ? "CUPTI stays active: launches may stay slower" : "");
 	emit_state(agents, agent, state, left, text);
 	end_agent(agent);
 }
