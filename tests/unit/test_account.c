@@ -130,6 +130,31 @@ Test(account, a_thread_that_is_not_known_to_proc)
 #define YIELD 40
 #define GOMP  41
 
+/* CUDA's waits poll; a launch in the same library computes. */
+Test(account, waiting_for_a_gpu_is_no_computing)
+{
+	static const struct {
+		const char *function;
+		unsigned spinning_ms;
+	} calls[] = {{"cuStreamSynchronize", 5000}, {"cuLaunchKernel", 0}};
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		stream_stack(&s, 1, YIELD, PERFX_STACK_PC, 0x9000, 0x9100, 0x1000, LOOP, 0x1000);
+		stream_frame(&s, 1, 0x9000, 0, "", "/usr/lib/libcuda.so.580", 0x90, "", 0);
+		stream_frame(&s, 1, 0x9100, 0, calls[i].function, "/usr/lib/libcuda.so.580", 0x91,
+			     "", 0);
+		samples(&s, (struct perfx_sample){.stack = YIELD}, 100);
+		report = end(&s);
+		expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_SPINNING,
+			  calls[i].spinning_ms);
+		forget(&report);
+	}
+}
+
 Test(account, polling_is_no_computing)
 {
 	/* of the caller: in libc, and where OpenBLAS and numba wait for their threads */

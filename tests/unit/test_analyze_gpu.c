@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-#define US 1000ULL
+#define US  1000ULL
+#define GIB (1ULL << 30)
 
 /* A process of ten seconds that uses one GPU well. */
 struct scene {
@@ -241,4 +242,68 @@ Test(analyze_gpu, throttled_clocks)
 	expect_kinds(s, "ClocksThrottled/medium");
 	s.process.gpu.places_known = false; /* it may be another's */
 	expect_kinds(s, "");
+}
+
+/* Calls of the host in which it waits for the GPU, or does what the GPU does not wait for. */
+Test(analyze_gpu, time_of_the_host_beside_a_busy_gpu)
+{
+	struct scene s;
+
+	scene_set(&s);
+	s.function.source = PERFX_SOURCE_TORCH;
+	s.function.name = "at::_ops::copy_::call";
+	s.row.self_ns = s.row.total_ns = 5 * S;
+	busy(&s, 7 * S);
+	expect_kinds(s, "SlowOperation/high");
+	busy(&s, 9 * S);
+	expect_kinds(s, "");
+	s.row.self_ns = s.row.total_ns = 3 * S; /* as much as the GPU is idle */
+	busy(&s, 7 * S);
+	expect_kinds(s, "SlowOperation/medium");
+	busy(&s, 8 * S);
+	expect_kinds(s, "");
+}
+
+/* A copy to pageable memory waits for the kernels before it. */
+Test(analyze_gpu, a_copy_that_waits_is_no_slow_copy)
+{
+	struct scene s;
+
+	scene_set(&s);
+	busy(&s, 7 * S);
+	s.function.source = PERFX_SOURCE_CUDA;
+	s.function.name = "cuMemcpyDtoHAsync_v2";
+	s.row.self_ns = s.row.total_ns = 8 * S;
+	expect_kinds(s, "");
+}
+
+static struct profile_gpu_point points[17];
+
+static void grow(struct scene *s, const uint64_t quarters[4])
+{
+	uint64_t bytes = GIB;
+
+	for (size_t i = 0; i < 17; i++) {
+		points[i] = (struct profile_gpu_point){.time_ns = (1 + i) * 500 * MS,
+						       .memory_used_bytes = bytes};
+		bytes += quarters[i / 4 % 4] / 4;
+	}
+	s->device.points = points;
+	s->device.points_count = 17;
+	s->device.facts.memory_bytes = 100 * GIB;
+	s->device.metrics[PROFILE_GPU_MEMORY_USED].last = bytes;
+}
+
+/* Memory of a GPU that is full in minutes comes before what takes time. Another program that starts
+ * on it takes some, too, and stops. */
+Test(analyze_gpu, memory_that_is_full_soon)
+{
+	struct scene s;
+
+	scene_set(&s);
+	busy(&s, 1 * S);
+	grow(&s, (const uint64_t[]){GIB, GIB, GIB, GIB});
+	expect_kinds(s, "MemoryLimit/high GpuStarved/high");
+	grow(&s, (const uint64_t[]){0, 2 * GIB, 2 * GIB, 0});
+	expect_kinds(s, "GpuStarved/high");
 }

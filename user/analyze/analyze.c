@@ -244,6 +244,7 @@ void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severit
 		.weight = weight,
 		.gain_ns = fmin(note->gain_ns, most_ns),
 		.gain_unknown = note->gain_unknown,
+		.urgent = note->urgent,
 		.confidence = note->confidence,
 		.of_function = note->of_function,
 		.partial = ctx->profile->partial & PROFILE_PARTIAL_LOSSY,

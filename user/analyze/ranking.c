@@ -149,6 +149,12 @@ static const struct symptom {
 	{"OverheadBound",
 	 (const char *const[]){"CpuContention", "Oversubscribed", "CpuThrottled", "Float64", NULL},
 	 0.10},
+	{"GpuStarved",
+	 (const char *const[]){"Copies", "PythonBound", "TinyOperators", "PeriodicStall",
+			       "Recompilation", "GilWait", "LockWait", "DiskWait", "SleepWait",
+			       "InputWait", "OutputWait", "ChildWait", "CpuContention", "Stopped",
+			       NULL},
+	 0.50},
 	{"LowUtilization",
 	 (const char *const[]){
 		 "DataBound",	  "InputWait",	    "PythonBound",	 "GilWait",
@@ -205,6 +211,8 @@ static int by_rank(const void *left, const void *right)
 
 	if (finding_is_asked(a) != finding_is_asked(b))
 		return finding_is_asked(a) ? -1 : 1;
+	if (a->urgent != b->urgent)
+		return a->urgent ? -1 : 1;
 	if (a->severity != b->severity)
 		return a->severity < b->severity ? -1 : 1;
 	if ((a->bottleneck == BOTTLENECK_NONE) != (b->bottleneck == BOTTLENECK_NONE))
@@ -394,10 +402,46 @@ static void lower_pace(struct rules_ctx *ctx)
 			ctx->findings[i].severity = FINDING_LOW;
 }
 
+/* Time of the host, which a GPU may use. */
+static bool is_of_host(enum bottleneck bottleneck)
+{
+	switch (bottleneck) {
+	case BOTTLENECK_NONE:
+	case BOTTLENECK_LAUNCH:
+	case BOTTLENECK_GPU_STARVED:
+	case BOTTLENECK_GPU_SYNC:
+	case BOTTLENECK_COMMUNICATION:
+	case BOTTLENECK_COMPUTE:
+	case BOTTLENECK_THROTTLED:
+	case BOTTLENECK_MEMORY:
+	case BOTTLENECK_HEALTHY:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* The driver's samples are so accurate. */
+#define GPU_TOLERANCE 0.05
+
+/* Where the GPU is the limit, the host waits for it in one call or another: every 20th step, if
+ * only that reads the loss. Only the time in which the GPU has no work can be saved. */
+static void drop_time_of_busy_gpu(struct rules_ctx *ctx)
+{
+	double idle = 1 - gpu_busy_share(ctx->process) + GPU_TOLERANCE;
+
+	if (!gpu_is_limit(ctx->process, ctx->thresholds))
+		return;
+	for (size_t i = ctx->findings_count; i-- > 0;)
+		if (is_of_host(ctx->findings[i].bottleneck) && ctx->findings[i].share > idle)
+			drop(ctx, i);
+}
+
 /* What is silenced goes last: what it had in its place stays away with it. */
 void rules_rank(struct rules_ctx *ctx)
 {
 	lower_pace(ctx);
+	drop_time_of_busy_gpu(ctx);
 	drop_symptoms(ctx);
 	drop_repeated(ctx);
 	drop_silenced(ctx);

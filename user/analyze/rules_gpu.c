@@ -167,6 +167,8 @@ static void launch_bound(struct rules_ctx *ctx)
 		add_percent(&note.headline, share);
 		text_printf(&note.headline, " of the time launches kernels (%s of them)",
 			    as_count(gpu->launches_count));
+		text_add(&note.headline, gpu_busy_share(ctx->process) < 0 ? "" : "; ");
+		add_gpu_busy(&note.headline, ctx->process);
 	} else {
 		add_gpu_busy(&note.headline, ctx->process);
 		text_add(&note.headline, ": ");

@@ -12,6 +12,7 @@ struct memory_limit {
 	const char *words; /* "the memory limit of its cgroup (memory.max)" */
 	const char *remedy;
 	uint64_t limit_bytes, used_bytes; /* PROFILE_ABSENT, 0: none */
+	bool is_device;			  /* a GPU's memory */
 	double bytes_per_s;		  /* by which `used_bytes` grows; 0: not, or not steadily */
 };
 
@@ -40,22 +41,23 @@ static double rate_between(const struct profile_gpu_point *from, const struct pr
 	       (double)(to->time_ns - from->time_ns);
 }
 
-/* A framework's pool grows while it warms up: only what grows as fast in the second half is steady.
- */
+/* A framework's pool grows while it warms up, another program's as that starts: only what grows in
+ * each quarter is steady. */
 static double device_growth_per_s(const struct rules_ctx *ctx,
 				  const struct profile_gpu_device *device)
 {
-	const struct profile_gpu_point *points = device->points, *last;
-	double early, late;
+	const struct profile_gpu_point *points = device->points;
+	size_t last = device->points_count - 1;
+	double rate;
 
 	if (device->points_count < DEVICE_POINTS)
 		return 0;
-	last = &points[device->points_count - 1];
-	early = rate_between(points, &points[device->points_count / 2]);
-	late = rate_between(&points[device->points_count / 2], last);
-	if (late < ctx->thresholds->memory_limit_steady * early || early <= 0)
-		return 0;
-	return rate_between(points, last);
+	rate = rate_between(points, &points[last]);
+	for (size_t i = 0; i < 4; i++)
+		if (rate_between(&points[i * last / 4], &points[(i + 1) * last / 4]) <
+		    ctx->thresholds->memory_limit_steady * rate)
+			return 0;
+	return rate;
 }
 
 static bool is_limit(const struct memory_limit *limit)
@@ -121,6 +123,7 @@ static void judge_limit(struct rules_ctx *ctx, const struct memory_limit *limit)
 		    as_ns(u64_of(thresholds->memory_limit_left_high)));
 	text_printf(&note.suggestion, "%s: " LESS_MEMORY ". If it grows, find what keeps it first.",
 		    limit->remedy);
+	note.urgent = limit->is_device && left <= thresholds->memory_limit_left_high;
 	rules_ctx_add(ctx, "MemoryLimit", high ? FINDING_HIGH : FINDING_MEDIUM, share, &note);
 }
 
@@ -133,6 +136,7 @@ static void judge_devices(struct rules_ctx *ctx)
 		struct memory_limit limit = {
 			.words = "the memory of a GPU that it uses",
 			.remedy = "An allocation that fails ends the training",
+			.is_device = true,
 			.limit_bytes = device->facts.memory_bytes,
 			.used_bytes = device->metrics[PROFILE_GPU_MEMORY_USED].last,
 			.bytes_per_s = device_growth_per_s(ctx, device),

@@ -26,12 +26,14 @@ static void add_caller(struct text *text, const struct rules_ctx *ctx,
 	text_add(text, " of the calls)");
 }
 
-/* SyncWait says whether a wait for a GPU is too long, LaunchBound the same of launches. */
+/* SyncWait says whether a wait for a GPU is too long, LaunchBound the same of launches. A copy
+ * waits for the work before it, even an asynchronous one if its memory is pageable; Copies and
+ * PageableCopy say what copying itself takes. */
 static bool is_gpu_call(const struct rules_ctx *ctx, const struct profile_function *function)
 {
 	const struct gpu_call *call = ctx->process->gpu.used ? gpu_call_find(function->name) : NULL;
 
-	return call && (call->waits || rules_launch_bound(ctx));
+	return call && (call->waits || call->op == PERFX_GPU_OP_COPY || rules_launch_bound(ctx));
 }
 
 /* What a range has for itself is untraced code: DataBound and PythonBound may say which, and rules

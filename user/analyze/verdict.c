@@ -655,13 +655,15 @@ static bool say_healthy(struct text *text, const struct profile *profile,
 	return true;
 }
 
-static void say_where(struct text *text, const struct profile *profile,
+/* Does it say what the GPU does? */
+static bool say_where(struct text *text, const struct profile *profile,
 		      const struct profile_process *p, const struct process_analysis *analysis,
 		      const struct thresholds *thresholds)
 {
-	if (say_gpu_works(text, profile, p, &analysis->account, thresholds) ||
-	    say_healthy(text, profile, p, analysis))
-		return;
+	if (say_gpu_works(text, profile, p, &analysis->account, thresholds))
+		return true;
+	if (say_healthy(text, profile, p, analysis))
+		return false;
 	if (analysis->account.places_count || main_wait(&analysis->account) != ACCOUNT_COMPUTING)
 		say_sampled(text, profile, p, &analysis->account);
 	else if (p->rows_count && p->rows[0].avg_ns == PROFILE_ABSENT)
@@ -670,6 +672,7 @@ static void say_where(struct text *text, const struct profile *profile,
 		say_dominating(text, profile, p);
 	else if (p->rows_count || !say_memory(text, p))
 		say_use(text, profile, p);
+	return false;
 }
 
 char *verdict_of(const struct profile *profile, const struct analysis *all,
@@ -678,6 +681,8 @@ char *verdict_of(const struct profile *profile, const struct analysis *all,
 	const struct process_analysis *analysis = &all->processes[all->first_process];
 	const struct profile_process *p = &profile->processes[all->first_process];
 	struct text text = {0};
+	bool says_gpu = all->first && (all->first->bottleneck == BOTTLENECK_GPU_STARVED ||
+				       all->first->bottleneck == BOTTLENECK_LAUNCH);
 
 	if (!profile->processes_count) {
 		text_add(&text,
@@ -690,7 +695,12 @@ char *verdict_of(const struct profile *profile, const struct analysis *all,
 	if (all->first)
 		say_problem(&text, p, analysis, all->first);
 	else
-		say_where(&text, profile, p, analysis, thresholds);
+		says_gpu = say_where(&text, profile, p, analysis, thresholds);
+	if (!says_gpu && p->gpu.launches_count && gpu_busy_share(p) >= 0) {
+		text_add(&text, " Meanwhile ");
+		add_gpu_busy(&text, p);
+		text_add(&text, ".");
+	}
 	if (analysis->silenced_count)
 		text_printf(&text, " %zu finding%s silenced.", analysis->silenced_count,
 			    analysis->silenced_count == 1 ? " is" : "s are");

@@ -6,6 +6,7 @@
 #include "analyze/location.h"
 #include "analyze/thread_pool.h"
 #include "base/syscalls.h"
+#include "cost/gpu_calls.h"
 #include "elf/glob.h"
 
 #include <string.h>
@@ -400,9 +401,24 @@ enum account_class class_of_sample(const struct contexts *contexts,
 										    : class;
 }
 
+/* CUDA's waits poll, unless the program has asked for waits that block. */
+static bool polls_gpu(const struct profile_stack *stack)
+{
+	for (size_t i = 0; stack && i < stack->frames_count; i++) {
+		const struct profile_frame *frame = stack->frames[i];
+		const struct gpu_call *call = begins_with(frame->module_base, "libcuda")
+						      ? gpu_call_find(frame->function)
+						      : NULL;
+
+		if (call && call->op == PERFX_GPU_OP_SYNC)
+			return true;
+	}
+	return false;
+}
+
 bool stack_polls(const struct profile_stack *stack)
 {
-	return innermost_python_is(stack, is_poll_frame);
+	return polls_gpu(stack) || innermost_python_is(stack, is_poll_frame);
 }
 
 /* An event of its own threads, a signal: nothing is read that the thread could work on. */
