@@ -58,7 +58,7 @@
 
 /* Credit, in CPU time of the program whose allowance it is: an advance on the recording's first
  * time, and the most that a program can save for a burst. */
-#define ADVANCE_NS     100000000.0
+#define ADVANCE_NS     400000000.0
 #define MOST_CREDIT_NS 4000000000.0
 
 /* Debt is paid back within this time at least, and at most where the recording has no known end;
