@@ -277,6 +277,30 @@ Test(analyze_gpu, a_copy_that_waits_is_no_slow_copy)
 	expect_kinds(s, "");
 }
 
+/* Parameter updates of a GPU that waits for their calls are no matter of its memory. */
+Test(analyze_gpu, updates_of_a_gpu_that_waits)
+{
+	for (unsigned busy_s = 2; busy_s <= 7; busy_s += 5) {
+		struct analysis *analysis;
+		struct scene s;
+
+		scene_set(&s);
+		busy(&s, busy_s * S);
+		s.process.steps.count = s.process.steps.ends_count = 100;
+		s.process.steps.confidence = 1;
+		s.process.steps.total_ns = 10 * S;
+		s.process.steps.avg_ns = s.process.steps.p50_ns = 100 * MS;
+		s.process.steps.p95_ns = s.process.steps.max_ns = 100 * MS;
+		s.process.steps.phases[PROFILE_PHASE_OPTIMIZER] = 6 * S;
+		expect_kinds(s, "OptimizerBound/medium");
+		analysis = analyze(&s.profile, NULL);
+		cr_assert_not_null(analysis);
+		cr_expect_eq(analysis->first->bottleneck,
+			     busy_s == 2 ? BOTTLENECK_OPERATORS : BOTTLENECK_BANDWIDTH);
+		analysis__free(analysis);
+	}
+}
+
 static struct profile_gpu_point points[17];
 
 static void grow(struct scene *s, const uint64_t quarters[4])

@@ -148,6 +148,38 @@ Test(steps, an_optimizer_that_calls_a_closure)
 	steps_clear(&steps);
 }
 
+/* The budget stopped timing backward passes in the first step. A closure's are in the optimizer's
+ * time, which says nothing from then on. */
+Test(steps, a_closure_whose_backward_pass_is_not_timed)
+{
+	for (int in_closure = 0; in_closure < 2; in_closure++) {
+		struct steps steps = {0};
+		struct profile_steps found;
+
+		for (uint64_t t = 100; t < 500; t += 100) {
+			if (t == 100)
+				call(&steps, BACKWARD, t + 30, t + 50);
+			call(&steps, ZERO, t + 55, t + 60);
+			call(&steps, STEP, in_closure ? t + 5 : t + 70, t + 90);
+			cr_assert_eq(step_costs_limit(&steps.costs, 7,
+						      &(struct step_limits){
+							      .times_ns = 160 * MS,
+							      .backward_ns = 160 * MS,
+						      }),
+				     0);
+		}
+		found = steps_of_process(&steps, 7);
+		cr_assert_eq(found.count, 3);
+		cr_expect_lt(steps_phase_ns(&found, PROFILE_PHASE_BACKWARD), 0);
+		if (in_closure)
+			cr_expect_lt(steps_phase_ns(&found, PROFILE_PHASE_OPTIMIZER), 0);
+		else
+			cr_expect_eq(steps_phase_ns(&found, PROFILE_PHASE_OPTIMIZER), 25 * MS);
+		cr_expect_eq(found.phases[PROFILE_PHASE_OPTIMIZER], in_closure ? 0 : 75 * MS);
+		steps_clear(&steps);
+	}
+}
+
 /* LBFGS evaluates its closure several times in a step, and works after each backward pass until the
  * closure resets the gradients anew. Lightning's closure resets them after the forward pass: then
  * only what follows the last backward pass is known to be the optimizer's. */

@@ -161,14 +161,16 @@ struct profile_steps {
 	uint64_t total_ns, avg_ns, p50_ns, p95_ns, max_ns;
 	double stddev_ns; /* of the population */
 	/* Sums over the steps, ns. Data, backward and optimizer are those of their ranges, which
-	 * the overhead budget leaves (but see backward_until_ns); the others are known in `divided`
+	 * the overhead budget leaves (but see the two below); the others are known in `divided`
 	 * alone. */
 	uint64_t phases[PROFILE_PHASES];
 	struct profile_step_division divided;
 	/* When the overhead budget reduced the first probe that phases and costs rest on; 0: it did
 	 * not. */
 	uint64_t times_until_ns, costs_until_ns;
-	uint64_t backward_until_ns; /* likewise, of the probes that time backward passes */
+	/* Likewise, of the probes that time backward passes; of the optimizer, which may call them.
+	 */
+	uint64_t backward_until_ns, optimizer_until_ns;
 	/* When it stopped tracing the calls that end steps, with the probes of ended_with; 0: it
 	 * did not. Where most of the process's time is after that, no steps are known. */
 	uint64_t ended_ns;
@@ -209,7 +211,8 @@ static inline bool steps_are_typical(const struct profile_steps *steps, uint64_t
  * functions before the first whole step ended. */
 static inline double steps_phase_ns(const struct profile_steps *steps, enum profile_phase phase)
 {
-	bool is_range = phase == PROFILE_PHASE_DATA || phase == PROFILE_PHASE_OPTIMIZER ||
+	bool is_range = phase == PROFILE_PHASE_DATA ||
+			(phase == PROFILE_PHASE_OPTIMIZER && !steps->optimizer_until_ns) ||
 			(phase == PROFILE_PHASE_BACKWARD && !steps->backward_until_ns);
 
 	if (steps->divided.count)

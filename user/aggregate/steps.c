@@ -67,6 +67,8 @@ struct step_thread {
 	size_t enders_count;
 	struct period period; /* function 0: none is known */
 	bool is_main;
+	bool has_backward;
+	bool has_closure; /* its optimizer called what had a backward pass in it */
 };
 
 /* TensorFlow ends the name of a traced function with a number: "train_function_506". */
@@ -314,12 +316,14 @@ static int insert(struct step_thread *thread, struct interval new)
 	int err = 0;
 
 	if (new.phase != PROFILE_PHASE_OPTIMIZER) {
+		thread->has_backward |= new.phase == PROFILE_PHASE_BACKWARD;
 		drop_inner(thread, &new);
 		return insert_one(thread, new);
 	}
 	own = own_work_of(thread, &new);
 	if (!own.has_backward)
 		drop_inner(thread, &new);
+	thread->has_closure |= own.has_backward;
 	for (size_t i = 0; i < own.count && !err; i++)
 		err = insert_one(thread, own.parts[i]);
 	return err;
@@ -472,6 +476,12 @@ static bool is_within(uint64_t limit_ns, uint64_t end_ns)
 	return !limit_ns || end_ns <= limit_ns;
 }
 
+/* Is a backward pass that is not timed any more no part of what the optimizer does? */
+static bool knows_optimizer(const struct step_thread *thread)
+{
+	return thread->has_backward && !thread->has_closure;
+}
+
 /* A step from one time to another, with what its thread waited; tally NULL: not known. is_past: it
  * belongs to the run alone. */
 static int add_step(const struct steps *steps, const struct step_thread *thread,
@@ -496,8 +506,11 @@ static int add_step(const struct steps *steps, const struct step_thread *thread,
 		join_untraced(step->phases, PROFILE_PHASE_FORWARD);
 		join_untraced(step->phases, PROFILE_PHASE_OTHER);
 	}
-	if (!is_within(limits.backward_ns, step->to_ns))
+	if (!is_within(limits.backward_ns, step->to_ns)) {
 		join_untraced(step->phases, PROFILE_PHASE_BACKWARD);
+		if (!knows_optimizer(thread))
+			join_untraced(step->phases, PROFILE_PHASE_OPTIMIZER);
+	}
 	add_to_run(&ender->run, step, tally);
 	if (is_past)
 		return 0;
@@ -1101,6 +1114,7 @@ struct profile_steps steps_of_process(const struct steps *steps, uint32_t proces
 	result.times_until_ns = limits.times_ns;
 	result.costs_until_ns = limits.costs_ns;
 	result.backward_until_ns = limits.backward_ns;
+	result.optimizer_until_ns = knows_optimizer(found.thread) ? 0 : limits.backward_ns;
 	result.ends_count = best->series.ends_count;
 	result.first_ns = found.thread->first_ns;
 	result.tid = found.thread->tid;

@@ -296,6 +296,7 @@ static void optimizer_bound(struct rules_ctx *ctx)
 	const struct profile_steps *steps = &ctx->process->steps;
 	const struct profile_row *optimizer = find_optimizer(ctx);
 	double share = phase_share(steps, PROFILE_PHASE_OPTIMIZER);
+	double busy = ctx->process->gpu.used ? gpu_busy_share(ctx->process) : -1;
 	struct note note = {.bottleneck = BOTTLENECK_BANDWIDTH,
 			    .gain_ns = FUSED_SAVES * share * rules_unit_ns(ctx),
 			    .confidence = 1,
@@ -304,6 +305,9 @@ static void optimizer_bound(struct rules_ctx *ctx)
 
 	if (share < ctx->thresholds->optimizer_bound_low)
 		return;
+	/* a GPU that has little to do waits for the calls, not for memory */
+	if (busy >= 0 && busy < ctx->thresholds->gpu_starved_medium)
+		note.bottleneck = BOTTLENECK_OPERATORS;
 	note.place = optimizer ? rules_place_of(ctx, optimizer->function) : NULL;
 	add_process_name(&note.subject, ctx->process);
 	text_add(&note.evidence, "parameter updates took ");

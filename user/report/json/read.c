@@ -499,6 +499,8 @@ static void read_steps(struct profile_process *process, const json_t *from)
 	read_phases(steps, into->divided.phases);
 	/* at some time */
 	into->backward_until_ns = !json_object_get(json_object_get(steps, "breakdown"), "backward");
+	into->optimizer_until_ns =
+		!json_object_get(json_object_get(steps, "breakdown"), "optimizer");
 	into->gpu_used = json_is_object(json_object_get(steps, "gpu"));
 	into->gpu.busy_ns = number_of(json_object_get(steps, "gpu"), "busy_ns");
 	into->gpu.kernels_count = number_of(json_object_get(steps, "gpu"), "kernels");
