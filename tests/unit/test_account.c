@@ -151,6 +151,9 @@ Test(account, waiting_for_a_gpu_is_no_computing)
 		report = end(&s);
 		expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_SPINNING,
 			  calls[i].spinning_ms);
+		/* by the function through which the library without symbols was entered */
+		cr_expect_not_null(strstr(report.analysis->verdict, calls[i].function), "%s",
+				   report.analysis->verdict);
 		forget(&report);
 	}
 }

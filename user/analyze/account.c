@@ -289,6 +289,18 @@ static struct thread_making *thread_of(struct making *m, uint32_t tid)
 	return thread;
 }
 
+/* In a library without symbols: the exported function by which it was entered, if one is known. */
+static const struct profile_frame *named_caller(const struct profile_stack *stack, size_t at,
+						size_t end)
+{
+	const struct profile_frame *inner = stack->frames[at];
+
+	for (size_t i = at; i < end && !strcmp(stack->frames[i]->module, inner->module); i++)
+		if (stack->frames[i]->function[0])
+			return stack->frames[i];
+	return inner;
+}
+
 /* The innermost native function inside of Python that is neither the interpreter's nor libc's; of a
  * stack without Python libc's, where there is no other. NULL: none. */
 static const struct profile_frame *native_of(const struct profile_stack *stack)
@@ -298,7 +310,7 @@ static const struct profile_frame *native_of(const struct profile_stack *stack)
 	for (size_t i = 0; i < end; i++)
 		if (!frame_is_system_library(stack->frames[i]) &&
 		    !frame_is_interpreter(stack->frames[i]))
-			return stack->frames[i];
+			return named_caller(stack, i, end);
 	return end && end == stack->frames_count ? stack->frames[0] : NULL;
 }
 
