@@ -7,6 +7,8 @@
 #include "site_fixture.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #define LINK_SONAME "cc -shared -nostdlib -Wl,-soname,libf.so.1 -o %s/t.so %s/t.o"
 
@@ -117,6 +119,32 @@ Test(plan, does_what_was_asked_for)
 	plan = plan_of((struct plan_options){.return_mode = RETURN_PROBE});
 	expect_return(plan, "f", PERFX_RETURN_PROBE);
 	expect_return(plan, "g", PERFX_RETURN_PROBE);
+	plan_done(plan);
+}
+
+/* Of this process, whose heap can be recorded. */
+static uint32_t kinds_of_scan(struct plan *plan, bool has_framework)
+{
+	size_t *modules;
+
+	plan->has_framework = has_framework;
+	cr_assert_geq(plan__scan(plan, getpid(), &modules), 0);
+	free(modules);
+	return plan->kinds;
+}
+
+Test(plan, loads_no_programs_for_what_stays_off)
+{
+	struct plan *plan = plan_of((struct plan_options){.return_guard = true});
+	const uint32_t heap = PLAN_KIND_ALLOCS | PLAN_KIND_ALLOC_RETURNS;
+
+	cr_expect_eq(plan->kinds, PLAN_KIND_CALLS, "a later file may unwind");
+	cr_assert_geq(plan__add_file(plan, thrower.library, 0), 0);
+	cr_expect_eq(kinds_of_scan(plan, true), PLAN_KIND_CALLS);
+	cr_expect_eq(kinds_of_scan(plan, false), PLAN_KIND_CALLS | heap);
+	plan_done(plan);
+	plan = plan_of((struct plan_options){.memory = MEMORY_ALL});
+	cr_expect_eq(kinds_of_scan(plan, true) & heap, heap);
 	plan_done(plan);
 }
 

@@ -85,15 +85,28 @@ void plan__free(struct plan *plan)
 	free(plan);
 }
 
-static uint32_t kinds_of(const struct plan_function *function)
+/* By default the heap is recorded where no file has tensors that can be probed. */
+static bool may_stay_off(const struct plan *plan, const struct plan_function *function)
 {
-	bool returns = function->ret == PERFX_RETURN_PROBE || function->return_if_c;
+	return plan->options.memory == MEMORY_DEFAULT &&
+	       function->alloc_probe.domain == PERFX_DOMAIN_HOST;
+}
+
+/* has_all: all files of a process have been read. Before that only what is certain counts: a later
+ * file may unwind, or be a framework, and then a program would be loaded for nothing. */
+static uint32_t kinds_of(const struct plan *plan, const struct plan_function *function,
+			 bool has_all)
+{
+	bool returns = function->ret == PERFX_RETURN_PROBE ||
+		       (has_all && plan->c_alone && function->return_if_c);
 
 	if (plan_is_annotation(function))
 		return PLAN_KIND_ANNOTATIONS;
-	if (function->role == PLAN_ALLOC_PROBE)
-		return PLAN_KIND_ALLOCS | (returns ? PLAN_KIND_ALLOC_RETURNS : 0);
-	return PLAN_KIND_CALLS | (returns ? PLAN_KIND_CALL_RETURNS : 0);
+	if (function->role != PLAN_ALLOC_PROBE)
+		return PLAN_KIND_CALLS | (returns ? PLAN_KIND_CALL_RETURNS : 0);
+	if (may_stay_off(plan, function) && (!has_all || plan->has_framework))
+		return 0;
+	return PLAN_KIND_ALLOCS | (returns ? PLAN_KIND_ALLOC_RETURNS : 0);
 }
 
 int plan_add_function(struct plan *plan, const struct plan_function *function)
@@ -103,7 +116,7 @@ int plan_add_function(struct plan *plan, const struct plan_function *function)
 	if (err)
 		return err;
 	plan->functions[plan->functions_count++] = *function;
-	plan->kinds |= kinds_of(function);
+	plan->kinds |= kinds_of(plan, function, false);
 	return 0;
 }
 
@@ -377,6 +390,8 @@ ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules)
 		*modules = NULL;
 		return err;
 	}
+	for (size_t i = 0; i < plan->functions_count; i++)
+		plan->kinds |= kinds_of(plan, &plan->functions[i], true);
 	return (ssize_t)n;
 }
 
