@@ -188,13 +188,13 @@ Test(analyze, workers_have_the_cpus_that_are_free)
 	s.profile.cpus_count = 2;
 	expect_workers(&s, 14.3, "1 would hide it)");
 	s.process.cpu_ns = 14 * S;
-	expect_workers(&s, 50 - (70 + 16.4) / 2, "1 would hide 50.0");
+	expect_workers(&s, 50 - (70 + 16.4) / 2, "1 would hide at most 50.0");
 	s.process.cpu_ns = 17 * S;
 	expect_workers(&s, 15, "no CPU is free");
 	/* one is another program's: a fair share of both is left */
 	s.process.cpu_ns = 9 * S;
 	s.profile.host_busy_ns = 19 * S;
-	expect_workers(&s, 50 - (45 + 16.4) / (2 * 2.286 / 3.286), "1 would hide 43.8");
+	expect_workers(&s, 50 - (45 + 16.4) / (2 * 2.286 / 3.286), "1 would hide at most 43.8");
 	/* of many that are idle one is as good as free */
 	s.profile.cpus_count = 16;
 	expect_workers(&s, 14.3, "1 would hide it)");

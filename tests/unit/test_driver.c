@@ -819,8 +819,9 @@ Test(driver, workers_that_sleep_are_more_than_cpus)
 		report = end(&s);
 		f = find(&report, "DataBound");
 		cr_assert_not_null(f);
-		cr_expect(contains(f->evidence, computes ? "(0 workers; 2 would hide 64.6 %"
-							 : "(0 workers; 3 would hide 80.2 %"));
+		cr_expect(contains(f->evidence,
+				   computes ? "(0 workers; 2 would hide at most 64.6 %"
+					    : "(0 workers; 3 would hide at most 80.2 %"));
 		forget(&report);
 	}
 }
@@ -860,7 +861,8 @@ Test(driver, threads_that_sleep_are_more_than_cpus)
 		report = end(&s);
 		f = find(&report, "DataBound");
 		cr_assert_not_null(f);
-		cr_expect(contains(f->evidence, "(1 thread prepares it; 4 would hide 77.8 %"));
+		cr_expect(contains(f->evidence,
+				   "(1 thread prepares it; 4 would hide at most 77.8 %"));
 		cr_expect(contains(f->evidence, "which sleeps 20.0 ms at a time, 480 times"));
 		cr_expect(contains(f->suggestion, "need no CPU meanwhile"));
 		cr_expect_float_eq(f->gain_ns, 70e6, 1e6);
