@@ -320,6 +320,17 @@ Test(roles, brief_children_are_not_the_job)
 	analysis__free(analysis);
 }
 
+/* A trainer that polls for its GPU is the job, beside the workers that prepare its batches. */
+Test(roles, who_polls_for_a_gpu_is_no_launcher)
+{
+	struct profile_process processes[] = {process(10, 1, 9 * S), process(11, 10, 9 * S)};
+	const struct process_account polls = {.all = {.ns = {[ACCOUNT_SPINNING] = 8 * S}}};
+
+	processes[0].gpu = (struct profile_gpu){.used = true, .launches_count = 1000};
+	expect_roles_with(&polls, processes, 2,
+			  (const enum process_role[]){PROCESS_JOB, PROCESS_JOB});
+}
+
 /* A process that waits for its compilers is not their launcher, whatever else it starts. */
 Test(roles, compilers_are_not_the_job)
 {

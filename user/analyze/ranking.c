@@ -70,6 +70,9 @@ static bool is_job_below(const struct profile *profile, const struct process_acc
 
 	if (own_ns == PROFILE_ABSENT || !busiest || is_compiler_of_another(profile, busiest))
 		return false;
+	/* it polls for the GPU, which works for it */
+	if (process->gpu.launches_count)
+		return false;
 	own_ns -= polling_ns < own_ns ? polling_ns : own_ns;
 	return busiest->cpu_ns / (account->joins_children ? 1 : 2) > own_ns;
 }
@@ -421,11 +424,11 @@ static bool is_of_host(enum bottleneck bottleneck)
 	}
 }
 
-/* The driver's samples are so accurate. */
+/* Utilization by the driver's samples may be wrong by this. */
 #define GPU_TOLERANCE 0.05
 
-/* Where the GPU is the limit, the host waits for it in one call or another: every 20th step, if
- * only that reads the loss. Only the time in which the GPU has no work can be saved. */
+/* A program whose GPU is busy waits for it in one call or another: if only every 20th step reads
+ * the loss, that step takes long. Only the time in which the GPU has no work can be saved. */
 static void drop_time_of_busy_gpu(struct rules_ctx *ctx)
 {
 	double idle = 1 - gpu_busy_share(ctx->process) + GPU_TOLERANCE;

@@ -41,8 +41,8 @@ static double rate_between(const struct profile_gpu_point *from, const struct pr
 	       (double)(to->time_ns - from->time_ns);
 }
 
-/* A framework's pool grows while it warms up, another program's as that starts: only what grows in
- * each quarter is steady. */
+/* A framework's pool grows while it warms up, and another program takes memory as it starts: growth
+ * is steady only if each quarter of the recording has its share. */
 static double device_growth_per_s(const struct rules_ctx *ctx,
 				  const struct profile_gpu_device *device)
 {
