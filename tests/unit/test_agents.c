@@ -511,7 +511,7 @@ static void let_end(void)
 /* cuptiFinalize destroys what threads of the program that launch meanwhile work with. */
 Test(agents, a_stop_leaves_cupti_and_gives_its_buffers_back)
 {
-	start("calls", NULL);
+	start("idle", NULL);
 	await_idle();
 	agents__stop(agents, clock_monotonic_ns());
 	expect_state(PERFX_GPU_AGENT_STOPPED, "CUPTI stays active: launches may stay slower");
@@ -523,7 +523,7 @@ Test(agents, a_stop_leaves_cupti_and_gives_its_buffers_back)
 
 Test(agents, it_stops_when_the_tracer_is_gone)
 {
-	start("calls", NULL);
+	start("idle", NULL);
 	await_idle();
 	agents__free(agents);
 	agents = NULL;
@@ -534,7 +534,7 @@ Test(agents, it_stops_when_the_tracer_is_gone)
 
 Test(agents, it_stops_at_its_deadline)
 {
-	start("calls", NULL);
+	start("idle", NULL);
 	agents__begin(agents, clock_monotonic_ns(), clock_monotonic_ns() + 1000000000u);
 	await_idle();
 	for (int i = 0; i < 100 && got.states_count < 2; i++)

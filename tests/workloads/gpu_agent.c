@@ -271,19 +271,15 @@ static void closes(void)
 	printf("foreign bytes %d\n", bytes);
 }
 
-/* Until stdin is closed. calls: it goes on calling CUDA. */
-static void idle(bool calls)
+/* Until stdin is closed. */
+static void idle(void)
 {
 	char byte;
 
 	await_agent();
 	known_say("idle");
-	fcntl(0, F_SETFL, O_NONBLOCK);
-	while (read(0, &byte, 1)) {
-		if (calls)
-			stub_call_exits(2, STUB_cudaLaunchKernel);
-		sleep_ms(1);
-	}
+	while (read(0, &byte, 1) > 0)
+		;
 	put_kernel("afterwards", 10, 7, 1); /* to whoever has it now */
 	stub_complete();
 	stub_complete_unknown();
@@ -414,9 +410,7 @@ int main(int argc, char **argv)
 	else if (!strcmp(scenario, "closes"))
 		closes();
 	else if (!strcmp(scenario, "idle"))
-		idle(false);
-	else if (!strcmp(scenario, "calls"))
-		idle(true);
+		idle();
 	else if (!strcmp(scenario, "attached"))
 		attached();
 	else if (!strcmp(scenario, "profiles"))

@@ -109,7 +109,6 @@ bool cupti_open(const char *injection, char *why, size_t why_size);
 /* Begins to record. False: why, and nothing is left enabled. */
 bool cupti_begin(uint32_t level, uint32_t flags, char *why, size_t why_size);
 void cupti_disable(void);
-/* True: nothing of CUPTI is active in the process any more. */
 
 /* Domains of calls, as CUPTI numbers them. */
 enum domain { DOMAIN_DRIVER = 1, DOMAIN_RUNTIME = 2, DOMAINS };

@@ -23,11 +23,9 @@ typedef void callback_fn(void *ctx, int domain, uint32_t call, const void *data)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-	bool kinds[KINDS], calls[DOMAINS][CALLS], domains[DOMAINS];
+	bool kinds[KINDS], calls[DOMAINS][CALLS];
 	bool has_clock, misused, finalised;
 	int flushes, subscribers;
-	callback_fn *callback;
-	void *callback_ctx;
 	requested_fn *requested;
 	completed_fn *completed;
 	uint8_t *buffer;
@@ -79,11 +77,10 @@ int cuptiGetResultString(int result, const char **text)
 __attribute__((noipa)) int cuptiSubscribe(void **subscriber, callback_fn *callback, void *ctx)
 {
 	ENTER();
+	(void)callback, (void)ctx;
 	if (stub.subscribers || getenv("STUB_CUPTI_OTHER"))
 		return SUBSCRIBED;
 	stub.subscribers++;
-	stub.callback = callback;
-	stub.callback_ctx = ctx;
 	*subscriber = &stub;
 	return 0;
 }
@@ -111,14 +108,6 @@ int cuptiUnsubscribe(void *subscriber)
 	if (subscriber != &stub || !stub.subscribers)
 		return INVALID;
 	stub.subscribers--;
-	return 0;
-}
-
-int cuptiEnableDomain(uint32_t enable, void *subscriber, int domain)
-{
-	ENTER();
-	(void)subscriber;
-	stub.domains[domain] = enable;
 	return 0;
 }
 
@@ -344,18 +333,6 @@ void stub_complete_unknown(void)
 
 	stub.completed(NULL, 0, buffer, sizeof(buffer), sizeof(buffer));
 	stub.completed(NULL, 0, NULL, 0, 0);
-}
-
-void stub_call_exits(int domain, uint32_t call)
-{
-	struct {
-		int site;
-		int pad;
-		uint64_t rest[16];
-	} data = {.site = 1};
-
-	if (stub.subscribers && stub.domains[domain])
-		stub.callback(stub.callback_ctx, domain, call, &data);
 }
 
 static void foreign_request(uint8_t **buffer, size_t *size, size_t *records_max)

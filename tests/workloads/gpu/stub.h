@@ -43,8 +43,6 @@ void stub_complete(void);
 void stub_complete_unknown(void);
 /* CUPTI asks for a buffer and keeps it. False: it got none. */
 bool stub_hold_buffer(void);
-/* A call of CUDA returns on this thread: the EXIT callback. */
-void stub_call_exits(int domain, uint32_t call);
 /* The program's own profiler: cuptiSubscribe, and callbacks of its own. */
 int stub_profiler_begins(void);
 
