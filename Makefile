@@ -292,11 +292,11 @@ check-fresh: $(BIN) $(BUILD)/workloads/calls
 check-ml: $(BIN) $(LIBPERFX) $(ML_VENV)/.done $(TF_VENV)/.done
 	$(RUN_TESTS) ml
 
-# Traces eighteen programs of pinned packages, and prints a table: half an hour, 6 GB at a time.
-PART ?= known,torch,cycles,cost,memory,nvml
+PART ?= known,torch,verdicts,cycles,cost,memory,nvml
 check-gpu: $(BIN)
 	tests/gpu/check --only $(PART)
 
+# Traces eighteen programs of pinned packages, and prints a table: half an hour, 6 GB at a time.
 check-breadth: $(BIN)
 	@.ci/deps ml
 	$(RUN_TESTS) breadth
