@@ -161,16 +161,16 @@ struct profile_steps {
 	uint64_t total_ns, avg_ns, p50_ns, p95_ns, max_ns;
 	double stddev_ns; /* of the population */
 	/* Sums over the steps, ns. Data, backward and optimizer are those of their ranges, which
-	 * the overhead budget leaves (but see the two below); the others are known in `divided`
+	 * the overhead budget leaves (but see backward_until_ns); the others are known in `divided`
 	 * alone. */
 	uint64_t phases[PROFILE_PHASES];
 	struct profile_step_division divided;
 	/* When the overhead budget reduced the first probe that phases and costs rest on; 0: it did
 	 * not. */
 	uint64_t times_until_ns, costs_until_ns;
-	/* Likewise, of the probes that time backward passes; of the optimizer, which may call them.
-	 */
-	uint64_t backward_until_ns, optimizer_until_ns;
+	uint64_t backward_until_ns; /* likewise, of the probes that time backward passes */
+	/* The same where the optimizer calls backward passes: its own time is unknown then, too. */
+	uint64_t optimizer_until_ns;
 	/* When it stopped tracing the calls that end steps, with the probes of ended_with; 0: it
 	 * did not. Where most of the process's time is after that, no steps are known. */
 	uint64_t ended_ns;

@@ -476,7 +476,7 @@ static bool is_within(uint64_t limit_ns, uint64_t end_ns)
 	return !limit_ns || end_ns <= limit_ns;
 }
 
-/* Is a backward pass that is not timed any more no part of what the optimizer does? */
+/* Is the optimizer's time known without that of backward passes? */
 static bool knows_optimizer(const struct step_thread *thread)
 {
 	return thread->has_backward && !thread->has_closure;

@@ -70,7 +70,7 @@ struct finding {
 	enum bottleneck bottleneck;
 	enum finding_severity severity;
 	double weight;	  /* orders findings of one severity: larger first */
-	bool urgent;	  /* the program is about to fail: it comes first, whatever its gain */
+	bool urgent;	  /* the program soon fails by it: it ranks before all others */
 	bool partial;	  /* losses above 1 %: the numbers under it may be incomplete */
 	bool of_function; /* the subject is a function, and does not name its process */
 	/* What it would save of each step at most, without steps of each second; 0: no time is

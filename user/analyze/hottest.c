@@ -493,14 +493,14 @@ void add_hottest(struct text *text, const struct hottest *hottest)
 
 void add_polling(struct text *text, const struct hottest *hottest)
 {
-	bool for_gpu;
+	const struct profile_frame *frame = hottest->polling.frame;
 
 	if (!is_worth_naming(hottest, &hottest->polling))
 		return;
-	for_gpu = begins_with(hottest->polling.frame->module_base, "libcuda");
 	text_add(text, "; ");
 	add_percent(text, (double)hottest->polling_ns / (double)hottest->place.ns);
-	text_printf(text, " of it only polls for %s, %sin ", for_gpu ? "the GPU" : "other threads",
+	text_printf(text, " of it only polls for %s, %sin ",
+		    begins_with(frame->module_base, "libcuda") ? "the GPU" : "other threads",
 		    hottest->polling.ns < hottest->polling_ns ? "mostly " : "");
-	add_native(text, hottest->polling.frame);
+	add_native(text, frame);
 }

@@ -39,7 +39,7 @@ struct note {
 	enum bottleneck bottleneck;
 	double gain_ns;
 	bool gain_unknown;
-	bool urgent;  /* it comes first, whatever its gain */
+	bool urgent;  /* as in struct finding */
 	bool is_work; /* its time is CPU time, so rules_most_gain_ns() does not limit it */
 	double confidence;
 	const struct profile_frame *place; /* NULL: not known */
