@@ -1188,3 +1188,21 @@ Test(driver, waits_before_the_first_step)
 	waits(&s, PERFX_WAIT_GIL, 77, LOCK, 4000);
 	expect_none(&s, "GilWait");
 }
+
+/* The only sample of a wait of 6 s is in the steps, which took 5 s: it took no more. */
+Test(driver, waits_are_no_longer_than_the_steps)
+{
+	struct stream s = {0};
+
+	import_and_train(&s, true);
+	waits(&s, PERFX_WAIT_SLEEP, 0, 0, 6000);
+	stream_sample(&s, 7 * S,
+		      (struct perfx_sample){.process = 1,
+					    .tid = MAIN,
+					    .stack = LOCK,
+					    .state = PERFX_SAMPLE_WAITING,
+					    .reason = PERFX_WAIT_SLEEP,
+					    .interval_ns = 10 * MS});
+	expect(&s, "SleepWait", FINDING_HIGH, "main (train.py:12)",
+	       "waited 5.00 s for a fixed time to pass (sleep), 100 % of the steps' time");
+}

@@ -347,6 +347,8 @@ static double share_outside(const struct profile *profile, const struct profile_
 
 static void divide_waits(const struct profile *profile, struct profile_process *process)
 {
+	uint64_t inside_max_ns = profile_recorded_ns(profile, process) - process->steps.outside_ns;
+
 	for (size_t i = 0; i < process->blocked.count && process->steps.outside_ns; i++) {
 		struct profile_activity *wait = &process->blocked.list[i];
 		double share;
@@ -355,6 +357,9 @@ static void divide_waits(const struct profile *profile, struct profile_process *
 			continue;
 		share = share_outside(profile, process, wait);
 		wait->outside_ns = (uint64_t)((double)wait->ns * share);
+		/* few samples give a rough share: a thread waits no longer than there is time */
+		if (wait->ns - wait->outside_ns > inside_max_ns)
+			wait->outside_ns = wait->ns - inside_max_ns;
 		wait->outside_count = (uint64_t)((double)wait->count * share);
 	}
 }
