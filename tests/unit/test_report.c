@@ -242,6 +242,11 @@ Test(report, reserved_address_space_is_called_so)
 	cr_expect_not_null(strstr(text, "8.00 GiB  reserved, not resident"), "%s", text);
 	cr_expect_null(strstr(text, "8.00 GiB  host heap"));
 	free(text);
+
+	text = write_scene(reservation, "json", &options);
+	/* (8 << 30) - (150 << 20) */
+	cr_expect_not_null(strstr(text, "\"peak_reserved_bytes\": 8432648192"), "%s", text);
+	free(text);
 }
 
 static void arrays(struct stream *s)

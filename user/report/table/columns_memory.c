@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Columns about memory: domains, and the places that allocate. */
+#include "analyze/location.h"
 #include "decode/names.h"
 #include "report/json/output.h"
 #include "report/table/columns.h"
@@ -58,6 +59,16 @@ VALUE(get_frees, freed(r, memory_of(r)->frees_count))
 VALUE(get_unknown_frees, freed(r, memory_of(r)->unknown_frees_count))
 VALUE(get_replaced, freed(r, memory_of(r)->replaced_count))
 VALUE(get_temporary, freed(r, memory_of(r)->temporary_count))
+
+/* Of the peak, what was never resident at once: address space that was only reserved, at least. */
+static struct value get_reserved(struct data_table *s, const struct data_table_row *r)
+{
+	(void)s;
+	if (!memory_is_reserved(r->process, memory_of(r)))
+		return absent();
+	return integer(memory_of(r)->peak_bytes - r->process->rss_peak_bytes);
+}
+
 VALUE(get_peak_at, integer(profile_since_start(s->profile, memory_of(r)->peak_ns)))
 
 static const struct data_table_column memory_columns[] = {
@@ -85,6 +96,7 @@ static const struct data_table_column memory_columns[] = {
 	{"current_bytes", AT(profile_memory, current_bytes)},
 	{"peak_bytes", AT(profile_memory, peak_bytes)},
 	{"peak_at_ns", .get = get_peak_at},
+	{"peak_reserved_bytes", .get = get_reserved, JSON},
 	{"bound", .get = get_bound, JSON},
 	{"lost_allocs", AT(profile_memory, lost_allocs_count)},
 	{"lost_allocated_bytes", AT(profile_memory, lost_allocated_bytes), JSON},
