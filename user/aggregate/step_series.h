@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Steps in a row, and what the calls of a process computed meanwhile. Part of steps.c. */
+/* Steps in a row, and what the calls of a process computed meanwhile. Part of steps. */
 #ifndef PERFX_AGGREGATE_STEP_SERIES_H
 #define PERFX_AGGREGATE_STEP_SERIES_H
 

@@ -1,397 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "aggregate/steps.h"
 
-#include "aggregate/aggregate.h"
-#include "aggregate/statistics.h"
-#include "aggregate/step_series.h"
+#include "aggregate/step_thread.h"
 #include "base/grow.h"
-#include "base/order.h"
-#include "base/text.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* Kept at most of a thread that ends steps, and of another one; what is older is no longer divided,
- * and is "untraced". */
-#define INTERVALS_MAX	     65536
-#define INTERVALS_OTHERS_MAX 8192
-/* Functions and optimizers that end steps on one thread; optimizers have half of the places: where
- * each parameter has its own, a few show the step. */
-#define ENDERS_MAX 16
-/* Depths of calls that are counted separately; deeper ones count as the last. */
-#define DEPTHS_MAX  64
-#define THREADS_MAX 4096
-
-/* A time in which a phase holds, or (OTHER) traced code ran; those of a thread lie one after
- * another.
- */
-struct interval {
-	uint64_t from_ns, to_ns;
-	enum profile_phase phase;
-};
-
-/* A function whose calls end steps, or one of its optimizers: PyTorch calls the same function for
- * all optimizers of a class. */
-struct ender {
-	uint32_t function;
-	unsigned rank;
-	uint16_t object; /* perfx_span.object; 0: all of the function's calls */
-	uint16_t last_object;
-	uint64_t again_count; /* ends that followed its own, without one of another object */
-	uint64_t last_ns;
-	struct step_series series;
-	struct step_times times;
-	struct profile_step_sums run;
-	struct step_tally at; /* when it ended last */
-	bool at_unknown;
-	uint64_t at_off_cpu_ns;
-	double confidence;
-	struct sketch *durations;
-	struct step_picks picks;
-	bool by_entry; /* its last call had no time, and ended the step at its entry */
-	bool of_evaluation;
-};
-
-struct step_thread {
-	uint32_t process, tid;
-	uint64_t first_ns;   /* of the first range; UINT64_MAX */
-	uint64_t opened_ns;  /* when the last range's recording window was opened; 0 */
-	uint64_t flops;	     /* of its calls */
-	uint64_t off_cpu_ns; /* in its calls, each wait once */
-	/* By depth: in calls that have ended inside one that has not. */
-	uint64_t inner_off_cpu_ns[DEPTHS_MAX + 1];
-	struct interval *intervals;
-	size_t count, capacity;
-	struct ender enders[ENDERS_MAX];
-	size_t enders_count;
-	struct period period; /* function 0: none is known */
-	bool is_main;
-	bool has_backward;
-	bool has_closure; /* its optimizer called what had a backward pass in it */
-};
-
-/* TensorFlow ends the name of a traced function with a number: "train_function_506". */
-static bool is_traced_function(const char *name, const char *function)
-{
-	size_t length = strlen(function);
-
-	return begins_with(name, function) &&
-	       (!name[length] ||
-		(name[length] == '_' && name[length + 1] &&
-		 name[length + 1 + strspn(name + length + 1, "0123456789")] == '\0'));
-}
-
-/* A call is a step: rounds of boosting, a TensorFlow session's run, the functions that Keras' loops
- * call. */
-static bool is_natural_step(unsigned source, const char *name)
-{
-	static const char *const symbols[] = {
-		"XGBoosterUpdateOneIter",
-		"XGBoosterBoostOneIter",
-		"XGBoosterTrainOneIter",
-		"LGBM_BoosterUpdateOneIter",
-		"LGBM_BoosterUpdateOneIterCustom",
-		"TrainOneIteration",
-		NULL,
-	};
-	static const char *const traced[] = {
-		"TF_SessionRun",
-		"one_step_on_iterator",
-		"multi_step_on_iterator",
-		"one_step_on_data",
-		"one_step_on_data_distributed",
-		"multi_step_on_data",
-		"train_function",
-		"test_function",
-		"predict_function",
-		NULL,
-	};
-	bool found = false;
-
-	if (source == PERFX_SOURCE_SYMBOL)
-		return text_is_one_of(name, symbols);
-	for (size_t i = 0; source == PERFX_SOURCE_TF && traced[i]; i++)
-		found |= is_traced_function(name, traced[i]);
-	return found;
-}
-
-unsigned step_class(unsigned source, const char *name, unsigned flags)
-{
-	unsigned class = flags & PERFX_FUNCTION_RANGE ? STEP_RANGE : 0;
-
-	if (source == PERFX_SOURCE_TORCH && (flags & PERFX_FUNCTION_RANGE)) {
-		if (begins_with(name, "Optimizer."))
-			class |= PROFILE_PHASE_OPTIMIZER;
-		if (begins_with(name, "Optimizer.step#"))
-			class |= STEP_BY_OPTIMIZER << STEP_RANK_SHIFT;
-		if (begins_with(name, "enumerate(DataLoader)"))
-			class |= PROFILE_PHASE_DATA;
-	} else if ((source == PERFX_SOURCE_TORCH &&
-		    !strcmp(name, "torch::autograd::Engine::execute")) ||
-		   (source == PERFX_SOURCE_TF && !strcmp(name, "TFE_Py_TapeGradient"))) {
-		class = PROFILE_PHASE_BACKWARD | STEP_RANGE | STEP_BY_BACKWARD << STEP_RANK_SHIFT;
-	} else if (is_natural_step(source, name)) {
-		class = STEP_RANGE | STEP_BY_CALL << STEP_RANK_SHIFT;
-	}
-	if (flags & PERFX_FUNCTION_STEP)
-		class = (class & ~STEP_RANK_MASK) | STEP_RANGE | STEP_BY_NAME << STEP_RANK_SHIFT;
-	return class;
-}
-
-void step_classes_add(struct step_classes *classes, const struct perfx_function *function,
-		      const char *name)
-{
-	if (function->function > AGGREGATE_FUNCTIONS_MAX ||
-	    grow_array(&classes->list, &classes->capacity, (size_t)function->function + 1,
-		       sizeof(*classes->list)))
-		return;
-	classes->list[function->function] = step_class(function->source, name, function->flags);
-}
-
-unsigned step_classes_of(const struct step_classes *classes, const struct perfx_span *span)
-{
-	if (span->function >= classes->capacity ||
-	    (span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED)))
-		return 0;
-	return classes->list[span->function];
-}
-
-void step_classes_clear(struct step_classes *classes)
-{
-	free(classes->list);
-	*classes = (struct step_classes){0};
-}
-
-static int add_interval(struct step_thread *thread, uint64_t from_ns, uint64_t to_ns,
-			enum profile_phase phase)
-{
-	if (from_ns >= to_ns)
-		return 0;
-	if (grow_array(&thread->intervals, &thread->capacity, thread->count + 1,
-		       sizeof(*thread->intervals)))
-		return -ENOMEM;
-	thread->intervals[thread->count++] = (struct interval){from_ns, to_ns, phase};
-	return 0;
-}
-
-static void drop_oldest(struct step_thread *thread, size_t count)
-{
-	thread->count -= count;
-	memmove(thread->intervals, thread->intervals + count,
-		thread->count * sizeof(*thread->intervals));
-}
-
-/* Puts an interval among those that it overlaps, `rest`; what takes precedence stays whole. */
-static int merge(struct step_thread *thread, const struct interval *rest, size_t rest_count,
-		 struct interval new)
-{
-	struct interval after = {0};
-	int err = 0;
-
-	for (size_t i = 0; !err && i < rest_count; i++) {
-		struct interval old = rest[i];
-
-		if (old.from_ns >= new.to_ns) {
-			err = add_interval(thread, new.from_ns, new.to_ns, new.phase);
-			if (!err)
-				err = add_interval(thread, after.from_ns, after.to_ns, after.phase);
-			if (!err)
-				err = add_interval(thread, old.from_ns, old.to_ns, old.phase);
-			new.from_ns = new.to_ns;
-			after = (struct interval){0};
-			continue;
-		}
-		if (old.phase >= new.phase) {
-			err = add_interval(thread, new.from_ns,
-					   old.from_ns < new.to_ns ? old.from_ns : new.to_ns,
-					   new.phase);
-			if (!err)
-				err = add_interval(thread, old.from_ns, old.to_ns, old.phase);
-			if (old.to_ns > new.from_ns)
-				new.from_ns = old.to_ns;
-			continue;
-		}
-		err = add_interval(thread, old.from_ns,
-				   old.to_ns < new.from_ns ? old.to_ns : new.from_ns, old.phase);
-		if (old.to_ns > new.to_ns)
-			after = (struct interval){new.to_ns, old.to_ns, old.phase};
-	}
-	if (!err)
-		err = add_interval(thread, new.from_ns, new.to_ns, new.phase);
-	return err ? err : add_interval(thread, after.from_ns, after.to_ns, after.phase);
-}
-
-/* Calls inside a call add nothing to its interval. */
-static void drop_inner(struct step_thread *thread, const struct interval *outer)
-{
-	while (thread->count) {
-		const struct interval *last = &thread->intervals[thread->count - 1];
-
-		if (last->from_ns < outer->from_ns || last->phase != outer->phase)
-			break;
-		thread->count--;
-	}
-}
-
-/* Spans come by their ends, so most of what a new one overlaps are the last. */
-static int insert_one(struct step_thread *thread, struct interval new)
-{
-	size_t first, rest_count;
-	struct interval *rest;
-	int err;
-
-	first = thread->count;
-	while (first && thread->intervals[first - 1].to_ns > new.from_ns)
-		first--;
-	rest_count = thread->count - first;
-	if (!rest_count)
-		return add_interval(thread, new.from_ns, new.to_ns, new.phase);
-	rest = malloc(rest_count * sizeof(*rest));
-	if (!rest)
-		return -ENOMEM;
-	memcpy(rest, thread->intervals + first, rest_count * sizeof(*rest));
-	thread->count = first;
-	err = merge(thread, rest, rest_count, new);
-	free(rest);
-	return err;
-}
-
-/* The work of an optimizer that was given a closure, which it calls for forward and backward
- * passes. */
-#define OWN_PARTS_MAX 64
-
-struct own_work {
-	struct interval parts[OWN_PARTS_MAX];
-	size_t count;
-	uint64_t from_ns; /* of the next part; 0: in the closure */
-	/* Closures reset the gradients first, or (Lightning's) between forward and backward. */
-	uint64_t reset_from_ns, reset_to_ns; /* the first; 0: none yet */
-	bool resets_first, has_backward;
-};
-
-static void end_part(struct own_work *own, uint64_t to_ns)
-{
-	if (own->from_ns && own->count < OWN_PARTS_MAX)
-		own->parts[own->count++] =
-			(struct interval){own->from_ns, to_ns, PROFILE_PHASE_OPTIMIZER};
-	own->from_ns = 0;
-}
-
-/* After a backward pass the optimizer works until the closure resets the gradients anew; where that
- * does not show when the closure begins, only after the last backward pass. */
-static struct own_work own_work_of(const struct step_thread *thread, const struct interval *new)
-{
-	struct own_work own = {0};
-	size_t i = thread->count;
-
-	while (i && thread->intervals[i - 1].to_ns > new->from_ns)
-		i--;
-	for (; i < thread->count; i++) {
-		const struct interval *inner = &thread->intervals[i];
-
-		if (inner->phase == PROFILE_PHASE_BACKWARD) {
-			if (!own.has_backward)
-				own.resets_first =
-					own.reset_to_ns && own.reset_from_ns - new->from_ns <
-								   inner->from_ns - own.reset_to_ns;
-			own.has_backward = true;
-			own.from_ns = inner->to_ns;
-		} else if (inner->phase == PROFILE_PHASE_OPTIMIZER && !own.has_backward) {
-			own.reset_from_ns = inner->from_ns;
-			own.reset_to_ns = inner->to_ns;
-		} else if (inner->phase == PROFILE_PHASE_OPTIMIZER && own.resets_first) {
-			end_part(&own, inner->from_ns);
-		}
-	}
-	if (!own.has_backward)
-		own.from_ns = new->from_ns;
-	end_part(&own, new->to_ns);
-	return own;
-}
-
-static int insert(struct step_thread *thread, struct interval new)
-{
-	struct own_work own;
-	int err = 0;
-
-	if (new.phase != PROFILE_PHASE_OPTIMIZER) {
-		thread->has_backward |= new.phase == PROFILE_PHASE_BACKWARD;
-		drop_inner(thread, &new);
-		return insert_one(thread, new);
-	}
-	own = own_work_of(thread, &new);
-	if (!own.has_backward)
-		drop_inner(thread, &new);
-	thread->has_closure |= own.has_backward;
-	for (size_t i = 0; i < own.count && !err; i++)
-		err = insert_one(thread, own.parts[i]);
-	return err;
-}
-
-/* While a step is gone through. */
-struct division {
-	uint64_t *phases;
-	uint64_t at_ns;	     /* up to where it is divided */
-	uint64_t waiting_ns; /* traced code: forward, if a backward pass follows */
-	bool knows_forward;
-};
-
-static void pass_gap(struct division *d, uint64_t to_ns)
-{
-	if (to_ns > d->at_ns)
-		d->phases[PROFILE_PHASE_UNTRACED] += to_ns - d->at_ns;
-}
-
-static void settle_waiting(struct division *d, enum profile_phase phase)
-{
-	d->phases[phase] += d->waiting_ns;
-	d->waiting_ns = 0;
-}
-
-static void pass_interval(struct division *d, const struct interval *interval, uint64_t from_ns,
-			  uint64_t to_ns)
-{
-	pass_gap(d, from_ns);
-	if (interval->phase == PROFILE_PHASE_OTHER && d->knows_forward)
-		d->waiting_ns += to_ns - from_ns;
-	else
-		d->phases[interval->phase] += to_ns - from_ns;
-	d->at_ns = to_ns;
-	if (interval->phase == PROFILE_PHASE_BACKWARD)
-		settle_waiting(d, PROFILE_PHASE_FORWARD);
-	else if (interval->phase == PROFILE_PHASE_DATA)
-		settle_waiting(d, PROFILE_PHASE_OTHER);
-}
-
-static bool has_phase(const struct step_thread *thread, size_t from, enum profile_phase phase)
-{
-	for (size_t i = from; i < thread->count; i++)
-		if (thread->intervals[i].phase == phase)
-			return true;
-	return false;
-}
-
-static void divide(const struct step_thread *thread, uint64_t from_ns, uint64_t to_ns,
-		   const struct ender *ender, uint64_t phases[PROFILE_PHASES])
-{
-	struct division d = {.phases = phases, .at_ns = from_ns};
-	size_t i = thread->count;
-
-	while (i && thread->intervals[i - 1].to_ns > from_ns)
-		i--;
-	d.knows_forward =
-		ender->rank != STEP_BY_BACKWARD || has_phase(thread, i, PROFILE_PHASE_DATA);
-	for (; i < thread->count && thread->intervals[i].from_ns < to_ns; i++) {
-		const struct interval *interval = &thread->intervals[i];
-
-		pass_interval(&d, interval,
-			      interval->from_ns > from_ns ? interval->from_ns : from_ns,
-			      interval->to_ns < to_ns ? interval->to_ns : to_ns);
-	}
-	pass_gap(&d, to_ns);
-	settle_waiting(&d, PROFILE_PHASE_OTHER);
-}
+/* Times kept at most of a thread that ends steps, and of another one; what is older is no longer
+ * divided, and is "untraced". */
+#define TIMES_MAX	 65536
+#define TIMES_OTHERS_MAX 8192
+#define THREADS_MAX	 4096
 
 /* What has been named is one, also where several functions have that name (a function that was
  * traced anew for other shapes). */
@@ -476,12 +96,6 @@ static bool is_within(uint64_t limit_ns, uint64_t end_ns)
 	return !limit_ns || end_ns <= limit_ns;
 }
 
-/* Is the optimizer's time known without that of backward passes? */
-static bool knows_optimizer(const struct step_thread *thread)
-{
-	return thread->has_backward && !thread->has_closure;
-}
-
 /* A step from one time to another, with what its thread waited; tally NULL: not known. is_past: it
  * belongs to the run alone. */
 static int add_step(const struct steps *steps, const struct step_thread *thread,
@@ -500,7 +114,8 @@ static int add_step(const struct steps *steps, const struct step_thread *thread,
 	step->waited_count = is_within(limits.waits_ns, step->to_ns);
 	if (step->off_cpu_ns > step->total_ns)
 		step->off_cpu_ns = step->total_ns;
-	divide(thread, step->from_ns, step->to_ns, ender, step->phases);
+	phase_times_divide(&thread->phases, step->from_ns, step->to_ns,
+			   ender->rank == STEP_BY_BACKWARD, step->phases);
 	/* forward and other are known only as long as all functions are timed; ranges stay */
 	if (!step->divided_count) {
 		join_untraced(step->phases, PROFILE_PHASE_FORWARD);
@@ -508,7 +123,7 @@ static int add_step(const struct steps *steps, const struct step_thread *thread,
 	}
 	if (!is_within(limits.backward_ns, step->to_ns)) {
 		join_untraced(step->phases, PROFILE_PHASE_BACKWARD);
-		if (!knows_optimizer(thread))
+		if (!step_thread_knows_optimizer(thread))
 			join_untraced(step->phases, PROFILE_PHASE_OPTIMIZER);
 	}
 	add_to_run(&ender->run, step, tally);
@@ -614,19 +229,12 @@ static int end_steps(struct steps *steps, struct step_thread *thread, const stru
 static void forget_old(struct step_thread *thread)
 {
 	uint64_t oldest_ns = UINT64_MAX;
-	size_t done = 0, most;
 
 	for (size_t i = 0; i < thread->enders_count; i++)
 		if (thread->enders[i].last_ns < oldest_ns)
 			oldest_ns = thread->enders[i].last_ns;
-	while (thread->enders_count && done < thread->count &&
-	       thread->intervals[done].to_ns <= oldest_ns)
-		done++;
-	if (done > 64)
-		drop_oldest(thread, done);
-	most = thread->enders_count ? INTERVALS_MAX : INTERVALS_OTHERS_MAX;
-	if (thread->count > most)
-		drop_oldest(thread, most / 2);
+	phase_times_forget(&thread->phases, thread->enders_count ? oldest_ns : 0,
+			   thread->enders_count ? TIMES_MAX : TIMES_OTHERS_MAX);
 }
 
 static struct step_thread *thread_of(struct steps *steps, uint32_t process, uint32_t tid)
@@ -719,8 +327,8 @@ static int traced_span(struct steps *steps, const struct perfx_span *span)
 	if (at == MAP64_NONE || end_ns < span->start_ns || (span->flags & PERFX_SPAN_ASYNC))
 		return 0;
 	add_off_cpu(&steps->threads[at], span);
-	err = insert(&steps->threads[at],
-		     (struct interval){span->start_ns, end_ns, PROFILE_PHASE_OTHER});
+	err = phase_times_add(&steps->threads[at].phases,
+			      (struct phase_time){span->start_ns, end_ns, PROFILE_PHASE_OTHER});
 	if (!err && is_period(&steps->threads[at].period, span->function, span->context))
 		err = end_period(steps, &steps->threads[at], span);
 	forget_old(&steps->threads[at]);
@@ -749,7 +357,8 @@ static int range_span(struct steps *steps, const struct perfx_span *span, unsign
 	/* a range that is a step is no part of one */
 	if (phase || ((class & STEP_TRACED) && (!rank || rank == STEP_BY_CALL) &&
 		      !(span->flags & PERFX_SPAN_ASYNC)))
-		err = insert(thread, (struct interval){span->start_ns, end_ns, phase});
+		err = phase_times_add(&thread->phases,
+				      (struct phase_time){span->start_ns, end_ns, phase});
 	if (!err && rank)
 		/* what has a phase is the end of a step; other ranges are the step */
 		err = end_steps(steps, thread, span, rank, phase ? UINT64_MAX : span->start_ns,
@@ -842,8 +451,9 @@ static int replay_period(const struct steps *steps, struct step_thread *thread, 
 		struct step_tally tally;
 
 		if (is_new)
-			err = insert(thread, (struct interval){call->start_ns, call->end_ns,
-							       PROFILE_PHASE_OTHER});
+			err = phase_times_add(&thread->phases,
+					      (struct phase_time){call->start_ns, call->end_ns,
+								  PROFILE_PHASE_OTHER});
 		if (is_new)
 			thread->off_cpu_ns += call->off_cpu_ns;
 		off_cpu_ns += call->off_cpu_ns;
@@ -908,7 +518,7 @@ int steps_show_period(struct steps *steps, const struct period_calls *calls,
 
 static void step_thread_clear(struct step_thread *thread)
 {
-	free(thread->intervals);
+	phase_times_clear(&thread->phases);
 	for (size_t i = 0; i < thread->enders_count; i++) {
 		sketch__free(thread->enders[i].durations);
 		free(thread->enders[i].picks.ns);
@@ -966,211 +576,6 @@ int steps_cost(struct steps *steps, const struct perfx_span *span, bool late)
 	return 0;
 }
 
-/* Where one thread ends steps and another one has the same rank. */
-struct best_ender {
-	const struct step_thread *thread;
-	const struct ender *ender; /* NULL: none yet */
-};
-
-/* A period of the main thread is that of the program; of others the one with the most time. */
-static bool is_better_period(const struct step_thread *thread, const struct ender *ender,
-			     const struct best_ender *best)
-{
-	if (thread->is_main != best->thread->is_main)
-		return thread->is_main;
-	return ender->run.total_ns > best->ender->run.total_ns;
-}
-
-/* If optimizers take turns, at most one in so many ends of an optimizer follows its own last end.
- */
-#define TURNS_AGAIN 10
-
-/* Do optimizers of this one's class step between its steps? */
-static bool takes_turns(const struct ender *ender)
-{
-	return !ender->object || TURNS_AGAIN * ender->again_count <= ender->run.ends_count;
-}
-
-/* The optimizer that steps least often, unless it did so in less than half of the time: then it is
- * one of another part of the program. */
-static bool is_better_optimizer(const struct ender *ender, const struct ender *best)
-{
-	bool rarer = ender->run.ends_count < best->run.ends_count;
-	const struct ender *rare = rarer ? ender : best, *often = rarer ? best : ender;
-	bool covers = rare->run.total_ns >= often->run.total_ns / 2;
-
-	return rarer ? covers : often->run.ends_count > rare->run.ends_count && !covers;
-}
-
-static bool is_compiled_period(const struct step_thread *thread, const struct ender *ender)
-{
-	return ender->rank == STEP_BY_PERIOD && thread->period.compiled;
-}
-
-/* TensorFlow takes a gradient also while it traces a function, whose calls are the steps. */
-static bool is_better_rank(const struct step_thread *thread, const struct ender *ender,
-			   const struct best_ender *best)
-{
-	if ((is_compiled_period(thread, ender) && best->ender->rank == STEP_BY_BACKWARD) ||
-	    (is_compiled_period(best->thread, best->ender) && ender->rank == STEP_BY_BACKWARD))
-		return ender->run.ends_count > best->ender->run.ends_count;
-	return ender->rank > best->ender->rank;
-}
-
-static bool is_better(const struct step_thread *thread, const struct ender *ender,
-		      const struct best_ender *best)
-{
-	if (!ender->run.ends_count || !takes_turns(ender))
-		return false;
-	if (!best->ender)
-		return true;
-	if (ender->of_evaluation != best->ender->of_evaluation)
-		return !ender->of_evaluation;
-	if (ender->rank != best->ender->rank)
-		return is_better_rank(thread, ender, best);
-	if (ender->rank == STEP_BY_PERIOD)
-		return is_better_period(thread, ender, best);
-	if (ender->rank == STEP_BY_OPTIMIZER)
-		return is_better_optimizer(ender, best->ender);
-	/* Evaluations come less often than training steps. */
-	if (ender->rank == STEP_BY_CALL)
-		return ender->run.ends_count > best->ender->run.ends_count;
-	return ender->run.ends_count < best->ender->run.ends_count;
-}
-
-static void find_best(const struct step_thread *threads, size_t count, uint32_t process,
-		      struct best_ender *best)
-{
-	for (size_t i = 0; i < count; i++) {
-		const struct step_thread *thread = &threads[i];
-
-		for (size_t j = 0; thread->process == process && j < thread->enders_count; j++)
-			if (is_better(thread, &thread->enders[j], best))
-				*best = (struct best_ender){thread, &thread->enders[j]};
-	}
-}
-
-/* Threads of a pool make the same calls: each comes at least half as often to its end. */
-static unsigned count_alike(const struct step_thread *threads, size_t count, uint32_t process,
-			    const struct best_ender *best)
-{
-	unsigned alike = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		const struct step_thread *thread = &threads[i];
-
-		if (thread->process != process || thread->tid == best->thread->tid)
-			continue;
-		for (size_t j = 0; j < thread->enders_count; j++)
-			alike += thread->enders[j].rank == STEP_BY_PERIOD &&
-				 thread->enders[j].function == best->ender->function &&
-				 2 * thread->enders[j].series.ends_count >=
-					 best->ender->series.ends_count;
-	}
-	return alike;
-}
-
-/* How many threads repeat the same calls, none of them the main one: each has units of work of its
- * own, and the process has no steps. 0: it is one thread, whose steps they are. */
-static unsigned repeating_threads(const struct steps *steps, uint32_t process,
-				  const struct best_ender *best)
-{
-	unsigned alike;
-
-	if (best->ender->rank != STEP_BY_PERIOD || best->thread->is_main)
-		return 0;
-	alike = count_alike(steps->threads, steps->threads_count, process, best) +
-		count_alike(steps->shown, steps->shown_count, process, best);
-	return alike ? alike + 1 : 0;
-}
-
-static uint64_t quantile_of(const struct ender *ender, double q)
-{
-	uint64_t value = sketch__quantile(ender->durations, q);
-
-	return value < ender->series.max_ns ? value : ender->series.max_ns;
-}
-
-struct profile_steps steps_of_process(const struct steps *steps, uint32_t process)
-{
-	struct profile_steps result = {0};
-	struct best_ender found = {0};
-	struct step_limits limits;
-	const struct ender *best;
-	unsigned repeating;
-
-	find_best(steps->threads, steps->threads_count, process, &found);
-	if (found.ender)
-		result.run = found.ender->run;
-	find_best(steps->shown, steps->shown_count, process, &found);
-	best = found.ender;
-	if (!best || !best->series.ends_count)
-		return result;
-	repeating = repeating_threads(steps, process, &found);
-	if (repeating)
-		return (struct profile_steps){.repeating_threads = repeating,
-					      .repeated = best->function};
-	limits = step_costs_limits(&steps->costs, process);
-	result.times_until_ns = limits.times_ns;
-	result.costs_until_ns = limits.costs_ns;
-	result.backward_until_ns = limits.backward_ns;
-	result.optimizer_until_ns = knows_optimizer(found.thread) ? 0 : limits.backward_ns;
-	result.ends_count = best->series.ends_count;
-	result.first_ns = found.thread->first_ns;
-	result.tid = found.thread->tid;
-	result.found_by = (enum profile_steps_by)best->rank;
-	result.context = best->rank == STEP_BY_PERIOD ? found.thread->period.context : 0;
-	result.confidence = best->rank == STEP_BY_PERIOD ? best->confidence : 1;
-	result.function = best->function;
-	if (!best->series.count)
-		return result;
-	step_series_show(&best->series, &result);
-	result.p50_ns = quantile_of(best, 0.50);
-	result.p95_ns = quantile_of(best, 0.95);
-	result.times = best->times.list;
-	result.times_count = best->times.count;
-	return result;
-}
-
-/* Consecutive parts of a recording. In order of their medians, the lowest and the highest part are
- * left out: the first part may have probes that the budget removed. */
-#define PARTS 8
-/* The others of eight normal values are so many standard deviations apart. */
-#define PARTS_APART 1.70
-
-static uint64_t drift_of(const struct step_picks *picks)
-{
-	uint64_t medians_ns[PARTS];
-
-	if (picks->count < PARTS)
-		return 0;
-	for (size_t i = 0; i < PARTS; i++) {
-		size_t from = picks->count * i / PARTS, to = picks->count * (i + 1) / PARTS;
-
-		medians_ns[i] = median_u64(picks->ns + from, to - from);
-	}
-	qsort(medians_ns, PARTS, sizeof(*medians_ns), compare_u64);
-	return (uint64_t)(2 / PARTS_APART * (double)(medians_ns[PARTS - 2] - medians_ns[1]));
-}
-
-struct steps_middle steps_middle_of(const struct steps *steps, uint32_t process, uint32_t tid,
-				    uint32_t function)
-{
-	uint32_t at = map64_get(&steps->thread_ids, (uint64_t)process << 32 | tid);
-
-	for (size_t i = 0; at != MAP64_NONE && i < steps->threads[at].enders_count; i++) {
-		const struct ender *ender = &steps->threads[at].enders[i];
-
-		if (ender->function == function)
-			return (struct steps_middle){
-				.count = ender->series.count,
-				.median_ns = median_u64(ender->picks.ns, ender->picks.count),
-				.spread_ns = quantile_of(ender, 0.75) - quantile_of(ender, 0.25),
-				.drift_ns = drift_of(&ender->picks)};
-	}
-	return (struct steps_middle){0};
-}
-
 /* What it has counted belongs to the run alone from now on. */
 static int ender_continue(struct ender *ender)
 {
@@ -1185,7 +590,8 @@ static int ender_continue(struct ender *ender)
 static bool is_idle(const struct step_thread *thread, uint64_t since_ns)
 {
 	return !thread->enders_count &&
-	       (!thread->count || thread->intervals[thread->count - 1].to_ns < since_ns);
+	       (!thread->phases.count ||
+		thread->phases.list[thread->phases.count - 1].to_ns < since_ns);
 }
 
 static int thread_continue(struct steps *steps, struct step_thread *before)
@@ -1195,8 +601,7 @@ static int thread_continue(struct steps *steps, struct step_thread *before)
 	if (!thread)
 		return -ENOMEM;
 	*thread = *before;
-	before->intervals = NULL;
-	before->count = before->capacity = 0;
+	before->phases = (struct phase_times){0};
 	thread->enders_count = 0;
 	for (; thread->enders_count < before->enders_count; thread->enders_count++)
 		if (ender_continue(&thread->enders[thread->enders_count]))

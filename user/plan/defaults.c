@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One round of boosting is a step (aggregate/steps.c). CatBoost's is found by its prefix. */
+/* One round of boosting is a step (aggregate/step_class.c). CatBoost's is found by its prefix. */
 static const char *const rounds[] = {
 	"XGBoosterUpdateOneIter",    "XGBoosterBoostOneIter",		"XGBoosterTrainOneIter",
 	"LGBM_BoosterUpdateOneIter", "LGBM_BoosterUpdateOneIterCustom",
