@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/follow.h"
+#include "session/follow_internal.h"
 
-#include "attach/mapped_files.h"
-#include "attach/memory.h"
 #include "attach/probes.h"
 #include "attach/tracer.h"
 #include "attach/unwind_tables.h"
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/message.h"
-#include "decode/pack.h"
 #include "proc/process.h"
-#include "session/attach_queue.h"
-#include "session/early_files.h"
 #include "session/frames.h"
-#include "session/lost.h"
 #include "session/process_table.h"
 #include "session/progress.h"
 #include "session/recording.h"
@@ -33,32 +27,6 @@
 /* Links of a child's own cost the tracer and its parent's next fork milliseconds. Where the last
  * child that ended has lived less than this, the next ones get theirs at twice its age. */
 #define SHORT_LIFE_NS 125000000u
-
-struct follow {
-	struct recording *recording;
-	struct follow_result result;
-	struct attach_queue *queue;    /* processes that are to be looked at */
-	struct mappings *mappings;     /* NULL: mappings are looked for by the clock */
-	struct file_watch *file_watch; /* NULL: files are looked at when something is mapped */
-	struct untraced_files untraced_files;
-	bool rescan; /* all processes may have mapped something */
-	uint64_t next_scan_ns;
-	struct {
-		uint64_t next_ns, hits_count; /* looked at next; hits by then */
-	} untraced;
-	bool full;		  /* there were more processes than there is room for */
-	struct early_files early; /* -a */
-	uint64_t opened_ns;	  /* when probes were opened last, but those of forked children */
-	uint64_t child_life_ns;	  /* of the forked child that ended last */
-	uint64_t taken_ns;	  /* when new mappings were read last */
-	uint64_t begin_ns;	  /* of the recording; 0: not yet */
-	uint64_t used_ns;	  /* what used_ns() said then */
-	pid_t *grown;		  /* processes whose unwinding lacks files that arrived late */
-	size_t grown_count, grown_capacity;
-	uint64_t next_unwind_ns;
-	struct lost lost;
-	struct pack_buffer made; /* for LATE and EXIT records */
-};
 
 const struct follow_result *follow__result(const struct follow *follow)
 {
@@ -91,8 +59,7 @@ static void update_unwinding(struct follow *follow, uint64_t now_ns)
 	unwind_tables__publish(follow->recording->unwind_tables, false);
 }
 
-/* Reads a process's mappings, by which the addresses in its stacks are named. */
-static void read_mappings(struct follow *follow, const struct attach_task *task)
+void follow_update_mappings(struct follow *follow, const struct attach_task *task)
 {
 	bool is_late = task->cause == ATTACH_MAPPED && task->since_ns;
 	struct perfx_traced_process traced;
@@ -159,50 +126,7 @@ static bool adopt(struct follow *follow, pid_t pid, uint64_t since_ns)
 	return !waits && !existed;
 }
 
-/* More wait for the next drain. */
-#define BATCH_MAX 64
-
-/* What is planned in the files that a process maps. */
-struct job {
-	struct attach_task task;
-	uint32_t born;	 /* the process's first index */
-	uint32_t parent; /* first index of the parent, which maps the same files; 0: own scan */
-	size_t *modules; /* malloc'd; to attach, or attached after the task's event */
-	size_t modules_count;
-};
-
-struct batch {
-	struct job *jobs;
-	size_t jobs_count, jobs_capacity;
-	struct sharing *files; /* whose other processes are to be found */
-	size_t files_count, files_capacity;
-};
-
-static void batch_clear(struct batch *batch)
-{
-	for (size_t i = 0; i < batch->jobs_count; i++)
-		free(batch->jobs[i].modules);
-	free(batch->jobs);
-	free(batch->files);
-}
-
-static int check_sharing(struct follow *follow, struct batch *batch, size_t module)
-{
-	if (follow->recording->plan->modules[module].successor)
-		return 0;
-	if (follow->recording->options->all || probes__decided(follow->recording->probes, module))
-		return 0;
-	for (size_t i = 0; i < batch->files_count; i++)
-		if (batch->files[i].module == module)
-			return 0;
-	if (GROW_BY_ONE(batch->files))
-		return -ENOMEM;
-	batch->files[batch->files_count++] = (struct sharing){.module = module};
-	return 0;
-}
-
-/* LATE record: what of a process was not recorded since when; without a file: it has ended. */
-static void emit_late(struct follow *follow, const struct attach_task *task,
+void follow_emit_late(struct follow *follow, const struct attach_task *task,
 		      struct perfx_late *record, const char *path)
 {
 	static const enum perfx_late_cause causes[] = {[ATTACH_MOVED] = PERFX_LATE_MAPPED,
@@ -242,216 +166,27 @@ static void begin(struct recording *recording)
 	follow->used_ns = used_ns(follow);
 }
 
-/* Takes the modules over. */
-static int add_job(struct follow *follow, struct batch *batch, const struct job *job)
-{
-	int err = GROW_BY_ONE(batch->jobs);
-
-	if (err) {
-		free(job->modules);
-		return err;
-	}
-	batch->jobs[batch->jobs_count++] = *job;
-	for (size_t i = 0; !err && i < job->modules_count; i++)
-		err = check_sharing(follow, batch, job->modules[i]);
-	return err;
-}
-
-/* Whether a module was attached for the process at since_ns; 0: whether it is now. */
-static bool was_attached(const struct follow *follow, size_t module, uint32_t born,
-			 uint64_t since_ns)
-{
-	const struct probes *probes = follow->recording->probes;
-
-	return probes__attached_for(probes, module, born) &&
-	       (!since_ns || probes__opened_ns(probes, module) <= since_ns);
-}
-
-/* Keeps the modules that were not attached for the process at its event. Returns their count. */
-static size_t keep_unattached(const struct follow *follow, const struct job *job, size_t count)
-{
-	const struct plan *plan = follow->recording->plan;
-	size_t kept = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		size_t module = job->modules[i];
-
-		if (!was_attached(follow, module, job->born, job->task.since_ns) &&
-		    (!plan->modules[module].successor ||
-		     process_holds(job->task.pid, plan, module)))
-			job->modules[kept++] = module;
-	}
-	return kept;
-}
-
-/* Does the pid still belong to the process that had it? */
-static bool is_same(const struct follow *follow, pid_t pid, uint32_t born)
-{
-	struct perfx_traced_process traced;
-
-	return !tracer__traced_process(follow->recording->tracer, pid, &traced) &&
-	       traced.born == born;
-}
-
-/* A forked child maps its parent's files, unless its parent is queued or was queued when the child
- * began. */
-static bool maps_as_parent(const struct follow *follow, const struct attach_task *task)
+bool follow_maps_as_parent(const struct follow *follow, const struct attach_task *task)
 {
 	return task->cause == ATTACH_FORKED && task->since_ns >= follow->opened_ns &&
 	       !attach_queue__has(follow->queue, task->parent);
 }
 
+/* More wait for the next drain. */
+#define BATCH_MAX 64
+
 /* A child whose links would be its own, and which may end soon. */
 static bool is_too_young(const struct follow *follow, const struct attach_task *task)
 {
-	return !task->known && maps_as_parent(follow, task) &&
+	return !task->known && follow_maps_as_parent(follow, task) &&
 	       follow->child_life_ns < SHORT_LIFE_NS &&
 	       clock_monotonic_ns() - task->since_ns < 2 * follow->child_life_ns;
 }
 
-/* Plans the files that a process maps, and adds those to be attached to the batch. How many, or
- * -errno. */
-static ssize_t scan_process(struct follow *follow, struct batch *batch,
-			    const struct attach_task *task)
-{
-	struct job job = {.task = *task,
-			  .born = process_table__born(follow->recording->processes, task->pid)};
-	ssize_t count;
-	int err;
-
-	if (!is_same(follow, task->pid, job.born))
-		return -ESRCH;
-	if (maps_as_parent(follow, task))
-		job.parent = process_table__born(follow->recording->processes, task->parent);
-	if (job.parent) {
-		err = add_job(follow, batch, &job);
-		return err ? err : 1;
-	}
-	count = plan__scan(follow->recording->plan, task->pid, &job.modules);
-	if (count < 0)
-		return count;
-	read_mappings(follow, task);
-	job.modules_count = keep_unattached(follow, &job, (size_t)count);
-	if (!job.modules_count) {
-		free(job.modules);
-		return 0;
-	}
-	err = add_job(follow, batch, &job);
-	return err ? err : (ssize_t)job.modules_count;
-}
-
-static bool for_all_processes(const struct follow *follow, const struct batch *batch, size_t module)
-{
-	/* some may still have the old content */
-	if (follow->recording->plan->modules[module].successor)
-		return false;
-	for (size_t i = 0; i < batch->files_count; i++)
-		if (batch->files[i].module == module)
-			return !batch->files[i].shared;
-	return true;
-}
-
-/* A process was attached. If it has ended meanwhile, the links may be on the pid's next owner. */
-static void release_if_ended(struct follow *follow, pid_t pid, uint32_t born)
-{
-	if (!is_same(follow, pid, born))
-		probes__release(follow->recording->probes, born);
-}
-
-/* Finds the files that are attached for the parent: it comes before its child in a batch. */
-static void find_inherited(const struct follow *follow, struct job *job)
-{
-	const struct probes *probes = follow->recording->probes;
-	size_t count = follow->recording->plan->modules_count;
-
-	job->modules = calloc(count + 1, sizeof(*job->modules));
-	for (size_t i = 0; job->modules && i < count; i++)
-		if (probes__attached_for(probes, i, job->parent) &&
-		    !probes__attached_for(probes, i, job->born))
-			job->modules[job->modules_count++] = i;
-}
-
-static void attach_job(struct follow *follow, const struct batch *batch, struct job *job)
-{
-	if (job->parent)
-		find_inherited(follow, job);
-	for (size_t i = 0; i < job->modules_count; i++)
-		probes__attach(follow->recording->probes, job->modules[i], job->born, job->task.pid,
-			       for_all_processes(follow, batch, job->modules[i]));
-	release_if_ended(follow, job->task.pid, job->born);
-}
-
-static void enqueue(struct follow *follow, const struct attach_task *task)
+void follow_enqueue(struct follow *follow, const struct attach_task *task)
 {
 	if (attach_queue__put(follow->queue, task))
 		skipped_add(&follow->recording->skipped, "files mapped later", "out of memory");
-}
-
-/* Targets are attached before the recording begins: they are never late. */
-static void emit_attached(struct follow *follow, const struct job *job)
-{
-	struct perfx_traced_process traced;
-	struct perfx_late late = {0};
-	const char *path = NULL;
-
-	for (size_t i = 0; i < job->modules_count; i++) {
-		size_t count = probes__attached_count(follow->recording->probes, job->modules[i]);
-		uint64_t opened_ns = probes__opened_ns(follow->recording->probes, job->modules[i]);
-
-		if (count && !path)
-			path = follow->recording->plan->modules[job->modules[i]].path;
-		if (count && opened_ns > late.time_ns)
-			late.time_ns = opened_ns;
-		late.functions_count += (uint32_t)count;
-		late.files_count += count > 0;
-	}
-	if (!job->task.since_ns || !path)
-		return;
-	if (tracer__traced_process(follow->recording->tracer, job->task.pid, &traced)) {
-		enqueue(follow, &job->task); /* it has ended: its EXIT record follows */
-	} else if (traced.born == job->born) {
-		late.process = traced.process;
-		emit_late(follow, &job->task, &late, path);
-	}
-}
-
-/* By the programs' table: the records of the last forks are still unread. */
-static bool is_traced(pid_t pid, void *ctx)
-{
-	const struct follow *follow = ctx;
-	struct perfx_traced_process traced;
-
-	return !tracer__traced_process(follow->recording->tracer, pid, &traced);
-}
-
-/* The maps of untraced processes are read once for the whole batch, and only for a new file that
- * one of them may map. */
-static void attach_batch(struct follow *follow, struct batch *batch)
-{
-	file_watch__follow(follow->file_watch, follow->recording->plan);
-	/* untraced children inherit mappings, and nothing reports those */
-	if (!follow->mappings || !follow->recording->options->follow_children)
-		follow->untraced_files.complete = false;
-	if (batch->files_count)
-		follow->result.untraced_read_count +=
-			sharing_find(&follow->untraced_files, follow->recording->plan, is_traced,
-				     follow, batch->files, batch->files_count);
-	memory__consider(follow->recording->memory);
-	/* new programs first: their files may be attached for nobody yet, a child's are for its
-	 * parent */
-	for (size_t i = 0; i < batch->jobs_count; i++)
-		if (batch->jobs[i].task.cause == ATTACH_EXECUTED)
-			attach_job(follow, batch, &batch->jobs[i]);
-	for (size_t i = 0; i < batch->jobs_count; i++)
-		if (batch->jobs[i].task.cause != ATTACH_EXECUTED)
-			attach_job(follow, batch, &batch->jobs[i]);
-	/* from this moment on */
-	probes__open(follow->recording->probes);
-	for (size_t i = 0; i < batch->jobs_count; i++) {
-		if (!batch->jobs[i].parent)
-			follow->opened_ns = clock_monotonic_ns();
-		emit_attached(follow, &batch->jobs[i]);
-	}
 }
 
 /* Applies to all traced processes what files planned since require. */
@@ -466,12 +201,14 @@ static void apply_plan_settings(struct follow *follow, bool trusted)
 /* Are all links for all processes, so that a child needs none? */
 static bool is_covered(const struct follow *follow, const struct attach_task *task)
 {
-	return !probes__go_by_process(follow->recording->probes) && maps_as_parent(follow, task);
+	return !probes__go_by_process(follow->recording->probes) &&
+	       follow_maps_as_parent(follow, task);
 }
 
 /* False: look at the process again later: its EXIT or PROCESS record is still unread, it executes a
  * program, or may end soon. */
-static bool handle_task(struct follow *follow, struct batch *batch, const struct attach_task *task)
+static bool handle_task(struct follow *follow, struct attach_batch *batch,
+			const struct attach_task *task)
 {
 	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
@@ -483,8 +220,8 @@ static bool handle_task(struct follow *follow, struct batch *batch, const struct
 	if (is_too_young(follow, task))
 		return false;
 	if (task->cause == ATTACH_MOVED)
-		read_mappings(follow, task);
-	else if (scan_process(follow, batch, task) > 0)
+		follow_update_mappings(follow, task);
+	else if (attach_batch_scan(follow, batch, task) > 0)
 		return true;
 	attach_queue__charge(follow->queue, task->pid, clock_monotonic_ns(),
 			     clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
@@ -521,7 +258,7 @@ static void count_missed(struct follow *follow)
 void follow__attach_queued(struct follow *follow)
 {
 	bool trusted = follow->recording->plan->c_alone;
-	struct batch batch = {0};
+	struct attach_batch batch = {0};
 	struct attach_task task, ended[BATCH_MAX];
 	size_t ended_count = 0;
 
@@ -531,11 +268,11 @@ void follow__attach_queued(struct follow *follow)
 			ended[ended_count++] = task;
 	/* they go back into the queue: their exit record reports that they were not attached */
 	for (size_t i = 0; i < ended_count; i++)
-		enqueue(follow, &ended[i]);
+		follow_enqueue(follow, &ended[i]);
 	apply_plan_settings(follow, trusted);
 	if (batch.jobs_count)
-		attach_batch(follow, &batch);
-	batch_clear(&batch);
+		attach_batch_open(follow, &batch);
+	attach_batch_clear(&batch);
 	count_missed(follow);
 	/* both in one grace period, where the update is due */
 	update_unwinding(follow, clock_monotonic_ns());
@@ -584,7 +321,7 @@ static void go_by_process(struct follow *follow, size_t module)
 		if (!process_maps(pids[i], follow->recording->plan, module))
 			continue;
 		probes__attach(probes, module, born, pids[i], false);
-		release_if_ended(follow, pids[i], born);
+		follow_release_if_ended(follow, pids[i], born);
 	}
 	probes__open(probes);
 	skipped_add(
@@ -606,8 +343,8 @@ static size_t separate_untraced(struct follow *follow)
 		/* reports of new mappings have missed the process that calls them */
 		follow->untraced_files.complete = false;
 		follow->result.untraced_read_count +=
-			sharing_find(&follow->untraced_files, follow->recording->plan, is_traced,
-				     follow, files, count);
+			sharing_find(&follow->untraced_files, follow->recording->plan,
+				     follow_is_traced, follow, files, count);
 	}
 	for (size_t i = 0; i < count; i++) {
 		if (!files[i].shared)
@@ -662,10 +399,10 @@ static void on_adopted(struct follow *follow, const struct perfx_process *adopte
 	if (process_table__has(follow->recording->processes, pid))
 		forget_predecessor(follow, pid, adopted->time_ns);
 	process_table__on_adopted(follow->recording->processes, adopted);
-	enqueue(follow, &(struct attach_task){.pid = pid,
-					      .cause = ATTACH_MAPPED,
-					      .known = true,
-					      .since_ns = adopted->time_ns});
+	follow_enqueue(follow, &(struct attach_task){.pid = pid,
+						     .cause = ATTACH_MAPPED,
+						     .known = true,
+						     .since_ns = adopted->time_ns});
 }
 
 static void on_fork(struct follow *follow, const struct perfx_fork *fork)
@@ -683,7 +420,7 @@ static void on_fork(struct follow *follow, const struct perfx_fork *fork)
 		     fork->parent_process);
 	unwind_tables__fork(follow->recording->unwind_tables, fork);
 	/* files attached by process need links for the child */
-	enqueue(follow, &task);
+	follow_enqueue(follow, &task);
 	if (!task.known)
 		skipped_hint(
 			&follow->recording->skipped, "first moments of forked children",
@@ -697,11 +434,11 @@ static bool is_known(const struct follow *follow, const struct perfx_exec *exec)
 	ssize_t module =
 		plan__find(follow->recording->plan, exec->inode, exec->dev_major, exec->dev_minor);
 
-	return module >= 0 &&
-	       (!follow->recording->plan->modules[module].functions_count ||
-		was_attached(follow, (size_t)module,
-			     process_table__born(follow->recording->processes, (pid_t)exec->pid),
-			     exec->time_ns));
+	return module >= 0 && (!follow->recording->plan->modules[module].functions_count ||
+			       follow_was_attached(follow, (size_t)module,
+						   process_table__born(follow->recording->processes,
+								       (pid_t)exec->pid),
+						   exec->time_ns));
 }
 
 static void on_exec(struct follow *follow, const struct perfx_exec *exec)
@@ -720,7 +457,7 @@ static void on_exec(struct follow *follow, const struct perfx_exec *exec)
 	if (exec->flags & PERFX_EXEC_BY_THREAD)
 		probes__release(follow->recording->probes,
 				process_table__born(follow->recording->processes, task.pid));
-	enqueue(follow, &task);
+	follow_enqueue(follow, &task);
 }
 
 static void on_exit_event(struct follow *follow, const struct perfx_exit *exit)
@@ -738,9 +475,10 @@ static void on_exit_event(struct follow *follow, const struct perfx_exit *exit)
 	if (task.cause == ATTACH_FORKED)
 		follow->child_life_ns = exit->time_ns - task.since_ns;
 	if (waited && !task.known)
-		emit_late(follow, &task,
-			  &(struct perfx_late){.time_ns = exit->time_ns, .process = exit->process},
-			  "");
+		follow_emit_late(follow, &task,
+				 &(struct perfx_late){.time_ns = exit->time_ns,
+						      .process = exit->process},
+				 "");
 	if ((pid_t)exit->pid == follow->recording->main_pid && !follow->result.main_ended) {
 		follow->result.main_ended = true;
 		follow->result.main_status = exit->status;
@@ -812,15 +550,15 @@ static void note_mapping(const struct new_mapping *mapping, void *ctx)
 		return;
 	if (planned &&
 	    (!planned->functions_count ||
-	     was_attached(follow, (size_t)module,
-			  process_table__born(follow->recording->processes, mapping->pid),
-			  mapping->time_ns))) {
+	     follow_was_attached(follow, (size_t)module,
+				 process_table__born(follow->recording->processes, mapping->pid),
+				 mapping->time_ns))) {
 		task.cause = ATTACH_MOVED;
 		task.known = true;
 	} else if (!traced) {
 		early_files_add(&follow->early, mapping);
 	}
-	enqueue(follow, &task);
+	follow_enqueue(follow, &task);
 }
 
 /* Queues the processes that may have mapped a file since mappings were read last. */
@@ -838,10 +576,10 @@ static void rescan(struct follow *follow)
 		pids = all_count < 0 ? traced : all;
 	}
 	for (size_t i = 0; i < count; i++)
-		enqueue(follow, &(struct attach_task){.pid = pids[i],
-						      .cause = ATTACH_MAPPED,
-						      .known = true,
-						      .since_ns = follow->taken_ns});
+		follow_enqueue(follow, &(struct attach_task){.pid = pids[i],
+							     .cause = ATTACH_MAPPED,
+							     .known = true,
+							     .since_ns = follow->taken_ns});
 	free(all);
 }
 
@@ -992,14 +730,14 @@ static void attach_ahead(struct follow *follow)
 int follow__attach(struct follow *follow)
 {
 	bool trusted = follow->recording->plan->c_alone;
-	struct batch batch = {0};
+	struct attach_batch batch = {0};
 	size_t count;
 	const pid_t *pids = process_table__pids(follow->recording->processes, &count);
 	int err = 0;
 
 	for (size_t i = 0; !err && i < count; i++) {
 		struct attach_task task = {.pid = pids[i]};
-		ssize_t n = scan_process(follow, &batch, &task);
+		ssize_t n = attach_batch_scan(follow, &batch, &task);
 
 		err = n < 0 && n != -ESRCH && n != -ENOENT ? (int)n : 0;
 		if (err)
@@ -1009,8 +747,8 @@ int follow__attach(struct follow *follow)
 	apply_plan_settings(follow, trusted);
 	unwind_tables__publish(follow->recording->unwind_tables, true);
 	if (!err)
-		attach_batch(follow, &batch);
-	batch_clear(&batch);
+		attach_batch_open(follow, &batch);
+	attach_batch_clear(&batch);
 	if (!err && follow->recording->options->launch)
 		attach_ahead(follow);
 	return err;

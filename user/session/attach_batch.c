@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* How the files of the processes that are followed get probes. */
+#include "attach/memory.h"
+#include "attach/probes.h"
+#include "attach/tracer.h"
+#include "base/clock.h"
+#include "base/grow.h"
+#include "proc/process.h"
+#include "session/follow_internal.h"
+#include "session/process_table.h"
+#include "session/recording.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+void attach_batch_clear(struct attach_batch *batch)
+{
+	for (size_t i = 0; i < batch->jobs_count; i++)
+		free(batch->jobs[i].modules);
+	free(batch->jobs);
+	free(batch->files);
+}
+
+static int check_sharing(struct follow *follow, struct attach_batch *batch, size_t module)
+{
+	if (follow->recording->plan->modules[module].successor)
+		return 0;
+	if (follow->recording->options->all || probes__decided(follow->recording->probes, module))
+		return 0;
+	for (size_t i = 0; i < batch->files_count; i++)
+		if (batch->files[i].module == module)
+			return 0;
+	if (GROW_BY_ONE(batch->files))
+		return -ENOMEM;
+	batch->files[batch->files_count++] = (struct sharing){.module = module};
+	return 0;
+}
+
+/* Takes the modules over. */
+static int add_job(struct follow *follow, struct attach_batch *batch, const struct attach_job *job)
+{
+	int err = GROW_BY_ONE(batch->jobs);
+
+	if (err) {
+		free(job->modules);
+		return err;
+	}
+	batch->jobs[batch->jobs_count++] = *job;
+	for (size_t i = 0; !err && i < job->modules_count; i++)
+		err = check_sharing(follow, batch, job->modules[i]);
+	return err;
+}
+
+bool follow_was_attached(const struct follow *follow, size_t module, uint32_t born,
+			 uint64_t since_ns)
+{
+	const struct probes *probes = follow->recording->probes;
+
+	return probes__attached_for(probes, module, born) &&
+	       (!since_ns || probes__opened_ns(probes, module) <= since_ns);
+}
+
+/* Keeps the modules that were not attached for the process at its event. Returns their count. */
+static size_t keep_unattached(const struct follow *follow, const struct attach_job *job,
+			      size_t count)
+{
+	const struct plan *plan = follow->recording->plan;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		size_t module = job->modules[i];
+
+		if (!follow_was_attached(follow, module, job->born, job->task.since_ns) &&
+		    (!plan->modules[module].successor ||
+		     process_holds(job->task.pid, plan, module)))
+			job->modules[kept++] = module;
+	}
+	return kept;
+}
+
+/* Does the pid still belong to the process that had it? */
+static bool is_same(const struct follow *follow, pid_t pid, uint32_t born)
+{
+	struct perfx_traced_process traced;
+
+	return !tracer__traced_process(follow->recording->tracer, pid, &traced) &&
+	       traced.born == born;
+}
+
+ssize_t attach_batch_scan(struct follow *follow, struct attach_batch *batch,
+			  const struct attach_task *task)
+{
+	struct attach_job job = {.task = *task,
+				 .born = process_table__born(follow->recording->processes,
+							     task->pid)};
+	ssize_t count;
+	int err;
+
+	if (!is_same(follow, task->pid, job.born))
+		return -ESRCH;
+	if (follow_maps_as_parent(follow, task))
+		job.parent = process_table__born(follow->recording->processes, task->parent);
+	if (job.parent) {
+		err = add_job(follow, batch, &job);
+		return err ? err : 1;
+	}
+	count = plan__scan(follow->recording->plan, task->pid, &job.modules);
+	if (count < 0)
+		return count;
+	follow_update_mappings(follow, task);
+	job.modules_count = keep_unattached(follow, &job, (size_t)count);
+	if (!job.modules_count) {
+		free(job.modules);
+		return 0;
+	}
+	err = add_job(follow, batch, &job);
+	return err ? err : (ssize_t)job.modules_count;
+}
+
+static bool for_all_processes(const struct follow *follow, const struct attach_batch *batch,
+			      size_t module)
+{
+	/* some may still have the old content */
+	if (follow->recording->plan->modules[module].successor)
+		return false;
+	for (size_t i = 0; i < batch->files_count; i++)
+		if (batch->files[i].module == module)
+			return !batch->files[i].shared;
+	return true;
+}
+
+void follow_release_if_ended(struct follow *follow, pid_t pid, uint32_t born)
+{
+	if (!is_same(follow, pid, born))
+		probes__release(follow->recording->probes, born);
+}
+
+/* Finds the files that are attached for the parent: it comes before its child in a batch. */
+static void find_inherited(const struct follow *follow, struct attach_job *job)
+{
+	const struct probes *probes = follow->recording->probes;
+	size_t count = follow->recording->plan->modules_count;
+
+	job->modules = calloc(count + 1, sizeof(*job->modules));
+	if (!job->modules)
+		skipped_add(&follow->recording->skipped, "files of a forked child",
+			    "out of memory");
+	for (size_t i = 0; job->modules && i < count; i++)
+		if (probes__attached_for(probes, i, job->parent) &&
+		    !probes__attached_for(probes, i, job->born))
+			job->modules[job->modules_count++] = i;
+}
+
+static void attach_job(struct follow *follow, const struct attach_batch *batch,
+		       struct attach_job *job)
+{
+	if (job->parent)
+		find_inherited(follow, job);
+	for (size_t i = 0; i < job->modules_count; i++)
+		probes__attach(follow->recording->probes, job->modules[i], job->born, job->task.pid,
+			       for_all_processes(follow, batch, job->modules[i]));
+	follow_release_if_ended(follow, job->task.pid, job->born);
+}
+
+/* Targets are attached before the recording begins: they are never late. */
+static void emit_attached(struct follow *follow, const struct attach_job *job)
+{
+	struct perfx_traced_process traced;
+	struct perfx_late late = {0};
+	const char *path = NULL;
+
+	for (size_t i = 0; i < job->modules_count; i++) {
+		size_t count = probes__attached_count(follow->recording->probes, job->modules[i]);
+		uint64_t opened_ns = probes__opened_ns(follow->recording->probes, job->modules[i]);
+
+		if (count && !path)
+			path = follow->recording->plan->modules[job->modules[i]].path;
+		if (count && opened_ns > late.time_ns)
+			late.time_ns = opened_ns;
+		late.functions_count += (uint32_t)count;
+		late.files_count += count > 0;
+	}
+	if (!job->task.since_ns || !path)
+		return;
+	if (tracer__traced_process(follow->recording->tracer, job->task.pid, &traced)) {
+		follow_enqueue(follow, &job->task); /* it has ended: its EXIT record follows */
+	} else if (traced.born == job->born) {
+		late.process = traced.process;
+		follow_emit_late(follow, &job->task, &late, path);
+	}
+}
+
+bool follow_is_traced(pid_t pid, void *ctx)
+{
+	const struct follow *follow = ctx;
+	struct perfx_traced_process traced;
+
+	return !tracer__traced_process(follow->recording->tracer, pid, &traced);
+}
+
+void attach_batch_open(struct follow *follow, struct attach_batch *batch)
+{
+	file_watch__follow(follow->file_watch, follow->recording->plan);
+	/* untraced children inherit mappings, and nothing reports those */
+	if (!follow->mappings || !follow->recording->options->follow_children)
+		follow->untraced_files.complete = false;
+	if (batch->files_count)
+		follow->result.untraced_read_count +=
+			sharing_find(&follow->untraced_files, follow->recording->plan,
+				     follow_is_traced, follow, batch->files, batch->files_count);
+	memory__consider(follow->recording->memory);
+	/* new programs first: their files may be attached for nobody yet, a child's are for its
+	 * parent */
+	for (size_t i = 0; i < batch->jobs_count; i++)
+		if (batch->jobs[i].task.cause == ATTACH_EXECUTED)
+			attach_job(follow, batch, &batch->jobs[i]);
+	for (size_t i = 0; i < batch->jobs_count; i++)
+		if (batch->jobs[i].task.cause != ATTACH_EXECUTED)
+			attach_job(follow, batch, &batch->jobs[i]);
+	/* from this moment on */
+	probes__open(follow->recording->probes);
+	for (size_t i = 0; i < batch->jobs_count; i++) {
+		if (!batch->jobs[i].parent)
+			follow->opened_ns = clock_monotonic_ns();
+		emit_attached(follow, &batch->jobs[i]);
+	}
+}

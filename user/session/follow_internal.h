@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The processes that a recording follows (follow.c), and how their files get probes
+ * (attach_batch.c). */
+#ifndef PERFX_SESSION_FOLLOW_INTERNAL_H
+#define PERFX_SESSION_FOLLOW_INTERNAL_H
+
+#include "attach/mapped_files.h"
+#include "decode/pack.h"
+#include "session/attach_queue.h"
+#include "session/early_files.h"
+#include "session/follow.h"
+#include "session/lost.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct follow {
+	struct recording *recording;
+	struct follow_result result;
+	struct attach_queue *queue;    /* processes that are to be looked at */
+	struct mappings *mappings;     /* NULL: mappings are looked for by the clock */
+	struct file_watch *file_watch; /* NULL: files are looked at when something is mapped */
+	struct untraced_files untraced_files;
+	bool rescan; /* all processes may have mapped something */
+	uint64_t next_scan_ns;
+	struct {
+		uint64_t next_ns, hits_count; /* looked at next; hits by then */
+	} untraced;
+	bool full;		  /* there were more processes than there is room for */
+	struct early_files early; /* -a */
+	uint64_t opened_ns;	  /* when probes were opened last, but those of forked children */
+	uint64_t child_life_ns;	  /* of the forked child that ended last */
+	uint64_t taken_ns;	  /* when new mappings were read last */
+	uint64_t begin_ns;	  /* of the recording; 0: not yet */
+	uint64_t used_ns;	  /* what used_ns() said then */
+	pid_t *grown;		  /* processes whose unwinding lacks files that arrived late */
+	size_t grown_count, grown_capacity;
+	uint64_t next_unwind_ns;
+	struct lost lost;
+	struct pack_buffer made; /* for LATE and EXIT records */
+};
+
+/* What is planned in the files that a process maps. */
+struct attach_job {
+	struct attach_task task;
+	uint32_t born;	 /* the process's first index */
+	uint32_t parent; /* first index of the parent, which maps the same files; 0: own scan */
+	size_t *modules; /* malloc'd; to attach, or attached after the task's event */
+	size_t modules_count;
+};
+
+struct attach_batch {
+	struct attach_job *jobs;
+	size_t jobs_count, jobs_capacity;
+	struct sharing *files; /* whose other processes are to be found */
+	size_t files_count, files_capacity;
+};
+
+/* Plans the files that a process maps, and adds those to be attached to the batch. How many, or
+ * -errno. */
+ssize_t attach_batch_scan(struct follow *follow, struct attach_batch *batch,
+			  const struct attach_task *task);
+/* Attaches and opens the probes of the whole batch: for all processes where only traced ones map a
+ * file. The maps of untraced processes are read once for the whole batch, and only for a new file
+ * that one of them may map. */
+void attach_batch_open(struct follow *follow, struct attach_batch *batch);
+void attach_batch_clear(struct attach_batch *batch);
+/* Was a module attached for the process, by its first index, at a time; 0: is it now? */
+bool follow_was_attached(const struct follow *follow, size_t module, uint32_t born,
+			 uint64_t since_ns);
+/* Releases the links of a process that ended while it was attached: its pid may have another owner.
+ */
+void follow_release_if_ended(struct follow *follow, pid_t pid, uint32_t born);
+/* Is the process in the BPF programs' table? The records of the last forks are still unread. */
+bool follow_is_traced(pid_t pid, void *follow);
+
+/* Reads a process's mappings, by which the addresses in its stacks are named. */
+void follow_update_mappings(struct follow *follow, const struct attach_task *task);
+/* Does a forked child map its parent's files? Not if its parent is queued, or was queued when the
+ * child began. */
+bool follow_maps_as_parent(const struct follow *follow, const struct attach_task *task);
+void follow_enqueue(struct follow *follow, const struct attach_task *task);
+/* Writes a LATE record: what of a process was not recorded since when; without a file: it has
+ * ended. */
+void follow_emit_late(struct follow *follow, const struct attach_task *task,
+		      struct perfx_late *record, const char *path);
+
+#endif
