@@ -1046,7 +1046,7 @@ struct perfx_end {
 	__u64 end_boot_ns;
 	/* How often the mappings of traced processes were checked, and how often those of other
 	 * processes were read to find out whether they map a traced file. */
-	__u64 looks_count, untraced_read_count;
+	__u64 maps_read_count, untraced_read_count;
 	__u64 recording_cpu_ns;	     /* the part of tracer_cpu_ns while recording; 0: unknown */
 	__u64 tracer_rss_peak_bytes; /* files included; 0: unknown */
 };

@@ -36,7 +36,7 @@ static unsigned looks_to_name(struct descriptor descriptor, pid_t near, const ch
 	cr_expect(eq(str, found, (char *)name));
 	free(found);
 	pipe_users__forget(&users);
-	return users.looks_count;
+	return users.reads_count;
 }
 
 static void is_named(struct descriptor descriptor, const char *name)

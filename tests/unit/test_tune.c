@@ -274,12 +274,12 @@ Test(tune_judge, nothing_was_measured)
 static char *written(const struct tune *tune, const char *format)
 {
 	const struct tune_writer *writer = format_named(&tune_formats, format);
-	struct tune_look look = {.width = 80};
+	struct tune_layout layout = {.width = 80};
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
-	cr_assert_eq(writer->write(out, tune, &look), 0);
+	cr_assert_eq(writer->write(out, tune, &layout), 0);
 	fclose(out);
 	return text;
 }

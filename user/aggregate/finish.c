@@ -544,8 +544,9 @@ static void fill_host(struct finish_ctx *w)
 	p->tracer_rss_anon_bytes = a->has_end ? a->end.tracer_rss_anon_bytes : PROFILE_ABSENT;
 	p->tracer_rss_peak_bytes = a->end.tracer_rss_peak_bytes;
 	/* the targets are always looked at: older captures do not say how often */
-	p->looks_count = a->end.looks_count ? a->end.looks_count : PROFILE_ABSENT;
-	p->untraced_read_count = a->end.looks_count ? a->end.untraced_read_count : PROFILE_ABSENT;
+	p->maps_read_count = a->end.maps_read_count ? a->end.maps_read_count : PROFILE_ABSENT;
+	p->untraced_read_count =
+		a->end.maps_read_count ? a->end.untraced_read_count : PROFILE_ABSENT;
 	p->functions = a->functions;
 	p->functions_count = a->functions_count;
 	p->reduced = a->reduced;

@@ -341,12 +341,12 @@ int period_find(struct period *found, const struct period_calls *calls, period_d
 /* Threads whose calls are kept, of all processes. */
 #define PERIOD_THREADS_MAX 256
 /* When that many are kept, a period is looked for; then after twice as many. */
-#define PERIOD_FIRST_LOOK 512
+#define PERIOD_FIRST_SEARCH 512
 
 struct period_thread {
 	struct period_calls calls;
 	struct period period; /* function 0: none was found yet */
-	size_t look_at;
+	size_t search_at;
 	bool decided;
 };
 
@@ -367,7 +367,7 @@ static struct period_thread *thread_of(struct aggregate *a, uint32_t process, ui
 	if (thread)
 		*thread = (struct period_thread){
 			.calls = {.process = process, .tid = tid},
-			.look_at = PERIOD_FIRST_LOOK,
+			.search_at = PERIOD_FIRST_SEARCH,
 		};
 	return thread;
 }
@@ -518,8 +518,8 @@ static int search_period(struct aggregate *a, struct period_thread *thread)
 		forget_calls(calls);
 		return found;
 	}
-	if (thread->look_at < PERIOD_CALLS_MAX)
-		thread->look_at *= 2;
+	if (thread->search_at < PERIOD_CALLS_MAX)
+		thread->search_at *= 2;
 	if (calls->count >= PERIOD_CALLS_MAX)
 		drop_oldest(calls, calls->count / 2);
 	return found;
@@ -540,7 +540,7 @@ int periods_span(struct aggregate *a, const struct perfx_span *span)
 		return 0;
 	if (add_call(&thread->calls, span, &a->functions[span->function - 1]))
 		return -ENOMEM;
-	return thread->calls.count < thread->look_at ? 0 : search_period(a, thread);
+	return thread->calls.count < thread->search_at ? 0 : search_period(a, thread);
 }
 
 void periods_reduced(struct periods *periods, uint32_t process)

@@ -413,8 +413,8 @@ struct profile {
 	uint64_t tracer_cpu_ns, tracer_rss_anon_bytes; /* PROFILE_ABSENT when truncated */
 	uint64_t recording_cpu_ns;	/* of tracer_cpu_ns, while it recorded; 0: unknown */
 	uint64_t tracer_rss_peak_bytes; /* 0: unknown */
-	uint64_t looks_count, untraced_read_count; /* as in struct perfx_end; PROFILE_ABSENT */
-	unsigned partial;			   /* PROFILE_PARTIAL_ */
+	uint64_t maps_read_count, untraced_read_count; /* as in struct perfx_end; PROFILE_ABSENT */
+	unsigned partial;			       /* PROFILE_PARTIAL_ */
 	struct profile_time_slice time_slice;
 	uint64_t losses[PERFX_LOSS_KINDS];
 	uint64_t calls_count;	       /* over all processes */

@@ -134,7 +134,7 @@ static bool can_be_reduced(const struct probes *probes, size_t index)
 		(plan_is_annotation(function) && function->by_default));
 }
 
-void probes__look(struct probes *probes, double kept)
+void probes__measure_cost(struct probes *probes, double kept)
 {
 	for (size_t i = 0; i < probes->placed_count; i++) {
 		struct placed *placed = &probes->placed[i];

@@ -20,7 +20,8 @@
 
 struct mappings;
 
-/* NULL with errno: then libraries that arrive late are found by looking from time to time. */
+/* NULL with errno: then libraries that arrive late are found by reading the mappings from time to
+ * time. */
 struct mappings *mappings__new(void);
 void mappings__free(struct mappings *mappings);
 
@@ -29,7 +30,7 @@ int mappings__fd(const struct mappings *mappings);
 
 /* A file, or memory without one, that a process has mapped to execute it. */
 struct new_mapping {
-	pid_t pid;	  /* 0: some were lost, look at all processes */
+	pid_t pid;	  /* 0: some were lost: read those of all processes */
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
 	/* As in /proc/PID/maps, but the path of a deleted file; valid until fn returns. */
 	struct mapping mapping;

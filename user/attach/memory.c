@@ -43,10 +43,10 @@ struct domain {
 	bool by_default;
 	bool on;				/* duty cycle: allocation probes are attached now */
 	uint64_t switch_ns;			/* duty cycle: when that changes */
-	uint64_t hits_count, allocations_count; /* by the last look */
+	uint64_t hits_count, allocations_count; /* when they were measured last */
 	double spent_ns, trap_ns;		/* in the budget's window */
 	double allocations_share;		/* of hits */
-	uint64_t per_second;			/* allocations, since the look before */
+	uint64_t per_second;			/* allocations, since then */
 };
 
 /* In an OVERFLOW_MEMORY record, from allocs_count on. */
@@ -62,7 +62,7 @@ struct memory {
 	bool started;
 	bool by_limit; /* that the user has given */
 	enum growth growth;
-	uint64_t looked_ns;
+	uint64_t measured_ns;
 	struct domain domains[PERFX_DOMAINS];
 	struct emitted lost_emitted; /* by process and domain, in OVERFLOW_MEMORY records */
 	uint64_t drops_emitted;
@@ -177,7 +177,7 @@ void memory__consider(struct memory *memory)
 				"recorded instead of the heap (--memory all records both)");
 		set_level(memory, domain, level);
 		if (memory->started)
-			emit_mode(memory, domain, memory->looked_ns);
+			emit_mode(memory, domain, memory->measured_ns);
 	}
 }
 
@@ -197,7 +197,7 @@ void memory__start(struct memory *memory, uint64_t now_ns)
 	if (memory->plan->options.memory == MEMORY_ALL)
 		count_mappings(memory);
 	memory->started = true;
-	memory->looked_ns = now_ns;
+	memory->measured_ns = now_ns;
 	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
 		if (memory->domains[domain].recorded)
 			emit_mode(memory, domain, now_ns);
@@ -216,7 +216,7 @@ void memory__paused(struct memory *memory, uint64_t from_ns, uint64_t to_ns)
 		d->level = level;
 		emit_mode(memory, domain, to_ns);
 	}
-	memory->looked_ns = to_ns;
+	memory->measured_ns = to_ns;
 }
 
 /* "tensor allocations sampled since 2.1 s: leaks cannot be placed; --memory tensor keeps them" */
@@ -291,7 +291,7 @@ static void enter_step(struct memory *memory, enum perfx_domain domain)
 		break;
 	case STEP_DUTY:
 		set_level(memory, domain, PERFX_MEMORY_SAMPLED_IN);
-		d->switch_ns = memory->looked_ns;
+		d->switch_ns = memory->measured_ns;
 		say_step(memory, domain, "", "sampled for a tenth of the time",
 			 "leaks cannot be placed");
 		break;
@@ -300,7 +300,7 @@ static void enter_step(struct memory *memory, enum perfx_domain domain)
 		say_step(memory, domain, "", "not recorded", "their memory is not in the report");
 		break;
 	}
-	emit_mode(memory, domain, memory->looked_ns);
+	emit_mode(memory, domain, memory->measured_ns);
 }
 
 /* Attaches and detaches by the clock. */
@@ -315,7 +315,8 @@ static void turn(struct memory *memory, enum perfx_domain domain, uint64_t now_n
 	probes__want_alloc(memory->probes, domain, d->on, false);
 }
 
-static void look(struct memory *memory, enum perfx_domain domain, uint64_t elapsed_ns, double kept)
+static void measure_domain(struct memory *memory, enum perfx_domain domain, uint64_t elapsed_ns,
+			   double kept)
 {
 	struct domain *d = &memory->domains[domain];
 	struct alloc_probe_cost cost = probes__alloc_cost(memory->probes, domain);
@@ -331,14 +332,14 @@ static void look(struct memory *memory, enum perfx_domain domain, uint64_t elaps
 	d->allocations_count = cost.allocations_count;
 }
 
-void memory__look(struct memory *memory, uint64_t now_ns, double kept)
+void memory__measure_cost(struct memory *memory, uint64_t now_ns, double kept)
 {
-	if (now_ns <= memory->looked_ns)
+	if (now_ns <= memory->measured_ns)
 		return;
 	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
 		if (memory->domains[domain].recorded)
-			look(memory, domain, now_ns - memory->looked_ns, kept);
-	memory->looked_ns = now_ns;
+			measure_domain(memory, domain, now_ns - memory->measured_ns, kept);
+	memory->measured_ns = now_ns;
 }
 
 static bool can_go(const struct memory *memory, enum perfx_domain domain, bool everything)

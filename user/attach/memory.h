@@ -47,9 +47,10 @@ bool memory__places_leaks(const struct memory *memory);
 /* Where memory of the program grows, such allocations are worth more than other details; where it
  * may grow, none are given up before it is known. */
 void memory__note_growth(struct memory *memory, enum growth growth);
-/* For the budget, as probes__look and probes__add_expenses; `index` is the domain. most_ns: what
- * allocations of memory that may grow cost at most, or they are given up before that is known. */
-void memory__look(struct memory *memory, uint64_t now_ns, double kept);
+/* For the budget, as probes__measure_cost and probes__add_expenses; `index` is the domain. most_ns:
+ * what allocations of memory that may grow cost at most, or they are given up before that is known.
+ */
+void memory__measure_cost(struct memory *memory, uint64_t now_ns, double kept);
 void memory__add_expenses(const struct memory *memory, bool everything, double most_ns,
 			  struct expenses *expenses);
 /* Reduces a domain: by as many steps as it takes to cost no more than allowed_ns. Costs are those

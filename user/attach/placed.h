@@ -28,7 +28,7 @@ struct placed {
 	bool ends_steps;				    /* its calls' ends are the steps' */
 	bool is_nested;					    /* probes__find_nested */
 	struct {					    /* the budget's */
-		uint64_t entry_hits_count, exit_hits_count; /* by the last look */
+		uint64_t entry_hits_count, exit_hits_count; /* when they were measured last */
 		double entry_ns, exits_ns;		    /* in the window */
 		const char *now; /* new state, not yet in a message; else NULL */
 		bool by_limit;	 /* reduced for --max-overhead */

@@ -106,9 +106,9 @@ struct expenses {
 
 void expenses_add(struct expenses *expenses, enum worth worth, struct expense expense);
 
-/* For the budget (session/budget.h). Adds the cost since the last look to the window, of whose
- * earlier cost this share is kept. */
-void probes__look(struct probes *probes, double kept);
+/* For the budget (session/budget.h). Adds the cost since it was measured last to the window, of
+ * whose earlier cost this share is kept. */
+void probes__measure_cost(struct probes *probes, double kept);
 /* Finds the functions that cost FLOPs nothing, because all of their calls were made inside calls
  * with known FLOPs. */
 void probes__find_nested(struct probes *probes);

@@ -3,7 +3,7 @@
  * The ring buffers of one kind of records, read as one stream. Each thread writes into one of them
  * (bpf/perfx.bpf.h), so a thread's records keep their order; those of different threads are merged
  * by time, those of one ring too where `exact_times`: a thread may lose its CPU between making room
- * for a record and looking at the clock. What is newer than the beginning of a drain is held back
+ * for a record and reading the clock. What is newer than the beginning of a drain is held back
  * until the next one: another ring, read before, may have got something older meanwhile.
  */
 #ifndef PERFX_ATTACH_RINGS_H

@@ -34,7 +34,7 @@ struct tracer {
 	struct perfx_free_ids *free_ids; /* mapped too */
 	uint64_t *gates;		 /* mapped too */
 	int account_fd;			 /* of BPF_ENABLE_STATS; 0: off */
-	uint64_t room_lacked;		 /* PERFX_COUNTER_MAP_FULL, when it was looked at last */
+	uint64_t room_lacked;		 /* PERFX_COUNTER_MAP_FULL, when it was read last */
 	unsigned room_tries;
 };
 

@@ -519,7 +519,7 @@ void unwind_tables__forget(struct unwind_tables *tables, pid_t pid)
 }
 
 /* Requests are served for so long at a time: in the first tenth of a second there are many, and the
- * budget's first look must not wait for all of them. */
+ * budget's first check must not wait for all of them. */
 #define SERVE_NS 5000000u
 
 /* < 0: the rest is served with the next wake. */

@@ -48,7 +48,7 @@ void unwind_tables__serve(struct unwind_tables *tables);
 struct unwind_usage {
 	size_t files, pages, bytes; /* pages and kernel memory of rows */
 	size_t left_out;	    /* files without tables: too many were open */
-	uint64_t cpu_ns;	    /* that compiling and looking at mappings took */
+	uint64_t cpu_ns;	    /* that compiling rows and reading mappings took */
 };
 struct unwind_usage unwind_tables__usage(const struct unwind_tables *tables);
 

@@ -29,7 +29,7 @@ struct waiting {
 	struct perfx_wait_sum *sums;  /* mapped */
 	struct bpf_link *links[WAITING_PROGRAMS];
 	uint32_t grown_ms[SUMS_COUNT];		/* when a place's sum was seen to grow last */
-	size_t taken_counts[PERFX_WAIT_LEVELS]; /* places, when they were looked at last */
+	size_t taken_counts[PERFX_WAIT_LEVELS]; /* places, when they were read last */
 	size_t retired_count;
 	uint64_t retired_ns; /* when places were retired last */
 	bool given_up;

@@ -231,14 +231,14 @@ static int run_all(struct bench *bench, struct tune *tune)
 static int write_tune(const struct tune_writer *writer, const struct tune *tune,
 		      const struct options *options)
 {
-	struct tune_look look;
+	struct tune_layout layout;
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
 
-	output_terminal(output_path(options), &look.width, &look.color);
+	output_terminal(output_path(options), &layout.width, &layout.color);
 	return output_whole(output_path(options), out, &text, &size,
-			    out ? writer->write(out, tune, &look) : 0);
+			    out ? writer->write(out, tune, &layout) : 0);
 }
 
 int cmd_tune(const struct options *options)
@@ -387,16 +387,16 @@ static int write_comparison(const struct comparison_writer *writer,
 			    const struct comparison *comparison, const struct diff *diff,
 			    const struct options *options)
 {
-	struct diff_options look = {.name_a = comparison->command_a,
-				    .name_b = comparison->command_b,
-				    .top = (unsigned)options->top};
+	struct diff_options layout = {.name_a = comparison->command_a,
+				      .name_b = comparison->command_b,
+				      .top = (unsigned)options->top};
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
 
-	output_terminal(output_path(options), &look.width, &look.color);
+	output_terminal(output_path(options), &layout.width, &layout.color);
 	return output_whole(output_path(options), out, &text, &size,
-			    out ? writer->write(out, comparison, diff, &look) : 0);
+			    out ? writer->write(out, comparison, diff, &layout) : 0);
 }
 
 /* A gate that compared nothing must not pass. */

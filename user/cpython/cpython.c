@@ -147,8 +147,8 @@ static bool members_agree(pid_t pid, const struct cpython *python)
 	return true;
 }
 
-/* A process runs on while it is looked at, so a look may fail. */
-#define LOOKS_MAX	 50
+/* The process runs on while its threads are read, so an attempt may fail. */
+#define TRIES_MAX	 50
 #define INTERPRETERS_MAX 64
 #define THREADS_MAX	 4096
 #define FRAMES_MAX	 64 /* of each thread: as good as all */
@@ -245,7 +245,7 @@ static enum cpython_found check(pid_t pid, const struct cpython *python, const c
 	size_t count = 0;
 
 	*why = "its threads' frames are not as its release has them";
-	for (int i = 0; i < LOOKS_MAX; i++) {
+	for (int i = 0; i < TRIES_MAX; i++) {
 		bool whole = check_threads(pid, python, &count);
 
 		if (whole && count)

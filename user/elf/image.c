@@ -582,7 +582,7 @@ struct symbol_look {
 	const struct symbol_table *table;
 };
 
-static int look_at_symbol(void *ctx, const Elf64_Sym *sym, size_t number)
+static int note_symbol(void *ctx, const Elf64_Sym *sym, size_t number)
 {
 	const struct symbol_look *look = ctx;
 	struct image_traits *traits = look->traits;
@@ -605,14 +605,14 @@ static int look_at_symbol(void *ctx, const Elf64_Sym *sym, size_t number)
 	return 0;
 }
 
-static void look_at_symbols(struct image *image)
+static void note_symbols(struct image *image)
 {
 	for (size_t t = 0; t < image->tables_count; t++)
-		image__each_symbol(image, &image->tables[t], true, look_at_symbol,
+		image__each_symbol(image, &image->tables[t], true, note_symbol,
 				   &(struct symbol_look){&image->traits, &image->tables[t]});
 }
 
-static void look_at_sections(const struct elf_view *file, struct image_traits *traits)
+static void note_sections(const struct elf_view *file, struct image_traits *traits)
 {
 	Elf64_Shdr shdr;
 
@@ -678,8 +678,8 @@ static const char *dynamic_string(const struct image *image, struct dynamic *dyn
 	return NULL;
 }
 
-static void look_at_needed(const struct image *image, const Elf64_Phdr *phdr,
-			   struct image_traits *traits)
+static void note_needed(const struct image *image, const Elf64_Phdr *phdr,
+			struct image_traits *traits)
 {
 	struct dynamic dynamic = dynamic_begin(image, phdr);
 	const char *name;
@@ -707,7 +707,7 @@ const char *image__soname(const struct image *image)
 	return "";
 }
 
-static void look_at_segments(const struct image *image, struct image_traits *traits)
+static void note_segments(const struct image *image, struct image_traits *traits)
 {
 	Elf64_Phdr phdr;
 
@@ -717,7 +717,7 @@ static void look_at_segments(const struct image *image, struct image_traits *tra
 		if (phdr.p_type == PT_INTERP)
 			traits->needs_loader = true;
 		if (phdr.p_type == PT_DYNAMIC)
-			look_at_needed(image, &phdr, traits);
+			note_needed(image, &phdr, traits);
 	}
 }
 
@@ -729,9 +729,9 @@ const struct image_traits *image__traits(struct image *image)
 	for (size_t t = 0; t < image->tables_count; t++)
 		if (image->tables[t].origin != SYMBOL_DYNSYM)
 			image->traits.has_symtab = true;
-	look_at_segments(image, &image->traits);
-	look_at_sections(&image->file, &image->traits);
-	look_at_symbols(image);
+	note_segments(image, &image->traits);
+	note_sections(&image->file, &image->traits);
+	note_symbols(image);
 	return &image->traits;
 }
 

@@ -714,7 +714,7 @@ static int write_end(struct merger *merge)
 		end.flags |= of->flags;
 		add_measured(&end.tracer_cpu_ns, of->tracer_cpu_ns);
 		add_measured(&end.tracer_rss_anon_bytes, of->tracer_rss_anon_bytes);
-		add_measured(&end.looks_count, of->looks_count);
+		add_measured(&end.maps_read_count, of->maps_read_count);
 		add_measured(&end.untraced_read_count, of->untraced_read_count);
 		add_measured(&end.recording_cpu_ns, of->recording_cpu_ns);
 		add_measured(&end.tracer_rss_peak_bytes, of->tracer_rss_peak_bytes);

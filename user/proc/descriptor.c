@@ -52,7 +52,7 @@ static bool is_there(const struct descriptor *descriptor)
 
 /* Processes that may be searched for the other ends of pipes, in all: each takes some 50 µs, so
  * that a program that makes pipes all the time costs 0.2 s. */
-#define LOOKS_MAX 4000
+#define READS_MAX 4000
 
 struct pipe_user {
 	char *link;
@@ -98,13 +98,13 @@ void pipe_users__forget(struct pipe_users *users)
 	for (size_t i = 0; i < users->count; i++)
 		free(users->at[i].link);
 	free(users->at);
-	*users = (struct pipe_users){.looks_count = users->looks_count};
+	*users = (struct pipe_users){.reads_count = users->reads_count};
 }
 
 static void find_among(struct pipe_users *users, const pid_t *pids, size_t count)
 {
-	for (size_t i = 0; i < count && users->looks_count < LOOKS_MAX; i++) {
-		users->looks_count++;
+	for (size_t i = 0; i < count && users->reads_count < READS_MAX; i++) {
+		users->reads_count++;
 		add_users_in(users, pids[i]);
 	}
 }
@@ -258,7 +258,7 @@ static bool unix_line_parse(const char *line, uint64_t inode, char *out, size_t 
 	return true;
 }
 
-/* Tables of sockets that are larger are not looked through. */
+/* Tables of sockets that are larger are not searched. */
 #define SOCKETS_BYTES_MAX (4u << 20)
 
 struct socket_table {
@@ -448,7 +448,7 @@ pid_t lock_line_parse(const char *line, const struct descriptor *file)
 		       : 0;
 }
 
-/* Tables of locks that are larger are not looked through. */
+/* Tables of locks that are larger are not searched. */
 #define LOCKS_BYTES_MAX (256u << 10)
 
 /* Another process; 0: none, or it is not known. */

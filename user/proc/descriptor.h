@@ -29,7 +29,7 @@ struct pipe_users {
 	size_t near_count;
 	struct pipe_user *at;
 	size_t count, capacity;
-	unsigned looks_count;
+	unsigned reads_count;
 	enum { PIPE_USERS_NONE, PIPE_USERS_NEAR, PIPE_USERS_ALL } found;
 };
 

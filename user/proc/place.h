@@ -36,7 +36,7 @@ void place_read_claims(pid_t pid, struct place *place);
 
 /* Of /proc/PID/cgroup. */
 void place_of_cgroup(const char *text, struct place *place);
-/* Of an environment, "NAME=VALUE" NUL-separated, of which a few variables are looked at. */
+/* Of an environment, "NAME=VALUE" NUL-separated, of which a few variables are read. */
 void place_of_environment(const char *environment, size_t bytes, struct place *place);
 /* Of /etc/hostname in its root, where it has a host name of its own. */
 void place_of_hostname(const char *text, struct place *place);

@@ -180,7 +180,7 @@ static void read_exe(pid_t pid, struct process_info *info)
 	info->exe_deleted = remove_suffix(info->exe, " (deleted)");
 }
 
-/* False, too, where we may not look. */
+/* False, too, where the permission is missing. */
 static bool runs_32bit(pid_t pid)
 {
 	unsigned char ident[EI_NIDENT] = {0};

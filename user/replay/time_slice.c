@@ -422,7 +422,7 @@ static int emit_end(struct time_slice *slice)
 	slice->end = (struct perfx_end){.time_ns = slice->until_ns,
 					.tracer_cpu_ns = UINT64_MAX,
 					.tracer_rss_anon_bytes = UINT64_MAX,
-					.looks_count = UINT64_MAX,
+					.maps_read_count = UINT64_MAX,
 					.untraced_read_count = UINT64_MAX};
 	return emit_packed(slice, PACK(&slice->buffer, PERFX_KIND_END, slice->end));
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A process that waits or has been looked at. */
+/* A process that waits, or whose files were planned. */
 struct entry {
 	struct attach_task task;
 	bool waits;

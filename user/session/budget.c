@@ -10,17 +10,17 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The time between two looks: at first that of a tick, while all of the default is attached. */
-#define EARLY_LOOKS_NS 15000000u
-#define EARLY_NS       2000000000u
-#define LOOKS_NS       240000000u
+/* The time between two checks: at first that of a tick, while all of the default is attached. */
+#define EARLY_CHECKS_NS 15000000u
+#define EARLY_NS	2000000000u
+#define CHECKS_NS	240000000u
 
 /* The cost of a second of a program counts, and that of earlier ones less and less: a burst is no
  * rate. */
 #define WINDOW_NS 1000000000.0
 
 /* Nothing smaller than this share of the limit is reduced: it would be missed, and nothing won. The
- * limit is that of this time at least, as a few cold hits in the first look say little of a rate.
+ * limit is that of this time at least, as a few cold hits at the first check say little of a rate.
  */
 #define LEAST	    0.1
 #define LEAST_OF_NS 100000000.0
@@ -72,9 +72,9 @@ struct budget {
 	struct recording *recording;
 	bool everything;
 	struct pace pace;
-	uint64_t started_ns, looked_ns, next_look_ns;
-	struct busy_look busy;
-	double background_ns[TRACER_BACKGROUNDS]; /* by the last look */
+	uint64_t started_ns, measured_ns, next_check_ns;
+	struct busy_snapshot busy;
+	double background_ns[TRACER_BACKGROUNDS]; /* when measured last */
 	double background_spent_ns[TRACER_BACKGROUNDS];
 	unsigned samples_halved;
 };
@@ -121,7 +121,7 @@ double pace_allowed_ns(const struct pace *pace, double rest_ns)
 		    allowed_ns + pace->credit_ns * pace->wall_ns / payback_ns);
 }
 
-static void look_at_background(struct budget *budget, double kept)
+static void measure_background(struct budget *budget, double kept)
 {
 	for (enum tracer_background i = 0; i < TRACER_BACKGROUNDS; i++) {
 		double ns = probes__background_ns(budget->recording->probes, i);
@@ -266,18 +266,18 @@ static bool reduce_frees(struct budget *budget)
 	return true;
 }
 
-/* Adds the time since the last look to the window. */
-static void look(struct budget *budget, uint64_t now_ns)
+/* Adds the costs since they were measured last to the window. */
+static void measure_costs(struct budget *budget, uint64_t now_ns)
 {
-	uint64_t elapsed_ns = now_ns - budget->looked_ns;
+	uint64_t elapsed_ns = now_ns - budget->measured_ns;
 	double kept = budget->pace.spent_ns > 0 ? exp(-(double)elapsed_ns / WINDOW_NS) : 0;
 	double busy_ns = (double)process_table__busy_ns(budget->recording->processes, &budget->busy,
 							elapsed_ns);
 
-	probes__look(budget->recording->probes, kept);
-	memory__look(budget->recording->memory, now_ns, kept);
-	look_at_background(budget, kept);
-	budget->looked_ns = now_ns;
+	probes__measure_cost(budget->recording->probes, kept);
+	memory__measure_cost(budget->recording->memory, now_ns, kept);
+	measure_background(budget, kept);
+	budget->measured_ns = now_ns;
 	pace_add(&budget->pace, kept, elapsed_ns, busy_ns,
 		 expenses_of(budget).all_ns - kept * budget->pace.spent_ns);
 }
@@ -307,10 +307,10 @@ static void tick(struct recording *recording)
 		return;
 	memory__tick(recording->memory, now_ns);
 	watch_growth(recording);
-	if (now_ns < budget->next_look_ns || !probes__cost_is_known(budget->recording->probes))
+	if (now_ns < budget->next_check_ns || !probes__cost_is_known(budget->recording->probes))
 		return;
-	look(budget, now_ns);
-	budget->next_look_ns = now_ns + (is_early ? EARLY_LOOKS_NS : LOOKS_NS);
+	measure_costs(budget, now_ns);
+	budget->next_check_ns = now_ns + (is_early ? EARLY_CHECKS_NS : CHECKS_NS);
 	allowed_ns = pace_allowed_ns(&budget->pace, rest_ns(recording));
 	reduced =
 		allowed_ns < HUGE_VAL ? reduce_to_limit(budget, allowed_ns) : reduce_frees(budget);
@@ -321,7 +321,7 @@ static void tick(struct recording *recording)
 	probes__apply_reductions(budget->recording->probes);
 	/* Calls that are only counted run another program, and a program has less to do for a
 	 * sample: the window begins anew with the new probes and their cost. */
-	look(budget, clock_monotonic_ns());
+	measure_costs(budget, clock_monotonic_ns());
 	probes__forget_cost(budget->recording->probes);
 	budget->pace.spent_ns = 0;
 }
@@ -344,8 +344,8 @@ static void begin(struct recording *recording)
 {
 	struct budget *budget = recording->budget;
 
-	budget->started_ns = budget->looked_ns = recording->start_ns;
-	budget->next_look_ns = recording->start_ns + EARLY_LOOKS_NS;
+	budget->started_ns = budget->measured_ns = recording->start_ns;
+	budget->next_check_ns = recording->start_ns + EARLY_CHECKS_NS;
 	process_table__busy_ns(recording->processes, &budget->busy, 0);
 }
 

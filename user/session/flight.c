@@ -368,7 +368,7 @@ static void tick(struct recording *recording)
 {
 	const struct follow_result *followed = follow__result(recording->follow);
 	struct ending so_far = {.goes_on = true,
-				.looks_count = followed->looks_count,
+				.maps_read_count = followed->maps_read_count,
 				.untraced_read_count = followed->untraced_read_count};
 
 	if (recording_is_on(recording))

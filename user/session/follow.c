@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Period of looking for new mappings where the kernel does not report them. */
+/* Period of reading all mappings where the kernel does not report new ones. */
 #define SCAN_NS 1000000000u
 /* Least time between two updates of the mappings by which stacks are unwound, after files that
  * arrive late: each takes a grace period of the kernel (5 to 40 ms), and the next file's probes
@@ -64,7 +64,7 @@ void follow_update_mappings(struct follow *follow, const struct attach_task *tas
 	bool is_late = task->cause == ATTACH_MAPPED && task->since_ns;
 	struct perfx_traced_process traced;
 
-	follow->result.looks_count++;
+	follow->result.maps_read_count++;
 	if (!tracer__traced_process(follow->recording->tracer, task->pid, &traced))
 		frames__map(follow->recording->frames, traced.memory_process, task->pid);
 	if (!is_late || !unwind_later(follow, task->pid))
@@ -205,7 +205,7 @@ static bool is_covered(const struct follow *follow, const struct attach_task *ta
 	       follow_maps_as_parent(follow, task);
 }
 
-/* False: look at the process again later: its EXIT or PROCESS record is still unread, it executes a
+/* False: try the process again later: its EXIT or PROCESS record is still unread, it executes a
  * program, or may end soon. */
 static bool handle_task(struct follow *follow, struct attach_batch *batch,
 			const struct attach_task *task)
@@ -303,7 +303,7 @@ void follow__drop_written_files(struct follow *follow)
 /* At some microseconds a hit: about a hundredth of a CPU. */
 #define UNTRACED_HITS_PER_S 1000
 #define UNTRACED_PERIOD_NS  1000000000u
-/* After a look that has found nothing. */
+/* After a check that has found nothing. */
 #define UNTRACED_PAUSE_NS 10000000000u
 
 /* Attaches the file process by process from now on. Links of the traced processes take over from

@@ -17,8 +17,8 @@ struct follow;
 struct follow_result {
 	bool main_ended;
 	int main_status;
-	uint64_t looks_count, untraced_read_count; /* as in struct perfx_end */
-	uint64_t missed_count;			   /* PERFX_LOSS_PROCESSES_MISSED */
+	uint64_t maps_read_count, untraced_read_count; /* as in struct perfx_end */
+	uint64_t missed_count;			       /* PERFX_LOSS_PROCESSES_MISSED */
 };
 
 /* Up to now; borrowed. */

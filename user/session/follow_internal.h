@@ -19,14 +19,14 @@
 struct follow {
 	struct recording *recording;
 	struct follow_result result;
-	struct attach_queue *queue;    /* processes that are to be looked at */
-	struct mappings *mappings;     /* NULL: mappings are looked for by the clock */
-	struct file_watch *file_watch; /* NULL: files are looked at when something is mapped */
+	struct attach_queue *queue;    /* processes whose files are to be planned */
+	struct mappings *mappings;     /* NULL: mappings are read by the clock */
+	struct file_watch *file_watch; /* NULL: files are checked when something is mapped */
 	struct untraced_files untraced_files;
 	bool rescan; /* all processes may have mapped something */
 	uint64_t next_scan_ns;
 	struct {
-		uint64_t next_ns, hits_count; /* looked at next; hits by then */
+		uint64_t next_ns, hits_count; /* when to check next; hits by the last check */
 	} untraced;
 	bool full;		  /* there were more processes than there is room for */
 	struct early_files early; /* -a */

@@ -4,7 +4,7 @@
  *
  * Names are looked up once, at the end of the recording, when the distinct addresses of each file
  * can be done together (elf/symbolize.h says what that costs); until then a process may have
- * ended and a library may have been unloaded. So a process's executable mappings are looked at when
+ * ended and a library may have been unloaded. So a process's executable mappings are read when
  * it appears and whenever they change, their files are held open (elf/file_cache.h), and an address
  * is bound to a file and an offset as soon as a stack shows it: to what was mapped there then.
  *
@@ -14,7 +14,7 @@
  * meaning by then is replaced by one that says so, in which those addresses are numbered
  * (PERFX_FRAME_NUMBERED).
  *
- * Costs: a look at a process with PyTorch 1 to 2 ms (most of it reading /proc/PID/maps), the first
+ * Costs: reading a process with PyTorch 1 to 2 ms (most of it reading /proc/PID/maps), the first
  * one 3 to 14 ms (opening its 100 to 300 files); 0.1 µs for each new address and less for a known
  * one; 70 bytes a distinct address, 48 bytes an executable mapping, 8 bytes a frame of each stack
  * (8 MiB at most). Forked children share what their parent maps. frames__emit: 5,000 addresses all

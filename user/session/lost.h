@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Processes whose end found no room in the ring of control records. Their entries in the kernel's
- * table went after their records had been tried, so one that was missing at the last look and is
+ * table went after their records had been tried, so one that was missing at the last check and is
  * still known here has no record to come.
  */
 #ifndef PERFX_SESSION_LOST_H
@@ -16,7 +16,7 @@
 /* All zero at first. */
 struct lost {
 	uint64_t next_ns;
-	pid_t missing[LOST_MAX]; /* at the last look */
+	pid_t missing[LOST_MAX]; /* at the last check */
 	size_t missing_count;
 };
 

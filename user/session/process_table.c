@@ -23,7 +23,7 @@ struct process {
 	pid_t pid, ppid;
 	uint64_t start_boot_ns;
 	char comm[64];
-	unsigned rank_looks; /* how often its rank was looked for */
+	unsigned rank_reads; /* attempts to read its rank */
 	bool ranked;
 	unsigned samples_count; /* of its program */
 	struct place place;
@@ -119,9 +119,9 @@ static struct process *process_of(const struct process_table *table, uint32_t pr
 	return NULL;
 }
 
-/* The times since the last look; those now are noted for the next one. */
-static struct cpu_times times_since(const struct busy_look *last, struct busy_look *now, pid_t pid,
-				    pid_t tid, struct cpu_times times)
+/* The times since the last snapshot; the new ones replace them. */
+static struct cpu_times times_since(const struct busy_snapshot *last, struct busy_snapshot *now,
+				    pid_t pid, pid_t tid, struct cpu_times times)
 {
 	const struct busy_thread *thread = last->list, *end = last->list + last->count;
 
@@ -136,8 +136,8 @@ static struct cpu_times times_since(const struct busy_look *last, struct busy_lo
 }
 
 /* Reads the process as a whole if it has too many threads, or the kernel keeps no times of them. */
-static uint64_t process_busy_ns(const struct busy_look *last, struct busy_look *now, pid_t pid,
-				uint64_t elapsed_ns)
+static uint64_t process_busy_ns(const struct busy_snapshot *last, struct busy_snapshot *now,
+				pid_t pid, uint64_t elapsed_ns)
 {
 	struct cpu_times times, since, busiest = {0};
 	uint64_t sum_ns = 0, most_ns;
@@ -165,10 +165,10 @@ static uint64_t process_busy_ns(const struct busy_look *last, struct busy_look *
 	return sum_ns < most_ns ? sum_ns : most_ns;
 }
 
-uint64_t process_table__busy_ns(const struct process_table *table, struct busy_look *last,
+uint64_t process_table__busy_ns(const struct process_table *table, struct busy_snapshot *last,
 				uint64_t elapsed_ns)
 {
-	struct busy_look now;
+	struct busy_snapshot now;
 	uint64_t busy_ns = 0;
 
 	now.count = 0;
@@ -336,16 +336,16 @@ static void emit_usage(struct process_table *table, const struct process *proc, 
 }
 
 /* A program may learn of its rank when it has run for a while: at the samples 1, 2, 4, … */
-#define RANK_LOOKS_MAX 64
+#define RANK_READS_MAX 64
 
 static void find_rank(struct process_table *table, struct process *proc)
 {
 	struct perfx_rank record = {.process = proc->process};
 	struct rank rank;
 
-	proc->rank_looks++;
-	if (proc->ranked || proc->rank_looks > RANK_LOOKS_MAX ||
-	    (proc->rank_looks & (proc->rank_looks - 1)) || !rank_of_process(proc->pid, &rank))
+	proc->rank_reads++;
+	if (proc->ranked || proc->rank_reads > RANK_READS_MAX ||
+	    (proc->rank_reads & (proc->rank_reads - 1)) || !rank_of_process(proc->pid, &rank))
 		return;
 	proc->ranked = true;
 	record.rank = rank.rank;
@@ -510,7 +510,7 @@ void process_table__on_exec(struct process_table *table, const struct perfx_exec
 	proc->process = exec->process;
 	proc->exec_count++;
 	proc->ranked = false;
-	proc->rank_looks = proc->samples_count = 0;
+	proc->rank_reads = proc->samples_count = 0;
 	describe(table, proc, exec->time_ns);
 	if (!table->held)
 		sample_process(table, proc, false);

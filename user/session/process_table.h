@@ -43,8 +43,8 @@ void process_table__sample(struct process_table *table, bool whole);
 /* Reading the CPU time of more threads costs too much. */
 #define BUSY_THREADS_MAX 128
 
-/* CPU time of threads, or of processes with more threads than are read, at the last look. */
-struct busy_look {
+/* CPU time of threads, or of processes with more threads than are read, at the last call. */
+struct busy_snapshot {
 	struct busy_thread {
 		pid_t pid, tid; /* tid 0: the process */
 		struct cpu_times times;
@@ -52,11 +52,11 @@ struct busy_look {
 	size_t count;
 };
 
-/* The time since the last look in which the traced processes had a CPU, each process as one thread:
- * the CPU time of all its threads, but no more than has passed while the busiest one did not wait
- * for a CPU. Hits are those of one thread at a time, and threads that spin meanwhile do not make
- * them cheaper. */
-uint64_t process_table__busy_ns(const struct process_table *table, struct busy_look *last,
+/* The time since the last snapshot in which the traced processes had a CPU, each process as one
+ * thread: the CPU time of all its threads, but no more than has passed while the busiest one did
+ * not wait for a CPU. Hits are those of one thread at a time, and threads that spin meanwhile do
+ * not make them cheaper. */
+uint64_t process_table__busy_ns(const struct process_table *table, struct busy_snapshot *last,
 				uint64_t elapsed_ns);
 
 /* Reading the memory of more processes at each tick costs too much. */

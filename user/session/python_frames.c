@@ -38,8 +38,8 @@ struct python_process {
 	pid_t pid;
 	enum python_state state;
 	bool described;
-	uint32_t looks_count;
-	uint64_t next_look_ns;
+	uint32_t tries_count;
+	uint64_t next_try_ns;
 	struct cpython python;
 	const char *why; /* its frames are not read */
 	struct python_code *codes;
@@ -139,17 +139,17 @@ static void set_layout(struct python_frames *python, struct python_process *proc
 
 /* Programs that have Python in them may never start it. Once it has started, its first threads run
  * Python soon. */
-#define LOOK_FIRST_NS	 100000000u
-#define LOOK_DOUBLES_MAX 6
-/* An interpreter that is found and never as it should be, each time after many looks. */
-#define LOOKS_MAX 8
+#define TRY_FIRST_NS	100000000u
+#define TRY_DOUBLES_MAX 6
+/* An interpreter whose memory never reads as its release lays it out, however often it is tried. */
+#define TRIES_MAX 8
 
 static void search_interpreter(struct python_frames *python, struct python_process *process,
 			       const struct maps *maps, uint64_t now_ns)
 {
 	const char *why = "";
 	uint32_t doubles =
-		process->looks_count < LOOK_DOUBLES_MAX ? process->looks_count : LOOK_DOUBLES_MAX;
+		process->tries_count < TRY_DOUBLES_MAX ? process->tries_count : TRY_DOUBLES_MAX;
 
 	switch (cpython_find(process->pid, maps, &process->python, &why)) {
 	case CPYTHON_NONE:
@@ -160,8 +160,8 @@ static void search_interpreter(struct python_frames *python, struct python_proce
 	case CPYTHON_NOT_YET:
 		process->state = PYTHON_STARTING;
 		process->why = *why ? why : "its interpreter has not started, or has ended";
-		process->next_look_ns = now_ns + ((uint64_t)LOOK_FIRST_NS << doubles);
-		if (++process->looks_count >= LOOKS_MAX && *why)
+		process->next_try_ns = now_ns + ((uint64_t)TRY_FIRST_NS << doubles);
+		if (++process->tries_count >= TRIES_MAX && *why)
 			refuse(process, why);
 		return;
 	case CPYTHON_FOUND:
@@ -229,10 +229,10 @@ void python_frames__tick(struct python_frames *python, uint64_t now_ns)
 		struct python_process *process = python->processes[i];
 		struct maps *maps;
 
-		if (process->state != PYTHON_STARTING || now_ns < process->next_look_ns)
+		if (process->state != PYTHON_STARTING || now_ns < process->next_try_ns)
 			continue;
 		if (!cpython_may_have_started(process->pid, &process->python)) {
-			process->next_look_ns = now_ns + LOOK_FIRST_NS;
+			process->next_try_ns = now_ns + TRY_FIRST_NS;
 			continue;
 		}
 		maps = maps__read(process->pid);

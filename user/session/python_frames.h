@@ -8,7 +8,7 @@
  * is still that one, and kept. Frames of one that was gone by then have no name
  * (PERFX_FRAME_GONE); frames of a later one at a known address get numbers in place of it.
  *
- * Costs: a look at a process with Python 2 to 5 ms, once; a new code object 15 µs, 500 bytes.
+ * Costs: reading a process with Python 2 to 5 ms, once; a new code object 15 µs, 500 bytes.
  */
 #ifndef PERFX_SESSION_PYTHON_FRAMES_H
 #define PERFX_SESSION_PYTHON_FRAMES_H

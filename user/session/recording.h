@@ -67,8 +67,8 @@ struct ending {
 	uint64_t spans_count; /* read from the rings */
 	bool killed, exited, interrupted;
 	bool goes_on; /* the number of calls that are running is not known then */
-	uint64_t looks_count, untraced_read_count; /* as in struct perfx_end */
-	uint64_t recording_cpu_ns;		   /* likewise */
+	uint64_t maps_read_count, untraced_read_count; /* as in struct perfx_end */
+	uint64_t recording_cpu_ns;		       /* likewise */
 };
 
 enum usage_sample {

@@ -267,7 +267,7 @@ static void send_end(struct sink *sink, struct pack_buffer *buffer, const struct
 				   .flags = (ending->killed ? PERFX_END_TARGET_KILLED : 0) |
 					    (ending->exited ? PERFX_END_TARGET_EXITED : 0) |
 					    (ending->interrupted ? PERFX_END_INTERRUPTED : 0),
-				   .looks_count = ending->looks_count,
+				   .maps_read_count = ending->maps_read_count,
 				   .recording_cpu_ns = ending->recording_cpu_ns,
 				   .untraced_read_count = ending->untraced_read_count};
 	struct process_usage usage;

@@ -21,7 +21,7 @@
 #define PATIENCE_MS 5000
 /* The same for what it has left behind. */
 #define LEFTOVERS_MS 2000
-#define LOOK_MS	     20
+#define POLL_MS	     20
 
 void trials_begin(void)
 {
@@ -31,7 +31,7 @@ void trials_begin(void)
 /* Does it end before a deadline, and before the user asks for the end? */
 static bool ends_until(struct launch *launch, uint64_t deadline_ns, int *status)
 {
-	while (!launch__wait(launch, LOOK_MS, status)) {
+	while (!launch__wait(launch, POLL_MS, status)) {
 		if (interrupt_asked() || clock_monotonic_ns() >= deadline_ns)
 			return false;
 	}
@@ -69,19 +69,19 @@ static size_t signal_leftovers(int signal)
 }
 
 /* Workers that the program has not ended itself, and the program where recording it failed: all
- * processes below this one, for there are no others. A signal of 0 only looks. */
+ * processes below this one, for there are no others. A signal of 0 only counts them. */
 static void end_leftovers(void)
 {
-	const struct timespec look = {.tv_nsec = LOOK_MS * 1000000L};
+	const struct timespec interval = {.tv_nsec = POLL_MS * 1000000L};
 	size_t left = signal_leftovers(SIGTERM);
 
-	for (int ms = 0; left && ms < LEFTOVERS_MS; ms += LOOK_MS) {
-		nanosleep(&look, NULL);
+	for (int ms = 0; left && ms < LEFTOVERS_MS; ms += POLL_MS) {
+		nanosleep(&interval, NULL);
 		left = signal_leftovers(0);
 	}
 	while (left) {
 		left = signal_leftovers(SIGKILL);
-		nanosleep(&look, NULL);
+		nanosleep(&interval, NULL);
 	}
 }
 

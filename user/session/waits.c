@@ -147,7 +147,7 @@ static uint64_t name_key(const struct perfx_wait *wait)
 	return (key * 0x9e3779b97f4a7c15u) ^ wait->object;
 }
 
-/* A file lock that no other process held as it was looked at is named again. */
+/* A file lock that no other process held when it was read is named again. */
 static bool lacks_holder(const struct perfx_wait *wait, const char *name)
 {
 	return name && is_for_file_lock(wait) && !strstr(name, DESCRIPTOR_HELD_BY);

@@ -270,31 +270,31 @@ static int compose(struct document *document, const struct tune *tune)
 	return document->failed ? -ENOMEM : 0;
 }
 
-static int write_text(FILE *out, const struct tune *tune, const struct tune_look *look)
+static int write_text(FILE *out, const struct tune *tune, const struct tune_layout *layout)
 {
 	struct document document = {0};
 	int err = compose(&document, tune);
 
 	if (!err)
-		err = document_write_text(out, &document, look->color,
-					  look->width ? look->width : 80);
+		err = document_write_text(out, &document, layout->color,
+					  layout->width ? layout->width : 80);
 	document_clear(&document);
 	return err;
 }
 
-static int write_md(FILE *out, const struct tune *tune, const struct tune_look *look)
+static int write_md(FILE *out, const struct tune *tune, const struct tune_layout *layout)
 {
 	struct document document = {0};
 	int err = compose(&document, tune);
 
-	(void)look;
+	(void)layout;
 	if (!err)
 		err = document_write_md(out, &document);
 	document_clear(&document);
 	return err;
 }
 
-static int write_html(FILE *out, const struct tune *tune, const struct tune_look *look)
+static int write_html(FILE *out, const struct tune *tune, const struct tune_layout *layout)
 {
 	struct document document = {0};
 	char *json = NULL;
@@ -302,7 +302,7 @@ static int write_html(FILE *out, const struct tune *tune, const struct tune_look
 	FILE *memory = open_memstream(&json, &size);
 	int err = memory ? tune_write_json(memory, tune) : -ENOMEM;
 
-	(void)look;
+	(void)layout;
 	if (memory && fclose(memory) && !err)
 		err = -ENOMEM;
 	if (!err)
@@ -314,15 +314,15 @@ static int write_html(FILE *out, const struct tune *tune, const struct tune_look
 	return err;
 }
 
-static int write_json(FILE *out, const struct tune *tune, const struct tune_look *look)
+static int write_json(FILE *out, const struct tune *tune, const struct tune_layout *layout)
 {
-	(void)look;
+	(void)layout;
 	return tune_write_json(out, tune);
 }
 
-static int write_csv(FILE *out, const struct tune *tune, const struct tune_look *look)
+static int write_csv(FILE *out, const struct tune *tune, const struct tune_layout *layout)
 {
-	(void)look;
+	(void)layout;
 	return tune_write_csv(out, tune);
 }
 

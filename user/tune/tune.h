@@ -162,7 +162,7 @@ static inline bool tune_less_is_better(const struct tune_metric *metric)
 }
 
 /* Writes what was measured to a file. */
-struct tune_look {
+struct tune_layout {
 	bool color;	/* terminal */
 	unsigned width; /* terminal; 0: 80 */
 };
@@ -170,7 +170,7 @@ struct tune_look {
 /* 0 or -errno. */
 struct tune_writer {
 	struct format format;
-	int (*write)(FILE *out, const struct tune *tune, const struct tune_look *look);
+	int (*write)(FILE *out, const struct tune *tune, const struct tune_layout *layout);
 };
 
 extern struct format_table tune_formats;

@@ -263,7 +263,7 @@ static void put_overhead(struct json_output *o, const struct profile *p, bool fu
 	json_put_measured(o, "tracer_rss_anon_bytes", p->tracer_rss_anon_bytes);
 	if (p->tracer_rss_peak_bytes)
 		json_put_integer(o, "tracer_rss_peak_bytes", p->tracer_rss_peak_bytes);
-	json_put_measured(o, "tracer_looks", p->looks_count);
+	json_put_measured(o, "tracer_looks", p->maps_read_count);
 	json_put_measured(o, "tracer_strangers_read", p->untraced_read_count);
 	put_probes(o, p, full);
 	if (p->samples_cost_ns || p->waits_cost_ns) {
