@@ -259,41 +259,118 @@ static int add_key(struct symbol_list *list, struct symbol_key key)
 /* The size of a label, and whether it is inside a function, are known from its neighbours. */
 #define NEIGHBOURS_BYTES (64u << 10)
 
-/* Is there an address of the focus in a function, or near to it? */
-static bool is_in_focus(const struct image *image, const Elf64_Sym *sym)
-{
-	uint64_t start = sym->st_value < NEIGHBOURS_BYTES ? 0 : sym->st_value - NEIGHBOURS_BYTES;
-	uint64_t end = sym->st_value + NEIGHBOURS_BYTES;
-	size_t low = 0, high = image->focus_count;
+/* Pages of code with an address of the focus, by the lower bits of their numbers: of half a million
+ * symbols few are then searched for. */
+#define FOCUS_PAGE_BITS 12
+#define FOCUS_PAGES	(1u << 16)
 
-	end = end + sym->st_size < end ? UINT64_MAX : end + sym->st_size;
+struct focus {
+	const uint64_t *vaddrs; /* ascending */
+	size_t count;
+	uint8_t pages[FOCUS_PAGES / 8];
+};
+
+static uint8_t *focus_byte(struct focus *focus, uint64_t page)
+{
+	return &focus->pages[page % FOCUS_PAGES / 8];
+}
+
+static void set_focus(struct focus *focus, const uint64_t *vaddrs, size_t count)
+{
+	*focus = (struct focus){.vaddrs = vaddrs, .count = count};
+	for (size_t i = 0; i < count; i++) {
+		uint64_t page = vaddrs[i] >> FOCUS_PAGE_BITS;
+
+		*focus_byte(focus, page) |= (uint8_t)(1 << page % 8);
+	}
+}
+
+/* Is there an address of the focus from one to another? */
+static bool has_focus(const struct focus *focus, uint64_t start, uint64_t end)
+{
+	size_t low = 0, high = focus->count;
+
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (image->focus[middle] < start)
+		if (focus->vaddrs[middle] < start)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low < image->focus_count && image->focus[low] < end;
+	return low < focus->count && focus->vaddrs[low] < end;
+}
+
+/* Is there one in a function with a size? */
+static bool covers_focus(struct focus *focus, const Elf64_Sym *sym)
+{
+	uint64_t start = sym->st_value, end = start + sym->st_size;
+	uint64_t first, last;
+
+	end = end < start ? UINT64_MAX : end;
+	first = start >> FOCUS_PAGE_BITS;
+	last = (end - 1) >> FOCUS_PAGE_BITS;
+	return (last - first > 1 || *focus_byte(focus, first) & 1 << first % 8 ||
+		*focus_byte(focus, last) & 1 << last % 8) &&
+	       has_focus(focus, start, end);
+}
+
+/* Is there one in a function, or near to it? */
+static bool is_near_focus(const struct focus *focus, const Elf64_Sym *sym)
+{
+	uint64_t start = sym->st_value < NEIGHBOURS_BYTES ? 0 : sym->st_value - NEIGHBOURS_BYTES;
+	uint64_t end = sym->st_value + NEIGHBOURS_BYTES;
+
+	return has_focus(focus, start, end + sym->st_size < end ? UINT64_MAX : end + sym->st_size);
+}
+
+/* A symbol of which its size, or whether it is a function, is not said. */
+static bool is_vague(const Elf64_Sym *sym)
+{
+	return !sym->st_size || ELF64_ST_TYPE(sym->st_info) == STT_NOTYPE;
 }
 
 struct function_adder {
 	struct image *image;
 	uint16_t table;
 	bool wanted_only;
+	struct focus *focus; /* NULL: everywhere */
+	bool near;	     /* all functions near the focus, not only those that cover it */
 	struct symbol_list *list;
+	/* Of vague symbols those that the unwind table does not know either. */
+	uint64_t *unknown;
+	size_t unknown_count, unknown_capacity;
 };
+
+/* Does it neither cover the focus nor is it a vague one near it? */
+static bool is_elsewhere(const struct function_adder *adder, const Elf64_Sym *sym)
+{
+	return adder->near || is_vague(sym) ? !is_near_focus(adder->focus, sym)
+					    : !covers_focus(adder->focus, sym);
+}
+
+static int note_unknown(struct function_adder *adder, const Elf64_Sym *sym)
+{
+	uint64_t start, size;
+
+	if (!adder->focus || adder->near || !is_vague(sym) ||
+	    !image__fde(adder->image, sym->st_value, &start, &size))
+		return 0;
+	if (GROW_BY_ONE(adder->unknown))
+		return -ENOMEM;
+	adder->unknown[adder->unknown_count++] = sym->st_value;
+	return 0;
+}
 
 static int add_function(void *ctx, const Elf64_Sym *sym, size_t number)
 {
-	const struct function_adder *adder = ctx;
+	struct function_adder *adder = ctx;
 	struct image *image = adder->image;
 	const struct symbol_table *table = &image->tables[adder->table];
 	const char *name;
 
-	if (!adder->wanted_only && image->focus) {
-		if (!is_in_focus(image, sym))
+	if (adder->focus) {
+		if (is_elsewhere(adder, sym))
 			return 0;
 		image__limit_pages(image);
 	}
@@ -306,11 +383,13 @@ static int add_function(void *ctx, const Elf64_Sym *sym, size_t number)
 		if (!image->wants(name, image->wants_ctx))
 			return 0;
 	}
-	return add_key(adder->list,
-		       (struct symbol_key){.vaddr = sym->st_value,
-					   .table = adder->table,
-					   .label = ELF64_ST_TYPE(sym->st_info) == STT_NOTYPE,
-					   .number = (uint32_t)number});
+	return note_unknown(adder, sym)
+		       ?: add_key(adder->list,
+				  (struct symbol_key){.vaddr = sym->st_value,
+						      .table = adder->table,
+						      .label = ELF64_ST_TYPE(sym->st_info) ==
+							       STT_NOTYPE,
+						      .number = (uint32_t)number});
 }
 
 /* Symbols nest now and then (an entry point inside a function): look a few further back. */
@@ -346,30 +425,73 @@ static void drop_inner_labels(struct image *image, struct symbol_list *list)
 	list->count = kept;
 }
 
+static int add_functions(struct function_adder *adder)
+{
+	struct image *image = adder->image;
+	bool by_name = !adder->focus;
+	int err = 0;
+
+	for (size_t t = 0; by_name && t < image->tables_count; t++)
+		will_need(image->tables[t].names.text, image->tables[t].names.size);
+	for (uint16_t t = 0; !err && t < image->tables_count; t++) {
+		adder->table = t;
+		err = image__each_symbol(image, &image->tables[t], by_name, add_function, adder);
+	}
+	return err;
+}
+
+static int compare_vaddrs(const void *left, const void *right)
+{
+	const uint64_t *a = left, *b = right;
+
+	return ASCENDING(*a, *b);
+}
+
+/* Functions that cover addresses of the focus, symbols near these that may do so, and what is near
+ * to such as are unknown. */
+static int add_near_focus(struct function_adder *adder)
+{
+	int err;
+
+	set_focus(adder->focus, adder->image->focus, adder->image->focus_count);
+	err = add_functions(adder);
+	if (!err && adder->unknown_count) {
+		qsort(adder->unknown, adder->unknown_count, sizeof(*adder->unknown),
+		      compare_vaddrs);
+		set_focus(adder->focus, adder->unknown, adder->unknown_count);
+		adder->near = true;
+		err = add_functions(adder);
+	}
+	free(adder->unknown);
+	return err;
+}
+
 static int make_list(struct image *image, bool wanted_only, struct symbol_list *list)
 {
-	bool by_name = wanted_only || !image->focus;
-	int err = 0;
+	bool near_focus = !wanted_only && image->focus;
+	struct focus focus = {0};
+	struct function_adder adder = {.image = image,
+				       .wanted_only = wanted_only,
+				       .focus = near_focus ? &focus : NULL,
+				       .list = list};
+	int err;
 
 	if (list->keys)
 		return 0;
 	image__add_mini(image);
-	for (size_t t = 0; by_name && t < image->tables_count; t++)
-		will_need(image->tables[t].names.text, image->tables[t].names.size);
 	err = grow_array(&list->keys, &list->capacity, 1, sizeof(*list->keys));
-	for (uint16_t t = 0; !err && t < image->tables_count; t++)
-		err = image__each_symbol(image, &image->tables[t], by_name, add_function,
-					 &(struct function_adder){image, t, wanted_only, list});
+	if (!err)
+		err = near_focus ? add_near_focus(&adder) : add_functions(&adder);
 	if (err) {
 		free(list->keys);
 		*list = (struct symbol_list){0};
 		return err;
 	}
-	if (by_name) {
+	if (near_focus) {
+		qsort(list->keys, list->count, sizeof(*list->keys), compare_addresses);
+	} else {
 		qsort_r(list->keys, list->count, sizeof(*list->keys), compare_keys, image);
 		drop_duplicates(image, list);
-	} else {
-		qsort(list->keys, list->count, sizeof(*list->keys), compare_addresses);
 	}
 	drop_inner_labels(image, list);
 	image->facts.fresh |= wanted_only;
