@@ -1056,6 +1056,48 @@ Test(account, a_package_that_is_a_process)
 	}
 }
 
+/* Of a package's many small functions none is where a worker runs: the function is that calls them
+ * all, which is neither the loop that takes the tasks nor a decorator's wrapper. */
+Test(account, a_worker_whose_time_is_spread)
+{
+	for (unsigned common = 0; common < 2; common++) {
+		struct stream s = {0};
+		struct report report;
+		struct hottest hottest;
+		struct text text = {0};
+		const char *expected;
+
+		stream_host(&s);
+		stream_process(&s, 1, MAIN, "python3", "python3 -m joblib.externals.loky");
+		stream_python_frame(&s, 1, WAITS, "_process_worker",
+				    PACKAGES "joblib/externals/loky/process_executor.py", 490);
+		stream_python_frame(&s, 1, GET, "_fit_and_score",
+				    PACKAGES "sklearn/model_selection/_validation.py", 859);
+		stream_python_frame(&s, 1, MODULE, "_fit_context.<locals>.wrapper",
+				    PACKAGES "sklearn/base.py", 1403);
+		for (unsigned i = 0; i < 4; i++) {
+			char function[] = "loss_0";
+
+			function[sizeof(function) - 2] += (char)i;
+			stream_python_frame(&s, 1, python_frame(0x7f0000007000, i), function,
+					    PACKAGES "sklearn/loss.py", 10 * (i + 1));
+			stream_stack(&s, 1, PYTHON_CODE + i, PERFX_STACK_PC,
+				     python_frame(0x7f0000007000, i), common ? MODULE : WAITS,
+				     common ? GET : WAITS, WAITS);
+			samples(&s, (struct perfx_sample){.stack = PYTHON_CODE + i}, 100 + i);
+		}
+		report = end_of_pool(&s, 0);
+		hottest = hottest_of_process(account_of(&report));
+		add_hottest(&text, &hottest);
+		expected = common ? "sklearn _fit_and_score (_validation.py:859)"
+				  : "sklearn loss_3 (loss.py:40)";
+		cr_expect(contains(text_peek(&text), expected), "%s", text_peek(&text));
+		cr_expect_eq(hottest.place.ns, common ? 4060 * MS : 1030 * MS);
+		text_clear(&text);
+		forget(&report);
+	}
+}
+
 Test(account, a_library_without_symbols_is_a_place)
 {
 	struct stream s = {0};

@@ -263,6 +263,12 @@ struct inlined_sum {
 	uint64_t all_ns, self_ns;
 };
 
+/* A package's Python function with all that it calls. */
+struct around_sum {
+	uint64_t ns;
+	size_t seen; /* the last sample */
+};
+
 struct making {
 	struct contexts contexts;
 	struct thread_pool pool;   /* where its threads poll */
@@ -270,6 +276,10 @@ struct making {
 	struct map64 inlined;	   /* → inlined_sums[] */
 	struct inlined_sum *inlined_sums;
 	size_t inlined_sums_count, inlined_sums_capacity;
+	struct map64 around; /* → around_sums[] */
+	struct around_sum *around_sums;
+	size_t around_sums_count, around_sums_capacity;
+	uint64_t on_cpu_ns; /* by samples, of all threads */
 	struct thread_making *threads;
 	size_t threads_count, threads_capacity, places_capacity;
 	struct lines *leads; /* by class; behind them the main thread's own lines */
@@ -411,6 +421,70 @@ static size_t own_native(struct making *m, const struct profile_stack *stack)
 	return at;
 }
 
+/*
+ * A worker, or a package's command, may have no line of the program's own. Where its time is spread
+ * over many small functions, none of them is where it runs: their common caller is.
+ */
+
+/* A function with this share of the CPU time stands for what it calls. */
+#define AROUND_SHARE 0.50
+
+/* Not a loop of workers, nor a decorator's wrapper: they call anything. */
+static bool may_stand_around(const struct profile_frame *frame)
+{
+	const char *package;
+
+	return frame->language == PERFX_LANGUAGE_PYTHON && !frame_is_workers_loop(frame) &&
+	       !strstr(frame->function, ".<locals>.") && location_package(frame->file, &package);
+}
+
+static struct around_sum *around_sum_of(struct making *m, const struct profile_frame *frame)
+{
+	struct around_sum *sum =
+		MAP64_ITEM(m->around, hash_of_inlined(frame, frame), m->around_sums);
+
+	if (!sum)
+		m->err = -ENOMEM;
+	return sum;
+}
+
+/* `number` counts samples from 1. */
+static void add_around(struct making *m, const struct profile_activity *sample, size_t number)
+{
+	const struct profile_stack *stack = sample->stack;
+
+	if (sample->state != PERFX_SAMPLE_ON_CPU)
+		return;
+	m->on_cpu_ns += sample->ns;
+	if (!stack || location_own_python(stack->frames, stack->frames_count) < stack->frames_count)
+		return;
+	for (size_t i = 0; i < stack->frames_count && !m->err; i++) {
+		struct around_sum *sum = may_stand_around(stack->frames[i])
+						 ? around_sum_of(m, stack->frames[i])
+						 : NULL;
+
+		if (!sum || sum->seen == number)
+			continue;
+		sum->ns += sample->ns;
+		sum->seen = number;
+	}
+}
+
+/* The innermost of the functions that stand for what they call; `python`, the innermost function,
+ * where none does. */
+static size_t package_place(struct making *m, const struct profile_stack *stack, size_t python)
+{
+	for (size_t i = python; i < stack->frames_count; i++) {
+		const struct around_sum *sum = may_stand_around(stack->frames[i])
+						       ? around_sum_of(m, stack->frames[i])
+						       : NULL;
+
+		if (sum && (double)sum->ns >= AROUND_SHARE * (double)m->on_cpu_ns)
+			return i;
+	}
+	return python;
+}
+
 static struct account_place place_of(struct making *m, const struct profile_activity *sample,
 				     enum account_class class)
 {
@@ -436,10 +510,12 @@ static struct account_place place_of(struct making *m, const struct profile_acti
 			place.callee = stack->frames[own - 1];
 		return place;
 	}
-	place.python = stack->frames[python];
 	own = location_own_python(stack->frames, stack->frames_count);
 	if (own < stack->frames_count)
 		place.own = stack->frames[own];
+	else
+		python = package_place(m, stack, python);
+	place.python = stack->frames[python];
 	return place;
 }
 
@@ -541,8 +617,10 @@ static void add_activities(struct making *m)
 		if (t)
 			t->facts = &process->threads[i];
 	}
-	for (size_t i = 0; i < process->samples.count && !m->err; i++)
+	for (size_t i = 0; i < process->samples.count && !m->err; i++) {
 		add_inlined(m, &process->samples.list[i]);
+		add_around(m, &process->samples.list[i], i + 1);
+	}
 	for (size_t i = 0; i < process->samples.count && !m->err; i++)
 		add_sample(m, &process->samples.list[i]);
 	for (size_t i = 0; i < process->blocked.count && !m->err; i++)
@@ -916,7 +994,9 @@ int account_find(struct process_account *account, const struct profile *profile,
 	map64_clear(&m.tids);
 	map64_clear(&m.places);
 	map64_clear(&m.inlined);
+	map64_clear(&m.around);
 	free(m.inlined_sums);
+	free(m.around_sums);
 	free(m.threads);
 	free(m.leads);
 	return m.err;
