@@ -158,6 +158,8 @@ Test(descriptor, epoll_of_own_events)
 	epoll_fd = epoll_create1(0);
 	watch(epoll_fd, server);
 	is_epoll(epoll_fd, "epoll");
+	cr_assert(eq(int, listen(server, 1), 0));
+	is_epoll(epoll_fd, "epoll of a server");
 }
 
 Test(descriptor, pipe_of_two_processes)
@@ -195,9 +197,11 @@ Test(descriptor, pipe_of_two_processes)
 Test(descriptor, sockets)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET,
-				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)},
+			   from;
 	socklen_t length = sizeof(address);
-	int fd = socket(AF_INET, SOCK_STREAM, 0), pair[2];
+	int fd = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0), server;
+	int pair[2];
 	char name[64];
 
 	cr_assert(eq(int, bind(fd, (struct sockaddr *)&address, sizeof(address)), 0));
@@ -205,6 +209,15 @@ Test(descriptor, sockets)
 	cr_assert(eq(int, getsockname(fd, (struct sockaddr *)&address, &length), 0));
 	snprintf(name, sizeof(name), "tcp 127.0.0.1:%u", ntohs(address.sin_port));
 	is_named(own(fd), name);
+	cr_assert(eq(int, connect(client, (struct sockaddr *)&address, length), 0));
+	server = accept(fd, NULL, NULL);
+	cr_assert(eq(int, getsockname(client, (struct sockaddr *)&from, &length), 0));
+	snprintf(name, sizeof(name), "tcp 127.0.0.1:%u ← 127.0.0.1:%u", ntohs(address.sin_port),
+		 ntohs(from.sin_port));
+	is_named(own(server), name);
+	snprintf(name, sizeof(name), "tcp 127.0.0.1:%u → 127.0.0.1:%u", ntohs(from.sin_port),
+		 ntohs(address.sin_port));
+	is_named(own(client), name);
 	cr_assert(eq(int, socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0));
 	snprintf(name, sizeof(name), "unix socket:[%llu]", (unsigned long long)own(pair[0]).inode);
 	is_named(own(pair[0]), name);

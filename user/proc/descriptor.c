@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -285,16 +286,44 @@ static bool may_have(const struct socket_table *table, const char *protocol)
 	return !*protocol || !strcmp(protocol, table->protocol);
 }
 
+/* Is this the line of a socket that listens on the port? */
+static bool listens(const char *line, unsigned port)
+{
+	unsigned local, state;
+
+	return sscanf(line, " %*d: %*[0-9A-Fa-f]:%4x %*[0-9A-Fa-f]:%*x %2x", &local, &state) == 2 &&
+	       local == port && state == TCP_LISTEN;
+}
+
+/* A connection that another one opened to it: "127.0.0.1:80 ← 127.0.0.1:41000". Of lines that end
+ * with a NUL each. */
+static void mark_accepted(const char *lines, const char *end, char *name)
+{
+	char *arrow = strstr(name, " → ");
+	unsigned port;
+
+	if (!arrow || sscanf(memrchr(name, ':', (size_t)(arrow - name)), ":%u", &port) != 1)
+		return;
+	for (const char *line = lines; line < end; line += strlen(line) + 1)
+		if (listens(line, port))
+			memcpy(arrow, " ← ", strlen(" ← "));
+}
+
 static bool find_socket(const struct socket_table *table, const struct descriptor *descriptor,
 			char *out, size_t size)
 {
-	char *text = NULL, *rest = NULL;
+	char *text = NULL;
+	ssize_t length = proc_read_pid(descriptor->pid, table->file, &text, SOCKETS_BYTES_MAX);
+	const char *end = text + (length > 0 ? length : 0);
 	bool found = false;
 
-	if (proc_read_pid(descriptor->pid, table->file, &text, SOCKETS_BYTES_MAX) > 0)
-		for (char *line = strtok_r(text, "\n", &rest); line && !found;
-		     line = strtok_r(NULL, "\n", &rest))
-			found = table->parse(line, descriptor->inode, out, size);
+	for (char *at = text; at < end; at++)
+		if (*at == '\n')
+			*at = '\0';
+	for (const char *line = text; line < end && !found; line += strlen(line) + 1)
+		found = table->parse(line, descriptor->inode, out, size);
+	if (found)
+		mark_accepted(text, end, out);
 	free(text);
 	return found;
 }
@@ -380,24 +409,41 @@ static bool is_own_event(struct descriptor *descriptor, struct pipe_users *users
 	return text_begins_with_one_of(link, own);
 }
 
-/* Lines of fdinfo: "tfd:        5 events:       19 data: …" */
-static bool waits_for_own_events(const struct descriptor *epoll, struct pipe_users *users)
+/* A socket that others connect to: "tcp 127.0.0.1:80". */
+static bool is_listening(const struct descriptor *descriptor)
 {
-	struct descriptor descriptor = {.pid = epoll->pid, .reads = true};
+	char *name = descriptor->inode ? socket_name(descriptor, true) : NULL;
+	bool listening = name && begins_with(name, "tcp ") && !strstr(name, " → ");
+
+	free(name);
+	return listening;
+}
+
+/* The sockets of a server come first in an event loop; of so many it is asked. */
+#define LISTENING_AMONG 4
+
+/* What makes it ready. Lines of fdinfo: "tfd:        5 events:       19 data: …" */
+static const char *epoll_kind(const struct descriptor *epoll, struct pipe_users *users)
+{
 	char file[LINK_PATH_MAX], *text = NULL, *rest = NULL;
 	unsigned sockets_count = 0; /* a second one may only be numbered like the pair */
+	bool own, serves = false;
 	ssize_t length;
-	bool own;
 
 	snprintf(file, sizeof(file), "fdinfo/%d", epoll->fd);
 	length = proc_read_pid(epoll->pid, file, &text, EPOLL_BYTES_MAX);
 	own = length > 0 && length < EPOLL_BYTES_MAX;
-	for (char *line = own ? strtok_r(text, "\n", &rest) : NULL; line && own;
-	     line = strtok_r(NULL, "\n", &rest))
-		if (sscanf(line, "tfd: %d", &descriptor.fd) == 1)
-			own = is_own_event(&descriptor, users, &sockets_count);
+	for (char *line = length > 0 ? strtok_r(text, "\n", &rest) : NULL; line && !serves;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		struct descriptor one = {.pid = epoll->pid, .reads = true};
+
+		if (sscanf(line, "tfd: %d", &one.fd) != 1)
+			continue;
+		own &= is_own_event(&one, users, &sockets_count);
+		serves = sockets_count <= LISTENING_AMONG && is_listening(&one);
+	}
 	free(text);
-	return own;
+	return serves ? "epoll of a server" : own ? "epoll of its own events" : "epoll";
 }
 
 /* "anon_inode:[eventfd]" as "eventfd (descriptor 7)" */
@@ -409,8 +455,7 @@ static char *anonymous_name(const struct descriptor *descriptor, const char *lin
 
 	kind += *kind == '[';
 	if (begins_with(kind, "eventpoll"))
-		kind = waits_for_own_events(descriptor, users) ? "epoll of its own events"
-							       : "epoll";
+		kind = epoll_kind(descriptor, users);
 	if (asprintf(&name, "%.*s (descriptor %d)", (int)strcspn(kind, "]"), kind, descriptor->fd) <
 	    0)
 		return NULL;

@@ -40,10 +40,12 @@ void pipe_users__forget(struct pipe_users *users);
  *	/data/cache.lock, held by python3 (pid 4711)
  *	pipe:[1234] from python3 (pid 4711)
  *	tcp 127.0.0.1:41000 → 127.0.0.1:80
+ *	tcp 127.0.0.1:80 ← 127.0.0.1:41000	it was accepted
  *	unix /run/dbus/socket
  *	eventfd (descriptor 7)
  *	epoll (descriptor 3)
  *	epoll of its own events (descriptor 3)	only timers and its own threads make it ready
+ *	epoll of a server (descriptor 3)	sockets that listen are among what makes it ready
  *
  * The caller's to free. NULL: memory is out.
  */
