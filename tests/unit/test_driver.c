@@ -558,6 +558,103 @@ Test(driver, waits_for_input)
 	expect_none(&s, "InputWait");
 }
 
+Test(driver, waits_for_requests)
+{
+	static const struct {
+		const char *name, *kind;
+	} sockets[] = {
+		{"tcp 127.0.0.1:80", "IDLE: "},
+		{"tcp 127.0.0.1:80 ← 127.0.0.1:41000", "IDLE: "},
+		{"unix /run/server", "IDLE: "},
+		{"epoll of a server (descriptor 3)", "IDLE: "},
+		{"tcp 127.0.0.1:41000 → 127.0.0.1:80", "INPUT-BOUND: "},
+		{"unix socket:[12]", "INPUT-BOUND: "},
+		{"epoll (descriptor 3)", "INPUT-BOUND: "},
+	};
+
+	for (size_t i = 0; i < sizeof(sockets) / sizeof(sockets[0]); i++) {
+		struct stream s = {0};
+		struct report report;
+		bool serves = sockets[i].kind[1] == 'D';
+		const struct finding *f;
+
+		begin(&s);
+		stream_wait_object(&s, 1, PERFX_WAIT_READ, 77, sockets[i].name);
+		waits(&s, PERFX_WAIT_READ, 77, LOCK, 4000);
+		samples(&s, (struct perfx_sample){.stack = NATIVE}, 500);
+		report = end(&s);
+		f = find(&report, "InputWait");
+		cr_assert_not_null(f, "%s", sockets[i].name);
+		cr_expect_eq(f->severity, FINDING_MEDIUM);
+		cr_expect(contains(report.analysis->verdict, sockets[i].kind), "%s",
+			  report.analysis->verdict);
+		cr_expect_eq(strstr(f->suggestion, "num_workers") != NULL, !serves, "%s",
+			     f->suggestion);
+		forget(&report);
+	}
+}
+
+/* A thread of the server's own sends the requests. One that only fills a queue, and seldom waits
+ * for the steps, reads ahead; where parameters are updated, it is training. */
+Test(driver, waits_for_requests_of_its_own_threads)
+{
+	enum { ANSWERED, AHEAD, TRAINS, CASES };
+
+	for (unsigned c = 0; c < CASES; c++) {
+		struct stream s = {0};
+		struct report report;
+		const struct finding *f;
+
+		begin(&s);
+		for (uint64_t i = 0; i < 100; i++) {
+			stream_call(&s, CONV, MAIN, i * 100 * MS + 45 * MS, 50 * MS, 50 * MS, 0);
+			if (c == TRAINS)
+				stream_call(&s, OPTIMIZER, MAIN, i * 100 * MS + 95 * MS, 5 * MS,
+					    5 * MS, 0);
+		}
+		stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
+			     .tid = MAIN, .reason = PERFX_WAIT_FUTEX, .object = 1,
+			     .holder_tid = POOL, .blocked_ns = 4 * S, .count = 100,
+			     .max_ns = 50 * MS);
+		samples(&s,
+			(struct perfx_sample){.stack = OF_QUEUE,
+					      .state = PERFX_SAMPLE_WAITING,
+					      .reason = PERFX_WAIT_FUTEX,
+					      .object = 1},
+			400);
+		samples(&s, (struct perfx_sample){.stack = NATIVE, .context = CONV}, 500);
+		stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
+			     .tid = POOL, .reason = PERFX_WAIT_FUTEX, .object = 2,
+			     .holder_tid = MAIN, .blocked_ns = (c == AHEAD ? 1 : 5) * S,
+			     .count = 100, .max_ns = 50 * MS);
+		samples(&s,
+			(struct perfx_sample){.stack = OF_CONDITION,
+					      .tid = POOL,
+					      .state = PERFX_SAMPLE_WAITING,
+					      .reason = PERFX_WAIT_FUTEX,
+					      .object = 2},
+			500);
+		report = end(&s);
+		if (c != ANSWERED) {
+			cr_expect(contains(report.analysis->verdict, "INPUT-BOUND: "), "%u: %s", c,
+				  report.analysis->verdict);
+			forget(&report);
+			continue;
+		}
+		f = find(&report, "InputWait");
+		cr_assert_not_null(f);
+		cr_expect_null(find(&report, "DataBound"));
+		cr_expect(contains(report.analysis->verdict,
+				   "waits for requests, 40.0 % of the wall time"),
+			  "%s", report.analysis->verdict);
+		cr_expect(contains(f->evidence, "another thread sends them, and waits for each "
+						"answer in main (train.py:12)"),
+			  "%s", f->evidence);
+		cr_expect(f->gain_unknown);
+		forget(&report);
+	}
+}
+
 Test(driver, waits_for_a_disk_a_child_a_reader_and_the_clock)
 {
 	const struct {
@@ -827,37 +924,56 @@ Test(driver, workers_that_sleep_are_more_than_cpus)
 }
 
 #define OF_PIPELINE 60
+#define ANSWERS	    61
+
+/* 90 ms of each step of 100 ms wait for threads that sleep 20 ms at a time. */
+static void fed_by_threads(struct stream *s, uint32_t threads, uint32_t waker, uint32_t ends_steps,
+			   const char *file)
+{
+	const uint64_t script = python_frame(0x7f0000009000, 3);
+
+	begin_without_loader(s);
+	stream_add(s, PERFX_KIND_FUNCTION, struct perfx_function, STRINGS("answer", "", ""),
+		   .function = ANSWERS, .source = PERFX_SOURCE_PERFX,
+		   .flags = PERFX_FUNCTION_RANGE | PERFX_FUNCTION_STEP);
+	stream_context(s, ANSWERS, 0, ANSWERS, 1);
+	stream_stack(s, 1, OF_PIPELINE, PERFX_STACK_PC, 0x2000, LOOP, script);
+	stream_python_frame(s, 1, script, "FuncRegistry.__call__", file, 269);
+	for (uint64_t i = 0; i < 100; i++)
+		stream_call(s, ends_steps, MAIN, i * 100 * MS + 90 * MS, 10 * MS, 10 * MS, 0);
+	stream_plain(s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1, .tid = MAIN,
+		     .reason = PERFX_WAIT_FUTEX, .object = 1, .holder_tid = waker,
+		     .blocked_ns = 9 * S, .count = 100, .max_ns = 90 * MS);
+	samples(s,
+		(struct perfx_sample){.stack = OF_QUEUE,
+				      .state = PERFX_SAMPLE_WAITING,
+				      .reason = PERFX_WAIT_FUTEX,
+				      .object = 1},
+		5);
+	for (uint32_t tid = POOL; tid < POOL + threads; tid++) {
+		stream_plain(s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1, .tid = tid,
+			     .reason = PERFX_WAIT_SLEEP, .blocked_ns = 9600 / threads * MS,
+			     .count = 480 / threads, .max_ns = 20 * MS);
+		samples(s,
+			(struct perfx_sample){.tid = tid,
+					      .stack = OF_PIPELINE,
+					      .state = PERFX_SAMPLE_WAITING,
+					      .reason = PERFX_WAIT_SLEEP},
+			960 / threads);
+	}
+}
 
 /* 90 ms of each step of 100 ms wait for another thread, or for two that take turns, which sleep:
  * they need no CPU. The 60 ms of CPU time of a step leave 30 ms of each with two CPUs. */
 Test(driver, threads_that_sleep_are_more_than_cpus)
 {
 	for (uint32_t threads = 1; threads <= 2; threads++) {
-		const uint64_t script = python_frame(0x7f0000009000, 3);
 		struct stream s = {0};
 		struct report report;
 		const struct finding *f;
 
-		begin(&s);
-		stream_stack(&s, 1, OF_PIPELINE, PERFX_STACK_PC, 0x2000, LOOP, script);
-		stream_python_frame(&s, 1, script, "FuncRegistry.__call__",
-				    "/opt/site-packages/tensorflow/python/ops/script_ops.py", 269);
-		for (uint64_t i = 0; i < 100; i++)
-			stream_call(&s, OPTIMIZER, MAIN, i * 100 * MS + 90 * MS, 10 * MS, 10 * MS,
-				    0);
-		waits(&s, PERFX_WAIT_FUTEX, 1, OF_QUEUE, 9000);
-		for (uint32_t tid = POOL; tid < POOL + threads; tid++) {
-			stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
-				     .tid = tid, .reason = PERFX_WAIT_SLEEP,
-				     .blocked_ns = 9600 / threads * MS, .count = 480 / threads,
-				     .max_ns = 20 * MS);
-			samples(&s,
-				(struct perfx_sample){.tid = tid,
-						      .stack = OF_PIPELINE,
-						      .state = PERFX_SAMPLE_WAITING,
-						      .reason = PERFX_WAIT_SLEEP},
-				960 / threads);
-		}
+		fed_by_threads(&s, threads, 0, OPTIMIZER,
+			       "/opt/site-packages/tensorflow/python/ops/script_ops.py");
 		report = end(&s);
 		f = find(&report, "DataBound");
 		cr_assert_not_null(f);
@@ -866,6 +982,26 @@ Test(driver, threads_that_sleep_are_more_than_cpus)
 		cr_expect(contains(f->evidence, "which sleeps 20.0 ms at a time, 480 times"));
 		cr_expect(contains(f->suggestion, "need no CPU meanwhile"));
 		cr_expect_float_eq(f->gain_ns, 70e6, 1e6);
+		forget(&report);
+	}
+}
+
+/* They may be a server's, where nothing is trained and no loader is known. */
+Test(driver, threads_that_may_send_requests)
+{
+	for (unsigned serves = 0; serves < 2; serves++) {
+		struct stream s = {0};
+		struct report report;
+		const struct finding *f;
+
+		fed_by_threads(&s, 1, POOL, serves ? ANSWERS : OPTIMIZER, "/opt/client.py");
+		report = end(&s);
+		f = find(&report, "DataBound");
+		cr_assert_not_null(f);
+		cr_expect_eq(strstr(f->evidence, "would hide") != NULL, !serves, "%s", f->evidence);
+		cr_expect_eq(strstr(f->suggestion, "If these are requests") != NULL, serves, "%s",
+			     f->suggestion);
+		cr_expect_eq(f->gain_unknown, serves);
 		forget(&report);
 	}
 }

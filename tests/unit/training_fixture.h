@@ -43,7 +43,7 @@ enum {
 };
 enum { CONV = 1, RANGE, BATCHES, OPTIMIZER };
 
-static inline void begin(struct stream *s)
+static inline void begin_without_loader(struct stream *s)
 {
 	stream_host(s);
 	stream_process(s, 1, MAIN, "python3", "python3\x1ftrain.py");
@@ -57,12 +57,8 @@ static inline void begin(struct stream *s)
 	stream_context(s, CONV, 0, CONV, 1);
 	stream_context(s, RANGE, 0, RANGE, 1);
 	stream_add(s, PERFX_KIND_FUNCTION, struct perfx_function,
-		   STRINGS("enumerate(DataLoader)#_Iter.__next__", "", ""), .function = BATCHES,
-		   .source = PERFX_SOURCE_TORCH, .flags = PERFX_FUNCTION_RANGE);
-	stream_add(s, PERFX_KIND_FUNCTION, struct perfx_function,
 		   STRINGS("Optimizer.step#SGD.step", "", ""), .function = OPTIMIZER,
 		   .source = PERFX_SOURCE_TORCH, .flags = PERFX_FUNCTION_RANGE);
-	stream_context(s, BATCHES, 0, BATCHES, 1);
 	stream_context(s, OPTIMIZER, 0, OPTIMIZER, 1);
 	stream_stack(s, 1, PYTHON_CODE, PERFX_STACK_PC, 0x1000, NORMALIZE, LOOP, 0x1000);
 	stream_stack(s, 1, EXTENSION, PERFX_STACK_PC, 0x3000, 0x1000, NORMALIZE, LOOP, 0x1000);
@@ -94,6 +90,15 @@ static inline void begin(struct stream *s)
 			    "/usr/lib/python3/dist-packages/torch/nn/modules/module.py", 1194);
 	stream_thread(s, 1, MAIN, "python3", 'R', 0, 0, 0);
 	stream_thread(s, 1, POOL, "loader", 'S', 0, 0, 0);
+}
+
+static inline void begin(struct stream *s)
+{
+	begin_without_loader(s);
+	stream_add(s, PERFX_KIND_FUNCTION, struct perfx_function,
+		   STRINGS("enumerate(DataLoader)#_Iter.__next__", "", ""), .function = BATCHES,
+		   .source = PERFX_SOURCE_TORCH, .flags = PERFX_FUNCTION_RANGE);
+	stream_context(s, BATCHES, 0, BATCHES, 1);
 }
 
 /* So many samples of 10 ms. */

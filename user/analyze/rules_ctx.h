@@ -93,6 +93,11 @@ bool rules_is_worker(const struct rules_ctx *ctx);
 bool rules_is_helper(const struct rules_ctx *ctx);
 bool rules_is_idle(const struct rules_ctx *ctx);
 bool rules_data_bound(const struct rules_ctx *ctx);
+/* Do its steps update parameters, for sure? Steps of another kind may be answers of a server. */
+bool rules_trains(const struct rules_ctx *ctx);
+/* Does it wait for requests, most of the time that it waits for input? client: the wait of the
+ * thread of its own that sends most of them, for the answers; NULL: they come by sockets. */
+bool rules_requests(const struct rules_ctx *ctx, const struct profile_activity **client);
 /* A compiler that a traced process has started: its time is a compilation of that one. */
 bool is_compiler_of_another(const struct profile *profile, const struct profile_process *process);
 /* CPUs on which it may run, by affinity and by the quota of its cgroups. CPU time of programs that

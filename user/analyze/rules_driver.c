@@ -359,6 +359,9 @@ static const struct wait_rule {
 	 "and further ahead (prefetch_factor, a longer queue)| and further ahead (a longer queue)"
 	 "| or threads (num_parallel_calls=tf.data.AUTOTUNE) and further ahead (prefetch)"
 	 "| and further ahead (a longer queue)}, or make it cheaper to prepare."},
+	{ACCOUNT_INPUT, BOTTLENECK_IDLE, "InputWait", "requests",
+	 "No workers make requests come sooner: the server has time for more of them. What it runs "
+	 "is how long an answer takes."},
 	{ACCOUNT_OUTPUT, BOTTLENECK_OUTPUT, "OutputWait", "the reader of its output",
 	 "Whoever reads the other end is too slow: write less (logging), in larger pieces, or in a "
 	 "thread of its own."},
@@ -444,6 +447,40 @@ static void add_python_of_others(struct text *text, struct rules_ctx *ctx)
 	location_place(text, python.lead.frame);
 }
 
+static bool is_for_requests(const struct wait_rule *rule)
+{
+	return rule->bottleneck == BOTTLENECK_IDLE;
+}
+
+/* "; another thread sends them, and waits for each answer in call (client.py:12)" */
+static void add_client(struct text *text, const struct profile_activity *client)
+{
+	const struct profile_frame *place = stack_place(client->stack);
+
+	text_add(text, "; another thread sends them, and waits for each answer");
+	if (!place)
+		return;
+	text_add(text, " in ");
+	location_place(text, place);
+}
+
+/* Who makes it wait for input. */
+static void add_source(struct text *text, struct rules_ctx *ctx, const struct wait_rule *rule,
+		       const struct driver_wait *wait)
+{
+	const struct profile_activity *client = NULL;
+
+	if (is_for_requests(rule))
+		rules_requests(ctx, &client);
+	if (client) {
+		add_client(text, client);
+		return;
+	}
+	add_object(text, wait);
+	if (rule->wait == ACCOUNT_INPUT && !is_for_requests(rule))
+		add_feeder(text, ctx);
+}
+
 static bool is_lock(const struct wait_rule *rule)
 {
 	return rule->wait == ACCOUNT_GIL || rule->wait == ACCOUNT_LOCK;
@@ -460,13 +497,11 @@ static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait
 	text_add(text, rules_of_judged(ctx));
 	add_step_part(text, ctx, share);
 	if (rule->wait != ACCOUNT_GIL)
-		add_object(text, wait);
+		add_source(text, ctx, rule, wait);
 	if (is_lock(rule) && !is_file)
 		add_lock(text, ctx, use, rule->wait == ACCOUNT_GIL);
 	if (rule->wait == ACCOUNT_SLEEP)
 		add_polls(text, wait);
-	if (rule->wait == ACCOUNT_INPUT)
-		add_feeder(text, ctx);
 	if (rule->wait == ACCOUNT_GIL && !use->holder_tid)
 		add_python_of_others(text, ctx);
 }
@@ -477,7 +512,7 @@ static enum finding_severity wait_severity(const struct rules_ctx *ctx,
 {
 	if (ctx->is_minor || (!ctx->is_main && rules_is_idle(ctx)))
 		return FINDING_LOW;
-	if (rule->wait == ACCOUNT_INPUT && !ctx->process->steps.count)
+	if (rule->wait == ACCOUNT_INPUT && (!ctx->process->steps.count || is_for_requests(rule)))
 		return FINDING_MEDIUM;
 	return share >= threshold_of(ctx->thresholds, rule->kind, "high") ? FINDING_HIGH
 									  : FINDING_MEDIUM;
@@ -506,7 +541,7 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	note.gain_ns += mutex * (double)ctx->driver->runnable_ns / (double)ctx->driver->judged_ns *
 			rules_unit_ns(ctx);
 	/* a child's work takes its time, and requests come when they come */
-	note.gain_unknown = rule->wait == ACCOUNT_CHILD ||
+	note.gain_unknown = rule->wait == ACCOUNT_CHILD || is_for_requests(rule) ||
 			    (rule->wait == ACCOUNT_INPUT && !ctx->process->steps.count);
 	rules_subject(&note, ctx);
 	if (is_lock(rule))
@@ -615,6 +650,13 @@ static bool is_loops_wait(const struct rules_ctx *ctx, const struct driver_wait 
 	       (wait->count < 2 || has_receiver(ctx));
 }
 
+static bool applies(const struct rules_ctx *ctx, const struct wait_rule *rule)
+{
+	const struct profile_activity *client;
+
+	return rule->wait != ACCOUNT_INPUT || is_for_requests(rule) == rules_requests(ctx, &client);
+}
+
 /* A process that does hardly anything and nothing that is traced may be a server, which waits for
  * requests by right: IdleTarget says so. One that reads again and again needs what it reads. */
 static bool is_servers_wait(const struct rules_ctx *ctx, const struct wait_rule *rule)
@@ -640,6 +682,6 @@ void rules_driver(struct rules_ctx *ctx)
 	python_bound(ctx);
 	gil_of_threads(ctx);
 	for (size_t i = 0; i < sizeof(wait_rules) / sizeof(wait_rules[0]); i++)
-		if (!is_servers_wait(ctx, &wait_rules[i]))
+		if (applies(ctx, &wait_rules[i]) && !is_servers_wait(ctx, &wait_rules[i]))
 			waits(ctx, &wait_rules[i]);
 }

@@ -50,9 +50,11 @@ static double batch_error_ns(const struct rules_ctx *ctx)
 bool rules_data_bound(const struct rules_ctx *ctx)
 {
 	const struct profile_steps *steps = &ctx->process->steps;
+	const struct profile_activity *client;
 
 	return (double)steps->ends_count >= ctx->thresholds->all_steps && steps->total_ns &&
-	       batch_ns(ctx) >= ctx->thresholds->data_bound_medium * rules_unit_ns(ctx);
+	       batch_ns(ctx) >= ctx->thresholds->data_bound_medium * rules_unit_ns(ctx) &&
+	       !rules_requests(ctx, &client);
 }
 
 static double steps_recorded(const struct rules_ctx *ctx)
@@ -642,11 +644,20 @@ static void add_hidden(struct text *text, const struct rules_ctx *ctx, const str
 	text_add(text, hidden < ALL_OF_IT ? " of it" : "it");
 }
 
+/* Another thread may hand on requests instead of batches: nothing tells them apart where no loader
+ * is known and no parameters are updated. */
+static bool may_serve(const struct rules_ctx *ctx, const struct loader *loader)
+{
+	return loader->threads && !loader->is_frameworks && !loader->feeder.work.loader &&
+	       !rules_trains(ctx);
+}
+
 /* " (1 thread prepares it; 8 would hide it)", of threads that mostly wait. */
 static void add_threads(struct text *text, const struct rules_ctx *ctx, const struct loader *loader)
 {
 	if (!loader->threads || !loader->feeder.work.wait || loader->unknown ||
-	    gains_nothing(ctx, loader) || loader->needed <= loader->threads)
+	    may_serve(ctx, loader) || gains_nothing(ctx, loader) ||
+	    loader->needed <= loader->threads)
 		return;
 	text_printf(text, " (%u thread%s it; %u would ", loader->threads,
 		    loader->threads == 1 ? " prepares" : "s prepare", loader->needed);
@@ -709,7 +720,7 @@ static void add_batch(struct text *text, const struct rules_ctx *ctx)
 	text_printf(text, " of %s per step", as_ns(steps->avg_ns));
 }
 
-static const char *remedy_of(const struct loader *loader)
+static const char *remedy_of(const struct rules_ctx *ctx, const struct loader *loader)
 {
 	if (loader->is_frameworks)
 		return "The model waits for its data: "
@@ -729,6 +740,11 @@ static const char *remedy_of(const struct loader *loader)
 		       "gives it a DataLoader's workers)| (Grain's mp_prefetch does so)| "
 		       "(tf.data's from_generator with prefetch does so)|}, or prepare the data "
 		       "once instead of in each epoch.";
+	if (may_serve(ctx, loader))
+		return "If these are requests, the program has nothing to do until they come. "
+		       "Otherwise prepare batches in more threads if they sleep or read, in more "
+		       "processes if they run Python, and further ahead (a longer queue), or "
+		       "prepare the data once instead of in each epoch.";
 	return "The model waits for its data: prepare batches in more threads if they sleep or "
 	       "read, in more processes if they run Python, and further ahead (a longer queue), "
 	       "or prepare the data once instead of in each epoch.";
@@ -761,8 +777,8 @@ static void add_suggestion(struct note *note, struct rules_ctx *ctx, const struc
 			    "in each epoch.",
 			    work.loader->remedy);
 	else
-		rules_suggest(note, ctx, remedy_of(loader));
-	if (work.lead.frame && work.wait)
+		rules_suggest(note, ctx, remedy_of(ctx, loader));
+	if (work.lead.frame && work.wait && !may_serve(ctx, loader))
 		text_add(&note->suggestion, " Workers that sleep, read or wait for a disk need no "
 					    "CPU meanwhile: there may be more of them than CPUs.");
 }
@@ -782,7 +798,7 @@ void rules_input(struct rules_ctx *ctx)
 		return;
 	loader = judge_loader(ctx);
 	note.gain_ns = loader.gain_ns;
-	note.gain_unknown = loader.unknown;
+	note.gain_unknown = loader.unknown || may_serve(ctx, &loader);
 	/* nobody knows how much cheaper it can be prepared */
 	if (gains_nothing(ctx, &loader)) {
 		note.gain_ns = batch_work_ns(ctx);

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * A server that waits for requests: no worker makes them come sooner. They come by a socket that
+ * others connect to, or from a thread of its own that waits for each answer: one that reads ahead
+ * fills a queue, and does not wait for the steps.
+ */
+#include "analyze/rules_ctx.h"
+
+#include <string.h>
+
+/* "tcp 127.0.0.1:80" listens, "tcp 127.0.0.1:80 ← …" was accepted; of a client's end of a Unix
+ * socket no path is known. */
+static bool is_servers_socket(const char *name)
+{
+	return (begins_with(name, "tcp ") && !strstr(name, " → ")) || begins_with(name, "unix /") ||
+	       begins_with(name, "unix @") || begins_with(name, "epoll of a server");
+}
+
+/* Does a thread wait in Python for what the thread of the steps does? */
+static bool awaits_answer(const struct rules_ctx *ctx, const struct profile_activity *wait)
+{
+	return wait->tid != ctx->driver->tid && wait->holder_tid == ctx->driver->tid &&
+	       wait->reason == PERFX_WAIT_FUTEX && wait_class(wait) != ACCOUNT_LOCK &&
+	       wait->stack && stack_innermost_python(wait->stack) < wait->stack->frames_count &&
+	       !stack_puts_into_queue(wait->stack);
+}
+
+/* Steps that end with an update of parameters are no answers. */
+bool rules_trains(const struct rules_ctx *ctx)
+{
+	const struct profile_steps *steps = &ctx->process->steps;
+
+	return steps->count && (steps->found_by == PROFILE_STEPS_BY_OPTIMIZER ||
+				steps->found_by == PROFILE_STEPS_BY_BACKWARD);
+}
+
+bool rules_requests(const struct rules_ctx *ctx, const struct profile_activity **client)
+{
+	const struct profile_activities *blocked = &ctx->process->blocked;
+	uint64_t input_ns = 0, sockets_ns = 0, queues_ns = 0, answers_ns = 0;
+
+	*client = NULL;
+	for (size_t i = 0; i < blocked->count; i++) {
+		const struct profile_activity *wait = &blocked->list[i];
+		uint64_t ns = activity_judged_ns(wait);
+
+		if (awaits_answer(ctx, wait)) {
+			answers_ns += ns;
+			if (!*client || wait->ns > (*client)->ns)
+				*client = wait;
+		}
+		if (wait->tid != ctx->driver->tid || wait_class(wait) != ACCOUNT_INPUT)
+			continue;
+		input_ns += ns;
+		if (is_servers_socket(wait->object_name))
+			sockets_ns += ns;
+		else if (wait->reason == PERFX_WAIT_FUTEX && wait->holder_tid)
+			queues_ns += ns;
+	}
+	/* while it does not wait for requests, somebody waits for its answer */
+	if (!*client || 2 * (answers_ns + input_ns) < ctx->driver->judged_ns + input_ns)
+		queues_ns = 0;
+	if (sockets_ns >= queues_ns)
+		*client = NULL;
+	return 2 * (sockets_ns + queues_ns) > input_ns && !rules_trains(ctx);
+}
