@@ -111,11 +111,17 @@ Test(loaders, iterators_of_the_loop)
 			false, true);
 }
 
-/* Only such waits are known to be the data's: Python may run for any purpose. */
+/* What runs may do so for any purpose: only names that say what for count. */
 Test(loaders, calls_by_their_names)
 {
-	expect_of_batch(&loop, STACK(OWN("get_batch"), &loop, &module), true, true);
-	expect_of_batch(&loop, STACK(OWN("get_batch"), &loop, &module), false, false);
+	expect_of_batch(&loop, STACK(OWN("sample"), &loop, &module), true, true);
+	expect_of_batch(&loop, STACK(OWN("sample"), &loop, &module), false, false);
+	expect_of_batch(&loop, STACK(OWN("get_batch"), &loop, &module), false, true);
+	expect_of_batch(&loop, STACK(OWN("Images.load"), &loop, &module), false, true);
+	expect_of_batch(&loop, STACK(OWN("reload"), &loop, &module), false, false);
+	expect_of_batch(&loop, STACK(OWN("spread"), &loop, &module), false, false);
+	/* a part of the model */
+	expect_of_batch(&loop, STACK(&layer, OWN("decode"), &loop, &module), false, false);
 	expect_of_batch(&loop, STACK(OWN("throttle"), &loop, &module), true, false);
 }
 

@@ -5,11 +5,12 @@
 #include "analyze/stack_kind.h"
 #include "base/text.h"
 
+#include <ctype.h>
 #include <string.h>
 
 enum loader_kind {
 	LOADER_NONE = 0,
-	LOADER_CALL,	 /* a function that is called for a batch, by its name */
+	LOADER_CALL,	 /* a function that is called for a batch, by its name and its waits */
 	LOADER_ITERATOR, /* a generator, or an object that is asked for its next item */
 };
 
@@ -24,7 +25,29 @@ static bool has_word(const char *name)
 	return false;
 }
 
-static enum loader_kind kind_of(const struct profile_frame *frame, bool waits)
+/* "load_images", "ReadBatch", "np.load"; not "reload", "thread". */
+static bool begins_word(const char *name, const char *at)
+{
+	return at == name || !isalpha((unsigned char)at[-1]) ||
+	       (isupper((unsigned char)*at) && islower((unsigned char)at[-1]));
+}
+
+/* A name that says so without waits: it reads, decodes or prepares data. */
+static bool says_reading(const char *name)
+{
+	static const char *const words[] = {"load",	"read",	     "fetch",	   "decode",
+					    "parse",	"augment",   "preproc",	   "collate",
+					    "tokenize", "get_batch", "next_batch", "make_batch",
+					    NULL};
+
+	for (size_t i = 0; words[i]; i++)
+		for (const char *at = name; (at = strcasestr(at, words[i])); at++)
+			if (begins_word(name, at))
+				return true;
+	return false;
+}
+
+static enum loader_kind kind_of(const struct profile_frame *frame, bool waits, bool runs)
 {
 	static const char *const methods[] = {"__next__", "__iter__", "__getitem__", "next", NULL};
 	const char *name = frame_last_name(frame);
@@ -33,12 +56,13 @@ static enum loader_kind kind_of(const struct profile_frame *frame, bool waits)
 		return LOADER_NONE;
 	if (frame->is_generator || text_is_one_of(name, methods))
 		return LOADER_ITERATOR;
-	return waits && has_word(name) ? LOADER_CALL : LOADER_NONE;
+	return (runs && says_reading(name)) || (waits && has_word(name)) ? LOADER_CALL
+									 : LOADER_NONE;
 }
 
 bool frame_may_load(const struct profile_frame *frame)
 {
-	return kind_of(frame, true) != LOADER_NONE;
+	return kind_of(frame, true, false) != LOADER_NONE;
 }
 
 /* How surely a sample is of the training. */
@@ -84,6 +108,8 @@ static enum training training_of(const struct contexts *contexts,
 #define LOOP_SHARE 0.80
 /* A function that only its name tells apart spends at least this share of its time in waits. */
 #define WAITS_SHARE 0.50
+/* and at most this share in a model, which may decode as well. */
+#define MODEL_SHARE 0.50
 
 struct candidate {
 	const struct profile_frame *function, *caller;
@@ -104,7 +130,7 @@ static const struct profile_frame *caller_of(const struct profile_stack *stack, 
 {
 	for (size_t i = at + 1; i < stack->frames_count; i++)
 		if (stack->frames[i]->language == PERFX_LANGUAGE_PYTHON &&
-		    kind_of(stack->frames[i], false) != LOADER_ITERATOR)
+		    kind_of(stack->frames[i], false, false) != LOADER_ITERATOR)
 			return stack->frames[i];
 	return NULL;
 }
@@ -122,7 +148,8 @@ static struct candidate *candidate_of(struct search *search, const struct profil
 				      size_t at)
 {
 	const struct profile_stack *stack = sample->stack;
-	enum loader_kind kind = kind_of(stack->frames[at], waits_for_data(sample));
+	enum loader_kind kind = kind_of(stack->frames[at], waits_for_data(sample),
+					sample->state != PERFX_SAMPLE_WAITING);
 	const struct profile_frame *caller = kind ? caller_of(stack, at) : NULL;
 
 	if (!caller || training_of_frame(stack->frames[at]))
@@ -160,6 +187,7 @@ static void add_candidates(struct search *search, const struct profile_activity 
 /* Samples of the training, in a candidate and elsewhere. */
 struct counts {
 	uint64_t inside, outside, of_loop, ns;
+	uint64_t model_ns; /* of ns: in the model's functions, or in traced calls */
 };
 
 static void count_training(struct counts *counts, const struct candidate *candidate,
@@ -188,8 +216,11 @@ static struct counts count_samples(const struct search *search, const struct can
 
 		if (!is_of_steps(search, sample))
 			continue;
-		if (stack_has_function(sample->stack, candidate->function))
+		if (stack_has_function(sample->stack, candidate->function)) {
 			counts.ns += activity_judged_ns(sample);
+			if (training_of(search->contexts, sample))
+				counts.model_ns += activity_judged_ns(sample);
+		}
 		if (training_of(search->contexts, sample) >= search->sure)
 			count_training(&counts, candidate, sample->stack,
 				       activity_judged_count(sample));
@@ -210,7 +241,8 @@ static bool prepares_batches(const struct search *search, const struct candidate
 		return false;
 	counts = count_samples(search, candidate);
 	if (candidate->kind == LOADER_CALL &&
-	    (double)candidate->ns < WAITS_SHARE * (double)counts.ns)
+	    ((double)candidate->ns < WAITS_SHARE * (double)counts.ns ||
+	     (double)counts.model_ns > MODEL_SHARE * (double)counts.ns))
 		return false;
 	return counts.outside >= TRAINING_MIN && counts.inside <= counts.outside &&
 	       (double)counts.of_loop >= LOOP_SHARE * (double)(counts.inside + counts.outside);

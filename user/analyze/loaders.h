@@ -6,7 +6,8 @@
  *
  *	for batch in batches():         a generator, which the loop resumes
  *	batch = next(reader)            an object's __next__ or __getitem__
- *	batch = get_batch(step)         a function whose name says so, which mostly waits
+ *	batch = get_batch(step)         a function whose name says so: "load", "read_images"; or
+ *					"sample", "next_data", which mostly waits
  *
  * The loop is the function that is in (nearly) all stacks of the backward pass and the optimizer;
  * a forward pass has its own calls, but it is in none of those. So a function prepares batches if
