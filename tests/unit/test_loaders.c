@@ -119,6 +119,7 @@ Test(loaders, calls_by_their_names)
 	expect_of_batch(&loop, STACK(OWN("get_batch"), &loop, &module), false, true);
 	expect_of_batch(&loop, STACK(OWN("Images.load"), &loop, &module), false, true);
 	expect_of_batch(&loop, STACK(OWN("reload"), &loop, &module), false, false);
+	expect_of_batch(&loop, STACK(OWN("is_ready"), &loop, &module), false, false);
 	expect_of_batch(&loop, STACK(OWN("spread"), &loop, &module), false, false);
 	/* a part of the model */
 	expect_of_batch(&loop, STACK(&layer, OWN("decode"), &loop, &module), false, false);

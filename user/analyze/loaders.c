@@ -25,9 +25,11 @@ static bool has_word(const char *name)
 	return false;
 }
 
-/* "load_images", "ReadBatch", "np.load"; not "reload", "thread". */
+/* "load_images", "ReadBatch", "np.load"; not "reload", "thread", "is_ready". */
 static bool begins_word(const char *name, const char *at)
 {
+	if (!strncasecmp(at, "ready", strlen("ready")))
+		return false;
 	return at == name || !isalpha((unsigned char)at[-1]) ||
 	       (isupper((unsigned char)*at) && islower((unsigned char)at[-1]));
 }
