@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -221,6 +222,21 @@ Test(descriptor, sockets)
 	cr_assert(eq(int, socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0));
 	snprintf(name, sizeof(name), "unix socket:[%llu]", (unsigned long long)own(pair[0]).inode);
 	is_named(own(pair[0]), name);
+}
+
+/* A hostile name: no arrow of a connection. */
+Test(descriptor, unix_socket_with_an_arrow)
+{
+	/* abstract: its name begins with a NUL */
+	struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "\0perfx → test"};
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	cr_assert(eq(int,
+		     bind(fd, (struct sockaddr *)&address,
+			  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+				      strlen(address.sun_path + 1))),
+		     0));
+	is_named(own(fd), "unix @perfx → test");
 }
 
 Test(descriptor, lines_of_sockets)

@@ -300,9 +300,11 @@ static bool listens(const char *line, unsigned port)
 static void mark_accepted(const char *lines, const char *end, char *name)
 {
 	char *arrow = strstr(name, " → ");
+	/* the path of a Unix socket may contain an arrow */
+	const char *colon = arrow ? memrchr(name, ':', (size_t)(arrow - name)) : NULL;
 	unsigned port;
 
-	if (!arrow || sscanf(memrchr(name, ':', (size_t)(arrow - name)), ":%u", &port) != 1)
+	if (!colon || sscanf(colon, ":%u", &port) != 1)
 		return;
 	for (const char *line = lines; line < end; line += strlen(line) + 1)
 		if (listens(line, port))
