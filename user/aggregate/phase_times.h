@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a thread did when, by phases of a step. Where calls of several phases lie inside each other,
- * the phase that is greater as a number takes precedence.
+ * The times in which a thread was in each phase of a step. Where calls of several phases lie inside
+ * each other, the phase with the greater number counts.
  */
 #ifndef PERFX_AGGREGATE_PHASE_TIMES_H
 #define PERFX_AGGREGATE_PHASE_TIMES_H

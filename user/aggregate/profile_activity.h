@@ -27,8 +27,8 @@ struct profile_rival {
 };
 
 /*
- * What a thread did: sampled (each stands for an interval), or, of the time that it waited, exact
- * sums by what for. Samples are kept apart from all that is counted by call.
+ * A row of samples of a thread, each of which stands for an interval; or one of its waits, as an
+ * exact sum by what it waited for. Samples are kept apart from all that is counted by call.
  */
 struct profile_activity {
 	uint32_t tid;

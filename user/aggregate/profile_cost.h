@@ -45,7 +45,7 @@ struct profile_compute_source {
 	struct profile_cost cost;
 };
 
-/* What was multiplied. Calls that came by the overflow sums have no type of their own: UNKNOWN. */
+/* The element type of operands. Overflow sums do not keep it: their calls are UNKNOWN. */
 struct profile_compute_dtype {
 	enum perfx_dtype dtype;
 	uint64_t flops;

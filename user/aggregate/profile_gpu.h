@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is sampled of a device. */
+/* The metrics of a device that are sampled. */
 enum profile_gpu_metric {
 	PROFILE_GPU_UTILISATION = 0,	/* percent of the time in which a kernel ran */
 	PROFILE_GPU_MEMORY_UTILISATION, /* percent of the time in which memory was accessed */

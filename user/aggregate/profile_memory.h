@@ -71,7 +71,7 @@ struct profile_allocator {
 	uint64_t allocs_count, frees_count, allocated_bytes, live_bytes;
 };
 
-/* What the numbers are, when they are not exact. */
+/* Why the numbers are bounds, where they are not exact. */
 #define PROFILE_MEMORY_LOST_ALLOCS                                                                \
 	PERFX_BEFORE_LOST_ALLOCS			  /* live and peak are lower bounds (≥) \
 							   */

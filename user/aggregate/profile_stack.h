@@ -91,7 +91,7 @@ struct profile_line {
 	uint64_t samples_count, on_cpu_ns, off_cpu_ns;
 	/* In the outermost traced calls that the line made; PROFILE_ABSENT: native. */
 	uint64_t calls_ns;
-	/* What it allocated, in one domain. */
+	/* Allocations at this line, in one domain. */
 	enum perfx_domain domain; /* PERFX_DOMAIN_INVALID: nothing */
 	uint64_t allocs_count, alloc_bytes;
 };

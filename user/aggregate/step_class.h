@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-/* What calls of a function mean for steps, as bits. */
+/* Bits that say which part calls of a function have in steps. */
 #define STEP_PHASE_MASK 0x07 /* enum profile_phase */
 #define STEP_RANGE	0x08 /* a step may begin with it */
 #define STEP_RANK_SHIFT 4    /* above: 0 ends no step; the highest counts */
@@ -24,7 +24,7 @@ enum step_rank {
 	STEP_BY_NAME
 };
 
-/* Of a function's source, name and flags (PERFX_FUNCTION_). Pure. */
+/* Returns the bits of a function by its source, name and flags (PERFX_FUNCTION_). Pure. */
 unsigned step_class(unsigned source, const char *name, unsigned flags);
 
 /* Of functions by id, for who follows steps without an aggregate. */

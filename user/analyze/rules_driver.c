@@ -464,7 +464,7 @@ static void add_client(struct text *text, const struct profile_activity *client)
 	location_place(text, place);
 }
 
-/* Who makes it wait for input. */
+/* Adds whom or what the thread waits for. */
 static void add_source(struct text *text, struct rules_ctx *ctx, const struct wait_rule *rule,
 		       const struct driver_wait *wait)
 {
