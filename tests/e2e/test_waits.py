@@ -88,13 +88,16 @@ def test_each_reason(waits):
     assert "waits" in {row["object"] for row in found["wait_turn"]["runnable"]}
 
 
-@pytest.mark.alone  # a program beside it preempts calls outside of what they measure themselves
 def test_calls_know_their_time_off_the_cpu(waits):
+    """The thread measures around its calls, too: it may be preempted between two of them."""
     expected, report, pid, _ = waits()
     (process,) = [p for p in report["processes"] if p["pid"] == pid]
     functions = {f["name"]: f for f in process["functions"]}
     for function in set(REASONS) - {"wait_turn", "wait_lock"}:  # which others call, or wait beside
-        assert functions[function]["off_cpu_ns"] == about(expected[function, "off_ns"]), function
+        off_ns, queued_ns = expected[function, "off_ns"], expected[function, "queued_ns"]
+        slack_ns = max(0.05 * off_ns, 30e6)  # of about()
+        off_cpu_ns = functions[function]["off_cpu_ns"]
+        assert off_ns - queued_ns - slack_ns <= off_cpu_ns <= off_ns + slack_ns, function
         assert functions[function]["off_cpu_ns"] <= functions[function]["total_ns"]
 
 
