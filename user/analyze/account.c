@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyze/account.h"
 
-#include "analyze/loaders.h"
+#include "analyze/lines.h"
 #include "analyze/location.h"
-#include "analyze/remedy.h"
+#include "analyze/stack_kind.h"
 #include "analyze/thread_pool.h"
+#include "analyze/wait_class.h"
 #include "base/hash.h"
 #include "base/order.h"
 
@@ -39,112 +40,6 @@ const char *account_class_name(enum account_class class)
 const char *account_class_words(enum account_class class)
 {
 	return classes[class].words;
-}
-
-void lines_add(struct lines *lines, const struct profile_frame *frame, uint64_t ns)
-{
-	if (!frame)
-		return;
-	for (size_t i = 0; i < lines->count; i++) {
-		if (frame_is_same_line(lines->lines[i].frame, frame)) {
-			lines->lines[i].ns += ns;
-			return;
-		}
-	}
-	if (lines->count < LINES_MAX)
-		lines->lines[lines->count++] = (struct place){frame, ns, ns};
-}
-
-struct place lines_lead(const struct lines *lines)
-{
-	struct place lead = {0};
-
-	for (size_t i = 0; i < lines->count; i++) {
-		const struct place *line = &lines->lines[i];
-		uint64_t function_ns = 0;
-
-		for (size_t j = 0; j < lines->count; j++)
-			if (frame_is_same_function(lines->lines[j].frame, line->frame))
-				function_ns += lines->lines[j].ns;
-		if (function_ns < lead.ns || (function_ns == lead.ns && line->ns <= lead.line_ns))
-			continue;
-		lead = (struct place){line->frame, function_ns, line->ns};
-	}
-	return lead;
-}
-
-int contexts_begin(struct contexts *contexts, const struct profile *profile,
-		   const struct profile_process *process)
-{
-	int err = 0;
-
-	*contexts = (struct contexts){.profile = profile, .process = process};
-	for (size_t i = 0; i < process->contexts_count && !err; i++)
-		err = map64_put(&contexts->places, process->contexts[i].id, (uint32_t)i);
-	/* by name, once each: a deep context asks for all that are above it */
-	for (uint32_t id = 1; id <= profile->functions_count && !err; id++) {
-		const struct profile_function *function = profile_function(profile, id);
-
-		if (function && remedy_is_data(function))
-			err = map64_put(&contexts->batches, id, 1);
-	}
-	contexts->has_loader = contexts->batches.count > 0;
-	/* without their ends, all that follows would be in them: the stacks say what is */
-	for (size_t i = 0; i < process->rows_count; i++)
-		if (process->rows[i].seen_until_ns)
-			map64_remove(&contexts->batches, process->rows[i].function);
-	if (!err)
-		loaders_find(&contexts->loaders, contexts);
-	return err;
-}
-
-void contexts_clear(struct contexts *contexts)
-{
-	map64_clear(&contexts->places);
-	map64_clear(&contexts->batches);
-}
-
-const struct profile_context *context_of(const struct contexts *contexts, uint32_t id)
-{
-	uint32_t at = id ? map64_get(&contexts->places, id) : MAP64_NONE;
-
-	return at == MAP64_NONE ? NULL : &contexts->process->contexts[at];
-}
-
-bool function_is_marker(const struct profile_function *function)
-{
-	return function->flags & PERFX_FUNCTION_RANGE ||
-	       begins_with(function->name, "record_function ");
-}
-
-bool context_is_call(const struct contexts *contexts, uint32_t id)
-{
-	const struct profile_context *context = context_of(contexts, id);
-	const struct profile_function *function =
-		context ? profile_function(contexts->profile, context->function) : NULL;
-
-	return id && !(function && function_is_marker(function));
-}
-
-bool context_is_data(const struct contexts *contexts, uint32_t id)
-{
-	const struct profile_context *context = context_of(contexts, id);
-
-	for (; context; context = context_of(contexts, context->parent))
-		if (map64_get(&contexts->batches, context->function) != MAP64_NONE)
-			return true;
-	return false;
-}
-
-bool sample_is_of_batch(const struct contexts *contexts, const struct profile_activity *sample)
-{
-	return context_is_data(contexts, sample->context) ||
-	       stack_is_of_batch(contexts, sample->stack);
-}
-
-bool stack_is_of_batch(const struct contexts *contexts, const struct profile_stack *stack)
-{
-	return stack_reads_input(stack) || loaders_have(&contexts->loaders, stack);
 }
 
 struct wait_sums {
@@ -258,28 +153,11 @@ static void close_account(struct account *account)
 		account->wall_ns > known_ns ? account->wall_ns - known_ns : 0;
 }
 
-/* A function that may be inlined into another. */
-struct inlined_sum {
-	uint64_t all_ns, self_ns;
-};
-
-/* A package's Python function with all that it calls. */
-struct around_sum {
-	uint64_t ns;
-	size_t seen; /* the last sample */
-};
-
 struct making {
 	struct contexts contexts;
 	struct thread_pool pool;   /* where its threads poll */
 	struct map64 tids, places; /* → threads[], account->places[] */
-	struct map64 inlined;	   /* → inlined_sums[] */
-	struct inlined_sum *inlined_sums;
-	size_t inlined_sums_count, inlined_sums_capacity;
-	struct map64 around; /* → around_sums[] */
-	struct around_sum *around_sums;
-	size_t around_sums_count, around_sums_capacity;
-	uint64_t on_cpu_ns; /* by samples, of all threads */
+	struct place_finder finder;
 	struct thread_making *threads;
 	size_t threads_count, threads_capacity, places_capacity;
 	struct lines *leads; /* by class; behind them the main thread's own lines */
@@ -297,226 +175,6 @@ static struct thread_making *thread_of(struct making *m, uint32_t tid)
 	else
 		m->err = -ENOMEM;
 	return thread;
-}
-
-/* In a library without symbols: the exported function by which it was entered, if one is known. */
-static const struct profile_frame *named_caller(const struct profile_stack *stack, size_t at,
-						size_t end)
-{
-	const struct profile_frame *inner = stack->frames[at];
-
-	for (size_t i = at; i < end && !strcmp(stack->frames[i]->module, inner->module); i++)
-		if (stack->frames[i]->function[0])
-			return stack->frames[i];
-	return inner;
-}
-
-/* The innermost native function inside of Python that is neither the interpreter's nor libc's; of a
- * stack without Python libc's, where there is no other. NULL: none. */
-static const struct profile_frame *native_of(const struct profile_stack *stack)
-{
-	size_t end = stack_innermost_python(stack);
-
-	for (size_t i = 0; i < end; i++)
-		if (!frame_is_system_library(stack->frames[i]) &&
-		    !frame_is_interpreter(stack->frames[i]))
-			return named_caller(stack, i, end);
-	return end && end == stack->frames_count ? stack->frames[0] : NULL;
-}
-
-/*
- * Small functions are inlined into those that call them: an accessor into a loop, and a loop into
- * main(). The place is the inlined one only if the function around it does hardly anything itself.
- */
-
-/* A function that spends less of its time in its own code only calls others. */
-#define OWN_SELF 0.20
-
-static uint64_t hash_of_inlined(const struct profile_frame *outer,
-				const struct profile_frame *inlined)
-{
-	const uintptr_t words[] = {(uintptr_t)outer->function, (uintptr_t)outer->file,
-				   (uintptr_t)inlined->function, (uintptr_t)inlined->file};
-
-	return fnv1a(words, sizeof(words));
-}
-
-/* From an own frame outwards to the first own one that is not inlined. */
-static size_t own_outermost(const struct profile_stack *stack, size_t own)
-{
-	for (size_t i = own; i + 1 < stack->frames_count; i++) {
-		if (!location_is_own_native(stack->frames[i]))
-			continue;
-		own = i;
-		if (stack->frames[i]->address != stack->frames[i + 1]->address ||
-		    frame_is_same_function(stack->frames[i], stack->frames[i + 1]))
-			break;
-	}
-	return own;
-}
-
-/* The program's own frames of a native stack, from the innermost one to that which the code of all
- * of them is part of. False: it has no source line of the program's own; then *inner is its place.
- */
-static bool find_own(const struct profile_stack *stack, size_t *inner, size_t *outer)
-{
-	*inner = location_native(stack->frames, stack->frames_count);
-	if (*inner == stack->frames_count || !location_is_own_native(stack->frames[*inner]))
-		return false;
-	*outer = own_outermost(stack, *inner);
-	return true;
-}
-
-static struct inlined_sum *inlined_sum_of(struct making *m, const struct profile_frame *outer,
-					  const struct profile_frame *inlined)
-{
-	struct inlined_sum *sum =
-		MAP64_ITEM(m->inlined, hash_of_inlined(outer, inlined), m->inlined_sums);
-
-	if (!sum)
-		m->err = -ENOMEM;
-	return sum;
-}
-
-static void add_inlined(struct making *m, const struct profile_activity *sample)
-{
-	const struct profile_stack *stack = sample->stack;
-	size_t inner, outer;
-
-	if (sample->state != PERFX_SAMPLE_ON_CPU || !stack ||
-	    stack_innermost_python(stack) < stack->frames_count || !find_own(stack, &inner, &outer))
-		return;
-	for (size_t i = inner; i <= outer; i++) {
-		struct inlined_sum *sum;
-
-		if (!location_is_own_native(stack->frames[i]))
-			continue;
-		sum = inlined_sum_of(m, stack->frames[outer], stack->frames[i]);
-		if (!sum)
-			return;
-		sum->all_ns += sample->ns;
-		sum->self_ns += i == inner ? sample->ns : 0;
-	}
-}
-
-/* Helpers of other files, such as an accessor in a header, are no place. */
-static size_t own_native(struct making *m, const struct profile_stack *stack)
-{
-	size_t inner, outer, at;
-
-	if (!find_own(stack, &inner, &outer))
-		return inner;
-	at = outer;
-	for (size_t i = outer; i-- > inner;) {
-		const struct inlined_sum *sum =
-			inlined_sum_of(m, stack->frames[outer], stack->frames[at]);
-
-		if (!location_is_own_native(stack->frames[i]))
-			continue;
-		if (!sum || (double)sum->self_ns >= OWN_SELF * (double)sum->all_ns ||
-		    strcmp(stack->frames[i]->file, stack->frames[at]->file) != 0)
-			break;
-		at = i;
-	}
-	return at;
-}
-
-/*
- * A worker, or a package's command, may have no line of the program's own. Where its time is spread
- * over many small functions, none of them is where it runs: their common caller is.
- */
-
-/* A function with this share of the CPU time stands for what it calls. */
-#define AROUND_SHARE 0.50
-
-/* Not a loop of workers, nor a decorator's wrapper: they call anything. */
-static bool may_stand_around(const struct profile_frame *frame)
-{
-	const char *package;
-
-	return frame->language == PERFX_LANGUAGE_PYTHON && !frame_is_workers_loop(frame) &&
-	       !strstr(frame->function, ".<locals>.") && location_package(frame->file, &package);
-}
-
-static struct around_sum *around_sum_of(struct making *m, const struct profile_frame *frame)
-{
-	struct around_sum *sum =
-		MAP64_ITEM(m->around, hash_of_inlined(frame, frame), m->around_sums);
-
-	if (!sum)
-		m->err = -ENOMEM;
-	return sum;
-}
-
-/* `number` counts samples from 1. */
-static void add_around(struct making *m, const struct profile_activity *sample, size_t number)
-{
-	const struct profile_stack *stack = sample->stack;
-
-	if (sample->state != PERFX_SAMPLE_ON_CPU)
-		return;
-	m->on_cpu_ns += sample->ns;
-	if (!stack || location_own_python(stack->frames, stack->frames_count) < stack->frames_count)
-		return;
-	for (size_t i = 0; i < stack->frames_count && !m->err; i++) {
-		struct around_sum *sum = may_stand_around(stack->frames[i])
-						 ? around_sum_of(m, stack->frames[i])
-						 : NULL;
-
-		if (!sum || sum->seen == number)
-			continue;
-		sum->ns += sample->ns;
-		sum->seen = number;
-	}
-}
-
-/* The innermost of the functions that stand for what they call; `python`, the innermost function,
- * where none does. */
-static size_t package_place(struct making *m, const struct profile_stack *stack, size_t python)
-{
-	for (size_t i = python; i < stack->frames_count; i++) {
-		const struct around_sum *sum = may_stand_around(stack->frames[i])
-						       ? around_sum_of(m, stack->frames[i])
-						       : NULL;
-
-		if (sum && (double)sum->ns >= AROUND_SHARE * (double)m->on_cpu_ns)
-			return i;
-	}
-	return python;
-}
-
-static struct account_place place_of(struct making *m, const struct profile_activity *sample,
-				     enum account_class class)
-{
-	const struct contexts *contexts = &m->contexts;
-	const struct profile_stack *stack = sample->stack;
-	struct account_place place = {.tid = sample->tid, .class = class};
-	size_t python, own;
-
-	if (context_is_call(contexts, sample->context) && context_of(contexts, sample->context))
-		place.function = context_of(contexts, sample->context)->function;
-	if (!stack || !stack->frames_count)
-		return place;
-	place.native = native_of(stack);
-	python = stack_innermost_python(stack);
-	/* libc's or the kernel's own, if Python calls nothing else: a read, a clock */
-	if (!place.native && frame_is_system_library(stack->frames[0]))
-		place.native = stack->frames[0];
-	if (python == stack->frames_count) {
-		own = own_native(m, stack);
-		if (own < stack->frames_count)
-			place.own = stack->frames[own];
-		if (own < stack->frames_count && own > 0)
-			place.callee = stack->frames[own - 1];
-		return place;
-	}
-	own = location_own_python(stack->frames, stack->frames_count);
-	if (own < stack->frames_count)
-		place.own = stack->frames[own];
-	else
-		python = package_place(m, stack, python);
-	place.python = stack->frames[python];
-	return place;
 }
 
 static uint64_t hash_of(const struct account_place *place)
@@ -539,7 +197,7 @@ static uint64_t hash_of(const struct account_place *place)
 static void add_place(struct making *m, const struct profile_activity *sample,
 		      enum account_class class)
 {
-	struct account_place place = place_of(m, sample, class);
+	struct account_place place = place_find(&m->finder, sample, class);
 	struct process_account *account = m->account;
 	struct account_place *sum =
 		map64_item(&m->places, hash_of(&place), &account->places, &m->places_capacity,
@@ -560,7 +218,7 @@ static const struct profile_frame *lead_of_stack(const struct profile_stack *sta
 {
 	const struct profile_frame *place = stack_place(stack);
 
-	return place && frame_is_system_library(place) ? native_of(stack) : place;
+	return place && frame_is_system_library(place) ? place_native(stack) : place;
 }
 
 static void add_sample(struct making *m, const struct profile_activity *sample)
@@ -616,10 +274,6 @@ static void add_activities(struct making *m)
 
 		if (t)
 			t->facts = &process->threads[i];
-	}
-	for (size_t i = 0; i < process->samples.count && !m->err; i++) {
-		add_inlined(m, &process->samples.list[i]);
-		add_around(m, &process->samples.list[i], i + 1);
 	}
 	for (size_t i = 0; i < process->samples.count && !m->err; i++)
 		add_sample(m, &process->samples.list[i]);
@@ -983,6 +637,8 @@ int account_find(struct process_account *account, const struct profile *profile,
 	if (!m.err)
 		m.err = thread_pool_find(&m.pool, process, process->pid);
 	if (!m.err)
+		m.err = place_finder_begin(&m.finder, &m.contexts);
+	if (!m.err)
 		add_activities(&m);
 	if (!m.err)
 		m.err = settle_threads(&m);
@@ -993,10 +649,7 @@ int account_find(struct process_account *account, const struct profile *profile,
 	contexts_clear(&m.contexts);
 	map64_clear(&m.tids);
 	map64_clear(&m.places);
-	map64_clear(&m.inlined);
-	map64_clear(&m.around);
-	free(m.inlined_sums);
-	free(m.around_sums);
+	place_finder_clear(&m.finder);
 	free(m.threads);
 	free(m.leads);
 	return m.err;

@@ -3,6 +3,8 @@
 
 #include "analyze/location.h"
 #include "analyze/remedy.h"
+#include "analyze/stack_kind.h"
+#include "analyze/wait_class.h"
 #include "base/grow.h"
 #include "base/text.h"
 

@@ -2,6 +2,7 @@
 #include "analyze/hottest.h"
 
 #include "analyze/location.h"
+#include "analyze/stack_kind.h"
 #include "analyze/thread_pool.h"
 #include "base/escape.h"
 #include "base/hash.h"

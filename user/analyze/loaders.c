@@ -3,6 +3,7 @@
 
 #include "analyze/account.h"
 #include "analyze/stack_kind.h"
+#include "analyze/wait_class.h"
 #include "base/text.h"
 
 #include <ctype.h>

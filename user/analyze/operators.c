@@ -4,6 +4,7 @@
 #include "analyze/driver.h"
 #include "analyze/location.h"
 #include "analyze/remedy.h"
+#include "analyze/stack_kind.h"
 #include "analyze/thread_pool.h"
 #include "base/grow.h"
 #include "base/hash.h"

@@ -8,6 +8,7 @@
 #include "analyze/catalogue.h"
 #include "analyze/remedy.h"
 #include "analyze/rules_ctx.h"
+#include "analyze/wait_class.h"
 #include "base/escape.h"
 #include "elf/glob.h"
 

@@ -11,6 +11,7 @@
 #include "analyze/remedy.h"
 #include "analyze/rules_ctx.h"
 #include "analyze/stack_kind.h"
+#include "analyze/wait_class.h"
 #include "base/escape.h"
 #include "base/units.h"
 #include "elf/glob.h"

@@ -12,6 +12,7 @@
 #include "analyze/location.h"
 #include "analyze/rules_ctx.h"
 #include "analyze/thread_pool.h"
+#include "analyze/wait_class.h"
 #include "base/escape.h"
 #include "base/order.h"
 

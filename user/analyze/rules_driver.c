@@ -3,6 +3,8 @@
 #include "analyze/hottest.h"
 #include "analyze/location.h"
 #include "analyze/rules_ctx.h"
+#include "analyze/stack_kind.h"
+#include "analyze/wait_class.h"
 #include "base/escape.h"
 
 #include <math.h>

@@ -27,7 +27,9 @@
  */
 #include "analyze/location.h"
 #include "analyze/rules_ctx.h"
+#include "analyze/stack_kind.h"
 #include "analyze/thread_pool.h"
+#include "analyze/wait_class.h"
 
 #include <math.h>
 #include <string.h>

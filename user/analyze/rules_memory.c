@@ -4,6 +4,7 @@
 #include "analyze/leaks.h"
 #include "analyze/location.h"
 #include "analyze/rules_ctx.h"
+#include "analyze/stack_kind.h"
 #include "base/order.h"
 #include "base/units.h"
 

@@ -4,6 +4,7 @@
 #include "analyze/location.h"
 #include "analyze/operators.h"
 #include "analyze/rules_ctx.h"
+#include "analyze/stack_kind.h"
 #include "base/escape.h"
 #include "base/units.h"
 

@@ -5,6 +5,8 @@
  * fills a queue, and does not wait for the steps.
  */
 #include "analyze/rules_ctx.h"
+#include "analyze/stack_kind.h"
+#include "analyze/wait_class.h"
 
 #include <string.h>
 

@@ -3,6 +3,8 @@
 
 #include "analyze/driver.h"
 #include "analyze/remedy.h"
+#include "analyze/stack_kind.h"
+#include "analyze/wait_class.h"
 #include "cost/gpu_calls.h"
 
 #include <errno.h>

@@ -16,6 +16,7 @@
 #include "analyze/location.h"
 #include "analyze/roofline.h"
 #include "analyze/rules_ctx.h"
+#include "analyze/stack_kind.h"
 #include "base/escape.h"
 #include "base/units.h"
 

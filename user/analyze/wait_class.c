@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Classifies waits by their reason, object and stack. */
-#include "analyze/account.h"
+#include "analyze/wait_class.h"
 
 #include "analyze/loaders.h"
 #include "analyze/location.h"
+#include "analyze/stack_kind.h"
 #include "analyze/thread_pool.h"
 #include "base/syscalls.h"
 #include "cost/gpu_calls.h"

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The calling contexts of a process, by id: which are calls, which ranges, and which prepare data.
+ */
+#ifndef PERFX_ANALYZE_CONTEXT_H
+#define PERFX_ANALYZE_CONTEXT_H
+
+#include "aggregate/profile.h"
+#include "base/grow.h"
+
+#define LOADERS_MAX 16
+
+/* Python functions that prepare batches (loaders.h). Borrows. */
+struct loaders {
+	const struct profile_frame *list[LOADERS_MAX];
+	size_t count;
+};
+
+/* The calling contexts of a process, by id. Borrows. */
+struct contexts {
+	const struct profile *profile;
+	const struct profile_process *process;
+	struct map64 places; /* id → process->contexts[] */
+	struct map64
+		batches; /* functions that fetch a loader's next batch, and whose ends are seen */
+	bool has_loader; /* a framework's, by the name of its range */
+	struct loaders loaders;
+};
+
+/* 0 or -ENOMEM; to be cleared in both cases. */
+int contexts_begin(struct contexts *contexts, const struct profile *profile,
+		   const struct profile_process *process);
+void contexts_clear(struct contexts *contexts);
+/* NULL: 0, or not known. */
+const struct profile_context *context_of(const struct contexts *contexts, uint32_t id);
+/* Is a traced call the innermost? A range is none. */
+bool context_is_call(const struct contexts *contexts, uint32_t id);
+/* Is it in a range of a data loader's next batch? */
+bool context_is_data(const struct contexts *contexts, uint32_t id);
+/* The same, by a range or by the stack. */
+bool sample_is_of_batch(const struct contexts *contexts, const struct profile_activity *sample);
+bool stack_is_of_batch(const struct contexts *contexts, const struct profile_stack *stack);
+/* A range, or what has no name in PyTorch 1.13 (plan/annotations.c): it does no work itself. */
+bool function_is_marker(const struct profile_function *function);
+
+#endif
