@@ -140,6 +140,37 @@ Test(reductions, names_of_calls_with_unreadable_arguments)
 	}
 }
 
+/* XLA's operations are called at the function that runs them, by names of their own: when its
+ * probe is gone, their calls end, too. */
+Test(reductions, operations_are_seen_until_their_probe_is_removed)
+{
+	enum { EXECUTE = GEMM + 1, DOT, OTHER, DOT_CONTEXT = GEMM_CONTEXT + 1, OTHER_CONTEXT };
+	struct aggregate *aggregate;
+	struct stream s;
+	const struct profile_process *process;
+
+	begin(&s);
+	for (uint32_t i = EXECUTE; i <= OTHER; i++)
+		stream_add(&s, PERFX_KIND_FUNCTION, struct perfx_function,
+			   STRINGS(i == EXECUTE ? "xla::cpu::ThunkExecutor::TracedExecute"
+						: "jit_step/dot",
+				   "/libjax_common.so", ""),
+			   .function = i, .source = PERFX_SOURCE_XLA,
+			   .offset = i == OTHER ? 200 : 100);
+	stream_context(&s, DOT_CONTEXT, 0, DOT, 1);
+	stream_context(&s, OTHER_CONTEXT, 0, OTHER, 1);
+	measured(&s, DOT_CONTEXT, 1, PERFX_COST_COUNTED, 10);
+	measured(&s, OTHER_CONTEXT, 2, PERFX_COST_COUNTED, 10);
+	stream_reduced(&s, EXECUTE, 300 * MS, PERFX_REDUCED_REMOVED, true);
+	aggregate = replay(&s);
+	process = &aggregate__finish(aggregate)->processes[0];
+	cr_assert_eq(process->rows_count, 2);
+	for (size_t i = 0; i < 2; i++)
+		cr_expect_eq(process->rows[i].seen_until_ns,
+			     process->rows[i].function == DOT ? STREAM_START + 300 * MS : 0);
+	aggregate__free(aggregate);
+}
+
 /* A few calls say nothing about the others. */
 Test(reductions, few_calls)
 {

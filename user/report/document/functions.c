@@ -246,19 +246,19 @@ static void compose_untraced(struct composer *c, const struct profile_process *p
 	compose_rest_row(c, p, PROFILE_UNTRACED_NAME, p->untraced.self_ns);
 }
 
-/* What the overhead budget left of a function's probes; PERFX_REDUCED_INVALID: all. */
-static enum perfx_reduced_to reduced_to(const struct profile *profile, uint32_t function)
+/* Did the overhead budget stop timing the function's calls, or seeing them? */
+static bool is_reduced(const struct profile *profile, const struct profile_row *row)
 {
-	for (size_t i = profile->reduced_count; i-- > 0;)
-		if (profile->reduced[i].function == function)
-			return profile->reduced[i].to;
-	return PERFX_REDUCED_INVALID;
+	for (size_t i = 0; i < profile->reduced_count; i++)
+		if (profile->reduced[i].function == row->function)
+			return true;
+	return row->seen_until_ns > 0;
 }
 
 static bool has_reduced(const struct profile *profile, const struct profile_process *p)
 {
 	for (size_t i = 0; i < p->rows_count; i++)
-		if (reduced_to(profile, p->rows[i].function))
+		if (is_reduced(profile, &p->rows[i]))
 			return true;
 	return false;
 }
@@ -293,15 +293,14 @@ static size_t compose_function_table(struct composer *c, const struct profile_pr
 		const struct profile_row *row = &p->rows[i];
 		const struct profile_function *function =
 			profile_function(c->profile, row->function);
-		enum perfx_reduced_to reduced = reduced_to(c->profile, row->function);
 
-		cells_of_time(c, p, row, reduced ? "≥" : "");
+		cells_of_time(c, p, row, is_reduced(c->profile, row) ? "≥" : "");
 		if (waits)
 			cell_on_cpu(c, row);
 		if (p->gpu.timed)
 			document_cell_ns(c->document, row->gpu_ns ? row->gpu_ns : PROFILE_ABSENT);
 		document_cell_printf(c->document, "%s%s",
-				     reduced == PERFX_REDUCED_REMOVED ? "≥" : "",
+				     row->seen_until_ns ? "≥" : "",
 				     as_count(row->calls_count));
 		document_cell_ns(c->document, row->avg_ns);
 		document_cell_ns(c->document, row->p50_ns);
