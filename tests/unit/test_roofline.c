@@ -408,6 +408,26 @@ Test(roofline, unread_compute)
 	expect_kinds(s, "UnreadCompute/medium");
 }
 
+/* Of calls that the budget stopped measuring a part is known: the count is not of the whole time. */
+Test(roofline, unread_compute_of_a_part_of_the_time)
+{
+	struct perfx_reduced reduced = {.time_ns = 2 * S, .function = 1, .loses_cost = true};
+	struct analysis *analysis;
+	struct scene s;
+
+	scene_set(&s);
+	s.row.cost.unread_count = s.process.compute.cost.unread_count = 10;
+	s.process.compute.unread_ns = 5 * S;
+	s.profile.reduced = &reduced;
+	s.profile.reduced_count = 1;
+	s.process.compute.until_ns = reduced.time_ns = s.process.from_ns + 2 * S;
+	analysis = analyze(&s.profile, NULL);
+	cr_assert_eq(analysis->processes[0].findings_count, 1);
+	cr_expect(strstr(analysis->processes[0].findings[0].evidence, "later calls are not among"),
+		  "%s", analysis->processes[0].findings[0].evidence);
+	analysis__free(analysis);
+}
+
 /* Two steps were measured, but their FLOPs are not known where a call could not be read. */
 Test(roofline, flops_of_a_part_of_the_steps)
 {

@@ -56,6 +56,11 @@ static void unread_compute(struct rules_ctx *ctx)
 		text_add(&note.evidence, ", mostly of ");
 		add_function_name(&note.evidence, ctx->profile, most->function);
 	}
+	if (roofline_is_cut(ctx->process)) {
+		text_add(&note.evidence, "; ");
+		add_reduction(&note.evidence, ctx->profile, compute->until_ns, true);
+		text_add(&note.evidence, ", later calls are not among these");
+	}
 	text_printf(&note.threshold, "at least %g %% of the compute time (medium: %g %%)",
 		    ctx->thresholds->unread_compute_low * 100,
 		    ctx->thresholds->unread_compute_medium * 100);
