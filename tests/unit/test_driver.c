@@ -1222,26 +1222,36 @@ Test(driver, helpers_of_multiprocessing_may_be_idle)
 
 /* Five seconds of imports, three of them on a CPU, then four seconds of steps of 100 ms, each of
  * which runs Python for 40 ms. */
-static void import_and_train(struct stream *s, bool launched)
-{
-	const struct perfx_sample python = {.process = 1,
-					    .tid = MAIN,
-					    .stack = PYTHON_CODE,
-					    .state = PERFX_SAMPLE_ON_CPU,
-					    .interval_ns = 10 * MS};
+static const struct perfx_sample runs_python = {.process = 1,
+						.tid = MAIN,
+						.stack = PYTHON_CODE,
+						.state = PERFX_SAMPLE_ON_CPU,
+						.interval_ns = 10 * MS};
 
+static void import_python(struct stream *s, bool launched)
+{
 	begin(s);
 	stream_add(s, PERFX_KIND_PROCESS, struct perfx_process,
 		   STRINGS("python3", "python3\x1ftrain.py"), .time_ns = STREAM_START,
 		   .start_boot_ns = 40 * S, .process = 1, .pid = MAIN, .ppid = 1,
 		   .flags = launched ? PERFX_PROCESS_LAUNCHED : 0);
 	for (unsigned i = 0; i < 300; i++)
-		stream_sample(s, i * 10 * MS, python);
+		stream_sample(s, i * 10 * MS, runs_python);
+}
+
+static void train(struct stream *s)
+{
 	for (unsigned i = 0; i < 41; i++) {
 		stream_call(s, OPTIMIZER, MAIN, 5 * S + i * 100 * MS, MS, MS, 0);
 		for (unsigned k = 1; i < 40 && k <= 4; k++)
-			stream_sample(s, 5 * S + i * 100 * MS + k * 10 * MS, python);
+			stream_sample(s, 5 * S + i * 100 * MS + k * 10 * MS, runs_python);
 	}
+}
+
+static void import_and_train(struct stream *s, bool launched)
+{
+	import_python(s, launched);
+	train(s);
 }
 
 static const struct profile_steps *steps_of_main(const struct report *report)
@@ -1272,6 +1282,28 @@ Test(driver, start_up_is_no_step)
 	cr_expect_eq(steps_of_main(&report)->startup_ns, 0);
 	cr_expect_eq(steps_of_main(&report)->outside_ns, 0);
 	forget(&report);
+}
+
+/* Of a process that was traced before it loaded what its steps call, too; but one that has called
+ * traced functions by then may be in its steps. */
+Test(driver, a_process_that_loads_its_libraries_sets_up)
+{
+	for (int called = 0; called < 2; called++) {
+		struct stream s = {0};
+		struct report report;
+
+		import_python(&s, false);
+		if (called)
+			stream_call(&s, OPTIMIZER, MAIN, 0, MS, MS, 0);
+		stream_add(&s, PERFX_KIND_LATE, struct perfx_late, STRINGS("/libtorch_cpu.so"),
+			   .time_ns = STREAM_START + 2 * S, .since_ns = STREAM_START + 1999 * MS,
+			   .process = 1, .functions_count = 99, .files_count = 1,
+			   .cause = PERFX_LATE_MAPPED);
+		train(&s);
+		report = end(&s);
+		cr_expect_eq(steps_of_main(&report)->startup_ns, called ? 0 : 5 * S);
+		forget(&report);
+	}
 }
 
 /* Nor is what it waits for a CPU before that: as much as at any other time, for such waits are not

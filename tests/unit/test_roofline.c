@@ -408,7 +408,8 @@ Test(roofline, unread_compute)
 	expect_kinds(s, "UnreadCompute/medium");
 }
 
-/* Of calls that the budget stopped measuring a part is known: the count is not of the whole time. */
+/* Of calls that the budget stopped measuring a part is known: the count is not of the whole time.
+ */
 Test(roofline, unread_compute_of_a_part_of_the_time)
 {
 	struct perfx_reduced reduced = {.time_ns = 2 * S, .function = 1, .loses_cost = true};

@@ -208,6 +208,8 @@ int handle_not_attached(struct aggregate *a, const struct event *event)
 int handle_late(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_late *record = &event->late;
+	struct process *proc =
+		record->process < a->processes_count ? a->processes[record->process] : NULL;
 	struct profile_late *row;
 
 	if (record->time_ns < record->since_ns)
@@ -225,6 +227,9 @@ int handle_late(struct aggregate *a, const struct event *event)
 	if (!row->module)
 		return -ENOMEM;
 	a->late_count++;
+	if (proc && record->cause == PERFX_LATE_MAPPED && record->functions_count &&
+	    !proc->has_rows)
+		proc->sets_up = true;
 	return steps_gap(&a->steps, record->process, record->time_ns);
 }
 

@@ -798,6 +798,7 @@ int process_fill(const struct aggregate *a, uint32_t process, struct profile_pro
 		.to_ns = proc->closed ? proc->to_ns : end_ns,
 		.exited = proc->exited,
 		.launched = proc->launched,
+		.sets_up = proc->sets_up,
 		.status = proc->status,
 		.unmatched_entries = proc->unmatched_entries,
 		.samples_lost = proc->samples_lost,

@@ -68,6 +68,7 @@ struct process {
 	bool closed, exited;
 	bool launched;	/* by the tracer */
 	bool has_rows;	/* it called a traced function */
+	bool sets_up;	/* it mapped files to be traced before it called any traced function */
 	bool has_steps; /* that are marked */
 	int status;
 	struct perfx_exit exit;

@@ -294,6 +294,7 @@ struct profile_process {
 	uint64_t from_ns, to_ns; /* when it was open */
 	bool exited;
 	bool launched; /* by the tracer */
+	bool sets_up;  /* it mapped files to be traced before it called any traced function */
 	int status;    /* as wait(2); valid when exited */
 
 	uint64_t cpu_user_ns, cpu_system_ns; /* used while recorded */

@@ -270,8 +270,9 @@ static bool is_concerned(const struct aggregate *a, uint32_t process,
 /* Are calls that the probe of `by` shows recorded under this name: of a range, of an operation? */
 static bool is_named_by(const struct profile_function *f, const struct profile_function *by)
 {
-	return f->source == by->source && (f->flags & PERFX_FUNCTION_RANGE ||
-					   (f->offset == by->offset && !strcmp(f->module, by->module)));
+	return f->source == by->source &&
+	       (f->flags & PERFX_FUNCTION_RANGE ||
+		(f->offset == by->offset && !strcmp(f->module, by->module)));
 }
 
 uint64_t calls_seen_until(const struct aggregate *a, uint32_t process, uint32_t function,
@@ -286,8 +287,8 @@ uint64_t calls_seen_until(const struct aggregate *a, uint32_t process, uint32_t 
 
 		if (record->to != PERFX_REDUCED_REMOVED)
 			continue;
-		gives_names = removed && is_named_by(f, removed) &&
-			      is_nameless(a, record->function);
+		gives_names =
+			removed && is_named_by(f, removed) && is_nameless(a, record->function);
 		if (!is_concerned(a, process, record, gives_names) ||
 		    !(removed == f || gives_names))
 			continue;

@@ -265,13 +265,15 @@ static struct profile_process *process_at(const struct finish_ctx *ctx, uint32_t
 	return place == MAP64_NONE ? NULL : &ctx->profile->processes[place];
 }
 
+/* No step ran before: the process began in the recording, or loaded what its steps call. */
 static bool started_here(const struct profile *profile, const struct profile_process *process)
 {
-	return process->launched || (!process->merged && profile->start_boot_ns &&
-				     process->start_boot_ns > profile->start_boot_ns);
+	return process->launched || process->sets_up ||
+	       (!process->merged && profile->start_boot_ns &&
+		process->start_boot_ns > profile->start_boot_ns);
 }
 
-/* When the first step began, where the process did not run before, and the last one ended, where
+/* When the first step began, where the process made none before, and the last one ended, where
  * it has ended. */
 static struct profile_interval time_of_steps(const struct profile *profile,
 					     const struct profile_process *process)

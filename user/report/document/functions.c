@@ -299,8 +299,7 @@ static size_t compose_function_table(struct composer *c, const struct profile_pr
 			cell_on_cpu(c, row);
 		if (p->gpu.timed)
 			document_cell_ns(c->document, row->gpu_ns ? row->gpu_ns : PROFILE_ABSENT);
-		document_cell_printf(c->document, "%s%s",
-				     row->seen_until_ns ? "≥" : "",
+		document_cell_printf(c->document, "%s%s", row->seen_until_ns ? "≥" : "",
 				     as_count(row->calls_count));
 		document_cell_ns(c->document, row->avg_ns);
 		document_cell_ns(c->document, row->p50_ns);
