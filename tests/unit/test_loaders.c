@@ -150,6 +150,11 @@ Test(loaders, what_is_no_batch)
 {
 	struct training *t;
 
+	/* Python imports a module */
+	expect_of_batch(&loop,
+			STACK(FRAME("<frozen importlib._bootstrap>", "_find_and_load", false),
+			      &loop, &module),
+			false, false);
 	/* an iteration in the forward pass */
 	expect_of_batch(&loop, STACK(GENERATOR("patches"), &forward, &step, &loop, &module), false,
 			false);

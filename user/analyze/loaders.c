@@ -167,9 +167,11 @@ static struct candidate *candidate_of(struct search *search, const struct profil
 	return &search->candidates[search->count++];
 }
 
+/* Python's import statement finds and loads modules, not data. */
 static bool is_of_steps(const struct search *search, const struct profile_activity *sample)
 {
-	return sample->tid == search->contexts->process->steps.tid && sample->stack;
+	return sample->tid == search->contexts->process->steps.tid && sample->stack &&
+	       !stack_imports(sample->stack);
 }
 
 static void add_candidates(struct search *search, const struct profile_activity *sample)
