@@ -85,6 +85,32 @@ Test(rules_cpu, another_program_has_the_cpus)
 	forget(&report);
 }
 
+/* The evidence gives the figure of the headline first, and says whose the other one is. */
+Test(rules_cpu, one_figure_for_what_is_lost)
+{
+	for (unsigned others = 0; others < 2; others++) {
+		struct stream s = {0};
+		struct report report;
+		const struct finding *finding;
+
+		begin(&s);
+		lacks_cpus(&s, 900, "make", 4000);
+		if (others)
+			pool_threads(&s, 1, 2000);
+		report = end_after(&s, 4 * S);
+		finding = expect_gain(&report, "CpuContention", 400);
+		cr_expect(contains(finding->headline, "CPU CONTENTION: 400 ms of each second is "));
+		cr_expect_eq(strstr(finding->evidence, "400 ms of each second is lost to the "
+						       "thread that drives it; "),
+			     finding->evidence, "%s", finding->evidence);
+		cr_expect(contains(finding->evidence,
+				   others ? "; all its threads together waited 6.00 s for a CPU"
+					  : "; it waited 4.00 s for a CPU"),
+			  "%s", finding->evidence);
+		forget(&report);
+	}
+}
+
 /* Threads that take turns of a mutex lack a CPU where they hand it over: that is the mutex's. */
 Test(rules_cpu, a_mutex_is_the_cause)
 {

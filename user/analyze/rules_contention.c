@@ -400,20 +400,36 @@ static void add_gain(struct text *text, const struct rules_ctx *ctx, double gain
 	}
 }
 
-static void add_waiting(struct text *text, const struct rules_ctx *ctx,
-			const struct shortage *shortage)
-{
-	const struct thread_sums *threads = &shortage->threads;
-	double wanted = (double)threads->on_cpu_ns + (double)threads->runnable_ns;
+/* Of the waits of all threads: with less than that the others have no part in them. */
+#define OTHERS_WAIT 0.01
 
-	text_add(text, ctx->process->steps.outside_ns ? "in the steps' time its threads waited "
-						      : "its threads waited ");
+/* "it waited 4.00 s for a CPU and ran for 6.00 s (40.0 % waiting)"; where other threads wait as
+ * well: "all its threads together waited …" */
+static void add_threads_waiting(struct text *text, const struct rules_ctx *ctx,
+				const struct thread_sums *threads)
+{
+	double all = (double)threads->runnable_ns, wanted = (double)threads->on_cpu_ns + all;
+
+	if (all - driver_runnable_ns(ctx) > OTHERS_WAIT * all)
+		text_add(text, "all its threads together waited ");
+	else
+		text_add(text, "it waited ");
 	add_ns(text, threads->runnable_ns);
 	text_add(text, " for a CPU and ran for ");
 	add_ns(text, threads->on_cpu_ns);
 	text_add(text, " (");
-	add_percent(text, (double)threads->runnable_ns / wanted);
+	add_percent(text, all / wanted);
 	text_add(text, " waiting)");
+	if (ctx->process->steps.outside_ns)
+		text_add(text, " in the steps' time");
+}
+
+static void add_waiting(struct text *text, const struct rules_ctx *ctx,
+			const struct shortage *shortage, double gain_ns)
+{
+	add_gain(text, ctx, gain_ns);
+	text_add(text, " is lost to the thread that drives it; ");
+	add_threads_waiting(text, ctx, &shortage->threads);
 	if (ctx->profile->cpus_count)
 		text_printf(text, "; this machine has %u CPUs", ctx->profile->cpus_count);
 	if (shortage->cpus_count < ctx->profile->cpus_count)
@@ -658,7 +674,7 @@ static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage
 			    .look = "Threads; Waiting"};
 
 	add_process_name(&note.subject, ctx->process);
-	add_waiting(&note.evidence, ctx, shortage);
+	add_waiting(&note.evidence, ctx, shortage, note.gain_ns);
 	add_spinning(&note.evidence, &shortage->pool);
 	if (shortage->pool.threads_count < 2 && shortage->culprit == PROFILE_RIVAL_OWN)
 		add_other_threads(&note.evidence, ctx);
