@@ -379,6 +379,42 @@ Test(analyze, throttled_and_disk)
 	expect_kinds(s, "DiskBound/medium");
 }
 
+/* What is shared is no tensor with its graph, and no option shows where it is allocated. */
+Test(analyze, growth_of_shared_memory)
+{
+	struct scene s;
+
+	scene_set(&s);
+	for (uint64_t i = 0; i < 8; i++) {
+		s.points[i].rss_bytes += i * (10 << 20);
+		s.points[i].rss_shmem_bytes = i * (10 << 20);
+	}
+	for (unsigned shared = 0; shared < 2; shared++) {
+		struct analysis *analysis;
+		const struct finding *finding;
+
+		for (uint64_t i = 0; i < 8 && !shared; i++) {
+			s.points[i].rss_anon_bytes = s.points[i].rss_shmem_bytes;
+			s.points[i].rss_shmem_bytes = 0;
+		}
+		for (uint64_t i = 0; i < 8 && shared; i++) {
+			s.points[i].rss_shmem_bytes = s.points[i].rss_anon_bytes;
+			s.points[i].rss_anon_bytes = 1 << 20;
+		}
+		analysis = analyze(&s.profile, NULL);
+		finding = analysis->processes[0].findings;
+		cr_assert_str_eq(finding->kind, "MemoryGrowth");
+		cr_expect_eq(strstr(finding->evidence, "shared resident memory grew") != NULL,
+			     shared);
+		cr_expect_eq(strstr(finding->suggestion, "/dev/shm") != NULL, shared);
+		cr_expect_eq(strstr(finding->suggestion, "graph") == NULL, shared);
+		cr_expect_eq(strstr(finding->headline, "shared memory (files of /dev/shm") != NULL,
+			     shared);
+		cr_expect_eq(strstr(finding->headline, "shows where") == NULL, shared);
+		analysis__free(analysis);
+	}
+}
+
 /* What the limit takes is not taken by other threads. */
 Test(analyze, throttled_without_contention)
 {
@@ -401,9 +437,13 @@ Test(analyze, memory_growth)
 		s.points[i].rss_bytes += i * (10 << 20);
 	/* pages of files, shared memory, memory of its own */
 	expect_kinds(s, "");
-	s.process.rss_shmem_bytes = 70 << 20;
+	for (uint64_t i = 0; i < 8; i++)
+		s.points[i].rss_shmem_bytes = i * (10 << 20);
 	expect_kinds(s, "MemoryGrowth/medium");
-	s.process.rss_shmem_bytes = 0;
+	/* however much of it there was before */
+	for (uint64_t i = 0; i < 8; i++)
+		s.points[i].rss_shmem_bytes = 70 << 20;
+	expect_kinds(s, "");
 	for (uint64_t i = 0; i < 8; i++)
 		s.points[i].rss_anon_bytes = i * (10 << 20);
 	expect_kinds(s, "MemoryGrowth/medium");

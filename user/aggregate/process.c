@@ -150,6 +150,7 @@ static int add_point(struct process *proc, const struct perfx_usage *usage)
 		.cpu_ns = total_cpu(usage),
 		.rss_bytes = usage->rss_bytes,
 		.rss_anon_bytes = usage->rss_anon_bytes,
+		.rss_shmem_bytes = usage->rss_shmem_bytes,
 		.read_bytes = usage->read_bytes,
 		.write_bytes = usage->write_bytes,
 	};

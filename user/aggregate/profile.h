@@ -203,7 +203,7 @@ static inline bool profile_row_on_gpu(const struct profile_row *row)
 struct profile_usage_point {
 	uint64_t time_ns;
 	uint64_t cpu_ns; /* user and system, since the process started */
-	uint64_t rss_bytes, rss_anon_bytes;
+	uint64_t rss_bytes, rss_anon_bytes, rss_shmem_bytes;
 	uint64_t read_bytes, write_bytes;
 };
 

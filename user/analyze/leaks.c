@@ -520,28 +520,36 @@ double trend_theil_sen(const double *x, const double *y, size_t count)
 /* It must grow in each of so many parts of its time. */
 #define GROWTH_PARTS 8
 
-static uint64_t rss_of(const struct profile_usage_point *point, bool anon)
+uint64_t rss_of(const struct profile_usage_point *point, enum rss_part part)
 {
-	return anon ? point->rss_anon_bytes : point->rss_bytes;
+	switch (part) {
+	case RSS_ANON:
+		return point->rss_anon_bytes;
+	case RSS_SHMEM:
+		return point->rss_shmem_bytes;
+	case RSS_ALL:
+		break;
+	}
+	return point->rss_bytes;
 }
 
 /* Up to where a process that has exited began to free its memory: that says nothing of its life. */
-static size_t count_points(const struct profile_process *p, bool anon)
+static size_t count_points(const struct profile_process *p, enum rss_part part)
 {
 	size_t count = p->points_count;
 
 	while (p->exited && count > 1 &&
-	       rss_of(&p->points[count - 1], anon) < rss_of(&p->points[count - 2], anon))
+	       rss_of(&p->points[count - 1], part) < rss_of(&p->points[count - 2], part))
 		count--;
 	return count;
 }
 
-static bool is_usable(const struct profile_process *p, size_t count, bool anon)
+static bool is_usable(const struct profile_process *p, size_t count, enum rss_part part)
 {
 	if (count < RSS_POINTS)
 		return false;
 	for (size_t i = 0; i < count; i++) {
-		if (rss_of(&p->points[i], anon) == PROFILE_ABSENT ||
+		if (rss_of(&p->points[i], part) == PROFILE_ABSENT ||
 		    (i && p->points[i].time_ns <= p->points[i - 1].time_ns))
 			return false;
 	}
@@ -549,15 +557,16 @@ static bool is_usable(const struct profile_process *p, size_t count, bool anon)
 }
 
 /* Least squares through the samples [from, to): growth a second and straightness alone. */
-static struct line fit_line(const struct profile_process *p, size_t from, size_t to, bool anon)
+static struct line fit_line(const struct profile_process *p, size_t from, size_t to,
+			    enum rss_part part)
 {
 	double n = (double)(to - from), sx = 0, sy = 0, sxx = 0, syy = 0, sxy = 0, xx, yy, xy;
 	struct line line = {0};
 
 	for (size_t i = from; i < to; i++) {
 		double x = (double)(p->points[i].time_ns - p->points[from].time_ns) / 1e9;
-		double y = (double)rss_of(&p->points[i], anon) -
-			   (double)rss_of(&p->points[from], anon);
+		double y = (double)rss_of(&p->points[i], part) -
+			   (double)rss_of(&p->points[from], part);
 
 		sx += x;
 		sy += y;
@@ -576,7 +585,7 @@ static struct line fit_line(const struct profile_process *p, size_t from, size_t
 }
 
 /* The least growth a second in a part, which begins at the last sample of the one before. */
-static double slowest_part(const struct profile_process *p, size_t count, bool anon)
+static double slowest_part(const struct profile_process *p, size_t count, enum rss_part part)
 {
 	double slowest = INFINITY;
 
@@ -585,26 +594,26 @@ static double slowest_part(const struct profile_process *p, size_t count, bool a
 
 		from -= from > 0;
 		to = to < from + 2 ? from + 2 : to;
-		slowest = fmin(slowest, fit_line(p, from, to, anon).per_s);
+		slowest = fmin(slowest, fit_line(p, from, to, part).per_s);
 	}
 	return slowest;
 }
 
-struct line trend_rss(const struct profile_process *p, bool anon)
+struct line trend_rss(const struct profile_process *p, enum rss_part part)
 {
-	size_t count = count_points(p, anon);
+	size_t count = count_points(p, part);
 	struct line line = {0};
 	uint64_t ns;
 
-	if (!is_usable(p, count, anon))
+	if (!is_usable(p, count, part))
 		return line;
 	ns = p->points[count - 1].time_ns - p->points[0].time_ns;
-	line = fit_line(p, 0, count, anon);
+	line = fit_line(p, 0, count, part);
 	line.growth = line.per_s * (double)ns / 1e9;
-	line.first = (double)rss_of(&p->points[0], anon);
-	line.early = fit_line(p, 0, (count + 1) / 2, anon).per_s;
-	line.late = fit_line(p, count / 2, count, anon).per_s;
-	line.slowest = slowest_part(p, count, anon);
+	line.first = (double)rss_of(&p->points[0], part);
+	line.early = fit_line(p, 0, (count + 1) / 2, part).per_s;
+	line.late = fit_line(p, count / 2, count, part).per_s;
+	line.slowest = slowest_part(p, count, part);
 	line.points_count = count;
 	return line;
 }
@@ -634,24 +643,31 @@ bool growth_is_steady(const struct line *line, const struct thresholds *threshol
 }
 
 /* Pages of files that are mapped: the kernel takes them back when memory is short. */
-static bool is_of_files(const struct profile_process *process, const struct line *line)
+static bool is_of_files(const struct line *all, const struct line *anon, const struct line *shmem)
 {
-	struct line anon = trend_rss(process, true);
-	double rest = line->growth - anon.growth;
+	double rest = all->growth - anon->growth;
 
-	return anon.points_count && rest >= line->growth / 2 &&
-	       process->rss_shmem_bytes != PROFILE_ABSENT &&
-	       (double)process->rss_shmem_bytes < rest / 2;
+	return anon->points_count && shmem->points_count && rest >= all->growth / 2 &&
+	       shmem->growth < rest / 2;
 }
 
-bool growth_find(struct line *line, bool *anon, const struct profile_process *process,
+bool growth_find(struct line *line, enum rss_part *part, const struct profile_process *process,
 		 const struct thresholds *thresholds)
 {
-	*anon = false;
-	*line = trend_rss(process, *anon);
-	if (growth_is_steady(line, thresholds) && !is_of_files(process, line))
+	struct line all = trend_rss(process, RSS_ALL), anon = trend_rss(process, RSS_ANON);
+	struct line shmem = trend_rss(process, RSS_SHMEM);
+
+	if (growth_is_steady(&shmem, thresholds) && 2 * shmem.growth >= all.growth) {
+		*line = shmem;
+		*part = RSS_SHMEM;
 		return true;
-	*anon = true;
-	*line = trend_rss(process, *anon);
+	}
+	if (growth_is_steady(&all, thresholds) && !is_of_files(&all, &anon, &shmem)) {
+		*line = all;
+		*part = RSS_ALL;
+		return true;
+	}
+	*line = anon;
+	*part = RSS_ANON;
 	return growth_is_steady(line, thresholds);
 }

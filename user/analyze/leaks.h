@@ -79,15 +79,23 @@ struct line {
  * MemoryGrowth. */
 bool growth_is_steady(const struct line *line, const struct thresholds *thresholds);
 
-/* All of resident memory grows or, where pages of files come and go, its anonymous part (anon).
- * False: neither. */
-bool growth_find(struct line *line, bool *anon, const struct profile_process *process,
+enum rss_part {
+	RSS_ALL = 0,
+	RSS_ANON,
+	RSS_SHMEM, /* of files in memory, which processes share: /dev/shm, memfd */
+};
+
+/* The part that grows: shared memory, if it is most of it; else all of resident memory or, where
+ * pages of files come and go, the anonymous part. False: none. */
+bool growth_find(struct line *line, enum rss_part *part, const struct profile_process *process,
 		 const struct thresholds *thresholds);
 
 /* The option that shows where memory grows, such as "--memory all"; NULL: it was given. Static. */
 const char *growth_option(const struct profile_process *process);
 
-/* Least squares through the samples of resident memory: all of it or the anonymous part. */
-struct line trend_rss(const struct profile_process *process, bool anon);
+/* Of a sample; PROFILE_ABSENT. */
+uint64_t rss_of(const struct profile_usage_point *point, enum rss_part part);
+/* Least squares through the samples of resident memory. */
+struct line trend_rss(const struct profile_process *process, enum rss_part part);
 
 #endif

@@ -26,7 +26,7 @@ struct memory_limit {
 
 static double growth_per_s(const struct rules_ctx *ctx)
 {
-	struct line line = trend_rss(ctx->process, true);
+	struct line line = trend_rss(ctx->process, RSS_ANON);
 
 	return growth_is_steady(&line, ctx->thresholds) ? rate_of(ctx->process, u64_of(line.growth))
 							: 0;

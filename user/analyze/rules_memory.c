@@ -97,7 +97,7 @@ static void add_leak_places(struct text *text, const struct rules_ctx *ctx, cons
 static void add_resident_growth(struct text *text, const struct rules_ctx *ctx,
 				const struct leak *leak)
 {
-	struct line line = trend_rss(ctx->process, true);
+	struct line line = trend_rss(ctx->process, RSS_ANON);
 	double per_s;
 
 	if (!growth_is_steady(&line, ctx->thresholds) || !domain_is_resident(leak->memory->domain))
@@ -418,14 +418,14 @@ static bool leaks_explain(const struct rules_ctx *ctx, const struct line *line)
 /* "resident memory grew steadily from 8.91 MiB to 12.0 MiB: 202 KiB/s (first half 204 KiB/s, second
  * half 200 KiB/s; R² 1.00 over 60 samples)" */
 static void add_growth(struct text *text, const struct rules_ctx *ctx, const struct line *line,
-		       bool anon)
+		       enum rss_part part)
 {
+	static const char *const words[] = {"", "anonymous ", "shared "};
 	const struct profile_usage_point *points = ctx->process->points;
-	const struct profile_usage_point *last = &points[line->points_count - 1];
 
-	text_printf(text, "%sresident memory grew steadily from %s to ", anon ? "anonymous " : "",
+	text_printf(text, "%sresident memory grew steadily from %s to ", words[part],
 		    as_bytes(u64_of(line->first)));
-	add_bytes(text, anon ? last->rss_anon_bytes : last->rss_bytes);
+	add_bytes(text, rss_of(&points[line->points_count - 1], part));
 	text_printf(text, ": %s/s (first half %s/s, second half %s/s; R² %.2f over %zu samples)",
 		    as_bytes(u64_of(line->per_s)), as_bytes(u64_of(line->early)),
 		    as_bytes(u64_of(line->late)), line->straightness, line->points_count);
@@ -508,11 +508,13 @@ static void add_growing_place(struct note *note, const struct profile_memory *me
 
 /* "MEMORY: python3 (pid 42) grows by 202 KiB/s, 710 MiB per hour: --memory all shows where" */
 static void growth_headline(struct text *text, const struct rules_ctx *ctx, const struct note *note,
-			    double bytes_per_s)
+			    double bytes_per_s, enum rss_part part)
 {
-	const char *option = growth_option(ctx->process);
+	const char *option = part == RSS_SHMEM ? NULL : growth_option(ctx->process);
 
 	text_printf(text, "%s: ", bottleneck_headline(BOTTLENECK_MEMORY));
+	if (part == RSS_SHMEM)
+		text_add(text, "shared memory (files of /dev/shm, memfd) in ");
 	add_process_name(text, ctx->process);
 	text_printf(text, " grows by %s/s, ", as_bytes(u64_of(bytes_per_s)));
 	add_bytes(text, u64_of(bytes_per_s * 3600));
@@ -522,6 +524,13 @@ static void growth_headline(struct text *text, const struct rules_ctx *ctx, cons
 	else if (option)
 		text_printf(text, ": %s shows where", option);
 }
+
+#define SHMEM_REMEDY                                                                             \
+	"Segments that processes share stay until the last one has unmapped them and their "     \
+	"name is removed: close() and unlink() each multiprocessing.shared_memory, do not keep " \
+	"tensors that share_memory_() or a DataLoader's workers put there (copy what is kept: "  \
+	"clone()), and remove files under /dev/shm. `ls -l /dev/shm` and /proc/PID/maps "        \
+	"(/dev/shm/, /memfd:) name them."
 
 static void suggest_for_growth(struct text *text, const struct rules_ctx *ctx,
 			       const struct note *note)
@@ -543,19 +552,22 @@ static void suggest_for_growth(struct text *text, const struct rules_ctx *ctx,
 			       "its small objects are recorded by the MiB.");
 }
 
-static void memory_growth(struct rules_ctx *ctx, const struct line *line, bool anon)
+static void memory_growth(struct rules_ctx *ctx, const struct line *line, enum rss_part part)
 {
 	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
 	const struct profile_memory *memory = traced_memory(ctx);
 	double bytes_per_s = line->per_s;
 
-	add_growth(&note.evidence, ctx, line, anon);
-	if (explains_growth(memory, line))
+	add_growth(&note.evidence, ctx, line, part);
+	if (part != RSS_SHMEM && explains_growth(memory, line))
 		add_growing_place(&note, memory);
 	rules_subject(&note, ctx);
-	growth_headline(&note.headline, ctx, &note, bytes_per_s);
+	growth_headline(&note.headline, ctx, &note, bytes_per_s, part);
 	add_growth_threshold(&note.threshold, ctx->thresholds);
-	suggest_for_growth(&note.suggestion, ctx, &note);
+	if (part == RSS_SHMEM)
+		text_add(&note.suggestion, SHMEM_REMEDY);
+	else
+		suggest_for_growth(&note.suggestion, ctx, &note);
 	rules_ctx_add(ctx, "MemoryGrowth",
 		      bytes_per_s * 3600 < ctx->thresholds->memory_leak_medium ? FINDING_LOW
 									       : FINDING_MEDIUM,
@@ -593,7 +605,7 @@ static bool is_traced_whole(const struct profile_memory *memory)
 static bool untraced_memory(struct rules_ctx *ctx)
 {
 	const struct profile_memory *memory = traced_memory(ctx);
-	struct line line = trend_rss(ctx->process, true);
+	struct line line = trend_rss(ctx->process, RSS_ANON);
 	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
 	bool leaks;
 	double rest;
@@ -606,13 +618,13 @@ static bool untraced_memory(struct rules_ctx *ctx)
 		return false;
 	leaks = ctx->memory[memory - ctx->process->memory].leaks_count;
 	add_process_name(&note.subject, ctx->process);
-	add_growth(&note.evidence, ctx, &line, true);
+	add_growth(&note.evidence, ctx, &line, RSS_ANON);
 	text_printf(&note.evidence, "; traced %s grew by ", memory_words(memory));
 	add_bytes(&note.evidence, u64_of(rate_of(ctx->process, kept_bytes(ctx, memory))));
 	text_printf(&note.evidence, "/s%s; the other ", leaks ? " (see the leak)" : "");
 	add_bytes(&note.evidence, u64_of(rate_of(ctx->process, (uint64_t)rest)));
 	text_add(&note.evidence, "/s are untraced");
-	growth_headline(&note.headline, ctx, &note, line.per_s);
+	growth_headline(&note.headline, ctx, &note, line.per_s, RSS_ANON);
 	add_growth_threshold(&note.threshold, ctx->thresholds);
 	text_printf(&note.threshold, "; at least %g %% and %g MiB of it untraced",
 		    (1 - ctx->thresholds->untraced_memory_explained) * 100,
@@ -789,14 +801,14 @@ static void churn(struct rules_ctx *ctx, const struct profile_memory *memory)
 
 void rules_heap(struct rules_ctx *ctx)
 {
+	enum rss_part part;
 	struct line line;
-	bool anon;
 
 	if (rules_is_short(ctx))
 		return;
-	if (!untraced_memory(ctx) && growth_find(&line, &anon, ctx->process, ctx->thresholds) &&
+	if (!untraced_memory(ctx) && growth_find(&line, &part, ctx->process, ctx->thresholds) &&
 	    !leaks_explain(ctx, &line))
-		memory_growth(ctx, &line, anon);
+		memory_growth(ctx, &line, part);
 	for (size_t i = 0; i < ctx->process->memory_count; i++)
 		churn(ctx, &ctx->process->memory[i]);
 }

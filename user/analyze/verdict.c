@@ -446,10 +446,10 @@ static void add_growth(struct text *text, const struct profile_process *p,
 		       const struct process_analysis *analysis, const struct finding *said,
 		       const struct thresholds *thresholds)
 {
+	enum rss_part part;
 	struct line line;
-	bool anon;
 
-	if (!growth_find(&line, &anon, p, thresholds))
+	if (!growth_find(&line, &part, p, thresholds))
 		return;
 	for (size_t i = 0; i < analysis->findings_count; i++) {
 		const struct finding *finding = &analysis->findings[i];
@@ -457,10 +457,11 @@ static void add_growth(struct text *text, const struct profile_process *p,
 
 		if (!finding_is_growth(finding) || finding == said)
 			continue;
-		text_printf(text, " Its memory grows by %s/s", as_bytes(u64_of(line.per_s)));
+		text_printf(text, " Its %smemory grows by %s/s", part == RSS_SHMEM ? "shared " : "",
+			    as_bytes(u64_of(line.per_s)));
 		if (finding->place.function)
 			text_printf(text, ", mostly in %s", finding->subject);
-		else if (option)
+		else if (option && part != RSS_SHMEM)
 			text_printf(text, ": %s shows where", option);
 		text_add(text, ".");
 		return;
