@@ -771,11 +771,19 @@ struct perfx_sampling {
  * recorded it PERFX_TRACER_NAME, which is too long for any other process) */
 #define PERFX_TRACER_NAME "perfx-trace itself"
 
+enum perfx_object_kind {
+	PERFX_OBJECT_OTHER = 0,	     /* also of captures that do not know it */
+	PERFX_OBJECT_SERVER = 1,     /* a socket that listens or was accepted; an epoll of some */
+	PERFX_OBJECT_OWN_EVENTS = 2, /* an epoll that only timers and its process make ready */
+	PERFX_OBJECT_KINDS
+};
+
 struct perfx_wait_object {
 	struct perfx_record hdr;
 	__u32 process;
 	__u8 reason; /* enum perfx_wait_reason */
-	__u8 pad[3];
+	__u8 kind;   /* enum perfx_object_kind */
+	__u8 pad[2];
 	__u64 object;
 };
 

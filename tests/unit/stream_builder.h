@@ -328,12 +328,20 @@ static inline void stream_sample(struct stream *s, uint64_t at, struct perfx_sam
 	stream_put(s, PACK(&s->buffer, PERFX_KIND_SAMPLE, sample));
 }
 
+static inline void stream_object_of(struct stream *s, uint32_t process,
+				    enum perfx_wait_reason reason, uint64_t object,
+				    const char *name, enum perfx_object_kind kind)
+{
+	stream_add(s, PERFX_KIND_WAIT_OBJECT, struct perfx_wait_object, STRINGS(name),
+		   .process = process, .reason = (uint8_t)reason, .kind = (uint8_t)kind,
+		   .object = object);
+}
+
 static inline void stream_wait_object(struct stream *s, uint32_t process,
 				      enum perfx_wait_reason reason, uint64_t object,
 				      const char *name)
 {
-	stream_add(s, PERFX_KIND_WAIT_OBJECT, struct perfx_wait_object, STRINGS(name),
-		   .process = process, .reason = (uint8_t)reason, .object = object);
+	stream_object_of(s, process, reason, object, name, PERFX_OBJECT_OTHER);
 }
 
 static inline void stream_overflow_memory(struct stream *s, uint32_t process,

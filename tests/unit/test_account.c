@@ -617,8 +617,8 @@ Test(account, timers_of_an_event_loop)
 		struct report report;
 
 		begin(&s);
-		stream_wait_object(&s, 1, PERFX_WAIT_EPOLL, 7,
-				   "epoll of its own events (descriptor 3)");
+		stream_object_of(&s, 1, PERFX_WAIT_EPOLL, 7,
+				 "epoll of its own events (descriptor 3)", PERFX_OBJECT_OWN_EVENTS);
 		stream_wait_object(&s, 1, PERFX_WAIT_EPOLL, 8, "epoll (descriptor 9)");
 		blocked(&s, MAIN, PERFX_WAIT_EPOLL, 9900, cases[i].count);
 		if (cases[i].receives)

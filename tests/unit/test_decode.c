@@ -203,6 +203,8 @@ Test(decode, enums_out_of_range_are_refused)
 	REFUSED(PERFX_KIND_BLOCKED, struct perfx_blocked, .reason = PERFX_WAIT_NONE);
 	REFUSED(PERFX_KIND_BLOCKED, struct perfx_blocked, .reason = PERFX_WAIT_REASONS);
 	REFUSED(PERFX_KIND_WAIT_OBJECT, struct perfx_wait_object, .reason = PERFX_WAIT_NONE);
+	REFUSED(PERFX_KIND_WAIT_OBJECT, struct perfx_wait_object, .reason = PERFX_WAIT_READ,
+		.kind = PERFX_OBJECT_KINDS);
 	REFUSED(PERFX_KIND_FRAME, struct perfx_frame, .language = PERFX_LANGUAGE_PYTHON + 1);
 	REFUSED(PERFX_KIND_SAMPLING, struct perfx_sampling, .stacks = PERFX_STACKS_UNWIND + 1);
 	REFUSED(PERFX_KIND_SPAN, struct perfx_span, .duration_ns = 5, .off_cpu_ns = 6);

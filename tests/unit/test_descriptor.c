@@ -32,12 +32,24 @@ static struct descriptor own(int fd)
 static unsigned looks_to_name(struct descriptor descriptor, pid_t near, const char *name)
 {
 	struct pipe_users users = {.near = &near, .near_count = near != 0};
-	char *found = descriptor_name(&descriptor, &users);
+	enum perfx_object_kind kind;
+	char *found = descriptor_name(&descriptor, &users, &kind);
 
 	cr_expect(eq(str, found, (char *)name));
 	free(found);
 	pipe_users__forget(&users);
 	return users.reads_count;
+}
+
+static void is_of_kind(int fd, enum perfx_object_kind expected)
+{
+	struct descriptor descriptor = own(fd);
+	struct pipe_users users = {0};
+	enum perfx_object_kind kind;
+
+	free(descriptor_name(&descriptor, &users, &kind));
+	cr_expect(eq(int, kind, expected));
+	pipe_users__forget(&users);
 }
 
 static void is_named(struct descriptor descriptor, const char *name)
@@ -140,6 +152,9 @@ static void is_epoll(int epoll_fd, const char *kind)
 
 	snprintf(name, sizeof(name), "%s (descriptor %d)", kind, epoll_fd);
 	is_named(own(epoll_fd), name);
+	is_of_kind(epoll_fd, !strcmp(kind, "epoll of a server") ? PERFX_OBJECT_SERVER
+			     : !strcmp(kind, "epoll")		? PERFX_OBJECT_OTHER
+								: PERFX_OBJECT_OWN_EVENTS);
 }
 
 /* An event loop wakes itself up; a client or another process comes from outside. */
@@ -216,12 +231,16 @@ Test(descriptor, sockets)
 	snprintf(name, sizeof(name), "tcp 127.0.0.1:%u ← 127.0.0.1:%u", ntohs(address.sin_port),
 		 ntohs(from.sin_port));
 	is_named(own(server), name);
+	is_of_kind(fd, PERFX_OBJECT_SERVER);
+	is_of_kind(server, PERFX_OBJECT_SERVER);
+	is_of_kind(client, PERFX_OBJECT_OTHER);
 	snprintf(name, sizeof(name), "tcp 127.0.0.1:%u → 127.0.0.1:%u", ntohs(from.sin_port),
 		 ntohs(address.sin_port));
 	is_named(own(client), name);
 	cr_assert(eq(int, socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0));
 	snprintf(name, sizeof(name), "unix socket:[%llu]", (unsigned long long)own(pair[0]).inode);
 	is_named(own(pair[0]), name);
+	is_of_kind(pair[0], PERFX_OBJECT_OTHER);
 }
 
 /* A hostile name: no arrow of a connection. */
@@ -237,6 +256,7 @@ Test(descriptor, unix_socket_with_an_arrow)
 				      strlen(address.sun_path + 1))),
 		     0));
 	is_named(own(fd), "unix @perfx → test");
+	is_of_kind(fd, PERFX_OBJECT_SERVER);
 }
 
 Test(descriptor, lines_of_sockets)

@@ -44,7 +44,8 @@ struct profile_activity {
 	 * the one that had it longest. */
 	enum profile_rival_kind rival_kind;
 	uint32_t rivals_count;
-	uint64_t object;	    /* 0: none */
+	uint64_t object; /* 0: none */
+	enum perfx_object_kind object_kind;
 	const char *object_name;    /* "": unknown */
 	uint64_t count, ns, max_ns; /* max_ns: waits */
 	/* The part of it outside of the steps' time (profile_steps.outside_ns). */

@@ -183,6 +183,7 @@ int handle_wait_object(struct aggregate *a, const struct event *event)
 					       .process = record->process,
 					       .reason = record->reason};
 	}
+	object->kind = (enum perfx_object_kind)record->kind;
 	object->name = intern(a, event->strings[0]);
 	return object->name ? 0 : -ENOMEM;
 }
@@ -218,20 +219,22 @@ void samples_clear(struct samples *samples)
 	free(samples->objects);
 }
 
-static const char *object_name(const struct samples *samples, const struct activity_key *key)
+/* Without a name: none is known. */
+static struct wait_object object_of(const struct samples *samples, const struct activity_key *key)
 {
 	uint64_t hash;
 	const struct wait_object *object =
 		key->object ? object_find(samples, key->process, key->reason, key->object, &hash)
 			    : NULL;
 
-	return object ? object->name : "";
+	return object ? *object : (struct wait_object){.name = ""};
 }
 
 struct profile_activity samples_describe(const struct finish_ctx *ctx,
 					 const struct activity *activity)
 {
 	const struct activity_key *key = &activity->key;
+	const struct wait_object object = object_of(&ctx->a->samples, key);
 
 	return (struct profile_activity){
 		.tid = key->tid,
@@ -242,7 +245,8 @@ struct profile_activity samples_describe(const struct finish_ctx *ctx,
 		.syscall = key->syscall,
 		.holder_tid = key->holder_tid ?: activity->waker_tid,
 		.object = key->object,
-		.object_name = object_name(&ctx->a->samples, key),
+		.object_kind = object.kind,
+		.object_name = object.name,
 		.count = activity->count,
 		.ns = activity->ns,
 		.max_ns = activity->max_ns,

@@ -36,6 +36,7 @@ struct wait_object {
 	uint64_t object;
 	uint32_t process;
 	enum perfx_wait_reason reason;
+	enum perfx_object_kind kind;
 	const char *name;
 };
 

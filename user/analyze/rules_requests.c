@@ -8,16 +8,6 @@
 #include "analyze/stack_kind.h"
 #include "analyze/wait_class.h"
 
-#include <string.h>
-
-/* "tcp 127.0.0.1:80" listens, "tcp 127.0.0.1:80 ← …" was accepted; of a client's end of a Unix
- * socket no path is known. */
-static bool is_servers_socket(const char *name)
-{
-	return (begins_with(name, "tcp ") && !strstr(name, " → ")) || begins_with(name, "unix /") ||
-	       begins_with(name, "unix @") || begins_with(name, "epoll of a server");
-}
-
 /* Does a thread wait in Python for what the thread of the steps does? */
 static bool awaits_answer(const struct rules_ctx *ctx, const struct profile_activity *wait)
 {
@@ -54,7 +44,7 @@ bool rules_requests(const struct rules_ctx *ctx, const struct profile_activity *
 		if (wait->tid != ctx->driver->tid || wait_class(wait) != ACCOUNT_INPUT)
 			continue;
 		input_ns += ns;
-		if (is_servers_socket(wait->object_name))
+		if (wait->object_kind == PERFX_OBJECT_SERVER)
 			sockets_ns += ns;
 		else if (wait->reason == PERFX_WAIT_FUTEX && wait->holder_tid)
 			queues_ns += ns;

@@ -241,8 +241,7 @@ static bool is_poll_frame(const struct profile_frame *frame)
 
 bool wait_is_for_own_events(const struct profile_activity *wait)
 {
-	return wait->reason == PERFX_WAIT_EPOLL &&
-	       begins_with(wait->object_name, "epoll of its own events");
+	return wait->reason == PERFX_WAIT_EPOLL && wait->object_kind == PERFX_OBJECT_OWN_EVENTS;
 }
 
 enum account_class wait_class(const struct profile_activity *wait)

@@ -125,7 +125,8 @@ static bool values_ok(const struct event *event)
 	case PERFX_KIND_BLOCKED:
 		return wait_reason_ok(event->blocked.reason);
 	case PERFX_KIND_WAIT_OBJECT:
-		return wait_reason_ok(event->wait_object.reason);
+		return wait_reason_ok(event->wait_object.reason) &&
+		       event->wait_object.kind < PERFX_OBJECT_KINDS;
 	case PERFX_KIND_FRAME:
 		return event->frame.language <= PERFX_LANGUAGE_PYTHON;
 	case PERFX_KIND_PLACE:

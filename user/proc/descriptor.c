@@ -267,6 +267,27 @@ struct socket_table {
 	bool (*parse)(const char *line, uint64_t inode, char *out, size_t size);
 };
 
+static const struct socket_table socket_tables[] = {
+	{"UNIX", "net/unix", "unix", unix_line_parse},
+	{"TCP", "net/tcp", "tcp", socket_line_parse},
+	{"TCPv6", "net/tcp6", "tcp", socket_line_parse},
+	{"UDP", "net/udp", "udp", socket_line_parse},
+	{"UDPv6", "net/udp6", "udp", socket_line_parse},
+};
+
+#define SOCKET_TABLES (sizeof(socket_tables) / sizeof(socket_tables[0]))
+
+/* What of a process's tables has been read, each once. Lines end with a NUL. */
+struct socket_texts {
+	char *at[SOCKET_TABLES], *ends[SOCKET_TABLES]; /* NULL: not yet */
+};
+
+static void socket_texts_clear(struct socket_texts *texts)
+{
+	for (size_t i = 0; i < SOCKET_TABLES; i++)
+		free(texts->at[i]);
+}
+
 /* The kernel goes through a hash of a quarter of a million entries for the table of TCP, however
  * few connections there are: only what the socket is in is read. "": not known. */
 static void read_protocol(const struct descriptor *descriptor, char *out, size_t size)
@@ -295,64 +316,92 @@ static bool listens(const char *line, unsigned port)
 	       local == port && state == TCP_LISTEN;
 }
 
-/* A connection that another one opened to it: "127.0.0.1:80 ← 127.0.0.1:41000". Of lines that end
- * with a NUL each. */
-static void mark_accepted(const char *lines, const char *end, char *name)
+/* A socket's port by its name, up to the arrow of a connection; 0: it has none. */
+static unsigned port_before(const char *name, const char *arrow)
 {
-	char *arrow = strstr(name, " → ");
-	/* the path of a Unix socket may contain an arrow */
-	const char *colon = arrow ? memrchr(name, ':', (size_t)(arrow - name)) : NULL;
+	const char *colon = memrchr(name, ':', (size_t)(arrow - name));
 	unsigned port;
 
-	if (!colon || sscanf(colon, ":%u", &port) != 1)
-		return;
-	for (const char *line = lines; line < end; line += strlen(line) + 1)
-		if (listens(line, port))
-			memcpy(arrow, " ← ", strlen(" ← "));
+	return colon && sscanf(colon, ":%u", &port) == 1 ? port : 0;
 }
 
-static bool find_socket(const struct socket_table *table, const struct descriptor *descriptor,
-			char *out, size_t size)
+static bool has_listener(const struct socket_texts *texts, size_t table, unsigned port)
 {
-	char *text = NULL;
-	ssize_t length = proc_read_pid(descriptor->pid, table->file, &text, SOCKETS_BYTES_MAX);
-	const char *end = text + (length > 0 ? length : 0);
-	bool found = false;
+	for (const char *line = texts->at[table]; line < texts->ends[table];
+	     line += strlen(line) + 1)
+		if (listens(line, port))
+			return true;
+	return false;
+}
 
-	for (char *at = text; at < end; at++)
+/* A connection that another one opened to it, as "127.0.0.1:80 ← 127.0.0.1:41000". Is it one, or
+ * does the socket listen itself? */
+static bool mark_served(const struct socket_texts *texts, size_t table, char *name)
+{
+	char *arrow = strstr(name, " → ");
+
+	if (!arrow)
+		return true;
+	if (!has_listener(texts, table, port_before(name, arrow)))
+		return false;
+	memcpy(arrow, " ← ", strlen(" ← "));
+	return true;
+}
+
+static void read_table(struct socket_texts *texts, size_t table, pid_t pid)
+{
+	ssize_t length;
+
+	if (texts->ends[table])
+		return;
+	length =
+		proc_read_pid(pid, socket_tables[table].file, &texts->at[table], SOCKETS_BYTES_MAX);
+	if (!texts->at[table])
+		texts->at[table] = strdup("");
+	texts->ends[table] = texts->at[table] + (length > 0 ? length : 0);
+	for (char *at = texts->at[table]; at < texts->ends[table]; at++)
 		if (*at == '\n')
 			*at = '\0';
-	for (const char *line = text; line < end && !found; line += strlen(line) + 1)
-		found = table->parse(line, descriptor->inode, out, size);
-	if (found)
-		mark_accepted(text, end, out);
-	free(text);
+}
+
+static bool find_socket(struct socket_texts *texts, size_t table,
+			const struct descriptor *descriptor, char *out, size_t size)
+{
+	bool found = false;
+
+	read_table(texts, table, descriptor->pid);
+	for (const char *line = texts->at[table]; line < texts->ends[table] && !found;
+	     line += strlen(line) + 1)
+		found = socket_tables[table].parse(line, descriptor->inode, out, size);
 	return found;
 }
 
 /* One that is closed is in no table. */
-static char *socket_name(const struct descriptor *descriptor, bool there)
+static char *socket_name(const struct descriptor *descriptor, bool there,
+			 struct socket_texts *texts, enum perfx_object_kind *kind)
 {
-	static const struct socket_table tables[] = {
-		{"UNIX", "net/unix", "unix", unix_line_parse},
-		{"TCP", "net/tcp", "tcp", socket_line_parse},
-		{"TCPv6", "net/tcp6", "tcp", socket_line_parse},
-		{"UDP", "net/udp", "udp", socket_line_parse},
-		{"UDPv6", "net/udp6", "udp", socket_line_parse},
-	};
 	char what[160] = "", protocol[32] = "", *name = NULL;
-	const char *kind = NULL;
+	const char *words = NULL;
 
+	*kind = PERFX_OBJECT_OTHER;
 	if (there)
 		read_protocol(descriptor, protocol, sizeof(protocol));
-	for (size_t i = 0; there && i < sizeof(tables) / sizeof(tables[0]) && !kind; i++)
-		if (may_have(&tables[i], protocol) &&
-		    find_socket(&tables[i], descriptor, what, sizeof(what)))
-			kind = tables[i].kind;
+	for (size_t i = 0; there && i < SOCKET_TABLES && !words; i++) {
+		const struct socket_table *table = &socket_tables[i];
+
+		if (!may_have(table, protocol) ||
+		    !find_socket(texts, i, descriptor, what, sizeof(what)))
+			continue;
+		words = table->kind;
+		/* of a client's end of a Unix socket no path is known */
+		if (!strcmp(words, "unix") ? *what != '\0'
+					   : !strcmp(words, "tcp") && mark_served(texts, i, what))
+			*kind = PERFX_OBJECT_SERVER;
+	}
 	if (!*what)
 		snprintf(what, sizeof(what), "socket:[%llu]",
 			 (unsigned long long)descriptor->inode);
-	if (asprintf(&name, "%s%s%s", kind ? kind : "", kind ? " " : "", what) < 0)
+	if (asprintf(&name, "%s%s%s", words ? words : "", words ? " " : "", what) < 0)
 		return NULL;
 	return name;
 }
@@ -383,20 +432,40 @@ static bool has_socket(pid_t pid, uint64_t inode)
 
 /* One end of a socketpair(2), which numbers them consecutively, whose other end is in the process
  * as well. */
-static bool is_own_pair(const struct descriptor *end)
+static bool is_own_pair(const struct descriptor *end, const char *name)
 {
-	char *name = socket_name(end, true);
-	bool own = name && begins_with(name, "unix socket:[") &&
-		   (has_socket(end->pid, end->inode + 1) || has_socket(end->pid, end->inode - 1));
-
-	free(name);
-	return own;
+	return name && begins_with(name, "unix socket:[") &&
+	       (has_socket(end->pid, end->inode + 1) || has_socket(end->pid, end->inode - 1));
 }
 
-/* Does only the process itself make this ready? Event loops wake themselves up through a pipe, an
- * eventfd or a pair of sockets. */
-static bool is_own_event(struct descriptor *descriptor, struct pipe_users *users,
-			 unsigned *sockets_count)
+/* What makes an event loop ready. */
+struct epoll_members {
+	struct pipe_users *users;
+	struct socket_texts texts;
+	unsigned sockets_count;
+	bool own;    /* only the process itself: by a pipe, an eventfd or a pair of sockets */
+	bool serves; /* a socket that listens is among them */
+};
+
+/* The sockets of a server come first in an event loop; so many are named. */
+#define SOCKETS_NAMED 4
+
+static void add_socket(struct epoll_members *members, const struct descriptor *socket)
+{
+	enum perfx_object_kind kind;
+	char *name;
+
+	/* a second one may only be numbered like the pair */
+	members->own &= !members->sockets_count;
+	if (members->sockets_count++ >= SOCKETS_NAMED)
+		return;
+	name = socket_name(socket, true, &members->texts, &kind);
+	members->own = members->own && is_own_pair(socket, name);
+	members->serves |= kind == PERFX_OBJECT_SERVER && name && begins_with(name, "tcp ");
+	free(name);
+}
+
+static void add_member(struct epoll_members *members, struct descriptor *descriptor)
 {
 	static const char *const own[] = {"anon_inode:[eventfd]", "anon_inode:[timerfd]",
 					  "anon_inode:[signalfd]", NULL};
@@ -404,62 +473,57 @@ static bool is_own_event(struct descriptor *descriptor, struct pipe_users *users
 	pid_t other;
 
 	read_link(descriptor, link, sizeof(link));
-	if (begins_with(link, "pipe:"))
-		return !count_ends(users, descriptor, link, false, &other);
 	if (sscanf(link, "socket:[%" SCNu64 "]", &descriptor->inode) == 1)
-		return !(*sockets_count)++ && is_own_pair(descriptor);
-	return text_begins_with_one_of(link, own);
+		add_socket(members, descriptor);
+	else if (begins_with(link, "pipe:"))
+		members->own &= !count_ends(members->users, descriptor, link, false, &other);
+	else
+		members->own &= text_begins_with_one_of(link, own);
 }
 
-/* A socket that others connect to: "tcp 127.0.0.1:80". */
-static bool is_listening(const struct descriptor *descriptor)
+/* Lines of fdinfo: "tfd:        5 events:       19 data: …" */
+static enum perfx_object_kind epoll_kind(const struct descriptor *epoll, struct pipe_users *users)
 {
-	char *name = descriptor->inode ? socket_name(descriptor, true) : NULL;
-	bool listening = name && begins_with(name, "tcp ") && !strstr(name, " → ");
-
-	free(name);
-	return listening;
-}
-
-/* The sockets of a server come first in an event loop; of so many it is asked. */
-#define LISTENING_AMONG 4
-
-/* What makes it ready. Lines of fdinfo: "tfd:        5 events:       19 data: …" */
-static const char *epoll_kind(const struct descriptor *epoll, struct pipe_users *users)
-{
+	struct epoll_members members = {.users = users};
 	char file[LINK_PATH_MAX], *text = NULL, *rest = NULL;
-	unsigned sockets_count = 0; /* a second one may only be numbered like the pair */
-	bool own, serves = false;
 	ssize_t length;
 
 	snprintf(file, sizeof(file), "fdinfo/%d", epoll->fd);
 	length = proc_read_pid(epoll->pid, file, &text, EPOLL_BYTES_MAX);
-	own = length > 0 && length < EPOLL_BYTES_MAX;
-	for (char *line = length > 0 ? strtok_r(text, "\n", &rest) : NULL; line && !serves;
+	members.own = length > 0 && length < EPOLL_BYTES_MAX;
+	for (char *line = length > 0 ? strtok_r(text, "\n", &rest) : NULL; line && !members.serves;
 	     line = strtok_r(NULL, "\n", &rest)) {
 		struct descriptor one = {.pid = epoll->pid, .reads = true};
 
-		if (sscanf(line, "tfd: %d", &one.fd) != 1)
-			continue;
-		own &= is_own_event(&one, users, &sockets_count);
-		serves = sockets_count <= LISTENING_AMONG && is_listening(&one);
+		if (sscanf(line, "tfd: %d", &one.fd) == 1)
+			add_member(&members, &one);
 	}
 	free(text);
-	return serves ? "epoll of a server" : own ? "epoll of its own events" : "epoll";
+	socket_texts_clear(&members.texts);
+	return members.serves ? PERFX_OBJECT_SERVER
+	       : members.own  ? PERFX_OBJECT_OWN_EVENTS
+			      : PERFX_OBJECT_OTHER;
 }
 
 /* "anon_inode:[eventfd]" as "eventfd (descriptor 7)" */
 static char *anonymous_name(const struct descriptor *descriptor, const char *link,
-			    struct pipe_users *users)
+			    struct pipe_users *users, enum perfx_object_kind *kind)
 {
-	const char *kind = strchr(link, ':') + 1;
+	static const char *const epolls[PERFX_OBJECT_KINDS] = {
+		[PERFX_OBJECT_OTHER] = "epoll",
+		[PERFX_OBJECT_SERVER] = "epoll of a server",
+		[PERFX_OBJECT_OWN_EVENTS] = "epoll of its own events",
+	};
+	const char *words = strchr(link, ':') + 1;
 	char *name;
 
-	kind += *kind == '[';
-	if (begins_with(kind, "eventpoll"))
-		kind = epoll_kind(descriptor, users);
-	if (asprintf(&name, "%.*s (descriptor %d)", (int)strcspn(kind, "]"), kind, descriptor->fd) <
-	    0)
+	words += *words == '[';
+	if (begins_with(words, "eventpoll")) {
+		*kind = epoll_kind(descriptor, users);
+		words = epolls[*kind];
+	}
+	if (asprintf(&name, "%.*s (descriptor %d)", (int)strcspn(words, "]"), words,
+		     descriptor->fd) < 0)
 		return NULL;
 	return name;
 }
@@ -529,20 +593,27 @@ static char *file_name(const struct descriptor *file, const char *link)
 	return name;
 }
 
-char *descriptor_name(const struct descriptor *descriptor, struct pipe_users *users)
+char *descriptor_name(const struct descriptor *descriptor, struct pipe_users *users,
+		      enum perfx_object_kind *kind)
 {
 	bool there = is_there(descriptor);
-	char link[PATH_MAX] = "", pipe[32];
+	char link[PATH_MAX] = "", pipe[32], *name;
 
+	*kind = PERFX_OBJECT_OTHER;
 	if (there)
 		read_link(descriptor, link, sizeof(link));
-	if (S_ISSOCK(descriptor->mode))
-		return socket_name(descriptor, there);
+	if (S_ISSOCK(descriptor->mode)) {
+		struct socket_texts texts = {0};
+
+		name = socket_name(descriptor, there, &texts, kind);
+		socket_texts_clear(&texts);
+		return name;
+	}
 	if (S_ISFIFO(descriptor->mode)) {
 		snprintf(pipe, sizeof(pipe), "pipe:[%llu]", (unsigned long long)descriptor->inode);
 		return pipe_name(descriptor, *link ? link : pipe, there, users);
 	}
 	if (begins_with(link, "anon_inode:"))
-		return anonymous_name(descriptor, link, users);
+		return anonymous_name(descriptor, link, users, kind);
 	return *link ? file_name(descriptor, link) : gone_name(descriptor);
 }

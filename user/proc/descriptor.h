@@ -6,6 +6,8 @@
 #ifndef PERFX_PROC_DESCRIPTOR_H
 #define PERFX_PROC_DESCRIPTOR_H
 
+#include "perfx_record.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -47,9 +49,10 @@ void pipe_users__forget(struct pipe_users *users);
  *	epoll of its own events (descriptor 3)	only timers and its own threads make it ready
  *	epoll of a server (descriptor 3)	sockets that listen are among what makes it ready
  *
- * The caller's to free. NULL: memory is out.
+ * The caller's to free. NULL: memory is out. Sets *kind.
  */
-char *descriptor_name(const struct descriptor *descriptor, struct pipe_users *users);
+char *descriptor_name(const struct descriptor *descriptor, struct pipe_users *users,
+		      enum perfx_object_kind *kind);
 
 /* In the name of a locked file, before who holds the lock. */
 #define DESCRIPTOR_HELD_BY ", held by "

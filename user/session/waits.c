@@ -117,7 +117,9 @@ static bool is_for_file_lock(const struct perfx_wait *wait)
 	       (wait->syscall == __NR_flock || wait->syscall == __NR_fcntl);
 }
 
-static char *object_name(struct waits *waits, const struct perfx_wait *wait)
+/* NULL: memory is out, or it has none. */
+static char *object_name(struct waits *waits, const struct perfx_wait *wait,
+			 enum perfx_object_kind *kind)
 {
 	if (wait->reason == PERFX_WAIT_RUNNABLE && wait->object == (uint64_t)getpid())
 		return strdup(PERFX_TRACER_NAME);
@@ -137,7 +139,7 @@ static char *object_name(struct waits *waits, const struct perfx_wait *wait)
 						    .mode = (mode_t)wait->mode,
 						    .reads = wait->reason != PERFX_WAIT_WRITE,
 						    .locks = is_for_file_lock(wait)},
-			       &waits->pipe_users);
+			       &waits->pipe_users, kind);
 }
 
 static uint64_t name_key(const struct perfx_wait *wait)
@@ -157,11 +159,13 @@ static void name_object(struct waits *waits, const struct perfx_wait *wait)
 {
 	struct perfx_wait_object record = {
 		.process = wait->process, .reason = wait->reason, .object = wait->object};
+	enum perfx_object_kind kind = PERFX_OBJECT_OTHER;
 	char *name;
 
 	if (!wait->object || map64_get(&waits->named, name_key(wait)) != MAP64_NONE)
 		return;
-	name = object_name(waits, wait);
+	name = object_name(waits, wait, &kind);
+	record.kind = (uint8_t)kind;
 	if (!lacks_holder(wait, name) && map64_put(&waits->named, name_key(wait), 0)) {
 		free(name);
 		return;
