@@ -326,6 +326,7 @@ static int analyze_process(struct rules_ctx *ctx, const struct ranks *ranks,
 	ctx->account = &out->account;
 	ctx->time = &out->time;
 	ctx->parallel = &out->parallel;
+	ctx->requests = requests_find(ctx);
 	if (!is_compiler_of_another(ctx->profile, ctx->process))
 		apply_rules(ctx, ranks);
 	out->silenced_count = ctx->silenced_count;

@@ -9,6 +9,14 @@
 #include "base/text.h"
 #include "base/units.h"
 
+struct requests {
+	bool awaited; /* does the process wait for them, most of the time that it waits for input?
+		       */
+	/* The wait of the thread of its own that sends most of them, for the answers; NULL: they
+	 * come by sockets. */
+	const struct profile_activity *client;
+};
+
 struct rules_ctx {
 	const struct profile *profile;
 	const struct rule_set *rules;
@@ -19,6 +27,7 @@ struct rules_ctx {
 	const struct process_account *account;
 	const struct driver *driver;  /* what its main thread does */
 	const struct step_time *time; /* where a step's time goes */
+	struct requests requests;
 	enum process_role role;
 	bool is_main;	    /* the process that what concerns the whole capture is said about */
 	bool is_minor;	    /* it uses less than half of the CPU time of the main one */
@@ -95,9 +104,7 @@ bool rules_is_idle(const struct rules_ctx *ctx);
 bool rules_data_bound(const struct rules_ctx *ctx);
 /* Do its steps update parameters, for sure? Steps of another kind may be answers of a server. */
 bool rules_trains(const struct rules_ctx *ctx);
-/* Does it wait for requests, most of the time that it waits for input? client: the wait of the
- * thread of its own that sends most of them, for the answers; NULL: they come by sockets. */
-bool rules_requests(const struct rules_ctx *ctx, const struct profile_activity **client);
+struct requests requests_find(const struct rules_ctx *ctx);
 /* A compiler that a traced process has started: its time is a compilation of that one. */
 bool is_compiler_of_another(const struct profile *profile, const struct profile_process *process);
 /* CPUs on which it may run, by affinity and by the quota of its cgroups. CPU time of programs that

@@ -470,12 +470,8 @@ static void add_client(struct text *text, const struct profile_activity *client)
 static void add_source(struct text *text, struct rules_ctx *ctx, const struct wait_rule *rule,
 		       const struct driver_wait *wait)
 {
-	const struct profile_activity *client = NULL;
-
-	if (is_for_requests(rule))
-		rules_requests(ctx, &client);
-	if (client) {
-		add_client(text, client);
+	if (is_for_requests(rule) && ctx->requests.client) {
+		add_client(text, ctx->requests.client);
 		return;
 	}
 	add_object(text, wait);
@@ -654,9 +650,7 @@ static bool is_loops_wait(const struct rules_ctx *ctx, const struct driver_wait 
 
 static bool applies(const struct rules_ctx *ctx, const struct wait_rule *rule)
 {
-	const struct profile_activity *client;
-
-	return rule->wait != ACCOUNT_INPUT || is_for_requests(rule) == rules_requests(ctx, &client);
+	return rule->wait != ACCOUNT_INPUT || is_for_requests(rule) == ctx->requests.awaited;
 }
 
 /* A process that does hardly anything and nothing that is traced may be a server, which waits for

@@ -52,11 +52,10 @@ static double batch_error_ns(const struct rules_ctx *ctx)
 bool rules_data_bound(const struct rules_ctx *ctx)
 {
 	const struct profile_steps *steps = &ctx->process->steps;
-	const struct profile_activity *client;
 
 	return (double)steps->ends_count >= ctx->thresholds->all_steps && steps->total_ns &&
 	       batch_ns(ctx) >= ctx->thresholds->data_bound_medium * rules_unit_ns(ctx) &&
-	       !rules_requests(ctx, &client);
+	       !ctx->requests.awaited;
 }
 
 static double steps_recorded(const struct rules_ctx *ctx)

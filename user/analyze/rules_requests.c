@@ -26,20 +26,20 @@ bool rules_trains(const struct rules_ctx *ctx)
 				steps->found_by == PROFILE_STEPS_BY_BACKWARD);
 }
 
-bool rules_requests(const struct rules_ctx *ctx, const struct profile_activity **client)
+struct requests requests_find(const struct rules_ctx *ctx)
 {
 	const struct profile_activities *blocked = &ctx->process->blocked;
 	uint64_t input_ns = 0, sockets_ns = 0, queues_ns = 0, answers_ns = 0;
+	struct requests requests = {0};
 
-	*client = NULL;
 	for (size_t i = 0; i < blocked->count; i++) {
 		const struct profile_activity *wait = &blocked->list[i];
 		uint64_t ns = activity_judged_ns(wait);
 
 		if (awaits_answer(ctx, wait)) {
 			answers_ns += ns;
-			if (!*client || wait->ns > (*client)->ns)
-				*client = wait;
+			if (!requests.client || wait->ns > requests.client->ns)
+				requests.client = wait;
 		}
 		if (wait->tid != ctx->driver->tid || wait_class(wait) != ACCOUNT_INPUT)
 			continue;
@@ -50,9 +50,10 @@ bool rules_requests(const struct rules_ctx *ctx, const struct profile_activity *
 			queues_ns += ns;
 	}
 	/* while it does not wait for requests, somebody waits for its answer */
-	if (!*client || 2 * (answers_ns + input_ns) < ctx->driver->judged_ns + input_ns)
+	if (!requests.client || 2 * (answers_ns + input_ns) < ctx->driver->judged_ns + input_ns)
 		queues_ns = 0;
 	if (sockets_ns >= queues_ns)
-		*client = NULL;
-	return 2 * (sockets_ns + queues_ns) > input_ns && !rules_trains(ctx);
+		requests.client = NULL;
+	requests.awaited = 2 * (sockets_ns + queues_ns) > input_ns && !rules_trains(ctx);
+	return requests;
 }
