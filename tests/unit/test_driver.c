@@ -675,26 +675,36 @@ Test(driver, waits_for_a_disk_a_child_a_reader_and_the_clock)
 	}
 }
 
-/* while queue.empty(): time.sleep(0) */
+/* while queue.empty(): time.sleep(0); not with work between sleeps that are as short */
 Test(driver, sleeps_that_poll)
 {
-	static const uint64_t counts[] = {50000, 2000};
+	/* in_call: three quarters of its CPU time is in a system call */
+	static const struct {
+		uint64_t count, on_cpu_ms;
+		bool in_call, polls;
+	} cases[] = {{50000, 700, false, true},
+		     {50000, 2000, false, false},
+		     {50000, 2000, true, true},
+		     {2000, 0, false, false}};
 
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct stream s = {0};
 		struct report report;
+		const struct finding *finding;
 
 		begin(&s);
 		stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
 			     .tid = MAIN, .reason = PERFX_WAIT_SLEEP, .blocked_ns = 3 * S,
-			     .count = counts[i], .max_ns = 2 * MS);
-		report = end(&s);
-		cr_assert_not_null(find(&report, "SleepWait"));
-		cr_expect_eq(strstr(find(&report, "SleepWait")->headline,
-				    ", in 50,000 sleeps of 60.0 µs: it polls") != NULL,
-			     i == 0);
-		cr_expect_eq(strstr(find(&report, "SleepWait")->headline, "it polls") != NULL,
-			     i == 0);
+			     .count = cases[i].count, .max_ns = 2 * MS);
+		samples(&s, (struct perfx_sample){.stack = cases[i].in_call ? FSYNC : NATIVE}, 75);
+		samples(&s, (struct perfx_sample){.stack = NATIVE}, 25);
+		report = end_running(&s, cases[i].on_cpu_ms * MS, 0, 6 * S);
+		finding = find(&report, "SleepWait");
+		cr_assert_not_null(finding);
+		cr_expect_eq(strstr(finding->headline, ", in 50,000 sleeps of 60.0 µs: it polls") !=
+				     NULL,
+			     cases[i].polls, "case %zu: %s", i, finding->headline);
+		cr_expect_eq(strstr(finding->headline, "it polls") != NULL, cases[i].polls);
 		forget(&report);
 	}
 }

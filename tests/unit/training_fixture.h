@@ -137,12 +137,13 @@ struct report {
 	struct analysis *analysis;
 };
 
-static inline struct report end_without_call(struct stream *s, uint64_t runnable_ns,
-					     uint64_t cpu_ns)
+/* on_cpu_ns: of the main thread. */
+static inline struct report end_running(struct stream *s, uint64_t on_cpu_ns, uint64_t runnable_ns,
+					uint64_t cpu_ns)
 {
 	struct report report;
 
-	stream_thread(s, 1, MAIN, "python3", 'R', 10 * S, 5 * S, runnable_ns);
+	stream_thread(s, 1, MAIN, "python3", 'R', 10 * S, on_cpu_ns, runnable_ns);
 	stream_thread(s, 1, POOL, "loader", 'S', 10 * S, 1 * S, 0);
 	stream_usage(s, 1, 0, 0, 0, 200 << 20);
 	stream_usage(s, 1, 10 * S, cpu_ns, 0, 200 << 20);
@@ -152,6 +153,12 @@ static inline struct report end_without_call(struct stream *s, uint64_t runnable
 	report.analysis = analyze(report.profile, NULL);
 	cr_assert_not_null(report.analysis);
 	return report;
+}
+
+static inline struct report end_without_call(struct stream *s, uint64_t runnable_ns,
+					     uint64_t cpu_ns)
+{
+	return end_running(s, 5 * S, runnable_ns, cpu_ns);
 }
 
 static inline struct report end_using(struct stream *s, uint64_t runnable_ns, uint64_t cpu_ns)

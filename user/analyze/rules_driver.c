@@ -406,13 +406,50 @@ static void add_holder(struct text *text, const struct rules_ctx *ctx, const str
 	location_place(text, use->holder.frame);
 }
 
-/* Sleeps that are so short only let other threads run before the next look. */
+/* Sleeps that are so short only let other threads run before the next look, */
 #define POLL_NS 1000000
+/* if the thread runs for no more than this part of them in between. */
+#define POLL_WORK 0.25
+
+/* Of the CPU time of the thread the part, 0 to 1, outside of system calls: going to sleep and
+ * waking up may take longer than a short sleep. */
+static double part_outside_calls(const struct rules_ctx *ctx)
+{
+	const struct profile_activities *samples = &ctx->process->samples;
+	double outside = 0, all = 0;
+
+	for (size_t i = 0; i < samples->count; i++) {
+		const struct profile_activity *sample = &samples->list[i];
+		const struct profile_stack *stack = sample->stack;
+
+		if (sample->tid != ctx->driver->tid || sample->state != PERFX_SAMPLE_ON_CPU)
+			continue;
+		all += (double)sample->ns;
+		if (!stack || !stack->frames_count || !frame_is_system_call(stack->frames[0]))
+			outside += (double)sample->ns;
+	}
+	return all > 0 ? outside / all : 1;
+}
+
+/* Does it do hardly more than sleep? What it runs elsewhere counts as well: then nothing is said.
+ */
+static bool is_polling(const struct rules_ctx *ctx, const struct driver_wait *wait)
+{
+	const struct profile_thread *thread = profile_thread(ctx->process, ctx->driver->tid);
+	double judged = (double)ctx->driver->judged_ns / (double)ctx->driver->wall_ns;
+
+	if (!wait->count || wait->ns / wait->count >= POLL_NS)
+		return false;
+	return !thread || thread->on_cpu_ns == PROFILE_ABSENT ||
+	       judged * part_outside_calls(ctx) * (double)thread->on_cpu_ns <=
+		       POLL_WORK * (double)wait->ns;
+}
 
 /* ", in 14,300 sleeps of 61.0 µs: it polls" */
-static void add_polls(struct text *text, const struct driver_wait *wait)
+static void add_polls(struct text *text, const struct rules_ctx *ctx,
+		      const struct driver_wait *wait)
 {
-	if (!wait->count || wait->ns / wait->count >= POLL_NS)
+	if (!is_polling(ctx, wait))
 		return;
 	text_add(text, ", in ");
 	add_count(text, wait->count);
@@ -499,7 +536,7 @@ static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait
 	if (is_lock(rule) && !is_file)
 		add_lock(text, ctx, use, rule->wait == ACCOUNT_GIL);
 	if (rule->wait == ACCOUNT_SLEEP)
-		add_polls(text, wait);
+		add_polls(text, ctx, wait);
 	if (rule->wait == ACCOUNT_GIL && !use->holder_tid)
 		add_python_of_others(text, ctx);
 }
