@@ -675,6 +675,44 @@ Test(driver, waits_for_a_disk_a_child_a_reader_and_the_clock)
 	}
 }
 
+/* The timer is a task's, which is in no stack meanwhile: the line that runs the loop is named, and
+ * none of the loop's own. */
+Test(driver, waits_in_an_event_loop)
+{
+	static const struct {
+		uint32_t stack;
+		const char *place;
+	} cases[] = {{LOCK, "main"}, {FRAMEWORK, NULL}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct stream s = {0};
+		struct report report;
+		const struct finding *finding;
+
+		begin(&s);
+		stream_object_of(&s, 1, PERFX_WAIT_EPOLL, 7,
+				 "epoll of its own events (descriptor 3)", PERFX_OBJECT_OWN_EVENTS);
+		waits(&s, PERFX_WAIT_EPOLL, 7, cases[i].stack, 4000);
+		report = end(&s);
+		finding = find(&report, "SleepWait");
+		cr_assert_not_null(finding);
+		cr_expect(contains(finding->headline,
+				   "SLEEPING: python3 (pid 4242) waits for the next timer or event "
+				   "of its event loop, 40.0 % of the wall time, before which it "
+				   "has nothing to run"));
+		cr_expect_null(strstr(finding->headline, "epoll"));
+		cr_expect_null(strstr(finding->headline, "fixed time"));
+		cr_expect(contains(finding->suggestion, "asyncio.sleep"));
+		cr_expect_eq(strstr(finding->headline, "; it runs the loop in ") != NULL,
+			     cases[i].place != NULL);
+		if (cases[i].place)
+			cr_expect_str_eq(finding->place.function, cases[i].place);
+		else
+			cr_expect_null(finding->place.function);
+		forget(&report);
+	}
+}
+
 /* while queue.empty(): time.sleep(0); not with work between sleeps that are as short */
 Test(driver, sleeps_that_poll)
 {

@@ -382,6 +382,36 @@ static const struct wait_rule {
 	"Hold the lock for a shorter time (/proc/locks has the PID of the process that holds it " \
 	"and the file's inode), or give each process a file of its own."
 
+#define LOOP_WORDS "the next timer or event of its event loop"
+#define LOOP_REMEDY                                                                            \
+	"The event loop has nothing to run before its next timer (asyncio.sleep, call_later) " \
+	"or event: wait for an event (asyncio.Event, a queue) instead of a fixed time, or "    \
+	"have more tasks at a time (asyncio.gather)."
+
+/* Does it sleep in an event loop? Its tasks' lines are in no stack meanwhile. */
+static bool is_in_loop(const struct wait_rule *rule, const struct driver_wait *wait)
+{
+	return rule->wait == ACCOUNT_SLEEP && wait_is_for_own_events(wait->most);
+}
+
+/* The line that waits; in an event loop the program's own that runs it, not the loop's. NULL: not
+ * known. */
+static const struct profile_frame *place_of_wait(const struct wait_rule *rule,
+						 const struct driver_wait *wait)
+{
+	bool of_library = wait->place && wait->place->language == PERFX_LANGUAGE_PYTHON &&
+			  !location_is_own_python(wait->place);
+
+	return is_in_loop(rule, wait) && of_library ? NULL : wait->place;
+}
+
+static const char *remedy_of_wait(const struct wait_rule *rule, const struct driver_wait *wait)
+{
+	if (is_in_loop(rule, wait))
+		return LOOP_REMEDY;
+	return wait_is_for_file_lock(wait->most) ? FILE_LOCK_REMEDY : rule->remedy;
+}
+
 /* ", 98.0 % of it for pipe:[1234]" */
 static void add_object(struct text *text, const struct driver_wait *wait)
 {
@@ -526,12 +556,16 @@ static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait
 {
 	bool is_file = wait_is_for_file_lock(wait->most);
 
-	text_add(text, is_file ? "a file lock that another process held" : rule->words);
+	text_add(text, is_file			? "a file lock that another process held"
+		       : is_in_loop(rule, wait) ? LOOP_WORDS
+						: rule->words);
 	text_add(text, ", ");
 	add_percent(text, share);
 	text_add(text, rules_of_judged(ctx));
 	add_step_part(text, ctx, share);
-	if (rule->wait != ACCOUNT_GIL)
+	if (is_in_loop(rule, wait))
+		text_add(text, ", before which it has nothing to run");
+	else if (rule->wait != ACCOUNT_GIL)
 		add_source(text, ctx, rule, wait);
 	if (is_lock(rule) && !is_file)
 		add_lock(text, ctx, use, rule->wait == ACCOUNT_GIL);
@@ -565,7 +599,6 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 			    .gain_ns = (double)(wait->ns + wait->running_ns) /
 				       (double)ctx->driver->judged_ns * rules_unit_ns(ctx),
 			    .confidence = 1,
-			    .place = wait->place,
 			    .look = "Waiting",
 			    .share = share};
 	struct lock_use use = {0};
@@ -573,6 +606,7 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 
 	if (!wait->most || share < least)
 		return;
+	note.place = place_of_wait(rule, wait);
 	note.gain_ns += mutex * (double)ctx->driver->runnable_ns / (double)ctx->driver->judged_ns *
 			rules_unit_ns(ctx);
 	/* a child's work takes its time, and requests come when they come */
@@ -603,16 +637,16 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	}
 	text_printf(&note.threshold, "at least %g %% of the wall time (high: %g %%)", least * 100,
 		    threshold_of(ctx->thresholds, rule->kind, "high") * 100);
-	rules_suggest(&note, ctx,
-		      wait_is_for_file_lock(wait->most) ? FILE_LOCK_REMEDY : rule->remedy);
+	rules_suggest(&note, ctx, remedy_of_wait(rule, wait));
 	text_printf(&note.headline, "%s: ", bottleneck_headline(rule->bottleneck));
 	add_process_name(&note.headline, ctx->process);
 	text_add(&note.headline, " waits for ");
 	add_wait(&note.headline, ctx, rule, wait, &use, share);
 	if (wait->place && use.holder.frame && frame_is_same_line(wait->place, use.holder.frame)) {
 		text_add(&note.headline, "; it waits there, too");
-	} else if (wait->place) {
-		text_add(&note.headline, "; it waits in ");
+	} else if (place_of_wait(rule, wait)) {
+		text_printf(&note.headline, "; it %s in ",
+			    is_in_loop(rule, wait) ? "runs the loop" : "waits");
 		location_place(&note.headline, wait->place);
 	}
 	rules_ctx_add(ctx, rule->kind, wait_severity(ctx, rule, share), share, &note);
