@@ -191,10 +191,23 @@ Test(analyze, workers_have_the_cpus_that_are_free)
 	expect_workers(&s, 50 - (70 + 16.4) / 2, "1 would hide at most 50.0");
 	s.process.cpu_ns = 17 * S;
 	expect_workers(&s, 15, "no CPU is free");
-	/* one is another program's: a fair share of both is left */
+	/* another program uses a half of one, or all of it: only what is idle can be had */
 	s.process.cpu_ns = 9 * S;
+	s.profile.host_busy_ns = 14 * S;
+	expect_workers(&s, 50 - (45 + 16.4) / 1.5,
+		       "1 would hide at most 65.1 % of it, on the 1.5 CPUs that are free)");
 	s.profile.host_busy_ns = 19 * S;
-	expect_workers(&s, 50 - (45 + 16.4) / (2 * 2.286 / 3.286), "1 would hide at most 43.8");
+	expect_workers(&s, 15, "no CPU is free");
+	/* another guest of the host likewise */
+	s.profile.host_busy_ns = 9 * S;
+	s.profile.host_steal_ns = 10 * S;
+	expect_workers(&s, 15, "no CPU is free");
+	s.profile.host_steal_ns = 0;
+	/* the quota of its cgroup */
+	s.process.limits.cpu_limit_milli = 1500;
+	expect_workers(&s, 50 - (45 + 16.4) / 1.5, "on the 1.5 CPUs");
+	s.process.limits.cpu_limit_milli = PROFILE_ABSENT;
+	s.profile.host_busy_ns = 19 * S;
 	/* of many that are idle one is as good as free */
 	s.profile.cpus_count = 16;
 	expect_workers(&s, 14.3, "1 would hide it)");

@@ -15,9 +15,10 @@
  * and more workers than that step needs are not recommended.
  *
  * Threads that only poll for each other keep no worker from its CPU for long, so that is no part of
- * cpu. Other programs that use O of N CPUs leave N - O; but where there are too few, each thread
- * has an equal share, and T of ours have N T / (T + O). Where CPUs are the limit the gain is an
- * upper bound: with all CPUs busy, steps measured on two CPUs were 14 to 20 % longer than that.
+ * cpu. Other programs, and other guests of the host, that use O of N CPUs leave N - O: workers get
+ * the CPUs that were idle. More threads would get a larger share of busy ones, but how much larger
+ * depends on what the others still want. Where CPUs are the limit the gain is an upper bound: with
+ * all CPUs busy, steps measured on two CPUs were 14 to 20 % longer than that.
  *
  * The handover is a queue, a message and a mapping at either end; that of very large batches takes
  * longer.
@@ -408,7 +409,8 @@ struct loader {
 	unsigned threads;	  /* of the process that prepare it, without workers; 0: unknown */
 	bool costs_as_much;	  /* taking a batch from a worker, as preparing it */
 	bool unknown;		  /* how long a batch and a step take with CPUs enough */
-	bool at_most;		  /* CPUs are the limit: the gain is a bound */
+	double cpus;		  /* that the training and its workers can have */
+	bool at_most;		  /* they are the limit: the gain is a bound */
 	double hidden_ns;	  /* of a step, by so many as are needed */
 	double gain_ns;		  /* the same, less what taking a batch from a worker costs */
 };
@@ -485,19 +487,23 @@ static double training_cpu_ns(struct rules_ctx *ctx, const struct loader *loader
 	return fmax(((double)ctx->process->cpu_ns - spin_ns) / steps_recorded(ctx) - batch_ns, 0);
 }
 
-/* That so many threads of the training and its workers can have; infinite: it is not known. */
-static double cpus_for(const struct rules_ctx *ctx, double threads)
+/* CPUs that the training and its workers can have: those that nobody else uses, as far as its
+ * affinity and its cgroup's quota allow. Infinite: it is not known. */
+static double free_cpus(const struct rules_ctx *ctx)
 {
 	const struct profile *profile = ctx->profile;
-	uint64_t others_ns = rules_others_cpu_ns(ctx);
-	double cpus = profile->cpus_count, others = 0;
+	uint64_t quota = ctx->process->limits.cpu_limit_milli;
+	uint64_t used_ns[] = {rules_others_cpu_ns(ctx), profile->host_steal_ns};
+	double cpus = profile->cpus_count;
 
 	if (!profile->cpus_count)
 		return INFINITY;
-	if (others_ns != PROFILE_ABSENT && profile->duration_ns)
-		others = (double)others_ns / (double)profile->duration_ns;
-	return fmin(fmax(cpus - others, cpus * threads / (threads + others)),
-		    rules_allowed_cpus(ctx));
+	for (size_t i = 0; i < 2; i++)
+		if (used_ns[i] != PROFILE_ABSENT && profile->duration_ns)
+			cpus -= (double)used_ns[i] / (double)profile->duration_ns;
+	if (quota && quota != PROFILE_ABSENT)
+		cpus = fmin(cpus, (double)quota / 1000);
+	return fmax(fmin(cpus, rules_allowed_cpus(ctx)), LEAST_USED);
 }
 
 /* A batch, as those who prepare it need it. */
@@ -591,7 +597,7 @@ static struct loader judge_loader(struct rules_ctx *ctx)
 {
 	struct workers workers = find_workers(ctx);
 	struct loader loader = {.is_anothers = is_anothers(ctx), .workers = workers.count};
-	double step = step_work_ns(ctx), cpu, used, cpus, best;
+	double step = step_work_ns(ctx), cpu, used, best;
 	double rest = fmax(step - batch_work_ns(ctx), 1), handover, by_cpus;
 	struct batch batch;
 
@@ -608,9 +614,9 @@ static struct loader judge_loader(struct rules_ctx *ctx)
 	loader.needed = (unsigned)fmax(ceil((batch.work_ns + handover) / (rest + handover)), 1);
 	if (ctx->profile->cpus_count)
 		loader.needed = (unsigned)fmin(loader.needed, rules_allowed_cpus(ctx) / used);
-	cpus = cpus_for(ctx, fmax(cpu / rest, 1) + loader.needed * used);
+	loader.cpus = free_cpus(ctx);
 	best = fmax(rest + handover, (batch.work_ns + handover) / loader.needed);
-	by_cpus = (cpu + batch.cpu_ns + 2 * handover) / cpus;
+	by_cpus = (cpu + batch.cpu_ns + 2 * handover) / loader.cpus;
 	loader.at_most = by_cpus > best;
 	best = fmax(best, by_cpus);
 	/* more workers than that would wait for CPUs */
@@ -634,7 +640,7 @@ static bool gains_nothing(const struct rules_ctx *ctx, const struct loader *load
 	       loader->gain_ns < NONE_OF_IT * batch_ns(ctx);
 }
 
-/* "hide it", "hide 50.0 % of it", "hide at most 50.0 % of it" */
+/* "hide it", "hide 50.0 % of it", "hide at most 50.0 % of it, on the 1.50 CPUs that are free" */
 static void add_hidden(struct text *text, const struct rules_ctx *ctx, const struct loader *loader)
 {
 	double hidden = loader->hidden_ns / batch_work_ns(ctx);
@@ -643,6 +649,9 @@ static void add_hidden(struct text *text, const struct rules_ctx *ctx, const str
 	if (hidden < ALL_OF_IT)
 		add_percent(text, hidden);
 	text_add(text, hidden < ALL_OF_IT ? " of it" : "it");
+	if (hidden < ALL_OF_IT && loader->at_most)
+		text_printf(text, ", on the %.3g CPU%s that %s free", loader->cpus,
+			    loader->cpus == 1 ? "" : "s", loader->cpus == 1 ? "is" : "are");
 }
 
 /* Another thread may hand on requests instead of batches: nothing tells them apart where no loader
