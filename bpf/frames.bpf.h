@@ -225,14 +225,20 @@ static __always_inline __u64 less_probes(const struct frame *f, __u64 duration_n
 	return duration_ns > cost_ns ? duration_ns - cost_ns : 0;
 }
 
+/* For end_frame, beside PERFX_SPAN_: a range, or a call that marks one. It has no cost program, and
+ * programs that end nothing else need not contain the VM. */
+#define SPAN_OF_RANGE 0x8000
+
 /* Ends the innermost frame at `now`; below it lie `callers` frames, its caller uppermost. The time
  * of an unwound frame is unknown: its caller is charged with its children's. */
 static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now,
 				      __u32 call_cost_ns, __u16 flags)
 {
+	bool runs_program = !flags;
 	__u64 duration = 0, self = 0, nested;
 	struct frame *f, *caller;
 
+	flags &= ~SPAN_OF_RANGE;
 	t->depth--;
 	if (t->pending_flops > t->depth)
 		t->pending_flops = 0;
@@ -260,7 +266,7 @@ static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now
 		caller->probe_ns += f->probe_ns + call_cost_ns;
 	}
 	t->outcome.state = PERFX_COST_NONE;
-	if ((f->cost_state || f->call_cost) && flags)
+	if ((f->cost_state || f->call_cost) && !runs_program)
 		drop_cost(t, t->depth, flags);
 	else if (f->cost_state || f->call_cost)
 		end_cost(t, t->depth);
@@ -433,8 +439,7 @@ __noinline int find_caller(struct thread *t, __u64 ret_addr_sp)
 /*
  * Where a thread runs on several stacks, the order of addresses has no meaning and frames do not
  * end in reverse order. So each frame is looked up: the frame of `function` at `ret_addr_sp` ends
- * at `now`. function 0: that stack slot is being reused, so the frame that had it has been left.
- * Returns whether there was one.
+ * at `now`. Returns whether there was one.
  */
 __noinline int leave_any(struct thread *t, __u64 ret_addr_sp, __u64 now, __u32 function,
 			 __u32 call_cost_ns)
@@ -443,13 +448,23 @@ __noinline int leave_any(struct thread *t, __u64 ret_addr_sp, __u64 now, __u32 f
 
 	if (!t || !t->depth || !index)
 		return 0;
+	raise_frame(t, index - 1);
+	end_frame(t, find_caller(t, ret_addr_sp), now, call_cost_ns, 0);
+	return 1;
+}
+
+/* There too: a stack slot is being reused, so the frame that had it has been left. */
+__noinline int unwind_any(struct thread *t, __u64 ret_addr_sp)
+{
+	__u32 index = find_frame(t, ret_addr_sp, 0);
+
+	if (!t || !t->depth || !index)
+		return 0;
 	index--;
-	if (!function && (frame_at(t, index)->entry & FRAME_BY_RETURN) &&
-	    ret_addr_is_trampoline(ret_addr_sp))
+	if ((frame_at(t, index)->entry & FRAME_BY_RETURN) && ret_addr_is_trampoline(ret_addr_sp))
 		return 0;
 	raise_frame(t, index);
-	end_frame(t, find_caller(t, ret_addr_sp), now, call_cost_ns,
-		  function ? 0 : PERFX_SPAN_UNWOUND);
+	end_frame(t, find_caller(t, ret_addr_sp), 0, 0, PERFX_SPAN_UNWOUND);
 	return 1;
 }
 
@@ -498,9 +513,11 @@ static __always_inline void note_return_address(struct thread *t, __u64 ret_addr
 
 /*
  * Ends the frame at `index` at `now`, whatever lies above it. Time that the frame above ran inside
- * it is charged here, and no longer to the frame below when the upper one ends.
+ * it is charged here, and no longer to the frame below when the upper one ends. kind: 0, or
+ * SPAN_OF_RANGE.
  */
-__noinline int end_below(struct thread *t, __u32 index, __u64 now, __u32 call_cost_ns)
+static __always_inline int end_inside(struct thread *t, __u32 index, __u64 now, __u32 call_cost_ns,
+				      __u16 kind)
 {
 	struct frame *f, *above;
 	__u64 inside;
@@ -517,8 +534,13 @@ __noinline int end_below(struct thread *t, __u32 index, __u64 now, __u32 call_co
 		}
 		raise_frame(t, index);
 	}
-	end_frame(t, index, now, call_cost_ns, 0);
+	end_frame(t, index, now, call_cost_ns, kind);
 	return 0;
+}
+
+__noinline int end_below(struct thread *t, __u32 index, __u64 now, __u32 call_cost_ns)
+{
+	return end_inside(t, index, now, call_cost_ns, 0);
 }
 
 /* As unwind_frame, for a frame with others above it. */
@@ -599,9 +621,9 @@ static __always_inline void make_way(struct thread *t, __u64 ret_addr_sp)
 	if (!t->depth)
 		return;
 	if (has_many_stacks(t)) {
-		leave_any(t, ret_addr_sp, 0, 0, 0);
+		unwind_any(t, ret_addr_sp);
 		if (t->flops_owner && flops_owner_is_over(t))
-			leave_any(t, call_cost_at(t, t->flops_owner - 1)->ret_addr_sp, 0, 0, 0);
+			unwind_any(t, call_cost_at(t, t->flops_owner - 1)->ret_addr_sp);
 		if (t->depth >= PERFX_MAX_DEPTH)
 			evict_oldest(t);
 	} else if (t->ranges || is_stale(t, frame_at(t, t->depth - 1), ret_addr_sp)) {

@@ -443,6 +443,12 @@ static __always_inline struct frame *open_range(struct thread *t,
 	return f;
 }
 
+/* As end_below, of a range. */
+__noinline int end_range(struct thread *t, __u32 index, __u64 now, __u32 call_cost_ns)
+{
+	return end_inside(t, index, now, call_cost_ns, SPAN_OF_RANGE);
+}
+
 static __always_inline void pop_range(struct thread *t, const struct perfx_annotation *annotation,
 				      __u64 now, __u32 cost_ns)
 {
@@ -461,7 +467,7 @@ static __always_inline void pop_range(struct thread *t, const struct perfx_annot
 	f = frame_at(t, index - 1);
 	if (f->within)
 		charge_range(t, f->within, now - f->start_ns);
-	end_below(t, index - 1, now, cost_ns);
+	end_range(t, index - 1, now, cost_ns);
 }
 
 /* Has not said its id, or has none as long as no tool gives it one (NVTX): then the last that was
@@ -694,7 +700,7 @@ static __always_inline void annotation_ends(struct thread *t,
 	case PERFX_ANNOTATION_END:
 		index = t->ranges ? find_range(t, RANGE_SP | key, 0) : 0;
 		if (index)
-			end_below(t, index - 1, now, cost_ns);
+			end_range(t, index - 1, now, cost_ns);
 		else if (annotation->source == PERFX_SOURCE_PERFX)
 			counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
 		break;
@@ -748,7 +754,7 @@ static __always_inline void annotation_returns(struct thread *t,
 	}
 	index = find_range(t, ret_addr_sp, 0);
 	if (index)
-		end_below(t, index - 1, now, cost_ns);
+		end_range(t, index - 1, now, cost_ns);
 }
 
 static __always_inline struct perfx_annotation *mark_of(const struct perfx_probe *probe)
