@@ -68,6 +68,34 @@ __noinline int renew_thread(struct thread *t)
 	return 0;
 }
 
+/* The first hit of a thread, or of a process that is not traced: makes the thread's state. entry
+ * and leaves are thread_find's. */
+__noinline int make_thread(const struct perfx_probe *entry, bool leaves)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct perfx_traced_process *traced = process_at(entry);
+	struct thread *t;
+
+	if (!traced) {
+		counter_add(PERFX_COUNTER_FOREIGN_HITS, 1);
+		return 0;
+	}
+	if (!entry) {
+		if (leaves)
+			counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
+		return 0;
+	}
+	t = task_storage_make(&perfx_threads, task);
+	if (!t) {
+		counter_add(PERFX_COUNTER_MAP_FULL, 1);
+		return 0;
+	}
+	t->process = traced->process;
+	t->tid = task->pid;
+	renew_thread(t);
+	return 0;
+}
+
 /* The state of the current thread, which is made at the first entry probe that the thread hits.
  * NULL: its process is not traced, or there is no state and no room for one. entry: the probe that
  * was hit; NULL at other sites. leaves: the thread leaves a call; without state it entered that
@@ -75,34 +103,16 @@ __noinline int renew_thread(struct thread *t)
 static __always_inline struct thread *thread_find(const struct perfx_probe *entry, bool leaves)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct perfx_traced_process *traced;
-	struct thread *t;
+	struct thread *t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
 
-	t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
-	if (t && t->process) {
-		if (t->recording_window != current_recording_window())
-			renew_thread(t);
-		note_signal_stack(t, task);
-		return t;
+	if (!t || !t->process) {
+		make_thread(entry, leaves);
+		t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
+		if (!t || !t->process)
+			return NULL;
 	}
-	traced = process_at(entry);
-	if (!traced) {
-		counter_add(PERFX_COUNTER_FOREIGN_HITS, 1);
-		return NULL;
-	}
-	if (!entry) {
-		if (leaves)
-			counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
-		return NULL;
-	}
-	t = task_storage_make(&perfx_threads, task);
-	if (!t) {
-		counter_add(PERFX_COUNTER_MAP_FULL, 1);
-		return NULL;
-	}
-	t->process = traced->process;
-	t->tid = task->pid;
-	renew_thread(t);
+	if (t->recording_window != current_recording_window())
+		renew_thread(t);
 	note_signal_stack(t, task);
 	return t;
 }
@@ -702,18 +712,21 @@ static __always_inline bool ends_by_return(struct thread *t, __u64 ret_addr_sp, 
 
 /* Returns whether a frame was opened, whose end must be seen. count_only: its end cannot be seen.
  */
-static __always_inline bool enter(struct thread *t, const struct perfx_probe *probe, __u32 index,
-				  __u64 ret_addr_sp, bool count_only)
+__noinline int enter(struct thread *t, const struct perfx_probe *probe, __u32 index,
+		     __u64 ret_addr_sp, bool count_only)
 {
-	bool by_return = probe->kind == PERFX_PROBE_RETURN;
 	struct frame *f;
 	__u32 context, operation, callers;
+	bool by_return;
 
+	if (!t || !probe)
+		return 0;
+	by_return = probe->kind == PERFX_PROBE_RETURN;
 	if (t->depth && (probe->flags & PERFX_PROBE_F_REPEATS)) {
 		f = frame_at(t, t->depth - 1);
 		if (f->ret_addr_sp == ret_addr_sp && f->function == probe->function) {
 			counter_add(PERFX_COUNTER_REPEATS, 1);
-			return false;
+			return 0;
 		}
 	}
 	if (!count_only)
@@ -723,7 +736,7 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 		counter_add(PERFX_COUNTER_REPEATS, 1);
 		if (by_return && !perfx_sessions)
 			t->declined++;
-		return false;
+		return 0;
 	}
 	if (count_only || probe->kind == PERFX_PROBE_COUNT || t->depth >= PERFX_MAX_DEPTH ||
 	    (by_return && (t->returns >= RETURNS_MAX || return_probe_kills(ret_addr_sp)))) {
@@ -733,7 +746,7 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 			t->declined++;
 		else if (by_return && t->returns >= RETURNS_MAX)
 			emit_declined(index);
-		return false;
+		return 0;
 	}
 	operation = operation_of_call(t, probe);
 	context = context_of_run(t, operation, probe->function, callers);
@@ -764,7 +777,7 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 		t->returns++;
 	/* last, so that the work above is not in the span */
 	start_clocks(t, f);
-	return true;
+	return 1;
 }
 
 /* Unwinds the uppermost frame if it was left before `function` at `ret_addr_sp` is. Returns whether
@@ -790,14 +803,12 @@ static long unwind_step(__u32 i, void *ctx)
 }
 
 /* As leave, for a frame that is not the uppermost one, or may not be. */
-__noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, __u64 ret_addr_sp,
-			    __u64 now)
+static __always_inline int leave_deeper(struct thread *t, const struct perfx_probe *probe,
+					__u64 ret_addr_sp, __u64 now)
 {
 	struct frame_search search = {.thread = t, .ret_addr_sp = ret_addr_sp};
 	struct frame *f;
 
-	if (!t || !probe)
-		return 0;
 	if (t->ranges && !has_many_stacks(t) &&
 	    leave_below_ranges(t, ret_addr_sp, now, probe->function, probe->call_cost_ns))
 		return 0;
@@ -828,20 +839,23 @@ __noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, _
 }
 
 /* The program leaves the call of `probe` at `ret_addr_sp`; deeper frames have been unwound. */
-static __always_inline void leave(struct thread *t, const struct perfx_probe *probe,
-				  __u64 ret_addr_sp, __u64 now)
+__noinline int leave(struct thread *t, const struct perfx_probe *probe, __u64 ret_addr_sp,
+		     __u64 now)
 {
-	struct frame *f = frame_at(t, t->depth - 1);
+	struct frame *f;
 
+	if (!t || !probe)
+		return 0;
+	f = frame_at(t, t->depth - 1);
 	if (has_many_stacks(t)) {
 		if (leave_any(t, ret_addr_sp, now, probe->function, probe->call_cost_ns))
-			return;
+			return 0;
 	} else if (t->depth && f->ret_addr_sp == ret_addr_sp && f->function == probe->function) {
 		end_frame(t, t->depth - 1, now, probe->call_cost_ns, 0);
 		end_readings(t);
-		return;
+		return 0;
 	}
-	leave_deeper(t, probe, ret_addr_sp, now);
+	return leave_deeper(t, probe, ret_addr_sp, now);
 }
 
 #endif

@@ -287,9 +287,9 @@ static __always_inline void emit_adopted(struct task_struct *task, __u32 process
 /*
  * -a: starts tracing the current process, which has hit a probe with PERFX_PROBE_F_ADOPTS. A BPF
  * program does this because the process may end before user space reads the event of its mapping.
- * False: there is no room for another process.
+ * 0: there is no room for another process.
  */
-static __noinline bool adopt_process(void)
+__weak __noinline int adopt_process(void)
 {
 	struct perfx_traced_process traced = {.tensor_layouts = PERFX_TENSOR_LAYOUTS_ALL};
 	__u32 tgid = current_tgid();
@@ -299,12 +299,12 @@ static __noinline bool adopt_process(void)
 	if (!traced.process)
 		traced.process = new_process();
 	if (!traced.process)
-		return false;
+		return 0;
 	traced.memory_process = traced.born = traced.process;
 	err = bpf_map_update_elem(&perfx_traced_tgids, &tgid, &traced, BPF_NOEXIST);
 	if (!err) {
 		emit_adopted(bpf_get_current_task_btf(), traced.process);
-		return true;
+		return 1;
 	}
 	perfx_spare_process = traced.process;
 	if (err != -EEXIST)

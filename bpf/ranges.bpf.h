@@ -92,11 +92,9 @@ static __always_inline bool read_string(struct thread *t, const struct perfx_ann
 	}
 }
 
-/* The id of a mark's name: that of the function which all ranges of this name are; `own` where the
- * name is not to be emitted. t->vm.arguments are the marking function's. 0: its name cannot be
+/* Reads a mark's name into t->name. t->vm.arguments are the marking function's. 0: it cannot be
  * read, perhaps because t->unread is not in memory. */
-static __noinline int name_of_annotation(struct thread *t,
-					 const struct perfx_annotation *annotation, __u32 own)
+__noinline int read_mark_name(struct thread *t, const struct perfx_annotation *annotation)
 {
 	if (!t || !annotation)
 		return 0;
@@ -108,21 +106,22 @@ static __noinline int name_of_annotation(struct thread *t,
 	if (!read_string(t, annotation, t->vm.arguments[annotation->text_arg & 7]))
 		return 0;
 	t->unread = 0;
-	if ((annotation->flags & PERFX_ANNOTATION_F_UNDERSCORES) &&
-	    (t->name.text[0] != '_' || t->name.text[1] != '_'))
-		return own;
-	return name_id(t);
+	return 1;
 }
 
-static __noinline int name_of_unreadable(struct thread *t,
-					 const struct perfx_annotation *annotation)
+/* As name_id, of the current thread: ranges are no goroutine's. */
+__noinline int name_id_of_thread(void)
 {
-	if (!t || !annotation)
-		return 0;
+	return name_id(bpf_task_storage_get(&perfx_threads, bpf_get_current_task_btf(), NULL, 0));
+}
+
+static __always_inline __u32 name_of_unreadable(struct thread *t,
+						const struct perfx_annotation *annotation)
+{
 	counter_add(PERFX_COUNTER_READ_FAULTS, 1);
 	t->name.source = annotation->source;
 	SET_TEXT(&t->name, "(unreadable)");
-	return name_id(t);
+	return name_id_of_thread();
 }
 
 /* Brings the pages of what could not be read into memory. In no function of its own: a kernel that
@@ -404,29 +403,35 @@ static __always_inline __u16 optimizer_of(struct thread *t, __u32 source)
 }
 
 /* A call of which only the beginning is emitted. */
-static __always_inline void emit_instant(struct thread *t, __u32 function)
+__noinline int emit_instant(struct thread *t, __u32 function)
 {
-	struct frame *f = instant_frame(t, function);
+	struct frame *f;
 
+	if (!t)
+		return 0;
+	f = instant_frame(t, function);
 	t->outcome.state = PERFX_COST_NONE;
 	f->context = context_of_call(t, function);
 	f->object = t->optimizer;
 	emit(t, f, 0, 0, PERFX_SPAN_UNTIMED);
+	return 0;
 }
 
-/* Opens a frame of `function`; where there is no room its end will be left out too. */
-static __always_inline struct frame *open_range(struct thread *t,
-						const struct perfx_annotation *annotation,
-						__u32 function, __u64 ret_addr_sp, __u32 entry)
+/* Opens a frame of `function`; where there is no room its end will be left out too. Returns whether
+ * there was. */
+__noinline int open_range(struct thread *t, const struct perfx_annotation *annotation,
+			  __u32 function, __u64 ret_addr_sp, __u32 entry)
 {
 	__u32 context;
 	struct frame *f;
 
+	if (!t || !annotation)
+		return 0;
 	if (t->depth >= PERFX_MAX_DEPTH) {
 		t->skipped++;
 		counter_add(PERFX_COUNTER_UNTIMED, 1);
 		emit_instant(t, function);
-		return NULL;
+		return 0;
 	}
 	context = context_of_range(t, function);
 	f = frame_at(t, t->depth);
@@ -440,7 +445,7 @@ static __always_inline struct frame *open_range(struct thread *t,
 	t->depth++;
 	t->ranges++;
 	start_clocks(t, f);
-	return f;
+	return 1;
 }
 
 /* As end_below, of a range. */
@@ -629,19 +634,26 @@ static __always_inline void await_flops(struct thread *t, const struct perfx_ann
 	t->pending_flops = depth;
 }
 
-/* What the argument that is a name names. 0: there is no room for one more. */
+/* The id of a mark's name: that of the function which all ranges of this name are; `own` where the
+ * name is not to be emitted. 0: there is no room for one more. */
 static __always_inline __u32 id_of_annotation(struct thread *t,
 					      const struct perfx_annotation *annotation, __u32 own)
 {
-	__u32 id = name_of_annotation(t, annotation, own);
+	bool hides = annotation->flags & PERFX_ANNOTATION_F_UNDERSCORES;
+	bool read = read_mark_name(t, annotation);
+	__u32 id = 0;
 
-	if (perfx_annotations_sleep && t->unread) {
+	if (!read && perfx_annotations_sleep && t->unread) {
 		touch(t);
-		id = name_of_annotation(t, annotation, own);
+		read = read_mark_name(t, annotation);
 	}
-	if (!t->unread && !id && (annotation->flags & PERFX_ANNOTATION_F_UNDERSCORES))
+	if (read && hides && (t->name.text[0] != '_' || t->name.text[1] != '_'))
 		return own;
-	return t->unread || !id ? name_of_unreadable(t, annotation) : id;
+	if (read)
+		id = name_id_of_thread();
+	if (id)
+		return id;
+	return hides && !t->unread ? own : name_of_unreadable(t, annotation);
 }
 
 static __always_inline void annotation_begins(struct thread *t,

@@ -218,6 +218,8 @@ static __always_inline void find_standing(struct task_struct *task, const struct
 	}
 	sample->context = open_context(task, PT_REGS_SP(regs));
 	sample->stack = waiting_stack(task, regs, traced->memory_process, &final);
+	/* again, so that the verifier follows the walk in one state of the pointer */
+	standing = bpf_task_storage_get(&perfx_standing, task, NULL, 0);
 	if (!standing || !final)
 		return;
 	*standing = (struct standing){.switches = switches,
