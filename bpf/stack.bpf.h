@@ -249,21 +249,24 @@ static __always_inline bool is_full(const struct call_stack *s)
 	return at + rest >= PERFX_STACK_FRAMES_MAX;
 }
 
-/* Adds the frame that the walk is at; false: there is no room. What a signal interrupted is shown
+/* Adds the frame that the walk is at; 0: there is no room. What a signal interrupted is shown
  * as if it had been called, since names are looked up before a return address. */
-static __always_inline bool push(struct call_stack *s)
+__weak __noinline int push(struct call_stack *s)
 {
-	__u32 at = s->head.frames_count;
+	__u32 at;
 
+	if (!s)
+		return 0;
+	at = s->head.frames_count;
 	if (s->flags & STACK_SKIP_FIRST) {
 		s->flags &= ~(STACK_SKIP_FIRST | PERFX_STACK_PC);
-		return true;
+		return 1;
 	}
 	if (is_full(s))
-		return false;
+		return 0;
 	s->head.frames_count = at + 1;
 	s->addresses[at & (PERFX_STACK_FRAMES_MAX - 1)] = s->pc + (s->exact && at);
-	return true;
+	return 1;
 }
 
 static __always_inline bool push_python(struct call_stack *s, __u64 frame)
@@ -335,11 +338,13 @@ static __always_inline bool read_memory(struct call_stack *s, __u64 address, __u
  * address last, so a chunk of the stack begins below what is wanted. */
 #define STACK_BELOW_BYTES 128
 
-static __always_inline int want_stack(struct call_stack *s)
+__weak __noinline int want_stack(struct call_stack *s)
 {
-	__u64 from =
-		s->wanted - s->sp < STACK_CHUNK_BYTES / 2 ? s->sp : s->wanted - STACK_BELOW_BYTES;
+	__u64 from;
 
+	if (!s)
+		return STACK_DONE;
+	from = s->wanted - s->sp < STACK_CHUNK_BYTES / 2 ? s->sp : s->wanted - STACK_BELOW_BYTES;
 	if (s->wanted & 7 || !is_user_address(s->wanted))
 		return finish(s, PERFX_STACK_END_UNREADABLE);
 	s->wanted_bytes = STACK_CHUNK_BYTES;
