@@ -464,14 +464,18 @@ static void add_background(struct hit_costs *costs, const struct tracer *tracer,
 {
 	for (enum tracer_background i = 0; i < TRACER_BACKGROUNDS; i++) {
 		struct background_cost *cost = &costs->background[i];
-		struct background now = tracer__background(tracer, i);
+		struct background now;
+		uint64_t events_count;
 
-		if (accounted)
+		if (accounted) {
+			now = tracer__background(tracer, i);
 			account_background(cost, i, &now);
+		}
 		if (!(cost->event_ns > 0))
 			continue;
-		cost->spent_ns += (double)(now.events_count - cost->events_count) * cost->event_ns;
-		cost->events_count = now.events_count;
+		events_count = tracer__background_events(tracer, i);
+		cost->spent_ns += (double)(events_count - cost->events_count) * cost->event_ns;
+		cost->events_count = events_count;
 	}
 }
 

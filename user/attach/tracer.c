@@ -556,6 +556,12 @@ struct accounted_runs tracer__runs(const struct tracer *tracer, enum tracer_prog
 	return runs_of_program(tracer_program_of(tracer, which));
 }
 
+uint64_t tracer__background_events(const struct tracer *tracer, enum tracer_background which)
+{
+	return which == TRACER_SAMPLES ? tracer__counter(tracer, PERFX_COUNTER_SAMPLES)
+				       : tracer->skel->bss->perfx_runnable.waits_count;
+}
+
 struct background tracer__background(const struct tracer *tracer, enum tracer_background which)
 {
 	const struct perfx_bpf *skel = tracer->skel;
@@ -564,10 +570,7 @@ struct background tracer__background(const struct tracer *tracer, enum tracer_ba
 		[TRACER_SWITCHES] = {skel->progs.perfx_on_switch, skel->progs.perfx_on_waking,
 				     skel->progs.perfx_on_wakeup, skel->progs.perfx_on_wakeup_new},
 	};
-	struct background background = {
-		.events_count = which == TRACER_SAMPLES
-					? tracer__counter(tracer, PERFX_COUNTER_SAMPLES)
-					: skel->bss->perfx_runnable.waits_count};
+	struct background background = {.events_count = tracer__background_events(tracer, which)};
 
 	for (size_t i = 0; i < 4 && programs[which][i]; i++) {
 		struct accounted_runs runs = runs_of_program(programs[which][i]);

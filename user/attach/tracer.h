@@ -252,6 +252,8 @@ struct background {
 	struct accounted_runs runs;
 };
 struct background tracer__background(const struct tracer *tracer, enum tracer_background which);
+/* These alone: the kernel need not be asked of each program. */
+uint64_t tracer__background_events(const struct tracer *tracer, enum tracer_background which);
 
 /* Keeps the account from now on, or no longer. It makes every run of a BPF program on this machine
  * take some tens of ns longer, so it is kept for some of the time. */
