@@ -90,12 +90,10 @@ bool stack_spins(const struct thread_pool *pool, const struct profile_stack *sta
 
 	if (!first || first->language == PERFX_LANGUAGE_PYTHON)
 		return false;
-	if (is_polling(first))
-		return true;
-	if (!stack_is_of_pool(stack))
-		return false;
-	return frame_is_runtime(first) || is_pool_loop(first) ||
-	       (!first->module[0] && is_in_loop(pool->loop_address, first->address));
+	/* the pool's own code makes it a stack of the pool, whatever called it */
+	return frame_is_runtime(first) || is_pool_loop(first) || is_polling(first) ||
+	       (!first->module[0] && is_in_loop(pool->loop_address, first->address) &&
+		stack_is_of_pool(stack));
 }
 
 static bool is_busy(const struct profile_activity *sample)
