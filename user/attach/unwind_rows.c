@@ -10,12 +10,16 @@
 
 #define PAGE_TEXT_BYTES (1ull << PERFX_UNWIND_PAGE_BITS)
 
+/* A page has few rules, and most of them are other pages' rules as well. */
+#define RECENT_RULES 256
+
 struct unwind_rows {
 	struct unwind_memory memory;
 	uint32_t pages_count, pages_loaded;
 	uint32_t rules_count;
 	uint32_t next_rule[PERFX_UNWIND_RULES_MAX]; /* of the same hash; 0: none */
 	struct map64 by_hash;			    /* first rule with a hash */
+	uint32_t recent[RECENT_RULES];		    /* by the lower bits of their hash */
 	uint32_t *slabs[PERFX_UNWIND_SLABS_MAX];
 	uint32_t slabs_count;
 	struct row_range {
@@ -28,10 +32,9 @@ struct unwind_rows {
 	uint32_t compiled[PAGE_TEXT_BYTES];
 };
 
-/* The index of a rule; those beyond the table are bad. */
-static uint32_t rule_index(struct unwind_rows *rows, const struct perfx_unwind_rule *rule)
+static uint32_t search_rule(struct unwind_rows *rows, const struct perfx_unwind_rule *rule,
+			    uint64_t hash)
 {
-	uint64_t hash = cfi_rule_hash(rule);
 	uint32_t first = map64_get(&rows->by_hash, hash), index = rows->rules_count;
 
 	for (uint32_t at = first; at != MAP64_NONE && at; at = rows->next_rule[at])
@@ -47,6 +50,17 @@ static uint32_t rule_index(struct unwind_rows *rows, const struct perfx_unwind_r
 	rows->memory.rules[index] = *rule;
 	rows->rules_count++;
 	return index;
+}
+
+/* The index of a rule; those beyond the table are bad. */
+static uint32_t rule_index(struct unwind_rows *rows, const struct perfx_unwind_rule *rule)
+{
+	uint64_t hash = cfi_rule_hash(rule);
+	uint32_t *recent = &rows->recent[hash % RECENT_RULES];
+
+	if (!*recent || !cfi_rule_equal(&rows->memory.rules[*recent], rule))
+		*recent = search_rule(rows, rule, hash);
+	return *recent;
 }
 
 struct unwind_rows *unwind_rows__new(const struct unwind_memory *memory)

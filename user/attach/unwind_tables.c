@@ -68,6 +68,7 @@ struct unwind_tables {
 	struct ring_buffer *requests;
 	uint64_t cpu_ns;
 	uint64_t serve_until_ns; /* by the call that is in progress */
+	struct image *read;	 /* whose pages that call has read; NULL: none's */
 	bool said_full;
 	bool unmapped; /* since room was made, a list of mappings has gone */
 	struct unpublished unpublished[UNPUBLISHED_MAX];
@@ -522,6 +523,14 @@ void unwind_tables__forget(struct unwind_tables *tables, pid_t pid)
  * budget's first check must not wait for all of them. */
 #define SERVE_NS 5000000u
 
+/* Gives back the memory of the pages that were read, unless more of that file is read next. */
+static void release_read(struct unwind_tables *tables, struct image *next)
+{
+	if (tables->read && tables->read != next)
+		image__release_pages(tables->read);
+	tables->read = next;
+}
+
 /* < 0: the rest is served with the next wake. */
 static int on_request(void *ctx, void *data, size_t size)
 {
@@ -534,8 +543,8 @@ static int on_request(void *ctx, void *data, size_t size)
 	memcpy(&page, data, sizeof(page));
 	file = file_with(tables, page);
 	if (file) {
+		release_read(tables, file->image);
 		load_page(tables, file, page);
-		image__release_pages(file->image);
 	}
 	return clock_monotonic_ns() < tables->serve_until_ns ? 0 : -EAGAIN;
 }
@@ -551,6 +560,7 @@ void unwind_tables__serve(struct unwind_tables *tables)
 
 	tables->serve_until_ns = clock_monotonic_ns() + SERVE_NS;
 	ring_buffer__consume(tables->requests);
+	release_read(tables, NULL);
 	publish_slabs(tables);
 	tables->cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
 }

@@ -57,6 +57,7 @@ struct machine {
 	size_t remembered_count;
 	uint64_t at, next; /* `now` holds from at to next */
 	bool failed;	   /* the table says nothing, or nonsense, from `at` to the FDE's end */
+	struct eh_cie cie; /* whose program has made `initial`; .read: one has */
 };
 
 static struct eh_cursor read_expression(struct eh_cursor *program)
@@ -250,20 +251,35 @@ static bool spend_work(uint64_t *left, uint64_t amount)
 	return enough;
 }
 
-/* The first row is still to come. */
+/* Runs the program of its CIE, which nearly all functions of a file share. */
+static void run_cie(struct machine *machine)
+{
+	const struct eh_cie *cie = &machine->fde->cie;
+
+	if (machine->cie.read && machine->cie.vaddr == cie->vaddr &&
+	    machine->cie.program.debug == cie->program.debug) {
+		machine->now = machine->initial;
+		return;
+	}
+	machine->now = machine->initial = (struct state){0};
+	machine->program = cie->program;
+	run_to_advance(machine);
+	machine->initial = machine->now;
+	machine->cie = *cie;
+	machine->cie.read = !machine->failed && !machine->remembered_count;
+}
+
+/* The first row is still to come. *machine: of the FDE before it, or 0. */
 static void machine__begin(struct machine *machine, const struct eh_fde *fde, uint64_t *work)
 {
 	uint64_t bytes = (uint64_t)(fde->cie.program.end - fde->cie.program.at) +
 			 (uint64_t)(fde->program.end - fde->program.at);
 
 	machine->fde = fde;
-	machine->now = machine->initial = (struct state){0};
 	machine->remembered_count = 0;
 	machine->failed = !spend_work(work, bytes);
 	machine->at = machine->next = fde->start;
-	machine->program = fde->cie.program;
-	run_to_advance(machine);
-	machine->initial = machine->now;
+	run_cie(machine);
 	machine->next = fde->start;
 	machine->program = fde->program;
 }
@@ -431,8 +447,8 @@ static struct perfx_unwind_rule machine__rule(const struct machine *machine)
 int image__cfa(struct image *image, uint64_t vaddr, enum cfa_reg *reg, int64_t *cfa_offset)
 {
 	uint64_t work = FUNCTION_WORK;
-	struct machine machine;
-	struct eh_fde fde;
+	struct machine machine = {0};
+	struct eh_fde fde = {0};
 
 	if (!eh_frame__find(image, vaddr, &fde))
 		return -ENOENT;
@@ -457,6 +473,7 @@ struct rows {
 	cfi_row_fn *fn;
 	void *ctx;
 	int err; /* what fn returned */
+	struct machine machine;
 };
 
 static void rows__flush(struct rows *rows)
@@ -480,13 +497,13 @@ static void rows__add(struct rows *rows, uint64_t vaddr, const struct perfx_unwi
 
 static void add_fde(struct rows *rows, const struct eh_fde *fde, uint64_t to, uint64_t *work)
 {
-	struct machine machine;
+	struct machine *machine = &rows->machine;
 
-	machine__begin(&machine, fde, work);
-	while (!rows->err && machine__row(&machine) && machine.at < to) {
-		struct perfx_unwind_rule rule = machine__rule(&machine);
+	machine__begin(machine, fde, work);
+	while (!rows->err && machine__row(machine) && machine->at < to) {
+		struct perfx_unwind_rule rule = machine__rule(machine);
 
-		rows__add(rows, machine.at, &rule);
+		rows__add(rows, machine->at, &rule);
 	}
 	rows__add(rows, fde->end < to ? fde->end : to, &rule_none);
 }
@@ -498,12 +515,12 @@ int image__cfi_rows(struct image *image, uint64_t from, uint64_t to, cfi_row_fn 
 	uint64_t work = FUNCTION_WORK + CODE_BYTE_WORK * bytes;
 	struct rows rows = {.kept.vaddr = from, .fn = fn, .ctx = ctx};
 	size_t count = eh_frame__count(image);
+	struct eh_fde fde = {0};
 
 	if (!count)
 		return -ENOENT;
 	for (size_t i = eh_frame__search(image, from); i < count && !rows.err; i++) {
 		uint64_t start = eh_frame__start(image, i), next = to;
-		struct eh_fde fde;
 
 		if (start >= to)
 			break;

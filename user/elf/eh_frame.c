@@ -159,16 +159,33 @@ static bool read_cie(struct eh_cursor body, struct eh_cie *cie)
 	return !body.failed;
 }
 
+/* Nearly all functions of a file have the same one. */
+static bool read_cie_of(const struct image *image, const struct eh_record *record,
+			struct eh_cie *cie)
+{
+	struct eh_cursor at;
+	struct eh_record found;
+
+	if (cie->read && cie->vaddr == record->cie_vaddr &&
+	    cie->program.debug == record->body.debug)
+		return true;
+	cie->read = false;
+	at = cursor_at(image, record->cie_vaddr, record->body.debug);
+	if (at.failed)
+		return false;
+	found = read_record(&at);
+	if (found.kind != EH_CIE || !read_cie(found.body, cie))
+		return false;
+	cie->vaddr = record->cie_vaddr;
+	cie->read = true;
+	return true;
+}
+
 static bool read_fde(const struct image *image, const struct eh_record *record, struct eh_fde *fde)
 {
-	struct eh_cursor at = cursor_at(image, record->cie_vaddr, record->body.debug),
-			 body = record->body;
-	struct eh_record cie;
+	struct eh_cursor body = record->body;
 
-	if (record->kind != EH_FDE || at.failed)
-		return false;
-	cie = read_record(&at);
-	if (cie.kind != EH_CIE || !read_cie(cie.body, &fde->cie))
+	if (record->kind != EH_FDE || !read_cie_of(image, record, &fde->cie))
 		return false;
 	fde->start = eh_cursor__pointer(&body, fde->cie.pointer_encoding, 0);
 	fde->end = fde->start + eh_cursor__pointer(&body, fde->cie.pointer_encoding & 0x0f, 0);
@@ -196,7 +213,7 @@ static void collect_fdes(struct image *image, uint64_t vaddr, bool debug)
 {
 	struct eh_cursor at = cursor_at(image, vaddr, debug);
 	struct eh_record record = {0};
-	struct eh_fde fde;
+	struct eh_fde fde = {0};
 
 	for (; !at.failed && at.at < at.end; vaddr = at.vaddr) {
 		record = read_record(&at);
@@ -377,7 +394,7 @@ bool eh_frame__find(struct image *image, uint64_t vaddr, struct eh_fde *fde)
 
 int image__fde(struct image *image, uint64_t vaddr, uint64_t *start, uint64_t *size)
 {
-	struct eh_fde fde;
+	struct eh_fde fde = {0};
 
 	if (!eh_frame__find(image, vaddr, &fde))
 		return -ENOENT;

@@ -78,6 +78,8 @@ static inline int64_t eh_cursor__sleb(struct eh_cursor *cursor)
 uint64_t eh_cursor__pointer(struct eh_cursor *cursor, uint8_t encoding, uint64_t data_base);
 
 struct eh_cie {
+	uint64_t vaddr; /* where it starts; in .debug_frame an offset */
+	bool read;	/* the rest has been read */
 	uint64_t code_align;
 	int64_t data_align;
 	uint64_t ret_addr_reg;
@@ -98,6 +100,7 @@ size_t eh_frame__count(struct image *image);
 uint64_t eh_frame__start(const struct image *image, size_t index);
 /* The last one that starts at or before vaddr, which it need not cover; 0 when there is none. */
 size_t eh_frame__search(const struct image *image, uint64_t vaddr);
+/* *fde: of the same file, whose CIE is kept where it is the same; or 0. */
 bool eh_frame__read(const struct image *image, size_t index, struct eh_fde *fde);
 /* The one that covers vaddr. */
 bool eh_frame__find(struct image *image, uint64_t vaddr, struct eh_fde *fde);
