@@ -259,30 +259,46 @@ static int add_key(struct symbol_list *list, struct symbol_key key)
 /* The size of a label, and whether it is inside a function, are known from its neighbours. */
 #define NEIGHBOURS_BYTES (64u << 10)
 
-/* Pages of code with an address of the focus, by the lower bits of their numbers: of half a million
- * symbols few are then searched for. */
-#define FOCUS_PAGE_BITS 12
-#define FOCUS_PAGES	(1u << 16)
+/* Places of code, of so many bytes each, with an address of the focus, by the lower bits of their
+ * numbers: of half a million symbols few are then searched for. Small ones for functions, large
+ * ones for what may be near. */
+#define FOCUS_PAGE_BITS	  12
+#define FOCUS_REGION_BITS 16
+#define FOCUS_PLACES	  (1u << 16)
+/* More are not looked at one by one. */
+#define FOCUS_PLACES_ASKED 8
 
 struct focus {
 	const uint64_t *vaddrs; /* ascending */
 	size_t count;
-	uint8_t pages[FOCUS_PAGES / 8];
+	uint8_t pages[FOCUS_PLACES / 8], regions[FOCUS_PLACES / 8];
 };
 
-static uint8_t *focus_byte(struct focus *focus, uint64_t page)
+static void set_place(uint8_t *places, uint64_t place)
 {
-	return &focus->pages[page % FOCUS_PAGES / 8];
+	places[place % FOCUS_PLACES / 8] |= (uint8_t)(1 << place % 8);
 }
 
 static void set_focus(struct focus *focus, const uint64_t *vaddrs, size_t count)
 {
 	*focus = (struct focus){.vaddrs = vaddrs, .count = count};
 	for (size_t i = 0; i < count; i++) {
-		uint64_t page = vaddrs[i] >> FOCUS_PAGE_BITS;
-
-		*focus_byte(focus, page) |= (uint8_t)(1 << page % 8);
+		set_place(focus->pages, vaddrs[i] >> FOCUS_PAGE_BITS);
+		set_place(focus->regions, vaddrs[i] >> FOCUS_REGION_BITS);
 	}
+}
+
+/* May there be an address of the focus from one to another? */
+static bool may_meet(const uint8_t *places, unsigned bits, uint64_t start, uint64_t end)
+{
+	uint64_t place = start >> bits, last = (end - 1) >> bits;
+
+	if (last - place >= FOCUS_PLACES_ASKED)
+		return true;
+	for (; place <= last; place++)
+		if (places[place % FOCUS_PLACES / 8] & 1 << place % 8)
+			return true;
+	return false;
 }
 
 /* Is there an address of the focus from one to another? */
@@ -302,17 +318,12 @@ static bool has_focus(const struct focus *focus, uint64_t start, uint64_t end)
 }
 
 /* Is there one in a function with a size? */
-static bool covers_focus(struct focus *focus, const Elf64_Sym *sym)
+static bool covers_focus(const struct focus *focus, const Elf64_Sym *sym)
 {
 	uint64_t start = sym->st_value, end = start + sym->st_size;
-	uint64_t first, last;
 
 	end = end < start ? UINT64_MAX : end;
-	first = start >> FOCUS_PAGE_BITS;
-	last = (end - 1) >> FOCUS_PAGE_BITS;
-	return (last - first > 1 || *focus_byte(focus, first) & 1 << first % 8 ||
-		*focus_byte(focus, last) & 1 << last % 8) &&
-	       has_focus(focus, start, end);
+	return may_meet(focus->pages, FOCUS_PAGE_BITS, start, end) && has_focus(focus, start, end);
 }
 
 /* Is there one in a function, or near to it? */
@@ -321,7 +332,9 @@ static bool is_near_focus(const struct focus *focus, const Elf64_Sym *sym)
 	uint64_t start = sym->st_value < NEIGHBOURS_BYTES ? 0 : sym->st_value - NEIGHBOURS_BYTES;
 	uint64_t end = sym->st_value + NEIGHBOURS_BYTES;
 
-	return has_focus(focus, start, end + sym->st_size < end ? UINT64_MAX : end + sym->st_size);
+	end = end + sym->st_size < end ? UINT64_MAX : end + sym->st_size;
+	return may_meet(focus->regions, FOCUS_REGION_BITS, start, end) &&
+	       has_focus(focus, start, end);
 }
 
 /* A symbol of which its size, or whether it is a function, is not said. */
