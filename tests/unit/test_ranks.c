@@ -72,6 +72,7 @@ static const char titled_source[] = "#include <string.h>\n#include <unistd.h>\n"
 
 Test(rank, of_a_program_with_a_title, .init = fixture_set_up, .fini = fixture_tear_down)
 {
+	uint64_t environ_at = 0;
 	struct rank rank;
 	int output[2];
 	char byte;
@@ -89,7 +90,7 @@ Test(rank, of_a_program_with_a_title, .init = fixture_set_up, .fini = fixture_te
 		_exit(127);
 	}
 	cr_assert_eq(read(output[0], &byte, 1), 1);
-	cr_expect(rank_of_process(pid, &rank));
+	cr_expect(rank_of_process(pid, &environ_at, &rank));
 	cr_expect_eq(rank.rank, 3);
 	cr_expect_eq(rank.world_size, 8);
 	kill(pid, SIGKILL);

@@ -24,6 +24,7 @@ struct process {
 	uint64_t start_boot_ns;
 	char comm[64];
 	unsigned rank_reads; /* attempts to read its rank */
+	uint64_t environ_at; /* rank_of_process */
 	bool ranked;
 	unsigned samples_count; /* of its program */
 	struct place place;
@@ -345,7 +346,8 @@ static void find_rank(struct process_table *table, struct process *proc)
 
 	proc->rank_reads++;
 	if (proc->ranked || proc->rank_reads > RANK_READS_MAX ||
-	    (proc->rank_reads & (proc->rank_reads - 1)) || !rank_of_process(proc->pid, &rank))
+	    (proc->rank_reads & (proc->rank_reads - 1)) ||
+	    !rank_of_process(proc->pid, &proc->environ_at, &rank))
 		return;
 	proc->ranked = true;
 	record.rank = rank.rank;
@@ -510,6 +512,7 @@ void process_table__on_exec(struct process_table *table, const struct perfx_exec
 	proc->process = exec->process;
 	proc->exec_count++;
 	proc->ranked = false;
+	proc->environ_at = 0;
 	proc->rank_reads = proc->samples_count = 0;
 	describe(table, proc, exec->time_ns);
 	if (!table->held)

@@ -88,8 +88,7 @@ static bool rank_at_start(pid_t pid, struct rank *rank)
 	return found;
 }
 
-/* The address of `environ` in a process; 0: it is not found. */
-static uint64_t find_environ(pid_t pid, const struct maps *maps, const struct module_ref *libc)
+static uint64_t environ_in(pid_t pid, const struct maps *maps, const struct module_ref *libc)
 {
 	const struct mapping *mapping = maps__find(maps, libc->map_start);
 	uint64_t bias, address;
@@ -116,20 +115,30 @@ static void add_variable(pid_t pid, uint64_t address, struct text *environment)
 		text_add_bytes(environment, variable, strlen(variable) + 1);
 }
 
-static bool rank_now(pid_t pid, struct rank *rank)
+/* The address of `environ`; 0: it is not found. */
+static uint64_t environ_of(pid_t pid)
 {
 	struct maps *maps = maps__read(pid);
 	struct module_ref *modules = NULL;
 	ssize_t count = maps ? maps__modules(maps, &modules) : 0;
-	struct text environment = {0};
-	uint64_t environ_at = 0, array = 0, variable;
-	bool found;
+	uint64_t environ_at = 0;
 
-	pid = process_task(pid);
 	for (ssize_t i = 0; i < count && !environ_at; i++)
 		if (begins_with(modules[i].base, "libc.so.") ||
 		    begins_with(modules[i].base, "libc-2."))
-			environ_at = find_environ(pid, maps, &modules[i]);
+			environ_at = environ_in(process_task(pid), maps, &modules[i]);
+	free(modules);
+	maps__free(maps);
+	return environ_at;
+}
+
+static bool rank_now(pid_t pid, uint64_t environ_at, struct rank *rank)
+{
+	struct text environment = {0};
+	uint64_t array = 0, variable;
+	bool found;
+
+	pid = process_task(pid);
 	if (environ_at && process_read(pid, environ_at, &array, sizeof(array)))
 		array = 0;
 	for (size_t i = 0; array && i < VARIABLES_MAX; i++, array += sizeof(variable)) {
@@ -140,12 +149,14 @@ static bool rank_now(pid_t pid, struct rank *rank)
 	found = environment.length && !environment.failed &&
 		rank_of_environment(text_peek(&environment), environment.length, rank);
 	text_clear(&environment);
-	free(modules);
-	maps__free(maps);
 	return found;
 }
 
-bool rank_of_process(pid_t pid, struct rank *rank)
+bool rank_of_process(pid_t pid, uint64_t *environ_at, struct rank *rank)
 {
-	return rank_at_start(pid, rank) || rank_now(pid, rank);
+	if (rank_at_start(pid, rank))
+		return true;
+	if (!*environ_at)
+		*environ_at = environ_of(pid);
+	return rank_now(pid, *environ_at, rank);
 }

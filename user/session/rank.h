@@ -26,7 +26,8 @@ struct rank {
 bool rank_of_environment(const char *environment, size_t bytes, struct rank *rank);
 
 /* Of a process: by the environment with which it began, else by the one that it has now, for
- * torch.multiprocessing and its like set the variables in processes that run. */
-bool rank_of_process(pid_t pid, struct rank *rank);
+ * torch.multiprocessing and its like set the variables in processes that run. *environ_at: where
+ * the C library has `environ`, kept for the next time; 0: not known. */
+bool rank_of_process(pid_t pid, uint64_t *environ_at, struct rank *rank);
 
 #endif
