@@ -491,19 +491,11 @@ static int add_dtypes(struct profile_compute *compute, const uint64_t *dtypes)
 	return 0;
 }
 
-static int by_source_flops(const void *left, const void *right)
-{
-	const struct profile_compute_source *a = left, *b = right;
+ORDER(by_source_flops, struct profile_compute_source, DESCENDING(a->cost.flops, b->cost.flops),
+      ASCENDING(a->source, b->source))
 
-	return DESCENDING(a->cost.flops, b->cost.flops) ?: ASCENDING(a->source, b->source);
-}
-
-static int by_dtype_flops(const void *left, const void *right)
-{
-	const struct profile_compute_dtype *a = left, *b = right;
-
-	return DESCENDING(a->flops, b->flops) ?: ASCENDING(a->dtype, b->dtype);
-}
+ORDER(by_dtype_flops, struct profile_compute_dtype, DESCENDING(a->flops, b->flops),
+      ASCENDING(a->dtype, b->dtype))
 
 static void sort_parts(struct profile_compute *compute)
 {

@@ -188,12 +188,7 @@ static void add_edge(struct finish_ctx *w, const struct row *row, uint32_t calle
 	};
 }
 
-static int by_row_and_caller(const void *left, const void *right)
-{
-	const struct edge *a = left, *b = right;
-
-	return ASCENDING(a->row, b->row) ?: ASCENDING(a->caller, b->caller);
-}
+ORDER(by_row_and_caller, struct edge, ASCENDING(a->row, b->row), ASCENDING(a->caller, b->caller))
 
 /* One edge for each (row, caller), where several contexts gave several. */
 static void merge_edges(struct finish_ctx *w)
@@ -317,12 +312,8 @@ static void fill_row(const struct finish_ctx *w, const struct row *row, struct p
 	out->sketch = row->sketch;
 }
 
-static int by_calls(const void *left, const void *right)
-{
-	const struct profile_caller *a = left, *b = right;
-
-	return DESCENDING(a->calls_count, b->calls_count) ?: ASCENDING(a->caller, b->caller);
-}
+ORDER(by_calls, struct profile_caller, DESCENDING(a->calls_count, b->calls_count),
+      ASCENDING(a->caller, b->caller))
 
 /* The edges of a row begin at `edge` and lie side by side. */
 static int fill_callers(const struct finish_ctx *w, size_t edge, struct profile_row *out)
@@ -346,14 +337,8 @@ static int fill_callers(const struct finish_ctx *w, size_t edge, struct profile_
 	return 0;
 }
 
-static int by_self(const void *left, const void *right)
-{
-	const struct profile_row *a = left, *b = right;
-	int order = DESCENDING(a->self_ns, b->self_ns);
-
-	order = order ?: DESCENDING(a->calls_count, b->calls_count);
-	return order ?: ASCENDING(a->function, b->function);
-}
+ORDER(by_self, struct profile_row, DESCENDING(a->self_ns, b->self_ns),
+      DESCENDING(a->calls_count, b->calls_count), ASCENDING(a->function, b->function))
 
 struct profile_process *process_of(const struct finish_ctx *w, const struct row *row)
 {
@@ -572,12 +557,8 @@ static void fill_host(struct finish_ctx *w)
 	p->perf_counters_why = a->perf_counters_why;
 }
 
-static int by_start(const void *left, const void *right)
-{
-	const struct profile_process *a = left, *b = right;
-
-	return ASCENDING(a->from_ns, b->from_ns) ?: ASCENDING(a->index, b->index);
-}
+ORDER(by_start, struct profile_process, ASCENDING(a->from_ns, b->from_ns),
+      ASCENDING(a->index, b->index))
 
 static bool is_shown(const struct aggregate *a, uint32_t process)
 {

@@ -337,21 +337,11 @@ static struct profile_gpu_copy copy_of(const struct gpu_ctx *ctx, const struct p
 	};
 }
 
-static int by_total(const void *left, const void *right)
-{
-	const struct profile_gpu_kernel *a = left, *b = right;
-	int order = DESCENDING(a->total_ns, b->total_ns) ?: DESCENDING(a->count, b->count);
+ORDER(by_total, struct profile_gpu_kernel, DESCENDING(a->total_ns, b->total_ns),
+      DESCENDING(a->count, b->count), strcmp(a->name, b->name))
 
-	return order ?: strcmp(a->name, b->name);
-}
-
-static int by_bytes(const void *left, const void *right)
-{
-	const struct profile_gpu_copy *a = left, *b = right;
-	int order = DESCENDING(a->bytes, b->bytes) ?: DESCENDING(a->count, b->count);
-
-	return order ?: (int)a->direction - (int)b->direction;
-}
+ORDER(by_bytes, struct profile_gpu_copy, DESCENDING(a->bytes, b->bytes),
+      DESCENDING(a->count, b->count), (int)a->direction - (int)b->direction)
 
 /* Names of their own may come by several ids; copies differ by what is not shown. */
 static void merge_copies(struct profile_gpu *gpu)
@@ -581,13 +571,8 @@ static int replace_by_recorded(const struct gpu_ctx *ctx, uint32_t process, stru
 	return err;
 }
 
-static int by_wait(const void *left, const void *right)
-{
-	const struct profile_gpu_sync *a = left, *b = right;
-	int order = DESCENDING(a->wait_ns, b->wait_ns) ?: DESCENDING(a->count, b->count);
-
-	return order ?: strcmp(a->name, b->name);
-}
+ORDER(by_wait, struct profile_gpu_sync, DESCENDING(a->wait_ns, b->wait_ns),
+      DESCENDING(a->count, b->count), strcmp(a->name, b->name))
 
 static int fill_calls(const struct gpu_ctx *ctx, uint32_t process, struct profile_gpu *gpu)
 {
@@ -628,13 +613,8 @@ static struct profile_gpu_place place_of(const struct gpu_ctx *ctx, const struct
 	return place;
 }
 
-static int by_length(const void *left, const void *right)
-{
-	const struct profile_gpu_gap *a = left, *b = right;
-
-	return DESCENDING(a->to_ns - a->from_ns, b->to_ns - b->from_ns)
-		       ?: ASCENDING(a->from_ns, b->from_ns);
-}
+ORDER(by_length, struct profile_gpu_gap, DESCENDING(a->to_ns - a->from_ns, b->to_ns - b->from_ns),
+      ASCENDING(a->from_ns, b->from_ns))
 
 /* The longest of all places. */
 static void add_gaps(const struct gpu_ctx *ctx, struct profile_gpu *gpu,
@@ -660,12 +640,7 @@ static void add_gaps(const struct gpu_ctx *ctx, struct profile_gpu *gpu,
 	memcpy(gpu->gaps, gaps, gpu->gaps_count * sizeof(*gaps));
 }
 
-static int by_device(const void *left, const void *right)
-{
-	const struct profile_gpu_place *a = left, *b = right;
-
-	return (int)a->device->index - (int)b->device->index;
-}
+ORDER(by_device, struct profile_gpu_place, (int)a->device->index - (int)b->device->index)
 
 /* Where it is not known which devices the process uses, all of the machine's. */
 static int fill_places(const struct gpu_ctx *ctx, uint32_t process, struct profile_gpu *gpu)

@@ -134,13 +134,8 @@ static int compare_threads(uint32_t process_a, uint32_t tid_a, uint32_t process_
 }
 
 /* By thread and end: of nested spans the inner one comes first. */
-static int by_end(const void *left, const void *right)
-{
-	const struct past_span *a = left, *b = right;
-	int order = compare_threads(a->process, a->tid, b->process, b->tid);
-
-	return order ?: ASCENDING(a->end_ns, b->end_ns) ?: ASCENDING(b->start_ns, a->start_ns);
-}
+ORDER(by_end, struct past_span, compare_threads(a->process, a->tid, b->process, b->tid),
+      ASCENDING(a->end_ns, b->end_ns), ASCENDING(b->start_ns, a->start_ns))
 
 /* Within both its own span, if that is traced, and those around it. */
 static uint64_t moment_of(const struct past_call *call)
@@ -148,13 +143,8 @@ static uint64_t moment_of(const struct past_call *call)
 	return call->start_ns + (call->end_ns - call->start_ns) / 2;
 }
 
-static int by_moment(const void *left, const void *right)
-{
-	const struct past_call *a = left, *b = right;
-
-	return compare_threads(a->process, a->tid, b->process, b->tid)
-		       ?: ASCENDING(moment_of(a), moment_of(b));
-}
+ORDER(by_moment, struct past_call, compare_threads(a->process, a->tid, b->process, b->tid),
+      ASCENDING(moment_of(a), moment_of(b)))
 
 static void attribute_call(struct aggregate *a, struct past_call *call, uint32_t context)
 {
@@ -373,12 +363,8 @@ static void add_gap(struct aggregate *a, struct gpu_place *at, struct gpu_gap ga
 	*into = gap;
 }
 
-static int by_start(const void *left, const void *right)
-{
-	const struct past_activity *a = left, *b = right;
-
-	return ASCENDING(a->start_ns, b->start_ns) ?: ASCENDING(a->end_ns, b->end_ns);
-}
+ORDER(by_start, struct past_activity, ASCENDING(a->start_ns, b->start_ns),
+      ASCENDING(a->end_ns, b->end_ns))
 
 static int cover(struct aggregate *a, struct past_activity *activity, const struct past_call *call)
 {

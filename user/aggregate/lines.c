@@ -346,15 +346,9 @@ static uint64_t weight_of(const struct profile_line *line)
 	return line->calls_ns;
 }
 
-static int by_weight(const void *left, const void *right)
-{
-	const struct profile_line *a = left, *b = right;
-	int order = DESCENDING(weight_of(a), weight_of(b));
-
-	order = order ?: DESCENDING(a->alloc_bytes, b->alloc_bytes);
-	order = order ?: DESCENDING(a->off_cpu_ns, b->off_cpu_ns) ?: strcmp(a->file, b->file);
-	return order ?: ASCENDING(a->line, b->line) ?: strcmp(a->function, b->function);
-}
+ORDER(by_weight, struct profile_line, DESCENDING(weight_of(a), weight_of(b)),
+      DESCENDING(a->alloc_bytes, b->alloc_bytes), DESCENDING(a->off_cpu_ns, b->off_cpu_ns),
+      strcmp(a->file, b->file), ASCENDING(a->line, b->line), strcmp(a->function, b->function))
 
 static int lines_of_process(const struct finish_ctx *ctx, struct profile_process *process)
 {
@@ -379,28 +373,14 @@ struct call {
 	struct profile_python_caller caller;
 };
 
-static int by_function_and_line(const void *left, const void *right)
-{
-	const struct call *a = left, *b = right;
+ORDER(by_function_and_line, struct call, ASCENDING(a->function, b->function),
+      ASCENDING(a->caller.frame->line, b->caller.frame->line),
+      strcmp(a->caller.frame->file, b->caller.frame->file),
+      strcmp(a->caller.frame->function, b->caller.frame->function))
 
-	if (a->function != b->function)
-		return a->function < b->function ? -1 : 1;
-	if (a->caller.frame->line != b->caller.frame->line)
-		return a->caller.frame->line < b->caller.frame->line ? -1 : 1;
-	if (a->caller.frame->file != b->caller.frame->file)
-		return strcmp(a->caller.frame->file, b->caller.frame->file);
-	return strcmp(a->caller.frame->function, b->caller.frame->function);
-}
-
-static int by_total(const void *left, const void *right)
-{
-	const struct profile_python_caller *a = left, *b = right;
-	int order = DESCENDING(a->total_ns, b->total_ns);
-
-	order = order ?: DESCENDING(a->calls_count, b->calls_count);
-	order = order ?: ASCENDING(a->frame->line, b->frame->line);
-	return order ?: strcmp(a->frame->function, b->frame->function);
-}
+ORDER(by_total, struct profile_python_caller, DESCENDING(a->total_ns, b->total_ns),
+      DESCENDING(a->calls_count, b->calls_count), ASCENDING(a->frame->line, b->frame->line),
+      strcmp(a->frame->function, b->frame->function))
 
 /* The line of each context: its own caller or, inside a traced function, that of the one around
  * it. Contexts come after those around them. */
@@ -565,13 +545,8 @@ static void count_stack(struct profile_stack_quality *quality,
 		count_end(quality, frames[frames_count - 1], end, count);
 }
 
-static int by_count(const void *left, const void *right)
-{
-	const struct profile_stack_ends *a = left, *b = right;
-	int order = DESCENDING(a->count, b->count) ?: ASCENDING(a->end, b->end);
-
-	return order ?: strcmp(a->module, b->module);
-}
+ORDER(by_count, struct profile_stack_ends, DESCENDING(a->count, b->count),
+      ASCENDING(a->end, b->end), strcmp(a->module, b->module))
 
 static void count_hotspot(struct profile_stack_quality *quality,
 			  const struct profile_hotspot *hotspot)

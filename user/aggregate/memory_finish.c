@@ -102,15 +102,10 @@ static void fill_hotspot(struct memory_source *source, const struct hotspot *hot
 		drop_marker(out);
 }
 
-static int by_peak(const void *left, const void *right)
-{
-	const struct profile_hotspot *a = left, *b = right;
-	int order = DESCENDING(a->live_at_peak_bytes, b->live_at_peak_bytes);
-
-	order = order ?: DESCENDING(a->allocated_bytes.value, b->allocated_bytes.value);
-	order = order ?: DESCENDING(a->allocs.value, b->allocs.value);
-	return order ?: DESCENDING(b->context, a->context) ?: strcmp(a->allocator, b->allocator);
-}
+ORDER(by_peak, struct profile_hotspot, DESCENDING(a->live_at_peak_bytes, b->live_at_peak_bytes),
+      DESCENDING(a->allocated_bytes.value, b->allocated_bytes.value),
+      DESCENDING(a->allocs.value, b->allocs.value), DESCENDING(b->context, a->context),
+      strcmp(a->allocator, b->allocator))
 
 static int hotspots_fill(struct memory_source *source, struct profile_memory *out)
 {
@@ -300,12 +295,8 @@ static void fill_alloc_windows(const struct memory_source *source, struct profil
 	       sizeof(out->unknown_frees_windows));
 }
 
-static int by_allocated(const void *left, const void *right)
-{
-	const struct profile_allocator *a = left, *b = right;
-
-	return DESCENDING(a->allocated_bytes, b->allocated_bytes) ?: strcmp(a->name, b->name);
-}
+ORDER(by_allocated, struct profile_allocator, DESCENDING(a->allocated_bytes, b->allocated_bytes),
+      strcmp(a->name, b->name))
 
 static void add_hotspot(const struct domain_stats *stats, const struct hotspot *hotspot,
 			struct profile_allocator *out)

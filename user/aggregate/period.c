@@ -39,12 +39,7 @@ struct search {
 	void *ctx;
 };
 
-static int by_key(const void *left, const void *right)
-{
-	const struct occurrence *a = left, *b = right;
-
-	return ASCENDING(a->key, b->key) ?: ASCENDING(a->at, b->at);
-}
+ORDER(by_key, struct occurrence, ASCENDING(a->key, b->key), ASCENDING(a->at, b->at))
 
 static uint64_t end_of(const struct search *search, const struct occurrence *occurrence)
 {

@@ -716,14 +716,9 @@ static void thread_facts(const struct process *proc, bool forked, const struct t
 					       facts->wall_ns);
 }
 
-static int by_cpu(const void *left, const void *right)
-{
-	const struct profile_thread *a = left, *b = right;
-	/* absent wraps to 0: last */
-	uint64_t a_ns = a->on_cpu_ns + 1, b_ns = b->on_cpu_ns + 1;
-
-	return DESCENDING(a_ns, b_ns) ?: ASCENDING(a->tid, b->tid);
-}
+/* PROFILE_ABSENT + 1 is 0: last. */
+ORDER(by_cpu, struct profile_thread, DESCENDING(a->on_cpu_ns + 1, b->on_cpu_ns + 1),
+      ASCENDING(a->tid, b->tid))
 
 static int threads_facts(const struct aggregate *a, const struct process *proc,
 			 struct profile_process *facts)

@@ -253,14 +253,9 @@ struct profile_activity samples_describe(const struct finish_ctx *ctx,
 	};
 }
 
-static int by_ns(const void *left, const void *right)
-{
-	const struct profile_activity *a = left, *b = right;
-	int order = DESCENDING(a->ns, b->ns) ?: ASCENDING(a->tid, b->tid);
-
-	order = order ?: ASCENDING(a->reason, b->reason) ?: ASCENDING(a->object, b->object);
-	return order ?: ASCENDING(a->stack, b->stack);
-}
+ORDER(by_ns, struct profile_activity, DESCENDING(a->ns, b->ns), ASCENDING(a->tid, b->tid),
+      ASCENDING(a->reason, b->reason), ASCENDING(a->object, b->object),
+      ASCENDING(a->stack, b->stack))
 
 static struct profile_process *process_at(const struct finish_ctx *ctx, uint32_t process)
 {
@@ -448,12 +443,7 @@ static enum profile_rival_kind kind_of_rival(const struct profile *profile,
 									      : PROFILE_RIVAL_OTHER;
 }
 
-static int by_rival_ns(const void *left, const void *right)
-{
-	const struct profile_rival *a = left, *b = right;
-
-	return DESCENDING(a->ns, b->ns) ?: ASCENDING(a->pid, b->pid);
-}
+ORDER(by_rival_ns, struct profile_rival, DESCENDING(a->ns, b->ns), ASCENDING(a->pid, b->pid))
 
 /* places: by pid, in process->rivals; there is room for a rival of each wait. */
 static int add_rival(struct profile_process *process, struct map64 *places,
@@ -504,14 +494,8 @@ static bool is_same_rival(const struct profile_activity *a, const struct profile
 }
 
 /* Of one name the one with the most time first. */
-static int by_rival(const void *left, const void *right)
-{
-	const struct profile_activity *a = left, *b = right;
-	int order = ASCENDING(a->reason, b->reason) ?: ASCENDING(a->tid, b->tid);
-
-	order = order ?: ASCENDING(a->rival_kind, b->rival_kind);
-	return order ?: strcmp(a->object_name, b->object_name) ?: by_ns(a, b);
-}
+ORDER(by_rival, struct profile_activity, ASCENDING(a->reason, b->reason), ASCENDING(a->tid, b->tid),
+      ASCENDING(a->rival_kind, b->rival_kind), strcmp(a->object_name, b->object_name), by_ns(a, b))
 
 /* The rivals of a thread that have one name are one row: a build has hundreds of them. */
 static void merge_rivals(struct profile_activities *waits)
@@ -587,12 +571,7 @@ static bool is_in_steps(const struct samples *samples, const struct profile_proc
 	       time->time_ns < steps->times[steps->times_count - 1].to_ns;
 }
 
-static int by_time(const void *left, const void *right)
-{
-	const struct profile_step_sample *a = left, *b = right;
-
-	return a->time_ns < b->time_ns ? -1 : a->time_ns > b->time_ns;
-}
+ORDER(by_time, struct profile_step_sample, ASCENDING(a->time_ns, b->time_ns))
 
 static int fill_step_samples(const struct finish_ctx *ctx, struct profile_process *process)
 {

@@ -208,12 +208,8 @@ static struct profile_user_value value_of(const struct values *values,
 	return value;
 }
 
-static int by_samples(const void *left, const void *right)
-{
-	const struct profile_user_value *a = left, *b = right;
-
-	return DESCENDING(a->samples_count, b->samples_count) ?: strcmp(a->name, b->name);
-}
+ORDER(by_samples, struct profile_user_value, DESCENDING(a->samples_count, b->samples_count),
+      strcmp(a->name, b->name))
 
 /* NULL: nothing described its process or its name. */
 static struct profile_process *owner_of(const struct finish_ctx *w,

@@ -12,6 +12,17 @@
 #define ASCENDING(a, b)	 (((a) > (b)) - ((a) < (b)))
 #define DESCENDING(a, b) ASCENDING(b, a)
 
+/* Defines a function for qsort that compares two elements, a and b, by up to six such values: each
+ * decides where those before it are 0. */
+#define ORDER(name, type, ...)                               \
+	static int name(const void *left, const void *right) \
+	{                                                    \
+		const type *a = left, *b = right;            \
+                                                             \
+		return ORDER_OF(__VA_ARGS__, 0, 0, 0, 0, 0); \
+	}
+#define ORDER_OF(a, b, c, d, e, f, ...) ((a) ?: (b) ?: (c) ?: (d) ?: (e) ?: (f))
+
 static inline int compare_u64(const void *left, const void *right)
 {
 	const uint64_t *a = left, *b = right;

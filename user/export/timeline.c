@@ -2,6 +2,7 @@
 #include "export/timeline.h"
 
 #include "base/grow.h"
+#include "base/order.h"
 
 #include <errno.h>
 #include <math.h>
@@ -241,19 +242,8 @@ static int add_roots(struct intervals *into, struct intervals *batch)
 }
 
 /* Callers first: earlier, longer, outer. */
-static int by_begin(const void *left, const void *right)
-{
-	const struct perfx_span *a = left, *b = right;
-	uint64_t a_end, b_end;
-
-	if (a->start_ns != b->start_ns)
-		return a->start_ns < b->start_ns ? -1 : 1;
-	a_end = end_of(a);
-	b_end = end_of(b);
-	if (a_end != b_end)
-		return a_end > b_end ? -1 : 1;
-	return a->depth < b->depth ? -1 : a->depth > b->depth;
-}
+ORDER(by_begin, struct perfx_span, ASCENDING(a->start_ns, b->start_ns),
+      DESCENDING(end_of(a), end_of(b)), ASCENDING(a->depth, b->depth))
 
 /* Ends the open calls that end by now. */
 static int lane_close(struct nesting *nesting, struct thread *thread, unsigned i, uint64_t now_ns)

@@ -53,12 +53,7 @@ static double difference(uint64_t a, uint64_t b)
 	return a > b ? (double)(a - b) : -(double)(b - a);
 }
 
-static int by_width(const void *left, const void *right)
-{
-	const struct lag *a = left, *b = right;
-
-	return ASCENDING(a->offsets_ns.width, b->offsets_ns.width);
-}
+ORDER(by_width, struct lag, ASCENDING(a->offsets_ns.width, b->offsets_ns.width))
 
 /*
  * The lag nearest to the expected offset, and those with which the ends of some window vary least.
