@@ -86,7 +86,7 @@ int aggregate__continue(struct aggregate *a, struct aggregate *before, uint64_t 
 	err = steps_continue(&a->steps, &before->steps, from_ns, goes_on, a);
 	if (!err)
 		err = usual_costs_continue(&a->usual_costs, &before->usual_costs, goes_on, a);
-	return err ? err : periods_continue(&a->periods, &before->periods, goes_on, a);
+	return err ?: periods_continue(&a->periods, &before->periods, goes_on, a);
 }
 
 int handle_host(struct aggregate *a, const struct event *event)
@@ -372,5 +372,5 @@ int aggregate__add(struct aggregate *a, const struct event *event)
 {
 	int err = add_event(a, event);
 
-	return err ? err : add_seen_hits(a, event);
+	return err ?: add_seen_hits(a, event);
 }

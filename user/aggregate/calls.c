@@ -207,7 +207,7 @@ static int call_cost(struct aggregate *a, struct row *row, struct sums *sums,
 	if (span->cost_state && !is_part) {
 		if (!(span->flags & PERFX_SPAN_UNWOUND))
 			err = usual_cost_add(&a->usual_costs, row, span);
-		return err ? err : costs_span(a, &sums->costs, span);
+		return err ?: costs_span(a, &sums->costs, span);
 	}
 	changed = *span;
 	if (span->cost_state)
@@ -248,7 +248,7 @@ int handle_span(struct aggregate *a, const struct event *event)
 		     context->process != span->process)) {
 		err = place_slowly(a, span, &row, &sums);
 		if (!row)
-			return err ? err : undecoded(a);
+			return err ?: undecoded(a);
 	} else {
 		row = context->row;
 		sums = &context->sums;
@@ -357,7 +357,7 @@ int handle_overflow_calls(struct aggregate *a, const struct event *event)
 		return undecoded(a);
 	err = context_row(a, record->context, &row);
 	if (!row)
-		return err ? err : undecoded(a);
+		return err ?: undecoded(a);
 	context = &a->contexts[record->context];
 	sums_add(&context->sums, record->calls_count, record->total_ns, record->self_ns);
 	a->processes[row->process]->overflow_self_ns =
@@ -414,7 +414,7 @@ int handle_call_counters(struct aggregate *a, const struct event *event)
 	int err = context_row(a, record->context, &row);
 
 	if (!row)
-		return err ? err : undecoded(a);
+		return err ?: undecoded(a);
 	if (!row->perf)
 		row->perf = calloc(1, sizeof(*row->perf));
 	if (!row->perf)

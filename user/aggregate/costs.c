@@ -202,7 +202,7 @@ static int settle_cost(struct aggregate *a, struct costs **costs, const struct p
 	settled.flops = cost->flops;
 	settled.bytes = cost->bytes;
 	err = add_span(costs, &settled);
-	return err ? err : steps_cost(&a->steps, &settled, late);
+	return err ?: steps_cost(&a->steps, &settled, late);
 }
 
 /* A span whose cost is that of its object. */
@@ -229,7 +229,7 @@ int costs_span(struct aggregate *a, struct costs **costs, const struct perfx_spa
 	if (span->cost_state == PERFX_COST_BY_OBJECT)
 		return add_span_of_object(a, costs, span);
 	err = add_span(costs, span);
-	return err ? err : steps_cost(&a->steps, span, false);
+	return err ?: steps_cost(&a->steps, span, false);
 }
 
 int object_costs_settle(struct aggregate *a)

@@ -395,7 +395,7 @@ int handle_gpu_call(struct aggregate *a, const struct event *event)
 	if (!err && record->op == PERFX_GPU_OP_SYNC &&
 	    (!process->has_wait_spans || is_left_to_agent(&a->gpu, process, record->time_ns)))
 		err = add_wait(a, process, record->tid, record->time_ns, record->end_ns);
-	return err ? err : history_call(a, record, (uint32_t)(work - a->gpu.works));
+	return err ?: history_call(a, record, (uint32_t)(work - a->gpu.works));
 }
 
 static bool is_gpu_call(const struct aggregate *a, uint32_t context)

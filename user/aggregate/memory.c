@@ -463,7 +463,7 @@ static int begin_with(struct aggregate *a, struct domain_stats *stats, struct ar
 {
 	int err = clear_place(&a->memory, stats, arrival->record);
 
-	return err ? err : add_arrival(a, stats, arrival, a->memory.clock.start_ns);
+	return err ?: add_arrival(a, stats, arrival, a->memory.clock.start_ns);
 }
 
 static int allocate(struct aggregate *a, struct domain_stats *stats, struct memory_thread *thread,

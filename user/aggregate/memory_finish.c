@@ -355,7 +355,7 @@ static int fill_domain_stats(struct memory_source *source, struct profile_memory
 	err = fill_points(source, out);
 	if (!err)
 		err = fill_allocators(source, out);
-	return err ? err : hotspots_fill(source, out);
+	return err ?: hotspots_fill(source, out);
 }
 
 /* A domain that was recorded while the process was there, and nothing happened, is 0 in it: where

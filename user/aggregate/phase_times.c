@@ -61,7 +61,7 @@ static int merge(struct phase_times *times, const struct phase_time *rest, size_
 	}
 	if (!err)
 		err = add_interval(times, new.from_ns, new.to_ns, new.phase);
-	return err ? err : add_interval(times, after.from_ns, after.to_ns, after.phase);
+	return err ?: add_interval(times, after.from_ns, after.to_ns, after.phase);
 }
 
 /* Calls inside a call add nothing to its interval. */

@@ -22,7 +22,7 @@ int builtin_prefixes(struct prefixes *set)
 {
 	int err = builtin_torch_prefixes(set);
 
-	return err ? err : prefixes_add(set, builtin_ynn_prefix);
+	return err ?: prefixes_add(set, builtin_ynn_prefix);
 }
 
 struct rule {

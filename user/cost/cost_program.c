@@ -295,7 +295,7 @@ int cost_compile(const char *text, struct perfx_cost_program *cost, char *why, s
 	struct program program;
 	int err = cost_parse(text, &program, why, why_size);
 
-	return err ? err : cost_generate(&program, cost, why, why_size);
+	return err ?: cost_generate(&program, cost, why, why_size);
 }
 
 uint8_t cost_argument_regs(const struct perfx_cost_program *cost)

@@ -314,7 +314,7 @@ static int put_stream(struct chrome *c, struct gpu_track *track, uint64_t tid)
 	snprintf(name, sizeof(name), "GPU %u", track->device);
 	err = put_meta(c, "process_name", track->device, 0, name);
 	snprintf(name, sizeof(name), "stream %u", track->stream);
-	return err ? err : put_meta(c, "thread_name", track->device, tid, name);
+	return err ?: put_meta(c, "thread_name", track->device, tid, name);
 }
 
 static int put_activity(struct chrome *c, const struct perfx_gpu_activity *activity)
@@ -350,7 +350,7 @@ static int put_activity(struct chrome *c, const struct perfx_gpu_activity *activ
 		put_arrow(c, 'f', correlation, activity->device, tid, activity->time_ns);
 	text_clear(&name);
 	text_clear(&json);
-	return err ? err : export_error(c->export->out);
+	return err ?: export_error(c->export->out);
 }
 
 static int on_gpu(void *ctx, const struct event *event)
@@ -426,7 +426,7 @@ static int put_process(struct chrome *c, const struct profile_process *process)
 			put_counter(c, process, memory_words(memory), memory->points[j].time_ns,
 				    memory->points[j].live_bytes);
 	}
-	return err ? err : export_error(c->export->out);
+	return err ?: export_error(c->export->out);
 }
 
 /* A process of the rank that all ranked processes are of; NULL: they are of several, or of none. */
@@ -488,7 +488,7 @@ static int put_all(struct chrome *c)
 			err = export->read(export->capture, on_value, c);
 	}
 	fputs("\n]}\n", export->out);
-	return err ? err : export_error(export->out);
+	return err ?: export_error(export->out);
 }
 
 int export_chrome(const struct export *export)

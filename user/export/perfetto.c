@@ -362,7 +362,7 @@ static int on_begin(void *ctx, struct nesting_thread *thread, unsigned lane,
 	struct perfetto *p = ctx;
 	int err = track_of(p, thread, lane);
 
-	return err ? err : put_event(p, span->start_ns, thread->data[lane], TYPE_BEGIN, span);
+	return err ?: put_event(p, span->start_ns, thread->data[lane], TYPE_BEGIN, span);
 }
 
 static int on_end(void *ctx, struct nesting_thread *thread, unsigned lane, uint64_t end_ns)
@@ -395,7 +395,7 @@ static int put_step(struct perfetto *p, const struct export_step *step)
 	}
 	if (!err)
 		err = put_step_event(p, step->from_ns, *track, step->number);
-	return err ? err : put_step_event(p, step->to_ns, *track, 0);
+	return err ?: put_step_event(p, step->to_ns, *track, 0);
 }
 
 /* A call whose time is not known is an instant. */
@@ -417,7 +417,7 @@ static int on_span(void *ctx, const struct event *event)
 		return nesting__add(p->nesting, span);
 	thread = nesting__thread(p->nesting, span);
 	err = thread ? track_of(p, thread, 0) : -ENOMEM;
-	return err ? err : put_event(p, span->start_ns, thread->data[0], TYPE_INSTANT, span);
+	return err ?: put_event(p, span->start_ns, thread->data[0], TYPE_INSTANT, span);
 }
 
 /* parent 0: of the machine; unit NULL: bytes. */
@@ -556,7 +556,7 @@ static int on_value(void *ctx, const struct event *event)
 	wire_integer(&p->message, EVENT_TYPE, TYPE_COUNTER);
 	wire_integer(&p->message, EVENT_TRACK, track->data);
 	wire_double(&p->message, EVENT_DOUBLE, track->now);
-	return err ? err : put_message(p, record->time_ns);
+	return err ?: put_message(p, record->time_ns);
 }
 
 /* Those of threads that wait would be time on a CPU there. */
@@ -766,7 +766,7 @@ static int put_all(struct perfetto *p)
 		if (!err)
 			err = export->read(export->capture, on_value, p);
 	}
-	return err ? err : write_out(p, 0);
+	return err ?: write_out(p, 0);
 }
 
 int export_perfetto(const struct export *export)

@@ -389,7 +389,7 @@ static int end_segment(struct merger *merge, struct input *input, uint64_t time_
 	int err = write_all(merge, &input->sums);
 
 	input->segment_ns = time_ns;
-	return err ? err : WRITE(merge, SEGMENT, segment);
+	return err ?: WRITE(merge, SEGMENT, segment);
 }
 
 static uint32_t id_of(const struct merger *merge, const struct input *input)
@@ -666,7 +666,7 @@ static int close_input(struct merger *merge, struct input *input)
 		err = write_loss(merge, input, PERFX_LOSS_UNDECODED,
 				 input->undecoded_count +
 					 capture_reader__damage(input->reader)->strange_blocks);
-	return err ? err : write_all(merge, &input->closing);
+	return err ?: write_all(merge, &input->closing);
 }
 
 /* The merged capture of slices is a slice. */
@@ -751,7 +751,7 @@ int merger__write(struct merger *merge, struct capture_writer *writer)
 		err = close_input(merge, &merge->inputs[i]);
 	if (!err)
 		err = write_slice(merge);
-	return err ? err : write_end(merge);
+	return err ?: write_end(merge);
 }
 
 size_t merger__count(const struct merger *merge)
