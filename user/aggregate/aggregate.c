@@ -61,7 +61,7 @@ void aggregate__free(struct aggregate *a)
 
 void aggregate__lose(struct aggregate *a, enum perfx_loss_kind loss, uint64_t count)
 {
-	a->losses[loss] = add_capped(a->losses[loss], count);
+	add_up(&a->losses[loss], count);
 }
 
 static bool goes_on(void *ctx, uint32_t process)
@@ -169,7 +169,7 @@ int handle_hits(struct aggregate *a, const struct event *event)
 
 	if (at == MAP64_NONE)
 		return undecoded(a);
-	a->probes[at].hits_count = add_capped(a->probes[at].hits_count, record->hits_count);
+	add_up(&a->probes[at].hits_count, record->hits_count);
 	if (record->cost_ps) {
 		a->probes[at].seen_hits_count += (double)record->hits_count;
 		a->probes[at].seen_ns +=
@@ -182,8 +182,8 @@ int handle_background(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_background *record = &event->background;
 
-	a->samples_cost_ns = add_capped(a->samples_cost_ns, record->samples_ns);
-	a->waits_cost_ns = add_capped(a->waits_cost_ns, record->waits_ns);
+	add_up(&a->samples_cost_ns, record->samples_ns);
+	add_up(&a->waits_cost_ns, record->waits_ns);
 	return 0;
 }
 
@@ -265,17 +265,16 @@ int handle_loss(struct aggregate *a, const struct event *event)
 	if (record->merged && !capture && errno == ENOMEM)
 		return -ENOMEM;
 	if (capture)
-		capture->losses[record->loss] =
-			add_capped(capture->losses[record->loss], record->count);
+		add_up(&capture->losses[record->loss], record->count);
 	if (record->process == 0)
 		return 0;
 	proc = process_get(a, record->process);
 	if (!proc)
 		return rejected(a);
 	if (record->loss == PERFX_LOSS_UNMATCHED_ENTRIES)
-		proc->unmatched_entries = add_capped(proc->unmatched_entries, record->count);
+		add_up(&proc->unmatched_entries, record->count);
 	if (record->loss == PERFX_LOSS_SAMPLE_DROPS)
-		proc->samples_lost = add_capped(proc->samples_lost, record->count);
+		add_up(&proc->samples_lost, record->count);
 	return 0;
 }
 

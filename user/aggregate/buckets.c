@@ -29,8 +29,7 @@ void buckets_add(struct buckets *b, uint64_t time_ns, uint64_t value)
 
 void buckets_add_time(struct buckets *b, uint64_t from_ns, uint64_t to_ns)
 {
-	if (from_ns < b->from_ns)
-		from_ns = b->from_ns;
+	from_ns = max_u64(from_ns, b->from_ns);
 	if (to_ns <= from_ns)
 		return;
 	bucket_of(b, to_ns); /* no more widening below */
@@ -46,23 +45,13 @@ void buckets_add_time(struct buckets *b, uint64_t from_ns, uint64_t to_ns)
 	}
 }
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 uint64_t buckets_between(const struct buckets *b, uint64_t from_ns, uint64_t to_ns)
 {
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < BUCKETS_COUNT; i++) {
 		uint64_t start_ns = b->from_ns + i * b->width_ns, end_ns = start_ns + b->width_ns;
-		uint64_t begin_ns = later(start_ns, from_ns), stop_ns = earlier(end_ns, to_ns);
+		uint64_t begin_ns = max_u64(start_ns, from_ns), stop_ns = min_u64(end_ns, to_ns);
 
 		if (b->values[i] && begin_ns < stop_ns)
 			sum += (uint64_t)((unsigned __int128)b->values[i] * (stop_ns - begin_ns) /

@@ -118,10 +118,8 @@ static int row_time(struct row *row, uint64_t start_ns, uint64_t duration_ns)
 	if (err)
 		return err;
 	row->recorded_count++;
-	if (duration_ns < row->min_ns)
-		row->min_ns = duration_ns;
-	if (duration_ns > row->max_ns)
-		row->max_ns = duration_ns;
+	row->min_ns = min_u64(row->min_ns, duration_ns);
+	row->max_ns = max_u64(row->max_ns, duration_ns);
 	row->sum_ns += duration_ns;
 	row->moment += (u128)duration_ns * start_ns;
 	if (unlikely(__builtin_add_overflow(row->sum_squares, (u128)duration_ns * duration_ns,
@@ -261,7 +259,7 @@ int handle_span(struct aggregate *a, const struct event *event)
 		row->untimed_count++;
 	} else {
 		err = row_time(row, span->start_ns, span->duration_ns);
-		row->off_cpu_ns = add_capped(row->off_cpu_ns, span->off_cpu_ns);
+		add_up(&row->off_cpu_ns, span->off_cpu_ns);
 		a->has_off_cpu |= span->off_cpu_ns != 0;
 		if (err)
 			return err;
@@ -360,12 +358,11 @@ int handle_overflow_calls(struct aggregate *a, const struct event *event)
 		return err ?: undecoded(a);
 	context = &a->contexts[record->context];
 	sums_add(&context->sums, record->calls_count, record->total_ns, record->self_ns);
-	a->processes[row->process]->overflow_self_ns =
-		add_capped(a->processes[row->process]->overflow_self_ns, record->self_ns);
+	add_up(&a->processes[row->process]->overflow_self_ns, record->self_ns);
 	row->unwound_count += record->unwound_count;
 	row->untimed_count += record->untimed_count;
 	row->overflow_count += rest;
-	row->off_cpu_ns = add_capped(row->off_cpu_ns, record->off_cpu_ns);
+	add_up(&row->off_cpu_ns, record->off_cpu_ns);
 	if (usual_cost_is_part(&a->usual_costs, row)) {
 		parts.nested_count += parts.counted_count;
 		parts.counted_count = parts.flops = parts.bytes = 0;
@@ -399,12 +396,12 @@ int handle_perf_counter(struct aggregate *a, const struct event *event)
 static void add_call_counters(struct profile_call_counters *to,
 			      const struct perfx_call_counters *record)
 {
-	to->calls_count = add_capped(to->calls_count, record->calls_count);
-	to->missed_count = add_capped(to->missed_count, record->missed_count);
+	add_up(&to->calls_count, record->calls_count);
+	add_up(&to->missed_count, record->missed_count);
 	for (int i = 0; i < PERFX_PERF_COUNTERS; i++)
-		to->values[i] = add_capped(to->values[i], record->values[i]);
-	to->flops = add_capped(to->flops, record->flops);
-	to->counted_flops = add_capped(to->counted_flops, record->counted_flops);
+		add_up(&to->values[i], record->values[i]);
+	add_up(&to->flops, record->flops);
+	add_up(&to->counted_flops, record->counted_flops);
 }
 
 int handle_call_counters(struct aggregate *a, const struct event *event)
@@ -433,9 +430,9 @@ int handle_process_counters(struct aggregate *a, const struct event *event)
 		return rejected(a);
 	to = &proc->perf;
 	to->threads_count = record->threads_count;
-	to->enabled_ns = add_capped(to->enabled_ns, record->enabled_ns);
-	to->running_ns = add_capped(to->running_ns, record->running_ns);
+	add_up(&to->enabled_ns, record->enabled_ns);
+	add_up(&to->running_ns, record->running_ns);
 	for (int i = 0; i < PERFX_PERF_COUNTERS; i++)
-		to->values[i] = add_capped(to->values[i], record->values[i]);
+		add_up(&to->values[i], record->values[i]);
 	return 0;
 }

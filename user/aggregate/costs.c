@@ -7,17 +7,17 @@
 
 static void cost_add(struct profile_cost *cost, const struct profile_cost *more)
 {
-	cost->flops = add_capped(cost->flops, more->flops);
-	cost->bytes = add_capped(cost->bytes, more->bytes);
-	cost->moved_bytes = add_capped(cost->moved_bytes, more->moved_bytes);
-	cost->bus_bytes = add_capped(cost->bus_bytes, more->bus_bytes);
-	cost->bus_moved_bytes = add_capped(cost->bus_moved_bytes, more->bus_moved_bytes);
-	cost->counted_count = add_capped(cost->counted_count, more->counted_count);
-	cost->unread_count = add_capped(cost->unread_count, more->unread_count);
-	cost->opaque_count = add_capped(cost->opaque_count, more->opaque_count);
-	cost->nested_count = add_capped(cost->nested_count, more->nested_count);
-	cost->submitted_count = add_capped(cost->submitted_count, more->submitted_count);
-	cost->assumed_count = add_capped(cost->assumed_count, more->assumed_count);
+	add_up(&cost->flops, more->flops);
+	add_up(&cost->bytes, more->bytes);
+	add_up(&cost->moved_bytes, more->moved_bytes);
+	add_up(&cost->bus_bytes, more->bus_bytes);
+	add_up(&cost->bus_moved_bytes, more->bus_moved_bytes);
+	add_up(&cost->counted_count, more->counted_count);
+	add_up(&cost->unread_count, more->unread_count);
+	add_up(&cost->opaque_count, more->opaque_count);
+	add_up(&cost->nested_count, more->nested_count);
+	add_up(&cost->submitted_count, more->submitted_count);
+	add_up(&cost->assumed_count, more->assumed_count);
 }
 
 static int make(struct costs **costs)
@@ -25,11 +25,6 @@ static int make(struct costs **costs)
 	if (!*costs)
 		*costs = calloc(1, sizeof(**costs));
 	return *costs ? 0 : -ENOMEM;
-}
-
-static void add_ns(uint64_t *sum_ns, uint64_t ns)
-{
-	*sum_ns = add_capped(*sum_ns, ns);
 }
 
 /* Of a call without a record the type is not known. */
@@ -44,7 +39,7 @@ static void add_counted(struct costs *costs, uint64_t flops, uint64_t bytes, uin
 	};
 
 	cost_add(&costs->cost, &more);
-	costs->dtypes[dtype] = add_capped(costs->dtypes[dtype], flops);
+	add_up(&costs->dtypes[dtype], flops);
 }
 
 static void add_moved(struct costs *costs, const struct perfx_span *span)
@@ -76,7 +71,7 @@ static int add_span(struct costs **costs, const struct perfx_span *span)
 		break;
 	case PERFX_COST_OPAQUE:
 		f->cost.opaque_count++;
-		add_ns(&f->opaque_ns, span->self_ns);
+		add_up(&f->opaque_ns, span->self_ns);
 		break;
 	case PERFX_COST_COUNTED:
 		if (span->flags & PERFX_SPAN_MOVES) {
@@ -86,20 +81,20 @@ static int add_span(struct costs **costs, const struct perfx_span *span)
 		add_counted(f, span->flops, span->bytes, 1, span->dtype);
 		f->cost.submitted_count += !!(span->flags & PERFX_SPAN_SUBMITTED);
 		if (timed && span->flops) {
-			add_ns(&f->counted_ns, span->duration_ns);
-			f->timed_flops = add_capped(f->timed_flops, span->flops);
+			add_up(&f->counted_ns, span->duration_ns);
+			add_up(&f->timed_flops, span->flops);
 		}
 		break;
 	case PERFX_COST_INSIDE:
 	case PERFX_COST_ELSEWHERE:
 		f->cost.nested_count++;
 		if (timed)
-			add_ns(&f->nested_ns, span->duration_ns);
+			add_up(&f->nested_ns, span->duration_ns);
 		break;
 	case PERFX_COST_UNREAD:
 		f->cost.unread_count++;
 		if (timed)
-			add_ns(&f->unread_ns, span->duration_ns);
+			add_up(&f->unread_ns, span->duration_ns);
 		break;
 	}
 	return 0;
@@ -129,12 +124,12 @@ int costs_overflow(struct costs **costs, const struct perfx_overflow_calls *reco
 	add_counted(f, record->flops, record->bytes, record->counted_count, PERFX_DTYPE_UNKNOWN);
 	cost_add(&f->cost, &more);
 	if (record->flops) {
-		add_ns(&f->counted_ns, share_of(record->total_ns, record->counted_count, all));
-		f->timed_flops = add_capped(f->timed_flops, record->flops);
+		add_up(&f->counted_ns, share_of(record->total_ns, record->counted_count, all));
+		add_up(&f->timed_flops, record->flops);
 	}
-	add_ns(&f->unread_ns, share_of(record->total_ns, record->unread_count, all));
-	add_ns(&f->nested_ns, share_of(record->total_ns, record->nested_count, all));
-	add_ns(&f->opaque_ns, share_of(record->self_ns, record->opaque_count, all));
+	add_up(&f->unread_ns, share_of(record->total_ns, record->unread_count, all));
+	add_up(&f->nested_ns, share_of(record->total_ns, record->nested_count, all));
+	add_up(&f->opaque_ns, share_of(record->self_ns, record->opaque_count, all));
 	return 0;
 }
 
@@ -275,17 +270,17 @@ struct node {
 static void dtypes_add(uint64_t *dtypes, const uint64_t *more)
 {
 	for (int i = 0; i < PERFX_DTYPES; i++)
-		dtypes[i] = add_capped(dtypes[i], more[i]);
+		add_up(&dtypes[i], more[i]);
 }
 
 static void costs_add(struct costs *costs, const struct costs *more, uint64_t unread_ns)
 {
 	cost_add(&costs->cost, &more->cost);
 	dtypes_add(costs->dtypes, more->dtypes);
-	costs->counted_ns = add_capped(costs->counted_ns, more->counted_ns);
-	costs->timed_flops = add_capped(costs->timed_flops, more->timed_flops);
-	costs->unread_ns = add_capped(costs->unread_ns, unread_ns);
-	costs->opaque_ns = add_capped(costs->opaque_ns, more->opaque_ns);
+	add_up(&costs->counted_ns, more->counted_ns);
+	add_up(&costs->timed_flops, more->timed_flops);
+	add_up(&costs->unread_ns, unread_ns);
+	add_up(&costs->opaque_ns, more->opaque_ns);
 }
 
 /* A context's own costs, when those of its callees are in the node already. */
@@ -297,7 +292,7 @@ static void add_own(struct finish_ctx *w, const struct context *context, struct 
 	if (!costs || !context->row)
 		return;
 	/* inside a call with a known cost none is counted: inner_ns is in the unread ones */
-	unread_ns = costs->unread_ns > inner_ns ? costs->unread_ns - inner_ns : 0;
+	unread_ns = sub_capped(costs->unread_ns, inner_ns);
 	node->covered_ns = add_capped(costs->counted_ns, add_capped(inner_ns, unread_ns));
 	cost_add(&node->cost, &costs->cost);
 	dtypes_add(node->dtypes, costs->dtypes);
@@ -319,7 +314,7 @@ static void sum_upwards(struct finish_ctx *w, struct node *nodes)
 		add_own(w, context, node);
 		cost_add(&parent->cost, &node->cost);
 		dtypes_add(parent->dtypes, node->dtypes);
-		parent->covered_ns = add_capped(parent->covered_ns, node->covered_ns);
+		add_up(&parent->covered_ns, node->covered_ns);
 	}
 }
 
@@ -334,7 +329,7 @@ static uint64_t computing_ns_of(const struct sums *sums)
 {
 	uint64_t nested_ns = sums->costs ? sums->costs->nested_ns : 0;
 
-	return sums->total_ns > nested_ns ? sums->total_ns - nested_ns : 0;
+	return sub_capped(sums->total_ns, nested_ns);
 }
 
 static void enter(const struct finish_ctx *w, const struct context *context,
@@ -346,7 +341,7 @@ static void enter(const struct finish_ctx *w, const struct context *context,
 		return;
 	cost_add(&row->inclusive, &node->cost);
 	dtypes_add(row->dtypes, node->dtypes);
-	row->computing_ns = add_capped(row->computing_ns, computing_ns_of(&context->sums));
+	add_up(&row->computing_ns, computing_ns_of(&context->sums));
 }
 
 static void leave(const struct finish_ctx *w, const struct context *context)
@@ -386,7 +381,7 @@ static void add_orphans(struct finish_ctx *w)
 		const struct sums *orphans = &w->a->rows[i]->orphans;
 		struct row_cost *row = &w->row_costs[i];
 
-		row->computing_ns = add_capped(row->computing_ns, computing_ns_of(orphans));
+		add_up(&row->computing_ns, computing_ns_of(orphans));
 		if (!orphans->costs)
 			continue;
 		costs_add(&row->own, orphans->costs, orphans->costs->unread_ns);
@@ -486,7 +481,7 @@ static int add_dtypes(struct profile_compute *compute, const uint64_t *dtypes)
 	compute->dtypes_count = PERFX_DTYPES;
 	for (int i = 0; i < PERFX_DTYPES; i++) {
 		compute->dtypes[i].dtype = i;
-		compute->dtypes[i].flops = add_capped(compute->dtypes[i].flops, dtypes[i]);
+		add_up(&compute->dtypes[i].flops, dtypes[i]);
 	}
 	return 0;
 }
@@ -516,10 +511,10 @@ static int add_row(struct profile_compute *compute, enum perfx_source source,
 		return 0;
 	compute->measured = true;
 	cost_add(&compute->cost, &own->cost);
-	compute->counted_ns = add_capped(compute->counted_ns, own->counted_ns);
-	compute->timed_flops = add_capped(compute->timed_flops, own->timed_flops);
-	compute->unread_ns = add_capped(compute->unread_ns, own->unread_ns);
-	compute->opaque_ns = add_capped(compute->opaque_ns, own->opaque_ns);
+	add_up(&compute->counted_ns, own->counted_ns);
+	add_up(&compute->timed_flops, own->timed_flops);
+	add_up(&compute->unread_ns, own->unread_ns);
+	add_up(&compute->opaque_ns, own->opaque_ns);
 	if (add_source(compute, source, &own->cost))
 		return -ENOMEM;
 	return add_dtypes(compute, own->dtypes);

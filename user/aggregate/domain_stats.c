@@ -169,7 +169,7 @@ uint32_t alloc_window_at(struct memory *memory, uint64_t time_ns)
 
 	if (time_ns - clock->from_ns < clock->to_ns - clock->from_ns)
 		return clock->alloc_window;
-	since = time_ns > clock->start_ns ? time_ns - clock->start_ns : 0;
+	since = sub_capped(time_ns, clock->start_ns);
 	while (since / (ALLOC_WINDOW_NS << clock->level) >= PROFILE_ALLOC_WINDOWS)
 		clock->level++;
 	length = ALLOC_WINDOW_NS << clock->level;
@@ -200,8 +200,7 @@ void live_add(struct memory *memory, struct domain_stats *stats, struct hotspot 
 	hotspot_touch(memory, stats, hotspot, time_ns);
 	hotspot->live_count += count;
 	hotspot->live_bytes += bytes;
-	if (hotspot->live_bytes > hotspot->peak_bytes)
-		hotspot->peak_bytes = hotspot->live_bytes;
+	hotspot->peak_bytes = max_u64(hotspot->peak_bytes, hotspot->live_bytes);
 	stats->live_count += count;
 	stats->live_bytes += bytes;
 	if (stats->live_bytes > stats->peak_bytes) {
@@ -401,7 +400,7 @@ static int add_point(struct domain_stats *stats, uint64_t time_ns)
  */
 static int note_points(struct memory *memory, struct domain_stats *stats, uint64_t time_ns)
 {
-	uint64_t start = memory->clock.start_ns, since = time_ns > start ? time_ns - start : 0;
+	uint64_t start = memory->clock.start_ns, since = sub_capped(time_ns, start);
 	uint64_t slot;
 	int err = 0;
 

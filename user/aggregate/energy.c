@@ -52,9 +52,8 @@ int handle_host_energy(struct aggregate *a, const struct event *event)
 	    record->time_ns > domain->last_ns) {
 		double share = recorded_share(a, domain->last_ns, record->time_ns);
 
-		domain->used_uj =
-			add_capped(domain->used_uj,
-				   without_pauses(record->energy_uj - domain->last_uj, share));
+		add_up(&domain->used_uj,
+		       without_pauses(record->energy_uj - domain->last_uj, share));
 		domain->used_ns += without_pauses(record->time_ns - domain->last_ns, share);
 	}
 	if (!domain->name)
@@ -74,9 +73,8 @@ static void add_domain(struct profile_host_energy *host, const struct energy_dom
 {
 	if (host->host_uj == PROFILE_ABSENT)
 		host->host_uj = 0;
-	host->host_uj = add_capped(host->host_uj, domain->used_uj);
-	if (domain->used_ns > host->host_ns)
-		host->host_ns = domain->used_ns;
+	add_up(&host->host_uj, domain->used_uj);
+	host->host_ns = max_u64(host->host_ns, domain->used_ns);
 }
 
 struct profile_host_energy energy_of_host(const struct energy *energy)
@@ -90,7 +88,7 @@ struct profile_host_energy energy_of_host(const struct energy *energy)
 		return host;
 	host.gpu_mj = 0;
 	for (size_t i = 0; i < PERFX_GPU_DEVICES_MAX; i++)
-		host.gpu_mj = add_capped(host.gpu_mj, energy->devices[i].used_mj);
+		add_up(&host.gpu_mj, energy->devices[i].used_mj);
 	return host;
 }
 
@@ -185,7 +183,7 @@ static int add_usage(struct aggregate *a, struct energy_device *device,
 	uint64_t mj = without_pauses(record->energy_mj - device->last_mj, share);
 
 	a->energy.has_gpu = true;
-	device->used_mj = add_capped(device->used_mj, mj);
+	add_up(&device->used_mj, mj);
 	device->used_ns += without_pauses(record->time_ns - device->last_ns, share);
 	return divide(&a->energy, shares, mj, device->last_ns, record->time_ns);
 }
@@ -237,8 +235,8 @@ static uint64_t steps_energy(const struct energy_process *process,
 		return PROFILE_ABSENT;
 	from_ns = steps->series[0].from_ns;
 	to_ns = steps->series[steps->series_count - 1].to_ns;
-	first_ns = from_ns > first_ns ? from_ns : first_ns;
-	last_ns = to_ns < last_ns ? to_ns : last_ns;
+	first_ns = max_u64(from_ns, first_ns);
+	last_ns = min_u64(to_ns, last_ns);
 	if (last_ns <= first_ns ||
 	    (double)(last_ns - first_ns) < COVERED_SHARE * (double)(to_ns - from_ns))
 		return PROFILE_ABSENT;

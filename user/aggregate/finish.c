@@ -66,16 +66,14 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 	/* these are among the calls */
 	case PERFX_LOSS_RING_DROPS:
 	case PERFX_LOSS_UNTIMED_CALLS:
-		if (of < count)
-			of = count;
+		of = max_u64(of, count);
 		break;
 	case PERFX_LOSS_MEMORY_DROPS:
 		of = add_capped(profile->memory_records_count, count);
 		break;
 	case PERFX_LOSS_VALUE_DROPS:
 		of = profile->value_samples_count; /* they are among them */
-		if (of < count)
-			of = count;
+		of = max_u64(of, count);
 		break;
 	case PERFX_LOSS_SAMPLE_DROPS:
 		of = count;
@@ -83,7 +81,7 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 			struct profile_sample_sums sums =
 				profile_sample_sums(&profile->processes[i]);
 
-			of = add_capped(of, add_capped(sums.on_cpu_count, sums.off_cpu_count));
+			add_up(&of, add_capped(sums.on_cpu_count, sums.off_cpu_count));
 		}
 		break;
 	case PERFX_LOSS_GPU_RECORDS:
@@ -101,7 +99,7 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 	case PERFX_LOSS_NMISSED:
 	case PERFX_LOSS_UNDECODED:
 	case PERFX_LOSS_CONTROL_DROPS:
-		of = add_capped(of, count);
+		add_up(&of, count);
 		break;
 	}
 	return of ? (double)count / (double)of : 0;
@@ -110,9 +108,9 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 uint64_t profile_overlap_ns(const struct profile_interval *recording_window, uint64_t from_ns,
 			    uint64_t to_ns)
 {
-	from_ns = recording_window->from_ns > from_ns ? recording_window->from_ns : from_ns;
-	to_ns = recording_window->to_ns < to_ns ? recording_window->to_ns : to_ns;
-	return to_ns > from_ns ? to_ns - from_ns : 0;
+	from_ns = max_u64(recording_window->from_ns, from_ns);
+	to_ns = min_u64(recording_window->to_ns, to_ns);
+	return sub_capped(to_ns, from_ns);
 }
 
 /* Adds a process to those of one kind. */
@@ -148,10 +146,9 @@ uint64_t profile_recorded_between(const struct profile *profile, uint64_t from_n
 	uint64_t sum = 0;
 
 	if (!profile->recording_windows_count)
-		return to_ns > from_ns ? to_ns - from_ns : 0;
+		return sub_capped(to_ns, from_ns);
 	for (size_t i = 0; i < profile->recording_windows_count; i++)
-		sum = add_capped(sum, profile_overlap_ns(&profile->recording_windows[i], from_ns,
-							 to_ns));
+		add_up(&sum, profile_overlap_ns(&profile->recording_windows[i], from_ns, to_ns));
 	return sum;
 }
 
@@ -200,8 +197,8 @@ static void merge_edges(struct finish_ctx *w)
 		struct edge *edge = &w->edges[i], *last = kept ? &w->edges[kept - 1] : NULL;
 
 		if (last && last->row == edge->row && last->caller == edge->caller) {
-			last->calls_count = add_capped(last->calls_count, edge->calls_count);
-			last->total_ns = add_capped(last->total_ns, edge->total_ns);
+			add_up(&last->calls_count, edge->calls_count);
+			add_up(&last->total_ns, edge->total_ns);
 		} else {
 			w->edges[kept++] = *edge;
 		}
@@ -253,11 +250,7 @@ static double stddev_of(const struct row *row)
 /* A bucket's middle may lie outside of what was measured. */
 static uint64_t quantile_of(const struct row *row, double q)
 {
-	uint64_t value = sketch__quantile(row->sketch, q);
-
-	if (value < row->min_ns)
-		return row->min_ns;
-	return value > row->max_ns ? row->max_ns : value;
+	return min_u64(max_u64(sketch__quantile(row->sketch, q), row->min_ns), row->max_ns);
 }
 
 /* Is the time known for which its calls had no CPU? */
@@ -276,7 +269,7 @@ static void fill_row(const struct finish_ctx *w, const struct row *row, struct p
 	*out = (struct profile_row){
 		.function = row->function,
 		.calls_count = sums->calls_count,
-		.timed_count = sums->calls_count > untimed ? sums->calls_count - untimed : 0,
+		.timed_count = sub_capped(sums->calls_count, untimed),
 		.unwound_count = row->unwound_count,
 		.overflow_count = row->overflow_count,
 		.total_ns = sums->total_ns,
@@ -363,8 +356,7 @@ static int make_rows(struct finish_ctx *w)
 		if (process)
 			w->rows_of[process - p->processes]++;
 		else
-			w->hidden_records =
-				add_capped(w->hidden_records, w->sums[row->index].calls_count);
+			add_up(&w->hidden_records, w->sums[row->index].calls_count);
 	}
 	for (size_t i = 0; i < p->processes_count; i++) {
 		p->processes[i].rows = calloc(w->rows_of[i] + 1, sizeof(struct profile_row));
@@ -388,9 +380,9 @@ static int fill_rows(struct finish_ctx *w)
 			continue;
 		out = &process->rows[process->rows_count++];
 		fill_row(w, row, out);
-		process->calls_count = add_capped(process->calls_count, out->calls_count);
-		process->self_ns = add_capped(process->self_ns, out->self_ns);
-		p->calls_count = add_capped(p->calls_count, out->calls_count);
+		add_up(&process->calls_count, out->calls_count);
+		add_up(&process->self_ns, out->self_ns);
+		add_up(&p->calls_count, out->calls_count);
 		err = fill_callers(w, i, out);
 	}
 	for (size_t i = 0; i < p->processes_count; i++)
@@ -487,12 +479,9 @@ static int fill_recording_windows(struct finish_ctx *w)
 		if (i + 1 < a->recording_windows_count &&
 		    recording_window.to_ns > a->recording_windows[i + 1].from_ns)
 			recording_window.to_ns = a->recording_windows[i + 1].from_ns;
-		if (recording_window.from_ns < before_ns)
-			recording_window.from_ns = before_ns;
-		if (recording_window.to_ns > end_ns)
-			recording_window.to_ns = end_ns;
-		if (recording_window.to_ns < recording_window.from_ns)
-			recording_window.to_ns = recording_window.from_ns;
+		recording_window.from_ns = max_u64(recording_window.from_ns, before_ns);
+		recording_window.to_ns = min_u64(recording_window.to_ns, end_ns);
+		recording_window.to_ns = max_u64(recording_window.to_ns, recording_window.from_ns);
 		before_ns = recording_window.to_ns;
 		p->recording_windows[p->recording_windows_count++] = recording_window;
 	}
@@ -518,7 +507,7 @@ static void fill_host(struct finish_ctx *w)
 	p->start_ns = start;
 	p->start_unix_ns = a->host.start_unix_ns;
 	p->start_boot_ns = a->host.start_boot_ns;
-	p->duration_ns = end > start ? end - start : 0;
+	p->duration_ns = sub_capped(end, start);
 	p->ended = a->has_end;
 	p->target_killed = a->end.flags & PERFX_END_TARGET_KILLED;
 	p->target_exited = a->end.flags & PERFX_END_TARGET_EXITED;
@@ -647,8 +636,8 @@ static double late_share(const struct profile *p)
 			    p->late[k].since_ns < process->from_ns &&
 			    p->late[k].late_ns > longest_ns)
 				longest_ns = p->late[k].late_ns;
-		late_ns = add_capped(late_ns, longest_ns);
-		all_ns = add_capped(all_ns, add_capped(profile_wall_ns(process), longest_ns));
+		add_up(&late_ns, longest_ns);
+		add_up(&all_ns, add_capped(profile_wall_ns(process), longest_ns));
 	}
 	return all_ns ? (double)late_ns / (double)all_ns : 0;
 }
@@ -660,8 +649,7 @@ static void fill_losses(struct finish_ctx *w)
 	p->gpu_activities_count = w->a->gpu.activities_count;
 	p->gpu_calls_count = w->a->gpu.called_count;
 	memcpy(p->losses, w->a->losses, sizeof(p->losses));
-	p->losses[PERFX_LOSS_UNDECODED] =
-		add_capped(p->losses[PERFX_LOSS_UNDECODED], w->hidden_records);
+	add_up(&p->losses[PERFX_LOSS_UNDECODED], w->hidden_records);
 	if (p->target_killed)
 		p->partial |= PROFILE_PARTIAL_KILLED;
 	if (!p->ended || p->losses[PERFX_LOSS_TRUNCATED_BYTES])

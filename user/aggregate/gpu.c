@@ -85,7 +85,7 @@ static void metric_add(struct gpu_metric *metric, uint64_t value)
 	metric->last = value;
 	if (!metric->count || value > metric->highest)
 		metric->highest = value;
-	metric->sum = add_capped(metric->sum, value);
+	add_up(&metric->sum, value);
 	metric->count++;
 }
 
@@ -240,12 +240,11 @@ static int work_time(struct gpu_work *work, uint64_t duration_ns)
 		work->min_ns = duration_ns;
 	if (sketch__add(work->sketch, duration_ns))
 		return -ENOMEM;
-	if (duration_ns > work->max_ns)
-		work->max_ns = duration_ns;
+	work->max_ns = max_u64(work->max_ns, duration_ns);
 	work->mean_ns += distance / (double)sketch__count(work->sketch);
 	work->squares += distance * ((double)duration_ns - work->mean_ns);
 	work->count++;
-	work->total_ns = add_capped(work->total_ns, duration_ns);
+	add_up(&work->total_ns, duration_ns);
 	return 0;
 }
 
@@ -295,7 +294,7 @@ int handle_gpu_activity(struct aggregate *a, const struct event *event)
 		return -ENOMEM;
 	work_launched(work, record->registers, record->static_shared_bytes);
 	work_stream(work, record->stream);
-	work->bytes = add_capped(work->bytes, record->bytes);
+	add_up(&work->bytes, record->bytes);
 	if (work_time(work, record->end_ns - record->time_ns))
 		return -ENOMEM;
 	return history_activity(a, record, (uint32_t)(work - a->gpu.works));
@@ -313,15 +312,15 @@ int handle_gpu_overflow(struct aggregate *a, const struct event *event)
 	if (!place_get(a, record->process, record->device))
 		return rejected(a);
 	process = gpu_process_get(a, record->process);
-	process->overflow_count = add_capped(process->overflow_count, record->count);
+	add_up(&process->overflow_count, record->count);
 	work = work_get(&a->gpu, &key);
 	if (!work)
 		return -ENOMEM;
 	work_launched(work, record->registers, record->static_shared_bytes);
 	work_stream(work, record->stream);
-	work->count = add_capped(work->count, record->count);
-	work->total_ns = add_capped(work->total_ns, record->total_ns);
-	work->bytes = add_capped(work->bytes, record->bytes);
+	add_up(&work->count, record->count);
+	add_up(&work->total_ns, record->total_ns);
+	add_up(&work->bytes, record->bytes);
 	return 0;
 }
 
@@ -459,8 +458,7 @@ struct gpu_place *gpu_place_find(struct gpu *gpu, uint32_t process, uint32_t dev
 
 static void cover(struct gpu_covered *covered, uint64_t from_ns, uint64_t to_ns)
 {
-	if (from_ns < covered->until_ns)
-		from_ns = covered->until_ns;
+	from_ns = max_u64(from_ns, covered->until_ns);
 	if (to_ns <= from_ns)
 		return;
 	covered->ns += to_ns - from_ns;
@@ -507,7 +505,7 @@ int gpu_cover(struct aggregate *a, struct gpu_place *place, const struct past_ac
 		return 0;
 	before_ns = place->busy.until_ns;
 	cover(&place->busy, from_ns, to_ns);
-	buckets_add_time(process->busy, from_ns > before_ns ? from_ns : before_ns, to_ns);
+	buckets_add_time(process->busy, max_u64(from_ns, before_ns), to_ns);
 	if (!runs)
 		return 0;
 	buckets_add(process->kernels, from_ns, 1);
@@ -526,8 +524,8 @@ void gpu_caller_add(struct gpu_work *work, uint32_t context, uint64_t count, uin
 		return;
 	if (caller == end)
 		work->callers[work->callers_count++] = (struct gpu_caller){.context = context};
-	caller->count = add_capped(caller->count, count);
-	caller->ns = add_capped(caller->ns, ns);
+	add_up(&caller->count, count);
+	add_up(&caller->ns, ns);
 }
 
 static int add_latency(struct gpu_process *process, const struct past_activity *activity,
@@ -539,9 +537,7 @@ static int add_latency(struct gpu_process *process, const struct past_activity *
 		process->latency = sketch__new();
 	if (!process->latency)
 		return -ENOMEM;
-	return sketch__add(process->latency, activity->start_ns > call->start_ns
-						     ? activity->start_ns - call->start_ns
-						     : 0);
+	return sketch__add(process->latency, sub_capped(activity->start_ns, call->start_ns));
 }
 
 int gpu_link(struct aggregate *a, const struct past_activity *activity,
@@ -559,7 +555,7 @@ int gpu_link(struct aggregate *a, const struct past_activity *activity,
 		if (grow_array(&gpu->context_ns, &gpu->contexts_capacity, (size_t)context + 1,
 			       sizeof(*gpu->context_ns)))
 			return -ENOMEM;
-		gpu->context_ns[context] = add_capped(gpu->context_ns[context], ns);
+		add_up(&gpu->context_ns[context], ns);
 	}
 	return call ? add_latency(process, activity, call) : 0;
 }
@@ -574,9 +570,9 @@ static int add_called(struct aggregate *a, const struct gpu_work_key *key, uint3
 	work = work_get(&a->gpu, key);
 	if (!work)
 		return -ENOMEM;
-	a->gpu.called_count = add_capped(a->gpu.called_count, count);
-	work->called_count = add_capped(work->called_count, count);
-	work->called_bytes = add_capped(work->called_bytes, bytes);
+	add_up(&a->gpu.called_count, count);
+	add_up(&work->called_count, count);
+	add_up(&work->called_bytes, bytes);
 	gpu_caller_add(work, context, count, 0);
 	return 0;
 }

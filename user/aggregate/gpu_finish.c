@@ -43,8 +43,7 @@ uint64_t profile_gpu_throttled_count(const struct profile_gpu_device *device)
 
 	/* several hold at once: at least the most frequent one */
 	for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++)
-		if (device->throttled_counts[bits[i]] > most)
-			most = device->throttled_counts[bits[i]];
+		most = max_u64(most, device->throttled_counts[bits[i]]);
 	return most;
 }
 
@@ -219,8 +218,8 @@ static uint32_t main_context(const struct gpu_ctx *ctx, const struct gpu_work *w
 			at++;
 		if (at == count)
 			sums[count++] = (struct gpu_caller){.context = context};
-		sums[at].count = add_capped(sums[at].count, work->callers[i].count);
-		sums[at].ns = add_capped(sums[at].ns, work->callers[i].ns);
+		add_up(&sums[at].count, work->callers[i].count);
+		add_up(&sums[at].ns, work->callers[i].ns);
 	}
 	for (size_t i = 1; i < count; i++)
 		if (sums[i].ns > sums[most].ns ||
@@ -311,12 +310,9 @@ static struct profile_gpu_kernel kernel_of(const struct gpu_ctx *ctx, const stru
 	kernel.recorded_count = sketch__count(work->sketch);
 	kernel.stddev_ns = sqrt(work->squares / (double)kernel.recorded_count);
 	kernel.max_ns = work->max_ns;
-	kernel.p99_ns = sketch__quantile(work->sketch, 0.99);
 	/* a bucket's middle may lie outside of what was measured */
-	if (kernel.p99_ns > work->max_ns)
-		kernel.p99_ns = work->max_ns;
-	if (kernel.p99_ns < work->min_ns)
-		kernel.p99_ns = work->min_ns;
+	kernel.p99_ns = sketch__quantile(work->sketch, 0.99);
+	kernel.p99_ns = max_u64(min_u64(kernel.p99_ns, work->max_ns), work->min_ns);
 	return kernel;
 }
 
@@ -359,10 +355,10 @@ static void merge_copies(struct profile_gpu *gpu)
 			gpu->copies[kept++] = *copy;
 			continue;
 		}
-		same->count = add_capped(same->count, copy->count);
-		same->bytes = add_capped(same->bytes, copy->bytes);
+		add_up(&same->count, copy->count);
+		add_up(&same->bytes, copy->bytes);
 		if (gpu->timed)
-			same->total_ns = add_capped(same->total_ns, copy->total_ns);
+			add_up(&same->total_ns, copy->total_ns);
 	}
 	gpu->copies_count = kept;
 }
@@ -389,7 +385,7 @@ static int fill_works(const struct gpu_ctx *ctx, uint32_t process, struct profil
 			continue;
 		if (is_kernel(work)) {
 			gpu->kernels[gpu->kernels_count++] = kernel_of(ctx, gpu, work);
-			gpu->kernel_ns = add_capped(gpu->kernel_ns, work->total_ns);
+			add_up(&gpu->kernel_ns, work->total_ns);
 		} else if (is_copy(work)) {
 			gpu->copies[gpu->copies_count++] = copy_of(ctx, gpu, work);
 		}
@@ -415,9 +411,9 @@ static int add_sync(struct profile_gpu *gpu, size_t *capacity, struct profile_gp
 		*sync = (struct profile_gpu_sync){
 			.name = more.name, .function = more.function, .line = more.line};
 	}
-	sync->count = add_capped(sync->count, more.count);
-	sync->wait_ns = add_capped(sync->wait_ns, more.wait_ns);
-	gpu->wait_ns = add_capped(gpu->wait_ns, more.wait_ns);
+	add_up(&sync->count, more.count);
+	add_up(&sync->wait_ns, more.wait_ns);
+	add_up(&gpu->wait_ns, more.wait_ns);
 	return 0;
 }
 
@@ -439,8 +435,8 @@ static uint64_t called_until(const struct gpu_ctx *ctx, uint32_t process)
 
 static void add_launches(struct profile_gpu *gpu, uint64_t count, uint64_t ns)
 {
-	gpu->launches_count = add_capped(gpu->launches_count, count);
-	gpu->launch_ns = add_capped(gpu->launch_ns, ns);
+	add_up(&gpu->launches_count, count);
+	add_up(&gpu->launch_ns, ns);
 }
 
 /* From the spans of the library's functions: exact, with those whose records were dropped. */
@@ -493,8 +489,8 @@ static int add_recorded_call(const struct gpu_ctx *ctx, const struct gpu_work *w
 				.function = function_of(ctx, caller_context(ctx, caller->context)),
 				.count = caller->count,
 				.wait_ns = caller->ns});
-		left -= caller->count < left ? caller->count : left;
-		left_ns -= caller->ns < left_ns ? caller->ns : left_ns;
+		left -= min_u64(caller->count, left);
+		left_ns -= min_u64(caller->ns, left_ns);
 	}
 	if (err || !left)
 		return err;
@@ -513,11 +509,11 @@ static void add_other_launches(const struct gpu_ctx *ctx, uint32_t process, stru
 
 		if (work->key.process != process || !is_kernel(work))
 			continue;
-		called = add_capped(called, work->called_count);
+		add_up(&called, work->called_count);
 		if (work->key.kind != GPU_WORK_CALL)
 			continue;
-		count = add_capped(count, work->count);
-		ns = add_capped(ns, work->total_ns);
+		add_up(&count, work->count);
+		add_up(&ns, work->total_ns);
 	}
 	add_launches(gpu, called && !by_agent ? called : count, ns);
 }
@@ -636,7 +632,7 @@ static void add_gaps(const struct gpu_ctx *ctx, struct profile_gpu *gpu,
 			.stack = stack_of(ctx->w, from->process, from->gaps[i].stack),
 		};
 	qsort(gaps, count, sizeof(*gaps), by_length);
-	gpu->gaps_count = count < PROFILE_GPU_GAPS_MAX ? count : PROFILE_GPU_GAPS_MAX;
+	gpu->gaps_count = min_u64(count, PROFILE_GPU_GAPS_MAX);
 	memcpy(gpu->gaps, gaps, gpu->gaps_count * sizeof(*gaps));
 }
 
@@ -658,7 +654,7 @@ static int fill_places(const struct gpu_ctx *ctx, uint32_t process, struct profi
 			continue;
 		gpu->places[gpu->places_count++] = place_of(ctx, gpu, from);
 		if (gpu->timed)
-			gpu->busy_ns = add_capped(gpu->busy_ns, from->busy.ns);
+			add_up(&gpu->busy_ns, from->busy.ns);
 		add_gaps(ctx, gpu, from);
 	}
 	gpu->places_known = gpu->places_count > 0 || p->gpu_devices_count == 1;
@@ -725,11 +721,11 @@ static void add_path(const struct gpu_ctx *ctx, uint32_t context, uint64_t ns)
 		const struct row *row = a->contexts[at].row;
 		uint32_t inner = context;
 
-		ctx->below_ns[at] = add_capped(ctx->below_ns[at], ns);
+		add_up(&ctx->below_ns[at], ns);
 		while (inner != at && a->contexts[inner].row != row)
 			inner = parent_context(ctx, inner);
 		if (row && inner == at)
-			ctx->row_ns[row->index] = add_capped(ctx->row_ns[row->index], ns);
+			add_up(&ctx->row_ns[row->index], ns);
 	}
 }
 
@@ -788,15 +784,15 @@ static void fill_flops(const struct gpu_ctx *ctx, uint32_t process, struct profi
 		if (a->contexts[i].process != process || !costs || !costs->cost.flops ||
 		    !(gpu->timed ? ctx->below_ns[i] : ctx->launches[i]))
 			continue;
-		gpu->flops = add_capped(gpu->flops, costs->cost.flops);
+		add_up(&gpu->flops, costs->cost.flops);
 		for (int d = 0; d < PERFX_DTYPES; d++)
-			dtypes[d] = add_capped(dtypes[d], costs->dtypes[d]);
+			add_up(&dtypes[d], costs->dtypes[d]);
 		while ((above = parent_context(ctx, above)))
 			if (a->contexts[above].sums.costs &&
 			    a->contexts[above].sums.costs->cost.flops)
 				break;
 		if (!above)
-			gpu->flops_ns = add_capped(gpu->flops_ns, ctx->below_ns[i]);
+			add_up(&gpu->flops_ns, ctx->below_ns[i]);
 	}
 	for (int d = PERFX_DTYPE_UNKNOWN + 1; d < PERFX_DTYPES; d++)
 		if (dtypes[d] > dtypes[most])

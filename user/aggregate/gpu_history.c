@@ -34,8 +34,7 @@ static int settle_when_due(struct aggregate *a, uint64_t time_ns)
 {
 	struct gpu_history *h = &a->gpu.history;
 
-	if (time_ns > h->newest_ns)
-		h->newest_ns = time_ns;
+	h->newest_ns = max_u64(h->newest_ns, time_ns);
 	if (!h->settled_ns)
 		h->settled_ns = h->newest_ns;
 	if (h->newest_ns < h->settled_ns + SETTLE_NS && h->spans_count < SPANS_MAX &&
@@ -404,7 +403,7 @@ static void forget_spans(struct gpu_history *h)
 	size_t kept;
 
 	do {
-		from_ns = h->newest_ns > past_ns ? h->newest_ns - past_ns : 0;
+		from_ns = sub_capped(h->newest_ns, past_ns);
 		kept = 0;
 		for (size_t i = 0; i < h->spans_count; i++)
 			kept += h->spans[i].end_ns >= from_ns;
@@ -417,8 +416,7 @@ static void forget_spans(struct gpu_history *h)
 		if (h->spans[i].end_ns >= from_ns)
 			h->spans[kept++] = h->spans[i];
 	h->spans_count = kept;
-	if (from_ns > h->forgotten_ns)
-		h->forgotten_ns = from_ns;
+	h->forgotten_ns = max_u64(h->forgotten_ns, from_ns);
 }
 
 /* Of calls the ones that have met what they asked for go first. */
@@ -446,7 +444,7 @@ static void forget_calls(struct gpu_history *h, uint64_t before_ns)
 int history_settle(struct aggregate *a, bool all)
 {
 	struct gpu_history *h = &a->gpu.history;
-	uint64_t until_ns = h->newest_ns > LAG_NS ? h->newest_ns - LAG_NS : 0;
+	uint64_t until_ns = sub_capped(h->newest_ns, LAG_NS);
 	bool crowded = h->activities_count >= ACTIVITIES_MAX / 4 * 3;
 	struct map64 ids = {0};
 	int err = place_calls(a);

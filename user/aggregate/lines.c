@@ -256,8 +256,8 @@ static int add_samples(struct lines *lines, const struct profile_process *proces
 			return -ENOMEM;
 		ns = sample->state == PERFX_SAMPLE_ON_CPU ? &line->line.on_cpu_ns
 							  : &line->line.off_cpu_ns;
-		*ns = add_capped(*ns, sample->ns);
-		line->line.samples_count = add_capped(line->line.samples_count, sample->count);
+		add_up(ns, sample->ns);
+		add_up(&line->line.samples_count, sample->count);
 	}
 	return 0;
 }
@@ -278,8 +278,8 @@ static int add_blocks(struct lines *lines, const struct profile_memory *memory,
 			return -ENOMEM;
 		count = &line->allocs_count[memory->domain];
 		bytes = &line->alloc_bytes[memory->domain];
-		*count = add_capped(*count, hotspot->allocs.value);
-		*bytes = add_capped(*bytes, hotspot->allocated_bytes.value);
+		add_up(count, hotspot->allocs.value);
+		add_up(bytes, hotspot->allocated_bytes.value);
 	}
 	return 0;
 }
@@ -303,7 +303,7 @@ static int add_calls(const struct finish_ctx *ctx, struct lines *lines,
 		line = line_of(lines, context->caller);
 		if (!line)
 			return -ENOMEM;
-		line->line.calls_ns = add_capped(line->line.calls_ns, context->total_ns);
+		add_up(&line->line.calls_ns, context->total_ns);
 	}
 	return 0;
 }
@@ -424,8 +424,8 @@ static size_t merge_calls(struct call *calls, size_t count)
 			calls[kept++] = calls[i];
 			continue;
 		}
-		last->calls_count = add_capped(last->calls_count, calls[i].caller.calls_count);
-		last->total_ns = add_capped(last->total_ns, calls[i].caller.total_ns);
+		add_up(&last->calls_count, calls[i].caller.calls_count);
+		add_up(&last->total_ns, calls[i].caller.total_ns);
 	}
 	return kept;
 }
@@ -491,7 +491,7 @@ static void count_end(struct profile_stack_quality *quality, const struct profil
 		struct profile_stack_ends *known = &quality->ends[i];
 
 		if (known->end == end && known->module == module) {
-			known->count = add_capped(known->count, count);
+			add_up(&known->count, count);
 			return;
 		}
 	}
@@ -530,17 +530,17 @@ static void count_stack(struct profile_stack_quality *quality,
 	if (end >= PERFX_STACK_ENDS)
 		end = PERFX_STACK_END_UNKNOWN;
 	if (end == PERFX_STACK_END_LEFT_OUT) {
-		quality->left_out_count = add_capped(quality->left_out_count, count);
+		add_up(&quality->left_out_count, count);
 		return;
 	}
-	quality->taken_count = add_capped(quality->taken_count, count);
+	add_up(&quality->taken_count, count);
 	if (flags & PERFX_STACK_GUESSED)
-		quality->guessed_count = add_capped(quality->guessed_count, count);
+		add_up(&quality->guessed_count, count);
 	if (flags & PERFX_STACK_CUT)
-		quality->cut_count = add_capped(quality->cut_count, count);
+		add_up(&quality->cut_count, count);
 	quality->known |= end != PERFX_STACK_END_UNKNOWN;
 	if (flags & PERFX_STACK_COMPLETE || begins_stack(frames[frames_count - 1]))
-		quality->complete_count = add_capped(quality->complete_count, count);
+		add_up(&quality->complete_count, count);
 	else
 		count_end(quality, frames[frames_count - 1], end, count);
 }
@@ -551,11 +551,9 @@ ORDER(by_count, struct profile_stack_ends, DESCENDING(a->count, b->count),
 static void count_hotspot(struct profile_stack_quality *quality,
 			  const struct profile_hotspot *hotspot)
 {
-	quality->left_out_count = add_capped(quality->left_out_count, hotspot->left_out_count);
+	add_up(&quality->left_out_count, hotspot->left_out_count);
 	count_stack(quality, hotspot->frames, hotspot->frames_count, hotspot->stack_flags,
-		    hotspot->allocs.value > hotspot->left_out_count
-			    ? hotspot->allocs.value - hotspot->left_out_count
-			    : 0);
+		    sub_capped(hotspot->allocs.value, hotspot->left_out_count));
 }
 
 static void quality_of_process(struct profile_process *process)

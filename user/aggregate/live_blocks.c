@@ -298,8 +298,7 @@ static void add_age(const struct ages *ages, uint32_t hotspot_index, uint64_t ti
 {
 	struct hotspot *hotspot = hotspot_at(ages->memory, hotspot_index);
 
-	if (time_ns < hotspot->oldest_ns)
-		hotspot->oldest_ns = time_ns;
+	hotspot->oldest_ns = min_u64(hotspot->oldest_ns, time_ns);
 	if (time_ns < ages->old_ns)
 		hotspot->old_bytes += bytes;
 	if (ages->kept)
@@ -365,7 +364,7 @@ void live_ages(struct memory *memory, struct domain_stats *stats, uint64_t old_n
 static uint64_t middle_ns(const struct aggregate *a, const struct process *proc)
 {
 	uint64_t start_ns = a->has_host ? a->host.start_ns : a->first_ns;
-	uint64_t from_ns = proc->from_ns > start_ns ? proc->from_ns : start_ns;
+	uint64_t from_ns = max_u64(proc->from_ns, start_ns);
 
 	return proc->to_ns > from_ns ? from_ns + (proc->to_ns - from_ns) / 2 : from_ns;
 }

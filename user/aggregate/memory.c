@@ -60,24 +60,24 @@ struct weight memory_weigh_mapping(const struct mapping *mapping)
 static void end_one(struct memory *memory, struct domain_stats *stats, struct hotspot *hotspot,
 		    struct weight weight, uint64_t since_ns, const struct ending *ending)
 {
-	uint64_t lived_ns = ending->time_ns > since_ns ? ending->time_ns - since_ns : 0;
+	uint64_t lived_ns = sub_capped(ending->time_ns, since_ns);
 
 	live_sub(memory, stats, hotspot, weight.count, weight.bytes, ending->time_ns);
 	if (!ending->is_free)
 		return;
-	hotspot->freed_bytes = add_capped(hotspot->freed_bytes, weight.bytes);
-	hotspot->ended = add_capped(hotspot->ended, weight.count);
+	add_up(&hotspot->freed_bytes, weight.bytes);
+	add_up(&hotspot->ended, weight.count);
 	hotspot->lifetimes += (u128)lived_ns * weight.count;
 }
 
 static void count_free(struct domain_stats *stats, struct hotspot *hotspot, uint64_t units,
 		       bool temporary)
 {
-	hotspot->frees = add_capped(hotspot->frees, units);
+	add_up(&hotspot->frees, units);
 	if (!temporary)
 		return;
-	hotspot->temporary = add_capped(hotspot->temporary, units);
-	stats->temporary = add_capped(stats->temporary, units);
+	add_up(&hotspot->temporary, units);
+	add_up(&stats->temporary, units);
 }
 
 static void end_block(struct memory *memory, struct domain_stats *stats, uint32_t index,
@@ -89,7 +89,7 @@ static void end_block(struct memory *memory, struct domain_stats *stats, uint32_
 
 	end_one(memory, stats, hotspot, weight, block->time_ns, ending);
 	if (ending->is_free) {
-		stats->frees = add_capped(stats->frees, weight.count);
+		add_up(&stats->frees, weight.count);
 		count_free(stats, hotspot, weight.count, ending->temporary);
 	} else if (!stats->blind) {
 		stats->replaced++;
@@ -109,13 +109,12 @@ static void end_mappings(struct memory *memory, struct domain_stats *stats, stru
 		end_one(memory, stats, hotspot, memory_weigh_mapping(list), list->time_ns, ending);
 		if (ending->is_free && hotspot != last)
 			count_free(stats, hotspot, list->units, ending->temporary);
-		if (list->units > heaviest)
-			heaviest = list->units;
+		heaviest = max_u64(heaviest, list->units);
 		last = hotspot;
 		list = mapping_release(memory, list);
 	}
 	if (ending->is_free)
-		stats->frees = add_capped(stats->frees, heaviest);
+		add_up(&stats->frees, heaviest);
 }
 
 /* Takes [address, address + size) out of what is mapped; each part that stays of one is a block of
@@ -422,7 +421,7 @@ static unsigned size_class(uint64_t size_bytes)
 
 	if (size_bytes > 1)
 		class = 65 - (unsigned)__builtin_clzll(size_bytes - 1);
-	return class < PROFILE_SIZES ? class : PROFILE_SIZES - 1;
+	return min_u64(class, PROFILE_SIZES - 1);
 }
 
 static void count_allocation(struct domain_stats *stats, struct arrival *arrival)
@@ -437,7 +436,7 @@ static void count_allocation(struct domain_stats *stats, struct arrival *arrival
 		tally_exact(&stats->tally, size_bytes);
 		tally_exact(&arrival->hotspot->tally, size_bytes);
 	}
-	*size = add_capped(*size, arrival->weight.count);
+	add_up(size, arrival->weight.count);
 }
 
 static bool allocation_ok(const struct perfx_allocation *r)
@@ -735,9 +734,9 @@ int handle_overflow_memory(struct aggregate *a, const struct event *event)
 
 	if (!stats)
 		return rejected(a);
-	stats->lost_allocs = add_capped(stats->lost_allocs, r->allocs_count);
-	stats->lost_bytes = add_capped(stats->lost_bytes, r->allocated_bytes);
-	stats->lost_frees = add_capped(stats->lost_frees, r->frees_count);
+	add_up(&stats->lost_allocs, r->allocs_count);
+	add_up(&stats->lost_bytes, r->allocated_bytes);
+	add_up(&stats->lost_frees, r->frees_count);
 	if (r->allocs_count)
 		stats->bound |= PROFILE_MEMORY_LOST_ALLOCS;
 	if (r->frees_count)

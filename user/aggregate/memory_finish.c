@@ -142,11 +142,9 @@ void profile_memory_clear(struct profile_memory *memory, size_t count)
 
 static uint64_t overlap_ns(uint64_t from_ns, uint64_t to_ns, const struct profile_process *process)
 {
-	if (from_ns < process->from_ns)
-		from_ns = process->from_ns;
-	if (to_ns > process->to_ns)
-		to_ns = process->to_ns;
-	return to_ns > from_ns ? to_ns - from_ns : 0;
+	from_ns = max_u64(from_ns, process->from_ns);
+	to_ns = min_u64(to_ns, process->to_ns);
+	return sub_capped(to_ns, from_ns);
 }
 
 static uint64_t mode_end_ns(const struct memory_domain *domain, size_t mode)
@@ -172,9 +170,8 @@ static uint64_t recorded_ns(const struct memory_domain *domain,
 	if (!domain->modes_count)
 		return profile_wall_ns(process);
 	for (size_t i = 0; i < domain->modes_count; i++)
-		sum = add_capped(sum, on_ns(&domain->modes[i],
-					    overlap_ns(domain->modes[i].time_ns,
-						       mode_end_ns(domain, i), process)));
+		add_up(&sum, on_ns(&domain->modes[i], overlap_ns(domain->modes[i].time_ns,
+								 mode_end_ns(domain, i), process)));
 	return sum;
 }
 
@@ -209,9 +206,9 @@ static void fill_modes(const struct memory_source *source, struct profile_memory
 
 static void add_lost(struct profile_estimate *estimate, uint64_t count)
 {
-	estimate->value = add_capped(estimate->value, count);
-	estimate->low = add_capped(estimate->low, count);
-	estimate->high = add_capped(estimate->high, count);
+	add_up(&estimate->value, count);
+	add_up(&estimate->low, count);
+	add_up(&estimate->high, count);
 }
 
 static void fill_estimates(const struct memory_source *source, struct profile_memory *out)
@@ -271,8 +268,7 @@ static int fill_points(const struct memory_source *source, struct profile_memory
 	out->points_count = stats->points_count;
 	if (stats->points_count) {
 		memcpy(out->points, stats->points, stats->points_count * sizeof(*out->points));
-		if (end_ns < out->points[stats->points_count - 1].time_ns)
-			end_ns = out->points[stats->points_count - 1].time_ns;
+		end_ns = max_u64(end_ns, out->points[stats->points_count - 1].time_ns);
 	}
 	/* nothing has happened since that slot was over */
 	if (stats->point_due_ns && stats->point_due_ns < end_ns)
@@ -301,13 +297,13 @@ ORDER(by_allocated, struct profile_allocator, DESCENDING(a->allocated_bytes, b->
 static void add_hotspot(const struct domain_stats *stats, const struct hotspot *hotspot,
 			struct profile_allocator *out)
 {
-	out->allocs_count = add_capped(out->allocs_count, tally_count_value(&hotspot->tally));
-	out->allocated_bytes = add_capped(out->allocated_bytes, tally_bytes_value(&hotspot->tally));
-	out->frees_count = add_capped(out->frees_count, memory_whole(hotspot->frees));
+	add_up(&out->allocs_count, tally_count_value(&hotspot->tally));
+	add_up(&out->allocated_bytes, tally_bytes_value(&hotspot->tally));
+	add_up(&out->frees_count, memory_whole(hotspot->frees));
 	if (stats->blind)
 		out->live_bytes = PROFILE_ABSENT;
 	else
-		out->live_bytes = add_capped(out->live_bytes, memory_whole(hotspot->live_bytes));
+		add_up(&out->live_bytes, memory_whole(hotspot->live_bytes));
 }
 
 /* Sums over the hotspots. */
@@ -439,8 +435,7 @@ static int charge_rows(struct profile_process *process)
 		struct profile_row *row = at == MAP64_NONE ? NULL : &process->rows[at];
 
 		if (row)
-			row->alloc_bytes =
-				add_capped(row->alloc_bytes, hotspot->allocated_bytes.value);
+			add_up(&row->alloc_bytes, hotspot->allocated_bytes.value);
 	}
 	map64_clear(&rows);
 	return err;
@@ -460,8 +455,7 @@ static void count_hidden(struct finish_ctx *w)
 				memory->processes[i]->domain_stats[domain];
 
 			if (stats)
-				w->hidden_records =
-					add_capped(w->hidden_records, stats->records_count);
+				add_up(&w->hidden_records, stats->records_count);
 		}
 	}
 }

@@ -52,7 +52,7 @@ uint64_t merged_start_ns(const struct aggregate *a, uint32_t id)
 	uint64_t start_ns = a->has_host ? a->host.start_ns : a->first_ns;
 
 	/* a slice may begin later than the capture did */
-	return record && record->start_ns > start_ns ? record->start_ns : start_ns;
+	return record ? max_u64(record->start_ns, start_ns) : start_ns;
 }
 
 uint64_t merged_end_ns(const struct aggregate *a, uint32_t id)
@@ -60,7 +60,7 @@ uint64_t merged_end_ns(const struct aggregate *a, uint32_t id)
 	const struct perfx_merged *record = record_of(a, id);
 	uint64_t end_ns = a->has_end ? a->end.time_ns : a->last_ns;
 
-	return record && record->end_ns < end_ns ? record->end_ns : end_ns;
+	return record ? min_u64(record->end_ns, end_ns) : end_ns;
 }
 
 static void fill_usage(const struct host_usage *host, uint64_t *busy_ns, uint64_t *steal_ns)

@@ -28,13 +28,6 @@ static double slowdown_percent(double cost_ns, double time_ns)
 	return 100 * share / (1 - share);
 }
 
-static double capped_share(uint64_t time_slice, double whole)
-{
-	double share = (double)time_slice / whole;
-
-	return share < 1 ? share : 1;
-}
-
 /* How long a process did not wait for a CPU: its threads wait for one another, too. */
 static double served_ns(const struct profile_process *process)
 {
@@ -105,8 +98,8 @@ static double tracer_wait(const struct profile *p, const struct profile_process 
 	if (p->host_busy_ns == PROFILE_ABSENT || process->cpu_ns == PROFILE_ABSENT ||
 	    !(cpus_ns > 0))
 		return 0;
-	return 100 * (double)p->recording_cpu_ns * capped_share(p->host_busy_ns, cpus_ns) *
-	       capped_share(process->cpu_ns, cpus_ns) / own_ns;
+	return 100 * (double)p->recording_cpu_ns * fmin((double)p->host_busy_ns / cpus_ns, 1) *
+	       fmin((double)process->cpu_ns / cpus_ns, 1) / own_ns;
 }
 
 /* The share of its time in which a thread did not wait for a CPU; 1: not known. */
@@ -171,7 +164,7 @@ static void fill_estimate(struct finish_ctx *w)
 			probe->cost_ns = probe->seen_ns / probe->seen_hits_count;
 		else if (probe->cost_ns <= 0)
 			probe->cost_ns = calibrated_cost(a, probe);
-		p->hits_count = add_capped(p->hits_count, probe->hits_count);
+		add_up(&p->hits_count, probe->hits_count);
 		p->overhead_ns += (double)probe->hits_count * probe->cost_ns;
 	}
 	p->samples_cost_ns = a->samples_cost_ns;

@@ -47,7 +47,7 @@ int parallel_span(struct aggregate *a, struct row *row, const struct perfx_span 
 	if (!row->samples)
 		return -ENOMEM;
 	row->samples->tid = span->tid;
-	row->samples->wall_ns = add_capped(row->samples->wall_ns, span->duration_ns);
+	add_up(&row->samples->wall_ns, span->duration_ns);
 	for (size_t i = times->count; i > 0 && times->list[i - 1].time_ns >= span->start_ns; i--)
 		if (!err && is_of_call(a, span, &times->list[i - 1]))
 			err = add_sample(row->samples, &times->list[i - 1]);

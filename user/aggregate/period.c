@@ -54,7 +54,7 @@ static size_t most_frequent(uint64_t *values, size_t count)
 	qsort(values, count, sizeof(*values), compare_u64);
 	for (size_t i = 0, run = 0; i < count; i++) {
 		run = i && values[i] == values[i - 1] ? run + 1 : 1;
-		most = run > most ? run : most;
+		most = max_u64(run, most);
 	}
 	return most;
 }
@@ -155,7 +155,7 @@ static void sum_calls(struct search *search, const struct occurrence *first, siz
 			continue;
 		before = call->context;
 		depth = search->depth_of(search->ctx, call->context);
-		candidate->depth = depth < candidate->depth ? depth : candidate->depth;
+		candidate->depth = min_u64(depth, candidate->depth);
 	}
 }
 
@@ -174,8 +174,7 @@ static void try_key(struct search *search, const struct occurrence *first, size_
 		return;
 	same_calls = count_same_calls(search, first, count - 1);
 	same_time = count_same_time(search, first, count - 1, &candidate.median_ns);
-	candidate.alike = (double)(same_calls < same_time ? same_calls : same_time) /
-			  (double)candidate.periods_count;
+	candidate.alike = (double)min_u64(same_calls, same_time) / (double)candidate.periods_count;
 	if (candidate.alike < PERIOD_ALIKE ||
 	    candidate.median_ns < (call->compiled ? PERIOD_COMPILED_NS : PERIOD_LEAST_NS))
 		return;
@@ -367,24 +366,19 @@ static struct period_thread *thread_of(struct aggregate *a, uint32_t process, ui
 	return thread;
 }
 
-static size_t least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
 static void drop_newest(struct period_calls *calls)
 {
 	calls->count--;
-	calls->before_first = least(calls->before_first, calls->count);
-	calls->before_last = least(calls->before_last, calls->count);
+	calls->before_first = min_u64(calls->before_first, calls->count);
+	calls->before_last = min_u64(calls->before_last, calls->count);
 }
 
 static void drop_oldest(struct period_calls *calls, size_t count)
 {
 	calls->count -= count;
 	memmove(calls->list, calls->list + count, calls->count * sizeof(*calls->list));
-	calls->before_first -= least(calls->before_first, count);
-	calls->before_last -= least(calls->before_last, count);
+	calls->before_first -= min_u64(calls->before_first, count);
+	calls->before_last -= min_u64(calls->before_last, count);
 }
 
 /* A library has named the function: neither the program, by a range, nor the user, by a pattern. */

@@ -45,17 +45,14 @@ static int merge(struct phase_times *times, const struct phase_time *rest, size_
 			continue;
 		}
 		if (old.phase >= new.phase) {
-			err = add_interval(times, new.from_ns,
-					   old.from_ns < new.to_ns ? old.from_ns : new.to_ns,
+			err = add_interval(times, new.from_ns, min_u64(old.from_ns, new.to_ns),
 					   new.phase);
 			if (!err)
 				err = add_interval(times, old.from_ns, old.to_ns, old.phase);
-			if (old.to_ns > new.from_ns)
-				new.from_ns = old.to_ns;
+			new.from_ns = max_u64(new.from_ns, old.to_ns);
 			continue;
 		}
-		err = add_interval(times, old.from_ns,
-				   old.to_ns < new.from_ns ? old.to_ns : new.from_ns, old.phase);
+		err = add_interval(times, old.from_ns, min_u64(old.to_ns, new.from_ns), old.phase);
 		if (old.to_ns > new.to_ns)
 			after = (struct phase_time){new.to_ns, old.to_ns, old.phase};
 	}
@@ -226,9 +223,8 @@ void phase_times_divide(const struct phase_times *times, uint64_t from_ns, uint6
 	for (; i < times->count && times->list[i].from_ns < to_ns; i++) {
 		const struct phase_time *interval = &times->list[i];
 
-		pass_interval(&d, interval,
-			      interval->from_ns > from_ns ? interval->from_ns : from_ns,
-			      interval->to_ns < to_ns ? interval->to_ns : to_ns);
+		pass_interval(&d, interval, max_u64(interval->from_ns, from_ns),
+			      min_u64(interval->to_ns, to_ns));
 	}
 	pass_gap(&d, to_ns);
 	settle_waiting(&d, PROFILE_PHASE_OTHER);

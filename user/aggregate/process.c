@@ -315,10 +315,9 @@ static void traced_add(struct traced *traced, const struct perfx_span *span)
 {
 	if (!traced->seen || span->start_ns < traced->first_ns)
 		traced->first_ns = span->start_ns;
-	if (add_capped(span->start_ns, span->duration_ns) > traced->last_ns)
-		traced->last_ns = add_capped(span->start_ns, span->duration_ns);
+	traced->last_ns = max_u64(traced->last_ns, add_capped(span->start_ns, span->duration_ns));
 	traced->seen = true;
-	traced->self_ns = add_capped(traced->self_ns, span->self_ns);
+	add_up(&traced->self_ns, span->self_ns);
 	if (span->depth == 0) {
 		traced->has_inner = false;
 		return;
@@ -331,7 +330,7 @@ static void traced_add(struct traced *traced, const struct perfx_span *span)
 	} else if (span->start_ns < traced->inner_from_ns) {
 		traced->inner_from_ns = span->start_ns;
 	}
-	traced->inner_self_ns = add_capped(traced->inner_self_ns, span->self_ns);
+	add_up(&traced->inner_self_ns, span->self_ns);
 }
 
 int untraced_span(struct aggregate *a, const struct perfx_span *span)
@@ -392,14 +391,9 @@ static struct profile_interval life_of(const struct thread *thread, const struct
 		life.from_ns = thread->first.time_ns;
 	if (thread->samples_count && thread->last.time_ns > life.to_ns)
 		life.to_ns = thread->last.time_ns;
-	life.from_ns = life.from_ns < p->from_ns ? p->from_ns : life.from_ns;
-	life.to_ns = life.to_ns > p->to_ns ? p->to_ns : life.to_ns;
+	life.from_ns = max_u64(life.from_ns, p->from_ns);
+	life.to_ns = min_u64(life.to_ns, p->to_ns);
 	return life;
-}
-
-static uint64_t less(uint64_t a, uint64_t b)
-{
-	return a > b ? a - b : 0;
 }
 
 /* Has the overhead budget removed the probes that would have shown the end of the outermost call
@@ -427,8 +421,8 @@ static uint64_t running_ns(const struct aggregate *a, const struct profile *prof
 	if (!traced->has_inner || !a->losses[PERFX_LOSS_UNMATCHED_ENTRIES] ||
 	    proc->overflow_self_ns || end_was_unseen(a, traced->inner_context))
 		return 0;
-	return less(profile_recorded_between(profile, traced->inner_from_ns, to_ns),
-		    traced->inner_self_ns);
+	return sub_capped(profile_recorded_between(profile, traced->inner_from_ns, to_ns),
+			  traced->inner_self_ns);
 }
 
 /* All of the thread's CPU time may have been in traced calls, or as much as there is room for
@@ -441,10 +435,10 @@ static void bound_cpu(const struct profile_process *p, struct profile_untraced *
 
 		if (p->threads[i].tid != untraced->tid || cpu_ns == PROFILE_ABSENT)
 			continue;
-		untraced->on_cpu_min_ns = less(cpu_ns, less(untraced->wall_ns, untraced->self_ns));
-		untraced->on_cpu_max_ns = cpu_ns < untraced->self_ns ? cpu_ns : untraced->self_ns;
-		if (untraced->on_cpu_min_ns > untraced->on_cpu_max_ns)
-			untraced->on_cpu_min_ns = untraced->on_cpu_max_ns;
+		untraced->on_cpu_min_ns =
+			sub_capped(cpu_ns, sub_capped(untraced->wall_ns, untraced->self_ns));
+		untraced->on_cpu_max_ns = min_u64(cpu_ns, untraced->self_ns);
+		untraced->on_cpu_min_ns = min_u64(untraced->on_cpu_min_ns, untraced->on_cpu_max_ns);
 	}
 }
 
@@ -464,10 +458,9 @@ void untraced_fill(const struct aggregate *a, const struct profile *profile,
 	untraced->comm = thread->comm ? thread->comm : "";
 	untraced->wall_ns = rest_ns = profile_recorded_between(profile, life.from_ns, life.to_ns);
 	untraced->at_least = proc->overflow_self_ns && others_called(proc, thread);
-	rest_ns = less(rest_ns, add_capped(thread->traced.self_ns, proc->overflow_self_ns));
+	rest_ns = sub_capped(rest_ns, add_capped(thread->traced.self_ns, proc->overflow_self_ns));
 	untraced->running_ns = running_ns(a, profile, proc, thread, life.to_ns);
-	if (untraced->running_ns > rest_ns)
-		untraced->running_ns = rest_ns;
+	untraced->running_ns = min_u64(untraced->running_ns, rest_ns);
 	untraced->self_ns = rest_ns - untraced->running_ns;
 	bound_cpu(p, untraced);
 }
@@ -494,7 +487,7 @@ static uint64_t difference(uint64_t from, uint64_t to)
 {
 	if (from == PROFILE_ABSENT || to == PROFILE_ABSENT)
 		return PROFILE_ABSENT;
-	return to > from ? to - from : 0;
+	return sub_capped(to, from);
 }
 
 /* It began before the capture did: how does not matter then. */
@@ -547,9 +540,8 @@ static bool cpu_from_exit(const struct aggregate *a, const struct process *proc,
 	total = exit->runtime_ns - before;
 	user = ticks ? (uint64_t)((u128)exit->runtime_ns * exit->user_tick_ns / ticks)
 		     : exit->runtime_ns;
-	user = user > start->cpu_user_ns ? user - start->cpu_user_ns : 0;
-	if (user > total)
-		user = total;
+	user = sub_capped(user, start->cpu_user_ns);
+	user = min_u64(user, total);
 	facts->cpu_ns = total;
 	facts->cpu_user_ns = user;
 	facts->cpu_system_ns = total - user;
@@ -566,7 +558,7 @@ static void cpu_facts(const struct aggregate *a, const struct process *proc,
 	if (!start || start->cpu_user_ns == PROFILE_ABSENT ||
 	    start->cpu_system_ns == PROFILE_ABSENT)
 		return;
-	from_ns = start->time_ns > proc->from_ns ? start->time_ns : proc->from_ns;
+	from_ns = max_u64(start->time_ns, proc->from_ns);
 	facts->cpu_wall_ns = difference(from_ns, proc->exit.time_ns);
 	if (cpu_from_exit(a, proc, start, facts) || !proc->has_usage)
 		return;
@@ -665,10 +657,8 @@ static void sampled_interval(const struct process *proc, uint64_t *from, uint64_
 
 		if (!thread->samples_count)
 			continue;
-		if (thread->first.time_ns < *from)
-			*from = thread->first.time_ns;
-		if (thread->last.time_ns > *to)
-			*to = thread->last.time_ns;
+		*from = min_u64(*from, thread->first.time_ns);
+		*to = max_u64(*to, thread->last.time_ns);
 	}
 }
 
@@ -790,7 +780,7 @@ int process_fill(const struct aggregate *a, uint32_t process, struct profile_pro
 		.start_boot_ns = proc->start_boot_ns,
 		.comm = proc->comm ? proc->comm : "",
 		.cmdline = proc->cmdline ? proc->cmdline : "",
-		.from_ns = proc->from_ns > start_ns ? proc->from_ns : start_ns,
+		.from_ns = max_u64(proc->from_ns, start_ns),
 		.to_ns = proc->closed ? proc->to_ns : end_ns,
 		.exited = proc->exited,
 		.launched = proc->launched,
@@ -810,8 +800,7 @@ int process_fill(const struct aggregate *a, uint32_t process, struct profile_pro
 	/* it went on when nothing was recorded any more */
 	if (a->recording_windows_count && facts->to_ns > end_ns)
 		facts->to_ns = end_ns;
-	if (facts->to_ns < facts->from_ns)
-		facts->to_ns = facts->from_ns;
+	facts->to_ns = max_u64(facts->to_ns, facts->from_ns);
 	usage_facts(a, proc, facts);
 	limits_facts(proc, &facts->limits);
 	return threads_facts(a, proc, facts);
@@ -827,7 +816,7 @@ uint64_t profile_others_cpu_ns(const struct profile *profile)
 		return PROFILE_ABSENT;
 	for (size_t i = 0; i < profile->processes_count; i++) {
 		if (profile->processes[i].cpu_ns != PROFILE_ABSENT)
-			ours = add_capped(ours, profile->processes[i].cpu_ns);
+			add_up(&ours, profile->processes[i].cpu_ns);
 	}
-	return profile->host_busy_ns > ours ? profile->host_busy_ns - ours : 0;
+	return sub_capped(profile->host_busy_ns, ours);
 }

@@ -543,7 +543,7 @@ static inline uint64_t profile_since_start(const struct profile *profile, uint64
 {
 	if (time_ns == PROFILE_ABSENT)
 		return PROFILE_ABSENT;
-	return time_ns > profile->start_ns ? time_ns - profile->start_ns : 0;
+	return sub_capped(time_ns, profile->start_ns);
 }
 
 /* How long the process was open. */

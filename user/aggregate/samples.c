@@ -52,10 +52,9 @@ static int activity_add(struct aggregate *a, struct activities *activities,
 	}
 	if (!activity)
 		return -ENOMEM;
-	activity->count = add_capped(activity->count, more->count);
-	activity->ns = add_capped(activity->ns, more->ns);
-	if (more->max_ns > activity->max_ns)
-		activity->max_ns = more->max_ns;
+	add_up(&activity->count, more->count);
+	add_up(&activity->ns, more->ns);
+	activity->max_ns = max_u64(activity->max_ns, more->max_ns);
 	if (more->waker_tid && more->ns >= activity->waker_ns) {
 		activity->waker_tid = more->waker_tid;
 		activity->waker_ns = more->ns;
@@ -284,8 +283,7 @@ static struct profile_interval time_of_steps(const struct profile *profile,
 	if (!steps->count || !steps->series_count)
 		return time;
 	begun_ns = steps->series[0].from_ns;
-	if (steps->first_ns < begun_ns)
-		begun_ns = steps->first_ns;
+	begun_ns = min_u64(begun_ns, steps->first_ns);
 	if (started_here(profile, process) && begun_ns > time.from_ns)
 		time.from_ns = begun_ns;
 	if (process->exited && steps->series[steps->series_count - 1].to_ns < time.to_ns)
@@ -337,8 +335,8 @@ static double share_outside(const struct profile *profile, const struct profile_
 		    sample->syscall != wait->syscall ||
 		    (sample->object && sample->object != wait->object))
 			continue;
-		all_ns = add_capped(all_ns, sample->ns);
-		outside_ns = add_capped(outside_ns, sample->outside_ns);
+		add_up(&all_ns, sample->ns);
+		add_up(&outside_ns, sample->outside_ns);
 	}
 	if (!all_ns || wait->reason == PERFX_WAIT_RUNNABLE)
 		return (double)process->steps.outside_ns /
@@ -397,7 +395,7 @@ static int fill_activities(struct finish_ctx *ctx, const struct activities *acti
 		if (!outside)
 			continue;
 		row->outside_count = outside[i].count;
-		row->outside_ns = outside[i].ns < row->ns ? outside[i].ns : row->ns;
+		row->outside_ns = min_u64(outside[i].ns, row->ns);
 	}
 	for (size_t i = 0; i < profile->processes_count; i++) {
 		struct profile_activities *to = of(&profile->processes[i]);
@@ -459,7 +457,7 @@ static int add_rival(struct profile_process *process, struct map64 *places,
 		if (map64_put(places, wait->object, at))
 			return -ENOMEM;
 	}
-	process->rivals[at].ns = add_capped(process->rivals[at].ns, wait->ns);
+	add_up(&process->rivals[at].ns, wait->ns);
 	return 0;
 }
 
@@ -512,10 +510,9 @@ static void merge_rivals(struct profile_activities *waits)
 			continue;
 		}
 		last->rivals_count++;
-		last->count = add_capped(last->count, wait->count);
-		last->ns = add_capped(last->ns, wait->ns);
-		if (wait->max_ns > last->max_ns)
-			last->max_ns = wait->max_ns;
+		add_up(&last->count, wait->count);
+		add_up(&last->ns, wait->ns);
+		last->max_ns = max_u64(last->max_ns, wait->max_ns);
 	}
 	waits->count = kept;
 	qsort(waits->list, waits->count, sizeof(*waits->list), by_ns);
@@ -668,8 +665,8 @@ struct profile_sample_sums profile_sample_sums(const struct profile_process *pro
 		uint64_t *count = on_cpu ? &sums.on_cpu_count : &sums.off_cpu_count;
 		uint64_t *ns = on_cpu ? &sums.on_cpu_ns : &sums.off_cpu_ns;
 
-		*count = add_capped(*count, sample->count);
-		*ns = add_capped(*ns, sample->ns);
+		add_up(count, sample->count);
+		add_up(ns, sample->ns);
 	}
 	return sums;
 }

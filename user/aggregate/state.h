@@ -144,9 +144,9 @@ PERFX_RECORDS(HANDLER)
 
 static inline void sums_add(struct sums *sums, uint64_t calls, uint64_t total, uint64_t self)
 {
-	sums->calls_count = add_capped(sums->calls_count, calls);
-	sums->total_ns = add_capped(sums->total_ns, total);
-	sums->self_ns = add_capped(sums->self_ns, self);
+	add_up(&sums->calls_count, calls);
+	add_up(&sums->total_ns, total);
+	add_up(&sums->self_ns, self);
 }
 
 /* Counts a record that cannot be used. */
@@ -165,10 +165,8 @@ static inline int rejected(struct aggregate *aggregate)
 
 static inline void saw_time(struct aggregate *aggregate, uint64_t time_ns)
 {
-	if (time_ns < aggregate->first_ns)
-		aggregate->first_ns = time_ns;
-	if (time_ns > aggregate->last_ns)
-		aggregate->last_ns = time_ns;
+	aggregate->first_ns = min_u64(aggregate->first_ns, time_ns);
+	aggregate->last_ns = max_u64(aggregate->last_ns, time_ns);
 }
 
 #endif

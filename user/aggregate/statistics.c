@@ -152,10 +152,7 @@ uint64_t sketch__quantile(const struct sketch *sketch, double q)
 	/* nearest rank: the smallest value with at least q × count values at or below it; a little
 	 * less, for 0.07 × 100 is 7.000000000000001 */
 	rank = q <= 0 ? 1 : (uint64_t)ceil(q * (double)sketch->count * (1 - 1e-12));
-	if (rank < 1)
-		rank = 1;
-	if (rank > sketch->count)
-		rank = sketch->count;
+	rank = min_u64(max_u64(rank, 1), sketch->count);
 	for (unsigned i = 0; i < sketch->octaves_count; i++) {
 		for (unsigned j = 0; j < SUB; j++) {
 			seen += sketch->octaves[i].counts[j];
@@ -181,8 +178,8 @@ double sampling_probability(uint64_t size_bytes, uint64_t sample_bytes)
 
 void tally_exact(struct tally *tally, uint64_t size_bytes)
 {
-	tally->exact_count = add_capped(tally->exact_count, 1);
-	tally->exact_bytes = add_capped(tally->exact_bytes, size_bytes);
+	add_up(&tally->exact_count, 1);
+	add_up(&tally->exact_bytes, size_bytes);
 }
 
 void tally_sampled(struct tally *tally, uint64_t size_bytes, uint64_t sample_bytes)
@@ -193,19 +190,16 @@ void tally_sampled(struct tally *tally, uint64_t size_bytes, uint64_t sample_byt
 
 	if (!tally->sampled_count || size_bytes < tally->smallest_bytes)
 		tally->smallest_bytes = size_bytes;
-	if (size_bytes > tally->largest_bytes)
-		tally->largest_bytes = size_bytes;
-	tally->sampled_count = add_capped(tally->sampled_count, 1);
-	tally->sampled_bytes = add_capped(tally->sampled_bytes, size_bytes);
+	tally->largest_bytes = max_u64(tally->largest_bytes, size_bytes);
+	add_up(&tally->sampled_count, 1);
+	add_up(&tally->sampled_bytes, size_bytes);
 	tally->count += 1 / p;
 	tally->count_variance += q / (p * p);
 	tally->bytes += bytes;
 	tally->bytes_variance += q * bytes * bytes;
 	/* √q/p is what a missed one adds to the spread: 0 where all are seen */
-	if (missed > tally->missed_count)
-		tally->missed_count = missed;
-	if ((double)sample_bytes > tally->missed_bytes)
-		tally->missed_bytes = (double)sample_bytes;
+	tally->missed_count = fmax(tally->missed_count, missed);
+	tally->missed_bytes = fmax(tally->missed_bytes, (double)sample_bytes);
 }
 
 /* x^shape e^-x / Γ(shape + 1) */
@@ -320,7 +314,7 @@ static double low_limit(const struct part *part)
 		return part->value;
 	scale = part->variance / part->value;
 	low = scale * low_of(part->value / scale);
-	return low > part->seen ? low : part->seen;
+	return fmax(low, part->seen);
 }
 
 static double high_limit(const struct part *part)
@@ -357,10 +351,8 @@ static struct profile_estimate estimate(uint64_t exact, const struct part *part)
 	};
 
 	/* floor and ceil of a number that rounds the other way */
-	if (result.low > result.value)
-		result.low = result.value;
-	if (result.high < result.value)
-		result.high = result.value;
+	result.low = min_u64(result.low, result.value);
+	result.high = max_u64(result.high, result.value);
 	return result;
 }
 

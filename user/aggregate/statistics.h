@@ -3,6 +3,8 @@
 #ifndef PERFX_AGGREGATE_STATISTICS_H
 #define PERFX_AGGREGATE_STATISTICS_H
 
+#include "base/order.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +14,18 @@ static inline uint64_t add_capped(uint64_t a, uint64_t b)
 
 	/* PROFILE_ABSENT is no sum */
 	return __builtin_add_overflow(a, b, &sum) || sum == UINT64_MAX ? UINT64_MAX - 1 : sum;
+}
+
+/* The same in place. */
+static inline void add_up(uint64_t *sum, uint64_t more)
+{
+	*sum = add_capped(*sum, more);
+}
+
+/* a - b, or 0 where b is larger. */
+static inline uint64_t sub_capped(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
 }
 
 /* Of values in any order, the lower one of two in the middle; 0: of none, or no memory. */

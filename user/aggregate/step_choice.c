@@ -128,7 +128,7 @@ static uint64_t quantile_of(const struct ender *ender, double q)
 {
 	uint64_t value = sketch__quantile(ender->durations, q);
 
-	return value < ender->series.max_ns ? value : ender->series.max_ns;
+	return min_u64(value, ender->series.max_ns);
 }
 
 struct profile_steps steps_of_process(const struct steps *steps, uint32_t process)

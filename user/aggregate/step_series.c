@@ -67,8 +67,7 @@ static void join(struct profile_step *into, const struct profile_step *next)
 	into->waited_count += next->waited_count;
 	into->to_ns = next->to_ns;
 	into->total_ns += next->total_ns;
-	if (next->max_ns > into->max_ns)
-		into->max_ns = next->max_ns;
+	into->max_ns = max_u64(into->max_ns, next->max_ns);
 	for (int i = 0; i < PROFILE_PHASES; i++)
 		into->phases[i] += next->phases[i];
 	into->flops += next->flops;
@@ -141,8 +140,7 @@ int step_series_add(struct step_series *series, const struct profile_step *step,
 	}
 	series->count++;
 	series->total_ns += step->total_ns;
-	if (step->max_ns > series->max_ns)
-		series->max_ns = step->max_ns;
+	series->max_ns = max_u64(series->max_ns, step->max_ns);
 	for (int i = 0; i < PROFILE_PHASES; i++)
 		series->phases[i] += step->phases[i];
 	series->mean_ns += distance / (double)series->count;

@@ -112,8 +112,7 @@ static int add_step(const struct steps *steps, const struct step_thread *thread,
 	step->divided_count = is_within(limits.times_ns, step->to_ns);
 	step->total_ns = step->max_ns = step->to_ns - step->from_ns;
 	step->waited_count = is_within(limits.waits_ns, step->to_ns);
-	if (step->off_cpu_ns > step->total_ns)
-		step->off_cpu_ns = step->total_ns;
+	step->off_cpu_ns = min_u64(step->off_cpu_ns, step->total_ns);
 	phase_times_divide(&thread->phases, step->from_ns, step->to_ns,
 			   ender->rank == STEP_BY_BACKWARD, step->phases);
 	/* forward and other are known only as long as all functions are timed; ranges stay */
@@ -183,7 +182,7 @@ static int end_step(struct steps *steps, struct step_thread *thread, struct ende
 	uint64_t from_ns = follows ? ender->last_ns : begun_ns;
 	struct profile_step step = {
 		.from_ns = from_ns,
-		.to_ns = end_ns > from_ns ? end_ns : from_ns,
+		.to_ns = max_u64(end_ns, from_ns),
 		.off_cpu_ns = thread->off_cpu_ns - (follows ? ender->at_off_cpu_ns : 0),
 	};
 	struct step_tally now = sum_until(steps, thread, ender, step.to_ns), tally;
@@ -195,7 +194,7 @@ static int end_step(struct steps *steps, struct step_thread *thread, struct ende
 		return 0;
 	}
 	known = tally_step(steps, thread, ender, from_ns, &now, &tally) &&
-		!holds_other_steps(thread, ender, from_ns, begun_ns < end_ns ? begun_ns : end_ns);
+		!holds_other_steps(thread, ender, from_ns, min_u64(begun_ns, end_ns));
 	if (add_step(steps, thread, ender, &step, known ? &tally : NULL, false))
 		return -ENOMEM;
 	note_end(thread, ender, step.to_ns, &now);
@@ -231,8 +230,7 @@ static void forget_old(struct step_thread *thread)
 	uint64_t oldest_ns = UINT64_MAX;
 
 	for (size_t i = 0; i < thread->enders_count; i++)
-		if (thread->enders[i].last_ns < oldest_ns)
-			oldest_ns = thread->enders[i].last_ns;
+		oldest_ns = min_u64(oldest_ns, thread->enders[i].last_ns);
 	phase_times_forget(&thread->phases, thread->enders_count ? oldest_ns : 0,
 			   thread->enders_count ? TIMES_MAX : TIMES_OTHERS_MAX);
 }
@@ -277,15 +275,14 @@ static uint64_t opened_of(const struct steps *steps, uint32_t process, uint64_t 
 
 	for (size_t i = steps->recording_windows_count; i-- > 0;)
 		if (steps->recording_windows[i] <= time_ns)
-			return steps->recording_windows[i] > opened_ns ? steps->recording_windows[i]
-								       : opened_ns;
+			return max_u64(steps->recording_windows[i], opened_ns);
 	return opened_ns;
 }
 
 /* A call's waits contain those of the calls inside it, which have ended before it. */
 static void add_off_cpu(struct step_thread *thread, const struct perfx_span *span)
 {
-	size_t depth = span->depth < DEPTHS_MAX ? span->depth : DEPTHS_MAX - 1;
+	size_t depth = min_u64(span->depth, DEPTHS_MAX - 1);
 	uint64_t inner_ns = thread->inner_off_cpu_ns[depth + 1];
 
 	if (span->flags & PERFX_SPAN_ASYNC)
@@ -350,10 +347,8 @@ static int range_span(struct steps *steps, const struct perfx_span *span, unsign
 		return 0;
 	add_off_cpu(thread, span);
 	opened_ns = opened_of(steps, span->process, span->start_ns);
-	if (span->start_ns < thread->first_ns)
-		thread->first_ns = span->start_ns;
-	if (opened_ns > thread->opened_ns)
-		thread->opened_ns = opened_ns;
+	thread->first_ns = min_u64(thread->first_ns, span->start_ns);
+	thread->opened_ns = max_u64(thread->opened_ns, opened_ns);
 	/* a range that is a step is no part of one */
 	if (phase || ((class & STEP_TRACED) && (!rank || rank == STEP_BY_CALL) &&
 		      !(span->flags & PERFX_SPAN_ASYNC)))

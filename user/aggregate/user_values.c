@@ -166,10 +166,10 @@ int handle_overflow_values(struct aggregate *a, const struct event *event)
 
 	if (!account)
 		return rejected(a);
-	account->samples_count = add_capped(account->samples_count, lost);
-	account->lost_count = add_capped(account->lost_count, lost);
-	account->added_count = add_capped(account->added_count, record->adds_count);
-	account->unsummed_count = add_capped(account->unsummed_count, record->unsummed_count);
+	add_up(&account->samples_count, lost);
+	add_up(&account->lost_count, lost);
+	add_up(&account->added_count, record->adds_count);
+	add_up(&account->unsummed_count, record->unsummed_count);
 	sum_add(&account->sum, (double)record->sum);
 	if (!record->sets_count)
 		sum_add(&account->added, (double)record->sum);
@@ -267,8 +267,7 @@ int values_fill(struct finish_ctx *w)
 			continue;
 		process->values[process->values_count++] =
 			value_of(values, values->accounts[i], profile_recorded_ns(p, process));
-		p->value_samples_count =
-			add_capped(p->value_samples_count, values->accounts[i]->samples_count);
+		add_up(&p->value_samples_count, values->accounts[i]->samples_count);
 	}
 	for (size_t i = 0; i < p->processes_count; i++)
 		if (p->processes[i].values_count)

@@ -23,6 +23,16 @@
 	}
 #define ORDER_OF(a, b, c, d, e, f, ...) ((a) ?: (b) ?: (c) ?: (d) ?: (e) ?: (f))
 
+static inline uint64_t min_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint64_t max_u64(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 static inline int compare_u64(const void *left, const void *right)
 {
 	const uint64_t *a = left, *b = right;

@@ -440,7 +440,7 @@ static int put_count(struct perfetto *p, uint64_t time_ns, uint64_t value)
 {
 	wire_integer(&p->message, EVENT_TYPE, TYPE_COUNTER);
 	wire_integer(&p->message, EVENT_TRACK, p->uuids_count);
-	wire_integer(&p->message, EVENT_COUNTER, value > INT64_MAX ? INT64_MAX : value);
+	wire_integer(&p->message, EVENT_COUNTER, min_u64(value, INT64_MAX));
 	return put_message(p, time_ns);
 }
 

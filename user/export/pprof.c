@@ -257,8 +257,7 @@ static void put_sample(struct pprof *p, const struct sample *sample, const char 
 		wire_varint(&p->inner, sample->locations[i]);
 	wire_message(&p->message, SAMPLE_LOCATION, &p->inner);
 	for (unsigned i = 0; i < p->values_count; i++)
-		wire_varint(&p->inner,
-			    sample->values[i] > INT64_MAX ? INT64_MAX : sample->values[i]);
+		wire_varint(&p->inner, min_u64(sample->values[i], INT64_MAX));
 	wire_message(&p->message, SAMPLE_VALUE, &p->inner);
 	add_label(p, p->key_pid, LABEL_NUMBER, p->process->pid);
 	add_label(p, p->key_process, LABEL_STRING, p->process_name);

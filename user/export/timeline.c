@@ -182,10 +182,8 @@ static int put_async(struct nesting *nesting, const struct perfx_span *span)
 
 	if (!async)
 		return -ENOMEM;
-	if (cut.start_ns < async->until_ns)
-		cut.start_ns = async->until_ns;
-	if (end_ns < cut.start_ns)
-		end_ns = cut.start_ns;
+	cut.start_ns = max_u64(cut.start_ns, async->until_ns);
+	end_ns = max_u64(end_ns, cut.start_ns);
 	cut.duration_ns = end_ns - cut.start_ns;
 	async->until_ns = end_ns;
 	err = output->begin(output->ctx, &async->public, 0, &cut);
@@ -402,7 +400,7 @@ bool export_steps__ends(struct export_steps *steps, const struct perfx_span *spa
 	step->place = i;
 	step->from_ns = steps->processes[i].count ? steps->processes[i].last_ns
 						  : profile->processes[i].steps.series->from_ns;
-	step->to_ns = end_ns > step->from_ns ? end_ns : step->from_ns;
+	step->to_ns = max_u64(end_ns, step->from_ns);
 	step->number = ++steps->processes[i].count;
 	steps->processes[i].last_ns = step->to_ns;
 	return true;

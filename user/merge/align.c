@@ -64,7 +64,7 @@ static size_t find_lags(struct lag best[LAGS_TRIED], const uint64_t *reference,
 			size_t reference_count, const uint64_t *ends, size_t count,
 			double expected_ns)
 {
-	size_t shorter = count < reference_count ? count : reference_count, tried = 0, nearest = 0;
+	size_t shorter = min_u64(count, reference_count), tried = 0, nearest = 0;
 	size_t window = shorter / 2 < WINDOW_ENDS ? shorter / 2 : WINDOW_ENDS, lags_count = 0;
 	struct lag *lags;
 

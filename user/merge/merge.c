@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "merge/internal.h"
 
+#include "base/order.h"
 #include "base/text.h"
 #include "decode/decode.h"
 #include "decode/pack.h"
@@ -269,10 +270,8 @@ static void find_extent(struct merger *merge)
 		uint64_t start_ns = align_time(&input->alignment, input->survey.host.start_ns);
 		uint64_t end_ns = align_time(&input->alignment, input->survey.end_ns);
 
-		if (start_ns < merge->start_ns)
-			merge->start_ns = start_ns;
-		if (end_ns > merge->end_ns)
-			merge->end_ns = end_ns;
+		merge->start_ns = min_u64(merge->start_ns, start_ns);
+		merge->end_ns = max_u64(merge->end_ns, end_ns);
 	}
 }
 
@@ -550,8 +549,7 @@ static int read_next(struct input *input)
 	if (time_of(&input->next)) {
 		uint64_t time_ns = align_time(&input->alignment, time_of(&input->next));
 
-		if (time_ns > input->clock_ns)
-			input->clock_ns = time_ns;
+		input->clock_ns = max_u64(input->clock_ns, time_ns);
 	}
 	return 0;
 }
@@ -685,8 +683,7 @@ static int write_slice(struct merger *merge)
 		if (!of->hdr.size)
 			continue;
 		any = true;
-		if (recording_ns < slice.recording_ns)
-			slice.recording_ns = recording_ns;
+		slice.recording_ns = min_u64(slice.recording_ns, recording_ns);
 		slice.left_out_count += of->left_out_count;
 		slice.flags |= of->flags;
 		slice.left_out |= of->left_out;
