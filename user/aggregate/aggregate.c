@@ -235,22 +235,12 @@ int handle_late(struct aggregate *a, const struct event *event)
 
 int handle_calibration(struct aggregate *a, const struct event *event)
 {
-	const struct perfx_calibration *record = &event->calibration;
-
-	if (GROW_BY_ONE(a->calibrations))
-		return -ENOMEM;
-	a->calibrations[a->calibrations_count++] = *record;
-	return 0;
+	return LIST_ADD(a->calibrations, event->calibration);
 }
 
 int handle_peak(struct aggregate *a, const struct event *event)
 {
-	const struct perfx_peak *record = &event->peak;
-
-	if (GROW_BY_ONE(a->peaks))
-		return -ENOMEM;
-	a->peaks[a->peaks_count++] = *record;
-	return 0;
+	return LIST_ADD(a->peaks, event->peak);
 }
 
 int handle_loss(struct aggregate *a, const struct event *event)

@@ -33,12 +33,9 @@ int collectives_span(struct aggregate *a, struct row *row, const struct perfx_sp
 	if (row->meets != MEETS)
 		return 0;
 	make_room(collectives);
-	if (grow_array(&collectives->list, &collectives->capacity, collectives->count + 1,
-		       sizeof(*collectives->list)))
-		return -ENOMEM;
-	collectives->list[collectives->count++] =
+	return LIST_ADD_TO(
+		collectives,
 		(struct profile_collective){.from_ns = span->start_ns,
 					    .to_ns = add_capped(span->start_ns, span->duration_ns),
-					    .function = span->function};
-	return 0;
+					    .function = span->function});
 }

@@ -211,10 +211,7 @@ static int add_span_of_object(struct aggregate *a, struct costs **costs,
 		return settle_cost(a, costs, span, cost, false);
 	if (a->waiting_count >= WAITING_MAX)
 		return settle_cost(a, costs, span, &unread, false);
-	if (GROW_BY_ONE(a->waiting))
-		return -ENOMEM;
-	a->waiting[a->waiting_count++] = *span;
-	return 0;
+	return LIST_ADD(a->waiting, *span);
 }
 
 int costs_span(struct aggregate *a, struct costs **costs, const struct perfx_span *span)

@@ -98,10 +98,7 @@ int energy_share(struct energy *energy, const struct perfx_gpu_memory *record)
 
 	if (shares->count == SHARES_MAX)
 		return 0;
-	if (grow_array(&shares->list, &shares->capacity, shares->count + 1, sizeof(*shares->list)))
-		return -ENOMEM;
-	shares->list[shares->count++] = (struct energy_share){record->process, record->sm_percent};
-	return 0;
+	return LIST_ADD_TO(shares, (struct energy_share){record->process, record->sm_percent});
 }
 
 static struct energy_process *process_of(struct energy *energy, uint32_t process)

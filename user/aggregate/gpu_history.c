@@ -52,14 +52,11 @@ int history_span(struct aggregate *a, const struct perfx_span *span)
 	if (err || !span->context ||
 	    span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED | PERFX_SPAN_ASYNC))
 		return err;
-	if (GROW_BY_ONE(h->spans))
-		return -ENOMEM;
-	h->spans[h->spans_count++] = (struct past_span){.start_ns = span->start_ns,
-							.end_ns = end_ns,
-							.process = span->process,
-							.tid = span->tid,
-							.context = span->context};
-	return 0;
+	return LIST_ADD(h->spans, (struct past_span){.start_ns = span->start_ns,
+						     .end_ns = end_ns,
+						     .process = span->process,
+						     .tid = span->tid,
+						     .context = span->context});
 }
 
 int history_sample(struct aggregate *a, const struct perfx_sample *sample)
@@ -73,13 +70,10 @@ int history_sample(struct aggregate *a, const struct perfx_sample *sample)
 		memmove(h->samples, h->samples + h->samples_count,
 			h->samples_count * sizeof(*h->samples));
 	}
-	if (GROW_BY_ONE(h->samples))
-		return -ENOMEM;
-	h->samples[h->samples_count++] = (struct past_sample){.time_ns = sample->time_ns,
-							      .process = sample->process,
-							      .tid = sample->tid,
-							      .stack = sample->stack};
-	return 0;
+	return LIST_ADD(h->samples, (struct past_sample){.time_ns = sample->time_ns,
+							 .process = sample->process,
+							 .tid = sample->tid,
+							 .stack = sample->stack});
 }
 
 int history_call(struct aggregate *a, const struct perfx_gpu_call *call, uint32_t work)
@@ -89,15 +83,12 @@ int history_call(struct aggregate *a, const struct perfx_gpu_call *call, uint32_
 
 	if (err)
 		return err;
-	if (GROW_BY_ONE(h->calls))
-		return -ENOMEM;
-	h->calls[h->calls_count++] = (struct past_call){.start_ns = call->time_ns,
-							.end_ns = call->end_ns,
-							.call = call->call,
-							.process = call->process,
-							.tid = call->tid,
-							.work = work};
-	return 0;
+	return LIST_ADD(h->calls, (struct past_call){.start_ns = call->time_ns,
+						     .end_ns = call->end_ns,
+						     .call = call->call,
+						     .process = call->process,
+						     .tid = call->tid,
+						     .work = work});
 }
 
 int history_activity(struct aggregate *a, const struct perfx_gpu_activity *activity, uint32_t work)
@@ -107,16 +98,13 @@ int history_activity(struct aggregate *a, const struct perfx_gpu_activity *activ
 
 	if (err)
 		return err;
-	if (GROW_BY_ONE(h->activities))
-		return -ENOMEM;
-	h->activities[h->activities_count++] = (struct past_activity){.start_ns = activity->time_ns,
-								      .end_ns = activity->end_ns,
-								      .call = activity->call,
-								      .process = activity->process,
-								      .device = activity->device,
-								      .work = work,
-								      .op = activity->op};
-	return 0;
+	return LIST_ADD(h->activities, (struct past_activity){.start_ns = activity->time_ns,
+							      .end_ns = activity->end_ns,
+							      .call = activity->call,
+							      .process = activity->process,
+							      .device = activity->device,
+							      .work = work,
+							      .op = activity->op});
 }
 
 /* An array of none may be NULL. */

@@ -182,10 +182,7 @@ static void fill_estimate(struct finish_ctx *w)
 
 int handle_unprobed_steps(struct aggregate *a, const struct event *event)
 {
-	if (GROW_BY_ONE(a->unprobed_steps))
-		return -ENOMEM;
-	a->unprobed_steps[a->unprobed_steps_count++] = event->unprobed_steps;
-	return 0;
+	return LIST_ADD(a->unprobed_steps, event->unprobed_steps);
 }
 
 /* Of a median of fewer steps nothing can be said. */

@@ -396,18 +396,15 @@ static int add_call(struct period_calls *calls, const struct perfx_span *span,
 
 	while (calls->count && calls->list[calls->count - 1].start_ns >= span->start_ns)
 		drop_newest(calls);
-	if (grow_array(&calls->list, &calls->capacity, calls->count + 1, sizeof(*calls->list)))
-		return -ENOMEM;
-	calls->list[calls->count++] =
-		(struct outer_call){.start_ns = span->start_ns,
-				    .end_ns = span->start_ns + span->duration_ns,
-				    .off_cpu_ns = span->off_cpu_ns,
-				    .context = unwound ? 0 : span->context,
-				    .function = unwound ? 0 : span->function,
-				    .compiled = function->flags & PERFX_FUNCTION_COMPILED,
-				    .is_operation = is_operation(function),
-				    .untimed = span->flags & PERFX_SPAN_UNTIMED};
-	return 0;
+	return LIST_ADD_TO(calls, (struct outer_call){.start_ns = span->start_ns,
+						      .end_ns = span->start_ns + span->duration_ns,
+						      .off_cpu_ns = span->off_cpu_ns,
+						      .context = unwound ? 0 : span->context,
+						      .function = unwound ? 0 : span->function,
+						      .compiled = function->flags &
+								  PERFX_FUNCTION_COMPILED,
+						      .is_operation = is_operation(function),
+						      .untimed = span->flags & PERFX_SPAN_UNTIMED});
 }
 
 static void forget_calls(struct period_calls *calls)

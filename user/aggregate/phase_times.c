@@ -12,10 +12,7 @@ static int add_interval(struct phase_times *times, uint64_t from_ns, uint64_t to
 {
 	if (from_ns >= to_ns)
 		return 0;
-	if (grow_array(&times->list, &times->capacity, times->count + 1, sizeof(*times->list)))
-		return -ENOMEM;
-	times->list[times->count++] = (struct phase_time){from_ns, to_ns, phase};
-	return 0;
+	return LIST_ADD_TO(times, (struct phase_time){from_ns, to_ns, phase});
 }
 
 static void drop_oldest(struct phase_times *times, size_t count)

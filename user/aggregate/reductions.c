@@ -332,8 +332,5 @@ int handle_reduced(struct aggregate *a, const struct event *event)
 	gpu_reduced(a, &record);
 	/* for reports, which name the functions whose reduction limits costs */
 	record.loses_cost = limits_costs || (record.loses_cost && !keeps);
-	if (grow_array(&a->reduced, &a->reduced_capacity, a->reduced_count + 1, sizeof(record)))
-		return -ENOMEM;
-	a->reduced[a->reduced_count++] = record;
-	return 0;
+	return LIST_ADD(a->reduced, record);
 }

@@ -75,14 +75,12 @@ static int sample_times_add(struct sample_times *times, const struct perfx_sampl
 			times->count * sizeof(*times->list));
 		times->cut = true;
 	}
-	if (grow_array(&times->list, &times->capacity, times->count + 1, sizeof(*times->list)))
-		return -ENOMEM;
-	times->list[times->count++] = (struct sample_time){
-		.time_ns = record->time_ns,
-		.interval_us = us < UINT32_MAX ? (uint32_t)us : UINT32_MAX,
-		.activity = activity,
-	};
-	return 0;
+	return LIST_ADD_TO(times,
+			   (struct sample_time){
+				   .time_ns = record->time_ns,
+				   .interval_us = us < UINT32_MAX ? (uint32_t)us : UINT32_MAX,
+				   .activity = activity,
+			   });
 }
 
 /* The context of a sample without the calls whose end would not have been seen: those that were

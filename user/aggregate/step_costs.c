@@ -52,14 +52,11 @@ static int keep_call(struct step_process *process, const struct perfx_span *span
 		process->calls_full = true;
 		return 0;
 	}
-	if (GROW_BY_ONE(process->calls))
-		return -ENOMEM;
-	process->calls[process->calls_count++] = (struct step_call){.end_ns = end_ns,
-								    .flops = span->flops,
-								    .tid = span->tid,
-								    .cost_state = span->cost_state,
-								    .dtype = span->dtype};
-	return 0;
+	return LIST_ADD(process->calls, (struct step_call){.end_ns = end_ns,
+							   .flops = span->flops,
+							   .tid = span->tid,
+							   .cost_state = span->cost_state,
+							   .dtype = span->dtype});
 }
 
 int step_costs_add(struct step_costs *costs, const struct perfx_span *span)
@@ -124,10 +121,7 @@ int step_costs_change(struct step_costs *costs, uint32_t process, uint64_t time_
 {
 	struct step_process *of = get(costs, process);
 
-	if (!of || GROW_BY_ONE(of->changes))
-		return -ENOMEM;
-	of->changes[of->changes_count++] = time_ns;
-	return 0;
+	return of ? LIST_ADD(of->changes, time_ns) : -ENOMEM;
 }
 
 /* Links of a file are made anew in about 10 ms, beside other programs in several times that. */

@@ -256,10 +256,7 @@ static struct step_thread *thread_of(struct steps *steps, uint32_t process, uint
 
 int steps_recording_window(struct steps *steps, uint64_t opened_ns)
 {
-	if (GROW_BY_ONE(steps->recording_windows))
-		return -ENOMEM;
-	steps->recording_windows[steps->recording_windows_count++] = opened_ns;
-	return 0;
+	return LIST_ADD(steps->recording_windows, opened_ns);
 }
 
 int steps_gap(struct steps *steps, uint32_t process, uint64_t until_ns)
@@ -498,15 +495,15 @@ int steps_by_period(struct steps *steps, const struct period_calls *calls,
 int steps_show_period(struct steps *steps, const struct period_calls *calls,
 		      const struct period *period)
 {
+	const struct step_thread new = {.process = calls->process,
+					.tid = calls->tid,
+					.first_ns = UINT64_MAX,
+					.is_main = calls->is_main};
 	struct step_thread *thread;
 
-	if (GROW_BY_ONE(steps->shown))
+	if (LIST_ADD(steps->shown, new))
 		return -ENOMEM;
-	thread = &steps->shown[steps->shown_count++];
-	*thread = (struct step_thread){.process = calls->process,
-				       .tid = calls->tid,
-				       .first_ns = UINT64_MAX,
-				       .is_main = calls->is_main};
+	thread = &steps->shown[steps->shown_count - 1];
 	set_thread_flops(steps, thread);
 	return replay_period(steps, thread, true, calls, period);
 }

@@ -13,6 +13,12 @@
 int grow_array(void *array, size_t *capacity, size_t needed, size_t item_size);
 /* The same for one item more than x->list_count, by x->list_capacity: GROW_BY_ONE(x->list). */
 #define GROW_BY_ONE(list) grow_array(&(list), &list##_capacity, list##_count + 1, sizeof(*(list)))
+/* Adds an item to x->list likewise, or to the list of a struct with the members list, capacity and
+ * count. 0 or -ENOMEM. */
+#define LIST_ADD(list, ...) (GROW_BY_ONE(list) ?: ((list)[list##_count++] = (__VA_ARGS__), 0))
+#define LIST_ADD_TO(of, ...)                                                            \
+	(grow_array(&(of)->list, &(of)->capacity, (of)->count + 1, sizeof(*(of)->list)) \
+		 ?: ((of)->list[(of)->count++] = (__VA_ARGS__), 0))
 
 /* The item at an index of x->list, which grows as far; new items are zero. NULL with errno ENOMEM.
  */

@@ -83,11 +83,8 @@ static int survey_host(struct survey *survey, const struct event *event)
 
 static int survey_process(struct survey *survey, const struct perfx_process *record)
 {
-	if (GROW_BY_ONE(survey->processes))
-		return -ENOMEM;
-	survey->processes[survey->processes_count++] =
-		(struct survey_process){record->process, record->pid, record->start_boot_ns};
-	return 0;
+	return LIST_ADD(survey->processes, (struct survey_process){record->process, record->pid,
+								   record->start_boot_ns});
 }
 
 static int survey_rank(struct survey *survey, const struct event *event)
