@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What is known of a process after the overhead budget has reduced a function that it calls. */
-#include "aggregate/reductions.h"
 #include "aggregate/state.h"
 #include "replay_fixture.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/step_costs.h"
+#include "aggregate/steps.h"
 
 #include <criterion/criterion.h>
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/aggregate.h"
-
-#include "aggregate/finish.h"
+#include "aggregate/state.h"
 #include "base/text.h"
 
 #include <stdlib.h>

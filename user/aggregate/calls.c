@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Spans, calling contexts and the overflow sums: what is counted per call. */
-#include "aggregate/calls.h"
 #include "aggregate/state.h"
 #include "base/text.h"
 

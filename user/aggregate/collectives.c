@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/process.h"
-
-#include "aggregate/state.h"
 #include "cost/collectives.h"
+#include "aggregate/state.h"
 
 static void decide(const struct aggregate *a, struct row *row)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The costs of single calls and of the overflow sums, added up by calling context. */
-#include "aggregate/finish.h"
+#include "aggregate/state.h"
 #include "base/order.h"
 
 #include <stdlib.h>

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/energy.h"
-
 #include "aggregate/state.h"
 #include "base/text.h"
 
@@ -101,15 +99,6 @@ int energy_share(struct energy *energy, const struct perfx_gpu_memory *record)
 	return LIST_ADD_TO(shares, (struct energy_share){record->process, record->sm_percent});
 }
 
-static struct energy_process *process_of(struct energy *energy, uint32_t process)
-{
-	struct energy_process *of = MAP64_ITEM(energy->process_ids, process, energy->processes);
-
-	if (of)
-		of->process = process;
-	return of;
-}
-
 static int add_point(struct energy_process *process, uint64_t time_ns)
 {
 	struct energy_point *point = THINNED_POINT(process, PROFILE_POINTS_MAX);
@@ -148,9 +137,10 @@ static int divide(struct energy *energy, const struct energy_shares *shares, uin
 
 		if (!share->process)
 			continue;
-		process = process_of(energy, share->process);
+		process = MAP64_ITEM(energy->process_ids, share->process, energy->processes);
 		if (!process)
 			return -ENOMEM;
+		process->process = share->process;
 		if (!process->points_count)
 			err = add_point(process, from_ns);
 		process->unknown = process->unknown || part < 0;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Tables → profile: everything that needs all of the stream, such as sums, sorting and shares. */
-#include "aggregate/finish.h"
-#include "aggregate/calls.h"
+#include "aggregate/state.h"
 #include "base/order.h"
 
 #include <math.h>

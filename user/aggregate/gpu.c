@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/gpu.h"
-
 #include "aggregate/state.h"
 #include "base/hash.h"
 #include "base/text.h"

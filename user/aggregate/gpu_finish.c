@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* GPUs at the end: tables of kinds of work → kernels, copies and waits, with who asked for them. */
-#include "aggregate/finish.h"
+#include "aggregate/state.h"
 #include "base/order.h"
 #include "cost/gpu_calls.h"
 #include "peaks/gpu.h"

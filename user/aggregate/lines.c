@@ -8,7 +8,7 @@
  * the Python line that made the outermost of them; ranges only mark such calls and take no part.
  * Native callers are known only for a context's first call, so native lines have no time in calls.
  */
-#include "aggregate/finish.h"
+#include "aggregate/state.h"
 #include "base/order.h"
 #include "base/text.h"
 

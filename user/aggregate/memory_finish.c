@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Domain statistics → profile. */
-#include "aggregate/finish.h"
+#include "aggregate/state.h"
 #include "base/order.h"
 
 #include <stdlib.h>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "aggregate/state.h"
 
-#include "aggregate/finish.h"
-
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What tracing cost: estimated, by hits and what a hit costs, and observed, by steps with and
  * without probes. */
-#include "aggregate/finish.h"
+#include "aggregate/state.h"
 
 #include <math.h>
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/calls.h"
-
-#include "aggregate/finish.h"
+#include "aggregate/state.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/phase_times.h"
+#include "aggregate/step_thread.h"
 
 #include "base/grow.h"
 

@@ -29,7 +29,7 @@ struct profile_cost {
 	 * without a record. */
 	uint64_t submitted_count;
 	/* Of counted_count and nested_count, calls that the overhead budget only counts: their cost
-	 * is that of the function's measured calls, which were all alike (reductions.h). */
+	 * is that of the function's measured calls, which were all alike (reductions.c). */
 	uint64_t assumed_count;
 };
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/reductions.h"
-
 #include "aggregate/state.h"
 
 #include <stdlib.h>

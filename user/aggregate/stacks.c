@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/finish.h"
+#include "aggregate/state.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "cost/operator_label.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/step_class.h"
+#include "aggregate/steps.h"
 
 #include "aggregate/aggregate.h"
 #include "base/grow.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/step_series.h"
+#include "aggregate/steps.h"
 
 #include "base/grow.h"
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/steps.h"
-
 #include "aggregate/step_thread.h"
 #include "base/grow.h"
 

@@ -5,13 +5,165 @@
 #define PERFX_AGGREGATE_STEPS_H
 
 #include "aggregate/period.h"
-#include "aggregate/step_class.h"
-#include "aggregate/step_costs.h"
+#include "aggregate/profile.h"
 #include "base/grow.h"
 #include "perfx_record.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+
+/* Which calls end steps, and to which phase of a step their time belongs. */
+
+/* Bits that say which part calls of a function have in steps. */
+#define STEP_PHASE_MASK 0x07 /* enum profile_phase */
+#define STEP_RANGE	0x08 /* a step may begin with it */
+#define STEP_RANK_SHIFT 4    /* above: 0 ends no step; the highest counts */
+#define STEP_RANK_MASK	0x70
+#define STEP_TRACED	0x80  /* the thread was in a traced function: aggregate adds it */
+#define STEP_UNDECIDED	0x100 /* its function is not described yet */
+
+/* As enum profile_steps_by. */
+enum step_rank {
+	STEP_BY_PERIOD = 0,
+	STEP_BY_BACKWARD,
+	STEP_BY_CALL,
+	STEP_BY_OPTIMIZER,
+	STEP_BY_NAME
+};
+
+/* Returns the bits of a function by its source, name and flags (PERFX_FUNCTION_). Pure. */
+unsigned step_class(unsigned source, const char *name, unsigned flags);
+
+/* Of functions by id, for who follows steps without an aggregate. */
+struct step_classes {
+	unsigned *list;
+	size_t capacity;
+};
+
+/* Without memory the function has none. */
+void step_classes_add(struct step_classes *classes, const struct perfx_function *function,
+		      const char *name);
+/* 0: the span means nothing for steps, or has no time. */
+unsigned step_classes_of(const struct step_classes *classes, const struct perfx_span *span);
+void step_classes_clear(struct step_classes *classes);
+
+/* Steps in a row, and what the calls of a process computed meanwhile. Part of steps. */
+
+/* Sums run on as calls come; a step's are what they grew by between its ends. */
+struct step_tally {
+	uint64_t flops, thread_flops;
+	uint64_t dtypes[PERFX_DTYPES]; /* flops */
+	uint64_t counted_count, unread_count, opaque_count;
+};
+
+/* Does a call's cost count for steps? */
+bool step_counts(const struct perfx_span *span);
+void step_tally_call(struct step_tally *tally, unsigned cost_state, unsigned dtype, uint64_t flops);
+void step_tally_merge(struct step_tally *tally, const struct step_tally *more);
+void step_tally_subtract(struct step_tally *tally, const struct step_tally *less);
+
+struct step_series {
+	struct profile_step *steps; /* each of `each`, the last one of fewer perhaps */
+	size_t steps_count, capacity;
+	uint64_t each;
+	uint64_t count, total_ns, max_ns;
+	double mean_ns, squares; /* squares: of the distances from the mean (Welford, 1962) */
+	uint64_t ends_count;	 /* also of steps that are not whole */
+	uint64_t phases[PROFILE_PHASES];
+	struct profile_step_division divided;
+	uint64_t waited_count, waited_ns, off_cpu_ns;
+	/* Those whose costs are known; they follow each other. */
+	uint64_t computed_count, computed_ns, computed_from_ns, computed_to_ns;
+	struct step_tally tally;
+};
+
+/* tally NULL: what it computed is not known. 0 or -ENOMEM. */
+int step_series_add(struct step_series *series, const struct profile_step *step,
+		    const struct step_tally *tally);
+/* A call of which it was learned late what it computed: did it end in one of these? */
+bool step_series_late(struct step_series *series, uint64_t end_ns, const struct step_tally *call);
+/* Borrowed. Not of an empty one. */
+void step_series_show(const struct step_series *series, struct profile_steps *into);
+
+/* The last steps, one by one. */
+struct step_times {
+	struct profile_step_time *list;
+	size_t count, capacity;
+};
+
+/* 0 or -ENOMEM. */
+int step_times_add(struct step_times *times, const struct profile_step *step);
+
+/* Steps' times as they were, for a median that is to be exact: with more than STEP_PICKS_MAX, every
+ * second one, every fourth, … */
+#define STEP_PICKS_MAX 1024
+
+struct step_picks {
+	uint64_t *ns;
+	size_t count, capacity;
+	uint64_t seen_count;
+	unsigned shift; /* of those seen, one in 1 << shift is kept */
+};
+
+/* 0 or -ENOMEM. */
+int step_picks_add(struct step_picks *picks, uint64_t ns);
+
+/*
+ * Adds up what the calls of each process compute, so that steps can be given their share. Keeps the
+ * time at which the overhead budget first stopped measuring a part of it: figures of steps rest on
+ * the steps before that time.
+ */
+
+/* Until when calls' times, their costs, their waits and backward passes were measured. 0: to the
+ * end. */
+struct step_limits {
+	uint64_t times_ns, costs_ns, waits_ns, backward_ns;
+};
+
+struct step_process;
+
+struct step_costs {
+	struct step_limits limits; /* of processes that come later */
+	struct step_process *list;
+	size_t count, capacity;
+	struct map64 ids; /* process → list[] */
+};
+
+/* A call that step_counts(). 0 or -ENOMEM. */
+int step_costs_add(struct step_costs *costs, const struct perfx_span *span);
+/* Of all calls so far. */
+struct step_tally step_costs_sum(const struct step_costs *costs, uint32_t process);
+/* Adds up the calls that ended after from_ns; thread_flops: those of the thread tid. false: some of
+ * these calls are no longer kept. */
+bool step_costs_since(const struct step_costs *costs, uint32_t process, uint32_t tid,
+		      uint64_t from_ns, struct step_tally *into);
+
+/* Something that a process rests on is not measured from some time on; earlier limits stay. 0 or
+ * -ENOMEM. */
+int step_costs_limit(struct step_costs *costs, uint32_t process, const struct step_limits *limits);
+/* The same for processes that are not known yet: nor were their calls of the time before. */
+void step_costs_limit_later(struct step_costs *costs, const struct step_limits *limits);
+struct step_limits step_costs_limits(const struct step_costs *costs, uint32_t process);
+/* FLOPs of the calls that had ended by the process's costs_ns. */
+uint64_t step_costs_limited_flops(const struct step_costs *costs, uint32_t process);
+
+/* For a while until then calls of a process were not seen. 0 or -ENOMEM. */
+int step_costs_gap(struct step_costs *costs, uint32_t process, uint64_t until_ns);
+/* When the last such time ended; 0: there was none. */
+uint64_t step_costs_gap_end(const struct step_costs *costs, uint32_t process);
+
+/* The overhead budget changes probes of a process: meanwhile calls may be missed. 0 or -ENOMEM. */
+int step_costs_change(struct step_costs *costs, uint32_t process, uint64_t time_ns);
+/* Did it do so between two times? */
+bool step_costs_changed(const struct step_costs *costs, uint32_t process, uint64_t from_ns,
+			uint64_t to_ns);
+
+/* Processes go on in these costs, which have none yet, from a time on. 0 or -ENOMEM. */
+int step_costs_continue(struct step_costs *costs, struct step_costs *before, uint64_t from_ns,
+			bool (*goes_on)(void *ctx, uint32_t process), void *ctx);
+/* Calls that ended by now_ns are in no step that is to come. */
+void step_costs_forget_calls(struct step_costs *costs, uint32_t process, uint64_t now_ns);
+void step_costs_clear(struct step_costs *costs);
 
 struct steps {
 	struct step_costs costs;

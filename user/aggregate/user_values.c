@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "aggregate/state.h"
 
-#include "aggregate/finish.h"
 #include "base/order.h"
 
 #include <math.h>
