@@ -82,8 +82,7 @@ int aggregate__continue(struct aggregate *a, struct aggregate *before, uint64_t 
 	}
 	a->has_off_cpu = before->has_off_cpu;
 	err = steps_continue(&a->steps, &before->steps, from_ns, goes_on, a);
-	if (!err)
-		err = usual_costs_continue(&a->usual_costs, &before->usual_costs, goes_on, a);
+	err = err ?: usual_costs_continue(&a->usual_costs, &before->usual_costs, goes_on, a);
 	return err ?: periods_continue(&a->periods, &before->periods, goes_on, a);
 }
 
@@ -139,6 +138,7 @@ int handle_probe_record(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_probe_record *record = &event->probe_record;
 	struct profile_probe *probe = MAP64_ITEM(a->probe_ids, record->probe, a->probes);
+	struct profile_function *function;
 
 	if (!probe)
 		return -ENOMEM;
@@ -155,23 +155,23 @@ int handle_probe_record(struct aggregate *a, const struct event *event)
 		.seen_ns = probe->seen_ns,
 		.cost_ns = (double)record->cost_ps / 1000,
 	};
-	if (record->function && record->function <= a->functions_count)
-		a->functions[record->function - 1].ret = record->ret;
+	function = function_at(a, record->function);
+	if (function)
+		function->ret = record->ret;
 	return 0;
 }
 
 int handle_hits(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_hits *record = &event->hits;
-	uint32_t at = map64_get(&a->probe_ids, record->probe);
+	struct profile_probe *probe = MAP64_FIND(a->probe_ids, record->probe, a->probes);
 
-	if (at == MAP64_NONE)
+	if (!probe)
 		return undecoded(a);
-	add_up(&a->probes[at].hits_count, record->hits_count);
+	add_up(&probe->hits_count, record->hits_count);
 	if (record->cost_ps) {
-		a->probes[at].seen_hits_count += (double)record->hits_count;
-		a->probes[at].seen_ns +=
-			(double)record->hits_count * (double)record->cost_ps / 1000;
+		probe->seen_hits_count += (double)record->hits_count;
+		probe->seen_ns += (double)record->hits_count * (double)record->cost_ps / 1000;
 	}
 	return 0;
 }
@@ -269,12 +269,12 @@ int handle_loss(struct aggregate *a, const struct event *event)
 /* A window's end may be recorded after the beginning of the next one. */
 static void close_recording_window(struct aggregate *a, uint64_t time_ns)
 {
-	for (size_t i = a->recording_windows_count; i-- > 0;) {
-		if (time_ns < a->recording_windows[i].from_ns)
-			continue;
-		a->recording_windows[i].to_ns = time_ns;
-		return;
-	}
+	size_t i = a->recording_windows_count;
+
+	while (i && time_ns < a->recording_windows[i - 1].from_ns)
+		i--;
+	if (i)
+		a->recording_windows[i - 1].to_ns = time_ns;
 }
 
 /* What the program wants to be recorded. One whose end was lost lasts until the next. */
@@ -304,11 +304,9 @@ int handle_recording_window(struct aggregate *a, const struct event *event)
 
 int handle_end(struct aggregate *a, const struct event *event)
 {
-	const struct perfx_end *record = &event->end;
-
-	a->end = *record;
+	a->end = event->end;
 	a->has_end = true;
-	saw_time(a, record->time_ns);
+	saw_time(a, a->end.time_ns);
 	return 0;
 }
 

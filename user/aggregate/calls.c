@@ -65,11 +65,6 @@ static int row_get(struct aggregate *a, uint32_t process, uint32_t function, str
 	return *row ? 0 : -ENOMEM;
 }
 
-static int context_grow(struct aggregate *a, uint32_t id)
-{
-	return id < a->contexts_count || GROW_TO(a->contexts, id) ? 0 : -ENOMEM;
-}
-
 /* Does the node belong to this process and function, or to none yet? */
 static bool context_takes(const struct context *context, uint32_t process, uint32_t function)
 {
@@ -95,9 +90,9 @@ static int place_slowly(struct aggregate *a, const struct perfx_span *span, stru
 	}
 	if (span->context > AGGREGATE_CONTEXTS_MAX)
 		return 0;
-	if (context_grow(a, span->context))
+	context = GROW_TO(a->contexts, span->context);
+	if (!context)
 		return -ENOMEM;
-	context = &a->contexts[span->context];
 	if (!context_takes(context, span->process, span->function))
 		return 0;
 	err = row_get(a, span->process, span->function, row);
@@ -149,12 +144,9 @@ static int row_thread_slowly(struct aggregate *a, struct row *row, uint32_t tid)
 /* A call: what it means for steps, or that its thread was in traced code. */
 static int row_step(struct aggregate *a, struct row *row, const struct perfx_span *span)
 {
-	const struct profile_function *f;
+	const struct profile_function *f = function_at(a, row->function);
 
-	if (row->function > a->functions_count)
-		return 0;
-	f = &a->functions[row->function - 1];
-	if (!f->id)
+	if (!f || !f->id)
 		return 0;
 	if (row->step_class & STEP_UNDECIDED)
 		row->step_class = step_class(f->source, f->name, f->flags);
@@ -175,8 +167,10 @@ static bool is_of_evaluation(const struct profile_frame *frame)
 	       text_is_one_of(dot ? dot + 1 : frame->function, methods);
 }
 
-int calls_find_evaluations(struct aggregate *a)
+int calls_find_evaluations(struct finish_ctx *ctx)
 {
+	struct aggregate *a = ctx->a;
+
 	for (size_t i = 0; i < a->contexts_count; i++) {
 		const struct context *context = &a->contexts[i];
 		int found;
@@ -221,13 +215,10 @@ bool aggregate__shows_step(const struct aggregate *a, const struct perfx_span *s
 {
 	const struct process *process =
 		span->process < a->processes_count ? a->processes[span->process] : NULL;
-	const struct profile_function *f;
+	const struct profile_function *f = function_at(a, span->function);
 
-	if (span->function == 0 || span->function > a->functions_count)
-		return false;
-	f = &a->functions[span->function - 1];
 	/* where none are marked, each call may be one of a period */
-	return f->id &&
+	return f && f->id &&
 	       (!process || !process->has_steps || step_class(f->source, f->name, f->flags));
 }
 
@@ -274,8 +265,7 @@ int handle_span(struct aggregate *a, const struct event *event)
 	if (!err && (a->steps.threads_count || unlikely(row->step_class)) &&
 	    !(span->flags & PERFX_SPAN_UNWOUND))
 		err = row_step(a, row, span);
-	if (!err)
-		err = periods_span(a, span);
+	err = err ?: periods_span(a, span);
 	if (err)
 		return err;
 	saw_time(a, add_capped(span->start_ns, span->duration_ns));
@@ -307,9 +297,9 @@ int handle_context(struct aggregate *a, const struct event *event)
 	    record->parent >= record->context || record->function == 0 ||
 	    record->function > AGGREGATE_FUNCTIONS_MAX)
 		return undecoded(a);
-	if (context_grow(a, record->context))
+	context = GROW_TO(a->contexts, record->context);
+	if (!context)
 		return -ENOMEM;
-	context = &a->contexts[record->context];
 	if (!context_takes(context, record->process, record->function) ||
 	    (context->described && context->parent != record->parent))
 		return undecoded(a);
@@ -373,8 +363,6 @@ int handle_overflow_calls(struct aggregate *a, const struct event *event)
 		return err;
 	return costs_assumed(&context->sums.costs, &assumed, record->untimed_count);
 }
-
-/* Perf counters and their sums by function and process. */
 
 int handle_perf_counter(struct aggregate *a, const struct event *event)
 {

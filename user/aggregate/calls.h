@@ -79,7 +79,7 @@ struct finish_ctx;
 /* calls.c */
 void row__free(struct row *row);
 /* At the end: which functions that end steps evaluate a model, by their callers. 0 or -ENOMEM. */
-int calls_find_evaluations(struct aggregate *aggregate);
+int calls_find_evaluations(struct finish_ctx *ctx);
 /* Where a span's sums are, of one that has been added. NULL: nowhere. */
 struct sums *calls_sums(struct aggregate *aggregate, const struct perfx_span *span);
 
@@ -90,7 +90,7 @@ int costs_overflow(struct costs **costs, const struct perfx_overflow_calls *reco
 /* Calls without a record that are taken to have this cost. 0 or -ENOMEM. */
 int costs_assumed(struct costs **costs, const struct perfx_span *span, uint64_t count);
 /* At the end: spans whose object was not described when they came. 0 or -ENOMEM. */
-int object_costs_settle(struct aggregate *aggregate);
+int object_costs_settle(struct finish_ctx *ctx);
 /* What each row computes, before the profile's rows are filled. 0 or -ENOMEM. */
 int compute_sum(struct finish_ctx *ctx);
 void compute_fill_row(const struct finish_ctx *ctx, const struct row *row, struct profile_row *out);

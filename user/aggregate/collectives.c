@@ -2,15 +2,6 @@
 #include "cost/collectives.h"
 #include "aggregate/state.h"
 
-static void decide(const struct aggregate *a, struct row *row)
-{
-	const struct profile_function *f =
-		row->function <= a->functions_count ? &a->functions[row->function - 1] : NULL;
-
-	if (f && f->id)
-		row->meets = collective_meets(f->name) ? MEETS : MEETS_NOT;
-}
-
 /* Of more than are kept the older half goes. */
 static void make_room(struct collectives *collectives)
 {
@@ -25,9 +16,10 @@ static void make_room(struct collectives *collectives)
 int collectives_span(struct aggregate *a, struct row *row, const struct perfx_span *span)
 {
 	struct collectives *collectives = &a->processes[row->process]->collectives;
+	const struct profile_function *f = function_at(a, row->function);
 
-	if (row->meets == MEETS_UNDECIDED)
-		decide(a, row);
+	if (row->meets == MEETS_UNDECIDED && f && f->id)
+		row->meets = collective_meets(f->name) ? MEETS : MEETS_NOT;
 	if (row->meets != MEETS)
 		return 0;
 	make_room(collectives);

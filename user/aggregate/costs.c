@@ -224,8 +224,9 @@ int costs_span(struct aggregate *a, struct costs **costs, const struct perfx_spa
 	return err ?: steps_cost(&a->steps, span, false);
 }
 
-int object_costs_settle(struct aggregate *a)
+int object_costs_settle(struct finish_ctx *ctx)
 {
+	struct aggregate *a = ctx->a;
 	static const struct object_cost unread = {.state = PERFX_COST_UNREAD};
 	size_t count = a->waiting_count;
 

@@ -76,13 +76,6 @@ static bool is_left_out(const struct stack *stack)
 	return PERFX_STACK_END(stack->flags) == PERFX_STACK_END_LEFT_OUT;
 }
 
-static const struct stack *stack_at(const struct aggregate *a, uint32_t process, uint32_t id)
-{
-	uint32_t index = stack_index(&a->stacks, process, id);
-
-	return index == MAP64_NONE ? NULL : &a->stacks.list[index];
-}
-
 /* Returns the stack of the allocation `r`, or that of an allocation which is alike. *stood_in is
  * the left-out stack that such allocations had until now; 0: they had none. */
 static uint32_t stack_or_alike(const struct aggregate *a, struct alike *alike,
@@ -95,7 +88,7 @@ static uint32_t stack_or_alike(const struct aggregate *a, struct alike *alike,
 	*stood_in = 0;
 	if (!a->stacks.some_left_out && r->domain == PERFX_DOMAIN_HOST)
 		return r->stack;
-	stack = stack_at(a, r->process, r->stack);
+	stack = stack_find(&a->stacks, r->process, r->stack);
 	if (!stack)
 		return r->stack;
 	key = alike_key(a, stack, r);
@@ -110,7 +103,7 @@ static uint32_t stack_or_alike(const struct aggregate *a, struct alike *alike,
 	}
 	if (is_left_out(stack))
 		return alike->stacks[known];
-	before = stack_at(a, r->process, alike->stacks[known]);
+	before = stack_find(&a->stacks, r->process, alike->stacks[known]);
 	if (before && is_left_out(before))
 		*stood_in = alike->stacks[known];
 	alike->stacks[known] = r->stack;

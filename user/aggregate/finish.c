@@ -7,19 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void row_clear(struct profile_row *row)
-{
-	free(row->callers);
-	free(row->during.list);
-}
-
 void profile_clear(struct profile *profile)
 {
 	for (size_t i = 0; i < profile->processes_count; i++) {
 		struct profile_process *process = &profile->processes[i];
 
-		for (size_t j = 0; j < process->rows_count; j++)
-			row_clear(&process->rows[j]);
+		for (size_t j = 0; j < process->rows_count; j++) {
+			free(process->rows[j].callers);
+			free(process->rows[j].during.list);
+		}
 		free(process->rows);
 		free(process->threads);
 		free(process->contexts);
@@ -155,8 +151,6 @@ uint64_t profile_recorded_ns(const struct profile *profile, const struct profile
 {
 	return profile_recorded_between(profile, process->from_ns, process->to_ns);
 }
-
-/* Calling contexts → a row for each function of a process, with its callers. */
 
 static uint32_t caller_of(const struct aggregate *a, const struct context *context)
 {
@@ -334,11 +328,7 @@ ORDER(by_self, struct profile_row, DESCENDING(a->self_ns, b->self_ns),
 
 struct profile_process *process_of(const struct finish_ctx *w, const struct row *row)
 {
-	uint32_t place = w->places[row->process];
-
-	if (place == MAP64_NONE || !profile_function(w->profile, row->function))
-		return NULL;
-	return &w->profile->processes[place];
+	return profile_function(w->profile, row->function) ? process_at(w, row->process) : NULL;
 }
 
 /* Room for each process's rows. */
@@ -393,11 +383,9 @@ static int fill_rows(struct finish_ctx *w)
 static struct profile_process *process_of_context(const struct finish_ctx *w,
 						  const struct context *context)
 {
-	uint32_t place = MAP64_NONE;
-
-	if (context->described && context->process < w->a->processes_count)
-		place = w->places[context->process];
-	return place == MAP64_NONE ? NULL : &w->profile->processes[place];
+	return context->described && context->process < w->a->processes_count
+		       ? process_at(w, context->process)
+		       : NULL;
 }
 
 /* A damaged file may hang a node under another process's: then it is a root. */
@@ -446,21 +434,6 @@ static int fill_contexts(struct finish_ctx *w)
 	return 0;
 }
 
-static int rows_fill(struct finish_ctx *w)
-{
-	int err = sum_contexts(w);
-
-	if (!err)
-		err = compute_sum(w);
-	if (!err)
-		err = fill_rows(w);
-	if (!err)
-		err = fill_contexts(w);
-	if (!err)
-		err = compute_fill(w);
-	return err;
-}
-
 /* Those of the stream, as far as they lie in the capture's time. */
 static int fill_recording_windows(struct finish_ctx *w)
 {
@@ -473,21 +446,19 @@ static int fill_recording_windows(struct finish_ctx *w)
 	if (!p->recording_windows)
 		return -ENOMEM;
 	for (size_t i = 0; i < a->recording_windows_count; i++) {
-		struct profile_interval recording_window = a->recording_windows[i];
+		struct profile_interval window = a->recording_windows[i];
 
-		if (i + 1 < a->recording_windows_count &&
-		    recording_window.to_ns > a->recording_windows[i + 1].from_ns)
-			recording_window.to_ns = a->recording_windows[i + 1].from_ns;
-		recording_window.from_ns = max_u64(recording_window.from_ns, before_ns);
-		recording_window.to_ns = min_u64(recording_window.to_ns, end_ns);
-		recording_window.to_ns = max_u64(recording_window.to_ns, recording_window.from_ns);
-		before_ns = recording_window.to_ns;
-		p->recording_windows[p->recording_windows_count++] = recording_window;
+		if (i + 1 < a->recording_windows_count)
+			window.to_ns = min_u64(window.to_ns, a->recording_windows[i + 1].from_ns);
+		window.from_ns = max_u64(window.from_ns, before_ns);
+		window.to_ns = max_u64(min_u64(window.to_ns, end_ns), window.from_ns);
+		before_ns = window.to_ns;
+		p->recording_windows[p->recording_windows_count++] = window;
 	}
 	return 0;
 }
 
-static void fill_host(struct finish_ctx *w)
+static int fill_host(struct finish_ctx *w)
 {
 	const struct aggregate *a = w->a;
 	struct profile *p = w->profile;
@@ -543,6 +514,7 @@ static void fill_host(struct finish_ctx *w)
 					    .step_to_ns = a->time_slice.step_to_ns};
 	memcpy(p->perf_counters, a->perf_counters, sizeof(p->perf_counters));
 	p->perf_counters_why = a->perf_counters_why;
+	return 0;
 }
 
 ORDER(by_start, struct profile_process, ASCENDING(a->from_ns, b->from_ns),
@@ -552,16 +524,6 @@ static bool is_shown(const struct aggregate *a, uint32_t process)
 {
 	return a->processes[process] && a->processes[process]->origin != PROCESS_UNKNOWN &&
 	       !process_is_bygone(a, a->processes[process]);
-}
-
-/* Far fewer than there are indices, where these are used again. */
-static size_t count_shown(const struct aggregate *a)
-{
-	size_t count = 0;
-
-	for (uint32_t i = 0; i < a->processes_count; i++)
-		count += is_shown(a, i);
-	return count;
 }
 
 /* Steps of the first moments, which tracing slowed most, stand for no others. Of the functions that
@@ -591,28 +553,31 @@ static int fill_processes(struct finish_ctx *w)
 {
 	const struct aggregate *a = w->a;
 	struct profile *p = w->profile;
-	int err;
+	size_t shown_count = 0; /* far fewer than indices, where these are used again */
+	int err = 0;
 
-	p->processes = calloc(count_shown(a) + 1, sizeof(*p->processes));
+	for (uint32_t i = 0; i < a->processes_count; i++)
+		shown_count += is_shown(a, i);
+	p->processes = calloc(shown_count + 1, sizeof(*p->processes));
 	w->places = malloc((a->processes_count + 1) * sizeof(*w->places));
 	w->rows_of = calloc(a->processes_count + 1, sizeof(*w->rows_of));
 	if (!p->processes || !w->places || !w->rows_of)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < a->processes_count; i++) {
+	for (uint32_t i = 0; i < a->processes_count && !err; i++) {
+		struct profile_process *process = &p->processes[p->processes_count];
+
 		w->places[i] = MAP64_NONE;
 		if (!is_shown(a, i))
 			continue;
-		err = process_fill(a, i, &p->processes[p->processes_count]);
-		p->processes[p->processes_count].steps =
-			steps_fill(w, i, &p->processes[p->processes_count]);
-		p->processes[p->processes_count].energy =
-			energy_of_process(&a->energy, i, &p->processes[p->processes_count].steps);
+		err = process_fill(a, i, process);
+		process->steps = steps_fill(w, i, process);
+		process->energy = energy_of_process(&a->energy, i, &process->steps);
 		if (!a->has_off_cpu)
-			p->processes[p->processes_count].steps.off_cpu_ns = PROFILE_ABSENT;
+			process->steps.off_cpu_ns = PROFILE_ABSENT;
 		p->processes_count++;
-		if (err)
-			return err;
 	}
+	if (err)
+		return err;
 	qsort(p->processes, p->processes_count, sizeof(*p->processes), by_start);
 	for (uint32_t i = 0; i < p->processes_count; i++)
 		w->places[p->processes[i].index] = i;
@@ -641,7 +606,7 @@ static double late_share(const struct profile *p)
 	return all_ns ? (double)late_ns / (double)all_ns : 0;
 }
 
-static void fill_losses(struct finish_ctx *w)
+static int fill_losses(struct finish_ctx *w)
 {
 	struct profile *p = w->profile;
 
@@ -653,62 +618,48 @@ static void fill_losses(struct finish_ctx *w)
 		p->partial |= PROFILE_PARTIAL_KILLED;
 	if (!p->ended || p->losses[PERFX_LOSS_TRUNCATED_BYTES])
 		p->partial |= PROFILE_PARTIAL_TRUNCATED;
-	for (int i = 0; i < PERFX_LOSS_KINDS; i++) {
+	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
 		if (profile_loss_share(p, i) > PROFILE_LOSSY_SHARE)
 			p->partial |= PROFILE_PARTIAL_LOSSY;
-	}
 	if (late_share(p) > PROFILE_LOSSY_SHARE)
 		p->partial |= PROFILE_PARTIAL_LOSSY;
-}
-
-static int finish(struct finish_ctx *w)
-{
-	int err;
-
-	fill_host(w);
-	err = merged_fill(w);
-	if (!err)
-		err = fill_recording_windows(w);
-	if (!err)
-		err = object_costs_settle(w->a);
-	if (!err)
-		err = periods_fill(w->a);
-	if (!err)
-		err = calls_find_evaluations(w->a);
-	if (!err)
-		err = fill_processes(w);
-	if (!err)
-		err = stacks_fill(w);
-	if (!err)
-		err = rows_fill(w);
-	if (!err)
-		err = memory_fill(w);
-	if (!err)
-		err = samples_fill(w);
-	if (!err)
-		err = parallel_fill(w);
-	if (!err)
-		err = lines_fill(w);
-	if (!err)
-		err = values_fill(w);
-	if (!err)
-		err = gpu_fill(w);
-	if (err)
-		return err;
-	for (size_t i = 0; i < w->profile->processes_count; i++)
-		untraced_fill(w->a, w->profile, &w->profile->processes[i]);
-	overhead_fill(w);
-	fill_losses(w);
 	return 0;
 }
+
+/* What makes the profile, each on the results of those before it. */
+static int (*const fill_parts[])(struct finish_ctx *ctx) = {
+	fill_host,
+	merged_fill,
+	fill_recording_windows,
+	object_costs_settle,
+	periods_fill,
+	calls_find_evaluations,
+	fill_processes,
+	stacks_fill,
+	sum_contexts,
+	compute_sum,
+	fill_rows,
+	fill_contexts,
+	compute_fill,
+	memory_fill,
+	samples_fill,
+	parallel_fill,
+	lines_fill,
+	values_fill,
+	gpu_fill,
+	untraced_fill,
+	overhead_fill,
+	fill_losses,
+};
 
 const struct profile *aggregate__finish(struct aggregate *a)
 {
 	struct finish_ctx w = {.a = a, .profile = &a->profile};
-	int err;
+	int err = 0;
 
 	profile_clear(&a->profile);
-	err = finish(&w);
+	for (size_t i = 0; i < sizeof(fill_parts) / sizeof(fill_parts[0]) && !err; i++)
+		err = fill_parts[i](&w);
 	free(w.sums);
 	free(w.row_costs);
 	free(w.places);

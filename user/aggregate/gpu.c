@@ -363,10 +363,8 @@ static bool is_left_to_agent(const struct gpu *gpu, const struct gpu_process *pr
 
 void gpu_reduced(struct aggregate *a, const struct perfx_reduced *record)
 {
-	const char *name = record->function && record->function <= a->functions_count
-				   ? a->functions[record->function - 1].name
-				   : NULL;
-	const struct gpu_call *call = name ? gpu_call_find(name) : NULL;
+	const struct profile_function *f = function_at(a, record->function);
+	const struct gpu_call *call = f && f->name ? gpu_call_find(f->name) : NULL;
 
 	if (call && call->waits && record->to == PERFX_REDUCED_REMOVED && !a->gpu.waits_removed_ns)
 		a->gpu.waits_removed_ns = record->time_ns;
@@ -395,26 +393,20 @@ int handle_gpu_call(struct aggregate *a, const struct event *event)
 	return err ?: history_call(a, record, (uint32_t)(work - a->gpu.works));
 }
 
-static bool is_gpu_call(const struct aggregate *a, uint32_t context)
-{
-	uint32_t function =
-		context && context < a->contexts_count ? a->contexts[context].function : 0;
-
-	return function && function <= a->functions_count && a->functions[function - 1].name &&
-	       gpu_call_find(a->functions[function - 1].name);
-}
-
 /* The driver's function in the runtime's is the same wait. */
 static bool is_outermost(const struct aggregate *a, uint32_t context)
 {
-	return !context || context >= a->contexts_count ||
-	       !is_gpu_call(a, a->contexts[context].parent);
+	uint32_t parent = context < a->contexts_count ? a->contexts[context].parent : 0;
+	const struct profile_function *caller =
+		parent && parent < a->contexts_count ? function_at(a, a->contexts[parent].function)
+						     : NULL;
+
+	return !context || !caller || !caller->name || !gpu_call_find(caller->name);
 }
 
 static void classify(const struct aggregate *a, struct row *row)
 {
-	const struct profile_function *f =
-		row->function <= a->functions_count ? &a->functions[row->function - 1] : NULL;
+	const struct profile_function *f = function_at(a, row->function);
 	const struct gpu_call *call = f && f->id ? gpu_call_find(f->name) : NULL;
 
 	if (f && f->id)
@@ -469,12 +461,6 @@ bool gpu_communicates(const char *name)
 	return begins_with(name, "nccl") || strstr(name, "ncclDev") || strstr(name, "ncclKernel");
 }
 
-/* The work's name; "": unknown. */
-static const char *text_of(const struct gpu *gpu, uint32_t name)
-{
-	return name < gpu->names_count && gpu->names[name].name ? gpu->names[name].name : "";
-}
-
 static struct buckets *buckets_new(const struct aggregate *a)
 {
 	struct buckets *buckets = calloc(1, sizeof(*buckets));
@@ -489,8 +475,9 @@ int gpu_cover(struct aggregate *a, struct gpu_place *place, const struct past_ac
 	struct gpu_process *process = gpu_process_get(a, place->process);
 	uint64_t from_ns = activity->start_ns, to_ns = activity->end_ns, before_ns;
 	bool runs = activity->op == PERFX_GPU_OP_KERNEL || activity->op == PERFX_GPU_OP_GRAPH;
-	bool comm =
-		runs && gpu_communicates(text_of(&a->gpu, a->gpu.works[activity->work].key.name));
+	uint32_t id = a->gpu.works[activity->work].key.name;
+	const char *name = id < a->gpu.names_count ? a->gpu.names[id].name : NULL;
+	bool comm = runs && name && gpu_communicates(name);
 
 	if (!process->busy)
 		process->busy = buckets_new(a);

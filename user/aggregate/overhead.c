@@ -111,12 +111,6 @@ static double served_share(const struct profile_thread *thread)
 	return 1 - (double)thread->runnable_ns / (double)thread->wall_ns;
 }
 
-/* Threads that come and go take turns, and a part of their time alone is known. */
-static bool is_brief(const struct profile_thread *thread, const struct profile_process *process)
-{
-	return 2 * thread->wall_ns < profile_wall_ns(process);
-}
-
 /*
  * The cost of its hits delays a thread, whether it computes or waits for others between them. Where
  * the process's threads take turns, the cost of all hits delays each of them. The time that a
@@ -133,7 +127,10 @@ static double slowdown_of_most_hit(struct profile *p)
 		hits_count += (double)p->processes[i].seen_hits_count;
 	thread = most ? most_hit_thread(most) : NULL;
 	if (!(hits_count > 0) || !thread || !thread->hits_count || !thread->wall_ns ||
-	    thread->wall_ns == PROFILE_ABSENT || is_brief(thread, most))
+	    thread->wall_ns == PROFILE_ABSENT)
+		return -1;
+	/* threads that come and go take turns, and a part of their time alone is known */
+	if (2 * thread->wall_ns < profile_wall_ns(most))
 		return -1;
 	own_ns = served_share(thread) * (double)thread->wall_ns;
 	thread_ns = p->overhead_ns * (double)thread->hits_count / hits_count;
@@ -143,19 +140,11 @@ static double slowdown_of_most_hit(struct profile *p)
 		    slowdown_percent(process_ns, fmax(cpu_ns(most), served_ns(most))));
 }
 
-/* Samples and the scheduler's tracepoints are of all threads. */
-static void add_background(struct profile *p)
-{
-	double percent = slowdown_of_all(p, profile_cost_ns(p) - p->overhead_ns);
-
-	if (p->overhead_percent >= 0 && percent > 0)
-		p->overhead_percent += percent;
-}
-
 static void fill_estimate(struct finish_ctx *w)
 {
 	struct aggregate *a = w->a;
 	struct profile *p = w->profile;
+	double background_percent;
 
 	for (size_t i = 0; i < a->probes_count; i++) {
 		struct profile_probe *probe = &a->probes[i];
@@ -177,7 +166,10 @@ static void fill_estimate(struct finish_ctx *w)
 	p->overhead_percent = slowdown_of_most_hit(p);
 	if (p->overhead_percent < 0)
 		p->overhead_percent = slowdown_of_all(p, p->overhead_ns);
-	add_background(p);
+	/* samples and the scheduler's tracepoints are of all threads */
+	background_percent = slowdown_of_all(p, profile_cost_ns(p) - p->overhead_ns);
+	if (p->overhead_percent >= 0 && background_percent > 0)
+		p->overhead_percent += background_percent;
 }
 
 int handle_unprobed_steps(struct aggregate *a, const struct event *event)
@@ -315,9 +307,10 @@ static void steady_estimate(struct profile *p)
 		fmin(p->overhead_percent, 100 * step_ns / (double)p->observed.without_ns);
 }
 
-void overhead_fill(struct finish_ctx *w)
+int overhead_fill(struct finish_ctx *w)
 {
 	fill_estimate(w);
 	fill_observed(w->a, w->profile);
 	steady_estimate(w->profile);
+	return 0;
 }

@@ -364,13 +364,6 @@ static struct period_thread *thread_of(struct aggregate *a, uint32_t process, ui
 	return thread;
 }
 
-static void drop_newest(struct period_calls *calls)
-{
-	calls->count--;
-	calls->before_first = min_u64(calls->before_first, calls->count);
-	calls->before_last = min_u64(calls->before_last, calls->count);
-}
-
 static void drop_oldest(struct period_calls *calls, size_t count)
 {
 	calls->count -= count;
@@ -393,7 +386,9 @@ static int add_call(struct period_calls *calls, const struct perfx_span *span,
 	bool unwound = span->flags & PERFX_SPAN_UNWOUND;
 
 	while (calls->count && calls->list[calls->count - 1].start_ns >= span->start_ns)
-		drop_newest(calls);
+		calls->count--;
+	calls->before_first = min_u64(calls->before_first, calls->count);
+	calls->before_last = min_u64(calls->before_last, calls->count);
 	return LIST_ADD_TO(calls, (struct outer_call){.start_ns = span->start_ns,
 						      .end_ns = span->start_ns + span->duration_ns,
 						      .off_cpu_ns = span->off_cpu_ns,
@@ -420,9 +415,8 @@ static unsigned python_depth(void *ctx, uint32_t id)
 {
 	const struct aggregate *a = ctx;
 	const struct context *context = id < a->contexts_count ? &a->contexts[id] : NULL;
-	uint32_t at =
-		context ? stack_index(&a->stacks, context->process, context->stack) : MAP64_NONE;
-	const struct stack *stack = at == MAP64_NONE ? NULL : &a->stacks.list[at];
+	const struct stack *stack =
+		context ? stack_find(&a->stacks, context->process, context->stack) : NULL;
 	unsigned depth = 0;
 
 	for (uint32_t i = 0; stack && i < stack->frames_count; i++)
@@ -558,8 +552,9 @@ static bool is_settled(const struct aggregate *a, const struct period_calls *cal
 	return false;
 }
 
-int periods_fill(struct aggregate *a)
+int periods_fill(struct finish_ctx *ctx)
 {
+	struct aggregate *a = ctx->a;
 	int found = 0;
 
 	steps_hide_periods(&a->steps);

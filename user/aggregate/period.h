@@ -80,13 +80,14 @@ struct periods {
 };
 
 struct aggregate;
+struct finish_ctx;
 
 /* A call of a thread: whether it has shown a period is tried now and then. 0 or -ENOMEM. */
 int periods_span(struct aggregate *aggregate, const struct perfx_span *span);
 /* The budget has reduced a probe of the process. */
 void periods_reduced(struct periods *periods, uint32_t process);
 /* At the end, before steps are asked for: periods in what came since. 0 or -ENOMEM. */
-int periods_fill(struct aggregate *aggregate);
+int periods_fill(struct finish_ctx *ctx);
 /* Calls of threads that have no period yet are taken over, of processes that go on. 0 or -ENOMEM.
  */
 int periods_continue(struct periods *periods, struct periods *before,

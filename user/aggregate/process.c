@@ -442,8 +442,8 @@ static void bound_cpu(const struct profile_process *p, struct profile_untraced *
 	}
 }
 
-void untraced_fill(const struct aggregate *a, const struct profile *profile,
-		   struct profile_process *p)
+static void find_untraced(const struct aggregate *a, const struct profile *profile,
+			  struct profile_process *p)
 {
 	const struct process *proc = a->processes[p->index];
 	const struct thread *thread = counting_thread(proc, p->steps.count ? p->steps.tid : 0);
@@ -463,6 +463,13 @@ void untraced_fill(const struct aggregate *a, const struct profile *profile,
 	untraced->running_ns = min_u64(untraced->running_ns, rest_ns);
 	untraced->self_ns = rest_ns - untraced->running_ns;
 	bound_cpu(p, untraced);
+}
+
+int untraced_fill(struct finish_ctx *ctx)
+{
+	for (size_t i = 0; i < ctx->profile->processes_count; i++)
+		find_untraced(ctx->a, ctx->profile, &ctx->profile->processes[i]);
+	return 0;
 }
 
 bool process_is_bygone(const struct aggregate *a, const struct process *proc)

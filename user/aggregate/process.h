@@ -19,6 +19,7 @@ struct collectives {
 };
 
 struct aggregate;
+struct finish_ctx;
 struct row;
 
 /* A timed call of a row that is not MEETS_NOT. 0 or -ENOMEM. */
@@ -116,8 +117,7 @@ int process_fill(const struct aggregate *aggregate, uint32_t process,
 
 /* A call of a known process: its thread was in traced code. 0 or -ENOMEM. */
 int untraced_span(struct aggregate *aggregate, const struct perfx_span *span);
-/* When rows, threads and steps of the process are filled. */
-void untraced_fill(const struct aggregate *aggregate, const struct profile *profile,
-		   struct profile_process *process);
+/* When rows, threads and steps of the processes are filled. 0. */
+int untraced_fill(struct finish_ctx *ctx);
 
 #endif

@@ -3,17 +3,10 @@
 
 #include <stdlib.h>
 
-static uint64_t key_of(uint32_t process, uint32_t function)
-{
-	return (uint64_t)process << 32 | function;
-}
-
 static struct usual_cost *usual_cost_find(const struct usual_costs *usual, uint32_t process,
 					  uint32_t function)
 {
-	uint32_t at = map64_get(&usual->ids, key_of(process, function));
-
-	return at == MAP64_NONE ? NULL : &usual->list[at];
+	return MAP64_FIND_OF(usual, MAP64_PAIR(process, function));
 }
 
 uint32_t usual_cost_of(const struct usual_costs *usual, uint32_t process, uint32_t function)
@@ -26,7 +19,7 @@ uint32_t usual_cost_of(const struct usual_costs *usual, uint32_t process, uint32
 /* NULL: no memory. */
 static struct usual_cost *get(struct usual_costs *usual, uint32_t process, uint32_t function)
 {
-	struct usual_cost *cost = MAP64_ITEM_OF(usual, key_of(process, function));
+	struct usual_cost *cost = MAP64_ITEM_OF(usual, MAP64_PAIR(process, function));
 
 	if (cost) {
 		cost->process = process;
@@ -129,18 +122,12 @@ static bool is_nameless(const struct aggregate *a, uint32_t function)
 	return true;
 }
 
-/* NULL: it is not described. */
-static const struct profile_function *function_of(const struct aggregate *a, uint32_t function)
-{
-	return function && function <= a->functions_count ? &a->functions[function - 1] : NULL;
-}
-
 static bool rests_on(const struct aggregate *a, uint32_t process, uint32_t function, bool nameless)
 {
 	unsigned source = function <= a->functions_count ? a->functions[function - 1].source : 0;
 
 	if (!nameless)
-		return map64_get(&a->row_ids, key_of(process, function)) != MAP64_NONE;
+		return map64_get(&a->row_ids, MAP64_PAIR(process, function)) != MAP64_NONE;
 	for (size_t i = 0; i < a->rows_count; i++) {
 		uint32_t of = a->rows[i]->function;
 
@@ -189,13 +176,13 @@ static bool are_parts(const struct aggregate *a, uint32_t process, uint32_t func
  * even known to be made. */
 static bool names_unknown_work(const struct aggregate *a, uint32_t process, uint32_t function)
 {
-	const struct profile_function *by = function_of(a, function);
+	const struct profile_function *by = function_at(a, function);
 
 	if (!by || !is_nameless(a, function))
 		return false;
 	for (size_t i = 1; i < a->contexts_count; i++) {
 		const struct context *context = &a->contexts[i];
-		const struct profile_function *f = function_of(a, context->function);
+		const struct profile_function *f = function_at(a, context->function);
 		const struct costs *costs = context->sums.costs;
 
 		if (context->process == process && costs && costs->cost.unread_count && f &&
@@ -210,14 +197,14 @@ static bool names_unknown_work(const struct aggregate *a, uint32_t process, uint
  * on the notes. */
 static bool notes_for_parts(const struct aggregate *a, uint32_t process, uint32_t function)
 {
-	const struct profile_function *noting = function_of(a, function);
+	const struct profile_function *noting = function_at(a, function);
 	size_t readers = 0;
 
 	if (!noting || noting->source != PERFX_SOURCE_CUDA)
 		return false;
 	for (size_t i = 0; i < a->usual_costs.count; i++) {
 		const struct usual_cost *cost = &a->usual_costs.list[i];
-		const struct profile_function *f = function_of(a, cost->function);
+		const struct profile_function *f = function_at(a, cost->function);
 
 		if (cost->process != process || !f || f->source != PERFX_SOURCE_CUDA)
 			continue;
@@ -251,11 +238,10 @@ static bool keeps_costs(const struct aggregate *a, uint32_t process,
 
 static bool is_backward(const struct aggregate *a, uint32_t function)
 {
-	const struct profile_function *f = &a->functions[function - 1];
+	const struct profile_function *f = function_at(a, function);
 
-	return function && function <= a->functions_count &&
-	       (step_class(f->source, f->name, f->flags) & STEP_PHASE_MASK) ==
-		       PROFILE_PHASE_BACKWARD;
+	return f && (step_class(f->source, f->name, f->flags) & STEP_PHASE_MASK) ==
+			    PROFILE_PHASE_BACKWARD;
 }
 
 static bool is_concerned(const struct aggregate *a, uint32_t process,
@@ -276,11 +262,11 @@ static bool is_named_by(const struct profile_function *f, const struct profile_f
 uint64_t calls_seen_until(const struct aggregate *a, uint32_t process, uint32_t function,
 			  uint32_t *with)
 {
-	const struct profile_function *f = function_of(a, function);
+	const struct profile_function *f = function_at(a, function);
 
 	for (size_t i = 0; f && i < a->reduced_count; i++) {
 		const struct perfx_reduced *record = &a->reduced[i];
-		const struct profile_function *removed = function_of(a, record->function);
+		const struct profile_function *removed = function_at(a, record->function);
 		bool gives_names;
 
 		if (record->to != PERFX_REDUCED_REMOVED)

@@ -254,13 +254,6 @@ ORDER(by_ns, struct profile_activity, DESCENDING(a->ns, b->ns), ASCENDING(a->tid
       ASCENDING(a->reason, b->reason), ASCENDING(a->object, b->object),
       ASCENDING(a->stack, b->stack))
 
-static struct profile_process *process_at(const struct finish_ctx *ctx, uint32_t process)
-{
-	uint32_t place = ctx->places[process];
-
-	return place == MAP64_NONE ? NULL : &ctx->profile->processes[place];
-}
-
 /* No step ran before: the process began in the recording, or loaded what its steps call. */
 static bool started_here(const struct profile *profile, const struct profile_process *process)
 {
@@ -629,15 +622,12 @@ int samples_fill(struct finish_ctx *ctx)
 	struct map64 pids = {0};
 	int err = fill_samples(ctx);
 
-	if (!err)
-		err = fill_activities(ctx, &samples->blocked, NULL, blocked_of);
-	if (!err)
-		err = map_pids(&pids, profile);
+	err = err ?: fill_activities(ctx, &samples->blocked, NULL, blocked_of);
+	err = err ?: map_pids(&pids, profile);
 	for (size_t i = 0; i < profile->processes_count && !err; i++) {
 		err = give_stacks(&profile->processes[i]);
 		divide_waits(profile, &profile->processes[i]);
-		if (!err)
-			err = find_rivals(profile, &pids, &profile->processes[i]);
+		err = err ?: find_rivals(profile, &pids, &profile->processes[i]);
 		merge_rivals(&profile->processes[i].blocked);
 		if (!err && profile->processes[i].steps.count)
 			err = fill_step_samples(ctx, &profile->processes[i]);

@@ -37,14 +37,9 @@ const char *intern_label(struct aggregate *a, const char *function, uint16_t ope
 	return interned;
 }
 
-static uint64_t stack_key(uint32_t process, uint32_t stack)
+const struct stack *stack_find(const struct stacks *stacks, uint32_t process, uint32_t stack)
 {
-	return (uint64_t)process << 32 | stack;
-}
-
-uint32_t stack_index(const struct stacks *stacks, uint32_t process, uint32_t stack)
-{
-	return stack ? map64_get(&stacks->ids, stack_key(process, stack)) : MAP64_NONE;
+	return stack ? MAP64_FIND_OF(stacks, MAP64_PAIR(process, stack)) : NULL;
 }
 
 static bool same_stack(const struct stacks *stacks, const struct stack *stack,
@@ -63,7 +58,7 @@ static int add_stack(struct stacks *stacks, const struct event *event)
 	if (grow_array(&stacks->list, &stacks->capacity, (size_t)at + 1, sizeof(*stacks->list)) ||
 	    grow_array(&stacks->addresses, &stacks->addresses_capacity,
 		       stacks->addresses_count + count, sizeof(*stacks->addresses)) ||
-	    map64_put(&stacks->ids, stack_key(event->stack.process, event->stack.stack), at))
+	    map64_put(&stacks->ids, MAP64_PAIR(event->stack.process, event->stack.stack), at))
 		return -ENOMEM;
 	stacks->list[at] = (struct stack){
 		.process = event->stack.process,
@@ -84,13 +79,13 @@ int handle_stack(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_stack *record = &event->stack;
 	struct stacks *stacks = &a->stacks;
-	uint32_t known;
+	const struct stack *known;
 
 	if (record->stack == 0 || record->process == 0 || record->process > AGGREGATE_PROCESSES_MAX)
 		return undecoded(a);
-	known = stack_index(stacks, record->process, record->stack);
-	if (known != MAP64_NONE)
-		return same_stack(stacks, &stacks->list[known], event) ? 0 : undecoded(a);
+	known = stack_find(stacks, record->process, record->stack);
+	if (known)
+		return same_stack(stacks, known, event) ? 0 : undecoded(a);
 	if (stacks->count >= AGGREGATE_STACKS_MAX)
 		return undecoded(a);
 	stacks->some_left_out |= PERFX_STACK_END(record->flags) == PERFX_STACK_END_LEFT_OUT;
@@ -148,8 +143,7 @@ static int64_t innermost_frame(struct aggregate *a, uint32_t process, uint64_t a
 int stack_has_frame(struct aggregate *a, uint32_t process, uint32_t id,
 		    bool (*is_it)(const struct profile_frame *frame))
 {
-	uint32_t index = stack_index(&a->stacks, process, id);
-	const struct stack *stack = index == MAP64_NONE ? NULL : &a->stacks.list[index];
+	const struct stack *stack = stack_find(&a->stacks, process, id);
 	int64_t at = 0;
 
 	for (uint32_t i = 0; stack && i < stack->frames_count && at >= 0; i++) {
@@ -336,9 +330,9 @@ int stacks_fill(struct finish_ctx *ctx)
 
 const struct profile_stack *stack_of(const struct finish_ctx *ctx, uint32_t process, uint32_t stack)
 {
-	uint32_t at = stack_index(&ctx->a->stacks, process, stack);
+	const struct stack *found = stack_find(&ctx->a->stacks, process, stack);
 
-	return at == MAP64_NONE ? NULL : &ctx->profile->stacks[at];
+	return found ? &ctx->profile->stacks[found - ctx->a->stacks.list] : NULL;
 }
 
 const struct profile_frame *frame_of(const struct finish_ctx *ctx, uint32_t process,

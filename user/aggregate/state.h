@@ -60,8 +60,8 @@ const char *intern(struct aggregate *aggregate, const char *text);
 /* The name shown to users: an operator's name, or `function` itself. NULL: out of memory. */
 const char *intern_label(struct aggregate *aggregate, const char *function,
 			 uint16_t operator_bytes);
-/* In stacks->list; MAP64_NONE: it is not known. */
-uint32_t stack_index(const struct stacks *stacks, uint32_t process, uint32_t stack);
+/* NULL: it is not known. */
+const struct stack *stack_find(const struct stacks *stacks, uint32_t process, uint32_t stack);
 /* Is there a frame of that kind in it? Of addresses with several frames the innermost counts. 1, 0
  * or -ENOMEM. */
 int stack_has_frame(struct aggregate *aggregate, uint32_t process, uint32_t stack,
@@ -405,6 +405,12 @@ static inline int rejected(struct aggregate *aggregate)
 	return errno == ENOMEM ? -ENOMEM : undecoded(aggregate);
 }
 
+/* The function of an id; NULL: it is beyond those that are described. */
+static inline struct profile_function *function_at(const struct aggregate *aggregate, uint32_t id)
+{
+	return id && id <= aggregate->functions_count ? &aggregate->functions[id - 1] : NULL;
+}
+
 static inline void saw_time(struct aggregate *aggregate, uint64_t time_ns)
 {
 	aggregate->first_ns = min_u64(aggregate->first_ns, time_ns);
@@ -444,7 +450,15 @@ struct finish_ctx {
 
 void profile_clear(struct profile *profile);
 /* overhead.c: what tracing cost. */
-void overhead_fill(struct finish_ctx *ctx);
+int overhead_fill(struct finish_ctx *ctx);
+/* The profile's process of an index; NULL: it was never described. */
+static inline struct profile_process *process_at(const struct finish_ctx *ctx, uint32_t process)
+{
+	uint32_t place = ctx->places[process];
+
+	return place == MAP64_NONE ? NULL : &ctx->profile->processes[place];
+}
+
 /* NULL: its process or function was never described. */
 struct profile_process *process_of(const struct finish_ctx *ctx, const struct row *row);
 /* The caller's context; 0: untraced code, or not known. */

@@ -177,12 +177,6 @@ int handle_overflow_values(struct aggregate *a, const struct event *event)
 	return 0;
 }
 
-/* What was added and lost is in no value unless it was summed. */
-static double value_at_end(const struct value_account *account)
-{
-	return account->unsummed_count && account->added_count ? NAN : value_now(account);
-}
-
 static struct profile_user_value value_of(const struct values *values,
 					  const struct value_account *account, uint64_t recorded_ns)
 {
@@ -194,7 +188,8 @@ static struct profile_user_value value_of(const struct values *values,
 		.strange_count = account->strange_count,
 		.lost_count = account->lost_count,
 		.unsummed_count = account->unsummed_count,
-		.value = value_at_end(account),
+		/* what was added and lost is in no value unless it was summed */
+		.value = account->unsummed_count && account->added_count ? NAN : value_now(account),
 		.sum = sum_value(&account->sum),
 		.lowest = account->lowest,
 		.highest = account->highest,
@@ -215,13 +210,12 @@ static struct profile_process *owner_of(const struct finish_ctx *w,
 					const struct value_account *account)
 {
 	const struct values *values = &w->a->values;
-	uint32_t place = w->places[account->process];
 
 	/* it may be known from before alone */
-	if (!account->samples_count || place == MAP64_NONE ||
-	    account->value >= values->names_capacity || !values->names[account->value])
+	if (!account->samples_count || account->value >= values->names_capacity ||
+	    !values->names[account->value])
 		return NULL;
-	return &w->profile->processes[place];
+	return process_at(w, account->process);
 }
 
 /* So much room for each process; hidden ones are counted. */

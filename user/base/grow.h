@@ -80,6 +80,16 @@ void *map64_item(struct map64 *map, uint64_t key, void *array, size_t *capacity,
 	map64_item(&(of)->ids, (key), &(of)->list, &(of)->capacity, &(of)->count, \
 		   sizeof(*(of)->list))
 
+/* The item of x->list whose index the map has under a key; NULL: none. */
+#define MAP64_FIND(map, key, list)                                 \
+	({                                                         \
+		uint32_t map64_at = map64_get(&(map), (key));      \
+		map64_at == MAP64_NONE ? NULL : &(list)[map64_at]; \
+	})
+#define MAP64_FIND_OF(of, key) MAP64_FIND((of)->ids, (key), (of)->list)
+/* A key of two numbers of 32 bits. */
+#define MAP64_PAIR(high, low) ((uint64_t)(high) << 32 | (low))
+
 struct prefixes {
 	const char **list;
 	size_t count, capacity;
