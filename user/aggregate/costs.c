@@ -390,14 +390,12 @@ static void add_orphans(struct finish_ctx *w)
 
 static bool any_costs(const struct aggregate *a)
 {
-	for (size_t i = 0; i < a->contexts_count; i++) {
+	for (size_t i = 0; i < a->contexts_count; i++)
 		if (a->contexts[i].sums.costs)
 			return true;
-	}
-	for (size_t i = 0; i < a->rows_count; i++) {
+	for (size_t i = 0; i < a->rows_count; i++)
 		if (a->rows[i]->orphans.costs)
 			return true;
-	}
 	return false;
 }
 
@@ -424,10 +422,9 @@ static enum perfx_dtype dominant(const uint64_t *dtypes)
 {
 	int most = PERFX_DTYPE_UNKNOWN;
 
-	for (int i = PERFX_DTYPE_UNKNOWN + 1; i < PERFX_DTYPES; i++) {
+	for (int i = PERFX_DTYPE_UNKNOWN + 1; i < PERFX_DTYPES; i++)
 		if (dtypes[i] && (!most || dtypes[i] > dtypes[most]))
 			most = i;
-	}
 	return most;
 }
 

@@ -425,12 +425,11 @@ void domain_stats_level_unknown(const struct memory *memory, struct domain_stats
 {
 	uint64_t *alloc_windows = stats->unknown_windows;
 
-	for (; stats->unknown_level < memory->clock.level; stats->unknown_level++) {
+	for (; stats->unknown_level < memory->clock.level; stats->unknown_level++)
 		for (size_t i = 0; i < PROFILE_ALLOC_WINDOWS; i++)
 			alloc_windows[i] = 2 * i < PROFILE_ALLOC_WINDOWS
 						   ? alloc_windows[2 * i] + alloc_windows[2 * i + 1]
 						   : 0;
-	}
 }
 
 void domain_stats_note_unknown(struct memory *memory, struct domain_stats *stats, uint64_t time_ns)

@@ -213,10 +213,9 @@ static int sum_contexts(struct finish_ctx *w)
 		if (context->row && context->sums.calls_count)
 			add_edge(w, context->row, caller_of(a, context), &context->sums);
 	}
-	for (size_t i = 0; i < a->rows_count; i++) {
+	for (size_t i = 0; i < a->rows_count; i++)
 		if (a->rows[i]->orphans.calls_count)
 			add_edge(w, a->rows[i], PROFILE_CALLER_UNKNOWN, &a->rows[i]->orphans);
-	}
 	merge_edges(w);
 	return 0;
 }

@@ -732,11 +732,10 @@ static int threads_facts(const struct aggregate *a, const struct process *proc,
 	facts->threads = calloc(proc->threads_count, sizeof(*facts->threads));
 	if (!facts->threads)
 		return -ENOMEM;
-	for (size_t i = 0; i < proc->threads_count; i++) {
+	for (size_t i = 0; i < proc->threads_count; i++)
 		if (proc->threads[i].samples_count)
 			thread_facts(proc, here, &proc->threads[i], middle_ns,
 				     &facts->threads[facts->threads_count++]);
-	}
 	qsort(facts->threads, facts->threads_count, sizeof(*facts->threads), by_cpu);
 	return 0;
 }
@@ -821,9 +820,8 @@ uint64_t profile_others_cpu_ns(const struct profile *profile)
 		ours = profile->recording_cpu_ns;
 	if (profile->host_busy_ns == PROFILE_ABSENT)
 		return PROFILE_ABSENT;
-	for (size_t i = 0; i < profile->processes_count; i++) {
+	for (size_t i = 0; i < profile->processes_count; i++)
 		if (profile->processes[i].cpu_ns != PROFILE_ABSENT)
 			add_up(&ours, profile->processes[i].cpu_ns);
-	}
 	return sub_capped(profile->host_busy_ns, ours);
 }

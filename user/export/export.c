@@ -91,10 +91,9 @@ void export_rank_name(struct text *into, const struct profile *profile,
 
 const struct profile_process *export_process(const struct profile *profile, uint32_t index)
 {
-	for (size_t i = 0; i < profile->processes_count; i++) {
+	for (size_t i = 0; i < profile->processes_count; i++)
 		if (profile->processes[i].index == index)
 			return &profile->processes[i];
-	}
 	return NULL;
 }
 

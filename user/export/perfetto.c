@@ -450,11 +450,10 @@ static int put_resident(struct perfetto *p, size_t i)
 	int err = process->points_count ? put_track(p, p->process_uuids[i], "Resident memory", NULL)
 					: 0;
 
-	for (size_t j = 0; j < process->points_count && !err; j++) {
+	for (size_t j = 0; j < process->points_count && !err; j++)
 		if (process->points[j].rss_bytes != PROFILE_ABSENT)
 			err = put_count(p, process->points[j].time_ns,
 					process->points[j].rss_bytes);
-	}
 	return err;
 }
 

@@ -92,12 +92,10 @@ static void add_domain_types(struct pprof *p, enum perfx_domain domain)
 
 static bool has_domain(const struct profile *profile, enum perfx_domain domain)
 {
-	for (size_t i = 0; i < profile->processes_count; i++) {
-		for (size_t j = 0; j < profile->processes[i].memory_count; j++) {
+	for (size_t i = 0; i < profile->processes_count; i++)
+		for (size_t j = 0; j < profile->processes[i].memory_count; j++)
 			if (profile->processes[i].memory[j].domain == domain)
 				return true;
-		}
-	}
 	return false;
 }
 
@@ -141,10 +139,9 @@ static void add_types(struct pprof *p)
 		add_type(p, "calls", "count");
 		add_type(p, "time", "nanoseconds");
 	}
-	for (int domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++) {
+	for (int domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
 		if (export_has(p->export, EXPORT_OF_ALLOC) && has_domain(profile, domain))
 			add_domain_types(p, domain);
-	}
 	if (export_has(p->export, EXPORT_OF_CALLS) && export_any_steps(profile)) {
 		p->step_value = p->values_count + 1;
 		add_type(p, "step_time", "nanoseconds");

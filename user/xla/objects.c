@@ -15,10 +15,9 @@ bool xla_read_words(const struct xla_memory *memory, uint64_t address, size_t co
 	if (address % 8 || count > XLA_WORDS_MAX)
 		return false;
 	/* an object may end with its page: then the words on this page */
-	for (size_t tried = count; tried; tried = words->count ? 0 : tried / 2) {
+	for (size_t tried = count; tried; tried = words->count ? 0 : tried / 2)
 		if (memory->read(memory->ctx, address, words->at, tried * 8))
 			words->count = tried;
-	}
 	memset(words->at + words->count, 0, (XLA_WORDS_MAX - words->count) * 8);
 	return words->count;
 }
@@ -137,11 +136,10 @@ bool xla_shape_read(const struct xla_memory *memory, const struct xla_words *wor
 	if (!xla_type_bytes(shape->type) || !read_dims(memory, &words->at[at + 1], shape))
 		return false;
 	shape->numel = 1;
-	for (uint32_t i = 0; i < shape->rank; i++) {
+	for (uint32_t i = 0; i < shape->rank; i++)
 		if (shape->dims[i] > PERFX_COST_DIM_MAX ||
 		    __builtin_mul_overflow(shape->numel, shape->dims[i], &shape->numel))
 			return false;
-	}
 	return true;
 }
 

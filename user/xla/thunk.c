@@ -69,11 +69,10 @@ bool xla_add_product(struct xla_cost *cost, const struct xla_shape *left,
 	if (__builtin_mul_overflow(multiply_adds, xla_type_flops(left->type), &flops) ||
 	    __builtin_add_overflow(cost->flops, flops, &cost->flops))
 		return false;
-	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
 		if (!xla_shape_bytes(shapes[i], &bytes) ||
 		    __builtin_add_overflow(cost->bytes, bytes, &cost->bytes))
 			return false;
-	}
 	cost->dtype = xla_type_dtype(left->type);
 	return true;
 }
@@ -114,11 +113,10 @@ static bool dot_shape_at(const struct xla_memory *memory, const struct xla_words
 	struct xla_shape one[ARRAYS];
 	unsigned __int128 squared;
 
-	for (size_t i = 0; i < ARRAYS; i++) {
+	for (size_t i = 0; i < ARRAYS; i++)
 		if (!xla_shape_read(memory, words, at + 1 + i * arrays->shape_words, &one[i]) ||
 		    one[i].rank > 2 || !is_batch_of(&arrays->of[i].shape, &one[i], batch))
 			return false;
-	}
 	if (!one[2].numel || !batch) {
 		*multiply_adds = 0;
 		return true;
