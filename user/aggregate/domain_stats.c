@@ -14,10 +14,10 @@ static uint64_t key_of(uint32_t stack, uint32_t context, uint16_t allocator)
 	return (uint64_t)stack << 32 | context << 11 | allocator;
 }
 
-static struct hotspot *hotspot_new(struct memory *memory, struct domain_stats *stats, uint64_t key)
+static struct hotspot *hotspot_new(struct domain_stats *stats, uint64_t key)
 {
-	struct hotspot *hotspot = chunks_add(&memory->hotspots, sizeof(*hotspot));
-	uint32_t index = (uint32_t)memory->hotspots.count - 1;
+	struct hotspot *hotspot = chunks_add(&stats->memory->hotspots, sizeof(*hotspot));
+	uint32_t index = (uint32_t)stats->memory->hotspots.count - 1;
 
 	if (!hotspot || map64_put(&stats->hotspot_ids, key, index))
 		return NULL;
@@ -45,7 +45,7 @@ static struct hotspot *hotspot_get(struct aggregate *a, struct domain_stats *sta
 	/* no more of them: the rest is one, of which nothing else is known */
 	if (memory->hotspots.count >= AGGREGATE_HOTSPOTS_MAX && key != 0)
 		return hotspot_get(a, stats, 0, 0, 0);
-	hotspot = hotspot_new(memory, stats, key);
+	hotspot = hotspot_new(stats, key);
 	if (hotspot) {
 		hotspot->stack = stack;
 		hotspot->context = context;
@@ -146,15 +146,6 @@ struct hotspot *hotspot_of_allocation(struct aggregate *a, struct domain_stats *
 	return hotspot;
 }
 
-/* Two windows become one: it ends with what the second of them had. */
-static void merge_alloc_windows(struct hotspot *hotspot)
-{
-	hotspot->alloc_window /= 2;
-	for (uint32_t i = 0; i < hotspot->alloc_window; i++)
-		hotspot->alloc_windows[i] = hotspot->alloc_windows[2 * i + 1];
-	hotspot->level++;
-}
-
 uint32_t alloc_window_at(struct memory *memory, uint64_t time_ns)
 {
 	struct memory_clock *clock = &memory->clock;
@@ -172,30 +163,33 @@ uint32_t alloc_window_at(struct memory *memory, uint64_t time_ns)
 	return clock->alloc_window;
 }
 
-void hotspot_touch(struct memory *memory, const struct domain_stats *stats, struct hotspot *hotspot,
-		   uint64_t time_ns)
+void hotspot_touch(const struct domain_stats *stats, struct hotspot *hotspot, uint64_t time_ns)
 {
-	uint32_t alloc_window = alloc_window_at(memory, time_ns);
+	uint32_t alloc_window = alloc_window_at(stats->memory, time_ns);
 
 	if (hotspot->peak_number != stats->peak_number) {
 		hotspot->peak_number = stats->peak_number;
 		hotspot->live_at_peak = hotspot->live_bytes;
 	}
-	while (hotspot->level < memory->clock.level)
-		merge_alloc_windows(hotspot);
+	/* two windows become one, which ends with what the second of them had */
+	for (; hotspot->level < stats->memory->clock.level; hotspot->level++) {
+		hotspot->alloc_window /= 2;
+		for (uint32_t i = 0; i < hotspot->alloc_window; i++)
+			hotspot->alloc_windows[i] = hotspot->alloc_windows[2 * i + 1];
+	}
 	while (hotspot->alloc_window < alloc_window)
 		hotspot->alloc_windows[hotspot->alloc_window++] = hotspot->live_bytes;
 }
 
-void live_add(struct memory *memory, struct domain_stats *stats, struct hotspot *hotspot,
-	      uint64_t count, uint64_t bytes, uint64_t time_ns)
+void live_add(struct domain_stats *stats, struct hotspot *hotspot, struct weight weight,
+	      uint64_t time_ns)
 {
-	hotspot_touch(memory, stats, hotspot, time_ns);
-	hotspot->live_count += count;
-	hotspot->live_bytes += bytes;
+	hotspot_touch(stats, hotspot, time_ns);
+	hotspot->live_count += weight.count;
+	hotspot->live_bytes += weight.bytes;
 	hotspot->peak_bytes = max_u64(hotspot->peak_bytes, hotspot->live_bytes);
-	stats->live_count += count;
-	stats->live_bytes += bytes;
+	stats->live_count += weight.count;
+	stats->live_bytes += weight.bytes;
 	if (stats->live_bytes > stats->peak_bytes) {
 		stats->peak_bytes = stats->live_bytes;
 		stats->peak_ns = time_ns;
@@ -203,14 +197,14 @@ void live_add(struct memory *memory, struct domain_stats *stats, struct hotspot 
 	}
 }
 
-void live_sub(struct memory *memory, struct domain_stats *stats, struct hotspot *hotspot,
-	      uint64_t count, uint64_t bytes, uint64_t time_ns)
+void live_sub(struct domain_stats *stats, struct hotspot *hotspot, struct weight weight,
+	      uint64_t time_ns)
 {
-	hotspot_touch(memory, stats, hotspot, time_ns);
-	hotspot->live_count -= count;
-	hotspot->live_bytes -= bytes;
-	stats->live_count -= count;
-	stats->live_bytes -= bytes;
+	hotspot_touch(stats, hotspot, time_ns);
+	hotspot->live_count -= weight.count;
+	hotspot->live_bytes -= weight.bytes;
+	stats->live_count -= weight.count;
+	stats->live_bytes -= weight.bytes;
 }
 
 struct memory_domain *memory_domain_get(struct memory *memory, uint32_t merged,
@@ -274,6 +268,7 @@ struct domain_stats *domain_stats_get(struct aggregate *a, uint32_t process,
 	stats = calloc(1, sizeof(*stats));
 	if (!stats)
 		return NULL;
+	stats->memory = &a->memory;
 	stats->process = process;
 	stats->domain = domain;
 	stats->merged = a->processes[process]->merged;
@@ -284,35 +279,28 @@ struct domain_stats *domain_stats_get(struct aggregate *a, uint32_t process,
 	return stats;
 }
 
-static void threads_free(struct memory *memory, struct domain_stats *stats)
+static void threads_free(struct domain_stats *stats)
 {
 	for (size_t i = 0; i < stats->threads_count; i++) {
 		struct memory_thread *thread = &stats->threads[i];
 
 		if (thread->pending_realloc == REALLOC_BLOCK)
-			block_release(&memory->blocks, thread->realloc_block);
+			block_release(&stats->memory->blocks, thread->realloc_block);
 		while (thread->pending_realloc == REALLOC_MAPPINGS && thread->realloc_mappings)
 			thread->realloc_mappings =
-				mapping_release(memory, thread->realloc_mappings);
+				mapping_release(stats->memory, thread->realloc_mappings);
 	}
 	free(stats->threads);
 	map64_clear(&stats->thread_ids);
-	stats->threads = NULL;
-	stats->threads_capacity = stats->threads_count = 0;
 }
 
-static void tables_free(struct memory *memory, struct domain_stats *stats)
-{
-	threads_free(memory, stats);
-	block_table_clear(&memory->blocks, &stats->blocks);
-	mapped_clear(memory, &stats->mappings);
-}
-
-void domain_stats__free(struct memory *memory, struct domain_stats *stats)
+void domain_stats__free(struct domain_stats *stats)
 {
 	if (!stats)
 		return;
-	tables_free(memory, stats);
+	threads_free(stats);
+	block_table_clear(&stats->memory->blocks, &stats->blocks);
+	mapped_clear(stats->memory, &stats->mappings);
 	map64_clear(&stats->hotspot_ids);
 	map64_clear(&stats->alike.ids);
 	free(stats->alike.stacks);
@@ -391,9 +379,9 @@ static int add_point(struct domain_stats *stats, uint64_t time_ns)
  * longer another one at the end of that, so that a line through them is flat. The series begins
  * with the slot of the first record.
  */
-static int note_points(struct memory *memory, struct domain_stats *stats, uint64_t time_ns)
+static int note_points(struct domain_stats *stats, uint64_t time_ns)
 {
-	uint64_t start = memory->clock.start_ns, since = sub_capped(time_ns, start);
+	uint64_t start = stats->memory->clock.start_ns, since = sub_capped(time_ns, start);
 	uint64_t slot;
 	int err = 0;
 
@@ -412,31 +400,31 @@ static int note_points(struct memory *memory, struct domain_stats *stats, uint64
 	return err;
 }
 
-int domain_stats_tick(struct memory *memory, struct domain_stats *stats, uint64_t time_ns)
+int domain_stats_tick(struct domain_stats *stats, uint64_t time_ns)
 {
 	if (stats->modes_seen != stats->recorded->modes_count)
 		domain_stats_note_modes(stats);
 	if (time_ns < stats->point_due_ns)
 		return 0;
-	return note_points(memory, stats, time_ns);
+	return note_points(stats, time_ns);
 }
 
-void domain_stats_level_unknown(const struct memory *memory, struct domain_stats *stats)
+void domain_stats_level_unknown(struct domain_stats *stats)
 {
 	uint64_t *alloc_windows = stats->unknown_windows;
 
-	for (; stats->unknown_level < memory->clock.level; stats->unknown_level++)
+	for (; stats->unknown_level < stats->memory->clock.level; stats->unknown_level++)
 		for (size_t i = 0; i < PROFILE_ALLOC_WINDOWS; i++)
 			alloc_windows[i] = 2 * i < PROFILE_ALLOC_WINDOWS
 						   ? alloc_windows[2 * i] + alloc_windows[2 * i + 1]
 						   : 0;
 }
 
-void domain_stats_note_unknown(struct memory *memory, struct domain_stats *stats, uint64_t time_ns)
+void domain_stats_note_unknown(struct domain_stats *stats, uint64_t time_ns)
 {
-	uint32_t alloc_window = alloc_window_at(memory, time_ns);
+	uint32_t alloc_window = alloc_window_at(stats->memory, time_ns);
 
-	domain_stats_level_unknown(memory, stats);
+	domain_stats_level_unknown(stats);
 	stats->unknown_windows[alloc_window]++;
 	stats->unknown_frees++;
 }

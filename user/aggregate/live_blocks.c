@@ -190,21 +190,15 @@ static int leave(struct memory *memory, struct mapping_tree *tree, struct mappin
 static int cut(struct memory *memory, struct mapping_tree *tree, struct mapping *mapping,
 	       uint64_t from, uint64_t to)
 {
-	int err;
+	int err = mapping->from < from ? leave(memory, tree, mapping, mapping->from, from) : 0;
 
-	if (mapping->from < from) {
-		err = leave(memory, tree, mapping, mapping->from, from);
-		if (err)
-			return err;
-		mapping->from = from;
-	}
-	if (mapping->to > to) {
-		err = leave(memory, tree, mapping, to, mapping->to);
-		if (err)
-			return err;
-		mapping->to = to;
-	}
-	return 0;
+	if (err)
+		return err;
+	mapping->from = max_u64(mapping->from, from);
+	err = mapping->to > to ? leave(memory, tree, mapping, to, mapping->to) : 0;
+	if (!err)
+		mapping->to = min_u64(mapping->to, to);
+	return err;
 }
 
 int mapped_remove(struct memory *memory, struct mapping_tree *tree, uint64_t from, uint64_t to,
@@ -221,8 +215,7 @@ int mapped_remove(struct memory *memory, struct mapping_tree *tree, uint64_t fro
 		mapping->next = *list;
 		*list = mapping;
 		cut_err = cut(memory, tree, mapping, from, to);
-		if (!err)
-			err = cut_err;
+		err = err ?: cut_err;
 		if (err == -ENOMEM)
 			break;
 	}
@@ -335,10 +328,9 @@ static void add_reallocs(const struct ages *ages, const struct domain_stats *sta
 	}
 }
 
-void live_ages(struct memory *memory, struct domain_stats *stats, uint64_t old_ns,
-	       struct kept *kept)
+void live_ages(struct domain_stats *stats, uint64_t old_ns, struct kept *kept)
 {
-	struct ages ages = {memory, old_ns, kept};
+	struct ages ages = {stats->memory, old_ns, kept};
 
 	if (stats->retired)
 		return;
@@ -350,7 +342,7 @@ void live_ages(struct memory *memory, struct domain_stats *stats, uint64_t old_n
 		uint32_t index = stats->blocks.heads[i];
 
 		while (index) {
-			const struct block *block = block_at(&memory->blocks, index);
+			const struct block *block = block_at(&stats->memory->blocks, index);
 
 			add_block(&ages, stats, block);
 			index = block->next;
@@ -360,21 +352,17 @@ void live_ages(struct memory *memory, struct domain_stats *stats, uint64_t old_n
 	add_reallocs(&ages, stats);
 }
 
-/* The middle of the time that a process was open. */
-static uint64_t middle_ns(const struct aggregate *a, const struct process *proc)
+/* old_ns: the middle of the time that its process was open. */
+static void retire(const struct aggregate *a, struct domain_stats *stats)
 {
+	const struct process *proc = a->processes[stats->process];
 	uint64_t start_ns = a->has_host ? a->host.start_ns : a->first_ns;
 	uint64_t from_ns = max_u64(proc->from_ns, start_ns);
 
-	return proc->to_ns > from_ns ? from_ns + (proc->to_ns - from_ns) / 2 : from_ns;
-}
-
-static void retire(struct memory *memory, struct domain_stats *stats, uint64_t old_ns)
-{
-	live_ages(memory, stats, old_ns, NULL);
+	live_ages(stats, from_ns + sub_capped(proc->to_ns, from_ns) / 2, NULL);
 	stats->retired = true;
-	block_table_clear(&memory->blocks, &stats->blocks);
-	mapped_clear(memory, &stats->mappings);
+	block_table_clear(&stats->memory->blocks, &stats->blocks);
+	mapped_clear(stats->memory, &stats->mappings);
 }
 
 bool memory_retire(struct aggregate *a)
@@ -393,7 +381,7 @@ bool memory_retire(struct aggregate *a)
 			struct domain_stats *stats = memory->processes[i]->domain_stats[domain];
 
 			if (stats && !stats->retired)
-				retire(memory, stats, middle_ns(a, proc));
+				retire(a, stats);
 		}
 	}
 	return memory->blocks.count < before;
@@ -405,7 +393,7 @@ void memory_clear(struct memory *memory)
 		struct memory_process *process = memory->processes[i];
 
 		for (int domain = 1; process && domain < PERFX_DOMAINS; domain++)
-			domain_stats__free(memory, process->domain_stats[domain]);
+			domain_stats__free(process->domain_stats[domain]);
 		free(process);
 	}
 	free(memory->processes);
@@ -520,16 +508,19 @@ int aggregate__each_live_block(const struct aggregate *a,
 	return visit.err;
 }
 
+struct domain_stats *domain_stats_find(const struct memory *memory, uint32_t process,
+				       enum perfx_domain domain)
+{
+	return process < memory->processes_capacity && memory->processes[process]
+		       ? memory->processes[process]->domain_stats[domain]
+		       : NULL;
+}
+
 unsigned aggregate__doubts(const struct aggregate *a, uint32_t process, enum perfx_domain domain)
 {
-	const struct memory *memory = &a->memory;
-	const struct domain_stats *stats = NULL;
+	const struct domain_stats *stats = domain_stats_find(&a->memory, process, domain);
 
-	if (process < memory->processes_capacity && memory->processes[process])
-		stats = memory->processes[process]->domain_stats[domain];
-	if (!stats)
-		return 0;
-	return stats->bound | (stats->blind ? PERFX_BEFORE_BLIND : 0);
+	return stats ? stats->bound | (stats->blind ? PERFX_BEFORE_BLIND : 0) : 0;
 }
 
 void aggregate__forget_memory(struct aggregate *a, uint32_t process)
@@ -539,7 +530,7 @@ void aggregate__forget_memory(struct aggregate *a, uint32_t process)
 	if (process >= memory->processes_capacity || !memory->processes[process])
 		return;
 	for (int domain = 1; domain < PERFX_DOMAINS; domain++) {
-		domain_stats__free(memory, memory->processes[process]->domain_stats[domain]);
+		domain_stats__free(memory->processes[process]->domain_stats[domain]);
 		memory->processes[process]->domain_stats[domain] = NULL;
 	}
 }

@@ -28,11 +28,6 @@ struct ending {
 	bool temporary;
 };
 
-static uint64_t rate_bytes(const struct domain_stats *stats, uint32_t rate)
-{
-	return stats->recorded->modes[rate - 1].sample_bytes;
-}
-
 /* sample_bytes 0: exact */
 static struct weight memory_weigh(uint64_t size_bytes, uint64_t sample_bytes)
 {
@@ -49,7 +44,8 @@ static struct weight memory_weigh(uint64_t size_bytes, uint64_t sample_bytes)
 
 struct weight memory_weigh_block(const struct domain_stats *stats, const struct block *block)
 {
-	return memory_weigh(block->size_bytes, block->rate ? rate_bytes(stats, block->rate) : 0);
+	return memory_weigh(block->size_bytes,
+			    block->rate ? stats->recorded->modes[block->rate - 1].sample_bytes : 0);
 }
 
 struct weight memory_weigh_mapping(const struct mapping *mapping)
@@ -57,12 +53,12 @@ struct weight memory_weigh_mapping(const struct mapping *mapping)
 	return (struct weight){mapping->units, (mapping->to - mapping->from) * mapping->units};
 }
 
-static void end_one(struct memory *memory, struct domain_stats *stats, struct hotspot *hotspot,
-		    struct weight weight, uint64_t since_ns, const struct ending *ending)
+static void end_one(struct domain_stats *stats, struct hotspot *hotspot, struct weight weight,
+		    uint64_t since_ns, const struct ending *ending)
 {
 	uint64_t lived_ns = sub_capped(ending->time_ns, since_ns);
 
-	live_sub(memory, stats, hotspot, weight.count, weight.bytes, ending->time_ns);
+	live_sub(stats, hotspot, weight, ending->time_ns);
 	if (!ending->is_free)
 		return;
 	add_up(&hotspot->freed_bytes, weight.bytes);
@@ -80,38 +76,37 @@ static void count_free(struct domain_stats *stats, struct hotspot *hotspot, uint
 	add_up(&stats->temporary, units);
 }
 
-static void end_block(struct memory *memory, struct domain_stats *stats, uint32_t index,
-		      const struct ending *ending)
+static void end_block(struct domain_stats *stats, uint32_t index, const struct ending *ending)
 {
-	const struct block *block = block_at(&memory->blocks, index);
-	struct hotspot *hotspot = hotspot_at(memory, block->hotspot);
+	const struct block *block = block_at(&stats->memory->blocks, index);
+	struct hotspot *hotspot = hotspot_at(stats->memory, block->hotspot);
 	struct weight weight = memory_weigh_block(stats, block);
 
-	end_one(memory, stats, hotspot, weight, block->time_ns, ending);
+	end_one(stats, hotspot, weight, block->time_ns, ending);
 	if (ending->is_free) {
 		add_up(&stats->frees, weight.count);
 		count_free(stats, hotspot, weight.count, ending->temporary);
 	} else if (!stats->blind) {
 		stats->replaced++;
 	}
-	block_release(&memory->blocks, index);
+	block_release(&stats->memory->blocks, index);
 }
 
-static void end_mappings(struct memory *memory, struct domain_stats *stats, struct mapping *list,
+static void end_mappings(struct domain_stats *stats, struct mapping *list,
 			 const struct ending *ending)
 {
 	struct hotspot *last = NULL;
 	uint64_t heaviest = 0;
 
 	while (list) {
-		struct hotspot *hotspot = hotspot_at(memory, list->hotspot);
+		struct hotspot *hotspot = hotspot_at(stats->memory, list->hotspot);
 
-		end_one(memory, stats, hotspot, memory_weigh_mapping(list), list->time_ns, ending);
+		end_one(stats, hotspot, memory_weigh_mapping(list), list->time_ns, ending);
 		if (ending->is_free && hotspot != last)
 			count_free(stats, hotspot, list->units, ending->temporary);
 		heaviest = max_u64(heaviest, list->units);
 		last = hotspot;
-		list = mapping_release(memory, list);
+		list = mapping_release(stats->memory, list);
 	}
 	if (ending->is_free)
 		add_up(&stats->frees, heaviest);
@@ -119,26 +114,27 @@ static void end_mappings(struct memory *memory, struct domain_stats *stats, stru
 
 /* Takes [address, address + size) out of what is mapped; each part that stays of one is a block of
  * its own. 0 or -ENOMEM; the list is valid always. */
-static int remove_mappings(struct memory *memory, struct domain_stats *stats, uint64_t address,
-			   uint64_t size_bytes, uint64_t time_ns, struct mapping **list)
+static int remove_mappings(struct domain_stats *stats, uint64_t address, uint64_t size_bytes,
+			   uint64_t time_ns, struct mapping **list)
 {
-	int err = mapped_remove(memory, &stats->mappings, address, address + size_bytes, list);
+	int err =
+		mapped_remove(stats->memory, &stats->mappings, address, address + size_bytes, list);
 
 	for (const struct mapping *m = *list; m; m = m->next) {
 		if (m->rests)
-			live_add(memory, stats, hotspot_at(memory, m->hotspot), m->rests * m->units,
-				 0, time_ns);
+			live_add(stats, hotspot_at(stats->memory, m->hotspot),
+				 (struct weight){m->rests * m->units, 0}, time_ns);
 	}
 	if (err != -ENOSPC)
 		return err;
-	/* what had no room goes too early: less lives here than there */
+	/* mappings without room end early, so live bytes are a lower bound */
 	stats->bound |= PROFILE_MEMORY_LOST_ALLOCS;
 	return 0;
 }
 
 /* The thread's reallocation, if any, has freed its block. */
-static void finish_realloc(struct memory *memory, struct domain_stats *stats,
-			   struct memory_thread *thread, uint64_t time_ns)
+static void finish_realloc(struct domain_stats *stats, struct memory_thread *thread,
+			   uint64_t time_ns)
 {
 	struct ending ending = {time_ns, true, thread->realloc_temporary};
 
@@ -146,66 +142,64 @@ static void finish_realloc(struct memory *memory, struct domain_stats *stats,
 	case REALLOC_NONE:
 		break;
 	case REALLOC_UNKNOWN:
-		domain_stats_note_unknown(memory, stats, time_ns);
+		domain_stats_note_unknown(stats, time_ns);
 		break;
 	case REALLOC_BLOCK:
-		end_block(memory, stats, thread->realloc_block, &ending);
+		end_block(stats, thread->realloc_block, &ending);
 		break;
 	case REALLOC_MAPPINGS:
-		end_mappings(memory, stats, thread->realloc_mappings, &ending);
+		end_mappings(stats, thread->realloc_mappings, &ending);
 		break;
 	}
 	thread->pending_realloc = REALLOC_NONE;
 }
 
 /* Where it was. What has come there meanwhile was there later: its free is lost. */
-static int restore_block(struct memory *memory, struct domain_stats *stats, uint32_t index,
-			 uint64_t time_ns)
+static int restore_block(struct domain_stats *stats, uint32_t index, uint64_t time_ns)
 {
 	const struct ending lost = {.time_ns = time_ns};
-	uint64_t address = block_at(&memory->blocks, index)->address;
-	uint32_t other = block_remove(&memory->blocks, &stats->blocks, address);
+	uint64_t address = block_at(&stats->memory->blocks, index)->address;
+	uint32_t other = block_remove(&stats->memory->blocks, &stats->blocks, address);
 
 	if (other)
-		end_block(memory, stats, other, &lost);
-	return block_insert(&memory->blocks, &stats->blocks, index);
+		end_block(stats, other, &lost);
+	return block_insert(&stats->memory->blocks, &stats->blocks, index);
 }
 
-static int restore_mapping(struct memory *memory, struct domain_stats *stats,
-			   const struct mapping *mapping, uint64_t time_ns)
+static int restore_mapping(struct domain_stats *stats, const struct mapping *mapping,
+			   uint64_t time_ns)
 {
 	const struct ending lost = {.time_ns = time_ns};
-	struct hotspot *hotspot = hotspot_at(memory, mapping->hotspot);
+	struct hotspot *hotspot = hotspot_at(stats->memory, mapping->hotspot);
 	struct weight weight = memory_weigh_mapping(mapping);
 	struct mapping *others;
-	int err = remove_mappings(memory, stats, mapping->from, mapping->to - mapping->from,
-				  time_ns, &others);
+	int err = remove_mappings(stats, mapping->from, mapping->to - mapping->from, time_ns,
+				  &others);
 
-	end_mappings(memory, stats, others, &lost);
+	end_mappings(stats, others, &lost);
 	if (err)
 		return err;
-	err = mapped_add(memory, &stats->mappings, mapping);
+	err = mapped_add(stats->memory, &stats->mappings, mapping);
 	if (err != -ENOSPC)
 		return err;
-	live_sub(memory, stats, hotspot, weight.count, weight.bytes, time_ns);
+	live_sub(stats, hotspot, weight, time_ns);
 	stats->bound |= PROFILE_MEMORY_LOST_ALLOCS;
 	return 0;
 }
 
 /* The reallocation failed: its block lives on. 0 or -ENOMEM. */
-static int undo_realloc(struct memory *memory, struct domain_stats *stats,
-			struct memory_thread *thread, uint64_t time_ns)
+static int undo_realloc(struct domain_stats *stats, struct memory_thread *thread, uint64_t time_ns)
 {
 	enum pending_realloc pending_realloc = thread->pending_realloc;
 	int err = 0;
 
 	thread->pending_realloc = REALLOC_NONE;
 	if (pending_realloc == REALLOC_BLOCK)
-		return restore_block(memory, stats, thread->realloc_block, time_ns);
+		return restore_block(stats, thread->realloc_block, time_ns);
 	while (pending_realloc == REALLOC_MAPPINGS && thread->realloc_mappings) {
 		if (!err)
-			err = restore_mapping(memory, stats, thread->realloc_mappings, time_ns);
-		thread->realloc_mappings = mapping_release(memory, thread->realloc_mappings);
+			err = restore_mapping(stats, thread->realloc_mappings, time_ns);
+		thread->realloc_mappings = mapping_release(stats->memory, thread->realloc_mappings);
 	}
 	return err;
 }
@@ -215,16 +209,13 @@ static bool infers_frees(const struct domain_stats *stats)
 	return mode_infers_frees(memory_mode_now(stats->recorded));
 }
 
-/* Every call of a thread is seen. */
-static bool is_exact(const struct memory_mode *mode)
-{
-	return mode->level == PERFX_MEMORY_EXACT && mode->on_ns == mode->period_ns;
-}
-
-/* A number that changes with the mode; 0: not every call is seen. */
+/* A number that changes with the mode; 0: not every call of a thread is seen. */
 static uint32_t exact_mode(const struct memory_domain *domain)
 {
-	return is_exact(memory_mode_now(domain)) ? (uint32_t)domain->modes_count + 1 : 0;
+	const struct memory_mode *mode = memory_mode_now(domain);
+	bool is_exact = mode->level == PERFX_MEMORY_EXACT && mode->on_ns == mode->period_ns;
+
+	return is_exact ? (uint32_t)domain->modes_count + 1 : 0;
 }
 
 /* Did this thread's last call allocate the block? */
@@ -254,12 +245,11 @@ struct arrival {
 	uint32_t rate;	       /* see struct block */
 };
 
-static int place_mapping(struct memory *memory, struct domain_stats *stats,
-			 const struct arrival *arrival)
+static int place_mapping(struct domain_stats *stats, const struct arrival *arrival)
 {
 	const struct perfx_allocation *r = arrival->record;
 
-	return mapped_add(memory, &stats->mappings,
+	return mapped_add(stats->memory, &stats->mappings,
 			  &(struct mapping){
 				  .from = r->address,
 				  .to = r->address + r->size_bytes,
@@ -269,27 +259,26 @@ static int place_mapping(struct memory *memory, struct domain_stats *stats,
 			  });
 }
 
-static int place_block(struct memory *memory, struct domain_stats *stats,
-		       const struct arrival *arrival)
+static int place_block(struct domain_stats *stats, const struct arrival *arrival)
 {
 	const struct perfx_allocation *r = arrival->record;
-	uint32_t index = block_new(&memory->blocks);
+	uint32_t index = block_new(&stats->memory->blocks);
 
 	if (!index)
 		return -errno;
-	*block_at(&memory->blocks, index) = (struct block){
+	*block_at(&stats->memory->blocks, index) = (struct block){
 		.address = r->address,
 		.size_bytes = r->size_bytes & MEMORY_BYTES_MAX,
 		.rate = arrival->rate & UINT16_MAX,
 		.time_ns = r->time_ns,
 		.hotspot = arrival->hotspot->index,
 	};
-	return block_insert(&memory->blocks, &stats->blocks, index);
+	return block_insert(&stats->memory->blocks, &stats->blocks, index);
 }
 
 /* Blocks that have a byte of these. Returns whether there were any. */
-static bool end_overlapped(struct memory *memory, struct domain_stats *stats, uint64_t address,
-			   uint64_t size_bytes, uint64_t time_ns)
+static bool end_overlapped(struct domain_stats *stats, uint64_t address, uint64_t size_bytes,
+			   uint64_t time_ns)
 {
 	const struct ending ending = {.time_ns = time_ns, .is_free = true};
 	struct mapping *next, *list;
@@ -300,16 +289,15 @@ static bool end_overlapped(struct memory *memory, struct domain_stats *stats, ui
 	for (; list; list = next) {
 		next = list->next;
 		list->next = NULL; /* one free each */
-		end_mappings(memory, stats, list, &ending);
+		end_mappings(stats, list, &ending);
 	}
 	return any;
 }
 
 /* A block of the table becomes a mapping: in units of its own. */
-static int move_to_mappings(struct memory *memory, struct domain_stats *stats,
-			    const struct block *block, uint64_t time_ns)
+static int move_to_mappings(struct domain_stats *stats, const struct block *block, uint64_t time_ns)
 {
-	struct hotspot *hotspot = hotspot_at(memory, block->hotspot);
+	struct hotspot *hotspot = hotspot_at(stats->memory, block->hotspot);
 	struct weight weight = memory_weigh_block(stats, block);
 	const struct mapping mapping = {
 		.from = block->address,
@@ -320,25 +308,25 @@ static int move_to_mappings(struct memory *memory, struct domain_stats *stats,
 	};
 	int err;
 
-	live_sub(memory, stats, hotspot, weight.count, weight.bytes, time_ns);
+	live_sub(stats, hotspot, weight, time_ns);
 	if (!block->size_bytes)
 		return 0;
-	end_overlapped(memory, stats, mapping.from, block->size_bytes, time_ns);
-	err = mapped_add(memory, &stats->mappings, &mapping);
+	end_overlapped(stats, mapping.from, block->size_bytes, time_ns);
+	err = mapped_add(stats->memory, &stats->mappings, &mapping);
 	if (err)
 		return err;
 	weight = memory_weigh_mapping(&mapping);
-	live_add(memory, stats, hotspot, weight.count, weight.bytes, time_ns);
+	live_add(stats, hotspot, weight, time_ns);
 	return 0;
 }
 
 /* From here on frees are inferred: a block is found by each of its bytes. 0 or -ENOMEM. */
-static int begin_to_infer(struct memory *memory, struct domain_stats *stats, uint64_t time_ns)
+static int begin_to_infer(struct domain_stats *stats, uint64_t time_ns)
 {
 	for (size_t i = 0; i < stats->blocks.heads_count; i++) {
 		for (uint32_t index = stats->blocks.heads[i]; index;) {
-			const struct block *block = block_at(&memory->blocks, index);
-			int err = move_to_mappings(memory, stats, block, time_ns);
+			const struct block *block = block_at(&stats->memory->blocks, index);
+			int err = move_to_mappings(stats, block, time_ns);
 
 			if (err == -ENOMEM)
 				return err;
@@ -347,24 +335,12 @@ static int begin_to_infer(struct memory *memory, struct domain_stats *stats, uin
 			index = block->next;
 		}
 	}
-	block_table_clear(&memory->blocks, &stats->blocks);
+	block_table_clear(&stats->memory->blocks, &stats->blocks);
 	return 0;
 }
 
-/* Its memory was free: what lay there has been freed. */
-static int take_over(struct memory *memory, struct domain_stats *stats,
-		     const struct perfx_allocation *r)
-{
-	int err = stats->blocks.count ? begin_to_infer(memory, stats, r->time_ns) : 0;
-
-	domain_stats_infer_frees(stats);
-	end_overlapped(memory, stats, r->address, r->size_bytes, r->time_ns);
-	return err;
-}
-
 /* Whatever was at its address is gone. */
-static int clear_place(struct memory *memory, struct domain_stats *stats,
-		       const struct perfx_allocation *r)
+static int clear_place(struct domain_stats *stats, const struct perfx_allocation *r)
 {
 	struct ending ending = {.time_ns = r->time_ns,
 				.is_free = r->flags & PERFX_ALLOCATION_REPLACES};
@@ -372,17 +348,22 @@ static int clear_place(struct memory *memory, struct domain_stats *stats,
 	uint32_t index;
 	int err;
 
-	if (infers_frees(stats))
-		return take_over(memory, stats, r);
+	if (infers_frees(stats)) {
+		/* its memory was free: what lay there has been freed */
+		err = stats->blocks.count ? begin_to_infer(stats, r->time_ns) : 0;
+		domain_stats_infer_frees(stats);
+		end_overlapped(stats, r->address, r->size_bytes, r->time_ns);
+		return err;
+	}
 	if (!(r->flags & PERFX_ALLOCATION_MAPPED)) {
-		index = block_remove(&memory->blocks, &stats->blocks, r->address);
+		index = block_remove(&stats->memory->blocks, &stats->blocks, r->address);
 		if (index)
-			end_block(memory, stats, index, &ending);
+			end_block(stats, index, &ending);
 		return 0;
 	}
-	err = remove_mappings(memory, stats, r->address, r->size_bytes, r->time_ns, &mappings);
+	err = remove_mappings(stats, r->address, r->size_bytes, r->time_ns, &mappings);
 	ending.is_free = true;
-	end_mappings(memory, stats, mappings, &ending);
+	end_mappings(stats, mappings, &ending);
 	return err;
 }
 
@@ -390,27 +371,25 @@ static int add_arrival(struct aggregate *a, struct domain_stats *stats, struct a
 		       uint64_t time_ns)
 {
 	const struct perfx_allocation *r = arrival->record;
-	struct memory *memory = &a->memory;
 	int err;
 
 	/* no allocation will overlap it */
 	if (!r->size_bytes && infers_frees(stats))
 		return 0;
 	if (r->flags & PERFX_ALLOCATION_MAPPED || infers_frees(stats)) {
-		err = place_mapping(memory, stats, arrival);
+		err = place_mapping(stats, arrival);
 		arrival->weight.bytes = r->size_bytes * arrival->weight.count;
 	} else {
-		err = place_block(memory, stats, arrival);
+		err = place_block(stats, arrival);
 		if (err == -ENOSPC && memory_retire(a))
-			err = place_block(memory, stats, arrival);
+			err = place_block(stats, arrival);
 	}
 	if (err == -ENOSPC) {
 		stats->bound |= PROFILE_MEMORY_LOST_ALLOCS;
 		return 0;
 	}
 	if (!err)
-		live_add(memory, stats, arrival->hotspot, arrival->weight.count,
-			 arrival->weight.bytes, time_ns);
+		live_add(stats, arrival->hotspot, arrival->weight, time_ns);
 	return err;
 }
 
@@ -450,21 +429,6 @@ static bool allocation_ok(const struct perfx_allocation *r)
 	return r->address <= UINT64_MAX - r->size_bytes;
 }
 
-static void remember(struct memory_thread *thread, const struct perfx_allocation *r, uint32_t mode)
-{
-	thread->last_mode = r->flags & PERFX_ALLOCATION_SAMPLED ? 0 : mode;
-	thread->last_address = r->address;
-	thread->last_time_ns = r->time_ns;
-}
-
-/* What its account begins with: no allocation, and nothing that happens at a time. */
-static int begin_with(struct aggregate *a, struct domain_stats *stats, struct arrival *arrival)
-{
-	int err = clear_place(&a->memory, stats, arrival->record);
-
-	return err ?: add_arrival(a, stats, arrival, a->memory.clock.start_ns);
-}
-
 static int allocate(struct aggregate *a, struct domain_stats *stats, struct memory_thread *thread,
 		    struct arrival *arrival)
 {
@@ -476,12 +440,14 @@ static int allocate(struct aggregate *a, struct domain_stats *stats, struct memo
 	if (mode_is_blind(mode))
 		stats->blind = true;
 	/* of RESIZED its beginning; otherwise of one whose end is lost */
-	finish_realloc(&a->memory, stats, thread, r->time_ns);
-	err = clear_place(&a->memory, stats, r);
+	finish_realloc(stats, thread, r->time_ns);
+	err = clear_place(stats, r);
 	if (err)
 		return err;
 	count_allocation(stats, arrival);
-	remember(thread, r, exact_mode(domain));
+	thread->last_mode = r->flags & PERFX_ALLOCATION_SAMPLED ? 0 : exact_mode(domain);
+	thread->last_address = r->address;
+	thread->last_time_ns = r->time_ns;
 	/* frees do not come: it would be there for ever */
 	return mode->level == PERFX_MEMORY_SAMPLED_IN ? 0
 						      : add_arrival(a, stats, arrival, r->time_ns);
@@ -504,12 +470,6 @@ static bool weigh_arrival(const struct domain_stats *stats, const struct perfx_a
 	return true;
 }
 
-static bool fits(const struct domain_stats *stats, const struct weight *weight)
-{
-	return weight->bytes <= MEMORY_LIVE_MAX - stats->live_bytes &&
-	       weight->count <= MEMORY_LIVE_MAX - stats->live_count;
-}
-
 int handle_allocation(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_allocation *r = &event->allocation;
@@ -523,13 +483,18 @@ int handle_allocation(struct aggregate *a, const struct event *event)
 	stats = domain_stats_get(a, r->process, r->domain);
 	if (!stats)
 		return rejected(a);
-	if (!weigh_arrival(stats, r, &arrival) || !fits(stats, &arrival.weight))
+	if (!weigh_arrival(stats, r, &arrival) ||
+	    arrival.weight.bytes > MEMORY_LIVE_MAX - stats->live_bytes ||
+	    arrival.weight.count > MEMORY_LIVE_MAX - stats->live_count)
 		return undecoded(a);
 	if (r->flags & PERFX_ALLOCATION_BEFORE) {
+		/* no allocation, and nothing that happens at a time */
 		arrival.hotspot = hotspot_of_allocation(a, stats, r);
-		return arrival.hotspot ? begin_with(a, stats, &arrival) : -ENOMEM;
+		if (!arrival.hotspot || clear_place(stats, r))
+			return -ENOMEM;
+		return add_arrival(a, stats, &arrival, a->memory.clock.start_ns);
 	}
-	if (domain_stats_tick(&a->memory, stats, r->time_ns))
+	if (domain_stats_tick(stats, r->time_ns))
 		return -ENOMEM;
 	thread = domain_stats_thread(stats, r->tid);
 	if (!thread)
@@ -543,26 +508,20 @@ int handle_allocation(struct aggregate *a, const struct event *event)
 	return allocate(a, stats, thread, &arrival);
 }
 
-/* A free that is recorded although they are inferred: its probe was being removed, or shows
- * allocations as well. Of what is reallocated, the allocation shows whether it has moved. */
-static void free_inferred(struct memory *memory, struct domain_stats *stats,
-			  const struct perfx_free *r)
-{
-	if (!(r->flags & PERFX_FREE_REALLOC_BEGIN) &&
-	    !end_overlapped(memory, stats, r->address, 1, r->time_ns))
-		domain_stats_note_unknown(memory, stats, r->time_ns);
-}
-
 /* A block's free. */
-static void free_block(struct memory *memory, struct domain_stats *stats,
-		       struct memory_thread *thread, const struct perfx_free *r)
+static void free_block(struct domain_stats *stats, struct memory_thread *thread,
+		       const struct perfx_free *r)
 {
-	uint32_t index = block_remove(&memory->blocks, &stats->blocks, r->address);
+	uint32_t index = block_remove(&stats->memory->blocks, &stats->blocks, r->address);
 	const struct block *block;
 	struct ending ending = {.time_ns = r->time_ns, .is_free = true};
 
 	if (!index && infers_frees(stats)) {
-		free_inferred(memory, stats, r);
+		/* Its probe was being removed, or shows allocations as well. Of what is
+		 * reallocated, the allocation shows whether it has moved. */
+		if (!(r->flags & PERFX_FREE_REALLOC_BEGIN) &&
+		    !end_overlapped(stats, r->address, 1, r->time_ns))
+			domain_stats_note_unknown(stats, r->time_ns);
 		return;
 	}
 	if (!index && r->flags & PERFX_FREE_REALLOC_BEGIN) {
@@ -570,28 +529,28 @@ static void free_block(struct memory *memory, struct domain_stats *stats,
 		return;
 	}
 	if (!index) {
-		domain_stats_note_unknown(memory, stats, r->time_ns);
+		domain_stats_note_unknown(stats, r->time_ns);
 		return;
 	}
-	block = block_at(&memory->blocks, index);
+	block = block_at(&stats->memory->blocks, index);
 	ending.temporary = was_last(stats, thread, block->address, block->time_ns);
 	if (r->flags & PERFX_FREE_REALLOC_BEGIN) {
 		thread->pending_realloc = REALLOC_BLOCK;
 		thread->realloc_block = index;
 		thread->realloc_temporary = ending.temporary;
 	} else {
-		end_block(memory, stats, index, &ending);
+		end_block(stats, index, &ending);
 	}
 }
 
-static int free_mapped(struct memory *memory, struct domain_stats *stats,
-		       struct memory_thread *thread, const struct perfx_free *r)
+static int free_mapped(struct domain_stats *stats, struct memory_thread *thread,
+		       const struct perfx_free *r)
 {
 	struct ending ending = {.time_ns = r->time_ns, .is_free = true};
 	struct mapping *list;
 	int err;
 
-	err = remove_mappings(memory, stats, r->address, r->size_bytes, r->time_ns, &list);
+	err = remove_mappings(stats, r->address, r->size_bytes, r->time_ns, &list);
 	/* one mapping, all of it */
 	ending.temporary = list && !list->next && !list->rests &&
 			   was_last(stats, thread, list->from, list->time_ns);
@@ -600,25 +559,25 @@ static int free_mapped(struct memory *memory, struct domain_stats *stats,
 		thread->realloc_mappings = list;
 		thread->realloc_temporary = ending.temporary;
 	} else if (list) {
-		end_mappings(memory, stats, list, &ending);
+		end_mappings(stats, list, &ending);
 	}
 	/* what is not known is a file, a stack, or what `free` gives back of a large block */
 	return err;
 }
 
-static int free_one(struct memory *memory, struct domain_stats *stats, struct memory_thread *thread,
+static int free_one(struct domain_stats *stats, struct memory_thread *thread,
 		    const struct perfx_free *r)
 {
 	int err = 0;
 
 	if (r->flags & PERFX_FREE_RESTORED) {
-		err = undo_realloc(memory, stats, thread, r->time_ns);
+		err = undo_realloc(stats, thread, r->time_ns);
 	} else {
-		finish_realloc(memory, stats, thread, r->time_ns);
+		finish_realloc(stats, thread, r->time_ns);
 		if (r->flags & PERFX_FREE_MAPPED && !(r->flags & PERFX_FREE_SETTLED))
-			err = free_mapped(memory, stats, thread, r);
+			err = free_mapped(stats, thread, r);
 		else if (!(r->flags & PERFX_FREE_SETTLED))
-			free_block(memory, stats, thread, r);
+			free_block(stats, thread, r);
 	}
 	thread->last_mode = 0;
 	return err;
@@ -651,7 +610,7 @@ int handle_free(struct aggregate *a, const struct event *event)
 	stats = domain_stats_get(a, r->process, r->domain);
 	if (!stats)
 		return rejected(a);
-	if (domain_stats_tick(&a->memory, stats, r->time_ns))
+	if (domain_stats_tick(stats, r->time_ns))
 		return -ENOMEM;
 	thread = domain_stats_thread(stats, r->tid);
 	if (!thread)
@@ -659,7 +618,7 @@ int handle_free(struct aggregate *a, const struct event *event)
 	stats->records_count++;
 	a->memory.records_count++;
 	saw_time(a, r->time_ns);
-	return free_one(&a->memory, stats, thread, r);
+	return free_one(stats, thread, r);
 }
 
 int handle_allocator(struct aggregate *a, const struct event *event)

@@ -135,6 +135,7 @@ struct alike {
 };
 
 struct domain_stats {
+	struct memory *memory;
 	uint32_t process, merged; /* merged: its capture */
 	enum perfx_domain domain;
 	const struct memory_domain *recorded; /* how */
@@ -169,6 +170,11 @@ struct domain_stats {
 	struct profile_memory_point *points;
 	size_t points_capacity, points_count;
 	uint64_t point_step_ns, point_slot, point_due_ns;
+};
+
+/* What an allocation stands for, in units. */
+struct weight {
+	uint64_t count, bytes;
 };
 
 /* The process's statistics by domain. */
@@ -252,38 +258,35 @@ static inline struct hotspot *hotspot_at(const struct memory *memory, uint32_t i
 	return chunks_at(&memory->hotspots, index, sizeof(struct hotspot));
 }
 /* Notes what the hotspot has, for the last peak and the windows that are over, at a time. */
-void hotspot_touch(struct memory *memory, const struct domain_stats *stats, struct hotspot *hotspot,
-		   uint64_t time_ns);
+void hotspot_touch(const struct domain_stats *stats, struct hotspot *hotspot, uint64_t time_ns);
 /* The number of the window at a time; makes windows longer when they are too many. */
 uint32_t alloc_window_at(struct memory *memory, uint64_t time_ns);
 /* Adds to, subtracts from, the live units. */
-void live_add(struct memory *memory, struct domain_stats *stats, struct hotspot *hotspot,
-	      uint64_t count, uint64_t bytes, uint64_t time_ns);
-void live_sub(struct memory *memory, struct domain_stats *stats, struct hotspot *hotspot,
-	      uint64_t count, uint64_t bytes, uint64_t time_ns);
+void live_add(struct domain_stats *stats, struct hotspot *hotspot, struct weight weight,
+	      uint64_t time_ns);
+void live_sub(struct domain_stats *stats, struct hotspot *hotspot, struct weight weight,
+	      uint64_t time_ns);
 
 /* memory.c */
-/* What an allocation stands for, in units. */
-struct weight {
-	uint64_t count, bytes;
-};
-
 struct weight memory_weigh_block(const struct domain_stats *stats, const struct block *block);
 struct weight memory_weigh_mapping(const struct mapping *mapping);
 /* domain_stats.c */
 /* NULL with errno: ERANGE, ENOMEM. */
 struct domain_stats *domain_stats_get(struct aggregate *aggregate, uint32_t process,
 				      enum perfx_domain domain);
-void domain_stats__free(struct memory *memory, struct domain_stats *stats);
+/* NULL: nothing happened in it. */
+struct domain_stats *domain_stats_find(const struct memory *memory, uint32_t process,
+				       enum perfx_domain domain);
+void domain_stats__free(struct domain_stats *stats);
 /* The statistics as they are now. */
 void domain_stats_point(const struct domain_stats *stats, uint64_t time_ns,
 			struct profile_memory_point *point);
 /* To be called before anything changes at a time: notes modes and points. 0 or -ENOMEM. */
-int domain_stats_tick(struct memory *memory, struct domain_stats *stats, uint64_t time_ns);
+int domain_stats_tick(struct domain_stats *stats, uint64_t time_ns);
 /* A free of a block that is not known. */
-void domain_stats_note_unknown(struct memory *memory, struct domain_stats *stats, uint64_t time_ns);
+void domain_stats_note_unknown(struct domain_stats *stats, uint64_t time_ns);
 /* Its windows become as long as the clock's. */
-void domain_stats_level_unknown(const struct memory *memory, struct domain_stats *stats);
+void domain_stats_level_unknown(struct domain_stats *stats);
 /* Frees are inferred from here on: what lives is an upper bound. */
 void domain_stats_infer_frees(struct domain_stats *stats);
 /* Whether blocks may have been freed unseen since the last call. */
@@ -313,8 +316,7 @@ struct kept {
 
 /* The hotspots' oldest_ns and old_bytes: allocated before a time. kept: by their place, added to;
  * NULL: not wanted. */
-void live_ages(struct memory *memory, struct domain_stats *stats, uint64_t old_ns,
-	       struct kept *kept);
+void live_ages(struct domain_stats *stats, uint64_t old_ns, struct kept *kept);
 /* No room for blocks: gives back those of ended processes. False: there was nothing. */
 bool memory_retire(struct aggregate *aggregate);
 void memory_clear(struct memory *memory);

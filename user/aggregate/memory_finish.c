@@ -17,27 +17,23 @@ struct memory_source {
 static void resolve(const struct memory_source *source, uint32_t id, struct profile_hotspot *out)
 {
 	const struct profile_stack *stack = stack_of(source->ctx, source->process->index, id);
+	bool marked;
 
 	if (!stack)
 		return;
-	out->frames = stack->frames;
-	out->frames_count = stack->frames_count;
+	/* the marker's own function, inlined or libperfx's, is not the place that allocates */
+	marked = source->domain == PERFX_DOMAIN_USER && stack->frames_count > 1 &&
+		 !strcmp(stack->frames[0]->function, "perfx_memory_alloc");
+	out->frames = stack->frames + marked;
+	out->frames_count = stack->frames_count - marked;
 	out->stack_flags = stack->flags;
-}
-
-/* The marker's own function, inlined or libperfx's, is not the place that allocates. */
-static void drop_marker(struct profile_hotspot *out)
-{
-	if (out->frames_count < 2 || strcmp(out->frames[0]->function, "perfx_memory_alloc") != 0)
-		return;
-	out->frames++;
-	out->frames_count--;
 }
 
 /* A context may be unknown, or another process's where records lie. */
 static void place_in_calls(const struct memory_source *source, uint32_t id,
 			   struct profile_hotspot *out)
 {
+	const struct profile_function *function;
 	const struct context *context;
 
 	if (id == 0 || id >= source->a->contexts_count)
@@ -46,8 +42,8 @@ static void place_in_calls(const struct memory_source *source, uint32_t id,
 	if ((!context->described && !context->row) || context->process != source->process->index)
 		return;
 	out->context = id;
-	if (context->function <= source->a->functions_count &&
-	    source->a->functions[context->function - 1].id)
+	function = function_at(source->a, context->function);
+	if (function && function->id)
 		out->function = context->function;
 }
 
@@ -83,7 +79,7 @@ static void fill_hotspot(struct memory_source *source, const struct hotspot *hot
 	/* it may go on changing: what is over by now is noted in a copy */
 	struct hotspot now = *hotspot;
 
-	hotspot_touch(memory, source->stats, &now, source->process->to_ns);
+	hotspot_touch(source->stats, &now, source->process->to_ns);
 	*out = (struct profile_hotspot){
 		.allocator = memory_allocator_of(memory, now.allocator)->name,
 		.allocs = tally_count(&now.tally, &source->stats->tally),
@@ -98,8 +94,6 @@ static void fill_hotspot(struct memory_source *source, const struct hotspot *hot
 	fill_live(source, &now, kept, alloc_windows_count, out);
 	place_in_calls(source, now.context, out);
 	resolve(source, now.stack, out);
-	if (source->domain == PERFX_DOMAIN_USER)
-		drop_marker(out);
 }
 
 ORDER(by_peak, struct profile_hotspot, DESCENDING(a->live_at_peak_bytes, b->live_at_peak_bytes),
@@ -120,8 +114,7 @@ static int hotspots_fill(struct memory_source *source, struct profile_memory *ou
 	}
 	for (struct hotspot *h = stats->hotspots; h; h = h->next)
 		h->place = place++;
-	live_ages(&source->a->memory, stats,
-		  source->process->from_ns + profile_wall_ns(source->process) / 2, kept);
+	live_ages(stats, source->process->from_ns + profile_wall_ns(source->process) / 2, kept);
 	for (const struct hotspot *h = stats->hotspots; h; h = h->next)
 		fill_hotspot(source, h, &kept[h->place], out->alloc_windows_count,
 			     &out->hotspots[out->hotspots_count++]);
@@ -140,26 +133,25 @@ void profile_memory_clear(struct profile_memory *memory, size_t count)
 	free(memory);
 }
 
-static uint64_t overlap_ns(uint64_t from_ns, uint64_t to_ns, const struct profile_process *process)
+/* How long a mode of the domain lasted while the process was there. */
+static uint64_t lasted_ns(const struct memory_domain *domain, size_t mode,
+			  const struct profile_process *process)
 {
-	from_ns = max_u64(from_ns, process->from_ns);
-	to_ns = min_u64(to_ns, process->to_ns);
-	return sub_capped(to_ns, from_ns);
-}
+	struct profile_interval lasted = {domain->modes[mode].time_ns, UINT64_MAX};
 
-static uint64_t mode_end_ns(const struct memory_domain *domain, size_t mode)
-{
-	return mode + 1 < domain->modes_count ? domain->modes[mode + 1].time_ns : UINT64_MAX;
+	if (mode + 1 < domain->modes_count)
+		lasted.to_ns = domain->modes[mode + 1].time_ns;
+	return profile_overlap_ns(&lasted, process->from_ns, process->to_ns);
 }
 
 /* Of the time that a mode lasted, what was recorded. */
-static uint64_t on_ns(const struct memory_mode *mode, uint64_t lasted_ns)
+static uint64_t on_ns(const struct memory_mode *mode, uint64_t all_ns)
 {
 	if (mode->level == PERFX_MEMORY_OFF)
 		return 0;
 	if (mode->on_ns >= mode->period_ns)
-		return lasted_ns;
-	return (uint64_t)((u128)lasted_ns * mode->on_ns / mode->period_ns);
+		return all_ns;
+	return (uint64_t)((u128)all_ns * mode->on_ns / mode->period_ns);
 }
 
 static uint64_t recorded_ns(const struct memory_domain *domain,
@@ -170,8 +162,7 @@ static uint64_t recorded_ns(const struct memory_domain *domain,
 	if (!domain->modes_count)
 		return profile_wall_ns(process);
 	for (size_t i = 0; i < domain->modes_count; i++)
-		add_up(&sum, on_ns(&domain->modes[i], overlap_ns(domain->modes[i].time_ns,
-								 mode_end_ns(domain, i), process)));
+		add_up(&sum, on_ns(&domain->modes[i], lasted_ns(domain, i, process)));
 	return sum;
 }
 
@@ -182,11 +173,8 @@ static uint64_t sampled_at(const struct memory_domain *domain,
 	uint64_t most = 0;
 
 	for (size_t i = 0; i < domain->modes_count; i++) {
-		const struct memory_mode *mode = &domain->modes[i];
-
-		if (mode->sample_bytes > most &&
-		    overlap_ns(mode->time_ns, mode_end_ns(domain, i), process))
-			most = mode->sample_bytes;
+		if (lasted_ns(domain, i, process))
+			most = max_u64(most, domain->modes[i].sample_bytes);
 	}
 	return most;
 }
@@ -286,7 +274,7 @@ static void fill_alloc_windows(const struct memory_source *source, struct profil
 	out->alloc_windows_count = alloc_window_at(memory, source->process->to_ns) + 1;
 	out->alloc_window_ns = ALLOC_WINDOW_NS << memory->clock.level;
 	out->alloc_windows_from_ns = memory->clock.start_ns;
-	domain_stats_level_unknown(memory, source->stats);
+	domain_stats_level_unknown(source->stats);
 	memcpy(out->unknown_frees_windows, source->stats->unknown_windows,
 	       sizeof(out->unknown_frees_windows));
 }
@@ -348,9 +336,7 @@ static int fill_domain_stats(struct memory_source *source, struct profile_memory
 		return 0;
 	fill_sums(source->stats, out);
 	fill_alloc_windows(source, out);
-	err = fill_points(source, out);
-	if (!err)
-		err = fill_allocators(source, out);
+	err = fill_points(source, out) ?: fill_allocators(source, out);
 	return err ?: hotspots_fill(source, out);
 }
 
@@ -367,14 +353,6 @@ static bool was_recorded(const struct memory_source *source)
 	       recorded_ns(domain, source->process);
 }
 
-static struct domain_stats *domain_stats_of(const struct aggregate *a, uint32_t process,
-					    enum perfx_domain domain)
-{
-	if (process >= a->memory.processes_capacity || !a->memory.processes[process])
-		return NULL;
-	return a->memory.processes[process]->domain_stats[domain];
-}
-
 static int fill_process(const struct finish_ctx *w, struct profile_process *process)
 {
 	struct memory_source sources[PERFX_DOMAINS];
@@ -386,7 +364,7 @@ static int fill_process(const struct finish_ctx *w, struct profile_process *proc
 			.ctx = w,
 			.a = w->a,
 			.process = process,
-			.stats = domain_stats_of(w->a, process->index, domain),
+			.stats = domain_stats_find(&w->a->memory, process->index, domain),
 			.domain = domain,
 		};
 		count += was_recorded(&sources[count]);
@@ -468,11 +446,8 @@ int memory_fill(struct finish_ctx *w)
 	/* the windows of all processes are of one length: that which the whole trace needs */
 	if (w->a->memory.clock.started)
 		alloc_window_at(&w->a->memory, add_capped(p->start_ns, p->duration_ns));
-	for (size_t i = 0; i < p->processes_count && !err; i++) {
-		err = fill_process(w, &p->processes[i]);
-		if (!err)
-			err = charge_rows(&p->processes[i]);
-	}
+	for (size_t i = 0; i < p->processes_count && !err; i++)
+		err = fill_process(w, &p->processes[i]) ?: charge_rows(&p->processes[i]);
 	count_hidden(w);
 	p->memory_records_count = w->a->memory.records_count;
 	return err;
