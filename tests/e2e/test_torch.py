@@ -135,6 +135,7 @@ def test_steps_without_names(python, options):
 SET_UP = """
 import gc, time, torch
 torch.set_num_threads(1)
+print("imported", flush=True)
 kept = [[] for i in range(300000)]
 end = time.monotonic() + 2
 while time.monotonic() < end:
@@ -163,15 +164,17 @@ def test_start_up_is_no_step(python, tmp_path):
     assert "collecting garbage" not in result.stderr
 
 
-def test_who_was_started_here(python, tracer):
-    """The same program, attached to while it sets up: that is a part of what was asked for, however
-    short before it began."""
-    started = subprocess.Popen([python, "-c", SET_UP], stdout=subprocess.DEVNULL)
-    try:
-        report = tracer(started.pid, "--no-calibrate").report()
-    finally:
-        started.kill()
-        started.wait()
+@pytest.mark.parametrize("imported", [False, True])
+def test_who_was_started_here(python, tracer, imported):
+    """The same program, attached to while it sets up. What it does after it has imported PyTorch is a
+    part of what was asked for, however short before it began; before that it cannot have had steps."""
+    with subprocess.Popen([python, "-c", "import time; time.sleep(1)" + SET_UP], stdout=subprocess.PIPE) as started:
+        try:
+            if imported:
+                started.stdout.readline()
+            report = tracer(started.pid, "--no-calibrate").report()
+        finally:
+            started.kill()
     process = report["processes"][0]
     assert process["steps"]["count"] >= 190
-    assert "startup_ns" not in process["steps"]
+    assert ("startup_ns" in process["steps"]) == (not imported)
