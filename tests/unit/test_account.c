@@ -540,9 +540,11 @@ Test(account, a_thread_that_reads_may_wait_for_data)
 #define OF_PUT	   45
 #define OF_REPORTS 46
 #define OF_VOCAB   47
+#define OF_RAY	   48
 #define PUT	   python_frame(0x7f0000008000, 15)
 #define REPORTS	   python_frame(0x7f0000009000, 16)
 #define VOCAB	   python_frame(0x7f000000a000, 17)
+#define RAY	   python_frame(0x7f000000b000, 18)
 
 /* The main thread feeds its workers through a queue that is full, or it waits in a package for the
  * reports of threads that this has started. However much it computes at other times, its workers
@@ -631,6 +633,25 @@ Test(account, timers_of_an_event_loop)
 		cr_expect_eq(find(&report, "IdleTarget") != NULL, !cases[i].sleeps, "case %zu", i);
 		forget(&report);
 	}
+}
+
+/* Ray's workers get their tasks from threads of C++, by a loop of its own. */
+Test(account, a_worker_of_ray_waits_for_tasks)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	stream_stack(&s, 1, OF_RAY, PERFX_STACK_PC, 0x2000, 0x1000, RAY, LOOP);
+	stream_python_frame(&s, 1, RAY, "Worker.main_loop",
+			    "/venv/lib/python3.11/site-packages/ray/_private/worker.py", 1069);
+	stream_object_of(&s, 1, PERFX_WAIT_EPOLL, 7, "epoll of its own events (descriptor 3)",
+			 PERFX_OBJECT_OWN_EVENTS);
+	wait_once(&s, MAIN, PERFX_WAIT_EPOLL, 7, OF_RAY, 9900);
+	report = end_of_threads(&s, 10, 0, 0);
+	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_OTHER, 9900);
+	cr_expect_null(find(&report, "SleepWait"));
+	forget(&report);
 }
 
 /* Threads that only poll for work do none. */

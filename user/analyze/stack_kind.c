@@ -49,10 +49,11 @@ bool frame_is_workers_loop(const struct profile_frame *frame)
 		{"worker", "*/multiprocessing/pool.py"},
 		{"_process_worker", "*/process*.py"},
 		{"_worker", "*/concurrent/futures/thread.py"},
+		{"main_loop", "*/ray/_private/worker.py"},
 	};
 
 	for (size_t i = 0; i < sizeof(loops) / sizeof(loops[0]); i++)
-		if (!strcmp(frame->function, loops[i].function))
+		if (!strcmp(frame_last_name(frame), loops[i].function))
 			return glob_matches(loops[i].files, frame->file);
 	return false;
 }

@@ -254,6 +254,8 @@ enum account_class wait_class(const struct profile_activity *wait)
 	case PERFX_WAIT_POLL:
 		return awaits_task(wait->stack) ? ACCOUNT_OTHER : ACCOUNT_INPUT;
 	case PERFX_WAIT_EPOLL:
+		if (awaits_task(wait->stack))
+			return ACCOUNT_OTHER;
 		/* asyncio and other event loops sleep so */
 		return wait_is_for_own_events(wait) ? ACCOUNT_SLEEP : ACCOUNT_INPUT;
 	case PERFX_WAIT_WRITE:
