@@ -124,6 +124,8 @@ Test(loaders, calls_by_their_names)
 	/* a part of the model */
 	expect_of_batch(&loop, STACK(&layer, OWN("decode"), &loop, &module), false, false);
 	expect_of_batch(&loop, STACK(OWN("throttle"), &loop, &module), true, false);
+	expect_of_batch(&loop, STACK(OWN("load_state"), &loop, &module), false, false);
+	expect_of_batch(&loop, STACK(OWN("readWeights"), &loop, &module), true, false);
 }
 
 /* By with lock, say: what holds the lock is the cause. */

@@ -15,17 +15,6 @@ enum loader_kind {
 	LOADER_ITERATOR, /* a generator, or an object that is asked for its next item */
 };
 
-static bool has_word(const char *name)
-{
-	static const char *const words[] = {"batch",  "load", "fetch", "read", "data",
-					    "sample", "next", "item",  NULL};
-
-	for (size_t i = 0; words[i]; i++)
-		if (strcasestr(name, words[i]))
-			return true;
-	return false;
-}
-
 /* "load_images", "ReadBatch", "np.load"; not "reload", "thread", "is_ready". */
 static bool begins_word(const char *name, const char *at)
 {
@@ -35,18 +24,37 @@ static bool begins_word(const char *name, const char *at)
 	       (isupper((unsigned char)*at) && islower((unsigned char)at[-1]));
 }
 
-/* A name that says so without waits: it reads, decodes or prepares data. */
-static bool says_reading(const char *name)
+static bool has_word(const char *name, const char *word)
 {
-	static const char *const words[] = {"load",	"read",	     "fetch",	   "decode",
-					    "parse",	"augment",   "preproc",	   "collate",
-					    "tokenize", "get_batch", "next_batch", "make_batch",
-					    NULL};
+	for (const char *at = name; (at = strcasestr(at, word)); at++)
+		if (begins_word(name, at))
+			return true;
+	return false;
+}
 
-	for (size_t i = 0; words[i]; i++)
-		for (const char *at = name; (at = strcasestr(at, words[i])); at++)
-			if (begins_word(name, at))
-				return true;
+/* Words of functions that read, decode or prepare data. */
+static const struct {
+	const char *word;
+	bool is_sure; /* also where the function runs; the others are for any purpose */
+} words[] = {
+	{"load", true},	    {"read", true},	  {"fetch", true},	{"decode", true},
+	{"parse", true},    {"augment", true},	  {"preproc", true},	{"collate", true},
+	{"tokenize", true}, {"get_batch", true},  {"next_batch", true}, {"make_batch", true},
+	{"batch", false},   {"data", false},	  {"sample", false},	{"next", false},
+	{"item", false},    {"minibatch", false},
+};
+
+/* What a program loads of its model: load_state, read_params. */
+static const char *const of_model[] = {"state", "weight", "param", "checkpoint", "model", NULL};
+
+static bool says_data(const char *name, bool waits)
+{
+	for (size_t i = 0; of_model[i]; i++)
+		if (has_word(name, of_model[i]))
+			return false;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if ((waits || words[i].is_sure) && has_word(name, words[i].word))
+			return true;
 	return false;
 }
 
@@ -59,8 +67,7 @@ static enum loader_kind kind_of(const struct profile_frame *frame, bool waits, b
 		return LOADER_NONE;
 	if (frame->is_generator || text_is_one_of(name, methods))
 		return LOADER_ITERATOR;
-	return (runs && says_reading(name)) || (waits && has_word(name)) ? LOADER_CALL
-									 : LOADER_NONE;
+	return (runs || waits) && says_data(name, waits) ? LOADER_CALL : LOADER_NONE;
 }
 
 bool frame_may_load(const struct profile_frame *frame)
