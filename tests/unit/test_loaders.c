@@ -111,6 +111,15 @@ Test(loaders, iterators_of_the_loop)
 			false, true);
 }
 
+/* An environment may have a framework's name. */
+Test(loaders, folders_with_the_name_of_a_framework)
+{
+	const struct profile_frame *sort =
+		FRAME("/venvs/jax/lib/python3.11/site-packages/numpy/lib/sort.py", "sort", false);
+
+	expect_of_batch(&loop, STACK(sort, OWN("load"), &loop, &module), false, true);
+}
+
 /* What runs may do so for any purpose: only names that say what for count. */
 Test(loaders, calls_by_their_names)
 {

@@ -2,6 +2,7 @@
 #include "analyze/loaders.h"
 
 #include "analyze/account.h"
+#include "analyze/location.h"
 #include "analyze/stack_kind.h"
 #include "analyze/wait_class.h"
 #include "base/text.h"
@@ -78,6 +79,20 @@ bool frame_may_load(const struct profile_frame *frame)
 /* How surely a sample is of the training. */
 enum training { TRAINING_NONE = 0, TRAINING_CALL, TRAINING_MODEL, TRAINING_UPDATE, TRAININGS };
 
+/* Is it a file of one of these packages, named as "/torch/nn/"? An environment may have the name of
+ * a package: /venvs/jax/lib/python3.11/site-packages/numpy/. */
+static bool is_file_of(const char *file, const char *const *packages)
+{
+	const char *package;
+	bool installed = location_package(file, &package) > 0;
+
+	for (size_t i = 0; packages[i]; i++)
+		if (installed ? begins_with(package - 1, packages[i])
+			      : strstr(file, packages[i]) != NULL)
+			return true;
+	return false;
+}
+
 static enum training training_of_frame(const struct profile_frame *frame)
 {
 	static const char *const updates[] = {"/torch/autograd/", "/torch/optim/",
@@ -85,13 +100,9 @@ static enum training training_of_frame(const struct profile_frame *frame)
 	static const char *const models[] = {"/torch/nn/", "/jax/",	   "/flax/", "/optax/",
 					     "/keras/",	   "/tensorflow/", NULL};
 
-	for (size_t i = 0; updates[i]; i++)
-		if (strstr(frame->file, updates[i]))
-			return TRAINING_UPDATE;
-	for (size_t i = 0; models[i]; i++)
-		if (strstr(frame->file, models[i]))
-			return TRAINING_MODEL;
-	return TRAINING_NONE;
+	if (is_file_of(frame->file, updates))
+		return TRAINING_UPDATE;
+	return is_file_of(frame->file, models) ? TRAINING_MODEL : TRAINING_NONE;
 }
 
 static enum training training_of(const struct contexts *contexts,
