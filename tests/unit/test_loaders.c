@@ -111,6 +111,40 @@ Test(loaders, iterators_of_the_loop)
 			false, true);
 }
 
+#define PACKAGES "/venv/lib/python3.11/site-packages/"
+#define NATIVE(path, name)                                                      \
+	(&(const struct profile_frame){.function = (name),                      \
+				       .file = "",                              \
+				       .module = (path),                        \
+				       .module_base = strrchr((path), '/') + 1, \
+				       .language = PERFX_LANGUAGE_NATIVE})
+#define NUMPY NATIVE(PACKAGES "numpy/_core/_multiarray_umath.so", "DOUBLE_multiply")
+
+/* In the loop's own lines: by libraries that decode; by NumPy before the training is called. */
+Test(loaders, lines_of_the_loop)
+{
+	const struct profile_frame after = {.function = "main",
+					    .file = MAIN,
+					    .line = 2,
+					    .module = "",
+					    .module_base = "",
+					    .language = PERFX_LANGUAGE_PYTHON};
+
+	expect_of_batch(&loop, STACK(FRAME(PACKAGES "PIL/Image.py", "Image.convert", false), &loop),
+			false, true);
+	expect_of_batch(&loop, STACK(NATIVE("/usr/lib/libz.so.1", "inflate"), &loop), false, true);
+	expect_of_batch(&loop, STACK(NATIVE("/usr/lib/libz.so.1", "inflate"), &after), false, true);
+	expect_of_batch(&loop, STACK(NUMPY, &loop), false, true);
+	expect_of_batch(&loop, STACK(NUMPY, &after), false, false);
+	expect_of_batch(&loop, STACK(&loop), false, false);
+	/* what it writes, what the model does, and what is in another function */
+	expect_of_batch(&loop, STACK(NATIVE("/usr/lib/libz.so.1", "deflate"), &loop), false, false);
+	expect_of_batch(&loop, STACK(FRAME(PACKAGES "PIL/Image.py", "Image.save", false), &loop),
+			false, false);
+	expect_of_batch(&loop, STACK(NUMPY, &layer, &loop), false, false);
+	expect_of_batch(&loop, STACK(NUMPY, OWN("score"), &loop), false, false);
+}
+
 /* An environment may have a framework's name. */
 Test(loaders, folders_with_the_name_of_a_framework)
 {
@@ -118,6 +152,28 @@ Test(loaders, folders_with_the_name_of_a_framework)
 		FRAME("/venvs/jax/lib/python3.11/site-packages/numpy/lib/sort.py", "sort", false);
 
 	expect_of_batch(&loop, STACK(sort, OWN("load"), &loop, &module), false, true);
+}
+
+/* Of a program without a framework it may be the model. */
+Test(loaders, numpy_may_be_the_model)
+{
+	for (unsigned decodes = 0; decodes < 2; decodes++) {
+		const struct profile_stack *call = STACK(NUMPY, &loop, &module);
+		const struct profile_stack *batch =
+			decodes ? STACK(NATIVE("/usr/lib/libz.so.1", "inflate"), &loop, &module)
+				: call;
+		struct training *t = calloc(1, sizeof(*t));
+		struct profile_context context = {.id = 1, .function = 7, .stack = call};
+
+		cr_assert_not_null(t);
+		t->process.steps.count = t->process.steps.ends_count = 100;
+		t->process.steps.tid = TID;
+		t->process.steps.function = 7;
+		t->process.contexts = &context;
+		t->process.contexts_count = 1;
+		add(t, batch, false, 50);
+		expect_loader(t, batch, decodes);
+	}
 }
 
 /* What runs may do so for any purpose: only names that say what for count. */

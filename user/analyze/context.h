@@ -10,10 +10,19 @@
 
 #define LOADERS_MAX 16
 
+#define TRAINING_LOOPS_MAX 8
+
 /* Python functions that prepare batches (loaders.h). Borrows. */
 struct loaders {
 	const struct profile_frame *list[LOADERS_MAX];
 	size_t count;
+	/* The program's functions that the training is in, and the first line that calls it: what
+	 * decodes there, outside of it, prepares batches as well. */
+	struct training_loop {
+		const struct profile_frame *function;
+		uint32_t training_line;
+	} loops[TRAINING_LOOPS_MAX];
+	size_t loops_count;
 };
 
 /* The calling contexts of a process, by id. Borrows. */

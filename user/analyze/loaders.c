@@ -6,6 +6,7 @@
 #include "analyze/stack_kind.h"
 #include "analyze/wait_class.h"
 #include "base/text.h"
+#include "elf/glob.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -145,6 +146,7 @@ struct search {
 	uint64_t all_ns;
 	uint64_t trainings[TRAININGS]; /* samples */
 	enum training sure;	       /* the samples that show the training's loop */
+	bool has_framework;	       /* some of them are in a framework's Python */
 };
 
 static const struct profile_frame *caller_of(const struct profile_stack *stack, size_t at)
@@ -271,6 +273,170 @@ static bool prepares_batches(const struct search *search, const struct candidate
 	       (double)counts.of_loop >= LOOP_SHARE * (double)(counts.inside + counts.outside);
 }
 
+/* Libraries that decode, by a part of the path of their Python or native code. */
+static bool is_decoder(const struct profile_frame *frame)
+{
+	static const char *const parts[] = {"/PIL/",
+					    "/pillow.libs/",
+					    "/cv2/",
+					    "/imageio/",
+					    "/torchvision/io/",
+					    "/torchvision/transforms/",
+					    "/torchaudio/",
+					    "/librosa/",
+					    "/soundfile",
+					    "/json/decoder.py",
+					    "/csv.py",
+					    "/gzip.py",
+					    "/zipfile",
+					    "/tarfile.py",
+					    "/lzma.py",
+					    "/bz2.py",
+					    "/numpy/lib/npyio",
+					    "/numpy/lib/_npyio",
+					    "/numpy/lib/format",
+					    "/h5py/",
+					    "/pyarrow/",
+					    "/pandas/io/",
+					    "/tokenizers/",
+					    NULL};
+	static const char *const libraries[] = {"libz.so",   "libjpeg",	   "libpng",
+						"libwebp",   "libtiff",	   "liblzma",
+						"libbz2",    "libzstd",	   "liblz4",
+						"libsnappy", "libavcodec", "zlib.cpython",
+						"_zstd",     NULL};
+	const char *path = frame->language == PERFX_LANGUAGE_PYTHON ? frame->file : frame->module;
+
+	for (size_t i = 0; parts[i]; i++)
+		if (strstr(path, parts[i]))
+			return true;
+	return text_begins_with_one_of(frame->module_base, libraries);
+}
+
+/* The same libraries write files, too. */
+static bool is_writer(const struct profile_frame *frame)
+{
+	static const char *const globs[] = {"*save*",  "*dump*",    "*encode*",
+					    "*write*", "*deflate*", NULL};
+
+	return frame_function_matches(frame, globs);
+}
+
+static bool is_of_numpy(const struct profile_frame *frame)
+{
+	return strstr(frame->file, "/numpy/") || strstr(frame->module, "/numpy/");
+}
+
+/* The frames inside of a loop's own line: do they decode, or compute arrays for the training? */
+static bool decodes(const struct profile_stack *stack, size_t end, bool is_before)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < end; i++) {
+		const struct profile_frame *frame = stack->frames[i];
+
+		if (training_of_frame(frame) || is_writer(frame))
+			return false;
+		found |= is_decoder(frame) || (is_before && is_of_numpy(frame));
+	}
+	return found;
+}
+
+static bool loop_prepares(const struct loaders *loaders, const struct profile_stack *stack)
+{
+	size_t own = stack ? location_own_python(stack->frames, stack->frames_count) : 0;
+
+	for (size_t i = 0; stack && own < stack->frames_count && i < loaders->loops_count; i++) {
+		const struct training_loop *loop = &loaders->loops[i];
+		const struct profile_frame *frame = stack->frames[own];
+
+		if (frame_is_same_function(frame, loop->function))
+			return decodes(stack, own, frame->line <= loop->training_line);
+	}
+	return false;
+}
+
+/* Samples of the training, by the functions of the program that they are in. */
+struct own_function {
+	const struct profile_frame *function;
+	uint64_t count;		/* of those that are training for sure */
+	uint32_t training_line; /* the first that calls it */
+};
+
+struct own_functions {
+	struct own_function list[CANDIDATES_MAX];
+	size_t count;
+	uint64_t samples_count;
+};
+
+static struct own_function *own_function_of(struct own_functions *own,
+					    const struct profile_frame *frame)
+{
+	for (size_t i = 0; i < own->count; i++)
+		if (frame_is_same_function(own->list[i].function, frame))
+			return &own->list[i];
+	if (own->count == CANDIDATES_MAX)
+		return NULL;
+	own->list[own->count] =
+		(struct own_function){.function = frame, .training_line = UINT32_MAX};
+	return &own->list[own->count++];
+}
+
+static bool is_zero_grad(const struct profile_frame *frame)
+{
+	return glob_matches("*zero_grad", frame->function);
+}
+
+static void add_own_functions(struct own_functions *own, const struct profile_stack *stack,
+			      uint64_t sure_count)
+{
+	own->samples_count += sure_count;
+	for (size_t i = 0; i < stack->frames_count; i++) {
+		const struct profile_frame *frame = stack->frames[i];
+		struct own_function *function =
+			location_is_own_python(frame) ? own_function_of(own, frame) : NULL;
+
+		/* it is called before the data is needed, or after */
+		if (is_zero_grad(frame))
+			return;
+		if (!function)
+			continue;
+		function->count += sure_count;
+		if (frame->line < function->training_line)
+			function->training_line = frame->line;
+	}
+}
+
+/* The functions of the program that (nearly) all of the training is in. */
+static void find_loops(struct loaders *loaders, const struct search *search)
+{
+	const struct profile_process *process = search->contexts->process;
+	enum training least = search->sure < TRAINING_MODEL ? search->sure : TRAINING_MODEL;
+	struct own_functions own = {0};
+
+	for (size_t i = 0; i < process->samples.count; i++) {
+		const struct profile_activity *sample = &process->samples.list[i];
+		enum training training = is_of_steps(search, sample)
+						 ? training_of(search->contexts, sample)
+						 : TRAINING_NONE;
+
+		if (training && training >= least)
+			add_own_functions(&own, sample->stack,
+					  training >= search->sure ? activity_judged_count(sample)
+								   : 0);
+	}
+	for (size_t i = 0; i < process->contexts_count; i++)
+		if (ends_steps(process, &process->contexts[i]))
+			add_own_functions(&own, process->contexts[i].stack, TRAINING_MIN);
+	for (size_t i = 0; i < own.count && loaders->loops_count < TRAINING_LOOPS_MAX; i++)
+		if (own.samples_count >= TRAINING_MIN &&
+		    (double)own.list[i].count >= LOOP_SHARE * (double)own.samples_count)
+			loaders->loops[loaders->loops_count++] = (struct training_loop){
+				own.list[i].function,
+				/* of a program without a framework NumPy may be the model */
+				search->has_framework ? own.list[i].training_line : 0};
+}
+
 void loaders_find(struct loaders *loaders, const struct contexts *contexts)
 {
 	const struct profile_process *process = contexts->process;
@@ -282,6 +448,8 @@ void loaders_find(struct loaders *loaders, const struct contexts *contexts)
 	for (size_t i = 0; i < process->samples.count; i++)
 		if (is_of_steps(&search, &process->samples.list[i]))
 			add_candidates(&search, &process->samples.list[i]);
+	search.has_framework =
+		search.trainings[TRAINING_MODEL] + search.trainings[TRAINING_UPDATE] > 0;
 	for (size_t i = 0; i < process->contexts_count; i++)
 		if (ends_steps(process, &process->contexts[i]))
 			search.trainings[TRAINING_UPDATE] += TRAINING_MIN;
@@ -290,6 +458,7 @@ void loaders_find(struct loaders *loaders, const struct contexts *contexts)
 	for (size_t i = 0; i < search.count && loaders->count < LOADERS_MAX; i++)
 		if (prepares_batches(&search, &search.candidates[i]))
 			loaders->list[loaders->count++] = search.candidates[i].function;
+	find_loops(loaders, &search);
 }
 
 bool loaders_have(const struct loaders *loaders, const struct profile_stack *stack)
@@ -297,5 +466,5 @@ bool loaders_have(const struct loaders *loaders, const struct profile_stack *sta
 	for (size_t i = 0; i < loaders->count; i++)
 		if (stack_has_function(stack, loaders->list[i]))
 			return true;
-	return false;
+	return loop_prepares(loaders, stack);
 }

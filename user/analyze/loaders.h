@@ -13,6 +13,9 @@
  * a forward pass has its own calls, but it is in none of those. So a function prepares batches if
  * the loop calls it, through other iterators (enumerate, tqdm), and if no part of the training is
  * in it.
+ *
+ * A loop may also prepare the batch in its own lines, by libraries that decode (PIL, zlib, json)
+ * or, before the first line that calls the training, by NumPy.
  */
 #ifndef PERFX_ANALYZE_LOADERS_H
 #define PERFX_ANALYZE_LOADERS_H
