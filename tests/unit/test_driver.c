@@ -1008,6 +1008,55 @@ static void fed_by_threads(struct stream *s, uint32_t threads, uint32_t waker, u
 	}
 }
 
+/* In ten seconds hardly a batch comes: the line that waits is named. A thread of TensorFlow takes
+ * it, or the thread itself asks for it. */
+Test(driver, few_batches_of_a_pipeline)
+{
+	enum { GET_NEXT = 62, ASKS };
+
+	for (unsigned itself = 0; itself < 2; itself++) {
+		const uint64_t script = python_frame(0x7f0000009000, 3);
+		struct stream s = {0};
+		struct report report;
+		const struct finding *f;
+
+		begin_without_loader(&s);
+		stream_stack(&s, 1, GET_NEXT, PERFX_STACK_PC, 0x2000, 0x9000);
+		stream_frame(&s, 1, 0x9000, 0, "tensorflow::data::IteratorResource::GetNext",
+			     "/opt/libtensorflow.so", 0x90, "", 0);
+		stream_stack(&s, 1, ASKS, PERFX_STACK_PC, 0x2000, 0x9100, script, LOOP);
+		stream_frame(&s, 1, 0x9100, 0, "TFE_Execute", "/opt/libtensorflow.so", 0x91, "", 0);
+		stream_python_frame(&s, 1, script, "iterator_get_next",
+				    "/opt/site-packages/tensorflow/python/ops/gen_dataset_ops.py",
+				    3081);
+		stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
+			     .tid = MAIN, .reason = PERFX_WAIT_FUTEX, .object = 1,
+			     .blocked_ns = 9 * S, .count = 2, .max_ns = 5 * S);
+		samples(&s,
+			(struct perfx_sample){.stack = itself ? ASKS : OF_CONDITION,
+					      .state = PERFX_SAMPLE_WAITING,
+					      .reason = PERFX_WAIT_FUTEX,
+					      .object = 1},
+			900);
+		samples(&s,
+			(struct perfx_sample){.tid = POOL,
+					      .stack = itself ? NATIVE : GET_NEXT,
+					      .state = PERFX_SAMPLE_WAITING,
+					      .reason = PERFX_WAIT_FUTEX,
+					      .object = 2},
+			900);
+		report = end(&s);
+		f = find(&report, "InputWait");
+		cr_assert_not_null(f, "%s", report.analysis->verdict);
+		cr_expect_eq(f->severity, FINDING_HIGH);
+		cr_expect(contains(report.analysis->verdict,
+				   "INPUT-BOUND: python3 (pid 4242) waits for the next batch of "
+				   "tf.data, 90.0 % of the wall time"));
+		cr_expect(contains(report.analysis->verdict, "; it waits in main (train.py:12)"));
+		forget(&report);
+	}
+}
+
 /* 90 ms of each step of 100 ms wait for another thread, or for two that take turns, which sleep:
  * they need no CPU. The 60 ms of CPU time of a step leave 30 ms of each with two CPUs. */
 Test(driver, threads_that_sleep_are_more_than_cpus)

@@ -793,6 +793,74 @@ static void add_suggestion(struct note *note, struct rules_ctx *ctx, const struc
 					    "CPU meanwhile: there may be more of them than CPUs.");
 }
 
+static bool asks_pipeline(const struct profile_frame *frame)
+{
+	return frame->language == PERFX_LANGUAGE_PYTHON &&
+	       begins_with(frame_last_name(frame), "iterator_get_next");
+}
+
+/* By samples: in tf.data, of the thread itself or of one of TensorFlow's that it waits for. */
+static uint64_t in_pipeline_ns(const struct rules_ctx *ctx)
+{
+	const struct profile_activities *samples = &ctx->process->samples;
+	uint64_t ns = pipeline_ns(ctx->process, ctx->driver->tid, false);
+
+	for (size_t i = 0; i < samples->count; i++) {
+		const struct profile_stack *stack = samples->list[i].stack;
+		bool asks = false;
+
+		if (samples->list[i].tid != ctx->driver->tid)
+			continue;
+		for (size_t k = 0; stack && k < stack->frames_count && !asks; k++)
+			asks = asks_pipeline(stack->frames[k]);
+		ns += asks ? samples->list[i].ns : 0;
+	}
+	return ns;
+}
+
+/* A batch may take so long that hardly a step ends: then nothing is said of workers. */
+static void slow_pipeline(struct rules_ctx *ctx)
+{
+	double least = threshold_of(ctx->thresholds, "InputWait", "medium");
+	double high = threshold_of(ctx->thresholds, "InputWait", "high");
+	uint64_t ns = in_pipeline_ns(ctx);
+	double share = fmin((double)ns / fmax((double)ctx->driver->wall_ns, 1), 1);
+	struct note note = {.bottleneck = BOTTLENECK_INPUT,
+			    .confidence = 1,
+			    .gain_unknown = true,
+			    .place = ctx->driver->longest_place,
+			    .look = "Waiting",
+			    .share = share};
+
+	if ((double)ctx->process->steps.ends_count >= ctx->thresholds->all_steps || share < least)
+		return;
+	rules_subject(&note, ctx);
+	text_add(&note.evidence, "waited ");
+	add_ns(&note.evidence, ns);
+	text_printf(&note.evidence, " for the next batch of tf.data, in which %s step%s ended",
+		    as_count(ctx->process->steps.ends_count),
+		    ctx->process->steps.ends_count == 1 ? "" : "s");
+	add_feeder(&note.evidence, ctx);
+	text_printf(&note.headline, "%s: ", bottleneck_headline(BOTTLENECK_INPUT));
+	add_process_name(&note.headline, ctx->process);
+	text_add(&note.headline, " waits for the next batch of tf.data, ");
+	add_percent(&note.headline, share);
+	text_add(&note.headline, " of the wall time");
+	add_feeder(&note.headline, ctx);
+	if (note.place) {
+		text_add(&note.headline, "; it waits in ");
+		location_place(&note.headline, note.place);
+	}
+	text_printf(&note.threshold, "at least %g %% of the wall time (high: %g %%)", least * 100,
+		    high * 100);
+	text_add(&note.suggestion,
+		 "Map with num_parallel_calls=tf.data.AUTOTUNE, end the pipeline with "
+		 "prefetch(tf.data.AUTOTUNE), cache() what stays the same. A longer recording "
+		 "(-d) has more steps, and tells what that would gain.");
+	rules_ctx_add(ctx, "InputWait", share >= high ? FINDING_HIGH : FINDING_MEDIUM, share,
+		      &note);
+}
+
 void rules_input(struct rules_ctx *ctx)
 {
 	const struct thresholds *t = ctx->thresholds;
@@ -804,6 +872,8 @@ void rules_input(struct rules_ctx *ctx)
 			    .share = share};
 	struct loader loader;
 
+	if (!rules_is_short(ctx))
+		slow_pipeline(ctx);
 	if (!rules_data_bound(ctx))
 		return;
 	loader = judge_loader(ctx);
