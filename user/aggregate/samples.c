@@ -40,7 +40,7 @@ static int activity_add(struct aggregate *a, struct activities *activities,
 			struct activity_key *key, const struct activity *more, uint32_t *at)
 {
 	struct activity *activity = activity_get(activities, key);
-	uint64_t hash;
+	uint64_t hash, max_ns = more->max_ns;
 
 	*at = MAP64_NONE;
 	if (!activity && errno == ENOSPC) {
@@ -54,7 +54,11 @@ static int activity_add(struct aggregate *a, struct activities *activities,
 		return -ENOMEM;
 	add_up(&activity->count, more->count);
 	add_up(&activity->ns, more->ns);
-	activity->max_ns = max_u64(activity->max_ns, more->max_ns);
+	/* A wait that began before a time slice counts from where that begins. One for a CPU has
+	 * parts of other pids. */
+	if (key->reason != PERFX_WAIT_RUNNABLE)
+		max_ns = min_u64(max_ns, activity->ns);
+	activity->max_ns = max_u64(activity->max_ns, max_ns);
 	if (more->waker_tid && more->ns >= activity->waker_ns) {
 		activity->waker_tid = more->waker_tid;
 		activity->waker_ns = more->ns;
@@ -622,7 +626,9 @@ int samples_fill(struct finish_ctx *ctx)
 	struct map64 pids = {0};
 	int err = fill_samples(ctx);
 
-	err = err ?: fill_activities(ctx, &samples->blocked, NULL, blocked_of);
+	/* of a part of the time they would be compared with all of it */
+	if (!err && !(ctx->a->time_slice.left_out & PERFX_LEFT_OUT(PERFX_KIND_BLOCKED)))
+		err = fill_activities(ctx, &samples->blocked, NULL, blocked_of);
 	err = err ?: map_pids(&pids, profile);
 	for (size_t i = 0; i < profile->processes_count && !err; i++) {
 		err = give_stacks(&profile->processes[i]);

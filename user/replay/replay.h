@@ -19,9 +19,10 @@
  *
  * A call belongs to the slice in which it ends, an allocation or free to the one in which it
  * happens. What came before becomes a keyframe (keyframe.h). Samples of usage are interpolated at
- * both ends. Sums without a time (dropped calls, hits, losses) are known by segment: a slice has
- * those of the segments that lie wholly in it. Of segments that it cuts it leaves them out, and
- * reports which, and how many calls.
+ * both ends. Sums without a time (waits, hits, dropped calls, losses) are known by segment: a slice
+ * has those of the segments that lie wholly in it. So capture_source_replay() moves both bounds to
+ * ends of segments. Of segments that a slice cuts nevertheless, because those of merged captures
+ * overlap, it leaves the sums out, and reports which, and how many calls.
  */
 
 /* ns since the start of the capture, or before its end. */
@@ -45,9 +46,9 @@ struct time_slice;
 /* Takes an event; a value other than 0 ends the replay and is returned. */
 typedef int time_slice_emit(void *ctx, const struct event *event);
 
-/* duration_ns: of the capture, where a bound is from its end. NULL with errno: ENOMEM, ERANGE:
- * since is not before until. */
-struct time_slice *time_slice__new(const struct time_slice_choice *choice, uint64_t duration_ns);
+/* Bounds in ns after the start of the capture; until UINT64_MAX: to its end. NULL with errno:
+ * ENOMEM, ERANGE: since is not before until. */
+struct time_slice *time_slice__new(uint64_t since_after_ns, uint64_t until_after_ns);
 void time_slice__free(struct time_slice *time_slice);
 void time_slice__to(struct time_slice *time_slice, time_slice_emit *emit, void *ctx);
 /* The next event of the capture. 0, -ENOMEM, or what emit returned. */
@@ -83,7 +84,7 @@ bool pipeline_full(struct pipeline *pipeline);
  * them too. */
 int pipeline_replay(struct pipeline *pipeline, struct capture_reader *reader);
 
-/* A capture file, or a time slice of it, through a pipeline. */
+/* A capture file, or a time slice of it in whole segments, through a pipeline. */
 struct capture_source {
 	const char *path;
 	struct time_slice_choice time_slice; /* all zero: the whole */

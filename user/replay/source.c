@@ -1,14 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "replay/replay.h"
 
-#include <errno.h>
+#include "base/grow.h"
 
-/* Start and end of a capture, for bounds that count from its end: what the report calls its end, or
- * of a capture that was cut off, the last call or counters. */
+#include <errno.h>
+#include <stdlib.h>
+
+/* Start and end of a capture: what the report calls its end, or of a capture that was cut off, the
+ * last call or counters. */
 struct extent {
 	uint64_t start_ns, end_ns;
-	bool ended; /* with an END record; the last counters may be younger */
+	bool ended;	    /* with an END record; the last counters may be younger */
+	uint64_t *segments; /* when they ended, ns */
+	size_t segments_count, segments_capacity;
 };
+
+static int note_segment(struct extent *extent, uint64_t time_ns)
+{
+	if (GROW_BY_ONE(extent->segments))
+		return -ENOMEM;
+	extent->segments[extent->segments_count++] = time_ns;
+	return 0;
+}
 
 static int note_extent(void *ctx, const struct event *event)
 {
@@ -26,7 +39,7 @@ static int note_extent(void *ctx, const struct event *event)
 	else if (time_ns > extent->end_ns && !extent->ended)
 		extent->end_ns = time_ns;
 	extent->ended = extent->ended || event->kind == PERFX_KIND_END;
-	return 0;
+	return event->kind == PERFX_KIND_SEGMENT ? note_segment(extent, event->segment.time_ns) : 0;
 }
 
 static int replay_file(const char *path, struct pipeline *pipeline, struct capture_damage *damage)
@@ -43,32 +56,67 @@ static int replay_file(const char *path, struct pipeline *pipeline, struct captu
 	return err;
 }
 
-static int duration_of(const char *path, uint64_t *duration_ns)
+static int find_extent(const char *path, struct extent *extent)
 {
-	struct extent extent = {0};
-	struct pipeline pipeline = {.on_event = note_extent, .ctx = &extent};
-	int err = replay_file(path, &pipeline, NULL);
+	struct pipeline pipeline = {.on_event = note_extent, .ctx = extent};
 
-	*duration_ns = extent.end_ns > extent.start_ns ? extent.end_ns - extent.start_ns : 0;
-	return err;
+	return replay_file(path, &pipeline, NULL);
+}
+
+static uint64_t bound_ns(const struct extent *extent, const struct time_slice_bound *bound)
+{
+	uint64_t whole_ns =
+		extent->end_ns > extent->start_ns ? extent->end_ns - extent->start_ns : 0;
+
+	if (!bound->from_end)
+		return extent->start_ns + bound->ns;
+	return extent->start_ns + (bound->ns < whole_ns ? whole_ns - bound->ns : 0);
+}
+
+/*
+ * Both bounds are moved outwards to ends of segments: waits, hits and losses are known by segment,
+ * so only of whole segments do all figures cover the same time. The last segment ends with the
+ * capture. Segments of merged captures overlap: there the slice cuts those of other machines.
+ */
+static struct time_slice *slice_of_segments(const struct extent *extent,
+					    const struct time_slice_choice *choice)
+{
+	uint64_t since_ns = bound_ns(extent, &choice->since), from_ns = extent->start_ns;
+	uint64_t until_ns = bound_ns(extent, &choice->until), to_ns = UINT64_MAX;
+
+	if (since_ns > extent->end_ns || (choice->until.given && until_ns <= since_ns)) {
+		errno = ERANGE;
+		return NULL;
+	}
+	for (size_t i = 0; i < extent->segments_count; i++) {
+		uint64_t end_ns = extent->segments[i];
+
+		if (end_ns <= since_ns && end_ns > from_ns)
+			from_ns = end_ns;
+		if (choice->until.given && end_ns >= until_ns && end_ns < to_ns)
+			to_ns = end_ns;
+	}
+	return time_slice__new(from_ns - extent->start_ns,
+			       to_ns < extent->end_ns ? to_ns - extent->start_ns : UINT64_MAX);
 }
 
 int capture_source_replay(const struct capture_source *source, struct pipeline *pipeline,
 			  struct capture_damage *damage)
 {
-	const struct time_slice_choice *choice = &source->time_slice;
-	uint64_t duration_ns = 0;
-	int err = 0;
+	struct extent extent = {0};
+	int err;
 
-	if (!time_slice_chosen(choice))
+	if (!time_slice_chosen(&source->time_slice))
 		return replay_file(source->path, pipeline, damage);
-	if (choice->since.from_end || choice->until.from_end)
-		err = duration_of(source->path, &duration_ns);
-	if (err)
-		return err;
-	pipeline->time_slice = time_slice__new(choice, duration_ns);
-	err = pipeline->time_slice ? replay_file(source->path, pipeline, damage) : -errno;
+	err = find_extent(source->path, &extent);
+	if (!err) {
+		pipeline->time_slice = slice_of_segments(&extent, &source->time_slice);
+		err = pipeline->time_slice ? 0 : -errno;
+	}
+	if (!err)
+		err = replay_file(source->path, pipeline, damage);
 	time_slice__free(pipeline->time_slice);
 	pipeline->time_slice = NULL;
+	free(extent.segments);
 	return err;
 }

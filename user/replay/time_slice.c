@@ -39,22 +39,14 @@ struct time_slice {
 	struct pack_buffer buffer;
 };
 
-static uint64_t after_start(const struct time_slice_bound *bound, uint64_t duration_ns)
-{
-	if (!bound->from_end)
-		return bound->ns;
-	return bound->ns < duration_ns ? duration_ns - bound->ns : 0;
-}
-
-struct time_slice *time_slice__new(const struct time_slice_choice *choice, uint64_t duration_ns)
+struct time_slice *time_slice__new(uint64_t since_after_ns, uint64_t until_after_ns)
 {
 	struct time_slice *slice = calloc(1, sizeof(*slice));
 
 	if (!slice)
 		return NULL;
-	slice->since_after_ns = after_start(&choice->since, duration_ns);
-	slice->until_after_ns =
-		choice->until.given ? after_start(&choice->until, duration_ns) : UINT64_MAX;
+	slice->since_after_ns = since_after_ns;
+	slice->until_after_ns = until_after_ns;
 	slice->keyframe = keyframe__new(0);
 	slice->until_ns = UINT64_MAX;
 	if (slice->keyframe && slice->since_after_ns < slice->until_after_ns)

@@ -600,6 +600,9 @@ static struct wait_row *make_wait_rows(const struct profile_process *p, size_t *
 		row->idle = wait->reason != PERFX_WAIT_RUNNABLE && (double)wait->ns >= idle_ns;
 	}
 	map64_clear(&rivals);
+	for (size_t i = 0; i < *count; i++)
+		if (rows[i].max_ns > rows[i].ns) /* it began before the time slice */
+			rows[i].max_ns = rows[i].ns;
 	if (row) {
 		qsort(rows, *count, sizeof(*rows), by_importance);
 		return rows;
@@ -689,7 +692,7 @@ void compose_waits(struct composer *c, const struct profile_process *p)
 		compose_wait(c, p, &rows[i], stacks);
 	free(rows);
 	document_printf(c->document, BLOCK_NOTE,
-			"Exact, of waits that ended while recording; threads add up.%s",
+			"Measured, not sampled; the times of all threads are added up.%s",
 			stacks && !c->limits->brief ? " In: where most samples of it were." : "");
 	if (count > c->limits->waits)
 		document_printf(c->document, BLOCK_NOTE, "%zu more in the %s report.",

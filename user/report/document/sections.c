@@ -39,7 +39,7 @@ static void compose_partial(struct composer *c)
 	document_add(c->document, BLOCK_WARNING, &text);
 }
 
-/* Sums are known by whole segments. */
+/* Sums are known by whole segments; those of merged captures overlap. */
 static void add_left_out(struct text *text, const struct profile_time_slice *time_slice)
 {
 	static const struct {
@@ -50,7 +50,6 @@ static void add_left_out(struct text *text, const struct profile_time_slice *tim
 		{PERFX_LEFT_OUT(PERFX_KIND_CALL_COUNTERS) |
 			 PERFX_LEFT_OUT(PERFX_KIND_PROCESS_COUNTERS),
 		 "performance counters"},
-		{PERFX_LEFT_OUT(PERFX_KIND_BLOCKED), "waits"},
 		{PERFX_LEFT_OUT(PERFX_KIND_LOSS), "losses"},
 		{PERFX_LEFT_OUT(PERFX_KIND_OVERFLOW_MEMORY),
 		 "allocations whose records were dropped (ring full)"},
@@ -60,7 +59,8 @@ static void add_left_out(struct text *text, const struct profile_time_slice *tim
 			 PERFX_LEFT_OUT(PERFX_KIND_GPU_OVERFLOW),
 		 "launches and copies of GPUs that are counted only"},
 	};
-	const char *separator = "; left out at its ends: ";
+	const char *separator =
+		" Its ends cut segments of the capture, of which these are missing: ";
 
 	for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++) {
 		if (!(time_slice->left_out & sums[i].kinds))
@@ -71,6 +71,11 @@ static void add_left_out(struct text *text, const struct profile_time_slice *tim
 	if (time_slice->left_out_count)
 		text_printf(text, "%s%s calls whose records were dropped (ring full)", separator,
 			    as_count(time_slice->left_out_count));
+	if (*separator == ',')
+		text_add(text, ".");
+	if (time_slice->left_out & PERFX_LEFT_OUT(PERFX_KIND_BLOCKED))
+		text_add(text, " Waits are left out: they are summed by segment, and its ends cut "
+			       "segments.");
 }
 
 /* Where in the recording a time slice lies, and what is not known of it. */
@@ -85,10 +90,13 @@ static void compose_time_slice(struct composer *c)
 	if (!time_slice->flags)
 		return;
 	if (time_slice->flags & PERFX_TIME_SLICE_VIEW) {
-		text_printf(&text,
-			    "Part of the recording: from %s, for %s; data that exists only for the "
-			    "whole recording (thread times, the tracer's own cost) is left out",
-			    as_ns(before_ns), as_ns(p->duration_ns));
+		text_printf(
+			&text,
+			"Part of the recording, from %s to %s: whole segments of about a second, "
+			"because waits and hits are summed by segment. A call counts where it "
+			"ends, with all of its time; what exists only for the whole recording "
+			"(thread times, the tracer's own cost) is left out",
+			as_ns(before_ns), as_ns(before_ns + p->duration_ns));
 	} else {
 		text_printf(&text, "Flight recorder: the last %s of %s", as_ns(p->duration_ns),
 			    as_ns(before_ns + p->duration_ns));
@@ -99,8 +107,8 @@ static void compose_time_slice(struct composer *c)
 		text_add(&text, "; reason for writing: ");
 		escape_name(&text, time_slice->why);
 	}
-	add_left_out(&text, time_slice);
 	text_add(&text, ".");
+	add_left_out(&text, time_slice);
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
@@ -488,7 +496,7 @@ static void add_losses(struct text *text, const struct profile *profile)
 	if (*separator == ',')
 		text_add(text, ".");
 	else if (profile->time_slice.left_out & PERFX_LEFT_OUT(PERFX_KIND_LOSS))
-		text_add(text, " Losses at its ends are left out.");
+		text_add(text, " Losses in the segments that its ends cut are not known.");
 	else
 		text_add(text, " No record was lost.");
 }
