@@ -383,6 +383,56 @@ Test(diff, rates)
 	diff__free(diff);
 }
 
+/* The overhead budget stopped the counting of FLOPs after a quarter of A's second. */
+Test(diff, flops_are_over_the_time_in_which_they_were_counted)
+{
+	struct scene a, b;
+	struct diff *diff;
+
+	scene_set(&a);
+	scene_set(&b);
+	a.processes[0].compute = b.processes[0].compute =
+		(struct profile_compute){.measured = true,
+					 .cost = {.flops = 6000000000, .counted_count = 6},
+					 .until_flops = 6000000000};
+	a.processes[0].compute.until_ns = S / 4;
+	diff = compare(&a, &b, 0.05);
+	near(diff->processes[0].flops_per_s.a, 24e9);
+	near(diff->processes[0].flops_per_s.b, 6e9);
+	diff__free(diff);
+}
+
+Test(diff, python_lines)
+{
+	const struct profile_frame of_a = {.function = "step", .file = "/a.py", .line = 1};
+	const struct profile_frame of_b = {.function = "step", .file = "/b.py", .line = 2};
+	const struct profile_python_caller a_caller = {.frame = &of_a, .total_ns = MS};
+	const struct profile_python_caller b_caller = {.frame = &of_b, .total_ns = MS};
+	struct profile_row *a_row, *b_row;
+	struct text verdict = {0};
+	struct scene a, b;
+	struct diff *diff;
+
+	scene_set(&a);
+	scene_set(&b);
+	a_row = add_function(&a, "f", "m", 10, 10 * MS, 1e6);
+	b_row = add_function(&b, "f", "m", 10, 12 * MS, 1e6);
+	a_row->python_callers = &a_caller;
+	a_row->python_callers_count = 1;
+	diff = compare(&a, &b, 0.05);
+	cr_expect_eq(only_function(diff)->line, &of_a);
+	diff__free(diff);
+	b_row->python_callers = &b_caller;
+	b_row->python_callers_count = 1;
+	diff = compare(&a, &b, 0.05);
+	cr_expect_eq(only_function(diff)->line, &of_b);
+	diff_say_verdict(&verdict, diff);
+	cr_expect(strstr(text_peek(&verdict), "12.0 ms), called in "), "%s", text_peek(&verdict));
+	cr_expect(strstr(text_peek(&verdict), "step (b.py:2)"), "%s", text_peek(&verdict));
+	text_clear(&verdict);
+	diff__free(diff);
+}
+
 static void set_peak(struct scene *s, uint64_t peak_bytes)
 {
 	s->memory[0] = (struct profile_memory){.domain = PERFX_DOMAIN_HOST,

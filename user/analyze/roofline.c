@@ -292,6 +292,15 @@ uint64_t roofline_wall_ns(const struct profile_process *process)
 		       : 0;
 }
 
+double roofline_flops_per_s(const struct profile_process *process)
+{
+	uint64_t wall_ns = roofline_wall_ns(process);
+
+	if (!process->compute.measured || !process->compute.cost.counted_count || !wall_ns)
+		return -1;
+	return (double)process->compute.cost.flops * 1e9 / (double)wall_ns;
+}
+
 double roofline_attributed(const struct profile_compute *compute)
 {
 	double all = (double)compute->counted_ns + (double)compute->unread_ns;

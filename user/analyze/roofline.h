@@ -97,6 +97,8 @@ double roofline_mfu(const struct profile *profile, enum perfx_dtype dtype, uint6
  * rate at which it did them while all were counted: the wall time unless the overhead budget
  * reduced probes. 0: not known. */
 uint64_t roofline_wall_ns(const struct profile_process *process);
+/* All operations that were counted over that time; < 0: not known. */
+double roofline_flops_per_s(const struct profile_process *process);
 /* Did the overhead budget stop counting operations before the end? */
 bool roofline_is_cut(const struct profile_process *process);
 /* "at 0.91 s the overhead budget stopped measuring at::_ops::mm::call and 2 more functions"; of

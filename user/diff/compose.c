@@ -341,7 +341,12 @@ void diff_say_verdict(struct text *into, const struct diff *diff)
 		text_printf(into, " is %s: %+.1f %% per call (", diff_time_word(f->time),
 			    100 * diff_change(f->avg_ns));
 		diff_add_both(into, f->avg_ns, diff_add_time);
-		text_add(into, ").");
+		text_add(into, ")");
+		if (f->line) {
+			text_add(into, ", called in ");
+			location_place(into, f->line);
+		}
+		text_add(into, ".");
 	} else if (!diff->compared_count) {
 		text_add(into, "No function was called in both recordings.");
 	} else {
@@ -453,6 +458,26 @@ static void cells_name(struct comparer *c, const struct diff_function *f)
 		document_cell_name(c->document, f->function->module_base, c->name_columns);
 }
 
+enum { HAS_LINES = 1 };
+
+static bool have_lines(const struct diff_process *p)
+{
+	for (size_t i = 0; i < p->functions_count; i++)
+		if (p->functions[i].line)
+			return true;
+	return false;
+}
+
+static void cell_line(struct comparer *c, const struct profile_frame *line)
+{
+	struct text name = {0};
+
+	if (line)
+		location_frame(&name, line, LOCATION_BRIEF);
+	document_cell_name(c->document, line ? text_peek(&name) : "-", c->name_columns);
+	text_finish(&name, &c->document->failed);
+}
+
 static void compose_times(struct comparer *c, const struct diff_process *p)
 {
 	static const struct column columns[] = {
@@ -464,9 +489,11 @@ static void compose_times(struct comparer *c, const struct diff_process *p)
 		NUMBERS("Self", .rank = 3),
 		NUMBERS("Calls/s", .rank = 4),
 		NAME_COLUMNS,
+		WORDS("Called in", .rank = 1, .where = HAS_LINES),
 	};
+	bool lines = have_lines(p);
 
-	document_table(c->document, columns);
+	document_table_having(c->document, columns, lines ? HAS_LINES : 0);
 	for (size_t i = 0; i < p->functions_count && i < c->functions; i++) {
 		const struct diff_function *f = &p->functions[i];
 
@@ -479,6 +506,8 @@ static void compose_times(struct comparer *c, const struct diff_process *p)
 		diff_cell_both(c, f->self_share, diff_add_share);
 		diff_cell_both(c, f->calls_per_s, diff_add_rate);
 		cells_name(c, f);
+		if (lines)
+			cell_line(c, f->line);
 	}
 }
 

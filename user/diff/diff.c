@@ -308,9 +308,7 @@ static int pair_processes(struct diff *diff)
 
 static double flops_per_s(const struct profile_process *p)
 {
-	if (!p || !p->compute.measured || !p->compute.cost.counted_count)
-		return NAN;
-	return diff_per_s(p->compute.cost.flops, profile_wall_ns(p));
+	return p ? diff_known(roofline_flops_per_s(p)) : NAN;
 }
 
 static double wall(const struct profile_process *p)

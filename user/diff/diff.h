@@ -90,6 +90,8 @@ double diff_ratio(struct diff_pair pair);
 struct diff_function {
 	unsigned in;				 /* DIFF_IN_ */
 	const struct profile_function *function; /* B's where it is there; borrowed */
+	/* The Python line with most of its time, of B where it is known; NULL: of neither */
+	const struct profile_frame *line;
 	struct diff_pair calls;
 	struct sample a, b;	 /* durations of recorded calls, about the mean of all */
 	struct diff_pair avg_ns; /* of a call */
@@ -183,7 +185,7 @@ struct diff_finding {
 struct diff_process {
 	const struct profile_process *a, *b; /* NULL: has no counterpart */
 	struct diff_pair wall_ns, cores;     /* cores: CPU time for wall time */
-	struct diff_pair flops_per_s;	     /* over wall time */
+	struct diff_pair flops_per_s;	     /* roofline_flops_per_s() */
 	/* Significant changes by impact, then the others by share, then those of one side by share.
 	 */
 	struct diff_function *functions;

@@ -154,7 +154,24 @@ static struct sample sample_of(const struct sum *sum, const struct side_row *row
 	return sample;
 }
 
-/* Sets what is known of one side. */
+/* NULL: no Python line is known. */
+static const struct profile_frame *line_of(const struct side_row *rows, size_t count)
+{
+	const struct profile_python_caller *most = NULL;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct profile_row *row = rows[i].row;
+
+		/* the lines of ranges are not known well enough */
+		if (row->python_callers_count &&
+		    !(rows[i].function->flags & PERFX_FUNCTION_RANGE) &&
+		    (!most || row->python_callers->total_ns > most->total_ns))
+			most = row->python_callers;
+	}
+	return most ? most->frame : NULL;
+}
+
+/* Sets what is known of one side; B's comes last. */
 static void set_side(struct diff_function *f, bool is_b, const struct side_rows *side, size_t first,
 		     size_t count)
 {
@@ -172,6 +189,7 @@ static void set_side(struct diff_function *f, bool is_b, const struct side_rows 
 	*diff_side(&f->total_share, is_b) = diff_of(sum.total_ns, wall_ns);
 	*diff_side(&f->self_share, is_b) = diff_of(sum.self_ns, wall_ns);
 	*diff_side(&f->calls_per_s, is_b) = diff_per_s(sum.calls_count, wall_ns);
+	f->line = line_of(rows, count) ?: f->line;
 	if (!sum.inclusive.counted_count || !sum.inclusive.flops)
 		return;
 	*diff_side(&f->flops_per_call, is_b) = diff_of(sum.inclusive.flops, sum.calls_count);

@@ -54,6 +54,17 @@ static void set_welch(json_t *object, const struct welch *welch)
 	json_set_number(object, "p", welch->p);
 }
 
+static void set_line(json_t *object, const struct profile_frame *line)
+{
+	struct text text = {0};
+
+	if (line)
+		location_frame(&text, line, LOCATION_FULL);
+	if (text.length)
+		json_set_string(object, "python_line", text_peek(&text));
+	text_clear(&text);
+}
+
 static json_t *function_object(const struct diff_function *f)
 {
 	json_t *object = json_object();
@@ -63,6 +74,7 @@ static json_t *function_object(const struct diff_function *f)
 	json_set_string(object, "module", f->function->module);
 	json_set_integer(object, "offset", f->function->offset);
 	json_set_string(object, "source", name_of_source(f->function->source));
+	set_line(object, f->line);
 	if (f->function->flags & PERFX_FUNCTION_RANGE)
 		json_set_string(object, "kind", "range");
 	json_object_set_new(object, "in", side_of(f->in));

@@ -52,13 +52,6 @@ void document_cell_gflops(struct document *document, double flops_per_s)
 		document_cell_printf(document, "%.*f", rate < 9.995 ? 2 : rate < 99.95, rate);
 }
 
-static double per_second(const struct profile_process *p, uint64_t count)
-{
-	uint64_t wall_ns = profile_wall_ns(p);
-
-	return wall_ns ? (double)count * 1e9 / (double)wall_ns : -1;
-}
-
 void compose_peak(struct text *text, const struct roof *roof)
 {
 	text_printf(text, "%s peak of ", as_si(roof->flops_per_s, "FLOP/s"));
@@ -67,12 +60,20 @@ void compose_peak(struct text *text, const struct roof *roof)
 		    roof->estimated ? ", estimated; measure it with sudo perfx-trace peaks" : "");
 }
 
+static double per_second(const struct profile_process *p, uint64_t count)
+{
+	uint64_t wall_ns = roofline_wall_ns(p);
+
+	return wall_ns ? (double)count * 1e9 / (double)wall_ns : -1;
+}
+
 static void compose_rate(struct composer *c, const struct profile_process *p)
 {
 	enum perfx_dtype dtype = roofline_dtype(p);
 	struct roof roof = roofline_whole_roof(c->profile, dtype);
 	uint64_t flops = p->compute.cost.flops;
 	uint64_t wall_ns = roofline_wall_ns(p);
+	double flops_per_s = roofline_flops_per_s(p);
 	double mfu = roofline_mfu(c->profile, dtype, flops, wall_ns);
 	struct text text = {0};
 
@@ -80,13 +81,12 @@ static void compose_rate(struct composer *c, const struct profile_process *p)
 		text_printf(&text, "At least %s in %s: ", as_si((double)flops, "FLOP"),
 			    as_ns(profile_wall_ns(p)));
 		add_reduction(&text, c->profile, p->compute.until_ns, true);
-		if (wall_ns)
-			text_printf(&text, ". Before that, %s",
-				    as_si((double)flops * 1e9 / (double)wall_ns, "FLOP/s"));
+		if (flops_per_s >= 0)
+			text_printf(&text, ". Before that, %s", as_si(flops_per_s, "FLOP/s"));
 	} else {
 		text_printf(&text, "%s in %s", as_si((double)flops, "FLOP"), as_ns(wall_ns));
-		if (wall_ns)
-			text_printf(&text, ": %s", as_si(per_second(p, flops), "FLOP/s"));
+		if (flops_per_s >= 0)
+			text_printf(&text, ": %s", as_si(flops_per_s, "FLOP/s"));
 	}
 	if (mfu >= 0) {
 		text_printf(&text, ", %s of the ", as_percent(mfu));

@@ -21,6 +21,9 @@ struct json_report {
 	struct pool texts;
 	struct profile profile;
 	struct profile_function *functions;
+	/* By function: the Python line with most of its time. */
+	struct profile_frame *lines;
+	struct profile_python_caller *callers;
 	struct perfx_peak *peaks;
 };
 
@@ -428,6 +431,30 @@ static struct profile_row row_of(const json_t *from, uint32_t id)
 	return row;
 }
 
+/* The first of the lines, which has most of the time. */
+static void read_python_line(struct json_report *report, struct profile_row *row,
+			     const json_t *function)
+{
+	const json_t *lines = json_object_get(function, "python_callers");
+	const json_t *line = json_array_get(lines, 0);
+	struct profile_frame *frame = &report->lines[row->function - 1];
+	struct profile_python_caller *caller = &report->callers[row->function - 1];
+
+	if (!line)
+		return;
+	*frame = (struct profile_frame){.function = text_of(line, "function"),
+					.module = "",
+					.module_base = "",
+					.file = text_of(line, "file"),
+					.line = (uint32_t)count_of(line, "line"),
+					.language = PERFX_LANGUAGE_PYTHON};
+	*caller = (struct profile_python_caller){.frame = frame,
+						 .total_ns = count_of(line, "total_ns"),
+						 .calls_count = count_of(line, "calls")};
+	row->python_callers = caller;
+	row->python_callers_count = 1;
+}
+
 static int read_functions(struct json_report *report, struct profile_process *process,
 			  const json_t *from)
 {
@@ -442,7 +469,8 @@ static int read_functions(struct json_report *report, struct profile_process *pr
 		uint32_t id = (uint32_t)++report->profile.functions_count;
 
 		read_function(report, function, id);
-		process->rows[process->rows_count++] = row_of(function, id);
+		process->rows[process->rows_count] = row_of(function, id);
+		read_python_line(report, &process->rows[process->rows_count++], function);
 	}
 	return 0;
 }
@@ -698,6 +726,8 @@ static int read_process(struct json_report *report, struct profile_process *proc
 	process->compute.cost.flops = count_of(compute, "flops");
 	process->compute.cost.counted_count =
 		count_of(json_object_get(compute, "figures"), "counted");
+	process->compute.until_flops = count_of(compute, "measured_flops");
+	process->compute.until_ns = count_of(compute, "measured_ns");
 	read_steps(process, from);
 	err = read_functions(report, process, from);
 	if (!err)
@@ -720,7 +750,9 @@ static int read_processes(struct json_report *report)
 	}
 	p->processes = calloc(json_array_size(processes) + 1, sizeof(*p->processes));
 	report->functions = calloc(functions + 1, sizeof(*report->functions));
-	if (!p->processes || !report->functions)
+	report->lines = calloc(functions + 1, sizeof(*report->lines));
+	report->callers = calloc(functions + 1, sizeof(*report->callers));
+	if (!p->processes || !report->functions || !report->lines || !report->callers)
 		return -ENOMEM;
 	p->functions = report->functions;
 	json_array_foreach(processes, at, process)
@@ -876,6 +908,8 @@ void json_report__free(struct json_report *report)
 	free(report->profile.gpu_devices);
 	free(report->profile.processes);
 	free(report->functions);
+	free(report->lines);
+	free(report->callers);
 	free(report->peaks);
 	pool_clear(&report->texts);
 	json_decref(report->root);
