@@ -77,11 +77,14 @@ static inline void live_scene(struct live_scene *s)
 	live_scene_process(s);
 	s->live_row = (struct live_row){
 		.process = &s->process, .row = &s->row, .period = {.calls_count = 10}};
-	s->functions[0] = (struct live_function){
-		.name = "f",
-		.module = "/m",
-		.source = PERFX_SOURCE_SYMBOL,
-		.run = {.calls_count = 1000, .total_ns = 2 * S, .self_ns = 1 * S, .flops = 12345}};
+	s->functions[0] = (struct live_function){.name = "f",
+						 .module = "/m",
+						 .source = PERFX_SOURCE_SYMBOL,
+						 .run = {.calls_count = 1000,
+							 .timed_count = 1000,
+							 .total_ns = 2 * S,
+							 .self_ns = 1 * S,
+							 .flops = 12345}};
 	s->functions[1] = (struct live_function){.name = "a\"b\n",
 						 .module = "/m",
 						 .source = PERFX_SOURCE_SYMBOL,

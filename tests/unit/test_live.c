@@ -119,6 +119,7 @@ static struct live_sums sums_of(const struct profile *profile, const char *name)
 			if (strcmp(profile_function(profile, row->function)->name, name))
 				continue;
 			sums.calls_count += row->calls_count;
+			sums.timed_count += row->timed_count;
 			sums.total_ns += row->total_ns;
 			sums.self_ns += row->self_ns;
 			sums.flops += row->cost.flops;

@@ -98,6 +98,41 @@ Test(live_metrics, has_what_the_run_has_counted)
 	free(text);
 }
 
+/* A counter that stood still would say that there are no calls. */
+Test(live_metrics, has_no_series_of_what_is_not_measured)
+{
+	struct perfx_reduced reduced = {
+		.function = 1, .to = PERFX_REDUCED_COUNTED, .loses_cost = true};
+	struct live_scene s;
+	char *text;
+
+	live_scene(&s);
+	text = written_once(&s.snapshot);
+	expect_line(text, "perfx_function_self_seconds_total{module=\"/m\",function=\"f\","
+			  "source=\"symbol\"} 1.000000000");
+	expect_no(text, "perfx_function_self_seconds_total{module=\"/m\",function=\"a");
+	free(text);
+	s.profile.reduced = &reduced;
+	s.profile.reduced_count = 1;
+	s.live.flops_cut = true;
+	text = written_once(&s.snapshot);
+	expect_no(text, "perfx_function_self_seconds_total{");
+	expect_no(text, "perfx_function_flops_total{");
+	expect_no(text, "perfx_process_flops_total{");
+	expect_no(text, "perfx_step_flops_total{");
+	cr_expect_not_null(strstr(text, "perfx_function_calls_total{module=\"/m\",function=\"f\""));
+	free(text);
+	reduced.to = PERFX_REDUCED_REMOVED;
+	text = written_once(&s.snapshot);
+	expect_no(text, "perfx_function_calls_total{module=\"/m\",function=\"f\"");
+	cr_expect_not_null(strstr(text, "perfx_wait"), "%s", text);
+	free(text);
+	reduced.function = 0;
+	text = written_once(&s.snapshot);
+	expect_no(text, "reason=");
+	free(text);
+}
+
 Test(live_metrics, functions_that_look_the_same_are_one)
 {
 	char names[2][1001];

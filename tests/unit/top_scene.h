@@ -37,9 +37,10 @@ static inline void top_scene_functions(struct top_scene *s)
 	static const char *const names[] = {"at::_ops::max_pool2d_with_indices_backward::call",
 					    HOSTILE, "sgemm_", "save"};
 	static const struct live_sums sums[] = {
-		{.calls_count = 40, .total_ns = 500 * MS, .self_ns = 400 * MS},
-		{.calls_count = 20, .total_ns = 200 * MS, .self_ns = 200 * MS},
+		{.calls_count = 40, .timed_count = 40, .total_ns = 500 * MS, .self_ns = 400 * MS},
+		{.calls_count = 20, .timed_count = 20, .total_ns = 200 * MS, .self_ns = 200 * MS},
 		{.calls_count = 1234,
+		 .timed_count = 1234,
 		 .total_ns = 100 * MS,
 		 .self_ns = 100 * MS,
 		 .flops = 1500000000},
@@ -141,6 +142,7 @@ static inline void top_scene_processes(struct top_scene *s)
 	s->processes[1].comm = HOSTILE;
 	s->live[0] = (struct live_process){.process = &s->processes[0],
 					   .period = {.flops = 15300000000},
+					   .run = {.flops = 25300000000},
 					   .steps_count = 798,
 					   .period_phases = {[PROFILE_PHASE_DATA] = 486 * MS,
 							     [PROFILE_PHASE_FORWARD] = 253 * MS,

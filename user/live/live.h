@@ -38,10 +38,18 @@ struct live_options {
 
 /* What a function, or all of a process, has done: in a period, or in the whole run. */
 struct live_sums {
-	uint64_t calls_count, total_ns, self_ns, flops, bytes;
+	uint64_t calls_count;
+	uint64_t timed_count; /* of these: total_ns and self_ns are theirs */
+	uint64_t total_ns, self_ns, flops, bytes;
 };
 
 void live_sums_add(struct live_sums *sums, const struct live_sums *more);
+
+/* PROFILE_ABSENT where calls were only counted. */
+static inline uint64_t live_timed(const struct live_sums *sums, uint64_t ns)
+{
+	return sums->timed_count ? ns : PROFILE_ABSENT;
+}
 
 /* A function in a process that lives or has just ended. */
 struct live_row {
@@ -96,7 +104,7 @@ struct live_point {
 	uint64_t rss_bytes;   /* last */
 	uint64_t live_bytes;  /* of its first domain; PROFILE_ABSENT: not recorded */
 	uint64_t gpu_busy_ns; /* PROFILE_ABSENT likewise */
-	uint64_t flops;	      /* in the period */
+	uint64_t flops;	      /* in the period; PROFILE_ABSENT: not known */
 };
 
 /* A process that lives, or that ended in this epoch. Sums of the whole run, but as far as it is
@@ -107,8 +115,10 @@ struct live_process {
 	struct live_sums period, run;
 	uint64_t cpu_ns, read_bytes, write_bytes;
 	uint64_t steps_count, steps_ns, steps_flops; /* once the steps are certain */
-	uint64_t phases[PROFILE_PHASES];	     /* ns, of the steps */
-	uint64_t period_phases[PROFILE_PHASES];	     /* of those that ended in the period */
+	/* The overhead budget removed probes that FLOPs rest on: what comes later is not known. */
+	bool flops_cut;
+	uint64_t phases[PROFILE_PHASES];	/* ns, of the steps */
+	uint64_t period_phases[PROFILE_PHASES]; /* of those that ended in the period */
 	uint64_t blocked_ns[PERFX_WAIT_REASONS], blocked_counts[PERFX_WAIT_REASONS];
 	/* By domain, enum perfx_domain; of those that the epoch's profile has. */
 	uint64_t allocs_counts[PERFX_DOMAINS], alloc_bytes[PERFX_DOMAINS];
@@ -125,6 +135,13 @@ struct live_totals {
 	uint64_t hits_count;
 	double overhead_ns; /* sum of hits × cost */
 };
+
+/* What a process has computed, of sums of it; PROFILE_ABSENT: none of it is known, or no longer all
+ * of it. */
+static inline uint64_t live_flops(const struct live_process *process, const struct live_sums *sums)
+{
+	return process->run.flops && !process->flops_cut ? sums->flops : PROFILE_ABSENT;
+}
 
 struct live_snapshot {
 	uint64_t number;	       /* from 1 */

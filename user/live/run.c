@@ -54,6 +54,7 @@ int grown(struct emitted *table, uint64_t key, void *sums)
 void live_sums_add(struct live_sums *sums, const struct live_sums *more)
 {
 	sums->calls_count += more->calls_count;
+	sums->timed_count += more->timed_count;
 	sums->total_ns += more->total_ns;
 	sums->self_ns += more->self_ns;
 	sums->flops += more->flops;
@@ -306,8 +307,11 @@ int run_process_add(struct run *run, struct run_process *process, const struct p
 		    struct growth *growth, uint64_t to_ns)
 {
 	struct live_process *live = &process->live;
-	struct live_point point = {.time_ns = to_ns, .flops = live->period.flops};
+	struct live_point point = {.time_ns = to_ns};
 	int err = add_usage(live, profile, growth, &point);
+
+	live->flops_cut |= live->process->compute.until_ns != 0;
+	point.flops = live_flops(live, &live->period);
 
 	if (!err)
 		err = add_waits(live, growth);

@@ -24,6 +24,7 @@ static int add_row(struct live_snapshot *view, struct run *run, struct growth *g
 		.process = process,
 		.row = row,
 		.period = {.calls_count = row->calls_count,
+			   .timed_count = row->timed_count,
 			   .total_ns = row->total_ns,
 			   .self_ns = row->self_ns,
 			   .flops = row->cost.flops,

@@ -80,7 +80,7 @@ static json_t *of_process(const struct live_process *process, uint64_t run_from_
 			 of_measured(last ? last->step_ns : PROFILE_ABSENT), "cpu_ns",
 			 of_measured(last ? last->cpu_ns : PROFILE_ABSENT), "rss_bytes",
 			 of_measured(of->rss_bytes), "flops",
-			 json_of_integer(process->period.flops), "calls",
+			 of_measured(live_flops(process, &process->period)), "calls",
 			 json_of_integer(process->period.calls_count), "phases",
 			 json_of_phases(process->period_phases), "history",
 			 history ? of_history(process, run_from_ns) : json_null());
@@ -106,8 +106,8 @@ static json_t *of_row(const struct profile *profile, const struct live_row *row)
 			 json_of_name(function ? function_label(function) : ""), "module",
 			 json_of_name(function ? function->module_base : ""), "calls",
 			 json_of_integer(row->period.calls_count), "self_ns",
-			 of_measured(row->period.self_ns), "total_ns",
-			 of_measured(row->period.total_ns), "flops",
+			 of_measured(live_timed(&row->period, row->period.self_ns)), "total_ns",
+			 of_measured(live_timed(&row->period, row->period.total_ns)), "flops",
 			 json_of_integer(row->period.flops));
 }
 

@@ -21,6 +21,8 @@ struct series {
 	char *labels;	      /* NULL: memory was out */
 	size_t same;	      /* index of the first with these labels; its own, if there is none */
 	struct live_sums run; /* of all of these */
+	/* By the overhead budget: calls have no times, no costs, are not seen. */
+	bool untimed, costless, removed;
 };
 
 /* A process that has series, and its identity. */
@@ -39,6 +41,7 @@ struct live_metrics {
 	struct admitted processes[LIVE_METRICS_PROCESSES_MAX];
 	size_t processes_count;
 	uint64_t snapshots_ns; /* own_ns, added up */
+	bool waits_cut;	       /* the budget stopped the recording of waits */
 };
 
 struct live_metrics *live_metrics__new(void)
@@ -89,6 +92,11 @@ static size_t first_with_labels_of(const struct live_metrics *live, size_t index
 	return index;
 }
 
+static uint64_t hash_of(const char *label, const char *module, enum perfx_source source)
+{
+	return fnv1a(label, strlen(label)) * 31 + fnv1a(module, strlen(module)) + source;
+}
+
 /* Labels are made once: functions keep their order. */
 static int name_functions(struct live_metrics *live, const struct live_snapshot *snapshot)
 {
@@ -98,18 +106,14 @@ static int name_functions(struct live_metrics *live, const struct live_snapshot 
 
 	for (size_t i = 0; i < count && !err; i++) {
 		struct series *series = &live->functions[i];
-		uint64_t of =
-			fnv1a(snapshot->functions[i].name, strlen(snapshot->functions[i].name)) *
-				31 +
-			fnv1a(snapshot->functions[i].module,
-			      strlen(snapshot->functions[i].module)) +
-			snapshot->functions[i].source;
+		const struct live_function *function = &snapshot->functions[i];
+		uint64_t of = hash_of(function->name, function->module, function->source);
 
 		if (i < live->functions_count && series->of == of)
 			continue;
 		if (i < live->functions_count)
 			free(series->labels);
-		*series = (struct series){.of = of, .labels = labels_of(&snapshot->functions[i])};
+		*series = (struct series){.of = of, .labels = labels_of(function)};
 		if (!series->labels)
 			err = -ENOMEM;
 		if (i >= live->functions_count)
@@ -119,34 +123,62 @@ static int name_functions(struct live_metrics *live, const struct live_snapshot 
 	return err;
 }
 
-static uint64_t function_value(const struct live_sums *run, enum metric metric)
+/* PROFILE_ABSENT: it is not measured, or no longer: a counter that stood still would say that there
+ * are no calls. */
+static uint64_t function_value(const struct series *series, enum metric metric)
 {
+	const struct live_sums *run = &series->run;
+
+	uint64_t value;
+
+	if (series->removed)
+		return PROFILE_ABSENT;
 	switch (metric) {
 	case METRIC_FUNCTION_CALLS:
 		return run->calls_count;
 	case METRIC_FUNCTION_SELF:
-		return run->self_ns;
+		return series->untimed ? PROFILE_ABSENT : live_timed(run, run->self_ns);
 	case METRIC_FUNCTION_TOTAL:
-		return run->total_ns;
-	case METRIC_FUNCTION_FLOPS:
-		return run->flops;
-	default:
-		return run->bytes;
+		return series->untimed ? PROFILE_ABSENT : live_timed(run, run->total_ns);
+	default: /* most functions have none */
+		value = metric == METRIC_FUNCTION_FLOPS ? run->flops : run->bytes;
+		return value && !series->costless ? value : PROFILE_ABSENT;
+	}
+}
+
+/* What the overhead budget took away stays away. */
+static void mark_reduced(struct live_metrics *live, const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->reduced_count; i++) {
+		const struct perfx_reduced *reduced = &profile->reduced[i];
+		const struct profile_function *function =
+			profile_function(profile, reduced->function);
+		uint64_t of = function ? hash_of(function_label(function), function->module,
+						 function->source)
+				       : 0;
+
+		live->waits_cut |= !reduced->function;
+		for (size_t j = 0; function && j < live->functions_count; j++) {
+			struct series *series = &live->functions[j];
+
+			if (series->of != of)
+				continue;
+			series->untimed = true;
+			series->costless |= reduced->loses_cost;
+			series->removed |= reduced->to == PERFX_REDUCED_REMOVED;
+		}
 	}
 }
 
 static void put_functions(struct metrics *metrics, const struct live_metrics *live, size_t count,
 			  enum metric metric)
 {
-	/* most functions have none */
-	bool sparse = metric == METRIC_FUNCTION_FLOPS || metric == METRIC_FUNCTION_BYTES;
-
 	metrics_family(metrics, metric);
 	for (size_t i = 0; i < count; i++) {
 		const struct series *series = &live->functions[i];
-		uint64_t value = function_value(&series->run, metric);
+		uint64_t value = function_value(series, metric);
 
-		if (series->same != i || (sparse && !value))
+		if (series->same != i || value == PROFILE_ABSENT)
 			continue;
 		metrics_begin(metrics, NULL);
 		metrics_labels(metrics, series->labels);
@@ -245,11 +277,11 @@ static uint64_t process_value(const struct admitted *of, enum metric metric)
 	case METRIC_WRITTEN:
 		return now->write_bytes;
 	case METRIC_FLOPS:
-		return now->run.flops;
+		return live_flops(now, &now->run);
 	case METRIC_GPU_BUSY:
 		return of->on_gpu ? of->gpu_busy_ns : PROFILE_ABSENT;
 	default: /* METRIC_STEP_FLOPS */
-		return now->steps_flops ? now->steps_flops : PROFILE_ABSENT;
+		return now->steps_flops && !now->flops_cut ? now->steps_flops : PROFILE_ABSENT;
 	}
 }
 
@@ -352,6 +384,7 @@ int live_metrics__write(struct live_metrics *live, FILE *out, const struct live_
 	for (size_t i = 0; i < snapshot->functions_count; i++)
 		live_sums_add(&live->functions[live->functions[i].same].run,
 			      &snapshot->functions[i].run);
+	mark_reduced(live, snapshot->profile);
 	choose_processes(live, snapshot);
 	live->snapshots_ns += snapshot->own_ns;
 	put_recording(&metrics, snapshot);
@@ -364,6 +397,8 @@ int live_metrics__write(struct live_metrics *live, FILE *out, const struct live_
 		put_functions(&metrics, live, snapshot->functions_count, i);
 	for (enum metric i = METRIC_CPU; i <= METRIC_LIVE; i++) {
 		metrics_family(&metrics, i);
+		if (live->waits_cut && (i == METRIC_WAITS || i == METRIC_WAIT_TIME))
+			continue;
 		for (size_t j = 0; j < live->processes_count; j++)
 			put_process(&metrics, &live->processes[j]);
 	}

@@ -175,11 +175,11 @@ static void add_function(struct composer *c, const struct live_row *live)
 
 	if (!row)
 		return;
-	row->cells[FUNCTION_SHARE].value = share_of_period(c, sums->self_ns);
-	row->cells[FUNCTION_SELF].value = (double)sums->self_ns;
+	row->cells[FUNCTION_SHARE].value = share_of_period(c, live_timed(sums, sums->self_ns));
+	row->cells[FUNCTION_SELF].value = measured(live_timed(sums, sums->self_ns));
 	row->cells[FUNCTION_CALLS].value = per_s(c, sums->calls_count);
-	if (sums->calls_count && sums->total_ns)
-		row->cells[FUNCTION_AVG].value = (double)sums->total_ns / (double)sums->calls_count;
+	if (sums->timed_count)
+		row->cells[FUNCTION_AVG].value = (double)sums->total_ns / (double)sums->timed_count;
 	if (sums->flops && sums->total_ns)
 		row->cells[FUNCTION_FLOPS].value =
 			(double)sums->flops * 1e9 / (double)sums->total_ns;
@@ -497,7 +497,9 @@ static void fill_process(struct composer *c, struct top_process *shown,
 				      .steps_count = live->steps_count,
 				      .step_ns = NAN,
 				      .steps_per_s = 0,
-				      .flops_per_s = per_s(c, live->period.flops),
+				      .flops_per_s = measured(live_flops(live, &live->period)) /
+						     c->period_s,
+				      .flops_cut = live->flops_cut && live->run.flops,
 				      .cpu_share = NAN,
 				      .rss_bytes = (double)process->rss_bytes,
 				      .live_bytes = NAN,

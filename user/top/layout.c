@@ -198,6 +198,8 @@ static void add_steps(struct top_layout *layout, const struct top_process *proce
 	if (process->flops_per_s > 0)
 		put_printf(layout, line, TOP_STYLE_PLAIN, "  %s",
 			   as_si(process->flops_per_s, "FLOP/s"));
+	else if (process->flops_cut)
+		put(layout, line, TOP_STYLE_PLAIN, "  - FLOP/s");
 	put_printf(layout, line, TOP_STYLE_DIM, "  %s steps  ", as_count(process->steps_count));
 	put_series(layout, line, &process->steps, UINT32_MAX);
 }

@@ -67,8 +67,9 @@ struct top_series {
 struct top_process {
 	uint32_t pid;
 	bool exited;
-	const char *name; /* "python3 (pid 4711)"; of a job with its rank */
-	double step_ns, steps_per_s, flops_per_s;
+	const char *name;			  /* "python3 (pid 4711)"; of a job with its rank */
+	double step_ns, steps_per_s, flops_per_s; /* NAN: not known */
+	bool flops_cut;		       /* the overhead budget removed probes that FLOPs rest on */
 	uint64_t steps_count;	       /* of the run */
 	double phases[PROFILE_PHASES]; /* shares of the steps of the period */
 	bool has_phases;
