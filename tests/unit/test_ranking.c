@@ -320,6 +320,48 @@ Test(roles, brief_children_are_not_the_job)
 	analysis__free(analysis);
 }
 
+/* The second of three processes sleeps most of the time, and only of the third one it is known
+ * where it sleeps. */
+Test(verdict, is_the_gravest_finding_of_all_processes)
+{
+	static const struct profile_frame frame = {.function = "nap",
+						   .module = "",
+						   .module_base = "",
+						   .file = "/opt/train.py",
+						   .line = 3,
+						   .language = PERFX_LANGUAGE_PYTHON};
+	static const struct profile_frame *const frames[] = {&frame};
+	static const struct profile_stack stack = {.frames = frames, .frames_count = 1};
+	struct profile_process processes[] = {process(10, 1, 3 * S), process(11, 1, 2 * S),
+					      process(12, 1, 2 * S)};
+	struct profile_activity waits[] = {
+		{.tid = 11, .reason = PERFX_WAIT_SLEEP, .object_name = "", .count = 99, .ns = 8 * S},
+		{.tid = 12, .reason = PERFX_WAIT_SLEEP, .object_name = "", .count = 99, .ns = 2 * S},
+	};
+	struct profile_activity sample = {.tid = 12,
+					  .stack = &stack,
+					  .state = PERFX_SAMPLE_WAITING,
+					  .reason = PERFX_WAIT_SLEEP,
+					  .object_name = "",
+					  .count = 200,
+					  .ns = 2 * S};
+	const struct profile profile = {
+		.processes = processes, .processes_count = 3, .duration_ns = 10 * S};
+	struct analysis *analysis;
+
+	waits[1].stack = &stack;
+	for (size_t i = 0; i < 2; i++)
+		processes[i + 1].blocked = (struct profile_activities){&waits[i], 1};
+	processes[2].samples = (struct profile_activities){&sample, 1};
+	analysis = analyze(&profile, NULL);
+	cr_assert_not_null(analysis);
+	cr_assert_not_null(analysis->processes[2].findings[0].place.function);
+	cr_assert_eq(analysis->processes[2].findings[0].severity, FINDING_MEDIUM);
+	cr_expect_eq(analysis->first_process, 1);
+	cr_expect_eq(analysis->first->severity, FINDING_HIGH);
+	analysis__free(analysis);
+}
+
 /* A trainer that polls for its GPU is the job, beside the workers that prepare its batches. */
 Test(roles, who_polls_for_a_gpu_is_no_launcher)
 {

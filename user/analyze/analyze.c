@@ -453,6 +453,11 @@ static bool is_graver(const struct finding *a, const struct finding *b)
 	return a->severity < b->severity;
 }
 
+static bool is_as_grave(const struct finding *a, const struct finding *b)
+{
+	return !is_graver(a, b) && !is_graver(b, a);
+}
+
 /* The gravest problem of all processes, of those that are as grave the main one's, or else the
  * first one whose place is known. */
 static void find_first(struct analysis *analysis, const struct profile *profile, size_t main)
@@ -461,8 +466,9 @@ static void find_first(struct analysis *analysis, const struct profile *profile,
 	analysis->first = first_problem(&analysis->processes[main]);
 	for (size_t i = 0; i < analysis->processes_count; i++) {
 		const struct finding *problem = first_problem(&analysis->processes[i]);
-		bool placed = problem && problem->place.function &&
-			      analysis->first_process != main && !analysis->first->place.function;
+		bool placed = problem && analysis->first && analysis->first_process != main &&
+			      is_as_grave(problem, analysis->first) && problem->place.function &&
+			      !analysis->first->place.function;
 
 		if (!problem || (i != main && is_brief(profile, &profile->processes[i])) ||
 		    (analysis->first && !placed && !is_graver(problem, analysis->first)))
