@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,27 @@ Test(glob, table)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		cr_expect_eq(matches(rows[i].glob, rows[i].text), rows[i].wanted, "%s on %s",
 			     rows[i].glob, rows[i].text);
+}
+
+/* The n-th word of these letters; false: it would be longer. */
+static bool word(char *to, size_t longest, const char *letters, unsigned n)
+{
+	size_t count = strlen(letters), length = 0;
+
+	for (; n && length < longest; n = (n - 1) / (unsigned)count)
+		to[length++] = letters[(n - 1) % count];
+	to[length] = '\0';
+	return !n;
+}
+
+Test(glob, stars_match_as_fnmatch)
+{
+	char glob[6], text[7];
+
+	for (unsigned i = 0; word(glob, 5, "ab*", i); i++)
+		for (unsigned j = 0; word(text, 6, "ab", j); j++)
+			cr_assert_eq(glob_matches(glob, text), !fnmatch(glob, text, 0), "%s on %s",
+				     glob, text);
 }
 
 /* Backtracking over every star would take longer than the universe. */
