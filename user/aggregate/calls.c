@@ -46,19 +46,22 @@ void row__free(struct row *row)
 	free(row);
 }
 
+struct row *row_find(const struct aggregate *a, uint32_t process, uint32_t function)
+{
+	uint32_t id = map64_get(&a->row_ids, MAP64_PAIR(process, function));
+
+	return id == MAP64_NONE ? NULL : a->rows[id];
+}
+
 /* *row is NULL when process or function is out of range. 0 or -ENOMEM. */
 static int row_get(struct aggregate *a, uint32_t process, uint32_t function, struct row **row)
 {
-	uint32_t id;
-
 	*row = NULL;
 	if (function == 0 || function > AGGREGATE_FUNCTIONS_MAX)
 		return 0;
-	id = map64_get(&a->row_ids, (uint64_t)process << 32 | function);
-	if (id != MAP64_NONE) {
-		*row = a->rows[id];
+	*row = row_find(a, process, function);
+	if (*row)
 		return 0;
-	}
 	if (!process_get(a, process))
 		return errno == ENOMEM ? -ENOMEM : 0;
 	*row = row_new(a, process, function);
@@ -279,12 +282,12 @@ int handle_span(struct aggregate *a, const struct event *event)
 
 struct sums *calls_sums(struct aggregate *a, const struct perfx_span *span)
 {
-	uint32_t id;
+	struct row *row;
 
 	if (span->context)
 		return span->context < a->contexts_count ? &a->contexts[span->context].sums : NULL;
-	id = map64_get(&a->row_ids, (uint64_t)span->process << 32 | span->function);
-	return id == MAP64_NONE ? NULL : &a->rows[id]->orphans;
+	row = row_find(a, span->process, span->function);
+	return row ? &row->orphans : NULL;
 }
 
 int handle_context(struct aggregate *a, const struct event *event)

@@ -77,6 +77,8 @@ struct aggregate;
 struct finish_ctx;
 
 /* calls.c */
+/* NULL: the process has not called the function. */
+struct row *row_find(const struct aggregate *aggregate, uint32_t process, uint32_t function);
 void row__free(struct row *row);
 /* At the end: which functions that end steps evaluate a model, by their callers. 0 or -ENOMEM. */
 int calls_find_evaluations(struct finish_ctx *ctx);

@@ -67,21 +67,20 @@ static bool is_whole(const struct energy_domain *domain)
 	return begins_with(domain->name, "package") || !strcmp(domain->name, "dram");
 }
 
-static void add_domain(struct profile_host_energy *host, const struct energy_domain *domain)
-{
-	if (host->host_uj == PROFILE_ABSENT)
-		host->host_uj = 0;
-	add_up(&host->host_uj, domain->used_uj);
-	host->host_ns = max_u64(host->host_ns, domain->used_ns);
-}
-
 struct profile_host_energy energy_of_host(const struct energy *energy)
 {
 	struct profile_host_energy host = {.host_uj = PROFILE_ABSENT, .gpu_mj = PROFILE_ABSENT};
 
-	for (size_t i = 0; i < PERFX_ENERGY_DOMAINS_MAX; i++)
-		if (energy->domains[i].used_ns && is_whole(&energy->domains[i]))
-			add_domain(&host, &energy->domains[i]);
+	for (size_t i = 0; i < PERFX_ENERGY_DOMAINS_MAX; i++) {
+		const struct energy_domain *domain = &energy->domains[i];
+
+		if (!domain->used_ns || !is_whole(domain))
+			continue;
+		if (host.host_uj == PROFILE_ABSENT)
+			host.host_uj = 0;
+		add_up(&host.host_uj, domain->used_uj);
+		host.host_ns = max_u64(host.host_ns, domain->used_ns);
+	}
 	if (!energy->has_gpu)
 		return host;
 	host.gpu_mj = 0;
@@ -146,20 +145,9 @@ static int divide(struct energy *energy, const struct energy_shares *shares, uin
 		process->unknown = process->unknown || part < 0;
 		process->estimated = process->estimated || shares->count > 1;
 		process->mj += part > 0 ? part * (double)mj : 0;
-		if (!err)
-			err = add_point(process, to_ns);
+		err = err ?: add_point(process, to_ns);
 	}
 	return err;
-}
-
-/* The sample is over: its processes are those of the next one, should they have ended by then. */
-static void end_sample(struct energy_device *device)
-{
-	struct energy_shares before = device->before;
-
-	device->before = device->now;
-	device->now = before;
-	device->now.count = 0;
 }
 
 static int add_usage(struct aggregate *a, struct energy_device *device,
@@ -178,6 +166,7 @@ static int add_usage(struct aggregate *a, struct energy_device *device,
 int energy_usage(struct aggregate *a, const struct perfx_gpu_usage *record)
 {
 	struct energy_device *device = &a->energy.devices[record->device];
+	struct energy_shares before;
 	int err = 0;
 
 	/* a driver that was loaded anew counts from 0 */
@@ -189,7 +178,11 @@ int energy_usage(struct aggregate *a, const struct perfx_gpu_usage *record)
 		device->last_mj = record->energy_mj;
 		device->last_ns = record->time_ns;
 	}
-	end_sample(device);
+	/* the next sample has these processes, should they have ended by then */
+	before = device->before;
+	device->before = device->now;
+	device->now = before;
+	device->now.count = 0;
 	return err;
 }
 
@@ -234,12 +227,11 @@ struct profile_energy energy_of_process(const struct energy *energy, uint32_t pr
 					const struct profile_steps *steps)
 {
 	struct profile_energy result = {.gpu_mj = PROFILE_ABSENT, .steps_mj = PROFILE_ABSENT};
-	uint32_t at = map64_get(&energy->process_ids, process);
-	const struct energy_process *of;
+	const struct energy_process *of =
+		MAP64_FIND(energy->process_ids, process, energy->processes);
 
-	if (at == MAP64_NONE || energy->processes[at].unknown)
+	if (!of || of->unknown)
 		return result;
-	of = &energy->processes[at];
 	result.gpu_mj = (uint64_t)(of->mj + 0.5);
 	result.estimated = of->estimated;
 	result.steps_mj = steps_energy(of, steps);

@@ -729,7 +729,7 @@ static void add_path(const struct gpu_ctx *ctx, uint32_t context, uint64_t ns)
 	}
 }
 
-static void mark_launches(const struct gpu_ctx *ctx)
+static void sum_contexts(const struct gpu_ctx *ctx)
 {
 	const struct aggregate *a = ctx->w->a;
 
@@ -744,14 +744,6 @@ static void mark_launches(const struct gpu_ctx *ctx)
 				ctx->launches[at] = true;
 		}
 	}
-}
-
-static void sum_contexts(const struct gpu_ctx *ctx)
-{
-	const struct aggregate *a = ctx->w->a;
-
-	mark_launches(ctx);
-
 	for (uint32_t i = 1; i < ctx->gpu->contexts_capacity && i < a->contexts_count; i++)
 		if (ctx->gpu->context_ns[i])
 			add_path(ctx, i, ctx->gpu->context_ns[i]);
@@ -762,10 +754,9 @@ static void fill_rows(const struct gpu_ctx *ctx, const struct profile_gpu *gpu,
 {
 	for (size_t i = 0; i < process->rows_count && gpu->timed; i++) {
 		struct profile_row *row = &process->rows[i];
-		uint32_t at = map64_get(&ctx->w->a->row_ids,
-					(uint64_t)process->index << 32 | row->function);
+		const struct row *from = row_find(ctx->w->a, process->index, row->function);
 
-		row->gpu_ns = at == MAP64_NONE ? 0 : ctx->row_ns[at];
+		row->gpu_ns = from ? ctx->row_ns[from->index] : 0;
 	}
 }
 
@@ -804,8 +795,8 @@ static void fill_flops(const struct gpu_ctx *ctx, uint32_t process, struct profi
 
 static int fill_process(const struct gpu_ctx *ctx, struct profile_process *process)
 {
-	uint32_t at = map64_get(&ctx->gpu->process_ids, process->index);
-	const struct gpu_process *from = at == MAP64_NONE ? NULL : &ctx->gpu->processes[at];
+	const struct gpu_process *from =
+		MAP64_FIND(ctx->gpu->process_ids, process->index, ctx->gpu->processes);
 	struct profile_gpu *gpu = &process->gpu;
 	int err;
 
@@ -818,9 +809,7 @@ static int fill_process(const struct gpu_ctx *ctx, struct profile_process *proce
 	err = fill_calls(ctx, process->index, gpu);
 	if (err || !(from || gpu->used))
 		return err;
-	err = fill_places(ctx, process->index, gpu);
-	if (!err)
-		err = fill_works(ctx, process->index, gpu);
+	err = fill_places(ctx, process->index, gpu) ?: fill_works(ctx, process->index, gpu);
 	gpu->used |= gpu->has_state || gpu->timed || gpu->kernels_count || gpu->copies_count ||
 		     gpu->syncs_count || gpu->launches_count ||
 		     (gpu->places_count && gpu->places[0].memory_bytes.last != PROFILE_ABSENT);
@@ -847,6 +836,7 @@ static int prepare(struct gpu_ctx *ctx)
 	for (size_t i = 0; i < a->functions_count; i++)
 		if (a->functions[i].id)
 			ctx->calls[i + 1] = gpu_call_find(a->functions[i].name);
+	sum_contexts(ctx);
 	return 0;
 }
 
@@ -855,12 +845,7 @@ int gpu_fill(struct finish_ctx *w)
 	struct gpu_ctx ctx = {.w = w, .gpu = &w->a->gpu};
 	int err = ctx.gpu->follows ? history_settle(w->a, w->a->has_end) : 0;
 
-	if (!err)
-		err = prepare(&ctx);
-	if (!err)
-		err = fill_devices(&ctx);
-	if (!err)
-		sum_contexts(&ctx);
+	err = err ?: prepare(&ctx) ?: fill_devices(&ctx);
 	for (size_t i = 0; i < w->profile->processes_count && !err; i++)
 		err = fill_process(&ctx, &w->profile->processes[i]);
 	free(ctx.calls);

@@ -131,13 +131,6 @@ static uint64_t moment_of(const struct past_call *call)
 ORDER(by_moment, struct past_call, compare_threads(a->process, a->tid, b->process, b->tid),
       ASCENDING(moment_of(a), moment_of(b)))
 
-static void attribute_call(struct aggregate *a, struct past_call *call, uint32_t context)
-{
-	call->placed = true;
-	call->context = context;
-	gpu_caller_add(&a->gpu.works[call->work], context, 1, call->end_ns - call->start_ns);
-}
-
 /*
  * The innermost span around a call is the first one to end of those that have begun before it. So
  * one pass over the ends of a thread's spans, with a stack of the calls before: each span takes
@@ -153,8 +146,15 @@ static void place_thread(struct aggregate *a, const struct past_span *spans, siz
 		for (; next < calls_count && moment_of(&calls[next]) <= spans[i].end_ns; next++)
 			if (!calls[next].placed && moment_of(&calls[next]) >= forgotten_ns)
 				waiting[depth++] = (uint32_t)next;
-		for (; depth && moment_of(&calls[waiting[depth - 1]]) >= spans[i].start_ns; depth--)
-			attribute_call(a, &calls[waiting[depth - 1]], spans[i].context);
+		for (; depth && moment_of(&calls[waiting[depth - 1]]) >= spans[i].start_ns;
+		     depth--) {
+			struct past_call *call = &calls[waiting[depth - 1]];
+
+			call->placed = true;
+			call->context = spans[i].context;
+			gpu_caller_add(&a->gpu.works[call->work], call->context, 1,
+				       call->end_ns - call->start_ns);
+		}
 	}
 }
 
@@ -217,12 +217,11 @@ static int index_calls(const struct gpu_history *h, struct map64 *ids)
 static struct past_call *call_of(struct gpu_history *h, const struct map64 *ids,
 				 const struct past_activity *activity)
 {
-	uint32_t at = activity->call ? map64_get(ids, call_hash(activity->process, activity->call))
-				     : MAP64_NONE;
-	struct past_call *call = at == MAP64_NONE ? NULL : &h->calls[at];
+	uint64_t hash = call_hash(activity->process, activity->call);
+	struct past_call *call = activity->call ? MAP64_FIND(*ids, hash, h->calls) : NULL;
+	bool is_it = call && call->process == activity->process && call->call == activity->call;
 
-	return call && call->process == activity->process && call->call == activity->call ? call
-											  : NULL;
+	return is_it ? call : NULL;
 }
 
 /* Those whose caller is known now go; `all`: so do the others, counted. */
@@ -433,14 +432,10 @@ int history_settle(struct aggregate *a, bool all)
 	uint64_t until_ns = sub_capped(h->newest_ns, LAG_NS);
 	bool crowded = h->activities_count >= ACTIVITIES_MAX / 4 * 3;
 	struct map64 ids = {0};
-	int err = place_calls(a);
+	int err = place_calls(a) ?: index_calls(h, &ids);
 
-	if (!err)
-		err = index_calls(h, &ids);
-	if (!err)
-		err = cover_until(a, &ids, all || crowded ? UINT64_MAX : until_ns);
-	if (!err)
-		err = link_activities(a, &ids, all || crowded);
+	err = err ?: cover_until(a, &ids, all || crowded ? UINT64_MAX : until_ns);
+	err = err ?: link_activities(a, &ids, all || crowded);
 	map64_clear(&ids);
 	h->settled_ns = h->newest_ns;
 	forget_spans(h);

@@ -591,8 +591,7 @@ int lines_fill(struct finish_ctx *ctx)
 
 		quality_of_process(process);
 		err = lines_of_process(ctx, process);
-		if (!err)
-			err = callers_of_process(process);
+		err = err ?: callers_of_process(process);
 	}
 	return err;
 }

@@ -81,9 +81,7 @@ int parallel_fill(struct finish_ctx *ctx)
 
 		for (size_t i = 0; i < process->rows_count && !err; i++) {
 			struct profile_row *out = &process->rows[i];
-			uint32_t at = map64_get(&a->row_ids,
-						(uint64_t)process->index << 32 | out->function);
-			const struct row *row = at == MAP64_NONE ? NULL : a->rows[at];
+			const struct row *row = row_find(a, process->index, out->function);
 
 			if (row && row->samples && row->threads_count == 1)
 				err = fill_row(ctx, row->samples, out);

@@ -7,12 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int add_interval(struct phase_times *times, uint64_t from_ns, uint64_t to_ns,
-			enum profile_phase phase)
+static int add_interval(struct phase_times *times, struct phase_time interval)
 {
-	if (from_ns >= to_ns)
-		return 0;
-	return LIST_ADD_TO(times, (struct phase_time){from_ns, to_ns, phase});
+	return interval.from_ns < interval.to_ns ? LIST_ADD_TO(times, interval) : 0;
 }
 
 static void drop_oldest(struct phase_times *times, size_t count)
@@ -32,30 +29,24 @@ static int merge(struct phase_times *times, const struct phase_time *rest, size_
 		struct phase_time old = rest[i];
 
 		if (old.from_ns >= new.to_ns) {
-			err = add_interval(times, new.from_ns, new.to_ns, new.phase);
-			if (!err)
-				err = add_interval(times, after.from_ns, after.to_ns, after.phase);
-			if (!err)
-				err = add_interval(times, old.from_ns, old.to_ns, old.phase);
+			err = add_interval(times, new) ?: add_interval(times, after);
+			err = err ?: add_interval(times, old);
 			new.from_ns = new.to_ns;
 			after = (struct phase_time){0};
-			continue;
-		}
-		if (old.phase >= new.phase) {
-			err = add_interval(times, new.from_ns, min_u64(old.from_ns, new.to_ns),
-					   new.phase);
-			if (!err)
-				err = add_interval(times, old.from_ns, old.to_ns, old.phase);
+		} else if (old.phase >= new.phase) {
+			struct phase_time part = {new.from_ns, min_u64(old.from_ns, new.to_ns),
+						  new.phase};
+
+			err = add_interval(times, part) ?: add_interval(times, old);
 			new.from_ns = max_u64(new.from_ns, old.to_ns);
-			continue;
+		} else {
+			if (old.to_ns > new.to_ns)
+				after = (struct phase_time){new.to_ns, old.to_ns, old.phase};
+			old.to_ns = min_u64(old.to_ns, new.from_ns);
+			err = add_interval(times, old);
 		}
-		err = add_interval(times, old.from_ns, min_u64(old.to_ns, new.from_ns), old.phase);
-		if (old.to_ns > new.to_ns)
-			after = (struct phase_time){new.to_ns, old.to_ns, old.phase};
 	}
-	if (!err)
-		err = add_interval(times, new.from_ns, new.to_ns, new.phase);
-	return err ?: add_interval(times, after.from_ns, after.to_ns, after.phase);
+	return err ?: add_interval(times, new) ?: add_interval(times, after);
 }
 
 /* Calls inside a call add nothing to its interval. */
@@ -82,7 +73,7 @@ static int insert_one(struct phase_times *times, struct phase_time new)
 		first--;
 	rest_count = times->count - first;
 	if (!rest_count)
-		return add_interval(times, new.from_ns, new.to_ns, new.phase);
+		return add_interval(times, new);
 	rest = malloc(rest_count * sizeof(*rest));
 	if (!rest)
 		return -ENOMEM;

@@ -127,7 +127,7 @@ static bool rests_on(const struct aggregate *a, uint32_t process, uint32_t funct
 	unsigned source = function <= a->functions_count ? a->functions[function - 1].source : 0;
 
 	if (!nameless)
-		return map64_get(&a->row_ids, MAP64_PAIR(process, function)) != MAP64_NONE;
+		return row_find(a, process, function);
 	for (size_t i = 0; i < a->rows_count; i++) {
 		uint32_t of = a->rows[i]->function;
 

@@ -197,10 +197,11 @@ static uint64_t drift_of(const struct step_picks *picks)
 struct steps_middle steps_middle_of(const struct steps *steps, uint32_t process, uint32_t tid,
 				    uint32_t function)
 {
-	uint32_t at = map64_get(&steps->thread_ids, (uint64_t)process << 32 | tid);
+	const struct step_thread *thread =
+		MAP64_FIND(steps->thread_ids, MAP64_PAIR(process, tid), steps->threads);
 
-	for (size_t i = 0; at != MAP64_NONE && i < steps->threads[at].enders_count; i++) {
-		const struct ender *ender = &steps->threads[at].enders[i];
+	for (size_t i = 0; thread && i < thread->enders_count; i++) {
+		const struct ender *ender = &thread->enders[i];
 
 		if (ender->function == function)
 			return (struct steps_middle){

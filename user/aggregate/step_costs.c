@@ -31,9 +31,7 @@ struct step_process {
 
 static struct step_process *step_process_of(const struct step_costs *costs, uint32_t process)
 {
-	uint32_t at = map64_get(&costs->ids, process);
-
-	return at == MAP64_NONE ? NULL : &costs->list[at];
+	return MAP64_FIND_OF(costs, process);
 }
 
 static struct step_process *get(struct step_costs *costs, uint32_t process)
@@ -104,10 +102,9 @@ int step_costs_gap(struct step_costs *costs, uint32_t process, uint64_t until_ns
 {
 	struct step_process *of = get(costs, process);
 
-	if (!of)
-		return -ENOMEM;
-	of->gap_ns = until_ns;
-	return 0;
+	if (of)
+		of->gap_ns = until_ns;
+	return of ? 0 : -ENOMEM;
 }
 
 uint64_t step_costs_gap_end(const struct step_costs *costs, uint32_t process)

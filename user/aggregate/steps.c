@@ -233,19 +233,22 @@ static void forget_old(struct step_thread *thread)
 			   thread->enders_count ? TIMES_MAX : TIMES_OTHERS_MAX);
 }
 
+static struct step_thread *thread_find(const struct steps *steps, uint32_t process, uint32_t tid)
+{
+	return MAP64_FIND(steps->thread_ids, MAP64_PAIR(process, tid), steps->threads);
+}
+
 static struct step_thread *thread_of(struct steps *steps, uint32_t process, uint32_t tid)
 {
-	uint64_t key = (uint64_t)process << 32 | tid;
-	uint32_t at = map64_get(&steps->thread_ids, key);
-	struct step_thread *thread;
+	struct step_thread *thread = thread_find(steps, process, tid);
 
-	if (at != MAP64_NONE)
-		return &steps->threads[at];
+	if (thread)
+		return thread;
 	if (steps->threads_count == THREADS_MAX) {
 		errno = ERANGE;
 		return NULL;
 	}
-	thread = MAP64_ITEM(steps->thread_ids, key, steps->threads);
+	thread = MAP64_ITEM(steps->thread_ids, MAP64_PAIR(process, tid), steps->threads);
 	if (thread)
 		*thread = (struct step_thread){
 			.process = process, .tid = tid, .first_ns = UINT64_MAX};
@@ -312,18 +315,18 @@ static int end_period(struct steps *steps, struct step_thread *thread,
 /* Where a thread has shown no range yet, there is no step to be divided. */
 static int traced_span(struct steps *steps, const struct perfx_span *span)
 {
-	uint32_t at = map64_get(&steps->thread_ids, (uint64_t)span->process << 32 | span->tid);
+	struct step_thread *thread = thread_find(steps, span->process, span->tid);
 	uint64_t end_ns = span->start_ns + span->duration_ns;
 	int err;
 
-	if (at == MAP64_NONE || end_ns < span->start_ns || (span->flags & PERFX_SPAN_ASYNC))
+	if (!thread || end_ns < span->start_ns || (span->flags & PERFX_SPAN_ASYNC))
 		return 0;
-	add_off_cpu(&steps->threads[at], span);
-	err = phase_times_add(&steps->threads[at].phases,
+	add_off_cpu(thread, span);
+	err = phase_times_add(&thread->phases,
 			      (struct phase_time){span->start_ns, end_ns, PROFILE_PHASE_OTHER});
-	if (!err && is_period(&steps->threads[at].period, span->function, span->context))
-		err = end_period(steps, &steps->threads[at], span);
-	forget_old(&steps->threads[at]);
+	if (!err && is_period(&thread->period, span->function, span->context))
+		err = end_period(steps, thread, span);
+	forget_old(thread);
 	return err;
 }
 
@@ -362,9 +365,8 @@ static int range_span(struct steps *steps, const struct perfx_span *span, unsign
 /* A call that is only counted: its end, and its time, are not known. */
 static int untimed_span(struct steps *steps, const struct perfx_span *span, unsigned class)
 {
-	uint32_t at = map64_get(&steps->thread_ids, (uint64_t)span->process << 32 | span->tid);
+	struct step_thread *thread = thread_find(steps, span->process, span->tid);
 	unsigned rank = (class & STEP_RANK_MASK) >> STEP_RANK_SHIFT;
-	struct step_thread *thread = at == MAP64_NONE ? NULL : &steps->threads[at];
 
 	if (!thread)
 		return 0;
@@ -478,8 +480,7 @@ static void set_thread_flops(const struct steps *steps, struct step_thread *thre
 int steps_by_period(struct steps *steps, const struct period_calls *calls,
 		    const struct period *period)
 {
-	bool is_new = map64_get(&steps->thread_ids, (uint64_t)calls->process << 32 | calls->tid) ==
-		      MAP64_NONE;
+	bool is_new = !thread_find(steps, calls->process, calls->tid);
 	struct step_thread *thread = thread_of(steps, calls->process, calls->tid);
 
 	if (!thread)
@@ -552,7 +553,7 @@ static void cost_late(const struct steps *steps, const struct perfx_span *span, 
 int steps_cost(struct steps *steps, const struct perfx_span *span, bool late)
 {
 	uint64_t end_ns = span->start_ns + span->duration_ns;
-	uint32_t at;
+	struct step_thread *thread;
 
 	if (!step_counts(span) || end_ns < span->start_ns)
 		return 0;
@@ -560,20 +561,10 @@ int steps_cost(struct steps *steps, const struct perfx_span *span, bool late)
 		return -ENOMEM;
 	if (late)
 		cost_late(steps, span, end_ns);
-	at = map64_get(&steps->thread_ids, (uint64_t)span->process << 32 | span->tid);
-	if (at != MAP64_NONE && span->cost_state == PERFX_COST_COUNTED)
-		steps->threads[at].flops += span->flops;
+	thread = thread_find(steps, span->process, span->tid);
+	if (thread && span->cost_state == PERFX_COST_COUNTED)
+		thread->flops += span->flops;
 	return 0;
-}
-
-/* What it has counted belongs to the run alone from now on. */
-static int ender_continue(struct ender *ender)
-{
-	ender->series = (struct step_series){0};
-	ender->times = (struct step_times){0};
-	ender->picks = (struct step_picks){0};
-	ender->durations = sketch__new();
-	return ender->durations ? 0 : -ENOMEM;
 }
 
 /* Of a thread that ends no steps nothing can be missed if it has made no call since. */
@@ -593,9 +584,17 @@ static int thread_continue(struct steps *steps, struct step_thread *before)
 	*thread = *before;
 	before->phases = (struct phase_times){0};
 	thread->enders_count = 0;
-	for (; thread->enders_count < before->enders_count; thread->enders_count++)
-		if (ender_continue(&thread->enders[thread->enders_count]))
+	for (; thread->enders_count < before->enders_count; thread->enders_count++) {
+		struct ender *ender = &thread->enders[thread->enders_count];
+
+		/* what it has counted belongs to the run alone from now on */
+		ender->series = (struct step_series){0};
+		ender->times = (struct step_times){0};
+		ender->picks = (struct step_picks){0};
+		ender->durations = sketch__new();
+		if (!ender->durations)
 			return -ENOMEM;
+	}
 	return 0;
 }
 
@@ -613,8 +612,7 @@ int steps_continue(struct steps *steps, struct steps *before, uint64_t from_ns,
 		if (goes_on(ctx, before->threads[i].process) &&
 		    !is_idle(&before->threads[i], since_ns))
 			err = thread_continue(steps, &before->threads[i]);
-	if (!err)
-		err = step_costs_continue(&steps->costs, &before->costs, from_ns, goes_on, ctx);
+	err = err ?: step_costs_continue(&steps->costs, &before->costs, from_ns, goes_on, ctx);
 	/* where steps end, those to come have no calls of the past */
 	for (size_t i = 0; i < steps->threads_count && !err; i++)
 		if (steps->threads[i].enders_count)

@@ -77,8 +77,7 @@ static const char *name_of(struct chrome *c, uint32_t id)
 	if (c->names[at])
 		return c->names[at];
 	text_printf(&text, "\"cat\": \"%s\", \"name\": ", category_of(function));
-	export_json_string(&text, function && function_label(function)[0] ? function_label(function)
-									  : "?");
+	export_json_string(&text, export_label(function));
 	return c->names[at] = text_take(&text);
 }
 
@@ -156,9 +155,9 @@ static int on_begin(void *ctx, struct nesting_thread *thread, unsigned lane,
 			err = put_meta(c, "thread_name", (uint32_t)(thread->data[0] - 1),
 				       tid_of(thread, 0), "overlapping ranges");
 	}
-	return err ? err
-		   : put_complete(c, name, thread->data[0] - 1, tid_of(thread, lane),
-				  span->start_ns, span->duration_ns);
+	return err
+		       ?: put_complete(c, name, thread->data[0] - 1, tid_of(thread, lane),
+				       span->start_ns, span->duration_ns);
 }
 
 static int put_step(struct chrome *c, const struct export_step *step)
@@ -476,17 +475,12 @@ static int put_all(struct chrome *c)
 
 	for (size_t i = 0; i < export->profile->processes_count && !err; i++)
 		err = put_process(c, &export->profile->processes[i]);
-	if (!err)
-		err = export->read(export->capture, on_span, c);
-	if (!err)
-		err = nesting__flush(c->nesting);
+	err = err ?: export->read(export->capture, on_span, c) ?: nesting__flush(c->nesting);
 	if (!err && export->has_gpu)
 		err = export->read(export->capture, on_gpu, c);
-	if (!err && export->has_values) {
-		err = value_tracks_make(&c->values, export->profile);
-		if (!err)
-			err = export->read(export->capture, on_value, c);
-	}
+	if (!err && export->has_values)
+		err = value_tracks_make(&c->values, export->profile)
+			      ?: export->read(export->capture, on_value, c);
 	fputs("\n]}\n", export->out);
 	return err ?: export_error(export->out);
 }

@@ -27,12 +27,14 @@ int export_error(FILE *out)
 	return errno ? -errno : -EIO;
 }
 
+const char *export_label(const struct profile_function *function)
+{
+	return function && function_label(function)[0] ? function_label(function) : "?";
+}
+
 void export_function_name(struct text *into, const struct profile *profile, uint32_t id)
 {
-	const struct profile_function *function = profile_function(profile, id);
-
-	escape_display(into,
-		       function && function_label(function)[0] ? function_label(function) : "?");
+	escape_display(into, export_label(profile_function(profile, id)));
 }
 
 void export_json_string(struct text *into, const char *name)

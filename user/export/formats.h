@@ -19,7 +19,9 @@ int export_openmetrics(const struct export *export);
 
 /* The error of a stream: 0 or -errno. */
 int export_error(FILE *out);
-/* The function's name made harmless (base/escape.h); "?" when it has none. */
+/* The label of a function; "?" where it has none. */
+const char *export_label(const struct profile_function *function);
+/* The same made harmless (base/escape.h). */
 void export_function_name(struct text *into, const struct profile *profile, uint32_t function);
 /* The result of escape_display as a JSON string, quotes included. */
 void export_json_string(struct text *into, const char *name);

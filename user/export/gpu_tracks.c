@@ -19,11 +19,11 @@ struct gpu_track *gpu_tracks_get(struct gpu_tracks *tracks,
 	/* aggregate and decode keep process indices and devices small */
 	uint64_t key = (uint64_t)activity->process << 38 | (uint64_t)activity->device << 32 |
 		       activity->stream;
-	uint32_t at = map64_get(&tracks->ids, key), ordinal;
-	struct gpu_track *track;
+	struct gpu_track *track = MAP64_FIND_OF(tracks, key);
+	uint32_t ordinal;
 
-	if (at != MAP64_NONE)
-		return &tracks->list[at];
+	if (track)
+		return track;
 	ordinal = gpu_tracks_ordinal(tracks, activity->process);
 	track = ordinal == MAP64_NONE ? NULL : MAP64_ITEM_OF(tracks, key);
 	if (track)

@@ -35,8 +35,7 @@ static void put_function(struct metrics *metrics, const struct profile *profile,
 	snprintf(offset, sizeof(offset), "0x%llx", (unsigned long long)function->offset);
 	metrics_begin_process(metrics, process);
 	metrics_foreign(metrics, "module", function->module);
-	metrics_foreign(metrics, "function",
-			function_label(function)[0] ? function_label(function) : "?");
+	metrics_foreign(metrics, "function", export_label(function));
 	metrics_label(metrics, "offset", offset);
 	metrics_label(metrics, "source", name_of_source(function->source));
 	metrics_value(metrics, value);

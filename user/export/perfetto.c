@@ -236,13 +236,9 @@ static int put_thread(struct perfetto *p, struct nesting_thread *thread, unsigne
 
 static int track_of(struct perfetto *p, struct nesting_thread *thread, unsigned lane)
 {
-	int err = 0;
+	int err = thread->data[0] ? 0 : put_thread(p, thread, 0);
 
-	if (!thread->data[0])
-		err = put_thread(p, thread, 0);
-	if (!err && !thread->data[lane])
-		err = put_thread(p, thread, lane);
-	return err;
+	return err || thread->data[lane] ? err : put_thread(p, thread, lane);
 }
 
 /* The number of an argument's text: two for each context. */
@@ -314,14 +310,6 @@ static char *put_argument(char *at, const struct called *called, unsigned argume
 	return at + (end - message);
 }
 
-/* NULL: neither caller nor stack are known. */
-static struct called *called_of(struct perfetto *p, const struct perfx_span *span)
-{
-	uint32_t at = p->called_count ? map64_get(&p->contexts, span->context) : MAP64_NONE;
-
-	return at == MAP64_NONE ? NULL : &p->called[at];
-}
-
 /* Most of a trace, therefore put together in place: at most 4 + 6 integers of 12 bytes, and two
  * arguments of 34. */
 static int put_event(struct perfetto *p, uint64_t time_ns, uint64_t track, unsigned type,
@@ -329,7 +317,10 @@ static int put_event(struct perfetto *p, uint64_t time_ns, uint64_t track, unsig
 {
 	const struct profile_function *function =
 		span ? profile_function(p->export->profile, span->function) : NULL;
-	struct called *called = function ? called_of(p, span) : NULL;
+	/* NULL: neither caller nor stack are known */
+	struct called *called = function && p->called_count
+					? MAP64_FIND(p->contexts, span->context, p->called)
+					: NULL;
 	char event[128], packet[192], *e = event, *at = packet;
 
 	if (function) {
@@ -393,8 +384,7 @@ static int put_step(struct perfetto *p, const struct export_step *step)
 		*track = ++p->uuids_count;
 		err = put_process_track(p, (uint32_t)step->place, *track, "Steps");
 	}
-	if (!err)
-		err = put_step_event(p, step->from_ns, *track, step->number);
+	err = err ?: put_step_event(p, step->from_ns, *track, step->number);
 	return err ?: put_step_event(p, step->to_ns, *track, 0);
 }
 
@@ -521,8 +511,7 @@ static int put_gpu_counter(struct perfetto *p, const struct profile_gpu_device *
 		if (!has_track)
 			err = put_track(p, 0, name, names[counter][1]);
 		has_track = true;
-		if (!err)
-			err = put_count(p, device->points[i].time_ns, value);
+		err = err ?: put_count(p, device->points[i].time_ns, value);
 	}
 	return err;
 }
@@ -578,8 +567,7 @@ static int on_sample(void *ctx, const struct event *event)
 								  .tid = sample->tid});
 	err = thread ? track_of(p, thread, 0) : -ENOMEM; /* its name, if it has made no call */
 	shown.tid = export_pid(process, sample->tid);
-	if (!err)
-		err = perfetto_sample(&p->stacks, &shown, export_pid(process, process->pid));
+	err = err ?: perfetto_sample(&p->stacks, &shown, export_pid(process, process->pid));
 	if (err)
 		return err;
 	wire_integer(&p->packet, PACKET_TIMESTAMP, sample->time_ns);
@@ -698,8 +686,7 @@ static int put_streams(struct perfetto *p)
 
 	p->streams = nesting__new(&(struct nesting_output){on_stream_begin, on_stream_end, p});
 	err = p->streams ? p->export->read(p->export->capture, on_gpu, p) : -ENOMEM;
-	if (!err)
-		err = nesting__flush(p->streams);
+	err = err ?: nesting__flush(p->streams);
 	nesting__free(p->streams);
 	return err;
 }
@@ -707,12 +694,8 @@ static int put_streams(struct perfetto *p)
 static int put_process_tracks(struct perfetto *p, size_t i)
 {
 	const struct profile_process *process = &p->export->profile->processes[i];
-	int err = put_process(p, i);
+	int err = put_process(p, i) ?: put_resident(p, i) ?: put_cpu(p, i);
 
-	if (!err)
-		err = put_resident(p, i);
-	if (!err)
-		err = put_cpu(p, i);
 	for (size_t j = 0; j < process->memory_count && !err; j++)
 		err = put_memory(p, i, &process->memory[j]);
 	return err;
@@ -742,29 +725,21 @@ static int put_all(struct perfetto *p)
 
 	for (size_t i = 0; i < export->profile->processes_count && !err; i++)
 		err = find_called(p, &export->profile->processes[i]);
-	if (!err)
-		err = put_beginning(p);
+	err = err ?: put_beginning(p);
 	for (size_t i = 0; i < export->profile->processes_count && !err; i++)
 		err = put_process_tracks(p, i);
 	for (size_t i = 0; i < export->profile->gpu_devices_count; i++)
 		for (int counter = 0; counter < GPU_COUNTERS && !err; counter++)
 			err = put_gpu_counter(p, &export->profile->gpu_devices[i], counter);
-	if (!err)
-		err = export->read(export->capture, on_span, p);
-	if (!err)
-		err = nesting__flush(p->nesting);
-	if (!err && export->has_samples) {
-		err = perfetto_stacks_make(&p->stacks, export->profile);
-		if (!err)
-			err = export->read(export->capture, on_sample, p);
-	}
+	err = err ?: export->read(export->capture, on_span, p) ?: nesting__flush(p->nesting);
+	if (!err && export->has_samples)
+		err = perfetto_stacks_make(&p->stacks, export->profile)
+			      ?: export->read(export->capture, on_sample, p);
 	if (!err && export->has_gpu)
 		err = put_streams(p);
-	if (!err && export->has_values) {
-		err = value_tracks_make(&p->values, export->profile);
-		if (!err)
-			err = export->read(export->capture, on_value, p);
-	}
+	if (!err && export->has_values)
+		err = value_tracks_make(&p->values, export->profile)
+			      ?: export->read(export->capture, on_value, p);
 	return err ?: write_out(p, 0);
 }
 

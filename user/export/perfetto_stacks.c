@@ -16,11 +16,6 @@ enum { FRAME_IID = 1, FRAME_FUNCTION = 2, FRAME_MAPPING = 3, FRAME_REL_PC = 4 };
 enum { CALLSTACK_IID = 1, CALLSTACK_FRAMES = 2 };
 enum { SAMPLE_PID = 2, SAMPLE_TID = 3, SAMPLE_CALLSTACK = 4 };
 
-static uint64_t place_key(uint32_t process, uint32_t id)
-{
-	return (uint64_t)process << 32 | id;
-}
-
 int perfetto_stacks_make(struct perfetto_stacks *stacks, const struct profile *profile)
 {
 	int err = 0;
@@ -31,7 +26,7 @@ int perfetto_stacks_make(struct perfetto_stacks *stacks, const struct profile *p
 		return -ENOMEM;
 	for (size_t i = 0; i < profile->stacks_count && !err; i++)
 		err = map64_put(&stacks->places,
-				place_key(profile->stacks[i].process, profile->stacks[i].id),
+				MAP64_PAIR(profile->stacks[i].process, profile->stacks[i].id),
 				(uint32_t)i);
 	return err;
 }
@@ -129,7 +124,7 @@ static int add_stack(struct perfetto_stacks *stacks, uint32_t place)
 
 int perfetto_sample(struct perfetto_stacks *stacks, const struct perfx_sample *sample, uint32_t pid)
 {
-	uint32_t place = map64_get(&stacks->places, place_key(sample->process, sample->stack));
+	uint32_t place = map64_get(&stacks->places, MAP64_PAIR(sample->process, sample->stack));
 	bool known = place != MAP64_NONE && stacks->profile->stacks[place].frames_count;
 	int err = known && !stacks->sent[place] ? add_stack(stacks, place) : 0;
 

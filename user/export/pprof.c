@@ -413,8 +413,7 @@ int export_pprof(const struct export *export)
 		err = put_process(&p, &export->profile->processes[i]);
 	if (!err && (p.out.failed || p.message.failed || p.inner.failed))
 		err = -ENOMEM;
-	if (!err)
-		err = write_gzip(export->out, &p.out);
+	err = err ?: write_gzip(export->out, &p.out);
 	map64_clear(&p.locations);
 	map64_clear(&p.mappings);
 	text_clear(&p.out);

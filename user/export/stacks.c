@@ -214,9 +214,7 @@ static uint32_t function_frame(struct speedscope *s, uint32_t id)
 	if (index != MAP64_NONE)
 		return index;
 	index = new_frame(s, id);
-	export_json_string(&s->frames_json, function && function_label(function)[0]
-						    ? function_label(function)
-						    : "?");
+	export_json_string(&s->frames_json, export_label(function));
 	if (function && function->module[0]) {
 		text_add(&s->frames_json, ", \"file\": ");
 		export_json_string(&s->frames_json, function->module);
@@ -446,8 +444,7 @@ int export_speedscope(const struct export *export)
 
 	for (size_t i = 0; i < profile->processes_count && !err; i++)
 		err = put_speedscope_process(&s, &profile->processes[i]);
-	if (!err)
-		err = write_file(&s);
+	err = err ?: write_file(&s);
 	map64_clear(&s.frames);
 	text_clear(&s.frames_json);
 	text_clear(&s.profiles_json);

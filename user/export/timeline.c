@@ -142,16 +142,11 @@ static struct async_track *async_free(struct process *process, uint64_t start_ns
 
 	for (size_t i = 0; i < process->asyncs_count; i++) {
 		struct async_track *async = &process->asyncs[i];
+		bool is_free = best && best->until_ns <= start_ns;
 
-		if (!best) {
-			best = async;
-			continue;
-		}
-		if (best->until_ns <= start_ns)
-			best = async->until_ns <= start_ns && async->until_ns > best->until_ns
-				       ? async
-				       : best;
-		else if (async->until_ns < best->until_ns)
+		if (!best ||
+		    (is_free ? async->until_ns <= start_ns && async->until_ns > best->until_ns
+			     : async->until_ns < best->until_ns))
 			best = async;
 	}
 	return best;
@@ -300,11 +295,9 @@ static int thread_flush(struct nesting *nesting, struct thread *thread)
 	for (size_t i = 0; i < thread->held_count && !err; i++)
 		err = add_to_lane(nesting, thread, &thread->held[i]);
 	for (unsigned i = 0; i < NESTING_LANES; i++) {
-		if (!err)
-			err = lane_close(nesting, thread, i, UINT64_MAX);
+		err = err ?: lane_close(nesting, thread, i, UINT64_MAX);
 		nesting->lanes[i].count = 0;
-		if (!err)
-			err = add_roots(&thread->roots[i], &nesting->lanes[i].roots);
+		err = err ?: add_roots(&thread->roots[i], &nesting->lanes[i].roots);
 	}
 	thread->held_count = 0;
 	return err;
@@ -440,13 +433,12 @@ void value_tracks_clear(struct value_tracks *tracks)
 struct value_track *value_tracks_follow(struct value_tracks *tracks,
 					const struct perfx_user_value *record)
 {
-	uint32_t at = map64_get(&tracks->ids, (uint64_t)record->process << 32 | record->value);
-	struct value_track *track;
+	struct value_track *track =
+		MAP64_FIND(tracks->ids, MAP64_PAIR(record->process, record->value), tracks->tracks);
 	double number;
 
-	if (at == MAP64_NONE)
+	if (!track)
 		return NULL;
-	track = &tracks->tracks[at];
 	memcpy(&number, &record->number_bits, sizeof(number));
 	if (!(record->flags & PERFX_USER_VALUE_ADDED))
 		track->now = number;

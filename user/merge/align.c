@@ -220,11 +220,6 @@ static bool fit(struct alignment *alignment, const struct pairs *pairs)
 	return true;
 }
 
-static double typical_gap(const uint64_t *ends, size_t count)
-{
-	return count > 1 ? (double)(ends[count - 1] - ends[0]) / (double)(count - 1) : 0;
-}
-
 /* False: too few ends fit. */
 static bool align_by_lag(struct alignment *alignment, struct pairs *pairs,
 			 const uint64_t *reference, size_t reference_count, const uint64_t *ends,
@@ -270,7 +265,7 @@ bool align_ends(struct alignment *alignment, const uint64_t *reference, size_t r
 				      (double)expected_ns),
 	       tried_count = 0;
 	struct pairs pairs = {0};
-	double gap_ns = typical_gap(ends, count);
+	double gap_ns = count > 1 ? (double)(ends[count - 1] - ends[0]) / (double)(count - 1) : 0;
 
 	if (lags_count && pairs_make(&pairs, count))
 		for (size_t i = 0; i < lags_count; i++) {

@@ -583,11 +583,8 @@ static int write_inputs(struct merger *merge)
 	int err = 0;
 
 	while (!err && (input = most_behind(merge, &until_ns))) {
-		while (!err && input->has_next && input->clock_ns <= until_ns) {
-			err = write_event(merge, input);
-			if (!err)
-				err = read_next(input);
-		}
+		while (!err && input->has_next && input->clock_ns <= until_ns)
+			err = write_event(merge, input) ?: read_next(input);
 	}
 	return err;
 }
@@ -655,15 +652,13 @@ static int write_loss(struct merger *merge, const struct input *input, enum perf
 /* Writes the sums that were left when a capture was cut off, and its reader's losses. */
 static int close_input(struct merger *merge, struct input *input)
 {
+	const struct capture_damage *damage = capture_reader__damage(input->reader);
 	int err = input->sums.length ? end_segment(merge, input, input->clock_ns) : 0;
 
-	if (!err)
-		err = write_loss(merge, input, PERFX_LOSS_TRUNCATED_BYTES,
-				 capture_reader__damage(input->reader)->bytes);
-	if (!err)
-		err = write_loss(merge, input, PERFX_LOSS_UNDECODED,
-				 input->undecoded_count +
-					 capture_reader__damage(input->reader)->strange_blocks);
+	err = err ?: write_loss(merge, input, PERFX_LOSS_TRUNCATED_BYTES, damage->bytes);
+	err = err
+		      ?: write_loss(merge, input, PERFX_LOSS_UNDECODED,
+				    input->undecoded_count + damage->strange_blocks);
 	return err ?: write_all(merge, &input->closing);
 }
 
@@ -740,15 +735,10 @@ int merger__write(struct merger *merge, struct capture_writer *writer)
 	err = write_host(merge);
 	for (size_t i = 0; i < merge->count && !err; i++)
 		err = write_description(merge, &merge->inputs[i]);
-	if (!err)
-		err = open_inputs(merge);
-	if (!err)
-		err = write_inputs(merge);
+	err = err ?: open_inputs(merge) ?: write_inputs(merge);
 	for (size_t i = 0; i < merge->count && !err; i++)
 		err = close_input(merge, &merge->inputs[i]);
-	if (!err)
-		err = write_slice(merge);
-	return err ?: write_end(merge);
+	return err ?: write_slice(merge) ?: write_end(merge);
 }
 
 size_t merger__count(const struct merger *merge)

@@ -89,26 +89,19 @@ static int survey_process(struct survey *survey, const struct perfx_process *rec
 
 static int survey_rank(struct survey *survey, const struct event *event)
 {
-	struct survey_rank *rank;
+	const struct survey_rank rank = {event->rank.process, event->rank.rank,
+					 event->rank.world_size,
+					 pool_add(&survey->strings, event->strings[1])};
 
-	if (GROW_BY_ONE(survey->ranks))
-		return -ENOMEM;
-	rank = &survey->ranks[survey->ranks_count++];
-	*rank = (struct survey_rank){event->rank.process, event->rank.rank, event->rank.world_size,
-				     pool_add(&survey->strings, event->strings[1])};
-	return rank->job ? 0 : -ENOMEM;
+	return rank.job ? LIST_ADD(survey->ranks, rank) : -ENOMEM;
 }
 
 static int survey_gpu(struct survey *survey, const struct event *event)
 {
-	struct survey_label *gpu;
+	const struct survey_label gpu = {event->gpu_device.device,
+					 pool_add(&survey->strings, event->strings[1])};
 
-	if (GROW_BY_ONE(survey->gpus))
-		return -ENOMEM;
-	gpu = &survey->gpus[survey->gpus_count++];
-	*gpu = (struct survey_label){event->gpu_device.device,
-				     pool_add(&survey->strings, event->strings[1])};
-	return gpu->text ? 0 : -ENOMEM;
+	return gpu.text ? LIST_ADD(survey->gpus, gpu) : -ENOMEM;
 }
 
 static int survey_counter(struct survey *survey, const struct event *event)
@@ -126,18 +119,17 @@ static int survey_function(struct survey *survey, const struct event *event)
 {
 	bool backward = begins_with(event->strings[0], "torch::autograd::Engine::execute");
 	uint32_t id = event->function.function;
+	struct survey_label name;
 
 	if ((!backward && !collective_meets(event->strings[0])) ||
 	    map64_get(&survey->functions, id) != MAP64_NONE)
 		return 0;
-	if (GROW_BY_ONE(survey->names))
+	name = (struct survey_label){backward ? PERFX_ALIGNMENT_BACKWARD
+					      : PERFX_ALIGNMENT_COLLECTIVES,
+				     pool_add(&survey->strings, event->strings[0])};
+	if (!name.text || LIST_ADD(survey->names, name))
 		return -ENOMEM;
-	survey->names[survey->names_count] = (struct survey_label){
-		backward ? PERFX_ALIGNMENT_BACKWARD : PERFX_ALIGNMENT_COLLECTIVES,
-		pool_add(&survey->strings, event->strings[0])};
-	if (!survey->names[survey->names_count].text)
-		return -ENOMEM;
-	return map64_put(&survey->functions, id, (uint32_t)survey->names_count++);
+	return map64_put(&survey->functions, id, (uint32_t)survey->names_count - 1);
 }
 
 /* NULL with errno: ENOMEM, or ENOSPC. */
