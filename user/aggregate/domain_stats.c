@@ -355,10 +355,9 @@ static void thin_out(struct domain_stats *stats)
 	stats->point_slot /= 2;
 }
 
-void domain_stats_point(const struct domain_stats *stats, uint64_t time_ns,
-			struct profile_memory_point *point)
+struct profile_memory_point domain_stats_point(const struct domain_stats *stats, uint64_t time_ns)
 {
-	*point = (struct profile_memory_point){
+	return (struct profile_memory_point){
 		.time_ns = time_ns,
 		.live_bytes = stats->blind ? PROFILE_ABSENT : memory_whole(stats->live_bytes),
 		.allocs_count = tally_count_value(&stats->tally),
@@ -368,10 +367,7 @@ void domain_stats_point(const struct domain_stats *stats, uint64_t time_ns,
 
 static int add_point(struct domain_stats *stats, uint64_t time_ns)
 {
-	if (GROW_BY_ONE(stats->points))
-		return -ENOMEM;
-	domain_stats_point(stats, time_ns, &stats->points[stats->points_count++]);
-	return 0;
+	return LIST_ADD(stats->points, domain_stats_point(stats, time_ns));
 }
 
 /*

@@ -167,9 +167,7 @@ static uint32_t caller_of(const struct aggregate *a, const struct context *conte
 static void add_edge(struct finish_ctx *w, const struct row *row, uint32_t caller,
 		     const struct sums *sums)
 {
-	struct sums *into = &w->sums[row->index];
-
-	sums_add(into, sums->calls_count, sums->total_ns, sums->self_ns);
+	sums_add(&w->sums[row->index], sums->calls_count, sums->total_ns, sums->self_ns);
 	w->edges[w->edges_count++] = (struct edge){
 		.row = row->index,
 		.caller = caller,
@@ -245,18 +243,13 @@ static uint64_t quantile_of(const struct row *row, double q)
 	return min_u64(max_u64(sketch__quantile(row->sketch, q), row->min_ns), row->max_ns);
 }
 
-/* Is the time known for which its calls had no CPU? */
-static bool knows_off_cpu(const struct finish_ctx *w, const struct row *row)
-{
-	const struct profile_function *function = profile_function(w->profile, row->function);
-
-	return w->a->has_off_cpu && !(function && function->flags & PERFX_FUNCTION_GO);
-}
-
 static void fill_row(const struct finish_ctx *w, const struct row *row, struct profile_row *out)
 {
 	const struct sums *sums = &w->sums[row->index];
+	const struct profile_function *function = profile_function(w->profile, row->function);
 	uint64_t untimed = add_capped(row->untimed_count, row->unwound_count);
+	/* while a goroutine waits, its thread runs others */
+	bool is_go = function && function->flags & PERFX_FUNCTION_GO;
 
 	*out = (struct profile_row){
 		.function = row->function,
@@ -277,7 +270,7 @@ static void fill_row(const struct finish_ctx *w, const struct row *row, struct p
 		.threads_count = row->threads_count,
 		.alloc_bytes = PROFILE_ABSENT,
 		.recorded_ns = row->sum_ns > UINT64_MAX ? UINT64_MAX : (uint64_t)row->sum_ns,
-		.off_cpu_ns = knows_off_cpu(w, row) ? row->off_cpu_ns : PROFILE_ABSENT,
+		.off_cpu_ns = w->a->has_off_cpu && !is_go ? row->off_cpu_ns : PROFILE_ABSENT,
 		.perf = row->perf,
 		.gpu_ns = PROFILE_ABSENT,
 	};

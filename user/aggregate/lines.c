@@ -233,12 +233,12 @@ static const struct profile_frame *frame_without_line(const struct profile_stack
 static const struct profile_frame *frame_of_sample(const struct profile_stack *stack,
 						   enum perfx_language language)
 {
-	const struct profile_frame *frame;
+	const struct profile_frame *frame =
+		stack ? profile_line_frame(stack->frames, stack->frames_count, language) : NULL;
 
-	if (!stack)
-		return NULL;
-	frame = profile_line_frame(stack->frames, stack->frames_count, language);
-	return frame || language != PERFX_LANGUAGE_NATIVE ? frame : frame_without_line(stack);
+	if (stack && !frame && language == PERFX_LANGUAGE_NATIVE)
+		return frame_without_line(stack);
+	return frame;
 }
 
 static int add_samples(struct lines *lines, const struct profile_process *process,
@@ -284,21 +284,16 @@ static int add_blocks(struct lines *lines, const struct profile_memory *memory,
 	return 0;
 }
 
-static bool is_range(const struct finish_ctx *ctx, uint32_t function)
-{
-	const struct profile_function *known = profile_function(ctx->profile, function);
-
-	return known && known->flags & PERFX_FUNCTION_RANGE;
-}
-
 static int add_calls(const struct finish_ctx *ctx, struct lines *lines,
 		     const struct profile_process *process)
 {
 	for (size_t i = 0; i < process->contexts_count; i++) {
 		const struct profile_context *context = &process->contexts[i];
+		const struct profile_function *function =
+			profile_function(ctx->profile, context->function);
 		struct line *line;
 
-		if (!context->caller || is_range(ctx, context->function))
+		if (!context->caller || (function && function->flags & PERFX_FUNCTION_RANGE))
 			continue;
 		line = line_of(lines, context->caller);
 		if (!line)
@@ -406,11 +401,6 @@ static size_t find_callers(const struct profile_process *process, struct call *c
 	return count;
 }
 
-static bool is_same_call(const struct call *a, const struct call *b)
-{
-	return a->function == b->function && !by_function_and_line(a, b);
-}
-
 /* One for each function and line. */
 static size_t merge_calls(struct call *calls, size_t count)
 {
@@ -420,7 +410,7 @@ static size_t merge_calls(struct call *calls, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		struct profile_python_caller *last = kept ? &calls[kept - 1].caller : NULL;
 
-		if (!last || !is_same_call(&calls[kept - 1], &calls[i])) {
+		if (!last || by_function_and_line(&calls[kept - 1], &calls[i])) {
 			calls[kept++] = calls[i];
 			continue;
 		}
@@ -506,16 +496,19 @@ static void count_end(struct profile_stack_quality *quality, const struct profil
 /* Go's scheduler runs on stacks of its own, which begin here (topofstack() in its runtime). */
 static bool begins_stack(const struct profile_frame *frame)
 {
-	static const char *const names[] = {"runtime.goexit",	   "runtime.mcall",
-					    "runtime.morestack",   "runtime.mstart",
-					    "runtime.rt0_go",	   "runtime.goexit.abi0",
-					    "runtime.mcall.abi0",  "runtime.morestack.abi0",
-					    "runtime.mstart.abi0", "runtime.rt0_go.abi0"};
+	static const char *const names[] = {"runtime.goexit",
+					    "runtime.mcall",
+					    "runtime.morestack",
+					    "runtime.mstart",
+					    "runtime.rt0_go",
+					    "runtime.goexit.abi0",
+					    "runtime.mcall.abi0",
+					    "runtime.mstart.abi0",
+					    "runtime.morestack.abi0",
+					    "runtime.rt0_go.abi0",
+					    NULL};
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcmp(frame->function, names[i]))
-			return true;
-	return false;
+	return text_is_one_of(frame->function, names);
 }
 
 /* `count` references to a stack. */

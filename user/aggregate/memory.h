@@ -279,8 +279,7 @@ struct domain_stats *domain_stats_find(const struct memory *memory, uint32_t pro
 				       enum perfx_domain domain);
 void domain_stats__free(struct domain_stats *stats);
 /* The statistics as they are now. */
-void domain_stats_point(const struct domain_stats *stats, uint64_t time_ns,
-			struct profile_memory_point *point);
+struct profile_memory_point domain_stats_point(const struct domain_stats *stats, uint64_t time_ns);
 /* To be called before anything changes at a time: notes modes and points. 0 or -ENOMEM. */
 int domain_stats_tick(struct domain_stats *stats, uint64_t time_ns);
 /* A free of a block that is not known. */

@@ -260,8 +260,8 @@ static int fill_points(const struct memory_source *source, struct profile_memory
 	}
 	/* nothing has happened since that slot was over */
 	if (stats->point_due_ns && stats->point_due_ns < end_ns)
-		domain_stats_point(stats, stats->point_due_ns, &out->points[out->points_count++]);
-	domain_stats_point(stats, end_ns, &out->points[out->points_count++]);
+		out->points[out->points_count++] = domain_stats_point(stats, stats->point_due_ns);
+	out->points[out->points_count++] = domain_stats_point(stats, end_ns);
 	return 0;
 }
 

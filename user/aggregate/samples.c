@@ -79,12 +79,11 @@ static int sample_times_add(struct sample_times *times, const struct perfx_sampl
 			times->count * sizeof(*times->list));
 		times->cut = true;
 	}
-	return LIST_ADD_TO(times,
-			   (struct sample_time){
-				   .time_ns = record->time_ns,
-				   .interval_us = us < UINT32_MAX ? (uint32_t)us : UINT32_MAX,
-				   .activity = activity,
-			   });
+	return LIST_ADD_TO(times, (struct sample_time){
+					  .time_ns = record->time_ns,
+					  .interval_us = (uint32_t)min_u64(us, UINT32_MAX),
+					  .activity = activity,
+				  });
 }
 
 /* The context of a sample without the calls whose end would not have been seen: those that were

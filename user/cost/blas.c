@@ -110,15 +110,6 @@ static const struct {
 	{"", false}, {"_", false}, {"64_", true}, {"_64_", true}, {"64", true}, {"_64", true},
 };
 
-/* -1: it is not one of them. */
-static int find_tail(const char *text)
-{
-	for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++)
-		if (!strcmp(text, tails[i].text))
-			return (int)i;
-	return -1;
-}
-
 /* Libraries with 64-bit integers under any name. */
 static bool is_wide_library(const char *base)
 {
@@ -132,13 +123,19 @@ struct blas_symbol {
 	bool c, wide;
 };
 
-/* The tail of a symbol behind a function's name; -1: it is another symbol. */
-static int tail_behind(const char *text, const char *name, bool prefixed)
+/* Is the text a function's name and one of its tails? Says whether its integers are wide. */
+static bool has_name(const char *text, const char *name, bool prefixed, bool *wide)
 {
-	int tail = begins_with(text, name) ? find_tail(text + strlen(name)) : -1;
+	size_t length = strlen(name);
 
-	/* "sgemm" alone is a common name; BLAS's has a tail or a prefix */
-	return tail >= 0 && (*tails[tail].text || prefixed) ? tail : -1;
+	for (size_t i = 0; begins_with(text, name) && i < sizeof(tails) / sizeof(tails[0]); i++) {
+		/* "sgemm" alone is a common name; BLAS's has a tail or a prefix */
+		if (strcmp(text + length, tails[i].text) || !(*tails[i].text || prefixed))
+			continue;
+		*wide = tails[i].wide;
+		return true;
+	}
+	return false;
 }
 
 /* type and name at once: "gemv64_" */
@@ -146,13 +143,10 @@ static bool read_function(const char *text, const struct blas_type *type, bool p
 			  struct blas_symbol *symbol)
 {
 	for (size_t i = 0; i < sizeof(blas_functions) / sizeof(blas_functions[0]); i++) {
-		int tail = tail_behind(text, blas_functions[i].name, prefixed);
-
-		if (tail < 0)
+		if (!has_name(text, blas_functions[i].name, prefixed, &symbol->wide))
 			continue;
 		symbol->function = &blas_functions[i];
 		symbol->type = type;
-		symbol->wide = tails[tail].wide;
 		return true;
 	}
 	return false;
@@ -161,13 +155,10 @@ static bool read_function(const char *text, const struct blas_type *type, bool p
 static bool read_mixed(const char *text, bool prefixed, struct blas_symbol *symbol)
 {
 	for (size_t i = 0; i < sizeof(mixed_gemms) / sizeof(mixed_gemms[0]); i++) {
-		int tail = tail_behind(text, mixed_gemms[i].name, prefixed);
-
-		if (tail < 0)
+		if (!has_name(text, mixed_gemms[i].name, prefixed, &symbol->wide))
 			continue;
 		symbol->function = &blas_functions[0];
 		symbol->type = &mixed_gemms[i].type;
-		symbol->wide = tails[tail].wide;
 		return true;
 	}
 	return false;
@@ -208,17 +199,12 @@ static void describe(const struct blas_type *type, bool wide, const char *what, 
 		 type->dtype, type->x, type->e, type->r, text);
 }
 
-static bool is_xla_library(const char *base_name)
-{
-	return !fnmatch("libjax_common*", base_name, 0) ||
-	       !fnmatch("xla_extension*", base_name, 0) || !fnmatch("libxla*", base_name, 0);
-}
-
 /* The costs of XLA's operations contain the kernels that they call, where these costs can be read.
  */
 static const char *dnnl_kind(const char *base_name, const char *symbol)
 {
-	if (is_xla_library(base_name))
+	if (!fnmatch("libjax_common*", base_name, 0) || !fnmatch("xla_extension*", base_name, 0) ||
+	    !fnmatch("libxla*", base_name, 0))
 		return "worker; leaf";
 	/* what blocks of Eigen's products call, for XLA's operations and for other operators */
 	if (!strcmp(symbol, "dnnl_sgemm") && !fnmatch("libtensorflow*", base_name, 0))

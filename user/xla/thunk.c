@@ -294,13 +294,6 @@ static bool is_product(const char *operation)
 	return false;
 }
 
-static enum perfx_cost_state uncounted(const char *class, const char *operation)
-{
-	if (!is_compiled_code(class))
-		return PERFX_COST_NONE;
-	return is_product(operation) ? PERFX_COST_UNREAD : PERFX_COST_OPAQUE;
-}
-
 void xla_thunk_cost(const struct xla_memory *memory, uint64_t thunk, const char *operation,
 		    struct xla_cost *cost)
 {
@@ -322,7 +315,10 @@ void xla_thunk_cost(const struct xla_memory *memory, uint64_t thunk, const char 
 	else if (is_thunk(class, "14YnnFusionThunk"))
 		found = xla_fusion_cost(memory, &words, operation, cost);
 	else {
-		cost->state = uncounted(class, operation);
+		if (!is_compiled_code(class))
+			cost->state = PERFX_COST_NONE;
+		else if (!is_product(operation))
+			cost->state = PERFX_COST_OPAQUE;
 		return;
 	}
 	if (!found)
