@@ -489,12 +489,8 @@ ORDER(by_dtype_flops, struct profile_compute_dtype, DESCENDING(a->flops, b->flop
 
 static void sort_parts(struct profile_compute *compute)
 {
-	if (compute->sources_count)
-		qsort(compute->sources, compute->sources_count, sizeof(*compute->sources),
-		      by_source_flops);
-	if (compute->dtypes_count)
-		qsort(compute->dtypes, compute->dtypes_count, sizeof(*compute->dtypes),
-		      by_dtype_flops);
+	SORT_ITEMS(compute->sources, compute->sources_count, by_source_flops);
+	SORT_ITEMS(compute->dtypes, compute->dtypes_count, by_dtype_flops);
 	while (compute->dtypes_count && !compute->dtypes[compute->dtypes_count - 1].flops)
 		compute->dtypes_count--;
 }

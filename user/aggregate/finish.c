@@ -183,7 +183,7 @@ static void merge_edges(struct finish_ctx *w)
 {
 	size_t kept = 0;
 
-	qsort(w->edges, w->edges_count, sizeof(*w->edges), by_row_and_caller);
+	SORT_ITEMS(w->edges, w->edges_count, by_row_and_caller);
 	for (size_t i = 0; i < w->edges_count; i++) {
 		struct edge *edge = &w->edges[i], *last = kept ? &w->edges[kept - 1] : NULL;
 
@@ -311,7 +311,7 @@ static int fill_callers(const struct finish_ctx *w, size_t edge, struct profile_
 			.total_ns = w->edges[edge].total_ns,
 		};
 	}
-	qsort(out->callers, out->callers_count, sizeof(*out->callers), by_calls);
+	SORT_ITEMS(out->callers, out->callers_count, by_calls);
 	return 0;
 }
 
@@ -367,8 +367,7 @@ static int fill_rows(struct finish_ctx *w)
 		err = fill_callers(w, i, out);
 	}
 	for (size_t i = 0; i < p->processes_count; i++)
-		qsort(p->processes[i].rows, p->processes[i].rows_count, sizeof(struct profile_row),
-		      by_self);
+		SORT_ITEMS(p->processes[i].rows, p->processes[i].rows_count, by_self);
 	return err;
 }
 
@@ -570,7 +569,7 @@ static int fill_processes(struct finish_ctx *w)
 	}
 	if (err)
 		return err;
-	qsort(p->processes, p->processes_count, sizeof(*p->processes), by_start);
+	SORT_ITEMS(p->processes, p->processes_count, by_start);
 	for (uint32_t i = 0; i < p->processes_count; i++)
 		w->places[p->processes[i].index] = i;
 	return 0;

@@ -391,8 +391,8 @@ static int fill_works(const struct gpu_ctx *ctx, uint32_t process, struct profil
 		}
 	}
 	merge_copies(gpu);
-	qsort(gpu->kernels, gpu->kernels_count, sizeof(*gpu->kernels), by_total);
-	qsort(gpu->copies, gpu->copies_count, sizeof(*gpu->copies), by_bytes);
+	SORT_ITEMS(gpu->kernels, gpu->kernels_count, by_total);
+	SORT_ITEMS(gpu->copies, gpu->copies_count, by_bytes);
 	return 0;
 }
 
@@ -582,8 +582,7 @@ static int fill_calls(const struct gpu_ctx *ctx, uint32_t process, struct profil
 		err = add_recorded_calls(ctx, process, gpu, &capacity);
 	if (!gpu->launches_count)
 		add_other_launches(ctx, process, gpu, false);
-	if (gpu->syncs_count)
-		qsort(gpu->syncs, gpu->syncs_count, sizeof(*gpu->syncs), by_wait);
+	SORT_ITEMS(gpu->syncs, gpu->syncs_count, by_wait);
 	return err;
 }
 
@@ -631,7 +630,7 @@ static void add_gaps(const struct gpu_ctx *ctx, struct profile_gpu *gpu,
 					    : 0,
 			.stack = stack_of(ctx->w, from->process, from->gaps[i].stack),
 		};
-	qsort(gaps, count, sizeof(*gaps), by_length);
+	SORT_ITEMS(gaps, count, by_length);
 	gpu->gaps_count = min_u64(count, PROFILE_GPU_GAPS_MAX);
 	memcpy(gpu->gaps, gaps, gpu->gaps_count * sizeof(*gaps));
 }
@@ -663,7 +662,7 @@ static int fill_places(const struct gpu_ctx *ctx, uint32_t process, struct profi
 
 		gpu->places[gpu->places_count++] = place_of(ctx, gpu, &none);
 	}
-	qsort(gpu->places, gpu->places_count, sizeof(*gpu->places), by_device);
+	SORT_ITEMS(gpu->places, gpu->places_count, by_device);
 	return 0;
 }
 

@@ -105,14 +105,6 @@ int history_activity(struct aggregate *a, const struct perfx_gpu_activity *activ
 							      .op = activity->op});
 }
 
-/* An array of none may be NULL. */
-static void sort(void *array, size_t count, size_t size,
-		 int (*compare)(const void *left, const void *right))
-{
-	if (count > 1)
-		qsort(array, count, size, compare);
-}
-
 static int compare_threads(uint32_t process_a, uint32_t tid_a, uint32_t process_b, uint32_t tid_b)
 {
 	return ASCENDING(process_a, process_b) ?: ASCENDING(tid_a, tid_b);
@@ -166,8 +158,8 @@ static int place_calls(struct aggregate *a)
 
 	if (!waiting)
 		return -ENOMEM;
-	sort(h->spans, h->spans_count, sizeof(*h->spans), by_end);
-	sort(h->calls, h->calls_count, sizeof(*h->calls), by_moment);
+	SORT_ITEMS(h->spans, h->spans_count, by_end);
+	SORT_ITEMS(h->calls, h->calls_count, by_moment);
 	for (size_t call = 0, end; call < h->calls_count; call = end) {
 		const struct past_call *of = &h->calls[call];
 		size_t spans_end;
@@ -371,7 +363,7 @@ static int cover_until(struct aggregate *a, const struct map64 *ids, uint64_t un
 	struct gpu_history *h = &a->gpu.history;
 	int err = 0;
 
-	sort(h->activities, h->activities_count, sizeof(*h->activities), by_start);
+	SORT_ITEMS(h->activities, h->activities_count, by_start);
 	for (size_t i = 0; i < h->activities_count && !err; i++) {
 		struct past_activity *activity = &h->activities[i];
 

@@ -359,7 +359,7 @@ static int lines_of_process(const struct finish_ctx *ctx, struct profile_process
 	free(lines.list);
 	if (!process->lines)
 		return -ENOMEM;
-	qsort(process->lines, process->lines_count, sizeof(*process->lines), by_weight);
+	SORT_ITEMS(process->lines, process->lines_count, by_weight);
 	return 0;
 }
 
@@ -406,7 +406,7 @@ static size_t merge_calls(struct call *calls, size_t count)
 {
 	size_t kept = 0;
 
-	qsort(calls, count, sizeof(*calls), by_function_and_line);
+	SORT_ITEMS(calls, count, by_function_and_line);
 	for (size_t i = 0; i < count; i++) {
 		struct profile_python_caller *last = kept ? &calls[kept - 1].caller : NULL;
 
@@ -572,7 +572,7 @@ static void quality_of_process(struct profile_process *process)
 		if (stack)
 			count_stack(quality, stack->frames, stack->frames_count, stack->flags, 1);
 	}
-	qsort(quality->ends, quality->ends_count, sizeof(quality->ends[0]), by_count);
+	SORT_ITEMS(quality->ends, quality->ends_count, by_count);
 }
 
 int lines_fill(struct finish_ctx *ctx)

@@ -119,7 +119,7 @@ static int hotspots_fill(struct memory_source *source, struct profile_memory *ou
 		fill_hotspot(source, h, &kept[h->place], out->alloc_windows_count,
 			     &out->hotspots[out->hotspots_count++]);
 	free(kept);
-	qsort(out->hotspots, out->hotspots_count, sizeof(*out->hotspots), by_peak);
+	SORT_ITEMS(out->hotspots, out->hotspots_count, by_peak);
 	return 0;
 }
 
@@ -316,9 +316,7 @@ static int fill_allocators(const struct memory_source *source, struct profile_me
 		}
 		add_hotspot(source->stats, h, &out->allocators[*place - 1]);
 	}
-	if (out->allocators)
-		qsort(out->allocators, out->allocators_count, sizeof(*out->allocators),
-		      by_allocated);
+	SORT_ITEMS(out->allocators, out->allocators_count, by_allocated);
 	return 0;
 }
 

@@ -49,7 +49,7 @@ static size_t most_frequent(uint64_t *values, size_t count)
 {
 	size_t most = 0;
 
-	qsort(values, count, sizeof(*values), compare_u64);
+	SORT_ITEMS(values, count, compare_u64);
 	for (size_t i = 0, run = 0; i < count; i++) {
 		run = i && values[i] == values[i - 1] ? run + 1 : 1;
 		most = max_u64(run, most);
@@ -104,7 +104,7 @@ static size_t count_same_time(const struct search *search, const struct occurren
 
 	for (size_t i = 0; i < periods_count; i++)
 		search->values[i] = end_of(search, &first[i + 1]) - end_of(search, &first[i]);
-	qsort(search->values, periods_count, sizeof(*search->values), compare_u64);
+	SORT_ITEMS(search->values, periods_count, compare_u64);
 	*median_ns = (double)search->values[(periods_count - 1) / 2];
 	if (search->calls[first->at].compiled)
 		return periods_count;
@@ -188,7 +188,7 @@ static void sort_occurrences(struct search *search, bool by_contexts)
 		search->occurrences[i] = (struct occurrence){
 			by_contexts ? call->context : call->function, (uint32_t)i};
 	}
-	qsort(search->occurrences, search->count, sizeof(*search->occurrences), by_key);
+	SORT_ITEMS(search->occurrences, search->count, by_key);
 }
 
 /* Where the sorted occurrences of another key begin. */
@@ -366,8 +366,7 @@ static struct period_thread *thread_of(struct aggregate *a, uint32_t process, ui
 
 static void drop_oldest(struct period_calls *calls, size_t count)
 {
-	calls->count -= count;
-	memmove(calls->list, calls->list + count, calls->count * sizeof(*calls->list));
+	LIST_DROP_FROM(calls, count);
 	calls->before_first -= min_u64(calls->before_first, count);
 	calls->before_last -= min_u64(calls->before_last, count);
 }

@@ -12,12 +12,6 @@ static int add_interval(struct phase_times *times, struct phase_time interval)
 	return interval.from_ns < interval.to_ns ? LIST_ADD_TO(times, interval) : 0;
 }
 
-static void drop_oldest(struct phase_times *times, size_t count)
-{
-	times->count -= count;
-	memmove(times->list, times->list + count, times->count * sizeof(*times->list));
-}
-
 /* Puts an interval among those that it overlaps, `rest`; what takes precedence stays whole. */
 static int merge(struct phase_times *times, const struct phase_time *rest, size_t rest_count,
 		 struct phase_time new)
@@ -226,9 +220,9 @@ void phase_times_forget(struct phase_times *times, uint64_t until_ns, size_t mos
 		done++;
 	/* moving the others costs time: not for a few */
 	if (done > 64)
-		drop_oldest(times, done);
+		LIST_DROP_FROM(times, done);
 	if (times->count > most)
-		drop_oldest(times, most / 2);
+		LIST_DROP_FROM(times, most / 2);
 }
 
 void phase_times_clear(struct phase_times *times)

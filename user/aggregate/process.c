@@ -2,6 +2,7 @@
 /* Processes: when their facts begin and end, and the samples in between. */
 #include "aggregate/state.h"
 #include "base/order.h"
+#include "cost/collectives.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -591,31 +592,14 @@ static uint64_t rss_peak(const struct aggregate *a, const struct process *proc)
 static void usage_facts(const struct aggregate *a, const struct process *proc,
 			struct profile_process *facts)
 {
-	static const struct perfx_usage absent = {
-		.rss_bytes = PROFILE_ABSENT,
-		.rss_anon_bytes = PROFILE_ABSENT,
-		.rss_file_bytes = PROFILE_ABSENT,
-		.rss_shmem_bytes = PROFILE_ABSENT,
-		.read_bytes = PROFILE_ABSENT,
-		.write_bytes = PROFILE_ABSENT,
-		.net_rx_bytes = PROFILE_ABSENT,
-		.net_tx_bytes = PROFILE_ABSENT,
-		.threads_count = PROFILE_ABSENT,
-		.major_faults_count = PROFILE_ABSENT,
-		.throttle_periods_count = PROFILE_ABSENT,
-		.throttled_count = PROFILE_ABSENT,
-		.throttled_ns = PROFILE_ABSENT,
-	};
-	const struct perfx_usage *start = usage_at_start(a, proc), *first = &absent,
-				 *last = &absent;
+	struct perfx_usage absent;
+	const struct perfx_usage *first, *last, *start = usage_at_start(a, proc);
 
+	memset(&absent, 0xff, sizeof(absent)); /* each field PROFILE_ABSENT */
+	first = proc->has_usage ? &proc->first : &absent;
+	last = proc->has_usage ? &proc->last : &absent;
 	cpu_facts(a, proc, start, facts);
-	if (proc->has_usage) {
-		last = &proc->last;
-		first = &proc->first;
-	}
-	if (!start)
-		start = &absent;
+	start = start ? start : &absent;
 	facts->rss_bytes = last->rss_bytes;
 	facts->rss_peak_bytes = rss_peak(a, proc);
 	facts->rss_anon_bytes = last->rss_anon_bytes;
@@ -736,8 +720,27 @@ static int threads_facts(const struct aggregate *a, const struct process *proc,
 		if (proc->threads[i].samples_count)
 			thread_facts(proc, here, &proc->threads[i], middle_ns,
 				     &facts->threads[facts->threads_count++]);
-	qsort(facts->threads, facts->threads_count, sizeof(*facts->threads), by_cpu);
+	SORT_ITEMS(facts->threads, facts->threads_count, by_cpu);
 	return 0;
+}
+
+int collectives_span(struct aggregate *a, struct row *row, const struct perfx_span *span)
+{
+	struct collectives *collectives = &a->processes[row->process]->collectives;
+	const struct profile_function *f = function_at(a, row->function);
+
+	if (row->meets == MEETS_UNDECIDED && f && f->id)
+		row->meets = collective_meets(f->name) ? MEETS : MEETS_NOT;
+	if (row->meets != MEETS)
+		return 0;
+	/* the older half goes */
+	if (collectives->count == PROFILE_COLLECTIVES_MAX)
+		LIST_DROP_FROM(collectives, PROFILE_COLLECTIVES_MAX / 2);
+	return LIST_ADD_TO(
+		collectives,
+		(struct profile_collective){.from_ns = span->start_ns,
+					    .to_ns = add_capped(span->start_ns, span->duration_ns),
+					    .function = span->function});
 }
 
 int handle_rank(struct aggregate *a, const struct event *event)

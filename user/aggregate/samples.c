@@ -74,9 +74,7 @@ static int sample_times_add(struct sample_times *times, const struct perfx_sampl
 	uint64_t us = record->interval_ns / 1000;
 
 	if (times->count == SAMPLE_TIMES_MAX) {
-		times->count /= 2;
-		memmove(times->list, times->list + times->count,
-			times->count * sizeof(*times->list));
+		LIST_DROP_FROM(times, SAMPLE_TIMES_MAX / 2);
 		times->cut = true;
 	}
 	return LIST_ADD_TO(times, (struct sample_time){
@@ -394,7 +392,7 @@ static int fill_activities(struct finish_ctx *ctx, const struct activities *acti
 	for (size_t i = 0; i < profile->processes_count; i++) {
 		struct profile_activities *to = of(&profile->processes[i]);
 
-		qsort(to->list, to->count, sizeof(*to->list), by_ns);
+		SORT_ITEMS(to->list, to->count, by_ns);
 	}
 	return 0;
 }
@@ -474,7 +472,7 @@ static int find_rivals(const struct profile *profile, const struct map64 *pids,
 		err = add_rival(process, &places, wait);
 	}
 	map64_clear(&places);
-	qsort(process->rivals, process->rivals_count, sizeof(*process->rivals), by_rival_ns);
+	SORT_ITEMS(process->rivals, process->rivals_count, by_rival_ns);
 	return err;
 }
 
@@ -494,7 +492,7 @@ static void merge_rivals(struct profile_activities *waits)
 {
 	size_t kept = 0;
 
-	qsort(waits->list, waits->count, sizeof(*waits->list), by_rival);
+	SORT_ITEMS(waits->list, waits->count, by_rival);
 	for (size_t i = 0; i < waits->count; i++) {
 		const struct profile_activity *wait = &waits->list[i];
 		struct profile_activity *last = kept ? &waits->list[kept - 1] : NULL;
@@ -509,7 +507,7 @@ static void merge_rivals(struct profile_activities *waits)
 		last->max_ns = max_u64(last->max_ns, wait->max_ns);
 	}
 	waits->count = kept;
-	qsort(waits->list, waits->count, sizeof(*waits->list), by_ns);
+	SORT_ITEMS(waits->list, waits->count, by_ns);
 }
 
 /* Samples of one wait: thread, reason and object. */
@@ -585,8 +583,7 @@ static int fill_step_samples(const struct finish_ctx *ctx, struct profile_proces
 		sample->what.count = 1;
 		sample->what.ns = sample->what.max_ns = (uint64_t)time->interval_us * 1000;
 	}
-	if (steps->samples_count)
-		qsort(steps->samples, steps->samples_count, sizeof(*steps->samples), by_time);
+	SORT_ITEMS(steps->samples, steps->samples_count, by_time);
 	return 0;
 }
 

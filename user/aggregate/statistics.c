@@ -25,7 +25,7 @@ uint64_t median_u64(const uint64_t *values, size_t count)
 	if (!sorted)
 		return 0;
 	memcpy(sorted, values, count * sizeof(*sorted));
-	qsort(sorted, count, sizeof(*sorted), compare_u64);
+	SORT_ITEMS(sorted, count, compare_u64);
 	median = sorted[(count - 1) / 2];
 	free(sorted);
 	return median;

@@ -190,7 +190,7 @@ static uint64_t drift_of(const struct step_picks *picks)
 
 		medians_ns[i] = median_u64(picks->ns + from, to - from);
 	}
-	qsort(medians_ns, PARTS, sizeof(*medians_ns), compare_u64);
+	SORT_ITEMS(medians_ns, PARTS, compare_u64);
 	return (uint64_t)(2 / PARTS_APART * (double)(medians_ns[PARTS - 2] - medians_ns[1]));
 }
 

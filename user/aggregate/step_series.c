@@ -202,11 +202,8 @@ int step_times_add(struct step_times *times, const struct profile_step *step)
 {
 	struct profile_step_time *time;
 
-	if (times->count == PROFILE_STEP_TIMES_MAX) {
-		times->count /= 2;
-		memmove(times->list, times->list + times->count,
-			times->count * sizeof(*times->list));
-	}
+	if (times->count == PROFILE_STEP_TIMES_MAX)
+		LIST_DROP_FROM(times, PROFILE_STEP_TIMES_MAX / 2);
 	if (grow_array(&times->list, &times->capacity, times->count + 1, sizeof(*times->list)))
 		return -ENOMEM;
 	time = &times->list[times->count++];

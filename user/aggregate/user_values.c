@@ -263,9 +263,7 @@ int values_fill(struct finish_ctx *w)
 		add_up(&p->value_samples_count, values->accounts[i]->samples_count);
 	}
 	for (size_t i = 0; i < p->processes_count; i++)
-		if (p->processes[i].values_count)
-			qsort(p->processes[i].values, p->processes[i].values_count,
-			      sizeof(*p->processes[i].values), by_samples);
+		SORT_ITEMS(p->processes[i].values, p->processes[i].values_count, by_samples);
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Makes room for `needed` items in an array that malloc gave (or NULL). `array` is the address of
  * the pointer; new items are zero. 0 or -ENOMEM, and then the array is as it was. */
@@ -19,6 +20,11 @@ int grow_array(void *array, size_t *capacity, size_t needed, size_t item_size);
 #define LIST_ADD_TO(of, ...)                                                            \
 	(grow_array(&(of)->list, &(of)->capacity, (of)->count + 1, sizeof(*(of)->list)) \
 		 ?: ((of)->list[(of)->count++] = (__VA_ARGS__), 0))
+
+/* Drops the first items of such a struct's list. */
+#define LIST_DROP_FROM(of, dropped)                 \
+	memmove((of)->list, (of)->list + (dropped), \
+		((of)->count -= (dropped)) * sizeof(*(of)->list))
 
 /* The item at an index of x->list, which grows as far; new items are zero. NULL with errno ENOMEM.
  */

@@ -23,6 +23,10 @@
 	}
 #define ORDER_OF(a, b, c, d, e, f, ...) ((a) ?: (b) ?: (c) ?: (d) ?: (e) ?: (f))
 
+/* Sorts a list, which may be NULL where it is empty. */
+#define SORT_ITEMS(list, count, order) \
+	((count) > 1 ? qsort((list), (count), sizeof(*(list)), (order)) : (void)0)
+
 static inline uint64_t min_u64(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;

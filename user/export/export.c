@@ -125,11 +125,6 @@ int export_contexts_make(struct export_contexts *contexts, const struct profile_
 	return err;
 }
 
-void export_contexts_clear(struct export_contexts *contexts)
-{
-	map64_clear(&contexts->places);
-}
-
 /* Ids of parents are smaller than their children's, so it ends. */
 size_t export_path(const struct export_contexts *contexts, size_t i,
 		   struct export_frame path[EXPORT_PATH_MAX])

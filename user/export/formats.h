@@ -36,7 +36,9 @@ void export_rank_name(struct text *into, const struct profile *profile,
 bool export_any_steps(const struct profile *profile);
 bool export_any_samples(const struct profile *profile);
 
-/* A process's calling contexts by id. Make gives 0 or -ENOMEM; clear in any case. */
+/* A process's calling contexts by id. Make gives 0 or -ENOMEM; places are to be cleared in any
+ * case.
+ */
 struct export_contexts {
 	const struct profile_process *process;
 	struct map64 places;
@@ -45,7 +47,6 @@ struct export_contexts {
 #define EXPORT_PATH_MAX 512
 
 int export_contexts_make(struct export_contexts *contexts, const struct profile_process *process);
-void export_contexts_clear(struct export_contexts *contexts);
 /* A traced function, or the Python line that called it. */
 struct export_frame {
 	uint32_t function;		    /* where python is NULL */

@@ -282,7 +282,7 @@ static int put_contexts(struct pprof *p)
 		if (context->calls_count)
 			put_sample(p, &sample, NULL);
 	}
-	export_contexts_clear(&contexts);
+	map64_clear(&contexts.places);
 	return err;
 }
 

@@ -112,7 +112,7 @@ static int fold_calls(struct folded *folded, const struct profile_process *proce
 		put_folded(folded, process->contexts[i].self_ns);
 		err = folded->err;
 	}
-	export_contexts_clear(&contexts);
+	map64_clear(&contexts.places);
 	return err;
 }
 
@@ -313,7 +313,7 @@ static int put_time(struct speedscope *s, const struct profile_process *process)
 		close_stack(&stacks, process->contexts[i].self_ns);
 	}
 	put_profile(s, process, "time", "nanoseconds", &stacks);
-	export_contexts_clear(&contexts);
+	map64_clear(&contexts.places);
 	return err;
 }
 

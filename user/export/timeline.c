@@ -290,8 +290,7 @@ static int thread_flush(struct nesting *nesting, struct thread *thread)
 {
 	int err = 0;
 
-	if (thread->held_count > 1)
-		qsort(thread->held, thread->held_count, sizeof(*thread->held), by_begin);
+	SORT_ITEMS(thread->held, thread->held_count, by_begin);
 	for (size_t i = 0; i < thread->held_count && !err; i++)
 		err = add_to_lane(nesting, thread, &thread->held[i]);
 	for (unsigned i = 0; i < NESTING_LANES; i++) {

@@ -85,7 +85,7 @@ static size_t find_lags(struct lag best[LAGS_TRIED], const uint64_t *reference,
 			lags[lags_count++] = (struct lag){closest_half(offsets_ns, window), start};
 		}
 	}
-	qsort(lags, lags_count, sizeof(*lags), by_width);
+	SORT_ITEMS(lags, lags_count, by_width);
 	for (size_t i = 1; i < lags_count; i++)
 		if (fabs(lags[i].offsets_ns.center - expected_ns) <
 		    fabs(lags[nearest].offsets_ns.center - expected_ns))

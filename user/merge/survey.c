@@ -224,8 +224,7 @@ int survey_make(struct survey *survey, const char *path)
 	capture_reader__free(reader);
 	survey->path = path;
 	for (size_t i = 0; i < survey->series_count; i++)
-		qsort(survey->series[i].ends_ns, survey->series[i].count, sizeof(uint64_t),
-		      compare_u64);
+		SORT_ITEMS(survey->series[i].ends_ns, survey->series[i].count, compare_u64);
 	return err;
 }
 
