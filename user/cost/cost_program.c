@@ -278,8 +278,8 @@ static bool generate(struct generator *generator)
 }
 
 /* Holds values that are expensive to read; where that gets too long, values that are long. */
-int cost_generate(const struct program *program, struct perfx_cost_program *cost, char *why,
-		  size_t why_size)
+static int generate_best(const struct program *program, struct perfx_cost_program *cost, char *why,
+			 size_t why_size)
 {
 	struct generator generator = {
 		.program = program, .cost = cost, .read_cost = 8, .why = why, .why_size = why_size};
@@ -295,7 +295,7 @@ int cost_compile(const char *text, struct perfx_cost_program *cost, char *why, s
 	struct program program;
 	int err = cost_parse(text, &program, why, why_size);
 
-	return err ?: cost_generate(&program, cost, why, why_size);
+	return err ?: generate_best(&program, cost, why, why_size);
 }
 
 uint8_t cost_argument_regs(const struct perfx_cost_program *cost)

@@ -50,7 +50,5 @@ struct program {
 
 /* 0, -EINVAL with why. */
 int cost_parse(const char *text, struct program *program, char *why, size_t why_size);
-int cost_generate(const struct program *program, struct perfx_cost_program *cost, char *why,
-		  size_t why_size);
 
 #endif
