@@ -53,7 +53,7 @@ struct row {
 	uint64_t *thread_bits;
 	size_t thread_words;
 	struct profile_call_counters *perf; /* NULL: nothing */
-	struct row_samples *samples;	    /* NULL: none; parallel.c */
+	struct row_samples *samples;	    /* NULL: none */
 };
 
 /* A node of the calling-context tree, of the process and function that named it first. */
@@ -119,9 +119,6 @@ struct row_samples {
 
 struct perfx_span;
 
-/* A timed call has ended: its samples came before it. 0 or -ENOMEM. */
-int parallel_span(struct aggregate *aggregate, struct row *row, const struct perfx_span *span);
-void row_samples__free(struct row_samples *samples);
 /* When rows and samples are filled. 0 or -ENOMEM. */
 int parallel_fill(struct finish_ctx *ctx);
 
