@@ -277,7 +277,7 @@ static void close_recording_window(struct aggregate *a, uint64_t time_ns)
 		a->recording_windows[i - 1].to_ns = time_ns;
 }
 
-/* What the program wants to be recorded. One whose end was lost lasts until the next. */
+/* A window whose end was lost lasts until the next one begins. */
 int handle_recording_window(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_recording_window *record = &event->recording_window;

@@ -27,7 +27,7 @@ static int make(struct costs **costs)
 	return *costs ? 0 : -ENOMEM;
 }
 
-/* Of a call without a record the type is not known. */
+/* The type of a call without a record is not known. */
 static void add_counted(struct costs *costs, uint64_t flops, uint64_t bytes, uint64_t count,
 			enum perfx_dtype dtype)
 {
@@ -322,7 +322,7 @@ static struct row_cost *row_cost_of(const struct finish_ctx *w, const struct con
 	return context->row ? &w->row_costs[context->row->index] : NULL;
 }
 
-/* What nested calls do is in the cost of another one: their time does not belong to this cost. */
+/* Time without nested calls, whose work is in the cost of another call. */
 static uint64_t computing_ns_of(const struct sums *sums)
 {
 	uint64_t nested_ns = sums->costs ? sums->costs->nested_ns : 0;

@@ -34,7 +34,7 @@ static double recorded_share(const struct aggregate *a, uint64_t from_ns, uint64
 	return ns < to_ns - from_ns ? (double)ns / (double)(to_ns - from_ns) : 1;
 }
 
-/* What was used between two samples, less what was in a pause. */
+/* A difference between two samples without the share of pauses. */
 static uint64_t without_pauses(uint64_t used, double share)
 {
 	return share < 1 ? (uint64_t)((double)used * share + 0.5) : used;
@@ -186,7 +186,7 @@ int energy_usage(struct aggregate *a, const struct perfx_gpu_usage *record)
 	return err;
 }
 
-/* What was used by a time within the samples. */
+/* Energy used by a time within the samples. */
 static double used_by(const struct energy_process *process, uint64_t time_ns)
 {
 	const struct energy_point *point = process->points;

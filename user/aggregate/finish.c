@@ -425,7 +425,7 @@ static int fill_contexts(struct finish_ctx *w)
 	return 0;
 }
 
-/* Those of the stream, as far as they lie in the capture's time. */
+/* Cuts the windows of the stream to the time of the capture. */
 static int fill_recording_windows(struct finish_ctx *w)
 {
 	const struct aggregate *a = w->a;
@@ -478,7 +478,7 @@ static int fill_host(struct finish_ctx *w)
 	p->energy = energy_of_host(&a->energy);
 	p->tracer_rss_anon_bytes = a->has_end ? a->end.tracer_rss_anon_bytes : PROFILE_ABSENT;
 	p->tracer_rss_peak_bytes = a->end.tracer_rss_peak_bytes;
-	/* the targets are always looked at: older captures do not say how often */
+	/* 0: an older capture, which does not say how often maps were read */
 	p->maps_read_count = a->end.maps_read_count ? a->end.maps_read_count : PROFILE_ABSENT;
 	p->untraced_read_count =
 		a->end.maps_read_count ? a->end.untraced_read_count : PROFILE_ABSENT;

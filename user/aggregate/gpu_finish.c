@@ -637,7 +637,7 @@ static void add_gaps(const struct gpu_ctx *ctx, struct profile_gpu *gpu,
 
 ORDER(by_device, struct profile_gpu_place, (int)a->device->index - (int)b->device->index)
 
-/* Where it is not known which devices the process uses, all of the machine's. */
+/* Lists all devices of the machine if those of the process are unknown. */
 static int fill_places(const struct gpu_ctx *ctx, uint32_t process, struct profile_gpu *gpu)
 {
 	const struct profile *p = ctx->w->profile;

@@ -15,7 +15,7 @@
 #define SETTLE_NS  2000000000ull  /* how often */
 #define PAST_NS	   64000000000ull /* as long as there is room */
 #define GAP_LEAST  10000	  /* ns: a shorter pause is no idle time to explain */
-#define GAP_PROBES 15		  /* moments in a gap at which its thread is looked at */
+#define GAP_PROBES 15		  /* moments of a gap at which its thread is examined */
 #define STEPS_MAX  4096		  /* spans passed over in search of the one around a moment */
 
 void history_clear(struct gpu_history *history)
@@ -216,7 +216,8 @@ static struct past_call *call_of(struct gpu_history *h, const struct map64 *ids,
 	return is_it ? call : NULL;
 }
 
-/* Those whose caller is known now go; `all`: so do the others, counted. */
+/* Links the activities whose caller is known and drops them. all: counts and drops the others, too.
+ */
 static int link_activities(struct aggregate *a, const struct map64 *ids, bool all)
 {
 	struct gpu_history *h = &a->gpu.history;
@@ -294,7 +295,7 @@ static uint32_t most_frequent(const uint32_t *values, size_t count)
 	return most;
 }
 
-/* What the launching thread did in the gap, from spans and samples of it. */
+/* Finds what the launching thread did in the gap by its spans and samples. */
 static void explain(const struct gpu_history *h, struct gpu_gap *gap)
 {
 	uint64_t length_ns = gap->to_ns - gap->from_ns;
@@ -396,7 +397,7 @@ static void forget_spans(struct gpu_history *h)
 	h->forgotten_ns = max_u64(h->forgotten_ns, from_ns);
 }
 
-/* Of calls the ones that have met what they asked for go first. */
+/* Calls that have met their activities go first. */
 static void forget_calls(struct gpu_history *h, uint64_t before_ns)
 {
 	uint64_t past_ns = PAST_NS;

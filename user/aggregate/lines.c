@@ -171,7 +171,7 @@ static bool is_runtime(const struct profile_frame *frame)
 	return frame_is_system_library(frame) || profile_is_library_source(frame);
 }
 
-/* What starts a thread is in all of its stacks, and distinguishes none. */
+/* Functions that start a thread are in all of its stacks and tell none of them apart. */
 static bool is_start(const struct profile_frame *frame)
 {
 	return is_runtime(frame) && (!strcmp(frame->function, "start_thread") ||
@@ -333,7 +333,7 @@ static int gather(const struct finish_ctx *ctx, struct lines *lines,
 	return err;
 }
 
-/* What a line cost: sampled on the CPU or, where that is more, in traced calls. */
+/* The cost of a line: CPU time by samples or time in traced calls, whichever is more. */
 static uint64_t weight_of(const struct profile_line *line)
 {
 	if (line->calls_ns == PROFILE_ABSENT || line->calls_ns < line->on_cpu_ns)

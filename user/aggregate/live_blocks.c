@@ -312,7 +312,7 @@ static void add_mapping(const struct mapping *mapping, void *arg)
 	add_age(ages, mapping->hotspot, mapping->time_ns, memory_weigh_mapping(mapping).bytes);
 }
 
-/* What is being reallocated lives as well. */
+/* A block that is being reallocated is live. */
 static void add_reallocs(const struct ages *ages, const struct domain_stats *stats)
 {
 	for (size_t i = 0; i < stats->threads_count; i++) {
@@ -443,7 +443,7 @@ static void visit_block(struct visit *visit, const struct block *block)
 	visit_one(visit, block->hotspot, &live);
 }
 
-/* Of one in a sample the rate is not kept, but it has seldom changed since. */
+/* The rate of a sampled mapping is not kept: the domain's last one, which seldom changes. */
 static void visit_mapping(const struct mapping *mapping, void *arg)
 {
 	struct visit *visit = arg;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Allocations and frees. What the records leave open is decided so:
+ * Allocations and frees. Where records are missing or ambiguous:
  *
  * - An allocation at the address of a live block: that block's free was lost (`replaced`), and is
  *   no free in the totals, where the overflow sums counts it. With REPLACES it is a free.
@@ -154,7 +154,7 @@ static void finish_realloc(struct domain_stats *stats, struct memory_thread *thr
 	thread->pending_realloc = REALLOC_NONE;
 }
 
-/* Where it was. What has come there meanwhile was there later: its free is lost. */
+/* Puts a block back. The free of a block that has come to its place meanwhile is lost. */
 static int restore_block(struct domain_stats *stats, uint32_t index, uint64_t time_ns)
 {
 	const struct ending lost = {.time_ns = time_ns};
@@ -339,7 +339,7 @@ static int begin_to_infer(struct domain_stats *stats, uint64_t time_ns)
 	return 0;
 }
 
-/* Whatever was at its address is gone. */
+/* Ends the blocks at the address of a new one. */
 static int clear_place(struct domain_stats *stats, const struct perfx_allocation *r)
 {
 	struct ending ending = {.time_ns = r->time_ns,

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* What a domain of a process is made of. */
+/* The source of a domain of a process. */
 struct memory_source {
 	const struct finish_ctx *ctx;
 	struct aggregate *a;
@@ -144,7 +144,7 @@ static uint64_t lasted_ns(const struct memory_domain *domain, size_t mode,
 	return profile_overlap_ns(&lasted, process->from_ns, process->to_ns);
 }
 
-/* Of the time that a mode lasted, what was recorded. */
+/* The recorded part of the time that a mode lasted. */
 static uint64_t on_ns(const struct memory_mode *mode, uint64_t all_ns)
 {
 	if (mode->level == PERFX_MEMORY_OFF)

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* What a hit at this kind of site costs, for a probe that brings no cost of its own. */
+/* Cost of a hit at this kind of site, for a probe without a cost of its own. */
 static double calibrated_cost(const struct aggregate *a, const struct profile_probe *probe)
 {
 	for (size_t i = 0; i < a->calibrations_count; i++) {
@@ -177,7 +177,7 @@ int handle_unprobed_steps(struct aggregate *a, const struct event *event)
 	return LIST_ADD(a->unprobed_steps, event->unprobed_steps);
 }
 
-/* Of a median of fewer steps nothing can be said. */
+/* A median of fewer steps says nothing. */
 #define STEPS_MIN 3
 
 static bool is_better(const struct perfx_unprobed_steps *candidate,

@@ -137,7 +137,7 @@ static bool covers(const struct search *search, const struct occurrence *first,
 	return ns >= PERIOD_COVERS * all_ns;
 }
 
-/* Of all its contexts the outermost one counts. */
+/* The outermost of its contexts counts. */
 static void sum_calls(struct search *search, const struct occurrence *first, size_t count,
 		      struct candidate *candidate)
 {
@@ -248,7 +248,7 @@ static bool is_better(const struct candidate *a, const struct candidate *b)
 	return a->total_ns > b->total_ns;
 }
 
-/* Of the rarer one's period, what the more frequent ones may leave. */
+/* The share of the rarer one's period that the more frequent ones may leave over. */
 #define MULTIPLE_REST 0.1
 
 /* An operator that comes several times in a period is a repeated layer. A compiled function of the
@@ -428,7 +428,7 @@ static bool is_main(const struct aggregate *a, const struct period_calls *calls)
 	return a->processes[calls->process]->pid == calls->tid;
 }
 
-/* What a data loader's worker does again and again is no step: its parent has these. */
+/* A data loader's worker repeats calls, too, but the steps are its parent's. */
 static bool is_worker(const struct aggregate *a, uint32_t process)
 {
 	const struct process *worker = a->processes[process];

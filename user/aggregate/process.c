@@ -638,7 +638,7 @@ static void limits_facts(const struct process *proc, struct profile_limits *fact
 	facts->host_available_bytes = limits->host_available_bytes;
 }
 
-/* The first and the last time at which threads were looked at. */
+/* The first and the last time at which threads were sampled. */
 static void sampled_interval(const struct process *proc, uint64_t *from, uint64_t *to)
 {
 	*from = UINT64_MAX;

@@ -367,7 +367,7 @@ struct profile_not_attached {
 /* A process of which something was not seen, because its probes came late. */
 struct profile_late {
 	const char
-		*module;  /* the first of the files; "": it ended before the tracer looked at it */
+		*module;  /* the first of the files; "": it ended before the tracer read its maps */
 	uint32_t process; /* index */
 	uint32_t functions_count, files_count; /* that are traced since; 0: it ended */
 	enum perfx_late_cause cause;

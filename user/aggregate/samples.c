@@ -483,7 +483,7 @@ static bool is_same_rival(const struct profile_activity *a, const struct profile
 	       !strcmp(a->object_name, b->object_name);
 }
 
-/* Of one name the one with the most time first. */
+/* Rivals of one name side by side, the most time first. */
 ORDER(by_rival, struct profile_activity, ASCENDING(a->reason, b->reason), ASCENDING(a->tid, b->tid),
       ASCENDING(a->rival_kind, b->rival_kind), strcmp(a->object_name, b->object_name), by_ns(a, b))
 

@@ -144,7 +144,7 @@ struct samples {
 };
 
 void samples_clear(struct samples *samples);
-/* Of an activity what the profile has; when stacks are filled. */
+/* An activity as the profile shows it; when stacks are filled. */
 struct profile_activity samples_describe(const struct finish_ctx *ctx,
 					 const struct activity *activity);
 /* At the end, when stacks and rows are filled. 0 or -ENOMEM. */
@@ -183,7 +183,7 @@ struct energy_device {
 	struct energy_shares now, before; /* now: of the sample that is to come */
 };
 
-/* What a process has used by a time. */
+/* Energy that a process has used by a time. */
 struct energy_point {
 	uint64_t time_ns;
 	double mj;

@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* What collectives move are no operations, and what an exception ended is not known. */
+/* Collectives move data and compute nothing; the work of a call that an exception ended is unknown.
+ */
 bool step_counts(const struct perfx_span *span)
 {
 	if (span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_MOVES))

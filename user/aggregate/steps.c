@@ -222,7 +222,7 @@ static int end_steps(struct steps *steps, struct step_thread *thread, const stru
 	return end_step(steps, thread, one, begun_ns, end_ns);
 }
 
-/* What lies before all steps that are not over is not looked at again. */
+/* Nothing reads the times before the first open step again. */
 static void forget_old(struct step_thread *thread)
 {
 	uint64_t oldest_ns = UINT64_MAX;
@@ -395,7 +395,7 @@ void steps_of_evaluation(struct steps *steps, uint32_t process, uint32_t functio
 	}
 }
 
-/* What was computed between two times; false: not known. */
+/* Adds up the operations between two times; false: they are not known. */
 static bool tally_between(const struct steps *steps, const struct step_thread *thread,
 			  uint64_t from_ns, uint64_t to_ns, struct step_tally *into)
 {
@@ -408,7 +408,7 @@ static bool tally_between(const struct steps *steps, const struct step_thread *t
 	return true;
 }
 
-/* What had been computed when a step of the past ended. */
+/* Notes the operations up to the end of the last step of the past. */
 static void note_past_end(const struct steps *steps, const struct step_thread *thread,
 			  struct ender *ender, uint64_t off_cpu_ns)
 {
@@ -567,7 +567,7 @@ int steps_cost(struct steps *steps, const struct perfx_span *span, bool late)
 	return 0;
 }
 
-/* Of a thread that ends no steps nothing can be missed if it has made no call since. */
+/* A thread that ends no steps and has made no call since needs no account. */
 static bool is_idle(const struct step_thread *thread, uint64_t since_ns)
 {
 	return !thread->enders_count &&

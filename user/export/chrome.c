@@ -291,7 +291,7 @@ static void put_shape(FILE *out, const struct perfx_gpu_activity *activity)
 		activity->block[1], activity->block[2]);
 }
 
-/* Of a copy or memset; kineto's name of the rate has its unit in it. */
+/* Bytes of a copy or memset. Kineto's name of the rate has its unit in it. */
 static void put_bytes(FILE *out, const struct perfx_gpu_activity *activity)
 {
 	uint64_t ns = activity->end_ns - activity->time_ns;

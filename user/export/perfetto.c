@@ -50,7 +50,7 @@ enum { ARGUMENT_CALLER = 1, ARGUMENT_STACK = 2, ARGUMENTS };
 #define FLAGS_CLEARED 1
 #define FLAGS_NEEDED  2
 
-/* What is written at once. */
+/* Bytes that are written at once. */
 #define BUFFER_BYTES (1 << 20)
 
 struct called {
@@ -547,7 +547,7 @@ static int on_value(void *ctx, const struct event *event)
 	return err ?: put_message(p, record->time_ns);
 }
 
-/* Those of threads that wait would be time on a CPU there. */
+/* Perfetto takes each sample for time on a CPU, so those of waiting threads are left out. */
 static int on_sample(void *ctx, const struct event *event)
 {
 	const struct perfx_sample *sample = &event->sample;

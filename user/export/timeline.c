@@ -135,7 +135,7 @@ static struct process *process_get(struct nesting *nesting, uint32_t id)
 	return process;
 }
 
-/* Of the tracks that are free by then the one that was in use last; none: the first to be free. */
+/* The track that was in use last of those that are free by then, else the first to be free. */
 static struct async_track *async_free(struct process *process, uint64_t start_ns)
 {
 	struct async_track *best = NULL;
@@ -218,7 +218,7 @@ static int add_interval(struct intervals *into, struct interval interval)
 	return 0;
 }
 
-/* Those of a batch to those before, of which the oldest are forgotten. */
+/* Adds the roots of a batch and forgets the oldest ones. */
 static int add_roots(struct intervals *into, struct intervals *batch)
 {
 	int err = 0;
