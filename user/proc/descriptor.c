@@ -376,6 +376,15 @@ static bool find_socket(struct socket_texts *texts, size_t table,
 	return found;
 }
 
+/* By its table's name of it, in which an accepted connection is marked. */
+static bool is_served(const struct socket_texts *texts, size_t table, char *name)
+{
+	/* of a client's end of a Unix socket no path is known */
+	if (!strcmp(socket_tables[table].kind, "unix"))
+		return *name != '\0';
+	return !strcmp(socket_tables[table].kind, "tcp") && mark_served(texts, table, name);
+}
+
 /* One that is closed is in no table. */
 static char *socket_name(const struct descriptor *descriptor, bool there,
 			 struct socket_texts *texts, enum perfx_object_kind *kind)
@@ -393,9 +402,7 @@ static char *socket_name(const struct descriptor *descriptor, bool there,
 		    !find_socket(texts, i, descriptor, what, sizeof(what)))
 			continue;
 		words = table->kind;
-		/* of a client's end of a Unix socket no path is known */
-		if (!strcmp(words, "unix") ? *what != '\0'
-					   : !strcmp(words, "tcp") && mark_served(texts, i, what))
+		if (is_served(texts, i, what))
 			*kind = PERFX_OBJECT_SERVER;
 	}
 	if (!*what)
