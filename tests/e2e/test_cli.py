@@ -215,6 +215,16 @@ def test_a_second_ctrl_c_says_what_is_lost(words, says, program, tmp_path, small
     assert (tmp_path / "old.perfx").read_bytes() == small_capture
 
 
+def test_an_output_that_is_no_file(tmp_path, small_capture):  # noqa: F811
+    """The reason is the true one, whatever the suffix."""
+    capture = tmp_path / "a.perfx"
+    capture.write_bytes(small_capture)
+    for words in (["report", capture], ["export", capture], ["diff", capture, capture]):
+        assert "/tmp: is a directory: name a file in it" in one_line(run(*words, "-o", "/tmp"), 2)
+    line = one_line(run("report", capture, "-f", "json", "-o", "/proc/x"), 1)
+    assert "takes no new files" in line
+
+
 def test_a_suffix_of_several_formats(tmp_path, small_capture):  # noqa: F811
     capture = tmp_path / "a.perfx"
     capture.write_bytes(small_capture)

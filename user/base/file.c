@@ -132,7 +132,7 @@ const char *output_error(int err)
 	case EISDIR:
 		return "is a directory: name a file in it";
 	case ENOENT:
-		return "its directory does not exist";
+		return "its directory does not exist, or takes no new files, as /proc";
 	case ENOTDIR:
 		return "one of its folders is a file";
 	case EINVAL:

@@ -177,12 +177,33 @@ static struct reduction *reduction_of(const char *what)
 	return &reductions.rows[reductions.count++];
 }
 
+/* "call stacks of tensor allocations" say nothing once there are no "tensor allocations". */
+static bool is_part(const char *what, const char *whole)
+{
+	const char *of = strstr(what, " of ");
+
+	return of && !strcmp(of + strlen(" of "), whole);
+}
+
+static void drop_parts(const char *whole)
+{
+	for (size_t i = 0; i < reductions.count; i++) {
+		struct reduction *row = &reductions.rows[i];
+
+		if (!row->what || !is_part(row->what, whole))
+			continue;
+		free(row->what);
+		row->what = NULL;
+	}
+}
+
 void msg_reduced(const char *what, const char *now, const char *note)
 {
 	struct reduction *row = reduction_of(what), old;
 
 	if (!row)
 		return;
+	drop_parts(what);
 	old = *row;
 	reductions.changed_ns = clock_monotonic_ns();
 	reductions.changed = true;
@@ -218,7 +239,9 @@ static void add_reduction(struct text *line, const struct reduction *like)
 		text_printf(line, "%s%s", count > 2 ? ", " : " and ", second->what);
 	if (count > 2)
 		text_printf(line, " and %zu more", count - 2);
-	text_printf(line, " %s since %.1f s: %s", like->now, like->since_s, like->note);
+	text_printf(line, " %s since %.1f s: %s", like->now, like->since_s,
+		    second && begins_with(like->note, "-F '") ? "-F keeps those that it names"
+							      : like->note);
 }
 
 static void compose_reductions(struct text *line)

@@ -86,6 +86,8 @@ int report_target_write(struct report_target *target, struct aggregate *aggregat
 void report_target_close(struct report_target *target);
 /* -o, but for "-"; NULL: stdout. */
 const char *output_path(const struct options *options);
+/* Or that the path is a directory. */
+void say_unknown_suffix(const char *path, struct format_table *table);
 /* The verb's format, by -f, by the suffix of -o, or text; NULL after a message. */
 const void *output_format(struct format_table *table, const char *verb,
 			  const struct options *options);

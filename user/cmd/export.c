@@ -53,8 +53,7 @@ static const struct export_format *format_of_path(const struct options *options,
 		msg_say("%s: report writes this format: perfx-trace report FILE.perfx -o FILE%s",
 			path, strrchr(path, '.'));
 	else if (!format)
-		msg_say("%s: unknown suffix (%s): give the format with -f (%s)", path,
-			format_suffixes(&export_formats), format_names(&export_formats));
+		say_unknown_suffix(path, &export_formats);
 	text_clear(&names);
 	return format;
 }

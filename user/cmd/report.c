@@ -11,11 +11,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 const char *output_path(const struct options *options)
 {
 	return options->output && strcmp(options->output, "-") ? options->output : NULL;
+}
+
+void say_unknown_suffix(const char *path, struct format_table *table)
+{
+	struct stat file;
+
+	if (!stat(path, &file) && S_ISDIR(file.st_mode))
+		msg_say("%s: %s", path, output_error(EISDIR));
+	else
+		msg_say("%s: unknown suffix (%s): give the format with -f (%s)", path,
+			format_suffixes(table), format_names(table));
 }
 
 const void *output_format(struct format_table *table, const char *verb,
@@ -31,8 +43,7 @@ const void *output_format(struct format_table *table, const char *verb,
 	if (!row && options->format)
 		msg_say("%s -f %s: no such format: %s", verb, options->format, format_names(table));
 	else if (!row)
-		msg_say("%s: unknown suffix: give the format with -f (%s)", path,
-			format_names(table));
+		say_unknown_suffix(path, table);
 	return row;
 }
 
@@ -138,8 +149,7 @@ static int choose_writer(struct report_target *target, const struct options *opt
 		return EXIT_USAGE;
 	}
 	if (!target->writer) {
-		msg_say("%s: unknown suffix (%s): give the format with -f (%s)", path,
-			format_suffixes(&report_formats), format_names(&report_formats));
+		say_unknown_suffix(path, &report_formats);
 		return EXIT_USAGE;
 	}
 	return EXIT_OK;
