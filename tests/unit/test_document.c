@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *report_of(const struct memory_scene *s, const char *format, unsigned width)
+static char *written(const struct memory_scene *s, const char *format,
+		     struct report_options options)
 {
-	struct report_options options = {.full = true, .width = width};
 	struct analysis *analysis = analyze(&s->profile, NULL);
 	char *report = NULL;
 	size_t size;
@@ -24,6 +24,11 @@ static char *report_of(const struct memory_scene *s, const char *format, unsigne
 	fclose(out);
 	analysis__free(analysis);
 	return report;
+}
+
+static char *report_of(const struct memory_scene *s, const char *format, unsigned width)
+{
+	return written(s, format, (struct report_options){.full = true, .width = width});
 }
 
 static void expect_says(const struct memory_scene *s, const char *words, bool wanted)
@@ -247,6 +252,10 @@ Test(report_memory, frees_that_are_not_seen)
 	s.hotspots[0].live_at_peak_bytes = s.hotspots[0].peak_bytes = PROFILE_ABSENT;
 	expect_says(&s, "Frees were not recorded: live bytes are not known.", true);
 	expect_says(&s, "At peak", false);
+	report = written(&s, "text", (struct report_options){.width = 200});
+	cr_expect_not_null(strstr(report, "Allocated  Kind"), "%s", report);
+	cr_expect_null(strstr(report, "At peak"), "%s", report);
+	free(report);
 	report = report_of(&s, "json", 0);
 	root = json_loads(report, JSON_REJECT_DUPLICATES, NULL);
 	memory = json_array_get(

@@ -393,7 +393,7 @@ static void compose_facts(struct comparer *c, const struct diff_steps *steps)
 	diff_add_fact(&facts, "steps", steps->count, add_count_of);
 	diff_add_fact(&facts, "FLOP per step", steps->flops, add_operations);
 	diff_add_fact(&facts, "at", steps->flops_per_s, diff_add_flops);
-	diff_add_fact(&facts, "MFU", steps->mfu, diff_add_share);
+	diff_add_fact(&facts, "of the peak (MFU)", steps->mfu, diff_add_share);
 	diff_add_fact(&facts, "kernels per step", steps->gpu_kernels, diff_add_rate);
 	diff_add_fact(&facts, "GPU energy per step", steps->gpu_energy_j, add_joules);
 	document_add(c->document, BLOCK_PARAGRAPH, &facts);

@@ -36,7 +36,7 @@ static void compose_facts(struct comparer *c, const struct diff_gpu *gpu)
 	diff_add_fact(&facts, "threads waited for it", gpu->wait_share, diff_add_share);
 	diff_add_fact(&facts, "exposed communication", gpu->exposed_share, diff_add_share);
 	diff_add_fact(&facts, "while kernels ran", gpu->flops_per_s, diff_add_flops);
-	diff_add_fact(&facts, "MFU", gpu->mfu, diff_add_share);
+	diff_add_fact(&facts, "of the GPU's peak (MFU)", gpu->mfu, diff_add_share);
 	diff_add_fact(&facts, "power", gpu->power_w, add_watts);
 	if (!facts.length)
 		return;

@@ -281,7 +281,8 @@ void compose_account(struct composer *c, const struct process_account *account)
 		cell_place(c, account, k);
 	}
 	document_printf(c->document, BLOCK_NOTE,
-			"Exact sums, divided by samples: wall time of %zu thread%s.",
+			"Wall time of %zu thread%s, as the kernel counts it; samples say how it is "
+			"divided among these rows.",
 			account->threads_count, account->threads_count == 1 ? "" : "s");
 }
 

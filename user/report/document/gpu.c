@@ -37,8 +37,9 @@ static void add_rates(struct text *text, const struct profile_process *p)
 		return;
 	text_printf(text, " · %s while kernels ran", as_si(rates.flops_per_s, "FLOP/s"));
 	if (rates.mfu >= 0)
-		text_printf(text, " · MFU %s of %s (%s)", as_percent(rates.mfu),
-			    as_si(p->gpu.peak_flops_per_s, "FLOP/s"), name_of_dtype(p->gpu.dtype));
+		text_printf(text, " · model FLOPs utilization (MFU) %s of %s (%s)",
+			    as_percent(rates.mfu), as_si(p->gpu.peak_flops_per_s, "FLOP/s"),
+			    name_of_dtype(p->gpu.dtype));
 }
 
 static uint64_t sum_of_places(const struct profile_gpu *gpu, size_t offset)

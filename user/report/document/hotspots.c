@@ -243,7 +243,7 @@ static bool has_leaks(const struct rows *s)
 	return false;
 }
 
-enum { HAS_LEAKS = 1 };
+enum { HAS_LEAKS = 1, HAS_HELD = 2 };
 
 /* Live bytes, where frees are seen. */
 static void compose_held(struct composer *c, const struct rows *s)
@@ -467,23 +467,29 @@ static void compose_worst(struct composer *c, const struct profile_process *p,
 {
 	static const struct column columns[] = {
 		NUMBERS("Leak", .where = HAS_LEAKS),
-		NUMBERS("At peak"),
-		NUMBERS("Live"),
+		NUMBERS("At peak", .where = HAS_HELD),
+		NUMBERS("Live", .where = HAS_HELD),
 		NUMBERS("Allocated"),
 		WORDS("Kind", .rank = 1),
 		REST("Where", .cut_end = true),
 	};
-	bool leaks = places[0].trend.leak;
+	bool leaks = places[0].trend.leak, any_held = false;
 
-	document_table_having(c->document, columns, leaks ? HAS_LEAKS : 0);
+	for (size_t i = 0; i < count; i++)
+		any_held |= memory_sees_frees(places[i].memory);
+	document_table_having(c->document, columns,
+			      (leaks ? HAS_LEAKS : 0) | (any_held ? HAS_HELD : 0));
 	for (size_t i = 0; i < count; i++) {
 		const struct allocating *place = &places[i];
 		bool held = memory_sees_frees(place->memory);
 
 		if (leaks)
 			cell_leak(c, &place->trend);
-		document_cell_bytes(c->document, held ? place->live_at_peak_bytes : PROFILE_ABSENT);
-		document_cell_bytes(c->document, held ? place->live_bytes : PROFILE_ABSENT);
+		if (any_held) {
+			document_cell_bytes(c->document,
+					    held ? place->live_at_peak_bytes : PROFILE_ABSENT);
+			document_cell_bytes(c->document, held ? place->live_bytes : PROFILE_ABSENT);
+		}
 		document_cell_bytes(c->document, place->allocated_bytes);
 		cell_kind(c, p, place);
 		cell_where(c, place);

@@ -316,7 +316,7 @@ static void compose_single_steps(struct composer *c, const struct profile_proces
 		NUMBERS("Untraced"),
 		NUMBERS("FLOPs"),
 		NUMBERS("GFLOP/s"),
-		NUMBERS("MFU"),
+		NUMBERS("Of peak"),
 		NUMBERS("On CPU", .where = HAS_OFF_CPU),
 		WORDS("Slow"),
 	};

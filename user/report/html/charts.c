@@ -580,7 +580,7 @@ static void add_step_title(struct steps_drawing *d, const struct profile_step *b
 		text_printf(into, "; %s", as_si((double)bar->flops / (double)bar->count, "FLOP"));
 	}
 	if (mfu >= 0)
-		text_printf(into, ", MFU %s", as_percent(mfu));
+		text_printf(into, ", %s of the peak (MFU)", as_percent(mfu));
 	text_add(into, "</title>");
 }
 
