@@ -335,8 +335,16 @@ Test(verdict, is_the_gravest_finding_of_all_processes)
 	struct profile_process processes[] = {process(10, 1, 3 * S), process(11, 1, 2 * S),
 					      process(12, 1, 2 * S)};
 	struct profile_activity waits[] = {
-		{.tid = 11, .reason = PERFX_WAIT_SLEEP, .object_name = "", .count = 99, .ns = 8 * S},
-		{.tid = 12, .reason = PERFX_WAIT_SLEEP, .object_name = "", .count = 99, .ns = 2 * S},
+		{.tid = 11,
+		 .reason = PERFX_WAIT_SLEEP,
+		 .object_name = "",
+		 .count = 99,
+		 .ns = 8 * S},
+		{.tid = 12,
+		 .reason = PERFX_WAIT_SLEEP,
+		 .object_name = "",
+		 .count = 99,
+		 .ns = 2 * S},
 	};
 	struct profile_activity sample = {.tid = 12,
 					  .stack = &stack,
