@@ -114,7 +114,8 @@ def test_nothing_is_written_until_asked(busy, flight, tmp_path):
     text = run("report", file).stdout
     assert re.search(r"Flight recorder: the last 1\.\d\d s of \d\.\d\d s; reason for writing: SIGUSR1\.", text)
     part = report_of(file, "--since", "500ms")
-    assert part["capture"]["part"]["after_ns"] == window["after_ns"] + 5 * 10**8
+    # the segment that is being recorded then is whole
+    assert 0 < part["capture"]["part"]["after_ns"] - window["after_ns"] <= 5 * 10**8
     assert 0 < total(part, "sgemm_", "calls") < total(report, "sgemm_", "calls")
     assert run("export", file, "-f", "chrome", "-o", tmp_path / "t.json").returncode == 0
     assert run("diff", file, tmp_path / "run.2.perfx").returncode == 0

@@ -177,7 +177,7 @@ static struct reduction *reduction_of(const char *what)
 	return &reductions.rows[reductions.count++];
 }
 
-/* "call stacks of tensor allocations" say nothing once there are no "tensor allocations". */
+/* How the "call stacks of tensor allocations" were reduced says nothing once these are sampled. */
 static bool is_part(const char *what, const char *whole)
 {
 	const char *of = strstr(what, " of ");
@@ -203,7 +203,8 @@ void msg_reduced(const char *what, const char *now, const char *note)
 
 	if (!row)
 		return;
-	drop_parts(what);
+	if (begins_with(now, "not recorded") || begins_with(now, "sampled"))
+		drop_parts(what);
 	old = *row;
 	reductions.changed_ns = clock_monotonic_ns();
 	reductions.changed = true;
