@@ -69,9 +69,9 @@ static uint64_t part_of(uint64_t ns, double part)
 	return (uint64_t)((double)ns * part);
 }
 
-/* Waits that did not end while recording have no sum: samples divide what is left of the time in
- * which the thread was blocked, by what they have more than the sums. Few of them do not stand for
- * all of it. */
+/* A wait that did not end during the recording is in no exact sum. rest_ns is the blocked time that
+ * the exact sums leave over; it is divided among the classes in which the samples exceed them. A
+ * few samples do not stand for all of the rest. */
 static void divide_rest(const struct thread_making *t, uint64_t rest_ns, struct wait_sums *waits)
 {
 	struct wait_sums more = {0};
@@ -114,7 +114,8 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Of a thread that came or went only a part is known to /proc: the rest is sampled. */
+/* Of a thread that started or ended during the recording /proc knows only a part of the time:
+ * samples give the rest. */
 static void settle(const struct thread_making *t, struct account *account, struct wait_sums *waits)
 {
 	static const struct profile_thread none = {.wall_ns = PROFILE_ABSENT,
@@ -142,7 +143,7 @@ static void settle(const struct thread_making *t, struct account *account, struc
 			account->ns[k] += k == ACCOUNT_RUNNABLE ? 0 : waits->ns[i][k];
 }
 
-/* What no class has is not known. */
+/* The time that is in no class goes to UNKNOWN. */
 static void close_account(struct account *account)
 {
 	uint64_t known_ns = 0;
@@ -160,7 +161,7 @@ struct making {
 	struct place_finder finder;
 	struct thread_making *threads;
 	size_t threads_count, threads_capacity, places_capacity;
-	struct lines *leads; /* by class; behind them the main thread's own lines */
+	struct lines *leads; /* by class; the last one: own lines of the main thread */
 	struct process_account *account;
 	int err;
 };
@@ -281,13 +282,13 @@ static void add_activities(struct making *m)
 		add_wait(m, &process->blocked.list[i]);
 }
 
-/* It does hardly anything itself, */
+/* A thread joins others if its own work is below this share of its time, */
 #define JOIN_OWN_SHARE 0.15
-/* waits in this way for most of the time, */
+/* if its waits that may be a join exceed this share of its time, */
 #define JOIN_SHARE 0.50
-/* and the others work for most of that. */
+/* and if the others work for this share of these waits. */
 #define JOIN_WORK_SHARE 0.50
-/* It may wait for data instead where the others do less. */
+/* Where the others work for less of them, the thread may wait for data instead. */
 #define FEED_WORK_SHARE 0.90
 
 bool account_is_known(const struct process_account *account)
@@ -306,7 +307,7 @@ static uint64_t working_ns(const struct account *account)
 	return account->ns[ACCOUNT_COMPUTING] + account->ns[ACCOUNT_RUNNABLE];
 }
 
-/* Waits that are the point of a program that does nothing else. */
+/* Waits for a known time, device or process. If nothing computes, the program does nothing else. */
 static uint64_t concrete_wait_ns(const struct account *account)
 {
 	return account->ns[ACCOUNT_SLEEP] + account->ns[ACCOUNT_DISK] +
@@ -327,10 +328,11 @@ uint64_t process_busy_ns(const struct profile_process *process)
 	return busy_ns;
 }
 
-/* Launchers, compilers: pids that were used again could form a loop. */
+/* Levels of children, as below launchers and compilers. It is limited because reused pids could
+ * form a loop. */
 #define CHILDREN_DEPTH 8
 
-/* Of all processes below it. */
+/* Sum over all processes below `above`, in that many levels. */
 static uint64_t children_busy_ns(const struct profile *profile, const struct profile_process *above,
 				 unsigned depth)
 {
@@ -346,7 +348,7 @@ static uint64_t children_busy_ns(const struct profile *profile, const struct pro
 	return busy_ns;
 }
 
-/* A child that sleeps, reads or writes does its work: the parent waits for that, too. */
+/* The parent also waits for a child whose work is to sleep, read or write. */
 static uint64_t children_wait_ns(const struct making *m)
 {
 	const struct profile *profile = m->contexts.profile;
@@ -381,7 +383,7 @@ bool account_is_brief(const struct process_account *account, const struct accoun
 	return 2 * thread->wall_ns < account->longest_wall_ns;
 }
 
-/* Of the others; NULL: there is none. */
+/* The thread other than but_tid with the most work; NULL: there is no other. */
 static const struct account *busiest_of(const struct process_account *account, uint32_t but_tid,
 					uint64_t (*work_ns)(const struct account *account))
 {
@@ -419,7 +421,7 @@ static void move_to_join(struct account *account, const struct wait_sums *waits,
 	}
 }
 
-/* Of all but one of its threads: what they do for it. Polling is no work. */
+/* Work of all threads but one. Polling is no work. */
 static uint64_t others_work_ns(const struct process_account *account, const struct account *but)
 {
 	uint64_t work_ns = 0;
@@ -430,8 +432,8 @@ static uint64_t others_work_ns(const struct process_account *account, const stru
 	return work_ns;
 }
 
-/* Which waits of a thread are joins, if its threads and children work so long meanwhile? False:
- * none. */
+/* Sets which candidates among a thread's waits are joins, given the work of the process's other
+ * threads and of its children. False: none is. */
 static bool choose_joins(const struct account *thread, const struct wait_sums *waits,
 			 uint64_t threads_ns, uint64_t children_ns, bool is_join[CANDIDATES])
 {
@@ -449,7 +451,7 @@ static bool choose_joins(const struct account *thread, const struct wait_sums *w
 	       work >= JOIN_WORK_SHARE * (double)sum_ns;
 }
 
-/* A thread with steps waits for its pool without a time limit: what it sleeps or reads is its own.
+/* A thread with steps waits for its pool without a timeout, so its sleeps and reads are no joins.
  */
 static void leave_waits_of_steps(struct wait_sums *waits)
 {
@@ -461,7 +463,7 @@ static void leave_waits_of_steps(struct wait_sums *waits)
 	waits->ns[CANDIDATE_NAP][ACCOUNT_OTHER] = other_ns;
 }
 
-/* The workers are what limits a thread that only sometimes waits for them, too. */
+/* A thread that waits for its pool only at times is limited by the pool nevertheless. */
 static void join_pool(struct process_account *account, struct account *driver,
 		      const struct wait_sums *waits, uint64_t work_ns)
 {
@@ -473,8 +475,9 @@ static void join_pool(struct process_account *account, struct account *driver,
 	account->pool_tid = driver->tid;
 }
 
-/* waits: of the thread that would be the driver. Without steps of its own it is none if it only
- * waits for the others. The thread of the steps stays the driver, and children only feed it. */
+/* `waits` are those of the thread that would be the driver. If it has no steps and only waits for
+ * other threads, the busiest of these becomes the driver. The thread of the steps stays the driver,
+ * and children only feed it. */
 static void find_joins(struct making *m, struct account *driver, struct wait_sums *waits)
 {
 	struct process_account *account = m->account;
@@ -491,13 +494,13 @@ static void find_joins(struct making *m, struct account *driver, struct wait_sum
 	else
 		children_ns =
 			children_busy_ns(m->contexts.profile, m->contexts.process, CHILDREN_DEPTH);
-	/* they may only sleep or read, too: then that is what it waits for */
+	/* where the others only sleep or read, the driver waits for that */
 	if (!has_steps && waiting && busiest && (double)threads_ns < JOIN_WORK_SHARE * joins &&
 	    concrete_wait_ns(waiting) > threads_ns) {
 		busiest = waiting;
 		threads_ns += concrete_wait_ns(waiting);
 	}
-	/* threads that hold each other up are what the process does while this one sleeps */
+	/* while this thread sleeps, the others wait for each other's locks: that is the problem */
 	if (!has_steps && locked && (double)threads_ns < JOIN_WORK_SHARE * naps &&
 	    (double)lock_wait_ns(locked) >= JOIN_WORK_SHARE * naps) {
 		busiest = locked;
@@ -531,7 +534,7 @@ uint64_t pipeline_ns(const struct profile_process *process, uint32_t tid, bool j
 	return ns;
 }
 
-/* The driver waits for data while a thread of TensorFlow takes its batch. */
+/* While a thread of TensorFlow takes the next batch, the driver waits for data. */
 static void find_fed(struct making *m, struct account *driver)
 {
 	static const enum account_class from[] = {ACCOUNT_JOIN, ACCOUNT_OTHER};
@@ -617,7 +620,7 @@ static void find_leads(struct making *m)
 		account->leads[k] = lines_lead(&m->leads[k]).frame;
 	account->leads[ACCOUNT_SPINNING] = account_native(account, ACCOUNT_SPINNING).frame;
 	account->main_line = lines_lead(&m->leads[ACCOUNT_CLASSES]).frame;
-	/* what has become a join was a sleep, or a wait for a child */
+	/* its samples were counted as those of a sleep or of a wait for a child */
 	if (ns[ACCOUNT_JOIN] && !account->leads[ACCOUNT_JOIN])
 		account->leads[ACCOUNT_JOIN] = account->leads[ACCOUNT_SLEEP]
 						       ?: account->leads[ACCOUNT_CHILD]

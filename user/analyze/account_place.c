@@ -42,8 +42,8 @@ const struct profile_frame *place_native(const struct profile_stack *stack)
 /* A function that spends less of its time in its own code only calls others. */
 #define OWN_SELF 0.20
 
-/* Samples of `inlined` in code of `outer`; the same twice: of a package's Python function with all
- * that it calls. NULL: memory is out. */
+/* The sum of samples of `inlined` within the code of `outer`. Twice the same frame: the sum of a
+ * package's Python function and all that it calls. NULL: out of memory. */
 static struct place_sum *sum_of(struct place_finder *finder, const struct profile_frame *outer,
 				const struct profile_frame *inlined)
 {
@@ -104,7 +104,7 @@ static void add_inlined(struct place_finder *finder, const struct profile_activi
 	}
 }
 
-/* Helpers of other files, such as an accessor in a header, are no place. */
+/* Helpers of other files, such as an accessor in a header, are never the place. */
 static size_t own_native(struct place_finder *finder, const struct profile_stack *stack)
 {
 	size_t inner, outer, at;
@@ -134,7 +134,7 @@ static size_t own_native(struct place_finder *finder, const struct profile_stack
 /* A function with this share of the CPU time stands for what it calls. */
 #define AROUND_SHARE 0.50
 
-/* Not a loop of workers, nor a decorator's wrapper: they call anything. */
+/* Not a worker's loop or a decorator's wrapper, which may call anything. */
 static bool may_stand_around(const struct profile_frame *frame)
 {
 	const char *package;
@@ -197,7 +197,7 @@ struct account_place place_find(struct place_finder *finder, const struct profil
 		return place;
 	place.native = place_native(stack);
 	python = stack_innermost_python(stack);
-	/* libc's or the kernel's own, if Python calls nothing else: a read, a clock */
+	/* a function of libc or the kernel, if Python calls nothing else: read() */
 	if (!place.native && frame_is_system_library(stack->frames[0]))
 		place.native = stack->frames[0];
 	if (python == stack->frames_count) {

@@ -14,7 +14,7 @@ int contexts_begin(struct contexts *contexts, const struct profile *profile,
 	*contexts = (struct contexts){.profile = profile, .process = process};
 	for (size_t i = 0; i < process->contexts_count && !err; i++)
 		err = map64_put(&contexts->places, process->contexts[i].id, (uint32_t)i);
-	/* by name, once each: a deep context asks for all that are above it */
+	/* names are compared once for each function: context_is_data() asks at each level */
 	for (uint32_t id = 1; id <= profile->functions_count && !err; id++) {
 		const struct profile_function *function = profile_function(profile, id);
 
@@ -22,7 +22,7 @@ int contexts_begin(struct contexts *contexts, const struct profile *profile,
 			err = map64_put(&contexts->batches, id, 1);
 	}
 	contexts->has_loader = contexts->batches.count > 0;
-	/* without their ends, all that follows would be in them: the stacks say what is */
+	/* if the probe of its end was removed, all later samples would be in it */
 	for (size_t i = 0; i < process->rows_count; i++)
 		if (process->rows[i].seen_until_ns)
 			map64_remove(&contexts->batches, process->rows[i].function);

@@ -37,7 +37,7 @@ struct place other_threads_place(const struct profile_process *process, uint32_t
 	return running_place(process, tid, true);
 }
 
-/* While it is written. */
+/* Sums while they are gathered. */
 struct sampling {
 	struct sampled sampled;
 	double part;	/* of its interval that a sample stands for */
@@ -139,11 +139,11 @@ static void find_python(struct driver *driver, const struct contexts *contexts)
 	driver->own.lead = sampling_end(&own).lead;
 }
 
-/* A function is there for its hottest one if running that is most of what it does, */
+/* A function stands for its hottest callee if that callee has this share of its time, */
 #define OWN_PART 0.50
-/* and if hardly any of it is in other functions than those that lead there. */
+/* and if the functions from it down to that callee have this share of it themselves. */
 #define OWN_CHAIN 0.85
-/* One whose caller does hardly more is the better name. */
+/* A caller that does hardly more is the better name. */
 #define OWN_MORE 1.05
 /* Callers that are looked at: each takes a pass over the samples. */
 #define OWN_CALLERS 16

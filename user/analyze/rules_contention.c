@@ -4,10 +4,9 @@
  * (likewise), or a pool with more threads than there are CPUs (Oversubscribed). What stops it by a
  * limit of its cgroup is CpuThrottled.
  *
- * What it costs the thread that drives the process is more than its own wait for a CPU: where its
- * work is shared out to a pool, it also waits for threads of the pool that have no CPU, polling or
- * asleep. With as many threads as CPUs it would do a larger part of the work itself; that is
- * subtracted.
+ * The thread that drives the process loses more than its own waits for a CPU: if it shares its work
+ * with a pool, it also waits, polling or asleep, for threads of the pool that have no CPU. With as
+ * many threads as CPUs it would do more of the work itself; that is subtracted.
  */
 #include "analyze/location.h"
 #include "analyze/rules_ctx.h"
@@ -23,7 +22,7 @@
 #define HOLDERS_MAX   64
 #define HOLDERS_SHOWN 3
 #define PIDS_SHOWN    4
-/* A process of the job that uses less of a CPU does not compute. */
+/* A process of the job that uses less than this share of a CPU does not compute. */
 #define JOB_CPU 0.10
 
 /* Rivals of one kind and name: a build has hundreds of processes. */
@@ -117,7 +116,7 @@ uint64_t rules_others_cpu_ns(const struct rules_ctx *ctx)
 	return used_ns;
 }
 
-/* By what others used meanwhile, of what all processes of the job waited for. */
+/* CPU time that others used meanwhile, as a share of the time that the job waited for CPUs. */
 static double share_by_cpu_time(const struct rules_ctx *ctx, const struct shortage *shortage)
 {
 	double used = (double)shortage->others_ns + (double)shortage->steal_ns, waited = 0;
@@ -149,7 +148,7 @@ static double share_of(const struct cpu_holders *holders, enum profile_rival_kin
 	return holders->all_ns ? (double)holders->ns[kind] / (double)holders->all_ns : 0;
 }
 
-/* That it is these: by their part of the waiting. */
+/* How sure the culprit is: its share of the waiting. */
 static double confidence(const struct shortage *shortage)
 {
 	double own = share_of(&shortage->holders, PROFILE_RIVAL_OWN) +
@@ -164,7 +163,7 @@ static double confidence(const struct shortage *shortage)
 	return fmax(own, 1 - shortage->by_others);
 }
 
-/* Without turns of the CPUs (captures of old, --off-cpu off) their CPU time alone tells. */
+/* Without a record of who had the CPUs (old captures, --off-cpu off) CPU time alone decides. */
 static void find_culprit(const struct rules_ctx *ctx, struct shortage *shortage)
 {
 	const struct cpu_holders *holders = &shortage->holders;
@@ -183,7 +182,7 @@ static void find_culprit(const struct rules_ctx *ctx, struct shortage *shortage)
 		shortage->culprit = PROFILE_RIVAL_OWN;
 }
 
-/* The kernel's own account, where that of the waits is not there. */
+/* From schedstat where waits were not recorded. */
 static double driver_runnable_ns(const struct rules_ctx *ctx)
 {
 	for (size_t i = 0; i < ctx->process->threads_count && !ctx->driver->runnable_ns; i++) {
@@ -195,7 +194,7 @@ static double driver_runnable_ns(const struct rules_ctx *ctx)
 	return (double)ctx->driver->runnable_ns;
 }
 
-/* A thread's part of the pool's work, if each has a CPU: of as many threads as CPUs at most. */
+/* A thread's part of the pool's work if each thread has a CPU; no more threads than CPUs work. */
 static double fair_part_ns(const struct shortage *shortage)
 {
 	const struct thread_pool *pool = &shortage->pool;
@@ -211,8 +210,8 @@ static double taken_over_ns(const struct shortage *shortage)
 	return fmax(fair_part_ns(shortage) - (double)shortage->pool.driver.work_ns, 0);
 }
 
-/* Threads that share work as it comes (TBB, Rayon, OpenMP's dynamic loops) never wait for one
- * without a CPU: the driver does that one's part. n threads would share what it did meanwhile. */
+/* Threads that take work as it comes (TBB, Rayon, OpenMP's dynamic loops) never wait for one that
+ * has no CPU: the driver does the work of that one, which n threads would have shared. */
 static double taken_from_others_ns(const struct shortage *shortage)
 {
 	const struct thread_pool *pool = &shortage->pool;
@@ -223,9 +222,9 @@ static double taken_from_others_ns(const struct shortage *shortage)
 	return fmax(fmin(more, (double)pool->others_runnable_ns / pool->threads_count), 0);
 }
 
-/* Threads that are joined may come and go, and none of them has the whole of it: a join lasts
- * longer by as much of it as all of them wait for a CPU. While one of them has the CPU that another
- * waits for, the join loses nothing. */
+/* Joined threads may start and end during a join, so no single one shows how much longer it lasts:
+ * the share of their time in which all of them wait for a CPU does. While one has the CPU that
+ * another waits for, the join loses nothing. */
 static double joined_ns(const struct rules_ctx *ctx, const struct shortage *shortage)
 {
 	const struct process_account *account = ctx->account;
@@ -241,8 +240,8 @@ static double joined_ns(const struct rules_ctx *ctx, const struct shortage *shor
 	return busy > 0 ? (double)account->all.ns[ACCOUNT_JOIN] * foreign * runnable / busy : 0;
 }
 
-/* A server with a thread for each request: what one of them lacks stands for all. Where several are
- * there at a time, only a part of that is time of the process. */
+/* In a server with a thread for each request, the share that one of them waits stands for all.
+ * Where several run at a time, only a part of that is the process's time. */
 static double of_brief_threads_ns(const struct rules_ctx *ctx, const struct shortage *shortage)
 {
 	const struct process_account *account = ctx->account;
@@ -271,11 +270,11 @@ static double lost_ns(const struct rules_ctx *ctx, const struct shortage *shorta
 	double more = taken_from_others_ns(shortage);
 	double others = fmax((double)shortage->threads.runnable_ns - runnable, 0);
 
-	/* that it waits for the others of the pool is because they have no CPU, as long as that */
+	/* it waits for the pool's other threads as long as these have no CPU, at most */
 	lost += fmin((double)pool->driver.spin_ns + (double)pool->driver_wait_ns, others);
 	lost = fmax(lost - taken_over_ns(shortage), joined_ns(ctx, shortage));
 	lost = fmax(lost, of_brief_threads_ns(ctx, shortage));
-	/* its own work is no loss: the spinning is a sample, and may be too much */
+	/* its own work is no loss; spinning is sampled, so the sum may exceed the rest */
 	lost = fmin(lost, judged - work);
 	return fmax(fmax(lost, fmin(runnable + more, judged - work + more)), 0);
 }
@@ -400,7 +399,7 @@ static void add_gain(struct text *text, const struct rules_ctx *ctx, double gain
 	}
 }
 
-/* Of the waits of all threads: with less than that the others have no part in them. */
+/* Below this share of all threads' waits, those of the other threads are not mentioned. */
 #define OTHERS_WAIT 0.01
 
 /* "it waited 4.00 s for a CPU and ran for 6.00 s (40.0 % waiting)"; where other threads wait as
@@ -502,7 +501,7 @@ static unsigned threads_wanted(const struct shortage *shortage)
 	return count ? count : 1;
 }
 
-/* Nothing where the pool is not known. */
+/* Adds nothing if the pool is not known. */
 static void add_setting(struct text *text, const struct rules_ctx *ctx, const char *before,
 			unsigned threads, const char *after)
 {
@@ -564,7 +563,7 @@ static void suggest_for_contention(struct text *text, const struct rules_ctx *ct
 			 "have them wait while the main thread needs the CPU");
 	else
 		text_add(text, "The program has more runnable threads than CPUs: run fewer");
-	/* of processes with a thread each no setting is a remedy, nor is that which it has */
+	/* no setting helps processes with one thread each, nor does the setting that is in use */
 	if (shortage->culprit == PROFILE_RIVAL_JOB
 		    ? shortage->pool.threads_count >= 2
 		    : shortage->threads_count > threads_wanted(shortage))
@@ -572,8 +571,7 @@ static void suggest_for_contention(struct text *text, const struct rules_ctx *ct
 	text_add(text, ".");
 }
 
-/* The program that had the CPUs in most of what its kind had; NULL: there are many, or none is
- * known. */
+/* The program that had most of its kind's CPU time; NULL: it is spread over many, or unknown. */
 static const struct cpu_holder *main_rival(const struct cpu_holders *holders,
 					   enum profile_rival_kind kind)
 {
@@ -599,7 +597,7 @@ static void add_rival(struct text *text, const struct cpu_holders *holders,
 		text_add(text, "its own threads");
 }
 
-/* Of the waiting: less is not worth a word, and more is all of it. */
+/* Shares of the waiting: a smaller one is not mentioned, a larger one counts as all of it. */
 #define RIVAL_SHARE 0.10
 #define RIVAL_ALL   0.90
 
@@ -696,7 +694,7 @@ static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage
 		      rules_severity(ctx, note.gain_ns), share, &note);
 }
 
-/* Of activities of one kind: how much of their time is that of the steps. */
+/* The part, 0 to 1, of such activities' time that is within the steps. */
 static double judged_part(const struct profile_activities *activities,
 			  bool (*is_one)(const struct profile_activity *activity))
 {
@@ -721,7 +719,7 @@ static bool is_for_cpu(const struct profile_activity *wait)
 	return wait->reason == PERFX_WAIT_RUNNABLE;
 }
 
-/* Without start-up, and without the exit of a process that has ended. */
+/* Without the time before the first step and, of a process that has ended, after the last. */
 static struct thread_sums judged_threads(const struct profile_process *process)
 {
 	struct thread_sums sums = sum_threads(process);
@@ -750,7 +748,7 @@ double rules_mutex_part(const struct rules_ctx *ctx)
 	return all > 0 ? at_mutex / all : 0;
 }
 
-/* What its cgroup's limit took of the time in which its threads lacked a CPU: 0 to 1. */
+/* The part, 0 to 1, of its threads' waits for a CPU that its cgroup's limit caused. */
 static double throttled_part(const struct profile_process *p, const struct thread_sums *threads)
 {
 	if (p->throttled_ns == PROFILE_ABSENT || !threads->runnable_ns)
@@ -790,7 +788,7 @@ static void add_throttled(struct text *text, const struct profile_process *p, do
 			    (unsigned long long)p->throttle_periods_count);
 }
 
-/* Of the driver's time, as it lacks CPUs otherwise: with a higher limit all CPUs are there. */
+/* The driver's loss to the limit: a higher one would give it all CPUs. */
 static double throttled_gain(struct rules_ctx *ctx)
 {
 	struct thread_sums threads = sum_threads(ctx->process);

@@ -53,7 +53,7 @@ static const struct profile_memory *main_memory(const struct profile_process *p)
 	return most;
 }
 
-/* Memory was all that was asked for, or all there is. */
+/* Only memory was traced, by request or because nothing else is known. */
 static bool say_memory(struct text *text, const struct profile_process *p)
 {
 	const struct profile_memory *memory = main_memory(p);
@@ -77,7 +77,7 @@ static bool say_memory(struct text *text, const struct profile_process *p)
 	return true;
 }
 
-/* Nothing may have been seen because it was over too soon. */
+/* The recording may have been too short to see anything. */
 static void add_late(struct text *text, const struct profile *profile)
 {
 	struct profile_late_sum sum = profile_late_sum(profile);
@@ -127,7 +127,7 @@ static void add_own_line(struct text *text, const struct process_account *accoun
 	location_place(text, hottest.place.frame);
 }
 
-/* Of all threads' CPU time less than this is in no function worth naming. */
+/* A function with less than this share of all threads' CPU time is not named. */
 #define NATIVE_SHARE 0.10
 
 static bool is_said(const struct hottest *said, const struct profile_frame *native)
@@ -198,7 +198,7 @@ static void add_outer_line(struct text *text, const struct process_account *acco
 	location_place(text, line);
 }
 
-/* Of the hottest place less than this is in no traced function worth naming. */
+/* A traced function with less than this share of the hottest place is not named. */
 #define CALLS_SHARE 0.25
 
 static const struct profile_row *row_of(const struct profile_process *p, uint32_t function)
@@ -254,7 +254,8 @@ static void add_hottest_of(struct text *text, const struct profile *profile,
 		add_native_share(text, account, ACCOUNT_SPINNING, hottest);
 }
 
-/* Of the thread that the verdict is about, for most of its time; COMPUTING: it waits for less. */
+/* The class of wait that takes most of the time of the thread that the verdict is about; COMPUTING:
+ * none does. */
 static enum account_class main_wait(const struct process_account *account)
 {
 	const struct account *thread = account_of_thread(account, account->tid);
@@ -348,7 +349,7 @@ static void say_untimed(struct text *text, const struct profile *profile,
 	text_add(text, "; no call could be timed.");
 }
 
-/* Without samples traced functions are all there is. */
+/* Without samples only traced functions are known. */
 static void say_dominating(struct text *text, const struct profile *profile,
 			   const struct profile_process *p)
 {
@@ -478,7 +479,7 @@ const struct finding *first_problem(const struct process_analysis *analysis)
 	return NULL;
 }
 
-/* A finding about less of the time leaves open where the rest goes. */
+/* A finding about less than this share of the time does not say where the rest goes. */
 #define NAMED_SHARE 0.50
 
 static bool says_place(const struct text *sentence, const struct finding_place *place)
@@ -492,8 +493,7 @@ static bool says_place(const struct text *sentence, const struct finding_place *
 	return says;
 }
 
-/* The place that the sentence says is the hottest one, or the program's own, with most of the time.
- */
+/* Does the sentence name the hottest place, or the program's own line with most of the time? */
 static bool names_hottest(const struct text *sentence, const struct finding *finding,
 			  const struct hottest *hottest)
 {
@@ -510,7 +510,7 @@ static bool names_hottest(const struct text *sentence, const struct finding *fin
 	       !strcmp(place->function, frame->function);
 }
 
-/* Of an idle process that computed less of the time, too few samples are known to say where. */
+/* Below this share of the time an idle process has too few samples to say where it computed. */
 #define MOSTLY_SHARE 0.02
 
 /* " It runs mostly main (train.py:12), in torch Linear.forward (linear.py:134)." */
@@ -545,7 +545,7 @@ static void say_problem(struct text *text, const struct profile_process *p,
 	add_hottest_sentence(text, p, analysis, finding);
 }
 
-/* Computing for less of the time it is not what the process is for. */
+/* A process that computes for less than this share of the time does something else. */
 #define HEALTHY_COMPUTE 0.50
 
 /* By samples where there are some: calls that take long may only wait. */
@@ -761,7 +761,7 @@ static void add_other(struct text *text, const struct profile *profile,
 {
 	const struct profile_process *busiest = p;
 
-	/* by time, not by share: a process that lives for a moment does not do the work */
+	/* compares times, not shares: a process that lives for a moment does not do the work */
 	for (size_t i = 0; i < profile->processes_count; i++) {
 		const struct profile_process *other = &profile->processes[i];
 
@@ -778,7 +778,7 @@ static void add_other(struct text *text, const struct profile *profile,
 	text_add(text, ".");
 }
 
-/* Why nothing was called. Nothing where the account of time says what it did instead. */
+/* Says why nothing was called, unless the account of time says what the process did instead. */
 static void add_reason(struct text *text, const struct profile *profile,
 		       const struct profile_process *p, const struct process_account *account)
 {

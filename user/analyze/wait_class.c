@@ -229,7 +229,7 @@ bool wait_is_for_file_lock(const struct profile_activity *wait)
 	return wait->reason == PERFX_WAIT_SYSCALL && call && text_is_one_of(call, calls);
 }
 
-/* On a CPU there a thread asks again and again whether a child or another thread has ended. */
+/* A thread that is on a CPU there asks repeatedly whether a child or another thread has ended. */
 static bool is_poll_frame(const struct profile_frame *frame)
 {
 	static const char *const files[] = {"subprocess.py", "popen_fork.py",
@@ -372,7 +372,7 @@ static bool is_work_of_call(enum account_class class)
 	       class != ACCOUNT_STOPPED;
 }
 
-/* Less of the wall time than this is in no wait that matters. */
+/* Waits below this share of the wall time do not matter. */
 #define WAIT_LEAST 0.001
 
 enum account_class wait_class_of(const struct contexts *contexts,
@@ -504,7 +504,7 @@ enum join_candidate join_candidate_of(const struct contexts *contexts,
 	}
 }
 
-/* A pool that is joined has threads without a task, too, while others of its threads work. */
+/* In a pool that is joined some threads may have no task while others work. */
 static bool is_spare(const struct process_account *account, const struct profile_activity *wait)
 {
 	const struct account *thread = account_of_thread(account, wait->tid);
