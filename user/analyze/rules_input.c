@@ -102,10 +102,10 @@ static const struct batch_loader *loader_of(const struct profile_stack *stack)
 struct preparation {
 	uint64_t count, ns, runs_ns;
 	struct place lead;
-	/* The wait that takes most of the time there; NULL: it runs. */
+	/* The wait that takes most of the time at `lead`; NULL: the thread runs there. */
 	const struct profile_activity *wait;
-	uint64_t waits_ns, waits_count; /* of that class and place, by all threads that prepare */
-	const struct batch_loader *loader; /* that calls it; NULL: none of these */
+	uint64_t waits_ns, waits_count;	   /* of that class and place, of all preparing threads */
+	const struct batch_loader *loader; /* that calls `lead`; NULL: an unknown one, or none */
 };
 
 static bool prepares(const struct profile_activity *sample)
@@ -180,7 +180,7 @@ static void sum_waits(struct preparation *found, const struct preparing *who)
 	}
 }
 
-/* Of the function that leads, what it does most. */
+/* Sets the loader that calls the leading function, and the wait in which it mostly is. */
 static void find_wait_of_lead(struct preparation *found, const struct preparing *who)
 {
 	const struct profile_activities *samples = &who->process->samples;
@@ -227,14 +227,14 @@ static struct preparation find_preparation(const struct preparing *who)
 	return found;
 }
 
-/* Of all the time of batches. */
+/* Time of all batches of the recording, ns. */
 static double all_batches_ns(const struct rules_ctx *ctx)
 {
 	return fmax(ctx->time->batch_ns * steps_recorded(ctx),
 		    (double)ctx->process->steps.phases[PROFILE_PHASE_DATA]);
 }
 
-/* Does the thread of the steps prepare them itself, for most of it? */
+/* Does the thread of the steps itself prepare batches for most of their time? */
 static bool is_own(const struct rules_ctx *ctx, const struct preparation *own)
 {
 	double ns = (ctx->time->batch_own_ns + ctx->time->batch_own_waits_ns) * steps_recorded(ctx);
@@ -243,7 +243,7 @@ static bool is_own(const struct rules_ctx *ctx, const struct preparation *own)
 	       ns >= ctx->thresholds->data_bound_own * all_batches_ns(ctx);
 }
 
-/* Does it wait for others to do it, for most of it? Otherwise it may be unknown. */
+/* Does it wait for other threads or processes for most of that time? If neither, it is unknown. */
 static bool is_anothers(const struct rules_ctx *ctx)
 {
 	const struct step_time *time = ctx->time;
@@ -281,7 +281,7 @@ static bool is_worker(const struct rules_ctx *ctx, const struct profile_process 
 	       profile_is_child(ctx->profile, parent, ctx->process);
 }
 
-/* The one that prepares most, or the thread of the process that does. */
+/* The process that prepares most: a worker, or the process itself by another thread. */
 struct feeder {
 	const struct profile_process *process;
 	struct preparation work;
@@ -300,8 +300,8 @@ static uint32_t find_waker(const struct rules_ctx *ctx)
 	return 0;
 }
 
-/* A thread that may only watch others sleeps as well: without the one that is waited for, those
- * count that run Python. */
+/* A sleeping thread may only watch others. So if it is unknown which thread is waited for, only
+ * threads that run Python count. */
 static struct preparation find_threads_preparation(struct rules_ctx *ctx)
 {
 	uint32_t waker = find_waker(ctx);
@@ -389,30 +389,31 @@ void add_feeder(struct text *text, struct rules_ctx *ctx)
 	add_found_feeder(text, ctx, &feeder);
 }
 
-/* Of the time of the thread of the steps: so long all others of the process may lack a CPU. */
+/* Share of the steps' thread's time for which all other threads may lack a CPU. */
 #define OTHERS_RUNNABLE 0.10
-/* It need not be said how much is left, or how little is won. */
+/* Shares of the batch: more counts as all of it, less as none. */
 #define ALL_OF_IT  0.95
 #define NONE_OF_IT 0.05
-/* times the threshold: hosts are not equally fast */
+/* Hand-overs that may be left of a step with enough workers: hosts differ in speed. */
 #define HANDOVER_AT_MOST 2
-/* Of a CPU: a worker that sleeps still takes batches and sends them. */
+/* Share of a CPU: a worker that sleeps still receives and sends batches. */
 #define LEAST_USED 0.01
 
 struct loader {
 	struct preparation own; /* what the thread of the steps prepares itself */
 	struct feeder feeder;	/* what other threads and processes do */
-	bool is_frameworks;	/* a DataLoader or a tf.data pipeline, not the program's own */
+	bool is_frameworks;	/* a DataLoader or a tf.data pipeline, not the program's own code */
 	bool is_own, is_anothers;
-	unsigned workers, needed; /* that there are; that would hide it, as far as CPUs go */
-	bool keeps_up;		  /* the workers do: taking batches from them is what is left */
-	unsigned threads;	  /* of the process that prepare it, without workers; 0: unknown */
-	bool costs_as_much;	  /* taking a batch from a worker, as preparing it */
-	bool unknown;		  /* how long a batch and a step take with CPUs enough */
-	double cpus;		  /* that the training and its workers can have */
-	bool at_most;		  /* they are the limit: the gain is a bound */
-	double hidden_ns;	  /* of a step, by so many as are needed */
-	double gain_ns;		  /* the same, less what taking a batch from a worker costs */
+	unsigned workers, needed; /* present; so many would hide the batch, as far as CPUs allow */
+	bool keeps_up;		  /* the workers do: only taking batches from them is left */
+	unsigned threads;	  /* of the process that prepare batches, if there are no
+				   * workers; 0: unknown */
+	bool costs_as_much;	  /* taking a batch from a worker takes as long as preparing it */
+	bool unknown;		  /* it is not known how long a batch takes with enough CPUs */
+	double cpus;		  /* number that the training and its workers can use */
+	bool at_most;		  /* CPUs are the limit: gain_ns is an upper bound */
+	double hidden_ns;	  /* part of a step that `needed` workers hide */
+	double gain_ns;		  /* hidden_ns less the time to take a batch from a worker */
 };
 
 /* PyTorch's DataLoader gives its workers a name; other children of such a process are none. */
@@ -430,7 +431,7 @@ static bool has_named_workers(const struct rules_ctx *ctx)
 	return false;
 }
 
-/* What workers do that there are. */
+/* What the existing workers do. */
 struct workers {
 	unsigned count;		    /* at a time: loaders may start new ones for each epoch */
 	double cpu_ns, runnable_ns; /* of a step: on a CPU, and without one */
@@ -471,7 +472,7 @@ static struct workers find_workers(const struct rules_ctx *ctx)
 	return workers;
 }
 
-/* A step's, of all threads, without what prepares the batch and what polls. */
+/* CPU time of a step, of all threads, without preparing the batch and without polling. */
 static double training_cpu_ns(struct rules_ctx *ctx, const struct loader *loader)
 {
 	struct thread_pool pool;
@@ -506,13 +507,13 @@ static double free_cpus(const struct rules_ctx *ctx)
 	return fmax(fmin(cpus, rules_allowed_cpus(ctx)), LEAST_USED);
 }
 
-/* A batch, as those who prepare it need it. */
+/* The time that preparing a batch takes. */
 struct batch {
 	double work_ns, cpu_ns; /* of one worker that prepares all; of that, on a CPU */
 	double handover_ns;
 };
 
-/* Without its waits for a CPU, which the time of a loader's range includes. */
+/* Without waits for a CPU, which a loader's range includes. */
 static double batch_work_ns(const struct rules_ctx *ctx)
 {
 	double waits_ns =
@@ -563,7 +564,7 @@ static struct batch find_batch(const struct rules_ctx *ctx, const struct loader 
 	return batch;
 }
 
-/* What the thread of the steps prepares itself, while it has no worker to wait for. */
+/* The preparation by the thread of the steps itself, without workers. */
 static void find_own_preparation(struct loader *loader, struct rules_ctx *ctx)
 {
 	struct contexts contexts;
@@ -609,7 +610,7 @@ static struct loader judge_loader(struct rules_ctx *ctx)
 	batch = find_batch(ctx, &loader, &workers);
 	handover = batch.handover_ns;
 	loader.costs_as_much = handover > (1 - NONE_OF_IT) * batch.work_ns;
-	/* of a CPU, by each worker */
+	/* CPUs that each worker uses */
 	used = fmin(fmax(batch.cpu_ns / batch.work_ns, LEAST_USED), 1);
 	loader.needed = (unsigned)fmax(ceil((batch.work_ns + handover) / (rest + handover)), 1);
 	if (ctx->profile->cpus_count)
@@ -633,7 +634,7 @@ static struct loader judge_loader(struct rules_ctx *ctx)
 	return loader;
 }
 
-/* Workers hide nothing: they would wait for CPUs, or handing batches over takes as long. */
+/* Do workers hide nothing? They would wait for CPUs, or handing over takes as long as preparing. */
 static bool gains_nothing(const struct rules_ctx *ctx, const struct loader *loader)
 {
 	return !loader->keeps_up && !loader->unknown &&
@@ -683,7 +684,7 @@ static void add_workers(struct text *text, const struct rules_ctx *ctx, const st
 		add_threads(text, ctx, loader);
 		return;
 	}
-	/* with workers enough, something else is slow */
+	/* with enough workers something else is slow */
 	if (!loader->is_own && loader->needed <= loader->workers)
 		return;
 	text_printf(text, " (%u worker%s", loader->workers, loader->workers == 1 ? "" : "s");
@@ -879,7 +880,7 @@ void rules_input(struct rules_ctx *ctx)
 	loader = judge_loader(ctx);
 	note.gain_ns = loader.gain_ns;
 	note.gain_unknown = loader.unknown || may_serve(ctx, &loader);
-	/* nobody knows how much cheaper it can be prepared */
+	/* it is unknown how much faster it can be prepared */
 	if (gains_nothing(ctx, &loader)) {
 		note.gain_ns = batch_work_ns(ctx);
 		note.gain_unknown = note.is_work = true;
