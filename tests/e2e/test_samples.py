@@ -218,9 +218,11 @@ def test_threads_that_wait(program, recording):
     samples, last = r.stop()
     assert last["lost"] == 0
     for reason, number in REASONS.items():
-        mine = [s for s in samples if s["tid"] == tids[f"stands_in_{reason}"]]
+        of_thread = [s for s in samples if s["tid"] == tids[f"stands_in_{reason}"]]
+        mine = [s for s in of_thread if s["state"] == WAITING]
         assert len(mine) > 20
-        assert {(s["state"], s["reason"]) for s in mine} == {(WAITING, number)}
+        assert len(of_thread) - len(mine) <= 1, "each is woken once, at the end"
+        assert {s["reason"] for s in mine} == {number}
         # those that have stood there since before its table was asked for are walked again
         assert f"stands_in_{reason}" in mine[-1]["stack"] and mine[-1]["complete"]
         whole_ns = sum(s["interval_ns"] for s in mine)
