@@ -128,7 +128,6 @@ static int name_functions(struct live_metrics *live, const struct live_snapshot 
 static uint64_t function_value(const struct series *series, enum metric metric)
 {
 	const struct live_sums *run = &series->run;
-
 	uint64_t value;
 
 	if (series->removed)
