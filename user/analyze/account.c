@@ -13,35 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-	const char *name, *words;
-} classes[ACCOUNT_CLASSES] = {
-	[ACCOUNT_COMPUTING] = {"computing", "computing"},
-	[ACCOUNT_SPINNING] = {"spinning", "spinning"},
-	[ACCOUNT_JOIN] = {"join", "joining its own workers"},
-	[ACCOUNT_GIL] = {"gil", "waiting for the GIL"},
-	[ACCOUNT_LOCK] = {"lock", "waiting for a lock"},
-	[ACCOUNT_INPUT] = {"input", "waiting for input"},
-	[ACCOUNT_OUTPUT] = {"output", "waiting to output"},
-	[ACCOUNT_DISK] = {"disk", "waiting for the disk"},
-	[ACCOUNT_SLEEP] = {"sleep", "sleeping"},
-	[ACCOUNT_CHILD] = {"child", "waiting for a child"},
-	[ACCOUNT_OTHER] = {"other", "waiting for work, events"},
-	[ACCOUNT_RUNNABLE] = {"runnable", "waiting for a CPU"},
-	[ACCOUNT_STOPPED] = {"stopped", "stopped (SIGSTOP, freezer)"},
-	[ACCOUNT_UNKNOWN] = {"unknown", "not known"},
-};
-
-const char *account_class_name(enum account_class class)
-{
-	return classes[class].name;
-}
-
-const char *account_class_words(enum account_class class)
-{
-	return classes[class].words;
-}
-
 struct wait_sums {
 	uint64_t ns[CANDIDATES][ACCOUNT_CLASSES];
 };
@@ -109,13 +80,8 @@ static uint64_t known_or(uint64_t exact_ns, uint64_t otherwise_ns)
 	return exact_ns == PROFILE_ABSENT ? otherwise_ns : exact_ns;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-/* Of a thread that started or ended during the recording /proc knows only a part of the time:
- * samples give the rest. */
+/* /proc knows only a part of the time of a thread that started or ended during the recording.
+ * Samples give the rest. */
 static void settle(const struct thread_making *t, struct account *account, struct wait_sums *waits)
 {
 	static const struct profile_thread none = {.wall_ns = PROFILE_ABSENT,
@@ -131,8 +97,8 @@ static void settle(const struct thread_making *t, struct account *account, struc
 	blocked_ns =
 		sum_of(&t->exact) > sum_of(&t->sampled) ? sum_of(&t->exact) : sum_of(&t->sampled);
 	account->wall_ns = known_or(facts->wall_ns, on_cpu_ns + runnable_ns + blocked_ns);
-	on_cpu_ns = least(on_cpu_ns, account->wall_ns);
-	runnable_ns = least(runnable_ns, account->wall_ns - on_cpu_ns);
+	on_cpu_ns = min_u64(on_cpu_ns, account->wall_ns);
+	runnable_ns = min_u64(runnable_ns, account->wall_ns - on_cpu_ns);
 	account->ns[ACCOUNT_SPINNING] =
 		sampled_ns ? part_of(on_cpu_ns, (double)t->spinning_ns / (double)sampled_ns) : 0;
 	account->ns[ACCOUNT_COMPUTING] = on_cpu_ns - account->ns[ACCOUNT_SPINNING];

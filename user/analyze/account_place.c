@@ -21,8 +21,6 @@ static const struct profile_frame *named_caller(const struct profile_stack *stac
 	return inner;
 }
 
-/* The innermost native function inside of Python that is neither the interpreter's nor libc's; of a
- * stack without Python libc's, where there is no other. NULL: none. */
 const struct profile_frame *place_native(const struct profile_stack *stack)
 {
 	size_t end = stack_innermost_python(stack);
@@ -143,6 +141,12 @@ static bool may_stand_around(const struct profile_frame *frame)
 	       !strstr(frame->function, ".<locals>.") && location_package(frame->file, &package);
 }
 
+/* NULL: it does not stand for others, or out of memory. */
+static struct place_sum *around_of(struct place_finder *finder, const struct profile_frame *frame)
+{
+	return may_stand_around(frame) ? sum_of(finder, frame, frame) : NULL;
+}
+
 /* `number` counts samples from 1. */
 static void add_around(struct place_finder *finder, const struct profile_activity *sample,
 		       size_t number)
@@ -155,9 +159,7 @@ static void add_around(struct place_finder *finder, const struct profile_activit
 	if (!stack || location_own_python(stack->frames, stack->frames_count) < stack->frames_count)
 		return;
 	for (size_t i = 0; i < stack->frames_count && !finder->err; i++) {
-		struct place_sum *sum = may_stand_around(stack->frames[i])
-						? sum_of(finder, stack->frames[i], stack->frames[i])
-						: NULL;
+		struct place_sum *sum = around_of(finder, stack->frames[i]);
 
 		if (!sum || sum->seen == number)
 			continue;
@@ -172,10 +174,7 @@ static size_t package_place(struct place_finder *finder, const struct profile_st
 			    size_t python)
 {
 	for (size_t i = python; i < stack->frames_count; i++) {
-		const struct place_sum *sum =
-			may_stand_around(stack->frames[i])
-				? sum_of(finder, stack->frames[i], stack->frames[i])
-				: NULL;
+		const struct place_sum *sum = around_of(finder, stack->frames[i]);
 
 		if (sum && (double)sum->all_ns >= AROUND_SHARE * (double)finder->on_cpu_ns)
 			return i;

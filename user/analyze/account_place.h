@@ -5,8 +5,7 @@
 #ifndef PERFX_ANALYZE_ACCOUNT_PLACE_H
 #define PERFX_ANALYZE_ACCOUNT_PLACE_H
 
-#include "analyze/account_class.h"
-#include "analyze/context.h"
+#include "analyze/wait_class.h"
 
 /* Where a thread was on a CPU. */
 struct account_place {
@@ -40,7 +39,7 @@ struct place_finder {
 /* 0 or -ENOMEM; to be cleared in both cases. */
 int place_finder_begin(struct place_finder *finder, const struct contexts *contexts);
 void place_finder_clear(struct place_finder *finder);
-/* Of a sample on a CPU. Its ns and count stay 0. */
+/* Finds the place of a sample that is on a CPU. Leaves its ns and count at 0. */
 struct account_place place_find(struct place_finder *finder, const struct profile_activity *sample,
 				enum account_class class);
 /* The innermost native function inside of Python that is neither the interpreter's nor libc's; of a

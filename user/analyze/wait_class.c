@@ -12,6 +12,35 @@
 
 #include <string.h>
 
+static const struct {
+	const char *name, *words;
+} classes[ACCOUNT_CLASSES] = {
+	[ACCOUNT_COMPUTING] = {"computing", "computing"},
+	[ACCOUNT_SPINNING] = {"spinning", "spinning"},
+	[ACCOUNT_JOIN] = {"join", "joining its own workers"},
+	[ACCOUNT_GIL] = {"gil", "waiting for the GIL"},
+	[ACCOUNT_LOCK] = {"lock", "waiting for a lock"},
+	[ACCOUNT_INPUT] = {"input", "waiting for input"},
+	[ACCOUNT_OUTPUT] = {"output", "waiting to output"},
+	[ACCOUNT_DISK] = {"disk", "waiting for the disk"},
+	[ACCOUNT_SLEEP] = {"sleep", "sleeping"},
+	[ACCOUNT_CHILD] = {"child", "waiting for a child"},
+	[ACCOUNT_OTHER] = {"other", "waiting for work, events"},
+	[ACCOUNT_RUNNABLE] = {"runnable", "waiting for a CPU"},
+	[ACCOUNT_STOPPED] = {"stopped", "stopped (SIGSTOP, freezer)"},
+	[ACCOUNT_UNKNOWN] = {"unknown", "not known"},
+};
+
+const char *account_class_name(enum account_class class)
+{
+	return classes[class].name;
+}
+
+const char *account_class_words(enum account_class class)
+{
+	return classes[class].words;
+}
+
 /* In a stack without Python the place is the innermost frame of the program's own, else one outside
  * of libc. */
 static size_t outside_of_libraries(const struct profile_stack *stack)
