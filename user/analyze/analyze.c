@@ -453,11 +453,6 @@ static bool is_graver(const struct finding *a, const struct finding *b)
 	return a->severity < b->severity;
 }
 
-static bool is_as_grave(const struct finding *a, const struct finding *b)
-{
-	return !is_graver(a, b) && !is_graver(b, a);
-}
-
 /* The gravest problem of all processes, of those that are as grave the main one's, or else the
  * first one whose place is known. */
 static void find_first(struct analysis *analysis, const struct profile *profile, size_t main)
@@ -467,7 +462,7 @@ static void find_first(struct analysis *analysis, const struct profile *profile,
 	for (size_t i = 0; i < analysis->processes_count; i++) {
 		const struct finding *problem = first_problem(&analysis->processes[i]);
 		bool placed = problem && analysis->first && analysis->first_process != main &&
-			      is_as_grave(problem, analysis->first) && problem->place.function &&
+			      !is_graver(analysis->first, problem) && problem->place.function &&
 			      !analysis->first->place.function;
 
 		if (!problem || (i != main && is_brief(profile, &profile->processes[i])) ||
