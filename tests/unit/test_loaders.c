@@ -78,6 +78,20 @@ static struct training *training_new(const struct profile_frame *of_loop)
 	return t;
 }
 
+/* The same without samples: the call that ends the steps has a stack. */
+static struct training *training_by_its_ends(struct profile_context *ends)
+{
+	struct training *t = calloc(1, sizeof(*t));
+
+	cr_assert_not_null(t);
+	t->process.steps.count = t->process.steps.ends_count = 100;
+	t->process.steps.tid = TID;
+	t->process.steps.function = ends->function;
+	t->process.contexts = ends;
+	t->process.contexts_count = 1;
+	return t;
+}
+
 static void expect_loader(struct training *t, const struct profile_stack *stack, bool expected)
 {
 	struct contexts contexts;
@@ -162,15 +176,9 @@ Test(loaders, numpy_may_be_the_model)
 		const struct profile_stack *batch =
 			decodes ? STACK(NATIVE("/usr/lib/libz.so.1", "inflate"), &loop, &module)
 				: call;
-		struct training *t = calloc(1, sizeof(*t));
 		struct profile_context context = {.id = 1, .function = 7, .stack = call};
+		struct training *t = training_by_its_ends(&context);
 
-		cr_assert_not_null(t);
-		t->process.steps.count = t->process.steps.ends_count = 100;
-		t->process.steps.tid = TID;
-		t->process.steps.function = 7;
-		t->process.contexts = &context;
-		t->process.contexts_count = 1;
 		add(t, batch, false, 50);
 		expect_loader(t, batch, decodes);
 	}
@@ -262,15 +270,9 @@ Test(loaders, steps_without_samples)
 	};
 
 	for (size_t i = 0; i < 2; i++) {
-		struct training *t = calloc(1, sizeof(*t));
 		struct profile_context context = {.id = 1, .function = 7, .stack = others[i]};
+		struct training *t = training_by_its_ends(&context);
 
-		cr_assert_not_null(t);
-		t->process.steps.count = t->process.steps.ends_count = 100;
-		t->process.steps.tid = TID;
-		t->process.steps.function = 7;
-		t->process.contexts = &context;
-		t->process.contexts_count = 1;
 		add(t, batch, true, 50);
 		expect_loader(t, batch, i == 0);
 	}
