@@ -617,7 +617,7 @@ static int fill_losses(struct finish_ctx *w)
 	return 0;
 }
 
-/* What makes the profile, each on the results of those before it. */
+/* The steps that fill the profile, in order: each uses the results of those before it. */
 static int (*const fill_parts[])(struct finish_ctx *ctx) = {
 	fill_host,
 	merged_fill,

@@ -148,7 +148,7 @@ struct gpu_process {
  *
  *	activity ──call id──▶ call ──thread, time──▶ innermost span around it ──▶ calling context
  *
- * What finds no partner before it is forgotten is counted.
+ * A record that is dropped before its partner came is counted.
  */
 
 struct past_span {

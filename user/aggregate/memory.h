@@ -172,7 +172,7 @@ struct domain_stats {
 	uint64_t point_step_ns, point_slot, point_due_ns;
 };
 
-/* What an allocation stands for, in units. */
+/* How many blocks and bytes a recorded allocation stands for, in units. */
 struct weight {
 	uint64_t count, bytes;
 };

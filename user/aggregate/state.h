@@ -82,7 +82,7 @@ int lines_fill(struct finish_ctx *ctx);
 void profile_stacks_clear(struct profile *profile);
 
 /*
- * What threads did outside of what is counted by call: samples of those that run and wait, and the
+ * Activity of threads that is not counted by call: samples of running and waiting threads, and the
  * exact sums of the time that they waited.
  */
 

@@ -93,7 +93,7 @@ bool growth_find(struct line *line, enum rss_part *part, const struct profile_pr
 /* The option that shows where memory grows, such as "--memory all"; NULL: it was given. Static. */
 const char *growth_option(const struct profile_process *process);
 
-/* Of a sample; PROFILE_ABSENT. */
+/* Bytes of that part in a sample; PROFILE_ABSENT: not known. */
 uint64_t rss_of(const struct profile_usage_point *point, enum rss_part part);
 /* Least squares through the samples of resident memory. */
 struct line trend_rss(const struct profile_process *process, enum rss_part part);

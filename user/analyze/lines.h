@@ -21,7 +21,7 @@ struct lines {
 
 /* frame may be NULL. */
 void lines_add(struct lines *lines, const struct profile_frame *frame, uint64_t ns);
-/* Of the function with the most time the line with the most. */
+/* Finds the function with the most time, and its line with the most. */
 struct place lines_lead(const struct lines *lines);
 
 #endif

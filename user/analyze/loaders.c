@@ -46,7 +46,7 @@ static const struct {
 	{"item", false},    {"minibatch", false},
 };
 
-/* What a program loads of its model: load_state, read_params. */
+/* Words of functions that load parts of a model: load_state, read_params. */
 static const char *const of_model[] = {"state", "weight", "param", "checkpoint", "model", NULL};
 
 static bool says_data(const char *name, bool waits)

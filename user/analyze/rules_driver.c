@@ -441,7 +441,7 @@ static void add_holder(struct text *text, const struct rules_ctx *ctx, const str
 /* if the thread runs for no more than this part of them in between. */
 #define POLL_WORK 0.25
 
-/* Of the CPU time of the thread the part, 0 to 1, outside of system calls: going to sleep and
+/* The part, 0 to 1, of the thread's CPU time that is outside of system calls. Going to sleep and
  * waking up may take longer than a short sleep. */
 static double part_outside_calls(const struct rules_ctx *ctx)
 {

@@ -431,7 +431,7 @@ static bool has_named_workers(const struct rules_ctx *ctx)
 	return false;
 }
 
-/* What the existing workers do. */
+/* Number and CPU time of the existing workers. */
 struct workers {
 	unsigned count;		    /* at a time: loaders may start new ones for each epoch */
 	double cpu_ns, runnable_ns; /* of a step: on a CPU, and without one */

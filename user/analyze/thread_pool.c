@@ -90,7 +90,7 @@ bool stack_spins(const struct thread_pool *pool, const struct profile_stack *sta
 
 	if (!first || first->language == PERFX_LANGUAGE_PYTHON)
 		return false;
-	/* the pool's own code makes it a stack of the pool, whatever called it */
+	/* the pool's own code polls for the pool, whatever called it */
 	return frame_is_runtime(first) || is_pool_loop(first) || is_polling(first) ||
 	       (!first->module[0] && is_in_loop(pool->loop_address, first->address) &&
 		stack_is_of_pool(stack));
