@@ -169,9 +169,17 @@ struct view {
 	enum export_of of;
 };
 
+/* One line for each message of protoc's text. */
+#define ONE_LINE                                                              \
+	" | awk '{sub(/^ +/, \" \")} /^ / {line = line $0; next} "            \
+	"/^}/ {print line \" }\"; line = \"\"; next} /{$/ {line = $0; next} " \
+	"{print}'"
+#define PERFETTO_TEXT "protoc --decode=Trace -Iuser/export perfetto.proto" ONE_LINE
+#define PPROF_TEXT    "zcat | protoc --decode=Profile -Iuser/export pprof.proto" ONE_LINE
+
 static const struct view views[] = {
-	{"perfetto", "pftrace.txt", "protoc --decode=Trace -Iuser/export perfetto.proto", 0},
-	{"pprof", "pprof.txt", "zcat | protoc --decode=Profile -Iuser/export pprof.proto", 0},
+	{"perfetto", "pftrace.txt", PERFETTO_TEXT, 0},
+	{"pprof", "pprof.txt", PPROF_TEXT, 0},
 	{"chrome", "trace.json", NULL, 0},
 	{"folded", "folded", NULL, 0},
 	{"speedscope", "speedscope.json", NULL, 0},
@@ -184,8 +192,7 @@ static const struct view parts[] = {
 	{"folded", "off-cpu.folded", NULL, EXPORT_OF_OFF_CPU},
 	{"folded", "alloc.folded", NULL, EXPORT_OF_ALLOC},
 	{"speedscope", "cpu.speedscope.json", NULL, EXPORT_OF_CPU},
-	{"pprof", "cpu.pprof.txt", "zcat | protoc --decode=Profile -Iuser/export pprof.proto",
-	 EXPORT_OF_CPU},
+	{"pprof", "cpu.pprof.txt", PPROF_TEXT, EXPORT_OF_CPU},
 };
 
 static void gpu_step(struct stream *s)
