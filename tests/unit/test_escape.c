@@ -143,6 +143,33 @@ Test(utf8, shorten)
 	}
 }
 
+Test(utf8, a_number_is_never_cut)
+{
+	static const struct {
+		unsigned columns;
+		const char *to;
+	} rows[] = {
+		{80, "6.92 ms of each 16.4 ms step, 613 steps (a.py:112)"},
+		{45, "6.92 ms of each 16.4 ms step, 613 steps (a.p…"},
+		{48, "6.92 ms of each 16.4 ms step, 613 steps (a.py:…"},
+		{38, "6.92 ms of each 16.4 ms step, …"},
+		{32, "6.92 ms of each 16.4 ms step, …"},
+		{24, "6.92 ms of each 16.4 ms…"},
+		{23, "6.92 ms of each …"},
+		{18, "6.92 ms of each …"},
+		{8, "6.92 ms…"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct text text = {0};
+
+		utf8_cut(&text, rows[0].to, rows[i].columns);
+		cr_expect_str_eq(text_peek(&text), rows[i].to, "%u: %s", rows[i].columns,
+				 text_peek(&text));
+		text_clear(&text);
+	}
+}
+
 /* Whatever the bytes: what is displayed has no control character and is UTF-8; what is shortened
  * fits. */
 Test(utf8, garbage)
@@ -165,6 +192,9 @@ Test(utf8, garbage)
 			cr_assert_geq(code, 0x20);
 		}
 		utf8_shorten(&fitted, text_peek(&shown), columns);
+		cr_assert_leq(utf8_width(text_peek(&fitted)), columns);
+		text_clear(&fitted);
+		utf8_cut(&fitted, text_peek(&shown), columns);
 		cr_assert_leq(utf8_width(text_peek(&fitted)), columns);
 		text_clear(&shown);
 		text_clear(&fitted);

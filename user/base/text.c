@@ -449,13 +449,44 @@ void utf8_shorten(struct text *into, const char *text, unsigned columns)
 	text_finish(&shown, &into->failed);
 }
 
+#define UNIT_MAX 12 /* bytes of a unit: "GFLOP/s", "ring_drops" */
+
+/* The end of a number that begins here, with its unit: "16.4 ms", "0x7f12", "5 %". */
+static const char *end_of_number(const char *number)
+{
+	static const char of_numbers[] = "0123456789.,abcdefghijklmnopqrstuvwxyz";
+	const char *end = number + strspn(number, of_numbers);
+	size_t unit = *end == ' ' ? strcspn(end + 1, " ,;:)") : 0;
+
+	return unit && unit <= UNIT_MAX ? end + 1 + unit : end;
+}
+
+/* The length of what is before it, or before the number that it would cut. */
+static size_t without_part_of_number(const char *text, size_t length)
+{
+	for (size_t i = 0; i < length;) {
+		const char *end = text + i + 1;
+		bool is_number = isdigit((unsigned char)text[i]);
+
+		if (is_number && (!i || !isalnum((unsigned char)text[i - 1])))
+			end = end_of_number(text + i);
+		if (end > text + length ||
+		    (is_number && end == text + length && isdigit((unsigned char)end[-1])))
+			return i;
+		i = (size_t)(end - text);
+	}
+	return length;
+}
+
 void utf8_cut(struct text *into, const char *text, unsigned columns)
 {
 	unsigned width;
+	size_t fitting;
 
 	if (added_whole(into, text, columns))
 		return;
-	text_add_bytes(into, text, utf8_fit(text, columns - 1, &width));
+	fitting = utf8_fit(text, columns - 1, &width);
+	text_add_bytes(into, text, without_part_of_number(text, fitting));
 	text_add(into, "…");
 }
 
