@@ -434,6 +434,76 @@ Test(top, any_size, .timeout = 60)
 	}
 }
 
+/* A number that a narrow screen shows is one of the wide screen's: none has lost digits or its
+ * place behind the decimal point. */
+static void expect_whole_numbers(const struct top_layout *layout, const char *wide)
+{
+	for (size_t i = 0; i < layout->lines_count; i++) {
+		char *line = strdup(text_peek(&layout->lines[i].text)), *rest = line;
+
+		for (char *word; (word = strsep(&rest, " "));) {
+			struct text between = {0};
+
+			if (*word < '0' || *word > '9')
+				continue;
+			text_printf(&between, " %s ", word);
+			cr_expect(strstr(wide, text_peek(&between)), "%u: \"%s\" in %s",
+				  layout->width, word, text_peek(&layout->lines[i].text));
+			text_clear(&between);
+		}
+		free(line);
+	}
+}
+
+Test(top, no_number_is_cut)
+{
+	static const char *const views[] = {"1", "2", "3", "4", "5"};
+
+	for (size_t i = 0; i < sizeof(views) / sizeof(views[0]); i++) {
+		struct text wide = {0};
+		struct top_layout layout;
+		struct shown shown;
+
+		show(&shown);
+		press(&shown, views[i]);
+		layout = layout_of(&shown, 400, 60);
+		for (size_t k = 0; k < layout.lines_count; k++)
+			text_printf(&wide, " %s ", text_peek(&layout.lines[k].text));
+		top_layout_clear(&layout);
+		for (unsigned width = 14; width < 200; width++) {
+			layout = layout_of(&shown, width, 60);
+			expect_whole_numbers(&layout, text_peek(&wide));
+			top_layout_clear(&layout);
+		}
+		text_clear(&wide);
+		end(&shown);
+	}
+}
+
+/* Each phase of the steps has its figure at 80 columns. */
+Test(top, phases_have_their_figures)
+{
+	static const char *const phases[] = {"data 49 %", "forward 25 %", "backward 20 %",
+					     "optimizer 1 %", "untraced 5 %"};
+	struct text text = {0};
+	struct top_layout layout;
+	struct shown shown;
+
+	show(&shown);
+	layout = layout_of(&shown, 80, 24);
+	top_layout_text(&layout, &text);
+	for (size_t i = 0; i < sizeof(phases) / sizeof(phases[0]); i++)
+		cr_expect(strstr(text_peek(&text), phases[i]), "%s", phases[i]);
+	text_clear(&text);
+	top_layout_clear(&layout);
+	layout = layout_of(&shown, 40, 24);
+	top_layout_text(&layout, &text);
+	cr_expect(strstr(text_peek(&text), "│forward 25 %"), "the largest stay");
+	text_clear(&text);
+	top_layout_clear(&layout);
+	end(&shown);
+}
+
 Test(top, before_the_first_frame)
 {
 	struct top_model model;

@@ -6,6 +6,7 @@
 #include "report/document/plot.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,11 +66,12 @@ static void put(struct top_layout *layout, struct top_line *line, enum top_style
 	put_cut(layout, line, style, part, UINT32_MAX);
 }
 
-static void put_printf(struct top_layout *layout, struct top_line *line, enum top_style style,
-		       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* Adds a part if the line has room for all of it: half a number is a wrong number. */
+static void put_whole(struct top_layout *layout, struct top_line *line, enum top_style style,
+		      const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-static void put_printf(struct top_layout *layout, struct top_line *line, enum top_style style,
-		       const char *fmt, ...)
+static void put_whole(struct top_layout *layout, struct top_line *line, enum top_style style,
+		      const char *fmt, ...)
 {
 	struct text part = {0};
 	va_list ap;
@@ -77,7 +79,8 @@ static void put_printf(struct top_layout *layout, struct top_line *line, enum to
 	va_start(ap, fmt);
 	text_vprintf(&part, fmt, ap);
 	va_end(ap);
-	put(layout, line, style, text_peek(&part));
+	if (utf8_width(text_peek(&part)) <= left_of(layout, line))
+		put(layout, line, style, text_peek(&part));
 	text_clear(&part);
 }
 
@@ -137,13 +140,8 @@ static void add_title(struct top_layout *layout, const struct top_frame *frame,
 	const struct top_process *process = frame ? top_model_process(model, frame) : NULL;
 	struct top_line *line = new_line(layout);
 	struct text right = {0};
+	unsigned left;
 
-	put(layout, line, TOP_STYLE_STRONG, "perfx-trace top");
-	if (process) {
-		put(layout, line, TOP_STYLE_PLAIN, "  ");
-		put_cut(layout, line, TOP_STYLE_PLAIN, process->name,
-			layout->width > 60 ? layout->width - 45 : UINT32_MAX);
-	}
 	if (frame && frame->processes_count > 1)
 		text_printf(&right, "%zu of %zu processes · ",
 			    (size_t)(process - frame->processes) + 1, frame->processes_count);
@@ -151,6 +149,13 @@ static void add_title(struct top_layout *layout, const struct top_frame *frame,
 		text_printf(&right, "%s", as_ns(frame->elapsed_ns));
 	if (model->paused)
 		text_add(&right, " · PAUSED");
+	put(layout, line, TOP_STYLE_STRONG, "perfx-trace top");
+	left = left_of(layout, line);
+	left -= left > utf8_width(text_peek(&right)) ? utf8_width(text_peek(&right)) + 1 : 0;
+	if (process && left > 2) {
+		put(layout, line, TOP_STYLE_PLAIN, "  ");
+		put_cut(layout, line, TOP_STYLE_PLAIN, process->name, left - 2);
+	}
 	put_right(layout, line, model->paused ? TOP_STYLE_HIGH : TOP_STYLE_DIM, text_peek(&right));
 	text_clear(&right);
 }
@@ -192,55 +197,114 @@ static void add_steps(struct top_layout *layout, const struct top_process *proce
 		put(layout, line, TOP_STYLE_DIM, "no training steps seen");
 		return;
 	}
-	put(layout, line, TOP_STYLE_STRONG,
-	    isnan(process->step_ns) ? "-" : as_ns(u64_of(process->step_ns)));
-	put_printf(layout, line, TOP_STYLE_PLAIN, "  %.3g/s", process->steps_per_s);
+	put_whole(layout, line, TOP_STYLE_STRONG, "%s",
+		  isnan(process->step_ns) ? "-" : as_ns(u64_of(process->step_ns)));
+	put_whole(layout, line, TOP_STYLE_PLAIN, "  %.3g/s", process->steps_per_s);
 	if (process->flops_per_s > 0)
-		put_printf(layout, line, TOP_STYLE_PLAIN, "  %s",
-			   as_si(process->flops_per_s, "FLOP/s"));
+		put_whole(layout, line, TOP_STYLE_PLAIN, "  %s",
+			  as_si(process->flops_per_s, "FLOP/s"));
 	else if (process->flops_cut)
 		put(layout, line, TOP_STYLE_PLAIN, "  - FLOP/s");
-	put_printf(layout, line, TOP_STYLE_DIM, "  %s steps  ", as_count(process->steps_count));
+	put_whole(layout, line, TOP_STYLE_DIM, "  %s steps", as_count(process->steps_count));
+	if (left_of(layout, line) <= 2)
+		return;
+	put(layout, line, TOP_STYLE_PLAIN, "  ");
 	put_series(layout, line, &process->steps, UINT32_MAX);
 }
 
-/* "│data 48 %     ": the share's part of the bar, with as much of its name as fits. */
-static void put_phase(struct top_layout *layout, struct top_line *line, enum profile_phase phase,
-		      double share, unsigned columns, bool is_first)
+/* "│data 48 %     ": the share's part of the bar, with its name if all of it fits. */
+static void put_phase(struct top_layout *layout, struct top_line *line, enum top_style style,
+		      const char *words, unsigned columns)
 {
-	enum top_style style = TOP_STYLE_PHASE + phase;
-	struct text words = {0};
-	unsigned end;
+	unsigned end = line ? line->columns + columns : 0;
 
-	if (!columns)
-		return;
-	end = line->columns + columns;
-	text_printf(&words, "%s%s %.0f %%", is_first ? "" : "│", profile_phase_name(phase),
-		    share * 100);
-	put_cut(layout, line, style, text_peek(&words), columns);
+	put_cut(layout, line, style, *words ? words : "│", columns);
 	pad(layout, line, style, end);
-	text_clear(&words);
+}
+
+struct phase {
+	enum profile_phase phase;
+	double share;
+	char words[40];
+	unsigned columns; /* 0: by its share */
+};
+
+/* Takes the words from the smallest phases until the others fit. */
+static void drop_words(struct phase *phases, size_t count, unsigned columns)
+{
+	unsigned needed = 0;
+
+	for (size_t i = 0; i < count; i++)
+		needed += utf8_width(phases[i].words);
+	while (needed > columns) {
+		struct phase *least = NULL;
+
+		for (size_t i = 0; i < count; i++)
+			if (phases[i].words[0] && (!least || phases[i].share < least->share))
+				least = &phases[i];
+		needed -= utf8_width(least->words);
+		least->words[0] = '\0';
+	}
+}
+
+/* Columns by share; a phase whose share is too short for its words gets what these need. */
+static void share_columns(struct phase *phases, size_t count, unsigned columns)
+{
+	double sum = 0, share = 0;
+	unsigned used = 0;
+
+	for (size_t i = 0; i < count; i++)
+		sum += phases[i].share;
+	for (bool changed = true; changed;) {
+		changed = false;
+		for (size_t i = 0; i < count; i++) {
+			unsigned needed = utf8_width(phases[i].words);
+
+			if (phases[i].columns || phases[i].share / sum * columns >= needed)
+				continue;
+			phases[i].columns = needed;
+			columns -= needed;
+			sum -= phases[i].share;
+			changed = true; /* the others have less now */
+		}
+	}
+	for (size_t i = 0; i < count; i++) {
+		unsigned end;
+
+		if (phases[i].columns)
+			continue;
+		share += phases[i].share;
+		end = (unsigned)(share / sum * columns + 1e-6);
+		phases[i].columns = end - used;
+		used = end;
+	}
 }
 
 static void add_phases(struct top_layout *layout, const struct top_process *process)
 {
+	struct phase phases[PROFILE_PHASES];
 	struct top_line *line;
-	unsigned columns, begun = 0;
-	double sum = 0;
+	size_t count = 0;
 
 	if (!process->has_phases)
 		return;
 	line = labelled(layout, "Phases");
-	columns = left_of(layout, line);
 	for (size_t i = 0; i < PROFILE_PHASES; i++) {
 		enum profile_phase phase = profile_phases_in_order[i];
-		unsigned end;
+		struct phase *of = &phases[count];
 
-		sum += process->phases[phase];
-		end = (unsigned)lround(sum * columns);
-		put_phase(layout, line, phase, process->phases[phase], end - begun, !begun);
-		begun = end;
+		if (lround(process->phases[phase] * 100) <= 0)
+			continue;
+		*of = (struct phase){.phase = phase, .share = process->phases[phase]};
+		snprintf(of->words, sizeof(of->words), "%s%s %.0f %%", count ? "│" : "",
+			 profile_phase_name(phase), of->share * 100);
+		count++;
 	}
+	drop_words(phases, count, left_of(layout, line));
+	share_columns(phases, count, left_of(layout, line));
+	for (size_t i = 0; i < count; i++)
+		put_phase(layout, line, TOP_STYLE_PHASE + phases[i].phase, phases[i].words,
+			  phases[i].columns);
 }
 
 /* CPU, memory, GPU: a label, a number and a series each. */
@@ -293,7 +357,7 @@ static void add_gauges(struct top_layout *layout, const struct top_process *proc
 		pad(layout, line, TOP_STYLE_PLAIN, from);
 		put(layout, line, TOP_STYLE_LABEL, gauges[i].label);
 		pad(layout, line, TOP_STYLE_PLAIN, from + LABEL_COLUMNS);
-		put(layout, line, TOP_STYLE_STRONG, gauges[i].value);
+		put_whole(layout, line, TOP_STYLE_STRONG, "%s", gauges[i].value);
 		pad(layout, line, TOP_STYLE_PLAIN, from + LABEL_COLUMNS + GAUGE_VALUE);
 		if (share > LABEL_COLUMNS + GAUGE_VALUE + 2)
 			put_series(layout, line, gauges[i].series,
@@ -305,18 +369,21 @@ static void add_gauges(struct top_layout *layout, const struct top_process *proc
 static void add_cost(struct top_layout *layout, const struct top_frame *frame)
 {
 	struct top_line *line = labelled(layout, "Tracing");
+	struct text lost = {0};
 
 	if (!isnan(frame->slowdown))
-		put_printf(layout, line, TOP_STYLE_PLAIN, "slows it by %s · ",
-			   as_percent(frame->slowdown));
-	put_printf(layout, line, TOP_STYLE_PLAIN, "%s hits/s", as_count(u64_of(frame->hits_per_s)));
-	if (!isnan(frame->tracer_share))
-		put_printf(layout, line, TOP_STYLE_PLAIN, " · uses %s of a CPU",
-			   as_percent(frame->tracer_share));
+		put_whole(layout, line, TOP_STYLE_PLAIN, "slows it by %s · ",
+			  as_percent(frame->slowdown));
 	if (frame->losses[0])
-		put_printf(layout, line, TOP_STYLE_MEDIUM, " · lost: %s", frame->losses);
-	else
-		put(layout, line, TOP_STYLE_PLAIN, " · no loss");
+		text_printf(&lost, "lost: %s", frame->losses);
+	put(layout, line, lost.length ? TOP_STYLE_MEDIUM : TOP_STYLE_PLAIN,
+	    lost.length ? text_peek(&lost) : "no loss");
+	text_finish(&lost, &layout->failed);
+	put_whole(layout, line, TOP_STYLE_PLAIN, " · %s hits/s",
+		  as_count(u64_of(frame->hits_per_s)));
+	if (!isnan(frame->tracer_share))
+		put_whole(layout, line, TOP_STYLE_PLAIN, " · uses %s of a CPU",
+			  as_percent(frame->tracer_share));
 }
 
 /* Lines that a short screen keeps for the table, with its head, its tabs and the last line. */
@@ -336,7 +403,7 @@ static void add_header(struct top_layout *layout, const struct top_frame *frame,
 	add_wrapped(layout, frame->verdict[0] ? TOP_STYLE_STRONG : TOP_STYLE_DIM,
 		    frame->verdict[0] ? frame->verdict
 				      : "Not judged yet: findings need a few seconds.",
-		    layout->height && layout->height < 24 ? 1 : 2);
+		    layout->height && layout->height < 24 ? 1 : 3);
 	if (process) {
 		add_steps(layout, process);
 		add_phases(layout, process);
@@ -426,6 +493,8 @@ static void put_cell(struct top_layout *layout, struct top_line *line,
 	unsigned width = is_last ? left_of(layout, line) : column->width;
 	struct text fitted = {0};
 
+	if (!width || width > left_of(layout, line))
+		return;
 	if (column->cut_end)
 		utf8_cut(&fitted, text, width);
 	else
@@ -541,14 +610,14 @@ static void add_tabs(struct top_layout *layout, const struct top_frame *frame,
 	struct top_line *line = new_line(layout);
 	const struct top_order *order = &model->order[model->view];
 	const struct top_table *table = &frame->tables[model->view];
-	struct text right = {0};
+	struct text right = {0}, shown = {0};
 
 	for (size_t i = 0; i < TOP_VIEWS; i++) {
 		enum top_style style = i == model->view ? TOP_STYLE_SORTED : TOP_STYLE_PLAIN;
 
-		put_printf(layout, line, style, " %zu %s", i + 1, top_view_name(i));
+		put_whole(layout, line, style, " %zu %s", i + 1, top_view_name(i));
 		if (i == TOP_FINDINGS && frame->tables[i].rows_count)
-			put_printf(layout, line, style, " (%zu)", frame->tables[i].rows_count);
+			put_whole(layout, line, style, " (%zu)", frame->tables[i].rows_count);
 		put(layout, line, style, " ");
 	}
 	if (model->filter[0])
@@ -557,8 +626,11 @@ static void add_tabs(struct top_layout *layout, const struct top_frame *frame,
 		text_printf(&right, "  by %s", table->columns[order->column].title);
 	if (order->reversed)
 		text_add(&right, ", reversed");
-	put_right(layout, line, TOP_STYLE_LABEL, text_peek(&right));
+	if (left_of(layout, line) > 2)
+		utf8_cut(&shown, text_peek(&right), left_of(layout, line) - 1);
+	put_right(layout, line, TOP_STYLE_LABEL, text_peek(&shown));
 	text_clear(&right);
+	text_clear(&shown);
 }
 
 struct key_help {
@@ -603,8 +675,8 @@ static void add_keys(struct top_layout *layout, struct top_line *line)
 	};
 
 	for (size_t i = 0; i < sizeof(short_keys) / sizeof(short_keys[0]); i++) {
-		put_printf(layout, line, TOP_STYLE_LABEL, "%s ", short_keys[i].keys);
-		put_printf(layout, line, TOP_STYLE_DIM, "%s  ", short_keys[i].what);
+		put_whole(layout, line, TOP_STYLE_LABEL, "%s ", short_keys[i].keys);
+		put_whole(layout, line, TOP_STYLE_DIM, "%s  ", short_keys[i].what);
 	}
 }
 
@@ -632,8 +704,8 @@ static void add_last(struct top_layout *layout, const struct top_model *model)
 		put_input(layout, line, model->filter);
 		break;
 	case TOP_WRITE:
-		put_printf(layout, line, TOP_STYLE_LABEL,
-			   "Write the last %s to (Esc: no): ", as_ns(layout->flight_ns));
+		put_whole(layout, line, TOP_STYLE_LABEL,
+			  "Write the last %s to (Esc: no): ", as_ns(layout->flight_ns));
 		put_input(layout, line, model->path);
 		break;
 	case TOP_HELP:

@@ -458,7 +458,7 @@ void document_add_wait(struct text *text, const struct profile_process *p,
 		[PERFX_WAIT_WAIT] = {"a child's end", ": "},
 		[PERFX_WAIT_DISK] = {"disk", ": "},
 		[PERFX_WAIT_PAGE_FAULT] = {"page fault", ": "},
-		[PERFX_WAIT_RUNNABLE] = {"a free CPU", " "}, /* add_rivals() */
+		[PERFX_WAIT_RUNNABLE] = {"a free CPU", ", used by "}, /* add_rivals() */
 		[PERFX_WAIT_SYSCALL] = {"", " of "},
 		[PERFX_WAIT_STOPPED] = {"stopped: SIGSTOP, a debugger or a freezer", " "},
 	};
