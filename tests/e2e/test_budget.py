@@ -46,7 +46,7 @@ def test_called_too_often(name, how, link, links, program, tracer):
     t = tracer(traced.pid, "--memory", "off", "--return", how, link=link, budget=True)
     before = patched_bytes(traced.pid)
     *steps, last = run_until(traced, t, "not traced since")
-    assert re.fullmatch(rf"perfx-trace: {name} not traced since [\d.]+ s: -F 'tinyblas.so:{name}' keeps it", last)
+    assert re.fullmatch(rf"perfx-trace: overhead budget: {name} not traced since [\d.]+ s: -F 'tinyblas.so:{name}' keeps it", last)
 
     # its probes are gone, the others' are not; from here on calls cost nothing and are not counted
     left = patched_bytes(traced.pid)
@@ -102,7 +102,7 @@ def test_memory_steps_down(program, tracer):
     traced.finish()
     report = t.stop()
     *_, last = [line for line in lines if "host allocations" in line]
-    assert re.fullmatch(rf"perfx-trace: host allocations(?: and time off the CPU)? ({tenth} [\d.]+ s: leaks cannot be placed|{nothing} [\d.]+ s: "
+    assert re.fullmatch(rf"perfx-trace: overhead budget: host allocations(?: and time off the CPU)? ({tenth} [\d.]+ s: leaks cannot be placed|{nothing} [\d.]+ s: "
                         "their memory is not in the report); --memory sampled keeps them", last)
     assert host(report)["sampled"] and host(report)["allocs"] > 0
 
@@ -205,7 +205,7 @@ def test_a_million_calls_a_second_within_two_percent(million, tracer):
     time.sleep(1)
     after = million.cpu_per_call(end, time.monotonic_ns())
     assert [line for line in t.lines if re.fullmatch(
-        r"perfx-trace: often not traced since [\d.]+ s: a higher --max-overhead keeps it\n", line)], t.lines
+        r"perfx-trace: overhead budget: often not traced since [\d.]+ s: a higher --max-overhead keeps it\n", line)], t.lines
     removed, = [n for n in report["not_attached"] if n["name"] == "often"]
     assert "--max-overhead" in removed["reason"]
     seldom, = functions(report, "seldom")

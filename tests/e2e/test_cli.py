@@ -246,7 +246,7 @@ MALLOC = "import time; print('ready', flush=True); end = time.time() + 120\nwhil
 
 
 @pytest.mark.long
-def test_reductions_are_one_line(tmp_path):
+def test_reductions(tmp_path):
     """On a terminal the line replaces the previous one; elsewhere it is printed once nothing changes any more."""
     program = subprocess.Popen([sys.executable, "-c", MALLOC], stdout=subprocess.PIPE, text=True)
     try:
@@ -254,14 +254,14 @@ def test_reductions_are_one_line(tmp_path):
         result = run("record", "-p", program.pid, "-d", "4", "-o", tmp_path / "a.perfx")
         lines = [line for line in result.stderr.splitlines() if " since " in line]
         assert 1 <= len(lines) <= 2, result.stderr
-        assert re.fullmatch(r"perfx-trace: host allocations .* since [\d.]+ s: .*; --memory sampled keeps them", lines[-1])
+        assert re.fullmatch(r"perfx-trace: overhead budget: host allocations .* since [\d.]+ s: .*; --memory sampled keeps them", lines[-1])
         terminal = Terminal("record", "-p", program.pid, "-d", "4", "-o", tmp_path / "a.perfx")
         assert terminal.end() == 0
     finally:
         program.kill()
         program.wait()
     shown = [part for part in terminal.text.split("\r\n") if "host allocations" in part]
-    assert all("\x1b[A\x1b[Kperfx-trace: host allocations" in part for part in shown[1:]), shown
+    assert all("\x1b[A\x1b[Kperfx-trace: overhead budget: host allocations" in part for part in shown[1:]), shown
     assert "--memory sampled keeps them" in shown[-1], "the last one is whole"
 
 

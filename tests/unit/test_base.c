@@ -167,9 +167,9 @@ static void expect_said(const char *expected)
 	cr_expect_str_eq(text, expected);
 }
 
-/* Ten steps of one allocator and of several functions are one line: the last state of each, without
- * its parts, and each name once. */
-Test(message, reductions_are_one_line, .init = cr_redirect_stderr)
+/* Ten steps of one allocator and of several functions are a line each: the last state, without its
+ * parts, and each name once. */
+Test(message, reductions_are_a_line_each, .init = cr_redirect_stderr)
 {
 	msg_reductions_begin(clock_monotonic_ns() - 2100000000u);
 	msg_reductions_show(false, true); /* nothing is reduced */
@@ -182,9 +182,10 @@ Test(message, reductions_are_one_line, .init = cr_redirect_stderr)
 	msg_reduced("tensor allocations", "sampled", "leaks cannot be placed");
 	msg_reductions_show(false, true);
 	msg_reductions_show(false, true); /* it has been said */
-	expect_said("perfx-trace: tensor allocations sampled since 2.1 s: leaks cannot be placed; "
-		    "sgemm_, dgemm_ and 1 more not traced since 2.1 s: -F keeps those that it "
-		    "names\n");
+	expect_said("perfx-trace: overhead budget: tensor allocations sampled since 2.1 s: leaks "
+		    "cannot be placed\n"
+		    "perfx-trace: overhead budget: sgemm_, dgemm_ and 1 more not traced since "
+		    "2.1 s: -F keeps those that it names\n");
 }
 
 Test(message, a_recording_begins_without_reductions, .init = cr_redirect_stderr)
@@ -200,7 +201,8 @@ Test(message, a_recording_begins_without_reductions, .init = cr_redirect_stderr)
 		msg_reduced(name, "not traced", "-F keeps it");
 	}
 	msg_reductions_show(false, true);
-	expect_said("perfx-trace: f0, f1 and 98 more not traced since 0.0 s: -F keeps it\n");
+	expect_said("perfx-trace: overhead budget: f0, f1 and 98 more not traced since 0.0 s: -F "
+		    "keeps it\n");
 }
 
 Test(text, a_path_has_a_base_name)

@@ -235,7 +235,7 @@ static void add_reduction(struct text *line, const struct reduction *like)
 		if (++count == 2)
 			second = row;
 	}
-	text_printf(line, "%s%s", line->length ? "; " : "", like->what);
+	text_add(line, like->what);
 	if (second)
 		text_printf(line, "%s%s", count > 2 ? ", " : " and ", second->what);
 	if (count > 2)
@@ -245,40 +245,52 @@ static void add_reduction(struct text *line, const struct reduction *like)
 							      : like->note);
 }
 
-static void compose_reductions(struct text *line)
+#define REDUCTIONS_BEGIN "overhead budget: "
+
+/* All of them in one row as far as they fit, or a line for each state. */
+static void say_reductions(bool in_one_row)
 {
+	const unsigned columns = terminal_columns() - 1 - (unsigned)strlen(MESSAGE_BEGIN);
+	struct text line = {0}, shown = {0};
+
 	for (size_t i = 0; i < reductions.count; i++)
 		reductions.rows[i].added = !reductions.rows[i].what || !reductions.rows[i].now ||
 					   !reductions.rows[i].note;
-	for (size_t i = 0; i < reductions.count; i++)
-		if (!reductions.rows[i].added)
-			add_reduction(line, &reductions.rows[i]);
+	for (size_t i = 0; i < reductions.count; i++) {
+		if (reductions.rows[i].added)
+			continue;
+		text_add(&line, line.length ? "; " : REDUCTIONS_BEGIN);
+		add_reduction(&line, &reductions.rows[i]);
+		if (in_one_row)
+			continue;
+		msg_say("%s", text_peek(&line));
+		text_clear(&line);
+	}
+	reductions.is_cut = in_one_row && utf8_width(text_peek(&line)) > columns;
+	if (reductions.is_cut)
+		utf8_cut(&shown, text_peek(&line), columns);
+	if (in_one_row)
+		msg_say("%s", text_peek(reductions.is_cut ? &shown : &line));
+	text_clear(&line);
+	text_clear(&shown);
 }
 
 void msg_reductions_show(bool in_place, bool ended)
 {
-	const unsigned columns = terminal_columns() - 1 - (unsigned)strlen(MESSAGE_BEGIN);
 	bool has_waited = clock_monotonic_ns() - reductions.changed_ns >= SETTLED_NS;
-	struct text line = {0}, shown = {0};
 
 	in_place &= msg_has_status();
 	if (!reductions.changed && !(ended && reductions.is_cut))
 		return;
 	if (!in_place && !ended && !has_waited)
 		return;
-	compose_reductions(&line);
-	reductions.is_cut = in_place && !ended && utf8_width(text_peek(&line)) > columns;
-	if (reductions.is_cut)
-		utf8_cut(&shown, text_peek(&line), columns);
 	if (in_place && line_above_is_reductions) {
 		msg_status_clear();
 		fputs(LINE_ABOVE, stderr);
 	}
-	msg_say("%s", text_peek(reductions.is_cut ? &shown : &line));
+	say_reductions(in_place && !ended);
 	reductions.changed = false;
-	line_above_is_reductions = in_place;
-	text_clear(&line);
-	text_clear(&shown);
+	line_above_is_reductions = in_place && !ended;
 }
 
 bool msg_has_status(void)

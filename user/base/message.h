@@ -23,18 +23,19 @@ void msg_status_clear(void);
 bool msg_has_status(void);
 
 /*
- * One line that lists the reductions of a recording so far, made because it cost too much:
+ * The reductions of a recording so far, made because it cost too much, a line for each state:
  *
- *     tensor allocations sampled since 2.1 s: leaks cannot be placed; --memory tensor keeps them
+ *     overhead budget: sgemm_ and dgemm_ only counted since 2.1 s: -F keeps those that it names
  *
  * Each reduction has a subject, its state, and a note on the effect or on how to avoid it. A new
  * reduction of a subject replaces the old one.
  */
 void msg_reductions_begin(uint64_t start_ns);
 void msg_reduced(const char *what, const char *now, const char *note);
-/* Call it regularly: prints the line if it has changed. in_place: no other program writes to the
- * terminal, so the line replaces the previous one; otherwise it is printed when the changes have
- * stopped for a while. ended: the last call, which prints the line at once and in full. */
+/* Call it regularly: prints them if they have changed. in_place: no other program writes to the
+ * terminal, so they are one row, cut at its end, which replaces the previous one; otherwise they
+ * are printed when the changes have stopped for a while. ended: the last call, which prints them
+ * at once and in full. */
 void msg_reductions_show(bool in_place, bool ended);
 
 /* While a screen covers the terminal, messages are kept, the last ones at least, and there is no
