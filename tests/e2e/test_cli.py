@@ -240,6 +240,28 @@ def test_a_suffix_of_several_formats(tmp_path, small_capture):  # noqa: F811
     assert ".pftrace" in one_line(run("export", capture, "-o", tmp_path / "a.foo"), 2)
 
 
+def test_another_kind_of_file(tmp_path, small_capture):  # noqa: F811
+    """A line says what the file is and what is needed."""
+    files = {"empty": b"", "page.html": b"<!doctype html>", "notes.txt": b"hello\n", "a.gz": b"\x1f\x8b\x08rest", "a.bin": b"\x01\x02\x03",
+             "cut.perfx": small_capture[:200], "next.perfx": b"PERFXCAP\x63" + small_capture[9:]}
+    says = {"empty": "an empty file; needed: ", "page.html": "an HTML or XML file; needed: ", "notes.txt": "a text file; needed: ",
+            "a.gz": "unpack it first; needed: ", "a.bin": "a file of another kind; needed: ", "cut.perfx": "nothing to compare",
+            "next.perfx": "a capture of another version"}
+    capture = tmp_path / "whole.perfx"
+    capture.write_bytes(small_capture)
+    (tmp_path / "folder").mkdir()
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    for name, say in {**says, "folder": "a directory; needed: "}.items():
+        for pair in ((tmp_path / name, capture), (capture, tmp_path / name)):
+            result = run("diff", *pair)
+            *_, line = result.stderr.splitlines()
+            assert result.returncode == 1 and f"{name}: " in line and say in line, result.stderr
+            assert ("or JSON report" in line) == ("needed" in line)
+    (tmp_path / "report.json").write_text("{}")
+    assert "a JSON file; needed: a capture" in one_line(run("report", tmp_path / "report.json"), 1)
+
+
 # --- reductions ---
 
 MALLOC = "import time; print('ready', flush=True); end = time.time() + 120\nwhile time.time() < end: [bytes(700) for _ in range(999)]"

@@ -59,11 +59,13 @@ struct plan_options plan_options_of(const struct options *options, const struct 
 /* The arguments as one string that a shell would take, malloc'd. */
 char *shell_join(char *const *argv);
 
-/* A whole file. 0 or -errno, for which replay_error() has words. */
+/* A whole file. 0 or -errno, for which replay_say_unreadable() has words. */
 int replay_file(const char *path, struct pipeline *pipeline, bool say_damage);
 /* options->capture, or the time slice that --since and --until choose. As above. */
 int replay_capture(const struct options *options, struct pipeline *pipeline, bool say_damage);
-const char *replay_error(int err);
+#define CAPTURE_NEEDED "a capture (perfx-trace record -o FILE.perfx)"
+/* One line: why the file cannot be read, or what it is instead of what is needed. */
+void replay_say_unreadable(const char *path, int err, const char *needed);
 struct capture_source source_of(const struct options *options);
 /* Says why replay_capture() failed, and returns the exit code for it. */
 int replay_say_error(const struct options *options, int err);

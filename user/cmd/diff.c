@@ -32,7 +32,8 @@ static const struct profile *profile_of_capture(struct recording *recording)
 	if (!err)
 		profile = aggregate__finish(recording->aggregate);
 	if (err && err != -ENOMEM)
-		msg_say("%s: %s", recording->path, replay_error(err));
+		replay_say_unreadable(recording->path, err,
+				      CAPTURE_NEEDED " or JSON report (-o FILE.json)");
 	else if (!profile)
 		msg_say("out of memory");
 	return profile;
@@ -56,6 +57,10 @@ static int load(struct recording *recording, const struct options *options)
 						: profile_of_capture(recording);
 	int err;
 
+	if (profile && !profile->processes_count) {
+		msg_say("%s: no process in it: there is nothing to compare", recording->path);
+		return EXIT_FAILED;
+	}
 	if (!profile)
 		return EXIT_FAILED;
 	err = selection_make(&recording->selection, profile, options->process);

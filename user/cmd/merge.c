@@ -62,7 +62,7 @@ static int survey_all(struct merger *merge, const struct options *options)
 
 		if (!err)
 			continue;
-		msg_say("%s: %s", options->captures[i], replay_error(err));
+		replay_say_unreadable(options->captures[i], err, CAPTURE_NEEDED);
 		return EXIT_FAILED;
 	}
 	return EXIT_OK;

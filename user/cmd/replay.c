@@ -2,26 +2,73 @@
 /* A capture, or a time slice of it, through a pipeline; and what is said when it cannot be read. */
 #include "replay/replay.h"
 #include "base/message.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "cmd/cmd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
-const char *replay_error(int err)
+/* "a gzip archive": a file that is no capture, by its first bytes. */
+static const char *kind_of_file(const char *path)
+{
+	static const struct {
+		const char *bytes, *kind;
+	} begins[] = {
+		{"\x1f\x8b", "a gzip archive: unpack it first"},
+		{"\x28\xb5\x2f\xfd", "a zstd archive: unpack it first"},
+		{"PK\x03\x04", "a zip archive: unpack it first"},
+		{"\x7f"
+		 "ELF",
+		 "a program or library"},
+		{"<", "an HTML or XML file"},
+		{"{", "a JSON file"},
+	};
+	char bytes[512];
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	ssize_t count = fd < 0 ? -1 : read(fd, bytes, sizeof(bytes) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	if (count < 0)
+		return "unreadable";
+	if (!count)
+		return "an empty file";
+	bytes[count] = '\0';
+	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
+		if (begins_with(bytes, begins[i].bytes))
+			return begins[i].kind;
+	for (ssize_t i = 0; i < count; i++)
+		if ((unsigned char)bytes[i] < ' ' && !strchr("\t\r\n", bytes[i] ?: 1))
+			return "a file of another kind";
+	return "a text file";
+}
+
+void replay_say_unreadable(const char *path, int err, const char *needed)
 {
 	switch (-err) {
 	case ENOEXEC:
-		return "not a capture of perfx-trace record";
+		msg_say("%s: %s; needed: %s", path, kind_of_file(path), needed);
+		break;
+	case EISDIR:
+		msg_say("%s: a directory; needed: %s", path, needed);
+		break;
 	case ESPIPE:
-		return "a capture must be a regular file: save it in one first";
+		msg_say("%s: a capture must be a regular file: save it in one first", path);
+		break;
 	case EPROTO:
-		return "a capture of another version of perfx-trace";
+		msg_say("%s: a capture of another version of perfx-trace: read it with that "
+			"version",
+			path);
+		break;
 	case ENOMEM:
-		return "out of memory";
+		msg_say("out of memory");
+		break;
 	default:
-		return strerror(-err);
+		msg_say("%s: %s", path, strerror(-err));
 	}
 }
 
@@ -73,6 +120,6 @@ int replay_say_error(const struct options *options, int err)
 			options->capture);
 		return EXIT_USAGE;
 	}
-	msg_say("%s: %s", options->capture, replay_error(err));
+	replay_say_unreadable(options->capture, err, CAPTURE_NEEDED);
 	return EXIT_FAILED;
 }
