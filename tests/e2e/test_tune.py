@@ -97,6 +97,15 @@ def test_what_cannot_be_measured():
         assert say in tuned(*argv, returncode=2).stderr
 
 
+def test_programs_without_steps():
+    """One line after the first run, not a table of runs that all failed alike."""
+    for argv in (("compare", "sleep 0.3", "sleep 0.3", *QUICK), ("tune", "--n", "0.3,0.4", *QUICK, "--", "sleep", "{}")):
+        result = run(*argv)
+        plan, why = result.stderr.splitlines()
+        assert result.returncode == 1 and not result.stdout, result
+        assert " runs" in plan and "no training step was seen in its first run" in why and "--metric exit-time" in why, why
+
+
 def test_one_that_does_not_leave(monkeypatch):
     monkeypatch.setenv("TUNABLE_DEAF", "1")
     result = tuned("--workers", "4,9", "--repeat", "1", "-f", "csv", "--", TUNABLE, "{}")

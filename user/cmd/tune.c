@@ -26,6 +26,7 @@ struct bench {
 	struct rate_options rate;
 	struct recorder_options recording; /* of the rate alone */
 	size_t runs_count, run;
+	bool has_none; /* the program makes nothing that could be counted */
 };
 
 static bool is_traced(const struct options *options)
@@ -116,9 +117,26 @@ static struct trial_options trial_options_of(const struct bench *bench, char *co
 				      .features = &bench->features};
 }
 
-/* Makes a run of the round, and notes it. A failure that ends all runs is its code. */
+/* A program without steps has none in the runs that follow, either. */
+static void say_none(const struct bench *bench, const char *name)
+{
+	static const char *const ways[] = {
+		[TUNE_STEPS_PER_S] = "no training step was seen in its first run: --step-range "
+				     "NAME names what ends a step, --metric exit-time measures "
+				     "the time until it exits, --metric 'MODULE:GLOB' counts calls",
+		[TUNE_CALLS_PER_S] = "no traced function was called in its first run: perfx-trace "
+				     "probes shows what can be traced",
+		[TUNE_COUNTER_PER_S] = "the counter was not seen in its first run: perfx_counter "
+				       "and perfx_counter_add write it (perfx.h)",
+	};
+
+	msg_say("%s: %s", name, ways[bench->options->metric]);
+}
+
+/* Makes a run of the round, and notes it. A failure that ends all runs is its code. is_first: no
+ * run before it has shown that there is something to measure. */
 static int measure(struct bench *bench, const struct trial_options *trial, const char *name,
-		   struct tune_runs *runs, size_t round)
+		   struct tune_runs *runs, size_t round, bool is_first)
 {
 	struct trial_result result;
 	double value = NAN;
@@ -137,7 +155,10 @@ static int measure(struct bench *bench, const struct trial_options *trial, const
 		result.why = strdup("the counter did not grow");
 		value = NAN;
 	}
-	if (!code && (result.why || !isnan(value)))
+	bench->has_none = result.none && is_first;
+	if (bench->has_none)
+		say_none(bench, name);
+	else if (!code && (result.why || !isnan(value)))
 		say_run(bench, name, value, result.why);
 	tune_runs_add(runs, round, value);
 	if (result.why)
@@ -206,7 +227,7 @@ static int run_point(struct bench *bench, struct tune *tune, size_t run)
 		code = run ? EXIT_OK : warm_up(bench, &trial);
 		if (!code)
 			code = measure(bench, &trial, text_peek(&name), &point->runs,
-				       run / tune->points_count);
+				       run / tune->points_count, !run);
 	} else {
 		msg_say("out of memory");
 	}
@@ -222,10 +243,11 @@ static int run_all(struct bench *bench, struct tune *tune)
 
 	bench->runs_count = tune->points_count * tune->rounds_count;
 	say_plan(bench, tune->rounds_count);
-	for (size_t run = 0; run < bench->runs_count && !code && !interrupt_asked(); run++)
+	for (size_t run = 0;
+	     run < bench->runs_count && !code && !bench->has_none && !interrupt_asked(); run++)
 		code = run_point(bench, tune, run);
 	tune->interrupted = interrupt_asked();
-	return code;
+	return bench->has_none ? EXIT_FAILED : code;
 }
 
 static int write_tune(const struct tune_writer *writer, const struct tune *tune,
@@ -273,7 +295,8 @@ static int run_side(struct bench *bench, struct comparison *comparison, char sid
 	int code = round ? EXIT_OK : warm_up(bench, &trial);
 
 	return code ? code
-		    : measure(bench, &trial, name, is_b ? &comparison->b : &comparison->a, round);
+		    : measure(bench, &trial, name, is_b ? &comparison->b : &comparison->a, round,
+			      !round);
 }
 
 static int run_rounds(struct bench *bench, struct comparison *comparison)
@@ -282,14 +305,15 @@ static int run_rounds(struct bench *bench, struct comparison *comparison)
 
 	bench->runs_count = 2 * comparison->rounds_count;
 	say_plan(bench, comparison->rounds_count);
-	for (size_t run = 0; run < bench->runs_count && !code && !interrupt_asked(); run++) {
+	for (size_t run = 0;
+	     run < bench->runs_count && !code && !bench->has_none && !interrupt_asked(); run++) {
 		size_t round = run / 2;
 		bool is_b = comparison_begins_with_b(round) != (run % 2 != 0);
 
 		code = run_side(bench, comparison, is_b ? 'B' : 'A', round);
 	}
 	comparison->interrupted = interrupt_asked();
-	return code;
+	return bench->has_none ? EXIT_FAILED : code;
 }
 
 /* A traced run of each side, to show the changes inside. It compares the processes that make most

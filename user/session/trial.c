@@ -164,20 +164,45 @@ static char *explain(const struct trial *trial, bool ended, int status)
 	return text_take(&why);
 }
 
+/* Without an event for so long, the user is told what the run waits for. */
+#define SAY_NONE_NS 30000000000u
+
+struct watcher {
+	const struct trial *trial;
+	struct rate_watch *watch;
+	uint64_t begun_ns;
+	bool said;
+};
+
+static bool is_enough(void *ctx)
+{
+	struct watcher *watcher = ctx;
+	const struct trial_options *options = watcher->trial->options;
+
+	if (!watcher->said && clock_monotonic_ns() - watcher->begun_ns >= SAY_NONE_NS) {
+		watcher->said = true;
+		if (!rate_watch__rate(watcher->watch).began)
+			msg_say("no %s was seen in 30 s: the run goes on for %s in all (--timeout)",
+				events_name(options->rate), as_ns(options->timeout_ns));
+	}
+	return rate_watch__enough(watcher->watch);
+}
+
 static void record(struct trial *trial)
 {
 	const struct trial_options *options = trial->options;
 	struct recorder_options recording = options->recording;
 	struct pipeline pipeline = {.aggregate = options->aggregate};
 	struct rate_watch *watch = rate_watch__new(&pipeline, options->rate);
+	struct watcher watcher = {trial, watch, clock_monotonic_ns(), false};
 	struct phases phases = {0};
 	int seen;
 
 	recording.launch = trial->launch;
 	recording.plan.nvtx_injected = launch__nvtx(trial->launch);
 	recording.duration_ns = options->timeout_ns;
-	recording.enough = rate_watch__enough;
-	recording.enough_ctx = watch;
+	recording.enough = is_enough;
+	recording.enough_ctx = &watcher;
 	recording.quiet = true;
 	recording.phases = &phases;
 	pipeline_init(&pipeline);
@@ -208,8 +233,10 @@ static void judge_trial(struct trial *trial, bool ended, int status)
 		result->known = rate_is_known(&result->rate) && !failed;
 	else
 		result->known = result->exit_ns && !failed;
-	if (!result->known && !interrupt_asked())
-		result->why = explain(trial, ended, status);
+	if (result->known || interrupt_asked())
+		return;
+	result->none = trial->options->rate && !failed && !result->rate.began && !result->rate.lost;
+	result->why = explain(trial, ended, status);
 }
 
 static void measure(struct trial *trial)

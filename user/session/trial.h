@@ -28,6 +28,7 @@ struct trial_options {
 
 struct trial_result {
 	bool known; /* was it measured? */
+	bool none;  /* it ran as it should, but without a single event of the rate */
 	struct rate rate;
 	uint64_t exit_ns; /* until it exited; rate: NULL */
 	char *why;	  /* it was not; malloc'd; NULL: it was, or the user has ended it */
