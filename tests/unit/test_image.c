@@ -634,6 +634,57 @@ Test(image_traits, go)
 			.is_go);
 }
 
+/* .gopclntab as Go 1.27 writes it, with two functions at text and text + 7; since Go 1.26 text is
+ * in .go.module alone. */
+static void build_go(const char *magic, const char *header_text, const char *module_text)
+{
+	char source[2048];
+
+	snprintf(source, sizeof(source),
+		 ".text\n.globl _start\n_start: .fill 12, 1, 1\n"
+		 ".section .gopclntab, \"a\"\n"
+		 "pclntab: .long %s\n .byte 0, 0, 1, 8\n .quad 2, 0, %s, names - pclntab, "
+		 "units - pclntab, units - pclntab, units - pclntab, table - pclntab\n"
+		 "names: .byte 0\n first: .asciz \"main.(*Net).Forward\"\n"
+		 "second: .asciz \"main.main\"\n units: .balign 8\n"
+		 "table: .long 0, f1 - table, 7, f2 - table, 12\n"
+		 "f1: .long 0, first - names, 0\n f2: .long 7, second - names, 0\n"
+		 ".section .go.module, \"aw\"\n .quad pclntab\n .fill 21, 8, 0\n .quad %s\n",
+		 magic, header_text, module_text);
+	fixture_text("go.S", source);
+	fixture_run("cc -static -nostdlib -s -Wl,-Ttext=%#x -o go go.S", TEXT_VADDR);
+}
+
+static void expect_go(bool named)
+{
+	struct image *image = open_image("go", "");
+	struct list list = functions_of(image);
+	struct symbol symbol;
+
+	cr_expect_eq(list.count, named ? 2 : 0);
+	if (named) {
+		expect(&list, "main.(*Net).Forward", 7, SYMBOL_SYMTAB);
+		expect(&list, "main.main", 5, SYMBOL_SYMTAB);
+		cr_expect_eq(image__function_at(image, TEXT_VADDR + 8, &symbol), 0);
+		cr_expect_str_eq(symbol.name, "main.main");
+	}
+	image__free(image);
+}
+
+Test(image, go_without_symbols)
+{
+	build_go("0xfffffff0", "_start", "0");
+	expect_go(true);
+	build_go("0xfffffff1", "_start", "0");
+	expect_go(true);
+	build_go("0xfffffff1", "0", "_start");
+	expect_go(true);
+	build_go("0xfffffff1", "0", "0");
+	expect_go(false);
+	build_go("0xfffffffa", "_start", "0");
+	expect_go(false);
+}
+
 Test(image_traits, stacks)
 {
 	cr_expect(build("void swapcontext(void); void f(void) { swapcontext(); }", "-shared -fPIC")

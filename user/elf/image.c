@@ -443,6 +443,8 @@ static int image_load(struct image *image, int fd, const char *path, const char 
 	image__add_table(image, &image->file, SHT_SYMTAB, SYMBOL_SYMTAB);
 	if (!image->tables_count && open_debug(image))
 		image__add_table(image, &image->debug, SHT_SYMTAB, SYMBOL_DEBUG);
+	if (!image->tables_count)
+		image__add_go(image);
 	image__add_table(image, &image->file, SHT_DYNSYM, SYMBOL_DYNSYM);
 	return 0;
 }
@@ -510,6 +512,7 @@ void image__free(struct image *image)
 	image__forget_symbols(image);
 	close_debug(image);
 	elf_view__unmap(&image->file);
+	free(image->go_symbols);
 	free(image->segments);
 	free(image->path);
 	free(image->root);

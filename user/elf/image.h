@@ -21,7 +21,7 @@
 struct image;
 
 enum symbol_origin {
-	SYMBOL_SYMTAB = 1, /* .symtab */
+	SYMBOL_SYMTAB = 1, /* .symtab, or Go's .gopclntab */
 	SYMBOL_DYNSYM,	   /* .dynsym */
 	SYMBOL_DEBUG,	   /* .symtab of a separate debug file, or of .gnu_debugdata */
 	SYMBOL_NOTE	   /* PERFX_TRACK() note */

@@ -18,6 +18,7 @@ struct symbol_table {
 	size_t count;
 	struct elf_strings names;
 	enum symbol_origin origin;
+	bool made; /* symbols are in memory of our own, not in the file */
 };
 
 /* One function symbol; sorted by vaddr, then name, then table. 16 bytes a symbol is all that is
@@ -76,6 +77,7 @@ struct image {
 
 	struct symbol_table tables[3];
 	size_t tables_count;
+	Elf64_Sym *go_symbols;	      /* of the table that image__add_go made; or NULL */
 	struct symbol_list functions; /* all of them, or those near the focus */
 	const uint64_t *focus;	      /* image__focus; NULL: everywhere */
 	size_t focus_count;
@@ -114,6 +116,9 @@ const struct segment *image__segment(const struct image *image, uint64_t vaddr);
 
 /* Where the file has no .symtab, adds the one of .gnu_debugdata. */
 void image__add_mini(struct image *image);
+
+/* Adds a table of the functions that .gopclntab names. */
+void image__add_go(struct image *image);
 
 /* image_facts.c: the last chance to keep them. */
 void image__forget_facts(struct image *image);
