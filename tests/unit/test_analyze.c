@@ -125,6 +125,8 @@ Test(analyze, idle_and_blocked)
 	expect_kinds(s, "");
 	s.thread.blocked_ns = 5 * S;
 	expect_kinds(s, "BlockedThread/low");
+	s.thread.state = 'Z';
+	expect_kinds(s, "");
 	/* not the main thread */
 	s.thread.tid = 43;
 	expect_kinds(s, "");

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "fixture.h"
 #include "proc/maps.h"
+#include "proc/process.h"
 #include "program_fixture.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -227,6 +232,48 @@ Test(modules, of_no_process)
 	cr_expect_null(maps__read(pid));
 	cr_expect_eq(errno, ESRCH);
 	cr_expect_eq(module_open(pid, &module), -ESRCH);
+}
+
+static void *wait_for_kill(void *unused)
+{
+	pause();
+	return unused;
+}
+
+/* /proc/PID/map_files, exe and root of a main thread that has ended show nothing. */
+Test(modules, of_a_process_without_main_thread, .timeout = 30)
+{
+	struct process_info info = {0};
+	pid_t pid = fork();
+	pthread_t thread;
+	struct maps *maps;
+	bool opened = false;
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pthread_create(&thread, NULL, wait_for_kill, NULL);
+		pthread_exit(NULL);
+	}
+	while (!process_info(pid, &info) && info.state != 'Z')
+		sched_yield();
+	maps = maps__read(pid);
+	cr_assert_not_null(maps);
+	for (size_t i = 0; i < maps__count(maps) && !opened; i++) {
+		const struct mapping *mapping = maps__at(maps, i);
+		struct module_ref module = module_of(mapping);
+		int fd;
+
+		if (!mapping->executable || !mapping->inode)
+			continue;
+		fd = module_open(pid, &module);
+		cr_expect_geq(fd, 0, "%s: %s", mapping->path, strerror(-fd));
+		opened = true;
+		close(fd);
+	}
+	cr_expect(opened);
+	maps__free(maps);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
 }
 
 static void *map_file(const char *name)

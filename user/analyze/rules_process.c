@@ -193,7 +193,7 @@ static void blocked_thread(struct rules_ctx *ctx)
 	double share;
 
 	if (!thread || thread->blocked_ns == PROFILE_ABSENT || !thread->wall_ns ||
-	    ctx->account->joins || ctx->account->joins_children)
+	    thread->state == 'Z' || ctx->account->joins || ctx->account->joins_children)
 		return;
 	share = (double)thread->blocked_ns / (double)thread->wall_ns;
 	if (share < ctx->thresholds->blocked_thread_share)

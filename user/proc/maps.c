@@ -477,23 +477,25 @@ static int open_vdso(void)
 
 int module_open(pid_t pid, const struct module_ref *module)
 {
+	pid_t task;
 	char name[80], root[64];
 	int fd;
 
 	if (is_vdso(module->inode, module->path))
 		return open_vdso();
+	task = process_task(pid);
 	snprintf(name, sizeof(name), "map_files/%llx-%llx", (unsigned long long)module->map_start,
 		 (unsigned long long)module->map_end);
-	fd = only_the_file(open_proc(pid, name), module);
+	fd = only_the_file(open_proc(task, name), module);
 	if (fd >= 0)
 		return fd;
-	fd = only_the_file(open_proc(pid, "exe"), module);
+	fd = only_the_file(open_proc(task, "exe"), module);
 	if (fd >= 0)
 		return fd;
-	snprintf(root, sizeof(root), "/proc/%d/root", (int)pid);
+	snprintf(root, sizeof(root), "/proc/%d/root", (int)task);
 	fd = only_the_file(rootfs_open(root, module->path), module);
 	if (fd == -EACCES || fd == -EPERM)
-		fd = open_as_owner(pid, root, module);
+		fd = open_as_owner(task, root, module);
 	return fd == -ENOENT && access(root, F_OK) != 0 ? -ESRCH : fd;
 }
 
