@@ -146,17 +146,23 @@ int cache_store(const char *path, const void *data, size_t size)
 /* Before the content of a file that was kept for a key. */
 struct kept_head {
 	char magic[8];
-	uint64_t checksum; /* FNV-1a of all that follows */
+	uint64_t checksum; /* of all that follows */
 	uint64_t key;
 };
 
-static const char magic[8] = "perfxkp1";
+static const char magic[8] = "perfxkp2";
 
+/* As FNV-1a, by words: of megabytes it takes an eighth of the time. */
 static uint64_t checksum_of(const struct kept_head *head, size_t size)
 {
-	size_t from = offsetof(struct kept_head, key);
+	size_t at = offsetof(struct kept_head, key);
+	uint64_t hash = fnv1a("", 0), word;
 
-	return fnv1a((const char *)head + from, size - from);
+	for (; size - at >= sizeof(word); at += sizeof(word)) {
+		memcpy(&word, (const char *)head + at, sizeof(word));
+		hash = (hash ^ word) * 0x100000001b3ULL;
+	}
+	return hash ^ fnv1a((const char *)head + at, size - at);
 }
 
 int cache_keep(const char *path, uint64_t key, const void *data, size_t size)
