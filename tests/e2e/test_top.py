@@ -269,6 +269,7 @@ def test_target_that_is_killed(ticks, screen):
     s.top(ticks.pid)
     os.kill(ticks.pid, signal.SIGKILL)
     s.ended(3)
+    assert f"process {ticks.pid} was killed by signal 9 (Killed)" in s.text()
 
 
 def test_messages_come_after_the_screen(ticks, screen):
@@ -323,3 +324,10 @@ def test_terminal_that_is_not_known(ticks, screen):
     text = s.shows("ended with 1")
     assert "TERM=nonsense: no such terminal is known" in text
     assert s.is_left()
+
+
+def test_terminal_that_cannot_move_its_cursor(ticks, screen):
+    s = screen()
+    s.type(f"TERM=dumb {PERFX} top -p {ticks.pid} {' '.join(OPTIONS)} -n 1; echo ended with $?")
+    text = s.shows("ended with 0")
+    assert "Allocated at" in text and "h Help" not in text

@@ -673,8 +673,14 @@ static int explain_end(const struct recorder *recorder, int code)
 	const struct follow_result *followed = follow__result(recording->follow);
 
 	if (!code && followed->main_ended && (followed->main_status & 0x7f) &&
-	    !recording->options->launch)
+	    !recording->options->launch) {
 		code = EXIT_TARGET;
+		/* a report says it in its verdict */
+		if (!recording->pipeline->aggregate)
+			msg_say("process %d was killed by signal %d (%s)", recording->main_pid,
+				followed->main_status & 0x7f,
+				strsignal(followed->main_status & 0x7f));
+	}
 	if (recording->options->wait && !recording->windows.any)
 		msg_say("perfx_trace_start was not called: nothing was recorded");
 	return recorder->all_gone ? say_gone(recording) : code;

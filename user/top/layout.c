@@ -675,8 +675,12 @@ static void add_keys(struct top_layout *layout, struct top_line *line)
 	};
 
 	for (size_t i = 0; i < sizeof(short_keys) / sizeof(short_keys[0]); i++) {
+		if (utf8_width(short_keys[i].keys) + utf8_width(short_keys[i].what) + 1 >
+		    left_of(layout, line))
+			break;
 		put_whole(layout, line, TOP_STYLE_LABEL, "%s ", short_keys[i].keys);
-		put_whole(layout, line, TOP_STYLE_DIM, "%s  ", short_keys[i].what);
+		put(layout, line, TOP_STYLE_DIM, short_keys[i].what);
+		pad(layout, line, TOP_STYLE_PLAIN, line ? line->columns + 2 : 0);
 	}
 }
 

@@ -105,7 +105,10 @@ static SCREEN *screen; /* curses has one current screen, too */
 
 bool screen_is_possible(void)
 {
-	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+	const char *name = getenv("TERM");
+
+	/* "dumb": one without a cursor that can be moved, such as an editor's shell */
+	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !(name && !strcmp(name, "dumb"));
 }
 
 /* A terminal whose Ctrl-S stops the output would stop the recording. */

@@ -63,7 +63,7 @@ void report_job__tick(struct report_job *job);
  * The terminal is left as it was by screen_close, and by signals that end the program.
  */
 
-/* Do stdin and stdout lead to a terminal? */
+/* Do stdin and stdout lead to a terminal whose cursor can be moved? */
 bool screen_is_possible(void);
 
 /* Takes the terminal over; messages are kept until screen_close (base/message.h). False: its kind
