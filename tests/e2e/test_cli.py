@@ -225,6 +225,16 @@ def test_an_output_that_is_no_file(tmp_path, small_capture):  # noqa: F811
     assert "takes no new files" in line
 
 
+def test_a_text_to_a_full_disk():
+    for words in (["--help"], ["--version"], ["top", "--help"], ["explain"], ["explain", "DataBound"]):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            result = subprocess.run([PERFX, *words], stdout=full, stderr=subprocess.PIPE, text=True)  # pylint: disable=subprocess-run-check
+        assert "stdout: no space left" in one_line(result, 1)
+        with subprocess.Popen([PERFX, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as early:
+            early.stdout.close()  # a pager that is left is no failure
+            assert early.wait(10) == 0 and not early.stderr.read()
+
+
 def test_a_suffix_of_several_formats(tmp_path, small_capture):  # noqa: F811
     capture = tmp_path / "a.perfx"
     capture.write_bytes(small_capture)
