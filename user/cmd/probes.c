@@ -28,6 +28,7 @@
 #include "decode/names.h"
 #include "plan/plan.h"
 #include "proc/process.h"
+#include "session/progress.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -486,12 +487,7 @@ static int scan(struct plan *plan, const pid_t *pids, size_t count, size_t funct
 		free(modules);
 		if (n >= 0)
 			continue;
-		if (n == -E2BIG)
-			msg_say("the patterns match more than %zu functions: narrow them, or raise "
-				"--max-functions",
-				functions_max);
-		else
-			msg_say("process %d: %s", (int)pids[i], strerror((int)-n));
+		say_scan_error(pids[i], n, functions_max);
 		return n == -E2BIG ? EXIT_USAGE : EXIT_FAILED;
 	}
 	return EXIT_OK;

@@ -23,6 +23,10 @@ void say_scan_error(pid_t pid, ssize_t err, size_t functions_max)
 		msg_say("the patterns match more than %zu functions: narrow them, or raise "
 			"--max-functions",
 			functions_max);
+	else if (err == -EACCES || err == -EPERM)
+		msg_say("process %d: its files and memory cannot be read (%s), even with our "
+			"privileges: a sandbox or a security module forbids it",
+			(int)pid, strerror((int)-err));
 	else
 		msg_say("process %d: %s", (int)pid, strerror((int)-err));
 }
