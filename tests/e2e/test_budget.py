@@ -112,7 +112,7 @@ def test_frees_are_inferred(program, tracer):
     what lives is what is live or was freed last, and what is kept is found all the same."""
     traced = program(WORKLOADS / "memory_reused")
     t = tracer(traced.pid, "--max-overhead", "20%", "--interval", "100ms", budget=True)
-    *_, line = run_until(traced, t, "given out again")
+    said = "\n".join(run_until(traced, t, "given out again"))
     before, seconds = patched_bytes(traced.pid), time.monotonic()
     while time.monotonic() < seconds + 5:
         traced.go()
@@ -120,8 +120,8 @@ def test_frees_are_inferred(program, tracer):
     report = t.stop()
     expected = traced.finish()
     assert re.search(r"tensor allocations without frees since [\d.]+ s: a block counts as freed when its memory is given "
-                     "out again; a higher --max-overhead keeps them", line)
-    every, = re.search(r"call stacks of tensor allocations one in (\d+) since [\d.]+ s: counts and bytes stay exact", line).groups()
+                     "out again; a higher --max-overhead keeps them", said)
+    every, = re.search(r"call stacks of tensor allocations one in (\d+) since [\d.]+ s: counts and bytes stay exact", said).groups()
     assert 16 <= int(every) <= 1000, "of up to 40,000 a second a hundred"
     assert not [line for line in t.lines if "sampled" in line]
     tensors, = entries(report, "tensor")
