@@ -356,6 +356,45 @@ Test(analyze, rivals_that_had_the_cpus)
 			  "Other programs use the CPUs");
 }
 
+/* Steps that wait for batches lose nothing to the workers that prepare these. */
+Test(analyze, workers_that_have_the_cpus)
+{
+	struct profile_rival rivals[] = {
+		{43, "loader", PROFILE_RIVAL_JOB, 5 * S},
+		{900, "make", PROFILE_RIVAL_OTHER, 3 * S},
+	};
+	struct profile_process processes[2];
+	struct analysis *analysis;
+	struct scene s;
+
+	scene_set(&s);
+	set_steps(&s, PROFILE_PHASE_DATA, 30 * MS);
+	s.thread.runnable_ns = 8 * S;
+	s.thread.on_cpu_ns = 2 * S;
+	s.process.rivals = rivals;
+	s.process.rivals_count = 2;
+	processes[0] = processes[1] = s.process;
+	processes[1].pid = 43;
+	processes[1].ppid = s.process.pid;
+	processes[1].rivals_count = 0;
+	processes[1].steps = (struct profile_steps){0};
+	s.profile.processes = processes;
+	s.profile.processes_count = 2;
+	analysis = analyze(&s.profile, NULL);
+	cr_expect_str_eq(analysis->processes[0].findings[0].kind, "DataBound");
+	cr_assert_str_eq(analysis->processes[0].findings[1].kind, "CpuContention");
+	cr_expect(strstr(analysis->processes[0].findings[1].headline, " (pid 900) had"), "%s",
+		  analysis->processes[0].findings[1].headline);
+	analysis__free(analysis);
+	/* batches that are there */
+	processes[0].steps.phases[PROFILE_PHASE_DATA] = 0;
+	analysis = analyze(&s.profile, NULL);
+	cr_assert_str_eq(analysis->processes[0].findings[0].kind, "CpuContention");
+	cr_expect(strstr(analysis->processes[0].findings[0].headline, " of the same job (pid 43)"),
+		  "%s", analysis->processes[0].findings[0].headline);
+	analysis__free(analysis);
+}
+
 /* A tick of CPU time in a life of 62 µs is no 16,000 % of a CPU. */
 Test(analyze, no_more_cpu_time_than_cpus)
 {

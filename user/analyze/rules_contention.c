@@ -31,13 +31,15 @@ struct cpu_holder {
 	enum profile_rival_kind kind;
 	uint32_t pids[PIDS_SHOWN]; /* with the most time */
 	unsigned pids_count;	   /* all of them */
+	bool feeds;		   /* workers whose batches it waits for */
 	uint64_t ns;
 };
 
 struct cpu_holders {
 	struct cpu_holder list[HOLDERS_MAX];
 	size_t count;
-	uint64_t ns[PROFILE_RIVAL_KINDS], all_ns;
+	uint64_t all_ns;
+	uint64_t ns[PROFILE_RIVAL_KINDS], unfed_ns; /* without those that feed it */
 };
 
 /* A process that lacks CPUs. */
@@ -66,18 +68,33 @@ static bool is_peer(const struct rules_ctx *ctx, const struct profile_process *p
 	return !strcmp(process->comm, ctx->process->comm) && is_of_job(ctx, process);
 }
 
-static void add_cpu_holder(struct cpu_holders *holders, const struct profile_rival *rival)
+/* Steps that wait for their data would wait for it in the CPU's place: what workers do with a CPU
+ * is no loss then. */
+static bool feeds(const struct rules_ctx *ctx, const struct profile_rival *rival)
+{
+	if (rival->kind != PROFILE_RIVAL_JOB || !rules_data_bound(ctx))
+		return false;
+	for (size_t i = 0; i < ctx->profile->processes_count; i++)
+		if (ctx->profile->processes[i].pid == rival->pid &&
+		    profile_is_child(ctx->profile, &ctx->profile->processes[i], ctx->process))
+			return true;
+	return false;
+}
+
+static void add_cpu_holder(struct cpu_holders *holders, const struct profile_rival *rival,
+			   bool is_feeder)
 {
 	struct cpu_holder *holder = holders->list;
 
 	while (holder < holders->list + holders->count &&
-	       (holder->kind != rival->kind || strcmp(holder->name, rival->name) != 0))
+	       (holder->kind != rival->kind || holder->feeds != is_feeder ||
+		strcmp(holder->name, rival->name) != 0))
 		holder++;
 	if (holder == holders->list + HOLDERS_MAX)
 		return;
 	if (holder == holders->list + holders->count)
-		holders->list[holders->count++] =
-			(struct cpu_holder){.name = rival->name, .kind = rival->kind};
+		holders->list[holders->count++] = (struct cpu_holder){
+			.name = rival->name, .kind = rival->kind, .feeds = is_feeder};
 	if (holder->pids_count < PIDS_SHOWN)
 		holder->pids[holder->pids_count] = rival->pid;
 	holder->pids_count++;
@@ -91,14 +108,18 @@ static int by_held_time(const void *left, const void *right)
 	return DESCENDING(a->ns, b->ns) ?: strcmp(a->name, b->name);
 }
 
-static void find_cpu_holders(struct cpu_holders *holders, const struct profile_process *process)
+static void find_cpu_holders(struct cpu_holders *holders, const struct rules_ctx *ctx)
 {
-	for (size_t i = 0; i < process->rivals_count; i++) {
-		const struct profile_rival *rival = &process->rivals[i];
+	for (size_t i = 0; i < ctx->process->rivals_count; i++) {
+		const struct profile_rival *rival = &ctx->process->rivals[i];
+		bool is_feeder = feeds(ctx, rival);
 
-		holders->ns[rival->kind] += rival->ns;
 		holders->all_ns += rival->ns;
-		add_cpu_holder(holders, rival);
+		if (!is_feeder) {
+			holders->ns[rival->kind] += rival->ns;
+			holders->unfed_ns += rival->ns;
+		}
+		add_cpu_holder(holders, rival, is_feeder);
 	}
 	qsort(holders->list, holders->count, sizeof(*holders->list), by_held_time);
 }
@@ -145,7 +166,7 @@ static bool is_own(const struct shortage *shortage)
 
 static double share_of(const struct cpu_holders *holders, enum profile_rival_kind kind)
 {
-	return holders->all_ns ? (double)holders->ns[kind] / (double)holders->all_ns : 0;
+	return holders->unfed_ns ? (double)holders->ns[kind] / (double)holders->unfed_ns : 0;
 }
 
 /* How sure the culprit is: its share of the waiting. */
@@ -170,7 +191,7 @@ static void find_culprit(const struct rules_ctx *ctx, struct shortage *shortage)
 	double tracer = share_of(holders, PROFILE_RIVAL_TRACER);
 
 	shortage->by_others = share_of(holders, PROFILE_RIVAL_OTHER);
-	if (!holders->all_ns || is_stolen(shortage))
+	if (!holders->unfed_ns || is_stolen(shortage))
 		shortage->by_others = shortage->used_known ? share_by_cpu_time(ctx, shortage) : 0;
 	if (shortage->by_others >= ctx->thresholds->cpu_contention_others)
 		shortage->culprit = PROFILE_RIVAL_OTHER;
@@ -336,7 +357,7 @@ static struct shortage find_shortage(struct rules_ctx *ctx, const struct thread_
 
 	if (thread_pool_find(&shortage.pool, ctx->process, ctx->driver->tid))
 		ctx->failed = true;
-	find_cpu_holders(&shortage.holders, ctx->process);
+	find_cpu_holders(&shortage.holders, ctx);
 	shortage.used_known =
 		shortage.others_ns != PROFILE_ABSENT && shortage.steal_ns != PROFILE_ABSENT;
 	find_culprit(ctx, &shortage);
@@ -382,7 +403,7 @@ void add_who_had_cpus(struct text *text, const struct rules_ctx *ctx)
 {
 	struct cpu_holders holders = {0};
 
-	find_cpu_holders(&holders, ctx->process);
+	find_cpu_holders(&holders, ctx);
 	add_cpu_holders(text, &holders);
 }
 
@@ -576,7 +597,7 @@ static const struct cpu_holder *main_rival(const struct cpu_holders *holders,
 					   enum profile_rival_kind kind)
 {
 	for (size_t i = 0; i < holders->count; i++)
-		if (holders->list[i].kind == kind)
+		if (holders->list[i].kind == kind && !holders->list[i].feeds)
 			return 2 * holders->list[i].ns >= holders->ns[kind] ? &holders->list[i]
 									    : NULL;
 	return NULL;
@@ -610,7 +631,7 @@ static void add_rival_share(struct text *text, const struct cpu_holders *holders
 
 	add_rival(text, holders, kind);
 	text_add(text, verb);
-	add_percent(text, (double)ns / (double)holders->all_ns);
+	add_percent(text, (double)ns / (double)holders->unfed_ns);
 }
 
 /* ", sh (pid 7) for 22.0 %": all kinds but one */
@@ -635,7 +656,7 @@ static void add_culprit(struct text *text, const struct shortage *shortage)
 	text_add(text, " is lost waiting for CPUs that ");
 	if (culprit == PROFILE_RIVAL_OTHER && is_stolen(shortage)) {
 		text_add(text, "other virtual machines had");
-	} else if (!holders->all_ns || share_of(holders, culprit) >= RIVAL_ALL) {
+	} else if (!holders->unfed_ns || share_of(holders, culprit) >= RIVAL_ALL) {
 		add_rival(text, holders, culprit);
 		text_add(text, " had");
 	} else {
@@ -756,10 +777,20 @@ static double throttled_part(const struct profile_process *p, const struct threa
 	return fmin((double)p->throttled_ns / (double)threads->runnable_ns, 1);
 }
 
+/* The part, 0 to 1, of its threads' waits for a CPU in which no worker that feeds it had that. */
+static double unfed_part(const struct rules_ctx *ctx)
+{
+	struct cpu_holders holders = {0};
+
+	find_cpu_holders(&holders, ctx);
+	return holders.all_ns ? (double)holders.unfed_ns / (double)holders.all_ns : 1;
+}
+
 static void cpu_shortage(struct rules_ctx *ctx)
 {
 	struct thread_sums all = sum_threads(ctx->process), threads = judged_threads(ctx->process);
-	double waited = (double)threads.runnable_ns * (1 - throttled_part(ctx->process, &all));
+	double waited = (double)threads.runnable_ns * (1 - throttled_part(ctx->process, &all)) *
+			unfed_part(ctx);
 	double recorded_ns =
 		(double)ctx->profile->duration_ns - (double)ctx->process->steps.outside_ns;
 	double wanted = (double)threads.on_cpu_ns + (double)threads.runnable_ns;
