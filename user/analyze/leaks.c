@@ -335,6 +335,10 @@ static double rss_slope(const struct profile_process *process, const struct prof
  * again a few stay in the account for long. */
 #define LEAK_BLOCKS_INFERRED 20
 
+/* Where other memory grows meanwhile, blocks that were freed are seldom given out again: leaks that
+ * are less than this part of the growth may be such blocks. */
+#define LEAK_PART_INFERRED 0.25
+
 enum rss_view { RSS_CANNOT_TELL, RSS_CONFIRMS, RSS_DENIES };
 
 /* Growth too small to be seen in resident memory says nothing. Where frees are inferred, it has to
@@ -464,6 +468,14 @@ static void judge_shared(struct memory_analysis *analysis, const struct profile_
 	}
 }
 
+static void forget_leaks(struct memory_analysis *analysis, const struct profile_memory *memory)
+{
+	for (size_t i = 0; i < memory->hotspots_count; i++)
+		analysis->trends[i].leak = analysis->trends[i].unseen = false;
+	analysis->leaks_count = 0;
+	analysis->leaks_bytes_per_s = 0;
+}
+
 int leaks_judge(struct memory_analysis *analysis, const struct profile_process *process,
 		const struct profile_memory *memory, const struct thresholds *thresholds)
 {
@@ -492,6 +504,9 @@ int leaks_judge(struct memory_analysis *analysis, const struct profile_process *
 		analysis->leaks_count += trend->leak;
 		analysis->leaks_bytes_per_s += trend->leak ? trend->slope_bytes_per_s : 0;
 	}
+	if (memory->frees_inferred &&
+	    analysis->leaks_bytes_per_s < LEAK_PART_INFERRED * rss_slope(process, memory))
+		forget_leaks(analysis, memory);
 	return 0;
 }
 

@@ -21,7 +21,9 @@
  * allocations when that is full. In a queue of fixed length old blocks go as new ones come: what
  * lived at a time and does not live at the end is as much as came since. In sampled mode the second
  * half must be known to keep its share, with the blocks that were sampled; frees of blocks from
- * before the trace are not seen there, so that resident memory has to grow as well.
+ * before the trace are not seen there, so that resident memory has to grow as well. Where frees are
+ * inferred from memory that is given out again, it must not grow much faster either: what others
+ * get meanwhile is not given out again.
  *
  * Of a block of s bytes kept in each step the slope is right within 3.4/N, N blocks in the judged
  * windows: a pair of points with n steps between them sees n·s with an error below s, and half of
