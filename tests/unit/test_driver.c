@@ -1057,6 +1057,43 @@ Test(driver, few_batches_of_a_pipeline)
 	}
 }
 
+/* A loop that asks tf.data's iterator for each batch, of which a call of TensorFlow tells nothing:
+ * 60 ms of each step of 100 ms. */
+Test(driver, pipeline_that_the_loop_asks)
+{
+	enum { EXECUTE = 63, ASKS };
+
+	const uint64_t script = python_frame(0x7f0000009000, 3);
+	struct stream s = {0};
+	struct report report;
+
+	begin_without_loader(&s);
+	stream_add(&s, PERFX_KIND_FUNCTION, struct perfx_function, STRINGS("TFE_Execute", "", ""),
+		   .function = EXECUTE, .source = PERFX_SOURCE_SYMBOL);
+	stream_context(&s, EXECUTE, 0, EXECUTE, 1);
+	stream_stack(&s, 1, ASKS, PERFX_STACK_PC, 0x2000, 0x9100, script, LOOP);
+	stream_frame(&s, 1, 0x9100, 0, "TFE_Execute", "/opt/libtensorflow.so", 0x91, "", 0);
+	stream_python_frame(&s, 1, script, "iterator_get_next",
+			    "/opt/site-packages/tensorflow/python/ops/gen_dataset_ops.py", 3081);
+	for (uint64_t i = 0; i < 100; i++)
+		stream_call(&s, OPTIMIZER, MAIN, i * 100 * MS + 90 * MS, 10 * MS, 10 * MS, 0);
+	stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1, .tid = MAIN,
+		     .reason = PERFX_WAIT_FUTEX, .object = 1, .blocked_ns = 6 * S, .count = 100,
+		     .max_ns = 60 * MS);
+	samples(&s,
+		(struct perfx_sample){.stack = ASKS,
+				      .context = EXECUTE,
+				      .state = PERFX_SAMPLE_WAITING,
+				      .reason = PERFX_WAIT_FUTEX,
+				      .object = 1},
+		600);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 400);
+	report = end(&s);
+	cr_assert_not_null(find(&report, "DataBound"), "%s", report.analysis->verdict);
+	cr_expect(contains(find(&report, "DataBound")->evidence, "took 55.6 % of the time"));
+	forget(&report);
+}
+
 /* 90 ms of each step of 100 ms wait for another thread, or for two that take turns, which sleep:
  * they need no CPU. The 60 ms of CPU time of a step leave 30 ms of each with two CPUs. */
 Test(driver, threads_that_sleep_are_more_than_cpus)

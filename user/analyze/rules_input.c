@@ -794,12 +794,6 @@ static void add_suggestion(struct note *note, struct rules_ctx *ctx, const struc
 					    "CPU meanwhile: there may be more of them than CPUs.");
 }
 
-static bool asks_pipeline(const struct profile_frame *frame)
-{
-	return frame->language == PERFX_LANGUAGE_PYTHON &&
-	       begins_with(frame_last_name(frame), "iterator_get_next");
-}
-
 /* By samples: in tf.data, of the thread itself or of one of TensorFlow's that it waits for. */
 static uint64_t in_pipeline_ns(const struct rules_ctx *ctx)
 {
@@ -813,7 +807,7 @@ static uint64_t in_pipeline_ns(const struct rules_ctx *ctx)
 		if (samples->list[i].tid != ctx->driver->tid)
 			continue;
 		for (size_t k = 0; stack && k < stack->frames_count && !asks; k++)
-			asks = asks_pipeline(stack->frames[k]);
+			asks = frame_asks_pipeline(stack->frames[k]);
 		ns += asks ? samples->list[i].ns : 0;
 	}
 	return ns;

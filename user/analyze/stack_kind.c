@@ -123,7 +123,14 @@ bool stack_imports(const struct profile_stack *stack)
 	return false;
 }
 
-/* Python's own queues, and what reads from them: a lock or a poll there waits for input. */
+bool frame_asks_pipeline(const struct profile_frame *frame)
+{
+	return frame->language == PERFX_LANGUAGE_PYTHON &&
+	       begins_with(frame_last_name(frame), "iterator_get_next");
+}
+
+/* Python's own queues, what reads from them, and tf.data's iterators: a lock or a poll there waits
+ * for input. */
 static bool is_input_function(const struct profile_frame *frame)
 {
 	static const char *const files[] = {"queue.py", "queues.py", "connection.py",
@@ -132,6 +139,8 @@ static bool is_input_function(const struct profile_frame *frame)
 						"__next__",	 "_next_data", "_get_data",
 						"_try_get_data", NULL};
 
+	if (frame_asks_pipeline(frame))
+		return true;
 	return frame->language == PERFX_LANGUAGE_PYTHON &&
 	       text_is_one_of(base_name(frame->file), files) &&
 	       text_is_one_of(frame_last_name(frame), functions);

@@ -28,6 +28,8 @@ bool stack_has_function(const struct profile_stack *stack, const struct profile_
 bool stack_is_in_interpreter(const struct profile_stack *stack);
 /* The same, and no system call? */
 bool stack_runs_python(const struct profile_stack *stack);
+/* Does it ask an iterator of tf.data for the next batch? */
+bool frame_asks_pipeline(const struct profile_frame *frame);
 /* Is it in Python's own queues and connections, or in a data loader's next batch? */
 bool stack_reads_input(const struct profile_stack *stack);
 /* Does it put something into a queue of Python's, between threads or processes? */
