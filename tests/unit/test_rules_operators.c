@@ -357,6 +357,34 @@ Test(operators, that_are_slow_in_float32)
 	       "2.50 GFLOP/s, 2.5 % of the roof of 1 core");
 }
 
+/* Products at half of the roof are 6 s of the 8 s that compute, or 2 s. */
+Test(operators, roof_of_most_of_the_work)
+{
+	for (unsigned most = 0; most < 2; most++) {
+		const uint64_t seconds = most ? 6 : 2;
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		stream_peak(&s, 1, PERFX_DTYPE_F32, 100000000000, 10000000000);
+		stream_function(&s, MM, "at::_ops::mm::call", TORCH_CPU, PERFX_SOURCE_TORCH);
+		stream_function(&s, ADD, "at::_ops::index__Tensor::call", TORCH_CPU,
+				PERFX_SOURCE_TORCH);
+		stream_called_context(&s, MM, 0, MM, 1, LOOP, EXTENSION);
+		stream_called_context(&s, ADD, 0, ADD, 1, LOOP, EXTENSION);
+		stream_compute(&s, MM, MAIN, 0, seconds * S, seconds * S,
+			       (struct stream_cost){PERFX_COST_COUNTED, PERFX_DTYPE_F32,
+						    seconds * 50000000000, 1000000000});
+		stream_call(&s, ADD, MAIN, seconds * S, (8 - seconds) * S, (8 - seconds) * S, 0);
+		report = end_using(&s, 0, 9 * S);
+		cr_expect(contains(report.analysis->verdict, "HEALTHY: no problem found"), "%s",
+			  report.analysis->verdict);
+		cr_expect_eq(strstr(report.analysis->verdict, "at 50.0 % of the roof") != NULL,
+			     most, "%s", report.analysis->verdict);
+		forget(&report);
+	}
+}
+
 /* OpenBLAS has not recognised the CPU. */
 Test(operators, by_kernels_of_an_old_cpu)
 {

@@ -580,13 +580,21 @@ static void add_most(struct text *text, const struct profile *profile,
 	text_add(text, ")");
 }
 
-/* ", at 42.1 % of the roof of 1 core" */
+/* The calls whose operations are counted take at least this share of what computes, or their rate
+ * is not that of the whole. */
+#define ROOF_OF_MOST 0.50
+
+/* ", at 42.1 % of the roof of 1 core"; computing: share of the time. */
 static void add_roof(struct text *text, const struct profile *profile,
-		     const struct profile_process *p)
+		     const struct profile_process *p, double computing)
 {
 	struct roofline line = roofline_of_calls(profile, p);
+	double counted;
 
-	if (line.flops_per_s < 0 || line.attainable_flops_per_s <= 0)
+	if (line.flops_per_s <= 0 || line.attainable_flops_per_s <= 0)
+		return;
+	counted = roofline_flops_per_s(p) / line.flops_per_s;
+	if (counted < ROOF_OF_MOST * computing)
 		return;
 	text_add(text, ", at ");
 	add_percent(text, line.flops_per_s / line.attainable_flops_per_s);
@@ -652,7 +660,7 @@ static bool say_healthy(struct text *text, const struct profile *profile,
 		text_add(text, " of the time computes");
 	add_most(text, profile, p, &analysis->account);
 	add_own_line(text, &analysis->account);
-	add_roof(text, profile, p);
+	add_roof(text, profile, p, computing);
 	text_add(text, profile->partial & PROFILE_PARTIAL_LOSSY ? "; some data was lost." : ".");
 	return true;
 }
