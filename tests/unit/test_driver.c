@@ -591,6 +591,37 @@ Test(driver, waits_for_requests)
 	}
 }
 
+/* An event loop hands requests over to its threads; without a server's sockets it may read data. */
+Test(driver, waits_for_requests_that_another_thread_hands_over)
+{
+	for (unsigned serves = 0; serves < 2; serves++) {
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
+			     .tid = MAIN, .reason = PERFX_WAIT_FUTEX, .object = 1,
+			     .holder_tid = POOL, .blocked_ns = 4 * S, .count = 100,
+			     .max_ns = 50 * MS);
+		samples(&s,
+			(struct perfx_sample){.stack = OF_QUEUE,
+					      .state = PERFX_SAMPLE_WAITING,
+					      .reason = PERFX_WAIT_FUTEX,
+					      .object = 1},
+			400);
+		samples(&s, (struct perfx_sample){.stack = NATIVE}, 500);
+		stream_object_of(&s, 1, PERFX_WAIT_POLL, 77, "epoll (descriptor 5)",
+				 serves ? PERFX_OBJECT_SERVER : PERFX_OBJECT_OTHER);
+		stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
+			     .tid = POOL, .reason = PERFX_WAIT_POLL, .object = 77,
+			     .blocked_ns = 5 * S, .count = 100, .max_ns = 50 * MS);
+		report = end(&s);
+		cr_expect(contains(report.analysis->verdict, serves ? "IDLE: " : "INPUT-BOUND: "),
+			  "%s", report.analysis->verdict);
+		forget(&report);
+	}
+}
+
 /* A thread of the server's own sends the requests. One that only fills a queue, and seldom waits
  * for the steps, reads ahead; where parameters are updated, it is training. */
 Test(driver, waits_for_requests_of_its_own_threads)

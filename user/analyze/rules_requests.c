@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * A server that waits for requests: no worker makes them come sooner. They come by a socket that
- * others connect to, or from a thread of its own that waits for each answer: one that reads ahead
- * fills a queue, and does not wait for the steps.
+ * others connect to, by a thread that waits at such a socket and hands them over, or from a thread
+ * of its own that waits for each answer: one that reads ahead fills a queue, and does not wait for
+ * the steps.
  */
 #include "analyze/rules_ctx.h"
 #include "analyze/stack_kind.h"
@@ -15,6 +16,18 @@ static bool awaits_answer(const struct rules_ctx *ctx, const struct profile_acti
 	       wait->reason == PERFX_WAIT_FUTEX && wait_class(wait) != ACCOUNT_LOCK &&
 	       wait->stack && stack_innermost_python(wait->stack) < wait->stack->frames_count &&
 	       !stack_puts_into_queue(wait->stack);
+}
+
+/* Does a thread wait at a server's sockets? */
+static bool serves(const struct rules_ctx *ctx, uint32_t tid)
+{
+	const struct profile_activities *blocked = &ctx->process->blocked;
+
+	for (size_t i = 0; i < blocked->count; i++)
+		if (blocked->list[i].tid == tid &&
+		    blocked->list[i].object_kind == PERFX_OBJECT_SERVER)
+			return true;
+	return false;
 }
 
 /* Steps that end with an update of parameters are no answers. */
@@ -44,7 +57,9 @@ struct requests requests_find(const struct rules_ctx *ctx)
 		if (wait->tid != ctx->driver->tid || wait_class(wait) != ACCOUNT_INPUT)
 			continue;
 		input_ns += ns;
-		if (wait->object_kind == PERFX_OBJECT_SERVER)
+		if (wait->object_kind == PERFX_OBJECT_SERVER ||
+		    (wait->reason == PERFX_WAIT_FUTEX && wait->holder_tid &&
+		     serves(ctx, wait->holder_tid)))
 			sockets_ns += ns;
 		else if (wait->reason == PERFX_WAIT_FUTEX && wait->holder_tid)
 			queues_ns += ns;
