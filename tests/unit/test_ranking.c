@@ -162,13 +162,23 @@ Test(ranking, a_leak_of_a_program_that_sleeps)
 
 Test(ranking, one_cause_is_one_finding)
 {
+	struct profile_frame lines[] = {save, save};
 	struct scene scene, *s = begin(&scene);
 
+	lines[0].function = lines[1].function = "<module>";
+	lines[1].line = save.line + 1;
 	add(s, "A", FINDING_MEDIUM, BOTTLENECK_COPIES, 2 * MS, &save);
 	add(s, "B", FINDING_MEDIUM, BOTTLENECK_COPIES, 3 * MS, &save);
 	add(s, "C", FINDING_MEDIUM, BOTTLENECK_COPIES, 1 * MS, &load);
 	expect_ranked(s, "B/medium C/medium");
 	/* of two kinds of time at one place each is a problem */
+	/* lines of a script are places of their own */
+	add(s, "PythonBound", FINDING_MEDIUM, BOTTLENECK_PYTHON, 3 * MS, &lines[0]);
+	add(s, "TinyOperators", FINDING_MEDIUM, BOTTLENECK_OPERATORS, 2 * MS, &lines[1]);
+	expect_ranked(s, "PythonBound/medium TinyOperators/medium");
+	add(s, "PythonBound", FINDING_MEDIUM, BOTTLENECK_PYTHON, 3 * MS, &lines[0]);
+	add(s, "TinyOperators", FINDING_MEDIUM, BOTTLENECK_OPERATORS, 2 * MS, &lines[0]);
+	expect_ranked(s, "TinyOperators/medium");
 	add(s, "GilWait", FINDING_MEDIUM, BOTTLENECK_GIL, 3 * MS, &save);
 	add(s, "PythonBound", FINDING_MEDIUM, BOTTLENECK_PYTHON, 2 * MS, &save);
 	expect_ranked(s, "GilWait/medium PythonBound/medium");

@@ -239,11 +239,14 @@ static bool is_particular(enum bottleneck bottleneck)
 	       bottleneck == BOTTLENECK_STALL || bottleneck == BOTTLENECK_RECOMPILATION;
 }
 
+/* A script is one function, whose lines do different things. */
 static bool is_same_place(const struct finding *a, const struct finding *b)
 {
 	if (a->place.function && b->place.function)
 		return !strcmp(a->place.function, b->place.function) &&
-		       !strcmp(a->place.file, b->place.file);
+		       !strcmp(a->place.file, b->place.file) &&
+		       (a->place.line == b->place.line ||
+			strcmp(a->place.function, "<module>") != 0);
 	return a->of_function && b->of_function && !strcmp(a->subject, b->subject);
 }
 
