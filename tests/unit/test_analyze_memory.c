@@ -355,6 +355,8 @@ Test(memory, growth_that_is_not_traced)
 	cr_expect_str_eq(growth_option(&s.process), "--memory all");
 	s.memory.current_bytes = PROFILE_ABSENT;
 	cr_expect_str_eq(growth_option(&s.process), "--memory tensor");
+	cr_expect_str_eq(growth_option_words(&s.process),
+			 "--memory tensor shows where, or --memory all if no tensors grow");
 	s.memory.domain = PERFX_DOMAIN_HOST;
 	s.memory.allocs.value = 0;
 	s.memory.sampled = false;

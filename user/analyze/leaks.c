@@ -649,6 +649,15 @@ const char *growth_option(const struct profile_process *process)
 	return option;
 }
 
+const char *growth_option_words(const struct profile_process *process)
+{
+	const char *option = growth_option(process);
+
+	if (option && !strcmp(option, "--memory tensor"))
+		return "--memory tensor shows where, or --memory all if no tensors grow";
+	return option ? "--memory all shows where" : NULL;
+}
+
 bool growth_is_steady(const struct line *line, const struct thresholds *thresholds)
 {
 	return line->points_count && line->growth >= thresholds->memory_growth_bytes &&

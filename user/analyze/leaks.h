@@ -94,6 +94,8 @@ bool growth_find(struct line *line, enum rss_part *part, const struct profile_pr
 
 /* The option that shows where memory grows, such as "--memory all"; NULL: it was given. Static. */
 const char *growth_option(const struct profile_process *process);
+/* "--memory all shows where", as that; it is not known that what grows are tensors. */
+const char *growth_option_words(const struct profile_process *process);
 
 /* Bytes of that part in a sample; PROFILE_ABSENT: not known. */
 uint64_t rss_of(const struct profile_usage_point *point, enum rss_part part);

@@ -510,7 +510,7 @@ static void add_growing_place(struct note *note, const struct profile_memory *me
 static void growth_headline(struct text *text, const struct rules_ctx *ctx, const struct note *note,
 			    double bytes_per_s, enum rss_part part)
 {
-	const char *option = part == RSS_SHMEM ? NULL : growth_option(ctx->process);
+	const char *option = part == RSS_SHMEM ? NULL : growth_option_words(ctx->process);
 
 	text_printf(text, "%s: ", bottleneck_headline(BOTTLENECK_MEMORY));
 	if (part == RSS_SHMEM)
@@ -522,7 +522,7 @@ static void growth_headline(struct text *text, const struct rules_ctx *ctx, cons
 	if (note->place)
 		text_printf(text, ", mostly in %s", text_peek(&note->subject));
 	else if (option)
-		text_printf(text, ": %s shows where", option);
+		text_printf(text, ": %s", option);
 }
 
 #define SHMEM_REMEDY                                                                             \

@@ -454,7 +454,7 @@ static void add_growth(struct text *text, const struct profile_process *p,
 		return;
 	for (size_t i = 0; i < analysis->findings_count; i++) {
 		const struct finding *finding = &analysis->findings[i];
-		const char *option = growth_option(p);
+		const char *option = growth_option_words(p);
 
 		if (!finding_is_growth(finding) || finding == said)
 			continue;
@@ -463,7 +463,7 @@ static void add_growth(struct text *text, const struct profile_process *p,
 		if (finding->place.function)
 			text_printf(text, ", mostly in %s", finding->subject);
 		else if (option && part != RSS_SHMEM)
-			text_printf(text, ": %s shows where", option);
+			text_printf(text, ": %s", option);
 		text_add(text, ".");
 		return;
 	}
