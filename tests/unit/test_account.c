@@ -2,6 +2,8 @@
 /* The account of a process's time: it adds up, and says which thread works. */
 #include "training_fixture.h"
 
+#include <sys/syscall.h>
+
 #include "analyze/hottest.h"
 
 #define PACKAGES "/home/me/venv/lib/python3.11/site-packages/"
@@ -1478,4 +1480,19 @@ Test(account, code_that_was_compiled_at_run_time)
 	stream_frame(&s, 1, 0x9000, 0, "julia_kernel_12", "", 0, "", 0);
 	in(&s, NO_NAME, 100);
 	expect_hottest(&s, "julia_kernel_12", 1 * S);
+}
+
+Test(account, until_a_vforked_child_executes)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1, .tid = MAIN,
+		     .reason = PERFX_WAIT_SYSCALL, .syscall = SYS_clone, .blocked_ns = 4 * S,
+		     .count = 10, .max_ns = 400 * MS);
+	report = end(&s);
+	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_CHILD, 4000);
+	cr_expect_not_null(find(&report, "ChildWait"));
+	forget(&report);
 }

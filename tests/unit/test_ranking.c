@@ -330,6 +330,40 @@ Test(roles, brief_children_are_not_the_job)
 	analysis__free(analysis);
 }
 
+/* The parent waits for children one after the other, none of which runs long enough to be judged
+ * itself. */
+Test(roles, brief_children_that_sleep)
+{
+	struct profile_process processes[] = {process(10, 1, 0), process(11, 10, 0)};
+	struct profile_activity waits[] = {
+		{.tid = 10, .reason = PERFX_WAIT_WAIT, .object_name = "", .count = 2, .ns = 9 * S},
+		{.tid = 11, .reason = PERFX_WAIT_SLEEP, .object_name = "", .count = 1, .ns = 9 * S},
+	};
+	struct profile_thread thread = {.tid = 10,
+					.wall_ns = 10 * S,
+					.comm = "launch",
+					.on_cpu_ns = S / 100,
+					.runnable_ns = 0,
+					.blocked_ns = 9 * S};
+	const struct profile profile = {
+		.processes = processes, .processes_count = 2, .duration_ns = 10 * S};
+
+	processes[0].blocked = (struct profile_activities){&waits[0], 1};
+	processes[0].threads = &thread;
+	processes[0].threads_count = 1;
+	processes[1].blocked = (struct profile_activities){&waits[1], 1};
+	for (uint64_t lives_ns = S; lives_ns <= 10 * S; lives_ns += 9 * S) {
+		struct analysis *analysis;
+
+		processes[1].to_ns = lives_ns;
+		analysis = analyze(&profile, NULL);
+		cr_assert_not_null(analysis);
+		cr_expect_eq(strstr(analysis->verdict, "CHILD-BOUND: ") != NULL, lives_ns == S,
+			     "%s", analysis->verdict);
+		analysis__free(analysis);
+	}
+}
+
 /* The second of three processes sleeps most of the time, and only of the third one it is known
  * where it sleeps. */
 Test(verdict, is_the_gravest_finding_of_all_processes)

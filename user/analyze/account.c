@@ -314,7 +314,8 @@ static uint64_t children_busy_ns(const struct profile *profile, const struct pro
 	return busy_ns;
 }
 
-/* The parent also waits for a child whose work is to sleep, read or write. */
+/* The parent also waits for a child whose work is to sleep, read or write. Findings are about such a
+ * child, unless it lives for a part of the recording only. */
 static uint64_t children_wait_ns(const struct making *m)
 {
 	const struct profile *profile = m->contexts.profile;
@@ -323,7 +324,8 @@ static uint64_t children_wait_ns(const struct making *m)
 	for (size_t i = 0; i < profile->processes_count; i++) {
 		const struct profile_process *child = &profile->processes[i];
 
-		if (!profile_is_child(profile, child, m->contexts.process))
+		if (!profile_is_child(profile, child, m->contexts.process) ||
+		    2 * profile_wall_ns(child) < profile_wall_ns(m->contexts.process))
 			continue;
 		for (size_t k = 0; k < child->blocked.count; k++)
 			waits.ns[wait_class(&child->blocked.list[k])] += child->blocked.list[k].ns;

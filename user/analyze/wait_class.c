@@ -258,6 +258,15 @@ bool wait_is_for_file_lock(const struct profile_activity *wait)
 	return wait->reason == PERFX_WAIT_SYSCALL && call && text_is_one_of(call, calls);
 }
 
+/* Until the child ends or executes a program. */
+static bool is_vfork(const struct profile_activity *wait)
+{
+	static const char *const calls[] = {"vfork", "clone", "clone3", NULL};
+	const char *call = syscall_name(wait->syscall);
+
+	return call && text_is_one_of(call, calls);
+}
+
 /* A thread that is on a CPU there asks repeatedly whether a child or another thread has ended. */
 static bool is_poll_frame(const struct profile_frame *frame)
 {
@@ -307,6 +316,8 @@ enum account_class wait_class(const struct profile_activity *wait)
 	case PERFX_WAIT_STOPPED:
 		return ACCOUNT_STOPPED;
 	case PERFX_WAIT_SYSCALL:
+		if (is_vfork(wait))
+			return ACCOUNT_CHILD;
 		return wait_is_for_file_lock(wait) ? ACCOUNT_LOCK : ACCOUNT_OTHER;
 	case PERFX_WAIT_NONE:
 		break;
