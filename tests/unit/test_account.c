@@ -1482,6 +1482,35 @@ Test(account, code_that_was_compiled_at_run_time)
 	expect_hottest(&s, "julia_kernel_12", 1 * S);
 }
 
+/* What main() takes from a queue comes from a thread that sleeps: that is the cause. Without its
+ * name as the one that ends the waits, nothing is said of it. */
+Test(account, who_is_given_something_by_a_thread_that_sleeps)
+{
+	for (uint32_t holder = 0; holder <= POOL; holder += POOL) {
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		stream_wait_object(&s, 1, PERFX_WAIT_FUTEX, 0x66, "lock at 0x66 (heap)");
+		stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
+			     .tid = MAIN, .reason = PERFX_WAIT_FUTEX, .object = 0x66,
+			     .holder_tid = holder, .blocked_ns = 7 * S, .count = 100,
+			     .max_ns = 90 * MS);
+		samples(&s,
+			(struct perfx_sample){.stack = NATIVE,
+					      .state = PERFX_SAMPLE_WAITING,
+					      .reason = PERFX_WAIT_FUTEX,
+					      .object = 0x66},
+			70);
+		samples(&s, (struct perfx_sample){.stack = NATIVE}, 300);
+		blocked(&s, POOL, PERFX_WAIT_SLEEP, 9000, 900);
+		report = end_of_threads(&s, 3000, 0, 100);
+		cr_expect_eq(account_of(&report)->tid, holder ? POOL : MAIN);
+		cr_expect_eq(find(&report, "SleepWait") != NULL, holder != 0);
+		forget(&report);
+	}
+}
+
 Test(account, until_a_vforked_child_executes)
 {
 	struct stream s = {0};

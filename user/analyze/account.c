@@ -250,6 +250,8 @@ static void add_activities(struct making *m)
 
 /* A thread joins others if its own work is below this share of its time, */
 #define JOIN_OWN_SHARE 0.15
+/* or, where the thread that ends its waits is known, below this one, */
+#define WOKEN_OWN_SHARE 0.50
 /* if its waits that may be a join exceed this share of its time, */
 #define JOIN_SHARE 0.50
 /* and if the others work for this share of these waits. */
@@ -314,8 +316,8 @@ static uint64_t children_busy_ns(const struct profile *profile, const struct pro
 	return busy_ns;
 }
 
-/* The parent also waits for a child whose work is to sleep, read or write. Findings are about such a
- * child, unless it lives for a part of the recording only. */
+/* The parent also waits for a child whose work is to sleep, read or write. Findings are about such
+ * a child, unless it lives for a part of the recording only. */
 static uint64_t children_wait_ns(const struct making *m)
 {
 	const struct profile *profile = m->contexts.profile;
@@ -403,14 +405,15 @@ static uint64_t others_work_ns(const struct process_account *account, const stru
 /* Sets which candidates among a thread's waits are joins, given the work of the process's other
  * threads and of its children. False: none is. */
 static bool choose_joins(const struct account *thread, const struct wait_sums *waits,
-			 uint64_t threads_ns, uint64_t children_ns, bool is_join[CANDIDATES])
+			 uint64_t threads_ns, uint64_t children_ns, double own_share,
+			 bool is_join[CANDIDATES])
 {
 	double wall_ns = (double)thread->wall_ns, work = (double)(threads_ns + children_ns);
 	double own = (double)(thread->ns[ACCOUNT_COMPUTING] + thread->ns[ACCOUNT_SPINNING]);
 	uint64_t sum_ns = 0;
 
 	is_join[CANDIDATE_JOIN] = is_join[CANDIDATE_POOL] = true;
-	is_join[CANDIDATE_NAP] = own < JOIN_OWN_SHARE * wall_ns;
+	is_join[CANDIDATE_NAP] = own < own_share * wall_ns;
 	is_join[CANDIDATE_FEED] =
 		own < FEED_OWN_SHARE * wall_ns && (double)threads_ns >= FEED_WORK_SHARE * wall_ns;
 	for (int i = CANDIDATE_JOIN; i < CANDIDATES; i++)
@@ -443,6 +446,23 @@ static void join_pool(struct process_account *account, struct account *driver,
 	account->pool_tid = driver->tid;
 }
 
+/* Time in which a thread waits for something that the other one then gives it: a batch, a result.
+ */
+static uint64_t woken_ns(const struct making *m, uint32_t tid, uint32_t by_tid)
+{
+	const struct profile_activities *waits = &m->contexts.process->blocked;
+	uint64_t ns = 0;
+
+	for (size_t i = 0; i < waits->count; i++) {
+		const struct profile_activity *wait = &waits->list[i];
+
+		if (wait->tid == tid && wait->holder_tid == by_tid &&
+		    wait->reason == PERFX_WAIT_FUTEX && wait_class(wait) == ACCOUNT_OTHER)
+			ns += wait->ns;
+	}
+	return ns;
+}
+
 /* `waits` are those of the thread that would be the driver. If it has no steps and only waits for
  * other threads, the busiest of these becomes the driver. The thread of the steps stays the driver,
  * and children only feed it. */
@@ -456,6 +476,8 @@ static void find_joins(struct making *m, struct account *driver, struct wait_sum
 	const struct account *locked = busiest_of(account, driver->tid, lock_wait_ns);
 	double joins = (double)sum_of_candidate(waits, CANDIDATE_JOIN);
 	double naps = (double)sum_of_candidate(waits, CANDIDATE_NAP);
+	uint64_t given_ns = waiting ? woken_ns(m, driver->tid, waiting->tid) : 0;
+	bool given = (double)given_ns >= JOIN_SHARE * (double)driver->wall_ns;
 
 	if (has_steps)
 		leave_waits_of_steps(waits);
@@ -463,7 +485,8 @@ static void find_joins(struct making *m, struct account *driver, struct wait_sum
 		children_ns =
 			children_busy_ns(m->contexts.profile, m->contexts.process, CHILDREN_DEPTH);
 	/* where the others only sleep or read, the driver waits for that */
-	if (!has_steps && waiting && busiest && (double)threads_ns < JOIN_WORK_SHARE * joins &&
+	if (!has_steps && waiting && busiest &&
+	    (given || (double)threads_ns < JOIN_WORK_SHARE * joins) &&
 	    concrete_wait_ns(waiting) > threads_ns) {
 		busiest = waiting;
 		threads_ns += concrete_wait_ns(waiting);
@@ -476,7 +499,8 @@ static void find_joins(struct making *m, struct account *driver, struct wait_sum
 	}
 	if (!has_steps && (double)(threads_ns + children_ns) < JOIN_WORK_SHARE * joins)
 		children_ns += children_wait_ns(m);
-	if (!choose_joins(driver, waits, threads_ns, children_ns, is_join)) {
+	if (!choose_joins(driver, waits, threads_ns, children_ns,
+			  given ? WOKEN_OWN_SHARE : JOIN_OWN_SHARE, is_join)) {
 		join_pool(account, driver, waits, threads_ns + children_ns);
 		return;
 	}
