@@ -1525,3 +1525,41 @@ Test(account, until_a_vforked_child_executes)
 	cr_expect_not_null(find(&report, "ChildWait"));
 	forget(&report);
 }
+
+/* Of a native program without line information: ten small functions below decode(). */
+static void small_functions(struct stream *s)
+{
+	begin(s);
+	stream_frame(s, 1, 0xb000, 0, "decode", "/opt/server", 0xb0, "", 0);
+	stream_frame(s, 1, 0xb100, 0, "serve", "/opt/server", 0xb1, "", 0);
+	stream_frame(s, 1, 0xb200, 0, "_start", "/opt/server", 0xb2, "", 0);
+	for (uint32_t i = 0; i < 10; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "small_%u", i);
+		stream_frame(s, 1, 0xc000 + 0x100 * i, 0, name, "/opt/server", 0xc0 + i, "", 0);
+		stream_stack(s, 1, 70 + i, PERFX_STACK_PC, 0xc000 + 0x100 * i, 0xb000, 0xb100,
+			     0xb200);
+		samples(s, (struct perfx_sample){.stack = 70 + i}, 60);
+	}
+	stream_stack(s, 1, 80, PERFX_STACK_PC, 0xb100, 0xb200);
+	samples(s, (struct perfx_sample){.stack = 80}, 300);
+}
+
+Test(account, a_caller_stands_for_many_small_functions)
+{
+	struct stream s = {0};
+	struct report report;
+
+	small_functions(&s);
+	report = end(&s);
+	cr_expect(contains(report.analysis->verdict, " CPU time in decode (server)"), "%s",
+		  report.analysis->verdict);
+	forget(&report);
+	/* beside Python it may be a pool, which runs parts of all that Python calls */
+	small_functions(&s);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .tid = POOL}, 1);
+	report = end(&s);
+	cr_expect_null(strstr(report.analysis->verdict, "decode"));
+	forget(&report);
+}

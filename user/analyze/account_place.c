@@ -3,6 +3,7 @@
 
 #include "analyze/location.h"
 #include "analyze/stack_kind.h"
+#include "analyze/thread_pool.h"
 #include "base/hash.h"
 
 #include <errno.h>
@@ -102,49 +103,45 @@ static void add_inlined(struct place_finder *finder, const struct profile_activi
 	}
 }
 
-/* Helpers of other files, such as an accessor in a header, are never the place. */
-static size_t own_native(struct place_finder *finder, const struct profile_stack *stack)
-{
-	size_t inner, outer, at;
-
-	if (!find_own(stack, &inner, &outer))
-		return inner;
-	at = outer;
-	for (size_t i = outer; i-- > inner;) {
-		const struct place_sum *sum =
-			sum_of(finder, stack->frames[outer], stack->frames[at]);
-
-		if (!location_is_own_native(stack->frames[i]))
-			continue;
-		if (!sum || (double)sum->self_ns >= OWN_SELF * (double)sum->all_ns ||
-		    strcmp(stack->frames[i]->file, stack->frames[at]->file) != 0)
-			break;
-		at = i;
-	}
-	return at;
-}
-
 /*
- * A worker, or a package's command, may have no line of the program's own. Where its time is spread
- * over many small functions, none of them is where it runs: their common caller is.
+ * A worker, a package's command or a native program without line information has no line of the
+ * program's own. Where its time is spread over many small functions, none of them is where it runs:
+ * their common caller is.
  */
 
 /* A function with this share of the CPU time stands for what it calls. */
 #define AROUND_SHARE 0.50
 
-/* Not a worker's loop or a decorator's wrapper, which may call anything. */
-static bool may_stand_around(const struct profile_frame *frame)
+/* Below these all that a program or a thread runs lies. */
+static bool is_native_start(const struct profile_frame *frame)
+{
+	static const char *const globs[] = {"_start",	      "*__rust_begin_short_backtrace*",
+					    "std::rt::*",     "std::thread::*",
+					    "runtime.goexit", "runtime.main",
+					    "runtime.mstart", NULL};
+
+	return frame_function_matches(frame, globs);
+}
+
+/* Not a worker's loop or a decorator's wrapper, which may call anything. Beside Python, native
+ * functions without a Python caller are those of pools, which run parts of all that Python calls.
+ */
+static bool may_stand_around(const struct place_finder *finder, const struct profile_frame *frame)
 {
 	const char *package;
 
-	return frame->language == PERFX_LANGUAGE_PYTHON && !frame_is_workers_loop(frame) &&
-	       !strstr(frame->function, ".<locals>.") && location_package(frame->file, &package);
+	if (frame->language != PERFX_LANGUAGE_PYTHON)
+		return !finder->has_python && frame->function[0] &&
+		       !frame_is_system_library(frame) && !frame_is_runtime(frame) &&
+		       !is_native_start(frame);
+	return !frame_is_workers_loop(frame) && !strstr(frame->function, ".<locals>.") &&
+	       location_package(frame->file, &package);
 }
 
 /* NULL: it does not stand for others, or out of memory. */
 static struct place_sum *around_of(struct place_finder *finder, const struct profile_frame *frame)
 {
-	return may_stand_around(frame) ? sum_of(finder, frame, frame) : NULL;
+	return may_stand_around(finder, frame) ? sum_of(finder, frame, frame) : NULL;
 }
 
 /* `number` counts samples from 1. */
@@ -168,18 +165,40 @@ static void add_around(struct place_finder *finder, const struct profile_activit
 	}
 }
 
-/* The innermost of the functions that stand for what they call; `python`, the innermost function,
+/* The innermost of the functions that stand for what they call; `inner`, the innermost function,
  * where none does. */
-static size_t package_place(struct place_finder *finder, const struct profile_stack *stack,
-			    size_t python)
+static size_t around_place(struct place_finder *finder, const struct profile_stack *stack,
+			   size_t inner)
 {
-	for (size_t i = python; i < stack->frames_count; i++) {
+	for (size_t i = inner; i < stack->frames_count; i++) {
 		const struct place_sum *sum = around_of(finder, stack->frames[i]);
 
 		if (sum && (double)sum->all_ns >= AROUND_SHARE * (double)finder->on_cpu_ns)
 			return i;
 	}
-	return python;
+	return inner;
+}
+
+/* Helpers of other files, such as an accessor in a header, are never the place. */
+static size_t own_native(struct place_finder *finder, const struct profile_stack *stack)
+{
+	size_t inner, outer, at;
+
+	if (!find_own(stack, &inner, &outer))
+		return around_place(finder, stack, inner);
+	at = outer;
+	for (size_t i = outer; i-- > inner;) {
+		const struct place_sum *sum =
+			sum_of(finder, stack->frames[outer], stack->frames[at]);
+
+		if (!location_is_own_native(stack->frames[i]))
+			continue;
+		if (!sum || (double)sum->self_ns >= OWN_SELF * (double)sum->all_ns ||
+		    strcmp(stack->frames[i]->file, stack->frames[at]->file) != 0)
+			break;
+		at = i;
+	}
+	return at;
 }
 
 struct account_place place_find(struct place_finder *finder, const struct profile_activity *sample,
@@ -211,9 +230,14 @@ struct account_place place_find(struct place_finder *finder, const struct profil
 	if (own < stack->frames_count)
 		place.own = stack->frames[own];
 	else
-		python = package_place(finder, stack, python);
+		python = around_place(finder, stack, python);
 	place.python = stack->frames[python];
 	return place;
+}
+
+static bool has_python(const struct profile_stack *stack)
+{
+	return stack && stack_innermost_python(stack) < stack->frames_count;
 }
 
 int place_finder_begin(struct place_finder *finder, const struct contexts *contexts)
@@ -221,6 +245,8 @@ int place_finder_begin(struct place_finder *finder, const struct contexts *conte
 	const struct profile_activities *samples = &contexts->process->samples;
 
 	*finder = (struct place_finder){.contexts = contexts};
+	for (size_t i = 0; i < samples->count && !finder->has_python; i++)
+		finder->has_python = has_python(samples->list[i].stack);
 	for (size_t i = 0; i < samples->count && !finder->err; i++) {
 		add_inlined(finder, &samples->list[i]);
 		add_around(finder, &samples->list[i], i + 1);

@@ -33,6 +33,7 @@ struct place_finder {
 	struct place_sum *sums;
 	size_t sums_count, sums_capacity;
 	uint64_t on_cpu_ns; /* of all threads */
+	bool has_python;    /* some stack has a Python function */
 	int err;
 };
 
