@@ -1536,3 +1536,24 @@ Test(driver, waits_are_no_longer_than_the_steps)
 	expect(&s, "SleepWait", FINDING_HIGH, "main (train.py:12)",
 	       "waited 5.00 s for a fixed time to pass (sleep), 100 % of the steps' time");
 }
+
+/* Threads that poll for a lock compute nothing, though none of them waits. */
+Test(driver, threads_that_spin_for_a_lock)
+{
+	enum { SPINS = 60 };
+
+	for (unsigned count = 50; count <= 500; count += 450) {
+		struct stream s = {0};
+
+		begin(&s);
+		stream_frame(&s, 1, 0x9000, 0, "SpinLock::acquire", "/opt/train", 0x90, "", 0);
+		stream_stack(&s, 1, SPINS, PERFX_STACK_PC, 0x9000);
+		samples(&s, (struct perfx_sample){.stack = SPINS}, count);
+		samples(&s, (struct perfx_sample){.stack = NATIVE, .tid = POOL}, 1000 - count);
+		if (count == 500)
+			expect(&s, "LockWait", FINDING_HIGH, "SpinLock::acquire (train)",
+			       "50.0 % of all threads' CPU time only polls for a lock");
+		else
+			expect_none(&s, "LockWait");
+	}
+}

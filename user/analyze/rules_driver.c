@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Rules about the thread that drives a process: it runs Python instead of operators, or waits. */
+#include "analyze/account_place.h"
 #include "analyze/hottest.h"
+#include "analyze/lines.h"
 #include "analyze/location.h"
 #include "analyze/rules_ctx.h"
 #include "analyze/stack_kind.h"
+#include "analyze/thread_pool.h"
 #include "analyze/wait_class.h"
 #include "base/escape.h"
 
@@ -652,6 +655,58 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	rules_ctx_add(ctx, rule->kind, wait_severity(ctx, rule, share), share, &note);
 }
 
+#define SPIN_REMEDY                                                                              \
+	"Let threads sleep until the lock is free (std::mutex, pthread_mutex_t), hold it for a " \
+	"shorter time, or give each thread its own data."
+
+/* Threads that poll for a lock use CPUs for nothing, whichever of them drives the process. */
+static void spins(struct rules_ctx *ctx)
+{
+	const struct profile_activities *samples = &ctx->process->samples;
+	const struct thresholds *t = ctx->thresholds;
+	struct note note = {
+		.bottleneck = BOTTLENECK_LOCK, .confidence = 1, .look = "Native functions"};
+	uint64_t cpu_ns = 0, spin_ns = 0;
+	struct lines places = {0};
+	double share;
+
+	for (size_t i = 0; i < samples->count; i++) {
+		const struct profile_activity *sample = &samples->list[i];
+		const struct profile_stack *stack = sample->stack;
+
+		if (sample->state != PERFX_SAMPLE_ON_CPU)
+			continue;
+		cpu_ns += sample->ns;
+		if (!stack || !stack->frames_count || !frame_is_spin_lock(stack->frames[0]))
+			continue;
+		spin_ns += sample->ns;
+		lines_add(&places, place_native(stack), sample->ns);
+	}
+	if (!spin_ns)
+		return;
+	share = (double)spin_ns / fmax((double)cpu_ns, (double)ctx->driver->wall_ns);
+	if (share < t->lock_wait_medium)
+		return;
+	note.share = share;
+	note.gain_ns = share * rules_unit_ns(ctx);
+	note.gain_unknown = true;
+	note.place = lines_lead(&places).frame;
+	rules_subject(&note, ctx);
+	add_percent(&note.evidence, (double)spin_ns / (double)cpu_ns);
+	text_add(&note.evidence, " of all threads' CPU time only polls for a lock");
+	text_printf(&note.headline, "%s: %s", bottleneck_headline(note.bottleneck),
+		    text_peek(&note.evidence));
+	if (note.place) {
+		text_add(&note.headline, ", in ");
+		location_place(&note.headline, note.place);
+	}
+	text_printf(&note.threshold, "at least %g %% of the CPU time, and of the wall time",
+		    t->lock_wait_medium * 100);
+	rules_suggest(&note, ctx, SPIN_REMEDY);
+	rules_ctx_add(ctx, "LockWait", share >= t->lock_wait_high ? FINDING_HIGH : FINDING_MEDIUM,
+		      share, &note);
+}
+
 /* Without the lock the threads that wait for it would run as well, as far as there are CPUs. */
 static double gil_gain(const struct rules_ctx *ctx, double threads)
 {
@@ -748,6 +803,7 @@ void rules_driver(struct rules_ctx *ctx)
 		return;
 	python_bound(ctx);
 	gil_of_threads(ctx);
+	spins(ctx);
 	for (size_t i = 0; i < sizeof(wait_rules) / sizeof(wait_rules[0]); i++)
 		if (applies(ctx, &wait_rules[i]) && !is_servers_wait(ctx, &wait_rules[i]))
 			waits(ctx, &wait_rules[i]);

@@ -52,6 +52,13 @@ bool stack_is_of_pool(const struct profile_stack *stack)
 	return pool_frame(stack);
 }
 
+bool frame_is_spin_lock(const struct profile_frame *frame)
+{
+	static const char *const globs[] = {"*spin_lock*", "*[sS]pin[lL]ock*", NULL};
+
+	return frame_function_matches(frame, globs);
+}
+
 /* On a CPU in one of these a thread polls: it yields, asks with a timeout of 0, or spins. */
 static bool is_polling(const struct profile_frame *frame)
 {
@@ -65,8 +72,6 @@ static bool is_polling(const struct profile_frame *frame)
 					    "__select",
 					    "select",
 					    "*nanosleep*",
-					    "*spin_lock*",
-					    "*[sS]pin[lL]ock*",
 					    "*spin_wait*",
 					    "*SpinWait*",
 					    "*SpinPause*",
@@ -76,7 +81,7 @@ static bool is_polling(const struct profile_frame *frame)
 					    "runtime.procyield*",
 					    NULL};
 
-	return frame_function_matches(frame, globs);
+	return frame_is_spin_lock(frame) || frame_function_matches(frame, globs);
 }
 
 static bool is_in_loop(uint64_t loop, uint64_t address)

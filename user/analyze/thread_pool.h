@@ -35,6 +35,8 @@ int thread_pool_find(struct thread_pool *pool, const struct profile_process *pro
 		     uint32_t driver_tid);
 /* Of a library that starts threads and has them wait for each other, and computes nothing? */
 bool frame_is_runtime(const struct profile_frame *frame);
+/* Does a thread that is on a CPU there poll for a lock? */
+bool frame_is_spin_lock(const struct profile_frame *frame);
 /* Does a thread with this stack run a part of the pool's work, or wait for one? */
 bool stack_is_of_pool(const struct profile_stack *stack);
 /* How the pool in which the process computes is set to so many threads, as
