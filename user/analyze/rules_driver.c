@@ -390,6 +390,9 @@ static const struct wait_rule {
 	"The event loop has nothing to run before its next timer (asyncio.sleep, call_later) " \
 	"or event: wait for an event (asyncio.Event, a queue) instead of a fixed time, or "    \
 	"have more tasks at a time (asyncio.gather)."
+#define NATIVE_LOOP_REMEDY                                                               \
+	"The event loop has nothing to run before its next timer or event: wait for an " \
+	"event instead of a fixed time, or have more to do at a time."
 
 /* Does it sleep in an event loop? Its tasks' lines are in no stack meanwhile. */
 static bool is_in_loop(const struct wait_rule *rule, const struct driver_wait *wait)
@@ -411,7 +414,9 @@ static const struct profile_frame *place_of_wait(const struct wait_rule *rule,
 static const char *remedy_of_wait(const struct wait_rule *rule, const struct driver_wait *wait)
 {
 	if (is_in_loop(rule, wait))
-		return LOOP_REMEDY;
+		return wait->place && wait->place->language == PERFX_LANGUAGE_PYTHON
+			       ? LOOP_REMEDY
+			       : NATIVE_LOOP_REMEDY;
 	return wait_is_for_file_lock(wait->most) ? FILE_LOCK_REMEDY : rule->remedy;
 }
 
