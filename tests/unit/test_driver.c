@@ -1558,3 +1558,21 @@ Test(driver, threads_that_spin_for_a_lock)
 			expect_none(&s, "LockWait");
 	}
 }
+
+/* A few samples of a thread that sleeps do not say where it runs. */
+Test(driver, who_waits_all_the_time_runs_nowhere)
+{
+	for (unsigned count = 10; count <= 50; count += 40) {
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		waits(&s, PERFX_WAIT_SLEEP, 0, LOCK, 9000);
+		samples(&s, (struct perfx_sample){.stack = NATIVE}, count);
+		report = end_running(&s, 200 * MS, 0, 200 * MS);
+		cr_expect_not_null(find(&report, "SleepWait"));
+		cr_expect_eq(strstr(report.analysis->verdict, " It runs mostly ") != NULL,
+			     count == 50);
+		forget(&report);
+	}
+}

@@ -198,6 +198,14 @@ static void add_outer_line(struct text *text, const struct process_account *acco
 	location_place(text, line);
 }
 
+/* Below this share of the time a process that waits has too few samples to say where it runs. */
+#define MOSTLY_SHARE 0.02
+
+static bool is_too_brief(const struct hottest *hottest, const struct profile_process *p)
+{
+	return (double)hottest->all_ns < MOSTLY_SHARE * (double)profile_wall_ns(p);
+}
+
 /* A traced function with less than this share of the hottest place is not named. */
 #define CALLS_SHARE 0.25
 
@@ -294,23 +302,35 @@ static void add_main_wait(struct text *text, const struct profile_process *p,
 	location_place(text, account->main_line);
 }
 
-/* "; its child processes used 1.20 s of CPU time" */
+/* "; its child processes used 1.20 s of CPU time, burst (pid 43) most, in main (burst.c:3)" */
 static void add_children(struct text *text, const struct profile *profile,
-			 const struct profile_process *p, const struct process_account *account)
+			 const struct analysis *all, const struct profile_process *p)
 {
+	const struct profile_process *busiest = NULL;
+	struct hottest hottest;
 	uint64_t cpu_ns = 0;
 
-	for (size_t i = 0; i < profile->processes_count && account->joins_children; i++) {
+	for (size_t i = 0; i < profile->processes_count; i++) {
 		const struct profile_process *child = &profile->processes[i];
 
-		if (profile_is_child(profile, child, p) && child->cpu_ns != PROFILE_ABSENT)
-			cpu_ns += child->cpu_ns;
+		if (!profile_is_child(profile, child, p) || child->cpu_ns == PROFILE_ABSENT)
+			continue;
+		cpu_ns += child->cpu_ns;
+		if (!busiest || child->cpu_ns > busiest->cpu_ns)
+			busiest = child;
 	}
 	if (!cpu_ns)
 		return;
 	text_add(text, "; its child processes used ");
 	add_ns(text, cpu_ns);
-	text_add(text, " of CPU time");
+	text_add(text, " of CPU time, ");
+	add_process_name(text, busiest);
+	text_add(text, " most");
+	hottest = hottest_of_process(&all->processes[busiest - profile->processes].account);
+	if (!hottest.place.frame)
+		return;
+	text_add(text, ", in ");
+	add_hottest(text, &hottest);
 }
 
 /* " used 1.72 of 2 CPUs in 10.0 s", "ran for 10.0 s" */
@@ -324,15 +344,18 @@ static void add_use(struct text *text, const struct profile_process *p)
 
 /* Where the time goes by samples, in whatever it runs. */
 static void say_sampled(struct text *text, const struct profile *profile,
-			const struct profile_process *p, const struct process_account *account)
+			const struct analysis *all, const struct profile_process *p)
 {
+	const struct process_account *account = &all->processes[p - profile->processes].account;
 	struct hottest hottest = hottest_of_process(account);
 
 	text_add(text, "No problem found: ");
 	add_use(text, p);
-	add_hottest_of(text, profile, p, account, &hottest);
+	if (!account->joins_children || !is_too_brief(&hottest, p))
+		add_hottest_of(text, profile, p, account, &hottest);
 	add_main_wait(text, p, account, &hottest);
-	add_children(text, profile, p, account);
+	if (account->joins_children)
+		add_children(text, profile, all, p);
 	text_add(text, ".");
 }
 
@@ -510,9 +533,6 @@ static bool names_hottest(const struct text *sentence, const struct finding *fin
 	       !strcmp(place->function, frame->function);
 }
 
-/* Below this share of the time an idle process has too few samples to say where it computed. */
-#define MOSTLY_SHARE 0.02
-
 /* " It runs mostly main (train.py:12), in torch Linear.forward (linear.py:134)." */
 static void add_hottest_sentence(struct text *text, const struct profile_process *p,
 				 const struct process_analysis *analysis,
@@ -524,8 +544,7 @@ static void add_hottest_sentence(struct text *text, const struct profile_process
 
 	if (!hottest.place.frame || (names_hottest(text, finding, &hottest) && !joined))
 		return;
-	if (finding->bottleneck == BOTTLENECK_IDLE &&
-	    (double)hottest.all_ns < MOSTLY_SHARE * (double)profile_wall_ns(p))
+	if (is_too_brief(&hottest, p))
 		return;
 	text_add(text, " It runs mostly ");
 	add_hottest(text, &hottest);
@@ -666,16 +685,17 @@ static bool say_healthy(struct text *text, const struct profile *profile,
 }
 
 /* Does it say what the GPU does? */
-static bool say_where(struct text *text, const struct profile *profile,
-		      const struct profile_process *p, const struct process_analysis *analysis,
-		      const struct thresholds *thresholds)
+static bool say_where(struct text *text, const struct profile *profile, const struct analysis *all,
+		      const struct profile_process *p, const struct thresholds *thresholds)
 {
+	const struct process_analysis *analysis = &all->processes[p - profile->processes];
+
 	if (say_gpu_works(text, profile, p, &analysis->account, thresholds))
 		return true;
 	if (say_healthy(text, profile, p, analysis))
 		return false;
 	if (analysis->account.places_count || main_wait(&analysis->account) != ACCOUNT_COMPUTING)
-		say_sampled(text, profile, p, &analysis->account);
+		say_sampled(text, profile, all, p);
 	else if (p->rows_count && p->rows[0].avg_ns == PROFILE_ABSENT)
 		say_untimed(text, profile, p);
 	else if (p->rows_count && wall_share(p, p->rows[0].self_ns) >= VERDICT_SHARE)
@@ -705,7 +725,7 @@ char *verdict_of(const struct profile *profile, const struct analysis *all,
 	if (all->first)
 		say_problem(&text, p, analysis, all->first);
 	else
-		says_gpu = say_where(&text, profile, p, analysis, thresholds);
+		says_gpu = say_where(&text, profile, all, p, thresholds);
 	if (!says_gpu && p->gpu.launches_count && gpu_busy_share(p) >= 0) {
 		text_add(&text, " Meanwhile ");
 		add_gpu_busy(&text, p);
