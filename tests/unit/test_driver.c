@@ -1576,3 +1576,31 @@ Test(driver, who_waits_all_the_time_runs_nowhere)
 		forget(&report);
 	}
 }
+
+/* The budget gave up recording waits: the account of time says how long the thread waited. */
+Test(driver, waits_that_were_recorded_for_a_part_of_the_time)
+{
+	for (int given_up = 0; given_up <= 1; given_up++) {
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		waits(&s, PERFX_WAIT_DISK, 7, LOCK, 1500);
+		samples(&s,
+			(struct perfx_sample){.stack = LOCK,
+					      .state = PERFX_SAMPLE_WAITING,
+					      .reason = PERFX_WAIT_DISK,
+					      .object = 7},
+			500);
+		if (given_up)
+			stream_add(&s, PERFX_KIND_NOT_ATTACHED, struct perfx_not_attached,
+				   STRINGS("time off the CPU", "removed"), .count = 1,
+				   .flags = PERFX_NOT_ATTACHED_WAITS);
+		report = end(&s);
+		cr_assert_not_null(find(&report, "DiskWait"));
+		cr_expect(contains(find(&report, "DiskWait")->headline,
+				   given_up ? "the disk, 50.0 % of the wall time"
+					    : "the disk, 15.0 % of the wall time"));
+		forget(&report);
+	}
+}

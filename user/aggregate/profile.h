@@ -546,6 +546,15 @@ static inline uint64_t profile_since_start(const struct profile *profile, uint64
 	return sub_capped(time_ns, profile->start_ns);
 }
 
+/* False: the overhead budget gave up recording waits before the end. */
+static inline bool profile_waits_are_whole(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->not_attached_count; i++)
+		if (profile->not_attached[i].waits)
+			return false;
+	return true;
+}
+
 /* How long the process was open. */
 static inline uint64_t profile_wall_ns(const struct profile_process *process)
 {

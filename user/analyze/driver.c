@@ -287,14 +287,38 @@ int sampled_python(struct sampled *sampled, const struct profile *profile,
 	return err;
 }
 
+/* Of waits that were recorded for a part of the time only, the rest is as the account has it, by
+ * samples. */
+static void extend_waits(struct driver *driver, const struct profile *profile,
+			 const struct process_account *account,
+			 const uint64_t recorded_ns[ACCOUNT_CLASSES])
+{
+	const struct account *thread = account_of_thread(account, driver->tid);
+
+	if (!thread || profile_waits_are_whole(profile))
+		return;
+	for (size_t k = 0; k < ACCOUNT_CLASSES; k++) {
+		struct driver_wait *wait = &driver->waits[k];
+		double part = (double)thread->ns[k] / (double)recorded_ns[k];
+
+		if (!recorded_ns[k] || part <= 1)
+			continue;
+		wait->ns = (uint64_t)((double)wait->ns * part);
+		wait->most_ns = (uint64_t)((double)wait->most_ns * part);
+		wait->extended = true;
+	}
+}
+
 static void find_waits(struct driver *driver, const struct contexts *contexts,
 		       const struct process_account *account)
 {
 	const struct profile_activities *blocked = &contexts->process->blocked;
+	uint64_t recorded_ns[ACCOUNT_CLASSES] = {0};
 
 	for (size_t i = 0; i < blocked->count; i++) {
 		const struct profile_activity *wait = &blocked->list[i];
 		struct driver_wait *sum;
+		enum account_class class;
 
 		if (wait->reason == PERFX_WAIT_GIL)
 			driver->gil_ns += wait->ns;
@@ -306,9 +330,11 @@ static void find_waits(struct driver *driver, const struct contexts *contexts,
 			driver->longest = wait;
 			driver->longest_place = wait_place(contexts->process, wait);
 		}
+		class = account_wait_class(account, contexts, wait);
+		recorded_ns[class] += wait->ns;
 		if (wait->outside_ns == wait->ns)
 			continue;
-		sum = &driver->waits[account_wait_class(account, contexts, wait)];
+		sum = &driver->waits[class];
 		if (!sum->most) {
 			sum->most = wait;
 			sum->place = wait_place(contexts->process, wait);
@@ -320,6 +346,7 @@ static void find_waits(struct driver *driver, const struct contexts *contexts,
 		if (wait->max_ns > sum->max_ns)
 			sum->max_ns = wait->max_ns;
 	}
+	extend_waits(driver, contexts->profile, account, recorded_ns);
 }
 
 static void find_running_calls(struct driver_wait *wait, uint32_t tid,

@@ -32,6 +32,7 @@ struct driver_wait {
 	/* Sampled: in the system calls of that function while it ran, which go with the waits: a
 	 * write that waits for a disk also copies. ACCOUNT_DISK alone. */
 	uint64_t running_ns;
+	bool extended; /* ns and most_ns are by samples where waits were not recorded */
 };
 
 /* The largest part of running Python that is the program's own: from a function on which is mostly

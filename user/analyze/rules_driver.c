@@ -476,7 +476,7 @@ static bool is_polling(const struct rules_ctx *ctx, const struct driver_wait *wa
 	const struct profile_thread *thread = profile_thread(ctx->process, ctx->driver->tid);
 	double judged = (double)ctx->driver->judged_ns / (double)ctx->driver->wall_ns;
 
-	if (!wait->count || wait->ns / wait->count >= POLL_NS)
+	if (!wait->count || wait->extended || wait->ns / wait->count >= POLL_NS)
 		return false;
 	return !thread || thread->on_cpu_ns == PROFILE_ABSENT ||
 	       judged * part_outside_calls(ctx) * (double)thread->on_cpu_ns <=
@@ -632,8 +632,13 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	add_wait(&note.evidence, ctx, rule, wait, &use, share);
 	text_add(&note.evidence, "; the longest of ");
 	add_count(&note.evidence, wait->count);
-	text_add(&note.evidence, wait->count == 1 ? " wait " : " waits ");
+	text_add(&note.evidence, wait->extended	    ? " recorded waits "
+				 : wait->count == 1 ? " wait "
+						    : " waits ");
 	add_ns(&note.evidence, wait->max_ns);
+	if (wait->extended)
+		text_add(&note.evidence, " (samples say how long it waited after the budget "
+					 "stopped recording waits)");
 	if (mutex >= MUTEX_SAID) {
 		text_add(&note.evidence, "; ");
 		add_percent(&note.evidence, mutex);

@@ -227,22 +227,15 @@ static void divide_wait(struct division *d, const struct profile_activity *wait,
 		add_wait(d, stratum_of(d, 0), wait, ns);
 }
 
-static bool is_whole(const struct profile *profile)
-{
-	for (size_t i = 0; i < profile->not_attached_count; i++)
-		if (profile->not_attached[i].waits)
-			return false;
-	return true;
-}
-
 /* Waits that were given up during the recording go on as they were, for as long as the kernel's
  * account of the thread says: by what the sums grow. Runnable or not, as these are. */
 static double growth(const struct division *d, bool runnable)
 {
 	const struct profile_activities *blocked = &d->contexts.process->blocked;
 	const struct profile_thread *thread =
-		is_whole(d->contexts.profile) ? NULL
-					      : profile_thread(d->contexts.process, d->driver->tid);
+		profile_waits_are_whole(d->contexts.profile)
+			? NULL
+			: profile_thread(d->contexts.process, d->driver->tid);
 	uint64_t all_ns = !thread    ? PROFILE_ABSENT
 			  : runnable ? thread->runnable_ns
 				     : thread->blocked_ns;
