@@ -1563,3 +1563,45 @@ Test(account, a_caller_stands_for_many_small_functions)
 	cr_expect_null(strstr(report.analysis->verdict, "decode"));
 	forget(&report);
 }
+
+/* A loop that yields until something changes polls in the very function that computes. */
+Test(account, the_place_itself_polls)
+{
+	enum { YIELDS = 60, WORKS };
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	stream_frame(&s, 1, 0x9000, 0, "__sched_yield", LIBC, 0x90, "", 0);
+	stream_frame(&s, 1, 0xb000, 0, "main", "/opt/server", 0xb0, "", 0);
+	stream_stack(&s, 1, YIELDS, PERFX_STACK_PC, 0x9000, 0xb000);
+	stream_stack(&s, 1, WORKS, PERFX_STACK_PC, 0xb000);
+	samples(&s, (struct perfx_sample){.stack = YIELDS}, 100);
+	samples(&s, (struct perfx_sample){.stack = WORKS}, 300);
+	report = end(&s);
+	cr_expect(contains(
+		report.analysis->verdict,
+		"in main (server); 20.8 % of all threads' CPU time only polls, in main (server)."));
+	forget(&report);
+}
+
+Test(account, what_the_kernel_runs)
+{
+	for (uint64_t system_ms = 2000; system_ms <= 4000; system_ms += 2000) {
+		struct stream s = {0};
+		struct report report;
+
+		begin(&s);
+		samples(&s, (struct perfx_sample){.stack = NATIVE}, 500);
+		stream_thread(&s, 1, MAIN, "python3", 'R', 10 * S, 5 * S, 0);
+		stream_usage(&s, 1, 0, 0, 0, 200 << 20);
+		stream_usage(&s, 1, 10 * S, 5 * S - system_ms * MS, system_ms * MS, 200 << 20);
+		stream_end(&s, 10 * S, 0);
+		report.aggregate = replay(&s);
+		report.profile = aggregate__finish(report.aggregate);
+		report.analysis = analyze(report.profile, NULL);
+		cr_expect_eq(strstr(report.analysis->verdict, "of it in the kernel") != NULL,
+			     system_ms == 4000, "%s", report.analysis->verdict);
+		forget(&report);
+	}
+}

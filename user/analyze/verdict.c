@@ -146,7 +146,7 @@ static void add_native_share(struct text *text, const struct process_account *ac
 	uint64_t ns = class == ACCOUNT_SPINNING ? account->all.ns[class] : native.ns;
 
 	if (!native.frame || cpu_ns <= 0 || (double)ns < NATIVE_SHARE * cpu_ns ||
-	    is_said(said, native.frame))
+	    (class != ACCOUNT_SPINNING && is_said(said, native.frame)))
 		return;
 	text_add(text, "; ");
 	add_percent(text, fmin((double)ns / cpu_ns, 1));
@@ -333,13 +333,22 @@ static void add_children(struct text *text, const struct profile *profile,
 	add_hottest(text, &hottest);
 }
 
-/* " used 1.72 of 2 CPUs in 10.0 s", "ran for 10.0 s" */
+/* From this share of the CPU time on system calls are what a process runs. */
+#define KERNEL_SHARE 0.50
+
+/* " used 1.72 of 2 CPUs in 10.0 s, 78.0 % of it in the kernel", "ran for 10.0 s" */
 static void add_use(struct text *text, const struct profile_process *p)
 {
 	add_process_name(text, p);
 	add_cpu(text, p);
 	text_add(text, cpu_share(p) < 0 ? " ran for " : " in ");
 	add_ns(text, profile_wall_ns(p));
+	if (cpu_share(p) < MOSTLY_SHARE || p->cpu_system_ns == PROFILE_ABSENT ||
+	    (double)p->cpu_system_ns < KERNEL_SHARE * (double)p->cpu_ns)
+		return;
+	text_add(text, ", ");
+	add_percent(text, fmin((double)p->cpu_system_ns / (double)p->cpu_ns, 1));
+	text_add(text, " of it in the kernel");
 }
 
 /* Where the time goes by samples, in whatever it runs. */
