@@ -20,6 +20,8 @@
 #include <string.h>
 
 enum { MAGIC_1_18 = 0xfffffff0, MAGIC_1_20 = 0xfffffff1 };
+/* The largest programs have some 500,000; each takes 24 bytes here. */
+enum { FUNCTIONS_MAX = 1 << 20 };
 enum { MODULE_TABLE_WORD = 0, MODULE_TEXT_WORD = 22 };
 
 struct go_header {
@@ -99,7 +101,7 @@ void image__add_go(struct image *image)
 		return;
 	text = header.text ?: module_text(image, shdr.sh_addr);
 	last = memrchr(bytes + header.names, 0, header.units - header.names);
-	if (!text || !last || !header.functions_count || header.functions_count > UINT32_MAX)
+	if (!text || !last || !header.functions_count || header.functions_count > FUNCTIONS_MAX)
 		return;
 	table.names.text = (const char *)bytes + header.names;
 	table.names.size = (size_t)(last - (bytes + header.names)) + 1;
