@@ -242,6 +242,8 @@ static void drop_words(struct phase *phases, size_t count, unsigned columns)
 		for (size_t i = 0; i < count; i++)
 			if (phases[i].words[0] && (!least || phases[i].share < least->share))
 				least = &phases[i];
+		if (!least)
+			return;
 		needed -= utf8_width(least->words);
 		least->words[0] = '\0';
 	}
