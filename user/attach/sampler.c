@@ -56,11 +56,6 @@ struct sampler {
 	unsigned short draws[3]; /* state of erand48() */
 	pthread_t rounds_thread;
 	bool has_rounds;
-	/* of that thread: an iterator of each visited process, in the order of the last round */
-	struct visit {
-		pid_t pid;
-		int link_fd; /* 0: none */
-	} visits[OWN_ROUNDS_MAX];
 	int stop_fd;		  /* eventfd: the rounds end */
 	uint64_t thinned_at;	  /* different stacks when the rates were lowered last */
 	struct emitted lost_sent; /* by process */
@@ -156,50 +151,34 @@ static void restart_clocks(struct sampler *sampler)
 	sampler->mirrors = !sampler->mirrors;
 }
 
-/* 0 or -errno. -E2BIG: this kernel cannot visit the threads of one process (6.1). */
-static int open_visit(const struct sampler *sampler, struct visit *visit, pid_t pid)
+/* Visits the threads of a process, of pid 0 all threads. -E2BIG: this kernel cannot visit those of
+ * one process (6.1). */
+static int visit(const struct sampler *sampler, pid_t pid)
 {
 	union bpf_iter_link_info info = {.task.pid = (uint32_t)pid};
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .iter_info = pid ? &info : NULL,
 		    .iter_info_len = pid ? sizeof(info) : 0);
 	int link_fd =
 		bpf_link_create(tracer__off_cpu_fd(sampler->tracer), 0, BPF_TRACE_ITER, &opts);
+	int err;
 
 	if (link_fd < 0)
 		return -errno;
-	*visit = (struct visit){.pid = pid, .link_fd = link_fd};
-	return 0;
+	err = link_iterate(link_fd);
+	close(link_fd);
+	return err;
 }
 
-static void close_visit(struct visit *visit)
-{
-	if (visit->link_fd > 0)
-		close(visit->link_fd);
-	*visit = (struct visit){0};
-}
-
-/* Visits the threads of a process, of pid 0 all threads. */
-static int make_visit(const struct sampler *sampler, struct visit *visit, pid_t pid)
-{
-	int err = 0;
-
-	if (visit->pid != pid)
-		close_visit(visit);
-	if (!visit->link_fd)
-		err = open_visit(sampler, visit, pid);
-	return err ? err : link_iterate(visit->link_fd);
-}
-
-static void visit_all(struct sampler *sampler)
+static void visit_all(const struct sampler *sampler)
 {
 	pid_t pids[OWN_ROUNDS_MAX + 1];
 	size_t count = tracer__pids(sampler->tracer, pids, OWN_ROUNDS_MAX + 1);
 	int err = count > OWN_ROUNDS_MAX ? -E2BIG : 0;
 
 	for (size_t i = 0; !err && i < count; i++)
-		err = make_visit(sampler, &sampler->visits[i], pids[i]);
+		err = visit(sampler, pids[i]);
 	if (err == -E2BIG)
-		make_visit(sampler, &sampler->visits[0], 0);
+		visit(sampler, 0);
 }
 
 /* Waits. Is there to be another round? */
@@ -214,7 +193,7 @@ static bool wait_for_round(const struct sampler *sampler, uint64_t ns)
 
 static void *make_rounds(void *arg)
 {
-	struct sampler *sampler = arg;
+	const struct sampler *sampler = arg;
 	uint64_t last_ns = clock_monotonic_ns(), wait_ns = sampler->off_cpu_ns;
 	unsigned short draws[3] = {0};
 
@@ -312,8 +291,6 @@ void sampler__stop(struct sampler *sampler)
 	if (sampler->has_rounds && !eventfd_write(sampler->stop_fd, 1))
 		pthread_join(sampler->rounds_thread, NULL);
 	sampler->has_rounds = false;
-	for (size_t i = 0; i < OWN_ROUNDS_MAX; i++)
-		close_visit(&sampler->visits[i]);
 	if (sampler->stop_fd >= 0)
 		close(sampler->stop_fd);
 	sampler->stop_fd = -1;
