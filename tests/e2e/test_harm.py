@@ -170,12 +170,14 @@ def test_ctrl_c_at_any_moment(delay_ms, program):
     p.finish()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signal_once_is_a_report(number, program, tracer):
     p = program(WORKLOADS / "calls")
     t = tracer(p.pid, *QUICK, "-F", "calls:outer")
     p.go()
     t.process.send_signal(number)
+    if number == signal.SIGHUP:
+        t.process.send_signal(number)  # from the terminal and from the shell
     assert total(t.report(), "outer", "calls") == 1000
     p.finish()
 

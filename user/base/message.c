@@ -348,6 +348,9 @@ static struct {
 
 static void on_signal(int signal)
 {
+	/* the kernel and the shell may each send one when a terminal goes away */
+	if (asked && signal == SIGHUP)
+		return;
 	if (asked) {
 		if (at_exit)
 			at_exit();
@@ -380,6 +383,10 @@ void interrupt_install(void)
 
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
+	/* a session that is lost ends a recording, whose report may go to a file; nohup prevents it
+	 */
+	if (signal(SIGHUP, SIG_IGN) != SIG_IGN)
+		sigaction(SIGHUP, &action, NULL);
 	/* a pipe that closes, and a file that may not grow, is an error of write, not a death */
 	interrupt_says("ended at once");
 	action.sa_handler = SIG_IGN;

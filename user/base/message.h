@@ -57,8 +57,8 @@ enum exit_code {
 };
 
 /*
- * Ctrl-C (SIGINT, SIGTERM): the first asks for the end of the recording and its report, the second
- * ends the program at once with 130. Nothing needs to be cleaned up then: links end with their
+ * Ctrl-C (SIGINT, SIGTERM, SIGHUP): the first asks for the end of the recording and its report, a
+ * second SIGINT or SIGTERM ends the program at once with 130. Nothing needs to be cleaned up then: links end with their
  * descriptors.
  */
 void interrupt_install(void);

@@ -54,7 +54,7 @@ static void on_end(int number)
 	raise(number);
 }
 
-static const int ends[] = {SIGHUP, SIGQUIT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+static const int ends[] = {SIGQUIT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 static struct sigaction former[sizeof(ends) / sizeof(ends[0])];
 
 struct look {
