@@ -693,7 +693,10 @@ void compose_waits(struct composer *c, const struct profile_process *p)
 		compose_wait(c, p, &rows[i], stacks);
 	free(rows);
 	document_printf(c->document, BLOCK_NOTE,
-			"Measured, not sampled; the times of all threads are added up.%s",
+			"Measured, not sampled%s; the times of all threads are added up.%s",
+			profile_waits_are_whole(c->profile)
+				? ""
+				: ", until the overhead budget stopped recording waits",
 			stacks && !c->limits->brief ? " In: where most samples of it were." : "");
 	if (count > c->limits->waits)
 		document_printf(c->document, BLOCK_NOTE, "%zu more in the %s report.",
