@@ -102,9 +102,14 @@ static const char *const system_modules[] = {
 	"librt.so",   "linux-vdso", "[vdso]",	  "libstdc++.",	  "libc++.",
 	"libc++abi.", "libgcc_s.",  "libffi.so.", "libatomic.so", NULL};
 
+bool module_is_of_system(const char *base_name)
+{
+	return text_begins_with_one_of(base_name, system_modules);
+}
+
 bool frame_is_system_library(const struct profile_frame *frame)
 {
-	return text_begins_with_one_of(frame->module_base, system_modules);
+	return module_is_of_system(frame->module_base);
 }
 
 /* Folders of a compiler's headers, of installed packages, and of packages that are built with the

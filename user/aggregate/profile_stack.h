@@ -40,8 +40,9 @@ struct profile_stack {
 	uint32_t process, id; /* as records refer to it */
 };
 
-/* Is its module libc, a part of it, or a library of the compiler? An interpreter calls these
- * without being in an extension. */
+/* Is it libc, a part of it, or a library of the compiler? An interpreter calls these without being
+ * in an extension, and nobody looks for source lines in them. */
+bool module_is_of_system(const char *base_name);
 bool frame_is_system_library(const struct profile_frame *frame);
 /* Is its source that of a standard library or of another package? By its file, in Go's standard
  * library by its function. */

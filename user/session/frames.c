@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "session/frames.h"
 
+#include "aggregate/profile_stack.h"
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/hash.h"
@@ -65,7 +66,7 @@ struct space {
 /* The effort of finding the source lines of a file. */
 struct lines {
 	uint64_t cpu_ns;
-	bool refused; /* a limit was exceeded: no further lines */
+	bool refused; /* no lines: a system library's, or reading them exceeded a limit */
 };
 
 struct frames {
@@ -785,7 +786,9 @@ static struct lines *lines_of(struct frames *frames, uint32_t file)
 	    grow_array(&frames->lines, &frames->lines_room, file + 1, sizeof(*frames->lines)))
 		return NULL;
 	for (; frames->lines_count <= file; frames->lines_count++)
-		frames->lines[frames->lines_count] = (struct lines){0};
+		frames->lines[frames->lines_count] =
+			(struct lines){.refused = module_is_of_system(base_name(file_cache__path(
+					       frames->files, (uint32_t)frames->lines_count)))};
 	return &frames->lines[file];
 }
 
