@@ -210,7 +210,7 @@ def test_no_capture(tmp_path):
     file = tmp_path / "no.perfx"
     file.write_text("no")
     result = run("export", file, "-f", "folded")
-    assert result.returncode == 1 and "not a capture" in result.stderr
+    assert result.returncode == 1 and "a text file; needed: a capture" in result.stderr
     assert run("export", "-f", "folded").returncode == 2
 
 

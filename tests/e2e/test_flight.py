@@ -248,8 +248,8 @@ def test_a_target_that_dies(program, flight, tmp_path):
     recorder = flight(target.pid, tmp_path / "run.perfx")
     target.go()
     target.process.kill()
-    (line,) = recorder.process.stderr.read().splitlines()
-    assert "run.perfx" in line
+    line, killed = recorder.process.stderr.read().splitlines()
+    assert f"process {target.pid} was killed by signal 9 (Killed)" in killed and "run.perfx" in line
     assert ended(recorder.process) == 3
     report = report_of(tmp_path / "run.perfx")
     assert report["capture"]["partial_reasons"] == ["target_killed"]

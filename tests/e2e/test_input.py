@@ -461,7 +461,7 @@ def test_doctors_at_once():
 
 def test_report_of_what_is_no_capture(tmp_path):
     (tmp_path / "x").write_text("hello, this is no capture at all")
-    one_line(run("report", tmp_path / "x"), 1, "not a capture")
+    one_line(run("report", tmp_path / "x"), 1, "a text file; needed: a capture")
     one_line(run("report", tmp_path / "missing"), 1, "missing")
     one_line(run("report", tmp_path), 1, "directory")
 

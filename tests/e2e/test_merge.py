@@ -151,7 +151,7 @@ def test_what_does_not_belong_together_is_rejected(captures, tmp_path):
     for paths, message in (([captures[0], captures[0]], "are the same capture"),
                            ([captures[0], shifted(captures[0], 1)], "both have rank 0"),
                            ([captures[0]], "needs two capture files or more"),
-                           ([captures[0], TOP / "README.md"], "not a capture")):
+                           ([captures[0], TOP / "README.md"], "needed: a capture")):
         done = run("merge", *paths, "-o", out)
         assert done.returncode != 0 and message in done.stderr, done.stderr
         assert not out.exists()
