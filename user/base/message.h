@@ -58,8 +58,8 @@ enum exit_code {
 
 /*
  * Ctrl-C (SIGINT, SIGTERM, SIGHUP): the first asks for the end of the recording and its report, a
- * second SIGINT or SIGTERM ends the program at once with 130. Nothing needs to be cleaned up then: links end with their
- * descriptors.
+ * second SIGINT or SIGTERM ends the program at once with 130. Nothing needs to be cleaned up then:
+ * links end with their descriptors.
  */
 void interrupt_install(void);
 bool interrupt_asked(void);
