@@ -591,6 +591,20 @@ Test(driver, waits_for_requests)
 	}
 }
 
+/* Four of ten seconds, until the other thread puts something into it. */
+static void waits_at_a_queue(struct stream *s)
+{
+	stream_plain(s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1, .tid = MAIN,
+		     .reason = PERFX_WAIT_FUTEX, .object = 1, .holder_tid = POOL,
+		     .blocked_ns = 4 * S, .count = 100, .max_ns = 50 * MS);
+	samples(s,
+		(struct perfx_sample){.stack = OF_QUEUE,
+				      .state = PERFX_SAMPLE_WAITING,
+				      .reason = PERFX_WAIT_FUTEX,
+				      .object = 1},
+		400);
+}
+
 /* An event loop hands requests over to its threads; without a server's sockets it may read data. */
 Test(driver, waits_for_requests_that_another_thread_hands_over)
 {
@@ -599,16 +613,7 @@ Test(driver, waits_for_requests_that_another_thread_hands_over)
 		struct report report;
 
 		begin(&s);
-		stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
-			     .tid = MAIN, .reason = PERFX_WAIT_FUTEX, .object = 1,
-			     .holder_tid = POOL, .blocked_ns = 4 * S, .count = 100,
-			     .max_ns = 50 * MS);
-		samples(&s,
-			(struct perfx_sample){.stack = OF_QUEUE,
-					      .state = PERFX_SAMPLE_WAITING,
-					      .reason = PERFX_WAIT_FUTEX,
-					      .object = 1},
-			400);
+		waits_at_a_queue(&s);
 		samples(&s, (struct perfx_sample){.stack = NATIVE}, 500);
 		stream_object_of(&s, 1, PERFX_WAIT_POLL, 77, "epoll (descriptor 5)",
 				 serves ? PERFX_OBJECT_SERVER : PERFX_OBJECT_OTHER);
@@ -640,16 +645,7 @@ Test(driver, waits_for_requests_of_its_own_threads)
 				stream_call(&s, OPTIMIZER, MAIN, i * 100 * MS + 95 * MS, 5 * MS,
 					    5 * MS, 0);
 		}
-		stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
-			     .tid = MAIN, .reason = PERFX_WAIT_FUTEX, .object = 1,
-			     .holder_tid = POOL, .blocked_ns = 4 * S, .count = 100,
-			     .max_ns = 50 * MS);
-		samples(&s,
-			(struct perfx_sample){.stack = OF_QUEUE,
-					      .state = PERFX_SAMPLE_WAITING,
-					      .reason = PERFX_WAIT_FUTEX,
-					      .object = 1},
-			400);
+		waits_at_a_queue(&s);
 		samples(&s, (struct perfx_sample){.stack = NATIVE, .context = CONV}, 500);
 		stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
 			     .tid = POOL, .reason = PERFX_WAIT_FUTEX, .object = 2,
