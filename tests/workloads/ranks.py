@@ -26,14 +26,18 @@ def parent(args):
                                     "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": PORT, "OMP_NUM_THREADS": "1"}
         ranks.append(subprocess.Popen([sys.executable, __file__, *sys.argv[1:], "--worker"], env=environment,
                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
-    for rank in ranks:
-        assert rank.stdout.readline().startswith("warm")
-    gate.say(f"ready {os.getpid()}")
-    sys.stdin.read()
-    ranks[0].stdin.close()
-    for rank in ranks:
-        gate.say(rank.stdout.read().strip())
-        rank.wait()
+    try:
+        for rank in ranks:
+            assert rank.stdout.readline().startswith("warm")
+        gate.say(f"ready {os.getpid()}")
+        sys.stdin.read()
+        ranks[0].stdin.close()
+        for rank in ranks:
+            gate.say(rank.stdout.read().strip())
+            rank.wait()
+    finally:
+        for rank in ranks:
+            rank.kill()  # one that has lost the others would compute for ever
 
 
 def prepare(straggles, passes, torch):
