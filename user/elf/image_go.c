@@ -89,7 +89,7 @@ static Elf64_Sym *read_functions(const uint8_t *table, uint64_t size, uint64_t t
 
 void image__add_go(struct image *image)
 {
-	struct symbol_table table = {.view = &image->file, .origin = SYMBOL_SYMTAB, .made = true};
+	struct symbol_table table = {.view = &image->file, .origin = SYMBOL_SYMTAB};
 	struct go_header header;
 	const uint8_t *bytes, *last;
 	Elf64_Shdr shdr;

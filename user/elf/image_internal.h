@@ -18,7 +18,6 @@ struct symbol_table {
 	size_t count;
 	struct elf_strings names;
 	enum symbol_origin origin;
-	bool made; /* symbols are in memory of our own, not in the file */
 };
 
 /* One function symbol; sorted by vaddr, then name, then table. 16 bytes a symbol is all that is
@@ -77,7 +76,7 @@ struct image {
 
 	struct symbol_table tables[3];
 	size_t tables_count;
-	Elf64_Sym *go_symbols;	      /* of the table that image__add_go made; or NULL */
+	Elf64_Sym *go_symbols;	      /* image__add_go: not of the file; or NULL */
 	struct symbol_list functions; /* all of them, or those near the focus */
 	const uint64_t *focus;	      /* image__focus; NULL: everywhere */
 	size_t focus_count;

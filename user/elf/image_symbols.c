@@ -66,7 +66,8 @@ int image__each_symbol(struct image *image, const struct symbol_table *table, bo
 
 			if ((of_name < last ? of_name : last) == part)
 				err = fn(ctx, &sym, n);
-			if (!table->made && n % SYMBOLS_PART == SYMBOLS_PART - 1)
+			if (table->symbols != (const uint8_t *)image->go_symbols &&
+			    n % SYMBOLS_PART == SYMBOLS_PART - 1)
 				elf_view__release(table->symbols + n / SYMBOLS_PART * SYMBOLS_PART *
 									   sizeof(sym),
 						  SYMBOLS_PART * sizeof(sym));
