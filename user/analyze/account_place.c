@@ -87,8 +87,8 @@ static void add_inlined(struct place_finder *finder, const struct profile_activi
 	const struct profile_stack *stack = sample->stack;
 	size_t inner, outer;
 
-	if (sample->state != PERFX_SAMPLE_ON_CPU || !stack ||
-	    stack_innermost_python(stack) < stack->frames_count || !find_own(stack, &inner, &outer))
+	if (sample->state != PERFX_SAMPLE_ON_CPU || !stack || stack_has_python(stack) ||
+	    !find_own(stack, &inner, &outer))
 		return;
 	for (size_t i = inner; i <= outer; i++) {
 		struct place_sum *sum;
@@ -235,18 +235,13 @@ struct account_place place_find(struct place_finder *finder, const struct profil
 	return place;
 }
 
-static bool has_python(const struct profile_stack *stack)
-{
-	return stack && stack_innermost_python(stack) < stack->frames_count;
-}
-
 int place_finder_begin(struct place_finder *finder, const struct contexts *contexts)
 {
 	const struct profile_activities *samples = &contexts->process->samples;
 
 	*finder = (struct place_finder){.contexts = contexts};
 	for (size_t i = 0; i < samples->count && !finder->has_python; i++)
-		finder->has_python = has_python(samples->list[i].stack);
+		finder->has_python = stack_has_python(samples->list[i].stack);
 	for (size_t i = 0; i < samples->count && !finder->err; i++) {
 		add_inlined(finder, &samples->list[i]);
 		add_around(finder, &samples->list[i], i + 1);

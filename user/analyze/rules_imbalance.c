@@ -59,7 +59,7 @@ static bool is_in_region(const struct profile_stack *stack)
 {
 	size_t runtime = 0;
 
-	if (!stack || stack_innermost_python(stack) < stack->frames_count)
+	if (!stack || stack_has_python(stack))
 		return false;
 	while (runtime < stack->frames_count && !frame_is_runtime(stack->frames[runtime]))
 		runtime++;

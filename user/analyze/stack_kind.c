@@ -75,6 +75,11 @@ size_t stack_innermost_python(const struct profile_stack *stack)
 	return i;
 }
 
+bool stack_has_python(const struct profile_stack *stack)
+{
+	return stack && stack_innermost_python(stack) < stack->frames_count;
+}
+
 /* Numbers of system calls are below. */
 #define SYSTEM_CALLS 512
 

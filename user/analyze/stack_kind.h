@@ -23,6 +23,8 @@ bool frame_is_system_call(const struct profile_frame *frame);
 
 /* frames_count: there is none. stack: not NULL. */
 size_t stack_innermost_python(const struct profile_stack *stack);
+/* NULL has none. */
+bool stack_has_python(const struct profile_stack *stack);
 bool stack_has_function(const struct profile_stack *stack, const struct profile_frame *function);
 /* Is a Python function in it, inside of which is nothing but the interpreter? */
 bool stack_is_in_interpreter(const struct profile_stack *stack);

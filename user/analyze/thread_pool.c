@@ -95,7 +95,7 @@ bool stack_spins(const struct thread_pool *pool, const struct profile_stack *sta
 
 	if (!first || first->language == PERFX_LANGUAGE_PYTHON)
 		return false;
-	/* the pool's own code polls for the pool, whatever called it */
+	/* the pool's own code polls for work of the pool; its caller makes no difference */
 	return frame_is_runtime(first) || is_pool_loop(first) || is_polling(first) ||
 	       (!first->module[0] && is_in_loop(pool->loop_address, first->address) &&
 		stack_is_of_pool(stack));
@@ -330,8 +330,8 @@ struct python_threads {
 static bool is_of_python_thread(const struct profile_process *process,
 				const struct profile_activity *sample)
 {
-	return sample->tid != process->pid && sample->stack && !stack_is_of_pool(sample->stack) &&
-	       stack_innermost_python(sample->stack) < sample->stack->frames_count;
+	return sample->tid != process->pid && stack_has_python(sample->stack) &&
+	       !stack_is_of_pool(sample->stack);
 }
 
 static void add_python_thread(struct python_threads *threads, const struct profile_activity *sample)
