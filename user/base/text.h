@@ -98,8 +98,8 @@ size_t utf8_fit(const char *text, unsigned columns, unsigned *width);
  * library and its outer namespaces before the function's own name is cut in its middle:
  *     …HistEvaluator::EnumerateSplit<…>    …z.(*T).F    convolution_ba…_weight_update */
 void utf8_shorten(struct text *into, const char *text, unsigned columns);
-/* The same at its end, whatever it is: "append (train.c:12) ← tr…"; a number is never cut, nor its
- * unit: "took …" of "took 59.3 % of …". */
+/* Shortens any text at its end: "append (train.c:12) ← tr…". It never cuts within a number and its
+ * unit: "took 59.3 % of it" becomes "took …". */
 void utf8_cut(struct text *into, const char *text, unsigned columns);
 /* Adds a name without its arguments and those of templates: "sort<Item*>(int)::{lambda(int)#1}" →
  * "sort<…>(…)::{lambda(int)#1}". */

@@ -57,7 +57,7 @@ static int (*const verbs[])(const struct options *options) = {
 	[VERB_HELP] = help,	    [VERB_VERSION] = version,
 };
 
-/* What was printed may not have arrived. A reader that has seen enough is no failure. */
+/* Fails if stdout lost what was printed, unless its reader closed the pipe. */
 static int check_stdout(void)
 {
 	struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};

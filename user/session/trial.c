@@ -164,7 +164,7 @@ static char *explain(const struct trial *trial, bool ended, int status)
 	return text_take(&why);
 }
 
-/* Without an event for so long, the user is told what the run waits for. */
+/* A run that sees no event for this long tells the user what it waits for. */
 #define SAY_NONE_NS 30000000000u
 
 struct watcher {
