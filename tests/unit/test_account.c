@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 
 #include "analyze/hottest.h"
+#include "report/report.h"
 
 #define PACKAGES "/home/me/venv/lib/python3.11/site-packages/"
 #define IN_CALL	 python_frame(0x7f000000a000, 3)
@@ -998,6 +999,45 @@ Test(account, the_code_of_a_command_is_the_programs_own)
 		cr_assert_eq(account_of(&report)->places_count, 1);
 		cr_expect_eq(account_of(&report)->places[0].own != NULL, commands[i].is_own, "%s",
 			     commands[i].cmdline);
+		forget(&report);
+	}
+}
+
+/* Only a perf map names what a just-in-time compiler wrote, and these programs can write one. */
+Test(account, how_generated_code_gets_names)
+{
+	static const struct {
+		const char *cmdline, *advice;
+	} commands[] = {
+		{"/usr/bin/java\x1fTrain",
+		 "run `jcmd 4242 Compiler.perfmap`, then trace it again."},
+		{"node\x1ftrain.js", "start it with `node --perf-basic-prof`."},
+		{"/opt/engine", NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		struct stream s = {0};
+		struct report report;
+		char *text = NULL;
+		size_t size;
+		FILE *out = open_memstream(&text, &size);
+
+		stream_host(&s);
+		stream_process(&s, 1, MAIN, "engine", commands[i].cmdline);
+		stream_frame(&s, 1, 0x7000, 0, "", "", 0, "", 0);
+		stream_frame(&s, 1, 0x7100, 0, "JavaCalls::call", "/lib/libjvm.so", 0x71, "", 0);
+		stream_stack(&s, 1, PYTHON_CODE, PERFX_STACK_PC, 0x7000, 0x7100);
+		samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 100);
+		report = end_of_pool(&s, 0);
+		cr_assert_eq(report_writer_named("text")->write(
+				     out, report.profile, report.analysis,
+				     &(struct report_options){.full = true, .width = 200}),
+			     0);
+		fclose(out);
+		cr_expect_eq(strstr(text, "names") != NULL, commands[i].advice != NULL, "%s", text);
+		cr_expect(strstr(text, commands[i].advice ?: "code that was generated"), "%s",
+			  text);
+		free(text);
 		forget(&report);
 	}
 }

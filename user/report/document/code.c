@@ -350,6 +350,25 @@ static bool calls_say_it(const struct profile_process *p, const struct native_fu
 	       2 * p->rows[0].self_ns < p->self_ns;
 }
 
+/* How the names of generated code can be had. */
+static void compose_perf_map(struct composer *c, const struct profile_process *p)
+{
+	const char *end = strchrnul(p->cmdline, PROFILE_ARGUMENT_END);
+	struct text program = {0};
+
+	text_add_bytes(&program, p->cmdline, (size_t)(end - p->cmdline));
+	if (!strcmp(base_name(text_peek(&program)), "java"))
+		document_printf(c->document, BLOCK_NOTE,
+				"Code that the JVM compiled has no names yet: run `jcmd %d "
+				"Compiler.perfmap`, then trace it again.",
+				(int)p->pid);
+	else if (!strcmp(base_name(text_peek(&program)), "node"))
+		document_printf(c->document, BLOCK_NOTE,
+				"Code that Node.js compiled has no names: start it with `node "
+				"--perf-basic-prof`.");
+	text_clear(&program);
+}
+
 static void compose_natives(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
@@ -358,10 +377,14 @@ static void compose_natives(struct composer *c, const struct profile_process *p)
 		REST("Native function"),   WORDS("Below", .where = HAS_BELOW),
 	};
 	struct native_functions functions;
+	bool unnamed = false;
 	unsigned has = 0;
 
 	c->document->failed |= native_functions_find(&functions, p, false) != 0;
 	for (size_t i = 0; i < functions.count; i++) {
+		const struct profile_frame *frame = functions.list[i].frame;
+
+		unnamed |= !frame->function[0] && !frame->module_base[0];
 		has |= functions.list[i].spinning_ns ? HAS_SPINNING : 0;
 		has |= functions.list[i].below ? HAS_BELOW : 0;
 	}
@@ -375,6 +398,8 @@ static void compose_natives(struct composer *c, const struct profile_process *p)
 						     "threads"
 						   : "");
 		compose_libraries(c, p);
+		if (unnamed)
+			compose_perf_map(c, p);
 	}
 	free(functions.list);
 }
