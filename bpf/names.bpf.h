@@ -22,6 +22,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, PERFX_MAX_NAMES);
 	__type(key, struct perfx_name_key);
 	__type(value, __u32); /* id */

@@ -27,6 +27,7 @@ struct context_key {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, PERFX_MAX_CONTEXTS);
 	__type(key, struct context_key);
 	__type(value, __u32);

@@ -285,6 +285,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, PERFX_MAX_STARTED);
 	__type(key, struct perfx_started_key);
 	__type(value, struct perfx_started);

@@ -108,6 +108,7 @@ struct stack_value {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1); /* user space: PERFX_MAX_STACKS when memory is recorded */
 	__type(key, struct stack_key);
 	__type(value, struct stack_value);
