@@ -669,6 +669,11 @@ Test(analyze, verdicts)
 	s.process.rows_count = 0;
 	s.process.calls_count = s.profile.calls_count = 0;
 	expect_verdict(&s, "No problem found: python3 (pid 42) used 90.0 % of one CPU in 10.0 s.");
+	s.process.to_ns = s.process.from_ns + 14 * MS;
+	s.process.cpu_ns = 7 * MS;
+	expect_verdict(&s,
+		       "Too short to judge: python3 (pid 42) used 50.0 % of one CPU in 14.0 ms.");
+	s.process.to_ns = s.process.from_ns + 10 * S;
 	s.process.cpu_ns = 0;
 	expect_verdict(&s, "IDLE: python3 (pid 42): used 0 ns of CPU time in 10.0 s (0 %).");
 	s.profile.target_killed = s.process.exited = true;

@@ -351,6 +351,15 @@ static void add_use(struct text *text, const struct profile_process *p)
 	text_add(text, " of it in the kernel");
 }
 
+/* Ten samples of a thread: less shows no problem, and rules none out. */
+#define JUDGED_NS 100000000u
+
+static void add_no_problem(struct text *text, const struct profile_process *p)
+{
+	text_add(text,
+		 profile_wall_ns(p) < JUDGED_NS ? "Too short to judge: " : "No problem found: ");
+}
+
 /* Where the time goes by samples, in whatever it runs. */
 static void say_sampled(struct text *text, const struct profile *profile,
 			const struct analysis *all, const struct profile_process *p)
@@ -358,7 +367,7 @@ static void say_sampled(struct text *text, const struct profile *profile,
 	const struct process_account *account = &all->processes[p - profile->processes].account;
 	struct hottest hottest = hottest_of_process(account);
 
-	text_add(text, "No problem found: ");
+	add_no_problem(text, p);
 	add_use(text, p);
 	if (!account->joins_children || !is_too_brief(&hottest, p))
 		add_hottest_of(text, profile, p, account, &hottest);
@@ -388,7 +397,7 @@ static void say_dominating(struct text *text, const struct profile *profile,
 	const struct profile_row *top = &p->rows[0];
 	double cpu = cpu_share(p), share = wall_share(p, top->self_ns);
 
-	text_add(text, "No problem found: ");
+	add_no_problem(text, p);
 	add_process_name(text, p);
 	if (share > 1) {
 		text_add(text, " spent ");
@@ -425,7 +434,7 @@ static void say_dominating(struct text *text, const struct profile *profile,
 static void say_use(struct text *text, const struct profile *profile,
 		    const struct profile_process *p)
 {
-	text_add(text, "No problem found: ");
+	add_no_problem(text, p);
 	add_use(text, p);
 	if (p->rows_count) {
 		text_add(text, "; of the traced functions ");
