@@ -401,7 +401,10 @@ Test(analyze, no_more_cpu_time_than_cpus)
 	struct profile_process process = {.to_ns = 62500, .cpu_ns = 10 * MS};
 
 	process.limits.cpus_count = 2;
+	process.threads_count = 3;
 	cr_expect_float_eq(cpu_share(&process), 2, 1e-9);
+	process.threads_count = 1;
+	cr_expect_float_eq(cpu_share(&process), 1, 1e-9);
 	process.to_ns = 20 * MS;
 	cr_expect_float_eq(cpu_share(&process), 0.5, 1e-9);
 	/* it ended before its CPUs were known */

@@ -26,15 +26,17 @@ double wall_share(const struct profile_process *process, uint64_t ns)
 /* A hundred ticks: their rounding is hardly seen. */
 #define EXACT_NS 1000000000u
 
-/* CPU time is counted in ticks (10 ms): of a shorter time they may be more than its CPUs had. Those
- * of a process that ended early are not known: then it had one for each thread at most. */
+/* CPU time is counted in ticks (10 ms): in a short time they may be more than the process's CPUs or
+ * threads had. The CPUs of a process that ended early are not known (0). */
 double cpu_share(const struct profile_process *process)
 {
-	double share = wall_share(process, process->cpu_ns), cpus = process->limits.cpus_count;
+	double share = wall_share(process, process->cpu_ns);
 
-	if (!process->limits.cpus_count && profile_wall_ns(process) < EXACT_NS)
-		cpus = fmax((double)process->threads_count, 1);
-	return cpus > 0 ? fmin(share, cpus) : share;
+	if (process->limits.cpus_count)
+		share = fmin(share, process->limits.cpus_count);
+	if (profile_wall_ns(process) < EXACT_NS)
+		share = fmin(share, fmax((double)process->threads_count, 1));
+	return share;
 }
 
 void add_wall_share(struct text *text, double share)
