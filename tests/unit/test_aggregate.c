@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "aggregate/state.h"
 #include "replay_fixture.h"
 
 #include <criterion/criterion.h>
@@ -1236,4 +1237,20 @@ Test(aggregate, keras_steps_that_are_only_counted)
 	cr_expect_eq(steps->found_by, PROFILE_STEPS_BY_CALL);
 	cr_expect_eq(steps->ends_count, 1000, "%lu", (unsigned long)steps->ends_count);
 	aggregate__free(aggregate);
+}
+
+static void expect_one_part(enum perfx_kind kind, const char *name)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < aggregate_parts_count; i++)
+		count += aggregate_parts[i]->add[kind] != NULL;
+	cr_expect_eq(count, 1, "%zu parts take a record of kind %s", count, name);
+}
+
+Test(aggregate, each_kind_has_one_part)
+{
+#define EXPECT_ONE_PART(kind, name, ...) expect_one_part(PERFX_KIND_##kind, #name);
+	PERFX_RECORDS(EXPECT_ONE_PART)
+#undef EXPECT_ONE_PART
 }

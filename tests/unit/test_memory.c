@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/state.h"
+#include "aggregate/memory.h"
 #include "analyze/analyze.h"
 
 #include "memory_fixture.h"
@@ -848,7 +848,7 @@ Test(memory_full, blocks_of_ended_processes)
 	stream_plain(&t.stream, PERFX_KIND_EXIT, struct perfx_exit, .time_ns = STREAM_START + 8 * S,
 		     .process = 2, .pid = 200);
 	aggregate = aggregate_so_far(&t, NULL);
-	aggregate->memory.blocks.chunks.count = AGGREGATE_BLOCKS_MAX + 1;
+	aggregate->memory->blocks.chunks.count = AGGREGATE_BLOCKS_MAX + 1;
 
 	t.place.process = 1;
 	t.at = 9 * S;
@@ -876,11 +876,11 @@ Test(memory_full, mappings)
 
 	allocated(&t, 0x100000, 0x4000, MAPPED);
 	aggregate = aggregate_so_far(&t, NULL);
-	aggregate->memory.mappings_count += AGGREGATE_MAPPINGS_MAX;
+	aggregate->memory->mappings_count += AGGREGATE_MAPPINGS_MAX;
 	allocated(&t, 0x200000, 0x1000, MAPPED);
 	freed(&t, 0x101000, 0x1000, UNMAP); /* no room for what stays */
 	aggregate_so_far(&t, aggregate);
-	aggregate->memory.mappings_count -= AGGREGATE_MAPPINGS_MAX;
+	aggregate->memory->mappings_count -= AGGREGATE_MAPPINGS_MAX;
 	m = host_memory(aggregate);
 	cr_expect_eq(m->allocs.value, 2);
 	cr_expect_eq(m->bound, PROFILE_MEMORY_LOST_ALLOCS);

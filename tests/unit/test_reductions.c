@@ -295,32 +295,37 @@ Test(reductions, dropped_records)
 	expect(&s, 3500, 50, 0);
 }
 
-static bool is_first(void *ctx, uint32_t process)
+/* FLOPs of calls that are only counted, in a live recording's next epoch. */
+static void expect_next(bool exited, uint64_t flops)
 {
-	(void)ctx;
-	return process == 1;
+	struct aggregate *before, *next = aggregate__new();
+	struct stream s;
+
+	begin(&s);
+	for (unsigned i = 0; i < 300; i++)
+		measured(&s, MM_CONTEXT, i, PERFX_COST_COUNTED, 10);
+	stream_reduced(&s, MM, 300 * MS, PERFX_REDUCED_COUNTED, true);
+	before = replay(&s);
+	begin(&s);
+	if (exited)
+		stream_plain(&s, PERFX_KIND_EXIT, struct perfx_exit, .process = 1, .pid = MAIN,
+			     .time_ns = STREAM_START + 300 * MS);
+	cr_assert_eq(stream_replay(&s, next), 0);
+	cr_assert_eq(aggregate__continue(next, before, STREAM_START + 300 * MS), 0);
+	stream_clear(&s);
+	for (unsigned i = 300; i < 350; i++)
+		counted(&s, MM_CONTEXT, i);
+	cr_assert_eq(stream_replay(&s, next), 0);
+	stream_clear(&s);
+	cr_expect_eq(aggregate__finish(next)->processes[0].compute.cost.flops, flops);
+	aggregate__free(before);
+	aggregate__free(next);
 }
 
-/* In the tables of a live recording's next epoch. */
 Test(reductions, go_on)
 {
-	struct usual_costs before = {0}, next = {0};
-	struct row row = {.process = 1, .function = MM}, other = {.process = 2, .function = MM};
-	struct perfx_span span = {
-		.process = 1, .function = MM, .cost_state = PERFX_COST_COUNTED, .flops = 10};
-	struct perfx_span counted_only = {.process = 1, .function = MM};
-
-	cr_assert_eq(usual_cost_add(&before, &row, &span), 0);
-	cr_assert_eq(usual_cost_add(&before, &other, &span), 0);
-	before.list[row.usual_cost - 1].assumed = true;
-	cr_assert_eq(usual_costs_continue(&next, &before, is_first, NULL), 0);
-	cr_expect(usual_cost_of(&next, 1, MM));
-	cr_expect_not(usual_cost_of(&next, 2, MM));
-	cr_assert(usual_cost_assume(&next, &counted_only));
-	cr_expect_eq(counted_only.cost_state, PERFX_COST_COUNTED);
-	cr_expect_eq(counted_only.flops, 10);
-	usual_costs_clear(&before);
-	usual_costs_clear(&next);
+	expect_next(false, 500);
+	expect_next(true, 0);
 }
 
 /* Backward passes have a limit of their own, for no other reduction ends what is known of them; and

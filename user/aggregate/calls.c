@@ -1,128 +1,53 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Spans, calling contexts and the overflow sums: what is counted per call. */
-#include "aggregate/state.h"
+#include "aggregate/calls.h"
+#include "aggregate/gpu.h"
+#include "aggregate/steps.h"
 #include "base/text.h"
+#include "cost/collectives.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-static void row_samples__free(struct row_samples *samples)
+/* Functions of one file come one after another: they share its strings. */
+static const char *shared_string(struct aggregate *a, const char *before, const char *text)
 {
-	if (!samples)
-		return;
-	map64_clear(&samples->ids);
-	free(samples->list);
-	free(samples);
+	return before && !strcmp(before, text) ? before : pool_add(&a->strings, text);
 }
 
-static int add_sample(struct row_samples *samples, const struct sample_time *time)
+static int handle_function(struct aggregate *a, const struct event *event)
 {
-	struct row_sample *sample = MAP64_ITEM_OF(samples, time->activity);
+	const struct perfx_function *record = &event->function;
+	struct profile_function *f, *before;
 
-	if (!sample)
+	if (record->function == 0 || record->function > AGGREGATE_FUNCTIONS_MAX)
+		return undecoded(a);
+	f = GROW_TO(a->calls->functions, record->function - 1);
+	if (!f)
 		return -ENOMEM;
-	sample->activity = time->activity;
-	sample->ns += (uint64_t)time->interval_us * 1000;
-	sample->count++;
+	before = record->function > 1 ? f - 1 : f;
+
+	f->name = pool_add(&a->strings, event->strings[0]);
+	f->module = shared_string(a, before->module, event->strings[1]);
+	f->build_id = shared_string(a, before->build_id, event->strings[2]);
+	if (!f->name || !f->module || !f->build_id)
+		return -ENOMEM;
+	f->label = record->flags & PERFX_FUNCTION_RANGE
+			   ? f->name
+			   : intern_label(a, f->name, record->operator_bytes);
+	if (!f->label)
+		return -ENOMEM;
+	f->module_base = base_name(f->module);
+	f->source = record->source;
+	f->offset = record->offset;
+	f->flags = record->flags;
+	f->id = record->function;
 	return 0;
 }
 
-static bool was_during(const struct aggregate *a, const struct perfx_span *span,
-		       const struct sample_time *time)
-{
-	const struct activity_key *key = &a->samples.sampled.list[time->activity].key;
-
-	return key->process == span->process && key->state == PERFX_SAMPLE_ON_CPU &&
-	       time->time_ns < span->start_ns + span->duration_ns;
-}
-
-/* A timed call has ended: its samples came before it. 0 or -ENOMEM. */
-static int parallel_span(struct aggregate *a, struct row *row, const struct perfx_span *span)
-{
-	const struct sample_times *times = &a->samples.times;
-	int err = 0;
-
-	if (!times->count || row->threads_count > 1 || span->flags & PERFX_SPAN_ASYNC)
-		return 0;
-	if (!row->samples)
-		row->samples = calloc(1, sizeof(*row->samples));
-	if (!row->samples)
-		return -ENOMEM;
-	row->samples->tid = span->tid;
-	add_up(&row->samples->wall_ns, span->duration_ns);
-	for (size_t i = times->count; i > 0 && times->list[i - 1].time_ns >= span->start_ns; i--)
-		if (!err && was_during(a, span, &times->list[i - 1]))
-			err = add_sample(row->samples, &times->list[i - 1]);
-	return err;
-}
-
-static int fill_during(const struct finish_ctx *ctx, const struct row_samples *samples,
-		       struct profile_row *out)
-{
-	out->during.list = calloc(samples->count + 1, sizeof(*out->during.list));
-	if (!out->during.list)
-		return -ENOMEM;
-	out->during_ns = samples->wall_ns;
-	out->during_tid = samples->tid;
-	for (size_t i = 0; i < samples->count; i++) {
-		const struct row_sample *sample = &samples->list[i];
-		struct profile_activity *to = &out->during.list[out->during.count++];
-
-		*to = samples_describe(ctx, &ctx->a->samples.sampled.list[sample->activity]);
-		to->count = sample->count;
-		to->ns = sample->ns;
-	}
-	return 0;
-}
-
-int parallel_fill(struct finish_ctx *ctx)
-{
-	const struct aggregate *a = ctx->a;
-	int err = 0;
-
-	for (size_t p = 0; p < ctx->profile->processes_count; p++) {
-		struct profile_process *process = &ctx->profile->processes[p];
-
-		for (size_t i = 0; i < process->rows_count && !err; i++) {
-			struct profile_row *out = &process->rows[i];
-			const struct row *row = row_find(a, process->index, out->function);
-
-			if (row && row->samples && row->threads_count == 1)
-				err = fill_during(ctx, row->samples, out);
-		}
-	}
-	return err;
-}
-
-static struct row *row_new(struct aggregate *a, uint32_t process, uint32_t function)
-{
-	struct row *row = calloc(1, sizeof(*row));
-
-	if (!row)
-		return NULL;
-	row->index = (uint32_t)a->rows_count;
-	row->process = process;
-	row->function = function;
-	row->min_ns = UINT64_MAX;
-	row->step_class = STEP_UNDECIDED;
-	row->usual_cost = usual_cost_of(&a->usual_costs, process, function);
-	row->gpu_class = GPU_CLASS_UNDECIDED;
-	row->sketch = sketch__new();
-	if (!row->sketch || grow_array(&a->rows, &a->rows_capacity, a->rows_count + 1, sizeof(row)))
-		goto fail;
-	if (map64_put(&a->row_ids, (uint64_t)process << 32 | function, (uint32_t)a->rows_count))
-		goto fail;
-	a->rows[a->rows_count++] = row;
-	a->processes[process]->has_rows = true;
-	return row;
-fail:
-	row__free(row);
-	return NULL;
-}
-
-void row__free(struct row *row)
+static void row__free(struct row *row)
 {
 	if (!row)
 		return;
@@ -134,11 +59,38 @@ void row__free(struct row *row)
 	free(row);
 }
 
+static struct row *row_new(struct aggregate *a, uint32_t process, uint32_t function)
+{
+	struct row *row = calloc(1, sizeof(*row));
+
+	if (!row)
+		return NULL;
+	row->index = (uint32_t)a->calls->rows_count;
+	row->process = process;
+	row->function = function;
+	row->min_ns = UINT64_MAX;
+	row->step_class = STEP_UNDECIDED;
+	row->usual_cost = usual_cost_of(a, process, function);
+	row->gpu_class = GPU_CLASS_UNDECIDED;
+	row->sketch = sketch__new();
+	if (!row->sketch || GROW_BY_ONE(a->calls->rows))
+		goto fail;
+	if (map64_put(&a->calls->row_ids, (uint64_t)process << 32 | function,
+		      (uint32_t)a->calls->rows_count))
+		goto fail;
+	a->calls->rows[a->calls->rows_count++] = row;
+	a->processes->list[process]->has_rows = true;
+	return row;
+fail:
+	row__free(row);
+	return NULL;
+}
+
 struct row *row_find(const struct aggregate *a, uint32_t process, uint32_t function)
 {
-	uint32_t id = map64_get(&a->row_ids, MAP64_PAIR(process, function));
+	uint32_t id = map64_get(&a->calls->row_ids, MAP64_PAIR(process, function));
 
-	return id == MAP64_NONE ? NULL : a->rows[id];
+	return id == MAP64_NONE ? NULL : a->calls->rows[id];
 }
 
 /* *row is NULL when process or function is out of range. 0 or -ENOMEM. */
@@ -181,7 +133,7 @@ static int place_slowly(struct aggregate *a, const struct perfx_span *span, stru
 	}
 	if (span->context > AGGREGATE_CONTEXTS_MAX)
 		return 0;
-	context = GROW_TO(a->contexts, span->context);
+	context = GROW_TO(a->calls->contexts, span->context);
 	if (!context)
 		return -ENOMEM;
 	if (!context_takes(context, span->process, span->function))
@@ -215,7 +167,7 @@ static int row_time(struct row *row, uint64_t start_ns, uint64_t duration_ns)
 
 static int row_thread_slowly(struct aggregate *a, struct row *row, uint32_t tid)
 {
-	int64_t at = process_thread(a->processes[row->process], tid);
+	int64_t at = process_thread(a->processes->list[row->process], tid);
 
 	if (at < 0)
 		return (int)at;
@@ -243,58 +195,27 @@ static int row_step(struct aggregate *a, struct row *row, const struct perfx_spa
 		row->step_class = step_class(f->source, f->name, f->flags);
 	/* a function of TensorFlow's may be that of an evaluation: the end tells */
 	if ((row->step_class & STEP_RANK_MASK) && f->source != PERFX_SOURCE_TF)
-		a->processes[row->process]->has_steps = true;
-	return steps_span(&a->steps, span, row->step_class | STEP_TRACED);
-}
-
-/* Keras evaluates and predicts by functions of the same names as it trains. */
-static bool is_of_evaluation(const struct profile_frame *frame)
-{
-	static const char *const methods[] = {"evaluate", "predict", "test_on_batch",
-					      "predict_on_batch", NULL};
-	const char *dot = strrchr(frame->function, '.');
-
-	return frame->language == PERFX_LANGUAGE_PYTHON && strstr(frame->file, "/keras/") &&
-	       text_is_one_of(dot ? dot + 1 : frame->function, methods);
-}
-
-int calls_find_evaluations(struct finish_ctx *ctx)
-{
-	struct aggregate *a = ctx->a;
-
-	for (size_t i = 0; i < a->contexts_count; i++) {
-		const struct context *context = &a->contexts[i];
-		int found;
-
-		if (!context->row || (context->row->step_class & STEP_UNDECIDED) ||
-		    !(context->row->step_class & STEP_RANK_MASK))
-			continue;
-		found = stack_has_frame(a, context->process, context->stack, is_of_evaluation);
-		if (found < 0)
-			return found;
-		if (found)
-			steps_of_evaluation(&a->steps, context->process, context->function);
-	}
-	return 0;
+		a->processes->list[row->process]->has_steps = true;
+	return steps_span(a->steps, span, row->step_class | STEP_TRACED);
 }
 
 /* A call that was only counted may have the cost of the function's other calls. */
 static int call_cost(struct aggregate *a, struct row *row, struct sums *sums,
 		     const struct perfx_span *span)
 {
-	bool is_part = usual_cost_is_part(&a->usual_costs, row);
+	bool is_part = usual_cost_is_part(a, row);
 	struct perfx_span changed;
 	int err = 0;
 
 	if (span->cost_state && !is_part) {
 		if (!(span->flags & PERFX_SPAN_UNWOUND))
-			err = usual_cost_add(&a->usual_costs, row, span);
+			err = usual_cost_add(a, row, span);
 		return err ?: costs_span(a, &sums->costs, span);
 	}
 	changed = *span;
 	if (span->cost_state)
 		changed.cost_state = PERFX_COST_INSIDE;
-	else if (!usual_cost_assume(&a->usual_costs, &changed))
+	else if (!usual_cost_assume(a, &changed))
 		return 0;
 	err = costs_span(a, &sums->costs, &changed);
 	if (!err && !span->cost_state)
@@ -304,8 +225,7 @@ static int call_cost(struct aggregate *a, struct row *row, struct sums *sums,
 
 bool aggregate__shows_step(const struct aggregate *a, const struct perfx_span *span)
 {
-	const struct process *process =
-		span->process < a->processes_count ? a->processes[span->process] : NULL;
+	const struct process *process = process_find(a, span->process);
 	const struct profile_function *f = function_at(a, span->function);
 
 	/* where none are marked, each call may be one of a period */
@@ -313,16 +233,33 @@ bool aggregate__shows_step(const struct aggregate *a, const struct perfx_span *s
 	       (!process || !process->has_steps || step_class(f->source, f->name, f->flags));
 }
 
-int handle_span(struct aggregate *a, const struct event *event)
+/* A timed call of a row that is not MEETS_NOT. 0 or -ENOMEM. */
+static int collectives_span(struct aggregate *a, struct row *row, const struct perfx_span *span)
 {
-	const struct perfx_span *span = &event->span;
-	struct context *context = NULL;
+	struct collectives *collectives = &a->processes->list[row->process]->collectives;
+	const struct profile_function *f = function_at(a, row->function);
+
+	if (row->meets == MEETS_UNDECIDED && f && f->id)
+		row->meets = collective_meets(f->name) ? MEETS : MEETS_NOT;
+	if (row->meets != MEETS)
+		return 0;
+	/* the older half goes */
+	if (collectives->count == PROFILE_COLLECTIVES_MAX)
+		LIST_DROP_FROM(collectives, PROFILE_COLLECTIVES_MAX / 2);
+	return LIST_ADD_TO(
+		collectives,
+		(struct profile_collective){.from_ns = span->start_ns,
+					    .to_ns = add_capped(span->start_ns, span->duration_ns),
+					    .function = span->function});
+}
+
+static int add_span(struct aggregate *a, const struct perfx_span *span)
+{
+	struct context *context = context_find(a, span->context);
 	struct sums *sums;
 	struct row *row;
 	int err;
 
-	if (span->context < a->contexts_count)
-		context = &a->contexts[span->context];
 	if (unlikely(!context || !context->row || context->function != span->function ||
 		     context->process != span->process)) {
 		err = place_slowly(a, span, &row, &sums);
@@ -341,7 +278,7 @@ int handle_span(struct aggregate *a, const struct event *event)
 	} else {
 		err = row_time(row, span->start_ns, span->duration_ns);
 		add_up(&row->off_cpu_ns, span->off_cpu_ns);
-		a->has_off_cpu |= span->off_cpu_ns != 0;
+		a->calls->has_off_cpu |= span->off_cpu_ns != 0;
 		if (err)
 			return err;
 		sums_add(sums, 0, span->duration_ns, span->self_ns);
@@ -353,7 +290,7 @@ int handle_span(struct aggregate *a, const struct event *event)
 	}
 	err = span->cost_state || (span->flags & PERFX_SPAN_UNTIMED) ? call_cost(a, row, sums, span)
 								     : 0;
-	if (!err && (a->steps.threads_count || unlikely(row->step_class)) &&
+	if (!err && (a->steps->threads_count || unlikely(row->step_class)) &&
 	    !(span->flags & PERFX_SPAN_UNWOUND))
 		err = row_step(a, row, span);
 	err = err ?: periods_span(a, span);
@@ -361,24 +298,34 @@ int handle_span(struct aggregate *a, const struct event *event)
 		return err;
 	saw_time(a, add_capped(span->start_ns, span->duration_ns));
 	err = untraced_span(a, span);
-	if (!err && unlikely(a->gpu.follows || row->gpu_class))
+	if (!err && unlikely(a->gpu->follows || row->gpu_class))
 		err = gpu_span(a, row, span);
 	if (err)
 		return err;
 	return row->last_tid == span->tid ? 0 : row_thread_slowly(a, row, span->tid);
 }
 
+/* A call was hit at its entry and its end. */
+static int handle_span(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_span *span = &event->span;
+
+	return add_span(a, span) ?: process_hits(a, span->process, span->tid, 2);
+}
+
 struct sums *calls_sums(struct aggregate *a, const struct perfx_span *span)
 {
 	struct row *row;
 
+	struct context *context = context_find(a, span->context);
+
 	if (span->context)
-		return span->context < a->contexts_count ? &a->contexts[span->context].sums : NULL;
+		return context ? &context->sums : NULL;
 	row = row_find(a, span->process, span->function);
 	return row ? &row->orphans : NULL;
 }
 
-int handle_context(struct aggregate *a, const struct event *event)
+static int handle_context(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_context *record = &event->context;
 	struct context *context;
@@ -388,7 +335,7 @@ int handle_context(struct aggregate *a, const struct event *event)
 	    record->parent >= record->context || record->function == 0 ||
 	    record->function > AGGREGATE_FUNCTIONS_MAX)
 		return undecoded(a);
-	context = GROW_TO(a->contexts, record->context);
+	context = GROW_TO(a->calls->contexts, record->context);
 	if (!context)
 		return -ENOMEM;
 	if (!context_takes(context, record->process, record->function) ||
@@ -407,20 +354,19 @@ int handle_context(struct aggregate *a, const struct event *event)
  * -ENOMEM. */
 static int context_row(struct aggregate *a, uint32_t id, struct row **row)
 {
-	struct context *context;
+	struct context *context = context_find(a, id);
 	int err = 0;
 
 	*row = NULL;
-	if (id == 0 || id >= a->contexts_count)
+	if (id == 0 || !context)
 		return 0;
-	context = &a->contexts[id];
 	if (!context->row && context->described)
 		err = row_get(a, context->process, context->function, &context->row);
 	*row = context->row;
 	return err;
 }
 
-int handle_overflow_calls(struct aggregate *a, const struct event *event)
+static int handle_overflow_calls(struct aggregate *a, const struct event *event)
 {
 	struct perfx_overflow_calls parts = event->overflow_calls;
 	const struct perfx_overflow_calls *record = &parts;
@@ -436,35 +382,35 @@ int handle_overflow_calls(struct aggregate *a, const struct event *event)
 	err = context_row(a, record->context, &row);
 	if (!row)
 		return err ?: undecoded(a);
-	context = &a->contexts[record->context];
+	context = &a->calls->contexts[record->context];
 	sums_add(&context->sums, record->calls_count, record->total_ns, record->self_ns);
-	add_up(&a->processes[row->process]->overflow_self_ns, record->self_ns);
+	add_up(&a->processes->list[row->process]->overflow_self_ns, record->self_ns);
 	row->unwound_count += record->unwound_count;
 	row->untimed_count += record->untimed_count;
 	row->overflow_count += rest;
 	add_up(&row->off_cpu_ns, record->off_cpu_ns);
-	if (usual_cost_is_part(&a->usual_costs, row)) {
+	if (usual_cost_is_part(a, row)) {
 		parts.nested_count += parts.counted_count;
 		parts.counted_count = parts.flops = parts.bytes = 0;
 	}
 	err = costs_overflow(&context->sums.costs, record);
 	assumed.process = row->process;
 	assumed.function = row->function;
-	if (err || !record->untimed_count || !usual_cost_assume(&a->usual_costs, &assumed))
+	if (err || !record->untimed_count || !usual_cost_assume(a, &assumed))
 		return err;
 	return costs_assumed(&context->sums.costs, &assumed, record->untimed_count);
 }
 
-int handle_perf_counter(struct aggregate *a, const struct event *event)
+static int handle_perf_counter(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_perf_counter *record = &event->perf_counter;
 	struct profile_perf_counter *counter;
 
 	if (record->kind == PERFX_PERF_COUNTER_MISSING) {
-		a->perf_counters_why = pool_add(&a->strings, event->strings[2]);
-		return a->perf_counters_why ? 0 : -ENOMEM;
+		a->calls->perf_counters_why = pool_add(&a->strings, event->strings[2]);
+		return a->calls->perf_counters_why ? 0 : -ENOMEM;
 	}
-	counter = &a->perf_counters[record->counter];
+	counter = &a->calls->perf_counters[record->counter];
 	counter->name = pool_add(&a->strings, event->strings[0]);
 	counter->unit = pool_add(&a->strings, event->strings[1]);
 	counter->is_flops = record->kind == PERFX_PERF_COUNTER_FLOPS;
@@ -482,7 +428,7 @@ static void add_call_counters(struct profile_call_counters *to,
 	add_up(&to->counted_flops, record->counted_flops);
 }
 
-int handle_call_counters(struct aggregate *a, const struct event *event)
+static int handle_call_counters(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_call_counters *record = &event->call_counters;
 	struct row *row;
@@ -498,19 +444,33 @@ int handle_call_counters(struct aggregate *a, const struct event *event)
 	return 0;
 }
 
-int handle_process_counters(struct aggregate *a, const struct event *event)
+static int calls_go_on(struct aggregate *a, struct aggregate *before, uint64_t from_ns)
 {
-	const struct perfx_process_counters *record = &event->process_counters;
-	struct process *proc = process_get(a, record->process);
-	struct profile_process_counters *to;
-
-	if (!proc)
-		return rejected(a);
-	to = &proc->perf;
-	to->threads_count = record->threads_count;
-	add_up(&to->enabled_ns, record->enabled_ns);
-	add_up(&to->running_ns, record->running_ns);
-	for (int i = 0; i < PERFX_PERF_COUNTERS; i++)
-		add_up(&to->values[i], record->values[i]);
+	(void)from_ns;
+	a->calls->has_off_cpu = before->calls->has_off_cpu;
 	return 0;
 }
+
+static void calls_clear(void *state)
+{
+	struct calls *calls = state;
+
+	for (size_t i = 0; i < calls->rows_count; i++)
+		row__free(calls->rows[i]);
+	free(calls->rows);
+	map64_clear(&calls->row_ids);
+	for (size_t i = 0; i < calls->contexts_count; i++)
+		free(calls->contexts[i].sums.costs);
+	free(calls->contexts);
+	free(calls->functions);
+}
+
+const struct part part_calls = {
+	PART_STATE(calls),
+	.add = {TAKES(SPAN, span), TAKES(FUNCTION, function), TAKES(CONTEXT, context),
+		TAKES(OVERFLOW_CALLS, overflow_calls), TAKES(PERF_COUNTER, perf_counter),
+		TAKES(CALL_COUNTERS, call_counters)},
+	.go_on = calls_go_on,
+	.finish = calls_fill,
+	.clear = calls_clear,
+};

@@ -6,10 +6,7 @@
 #define PERFX_AGGREGATE_CALLS_H
 
 #include "aggregate/process.h"
-#include "aggregate/profile.h"
-#include "base/grow.h"
-
-typedef unsigned __int128 u128;
+#include "aggregate/state.h"
 
 /* Costs of the calls of functions with a cost model. */
 struct costs {
@@ -23,6 +20,9 @@ struct costs {
 /* What a function is to GPUs. */
 #define GPU_CLASS_WAITS	    0x1 /* for a device */
 #define GPU_CLASS_UNDECIDED 0x2 /* it is not described yet */
+
+/* Does a row's function run collectives, in which ranks meet? Undecided until it is described. */
+enum meets { MEETS_UNDECIDED = 0, MEETS_NOT, MEETS };
 
 struct sums {
 	uint64_t calls_count, total_ns, self_ns;
@@ -66,24 +66,51 @@ struct context {
 	struct sums sums;
 };
 
-/* Cost of a run of an object's operation; state NONE also where it is not known yet. */
-struct object_cost {
-	uint64_t flops, bytes;
-	uint8_t state, dtype;
-	bool settled;
+struct calls {
+	struct context *contexts; /* by id */
+	size_t contexts_capacity, contexts_count;
+	struct profile_function *functions; /* by id - 1; id 0: not described */
+	size_t functions_capacity, functions_count;
+	struct row **rows;
+	size_t rows_capacity, rows_count;
+	struct map64 row_ids; /* process << 32 | function → rows[] */
+	struct profile_perf_counter perf_counters[PERFX_PERF_COUNTERS];
+	const char *perf_counters_why;
+	bool has_off_cpu; /* a call waited: that was measured */
 };
 
-struct aggregate;
-struct finish_ctx;
+static inline void sums_add(struct sums *sums, uint64_t calls, uint64_t total, uint64_t self)
+{
+	add_up(&sums->calls_count, calls);
+	add_up(&sums->total_ns, total);
+	add_up(&sums->self_ns, self);
+}
+
+/* The function of an id; NULL: it is beyond those that are described. */
+static inline struct profile_function *function_at(const struct aggregate *aggregate, uint32_t id)
+{
+	return id && id <= aggregate->calls->functions_count ? &aggregate->calls->functions[id - 1]
+							     : NULL;
+}
+
+/* NULL: no record has named it. Context 0 is nobody's. */
+static inline struct context *context_find(const struct aggregate *aggregate, uint32_t id)
+{
+	return id < aggregate->calls->contexts_count ? &aggregate->calls->contexts[id] : NULL;
+}
 
 /* calls.c */
 /* NULL: the process has not called the function. */
 struct row *row_find(const struct aggregate *aggregate, uint32_t process, uint32_t function);
-void row__free(struct row *row);
-/* At the end: which functions that end steps evaluate a model, by their callers. 0 or -ENOMEM. */
-int calls_find_evaluations(struct finish_ctx *ctx);
 /* Where a span's sums are, of one that has been added. NULL: nowhere. */
 struct sums *calls_sums(struct aggregate *aggregate, const struct perfx_span *span);
+
+/* calls_finish.c */
+/* NULL: its process or function was never described. */
+struct profile_process *process_of(const struct finish_ctx *ctx, const struct row *row);
+/* The caller's context; 0: untraced code, or not known. */
+uint32_t parent_of(const struct aggregate *aggregate, const struct context *context);
+int calls_fill(struct finish_ctx *ctx);
 
 /* costs.c */
 /* A span whose function has a known cost. 0 or -ENOMEM. */
@@ -91,35 +118,31 @@ int costs_span(struct aggregate *aggregate, struct costs **costs, const struct p
 int costs_overflow(struct costs **costs, const struct perfx_overflow_calls *record);
 /* Calls without a record that are taken to have this cost. 0 or -ENOMEM. */
 int costs_assumed(struct costs **costs, const struct perfx_span *span, uint64_t count);
-/* At the end: spans whose object was not described when they came. 0 or -ENOMEM. */
-int object_costs_settle(struct finish_ctx *ctx);
+
+/* Costs of a row, own and inclusive. */
+struct row_cost {
+	struct costs own; /* unread_ns: less the time in calls of known cost */
+	struct profile_cost inclusive;
+	uint64_t dtypes[PERFX_DTYPES]; /* inclusive flops */
+	uint64_t computing_ns;
+	uint32_t open; /* how often it is on the path during the walk */
+};
+
+/* What the parts of calls share while they fill the profile. */
+struct rows_ctx {
+	struct finish_ctx *finish;
+	const struct aggregate *a;
+	struct profile *profile;
+	struct sums *sums;	    /* by row */
+	struct row_cost *row_costs; /* by row; NULL: no known cost anywhere */
+	struct edge *edges;	    /* by row, then caller */
+	size_t edges_count;
+};
+
 /* What each row computes, before the profile's rows are filled. 0 or -ENOMEM. */
-int compute_sum(struct finish_ctx *ctx);
-void compute_fill_row(const struct finish_ctx *ctx, const struct row *row, struct profile_row *out);
+int compute_sum(struct rows_ctx *ctx);
+void compute_fill_row(const struct rows_ctx *ctx, const struct row *row, struct profile_row *out);
 /* The processes' sums, when the rows are filled. 0 or -ENOMEM. */
-int compute_fill(struct finish_ctx *ctx);
-
-/*
- * The samples of all threads of a process on CPUs while calls of a function ran: they tell how
- * parallel the function is. Only functions that a single thread calls have them, as overlapping
- * calls would count a sample twice.
- */
-struct row_sample {
-	uint32_t activity; /* samples.sampled.list[] */
-	uint64_t ns, count;
-};
-
-struct row_samples {
-	uint32_t tid; /* of the calls */
-	uint64_t wall_ns;
-	struct map64 ids; /* activity → list[] */
-	struct row_sample *list;
-	size_t count, capacity;
-};
-
-struct perfx_span;
-
-/* When rows and samples are filled. 0 or -ENOMEM. */
-int parallel_fill(struct finish_ctx *ctx);
+int compute_fill(struct rows_ctx *ctx);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The costs of single calls and of the overflow sums, added up by calling context. */
-#include "aggregate/state.h"
+#include "aggregate/calls.h"
+#include "aggregate/steps.h"
 #include "base/order.h"
 
 #include <stdlib.h>
@@ -159,14 +160,28 @@ int costs_assumed(struct costs **costs, const struct perfx_span *span, uint64_t 
 #define OBJECT_COSTS_MAX (1u << 20)
 #define WAITING_MAX	 (1u << 20)
 
-int handle_object_cost(struct aggregate *a, const struct event *event)
+/* Cost of a run of an object's operation; state NONE also where it is not known yet. */
+struct object_cost {
+	uint64_t flops, bytes;
+	uint8_t state, dtype;
+	bool settled;
+};
+
+struct object_costs {
+	struct object_cost *list; /* by id */
+	size_t list_capacity, list_count;
+	struct perfx_span *waiting; /* spans whose OBJECT_COST record has not come */
+	size_t waiting_capacity, waiting_count;
+};
+
+static int handle_object_cost(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_object_cost *record = &event->object_cost;
 	struct object_cost *cost;
 
 	if (record->object_cost == 0 || record->object_cost > OBJECT_COSTS_MAX)
 		return undecoded(a);
-	cost = GROW_TO(a->object_costs, record->object_cost);
+	cost = GROW_TO(a->costs->list, record->object_cost);
 	if (!cost)
 		return -ENOMEM;
 	*cost = (struct object_cost){.flops = record->flops,
@@ -179,9 +194,8 @@ int handle_object_cost(struct aggregate *a, const struct event *event)
 
 static const struct object_cost *object_cost_of(const struct aggregate *a, uint64_t cost)
 {
-	return cost < a->object_costs_count && a->object_costs[cost].settled
-		       ? &a->object_costs[cost]
-		       : NULL;
+	return cost < a->costs->list_count && a->costs->list[cost].settled ? &a->costs->list[cost]
+									   : NULL;
 }
 
 static int settle_cost(struct aggregate *a, struct costs **costs, const struct perfx_span *span,
@@ -197,7 +211,7 @@ static int settle_cost(struct aggregate *a, struct costs **costs, const struct p
 	settled.flops = cost->flops;
 	settled.bytes = cost->bytes;
 	err = add_span(costs, &settled);
-	return err ?: steps_cost(&a->steps, &settled, late);
+	return err ?: steps_cost(a->steps, &settled, late);
 }
 
 /* A span whose cost is that of its object. */
@@ -209,9 +223,9 @@ static int add_span_of_object(struct aggregate *a, struct costs **costs,
 
 	if (cost)
 		return settle_cost(a, costs, span, cost, false);
-	if (a->waiting_count >= WAITING_MAX)
+	if (a->costs->waiting_count >= WAITING_MAX)
 		return settle_cost(a, costs, span, &unread, false);
-	return LIST_ADD(a->waiting, *span);
+	return LIST_ADD(a->costs->waiting, *span);
 }
 
 int costs_span(struct aggregate *a, struct costs **costs, const struct perfx_span *span)
@@ -221,18 +235,19 @@ int costs_span(struct aggregate *a, struct costs **costs, const struct perfx_spa
 	if (span->cost_state == PERFX_COST_BY_OBJECT)
 		return add_span_of_object(a, costs, span);
 	err = add_span(costs, span);
-	return err ?: steps_cost(&a->steps, span, false);
+	return err ?: steps_cost(a->steps, span, false);
 }
 
-int object_costs_settle(struct finish_ctx *ctx)
+/* Spans whose object was not described when they came. 0 or -ENOMEM. */
+static int object_costs_settle(struct finish_ctx *ctx)
 {
 	struct aggregate *a = ctx->a;
 	static const struct object_cost unread = {.state = PERFX_COST_UNREAD};
-	size_t count = a->waiting_count;
+	size_t count = a->costs->waiting_count;
 
-	a->waiting_count = 0;
+	a->costs->waiting_count = 0;
 	for (size_t i = 0; i < count; i++) {
-		const struct perfx_span *span = &a->waiting[i];
+		const struct perfx_span *span = &a->costs->waiting[i];
 		const struct object_cost *cost = object_cost_of(a, span->flops);
 		struct sums *sums = calls_sums(a, span);
 
@@ -241,6 +256,21 @@ int object_costs_settle(struct finish_ctx *ctx)
 	}
 	return 0;
 }
+
+static void object_costs_clear(void *state)
+{
+	struct object_costs *costs = state;
+
+	free(costs->list);
+	free(costs->waiting);
+}
+
+const struct part part_costs = {
+	PART_STATE(costs),
+	.add = {TAKES(OBJECT_COST, object_cost)},
+	.finish = object_costs_settle,
+	.clear = object_costs_clear,
+};
 
 /*
  * Costs by calling context → what each function computes with all that it calls, and what each
@@ -282,7 +312,7 @@ static void costs_add(struct costs *costs, const struct costs *more, uint64_t un
 }
 
 /* A context's own costs, when those of its callees are in the node already. */
-static void add_own(struct finish_ctx *w, const struct context *context, struct node *node)
+static void add_own(struct rows_ctx *w, const struct context *context, struct node *node)
 {
 	const struct costs *costs = context->sums.costs;
 	uint64_t inner_ns = node->covered_ns, unread_ns;
@@ -297,12 +327,12 @@ static void add_own(struct finish_ctx *w, const struct context *context, struct 
 	costs_add(&w->row_costs[context->row->index].own, costs, unread_ns);
 }
 
-static void sum_upwards(struct finish_ctx *w, struct node *nodes)
+static void sum_upwards(struct rows_ctx *w, struct node *nodes)
 {
 	const struct aggregate *a = w->a;
 
-	for (size_t i = a->contexts_count; i-- > 1;) {
-		const struct context *context = &a->contexts[i];
+	for (size_t i = a->calls->contexts_count; i-- > 1;) {
+		const struct context *context = &a->calls->contexts[i];
 		struct node *node = &nodes[i], *parent;
 
 		node->parent = parent_of(a, context);
@@ -317,7 +347,7 @@ static void sum_upwards(struct finish_ctx *w, struct node *nodes)
 }
 
 /* NULL: no call ended there. */
-static struct row_cost *row_cost_of(const struct finish_ctx *w, const struct context *context)
+static struct row_cost *row_cost_of(const struct rows_ctx *w, const struct context *context)
 {
 	return context->row ? &w->row_costs[context->row->index] : NULL;
 }
@@ -330,8 +360,7 @@ static uint64_t computing_ns_of(const struct sums *sums)
 	return sub_capped(sums->total_ns, nested_ns);
 }
 
-static void enter(const struct finish_ctx *w, const struct context *context,
-		  const struct node *node)
+static void enter(const struct rows_ctx *w, const struct context *context, const struct node *node)
 {
 	struct row_cost *row = row_cost_of(w, context);
 
@@ -342,7 +371,7 @@ static void enter(const struct finish_ctx *w, const struct context *context,
 	add_up(&row->computing_ns, computing_ns_of(&context->sums));
 }
 
-static void leave(const struct finish_ctx *w, const struct context *context)
+static void leave(const struct rows_ctx *w, const struct context *context)
 {
 	struct row_cost *row = row_cost_of(w, context);
 
@@ -350,9 +379,9 @@ static void leave(const struct finish_ctx *w, const struct context *context)
 		row->open--;
 }
 
-static void walk(const struct finish_ctx *w, const struct node *nodes)
+static void walk(const struct rows_ctx *w, const struct node *nodes)
 {
-	const struct context *contexts = w->a->contexts;
+	const struct context *contexts = w->a->calls->contexts;
 	uint32_t at = nodes[0].child;
 
 	while (at) {
@@ -373,10 +402,10 @@ static void walk(const struct finish_ctx *w, const struct node *nodes)
 }
 
 /* Calls whose context is not known: roots without callees. */
-static void add_orphans(struct finish_ctx *w)
+static void add_orphans(struct rows_ctx *w)
 {
-	for (size_t i = 0; i < w->a->rows_count; i++) {
-		const struct sums *orphans = &w->a->rows[i]->orphans;
+	for (size_t i = 0; i < w->a->calls->rows_count; i++) {
+		const struct sums *orphans = &w->a->calls->rows[i]->orphans;
 		struct row_cost *row = &w->row_costs[i];
 
 		add_up(&row->computing_ns, computing_ns_of(orphans));
@@ -390,23 +419,23 @@ static void add_orphans(struct finish_ctx *w)
 
 static bool any_costs(const struct aggregate *a)
 {
-	for (size_t i = 0; i < a->contexts_count; i++)
-		if (a->contexts[i].sums.costs)
+	for (size_t i = 0; i < a->calls->contexts_count; i++)
+		if (a->calls->contexts[i].sums.costs)
 			return true;
-	for (size_t i = 0; i < a->rows_count; i++)
-		if (a->rows[i]->orphans.costs)
+	for (size_t i = 0; i < a->calls->rows_count; i++)
+		if (a->calls->rows[i]->orphans.costs)
 			return true;
 	return false;
 }
 
-int compute_sum(struct finish_ctx *w)
+int compute_sum(struct rows_ctx *w)
 {
 	struct node *nodes;
 
 	if (!any_costs(w->a))
 		return 0;
-	w->row_costs = calloc(w->a->rows_count + 1, sizeof(*w->row_costs));
-	nodes = calloc(w->a->contexts_count + 1, sizeof(*nodes));
+	w->row_costs = calloc(w->a->calls->rows_count + 1, sizeof(*w->row_costs));
+	nodes = calloc(w->a->calls->contexts_count + 1, sizeof(*nodes));
 	if (!w->row_costs || !nodes) {
 		free(nodes);
 		return -ENOMEM;
@@ -428,7 +457,7 @@ static enum perfx_dtype dominant(const uint64_t *dtypes)
 	return most;
 }
 
-void compute_fill_row(const struct finish_ctx *w, const struct row *row, struct profile_row *out)
+void compute_fill_row(const struct rows_ctx *w, const struct row *row, struct profile_row *out)
 {
 	const struct row_cost *cost;
 
@@ -511,13 +540,13 @@ static int add_row(struct profile_compute *compute, enum perfx_source source,
 	return add_dtypes(compute, own->dtypes);
 }
 
-int compute_fill(struct finish_ctx *w)
+int compute_fill(struct rows_ctx *w)
 {
 	struct profile *p = w->profile;
 
-	for (size_t i = 0; w->row_costs && i < w->a->rows_count; i++) {
-		const struct row *row = w->a->rows[i];
-		struct profile_process *process = process_of(w, row);
+	for (size_t i = 0; w->row_costs && i < w->a->calls->rows_count; i++) {
+		const struct row *row = w->a->calls->rows[i];
+		struct profile_process *process = process_of(w->finish, row);
 		const struct profile_function *function = profile_function(p, row->function);
 
 		if (process && function &&
@@ -529,8 +558,8 @@ int compute_fill(struct finish_ctx *w)
 		uint32_t process = p->processes[i].index;
 
 		sort_parts(compute);
-		compute->until_ns = step_costs_limits(&w->a->steps.costs, process).costs_ns;
-		compute->until_flops = step_costs_limited_flops(&w->a->steps.costs, process);
+		compute->until_ns = step_costs_limits(&w->a->steps->costs, process).costs_ns;
+		compute->until_flops = step_costs_limited_flops(&w->a->steps->costs, process);
 	}
 	return 0;
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Statistics of one memory domain of one process. Their threads, the points of their series, and
  * how they were recorded meanwhile. */
-#include "aggregate/state.h"
+#include "aggregate/memory.h"
+
+#include "aggregate/process.h"
 
 #include <stdlib.h>
 
@@ -35,7 +37,7 @@ static struct hotspot *hotspot_new(struct domain_stats *stats, uint64_t key)
 static struct hotspot *hotspot_get(struct aggregate *a, struct domain_stats *stats, uint32_t stack,
 				   uint32_t context, uint16_t allocator)
 {
-	struct memory *memory = &a->memory;
+	struct memory *memory = a->memory;
 	uint64_t key = key_of(stack, context, allocator);
 	uint32_t index = map64_get(&stats->hotspot_ids, key);
 	struct hotspot *hotspot;
@@ -65,7 +67,7 @@ static struct hotspot *hotspot_get(struct aggregate *a, struct domain_stats *sta
 static uint64_t alike_key(const struct aggregate *a, const struct stack *stack,
 			  const struct perfx_allocation *r)
 {
-	uint64_t caller = stack->frames_count ? a->stacks.addresses[stack->first] : 0;
+	uint64_t caller = stack->frames_count ? *stack_addresses(a->stacks, stack) : 0;
 
 	return (r->size_bytes * 0x9e3779b97f4a7c15u) ^ (caller << 20) ^
 	       key_of(0, r->context, r->allocator);
@@ -86,9 +88,9 @@ static uint32_t stack_or_alike(const struct aggregate *a, struct alike *alike,
 	uint64_t key;
 
 	*stood_in = 0;
-	if (!a->stacks.some_left_out && r->domain == PERFX_DOMAIN_HOST)
+	if (!stacks_some_left_out(a->stacks) && r->domain == PERFX_DOMAIN_HOST)
 		return r->stack;
-	stack = stack_find(&a->stacks, r->process, r->stack);
+	stack = stack_find(a->stacks, r->process, r->stack);
 	if (!stack)
 		return r->stack;
 	key = alike_key(a, stack, r);
@@ -103,7 +105,7 @@ static uint32_t stack_or_alike(const struct aggregate *a, struct alike *alike,
 	}
 	if (is_left_out(stack))
 		return alike->stacks[known];
-	before = stack_find(&a->stacks, r->process, alike->stacks[known]);
+	before = stack_find(a->stacks, r->process, alike->stacks[known]);
 	if (before && is_left_out(before))
 		*stood_in = alike->stacks[known];
 	alike->stacks[known] = r->stack;
@@ -122,7 +124,7 @@ static void give_stack(struct aggregate *a, struct domain_stats *stats, uint32_t
 
 	if (index == MAP64_NONE || map64_get(&stats->hotspot_ids, to) != MAP64_NONE)
 		return;
-	hotspot = hotspot_at(&a->memory, index);
+	hotspot = hotspot_at(a->memory, index);
 	if (hotspot->tally.sampled_count ||
 	    hotspot->tally.exact_bytes != hotspot->tally.exact_count * r->size_bytes ||
 	    map64_put(&stats->hotspot_ids, to, index))
@@ -235,7 +237,7 @@ const struct memory_domain *memory_domain_of(const struct memory *memory, uint32
 
 static struct memory_process *memory_process_get(struct aggregate *a, uint32_t process)
 {
-	struct memory *memory = &a->memory;
+	struct memory *memory = a->memory;
 
 	if (process < memory->processes_capacity && memory->processes[process])
 		return memory->processes[process];
@@ -262,16 +264,16 @@ struct domain_stats *domain_stats_get(struct aggregate *a, uint32_t process,
 	owner = memory_process_get(a, process);
 	if (!owner || owner->domain_stats[domain])
 		return owner ? owner->domain_stats[domain] : NULL;
-	recorded = memory_domain_get(&a->memory, a->processes[process]->merged, domain);
+	recorded = memory_domain_get(a->memory, a->processes->list[process]->merged, domain);
 	if (!recorded)
 		return NULL;
 	stats = calloc(1, sizeof(*stats));
 	if (!stats)
 		return NULL;
-	stats->memory = &a->memory;
+	stats->memory = a->memory;
 	stats->process = process;
 	stats->domain = domain;
-	stats->merged = a->processes[process]->merged;
+	stats->merged = a->processes->list[process]->merged;
 	stats->recorded = recorded;
 	stats->modes_seen = (uint32_t)recorded->modes_count;
 	stats->blind_seen = recorded->blind_count;

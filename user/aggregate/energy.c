@@ -1,36 +1,82 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Energy: of the host by powercap's domains, of GPUs by their counters, of a process by its share
+ * of the GPUs that it uses. What a GPU has used between two samples is its only process's; of
+ * several each has it in proportion to the time that its kernels ran, which is an estimate.
+ *
+ * Between two samples a GPU uses as much at any time: so what a pause of the recording (--wait)
+ * takes is left out.
+ */
 #include "aggregate/state.h"
 #include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+struct energy_domain {
+	const char *name; /* NULL: none */
+	uint64_t last_uj, last_ns;
+	uint64_t used_uj, used_ns;
+};
+
+/* A process on a GPU at a sample. */
+struct energy_share {
+	uint32_t process; /* 0: all untraced ones together */
+	uint32_t sm_percent;
+};
+
+struct energy_shares {
+	struct energy_share *list;
+	size_t count, capacity;
+};
+
+struct energy_device {
+	bool sampled;
+	uint64_t last_mj, last_ns;
+	uint64_t used_mj, used_ns;
+	struct energy_shares now, before; /* now: of the sample that is to come */
+};
+
+/* Energy that a process has used by a time. */
+struct energy_point {
+	uint64_t time_ns;
+	double mj;
+};
+
+struct energy_process {
+	uint32_t process;
+	double mj;
+	bool estimated;
+	bool unknown; /* its share of a shared GPU was not measured */
+	struct energy_point *points;
+	size_t points_count;
+	struct thinning points_thinning;
+};
+
+struct energy {
+	struct energy_domain domains[PERFX_ENERGY_DOMAINS_MAX];
+	struct energy_device devices[PERFX_GPU_DEVICES_MAX];
+	bool has_gpu;
+	struct map64 process_ids; /* process → processes[] */
+	struct energy_process *processes;
+	size_t processes_count, processes_capacity;
+};
+
 /* A GPU has some tens of processes at most; a damaged capture may say otherwise. */
 #define SHARES_MAX 4096
-
-void energy_clear(struct energy *energy)
-{
-	for (size_t i = 0; i < PERFX_GPU_DEVICES_MAX; i++) {
-		free(energy->devices[i].now.list);
-		free(energy->devices[i].before.list);
-	}
-	for (size_t i = 0; i < energy->processes_count; i++)
-		free(energy->processes[i].points);
-	free(energy->processes);
-	map64_clear(&energy->process_ids);
-	*energy = (struct energy){0};
-}
 
 /* The share of the time between two samples that was recorded: with --wait only the program's
  * windows are. */
 static double recorded_share(const struct aggregate *a, uint64_t from_ns, uint64_t to_ns)
 {
 	uint64_t ns = 0;
+	size_t count;
+	const struct profile_interval *windows = capture_windows(a, &count);
 
-	if (!a->recording_windows_count)
+	if (!count)
 		return 1;
-	for (size_t i = 0; i < a->recording_windows_count; i++)
-		ns += profile_overlap_ns(&a->recording_windows[i], from_ns, to_ns);
+	for (size_t i = 0; i < count; i++)
+		ns += profile_overlap_ns(&windows[i], from_ns, to_ns);
 	return ns < to_ns - from_ns ? (double)ns / (double)(to_ns - from_ns) : 1;
 }
 
@@ -40,10 +86,10 @@ static uint64_t without_pauses(uint64_t used, double share)
 	return share < 1 ? (uint64_t)((double)used * share + 0.5) : used;
 }
 
-int handle_host_energy(struct aggregate *a, const struct event *event)
+static int handle_host_energy(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_host_energy *record = &event->host_energy;
-	struct energy_domain *domain = &a->energy.domains[record->domain];
+	struct energy_domain *domain = &a->energy->domains[record->domain];
 
 	saw_time(a, record->time_ns);
 	if (domain->name && record->energy_uj >= domain->last_uj &&
@@ -67,7 +113,7 @@ static bool is_whole(const struct energy_domain *domain)
 	return begins_with(domain->name, "package") || !strcmp(domain->name, "dram");
 }
 
-struct profile_host_energy energy_of_host(const struct energy *energy)
+static struct profile_host_energy energy_of_host(const struct energy *energy)
 {
 	struct profile_host_energy host = {.host_uj = PROFILE_ABSENT, .gpu_mj = PROFILE_ABSENT};
 
@@ -89,9 +135,9 @@ struct profile_host_energy energy_of_host(const struct energy *energy)
 	return host;
 }
 
-int energy_share(struct energy *energy, const struct perfx_gpu_memory *record)
+int energy_share(struct aggregate *a, const struct perfx_gpu_memory *record)
 {
-	struct energy_shares *shares = &energy->devices[record->device].now;
+	struct energy_shares *shares = &a->energy->devices[record->device].now;
 
 	if (shares->count == SHARES_MAX)
 		return 0;
@@ -157,15 +203,15 @@ static int add_usage(struct aggregate *a, struct energy_device *device,
 	double share = recorded_share(a, device->last_ns, record->time_ns);
 	uint64_t mj = without_pauses(record->energy_mj - device->last_mj, share);
 
-	a->energy.has_gpu = true;
+	a->energy->has_gpu = true;
 	add_up(&device->used_mj, mj);
 	device->used_ns += without_pauses(record->time_ns - device->last_ns, share);
-	return divide(&a->energy, shares, mj, device->last_ns, record->time_ns);
+	return divide(a->energy, shares, mj, device->last_ns, record->time_ns);
 }
 
 int energy_usage(struct aggregate *a, const struct perfx_gpu_usage *record)
 {
-	struct energy_device *device = &a->energy.devices[record->device];
+	struct energy_device *device = &a->energy->devices[record->device];
 	struct energy_shares before;
 	int err = 0;
 
@@ -223,8 +269,8 @@ static uint64_t steps_energy(const struct energy_process *process,
 	return (uint64_t)(used_by(process, to_ns) - used_by(process, from_ns) + 0.5);
 }
 
-struct profile_energy energy_of_process(const struct energy *energy, uint32_t process,
-					const struct profile_steps *steps)
+static struct profile_energy energy_of_process(const struct energy *energy, uint32_t process,
+					       const struct profile_steps *steps)
 {
 	struct profile_energy result = {.gpu_mj = PROFILE_ABSENT, .steps_mj = PROFILE_ABSENT};
 	const struct energy_process *of =
@@ -237,3 +283,44 @@ struct profile_energy energy_of_process(const struct energy *energy, uint32_t pr
 	result.steps_mj = steps_energy(of, steps);
 	return result;
 }
+
+void energy_fill_device(const struct aggregate *a, struct profile_gpu_device *device)
+{
+	const struct energy_device *of = &a->energy->devices[device->index];
+
+	device->energy_mj = of->used_ns ? of->used_mj : PROFILE_ABSENT;
+	device->energy_ns = of->used_ns ? of->used_ns : PROFILE_ABSENT;
+}
+
+/* When steps are filled. */
+static int energy_fill(struct finish_ctx *ctx)
+{
+	struct profile *p = ctx->profile;
+
+	p->energy = energy_of_host(ctx->a->energy);
+	for (size_t i = 0; i < p->processes_count; i++)
+		p->processes[i].energy = energy_of_process(ctx->a->energy, p->processes[i].index,
+							   &p->processes[i].steps);
+	return 0;
+}
+
+static void energy_clear(void *state)
+{
+	struct energy *energy = state;
+
+	for (size_t i = 0; i < PERFX_GPU_DEVICES_MAX; i++) {
+		free(energy->devices[i].now.list);
+		free(energy->devices[i].before.list);
+	}
+	for (size_t i = 0; i < energy->processes_count; i++)
+		free(energy->processes[i].points);
+	free(energy->processes);
+	map64_clear(&energy->process_ids);
+}
+
+const struct part part_energy = {
+	PART_STATE(energy),
+	.add = {TAKES(HOST_ENERGY, host_energy)},
+	.finish = energy_fill,
+	.clear = energy_clear,
+};

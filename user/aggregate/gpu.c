@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/state.h"
+#include "aggregate/gpu.h"
+
+#include "aggregate/calls.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "cost/gpu_calls.h"
@@ -63,39 +65,10 @@ uint64_t buckets_between(const struct buckets *b, uint64_t from_ns, uint64_t to_
 	return sum;
 }
 
-static void process_clear(struct gpu_process *process)
-{
-	sketch__free(process->latency);
-	free(process->busy);
-	free(process->kernels);
-	for (size_t i = 0; i < process->waiters_count; i++)
-		free(process->waiters[i]);
-}
-
-void gpu_clear(struct gpu *gpu)
-{
-	for (size_t i = 0; i < gpu->works_count; i++)
-		sketch__free(gpu->works[i].sketch);
-	free(gpu->works);
-	map64_clear(&gpu->work_ids);
-	for (size_t i = 0; i < PERFX_GPU_DEVICES_MAX; i++)
-		free(gpu->devices[i].points);
-	free(gpu->names);
-	free(gpu->places);
-	map64_clear(&gpu->place_ids);
-	for (size_t i = 0; i < gpu->processes_count; i++)
-		process_clear(&gpu->processes[i]);
-	free(gpu->context_ns);
-	history_clear(&gpu->history);
-	free(gpu->processes);
-	map64_clear(&gpu->process_ids);
-	*gpu = (struct gpu){0};
-}
-
 /* NULL with errno: ERANGE, ENOMEM. */
 static struct gpu_process *gpu_process_get(struct aggregate *a, uint32_t process)
 {
-	struct gpu *gpu = &a->gpu;
+	struct gpu *gpu = a->gpu;
 	struct gpu_process *of;
 
 	if (!process_get(a, process))
@@ -106,10 +79,10 @@ static struct gpu_process *gpu_process_get(struct aggregate *a, uint32_t process
 	return of;
 }
 
-int handle_gpu_name(struct aggregate *a, const struct event *event)
+static int handle_gpu_name(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_gpu_name *record = &event->gpu_name;
-	struct gpu *gpu = &a->gpu;
+	struct gpu *gpu = a->gpu;
 	struct profile_gpu_name *name;
 
 	if (!record->name || record->name > AGGREGATE_GPU_NAMES_MAX)
@@ -123,9 +96,9 @@ int handle_gpu_name(struct aggregate *a, const struct event *event)
 	return name->name && name->module ? 0 : -ENOMEM;
 }
 
-int handle_gpu_device(struct aggregate *a, const struct event *event)
+static int handle_gpu_device(struct aggregate *a, const struct event *event)
 {
-	struct gpu_device *device = &a->gpu.devices[event->gpu_device.device];
+	struct gpu_device *device = &a->gpu->devices[event->gpu_device.device];
 
 	device->record = event->gpu_device;
 	device->described = true;
@@ -174,10 +147,10 @@ static int add_point(struct gpu_device *device, const struct perfx_gpu_usage *re
 	return 0;
 }
 
-int handle_gpu_usage(struct aggregate *a, const struct event *event)
+static int handle_gpu_usage(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_gpu_usage *record = &event->gpu_usage;
-	struct gpu_device *device = &a->gpu.devices[record->device];
+	struct gpu_device *device = &a->gpu->devices[record->device];
 	struct gpu_metric *metrics = device->metrics;
 
 	saw_time(a, record->time_ns);
@@ -202,7 +175,7 @@ int handle_gpu_usage(struct aggregate *a, const struct event *event)
 /* NULL with errno: ERANGE, ENOMEM. */
 static struct gpu_place *place_get(struct aggregate *a, uint32_t process, uint32_t device)
 {
-	struct gpu *gpu = &a->gpu;
+	struct gpu *gpu = a->gpu;
 	uint64_t id = (uint64_t)process << 32 | device;
 	struct gpu_place *place;
 
@@ -217,7 +190,7 @@ static struct gpu_place *place_get(struct aggregate *a, uint32_t process, uint32
 	return place;
 }
 
-int handle_gpu_memory(struct aggregate *a, const struct event *event)
+static int handle_gpu_memory(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_gpu_memory *record = &event->gpu_memory;
 	struct gpu_place *place;
@@ -231,10 +204,10 @@ int handle_gpu_memory(struct aggregate *a, const struct event *event)
 			metric_add(&place->memory_bytes, record->used_bytes);
 		metric_add_u32(&place->sm_percent, record->sm_percent);
 	}
-	return energy_share(&a->energy, record);
+	return energy_share(a, record);
 }
 
-int handle_gpu_state(struct aggregate *a, const struct event *event)
+static int handle_gpu_state(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_gpu_state *record = &event->gpu_state;
 	struct gpu_process *process = gpu_process_get(a, record->process);
@@ -245,7 +218,7 @@ int handle_gpu_state(struct aggregate *a, const struct event *event)
 		return 0;
 	process->has_state = true;
 	process->state = *record;
-	a->gpu.follows |= record->state == PERFX_GPU_AGENT_ON;
+	a->gpu->follows |= record->state == PERFX_GPU_AGENT_ON;
 	if (record->state == PERFX_GPU_AGENT_ON && record->level > process->level)
 		process->level = record->level;
 	process->why = pool_add(&a->strings, event->strings[0]);
@@ -329,7 +302,7 @@ static void work_launched(struct gpu_work *work, uint32_t registers, uint32_t st
 		.op = (record)->op, __VA_ARGS__                                        \
 	}
 
-int handle_gpu_activity(struct aggregate *a, const struct event *event)
+static int handle_gpu_activity(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_gpu_activity *record = &event->gpu_activity;
 	struct gpu_work_key key =
@@ -342,9 +315,9 @@ int handle_gpu_activity(struct aggregate *a, const struct event *event)
 		return rejected(a);
 	saw_time(a, record->end_ns);
 	gpu_process_get(a, record->process)->activities_count++;
-	a->gpu.activities_count++;
-	a->gpu.follows = true;
-	work = work_get(&a->gpu, &key);
+	a->gpu->activities_count++;
+	a->gpu->follows = true;
+	work = work_get(a->gpu, &key);
 	if (!work)
 		return -ENOMEM;
 	work_launched(work, record->registers, record->static_shared_bytes);
@@ -352,10 +325,10 @@ int handle_gpu_activity(struct aggregate *a, const struct event *event)
 	add_up(&work->bytes, record->bytes);
 	if (work_time(work, record->end_ns - record->time_ns))
 		return -ENOMEM;
-	return history_activity(a, record, (uint32_t)(work - a->gpu.works));
+	return history_activity(a, record, (uint32_t)(work - a->gpu->works));
 }
 
-int handle_gpu_overflow(struct aggregate *a, const struct event *event)
+static int handle_gpu_overflow(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_gpu_overflow *record = &event->gpu_overflow;
 	struct gpu_work_key key =
@@ -368,7 +341,7 @@ int handle_gpu_overflow(struct aggregate *a, const struct event *event)
 		return rejected(a);
 	process = gpu_process_get(a, record->process);
 	add_up(&process->overflow_count, record->count);
-	work = work_get(&a->gpu, &key);
+	work = work_get(a->gpu, &key);
 	if (!work)
 		return -ENOMEM;
 	work_launched(work, record->registers, record->static_shared_bytes);
@@ -395,7 +368,7 @@ static struct gpu_waiter *waiter_get(struct aggregate *a, struct gpu_process *pr
 	if (!waiter)
 		return NULL;
 	waiter->tid = tid;
-	waiter->waited.from_ns = a->host.start_ns;
+	waiter->waited.from_ns = capture_host(a) ? capture_host(a)->start_ns : 0;
 	process->waiters[process->waiters_count++] = waiter;
 	return waiter;
 }
@@ -423,11 +396,11 @@ void gpu_reduced(struct aggregate *a, const struct perfx_reduced *record)
 	const struct profile_function *f = function_at(a, record->function);
 	const struct gpu_call *call = f && f->name ? gpu_call_find(f->name) : NULL;
 
-	if (call && call->waits && record->to == PERFX_REDUCED_REMOVED && !a->gpu.waits_removed_ns)
-		a->gpu.waits_removed_ns = record->time_ns;
+	if (call && call->waits && record->to == PERFX_REDUCED_REMOVED && !a->gpu->waits_removed_ns)
+		a->gpu->waits_removed_ns = record->time_ns;
 }
 
-int handle_gpu_call(struct aggregate *a, const struct event *event)
+static int handle_gpu_call(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_gpu_call *record = &event->gpu_call;
 	struct gpu_work_key key = {.process = record->process,
@@ -440,23 +413,25 @@ int handle_gpu_call(struct aggregate *a, const struct event *event)
 
 	if (!process)
 		return rejected(a);
-	a->gpu.follows = true;
+	a->gpu->follows = true;
 	saw_time(a, record->end_ns);
-	work = work_get(&a->gpu, &key);
+	work = work_get(a->gpu, &key);
 	err = work ? work_time(work, record->end_ns - record->time_ns) : -ENOMEM;
 	if (!err && record->op == PERFX_GPU_OP_SYNC &&
-	    (!process->has_wait_spans || is_left_to_agent(&a->gpu, process, record->time_ns)))
+	    (!process->has_wait_spans || is_left_to_agent(a->gpu, process, record->time_ns)))
 		err = add_wait(a, process, record->tid, record->time_ns, record->end_ns);
-	return err ?: history_call(a, record, (uint32_t)(work - a->gpu.works));
+	return err ?: history_call(a, record, (uint32_t)(work - a->gpu->works));
 }
 
 /* The driver's function in the runtime's is the same wait. */
 static bool is_outermost(const struct aggregate *a, uint32_t context)
 {
-	uint32_t parent = context < a->contexts_count ? a->contexts[context].parent : 0;
+	uint32_t parent =
+		context < a->calls->contexts_count ? a->calls->contexts[context].parent : 0;
 	const struct profile_function *caller =
-		parent && parent < a->contexts_count ? function_at(a, a->contexts[parent].function)
-						     : NULL;
+		parent && parent < a->calls->contexts_count
+			? function_at(a, a->calls->contexts[parent].function)
+			: NULL;
 
 	return !context || !caller || !caller->name || !gpu_call_find(caller->name);
 }
@@ -482,18 +457,18 @@ int gpu_span(struct aggregate *a, struct row *row, const struct perfx_span *span
 		if (!process)
 			return rejected(a);
 		process->has_wait_spans = true;
-		if (!is_left_to_agent(&a->gpu, process, span->start_ns))
+		if (!is_left_to_agent(a->gpu, process, span->start_ns))
 			err = add_wait(a, process, span->tid, span->start_ns,
 				       add_capped(span->start_ns, span->duration_ns));
 	}
-	if (!err && a->gpu.follows && map64_get(&a->gpu.process_ids, span->process) != MAP64_NONE)
+	if (!err && a->gpu->follows && map64_get(&a->gpu->process_ids, span->process) != MAP64_NONE)
 		err = history_span(a, span);
 	return err;
 }
 
 int gpu_sample(struct aggregate *a, const struct perfx_sample *sample)
 {
-	if (!a->gpu.follows || map64_get(&a->gpu.process_ids, sample->process) == MAP64_NONE)
+	if (!a->gpu->follows || map64_get(&a->gpu->process_ids, sample->process) == MAP64_NONE)
 		return 0;
 	return history_sample(a, sample);
 }
@@ -523,7 +498,7 @@ static struct buckets *buckets_new(const struct aggregate *a)
 	struct buckets *buckets = calloc(1, sizeof(*buckets));
 
 	if (buckets)
-		buckets->from_ns = a->host.start_ns;
+		buckets->from_ns = capture_host(a) ? capture_host(a)->start_ns : 0;
 	return buckets;
 }
 
@@ -532,8 +507,8 @@ int gpu_cover(struct aggregate *a, struct gpu_place *place, const struct past_ac
 	struct gpu_process *process = gpu_process_get(a, place->process);
 	uint64_t from_ns = activity->start_ns, to_ns = activity->end_ns, before_ns;
 	bool runs = activity->op == PERFX_GPU_OP_KERNEL || activity->op == PERFX_GPU_OP_GRAPH;
-	uint32_t id = a->gpu.works[activity->work].key.name;
-	const char *name = id < a->gpu.names_count ? a->gpu.names[id].name : NULL;
+	uint32_t id = a->gpu->works[activity->work].key.name;
+	const char *name = id < a->gpu->names_count ? a->gpu->names[id].name : NULL;
 	bool comm = runs && name && gpu_communicates(name);
 
 	if (!process->busy)
@@ -585,7 +560,7 @@ static int add_latency(struct gpu_process *process, const struct past_activity *
 int gpu_link(struct aggregate *a, const struct past_activity *activity,
 	     const struct past_call *call)
 {
-	struct gpu *gpu = &a->gpu;
+	struct gpu *gpu = a->gpu;
 	struct gpu_process *process = gpu_process_get(a, activity->process);
 	uint32_t context = call && call->placed ? call->context : 0;
 	uint64_t ns = activity->end_ns - activity->start_ns;
@@ -609,17 +584,17 @@ static int add_called(struct aggregate *a, const struct gpu_work_key *key, uint3
 
 	if (!gpu_process_get(a, key->process))
 		return rejected(a);
-	work = work_get(&a->gpu, key);
+	work = work_get(a->gpu, key);
 	if (!work)
 		return -ENOMEM;
-	add_up(&a->gpu.called_count, count);
+	add_up(&a->gpu->called_count, count);
 	add_up(&work->called_count, count);
 	add_up(&work->called_bytes, bytes);
 	gpu_caller_add(work, context, count, 0);
 	return 0;
 }
 
-int handle_gpu_launches(struct aggregate *a, const struct event *event)
+static int handle_gpu_launches(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_gpu_launches *record = &event->gpu_launches;
 	struct gpu_work_key key =
@@ -628,7 +603,7 @@ int handle_gpu_launches(struct aggregate *a, const struct event *event)
 	return add_called(a, &key, record->context, record->count, 0);
 }
 
-int handle_gpu_copies(struct aggregate *a, const struct event *event)
+static int handle_gpu_copies(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_gpu_copies *record = &event->gpu_copies;
 	struct gpu_work_key key = {
@@ -640,3 +615,44 @@ int handle_gpu_copies(struct aggregate *a, const struct event *event)
 
 	return add_called(a, &key, record->context, record->count, record->bytes);
 }
+
+static void process_clear(struct gpu_process *process)
+{
+	sketch__free(process->latency);
+	free(process->busy);
+	free(process->kernels);
+	for (size_t i = 0; i < process->waiters_count; i++)
+		free(process->waiters[i]);
+}
+
+static void gpu_clear(void *state)
+{
+	struct gpu *gpu = state;
+
+	for (size_t i = 0; i < gpu->works_count; i++)
+		sketch__free(gpu->works[i].sketch);
+	free(gpu->works);
+	map64_clear(&gpu->work_ids);
+	for (size_t i = 0; i < PERFX_GPU_DEVICES_MAX; i++)
+		free(gpu->devices[i].points);
+	free(gpu->names);
+	free(gpu->places);
+	map64_clear(&gpu->place_ids);
+	for (size_t i = 0; i < gpu->processes_count; i++)
+		process_clear(&gpu->processes[i]);
+	free(gpu->context_ns);
+	history_clear(&gpu->history);
+	free(gpu->processes);
+	map64_clear(&gpu->process_ids);
+}
+
+const struct part part_gpu = {
+	PART_STATE(gpu),
+	.add = {TAKES(GPU_NAME, gpu_name), TAKES(GPU_DEVICE, gpu_device),
+		TAKES(GPU_USAGE, gpu_usage), TAKES(GPU_MEMORY, gpu_memory),
+		TAKES(GPU_STATE, gpu_state), TAKES(GPU_ACTIVITY, gpu_activity),
+		TAKES(GPU_OVERFLOW, gpu_overflow), TAKES(GPU_CALL, gpu_call),
+		TAKES(GPU_LAUNCHES, gpu_launches), TAKES(GPU_COPIES, gpu_copies)},
+	.finish = gpu_fill,
+	.clear = gpu_clear,
+};

@@ -6,11 +6,8 @@
 #ifndef PERFX_AGGREGATE_GPU_H
 #define PERFX_AGGREGATE_GPU_H
 
-#include "aggregate/profile.h"
+#include "aggregate/state.h"
 #include "aggregate/statistics.h"
-#include "base/grow.h"
-
-#include <stdint.h>
 
 /*
  * A quantity over time, in buckets of equal width: how much of it there was between two moments.
@@ -208,11 +205,6 @@ struct gpu {
 	uint64_t waits_removed_ns; /* the overhead budget removed a probe on waits; 0: none */
 };
 
-struct aggregate;
-struct finish_ctx;
-struct row;
-
-void gpu_clear(struct gpu *gpu);
 /* A call of a function: it may be a wait, and the one that launches. 0 or -ENOMEM. */
 int gpu_span(struct aggregate *aggregate, struct row *row, const struct perfx_span *span);
 int gpu_sample(struct aggregate *aggregate, const struct perfx_sample *sample);

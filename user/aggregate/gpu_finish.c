@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* GPUs at the end: tables of kinds of work → kernels, copies and waits, with who asked for them. */
-#include "aggregate/state.h"
+#include "aggregate/gpu.h"
+
+#include "aggregate/calls.h"
 #include "base/order.h"
 #include "cost/gpu_calls.h"
 #include "peaks/gpu.h"
@@ -73,16 +75,13 @@ static struct profile_gpu_series series_of(const struct gpu_metric *metric)
 
 static struct profile_gpu_device device_of(const struct aggregate *a, uint32_t index)
 {
-	const struct gpu_device *from = &a->gpu.devices[index];
-	const struct energy_device *energy = &a->energy.devices[index];
+	const struct gpu_device *from = &a->gpu->devices[index];
 	struct profile_gpu_device device = {
 		.index = index,
 		.name = from->name ? from->name : "",
 		.uuid = from->uuid ? from->uuid : "",
 		.driver = from->driver ? from->driver : "",
 		.facts = from->record,
-		.energy_mj = PROFILE_ABSENT,
-		.energy_ns = PROFILE_ABSENT,
 		.throttle_samples_count = from->throttle_samples_count,
 		.points = from->points,
 		.points_count = from->points_count,
@@ -91,10 +90,7 @@ static struct profile_gpu_device device_of(const struct aggregate *a, uint32_t i
 	for (int i = 0; i < PROFILE_GPU_METRICS; i++)
 		device.metrics[i] = series_of(&from->metrics[i]);
 	memcpy(device.throttled_counts, from->throttled_counts, sizeof(device.throttled_counts));
-	if (energy->used_ns) {
-		device.energy_mj = energy->used_mj;
-		device.energy_ns = energy->used_ns;
-	}
+	energy_fill_device(a, &device);
 	return device;
 }
 
@@ -126,22 +122,23 @@ static const struct profile_gpu_device *device_find(const struct profile *p, uin
 
 static const struct gpu_call *call_of_context(const struct gpu_ctx *ctx, uint32_t context)
 {
-	uint32_t function = ctx->w->a->contexts[context].function;
+	uint32_t function = ctx->w->a->calls->contexts[context].function;
 
-	return function <= ctx->w->a->functions_count ? ctx->calls[function] : NULL;
+	return function <= ctx->w->a->calls->functions_count ? ctx->calls[function] : NULL;
 }
 
 static uint32_t parent_context(const struct gpu_ctx *ctx, uint32_t context)
 {
 	const struct aggregate *a = ctx->w->a;
 
-	return a->contexts[context].described ? parent_of(a, &a->contexts[context]) : 0;
+	return a->calls->contexts[context].described ? parent_of(a, &a->calls->contexts[context])
+						     : 0;
 }
 
 static bool is_of_cuda(const struct gpu_ctx *ctx, uint32_t context)
 {
 	const struct profile_function *f =
-		profile_function(ctx->w->profile, ctx->w->a->contexts[context].function);
+		profile_function(ctx->w->profile, ctx->w->a->calls->contexts[context].function);
 
 	return !f || f->source == PERFX_SOURCE_CUDA || call_of_context(ctx, context);
 }
@@ -152,7 +149,7 @@ static uint32_t caller_context(const struct gpu_ctx *ctx, uint32_t context)
 {
 	uint32_t library = 0;
 
-	if (context >= ctx->w->a->contexts_count)
+	if (context >= ctx->w->a->calls->contexts_count)
 		return 0;
 	for (; context; context = parent_context(ctx, context)) {
 		if (!is_of_cuda(ctx, context))
@@ -165,7 +162,7 @@ static uint32_t caller_context(const struct gpu_ctx *ctx, uint32_t context)
 
 static uint32_t function_of(const struct gpu_ctx *ctx, uint32_t context)
 {
-	return context ? ctx->w->a->contexts[context].function : 0;
+	return context ? ctx->w->a->calls->contexts[context].function : 0;
 }
 
 static uint32_t caller_function(const struct gpu_ctx *ctx, uint32_t context)
@@ -178,10 +175,11 @@ static const struct profile_frame *line_of(const struct gpu_ctx *ctx, uint32_t c
 {
 	const struct aggregate *a = ctx->w->a;
 
-	for (; context && context < a->contexts_count; context = parent_context(ctx, context))
-		if (a->contexts[context].caller)
-			return frame_of(ctx->w, a->contexts[context].process,
-					a->contexts[context].caller);
+	for (; context && context < a->calls->contexts_count;
+	     context = parent_context(ctx, context))
+		if (a->calls->contexts[context].caller)
+			return frame_of(ctx->w, a->calls->contexts[context].process,
+					a->calls->contexts[context].caller);
 	return NULL;
 }
 
@@ -422,12 +420,13 @@ static uint64_t called_until(const struct gpu_ctx *ctx, uint32_t process)
 {
 	const struct aggregate *a = ctx->w->a;
 
-	for (size_t i = 0; i < a->reduced_count; i++) {
-		const struct perfx_reduced *reduced = &a->reduced[i];
+	for (size_t i = 0; i < ctx->w->profile->reduced_count; i++) {
+		const struct perfx_reduced *reduced = &ctx->w->profile->reduced[i];
 
 		if (reduced->to == PERFX_REDUCED_REMOVED && reduced->function &&
-		    reduced->function <= a->functions_count && ctx->calls[reduced->function] &&
-		    (!reduced->merged || a->processes[process]->merged == reduced->merged))
+		    reduced->function <= a->calls->functions_count &&
+		    ctx->calls[reduced->function] &&
+		    (!reduced->merged || a->processes->list[process]->merged == reduced->merged))
 			return reduced->time_ns;
 	}
 	return 0;
@@ -446,8 +445,8 @@ static int add_traced_calls(const struct gpu_ctx *ctx, uint32_t process, struct 
 	const struct aggregate *a = ctx->w->a;
 	int err = 0;
 
-	for (uint32_t i = 1; i < a->contexts_count && !err; i++) {
-		const struct context *context = &a->contexts[i];
+	for (uint32_t i = 1; i < a->calls->contexts_count && !err; i++) {
+		const struct context *context = &a->calls->contexts[i];
 		const struct gpu_call *call =
 			context->process == process ? call_of_context(ctx, i) : NULL;
 
@@ -457,13 +456,14 @@ static int add_traced_calls(const struct gpu_ctx *ctx, uint32_t process, struct 
 		if (call->op == PERFX_GPU_OP_KERNEL || call->op == PERFX_GPU_OP_GRAPH)
 			add_launches(gpu, context->sums.calls_count, context->sums.total_ns);
 		if (call->waits)
-			err = add_sync(gpu, capacity,
-				       (struct profile_gpu_sync){
-					       .name = a->functions[context->function - 1].name,
-					       .function = caller_function(ctx, i),
-					       .line = line_of(ctx, i),
-					       .count = context->sums.calls_count,
-					       .wait_ns = context->sums.total_ns});
+			err = add_sync(
+				gpu, capacity,
+				(struct profile_gpu_sync){
+					.name = a->calls->functions[context->function - 1].name,
+					.function = caller_function(ctx, i),
+					.line = line_of(ctx, i),
+					.count = context->sums.calls_count,
+					.wait_ns = context->sums.total_ns});
 	}
 	return err;
 }
@@ -625,7 +625,7 @@ static void add_gaps(const struct gpu_ctx *ctx, struct profile_gpu *gpu,
 			.to_ns = from->gaps[i].to_ns,
 			.device = from->device,
 			.tid = from->gaps[i].tid,
-			.function = from->gaps[i].context < ctx->w->a->contexts_count
+			.function = from->gaps[i].context < ctx->w->a->calls->contexts_count
 					    ? function_of(ctx, from->gaps[i].context)
 					    : 0,
 			.stack = stack_of(ctx->w, from->process, from->gaps[i].stack),
@@ -717,11 +717,11 @@ static void add_path(const struct gpu_ctx *ctx, uint32_t context, uint64_t ns)
 	const struct aggregate *a = ctx->w->a;
 
 	for (uint32_t at = context; at; at = parent_context(ctx, at)) {
-		const struct row *row = a->contexts[at].row;
+		const struct row *row = a->calls->contexts[at].row;
 		uint32_t inner = context;
 
 		add_up(&ctx->below_ns[at], ns);
-		while (inner != at && a->contexts[inner].row != row)
+		while (inner != at && a->calls->contexts[inner].row != row)
 			inner = parent_context(ctx, inner);
 		if (row && inner == at)
 			add_up(&ctx->row_ns[row->index], ns);
@@ -738,12 +738,12 @@ static void sum_contexts(const struct gpu_ctx *ctx)
 		for (size_t j = 0; j < work->callers_count && is_kernel(work); j++) {
 			uint32_t at = work->callers[j].context;
 
-			for (; at && at < a->contexts_count && !ctx->launches[at];
+			for (; at && at < a->calls->contexts_count && !ctx->launches[at];
 			     at = parent_context(ctx, at))
 				ctx->launches[at] = true;
 		}
 	}
-	for (uint32_t i = 1; i < ctx->gpu->contexts_capacity && i < a->contexts_count; i++)
+	for (uint32_t i = 1; i < ctx->gpu->contexts_capacity && i < a->calls->contexts_count; i++)
 		if (ctx->gpu->context_ns[i])
 			add_path(ctx, i, ctx->gpu->context_ns[i]);
 }
@@ -767,19 +767,19 @@ static void fill_flops(const struct gpu_ctx *ctx, uint32_t process, struct profi
 	uint64_t dtypes[PERFX_DTYPES] = {0};
 	int most = PERFX_DTYPE_UNKNOWN;
 
-	for (uint32_t i = 1; i < a->contexts_count; i++) {
-		const struct costs *costs = a->contexts[i].sums.costs;
+	for (uint32_t i = 1; i < a->calls->contexts_count; i++) {
+		const struct costs *costs = a->calls->contexts[i].sums.costs;
 		uint32_t above = i;
 
-		if (a->contexts[i].process != process || !costs || !costs->cost.flops ||
+		if (a->calls->contexts[i].process != process || !costs || !costs->cost.flops ||
 		    !(gpu->timed ? ctx->below_ns[i] : ctx->launches[i]))
 			continue;
 		add_up(&gpu->flops, costs->cost.flops);
 		for (int d = 0; d < PERFX_DTYPES; d++)
 			add_up(&dtypes[d], costs->dtypes[d]);
 		while ((above = parent_context(ctx, above)))
-			if (a->contexts[above].sums.costs &&
-			    a->contexts[above].sums.costs->cost.flops)
+			if (a->calls->contexts[above].sums.costs &&
+			    a->calls->contexts[above].sums.costs->cost.flops)
 				break;
 		if (!above)
 			add_up(&gpu->flops_ns, ctx->below_ns[i]);
@@ -826,24 +826,26 @@ static int prepare(struct gpu_ctx *ctx)
 {
 	const struct aggregate *a = ctx->w->a;
 
-	ctx->calls = calloc(a->functions_count + 1, sizeof(*ctx->calls));
-	ctx->below_ns = calloc(a->contexts_count + 1, sizeof(*ctx->below_ns));
-	ctx->row_ns = calloc(a->rows_count + 1, sizeof(*ctx->row_ns));
-	ctx->launches = calloc(a->contexts_count + 1, sizeof(*ctx->launches));
+	ctx->calls = calloc(a->calls->functions_count + 1, sizeof(*ctx->calls));
+	ctx->below_ns = calloc(a->calls->contexts_count + 1, sizeof(*ctx->below_ns));
+	ctx->row_ns = calloc(a->calls->rows_count + 1, sizeof(*ctx->row_ns));
+	ctx->launches = calloc(a->calls->contexts_count + 1, sizeof(*ctx->launches));
 	if (!ctx->calls || !ctx->below_ns || !ctx->row_ns || !ctx->launches)
 		return -ENOMEM;
-	for (size_t i = 0; i < a->functions_count; i++)
-		if (a->functions[i].id)
-			ctx->calls[i + 1] = gpu_call_find(a->functions[i].name);
+	for (size_t i = 0; i < a->calls->functions_count; i++)
+		if (a->calls->functions[i].id)
+			ctx->calls[i + 1] = gpu_call_find(a->calls->functions[i].name);
 	sum_contexts(ctx);
 	return 0;
 }
 
 int gpu_fill(struct finish_ctx *w)
 {
-	struct gpu_ctx ctx = {.w = w, .gpu = &w->a->gpu};
-	int err = ctx.gpu->follows ? history_settle(w->a, w->a->has_end) : 0;
+	struct gpu_ctx ctx = {.w = w, .gpu = w->a->gpu};
+	int err = ctx.gpu->follows ? history_settle(w->a, w->profile->ended) : 0;
 
+	w->profile->gpu_activities_count = ctx.gpu->activities_count;
+	w->profile->gpu_calls_count = ctx.gpu->called_count;
 	err = err ?: prepare(&ctx) ?: fill_devices(&ctx);
 	for (size_t i = 0; i < w->profile->processes_count && !err; i++)
 		err = fill_process(&ctx, &w->profile->processes[i]);

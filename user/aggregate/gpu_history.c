@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/state.h"
+#include "aggregate/gpu.h"
+
 #include "base/hash.h"
 #include "base/order.h"
 
@@ -30,7 +31,7 @@ void history_clear(struct gpu_history *history)
 /* Makes room, by settling when there is none. */
 static int settle_when_due(struct aggregate *a, uint64_t time_ns)
 {
-	struct gpu_history *h = &a->gpu.history;
+	struct gpu_history *h = &a->gpu->history;
 
 	h->newest_ns = max_u64(h->newest_ns, time_ns);
 	if (!h->settled_ns)
@@ -43,7 +44,7 @@ static int settle_when_due(struct aggregate *a, uint64_t time_ns)
 
 int history_span(struct aggregate *a, const struct perfx_span *span)
 {
-	struct gpu_history *h = &a->gpu.history;
+	struct gpu_history *h = &a->gpu->history;
 	uint64_t end_ns = add_capped(span->start_ns, span->duration_ns);
 	int err = settle_when_due(a, end_ns);
 
@@ -59,7 +60,7 @@ int history_span(struct aggregate *a, const struct perfx_span *span)
 
 int history_sample(struct aggregate *a, const struct perfx_sample *sample)
 {
-	struct gpu_history *h = &a->gpu.history;
+	struct gpu_history *h = &a->gpu->history;
 
 	if (!sample->stack)
 		return 0;
@@ -76,7 +77,7 @@ int history_sample(struct aggregate *a, const struct perfx_sample *sample)
 
 int history_call(struct aggregate *a, const struct perfx_gpu_call *call, uint32_t work)
 {
-	struct gpu_history *h = &a->gpu.history;
+	struct gpu_history *h = &a->gpu->history;
 	int err = settle_when_due(a, call->end_ns);
 
 	if (err)
@@ -91,7 +92,7 @@ int history_call(struct aggregate *a, const struct perfx_gpu_call *call, uint32_
 
 int history_activity(struct aggregate *a, const struct perfx_gpu_activity *activity, uint32_t work)
 {
-	struct gpu_history *h = &a->gpu.history;
+	struct gpu_history *h = &a->gpu->history;
 	int err = settle_when_due(a, activity->end_ns);
 
 	if (err)
@@ -131,7 +132,7 @@ ORDER(by_moment, struct past_call, compare_threads(a->process, a->tid, b->proces
 static void place_thread(struct aggregate *a, const struct past_span *spans, size_t spans_count,
 			 struct past_call *calls, size_t calls_count, uint32_t *waiting)
 {
-	uint64_t forgotten_ns = a->gpu.history.forgotten_ns;
+	uint64_t forgotten_ns = a->gpu->history.forgotten_ns;
 	size_t depth = 0, next = 0;
 
 	for (size_t i = 0; i < spans_count; i++) {
@@ -144,7 +145,7 @@ static void place_thread(struct aggregate *a, const struct past_span *spans, siz
 
 			call->placed = true;
 			call->context = spans[i].context;
-			gpu_caller_add(&a->gpu.works[call->work], call->context, 1,
+			gpu_caller_add(&a->gpu->works[call->work], call->context, 1,
 				       call->end_ns - call->start_ns);
 		}
 	}
@@ -152,7 +153,7 @@ static void place_thread(struct aggregate *a, const struct past_span *spans, siz
 
 static int place_calls(struct aggregate *a)
 {
-	struct gpu_history *h = &a->gpu.history;
+	struct gpu_history *h = &a->gpu->history;
 	uint32_t *waiting = malloc((h->calls_count + 1) * sizeof(*waiting));
 	size_t span = 0;
 
@@ -220,7 +221,7 @@ static struct past_call *call_of(struct gpu_history *h, const struct map64 *ids,
  */
 static int link_activities(struct aggregate *a, const struct map64 *ids, bool all)
 {
-	struct gpu_history *h = &a->gpu.history;
+	struct gpu_history *h = &a->gpu->history;
 	size_t kept = 0;
 	int err = 0;
 
@@ -336,7 +337,7 @@ static void add_gap(struct aggregate *a, struct gpu_place *at, struct gpu_gap ga
 			return;
 	}
 	if (gap.tid)
-		explain(&a->gpu.history, &gap);
+		explain(&a->gpu->history, &gap);
 	*into = gap;
 }
 
@@ -345,7 +346,7 @@ ORDER(by_start, struct past_activity, ASCENDING(a->start_ns, b->start_ns),
 
 static int cover(struct aggregate *a, struct past_activity *activity, const struct past_call *call)
 {
-	struct gpu_place *at = gpu_place_find(&a->gpu, activity->process, activity->device);
+	struct gpu_place *at = gpu_place_find(a->gpu, activity->process, activity->device);
 
 	activity->covered = true;
 	if (at->busy.until_ns && activity->start_ns > at->busy.until_ns)
@@ -361,7 +362,7 @@ static int cover(struct aggregate *a, struct past_activity *activity, const stru
 /* In order of time, as far as all before a time has come. */
 static int cover_until(struct aggregate *a, const struct map64 *ids, uint64_t until_ns)
 {
-	struct gpu_history *h = &a->gpu.history;
+	struct gpu_history *h = &a->gpu->history;
 	int err = 0;
 
 	SORT_ITEMS(h->activities, h->activities_count, by_start);
@@ -421,7 +422,7 @@ static void forget_calls(struct gpu_history *h, uint64_t before_ns)
 
 int history_settle(struct aggregate *a, bool all)
 {
-	struct gpu_history *h = &a->gpu.history;
+	struct gpu_history *h = &a->gpu->history;
 	uint64_t until_ns = sub_capped(h->newest_ns, LAG_NS);
 	bool crowded = h->activities_count >= ACTIVITIES_MAX / 4 * 3;
 	struct map64 ids = {0};

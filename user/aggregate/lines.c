@@ -580,7 +580,8 @@ static void quality_of_process(struct profile_process *process)
 	SORT_ITEMS(quality->ends, quality->ends_count, by_count);
 }
 
-int lines_fill(struct finish_ctx *ctx)
+/* Lines, Python callers and how whole the stacks are, when all else is filled. */
+static int lines_fill(struct finish_ctx *ctx)
 {
 	int err = 0;
 
@@ -593,3 +594,5 @@ int lines_fill(struct finish_ctx *ctx)
 	}
 	return err;
 }
+
+const struct part part_lines = {.finish = lines_fill};

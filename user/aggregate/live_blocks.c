@@ -2,7 +2,9 @@
 /*
  * What is live: heap blocks by address, mappings, and walks over both.
  */
-#include "aggregate/state.h"
+#include "aggregate/memory.h"
+
+#include "aggregate/process.h"
 
 #include <errno.h>
 #include <search.h>
@@ -355,8 +357,8 @@ void live_ages(struct domain_stats *stats, uint64_t old_ns, struct kept *kept)
 /* old_ns: the middle of the time that its process was open. */
 static void retire(const struct aggregate *a, struct domain_stats *stats)
 {
-	const struct process *proc = a->processes[stats->process];
-	uint64_t start_ns = a->has_host ? a->host.start_ns : a->first_ns;
+	const struct process *proc = a->processes->list[stats->process];
+	uint64_t start_ns = capture_start_ns(a, 0);
 	uint64_t from_ns = max_u64(proc->from_ns, start_ns);
 
 	live_ages(stats, from_ns + sub_capped(proc->to_ns, from_ns) / 2, NULL);
@@ -367,13 +369,13 @@ static void retire(const struct aggregate *a, struct domain_stats *stats)
 
 bool memory_retire(struct aggregate *a)
 {
-	struct memory *memory = &a->memory;
+	struct memory *memory = a->memory;
 	uint32_t before = memory->blocks.count;
 
 	if (memory->dropped_count++ % RETIRE_EVERY)
 		return false;
-	for (size_t i = 0; i < memory->processes_capacity && i < a->processes_count; i++) {
-		const struct process *proc = a->processes[i];
+	for (size_t i = 0; i < memory->processes_capacity && i < a->processes->count; i++) {
+		const struct process *proc = a->processes->list[i];
 
 		if (!memory->processes[i] || !proc || !proc->closed)
 			continue;
@@ -385,27 +387,6 @@ bool memory_retire(struct aggregate *a)
 		}
 	}
 	return memory->blocks.count < before;
-}
-
-void memory_clear(struct memory *memory)
-{
-	for (size_t i = 0; i < memory->processes_capacity; i++) {
-		struct memory_process *process = memory->processes[i];
-
-		for (int domain = 1; process && domain < PERFX_DOMAINS; domain++)
-			domain_stats__free(process->domain_stats[domain]);
-		free(process);
-	}
-	free(memory->processes);
-	for (size_t i = 0; i < memory->domains_capacity; i++) {
-		for (int domain = 0; memory->domains[i] && domain < PERFX_DOMAINS; domain++)
-			free(memory->domains[i][domain].modes);
-		free(memory->domains[i]);
-	}
-	free(memory->domains);
-	chunks_clear(&memory->blocks.chunks);
-	chunks_clear(&memory->hotspots);
-	free(memory->allocators);
 }
 
 /* Of one domain. */
@@ -494,10 +475,10 @@ static void visit_domain(struct visit *visit)
 int aggregate__each_live_block(const struct aggregate *a,
 			       int (*each)(void *ctx, const struct live_block *live), void *ctx)
 {
-	struct visit visit = {.memory = &a->memory, .each = each, .ctx = ctx};
+	struct visit visit = {.memory = a->memory, .each = each, .ctx = ctx};
 
-	for (size_t i = 0; i < a->memory.processes_capacity; i++) {
-		const struct memory_process *process = a->memory.processes[i];
+	for (size_t i = 0; i < a->memory->processes_capacity; i++) {
+		const struct memory_process *process = a->memory->processes[i];
 
 		for (int domain = 1; process && domain < PERFX_DOMAINS; domain++) {
 			visit.stats = process->domain_stats[domain];
@@ -518,14 +499,14 @@ struct domain_stats *domain_stats_find(const struct memory *memory, uint32_t pro
 
 unsigned aggregate__doubts(const struct aggregate *a, uint32_t process, enum perfx_domain domain)
 {
-	const struct domain_stats *stats = domain_stats_find(&a->memory, process, domain);
+	const struct domain_stats *stats = domain_stats_find(a->memory, process, domain);
 
 	return stats ? stats->bound | (stats->blind ? PERFX_BEFORE_BLIND : 0) : 0;
 }
 
 void aggregate__forget_memory(struct aggregate *a, uint32_t process)
 {
-	struct memory *memory = &a->memory;
+	struct memory *memory = a->memory;
 
 	if (process >= memory->processes_capacity || !memory->processes[process])
 		return;
@@ -537,5 +518,5 @@ void aggregate__forget_memory(struct aggregate *a, uint32_t process)
 
 void aggregate__limit_blocks(struct aggregate *a, uint32_t blocks_max)
 {
-	a->memory.blocks.max = blocks_max;
+	a->memory->blocks.max = blocks_max;
 }

@@ -17,7 +17,9 @@
  * - Temporary: only where every call is seen, between two calls under the same exact mode.
  * - BEFORE: it has been there since before the capture begins. It is held from there on.
  */
-#include "aggregate/state.h"
+#include "aggregate/memory.h"
+
+#include "aggregate/process.h"
 
 #include <math.h>
 
@@ -229,12 +231,12 @@ static bool was_last(const struct domain_stats *stats, const struct memory_threa
 /* The clock begins with the capture; without its beginning, with the first record. */
 static void start_clock(struct aggregate *a, uint64_t time_ns)
 {
-	struct memory_clock *clock = &a->memory.clock;
+	struct memory_clock *clock = &a->memory->clock;
 
 	if (clock->started)
 		return;
 	clock->started = true;
-	clock->start_ns = a->has_host ? a->host.start_ns : time_ns;
+	clock->start_ns = capture_host(a) ? capture_host(a)->start_ns : time_ns;
 }
 
 struct arrival {
@@ -470,9 +472,8 @@ static bool weigh_arrival(const struct domain_stats *stats, const struct perfx_a
 	return true;
 }
 
-int handle_allocation(struct aggregate *a, const struct event *event)
+static int add_allocation(struct aggregate *a, const struct perfx_allocation *r)
 {
-	const struct perfx_allocation *r = &event->allocation;
 	struct arrival arrival = {0};
 	struct memory_thread *thread;
 	struct domain_stats *stats;
@@ -492,7 +493,7 @@ int handle_allocation(struct aggregate *a, const struct event *event)
 		arrival.hotspot = hotspot_of_allocation(a, stats, r);
 		if (!arrival.hotspot || clear_place(stats, r))
 			return -ENOMEM;
-		return add_arrival(a, stats, &arrival, a->memory.clock.start_ns);
+		return add_arrival(a, stats, &arrival, a->memory->clock.start_ns);
 	}
 	if (domain_stats_tick(stats, r->time_ns))
 		return -ENOMEM;
@@ -503,7 +504,7 @@ int handle_allocation(struct aggregate *a, const struct event *event)
 	if (!arrival.hotspot)
 		return -ENOMEM;
 	stats->records_count++;
-	a->memory.records_count++;
+	a->memory->records_count++;
 	saw_time(a, r->time_ns);
 	return allocate(a, stats, thread, &arrival);
 }
@@ -598,9 +599,8 @@ static bool free_ok(const struct perfx_free *r)
 	       r->address <= UINT64_MAX - r->size_bytes;
 }
 
-int handle_free(struct aggregate *a, const struct event *event)
+static int add_free(struct aggregate *a, const struct perfx_free *r)
 {
-	const struct perfx_free *r = &event->free;
 	struct memory_thread *thread;
 	struct domain_stats *stats;
 
@@ -616,15 +616,29 @@ int handle_free(struct aggregate *a, const struct event *event)
 	if (!thread)
 		return rejected(a);
 	stats->records_count++;
-	a->memory.records_count++;
+	a->memory->records_count++;
 	saw_time(a, r->time_ns);
 	return free_one(stats, thread, r);
 }
 
-int handle_allocator(struct aggregate *a, const struct event *event)
+/* An allocation was hit at its entry and its end, a free once. */
+static int handle_allocation(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_allocation *r = &event->allocation;
+
+	return add_allocation(a, r) ?: process_hits(a, r->process, r->tid, 2);
+}
+
+static int handle_free(struct aggregate *a, const struct event *event)
+{
+	return add_free(a, &event->free)
+		       ?: process_hits(a, event->free.process, event->free.tid, 1);
+}
+
+static int handle_allocator(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_allocator *record = &event->allocator;
-	struct memory *memory = &a->memory;
+	struct memory *memory = a->memory;
 	struct memory_allocator *allocator;
 
 	if (record->allocator == 0 || record->allocator > AGGREGATE_ALLOCATORS_MAX)
@@ -656,10 +670,10 @@ const struct memory_allocator *memory_allocator_of(const struct memory *memory, 
 	return &memory->allocators[id];
 }
 
-int handle_memory_mode(struct aggregate *a, const struct event *event)
+static int handle_memory_mode(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_memory_mode *r = &event->memory_mode;
-	struct memory_domain *domain = memory_domain_get(&a->memory, r->merged, r->domain);
+	struct memory_domain *domain = memory_domain_get(a->memory, r->merged, r->domain);
 	struct memory_mode *mode;
 	bool samples = PERFX_MEMORY_IS_SAMPLED(r->level);
 
@@ -686,7 +700,7 @@ int handle_memory_mode(struct aggregate *a, const struct event *event)
 	return 0;
 }
 
-int handle_overflow_memory(struct aggregate *a, const struct event *event)
+static int handle_overflow_memory(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_overflow_memory *r = &event->overflow_memory;
 	struct domain_stats *stats = domain_stats_get(a, r->process, r->domain);
@@ -705,3 +719,34 @@ int handle_overflow_memory(struct aggregate *a, const struct event *event)
 		stats->blind = true;
 	return 0;
 }
+
+static void memory_clear(void *state)
+{
+	struct memory *memory = state;
+
+	for (size_t i = 0; i < memory->processes_capacity; i++) {
+		struct memory_process *process = memory->processes[i];
+
+		for (int domain = 1; process && domain < PERFX_DOMAINS; domain++)
+			domain_stats__free(process->domain_stats[domain]);
+		free(process);
+	}
+	free(memory->processes);
+	for (size_t i = 0; i < memory->domains_capacity; i++) {
+		for (int domain = 0; memory->domains[i] && domain < PERFX_DOMAINS; domain++)
+			free(memory->domains[i][domain].modes);
+		free(memory->domains[i]);
+	}
+	free(memory->domains);
+	chunks_clear(&memory->blocks.chunks);
+	chunks_clear(&memory->hotspots);
+	free(memory->allocators);
+}
+
+const struct part part_memory = {
+	PART_STATE(memory),
+	.add = {TAKES(ALLOCATION, allocation), TAKES(FREE, free), TAKES(ALLOCATOR, allocator),
+		TAKES(MEMORY_MODE, memory_mode), TAKES(OVERFLOW_MEMORY, overflow_memory)},
+	.finish = memory_fill,
+	.clear = memory_clear,
+};

@@ -21,9 +21,8 @@
 #ifndef PERFX_AGGREGATE_MEMORY_H
 #define PERFX_AGGREGATE_MEMORY_H
 
-#include "aggregate/profile.h"
+#include "aggregate/state.h"
 #include "aggregate/statistics.h"
-#include "base/grow.h"
 
 #define MEMORY_UNIT_SHIFT 10
 #define MEMORY_UNIT	  (1ULL << MEMORY_UNIT_SHIFT)
@@ -31,10 +30,6 @@
 #define MEMORY_BYTES_MAX  ((1ULL << 48) - 1) /* of a block; no address space gives more */
 #define ALLOC_WINDOW_NS	  50000000ULL	     /* the shortest window: 50 ms */
 #define MEMORY_POINT_NS	  1000000ULL	     /* points are this far apart at least: 1 ms */
-
-struct aggregate;
-struct profile_process;
-struct finish_ctx;
 
 /* How a domain is recorded from time_ns on. */
 struct memory_mode {
@@ -318,7 +313,6 @@ struct kept {
 void live_ages(struct domain_stats *stats, uint64_t old_ns, struct kept *kept);
 /* No room for blocks: gives back those of ended processes. False: there was nothing. */
 bool memory_retire(struct aggregate *aggregate);
-void memory_clear(struct memory *memory);
 
 /* memory_finish.c: fills the processes' memory and the rows' alloc_bytes. 0 or -ENOMEM. */
 int memory_fill(struct finish_ctx *ctx);

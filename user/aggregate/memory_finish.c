@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Domain statistics → profile. */
-#include "aggregate/state.h"
+#include "aggregate/memory.h"
+
+#include "aggregate/calls.h"
 #include "base/order.h"
 
 #include <stdlib.h>
@@ -36,9 +38,9 @@ static void place_in_calls(const struct memory_source *source, uint32_t id,
 	const struct profile_function *function;
 	const struct context *context;
 
-	if (id == 0 || id >= source->a->contexts_count)
+	if (id == 0 || id >= source->a->calls->contexts_count)
 		return;
-	context = &source->a->contexts[id];
+	context = &source->a->calls->contexts[id];
 	if ((!context->described && !context->row) || context->process != source->process->index)
 		return;
 	out->context = id;
@@ -75,7 +77,7 @@ static void fill_hotspot(struct memory_source *source, const struct hotspot *hot
 			 const struct kept *kept, size_t alloc_windows_count,
 			 struct profile_hotspot *out)
 {
-	struct memory *memory = &source->a->memory;
+	struct memory *memory = source->a->memory;
 	/* it may go on changing: what is over by now is noted in a copy */
 	struct hotspot now = *hotspot;
 
@@ -182,7 +184,7 @@ static uint64_t sampled_at(const struct memory_domain *domain,
 static void fill_modes(const struct memory_source *source, struct profile_memory *out)
 {
 	const struct memory_domain *domain =
-		memory_domain_of(&source->a->memory, source->process->merged, source->domain);
+		memory_domain_of(source->a->memory, source->process->merged, source->domain);
 
 	out->recorded_ns = recorded_ns(domain, source->process);
 	out->level = memory_mode_now(domain)->level;
@@ -209,7 +211,7 @@ static void fill_estimates(const struct memory_source *source, struct profile_me
 	/* nothing was sampled: what may have been missed, of any size */
 	if (out->sampled && !tally.sampled_count)
 		tally.missed_bytes = tally.missed_count = (double)sampled_at(
-			memory_domain_of(&source->a->memory, source->process->merged,
+			memory_domain_of(source->a->memory, source->process->merged,
 					 source->domain),
 			source->process);
 	out->allocs = tally_count(&tally, &tally);
@@ -267,7 +269,7 @@ static int fill_points(const struct memory_source *source, struct profile_memory
 
 static void fill_alloc_windows(const struct memory_source *source, struct profile_memory *out)
 {
-	struct memory *memory = &source->a->memory;
+	struct memory *memory = source->a->memory;
 
 	if (!memory->clock.started || source->stats->blind)
 		return;
@@ -305,7 +307,7 @@ static int fill_allocators(const struct memory_source *source, struct profile_me
 
 		if (!*place) {
 			const struct memory_allocator *allocator =
-				memory_allocator_of(&source->a->memory, h->allocator);
+				memory_allocator_of(source->a->memory, h->allocator);
 
 			if (grow_array(&out->allocators, &capacity, out->allocators_count + 1,
 				       sizeof(*out->allocators)))
@@ -343,11 +345,11 @@ static int fill_domain_stats(struct memory_source *source, struct profile_memory
 static bool was_recorded(const struct memory_source *source)
 {
 	const struct memory_domain *domain =
-		memory_domain_of(&source->a->memory, source->process->merged, source->domain);
+		memory_domain_of(source->a->memory, source->process->merged, source->domain);
 
 	if (source->stats)
 		return true;
-	return source->a->memory.has_allocator[source->domain] && domain->modes_count &&
+	return source->a->memory->has_allocator[source->domain] && domain->modes_count &&
 	       recorded_ns(domain, source->process);
 }
 
@@ -362,7 +364,7 @@ static int fill_process(const struct finish_ctx *w, struct profile_process *proc
 			.ctx = w,
 			.a = w->a,
 			.process = process,
-			.stats = domain_stats_find(&w->a->memory, process->index, domain),
+			.stats = domain_stats_find(w->a->memory, process->index, domain),
 			.domain = domain,
 		};
 		count += was_recorded(&sources[count]);
@@ -420,11 +422,11 @@ static int charge_rows(struct profile_process *process)
 /* Processes that nothing described. */
 static void count_hidden(struct finish_ctx *w)
 {
-	const struct memory *memory = &w->a->memory;
+	const struct memory *memory = w->a->memory;
 
-	for (size_t i = 0; i < memory->processes_capacity && i < w->a->processes_count; i++) {
+	for (size_t i = 0; i < memory->processes_capacity && i < w->a->processes->count; i++) {
 		if (!memory->processes[i] || w->places[i] != MAP64_NONE ||
-		    (w->a->processes[i] && process_is_bygone(w->a, w->a->processes[i])))
+		    (w->a->processes->list[i] && process_is_bygone(w->a, w->a->processes->list[i])))
 			continue;
 		for (int domain = 1; domain < PERFX_DOMAINS; domain++) {
 			const struct domain_stats *stats =
@@ -442,11 +444,11 @@ int memory_fill(struct finish_ctx *w)
 	int err = 0;
 
 	/* the windows of all processes are of one length: that which the whole trace needs */
-	if (w->a->memory.clock.started)
-		alloc_window_at(&w->a->memory, add_capped(p->start_ns, p->duration_ns));
+	if (w->a->memory->clock.started)
+		alloc_window_at(w->a->memory, add_capped(p->start_ns, p->duration_ns));
 	for (size_t i = 0; i < p->processes_count && !err; i++)
 		err = fill_process(w, &p->processes[i]) ?: charge_rows(&p->processes[i]);
 	count_hidden(w);
-	p->memory_records_count = w->a->memory.records_count;
+	p->memory_records_count = w->a->memory->records_count;
 	return err;
 }

@@ -1,15 +1,28 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What tracing cost: estimated, by hits and what a hit costs, and observed, by steps with and
  * without probes. */
-#include "aggregate/state.h"
+#include "aggregate/calls.h"
+#include "aggregate/steps.h"
 
 #include <math.h>
+#include <stdlib.h>
+
+struct overhead {
+	struct profile_probe *probes;
+	size_t probes_capacity, probes_count;
+	struct map64 probe_ids; /* id → probes[] */
+	struct perfx_calibration *calibrations;
+	size_t calibrations_capacity, calibrations_count;
+	struct perfx_unprobed_steps *unprobed_steps;
+	size_t unprobed_steps_capacity, unprobed_steps_count;
+	uint64_t samples_cost_ns, waits_cost_ns; /* BACKGROUND records */
+};
 
 /* Cost of a hit at this kind of site, for a probe without a cost of its own. */
 static double calibrated_cost(const struct aggregate *a, const struct profile_probe *probe)
 {
-	for (size_t i = 0; i < a->calibrations_count; i++) {
-		const struct perfx_calibration *c = &a->calibrations[i];
+	for (size_t i = 0; i < a->overhead->calibrations_count; i++) {
+		const struct perfx_calibration *c = &a->overhead->calibrations[i];
 
 		if (c->link == probe->link && c->ret == probe->ret && c->site == probe->site)
 			return (double)c->cost_ps / 1000;
@@ -146,8 +159,8 @@ static void fill_estimate(struct finish_ctx *w)
 	struct profile *p = w->profile;
 	double background_percent;
 
-	for (size_t i = 0; i < a->probes_count; i++) {
-		struct profile_probe *probe = &a->probes[i];
+	for (size_t i = 0; i < a->overhead->probes_count; i++) {
+		struct profile_probe *probe = &a->overhead->probes[i];
 
 		if (probe->seen_hits_count > 0)
 			probe->cost_ns = probe->seen_ns / probe->seen_hits_count;
@@ -156,10 +169,12 @@ static void fill_estimate(struct finish_ctx *w)
 		add_up(&p->hits_count, probe->hits_count);
 		p->overhead_ns += (double)probe->hits_count * probe->cost_ns;
 	}
-	p->samples_cost_ns = a->samples_cost_ns;
-	p->waits_cost_ns = a->waits_cost_ns;
-	p->probes = a->probes;
-	p->probes_count = a->probes_count;
+	p->samples_cost_ns = a->overhead->samples_cost_ns;
+	p->waits_cost_ns = a->overhead->waits_cost_ns;
+	p->calibrations = a->overhead->calibrations;
+	p->calibrations_count = a->overhead->calibrations_count;
+	p->probes = a->overhead->probes;
+	p->probes_count = a->overhead->probes_count;
 	p->overhead_percent = -1;
 	if (!(p->overhead_ns > 0) && p->hits_count)
 		return;
@@ -172,9 +187,9 @@ static void fill_estimate(struct finish_ctx *w)
 		p->overhead_percent += background_percent;
 }
 
-int handle_unprobed_steps(struct aggregate *a, const struct event *event)
+static int handle_unprobed_steps(struct aggregate *a, const struct event *event)
 {
-	return LIST_ADD(a->unprobed_steps, event->unprobed_steps);
+	return LIST_ADD(a->overhead->unprobed_steps, event->unprobed_steps);
 }
 
 /* A median of fewer steps says nothing. */
@@ -228,10 +243,10 @@ static double noise_percent(const struct profile *p, const struct perfx_unprobed
 	return 100 * hypot(error_ns / (double)without->step_ns, ratio * (1 - served));
 }
 
-static bool was_removed(const struct aggregate *a, uint32_t function)
+static bool was_removed(const struct profile *p, uint32_t function)
 {
-	for (size_t i = 0; i < a->reduced_count; i++)
-		if (a->reduced[i].function == function && a->reduced[i].to == PERFX_REDUCED_REMOVED)
+	for (size_t i = 0; i < p->reduced_count; i++)
+		if (p->reduced[i].function == function && p->reduced[i].to == PERFX_REDUCED_REMOVED)
 			return true;
 	return false;
 }
@@ -243,14 +258,14 @@ static void fill_observed(const struct aggregate *a, struct profile *p)
 	struct profile_observed *observed = &p->observed;
 	struct steps_middle with;
 
-	for (size_t i = 0; most && i < a->unprobed_steps_count; i++)
-		if (a->unprobed_steps[i].step_ns &&
-		    is_better(&a->unprobed_steps[i], best, most->index))
-			best = &a->unprobed_steps[i];
+	for (size_t i = 0; most && i < a->overhead->unprobed_steps_count; i++)
+		if (a->overhead->unprobed_steps[i].step_ns &&
+		    is_better(&a->overhead->unprobed_steps[i], best, most->index))
+			best = &a->overhead->unprobed_steps[i];
 	/* most of the recording's steps were not seen to end where those without probes did */
-	if (!best || was_removed(a, best->function))
+	if (!best || was_removed(p, best->function))
 		return;
-	with = steps_middle_of(&a->steps, best->process, best->tid, best->function);
+	with = steps_middle_of(a->steps, best->process, best->tid, best->function);
 	observed->with_ns = with.median_ns;
 	observed->steps_with = with.count;
 	if (observed->steps_with < STEPS_MIN || !observed->with_ns)
@@ -258,7 +273,7 @@ static void fill_observed(const struct aggregate *a, struct profile *p)
 	observed->steps_without = best->steps_count;
 	observed->without_ns = best->step_ns;
 	observed->noise_percent = noise_percent(p, best, most, &with);
-	if (steps_of_process(&a->steps, best->process).function != best->function)
+	if (steps_of_process(a->steps, best->process).function != best->function)
 		observed->function = best->function;
 }
 
@@ -307,10 +322,86 @@ static void steady_estimate(struct profile *p)
 		fmin(p->overhead_percent, 100 * step_ns / (double)p->observed.without_ns);
 }
 
-int overhead_fill(struct finish_ctx *w)
+static int handle_probe_record(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_probe_record *record = &event->probe_record;
+	struct profile_probe *probe =
+		MAP64_ITEM(a->overhead->probe_ids, record->probe, a->overhead->probes);
+	struct profile_function *function;
+
+	if (!probe)
+		return -ENOMEM;
+	*probe = (struct profile_probe){
+		.id = record->probe,
+		.function = record->function,
+		.offset = record->offset,
+		.link = record->link,
+		.ret = record->ret,
+		.site = record->site,
+		.is_exit = record->is_exit,
+		.hits_count = probe->hits_count,
+		.seen_hits_count = probe->seen_hits_count,
+		.seen_ns = probe->seen_ns,
+		.cost_ns = (double)record->cost_ps / 1000,
+	};
+	function = function_at(a, record->function);
+	if (function)
+		function->ret = record->ret;
+	return 0;
+}
+
+static int handle_hits(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_hits *record = &event->hits;
+	struct profile_probe *probe =
+		MAP64_FIND(a->overhead->probe_ids, record->probe, a->overhead->probes);
+
+	if (!probe)
+		return undecoded(a);
+	add_up(&probe->hits_count, record->hits_count);
+	if (record->cost_ps) {
+		probe->seen_hits_count += (double)record->hits_count;
+		probe->seen_ns += (double)record->hits_count * (double)record->cost_ps / 1000;
+	}
+	return 0;
+}
+
+static int handle_background(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_background *record = &event->background;
+
+	add_up(&a->overhead->samples_cost_ns, record->samples_ns);
+	add_up(&a->overhead->waits_cost_ns, record->waits_ns);
+	return 0;
+}
+
+static int handle_calibration(struct aggregate *a, const struct event *event)
+{
+	return LIST_ADD(a->overhead->calibrations, event->calibration);
+}
+
+static int overhead_fill(struct finish_ctx *w)
 {
 	fill_estimate(w);
 	fill_observed(w->a, w->profile);
 	steady_estimate(w->profile);
 	return 0;
 }
+
+static void overhead_clear(void *state)
+{
+	struct overhead *overhead = state;
+
+	free(overhead->probes);
+	map64_clear(&overhead->probe_ids);
+	free(overhead->calibrations);
+	free(overhead->unprobed_steps);
+}
+
+const struct part part_overhead = {
+	PART_STATE(overhead),
+	.add = {TAKES(PROBE, probe_record), TAKES(HITS, hits), TAKES(BACKGROUND, background),
+		TAKES(CALIBRATION, calibration), TAKES(UNPROBED_STEPS, unprobed_steps)},
+	.finish = overhead_fill,
+	.clear = overhead_clear,
+};

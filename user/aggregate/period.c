@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/state.h"
+#include "aggregate/period.h"
+#include "aggregate/calls.h"
+#include "aggregate/steps.h"
 #include "base/hash.h"
 #include "base/order.h"
 
@@ -342,10 +344,16 @@ struct period_thread {
 	bool decided;
 };
 
+struct periods {
+	struct period_thread *list;
+	size_t count, capacity;
+	struct map64 ids; /* process << 32 | tid */
+};
+
 /* NULL with errno: ERANGE (there are too many), ENOMEM. */
 static struct period_thread *thread_of(struct aggregate *a, uint32_t process, uint32_t tid)
 {
-	struct periods *periods = &a->periods;
+	struct periods *periods = a->periods;
 	uint64_t key = (uint64_t)process << 32 | tid;
 	uint32_t at = map64_get(&periods->ids, key);
 	struct period_thread *thread;
@@ -413,28 +421,28 @@ static void forget_calls(struct period_calls *calls)
 static unsigned python_depth(void *ctx, uint32_t id)
 {
 	const struct aggregate *a = ctx;
-	const struct context *context = id < a->contexts_count ? &a->contexts[id] : NULL;
+	const struct context *context = context_find(a, id);
 	const struct stack *stack =
-		context ? stack_find(&a->stacks, context->process, context->stack) : NULL;
+		context ? stack_find(a->stacks, context->process, context->stack) : NULL;
 	unsigned depth = 0;
 
 	for (uint32_t i = 0; stack && i < stack->frames_count; i++)
-		depth += (a->stacks.addresses[stack->first + i] & PERFX_FRAME_PYTHON) != 0;
+		depth += (stack_addresses(a->stacks, stack)[i] & PERFX_FRAME_PYTHON) != 0;
 	return stack && stack->frames_count ? depth : DEPTH_UNKNOWN;
 }
 
 static bool is_main(const struct aggregate *a, const struct period_calls *calls)
 {
-	return a->processes[calls->process]->pid == calls->tid;
+	return a->processes->list[calls->process]->pid == calls->tid;
 }
 
 /* A data loader's worker repeats calls, too, but the steps are its parent's. */
 static bool is_worker(const struct aggregate *a, uint32_t process)
 {
-	const struct process *worker = a->processes[process];
+	const struct process *worker = a->processes->list[process];
 
-	for (size_t i = 0; i < a->processes_count; i++) {
-		const struct process *parent = a->processes[i];
+	for (size_t i = 0; i < a->processes->count; i++) {
+		const struct process *parent = a->processes->list[i];
 
 		if (parent && parent->has_rows && parent->pid && parent->pid == worker->ppid)
 			return true;
@@ -457,8 +465,8 @@ static size_t count_ends(const struct period_calls *calls, const struct period *
 static void end_as_siblings(const struct aggregate *a, const struct period_calls *calls,
 			    struct period *period)
 {
-	for (size_t i = 0; i < a->periods.count && !calls->is_main; i++) {
-		const struct period_thread *sibling = &a->periods.list[i];
+	for (size_t i = 0; i < a->periods->count && !calls->is_main; i++) {
+		const struct period_thread *sibling = &a->periods->list[i];
 
 		if (sibling->calls.process != calls->process || sibling->calls.tid == calls->tid ||
 		    sibling->calls.is_main || !sibling->period.function ||
@@ -491,7 +499,7 @@ static int search_period(struct aggregate *a, struct period_thread *thread)
 
 	if (found > 0) {
 		thread->decided = true;
-		found = steps_by_period(&a->steps, calls, &thread->period);
+		found = steps_by_period(a->steps, calls, &thread->period);
 		forget_calls(calls);
 		return found;
 	}
@@ -507,7 +515,8 @@ int periods_span(struct aggregate *a, const struct perfx_span *span)
 	struct period_thread *thread;
 
 	if ((span->flags & PERFX_SPAN_ASYNC) || !span->context || !span->function ||
-	    span->function > a->functions_count || a->processes[span->process]->has_steps ||
+	    span->function > a->calls->functions_count ||
+	    a->processes->list[span->process]->has_steps ||
 	    span->start_ns + span->duration_ns < span->start_ns)
 		return 0;
 	thread = thread_of(a, span->process, span->tid);
@@ -515,7 +524,7 @@ int periods_span(struct aggregate *a, const struct perfx_span *span)
 		return errno == ENOMEM ? -ENOMEM : 0;
 	if (thread->decided)
 		return 0;
-	if (add_call(&thread->calls, span, &a->functions[span->function - 1]))
+	if (add_call(&thread->calls, span, &a->calls->functions[span->function - 1]))
 		return -ENOMEM;
 	return thread->calls.count < thread->search_at ? 0 : search_period(a, thread);
 }
@@ -537,9 +546,9 @@ void periods_reduced(struct periods *periods, uint32_t process)
  * makes more calls than the main one is decided before it, and is none of the program's loop. */
 static bool is_settled(const struct aggregate *a, const struct period_calls *calls)
 {
-	const struct periods *periods = &a->periods;
+	const struct periods *periods = a->periods;
 
-	if (a->processes[calls->process]->has_steps || is_worker(a, calls->process))
+	if (a->processes->list[calls->process]->has_steps || is_worker(a, calls->process))
 		return true;
 	for (size_t i = 0; i < periods->count; i++) {
 		const struct period_thread *thread = &periods->list[i];
@@ -551,34 +560,35 @@ static bool is_settled(const struct aggregate *a, const struct period_calls *cal
 	return false;
 }
 
-int periods_fill(struct finish_ctx *ctx)
+static int periods_fill(struct finish_ctx *ctx)
 {
 	struct aggregate *a = ctx->a;
 	int found = 0;
 
-	steps_hide_periods(&a->steps);
-	for (size_t i = 0; i < a->periods.count && found >= 0; i++) {
-		struct period_thread *thread = &a->periods.list[i];
+	steps_hide_periods(a->steps);
+	for (size_t i = 0; i < a->periods->count && found >= 0; i++) {
+		struct period_thread *thread = &a->periods->list[i];
 
 		if (is_settled(a, &thread->calls))
 			continue;
 		found = find_period(a, thread);
 		if (found > 0)
-			found = steps_show_period(&a->steps, &thread->calls, &thread->period);
+			found = steps_show_period(a->steps, &thread->calls, &thread->period);
 	}
 	return found < 0 ? found : 0;
 }
 
-int periods_continue(struct periods *periods, struct periods *before,
-		     bool (*goes_on)(void *ctx, uint32_t process), void *ctx)
+/* Calls of threads that have no period yet are taken over, of processes that go on. */
+static int periods_go_on(struct aggregate *a, struct aggregate *before, uint64_t from_ns)
 {
-	for (size_t i = 0; i < before->count; i++) {
-		struct period_thread *thread = &before->list[i], *into;
-		uint64_t key = (uint64_t)thread->calls.process << 32 | thread->calls.tid;
+	(void)from_ns;
+	for (size_t i = 0; i < before->periods->count; i++) {
+		struct period_thread *thread = &before->periods->list[i], *into;
 
-		if (!goes_on(ctx, thread->calls.process))
+		if (!process_goes_on(a, thread->calls.process))
 			continue;
-		into = MAP64_ITEM_OF(periods, key);
+		into = MAP64_ITEM_OF(a->periods,
+				     MAP64_PAIR(thread->calls.process, thread->calls.tid));
 		if (!into)
 			return -ENOMEM;
 		*into = *thread;
@@ -588,10 +598,19 @@ int periods_continue(struct periods *periods, struct periods *before,
 	return 0;
 }
 
-void periods_clear(struct periods *periods)
+static void periods_clear(void *state)
 {
+	struct periods *periods = state;
+
 	for (size_t i = 0; i < periods->count; i++)
 		forget_calls(&periods->list[i].calls);
 	free(periods->list);
 	map64_clear(&periods->ids);
 }
+
+const struct part part_periods = {
+	PART_STATE(periods),
+	.go_on = periods_go_on,
+	.finish = periods_fill,
+	.clear = periods_clear,
+};

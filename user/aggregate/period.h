@@ -73,25 +73,4 @@ typedef unsigned period_depth_fn(void *ctx, uint32_t context);
 int period_find(struct period *found, const struct period_calls *calls, period_depth_fn *depth_of,
 		void *ctx);
 
-struct periods {
-	struct period_thread *list;
-	size_t count, capacity;
-	struct map64 ids; /* process << 32 | tid */
-};
-
-struct aggregate;
-struct finish_ctx;
-
-/* A call of a thread: whether it has shown a period is tried now and then. 0 or -ENOMEM. */
-int periods_span(struct aggregate *aggregate, const struct perfx_span *span);
-/* The budget has reduced a probe of the process. */
-void periods_reduced(struct periods *periods, uint32_t process);
-/* At the end, before steps are asked for: periods in what came since. 0 or -ENOMEM. */
-int periods_fill(struct finish_ctx *ctx);
-/* Calls of threads that have no period yet are taken over, of processes that go on. 0 or -ENOMEM.
- */
-int periods_continue(struct periods *periods, struct periods *before,
-		     bool (*goes_on)(void *ctx, uint32_t process), void *ctx);
-void periods_clear(struct periods *periods);
-
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Processes: when their facts begin and end, and the samples in between. */
-#include "aggregate/state.h"
+#include "aggregate/process.h"
+
 #include "base/order.h"
-#include "cost/collectives.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -10,20 +10,21 @@
 
 struct process *process_get(struct aggregate *a, uint32_t process)
 {
+	struct processes *all = a->processes;
 	struct process **proc;
 
-	if (process < a->processes_count && a->processes[process])
-		return a->processes[process];
+	if (process < all->count && all->list[process])
+		return all->list[process];
 	errno = ERANGE;
 	if (process == 0 || process > AGGREGATE_PROCESSES_MAX)
 		return NULL;
-	proc = GROW_TO(a->processes, process);
+	proc = grow_to(&all->list, &all->capacity, &all->count, process, sizeof(*all->list));
 	if (proc && !*proc)
 		*proc = calloc(1, sizeof(**proc));
 	return proc ? *proc : NULL;
 }
 
-void process__free(struct process *proc)
+static void process__free(struct process *proc)
 {
 	if (!proc)
 		return;
@@ -49,7 +50,7 @@ static void process_close(struct process *proc, uint64_t time_ns)
 	proc->to_ns = time_ns;
 }
 
-int handle_process(struct aggregate *a, const struct event *event)
+static int handle_process(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_process *record = &event->process;
 	struct process *proc = process_get(a, record->process);
@@ -69,15 +70,14 @@ int handle_process(struct aggregate *a, const struct event *event)
 	return proc->comm && proc->cmdline ? 0 : -ENOMEM;
 }
 
-int handle_fork(struct aggregate *a, const struct event *event)
+static int handle_fork(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_fork *record = &event->fork;
-	struct process *proc = process_get(a, record->process), *parent = NULL;
+	struct process *proc = process_get(a, record->process);
+	const struct process *parent = process_find(a, record->parent_process);
 
 	if (!proc)
 		return rejected(a);
-	if (record->parent_process < a->processes_count)
-		parent = a->processes[record->parent_process];
 	process_open(proc, PROCESS_FORKED, record->time_ns);
 	proc->pid = record->pid;
 	proc->ppid = record->ppid;
@@ -93,7 +93,7 @@ int handle_fork(struct aggregate *a, const struct event *event)
 	return 0;
 }
 
-int handle_exec(struct aggregate *a, const struct event *event)
+static int handle_exec(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_exec *record = &event->exec;
 	struct process *proc = process_get(a, record->process), *old = NULL;
@@ -103,8 +103,8 @@ int handle_exec(struct aggregate *a, const struct event *event)
 	process_open(proc, PROCESS_EXECUTED, record->time_ns);
 	proc->pid = record->pid;
 	proc->old_process = record->old_process;
-	if (record->old_process != record->process && record->old_process < a->processes_count)
-		old = a->processes[record->old_process];
+	if (record->old_process != record->process)
+		old = process_find(a, record->old_process);
 	if (old) {
 		process_close(old, record->time_ns);
 		proc->ppid = old->ppid;
@@ -118,7 +118,7 @@ int handle_exec(struct aggregate *a, const struct event *event)
 	return 0;
 }
 
-int handle_exit(struct aggregate *a, const struct event *event)
+static int handle_exit(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_exit *record = &event->exit;
 	struct process *proc = process_get(a, record->process);
@@ -158,24 +158,6 @@ static int add_point(struct process *proc, const struct perfx_usage *usage)
 	return 0;
 }
 
-static void saw_host(struct host_usage *host, const struct perfx_usage *record)
-{
-	/* 0 in records that do not have it, absent at a birth */
-	if (!record->host_busy_ns || record->host_busy_ns == PROFILE_ABSENT ||
-	    record->host_steal_ns == PROFILE_ABSENT)
-		return;
-	if (!host->first_ns || record->time_ns < host->first_ns) {
-		host->first_ns = record->time_ns;
-		host->first_busy_ns = record->host_busy_ns;
-		host->first_steal_ns = record->host_steal_ns;
-	}
-	if (record->time_ns >= host->last_ns) {
-		host->last_ns = record->time_ns;
-		host->last_busy_ns = record->host_busy_ns;
-		host->last_steal_ns = record->host_steal_ns;
-	}
-}
-
 /* Keeps the last known value of each field that the record does not have: a counter that began at 0
  * would otherwise look as if nothing had been used. */
 static void keep_known(struct perfx_usage *last, const struct perfx_usage *record)
@@ -200,11 +182,10 @@ static void keep_known(struct perfx_usage *last, const struct perfx_usage *recor
 		last->rss_peak_bytes = before.rss_peak_bytes;
 }
 
-int handle_usage(struct aggregate *a, const struct event *event)
+static int handle_usage(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_usage *record = &event->usage;
 	struct process *proc = process_get(a, record->process);
-	struct merged_capture *capture;
 
 	if (!proc)
 		return rejected(a);
@@ -216,16 +197,13 @@ int handle_usage(struct aggregate *a, const struct event *event)
 	proc->has_usage = true;
 	if (record->rss_bytes != PROFILE_ABSENT && record->rss_bytes > proc->rss_peak_bytes)
 		proc->rss_peak_bytes = record->rss_bytes;
-	capture = merged_get(a, proc->merged);
-	if (!capture && errno == ENOMEM)
+	if (capture_usage(a, proc->merged, record))
 		return -ENOMEM;
-	if (capture)
-		saw_host(&capture->usage, record);
 	saw_time(a, record->time_ns);
 	return add_point(proc, record);
 }
 
-int handle_limits(struct aggregate *a, const struct event *event)
+static int handle_limits(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_limits *record = &event->limits;
 	struct process *proc = process_get(a, record->process);
@@ -277,7 +255,7 @@ int process_hits(struct aggregate *a, uint32_t process, uint32_t tid, unsigned h
 	return 0;
 }
 
-int handle_thread(struct aggregate *a, const struct event *event)
+static int handle_thread(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_thread *record = &event->thread;
 	struct process *proc = process_get(a, record->process);
@@ -307,180 +285,19 @@ int handle_thread(struct aggregate *a, const struct event *event)
 	return 0;
 }
 
-/*
- * The time of a process's main thread that was in no traced call. Spans of one thread nest, so the
- * sum of their self times is the time that their union takes.
- */
-
-static void traced_add(struct traced *traced, const struct perfx_span *span)
-{
-	if (!traced->seen || span->start_ns < traced->first_ns)
-		traced->first_ns = span->start_ns;
-	traced->last_ns = max_u64(traced->last_ns, add_capped(span->start_ns, span->duration_ns));
-	traced->seen = true;
-	add_up(&traced->self_ns, span->self_ns);
-	if (span->depth == 0) {
-		traced->has_inner = false;
-		return;
-	}
-	if (!traced->has_inner) {
-		traced->has_inner = true;
-		traced->inner_context = span->context;
-		traced->inner_from_ns = span->start_ns;
-		traced->inner_self_ns = 0;
-	} else if (span->start_ns < traced->inner_from_ns) {
-		traced->inner_from_ns = span->start_ns;
-	}
-	add_up(&traced->inner_self_ns, span->self_ns);
-}
-
-int untraced_span(struct aggregate *a, const struct perfx_span *span)
-{
-	struct process *proc = a->processes[span->process];
-	int64_t at;
-
-	if (span->flags & PERFX_SPAN_ASYNC)
-		return 0;
-	at = process_thread(proc, span->tid);
-	if (at < 0)
-		return (int)at;
-	if (at < AGGREGATE_THREADS_MAX)
-		traced_add(&proc->threads[at].traced, span);
-	return 0;
-}
-
-/* The one that runs the steps; otherwise the main thread, if it called anything; otherwise the one
- * that was in traced calls the longest. NULL: none was in any. */
-static const struct thread *counting_thread(const struct process *proc, uint32_t steps_tid)
-{
-	const struct thread *main = NULL, *most = NULL;
-
-	for (size_t i = 0; i < proc->threads_count; i++) {
-		const struct thread *thread = &proc->threads[i];
-
-		if (!thread->traced.seen)
-			continue;
-		if (steps_tid && thread->tid == steps_tid)
-			return thread;
-		if (thread->tid == proc->pid)
-			main = thread;
-		if (!most || thread->traced.self_ns > most->traced.self_ns)
-			most = thread;
-	}
-	return main ? main : most;
-}
-
-static bool others_called(const struct process *proc, const struct thread *thread)
-{
-	for (size_t i = 0; i < proc->threads_count; i++)
-		if (&proc->threads[i] != thread && proc->threads[i].traced.seen)
-			return true;
-	return false;
-}
-
-/* When it was there: the main thread as long as the process, others from the first to the last that
- * was seen of them. */
-static struct profile_interval life_of(const struct thread *thread, const struct profile_process *p)
-{
-	struct profile_interval life = {p->from_ns, p->to_ns};
-
-	if (thread->tid == p->pid)
-		return life;
-	life.from_ns = thread->traced.first_ns;
-	life.to_ns = thread->traced.last_ns;
-	if (thread->samples_count && thread->first.time_ns < life.from_ns)
-		life.from_ns = thread->first.time_ns;
-	if (thread->samples_count && thread->last.time_ns > life.to_ns)
-		life.to_ns = thread->last.time_ns;
-	life.from_ns = max_u64(life.from_ns, p->from_ns);
-	life.to_ns = min_u64(life.to_ns, p->to_ns);
-	return life;
-}
-
-/* Has the overhead budget removed the probes that would have shown the end of the outermost call
- * around a context? */
-static bool end_was_unseen(const struct aggregate *a, uint32_t context)
-{
-	const struct context *outer;
-
-	if (context >= a->contexts_count)
-		return false;
-	for (outer = &a->contexts[context]; outer->parent;)
-		outer = &a->contexts[outer->parent];
-	return calls_seen_until(a, outer->process, outer->function, NULL) > 0;
-}
-
-/* Its own time in calls that had not ended: since the first call that one of them made. Where no
- * call is known to run, or the overflow sums have some, the outer one's record may have been lost;
- * where the budget removed its probes, it may have ended long before.
- */
-static uint64_t running_ns(const struct aggregate *a, const struct profile *profile,
-			   const struct process *proc, const struct thread *thread, uint64_t to_ns)
-{
-	const struct traced *traced = &thread->traced;
-
-	if (!traced->has_inner || !a->losses[PERFX_LOSS_UNMATCHED_ENTRIES] ||
-	    proc->overflow_self_ns || end_was_unseen(a, traced->inner_context))
-		return 0;
-	return sub_capped(profile_recorded_between(profile, traced->inner_from_ns, to_ns),
-			  traced->inner_self_ns);
-}
-
-/* All of the thread's CPU time may have been in traced calls, or as much as there is room for
- * outside of them. */
-static void bound_cpu(const struct profile_process *p, struct profile_untraced *untraced)
-{
-	untraced->on_cpu_min_ns = untraced->on_cpu_max_ns = PROFILE_ABSENT;
-	for (size_t i = 0; i < p->threads_count; i++) {
-		uint64_t cpu_ns = p->threads[i].on_cpu_ns;
-
-		if (p->threads[i].tid != untraced->tid || cpu_ns == PROFILE_ABSENT)
-			continue;
-		untraced->on_cpu_min_ns =
-			sub_capped(cpu_ns, sub_capped(untraced->wall_ns, untraced->self_ns));
-		untraced->on_cpu_max_ns = min_u64(cpu_ns, untraced->self_ns);
-		untraced->on_cpu_min_ns = min_u64(untraced->on_cpu_min_ns, untraced->on_cpu_max_ns);
-	}
-}
-
-static void find_untraced(const struct aggregate *a, const struct profile *profile,
-			  struct profile_process *p)
-{
-	const struct process *proc = a->processes[p->index];
-	const struct thread *thread = counting_thread(proc, p->steps.count ? p->steps.tid : 0);
-	struct profile_untraced *untraced = &p->untraced;
-	struct profile_interval life;
-	uint64_t rest_ns;
-
-	if (!thread || !p->self_ns)
-		return;
-	life = life_of(thread, p);
-	untraced->tid = thread->tid;
-	untraced->comm = thread->comm ? thread->comm : "";
-	untraced->wall_ns = rest_ns = profile_recorded_between(profile, life.from_ns, life.to_ns);
-	untraced->at_least = proc->overflow_self_ns && others_called(proc, thread);
-	rest_ns = sub_capped(rest_ns, add_capped(thread->traced.self_ns, proc->overflow_self_ns));
-	untraced->running_ns = running_ns(a, profile, proc, thread, life.to_ns);
-	untraced->running_ns = min_u64(untraced->running_ns, rest_ns);
-	untraced->self_ns = rest_ns - untraced->running_ns;
-	bound_cpu(p, untraced);
-}
-
-int untraced_fill(struct finish_ctx *ctx)
-{
-	for (size_t i = 0; i < ctx->profile->processes_count; i++)
-		find_untraced(ctx->a, ctx->profile, &ctx->profile->processes[i]);
-	return 0;
-}
-
 bool process_is_bygone(const struct aggregate *a, const struct process *proc)
 {
+	const struct profile_interval *windows;
+	size_t count;
+
 	if (!proc->closed)
 		return false;
 	/* the program had not said that it is to be recorded */
-	if (a->recording_windows_count && proc->to_ns < a->recording_windows[0].from_ns)
+	windows = capture_windows(a, &count);
+	if (count && proc->to_ns < windows[0].from_ns)
 		return true;
-	return a->has_host && proc->to_ns < merged_start_ns(a, proc->merged) && !proc->has_rows;
+	return capture_host(a) && proc->to_ns < capture_start_ns(a, proc->merged) &&
+	       !proc->has_rows;
 }
 
 /*
@@ -498,10 +315,18 @@ static uint64_t difference(uint64_t from, uint64_t to)
 	return sub_capped(to, from);
 }
 
+static bool recorded_in_windows(const struct aggregate *a)
+{
+	size_t count;
+
+	capture_windows(a, &count);
+	return count > 0;
+}
+
 /* It began before the capture did: how does not matter then. */
 static bool began_before(const struct aggregate *a, const struct process *proc)
 {
-	return a->has_host && proc->from_ns < merged_start_ns(a, proc->merged);
+	return capture_host(a) && proc->from_ns < capture_start_ns(a, proc->merged);
 }
 
 /* Did the process start during the capture, with its counters at 0? It was forked, or found (-a)
@@ -511,8 +336,8 @@ static bool began_here(const struct aggregate *a, const struct process *proc)
 	if (began_before(a, proc))
 		return false;
 	return proc->origin == PROCESS_FORKED ||
-	       (proc->origin == PROCESS_FOUND && a->has_host && !proc->merged &&
-		proc->start_boot_ns > a->host.start_boot_ns);
+	       (proc->origin == PROCESS_FOUND && capture_host(a) && !proc->merged &&
+		proc->start_boot_ns > capture_host(a)->start_boot_ns);
 }
 
 /* NULL: nothing is known. */
@@ -525,8 +350,8 @@ static const struct perfx_usage *usage_at_start(const struct aggregate *a,
 		return proc->has_usage ? &proc->first : NULL;
 	if (began_here(a, proc))
 		return &nothing_used;
-	if (proc->origin == PROCESS_EXECUTED && proc->old_process < a->processes_count) {
-		old = a->processes[proc->old_process];
+	if (proc->origin == PROCESS_EXECUTED) {
+		old = process_find(a, proc->old_process);
 		if (old && old != proc && old->has_usage)
 			return &old->last;
 	}
@@ -543,7 +368,7 @@ static bool cpu_from_exit(const struct aggregate *a, const struct process *proc,
 	uint64_t total, user;
 
 	if (!proc->exited || exit->runtime_ns < before ||
-	    (a->recording_windows_count && exit->time_ns > merged_end_ns(a, proc->merged)))
+	    (recorded_in_windows(a) && exit->time_ns > capture_end_ns(a, proc->merged)))
 		return false;
 	total = exit->runtime_ns - before;
 	user = ticks ? (uint64_t)((u128)exit->runtime_ns * exit->user_tick_ns / ticks)
@@ -724,26 +549,7 @@ static int threads_facts(const struct aggregate *a, const struct process *proc,
 	return 0;
 }
 
-int collectives_span(struct aggregate *a, struct row *row, const struct perfx_span *span)
-{
-	struct collectives *collectives = &a->processes[row->process]->collectives;
-	const struct profile_function *f = function_at(a, row->function);
-
-	if (row->meets == MEETS_UNDECIDED && f && f->id)
-		row->meets = collective_meets(f->name) ? MEETS : MEETS_NOT;
-	if (row->meets != MEETS)
-		return 0;
-	/* the older half goes */
-	if (collectives->count == PROFILE_COLLECTIVES_MAX)
-		LIST_DROP_FROM(collectives, PROFILE_COLLECTIVES_MAX / 2);
-	return LIST_ADD_TO(
-		collectives,
-		(struct profile_collective){.from_ns = span->start_ns,
-					    .to_ns = add_capped(span->start_ns, span->duration_ns),
-					    .function = span->function});
-}
-
-int handle_rank(struct aggregate *a, const struct event *event)
+static int handle_rank(struct aggregate *a, const struct event *event)
 {
 	struct process *proc = process_get(a, event->rank.process);
 
@@ -757,7 +563,7 @@ int handle_rank(struct aggregate *a, const struct event *event)
 	return proc->rank.source && proc->rank.job ? 0 : -ENOMEM;
 }
 
-int handle_place(struct aggregate *a, const struct event *event)
+static int handle_place(struct aggregate *a, const struct event *event)
 {
 	struct process *proc = process_get(a, event->place.process);
 	const char **part;
@@ -773,11 +579,11 @@ int handle_place(struct aggregate *a, const struct event *event)
 	return *part ? 0 : -ENOMEM;
 }
 
-int process_fill(const struct aggregate *a, uint32_t process, struct profile_process *facts)
+static int process_fill(const struct aggregate *a, uint32_t process, struct profile_process *facts)
 {
-	const struct process *proc = a->processes[process];
-	uint64_t start_ns = merged_start_ns(a, proc->merged),
-		 end_ns = merged_end_ns(a, proc->merged);
+	const struct process *proc = a->processes->list[process];
+	uint64_t start_ns = capture_start_ns(a, proc->merged),
+		 end_ns = capture_end_ns(a, proc->merged);
 
 	*facts = (struct profile_process){
 		.index = process,
@@ -807,7 +613,7 @@ int process_fill(const struct aggregate *a, uint32_t process, struct profile_pro
 		.stacks.gone_count = proc->gone_count,
 	};
 	/* it went on when nothing was recorded any more */
-	if (a->recording_windows_count && facts->to_ns > end_ns)
+	if (recorded_in_windows(a) && facts->to_ns > end_ns)
 		facts->to_ns = end_ns;
 	facts->to_ns = max_u64(facts->to_ns, facts->from_ns);
 	usage_facts(a, proc, facts);
@@ -828,3 +634,131 @@ uint64_t profile_others_cpu_ns(const struct profile *profile)
 			add_up(&ours, profile->processes[i].cpu_ns);
 	return sub_capped(profile->host_busy_ns, ours);
 }
+
+static int handle_python(struct aggregate *a, const struct event *event)
+{
+	struct process *proc = process_get(a, event->python.process);
+
+	if (!proc)
+		return rejected(a);
+	proc->python_version = intern(a, event->strings[0]);
+	proc->python_why = intern(a, event->strings[1]);
+	proc->python_frames = event->python.flags & PERFX_PYTHON_FRAMES;
+	return proc->python_version && proc->python_why ? 0 : -ENOMEM;
+}
+
+static int handle_process_counters(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_process_counters *record = &event->process_counters;
+	struct process *proc = process_get(a, record->process);
+	struct profile_process_counters *to;
+
+	if (!proc)
+		return rejected(a);
+	to = &proc->perf;
+	to->threads_count = record->threads_count;
+	add_up(&to->enabled_ns, record->enabled_ns);
+	add_up(&to->running_ns, record->running_ns);
+	for (int i = 0; i < PERFX_PERF_COUNTERS; i++)
+		add_up(&to->values[i], record->values[i]);
+	return 0;
+}
+
+static int handle_loss(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_loss *record = &event->loss;
+	struct process *proc;
+	int err = capture_lose(a, record);
+
+	if (err || record->process == 0)
+		return err;
+	proc = process_get(a, record->process);
+	if (!proc)
+		return rejected(a);
+	if (record->loss == PERFX_LOSS_UNMATCHED_ENTRIES)
+		add_up(&proc->unmatched_entries, record->count);
+	if (record->loss == PERFX_LOSS_SAMPLE_DROPS)
+		add_up(&proc->samples_lost, record->count);
+	return 0;
+}
+
+bool process_goes_on(void *ctx, uint32_t process)
+{
+	const struct process *proc = process_find(ctx, process);
+
+	return proc && proc->origin != PROCESS_UNKNOWN && !proc->closed;
+}
+
+static int processes_go_on(struct aggregate *a, struct aggregate *before, uint64_t from_ns)
+{
+	(void)from_ns;
+	for (uint32_t i = 0; i < before->processes->count; i++) {
+		const struct process *from = before->processes->list[i];
+
+		if (!from || !process_goes_on(a, i))
+			continue;
+		a->processes->list[i]->has_rows = from->has_rows;
+		a->processes->list[i]->has_steps = from->has_steps;
+	}
+	return 0;
+}
+
+ORDER(by_start, struct profile_process, ASCENDING(a->from_ns, b->from_ns),
+      ASCENDING(a->index, b->index))
+
+static bool is_shown(const struct aggregate *a, uint32_t process)
+{
+	return a->processes->list[process] &&
+	       a->processes->list[process]->origin != PROCESS_UNKNOWN &&
+	       !process_is_bygone(a, a->processes->list[process]);
+}
+
+static int fill_processes(struct finish_ctx *w)
+{
+	const struct aggregate *a = w->a;
+	struct profile *p = w->profile;
+	size_t shown_count = 0; /* far fewer than indices, where these are used again */
+	int err = 0;
+
+	for (uint32_t i = 0; i < a->processes->count; i++)
+		shown_count += is_shown(a, i);
+	p->processes = calloc(shown_count + 1, sizeof(*p->processes));
+	w->places = malloc((a->processes->count + 1) * sizeof(*w->places));
+	if (!p->processes || !w->places)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < a->processes->count && !err; i++) {
+		struct profile_process *process = &p->processes[p->processes_count];
+
+		w->places[i] = MAP64_NONE;
+		if (!is_shown(a, i))
+			continue;
+		err = process_fill(a, i, process);
+		p->processes_count++;
+	}
+	if (err)
+		return err;
+	SORT_ITEMS(p->processes, p->processes_count, by_start);
+	for (uint32_t i = 0; i < p->processes_count; i++)
+		w->places[p->processes[i].index] = i;
+	return 0;
+}
+
+static void processes_clear(void *state)
+{
+	struct processes *processes = state;
+
+	for (size_t i = 0; i < processes->count; i++)
+		process__free(processes->list[i]);
+	free(processes->list);
+}
+
+const struct part part_process = {
+	PART_STATE(processes),
+	.add = {TAKES(PROCESS, process), TAKES(FORK, fork), TAKES(EXEC, exec), TAKES(EXIT, exit),
+		TAKES(USAGE, usage), TAKES(LIMITS, limits), TAKES(THREAD, thread),
+		TAKES(RANK, rank), TAKES(PLACE, place), TAKES(PYTHON, python),
+		TAKES(PROCESS_COUNTERS, process_counters), TAKES(LOSS, loss)},
+	.go_on = processes_go_on,
+	.finish = fill_processes,
+	.clear = processes_clear,
+};

@@ -5,25 +5,15 @@
 #ifndef PERFX_AGGREGATE_PROCESS_H
 #define PERFX_AGGREGATE_PROCESS_H
 
-#include "aggregate/profile.h"
+#include "aggregate/state.h"
 #include "aggregate/statistics.h"
 #include "base/grow.h"
-
-/* Does a row's function run collectives, in which ranks meet? Undecided until it is described. */
-enum meets { MEETS_UNDECIDED = 0, MEETS_NOT, MEETS };
 
 /* The last collectives of a process: when it came to them, and when they ended. */
 struct collectives {
 	struct profile_collective *list; /* in the order of the stream: by their ends */
 	size_t capacity, count;
 };
-
-struct aggregate;
-struct finish_ctx;
-struct row;
-
-/* A timed call of a row that is not MEETS_NOT. 0 or -ENOMEM. */
-int collectives_span(struct aggregate *aggregate, struct row *row, const struct perfx_span *span);
 
 struct thread_sample {
 	uint64_t time_ns, on_cpu_ns, runnable_ns;
@@ -101,9 +91,19 @@ struct process {
 	struct profile_process_counters perf;
 };
 
+struct processes {
+	struct process **list; /* by index; NULL: it was never named */
+	size_t capacity, count;
+};
+
+/* NULL: no record has named it. */
+static inline struct process *process_find(const struct aggregate *aggregate, uint32_t process)
+{
+	return process < aggregate->processes->count ? aggregate->processes->list[process] : NULL;
+}
+
 /* NULL with errno: ERANGE (the index is out of range), ENOMEM. */
 struct process *process_get(struct aggregate *aggregate, uint32_t process);
-void process__free(struct process *proc);
 /* A record of a thread stands for so many hits of probes. 0 or -ENOMEM. */
 int process_hits(struct aggregate *aggregate, uint32_t process, uint32_t tid, unsigned hits);
 /* Its place among the process's threads, made when it is new: AGGREGATE_THREADS_MAX when there is
@@ -111,13 +111,7 @@ int process_hits(struct aggregate *aggregate, uint32_t process, uint32_t tid, un
 int64_t process_thread(struct process *proc, uint32_t tid);
 /* Over before the capture begins, and nothing came late of it. */
 bool process_is_bygone(const struct aggregate *aggregate, const struct process *proc);
-/* A closed or open process → its facts in the profile. 0 or -ENOMEM. */
-int process_fill(const struct aggregate *aggregate, uint32_t process,
-		 struct profile_process *facts);
-
-/* A call of a known process: its thread was in traced code. 0 or -ENOMEM. */
-int untraced_span(struct aggregate *aggregate, const struct perfx_span *span);
-/* When rows, threads and steps of the processes are filled. 0. */
-int untraced_fill(struct finish_ctx *ctx);
+/* Is it there still? ctx: the aggregate. */
+bool process_goes_on(void *ctx, uint32_t process);
 
 #endif

@@ -1,7 +1,37 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/state.h"
+/* Which calls were not seen: the overhead budget reduced their function, or probes came late. */
+#include "aggregate/calls.h"
+#include "aggregate/gpu.h"
+#include "aggregate/steps.h"
 
 #include <stdlib.h>
+
+/* The cost that the measured calls of one function had in one process. */
+struct usual_cost {
+	uint32_t process, function;
+	uint64_t calls_count;
+	uint64_t flops, bytes; /* of each call */
+	uint16_t flags;	       /* PERFX_SPAN_MOVES, PERFX_SPAN_SUBMITTED */
+	uint8_t state, dtype;
+	bool varies;
+	bool reduced; /* its calls no longer have a cost of their own */
+	bool assumed; /* they are counted, and taken to have this one */
+	bool is_part; /* their work is that of calls that are only counted */
+};
+
+struct usual_costs {
+	struct usual_cost *list;
+	size_t count, capacity;
+	struct map64 ids; /* process << 32 | function → list[] */
+};
+
+struct reductions {
+	struct usual_costs usual;
+	struct perfx_reduced *list; /* in order of time */
+	size_t list_capacity, list_count;
+	struct profile_late *late;
+	size_t late_capacity, late_count;
+};
 
 static struct usual_cost *usual_cost_find(const struct usual_costs *usual, uint32_t process,
 					  uint32_t function)
@@ -9,8 +39,9 @@ static struct usual_cost *usual_cost_find(const struct usual_costs *usual, uint3
 	return MAP64_FIND_OF(usual, MAP64_PAIR(process, function));
 }
 
-uint32_t usual_cost_of(const struct usual_costs *usual, uint32_t process, uint32_t function)
+uint32_t usual_cost_of(const struct aggregate *a, uint32_t process, uint32_t function)
 {
+	const struct usual_costs *usual = &a->reductions->usual;
 	const struct usual_cost *cost = usual_cost_find(usual, process, function);
 
 	return cost ? (uint32_t)(cost - usual->list) + 1 : 0;
@@ -51,8 +82,9 @@ static bool has_cost(const struct usual_cost *cost, const struct perfx_span *spa
 		cost->bytes == span->bytes && cost->dtype == span->dtype);
 }
 
-int usual_cost_add(struct usual_costs *usual, struct row *row, const struct perfx_span *span)
+int usual_cost_add(struct aggregate *a, struct row *row, const struct perfx_span *span)
 {
+	struct usual_costs *usual = &a->reductions->usual;
 	struct usual_cost *cost = row->usual_cost ? &usual->list[row->usual_cost - 1]
 						  : get(usual, row->process, row->function);
 
@@ -70,14 +102,15 @@ int usual_cost_add(struct usual_costs *usual, struct row *row, const struct perf
 	return 0;
 }
 
-bool usual_cost_is_part(const struct usual_costs *usual, const struct row *row)
+bool usual_cost_is_part(const struct aggregate *a, const struct row *row)
 {
-	return row->usual_cost && usual->list[row->usual_cost - 1].is_part;
+	return row->usual_cost && a->reductions->usual.list[row->usual_cost - 1].is_part;
 }
 
-bool usual_cost_assume(const struct usual_costs *usual, struct perfx_span *span)
+bool usual_cost_assume(const struct aggregate *a, struct perfx_span *span)
 {
-	const struct usual_cost *cost = usual_cost_find(usual, span->process, span->function);
+	const struct usual_cost *cost =
+		usual_cost_find(&a->reductions->usual, span->process, span->function);
 
 	if (!cost || !cost->assumed)
 		return false;
@@ -89,16 +122,18 @@ bool usual_cost_assume(const struct usual_costs *usual, struct perfx_span *span)
 	return true;
 }
 
-int usual_costs_continue(struct usual_costs *usual, const struct usual_costs *before,
-			 bool (*goes_on)(void *ctx, uint32_t process), void *ctx)
+static int usual_costs_go_on(struct aggregate *a, struct aggregate *before, uint64_t from_ns)
 {
-	for (size_t i = 0; i < before->count; i++) {
-		const struct usual_cost *from = &before->list[i];
+	const struct usual_costs *usual = &before->reductions->usual;
+
+	(void)from_ns;
+	for (size_t i = 0; i < usual->count; i++) {
+		const struct usual_cost *from = &usual->list[i];
 		struct usual_cost *to;
 
-		if (!goes_on(ctx, from->process))
+		if (!process_goes_on(a, from->process))
 			continue;
-		to = get(usual, from->process, from->function);
+		to = get(&a->reductions->usual, from->process, from->function);
 		if (!to)
 			return -ENOMEM;
 		*to = *from;
@@ -106,33 +141,29 @@ int usual_costs_continue(struct usual_costs *usual, const struct usual_costs *be
 	return 0;
 }
 
-void usual_costs_clear(struct usual_costs *usual)
-{
-	free(usual->list);
-	map64_clear(&usual->ids);
-}
-
 /* Calls of it were recorded under names of their own: those of XLA's operations, of jitted
  * functions. */
 static bool is_nameless(const struct aggregate *a, uint32_t function)
 {
-	for (size_t i = 0; i < a->rows_count; i++)
-		if (a->rows[i]->function == function)
+	for (size_t i = 0; i < a->calls->rows_count; i++)
+		if (a->calls->rows[i]->function == function)
 			return false;
 	return true;
 }
 
 static bool rests_on(const struct aggregate *a, uint32_t process, uint32_t function, bool nameless)
 {
-	unsigned source = function <= a->functions_count ? a->functions[function - 1].source : 0;
+	unsigned source = function <= a->calls->functions_count
+				  ? a->calls->functions[function - 1].source
+				  : 0;
 
 	if (!nameless)
 		return row_find(a, process, function);
-	for (size_t i = 0; i < a->rows_count; i++) {
-		uint32_t of = a->rows[i]->function;
+	for (size_t i = 0; i < a->calls->rows_count; i++) {
+		uint32_t of = a->calls->rows[i]->function;
 
-		if (a->rows[i]->process == process && of <= a->functions_count &&
-		    a->functions[of - 1].source == source)
+		if (a->calls->rows[i]->process == process && of <= a->calls->functions_count &&
+		    a->calls->functions[of - 1].source == source)
 			return true;
 	}
 	return false;
@@ -145,7 +176,7 @@ static bool is_called_by(const struct aggregate *a, const struct context *contex
 			 uint32_t function)
 {
 	for (unsigned depth = 0; context->parent && depth < CALLS_DEEP; depth++) {
-		context = &a->contexts[context->parent];
+		context = &a->calls->contexts[context->parent];
 		if (context->function == function)
 			return true;
 	}
@@ -156,15 +187,15 @@ static bool is_called_by(const struct aggregate *a, const struct context *contex
  * functions always a part of others', so that it can stay that? */
 static bool are_parts(const struct aggregate *a, uint32_t process, uint32_t function, bool mark)
 {
-	for (size_t i = 1; i < a->contexts_count; i++) {
-		const struct context *context = &a->contexts[i];
+	for (size_t i = 1; i < a->calls->contexts_count; i++) {
+		const struct context *context = &a->calls->contexts[i];
 		const struct costs *costs = context->sums.costs;
 		struct usual_cost *inner;
 
 		if (context->process != process || context->function == function || !costs ||
 		    !costs->cost.nested_count || !is_called_by(a, context, function))
 			continue;
-		inner = usual_cost_find(&a->usual_costs, process, context->function);
+		inner = usual_cost_find(&a->reductions->usual, process, context->function);
 		if (!inner || (!inner->reduced && !(is_usual(inner) && is_inside(inner->state))))
 			return false;
 		inner->is_part |= mark;
@@ -180,8 +211,8 @@ static bool names_unknown_work(const struct aggregate *a, uint32_t process, uint
 
 	if (!by || !is_nameless(a, function))
 		return false;
-	for (size_t i = 1; i < a->contexts_count; i++) {
-		const struct context *context = &a->contexts[i];
+	for (size_t i = 1; i < a->calls->contexts_count; i++) {
+		const struct context *context = &a->calls->contexts[i];
 		const struct profile_function *f = function_at(a, context->function);
 		const struct costs *costs = context->sums.costs;
 
@@ -202,8 +233,8 @@ static bool notes_for_parts(const struct aggregate *a, uint32_t process, uint32_
 
 	if (!noting || noting->source != PERFX_SOURCE_CUDA)
 		return false;
-	for (size_t i = 0; i < a->usual_costs.count; i++) {
-		const struct usual_cost *cost = &a->usual_costs.list[i];
+	for (size_t i = 0; i < a->reductions->usual.count; i++) {
+		const struct usual_cost *cost = &a->reductions->usual.list[i];
 		const struct profile_function *f = function_at(a, cost->function);
 
 		if (cost->process != process || !f || f->source != PERFX_SOURCE_CUDA)
@@ -220,7 +251,7 @@ static bool notes_for_parts(const struct aggregate *a, uint32_t process, uint32_
 static bool keeps_costs(const struct aggregate *a, uint32_t process,
 			const struct perfx_reduced *record)
 {
-	struct usual_cost *cost = usual_cost_find(&a->usual_costs, process, record->function);
+	struct usual_cost *cost = usual_cost_find(&a->reductions->usual, process, record->function);
 
 	if (!record->loses_cost && !(cost && cost->assumed))
 		return !names_unknown_work(a, process, record->function);
@@ -247,7 +278,7 @@ static bool is_backward(const struct aggregate *a, uint32_t function)
 static bool is_concerned(const struct aggregate *a, uint32_t process,
 			 const struct perfx_reduced *record, bool nameless)
 {
-	return (!record->merged || a->processes[process]->merged == record->merged) &&
+	return (!record->merged || a->processes->list[process]->merged == record->merged) &&
 	       (!record->function || rests_on(a, process, record->function, nameless));
 }
 
@@ -264,8 +295,8 @@ uint64_t calls_seen_until(const struct aggregate *a, uint32_t process, uint32_t 
 {
 	const struct profile_function *f = function_at(a, function);
 
-	for (size_t i = 0; f && i < a->reduced_count; i++) {
-		const struct perfx_reduced *record = &a->reduced[i];
+	for (size_t i = 0; f && i < a->reductions->list_count; i++) {
+		const struct perfx_reduced *record = &a->reductions->list[i];
 		const struct profile_function *removed = function_at(a, record->function);
 		bool gives_names;
 
@@ -285,7 +316,7 @@ uint64_t calls_seen_until(const struct aggregate *a, uint32_t process, uint32_t 
 
 /* The reduction limits the figures of a process that called the function before. Nobody knows which
  * functions a later process will call, so it limits every later process. */
-int handle_reduced(struct aggregate *a, const struct event *event)
+static int handle_reduced(struct aggregate *a, const struct event *event)
 {
 	struct perfx_reduced record = event->reduced;
 	uint64_t time_ns = record.time_ns ? record.time_ns : 1;
@@ -297,24 +328,78 @@ int handle_reduced(struct aggregate *a, const struct event *event)
 					  .backward_ns =
 						  is_backward(a, record.function) ? time_ns : 0};
 
-	for (uint32_t i = 0; i < a->processes_count; i++) {
+	for (uint32_t i = 0; i < a->processes->count; i++) {
 		struct step_limits limits = {0};
 
-		if (a->processes[i] && is_concerned(a, i, &record, nameless)) {
+		if (a->processes->list[i] && is_concerned(a, i, &record, nameless)) {
 			limits = later;
 			limits.costs_ns = keeps_costs(a, i, &record) ? 0 : time_ns;
 			keeps |= !limits.costs_ns;
 			limits_costs |= limits.costs_ns != 0;
-			periods_reduced(&a->periods, i);
-			if (record.function && step_costs_change(&a->steps.costs, i, time_ns))
+			periods_reduced(a->periods, i);
+			if (record.function && step_costs_change(&a->steps->costs, i, time_ns))
 				return -ENOMEM;
 		}
-		if (a->processes[i] && step_costs_limit(&a->steps.costs, i, &limits))
+		if (a->processes->list[i] && step_costs_limit(&a->steps->costs, i, &limits))
 			return -ENOMEM;
 	}
-	step_costs_limit_later(&a->steps.costs, &later);
+	step_costs_limit_later(&a->steps->costs, &later);
 	gpu_reduced(a, &record);
 	/* for reports, which name the functions whose reduction limits costs */
 	record.loses_cost = limits_costs || (record.loses_cost && !keeps);
-	return LIST_ADD(a->reduced, record);
+	return LIST_ADD(a->reductions->list, record);
 }
+
+static int handle_late(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_late *record = &event->late;
+	struct process *proc = process_find(a, record->process);
+	struct profile_late *row;
+
+	if (record->time_ns < record->since_ns)
+		return undecoded(a);
+	if (GROW_BY_ONE(a->reductions->late))
+		return -ENOMEM;
+	row = &a->reductions->late[a->reductions->late_count];
+	*row = (struct profile_late){.process = record->process,
+				     .cause = record->cause,
+				     .since_ns = record->since_ns,
+				     .late_ns = record->time_ns - record->since_ns,
+				     .functions_count = record->functions_count,
+				     .files_count = record->files_count,
+				     .module = pool_add(&a->strings, event->strings[0])};
+	if (!row->module)
+		return -ENOMEM;
+	a->reductions->late_count++;
+	if (proc && record->cause == PERFX_LATE_MAPPED && record->functions_count &&
+	    !proc->has_rows)
+		proc->sets_up = true;
+	return steps_gap(a->steps, record->process, record->time_ns);
+}
+
+static int reductions_fill(struct finish_ctx *ctx)
+{
+	const struct reductions *reductions = ctx->a->reductions;
+
+	ctx->profile->reduced = reductions->list;
+	ctx->profile->reduced_count = reductions->list_count;
+	ctx->profile->late = reductions->late;
+	ctx->profile->late_count = reductions->late_count;
+	return 0;
+}
+
+static void reductions_clear(void *state)
+{
+	struct reductions *reductions = state;
+
+	free(reductions->usual.list);
+	map64_clear(&reductions->usual.ids);
+	free(reductions->list);
+	free(reductions->late);
+}
+
+const struct part part_reductions = {
+	PART_STATE(reductions),	    .add = {TAKES(REDUCED, reduced), TAKES(LATE, late)},
+	.go_on = usual_costs_go_on, .finish = reductions_fill,
+	.clear = reductions_clear,
+};

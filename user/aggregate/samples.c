@@ -1,9 +1,80 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/state.h"
+#include "aggregate/calls.h"
+#include "aggregate/gpu.h"
 #include "base/hash.h"
 #include "base/order.h"
 
 #include <stdlib.h>
+
+/* Running, or waiting for something. No padding: compared and hashed as bytes. */
+struct activity_key {
+	uint64_t object;
+	uint32_t process, tid, context, stack, holder_tid;
+	uint16_t syscall;
+	uint8_t state, reason;
+};
+_Static_assert(sizeof(struct activity_key) == 32, "hashed as bytes");
+
+struct activity {
+	struct activity_key key;
+	uint64_t count, ns, max_ns;
+	uint32_t waker_tid; /* FUTEX: of the part that took longest; 0: unknown */
+	uint64_t waker_ns;  /* of that part */
+};
+
+/* One row for each key. */
+struct activities {
+	struct map64 ids; /* hash → list[]; of one that is taken, the next key */
+	struct activity *list;
+	size_t capacity, count;
+};
+
+struct wait_object {
+	uint64_t object;
+	uint32_t process;
+	enum perfx_wait_reason reason;
+	enum perfx_object_kind kind;
+	const char *name;
+};
+
+/* When a sample was taken. The last ones are kept, to tell what slow steps did: 16 bytes each. */
+#define SAMPLE_TIMES_MAX (1u << 18)
+
+struct sample_time {
+	uint64_t time_ns;
+	uint32_t interval_us;
+	uint32_t activity; /* sampled.list[] */
+};
+
+struct sample_times {
+	struct sample_time *list;
+	size_t count, capacity;
+	bool cut; /* older ones are gone */
+};
+
+struct samples {
+	struct activities sampled, blocked;
+	struct sample_times times;
+	struct map64 object_ids; /* hash → objects[] */
+	struct wait_object *objects;
+	size_t objects_capacity, objects_count;
+	bool has_sampling;
+	struct perfx_sampling sampling; /* the last */
+	const char *sampling_why;
+};
+
+struct row_sample {
+	uint32_t activity; /* samples.sampled.list[] */
+	uint64_t ns, count;
+};
+
+struct row_samples {
+	uint32_t tid; /* of the calls */
+	uint64_t wall_ns;
+	struct map64 ids; /* activity → list[] */
+	struct row_sample *list;
+	size_t count, capacity;
+};
 
 static struct activity *activity_find(const struct activities *activities,
 				      const struct activity_key *key, uint64_t *hash)
@@ -90,8 +161,8 @@ static uint32_t context_known(const struct aggregate *a, const struct perfx_samp
 {
 	uint32_t id = sample->context;
 
-	while (a->reduced_count && id && id < a->contexts_count) {
-		const struct context *context = &a->contexts[id];
+	while (id && id < a->calls->contexts_count) {
+		const struct context *context = &a->calls->contexts[id];
 		uint64_t until_ns = calls_seen_until(a, sample->process, context->function, NULL);
 
 		if (!until_ns || sample->time_ns < until_ns)
@@ -101,7 +172,7 @@ static uint32_t context_known(const struct aggregate *a, const struct perfx_samp
 	return id;
 }
 
-int handle_sample(struct aggregate *a, const struct event *event)
+static int handle_sample(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_sample *record = &event->sample;
 	struct activity_key key = {.object = record->object,
@@ -119,13 +190,13 @@ int handle_sample(struct aggregate *a, const struct event *event)
 	if (!process_get(a, record->process))
 		return rejected(a);
 	saw_time(a, record->time_ns);
-	if (activity_add(a, &a->samples.sampled, &key, &more, &at) ||
-	    (at != MAP64_NONE && sample_times_add(&a->samples.times, record, at)))
+	if (activity_add(a, &a->samples->sampled, &key, &more, &at) ||
+	    (at != MAP64_NONE && sample_times_add(&a->samples->times, record, at)))
 		return -ENOMEM;
 	return gpu_sample(a, record);
 }
 
-int handle_blocked(struct aggregate *a, const struct event *event)
+static int handle_blocked(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_blocked *record = &event->blocked;
 	/* who wakes a thread may change from segment to segment: its wait remains the same */
@@ -144,7 +215,7 @@ int handle_blocked(struct aggregate *a, const struct event *event)
 
 	if (!process_get(a, record->process))
 		return rejected(a);
-	return activity_add(a, &a->samples.blocked, &key, &more, &at);
+	return activity_add(a, &a->samples->blocked, &key, &more, &at);
 }
 
 static struct wait_object *object_find(const struct samples *samples, uint32_t process,
@@ -163,10 +234,10 @@ static struct wait_object *object_find(const struct samples *samples, uint32_t p
 	}
 }
 
-int handle_wait_object(struct aggregate *a, const struct event *event)
+static int handle_wait_object(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_wait_object *record = &event->wait_object;
-	struct samples *samples = &a->samples;
+	struct samples *samples = a->samples;
 	uint64_t hash;
 	struct wait_object *object =
 		object_find(samples, record->process, record->reason, record->object, &hash);
@@ -186,35 +257,62 @@ int handle_wait_object(struct aggregate *a, const struct event *event)
 	return object->name ? 0 : -ENOMEM;
 }
 
-int handle_sampling(struct aggregate *a, const struct event *event)
+static int handle_sampling(struct aggregate *a, const struct event *event)
 {
-	a->samples.sampling = event->sampling;
-	a->samples.has_sampling = true;
-	a->samples.sampling_why = intern(a, event->strings[0]);
-	return a->samples.sampling_why ? 0 : -ENOMEM;
+	a->samples->sampling = event->sampling;
+	a->samples->has_sampling = true;
+	a->samples->sampling_why = intern(a, event->strings[0]);
+	return a->samples->sampling_why ? 0 : -ENOMEM;
 }
 
-int handle_python(struct aggregate *a, const struct event *event)
+void row_samples__free(struct row_samples *samples)
 {
-	struct process *proc = process_get(a, event->python.process);
-
-	if (!proc)
-		return rejected(a);
-	proc->python_version = intern(a, event->strings[0]);
-	proc->python_why = intern(a, event->strings[1]);
-	proc->python_frames = event->python.flags & PERFX_PYTHON_FRAMES;
-	return proc->python_version && proc->python_why ? 0 : -ENOMEM;
+	if (!samples)
+		return;
+	map64_clear(&samples->ids);
+	free(samples->list);
+	free(samples);
 }
 
-void samples_clear(struct samples *samples)
+static int add_sample(struct row_samples *samples, const struct sample_time *time)
 {
-	map64_clear(&samples->sampled.ids);
-	free(samples->sampled.list);
-	free(samples->times.list);
-	map64_clear(&samples->blocked.ids);
-	free(samples->blocked.list);
-	map64_clear(&samples->object_ids);
-	free(samples->objects);
+	struct row_sample *sample = MAP64_ITEM_OF(samples, time->activity);
+
+	if (!sample)
+		return -ENOMEM;
+	sample->activity = time->activity;
+	sample->ns += (uint64_t)time->interval_us * 1000;
+	sample->count++;
+	return 0;
+}
+
+static bool was_during(const struct aggregate *a, const struct perfx_span *span,
+		       const struct sample_time *time)
+{
+	const struct activity_key *key = &a->samples->sampled.list[time->activity].key;
+
+	return key->process == span->process && key->state == PERFX_SAMPLE_ON_CPU &&
+	       time->time_ns < span->start_ns + span->duration_ns;
+}
+
+/* A timed call has ended: its samples came before it. 0 or -ENOMEM. */
+int parallel_span(struct aggregate *a, struct row *row, const struct perfx_span *span)
+{
+	const struct sample_times *times = &a->samples->times;
+	int err = 0;
+
+	if (!times->count || row->threads_count > 1 || span->flags & PERFX_SPAN_ASYNC)
+		return 0;
+	if (!row->samples)
+		row->samples = calloc(1, sizeof(*row->samples));
+	if (!row->samples)
+		return -ENOMEM;
+	row->samples->tid = span->tid;
+	add_up(&row->samples->wall_ns, span->duration_ns);
+	for (size_t i = times->count; i > 0 && times->list[i - 1].time_ns >= span->start_ns; i--)
+		if (!err && was_during(a, span, &times->list[i - 1]))
+			err = add_sample(row->samples, &times->list[i - 1]);
+	return err;
 }
 
 /* Without a name: none is known. */
@@ -228,11 +326,12 @@ static struct wait_object object_of(const struct samples *samples, const struct 
 	return object ? *object : (struct wait_object){.name = ""};
 }
 
-struct profile_activity samples_describe(const struct finish_ctx *ctx,
-					 const struct activity *activity)
+/* When stacks are filled. */
+static struct profile_activity samples_describe(const struct finish_ctx *ctx,
+						const struct activity *activity)
 {
 	const struct activity_key *key = &activity->key;
-	const struct wait_object object = object_of(&ctx->a->samples, key);
+	const struct wait_object object = object_of(ctx->a->samples, key);
 
 	return (struct profile_activity){
 		.tid = key->tid,
@@ -291,7 +390,7 @@ struct outside {
 static void find_outside(const struct finish_ctx *ctx, struct profile_process *process,
 			 struct outside *outside)
 {
-	const struct sample_times *times = &ctx->a->samples.times;
+	const struct sample_times *times = &ctx->a->samples->times;
 	struct profile_interval time = time_of_steps(ctx->profile, process);
 
 	process->steps.startup_ns =
@@ -304,7 +403,7 @@ static void find_outside(const struct finish_ctx *ctx, struct profile_process *p
 	for (size_t i = 0; i < times->count && process->steps.outside_ns; i++) {
 		const struct sample_time *sample = &times->list[i];
 
-		if (ctx->a->samples.sampled.list[sample->activity].key.process != process->index ||
+		if (ctx->a->samples->sampled.list[sample->activity].key.process != process->index ||
 		    (sample->time_ns >= time.from_ns && sample->time_ns < time.to_ns))
 			continue;
 		outside[sample->activity].count++;
@@ -564,7 +663,7 @@ ORDER(by_time, struct profile_step_sample, ASCENDING(a->time_ns, b->time_ns))
 
 static int fill_step_samples(const struct finish_ctx *ctx, struct profile_process *process)
 {
-	const struct samples *samples = &ctx->a->samples;
+	const struct samples *samples = ctx->a->samples;
 	struct profile_steps *steps = &process->steps;
 	size_t capacity = 0;
 
@@ -599,7 +698,7 @@ static struct profile_activities *blocked_of(struct profile_process *process)
 
 static int fill_samples(struct finish_ctx *ctx)
 {
-	const struct samples *samples = &ctx->a->samples;
+	const struct samples *samples = ctx->a->samples;
 	struct outside *outside = NULL;
 	int err;
 
@@ -615,15 +714,53 @@ static int fill_samples(struct finish_ctx *ctx)
 	return err;
 }
 
-int samples_fill(struct finish_ctx *ctx)
+static int fill_during(const struct finish_ctx *ctx, const struct row_samples *samples,
+		       struct profile_row *out)
 {
-	const struct samples *samples = &ctx->a->samples;
+	out->during.list = calloc(samples->count + 1, sizeof(*out->during.list));
+	if (!out->during.list)
+		return -ENOMEM;
+	out->during_ns = samples->wall_ns;
+	out->during_tid = samples->tid;
+	for (size_t i = 0; i < samples->count; i++) {
+		const struct row_sample *sample = &samples->list[i];
+		struct profile_activity *to = &out->during.list[out->during.count++];
+
+		*to = samples_describe(ctx, &ctx->a->samples->sampled.list[sample->activity]);
+		to->count = sample->count;
+		to->ns = sample->ns;
+	}
+	return 0;
+}
+
+static int parallel_fill(struct finish_ctx *ctx)
+{
+	const struct aggregate *a = ctx->a;
+	int err = 0;
+
+	for (size_t p = 0; p < ctx->profile->processes_count; p++) {
+		struct profile_process *process = &ctx->profile->processes[p];
+
+		for (size_t i = 0; i < process->rows_count && !err; i++) {
+			struct profile_row *out = &process->rows[i];
+			const struct row *row = row_find(a, process->index, out->function);
+
+			if (row && row->samples && row->threads_count == 1)
+				err = fill_during(ctx, row->samples, out);
+		}
+	}
+	return err;
+}
+
+static int samples_fill(struct finish_ctx *ctx)
+{
+	const struct samples *samples = ctx->a->samples;
 	struct profile *profile = ctx->profile;
 	struct map64 pids = {0};
 	int err = fill_samples(ctx);
 
 	/* of a part of the time they would be compared with all of it */
-	if (!err && !(ctx->a->time_slice.left_out & PERFX_LEFT_OUT(PERFX_KIND_BLOCKED)))
+	if (!err && !(profile->time_slice.left_out & PERFX_LEFT_OUT(PERFX_KIND_BLOCKED)))
 		err = fill_activities(ctx, &samples->blocked, NULL, blocked_of);
 	err = err ?: map_pids(&pids, profile);
 	for (size_t i = 0; i < profile->processes_count && !err; i++) {
@@ -642,7 +779,7 @@ int samples_fill(struct finish_ctx *ctx)
 		.stacks = samples->sampling.stacks,
 		.why = samples->sampling_why ? samples->sampling_why : "",
 	};
-	return err;
+	return err ?: parallel_fill(ctx);
 }
 
 struct profile_sample_sums profile_sample_sums(const struct profile_process *process)
@@ -675,3 +812,24 @@ const char *profile_thread_name(const struct profile_process *process, uint32_t 
 
 	return thread && thread->comm ? thread->comm : "";
 }
+
+static void samples_clear(void *state)
+{
+	struct samples *samples = state;
+
+	map64_clear(&samples->sampled.ids);
+	free(samples->sampled.list);
+	free(samples->times.list);
+	map64_clear(&samples->blocked.ids);
+	free(samples->blocked.list);
+	map64_clear(&samples->object_ids);
+	free(samples->objects);
+}
+
+const struct part part_samples = {
+	PART_STATE(samples),
+	.add = {TAKES(SAMPLE, sample), TAKES(BLOCKED, blocked), TAKES(WAIT_OBJECT, wait_object),
+		TAKES(SAMPLING, sampling)},
+	.finish = samples_fill,
+	.clear = samples_clear,
+};

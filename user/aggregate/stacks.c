@@ -1,14 +1,39 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/state.h"
+#include "aggregate/process.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "cost/operator_label.h"
 
 #include <stdlib.h>
 
+/* Texts that come often, once each. */
+struct interned {
+	struct map64 ids; /* hash → list[] */
+	const char **list;
+	size_t capacity, count;
+};
+
+struct frame {
+	struct profile_frame frame;
+	uint32_t next; /* around it, at the same address; 0: none */
+	uint16_t depth;
+	bool described; /* otherwise it has an address only */
+};
+
+struct stacks {
+	struct interned interned;
+	struct map64 ids; /* process << 32 | stack → list[] */
+	struct stack *list;
+	size_t capacity, count;
+	uint64_t *addresses;
+	size_t addresses_capacity, addresses_count;
+	struct chunks frames; /* index 0: none */
+	bool some_left_out;   /* PERFX_STACK_END_LEFT_OUT */
+};
+
 const char *intern(struct aggregate *a, const char *text)
 {
-	struct interned *interned = &a->interned;
+	struct interned *interned = &a->stacks->interned;
 	uint64_t hash = fnv1a(text, strlen(text));
 	uint32_t at = map64_get(&interned->ids, hash);
 	const char *copy, **item;
@@ -40,6 +65,16 @@ const char *intern_label(struct aggregate *a, const char *function, uint16_t ope
 const struct stack *stack_find(const struct stacks *stacks, uint32_t process, uint32_t stack)
 {
 	return stack ? MAP64_FIND_OF(stacks, MAP64_PAIR(process, stack)) : NULL;
+}
+
+const uint64_t *stack_addresses(const struct stacks *stacks, const struct stack *stack)
+{
+	return &stacks->addresses[stack->first];
+}
+
+bool stacks_some_left_out(const struct stacks *stacks)
+{
+	return stacks->some_left_out;
 }
 
 static bool same_stack(const struct stacks *stacks, const struct stack *stack,
@@ -75,10 +110,10 @@ static int add_stack(struct stacks *stacks, const struct event *event)
 	return 0;
 }
 
-int handle_stack(struct aggregate *a, const struct event *event)
+static int handle_stack(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_stack *record = &event->stack;
-	struct stacks *stacks = &a->stacks;
+	struct stacks *stacks = a->stacks;
 	const struct stack *known;
 
 	if (record->stack == 0 || record->process == 0 || record->process > AGGREGATE_PROCESSES_MAX)
@@ -122,12 +157,12 @@ static int64_t innermost_frame(struct aggregate *a, uint32_t process, uint64_t a
 	at = map64_get(&owner->frame_ids, address);
 	if (at != MAP64_NONE)
 		return at;
-	made = frame_new(&a->stacks);
+	made = frame_new(a->stacks);
 	if (made <= 0)
 		return made;
 	if (map64_put(&owner->frame_ids, address, (uint32_t)made))
 		return -ENOMEM;
-	frame_at(&a->stacks, (uint32_t)made)->frame = (struct profile_frame){
+	frame_at(a->stacks, (uint32_t)made)->frame = (struct profile_frame){
 		.function = "",
 		.label = "",
 		.module = "",
@@ -143,12 +178,12 @@ static int64_t innermost_frame(struct aggregate *a, uint32_t process, uint64_t a
 int stack_has_frame(struct aggregate *a, uint32_t process, uint32_t id,
 		    bool (*is_it)(const struct profile_frame *frame))
 {
-	const struct stack *stack = stack_find(&a->stacks, process, id);
+	const struct stack *stack = stack_find(a->stacks, process, id);
 	int64_t at = 0;
 
 	for (uint32_t i = 0; stack && i < stack->frames_count && at >= 0; i++) {
-		at = innermost_frame(a, process, a->stacks.addresses[stack->first + i]);
-		if (at > 0 && is_it(&frame_at(&a->stacks, (uint32_t)at)->frame))
+		at = innermost_frame(a, process, a->stacks->addresses[stack->first + i]);
+		if (at > 0 && is_it(&frame_at(a->stacks, (uint32_t)at)->frame))
 			return 1;
 	}
 	return at < 0 ? (int)at : 0;
@@ -206,7 +241,7 @@ static bool runs_command(const char *cmdline)
 	return false;
 }
 
-int handle_frame(struct aggregate *a, const struct event *event)
+static int handle_frame(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_frame *record = &event->frame;
 	struct frame *frame;
@@ -216,10 +251,10 @@ int handle_frame(struct aggregate *a, const struct event *event)
 		return undecoded(a);
 	at = innermost_frame(a, record->process, record->address);
 	if (at > 0)
-		at = frame_of_depth(&a->stacks, (uint32_t)at, record->depth);
+		at = frame_of_depth(a->stacks, (uint32_t)at, record->depth);
 	if (at <= 0)
 		return at ? (int)at : undecoded(a);
-	frame = frame_at(&a->stacks, (uint32_t)at);
+	frame = frame_at(a->stacks, (uint32_t)at);
 	if (frame->described)
 		return same_frame(frame, event) ? 0 : undecoded(a);
 	frame->frame = (struct profile_frame){
@@ -234,7 +269,7 @@ int handle_frame(struct aggregate *a, const struct event *event)
 		.of_package = record->flags & PERFX_FRAME_PACKAGE,
 		.is_generator = record->flags & PERFX_FRAME_GENERATOR,
 		.of_command = !strcmp(event->strings[2], "<string>") &&
-			      runs_command(a->processes[record->process]->cmdline ?: ""),
+			      runs_command(a->processes->list[record->process]->cmdline ?: ""),
 	};
 	if (!frame->frame.function || !frame->frame.module || !frame->frame.file)
 		return -ENOMEM;
@@ -243,16 +278,8 @@ int handle_frame(struct aggregate *a, const struct event *event)
 		return -ENOMEM;
 	frame->frame.module_base = base_name(frame->frame.module);
 	frame->described = true;
-	a->processes[record->process]->gone_count += frame->frame.gone;
+	a->processes->list[record->process]->gone_count += frame->frame.gone;
 	return 0;
-}
-
-void stacks_clear(struct stacks *stacks)
-{
-	chunks_clear(&stacks->frames);
-	map64_clear(&stacks->ids);
-	free(stacks->list);
-	free(stacks->addresses);
 }
 
 static const struct profile_frame no_frame = {
@@ -286,7 +313,7 @@ static size_t frames_at(const struct stacks *stacks, uint32_t index,
 
 static int fill_stack(struct aggregate *a, const struct stack *stack, struct profile_stack *out)
 {
-	const struct stacks *stacks = &a->stacks;
+	const struct stacks *stacks = a->stacks;
 	uint32_t indices[PERFX_STACK_FRAMES_MAX];
 	const struct profile_frame **frames;
 	size_t count = 0;
@@ -313,37 +340,36 @@ static int fill_stack(struct aggregate *a, const struct stack *stack, struct pro
 	return 0;
 }
 
-int stacks_fill(struct finish_ctx *ctx)
+/* All stacks, before what refers to them. 0 or -ENOMEM. */
+static int stacks_fill(struct finish_ctx *ctx)
 {
 	struct aggregate *a = ctx->a;
 	struct profile *profile = ctx->profile;
 	int err = 0;
 
-	profile->stacks = calloc(a->stacks.count + 1, sizeof(*profile->stacks));
+	profile->stacks = calloc(a->stacks->count + 1, sizeof(*profile->stacks));
 	if (!profile->stacks)
 		return -ENOMEM;
-	for (; profile->stacks_count < a->stacks.count && !err; profile->stacks_count++)
-		err = fill_stack(a, &a->stacks.list[profile->stacks_count],
+	for (; profile->stacks_count < a->stacks->count && !err; profile->stacks_count++)
+		err = fill_stack(a, &a->stacks->list[profile->stacks_count],
 				 &profile->stacks[profile->stacks_count]);
 	return err;
 }
 
 const struct profile_stack *stack_of(const struct finish_ctx *ctx, uint32_t process, uint32_t stack)
 {
-	const struct stack *found = stack_find(&ctx->a->stacks, process, stack);
+	const struct stack *found = stack_find(ctx->a->stacks, process, stack);
 
-	return found ? &ctx->profile->stacks[found - ctx->a->stacks.list] : NULL;
+	return found ? &ctx->profile->stacks[found - ctx->a->stacks->list] : NULL;
 }
 
 const struct profile_frame *frame_of(const struct finish_ctx *ctx, uint32_t process,
 				     uint64_t address)
 {
-	const struct aggregate *a = ctx->a;
-	uint32_t at = MAP64_NONE;
+	const struct process *proc = process_find(ctx->a, process);
+	uint32_t at = address && proc ? map64_get(&proc->frame_ids, address) : MAP64_NONE;
 
-	if (address && process < a->processes_count && a->processes[process])
-		at = map64_get(&a->processes[process]->frame_ids, address);
-	return at == MAP64_NONE ? NULL : &frame_at(&a->stacks, at)->frame;
+	return at == MAP64_NONE ? NULL : &frame_at(ctx->a->stacks, at)->frame;
 }
 
 void profile_stacks_clear(struct profile *profile)
@@ -352,3 +378,22 @@ void profile_stacks_clear(struct profile *profile)
 		free((void *)profile->stacks[i].frames);
 	free(profile->stacks);
 }
+
+static void stacks_clear(void *state)
+{
+	struct stacks *stacks = state;
+
+	map64_clear(&stacks->interned.ids);
+	free(stacks->interned.list);
+	chunks_clear(&stacks->frames);
+	map64_clear(&stacks->ids);
+	free(stacks->list);
+	free(stacks->addresses);
+}
+
+const struct part part_stacks = {
+	PART_STATE(stacks),
+	.add = {TAKES(STACK, stack), TAKES(FRAME, frame)},
+	.finish = stacks_fill,
+	.clear = stacks_clear,
+};

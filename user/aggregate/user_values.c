@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/state.h"
+#include "aggregate/process.h"
 
 #include "base/order.h"
 
@@ -23,6 +23,15 @@ struct value_account {
 	struct profile_user_value_point *points;
 	size_t points_count;
 	struct thinning points_thinning;
+};
+
+/* Values of the program's own: an account for each name in each process. */
+struct values {
+	const char **names; /* by id; NULL: not described */
+	size_t names_capacity;
+	struct value_account **accounts;
+	size_t accounts_capacity, accounts_count;
+	struct map64 account_ids; /* process << 32 | value → accounts[] */
 };
 
 static void sum_add(struct precise_sum *to, double number)
@@ -52,7 +61,7 @@ static double double_of(uint64_t bits)
 
 static struct value_account *account_new(struct aggregate *a, uint32_t process, uint32_t value)
 {
-	struct values *values = &a->values;
+	struct values *values = a->values;
 	struct value_account *account = calloc(1, sizeof(*account));
 
 	if (!account || GROW_BY_ONE(values->accounts) ||
@@ -73,13 +82,13 @@ static struct value_account *account_new(struct aggregate *a, uint32_t process, 
 /* NULL with errno: ERANGE, ENOMEM. */
 static struct value_account *account_of(struct aggregate *a, uint32_t process, uint32_t value)
 {
-	uint32_t at = map64_get(&a->values.account_ids, (uint64_t)process << 32 | value);
+	uint32_t at = map64_get(&a->values->account_ids, (uint64_t)process << 32 | value);
 
 	if (at != MAP64_NONE)
-		return a->values.accounts[at];
+		return a->values->accounts[at];
 	errno = ERANGE;
 	if (!value || value > AGGREGATE_VALUES_MAX ||
-	    a->values.accounts_count >= AGGREGATE_VALUES_MAX || !process_get(a, process))
+	    a->values->accounts_count >= AGGREGATE_VALUES_MAX || !process_get(a, process))
 		return NULL;
 	return account_new(a, process, value);
 }
@@ -113,7 +122,7 @@ static void set_base(struct value_account *account, double number, uint64_t time
 	account->added = (struct precise_sum){0};
 }
 
-int handle_user_value(struct aggregate *a, const struct event *event)
+static int handle_user_value(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_user_value *record = &event->user_value;
 	struct value_account *account = account_of(a, record->process, record->value);
@@ -143,9 +152,9 @@ int handle_user_value(struct aggregate *a, const struct event *event)
 	return add_point(account, record->time_ns);
 }
 
-int handle_user_value_name(struct aggregate *a, const struct event *event)
+static int handle_user_value_name(struct aggregate *a, const struct event *event)
 {
-	struct values *values = &a->values;
+	struct values *values = a->values;
 	uint32_t value = event->user_value_name.value;
 
 	if (!value || value > AGGREGATE_VALUES_MAX)
@@ -157,7 +166,7 @@ int handle_user_value_name(struct aggregate *a, const struct event *event)
 	return values->names[value] ? 0 : -ENOMEM;
 }
 
-int handle_overflow_values(struct aggregate *a, const struct event *event)
+static int handle_overflow_values(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_overflow_values *record = &event->overflow_values;
 	struct value_account *account = account_of(a, record->process, record->value);
@@ -209,7 +218,7 @@ ORDER(by_samples, struct profile_user_value, DESCENDING(a->samples_count, b->sam
 static struct profile_process *owner_of(const struct finish_ctx *w,
 					const struct value_account *account)
 {
-	const struct values *values = &w->a->values;
+	const struct values *values = w->a->values;
 
 	/* it may be known from before alone */
 	if (!account->samples_count || account->value >= values->names_capacity ||
@@ -221,7 +230,7 @@ static struct profile_process *owner_of(const struct finish_ctx *w,
 /* So much room for each process; hidden ones are counted. */
 static int make_room(struct finish_ctx *w)
 {
-	const struct values *values = &w->a->values;
+	const struct values *values = w->a->values;
 
 	for (size_t i = 0; i < values->accounts_count; i++) {
 		const struct value_account *account = values->accounts[i];
@@ -244,9 +253,9 @@ static int make_room(struct finish_ctx *w)
 	return 0;
 }
 
-int values_fill(struct finish_ctx *w)
+static int values_fill(struct finish_ctx *w)
 {
-	const struct values *values = &w->a->values;
+	const struct values *values = w->a->values;
 	struct profile *p = w->profile;
 
 	if (!values->accounts_count)
@@ -267,8 +276,10 @@ int values_fill(struct finish_ctx *w)
 	return 0;
 }
 
-void values_clear(struct values *values)
+static void values_clear(void *state)
 {
+	struct values *values = state;
+
 	for (size_t i = 0; i < values->accounts_count; i++) {
 		free(values->accounts[i]->points);
 		free(values->accounts[i]);
@@ -276,5 +287,12 @@ void values_clear(struct values *values)
 	free(values->accounts);
 	free(values->names);
 	map64_clear(&values->account_ids);
-	*values = (struct values){0};
 }
+
+const struct part part_values = {
+	PART_STATE(values),
+	.add = {TAKES(USER_VALUE, user_value), TAKES(USER_VALUE_NAME, user_value_name),
+		TAKES(OVERFLOW_VALUES, overflow_values)},
+	.finish = values_fill,
+	.clear = values_clear,
+};
