@@ -29,7 +29,8 @@ struct candidate {
 struct search {
 	const struct outer_call *calls;
 	size_t count;
-	struct occurrence *occurrences;
+	struct occurrence *occurrences; /* by key, then in order of time */
+	struct occurrence *scratch;
 	uint64_t *sums;	  /* of what was called up to each, as hashes: a difference is a multiset */
 	uint32_t *counts; /* how often the function of each is called */
 	uint64_t *values; /* of one candidate's periods */
@@ -39,24 +40,29 @@ struct search {
 	void *ctx;
 };
 
-ORDER(by_key, struct occurrence, ASCENDING(a->key, b->key), ASCENDING(a->at, b->at))
-
 static uint64_t end_of(const struct search *search, const struct occurrence *occurrence)
 {
 	return search->calls[occurrence->at].end_ns;
 }
 
-/* Sorts the values. */
-static size_t most_frequent(uint64_t *values, size_t count)
+/* How often the value comes that more than half of them have (Boyer and Moore, 1981). At most half
+ * of them: there is no such value. */
+static size_t count_majority(const uint64_t *values, size_t count)
 {
-	size_t most = 0;
+	uint64_t value = 0;
+	size_t lead = 0, same = 0;
 
-	SORT_ITEMS(values, count, compare_u64);
-	for (size_t i = 0, run = 0; i < count; i++) {
-		run = i && values[i] == values[i - 1] ? run + 1 : 1;
-		most = max_u64(run, most);
+	for (size_t i = 0; i < count; i++) {
+		if (!lead)
+			value = values[i];
+		if (values[i] == value)
+			lead++;
+		else
+			lead--;
 	}
-	return most;
+	for (size_t i = 0; i < count; i++)
+		same += values[i] == value;
+	return same;
 }
 
 /* Functions that come in less than this part of the periods are done now and then. */
@@ -83,17 +89,19 @@ static void sum_compiled(struct search *search, const struct occurrence *first,
 	}
 }
 
+_Static_assert(PERIOD_ALIKE > 0.5, "count_majority() is exact for more than half");
+
 /* How many consist of the same calls. */
 static size_t count_same_calls(struct search *search, const struct occurrence *first,
 			       size_t periods_count)
 {
 	if (search->calls[first->at].compiled) {
 		sum_compiled(search, first, periods_count);
-		return most_frequent(search->values, periods_count);
+		return count_majority(search->values, periods_count);
 	}
 	for (size_t i = 0; i < periods_count; i++)
 		search->values[i] = search->sums[first[i + 1].at] - search->sums[first[i].at];
-	return most_frequent(search->values, periods_count);
+	return count_majority(search->values, periods_count);
 }
 
 /* How many take about as long as the median: half of it to twice as long. Those of a compiled
@@ -173,6 +181,8 @@ static void try_key(struct search *search, const struct occurrence *first, size_
 	    is_repetition(search, first, count - 1))
 		return;
 	same_calls = count_same_calls(search, first, count - 1);
+	if ((double)same_calls / (double)candidate.periods_count < PERIOD_ALIKE)
+		return;
 	same_time = count_same_time(search, first, count - 1, &candidate.median_ns);
 	candidate.alike = (double)min_u64(same_calls, same_time) / (double)candidate.periods_count;
 	if (candidate.alike < PERIOD_ALIKE ||
@@ -180,6 +190,26 @@ static void try_key(struct search *search, const struct occurrence *first, size_
 		return;
 	sum_calls(search, first, count, &candidate);
 	search->candidates[search->candidates_count++] = candidate;
+}
+
+#define KEY_DIGIT_BITS 11
+_Static_assert(AGGREGATE_CONTEXTS_MAX >> (2 * KEY_DIGIT_BITS) == 0 &&
+		       AGGREGATE_FUNCTIONS_MAX >> (2 * KEY_DIGIT_BITS) == 0,
+	       "a key has two digits");
+
+/* Sorts by one digit of the key: equal ones stay in their order. */
+static void sort_by_digit(const struct occurrence *from, struct occurrence *to, size_t count,
+			  unsigned shift)
+{
+	const uint32_t mask = (1u << KEY_DIGIT_BITS) - 1;
+	uint32_t places[(1u << KEY_DIGIT_BITS) + 1] = {0};
+
+	for (size_t i = 0; i < count; i++)
+		places[(from[i].key >> shift & mask) + 1]++;
+	for (size_t i = 1; i <= mask; i++)
+		places[i] += places[i - 1];
+	for (size_t i = 0; i < count; i++)
+		to[places[from[i].key >> shift & mask]++] = from[i];
 }
 
 static void sort_occurrences(struct search *search, bool by_contexts)
@@ -190,7 +220,8 @@ static void sort_occurrences(struct search *search, bool by_contexts)
 		search->occurrences[i] = (struct occurrence){
 			by_contexts ? call->context : call->function, (uint32_t)i};
 	}
-	SORT_ITEMS(search->occurrences, search->count, by_key);
+	sort_by_digit(search->occurrences, search->scratch, search->count, 0);
+	sort_by_digit(search->scratch, search->occurrences, search->count, KEY_DIGIT_BITS);
 }
 
 /* Where the sorted occurrences of another key begin. */
@@ -206,7 +237,6 @@ static size_t end_of_key(const struct search *search, size_t first)
 
 static void try_keys(struct search *search, bool are_contexts)
 {
-	sort_occurrences(search, are_contexts);
 	for (size_t i = 0, end; i < search->count; i = end) {
 		end = end_of_key(search, i);
 		try_key(search, &search->occurrences[i], end - i, are_contexts);
@@ -230,6 +260,7 @@ static void try_all(struct search *search)
 			search->counts[search->occurrences[k].at] = (uint32_t)(end - i);
 	}
 	try_keys(search, false);
+	sort_occurrences(search, true);
 	try_keys(search, true);
 }
 
@@ -297,11 +328,12 @@ static int find_among(struct period *found, const struct outer_call *calls, size
 	if (count <= PERIODS_MIN)
 		return 0;
 	search.occurrences = calloc(count, sizeof(*search.occurrences));
+	search.scratch = calloc(count, sizeof(*search.scratch));
 	search.sums = calloc(count, sizeof(*search.sums));
 	search.counts = calloc(count, sizeof(*search.counts));
 	search.values = calloc(count, sizeof(*search.values));
 	search.candidates = calloc(2 * count / PERIODS_MIN + 1, sizeof(*search.candidates));
-	if (search.occurrences && search.sums && search.counts && search.values &&
+	if (search.occurrences && search.scratch && search.sums && search.counts && search.values &&
 	    search.candidates) {
 		try_all(&search);
 		best = choose(&search);
@@ -315,6 +347,7 @@ static int find_among(struct period *found, const struct outer_call *calls, size
 					 .confidence = confidence_of(best),
 					 .compiled = best->compiled};
 	free(search.occurrences);
+	free(search.scratch);
 	free(search.sums);
 	free(search.counts);
 	free(search.values);
