@@ -152,6 +152,15 @@ static const struct profile_process *process_of(const struct profile *profile, u
 	return NULL;
 }
 
+/* What lives now, wherever it was allocated; 0: the epoch knows of nothing. */
+static uint64_t live_bytes_of(const struct profile_process *process, enum perfx_domain domain)
+{
+	for (size_t i = 0; i < process->memory_count; i++)
+		if (process->memory[i].domain == domain)
+			return process->memory[i].current_bytes;
+	return 0;
+}
+
 /* Of those that the last epoch knows. */
 static void check_processes(const struct live_snapshot *snapshot, const struct profile *whole,
 			    bool sampled)
@@ -174,6 +183,9 @@ static void check_processes(const struct live_snapshot *snapshot, const struct p
 			cr_assert_eq(live->allocs_counts[memory->domain], memory->allocs.value);
 			cr_assert_eq(live->alloc_bytes[memory->domain],
 				     memory->allocated_bytes.value);
+			if (!process->exited)
+				cr_assert_eq(live_bytes_of(live->process, memory->domain),
+					     memory->current_bytes);
 		}
 	}
 }

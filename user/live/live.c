@@ -119,10 +119,11 @@ struct live *live__new(const struct live_options *options)
 	live->keyframe = keyframe__new(0);
 	live->epoch.aggregate = aggregate__new();
 	growth_init(&live->growth);
-	if (live->keyframe)
+	if (live->keyframe && live->epoch.aggregate) {
 		keyframe__goes_on(live->keyframe);
-	if (live->keyframe && live->epoch.aggregate)
+		keyframe__borrow_memory(live->keyframe, live->epoch.aggregate);
 		return live;
+	}
 	live__free(live);
 	errno = ENOMEM;
 	return NULL;
@@ -184,20 +185,15 @@ static int add_record(void *ctx, const void *record, size_t size)
 static int next_epoch(struct live *live, uint64_t from_ns)
 {
 	struct aggregate *next = aggregate__new();
-	int err = next ? keyframe__write(live->keyframe, from_ns, add_record, next) : -ENOMEM;
+	int err = next ? keyframe__write_all(live->keyframe, from_ns, add_record, next) : -ENOMEM;
 
-	if (!err)
-		err = keyframe__write_usage(live->keyframe, from_ns, add_record, next);
-	if (!err)
-		err = keyframe__write_memory(live->keyframe, from_ns, add_record, next);
-	if (!err)
-		err = aggregate__continue(next, live->epoch.aggregate, from_ns);
-	if (!err)
-		err = run_forget(&live->run, live->epoch.number);
+	err = err ?: aggregate__continue(next, live->epoch.aggregate, from_ns);
+	err = err ?: run_forget(&live->run, live->epoch.number);
 	if (err) {
 		aggregate__free(next);
 		return err;
 	}
+	keyframe__borrow_memory(live->keyframe, next);
 	live->before = live->epoch.aggregate;
 	live->before_from_ns = live->epoch.from_ns;
 	growth_clear(&live->growth);

@@ -195,11 +195,7 @@ static int write_keyframe(struct flight_buffer *flight, struct file *file)
 
 	if (!flight->from_ns)
 		return 0;
-	err = keyframe__write(flight->keyframe, flight->from_ns, add_record, file);
-	if (!err)
-		err = keyframe__write_usage(flight->keyframe, flight->from_ns, add_record, file);
-	if (!err)
-		err = keyframe__write_memory(flight->keyframe, flight->from_ns, add_record, file);
+	err = keyframe__write_all(flight->keyframe, flight->from_ns, add_record, file);
 	return err ? err : write_records(file);
 }
 

@@ -52,7 +52,8 @@ struct keyframe {
 	size_t values_count, values_capacity;
 	struct map64 value_ids;		    /* process << 32 | value */
 	struct perfx_recording_window turn; /* --wait: the last; time 0: none */
-	struct aggregate *memory;
+	struct aggregate *memory;	    /* live blocks */
+	bool is_borrowed;		    /* the memory: another one adds its events */
 	struct pack_buffer buffer;
 };
 
@@ -84,6 +85,20 @@ struct keyframe *keyframe__new(uint32_t blocks_max)
 	return keyframe;
 }
 
+/* The memory's part of the events, where no other one adds them. 0 or -ENOMEM. */
+static int add_to_memory(struct keyframe *keyframe, const struct event *event)
+{
+	return keyframe->is_borrowed ? 0 : aggregate__add(keyframe->memory, event);
+}
+
+void keyframe__borrow_memory(struct keyframe *keyframe, struct aggregate *aggregate)
+{
+	if (!keyframe->is_borrowed)
+		aggregate__free(keyframe->memory);
+	keyframe->memory = aggregate;
+	keyframe->is_borrowed = true;
+}
+
 void keyframe__goes_on(struct keyframe *keyframe)
 {
 	keyframe->goes_on = true;
@@ -104,7 +119,8 @@ void keyframe__free(struct keyframe *keyframe)
 	map64_clear(&keyframe->thread_ids);
 	free(keyframe->values);
 	map64_clear(&keyframe->value_ids);
-	aggregate__free(keyframe->memory);
+	if (!keyframe->is_borrowed)
+		aggregate__free(keyframe->memory);
 	free(keyframe);
 }
 
@@ -295,7 +311,8 @@ static int forget_ended(struct keyframe *keyframe, uint64_t time_ns)
 			continue;
 		}
 		state->gone_number = ++keyframe->gone_count;
-		aggregate__forget_memory(keyframe->memory, keyframe->ending[i]);
+		if (!keyframe->is_borrowed)
+			aggregate__forget_memory(keyframe->memory, keyframe->ending[i]);
 	}
 	if (kept == keyframe->ending_count)
 		return 0;
@@ -440,7 +457,7 @@ static int add_event(struct keyframe *keyframe, const struct event *event)
 	case PERFX_KIND_HOST_ENERGY:
 		return 0;
 	case PERFX_KIND_PROCESS: /* its capture has modes of its own */
-		if (event->process.merged && aggregate__add(keyframe->memory, event))
+		if (event->process.merged && add_to_memory(keyframe, event))
 			return -ENOMEM;
 		return add_fact(keyframe, event);
 	default: /* of the life of a process */
@@ -458,7 +475,7 @@ static int add_memory(struct keyframe *keyframe, const struct event *event)
 		if (event->memory_mode.merged > keyframe->merged_max)
 			keyframe->merged_max = event->memory_mode.merged;
 	}
-	return aggregate__add(keyframe->memory, event);
+	return add_to_memory(keyframe, event);
 }
 
 /* Only the sums of values and live blocks still hold. */
@@ -471,7 +488,7 @@ static int add_sum(struct keyframe *keyframe, const struct event *event)
 	/* write_doubts goes by the processes that are known */
 	if (!process_state_get(keyframe, event->overflow_memory.process))
 		return errno == ERANGE ? 0 : -ENOMEM;
-	return aggregate__add(keyframe->memory, event);
+	return add_to_memory(keyframe, event);
 }
 
 static int add_of_capture(struct keyframe *keyframe, const struct event *event)
@@ -487,7 +504,7 @@ static int add_of_capture(struct keyframe *keyframe, const struct event *event)
 	keyframe->host.length = 0;
 	if (append_event(&keyframe->host, event))
 		return -ENOMEM;
-	return aggregate__add(keyframe->memory, event); /* its clock */
+	return add_to_memory(keyframe, event); /* its clock */
 }
 
 int keyframe__add(struct keyframe *keyframe, const struct event *event)
@@ -567,10 +584,9 @@ static int write_facts(const struct writer *writer)
 	return err;
 }
 
-int keyframe__write_usage(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit,
-			  void *ctx)
+static int write_usage(const struct writer *writer)
 {
-	const struct writer writer = {keyframe, from_ns, emit, ctx};
+	const struct keyframe *keyframe = writer->keyframe;
 	int err = 0;
 
 	for (size_t i = 0; i < keyframe->processes_count && !err; i++) {
@@ -581,8 +597,8 @@ int keyframe__write_usage(struct keyframe *keyframe, uint64_t from_ns, keyframe_
 			continue;
 		/* its counters at the beginning of the slice */
 		if (!state->ended_ns)
-			usage.time_ns = from_ns;
-		err = WRITE(&writer, USAGE, usage);
+			usage.time_ns = writer->from_ns;
+		err = WRITE(writer, USAGE, usage);
 	}
 	return err;
 }
@@ -822,4 +838,13 @@ int keyframe__write_memory(struct keyframe *keyframe, uint64_t from_ns, keyframe
 	if (!err)
 		err = write_live_blocks(&walk);
 	return err ? err : write_doubts(&walk.writer);
+}
+
+int keyframe__write_all(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit, void *ctx)
+{
+	const struct writer writer = {keyframe, from_ns, emit, ctx};
+	int err = keyframe__write(keyframe, from_ns, emit, ctx);
+
+	err = err ?: write_usage(&writer);
+	return err ?: keyframe__write_memory(keyframe, from_ns, emit, ctx);
 }

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct aggregate;
 struct keyframe;
 
 /* blocks_max: live blocks that it holds; 0: as many as an aggregate does. NULL with errno ENOMEM.
@@ -26,6 +27,9 @@ struct keyframe *keyframe__new(uint32_t blocks_max);
 /* The stream has no end: of stacks that nothing in the keyframe names, and of what threads wait
  * for, the newest 65,536 are kept, because what is in use is described anew. */
 void keyframe__goes_on(struct keyframe *keyframe);
+/* Live blocks are those of an aggregate to which the caller adds each event, too; it may be
+ * replaced by one to which the keyframe was written. Before the first event. */
+void keyframe__borrow_memory(struct keyframe *keyframe, struct aggregate *aggregate);
 void keyframe__free(struct keyframe *keyframe);
 
 /* The next event of the stream. 0 or -ENOMEM. */
@@ -36,12 +40,12 @@ typedef int keyframe_emit(void *ctx, const void *record, size_t size);
 
 /* The beginning of a capture that begins at from_ns: all but usage and memory. */
 int keyframe__write(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit, void *ctx);
-/* The last usage samples of the processes, with the time from_ns. */
-int keyframe__write_usage(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit,
-			  void *ctx);
 /* Memory modes and live blocks; to be written before the first allocation or free. */
 int keyframe__write_memory(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit,
 			   void *ctx);
+/* Both, and between them the last usage samples of the processes, with the time from_ns. */
+int keyframe__write_all(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit,
+			void *ctx);
 
 /* The TIME_SLICE record, where the stream is itself a time slice; otherwise NULL. */
 const struct perfx_time_slice *keyframe__time_slice(const struct keyframe *keyframe,
