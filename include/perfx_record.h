@@ -24,13 +24,22 @@
 /*
  * Every kind of record, once. The enum, the assertions of sizes, decode, struct event and what
  * aggregate, keyframes and time slices do with a kind all come from this table; docs/capture.md
- * shows it. To add a kind: a row, a struct perfx_<name>, handle_<name>() in user/aggregate.
+ * shows it. To add a kind: a row, a struct perfx_<name>, PERFX_FIELDS_<name> after it,
+ * handle_<name>() in user/aggregate.
  *
  *	X(KIND, name, number, bytes, least_bytes, strings_count, ROLE)
  *
  * `bytes` is the size of struct perfx_<name>. A record may be as short as `least_bytes`: fields
  * beyond that were added later, or are only written where they are known, and read as 0 when
  * missing. Numbers are never reused or changed.
+ *
+ * PERFX_FIELDS_<name> says what the numbers of a record are; user/decode reads it:
+ *
+ *	ID(member, SPACE)          an id of its capture: enum id_space in user/decode/decode.h
+ *	TIME(member)               by CLOCK_MONOTONIC; 0: none
+ *	BOOT_TIME(member)          by CLOCK_BOOTTIME; 0: none
+ *	RANGE(member, first, last) its valid values; with others the record is not decoded
+ *	VALID(condition)           of `record`; where it is false the record is not decoded
  */
 /* clang-format off */
 #define PERFX_RECORDS(X)                                                         \
@@ -195,6 +204,13 @@ struct perfx_span {
 	 */
 	__u64 off_cpu_ns;
 };
+#define PERFX_FIELDS_span                                                                 \
+	TIME(start_ns)                                                                    \
+	ID(process, PROCESS) ID(context, CONTEXT) ID(function, FUNCTION)                  \
+		VALID(record->self_ns <= record->duration_ns)                             \
+			VALID(record->off_cpu_ns <= record->duration_ns)                  \
+				RANGE(cost_state, PERFX_COST_NONE, PERFX_COST_STATES - 1) \
+					RANGE(dtype, PERFX_DTYPE_UNKNOWN, PERFX_DTYPES - 1)
 #define PERFX_SPAN_PLAIN_BYTES 56 /* size of a record without flops and bytes */
 #define PERFX_SPAN_COST_BYTES  72 /* with them, without off_cpu_ns */
 
@@ -213,6 +229,7 @@ struct perfx_user_value {
 	__u32 value; /* USER_VALUE_NAME record */
 	__u32 flags; /* PERFX_USER_VALUE_ */
 };
+#define PERFX_FIELDS_user_value TIME(time_ns) ID(process, PROCESS) ID(value, VALUE)
 
 /*
  * Memory domains, never summed because they overlap: the heap; tensors that a framework hands out
@@ -259,6 +276,10 @@ struct perfx_allocation {
 	__u8 flags;	 /* PERFX_ALLOCATION_ */
 	__u32 pad;
 };
+#define PERFX_FIELDS_allocation                                            \
+	TIME(time_ns)                                                      \
+	ID(process, PROCESS) ID(context, CONTEXT) ID(allocator, ALLOCATOR) \
+		RANGE(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
 
 /* `realloc` has begun: the block is set aside, because its address may be reused before the call
  * returns. An allocation with RESIZED or one of the next two flags completes it. */
@@ -279,6 +300,10 @@ struct perfx_free {
 	__u8 flags; /* PERFX_FREE_ */
 	__u32 pad;
 };
+#define PERFX_FIELDS_free                             \
+	TIME(time_ns)                                 \
+	ID(process, PROCESS) ID(allocator, ALLOCATOR) \
+		RANGE(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
 
 /*
  * A call stack, once for each process, before the first record that names it. The fixed part is
@@ -334,6 +359,7 @@ struct perfx_stack {
 	__u32 frames_count;
 	__u32 flags; /* PERFX_STACK_ */
 };
+#define PERFX_FIELDS_stack ID(process, PROCESS)
 
 /* What a thread waits for, or waited. */
 enum perfx_wait_reason {
@@ -376,6 +402,11 @@ struct perfx_sample {
 	__u32 holder_tid; /* GIL: the thread that holds it; 0: unknown */
 	__u64 object;	  /* as in struct perfx_blocked */
 };
+#define PERFX_FIELDS_sample                                              \
+	TIME(time_ns)                                                    \
+	ID(process, PROCESS) ID(context, CONTEXT)                        \
+		RANGE(state, PERFX_SAMPLE_ON_CPU, PERFX_SAMPLE_RUNNABLE) \
+			RANGE(reason, PERFX_WAIT_NONE, PERFX_WAIT_REASONS - 1)
 
 /* A new traced process. The child has its own index from its first instruction. */
 struct perfx_fork {
@@ -384,6 +415,7 @@ struct perfx_fork {
 	__u32 process, parent_process;
 	__u32 pid, ppid; /* tgid */
 };
+#define PERFX_FIELDS_fork TIME(time_ns) ID(process, PROCESS) ID(parent_process, PROCESS)
 
 /* By another thread than the main one: to links by pid the process is a new one. */
 #define PERFX_EXEC_BY_THREAD 0x1
@@ -400,6 +432,7 @@ struct perfx_exec {
 	__u64 inode;
 	__u32 dev_major, dev_minor;
 };
+#define PERFX_FIELDS_exec TIME(time_ns) ID(process, PROCESS) ID(old_process, PROCESS)
 
 #define PERFX_EXIT_USAGE  0x1 /* the record has what the process used */
 #define PERFX_EXIT_MEMORY 0x2 /* and its memory: Linux 6.16 or later */
@@ -422,6 +455,7 @@ struct perfx_exit {
 	__u64 anon_pages, file_pages, shmem_pages;
 	__u64 peak_pages;
 };
+#define PERFX_FIELDS_exit TIME(time_ns) ID(process, PROCESS)
 
 /* --wait: a traced program starts or stops the recording. Where there is any, only what lies
  * between the two is recorded. */
@@ -437,6 +471,7 @@ struct perfx_recording_window {
 	__u32 flags; /* PERFX_RECORDING_WINDOW_ */
 	__u32 pad;
 };
+#define PERFX_FIELDS_recording_window TIME(time_ns) ID(process, PROCESS)
 
 /* strings: host name, kernel release, boot id, recording command line (one string, space-joined,
  * shell-quoted), version of the recording tool */
@@ -450,6 +485,7 @@ struct perfx_host {
 	__u32 ring_bytes;
 	__u32 flags;
 };
+#define PERFX_FIELDS_host      TIME(start_ns) BOOT_TIME(start_boot_ns)
 #define PERFX_HOST_COMPENSATED 0x1 /* --compensate: probe cost subtracted in the kernel */
 
 /* The tracer has started it: perfx-trace run. */
@@ -466,6 +502,7 @@ struct perfx_process {
 	__u32 merged;	  /* MERGED record of the capture that it was recorded in; 0: this one */
 	__u32 flags;	  /* PERFX_PROCESS_ */
 };
+#define PERFX_FIELDS_process TIME(time_ns) BOOT_TIME(start_boot_ns) ID(process, PROCESS)
 
 /* Where a function's name comes from; lower-case in the JSON report. */
 enum perfx_source {
@@ -498,6 +535,8 @@ struct perfx_function {
 	__u16 operator_bytes;
 	__u16 pad[3];
 };
+#define PERFX_FIELDS_function \
+	ID(function, FUNCTION) RANGE(source, PERFX_SOURCE_PERFX, PERFX_SOURCES - 1)
 #define PERFX_FUNCTION_RANGE 0x1 /* a range announced by the program: no module, no offset */
 /* Shown for ranges of PyTorch whose names are passed to no function that can be probed. */
 #define PERFX_NAMELESS_RANGE "record_function (name not known)"
@@ -545,6 +584,11 @@ struct perfx_probe_record {
 	__u8 is_exit;
 	__u32 pad;
 };
+#define PERFX_FIELDS_probe_record                                                 \
+	ID(probe, PROBE)                                                          \
+	ID(function, FUNCTION) RANGE(link, PERFX_LINK_SESSION, PERFX_LINK_SINGLE) \
+		RANGE(ret, PERFX_RETURN_NONE, PERFX_RETURN_PROBE)                 \
+			RANGE(site, PERFX_SITE_NOP5, PERFX_SITE_STEPPED)
 
 /* A node of the calling-context tree. parent 0: called from untraced code. */
 struct perfx_context {
@@ -559,6 +603,8 @@ struct perfx_context {
 	__u32 stack; /* STACK record of its first call; 0: none */
 	__u32 pad;   /* between kernel and tracer: which code object the caller is */
 };
+#define PERFX_FIELDS_context \
+	ID(context, CONTEXT) ID(parent, CONTEXT) ID(function, FUNCTION) ID(process, PROCESS)
 
 /* Resource usage of a process so far; UINT64_MAX: not measured. Sampled at the start, at intervals
  * and at the end of the process. */
@@ -579,6 +625,7 @@ struct perfx_usage {
 	__u64 host_busy_ns, host_steal_ns;
 	__u64 rss_peak_bytes; /* since the program began; 0: not in the record */
 };
+#define PERFX_FIELDS_usage TIME(time_ns) ID(process, PROCESS)
 
 /* What a process may use of the machine, at the start and the end of the recording. UINT64_MAX: no
  * limit, or not known. */
@@ -594,6 +641,7 @@ struct perfx_limits {
 	__u64 address_limit_bytes, address_used_bytes; /* RLIMIT_AS */
 	__u64 host_available_bytes; /* of the machine's memory, without swapping */
 };
+#define PERFX_FIELDS_limits TIME(time_ns) ID(process, PROCESS)
 
 /* strings: comm. Time of one thread, at the start and the end of the recording, at an exec and at
  * the thread's own end. */
@@ -610,6 +658,7 @@ struct perfx_thread {
 	__u8 pad[6];
 	__u64 start_ns; /* when it began; 0: not known */
 };
+#define PERFX_FIELDS_thread TIME(time_ns) TIME(start_ns) ID(process, PROCESS)
 
 /* strings: name, reason */
 #define PERFX_NOT_ATTACHED_BY_DESIGN 0x1 /* a limit of attaching, not a failure */
@@ -621,6 +670,7 @@ struct perfx_not_attached {
 	__u32 count; /* functions with this reason; name is the first */
 	__u32 flags; /* PERFX_NOT_ATTACHED_ */
 };
+#define PERFX_FIELDS_not_attached
 
 /*
  * A process was traced late: from since_ns to time_ns its calls into some files were not seen. Or
@@ -643,6 +693,7 @@ struct perfx_late {
 	__u32 files_count;
 	__u32 cause; /* enum perfx_late_cause */
 };
+#define PERFX_FIELDS_late TIME(time_ns) TIME(since_ns) ID(process, PROCESS)
 
 /*
  * The overhead budget reduced the probes of a function at time_ns. It comes before any record of a
@@ -663,6 +714,8 @@ struct perfx_reduced {
 	__u8 loses_cost; /* what its calls compute is not known either */
 	__u8 pad[6];
 };
+#define PERFX_FIELDS_reduced \
+	TIME(time_ns) ID(function, FUNCTION) RANGE(to, PERFX_REDUCED_COUNTED, PERFX_REDUCED_REMOVED)
 
 /* Cost of one hit of one kind of site, measured on this host at start. */
 struct perfx_calibration {
@@ -670,6 +723,10 @@ struct perfx_calibration {
 	__u64 cost_ps;
 	__u8 link, ret, site, pad[5];
 };
+#define PERFX_FIELDS_calibration                           \
+	RANGE(link, PERFX_LINK_INVALID, PERFX_LINK_SINGLE) \
+	RANGE(ret, PERFX_RETURN_NONE, PERFX_RETURN_PROBE)  \
+	RANGE(site, PERFX_SITE_NONE, PERFX_SITE_STEPPED)
 
 /* strings: name ("libc", "jemalloc", "torch", …), module (path of the probed file) */
 #define PERFX_ALLOCATOR_MMAP 2047 /* the program's own mmap, mremap, brk */
@@ -680,6 +737,8 @@ struct perfx_allocator {
 	__u8 domain; /* enum perfx_domain */
 	__u8 pad[5];
 };
+#define PERFX_FIELDS_allocator \
+	ID(allocator, ALLOCATOR) RANGE(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
 
 enum perfx_memory_level {
 	PERFX_MEMORY_OFF = 0,	  /* nothing is recorded */
@@ -710,6 +769,11 @@ struct perfx_memory_mode {
 	__u8 pad[2];
 	__u32 merged; /* of the processes of this capture; 0: of all */
 };
+#define PERFX_FIELDS_memory_mode                                            \
+	TIME(time_ns)                                                       \
+	RANGE(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)                 \
+		RANGE(level, PERFX_MEMORY_OFF, PERFX_MEMORY_FREES_INFERRED) \
+			VALID(record->on_ns <= record->period_ns)
 
 enum perfx_language {
 	PERFX_LANGUAGE_NATIVE = 0,
@@ -737,6 +801,9 @@ struct perfx_frame {
 	__u16 flags;	      /* PERFX_FRAME_ */
 	__u16 operator_bytes; /* as in struct perfx_function */
 };
+#define PERFX_FIELDS_frame   \
+	ID(process, PROCESS) \
+	RANGE(language, PERFX_LANGUAGE_NATIVE, PERFX_LANGUAGE_PYTHON)
 
 /* The Python interpreter of a process. strings: version ("3.11.2"), why its frames are not recorded
  * ("": they are) */
@@ -747,6 +814,7 @@ struct perfx_python {
 	__u32 process;
 	__u32 flags; /* PERFX_PYTHON_ */
 };
+#define PERFX_FIELDS_python ID(process, PROCESS)
 
 #include "perfx_record_job.h"
 
@@ -765,6 +833,7 @@ struct perfx_sampling {
 	__u32 stacks;		   /* enum perfx_stacks */
 	__u32 pad;
 };
+#define PERFX_FIELDS_sampling RANGE(stacks, PERFX_STACKS_OFF, PERFX_STACKS_UNWIND)
 
 /* What threads wait for. strings: name ("pipe:[1234]", "/data/train.bin", "tcp 127.0.0.1:80",
  * "lock at 0x7f… in libfoo.so", the name of the process that had the CPU: of the tracer that
@@ -786,6 +855,10 @@ struct perfx_wait_object {
 	__u8 pad[2];
 	__u64 object;
 };
+#define PERFX_FIELDS_wait_object                               \
+	ID(process, PROCESS)                                   \
+	RANGE(reason, PERFX_WAIT_READ, PERFX_WAIT_REASONS - 1) \
+		RANGE(kind, PERFX_OBJECT_OTHER, PERFX_OBJECT_KINDS - 1)
 
 /* Peak performance of this host, measured by benchmark kernels or given by the user: with one
  * thread and with one on each CPU that the tracer may use. One record per (threads, dtype). */
@@ -805,6 +878,9 @@ struct perfx_peak {
 	__u8 origin; /* enum perfx_peak_origin */
 	__u16 pad;
 };
+#define PERFX_FIELDS_peak                                   \
+	RANGE(dtype, PERFX_DTYPE_UNKNOWN, PERFX_DTYPES - 1) \
+	RANGE(origin, PERFX_PEAK_MEASURED, PERFX_PEAK_ESTIMATED)
 
 /*
  * Perf counters: what perf events count of a thread, such as cycles or instructions, in user mode
@@ -825,6 +901,9 @@ struct perfx_perf_counter {
 	__u8 kind;     /* enum perfx_perf_counter_kind */
 	__u8 pad[3];
 };
+#define PERFX_FIELDS_perf_counter                                         \
+	RANGE(kind, PERFX_PERF_COUNTER_PLAIN, PERFX_PERF_COUNTER_MISSING) \
+	VALID(record->counter < PERFX_PERF_COUNTERS || record->kind == PERFX_PERF_COUNTER_MISSING)
 
 /* Counts during the calls of a context on their threads, inner calls included; work that they
  * handed to other threads is not included. */
@@ -838,6 +917,7 @@ struct perfx_call_counters {
 	/* Of calls with a known cost: their FLOPs by the cost model, and by the FLOPs counter. */
 	__u64 flops, counted_flops;
 };
+#define PERFX_FIELDS_call_counters ID(context, CONTEXT)
 
 /* Counts of all threads of a process since they were found: the first moment of a thread that began
  * while tracing is missing. threads_count is absolute, the rest is added up. */
@@ -850,6 +930,7 @@ struct perfx_process_counters {
 	 * during running_ns; values are scaled up for that. */
 	__u64 enabled_ns, running_ns;
 };
+#define PERFX_FIELDS_process_counters ID(process, PROCESS)
 
 /* Cost of one run of an operation of a compiled program (a thunk of XLA), read once from the object
  * that describes it. */
@@ -862,6 +943,10 @@ struct perfx_object_cost {
 	__u8 dtype; /* enum perfx_dtype */
 	__u8 pad[6];
 };
+#define PERFX_FIELDS_object_cost                                                \
+	ID(object_cost, OBJECT_COST)                                            \
+	ID(function, FUNCTION) RANGE(state, PERFX_COST_NONE, PERFX_COST_OPAQUE) \
+		RANGE(dtype, PERFX_DTYPE_UNKNOWN, PERFX_DTYPES - 1)
 
 /* strings: name */
 struct perfx_user_value_name {
@@ -869,6 +954,7 @@ struct perfx_user_value_name {
 	__u32 value;
 	__u32 pad;
 };
+#define PERFX_FIELDS_user_value_name ID(value, VALUE)
 
 /* Dropped records of a value: counts are exact, the sum is of the whole numbers among them. */
 struct perfx_overflow_values {
@@ -880,6 +966,7 @@ struct perfx_overflow_values {
 	__u64 unsummed_count;
 	__u64 last_bits, last_ns; /* last value set; last_ns 0: none */
 };
+#define PERFX_FIELDS_overflow_values ID(process, PROCESS) ID(value, VALUE) TIME(last_ns)
 
 /* Losses before the capture began: only that there were some is known. */
 #define PERFX_BEFORE_LOST_ALLOCS 0x1
@@ -896,6 +983,8 @@ struct perfx_overflow_memory {
 	__u64 allocs_count, allocated_bytes;
 	__u64 frees_count;
 };
+#define PERFX_FIELDS_overflow_memory \
+	ID(process, PROCESS) RANGE(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
 
 /* Time that a thread was not on a CPU, by reason: exact. Of waits that go on there is the time so
  * far; they are counted when they end, or with the recording. */
@@ -916,6 +1005,8 @@ struct perfx_blocked {
 	__u64 count;  /* RUNNABLE: of the waits in which this pid had the CPU longest */
 	__u64 max_ns; /* the longest wait, other pids' parts included */
 };
+#define PERFX_FIELDS_blocked \
+	ID(process, PROCESS) RANGE(reason, PERFX_WAIT_READ, PERFX_WAIT_REASONS - 1)
 
 /* Calls whose span record was dropped: exact sums per calling context. */
 struct perfx_overflow_calls {
@@ -935,6 +1026,7 @@ struct perfx_overflow_calls {
 	__u64 bus_bytes, bus_moved_bytes;
 	__u64 off_cpu_ns; /* as in spans, over the timed ones */
 };
+#define PERFX_FIELDS_overflow_calls ID(context, CONTEXT)
 
 /*
  * Steps of a thread just before and after the recording, with no probe attached but the one on the
@@ -950,6 +1042,7 @@ struct perfx_unprobed_steps {
 	__u32 tid;
 	__u32 cpu_wait_ppm; /* of that time the thread waited for a CPU */
 };
+#define PERFX_FIELDS_unprobed_steps ID(process, PROCESS) ID(function, FUNCTION)
 
 struct perfx_hits {
 	struct perfx_record hdr;
@@ -959,6 +1052,7 @@ struct perfx_hits {
 	/* Cost of a hit, picoseconds, as measured while tracing; 0: as calibrated (PROBE). */
 	__u64 cost_ps;
 };
+#define PERFX_FIELDS_hits ID(probe, PROBE)
 
 #include "perfx_record_gpu.h"
 
@@ -996,6 +1090,8 @@ struct perfx_loss {
 	__u32 merged; /* in this capture; 0: this one */
 	__u32 pad;
 };
+#define PERFX_FIELDS_loss \
+	ID(process, PROCESS) RANGE(loss, PERFX_LOSS_RING_DROPS, PERFX_LOSS_KINDS - 1)
 
 /*
  * End of a segment: all SUM records of calls and allocations up to here have come, so a time slice
@@ -1008,6 +1104,7 @@ struct perfx_segment {
 	__u64 since_ns; /* when it began, where segments overlap (merged captures); 0: when the one
 			   before ended */
 };
+#define PERFX_FIELDS_segment TIME(time_ns) TIME(since_ns)
 
 /* The capture is a time slice of a recording. strings: why it was taken ("SIGUSR1"; "": by choice)
  */
@@ -1026,6 +1123,7 @@ struct perfx_time_slice {
 	__u32 step_process;
 	__u32 pad;
 };
+#define PERFX_FIELDS_time_slice TIME(recording_ns)
 
 /* A kind of sum as a bit. */
 #define PERFX_LEFT_OUT(kind) (1u << ((kind)-PERFX_KIND_OVERFLOW_CALLS))
@@ -1040,6 +1138,7 @@ struct perfx_background {
 	__u64 samples_ns; /* interrupts in which call stacks are sampled */
 	__u64 waits_ns;	  /* the scheduler's tracepoints, for time off the CPU */
 };
+#define PERFX_FIELDS_background
 
 /* The last record. A capture without it was truncated. */
 struct perfx_end {
@@ -1058,6 +1157,7 @@ struct perfx_end {
 	__u64 recording_cpu_ns;	     /* the part of tracer_cpu_ns while recording; 0: unknown */
 	__u64 tracer_rss_peak_bytes; /* files included; 0: unknown */
 };
+#define PERFX_FIELDS_end TIME(time_ns)
 
 #ifndef __bpf__
 _Static_assert(sizeof(struct perfx_record) == 8, "ABI: struct perfx_record");

@@ -14,6 +14,7 @@ struct perfx_rank {
 	__u32 rank, world_size; /* rank < world_size */
 	__u32 local_rank;	/* on its machine; UINT32_MAX: not known */
 };
+#define PERFX_FIELDS_rank ID(process, PROCESS)
 
 /* Where a process runs. */
 enum perfx_place_part {
@@ -41,6 +42,7 @@ struct perfx_place {
 	__u8 part; /* enum perfx_place_part */
 	__u8 pad[3];
 };
+#define PERFX_FIELDS_place ID(process, PROCESS) RANGE(part, PERFX_PLACE_CGROUP, PERFX_PLACES - 1)
 
 /*
  * A capture that was merged into this one, whose times were moved to this one's clock:
@@ -70,5 +72,9 @@ struct perfx_merged {
 	__u32 cpus_count, memory_mib, ring_bytes;
 	__u32 flags; /* of HOST */
 };
+#define PERFX_FIELDS_merged                             \
+	TIME(start_ns)                                  \
+	TIME(end_ns) RANGE(merged, 1, PERFX_MERGED_MAX) \
+		RANGE(alignment, PERFX_ALIGNMENT_REFERENCE, PERFX_ALIGNMENT_WALL_CLOCK)
 
 #endif

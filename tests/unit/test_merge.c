@@ -411,24 +411,15 @@ Test(merge, damaged_captures)
 
 static void check_fields(enum perfx_kind kind, size_t bytes, const char *name)
 {
-	static const enum perfx_kind without[] = {PERFX_KIND_NOT_ATTACHED, PERFX_KIND_CALIBRATION,
-						  PERFX_KIND_PEAK,	   PERFX_KIND_PERF_COUNTER,
-						  PERFX_KIND_SAMPLING,	   PERFX_KIND_BACKGROUND};
-	const struct field *field;
-	bool none = false;
 	size_t count;
+	const struct field *field = fields_of(kind, &count);
 
-	field = fields_of(kind, &count);
-	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
-		none |= without[i] == kind;
-	cr_expect_eq(!count, none, "%s", name);
 	for (size_t i = 0; i < count; i++)
-		cr_expect(field[i].kind == kind &&
-				  (size_t)field[i].offset + field[i].bytes <= bytes,
-			  "%s", name);
+		cr_expect((size_t)field[i].offset + field[i].bytes <= bytes, "%s", name);
 }
 
-/* Each kind has its fields, or says that it has none; a new kind without fails here. */
+/* A kind without ids and times has an empty PERFX_FIELDS_<name>; the compiler finds one that is
+ * missing. */
 Test(fields, of_all_kinds)
 {
 #define CHECK_FIELDS(kind, name, number, bytes, ...) \
@@ -441,8 +432,7 @@ Test(fields, of_all_kinds)
 Test(fields, beyond_the_record)
 {
 	struct perfx_segment segment = {.hdr = {.size = 16, .fixed = 16}, .since_ns = 7};
-	const struct field since = {PERFX_KIND_SEGMENT, offsetof(struct perfx_segment, since_ns), 8,
-				    FIELD_TIME};
+	const struct field since = {offsetof(struct perfx_segment, since_ns), 8, FIELD_TIME};
 
 	cr_expect_eq(field_get(&since, &segment), 0);
 	field_set(&since, &segment, 9);

@@ -65,155 +65,30 @@ static bool find_addresses(struct event *event, const char *from, const char *en
 	       event->stack.frames_count <= (size_t)(end - from) / sizeof(uint64_t);
 }
 
-static bool domain_ok(uint8_t domain)
-{
-	return domain > PERFX_DOMAIN_INVALID && domain < PERFX_DOMAINS;
-}
+/* Values that later code indexes or switches by: PERFX_FIELDS_<name>. */
+#define ID(member, space)
+#define TIME(member)
+#define BOOT_TIME(member)
+#define RANGE(member, first, last) \
+	&&(uint64_t)record->member - (first) <= (uint64_t)(last) - (first)
+#define VALID(condition) &&(condition)
 
-static bool wait_reason_ok(uint8_t reason)
-{
-	return reason > PERFX_WAIT_NONE && reason < PERFX_WAIT_REASONS;
-}
-
-static bool gpu_op_ok(uint8_t op)
-{
-	return op > PERFX_GPU_OP_INVALID && op < PERFX_GPU_OPS;
-}
-
-static bool copy_ok(uint8_t direction, uint8_t host_memory)
-{
-	return direction < PERFX_GPU_DIRECTIONS && host_memory < PERFX_GPU_HOST_MEMORIES;
-}
-
-/* Values that later code indexes or switches by. */
 static bool values_ok(const struct event *event)
 {
 	switch (event->kind) {
-	case PERFX_KIND_FUNCTION:
-		return event->function.source > 0 && event->function.source < PERFX_SOURCES;
-	case PERFX_KIND_PROBE:
-		return event->probe_record.link > 0 &&
-		       event->probe_record.link <= PERFX_LINK_SINGLE &&
-		       event->probe_record.ret <= PERFX_RETURN_PROBE &&
-		       event->probe_record.site > 0 &&
-		       event->probe_record.site <= PERFX_SITE_STEPPED;
-	case PERFX_KIND_CALIBRATION:
-		return event->calibration.link <= PERFX_LINK_SINGLE &&
-		       event->calibration.ret <= PERFX_RETURN_PROBE &&
-		       event->calibration.site <= PERFX_SITE_STEPPED;
-	case PERFX_KIND_LOSS:
-		return event->loss.loss < PERFX_LOSS_KINDS;
-	case PERFX_KIND_ALLOCATION:
-		return domain_ok(event->allocation.domain);
-	case PERFX_KIND_FREE:
-		return domain_ok(event->free.domain);
-	case PERFX_KIND_ALLOCATOR:
-		return domain_ok(event->allocator.domain);
-	case PERFX_KIND_OVERFLOW_MEMORY:
-		return domain_ok(event->overflow_memory.domain);
-	case PERFX_KIND_MEMORY_MODE:
-		return domain_ok(event->memory_mode.domain) &&
-		       event->memory_mode.level <= PERFX_MEMORY_FREES_INFERRED &&
-		       event->memory_mode.on_ns <= event->memory_mode.period_ns;
-	case PERFX_KIND_REDUCED:
-		return event->reduced.to == PERFX_REDUCED_COUNTED ||
-		       event->reduced.to == PERFX_REDUCED_REMOVED;
-	case PERFX_KIND_SAMPLE:
-		return event->sample.state >= PERFX_SAMPLE_ON_CPU &&
-		       event->sample.state <= PERFX_SAMPLE_RUNNABLE &&
-		       event->sample.reason < PERFX_WAIT_REASONS;
-	case PERFX_KIND_BLOCKED:
-		return wait_reason_ok(event->blocked.reason);
-	case PERFX_KIND_WAIT_OBJECT:
-		return wait_reason_ok(event->wait_object.reason) &&
-		       event->wait_object.kind < PERFX_OBJECT_KINDS;
-	case PERFX_KIND_FRAME:
-		return event->frame.language <= PERFX_LANGUAGE_PYTHON;
-	case PERFX_KIND_PLACE:
-		return event->place.part > 0 && event->place.part < PERFX_PLACES;
-	case PERFX_KIND_SAMPLING:
-		return event->sampling.stacks <= PERFX_STACKS_UNWIND;
-	case PERFX_KIND_SPAN:
-		return event->span.self_ns <= event->span.duration_ns &&
-		       event->span.off_cpu_ns <= event->span.duration_ns &&
-		       event->span.cost_state < PERFX_COST_STATES &&
-		       event->span.dtype < PERFX_DTYPES;
-	case PERFX_KIND_PERF_COUNTER:
-		return event->perf_counter.kind <= PERFX_PERF_COUNTER_MISSING &&
-		       (event->perf_counter.counter < PERFX_PERF_COUNTERS ||
-			event->perf_counter.kind == PERFX_PERF_COUNTER_MISSING);
-	case PERFX_KIND_OBJECT_COST:
-		return event->object_cost.state < PERFX_COST_BY_OBJECT &&
-		       event->object_cost.dtype < PERFX_DTYPES;
-	case PERFX_KIND_PEAK:
-		return event->peak.dtype < PERFX_DTYPES &&
-		       event->peak.origin <= PERFX_PEAK_ESTIMATED;
-	case PERFX_KIND_GPU_ACTIVITY:
-		return gpu_op_ok(event->gpu_activity.op) &&
-		       copy_ok(event->gpu_activity.direction, event->gpu_activity.host_memory) &&
-		       event->gpu_activity.end_ns >= event->gpu_activity.time_ns &&
-		       event->gpu_activity.device < PERFX_GPU_DEVICES_MAX;
-	case PERFX_KIND_GPU_CALL:
-		return gpu_op_ok(event->gpu_call.op) &&
-		       event->gpu_call.end_ns >= event->gpu_call.time_ns;
-	case PERFX_KIND_GPU_LAUNCHES:
-		return event->gpu_launches.op == PERFX_GPU_OP_KERNEL ||
-		       event->gpu_launches.op == PERFX_GPU_OP_GRAPH;
-	case PERFX_KIND_GPU_COPIES:
-		return (event->gpu_copies.op == PERFX_GPU_OP_COPY ||
-			event->gpu_copies.op == PERFX_GPU_OP_MEMSET) &&
-		       copy_ok(event->gpu_copies.direction, event->gpu_copies.host_memory);
-	case PERFX_KIND_GPU_DEVICE:
-		return event->gpu_device.device < PERFX_GPU_DEVICES_MAX;
-	case PERFX_KIND_GPU_USAGE:
-		return event->gpu_usage.device < PERFX_GPU_DEVICES_MAX;
-	case PERFX_KIND_GPU_MEMORY:
-		return event->gpu_memory.device < PERFX_GPU_DEVICES_MAX;
-	case PERFX_KIND_HOST_ENERGY:
-		return event->host_energy.domain < PERFX_ENERGY_DOMAINS_MAX;
-	case PERFX_KIND_MERGED:
-		return event->merged.merged > 0 && event->merged.merged <= PERFX_MERGED_MAX &&
-		       event->merged.alignment > PERFX_ALIGNMENT_INVALID &&
-		       event->merged.alignment <= PERFX_ALIGNMENT_WALL_CLOCK;
-	case PERFX_KIND_GPU_STATE:
-		return event->gpu_state.state > PERFX_GPU_AGENT_INVALID &&
-		       event->gpu_state.state <= PERFX_GPU_AGENT_FAILED;
-	case PERFX_KIND_GPU_OVERFLOW:
-		return gpu_op_ok(event->gpu_overflow.op) &&
-		       copy_ok(event->gpu_overflow.direction, event->gpu_overflow.host_memory) &&
-		       event->gpu_overflow.device < PERFX_GPU_DEVICES_MAX;
-	case PERFX_KIND_INVALID:
-	case PERFX_KIND_USER_VALUE:
-	case PERFX_KIND_STACK:
-	case PERFX_KIND_FORK:
-	case PERFX_KIND_EXEC:
-	case PERFX_KIND_EXIT:
-	case PERFX_KIND_RECORDING_WINDOW:
-	case PERFX_KIND_HOST:
-	case PERFX_KIND_PROCESS:
-	case PERFX_KIND_CONTEXT:
-	case PERFX_KIND_USAGE:
-	case PERFX_KIND_THREAD:
-	case PERFX_KIND_NOT_ATTACHED:
-	case PERFX_KIND_USER_VALUE_NAME:
-	case PERFX_KIND_LATE:
-	case PERFX_KIND_PYTHON:
-	case PERFX_KIND_LIMITS:
-	case PERFX_KIND_GPU_NAME:
-	case PERFX_KIND_UNPROBED_STEPS:
-	case PERFX_KIND_RANK:
-	case PERFX_KIND_OVERFLOW_CALLS:
-	case PERFX_KIND_HITS:
-	case PERFX_KIND_CALL_COUNTERS:
-	case PERFX_KIND_PROCESS_COUNTERS:
-	case PERFX_KIND_OVERFLOW_VALUES:
-	case PERFX_KIND_BACKGROUND:
-	case PERFX_KIND_END:
-	case PERFX_KIND_SEGMENT:
-	case PERFX_KIND_TIME_SLICE:
-		break; /* no such values */
+#define VALUES_OK(kind, name, ...)                                \
+	case PERFX_KIND_##kind: {                                 \
+		const struct perfx_##name *record = &event->name; \
+                                                                  \
+		(void)record;                                     \
+		return true PERFX_FIELDS_##name;                  \
 	}
-	return true;
+		PERFX_RECORDS(VALUES_OK)
+#undef VALUES_OK
+	case PERFX_KIND_INVALID:
+		break;
+	}
+	return false;
 }
 
 ssize_t decode_event(const void *data, size_t size, struct event *event, size_t *skip)

@@ -87,8 +87,8 @@ size_t decode_next(const void *data, size_t size, struct event *event);
 enum perfx_role role_of(enum perfx_kind kind);
 
 /*
- * Which fields of a record are ids of its capture, and which are times. merge/ moves records into
- * another capture by this table; exports and keyframes find a record's process in it.
+ * Which fields of a record are ids of its capture, and which are times (PERFX_FIELDS_<name>).
+ * merge/ moves records into another capture by them; exports and keyframes find a record's process.
  */
 
 /* Ids of different kinds are counted apart. Those that a process has for itself (threads, stacks,
@@ -107,11 +107,9 @@ enum id_space {
 	ID_SPACES,
 	FIELD_TIME = ID_SPACES, /* CLOCK_MONOTONIC; 0: none */
 	FIELD_BOOT_TIME,	/* CLOCK_BOOTTIME; 0: none */
-	FIELD_NONE,		/* a kind without any has one row of this */
 };
 
 struct field {
-	uint16_t kind; /* enum perfx_kind */
 	uint16_t offset;
 	uint8_t bytes;
 	uint8_t space; /* enum id_space */

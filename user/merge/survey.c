@@ -37,7 +37,6 @@ uint64_t id_max(enum id_space space)
 		return PERFX_ENERGY_DOMAINS_MAX - 1;
 	case ID_SPACES:
 	case FIELD_BOOT_TIME:
-	case FIELD_NONE:
 		break;
 	}
 	return 0;
