@@ -391,6 +391,30 @@ Test(decode, overflow_of_before_there_were_costs)
 	cr_expect_eq(event.overflow_calls.self_ns, 5);
 }
 
+Test(decode, time_and_ids_of_any_record)
+{
+	const struct perfx_span span = {.hdr = {sizeof(span), PERFX_KIND_SPAN, sizeof(span)},
+					.start_ns = 5,
+					.duration_ns = 7,
+					.process = 2,
+					.context = 9};
+	const struct perfx_gpu_usage usage = {.hdr = {sizeof(usage), PERFX_KIND_GPU_USAGE,
+						      sizeof(usage)},
+					      .time_ns = 11,
+					      .device = 3};
+	const struct perfx_stack stack = {.hdr = {sizeof(stack), PERFX_KIND_STACK, sizeof(stack)},
+					  .process = 4};
+
+	cr_expect_eq(record_time_ns(&span.hdr), 12);
+	cr_expect_eq(record_id(&span.hdr, ID_PROCESS), 2);
+	cr_expect_eq(record_id(&span.hdr, ID_CONTEXT), 9);
+	cr_expect_eq(record_time_ns(&usage.hdr), 11);
+	cr_expect_eq(record_id(&usage.hdr, ID_PROCESS), 0);
+	cr_expect_eq(record_id(&usage.hdr, ID_GPU_DEVICE), 3);
+	cr_expect_eq(record_time_ns(&stack.hdr), 0);
+	cr_expect_eq(record_id(&stack.hdr, ID_PROCESS), 4);
+}
+
 /* docs/capture.md has a row for each kind. */
 Test(decode, the_documentation_has_all_kinds)
 {

@@ -4,6 +4,7 @@
 #include "attach/recycling.h"
 #include "attach/rings.h"
 #include "base/grow.h"
+#include "decode/decode.h"
 #include "decode/pack.h"
 
 #include <bpf/libbpf.h>
@@ -301,47 +302,32 @@ static void introduce(struct reader *reader, uint32_t process, uint32_t context)
 		describe_contexts(reader);
 }
 
-/* End of a call; an untimed call has none, and counts as old as the one before it. */
-static uint64_t time_of_span(const void *data)
+/* An untimed call has no time, and counts as old as the record before it. A STACK goes out at once:
+ * records that name it follow. */
+static uint64_t time_of_record(const void *data)
 {
-	const struct perfx_record *record = data;
-	const struct perfx_span *span = data;
-
-	return record->kind == PERFX_KIND_USER_VALUE
-		       ? ((const struct perfx_user_value *)data)->time_ns
-		       : span->start_ns + span->duration_ns;
+	return record_time_ns(data);
 }
 
-/* A span, or a value. */
+static void introduce_named(struct reader *reader, const struct perfx_record *record)
+{
+	introduce(reader, (uint32_t)record_id(record, ID_PROCESS),
+		  (uint32_t)record_id(record, ID_CONTEXT));
+}
+
+/* From the rings of calls. */
 static void on_span(void *ctx, const void *data, size_t size)
 {
 	struct reader *reader = ctx;
-	const struct perfx_record *record = data;
+	const struct perfx_span *span = data;
 
-	if (record->kind == PERFX_KIND_USER_VALUE) {
-		introduce(reader, ((const struct perfx_user_value *)data)->process, 0);
-	} else {
-		const struct perfx_span *span = data;
-
+	if (span->hdr.kind == PERFX_KIND_SPAN) {
 		introduce(reader, span->process, span->context);
 		reader->spans_count++;
+	} else {
+		introduce_named(reader, data);
 	}
 	sink_record(reader->sink, data, size);
-}
-
-static uint64_t time_of_memory(const void *data)
-{
-	const struct perfx_record *record = data;
-
-	switch (record->kind) {
-	case PERFX_KIND_ALLOCATION:
-		return ((const struct perfx_allocation *)data)->time_ns;
-	case PERFX_KIND_FREE:
-		return ((const struct perfx_free *)data)->time_ns;
-	case PERFX_KIND_SAMPLE:
-		return ((const struct perfx_sample *)data)->time_ns;
-	}
-	return 0; /* a STACK: records that name it follow */
 }
 
 static void on_memory(void *ctx, const void *data, size_t size)
@@ -349,15 +335,8 @@ static void on_memory(void *ctx, const void *data, size_t size)
 	struct reader *reader = ctx;
 	const struct perfx_record *record = data;
 
-	if (record->kind == PERFX_KIND_ALLOCATION) {
-		const struct perfx_allocation *allocation = data;
-
-		introduce(reader, allocation->process, allocation->context);
-	} else if (record->kind == PERFX_KIND_SAMPLE) {
-		const struct perfx_sample *sample = data;
-
-		introduce(reader, sample->process, sample->context);
-	}
+	if (record->kind != PERFX_KIND_FREE && record->kind != PERFX_KIND_STACK)
+		introduce_named(reader, record);
 	if (record->kind != PERFX_KIND_FREE && size <= sizeof(reader->changed)) {
 		memcpy(&reader->changed, data, size);
 		reader->on_record(reader->ctx, &reader->changed.record);
@@ -420,9 +399,9 @@ struct reader *reader__new(struct tracer *tracer, struct sink *sink,
 	reader->context_states[0] = CONTEXT_DESCRIBED; /* "no context" */
 	reader->spans =
 		open_rings(reader, tracer__spans(tracer),
-			   (struct rings_options){.time_of = time_of_span, .take = on_span});
+			   (struct rings_options){.time_of = time_of_record, .take = on_span});
 	reader->memory = open_rings(reader, tracer__memory(tracer),
-				    (struct rings_options){.time_of = time_of_memory,
+				    (struct rings_options){.time_of = time_of_record,
 							   .exact_times = true,
 							   .take = on_memory});
 	reader->control =

@@ -43,6 +43,26 @@ enum perfx_role role_of(enum perfx_kind kind)
 	return PERFX_ROLE_NONE;
 }
 
+uint64_t record_time_ns(const struct perfx_record *record)
+{
+	const struct perfx_span *span = (const void *)record;
+
+	switch (role_of(record->kind)) {
+	case PERFX_ROLE_CALL:
+		return span->start_ns ? span->start_ns + span->duration_ns : 0;
+	case PERFX_ROLE_EVENT:
+	case PERFX_ROLE_MEMORY:
+	case PERFX_ROLE_SAMPLE:
+		return ((const struct perfx_usage *)(const void *)record)->time_ns;
+	case PERFX_ROLE_FACT:
+	case PERFX_ROLE_SUM:
+	case PERFX_ROLE_CAPTURE:
+	case PERFX_ROLE_NONE:
+		break;
+	}
+	return 0;
+}
+
 /* Cuts [text, end) into count NUL-terminated strings. */
 static bool split_strings(const char *text, const char *end, const char **strings, unsigned count)
 {

@@ -86,6 +86,9 @@ size_t decode_next(const void *data, size_t size, struct event *event);
 /* PERFX_ROLE_NONE: not a kind that is known here. */
 enum perfx_role role_of(enum perfx_kind kind);
 
+/* When a record of a role that has a time was made, a call when it ended; 0: that is not known. */
+uint64_t record_time_ns(const struct perfx_record *record);
+
 /*
  * Which fields of a record are ids of its capture, and which are times (PERFX_FIELDS_<name>).
  * merge/ moves records into another capture by them; exports and keyframes find a record's process.
@@ -122,7 +125,12 @@ const struct field *fields_of(enum perfx_kind kind, size_t *count);
 uint64_t field_get(const struct field *field, const void *record);
 void field_set(const struct field *field, void *record, uint64_t value);
 
-/* The process of a record; 0: it is of none. */
-uint32_t event_process(const struct event *event);
+/* The first id of a kind in a record, the process of most; 0: it has none. */
+uint64_t record_id(const struct perfx_record *record, enum id_space space);
+
+static inline uint32_t event_process(const struct event *event)
+{
+	return (uint32_t)record_id(&event->hdr, ID_PROCESS);
+}
 
 #endif

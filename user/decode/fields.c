@@ -56,16 +56,13 @@ void field_set(const struct field *field, void *record, uint64_t value)
 		memcpy((char *)record + field->offset, &value, field->bytes);
 }
 
-uint32_t event_process(const struct event *event)
+uint64_t record_id(const struct perfx_record *record, enum id_space space)
 {
 	size_t count;
-	const struct field *field = fields_of(event->kind, &count);
+	const struct field *field = fields_of(record->kind, &count);
 
-	uint32_t process = 0;
-
-	while (count && field->space != ID_PROCESS)
-		count--, field++;
-	if (count)
-		memcpy(&process, (const char *)&event->hdr + field->offset, field->bytes);
-	return process;
+	for (; count; count--, field++)
+		if (field->space == space)
+			return field_get(field, record);
+	return 0;
 }

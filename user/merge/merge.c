@@ -492,23 +492,11 @@ static int write_event(struct merger *merge, struct input *input)
 /* When a record was made; 0: that is not known. */
 static uint64_t time_of(const struct event *event)
 {
-	switch (role_of(event->kind)) {
-	case PERFX_ROLE_CALL:
-		return event->span.start_ns ? event->span.start_ns + event->span.duration_ns : 0;
-	case PERFX_ROLE_EVENT:
-	case PERFX_ROLE_MEMORY:
-	case PERFX_ROLE_SAMPLE:
-		return event_time_ns(event);
-	case PERFX_ROLE_CAPTURE:
-		return event->kind == PERFX_KIND_SEGMENT ? event->segment.time_ns
-		       : event->kind == PERFX_KIND_END	 ? event->end.time_ns
-							 : 0;
-	case PERFX_ROLE_FACT:
-	case PERFX_ROLE_SUM:
-	case PERFX_ROLE_NONE:
-		break;
-	}
-	return 0;
+	if (event->kind == PERFX_KIND_SEGMENT)
+		return event->segment.time_ns;
+	if (event->kind == PERFX_KIND_END)
+		return event->end.time_ns;
+	return record_time_ns(&event->hdr);
 }
 
 /* The records of the next block: 1; 0: that was all; -errno. */
