@@ -23,9 +23,8 @@
 
 /*
  * Every kind of record, once. The enum, the assertions of sizes, decode, struct event and what
- * aggregate, keyframes and time slices do with a kind all come from this table; docs/capture.md
- * shows it. To add a kind: a row, a struct perfx_<name>, PERFX_FIELDS_<name> after it,
- * handle_<name>() in user/aggregate.
+ * aggregate, keyframes and time slices do with a kind all come from this table. To add a kind: a
+ * row, a struct perfx_<name>, PERFX_FIELDS_<name> after it, handle_<name>() in user/aggregate.
  *
  *	X(KIND, name, number, bytes, least_bytes, strings_count, ROLE)
  *
@@ -55,13 +54,13 @@
 	X(GPU_ACTIVITY,      gpu_activity,      64, 104, 104, 0, EVENT)          \
 	X(GPU_CALL,          gpu_call,          65,  48,  48, 0, EVENT)          \
 	/* control ring: made by the kernel */                                   \
-	X(FORK,              fork,              16,  32,  32, 0, EVENT)          \
-	X(EXEC,              exec,              17,  64,  32, 0, EVENT)          \
-	X(EXIT,              exit,              18, 128,  56, 0, EVENT)          \
+	X(FORK,              fork,              16,  32,  32, 0, STATE)          \
+	X(EXEC,              exec,              17,  64,  32, 0, STATE)          \
+	X(EXIT,              exit,              18, 128,  56, 0, STATE)          \
 	X(RECORDING_WINDOW,  recording_window,  19,  32,  32, 0, EVENT)          \
 	/* made by the tracer */                                                 \
 	X(HOST,              host,              32,  48,  48, 5, CAPTURE)        \
-	X(PROCESS,           process,           33,  48,  40, 2, EVENT)          \
+	X(PROCESS,           process,           33,  48,  40, 2, STATE)          \
 	X(FUNCTION,          function,          34,  32,  24, 3, FACT)           \
 	X(PROBE,             probe_record,      35,  40,  40, 0, FACT)           \
 	X(CONTEXT,           context,           36,  40,  24, 0, FACT)           \
@@ -85,7 +84,7 @@
 	X(GPU_DEVICE,        gpu_device,        69,  48,  48, 3, FACT)           \
 	X(GPU_USAGE,         gpu_usage,         70,  88,  88, 0, EVENT)          \
 	X(GPU_MEMORY,        gpu_memory,        71,  40,  40, 0, EVENT)          \
-	X(GPU_STATE,         gpu_state,         72,  48,  48, 1, EVENT)          \
+	X(GPU_STATE,         gpu_state,         72,  48,  48, 1, STATE)          \
 	X(HOST_ENERGY,       host_energy,       74,  32,  32, 1, EVENT)          \
 	X(UNPROBED_STEPS,    unprobed_steps,    75,  48,  48, 0, FACT)           \
 	X(RANK,              rank,              77,  24,  24, 2, FACT)           \
@@ -123,6 +122,7 @@ enum perfx_role {
 	PERFX_ROLE_NONE = 0,
 	PERFX_ROLE_CALL,    /* in the slice in which the call ends */
 	PERFX_ROLE_EVENT,   /* in the slice in which it happens */
+	PERFX_ROLE_STATE,   /* likewise; one before the slice still holds in it */
 	PERFX_ROLE_MEMORY,  /* likewise; changes which blocks are live */
 	PERFX_ROLE_SAMPLE,  /* counters so far: interpolated at both ends of a slice */
 	PERFX_ROLE_FACT,    /* holds for the whole capture */
@@ -204,13 +204,13 @@ struct perfx_span {
 	 */
 	__u64 off_cpu_ns;
 };
-#define PERFX_FIELDS_span                                                                 \
-	TIME(start_ns)                                                                    \
-	ID(process, PROCESS) ID(context, CONTEXT) ID(function, FUNCTION)                  \
-		VALID(record->self_ns <= record->duration_ns)                             \
-			VALID(record->off_cpu_ns <= record->duration_ns)                  \
-				RANGE(cost_state, PERFX_COST_NONE, PERFX_COST_STATES - 1) \
-					RANGE(dtype, PERFX_DTYPE_UNKNOWN, PERFX_DTYPES - 1)
+#define PERFX_FIELDS_span                                                                         \
+	TIME(start_ns)                                                                            \
+	ID(process, PROCESS)                                                                      \
+	ID(context, CONTEXT) ID(function, FUNCTION) VALID(record->self_ns <= record->duration_ns) \
+		VALID(record->off_cpu_ns <= record->duration_ns)                                  \
+			RANGE(cost_state, PERFX_COST_NONE, PERFX_COST_STATES - 1)                 \
+				RANGE(dtype, PERFX_DTYPE_UNKNOWN, PERFX_DTYPES - 1)
 #define PERFX_SPAN_PLAIN_BYTES 56 /* size of a record without flops and bytes */
 #define PERFX_SPAN_COST_BYTES  72 /* with them, without off_cpu_ns */
 
@@ -276,9 +276,10 @@ struct perfx_allocation {
 	__u8 flags;	 /* PERFX_ALLOCATION_ */
 	__u32 pad;
 };
-#define PERFX_FIELDS_allocation                                            \
-	TIME(time_ns)                                                      \
-	ID(process, PROCESS) ID(context, CONTEXT) ID(allocator, ALLOCATOR) \
+#define PERFX_FIELDS_allocation                       \
+	TIME(time_ns)                                 \
+	ID(process, PROCESS)                          \
+	ID(context, CONTEXT) ID(allocator, ALLOCATOR) \
 		RANGE(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
 
 /* `realloc` has begun: the block is set aside, because its address may be reused before the call
@@ -300,10 +301,10 @@ struct perfx_free {
 	__u8 flags; /* PERFX_FREE_ */
 	__u32 pad;
 };
-#define PERFX_FIELDS_free                             \
-	TIME(time_ns)                                 \
-	ID(process, PROCESS) ID(allocator, ALLOCATOR) \
-		RANGE(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
+#define PERFX_FIELDS_free    \
+	TIME(time_ns)        \
+	ID(process, PROCESS) \
+	ID(allocator, ALLOCATOR) RANGE(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
 
 /*
  * A call stack, once for each process, before the first record that names it. The fixed part is
@@ -402,11 +403,11 @@ struct perfx_sample {
 	__u32 holder_tid; /* GIL: the thread that holds it; 0: unknown */
 	__u64 object;	  /* as in struct perfx_blocked */
 };
-#define PERFX_FIELDS_sample                                              \
-	TIME(time_ns)                                                    \
-	ID(process, PROCESS) ID(context, CONTEXT)                        \
-		RANGE(state, PERFX_SAMPLE_ON_CPU, PERFX_SAMPLE_RUNNABLE) \
-			RANGE(reason, PERFX_WAIT_NONE, PERFX_WAIT_REASONS - 1)
+#define PERFX_FIELDS_sample                                                           \
+	TIME(time_ns)                                                                 \
+	ID(process, PROCESS)                                                          \
+	ID(context, CONTEXT) RANGE(state, PERFX_SAMPLE_ON_CPU, PERFX_SAMPLE_RUNNABLE) \
+		RANGE(reason, PERFX_WAIT_NONE, PERFX_WAIT_REASONS - 1)
 
 /* A new traced process. The child has its own index from its first instruction. */
 struct perfx_fork {
@@ -584,10 +585,11 @@ struct perfx_probe_record {
 	__u8 is_exit;
 	__u32 pad;
 };
-#define PERFX_FIELDS_probe_record                                                 \
-	ID(probe, PROBE)                                                          \
-	ID(function, FUNCTION) RANGE(link, PERFX_LINK_SESSION, PERFX_LINK_SINGLE) \
-		RANGE(ret, PERFX_RETURN_NONE, PERFX_RETURN_PROBE)                 \
+#define PERFX_FIELDS_probe_record                                 \
+	ID(probe, PROBE)                                          \
+	ID(function, FUNCTION)                                    \
+	RANGE(link, PERFX_LINK_SESSION, PERFX_LINK_SINGLE)        \
+		RANGE(ret, PERFX_RETURN_NONE, PERFX_RETURN_PROBE) \
 			RANGE(site, PERFX_SITE_NOP5, PERFX_SITE_STEPPED)
 
 /* A node of the calling-context tree. parent 0: called from untraced code. */
@@ -769,11 +771,11 @@ struct perfx_memory_mode {
 	__u8 pad[2];
 	__u32 merged; /* of the processes of this capture; 0: of all */
 };
-#define PERFX_FIELDS_memory_mode                                            \
-	TIME(time_ns)                                                       \
-	RANGE(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)                 \
-		RANGE(level, PERFX_MEMORY_OFF, PERFX_MEMORY_FREES_INFERRED) \
-			VALID(record->on_ns <= record->period_ns)
+#define PERFX_FIELDS_memory_mode                                    \
+	TIME(time_ns)                                               \
+	RANGE(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)         \
+	RANGE(level, PERFX_MEMORY_OFF, PERFX_MEMORY_FREES_INFERRED) \
+	VALID(record->on_ns <= record->period_ns)
 
 enum perfx_language {
 	PERFX_LANGUAGE_NATIVE = 0,
@@ -858,7 +860,7 @@ struct perfx_wait_object {
 #define PERFX_FIELDS_wait_object                               \
 	ID(process, PROCESS)                                   \
 	RANGE(reason, PERFX_WAIT_READ, PERFX_WAIT_REASONS - 1) \
-		RANGE(kind, PERFX_OBJECT_OTHER, PERFX_OBJECT_KINDS - 1)
+	RANGE(kind, PERFX_OBJECT_OTHER, PERFX_OBJECT_KINDS - 1)
 
 /* Peak performance of this host, measured by benchmark kernels or given by the user: with one
  * thread and with one on each CPU that the tracer may use. One record per (threads, dtype). */
@@ -943,9 +945,10 @@ struct perfx_object_cost {
 	__u8 dtype; /* enum perfx_dtype */
 	__u8 pad[6];
 };
-#define PERFX_FIELDS_object_cost                                                \
-	ID(object_cost, OBJECT_COST)                                            \
-	ID(function, FUNCTION) RANGE(state, PERFX_COST_NONE, PERFX_COST_OPAQUE) \
+#define PERFX_FIELDS_object_cost                         \
+	ID(object_cost, OBJECT_COST)                     \
+	ID(function, FUNCTION)                           \
+	RANGE(state, PERFX_COST_NONE, PERFX_COST_OPAQUE) \
 		RANGE(dtype, PERFX_DTYPE_UNKNOWN, PERFX_DTYPES - 1)
 
 /* strings: name */

@@ -415,24 +415,6 @@ Test(decode, time_and_ids_of_any_record)
 	cr_expect_eq(record_id(&stack.hdr, ID_PROCESS), 4);
 }
 
-/* docs/capture.md has a row for each kind. */
-Test(decode, the_documentation_has_all_kinds)
-{
-	static char documentation[64 << 10];
-	FILE *file = fopen("docs/capture.md", "r");
-	char row[128];
-
-	cr_assert(file);
-	cr_assert_gt(fread(documentation, 1, sizeof(documentation) - 1, file), 0);
-	fclose(file);
-#define EXPECT_ROW(kind, name, number, bytes, least, strings, role)                              \
-	snprintf(row, sizeof(row), "\n| %d | %s | %d | %d | %d | ", number, #kind, bytes, least, \
-		 strings);                                                                       \
-	cr_expect(strstr(documentation, row), "docs/capture.md lacks%s", row);
-	PERFX_RECORDS(EXPECT_ROW)
-#undef EXPECT_ROW
-}
-
 /* Any bytes: decode says what it takes, and that is within what there is. */
 Test(decode, garbage)
 {

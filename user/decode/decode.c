@@ -51,6 +51,7 @@ uint64_t record_time_ns(const struct perfx_record *record)
 	case PERFX_ROLE_CALL:
 		return span->start_ns ? span->start_ns + span->duration_ns : 0;
 	case PERFX_ROLE_EVENT:
+	case PERFX_ROLE_STATE:
 	case PERFX_ROLE_MEMORY:
 	case PERFX_ROLE_SAMPLE:
 		return ((const struct perfx_usage *)(const void *)record)->time_ns;

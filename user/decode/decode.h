@@ -40,6 +40,7 @@ struct event {
 		       "struct perfx_" #name);
 #define TIME_OF_CALL(name)
 #define TIME_OF_EVENT(name)  TIME_AT_HEADER(name)
+#define TIME_OF_STATE(name)  TIME_AT_HEADER(name)
 #define TIME_OF_MEMORY(name) TIME_AT_HEADER(name)
 #define TIME_OF_SAMPLE(name) TIME_AT_HEADER(name)
 #define TIME_OF_FACT(name)
@@ -49,7 +50,7 @@ struct event {
 PERFX_RECORDS(TIME_OF)
 #undef TIME_OF
 
-/* When it happened: of EVENT, MEMORY and SAMPLE. */
+/* When it happened: of EVENT, STATE, MEMORY and SAMPLE. */
 static inline uint64_t event_time_ns(const struct event *event)
 {
 	return event->usage.time_ns;

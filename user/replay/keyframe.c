@@ -448,21 +448,18 @@ static int add_event(struct keyframe *keyframe, const struct event *event)
 		if (event->recording_window.time_ns >= keyframe->turn.time_ns)
 			keyframe->turn = event->recording_window;
 		return 0;
-	case PERFX_KIND_LATE: /* over */
-	case PERFX_KIND_SAMPLE:
-	case PERFX_KIND_GPU_ACTIVITY:
-	case PERFX_KIND_GPU_CALL:
-	case PERFX_KIND_GPU_USAGE:
-	case PERFX_KIND_GPU_MEMORY:
-	case PERFX_KIND_HOST_ENERGY:
+	default: /* over */
 		return 0;
-	case PERFX_KIND_PROCESS: /* its capture has modes of its own */
-		if (event->process.merged && add_to_memory(keyframe, event))
-			return -ENOMEM;
-		return add_fact(keyframe, event);
-	default: /* of the life of a process */
-		return add_fact(keyframe, event);
 	}
+}
+
+static int add_state(struct keyframe *keyframe, const struct event *event)
+{
+	/* its capture has modes of its own */
+	if (event->kind == PERFX_KIND_PROCESS && event->process.merged &&
+	    add_to_memory(keyframe, event))
+		return -ENOMEM;
+	return add_fact(keyframe, event);
 }
 
 static int add_memory(struct keyframe *keyframe, const struct event *event)
@@ -514,6 +511,8 @@ int keyframe__add(struct keyframe *keyframe, const struct event *event)
 		return add_fact(keyframe, event);
 	case PERFX_ROLE_EVENT:
 		return add_event(keyframe, event);
+	case PERFX_ROLE_STATE:
+		return add_state(keyframe, event);
 	case PERFX_ROLE_MEMORY:
 		return add_memory(keyframe, event);
 	case PERFX_ROLE_SAMPLE:

@@ -384,6 +384,7 @@ int time_slice__event(struct time_slice *slice, const struct event *event)
 	case PERFX_ROLE_CALL:
 		return emit_span(slice, event);
 	case PERFX_ROLE_EVENT:
+	case PERFX_ROLE_STATE:
 		return emit_timed(slice, event, event_time_ns(event));
 	case PERFX_ROLE_MEMORY:
 		return emit_memory(slice, event, event_time_ns(event));
