@@ -139,6 +139,16 @@ struct {
 	__type(value, struct perfx_traced_process);
 } perfx_traced_tgids __weak SEC(".maps");
 
+/* Records with HAS_SUMS. */
+#define SUM_MAP(name, entries)                        \
+	struct {                                      \
+		__uint(type, BPF_MAP_TYPE_HASH);      \
+		__uint(map_flags, BPF_F_NO_PREALLOC); \
+		__uint(max_entries, (entries));       \
+		__type(key, struct perfx_sum_key);    \
+		__type(value, struct perfx_##name);   \
+	} perfx_sum_##name SEC(".maps")
+
 static __always_inline __u32 current_tgid(void)
 {
 	return bpf_get_current_pid_tgid() >> 32;
@@ -197,6 +207,22 @@ static __always_inline void counter_add(enum perfx_counter which, __u64 n)
 
 	if (count)
 		__sync_fetch_and_add(count, n);
+}
+
+/* The sums of a key in a SUM_MAP, made if it is new. `none` is a record with the key and sums of 0.
+ * NULL: no room. */
+static __always_inline void *sums_get(void *map, const void *none)
+{
+	struct perfx_sum_key key = ((const struct perfx_sums *)none)->key;
+	void *sums = bpf_map_lookup_elem(map, &key);
+
+	if (!sums) {
+		bpf_map_update_elem(map, &key, none, BPF_NOEXIST);
+		sums = bpf_map_lookup_elem(map, &key);
+	}
+	if (!sums)
+		counter_add(PERFX_COUNTER_MAP_FULL, 1);
+	return sums;
 }
 
 /* FNV-1a with a wider prime. */

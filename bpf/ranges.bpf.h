@@ -137,13 +137,7 @@ static __always_inline void touch(const struct thread *t)
 	bpf_copy_from_user(&byte, 1, (void *)(address + PERFX_NAME_BYTES));
 }
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, PERFX_MAX_NAMES);
-	__type(key, struct perfx_user_value_key);
-	__type(value, struct perfx_user_value_lost);
-} perfx_user_values_lost SEC(".maps");
+SUM_MAP(overflow_values, PERFX_MAX_NAMES);
 
 /* IEEE 754, binary64 */
 #define DOUBLE_FRACTION 52
@@ -173,20 +167,14 @@ static __always_inline bool whole_number(__u64 bits, __s64 *number)
 /* A value that finds no room in the ring. */
 static __always_inline void lose_value(struct thread *t, __u32 value, __u64 bits, bool added)
 {
-	struct perfx_user_value_key key = {.process = t->process, .value = value};
-	struct perfx_user_value_lost none = {}, *lost;
+	const struct perfx_overflow_values none = {.process = t->process, .value = value};
+	struct perfx_overflow_values *lost;
 	__s64 number;
 
 	counter_add(PERFX_COUNTER_VALUE_DROPS, 1);
-	lost = bpf_map_lookup_elem(&perfx_user_values_lost, &key);
-	if (!lost) {
-		bpf_map_update_elem(&perfx_user_values_lost, &key, &none, BPF_NOEXIST);
-		lost = bpf_map_lookup_elem(&perfx_user_values_lost, &key);
-	}
-	if (!lost) {
-		counter_add(PERFX_COUNTER_MAP_FULL, 1);
+	lost = sums_get(&perfx_sum_overflow_values, &none);
+	if (!lost)
 		return;
-	}
 	if (whole_number(bits, &number))
 		__sync_fetch_and_add(&lost->sum, number);
 	else

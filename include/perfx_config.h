@@ -303,18 +303,6 @@ struct perfx_started {
 #define PERFX_ALLOCATOR_NAMED 1024
 #define PERFX_ALLOCATOR_OTHER (PERFX_ALLOCATOR_MMAP - 1)
 
-/* Dropped records of values. */
-struct perfx_user_value_key {
-	__u32 process, value;
-};
-
-struct perfx_user_value_lost {
-	__u64 sets_count, adds_count;
-	__s64 sum;	      /* of whole numbers */
-	__u64 unsummed_count; /* other numbers */
-	__u64 last_bits, last_ns;
-};
-
 /* How a domain is recorded; user space may change it at any time. */
 struct perfx_memory_knobs {
 	__u32 level; /* enum perfx_memory_level */

@@ -34,11 +34,14 @@
  *
  * PERFX_FIELDS_<name> says what the numbers of a record are; user/decode reads it:
  *
- *	ID(member, SPACE)          an id of its capture: enum id_space in user/decode/decode.h
- *	TIME(member)               by CLOCK_MONOTONIC; 0: none
- *	BOOT_TIME(member)          by CLOCK_BOOTTIME; 0: none
- *	RANGE(member, first, last) its valid values; with others the record is not decoded
- *	VALID(condition)           of `record`; where it is false the record is not decoded
+ *	IS_ID(member, SPACE)            an id of its capture: enum id_space in user/decode/decode.h
+ *	IS_TIME(member)                 by CLOCK_MONOTONIC; 0: none
+ *	IS_BOOT_TIME(member)            by CLOCK_BOOTTIME; 0: none
+ *	IS_WITHIN(member, first, last)  a record with another value is not decoded
+ *	IS_TRUE(condition)              likewise, of a condition of `record`
+ *	HAS_SUMS(count)                 the record is a value of the BPF map perfx_sum_<name>
+ *	                                (SUM_MAP in perfx.bpf.h), sent as its sums grow: so many,
+ *	                                of 8 bytes each, from byte 16 on
  */
 /* clang-format off */
 #define PERFX_RECORDS(X)                                                         \
@@ -130,10 +133,21 @@ enum perfx_role {
 	PERFX_ROLE_CAPTURE, /* of the capture itself: where it begins, how far it goes */
 };
 
+#define PERFX_KINDS 96 /* entries of a table indexed by kind */
+
 struct perfx_record {
 	__u32 size;  /* bytes, header included, multiple of 8 */
 	__u16 kind;  /* enum perfx_kind */
 	__u16 fixed; /* bytes of the fixed part, header included: strings start here */
+};
+
+/* The beginning of a record with HAS_SUMS. */
+struct perfx_sums {
+	struct perfx_record hdr;
+	struct perfx_sum_key {
+		__u32 process, id; /* id: of what the sums are, such as a value */
+	} key;
+	__u64 sums[];
 };
 
 /*
@@ -204,13 +218,15 @@ struct perfx_span {
 	 */
 	__u64 off_cpu_ns;
 };
-#define PERFX_FIELDS_span                                                                         \
-	TIME(start_ns)                                                                            \
-	ID(process, PROCESS)                                                                      \
-	ID(context, CONTEXT) ID(function, FUNCTION) VALID(record->self_ns <= record->duration_ns) \
-		VALID(record->off_cpu_ns <= record->duration_ns)                                  \
-			RANGE(cost_state, PERFX_COST_NONE, PERFX_COST_STATES - 1)                 \
-				RANGE(dtype, PERFX_DTYPE_UNKNOWN, PERFX_DTYPES - 1)
+#define PERFX_FIELDS_span                                             \
+	IS_TIME(start_ns)                                             \
+	IS_ID(process, PROCESS)                                       \
+	IS_ID(context, CONTEXT)                                       \
+	IS_ID(function, FUNCTION)                                     \
+	IS_TRUE(record->self_ns <= record->duration_ns)               \
+	IS_TRUE(record->off_cpu_ns <= record->duration_ns)            \
+	IS_WITHIN(cost_state, PERFX_COST_NONE, PERFX_COST_STATES - 1) \
+	IS_WITHIN(dtype, PERFX_DTYPE_UNKNOWN, PERFX_DTYPES - 1)
 #define PERFX_SPAN_PLAIN_BYTES 56 /* size of a record without flops and bytes */
 #define PERFX_SPAN_COST_BYTES  72 /* with them, without off_cpu_ns */
 
@@ -229,7 +245,10 @@ struct perfx_user_value {
 	__u32 value; /* USER_VALUE_NAME record */
 	__u32 flags; /* PERFX_USER_VALUE_ */
 };
-#define PERFX_FIELDS_user_value TIME(time_ns) ID(process, PROCESS) ID(value, VALUE)
+#define PERFX_FIELDS_user_value \
+	IS_TIME(time_ns)        \
+	IS_ID(process, PROCESS) \
+	IS_ID(value, VALUE)
 
 /*
  * Memory domains, never summed because they overlap: the heap; tensors that a framework hands out
@@ -276,11 +295,12 @@ struct perfx_allocation {
 	__u8 flags;	 /* PERFX_ALLOCATION_ */
 	__u32 pad;
 };
-#define PERFX_FIELDS_allocation                       \
-	TIME(time_ns)                                 \
-	ID(process, PROCESS)                          \
-	ID(context, CONTEXT) ID(allocator, ALLOCATOR) \
-		RANGE(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
+#define PERFX_FIELDS_allocation     \
+	IS_TIME(time_ns)            \
+	IS_ID(process, PROCESS)     \
+	IS_ID(context, CONTEXT)     \
+	IS_ID(allocator, ALLOCATOR) \
+	IS_WITHIN(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
 
 /* `realloc` has begun: the block is set aside, because its address may be reused before the call
  * returns. An allocation with RESIZED or one of the next two flags completes it. */
@@ -301,10 +321,11 @@ struct perfx_free {
 	__u8 flags; /* PERFX_FREE_ */
 	__u32 pad;
 };
-#define PERFX_FIELDS_free    \
-	TIME(time_ns)        \
-	ID(process, PROCESS) \
-	ID(allocator, ALLOCATOR) RANGE(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
+#define PERFX_FIELDS_free           \
+	IS_TIME(time_ns)            \
+	IS_ID(process, PROCESS)     \
+	IS_ID(allocator, ALLOCATOR) \
+	IS_WITHIN(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
 
 /*
  * A call stack, once for each process, before the first record that names it. The fixed part is
@@ -360,7 +381,7 @@ struct perfx_stack {
 	__u32 frames_count;
 	__u32 flags; /* PERFX_STACK_ */
 };
-#define PERFX_FIELDS_stack ID(process, PROCESS)
+#define PERFX_FIELDS_stack IS_ID(process, PROCESS)
 
 /* What a thread waits for, or waited. */
 enum perfx_wait_reason {
@@ -403,11 +424,12 @@ struct perfx_sample {
 	__u32 holder_tid; /* GIL: the thread that holds it; 0: unknown */
 	__u64 object;	  /* as in struct perfx_blocked */
 };
-#define PERFX_FIELDS_sample                                                           \
-	TIME(time_ns)                                                                 \
-	ID(process, PROCESS)                                                          \
-	ID(context, CONTEXT) RANGE(state, PERFX_SAMPLE_ON_CPU, PERFX_SAMPLE_RUNNABLE) \
-		RANGE(reason, PERFX_WAIT_NONE, PERFX_WAIT_REASONS - 1)
+#define PERFX_FIELDS_sample                                          \
+	IS_TIME(time_ns)                                             \
+	IS_ID(process, PROCESS)                                      \
+	IS_ID(context, CONTEXT)                                      \
+	IS_WITHIN(state, PERFX_SAMPLE_ON_CPU, PERFX_SAMPLE_RUNNABLE) \
+	IS_WITHIN(reason, PERFX_WAIT_NONE, PERFX_WAIT_REASONS - 1)
 
 /* A new traced process. The child has its own index from its first instruction. */
 struct perfx_fork {
@@ -416,7 +438,10 @@ struct perfx_fork {
 	__u32 process, parent_process;
 	__u32 pid, ppid; /* tgid */
 };
-#define PERFX_FIELDS_fork TIME(time_ns) ID(process, PROCESS) ID(parent_process, PROCESS)
+#define PERFX_FIELDS_fork       \
+	IS_TIME(time_ns)        \
+	IS_ID(process, PROCESS) \
+	IS_ID(parent_process, PROCESS)
 
 /* By another thread than the main one: to links by pid the process is a new one. */
 #define PERFX_EXEC_BY_THREAD 0x1
@@ -433,7 +458,10 @@ struct perfx_exec {
 	__u64 inode;
 	__u32 dev_major, dev_minor;
 };
-#define PERFX_FIELDS_exec TIME(time_ns) ID(process, PROCESS) ID(old_process, PROCESS)
+#define PERFX_FIELDS_exec       \
+	IS_TIME(time_ns)        \
+	IS_ID(process, PROCESS) \
+	IS_ID(old_process, PROCESS)
 
 #define PERFX_EXIT_USAGE  0x1 /* the record has what the process used */
 #define PERFX_EXIT_MEMORY 0x2 /* and its memory: Linux 6.16 or later */
@@ -456,7 +484,9 @@ struct perfx_exit {
 	__u64 anon_pages, file_pages, shmem_pages;
 	__u64 peak_pages;
 };
-#define PERFX_FIELDS_exit TIME(time_ns) ID(process, PROCESS)
+#define PERFX_FIELDS_exit \
+	IS_TIME(time_ns)  \
+	IS_ID(process, PROCESS)
 
 /* --wait: a traced program starts or stops the recording. Where there is any, only what lies
  * between the two is recorded. */
@@ -472,7 +502,9 @@ struct perfx_recording_window {
 	__u32 flags; /* PERFX_RECORDING_WINDOW_ */
 	__u32 pad;
 };
-#define PERFX_FIELDS_recording_window TIME(time_ns) ID(process, PROCESS)
+#define PERFX_FIELDS_recording_window \
+	IS_TIME(time_ns)              \
+	IS_ID(process, PROCESS)
 
 /* strings: host name, kernel release, boot id, recording command line (one string, space-joined,
  * shell-quoted), version of the recording tool */
@@ -486,7 +518,9 @@ struct perfx_host {
 	__u32 ring_bytes;
 	__u32 flags;
 };
-#define PERFX_FIELDS_host      TIME(start_ns) BOOT_TIME(start_boot_ns)
+#define PERFX_FIELDS_host \
+	IS_TIME(start_ns) \
+	IS_BOOT_TIME(start_boot_ns)
 #define PERFX_HOST_COMPENSATED 0x1 /* --compensate: probe cost subtracted in the kernel */
 
 /* The tracer has started it: perfx-trace run. */
@@ -503,7 +537,10 @@ struct perfx_process {
 	__u32 merged;	  /* MERGED record of the capture that it was recorded in; 0: this one */
 	__u32 flags;	  /* PERFX_PROCESS_ */
 };
-#define PERFX_FIELDS_process TIME(time_ns) BOOT_TIME(start_boot_ns) ID(process, PROCESS)
+#define PERFX_FIELDS_process        \
+	IS_TIME(time_ns)            \
+	IS_BOOT_TIME(start_boot_ns) \
+	IS_ID(process, PROCESS)
 
 /* Where a function's name comes from; lower-case in the JSON report. */
 enum perfx_source {
@@ -536,8 +573,9 @@ struct perfx_function {
 	__u16 operator_bytes;
 	__u16 pad[3];
 };
-#define PERFX_FIELDS_function \
-	ID(function, FUNCTION) RANGE(source, PERFX_SOURCE_PERFX, PERFX_SOURCES - 1)
+#define PERFX_FIELDS_function     \
+	IS_ID(function, FUNCTION) \
+	IS_WITHIN(source, PERFX_SOURCE_PERFX, PERFX_SOURCES - 1)
 #define PERFX_FUNCTION_RANGE 0x1 /* a range announced by the program: no module, no offset */
 /* Shown for ranges of PyTorch whose names are passed to no function that can be probed. */
 #define PERFX_NAMELESS_RANGE "record_function (name not known)"
@@ -585,12 +623,12 @@ struct perfx_probe_record {
 	__u8 is_exit;
 	__u32 pad;
 };
-#define PERFX_FIELDS_probe_record                                 \
-	ID(probe, PROBE)                                          \
-	ID(function, FUNCTION)                                    \
-	RANGE(link, PERFX_LINK_SESSION, PERFX_LINK_SINGLE)        \
-		RANGE(ret, PERFX_RETURN_NONE, PERFX_RETURN_PROBE) \
-			RANGE(site, PERFX_SITE_NOP5, PERFX_SITE_STEPPED)
+#define PERFX_FIELDS_probe_record                              \
+	IS_ID(probe, PROBE)                                    \
+	IS_ID(function, FUNCTION)                              \
+	IS_WITHIN(link, PERFX_LINK_SESSION, PERFX_LINK_SINGLE) \
+	IS_WITHIN(ret, PERFX_RETURN_NONE, PERFX_RETURN_PROBE)  \
+	IS_WITHIN(site, PERFX_SITE_NOP5, PERFX_SITE_STEPPED)
 
 /* A node of the calling-context tree. parent 0: called from untraced code. */
 struct perfx_context {
@@ -605,8 +643,11 @@ struct perfx_context {
 	__u32 stack; /* STACK record of its first call; 0: none */
 	__u32 pad;   /* between kernel and tracer: which code object the caller is */
 };
-#define PERFX_FIELDS_context \
-	ID(context, CONTEXT) ID(parent, CONTEXT) ID(function, FUNCTION) ID(process, PROCESS)
+#define PERFX_FIELDS_context      \
+	IS_ID(context, CONTEXT)   \
+	IS_ID(parent, CONTEXT)    \
+	IS_ID(function, FUNCTION) \
+	IS_ID(process, PROCESS)
 
 /* Resource usage of a process so far; UINT64_MAX: not measured. Sampled at the start, at intervals
  * and at the end of the process. */
@@ -627,7 +668,9 @@ struct perfx_usage {
 	__u64 host_busy_ns, host_steal_ns;
 	__u64 rss_peak_bytes; /* since the program began; 0: not in the record */
 };
-#define PERFX_FIELDS_usage TIME(time_ns) ID(process, PROCESS)
+#define PERFX_FIELDS_usage \
+	IS_TIME(time_ns)   \
+	IS_ID(process, PROCESS)
 
 /* What a process may use of the machine, at the start and the end of the recording. UINT64_MAX: no
  * limit, or not known. */
@@ -643,7 +686,9 @@ struct perfx_limits {
 	__u64 address_limit_bytes, address_used_bytes; /* RLIMIT_AS */
 	__u64 host_available_bytes; /* of the machine's memory, without swapping */
 };
-#define PERFX_FIELDS_limits TIME(time_ns) ID(process, PROCESS)
+#define PERFX_FIELDS_limits \
+	IS_TIME(time_ns)    \
+	IS_ID(process, PROCESS)
 
 /* strings: comm. Time of one thread, at the start and the end of the recording, at an exec and at
  * the thread's own end. */
@@ -660,7 +705,10 @@ struct perfx_thread {
 	__u8 pad[6];
 	__u64 start_ns; /* when it began; 0: not known */
 };
-#define PERFX_FIELDS_thread TIME(time_ns) TIME(start_ns) ID(process, PROCESS)
+#define PERFX_FIELDS_thread \
+	IS_TIME(time_ns)    \
+	IS_TIME(start_ns)   \
+	IS_ID(process, PROCESS)
 
 /* strings: name, reason */
 #define PERFX_NOT_ATTACHED_BY_DESIGN 0x1 /* a limit of attaching, not a failure */
@@ -695,7 +743,10 @@ struct perfx_late {
 	__u32 files_count;
 	__u32 cause; /* enum perfx_late_cause */
 };
-#define PERFX_FIELDS_late TIME(time_ns) TIME(since_ns) ID(process, PROCESS)
+#define PERFX_FIELDS_late \
+	IS_TIME(time_ns)  \
+	IS_TIME(since_ns) \
+	IS_ID(process, PROCESS)
 
 /*
  * The overhead budget reduced the probes of a function at time_ns. It comes before any record of a
@@ -716,8 +767,10 @@ struct perfx_reduced {
 	__u8 loses_cost; /* what its calls compute is not known either */
 	__u8 pad[6];
 };
-#define PERFX_FIELDS_reduced \
-	TIME(time_ns) ID(function, FUNCTION) RANGE(to, PERFX_REDUCED_COUNTED, PERFX_REDUCED_REMOVED)
+#define PERFX_FIELDS_reduced      \
+	IS_TIME(time_ns)          \
+	IS_ID(function, FUNCTION) \
+	IS_WITHIN(to, PERFX_REDUCED_COUNTED, PERFX_REDUCED_REMOVED)
 
 /* Cost of one hit of one kind of site, measured on this host at start. */
 struct perfx_calibration {
@@ -725,10 +778,10 @@ struct perfx_calibration {
 	__u64 cost_ps;
 	__u8 link, ret, site, pad[5];
 };
-#define PERFX_FIELDS_calibration                           \
-	RANGE(link, PERFX_LINK_INVALID, PERFX_LINK_SINGLE) \
-	RANGE(ret, PERFX_RETURN_NONE, PERFX_RETURN_PROBE)  \
-	RANGE(site, PERFX_SITE_NONE, PERFX_SITE_STEPPED)
+#define PERFX_FIELDS_calibration                               \
+	IS_WITHIN(link, PERFX_LINK_INVALID, PERFX_LINK_SINGLE) \
+	IS_WITHIN(ret, PERFX_RETURN_NONE, PERFX_RETURN_PROBE)  \
+	IS_WITHIN(site, PERFX_SITE_NONE, PERFX_SITE_STEPPED)
 
 /* strings: name ("libc", "jemalloc", "torch", …), module (path of the probed file) */
 #define PERFX_ALLOCATOR_MMAP 2047 /* the program's own mmap, mremap, brk */
@@ -739,8 +792,9 @@ struct perfx_allocator {
 	__u8 domain; /* enum perfx_domain */
 	__u8 pad[5];
 };
-#define PERFX_FIELDS_allocator \
-	ID(allocator, ALLOCATOR) RANGE(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
+#define PERFX_FIELDS_allocator      \
+	IS_ID(allocator, ALLOCATOR) \
+	IS_WITHIN(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
 
 enum perfx_memory_level {
 	PERFX_MEMORY_OFF = 0,	  /* nothing is recorded */
@@ -771,11 +825,11 @@ struct perfx_memory_mode {
 	__u8 pad[2];
 	__u32 merged; /* of the processes of this capture; 0: of all */
 };
-#define PERFX_FIELDS_memory_mode                                    \
-	TIME(time_ns)                                               \
-	RANGE(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)         \
-	RANGE(level, PERFX_MEMORY_OFF, PERFX_MEMORY_FREES_INFERRED) \
-	VALID(record->on_ns <= record->period_ns)
+#define PERFX_FIELDS_memory_mode                                        \
+	IS_TIME(time_ns)                                                \
+	IS_WITHIN(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)         \
+	IS_WITHIN(level, PERFX_MEMORY_OFF, PERFX_MEMORY_FREES_INFERRED) \
+	IS_TRUE(record->on_ns <= record->period_ns)
 
 enum perfx_language {
 	PERFX_LANGUAGE_NATIVE = 0,
@@ -803,9 +857,9 @@ struct perfx_frame {
 	__u16 flags;	      /* PERFX_FRAME_ */
 	__u16 operator_bytes; /* as in struct perfx_function */
 };
-#define PERFX_FIELDS_frame   \
-	ID(process, PROCESS) \
-	RANGE(language, PERFX_LANGUAGE_NATIVE, PERFX_LANGUAGE_PYTHON)
+#define PERFX_FIELDS_frame      \
+	IS_ID(process, PROCESS) \
+	IS_WITHIN(language, PERFX_LANGUAGE_NATIVE, PERFX_LANGUAGE_PYTHON)
 
 /* The Python interpreter of a process. strings: version ("3.11.2"), why its frames are not recorded
  * ("": they are) */
@@ -816,7 +870,7 @@ struct perfx_python {
 	__u32 process;
 	__u32 flags; /* PERFX_PYTHON_ */
 };
-#define PERFX_FIELDS_python ID(process, PROCESS)
+#define PERFX_FIELDS_python IS_ID(process, PROCESS)
 
 #include "perfx_record_job.h"
 
@@ -835,7 +889,7 @@ struct perfx_sampling {
 	__u32 stacks;		   /* enum perfx_stacks */
 	__u32 pad;
 };
-#define PERFX_FIELDS_sampling RANGE(stacks, PERFX_STACKS_OFF, PERFX_STACKS_UNWIND)
+#define PERFX_FIELDS_sampling IS_WITHIN(stacks, PERFX_STACKS_OFF, PERFX_STACKS_UNWIND)
 
 /* What threads wait for. strings: name ("pipe:[1234]", "/data/train.bin", "tcp 127.0.0.1:80",
  * "lock at 0x7f… in libfoo.so", the name of the process that had the CPU: of the tracer that
@@ -857,10 +911,10 @@ struct perfx_wait_object {
 	__u8 pad[2];
 	__u64 object;
 };
-#define PERFX_FIELDS_wait_object                               \
-	ID(process, PROCESS)                                   \
-	RANGE(reason, PERFX_WAIT_READ, PERFX_WAIT_REASONS - 1) \
-	RANGE(kind, PERFX_OBJECT_OTHER, PERFX_OBJECT_KINDS - 1)
+#define PERFX_FIELDS_wait_object                                   \
+	IS_ID(process, PROCESS)                                    \
+	IS_WITHIN(reason, PERFX_WAIT_READ, PERFX_WAIT_REASONS - 1) \
+	IS_WITHIN(kind, PERFX_OBJECT_OTHER, PERFX_OBJECT_KINDS - 1)
 
 /* Peak performance of this host, measured by benchmark kernels or given by the user: with one
  * thread and with one on each CPU that the tracer may use. One record per (threads, dtype). */
@@ -880,9 +934,9 @@ struct perfx_peak {
 	__u8 origin; /* enum perfx_peak_origin */
 	__u16 pad;
 };
-#define PERFX_FIELDS_peak                                   \
-	RANGE(dtype, PERFX_DTYPE_UNKNOWN, PERFX_DTYPES - 1) \
-	RANGE(origin, PERFX_PEAK_MEASURED, PERFX_PEAK_ESTIMATED)
+#define PERFX_FIELDS_peak                                       \
+	IS_WITHIN(dtype, PERFX_DTYPE_UNKNOWN, PERFX_DTYPES - 1) \
+	IS_WITHIN(origin, PERFX_PEAK_MEASURED, PERFX_PEAK_ESTIMATED)
 
 /*
  * Perf counters: what perf events count of a thread, such as cycles or instructions, in user mode
@@ -903,9 +957,9 @@ struct perfx_perf_counter {
 	__u8 kind;     /* enum perfx_perf_counter_kind */
 	__u8 pad[3];
 };
-#define PERFX_FIELDS_perf_counter                                         \
-	RANGE(kind, PERFX_PERF_COUNTER_PLAIN, PERFX_PERF_COUNTER_MISSING) \
-	VALID(record->counter < PERFX_PERF_COUNTERS || record->kind == PERFX_PERF_COUNTER_MISSING)
+#define PERFX_FIELDS_perf_counter                                             \
+	IS_WITHIN(kind, PERFX_PERF_COUNTER_PLAIN, PERFX_PERF_COUNTER_MISSING) \
+	IS_TRUE(record->counter < PERFX_PERF_COUNTERS || record->kind == PERFX_PERF_COUNTER_MISSING)
 
 /* Counts during the calls of a context on their threads, inner calls included; work that they
  * handed to other threads is not included. */
@@ -919,7 +973,7 @@ struct perfx_call_counters {
 	/* Of calls with a known cost: their FLOPs by the cost model, and by the FLOPs counter. */
 	__u64 flops, counted_flops;
 };
-#define PERFX_FIELDS_call_counters ID(context, CONTEXT)
+#define PERFX_FIELDS_call_counters IS_ID(context, CONTEXT)
 
 /* Counts of all threads of a process since they were found: the first moment of a thread that began
  * while tracing is missing. threads_count is absolute, the rest is added up. */
@@ -932,7 +986,7 @@ struct perfx_process_counters {
 	 * during running_ns; values are scaled up for that. */
 	__u64 enabled_ns, running_ns;
 };
-#define PERFX_FIELDS_process_counters ID(process, PROCESS)
+#define PERFX_FIELDS_process_counters IS_ID(process, PROCESS)
 
 /* Cost of one run of an operation of a compiled program (a thunk of XLA), read once from the object
  * that describes it. */
@@ -945,11 +999,11 @@ struct perfx_object_cost {
 	__u8 dtype; /* enum perfx_dtype */
 	__u8 pad[6];
 };
-#define PERFX_FIELDS_object_cost                         \
-	ID(object_cost, OBJECT_COST)                     \
-	ID(function, FUNCTION)                           \
-	RANGE(state, PERFX_COST_NONE, PERFX_COST_OPAQUE) \
-		RANGE(dtype, PERFX_DTYPE_UNKNOWN, PERFX_DTYPES - 1)
+#define PERFX_FIELDS_object_cost                             \
+	IS_ID(object_cost, OBJECT_COST)                      \
+	IS_ID(function, FUNCTION)                            \
+	IS_WITHIN(state, PERFX_COST_NONE, PERFX_COST_OPAQUE) \
+	IS_WITHIN(dtype, PERFX_DTYPE_UNKNOWN, PERFX_DTYPES - 1)
 
 /* strings: name */
 struct perfx_user_value_name {
@@ -957,7 +1011,7 @@ struct perfx_user_value_name {
 	__u32 value;
 	__u32 pad;
 };
-#define PERFX_FIELDS_user_value_name ID(value, VALUE)
+#define PERFX_FIELDS_user_value_name IS_ID(value, VALUE)
 
 /* Dropped records of a value: counts are exact, the sum is of the whole numbers among them. */
 struct perfx_overflow_values {
@@ -969,7 +1023,11 @@ struct perfx_overflow_values {
 	__u64 unsummed_count;
 	__u64 last_bits, last_ns; /* last value set; last_ns 0: none */
 };
-#define PERFX_FIELDS_overflow_values ID(process, PROCESS) ID(value, VALUE) TIME(last_ns)
+#define PERFX_FIELDS_overflow_values \
+	IS_ID(process, PROCESS)      \
+	IS_ID(value, VALUE)          \
+	HAS_SUMS(4)                  \
+	IS_TIME(last_ns)
 
 /* Losses before the capture began: only that there were some is known. */
 #define PERFX_BEFORE_LOST_ALLOCS 0x1
@@ -987,7 +1045,8 @@ struct perfx_overflow_memory {
 	__u64 frees_count;
 };
 #define PERFX_FIELDS_overflow_memory \
-	ID(process, PROCESS) RANGE(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
+	IS_ID(process, PROCESS)      \
+	IS_WITHIN(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
 
 /* Time that a thread was not on a CPU, by reason: exact. Of waits that go on there is the time so
  * far; they are counted when they end, or with the recording. */
@@ -1008,8 +1067,9 @@ struct perfx_blocked {
 	__u64 count;  /* RUNNABLE: of the waits in which this pid had the CPU longest */
 	__u64 max_ns; /* the longest wait, other pids' parts included */
 };
-#define PERFX_FIELDS_blocked \
-	ID(process, PROCESS) RANGE(reason, PERFX_WAIT_READ, PERFX_WAIT_REASONS - 1)
+#define PERFX_FIELDS_blocked    \
+	IS_ID(process, PROCESS) \
+	IS_WITHIN(reason, PERFX_WAIT_READ, PERFX_WAIT_REASONS - 1)
 
 /* Calls whose span record was dropped: exact sums per calling context. */
 struct perfx_overflow_calls {
@@ -1029,7 +1089,7 @@ struct perfx_overflow_calls {
 	__u64 bus_bytes, bus_moved_bytes;
 	__u64 off_cpu_ns; /* as in spans, over the timed ones */
 };
-#define PERFX_FIELDS_overflow_calls ID(context, CONTEXT)
+#define PERFX_FIELDS_overflow_calls IS_ID(context, CONTEXT)
 
 /*
  * Steps of a thread just before and after the recording, with no probe attached but the one on the
@@ -1045,7 +1105,9 @@ struct perfx_unprobed_steps {
 	__u32 tid;
 	__u32 cpu_wait_ppm; /* of that time the thread waited for a CPU */
 };
-#define PERFX_FIELDS_unprobed_steps ID(process, PROCESS) ID(function, FUNCTION)
+#define PERFX_FIELDS_unprobed_steps \
+	IS_ID(process, PROCESS)     \
+	IS_ID(function, FUNCTION)
 
 struct perfx_hits {
 	struct perfx_record hdr;
@@ -1055,7 +1117,7 @@ struct perfx_hits {
 	/* Cost of a hit, picoseconds, as measured while tracing; 0: as calibrated (PROBE). */
 	__u64 cost_ps;
 };
-#define PERFX_FIELDS_hits ID(probe, PROBE)
+#define PERFX_FIELDS_hits IS_ID(probe, PROBE)
 
 #include "perfx_record_gpu.h"
 
@@ -1093,8 +1155,9 @@ struct perfx_loss {
 	__u32 merged; /* in this capture; 0: this one */
 	__u32 pad;
 };
-#define PERFX_FIELDS_loss \
-	ID(process, PROCESS) RANGE(loss, PERFX_LOSS_RING_DROPS, PERFX_LOSS_KINDS - 1)
+#define PERFX_FIELDS_loss       \
+	IS_ID(process, PROCESS) \
+	IS_WITHIN(loss, PERFX_LOSS_RING_DROPS, PERFX_LOSS_KINDS - 1)
 
 /*
  * End of a segment: all SUM records of calls and allocations up to here have come, so a time slice
@@ -1107,7 +1170,9 @@ struct perfx_segment {
 	__u64 since_ns; /* when it began, where segments overlap (merged captures); 0: when the one
 			   before ended */
 };
-#define PERFX_FIELDS_segment TIME(time_ns) TIME(since_ns)
+#define PERFX_FIELDS_segment \
+	IS_TIME(time_ns)     \
+	IS_TIME(since_ns)
 
 /* The capture is a time slice of a recording. strings: why it was taken ("SIGUSR1"; "": by choice)
  */
@@ -1126,7 +1191,7 @@ struct perfx_time_slice {
 	__u32 step_process;
 	__u32 pad;
 };
-#define PERFX_FIELDS_time_slice TIME(recording_ns)
+#define PERFX_FIELDS_time_slice IS_TIME(recording_ns)
 
 /* A kind of sum as a bit. */
 #define PERFX_LEFT_OUT(kind) (1u << ((kind)-PERFX_KIND_OVERFLOW_CALLS))
@@ -1160,7 +1225,7 @@ struct perfx_end {
 	__u64 recording_cpu_ns;	     /* the part of tracer_cpu_ns while recording; 0: unknown */
 	__u64 tracer_rss_peak_bytes; /* files included; 0: unknown */
 };
-#define PERFX_FIELDS_end TIME(time_ns)
+#define PERFX_FIELDS_end IS_TIME(time_ns)
 
 #ifndef __bpf__
 _Static_assert(sizeof(struct perfx_record) == 8, "ABI: struct perfx_record");
@@ -1169,6 +1234,7 @@ _Static_assert(sizeof(struct perfx_record) == 8, "ABI: struct perfx_record");
 PERFX_RECORDS(PERFX_ASSERT_SIZE)
 #undef PERFX_ASSERT_SIZE
 #define PERFX_ASSERT_BIT(kind, name, number, bytes, least, strings, role)   \
+	_Static_assert((number) < PERFX_KINDS, "struct perfx_" #name);      \
 	_Static_assert(PERFX_ROLE_##role != PERFX_ROLE_SUM ||               \
 			       ((number) >= PERFX_KIND_OVERFLOW_CALLS &&    \
 				(number) < PERFX_KIND_OVERFLOW_CALLS + 32), \

@@ -58,14 +58,17 @@ struct perfx_gpu_activity {
 	__u8 host_memory;				 /* enum perfx_gpu_host_memory */
 	__u8 pad[7];
 };
-#define PERFX_FIELDS_gpu_activity                                                   \
-	TIME(time_ns)                                                               \
-	TIME(end_ns) ID(process, PROCESS) ID(device, GPU_DEVICE) ID(name, GPU_NAME) \
-		RANGE(op, PERFX_GPU_OP_KERNEL, PERFX_GPU_OPS - 1)                   \
-			RANGE(direction, 0, PERFX_GPU_DIRECTIONS - 1)               \
-				RANGE(host_memory, 0, PERFX_GPU_HOST_MEMORIES - 1)  \
-					RANGE(device, 0, PERFX_GPU_DEVICES_MAX - 1) \
-						VALID(record->end_ns >= record->time_ns)
+#define PERFX_FIELDS_gpu_activity                              \
+	IS_TIME(time_ns)                                       \
+	IS_TIME(end_ns)                                        \
+	IS_ID(process, PROCESS)                                \
+	IS_ID(device, GPU_DEVICE)                              \
+	IS_ID(name, GPU_NAME)                                  \
+	IS_WITHIN(op, PERFX_GPU_OP_KERNEL, PERFX_GPU_OPS - 1)  \
+	IS_WITHIN(direction, 0, PERFX_GPU_DIRECTIONS - 1)      \
+	IS_WITHIN(host_memory, 0, PERFX_GPU_HOST_MEMORIES - 1) \
+	IS_WITHIN(device, 0, PERFX_GPU_DEVICES_MAX - 1)        \
+	IS_TRUE(record->end_ns >= record->time_ns)
 
 /* A call by which a thread handed work to a device, or waited for it. */
 struct perfx_gpu_call {
@@ -78,11 +81,13 @@ struct perfx_gpu_call {
 	__u8 op; /* enum perfx_gpu_op */
 	__u8 pad[3];
 };
-#define PERFX_FIELDS_gpu_call                                     \
-	TIME(time_ns)                                             \
-	TIME(end_ns) ID(process, PROCESS) ID(name, GPU_NAME)      \
-		RANGE(op, PERFX_GPU_OP_KERNEL, PERFX_GPU_OPS - 1) \
-			VALID(record->end_ns >= record->time_ns)
+#define PERFX_FIELDS_gpu_call                                 \
+	IS_TIME(time_ns)                                      \
+	IS_TIME(end_ns)                                       \
+	IS_ID(process, PROCESS)                               \
+	IS_ID(name, GPU_NAME)                                 \
+	IS_WITHIN(op, PERFX_GPU_OP_KERNEL, PERFX_GPU_OPS - 1) \
+	IS_TRUE(record->end_ns >= record->time_ns)
 
 /* strings: name (demangled), module ("": unknown) */
 #define PERFX_GPU_NAME_UNKNOWN 0x1 /* the name is made of the kernel's address */
@@ -92,7 +97,7 @@ struct perfx_gpu_name {
 	__u32 name;
 	__u32 flags; /* PERFX_GPU_NAME_ */
 };
-#define PERFX_FIELDS_gpu_name ID(name, GPU_NAME)
+#define PERFX_FIELDS_gpu_name IS_ID(name, GPU_NAME)
 
 /* Launches, counted at their calls: exact, without times on the device. */
 struct perfx_gpu_launches {
@@ -106,10 +111,11 @@ struct perfx_gpu_launches {
 	__u8 pad[7];
 	__u64 count;
 };
-#define PERFX_FIELDS_gpu_launches               \
-	ID(process, PROCESS)                    \
-	ID(context, CONTEXT) ID(name, GPU_NAME) \
-		VALID(record->op == PERFX_GPU_OP_KERNEL || record->op == PERFX_GPU_OP_GRAPH)
+#define PERFX_FIELDS_gpu_launches \
+	IS_ID(process, PROCESS)   \
+	IS_ID(context, CONTEXT)   \
+	IS_ID(name, GPU_NAME)     \
+	IS_TRUE(record->op == PERFX_GPU_OP_KERNEL || record->op == PERFX_GPU_OP_GRAPH)
 
 /* Copies and memsets, counted at their calls. */
 struct perfx_gpu_copies {
@@ -122,12 +128,12 @@ struct perfx_gpu_copies {
 	__u8 pad[5];
 	__u64 count, bytes;
 };
-#define PERFX_FIELDS_gpu_copies                                                             \
-	ID(process, PROCESS)                                                                \
-	ID(context, CONTEXT)                                                                \
-		VALID(record->op == PERFX_GPU_OP_COPY || record->op == PERFX_GPU_OP_MEMSET) \
-			RANGE(direction, 0, PERFX_GPU_DIRECTIONS - 1)                       \
-				RANGE(host_memory, 0, PERFX_GPU_HOST_MEMORIES - 1)
+#define PERFX_FIELDS_gpu_copies                                                       \
+	IS_ID(process, PROCESS)                                                       \
+	IS_ID(context, CONTEXT)                                                       \
+	IS_TRUE(record->op == PERFX_GPU_OP_COPY || record->op == PERFX_GPU_OP_MEMSET) \
+	IS_WITHIN(direction, 0, PERFX_GPU_DIRECTIONS - 1)                             \
+	IS_WITHIN(host_memory, 0, PERFX_GPU_HOST_MEMORIES - 1)
 
 /* strings: name, uuid, version of the driver. 0: unknown, for each number */
 #define PERFX_GPU_DEVICES_MAX 64
@@ -143,7 +149,9 @@ struct perfx_gpu_device {
 	__u32 flags; /* 0 */
 	__u32 pad;
 };
-#define PERFX_FIELDS_gpu_device ID(device, GPU_DEVICE) RANGE(device, 0, PERFX_GPU_DEVICES_MAX - 1)
+#define PERFX_FIELDS_gpu_device   \
+	IS_ID(device, GPU_DEVICE) \
+	IS_WITHIN(device, 0, PERFX_GPU_DEVICES_MAX - 1)
 
 /* A device at a moment. UINT64_MAX, UINT32_MAX: not measured. */
 struct perfx_gpu_usage {
@@ -160,8 +168,10 @@ struct perfx_gpu_usage {
 	__u32 sm_active, sm_occupancy, tensor_active, dram_active; /* permille of the time */
 	__u32 pad;
 };
-#define PERFX_FIELDS_gpu_usage \
-	TIME(time_ns) ID(device, GPU_DEVICE) RANGE(device, 0, PERFX_GPU_DEVICES_MAX - 1)
+#define PERFX_FIELDS_gpu_usage    \
+	IS_TIME(time_ns)          \
+	IS_ID(device, GPU_DEVICE) \
+	IS_WITHIN(device, 0, PERFX_GPU_DEVICES_MAX - 1)
 
 /* A traced process on a device, at the same moment as the record of the device's usage that
  * follows. Of process 0: all processes that are not traced, together. */
@@ -174,9 +184,11 @@ struct perfx_gpu_memory {
 	__u32 sm_percent; /* UINT32_MAX: not measured */
 	__u32 pad;
 };
-#define PERFX_FIELDS_gpu_memory \
-	TIME(time_ns)           \
-	ID(process, PROCESS) ID(device, GPU_DEVICE) RANGE(device, 0, PERFX_GPU_DEVICES_MAX - 1)
+#define PERFX_FIELDS_gpu_memory   \
+	IS_TIME(time_ns)          \
+	IS_ID(process, PROCESS)   \
+	IS_ID(device, GPU_DEVICE) \
+	IS_WITHIN(device, 0, PERFX_GPU_DEVICES_MAX - 1)
 
 /* A domain of the host's powercap: a processor with its cores, memory. strings: name ("package-0",
  * "dram") */
@@ -189,8 +201,10 @@ struct perfx_host_energy {
 	__u32 domain;
 	__u32 pad;
 };
-#define PERFX_FIELDS_host_energy \
-	TIME(time_ns) ID(domain, ENERGY_DOMAIN) RANGE(domain, 0, PERFX_ENERGY_DOMAINS_MAX - 1)
+#define PERFX_FIELDS_host_energy     \
+	IS_TIME(time_ns)             \
+	IS_ID(domain, ENERGY_DOMAIN) \
+	IS_WITHIN(domain, 0, PERFX_ENERGY_DOMAINS_MAX - 1)
 
 enum perfx_gpu_agent_state {
 	PERFX_GPU_AGENT_INVALID = 0,
@@ -213,8 +227,10 @@ struct perfx_gpu_state {
 	__u32 state; /* enum perfx_gpu_agent_state */
 	__u32 pad;
 };
-#define PERFX_FIELDS_gpu_state \
-	TIME(time_ns) ID(process, PROCESS) RANGE(state, PERFX_GPU_AGENT_ON, PERFX_GPU_AGENT_FAILED)
+#define PERFX_FIELDS_gpu_state  \
+	IS_TIME(time_ns)        \
+	IS_ID(process, PROCESS) \
+	IS_WITHIN(state, PERFX_GPU_AGENT_ON, PERFX_GPU_AGENT_FAILED)
 
 /* Activities beyond --gpu-max-events: exact sums, by all that stands before them. */
 struct perfx_gpu_overflow {
@@ -235,12 +251,13 @@ struct perfx_gpu_overflow {
 	__u16 registers; /* of a thread */
 	__u16 pad2;
 };
-#define PERFX_FIELDS_gpu_overflow                                                  \
-	ID(process, PROCESS)                                                       \
-	ID(device, GPU_DEVICE) ID(name, GPU_NAME)                                  \
-		RANGE(op, PERFX_GPU_OP_KERNEL, PERFX_GPU_OPS - 1)                  \
-			RANGE(direction, 0, PERFX_GPU_DIRECTIONS - 1)              \
-				RANGE(host_memory, 0, PERFX_GPU_HOST_MEMORIES - 1) \
-					RANGE(device, 0, PERFX_GPU_DEVICES_MAX - 1)
+#define PERFX_FIELDS_gpu_overflow                              \
+	IS_ID(process, PROCESS)                                \
+	IS_ID(device, GPU_DEVICE)                              \
+	IS_ID(name, GPU_NAME)                                  \
+	IS_WITHIN(op, PERFX_GPU_OP_KERNEL, PERFX_GPU_OPS - 1)  \
+	IS_WITHIN(direction, 0, PERFX_GPU_DIRECTIONS - 1)      \
+	IS_WITHIN(host_memory, 0, PERFX_GPU_HOST_MEMORIES - 1) \
+	IS_WITHIN(device, 0, PERFX_GPU_DEVICES_MAX - 1)
 
 #endif

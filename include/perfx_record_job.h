@@ -14,7 +14,7 @@ struct perfx_rank {
 	__u32 rank, world_size; /* rank < world_size */
 	__u32 local_rank;	/* on its machine; UINT32_MAX: not known */
 };
-#define PERFX_FIELDS_rank ID(process, PROCESS)
+#define PERFX_FIELDS_rank IS_ID(process, PROCESS)
 
 /* Where a process runs. */
 enum perfx_place_part {
@@ -42,7 +42,9 @@ struct perfx_place {
 	__u8 part; /* enum perfx_place_part */
 	__u8 pad[3];
 };
-#define PERFX_FIELDS_place ID(process, PROCESS) RANGE(part, PERFX_PLACE_CGROUP, PERFX_PLACES - 1)
+#define PERFX_FIELDS_place      \
+	IS_ID(process, PROCESS) \
+	IS_WITHIN(part, PERFX_PLACE_CGROUP, PERFX_PLACES - 1)
 
 /*
  * A capture that was merged into this one, whose times were moved to this one's clock:
@@ -72,9 +74,10 @@ struct perfx_merged {
 	__u32 cpus_count, memory_mib, ring_bytes;
 	__u32 flags; /* of HOST */
 };
-#define PERFX_FIELDS_merged                             \
-	TIME(start_ns)                                  \
-	TIME(end_ns) RANGE(merged, 1, PERFX_MERGED_MAX) \
-		RANGE(alignment, PERFX_ALIGNMENT_REFERENCE, PERFX_ALIGNMENT_WALL_CLOCK)
+#define PERFX_FIELDS_merged                    \
+	IS_TIME(start_ns)                      \
+	IS_TIME(end_ns)                        \
+	IS_WITHIN(merged, 1, PERFX_MERGED_MAX) \
+	IS_WITHIN(alignment, PERFX_ALIGNMENT_REFERENCE, PERFX_ALIGNMENT_WALL_CLOCK)
 
 #endif

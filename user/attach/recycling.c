@@ -129,7 +129,6 @@ int tracer__forget(struct tracer *tracer, const bool gone[], bool contexts[])
 		{skel->maps.perfx_sampled, sizeof(uint64_t)},
 		{skel->maps.perfx_notes, sizeof(uint64_t)},
 		{skel->maps.perfx_started, PROCESS_AT(perfx_started_key)},
-		{skel->maps.perfx_user_values_lost, PROCESS_AT(perfx_user_value_key)},
 		{skel->maps.perfx_objects, PROCESS_AT(perfx_object_key)},
 		{skel->maps.perfx_kernels, PROCESS_AT(perfx_kernel_key)},
 	};
@@ -138,6 +137,12 @@ int tracer__forget(struct tracer *tracer, const bool gone[], bool contexts[])
 	};
 	int err = forget_in_all(by_process, sizeof(by_process) / sizeof(by_process[0]), gone);
 
+	for (enum perfx_kind kind = 1; kind < PERFX_KINDS && !err; kind++) {
+		const struct keyed sums = {tracer_sum_map(tracer, kind), PROCESS_AT(perfx_sum_key)};
+
+		if (sums.map)
+			err = forget_in_all(&sums, 1, gone);
+	}
 	if (err)
 		return err;
 	clear_contexts(tracer, gone, contexts);

@@ -3,11 +3,15 @@
 #include "attach/tracer_internal.h"
 
 #include "attach/recycling.h"
+#include "decode/decode.h"
+#include "decode/names.h"
 
 #include <assert.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -306,20 +310,42 @@ void tracer__abandon(struct tracer *tracer)
 	links__detach_later(tracer->links);
 }
 
-void tracer__each_value_lost(const struct tracer *tracer,
-			     void (*visit)(void *ctx, const struct perfx_user_value_key *key,
-					   const struct perfx_user_value_lost *lost),
-			     void *ctx)
+struct bpf_map *tracer_sum_map(const struct tracer *tracer, enum perfx_kind kind)
 {
-	int map_fd = bpf_map__fd(tracer->skel->maps.perfx_user_values_lost);
-	struct perfx_user_value_key key, next;
-	struct perfx_user_value_lost lost;
-	int err = bpf_map_get_next_key(map_fd, NULL, &next);
+	char name[64];
 
-	for (; !err; err = bpf_map_get_next_key(map_fd, &key, &next)) {
+	if (!record_sums(kind))
+		return NULL;
+	snprintf(name, sizeof(name), "perfx_sum_%s", name_of_kind(kind));
+	return bpf_object__find_map_by_name(tracer->skel->obj, name);
+}
+
+static void visit_sums(const struct bpf_map *map, enum perfx_kind kind,
+		       void (*visit)(void *ctx, struct perfx_sums *record), void *ctx)
+{
+	uint16_t size = (uint16_t)bpf_map__value_size(map);
+	struct perfx_sum_key key, next;
+	struct perfx_sums *record = malloc(size);
+	int err = record ? bpf_map_get_next_key(bpf_map__fd(map), NULL, &next) : -ENOMEM;
+
+	for (; !err; err = bpf_map_get_next_key(bpf_map__fd(map), &key, &next)) {
 		key = next;
-		if (!bpf_map_lookup_elem(map_fd, &key, &lost))
-			visit(ctx, &key, &lost);
+		if (bpf_map_lookup_elem(bpf_map__fd(map), &key, record))
+			continue;
+		record->hdr = (struct perfx_record){.size = size, .kind = kind, .fixed = size};
+		visit(ctx, record);
+	}
+	free(record);
+}
+
+void tracer__each_sums(const struct tracer *tracer,
+		       void (*visit)(void *ctx, struct perfx_sums *record), void *ctx)
+{
+	for (enum perfx_kind kind = 1; kind < PERFX_KINDS; kind++) {
+		const struct bpf_map *map = tracer_sum_map(tracer, kind);
+
+		if (map)
+			visit_sums(map, kind, visit, ctx);
 	}
 }
 

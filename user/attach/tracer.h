@@ -196,11 +196,9 @@ uint64_t tracer__samples_lost(const struct tracer *tracer, uint32_t process);
 /* The pids of traced processes, `max` at most: how many. */
 size_t tracer__pids(const struct tracer *tracer, pid_t *pids, size_t max);
 
-/* Values whose records found no room; in any order. */
-void tracer__each_value_lost(const struct tracer *tracer,
-			     void (*visit)(void *ctx, const struct perfx_user_value_key *key,
-					   const struct perfx_user_value_lost *lost),
-			     void *ctx);
+/* What the maps of sums (SUM_MAP in perfx.bpf.h) have, as records; in any order. */
+void tracer__each_sums(const struct tracer *tracer,
+		       void (*visit)(void *ctx, struct perfx_sums *record), void *ctx);
 
 /* What was handed to GPUs, mapped: entries [1, *count), one whose count is 0 is being made. */
 const struct perfx_gpu_sum *tracer__gpu_sums(const struct tracer *tracer, uint32_t *count);

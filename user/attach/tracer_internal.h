@@ -44,6 +44,8 @@ uint32_t tracer_pop_free(struct tracer *tracer, enum perfx_id_kind kind);
 void *tracer_map_table(struct bpf_map *map, size_t bytes, int protection);
 /* Waits until all programs that run now have returned. */
 void tracer_wait_for_programs(const struct tracer *tracer);
+/* The map of a kind's sums; NULL: it has none. Its keys begin with the process. */
+struct bpf_map *tracer_sum_map(const struct tracer *tracer, enum perfx_kind kind);
 /* It may not be loaded. */
 struct bpf_program *tracer_program_of(const struct tracer *tracer, enum tracer_program which);
 

@@ -87,12 +87,13 @@ static bool find_addresses(struct event *event, const char *from, const char *en
 }
 
 /* Values that later code indexes or switches by: PERFX_FIELDS_<name>. */
-#define ID(member, space)
-#define TIME(member)
-#define BOOT_TIME(member)
-#define RANGE(member, first, last) \
+#define IS_ID(member, space)
+#define IS_TIME(member)
+#define IS_BOOT_TIME(member)
+#define HAS_SUMS(count)
+#define IS_WITHIN(member, first, last) \
 	&&(uint64_t)record->member - (first) <= (uint64_t)(last) - (first)
-#define VALID(condition) &&(condition)
+#define IS_TRUE(condition) &&(condition)
 
 static bool values_ok(const struct event *event)
 {

@@ -87,6 +87,9 @@ size_t decode_next(const void *data, size_t size, struct event *event);
 /* PERFX_ROLE_NONE: not a kind that is known here. */
 enum perfx_role role_of(enum perfx_kind kind);
 
+/* How many sums a record from a map of sums has; 0: the kind comes from elsewhere. */
+unsigned record_sums(enum perfx_kind kind);
+
 /* When a record of a role that has a time was made, a call when it ended; 0: that is not known. */
 uint64_t record_time_ns(const struct perfx_record *record);
 

@@ -3,11 +3,12 @@
 
 #include <string.h>
 
-#define ID(member, space) FIELD(member, ID_##space)
-#define TIME(member)	  FIELD(member, FIELD_TIME)
-#define BOOT_TIME(member) FIELD(member, FIELD_BOOT_TIME)
-#define RANGE(member, first, last)
-#define VALID(condition)
+#define IS_ID(member, space) FIELD(member, ID_##space)
+#define IS_TIME(member)	     FIELD(member, FIELD_TIME)
+#define IS_BOOT_TIME(member) FIELD(member, FIELD_BOOT_TIME)
+#define IS_WITHIN(member, first, last)
+#define IS_TRUE(condition)
+#define HAS_SUMS(count)
 #define FIELD(member, space) \
 	{offsetof(__typeof__(*record), member), sizeof(record->member), (space)},
 
@@ -64,5 +65,28 @@ uint64_t record_id(const struct perfx_record *record, enum id_space space)
 	for (; count; count--, field++)
 		if (field->space == space)
 			return field_get(field, record);
+	return 0;
+}
+
+#undef IS_ID
+#define IS_ID(member, space)
+#undef IS_TIME
+#define IS_TIME(member)
+#undef IS_BOOT_TIME
+#define IS_BOOT_TIME(member)
+#undef HAS_SUMS
+#define HAS_SUMS(count) +(count)
+
+unsigned record_sums(enum perfx_kind kind)
+{
+	switch (kind) {
+#define SUMS_OF(kind, name, ...) \
+	case PERFX_KIND_##kind:  \
+		return 0 PERFX_FIELDS_##name;
+		PERFX_RECORDS(SUMS_OF)
+#undef SUMS_OF
+	case PERFX_KIND_INVALID:
+		break;
+	}
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/emitted.h"
 #include "base/message.h"
+#include "decode/decode.h"
 #include "decode/pack.h"
 #include "peaks/peaks.h"
 #include "proc/process.h"
@@ -49,18 +50,17 @@ void totals_host(struct sink *sink, const struct recorder_options *options, uint
 	free(buffer);
 }
 
-/* In these records: from calls_count to the end; from sets_count to unsummed_count. */
+/* In these records: from calls_count to the end. */
 #define OVERFLOW_CALLS_SUMS                                     \
 	((sizeof(struct perfx_overflow_calls) -                 \
 	  offsetof(struct perfx_overflow_calls, calls_count)) / \
 	 sizeof(uint64_t))
-#define OVERFLOW_VALUES_SUMS 4
 
 struct totals {
 	struct recording *recording;
-	struct emitted calls_emitted;  /* by context, in OVERFLOW_CALLS records */
-	struct emitted values_emitted; /* by process << 32 | value, in OVERFLOW_VALUES records */
-	struct emitted losses_emitted; /* by kind */
+	struct emitted calls_emitted;		  /* by context, in OVERFLOW_CALLS records */
+	struct emitted sums_emitted[PERFX_KINDS]; /* by the keys of their maps */
+	struct emitted losses_emitted;		  /* by kind */
 	uint64_t overflow_count, entries_count;
 	bool overflowed_lately;
 	struct pack_buffer buffer;
@@ -127,32 +127,15 @@ static void send_overflows(struct totals *totals)
 			send_overflow(totals, id, &nodes[id]);
 }
 
-static void send_lost_value(void *ctx, const struct perfx_user_value_key *key,
-			    const struct perfx_user_value_lost *lost)
+static void send_sums(void *ctx, struct perfx_sums *record)
 {
 	struct totals *totals = ctx;
-	uint64_t id = (uint64_t)key->process << 32 | key->value;
-	struct perfx_overflow_values record = {.process = key->process,
-					       .value = key->value,
-					       .sets_count = lost->sets_count,
-					       .adds_count = lost->adds_count,
-					       .sum = lost->sum,
-					       .unsummed_count = lost->unsummed_count,
-					       .last_bits = lost->last_bits,
-					       .last_ns = lost->last_ns};
+	struct emitted *emitted = &totals->sums_emitted[record->hdr.kind];
+	uint64_t id = (uint64_t)record->key.process << 32 | record->key.id;
 
-	emitted_subtract(&totals->values_emitted, id, &record.sets_count);
-	if ((record.sets_count || record.adds_count) &&
-	    !emitted_add(&totals->values_emitted, id, &record.sets_count))
-		SINK_PACK(totals->recording->sink, &totals->buffer, PERFX_KIND_OVERFLOW_VALUES,
-			  record);
-}
-
-/* Values that found no room. */
-static void send_values(struct totals *totals)
-{
-	if (tracer__counter(totals->recording->tracer, PERFX_COUNTER_VALUE_DROPS))
-		tracer__each_value_lost(totals->recording->tracer, send_lost_value, totals);
+	emitted->width = record_sums(record->hdr.kind);
+	if (emitted_advance(emitted, id, record->sums) > 0)
+		sink_packed(totals->recording->sink, &record->hdr);
 }
 
 static void send_loss(struct sink *sink, struct pack_buffer *buffer, enum perfx_loss_kind loss,
@@ -205,7 +188,7 @@ void totals__emit(struct totals *totals, uint64_t now_ns, bool last)
 	gpu_work__emit(recording->gpu_work);
 	agents__emit_sums(gpu_agents__agents(recording->gpu_agents));
 	send_overflows(totals);
-	send_values(totals);
+	tracer__each_sums(recording->tracer, send_sums, totals);
 	totals->entries_count = probes__report_hits(recording->probes);
 	send_losses(totals);
 }
@@ -311,7 +294,6 @@ static int open_totals(struct recording *recording)
 		return -ENOMEM;
 	totals->recording = recording;
 	totals->calls_emitted.width = OVERFLOW_CALLS_SUMS;
-	totals->values_emitted.width = OVERFLOW_VALUES_SUMS;
 	totals->losses_emitted.width = 1;
 	recording->totals = totals;
 	return 0;
@@ -330,7 +312,8 @@ static void close_totals(struct recording *recording)
 	if (!totals)
 		return;
 	emitted_clear(&totals->calls_emitted);
-	emitted_clear(&totals->values_emitted);
+	for (size_t i = 0; i < PERFX_KINDS; i++)
+		emitted_clear(&totals->sums_emitted[i]);
 	emitted_clear(&totals->losses_emitted);
 	free(totals);
 }
