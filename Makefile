@@ -65,7 +65,7 @@ HTML_H   := $(BUILD)/report_html.h $(BUILD)/page_html.h
 # Where the names of the JSON report are written: its columns, its other members, and the words of
 # enumerations that are members.
 NAMED    := $(wildcard user/report/table/columns*.c) $(wildcard user/report/json/*.c) user/decode/names.c \
-            $(wildcard user/aggregate/profile*.h) user/counters/counters.c
+            include/perfx_record.h $(wildcard user/aggregate/profile*.h) user/counters/counters.c
 NAMES_H  := $(BUILD)/report_names.h
 TEXTS_H  := $(BUILD)/finding_texts.h $(BUILD)/verb_texts.h $(BUILD)/option_texts.h
 UNIT_SRC := $(wildcard tests/unit/test_*.c)

@@ -670,7 +670,7 @@ static __always_inline void count_call(struct thread *t, const struct perfx_prob
 	struct frame *f = instant_frame(t, probe->function);
 
 	if (!(probe->flags & PERFX_PROBE_F_BY_CHOICE))
-		counter_add(PERFX_COUNTER_UNTIMED, 1);
+		counter_add(PERFX_COUNTER_UNTIMED_CALLS, 1);
 	f->operation = operation_of_call(t, probe);
 	f->context = context_of_run(t, f->operation, probe->function, callers);
 	begin_call(t, probe, f->context, false);

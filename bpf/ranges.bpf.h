@@ -418,7 +418,7 @@ __noinline int open_range(struct thread *t, const struct perfx_annotation *annot
 		return 0;
 	if (t->depth >= PERFX_MAX_DEPTH) {
 		t->skipped++;
-		counter_add(PERFX_COUNTER_UNTIMED, 1);
+		counter_add(PERFX_COUNTER_UNTIMED_CALLS, 1);
 		emit_instant(t, function);
 		return 0;
 	}

@@ -606,21 +606,17 @@ struct perfx_kernel {
 enum perfx_counter {
 	PERFX_COUNTER_REPEATS =
 		0, /* hits of an entry that began no call: _F_REPEATS, _F_OUTERMOST */
-	PERFX_COUNTER_RING_DROPS,
-	PERFX_COUNTER_MAP_FULL,
-	PERFX_COUNTER_UNMATCHED_RETURNS,
-	PERFX_COUNTER_UNTIMED,
-	PERFX_COUNTER_CONTROL_DROPS,
-	PERFX_COUNTER_FOREIGN_HITS,
-	PERFX_COUNTER_READ_FAULTS,
-	PERFX_COUNTER_MEMORY_DROPS,
-	PERFX_COUNTER_STACK_FAILURES,
-	PERFX_COUNTER_VALUE_DROPS,
-	PERFX_COUNTER_SAMPLE_DROPS,
-	PERFX_COUNTER_GPU_KEYS,
-	PERFX_COUNTER_PROCESSES_FULL, /* processes that are not traced: too many */
-	PERFX_COUNTER_WAITS,	      /* places claimed among the sums: new ones are to be named */
-	PERFX_COUNTER_SAMPLES,	      /* of threads that run */
+#define PERFX_COUNTED_BY_KERNEL(kind) PERFX_COUNTER_##kind,
+#define PERFX_COUNTED_BY_TRACER(kind)
+#define PERFX_LOSS_COUNTER(kind, name, by, meaning) PERFX_COUNTED_BY_##by(kind)
+	PERFX_LOSSES(PERFX_LOSS_COUNTER)
+#undef PERFX_COUNTED_BY_KERNEL
+#undef PERFX_COUNTED_BY_TRACER
+#undef PERFX_LOSS_COUNTER
+		PERFX_COUNTER_SAMPLE_DROPS, /* of all processes */
+	PERFX_COUNTER_PROCESSES_FULL,	    /* processes that are not traced: too many */
+	PERFX_COUNTER_WAITS,   /* places claimed among the sums: new ones are to be named */
+	PERFX_COUNTER_SAMPLES, /* of threads that run */
 	PERFX_COUNTERS
 };
 

@@ -1121,29 +1121,42 @@ struct perfx_hits {
 
 #include "perfx_record_gpu.h"
 
-/* Kinds of loss; lower-case in the JSON report. */
+/*
+ * Kinds of loss: X(KIND, name in the JSON report, who counts it, meaning in reports). KERNEL: a
+ * counter of the BPF programs with the same name (enum perfx_counter). A new one comes last. Sums
+ * of dropped spans, memory records and values are in the OVERFLOW kinds.
+ */
+/* clang-format off */
+#define PERFX_LOSSES(X)                                                                       \
+	X(RING_DROPS, "ring_drops", KERNEL, "spans dropped, ring full; totals include them")  \
+	X(MAP_FULL, "map_full", KERNEL,                                                       \
+		"calls without thread state or calling context, map full")                    \
+	X(UNMATCHED_ENTRIES, "unmatched_entries", TRACER, "calls still running at the end")   \
+	X(UNMATCHED_RETURNS, "unmatched_returns", KERNEL,                                     \
+		"returns of calls that began before tracing")                                 \
+	X(STACK_FAILURES, "stack_failures", KERNEL, "call stacks that could not be unwound")  \
+	X(READ_FAULTS, "read_faults", KERNEL, "failed reads of the program's memory")         \
+	X(UNTIMED_CALLS, "untimed_calls", KERNEL, "calls counted but not timed")              \
+	X(NMISSED, "nmissed", TRACER, "probe hits that the kernel did not deliver")           \
+	X(DETACHED_PROBES, "detached_probes", TRACER, "probes removed while tracing")         \
+	X(UNDECODED, "undecoded", TRACER, "records that could not be decoded")                \
+	X(TRUNCATED_BYTES, "truncated_bytes", TRACER, "bytes lost at a damaged or cut end")   \
+	X(CONTROL_DROPS, "control_drops", KERNEL, "process events dropped, ring full")        \
+	X(FOREIGN_HITS, "foreign_hits", KERNEL, "hits in processes that are not traced")      \
+	X(MEMORY_DROPS, "memory_drops", KERNEL, "allocations and frees dropped, ring full")   \
+	X(VALUE_DROPS, "value_drops", KERNEL, "counter samples dropped, ring full; counted")  \
+	X(SAMPLE_DROPS, "sample_drops", TRACER, "samples of threads dropped, ring full")      \
+	X(GPU_RECORDS, "gpu_records", TRACER, "records of the GPU dropped, buffers full")     \
+	X(GPU_KEYS, "gpu_keys", KERNEL, "launches and copies without name or size, map full") \
+	X(PROCESSES_MISSED, "processes_missed", TRACER,                                       \
+		"processes that ended before their program was probed (-a)")
+/* clang-format on */
+
 enum perfx_loss_kind {
-	PERFX_LOSS_RING_DROPS = 0,    /* span records dropped; in OVERFLOW_CALLS */
-	PERFX_LOSS_MAP_FULL,	      /* no room for thread state or calling context */
-	PERFX_LOSS_UNMATCHED_ENTRIES, /* calls still running at the end */
-	PERFX_LOSS_UNMATCHED_RETURNS, /* returns of calls that began before tracing */
-	PERFX_LOSS_STACK_FAILURES,
-	PERFX_LOSS_READ_FAULTS,
-	PERFX_LOSS_UNTIMED_CALLS, /* nested too deep, or exits not known */
-	PERFX_LOSS_NMISSED,	  /* the kernel did not run the program (recursion) */
-	PERFX_LOSS_DETACHED_PROBES,
-	PERFX_LOSS_UNDECODED,	    /* records unknown to decode */
-	PERFX_LOSS_TRUNCATED_BYTES, /* damaged or cut tail of a capture */
-	PERFX_LOSS_CONTROL_DROPS,   /* process events dropped: data may be missing */
-	PERFX_LOSS_FOREIGN_HITS,    /* hits in untraced processes: cost without data */
-	PERFX_LOSS_MEMORY_DROPS,    /* memory records dropped; in OVERFLOW_MEMORY */
-	PERFX_LOSS_VALUE_DROPS,	    /* values dropped; in OVERFLOW_VALUES */
-	PERFX_LOSS_SAMPLE_DROPS,    /* samples dropped: the time that they stand for is missing */
-	PERFX_LOSS_GPU_RECORDS,	    /* dropped by the agent or by the GPU's own buffers */
-	PERFX_LOSS_GPU_KEYS, /* launches and copies without a GPU_LAUNCHES, GPU_COPIES: table full
-			      */
-	PERFX_LOSS_PROCESSES_MISSED, /* -a: ended before their program was probed */
-	PERFX_LOSS_KINDS
+#define PERFX_LOSS_KIND(kind, ...) PERFX_LOSS_##kind,
+	PERFX_LOSSES(PERFX_LOSS_KIND)
+#undef PERFX_LOSS_KIND
+		PERFX_LOSS_KINDS
 };
 
 /* process 0: of the whole capture */

@@ -146,50 +146,6 @@ struct named {
 	case value:                 \
 		return ((struct named){name, meaning})
 
-static struct named loss_names(enum perfx_loss_kind loss)
-{
-	switch (loss) {
-		NAMED(PERFX_LOSS_RING_DROPS, "ring_drops",
-		      "spans dropped, ring full; totals include them");
-		NAMED(PERFX_LOSS_MAP_FULL, "map_full",
-		      "calls without thread state or calling context, map full");
-		NAMED(PERFX_LOSS_UNMATCHED_ENTRIES, "unmatched_entries",
-		      "calls still running at the end");
-		NAMED(PERFX_LOSS_UNMATCHED_RETURNS, "unmatched_returns",
-		      "returns of calls that began before tracing");
-		NAMED(PERFX_LOSS_STACK_FAILURES, "stack_failures",
-		      "call stacks that could not be unwound");
-		NAMED(PERFX_LOSS_READ_FAULTS, "read_faults",
-		      "failed reads of the program's memory");
-		NAMED(PERFX_LOSS_UNTIMED_CALLS, "untimed_calls", "calls counted but not timed");
-		NAMED(PERFX_LOSS_NMISSED, "nmissed", "probe hits that the kernel did not deliver");
-		NAMED(PERFX_LOSS_DETACHED_PROBES, "detached_probes",
-		      "probes removed while tracing");
-		NAMED(PERFX_LOSS_UNDECODED, "undecoded", "records that could not be decoded");
-		NAMED(PERFX_LOSS_TRUNCATED_BYTES, "truncated_bytes",
-		      "bytes lost at a damaged or cut end");
-		NAMED(PERFX_LOSS_CONTROL_DROPS, "control_drops",
-		      "process events dropped, ring full");
-		NAMED(PERFX_LOSS_FOREIGN_HITS, "foreign_hits",
-		      "hits in processes that are not traced");
-		NAMED(PERFX_LOSS_MEMORY_DROPS, "memory_drops",
-		      "allocations and frees dropped, ring full");
-		NAMED(PERFX_LOSS_VALUE_DROPS, "value_drops",
-		      "counter samples dropped, ring full; counted");
-		NAMED(PERFX_LOSS_SAMPLE_DROPS, "sample_drops",
-		      "samples of threads dropped, ring full");
-		NAMED(PERFX_LOSS_GPU_RECORDS, "gpu_records",
-		      "records of the GPU dropped, buffers full");
-		NAMED(PERFX_LOSS_GPU_KEYS, "gpu_keys",
-		      "launches and copies without name or size, map full");
-		NAMED(PERFX_LOSS_PROCESSES_MISSED, "processes_missed",
-		      "processes that ended before their program was probed (-a)");
-	case PERFX_LOSS_KINDS:
-		break;
-	}
-	return (struct named){"unknown", ""};
-}
-
 const char *name_of_memory_level(enum perfx_memory_level level)
 {
 	switch (level) {
@@ -324,12 +280,18 @@ const char *name_of_gpu_agent_state(enum perfx_gpu_agent_state state)
 	return "unknown";
 }
 
+static const struct named losses[] = {
+#define LOSS_NAMES(kind, name, by, meaning) {name, meaning},
+	PERFX_LOSSES(LOSS_NAMES)
+#undef LOSS_NAMES
+};
+
 const char *name_of_loss(enum perfx_loss_kind loss)
 {
-	return loss_names(loss).name;
+	return loss < PERFX_LOSS_KINDS ? losses[loss].name : "unknown";
 }
 
 const char *meaning_of_loss(enum perfx_loss_kind loss)
 {
-	return loss_names(loss).meaning;
+	return loss < PERFX_LOSS_KINDS ? losses[loss].meaning : "";
 }

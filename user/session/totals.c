@@ -148,28 +148,17 @@ static void send_loss(struct sink *sink, struct pack_buffer *buffer, enum perfx_
 
 static void send_losses(struct totals *totals)
 {
-	static const struct {
-		enum perfx_loss_kind loss;
-		enum perfx_counter counter;
-	} counted[] = {
-		{PERFX_LOSS_RING_DROPS, PERFX_COUNTER_RING_DROPS},
-		{PERFX_LOSS_MAP_FULL, PERFX_COUNTER_MAP_FULL},
-		{PERFX_LOSS_UNMATCHED_RETURNS, PERFX_COUNTER_UNMATCHED_RETURNS},
-		{PERFX_LOSS_READ_FAULTS, PERFX_COUNTER_READ_FAULTS},
-		{PERFX_LOSS_UNTIMED_CALLS, PERFX_COUNTER_UNTIMED},
-		{PERFX_LOSS_CONTROL_DROPS, PERFX_COUNTER_CONTROL_DROPS},
-		{PERFX_LOSS_STACK_FAILURES, PERFX_COUNTER_STACK_FAILURES},
-		{PERFX_LOSS_MEMORY_DROPS, PERFX_COUNTER_MEMORY_DROPS},
-		{PERFX_LOSS_VALUE_DROPS, PERFX_COUNTER_VALUE_DROPS},
-		{PERFX_LOSS_FOREIGN_HITS, PERFX_COUNTER_FOREIGN_HITS},
-		{PERFX_LOSS_GPU_KEYS, PERFX_COUNTER_GPU_KEYS},
+	const struct tracer *tracer = totals->recording->tracer;
+	uint64_t now[PERFX_LOSS_KINDS] = {
+#define KERNEL(kind) [PERFX_LOSS_##kind] = tracer__counter(tracer, PERFX_COUNTER_##kind),
+#define TRACER(kind)
+#define COUNT(kind, name, by, meaning) by(kind)
+		PERFX_LOSSES(COUNT)
+#undef KERNEL
+#undef TRACER
+#undef COUNT
 	};
-	uint64_t now[PERFX_LOSS_KINDS] = {0};
-
-	for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
-		now[counted[i].loss] =
-			tracer__counter(totals->recording->tracer, counted[i].counter);
-	now[PERFX_LOSS_NMISSED] = tracer__missed(totals->recording->tracer);
+	now[PERFX_LOSS_NMISSED] = tracer__missed(tracer);
 	now[PERFX_LOSS_PROCESSES_MISSED] = follow__result(totals->recording->follow)->missed_count;
 	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
 		if (emitted_advance(&totals->losses_emitted, (uint64_t)i, &now[i]) > 0)
