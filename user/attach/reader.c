@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "attach/reader.h"
 
-#include "attach/recycling.h"
 #include "attach/rings.h"
 #include "base/grow.h"
 #include "decode/decode.h"

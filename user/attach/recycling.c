@@ -12,34 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void tracer__give(struct tracer *tracer, enum perfx_id_kind kind, uint32_t id)
-{
-	struct perfx_free_ids *ids = &tracer->free_ids[kind];
-
-	ids->ids[ids->given % PERFX_FREE_PLACES] = id;
-	__atomic_store_n(&ids->given, ids->given + 1, __ATOMIC_RELEASE);
-}
-
-/* As take_free() in bpf/perfx.bpf.h. */
-uint32_t tracer_pop_free(struct tracer *tracer, enum perfx_id_kind kind)
-{
-	struct perfx_free_ids *ids = &tracer->free_ids[kind];
-	uint32_t taken = __atomic_load_n(&ids->taken, __ATOMIC_ACQUIRE), id;
-
-	while (taken != __atomic_load_n(&ids->given, __ATOMIC_ACQUIRE)) {
-		id = ids->ids[taken % PERFX_FREE_PLACES];
-		if (__atomic_compare_exchange_n(&ids->taken, &taken, taken + 1, false,
-						__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-			return id;
-	}
-	return 0;
-}
-
-const struct perfx_free_ids *tracer__free_ids(const struct tracer *tracer, enum perfx_id_kind kind)
-{
-	return &tracer->free_ids[kind];
-}
-
 /* Entries are read so many at a time: each on its own would be a system call. */
 #define BATCH_ENTRIES 4096
 #define KEY_BYTES_MAX 64

@@ -14,13 +14,6 @@
  * may be given. */
 int tracer__forget(struct tracer *tracer, const bool gone[], bool contexts[]);
 
-/* An index is free. Only for those that tracer__forget has set, each once. */
-void tracer__give(struct tracer *tracer, enum perfx_id_kind kind, uint32_t id);
-
-/* The queue of free indices: those at places [n, taken) have been taken again since `taken` was
- * n. */
-const struct perfx_free_ids *tracer__free_ids(const struct tracer *tracer, enum perfx_id_kind kind);
-
 /* Stacks of samples are emitted anew, under other numbers. 0 or -errno: those of some are. */
 int tracer__renew_sample_stacks(struct tracer *tracer);
 

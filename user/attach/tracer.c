@@ -2,7 +2,6 @@
 /* A tracer's tables, its start and stop, and what it has counted. */
 #include "attach/tracer_internal.h"
 
-#include "attach/recycling.h"
 #include "decode/decode.h"
 #include "decode/names.h"
 
@@ -13,7 +12,47 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+void *tracer_map_table(struct bpf_map *map, size_t bytes, int protection)
+{
+	void *table = mmap(NULL, bytes, protection, MAP_SHARED, bpf_map__fd(map), 0);
+
+	return table == MAP_FAILED ? NULL : table;
+}
+
+struct bpf_program *tracer_program_of(const struct tracer *tracer, enum tracer_program which)
+{
+	const struct perfx_bpf *skel = tracer->skel;
+
+	switch (which) {
+	case PROGRAM_HIT:
+		return skel->progs.perfx_on_hit;
+	case PROGRAM_RETURN:
+		return skel->progs.perfx_on_return;
+	case PROGRAM_SESSION:
+		return skel->progs.perfx_on_session;
+	case PROGRAM_ANNOTATION:
+		return skel->progs.perfx_on_mark;
+	case PROGRAM_MEMORY_HIT:
+		return skel->progs.perfx_on_memory_hit;
+	case PROGRAM_MEMORY_RETURN:
+		return skel->progs.perfx_on_memory_return;
+	case PROGRAM_MEMORY_SESSION:
+		return skel->progs.perfx_on_memory_session;
+	}
+	return NULL;
+}
+
+/* An update of a map of maps returns after a grace period. */
+void tracer_wait_for_programs(const struct tracer *tracer)
+{
+	uint32_t first = 0;
+
+	bpf_map_update_elem(bpf_map__fd(tracer->skel->maps.perfx_spans), &first,
+			    &tracer->spans.fds[first], BPF_ANY);
+}
 
 bool tracer__lacks(const struct tracer *tracer, enum tracer_part part)
 {
@@ -45,10 +84,38 @@ enum perfx_link tracer__return_link(const struct tracer *tracer)
 	return tracer->return_link;
 }
 
+void tracer__give(struct tracer *tracer, enum perfx_id_kind kind, uint32_t id)
+{
+	struct perfx_free_ids *ids = &tracer->free_ids[kind];
+
+	ids->ids[ids->given % PERFX_FREE_PLACES] = id;
+	__atomic_store_n(&ids->given, ids->given + 1, __ATOMIC_RELEASE);
+}
+
+/* As take_free() in bpf/perfx.bpf.h. */
+static uint32_t pop_free(struct tracer *tracer, enum perfx_id_kind kind)
+{
+	struct perfx_free_ids *ids = &tracer->free_ids[kind];
+	uint32_t taken = __atomic_load_n(&ids->taken, __ATOMIC_ACQUIRE), id;
+
+	while (taken != __atomic_load_n(&ids->given, __ATOMIC_ACQUIRE)) {
+		id = ids->ids[taken % PERFX_FREE_PLACES];
+		if (__atomic_compare_exchange_n(&ids->taken, &taken, taken + 1, false,
+						__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+			return id;
+	}
+	return 0;
+}
+
+const struct perfx_free_ids *tracer__free_ids(const struct tracer *tracer, enum perfx_id_kind kind)
+{
+	return &tracer->free_ids[kind];
+}
+
 /* As new_process() in bpf/process.bpf.c. */
 static uint32_t new_process(struct tracer *tracer)
 {
-	uint32_t process = tracer_pop_free(tracer, PERFX_ID_PROCESS);
+	uint32_t process = pop_free(tracer, PERFX_ID_PROCESS);
 
 	if (process || tracer__processes_count(tracer) > PERFX_MAX_PROCESS_INDICES)
 		return process;

@@ -277,4 +277,11 @@ struct loading *loading__start(const struct tracer_options *options,
  * errno, as tracer__new. Frees `loading`. */
 struct tracer *loading__end(struct loading *loading, uint32_t probes_count);
 
+/* An index is free. Only for those that tracer__forget (recycling.h) has set, each once. */
+void tracer__give(struct tracer *tracer, enum perfx_id_kind kind, uint32_t id);
+
+/* The queue of free indices: those at places [n, taken) have been taken again since `taken` was
+ * n. */
+const struct perfx_free_ids *tracer__free_ids(const struct tracer *tracer, enum perfx_id_kind kind);
+
 #endif

@@ -38,8 +38,6 @@ struct tracer {
 	unsigned room_tries;
 };
 
-/* An index that was given back (recycling.c); 0: there is none. */
-uint32_t tracer_pop_free(struct tracer *tracer, enum perfx_id_kind kind);
 /* The elements of an array map; NULL: it cannot be mapped. The caller unmaps them. */
 void *tracer_map_table(struct bpf_map *map, size_t bytes, int protection);
 /* Waits until all programs that run now have returned. */

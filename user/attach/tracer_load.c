@@ -229,15 +229,6 @@ int tracer_put_maps(int map_fd, const uint32_t *keys, const int *fds, uint32_t c
 	return 0;
 }
 
-/* An update of a map of maps returns after a grace period. */
-void tracer_wait_for_programs(const struct tracer *tracer)
-{
-	uint32_t first = 0;
-
-	bpf_map_update_elem(bpf_map__fd(tracer->skel->maps.perfx_spans), &first,
-			    &tracer->spans.fds[first], BPF_ANY);
-}
-
 /* The rings of one kind, which the programs find in `map`. */
 static int make_rings(struct bpf_map *map, size_t bytes, struct tracer_rings *rings)
 {
@@ -468,13 +459,6 @@ static int load_features(struct tracer *tracer, const struct tracer_options *opt
 	return open_and_load(tracer, options, features);
 }
 
-void *tracer_map_table(struct bpf_map *map, size_t bytes, int protection)
-{
-	void *table = mmap(NULL, bytes, protection, MAP_SHARED, bpf_map__fd(map), 0);
-
-	return table == MAP_FAILED ? NULL : table;
-}
-
 static size_t free_ids_bytes(void)
 {
 	return page_round(PERFX_ID_KINDS * sizeof(struct perfx_free_ids));
@@ -537,29 +521,6 @@ static int attach_followers(struct perfx_bpf *skel)
 {
 	skel->links.perfx_on_thread_exit = bpf_program__attach(skel->progs.perfx_on_thread_exit);
 	return skel->links.perfx_on_thread_exit ? perfx_bpf__attach(skel) : -errno;
-}
-
-struct bpf_program *tracer_program_of(const struct tracer *tracer, enum tracer_program which)
-{
-	const struct perfx_bpf *skel = tracer->skel;
-
-	switch (which) {
-	case PROGRAM_HIT:
-		return skel->progs.perfx_on_hit;
-	case PROGRAM_RETURN:
-		return skel->progs.perfx_on_return;
-	case PROGRAM_SESSION:
-		return skel->progs.perfx_on_session;
-	case PROGRAM_ANNOTATION:
-		return skel->progs.perfx_on_mark;
-	case PROGRAM_MEMORY_HIT:
-		return skel->progs.perfx_on_memory_hit;
-	case PROGRAM_MEMORY_RETURN:
-		return skel->progs.perfx_on_memory_return;
-	case PROGRAM_MEMORY_SESSION:
-		return skel->progs.perfx_on_memory_session;
-	}
-	return NULL;
 }
 
 static int make_links(struct tracer *tracer)
