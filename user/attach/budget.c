@@ -11,61 +11,10 @@
  */
 #include "attach/probes_internal.h"
 #include "base/clock.h"
-#include "base/grow.h"
 #include "base/message.h"
 #include "base/text.h"
 
 #include <stdlib.h>
-
-/* Numbers of link groups: exits of function i have i + 1, its entry ENTRY_GROUPS + i + 1 (both
- * PROBES_KEPT + i where it stays), and allocation probes ALLOC_PROBE_GROUPS and up. */
-#define ENTRY_GROUPS 0x40000000u
-
-/* Each offset has a link of its own. */
-static bool has_own_links(const struct probes *probes)
-{
-	return tracer__hit_link(probes->tracer) == PERFX_LINK_SINGLE;
-}
-
-/* Groups from here on are allocation probes'; those below are functions' (their index + 1). */
-#define ALLOC_PROBE_GROUPS 0x80000000u
-
-static bool is_free(const struct plan_function *alloc_probe)
-{
-	return alloc_probe->alloc_probe.action == PERFX_ACTION_FREE ||
-	       alloc_probe->alloc_probe.action == PERFX_ACTION_UNMAP;
-}
-
-static uint32_t group_of(enum perfx_domain domain, bool frees)
-{
-	return ALLOC_PROBE_GROUPS + 2 * (uint32_t)domain + frees;
-}
-
-static uint32_t alloc_group(const struct plan_function *alloc_probe)
-{
-	return group_of((enum perfx_domain)alloc_probe->alloc_probe.domain, is_free(alloc_probe));
-}
-
-uint32_t probes_entry_group(const struct probes *probes, size_t index)
-{
-	const struct plan_function *function = &probes->plan->functions[index];
-
-	if (function->role == PLAN_ALLOC_PROBE)
-		return alloc_group(function);
-	if (probes->placed[index].stays)
-		return PROBES_KEPT + (uint32_t)index;
-	return has_own_links(probes) ? ENTRY_GROUPS + (uint32_t)index + 1 : 0;
-}
-
-uint32_t probes_exits_group(const struct probes *probes, size_t index)
-{
-	const struct plan_function *function = &probes->plan->functions[index];
-
-	if (function->role == PLAN_ALLOC_PROBE || probes->placed[index].stays ||
-	    !has_own_links(probes))
-		return probes_entry_group(probes, index);
-	return (uint32_t)index + 1;
-}
 
 void expenses_add(struct expenses *expenses, enum worth worth, struct expense expense)
 {
@@ -132,31 +81,6 @@ static bool can_be_reduced(const struct probes *probes, size_t index)
 	       !(placed->stays && plan_is_annotation(function)) &&
 	       (function->role == PLAN_CALLS || may_be_nameless(probes->plan, function) ||
 		(plan_is_annotation(function) && function->by_default));
-}
-
-void probes__measure_cost(struct probes *probes, double kept)
-{
-	for (size_t i = 0; i < probes->placed_count; i++) {
-		struct placed *placed = &probes->placed[i];
-		uint64_t entry_hits, exit_hits = 0;
-		double exits_ns;
-
-		if (!placed->attached || probes->plan->functions[i].role == PLAN_ALLOC_PROBE)
-			continue;
-		entry_hits = tracer__hits(probes->tracer, placed->entry);
-		exits_ns = probes_exits_cost_ns(probes, i, &exit_hits);
-		placed->expense.entry_ns *= kept;
-		placed->expense.exits_ns *= kept;
-		placed->expense.entry_ns +=
-			(double)(entry_hits - placed->expense.entry_hits_count) *
-			probes_entry_ns(probes, i);
-		if (exit_hits)
-			placed->expense.exits_ns +=
-				exits_ns * (double)(exit_hits - placed->expense.exit_hits_count) /
-				(double)exit_hits;
-		placed->expense.entry_hits_count = entry_hits;
-		placed->expense.exit_hits_count = exit_hits;
-	}
 }
 
 void probes__find_nested(struct probes *probes)
@@ -429,28 +353,6 @@ uint64_t probes__detached_count(const struct probes *probes)
 	return probes->detached_count;
 }
 
-bool probes_alloc_wanted(const struct probes *probes, const struct plan_function *alloc_probe)
-{
-	return is_free(alloc_probe) ? probes->wanted[alloc_probe->alloc_probe.domain].frees
-				    : probes->wanted[alloc_probe->alloc_probe.domain].allocations;
-}
-
-void probes_emit_allocator(struct probes *probes, const struct plan_function *alloc_probe)
-{
-	const struct plan *plan = probes->plan;
-	size_t index = alloc_probe->alloc_probe.allocator - 1u;
-	struct perfx_allocator record = {.allocator = alloc_probe->alloc_probe.allocator,
-					 .domain = alloc_probe->alloc_probe.domain};
-
-	if (grow_array(&probes->allocators_emitted, &probes->allocators_capacity,
-		       plan->allocators_count, sizeof(*probes->allocators_emitted)) ||
-	    probes->allocators_emitted[index])
-		return;
-	SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_ALLOCATOR, record,
-		  plan->allocators[index].name, plan->modules[plan->allocators[index].module].path);
-	probes->allocators_emitted[index] = true;
-}
-
 /* Takes a group's links away, as if its allocation probes had never been attached. */
 static void detach_group(struct probes *probes, uint32_t group)
 {
@@ -458,7 +360,7 @@ static void detach_group(struct probes *probes, uint32_t group)
 	for (size_t i = 0; i < probes->placed_count; i++) {
 		const struct plan_function *function = &probes->plan->functions[i];
 
-		if (function->role != PLAN_ALLOC_PROBE || alloc_group(function) != group)
+		if (function->role != PLAN_ALLOC_PROBE || probes_entry_group(probes, i) != group)
 			continue;
 		probes->placed[i].attached = false;
 	}
@@ -473,7 +375,7 @@ static void attach_group(struct probes *probes, uint32_t group)
 	links__wait(tracer__links(probes->tracer));
 	for (size_t i = 0; i < probes->placed_count; i++)
 		if (plan->functions[i].role == PLAN_ALLOC_PROBE &&
-		    alloc_group(&plan->functions[i]) == group)
+		    probes_entry_group(probes, i) == group)
 			probes->placed[i].stale = true;
 	probes_reattach(probes);
 }
@@ -493,37 +395,7 @@ void probes__want_alloc(struct probes *probes, enum perfx_domain domain, bool al
 			bool frees)
 {
 	/* frees first: every recorded block must have its free seen */
-	want(probes, &probes->wanted[domain].frees, frees, group_of(domain, true));
-	want(probes, &probes->wanted[domain].allocations, allocations, group_of(domain, false));
-}
-
-void probes__sample_alloc(struct probes *probes, enum perfx_domain domain, bool sampled)
-{
-	hit_costs_sample(&probes->hit_costs, domain, sampled);
-}
-
-struct alloc_probe_cost probes__alloc_cost(const struct probes *probes, enum perfx_domain domain)
-{
-	const struct plan *plan = probes->plan;
-	struct alloc_probe_cost cost = {0};
-
-	for (size_t i = 0; i < probes->placed_count; i++) {
-		const struct plan_function *function = &plan->functions[i];
-		const struct placed *placed = &probes->placed[i];
-		uint64_t hits;
-
-		if (function->role != PLAN_ALLOC_PROBE || function->alloc_probe.domain != domain ||
-		    !placed->entry)
-			continue;
-		hits = tracer__hits(probes->tracer, placed->entry);
-		if (is_free(function))
-			cost.frees_count += hits;
-		else
-			cost.allocations_count += hits;
-		cost.trap_ns +=
-			(double)hits * calibration_entry_ns(probes->hit_costs.calibration,
-							    placed->entry_site.kind, placed->ret);
-		cost.cost_ns += probes_function_cost_ns(probes, i);
-	}
-	return cost;
+	want(probes, &probes->wanted[domain].frees, frees, probes_alloc_group(domain, true));
+	want(probes, &probes->wanted[domain].allocations, allocations,
+	     probes_alloc_group(domain, false));
 }

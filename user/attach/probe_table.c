@@ -1,11 +1,55 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The table of probes that the BPF programs read, and the records that describe it: FUNCTION, PROBE
- * and HITS. */
+/* The table of probes that the BPF programs read, in which group of links each is, and the records
+ * that describe it: FUNCTION, PROBE and ALLOCATOR. */
 #include "attach/probes_internal.h"
+#include "base/grow.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Numbers of link groups: exits of function i have i + 1, its entry ENTRY_GROUPS + i + 1 (both
+ * PROBES_KEPT + i where it stays), and allocation probes ALLOC_PROBE_GROUPS and up. */
+#define ENTRY_GROUPS	   0x40000000u
+#define ALLOC_PROBE_GROUPS 0x80000000u
+
+uint32_t probes_alloc_group(enum perfx_domain domain, bool frees)
+{
+	return ALLOC_PROBE_GROUPS + 2 * (uint32_t)domain + frees;
+}
+
+static uint32_t alloc_group(const struct plan_function *alloc_probe)
+{
+	return probes_alloc_group((enum perfx_domain)alloc_probe->alloc_probe.domain,
+				  is_free(alloc_probe));
+}
+
+uint32_t probes_entry_group(const struct probes *probes, size_t index)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+
+	if (function->role == PLAN_ALLOC_PROBE)
+		return alloc_group(function);
+	if (probes->placed[index].stays)
+		return PROBES_KEPT + (uint32_t)index;
+	return has_own_links(probes) ? ENTRY_GROUPS + (uint32_t)index + 1 : 0;
+}
+
+uint32_t probes_exits_group(const struct probes *probes, size_t index)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+
+	if (function->role == PLAN_ALLOC_PROBE || probes->placed[index].stays ||
+	    !has_own_links(probes))
+		return probes_entry_group(probes, index);
+	return (uint32_t)index + 1;
+}
+
+bool probes_alloc_wanted(const struct probes *probes, const struct plan_function *alloc_probe)
+{
+	return is_free(alloc_probe) ? probes->wanted[alloc_probe->alloc_probe.domain].frees
+				    : probes->wanted[alloc_probe->alloc_probe.domain].allocations;
+}
 
 static enum perfx_probe_kind entry_kind(enum perfx_return ret)
 {
@@ -346,13 +390,29 @@ static void describe_exit(struct probes *probes, size_t index, size_t exit)
 		       calibration_exit_ns(probes->hit_costs.calibration, site->kind));
 }
 
+static void emit_allocator(struct probes *probes, const struct plan_function *alloc_probe)
+{
+	const struct plan *plan = probes->plan;
+	size_t index = alloc_probe->alloc_probe.allocator - 1u;
+	struct perfx_allocator record = {.allocator = alloc_probe->alloc_probe.allocator,
+					 .domain = alloc_probe->alloc_probe.domain};
+
+	if (grow_array(&probes->allocators_emitted, &probes->allocators_capacity,
+		       plan->allocators_count, sizeof(*probes->allocators_emitted)) ||
+	    probes->allocators_emitted[index])
+		return;
+	SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_ALLOCATOR, record,
+		  plan->allocators[index].name, plan->modules[plan->allocators[index].module].path);
+	probes->allocators_emitted[index] = true;
+}
+
 void probes_describe(struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
 
 	if (function->role == PLAN_ALLOC_PROBE)
-		probes_emit_allocator(probes, function);
+		emit_allocator(probes, function);
 	if (!placed->described)
 		describe_function(probes, index);
 	else if (function->role == PLAN_ALLOC_PROBE)
@@ -393,98 +453,4 @@ void probes__skip_nameless(struct probes *probes)
 			     "PyTorch 2.0 or later");
 		return;
 	}
-}
-
-/* Sites that were given up are INVALID and do not count, though they may have been hit before. */
-static bool is_entry(const struct perfx_probe *probe)
-{
-	return probe->kind == PERFX_PROBE_COUNT || probe->kind == PERFX_PROBE_ENTRY ||
-	       probe->kind == PERFX_PROBE_RETURN ||
-	       (probe->kind == PERFX_PROBE_ANNOTATION && probe->condition == ANNOTATION_BEGINS);
-}
-
-double probes_entry_ns(const struct probes *probes, size_t index)
-{
-	const struct placed *placed = &probes->placed[index];
-
-	return hit_costs_entry_ns(&probes->hit_costs, &probes->plan->functions[index],
-				  placed->entry_site.kind, placed->ret);
-}
-
-/* Emits the hits of one probe since the last time. Returns all of its hits. */
-static uint64_t report_hits(struct probes *probes, uint32_t probe, double cost_ns)
-{
-	uint64_t hits = tracer__hits(probes->tracer, probe);
-	struct perfx_hits record = {
-		.probe = probe, .hits_count = hits, .cost_ps = (uint64_t)(cost_ns * 1000)};
-
-	/* a probe without this record was not hit */
-	if (emitted_advance(&probes->hits_emitted, probe, &record.hits_count) > 0)
-		SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_HITS, record);
-	return hits;
-}
-
-static void report_background(struct probes *probes)
-{
-	uint64_t ns[TRACER_BACKGROUNDS];
-
-	for (enum tracer_background i = 0; i < TRACER_BACKGROUNDS; i++)
-		ns[i] = (uint64_t)probes__background_ns(probes, i);
-	if (emitted_advance(&probes->background_emitted, 0, ns) > 0)
-		SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_BACKGROUND,
-			  ((struct perfx_background){.samples_ns = ns[TRACER_SAMPLES],
-						     .waits_ns = ns[TRACER_SWITCHES]}));
-}
-
-uint64_t probes__report_hits(struct probes *probes)
-{
-	uint64_t entries = 0;
-
-	report_background(probes);
-
-	for (size_t i = 0; i < probes->placed_count; i++) {
-		const struct plan_function *function = &probes->plan->functions[i];
-		const struct placed *placed = &probes->placed[i];
-		uint64_t hits;
-
-		if (placed->old_entry)
-			entries +=
-				report_hits(probes, placed->old_entry, probes_entry_ns(probes, i));
-		if (!placed->entry)
-			continue;
-		hits = report_hits(probes, placed->entry, probes_entry_ns(probes, i));
-		if (is_entry(tracer__probe(probes->tracer, placed->entry)))
-			entries += hits;
-		for (size_t k = 0; k < placed->exits_count; k++)
-			report_hits(probes, placed->first_exit + (uint32_t)k,
-				    hit_costs_exit_ns(&probes->hit_costs, function,
-						      function->site.exits[k].kind));
-	}
-	return entries;
-}
-
-double probes_exits_cost_ns(const struct probes *probes, size_t index, uint64_t *hits_count)
-{
-	const struct plan_function *function = &probes->plan->functions[index];
-	const struct placed *placed = &probes->placed[index];
-	double ns = 0;
-
-	*hits_count = 0;
-	for (size_t i = 0; i < placed->exits_count; i++) {
-		uint64_t hits = tracer__hits(probes->tracer, placed->first_exit + (uint32_t)i);
-
-		*hits_count += hits;
-		ns += (double)hits *
-		      hit_costs_exit_ns(&probes->hit_costs, function, function->site.exits[i].kind);
-	}
-	return ns;
-}
-
-double probes_function_cost_ns(const struct probes *probes, size_t index)
-{
-	uint64_t exit_hits;
-
-	return (double)tracer__hits(probes->tracer, probes->placed[index].entry) *
-		       probes_entry_ns(probes, index) +
-	       probes_exits_cost_ns(probes, index, &exit_hits);
 }

@@ -54,26 +54,6 @@ void probes__free(struct probes *probes)
 	free(probes);
 }
 
-void probes__watch_cost(struct probes *probes)
-{
-	hit_costs_watch(&probes->hit_costs, probes->tracer);
-}
-
-double probes__background_ns(const struct probes *probes, enum tracer_background which)
-{
-	return probes->hit_costs.background[which].spent_ns;
-}
-
-void probes__forget_cost(struct probes *probes)
-{
-	hit_costs_forget(&probes->hit_costs, probes->tracer);
-}
-
-bool probes__cost_is_known(const struct probes *probes)
-{
-	return !probes->hit_costs.forgotten;
-}
-
 void probes__enable_counters(struct probes *probes, bool all)
 {
 	probes->counters_enabled = true;

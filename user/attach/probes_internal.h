@@ -81,7 +81,20 @@ static inline uint64_t site_offset(const struct plan_function *function, uint64_
 	return function->offset + (vaddr - function->vaddr);
 }
 
-/* probe_table.c: gives a function its entries in the programs' table; 0 or -ENOSPC. */
+/* Each offset has a link of its own. */
+static inline bool has_own_links(const struct probes *probes)
+{
+	return tracer__hit_link(probes->tracer) == PERFX_LINK_SINGLE;
+}
+
+static inline bool is_free(const struct plan_function *alloc_probe)
+{
+	return alloc_probe->alloc_probe.action == PERFX_ACTION_FREE ||
+	       alloc_probe->alloc_probe.action == PERFX_ACTION_UNMAP;
+}
+
+/* probe_table.c, what is placed: gives a function its entries in the programs' table; 0 or
+ * -ENOSPC. */
 int probes_place(struct probes *probes, size_t function);
 /* Its exits alone, with these PERFX_PROBE_F_ flags; once. */
 int probes_place_exits(struct probes *probes, size_t function, uint8_t flags);
@@ -89,32 +102,29 @@ int probes_place_exits(struct probes *probes, size_t function, uint8_t flags);
 void probes_drop_exits(struct probes *probes, size_t function);
 /* From now on its calls are counted, not timed. */
 void probes_only_count(struct probes *probes, size_t function);
-
-/* The cost of a hit at a function's entry, with its return where that is probed. */
-double probes_entry_ns(const struct probes *probes, size_t function);
-/* The cost of all hits of a function's exits so far, and their number. */
-double probes_exits_cost_ns(const struct probes *probes, size_t function, uint64_t *hits_count);
-/* The cost of all hits of a function so far. */
-double probes_function_cost_ns(const struct probes *probes, size_t function);
-/* FUNCTION (once) and PROBE records of a function that is attached. */
-void probes_describe(struct probes *probes, size_t function);
-
-/* budget.c: ALLOCATOR record of an allocation probe's allocator, once. */
-void probes_emit_allocator(struct probes *probes, const struct plan_function *alloc_probe);
-/* Is it to be attached now? */
-bool probes_alloc_wanted(const struct probes *probes, const struct plan_function *alloc_probe);
-
-/* probes.c: attaches what has become stale, for all processes that have its file; the latter of one
- * file, behind a gate that is still closed. */
-void probes_reattach(struct probes *probes);
-void probes_reattach_module(struct probes *probes, size_t module);
-/* probe_table.c: what the budget has decided takes effect with the next hit. */
+/* A function that is only counted: so it is from the next hit on. */
 void probes_refresh_entry(struct probes *probes, size_t function);
 /* Do its calls keep their FLOPs where they are only counted? */
 bool probes_is_leaf(const struct probes *probes, const struct placed *placed);
-
-/* budget.c: the groups of links that a function's exits and its entry belong to, 0: none. */
+/* The groups of links that a function's exits and its entry belong to, 0: none; that of a domain's
+ * allocation probes. */
 uint32_t probes_exits_group(const struct probes *probes, size_t function);
 uint32_t probes_entry_group(const struct probes *probes, size_t function);
+uint32_t probes_alloc_group(enum perfx_domain domain, bool frees);
+/* Is an allocation probe to be attached now? */
+bool probes_alloc_wanted(const struct probes *probes, const struct plan_function *alloc_probe);
+/* FUNCTION (once) and PROBE records of a function that is attached, ALLOCATOR of its allocator. */
+void probes_describe(struct probes *probes, size_t function);
+
+/* probes.c, on top of that table: attaches what has become stale, for all processes that have its
+ * file; the latter of one file, behind a gate that is still closed. */
+void probes_reattach(struct probes *probes);
+void probes_reattach_module(struct probes *probes, size_t module);
+
+/* probe_cost.c, what it costs: a hit at a function's entry, with its return where that is
+ * probed. */
+double probes_entry_ns(const struct probes *probes, size_t function);
+
+/* budget.c, what is decided, calls all three. */
 
 #endif
