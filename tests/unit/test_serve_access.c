@@ -209,7 +209,7 @@ Test(query, says_what_is_wrong)
 	static const struct {
 		const char *arguments, *why;
 	} rows[] = {
-		{"format=xml", "no such format: text md"},
+		{"format=xml", "no such format: text, md"},
 		{"format", "no such format"},
 		{"seconds=0", "not a duration"},
 		{"seconds=-1", "not a duration"},
@@ -219,7 +219,7 @@ Test(query, says_what_is_wrong)
 		{"seconds=1&seconds=2", "given twice"},
 		{"table=threads", "needs format=csv"},
 		{"format=csv&table=x", "no such table"},
-		{"of=cpu", "needs format=folded"},
+		{"of=cpu", "one of these formats: pprof, folded, speedscope"},
 		{"format=folded&of=x", "not calls, cpu"},
 		{"path=/etc/passwd", "no such argument"},
 		{"%00=1", "no such argument"},

@@ -14,6 +14,11 @@ struct format {
 	const char *suffixes; /* " .txt .text ": of a path; the first is the one to show */
 };
 
+/* Types by HTTP. */
+#define TYPE_BYTES "application/octet-stream"
+#define TYPE_PLAIN "text/plain; charset=utf-8"
+#define TYPE_JSON  "application/json"
+
 struct format_table {
 	const void *rows;
 	size_t rows_count, row_size;

@@ -147,9 +147,8 @@ int cmd_export(const struct options *options)
 	if (!format)
 		return EXIT_USAGE;
 	if (options->of && !format->stacks) {
-		msg_say("export --of: %s has all calls; folded, pprof and speedscope can be of "
-			"one thing",
-			format->format.name);
+		msg_say("export --of: %s has all calls; these can be of one thing: %s",
+			format->format.name, export_stack_formats());
 		return EXIT_USAGE;
 	}
 	aggregate = aggregate__new();

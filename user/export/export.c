@@ -10,15 +10,24 @@
 #include <string.h>
 
 static const struct export_format formats[] = {
-	{{"perfetto", " .pftrace .perfetto-trace "}, true, false, export_perfetto},
-	{{"chrome", " .trace.json .pt.trace.json "}, true, false, export_chrome},
-	{{"pprof", " .pb.gz .pprof "}, false, true, export_pprof},
-	{{"folded", " .folded "}, false, true, export_folded},
-	{{"speedscope", " .speedscope.json "}, false, true, export_speedscope},
-	{{"openmetrics", " .prom .openmetrics "}, false, false, export_openmetrics},
+#define ROW(name, suffixes, type, ...) {{#name, suffixes}, type, __VA_ARGS__, export_##name},
+	EXPORT_FORMATS(ROW)
+#undef ROW
 };
 
 struct format_table export_formats = FORMAT_TABLE(formats);
+
+const char *export_stack_formats(void)
+{
+	static struct text names;
+	bool made = names.length > 0;
+
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]) && !made; i++)
+		if (formats[i].stacks)
+			text_printf(&names, "%s%s", names.length ? ", " : "",
+				    formats[i].format.name);
+	return text_peek(&names);
+}
 
 int export_error(FILE *out)
 {

@@ -41,12 +41,16 @@ struct export
 
 struct export_format {
 	struct format format;
+	const char *type;			   /* by HTTP */
 	bool spans;				   /* needs the calls */
 	bool stacks;				   /* can be of one thing only: export_of */
 	int (*write)(const struct export *export); /* 0 or -errno */
 };
 
 extern struct format_table export_formats;
+
+/* "pprof, folded": those with `stacks`, for messages. */
+const char *export_stack_formats(void);
 
 static inline const struct export_format *export_format_named(const char *name)
 {

@@ -10,12 +10,21 @@
 
 #include <stdbool.h>
 
-int export_perfetto(const struct export *export);
-int export_chrome(const struct export *export);
-int export_pprof(const struct export *export);
-int export_folded(const struct export *export);
-int export_speedscope(const struct export *export);
-int export_openmetrics(const struct export *export);
+/* A new format: a row here, a file with export_<name>().
+ *
+ *	X(name, suffixes, type by HTTP, needs the calls, can be of one thing only) */
+#define EXPORT_FORMATS(X)                                                  \
+	X(perfetto, " .pftrace .perfetto-trace ", TYPE_BYTES, true, false) \
+	X(chrome, " .trace.json .pt.trace.json ", TYPE_JSON, true, false)  \
+	X(pprof, " .pb.gz .pprof ", TYPE_BYTES, false, true)               \
+	X(folded, " .folded ", TYPE_PLAIN, false, true)                    \
+	X(speedscope, " .speedscope.json ", TYPE_JSON, false, true)        \
+	X(openmetrics, " .prom .openmetrics ",                             \
+	  "application/openmetrics-text; version=1.0.0; charset=utf-8", false, false)
+
+#define EXPORT_WRITER(name, ...) int export_##name(const struct export *export);
+EXPORT_FORMATS(EXPORT_WRITER)
+#undef EXPORT_WRITER
 
 /* The error of a stream: 0 or -errno. */
 int export_error(FILE *out);

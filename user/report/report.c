@@ -9,13 +9,16 @@
 #include <string.h>
 
 static const struct report_writer writers[] = {
-	{{"text", " .txt .text "}, report_write_text, false},
-	{{"md", " .md .markdown "}, report_write_md, false},
-	{{"html", " .html .htm "}, report_write_html, false},
-	{{"json", " .json "}, report_write_json, false},
-	{{"csv", " .csv "}, report_write_csv, true},
-	{{"tsv", " .tsv .tab "}, report_write_tsv, true},
-	{{"line", " .line "}, report_write_line, false},
+	{{"text", " .txt .text "}, TYPE_PLAIN, report_write_text, false},
+	{{"md", " .md .markdown "}, "text/markdown; charset=utf-8", report_write_md, false},
+	{{"html", " .html .htm "}, "text/html; charset=utf-8", report_write_html, false},
+	{{"json", " .json "}, TYPE_JSON, report_write_json, false},
+	{{"csv", " .csv "}, "text/csv; charset=utf-8", report_write_csv, true},
+	{{"tsv", " .tsv .tab "},
+	 "text/tab-separated-values; charset=utf-8",
+	 report_write_tsv,
+	 true},
+	{{"line", " .line "}, TYPE_PLAIN, report_write_line, false},
 };
 
 struct format_table report_formats = FORMAT_TABLE(writers);

@@ -36,6 +36,7 @@ report_write report_write_text, report_write_md, report_write_html, report_write
 
 struct report_writer {
 	struct format format; /* "text", "md", … */
+	const char *type;     /* by HTTP */
 	report_write *write;
 	bool tables; /* writes one table: --table */
 };

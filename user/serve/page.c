@@ -2,7 +2,9 @@
 #include "serve/page.h"
 
 #include "base/text.h"
+#include "export/export.h"
 #include "page_html.h"
+#include "report/report.h"
 #include "report_html.h"
 
 #define POLICY                                                                \
@@ -22,6 +24,7 @@ static const char head[] =
 	"<meta name=color-scheme content=\"light dark\">\n"
 	"<meta name=generator content=perfx-trace>\n<title>perfx-trace</title>\n";
 
+/* With the names of the formats of reports and of exports. */
 static const char body[] =
 	"<main>\n<h1 id=verdict>perfx-trace</h1>\n"
 	"<p class=\"note state\" id=state role=status>Waiting for the recording…</p>\n"
@@ -39,10 +42,10 @@ static const char body[] =
 	"<td>counters since the recording began, for Prometheus\n"
 	"<tr><td><a "
 	"href=\"report?format=html&amp;seconds=30\">/report?format=html&amp;seconds=30</a>"
-	"<td>the last seconds as a report: text, md, html, json, csv, tsv, line\n"
+	"<td>the last seconds as a report: %s\n"
 	"<tr><td><a href=\"report?format=perfetto&amp;seconds=10\">"
 	"/report?format=perfetto&amp;seconds=10</a>"
-	"<td>or as another tool's file: perfetto, chrome, pprof, folded, speedscope, openmetrics\n"
+	"<td>or as another tool's file: %s\n"
 	"<tr><td><a href=\"capture\">/capture</a>"
 	"<td>all that the flight recorder has, for perfx-trace report, export and diff\n"
 	"<tr><td><a href=\"live.json\">/live.json</a><td>what this page shows\n"
@@ -59,7 +62,7 @@ char *page_new(size_t *size)
 	text_add(&page, "</style><style>");
 	text_add_bytes(&page, (const char *)page_css, sizeof(page_css));
 	text_add(&page, "</style>\n");
-	text_add(&page, body);
+	text_printf(&page, body, format_names(&report_formats), format_names(&export_formats));
 	text_add(&page, "<script>");
 	text_add_bytes(&page, (const char *)report_js, sizeof(report_js));
 	text_add(&page, "</script><script>");

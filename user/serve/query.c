@@ -14,24 +14,6 @@
 /* Messages repeat so much of a wrong value. */
 #define SHOWN "%.40s"
 
-static const struct {
-	const char *name, *type;
-} types[] = {
-	{"text", "text/plain; charset=utf-8"},
-	{"md", "text/markdown; charset=utf-8"},
-	{"html", "text/html; charset=utf-8"},
-	{"json", "application/json"},
-	{"csv", "text/csv; charset=utf-8"},
-	{"tsv", "text/tab-separated-values; charset=utf-8"},
-	{"line", "text/plain; charset=utf-8"},
-	{"perfetto", "application/octet-stream"},
-	{"chrome", "application/json"},
-	{"pprof", "application/octet-stream"},
-	{"folded", "text/plain; charset=utf-8"},
-	{"speedscope", "application/json"},
-	{"openmetrics", "application/openmetrics-text; version=1.0.0; charset=utf-8"},
-};
-
 static const struct format *format_of(const struct report_query *query)
 {
 	return query->writer ? &query->writer->format : &query->export->format;
@@ -39,10 +21,7 @@ static const struct format *format_of(const struct report_query *query)
 
 const char *report_query_type(const struct report_query *query)
 {
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-		if (!strcmp(types[i].name, format_of(query)->name))
-			return types[i].type;
-	return "application/octet-stream";
+	return query->writer ? query->writer->type : query->export->type;
 }
 
 const char *report_query_file(const struct report_query *query, char name[QUERY_FILE])
@@ -55,15 +34,12 @@ const char *report_query_file(const struct report_query *query, char name[QUERY_
 
 static int parse_format(struct report_query *query, const char *value, char why[QUERY_WHY])
 {
-	size_t used;
-
 	query->writer = report_writer_named(value);
 	query->export = query->writer ? NULL : export_format_named(value);
 	if (query->writer || query->export)
 		return 0;
-	used = (size_t)snprintf(why, QUERY_WHY, "format=" SHOWN ": no such format:", value);
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]) && used < QUERY_WHY; i++)
-		used += (size_t)snprintf(why + used, QUERY_WHY - used, " %s", types[i].name);
+	snprintf(why, QUERY_WHY, "format=" SHOWN ": no such format: %s, %s", value,
+		 format_names(&report_formats), format_names(&export_formats));
 	return -EINVAL;
 }
 
@@ -146,7 +122,8 @@ int report_query_end(struct report_query *query, uint64_t length_max_ns, char wh
 		return -EINVAL;
 	}
 	if (query->of && !(query->export && query->export->stacks)) {
-		snprintf(why, QUERY_WHY, "of needs format=folded, pprof or speedscope");
+		snprintf(why, QUERY_WHY, "of needs one of these formats: %s",
+			 export_stack_formats());
 		return -EINVAL;
 	}
 	if (!query->length_ns && !query->capture)

@@ -458,4 +458,5 @@ static int write_template(FILE *out, const struct profile *profile, const struct
 	return err;
 }
 
-const struct report_writer report_writer_template = {{"template", " "}, write_template, false};
+const struct report_writer report_writer_template = {
+	{"template", " "}, NULL, write_template, false};
