@@ -37,9 +37,16 @@ int builtin_prefixes(struct prefixes *set);
 int builtin_torch_prefixes(struct prefixes *set);
 extern const char builtin_ynn_prefix[];
 
-/* The parts of the table; each as builtin_find. */
-bool builtin_blas(const char *base_name, const char *symbol, struct builtin *builtin);
-bool builtin_torch(const char *symbol, struct builtin *builtin);
-bool builtin_cuda(const char *base_name, const char *symbol, struct builtin *builtin);
+/* The sets of the table: a new one is a row here and a file with builtin_<name>(), as builtin_find.
+ * The other column adds the prefixes of its mangled names to `set`: 0 or -ENOMEM. */
+#define BUILTIN_SETS(X)                                \
+	X(torch, builtin_torch_prefixes(set))          \
+	X(blas, prefixes_add(set, builtin_ynn_prefix)) \
+	X(cuda, 0)
+
+#define BUILTIN_SET(name, ...) \
+	bool builtin_##name(const char *base_name, const char *symbol, struct builtin *builtin);
+BUILTIN_SETS(BUILTIN_SET)
+#undef BUILTIN_SET
 
 #endif

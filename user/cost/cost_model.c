@@ -14,15 +14,19 @@
 
 bool builtin_find(const char *base_name, const char *symbol, struct builtin *builtin)
 {
-	return builtin_torch(symbol, builtin) || builtin_blas(base_name, symbol, builtin) ||
-	       builtin_cuda(base_name, symbol, builtin);
+#define FOUND(name, ...) builtin_##name(base_name, symbol, builtin) ||
+	return BUILTIN_SETS(FOUND) false;
+#undef FOUND
 }
 
 int builtin_prefixes(struct prefixes *set)
 {
-	int err = builtin_torch_prefixes(set);
+	int err = 0;
 
-	return err ?: prefixes_add(set, builtin_ynn_prefix);
+#define ADD(name, prefixes) err = err ?: (prefixes);
+	BUILTIN_SETS(ADD)
+#undef ADD
+	return err;
 }
 
 struct rule {

@@ -211,12 +211,13 @@ static void describe(bool slot, const char *text, struct builtin *builtin)
 	snprintf(builtin->text, sizeof(builtin->text), "%s%s", slot ? "slot; " : "", text);
 }
 
-bool builtin_torch(const char *symbol, struct builtin *builtin)
+bool builtin_torch(const char *base_name, const char *symbol, struct builtin *builtin)
 {
 	const struct torch_operator *found;
 	char name[128];
 	bool slot;
 
+	(void)base_name;
 	if (!begins_with(symbol, "_ZN2at"))
 		return false;
 	for (size_t i = 0; i < sizeof(natives) / sizeof(natives[0]); i++)
