@@ -150,6 +150,11 @@ struct perfx_sums {
 	__u64 sums[];
 };
 
+#include "perfx_record_gpu.h"
+#include "perfx_record_job.h"
+#include "perfx_record_memory.h"
+#include "perfx_record_stack.h"
+
 /*
  * One ended call. self_ns is the duration less the time in traced calls that it made on the same
  * thread; the kernel computes it. `context` is a node of the calling-context tree (CONTEXT record),
@@ -249,187 +254,6 @@ struct perfx_user_value {
 	IS_TIME(time_ns)        \
 	IS_ID(process, PROCESS) \
 	IS_ID(value, VALUE)
-
-/*
- * Memory domains, never summed because they overlap: the heap; tensors that a framework hands out
- * (often from that heap); GPU memory; blocks of allocators that the program announces itself (from
- * any of these). In the last domain the upper 11 bits of an address are changed by the allocator's
- * number, because one allocator may divide a block of another.
- *
- * Records of the memory ring are in order of time: a block is freed at the entry of `free` and
- * allocated at the return of `malloc`, so that an address reused by another thread is not confused.
- * Each names its process, thread and calling context.
- */
-enum perfx_domain {
-	PERFX_DOMAIN_INVALID = 0,
-	PERFX_DOMAIN_HOST = 1,
-	PERFX_DOMAIN_TENSOR = 2,
-	PERFX_DOMAIN_GPU = 3,
-	PERFX_DOMAIN_USER = 4, /* perfx_memory_alloc */
-};
-#define PERFX_DOMAINS	  5 /* entries of a table indexed by domain */
-#define PERFX_DOMAINS_MAX 8 /* entries of a table whose index is masked */
-
-/* Sampled: stands for other allocations too (see perfx_memory_mode). */
-#define PERFX_ALLOCATION_SAMPLED 0x1
-/* Pages from the kernel: parts may be unmapped, and a fixed mapping replaces older ones. */
-#define PERFX_ALLOCATION_MAPPED 0x2
-/* Completes this thread's realloc: frees the block that FREE_REALLOC_BEGIN named. */
-#define PERFX_ALLOCATION_RESIZED 0x4
-/* The address may be live already at another size (tracemalloc's Track): no free was lost. */
-#define PERFX_ALLOCATION_REPLACES 0x8
-/* Allocated before the capture began: live from its start, but not one of its allocations. */
-#define PERFX_ALLOCATION_BEFORE 0x10
-
-struct perfx_allocation {
-	struct perfx_record hdr;
-	__u64 time_ns;
-	__u64 address;
-	__u64 size_bytes;
-	__u32 process;
-	__u32 tid;
-	__u32 context;	 /* calling context of the innermost traced function; 0: none */
-	__u32 stack;	 /* STACK record; 0: unknown */
-	__u16 allocator; /* ALLOCATOR record */
-	__u8 domain;	 /* enum perfx_domain */
-	__u8 flags;	 /* PERFX_ALLOCATION_ */
-	__u32 pad;
-};
-#define PERFX_FIELDS_allocation     \
-	IS_TIME(time_ns)            \
-	IS_ID(process, PROCESS)     \
-	IS_ID(context, CONTEXT)     \
-	IS_ID(allocator, ALLOCATOR) \
-	IS_WITHIN(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
-
-/* `realloc` has begun: the block is set aside, because its address may be reused before the call
- * returns. An allocation with RESIZED or one of the next two flags completes it. */
-#define PERFX_FREE_REALLOC_BEGIN 0x1
-#define PERFX_FREE_RESTORED	 0x2 /* realloc failed: the block is unchanged */
-#define PERFX_FREE_SETTLED	 0x4 /* realloc to size 0: the block is freed */
-#define PERFX_FREE_MAPPED	 0x8 /* munmap: [address, address + size_bytes) */
-
-struct perfx_free {
-	struct perfx_record hdr;
-	__u64 time_ns;
-	__u64 address;
-	__u64 size_bytes; /* MAPPED: unmapped bytes; otherwise 0, the whole block */
-	__u32 process;
-	__u32 tid;
-	__u16 allocator;
-	__u8 domain;
-	__u8 flags; /* PERFX_FREE_ */
-	__u32 pad;
-};
-#define PERFX_FIELDS_free           \
-	IS_TIME(time_ns)            \
-	IS_ID(process, PROCESS)     \
-	IS_ID(allocator, ALLOCATOR) \
-	IS_WITHIN(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
-
-/*
- * A call stack, once for each process, before the first record that names it. The fixed part is
- * followed by frames_count × __u64, innermost first. Of these a native frame is a return address
- * (the first one of a stack with PERFX_STACK_PC: the instruction that was being executed), a Python
- * frame a code object and the instruction in it. Python frames come just before the native frame
- * of the interpreter's function that runs them: inside it.
- */
-#define PERFX_FRAME_PYTHON (1ull << 63) /* otherwise native */
-/* Of a Python frame: the address of the code object, which is a multiple of 16, and the
- * instruction, in code units of 2 bytes. */
-#define PERFX_FRAME_CODE(frame)	       (((frame) & ~PERFX_FRAME_PYTHON) >> 20 << 4)
-#define PERFX_FRAME_INSTRUCTION(frame) ((__u32)((frame)&0xfffff))
-/* Where the address had another code object before, the frame is a mere number below this. */
-#define PERFX_FRAME_NUMBERS (1ull << 32)
-/* Bits 48 to 62 of a native frame say which library lay at its address at that time: 0 is the first
- * one that was seen there, 1 the next. UNKNOWN: nobody knows which one it was. */
-#define PERFX_FRAME_ADDRESS_BITS	      48
-#define PERFX_FRAME_NUMBER_UNKNOWN	      0x7fffull
-#define PERFX_FRAME_NUMBERED(address, number) ((address) | (number) << PERFX_FRAME_ADDRESS_BITS)
-#define PERFX_FRAME_ADDRESS(frame) \
-	((frame)&PERFX_FRAME_PYTHON ? (frame) : (frame) & ((1ull << PERFX_FRAME_ADDRESS_BITS) - 1))
-
-#define PERFX_STACK_FRAMES_MAX 256
-#define PERFX_STACK_CUT	       0x1 /* deeper than PERFX_STACK_FRAMES_MAX */
-#define PERFX_STACK_COMPLETE   0x2 /* reached the thread's start */
-#define PERFX_STACK_GUESSED    0x4 /* a frame was found by scanning for a return address */
-#define PERFX_STACK_PC	       0x8 /* frames[0] is being executed: no return address */
-/* Why it has no more frames: bits 8 to 15 of the flags. */
-#define PERFX_STACK_END(flags)	  (((flags) >> 8) & 0xff)
-#define PERFX_STACK_ENDED(reason) ((__u32)(reason) << 8)
-
-enum perfx_stack_end {
-	PERFX_STACK_END_UNKNOWN = 0,	   /* of a capture from before this was recorded */
-	PERFX_STACK_END_START = 1,	   /* the thread's start */
-	PERFX_STACK_END_DEPTH = 2,	   /* PERFX_STACK_FRAMES_MAX */
-	PERFX_STACK_END_NO_MAPPING = 3,	   /* code without a file: compiled at run time */
-	PERFX_STACK_END_NO_TABLE = 4,	   /* the unwind table of its page is not loaded yet */
-	PERFX_STACK_END_NO_RULE = 5,	   /* .eh_frame does not cover it */
-	PERFX_STACK_END_BAD_RULE = 6,	   /* a rule that the tables cannot express */
-	PERFX_STACK_END_UNREADABLE = 7,	   /* the stack could not be read */
-	PERFX_STACK_END_NOT_RISING = 8,	   /* a caller's frame below its callee's */
-	PERFX_STACK_END_FRAME_POINTER = 9, /* walked by frame pointers alone: the chain ended */
-	PERFX_STACK_END_LEFT_OUT = 11,	   /* not followed: too many cost too much */
-	PERFX_STACK_END_BAD_ADDRESS = 10,  /* the return address is no address of code */
-};
-#define PERFX_STACK_ENDS 12 /* entries of a table indexed by end */
-
-struct perfx_stack {
-	struct perfx_record hdr;
-	__u32 stack;
-	__u32 process;
-	__u32 frames_count;
-	__u32 flags; /* PERFX_STACK_ */
-};
-#define PERFX_FIELDS_stack IS_ID(process, PROCESS)
-
-/* What a thread waits for, or waited. */
-enum perfx_wait_reason {
-	PERFX_WAIT_NONE = 0,
-	PERFX_WAIT_READ = 1,
-	PERFX_WAIT_WRITE = 2,
-	PERFX_WAIT_POLL = 3,
-	PERFX_WAIT_EPOLL = 4,
-	PERFX_WAIT_FUTEX = 5, /* a lock, a condition, a semaphore */
-	PERFX_WAIT_GIL = 6,   /* of CPython */
-	PERFX_WAIT_SLEEP = 7,
-	PERFX_WAIT_WAIT = 8, /* a child */
-	PERFX_WAIT_DISK = 9,
-	PERFX_WAIT_PAGE_FAULT = 10,
-	PERFX_WAIT_RUNNABLE = 11, /* no CPU was free */
-	PERFX_WAIT_SYSCALL = 12,  /* another system call: its number is in `syscall` */
-	PERFX_WAIT_STOPPED = 13,  /* by a signal, a debugger or the freezer of its cgroup */
-};
-#define PERFX_WAIT_REASONS 14 /* entries of a table indexed by reason */
-
-enum perfx_sample_state {
-	PERFX_SAMPLE_INVALID = 0,
-	PERFX_SAMPLE_ON_CPU = 1,
-	PERFX_SAMPLE_WAITING = 2,
-	PERFX_SAMPLE_RUNNABLE = 3,
-};
-
-/* What a thread did at a moment. */
-struct perfx_sample {
-	struct perfx_record hdr;
-	__u64 time_ns;
-	__u64 interval_ns; /* the time that it stands for */
-	__u32 process;
-	__u32 tid;
-	__u32 context;	  /* calling context of the innermost traced call; 0: none */
-	__u32 stack;	  /* STACK record; 0: unknown */
-	__u8 state;	  /* enum perfx_sample_state */
-	__u8 reason;	  /* enum perfx_wait_reason */
-	__u16 syscall;	  /* SYSCALL: its number */
-	__u32 holder_tid; /* GIL: the thread that holds it; 0: unknown */
-	__u64 object;	  /* as in struct perfx_blocked */
-};
-#define PERFX_FIELDS_sample                                          \
-	IS_TIME(time_ns)                                             \
-	IS_ID(process, PROCESS)                                      \
-	IS_ID(context, CONTEXT)                                      \
-	IS_WITHIN(state, PERFX_SAMPLE_ON_CPU, PERFX_SAMPLE_RUNNABLE) \
-	IS_WITHIN(reason, PERFX_WAIT_NONE, PERFX_WAIT_REASONS - 1)
 
 /* A new traced process. The child has its own index from its first instruction. */
 struct perfx_fork {
@@ -783,139 +607,6 @@ struct perfx_calibration {
 	IS_WITHIN(ret, PERFX_RETURN_NONE, PERFX_RETURN_PROBE)  \
 	IS_WITHIN(site, PERFX_SITE_NONE, PERFX_SITE_STEPPED)
 
-/* strings: name ("libc", "jemalloc", "torch", …), module (path of the probed file) */
-#define PERFX_ALLOCATOR_MMAP 2047 /* the program's own mmap, mremap, brk */
-
-struct perfx_allocator {
-	struct perfx_record hdr;
-	__u16 allocator;
-	__u8 domain; /* enum perfx_domain */
-	__u8 pad[5];
-};
-#define PERFX_FIELDS_allocator      \
-	IS_ID(allocator, ALLOCATOR) \
-	IS_WITHIN(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
-
-enum perfx_memory_level {
-	PERFX_MEMORY_OFF = 0,	  /* nothing is recorded */
-	PERFX_MEMORY_EXACT = 1,	  /* every allocation, every free */
-	PERFX_MEMORY_SAMPLED = 2, /* a sample by bytes, and its frees */
-	PERFX_MEMORY_SAMPLED_IN =
-		3, /* a sample by bytes without frees: who allocates, not what is live */
-	/* every allocation; that a block was freed shows when its memory is given out again */
-	PERFX_MEMORY_FREES_INFERRED = 4,
-};
-
-#define PERFX_MEMORY_IS_SAMPLED(level) \
-	((level) == PERFX_MEMORY_SAMPLED || (level) == PERFX_MEMORY_SAMPLED_IN)
-
-/*
- * How a domain is recorded from now on, for all processes. Sampled: by a Poisson process over the
- * bytes that a thread allocates, with one point every sample_bytes on average; an allocation of S
- * bytes is in the sample with probability 1 - exp(-S / sample_bytes). Duty-cycled: during on_ns of
- * each period_ns.
- */
-struct perfx_memory_mode {
-	struct perfx_record hdr;
-	__u64 time_ns;
-	__u64 sample_bytes;
-	__u64 on_ns, period_ns; /* equal: always */
-	__u8 domain;		/* enum perfx_domain */
-	__u8 level;		/* enum perfx_memory_level */
-	__u8 pad[2];
-	__u32 merged; /* of the processes of this capture; 0: of all */
-};
-#define PERFX_FIELDS_memory_mode                                        \
-	IS_TIME(time_ns)                                                \
-	IS_WITHIN(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)         \
-	IS_WITHIN(level, PERFX_MEMORY_OFF, PERFX_MEMORY_FREES_INFERRED) \
-	IS_TRUE(record->on_ns <= record->period_ns)
-
-enum perfx_language {
-	PERFX_LANGUAGE_NATIVE = 0,
-	PERFX_LANGUAGE_PYTHON = 1,
-};
-
-/* The code object was no longer there when it was to be named. */
-#define PERFX_FRAME_GONE 0x1
-/* Its file was found to be of an installed package. */
-#define PERFX_FRAME_PACKAGE 0x2
-/* A Python generator, which its caller resumes. */
-#define PERFX_FRAME_GENERATOR 0x4
-
-/* The symbol of a frame in a process's stacks. Inlined functions have records of their own,
- * innermost first: `depth` 0, 1, … strings: function (demangled, of Python qualified; "": unknown),
- * module (path as the process sees it; "": none), source file ("": unknown) */
-struct perfx_frame {
-	struct perfx_record hdr;
-	__u64 address; /* as in the STACK or CONTEXT record */
-	__u64 offset;  /* of the call in the module's file; 0 without module */
-	__u32 process;
-	__u32 line; /* 0: unknown */
-	__u16 depth;
-	__u16 language;	      /* enum perfx_language */
-	__u16 flags;	      /* PERFX_FRAME_ */
-	__u16 operator_bytes; /* as in struct perfx_function */
-};
-#define PERFX_FIELDS_frame      \
-	IS_ID(process, PROCESS) \
-	IS_WITHIN(language, PERFX_LANGUAGE_NATIVE, PERFX_LANGUAGE_PYTHON)
-
-/* The Python interpreter of a process. strings: version ("3.11.2"), why its frames are not recorded
- * ("": they are) */
-#define PERFX_PYTHON_FRAMES 0x1 /* they are recorded */
-
-struct perfx_python {
-	struct perfx_record hdr;
-	__u32 process;
-	__u32 flags; /* PERFX_PYTHON_ */
-};
-#define PERFX_FIELDS_python IS_ID(process, PROCESS)
-
-#include "perfx_record_job.h"
-
-enum perfx_stacks {
-	PERFX_STACKS_OFF = 0,
-	PERFX_STACKS_FRAME_POINTERS = 1,
-	PERFX_STACKS_UNWIND = 2, /* by .eh_frame */
-};
-
-/* How stacks and samples are taken from now on, in all processes; the last one holds. strings: why
- * there are no samples ("") */
-struct perfx_sampling {
-	struct perfx_record hdr;
-	__u64 on_cpu_interval_ns;  /* of threads that run; 0: off */
-	__u64 off_cpu_interval_ns; /* of threads that wait; 0: off */
-	__u32 stacks;		   /* enum perfx_stacks */
-	__u32 pad;
-};
-#define PERFX_FIELDS_sampling IS_WITHIN(stacks, PERFX_STACKS_OFF, PERFX_STACKS_UNWIND)
-
-/* What threads wait for. strings: name ("pipe:[1234]", "/data/train.bin", "tcp 127.0.0.1:80",
- * "lock at 0x7f… in libfoo.so", the name of the process that had the CPU: of the tracer that
- * recorded it PERFX_TRACER_NAME, which is too long for any other process) */
-#define PERFX_TRACER_NAME "perfx-trace itself"
-
-enum perfx_object_kind {
-	PERFX_OBJECT_OTHER = 0,	     /* also of captures that do not know it */
-	PERFX_OBJECT_SERVER = 1,     /* a socket that listens or was accepted; an epoll of some */
-	PERFX_OBJECT_OWN_EVENTS = 2, /* an epoll that only timers and its process make ready */
-	PERFX_OBJECT_KINDS
-};
-
-struct perfx_wait_object {
-	struct perfx_record hdr;
-	__u32 process;
-	__u8 reason; /* enum perfx_wait_reason */
-	__u8 kind;   /* enum perfx_object_kind */
-	__u8 pad[2];
-	__u64 object;
-};
-#define PERFX_FIELDS_wait_object                                   \
-	IS_ID(process, PROCESS)                                    \
-	IS_WITHIN(reason, PERFX_WAIT_READ, PERFX_WAIT_REASONS - 1) \
-	IS_WITHIN(kind, PERFX_OBJECT_OTHER, PERFX_OBJECT_KINDS - 1)
-
 /* Peak performance of this host, measured by benchmark kernels or given by the user: with one
  * thread and with one on each CPU that the tracer may use. One record per (threads, dtype). */
 enum perfx_peak_origin {
@@ -1029,48 +720,6 @@ struct perfx_overflow_values {
 	HAS_SUMS(4)                  \
 	IS_TIME(last_ns)
 
-/* Losses before the capture began: only that there were some is known. */
-#define PERFX_BEFORE_LOST_ALLOCS 0x1
-#define PERFX_BEFORE_LOST_FREES	 0x2
-#define PERFX_BEFORE_BLIND	 0x4 /* frees were not seen: live blocks are unknown */
-
-/* Dropped records of the memory ring: exact sums. Live bytes and peak become bounds. */
-struct perfx_overflow_memory {
-	struct perfx_record hdr;
-	__u32 process;
-	__u8 domain;
-	__u8 before; /* PERFX_BEFORE_ */
-	__u8 pad[2];
-	__u64 allocs_count, allocated_bytes;
-	__u64 frees_count;
-};
-#define PERFX_FIELDS_overflow_memory \
-	IS_ID(process, PROCESS)      \
-	IS_WITHIN(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
-
-/* Time that a thread was not on a CPU, by reason: exact. Of waits that go on there is the time so
- * far; they are counted when they end, or with the recording. */
-struct perfx_blocked {
-	struct perfx_record hdr;
-	__u32 process;
-	__u32 tid;
-	__u8 reason; /* enum perfx_wait_reason */
-	__u8 pad;
-	__u16 syscall; /* SYSCALL: its number */
-	/* GIL: the thread that held it; FUTEX: the thread that woke it in most cases, which had the
-	 * lock. 0: unknown */
-	__u32 holder_tid;
-	/* The object of the wait: a file, or the address of a lock. RUNNABLE: the pid that had the
-	 * CPU during this part of the wait. WAIT_OBJECT names it. 0: none, or unknown */
-	__u64 object;
-	__u64 blocked_ns;
-	__u64 count;  /* RUNNABLE: of the waits in which this pid had the CPU longest */
-	__u64 max_ns; /* the longest wait, other pids' parts included */
-};
-#define PERFX_FIELDS_blocked    \
-	IS_ID(process, PROCESS) \
-	IS_WITHIN(reason, PERFX_WAIT_READ, PERFX_WAIT_REASONS - 1)
-
 /* Calls whose span record was dropped: exact sums per calling context. */
 struct perfx_overflow_calls {
 	struct perfx_record hdr;
@@ -1118,8 +767,6 @@ struct perfx_hits {
 	__u64 cost_ps;
 };
 #define PERFX_FIELDS_hits IS_ID(probe, PROBE)
-
-#include "perfx_record_gpu.h"
 
 /*
  * Kinds of loss: X(KIND, name in the JSON report, who counts it, meaning in reports). KERNEL: a

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The records of allocations: a part of perfx_record.h, by which it is included. */
+#ifndef PERFX_RECORD_MEMORY_H
+#define PERFX_RECORD_MEMORY_H
+
+/*
+ * Memory domains, never summed because they overlap: the heap; tensors that a framework hands out
+ * (often from that heap); GPU memory; blocks of allocators that the program announces itself (from
+ * any of these). In the last domain the upper 11 bits of an address are changed by the allocator's
+ * number, because one allocator may divide a block of another.
+ *
+ * Records of the memory ring are in order of time: a block is freed at the entry of `free` and
+ * allocated at the return of `malloc`, so that an address reused by another thread is not confused.
+ * Each names its process, thread and calling context.
+ */
+enum perfx_domain {
+	PERFX_DOMAIN_INVALID = 0,
+	PERFX_DOMAIN_HOST = 1,
+	PERFX_DOMAIN_TENSOR = 2,
+	PERFX_DOMAIN_GPU = 3,
+	PERFX_DOMAIN_USER = 4, /* perfx_memory_alloc */
+};
+#define PERFX_DOMAINS	  5 /* entries of a table indexed by domain */
+#define PERFX_DOMAINS_MAX 8 /* entries of a table whose index is masked */
+
+/* Sampled: stands for other allocations too (see perfx_memory_mode). */
+#define PERFX_ALLOCATION_SAMPLED 0x1
+/* Pages from the kernel: parts may be unmapped, and a fixed mapping replaces older ones. */
+#define PERFX_ALLOCATION_MAPPED 0x2
+/* Completes this thread's realloc: frees the block that FREE_REALLOC_BEGIN named. */
+#define PERFX_ALLOCATION_RESIZED 0x4
+/* The address may be live already at another size (tracemalloc's Track): no free was lost. */
+#define PERFX_ALLOCATION_REPLACES 0x8
+/* Allocated before the capture began: live from its start, but not one of its allocations. */
+#define PERFX_ALLOCATION_BEFORE 0x10
+
+struct perfx_allocation {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u64 address;
+	__u64 size_bytes;
+	__u32 process;
+	__u32 tid;
+	__u32 context;	 /* calling context of the innermost traced function; 0: none */
+	__u32 stack;	 /* STACK record; 0: unknown */
+	__u16 allocator; /* ALLOCATOR record */
+	__u8 domain;	 /* enum perfx_domain */
+	__u8 flags;	 /* PERFX_ALLOCATION_ */
+	__u32 pad;
+};
+#define PERFX_FIELDS_allocation     \
+	IS_TIME(time_ns)            \
+	IS_ID(process, PROCESS)     \
+	IS_ID(context, CONTEXT)     \
+	IS_ID(allocator, ALLOCATOR) \
+	IS_WITHIN(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
+
+/* `realloc` has begun: the block is set aside, because its address may be reused before the call
+ * returns. An allocation with RESIZED or one of the next two flags completes it. */
+#define PERFX_FREE_REALLOC_BEGIN 0x1
+#define PERFX_FREE_RESTORED	 0x2 /* realloc failed: the block is unchanged */
+#define PERFX_FREE_SETTLED	 0x4 /* realloc to size 0: the block is freed */
+#define PERFX_FREE_MAPPED	 0x8 /* munmap: [address, address + size_bytes) */
+
+struct perfx_free {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u64 address;
+	__u64 size_bytes; /* MAPPED: unmapped bytes; otherwise 0, the whole block */
+	__u32 process;
+	__u32 tid;
+	__u16 allocator;
+	__u8 domain;
+	__u8 flags; /* PERFX_FREE_ */
+	__u32 pad;
+};
+#define PERFX_FIELDS_free           \
+	IS_TIME(time_ns)            \
+	IS_ID(process, PROCESS)     \
+	IS_ID(allocator, ALLOCATOR) \
+	IS_WITHIN(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
+
+/* strings: name ("libc", "jemalloc", "torch", …), module (path of the probed file) */
+#define PERFX_ALLOCATOR_MMAP 2047 /* the program's own mmap, mremap, brk */
+
+struct perfx_allocator {
+	struct perfx_record hdr;
+	__u16 allocator;
+	__u8 domain; /* enum perfx_domain */
+	__u8 pad[5];
+};
+#define PERFX_FIELDS_allocator      \
+	IS_ID(allocator, ALLOCATOR) \
+	IS_WITHIN(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
+
+enum perfx_memory_level {
+	PERFX_MEMORY_OFF = 0,	  /* nothing is recorded */
+	PERFX_MEMORY_EXACT = 1,	  /* every allocation, every free */
+	PERFX_MEMORY_SAMPLED = 2, /* a sample by bytes, and its frees */
+	PERFX_MEMORY_SAMPLED_IN =
+		3, /* a sample by bytes without frees: who allocates, not what is live */
+	/* every allocation; that a block was freed shows when its memory is given out again */
+	PERFX_MEMORY_FREES_INFERRED = 4,
+};
+
+#define PERFX_MEMORY_IS_SAMPLED(level) \
+	((level) == PERFX_MEMORY_SAMPLED || (level) == PERFX_MEMORY_SAMPLED_IN)
+
+/*
+ * How a domain is recorded from now on, for all processes. Sampled: by a Poisson process over the
+ * bytes that a thread allocates, with one point every sample_bytes on average; an allocation of S
+ * bytes is in the sample with probability 1 - exp(-S / sample_bytes). Duty-cycled: during on_ns of
+ * each period_ns.
+ */
+struct perfx_memory_mode {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u64 sample_bytes;
+	__u64 on_ns, period_ns; /* equal: always */
+	__u8 domain;		/* enum perfx_domain */
+	__u8 level;		/* enum perfx_memory_level */
+	__u8 pad[2];
+	__u32 merged; /* of the processes of this capture; 0: of all */
+};
+#define PERFX_FIELDS_memory_mode                                        \
+	IS_TIME(time_ns)                                                \
+	IS_WITHIN(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)         \
+	IS_WITHIN(level, PERFX_MEMORY_OFF, PERFX_MEMORY_FREES_INFERRED) \
+	IS_TRUE(record->on_ns <= record->period_ns)
+
+/* Losses before the capture began: only that there were some is known. */
+#define PERFX_BEFORE_LOST_ALLOCS 0x1
+#define PERFX_BEFORE_LOST_FREES	 0x2
+#define PERFX_BEFORE_BLIND	 0x4 /* frees were not seen: live blocks are unknown */
+
+/* Dropped records of the memory ring: exact sums. Live bytes and peak become bounds. */
+struct perfx_overflow_memory {
+	struct perfx_record hdr;
+	__u32 process;
+	__u8 domain;
+	__u8 before; /* PERFX_BEFORE_ */
+	__u8 pad[2];
+	__u64 allocs_count, allocated_bytes;
+	__u64 frees_count;
+};
+#define PERFX_FIELDS_overflow_memory \
+	IS_ID(process, PROCESS)      \
+	IS_WITHIN(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
+
+#endif
