@@ -47,6 +47,12 @@ const char *format_slowdown(char buffer[UNITS_MAX], double share);
 #define as_slowdown(share) format_slowdown((char[UNITS_MAX]){0}, share)
 #define as_si(value, unit) format_si((char[UNITS_MAX]){0}, value, unit)
 
+/* After a noun: "%s probe%s", as_count(count), plural(count). */
+static inline const char *plural(uint64_t count)
+{
+	return count == 1 ? "" : "s";
+}
+
 /* "10" "10s" "1.5s" "250ms" "20us" "5ns" "2m" "1h": a bare number is seconds. 0, -EINVAL for what
  * is none, -ERANGE for what does not fit. */
 int parse_duration(const char *text, uint64_t *ns);

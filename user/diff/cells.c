@@ -5,28 +5,25 @@
 
 #include <math.h>
 
-void diff_cell_change(struct comparer *c, struct diff_pair pair)
+const char *diff_cell_change(struct comparer *c, struct diff_pair pair)
 {
 	double change = diff_change(pair);
 
 	if (isnan(change))
-		document_cell_printf(c->document, "-");
-	else if (change >= 9.995)
-		document_cell_printf(c->document, "×%.3g", change + 1);
-	else
-		document_cell_printf(c->document, fabs(change) < 0.0005 ? "0 %%" : "%+.1f %%",
-				     100 * change);
+		return "-";
+	if (change >= 9.995)
+		return document_format(c->document, "×%.3g", change + 1);
+	return document_format(c->document, fabs(change) < 0.0005 ? "0 %%" : "%+.1f %%",
+			       100 * change);
 }
 
-void diff_cells_change(struct comparer *c, struct diff_pair pair)
+const char *diff_cell_ratio(struct comparer *c, struct diff_pair pair)
 {
 	double ratio = diff_ratio(pair);
 
-	diff_cell_change(c, pair);
 	if (isnan(ratio))
-		document_cell_printf(c->document, "-");
-	else
-		document_cell_printf(c->document, ratio < 9.995 ? "%.2f" : "%.3g", ratio);
+		return "-";
+	return document_format(c->document, ratio < 9.995 ? "%.2f" : "%.3g", ratio);
 }
 
 static uint64_t whole(double value)
@@ -88,49 +85,30 @@ void diff_add_both(struct text *text, struct diff_pair pair, diff_add_value *add
 	add_known(text, pair.b, add);
 }
 
-void diff_cell_both(struct comparer *c, struct diff_pair pair, diff_add_value *add)
+const char *diff_cell_both(struct comparer *c, struct diff_pair pair, diff_add_value *add)
 {
 	struct text cell = {0};
 
 	diff_add_both(&cell, pair, add);
-	document_cell(c->document, &cell);
+	return document_words(c->document, &cell);
 }
 
-void diff_cell_one(struct comparer *c, double value, diff_add_value *add)
+const char *diff_cell_one(struct comparer *c, double value, diff_add_value *add)
 {
 	struct text cell = {0};
 
 	add_known(&cell, value, add);
-	document_cell(c->document, &cell);
+	return document_words(c->document, &cell);
 }
 
-void diff_cells_ns(struct comparer *c, struct diff_pair pair)
+const char *diff_cell_verdict(const struct comparer *c, const char *verdict, enum diff_verdict of,
+			      bool regressed, const char *unjudged)
 {
-	diff_cell_one(c, pair.a, diff_add_time);
-	diff_cell_one(c, pair.b, diff_add_time);
-}
-
-void diff_cells_bytes(struct comparer *c, struct diff_pair pair)
-{
-	diff_cell_one(c, pair.a, diff_add_size);
-	diff_cell_one(c, pair.b, diff_add_size);
-}
-
-void diff_cells_gflops(struct comparer *c, struct diff_pair pair)
-{
-	document_cell_gflops(c->document, isnan(pair.a) ? -1 : pair.a);
-	document_cell_gflops(c->document, isnan(pair.b) ? -1 : pair.b);
-}
-
-void diff_cell_verdict(struct comparer *c, const char *verdict, enum diff_verdict of,
-		       bool regressed, const char *unjudged)
-{
-	const char *word = verdict;
-
+	if (regressed && c->options->fails)
+		return "regression";
 	if (of == DIFF_UNJUDGED || of == DIFF_SAME)
-		word = of == DIFF_SAME ? "no" : unjudged;
-	document_cell_printf(c->document, "%s",
-			     regressed && c->options->fails ? "regression" : word);
+		return of == DIFF_SAME ? "no" : unjudged;
+	return verdict;
 }
 
 void diff_add_fact(struct text *text, const char *what, struct diff_pair pair, diff_add_value *add)

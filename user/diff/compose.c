@@ -402,10 +402,9 @@ static void compose_facts(struct comparer *c, const struct diff_steps *steps)
 static void compose_pair(struct comparer *c, struct diff_pair pair, const char *verdict,
 			 const char *what, const char *part)
 {
-	diff_cells_change(c, pair);
-	diff_cells_ns(c, pair);
-	document_cell_printf(c->document, "%s", verdict);
-	document_cell_printf(c->document, "%s%s", what, part);
+	document_row(c->document, DIFF_CHANGE_CELLS(c, pair),
+		     DIFF_PAIR_CELLS(c, pair, diff_add_time), verdict,
+		     document_format(c->document, "%s%s", what, part));
 }
 
 /* Nothing where there is none on either side. */
@@ -418,8 +417,7 @@ static void compose_part(struct comparer *c, struct diff_pair pair, const char *
 static void compose_step_changes(struct comparer *c, const struct diff_steps *steps)
 {
 	static const struct column columns[] = {
-		NUMBERS("Change"), NUMBERS("Ratio", .rank = 5), NUMBERS("A"),
-		NUMBERS("B"),	   WORDS("Significant"),	REST("Step"),
+		DIFF_CHANGE_COLUMNS, NUMBERS("A"), NUMBERS("B"), WORDS("Significant"), REST("Step"),
 	};
 
 	if (!steps->in)
@@ -427,11 +425,10 @@ static void compose_step_changes(struct comparer *c, const struct diff_steps *st
 	document_say(c->document, BLOCK_CAPTION, "Steps");
 	compose_facts(c, steps);
 	document_table(c->document, columns);
-	diff_cells_change(c, steps->avg_ns);
-	diff_cells_ns(c, steps->avg_ns);
-	diff_cell_verdict(c, diff_time_word(steps->time), steps->time, steps->regressed,
-			  "too few steps");
-	document_cell_printf(c->document, "mean");
+	compose_pair(c, steps->avg_ns,
+		     diff_cell_verdict(c, diff_time_word(steps->time), steps->time,
+				       steps->regressed, "too few steps"),
+		     "mean", "");
 	compose_pair(c, steps->p50_ns, "", "median", "");
 	compose_pair(c, steps->p95_ns, "", "p95", "");
 	compose_pair(c, steps->max_ns, "", "longest", "");
@@ -448,15 +445,9 @@ static void compose_step_changes(struct comparer *c, const struct diff_steps *st
 
 #define NAME_COLUMNS REST("Function"), WORDS("Module", .rank = 6)
 
-static void cells_name(struct comparer *c, const struct diff_function *f)
-{
-	document_cell_name(c->document, function_label(f->function), c->name_columns);
-	if (f->function->flags & PERFX_FUNCTION_RANGE)
-		document_cell_printf(c->document, "(%s range)",
-				     name_of_source(f->function->source));
-	else
-		document_cell_name(c->document, f->function->module_base, c->name_columns);
-}
+#define NAME_CELLS(c, f)                               \
+	diff_name((c), function_label((f)->function)), \
+		document_module((c)->document, (f)->function, (c)->name_columns)
 
 enum { HAS_LINES = 1 };
 
@@ -466,16 +457,6 @@ static bool have_lines(const struct diff_process *p)
 		if (p->functions[i].line)
 			return true;
 	return false;
-}
-
-static void cell_line(struct comparer *c, const struct profile_frame *line)
-{
-	struct text name = {0};
-
-	if (line)
-		location_frame(&name, line, LOCATION_BRIEF);
-	document_cell_name(c->document, line ? text_peek(&name) : "-", c->name_columns);
-	text_finish(&name, &c->document->failed);
 }
 
 static void compose_times(struct comparer *c, const struct diff_process *p)
@@ -491,23 +472,21 @@ static void compose_times(struct comparer *c, const struct diff_process *p)
 		NAME_COLUMNS,
 		WORDS("Called in", .rank = 1, .where = HAS_LINES),
 	};
-	bool lines = have_lines(p);
 
-	document_table_having(c->document, columns, lines ? HAS_LINES : 0);
+	document_table_having(c->document, columns, have_lines(p) ? HAS_LINES : 0);
 	for (size_t i = 0; i < p->functions_count && i < c->functions; i++) {
 		const struct diff_function *f = &p->functions[i];
 
 		if (f->in != (DIFF_IN_A | DIFF_IN_B))
 			break;
-		diff_cells_change(c, f->avg_ns);
-		diff_cells_ns(c, f->avg_ns);
-		diff_cell_verdict(c, diff_time_word(f->time), f->time, f->regressed, TOO_FEW_CALLS);
-		diff_cell_both(c, f->total_share, diff_add_share);
-		diff_cell_both(c, f->self_share, diff_add_share);
-		diff_cell_both(c, f->calls_per_s, diff_add_rate);
-		cells_name(c, f);
-		if (lines)
-			cell_line(c, f->line);
+		document_row(c->document, DIFF_CHANGE_CELLS(c, f->avg_ns),
+			     DIFF_PAIR_CELLS(c, f->avg_ns, diff_add_time),
+			     diff_cell_verdict(c, diff_time_word(f->time), f->time, f->regressed,
+					       TOO_FEW_CALLS),
+			     diff_cell_both(c, f->total_share, diff_add_share),
+			     diff_cell_both(c, f->self_share, diff_add_share),
+			     diff_cell_both(c, f->calls_per_s, diff_add_rate), NAME_CELLS(c, f),
+			     document_frame(c->document, f->line, c->name_columns));
 	}
 }
 
@@ -533,11 +512,11 @@ static void compose_rates(struct comparer *c, const struct diff_process *p)
 				     "Operations: rates, and the change of FLOP per call");
 			document_table(c->document, columns);
 		}
-		diff_cells_change(c, f->flops_per_s);
-		diff_cells_gflops(c, f->flops_per_s);
-		diff_cell_verdict(c, diff_time_word(f->rate), f->rate, false, TOO_FEW_CALLS);
-		diff_cell_change(c, f->flops_per_call);
-		cells_name(c, f);
+		document_row(c->document, DIFF_CHANGE_CELLS(c, f->flops_per_s),
+			     cell_gflops(f->flops_per_s.a), cell_gflops(f->flops_per_s.b),
+			     diff_cell_verdict(c, diff_time_word(f->rate), f->rate, false,
+					       TOO_FEW_CALLS),
+			     diff_cell_change(c, f->flops_per_call), NAME_CELLS(c, f));
 	}
 }
 
@@ -562,12 +541,12 @@ static void compose_alone(struct comparer *c, const struct diff_process *p, unsi
 				     in == DIFF_IN_A ? "Called in A only" : "Called in B only");
 			document_table(c->document, columns);
 		}
-		diff_cell_one(c, in == DIFF_IN_A ? f->total_share.a : f->total_share.b,
-			      diff_add_share);
-		diff_cell_one(c, in == DIFF_IN_A ? f->calls_per_s.a : f->calls_per_s.b,
-			      diff_add_rate);
-		diff_cell_one(c, in == DIFF_IN_A ? f->avg_ns.a : f->avg_ns.b, diff_add_time);
-		cells_name(c, f);
+		document_row(c->document, diff_cell_one(c, share_of(f), diff_add_share),
+			     diff_cell_one(c, in == DIFF_IN_A ? f->calls_per_s.a : f->calls_per_s.b,
+					   diff_add_rate),
+			     diff_cell_one(c, in == DIFF_IN_A ? f->avg_ns.a : f->avg_ns.b,
+					   diff_add_time),
+			     NAME_CELLS(c, f));
 	}
 }
 
@@ -590,14 +569,13 @@ static void compose_memory(struct comparer *c, const struct diff_process *p)
 	for (size_t i = 0; i < p->memory_count; i++) {
 		const struct diff_memory *m = &p->memory[i];
 
-		diff_cells_change(c, m->peak_bytes);
-		diff_cells_bytes(c, m->peak_bytes);
-		diff_cell_verdict(c, diff_memory_word(m->verdict), m->verdict, m->regressed,
-				  "not exact");
-		diff_cell_both(c, m->allocated_per_s, diff_add_size);
-		diff_cell_both(c, m->allocs_per_s, diff_add_rate);
-		document_cell_printf(c->document, "%s",
-				     m->domain ? domain_words(m->domain) : "resident");
+		document_row(c->document, DIFF_CHANGE_CELLS(c, m->peak_bytes),
+			     DIFF_PAIR_CELLS(c, m->peak_bytes, diff_add_size),
+			     diff_cell_verdict(c, diff_memory_word(m->verdict), m->verdict,
+					       m->regressed, "not exact"),
+			     diff_cell_both(c, m->allocated_per_s, diff_add_size),
+			     diff_cell_both(c, m->allocs_per_s, diff_add_rate),
+			     m->domain ? domain_words(m->domain) : "resident");
 	}
 }
 
@@ -617,12 +595,11 @@ static void compose_places(struct comparer *c, const struct diff_process *p)
 		const struct diff_place *place = &p->places[i];
 		struct text name = {0};
 
-		diff_cells_change(c, place->live_at_peak_bytes);
-		diff_cells_bytes(c, place->live_at_peak_bytes);
-		diff_cell_both(c, place->allocated_per_s, diff_add_size);
 		location_hotspot(&name, place->profile, place->memory, place->hotspot);
-		document_cell(c->document, &name);
-		document_cell_printf(c->document, "%s", memory_words(place->memory));
+		document_row(c->document, DIFF_CHANGE_CELLS(c, place->live_at_peak_bytes),
+			     DIFF_PAIR_CELLS(c, place->live_at_peak_bytes, diff_add_size),
+			     diff_cell_both(c, place->allocated_per_s, diff_add_size),
+			     document_words(c->document, &name), memory_words(place->memory));
 	}
 }
 

@@ -56,33 +56,22 @@ static unsigned what_is_known(const struct diff_gpu *gpu, enum diff_gpu_table ta
 	return COUNTED;
 }
 
-static void cells_time(struct comparer *c, const struct diff_gpu_work *work)
-{
-	diff_cells_change(c, work->avg_ns);
-	diff_cells_ns(c, work->avg_ns);
-}
-
-static void cells_number(struct comparer *c, struct diff_pair pair, diff_add_value *add)
-{
-	diff_cells_change(c, pair);
-	diff_cell_one(c, pair.a, add);
-	diff_cell_one(c, pair.b, add);
-}
-
+/* Where durations are not known, the change is that of the calls in a second. */
 static void row_of_kernel(struct comparer *c, const struct diff_gpu_work *work, unsigned known)
 {
-	if (known == TIMED) {
-		cells_time(c, work);
-		diff_cell_verdict(c, diff_time_word(work->time), work->time, work->regressed,
-				  work->in == (DIFF_IN_A | DIFF_IN_B) ? "too few calls"
-				  : work->in == DIFF_IN_A	      ? "A only"
-								      : "B only");
-		diff_cell_both(c, work->share, diff_add_share);
-		diff_cell_both(c, work->calls_per_s, diff_add_rate);
-	} else {
-		cells_number(c, work->calls_per_s, diff_add_rate);
-	}
-	document_cell_name(c->document, work->name, c->name_columns);
+	const char *unjudged = work->in == (DIFF_IN_A | DIFF_IN_B) ? "too few calls"
+			       : work->in == DIFF_IN_A		   ? "A only"
+								   : "B only";
+
+	document_row(c->document,
+		     DIFF_CHANGE_CELLS(c, known == TIMED ? work->avg_ns : work->calls_per_s),
+		     DIFF_PAIR_CELLS(c, work->avg_ns, diff_add_time),
+		     diff_cell_verdict(c, diff_time_word(work->time), work->time, work->regressed,
+				       unjudged),
+		     diff_cell_both(c, work->share, diff_add_share),
+		     diff_cell_both(c, work->calls_per_s, diff_add_rate),
+		     DIFF_PAIR_CELLS(c, work->calls_per_s, diff_add_rate),
+		     diff_name(c, work->name));
 }
 
 static void compose_kernels(struct comparer *c, const struct diff_gpu *gpu)
@@ -114,16 +103,14 @@ static void compose_kernels(struct comparer *c, const struct diff_gpu *gpu)
 
 static void row_of_copy(struct comparer *c, const struct diff_gpu_work *work, unsigned known)
 {
-	if (known == TIMED) {
-		cells_number(c, work->rate, add_bytes_per_s);
-		diff_cell_both(c, work->share, diff_add_share);
-		diff_cell_both(c, work->bytes_per_s, diff_add_size);
-	} else {
-		cells_number(c, work->bytes_per_s, diff_add_size);
-	}
-	diff_cell_both(c, work->calls_per_s, diff_add_rate);
-	document_cell_printf(c->document, "%s", copy_words(work->op, work->direction));
-	document_cell_printf(c->document, "%s", host_memory_words(work->host_memory));
+	document_row(c->document,
+		     DIFF_CHANGE_CELLS(c, known == TIMED ? work->rate : work->bytes_per_s),
+		     DIFF_PAIR_CELLS(c, work->rate, add_bytes_per_s),
+		     diff_cell_both(c, work->share, diff_add_share),
+		     diff_cell_both(c, work->bytes_per_s, diff_add_size),
+		     DIFF_PAIR_CELLS(c, work->bytes_per_s, diff_add_size),
+		     diff_cell_both(c, work->calls_per_s, diff_add_rate),
+		     copy_words(work->op, work->direction), host_memory_words(work->host_memory));
 }
 
 static void compose_copies(struct comparer *c, const struct diff_gpu *gpu)
@@ -178,14 +165,12 @@ static void compose_waits(struct comparer *c, const struct diff_gpu *gpu)
 			document_say(c->document, BLOCK_CAPTION, "Waits for the GPU");
 			document_table(c->document, columns);
 		}
-		cells_time(c, work);
-		diff_cell_both(c, work->share, diff_add_share);
-		diff_cell_both(c, work->calls_per_s, diff_add_rate);
-		document_cell_name(c->document, work->name, c->name_columns);
-		if (*work->caller)
-			document_cell_name(c->document, work->caller, c->name_columns);
-		else
-			document_cell_printf(c->document, "-");
+		document_row(c->document, DIFF_CHANGE_CELLS(c, work->avg_ns),
+			     DIFF_PAIR_CELLS(c, work->avg_ns, diff_add_time),
+			     diff_cell_both(c, work->share, diff_add_share),
+			     diff_cell_both(c, work->calls_per_s, diff_add_rate),
+			     diff_name(c, work->name),
+			     *work->caller ? diff_name(c, work->caller) : "-");
 	}
 }
 

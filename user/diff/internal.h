@@ -55,19 +55,24 @@ void diff_add_both(struct text *text, struct diff_pair pair, diff_add_value *add
 /* The same behind a word, in a line of such facts; nothing where neither is known. */
 void diff_add_fact(struct text *text, const char *what, struct diff_pair pair, diff_add_value *add);
 
-/* The first columns of most tables: cells by diff_cells_change. */
-#define DIFF_CHANGE_COLUMNS NUMBERS("Change"), NUMBERS("Ratio", .rank = 5)
-void diff_cell_change(struct comparer *c, struct diff_pair pair);
-void diff_cells_change(struct comparer *c, struct diff_pair pair);
-void diff_cell_both(struct comparer *c, struct diff_pair pair, diff_add_value *add);
-void diff_cell_one(struct comparer *c, double value, diff_add_value *add);
+/* The first columns of most tables, and their cells. */
+#define DIFF_CHANGE_COLUMNS	   NUMBERS("Change"), NUMBERS("Ratio", .rank = 5)
+#define DIFF_CHANGE_CELLS(c, pair) diff_cell_change(c, pair), diff_cell_ratio(c, pair)
+const char *diff_cell_change(struct comparer *c, struct diff_pair pair);
+const char *diff_cell_ratio(struct comparer *c, struct diff_pair pair);
+const char *diff_cell_both(struct comparer *c, struct diff_pair pair, diff_add_value *add);
+const char *diff_cell_one(struct comparer *c, double value, diff_add_value *add);
 /* Cells with the values of both sides; never left out. */
-void diff_cells_ns(struct comparer *c, struct diff_pair pair);
-void diff_cells_bytes(struct comparer *c, struct diff_pair pair);
-void diff_cells_gflops(struct comparer *c, struct diff_pair pair);
+#define DIFF_PAIR_CELLS(c, pair, add) \
+	diff_cell_one(c, (pair).a, add), diff_cell_one(c, (pair).b, add)
 /* unjudged: why there is no verdict */
-void diff_cell_verdict(struct comparer *c, const char *verdict, enum diff_verdict of,
-		       bool regressed, const char *unjudged);
+const char *diff_cell_verdict(const struct comparer *c, const char *verdict, enum diff_verdict of,
+			      bool regressed, const char *unjudged);
+
+static inline const char *diff_name(struct comparer *c, const char *name)
+{
+	return document_name(c->document, name, c->name_columns);
+}
 
 /* compose_gpu.c: the work of GPUs for a process. */
 void diff_compose_gpu(struct comparer *c, const struct diff_gpu *gpu);

@@ -18,13 +18,15 @@
 enum { HAS_SAMPLES = 1, HAS_CALLS = 2, HAS_MEMORY = 4, HAS_SOURCE = 8 };
 
 /* "Model.forward (train.py:41)" */
-static void cell_line(struct composer *c, const struct profile_line *line)
+static const char *cell_line(struct composer *c, const struct profile_line *line)
 {
 	struct text name = {0};
+	const char *cell;
 
 	location_line(&name, line);
-	document_cell_name(c->document, text_peek(&name), c->limits->name_columns);
+	cell = compose_name(c, text_peek(&name));
 	text_finish(&name, &c->document->failed);
+	return cell;
 }
 
 static unsigned columns_of_lines(const struct profile_process *p, enum perfx_language language)
@@ -113,40 +115,23 @@ static void shown_lines_clear(struct shown_lines *shown)
 	free(shown->lines);
 }
 
-static void cell_time(struct composer *c, uint64_t ns)
-{
-	document_cell_ns(c->document, ns ? ns : PROFILE_ABSENT);
-}
-
 /* "≈400 ms" */
-static void cell_sampled(struct composer *c, uint64_t ns)
+static const char *cell_sampled(struct composer *c, uint64_t ns)
 {
-	document_cell_printf(c->document, "%s%s", ns ? "≈" : "-", ns ? as_ns(ns) : "");
+	return ns ? document_format(c->document, "≈%s", as_ns(ns)) : "-";
 }
 
-static void compose_line(struct composer *c, const struct profile_line *line, const char *source,
-			 unsigned has)
+static void compose_line(struct composer *c, const struct profile_line *line, const char *source)
 {
-	struct text cell = {0};
+	struct text text = {0};
 
-	if (has & HAS_SAMPLES) {
-		cell_sampled(c, line->on_cpu_ns);
-		cell_sampled(c, line->off_cpu_ns);
-	}
-	if (has & HAS_CALLS)
-		cell_time(c, line->calls_ns);
-	if (has & HAS_MEMORY) {
-		document_cell_bytes(c->document,
-				    line->allocs_count ? line->alloc_bytes : PROFILE_ABSENT);
-		document_cell_count(c->document,
-				    line->allocs_count ? line->allocs_count : PROFILE_ABSENT);
-	}
-	cell_line(c, line);
-	if (!(has & HAS_SOURCE))
-		return;
 	if (source)
-		escape_name(&cell, source);
-	document_cell(c->document, &cell);
+		escape_name(&text, source);
+	document_row(c->document, cell_sampled(c, line->on_cpu_ns),
+		     cell_sampled(c, line->off_cpu_ns), cell_ns(line->calls_ns ?: PROFILE_ABSENT),
+		     cell_bytes(line->allocs_count ? line->alloc_bytes : PROFILE_ABSENT),
+		     cell_count(line->allocs_count ?: PROFILE_ABSENT), cell_line(c, line),
+		     document_words(c->document, &text));
 }
 
 /* The worst lines of one language; how many are left out. */
@@ -171,7 +156,7 @@ static size_t compose_line_table(struct composer *c, const struct profile_proces
 		has |= shown.has_source ? HAS_SOURCE : 0;
 		document_table_having(c->document, columns, has);
 		for (size_t i = 0; i < shown.count; i++)
-			compose_line(c, shown.lines[i], shown.sources[i], has);
+			compose_line(c, shown.lines[i], shown.sources[i]);
 	}
 	shown_lines_clear(&shown);
 	return shown.left;
@@ -232,10 +217,7 @@ static void compose_line_note(struct composer *c, const struct profile_process *
 	if (left)
 		text_printf(&text, "%s%zu more line%s in the %s report.", text.length ? " " : "",
 			    left, left == 1 ? "" : "s", c->limits->brief ? "HTML" : "JSON");
-	if (text.length)
-		document_add(c->document, BLOCK_NOTE, &text);
-	else
-		text_clear(&text);
+	document_add_any(c->document, BLOCK_NOTE, &text);
 }
 
 #define NATIVE_LIBRARIES 5
@@ -243,19 +225,15 @@ static void compose_line_note(struct composer *c, const struct profile_process *
 /* Classes with less of it are left out. */
 #define ACCOUNT_SHARE 0.005
 
-static void cell_place(struct composer *c, const struct process_account *account,
-		       enum account_class class)
+/* A frame of native code; "-": NULL. */
+static const char *cell_native(struct composer *c, const struct profile_frame *frame)
 {
-	const struct profile_frame *lead = account->leads[class];
 	struct text cell = {0};
 
-	if (class == ACCOUNT_COMPUTING)
-		lead = hottest_of(account, 0).place.frame;
-	if (lead)
-		add_native(&cell, lead);
-	else
-		text_add(&cell, "-");
-	document_cell(c->document, &cell);
+	if (!frame)
+		return "-";
+	add_native(&cell, frame);
+	return document_words(c->document, &cell);
 }
 
 void compose_account(struct composer *c, const struct process_account *account)
@@ -275,45 +253,26 @@ void compose_account(struct composer *c, const struct process_account *account)
 	for (int k = 0; k < ACCOUNT_CLASSES; k++) {
 		if ((double)all->ns[k] < ACCOUNT_SHARE * (double)all->wall_ns)
 			continue;
-		document_cell_ns(c->document, all->ns[k]);
-		document_cell_share(c->document, all->ns[k], all->wall_ns);
-		document_cell_printf(c->document, "%s", account_class_words(k));
-		cell_place(c, account, k);
+		document_row(c->document, cell_ns(all->ns[k]), cell_share(all->ns[k], all->wall_ns),
+			     account_class_words(k),
+			     cell_native(c, k == ACCOUNT_COMPUTING
+						    ? hottest_of(account, 0).place.frame
+						    : account->leads[k]));
 	}
 	document_printf(c->document, BLOCK_NOTE,
 			"Wall time of %zu thread%s, as the kernel counts it; samples say how it is "
 			"divided among these rows.",
-			account->threads_count, account->threads_count == 1 ? "" : "s");
+			account->threads_count, plural(account->threads_count));
 }
 
 enum { HAS_SPINNING = 1, HAS_BELOW = 2 };
 
 /* "train.py:12" */
-static void cell_below(struct composer *c, const struct profile_frame *below)
+static const char *cell_below(struct composer *c, const struct profile_frame *below)
 {
-	struct text place = {0};
-
-	if (below)
-		text_printf(&place, "%s:%u", base_name(below->file), below->line);
-	document_cell_name(c->document, below ? text_peek(&place) : "-", c->limits->name_columns);
-	text_finish(&place, &c->document->failed);
-}
-
-static void compose_native_row(struct composer *c, const struct native_function *function,
-			       uint64_t all_ns, unsigned has)
-{
-	struct text cell = {0};
-
-	cell_sampled(c, function->self_ns);
-	document_cell_share(c->document, function->self_ns ?: PROFILE_ABSENT, all_ns);
-	document_cell_share(c->document, function->total_ns, all_ns);
-	if (has & HAS_SPINNING)
-		document_cell_share(c->document, function->spinning_ns ?: PROFILE_ABSENT,
-				    function->total_ns);
-	add_native(&cell, function->frame);
-	document_cell(c->document, &cell);
-	if (has & HAS_BELOW)
-		cell_below(c, function->below);
+	return compose_name(c, below ? document_format(c->document, "%s:%u", base_name(below->file),
+						       below->line)
+				     : "-");
 }
 
 /* "By library: libxgboost.so 41.0 %, libgomp.so.1 53.0 %." */
@@ -335,12 +294,8 @@ static void compose_libraries(struct composer *c, const struct profile_process *
 			    as_percent((double)library->self_ns / (double)libraries.all_ns));
 	}
 	free(libraries.list);
-	if (text.length) {
-		text_add(&text, ".");
-		document_add(c->document, BLOCK_NOTE, &text);
-	} else {
-		text_clear(&text);
-	}
+	text_add(&text, text.length ? "." : "");
+	document_add_any(c->document, BLOCK_NOTE, &text);
 }
 
 /* Do several traced functions say where the CPU time goes? */
@@ -390,8 +345,15 @@ static void compose_natives(struct composer *c, const struct profile_process *p)
 	}
 	if (functions.count && !(c->limits->brief && calls_say_it(p, &functions))) {
 		document_table_having(c->document, columns, has);
-		for (size_t i = 0; i < functions.count; i++)
-			compose_native_row(c, &functions.list[i], functions.all_ns, has);
+		for (size_t i = 0; i < functions.count; i++) {
+			const struct native_function *f = &functions.list[i];
+
+			document_row(c->document, cell_sampled(c, f->self_ns),
+				     cell_share(f->self_ns ?: PROFILE_ABSENT, functions.all_ns),
+				     cell_share(f->total_ns, functions.all_ns),
+				     cell_share(f->spinning_ns ?: PROFILE_ABSENT, f->total_ns),
+				     cell_native(c, f->frame), cell_below(c, f->below));
+		}
 		document_printf(c->document, BLOCK_NOTE,
 				"Share: of all threads' CPU time, sampled; Total: with callees%s.",
 				has & HAS_SPINNING ? "; Polls: of that, only polling for other "
@@ -504,25 +466,21 @@ void document_add_wait(struct text *text, const struct profile_process *p,
 	}
 }
 
-/* The line in which it was sampled waiting. */
-static void cell_where(struct composer *c, const struct profile_activity *wait)
+const struct profile_frame *stack_line(const struct profile_stack *stack)
 {
-	const struct profile_frame *frame = NULL;
-	struct text name = {0};
+	if (!stack)
+		return NULL;
+	return profile_line_frame(stack->frames, stack->frames_count, PERFX_LANGUAGE_PYTHON)
+		       ?: profile_line_frame(stack->frames, stack->frames_count,
+					     PERFX_LANGUAGE_NATIVE);
+}
 
-	if (wait->stack) {
-		frame = profile_line_frame(wait->stack->frames, wait->stack->frames_count,
-					   PERFX_LANGUAGE_PYTHON);
-		if (!frame)
-			frame = profile_line_frame(wait->stack->frames, wait->stack->frames_count,
-						   PERFX_LANGUAGE_NATIVE);
-		if (!frame && wait->stack->frames_count)
-			frame = wait->stack->frames[0];
-	}
-	if (frame)
-		location_frame(&name, frame, LOCATION_BRIEF);
-	document_cell_name(c->document, frame ? text_peek(&name) : "-", c->limits->name_columns);
-	text_finish(&name, &c->document->failed);
+/* The line in which it was sampled waiting. */
+static const char *cell_where(struct composer *c, const struct profile_stack *stack)
+{
+	const struct profile_frame *frame = stack_line(stack);
+
+	return compose_frame(c, frame || !stack || !stack->frames_count ? frame : stack->frames[0]);
 }
 
 /* "python3 (4242) waited 2.10 s for the GIL, held by thread loader (4243)." */
@@ -672,22 +630,18 @@ static void add_rivals(struct text *text, const struct profile_process *p,
 }
 
 static void compose_wait(struct composer *c, const struct profile_process *p,
-			 const struct wait_row *row, bool stacks)
+			 const struct wait_row *row)
 {
-	struct text text = {0};
+	struct text thread = {0}, reason = {0};
 
-	document_cell_ns(c->document, row->ns);
-	document_cell_count(c->document, row->count);
-	document_cell_ns(c->document, row->max_ns);
-	add_thread(&text, p, row->wait->tid);
-	document_cell(c->document, &text);
+	add_thread(&thread, p, row->wait->tid);
 	if (row->wait->reason == PERFX_WAIT_RUNNABLE)
-		add_rivals(&text, p, row);
+		add_rivals(&reason, p, row);
 	else
-		document_add_wait(&text, p, row->wait);
-	document_cell(c->document, &text);
-	if (stacks)
-		cell_where(c, row->wait);
+		document_add_wait(&reason, p, row->wait);
+	document_row(c->document, cell_ns(row->ns), cell_count(row->count), cell_ns(row->max_ns),
+		     document_words(c->document, &thread), document_words(c->document, &reason),
+		     cell_where(c, row->wait->stack));
 }
 
 void compose_waits(struct composer *c, const struct profile_process *p)
@@ -715,7 +669,7 @@ void compose_waits(struct composer *c, const struct profile_process *p)
 	compose_gil_waits(c, p);
 	document_table_having(c->document, columns, stacks ? HAS_STACKS : 0);
 	for (size_t i = 0; i < count && i < c->limits->waits; i++)
-		compose_wait(c, p, &rows[i], stacks);
+		compose_wait(c, p, &rows[i]);
 	free(rows);
 	document_printf(c->document, BLOCK_NOTE,
 			"Measured, not sampled%s; the times of all threads are added up.%s",
@@ -724,8 +678,7 @@ void compose_waits(struct composer *c, const struct profile_process *p)
 				: ", until the overhead budget stopped recording waits",
 			stacks && !c->limits->brief ? " In: where most samples of it were." : "");
 	if (count > c->limits->waits)
-		document_printf(c->document, BLOCK_NOTE, "%zu more in the %s report.",
-				count - c->limits->waits, c->limits->brief ? "full" : "JSON");
+		compose_left_out(c, count - c->limits->waits, "", compose_larger(c));
 }
 
 static void add_samples(struct text *text, const struct profile *profile,
@@ -803,11 +756,10 @@ static void compose_ends(struct composer *c, const struct profile_stack_quality 
 	for (size_t i = 0; i < quality->ends_count; i++) {
 		const struct profile_stack_ends *ends = &quality->ends[i];
 
-		document_cell_count(c->document, ends->count);
-		document_cell_share(c->document, ends->count, quality->taken_count);
-		document_cell_printf(c->document, "%s", meaning_of_stack_end(ends->end));
-		document_cell_name(c->document, ends->module_base[0] ? ends->module_base : "-",
-				   c->limits->name_columns);
+		document_row(c->document, cell_count(ends->count),
+			     cell_share(ends->count, quality->taken_count),
+			     meaning_of_stack_end(ends->end),
+			     compose_name(c, ends->module_base[0] ? ends->module_base : "-"));
 	}
 }
 

@@ -24,7 +24,30 @@ struct composer {
 	size_t shared_names_count;
 };
 
+/* Cells of a row: a name and a frame from the traced program, a function as compose_function_name()
+ * shows it. */
+static inline const char *compose_name(struct composer *c, const char *name)
+{
+	return document_name(c->document, name, c->limits->name_columns);
+}
+
+static inline const char *compose_frame(struct composer *c, const struct profile_frame *frame)
+{
+	return document_frame(c->document, frame, c->limits->name_columns);
+}
+
+const char *compose_function(struct composer *c, const struct profile_process *process,
+			     uint32_t id);
+
 /* sections.c */
+/* "2 more places in the JSON report." what: " place", or "". Nothing where none is left out. */
+void compose_left_out(struct composer *c, size_t count, const char *what, const char *report);
+/* The report that has what this one leaves out. */
+static inline const char *compose_larger(const struct composer *c)
+{
+	return c->limits->brief ? "full" : "JSON";
+}
+
 /* A fold where the details of a section are folded. */
 void compose_details(struct composer *c, const char *title);
 void compose_details_end(struct composer *c);
@@ -45,6 +68,8 @@ void compose_account(struct composer *c, const struct process_account *account);
 void compose_lines(struct composer *c, const struct profile_process *process);
 void compose_waits(struct composer *c, const struct profile_process *process);
 void compose_stack_quality(struct composer *c, const struct profile_process *process);
+/* The innermost frame with a line, of Python if there is one. NULL: none; stack may be NULL. */
+const struct profile_frame *stack_line(const struct profile_stack *stack);
 
 /* compute.c: operations, where they are known, and the roofline */
 void compose_compute(struct composer *c, const struct profile_process *process);

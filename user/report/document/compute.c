@@ -29,29 +29,6 @@ static void add_cores(struct text *text, double cores)
 	text_add(text, cores > 1 ? " cores" : " core");
 }
 
-void document_cell_flops(struct document *document, const struct profile_cost *cost)
-{
-	struct text cell = {0};
-
-	if (cost->counted_count)
-		add_si(&cell, (double)cost->flops, "");
-	else
-		text_add(&cell, "-");
-	document_cell(document, &cell);
-}
-
-void document_cell_gflops(struct document *document, double flops_per_s)
-{
-	double rate = flops_per_s / 1e9;
-
-	if (rate < 0)
-		document_cell_printf(document, "-");
-	else if (rate > 0 && rate < 0.005)
-		document_cell_printf(document, "<0.01");
-	else
-		document_cell_printf(document, "%.*f", rate < 9.995 ? 2 : rate < 99.95, rate);
-}
-
 void compose_peak(struct text *text, const struct roof *roof)
 {
 	text_printf(text, "%s peak of ", as_si(roof->flops_per_s, "FLOP/s"));
@@ -152,15 +129,12 @@ static void compose_sources(struct composer *c, const struct profile_process *p)
 		const struct profile_compute_source *source = &p->compute.sources[i];
 		const struct profile_cost *cost = &source->cost;
 
-		document_cell_flops(c->document, cost);
-		document_cell_gflops(c->document, cost->flops ? per_second(p, cost->flops) : -1);
-		document_cell_bytes(c->document, cost->counted_count
-							 ? cost->bytes + cost->moved_bytes
-							 : PROFILE_ABSENT);
-		document_cell_count(c->document, cost->counted_count);
-		document_cell_count(c->document, cost->unread_count);
-		document_cell_count(c->document, cost->nested_count);
-		document_cell_printf(c->document, "%s", name_of_source(source->source));
+		document_row(c->document, cell_flops(cost),
+			     cell_gflops(cost->flops ? per_second(p, cost->flops) : -1),
+			     cost->counted_count ? cell_bytes(cost->bytes + cost->moved_bytes)
+						 : "-",
+			     cell_count(cost->counted_count), cell_count(cost->unread_count),
+			     cell_count(cost->nested_count), name_of_source(source->source));
 	}
 }
 
@@ -218,18 +192,14 @@ static void compose_points(struct composer *c, const struct profile_process *p,
 	document_table(c->document, columns);
 	for (size_t i = 0; i < found->count; i++) {
 		const struct roofline *line = &found->points[i].line;
-		const char *bound = roofline_class_name(line->bound);
-		struct text name = {0};
 
-		document_cell_printf(c->document, "%c", plot_label(i));
-		document_cell_gflops(c->document, line->flops_per_s);
-		document_cell_share(c->document, u64_of(line->flops_per_s),
-				    u64_of(line->attainable_flops_per_s));
-		document_cell_printf(c->document, "%.3g", line->intensity);
-		document_cell_printf(c->document, "%s", name_of_dtype(line->dtype));
-		document_cell_printf(c->document, "%s", bound ? bound : "-");
-		compose_function_name(c, p, found->points[i].row->function, &name);
-		document_cell(c->document, &name);
+		document_row(c->document, (const char[]){plot_label(i), '\0'},
+			     cell_gflops(line->flops_per_s),
+			     cell_share(u64_of(line->flops_per_s),
+					u64_of(line->attainable_flops_per_s)),
+			     document_format(c->document, "%.3g", line->intensity),
+			     name_of_dtype(line->dtype), roofline_class_name(line->bound) ?: "-",
+			     compose_function(c, p, found->points[i].row->function));
 	}
 }
 
@@ -321,23 +291,17 @@ static void compose_range(struct composer *c, const struct profile_process *p,
 			  const struct profile_row *row)
 {
 	struct roofline line = roofline_of_row(c->profile, p, row);
-	const char *bound = roofline_class_name(line.bound);
-	struct text name = {0};
+	bool has_roof = line.flops_per_s >= 0 && line.attainable_flops_per_s > 0;
 
-	document_cell_ns(c->document, row->timed_count ? row->total_ns : PROFILE_ABSENT);
-	document_cell_count(c->document, row->calls_count);
-	document_cell_flops(c->document, &row->inclusive);
-	document_cell_gflops(c->document, line.flops_per_s);
-	document_cell_bytes(c->document, row->inclusive.bytes + row->inclusive.moved_bytes);
-	if (line.flops_per_s >= 0 && line.attainable_flops_per_s > 0)
-		document_cell_share(c->document, u64_of(line.flops_per_s),
-				    u64_of(line.attainable_flops_per_s));
-	else
-		document_cell_printf(c->document, "-");
-	document_cell_printf(c->document, line.intensity < 0 ? "-" : "%.3g", line.intensity);
-	document_cell_printf(c->document, "%s", bound ? bound : "-");
-	compose_function_name(c, p, row->function, &name);
-	document_cell(c->document, &name);
+	document_row(
+		c->document, row->timed_count ? cell_ns(row->total_ns) : "-",
+		cell_count(row->calls_count), cell_flops(&row->inclusive),
+		cell_gflops(line.flops_per_s),
+		cell_bytes(row->inclusive.bytes + row->inclusive.moved_bytes),
+		has_roof ? cell_share(u64_of(line.flops_per_s), u64_of(line.attainable_flops_per_s))
+			 : "-",
+		document_format(c->document, line.intensity < 0 ? "-" : "%.3g", line.intensity),
+		roofline_class_name(line.bound) ?: "-", compose_function(c, p, row->function));
 }
 
 void compose_ranges(struct composer *c, const struct profile_process *p)
@@ -378,17 +342,11 @@ void compose_ranges(struct composer *c, const struct profile_process *p)
  * has been handed to the GPU.
  */
 
-static bool moves(const struct profile_row *row)
-{
-	return row->cost.moved_bytes > 0;
-}
-
-static void cell_rate(struct document *document, uint64_t bytes, uint64_t wall_ns)
+static const char *cell_rate(struct document *document, uint64_t bytes, uint64_t wall_ns)
 {
 	if (bytes == PROFILE_ABSENT || !wall_ns)
-		document_cell_printf(document, "-");
-	else
-		document_cell_printf(document, "%.3g", (double)bytes / (double)wall_ns);
+		return "-";
+	return document_format(document, "%.3g", (double)bytes / (double)wall_ns);
 }
 
 static void compose_row(struct composer *c, const struct profile_process *p,
@@ -396,15 +354,11 @@ static void compose_row(struct composer *c, const struct profile_process *p,
 {
 	const struct profile_cost *cost = &row->cost;
 	uint64_t bus_bytes = profile_bus_known(cost) ? cost->bus_bytes : PROFILE_ABSENT;
-	struct text name = {0};
 
-	document_cell_bytes(c->document, cost->moved_bytes);
-	document_cell_bytes(c->document, bus_bytes);
-	cell_rate(c->document, cost->moved_bytes, profile_wall_ns(p));
-	cell_rate(c->document, bus_bytes, profile_wall_ns(p));
-	document_cell_count(c->document, cost->counted_count);
-	compose_function_name(c, p, row->function, &name);
-	document_cell(c->document, &name);
+	document_row(c->document, cell_bytes(cost->moved_bytes), cell_bytes(bus_bytes),
+		     cell_rate(c->document, cost->moved_bytes, profile_wall_ns(p)),
+		     cell_rate(c->document, bus_bytes, profile_wall_ns(p)),
+		     cell_count(cost->counted_count), compose_function(c, p, row->function));
 }
 
 static void compose_note(struct composer *c, bool all_known)
@@ -433,7 +387,7 @@ void compose_collectives(struct composer *c, const struct profile_process *p)
 	document_say(c->document, BLOCK_CAPTION, "Bytes moved between ranks");
 	document_table(c->document, columns);
 	for (size_t i = 0; i < p->rows_count; i++) {
-		if (!moves(&p->rows[i]))
+		if (!p->rows[i].cost.moved_bytes)
 			continue;
 		compose_row(c, p, &p->rows[i]);
 		all_known = all_known && profile_bus_known(&p->rows[i].cost);

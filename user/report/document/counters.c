@@ -25,66 +25,28 @@ static bool any_perf_counter(const struct profile *profile)
 	return false;
 }
 
-static void cell_value(struct composer *c, double value)
+/* calls_count: 0 of all threads. function: NULL, or whose calls. */
+static void compose_rows(struct composer *c, const struct profile_process *p,
+			 const uint64_t values[PERFX_PERF_COUNTERS], uint64_t calls_count,
+			 const struct flops_check *flops, const struct profile_row *function)
 {
-	struct text text = {0};
-
-	text_add(&text, as_si(value, ""));
-	document_cell(c->document, &text);
-}
-
-static void cells_of_estimate(struct composer *c, const struct flops_check *flops)
-{
-	if (!flops->known) {
-		document_cell_printf(c->document, "-");
-		document_cell_printf(c->document, "-");
-		return;
-	}
-	cell_value(c, (double)flops->estimated);
-	document_cell_printf(c->document, "%+.1f %%", flops_check_difference(flops) * 100);
-}
-
-static void cells_of_counter(struct composer *c, int counter, uint64_t value, uint64_t calls_count,
-			     const struct flops_check *flops)
-{
-	static const struct flops_check none = {0};
-	const struct profile_perf_counter *m = &c->profile->perf_counters[counter];
-
-	/* of the same calls as the estimate */
-	cell_value(c, (double)(m->is_flops && flops->known ? flops->counted : value));
-	if (calls_count)
-		cell_value(c, (double)value / (double)calls_count);
-	else
-		document_cell_printf(c->document, "-");
-	cells_of_estimate(c, m->is_flops ? flops : &none);
-	document_cell_name(c->document, m->name, 0);
-}
-
-static void compose_total(struct composer *c, const struct profile_process *p)
-{
-	struct flops_check flops = flops_check_of_process(c->profile, p);
-
-	for (int i = 0; p->perf.threads_count && i < PERFX_PERF_COUNTERS; i++) {
-		if (!c->profile->perf_counters[i].name)
-			continue;
-		cells_of_counter(c, i, p->perf.values[i], 0, &flops);
-		document_cell_printf(c->document, "(all threads)");
-	}
-}
-
-static void compose_row(struct composer *c, const struct profile_process *p,
-			const struct profile_row *row)
-{
-	struct flops_check flops = flops_check_of_row(c->profile, row);
-
 	for (int i = 0; i < PERFX_PERF_COUNTERS; i++) {
-		struct text name = {0};
+		const struct profile_perf_counter *counter = &c->profile->perf_counters[i];
+		bool checked = counter->is_flops && flops->known;
 
-		if (!c->profile->perf_counters[i].name)
+		if (!counter->name)
 			continue;
-		cells_of_counter(c, i, row->perf->values[i], row->perf->calls_count, &flops);
-		compose_function_name(c, p, row->function, &name);
-		document_cell(c->document, &name);
+		document_row(c->document,
+			     /* of the same calls as the estimate */
+			     as_si((double)(checked ? flops->counted : values[i]), ""),
+			     calls_count ? as_si((double)values[i] / (double)calls_count, "") : "-",
+			     checked ? as_si((double)flops->estimated, "") : "-",
+			     checked ? document_format(c->document, "%+.1f %%",
+						       flops_check_difference(flops) * 100)
+				     : "-",
+			     document_name(c->document, counter->name, 0),
+			     function ? compose_function(c, p, function->function)
+				      : "(all threads)");
 	}
 }
 
@@ -115,12 +77,14 @@ static void compose_table(struct composer *c, const struct profile_process *p)
 		NUMBERS("Estimate"), NUMBERS("Differs"),
 		WORDS("Counter"),    REST("Function"),
 	};
+	struct flops_check flops = flops_check_of_process(c->profile, p);
 	uint64_t calls_count = 0, missed_count = 0;
 	unsigned shown = 0;
 
 	document_say(c->document, BLOCK_CAPTION, "Perf counters");
 	document_table(c->document, columns);
-	compose_total(c, p);
+	if (p->perf.threads_count)
+		compose_rows(c, p, p->perf.values, 0, &flops, NULL);
 	for (size_t i = 0; i < p->rows_count; i++) {
 		const struct profile_call_counters *perf = p->rows[i].perf;
 
@@ -128,8 +92,10 @@ static void compose_table(struct composer *c, const struct profile_process *p)
 			continue;
 		calls_count += perf->calls_count;
 		missed_count += perf->missed_count;
-		if (perf->calls_count && shown++ < FUNCTIONS_SHOWN)
-			compose_row(c, p, &p->rows[i]);
+		if (!perf->calls_count || shown++ >= FUNCTIONS_SHOWN)
+			continue;
+		flops = flops_check_of_row(c->profile, &p->rows[i]);
+		compose_rows(c, p, perf->values, perf->calls_count, &flops, &p->rows[i]);
 	}
 	compose_note(c, p, calls_count, missed_count);
 }
@@ -187,17 +153,17 @@ static void format_number(char *buffer, size_t size, double number)
 		snprintf(buffer, size, "%.6g", number);
 }
 
-static void cell_number(struct composer *c, double number, const char *unit)
+static const char *cell_number(struct composer *c, double number, const char *unit)
 {
 	char buffer[UNITS_MAX * 2];
 
 	format_number(buffer, sizeof(buffer), number);
-	document_cell_printf(c->document, "%s%s", buffer, isnan(number) ? "" : unit);
+	return document_format(c->document, "%s%s", buffer, isnan(number) ? "" : unit);
 }
 
 /* What the value was at the end of each of so many parts of the time, by height. */
-static void cell_course(struct composer *c, const struct profile_process *p,
-			const struct profile_user_value *value)
+static const char *cell_course(struct composer *c, const struct profile_process *p,
+			       const struct profile_user_value *value)
 {
 	uint64_t heights[COURSE_COLUMNS], wall_ns = profile_wall_ns(p);
 	double least = INFINITY, most = -INFINITY;
@@ -221,22 +187,21 @@ static void cell_course(struct composer *c, const struct profile_process *p,
 	}
 	if (most > least)
 		spark(&text, heights, COURSE_COLUMNS);
-	document_cell(c->document, &text);
+	return document_words(c->document, &text);
 }
 
 static void compose_value(struct composer *c, const struct profile_process *p,
 			  const struct profile_user_value *value)
 {
-	bool any = value->lowest <= value->highest;
+	bool any = value->lowest <= value->highest, summed = any || value->lost_count;
 
-	cell_number(c, value->value, "");
-	cell_number(c, any || value->lost_count ? value->sum : NAN, "");
-	cell_number(c, any || value->lost_count ? value->rate : NAN, " /s");
-	cell_number(c, any ? value->lowest : NAN, "");
-	cell_number(c, any ? value->highest : NAN, "");
-	document_cell_count(c->document, value->samples_count);
-	cell_course(c, p, value);
-	document_cell_name(c->document, value->name, c->limits->name_columns);
+	document_row(c->document, cell_number(c, value->value, ""),
+		     cell_number(c, summed ? value->sum : NAN, ""),
+		     cell_number(c, summed ? value->rate : NAN, " /s"),
+		     cell_number(c, any ? value->lowest : NAN, ""),
+		     cell_number(c, any ? value->highest : NAN, ""),
+		     cell_count(value->samples_count), cell_course(c, p, value),
+		     compose_name(c, value->name));
 }
 
 /* What is not in the table, or not all of it. */
@@ -263,11 +228,9 @@ static void compose_values_note(struct composer *c, const struct profile_process
 			as_count(lost));
 	if (unsummed)
 		text_printf(&text, "Of these, not in Sum: %s. ", as_count(unsummed));
-	if (!text.length)
-		return;
-	text.length--; /* the last space */
-	text.data[text.length] = '\0';
-	document_add(c->document, BLOCK_NOTE, &text);
+	if (text.length)
+		text.data[--text.length] = '\0'; /* the last space */
+	document_add_any(c->document, BLOCK_NOTE, &text);
 }
 
 void compose_values(struct composer *c, const struct profile_process *p)

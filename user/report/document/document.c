@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "report/document/document.h"
 
+#include "analyze/location.h"
 #include "base/escape.h"
-#include "base/grow.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "decode/names.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -44,6 +44,14 @@ void document_add(struct document *document, enum block_kind kind, struct text *
 		return;
 	}
 	block->text = taken;
+}
+
+void document_add_any(struct document *document, enum block_kind kind, struct text *text)
+{
+	if (text->length)
+		document_add(document, kind, text);
+	else
+		text_finish(text, &document->failed);
 }
 
 void document_say(struct document *document, enum block_kind kind, const char *sentence)
@@ -132,7 +140,8 @@ void document_add_table(struct document *document, const struct column *columns,
 		free(shown);
 		return;
 	}
-	block->table.columns = shown;
+	block->table =
+		(struct table){.columns = shown, .all = columns, .all_count = count, .has = has};
 	for (size_t i = 0; i < count; i++)
 		if (!(columns[i].where & ~has))
 			shown[block->table.columns_count++] = columns[i];
@@ -176,44 +185,97 @@ void document_cell_printf(struct document *document, const char *fmt, ...)
 	document_cell(document, &cell);
 }
 
-void document_cell_ns(struct document *document, uint64_t ns)
+void document_add_row(struct document *document, const char *const *cells, size_t count)
 {
-	document_cell_printf(document, "%s", ns == PROFILE_ABSENT ? "-" : as_ns(ns));
+	const struct table *table =
+		document->failed ? NULL : &document->blocks[document->blocks_count - 1].table;
+
+	assert(!table || count == table->all_count);
+	for (size_t i = 0; table && i < count; i++)
+		if (!(table->all[i].where & ~table->has))
+			document_cell_printf(document, "%s", cells[i]);
+	pool_clear(&document->cells);
 }
 
-void document_cell_count(struct document *document, uint64_t count)
+const char *format_known(char buffer[UNITS_MAX], uint64_t value,
+			 const char *(*format)(char *buffer, uint64_t value))
 {
-	document_cell_printf(document, "%s", count == PROFILE_ABSENT ? "-" : as_count(count));
+	return value == PROFILE_ABSENT ? "-" : format(buffer, value);
 }
 
-void document_cell_bytes(struct document *document, uint64_t bytes)
+const char *format_part(char buffer[UNITS_MAX], uint64_t part, uint64_t whole,
+			const char *(*format)(char *buffer, double share))
 {
-	document_cell_printf(document, "%s", bytes == PROFILE_ABSENT ? "-" : as_bytes(bytes));
+	return part == PROFILE_ABSENT || !whole ? "-"
+						: format(buffer, (double)part / (double)whole);
 }
 
-void document_cell_share(struct document *document, uint64_t part, uint64_t whole)
+const char *format_flops(char buffer[UNITS_MAX], const struct profile_cost *cost)
 {
-	bool known = part != PROFILE_ABSENT && whole;
-
-	document_cell_printf(document, "%s",
-			     known ? as_percent((double)part / (double)whole) : "-");
+	return cost->counted_count ? format_si(buffer, (double)cost->flops, "") : "-";
 }
 
-void document_cell_threads_share(struct document *document, uint64_t ns, uint64_t wall_ns)
+const char *format_gflops(char buffer[UNITS_MAX], double flops_per_s)
 {
-	bool known = ns != PROFILE_ABSENT && wall_ns;
+	double rate = flops_per_s / 1e9;
 
-	document_cell_printf(document, "%s", known ? as_share((double)ns / (double)wall_ns) : "-");
+	if (!(rate >= 0))
+		return "-";
+	if (rate > 0 && rate < 0.005)
+		return "<0.01";
+	snprintf(buffer, UNITS_MAX, "%.*f", rate < 9.995 ? 2 : rate < 99.95, rate);
+	return buffer;
 }
 
-void document_cell_name(struct document *document, const char *name, unsigned columns)
+const char *document_words(struct document *document, struct text *text)
+{
+	const char *kept = text->failed ? NULL : pool_add(&document->cells, text_peek(text));
+
+	document->failed |= !kept;
+	text_clear(text);
+	return kept ?: "";
+}
+
+const char *document_format(struct document *document, const char *fmt, ...)
+{
+	struct text text = {0};
+	va_list ap;
+
+	va_start(ap, fmt);
+	text_vprintf(&text, fmt, ap);
+	va_end(ap);
+	return document_words(document, &text);
+}
+
+const char *document_name(struct document *document, const char *name, unsigned columns)
 {
 	struct text cell = {0}, shortened = {0};
 
 	utf8_shorten(&shortened, name[0] ? name : "?", columns ? columns : UINT_MAX);
 	escape_name(&cell, text_peek(&shortened));
 	text_finish(&shortened, &cell.failed);
-	document_cell(document, &cell);
+	return document_words(document, &cell);
+}
+
+const char *document_frame(struct document *document, const struct profile_frame *frame,
+			   unsigned columns)
+{
+	struct text name = {0};
+	const char *kept;
+
+	if (frame)
+		location_frame(&name, frame, LOCATION_BRIEF);
+	kept = document_name(document, frame ? text_peek(&name) : "-", columns);
+	text_finish(&name, &document->failed);
+	return kept;
+}
+
+const char *document_module(struct document *document, const struct profile_function *function,
+			    unsigned columns)
+{
+	if (function && (function->flags & PERFX_FUNCTION_RANGE))
+		return document_format(document, "(%s range)", name_of_source(function->source));
+	return document_name(document, function ? function->module_base : "?", columns);
 }
 
 void document_clear(struct document *document)
@@ -234,5 +296,6 @@ void document_clear(struct document *document)
 		free(block->figure);
 	}
 	free(document->blocks);
+	pool_clear(&document->cells);
 	*document = (struct document){0};
 }

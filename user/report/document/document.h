@@ -9,7 +9,9 @@
 #define PERFX_REPORT_DOCUMENT_DOCUMENT_H
 
 #include "analyze/analyze.h"
+#include "base/grow.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "report/report.h"
 
 enum block_kind {
@@ -71,8 +73,11 @@ struct column {
 	}
 
 struct table {
-	struct column *columns;
+	struct column *columns; /* that are shown */
 	size_t columns_count;
+	const struct column *all; /* borrowed while rows are added */
+	size_t all_count;
+	unsigned has; /* see column.where */
 	char **cells; /* row by row */
 	size_t cells_count, cells_capacity;
 	size_t body_cells; /* the rest is its foot; 0: it has none */
@@ -96,7 +101,8 @@ struct block {
 struct document {
 	struct block *blocks;
 	size_t blocks_count, blocks_capacity;
-	bool failed; /* memory was out */
+	struct pool cells; /* of the row that is being made */
+	bool failed;	   /* memory was out */
 };
 
 /* How much of the report a format shows. */
@@ -138,6 +144,8 @@ int document_write_html(FILE *out, const struct document *document, const char *
 
 /* For composing: takes the text and leaves it empty. */
 void document_add(struct document *document, enum block_kind kind, struct text *text);
+/* The same, unless it is empty. */
+void document_add_any(struct document *document, enum block_kind kind, struct text *text);
 void document_say(struct document *document, enum block_kind kind, const char *sentence);
 void document_printf(struct document *document, enum block_kind kind, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -147,30 +155,62 @@ void document_add_finding(struct document *document, const struct finding *findi
 void document_add_chart(struct document *document, struct chart chart);
 /* A plot as lines, and as an HTML element; takes both. */
 void document_add_plot(struct document *document, struct text *lines, struct text *figure);
-/* A table is made, then filled cell by cell, row by row, before the next block is added. */
+/* A table is made, then filled row by row, before the next block is added. */
 #define document_table(document, columns) document_table_having((document), (columns), 0)
 /* With the columns whose `where` it has. */
 #define document_table_having(document, columns, has) \
 	document_add_table((document), (columns), sizeof(columns) / sizeof((columns)[0]), (has))
 void document_add_table(struct document *document, const struct column *columns, size_t count,
 			unsigned has);
+/*
+ * A row of the table that was added last: a cell for each of its columns, those that are not shown
+ * included.
+ *
+ *     document_row(document, cell_ns(sync->wait_ns), cell_count(sync->count),
+ *                  document_name(document, sync->name, 0));
+ *
+ * A cell is a sentence with marked names; "-" is not known, as PROFILE_ABSENT is. It lives until
+ * the end of its block of code or, if made by a document_ function, until the row is added.
+ */
+#define document_row(document, ...)                                      \
+	document_add_row((document), (const char *const[]){__VA_ARGS__}, \
+			 sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+void document_add_row(struct document *document, const char *const *cells, size_t count);
+/* A single cell; takes the text. */
 void document_cell(struct document *document, struct text *cell);
-/* The following rows are the table's foot: they stay at the end, whatever the order. */
-void document_foot(struct document *document);
 void document_cell_printf(struct document *document, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Numbers; PROFILE_ABSENT is shown as "-". */
-void document_cell_ns(struct document *document, uint64_t ns);
-void document_cell_count(struct document *document, uint64_t count);
-void document_cell_bytes(struct document *document, uint64_t bytes);
-/* Operations, "-" where no call has a known cost; a rate in GFLOP/s, "-" below 0. */
-void document_cell_flops(struct document *document, const struct profile_cost *cost);
-void document_cell_gflops(struct document *document, double flops_per_s);
-void document_cell_share(struct document *document, uint64_t part, uint64_t whole);
-/* Of a sum over threads: format_share(). */
-void document_cell_threads_share(struct document *document, uint64_t ns, uint64_t wall_ns);
+/* The following rows are the table's foot: they stay at the end, whatever the order. */
+void document_foot(struct document *document);
+
+#define CELL(format, ...)	format((char[UNITS_MAX]){0}, __VA_ARGS__)
+#define cell_ns(ns)		CELL(format_known, ns, format_ns)
+#define cell_count(count)	CELL(format_known, count, format_count)
+#define cell_bytes(bytes)	CELL(format_known, bytes, format_bytes)
+#define cell_share(part, whole) CELL(format_part, part, whole, format_percent)
+/* Of a sum over threads. */
+#define cell_threads_share(ns, wall_ns) CELL(format_part, ns, wall_ns, format_share)
+/* Operations, "-" where no call has a known cost; a rate in GFLOP/s, "-" below 0 and for NAN. */
+#define cell_flops(cost)	 CELL(format_flops, cost)
+#define cell_gflops(flops_per_s) CELL(format_gflops, flops_per_s)
+const char *format_known(char buffer[UNITS_MAX], uint64_t value,
+			 const char *(*format)(char *buffer, uint64_t value));
+const char *format_part(char buffer[UNITS_MAX], uint64_t part, uint64_t whole,
+			const char *(*format)(char *buffer, double share));
+const char *format_flops(char buffer[UNITS_MAX], const struct profile_cost *cost);
+const char *format_gflops(char buffer[UNITS_MAX], double flops_per_s);
 /* A name from the traced program, marked; "?" when it is empty. Shortened to `columns` unless 0. */
-void document_cell_name(struct document *document, const char *name, unsigned columns);
+const char *document_name(struct document *document, const char *name, unsigned columns);
+/* A name that a frame is shown by, likewise; "-": NULL. */
+const char *document_frame(struct document *document, const struct profile_frame *frame,
+			   unsigned columns);
+/* A function's module; a range is in none: its source is shown instead. */
+const char *document_module(struct document *document, const struct profile_function *function,
+			    unsigned columns);
+/* Takes the text. */
+const char *document_words(struct document *document, struct text *text);
+const char *document_format(struct document *document, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /* Adds what a thread waited for, marked: "read from /data/train.bin", "the GIL, held by thread
  * loader (4243)". */

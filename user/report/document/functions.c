@@ -81,12 +81,12 @@ void compose_function_name(struct composer *c, const struct profile_process *p, 
 	text_clear(&plain);
 }
 
-static void cell_function(struct composer *c, const struct profile_process *p, uint32_t id)
+const char *compose_function(struct composer *c, const struct profile_process *p, uint32_t id)
 {
 	struct text cell = {0};
 
 	compose_function_name(c, p, id, &cell);
-	document_cell(c->document, &cell);
+	return document_words(c->document, &cell);
 }
 
 enum { HAS_MEMORY = 1, HAS_COMPUTE = 2, HAS_OFF_CPU = 4, HAS_GPU = 8 };
@@ -128,24 +128,13 @@ static bool has_off_cpu(const struct profile_process *p)
 	return p->rows_count && p->rows[0].off_cpu_ns != PROFILE_ABSENT;
 }
 
-static void cell_on_cpu(struct composer *c, const struct profile_row *row)
+static double flops_per_s_of(struct composer *c, const struct profile_process *p,
+			     const struct profile_row *row)
 {
-	uint64_t on_cpu_ns =
-		row->off_cpu_ns < row->recorded_ns ? row->recorded_ns - row->off_cpu_ns : 0;
-
-	document_cell_share(c->document, on_cpu_ns, row->recorded_ns);
-}
-
-static void cells_of_cost(struct composer *c, const struct profile_process *p,
-			  const struct profile_row *row)
-{
-	struct roofline line = roofline_of_row(c->profile, p, row);
-
 	/* the time of a call that launches is not that of its work */
 	if (row->inclusive.flops && profile_row_on_gpu(row))
-		line.flops_per_s = (double)row->inclusive.flops * 1e9 / (double)row->gpu_ns;
-	document_cell_flops(c->document, &row->inclusive);
-	document_cell_gflops(c->document, line.flops_per_s);
+		return (double)row->inclusive.flops * 1e9 / (double)row->gpu_ns;
+	return roofline_of_row(c->profile, p, row).flops_per_s;
 }
 
 static double share_of_wall(const struct profile_process *p, uint64_t ns)
@@ -153,43 +142,12 @@ static double share_of_wall(const struct profile_process *p, uint64_t ns)
 	return (double)ns / (double)(profile_wall_ns(p) ?: 1);
 }
 
-/* A range is in no module: its source is shown instead. */
-static void cell_module(struct composer *c, const struct profile_function *function)
+/* A row of time without calls or a function. */
+static void compose_rest_row(struct composer *c, const char *share, const char *self,
+			     const char *name)
 {
-	if (function && (function->flags & PERFX_FUNCTION_RANGE))
-		document_cell_printf(c->document, "(%s range)", name_of_source(function->source));
-	else
-		document_cell_name(c->document, function ? function->module_base : "?",
-				   c->limits->name_columns);
-}
-
-/* The cells of a row of time without calls or a function, but for the first two. */
-static void compose_rest_cells(struct composer *c, const struct profile_process *p,
-			       const char *name)
-{
-	document_cell_ns(c->document, PROFILE_ABSENT);
-	if (has_off_cpu(p))
-		document_cell_ns(c->document, PROFILE_ABSENT);
-	if (p->gpu.timed)
-		document_cell_ns(c->document, PROFILE_ABSENT);
-	document_cell_count(c->document, PROFILE_ABSENT);
-	for (int i = 0; i < 6; i++)
-		document_cell_ns(c->document, PROFILE_ABSENT);
-	document_cell_count(c->document, PROFILE_ABSENT);
-	if (p->memory_count)
-		document_cell_bytes(c->document, PROFILE_ABSENT);
-	if (has_compute(p))
-		cells_of_cost(c, p, &(struct profile_row){0});
-	document_cell_printf(c->document, "%s", name);
-	document_cell_printf(c->document, "-");
-}
-
-static void compose_rest_row(struct composer *c, const struct profile_process *p, const char *name,
-			     uint64_t ns)
-{
-	document_cell_threads_share(c->document, ns, profile_wall_ns(p));
-	document_cell_ns(c->document, ns);
-	compose_rest_cells(c, p, name);
+	document_row(c->document, share, self, "-", "-", "-", "-", "-", "-", "-", "-", "-", "-",
+		     "-", "-", "-", "-", name, "-");
 }
 
 /* Operators that no probe times: of the wall time at least this, and by so many samples. */
@@ -218,11 +176,12 @@ static size_t compose_sampled(struct composer *c, const struct profile_process *
 		if (!is_sampled_shown(p, operator))
 			break;
 		shown++;
-		document_cell_printf(c->document, "≈%s", as_share(share_of_wall(p, operator->ns)));
-		document_cell_printf(c->document, "≈%s", as_ns(operator->ns));
 		escape_name(&name, operator->name);
-		compose_rest_cells(c, p, text_peek(&name));
-		text_finish(&name, &c->document->failed);
+		compose_rest_row(c,
+				 document_format(c->document, "≈%s",
+						 as_share(share_of_wall(p, operator->ns))),
+				 document_format(c->document, "≈%s", as_ns(operator->ns)),
+				 document_words(c->document, &name));
 	}
 	return shown;
 }
@@ -242,8 +201,10 @@ static void compose_untraced(struct composer *c, const struct profile_process *p
 		return;
 	document_foot(c->document);
 	if (p->untraced.running_ns)
-		compose_rest_row(c, p, PROFILE_RUNNING_NAME, p->untraced.running_ns);
-	compose_rest_row(c, p, PROFILE_UNTRACED_NAME, p->untraced.self_ns);
+		compose_rest_row(c, cell_threads_share(p->untraced.running_ns, profile_wall_ns(p)),
+				 cell_ns(p->untraced.running_ns), PROFILE_RUNNING_NAME);
+	compose_rest_row(c, cell_threads_share(p->untraced.self_ns, profile_wall_ns(p)),
+			 cell_ns(p->untraced.self_ns), PROFILE_UNTRACED_NAME);
 }
 
 /* Did the overhead budget stop timing the function's calls, or seeing them? */
@@ -263,58 +224,49 @@ static bool has_reduced(const struct profile *profile, const struct profile_proc
 	return false;
 }
 
-/* least: "≥" where not all calls were timed */
-static void cells_of_time(struct composer *c, const struct profile_process *p,
-			  const struct profile_row *row, const char *least)
+static void compose_row(struct composer *c, const struct profile_process *p,
+			const struct profile_row *row)
 {
+	struct document *d = c->document;
 	uint64_t wall_ns = profile_wall_ns(p);
 	bool is_timed = row->timed_count && wall_ns,
 	     has_self = is_timed && !profile_row_overlaps(row, wall_ns);
+	/* not all calls were timed */
+	const char *least = is_reduced(c->profile, row) ? "≥" : "";
+	uint64_t on_cpu_ns =
+		row->off_cpu_ns < row->recorded_ns ? row->recorded_ns - row->off_cpu_ns : 0;
 
-	document_cell_printf(c->document, "%s%s", has_self ? least : "",
-			     has_self ? as_share((double)row->self_ns / (double)wall_ns) : "-");
-	document_cell_printf(c->document, "%s%s", has_self ? least : "",
-			     has_self ? as_ns(row->self_ns) : "-");
-	document_cell_printf(c->document, "%s%s", is_timed ? least : "",
-			     is_timed ? as_ns(row->total_ns) : "-");
+	document_row(d,
+		     has_self ? document_format(d, "%s%s", least,
+						as_share((double)row->self_ns / (double)wall_ns))
+			      : "-",
+		     has_self ? document_format(d, "%s%s", least, as_ns(row->self_ns)) : "-",
+		     is_timed ? document_format(d, "%s%s", least, as_ns(row->total_ns)) : "-",
+		     cell_share(on_cpu_ns, row->recorded_ns),
+		     cell_ns(row->gpu_ns ?: PROFILE_ABSENT),
+		     document_format(d, "%s%s", row->seen_until_ns ? "≥" : "",
+				     as_count(row->calls_count)),
+		     cell_ns(row->avg_ns), cell_ns(row->p50_ns), cell_ns(row->p95_ns),
+		     cell_ns(row->p99_ns), cell_ns(row->min_ns), cell_ns(row->max_ns),
+		     cell_count(row->threads_count), cell_bytes(row->alloc_bytes),
+		     cell_flops(&row->inclusive), cell_gflops(flops_per_s_of(c, p, row)),
+		     compose_function(c, p, row->function),
+		     document_module(d, profile_function(c->profile, row->function),
+				     c->limits->name_columns));
 }
 
 /* Returns how many operators that are only sampled it has besides. */
 static size_t compose_function_table(struct composer *c, const struct profile_process *p,
 				     size_t from, size_t to)
 {
-	bool has_memory = p->memory_count > 0, computes = has_compute(p), waits = has_off_cpu(p);
 	size_t sampled_count = 0;
 
-	document_table_having(c->document, function_columns,
-			      (has_memory ? HAS_MEMORY : 0) | (computes ? HAS_COMPUTE : 0) |
-				      (waits ? HAS_OFF_CPU : 0) | (p->gpu.timed ? HAS_GPU : 0));
-	for (size_t i = from; i < to; i++) {
-		const struct profile_row *row = &p->rows[i];
-		const struct profile_function *function =
-			profile_function(c->profile, row->function);
-
-		cells_of_time(c, p, row, is_reduced(c->profile, row) ? "≥" : "");
-		if (waits)
-			cell_on_cpu(c, row);
-		if (p->gpu.timed)
-			document_cell_ns(c->document, row->gpu_ns ? row->gpu_ns : PROFILE_ABSENT);
-		document_cell_printf(c->document, "%s%s", row->seen_until_ns ? "≥" : "",
-				     as_count(row->calls_count));
-		document_cell_ns(c->document, row->avg_ns);
-		document_cell_ns(c->document, row->p50_ns);
-		document_cell_ns(c->document, row->p95_ns);
-		document_cell_ns(c->document, row->p99_ns);
-		document_cell_ns(c->document, row->min_ns);
-		document_cell_ns(c->document, row->max_ns);
-		document_cell_count(c->document, row->threads_count);
-		if (has_memory)
-			document_cell_bytes(c->document, row->alloc_bytes);
-		if (computes)
-			cells_of_cost(c, p, row);
-		cell_function(c, p, row->function);
-		cell_module(c, function);
-	}
+	document_table_having(
+		c->document, function_columns,
+		(p->memory_count ? HAS_MEMORY : 0) | (has_compute(p) ? HAS_COMPUTE : 0) |
+			(has_off_cpu(p) ? HAS_OFF_CPU : 0) | (p->gpu.timed ? HAS_GPU : 0));
+	for (size_t i = from; i < to; i++)
+		compose_row(c, p, &p->rows[i]);
 	if (from == 0) {
 		sampled_count = compose_sampled(c, p);
 		compose_untraced(c, p);
@@ -466,17 +418,13 @@ static void compose_python_callers(struct composer *c, const struct profile_row 
 	document_table(c->document, columns);
 	for (size_t i = 0; i < row->python_callers_count && i < CALLERS_SHOWN; i++) {
 		const struct profile_python_caller *caller = &row->python_callers[i];
-		struct text name = {0};
 
-		document_cell_count(c->document, caller->calls_count);
-		document_cell_ns(c->document, row->timed_count ? caller->total_ns : PROFILE_ABSENT);
-		location_frame(&name, caller->frame, LOCATION_BRIEF);
-		document_cell_name(c->document, text_peek(&name), c->limits->name_columns);
-		text_finish(&name, &c->document->failed);
+		document_row(c->document, cell_count(caller->calls_count),
+			     cell_ns(row->timed_count ? caller->total_ns : PROFILE_ABSENT),
+			     compose_frame(c, caller->frame));
 	}
 	if (row->python_callers_count > CALLERS_SHOWN)
-		document_printf(c->document, BLOCK_NOTE, "%zu more in the JSON report.",
-				row->python_callers_count - CALLERS_SHOWN);
+		compose_left_out(c, row->python_callers_count - CALLERS_SHOWN, "", "JSON");
 }
 
 static void compose_callers_of(struct composer *c, const struct profile_process *p,
@@ -495,16 +443,14 @@ static void compose_callers_of(struct composer *c, const struct profile_process 
 	for (size_t i = 0; i < row->callers_count && i < CALLERS_SHOWN; i++) {
 		const struct profile_caller *caller = &row->callers[i];
 
-		document_cell_count(c->document, caller->calls_count);
-		document_cell_ns(c->document, row->timed_count ? caller->total_ns : PROFILE_ABSENT);
-		if (caller->caller == PROFILE_CALLER_UNTRACED)
-			document_cell_printf(c->document, "(untraced code)");
-		else
-			cell_function(c, p, caller->caller);
+		document_row(c->document, cell_count(caller->calls_count),
+			     cell_ns(row->timed_count ? caller->total_ns : PROFILE_ABSENT),
+			     caller->caller == PROFILE_CALLER_UNTRACED
+				     ? "(untraced code)"
+				     : compose_function(c, p, caller->caller));
 	}
 	if (row->callers_count > CALLERS_SHOWN)
-		document_printf(c->document, BLOCK_NOTE, "%zu more in the JSON report.",
-				row->callers_count - CALLERS_SHOWN);
+		compose_left_out(c, row->callers_count - CALLERS_SHOWN, "", "JSON");
 	compose_python_callers(c, row);
 }
 
@@ -540,11 +486,12 @@ static void compose_parallel(struct composer *c, const struct profile_process *p
 	for (size_t i = 0; i < functions->count && i < PARALLEL_SHOWN; i++) {
 		const struct parallelism *parallelism = &functions->list[i].parallelism;
 
-		document_cell_printf(c->document, "≈%.1f", parallelism->speedup);
-		document_cell_printf(c->document, "%.0f %%", 100 * parallelism->efficiency);
-		document_cell_count(c->document, parallelism->threads_count);
-		document_cell_ns(c->document, functions->list[i].total_ns);
-		cell_function(c, p, functions->list[i].function);
+		document_row(c->document,
+			     document_format(c->document, "≈%.1f", parallelism->speedup),
+			     document_format(c->document, "%.0f %%", 100 * parallelism->efficiency),
+			     cell_count(parallelism->threads_count),
+			     cell_ns(functions->list[i].total_ns),
+			     compose_function(c, p, functions->list[i].function));
 	}
 	document_say(
 		c->document, BLOCK_NOTE,
@@ -580,7 +527,7 @@ static void compose_rest_briefly(struct composer *c, const struct profile_proces
 	add_untraced(&text, p);
 	if (count)
 		text_printf(&text, " %zu more function%s in the full report.", count,
-			    count == 1 ? "" : "s");
+			    plural(count));
 	add_withheld(c, p, &text);
 	document_add(c->document, BLOCK_NOTE, &text);
 }
@@ -599,9 +546,7 @@ void compose_functions(struct composer *c, const struct profile_process *p)
 	}
 	compose_function_notes(c, p, sampled_count);
 	shown = compose_more(c, p, shown);
-	if (shown < p->rows_count)
-		document_printf(c->document, BLOCK_NOTE, "%zu more function%s in the JSON report.",
-				p->rows_count - shown, p->rows_count - shown == 1 ? "" : "s");
+	compose_left_out(c, p->rows_count - shown, " function", "JSON");
 	compose_callers(c, p);
 	compose_parallel(c, p);
 }

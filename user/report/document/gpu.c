@@ -87,8 +87,7 @@ static void compose_summary(struct composer *c, const struct profile_process *p)
 			    gpu->called_until_ns ? "at least " : "", as_ns(gpu->wait_ns));
 	add_communication(&text, gpu);
 	add_rates(&text, p);
-	if (text.length)
-		document_add(c->document, BLOCK_PARAGRAPH, &text);
+	document_add_any(c->document, BLOCK_PARAGRAPH, &text);
 }
 
 static void add_throttle(struct text *text, const struct profile_gpu_device *device)
@@ -204,8 +203,8 @@ static void compose_places(struct composer *c, const struct profile_gpu *gpu)
 enum { HAS_TIMES = 1 };
 
 /* "at::_ops::mm::call, train (train.py:41)": the function and the Python line that led there */
-static void cell_caller(struct composer *c, const struct profile_process *p, uint32_t function,
-			const struct profile_frame *line)
+static const char *cell_caller(struct composer *c, const struct profile_process *p,
+			       uint32_t function, const struct profile_frame *line)
 {
 	struct text cell = {0};
 
@@ -217,56 +216,17 @@ static void cell_caller(struct composer *c, const struct profile_process *p, uin
 	}
 	if (!cell.length)
 		text_add(&cell, "-");
-	document_cell(c->document, &cell);
+	return document_words(c->document, &cell);
 }
 
 /* "100×1×1" */
-static void cell_shape(struct composer *c, const uint32_t shape[3])
+static const char *cell_shape(struct composer *c, const uint32_t shape[3])
 {
 	if (!shape[0])
-		document_cell_printf(c->document, "-");
-	else if (shape[2] > 1)
-		document_cell_printf(c->document, "%u×%u×%u", shape[0], shape[1], shape[2]);
-	else if (shape[1] > 1)
-		document_cell_printf(c->document, "%u×%u", shape[0], shape[1]);
-	else
-		document_cell_printf(c->document, "%u", shape[0]);
-}
-
-static void cell_occupancy(struct composer *c, const struct profile_gpu_kernel *kernel)
-{
-	if (kernel->occupancy < 0)
-		document_cell_printf(c->document, "-");
-	else
-		document_cell_printf(c->document, "%s", as_percent(kernel->occupancy));
-}
-
-static void compose_kernel(struct composer *c, const struct profile_process *p,
-			   const struct profile_gpu_kernel *kernel)
-{
-	if (p->gpu.timed) {
-		document_cell_share(c->document, kernel->total_ns, p->gpu.kernel_ns);
-		document_cell_ns(c->document, kernel->total_ns);
-	}
-	document_cell_count(c->document, kernel->count);
-	if (p->gpu.timed) {
-		document_cell_ns(c->document, kernel->avg_ns);
-		document_cell_ns(c->document, kernel->p99_ns);
-	}
-	cell_shape(c, kernel->grid);
-	cell_shape(c, kernel->block);
-	document_cell_count(c->document, kernel->registers ? kernel->registers : PROFILE_ABSENT);
-	document_cell_bytes(c->document, kernel->shared_bytes);
-	if (p->gpu.timed) {
-		cell_occupancy(c, kernel);
-		document_cell_count(c->document,
-				    kernel->stream == UINT32_MAX ? PROFILE_ABSENT : kernel->stream);
-	}
-	if (kernel->other)
-		document_cell_printf(c->document, "(other kernels)");
-	else
-		document_cell_name(c->document, kernel->name, c->limits->name_columns);
-	cell_caller(c, p, kernel->function, NULL);
+		return "-";
+	if (shape[2] > 1)
+		return document_format(c->document, "%u×%u×%u", shape[0], shape[1], shape[2]);
+	return document_format(c->document, shape[1] > 1 ? "%u×%u" : "%u", shape[0], shape[1]);
 }
 
 static void compose_kernels(struct composer *c, const struct profile_process *p)
@@ -292,12 +252,24 @@ static void compose_kernels(struct composer *c, const struct profile_process *p)
 		return;
 	document_say(c->document, BLOCK_CAPTION, "Kernels");
 	document_table_having(c->document, columns, gpu->timed ? HAS_TIMES : 0);
-	for (size_t i = 0; i < gpu->kernels_count && i < c->limits->functions; i++)
-		compose_kernel(c, p, &gpu->kernels[i]);
+	for (size_t i = 0; i < gpu->kernels_count && i < c->limits->functions; i++) {
+		const struct profile_gpu_kernel *kernel = &gpu->kernels[i];
+
+		document_row(c->document, cell_share(kernel->total_ns, gpu->kernel_ns),
+			     cell_ns(kernel->total_ns), cell_count(kernel->count),
+			     cell_ns(kernel->avg_ns), cell_ns(kernel->p99_ns),
+			     cell_shape(c, kernel->grid), cell_shape(c, kernel->block),
+			     cell_count(kernel->registers ?: PROFILE_ABSENT),
+			     cell_bytes(kernel->shared_bytes),
+			     kernel->occupancy < 0 ? "-" : as_percent(kernel->occupancy),
+			     cell_count(kernel->stream == UINT32_MAX ? PROFILE_ABSENT
+								     : kernel->stream),
+			     kernel->other ? "(other kernels)" : compose_name(c, kernel->name),
+			     cell_caller(c, p, kernel->function, NULL));
+	}
 	if (gpu->kernels_count > c->limits->functions)
-		document_printf(c->document, BLOCK_NOTE, "%zu more in the %s report.",
-				gpu->kernels_count - c->limits->functions,
-				c->limits->brief ? "full" : "JSON");
+		compose_left_out(c, gpu->kernels_count - c->limits->functions, "",
+				 compose_larger(c));
 }
 
 static void compose_copies(struct composer *c, const struct profile_process *p)
@@ -320,19 +292,14 @@ static void compose_copies(struct composer *c, const struct profile_process *p)
 	for (size_t i = 0; i < gpu->copies_count; i++) {
 		const struct profile_gpu_copy *copy = &gpu->copies[i];
 
-		document_cell_printf(c->document, "%s", copy_words(copy->op, copy->direction));
-		document_cell_printf(c->document, "%s", host_memory_words(copy->host_memory));
-		document_cell_bytes(c->document, copy->bytes);
-		document_cell_count(c->document, copy->count);
-		if (gpu->timed) {
-			document_cell_ns(c->document, copy->total_ns);
-			document_cell_printf(c->document, "%s",
-					     copy->total_ns ? as_si((double)copy->bytes * 1e9 /
-									    (double)copy->total_ns,
-								    "B/s")
-							    : "-");
-		}
-		cell_caller(c, p, copy->function, copy->line);
+		document_row(c->document, copy_words(copy->op, copy->direction),
+			     host_memory_words(copy->host_memory), cell_bytes(copy->bytes),
+			     cell_count(copy->count), cell_ns(copy->total_ns),
+			     copy->total_ns
+				     ? as_si((double)copy->bytes * 1e9 / (double)copy->total_ns,
+					     "B/s")
+				     : "-",
+			     cell_caller(c, p, copy->function, copy->line));
 	}
 }
 
@@ -351,31 +318,22 @@ static void compose_syncs(struct composer *c, const struct profile_process *p)
 	for (size_t i = 0; i < gpu->syncs_count && i < c->limits->functions; i++) {
 		const struct profile_gpu_sync *sync = &gpu->syncs[i];
 
-		document_cell_ns(c->document, sync->wait_ns);
-		document_cell_count(c->document, sync->count);
-		document_cell_ns(c->document,
-				 sync->count ? sync->wait_ns / sync->count : PROFILE_ABSENT);
-		document_cell_name(c->document, sync->name, c->limits->name_columns);
-		cell_caller(c, p, sync->function, sync->line);
+		document_row(c->document, cell_ns(sync->wait_ns), cell_count(sync->count),
+			     sync->count ? cell_ns(sync->wait_ns / sync->count) : "-",
+			     compose_name(c, sync->name),
+			     cell_caller(c, p, sync->function, sync->line));
 	}
 }
 
 #define GAPS_SHOWN 5
 
 /* "thread 10 in load_batch (data.py:18)" */
-static void cell_gap(struct composer *c, const struct profile_process *p,
-		     const struct profile_gpu_gap *gap)
+static const char *cell_gap(struct composer *c, const struct profile_process *p,
+			    const struct profile_gpu_gap *gap)
 {
-	const struct profile_frame *frame = NULL;
+	const struct profile_frame *frame = stack_line(gap->stack);
 	struct text cell = {0};
 
-	if (gap->stack) {
-		frame = profile_line_frame(gap->stack->frames, gap->stack->frames_count,
-					   PERFX_LANGUAGE_PYTHON);
-		if (!frame)
-			frame = profile_line_frame(gap->stack->frames, gap->stack->frames_count,
-						   PERFX_LANGUAGE_NATIVE);
-	}
 	if (gap->function)
 		compose_function_name(c, p, gap->function, &cell);
 	else
@@ -388,7 +346,7 @@ static void cell_gap(struct composer *c, const struct profile_process *p,
 		escape_name(&cell, text_peek(&place));
 		text_finish(&place, &cell.failed);
 	}
-	document_cell(c->document, &cell);
+	return document_words(c->document, &cell);
 }
 
 static void compose_gaps(struct composer *c, const struct profile_process *p)
@@ -409,11 +367,11 @@ static void compose_gaps(struct composer *c, const struct profile_process *p)
 	for (size_t i = 0; i < gpu->gaps_count && i < GAPS_SHOWN; i++) {
 		const struct profile_gpu_gap *gap = &gpu->gaps[i];
 
-		document_cell_ns(c->document, gap->to_ns - gap->from_ns);
-		document_cell_ns(c->document, profile_since_start(c->profile, gap->from_ns));
-		document_cell_count(c->document, gap->device);
-		document_cell_printf(c->document, gap->tid ? "%u" : "-", gap->tid);
-		cell_gap(c, p, gap);
+		document_row(c->document, cell_ns(gap->to_ns - gap->from_ns),
+			     cell_ns(profile_since_start(c->profile, gap->from_ns)),
+			     cell_count(gap->device),
+			     document_format(c->document, gap->tid ? "%u" : "-", gap->tid),
+			     cell_gap(c, p, gap));
 	}
 }
 
@@ -443,10 +401,9 @@ static void compose_limits(struct composer *c, const struct profile_gpu *gpu)
 	if (!gpu->timed && gpu->launches_count)
 		text_add(&text, "Launches and copies are counted at their calls; --gpu 1 also "
 				"records how long kernels run. ");
-	if (!text.length)
-		return;
-	text.data[--text.length] = '\0'; /* the last space */
-	document_add(c->document, BLOCK_NOTE, &text);
+	if (text.length)
+		text.data[--text.length] = '\0'; /* the last space */
+	document_add_any(c->document, BLOCK_NOTE, &text);
 }
 
 void compose_gpu(struct composer *c, const struct profile_process *p)
@@ -493,7 +450,5 @@ void compose_steps_gpu(struct composer *c, const struct profile_steps *steps)
 					: "Waited for the GPU per step:",
 			    as_ns(gpu->wait_ns / steps->count),
 			    as_percent((double)gpu->wait_ns / (double)steps->total_ns));
-	if (text.length)
-		document_add(c->document, BLOCK_PARAGRAPH, &text);
-	text_clear(&text);
+	document_add_any(c->document, BLOCK_PARAGRAPH, &text);
 }

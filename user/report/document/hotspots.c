@@ -182,12 +182,12 @@ static struct places places_of(struct composer *c, const struct profile_memory *
 	return s;
 }
 
-static void cell_where(struct composer *c, const struct allocating *place)
+static const char *cell_where(struct composer *c, const struct allocating *place)
 {
 	struct text cell = {0};
 
 	add_where(&cell, c->profile, place->memory, place->largest);
-	document_cell(c->document, &cell);
+	return document_words(c->document, &cell);
 }
 
 /* What is shown of a domain. */
@@ -213,25 +213,19 @@ static void select_rows(struct rows *s, size_t limit)
 	}
 }
 
-static void cell_function(struct composer *c, const struct profile_process *p,
-			  const struct profile_hotspot *hotspot)
+static const char *cell_function(struct composer *c, const struct profile_process *p,
+				 const struct profile_hotspot *hotspot)
 {
-	struct text cell = {0};
-
-	if (profile_function(c->profile, hotspot->function))
-		compose_function_name(c, p, hotspot->function, &cell);
-	else
-		text_add(&cell, "-");
-	document_cell(c->document, &cell);
+	return profile_function(c->profile, hotspot->function)
+		       ? compose_function(c, p, hotspot->function)
+		       : "-";
 }
 
-static void cell_leak(struct composer *c, const struct hotspot_trend *trend)
+static const char *cell_leak(struct composer *c, const struct hotspot_trend *trend)
 {
-	if (trend->leak)
-		document_cell_printf(c->document, "+%s/s",
-				     as_bytes(u64_of(trend->slope_bytes_per_s)));
-	else
-		document_cell_printf(c->document, "%s", "");
+	return trend->leak ? document_format(c->document, "+%s/s",
+					     as_bytes(u64_of(trend->slope_bytes_per_s)))
+			   : "";
 }
 
 static bool has_leaks(const struct rows *s)
@@ -260,25 +254,19 @@ static void compose_held(struct composer *c, const struct rows *s)
 		REST("Where", .cut_end = true),
 		WORDS("Function", .rank = 4),
 	};
-	bool leaks = has_leaks(s);
 
-	document_table_having(c->document, columns, leaks ? HAS_LEAKS : 0);
+	document_table_having(c->document, columns, has_leaks(s) ? HAS_LEAKS : 0);
 	for (size_t i = 0; i < s->rows_count; i++) {
 		const struct allocating *row = s->rows[i];
+		bool aged = row->live_count && s->process->to_ns > row->oldest_ns;
 
-		document_cell_bytes(c->document, row->live_at_peak_bytes);
-		document_cell_bytes(c->document, row->live_bytes);
-		if (leaks)
-			cell_leak(c, &row->trend);
-		document_cell_count(c->document, row->live_count);
-		document_cell_ns(c->document, row->live_count && s->process->to_ns > row->oldest_ns
-						      ? s->process->to_ns - row->oldest_ns
-						      : PROFILE_ABSENT);
-		document_cell_bytes(c->document, row->allocated_bytes);
-		document_cell_count(c->document, row->allocs_count);
-		document_cell_share(c->document, row->temporary_count, row->allocs_count);
-		cell_where(c, row);
-		cell_function(c, s->process, row->largest);
+		document_row(c->document, cell_bytes(row->live_at_peak_bytes),
+			     cell_bytes(row->live_bytes), cell_leak(c, &row->trend),
+			     cell_count(row->live_count),
+			     cell_ns(aged ? s->process->to_ns - row->oldest_ns : PROFILE_ABSENT),
+			     cell_bytes(row->allocated_bytes), cell_count(row->allocs_count),
+			     cell_share(row->temporary_count, row->allocs_count),
+			     cell_where(c, row), cell_function(c, s->process, row->largest));
 	}
 }
 
@@ -297,12 +285,10 @@ static void compose_allocated(struct composer *c, const struct rows *s)
 	for (size_t i = 0; i < s->rows_count; i++) {
 		const struct allocating *row = s->rows[i];
 
-		document_cell_bytes(c->document, row->allocated_bytes);
-		document_cell_share(c->document, row->allocated_bytes,
-				    s->memory->allocated_bytes.value);
-		document_cell_count(c->document, row->allocs_count);
-		cell_where(c, row);
-		cell_function(c, s->process, row->largest);
+		document_row(c->document, cell_bytes(row->allocated_bytes),
+			     cell_share(row->allocated_bytes, s->memory->allocated_bytes.value),
+			     cell_count(row->allocs_count), cell_where(c, row),
+			     cell_function(c, s->process, row->largest));
 	}
 }
 
@@ -349,8 +335,7 @@ static void compose_stack(struct composer *c, const struct profile_hotspot *hots
 		text_printf(&text, "%zu more in the JSON report.", left);
 	else if (hotspot->stack_flags & PERFX_STACK_CUT)
 		text_add(&text, "The stack is deeper than the recorded frames.");
-	if (text.length)
-		document_add(c->document, BLOCK_NOTE, &text);
+	document_add_any(c->document, BLOCK_NOTE, &text);
 }
 
 /* Of suspects first: what to do about them is where they come from. */
@@ -376,15 +361,11 @@ static void compose_stacks(struct composer *c, const struct rows *s)
 
 static void compose_rows(struct composer *c, const struct rows *s)
 {
-	size_t left = s->places.count - s->rows_count;
-
 	if (memory_sees_frees(s->memory))
 		compose_held(c, s);
 	else
 		compose_allocated(c, s);
-	if (left)
-		document_printf(c->document, BLOCK_NOTE, "%zu more place%s in the JSON report.",
-				left, left == 1 ? "" : "s");
+	compose_left_out(c, s->places.count - s->rows_count, " place", "JSON");
 	compose_stacks(c, s);
 }
 
@@ -453,13 +434,11 @@ static struct places all_places(struct composer *c, const struct profile_process
 }
 
 /* "host heap"; of bytes that cannot all have been in memory "reserved" */
-static void cell_kind(struct composer *c, const struct profile_process *p,
-		      const struct allocating *place)
+static const char *kind_of(const struct profile_process *p, const struct allocating *place)
 {
-	bool reserved = bytes_are_reserved(p, place->memory->domain, place->live_at_peak_bytes);
-
-	document_cell_printf(c->document, "%s",
-			     reserved ? "reserved, not resident" : memory_words(place->memory));
+	return bytes_are_reserved(p, place->memory->domain, place->live_at_peak_bytes)
+		       ? "reserved, not resident"
+		       : memory_words(place->memory);
 }
 
 static void compose_worst(struct composer *c, const struct profile_process *p,
@@ -473,26 +452,21 @@ static void compose_worst(struct composer *c, const struct profile_process *p,
 		WORDS("Kind", .rank = 1),
 		REST("Where", .cut_end = true),
 	};
-	bool leaks = places[0].trend.leak, any_held = false;
+	bool any_held = false;
 
 	for (size_t i = 0; i < count; i++)
 		any_held |= memory_sees_frees(places[i].memory);
 	document_table_having(c->document, columns,
-			      (leaks ? HAS_LEAKS : 0) | (any_held ? HAS_HELD : 0));
+			      (places[0].trend.leak ? HAS_LEAKS : 0) | (any_held ? HAS_HELD : 0));
 	for (size_t i = 0; i < count; i++) {
 		const struct allocating *place = &places[i];
 		bool held = memory_sees_frees(place->memory);
 
-		if (leaks)
-			cell_leak(c, &place->trend);
-		if (any_held) {
-			document_cell_bytes(c->document,
-					    held ? place->live_at_peak_bytes : PROFILE_ABSENT);
-			document_cell_bytes(c->document, held ? place->live_bytes : PROFILE_ABSENT);
-		}
-		document_cell_bytes(c->document, place->allocated_bytes);
-		cell_kind(c, p, place);
-		cell_where(c, place);
+		document_row(c->document, cell_leak(c, &place->trend),
+			     cell_bytes(held ? place->live_at_peak_bytes : PROFILE_ABSENT),
+			     cell_bytes(held ? place->live_bytes : PROFILE_ABSENT),
+			     cell_bytes(place->allocated_bytes), kind_of(p, place),
+			     cell_where(c, place));
 	}
 }
 
@@ -508,8 +482,7 @@ void compose_worst_places(struct composer *c, const struct profile_process *p,
 		qsort(s.places, s.count, sizeof(*s.places), by_weight);
 		compose_worst(c, p, s.places, shown);
 	}
-	if (shown < s.count && c->limits->brief)
-		document_printf(c->document, BLOCK_NOTE, "%zu more place%s in the full report.",
-				s.count - shown, s.count - shown == 1 ? "" : "s");
+	if (c->limits->brief)
+		compose_left_out(c, s.count - shown, " place", "full");
 	places_clear(&s);
 }

@@ -123,8 +123,8 @@ static void compose_cost(struct document *document, const struct profile *profil
 	struct text text = {0};
 
 	text_printf(&text, "%s probe%s, %s hit%s.", as_count(profile->probes_count),
-		    profile->probes_count == 1 ? "" : "s", as_count(profile->hits_count),
-		    profile->hits_count == 1 ? "" : "s");
+		    plural(profile->probes_count), as_count(profile->hits_count),
+		    plural(profile->hits_count));
 	if (profile->overhead_percent >= 0)
 		text_printf(&text, " Estimated slowdown: %s",
 			    as_slowdown(profile->overhead_percent / 100));
@@ -155,7 +155,7 @@ static void compose_recording_windows(struct document *document, const struct pr
 		"Recorded between perfx_trace_start and perfx_trace_stop: %s in %s window%s. Wall "
 		"and CPU time run from the first window to the last, pauses included.",
 		as_ns(sum_ns), as_count(profile->recording_windows_count),
-		profile->recording_windows_count == 1 ? "" : "s");
+		plural(profile->recording_windows_count));
 }
 
 static void compose_groups(struct document *document, const struct profile *profile)
@@ -185,16 +185,11 @@ static void compose_groups(struct document *document, const struct profile *prof
 		const struct probe_group *g = &groups[i];
 		bool known = g->hits_count && g->cost_ns > 0;
 
-		document_cell_count(document, g->probes_count);
-		document_cell_printf(document, "%s", name_of_link(g->link));
-		document_cell_printf(document, "%s", g->is_exit ? "exit" : "entry");
-		document_cell_printf(document, "%s", name_of_site(g->site));
-		document_cell_printf(document, "%s", name_of_return(g->ret));
-		document_cell_count(document, g->hits_count);
-		document_cell_printf(document, "%s",
-				     known ? as_ns(u64_of(g->cost_ns / (double)g->hits_count))
-					   : "-");
-		document_cell_ns(document, known ? u64_of(g->cost_ns) : PROFILE_ABSENT);
+		document_row(document, cell_count(g->probes_count), name_of_link(g->link),
+			     g->is_exit ? "exit" : "entry", name_of_site(g->site),
+			     name_of_return(g->ret), cell_count(g->hits_count),
+			     known ? as_ns(u64_of(g->cost_ns / (double)g->hits_count)) : "-",
+			     known ? as_ns(u64_of(g->cost_ns)) : "-");
 	}
 	free(groups);
 }
@@ -222,7 +217,7 @@ static void compose_not_attached(struct document *document, const struct profile
 		return;
 	}
 	document_printf(document, BLOCK_CAPTION, "Not attached: %s function%s.",
-			as_count(functions), functions == 1 ? "" : "s");
+			as_count(functions), plural(functions));
 	document_table(document, columns);
 	for (size_t i = 0; i < profile->not_attached_count && shown < limits->not_attached; i++) {
 		const struct profile_not_attached *row = &profile->not_attached[i];
@@ -230,9 +225,9 @@ static void compose_not_attached(struct document *document, const struct profile
 		if (row->by_design)
 			continue;
 		shown++;
-		document_cell_count(document, row->count);
-		document_cell_name(document, row->name, limits->name_columns);
-		document_cell_name(document, row->reason, limits->name_columns);
+		document_row(document, cell_count(row->count),
+			     document_name(document, row->name, limits->name_columns),
+			     document_name(document, row->reason, limits->name_columns));
 	}
 	if (reasons > shown)
 		document_printf(document, BLOCK_NOTE, "%zu more reasons in the JSON report.",
@@ -271,7 +266,7 @@ void compose_late(struct composer *c)
 		text_printf(&text, "Traced late: %s process%s, by up to %s (%s function%s of ",
 			    as_count(sum.late_count), sum.late_count == 1 ? "" : "es",
 			    as_ns(sum.latest->late_ns), as_count(sum.latest->functions_count),
-			    sum.latest->functions_count == 1 ? "" : "s");
+			    plural(sum.latest->functions_count));
 		escape_name(&text, base_name(sum.latest->module));
 		text_printf(&text,
 			    "%s) after they started or mapped the file: earlier calls there are "
@@ -297,11 +292,9 @@ static void compose_losses(struct document *document, const struct profile *prof
 	};
 
 	document_table(document, columns);
-	for (int i = 0; i < PERFX_LOSS_KINDS; i++) {
-		document_cell_count(document, profile->losses[i]);
-		document_cell_name(document, name_of_loss(i), 0);
-		document_cell_printf(document, "%s", meaning_of_loss(i));
-	}
+	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
+		document_row(document, cell_count(profile->losses[i]),
+			     document_name(document, name_of_loss(i), 0), meaning_of_loss(i));
 }
 
 static void compose_precision(struct document *document, const struct profile *profile)

@@ -159,14 +159,6 @@ static void add_title(struct text *text, const struct profile_memory *memory)
 		text_add(text, ")");
 }
 
-static void compose_title(struct composer *c, const struct profile_memory *memory)
-{
-	struct text text = {0};
-
-	add_title(&text, memory);
-	document_add(c->document, BLOCK_CAPTION, &text);
-}
-
 static void add_allocated(struct text *text, const struct profile_memory *memory)
 {
 	text_add(text, "allocated ");
@@ -359,12 +351,11 @@ static void compose_allocators(struct composer *c, const struct profile_memory *
 	for (size_t i = 0; i < memory->allocators_count; i++) {
 		const struct profile_allocator *a = &memory->allocators[i];
 
-		document_cell_count(c->document, a->allocs_count);
-		document_cell_count(c->document, frees ? a->frees_count : PROFILE_ABSENT);
-		document_cell_bytes(c->document, a->allocated_bytes);
-		document_cell_bytes(c->document, frees ? a->live_bytes : PROFILE_ABSENT);
-		document_cell_name(c->document, a->name, c->limits->name_columns);
-		document_cell_name(c->document, a->module, c->limits->name_columns);
+		document_row(c->document, cell_count(a->allocs_count),
+			     cell_count(frees ? a->frees_count : PROFILE_ABSENT),
+			     cell_bytes(a->allocated_bytes),
+			     cell_bytes(frees ? a->live_bytes : PROFILE_ABSENT),
+			     compose_name(c, a->name), compose_name(c, a->module));
 	}
 }
 
@@ -466,8 +457,10 @@ static void compose_domain(struct composer *c, const struct profile_process *p, 
 			   const struct process_analysis *analysis)
 {
 	const struct profile_memory *memory = &p->memory[domain];
+	struct text title = {0};
 
-	compose_title(c, memory);
+	add_title(&title, memory);
+	document_add(c->document, BLOCK_CAPTION, &title);
 	if (is_idle(memory)) {
 		document_say(c->document, BLOCK_NOTE, "Nothing was allocated or freed.");
 		return;

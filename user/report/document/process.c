@@ -86,10 +86,9 @@ static void compose_cmdline(struct composer *c, const struct profile_process *p)
 		}
 		text_add_bytes(&plain, *s == PROFILE_ARGUMENT_END ? " " : s, 1);
 	}
-	escape_name(&text, text_peek(&plain));
 	if (plain.length)
-		document_add(c->document, BLOCK_NOTE, &text);
-	text_clear(&text);
+		escape_name(&text, text_peek(&plain));
+	document_add_any(c->document, BLOCK_NOTE, &text);
 	text_clear(&plain);
 }
 
@@ -151,8 +150,7 @@ static void compose_place(struct composer *c, const struct profile_place *place)
 		text_add(&text, "unit ");
 		escape_name(&text, place->of[PERFX_PLACE_UNIT]);
 	}
-	if (text.length)
-		document_add(c->document, BLOCK_NOTE, &text);
+	document_add_any(c->document, BLOCK_NOTE, &text);
 }
 
 void compose_facts(struct composer *c, const struct profile_process *p)
@@ -168,11 +166,10 @@ void compose_facts(struct composer *c, const struct profile_process *p)
 	add_pair(c, &text, " · network in ", p->net_rx_bytes, ", out ", p->net_tx_bytes);
 	if (p->kernel_threads_count != PROFILE_ABSENT)
 		text_printf(&text, " · %llu thread%s", (unsigned long long)p->kernel_threads_count,
-			    p->kernel_threads_count == 1 ? "" : "s");
+			    plural(p->kernel_threads_count));
 	if (p->unmatched_entries)
 		text_printf(&text, " · %llu call%s still running at the end",
-			    (unsigned long long)p->unmatched_entries,
-			    p->unmatched_entries == 1 ? "" : "s");
+			    (unsigned long long)p->unmatched_entries, plural(p->unmatched_entries));
 	add_end(&text, p);
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
@@ -193,16 +190,13 @@ void compose_threads(struct composer *c, const struct profile_process *p)
 	for (size_t i = 0; i < shown; i++) {
 		const struct profile_thread *thread = &p->threads[i];
 
-		document_cell_printf(c->document, "%u", thread->tid);
-		document_cell_ns(c->document, thread->on_cpu_ns);
-		document_cell_ns(c->document, thread->runnable_ns);
-		document_cell_ns(c->document, thread->blocked_ns);
-		document_cell_printf(c->document, "%c", thread->state ? thread->state : '-');
-		document_cell_name(c->document, thread->comm, c->limits->name_columns);
+		document_row(c->document, document_format(c->document, "%u", thread->tid),
+			     cell_ns(thread->on_cpu_ns), cell_ns(thread->runnable_ns),
+			     cell_ns(thread->blocked_ns),
+			     thread->state ? (const char[]){thread->state, '\0'} : "-",
+			     compose_name(c, thread->comm));
 	}
-	if (shown < p->threads_count)
-		document_printf(c->document, BLOCK_NOTE, "%zu more in the JSON report.",
-				p->threads_count - shown);
+	compose_left_out(c, p->threads_count - shown, "", "JSON");
 	document_say(c->document, BLOCK_UNFOLD, "");
 }
 
@@ -438,19 +432,6 @@ static void compose_workers_facts(struct composer *c, const struct worker_sum *s
 
 #define WORKER_FUNCTIONS 5
 
-static void compose_workers_untraced(struct composer *c, const struct worker_sum *sum)
-{
-	if (sum->untraced_ns == PROFILE_ABSENT)
-		return;
-	document_foot(c->document);
-	document_cell_threads_share(c->document, sum->untraced_ns, sum->wall_ns);
-	document_cell_ns(c->document, sum->untraced_ns);
-	document_cell_ns(c->document, sum->untraced_ns / sum->count);
-	document_cell_count(c->document, PROFILE_ABSENT);
-	document_cell_ns(c->document, PROFILE_ABSENT);
-	document_cell_printf(c->document, "%s", PROFILE_UNTRACED_NAME);
-}
-
 static void compose_workers_table(struct composer *c, size_t first, const struct worker_sum *sum)
 {
 	static const struct column columns[] = {
@@ -467,19 +448,22 @@ static void compose_workers_table(struct composer *c, size_t first, const struct
 	for (size_t i = 0; i < sum->rows_count && i < WORKER_FUNCTIONS; i++) {
 		const struct worker_row *row = &sum->rows[i];
 		bool timed = row->timed_count > 0;
-		struct text name = {0};
 
-		document_cell_threads_share(c->document, timed ? row->self_ns : PROFILE_ABSENT,
-					    sum->wall_ns);
-		document_cell_ns(c->document, timed ? row->self_ns : PROFILE_ABSENT);
-		document_cell_ns(c->document, timed ? row->self_ns / sum->count : PROFILE_ABSENT);
-		document_cell_count(c->document, row->calls_count);
-		document_cell_ns(c->document,
-				 timed ? row->total_ns / row->timed_count : PROFILE_ABSENT);
-		compose_function_name(c, &c->profile->processes[first], row->function, &name);
-		document_cell(c->document, &name);
+		document_row(c->document,
+			     cell_threads_share(timed ? row->self_ns : PROFILE_ABSENT,
+						sum->wall_ns),
+			     cell_ns(timed ? row->self_ns : PROFILE_ABSENT),
+			     cell_ns(timed ? row->self_ns / sum->count : PROFILE_ABSENT),
+			     cell_count(row->calls_count),
+			     cell_ns(timed ? row->total_ns / row->timed_count : PROFILE_ABSENT),
+			     compose_function(c, &c->profile->processes[first], row->function));
 	}
-	compose_workers_untraced(c, sum);
+	if (sum->untraced_ns != PROFILE_ABSENT) {
+		document_foot(c->document);
+		document_row(c->document, cell_threads_share(sum->untraced_ns, sum->wall_ns),
+			     cell_ns(sum->untraced_ns), cell_ns(sum->untraced_ns / sum->count), "-",
+			     "-", PROFILE_UNTRACED_NAME);
+	}
 	document_say(c->document, BLOCK_NOTE,
 		     "Sums over these workers; Self % is of the wall time of each.");
 }

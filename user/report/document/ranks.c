@@ -28,58 +28,48 @@ static bool has_phase(const struct composer *c, enum profile_phase phase)
 	return false;
 }
 
-/* Of several machines. */
-static bool has_hosts(const struct composer *c)
-{
-	return c->profile->hosts_count > 1;
-}
+/* Several machines; a phase that a rank has, by its place in profile_phases_in_order. */
+enum { HAS_HOSTS = 1, HAS_PHASE = 2 };
 
 static void compose_rank(struct composer *c, const struct rank_row *row)
 {
 	const struct profile_process *process = &c->profile->processes[row->process];
 	const struct profile_steps *steps = &process->steps;
+	uint64_t ns[PROFILE_PHASES];
 
-	document_cell_printf(c->document, "%u", process->rank.rank);
-	if (has_hosts(c))
-		document_cell_name(c->document, profile_host_name(c->profile, process),
-				   HOST_COLUMNS);
-	document_cell_printf(c->document, "%u", process->pid);
-	document_cell_count(c->document, steps->count);
-	document_cell_ns(c->document, steps->avg_ns);
-	document_cell_ns(c->document, u64_of(row->own_ns));
-	document_cell_ns(c->document, u64_of(row->wait_ns));
-	for (int i = 0; i < PROFILE_PHASES; i++) {
-		enum profile_phase phase = profile_phases_in_order[i];
-
-		if (has_phase(c, phase))
-			document_cell_ns(c->document,
-					 u64_of(fmax(steps_phase_ns(steps, phase), 0)));
-	}
+	for (int i = 0; i < PROFILE_PHASES; i++)
+		ns[i] = u64_of(fmax(steps_phase_ns(steps, profile_phases_in_order[i]), 0));
+	document_row(c->document, document_format(c->document, "%u", process->rank.rank),
+		     document_name(c->document, profile_host_name(c->profile, process),
+				   HOST_COLUMNS),
+		     document_format(c->document, "%u", process->pid), cell_count(steps->count),
+		     cell_ns(steps->avg_ns), cell_ns(u64_of(row->own_ns)),
+		     cell_ns(u64_of(row->wait_ns)), cell_ns(ns[0]), cell_ns(ns[1]), cell_ns(ns[2]),
+		     cell_ns(ns[3]), cell_ns(ns[4]), cell_ns(ns[5]));
 }
 
-/* Columns of phases that no rank has are left out. */
 static void compose_table(struct composer *c)
 {
-	static const char *const titles[PROFILE_PHASES] = {
-		[PROFILE_PHASE_DATA] = "Data",	       [PROFILE_PHASE_FORWARD] = "Forward",
-		[PROFILE_PHASE_BACKWARD] = "Backward", [PROFILE_PHASE_OPTIMIZER] = "Optimizer",
-		[PROFILE_PHASE_OTHER] = "Other",       [PROFILE_PHASE_UNTRACED] = "Untraced"};
-	struct column columns[7 + PROFILE_PHASES] = {NUMBERS("Rank")};
-	static const char *const fixed[] = {"Pid", "Steps", "Step", "Own", "Waits for others"};
-	size_t count = 1;
+	static const struct column columns[] = {
+		NUMBERS("Rank"),
+		WORDS("Host", .where = HAS_HOSTS),
+		NUMBERS("Pid"),
+		NUMBERS("Steps"),
+		NUMBERS("Step"),
+		NUMBERS("Own"),
+		NUMBERS("Waits for others"),
+		NUMBERS("Data", .rank = 1, .where = HAS_PHASE << 0),
+		NUMBERS("Forward", .rank = 2, .where = HAS_PHASE << 1),
+		NUMBERS("Backward", .rank = 3, .where = HAS_PHASE << 2),
+		NUMBERS("Optimizer", .rank = 4, .where = HAS_PHASE << 3),
+		NUMBERS("Other", .rank = 5, .where = HAS_PHASE << 4),
+		NUMBERS("Untraced", .rank = 6, .where = HAS_PHASE << 5),
+	};
+	unsigned has = c->profile->hosts_count > 1 ? HAS_HOSTS : 0;
 
-	if (has_hosts(c))
-		columns[count++] = (struct column)WORDS("Host");
-	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
-		columns[count++] = (struct column){.title = fixed[i], .right = true};
-	for (int i = 0; i < PROFILE_PHASES; i++) {
-		enum profile_phase phase = profile_phases_in_order[i];
-
-		if (has_phase(c, phase))
-			columns[count++] = (struct column){
-				.title = titles[phase], .right = true, .rank = 1 + (unsigned)i};
-	}
-	document_add_table(c->document, columns, count, 0);
+	for (int i = 0; i < PROFILE_PHASES; i++)
+		has |= has_phase(c, profile_phases_in_order[i]) ? HAS_PHASE << i : 0;
+	document_table_having(c->document, columns, has);
 	for (size_t i = 0; i < c->analysis->ranks.count; i++)
 		compose_rank(c, &c->analysis->ranks.rows[i]);
 }
@@ -92,15 +82,13 @@ static uint32_t rank_of(const struct composer *c, const struct skew_rank *rank)
 }
 
 /* "rank 1: 2.61 s" */
-static void compose_awaited(struct composer *c, const struct skew *skew,
-			    const struct skew_rank *rank)
+static const char *cell_awaited(struct composer *c, const struct skew *skew,
+				const struct skew_rank *rank)
 {
 	if (&skew->ranks[rank->most] == rank || !skew->waits)
-		document_cell_printf(c->document, "-");
-	else
-		document_cell_printf(c->document, "rank %u: %s",
-				     rank_of(c, &skew->ranks[rank->most]),
-				     as_ns(u64_of(rank->most_wait_ns)));
+		return "-";
+	return document_format(c->document, "rank %u: %s", rank_of(c, &skew->ranks[rank->most]),
+			       as_ns(u64_of(rank->most_wait_ns)));
 }
 
 static void compose_arrivals(struct composer *c, const struct skew *skew)
@@ -111,16 +99,14 @@ static void compose_arrivals(struct composer *c, const struct skew *skew)
 	};
 
 	document_say(c->document, BLOCK_CAPTION, "Arrivals at collectives");
-	document_add_table(c->document, columns, sizeof(columns) / sizeof(columns[0]), 0);
+	document_table(c->document, columns);
 	for (size_t i = 0; i < skew->ranks_count; i++) {
 		const struct skew_rank *rank = &skew->ranks[i];
 
-		document_cell_printf(c->document, "%u", rank_of(c, rank));
-		document_cell_printf(c->document, "%s",
-				     as_percent((double)rank->last_count / (double)skew->count));
-		document_cell_ns(c->document, u64_of(rank->late_ns));
-		document_cell_ns(c->document, u64_of(rank->wait_ns));
-		compose_awaited(c, skew, rank);
+		document_row(c->document, document_format(c->document, "%u", rank_of(c, rank)),
+			     as_percent((double)rank->last_count / (double)skew->count),
+			     cell_ns(u64_of(rank->late_ns)), cell_ns(u64_of(rank->wait_ns)),
+			     cell_awaited(c, skew, rank));
 	}
 }
 

@@ -144,7 +144,7 @@ static void add_finding(struct composer *c, const struct finding *finding, size_
 	if (finding->of_function && c->profile->processes_count > 1)
 		text_printf(&text, " in pid %u", c->profile->processes[process].pid);
 	if (alike)
-		text_printf(&text, " and %u similar worker%s", alike, alike == 1 ? "" : "s");
+		text_printf(&text, " and %u similar worker%s", alike, plural(alike));
 	add_gain(&gain, finding, &c->profile->processes[process]);
 	document_add_finding(c->document, finding, &text, &gain, !c->limits->brief);
 }
@@ -263,11 +263,15 @@ static void compose_findings(struct composer *c)
 	for (int severity = FINDING_HIGH; severity <= FINDING_LOW; severity++)
 		compose_findings_of(c, (enum finding_severity)severity, &all);
 	if (all > c->limits->findings)
-		document_printf(c->document, BLOCK_NOTE, "%u more finding%s in the %s report.",
-				all - c->limits->findings,
-				all - c->limits->findings == 1 ? "" : "s",
-				c->limits->brief ? "full" : "JSON");
+		compose_left_out(c, all - c->limits->findings, " finding", compose_larger(c));
 	compose_rules(c);
+}
+
+void compose_left_out(struct composer *c, size_t count, const char *what, const char *report)
+{
+	if (count)
+		document_printf(c->document, BLOCK_NOTE, "%zu more%s%s in the %s report.", count,
+				what, *what ? plural(count) : "", report);
 }
 
 void compose_details(struct composer *c, const char *title)
@@ -362,11 +366,9 @@ static void compose_others(struct composer *c, const bool *shown)
 
 		if (shown[i] || rows++ >= 50)
 			continue;
-		document_cell_printf(c->document, "%u", p->pid);
-		document_cell_ns(c->document, profile_wall_ns(p));
-		document_cell_ns(c->document, p->cpu_ns);
-		document_cell_count(c->document, p->calls_count);
-		document_cell_name(c->document, p->comm, c->limits->name_columns);
+		document_row(c->document, document_format(c->document, "%u", p->pid),
+			     cell_ns(profile_wall_ns(p)), cell_ns(p->cpu_ns),
+			     cell_count(p->calls_count), compose_name(c, p->comm));
 	}
 	document_say(c->document, BLOCK_UNFOLD, "");
 }
@@ -433,8 +435,7 @@ static void compose_members(struct composer *c, size_t first)
 		if (c->groups[i] == first && count++ < c->limits->processes)
 			compose_process(c, i);
 	if (count > c->limits->processes)
-		document_printf(c->document, BLOCK_NOTE, "%zu more in the JSON report.",
-				count - c->limits->processes);
+		compose_left_out(c, count - c->limits->processes, "", "JSON");
 	document_say(c->document, BLOCK_UNFOLD, "");
 }
 
@@ -509,8 +510,8 @@ static void compose_cost_line(struct composer *c)
 	struct text text = {0};
 
 	text_printf(&text, "Cost: %s probe%s, %s%s hit%s", as_count(profile->probes_count),
-		    profile->probes_count == 1 ? "" : "s", at_least, as_count(profile->hits_count),
-		    profile->hits_count == 1 ? "" : "s");
+		    plural(profile->probes_count), at_least, as_count(profile->hits_count),
+		    plural(profile->hits_count));
 	if (profile->overhead_percent >= 0)
 		text_printf(&text, ", estimated slowdown %s%s", at_least,
 			    as_slowdown(profile->overhead_percent / 100));

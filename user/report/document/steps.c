@@ -107,10 +107,7 @@ static void compose_why(struct composer *c, const struct profile_process *p)
 	struct text text = {0};
 
 	steps_add_why(&text, c->profile, p);
-	if (text.length)
-		document_add(c->document, BLOCK_NOTE, &text);
-	else
-		text_clear(&text);
+	document_add_any(c->document, BLOCK_NOTE, &text);
 }
 
 /* What is in no step, or not in the right one. */
@@ -133,8 +130,7 @@ static void compose_missing(struct composer *c, const struct profile_process *p)
 		&text, steps_unrecorded(p),
 		" end of a step was dropped (ring full): that step is merged with the next.",
 		" ends of steps were dropped (ring full): those steps are merged with the next.");
-	if (text.length)
-		document_add(c->document, BLOCK_NOTE, &text);
+	document_add_any(c->document, BLOCK_NOTE, &text);
 }
 
 #define SLOW_SHOWN 3
@@ -210,14 +206,11 @@ static void compose_phase(struct composer *c, const struct profile_steps *steps,
 			  enum profile_phase phase)
 {
 	bool divided = steps->divided.count;
+	uint64_t ns = divided ? steps->divided.phases[phase] : steps->phases[phase];
 
-	document_cell_printf(c->document, "%s", profile_phase_name(phase));
-	document_cell_share(c->document,
-			    divided ? steps->divided.phases[phase] : steps->phases[phase],
-			    divided ? steps->divided.ns : steps->total_ns);
-	document_cell_ns(c->document, u64_of(steps_phase_ns(steps, phase)));
-	document_cell_ns(c->document,
-			 divided ? steps->divided.phases[phase] : steps->phases[phase]);
+	document_row(c->document, profile_phase_name(phase),
+		     cell_share(ns, divided ? steps->divided.ns : steps->total_ns),
+		     cell_ns(u64_of(steps_phase_ns(steps, phase))), cell_ns(ns));
 }
 
 /* "Of a step: data 32.6 ms (40.1 %) · forward …" */
@@ -236,8 +229,7 @@ static void compose_phases_line(struct composer *c, const struct profile_steps *
 			    as_percent(steps_phase_share(steps, phase)));
 		separator = " · ";
 	}
-	if (text.length)
-		document_add(c->document, BLOCK_PARAGRAPH, &text);
+	document_add_any(c->document, BLOCK_PARAGRAPH, &text);
 }
 
 /* Explains the missing forward phase: where only backward passes delimit the steps, the start of
@@ -271,32 +263,24 @@ static void compose_single_step(struct composer *c, const struct profile_steps *
 	bool computed = steps->cost.counted_count > 0 && step->computed_count == step->count;
 	double mfu = steps_mfu(c->profile, steps, step);
 	struct profile_cost cost = {.flops = step->flops, .counted_count = computed};
-	struct text share = {0};
+	uint64_t phases[PROFILE_PHASES];
 
-	if (step->count > 1)
-		document_cell_printf(c->document, "%llu to %llu", (unsigned long long)number,
-				     (unsigned long long)(number + step->count - 1));
-	else
-		document_cell_printf(c->document, "%llu", (unsigned long long)number);
-	document_cell_ns(c->document, profile_since_start(c->profile, step->from_ns));
-	document_cell_ns(c->document, step->total_ns / step->count);
-	document_cell_ns(c->document, step->max_ns);
 	for (size_t i = 0; i < PROFILE_PHASES; i++)
-		document_cell_ns(c->document,
-				 step->phases[profile_phases_in_order[i]] / step->count);
-	document_cell_flops(c->document, &cost);
-	document_cell_gflops(c->document,
-			     computed && step->total_ns
-				     ? (double)step->flops * 1e9 / (double)step->total_ns
-				     : -1);
-	if (mfu >= 0)
-		add_percent(&share, mfu);
-	else
-		text_add(&share, "-");
-	document_cell(c->document, &share);
-	if (steps->off_cpu_ns != PROFILE_ABSENT)
-		document_cell_share(c->document, step->total_ns - step->off_cpu_ns, step->total_ns);
-	document_cell_printf(c->document, steps_slow(steps, step) ? "slow" : "");
+		phases[i] = step->phases[profile_phases_in_order[i]] / step->count;
+	document_row(c->document,
+		     document_format(c->document, step->count > 1 ? "%llu to %llu" : "%llu",
+				     (unsigned long long)number,
+				     (unsigned long long)(number + step->count - 1)),
+		     cell_ns(profile_since_start(c->profile, step->from_ns)),
+		     cell_ns(step->total_ns / step->count), cell_ns(step->max_ns),
+		     cell_ns(phases[0]), cell_ns(phases[1]), cell_ns(phases[2]), cell_ns(phases[3]),
+		     cell_ns(phases[4]), cell_ns(phases[5]), cell_flops(&cost),
+		     cell_gflops(computed && step->total_ns
+					 ? (double)step->flops * 1e9 / (double)step->total_ns
+					 : -1),
+		     mfu >= 0 ? as_percent(mfu) : "-",
+		     cell_share(step->total_ns - step->off_cpu_ns, step->total_ns),
+		     steps_slow(steps, step) ? "slow" : "");
 }
 
 enum { HAS_OFF_CPU = 1 };
