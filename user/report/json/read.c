@@ -19,6 +19,9 @@
 struct json_report {
 	json_t *root; /* most texts of the profile are its */
 	struct pool texts;
+	void **arrays; /* all that the profile has */
+	size_t arrays_count, arrays_capacity;
+	bool failed; /* memory was out */
 	struct profile profile;
 	struct profile_function *functions;
 	/* By function: the Python line with most of its time. */
@@ -26,6 +29,37 @@ struct json_report {
 	struct profile_python_caller *callers;
 	struct perfx_peak *peaks;
 };
+
+/* An array, all zero, that lives as long as the report. NULL: out of memory. */
+static void *make_array(struct json_report *report, size_t count, size_t item_size)
+{
+	void *array = calloc(count + 1, item_size);
+
+	if (array && !LIST_ADD(report->arrays, array))
+		return array;
+	free(array);
+	report->failed = true;
+	return NULL;
+}
+
+/* Room for an item for each element of a member of `from`. Returns how many: 0 without memory. */
+static size_t make_room(struct json_report *report, const json_t *from, const char *key,
+			size_t item_size, void *items)
+{
+	size_t count = json_array_size(json_object_get(from, key));
+	void *array = make_array(report, count, item_size);
+
+	memcpy(items, &array, sizeof(array));
+	return array ? count : 0;
+}
+
+#define MAKE_ROOM(report, from, key, items) \
+	make_room((report), (from), (key), sizeof(*(items)), &(items))
+
+static const json_t *element_of(const json_t *from, const char *key, size_t index)
+{
+	return json_array_get(json_object_get(from, key), index);
+}
 
 /* Members, whatever they are: "" and PROFILE_ABSENT where they are not of that type; negative
  * numbers are absent, too. */
@@ -95,7 +129,8 @@ static const char *keep(struct json_report *report, const char *text, size_t len
 	const char *kept = copy ? pool_add(&report->texts, copy) : NULL;
 
 	free(copy);
-	return kept;
+	report->failed |= !kept;
+	return kept ?: "";
 }
 
 /* ":12" at its end; into line, and its length without. */
@@ -132,24 +167,20 @@ static const char *last_bracket(const char *text, size_t length)
 	return NULL;
 }
 
-static int read_where(struct json_report *report, const struct profile_memory *memory,
-		      struct profile_frame *frame, const char *where, size_t length)
+static void read_where(struct json_report *report, const struct profile_memory *memory,
+		       struct profile_frame *frame, const char *where, size_t length)
 {
-	size_t file = without_line(where, length, &frame->line);
-	const char *kept = keep(report, where, file);
+	const char *kept = keep(report, where, without_line(where, length, &frame->line));
 
-	if (!kept)
-		return -ENOMEM;
 	/* a source file has a path or a line, a module is a base name */
 	if (frame->line || strchr(kept, '/')) {
 		frame->file = kept;
 		frame->language =
 			ends_with(kept, ".py") ? PERFX_LANGUAGE_PYTHON : PERFX_LANGUAGE_NATIVE;
-		return 0;
+		return;
 	}
 	frame->module_base = kept;
 	frame->module = path_of(memory, kept);
-	return 0;
 }
 
 /* Stacks in JSON have names of functions but no labels. NULL: users know it by its name. */
@@ -158,14 +189,14 @@ static const char *label_of(struct json_report *report, const char *function)
 	struct text label = {0};
 	const char *kept = NULL;
 
-	if (function && operator_label(&label, function, 0))
+	if (operator_label(&label, function, 0))
 		kept = keep(report, text_peek(&label), label.length);
 	text_clear(&label);
 	return kept;
 }
 
-static int read_frame(struct json_report *report, const struct profile_memory *memory,
-		      struct profile_frame *frame, const char *text)
+static void read_frame(struct json_report *report, const struct profile_memory *memory,
+		       struct profile_frame *frame, const char *text)
 {
 	size_t length = strlen(text);
 	const char *bracket = last_bracket(text, length), *offset = strstr(text, "+0x");
@@ -175,47 +206,35 @@ static int read_frame(struct json_report *report, const struct profile_memory *m
 	if (bracket) {
 		frame->function = keep(report, text, (size_t)(bracket - text));
 		frame->label = label_of(report, frame->function);
-		return frame->function ? read_where(report, memory, frame, bracket + 2,
-						    (size_t)(text + length - bracket) - 3)
-				       : -ENOMEM;
-	}
-	if (offset) {
+		read_where(report, memory, frame, bracket + 2,
+			   (size_t)(text + length - bracket) - 3);
+	} else if (offset) {
 		frame->module_base = keep(report, text, (size_t)(offset - text));
-		frame->module = frame->module_base ? path_of(memory, frame->module_base) : NULL;
+		frame->module = path_of(memory, frame->module_base);
 		frame->offset = strtoull(offset + 3, NULL, 16);
-		return frame->module ? 0 : -ENOMEM;
-	}
-	if (begins_with(text, "0x")) {
+	} else if (begins_with(text, "0x")) {
 		frame->address = strtoull(text + 2, NULL, 16);
 	} else {
 		frame->function = text;
 		frame->label = label_of(report, text);
 	}
-	return 0;
 }
 
-/* The frames lie behind their pointers, in one piece. */
-static int read_stack(struct json_report *report, const struct profile_memory *memory,
-		      struct profile_hotspot *hotspot, const json_t *stack)
+static void read_stack(struct json_report *report, const struct profile_memory *memory,
+		       struct profile_hotspot *hotspot, const json_t *from)
 {
-	size_t count = json_array_size(stack);
 	struct profile_frame *frames;
-	const struct profile_frame **pointers;
+	size_t count = MAKE_ROOM(report, from, "stack", frames);
+	const struct profile_frame **pointers = make_array(report, count, sizeof(*pointers));
 
-	pointers = calloc(count + 1, sizeof(*pointers) + sizeof(*frames));
-	if (!pointers)
-		return -ENOMEM;
-	frames = (struct profile_frame *)(void *)(pointers + count + 1);
 	hotspot->frames = pointers;
-	for (size_t i = 0; i < count; i++) {
-		const char *text = json_string_value(json_array_get(stack, i));
+	hotspot->frames_count = pointers ? count : 0;
+	for (size_t i = 0; i < hotspot->frames_count; i++) {
+		const char *text = json_string_value(element_of(from, "stack", i));
 
 		pointers[i] = &frames[i];
-		if (read_frame(report, memory, &frames[i], text ? text : ""))
-			return -ENOMEM;
-		hotspot->frames_count++;
+		read_frame(report, memory, &frames[i], text ? text : "");
 	}
-	return 0;
 }
 
 static struct profile_estimate exact(uint64_t value)
@@ -236,55 +255,27 @@ static uint32_t function_named(const struct json_report *report,
 	return 0;
 }
 
-static int read_hotspots(struct json_report *report, const struct profile_process *process,
-			 struct profile_memory *memory, const json_t *from)
+static void read_hotspots(struct json_report *report, const struct profile_process *process,
+			  struct profile_memory *memory, const json_t *from)
 {
-	const json_t *hotspots = json_object_get(from, "hotspots"), *hotspot;
-	size_t at;
-	int err = 0;
+	memory->hotspots_count = MAKE_ROOM(report, from, "hotspots", memory->hotspots);
+	for (size_t i = 0; i < memory->hotspots_count; i++) {
+		const json_t *hotspot = element_of(from, "hotspots", i);
+		struct profile_hotspot *into = &memory->hotspots[i];
 
-	memory->hotspots = calloc(json_array_size(hotspots) + 1, sizeof(*memory->hotspots));
-	if (!memory->hotspots)
-		return -ENOMEM;
-	json_array_foreach(hotspots, at, hotspot)
-	{
-		struct profile_hotspot *into = &memory->hotspots[at];
-
-		if (err)
-			break;
 		into->allocator = text_of(hotspot, "allocator");
 		into->function = function_named(report, process, text_of(hotspot, "function"));
 		into->allocs = exact(count_of(hotspot, "allocs"));
 		into->allocated_bytes = exact(count_of(hotspot, "allocated_bytes"));
 		into->live_bytes = number_of(hotspot, "live_bytes");
 		into->live_at_peak_bytes = number_of(hotspot, "live_at_peak_bytes");
-		err = read_stack(report, memory, into, json_object_get(hotspot, "stack"));
-		memory->hotspots_count++;
+		read_stack(report, memory, into, hotspot);
 	}
-	return err;
 }
 
-static int read_allocators(struct profile_memory *memory, const json_t *from)
+static void read_domain(struct json_report *report, const struct profile_process *process,
+			struct profile_memory *memory, const json_t *from)
 {
-	const json_t *allocators = json_object_get(from, "allocators"), *allocator;
-	size_t at;
-
-	memory->allocators = calloc(json_array_size(allocators) + 1, sizeof(*memory->allocators));
-	if (!memory->allocators)
-		return -ENOMEM;
-	json_array_foreach(allocators, at, allocator)
-	{
-		memory->allocators[memory->allocators_count++] = (struct profile_allocator){
-			.name = text_of(allocator, "name"), .module = text_of(allocator, "module")};
-	}
-	return 0;
-}
-
-static int read_domain(struct json_report *report, const struct profile_process *process,
-		       struct profile_memory *memory, const json_t *from)
-{
-	int err;
-
 	*memory = (struct profile_memory){
 		.domain = domain_named(text_of(from, "domain")),
 		.allocs = exact(count_of(from, "allocs")),
@@ -296,28 +287,28 @@ static int read_domain(struct json_report *report, const struct profile_process 
 		.recorded_ns = count_of(from, "recorded_ns"),
 		.bound = json_object_get(from, "bound") ? PROFILE_MEMORY_LOST_ALLOCS : 0,
 	};
-	err = read_allocators(memory, from);
-	return err ? err : read_hotspots(report, process, memory, from);
+	memory->allocators_count = MAKE_ROOM(report, from, "allocators", memory->allocators);
+	for (size_t i = 0; i < memory->allocators_count; i++) {
+		const json_t *allocator = element_of(from, "allocators", i);
+
+		memory->allocators[i] = (struct profile_allocator){
+			.name = text_of(allocator, "name"), .module = text_of(allocator, "module")};
+	}
+	read_hotspots(report, process, memory, from);
 }
 
-static int read_memory(struct json_report *report, struct profile_process *process,
-		       const json_t *from)
+static void read_memory(struct json_report *report, struct profile_process *process,
+			const json_t *from)
 {
-	const json_t *domains = json_object_get(from, "memory"), *domain;
-	size_t at;
-	int err = 0;
+	size_t count = MAKE_ROOM(report, from, "memory", process->memory);
 
-	process->memory = calloc(json_array_size(domains) + 1, sizeof(*process->memory));
-	if (!process->memory)
-		return -ENOMEM;
-	json_array_foreach(domains, at, domain)
-	{
-		if (err || domain_named(text_of(domain, "domain")) == PERFX_DOMAIN_INVALID)
-			continue;
-		err = read_domain(report, process, &process->memory[process->memory_count++],
-				  domain);
+	for (size_t i = 0; i < count; i++) {
+		const json_t *domain = element_of(from, "memory", i);
+
+		if (domain_named(text_of(domain, "domain")) != PERFX_DOMAIN_INVALID)
+			read_domain(report, process, &process->memory[process->memory_count++],
+				    domain);
 	}
-	return err;
 }
 
 static enum perfx_dtype dtype_of(const json_t *object)
@@ -354,17 +345,13 @@ static uint64_t per_s_of(const json_t *object, const char *key, double unit)
 	return value > 0 && value < 0x1p63 ? (uint64_t)(value + 0.5) : 0;
 }
 
-static int read_peaks(struct json_report *report)
+static void read_peaks(struct json_report *report)
 {
-	const json_t *peaks = json_object_get(report->root, "peaks"), *peak;
-	size_t at;
+	report->profile.peaks_count = MAKE_ROOM(report, report->root, "peaks", report->peaks);
+	for (size_t i = 0; i < report->profile.peaks_count; i++) {
+		const json_t *peak = element_of(report->root, "peaks", i);
 
-	report->peaks = calloc(json_array_size(peaks) + 1, sizeof(*report->peaks));
-	if (!report->peaks)
-		return -ENOMEM;
-	json_array_foreach(peaks, at, peak)
-	{
-		report->peaks[at] = (struct perfx_peak){
+		report->peaks[i] = (struct perfx_peak){
 			.flops_per_s = per_s_of(peak, "gflops_per_s", 1e9),
 			.bytes_per_s = per_s_of(peak, "bytes_per_s", 1),
 			.threads = (uint32_t)count_of(peak, "threads"),
@@ -373,8 +360,6 @@ static int read_peaks(struct json_report *report)
 		};
 	}
 	report->profile.peaks = report->peaks;
-	report->profile.peaks_count = json_array_size(peaks);
-	return 0;
 }
 
 static void read_function(struct json_report *report, const json_t *from, uint32_t id)
@@ -455,24 +440,18 @@ static void read_python_line(struct json_report *report, struct profile_row *row
 	row->python_callers_count = 1;
 }
 
-static int read_functions(struct json_report *report, struct profile_process *process,
-			  const json_t *from)
+static void read_functions(struct json_report *report, struct profile_process *process,
+			   const json_t *from)
 {
-	const json_t *functions = json_object_get(from, "functions"), *function;
-	size_t at;
-
-	process->rows = calloc(json_array_size(functions) + 1, sizeof(*process->rows));
-	if (!process->rows)
-		return -ENOMEM;
-	json_array_foreach(functions, at, function)
-	{
+	process->rows_count = MAKE_ROOM(report, from, "functions", process->rows);
+	for (size_t i = 0; i < process->rows_count; i++) {
+		const json_t *function = element_of(from, "functions", i);
 		uint32_t id = (uint32_t)++report->profile.functions_count;
 
 		read_function(report, function, id);
-		process->rows[process->rows_count] = row_of(function, id);
-		read_python_line(report, &process->rows[process->rows_count++], function);
+		process->rows[i] = row_of(function, id);
+		read_python_line(report, &process->rows[i], function);
 	}
-	return 0;
 }
 
 static void read_phases(const json_t *from, uint64_t phases[PROFILE_PHASES])
@@ -538,19 +517,14 @@ static void read_steps(struct profile_process *process, const json_t *from)
 	into->gpu.peak_flops_per_s = (double)per_s_of(gpu, "peak_gflops_per_s", 1e9);
 }
 
-static int read_kernels(struct profile_gpu *gpu, const json_t *from)
+static void read_kernels(struct json_report *report, struct profile_gpu *gpu, const json_t *from)
 {
-	const json_t *kernels = json_object_get(from, "kernels"), *kernel;
-	size_t at;
-
-	gpu->kernels = calloc(json_array_size(kernels) + 1, sizeof(*gpu->kernels));
-	if (!gpu->kernels)
-		return -ENOMEM;
-	json_array_foreach(kernels, at, kernel)
-	{
+	gpu->kernels_count = MAKE_ROOM(report, from, "kernels", gpu->kernels);
+	for (size_t i = 0; i < gpu->kernels_count; i++) {
+		const json_t *kernel = element_of(from, "kernels", i);
 		const json_t *stddev = json_object_get(kernel, "stddev_ns");
 
-		gpu->kernels[gpu->kernels_count++] = (struct profile_gpu_kernel){
+		gpu->kernels[i] = (struct profile_gpu_kernel){
 			.op = op_named(text_of(kernel, "op")),
 			.name = text_of(kernel, "name"),
 			.module = "",
@@ -562,22 +536,16 @@ static int read_kernels(struct profile_gpu *gpu, const json_t *from)
 			.stddev_ns = json_is_number(stddev) ? json_number_value(stddev) : -1,
 			.limit = ""};
 	}
-	return 0;
 }
 
-static int read_copies(struct profile_gpu *gpu, const json_t *from)
+static void read_copies(struct json_report *report, struct profile_gpu *gpu, const json_t *from)
 {
-	const json_t *copies = json_object_get(from, "copies"), *copy;
-	size_t at;
-
-	gpu->copies = calloc(json_array_size(copies) + 1, sizeof(*gpu->copies));
-	if (!gpu->copies)
-		return -ENOMEM;
-	json_array_foreach(copies, at, copy)
-	{
+	gpu->copies_count = MAKE_ROOM(report, from, "copies", gpu->copies);
+	for (size_t i = 0; i < gpu->copies_count; i++) {
+		const json_t *copy = element_of(from, "copies", i);
 		const char *direction = text_of(copy, "direction");
 
-		gpu->copies[gpu->copies_count++] = (struct profile_gpu_copy){
+		gpu->copies[i] = (struct profile_gpu_copy){
 			.op = strcmp(direction, "memset") ? PERFX_GPU_OP_COPY : PERFX_GPU_OP_MEMSET,
 			.direction = direction_named(direction),
 			.host_memory = host_memory_named(text_of(copy, "host_memory")),
@@ -585,43 +553,34 @@ static int read_copies(struct profile_gpu *gpu, const json_t *from)
 			.bytes = count_of(copy, "bytes"),
 			.total_ns = number_of(copy, "total_ns")};
 	}
-	return 0;
 }
 
-static int read_syncs(const struct json_report *report, struct profile_process *process,
-		      const json_t *from)
+static void read_syncs(struct json_report *report, struct profile_process *process,
+		       const json_t *from)
 {
-	const json_t *syncs = json_object_get(from, "syncs"), *sync;
 	struct profile_gpu *gpu = &process->gpu;
-	size_t at;
 
-	gpu->syncs = calloc(json_array_size(syncs) + 1, sizeof(*gpu->syncs));
-	if (!gpu->syncs)
-		return -ENOMEM;
-	json_array_foreach(syncs, at, sync)
-	{
-		gpu->syncs[gpu->syncs_count++] = (struct profile_gpu_sync){
+	gpu->syncs_count = MAKE_ROOM(report, from, "syncs", gpu->syncs);
+	for (size_t i = 0; i < gpu->syncs_count; i++) {
+		const json_t *sync = element_of(from, "syncs", i);
+
+		gpu->syncs[i] = (struct profile_gpu_sync){
 			.name = text_of(sync, "name"),
 			.function = function_named(report, process, text_of(sync, "function")),
 			.count = count_of(sync, "calls"),
 			.wait_ns = count_of(sync, "wait_ns")};
 	}
-	return 0;
 }
 
-static int read_devices(struct json_report *report, struct profile_gpu *gpu, const json_t *from)
+static void read_devices(struct json_report *report, struct profile_gpu *gpu, const json_t *from)
 {
-	const json_t *devices = json_object_get(from, "devices"), *device;
 	struct profile *p = &report->profile;
-	size_t at;
+	size_t count = MAKE_ROOM(report, from, "devices", gpu->places);
 
-	gpu->places = calloc(PERFX_GPU_DEVICES_MAX, sizeof(*gpu->places));
 	if (!p->gpu_devices)
-		p->gpu_devices = calloc(PERFX_GPU_DEVICES_MAX, sizeof(*p->gpu_devices));
-	if (!gpu->places || !p->gpu_devices)
-		return -ENOMEM;
-	json_array_foreach(devices, at, device)
-	{
+		p->gpu_devices = make_array(report, PERFX_GPU_DEVICES_MAX, sizeof(*p->gpu_devices));
+	for (size_t i = 0; p->gpu_devices && i < count; i++) {
+		const json_t *device = element_of(from, "devices", i);
 		uint64_t index = number_of(device, "index");
 		struct profile_gpu_device *into;
 
@@ -635,11 +594,10 @@ static int read_devices(struct json_report *report, struct profile_gpu *gpu, con
 			.communicating_ns = number_of(device, "communicating_ns"),
 			.exposed_ns = number_of(device, "exposed_communication_ns")};
 	}
-	return 0;
 }
 
-static int read_gpu(struct json_report *report, struct profile_process *process,
-		    const json_t *of_process)
+static void read_gpu(struct json_report *report, struct profile_process *process,
+		     const json_t *of_process)
 {
 	const json_t *from = json_object_get(of_process, "gpu");
 	struct profile_gpu *gpu = &process->gpu;
@@ -658,10 +616,11 @@ static int read_gpu(struct json_report *report, struct profile_process *process,
 		.peak_flops_per_s = (double)per_s_of(from, "peak_gflops_per_s", 1e9),
 	};
 	if (!gpu->used)
-		return 0;
-	if (read_kernels(gpu, from) || read_copies(gpu, from) || read_syncs(report, process, from))
-		return -ENOMEM;
-	return read_devices(report, gpu, from);
+		return;
+	read_kernels(report, gpu, from);
+	read_copies(report, gpu, from);
+	read_syncs(report, process, from);
+	read_devices(report, gpu, from);
 }
 
 static const char *command_line(struct json_report *report, const json_t *from)
@@ -677,33 +636,20 @@ static const char *command_line(struct json_report *report, const json_t *from)
 			text_printf(&line, "%c", PROFILE_ARGUMENT_END);
 		text_add(&line, json_is_string(argument) ? json_string_value(argument) : "");
 	}
-	kept = line.failed ? NULL : pool_add(&report->texts, text_peek(&line));
-	text_clear(&line);
+	kept = keep(report, text_peek(&line), line.length);
+	text_finish(&line, &report->failed);
 	return kept;
 }
 
-/* Whose ends the steps are: by its name, which a report has instead of its number. */
-static uint32_t step_function(const struct json_report *report,
-			      const struct profile_process *process, const json_t *from)
-{
-	const char *by = json_string_value(json_object_get(json_object_get(from, "steps"), "by"));
-
-	for (size_t i = 0; by && i < process->rows_count; i++)
-		if (!strcmp(report->functions[process->rows[i].function - 1].name, by))
-			return process->rows[i].function;
-	return 0;
-}
-
-static int read_process(struct json_report *report, struct profile_process *process,
-			const json_t *from)
+static void read_process(struct json_report *report, struct profile_process *process,
+			 const json_t *from)
 {
 	uint64_t user_ns = number_of(from, "cpu_user_ns");
 	uint64_t system_ns = number_of(from, "cpu_system_ns");
-	int err;
 	const json_t *compute = json_object_get(from, "compute");
 
 	*process = (struct profile_process){
-		.index = (uint32_t)report->profile.processes_count,
+		.index = (uint32_t)(process - report->profile.processes) + 1,
 		.pid = (uint32_t)count_of(from, "pid"),
 		.ppid = (uint32_t)count_of(from, "ppid"),
 		.exec_count = (uint32_t)count_of(from, "exec"),
@@ -718,8 +664,6 @@ static int read_process(struct json_report *report, struct profile_process *proc
 		.energy = {.gpu_mj = number_of(from, "gpu_energy_mj"),
 			   .steps_mj = number_of(from, "gpu_steps_energy_mj")},
 	};
-	if (!process->cmdline)
-		return -ENOMEM;
 	if (user_ns != PROFILE_ABSENT && system_ns != PROFILE_ABSENT)
 		process->cpu_ns = user_ns + system_ns;
 	process->compute.measured = compute != NULL;
@@ -729,40 +673,31 @@ static int read_process(struct json_report *report, struct profile_process *proc
 	process->compute.until_flops = count_of(compute, "measured_flops");
 	process->compute.until_ns = count_of(compute, "measured_ns");
 	read_steps(process, from);
-	err = read_functions(report, process, from);
-	if (!err)
-		process->steps.function = step_function(report, process, from);
-	if (!err)
-		err = read_gpu(report, process, from);
-	return err ? err : read_memory(report, process, from);
+	read_functions(report, process, from);
+	/* whose ends the steps are: a report has its name instead of its number */
+	process->steps.function =
+		function_named(report, process, text_of(json_object_get(from, "steps"), "by"));
+	read_gpu(report, process, from);
+	read_memory(report, process, from);
 }
 
-static int read_processes(struct json_report *report)
+static void read_processes(struct json_report *report)
 {
 	const json_t *processes = json_object_get(report->root, "processes"), *process;
 	struct profile *p = &report->profile;
 	size_t at, functions = 0;
-	int err = 0;
 
 	json_array_foreach(processes, at, process)
 	{
 		functions += json_array_size(json_object_get(process, "functions"));
 	}
-	p->processes = calloc(json_array_size(processes) + 1, sizeof(*p->processes));
-	report->functions = calloc(functions + 1, sizeof(*report->functions));
-	report->lines = calloc(functions + 1, sizeof(*report->lines));
-	report->callers = calloc(functions + 1, sizeof(*report->callers));
-	if (!p->processes || !report->functions || !report->lines || !report->callers)
-		return -ENOMEM;
+	report->functions = make_array(report, functions, sizeof(*report->functions));
+	report->lines = make_array(report, functions, sizeof(*report->lines));
+	report->callers = make_array(report, functions, sizeof(*report->callers));
+	p->processes_count = MAKE_ROOM(report, report->root, "processes", p->processes);
 	p->functions = report->functions;
-	json_array_foreach(processes, at, process)
-	{
-		if (err)
-			break;
-		p->processes_count++;
-		err = read_process(report, &p->processes[at], process);
-	}
-	return err;
+	for (size_t i = 0; !report->failed && i < p->processes_count; i++)
+		read_process(report, &p->processes[i], json_array_get(processes, i));
 }
 
 /* As a sentence without names of ours: all of it is foreign. */
@@ -868,12 +803,15 @@ struct json_report *json_report__read(const char *path, char why[JSON_REPORT_WHY
 	else if (report && strcmp(text_of(report->root, "schema"), "perfx.report/1"))
 		snprintf(why, JSON_REPORT_WHY,
 			 "not a report of perfx-trace: its schema is not perfx.report/1");
-	else if (!report || read_peaks(report) || read_processes(report))
-		snprintf(why, JSON_REPORT_WHY, "out of memory");
-	else {
+	else if (report) {
+		read_peaks(report);
+		read_processes(report);
 		read_capture(report);
-		return report;
+		if (!report->failed)
+			return report;
 	}
+	if (!report || report->failed)
+		snprintf(why, JSON_REPORT_WHY, "out of memory");
 	json_report__free(report);
 	return NULL;
 }
@@ -887,30 +825,9 @@ void json_report__free(struct json_report *report)
 {
 	if (!report)
 		return;
-	for (size_t i = 0; report->profile.processes && i < report->profile.processes_count; i++) {
-		struct profile_process *process = &report->profile.processes[i];
-
-		for (size_t j = 0; j < process->memory_count; j++) {
-			struct profile_memory *memory = &process->memory[j];
-
-			for (size_t k = 0; k < memory->hotspots_count; k++)
-				free((void *)memory->hotspots[k].frames);
-			free(memory->hotspots);
-			free(memory->allocators);
-		}
-		free(process->memory);
-		free(process->rows);
-		free(process->gpu.kernels);
-		free(process->gpu.copies);
-		free(process->gpu.syncs);
-		free(process->gpu.places);
-	}
-	free(report->profile.gpu_devices);
-	free(report->profile.processes);
-	free(report->functions);
-	free(report->lines);
-	free(report->callers);
-	free(report->peaks);
+	for (size_t i = 0; i < report->arrays_count; i++)
+		free(report->arrays[i]);
+	free(report->arrays);
 	pool_clear(&report->texts);
 	json_decref(report->root);
 	free(report);
