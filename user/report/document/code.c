@@ -7,6 +7,7 @@
 #include "analyze/location.h"
 #include "base/escape.h"
 #include "base/grow.h"
+#include "base/order.h"
 #include "base/syscalls.h"
 #include "base/units.h"
 #include "decode/names.h"
@@ -162,15 +163,6 @@ static size_t compose_line_table(struct composer *c, const struct profile_proces
 	return shown.left;
 }
 
-static size_t lines_of(const struct profile_process *p, enum perfx_language language)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < p->lines_count; i++)
-		count += p->lines[i].language == language;
-	return count;
-}
-
 /* "≈ is sampled: 100 samples on the CPU, one every 10.0 ms, …" */
 static void add_intervals(struct text *text, const struct profile *profile,
 			  const struct profile_process *p)
@@ -298,13 +290,6 @@ static void compose_libraries(struct composer *c, const struct profile_process *
 	document_add_any(c->document, BLOCK_NOTE, &text);
 }
 
-/* Do several traced functions say where the CPU time goes? */
-static bool calls_say_it(const struct profile_process *p, const struct native_functions *functions)
-{
-	return p->rows_count && 2 * p->self_ns > functions->all_ns &&
-	       2 * p->rows[0].self_ns < p->self_ns;
-}
-
 /* How the names of generated code can be had. */
 static void compose_perf_map(struct composer *c, const struct profile_process *p)
 {
@@ -334,8 +319,11 @@ static void compose_natives(struct composer *c, const struct profile_process *p)
 	struct native_functions functions;
 	bool unnamed = false;
 	unsigned has = 0;
+	bool calls_say_it; /* several traced functions show where the CPU time goes */
 
 	c->document->failed |= native_functions_find(&functions, p, false) != 0;
+	calls_say_it = p->rows_count && 2 * p->self_ns > functions.all_ns &&
+		       2 * p->rows[0].self_ns < p->self_ns;
 	for (size_t i = 0; i < functions.count; i++) {
 		const struct profile_frame *frame = functions.list[i].frame;
 
@@ -343,7 +331,7 @@ static void compose_natives(struct composer *c, const struct profile_process *p)
 		has |= functions.list[i].spinning_ns ? HAS_SPINNING : 0;
 		has |= functions.list[i].below ? HAS_BELOW : 0;
 	}
-	if (functions.count && !(c->limits->brief && calls_say_it(p, &functions))) {
+	if (functions.count && !(c->limits->brief && calls_say_it)) {
 		document_table_having(c->document, columns, has);
 		for (size_t i = 0; i < functions.count; i++) {
 			const struct native_function *f = &functions.list[i];
@@ -368,10 +356,12 @@ static void compose_natives(struct composer *c, const struct profile_process *p)
 
 void compose_lines(struct composer *c, const struct profile_process *p)
 {
-	size_t python = lines_of(p, PERFX_LANGUAGE_PYTHON), native = p->lines_count - python;
 	bool chart = c->limits->charts && p->samples.count;
-	size_t left = 0;
+	size_t python = 0, native, left = 0;
 
+	for (size_t i = 0; i < p->lines_count; i++)
+		python += p->lines[i].language == PERFX_LANGUAGE_PYTHON;
+	native = p->lines_count - python;
 	if ((!p->lines_count && !chart) || !c->limits->lines)
 		return;
 	document_say(c->document, BLOCK_SECTION, "Where in the code");
@@ -418,16 +408,6 @@ static void add_thread(struct text *text, const struct profile_process *p, uint3
 	}
 }
 
-static void add_syscall(struct text *text, unsigned number)
-{
-	const char *name = syscall_name(number);
-
-	if (name)
-		text_add(text, name);
-	else
-		text_printf(text, "system call %u", number);
-}
-
 void document_add_wait(struct text *text, const struct profile_process *p,
 		       const struct profile_activity *wait)
 {
@@ -450,8 +430,10 @@ void document_add_wait(struct text *text, const struct profile_process *p,
 		[PERFX_WAIT_STOPPED] = {"stopped: SIGSTOP, a debugger or a freezer", " "},
 	};
 
-	if (wait->reason == PERFX_WAIT_SYSCALL)
-		add_syscall(text, wait->syscall);
+	if (wait->reason == PERFX_WAIT_SYSCALL && syscall_name(wait->syscall))
+		text_add(text, syscall_name(wait->syscall));
+	else if (wait->reason == PERFX_WAIT_SYSCALL)
+		text_printf(text, "system call %u", wait->syscall);
 	/* its name says what it is: "lock at libgomp.so.1+0x1234" */
 	if (wait->reason == PERFX_WAIT_FUTEX && wait->object_name[0]) {
 		escape_name(text, wait->object_name);
@@ -518,14 +500,6 @@ static void compose_gil_waits(struct composer *c, const struct profile_process *
 
 enum { HAS_STACKS = 1 };
 
-static bool have_stacks(const struct profile_activities *waits)
-{
-	for (size_t i = 0; i < waits->count; i++)
-		if (waits->list[i].stack)
-			return true;
-	return false;
-}
-
 /* A row: a wait, or all the time in which a thread had no CPU. */
 struct wait_row {
 	const struct profile_activity *wait; /* the longest of them */
@@ -537,16 +511,8 @@ struct wait_row {
 #define IDLE_SHARE 0.99
 
 /* Threads that only wait come last: nobody misses them. */
-static int by_importance(const void *left, const void *right)
-{
-	const struct wait_row *a = left, *b = right;
-
-	if (a->idle != b->idle)
-		return a->idle ? 1 : -1;
-	if (a->ns != b->ns)
-		return a->ns < b->ns ? 1 : -1;
-	return a->wait < b->wait ? -1 : a->wait > b->wait;
-}
+ORDER(by_importance, struct wait_row, ASCENDING(a->idle, b->idle), DESCENDING(a->ns, b->ns),
+      ASCENDING(a->wait, b->wait))
 
 /* Where the wait is added up. NULL: memory is out. */
 static struct wait_row *wait_row_of(struct wait_row *rows, size_t *count, struct map64 *rivals,
@@ -597,15 +563,6 @@ static struct wait_row *make_wait_rows(const struct profile_process *p, size_t *
 
 #define RIVALS_NAMED 3
 
-/* " (pid 77)", " (12 processes)" */
-static void add_rival_pids(struct text *text, const struct profile_activity *wait)
-{
-	if (wait->rivals_count > 1)
-		text_printf(text, " (%u processes)", wait->rivals_count);
-	else if (wait->object_name[0])
-		text_printf(text, " (pid %llu)", (unsigned long long)wait->object);
-}
-
 /* "a free CPU: cc1 (12 processes) 41.0 %, make (pid 77) 12.3 %, …": in the order of their time */
 static void add_rivals(struct text *text, const struct profile_process *p,
 		       const struct wait_row *row)
@@ -620,10 +577,13 @@ static void add_rivals(struct text *text, const struct profile_process *p,
 		    !wait->object)
 			continue;
 		add_object(text, named ? ", " : ": ", wait);
+		/* " (pid 77)", " (12 processes)" */
 		if (wait->rival_kind == PROFILE_RIVAL_OWN)
 			text_add(text, " itself");
-		else
-			add_rival_pids(text, wait);
+		else if (wait->rivals_count > 1)
+			text_printf(text, " (%u processes)", wait->rivals_count);
+		else if (wait->object_name[0])
+			text_printf(text, " (pid %llu)", (unsigned long long)wait->object);
 		text_printf(text, " %s", as_percent((double)wait->ns / (double)row->ns));
 		named++;
 	}
@@ -654,8 +614,8 @@ void compose_waits(struct composer *c, const struct profile_process *p)
 		REST("For", .cut_end = true),
 		WORDS("In (sampled)", .rank = 1, .where = HAS_STACKS),
 	};
-	bool stacks = have_stacks(&p->blocked);
 	struct wait_row *rows;
+	unsigned has = 0;
 	size_t count;
 
 	if (!p->blocked.count || !c->limits->waits)
@@ -667,7 +627,9 @@ void compose_waits(struct composer *c, const struct profile_process *p)
 	}
 	document_say(c->document, BLOCK_SECTION, "Waiting");
 	compose_gil_waits(c, p);
-	document_table_having(c->document, columns, stacks ? HAS_STACKS : 0);
+	for (size_t i = 0; i < p->blocked.count; i++)
+		has |= p->blocked.list[i].stack ? HAS_STACKS : 0;
+	document_table_having(c->document, columns, has);
 	for (size_t i = 0; i < count && i < c->limits->waits; i++)
 		compose_wait(c, p, &rows[i]);
 	free(rows);
@@ -676,7 +638,7 @@ void compose_waits(struct composer *c, const struct profile_process *p)
 			profile_waits_are_whole(c->profile)
 				? ""
 				: ", until the overhead budget stopped recording waits",
-			stacks && !c->limits->brief ? " In: where most samples of it were." : "");
+			has && !c->limits->brief ? " In: where most samples of it were." : "");
 	if (count > c->limits->waits)
 		compose_left_out(c, count - c->limits->waits, "", compose_larger(c));
 }

@@ -37,13 +37,6 @@ void compose_peak(struct text *text, const struct roof *roof)
 		    roof->estimated ? ", estimated; measure it with sudo perfx-trace peaks" : "");
 }
 
-static double per_second(const struct profile_process *p, uint64_t count)
-{
-	uint64_t wall_ns = roofline_wall_ns(p);
-
-	return wall_ns ? (double)count * 1e9 / (double)wall_ns : -1;
-}
-
 static void compose_rate(struct composer *c, const struct profile_process *p)
 {
 	enum perfx_dtype dtype = roofline_dtype(p);
@@ -124,13 +117,17 @@ static void compose_sources(struct composer *c, const struct profile_process *p)
 		REST("Source"),
 	};
 
+	uint64_t wall_ns = roofline_wall_ns(p);
+
 	document_table(c->document, columns);
 	for (size_t i = 0; i < p->compute.sources_count; i++) {
 		const struct profile_compute_source *source = &p->compute.sources[i];
 		const struct profile_cost *cost = &source->cost;
 
 		document_row(c->document, cell_flops(cost),
-			     cell_gflops(cost->flops ? per_second(p, cost->flops) : -1),
+			     cell_gflops(cost->flops && wall_ns
+						 ? (double)cost->flops * 1e9 / (double)wall_ns
+						 : -1),
 			     cost->counted_count ? cell_bytes(cost->bytes + cost->moved_bytes)
 						 : "-",
 			     cell_count(cost->counted_count), cell_count(cost->unread_count),
@@ -272,13 +269,6 @@ void compose_compute(struct composer *c, const struct profile_process *p)
  *     4.50 s     20  64.4 G       14.3     9.0 %    12.0     overhead  forward
  */
 
-static bool is_range(const struct composer *c, const struct profile_row *row)
-{
-	const struct profile_function *function = profile_function(c->profile, row->function);
-
-	return function && (function->flags & PERFX_FUNCTION_RANGE) && row->inclusive.counted_count;
-}
-
 static int by_total(const void *left, const void *right)
 {
 	const struct profile_row *a = *(const struct profile_row *const *)left;
@@ -318,9 +308,14 @@ void compose_ranges(struct composer *c, const struct profile_process *p)
 		c->document->failed = true;
 		return;
 	}
-	for (size_t i = 0; i < p->rows_count; i++)
-		if (is_range(c, &p->rows[i]))
+	for (size_t i = 0; i < p->rows_count; i++) {
+		const struct profile_function *function =
+			profile_function(c->profile, p->rows[i].function);
+
+		if (function && (function->flags & PERFX_FUNCTION_RANGE) &&
+		    p->rows[i].inclusive.counted_count)
 			rows[count++] = &p->rows[i];
+	}
 	qsort(rows, count, sizeof(*rows), by_total);
 	if (count) {
 		document_say(c->document, BLOCK_CAPTION, "Ranges, including the calls inside them");

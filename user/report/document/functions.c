@@ -113,21 +113,6 @@ static const struct column function_columns[] = {
 	WORDS("Module", .rank = 7, .hint = true),
 };
 
-static bool has_compute(const struct profile_process *p)
-{
-	for (size_t i = 0; i < p->rows_count; i++) {
-		if (p->rows[i].inclusive.counted_count)
-			return true;
-	}
-	return false;
-}
-
-/* The time that calls waited is known of all rows, or of none. */
-static bool has_off_cpu(const struct profile_process *p)
-{
-	return p->rows_count && p->rows[0].off_cpu_ns != PROFILE_ABSENT;
-}
-
 static double flops_per_s_of(struct composer *c, const struct profile_process *p,
 			     const struct profile_row *row)
 {
@@ -154,13 +139,6 @@ static void compose_rest_row(struct composer *c, const char *share, const char *
 #define SAMPLED_SHARE 0.01
 #define SAMPLED_COUNT 5
 
-static bool is_sampled_shown(const struct profile_process *p,
-			     const struct sampled_operator *operator)
-{
-	return operator->count >= SAMPLED_COUNT &&(double) operator->ns >= SAMPLED_SHARE *(double)
-		profile_wall_ns(p);
-}
-
 /* Returns how many. */
 static size_t compose_sampled(struct composer *c, const struct profile_process *p)
 {
@@ -170,17 +148,16 @@ static size_t compose_sampled(struct composer *c, const struct profile_process *
 	if (sampled_operators_find(&operators, c->profile, p))
 		c->document->failed = true;
 	for (size_t i = 0; i < operators.count && shown < c->limits->functions; i++) {
-		const struct sampled_operator *operator= & operators.list[i];
+		const struct sampled_operator *sampled = &operators.list[i];
+		double share = share_of_wall(p, sampled->ns);
 		struct text name = {0};
 
-		if (!is_sampled_shown(p, operator))
+		if (sampled->count < SAMPLED_COUNT || share < SAMPLED_SHARE)
 			break;
 		shown++;
-		escape_name(&name, operator->name);
-		compose_rest_row(c,
-				 document_format(c->document, "≈%s",
-						 as_share(share_of_wall(p, operator->ns))),
-				 document_format(c->document, "≈%s", as_ns(operator->ns)),
+		escape_name(&name, sampled->name);
+		compose_rest_row(c, document_format(c->document, "≈%s", as_share(share)),
+				 document_format(c->document, "≈%s", as_ns(sampled->ns)),
 				 document_words(c->document, &name));
 	}
 	return shown;
@@ -214,14 +191,6 @@ static bool is_reduced(const struct profile *profile, const struct profile_row *
 		if (profile->reduced[i].function == row->function)
 			return true;
 	return row->seen_until_ns > 0;
-}
-
-static bool has_reduced(const struct profile *profile, const struct profile_process *p)
-{
-	for (size_t i = 0; i < p->rows_count; i++)
-		if (is_reduced(profile, &p->rows[i]))
-			return true;
-	return false;
 }
 
 static void compose_row(struct composer *c, const struct profile_process *p,
@@ -260,11 +229,13 @@ static size_t compose_function_table(struct composer *c, const struct profile_pr
 				     size_t from, size_t to)
 {
 	size_t sampled_count = 0;
+	unsigned has = (p->memory_count ? HAS_MEMORY : 0) | (p->gpu.timed ? HAS_GPU : 0);
 
-	document_table_having(
-		c->document, function_columns,
-		(p->memory_count ? HAS_MEMORY : 0) | (has_compute(p) ? HAS_COMPUTE : 0) |
-			(has_off_cpu(p) ? HAS_OFF_CPU : 0) | (p->gpu.timed ? HAS_GPU : 0));
+	for (size_t i = 0; i < p->rows_count; i++) {
+		has |= p->rows[i].inclusive.counted_count ? HAS_COMPUTE : 0;
+		has |= p->rows[i].off_cpu_ns != PROFILE_ABSENT ? HAS_OFF_CPU : 0;
+	}
+	document_table_having(c->document, function_columns, has);
 	for (size_t i = from; i < to; i++)
 		compose_row(c, p, &p->rows[i]);
 	if (from == 0) {
@@ -284,7 +255,11 @@ static void add_sampled(struct text *text, size_t sampled_count)
 static void add_reduced(struct text *text, const struct profile *profile,
 			const struct profile_process *p)
 {
-	if (has_reduced(profile, p))
+	bool any = false;
+
+	for (size_t i = 0; i < p->rows_count && !any; i++)
+		any = is_reduced(profile, &p->rows[i]);
+	if (any)
 		text_add(text, " ≥: the overhead budget stopped timing these functions or counting "
 			       "their calls.");
 }

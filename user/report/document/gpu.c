@@ -16,13 +16,6 @@
 #include "decode/names.h"
 #include "report/document/compose.h"
 
-static double share_of_wall(const struct profile_process *p, uint64_t ns)
-{
-	uint64_t wall_ns = profile_wall_ns(p);
-
-	return wall_ns ? (double)ns / (double)wall_ns : 0;
-}
-
 static void add_separated(struct text *text)
 {
 	if (text->length)
@@ -42,36 +35,22 @@ static void add_rates(struct text *text, const struct profile_process *p)
 			    name_of_dtype(p->gpu.dtype));
 }
 
-static uint64_t sum_of_places(const struct profile_gpu *gpu, size_t offset)
-{
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < gpu->places_count; i++) {
-		uint64_t ns = *(const uint64_t *)((const char *)&gpu->places[i] + offset);
-
-		sum += ns == PROFILE_ABSENT ? 0 : ns;
-	}
-	return sum;
-}
-
-static void add_communication(struct text *text, const struct profile_gpu *gpu)
-{
-	uint64_t all = sum_of_places(gpu, offsetof(struct profile_gpu_place, communicating_ns));
-	uint64_t exposed = sum_of_places(gpu, offsetof(struct profile_gpu_place, exposed_ns));
-
-	if (all)
-		text_printf(text, " · communication %s, %s of it exposed (nothing computed then)",
-			    as_ns(all), as_ns(exposed));
-}
-
 static void compose_summary(struct composer *c, const struct profile_process *p)
 {
 	const struct profile_gpu *gpu = &p->gpu;
+	uint64_t communicating_ns = 0, exposed_ns = 0;
 	struct text text = {0};
 
+	for (size_t i = 0; i < gpu->places_count; i++) {
+		const struct profile_gpu_place *place = &gpu->places[i];
+
+		communicating_ns +=
+			place->communicating_ns == PROFILE_ABSENT ? 0 : place->communicating_ns;
+		exposed_ns += place->exposed_ns == PROFILE_ABSENT ? 0 : place->exposed_ns;
+	}
 	if (gpu->busy_ns != PROFILE_ABSENT)
 		text_printf(&text, "busy %s (%s)", as_ns(gpu->busy_ns),
-			    as_percent(share_of_wall(p, gpu->busy_ns)));
+			    as_percent((double)gpu->busy_ns / (double)(profile_wall_ns(p) ?: 1)));
 	if (gpu->launches_count) {
 		add_separated(&text);
 		text_printf(&text, "%s%s launch%s", gpu->called_until_ns ? "at least " : "",
@@ -85,7 +64,9 @@ static void compose_summary(struct composer *c, const struct profile_process *p)
 	if (gpu->syncs_count)
 		text_printf(&text, "waited %s%s for it (threads added up)",
 			    gpu->called_until_ns ? "at least " : "", as_ns(gpu->wait_ns));
-	add_communication(&text, gpu);
+	if (communicating_ns)
+		text_printf(&text, " · communication %s, %s of it exposed (nothing computed then)",
+			    as_ns(communicating_ns), as_ns(exposed_ns));
 	add_rates(&text, p);
 	document_add_any(c->document, BLOCK_PARAGRAPH, &text);
 }
@@ -189,15 +170,6 @@ static void compose_agent(struct composer *c, const struct profile_gpu *gpu)
 		text_printf(&text, "%s%s of the recording library stay mapped in the process.",
 			    text.length ? " " : "", as_bytes(gpu->left_mapped_bytes));
 	document_add(c->document, BLOCK_NOTE, &text);
-}
-
-static void compose_places(struct composer *c, const struct profile_gpu *gpu)
-{
-	for (size_t i = 0; i < gpu->places_count; i++)
-		compose_device(c, &gpu->places[i]);
-	if (gpu->places_count && !gpu->places_known)
-		document_say(c->document, BLOCK_NOTE,
-			     "Which of these devices the process uses is not known.");
 }
 
 enum { HAS_TIMES = 1 };
@@ -414,7 +386,11 @@ void compose_gpu(struct composer *c, const struct profile_process *p)
 		return;
 	document_say(c->document, BLOCK_SECTION, "GPU");
 	compose_summary(c, p);
-	compose_places(c, gpu);
+	for (size_t i = 0; i < gpu->places_count; i++)
+		compose_device(c, &gpu->places[i]);
+	if (gpu->places_count && !gpu->places_known)
+		document_say(c->document, BLOCK_NOTE,
+			     "Which of these devices the process uses is not known.");
 	compose_agent(c, gpu);
 	if (c->limits->brief) {
 		compose_kernels(c, p);

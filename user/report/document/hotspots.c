@@ -3,6 +3,7 @@
 #include "analyze/location.h"
 #include "base/escape.h"
 #include "base/grow.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "report/document/compose.h"
@@ -68,25 +69,11 @@ struct places {
 	size_t count;
 };
 
-static int by_words(const void *left, const void *right)
-{
-	const struct allocating *a = left, *b = right;
-	int order = strcmp(a->words, b->words);
-
-	return order ? order : a->largest < b->largest ? -1 : 1;
-}
+ORDER(by_words, struct allocating, strcmp(a->words, b->words), ASCENDING(a->largest, b->largest))
 
 /* As a profile's hotspots. */
-static int by_bytes(const void *left, const void *right)
-{
-	const struct allocating *a = left, *b = right;
-
-	if (a->live_at_peak_bytes != b->live_at_peak_bytes)
-		return a->live_at_peak_bytes < b->live_at_peak_bytes ? 1 : -1;
-	if (a->allocated_bytes != b->allocated_bytes)
-		return a->allocated_bytes < b->allocated_bytes ? 1 : -1;
-	return a->largest < b->largest ? -1 : 1;
-}
+ORDER(by_bytes, struct allocating, DESCENDING(a->live_at_peak_bytes, b->live_at_peak_bytes),
+      DESCENDING(a->allocated_bytes, b->allocated_bytes), ASCENDING(a->largest, b->largest))
 
 /* PROFILE_ABSENT, the largest number, stays. */
 static void add(uint64_t *sum, uint64_t more)
@@ -228,15 +215,6 @@ static const char *cell_leak(struct composer *c, const struct hotspot_trend *tre
 			   : "";
 }
 
-static bool has_leaks(const struct rows *s)
-{
-	for (size_t i = 0; i < s->rows_count; i++) {
-		if (s->rows[i]->trend.leak)
-			return true;
-	}
-	return false;
-}
-
 enum { HAS_LEAKS = 1, HAS_HELD = 2 };
 
 /* Live bytes, where frees are seen. */
@@ -254,8 +232,11 @@ static void compose_held(struct composer *c, const struct rows *s)
 		REST("Where", .cut_end = true),
 		WORDS("Function", .rank = 4),
 	};
+	unsigned has = 0;
 
-	document_table_having(c->document, columns, has_leaks(s) ? HAS_LEAKS : 0);
+	for (size_t i = 0; i < s->rows_count; i++)
+		has |= s->rows[i]->trend.leak ? HAS_LEAKS : 0;
+	document_table_having(c->document, columns, has);
 	for (size_t i = 0; i < s->rows_count; i++) {
 		const struct allocating *row = s->rows[i];
 		bool aged = row->live_count && s->process->to_ns > row->oldest_ns;
@@ -398,18 +379,14 @@ static uint64_t weight_of(const struct allocating *place)
 	return place->allocated_bytes;
 }
 
-/* Leaks first, the fastest of them; then what is live most. */
-static int by_weight(const void *left, const void *right)
+static double leak_of(const struct allocating *place)
 {
-	const struct allocating *a = left, *b = right;
-	uint64_t a_bytes = weight_of(a), b_bytes = weight_of(b);
-
-	if (a->trend.leak != b->trend.leak)
-		return a->trend.leak ? -1 : 1;
-	if (a->trend.leak && a->trend.slope_bytes_per_s != b->trend.slope_bytes_per_s)
-		return a->trend.slope_bytes_per_s > b->trend.slope_bytes_per_s ? -1 : 1;
-	return a_bytes < b_bytes ? 1 : a_bytes > b_bytes ? -1 : 0;
+	return place->trend.leak ? place->trend.slope_bytes_per_s : 0;
 }
+
+/* Leaks first, the fastest of them; then what is live most. */
+ORDER(by_weight, struct allocating, DESCENDING(a->trend.leak, b->trend.leak),
+      DESCENDING(leak_of(a), leak_of(b)), DESCENDING(weight_of(a), weight_of(b)))
 
 /* Of all domains; functions are not shown. */
 static struct places all_places(struct composer *c, const struct profile_process *p,
@@ -452,12 +429,11 @@ static void compose_worst(struct composer *c, const struct profile_process *p,
 		WORDS("Kind", .rank = 1),
 		REST("Where", .cut_end = true),
 	};
-	bool any_held = false;
+	unsigned has = places[0].trend.leak ? HAS_LEAKS : 0;
 
 	for (size_t i = 0; i < count; i++)
-		any_held |= memory_sees_frees(places[i].memory);
-	document_table_having(c->document, columns,
-			      (places[0].trend.leak ? HAS_LEAKS : 0) | (any_held ? HAS_HELD : 0));
+		has |= memory_sees_frees(places[i].memory) ? HAS_HELD : 0;
+	document_table_having(c->document, columns, has);
 	for (size_t i = 0; i < count; i++) {
 		const struct allocating *place = &places[i];
 		bool held = memory_sees_frees(place->memory);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The last part of every report: attached probes, failures to attach, overhead, losses. */
 #include "base/escape.h"
-#include "base/grow.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "decode/names.h"
@@ -22,12 +22,6 @@ struct probe_group {
 	double cost_ns; /* of all hits */
 };
 
-static bool is_of_group(const struct probe_group *group, const struct profile_probe *probe)
-{
-	return group->link == probe->link && group->ret == probe->ret &&
-	       group->site == probe->site && group->is_exit == probe->is_exit;
-}
-
 /* links × returns × sites × ends: there are at most a few dozen groups */
 #define GROUPS_MAX (5 * 3 * 6 * 2)
 
@@ -39,7 +33,9 @@ static size_t group_probes(const struct profile *profile, struct probe_group *gr
 		const struct profile_probe *probe = &profile->probes[i];
 		size_t at = 0;
 
-		while (at < count && !is_of_group(&groups[at], probe))
+		while (at < count &&
+		       (groups[at].link != probe->link || groups[at].ret != probe->ret ||
+			groups[at].site != probe->site || groups[at].is_exit != probe->is_exit))
 			at++;
 		if (at == count)
 			groups[count++] = (struct probe_group){.link = probe->link,
@@ -53,21 +49,7 @@ static size_t group_probes(const struct profile *profile, struct probe_group *gr
 	return count;
 }
 
-static int by_hits(const void *left, const void *right)
-{
-	const struct probe_group *a = left, *b = right;
-
-	return a->hits_count < b->hits_count ? 1 : a->hits_count > b->hits_count ? -1 : 0;
-}
-
-static void add_agreement(struct text *text, enum slowdown_agreement agreement)
-{
-	if (agreement == SLOWDOWN_DISAGREES)
-		text_add(text, "; they disagree: the observed one counts, unless another program "
-			       "began or ended meanwhile");
-	else if (agreement == SLOWDOWN_IN_NOISE)
-		text_add(text, "; the noise is too large to check the estimate");
-}
+ORDER(by_hits, struct probe_group, DESCENDING(a->hits_count, b->hits_count))
 
 /* from one backward to the next 57 ms, 52 ms without probes */
 static void add_step_times(struct text *text, const struct profile *profile)
@@ -114,8 +96,13 @@ void text_add_observed(struct text *text, const struct profile *profile)
 		text_printf(text, ", observed %s (noise ±%s)", as_slowdown(percent / 100),
 			    as_percent(noise / 100));
 	add_step_times(text, profile);
-	if (profile->overhead_percent >= 0)
-		add_agreement(text, profile_slowdown_agreement(profile));
+	if (profile->overhead_percent < 0)
+		return;
+	if (profile_slowdown_agreement(profile) == SLOWDOWN_DISAGREES)
+		text_add(text, "; they disagree: the observed one counts, unless another program "
+			       "began or ended meanwhile");
+	else if (profile_slowdown_agreement(profile) == SLOWDOWN_IN_NOISE)
+		text_add(text, "; the noise is too large to check the estimate");
 }
 
 static void compose_cost(struct document *document, const struct profile *profile)

@@ -111,15 +111,6 @@ static void add_sum(struct text *text, uint64_t anon_bytes, const struct profile
 		    as_bytes(traced_bytes - anon_bytes));
 }
 
-/* Of tensors some may be on a GPU: no sum. */
-static void add_tensors(struct text *text, const struct profile_memory *memory)
-{
-	text_printf(text,
-		    ", of which traced tensors up to %s%s; the rest was allocated before the "
-		    "recording or is untraced",
-		    sign_of(memory), as_bytes(memory->current_bytes));
-}
-
 static void compose_resident(struct composer *c, const struct profile_process *p)
 {
 	const struct profile_memory *host = NULL, *tensor = NULL;
@@ -138,8 +129,11 @@ static void compose_resident(struct composer *c, const struct profile_process *p
 	text_printf(&text, "RSS anon %s", as_bytes(p->rss_anon_bytes));
 	if (host)
 		add_sum(&text, p->rss_anon_bytes, host);
-	else if (tensor)
-		add_tensors(&text, tensor);
+	else if (tensor) /* some may be on a GPU: no sum */
+		text_printf(&text,
+			    ", of which traced tensors up to %s%s; the rest was allocated before "
+			    "the recording or is untraced",
+			    sign_of(tensor), as_bytes(tensor->current_bytes));
 	if (p->rss_file_bytes != PROFILE_ABSENT)
 		text_printf(&text, " · file %s", as_bytes(p->rss_file_bytes));
 	if (p->rss_shmem_bytes != PROFILE_ABSENT)
@@ -203,14 +197,6 @@ static void add_kept(struct text *text, const struct profile *p,
 			    as_bytes(process->rss_peak_bytes));
 }
 
-static void add_held(struct text *text, const struct profile *p,
-		     const struct profile_process *process, const struct profile_memory *memory)
-{
-	text_printf(text, " · %s", memory->frees_inferred ? "≥ " : memory->sampled ? "~ " : "");
-	add_number(text, memory, memory->frees_count, "free");
-	add_kept(text, p, process, memory);
-}
-
 static void add_temporary(struct text *text, const struct profile_memory *memory)
 {
 	if (memory->temporary_count == PROFILE_ABSENT || !memory->allocs.value ||
@@ -227,7 +213,12 @@ static void compose_numbers(struct composer *c, const struct profile_process *p,
 
 	add_allocated(&text, memory);
 	if (memory_sees_frees(memory)) {
-		add_held(&text, c->profile, p, memory);
+		text_printf(&text, " · %s",
+			    memory->frees_inferred ? "≥ "
+			    : memory->sampled	   ? "~ "
+						   : "");
+		add_number(&text, memory, memory->frees_count, "free");
+		add_kept(&text, c->profile, p, memory);
 		add_temporary(&text, memory);
 		if (memory->unknown_frees_count != PROFILE_ABSENT && memory->unknown_frees_count)
 			text_printf(&text, " · %s %s allocated before",
@@ -304,13 +295,6 @@ static void add_losses(struct text *text, const struct profile_memory *memory)
 	}
 }
 
-static const char *why_unheld(const struct profile_memory *memory)
-{
-	return memory->level == PERFX_MEMORY_SAMPLED_IN
-		       ? " Frees were not recorded: live bytes are not known."
-		       : " Not all frees were recorded: live bytes are not known.";
-}
-
 static void compose_caveats(struct composer *c, const struct profile_process *p, size_t domain,
 			    const struct process_analysis *analysis)
 {
@@ -318,7 +302,10 @@ static void compose_caveats(struct composer *c, const struct profile_process *p,
 	struct text text = {0};
 
 	if (!memory_sees_frees(memory))
-		text_add(&text, why_unheld(memory));
+		text_add(&text,
+			 memory->level == PERFX_MEMORY_SAMPLED_IN
+				 ? " Frees were not recorded: live bytes are not known."
+				 : " Not all frees were recorded: live bytes are not known.");
 	else if (analysis->memory[domain].unjudged)
 		text_printf(&text, " No leak detection: %s.", analysis->memory[domain].unjudged);
 	if (memory->frees_inferred && memory_sees_frees(memory))

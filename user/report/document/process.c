@@ -299,12 +299,8 @@ static void add_steps(struct worker_sum *sum, const struct profile_steps *steps)
 	sum->steps_ns += steps->total_ns;
 }
 
-static int by_self(const void *left, const void *right)
-{
-	const struct worker_row *a = left, *b = right;
-
-	return DESCENDING(a->self_ns, b->self_ns) ?: DESCENDING(a->calls_count, b->calls_count);
-}
+ORDER(by_self, struct worker_row, DESCENDING(a->self_ns, b->self_ns),
+      DESCENDING(a->calls_count, b->calls_count))
 
 int worker_sum_make(struct worker_sum *sum, const struct profile *profile, const size_t *groups,
 		    size_t first)
@@ -381,16 +377,6 @@ static void add_each(struct text *text, const char *title, uint64_t sum, size_t 
 	text_add(text, " in total");
 }
 
-static void add_allocated(struct text *text, const struct worker_sum *sum, enum perfx_domain domain)
-{
-	char title[64];
-
-	snprintf(title, sizeof(title), "%s allocated%s", domain_words(domain),
-		 sum->estimated[domain] ? " ~" : "");
-	if (sum->allocated_bytes[domain])
-		add_each(text, title, sum->allocated_bytes[domain], sum->count, add_bytes);
-}
-
 static void add_mj(struct text *text, uint64_t mj)
 {
 	add_si(text, (double)mj / 1e3, "J");
@@ -419,8 +405,14 @@ static void compose_workers_facts(struct composer *c, const struct worker_sum *s
 	if (sum->gpu_mj)
 		add_each(&text, sum->gpu_estimated ? "GPU energy ~" : "GPU energy", sum->gpu_mj,
 			 sum->count, add_mj);
-	for (int i = 0; i < WORKER_DOMAINS; i++)
-		add_allocated(&text, sum, (enum perfx_domain)i);
+	for (int i = 0; i < WORKER_DOMAINS; i++) {
+		char title[64];
+
+		snprintf(title, sizeof(title), "%s allocated%s", domain_words(i),
+			 sum->estimated[i] ? " ~" : "");
+		if (sum->allocated_bytes[i])
+			add_each(&text, title, sum->allocated_bytes[i], sum->count, add_bytes);
+	}
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 	if (!sum->steps_count)
 		return;

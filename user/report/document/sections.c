@@ -417,14 +417,6 @@ static size_t group_size(const struct composer *c, size_t of)
 	return count;
 }
 
-static void compose_section_of(struct composer *c, size_t i)
-{
-	if (c->limits->brief)
-		compose_brief_process(c, i);
-	else
-		compose_process(c, i);
-}
-
 /* The sections of a group's members, as many as processes get one. */
 static void compose_members(struct composer *c, size_t first)
 {
@@ -468,8 +460,10 @@ static void compose_processes(struct composer *c)
 		shown[i] = true;
 		if (group_size(c, i) > 1)
 			compose_group(c, c->groups[i], shown);
+		else if (c->limits->brief)
+			compose_brief_process(c, i);
 		else
-			compose_section_of(c, i);
+			compose_process(c, i);
 	}
 	compose_others(c, shown);
 	free(shown);
