@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "base/order.h"
 #include "decode/names.h"
 #include "diff/diff.h"
 #include "diff/internal.h"
@@ -26,25 +27,13 @@ struct side_rows {
 
 static int compare_names(const struct side_row *a, const struct side_row *b)
 {
-	size_t length = a->module_length < b->module_length ? a->module_length : b->module_length;
-	int order = strcmp(a->function->name, b->function->name);
-
-	if (!order)
-		order = memcmp(a->module, b->module, length);
-	return order ? order
-		     : (a->module_length > b->module_length) -
-			       (a->module_length < b->module_length);
+	return strcmp(a->function->name, b->function->name)
+		       ?: memcmp(a->module, b->module, min_u64(a->module_length, b->module_length))
+		       ?: ASCENDING(a->module_length, b->module_length);
 }
 
-static int by_name(const void *a, const void *b)
-{
-	const struct side_row *x = a, *y = b;
-	int order = compare_names(x, y);
-
-	return order ? order
-		     : (x->function->offset > y->function->offset) -
-			       (x->function->offset < y->function->offset);
-}
+ORDER(by_name, struct side_row, compare_names(a, b),
+      ASCENDING(a->function->offset, b->function->offset))
 
 /* Is it the file that the command line begins with? */
 static bool is_program(const struct profile_process *process, const char *module)
@@ -251,19 +240,12 @@ static double weight_of(const struct diff_function *f)
 int diff_order_functions(const void *a, const void *b)
 {
 	const struct diff_function *x = a, *y = b;
-	double wx = weight_of(x), wy = weight_of(y);
-	int order;
 
-	if (significance(x) != significance(y))
-		return significance(y) - significance(x);
-	if (wx != wy)
-		return wx < wy ? 1 : -1;
-	order = strcmp(x->function->name, y->function->name);
-	if (!order)
-		order = strcmp(x->function->module, y->function->module);
-	return order ? order
-		     : (x->function->offset > y->function->offset) -
-			       (x->function->offset < y->function->offset);
+	return DESCENDING(significance(x), significance(y))
+		       ?: DESCENDING(weight_of(x), weight_of(y))
+		       ?: strcmp(x->function->name, y->function->name)
+		       ?: strcmp(x->function->module, y->function->module)
+		       ?: ASCENDING(x->function->offset, y->function->offset);
 }
 
 /* Of those from `at` on, how many have the name of the first. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What GPUs did for a process, in two recordings. */
 #include "analyze/roofline.h"
+#include "base/order.h"
 #include "diff/internal.h"
 
 #include <errno.h>
@@ -40,24 +41,15 @@ struct side_works {
 
 static int compare_keys(const struct diff_gpu_work *a, const struct diff_gpu_work *b)
 {
-	int order = (int)diff_gpu_table(a->op) - (int)diff_gpu_table(b->op);
-
-	if (!order)
-		order = (int)a->op - (int)b->op;
-	if (!order)
-		order = strcmp(a->name, b->name);
-	if (!order)
-		order = strcmp(a->caller, b->caller);
-	if (!order)
-		order = (int)a->direction - (int)b->direction;
-	return order ? order : (int)a->host_memory - (int)b->host_memory;
+	return ASCENDING(diff_gpu_table(a->op), diff_gpu_table(b->op))
+		       ?: ASCENDING(a->op, b->op)
+		       ?: strcmp(a->name, b->name)
+		       ?: strcmp(a->caller, b->caller)
+		       ?: ASCENDING(a->direction, b->direction)
+		       ?: ASCENDING(a->host_memory, b->host_memory);
 }
 
-static int by_key(const void *a, const void *b)
-{
-	return compare_keys(&((const struct side_work *)a)->key,
-			    &((const struct side_work *)b)->key);
-}
+ORDER(by_key, struct side_work, compare_keys(&a->key, &b->key))
 
 static struct side_work kernel_work(const struct profile_gpu_kernel *kernel)
 {
@@ -305,19 +297,9 @@ static double weight_of(const struct diff_gpu_work *work)
 	return isnan(weight) ? fmax(work->calls_per_s.a, work->calls_per_s.b) : weight;
 }
 
-static int in_order(const void *a, const void *b)
-{
-	const struct diff_gpu_work *x = a, *y = b;
-	double wx = weight_of(x), wy = weight_of(y);
-
-	if (diff_gpu_table(x->op) != diff_gpu_table(y->op))
-		return diff_gpu_table(x->op) < diff_gpu_table(y->op) ? -1 : 1;
-	if (significance(x) != significance(y))
-		return significance(y) - significance(x);
-	if (wx != wy)
-		return wx < wy ? 1 : -1;
-	return compare_keys(x, y);
-}
+ORDER(in_order, struct diff_gpu_work, ASCENDING(diff_gpu_table(a->op), diff_gpu_table(b->op)),
+      DESCENDING(significance(a), significance(b)), DESCENDING(weight_of(a), weight_of(b)),
+      compare_keys(a, b))
 
 void diff_judge_gpu(const struct diff *diff, struct diff_gpu *gpu)
 {
@@ -330,6 +312,5 @@ void diff_judge_gpu(const struct diff *diff, struct diff_gpu *gpu)
 			work->time == DIFF_WORSE && change > diff->threshold &&
 			(work->share.a >= DIFF_WEIGHT_MIN || work->share.b >= DIFF_WEIGHT_MIN);
 	}
-	if (gpu->works_count)
-		qsort(gpu->works, gpu->works_count, sizeof(*gpu->works), in_order);
+	SORT_ITEMS(gpu->works, gpu->works_count, in_order);
 }

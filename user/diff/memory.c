@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "diff/internal.h"
 
+#include "base/order.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -115,10 +116,7 @@ static char *key_of(const struct profile_memory *memory, const struct profile_ho
 	return text_take(&key);
 }
 
-static int by_key(const void *a, const void *b)
-{
-	return strcmp(((const struct side_place *)a)->key, ((const struct side_place *)b)->key);
-}
+ORDER(by_key, struct side_place, strcmp(a->key, b->key))
 
 static int collect_places(struct side_places *side, const struct profile_process *p)
 {
@@ -220,17 +218,13 @@ static double change_at_peak(const struct diff_place *p)
 		    (isnan(p->live_at_peak_bytes.a) ? 0 : p->live_at_peak_bytes.a));
 }
 
-static int by_change(const void *a, const void *b)
+static double allocated_per_s(const struct diff_place *p)
 {
-	const struct diff_place *x = a, *y = b;
-	double cx = change_at_peak(x), cy = change_at_peak(y);
-
-	if (cx == cy) {
-		cx = fmax(x->allocated_per_s.a, x->allocated_per_s.b);
-		cy = fmax(y->allocated_per_s.a, y->allocated_per_s.b);
-	}
-	return (cx < cy) - (cx > cy);
+	return fmax(p->allocated_per_s.a, p->allocated_per_s.b);
 }
+
+ORDER(by_change, struct diff_place, DESCENDING(change_at_peak(a), change_at_peak(b)),
+      DESCENDING(allocated_per_s(a), allocated_per_s(b)))
 
 static int compare_places(const struct diff *diff, struct diff_process *process)
 {

@@ -211,18 +211,9 @@ static double or_0(double value)
 }
 
 /* Time on a CPU first: otherwise idle threads would lead the list. */
-static int by_cpu(const void *a, const void *b)
-{
-	const struct top_cell *x = ((const struct top_row *)a)->cells;
-	const struct top_cell *y = ((const struct top_row *)b)->cells;
-	double p = or_0(x[LINE_CPU].value), q = or_0(y[LINE_CPU].value);
-
-	if (p == q) {
-		p = or_0(x[LINE_WAITING].value);
-		q = or_0(y[LINE_WAITING].value);
-	}
-	return (p < q) - (p > q);
-}
+ORDER(by_cpu, struct top_row,
+      DESCENDING(or_0(a->cells[LINE_CPU].value), or_0(b->cells[LINE_CPU].value)),
+      DESCENDING(or_0(a->cells[LINE_WAITING].value), or_0(b->cells[LINE_WAITING].value)))
 
 static void add_thread(struct composer *c, const struct live_thread *live)
 {
@@ -389,15 +380,13 @@ static void add_hotspot(struct composer *c, size_t from, const struct profile_pr
 }
 
 /* Live, then allocated, descending. */
-static int by_live(const void *a, const void *b)
+static double live_of(const struct top_row *row)
 {
-	const struct top_cell *x = ((const struct top_row *)a)->cells;
-	const struct top_cell *y = ((const struct top_row *)b)->cells;
-	double p = isnan(x[MEMORY_LIVE].value) ? -1 : x[MEMORY_LIVE].value;
-	double q = isnan(y[MEMORY_LIVE].value) ? -1 : y[MEMORY_LIVE].value;
-
-	return DESCENDING(p, q) ?: DESCENDING(x[MEMORY_BYTES].value, y[MEMORY_BYTES].value);
+	return isnan(row->cells[MEMORY_LIVE].value) ? -1 : row->cells[MEMORY_LIVE].value;
 }
+
+ORDER(by_live, struct top_row, DESCENDING(live_of(a), live_of(b)),
+      DESCENDING(a->cells[MEMORY_BYTES].value, b->cells[MEMORY_BYTES].value))
 
 #define HOTSPOTS_MAX 200 /* of a process's domain */
 
@@ -419,9 +408,8 @@ static void add_memory(struct composer *c)
 				add_hotspot(c, from, process, memory, &memory->hotspots[n]);
 		}
 	}
-	if (table->rows_count)
-		qsort(table->rows, table->rows_count, sizeof(*table->rows), by_live);
-	else
+	SORT_ITEMS(table->rows, table->rows_count, by_live);
+	if (!table->rows_count)
 		table->why = recorded ? "nothing was allocated" : "no allocation is traced";
 }
 
@@ -579,8 +567,7 @@ struct top_frame *top_frame__new(const struct live_snapshot *snapshot, struct to
 	for (size_t i = 0; i < snapshot->lines_count; i++)
 		add_line(&c, &snapshot->lines[i]);
 	lines = &frame->tables[TOP_LINES];
-	if (lines->rows_count)
-		qsort(lines->rows, lines->rows_count, sizeof(*lines->rows), by_cpu);
+	SORT_ITEMS(lines->rows, lines->rows_count, by_cpu);
 	for (size_t i = 0; i < snapshot->threads_count; i++)
 		add_thread(&c, &snapshot->threads[i]);
 	add_findings(&c, past);

@@ -12,7 +12,19 @@
 #include "decode/names.h"
 #include "report/json/output.h"
 
+#include <stdarg.h>
 #include <string.h>
+
+struct value made(struct data_table *s, const char *fmt, ...)
+{
+	va_list ap;
+
+	text_clear(&s->made);
+	va_start(ap, fmt);
+	text_vprintf(&s->made, fmt, ap);
+	va_end(ap);
+	return words(text_peek(&s->made));
+}
 
 struct value column_frames(struct data_table *s, const struct profile_frame *const *frames,
 			   size_t count)
@@ -60,11 +72,9 @@ static struct value timed(const struct data_table_row *r, uint64_t number)
 /* -1: not known */
 static double self_share(const struct data_table_row *r)
 {
-	uint64_t wall_ns = profile_wall_ns(r->process);
-
-	if (!function_row(r)->timed_count || !wall_ns)
-		return -1;
-	return (double)function_row(r)->self_ns / (double)wall_ns;
+	return function_row(r)->timed_count && profile_wall_ns(r->process)
+		       ? (double)function_row(r)->self_ns / (double)profile_wall_ns(r->process)
+		       : -1;
 }
 
 VALUE(get_stddev, rounded(function_row(r)->stddev_ns))
@@ -136,15 +146,9 @@ static struct value get_own(const struct data_table_row *r, uint64_t number)
 	return own_cost(r)->counted_count ? computed(r, number) : absent();
 }
 
-static struct value get_dtype(struct data_table *s, const struct data_table_row *r)
-{
-	enum perfx_dtype dtype = function_row(r)->dtype;
-
-	(void)s;
-	if (!cost_of(r)->counted_count || dtype == PERFX_DTYPE_UNKNOWN)
-		return absent();
-	return words(name_of_dtype(dtype));
-}
+VALUE(get_dtype, cost_of(r)->counted_count &&function_row(r)->dtype != PERFX_DTYPE_UNKNOWN
+			 ? words(name_of_dtype(function_row(r)->dtype))
+			 : absent())
 
 static struct value get_call_costs(struct data_table *s, const struct data_table_row *r)
 {
@@ -235,22 +239,15 @@ static const char *name_without_caller(const struct data_table_row *r)
 	return caller_of(r)->caller == PROFILE_CALLER_UNTRACED ? "[untraced]" : "[unknown]";
 }
 
-static struct value get_caller(struct data_table *s, const struct data_table_row *r)
+static const struct profile_function *calling(const struct data_table *s,
+					      const struct data_table_row *r)
 {
-	const struct profile_function *function =
-		profile_function(s->profile, caller_of(r)->caller);
-
-	return words(function ? function->name : name_without_caller(r));
+	return profile_function(s->profile, caller_of(r)->caller);
 }
 
-static struct value get_caller_label(struct data_table *s, const struct data_table_row *r)
-{
-	const struct profile_function *function =
-		profile_function(s->profile, caller_of(r)->caller);
-
-	return words(function ? function_label(function) : name_without_caller(r));
-}
-
+VALUE(get_caller, words(calling(s, r) ? calling(s, r)->name : name_without_caller(r)))
+VALUE(get_caller_label,
+      words(calling(s, r) ? function_label(calling(s, r)) : name_without_caller(r)))
 VALUE(get_caller_total, timed(r, caller_of(r)->total_ns))
 
 static const struct data_table_column callers_columns[] = {
@@ -291,15 +288,7 @@ static struct value get_parents(struct data_table *s, const struct data_table_ro
 
 ITEM(thread_of, profile_thread, &r->process->threads[r->item])
 
-static struct value get_state(struct data_table *s, const struct data_table_row *r)
-{
-	if (!thread_of(r)->state)
-		return absent();
-	text_clear(&s->made);
-	text_printf(&s->made, "%c", thread_of(r)->state);
-	return words(text_peek(&s->made));
-}
-
+VALUE(get_state, thread_of(r)->state ? made(s, "%c", thread_of(r)->state) : absent())
 VALUE(get_tid, integer(thread_of(r)->tid))
 VALUE(get_thread, words(thread_of(r)->comm))
 
@@ -355,9 +344,7 @@ static struct value get_reason(struct data_table *s, const struct data_table_row
 
 	if (wait->reason != PERFX_WAIT_SYSCALL || syscall)
 		return words(syscall ? syscall : name_of_wait(wait->reason));
-	text_clear(&s->made);
-	text_printf(&s->made, "syscall_%u", wait->syscall);
-	return words(text_peek(&s->made));
+	return made(s, "syscall_%u", wait->syscall);
 }
 
 /* Its name or, where it has none, its number. */
@@ -367,9 +354,7 @@ static struct value get_object(struct data_table *s, const struct data_table_row
 
 	if (!wait->object || wait->object_name[0])
 		return words(wait->object_name);
-	text_clear(&s->made);
-	text_printf(&s->made, "0x%llx", (unsigned long long)wait->object);
-	return words(text_peek(&s->made));
+	return made(s, "0x%llx", (unsigned long long)wait->object);
 }
 
 static const struct profile_stack *stack_of(const struct data_table_row *r)
@@ -428,13 +413,8 @@ VALUE(get_place_file, finding_of(r)->place.function ? words(finding_of(r)->place
 VALUE(get_place_line, finding_of(r)->place.line ? integer(finding_of(r)->place.line) : absent())
 VALUE(get_look, finding_of(r)->look[0] ? sentence(finding_of(r)->look) : absent())
 
-static struct value get_place(struct data_table *s, const struct data_table_row *r)
-{
-	const struct finding_place *place = &finding_of(r)->place;
-
-	(void)s;
-	return place->function ? nested(json_of_place(place)) : absent();
-}
+VALUE(get_place,
+      finding_of(r)->place.function ? nested(json_of_place(&finding_of(r)->place)) : absent())
 
 static const struct data_table_column findings_columns[] = {
 	OF_PROCESS,

@@ -100,6 +100,9 @@ static inline struct value column_comm(struct data_table *s, const struct data_t
 	return words(r->process->comm);
 }
 
+/* A text that lives until the next value. */
+struct value made(struct data_table *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 /* Innermost first: "append (train.c:12);main (main.c:9)" */
 struct value column_frames(struct data_table *s, const struct profile_frame *const *frames,
 			   size_t count);

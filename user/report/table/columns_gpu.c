@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Columns about GPUs: kernels, copies, waits. */
-#include "analyze/location.h"
 #include "decode/names.h"
 #include "report/json/output.h"
 #include "report/table/columns.h"
@@ -12,30 +11,16 @@ ITEM(sync_of, profile_gpu_sync, &r->process->gpu.syncs[r->item])
 /* "100x1x1" */
 static struct value get_shape(struct data_table *s, const uint32_t shape[3])
 {
-	if (!shape[0])
-		return absent();
-	text_clear(&s->made);
-	text_printf(&s->made, "%ux%ux%u", shape[0], shape[1], shape[2]);
-	return words(text_peek(&s->made));
+	return shape[0] ? made(s, "%ux%ux%u", shape[0], shape[1], shape[2]) : absent();
 }
 
-static struct value get_pinned(struct data_table *s, const struct data_table_row *r)
-{
-	enum perfx_gpu_host_memory memory = copy_of(r)->host_memory;
-
-	(void)s;
-	if (memory != PERFX_GPU_HOST_MEMORY_PINNED && memory != PERFX_GPU_HOST_MEMORY_PAGEABLE)
-		return absent();
-	return flag(memory == PERFX_GPU_HOST_MEMORY_PINNED);
-}
+VALUE(get_pinned, copy_of(r)->host_memory == PERFX_GPU_HOST_MEMORY_PINNED     ? flag(true)
+		  : copy_of(r)->host_memory == PERFX_GPU_HOST_MEMORY_PAGEABLE ? flag(false)
+									      : absent())
 
 static struct value get_line(struct data_table *s, const struct profile_frame *frame)
 {
-	if (!frame)
-		return absent();
-	text_clear(&s->made);
-	location_frame(&s->made, frame, LOCATION_BRIEF);
-	return words(text_peek(&s->made));
+	return frame ? column_frames(s, &frame, 1) : absent();
 }
 
 VALUE(get_kernel_line, get_line(s, kernel_of(r)->line))

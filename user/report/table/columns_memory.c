@@ -22,16 +22,11 @@ static struct value get_allocators(struct data_table *s, const struct data_table
 	return words(text_peek(&s->made));
 }
 
-static struct value get_bound(struct data_table *s, const struct data_table_row *r)
+static const char *bound_of(const struct profile_memory *memory)
 {
-	unsigned bound = memory_of(r)->bound;
-
-	(void)s;
-	if (!sees_frees(r) || !bound)
-		return absent();
-	if (bound == PROFILE_MEMORY_LOST_ALLOCS)
-		return words("lower");
-	return words(bound == PROFILE_MEMORY_LOST_FREES ? "upper" : "both");
+	if (memory->bound == PROFILE_MEMORY_LOST_ALLOCS)
+		return "lower";
+	return memory->bound == PROFILE_MEMORY_LOST_FREES ? "upper" : "both";
 }
 
 /* Bounds of an estimate. */
@@ -45,6 +40,7 @@ static struct value freed(const struct data_table_row *r, uint64_t number)
 	return sees_frees(r) ? integer(number) : absent();
 }
 
+VALUE(get_bound, sees_frees(r) && memory_of(r)->bound ? words(bound_of(memory_of(r))) : absent())
 VALUE(get_domain, words(profile_domain_name(memory_of(r)->domain)))
 VALUE(get_allocator_list, nested(json_of_allocators(memory_of(r))))
 VALUE(get_level, words(name_of_memory_level(memory_of(r)->level)))
@@ -61,14 +57,9 @@ VALUE(get_replaced, freed(r, memory_of(r)->replaced_count))
 VALUE(get_temporary, freed(r, memory_of(r)->temporary_count))
 
 /* Of the peak, what was never resident at once: address space that was only reserved, at least. */
-static struct value get_reserved(struct data_table *s, const struct data_table_row *r)
-{
-	(void)s;
-	if (!memory_is_reserved(r->process, memory_of(r)))
-		return absent();
-	return integer(memory_of(r)->peak_bytes - r->process->rss_peak_bytes);
-}
-
+VALUE(get_reserved, memory_is_reserved(r->process, memory_of(r))
+			    ? integer(memory_of(r)->peak_bytes - r->process->rss_peak_bytes)
+			    : absent())
 VALUE(get_peak_at, integer(profile_since_start(s->profile, memory_of(r)->peak_ns)))
 
 static const struct data_table_column memory_columns[] = {

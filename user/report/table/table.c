@@ -111,11 +111,11 @@ static int compare_values(const struct value *a, const struct value *b)
 	switch (a->kind) {
 	case VALUE_INTEGER:
 	case VALUE_FLAG:
-		return a->integer < b->integer ? 1 : a->integer > b->integer ? -1 : 0;
+		return DESCENDING(a->integer, b->integer);
 	case VALUE_REAL:
-		return a->real < b->real ? 1 : a->real > b->real ? -1 : 0;
+		return DESCENDING(a->real, b->real);
 	case VALUE_RANK:
-		return a->integer < b->integer ? -1 : a->integer > b->integer;
+		return ASCENDING(a->integer, b->integer);
 	case VALUE_TEXT:
 	case VALUE_SENTENCE:
 		return strcmp(a->text, b->text);
@@ -126,12 +126,7 @@ static int compare_values(const struct value *a, const struct value *b)
 	return 0;
 }
 
-static int compare_keys(const void *left, const void *right)
-{
-	const struct key *a = left, *b = right;
-
-	return compare_values(&a->value, &b->value) ?: ASCENDING(a->place, b->place);
-}
+ORDER(compare_keys, struct key, compare_values(&a->value, &b->value), ASCENDING(a->place, b->place))
 
 static int make_key(struct data_table *table, const struct data_table_column *column,
 		    struct key *key, size_t i)
