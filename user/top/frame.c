@@ -98,6 +98,7 @@ struct composer {
 	struct top_frame *frame;
 	const struct live_snapshot *snapshot;
 	double period_s;
+	struct top_row lost;
 };
 
 static double measured(uint64_t value)
@@ -148,18 +149,15 @@ static const char *keep_sentence(struct composer *c, const char *sentence)
 	return keep(c, &text);
 }
 
-/* A new row of a table, its values not measured; NULL: out of memory. */
+/* A new row of a table, its values not measured. Without memory it is one that is not shown. */
 static struct top_row *add_row(struct composer *c, enum top_view view,
 			       const struct profile_process *process)
 {
 	struct top_table *table = &c->frame->tables[view];
-	struct top_row *row;
+	bool failed = GROW_BY_ONE(table->rows);
+	struct top_row *row = failed ? &c->lost : &table->rows[table->rows_count++];
 
-	if (GROW_BY_ONE(table->rows)) {
-		c->frame->failed = true;
-		return NULL;
-	}
-	row = &table->rows[table->rows_count++];
+	c->frame->failed |= failed;
 	*row = (struct top_row){.pid = process->pid};
 	for (size_t i = 0; i < TOP_COLUMNS_MAX; i++)
 		row->cells[i] = (struct top_cell){.value = NAN, .text = ""};
@@ -173,8 +171,6 @@ static void add_function(struct composer *c, const struct live_row *live)
 	const struct live_sums *sums = &live->period;
 	struct top_row *row = add_row(c, TOP_FUNCTIONS, live->process);
 
-	if (!row)
-		return;
 	row->cells[FUNCTION_SHARE].value = share_of_period(c, live_timed(sums, sums->self_ns));
 	row->cells[FUNCTION_SELF].value = measured(live_timed(sums, sums->self_ns));
 	row->cells[FUNCTION_CALLS].value = per_s(c, sums->calls_count);
@@ -193,8 +189,6 @@ static void add_line(struct composer *c, const struct live_line *live)
 	struct top_row *row = add_row(c, TOP_LINES, live->process);
 	struct text place = {0}, shown = {0};
 
-	if (!row)
-		return;
 	row->cells[LINE_CPU].value = share_of_period(c, live->on_cpu_ns);
 	row->cells[LINE_WAITING].value = share_of_period(c, live->off_cpu_ns);
 	row->cells[LINE_SAMPLES].value = per_s(c, live->samples_count);
@@ -220,8 +214,6 @@ static void add_thread(struct composer *c, const struct live_thread *live)
 	struct top_row *row = add_row(c, TOP_THREADS, live->process);
 	struct text wait = {0};
 
-	if (!row)
-		return;
 	row->cells[THREAD_TID].value = live->thread->tid;
 	row->cells[THREAD_CPU].value = share_of_samples(c, live->on_cpu_ns, live->wall_ns);
 	row->cells[THREAD_RUNNABLE].value = share_of_samples(c, live->runnable_ns, live->wall_ns);
@@ -285,8 +277,6 @@ static void add_finding(struct composer *c, struct top_past *past,
 {
 	struct top_row *row = add_row(c, TOP_FINDINGS, process);
 
-	if (!row)
-		return;
 	row->severity = finding->severity;
 	row->cells[FINDING_SEVERITY].value = finding->severity;
 	row->cells[FINDING_SEVERITY].text = finding_severity_name(finding->severity);
@@ -345,8 +335,7 @@ static struct top_row *row_of_place(struct composer *c, size_t from,
 		if (!strcmp(table->rows[i].cells[MEMORY_PLACE].text, place))
 			return &table->rows[i];
 	row = add_row(c, TOP_MEMORY, process);
-	if (row)
-		row->cells[MEMORY_PLACE].text = place;
+	row->cells[MEMORY_PLACE].text = place;
 	return row;
 }
 
@@ -368,8 +357,6 @@ static void add_hotspot(struct composer *c, size_t from, const struct profile_pr
 	location_hotspot(&place, profile, memory, hotspot);
 	row = row_of_place(c, from, process, keep_sentence(c, text_peek(&place)));
 	text_clear(&place);
-	if (!row)
-		return;
 	row->cells[MEMORY_KIND].text = memory_words(memory);
 	row->cells[MEMORY_PID].value = process->pid;
 	add_to(&row->cells[MEMORY_LIVE], measured(hotspot->live_bytes));

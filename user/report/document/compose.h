@@ -73,10 +73,6 @@ const struct profile_frame *stack_line(const struct profile_stack *stack);
 
 /* compute.c: operations, where they are known, and the roofline */
 void compose_compute(struct composer *c, const struct profile_process *process);
-/* Operations of ranges, nested calls included */
-void compose_ranges(struct composer *c, const struct profile_process *process);
-/* Bytes that collectives move */
-void compose_collectives(struct composer *c, const struct profile_process *process);
 /* "222 GFLOP/s that 2 cores can do (f64)", and whether that is a guess */
 void compose_peak(struct text *text, const struct roof *roof);
 

@@ -239,28 +239,6 @@ static void compose_roofline(struct composer *c, const struct profile_process *p
 	compose_roofs(c, found.roofs, found.roofs_count);
 }
 
-void compose_compute(struct composer *c, const struct profile_process *p)
-{
-	if (!p->compute.measured)
-		return;
-	if (c->limits->brief && !p->compute.cost.flops)
-		return;
-	if (!c->limits->brief)
-		document_say(c->document, BLOCK_SECTION, "Compute");
-	if (p->compute.cost.counted_count)
-		compose_rate(c, p);
-	if (c->limits->brief)
-		return;
-	compose_attributed(c, p);
-	compose_details(c, "Compute by type, source and function, roofline");
-	compose_dtypes(c, &p->compute);
-	compose_sources(c, p);
-	compose_collectives(c, p);
-	compose_roofline(c, p);
-	compose_ranges(c, p);
-	compose_details_end(c);
-}
-
 /*
  * What ranges compute, with everything that runs inside them on their thread:
  *
@@ -294,7 +272,7 @@ static void compose_range(struct composer *c, const struct profile_process *p,
 		roofline_class_name(line.bound) ?: "-", compose_function(c, p, row->function));
 }
 
-void compose_ranges(struct composer *c, const struct profile_process *p)
+static void compose_ranges(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
 		NUMBERS("Total"),   NUMBERS("Calls", .rank = 3), NUMBERS("FLOPs"),
@@ -369,7 +347,7 @@ static void compose_note(struct composer *c, bool all_known)
 	document_add(c->document, BLOCK_NOTE, &text);
 }
 
-void compose_collectives(struct composer *c, const struct profile_process *p)
+static void compose_collectives(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
 		NUMBERS("Bytes"),    NUMBERS("Bus bytes"),	  NUMBERS("GB/s"),
@@ -388,4 +366,26 @@ void compose_collectives(struct composer *c, const struct profile_process *p)
 		all_known = all_known && profile_bus_known(&p->rows[i].cost);
 	}
 	compose_note(c, all_known);
+}
+
+void compose_compute(struct composer *c, const struct profile_process *p)
+{
+	if (!p->compute.measured)
+		return;
+	if (c->limits->brief && !p->compute.cost.flops)
+		return;
+	if (!c->limits->brief)
+		document_say(c->document, BLOCK_SECTION, "Compute");
+	if (p->compute.cost.counted_count)
+		compose_rate(c, p);
+	if (c->limits->brief)
+		return;
+	compose_attributed(c, p);
+	compose_details(c, "Compute by type, source and function, roofline");
+	compose_dtypes(c, &p->compute);
+	compose_sources(c, p);
+	compose_collectives(c, p);
+	compose_roofline(c, p);
+	compose_ranges(c, p);
+	compose_details_end(c);
 }

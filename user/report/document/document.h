@@ -141,6 +141,10 @@ int document_write_md(FILE *out, const struct document *document);
  * programs, which is put into it. */
 int document_write_html(FILE *out, const struct document *document, const char *title,
 			const char *json);
+/* Adds a <figure>. What is only drawn by the script (html/report.js) comes as JSON in it. */
+void html_chart(struct text *into, const struct profile *profile, const struct chart *chart);
+/* Adds JSON in a form that cannot end the <script> element around it: "<" as \u003c. */
+void html_json(struct text *into, const char *json);
 
 /* For composing: takes the text and leaves it empty. */
 void document_add(struct document *document, enum block_kind kind, struct text *text);

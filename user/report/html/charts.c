@@ -10,7 +10,7 @@
  *      "whole": 10000,    value of 100 %; 0: the sum
  *      "python": [1]}     names of Python functions; absent: no button "Python only"
  */
-#include "report/html/charts.h"
+#include "report/document/document.h"
 
 #include "analyze/location.h"
 #include "analyze/roofline.h"
@@ -73,6 +73,7 @@ struct flame {
 	size_t names_count, nodes_count;
 	size_t rest_count; /* of the nodes, the first */
 	uint64_t whole;
+	bool is_held; /* live bytes are known */
 	bool marks_python;
 	json_t *python; /* indices of names; NULL: none */
 };
@@ -219,9 +220,14 @@ static void chart_calls(struct text *into, const struct profile *profile,
 	free(nodes);
 }
 
-static json_t *values_of(const struct profile_hotspot *h, bool held, bool own)
+/* Values of a stack's innermost frame (own), or of a caller. */
+typedef json_t *stack_values(const struct flame *flame, const void *of, bool own);
+
+static json_t *place_values(const struct flame *flame, const void *of, bool own)
 {
-	if (!held)
+	const struct profile_hotspot *h = of;
+
+	if (!flame->is_held)
 		return json_pack("[o]", json_of_integer(own ? h->allocated_bytes.value : 0));
 	return json_pack("[o,o,o]", json_of_integer(own ? h->live_at_peak_bytes : 0),
 			 json_of_integer(own ? h->live_bytes : 0),
@@ -245,7 +251,7 @@ static bool has_frame(const struct profile_hotspot *h, const char *name)
 
 /* The traced function that ran stands for the callers that a short stack does not have. */
 static long add_operator(struct flame *flame, const struct profile *profile,
-			 const struct profile_hotspot *h, bool held)
+			 const struct profile_hotspot *h)
 {
 	const struct profile_function *function = profile_function(profile, h->function);
 
@@ -254,7 +260,7 @@ static long add_operator(struct flame *flame, const struct profile *profile,
 	return flame_node(flame, -1,
 			  flame_name(flame, (uint64_t)(uintptr_t)function_label(function),
 				     function_label(function)),
-			  values_of(h, held, !h->frames_count));
+			  place_values(flame, h, !h->frames_count));
 }
 
 /* Frames of one name are one, whatever their addresses. Names of ours and ids of functions are in
@@ -276,27 +282,28 @@ static uint32_t flame_frame(struct flame *flame, const struct profile_frame *fra
 }
 
 /* Outermost first. The script puts equal beginnings together. */
-static void add_place(struct flame *flame, const struct profile *profile,
-		      const struct profile_hotspot *h, bool held)
+static void add_stack(struct flame *flame, long parent, const struct profile_frame *const *frames,
+		      size_t count, stack_values *values, const void *of)
 {
-	long parent = add_operator(flame, profile, h, held);
-
-	for (size_t i = h->frames_count; i-- > 0;) {
-		parent = flame_node(flame, parent, flame_frame(flame, h->frames[i]),
-				    values_of(h, held, i == 0));
-	}
+	for (size_t i = count; i-- > 0;)
+		parent = flame_node(flame, parent, flame_frame(flame, frames[i]),
+				    values(flame, of, i == 0));
 	if (parent < 0)
-		flame_node(flame, -1, flame_name(flame, 0, "(no stack)"), values_of(h, held, true));
+		flame_node(flame, -1, flame_name(flame, 0, "(no stack)"), values(flame, of, true));
 }
 
 static void chart_places(struct text *into, const struct profile *profile,
 			 const struct profile_memory *memory)
 {
 	bool held = memory->current_bytes != PROFILE_ABSENT;
-	struct flame flame = {.names = json_array(), .nodes = json_array()};
+	struct flame flame = {.names = json_array(), .nodes = json_array(), .is_held = held};
 
-	for (size_t i = 0; i < memory->hotspots_count && i < PLACES_MAX; i++)
-		add_place(&flame, profile, &memory->hotspots[i], held);
+	for (size_t i = 0; i < memory->hotspots_count && i < PLACES_MAX; i++) {
+		const struct profile_hotspot *h = &memory->hotspots[i];
+
+		add_stack(&flame, add_operator(&flame, profile, h), h->frames, h->frames_count,
+			  place_values, h);
+	}
 	open_chart(into, "\"flame memory\"", "Allocations (");
 	text_printf(into,
 		    "%s) by call stack: operators and callers above, the allocating function at "
@@ -307,25 +314,14 @@ static void chart_places(struct text *into, const struct profile *profile,
 		       : json_pack("[s]", "Allocated"));
 }
 
-static json_t *sample_values(const struct profile_activity *sample, bool own)
+static json_t *sample_values(const struct flame *flame, const void *of, bool own)
 {
+	const struct profile_activity *sample = of;
 	bool on_cpu = sample->state == PERFX_SAMPLE_ON_CPU;
 
+	(void)flame;
 	return json_pack("[o,o]", json_of_integer(own && on_cpu ? sample->ns : 0),
 			 json_of_integer(own && !on_cpu ? sample->ns : 0));
-}
-
-static void add_sample(struct flame *flame, const struct profile_activity *sample)
-{
-	size_t count = sample->stack ? sample->stack->frames_count : 0;
-	long parent = -1;
-
-	for (size_t i = count; i-- > 0;)
-		parent = flame_node(flame, parent, flame_frame(flame, sample->stack->frames[i]),
-				    sample_values(sample, i == 0));
-	if (!count)
-		flame_node(flame, -1, flame_name(flame, 0, "(no stack)"),
-			   sample_values(sample, true));
 }
 
 static void chart_samples(struct text *into, const struct profile *profile,
@@ -334,8 +330,12 @@ static void chart_samples(struct text *into, const struct profile *profile,
 	const struct profile_sampling *sampling = &profile->sampling;
 	struct flame flame = {.names = json_array(), .nodes = json_array(), .marks_python = true};
 
-	for (size_t i = 0; i < p->samples.count && i < SAMPLES_MAX; i++)
-		add_sample(&flame, &p->samples.list[i]);
+	for (size_t i = 0; i < p->samples.count && i < SAMPLES_MAX; i++) {
+		const struct profile_stack *stack = p->samples.list[i].stack;
+
+		add_stack(&flame, -1, stack ? stack->frames : NULL, stack ? stack->frames_count : 0,
+			  sample_values, &p->samples.list[i]);
+	}
 	open_chart(into, "flame", "Sampled time by call stack: callers above. Threads add up");
 	if (sampling->on_cpu_interval_ns)
 		text_printf(into, "; one sample every %s on the CPU",
@@ -417,14 +417,6 @@ static void add_gpu_series(struct text *into, const struct profile_process *p,
 		    device->index);
 	add_series(into, &title, points, count > 1 ? count : 0, p,
 		   memory ? add_bytes : add_percent_value);
-}
-
-static void chart_gpu(struct text *into, const struct profile_process *p)
-{
-	for (size_t i = 0; i < p->gpu.places_count; i++) {
-		add_gpu_series(into, p, p->gpu.places[i].device, false);
-		add_gpu_series(into, p, p->gpu.places[i].device, true);
-	}
 }
 
 static void chart_resident(struct text *into, const struct profile_process *p)
@@ -873,7 +865,10 @@ void html_chart(struct text *into, const struct profile *profile, const struct c
 		chart_steps(into, profile, chart->process);
 		break;
 	case CHART_GPU:
-		chart_gpu(into, chart->process);
+		for (size_t i = 0; i < chart->process->gpu.places_count; i++)
+			for (int memory = 0; memory < 2; memory++)
+				add_gpu_series(into, chart->process,
+					       chart->process->gpu.places[i].device, memory);
 		break;
 	case CHART_ROOFLINE:
 		chart_roofline(into, profile, chart->process);

@@ -11,7 +11,6 @@
 #include "base/escape.h"
 #include "base/text.h"
 #include "report/document/document.h"
-#include "report/html/charts.h"
 #include "report/json/output.h"
 #include "report/report.h"
 #include "report_html.h"
