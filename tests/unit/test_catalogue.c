@@ -212,11 +212,82 @@ Test(catalogue, each_rule_has_a_case_and_a_near_miss)
 	}
 }
 
+/*
+ * docs/findings.md, with the defaults as thresholds.
+ */
+
+#define PAGE_WIDTH 120
+
+static const char *const introduction[] = {
+	"# Findings",
+	"The kinds of findings of a [report](reading-a-report.md#findings): how each is judged, "
+	"and "
+	"what to try. `perfx-trace explain KIND` shows the same, with the thresholds in effect. "
+	"This "
+	"page is made of `user/analyze/findings/` and `user/analyze/thresholds.def`; a unit test "
+	"compares it with them.",
+	"A threshold is written as a file for `--rules` sets it. `low`, `medium` and `high` are "
+	"the "
+	"values from which a finding has that severity.",
+};
+
+static void add_prose(struct text *into, const char *mark, const char *sentences)
+{
+	struct text marked = {0};
+
+	text_printf(&marked, "%s%s", mark, sentences);
+	text_add_wrapped(into, 0, 0, PAGE_WIDTH, text_peek(&marked));
+	text_clear(&marked);
+}
+
+static void add_threshold_table(struct text *into, const char *kind)
+{
+	bool begun = false;
+
+	for (size_t i = 0; i < threshold_rows_count; i++) {
+		if (strcmp(threshold_rows[i].kind, kind) != 0)
+			continue;
+		text_add(into, begun ? "" : "\n| threshold | is |\n|---|---|\n");
+		begun = true;
+		text_add(into, "| `");
+		threshold_add(into, &threshold_rows[i], defaults);
+		text_printf(into, "` | %s |\n", threshold_rows[i].meaning);
+	}
+}
+
+static void add_section(struct text *into, const struct finding_kind *kind)
+{
+	text_printf(into, "\n## %s\n\n", kind->kind);
+	add_prose(into, "", kind->judges);
+	add_threshold_table(into, kind->kind);
+	text_add(into, "\n");
+	add_prose(into, "**Try:** ", kind->remedy);
+	text_add(into, kind->example ? "\n" : "");
+	for (const char *line = kind->example; line && *line; line += *line == '\n') {
+		int length = (int)strcspn(line, "\n");
+
+		text_printf(into, "    %.*s\n", length, line);
+		line += length;
+	}
+	text_add(into, "\n");
+	add_prose(into, "**Then look at:** ", kind->look);
+}
+
 Test(catalogue, of_which_the_documentation_is_made)
 {
 	struct text text = {0};
 
-	explain_markdown(&text, defaults);
+	for (size_t i = 0; i < sizeof(introduction) / sizeof(introduction[0]); i++) {
+		add_prose(&text, "", introduction[i]);
+		text_add(&text, "\n");
+	}
+	text_add(&text, "| kind | says |\n|---|---|\n");
+	for (size_t i = 0; i < finding_kinds_count; i++)
+		text_printf(&text, "| `%s` | %s |\n", finding_kinds[i].kind, finding_kinds[i].says);
+	text_add(&text, "\n## Thresholds of several kinds\n");
+	add_threshold_table(&text, "All");
+	for (size_t i = 0; i < finding_kinds_count; i++)
+		add_section(&text, &finding_kinds[i]);
 	golden_expect("docs/findings.md", text_peek(&text), text.length);
 	text_clear(&text);
 }

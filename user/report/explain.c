@@ -17,7 +17,6 @@
 #include <string.h>
 
 #define WIDTH	    80
-#define PAGE_WIDTH  120 /* of the documentation */
 #define INDENT	    2
 #define CODE_INDENT 4
 #define KIND_COLUMN 24
@@ -112,72 +111,4 @@ void explain_all(struct text *into, const struct thresholds *thresholds)
 	text_add(into, "\nThresholds of several kinds\n");
 	add_thresholds(into, thresholds, "All");
 	text_add(into, "\nperfx-trace explain KIND: how it is judged, and what to try\n");
-}
-
-static const char *const introduction[] = {
-	"# Findings",
-	"The kinds of findings of a [report](reading-a-report.md#findings): how each is judged, "
-	"and "
-	"what to try. `perfx-trace explain KIND` shows the same, with the thresholds in effect. "
-	"This "
-	"page is made of `user/analyze/findings/` and `user/analyze/thresholds.def`; a unit test "
-	"compares it with them.",
-	"A threshold is written as a file for `--rules` sets it. `low`, `medium` and `high` are "
-	"the "
-	"values from which a finding has that severity.",
-};
-
-/* A paragraph in lines of the documentation's width. */
-static void add_prose(struct text *into, const char *sentences)
-{
-	text_add_wrapped(into, 0, 0, PAGE_WIDTH, sentences);
-}
-
-static void add_threshold_table(struct text *into, const struct thresholds *thresholds,
-				const char *kind)
-{
-	const struct threshold_row *row = next_of(kind, NULL);
-
-	if (row)
-		text_add(into, "\n| threshold | is |\n|---|---|\n");
-	for (; row; row = next_of(kind, row)) {
-		text_add(into, "| `");
-		threshold_add(into, row, thresholds);
-		text_printf(into, "` | %s |\n", row->meaning);
-	}
-}
-
-static void add_section(struct text *into, const struct finding_kind *kind,
-			const struct thresholds *thresholds)
-{
-	struct text remedy = {0};
-
-	text_printf(into, "\n## %s\n\n", kind->kind);
-	add_prose(into, kind->judges);
-	add_threshold_table(into, thresholds, kind->kind);
-	text_printf(&remedy, "**Try:** %s", kind->remedy);
-	text_add(into, "\n");
-	add_prose(into, text_peek(&remedy));
-	text_add(into, kind->example ? "\n" : "");
-	add_code(into, kind->example, 4);
-	text_clear(&remedy);
-	text_printf(&remedy, "**Then look at:** %s", kind->look);
-	text_add(into, "\n");
-	add_prose(into, text_peek(&remedy));
-	text_clear(&remedy);
-}
-
-void explain_markdown(struct text *into, const struct thresholds *thresholds)
-{
-	for (size_t i = 0; i < sizeof(introduction) / sizeof(introduction[0]); i++) {
-		add_prose(into, introduction[i]);
-		text_add(into, "\n");
-	}
-	text_add(into, "| kind | says |\n|---|---|\n");
-	for (size_t i = 0; i < finding_kinds_count; i++)
-		text_printf(into, "| `%s` | %s |\n", finding_kinds[i].kind, finding_kinds[i].says);
-	text_add(into, "\n## Thresholds of several kinds\n");
-	add_threshold_table(into, thresholds, "All");
-	for (size_t i = 0; i < finding_kinds_count; i++)
-		add_section(into, &finding_kinds[i], thresholds);
 }

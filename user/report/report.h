@@ -84,14 +84,12 @@ int selection_sort(struct selection *selection, const char *column);
 void selection_keep(struct selection *selection, size_t process);
 void selection_clear(struct selection *selection);
 
-/* The catalogue of findings as text: for `explain`, and for docs/findings.md. */
+/* The catalogue of findings as text: for `explain`. */
 
 /* All kinds, a line each. */
 void explain_all(struct text *into, const struct thresholds *thresholds);
 void explain_kind(struct text *into, const struct finding_kind *kind,
 		  const struct thresholds *thresholds);
-/* The page of the documentation, with the defaults as thresholds. */
-void explain_markdown(struct text *into, const struct thresholds *thresholds);
 
 /*
  * A JSON report → the profile that it was made of, for diff. What the report does not hold, such as
