@@ -451,14 +451,6 @@ static void compose_step_changes(struct comparer *c, const struct diff_steps *st
 
 enum { HAS_LINES = 1 };
 
-static bool have_lines(const struct diff_process *p)
-{
-	for (size_t i = 0; i < p->functions_count; i++)
-		if (p->functions[i].line)
-			return true;
-	return false;
-}
-
 static void compose_times(struct comparer *c, const struct diff_process *p)
 {
 	static const struct column columns[] = {
@@ -472,8 +464,11 @@ static void compose_times(struct comparer *c, const struct diff_process *p)
 		NAME_COLUMNS,
 		WORDS("Called in", .rank = 1, .where = HAS_LINES),
 	};
+	unsigned has = 0;
 
-	document_table_having(c->document, columns, have_lines(p) ? HAS_LINES : 0);
+	for (size_t i = 0; i < p->functions_count; i++)
+		has |= p->functions[i].line ? HAS_LINES : 0;
+	document_table_having(c->document, columns, has);
 	for (size_t i = 0; i < p->functions_count && i < c->functions; i++) {
 		const struct diff_function *f = &p->functions[i];
 

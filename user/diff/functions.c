@@ -258,17 +258,6 @@ static size_t same_name(const struct side_rows *side, size_t at, const struct si
 	return end - at;
 }
 
-/* Which name comes next in two lists in order. */
-static const struct side_row *next_name(const struct side_rows *a, size_t i,
-					const struct side_rows *b, size_t j)
-{
-	if (i >= a->count)
-		return &b->rows[j];
-	if (j >= b->count || compare_names(&a->rows[i], &b->rows[j]) <= 0)
-		return &a->rows[i];
-	return &b->rows[j];
-}
-
 /* The functions of one name: one to one, or added up where their numbers differ. */
 static void match_name(struct diff_process *process, const struct side_rows *a, size_t i,
 		       size_t in_a, const struct side_rows *b, size_t j, size_t in_b)
@@ -304,7 +293,9 @@ static void match_rows(struct diff_process *process, const struct side_rows *a,
 		       const struct side_rows *b)
 {
 	for (size_t i = 0, j = 0; i < a->count || j < b->count;) {
-		const struct side_row *name = next_name(a, i, b, j);
+		bool is_b = i == a->count ||
+			    (j < b->count && compare_names(&a->rows[i], &b->rows[j]) > 0);
+		const struct side_row *name = is_b ? &b->rows[j] : &a->rows[i];
 		size_t in_a = same_name(a, i, name), in_b = same_name(b, j, name);
 
 		match_name(process, a, i, in_a, b, j, in_b);

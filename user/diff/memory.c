@@ -176,16 +176,6 @@ static size_t add_side(const struct side_places *side, size_t at, const char *ke
 	return i - at;
 }
 
-static const char *next_key(const struct side_places *a, size_t i, const struct side_places *b,
-			    size_t j)
-{
-	if (i >= a->count)
-		return b->places[j].key;
-	if (j >= b->count || strcmp(a->places[i].key, b->places[j].key) <= 0)
-		return a->places[i].key;
-	return b->places[j].key;
-}
-
 static void match_places(const struct diff *diff, struct diff_process *process,
 			 const struct side_places *a, const struct side_places *b)
 {
@@ -194,7 +184,9 @@ static void match_places(const struct diff *diff, struct diff_process *process,
 	for (size_t i = 0, j = 0, in_a, in_b; i < a->count || j < b->count; i += in_a, j += in_b) {
 		struct diff_place *p = &process->places[process->places_count++];
 		const struct side_place *shown;
-		const char *key = next_key(a, i, b, j);
+		bool is_b =
+			i == a->count || (j < b->count && by_key(&a->places[i], &b->places[j]) > 0);
+		const char *key = is_b ? b->places[j].key : a->places[i].key;
 
 		*p = (struct diff_place){.live_at_peak_bytes = none,
 					 .live_bytes = none,

@@ -212,16 +212,6 @@ static void add_steps(struct top_layout *layout, const struct top_process *proce
 	put_series(layout, line, &process->steps, UINT32_MAX);
 }
 
-/* "│data 48 %     ": the share's part of the bar, with its name if all of it fits. */
-static void put_phase(struct top_layout *layout, struct top_line *line, enum top_style style,
-		      const char *words, unsigned columns)
-{
-	unsigned end = line ? line->columns + columns : 0;
-
-	put_cut(layout, line, style, *words ? words : "│", columns);
-	pad(layout, line, style, end);
-}
-
 struct phase {
 	enum profile_phase phase;
 	double share;
@@ -304,9 +294,15 @@ static void add_phases(struct top_layout *layout, const struct top_process *proc
 	}
 	drop_words(phases, count, left_of(layout, line));
 	share_columns(phases, count, left_of(layout, line));
-	for (size_t i = 0; i < count; i++)
-		put_phase(layout, line, TOP_STYLE_PHASE + phases[i].phase, phases[i].words,
-			  phases[i].columns);
+	/* "│data 48 %     ": the share's part of the bar, with its name if all of it fits */
+	for (size_t i = 0; i < count; i++) {
+		enum top_style style = TOP_STYLE_PHASE + phases[i].phase;
+		unsigned end = line ? line->columns + phases[i].columns : 0;
+
+		put_cut(layout, line, style, phases[i].words[0] ? phases[i].words : "│",
+			phases[i].columns);
+		pad(layout, line, style, end);
+	}
 }
 
 /* CPU, memory, GPU: a label, a number and a series each. */

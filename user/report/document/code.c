@@ -108,14 +108,6 @@ static int shown_lines_make(struct shown_lines *shown, const struct composer *c,
 	return 0;
 }
 
-static void shown_lines_clear(struct shown_lines *shown)
-{
-	for (size_t i = 0; shown->sources && i < shown->count; i++)
-		free(shown->sources[i]);
-	free(shown->sources);
-	free(shown->lines);
-}
-
 /* "≈400 ms" */
 static const char *cell_sampled(struct composer *c, uint64_t ns)
 {
@@ -159,7 +151,10 @@ static size_t compose_line_table(struct composer *c, const struct profile_proces
 		for (size_t i = 0; i < shown.count; i++)
 			compose_line(c, shown.lines[i], shown.sources[i]);
 	}
-	shown_lines_clear(&shown);
+	for (size_t i = 0; shown.sources && i < shown.count; i++)
+		free(shown.sources[i]);
+	free(shown.sources);
+	free(shown.lines);
 	return shown.left;
 }
 
@@ -259,14 +254,6 @@ void compose_account(struct composer *c, const struct process_account *account)
 
 enum { HAS_SPINNING = 1, HAS_BELOW = 2 };
 
-/* "train.py:12" */
-static const char *cell_below(struct composer *c, const struct profile_frame *below)
-{
-	return compose_name(c, below ? document_format(c->document, "%s:%u", base_name(below->file),
-						       below->line)
-				     : "-");
-}
-
 /* "By library: libxgboost.so 41.0 %, libgomp.so.1 53.0 %." */
 static void compose_libraries(struct composer *c, const struct profile_process *p)
 {
@@ -340,7 +327,12 @@ static void compose_natives(struct composer *c, const struct profile_process *p)
 				     cell_share(f->self_ns ?: PROFILE_ABSENT, functions.all_ns),
 				     cell_share(f->total_ns, functions.all_ns),
 				     cell_share(f->spinning_ns ?: PROFILE_ABSENT, f->total_ns),
-				     cell_native(c, f->frame), cell_below(c, f->below));
+				     cell_native(c, f->frame),
+				     compose_name(c, f->below ? document_format(
+									c->document, "%s:%u",
+									base_name(f->below->file),
+									f->below->line)
+							      : "-"));
 		}
 		document_printf(c->document, BLOCK_NOTE,
 				"Share: of all threads' CPU time, sampled; Total: with callees%s.",
@@ -455,14 +447,6 @@ const struct profile_frame *stack_line(const struct profile_stack *stack)
 	return profile_line_frame(stack->frames, stack->frames_count, PERFX_LANGUAGE_PYTHON)
 		       ?: profile_line_frame(stack->frames, stack->frames_count,
 					     PERFX_LANGUAGE_NATIVE);
-}
-
-/* The line in which it was sampled waiting. */
-static const char *cell_where(struct composer *c, const struct profile_stack *stack)
-{
-	const struct profile_frame *frame = stack_line(stack);
-
-	return compose_frame(c, frame || !stack || !stack->frames_count ? frame : stack->frames[0]);
 }
 
 /* "python3 (4242) waited 2.10 s for the GIL, held by thread loader (4243)." */
@@ -592,8 +576,12 @@ static void add_rivals(struct text *text, const struct profile_process *p,
 static void compose_wait(struct composer *c, const struct profile_process *p,
 			 const struct wait_row *row)
 {
+	const struct profile_stack *stack = row->wait->stack;
+	const struct profile_frame *line = stack_line(stack);
 	struct text thread = {0}, reason = {0};
 
+	if (!line && stack && stack->frames_count)
+		line = stack->frames[0];
 	add_thread(&thread, p, row->wait->tid);
 	if (row->wait->reason == PERFX_WAIT_RUNNABLE)
 		add_rivals(&reason, p, row);
@@ -601,7 +589,7 @@ static void compose_wait(struct composer *c, const struct profile_process *p,
 		document_add_wait(&reason, p, row->wait);
 	document_row(c->document, cell_ns(row->ns), cell_count(row->count), cell_ns(row->max_ns),
 		     document_words(c->document, &thread), document_words(c->document, &reason),
-		     cell_where(c, row->wait->stack));
+		     compose_frame(c, line));
 }
 
 void compose_waits(struct composer *c, const struct profile_process *p)

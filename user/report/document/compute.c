@@ -200,23 +200,19 @@ static void compose_points(struct composer *c, const struct profile_process *p,
 	}
 }
 
-static bool knows_bandwidth(const struct profile *profile)
-{
-	for (size_t i = 0; i < profile->peaks_count; i++)
-		if (profile->peaks[i].bytes_per_s)
-			return true;
-	return false;
-}
-
 /* Where a peak is unknown, so is how far it is from it. */
 static const char *why_no_roof(const struct composer *c, const struct profile_process *p)
 {
+	bool knows_bandwidth = false;
+
+	for (size_t i = 0; i < c->profile->peaks_count; i++)
+		knows_bandwidth |= c->profile->peaks[i].bytes_per_s > 0;
 	if (!c->profile->peaks_count)
 		return "No roofline: the peak of this host is not known (measure it with sudo "
 		       "perfx-trace peaks, or set --peak-flops and --peak-bandwidth).";
 	if (p->cpu_ns == PROFILE_ABSENT)
 		return "No roofline: the number of cores in use is not known.";
-	if (!knows_bandwidth(c->profile))
+	if (!knows_bandwidth)
 		return "No roofline: the memory bandwidth of this host is not known (measure it "
 		       "with sudo perfx-trace peaks, or set --peak-bandwidth).";
 	return "No roofline: no peak is known for this data type (set --peak-flops and "

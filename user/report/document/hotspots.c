@@ -410,14 +410,6 @@ static struct places all_places(struct composer *c, const struct profile_process
 	return all;
 }
 
-/* "host heap"; of bytes that cannot all have been in memory "reserved" */
-static const char *kind_of(const struct profile_process *p, const struct allocating *place)
-{
-	return bytes_are_reserved(p, place->memory->domain, place->live_at_peak_bytes)
-		       ? "reserved, not resident"
-		       : memory_words(place->memory);
-}
-
 static void compose_worst(struct composer *c, const struct profile_process *p,
 			  const struct allocating *places, size_t count)
 {
@@ -437,11 +429,15 @@ static void compose_worst(struct composer *c, const struct profile_process *p,
 	for (size_t i = 0; i < count; i++) {
 		const struct allocating *place = &places[i];
 		bool held = memory_sees_frees(place->memory);
+		/* bytes that cannot all have been in memory */
+		bool reserved =
+			bytes_are_reserved(p, place->memory->domain, place->live_at_peak_bytes);
 
 		document_row(c->document, cell_leak(c, &place->trend),
 			     cell_bytes(held ? place->live_at_peak_bytes : PROFILE_ABSENT),
 			     cell_bytes(held ? place->live_bytes : PROFILE_ABSENT),
-			     cell_bytes(place->allocated_bytes), kind_of(p, place),
+			     cell_bytes(place->allocated_bytes),
+			     reserved ? "reserved, not resident" : memory_words(place->memory),
 			     cell_where(c, place));
 	}
 }

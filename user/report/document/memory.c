@@ -43,16 +43,11 @@ static const char *title_of(const struct profile_memory *memory)
 /* What a number of live blocks is: "", "~ " an estimate, "≥ " or "≤ " a bound. */
 static const char *sign_of(const struct profile_memory *memory)
 {
-	switch (memory->bound) {
-	case 0:
-		return memory->sampled ? "~ " : "";
-	case PROFILE_MEMORY_LOST_ALLOCS:
+	if (memory->bound == PROFILE_MEMORY_LOST_ALLOCS)
 		return "≥ ";
-	case PROFILE_MEMORY_LOST_FREES:
+	if (memory->bound == PROFILE_MEMORY_LOST_FREES)
 		return "≤ ";
-	default:
-		return "~ ";
-	}
+	return memory->bound || memory->sampled ? "~ " : "";
 }
 
 /* Three digits of a count: an estimate has no more. */

@@ -277,16 +277,6 @@ static int add_rows(struct worker_sum *sum, struct map64 *places, const struct p
 	return 0;
 }
 
-static void add_memory(struct worker_sum *sum, const struct profile_process *p)
-{
-	for (size_t i = 0; i < p->memory_count; i++) {
-		enum perfx_domain domain = p->memory[i].domain;
-
-		sum->allocated_bytes[domain] += p->memory[i].allocated_bytes.value;
-		sum->estimated[domain] |= p->memory[i].sampled;
-	}
-}
-
 static void add_steps(struct worker_sum *sum, const struct profile_steps *steps)
 {
 	if (!steps->count)
@@ -332,7 +322,12 @@ int worker_sum_make(struct worker_sum *sum, const struct profile *profile, const
 		sum->gpu_mj = plus(sum->gpu_mj, p->energy.gpu_mj);
 		sum->gpu_estimated |= p->energy.estimated;
 		add_steps(sum, &p->steps);
-		add_memory(sum, p);
+		for (size_t k = 0; k < p->memory_count; k++) {
+			enum perfx_domain domain = p->memory[k].domain;
+
+			sum->allocated_bytes[domain] += p->memory[k].allocated_bytes.value;
+			sum->estimated[domain] |= p->memory[k].sampled;
+		}
 		err = add_rows(sum, &places, p);
 	}
 	qsort(sum->rows, sum->rows_count, sizeof(*sum->rows), by_self);

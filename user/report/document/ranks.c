@@ -18,16 +18,6 @@
 /* Of a host's name. */
 #define HOST_COLUMNS 20
 
-static bool has_phase(const struct composer *c, enum profile_phase phase)
-{
-	const struct ranks *ranks = &c->analysis->ranks;
-
-	for (size_t i = 0; i < ranks->count; i++)
-		if (steps_phase_ns(&c->profile->processes[ranks->rows[i].process].steps, phase) > 0)
-			return true;
-	return false;
-}
-
 /* Several machines; a phase that a rank has, by its place in profile_phases_in_order. */
 enum { HAS_HOSTS = 1, HAS_PHASE = 2 };
 
@@ -65,13 +55,17 @@ static void compose_table(struct composer *c)
 		NUMBERS("Other", .rank = 5, .where = HAS_PHASE << 4),
 		NUMBERS("Untraced", .rank = 6, .where = HAS_PHASE << 5),
 	};
+	const struct ranks *ranks = &c->analysis->ranks;
 	unsigned has = c->profile->hosts_count > 1 ? HAS_HOSTS : 0;
 
-	for (int i = 0; i < PROFILE_PHASES; i++)
-		has |= has_phase(c, profile_phases_in_order[i]) ? HAS_PHASE << i : 0;
+	for (size_t i = 0; i < ranks->count; i++)
+		for (int k = 0; k < PROFILE_PHASES; k++)
+			if (steps_phase_ns(&c->profile->processes[ranks->rows[i].process].steps,
+					   profile_phases_in_order[k]) > 0)
+				has |= HAS_PHASE << k;
 	document_table_having(c->document, columns, has);
-	for (size_t i = 0; i < c->analysis->ranks.count; i++)
-		compose_rank(c, &c->analysis->ranks.rows[i]);
+	for (size_t i = 0; i < ranks->count; i++)
+		compose_rank(c, &ranks->rows[i]);
 }
 
 static uint32_t rank_of(const struct composer *c, const struct skew_rank *rank)

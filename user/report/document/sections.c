@@ -166,14 +166,6 @@ static bool is_same_finding(const struct finding *a, const struct finding *b)
 	       is_same_subject(a->subject, b->subject);
 }
 
-static bool has_finding(const struct process_analysis *p, const struct finding *finding)
-{
-	for (size_t i = 0; i < p->findings_count; i++)
-		if (is_same_finding(&p->findings[i], finding))
-			return true;
-	return false;
-}
-
 /* How many identical workers have the finding, too; *earlier: one of those before the process. */
 static unsigned count_alike(const struct composer *c, const struct finding *finding, size_t process,
 			    bool *earlier)
@@ -182,11 +174,15 @@ static unsigned count_alike(const struct composer *c, const struct finding *find
 
 	*earlier = false;
 	for (size_t i = 0; c->groups && i < c->analysis->processes_count; i++) {
-		if (i == process || c->groups[i] != c->groups[process] ||
-		    !has_finding(&c->analysis->processes[i], finding))
+		const struct process_analysis *p = &c->analysis->processes[i];
+		bool found = false;
+
+		if (i == process || c->groups[i] != c->groups[process])
 			continue;
-		alike++;
-		*earlier |= i < process;
+		for (size_t j = 0; j < p->findings_count && !found; j++)
+			found = is_same_finding(&p->findings[j], finding);
+		alike += found;
+		*earlier |= found && i < process;
 	}
 	return alike;
 }
@@ -222,14 +218,6 @@ static void compose_findings_of(struct composer *c, enum finding_severity severi
 	}
 }
 
-static bool has_findings(const struct analysis *analysis)
-{
-	for (size_t i = 0; i < analysis->processes_count; i++)
-		if (analysis->processes[i].findings_count)
-			return true;
-	return false;
-}
-
 /* "Rules of ci.rules; 3 findings are silenced." */
 static void compose_rules(struct composer *c)
 {
@@ -251,9 +239,11 @@ static void compose_findings(struct composer *c)
 {
 	const struct analysis *analysis = c->analysis;
 	unsigned all = 0, alike;
-	bool earlier;
+	bool earlier, any = false;
 
-	if (!has_findings(analysis) && !analysis->rules_file)
+	for (size_t i = 0; i < analysis->processes_count; i++)
+		any |= analysis->processes[i].findings_count > 0;
+	if (!any && !analysis->rules_file)
 		return;
 	document_say(c->document, BLOCK_HEADING, "Findings");
 	if (analysis->first && all++ < c->limits->findings) {
@@ -417,11 +407,16 @@ static size_t group_size(const struct composer *c, size_t of)
 	return count;
 }
 
-/* The sections of a group's members, as many as processes get one. */
-static void compose_members(struct composer *c, size_t first)
+/* One section for all of a group, then those of its members, as many as processes get one. */
+static void compose_group(struct composer *c, size_t first, bool *shown)
 {
 	size_t count = 0;
 
+	compose_workers(c, first);
+	for (size_t i = first; i < c->profile->processes_count; i++)
+		shown[i] |= c->groups[i] == first;
+	if (c->limits->brief)
+		return;
 	document_say(c->document, BLOCK_FOLD, "Each of these workers");
 	for (size_t i = first; i < c->profile->processes_count; i++)
 		if (c->groups[i] == first && count++ < c->limits->processes)
@@ -429,16 +424,6 @@ static void compose_members(struct composer *c, size_t first)
 	if (count > c->limits->processes)
 		compose_left_out(c, count - c->limits->processes, "", "JSON");
 	document_say(c->document, BLOCK_UNFOLD, "");
-}
-
-/* One section for all of a group. */
-static void compose_group(struct composer *c, size_t first, bool *shown)
-{
-	compose_workers(c, first);
-	if (!c->limits->brief)
-		compose_members(c, first);
-	for (size_t i = first; i < c->profile->processes_count; i++)
-		shown[i] |= c->groups[i] == first;
 }
 
 static void compose_processes(struct composer *c)

@@ -135,29 +135,22 @@ static void compose_missing(struct composer *c, const struct profile_process *p)
 
 #define SLOW_SHOWN 3
 
-static enum profile_phase longest_phase(const struct profile_step *step)
-{
-	int longest = 0;
-
-	for (int i = 1; i < PROFILE_PHASES; i++)
-		if (step->phases[i] > step->phases[longest])
-			longest = i;
-	return (enum profile_phase)longest;
-}
-
 /* "17 (130 ms, at 1.42 s: data 92.0 ms)" */
 static void add_slow(struct composer *c, struct text *text, const struct profile_step *step,
 		     uint64_t number)
 {
-	enum profile_phase phase = longest_phase(step);
+	enum profile_phase longest = 0;
 
+	for (enum profile_phase i = 1; i < PROFILE_PHASES; i++)
+		longest = step->phases[i] > step->phases[longest] ? i : longest;
 	text_printf(text, "%llu", (unsigned long long)number);
 	if (step->count > 1)
 		text_printf(text, " to %llu", (unsigned long long)(number + step->count - 1));
 	text_printf(text, " (%s, at %s", as_ns(step->max_ns),
 		    as_ns(profile_since_start(c->profile, step->from_ns)));
 	if (step->count == 1)
-		text_printf(text, ": %s %s", profile_phase_name(phase), as_ns(step->phases[phase]));
+		text_printf(text, ": %s %s", profile_phase_name(longest),
+			    as_ns(step->phases[longest]));
 	text_add(text, ")");
 }
 
@@ -202,15 +195,27 @@ static void compose_slow(struct composer *c, const struct profile_steps *steps)
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-static void compose_phase(struct composer *c, const struct profile_steps *steps,
-			  enum profile_phase phase)
+/* Of the steps whose phases are known, if there are any. */
+static void compose_phases(struct composer *c, const struct profile_steps *steps)
 {
+	static const struct column columns[] = {
+		WORDS("Phase"),
+		NUMBERS("Share"),
+		NUMBERS("Per step"),
+		NUMBERS("Total"),
+	};
 	bool divided = steps->divided.count;
-	uint64_t ns = divided ? steps->divided.phases[phase] : steps->phases[phase];
 
-	document_row(c->document, profile_phase_name(phase),
-		     cell_share(ns, divided ? steps->divided.ns : steps->total_ns),
-		     cell_ns(u64_of(steps_phase_ns(steps, phase))), cell_ns(ns));
+	document_table(c->document, columns);
+	for (size_t i = 0; i < PROFILE_PHASES; i++) {
+		enum profile_phase phase = profile_phases_in_order[i];
+		uint64_t ns = divided ? steps->divided.phases[phase] : steps->phases[phase];
+
+		if (steps_phase_ns(steps, phase) > 0)
+			document_row(c->document, profile_phase_name(phase),
+				     cell_share(ns, divided ? steps->divided.ns : steps->total_ns),
+				     cell_ns(u64_of(steps_phase_ns(steps, phase))), cell_ns(ns));
+	}
 }
 
 /* "Of a step: data 32.6 ms (40.1 %) · forward …" */
@@ -330,13 +335,6 @@ static void compose_off_cpu(struct composer *c, const struct profile_steps *step
 
 void compose_steps(struct composer *c, const struct profile_process *p)
 {
-	static const struct column columns[] = {
-		WORDS("Phase"),
-		NUMBERS("Share"),
-		NUMBERS("Per step"),
-		NUMBERS("Total"),
-	};
-
 	if (!p->steps.ends_count) {
 		compose_why(c, p);
 		return;
@@ -361,10 +359,7 @@ void compose_steps(struct composer *c, const struct profile_process *p)
 	compose_steps_gpu(c, &p->steps);
 	if (c->limits->charts)
 		document_add_chart(c->document, (struct chart){.kind = CHART_STEPS, .process = p});
-	document_table(c->document, columns);
-	for (size_t i = 0; i < PROFILE_PHASES; i++)
-		if (steps_phase_ns(&p->steps, profile_phases_in_order[i]) > 0)
-			compose_phase(c, &p->steps, profile_phases_in_order[i]);
+	compose_phases(c, &p->steps);
 	compose_no_forward(c, p);
 	compose_missing(c, p);
 	if (c->limits->steps)

@@ -69,18 +69,13 @@ static struct value timed(const struct data_table_row *r, uint64_t number)
 	return function_row(r)->timed_count ? integer(number) : absent();
 }
 
-/* -1: not known */
-static double self_share(const struct data_table_row *r)
-{
-	return function_row(r)->timed_count && profile_wall_ns(r->process)
-		       ? (double)function_row(r)->self_ns / (double)profile_wall_ns(r->process)
-		       : -1;
-}
-
 VALUE(get_stddev, rounded(function_row(r)->stddev_ns))
 VALUE(get_source,
       function_of(s, r)->source ? words(name_of_source(function_of(s, r)->source)) : absent())
-VALUE(get_self_percent, real(100.0 * self_share(r)))
+VALUE(get_self_percent, function_row(r)->timed_count &&profile_wall_ns(r->process)
+				? real(100.0 * ((double)function_row(r)->self_ns /
+						(double)profile_wall_ns(r->process)))
+				: absent())
 VALUE(get_name, words(function_of(s, r)->name))
 VALUE(get_label, words(function_label(function_of(s, r))))
 VALUE(get_module, words(function_of(s, r)->module_base))
@@ -563,13 +558,6 @@ static bool has_flops(const struct data_table_row *r)
 	return r->process->steps.cost.counted_count > 0 && step->computed_count == step->count;
 }
 
-static double step_rate(const struct data_table_row *r)
-{
-	const struct profile_step *step = step_of(r);
-
-	return has_flops(r) && step->total_ns ? (double)step->flops / (double)step->total_ns : -1;
-}
-
 VALUE(get_step, integer(r->item * r->process->steps.series_each + 1))
 VALUE(get_step_at, integer(profile_since_start(s->profile, step_of(r)->from_ns)))
 VALUE(get_breakdown, nested(json_of_phases(step_of(r)->phases)))
@@ -579,7 +567,9 @@ VALUE(get_step_off_cpu,
 	      : integer(step_of(r)->off_cpu_ns))
 VALUE(get_slow, flag(steps_slow(&r->process->steps, step_of(r))))
 VALUE(get_step_flops, has_flops(r) ? integer(step_of(r)->flops) : absent())
-VALUE(get_step_gflops, real(step_rate(r)))
+VALUE(get_step_gflops, has_flops(r) && step_of(r)->total_ns
+			       ? real((double)step_of(r)->flops / (double)step_of(r)->total_ns)
+			       : absent())
 VALUE(get_step_mfu, real(steps_mfu(s->profile, &r->process->steps, step_of(r))))
 
 static const struct data_table_column steps_columns[] = {

@@ -25,11 +25,6 @@ static bool is(struct part part, const char *text)
 	return part.length == strlen(text) && !memcmp(part.at, text, part.length);
 }
 
-static bool same(struct part a, struct part b)
-{
-	return a.length == b.length && !memcmp(a.at, b.at, a.length);
-}
-
 struct tag {
 	char kind; /* # ^ / ! & and = for a plain value; 0: there is none */
 	struct part name, format;
@@ -114,14 +109,12 @@ static struct tag closing(const char *text, const struct tag *section)
 static const char *const formats[] = {"ns", "bytes", "count", "percent",
 				      "si", "md",    "html",  "json"};
 
-static bool is_number(struct part part)
-{
-	return part.length && part.length < 9 && strspn(part.at, "0123456789") >= part.length;
-}
-
 static const char *fault_of(const struct tag *tag, const struct part *open, size_t depth)
 {
 	bool section = tag->kind == '#' || tag->kind == '^', known = !tag->format.length;
+	struct part name = tag->name, format = tag->format;
+	bool is_number = format.length && format.length < 9 &&
+			 strspn(format.at, "0123456789") >= format.length;
 
 	if (tag->kind == '!')
 		return NULL;
@@ -131,10 +124,11 @@ static const char *fault_of(const struct tag *tag, const struct part *open, size
 		known = known || (!section && is(tag->format, formats[i]));
 	if (section && depth == DEPTH_MAX)
 		return "sections nested too deeply";
-	if (!known && !(tag->kind == '#' && is_number(tag->format)))
+	if (!known && !(tag->kind == '#' && is_number))
 		return section ? "after the colon a section has a number of elements"
 			       : "no such format: ns, bytes, count, percent, si, md, html, json";
-	if (tag->kind == '/' && (!depth || !same(tag->name, open[depth - 1])))
+	if (tag->kind == '/' && (!depth || name.length != open[depth - 1].length ||
+				 memcmp(name.at, open[depth - 1].at, name.length) != 0))
 		return "not the end of the open section";
 	return NULL;
 }

@@ -30,13 +30,6 @@ static void add_ms(struct text *line, uint64_t ns)
 		    (unsigned long long)(ns / 1000 % 1000));
 }
 
-static void add_steps(struct text *line, const struct profile_steps *steps)
-{
-	text_printf(line, "steps=%llux(median ", (unsigned long long)steps->count);
-	add_ms(line, steps->p50_ns);
-	text_add(line, ")");
-}
-
 static void add_function(struct text *line, const struct profile *profile,
 			 const struct profile_row *row)
 {
@@ -63,8 +56,11 @@ static void add_process(struct text *line, const struct profile *profile,
 		text_printf(line, "[PERF %u] ", process->pid);
 	if (shown > process->rows_count)
 		shown = process->rows_count;
-	if (process->steps.count)
-		add_steps(line, &process->steps);
+	if (process->steps.count) {
+		text_printf(line, "steps=%llux(median ", (unsigned long long)process->steps.count);
+		add_ms(line, process->steps.p50_ns);
+		text_add(line, ")");
+	}
 	for (size_t i = 0; i < shown; i++) {
 		text_add(line, i || process->steps.count ? " | " : "");
 		add_function(line, profile, &process->rows[i]);

@@ -184,21 +184,15 @@ static unsigned total_width(const struct table *table, const struct widths *w)
 	return total ? total - GAP : 0;
 }
 
-static size_t rest_column(const struct table *table)
-{
-	size_t i = 0;
-
-	while (i + 1 < table->columns_count && !table->columns[i].takes_rest)
-		i++;
-	return i;
-}
-
 /* Adds columns by rank as long as the names keep a good width, then gives them what is left. */
 static void choose_widths(const struct table *table, unsigned room, struct widths *w)
 {
-	size_t rest = rest_column(table);
-	unsigned good = w->natural[rest] < NAME_GOOD ? w->natural[rest] : NAME_GOOD, total;
+	size_t rest = 0;
+	unsigned good, total;
 
+	while (rest + 1 < table->columns_count && !table->columns[rest].takes_rest)
+		rest++;
+	good = w->natural[rest] < NAME_GOOD ? w->natural[rest] : NAME_GOOD;
 	w->shown[rest] = good;
 	for (unsigned rank = 0; rank <= COLUMNS_MAX; rank++) {
 		for (size_t i = 0; i < table->columns_count; i++) {
