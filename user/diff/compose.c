@@ -20,7 +20,7 @@
 #include <string.h>
 
 /*
- * What happened between two recordings of a process, before any table:
+ * Changes of a process between two recordings, before any table:
  *
  *     gone: MemoryLeak, host heap of trainer (pid 42): keeps 6.50 MiB a second, 22.9 GiB an hour
  *     new: DataBound, trainer (pid 51): waited for the next batch in 41.0 % of the time of 60 steps
@@ -132,7 +132,7 @@ static void add_function(struct text *into, const struct diff_function *f)
 	text_finish(&name, &into->failed);
 }
 
-/* They come in the order of their shares. */
+/* Functions are in the order of their shares. */
 static void compose_functions(struct comparer *c, const struct diff_process *p, unsigned in)
 {
 	struct text text = {0};
@@ -515,7 +515,7 @@ static void compose_rates(struct comparer *c, const struct diff_process *p)
 	}
 }
 
-/* What was called in one recording only. */
+/* Functions that were called in one recording only. */
 static void compose_alone(struct comparer *c, const struct diff_process *p, unsigned in)
 {
 	static const struct column columns[] = {

@@ -14,7 +14,7 @@
 
 /*
  * Findings that one side has and the other has not. A finding is the same one when its kind is, and
- * what it is about: subjects are compared without the numbers of processes and threads, which
+ * its subject: subjects are compared without the numbers of processes and threads, which
  * differ from run to run.
  */
 

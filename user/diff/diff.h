@@ -11,7 +11,7 @@
  *
  * Kernels of a GPU are the same when their name is, whatever their shapes and streams; they are
  * compared and judged as functions are. Copies are the same when direction and host memory are,
- * waits when their function and who calls it are.
+ * waits when their function and its caller are.
  *
  * Significance: Welch's t-test on the means says that the spread of the calls does not explain
  * the change. The probability of being wrong about any function at all is DIFF_ALPHA, whatever
@@ -163,7 +163,7 @@ struct diff_gpu_work {
 	bool regressed;
 };
 
-/* What a process's GPUs did for it. */
+/* A process's use of its GPUs. */
 struct diff_gpu {
 	struct diff_pair busy_share, exposed_share; /* of wall time; devices add up */
 	struct diff_pair utilisation;		    /* of its devices, by the driver; 0 to 1 */
@@ -216,7 +216,7 @@ struct diff {
 
 /* Both are borrowed and outlive it. NULL: memory was out. */
 struct diff *diff__new(const struct profile *a, const struct profile *b, double threshold);
-/* Compares what was found about the processes of both, too: analyses of the same two profiles,
+/* Compares the findings on the processes, too: analyses of the same two profiles,
  * which outlive it. 0 or -ENOMEM. */
 int diff_findings(struct diff *diff, const struct analysis *a, const struct analysis *b);
 void diff__free(struct diff *diff);

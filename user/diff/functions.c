@@ -160,7 +160,7 @@ static const struct profile_frame *line_of(const struct side_row *rows, size_t c
 	return most ? most->frame : NULL;
 }
 
-/* Sets what is known of one side; B's comes last. */
+/* Sets the numbers of one side; the line is B's where both have one. */
 static void set_side(struct diff_function *f, bool is_b, const struct side_rows *side, size_t first,
 		     size_t count)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What GPUs did for a process, in two recordings. */
+/* A process's use of GPUs, in two recordings. */
 #include "analyze/roofline.h"
 #include "base/order.h"
 #include "diff/internal.h"
@@ -152,7 +152,7 @@ static struct sample sample_of(const struct side_work *work)
 	return sample;
 }
 
-/* Sets what is known of one side. */
+/* Sets the numbers of one side. */
 static void set_work(struct diff_gpu_work *into, bool is_b, const struct side_works *side,
 		     const struct side_work *work)
 {
@@ -233,7 +233,7 @@ static double utilisation(const struct profile_gpu *gpu)
 	return diff_of(percent, gpu->places_count) / 100;
 }
 
-/* Sets what is known of one side. */
+/* Sets the numbers of one side. */
 static void set_side(struct diff_gpu *gpu, bool is_b, const struct profile_process *p)
 {
 	struct gpu_rates rates;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of this module share. */
+/* Shared by the files of this module. */
 #ifndef PERFX_DIFF_INTERNAL_H
 #define PERFX_DIFF_INTERNAL_H
 

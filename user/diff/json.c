@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * The comparison for programs: perfx.diff/1. A number is {"a", "b", "change", "ratio"}, where
- * change is (b - a) / a; what is not known is left out.
+ * change is (b - a) / a; unknown numbers are left out.
  */
 #include "analyze/location.h"
 #include "decode/names.h"

@@ -48,7 +48,7 @@ static inline double report_joules(const struct profile_host_energy *energy)
 	       (energy->gpu_mj == PROFILE_ABSENT ? 0 : (double)energy->gpu_mj / 1e3);
 }
 
-/* What that emits, g CO2. */
+/* The emissions of that energy, g CO2. */
 static inline double report_carbon_g(double joules, double g_per_kwh)
 {
 	return joules / 3.6e6 * g_per_kwh;
@@ -80,7 +80,7 @@ int selection_make(struct selection *selection, const struct profile *profile, c
 /* Puts each process's functions in the order of a column of the table "functions". Rules look at
  * them in the order of the aggregate: sort after them. 0, -EINVAL for no such column, -ENOMEM. */
 int selection_sort(struct selection *selection, const char *column);
-/* Leaves one of its processes. */
+/* Drops all processes but this one. */
 void selection_keep(struct selection *selection, size_t process);
 void selection_clear(struct selection *selection);
 

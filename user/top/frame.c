@@ -112,7 +112,7 @@ static double share_of_period(const struct composer *c, uint64_t ns)
 	return measured(ns) / 1e9 / c->period_s;
 }
 
-/* Of a CPU, between two samples: these need not come with the snapshots. */
+/* Of a CPU, between two samples, whose times differ from those of the snapshots. */
 static double share_of_samples(const struct composer *c, uint64_t ns, uint64_t wall_ns)
 {
 	return wall_ns && wall_ns != PROFILE_ABSENT ? measured(ns) / (double)wall_ns
@@ -124,7 +124,7 @@ static double per_s(const struct composer *c, uint64_t count)
 	return (double)count / c->period_s;
 }
 
-static const char *keep(struct composer *c, struct text *text)
+static const char *keep_text(struct composer *c, struct text *text)
 {
 	const char *kept = text->failed ? NULL : pool_add(&c->frame->pool, text_peek(text));
 
@@ -138,7 +138,7 @@ static const char *keep_name(struct composer *c, const char *name)
 	struct text text = {0};
 
 	escape_display(&text, name && *name ? name : "?");
-	return keep(c, &text);
+	return keep_text(c, &text);
 }
 
 static const char *keep_sentence(struct composer *c, const char *sentence)
@@ -146,7 +146,7 @@ static const char *keep_sentence(struct composer *c, const char *sentence)
 	struct text text = {0};
 
 	escape_unmarked(&text, sentence);
-	return keep(c, &text);
+	return keep_text(c, &text);
 }
 
 /* A new row of a table, its values not measured. Without memory it is one that is not shown. */
@@ -196,7 +196,7 @@ static void add_line(struct composer *c, const struct live_line *live)
 	location_line(&place, line);
 	escape_display(&shown, text_peek(&place));
 	text_clear(&place);
-	row->cells[LINE_PLACE].text = keep(c, &shown);
+	row->cells[LINE_PLACE].text = keep_text(c, &shown);
 }
 
 static double or_0(double value)
@@ -315,7 +315,7 @@ static void add_findings(struct composer *c, struct top_past *past)
 	}
 	for (int severity = FINDING_HIGH; severity <= FINDING_LOW; severity++)
 		add_findings_of(c, past, severity);
-	/* a finding that is gone begins anew when it comes again */
+	/* the age of a finding starts again when it returns */
 	for (size_t i = 0; i < past->known_count; i++)
 		if (past->known[i].number == snapshot->number)
 			past->known[kept++] = past->known[i];
@@ -409,7 +409,7 @@ static const char *name_of_process(struct composer *c, const struct profile_proc
 	if (process->rank.world_size)
 		text_printf(&name, ", rank %u of %u", process->rank.rank, process->rank.world_size);
 	text_add(&name, process->exited ? ", exited)" : ")");
-	return keep(c, &name);
+	return keep_text(c, &name);
 }
 
 static uint64_t point_or_0(uint64_t value)
@@ -516,7 +516,7 @@ static const char *losses_of(struct composer *c)
 		if (totals->losses[i] && profile_loss_share(c->snapshot->profile, i) > 0)
 			text_printf(&text, "%s%s %s", text.length ? ", " : "",
 				    as_count(totals->losses[i]), name_of_loss(i));
-	return keep(c, &text);
+	return keep_text(c, &text);
 }
 
 static void fill_cost(struct composer *c, struct top_past *past, uint64_t tracer_cpu_ns)

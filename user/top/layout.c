@@ -239,7 +239,7 @@ static void drop_words(struct phase *phases, size_t count, unsigned columns)
 	}
 }
 
-/* Columns by share; a phase whose share is too short for its words gets what these need. */
+/* Columns by share; a phase is at least as wide as its words. */
 static void share_columns(struct phase *phases, size_t count, unsigned columns)
 {
 	double sum = 0, share = 0;
@@ -363,7 +363,7 @@ static void add_gauges(struct top_layout *layout, const struct top_process *proc
 	}
 }
 
-/* What tracing costs and loses. */
+/* Cost and losses of tracing. */
 static void add_cost(struct top_layout *layout, const struct top_frame *frame)
 {
 	struct top_line *line = labelled(layout, "Tracing");

@@ -15,8 +15,8 @@
 #include <stdint.h>
 
 /*
- * What top shows of one moment: numbers and texts of its own, taken out of a snapshot, so that a
- * frame stays as it is while the recording goes on.
+ * The content of top at one moment: copies of a snapshot's numbers and texts, so that a frame
+ * does not change while the recording goes on.
  *
  * Texts are harmless on a terminal (base/escape.h). NAN: not measured.
  */
@@ -95,7 +95,7 @@ struct top_frame {
 	const char *losses; /* "" : none */
 };
 
-/* What frames before this one have shown. All-zero: there were none. */
+/* State of the frames before this one. All-zero: there were none. */
 struct top_past {
 	uint64_t hits_count, tracer_cpu_ns;
 	struct top_known { /* a finding */
@@ -137,7 +137,7 @@ enum top_mode {
 	TOP_HELP,
 };
 
-/* What the caller has to do. */
+/* The action that the caller takes. */
 enum top_action { TOP_NOTHING = 0, TOP_QUIT, TOP_WRITE_REPORT };
 
 #define TOP_INPUT_MAX 256

@@ -29,7 +29,7 @@ struct sorting {
 	bool is_text, reversed;
 };
 
-/* What is not measured comes last in either direction. */
+/* Values that were not measured are last in either direction. */
 static int by_value(const struct top_cell *a, const struct top_cell *b, bool reversed)
 {
 	if (isnan(a->value) || isnan(b->value))

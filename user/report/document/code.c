@@ -233,7 +233,7 @@ void compose_account(struct composer *c, const struct process_account *account)
 	};
 	const struct account *all = &account->all;
 
-	/* without samples and waits it says less than the facts above it */
+	/* without samples and waits the account adds nothing to the facts above */
 	if (!account_is_known(account))
 		return;
 	document_table(c->document, columns);
@@ -322,17 +322,16 @@ static void compose_natives(struct composer *c, const struct profile_process *p)
 		document_table_having(c->document, columns, has);
 		for (size_t i = 0; i < functions.count; i++) {
 			const struct native_function *f = &functions.list[i];
+			const char *below = "-"; /* "train.py:12" */
 
+			if (f->below)
+				below = document_format(c->document, "%s:%u",
+							base_name(f->below->file), f->below->line);
 			document_row(c->document, cell_sampled(c, f->self_ns),
 				     cell_share(f->self_ns ?: PROFILE_ABSENT, functions.all_ns),
 				     cell_share(f->total_ns, functions.all_ns),
 				     cell_share(f->spinning_ns ?: PROFILE_ABSENT, f->total_ns),
-				     cell_native(c, f->frame),
-				     compose_name(c, f->below ? document_format(
-									c->document, "%s:%u",
-									base_name(f->below->file),
-									f->below->line)
-							      : "-"));
+				     cell_native(c, f->frame), compose_name(c, below));
 		}
 		document_printf(c->document, BLOCK_NOTE,
 				"Share: of all threads' CPU time, sampled; Total: with callees%s.",
@@ -426,7 +425,7 @@ void document_add_wait(struct text *text, const struct profile_process *p,
 		text_add(text, syscall_name(wait->syscall));
 	else if (wait->reason == PERFX_WAIT_SYSCALL)
 		text_printf(text, "system call %u", wait->syscall);
-	/* its name says what it is: "lock at libgomp.so.1+0x1234" */
+	/* its name is complete: "lock at libgomp.so.1+0x1234" */
 	if (wait->reason == PERFX_WAIT_FUTEX && wait->object_name[0]) {
 		escape_name(text, wait->object_name);
 		return;
@@ -491,10 +490,10 @@ struct wait_row {
 	bool idle;
 };
 
-/* A share of the wall time from which a thread that waits does nothing else. */
+/* A thread that waits for this share of the wall time is idle. */
 #define IDLE_SHARE 0.99
 
-/* Threads that only wait come last: nobody misses them. */
+/* Idle threads last: they do not slow the program. */
 ORDER(by_importance, struct wait_row, ASCENDING(a->idle, b->idle), DESCENDING(a->ns, b->ns),
       ASCENDING(a->wait, b->wait))
 

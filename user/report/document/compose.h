@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files that compose a document share: each composes some of its sections. */
+/* Shared by the files that compose a document's sections. */
 #ifndef PERFX_REPORT_DOCUMENT_COMPOSE_H
 #define PERFX_REPORT_DOCUMENT_COMPOSE_H
 
@@ -76,7 +76,7 @@ void compose_compute(struct composer *c, const struct profile_process *process);
 /* "222 GFLOP/s that 2 cores can do (f64)", and whether that is a guess */
 void compose_peak(struct text *text, const struct roof *roof);
 
-/* steps.c: the steps of a training, and what their time went into */
+/* steps.c: the steps of a training and their phases */
 void compose_steps(struct composer *c, const struct profile_process *process);
 
 /* ranks.c: of a job, side by side */
@@ -114,7 +114,7 @@ void compose_worst_places(struct composer *c, const struct profile_process *proc
  */
 void text_add_observed(struct text *text, const struct profile *profile);
 void compose_measured(struct composer *c);
-/* What attaching cannot see, and how to see it. */
+/* Functions that attaching cannot trace, and how to trace them. */
 void compose_hints(struct composer *c);
 /* Processes that were traced late, or ended before they could be. */
 void compose_late(struct composer *c);

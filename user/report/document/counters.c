@@ -161,7 +161,7 @@ static const char *cell_number(struct composer *c, double number, const char *un
 	return document_format(c->document, "%s%s", buffer, isnan(number) ? "" : unit);
 }
 
-/* What the value was at the end of each of so many parts of the time, by height. */
+/* Bars: the value at the end of each of COURSE_COLUMNS equal parts of the time. */
 static const char *cell_course(struct composer *c, const struct profile_process *p,
 			       const struct profile_user_value *value)
 {
@@ -204,7 +204,7 @@ static void compose_value(struct composer *c, const struct profile_process *p,
 		     compose_name(c, value->name));
 }
 
-/* What is not in the table, or not all of it. */
+/* Samples that are missing in the table's numbers. */
 static void compose_values_note(struct composer *c, const struct profile_process *p)
 {
 	uint64_t strange = 0, lost = 0, unsummed = 0;

@@ -41,7 +41,7 @@ enum chart_kind {
 	CHART_ROOFLINE,	 /* functions that compute, under what the host can do */
 };
 
-/* What a chart shows; borrowed. */
+/* The data of a chart; borrowed. */
 struct chart {
 	enum chart_kind kind;
 	const struct profile_process *process;
@@ -107,7 +107,7 @@ struct document {
 
 /* How much of the report a format shows. */
 struct document_limits {
-	bool brief;  /* one screen or two: what to look at first, and how to get the rest */
+	bool brief;  /* one screen or two, and how to get the rest */
 	bool groups; /* identical workers are one section; each its own is folded, unless brief */
 	bool folds;  /* of compute and memory the details are folded */
 	unsigned findings;

@@ -135,7 +135,7 @@ static void compose_rest_row(struct composer *c, const char *share, const char *
 		     "-", "-", "-", "-", name, "-");
 }
 
-/* Operators that no probe times: of the wall time at least this, and by so many samples. */
+/* Least share of wall time and least samples of an operator that no probe times. */
 #define SAMPLED_SHARE 0.01
 #define SAMPLED_COUNT 5
 
@@ -163,7 +163,7 @@ static size_t compose_sampled(struct composer *c, const struct profile_process *
 	return shown;
 }
 
-/* Calls that take turns on a thread leave no time of it that is surely outside of all. */
+/* Calls that take turns on a thread overlap: no time is surely outside all of them. */
 static bool knows_untraced(const struct profile_process *p)
 {
 	for (size_t i = 0; i < p->rows_count; i++)
@@ -286,7 +286,7 @@ static void add_untraced(struct text *text, const struct profile_process *p)
 		    untraced->at_least ? "; it may be more" : "");
 }
 
-/* What of the untraced time was on a CPU is known only within bounds. */
+/* The on-CPU part of the untraced time is known only within bounds. */
 static void add_untraced_cpu(struct text *text, const struct profile_process *p)
 {
 	const struct profile_untraced *untraced = &p->untraced;
@@ -476,7 +476,7 @@ static void compose_parallel(struct composer *c, const struct profile_process *p
 	document_say(c->document, BLOCK_UNFOLD, "");
 }
 
-/* The rows that the first table left out, as far as they are wanted. Returns where it ends. */
+/* More rows, within the limit for folded tables. Returns the index after the last one. */
 static size_t compose_more(struct composer *c, const struct profile_process *p, size_t shown)
 {
 	size_t end = p->rows_count - shown < c->more_left ? p->rows_count : shown + c->more_left;

@@ -14,7 +14,7 @@
 /* Frames in a table's cell, and columns of each. */
 #define WHERE_FRAMES  3
 #define WHERE_COLUMNS 60
-/* Suspects of a leak below the table's end that are shown all the same. */
+/* Suspected leaks that are shown although the table is full. */
 #define LEAKS_BELOW 5
 
 static void add_frame(struct text *text, const struct profile_frame *frame,
@@ -106,9 +106,9 @@ static void places_clear(struct places *s)
 	*s = (struct places){0};
 }
 
-static struct allocating place_of(struct composer *c, const struct profile_memory *memory,
-				  const struct memory_analysis *analysis, size_t hotspot,
-				  bool with_function)
+static struct allocating place_of_hotspot(struct composer *c, const struct profile_memory *memory,
+					  const struct memory_analysis *analysis, size_t hotspot,
+					  bool with_function)
 {
 	const struct profile_hotspot *h = &memory->hotspots[hotspot];
 	struct text words = {0};
@@ -156,7 +156,7 @@ static struct places places_of(struct composer *c, const struct profile_memory *
 	bool failed = !s.places;
 
 	while (!failed && s.count < memory->hotspots_count) {
-		s.places[s.count] = place_of(c, memory, analysis, s.count, with_function);
+		s.places[s.count] = place_of_hotspot(c, memory, analysis, s.count, with_function);
 		failed = !s.places[s.count++].words;
 	}
 	if (failed) {
@@ -177,7 +177,7 @@ static const char *cell_where(struct composer *c, const struct allocating *place
 	return document_words(c->document, &cell);
 }
 
-/* What is shown of a domain. */
+/* The shown rows of a domain. */
 struct rows {
 	const struct profile_process *process;
 	const struct profile_memory *memory;
@@ -319,7 +319,7 @@ static void compose_stack(struct composer *c, const struct profile_hotspot *hots
 	document_add_any(c->document, BLOCK_NOTE, &text);
 }
 
-/* Of suspects first: what to do about them is where they come from. */
+/* Suspected leaks first: their stacks show what to fix. */
 static void compose_stacks(struct composer *c, const struct rows *s)
 {
 	unsigned stacks = 0;

@@ -221,7 +221,7 @@ static void compose_not_attached(struct document *document, const struct profile
 				reasons - shown);
 }
 
-/* What attaching cannot see, and what does: "Python functions: …". */
+/* Functions that attaching cannot trace, and how to trace them: "Python functions: …". */
 void compose_hints(struct composer *c)
 {
 	const struct profile *profile = c->profile;

@@ -40,7 +40,7 @@ static const char *title_of(const struct profile_memory *memory)
 	return "Host heap";
 }
 
-/* What a number of live blocks is: "", "~ " an estimate, "≥ " or "≤ " a bound. */
+/* Precedes a number of live blocks: "~ " an estimate, "≥ " or "≤ " a bound, "" exact. */
 static const char *sign_of(const struct profile_memory *memory)
 {
 	if (memory->bound == PROFILE_MEMORY_LOST_ALLOCS)

@@ -62,7 +62,7 @@ void plot_axes(struct plot_axis *x, struct plot_axis *y, const struct plot_roof 
 }
 
 /* Where a value lies on an axis of so many places, from 0. */
-static int place_of(const struct plot_axis *axis, double value, unsigned places)
+static int index_on_axis(const struct plot_axis *axis, double value, unsigned places)
 {
 	double at = (log10(value) - axis->from) / (axis->to - axis->from) * places;
 
@@ -89,7 +89,7 @@ static void draw_roof(struct plot *plot, const struct plot_roof *roof)
 	for (unsigned column = 0; column < across; column++) {
 		double x = pow(10, plot->x.from + step * (column + 0.5));
 		double y = roof->slope * x < roof->flat ? roof->slope * x : roof->flat;
-		int height = place_of(&plot->y, y, down);
+		int height = index_on_axis(&plot->y, y, down);
 
 		if (log10(y) < plot->y.from)
 			continue;
@@ -101,11 +101,11 @@ static void draw_roof(struct plot *plot, const struct plot_roof *roof)
 	}
 }
 
-/* Beside its place, to the right, where another has taken that. */
+/* Further right where another label stands. */
 static void draw_point(struct plot *plot, const struct plot_point *point)
 {
-	unsigned column = (unsigned)place_of(&plot->x, point->x, plot->width);
-	int line = HEIGHT - 1 - place_of(&plot->y, point->y, HEIGHT);
+	unsigned column = (unsigned)index_on_axis(&plot->x, point->x, plot->width);
+	int line = HEIGHT - 1 - index_on_axis(&plot->y, point->y, HEIGHT);
 
 	while (column < plot->width && plot->labels[line][column])
 		column++;
@@ -131,7 +131,7 @@ static void add_label(struct text *into, const struct plot *plot, int line)
 	char buffer[UNITS_MAX];
 
 	for (double power = plot->y.from; power <= plot->y.to; power++) {
-		if (HEIGHT - 1 - place_of(&plot->y, pow(10, power), HEIGHT) != line)
+		if (HEIGHT - 1 - index_on_axis(&plot->y, pow(10, power), HEIGHT) != line)
 			continue;
 		text_printf(into, "%*s ┤", LABEL - 2, plot_power(buffer, power));
 		return;
@@ -167,7 +167,7 @@ static void add_line(struct text *into, const struct plot *plot, int line)
 static bool is_decade(const struct plot *plot, unsigned column)
 {
 	for (double power = plot->x.from; power <= plot->x.to; power++) {
-		if (place_of(&plot->x, pow(10, power) * 1.0001, plot->width) == (int)column)
+		if (index_on_axis(&plot->x, pow(10, power) * 1.0001, plot->width) == (int)column)
 			return true;
 	}
 	return false;
@@ -182,7 +182,7 @@ static void add_axis(struct text *into, const struct plot *plot)
 		text_add(into, is_decade(plot, i) ? "┬" : "─");
 	memset(labels, ' ', sizeof(labels));
 	for (double power = plot->x.from; power <= plot->x.to; power++) {
-		int column = place_of(&plot->x, pow(10, power) * 1.0001, plot->width);
+		int column = index_on_axis(&plot->x, pow(10, power) * 1.0001, plot->width);
 		int length = snprintf(label, sizeof(label), "%.10g", pow(10, power));
 		int from = column - length / 2;
 

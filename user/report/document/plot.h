@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-/* What can be reached at x is the lower of flat and slope × x. */
+/* The attainable value at x is min(flat, slope × x). */
 struct plot_roof {
 	double flat, slope;
 };
@@ -33,11 +33,11 @@ struct plot_axis {
 	double from, to;
 };
 
-/* What shows all roofs' ridges and all points; the upper decades where there are too many. */
+/* Axes that show all ridges and points, or the upper decades if there are too many. */
 void plot_axes(struct plot_axis *x, struct plot_axis *y, const struct plot_roof *roofs,
 	       size_t roofs_count, const struct plot_point *points, size_t points_count);
 
-/* "10 G": of a power of ten the decimals say nothing. Returns the buffer. */
+/* "10 G": a power of ten without decimals. Returns the buffer. */
 const char *plot_power(char buffer[UNITS_MAX], double power);
 
 #define PLOT_COLUMNS_MIN 30

@@ -78,7 +78,7 @@ static void add_left_out(struct text *text, const struct profile_time_slice *tim
 			       "segments.");
 }
 
-/* Where in the recording a time slice lies, and what is not known of it. */
+/* The time slice's place in the recording, and its missing data. */
 static void compose_time_slice(struct composer *c)
 {
 	const struct profile *p = c->profile;
@@ -166,7 +166,7 @@ static bool is_same_finding(const struct finding *a, const struct finding *b)
 	       is_same_subject(a->subject, b->subject);
 }
 
-/* How many identical workers have the finding, too; *earlier: one of those before the process. */
+/* Counts the other identical workers with the finding; *earlier: one precedes this process. */
 static unsigned count_alike(const struct composer *c, const struct finding *finding, size_t process,
 			    bool *earlier)
 {
@@ -199,7 +199,7 @@ static bool is_first(const struct composer *c, const struct finding *finding, si
 	       is_same_finding(finding, analysis->first);
 }
 
-/* Those of a severity, of all processes; *all counts them, one for all identical workers. */
+/* Findings of a severity; *all counts them, once for all identical workers. */
 static void compose_findings_of(struct composer *c, enum finding_severity severity, unsigned *all)
 {
 	for (size_t i = 0; i < c->analysis->processes_count; i++) {
@@ -455,7 +455,7 @@ static void compose_processes(struct composer *c)
 }
 
 /*
- * What the tracing cost and lost, in a line:
+ * Cost and losses of tracing, in a line:
  *
  *     Cost: 242 probes, 30,261 hits, estimated slowdown 0.1 %. No record was lost.
  *     All of it: --full, or -o report.html.

@@ -110,7 +110,7 @@ static void compose_why(struct composer *c, const struct profile_process *p)
 	document_add_any(c->document, BLOCK_NOTE, &text);
 }
 
-/* What is in no step, or not in the right one. */
+/* Calls and ends of steps that are missing in the numbers of steps. */
 static void compose_missing(struct composer *c, const struct profile_process *p)
 {
 	const struct profile_step_cost *cost = &p->steps.cost;
@@ -323,7 +323,7 @@ static void compose_single_steps(struct composer *c, const struct profile_proces
 	document_say(c->document, BLOCK_UNFOLD, "");
 }
 
-/* What of it the thread waited. */
+/* Time per step that the thread waited. */
 static void compose_off_cpu(struct composer *c, const struct profile_steps *steps)
 {
 	if (steps->off_cpu_ns == PROFILE_ABSENT || !steps->waited_ns)

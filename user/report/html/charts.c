@@ -162,7 +162,7 @@ static void add_rest(struct flame *flame, const char *name, uint64_t ns)
 	flame->rest_count++;
 }
 
-/* Says what the sum and 100 % are: as in the table of functions. */
+/* Explains the sum and 100 %, which are those of the table of functions. */
 static void add_calls_caption(struct text *into, const struct profile_process *p)
 {
 	open_chart(into, "flame",
@@ -793,7 +793,7 @@ static struct letter free_place(const struct letter *letters, size_t count, doub
 		    fabs(letters[i].y - letter.y) >= LETTER)
 			continue;
 		letter.x = letters[i].x + LETTER;
-		i = (size_t)-1; /* look at all again */
+		i = (size_t)-1; /* check all again */
 	}
 	return letter;
 }

@@ -92,7 +92,7 @@ static void add_cell(struct text *text, const struct table *table, size_t column
 		escape_html(text, c->title);
 }
 
-/* What the row is about comes first: it stays in sight when the numbers are scrolled. */
+/* The name comes first: it stays visible when the numbers are scrolled. */
 static void add_row(struct text *text, const struct table *table, char *const *cells)
 {
 	text_add(text, "<tr>");
@@ -231,7 +231,7 @@ static void add_block(struct text *text, const struct profile *profile,
 /* A page of fewer headings needs no contents. */
 #define CONTENTS_MIN 4
 
-/* Headings, each with its sections beside it. What is folded is left out. */
+/* Headings, each with its sections beside it, without folded ones. */
 static size_t add_entries(struct text *text, const struct document *document)
 {
 	size_t depth = 0, count = 0;

@@ -86,7 +86,7 @@ static void put_stacks(struct json_output *o, const struct profile_process *proc
 	json_close(o, '}');
 }
 
-/* Of an interval in whole nanoseconds: 99 are 99. */
+/* The interval is rounded to nanoseconds: three decimals give 99 Hz back as 99. */
 static double hz_of(uint64_t interval_ns)
 {
 	return interval_ns ? round(1e12 / (double)interval_ns) / 1000 : 0;

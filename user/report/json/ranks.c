@@ -8,7 +8,7 @@ static json_t *json_of_ns(double ns)
 	return json_of_integer((uint64_t)(ns > 0 ? ns + 0.5 : 0));
 }
 
-/* Who waited for it how long is seen from the others. */
+/* The ranks that waited for this one, and how long. */
 static json_t *waits_of(const struct profile *profile, const struct ranks *ranks,
 			const struct skew *skew, size_t at)
 {
@@ -29,7 +29,7 @@ static json_t *waits_of(const struct profile *profile, const struct ranks *ranks
 	return array;
 }
 
-/* How it comes to collectives. */
+/* When the rank arrives at collectives, compared with the others. */
 static void set_arrivals(json_t *object, const struct profile *profile, const struct ranks *ranks,
 			 const struct rank_row *row)
 {

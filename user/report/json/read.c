@@ -89,7 +89,7 @@ static uint64_t count_of(const json_t *object, const char *key)
 	return number == PROFILE_ABSENT ? 0 : number;
 }
 
-/* Defines a function: the value of an enum, first to last, that has a name; otherwise: none has. */
+/* Defines a function that finds the enum value, from first to last, of a name. */
 #define NAMED(function, type, name_of, first, last, otherwise)      \
 	static type function(const char *name)                      \
 	{                                                           \
@@ -113,7 +113,7 @@ NAMED(severity_named, enum finding_severity, finding_severity_name, FINDING_HIGH
       FINDING_LOW)
 NAMED(bottleneck_named, enum bottleneck, bottleneck_name, BOTTLENECK_NONE + 1, BOTTLENECKS - 1,
       BOTTLENECK_NONE)
-/* Reports from before this was said have steps that are marked. */
+/* Older reports have no found_by: their steps come from marks. */
 NAMED(found_by_named, enum profile_steps_by, profile_steps_by_name, 0, PROFILE_STEPS_BY_RANGE,
       PROFILE_STEPS_BY_RANGE)
 
@@ -123,7 +123,7 @@ NAMED(found_by_named, enum profile_steps_by, profile_steps_by_name, 0, PROFILE_S
  *     function (file:line)    function (file)    function (module)    module+0xoffset    0xaddress
  */
 
-static const char *keep(struct json_report *report, const char *text, size_t length)
+static const char *keep_text(struct json_report *report, const char *text, size_t length)
 {
 	char *copy = strndup(text, length);
 	const char *kept = copy ? pool_add(&report->texts, copy) : NULL;
@@ -147,7 +147,7 @@ static size_t without_line(const char *text, size_t length, uint32_t *line)
 	return length - digits - 1;
 }
 
-/* The path of an allocator's module of that name: by it frames inside the allocator are known. */
+/* The path of the allocator's module with that name: frames inside the allocator have it. */
 static const char *path_of(const struct profile_memory *memory, const char *module_base)
 {
 	for (size_t i = 0; i < memory->allocators_count; i++)
@@ -170,7 +170,7 @@ static const char *last_bracket(const char *text, size_t length)
 static void read_where(struct json_report *report, const struct profile_memory *memory,
 		       struct profile_frame *frame, const char *where, size_t length)
 {
-	const char *kept = keep(report, where, without_line(where, length, &frame->line));
+	const char *kept = keep_text(report, where, without_line(where, length, &frame->line));
 
 	/* a source file has a path or a line, a module is a base name */
 	if (frame->line || strchr(kept, '/')) {
@@ -190,7 +190,7 @@ static const char *label_of(struct json_report *report, const char *function)
 	const char *kept = NULL;
 
 	if (operator_label(&label, function, 0))
-		kept = keep(report, text_peek(&label), label.length);
+		kept = keep_text(report, text_peek(&label), label.length);
 	text_clear(&label);
 	return kept;
 }
@@ -204,12 +204,12 @@ static void read_frame(struct json_report *report, const struct profile_memory *
 	*frame = (struct profile_frame){
 		.function = "", .label = "", .module = "", .module_base = "", .file = ""};
 	if (bracket) {
-		frame->function = keep(report, text, (size_t)(bracket - text));
+		frame->function = keep_text(report, text, (size_t)(bracket - text));
 		frame->label = label_of(report, frame->function);
 		read_where(report, memory, frame, bracket + 2,
 			   (size_t)(text + length - bracket) - 3);
 	} else if (offset) {
-		frame->module_base = keep(report, text, (size_t)(offset - text));
+		frame->module_base = keep_text(report, text, (size_t)(offset - text));
 		frame->module = path_of(memory, frame->module_base);
 		frame->offset = strtoull(offset + 3, NULL, 16);
 	} else if (begins_with(text, "0x")) {
@@ -636,7 +636,7 @@ static const char *command_line(struct json_report *report, const json_t *from)
 			text_printf(&line, "%c", PROFILE_ARGUMENT_END);
 		text_add(&line, json_is_string(argument) ? json_string_value(argument) : "");
 	}
-	kept = keep(report, text_peek(&line), line.length);
+	kept = keep_text(report, text_peek(&line), line.length);
 	text_finish(&line, &report->failed);
 	return kept;
 }

@@ -315,7 +315,7 @@ static void put_parallel(struct json_output *o, const struct profile *p,
 
 /*
  * The process's "counters": values of its own. (Perf events are "perf_counters".) Whole numbers are
- * integers; what is infinite, or no number, is left out.
+ * integers; infinite and NaN values are left out.
  *
  *     {"name": "tokens", "value": 1280, "unit": "", "samples": 40, "added": 40, "last": 1280,
  *      "sum": 1280, "min": 32, "max": 32, "rate": 127.6}
@@ -353,10 +353,10 @@ static void put_values(struct json_output *o, const struct profile_process *proc
 }
 
 /*
- * Perf events in the JSON report, as "perf_counters" ("counters" are the program's own). Of a
- * function those of its calls, on their own threads; of a process those of all threads. flops
- * stands beside estimated_flops, which the arguments say, of the same calls; difference is (counted
- * - estimated) / estimated.
+ * Perf events in the JSON report, as "perf_counters" ("counters" are the program's own). A
+ * function's are those of its calls, on the calling threads; a process's are those of all threads.
+ * counted_flops and estimated_flops (computed from the arguments) are of the same calls; difference
+ * is (counted - estimated) / estimated.
  */
 
 static void set_estimate(json_t *object, const struct flops_check *flops)
@@ -419,9 +419,9 @@ static void put_counters(struct json_output *o, const struct profile *profile,
 }
 
 /*
- * Floating-point work in the JSON report. Of a function the numbers are inclusive, as its total_ns
- * is; own_flops and own_bytes are those of its own calls. Absent is not measured: a function of
- * which no call has a known cost, nor any call that it made, has no flops.
+ * Floating-point work in the JSON report. A function's numbers are inclusive, as its total_ns is;
+ * own_flops and own_bytes exclude its callees. A function has no flops if neither its calls nor
+ * their callees have a known cost.
  */
 
 static void set_positive(json_t *object, const char *key, double value, double unit)
@@ -487,7 +487,7 @@ static void put_sources(struct json_output *o, const struct profile_compute *com
 	json_put(o, "figures_by_source", calls);
 }
 
-/* What is known only with operations: rates and the peak. */
+/* Rates and the peak, which need known operations. */
 static json_t *rates_of(const struct profile *profile, const struct profile_process *process)
 {
 	struct roofline line = roofline_of_process(profile, process);

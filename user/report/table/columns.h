@@ -114,7 +114,7 @@ struct value column_frames(struct data_table *s, const struct profile_frame *con
 		"comm", .get = column_comm, CSV \
 	}
 
-/* What begins a struct data_table_kind, of columns `name_columns`. */
+/* The first members of a struct data_table_kind with the columns `name_columns`. */
 #define COLUMNS(name) #name, name##_columns, COUNT(name##_columns)
 /* A row for each of so many of the process. */
 #define EACH(field) .count_offset = offsetof(struct profile_process, field)

@@ -56,7 +56,7 @@ VALUE(get_unknown_frees, freed(r, memory_of(r)->unknown_frees_count))
 VALUE(get_replaced, freed(r, memory_of(r)->replaced_count))
 VALUE(get_temporary, freed(r, memory_of(r)->temporary_count))
 
-/* Of the peak, what was never resident at once: address space that was only reserved, at least. */
+/* A lower bound of the peak's address space that was only reserved, never resident. */
 VALUE(get_reserved, memory_is_reserved(r->process, memory_of(r))
 			    ? integer(memory_of(r)->peak_bytes - r->process->rss_peak_bytes)
 			    : absent())

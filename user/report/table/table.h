@@ -126,7 +126,7 @@ int template_check(const char *text, char why[TEMPLATE_WHY]);
 /* Are all names in a checked text names of the JSON report? 0, or -EINVAL: why gives the line, the
  * unknown name and similar ones. */
 int template_check_names(const char *text, char why[TEMPLATE_WHY]);
-/* A text that was checked. 0 or -ENOMEM; the stream's errors are the caller's to look at. */
+/* A text that was checked. 0 or -ENOMEM; the caller checks the stream for errors. */
 int template_render(FILE *out, const char *text, const json_t *report);
 
 #endif
