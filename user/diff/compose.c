@@ -416,15 +416,12 @@ static void compose_part(struct comparer *c, struct diff_pair pair, const char *
 
 static void compose_step_changes(struct comparer *c, const struct diff_steps *steps)
 {
-	static const struct column columns[] = {
-		DIFF_CHANGE_COLUMNS, NUMBERS("A"), NUMBERS("B"), WORDS("Significant"), REST("Step"),
-	};
-
 	if (!steps->in)
 		return;
 	document_say(c->document, BLOCK_CAPTION, "Steps");
 	compose_facts(c, steps);
-	document_table(c->document, columns);
+	document_headings(c->document, 0, DIFF_CHANGE_COLUMNS, NUMBERS("A"), NUMBERS("B"),
+			  WORDS("Significant"), REST("Step"));
 	compose_pair(c, steps->avg_ns,
 		     diff_cell_verdict(c, diff_time_word(steps->time), steps->time,
 				       steps->regressed, "too few steps"),
@@ -453,22 +450,14 @@ enum { HAS_LINES = 1 };
 
 static void compose_times(struct comparer *c, const struct diff_process *p)
 {
-	static const struct column columns[] = {
-		DIFF_CHANGE_COLUMNS,
-		NUMBERS("Avg A"),
-		NUMBERS("Avg B"),
-		WORDS("Significant"),
-		NUMBERS("Time", .rank = 2),
-		NUMBERS("Self", .rank = 3),
-		NUMBERS("Calls/s", .rank = 4),
-		NAME_COLUMNS,
-		WORDS("Called in", .rank = 1, .where = HAS_LINES),
-	};
 	unsigned has = 0;
 
 	for (size_t i = 0; i < p->functions_count; i++)
 		has |= p->functions[i].line ? HAS_LINES : 0;
-	document_table_having(c->document, columns, has);
+	document_headings(c->document, has, DIFF_CHANGE_COLUMNS, NUMBERS("Avg A"), NUMBERS("Avg B"),
+			  WORDS("Significant"), NUMBERS("Time", .rank = 2),
+			  NUMBERS("Self", .rank = 3), NUMBERS("Calls/s", .rank = 4), NAME_COLUMNS,
+			  WORDS("Called in", .rank = 1, .where = HAS_LINES));
 	for (size_t i = 0; i < p->functions_count && i < c->functions; i++) {
 		const struct diff_function *f = &p->functions[i];
 
@@ -487,14 +476,6 @@ static void compose_times(struct comparer *c, const struct diff_process *p)
 
 static void compose_rates(struct comparer *c, const struct diff_process *p)
 {
-	static const struct column columns[] = {
-		DIFF_CHANGE_COLUMNS,
-		NUMBERS("GFLOP/s A"),
-		NUMBERS("GFLOP/s B"),
-		WORDS("Significant"),
-		NUMBERS("FLOP a call", .rank = 1),
-		NAME_COLUMNS,
-	};
 	size_t shown = 0;
 
 	for (size_t i = 0; i < p->functions_count && shown < c->functions; i++) {
@@ -505,7 +486,9 @@ static void compose_rates(struct comparer *c, const struct diff_process *p)
 		if (!shown++) {
 			document_say(c->document, BLOCK_CAPTION,
 				     "Operations: rates, and the change of FLOP per call");
-			document_table(c->document, columns);
+			document_headings(c->document, 0, DIFF_CHANGE_COLUMNS, NUMBERS("GFLOP/s A"),
+					  NUMBERS("GFLOP/s B"), WORDS("Significant"),
+					  NUMBERS("FLOP a call", .rank = 1), NAME_COLUMNS);
 		}
 		document_row(c->document, DIFF_CHANGE_CELLS(c, f->flops_per_s),
 			     cell_gflops(f->flops_per_s.a), cell_gflops(f->flops_per_s.b),
@@ -518,12 +501,6 @@ static void compose_rates(struct comparer *c, const struct diff_process *p)
 /* Functions that were called in one recording only. */
 static void compose_alone(struct comparer *c, const struct diff_process *p, unsigned in)
 {
-	static const struct column columns[] = {
-		NUMBERS("Time"),
-		NUMBERS("Calls/s"),
-		NUMBERS("Avg"),
-		NAME_COLUMNS,
-	};
 	size_t shown = 0;
 
 	for (size_t i = 0; i < p->functions_count && shown < c->functions; i++) {
@@ -534,7 +511,8 @@ static void compose_alone(struct comparer *c, const struct diff_process *p, unsi
 		if (!shown++) {
 			document_say(c->document, BLOCK_CAPTION,
 				     in == DIFF_IN_A ? "Called in A only" : "Called in B only");
-			document_table(c->document, columns);
+			document_headings(c->document, 0, NUMBERS("Time"), NUMBERS("Calls/s"),
+					  NUMBERS("Avg"), NAME_COLUMNS);
 		}
 		document_row(c->document, diff_cell_one(c, share_of(f), diff_add_share),
 			     diff_cell_one(c, in == DIFF_IN_A ? f->calls_per_s.a : f->calls_per_s.b,
@@ -547,20 +525,12 @@ static void compose_alone(struct comparer *c, const struct diff_process *p, unsi
 
 static void compose_memory(struct comparer *c, const struct diff_process *p)
 {
-	static const struct column columns[] = {
-		DIFF_CHANGE_COLUMNS,
-		NUMBERS("Peak A"),
-		NUMBERS("Peak B"),
-		WORDS("Significant"),
-		NUMBERS("Allocated/s", .rank = 2),
-		NUMBERS("Allocations/s", .rank = 4),
-		REST("Memory"),
-	};
-
 	if (!p->memory_count)
 		return;
 	document_say(c->document, BLOCK_CAPTION, "Memory: peaks, and allocation rates");
-	document_table(c->document, columns);
+	document_headings(c->document, 0, DIFF_CHANGE_COLUMNS, NUMBERS("Peak A"), NUMBERS("Peak B"),
+			  WORDS("Significant"), NUMBERS("Allocated/s", .rank = 2),
+			  NUMBERS("Allocations/s", .rank = 4), REST("Memory"));
 	for (size_t i = 0; i < p->memory_count; i++) {
 		const struct diff_memory *m = &p->memory[i];
 
@@ -576,16 +546,12 @@ static void compose_memory(struct comparer *c, const struct diff_process *p)
 
 static void compose_places(struct comparer *c, const struct diff_process *p)
 {
-	static const struct column columns[] = {
-		DIFF_CHANGE_COLUMNS,  NUMBERS("At peak A"),
-		NUMBERS("At peak B"), NUMBERS("Allocated/s", .rank = 1),
-		REST("Place"),	      WORDS("Memory", .rank = 6),
-	};
-
 	if (!p->places_count)
 		return;
 	document_say(c->document, BLOCK_CAPTION, "Allocating places, by the change at the peak");
-	document_table(c->document, columns);
+	document_headings(c->document, 0, DIFF_CHANGE_COLUMNS, NUMBERS("At peak A"),
+			  NUMBERS("At peak B"), NUMBERS("Allocated/s", .rank = 1), REST("Place"),
+			  WORDS("Memory", .rank = 6));
 	for (size_t i = 0; i < p->places_count && i < c->places; i++) {
 		const struct diff_place *place = &p->places[i];
 		struct text name = {0};

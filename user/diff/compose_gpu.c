@@ -76,17 +76,6 @@ static void row_of_kernel(struct comparer *c, const struct diff_gpu_work *work, 
 
 static void compose_kernels(struct comparer *c, const struct diff_gpu *gpu)
 {
-	static const struct column columns[] = {
-		DIFF_CHANGE_COLUMNS,
-		NUMBERS("Avg A", .where = TIMED),
-		NUMBERS("Avg B", .where = TIMED),
-		WORDS("Significant", .where = TIMED),
-		NUMBERS("Time", .rank = 2, .where = TIMED),
-		NUMBERS("Calls/s", .rank = 4, .where = TIMED),
-		NUMBERS("Calls/s A", .where = COUNTED),
-		NUMBERS("Calls/s B", .where = COUNTED),
-		REST("Kernel"),
-	};
 	unsigned known = what_is_known(gpu, DIFF_GPU_KERNELS);
 	size_t shown = 0;
 
@@ -95,7 +84,14 @@ static void compose_kernels(struct comparer *c, const struct diff_gpu *gpu)
 			continue;
 		if (!shown++) {
 			document_say(c->document, BLOCK_CAPTION, "Kernels");
-			document_table_having(c->document, columns, known);
+			document_headings(c->document, known, DIFF_CHANGE_COLUMNS,
+					  NUMBERS("Avg A", .where = TIMED),
+					  NUMBERS("Avg B", .where = TIMED),
+					  WORDS("Significant", .where = TIMED),
+					  NUMBERS("Time", .rank = 2, .where = TIMED),
+					  NUMBERS("Calls/s", .rank = 4, .where = TIMED),
+					  NUMBERS("Calls/s A", .where = COUNTED),
+					  NUMBERS("Calls/s B", .where = COUNTED), REST("Kernel"));
 		}
 		row_of_kernel(c, &gpu->works[i], known);
 	}
@@ -115,18 +111,6 @@ static void row_of_copy(struct comparer *c, const struct diff_gpu_work *work, un
 
 static void compose_copies(struct comparer *c, const struct diff_gpu *gpu)
 {
-	static const struct column columns[] = {
-		DIFF_CHANGE_COLUMNS,
-		NUMBERS("Rate A", .where = TIMED),
-		NUMBERS("Rate B", .where = TIMED),
-		NUMBERS("Time", .rank = 3, .where = TIMED),
-		NUMBERS("Bytes/s", .rank = 2, .where = TIMED),
-		NUMBERS("Bytes/s A", .where = COUNTED),
-		NUMBERS("Bytes/s B", .where = COUNTED),
-		NUMBERS("Calls/s", .rank = 4),
-		REST("Copy"),
-		WORDS("Host memory"),
-	};
 	unsigned known = what_is_known(gpu, DIFF_GPU_COPIES);
 	bool begun = false;
 
@@ -136,7 +120,15 @@ static void compose_copies(struct comparer *c, const struct diff_gpu *gpu)
 		if (!begun) {
 			document_say(c->document, BLOCK_CAPTION,
 				     known == TIMED ? "Copies: rates while they ran" : "Copies");
-			document_table_having(c->document, columns, known);
+			document_headings(c->document, known, DIFF_CHANGE_COLUMNS,
+					  NUMBERS("Rate A", .where = TIMED),
+					  NUMBERS("Rate B", .where = TIMED),
+					  NUMBERS("Time", .rank = 3, .where = TIMED),
+					  NUMBERS("Bytes/s", .rank = 2, .where = TIMED),
+					  NUMBERS("Bytes/s A", .where = COUNTED),
+					  NUMBERS("Bytes/s B", .where = COUNTED),
+					  NUMBERS("Calls/s", .rank = 4), REST("Copy"),
+					  WORDS("Host memory"));
 		}
 		begun = true;
 		row_of_copy(c, &gpu->works[i], known);
@@ -145,15 +137,6 @@ static void compose_copies(struct comparer *c, const struct diff_gpu *gpu)
 
 static void compose_waits(struct comparer *c, const struct diff_gpu *gpu)
 {
-	static const struct column columns[] = {
-		DIFF_CHANGE_COLUMNS,
-		NUMBERS("Avg A"),
-		NUMBERS("Avg B"),
-		NUMBERS("Time", .rank = 2),
-		NUMBERS("Calls/s", .rank = 4),
-		REST("Function"),
-		WORDS("Called by", .rank = 3),
-	};
 	size_t shown = 0;
 
 	for (size_t i = 0; i < gpu->works_count && shown < c->functions; i++) {
@@ -163,7 +146,10 @@ static void compose_waits(struct comparer *c, const struct diff_gpu *gpu)
 			continue;
 		if (!shown++) {
 			document_say(c->document, BLOCK_CAPTION, "Waits for the GPU");
-			document_table(c->document, columns);
+			document_headings(c->document, 0, DIFF_CHANGE_COLUMNS, NUMBERS("Avg A"),
+					  NUMBERS("Avg B"), NUMBERS("Time", .rank = 2),
+					  NUMBERS("Calls/s", .rank = 4), REST("Function"),
+					  WORDS("Called by", .rank = 3));
 		}
 		document_row(c->document, DIFF_CHANGE_CELLS(c, work->avg_ns),
 			     DIFF_PAIR_CELLS(c, work->avg_ns, diff_add_time),

@@ -131,15 +131,6 @@ static void compose_line(struct composer *c, const struct profile_line *line, co
 static size_t compose_line_table(struct composer *c, const struct profile_process *p,
 				 enum perfx_language language)
 {
-	static const struct column columns[] = {
-		NUMBERS("CPU", .where = HAS_SAMPLES),
-		NUMBERS("Waiting", .rank = 2, .where = HAS_SAMPLES),
-		NUMBERS("In calls", .where = HAS_CALLS),
-		NUMBERS("Allocated", .rank = 1, .where = HAS_MEMORY),
-		NUMBERS("Allocs", .rank = 3, .where = HAS_MEMORY),
-		REST("Line"),
-		WORDS("Source", .where = HAS_SOURCE),
-	};
 	unsigned has = columns_of_lines(p, language);
 	struct shown_lines shown;
 
@@ -147,7 +138,12 @@ static size_t compose_line_table(struct composer *c, const struct profile_proces
 		c->document->failed = true;
 	} else {
 		has |= shown.has_source ? HAS_SOURCE : 0;
-		document_table_having(c->document, columns, has);
+		document_headings(c->document, has, NUMBERS("CPU", .where = HAS_SAMPLES),
+				  NUMBERS("Waiting", .rank = 2, .where = HAS_SAMPLES),
+				  NUMBERS("In calls", .where = HAS_CALLS),
+				  NUMBERS("Allocated", .rank = 1, .where = HAS_MEMORY),
+				  NUMBERS("Allocs", .rank = 3, .where = HAS_MEMORY), REST("Line"),
+				  WORDS("Source", .where = HAS_SOURCE));
 		for (size_t i = 0; i < shown.count; i++)
 			compose_line(c, shown.lines[i], shown.sources[i]);
 	}
@@ -225,18 +221,13 @@ static const char *cell_native(struct composer *c, const struct profile_frame *f
 
 void compose_account(struct composer *c, const struct process_account *account)
 {
-	static const struct column columns[] = {
-		NUMBERS("Time"),
-		NUMBERS("Share", .rank = 1),
-		WORDS("All threads were"),
-		REST("Mostly in"),
-	};
 	const struct account *all = &account->all;
 
 	/* without samples and waits the account adds nothing to the facts above */
 	if (!account_is_known(account))
 		return;
-	document_table(c->document, columns);
+	document_headings(c->document, 0, NUMBERS("Time"), NUMBERS("Share", .rank = 1),
+			  WORDS("All threads were"), REST("Mostly in"));
 	for (int k = 0; k < ACCOUNT_CLASSES; k++) {
 		if ((double)all->ns[k] < ACCOUNT_SHARE * (double)all->wall_ns)
 			continue;
@@ -298,11 +289,6 @@ static void compose_perf_map(struct composer *c, const struct profile_process *p
 
 static void compose_natives(struct composer *c, const struct profile_process *p)
 {
-	static const struct column columns[] = {
-		NUMBERS("CPU", .rank = 1), NUMBERS("Share"),
-		NUMBERS("Total"),	   NUMBERS("Polls", .where = HAS_SPINNING),
-		REST("Native function"),   WORDS("Below", .where = HAS_BELOW),
-	};
 	struct native_functions functions;
 	bool unnamed = false;
 	unsigned has = 0;
@@ -319,7 +305,9 @@ static void compose_natives(struct composer *c, const struct profile_process *p)
 		has |= functions.list[i].below ? HAS_BELOW : 0;
 	}
 	if (functions.count && !(c->limits->brief && calls_say_it)) {
-		document_table_having(c->document, columns, has);
+		document_headings(c->document, has, NUMBERS("CPU", .rank = 1), NUMBERS("Share"),
+				  NUMBERS("Total"), NUMBERS("Polls", .where = HAS_SPINNING),
+				  REST("Native function"), WORDS("Below", .where = HAS_BELOW));
 		for (size_t i = 0; i < functions.count; i++) {
 			const struct native_function *f = &functions.list[i];
 			const char *below = "-"; /* "train.py:12" */
@@ -593,14 +581,6 @@ static void compose_wait(struct composer *c, const struct profile_process *p,
 
 void compose_waits(struct composer *c, const struct profile_process *p)
 {
-	static const struct column columns[] = {
-		NUMBERS("Time"),
-		NUMBERS("Waits", .rank = 2),
-		NUMBERS("Longest", .rank = 3),
-		WORDS("Thread", .cut_end = true),
-		REST("For", .cut_end = true),
-		WORDS("In (sampled)", .rank = 1, .where = HAS_STACKS),
-	};
 	struct wait_row *rows;
 	unsigned has = 0;
 	size_t count;
@@ -616,7 +596,10 @@ void compose_waits(struct composer *c, const struct profile_process *p)
 	compose_gil_waits(c, p);
 	for (size_t i = 0; i < p->blocked.count; i++)
 		has |= p->blocked.list[i].stack ? HAS_STACKS : 0;
-	document_table_having(c->document, columns, has);
+	document_headings(c->document, has, NUMBERS("Time"), NUMBERS("Waits", .rank = 2),
+			  NUMBERS("Longest", .rank = 3), WORDS("Thread", .cut_end = true),
+			  REST("For", .cut_end = true),
+			  WORDS("In (sampled)", .rank = 1, .where = HAS_STACKS));
 	for (size_t i = 0; i < count && i < c->limits->waits; i++)
 		compose_wait(c, p, &rows[i]);
 	free(rows);
@@ -694,14 +677,8 @@ static void add_quality(struct text *text, const struct profile_stack_quality *q
 
 static void compose_ends(struct composer *c, const struct profile_stack_quality *quality)
 {
-	static const struct column columns[] = {
-		NUMBERS("Stacks"),
-		NUMBERS("Share"),
-		REST("Ended at"),
-		WORDS("In"),
-	};
-
-	document_table(c->document, columns);
+	document_headings(c->document, 0, NUMBERS("Stacks"), NUMBERS("Share"), REST("Ended at"),
+			  WORDS("In"));
 	for (size_t i = 0; i < quality->ends_count; i++) {
 		const struct profile_stack_ends *ends = &quality->ends[i];
 

@@ -111,15 +111,11 @@ static void compose_dtypes(struct composer *c, const struct profile_compute *com
 
 static void compose_sources(struct composer *c, const struct profile_process *p)
 {
-	static const struct column columns[] = {
-		NUMBERS("FLOPs"),    NUMBERS("GFLOP/s"),    NUMBERS("Bytes", .rank = 1),
-		NUMBERS("Measured"), NUMBERS("Unreadable"), NUMBERS("Nested"),
-		REST("Source"),
-	};
-
 	uint64_t wall_ns = roofline_wall_ns(p);
 
-	document_table(c->document, columns);
+	document_headings(c->document, 0, NUMBERS("FLOPs"), NUMBERS("GFLOP/s"),
+			  NUMBERS("Bytes", .rank = 1), NUMBERS("Measured"), NUMBERS("Unreadable"),
+			  NUMBERS("Nested"), REST("Source"));
 	for (size_t i = 0; i < p->compute.sources_count; i++) {
 		const struct profile_compute_source *source = &p->compute.sources[i];
 		const struct profile_cost *cost = &source->cost;
@@ -180,13 +176,9 @@ static void compose_plot(struct composer *c, const struct profile_process *p,
 static void compose_points(struct composer *c, const struct profile_process *p,
 			   const struct roofline_points *found)
 {
-	static const struct column columns[] = {
-		WORDS(""),	   NUMBERS("GFLOP/s"),	     NUMBERS("Of roof"),
-		NUMBERS("FLOP/B"), WORDS("Type", .rank = 1), WORDS("Bound by"),
-		REST("Function"),
-	};
-
-	document_table(c->document, columns);
+	document_headings(c->document, 0, WORDS(""), NUMBERS("GFLOP/s"), NUMBERS("Of roof"),
+			  NUMBERS("FLOP/B"), WORDS("Type", .rank = 1), WORDS("Bound by"),
+			  REST("Function"));
 	for (size_t i = 0; i < found->count; i++) {
 		const struct roofline *line = &found->points[i].line;
 
@@ -270,11 +262,6 @@ static void compose_range(struct composer *c, const struct profile_process *p,
 
 static void compose_ranges(struct composer *c, const struct profile_process *p)
 {
-	static const struct column columns[] = {
-		NUMBERS("Total"),   NUMBERS("Calls", .rank = 3), NUMBERS("FLOPs"),
-		NUMBERS("GFLOP/s"), NUMBERS("Bytes", .rank = 2), NUMBERS("Of roof", .rank = 1),
-		NUMBERS("FLOP/B"),  WORDS("Bound by"),		 REST("Range"),
-	};
 	const struct profile_row **rows = calloc(p->rows_count + 1, sizeof(*rows));
 	size_t count = 0;
 
@@ -293,7 +280,10 @@ static void compose_ranges(struct composer *c, const struct profile_process *p)
 	qsort(rows, count, sizeof(*rows), by_total);
 	if (count) {
 		document_say(c->document, BLOCK_CAPTION, "Ranges, including the calls inside them");
-		document_table(c->document, columns);
+		document_headings(c->document, 0, NUMBERS("Total"), NUMBERS("Calls", .rank = 3),
+				  NUMBERS("FLOPs"), NUMBERS("GFLOP/s"), NUMBERS("Bytes", .rank = 2),
+				  NUMBERS("Of roof", .rank = 1), NUMBERS("FLOP/B"),
+				  WORDS("Bound by"), REST("Range"));
 	}
 	for (size_t i = 0; i < count && i < c->limits->functions; i++)
 		compose_range(c, p, rows[i]);
@@ -345,16 +335,13 @@ static void compose_note(struct composer *c, bool all_known)
 
 static void compose_collectives(struct composer *c, const struct profile_process *p)
 {
-	static const struct column columns[] = {
-		NUMBERS("Bytes"),    NUMBERS("Bus bytes"),	  NUMBERS("GB/s"),
-		NUMBERS("Bus GB/s"), NUMBERS("Calls", .rank = 1), REST("Function"),
-	};
 	bool all_known = true;
 
 	if (!p->compute.cost.moved_bytes)
 		return;
 	document_say(c->document, BLOCK_CAPTION, "Bytes moved between ranks");
-	document_table(c->document, columns);
+	document_headings(c->document, 0, NUMBERS("Bytes"), NUMBERS("Bus bytes"), NUMBERS("GB/s"),
+			  NUMBERS("Bus GB/s"), NUMBERS("Calls", .rank = 1), REST("Function"));
 	for (size_t i = 0; i < p->rows_count; i++) {
 		if (!p->rows[i].cost.moved_bytes)
 			continue;

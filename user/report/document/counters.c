@@ -72,17 +72,14 @@ static void compose_note(struct composer *c, const struct profile_process *p, ui
 
 static void compose_table(struct composer *c, const struct profile_process *p)
 {
-	static const struct column columns[] = {
-		NUMBERS("Value"),    NUMBERS("Per call", .rank = 1),
-		NUMBERS("Estimate"), NUMBERS("Differs"),
-		WORDS("Counter"),    REST("Function"),
-	};
 	struct flops_check flops = flops_check_of_process(c->profile, p);
 	uint64_t calls_count = 0, missed_count = 0;
 	unsigned shown = 0;
 
 	document_say(c->document, BLOCK_CAPTION, "Perf counters");
-	document_table(c->document, columns);
+	document_headings(c->document, 0, NUMBERS("Value"), NUMBERS("Per call", .rank = 1),
+			  NUMBERS("Estimate"), NUMBERS("Differs"), WORDS("Counter"),
+			  REST("Function"));
 	if (p->perf.threads_count)
 		compose_rows(c, p, p->perf.values, 0, &flops, NULL);
 	for (size_t i = 0; i < p->rows_count; i++) {
@@ -235,21 +232,13 @@ static void compose_values_note(struct composer *c, const struct profile_process
 
 void compose_values(struct composer *c, const struct profile_process *p)
 {
-	static const struct column columns[] = {
-		NUMBERS("Value"),
-		NUMBERS("Sum", .rank = 2),
-		NUMBERS("Rate", .rank = 1),
-		NUMBERS("Lowest", .rank = 1),
-		NUMBERS("Highest", .rank = 1),
-		NUMBERS("Samples"),
-		WORDS("Trend", .rank = 3),
-		REST("Name"),
-	};
-
 	if (!p->values_count)
 		return;
 	document_say(c->document, BLOCK_CAPTION, "Counters");
-	document_table(c->document, columns);
+	document_headings(c->document, 0, NUMBERS("Value"), NUMBERS("Sum", .rank = 2),
+			  NUMBERS("Rate", .rank = 1), NUMBERS("Lowest", .rank = 1),
+			  NUMBERS("Highest", .rank = 1), NUMBERS("Samples"),
+			  WORDS("Trend", .rank = 3), REST("Name"));
 	for (size_t i = 0; i < p->values_count && i < c->limits->functions; i++)
 		compose_value(c, p, &p->values[i]);
 	compose_values_note(c, p);

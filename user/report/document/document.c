@@ -140,11 +140,13 @@ void document_add_table(struct document *document, const struct column *columns,
 		free(shown);
 		return;
 	}
-	block->table =
-		(struct table){.columns = shown, .all = columns, .all_count = count, .has = has};
-	for (size_t i = 0; i < count; i++)
-		if (!(columns[i].where & ~has))
-			shown[block->table.columns_count++] = columns[i];
+	block->table = (struct table){.columns = shown, .headings_count = count};
+	for (size_t i = 0; i < count; i++) {
+		if (columns[i].where & ~has)
+			continue;
+		block->table.shown |= 1u << i;
+		shown[block->table.columns_count++] = columns[i];
+	}
 }
 
 void document_cell(struct document *document, struct text *cell)
@@ -190,9 +192,9 @@ void document_add_row(struct document *document, const char *const *cells, size_
 	const struct table *table =
 		document->failed ? NULL : &document->blocks[document->blocks_count - 1].table;
 
-	assert(!table || count == table->all_count);
+	assert(!table || count == table->headings_count);
 	for (size_t i = 0; table && i < count; i++)
-		if (!(table->all[i].where & ~table->has))
+		if (table->shown & 1u << i)
 			document_cell_printf(document, "%s", cells[i]);
 	pool_clear(&document->cells);
 }

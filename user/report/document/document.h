@@ -75,10 +75,9 @@ struct column {
 struct table {
 	struct column *columns; /* that are shown */
 	size_t columns_count;
-	const struct column *all; /* borrowed while rows are added */
-	size_t all_count;
-	unsigned has; /* see column.where */
-	char **cells; /* row by row */
+	size_t headings_count; /* with those that are not shown */
+	uint32_t shown;	       /* bit i: heading i is */
+	char **cells;	       /* row by row */
 	size_t cells_count, cells_capacity;
 	size_t body_cells; /* the rest is its foot; 0: it has none */
 };
@@ -159,9 +158,18 @@ void document_add_finding(struct document *document, const struct finding *findi
 void document_add_chart(struct document *document, struct chart chart);
 /* A plot as lines, and as an HTML element; takes both. */
 void document_add_plot(struct document *document, struct text *lines, struct text *figure);
-/* A table is made, then filled row by row, before the next block is added. */
+/*
+ * A table is made, then filled row by row, before the next block is added: with a heading for each
+ * column, of which those are shown whose `where` it has.
+ *
+ *     document_headings(document, 0, NUMBERS("Waited"), NUMBERS("Calls", .rank = 1), REST("Name"));
+ */
+#define document_headings(document, has, ...)                                                    \
+	document_add_table((document), (const struct column[]){__VA_ARGS__},                     \
+			   sizeof((const struct column[]){__VA_ARGS__}) / sizeof(struct column), \
+			   (has))
+/* The same with an array of columns. */
 #define document_table(document, columns) document_table_having((document), (columns), 0)
-/* With the columns whose `where` it has. */
 #define document_table_having(document, columns, has) \
 	document_add_table((document), (columns), sizeof(columns) / sizeof((columns)[0]), (has))
 void document_add_table(struct document *document, const struct column *columns, size_t count,

@@ -91,28 +91,6 @@ const char *compose_function(struct composer *c, const struct profile_process *p
 
 enum { HAS_MEMORY = 1, HAS_COMPUTE = 2, HAS_OFF_CPU = 4, HAS_GPU = 8 };
 
-/* nsys's and torch.profiler's numbers; the name last, so that it gets what room there is */
-static const struct column function_columns[] = {
-	NUMBERS("Self %"),
-	NUMBERS("Self"),
-	NUMBERS("Total", .rank = 2),
-	NUMBERS("On CPU", .rank = 2, .where = HAS_OFF_CPU),
-	NUMBERS("GPU", .rank = 2, .where = HAS_GPU),
-	NUMBERS("Calls"),
-	NUMBERS("Avg"),
-	NUMBERS("p50", .rank = 3),
-	NUMBERS("p95", .rank = 4),
-	NUMBERS("p99", .rank = 1),
-	NUMBERS("Min", .rank = 9),
-	NUMBERS("Max", .rank = 5),
-	NUMBERS("Threads", .rank = 8),
-	NUMBERS("Allocated", .rank = 6, .where = HAS_MEMORY),
-	NUMBERS("FLOPs", .rank = 2, .where = HAS_COMPUTE),
-	NUMBERS("GFLOP/s", .where = HAS_COMPUTE),
-	REST("Function"),
-	WORDS("Module", .rank = 7, .hint = true),
-};
-
 static double flops_per_s_of(struct composer *c, const struct profile_process *p,
 			     const struct profile_row *row)
 {
@@ -235,7 +213,18 @@ static size_t compose_function_table(struct composer *c, const struct profile_pr
 		has |= p->rows[i].inclusive.counted_count ? HAS_COMPUTE : 0;
 		has |= p->rows[i].off_cpu_ns != PROFILE_ABSENT ? HAS_OFF_CPU : 0;
 	}
-	document_table_having(c->document, function_columns, has);
+	/* the numbers of nsys and torch.profiler; the name last, with the remaining width */
+	document_headings(c->document, has, NUMBERS("Self %"), NUMBERS("Self"),
+			  NUMBERS("Total", .rank = 2),
+			  NUMBERS("On CPU", .rank = 2, .where = HAS_OFF_CPU),
+			  NUMBERS("GPU", .rank = 2, .where = HAS_GPU), NUMBERS("Calls"),
+			  NUMBERS("Avg"), NUMBERS("p50", .rank = 3), NUMBERS("p95", .rank = 4),
+			  NUMBERS("p99", .rank = 1), NUMBERS("Min", .rank = 9),
+			  NUMBERS("Max", .rank = 5), NUMBERS("Threads", .rank = 8),
+			  NUMBERS("Allocated", .rank = 6, .where = HAS_MEMORY),
+			  NUMBERS("FLOPs", .rank = 2, .where = HAS_COMPUTE),
+			  NUMBERS("GFLOP/s", .where = HAS_COMPUTE), REST("Function"),
+			  WORDS("Module", .rank = 7, .hint = true));
 	for (size_t i = from; i < to; i++)
 		compose_row(c, p, &p->rows[i]);
 	if (from == 0) {
@@ -382,15 +371,9 @@ static void compose_function_notes(struct composer *c, const struct profile_proc
 /* The Python lines behind the calls. */
 static void compose_python_callers(struct composer *c, const struct profile_row *row)
 {
-	static const struct column columns[] = {
-		NUMBERS("Calls"),
-		NUMBERS("Total"),
-		REST("Python line"),
-	};
-
 	if (!row->python_callers_count)
 		return;
-	document_table(c->document, columns);
+	document_headings(c->document, 0, NUMBERS("Calls"), NUMBERS("Total"), REST("Python line"));
 	for (size_t i = 0; i < row->python_callers_count && i < CALLERS_SHOWN; i++) {
 		const struct profile_python_caller *caller = &row->python_callers[i];
 
@@ -405,16 +388,11 @@ static void compose_python_callers(struct composer *c, const struct profile_row 
 static void compose_callers_of(struct composer *c, const struct profile_process *p,
 			       const struct profile_row *row)
 {
-	static const struct column columns[] = {
-		NUMBERS("Calls"),
-		NUMBERS("Total"),
-		REST("Caller"),
-	};
 	struct text text = {0};
 
 	compose_function_name(c, p, row->function, &text);
 	document_add(c->document, BLOCK_CAPTION, &text);
-	document_table(c->document, columns);
+	document_headings(c->document, 0, NUMBERS("Calls"), NUMBERS("Total"), REST("Caller"));
 	for (size_t i = 0; i < row->callers_count && i < CALLERS_SHOWN; i++) {
 		const struct profile_caller *caller = &row->callers[i];
 
@@ -447,17 +425,14 @@ static void compose_callers(struct composer *c, const struct profile_process *p)
 /* How well threads share the work of a function. */
 static void compose_parallel(struct composer *c, const struct profile_process *p)
 {
-	static const struct column columns[] = {
-		NUMBERS("Speed-up"), NUMBERS("Efficiency"), NUMBERS("Threads"),
-		NUMBERS("Total"),    REST("Function"),
-	};
 	const struct parallel_functions *functions =
 		&c->analysis->processes[p - c->profile->processes].parallel;
 
 	if (!functions->count)
 		return;
 	document_say(c->document, BLOCK_FOLD, "Parallel efficiency");
-	document_table(c->document, columns);
+	document_headings(c->document, 0, NUMBERS("Speed-up"), NUMBERS("Efficiency"),
+			  NUMBERS("Threads"), NUMBERS("Total"), REST("Function"));
 	for (size_t i = 0; i < functions->count && i < PARALLEL_SHOWN; i++) {
 		const struct parallelism *parallelism = &functions->list[i].parallelism;
 

@@ -203,27 +203,21 @@ static const char *cell_shape(struct composer *c, const uint32_t shape[3])
 
 static void compose_kernels(struct composer *c, const struct profile_process *p)
 {
-	static const struct column columns[] = {
-		NUMBERS("Share", .where = HAS_TIMES),
-		NUMBERS("Total", .where = HAS_TIMES),
-		NUMBERS("Calls"),
-		NUMBERS("Avg", .where = HAS_TIMES),
-		NUMBERS("p99", .rank = 1, .where = HAS_TIMES),
-		NUMBERS("Grid", .rank = 3),
-		NUMBERS("Block", .rank = 3),
-		NUMBERS("Registers", .rank = 5),
-		NUMBERS("Shared", .rank = 5),
-		NUMBERS("Occupancy", .rank = 2, .where = HAS_TIMES),
-		NUMBERS("Stream", .rank = 6, .where = HAS_TIMES),
-		REST("Kernel"),
-		WORDS("Launched by", .rank = 1),
-	};
 	const struct profile_gpu *gpu = &p->gpu;
 
 	if (!gpu->kernels_count)
 		return;
 	document_say(c->document, BLOCK_CAPTION, "Kernels");
-	document_table_having(c->document, columns, gpu->timed ? HAS_TIMES : 0);
+	document_headings(c->document, gpu->timed ? HAS_TIMES : 0,
+			  NUMBERS("Share", .where = HAS_TIMES),
+			  NUMBERS("Total", .where = HAS_TIMES), NUMBERS("Calls"),
+			  NUMBERS("Avg", .where = HAS_TIMES),
+			  NUMBERS("p99", .rank = 1, .where = HAS_TIMES), NUMBERS("Grid", .rank = 3),
+			  NUMBERS("Block", .rank = 3), NUMBERS("Registers", .rank = 5),
+			  NUMBERS("Shared", .rank = 5),
+			  NUMBERS("Occupancy", .rank = 2, .where = HAS_TIMES),
+			  NUMBERS("Stream", .rank = 6, .where = HAS_TIMES), REST("Kernel"),
+			  WORDS("Launched by", .rank = 1));
 	for (size_t i = 0; i < gpu->kernels_count && i < c->limits->functions; i++) {
 		const struct profile_gpu_kernel *kernel = &gpu->kernels[i];
 
@@ -246,21 +240,15 @@ static void compose_kernels(struct composer *c, const struct profile_process *p)
 
 static void compose_copies(struct composer *c, const struct profile_process *p)
 {
-	static const struct column columns[] = {
-		WORDS("Copy"),
-		WORDS("Host memory"),
-		NUMBERS("Bytes"),
-		NUMBERS("Calls", .rank = 1),
-		NUMBERS("Time", .rank = 3, .where = HAS_TIMES),
-		NUMBERS("Rate", .rank = 2, .where = HAS_TIMES),
-		REST("Called by"),
-	};
 	const struct profile_gpu *gpu = &p->gpu;
 
 	if (!gpu->copies_count)
 		return;
 	document_say(c->document, BLOCK_CAPTION, "Copies");
-	document_table_having(c->document, columns, gpu->timed ? HAS_TIMES : 0);
+	document_headings(c->document, gpu->timed ? HAS_TIMES : 0, WORDS("Copy"),
+			  WORDS("Host memory"), NUMBERS("Bytes"), NUMBERS("Calls", .rank = 1),
+			  NUMBERS("Time", .rank = 3, .where = HAS_TIMES),
+			  NUMBERS("Rate", .rank = 2, .where = HAS_TIMES), REST("Called by"));
 	for (size_t i = 0; i < gpu->copies_count; i++) {
 		const struct profile_gpu_copy *copy = &gpu->copies[i];
 
@@ -277,16 +265,13 @@ static void compose_copies(struct composer *c, const struct profile_process *p)
 
 static void compose_syncs(struct composer *c, const struct profile_process *p)
 {
-	static const struct column columns[] = {
-		NUMBERS("Waited"), NUMBERS("Calls", .rank = 1), NUMBERS("Avg", .rank = 2),
-		WORDS("Function"), REST("Called by"),
-	};
 	const struct profile_gpu *gpu = &p->gpu;
 
 	if (!gpu->syncs_count)
 		return;
 	document_say(c->document, BLOCK_CAPTION, "Waits for the GPU");
-	document_table(c->document, columns);
+	document_headings(c->document, 0, NUMBERS("Waited"), NUMBERS("Calls", .rank = 1),
+			  NUMBERS("Avg", .rank = 2), WORDS("Function"), REST("Called by"));
 	for (size_t i = 0; i < gpu->syncs_count && i < c->limits->functions; i++) {
 		const struct profile_gpu_sync *sync = &gpu->syncs[i];
 
@@ -323,19 +308,14 @@ static const char *cell_gap(struct composer *c, const struct profile_process *p,
 
 static void compose_gaps(struct composer *c, const struct profile_process *p)
 {
-	static const struct column columns[] = {
-		NUMBERS("Idle"),
-		NUMBERS("At"),
-		NUMBERS("Device", .rank = 2),
-		NUMBERS("Thread", .rank = 1),
-		REST("The launching thread meanwhile"),
-	};
 	const struct profile_gpu *gpu = &p->gpu;
 
 	if (!gpu->gaps_count)
 		return;
 	document_say(c->document, BLOCK_CAPTION, "Longest times without work on the GPU");
-	document_table(c->document, columns);
+	document_headings(c->document, 0, NUMBERS("Idle"), NUMBERS("At"),
+			  NUMBERS("Device", .rank = 2), NUMBERS("Thread", .rank = 1),
+			  REST("The launching thread meanwhile"));
 	for (size_t i = 0; i < gpu->gaps_count && i < GAPS_SHOWN; i++) {
 		const struct profile_gpu_gap *gap = &gpu->gaps[i];
 

@@ -220,23 +220,15 @@ enum { HAS_LEAKS = 1, HAS_HELD = 2 };
 /* Live bytes, where frees are seen. */
 static void compose_held(struct composer *c, const struct rows *s)
 {
-	static const struct column columns[] = {
-		NUMBERS("At peak"),
-		NUMBERS("Live"),
-		NUMBERS("Leak", .where = HAS_LEAKS),
-		NUMBERS("Blocks", .rank = 5),
-		NUMBERS("Oldest", .rank = 3),
-		NUMBERS("Allocated", .rank = 1),
-		NUMBERS("Allocs", .rank = 2),
-		NUMBERS("Temp.", .rank = 6),
-		REST("Where", .cut_end = true),
-		WORDS("Function", .rank = 4),
-	};
 	unsigned has = 0;
 
 	for (size_t i = 0; i < s->rows_count; i++)
 		has |= s->rows[i]->trend.leak ? HAS_LEAKS : 0;
-	document_table_having(c->document, columns, has);
+	document_headings(c->document, has, NUMBERS("At peak"), NUMBERS("Live"),
+			  NUMBERS("Leak", .where = HAS_LEAKS), NUMBERS("Blocks", .rank = 5),
+			  NUMBERS("Oldest", .rank = 3), NUMBERS("Allocated", .rank = 1),
+			  NUMBERS("Allocs", .rank = 2), NUMBERS("Temp.", .rank = 6),
+			  REST("Where", .cut_end = true), WORDS("Function", .rank = 4));
 	for (size_t i = 0; i < s->rows_count; i++) {
 		const struct allocating *row = s->rows[i];
 		bool aged = row->live_count && s->process->to_ns > row->oldest_ns;
@@ -254,15 +246,8 @@ static void compose_held(struct composer *c, const struct rows *s)
 /* Allocations, where frees are not seen. */
 static void compose_allocated(struct composer *c, const struct rows *s)
 {
-	static const struct column columns[] = {
-		NUMBERS("Allocated"),
-		NUMBERS("Share"),
-		NUMBERS("Allocs"),
-		REST("Where", .cut_end = true),
-		WORDS("Function", .rank = 1),
-	};
-
-	document_table(c->document, columns);
+	document_headings(c->document, 0, NUMBERS("Allocated"), NUMBERS("Share"), NUMBERS("Allocs"),
+			  REST("Where", .cut_end = true), WORDS("Function", .rank = 1));
 	for (size_t i = 0; i < s->rows_count; i++) {
 		const struct allocating *row = s->rows[i];
 
@@ -286,9 +271,6 @@ static size_t native_gap(const struct profile_hotspot *hotspot, size_t kept, siz
 
 static void compose_stack(struct composer *c, const struct profile_hotspot *hotspot, size_t number)
 {
-	static const struct column columns[] = {
-		REST("Frame, innermost first"),
-	};
 	size_t left = hotspot->frames_count, gap = 0, from = 0;
 	struct text text = {0};
 
@@ -297,7 +279,7 @@ static void compose_stack(struct composer *c, const struct profile_hotspot *hots
 	if (hotspot->stack_flags & PERFX_STACK_GUESSED)
 		text_add(&text, " (~ guessed in part)");
 	document_add(c->document, BLOCK_CAPTION, &text);
-	document_table(c->document, columns);
+	document_headings(c->document, 0, REST("Frame, innermost first"));
 	if (left > c->limits->frames)
 		gap = native_gap(hotspot, c->limits->frames / 2, &from);
 	for (size_t i = 0, shown = 0; i < hotspot->frames_count && shown < c->limits->frames;
@@ -413,19 +395,14 @@ static struct places all_places(struct composer *c, const struct profile_process
 static void compose_worst(struct composer *c, const struct profile_process *p,
 			  const struct allocating *places, size_t count)
 {
-	static const struct column columns[] = {
-		NUMBERS("Leak", .where = HAS_LEAKS),
-		NUMBERS("At peak", .where = HAS_HELD),
-		NUMBERS("Live", .where = HAS_HELD),
-		NUMBERS("Allocated"),
-		WORDS("Kind", .rank = 1),
-		REST("Where", .cut_end = true),
-	};
 	unsigned has = places[0].trend.leak ? HAS_LEAKS : 0;
 
 	for (size_t i = 0; i < count; i++)
 		has |= memory_sees_frees(places[i].memory) ? HAS_HELD : 0;
-	document_table_having(c->document, columns, has);
+	document_headings(c->document, has, NUMBERS("Leak", .where = HAS_LEAKS),
+			  NUMBERS("At peak", .where = HAS_HELD), NUMBERS("Live", .where = HAS_HELD),
+			  NUMBERS("Allocated"), WORDS("Kind", .rank = 1),
+			  REST("Where", .cut_end = true));
 	for (size_t i = 0; i < count; i++) {
 		const struct allocating *place = &places[i];
 		bool held = memory_sees_frees(place->memory);

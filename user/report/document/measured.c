@@ -147,16 +147,6 @@ static void compose_recording_windows(struct document *document, const struct pr
 
 static void compose_groups(struct document *document, const struct profile *profile)
 {
-	static const struct column columns[] = {
-		NUMBERS("Probes"),
-		WORDS("Link"),
-		WORDS("At"),
-		REST("Instruction"),
-		WORDS("Timed by", .rank = 1),
-		NUMBERS("Hits"),
-		NUMBERS("Per hit"),
-		NUMBERS("Cost"),
-	};
 	struct probe_group *groups = calloc(GROUPS_MAX, sizeof(*groups));
 	size_t count;
 
@@ -167,7 +157,9 @@ static void compose_groups(struct document *document, const struct profile *prof
 	count = group_probes(profile, groups);
 	qsort(groups, count, sizeof(*groups), by_hits);
 	if (count)
-		document_table(document, columns);
+		document_headings(document, 0, NUMBERS("Probes"), WORDS("Link"), WORDS("At"),
+				  REST("Instruction"), WORDS("Timed by", .rank = 1),
+				  NUMBERS("Hits"), NUMBERS("Per hit"), NUMBERS("Cost"));
 	for (size_t i = 0; i < count; i++) {
 		const struct probe_group *g = &groups[i];
 		bool known = g->hits_count && g->cost_ns > 0;
@@ -184,11 +176,6 @@ static void compose_groups(struct document *document, const struct profile *prof
 static void compose_not_attached(struct document *document, const struct profile *profile,
 				 const struct document_limits *limits)
 {
-	static const struct column columns[] = {
-		NUMBERS("Functions"),
-		REST("First"),
-		WORDS("Reason"),
-	};
 	uint64_t functions = 0;
 	size_t reasons = 0, shown = 0;
 
@@ -205,7 +192,7 @@ static void compose_not_attached(struct document *document, const struct profile
 	}
 	document_printf(document, BLOCK_CAPTION, "Not attached: %s function%s.",
 			as_count(functions), plural(functions));
-	document_table(document, columns);
+	document_headings(document, 0, NUMBERS("Functions"), REST("First"), WORDS("Reason"));
 	for (size_t i = 0; i < profile->not_attached_count && shown < limits->not_attached; i++) {
 		const struct profile_not_attached *row = &profile->not_attached[i];
 
@@ -272,13 +259,7 @@ void compose_late(struct composer *c)
 
 static void compose_losses(struct document *document, const struct profile *profile)
 {
-	static const struct column columns[] = {
-		NUMBERS("Count"),
-		WORDS("Loss"),
-		REST("Meaning"),
-	};
-
-	document_table(document, columns);
+	document_headings(document, 0, NUMBERS("Count"), WORDS("Loss"), REST("Meaning"));
 	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
 		document_row(document, cell_count(profile->losses[i]),
 			     document_name(document, name_of_loss(i), 0), meaning_of_loss(i));

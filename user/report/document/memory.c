@@ -321,15 +321,13 @@ static void compose_caveats(struct composer *c, const struct profile_process *p,
 
 static void compose_allocators(struct composer *c, const struct profile_memory *memory)
 {
-	static const struct column columns[] = {
-		NUMBERS("Allocations"), NUMBERS("Frees", .rank = 1), NUMBERS("Allocated"),
-		NUMBERS("Live"),	REST("Allocator"),	     WORDS("Module", .rank = 2),
-	};
 	bool frees = memory_sees_frees(memory);
 
 	if (memory->allocators_count < 2)
 		return;
-	document_table(c->document, columns);
+	document_headings(c->document, 0, NUMBERS("Allocations"), NUMBERS("Frees", .rank = 1),
+			  NUMBERS("Allocated"), NUMBERS("Live"), REST("Allocator"),
+			  WORDS("Module", .rank = 2));
 	for (size_t i = 0; i < memory->allocators_count; i++) {
 		const struct profile_allocator *a = &memory->allocators[i];
 

@@ -176,17 +176,14 @@ void compose_facts(struct composer *c, const struct profile_process *p)
 
 void compose_threads(struct composer *c, const struct profile_process *p)
 {
-	static const struct column columns[] = {
-		NUMBERS("TID"),	    NUMBERS("On CPU"), NUMBERS("Runnable"),
-		NUMBERS("Blocked"), WORDS("State"),    REST("Thread"),
-	};
 	size_t shown =
 		p->threads_count < c->limits->threads ? p->threads_count : c->limits->threads;
 
 	if (!shown)
 		return;
 	document_printf(c->document, BLOCK_FOLD, "Threads (%zu)", p->threads_count);
-	document_table(c->document, columns);
+	document_headings(c->document, 0, NUMBERS("TID"), NUMBERS("On CPU"), NUMBERS("Runnable"),
+			  NUMBERS("Blocked"), WORDS("State"), REST("Thread"));
 	for (size_t i = 0; i < shown; i++) {
 		const struct profile_thread *thread = &p->threads[i];
 
@@ -421,17 +418,13 @@ static void compose_workers_facts(struct composer *c, const struct worker_sum *s
 
 static void compose_workers_table(struct composer *c, size_t first, const struct worker_sum *sum)
 {
-	static const struct column columns[] = {
-		NUMBERS("Self %"), NUMBERS("Self"), NUMBERS("Self each"),
-		NUMBERS("Calls"),  NUMBERS("Avg"),  REST("Function"),
-	};
-
 	if (!sum->rows_count) {
 		document_say(c->document, BLOCK_PARAGRAPH,
 			     "They called none of the functions that are traced.");
 		return;
 	}
-	document_table(c->document, columns);
+	document_headings(c->document, 0, NUMBERS("Self %"), NUMBERS("Self"), NUMBERS("Self each"),
+			  NUMBERS("Calls"), NUMBERS("Avg"), REST("Function"));
 	for (size_t i = 0; i < sum->rows_count && i < WORKER_FUNCTIONS; i++) {
 		const struct worker_row *row = &sum->rows[i];
 		bool timed = row->timed_count > 0;

@@ -40,21 +40,6 @@ static void compose_rank(struct composer *c, const struct rank_row *row)
 
 static void compose_table(struct composer *c)
 {
-	static const struct column columns[] = {
-		NUMBERS("Rank"),
-		WORDS("Host", .where = HAS_HOSTS),
-		NUMBERS("Pid"),
-		NUMBERS("Steps"),
-		NUMBERS("Step"),
-		NUMBERS("Own"),
-		NUMBERS("Waits for others"),
-		NUMBERS("Data", .rank = 1, .where = HAS_PHASE << 0),
-		NUMBERS("Forward", .rank = 2, .where = HAS_PHASE << 1),
-		NUMBERS("Backward", .rank = 3, .where = HAS_PHASE << 2),
-		NUMBERS("Optimizer", .rank = 4, .where = HAS_PHASE << 3),
-		NUMBERS("Other", .rank = 5, .where = HAS_PHASE << 4),
-		NUMBERS("Untraced", .rank = 6, .where = HAS_PHASE << 5),
-	};
 	const struct ranks *ranks = &c->analysis->ranks;
 	unsigned has = c->profile->hosts_count > 1 ? HAS_HOSTS : 0;
 
@@ -63,7 +48,15 @@ static void compose_table(struct composer *c)
 			if (steps_phase_ns(&c->profile->processes[ranks->rows[i].process].steps,
 					   profile_phases_in_order[k]) > 0)
 				has |= HAS_PHASE << k;
-	document_table_having(c->document, columns, has);
+	document_headings(c->document, has, NUMBERS("Rank"), WORDS("Host", .where = HAS_HOSTS),
+			  NUMBERS("Pid"), NUMBERS("Steps"), NUMBERS("Step"), NUMBERS("Own"),
+			  NUMBERS("Waits for others"),
+			  NUMBERS("Data", .rank = 1, .where = HAS_PHASE << 0),
+			  NUMBERS("Forward", .rank = 2, .where = HAS_PHASE << 1),
+			  NUMBERS("Backward", .rank = 3, .where = HAS_PHASE << 2),
+			  NUMBERS("Optimizer", .rank = 4, .where = HAS_PHASE << 3),
+			  NUMBERS("Other", .rank = 5, .where = HAS_PHASE << 4),
+			  NUMBERS("Untraced", .rank = 6, .where = HAS_PHASE << 5));
 	for (size_t i = 0; i < ranks->count; i++)
 		compose_rank(c, &ranks->rows[i]);
 }
@@ -87,13 +80,9 @@ static const char *cell_awaited(struct composer *c, const struct skew *skew,
 
 static void compose_arrivals(struct composer *c, const struct skew *skew)
 {
-	static const struct column columns[] = {
-		NUMBERS("Rank"),   NUMBERS("Comes last"), NUMBERS("After the first"),
-		NUMBERS("Waited"), WORDS("Most for"),
-	};
-
 	document_say(c->document, BLOCK_CAPTION, "Arrivals at collectives");
-	document_table(c->document, columns);
+	document_headings(c->document, 0, NUMBERS("Rank"), NUMBERS("Comes last"),
+			  NUMBERS("After the first"), NUMBERS("Waited"), WORDS("Most for"));
 	for (size_t i = 0; i < skew->ranks_count; i++) {
 		const struct skew_rank *rank = &skew->ranks[i];
 

@@ -335,9 +335,6 @@ static void compose_brief_process(struct composer *c, size_t i)
 /* Processes without a section: one row each; in a brief report, their number. */
 static void compose_others(struct composer *c, const bool *shown)
 {
-	static const struct column columns[] = {
-		NUMBERS("PID"), NUMBERS("Wall"), NUMBERS("CPU"), NUMBERS("Calls"), REST("Process"),
-	};
 	size_t others = 0, rows = 0;
 
 	for (size_t i = 0; i < c->profile->processes_count; i++)
@@ -350,7 +347,8 @@ static void compose_others(struct composer *c, const bool *shown)
 		return;
 	}
 	document_printf(c->document, BLOCK_FOLD, "Other processes (%zu)", others);
-	document_table(c->document, columns);
+	document_headings(c->document, 0, NUMBERS("PID"), NUMBERS("Wall"), NUMBERS("CPU"),
+			  NUMBERS("Calls"), REST("Process"));
 	for (size_t i = 0; i < c->profile->processes_count; i++) {
 		const struct profile_process *p = &c->profile->processes[i];
 

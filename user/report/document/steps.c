@@ -198,15 +198,10 @@ static void compose_slow(struct composer *c, const struct profile_steps *steps)
 /* Of the steps whose phases are known, if there are any. */
 static void compose_phases(struct composer *c, const struct profile_steps *steps)
 {
-	static const struct column columns[] = {
-		WORDS("Phase"),
-		NUMBERS("Share"),
-		NUMBERS("Per step"),
-		NUMBERS("Total"),
-	};
 	bool divided = steps->divided.count;
 
-	document_table(c->document, columns);
+	document_headings(c->document, 0, WORDS("Phase"), NUMBERS("Share"), NUMBERS("Per step"),
+			  NUMBERS("Total"));
 	for (size_t i = 0; i < PROFILE_PHASES; i++) {
 		enum profile_phase phase = profile_phases_in_order[i];
 		uint64_t ns = divided ? steps->divided.phases[phase] : steps->phases[phase];
@@ -292,30 +287,18 @@ enum { HAS_OFF_CPU = 1 };
 
 static void compose_single_steps(struct composer *c, const struct profile_process *p)
 {
-	static const struct column columns[] = {
-		NUMBERS("Step", .takes_rest = true),
-		NUMBERS("At"),
-		NUMBERS("Duration"),
-		NUMBERS("Longest"),
-		NUMBERS("Data"),
-		NUMBERS("Forward"),
-		NUMBERS("Backward"),
-		NUMBERS("Optimizer"),
-		NUMBERS("Other"),
-		NUMBERS("Untraced"),
-		NUMBERS("FLOPs"),
-		NUMBERS("GFLOP/s"),
-		NUMBERS("Of peak"),
-		NUMBERS("On CPU", .where = HAS_OFF_CPU),
-		WORDS("Slow"),
-	};
 	const struct profile_steps *steps = &p->steps;
 	uint64_t number = 1;
 
 	document_say(c->document, BLOCK_FOLD,
 		     steps->series_each > 1 ? "Steps, in groups" : "Steps, one by one");
-	document_table_having(c->document, columns,
-			      steps->off_cpu_ns != PROFILE_ABSENT ? HAS_OFF_CPU : 0);
+	document_headings(c->document, steps->off_cpu_ns != PROFILE_ABSENT ? HAS_OFF_CPU : 0,
+			  NUMBERS("Step", .takes_rest = true), NUMBERS("At"), NUMBERS("Duration"),
+			  NUMBERS("Longest"), NUMBERS("Data"), NUMBERS("Forward"),
+			  NUMBERS("Backward"), NUMBERS("Optimizer"), NUMBERS("Other"),
+			  NUMBERS("Untraced"), NUMBERS("FLOPs"), NUMBERS("GFLOP/s"),
+			  NUMBERS("Of peak"), NUMBERS("On CPU", .where = HAS_OFF_CPU),
+			  WORDS("Slow"));
 	for (size_t i = 0; i < steps->series_count && i < c->limits->steps; i++) {
 		compose_single_step(c, steps, &steps->series[i], number);
 		number += steps->series[i].count;
