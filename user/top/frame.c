@@ -18,61 +18,55 @@
 		.title = "PID", .unit = TOP_NUMBER, .width = 7, .processes = true, .rank = 1 \
 	}
 
-enum { FUNCTION_SHARE, FUNCTION_SELF, FUNCTION_CALLS, FUNCTION_AVG };
-enum { FUNCTION_FLOPS = FUNCTION_AVG + 1, FUNCTION_PID, FUNCTION_NAME };
-
 static const struct top_column function_columns[] = {
-	[FUNCTION_SHARE] = {.title = "Self %", .unit = TOP_SHARE, .width = 7},
-	[FUNCTION_SELF] = {.title = "Self", .unit = TOP_NS, .width = 8, .rank = 3},
-	[FUNCTION_CALLS] = {.title = "Calls/s", .unit = TOP_RATE, .width = 9},
-	[FUNCTION_AVG] = {.title = "Avg", .unit = TOP_NS, .width = 8},
-	[FUNCTION_FLOPS] = {.title = "FLOP/s", .unit = TOP_FLOPS, .width = 8, .rank = 2},
-	[FUNCTION_PID] = COLUMN_PID,
-	[FUNCTION_NAME] = {.title = "Function", .unit = TOP_TEXT},
+	{.title = "Self %", .unit = TOP_SHARE, .width = 7},
+	{.title = "Self", .unit = TOP_NS, .width = 8, .rank = 3},
+	{.title = "Calls/s", .unit = TOP_RATE, .width = 9},
+	{.title = "Avg", .unit = TOP_NS, .width = 8},
+	{.title = "FLOP/s", .unit = TOP_FLOPS, .width = 8, .rank = 2},
+	COLUMN_PID,
+	{.title = "Function", .unit = TOP_TEXT},
 };
 
-enum { LINE_CPU, LINE_WAITING, LINE_SAMPLES, LINE_PID, LINE_PLACE };
+/* The columns that order the lines. */
+enum { LINE_CPU, LINE_WAITING };
 
 static const struct top_column line_columns[] = {
 	[LINE_CPU] = {.title = "CPU %", .unit = TOP_SHARE, .width = 7},
 	[LINE_WAITING] = {.title = "Waiting %", .unit = TOP_SHARE, .width = 9},
-	[LINE_SAMPLES] = {.title = "Samples/s", .unit = TOP_RATE, .width = 9, .rank = 2},
-	[LINE_PID] = COLUMN_PID,
-	[LINE_PLACE] = {.title = "Line (sampled)", .unit = TOP_TEXT},
+	{.title = "Samples/s", .unit = TOP_RATE, .width = 9, .rank = 2},
+	COLUMN_PID,
+	{.title = "Line (sampled)", .unit = TOP_TEXT},
 };
-
-enum { THREAD_TID, THREAD_CPU, THREAD_RUNNABLE, THREAD_BLOCKED };
-enum { THREAD_NAME = THREAD_BLOCKED + 1, THREAD_WAIT_NS, THREAD_PID, THREAD_WAIT };
 
 static const struct top_column thread_columns[] = {
-	[THREAD_TID] = {.title = "TID", .unit = TOP_NUMBER, .width = 7},
-	[THREAD_CPU] = {.title = "CPU %", .unit = TOP_SHARE, .width = 7},
-	[THREAD_RUNNABLE] = {.title = "Runnable", .unit = TOP_SHARE, .width = 8, .rank = 2},
-	[THREAD_BLOCKED] = {.title = "Blocked", .unit = TOP_SHARE, .width = 7},
-	[THREAD_NAME] = {.title = "Thread", .unit = TOP_TEXT, .width = 16},
-	[THREAD_WAIT_NS] = {.title = "Wait", .unit = TOP_NS, .width = 8, .rank = 3},
-	[THREAD_PID] = COLUMN_PID,
-	[THREAD_WAIT] = {.title = "Waits for", .unit = TOP_TEXT, .cut_end = true},
+	{.title = "TID", .unit = TOP_NUMBER, .width = 7},
+	{.title = "CPU %", .unit = TOP_SHARE, .width = 7},
+	{.title = "Runnable", .unit = TOP_SHARE, .width = 8, .rank = 2},
+	{.title = "Blocked", .unit = TOP_SHARE, .width = 7},
+	{.title = "Thread", .unit = TOP_TEXT, .width = 16},
+	{.title = "Wait", .unit = TOP_NS, .width = 8, .rank = 3},
+	COLUMN_PID,
+	{.title = "Waits for", .unit = TOP_TEXT, .cut_end = true},
 };
-
-enum { FINDING_SEVERITY, FINDING_KIND, FINDING_SINCE, FINDING_PID, FINDING_EVIDENCE };
 
 static const struct top_column finding_columns[] = {
-	[FINDING_SEVERITY] = {.title = "Severity", .unit = TOP_TEXT, .width = 8},
-	[FINDING_KIND] = {.title = "Finding", .unit = TOP_TEXT, .width = 20},
-	[FINDING_SINCE] = {.title = "For", .unit = TOP_NS, .width = 8, .rank = 2},
-	[FINDING_PID] = COLUMN_PID,
-	[FINDING_EVIDENCE] = {.title = "Evidence", .unit = TOP_TEXT, .cut_end = true},
+	{.title = "Severity", .unit = TOP_TEXT, .width = 8},
+	{.title = "Finding", .unit = TOP_TEXT, .width = 20},
+	{.title = "For", .unit = TOP_NS, .width = 8, .rank = 2},
+	COLUMN_PID,
+	{.title = "Evidence", .unit = TOP_TEXT, .cut_end = true},
 };
 
-enum { MEMORY_LIVE, MEMORY_BYTES, MEMORY_ALLOCS, MEMORY_KIND, MEMORY_PID, MEMORY_PLACE };
+/* The columns whose values are sums over the stacks that lead to a place. */
+enum { MEMORY_LIVE, MEMORY_BYTES, MEMORY_ALLOCS, MEMORY_PLACE = 5 };
 
 static const struct top_column memory_columns[] = {
 	[MEMORY_LIVE] = {.title = "Live", .unit = TOP_BYTES, .width = 9},
 	[MEMORY_BYTES] = {.title = "Bytes/s", .unit = TOP_BYTES, .width = 9},
 	[MEMORY_ALLOCS] = {.title = "Allocs/s", .unit = TOP_RATE, .width = 9, .rank = 2},
-	[MEMORY_KIND] = {.title = "Kind", .unit = TOP_TEXT, .width = 13},
-	[MEMORY_PID] = COLUMN_PID,
+	{.title = "Kind", .unit = TOP_TEXT, .width = 13},
+	COLUMN_PID,
 	[MEMORY_PLACE] = {.title = "Allocated at", .unit = TOP_TEXT},
 };
 
@@ -149,9 +143,22 @@ static const char *keep_sentence(struct composer *c, const char *sentence)
 	return keep_text(c, &text);
 }
 
-/* A new row of a table, its values not measured. Without memory it is one that is not shown. */
+#define VALUE(number)                         \
+	{                                     \
+		.value = (number), .text = "" \
+	}
+#define TEXT(words)                           \
+	{                                     \
+		.value = NAN, .text = (words) \
+	}
+
+/* A new row, with a cell for each column. Without memory it is one that is not shown. */
+#define ADD_ROW(c, view, process, ...)                                          \
+	add_row((c), (view), (process), (const struct top_cell[]){__VA_ARGS__}, \
+		sizeof((const struct top_cell[]){__VA_ARGS__}))
 static struct top_row *add_row(struct composer *c, enum top_view view,
-			       const struct profile_process *process)
+			       const struct profile_process *process, const struct top_cell *cells,
+			       size_t size)
 {
 	struct top_table *table = &c->frame->tables[view];
 	bool failed = GROW_BY_ONE(table->rows);
@@ -159,8 +166,7 @@ static struct top_row *add_row(struct composer *c, enum top_view view,
 
 	c->frame->failed |= failed;
 	*row = (struct top_row){.pid = process->pid};
-	for (size_t i = 0; i < TOP_COLUMNS_MAX; i++)
-		row->cells[i] = (struct top_cell){.value = NAN, .text = ""};
+	memcpy(row->cells, cells, size);
 	return row;
 }
 
@@ -169,34 +175,27 @@ static void add_function(struct composer *c, const struct live_row *live)
 	const struct profile_function *function =
 		profile_function(c->snapshot->profile, live->row->function);
 	const struct live_sums *sums = &live->period;
-	struct top_row *row = add_row(c, TOP_FUNCTIONS, live->process);
+	uint64_t self_ns = live_timed(sums, sums->self_ns);
 
-	row->cells[FUNCTION_SHARE].value = share_of_period(c, live_timed(sums, sums->self_ns));
-	row->cells[FUNCTION_SELF].value = measured(live_timed(sums, sums->self_ns));
-	row->cells[FUNCTION_CALLS].value = per_s(c, sums->calls_count);
-	if (sums->timed_count)
-		row->cells[FUNCTION_AVG].value = (double)sums->total_ns / (double)sums->timed_count;
-	if (sums->flops && sums->total_ns)
-		row->cells[FUNCTION_FLOPS].value =
-			(double)sums->flops * 1e9 / (double)sums->total_ns;
-	row->cells[FUNCTION_PID].value = live->process->pid;
-	row->cells[FUNCTION_NAME].text = keep_name(c, function ? function_label(function) : "");
+	ADD_ROW(c, TOP_FUNCTIONS, live->process, VALUE(share_of_period(c, self_ns)),
+		VALUE(measured(self_ns)), VALUE(per_s(c, sums->calls_count)),
+		VALUE(sums->timed_count ? (double)sums->total_ns / (double)sums->timed_count : NAN),
+		VALUE(sums->flops && sums->total_ns
+			      ? (double)sums->flops * 1e9 / (double)sums->total_ns
+			      : NAN),
+		VALUE(live->process->pid),
+		TEXT(keep_name(c, function ? function_label(function) : "")));
 }
 
 static void add_line(struct composer *c, const struct live_line *live)
 {
-	const struct profile_line *line = live->line;
-	struct top_row *row = add_row(c, TOP_LINES, live->process);
-	struct text place = {0}, shown = {0};
+	struct text place = {0};
 
-	row->cells[LINE_CPU].value = share_of_period(c, live->on_cpu_ns);
-	row->cells[LINE_WAITING].value = share_of_period(c, live->off_cpu_ns);
-	row->cells[LINE_SAMPLES].value = per_s(c, live->samples_count);
-	row->cells[LINE_PID].value = live->process->pid;
-	location_line(&place, line);
-	escape_display(&shown, text_peek(&place));
+	location_line(&place, live->line);
+	ADD_ROW(c, TOP_LINES, live->process, VALUE(share_of_period(c, live->on_cpu_ns)),
+		VALUE(share_of_period(c, live->off_cpu_ns)), VALUE(per_s(c, live->samples_count)),
+		VALUE(live->process->pid), TEXT(keep_name(c, text_peek(&place))));
 	text_clear(&place);
-	row->cells[LINE_PLACE].text = keep_text(c, &shown);
 }
 
 static double or_0(double value)
@@ -211,20 +210,17 @@ ORDER(by_cpu, struct top_row,
 
 static void add_thread(struct composer *c, const struct live_thread *live)
 {
-	struct top_row *row = add_row(c, TOP_THREADS, live->process);
 	struct text wait = {0};
 
-	row->cells[THREAD_TID].value = live->thread->tid;
-	row->cells[THREAD_CPU].value = share_of_samples(c, live->on_cpu_ns, live->wall_ns);
-	row->cells[THREAD_RUNNABLE].value = share_of_samples(c, live->runnable_ns, live->wall_ns);
-	row->cells[THREAD_BLOCKED].value = share_of_samples(c, live->blocked_ns, live->wall_ns);
-	row->cells[THREAD_NAME].text = keep_name(c, live->thread->comm);
-	row->cells[THREAD_PID].value = live->process->pid;
-	if (!live->longest)
-		return;
-	row->cells[THREAD_WAIT_NS].value = (double)live->longest->ns;
-	document_add_wait(&wait, live->process, live->longest->wait);
-	row->cells[THREAD_WAIT].text = keep_sentence(c, text_peek(&wait));
+	if (live->longest)
+		document_add_wait(&wait, live->process, live->longest->wait);
+	ADD_ROW(c, TOP_THREADS, live->process, VALUE(live->thread->tid),
+		VALUE(share_of_samples(c, live->on_cpu_ns, live->wall_ns)),
+		VALUE(share_of_samples(c, live->runnable_ns, live->wall_ns)),
+		VALUE(share_of_samples(c, live->blocked_ns, live->wall_ns)),
+		TEXT(keep_name(c, live->thread->comm)),
+		VALUE(live->longest ? (double)live->longest->ns : NAN), VALUE(live->process->pid),
+		TEXT(keep_sentence(c, text_peek(&wait))));
 	text_clear(&wait);
 }
 
@@ -275,15 +271,13 @@ static const char *details_of(struct composer *c, const struct finding *finding)
 static void add_finding(struct composer *c, struct top_past *past,
 			const struct profile_process *process, const struct finding *finding)
 {
-	struct top_row *row = add_row(c, TOP_FINDINGS, process);
+	struct top_row *row = ADD_ROW(
+		c, TOP_FINDINGS, process,
+		{.value = finding->severity, .text = finding_severity_name(finding->severity)},
+		TEXT(keep_name(c, finding->kind)), VALUE(age_of(c, past, process, finding)),
+		VALUE(process->pid), TEXT(keep_sentence(c, finding->evidence)));
 
 	row->severity = finding->severity;
-	row->cells[FINDING_SEVERITY].value = finding->severity;
-	row->cells[FINDING_SEVERITY].text = finding_severity_name(finding->severity);
-	row->cells[FINDING_KIND].text = keep_name(c, finding->kind);
-	row->cells[FINDING_SINCE].value = age_of(c, past, process, finding);
-	row->cells[FINDING_PID].value = process->pid;
-	row->cells[FINDING_EVIDENCE].text = keep_sentence(c, finding->evidence);
 	row->details = details_of(c, finding);
 	c->frame->findings_counts[finding->severity]++;
 }
@@ -326,17 +320,16 @@ static void add_findings(struct composer *c, struct top_past *past)
 
 /* The row of a place, of those from `from` on: several stacks may have led there. */
 static struct top_row *row_of_place(struct composer *c, size_t from,
-				    const struct profile_process *process, const char *place)
+				    const struct profile_process *process, const char *place,
+				    const struct profile_memory *memory)
 {
 	struct top_table *table = &c->frame->tables[TOP_MEMORY];
-	struct top_row *row;
 
 	for (size_t i = from; i < table->rows_count; i++)
 		if (!strcmp(table->rows[i].cells[MEMORY_PLACE].text, place))
 			return &table->rows[i];
-	row = add_row(c, TOP_MEMORY, process);
-	row->cells[MEMORY_PLACE].text = place;
-	return row;
+	return ADD_ROW(c, TOP_MEMORY, process, VALUE(NAN), VALUE(NAN), VALUE(NAN),
+		       TEXT(memory_words(memory)), VALUE(process->pid), TEXT(place));
 }
 
 /* NAN: not measured yet. */
@@ -355,10 +348,8 @@ static void add_hotspot(struct composer *c, size_t from, const struct profile_pr
 	struct top_row *row;
 
 	location_hotspot(&place, profile, memory, hotspot);
-	row = row_of_place(c, from, process, keep_sentence(c, text_peek(&place)));
+	row = row_of_place(c, from, process, keep_sentence(c, text_peek(&place)), memory);
 	text_clear(&place);
-	row->cells[MEMORY_KIND].text = memory_words(memory);
-	row->cells[MEMORY_PID].value = process->pid;
 	add_to(&row->cells[MEMORY_LIVE], measured(hotspot->live_bytes));
 	if (epoch_s <= 0)
 		return;
