@@ -234,13 +234,6 @@ static size_t compose_function_table(struct composer *c, const struct profile_pr
 	return sampled_count;
 }
 
-static void add_sampled(struct text *text, size_t sampled_count)
-{
-	if (sampled_count)
-		text_add(text, " ≈: operators that no probe times, by samples on a CPU; their time "
-			       "is also in (untraced), ranges and the backward pass.");
-}
-
 static void add_reduced(struct text *text, const struct profile *profile,
 			const struct profile_process *p)
 {
@@ -264,7 +257,7 @@ static bool has_traced_caller(const struct profile_row *row)
 }
 
 /* "(untraced) is time of thread 4242 outside all traced functions." */
-static void add_untraced(struct text *text, const struct profile_process *p)
+static void add_untraced(struct text *text, const struct profile_process *p, bool with_cpu)
 {
 	const struct profile_untraced *untraced = &p->untraced;
 
@@ -273,17 +266,11 @@ static void add_untraced(struct text *text, const struct profile_process *p)
 	text_printf(text, " %s is time of thread %u outside all traced functions%s.",
 		    PROFILE_UNTRACED_NAME, untraced->tid,
 		    untraced->at_least ? "; it may be more" : "");
-}
-
-/* The on-CPU part of the untraced time is known only within bounds. */
-static void add_untraced_cpu(struct text *text, const struct profile_process *p)
-{
-	const struct profile_untraced *untraced = &p->untraced;
-
-	if (!knows_untraced(p) || untraced->on_cpu_max_ns == PROFILE_ABSENT)
-		return;
-	text_printf(text, " Of its untraced time, it was on-CPU for at least %s and at most %s.",
-		    as_ns(untraced->on_cpu_min_ns), as_ns(untraced->on_cpu_max_ns));
+	/* its on-CPU part is known only within bounds */
+	if (with_cpu && untraced->on_cpu_max_ns != PROFILE_ABSENT)
+		text_printf(text,
+			    " Of its untraced time, it was on-CPU for at least %s and at most %s.",
+			    as_ns(untraced->on_cpu_min_ns), as_ns(untraced->on_cpu_max_ns));
 }
 
 /* Why some functions with FLOPs show no GFLOP/s. */
@@ -322,42 +309,57 @@ static void add_self_share(struct text *text, const struct profile_process *p)
 		text_add(text, " ×: calls at once, on average.");
 }
 
-/* Notes on the table's numbers. */
-static void compose_function_notes(struct composer *c, const struct profile_process *p,
-				   size_t sampled_count)
+/* What became of calls that are not in all numbers. */
+static void add_call_losses(struct text *text, const struct profile_process *p)
 {
 	uint64_t dropped = 0, unwound = 0, untimed = 0;
-	bool dispatches = false;
-	struct text text = {0};
 
 	for (size_t i = 0; i < p->rows_count; i++) {
+		const struct profile_row *row = &p->rows[i];
+
+		dropped += row->overflow_count;
+		unwound += row->unwound_count;
+		untimed += row->calls_count - row->timed_count - row->unwound_count;
+	}
+	if (dropped)
+		text_printf(text,
+			    " %s call records were dropped (ring full): these calls are in Calls, "
+			    "Self, Total and Avg, but not in percentiles, Min and Max.",
+			    as_count(dropped));
+	if (unwound)
+		text_printf(text, " %s calls ended by an exception or longjmp: counted, not timed.",
+			    as_count(unwound));
+	if (untimed)
+		text_printf(text, " %s calls were counted but not timed.", as_count(untimed));
+}
+
+/* Notes on the table's numbers. left: rows that a brief report leaves out. */
+static void compose_function_notes(struct composer *c, const struct profile_process *p,
+				   size_t sampled_count, size_t left)
+{
+	bool brief = c->limits->brief, dispatches = false;
+	struct text text = {0};
+
+	add_self_share(&text, p);
+	add_reduced(&text, c->profile, p);
+	if (sampled_count)
+		text_add(&text,
+			 " ≈: operators that no probe times, by samples on a CPU; their time "
+			 "is also in (untraced), ranges and the backward pass.");
+	add_untraced(&text, p, !brief);
+	if (!brief)
+		add_call_losses(&text, p);
+	else if (left)
+		text_printf(&text, " %zu more function%s in the full report.", left, plural(left));
+	add_withheld(c, p, &text);
+	for (size_t i = 0; i < p->rows_count && !brief; i++) {
 		const struct profile_row *row = &p->rows[i];
 		const struct profile_function *function =
 			profile_function(c->profile, row->function);
 
 		dispatches |= function && function->source == PERFX_SOURCE_XLA &&
 			      row->timed_count && has_traced_caller(row);
-		dropped += row->overflow_count;
-		unwound += row->unwound_count;
-		untimed += row->calls_count - row->timed_count - row->unwound_count;
 	}
-	add_self_share(&text, p);
-	add_reduced(&text, c->profile, p);
-	add_sampled(&text, sampled_count);
-	add_untraced(&text, p);
-	add_untraced_cpu(&text, p);
-	if (dropped)
-		text_printf(&text,
-			    " %s call records were dropped (ring full): these calls are in Calls, "
-			    "Self, Total and Avg, but not in percentiles, Min and Max.",
-			    as_count(dropped));
-	if (unwound)
-		text_printf(&text,
-			    " %s calls ended by an exception or longjmp: counted, not timed.",
-			    as_count(unwound));
-	if (untimed)
-		text_printf(&text, " %s calls were counted but not timed.", as_count(untimed));
-	add_withheld(c, p, &text);
 	if (dispatches)
 		text_add(&text, " A jitted function returns when its work is enqueued: its time is "
 				"that of the dispatch. The execution is in the operations named "
@@ -466,22 +468,6 @@ static size_t compose_more(struct composer *c, const struct profile_process *p, 
 	return end;
 }
 
-static void compose_rest_briefly(struct composer *c, const struct profile_process *p,
-				 size_t sampled_count, size_t count)
-{
-	struct text text = {0};
-
-	add_self_share(&text, p);
-	add_reduced(&text, c->profile, p);
-	add_sampled(&text, sampled_count);
-	add_untraced(&text, p);
-	if (count)
-		text_printf(&text, " %zu more function%s in the full report.", count,
-			    plural(count));
-	add_withheld(c, p, &text);
-	document_add(c->document, BLOCK_NOTE, &text);
-}
-
 void compose_functions(struct composer *c, const struct profile_process *p)
 {
 	size_t shown = p->rows_count < c->limits->functions ? p->rows_count : c->limits->functions;
@@ -490,11 +476,9 @@ void compose_functions(struct composer *c, const struct profile_process *p)
 	if (c->limits->charts || c->limits->folds)
 		document_say(c->document, BLOCK_SECTION, "Functions");
 	sampled_count = compose_function_table(c, p, 0, shown);
-	if (c->limits->brief) {
-		compose_rest_briefly(c, p, sampled_count, p->rows_count - shown);
+	compose_function_notes(c, p, sampled_count, p->rows_count - shown);
+	if (c->limits->brief)
 		return;
-	}
-	compose_function_notes(c, p, sampled_count);
 	shown = compose_more(c, p, shown);
 	compose_left_out(c, p->rows_count - shown, " function", "JSON");
 	compose_callers(c, p);
