@@ -423,24 +423,19 @@ static bool has_column(const struct top_column *column, unsigned rank, bool seve
 	return column->rank <= rank && (several || !column->processes);
 }
 
-static unsigned columns_used(const struct top_table *table, unsigned rank, bool several)
-{
-	unsigned used = 0;
-
-	for (size_t i = 0; i + 1 < table->columns_count; i++)
-		if (has_column(&table->columns[i], rank, several))
-			used += table->columns[i].width + GAP;
-	return used;
-}
-
 /* The highest rank of columns for which there is room. */
 static unsigned rank_for(const struct top_table *table, unsigned width, bool several)
 {
-	unsigned rank = 3;
+	for (unsigned rank = 3; rank; rank--) {
+		unsigned used = LAST_COLUMNS_MIN;
 
-	while (rank && columns_used(table, rank, several) + LAST_COLUMNS_MIN > width)
-		rank--;
-	return rank;
+		for (size_t i = 0; i + 1 < table->columns_count; i++)
+			if (has_column(&table->columns[i], rank, several))
+				used += table->columns[i].width + GAP;
+		if (used <= width)
+			return rank;
+	}
+	return 0;
 }
 
 static void format_cell(struct text *text, const struct top_column *column,

@@ -112,16 +112,6 @@ static void move_sort(struct top_model *model, const struct top_frame *frame, in
 	*order = (struct top_order){.column = place == count ? TOP_NO_SORT : place};
 }
 
-static void next_process(struct top_model *model, const struct top_frame *frame)
-{
-	const struct top_process *now = top_model_process(model, frame);
-
-	if (now)
-		model->pid = frame->processes[(size_t)(now - frame->processes + 1) %
-					      frame->processes_count]
-				     .pid;
-}
-
 static void move_to(struct top_model *model, const struct top_frame *frame, long step)
 {
 	const struct top_row **rows;
@@ -145,6 +135,7 @@ static void show_view(struct top_model *model, size_t view)
 /* Keys that need something to be shown. */
 static void browse_rows(struct top_model *model, const struct top_frame *frame, uint32_t key)
 {
+	const struct top_process *process = top_model_process(model, frame);
 	long page = (long)model->page;
 
 	switch (key) {
@@ -157,7 +148,10 @@ static void browse_rows(struct top_model *model, const struct top_frame *frame, 
 		move_sort(model, frame, -1);
 		break;
 	case 'n':
-		next_process(model, frame);
+		/* the first one follows the last one */
+		if (process && ++process == frame->processes + frame->processes_count)
+			process = frame->processes;
+		model->pid = process ? process->pid : model->pid;
 		break;
 	case 'k':
 	case TOP_KEY_UP:

@@ -101,6 +101,11 @@ void compose_memory(struct composer *c, const struct profile_process *process,
 void compose_memory_worst(struct composer *c, const struct profile_process *process,
 			  const struct process_analysis *analysis);
 bool memory_sees_frees(const struct profile_memory *memory);
+/* Of a bucket of PROFILE_SIZES. */
+static inline uint64_t largest_size(size_t bucket)
+{
+	return bucket ? 1ULL << (bucket - 1) : 0;
+}
 
 /* hotspots.c: the table of places and their stacks */
 void compose_hotspots(struct composer *c, const struct profile_process *process,

@@ -402,11 +402,6 @@ static void compose_series(struct composer *c, const struct profile_process *p,
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-static uint64_t largest_of(size_t bucket)
-{
-	return bucket ? 1ULL << (bucket - 1) : 0;
-}
-
 static void compose_sizes(struct composer *c, const struct profile_memory *memory)
 {
 	size_t first = PROFILE_SIZES, last = 0, half = 0;
@@ -424,12 +419,12 @@ static void compose_sizes(struct composer *c, const struct profile_memory *memor
 		return;
 	while (half < last && (sum += memory->sizes[half]) < all - all / 2)
 		half++;
-	text_printf(&text, "Sizes: %s ", as_bytes(largest_of(first)));
+	text_printf(&text, "Sizes: %s ", as_bytes(largest_size(first)));
 	spark(&text, memory->sizes + first, last - first + 1);
 	text_printf(&text, "%s%s; median at most %s",
 		    last == PROFILE_SIZES - 1 ? " more than " : " ",
-		    as_bytes(largest_of(last == PROFILE_SIZES - 1 ? last - 1 : last)),
-		    as_bytes(largest_of(half)));
+		    as_bytes(largest_size(last == PROFILE_SIZES - 1 ? last - 1 : last)),
+		    as_bytes(largest_size(half)));
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 

@@ -383,19 +383,6 @@ json_t *json_of_perf_counters(const struct profile *profile, const struct profil
 	return counters;
 }
 
-static json_t *counter_object(const struct profile_perf_counter *counter, uint64_t value,
-			      const struct profile_process *process)
-{
-	json_t *object = json_object();
-
-	json_set_string(object, "name", counter->name);
-	json_set_integer(object, "value", value);
-	json_set_string(object, "unit", counter->unit);
-	json_set_integer(object, "samples", process->perf.threads_count);
-	json_object_set_new(object, "counted_share", json_real(perf_share(&process->perf)));
-	return object;
-}
-
 static void put_counters(struct json_output *o, const struct profile *profile,
 			 const struct profile_process *process)
 {
@@ -410,7 +397,12 @@ static void put_counters(struct json_output *o, const struct profile *profile,
 
 		if (!counter->name)
 			continue;
-		object = counter_object(counter, process->perf.values[i], process);
+		object = json_object();
+		json_set_string(object, "name", counter->name);
+		json_set_integer(object, "value", process->perf.values[i]);
+		json_set_string(object, "unit", counter->unit);
+		json_set_integer(object, "samples", process->perf.threads_count);
+		json_object_set_new(object, "counted_share", json_real(perf_share(&process->perf)));
 		if (counter->is_flops)
 			set_estimate(object, &flops);
 		json_put(o, NULL, object);
@@ -699,12 +691,6 @@ static void put_allocators(struct json_output *o, const struct profile_memory *m
 	json_close(o, ']');
 }
 
-/* See PROFILE_SIZES. */
-static uint64_t largest_of(unsigned bucket)
-{
-	return bucket ? 1ULL << (bucket - 1) : 0;
-}
-
 static void put_sizes(struct json_output *o, const struct profile_memory *memory)
 {
 	json_open(o, "sizes", '[');
@@ -714,9 +700,9 @@ static void put_sizes(struct json_output *o, const struct profile_memory *memory
 		if (!memory->sizes[i])
 			continue;
 		object = json_object();
-		json_set_integer(object, "min_bytes", i ? largest_of(i - 1) + 1 : 0);
+		json_set_integer(object, "min_bytes", i ? largest_size(i - 1) + 1 : 0);
 		if (i < PROFILE_SIZES - 1)
-			json_set_integer(object, "max_bytes", largest_of(i));
+			json_set_integer(object, "max_bytes", largest_size(i));
 		json_set_integer(object, "allocs", memory->sizes[i]);
 		json_put(o, NULL, object);
 	}
@@ -804,26 +790,20 @@ static void put_untraced(struct json_output *o, const struct profile_process *pr
 	json_put(o, "untraced", object);
 }
 
-static const char *name_of_late(enum perfx_late_cause cause)
-{
-	switch (cause) {
-	case PERFX_LATE_FORKED:
-		return "fork";
-	case PERFX_LATE_MAPPED:
-		return "map";
-	case PERFX_LATE_EXECUTED:
-		return "exec";
-	case PERFX_LATE_INVALID:
-		break;
-	}
-	return "unknown";
-}
-
 static json_t *late_object(const struct profile_late *row)
 {
+	static const char *const causes[] = {
+		[PERFX_LATE_INVALID] = "unknown",
+		[PERFX_LATE_FORKED] = "fork",
+		[PERFX_LATE_MAPPED] = "map",
+		[PERFX_LATE_EXECUTED] = "exec",
+	};
 	json_t *object = json_object();
 
-	json_object_set_new(object, "after", json_string(name_of_late(row->cause)));
+	/* a later version may have more */
+	json_object_set_new(object, "after",
+			    json_string(row->cause <= PERFX_LATE_EXECUTED ? causes[row->cause]
+									  : causes[0]));
 	json_set_integer(object, "late_ns", row->late_ns);
 	json_set_integer(object, "functions", row->functions_count);
 	json_set_integer(object, "files", row->files_count);
