@@ -541,12 +541,7 @@ static void find_fed(struct making *m, struct account *driver)
 	}
 }
 
-static int by_ns(const void *left, const void *right)
-{
-	const struct account_place *a = left, *b = right;
-
-	return DESCENDING(a->ns, b->ns) ?: ASCENDING(a->tid, b->tid);
-}
+ORDER(by_ns, struct account_place, DESCENDING(a->ns, b->ns), ASCENDING(a->tid, b->tid))
 
 static void add_accounts(struct account *to, const struct account *from)
 {

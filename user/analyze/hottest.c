@@ -341,20 +341,10 @@ static bool is_worth_a_row(const struct native_function *function)
 	       !frame_is_system_library(function->frame) && !frame_is_runtime(function->frame);
 }
 
-static int by_self(const void *left, const void *right)
-{
-	const struct native_function *a = left, *b = right;
-	int order = DESCENDING(a->self_ns, b->self_ns) ?: DESCENDING(a->total_ns, b->total_ns);
+ORDER(by_self, struct native_function, DESCENDING(a->self_ns, b->self_ns),
+      DESCENDING(a->total_ns, b->total_ns), strcmp(a->frame->function, b->frame->function))
 
-	return order ?: strcmp(a->frame->function, b->frame->function);
-}
-
-static int by_total(const void *left, const void *right)
-{
-	const struct native_function *a = left, *b = right;
-
-	return DESCENDING(a->total_ns, b->total_ns) ?: by_self(left, right);
-}
+ORDER(by_total, struct native_function, DESCENDING(a->total_ns, b->total_ns), by_self(left, right))
 
 /* Keeps the functions with the most time of their own, and behind them callers. */
 static void choose_functions(struct native_functions *functions)

@@ -206,12 +206,7 @@ static size_t take_samples(struct operator_sample *samples, const struct thread 
 	return count;
 }
 
-static int by_line_and_code(const void *left, const void *right)
-{
-	const struct operator_sample *a = left, *b = right;
-
-	return ASCENDING(a->line, b->line) ?: ASCENDING(a->code, b->code);
-}
+ORDER(by_line_and_code, struct operator_sample, ASCENDING(a->line, b->line), ASCENDING(a->code, b->code))
 
 static bool has_calls(const struct profile_process *process, uint32_t function)
 {
@@ -283,12 +278,7 @@ static struct operator_line sum_line(const struct thread *thread,
 	return line;
 }
 
-static int by_ns(const void *left, const void *right)
-{
-	const struct operator_line *a = left, *b = right;
-
-	return a->ns > b->ns ? -1 : a->ns < b->ns;
-}
+ORDER(by_ns, struct operator_line, DESCENDING(a->ns, b->ns))
 
 static int sum_lines(struct operator_lines *lines, const struct thread *thread,
 		     const struct operator_sample *samples, size_t count)
@@ -385,12 +375,7 @@ static void names_add(struct operator_names *names, const char *name, uint64_t n
 		names->list[names->count++] = (struct operator_name){name, ns};
 }
 
-static int by_name_ns(const void *left, const void *right)
-{
-	const struct operator_name *a = left, *b = right;
-
-	return a->ns > b->ns ? -1 : a->ns < b->ns;
-}
+ORDER(by_name_ns, struct operator_name, DESCENDING(a->ns, b->ns))
 
 /* name_of: of a sample; NULL: it does not count. */
 static int find_names(struct operator_names *names, const struct profile_process *process,
@@ -513,12 +498,7 @@ static void add_operator(struct sampled_operators *operators, const char *name,
 	operators->list[i].count += sample->count;
 }
 
-static int by_operator_ns(const void *left, const void *right)
-{
-	const struct sampled_operator *a = left, *b = right;
-
-	return DESCENDING(a->ns, b->ns) ?: strcmp(a->name, b->name);
-}
+ORDER(by_operator_ns, struct sampled_operator, DESCENDING(a->ns, b->ns), strcmp(a->name, b->name))
 
 int sampled_operators_find(struct sampled_operators *operators, const struct profile *profile,
 			   const struct profile_process *process)

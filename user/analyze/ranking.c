@@ -10,6 +10,7 @@
 #include "analyze/rules_ctx.h"
 #include "analyze/wait_class.h"
 #include "base/escape.h"
+#include "base/order.h"
 #include "elf/glob.h"
 
 #include <errno.h>
@@ -209,22 +210,10 @@ bool finding_is_asked(const struct finding *finding)
 
 /* For what the recording was made, by severity, then by what it saves; what is said of the capture
  * comes after the program's. */
-static int by_rank(const void *left, const void *right)
-{
-	const struct finding *a = left, *b = right;
-
-	if (finding_is_asked(a) != finding_is_asked(b))
-		return finding_is_asked(a) ? -1 : 1;
-	if (a->urgent != b->urgent)
-		return a->urgent ? -1 : 1;
-	if (a->severity != b->severity)
-		return a->severity < b->severity ? -1 : 1;
-	if ((a->bottleneck == BOTTLENECK_NONE) != (b->bottleneck == BOTTLENECK_NONE))
-		return a->bottleneck == BOTTLENECK_NONE ? 1 : -1;
-	if (a->gain_ns != b->gain_ns)
-		return a->gain_ns > b->gain_ns ? -1 : 1;
-	return a->weight > b->weight ? -1 : a->weight < b->weight;
-}
+ORDER(by_rank, struct finding, DESCENDING(finding_is_asked(a), finding_is_asked(b)),
+      DESCENDING(a->urgent, b->urgent), ASCENDING(a->severity, b->severity),
+      ASCENDING(a->bottleneck == BOTTLENECK_NONE, b->bottleneck == BOTTLENECK_NONE),
+      DESCENDING(a->gain_ns, b->gain_ns), DESCENDING(a->weight, b->weight))
 
 /* What Python or computing does there is said by the particular one. */
 static bool is_general(enum bottleneck bottleneck)

@@ -101,12 +101,7 @@ static void add_cpu_holder(struct cpu_holders *holders, const struct profile_riv
 	holder->ns += rival->ns;
 }
 
-static int by_held_time(const void *left, const void *right)
-{
-	const struct cpu_holder *a = left, *b = right;
-
-	return DESCENDING(a->ns, b->ns) ?: strcmp(a->name, b->name);
-}
+ORDER(by_held_time, struct cpu_holder, DESCENDING(a->ns, b->ns), strcmp(a->name, b->name))
 
 static void find_cpu_holders(struct cpu_holders *holders, const struct rules_ctx *ctx)
 {

@@ -259,12 +259,7 @@ static void add_place(const struct rules_ctx *ctx, struct leak *leak, size_t hot
 	leak->places_count++;
 }
 
-static int by_slope(const void *left, const void *right)
-{
-	const struct leak_place *a = left, *b = right;
-
-	return DESCENDING(a->bytes_per_s, b->bytes_per_s) ?: ASCENDING(a->hotspot, b->hotspot);
-}
+ORDER(by_slope, struct leak_place, DESCENDING(a->bytes_per_s, b->bytes_per_s), ASCENDING(a->hotspot, b->hotspot))
 
 static void leaks_of(struct rules_ctx *ctx, size_t domain)
 {

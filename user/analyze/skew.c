@@ -2,6 +2,7 @@
 #include "analyze/skew.h"
 
 #include "base/hash.h"
+#include "base/order.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -124,12 +125,7 @@ static void find_meetings(struct search *search, size_t reference, uint64_t *cam
 	}
 }
 
-static int by_spread(const void *left, const void *right)
-{
-	const struct spread *a = left, *b = right;
-
-	return a->ns < b->ns ? -1 : a->ns > b->ns;
-}
+ORDER(by_spread, struct spread, ASCENDING(a->ns, b->ns))
 
 /* Of spreads, which it sorts. */
 static double median_of(struct spread *spreads, size_t count)
@@ -166,12 +162,7 @@ static void fill_windows(struct skew *skew, struct spread *spreads)
 	skew->windows_count = SKEW_WINDOWS;
 }
 
-static int by_end(const void *left, const void *right)
-{
-	const struct spread *a = left, *b = right;
-
-	return a->end_ns < b->end_ns ? -1 : a->end_ns > b->end_ns;
-}
+ORDER(by_end, struct spread, ASCENDING(a->end_ns, b->end_ns))
 
 static void sum_up(struct search *search)
 {

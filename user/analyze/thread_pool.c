@@ -432,12 +432,7 @@ static int parallelism_of(struct parallelism *parallelism, const struct thread_p
 	return err;
 }
 
-static int by_total(const void *left, const void *right)
-{
-	const struct parallel_function *a = left, *b = right;
-
-	return DESCENDING(a->total_ns, b->total_ns) ?: ASCENDING(a->function, b->function);
-}
+ORDER(by_total, struct parallel_function, DESCENDING(a->total_ns, b->total_ns), ASCENDING(a->function, b->function))
 
 int parallel_functions_find(struct parallel_functions *functions,
 			    const struct profile_process *process, uint32_t tid)

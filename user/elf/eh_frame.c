@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "elf/eh_frame.h"
 #include "base/grow.h"
+#include "base/order.h"
 #include "elf/image_internal.h"
 
 #include <dwarf.h>
@@ -201,12 +202,7 @@ static bool read_fde(const struct image *image, const struct eh_record *record, 
  * It survives stripping, and it knows assembler and cold parts that symbols do not.
  */
 
-static int compare_places(const void *left, const void *right)
-{
-	const struct fde_place *a = left, *b = right;
-
-	return (a->start > b->start) - (a->start < b->start);
-}
+ORDER(compare_places, struct fde_place, (a->start > b->start) - (a->start < b->start))
 
 /* Reads all of the records from a vaddr on; their end is a zero length, or the segment's end. */
 static void collect_fdes(struct image *image, uint64_t vaddr, bool debug)

@@ -142,13 +142,8 @@ static int compare_names(const char *a, const char *b)
 }
 
 /* Without names, which lie all over the file. */
-static int compare_addresses(const void *left, const void *right)
-{
-	const struct symbol_key *a = left, *b = right;
-	int order = ASCENDING(a->vaddr, b->vaddr) ?: ASCENDING(a->table, b->table);
-
-	return order ?: ASCENDING(a->number, b->number);
-}
+ORDER(compare_addresses, struct symbol_key, ASCENDING(a->vaddr, b->vaddr),
+      ASCENDING(a->table, b->table), ASCENDING(a->number, b->number))
 
 static int compare_keys(const void *left, const void *right, void *ctx)
 {
@@ -193,12 +188,7 @@ struct plain_name {
 	char *plain;
 };
 
-static int compare_plain(const void *left, const void *right)
-{
-	const struct plain_name *a = left, *b = right;
-
-	return (a->full > b->full) - (a->full < b->full);
-}
+ORDER(compare_plain, struct plain_name, (a->full > b->full) - (a->full < b->full))
 
 static void free_plain(void *node)
 {
@@ -454,13 +444,6 @@ static int add_functions(struct function_adder *adder)
 	return err;
 }
 
-static int compare_vaddrs(const void *left, const void *right)
-{
-	const uint64_t *a = left, *b = right;
-
-	return ASCENDING(*a, *b);
-}
-
 /* Functions that cover addresses of the focus, symbols near these that may do so, and what is near
  * to such as are unknown. */
 static int add_near_focus(struct function_adder *adder)
@@ -471,7 +454,7 @@ static int add_near_focus(struct function_adder *adder)
 	err = add_functions(adder);
 	if (!err && adder->unknown_count) {
 		qsort(adder->unknown, adder->unknown_count, sizeof(*adder->unknown),
-		      compare_vaddrs);
+		      compare_u64);
 		set_focus(adder->focus, adder->unknown, adder->unknown_count);
 		adder->near = true;
 		err = add_functions(adder);

@@ -2,6 +2,7 @@
 #include "elf/symbolize.h"
 
 #include "base/grow.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "elf/demangle.h"
 #include "proc/process.h"
@@ -562,12 +563,7 @@ static int emit_place(struct job *job, size_t i)
 	return 0;
 }
 
-static int compare_indices(const void *left, const void *right)
-{
-	size_t a = *(const size_t *)left, b = *(const size_t *)right;
-
-	return (a > b) - (a < b);
-}
+ORDER(compare_indices, size_t, ASCENDING(*a, *b))
 
 /* The addresses in the unit's ranges that no unit before it has explained. */
 static void claim(struct job *job)

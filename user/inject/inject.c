@@ -523,12 +523,7 @@ struct candidate {
 	char state;
 };
 
-static int by_cpu(const void *a, const void *b)
-{
-	const struct candidate *x = a, *y = b;
-
-	return DESCENDING(x->on_cpu_ns, y->on_cpu_ns) ?: ASCENDING(x->tid, y->tid);
-}
+ORDER(by_cpu, struct candidate, DESCENDING(a->on_cpu_ns, b->on_cpu_ns), ASCENDING(a->tid, b->tid))
 
 /* The busiest first. The count, *out to be freed; -errno. */
 static ssize_t find_candidates(pid_t pid, struct candidate **out)

@@ -2,6 +2,7 @@
 #include "proc/process.h"
 
 #include "base/grow.h"
+#include "base/order.h"
 #include "base/secrets.h"
 #include "base/text.h"
 #include "proc/maps.h"
@@ -280,12 +281,7 @@ ssize_t process_cmdline(pid_t pid, char **out, size_t limit)
 
 /* Lists of processes and threads are snapshots: both come and go while one is taken. */
 
-static int compare_pids(const void *left, const void *right)
-{
-	const pid_t *a = left, *b = right;
-
-	return (*a > *b) - (*a < *b);
-}
+ORDER(compare_pids, pid_t, (*a > *b) - (*a < *b))
 
 /* The numbered entries of a folder, ascending: their count, at least 1, or -errno. */
 static ssize_t read_numbers(const char *path, pid_t **out)

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/hash.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "cpython/collector.h"
 #include "decode/pack.h"
@@ -731,14 +732,8 @@ static void on_symbolized(size_t index, const struct symbolized_place *places, s
 				   &places[depth], depth + 1 == count ? operator_bytes : 0);
 }
 
-static int compare_vaddrs(const void *left, const void *right)
-{
-	const struct call *a = *(struct call *const *)left, *b = *(struct call *const *)right;
-
-	if (a->vaddr != b->vaddr)
-		return a->vaddr < b->vaddr ? -1 : 1;
-	return (a->process > b->process) - (a->process < b->process);
-}
+ORDER(compare_vaddrs, struct call *const, ASCENDING((*a)->vaddr, (*b)->vaddr),
+      ASCENDING((*a)->process, (*b)->process))
 
 /* Reading crafted debug information can take any CPU time. These are the limits for one file and
  * for all files. A share of the recording's time is added: 1/LINES_SHARE for all files, half of
@@ -921,16 +916,8 @@ struct image *frames__image(const struct frames *frames, uint32_t file)
 	return file_cache__image(frames->files, file);
 }
 
-static int compare_files(const void *left, const void *right)
-{
-	const struct call *a = *(struct call *const *)left, *b = *(struct call *const *)right;
-
-	if (a->file != b->file)
-		return a->file < b->file ? -1 : 1;
-	if (a->process != b->process)
-		return a->process < b->process ? -1 : 1;
-	return (a->address > b->address) - (a->address < b->address);
-}
+ORDER(compare_files, struct call *const, ASCENDING((*a)->file, (*b)->file),
+      ASCENDING((*a)->process, (*b)->process), ASCENDING((*a)->address, (*b)->address))
 
 /* All calls that have not been emitted, by file. NULL: out of memory, or none. */
 static struct call **gather(struct frames *frames, size_t *count)

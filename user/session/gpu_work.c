@@ -13,6 +13,7 @@
 #include "attach/tracer.h"
 #include "base/emitted.h"
 #include "base/grow.h"
+#include "base/order.h"
 #include "gpu/gpu_names.h"
 #include "session/frames.h"
 
@@ -171,16 +172,9 @@ void gpu_work__emit(struct gpu_work *work)
 		emit_sum(work, index, &sums[index]);
 }
 
-static int compare_places(const void *left, const void *right)
-{
-	const struct kernel *a = *(struct kernel *const *)left, *b = *(struct kernel *const *)right;
-
-	if (a->is_located != b->is_located)
-		return a->is_located ? -1 : 1;
-	if (a->place.file != b->place.file)
-		return a->place.file < b->place.file ? -1 : 1;
-	return (a->place.offset > b->place.offset) - (a->place.offset < b->place.offset);
-}
+ORDER(compare_places, struct kernel *const, DESCENDING((*a)->is_located, (*b)->is_located),
+      ASCENDING((*a)->place.file, (*b)->place.file),
+      ASCENDING((*a)->place.offset, (*b)->place.offset))
 
 /* The kernels of one file, by address. */
 struct batch {
