@@ -45,8 +45,7 @@ void add_wall_share(struct text *text, double share)
 		text_printf(text, "%.1f times the wall time", share);
 		return;
 	}
-	add_percent(text, share);
-	text_add(text, " of the wall time");
+	text_printf(text, "%s of the wall time", as_percent(share));
 }
 
 uint64_t watched_ns(const struct profile *profile, const struct profile_process *process,
@@ -82,8 +81,7 @@ void add_timed_share(struct text *text, const struct profile *profile,
 		add_wall_share(text, share);
 		return;
 	}
-	add_percent(text, share);
-	text_printf(text, " of the %s in which it was timed", as_ns(timed_ns));
+	text_printf(text, "%s of the %s in which it was timed", as_percent(share), as_ns(timed_ns));
 }
 
 void add_cpu_use(struct text *text, const struct profile_process *process)
@@ -93,8 +91,7 @@ void add_cpu_use(struct text *text, const struct profile_process *process)
 	if (cpus < 0)
 		return;
 	if (cpus <= 1) {
-		add_percent(text, cpus);
-		text_add(text, " of one CPU");
+		text_printf(text, "%s of one CPU", as_percent(cpus));
 	} else if (process->limits.cpus_count) {
 		text_printf(text, "%.2f of %u CPUs", cpus, process->limits.cpus_count);
 	} else {

@@ -433,9 +433,7 @@ static void add_part(struct text *text, const struct place *part, uint64_t whole
 
 	text_add(text, ",");
 	if (share < NEARLY_ALL) {
-		text_add(text, " ");
-		add_percent(text, share);
-		text_printf(text, " %s", of_whole);
+		text_printf(text, " %s %s", as_percent(share), of_whole);
 	}
 	text_add(text, " in ");
 }
@@ -446,9 +444,7 @@ void add_line_share(struct text *text, const struct place *place)
 
 	if (!place->frame->line || share >= NEARLY_ALL)
 		return;
-	text_add(text, ", ");
-	add_percent(text, share);
-	text_add(text, " of it at that line");
+	text_printf(text, ", %s of it at that line", as_percent(share));
 }
 
 /* Is what is inside the place, by its share, all that its line does? */
@@ -488,9 +484,8 @@ void add_polling(struct text *text, const struct hottest *hottest)
 
 	if (!is_worth_naming(hottest, &hottest->polling))
 		return;
-	text_add(text, "; ");
-	add_percent(text, (double)hottest->polling_ns / (double)hottest->place.ns);
-	text_printf(text, " of it only polls for %s, %sin ",
+	text_printf(text, "; %s of it only polls for %s, %sin ",
+		    as_percent((double)hottest->polling_ns / (double)hottest->place.ns),
 		    begins_with(frame->module_base, "libcuda") ? "the GPU" : "other threads",
 		    hottest->polling.ns < hottest->polling_ns ? "mostly " : "");
 	add_native(text, frame);

@@ -51,8 +51,7 @@ void location_frame(struct text *text, const struct profile_frame *frame, enum l
 		text_printf(text, " (line %u of its file, pickled)", frame->line);
 		return;
 	}
-	text_add(text, " (");
-	text_add(text, file);
+	text_printf(text, " (%s", file);
 	if (frame->file[0] && frame->line)
 		text_printf(text, ":%u", frame->line);
 	text_add(text, ")");

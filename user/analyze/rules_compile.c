@@ -264,9 +264,8 @@ static void add_evidence(struct text *text, struct rules_ctx *ctx, const struct 
 	struct place traced = lines_lead(&found->functions);
 
 	add_what(text, found);
-	text_add(text, " for ");
-	add_percent(text, share);
-	text_add(text, found->whole ? " of the wall time" : rules_of_judged(ctx));
+	text_printf(text, " for %s%s", as_percent(share),
+		    found->whole ? " of the wall time" : rules_of_judged(ctx));
 	add_step_part(text, ctx, share);
 	if ((double)found->count >= ctx->thresholds->recompilation_samples)
 		text_printf(text, ", by %llu samples (standard error %.1f points)",
@@ -274,13 +273,9 @@ static void add_evidence(struct text *text, struct rules_ctx *ctx, const struct 
 			    100 * sqrt(found->squares) / found->wall_ns);
 	add_slow_period(text, ctx);
 	if (found->row) {
-		text_add(text, "; ");
-		add_count(text, found->row->calls_count);
-		text_add(text, " compilations");
+		text_printf(text, "; %s compilations", as_count(found->row->calls_count));
 		if (found->row->avg_ns != PROFILE_ABSENT) {
-			text_add(text, " of ");
-			add_ns(text, found->row->avg_ns);
-			text_add(text, " on average");
+			text_printf(text, " of %s on average", as_ns(found->row->avg_ns));
 		}
 	}
 	if (!traced.frame)
@@ -321,9 +316,7 @@ static void add_headline(struct note *note, const struct rules_ctx *ctx,
 			       "called in");
 		return;
 	}
-	text_add(&note->headline, "COMPILING: ");
-	add_percent(&note->headline, note->share);
-	text_add(&note->headline, " of the wall time ");
+	text_printf(&note->headline, "COMPILING: %s of the wall time ", as_percent(note->share));
 	add_what(&note->headline, found);
 	if (!note->place)
 		return;

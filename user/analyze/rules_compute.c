@@ -44,14 +44,10 @@ static void unread_compute(struct rules_ctx *ctx)
 			most = row;
 	}
 	add_process_name(&note.subject, ctx->process);
-	add_count(&note.evidence, compute->cost.unread_count);
-	text_add(&note.evidence,
-		 compute->cost.unread_count == 1 ? " compute call" : " compute calls");
-	text_add(&note.evidence, " with unreadable arguments, ");
-	add_percent(&note.evidence, share);
-	text_add(&note.evidence, " of the compute time (");
-	add_ns(&note.evidence, compute->unread_ns);
-	text_add(&note.evidence, ")");
+	text_printf(&note.evidence, "%s%s with unreadable arguments, %s of the compute time (%s)",
+		    as_count(compute->cost.unread_count),
+		    compute->cost.unread_count == 1 ? " compute call" : " compute calls",
+		    as_percent(share), as_ns(compute->unread_ns));
 	if (most) {
 		text_add(&note.evidence, ", mostly of ");
 		add_function_name(&note.evidence, ctx->profile, most->function);
@@ -124,9 +120,7 @@ static void low_utilization(struct rules_ctx *ctx)
 		return;
 	add_process_name(&note.subject, p);
 	add_rate(&note.evidence, mfu * roof.flops_per_s);
-	text_add(&note.evidence, ", ");
-	add_percent(&note.evidence, mfu);
-	text_add(&note.evidence, " of the ");
+	text_printf(&note.evidence, ", %s of the ", as_percent(mfu));
 	add_rate(&note.evidence, roof.flops_per_s);
 	text_printf(&note.evidence, " peak of %.0f core%s%s; ", roof.cores,
 		    roof.cores > 1 ? "s" : "", roof.estimated ? " (estimated)" : "");
@@ -244,24 +238,19 @@ static void add_bound(struct text *text, const struct rules_ctx *ctx, const stru
 	const struct bound_function *lead = &bound->functions[0];
 
 	add_rate(text, lead->line.flops_per_s);
-	text_add(text, ", ");
-	add_percent(text, roof_share(&lead->line));
-	text_add(text, " of the roof of ");
+	text_printf(text, ", %s of the roof of ", as_percent(roof_share(&lead->line)));
 	add_cores(text, lead->line.roof.cores);
-	text_printf(text, " at %.3g FLOP/byte, in ", lead->line.intensity);
-	add_count(text, lead->row->calls_count);
-	text_add(text, lead->row->calls_count == 1 ? " call of " : " calls of ");
-	add_ns(text, lead->row->avg_ns);
-	text_add(text, " on average: ");
+	text_printf(text, " at %.3g FLOP/byte, in %s%s%s on average: ", lead->line.intensity,
+		    as_count(lead->row->calls_count),
+		    lead->row->calls_count == 1 ? " call of " : " calls of ",
+		    as_ns(lead->row->avg_ns));
 	add_wall_share(text, lead->share);
 	for (size_t i = 1; i < bound->count; i++) {
 		const struct bound_function *other = &bound->functions[i];
 
 		text_add(text, i == 1 ? "; also " : ", ");
 		add_function_name(text, ctx->profile, other->row->function);
-		text_add(text, " at ");
-		add_percent(text, roof_share(&other->line));
-		text_add(text, ": ");
+		text_printf(text, " at %s: ", as_percent(roof_share(&other->line)));
 		add_wall_share(text, other->share);
 	}
 }
@@ -418,16 +407,12 @@ static double float32_part(const struct rules_ctx *ctx)
 static void add_float64(struct text *text, const struct rules_ctx *ctx, const struct float64 *found,
 			double share, double part)
 {
-	add_percent(text, (double)found->flops / (double)ctx->process->compute.cost.flops);
-	text_add(text, " of the operations are in float64: ");
-	add_ns(text, u64_of(found->ns));
-	text_add(text, ", ");
-	add_percent(text, share);
-	text_add(text, " of the wall time");
+	text_printf(text, "%s of the operations are in float64: %s, %s of the wall time",
+		    as_percent((double)found->flops / (double)ctx->process->compute.cost.flops),
+		    as_ns(u64_of(found->ns)), as_percent(share));
 	add_step_part(text, ctx, share);
-	text_add(text, "; float32 would take about ");
-	add_percent(text, part);
-	text_add(text, " of that, by this machine's peaks");
+	text_printf(text, "; float32 would take about %s of that, by this machine's peaks",
+		    as_percent(part));
 }
 
 static void float64(struct rules_ctx *ctx)

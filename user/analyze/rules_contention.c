@@ -405,11 +405,9 @@ void add_who_had_cpus(struct text *text, const struct rules_ctx *ctx)
 /* "53.1 ms of each 61.2 ms step" */
 static void add_gain(struct text *text, const struct rules_ctx *ctx, double gain_ns)
 {
-	add_ns(text, u64_of(gain_ns));
-	text_add(text, " of each ");
+	text_printf(text, "%s of each ", as_ns(u64_of(gain_ns)));
 	if (ctx->process->steps.count) {
-		add_ns(text, u64_of(rules_unit_ns(ctx)));
-		text_add(text, " step");
+		text_printf(text, "%s step", as_ns(u64_of(rules_unit_ns(ctx))));
 	} else {
 		text_add(text, "second");
 	}
@@ -429,12 +427,8 @@ static void add_threads_waiting(struct text *text, const struct rules_ctx *ctx,
 		text_add(text, "all its threads together waited ");
 	else
 		text_add(text, "it waited ");
-	add_ns(text, threads->runnable_ns);
-	text_add(text, " for a CPU and ran for ");
-	add_ns(text, threads->on_cpu_ns);
-	text_add(text, " (");
-	add_percent(text, all / wanted);
-	text_add(text, " waiting)");
+	text_printf(text, "%s for a CPU and ran for %s (%s waiting)", as_ns(threads->runnable_ns),
+		    as_ns(threads->on_cpu_ns), as_percent(all / wanted));
 	if (ctx->process->steps.outside_ns)
 		text_add(text, " in the steps' time");
 }
@@ -451,13 +445,10 @@ static void add_waiting(struct text *text, const struct rules_ctx *ctx,
 		text_printf(text, ", of which it may use %u", shortage->cpus_count);
 	if (shortage->used_known) {
 		text_add(text, "; other programs used ");
-		add_ns(text, shortage->others_ns);
-		text_add(text, " of CPU time");
+		text_printf(text, "%s of CPU time", as_ns(shortage->others_ns));
 	}
 	if (shortage->used_known && shortage->steal_ns) {
-		text_add(text, ", other virtual machines ");
-		add_ns(text, shortage->steal_ns);
-		text_add(text, " (steal)");
+		text_printf(text, ", other virtual machines %s (steal)", as_ns(shortage->steal_ns));
 	}
 	add_cpu_holders(text, &shortage->holders);
 }
@@ -474,9 +465,8 @@ static void add_spinning(struct text *text, const struct thread_pool *pool)
 		return;
 	text_printf(text, "; the %u threads of its pool (", pool->threads_count);
 	escape_name(text, pool->runtime);
-	text_add(text, ") polled for each other in ");
-	add_percent(text, spin / all);
-	text_add(text, " of their CPU time");
+	text_printf(text, ") polled for each other in %s of their CPU time",
+		    as_percent(spin / all));
 }
 
 /* "; its other threads run mostly Convoy.update (train.py:258)": threads that are no pool */
@@ -625,8 +615,7 @@ static void add_rival_share(struct text *text, const struct cpu_holders *holders
 	uint64_t ns = rival ? rival->ns : holders->ns[kind];
 
 	add_rival(text, holders, kind);
-	text_add(text, verb);
-	add_percent(text, (double)ns / (double)holders->unfed_ns);
+	text_printf(text, "%s%s", verb, as_percent((double)ns / (double)holders->unfed_ns));
 }
 
 /* ", sh (pid 7) for 22.0 %": all kinds but one */
@@ -803,9 +792,7 @@ static void cpu_shortage(struct rules_ctx *ctx)
 
 static void add_throttled(struct text *text, const struct profile_process *p, double share)
 {
-	text_add(text, "its cgroup was throttled for ");
-	add_ns(text, p->throttled_ns);
-	text_add(text, " (");
+	text_printf(text, "its cgroup was throttled for %s (", as_ns(p->throttled_ns));
 	add_wall_share(text, share);
 	text_add(text, ", over all CPUs)");
 	if (p->throttled_count != PROFILE_ABSENT && p->throttle_periods_count != PROFILE_ABSENT)

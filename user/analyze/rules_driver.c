@@ -20,10 +20,8 @@ void add_step_part(struct text *text, const struct rules_ctx *ctx, double share)
 		return;
 	text_add(text, " (");
 	/* waits and steps are measured by two clocks: together they may be more than all of it */
-	add_ns(text, u64_of(fmin(share, 1) * (double)step_ns));
-	text_add(text, " of each ");
-	add_ns(text, step_ns);
-	text_add(text, " step)");
+	text_printf(text, "%s of each %s step)", as_ns(u64_of(fmin(share, 1) * (double)step_ns)),
+		    as_ns(step_ns));
 }
 
 static void add_thread(struct text *text, const struct rules_ctx *ctx, uint32_t tid)
@@ -47,9 +45,8 @@ void rules_subject(struct note *note, const struct rules_ctx *ctx)
 void rules_headline(struct note *note, const struct rules_ctx *ctx, const char *of,
 		    const char *words, const char *where)
 {
-	text_printf(&note->headline, "%s: ", bottleneck_headline(note->bottleneck));
-	add_percent(&note->headline, note->share);
-	text_add(&note->headline, of);
+	text_printf(&note->headline, "%s: %s%s", bottleneck_headline(note->bottleneck),
+		    as_percent(note->share), of);
 	add_step_part(&note->headline, ctx, note->share);
 	text_printf(&note->headline, " %s", words);
 	if (!note->place)
@@ -81,8 +78,7 @@ static bool calls_packages(const struct rules_ctx *ctx, const struct place *lead
 static void add_python_time(struct text *text, const struct rules_ctx *ctx,
 			    const struct sampled *python, double share)
 {
-	add_percent(text, share);
-	text_add(text, rules_of_judged(ctx));
+	text_printf(text, "%s%s", as_percent(share), rules_of_judged(ctx));
 	add_step_part(text, ctx, share);
 	text_add(text,
 		 starts_up(ctx) ? " imports modules" : " runs Python, outside of traced calls");
@@ -189,16 +185,14 @@ static void add_own_python(struct text *text, const struct rules_ctx *ctx, doubl
 		return;
 	text_add(text, "; ");
 	location_place(text, ctx->driver->own.function);
-	text_add(text, " and what it calls take ");
-	add_percent(text, share);
+	text_printf(text, " and what it calls take %s", as_percent(share));
 }
 
 /* "21.4 % of the wall time (2.12 ms of each 9.88 ms step) is Python.batch (train.py:142) and what
  * it calls, most of it Python in normalize (train.py:112)" */
 static void add_own_time(struct text *text, const struct rules_ctx *ctx, double share)
 {
-	add_percent(text, share);
-	text_add(text, rules_of_judged(ctx));
+	text_printf(text, "%s%s", as_percent(share), rules_of_judged(ctx));
 	add_step_part(text, ctx, share);
 	text_add(text, " is ");
 	location_place(text, ctx->driver->own.function);
@@ -425,9 +419,7 @@ static void add_object(struct text *text, const struct driver_wait *wait)
 {
 	if (!wait->most->object_name[0])
 		return;
-	text_add(text, ", ");
-	add_percent(text, (double)wait->most_ns / (double)wait->ns);
-	text_add(text, " of it for ");
+	text_printf(text, ", %s of it for ", as_percent((double)wait->most_ns / (double)wait->ns));
 	escape_name(text, wait->most->object_name);
 }
 
@@ -489,11 +481,8 @@ static void add_polls(struct text *text, const struct rules_ctx *ctx,
 {
 	if (!is_polling(ctx, wait))
 		return;
-	text_add(text, ", in ");
-	add_count(text, wait->count);
-	text_add(text, " sleeps of ");
-	add_ns(text, wait->ns / wait->count);
-	text_add(text, ": it polls");
+	text_printf(text, ", in %s sleeps of %s: it polls", as_count(wait->count),
+		    as_ns(wait->ns / wait->count));
 }
 
 /* ", for which 5 threads wait, 2.1 at a time, probably held by …" */
@@ -564,12 +553,11 @@ static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait
 {
 	bool is_file = wait_is_for_file_lock(wait->most);
 
-	text_add(text, is_file			? "a file lock that another process held"
-		       : is_in_loop(rule, wait) ? LOOP_WORDS
-						: rule->words);
-	text_add(text, ", ");
-	add_percent(text, share);
-	text_add(text, rules_of_judged(ctx));
+	text_printf(text, "%s, %s%s",
+		    is_file		     ? "a file lock that another process held"
+		    : is_in_loop(rule, wait) ? LOOP_WORDS
+					     : rule->words,
+		    as_percent(share), rules_of_judged(ctx));
 	add_step_part(text, ctx, share);
 	if (is_in_loop(rule, wait))
 		text_add(text, ", before which it has nothing to run");
@@ -626,23 +614,19 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	/* no line of the waiting thread asks for the interpreter: the cause is what has it */
 	if (rule->wait == ACCOUNT_GIL && use.holder.frame)
 		note.place = use.holder.frame;
-	text_add(&note.evidence, "waited ");
-	add_ns(&note.evidence, wait->ns);
-	text_add(&note.evidence, " for ");
+	text_printf(&note.evidence, "waited %s for ", as_ns(wait->ns));
 	add_wait(&note.evidence, ctx, rule, wait, &use, share);
-	text_add(&note.evidence, "; the longest of ");
-	add_count(&note.evidence, wait->count);
-	text_add(&note.evidence, wait->extended	    ? " recorded waits "
-				 : wait->count == 1 ? " wait "
-						    : " waits ");
-	add_ns(&note.evidence, wait->max_ns);
+	text_printf(&note.evidence, "; the longest of %s%s%s", as_count(wait->count),
+		    wait->extended     ? " recorded waits "
+		    : wait->count == 1 ? " wait "
+				       : " waits ",
+		    as_ns(wait->max_ns));
 	if (wait->extended)
 		text_add(&note.evidence, " (samples say how long it waited after the budget "
 					 "stopped recording waits)");
 	if (mutex >= MUTEX_SAID) {
-		text_add(&note.evidence, "; ");
-		add_percent(&note.evidence, mutex);
-		text_add(&note.evidence, " of its waiting for a CPU was at a mutex, too");
+		text_printf(&note.evidence, "; %s of its waiting for a CPU was at a mutex, too",
+			    as_percent(mutex));
 	}
 	if (wait->running_ns) {
 		text_add(&note.evidence, "; its system calls there ran for another ");
@@ -741,10 +725,8 @@ static void gil_of_threads(struct rules_ctx *ctx)
 		ctx->failed = true;
 	note.place = python.lead.frame;
 	rules_subject(&note, ctx);
-	text_add(&note.evidence, "threads waited ");
-	add_ns(&note.evidence, ctx->driver->gil_ns);
-	text_printf(&note.evidence, " for %s, %.1f of them at a time on average",
-		    wait_rules[0].words, threads);
+	text_printf(&note.evidence, "threads waited %s for %s, %.1f of them at a time on average",
+		    as_ns(ctx->driver->gil_ns), wait_rules[0].words, threads);
 	if (python.lead.frame) {
 		text_add(&note.evidence, "; Python runs mostly in ");
 		location_place(&note.evidence, python.lead.frame);

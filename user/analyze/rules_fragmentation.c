@@ -60,12 +60,9 @@ static void judge_held_memory(struct rules_ctx *ctx, const struct held_memory *m
 	if (unused < thresholds->fragmentation_bytes || share < thresholds->fragmentation_low)
 		return;
 	add_process_name(&note.subject, ctx->process);
-	add_bytes(&note.evidence, memory->held_bytes);
-	text_printf(&note.evidence, " of %s for ", memory->held);
-	add_bytes(&note.evidence, memory->used_bytes);
-	text_printf(&note.evidence, " of %s: ", memory->used);
-	add_percent(&note.evidence, share);
-	text_add(&note.evidence, " is held and not used");
+	text_printf(&note.evidence, "%s of %s for %s of %s: %s is held and not used",
+		    as_bytes(memory->held_bytes), memory->held, as_bytes(memory->used_bytes),
+		    memory->used, as_percent(share));
 	text_printf(&note.threshold, "at least %s and %g %% unused (medium: %g %%)",
 		    as_bytes(u64_of(thresholds->fragmentation_bytes)),
 		    thresholds->fragmentation_low * 100, thresholds->fragmentation_medium * 100);

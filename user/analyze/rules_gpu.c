@@ -45,9 +45,8 @@ void add_gpu_busy(struct text *text, const struct profile_process *p)
 
 	if (busy < 0)
 		return;
-	text_add(text, timed ? "the GPU was busy for " : "the GPU's utilization was ");
-	add_percent(text, busy);
-	text_add(text, timed ? " of the time" : " on average");
+	text_printf(text, "%s%s%s", timed ? "the GPU was busy for " : "the GPU's utilization was ",
+		    as_percent(busy), timed ? " of the time" : " on average");
 	if (p->gpu.places_count > 1)
 		text_add(text, timed ? " on average over its devices" : " on the busiest device");
 }
@@ -116,9 +115,8 @@ static void add_kernels(struct text *text, const struct profile_process *p)
 	uint64_t count;
 	double ns = kernel_ns(&p->gpu, &count);
 
-	add_count(text, count);
-	text_printf(text, " kernels of %s on average, one each %s", as_ns(u64_of(ns)),
-		    as_ns(count ? profile_wall_ns(p) / count : 0));
+	text_printf(text, "%s kernels of %s on average, one each %s", as_count(count),
+		    as_ns(u64_of(ns)), as_ns(count ? profile_wall_ns(p) / count : 0));
 }
 
 static void launch_bound(struct rules_ctx *ctx)
@@ -140,13 +138,9 @@ static void launch_bound(struct rules_ctx *ctx)
 		add_kernels(&note.evidence, ctx->process);
 		text_add(&note.evidence, "; ");
 	}
-	add_count(&note.evidence, gpu->launches_count);
-	text_add(&note.evidence, " launches took ");
-	add_ns(&note.evidence, gpu->launch_ns);
-	text_add(&note.evidence, ", ");
-	add_percent(&note.evidence, share);
-	text_add(&note.evidence, " of the wall time");
-	text_add(&note.evidence, gpu_busy_share(ctx->process) < 0 ? "" : "; ");
+	text_printf(&note.evidence, "%s launches took %s, %s of the wall time%s",
+		    as_count(gpu->launches_count), as_ns(gpu->launch_ns), as_percent(share),
+		    gpu_busy_share(ctx->process) < 0 ? "" : "; ");
 	add_gpu_busy(&note.evidence, ctx->process);
 	if (gpu->latency_p50_ns != PROFILE_ABSENT)
 		text_printf(&note.evidence, ", %s between a launch and its start at the median",
@@ -164,10 +158,9 @@ static void launch_bound(struct rules_ctx *ctx)
 		 "as a CUDA graph (torch.cuda.graphs, mode=\"reduce-overhead\").");
 	text_add(&note.headline, "LAUNCH-BOUND: ");
 	if (launches) {
-		add_percent(&note.headline, share);
-		text_printf(&note.headline, " of the time launches kernels (%s of them)",
-			    as_count(gpu->launches_count));
-		text_add(&note.headline, gpu_busy_share(ctx->process) < 0 ? "" : "; ");
+		text_printf(&note.headline, "%s of the time launches kernels (%s of them)%s",
+			    as_percent(share), as_count(gpu->launches_count),
+			    gpu_busy_share(ctx->process) < 0 ? "" : "; ");
 		add_gpu_busy(&note.headline, ctx->process);
 	} else {
 		add_gpu_busy(&note.headline, ctx->process);
@@ -289,11 +282,9 @@ static void sync_wait(struct rules_ctx *ctx)
 	if (share < ctx->thresholds->sync_wait_medium || busy >= ctx->thresholds->sync_wait_busy)
 		return;
 	add_process_name(&note.subject, ctx->process);
-	text_add(&note.evidence, "it waited for the GPU for ");
-	add_percent(&note.evidence, share);
-	text_add(&note.evidence,
-		 ctx->process->steps.count ? " of the step time" : " of the wall time");
-	text_add(&note.evidence, ", most of it in ");
+	text_printf(&note.evidence, "it waited for the GPU for %s%s, most of it in ",
+		    as_percent(share),
+		    ctx->process->steps.count ? " of the step time" : " of the wall time");
 	add_sync(&note.evidence, ctx, sync);
 	text_printf(&note.evidence, " (%s calls, %s)", as_count(sync->count), as_ns(sync->wait_ns));
 	if (busy >= 0) {
@@ -309,9 +300,8 @@ static void sync_wait(struct rules_ctx *ctx)
 		"After each wait the GPU has nothing to do until the next launch: synchronize less "
 		"often (.item(), .cpu(), .numpy(), print and `if` on a tensor do), read results a "
 		"step later, and copy with non_blocking=True from pinned memory.");
-	text_add(&note.headline, "SYNC-BOUND: waits for the GPU for ");
-	add_percent(&note.headline, share);
-	text_add(&note.headline, " of the time, in ");
+	text_printf(&note.headline, "SYNC-BOUND: waits for the GPU for %s of the time, in ",
+		    as_percent(share));
 	add_sync(&note.headline, ctx, sync);
 	rules_ctx_add(ctx, "SyncWait",
 		      share >= ctx->thresholds->sync_wait_high ? FINDING_HIGH : FINDING_MEDIUM,
@@ -357,17 +347,12 @@ static void pageable_copy(struct rules_ctx *ctx)
 					: rate < ctx->thresholds->pageable_copy_bytes_per_s))
 		return;
 	add_process_name(&note.subject, ctx->process);
-	add_count(&note.evidence, found.count);
-	text_add(&note.evidence, " copies of ");
-	add_bytes(&note.evidence, found.bytes);
-	text_add(&note.evidence, " from or to pageable memory");
+	text_printf(&note.evidence, "%s copies of %s from or to pageable memory",
+		    as_count(found.count), as_bytes(found.bytes));
 	if (gpu->timed) {
-		text_add(&note.evidence, " took ");
-		add_percent(&note.evidence, share);
-		text_add(&note.evidence, " of the time (");
-		add_si(&note.evidence, found.ns ? (double)found.bytes * 1e9 / (double)found.ns : 0,
-		       "B/s");
-		text_add(&note.evidence, ")");
+		text_printf(&note.evidence, " took %s of the time (%s)", as_percent(share),
+			    as_si(found.ns ? (double)found.bytes * 1e9 / (double)found.ns : 0,
+				  "B/s"));
 	}
 	if (found.largest->line) {
 		text_add(&note.evidence, ", most of them at ");
@@ -409,11 +394,9 @@ static void exposed_communication(struct rules_ctx *ctx)
 	note.share = share;
 	note.gain_ns = share * rules_unit_ns(ctx);
 	add_process_name(&note.subject, ctx->process);
-	text_printf(&note.evidence, "%s of %s in which GPUs communicated, ", as_ns(exposed_ns),
-		    as_ns(all_ns));
-	text_add(&note.evidence, "they computed nothing: ");
-	add_percent(&note.evidence, share);
-	text_add(&note.evidence, " of the time");
+	text_printf(&note.evidence,
+		    "%s of %s in which GPUs communicated, they computed nothing: %s of the time",
+		    as_ns(exposed_ns), as_ns(all_ns), as_percent(share));
 	text_printf(&note.threshold, "at least %g %% of the time (high: %g %%)",
 		    ctx->thresholds->exposed_communication_medium * 100,
 		    ctx->thresholds->exposed_communication_high * 100);
@@ -423,9 +406,8 @@ static void exposed_communication(struct rules_ctx *ctx)
 		"(DistributedDataParallel(bucket_cap_mb=…)), prefetch with FSDP, gradient "
 		"accumulation (no_sync()); or see whether one rank comes late: the others wait for "
 		"it inside the collective.");
-	text_add(&note.headline, "COMMUNICATION-BOUND: exposed for ");
-	add_percent(&note.headline, share);
-	text_add(&note.headline, " of the time");
+	text_printf(&note.headline, "COMMUNICATION-BOUND: exposed for %s of the time",
+		    as_percent(share));
 	rules_ctx_add(ctx, "ExposedCommunication",
 		      share >= ctx->thresholds->exposed_communication_high ? FINDING_HIGH
 									   : FINDING_MEDIUM,
@@ -469,15 +451,13 @@ static void low_occupancy(struct rules_ctx *ctx)
 			continue;
 		share = (double)kernel->total_ns / (double)gpu->kernel_ns;
 		escape_name(&note.subject, kernel->name);
-		text_add(&note.evidence, "theoretical occupancy ");
-		add_percent(&note.evidence, kernel->occupancy);
 		text_printf(&note.evidence,
-			    ", limited by %s (%u threads per block, %u registers per thread, %s of "
-			    "shared memory per block); ",
-			    kernel->limit, kernel->block[0] * kernel->block[1] * kernel->block[2],
-			    kernel->registers, as_bytes(kernel->shared_bytes));
-		add_percent(&note.evidence, share);
-		text_add(&note.evidence, " of the kernels' time");
+			    "theoretical occupancy %s, limited by %s (%u threads per block, %u "
+			    "registers per thread, %s of shared memory per block); %s of the "
+			    "kernels' time",
+			    as_percent(kernel->occupancy), kernel->limit,
+			    kernel->block[0] * kernel->block[1] * kernel->block[2],
+			    kernel->registers, as_bytes(kernel->shared_bytes), as_percent(share));
 		text_printf(&note.threshold,
 			    "occupancy below %g %%, at least %g %% of the kernels' time; matrix "
 			    "and convolution kernels of libraries excepted",
@@ -542,9 +522,8 @@ static void clocks_throttled(struct rules_ctx *ctx)
 		    (slower >= 0 && slower < ctx->thresholds->clocks_throttled_slower))
 			continue;
 		text_printf(&note.subject, "GPU %u", device->index);
-		text_add(&note.evidence, "clocks were lowered in ");
-		add_percent(&note.evidence, share);
-		text_add(&note.evidence, " of samples (");
+		text_printf(&note.evidence, "clocks were lowered in %s of samples (",
+			    as_percent(share));
 		add_reasons(&note.evidence, device);
 		text_add(&note.evidence, ")");
 		if (clock_mhz != PROFILE_ABSENT && device->facts.max_sm_clock_mhz)

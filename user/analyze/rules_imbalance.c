@@ -173,11 +173,10 @@ static void add_slowest(struct text *text, const struct rules_ctx *ctx,
 	} else {
 		text_add(text, ": thread ");
 		escape_name(text, name[0] ? name : "?");
-		text_printf(text, " (tid %u) works for ", most->tid);
-		add_percent(text, fmin((double)most->work_ns / meeting_ns, 1));
-		text_printf(text, " of %s, the other%s for ", parties->time, count > 2 ? "s" : "");
-		add_percent(text, fmin(others_ns / meeting_ns, 1));
-		text_add(text, count > 2 ? " on average" : "");
+		text_printf(text, " (tid %u) works for %s of %s, the other%s for %s%s", most->tid,
+			    as_percent(fmin((double)most->work_ns / meeting_ns, 1)), parties->time,
+			    count > 2 ? "s" : "", as_percent(fmin(others_ns / meeting_ns, 1)),
+			    count > 2 ? " on average" : "");
 	}
 	if (!place.frame)
 		return;

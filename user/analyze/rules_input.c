@@ -361,11 +361,9 @@ static void add_preparation(struct text *text, const struct preparation *found)
 	location_place(text, found->lead.frame);
 	if (!found->wait || !found->waits_count)
 		return;
-	text_printf(text, ", which %s ", wait_verb(found->wait));
-	add_ns(text, found->waits_ns / found->waits_count);
-	text_add(text, " at a time, ");
-	add_count(text, found->waits_count);
-	text_add(text, found->waits_count == 1 ? " time" : " times");
+	text_printf(text, ", which %s %s at a time, %s%s", wait_verb(found->wait),
+		    as_ns(found->waits_ns / found->waits_count), as_count(found->waits_count),
+		    found->waits_count == 1 ? " time" : " times");
 }
 
 static void add_found_feeder(struct text *text, const struct rules_ctx *ctx,
@@ -725,10 +723,9 @@ static void add_batch(struct text *text, const struct rules_ctx *ctx)
 {
 	const struct profile_steps *steps = &ctx->process->steps;
 
-	add_percent(text, batch_ns(ctx) / rules_unit_ns(ctx));
-	text_printf(text, " of the time of %s steps: %s", as_count(steps->count),
-		    as_ns(u64_of(batch_ns(ctx))));
-	text_printf(text, " of %s per step", as_ns(steps->avg_ns));
+	text_printf(text, "%s of the time of %s steps: %s of %s per step",
+		    as_percent(batch_ns(ctx) / rules_unit_ns(ctx)), as_count(steps->count),
+		    as_ns(u64_of(batch_ns(ctx))), as_ns(steps->avg_ns));
 }
 
 static const char *remedy_of(const struct rules_ctx *ctx, const struct loader *loader)
@@ -830,17 +827,15 @@ static void slow_pipeline(struct rules_ctx *ctx)
 	if ((double)ctx->process->steps.ends_count >= ctx->thresholds->all_steps || share < least)
 		return;
 	rules_subject(&note, ctx);
-	text_add(&note.evidence, "waited ");
-	add_ns(&note.evidence, ns);
-	text_printf(&note.evidence, " for the next batch of tf.data, in which %s step%s ended",
+	text_printf(&note.evidence,
+		    "waited %s for the next batch of tf.data, in which %s step%s ended", as_ns(ns),
 		    as_count(ctx->process->steps.ends_count),
 		    ctx->process->steps.ends_count == 1 ? "" : "s");
 	add_feeder(&note.evidence, ctx);
 	text_printf(&note.headline, "%s: ", bottleneck_headline(BOTTLENECK_INPUT));
 	add_process_name(&note.headline, ctx->process);
-	text_add(&note.headline, " waits for the next batch of tf.data, ");
-	add_percent(&note.headline, share);
-	text_add(&note.headline, " of the wall time");
+	text_printf(&note.headline, " waits for the next batch of tf.data, %s of the wall time",
+		    as_percent(share));
 	add_feeder(&note.headline, ctx);
 	if (note.place) {
 		text_add(&note.headline, "; it waits in ");
@@ -886,9 +881,8 @@ void rules_input(struct rules_ctx *ctx)
 	add_batch(&note.evidence, ctx);
 	add_workers(&note.evidence, ctx, &loader);
 	add_data_cause(&note.evidence, ctx, &loader);
-	text_printf(&note.headline, "%s: ", bottleneck_headline(BOTTLENECK_INPUT));
-	add_percent(&note.headline, share);
-	text_printf(&note.headline, " of each %s step waits for the next batch",
+	text_printf(&note.headline, "%s: %s of each %s step waits for the next batch",
+		    bottleneck_headline(BOTTLENECK_INPUT), as_percent(share),
 		    as_ns(ctx->process->steps.avg_ns));
 	add_workers(&note.headline, ctx, &loader);
 	add_data_cause(&note.headline, ctx, &loader);

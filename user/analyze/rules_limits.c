@@ -89,10 +89,8 @@ static void add_time_left(struct text *text, const struct memory_limit *limit)
 {
 	if (limit->bytes_per_s <= 0)
 		return;
-	text_add(text, "; it grows by ");
-	add_bytes(text, u64_of(limit->bytes_per_s));
-	text_add(text, "/s: full in ");
-	add_ns(text, u64_of(time_left_ns(limit)));
+	text_printf(text, "; it grows by %s/s: full in %s", as_bytes(u64_of(limit->bytes_per_s)),
+		    as_ns(u64_of(time_left_ns(limit))));
 }
 
 static void judge_limit(struct rules_ctx *ctx, const struct memory_limit *limit)
@@ -109,12 +107,8 @@ static void judge_limit(struct rules_ctx *ctx, const struct memory_limit *limit)
 		return;
 	high = share >= thresholds->memory_limit_high || left <= thresholds->memory_limit_left_high;
 	add_process_name(&note.subject, ctx->process);
-	add_bytes(&note.evidence, limit->used_bytes);
-	text_add(&note.evidence, " of ");
-	add_bytes(&note.evidence, limit->limit_bytes);
-	text_add(&note.evidence, " (");
-	add_percent(&note.evidence, share);
-	text_printf(&note.evidence, ") of %s", limit->words);
+	text_printf(&note.evidence, "%s of %s (%s) of %s", as_bytes(limit->used_bytes),
+		    as_bytes(limit->limit_bytes), as_percent(share), limit->words);
 	add_time_left(&note.evidence, limit);
 	text_printf(&note.threshold,
 		    "at least %g %% used (high: %g %%), or full within %s (high: %s)",

@@ -82,9 +82,8 @@ static void add_leak_places(struct text *text, const struct rules_ctx *ctx, cons
 	for (size_t i = 0; i < leak->places_count && i < LEAK_PLACES_MAX; i++) {
 		const struct leak_place *place = &leak->places[i];
 
-		text_add(text, i ? ", " : "");
-		add_bytes(text, u64_of(place->bytes_per_s));
-		text_add(text, "/s in ");
+		text_printf(text, "%s%s/s in ", i ? ", " : "",
+			    as_bytes(u64_of(place->bytes_per_s)));
 		location_hotspot(text, ctx->profile, leak->memory,
 				 &leak->memory->hotspots[place->hotspot]);
 	}
@@ -103,9 +102,7 @@ static void add_resident_growth(struct text *text, const struct rules_ctx *ctx,
 	if (!growth_is_steady(&line, ctx->thresholds) || !domain_is_resident(leak->memory->domain))
 		return;
 	per_s = rate_of(ctx->process, u64_of(line.growth));
-	text_add(text, "; resident memory grew by ");
-	add_bytes(text, u64_of(per_s));
-	text_add(text, "/s");
+	text_printf(text, "; resident memory grew by %s/s", as_bytes(u64_of(per_s)));
 	if (leak->bytes_per_s < per_s) {
 		text_add(text, ", of which this leak accounts for ");
 		add_percent(text, leak->bytes_per_s / per_s);
@@ -117,16 +114,13 @@ static void leak_evidence(struct text *text, const struct rules_ctx *ctx, const 
 	const struct profile_memory *memory = leak->memory;
 	const struct profile_hotspot *first = &memory->hotspots[leak->places[0].hotspot];
 
-	text_add(text, "retains ");
-	add_bytes(text, u64_of(leak->bytes_per_s));
-	text_printf(text, "/s of %s, ", memory_words(memory));
-	add_bytes(text, u64_of(leak->bytes_per_s * 3600));
-	text_add(text, " per hour; ");
-	add_count(text, leak->live_count);
-	text_add(text, " live blocks of ");
-	add_bytes(text, leak->live_count ? leak->live_bytes / leak->live_count : 0);
-	text_add(text, " on average, allocated throughout the recording, the oldest live for ");
-	add_ns(text, ctx->process->to_ns - leak->oldest_ns);
+	text_printf(text,
+		    "retains %s/s of %s, %s per hour; %s live blocks of %s on average, allocated "
+		    "throughout the recording, the oldest live for %s",
+		    as_bytes(u64_of(leak->bytes_per_s)), memory_words(memory),
+		    as_bytes(u64_of(leak->bytes_per_s * 3600)), as_count(leak->live_count),
+		    as_bytes(leak->live_count ? leak->live_bytes / leak->live_count : 0),
+		    as_ns(ctx->process->to_ns - leak->oldest_ns));
 	if (leak->places_count > 1) {
 		add_leak_places(text, ctx, leak);
 	} else if (location_first(memory, first) < first->frames_count &&
@@ -306,9 +300,7 @@ static void add_share_of_rss(struct text *text, const struct profile_process *p,
 {
 	if (memory->domain == PERFX_DOMAIN_GPU)
 		return;
-	text_add(text, " (peak RSS ");
-	add_bytes(text, p->rss_peak_bytes);
-	text_add(text, ")");
+	text_printf(text, " (peak RSS %s)", as_bytes(p->rss_peak_bytes));
 }
 
 static void add_places(struct text *text, const struct rules_ctx *ctx,
@@ -339,13 +331,10 @@ static void peak_memory(struct rules_ctx *ctx, const struct profile_memory *memo
 		return;
 	text_printf(&note.subject, "%s of ", memory_words(memory));
 	add_process_name(&note.subject, ctx->process);
-	text_add(&note.evidence, "peak of ");
-	add_bytes(&note.evidence, memory->peak_bytes);
-	text_add(&note.evidence, ", ");
-	add_ns(&note.evidence, memory->peak_ns > ctx->profile->start_ns
-				       ? memory->peak_ns - ctx->profile->start_ns
-				       : 0);
-	text_add(&note.evidence, " after the start");
+	text_printf(&note.evidence, "peak of %s, %s after the start", as_bytes(memory->peak_bytes),
+		    as_ns(memory->peak_ns > ctx->profile->start_ns
+				  ? memory->peak_ns - ctx->profile->start_ns
+				  : 0));
 	add_share_of_rss(&note.evidence, ctx->process, memory);
 	add_places(&note.evidence, ctx, memory);
 	if (memory->domain == PERFX_DOMAIN_GPU)
@@ -494,9 +483,8 @@ static void add_growing_place(struct note *note, const struct profile_memory *me
 	if (!lead.frame || !lead.ns || !has_blocks(memory, &lead))
 		return;
 	note->place = lead.frame;
-	text_add(&note->evidence, "; of the blocks that stay ");
-	add_percent(&note->evidence, (double)lead.ns / (double)old_bytes_of(memory));
-	text_add(&note->evidence, " are of ");
+	text_printf(&note->evidence, "; of the blocks that stay %s are of ",
+		    as_percent((double)lead.ns / (double)old_bytes_of(memory)));
 	location_place(&note->evidence, lead.frame);
 	text_add(&note->evidence, memory->sampled ? ", by a sample" : "");
 }
@@ -511,9 +499,8 @@ static void growth_headline(struct text *text, const struct rules_ctx *ctx, cons
 	if (part == RSS_SHMEM)
 		text_add(text, "shared memory (files of /dev/shm, memfd) in ");
 	add_process_name(text, ctx->process);
-	text_printf(text, " grows by %s/s, ", as_bytes(u64_of(bytes_per_s)));
-	add_bytes(text, u64_of(bytes_per_s * 3600));
-	text_add(text, " per hour");
+	text_printf(text, " grows by %s/s, %s per hour", as_bytes(u64_of(bytes_per_s)),
+		    as_bytes(u64_of(bytes_per_s * 3600)));
 	if (note->place)
 		text_printf(text, ", mostly in %s", text_peek(&note->subject));
 	else if (option)
@@ -655,9 +642,8 @@ static void add_busiest(struct text *text, const struct rules_ctx *ctx,
 		return;
 	part = (double)(by_bytes ? hotspot->allocated_bytes.value : hotspot->allocs.value);
 	whole = (double)(by_bytes ? memory->allocated_bytes.value : memory->allocs.value);
-	text_add(text, "; ");
-	add_percent(text, whole > 0 ? part / whole : 0);
-	text_add(text, by_bytes ? " of the bytes in " : " of them in ");
+	text_printf(text, "; %s%s", as_percent(whole > 0 ? part / whole : 0),
+		    by_bytes ? " of the bytes in " : " of them in ");
 	location_hotspot(text, ctx->profile, memory, hotspot);
 }
 
@@ -672,9 +658,8 @@ static void add_temporary(struct text *text, const struct profile_memory *memory
 	if (memory->current_bytes == PROFILE_ABSENT || memory->temporary_count == PROFILE_ABSENT ||
 	    !memory->allocs.value || memory->sampled)
 		return;
-	text_add(text, ", ");
-	add_percent(text, (double)memory->temporary_count / (double)memory->allocs.value);
-	text_add(text, " of them freed by the same thread's next allocator call");
+	text_printf(text, ", %s of them freed by the same thread's next allocator call",
+		    as_percent((double)memory->temporary_count / (double)memory->allocs.value));
 }
 
 /* The lower bound of an estimate: one sampled block of ten bytes stands for fifty thousand. */
@@ -686,14 +671,12 @@ static void host_churn(struct rules_ctx *ctx, const struct profile_memory *memor
 	if (rate < ctx->thresholds->memory_churn_low)
 		return;
 	add_process_name(&note.subject, ctx->process);
-	text_add(&note.evidence, memory->sampled ? "at least " : "");
-	add_count(&note.evidence, u64_of(rate));
-	text_add(&note.evidence, " heap allocations/s");
+	text_printf(&note.evidence, "%s%s heap allocations/s", memory->sampled ? "at least " : "",
+		    as_count(u64_of(rate)));
 	add_temporary(&note.evidence, memory);
 	add_busiest(&note.evidence, ctx, memory, false);
-	text_printf(&note.evidence, "; at %d ns per malloc and free, they take ", CHURN_PAIR_NS);
-	add_percent(&note.evidence, rate * CHURN_PAIR_NS / 1e9);
-	text_add(&note.evidence, " of one CPU");
+	text_printf(&note.evidence, "; at %d ns per malloc and free, they take %s of one CPU",
+		    CHURN_PAIR_NS, as_percent(rate * CHURN_PAIR_NS / 1e9));
 	text_printf(&note.threshold, "at least %.15g/s (medium: %.15g/s)",
 		    ctx->thresholds->memory_churn_low, ctx->thresholds->memory_churn_medium);
 	text_add(&note.suggestion, "Reuse buffers, reserve space in containers, or preload a "
@@ -712,8 +695,7 @@ static void gpu_churn(struct rules_ctx *ctx, const struct profile_memory *memory
 	if (rate < ctx->thresholds->memory_churn_gpu_per_s)
 		return;
 	add_process_name(&note.subject, ctx->process);
-	add_count(&note.evidence, u64_of(rate));
-	text_add(&note.evidence, " device memory allocations/s");
+	text_printf(&note.evidence, "%s device memory allocations/s", as_count(u64_of(rate)));
 	add_busiest(&note.evidence, ctx, memory, false);
 	text_printf(&note.threshold, "at least %g/s", ctx->thresholds->memory_churn_gpu_per_s);
 	text_add(&note.suggestion,
@@ -752,12 +734,10 @@ static void tensor_churn(struct rules_ctx *ctx, const struct profile_memory *mem
 	    system < ctx->thresholds->tensor_churn_low)
 		return;
 	add_process_name(&note.subject, p);
-	add_bytes(&note.evidence, u64_of(rate));
-	text_add(&note.evidence, "/s of tensors allocated, ");
-	add_bytes(&note.evidence, u64_of(size));
-	text_add(&note.evidence, " each on average; ");
-	add_percent(&note.evidence, system);
-	text_add(&note.evidence, " of the CPU time is spent in the kernel, without that of probes");
+	text_printf(&note.evidence,
+		    "%s/s of tensors allocated, %s each on average; %s of the CPU time is spent "
+		    "in the kernel, without that of probes",
+		    as_bytes(u64_of(rate)), as_bytes(u64_of(size)), as_percent(system));
 	add_busiest(&note.evidence, ctx, memory, true);
 	text_printf(&note.threshold,
 		    "at least %g MiB/s of %g KiB each, with at least %g %% of the CPU time in the "

@@ -45,8 +45,7 @@ static void add_sampled(struct text *text, const struct rules_ctx *ctx, const st
 {
 	double wall = (double)ctx->driver->judged_ns, share = sum->ns / wall;
 
-	add_percent(text, share);
-	text_add(text, rules_of_judged(ctx));
+	text_printf(text, "%s%s", as_percent(share), rules_of_judged(ctx));
 	add_step_part(text, ctx, share);
 	text_printf(text, ", by %llu samples (standard error %.1f points),",
 		    (unsigned long long)sum->count, 100 * sqrt(sum->squares) / wall);
@@ -69,8 +68,7 @@ static void add_operators(struct text *text, const struct operator_line *line,
 			break;
 		text_add(text, i ? ", " : ": ");
 		escape_name(text, names->list[i].name);
-		text_add(text, " ");
-		add_percent(text, share);
+		text_printf(text, " %s", as_percent(share));
 	}
 }
 
@@ -118,8 +116,7 @@ static void add_tensors(struct text *text, const struct profile_memory *memory, 
 		return;
 	text_add(text, "; ");
 	if (memory->sampled) {
-		add_count(text, u64_of((double)allocs->low / steps));
-		text_add(text, " to ");
+		text_printf(text, "%s to ", as_count(u64_of((double)allocs->low / steps)));
 	}
 	add_count(text, u64_of((double)(memory->sampled ? allocs->high : allocs->value) / steps));
 	text_add(text, " tensors allocated in each step");
@@ -136,9 +133,7 @@ static void add_counts(struct text *text, const struct rules_ctx *ctx,
 	if (!steps->count)
 		return;
 	if (calls >= steps->count) {
-		text_add(text, "; ");
-		add_count(text, calls / steps->count);
-		text_add(text, " operators in each step");
+		text_printf(text, "; %s operators in each step", as_count(calls / steps->count));
 		return;
 	}
 	for (size_t i = 0; i < ctx->process->memory_count; i++)
@@ -217,9 +212,8 @@ static void add_allocated(struct text *text, const struct rules_ctx *ctx,
 
 	if (!bytes)
 		return;
-	text_add(text, "; its results are ");
-	add_bytes(text, steps ? bytes / steps : bytes);
-	text_add(text, steps ? " in each step" : "");
+	text_printf(text, "; its results are %s%s", as_bytes(steps ? bytes / steps : bytes),
+		    steps ? " in each step" : "");
 }
 
 /* " in copies and conversions of tensors", or with the lines that do little else */

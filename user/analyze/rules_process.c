@@ -94,13 +94,8 @@ static bool idle_target(struct rules_ctx *ctx)
 	if (rules_is_worker(ctx) || rules_is_helper(ctx) || ctx->account->joins_children)
 		return true;
 	add_process_name(&note.subject, ctx->process);
-	text_add(&note.evidence, "used ");
-	add_ns(&note.evidence, ctx->process->cpu_ns);
-	text_add(&note.evidence, " of CPU time in ");
-	add_ns(&note.evidence, profile_wall_ns(ctx->process));
-	text_add(&note.evidence, " (");
-	add_percent(&note.evidence, cpu);
-	text_add(&note.evidence, ")");
+	text_printf(&note.evidence, "used %s of CPU time in %s (%s)", as_ns(ctx->process->cpu_ns),
+		    as_ns(profile_wall_ns(ctx->process)), as_percent(cpu));
 	if (threads.measured == 1 && threads.blocked)
 		text_add(&note.evidence, "; its thread was blocked nearly all the time");
 	else if (threads.blocked)
@@ -134,13 +129,8 @@ static void stopped(struct rules_ctx *ctx)
 	if (share < ctx->thresholds->stopped_medium || share <= 0)
 		return;
 	add_process_name(&note.subject, ctx->process);
-	text_add(&note.evidence, "stopped for ");
-	add_ns(&note.evidence, thread->ns[ACCOUNT_STOPPED]);
-	text_add(&note.evidence, " of ");
-	add_ns(&note.evidence, thread->wall_ns);
-	text_add(&note.evidence, " (");
-	add_percent(&note.evidence, share);
-	text_add(&note.evidence, ")");
+	text_printf(&note.evidence, "stopped for %s of %s (%s)", as_ns(thread->ns[ACCOUNT_STOPPED]),
+		    as_ns(thread->wall_ns), as_percent(share));
 	if (thread->stops_count)
 		text_printf(&note.evidence, ", %llu time%s",
 			    (unsigned long long)thread->stops_count,
@@ -201,14 +191,9 @@ static void blocked_thread(struct rules_ctx *ctx)
 	text_add(&note.subject, "main thread ");
 	escape_name(&note.subject, thread->comm);
 	text_printf(&note.subject, " (tid %u)", thread->tid);
-	text_add(&note.evidence, "blocked for ");
-	add_ns(&note.evidence, thread->blocked_ns);
-	text_add(&note.evidence, " of ");
-	add_ns(&note.evidence, thread->wall_ns);
-	text_add(&note.evidence, " (");
-	add_percent(&note.evidence, share);
-	text_add(&note.evidence, "), on-CPU ");
-	add_ns(&note.evidence, thread->on_cpu_ns);
+	text_printf(&note.evidence, "blocked for %s of %s (%s), on-CPU %s",
+		    as_ns(thread->blocked_ns), as_ns(thread->wall_ns), as_percent(share),
+		    as_ns(thread->on_cpu_ns));
 	if (ctx->driver->tid == thread->tid)
 		add_longest_wait(&note.evidence, ctx->driver);
 	text_printf(&note.threshold, "blocked at least %g %% of the time",
@@ -234,13 +219,8 @@ static void disk_bound(struct rules_ctx *ctx)
 	    (bytes < limits->disk_bound_bytes_per_s && faults < limits->disk_bound_faults_per_s))
 		return;
 	add_process_name(&note.subject, p);
-	text_add(&note.evidence, "disk traffic of ");
-	add_bytes(&note.evidence, u64_of(bytes));
-	text_add(&note.evidence, "/s and ");
-	add_count(&note.evidence, u64_of(faults));
-	text_add(&note.evidence, " major faults/s, at ");
-	add_percent(&note.evidence, cpu);
-	text_add(&note.evidence, " CPU");
+	text_printf(&note.evidence, "disk traffic of %s/s and %s major faults/s, at %s CPU",
+		    as_bytes(u64_of(bytes)), as_count(u64_of(faults)), as_percent(cpu));
 	text_printf(&note.threshold,
 		    "at least %g MiB/s or %g major faults/s, with CPU time below %g %%",
 		    limits->disk_bound_bytes_per_s / (1 << 20), limits->disk_bound_faults_per_s,
@@ -303,9 +283,8 @@ static void add_dearest(struct text *text, const struct profile *profile)
 		return;
 	text_add(text, "; the most expensive probe is on ");
 	add_function_name(text, profile, most_expensive->function);
-	text_add(text, " (");
-	add_percent(text, probe_cost(most_expensive) / profile_cost_ns(profile));
-	text_add(text, " of the cost)");
+	text_printf(text, " (%s of the cost)",
+		    as_percent(probe_cost(most_expensive) / profile_cost_ns(profile)));
 }
 
 static void overhead(struct rules_ctx *ctx)
@@ -318,14 +297,12 @@ static void overhead(struct rules_ctx *ctx)
 	if (slowdown < t->overhead_low)
 		return;
 	text_add(&note.subject, "perfx-trace");
-	add_count(&note.evidence, p->hits_count);
-	text_add(&note.evidence, " probe hits");
+	text_printf(&note.evidence, "%s probe hits", as_count(p->hits_count));
 	if (p->samples_cost_ns + p->waits_cost_ns)
 		text_add(&note.evidence, ", samples and waits");
-	text_add(&note.evidence, " cost about ");
-	add_ns(&note.evidence, u64_of(profile_cost_ns(p)));
-	text_add(&note.evidence, ": estimated slowdown ");
-	text_add(&note.evidence, as_slowdown(profile_estimated_percent(p) / 100));
+	text_printf(&note.evidence, " cost about %s: estimated slowdown %s",
+		    as_ns(u64_of(profile_cost_ns(p))),
+		    as_slowdown(profile_estimated_percent(p) / 100));
 	if (profile_observed_slower(&p->observed))
 		text_printf(&note.evidence, ", observed %s",
 			    as_slowdown(profile_observed_percent(&p->observed) / 100));
@@ -427,10 +404,8 @@ static void losses(struct rules_ctx *ctx)
 		if (share <= PROFILE_LOSSY_SHARE)
 			continue;
 		text_add(&note.subject, "perfx-trace");
-		add_count(&note.evidence, ctx->profile->losses[i]);
-		text_printf(&note.evidence, " %s (", words.what);
-		add_percent(&note.evidence, share);
-		text_add(&note.evidence, ")");
+		text_printf(&note.evidence, "%s %s (%s)", as_count(ctx->profile->losses[i]),
+			    words.what, as_percent(share));
 		text_printf(&note.threshold, "more than %.0f %%", PROFILE_LOSSY_SHARE * 100);
 		text_add(&note.suggestion, words.remedy);
 		rules_ctx_add(ctx, "Losses",

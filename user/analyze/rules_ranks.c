@@ -89,9 +89,8 @@ static void add_cause(struct text *text, const struct rules_ctx *ctx, const stru
 {
 	const struct finding *cause = cause_of(ctx, excesses[row->excess].bottleneck);
 
-	text_printf(text, "it %s for ", excesses[row->excess].words);
-	add_ns(text, u64_of(row->excess_ns));
-	text_add(text, " more than the others do");
+	text_printf(text, "it %s for %s more than the others do", excesses[row->excess].words,
+		    as_ns(u64_of(row->excess_ns)));
 	if (place) {
 		text_add(text, ", mostly in ");
 		location_place(text, place);
@@ -108,13 +107,11 @@ static void add_arrivals(struct text *text, const struct ranks *ranks, const str
 
 	if (!rank)
 		return;
-	text_add(text, "; it is the last to come to ");
-	add_percent(text, (double)rank->last_count / (double)skew->count);
-	text_add(text, " of ");
-	add_count(text, skew->count);
-	text_add(text, " collectives, ");
-	add_ns(text, u64_of(rank->late_ns));
-	text_add(text, " after the first on average");
+	text_printf(text,
+		    "; it is the last to come to %s of %s collectives, %s after the first on "
+		    "average",
+		    as_percent((double)rank->last_count / (double)skew->count),
+		    as_count(skew->count), as_ns(u64_of(rank->late_ns)));
 }
 
 /* When it is as fast as the next one, that is the slowest: nothing that is done here saves more. */
@@ -154,15 +151,11 @@ void rules_straggler(struct rules_ctx *ctx, const struct ranks *ranks)
 	note.look = "Ranks: the steps of each rank, and how long it waits for the others.";
 	text_printf(&note.subject, "rank %u of %u, ", rank->rank, rank->world_size);
 	add_process_name(&note.subject, ctx->process);
-	text_add(&note.evidence, "the other ranks wait for it for ");
-	add_ns(&note.evidence, u64_of(row->others_wait_ns));
-	text_add(&note.evidence, " of each ");
-	add_ns(&note.evidence, u64_of(row->step_ns));
-	text_add(&note.evidence, " step on average, it for them for ");
-	add_ns(&note.evidence, u64_of(row->wait_ns));
-	text_add(&note.evidence, "; its own part of a step is ");
-	add_ns(&note.evidence, u64_of(row->lead_ns));
-	text_add(&note.evidence, " longer than any other's: ");
+	text_printf(&note.evidence,
+		    "the other ranks wait for it for %s of each %s step on average, it for them "
+		    "for %s; its own part of a step is %s longer than any other's: ",
+		    as_ns(u64_of(row->others_wait_ns)), as_ns(u64_of(row->step_ns)),
+		    as_ns(u64_of(row->wait_ns)), as_ns(u64_of(row->lead_ns)));
 	add_cause(&note.evidence, ctx, row, note.place);
 	add_cpus(&note.evidence, ctx, ranks, row);
 	add_arrivals(&note.evidence, ranks, row);
@@ -174,12 +167,9 @@ void rules_straggler(struct rules_ctx *ctx, const struct ranks *ranks)
 		"All ranks are as fast as this one: give it the same amount of work (data of equal "
 		"length, a DistributedSampler), the same CPUs and GPU as the others, and take "
 		"what only it does (logging, checkpoints, preprocessing) out of the step.");
-	text_printf(&note.headline, "%s: ", bottleneck_headline(note.bottleneck));
-	text_printf(&note.headline, "rank %u holds up each step by ", rank->rank);
-	add_ns(&note.headline, u64_of(row->lead_ns));
-	text_add(&note.headline, " of ");
-	add_ns(&note.headline, u64_of(row->step_ns));
-	text_add(&note.headline, ": ");
+	text_printf(&note.headline, "%s: rank %u holds up each step by %s of %s: ",
+		    bottleneck_headline(note.bottleneck), rank->rank, as_ns(u64_of(row->lead_ns)),
+		    as_ns(u64_of(row->step_ns)));
 	add_cause(&note.headline, ctx, row, note.place);
 	if (row->excess == TIME_RUNNABLE)
 		add_who_had_cpus(&note.headline, ctx);

@@ -33,8 +33,7 @@ static void add_callee(struct text *text, const struct profile_frame *frame)
 	struct text name = {0}, shortened = {0};
 
 	text_add_bytes(&name, package, length);
-	text_add(&name, length ? "." : "");
-	text_add(&name, frame_label(frame));
+	text_printf(&name, "%s%s", length ? "." : "", frame_label(frame));
 	utf8_shorten(&shortened, text_peek(&name), 60);
 	escape_name(text, text_peek(&shortened));
 	text_clear(&name);
@@ -67,9 +66,7 @@ static void add_part(struct text *text, const struct slow_cause *cause, enum slo
 
 	if (share < PART_SHARE)
 		return;
-	text_add(text, "; ");
-	add_percent(text, fmin(share, 1));
-	text_printf(text, " %s", words);
+	text_printf(text, "; %s %s", as_percent(fmin(share, 1)), words);
 	if (!name[0])
 		return;
 	text_add(text, " (");
@@ -121,9 +118,8 @@ static void add_cause(struct text *text, const struct rules_ctx *ctx,
 		return;
 	}
 	if (cause->place && !lacks_cpus_mostly(cause) && !is_mostly(cause, SLOW_STOPPED)) {
-		text_add(text, "; ");
-		add_percent(text, fmin(cause->place_ns / cause->extra_ns, 1));
-		text_add(text, " of that in ");
+		text_printf(text, "; %s of that in ",
+			    as_percent(fmin(cause->place_ns / cause->extra_ns, 1)));
 		add_place(text, cause);
 	}
 	add_part(text, cause, SLOW_DISK, "waits for the disk", cause->file);
@@ -209,9 +205,8 @@ static const char *ordinal_suffix(size_t number)
 /* "every 20th step takes 57.4 ms more" */
 static void add_period(struct text *text, const struct slow_steps *slow, const char *step)
 {
-	text_printf(text, "every %zu%s%s takes ", slow->period, ordinal_suffix(slow->period), step);
-	add_ns(text, u64_of(slow->periodic_ns / (double)slow->periodic_count));
-	text_add(text, " more");
+	text_printf(text, "every %zu%s%s takes %s more", slow->period, ordinal_suffix(slow->period),
+		    step, as_ns(u64_of(slow->periodic_ns / (double)slow->periodic_count)));
 }
 
 static void write_periodic(struct note *note, const struct rules_ctx *ctx,
@@ -226,20 +221,14 @@ static void write_periodic(struct note *note, const struct rules_ctx *ctx,
 		add_process_name(&note->subject, ctx->process);
 	}
 	add_period(&note->evidence, slow, " step");
-	text_add(&note->evidence, " than the median of ");
-	add_ns(&note->evidence, slow->ordinary_ns);
-	text_printf(&note->evidence, " (%zu of %zu times): ", slow->periodic_count,
-		    slow->expected_count);
-	add_ns(&note->evidence, u64_of(note->gain_ns));
-	text_add(&note->evidence, ", ");
-	add_percent(&note->evidence, note->share);
-	text_add(&note->evidence, " of each step");
+	text_printf(&note->evidence,
+		    " than the median of %s (%zu of %zu times): %s, %s of each step",
+		    as_ns(slow->ordinary_ns), slow->periodic_count, slow->expected_count,
+		    as_ns(u64_of(note->gain_ns)), as_percent(note->share));
 	add_cause(&note->evidence, ctx, cause);
-	text_printf(&note->headline, "%s: ", bottleneck_headline(note->bottleneck));
-	add_percent(&note->headline, note->share);
-	text_add(&note->headline, " of each ");
-	add_ns(&note->headline, steps->avg_ns);
-	text_add(&note->headline, " step, as ");
+	text_printf(&note->headline, "%s: %s of each %s step, as ",
+		    bottleneck_headline(note->bottleneck), as_percent(note->share),
+		    as_ns(steps->avg_ns));
 	add_period(&note->headline, slow, "");
 	if (cause->place && is_known(ctx, cause)) {
 		text_add(&note->headline, ", in ");
@@ -377,11 +366,9 @@ static void write_few(struct note *note, const struct rules_ctx *ctx, const stru
 {
 	const struct profile_steps *steps = &ctx->process->steps;
 
-	text_printf(&note->headline, "%s: ", bottleneck_headline(note->bottleneck));
-	add_percent(&note->headline, note->share);
-	text_printf(&note->headline, " of each %s step, as %s of ", as_ns(steps->avg_ns),
-		    as_count(few->count));
-	text_printf(&note->headline, "%s steps take %s more%s", as_count(steps->times_count),
+	text_printf(&note->headline, "%s: %s of each %s step, as %s of %s steps take %s more%s",
+		    bottleneck_headline(note->bottleneck), as_percent(note->share),
+		    as_ns(steps->avg_ns), as_count(few->count), as_count(steps->times_count),
 		    as_ns(u64_of(few->extra_ns / (double)few->count)),
 		    few->count > 1 ? " on average" : "");
 	if (!is_known(ctx, cause) || !cause->place)
@@ -396,20 +383,15 @@ static void write_uneven(struct note *note, const struct rules_ctx *ctx,
 	const struct profile_steps *steps = &ctx->process->steps;
 
 	add_process_name(&note->subject, ctx->process);
-	add_count(&note->evidence, steps->count);
-	text_add(&note->evidence, " steps: median ");
-	add_ns(&note->evidence, steps->p50_ns);
-	text_add(&note->evidence, ", p95 ");
-	add_ns(&note->evidence, steps->p95_ns);
-	text_add(&note->evidence, ", longest ");
-	add_ns(&note->evidence, steps->max_ns);
+	text_printf(&note->evidence, "%s steps: median %s, p95 %s, longest %s",
+		    as_count(steps->count), as_ns(steps->p50_ns), as_ns(steps->p95_ns),
+		    as_ns(steps->max_ns));
 	if (few_count)
 		text_printf(&note->evidence, "; if the slowest %s took the median time, ",
 			    as_count(few_count));
 	else
 		text_add(&note->evidence, "; if every step took the median time, ");
-	add_percent(&note->evidence, note->share);
-	text_add(&note->evidence, " would be saved");
+	text_printf(&note->evidence, "%s would be saved", as_percent(note->share));
 	if (is_known(ctx, cause))
 		add_cause(&note->evidence, ctx, cause);
 	text_printf(&note->threshold, "at least %.0f %% of the step time (medium: %.0f %%)",
@@ -519,11 +501,9 @@ static void write_captured(struct note *note, const struct rules_ctx *ctx, uint6
 	uint64_t median_ns = ctx->process->steps.p50_ns;
 
 	add_process_name(&note->subject, ctx->process);
-	text_add(&note->evidence, "the step for which this was recorded took ");
-	add_ns(&note->evidence, step_ns);
-	text_printf(&note->evidence, ", %.1f times the median of ",
-		    (double)step_ns / (double)(median_ns ?: 1));
-	add_ns(&note->evidence, median_ns);
+	text_printf(&note->evidence,
+		    "the step for which this was recorded took %s, %.1f times the median of %s",
+		    as_ns(step_ns), (double)step_ns / (double)(median_ns ?: 1), as_ns(median_ns));
 	add_cause(&note->evidence, ctx, cause);
 	text_printf(&note->headline, "%s: %s", bottleneck_headline(note->bottleneck),
 		    text_peek(&note->evidence));
@@ -573,15 +553,11 @@ static void write_garbage(struct note *note, const struct rules_ctx *ctx,
 	} else {
 		add_process_name(&note->subject, ctx->process);
 	}
-	text_add(&note->evidence, "collecting garbage takes ");
-	add_percent(&note->evidence, note->share);
-	text_add(&note->evidence, rules_of_judged(ctx));
+	text_printf(&note->evidence, "collecting garbage takes %s%s", as_percent(note->share),
+		    rules_of_judged(ctx));
 	if (steps->count) {
-		text_add(&note->evidence, " (");
-		add_ns(&note->evidence, u64_of(note->gain_ns));
-		text_add(&note->evidence, " of each ");
-		add_ns(&note->evidence, steps->avg_ns);
-		text_add(&note->evidence, " step)");
+		text_printf(&note->evidence, " (%s of each %s step)", as_ns(u64_of(note->gain_ns)),
+			    as_ns(steps->avg_ns));
 	}
 	if (note->place) {
 		text_add(&note->evidence, ", mostly as ");

@@ -21,9 +21,8 @@ static void add_caller(struct text *text, const struct rules_ctx *ctx,
 		return;
 	text_add(text, "; mostly called by ");
 	add_function_name(text, ctx->profile, caller->caller);
-	text_add(text, " (");
-	add_percent(text, (double)caller->calls_count / (double)row->calls_count);
-	text_add(text, " of the calls)");
+	text_printf(text, " (%s of the calls)",
+		    as_percent((double)caller->calls_count / (double)row->calls_count));
 }
 
 /* SyncWait says whether a wait for a GPU is too long, LaunchBound the same of launches. A copy
@@ -114,17 +113,12 @@ static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 		return;
 	note.gain_unknown = !can_be_left_out(note.bottleneck);
 	add_function_name(&note.subject, ctx->profile, row->function);
-	text_add(&note.evidence, "self time ");
-	add_ns(&note.evidence, row->self_ns);
-	text_add(&note.evidence, ", ");
+	text_printf(&note.evidence, "self time %s, ", as_ns(row->self_ns));
 	add_timed_share(&note.evidence, ctx->profile, ctx->process, row->function, row->self_ns);
-	text_add(&note.evidence, ", in ");
-	add_count(&note.evidence, row->calls_count);
-	text_add(&note.evidence, row->calls_count == 1 ? " call" : " calls");
+	text_printf(&note.evidence, ", in %s%s", as_count(row->calls_count),
+		    row->calls_count == 1 ? " call" : " calls");
 	if (row->avg_ns != PROFILE_ABSENT) {
-		text_add(&note.evidence, " of ");
-		add_ns(&note.evidence, row->avg_ns);
-		text_add(&note.evidence, " on average");
+		text_printf(&note.evidence, " of %s on average", as_ns(row->avg_ns));
 	}
 	add_caller(&note.evidence, ctx, row);
 	text_printf(&note.threshold, "self time of at least %g %% of the wall time (high: %g %%)",
@@ -180,10 +174,8 @@ static bool tiny_calls(struct rules_ctx *ctx, const struct profile_row *row)
 	    rate < ctx->thresholds->tiny_calls_per_s || is_called_inside(ctx, row->function))
 		return false;
 	add_function_name(&note.subject, ctx->profile, row->function);
-	add_count(&note.evidence, u64_of(rate));
-	text_add(&note.evidence, " calls/s of ");
-	add_ns(&note.evidence, row->avg_ns);
-	text_add(&note.evidence, " on average");
+	text_printf(&note.evidence, "%s calls/s of %s on average", as_count(u64_of(rate)),
+		    as_ns(row->avg_ns));
 	add_caller(&note.evidence, ctx, row);
 	text_printf(&note.threshold, "at least %.15g calls/s, shorter than %g µs",
 		    ctx->thresholds->tiny_calls_per_s, ctx->thresholds->tiny_calls_ns / 1000);
@@ -209,12 +201,8 @@ static void unwound(struct rules_ctx *ctx, const struct profile_row *row)
 	    share < ctx->thresholds->unwound_low)
 		return;
 	add_function_name(&note.subject, ctx->profile, row->function);
-	add_count(&note.evidence, row->unwound_count);
-	text_add(&note.evidence, " of ");
-	add_count(&note.evidence, row->calls_count);
-	text_add(&note.evidence, " calls (");
-	add_percent(&note.evidence, share);
-	text_add(&note.evidence, ") ended by an exception or longjmp");
+	text_printf(&note.evidence, "%s of %s calls (%s) ended by an exception or longjmp",
+		    as_count(row->unwound_count), as_count(row->calls_count), as_percent(share));
 	text_printf(&note.threshold, "at least %g calls and %g %% (medium: %g/s and %g %%)",
 		    ctx->thresholds->unwound_calls, ctx->thresholds->unwound_low * 100,
 		    ctx->thresholds->unwound_per_s, ctx->thresholds->unwound_medium * 100);
@@ -247,14 +235,9 @@ static double phase_share(const struct profile_steps *steps, enum profile_phase 
 static void add_phase(struct text *text, const struct profile_steps *steps,
 		      enum profile_phase phase)
 {
-	add_percent(text, phase_share(steps, phase));
-	text_add(text, " of the time of ");
-	add_count(text, steps->count);
-	text_add(text, " steps: ");
-	add_ns(text, steps->phases[phase] / steps->count);
-	text_add(text, " of ");
-	add_ns(text, steps->avg_ns);
-	text_add(text, " per step");
+	text_printf(text, "%s of the time of %s steps: %s of %s per step",
+		    as_percent(phase_share(steps, phase)), as_count(steps->count),
+		    as_ns(steps->phases[phase] / steps->count), as_ns(steps->avg_ns));
 }
 
 static void add_shares(struct text *text, double least, double more, const char *severity)

@@ -61,17 +61,11 @@ static bool say_memory(struct text *text, const struct profile_process *p)
 	if (!memory)
 		return false;
 	add_process_name(text, p);
-	text_add(text, " allocated ");
-	add_bytes(text, memory->allocated_bytes.value);
-	text_printf(text, " of %s in ", memory_words(memory));
-	add_ns(text, profile_wall_ns(p));
-	text_add(text, " (");
-	add_count(text, memory->allocs.value);
-	text_add(text, " allocations");
+	text_printf(text, " allocated %s of %s in %s (%s allocations",
+		    as_bytes(memory->allocated_bytes.value), memory_words(memory),
+		    as_ns(profile_wall_ns(p)), as_count(memory->allocs.value));
 	if (memory->current_bytes != PROFILE_ABSENT) {
-		text_add(text, ", ");
-		add_bytes(text, memory->current_bytes);
-		text_add(text, " of it still live");
+		text_printf(text, ", %s of it still live", as_bytes(memory->current_bytes));
 	}
 	text_add(text, "). It called none of the functions that are traced.");
 	return true;
@@ -83,22 +77,16 @@ static void add_late(struct text *text, const struct profile *profile)
 	struct profile_late_sum sum = profile_late_sum(profile);
 
 	if (sum.ended_count) {
-		text_add(text, " ");
-		add_count(text, sum.ended_count);
 		text_printf(text,
-			    " process%s ended before probes could be attached, the longest-lived "
-			    "after ",
-			    sum.ended_count == 1 ? "" : "es");
-		add_ns(text, sum.longest->late_ns);
-		text_add(text, ": calls there are not recorded.");
+			    " %s process%s ended before probes could be attached, the "
+			    "longest-lived after %s: calls there are not recorded.",
+			    as_count(sum.ended_count), sum.ended_count == 1 ? "" : "es",
+			    as_ns(sum.longest->late_ns));
 	}
 	if (sum.late_count) {
-		text_add(text, " ");
-		add_count(text, sum.late_count);
-		text_printf(text, " process%s traced late, by up to ",
-			    sum.late_count == 1 ? " was" : "es were");
-		add_ns(text, sum.latest->late_ns);
-		text_add(text, ".");
+		text_printf(text, " %s process%s traced late, by up to %s.",
+			    as_count(sum.late_count), sum.late_count == 1 ? " was" : "es were",
+			    as_ns(sum.latest->late_ns));
 	}
 }
 
@@ -148,9 +136,8 @@ static void add_native_share(struct text *text, const struct process_account *ac
 	if (!native.frame || cpu_ns <= 0 || (double)ns < NATIVE_SHARE * cpu_ns ||
 	    (class != ACCOUNT_SPINNING && is_said(said, native.frame)))
 		return;
-	text_add(text, "; ");
-	add_percent(text, fmin((double)ns / cpu_ns, 1));
-	text_printf(text, " of all threads' CPU time %s ",
+	text_printf(text, "; %s of all threads' CPU time %s ",
+		    as_percent(fmin((double)ns / cpu_ns, 1)),
 		    class == ACCOUNT_SPINNING ? "only polls, in" : "is in");
 	add_native(text, native.frame);
 }
@@ -225,9 +212,8 @@ static void add_calls(struct text *text, const struct profile *profile,
 
 	if (!row || (double)hottest->function_ns < CALLS_SHARE * (double)hottest->place.ns)
 		return;
-	text_add(text, " (");
-	add_count(text, row->calls_count);
-	text_add(text, row->calls_count == 1 ? " call of " : " calls of ");
+	text_printf(text, " (%s%s", as_count(row->calls_count),
+		    row->calls_count == 1 ? " call of " : " calls of ");
 	add_function_name(text, profile, row->function);
 	if (row->avg_ns != PROFILE_ABSENT) {
 		text_add(text, row->calls_count == 1 ? ", " : ", each ");
@@ -286,9 +272,8 @@ static void add_main_wait(struct text *text, const struct profile_process *p,
 
 	if (class == ACCOUNT_COMPUTING)
 		return;
-	text_add(text, "; ");
-	add_percent(text, (double)thread->ns[class] / (double)thread->wall_ns);
-	text_add(text, " of the time ");
+	text_printf(text, "; %s of the time ",
+		    as_percent((double)thread->ns[class] / (double)thread->wall_ns));
 	if (hottest->tid == account->tid)
 		text_add(text, "it");
 	else
@@ -321,9 +306,7 @@ static void add_children(struct text *text, const struct profile *profile,
 	}
 	if (!cpu_ns)
 		return;
-	text_add(text, "; its child processes used ");
-	add_ns(text, cpu_ns);
-	text_add(text, " of CPU time, ");
+	text_printf(text, "; its child processes used %s of CPU time, ", as_ns(cpu_ns));
 	add_process_name(text, busiest);
 	text_add(text, " most");
 	hottest = hottest_of_process(&all->processes[busiest - profile->processes].account);
@@ -346,9 +329,8 @@ static void add_use(struct text *text, const struct profile_process *p)
 	if (cpu_share(p) < MOSTLY_SHARE || p->cpu_system_ns == PROFILE_ABSENT ||
 	    (double)p->cpu_system_ns < KERNEL_SHARE * (double)p->cpu_ns)
 		return;
-	text_add(text, ", ");
-	add_percent(text, fmin((double)p->cpu_system_ns / (double)p->cpu_ns, 1));
-	text_add(text, " of it in the kernel");
+	text_printf(text, ", %s of it in the kernel",
+		    as_percent(fmin((double)p->cpu_system_ns / (double)p->cpu_ns, 1)));
 }
 
 /* Ten samples of a thread: less shows no problem, and rules none out. */
@@ -383,11 +365,9 @@ static void say_untimed(struct text *text, const struct profile *profile,
 	add_process_name(text, p);
 	text_add(text, " called ");
 	add_function_name(text, profile, p->rows[0].function);
-	text_add(text, " ");
-	add_count(text, p->rows[0].calls_count);
-	text_add(text, p->rows[0].calls_count == 1 ? " time in " : " times in ");
-	add_ns(text, profile_wall_ns(p));
-	text_add(text, "; no call could be timed.");
+	text_printf(text, " %s%s%s; no call could be timed.", as_count(p->rows[0].calls_count),
+		    p->rows[0].calls_count == 1 ? " time in " : " times in ",
+		    as_ns(profile_wall_ns(p)));
 }
 
 /* Without samples only traced functions are known. */
@@ -400,27 +380,17 @@ static void say_dominating(struct text *text, const struct profile *profile,
 	add_no_problem(text, p);
 	add_process_name(text, p);
 	if (share > 1) {
-		text_add(text, " spent ");
-		add_ns(text, top->self_ns);
-		text_add(text, " of its threads' time in ");
+		text_printf(text, " spent %s of its threads' time in ", as_ns(top->self_ns));
 	} else {
-		text_add(text, " spent ");
-		add_percent(text, share);
-		text_add(text, " of ");
-		add_ns(text, profile_wall_ns(p));
-		text_add(text, " in ");
+		text_printf(text, " spent %s of %s in ", as_percent(share),
+			    as_ns(profile_wall_ns(p)));
 	}
 	add_function_name(text, profile, top->function);
-	text_add(text, " (");
-	add_count(text, top->calls_count);
-	text_add(text, top->calls_count == 1 ? " call of " : " calls of ");
-	add_ns(text, top->avg_ns);
-	text_add(text, ")");
+	text_printf(text, " (%s%s%s)", as_count(top->calls_count),
+		    top->calls_count == 1 ? " call of " : " calls of ", as_ns(top->avg_ns));
 	if (p->rows_count > 1 && share <= 1 &&
 	    wall_share(p, p->rows[1].self_ns) >= VERDICT_SECOND) {
-		text_add(text, ", then ");
-		add_percent(text, wall_share(p, p->rows[1].self_ns));
-		text_add(text, " in ");
+		text_printf(text, ", then %s in ", as_percent(wall_share(p, p->rows[1].self_ns)));
 		add_function_name(text, profile, p->rows[1].function);
 	}
 	if (cpu >= 0 && share <= 1 && cpu < share / 2) {
@@ -461,8 +431,7 @@ static void add_death(struct text *text, const struct profile *profile,
 		text_printf(text, " It was killed by SIG%s after ", name);
 	else
 		text_printf(text, " It was killed by signal %d after ", WTERMSIG(p->status));
-	add_ns(text, profile_wall_ns(p));
-	text_add(text, ".");
+	text_printf(text, "%s.", as_ns(profile_wall_ns(p)));
 }
 
 /* The fastest leak, if it is grave and not said already. */
@@ -475,9 +444,8 @@ static void add_leak(struct text *text, const struct process_analysis *analysis,
 		if (strcmp(finding->kind, LEAK_KIND) || finding->severity > FINDING_MEDIUM ||
 		    finding == said)
 			continue;
-		text_printf(text, " It seems to leak memory in %s: ", finding->subject);
-		add_bytes(text, u64_of(finding->weight * 3600));
-		text_add(text, " per hour.");
+		text_printf(text, " It seems to leak memory in %s: %s per hour.", finding->subject,
+			    as_bytes(u64_of(finding->weight * 3600)));
 		return;
 	}
 }
@@ -633,9 +601,8 @@ static void add_roof(struct text *text, const struct profile *profile,
 	counted = roofline_flops_per_s(p) / line.flops_per_s;
 	if (counted < ROOF_OF_MOST * computing)
 		return;
-	text_add(text, ", at ");
-	add_percent(text, line.flops_per_s / line.attainable_flops_per_s);
-	text_printf(text, " of the roof of %.3g core%s", line.roof.cores,
+	text_printf(text, ", at %s of the roof of %.3g core%s",
+		    as_percent(line.flops_per_s / line.attainable_flops_per_s), line.roof.cores,
 		    line.roof.cores > 1 ? "s" : "");
 }
 
@@ -647,9 +614,8 @@ static void add_most_of_gpu(struct text *text, const struct profile_gpu *gpu)
 		return;
 	text_add(text, ", most of it in ");
 	escape_name(text, gpu->kernels[0].name);
-	text_add(text, " (");
-	add_percent(text, (double)gpu->kernels[0].total_ns / (double)gpu->kernel_ns);
-	text_add(text, " of the kernels' time)");
+	text_printf(text, " (%s of the kernels' time)",
+		    as_percent((double)gpu->kernels[0].total_ns / (double)gpu->kernel_ns));
 }
 
 /* The GPU is the limit: it works nearly all the time. */
@@ -667,9 +633,7 @@ static bool say_gpu_works(struct text *text, const struct profile *profile,
 	add_gpu_busy(text, p);
 	add_most_of_gpu(text, &p->gpu);
 	if (p->steps.gpu.computes && rates.mfu >= 0) {
-		text_add(text, ", at ");
-		add_percent(text, rates.mfu);
-		text_add(text, " of its peak");
+		text_printf(text, ", at %s of its peak", as_percent(rates.mfu));
 	}
 	if (hottest.place.frame) {
 		text_add(text, "; the CPU runs mostly ");
@@ -868,10 +832,8 @@ static bool is_late(const struct profile *profile, const struct profile_process 
 static void add_activity(struct text *text, const struct profile_process *p)
 {
 	if (p->cpu_ns != PROFILE_ABSENT) {
-		text_add(text, "; the process used ");
-		add_ns(text, p->cpu_ns);
-		text_add(text, " of CPU time in ");
-		add_ns(text, profile_wall_ns(p));
+		text_printf(text, "; the process used %s of CPU time in %s", as_ns(p->cpu_ns),
+			    as_ns(profile_wall_ns(p)));
 	}
 	add_states(text, p);
 }

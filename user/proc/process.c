@@ -370,8 +370,7 @@ static char *join_arguments(char *raw, size_t length, const char *between, bool 
 	if (!full)
 		secrets_hide(arguments);
 	for (size_t i = 0; i < count; i++) {
-		text_add(&text, i ? between : "");
-		text_add(&text, arguments[i]);
+		text_printf(&text, "%s%s", i ? between : "", arguments[i]);
 	}
 	free(arguments);
 	return text_take(&text);

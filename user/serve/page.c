@@ -56,8 +56,7 @@ char *page_new(size_t *size)
 {
 	struct text page = {0};
 
-	text_add(&page, head);
-	text_add(&page, "<style>");
+	text_printf(&page, "%s<style>", head);
 	text_add_bytes(&page, (const char *)report_css, sizeof(report_css));
 	text_add(&page, "</style><style>");
 	text_add_bytes(&page, (const char *)page_css, sizeof(page_css));

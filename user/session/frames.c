@@ -732,7 +732,7 @@ static void on_symbolized(size_t index, const struct symbolized_place *places, s
 				   &places[depth], depth + 1 == count ? operator_bytes : 0);
 }
 
-ORDER(compare_vaddrs, struct call *const, ASCENDING((*a)->vaddr, (*b)->vaddr),
+ORDER(compare_vaddrs, typeof(struct call *), ASCENDING((*a)->vaddr, (*b)->vaddr),
       ASCENDING((*a)->process, (*b)->process))
 
 /* Reading crafted debug information can take any CPU time. These are the limits for one file and
@@ -916,7 +916,7 @@ struct image *frames__image(const struct frames *frames, uint32_t file)
 	return file_cache__image(frames->files, file);
 }
 
-ORDER(compare_files, struct call *const, ASCENDING((*a)->file, (*b)->file),
+ORDER(compare_files, typeof(struct call *), ASCENDING((*a)->file, (*b)->file),
       ASCENDING((*a)->process, (*b)->process), ASCENDING((*a)->address, (*b)->address))
 
 /* All calls that have not been emitted, by file. NULL: out of memory, or none. */

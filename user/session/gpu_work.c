@@ -172,7 +172,7 @@ void gpu_work__emit(struct gpu_work *work)
 		emit_sum(work, index, &sums[index]);
 }
 
-ORDER(compare_places, struct kernel *const, DESCENDING((*a)->is_located, (*b)->is_located),
+ORDER(compare_places, typeof(struct kernel *), DESCENDING((*a)->is_located, (*b)->is_located),
       ASCENDING((*a)->place.file, (*b)->place.file),
       ASCENDING((*a)->place.offset, (*b)->place.offset))
 

@@ -188,14 +188,12 @@ static void show(const struct recording *recording, uint64_t now_ns)
 
 	add_time(&text, recording, now_ns);
 	if (steps_count) {
-		text_add(&text, " · ");
-		add_count(&text, steps_count);
-		text_add(&text, steps_count == 1 ? " step" : " steps");
+		text_printf(&text, " · %s%s", as_count(steps_count),
+			    steps_count == 1 ? " step" : " steps");
 	}
-	text_add(&text, " · ");
-	add_count(&text, reader__spans_count(recording->reader));
-	text_add(&text, " calls · Ctrl-C stops and ");
-	text_add(&text, recording->pipeline->aggregate ? "reports" : "writes the capture");
+	text_printf(&text, " · %s calls · Ctrl-C stops and %s",
+		    as_count(reader__spans_count(recording->reader)),
+		    recording->pipeline->aggregate ? "reports" : "writes the capture");
 	if (!text.failed)
 		msg_status("%s", text_peek(&text));
 	text_clear(&text);

@@ -27,8 +27,7 @@ static void add_bar(struct text *into, double share)
 
 	for (unsigned i = 0; i < length / 8; i++)
 		text_add(into, "█");
-	text_add(into, eighths[length % 8]);
-	text_printf(into, "%*s", (int)(BAR_COLUMNS - (length + 7) / 8), "");
+	text_printf(into, "%s%*s", eighths[length % 8], (int)(BAR_COLUMNS - (length + 7) / 8), "");
 }
 
 static void add_label(struct text *into, const struct tune *tune, const struct tune_point *point)
