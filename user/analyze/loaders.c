@@ -322,11 +322,6 @@ static bool is_writer(const struct profile_frame *frame)
 	return frame_function_matches(frame, globs);
 }
 
-static bool is_of_numpy(const struct profile_frame *frame)
-{
-	return strstr(frame->file, "/numpy/") || strstr(frame->module, "/numpy/");
-}
-
 /* The frames inside of a loop's own line: do they decode, or compute arrays for the training? */
 static bool decodes(const struct profile_stack *stack, size_t end, bool is_before)
 {
@@ -337,7 +332,8 @@ static bool decodes(const struct profile_stack *stack, size_t end, bool is_befor
 
 		if (training_of_frame(frame) || is_writer(frame))
 			return false;
-		found |= is_decoder(frame) || (is_before && is_of_numpy(frame));
+		found |= is_decoder(frame) || (is_before && (strstr(frame->file, "/numpy/") ||
+							     strstr(frame->module, "/numpy/")));
 	}
 	return found;
 }
@@ -382,11 +378,6 @@ static struct own_function *own_function_of(struct own_functions *own,
 	return &own->list[own->count++];
 }
 
-static bool is_zero_grad(const struct profile_frame *frame)
-{
-	return glob_matches("*zero_grad", frame->function);
-}
-
 static void add_own_functions(struct own_functions *own, const struct profile_stack *stack,
 			      uint64_t sure_count)
 {
@@ -397,7 +388,7 @@ static void add_own_functions(struct own_functions *own, const struct profile_st
 			location_is_own_python(frame) ? own_function_of(own, frame) : NULL;
 
 		/* it is called before the data is needed, or after */
-		if (is_zero_grad(frame))
+		if (glob_matches("*zero_grad", frame->function))
 			return;
 		if (!function)
 			continue;

@@ -53,25 +53,12 @@ static bool is_dispatch(const struct profile_frame *frame)
 	return is_framework(frame) || frame_is_interpreter(frame) || frame_is_system_library(frame);
 }
 
-/* PyTorch's loop over the elements of all that is no matrix. */
-static bool is_loop(const struct profile_frame *frame)
-{
-	return begins_with(frame->function, "at::TensorIteratorBase::") &&
-	       strstr(frame->function, "for_each");
-}
-
 static bool is_copy(const struct profile_frame *frame)
 {
 	struct profile_function function = {.source = PERFX_SOURCE_TORCH, .name = frame->function};
 
 	return begins_with(frame->function, "at::_ops::") &&
 	       remedy_of_name(&function) == REMEDY_COPY;
-}
-
-static bool is_memcpy(const struct profile_frame *frame)
-{
-	return begins_with(frame->function, "__memmove_") ||
-	       begins_with(frame->function, "__memcpy_");
 }
 
 /* The stub of a call between libraries has the name of what is before it. */
@@ -127,7 +114,10 @@ static const struct profile_frame *find_copy(const struct thread_pool *pool,
 	for (size_t i = stack_innermost_python(stack); i-- > 0;)
 		if (is_copy(stack->frames[i]))
 			return stack->frames[i];
-	return is_memcpy(stack->frames[0]) ? stack->frames[0] : NULL;
+	return (begins_with(stack->frames[0]->function, "__memmove_") ||
+		begins_with(stack->frames[0]->function, "__memcpy_"))
+		       ? stack->frames[0]
+		       : NULL;
 }
 
 static const struct profile_frame *innermost_python(const struct profile_activity *sample)
@@ -146,7 +136,10 @@ static void examine_operator(struct operator_sample *found, const struct thread_
 
 	for (size_t i = 0; i < native; i++) {
 		in_framework |= is_framework(stack->frames[i]);
-		found->kernel |= is_loop(stack->frames[i]);
+		/* PyTorch's loop over the elements of all that is no matrix. */
+		found->kernel |=
+			begins_with(stack->frames[i]->function, "at::TensorIteratorBase::") &&
+			strstr(stack->frames[i]->function, "for_each");
 	}
 	if (!in_framework)
 		return;
@@ -206,7 +199,8 @@ static size_t take_samples(struct operator_sample *samples, const struct thread 
 	return count;
 }
 
-ORDER(by_line_and_code, struct operator_sample, ASCENDING(a->line, b->line), ASCENDING(a->code, b->code))
+ORDER(by_line_and_code, struct operator_sample, ASCENDING(a->line, b->line),
+      ASCENDING(a->code, b->code))
 
 static bool has_calls(const struct profile_process *process, uint32_t function)
 {
@@ -339,13 +333,6 @@ void operator_lines_clear(struct operator_lines *lines)
 	*lines = (struct operator_lines){0};
 }
 
-/* PyTorch's operators, and the methods of tensors that call them. */
-static bool is_operator(const struct profile_frame *frame)
-{
-	return begins_with(frame->function, "at::_ops::") ||
-	       strstr(frame->function, "THPVariable_");
-}
-
 /* The outermost operator; of other frameworks the outermost function. NULL: it has no name. */
 static const char *operator_of(const struct profile_stack *stack)
 {
@@ -354,7 +341,8 @@ static const char *operator_of(const struct profile_stack *stack)
 	for (size_t i = stack_innermost_python(stack); i-- > 0;) {
 		const struct profile_frame *frame = stack->frames[i];
 
-		if (is_operator(frame))
+		if (begins_with(frame->function, "at::_ops::") ||
+		    strstr(frame->function, "THPVariable_"))
 			return frame_label(frame);
 		if (!name && is_framework(frame) && !is_torch(frame) && is_named(frame))
 			name = frame_label(frame);

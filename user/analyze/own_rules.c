@@ -162,11 +162,6 @@ static bool is_named(const struct own_rule *rule, const char *name)
 	return !rule->glob || glob_matches(rule->glob, name);
 }
 
-static bool is_function_named(const struct own_rule *rule, const struct profile_function *function)
-{
-	return is_named(rule, function->name) || is_named(rule, function_label(function));
-}
-
 /* "total_share is 12.3 %" */
 static void add_metric(struct text *text, const struct own_rule *rule, double value)
 {
@@ -200,7 +195,9 @@ static void judge_functions(struct rules_ctx *ctx, const struct own_rule *rule)
 		double value = rule->metric->get(ctx, row);
 		struct note note = {.of_function = true, .look = "Functions"};
 
-		if (!function || !is_function_named(rule, function) || !is_passed(rule, value))
+		if (!function ||
+		    !(is_named(rule, function->name) || is_named(rule, function_label(function))) ||
+		    !is_passed(rule, value))
 			continue;
 		add_function_name(&note.subject, ctx->profile, row->function);
 		file(ctx, rule, value, &note);

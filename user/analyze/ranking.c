@@ -255,13 +255,6 @@ static bool has_own_finding(enum bottleneck bottleneck)
 	       bottleneck == BOTTLENECK_INPUT;
 }
 
-/* Of the process as a whole there is one cause of these. */
-static bool is_of_process(enum bottleneck bottleneck)
-{
-	return bottleneck == BOTTLENECK_CONTENTION || bottleneck == BOTTLENECK_OVERSUBSCRIBED ||
-	       bottleneck == BOTTLENECK_INPUT;
-}
-
 /* Does `a` go where `b` is there? */
 static bool is_repeated(const struct finding *a, const struct finding *b)
 {
@@ -275,7 +268,10 @@ static bool is_repeated(const struct finding *a, const struct finding *b)
 		return true;
 	if (a->bottleneck == b->bottleneck && are_slow_steps(a) && !are_slow_steps(b))
 		return has_own_finding(a->bottleneck);
-	if (a->bottleneck == b->bottleneck && is_of_process(a->bottleneck))
+	/* these have one cause for the whole process */
+	if (a->bottleneck == b->bottleneck &&
+	    (a->bottleneck == BOTTLENECK_CONTENTION || a->bottleneck == BOTTLENECK_OVERSUBSCRIBED ||
+	     a->bottleneck == BOTTLENECK_INPUT))
 		return true;
 	if (!is_same_place(a, b))
 		return false;
@@ -378,12 +374,6 @@ bool finding_is_growth(const struct finding *finding)
 	       (!strcmp(finding->kind, "MemoryGrowth") || !strcmp(finding->kind, "UntracedMemory"));
 }
 
-static bool is_leak(const struct finding *finding)
-{
-	return finding_is_growth(finding) ||
-	       (finding->severity <= FINDING_MEDIUM && !strcmp(finding->kind, LEAK_KIND));
-}
-
 /* A program without steps that sleeps, such as a server or a poller, keeps a pace: its leak is
  * news, and its sleep is not. */
 static void lower_pace(struct rules_ctx *ctx)
@@ -391,7 +381,9 @@ static void lower_pace(struct rules_ctx *ctx)
 	bool leaks = false;
 
 	for (size_t i = 0; i < ctx->findings_count; i++)
-		leaks |= is_leak(&ctx->findings[i]);
+		leaks |= finding_is_growth(&ctx->findings[i]) ||
+			 (ctx->findings[i].severity <= FINDING_MEDIUM &&
+			  !strcmp(ctx->findings[i].kind, LEAK_KIND));
 	for (size_t i = 0; i < ctx->findings_count; i++)
 		if (leaks && !ctx->process->steps.count &&
 		    !strcmp(ctx->findings[i].kind, "SleepWait"))

@@ -85,13 +85,6 @@ static bool is_one_job(const struct profile_rank *a, const struct profile_rank *
 	return a->world_size > 1 && a->world_size == b->world_size && !strcmp(a->job, b->job);
 }
 
-static bool is_same_job(const struct profile *profile, const struct rank_row *a,
-			const struct rank_row *b)
-{
-	return is_one_job(&profile->processes[a->process].rank,
-			  &profile->processes[b->process].rank);
-}
-
 size_t ranks_of_job(const struct profile *profile, const struct profile_process *process)
 {
 	size_t count = 0;
@@ -139,7 +132,9 @@ int ranks_find(struct ranks *ranks, const struct profile *profile, const struct 
 		if (is_rank(profile, &profile->processes[i]))
 			insert(ranks, profile, row_of(profile, i, &times[i]));
 	for (size_t i = 1; i <= ranks->count; i++) {
-		if (i < ranks->count && is_same_job(profile, &ranks->rows[from], &ranks->rows[i]))
+		if (i < ranks->count &&
+		    is_one_job(&profile->processes[ranks->rows[from].process].rank,
+			       &profile->processes[ranks->rows[i].process].rank))
 			continue;
 		find_lead(ranks->rows + from, i - from, times);
 		if (i - from > 1 &&

@@ -116,13 +116,6 @@ static enum framework framework_of_source(enum perfx_source source)
 	}
 }
 
-/* By its Python package, or its library. */
-static bool is_frame_of(const struct profile_frame *frame, const char *package, const char *library)
-{
-	return frame->language == PERFX_LANGUAGE_PYTHON ? strstr(frame->file, package) != NULL
-							: begins_with(frame->module_base, library);
-}
-
 static enum framework framework_of_stack(const struct profile_stack *stack)
 {
 	static const struct {
@@ -140,8 +133,10 @@ static enum framework framework_of_stack(const struct profile_stack *stack)
 
 	for (size_t i = 0; stack && i < stack->frames_count; i++)
 		for (size_t j = 0; j < sizeof(libraries) / sizeof(libraries[0]); j++)
-			if (is_frame_of(stack->frames[i], libraries[j].package,
-					libraries[j].library))
+			if (stack->frames[i]->language == PERFX_LANGUAGE_PYTHON
+				    ? strstr(stack->frames[i]->file, libraries[j].package) != NULL
+				    : begins_with(stack->frames[i]->module_base,
+						  libraries[j].library))
 				return libraries[j].framework;
 	return FRAMEWORK_NONE;
 }

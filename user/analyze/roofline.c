@@ -396,11 +396,6 @@ static uint64_t unrecorded_flops(const struct profile_compute *compute)
  * shown. */
 #define DROPPED_MOST 0.001
 
-static bool is_recorded(const struct profile_compute *compute, uint64_t unrecorded)
-{
-	return (double)unrecorded <= DROPPED_MOST * (double)compute->cost.flops;
-}
-
 void add_reduction(struct text *text, const struct profile *profile, uint64_t time_ns,
 		   bool of_costs)
 {
@@ -541,7 +536,7 @@ struct step_rates steps_rates(const struct profile *profile, const struct profil
 	rates.unrecorded_flops = unrecorded_flops(&process->compute);
 	if (!cost->counted_count || !cost->steps_count ||
 	    (double)cost->unread_count > UNREAD_SHARE * (double)cost->counted_count ||
-	    !is_recorded(&process->compute, rates.unrecorded_flops))
+	    !((double)rates.unrecorded_flops <= DROPPED_MOST * (double)process->compute.cost.flops))
 		return rates;
 	rates.flops = (double)cost->flops / (double)cost->steps_count;
 	if (cost->flops)

@@ -766,11 +766,6 @@ static bool is_loops_wait(const struct rules_ctx *ctx, const struct driver_wait 
 	       (wait->count < 2 || has_receiver(ctx));
 }
 
-static bool applies(const struct rules_ctx *ctx, const struct wait_rule *rule)
-{
-	return rule->wait != ACCOUNT_INPUT || is_for_requests(rule) == ctx->requests.awaited;
-}
-
 /* A process that does hardly anything and nothing that is traced may be a server, which waits for
  * requests by right: IdleTarget says so. One that reads again and again needs what it reads. */
 static bool is_servers_wait(const struct rules_ctx *ctx, const struct wait_rule *rule)
@@ -797,6 +792,8 @@ void rules_driver(struct rules_ctx *ctx)
 	gil_of_threads(ctx);
 	spins(ctx);
 	for (size_t i = 0; i < sizeof(wait_rules) / sizeof(wait_rules[0]); i++)
-		if (applies(ctx, &wait_rules[i]) && !is_servers_wait(ctx, &wait_rules[i]))
+		if ((wait_rules[i].wait != ACCOUNT_INPUT ||
+		     is_for_requests(&wait_rules[i]) == ctx->requests.awaited) &&
+		    !is_servers_wait(ctx, &wait_rules[i]))
 			waits(ctx, &wait_rules[i]);
 }

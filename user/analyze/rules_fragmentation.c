@@ -18,13 +18,6 @@ struct held_memory {
 	uint64_t held_bytes, used_bytes; /* PROFILE_ABSENT: not known */
 };
 
-static bool is_seen_from_its_start(const struct rules_ctx *ctx)
-{
-	return ctx->process->launched ||
-	       (ctx->process->start_boot_ns &&
-		ctx->process->start_boot_ns + START_NS >= ctx->profile->start_boot_ns);
-}
-
 static const struct profile_memory *domain_of(const struct rules_ctx *ctx, enum perfx_domain domain)
 {
 	for (size_t i = 0; i < ctx->process->memory_count; i++) {
@@ -94,7 +87,9 @@ void rules_fragmentation(struct rules_ctx *ctx)
 		.used_bytes = live_bytes_of(domain_of(ctx, PERFX_DOMAIN_TENSOR), TORCH_CUDA),
 	};
 
-	if (!is_seen_from_its_start(ctx))
+	if (!(ctx->process->launched ||
+	      (ctx->process->start_boot_ns &&
+	       ctx->process->start_boot_ns + START_NS >= ctx->profile->start_boot_ns)))
 		return;
 	judge_held_memory(ctx, &host);
 	judge_held_memory(ctx, &device);

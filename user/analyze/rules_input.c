@@ -45,11 +45,6 @@ static double batch_ns(const struct rules_ctx *ctx)
 	return ctx->time->batch_ns;
 }
 
-static double batch_error_ns(const struct rules_ctx *ctx)
-{
-	return ctx->process->steps.phases[PROFILE_PHASE_DATA] ? 0 : ctx->time->error_ns[TIME_INPUT];
-}
-
 bool rules_data_bound(const struct rules_ctx *ctx)
 {
 	const struct profile_steps *steps = &ctx->process->steps;
@@ -262,12 +257,6 @@ static const struct profile_process *parent_of(const struct profile *profile,
 	return NULL;
 }
 
-/* joblib's and loky's pools start interpreters of their own, and one that cleans up behind them. */
-static bool is_loky_worker(const struct profile_process *child)
-{
-	return strstr(child->cmdline, "loky.backend") && !strstr(child->cmdline, "tracker");
-}
-
 /* Forks of the process itself, or interpreters that multiprocessing starts by its methods spawn and
  * forkserver, or loky. */
 static bool is_worker(const struct rules_ctx *ctx, const struct profile_process *child)
@@ -275,8 +264,11 @@ static bool is_worker(const struct rules_ctx *ctx, const struct profile_process 
 	const struct profile_process *parent = parent_of(ctx->profile, child);
 
 	if (parent == ctx->process)
+		/* the pools of joblib and loky also start a resource tracker */
 		return (*child->cmdline && !strcmp(child->cmdline, ctx->process->cmdline)) ||
-		       strstr(child->cmdline, "multiprocessing.spawn") || is_loky_worker(child);
+		       strstr(child->cmdline, "multiprocessing.spawn") ||
+		       (strstr(child->cmdline, "loky.backend") &&
+			!strstr(child->cmdline, "tracker"));
 	return parent && strstr(parent->cmdline, "multiprocessing.forkserver") &&
 	       profile_is_child(ctx->profile, parent, ctx->process);
 }
@@ -520,12 +512,6 @@ static double batch_work_ns(const struct rules_ctx *ctx)
 	return fmax(batch_ns(ctx) - waits_ns, 1);
 }
 
-/* Of a step: exact. */
-static double step_work_ns(const struct rules_ctx *ctx)
-{
-	return fmax(rules_unit_ns(ctx) - ctx->time->ns[TIME_RUNNABLE], batch_work_ns(ctx));
-}
-
 static bool others_lack_cpus(const struct rules_ctx *ctx)
 {
 	double waited_ns =
@@ -596,8 +582,8 @@ static struct loader judge_loader(struct rules_ctx *ctx)
 {
 	struct workers workers = find_workers(ctx);
 	struct loader loader = {.is_anothers = is_anothers(ctx), .workers = workers.count};
-	double step = step_work_ns(ctx), cpu, used, best;
-	double rest = fmax(step - batch_work_ns(ctx), 1), handover, by_cpus;
+	double step = fmax(rules_unit_ns(ctx) - ctx->time->ns[TIME_RUNNABLE], batch_work_ns(ctx));
+	double rest = fmax(step - batch_work_ns(ctx), 1), handover, by_cpus, cpu, used, best;
 	struct batch batch;
 
 	find_own_preparation(&loader, ctx);
@@ -854,8 +840,9 @@ static void slow_pipeline(struct rules_ctx *ctx)
 void rules_input(struct rules_ctx *ctx)
 {
 	const struct thresholds *t = ctx->thresholds;
-	double share = batch_ns(ctx) / rules_unit_ns(ctx),
-	       error = batch_error_ns(ctx) / rules_unit_ns(ctx);
+	double share = batch_ns(ctx) / rules_unit_ns(ctx);
+	bool is_exact = ctx->process->steps.phases[PROFILE_PHASE_DATA];
+	double error = is_exact ? 0 : ctx->time->error_ns[TIME_INPUT] / rules_unit_ns(ctx);
 	struct note note = {.bottleneck = BOTTLENECK_INPUT,
 			    .confidence = confidence_above(share - t->data_bound_medium, error),
 			    .look = "Where in the code; Waiting",

@@ -71,12 +71,6 @@ static double used_share(const struct memory_limit *limit)
 	return (double)limit->used_bytes / (double)limit->limit_bytes;
 }
 
-/* Growth of a moment says nothing about the next hour. */
-static bool is_observed(const struct rules_ctx *ctx)
-{
-	return (double)profile_wall_ns(ctx->process) >= ctx->thresholds->memory_limit_observed;
-}
-
 /* INFINITY: it does not grow. */
 static double time_left_ns(const struct memory_limit *limit)
 {
@@ -102,7 +96,10 @@ static void judge_limit(struct rules_ctx *ctx, const struct memory_limit *limit)
 	bool high;
 
 	share = used_share(limit);
-	left = is_observed(ctx) ? time_left_ns(limit) : INFINITY;
+	/* a short recording cannot predict the next hour */
+	left = ((double)profile_wall_ns(ctx->process) >= ctx->thresholds->memory_limit_observed)
+		       ? time_left_ns(limit)
+		       : INFINITY;
 	if (share < thresholds->memory_limit_medium && left > thresholds->memory_limit_left_medium)
 		return;
 	high = share >= thresholds->memory_limit_high || left <= thresholds->memory_limit_left_high;

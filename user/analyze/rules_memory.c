@@ -253,7 +253,8 @@ static void add_place(const struct rules_ctx *ctx, struct leak *leak, size_t hot
 	leak->places_count++;
 }
 
-ORDER(by_slope, struct leak_place, DESCENDING(a->bytes_per_s, b->bytes_per_s), ASCENDING(a->hotspot, b->hotspot))
+ORDER(by_slope, struct leak_place, DESCENDING(a->bytes_per_s, b->bytes_per_s),
+      ASCENDING(a->hotspot, b->hotspot))
 
 static void leaks_of(struct rules_ctx *ctx, size_t domain)
 {
@@ -438,11 +439,6 @@ static uint64_t old_bytes_of(const struct profile_memory *memory)
 /* As much of what grows is in blocks that are traced, in the first half of the time. */
 #define GROWTH_TRACED 0.25
 
-static bool explains_growth(const struct profile_memory *memory, const struct line *line)
-{
-	return memory && (double)old_bytes_of(memory) >= GROWTH_TRACED * line->growth;
-}
-
 /* Fewer sampled blocks do not say where it grows; nor do Python's, which takes memory for small
  * objects by the MiB, at the line that needs the next of them. */
 #define GROWTH_BLOCKS 5
@@ -541,7 +537,8 @@ static void memory_growth(struct rules_ctx *ctx, const struct line *line, enum r
 	double bytes_per_s = line->per_s;
 
 	add_growth(&note.evidence, ctx, line, part);
-	if (part != RSS_SHMEM && explains_growth(memory, line))
+	if (part != RSS_SHMEM && memory &&
+	    (double)old_bytes_of(memory) >= GROWTH_TRACED * line->growth)
 		add_growing_place(&note, memory);
 	rules_subject(&note, ctx);
 	growth_headline(&note.headline, ctx, &note, bytes_per_s, part);

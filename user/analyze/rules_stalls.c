@@ -424,13 +424,6 @@ static bool is_contended(const struct rules_ctx *ctx)
 	return false;
 }
 
-/* It waits for a CPU, or for threads that may do so. */
-static bool lacks_cpu(const struct slow_cause *cause)
-{
-	return cause->extra_ns > 0 &&
-	       cause->parts[SLOW_NO_CPU] + cause->parts[SLOW_WAITS] >= MAIN_CAUSE * cause->extra_ns;
-}
-
 /* A round of boosting grows another tree each time: where a step is a library's call, that it
  * computes for longer is its own variation. */
 static bool is_own_variation(const struct rules_ctx *ctx, const struct slow_cause *cause)
@@ -456,7 +449,10 @@ static void uneven_steps(struct rules_ctx *ctx, const struct slow_steps *slow)
 		ctx->failed = true;
 		return;
 	}
-	if (is_mostly(&cause, SLOW_COLLECTS) || (is_contended(ctx) && lacks_cpu(&cause)))
+	/* it waits for a CPU, or for threads that may wait for one */
+	if (is_mostly(&cause, SLOW_COLLECTS) ||
+	    (is_contended(ctx) && cause.extra_ns > 0 &&
+	     cause.parts[SLOW_NO_CPU] + cause.parts[SLOW_WAITS] >= MAIN_CAUSE * cause.extra_ns))
 		return;
 	note.bottleneck = bottleneck_of(&cause);
 	if (lacks_cpus_mostly(&cause) || is_mostly(&cause, SLOW_STOPPED))

@@ -88,13 +88,6 @@ static enum bottleneck class_of_slow(const struct rules_ctx *ctx, enum remedy_ki
 	}
 }
 
-/* What is copied, compiled or slept can be left out; what it waits for takes its time. */
-static bool can_be_left_out(enum bottleneck bottleneck)
-{
-	return bottleneck == BOTTLENECK_COPIES || bottleneck == BOTTLENECK_RECOMPILATION ||
-	       bottleneck == BOTTLENECK_SLEEP;
-}
-
 static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 {
 	double share = timed_share(ctx->profile, ctx->process, row->function, row->self_ns);
@@ -111,7 +104,11 @@ static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 	    profile_row_overlaps(row, profile_wall_ns(ctx->process)) ||
 	    is_said_elsewhere(ctx, row, kind))
 		return;
-	note.gain_unknown = !can_be_left_out(note.bottleneck);
+	/* copies, compilations and sleeps can be left out; other waits last as long as their cause
+	 */
+	note.gain_unknown = !(note.bottleneck == BOTTLENECK_COPIES ||
+			      note.bottleneck == BOTTLENECK_RECOMPILATION ||
+			      note.bottleneck == BOTTLENECK_SLEEP);
 	add_function_name(&note.subject, ctx->profile, row->function);
 	text_printf(&note.evidence, "self time %s, ", as_ns(row->self_ns));
 	add_timed_share(&note.evidence, ctx->profile, ctx->process, row->function, row->self_ns);

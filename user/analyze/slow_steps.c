@@ -103,12 +103,6 @@ static struct grid grid_of(const struct indices *slow, size_t period, size_t ste
 	return best;
 }
 
-static bool is_covered(const struct grid *grid, double share)
-{
-	return grid->hits >= SLOW_PERIODS_MIN &&
-	       (double)grid->hits >= share * (double)grid->expected;
-}
-
 /* A period is the distance between two slow steps. Each is tried once, in order. */
 static size_t list_periods(const struct indices *slow, size_t longest, size_t *periods)
 {
@@ -140,7 +134,8 @@ static int find_period(struct slow_steps *slow, const struct indices *indices,
 	for (size_t i = 0; i < count; i++) {
 		struct grid grid = grid_of(indices, periods[i], slow->steps_count, counts);
 
-		if (!is_covered(&grid, limits->covered))
+		if (!(grid.hits >= SLOW_PERIODS_MIN &&
+		      (double)grid.hits >= limits->covered * (double)grid.expected))
 			continue;
 		grid.chance = log_chance(&grid, slow->count, slow->steps_count);
 		if (grid.chance < best.chance)
@@ -501,17 +496,6 @@ static size_t python_of(struct comparison *c, const struct profile_stack *stack)
 	return location_python(stack->frames, stack->frames_count);
 }
 
-/* A decorator's, of a package: it says nothing. */
-static bool is_wrapper(const struct profile_frame *frame)
-{
-	return strstr(frame->function, "<locals>") && !location_is_own_python(frame);
-}
-
-static bool is_own_of_slow_steps(struct comparison *c, const struct profile_frame *frame)
-{
-	return location_is_own_python(frame) && is_of_slow_steps(c, frame, SHARE_OF_FUNCTION);
-}
-
 /* The function that the place calls: the layers of a model below an evaluation are none, which
  * ordinary steps enter as well. NULL: none. */
 static const struct profile_frame *callee_of(struct comparison *c,
@@ -522,14 +506,17 @@ static const struct profile_frame *callee_of(struct comparison *c,
 	if (place == stack->frames_count)
 		return NULL;
 	for (size_t i = place; i-- > 0;)
-		if (is_own_of_slow_steps(c, stack->frames[i]) &&
+		if (location_is_own_python(stack->frames[i]) &&
+		    is_of_slow_steps(c, stack->frames[i], SHARE_OF_FUNCTION) &&
 		    !frame_is_same_function(stack->frames[i], stack->frames[place]))
 			return stack->frames[i];
 	if (!frame_is_same_function(stack->frames[inner], stack->frames[place]))
 		return NULL;
 	while (inner-- > 0)
+		/* not a wrapper that a package's decorator made */
 		if (stack->frames[inner]->language == PERFX_LANGUAGE_PYTHON &&
-		    !is_wrapper(stack->frames[inner]))
+		    !(strstr(stack->frames[inner]->function, "<locals>") &&
+		      !location_is_own_python(stack->frames[inner])))
 			return stack->frames[inner];
 	return NULL;
 }

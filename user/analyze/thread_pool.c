@@ -327,13 +327,6 @@ struct python_threads {
 	bool several;
 };
 
-static bool is_of_python_thread(const struct profile_process *process,
-				const struct profile_activity *sample)
-{
-	return sample->tid != process->pid && stack_has_python(sample->stack) &&
-	       !stack_is_of_pool(sample->stack);
-}
-
 static void add_python_thread(struct python_threads *threads, const struct profile_activity *sample)
 {
 	threads->several |= threads->tid && threads->tid != sample->tid;
@@ -354,7 +347,8 @@ bool thread_pool_add_setting(struct text *text, const struct profile_process *pr
 
 		if (sample->state == PERFX_SAMPLE_WAITING)
 			continue;
-		if (is_of_python_thread(process, sample))
+		if (sample->tid != process->pid && stack_has_python(sample->stack) &&
+		    !stack_is_of_pool(sample->stack))
 			add_python_thread(&own, sample);
 		else
 			ns[setting_of_stack(sample->stack)] += sample->ns;
@@ -432,7 +426,8 @@ static int parallelism_of(struct parallelism *parallelism, const struct thread_p
 	return err;
 }
 
-ORDER(by_total, struct parallel_function, DESCENDING(a->total_ns, b->total_ns), ASCENDING(a->function, b->function))
+ORDER(by_total, struct parallel_function, DESCENDING(a->total_ns, b->total_ns),
+      ASCENDING(a->function, b->function))
 
 int parallel_functions_find(struct parallel_functions *functions,
 			    const struct profile_process *process, uint32_t tid)

@@ -214,13 +214,6 @@ static enum account_class class_of_futex(const struct profile_activity *wait)
 		       : ACCOUNT_OTHER;
 }
 
-/* A lock in the interpreter's own data, where that of the GIL could not be found. */
-static bool is_interpreters(const struct profile_activity *wait)
-{
-	return begins_with(wait->object_name, "lock at python3") ||
-	       begins_with(wait->object_name, "lock at libpython3");
-}
-
 /* Where Python and libc wait for threads, tasks of a pool and processes to end. */
 static bool is_join_frame(const struct profile_frame *frame)
 {
@@ -299,7 +292,11 @@ enum account_class wait_class(const struct profile_activity *wait)
 	case PERFX_WAIT_WRITE:
 		return ACCOUNT_OUTPUT;
 	case PERFX_WAIT_FUTEX:
-		return is_interpreters(wait) ? ACCOUNT_GIL : class_of_futex(wait);
+		/* locks in the interpreter's data; the GIL's own could not be found */
+		return (begins_with(wait->object_name, "lock at python3") ||
+			begins_with(wait->object_name, "lock at libpython3"))
+			       ? ACCOUNT_GIL
+			       : class_of_futex(wait);
 	case PERFX_WAIT_GIL:
 		return ACCOUNT_GIL;
 	case PERFX_WAIT_SLEEP:
@@ -325,12 +322,6 @@ enum account_class wait_class(const struct profile_activity *wait)
 	return ACCOUNT_OTHER;
 }
 
-/* A pipe or a socket of this machine, by which another process sends what it has prepared. */
-static bool is_from_process(const struct profile_activity *wait)
-{
-	return begins_with(wait->object_name, "pipe:") || begins_with(wait->object_name, "socket:");
-}
-
 bool wait_prepares(const struct profile_activity *wait)
 {
 	switch ((int)wait_class(wait)) {
@@ -340,8 +331,10 @@ bool wait_prepares(const struct profile_activity *wait)
 	case ACCOUNT_OUTPUT:
 		return true;
 	case ACCOUNT_INPUT:
+		/* another process sends prepared data by a pipe or a socket of this machine */
 		return wait->reason != PERFX_WAIT_FUTEX && !stack_takes_from_queue(wait->stack) &&
-		       !is_from_process(wait);
+		       !(begins_with(wait->object_name, "pipe:") ||
+			 begins_with(wait->object_name, "socket:"));
 	default:
 		return false;
 	}

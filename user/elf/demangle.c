@@ -98,11 +98,6 @@ static const char *skip_pointers(const char *p)
 	return p + strspn(p, " *&");
 }
 
-static bool at_operator(const char *text, const char *p)
-{
-	return begins_with(p, "operator") && !is_word(p[8]) && (p == text || !is_word(p[-1]));
-}
-
 /* A space ends the type before it, unless the rest qualifies the name before it. */
 static bool at_end(const char *p)
 {
@@ -117,7 +112,8 @@ static struct extent find_name(const char *text)
 	const char *start = text, *p = text;
 
 	while (*p) {
-		if (at_operator(text, p)) {
+		if (begins_with(p, "operator") && !is_word(p[8]) &&
+		    (p == text || !is_word(p[-1]))) {
 			p = skip_operator(p + 8);
 		} else if (*p == '(') {
 			const char *scope = skip_qualifiers(skip_bracket(p));

@@ -89,13 +89,6 @@ uint32_t file_cache__root(struct file_cache *files, pid_t pid)
 	return (uint32_t)files->roots_count++;
 }
 
-/* While a file is held its inode number is not reused. */
-static bool is_same(const struct cached_file *file, const struct mapping *mapping)
-{
-	return file->dev_major == mapping->dev_major && file->dev_minor == mapping->dev_minor &&
-	       (file->fd >= 0 || strcmp(file->path, mapping->path) == 0);
-}
-
 static uint32_t find_file(const struct file_cache *files, const struct mapping *mapping,
 			  uint32_t *last)
 {
@@ -103,7 +96,10 @@ static uint32_t find_file(const struct file_cache *files, const struct mapping *
 
 	*last = FILE_CACHE_NONE;
 	for (; at != FILE_CACHE_NONE; at = files->files[at].next) {
-		if (is_same(&files->files[at], mapping))
+		/* While a file is held its inode number is not reused. */
+		if (files->files[at].dev_major == mapping->dev_major &&
+		    files->files[at].dev_minor == mapping->dev_minor &&
+		    (files->files[at].fd >= 0 || strcmp(files->files[at].path, mapping->path) == 0))
 			return at;
 		*last = at;
 	}

@@ -198,11 +198,6 @@ static bool has_symbols(const struct elf_view *view)
 /* The CRC needs the whole file, and a sparse file can have terabytes. */
 #define CRC_BYTES_MAX (UINT64_C(4) << 30)
 
-static bool crc_fits(const struct elf_view *view, uint32_t crc)
-{
-	return view->size <= CRC_BYTES_MAX && crc32_z(0, view->bytes, view->size) == crc;
-}
-
 static void drop_debug(struct image *image)
 {
 	elf_view__unmap(&image->debug);
@@ -238,7 +233,8 @@ static bool try_file(struct image *image, const char *path, const uint32_t *crc)
 	read_build_id(&image->debug, build_id, sizeof(build_id));
 	fits = has_symbols(&image->debug);
 	if (crc)
-		fits = fits && crc_fits(&image->debug, *crc);
+		fits = fits && image->debug.size <= CRC_BYTES_MAX &&
+		       crc32_z(0, image->debug.bytes, image->debug.size) == (*crc);
 	else
 		fits = fits && strcmp(build_id, image->build_id) == 0;
 	if (!fits)

@@ -333,12 +333,6 @@ const struct mapping *maps__find(const struct maps *maps, uint64_t address)
 		       compare_address);
 }
 
-static bool same_file(const struct module_ref *module, const struct mapping *mapping)
-{
-	return module->inode == mapping->inode && module->dev_major == mapping->dev_major &&
-	       module->dev_minor == mapping->dev_minor;
-}
-
 struct module_ref module_of(const struct mapping *mapping)
 {
 	return (struct module_ref){.inode = mapping->inode,
@@ -364,7 +358,9 @@ ssize_t maps__modules(const struct maps *maps, struct module_ref **out)
 
 		if (!mapping->executable || !mapping->inode)
 			continue;
-		while (known < count && !same_file(&modules[known], mapping))
+		while (known < count && !(modules[known].inode == mapping->inode &&
+					  modules[known].dev_major == mapping->dev_major &&
+					  modules[known].dev_minor == mapping->dev_minor))
 			known++;
 		if (known == count)
 			modules[count++] = module_of(mapping);

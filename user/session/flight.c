@@ -70,17 +70,13 @@ static uint64_t segment_length_ns(const struct flight *flight)
 	return length_ns < SEGMENT_NS_MIN ? SEGMENT_NS_MIN : length_ns;
 }
 
-/* In a flood a segment can be too large for the buffer. */
-static bool is_large(const struct flight *flight)
-{
-	return is_flight(flight) &&
-	       capture_writer__segment_bytes(flight->recording->pipeline->capture) >
-		       flight->recording->options->flight_bytes / SEGMENT_SHARE;
-}
-
 static bool is_segment_over(const struct flight *flight, uint64_t now_ns)
 {
-	return now_ns >= flight->next_segment_ns || is_large(flight);
+	/* many records in a short time make a segment too large for the buffer */
+	return now_ns >= flight->next_segment_ns ||
+	       (is_flight(flight) &&
+		capture_writer__segment_bytes(flight->recording->pipeline->capture) >
+			flight->recording->options->flight_bytes / SEGMENT_SHARE);
 }
 
 static void end_segment(struct flight *flight, uint64_t now_ns)

@@ -198,13 +198,6 @@ static void apply_plan_settings(struct follow *follow, bool trusted)
 		probes__distrust_returns(follow->recording->probes);
 }
 
-/* Are all links for all processes, so that a child needs none? */
-static bool is_covered(const struct follow *follow, const struct attach_task *task)
-{
-	return !probes__go_by_process(follow->recording->probes) &&
-	       follow_maps_as_parent(follow, task);
-}
-
 /* False: try the process again later: its EXIT or PROCESS record is still unread, it executes a
  * program, or may end soon. */
 static bool handle_task(struct follow *follow, struct attach_batch *batch,
@@ -214,8 +207,10 @@ static bool handle_task(struct follow *follow, struct attach_batch *batch,
 
 	if (follow->recording->options->all && !adopt(follow, task->pid, task->since_ns))
 		return false;
+	/* links for all processes: a child needs none of its own */
 	if (!process_table__has(follow->recording->processes, task->pid) ||
-	    is_covered(follow, task))
+	    (!probes__go_by_process(follow->recording->probes) &&
+	     follow_maps_as_parent(follow, task)))
 		return true;
 	if (is_too_young(follow, task))
 		return false;

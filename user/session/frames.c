@@ -699,11 +699,6 @@ static void send_frame(struct frames *frames, const struct call *call, const cha
 		  place->file);
 }
 
-static bool is_in_collector(const struct batch *batch, size_t index)
-{
-	return batch->vaddrs[index] - batch->collector.vaddr < batch->collector.bytes;
-}
-
 /* operator_name_bytes() of the function at an address; 0: no operator, or unknown. */
 static uint16_t operator_bytes_at(const struct batch *batch, uint64_t vaddr, const char *function)
 {
@@ -724,7 +719,8 @@ static void on_symbolized(size_t index, const struct symbolized_place *places, s
 	uint16_t operator_bytes =
 		operator_bytes_at(batch, batch->vaddrs[index], places[count - 1].function);
 
-	if (is_in_collector(batch, index) && !places[0].function[0])
+	if (batch->vaddrs[index] - batch->collector.vaddr < batch->collector.bytes &&
+	    !places[0].function[0])
 		places = &collector;
 	for (size_t i = batch->first[index]; i < end; i++)
 		for (size_t depth = 0; depth < count; depth++)

@@ -16,18 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool begins_a_profile(const char *function)
-{
-	return begins_with(function, "cuptiSubscribe") ||
-	       !strcmp(function, "cuptiActivityRegisterCallbacks");
-}
-
 static void note_function(struct profiler_watch *watch, const struct perfx_function *function)
 {
 	const char *name = (const char *)function + function->hdr.fixed;
 
 	if (watch->functions_count < sizeof(watch->functions) / sizeof(watch->functions[0]) &&
-	    begins_a_profile(name))
+	    (begins_with(name, "cuptiSubscribe") ||
+	     !strcmp(name, "cuptiActivityRegisterCallbacks")))
 		watch->functions[watch->functions_count++] = function->function;
 }
 

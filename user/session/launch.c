@@ -324,11 +324,6 @@ out:
 	_exit(failure.err == ENOENT ? 127 : 126);
 }
 
-static bool stopped_by(int status, int signal)
-{
-	return WIFSTOPPED(status) && WSTOPSIG(status) == signal;
-}
-
 #define LOOK_MIN_NS 20000
 #define LOOK_MAX_NS 5000000
 
@@ -550,7 +545,8 @@ static bool start_child(struct launch *launch, char *const *argv,
 /* Takes the stopped child to where its libraries are mapped. */
 static bool hold_child(struct launch *launch, const char *program)
 {
-	launch->held = wait_for_stop(launch) && stopped_by(launch->status, SIGTRAP);
+	launch->held = wait_for_stop(launch) && WIFSTOPPED(launch->status) &&
+		       WSTOPSIG(launch->status) == SIGTRAP;
 	if (launch->held) {
 		ptrace(PTRACE_SETOPTIONS, launch->pid, NULL, (void *)PTRACE_O_EXITKILL);
 		run_to_libraries(launch);

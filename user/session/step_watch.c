@@ -137,20 +137,15 @@ static bool is_triggered(const struct recorder_options *options)
 	return options->trigger.ns || options->trigger.times > 0;
 }
 
-/* The progress line alone is not worth decoding all records where no report is made. */
-static bool is_wanted(const struct recording *recording)
-{
-	return recording->options->steps_max || is_triggered(recording->options) ||
-	       (recording->pipeline->aggregate && progress_is_shown(recording));
-}
-
 static int open_steps(struct recording *recording)
 {
 	const struct recorder_options *options = recording->options;
 	struct pipeline *pipeline = recording->pipeline;
 	struct step_watch *watch;
 
-	if (!is_wanted(recording))
+	/* without a report, the progress line alone does not justify decoding all records */
+	if (!(recording->options->steps_max || is_triggered(recording->options) ||
+	      (recording->pipeline->aggregate && progress_is_shown(recording))))
 		return 0;
 	watch = recording->steps = calloc(1, sizeof(*watch));
 	if (!watch)

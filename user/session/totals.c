@@ -66,9 +66,19 @@ struct totals {
 	struct pack_buffer buffer;
 };
 
-static struct perfx_overflow_calls overflow_of(const struct perfx_context_node *node, uint32_t id)
+/* The kernel writes while this reads. Calls that are counted as unwound, but not as calls yet,
+ * come the next time. */
+static bool is_torn(const struct perfx_overflow_calls *more)
 {
-	return (struct perfx_overflow_calls){
+	uint64_t rest;
+
+	return __builtin_sub_overflow(more->calls_count, more->unwound_count, &rest) ||
+	       rest < more->untimed_count;
+}
+
+static void send_overflow(struct totals *totals, uint32_t id, const struct perfx_context_node *node)
+{
+	struct perfx_overflow_calls overflow = {
 		.context = id,
 		.calls_count = node->calls_count,
 		.unwound_count = node->unwound_count,
@@ -85,21 +95,6 @@ static struct perfx_overflow_calls overflow_of(const struct perfx_context_node *
 		.bus_moved_bytes = node->bus_moved_bytes,
 		.off_cpu_ns = node->off_cpu_ns,
 	};
-}
-
-/* The kernel writes while this reads. Calls that are counted as unwound, but not as calls yet,
- * come the next time. */
-static bool is_torn(const struct perfx_overflow_calls *more)
-{
-	uint64_t rest;
-
-	return __builtin_sub_overflow(more->calls_count, more->unwound_count, &rest) ||
-	       rest < more->untimed_count;
-}
-
-static void send_overflow(struct totals *totals, uint32_t id, const struct perfx_context_node *node)
-{
-	struct perfx_overflow_calls overflow = overflow_of(node, id);
 
 	emitted_subtract(&totals->calls_emitted, id, &overflow.calls_count);
 	if (!overflow.calls_count || is_torn(&overflow) ||

@@ -149,12 +149,6 @@ static uint64_t name_key(const struct perfx_wait *wait)
 	return (key * 0x9e3779b97f4a7c15u) ^ wait->object;
 }
 
-/* A file lock that no other process held when it was read is named again. */
-static bool lacks_holder(const struct perfx_wait *wait, const char *name)
-{
-	return name && is_for_file_lock(wait) && !strstr(name, DESCRIPTOR_HELD_BY);
-}
-
 static void name_object(struct waits *waits, const struct perfx_wait *wait)
 {
 	struct perfx_wait_object record = {
@@ -166,7 +160,9 @@ static void name_object(struct waits *waits, const struct perfx_wait *wait)
 		return;
 	name = object_name(waits, wait, &kind);
 	record.kind = (uint8_t)kind;
-	if (!lacks_holder(wait, name) && map64_put(&waits->named, name_key(wait), 0)) {
+	/* a file lock without a holder is named again: a later wait may find one */
+	if (!(name && is_for_file_lock(wait) && !strstr(name, DESCRIPTOR_HELD_BY)) &&
+	    map64_put(&waits->named, name_key(wait), 0)) {
 		free(name);
 		return;
 	}
@@ -248,13 +244,6 @@ static void name_waited(void *ctx, const struct waited *waited)
 	name_object(ctx, waited->wait);
 }
 
-/* Where threads come and go fast, their places would not last until the end of a segment. */
-static bool is_crowded(const struct waits *waits, uint64_t claimed_count)
-{
-	return claimed_count - waits->taken_count + waiting__retired_count(waits->waiting) >
-	       PERFX_MAX_WAIT_SUMS / 4;
-}
-
 /* Emits the names of objects that are new, and the sums where the kernel's table would be full
  * before the next waits__emit. */
 static void tick(struct recording *recording)
@@ -265,7 +254,9 @@ static void tick(struct recording *recording)
 	if (!waits || claimed_count == waits->claimed_count)
 		return;
 	waits->claimed_count = claimed_count;
-	if (is_crowded(waits, claimed_count)) {
+	/* many short-lived threads would use up the slots before the segment ends */
+	if (claimed_count - waits->taken_count + waiting__retired_count(waits->waiting) >
+	    PERFX_MAX_WAIT_SUMS / 4) {
 		waits__emit(waits, recording->now_ns, false);
 		return;
 	}

@@ -394,11 +394,6 @@ bool body__falls_through(const struct body *body, int32_t index)
 	return true;
 }
 
-static bool is_direct_jump(const struct insn *insn)
-{
-	return insn->flow == FLOW_JMP || insn->flow == FLOW_JCC;
-}
-
 /* Old glibc jumps over a lock prefix: "je 1f; lock; 1: cmpxchg". The locked instruction is one to
  * us, and the jump's target is its second byte. */
 static int32_t find_target(const struct body *body, uint64_t vaddr)
@@ -416,7 +411,8 @@ static void link_jumps(struct body *body)
 	for (int32_t i = 0; i < (int32_t)body->insns.count; i++) {
 		struct insn *insn = &body->insns.at[i];
 
-		if (!is_direct_jump(insn) || !body__contains(body, insn->target))
+		if (!(insn->flow == FLOW_JMP || insn->flow == FLOW_JCC) ||
+		    !body__contains(body, insn->target))
 			continue;
 		insn->target_index = find_target(body, insn->target);
 		if (insn->target_index < 0) {

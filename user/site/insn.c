@@ -109,12 +109,6 @@ static bool is_branch(const struct encoding *e)
 	return false;
 }
 
-/* mov to %ss masks the trap after the next instruction, which single-stepping would miss. */
-static bool masks_trap(const struct encoding *e)
-{
-	return e->opcode == 0x8e && (e->second & 0x38) == 0x10;
-}
-
 static bool is_push(const struct encoding *e, uint8_t length)
 {
 	if (e->opcode < 0x50 || e->opcode > 0x57)
@@ -169,7 +163,8 @@ static void uprobes_classify(const uint8_t *code, struct insn *insn)
 		insn->emulated = !e.operand16;
 	} else if (e.opcode == 0x90 && (e.rex & 1)) {
 		insn->refused = true;
-	} else if (masks_trap(&e)) {
+	} else if (e.opcode == 0x8e && (e.second & 0x38) == 0x10) {
+		/* mov to %ss masks the trap after the next instruction: single-stepping misses it */
 		insn->refused = true;
 	} else if (is_push(&e, insn->length)) {
 		insn->emulated = true;

@@ -141,12 +141,6 @@ static uint64_t address_in(const struct body *body, int32_t index, uint8_t reg)
 	return insn->op == OP_LEA && insn->base == REG_RIP ? insn->target : 0;
 }
 
-static bool same_memory(const struct insn *a, const struct insn *b)
-{
-	return a->has_memory && b->has_memory && a->base == b->base && a->index == b->index &&
-	       a->displacement == b->displacement;
-}
-
 /* How many values pass "cmp $last; ja" (condition 7) or "cmp $count; jae" (3). 0: no such check. */
 static uint32_t values_passing(const struct insn *compare, uint8_t condition)
 {
@@ -174,7 +168,9 @@ static uint32_t find_bound(const struct body *body, int32_t load)
 			condition = at[load].condition;
 		if (at[load].op == OP_COMPARE && at[load].src < REG_RIP && at[load].src == reg)
 			return values_passing(&at[load], condition);
-		if (at[load].op == OP_COMPARE && from && same_memory(&at[load], from))
+		if (at[load].op == OP_COMPARE && from && at[load].has_memory && from->has_memory &&
+		    at[load].base == from->base && at[load].index == from->index &&
+		    at[load].displacement == from->displacement)
 			return values_passing(&at[load], condition);
 		if (from || !(at[load].writes & REG_BIT(reg)))
 			continue;
@@ -224,11 +220,6 @@ static enum jump_source from_memory(const struct body *body, int32_t load, struc
 	return base == WRITER_UNCLEAR ? JUMP_UNCLEAR : JUMP_POINTER;
 }
 
-static bool is_offset_load(const struct insn *insn)
-{
-	return insn->op == OP_LOAD && insn->mem_bytes == 4 && insn->index != REG_NONE;
-}
-
 /* add: one operand is the offset from the table, the other the table's address. */
 static enum jump_source from_sum(const struct body *body, int32_t add, struct jump_table *table)
 {
@@ -238,7 +229,9 @@ static enum jump_source from_sum(const struct body *body, int32_t add, struct ju
 		int32_t load = origin(body, add, operand[i]);
 		uint64_t vaddr, base;
 
-		if (load < 0 || !is_offset_load(&body->insns.at[load]))
+		if (load < 0 ||
+		    !(body->insns.at[load].op == OP_LOAD && body->insns.at[load].mem_bytes == 4 &&
+		      body->insns.at[load].index != REG_NONE))
 			continue;
 		vaddr = address_in(body, load, body->insns.at[load].base);
 		base = address_in(body, add, operand[1 - i]);
