@@ -1,10 +1,16 @@
 # Makes C of Markdown: a macro PREFIX_NAME of each section "# NAME", with the initialisers of a
 # struct's members. FIRST is the member that has the first paragraph, REST the one that has the
-# others; those below "## Try" and "## Then look at" have members of their own. Indented lines go
-# into the member CODE; if it is not given, they stay in the text, each behind a tab. KEY, if it is
-# given, is the member that has NAME.
+# others; those below a heading of `parts` have members of their own. Indented lines go into the
+# member CODE; if it is not given, they stay in the text, each behind a tab. KEY, if it is given, is
+# the member that has NAME.
 
-BEGIN { parts["## Try"] = "remedy"; parts["## Then look at"] = "look" }
+BEGIN {
+	parts["## Try"] = "remedy"
+	parts["## Then look at"] = "look"
+	parts["## Threshold"] = "threshold"
+	parts["## Suggestion"] = "suggestion"
+	parts["## Sections"] = "sections"
+}
 
 function define() {
 	if (!name)

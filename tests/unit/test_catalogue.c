@@ -318,6 +318,35 @@ Test(catalogue, thresholds_as_a_file_sets_them)
 	}
 }
 
+/* {NAME} of another kind would end the program. */
+Test(catalogue, each_sentence_names_thresholds_of_its_kind)
+{
+	unsigned count = 0;
+
+	for (size_t i = 0; i < finding_kinds_count; i++) {
+		const struct finding_kind *kind = &finding_kinds[i];
+		struct text text = {0};
+
+		if (!kind->threshold)
+			continue;
+		threshold_add_sentence(&text, kind->threshold, kind->kind, defaults);
+		cr_expect_null(strchr(text_peek(&text), '{'), "%s", kind->kind);
+		text_clear(&text);
+		count++;
+	}
+	cr_expect_gt(count, 25);
+}
+
+Test(catalogue, a_sentence_shows_thresholds_in_their_units)
+{
+	struct text text = {0};
+
+	threshold_add_sentence(&text, "{time}, {rate}/s", "TinyCalls", defaults);
+	threshold_add_sentence(&text, "; {high}, {rss}", "MemoryLeak", defaults);
+	cr_expect_str_eq(text_peek(&text), "5 µs, 10000/s; 1 GiB, 25 %");
+	text_clear(&text);
+}
+
 Test(catalogue, an_explanation_fits_a_terminal)
 {
 	struct text text = {0};

@@ -27,6 +27,7 @@ static struct scene *begin(struct scene *scene)
 	*scene = (struct scene){.ctx.rules = &rule_set_builtin};
 	scene->ctx.profile = &scene->profile;
 	scene->ctx.process = &scene->process;
+	scene->ctx.thresholds = &rule_set_builtin.thresholds;
 	scene->ctx.account = &scene->account;
 	scene->ctx.driver = &scene->driver;
 	return scene;

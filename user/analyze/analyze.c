@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyze/analyze.h"
 
+#include "analyze/catalogue.h"
 #include "analyze/location.h"
 #include "analyze/remedy.h"
 #include "analyze/rules_ctx.h"
@@ -232,11 +233,29 @@ double rules_most_gain_ns(const struct rules_ctx *ctx, enum bottleneck bottlenec
 	return unit_ns * fmax(1 - computing_ns / cpus / wall_ns, 0);
 }
 
+/* Adds the texts of its kind that the rule did not write. */
+static void complete(struct note *note, const struct rules_ctx *ctx, const char *kind)
+{
+	const struct finding_kind *of = finding_kind_named(kind);
+
+	if (!of)
+		return;
+	if (of->threshold && !note->threshold.length)
+		threshold_add_sentence(&note->threshold, of->threshold, kind, ctx->thresholds);
+	if (of->suggestion && !note->suggestion.length)
+		rules_suggest(note, ctx, of->suggestion);
+	if (!note->look)
+		note->look = of->sections;
+}
+
 void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severity severity,
 		   double weight, struct note *note)
 {
 	double most_ns = note->is_work ? INFINITY : rules_most_gain_ns(ctx, note->bottleneck);
-	struct finding finding = {
+	struct finding finding;
+
+	complete(note, ctx, kind);
+	finding = (struct finding){
 		.kind = kind,
 		.bottleneck = note->bottleneck,
 		.severity = severity,
@@ -253,9 +272,8 @@ void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severit
 		.suggestion = text_take(&note->suggestion),
 		.headline = text_take(&note->headline),
 		.share = note->share,
-		.look = strdup(note->look ? note->look : ""),
+		.look = strdup(note->look ?: ""),
 	};
-
 	if (copy_place(&finding.place, note->place) || !finding.look || !finding.subject ||
 	    !finding.evidence || !finding.threshold || !finding.suggestion || !finding.headline ||
 	    grow_array(&ctx->findings, &ctx->findings_capacity, ctx->findings_count + 1,

@@ -337,7 +337,7 @@ static enum finding_severity severity_of(const struct rules_ctx *ctx, const stru
 
 void rules_compile(struct rules_ctx *ctx)
 {
-	struct note note = {.bottleneck = BOTTLENECK_RECOMPILATION, .look = "Where in the code"};
+	struct note note = {.bottleneck = BOTTLENECK_RECOMPILATION};
 	const struct thresholds *t = ctx->thresholds;
 	struct compilation found;
 	double error, least;
@@ -361,10 +361,6 @@ void rules_compile(struct rules_ctx *ctx)
 	note.confidence = confidence_above(note.share - least, error);
 	rules_subject(&note, ctx);
 	add_evidence(&note.evidence, ctx, &found, note.share);
-	text_printf(&note.threshold,
-		    "at least %g %% of the wall time, and not at the start of the recording alone; "
-		    "or %g %%",
-		    t->recompilation_share * 100, t->recompilation_compiling * 100);
 	if (steady)
 		suggest_steady(&note, ctx);
 	else

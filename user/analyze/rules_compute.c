@@ -57,12 +57,6 @@ static void unread_compute(struct rules_ctx *ctx)
 		add_reduction(&note.evidence, ctx->profile, compute->until_ns, true);
 		text_add(&note.evidence, ", later calls are not among these");
 	}
-	text_printf(&note.threshold, "at least %g %% of the compute time (medium: %g %%)",
-		    ctx->thresholds->unread_compute_low * 100,
-		    ctx->thresholds->unread_compute_medium * 100);
-	text_add(&note.suggestion, "Their FLOPs are missing from all rates and shares of the peak, "
-				   "which are too low. A rule for the function (--flops-rules) can "
-				   "compute its FLOPs from its arguments.");
 	rules_ctx_add(ctx, "UnreadCompute",
 		      share >= ctx->thresholds->unread_compute_medium &&
 				      !hardly_computes(ctx->process)
@@ -112,7 +106,7 @@ static void low_utilization(struct rules_ctx *ctx)
 	double computing = wall_share(p, p->compute.counted_ns);
 	double cores = roofline_cores(ctx->profile, p);
 	double mfu = roofline_mfu(ctx->profile, dtype, p->compute.cost.flops, roofline_wall_ns(p));
-	struct note note = {.bottleneck = BOTTLENECK_COMPUTE, .look = "Compute"};
+	struct note note = {.bottleneck = BOTTLENECK_COMPUTE};
 
 	/* the peak is of the CPUs */
 	if (p->gpu.flops || mfu < 0 || mfu >= ctx->thresholds->low_utilization_low ||
@@ -131,7 +125,6 @@ static void low_utilization(struct rules_ctx *ctx)
 		add_cores(&note.evidence, cores);
 		text_add(&note.evidence, " on average");
 	}
-	text_printf(&note.threshold, "below %g %%", ctx->thresholds->low_utilization_low * 100);
 	text_add(&note.suggestion, remedy_for(computing, cores, roof.cores));
 	rules_ctx_add(ctx, "LowUtilization", FINDING_LOW, 1 - mfu, &note);
 }
@@ -353,9 +346,6 @@ static void memory_bound(struct rules_ctx *ctx)
 		    "intensity below that, at least %g %% of the roof, at least %g %% of the "
 		    "wall time",
 		    ROOFLINE_OVERHEAD_SHARE * 100, ctx->thresholds->memory_bound_share * 100);
-	text_add(&note.suggestion,
-		 "Bound by memory bandwidth: reuse what is read (a larger batch, fused operators) "
-		 "or read less (a lower precision). More cores or a faster kernel help little.");
 	rules_ctx_add(ctx, "MemoryBound", FINDING_LOW, note.share, &note);
 }
 
@@ -417,7 +407,7 @@ static void add_float64(struct text *text, const struct rules_ctx *ctx, const st
 
 static void float64(struct rules_ctx *ctx)
 {
-	struct note note = {.bottleneck = BOTTLENECK_COMPUTE, .confidence = 1, .look = "Compute"};
+	struct note note = {.bottleneck = BOTTLENECK_COMPUTE, .confidence = 1};
 	double part = float32_part(ctx);
 	struct float64 found = {0};
 
@@ -430,13 +420,6 @@ static void float64(struct rules_ctx *ctx)
 	note.gain_ns = note.share * (1 - part) * rules_unit_ns(ctx);
 	rules_subject(&note, ctx);
 	add_float64(&note.evidence, ctx, &found, note.share, part);
-	text_printf(&note.threshold,
-		    "at least %g %% of the wall time in a framework's float64 operators",
-		    ctx->thresholds->float64_share * 100);
-	text_add(&note.suggestion,
-		 "NumPy's arrays are float64 by default, and so is what is made of them: "
-		 "convert the data and the model (.float(), dtype=np.float32), and look for "
-		 ".double() and set_default_dtype. If float64 is wanted, silence this rule.");
 	rules_headline(&note, ctx, " of the wall time", "computes in float64", "called in");
 	rules_ctx_add(ctx, "Float64", rules_severity(ctx, note.gain_ns), note.share, &note);
 }

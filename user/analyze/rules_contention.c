@@ -832,16 +832,13 @@ static void cpu_throttled(struct rules_ctx *ctx)
 {
 	const struct profile_process *p = ctx->process;
 	double share = wall_share(p, p->throttled_ns);
-	struct note note = {.bottleneck = BOTTLENECK_THROTTLED, .confidence = 1, .look = "Threads"};
+	struct note note = {.bottleneck = BOTTLENECK_THROTTLED, .confidence = 1};
 	bool high = share >= ctx->thresholds->cpu_throttled_high;
 
 	if (share < ctx->thresholds->cpu_throttled_medium)
 		return;
 	add_process_name(&note.subject, p);
 	add_throttled(&note.evidence, p, share);
-	text_printf(&note.threshold, "at least %g %% of the wall time (high: %g %%)",
-		    ctx->thresholds->cpu_throttled_medium * 100,
-		    ctx->thresholds->cpu_throttled_high * 100);
 	suggest_for_throttled(&note.suggestion, ctx);
 	note.share = share;
 	note.gain_ns = throttled_gain(ctx);

@@ -218,7 +218,6 @@ static void python_bound(struct rules_ctx *ctx)
 	bool is_own = driver->own.function && own_least >= t->python_bound_own;
 	struct note note = {.bottleneck = BOTTLENECK_PYTHON,
 			    .place = is_own ? driver->own.lead.frame : python->lead.frame,
-			    .look = "Where in the code",
 			    .share = is_own ? fmax(own.share, share) : share};
 
 	if (rules_data_bound(ctx))
@@ -346,33 +345,16 @@ static const struct wait_rule {
 	enum bottleneck bottleneck;
 	const char *kind, *words, *remedy;
 } wait_rules[] = {
-	{ACCOUNT_GIL, BOTTLENECK_GIL, "GilWait", "Python's global interpreter lock (GIL)",
-	 "Another thread runs Python meanwhile: move its work to a process (multiprocessing, "
-	 "DataLoader's num_workers), have it wait for events instead of polling, or do it in "
-	 "operations that release the lock (NumPy, PyTorch)."},
-	{ACCOUNT_LOCK, BOTTLENECK_LOCK, "LockWait", "a lock that another thread held",
-	 "Hold the lock for a shorter time: prepare outside of it what is exchanged inside, give "
-	 "each thread its own data, or use several locks."},
-	{ACCOUNT_INPUT, BOTTLENECK_INPUT, "InputWait", "input",
-	 "What it reads comes too slowly: prepare it in more processes{ (DataLoader's num_workers) "
-	 "and further ahead (prefetch_factor, a longer queue)| and further ahead (a longer queue)"
-	 "| or threads (num_parallel_calls=tf.data.AUTOTUNE) and further ahead (prefetch)"
-	 "| and further ahead (a longer queue)}, or make it cheaper to prepare."},
+	{ACCOUNT_GIL, BOTTLENECK_GIL, "GilWait", "Python's global interpreter lock (GIL)", NULL},
+	{ACCOUNT_LOCK, BOTTLENECK_LOCK, "LockWait", "a lock that another thread held", NULL},
+	{ACCOUNT_INPUT, BOTTLENECK_INPUT, "InputWait", "input", NULL},
 	{ACCOUNT_INPUT, BOTTLENECK_IDLE, "InputWait", "requests",
 	 "No workers make requests come sooner: the server has time for more of them. What it runs "
 	 "is how long an answer takes."},
-	{ACCOUNT_OUTPUT, BOTTLENECK_OUTPUT, "OutputWait", "the reader of its output",
-	 "Whoever reads the other end is too slow: write less (logging), in larger pieces, or in a "
-	 "thread of its own."},
-	{ACCOUNT_DISK, BOTTLENECK_DISK, "DiskWait", "the disk",
-	 "Write checkpoints and logs less often, or in another thread or process, without fsync; "
-	 "read ahead in workers, or keep the data in memory or on a faster disk."},
-	{ACCOUNT_SLEEP, BOTTLENECK_SLEEP, "SleepWait", "a fixed time to pass (sleep)",
-	 "It sleeps deliberately: wait for an event instead of a fixed time, or do it in another "
-	 "thread."},
-	{ACCOUNT_CHILD, BOTTLENECK_CHILD, "ChildWait", "a child process to end",
-	 "Start programs in the background, and wait for them when their results are needed; or "
-	 "do their work in the process itself."},
+	{ACCOUNT_OUTPUT, BOTTLENECK_OUTPUT, "OutputWait", "the reader of its output", NULL},
+	{ACCOUNT_DISK, BOTTLENECK_DISK, "DiskWait", "the disk", NULL},
+	{ACCOUNT_SLEEP, BOTTLENECK_SLEEP, "SleepWait", "a fixed time to pass (sleep)", NULL},
+	{ACCOUNT_CHILD, BOTTLENECK_CHILD, "ChildWait", "a child process to end", NULL},
 };
 
 #define FILE_LOCK_REMEDY                                                                          \
@@ -405,13 +387,18 @@ static const struct profile_frame *place_of_wait(const struct wait_rule *rule,
 	return is_in_loop(rule, wait) && of_library ? NULL : wait->place;
 }
 
-static const char *remedy_of_wait(const struct wait_rule *rule, const struct driver_wait *wait)
+/* Without one, the finding has the suggestion of its kind. */
+static void suggest_for_wait(struct note *note, const struct rules_ctx *ctx,
+			     const struct wait_rule *rule, const struct driver_wait *wait)
 {
+	const char *remedy = wait_is_for_file_lock(wait->most) ? FILE_LOCK_REMEDY : rule->remedy;
+
 	if (is_in_loop(rule, wait))
-		return wait->place && wait->place->language == PERFX_LANGUAGE_PYTHON
-			       ? LOOP_REMEDY
-			       : NATIVE_LOOP_REMEDY;
-	return wait_is_for_file_lock(wait->most) ? FILE_LOCK_REMEDY : rule->remedy;
+		remedy = wait->place && wait->place->language == PERFX_LANGUAGE_PYTHON
+				 ? LOOP_REMEDY
+				 : NATIVE_LOOP_REMEDY;
+	if (remedy)
+		rules_suggest(note, ctx, remedy);
 }
 
 /* ", 98.0 % of it for pipe:[1234]" */
@@ -632,9 +619,7 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 		text_add(&note.evidence, "; its system calls there ran for another ");
 		add_ns(&note.evidence, wait->running_ns);
 	}
-	text_printf(&note.threshold, "at least %g %% of the wall time (high: %g %%)", least * 100,
-		    threshold_of(ctx->thresholds, rule->kind, "high") * 100);
-	rules_suggest(&note, ctx, remedy_of_wait(rule, wait));
+	suggest_for_wait(&note, ctx, rule, wait);
 	text_printf(&note.headline, "%s: ", bottleneck_headline(rule->bottleneck));
 	add_process_name(&note.headline, ctx->process);
 	text_add(&note.headline, " waits for ");
@@ -715,7 +700,7 @@ static void gil_of_threads(struct rules_ctx *ctx)
 	double threads = (double)ctx->driver->gil_ns / (double)ctx->driver->wall_ns;
 	double share = (double)ctx->driver->waits[ACCOUNT_GIL].ns / (double)ctx->driver->judged_ns;
 	struct sampled python = {0};
-	struct note note = {.bottleneck = BOTTLENECK_GIL, .confidence = 1, .look = "Waiting"};
+	struct note note = {.bottleneck = BOTTLENECK_GIL, .confidence = 1};
 	enum finding_severity severity;
 
 	if (share >= ctx->thresholds->gil_wait_medium ||
@@ -734,7 +719,6 @@ static void gil_of_threads(struct rules_ctx *ctx)
 	text_printf(&note.threshold, "at least %.3g threads on average (high: %.3g)",
 		    ctx->thresholds->gil_wait_threads_medium,
 		    ctx->thresholds->gil_wait_threads_high);
-	rules_suggest(&note, ctx, wait_rules[0].remedy);
 	note.gain_ns = gil_gain(ctx, threads) * rules_unit_ns(ctx);
 	severity = rules_severity(ctx, note.gain_ns);
 	if (severity < FINDING_MEDIUM && threads < ctx->thresholds->gil_wait_threads_high)

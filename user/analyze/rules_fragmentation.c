@@ -42,7 +42,7 @@ static uint64_t live_bytes_of(const struct profile_memory *memory, const char *n
 static void judge_held_memory(struct rules_ctx *ctx, const struct held_memory *memory)
 {
 	const struct thresholds *thresholds = ctx->thresholds;
-	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
+	struct note note = {.bottleneck = BOTTLENECK_MEMORY};
 	double unused, share;
 
 	if (memory->held_bytes == PROFILE_ABSENT || memory->used_bytes == PROFILE_ABSENT ||

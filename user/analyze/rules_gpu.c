@@ -128,7 +128,6 @@ static void launch_bound(struct rules_ctx *ctx)
 	struct note note = {.bottleneck = BOTTLENECK_LAUNCH,
 			    .gain_ns = saved * rules_unit_ns(ctx),
 			    .confidence = 1,
-			    .look = "GPU: Kernels",
 			    .share = saved};
 
 	if (!rules_launch_bound(ctx))
@@ -145,17 +144,6 @@ static void launch_bound(struct rules_ctx *ctx)
 	if (gpu->latency_p50_ns != PROFILE_ABSENT)
 		text_printf(&note.evidence, ", %s between a launch and its start at the median",
 			    as_ns(gpu->latency_p50_ns));
-	text_printf(&note.threshold,
-		    "at least %g %% of the wall time in launches (high: %g %%), kernels shorter "
-		    "than %g µs on average where they are timed, utilization below %g %% elsewhere",
-		    ctx->thresholds->launch_bound_medium * 100,
-		    ctx->thresholds->launch_bound_high * 100,
-		    ctx->thresholds->launch_bound_kernel_ns / 1000,
-		    ctx->thresholds->launch_bound_utilization * 100);
-	text_add(&note.suggestion,
-		 "The kernels are too small for their number: use larger batches, fuse operations "
-		 "(torch.compile, jit, fused optimizers such as AdamW(fused=True)), or replay them "
-		 "as a CUDA graph (torch.cuda.graphs, mode=\"reduce-overhead\").");
 	text_add(&note.headline, "LAUNCH-BOUND: ");
 	if (launches) {
 		text_printf(&note.headline, "%s of the time launches kernels (%s of them)%s",
@@ -220,8 +208,7 @@ static void starved(struct rules_ctx *ctx)
 	double busy = gpu_busy_share(ctx->process);
 	struct note note = {.bottleneck = BOTTLENECK_GPU_STARVED,
 			    .gain_ns = (1 - busy) * rules_unit_ns(ctx),
-			    .confidence = 1,
-			    .look = "GPU: Longest times without work"};
+			    .confidence = 1};
 	enum finding_severity severity;
 
 	if (busy < 0 || busy >= ctx->thresholds->gpu_starved_medium || rules_launch_bound(ctx) ||
@@ -231,9 +218,6 @@ static void starved(struct rules_ctx *ctx)
 	add_process_name(&note.subject, ctx->process);
 	add_gpu_busy(&note.evidence, ctx->process);
 	add_idle(&note.evidence, ctx);
-	text_printf(&note.threshold, "busy for less than %g %% of the time (high: %g %%)",
-		    ctx->thresholds->gpu_starved_medium * 100,
-		    ctx->thresholds->gpu_starved_high * 100);
 	text_add(
 		&note.suggestion,
 		rules_data_bound(ctx)
@@ -276,7 +260,6 @@ static void sync_wait(struct rules_ctx *ctx)
 			    .gain_ns = share * rules_unit_ns(ctx),
 			    .confidence = 1,
 			    .place = gpu->syncs_count ? sync->line : NULL,
-			    .look = "GPU: Waits for the GPU",
 			    .share = share};
 
 	if (share < ctx->thresholds->sync_wait_medium || busy >= ctx->thresholds->sync_wait_busy)
@@ -291,15 +274,6 @@ static void sync_wait(struct rules_ctx *ctx)
 		text_add(&note.evidence, "; ");
 		add_gpu_busy(&note.evidence, ctx->process);
 	}
-	text_printf(&note.threshold,
-		    "at least %g %% of the time (high: %g %%), unless the GPU is busy for %g %%",
-		    ctx->thresholds->sync_wait_medium * 100, ctx->thresholds->sync_wait_high * 100,
-		    ctx->thresholds->sync_wait_busy * 100);
-	text_add(
-		&note.suggestion,
-		"After each wait the GPU has nothing to do until the next launch: synchronize less "
-		"often (.item(), .cpu(), .numpy(), print and `if` on a tensor do), read results a "
-		"step later, and copy with non_blocking=True from pinned memory.");
 	text_printf(&note.headline, "SYNC-BOUND: waits for the GPU for %s of the time, in ",
 		    as_percent(share));
 	add_sync(&note.headline, ctx, sync);
@@ -340,8 +314,7 @@ static void pageable_copy(struct rules_ctx *ctx)
 	struct note note = {.bottleneck = BOTTLENECK_COPIES,
 			    .gain_ns = share * rules_unit_ns(ctx),
 			    .confidence = 1,
-			    .place = found.largest ? found.largest->line : NULL,
-			    .look = "GPU: Copies"};
+			    .place = found.largest ? found.largest->line : NULL};
 
 	if (!found.count || (gpu->timed ? share < ctx->thresholds->pageable_copy_medium
 					: rate < ctx->thresholds->pageable_copy_bytes_per_s))
@@ -367,10 +340,6 @@ static void pageable_copy(struct rules_ctx *ctx)
 		    ctx->thresholds->pageable_copy_medium * 100,
 		    ctx->thresholds->pageable_copy_high * 100,
 		    ctx->thresholds->pageable_copy_bytes_per_s / 1e6);
-	text_add(&note.suggestion,
-		 "Pageable memory is copied twice and cannot be copied beside kernels: pin it "
-		 "(DataLoader(pin_memory=True), tensor.pin_memory()) and copy with "
-		 "non_blocking=True.");
 	rules_ctx_add(ctx, "PageableCopy",
 		      share >= ctx->thresholds->pageable_copy_high ? FINDING_HIGH : FINDING_MEDIUM,
 		      gpu->timed ? share : ctx->thresholds->pageable_copy_medium, &note);
@@ -380,7 +349,7 @@ static void exposed_communication(struct rules_ctx *ctx)
 {
 	const struct profile_gpu *gpu = &ctx->process->gpu;
 	uint64_t all_ns = 0, exposed_ns = 0;
-	struct note note = {.bottleneck = BOTTLENECK_COMMUNICATION, .confidence = 1, .look = "GPU"};
+	struct note note = {.bottleneck = BOTTLENECK_COMMUNICATION, .confidence = 1};
 	double share;
 
 	for (size_t i = 0; i < gpu->places_count && gpu->timed; i++) {
@@ -397,15 +366,6 @@ static void exposed_communication(struct rules_ctx *ctx)
 	text_printf(&note.evidence,
 		    "%s of %s in which GPUs communicated, they computed nothing: %s of the time",
 		    as_ns(exposed_ns), as_ns(all_ns), as_percent(share));
-	text_printf(&note.threshold, "at least %g %% of the time (high: %g %%)",
-		    ctx->thresholds->exposed_communication_medium * 100,
-		    ctx->thresholds->exposed_communication_high * 100);
-	text_add(
-		&note.suggestion,
-		"Let communication overlap with the backward pass: larger gradient buckets "
-		"(DistributedDataParallel(bucket_cap_mb=…)), prefetch with FSDP, gradient "
-		"accumulation (no_sync()); or see whether one rank comes late: the others wait for "
-		"it inside the collective.");
 	text_printf(&note.headline, "COMMUNICATION-BOUND: exposed for %s of the time",
 		    as_percent(share));
 	rules_ctx_add(ctx, "ExposedCommunication",
@@ -442,9 +402,7 @@ static void low_occupancy(struct rules_ctx *ctx)
 
 	for (size_t i = 0; i < gpu->kernels_count; i++) {
 		const struct profile_gpu_kernel *kernel = &gpu->kernels[i];
-		struct note note = {.of_function = true,
-				    .bottleneck = BOTTLENECK_COMPUTE,
-				    .look = "GPU: Kernels"};
+		struct note note = {.of_function = true, .bottleneck = BOTTLENECK_COMPUTE};
 		double share;
 
 		if (!is_low(ctx->thresholds, kernel, gpu->kernel_ns))
@@ -458,15 +416,6 @@ static void low_occupancy(struct rules_ctx *ctx)
 			    as_percent(kernel->occupancy), kernel->limit,
 			    kernel->block[0] * kernel->block[1] * kernel->block[2],
 			    kernel->registers, as_bytes(kernel->shared_bytes), as_percent(share));
-		text_printf(&note.threshold,
-			    "occupancy below %g %%, at least %g %% of the kernels' time; matrix "
-			    "and convolution kernels of libraries excepted",
-			    ctx->thresholds->low_occupancy_occupancy * 100,
-			    ctx->thresholds->low_occupancy_share * 100);
-		text_add(&note.suggestion,
-			 "Few warps hide little latency: use another block size, fewer registers "
-			 "(__launch_bounds__, Triton's num_warps) or less shared memory per block. "
-			 "A kernel that is limited by arithmetic may be right as it is.");
 		rules_ctx_add(ctx, "LowOccupancy", FINDING_LOW, share, &note);
 	}
 }
@@ -511,7 +460,7 @@ static void clocks_throttled(struct rules_ctx *ctx)
 	for (size_t i = 0; i < gpu->places_count && gpu->places_known; i++) {
 		const struct profile_gpu_device *device = gpu->places[i].device;
 		uint64_t clock_mhz = device->metrics[PROFILE_GPU_SM_CLOCK].avg;
-		struct note note = {.bottleneck = BOTTLENECK_THROTTLED, .look = "GPU"};
+		struct note note = {.bottleneck = BOTTLENECK_THROTTLED};
 		double share, slower = slower_than_possible(device);
 
 		if (!device->throttle_samples_count)
@@ -529,17 +478,6 @@ static void clocks_throttled(struct rules_ctx *ctx)
 		if (clock_mhz != PROFILE_ABSENT && device->facts.max_sm_clock_mhz)
 			text_printf(&note.evidence, ": %llu MHz on average of %u MHz",
 				    (unsigned long long)clock_mhz, device->facts.max_sm_clock_mhz);
-		text_printf(&note.threshold,
-			    "by power or temperature in at least %g %% of samples, and by %g %% "
-			    "(medium: "
-			    "in %g %%, not by the power limit alone)",
-			    ctx->thresholds->clocks_throttled_low * 100,
-			    ctx->thresholds->clocks_throttled_slower * 100,
-			    ctx->thresholds->clocks_throttled_medium * 100);
-		text_add(&note.suggestion,
-			 "sw_power_cap: the power limit is reached, which a fully used GPU may do "
-			 "(`nvidia-smi -q -d POWER`); thermal and hw_ reasons: check cooling, "
-			 "airflow and the power supply.");
 		rules_ctx_add(ctx, "ClocksThrottled",
 			      share >= ctx->thresholds->clocks_throttled_medium &&
 					      !is_by_power_limit(device)

@@ -186,7 +186,7 @@ static void add_slowest(struct text *text, const struct rules_ctx *ctx,
 
 static void judge_parties(struct rules_ctx *ctx, const struct parties *parties)
 {
-	struct note note = {.bottleneck = BOTTLENECK_IMBALANCE, .confidence = 1, .look = "Threads"};
+	struct note note = {.bottleneck = BOTTLENECK_IMBALANCE, .confidence = 1};
 	double wall_ns = (double)ctx->driver->wall_ns, ideal_ns;
 	double least = ctx->thresholds->imbalance_medium;
 	unsigned cpus = rules_allowed_cpus(ctx);

@@ -807,7 +807,6 @@ static void slow_pipeline(struct rules_ctx *ctx)
 			    .confidence = 1,
 			    .gain_unknown = true,
 			    .place = ctx->driver->longest_place,
-			    .look = "Waiting",
 			    .share = share};
 
 	if ((double)ctx->process->steps.ends_count >= ctx->thresholds->all_steps || share < least)
@@ -829,10 +828,6 @@ static void slow_pipeline(struct rules_ctx *ctx)
 	}
 	text_printf(&note.threshold, "at least %g %% of the wall time (high: %g %%)", least * 100,
 		    high * 100);
-	text_add(&note.suggestion,
-		 "Map with num_parallel_calls=tf.data.AUTOTUNE, end the pipeline with "
-		 "prefetch(tf.data.AUTOTUNE), cache() what stays the same. A longer recording "
-		 "(-d) has more steps, and tells what that would gain.");
 	rules_ctx_add(ctx, "InputWait", share >= high ? FINDING_HIGH : FINDING_MEDIUM, share,
 		      &note);
 }
@@ -845,7 +840,6 @@ void rules_input(struct rules_ctx *ctx)
 	double error = is_exact ? 0 : ctx->time->error_ns[TIME_INPUT] / rules_unit_ns(ctx);
 	struct note note = {.bottleneck = BOTTLENECK_INPUT,
 			    .confidence = confidence_above(share - t->data_bound_medium, error),
-			    .look = "Where in the code; Waiting",
 			    .share = share};
 	struct loader loader;
 
@@ -873,8 +867,6 @@ void rules_input(struct rules_ctx *ctx)
 		    as_ns(ctx->process->steps.avg_ns));
 	add_workers(&note.headline, ctx, &loader);
 	add_data_cause(&note.headline, ctx, &loader);
-	text_printf(&note.threshold, "at least %g %% of the step time (high: %g %%)",
-		    t->data_bound_medium * 100, t->data_bound_high * 100);
 	add_suggestion(&note, ctx, &loader);
 	rules_ctx_add(ctx, "DataBound",
 		      loader.keeps_up && is_handover(ctx) ? FINDING_LOW

@@ -91,8 +91,7 @@ static void judge_limit(struct rules_ctx *ctx, const struct memory_limit *limit)
 {
 	const struct thresholds *thresholds = ctx->thresholds;
 	double share, left;
-	struct note note = {
-		.bottleneck = BOTTLENECK_MEMORY, .confidence = 1, .look = "Memory", .share = 0};
+	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .confidence = 1, .share = 0};
 	bool high;
 
 	share = used_share(limit);

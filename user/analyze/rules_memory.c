@@ -326,7 +326,7 @@ static void peak_memory(struct rules_ctx *ctx, const struct profile_memory *memo
 		     memory->domain != PERFX_DOMAIN_GPU &&
 		     (double)ctx->process->rss_peak_bytes >=
 			     ctx->thresholds->peak_memory_medium * host_bytes;
-	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
+	struct note note = {.bottleneck = BOTTLENECK_MEMORY};
 
 	if (!is_large_peak(ctx, memory))
 		return;
@@ -348,10 +348,6 @@ static void peak_memory(struct rules_ctx *ctx, const struct profile_memory *memo
 			    ctx->thresholds->peak_memory_bytes / (1 << 20),
 			    ctx->thresholds->peak_memory_share * 100,
 			    ctx->thresholds->peak_memory_medium * 100);
-	text_add(
-		&note.suggestion,
-		"To lower the peak: use smaller batches with gradient accumulation, use activation "
-		"checkpointing, or free what the places above hold before the next phase begins.");
 	rules_ctx_add(ctx, "PeakMemory", tight ? FINDING_MEDIUM : FINDING_LOW,
 		      (double)memory->peak_bytes, &note);
 }
@@ -532,7 +528,7 @@ static void suggest_for_growth(struct text *text, const struct rules_ctx *ctx,
 
 static void memory_growth(struct rules_ctx *ctx, const struct line *line, enum rss_part part)
 {
-	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
+	struct note note = {.bottleneck = BOTTLENECK_MEMORY};
 	const struct profile_memory *memory = traced_memory(ctx);
 	double bytes_per_s = line->per_s;
 
@@ -585,7 +581,7 @@ static bool untraced_memory(struct rules_ctx *ctx)
 {
 	const struct profile_memory *memory = traced_memory(ctx);
 	struct line line = trend_rss(ctx->process, RSS_ANON);
-	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
+	struct note note = {.bottleneck = BOTTLENECK_MEMORY};
 	bool leaks;
 	double rest;
 
@@ -718,7 +714,7 @@ static void tensor_churn(struct rules_ctx *ctx, const struct profile_memory *mem
 	const struct profile_process *p = ctx->process;
 	double rate = recorded_rate(memory, memory->allocated_bytes.value), system;
 	double probes = probes_ns(ctx), size = 0;
-	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
+	struct note note = {.bottleneck = BOTTLENECK_MEMORY};
 
 	if (p->cpu_ns == PROFILE_ABSENT || (double)p->cpu_ns <= probes ||
 	    p->cpu_system_ns == PROFILE_ABSENT)
@@ -736,18 +732,6 @@ static void tensor_churn(struct rules_ctx *ctx, const struct profile_memory *mem
 		    "in the kernel, without that of probes",
 		    as_bytes(u64_of(rate)), as_bytes(u64_of(size)), as_percent(system));
 	add_busiest(&note.evidence, ctx, memory, true);
-	text_printf(&note.threshold,
-		    "at least %g MiB/s of %g KiB each, with at least %g %% of the CPU time in the "
-		    "kernel (medium: %g %%)",
-		    ctx->thresholds->tensor_churn_bytes_per_s / (1 << 20),
-		    ctx->thresholds->tensor_churn_bytes / (1 << 10),
-		    ctx->thresholds->tensor_churn_low * 100,
-		    ctx->thresholds->tensor_churn_medium * 100);
-	text_add(&note.suggestion,
-		 "The C library returns large blocks to the kernel at each free, so their pages "
-		 "are faulted in and zeroed again: set MALLOC_MMAP_THRESHOLD_=33554432 (the "
-		 "largest value that every glibc accepts) and MALLOC_TRIM_THRESHOLD_=1073741824, "
-		 "preload jemalloc, or write into existing tensors (out=, in-place operations).");
 	rules_ctx_add(ctx, "TensorChurn",
 		      system >= ctx->thresholds->tensor_churn_medium ? FINDING_MEDIUM : FINDING_LOW,
 		      system, &note);

@@ -173,20 +173,6 @@ static void tiny_operators(struct rules_ctx *ctx, const struct operator_lines *l
 		ctx->failed = true;
 	add_operators(&note.evidence, sum.lead, &names, sum.lead->calls_ns);
 	add_counts(&note.evidence, ctx, sum.lead);
-	text_printf(&note.threshold,
-		    "at least %g %% of the wall time in lines whose operators are in kernels for "
-		    "at most %g %% of their time",
-		    ctx->thresholds->tiny_operators_share * 100,
-		    ctx->thresholds->tiny_operators_kernels * 100);
-	rules_suggest(
-		&note, ctx,
-		"Have fewer and larger operators: one tensor or array in place of many small ones"
-		"{ (torch.stack once), functions for lists of tensors (torch._foreach_add_, the "
-		"optimizer's foreach=True or fused=True), or compile the code around them "
-		"(torch.compile)|, and all of the step under one jax.jit (loops in lax.scan)"
-		"|, and all of the step in one tf.function"
-		"|, in place of loops over single values}."
-		"{ --host-level 3 counts each operator.|||}");
 	rules_headline(&note, ctx, rules_of_judged(ctx), "calls operators that hardly compute",
 		       "most of it in");
 	rules_ctx_add(ctx, "TinyOperators", rules_severity(ctx, note.gain_ns), note.share, &note);
@@ -259,17 +245,6 @@ static void copies(struct rules_ctx *ctx, const struct operator_lines *lines)
 	add_sampled(&note.evidence, ctx, &sum);
 	add_copies(&note.evidence, ctx, &sum, copies_ns);
 	add_allocated(&note.evidence, ctx, note.place);
-	text_printf(&note.threshold,
-		    "at least %g %% of the wall time in copies and conversions, and what lines "
-		    "of which they are half do besides",
-		    ctx->thresholds->copies_share * 100);
-	rules_suggest(
-		&note, ctx,
-		"Convert once, not in each step: keep data in the type and layout that the model "
-		"takes (float32 or bfloat16, contiguous{ or channels_last|||}), or convert it "
-		"where the batch is prepared{ (the DataLoader's workers)|||}, only what the "
-		"step uses.{ To a GPU, copy from pinned memory (pin_memory, non_blocking=True) "
-		"and convert there.|||}");
 	rules_headline(&note, ctx, rules_of_judged(ctx), "copies and converts tensors",
 		       "most of it in");
 	rules_ctx_add(ctx, "Copies", rules_severity(ctx, note.gain_ns), note.share, &note);

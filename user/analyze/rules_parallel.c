@@ -59,9 +59,7 @@ void rules_parallel(struct rules_ctx *ctx)
 {
 	const struct thresholds *thresholds = ctx->thresholds;
 	const struct parallel_function *worst = find_worst(ctx);
-	struct note note = {.of_function = true,
-			    .bottleneck = BOTTLENECK_COMPUTE,
-			    .look = "Parallel efficiency"};
+	struct note note = {.of_function = true, .bottleneck = BOTTLENECK_COMPUTE};
 	double gain;
 
 	if (!worst)
@@ -80,16 +78,6 @@ void rules_parallel(struct rules_ctx *ctx)
 		    (unsigned long long)worst->parallelism.samples_count);
 	add_timed_share(&note.evidence, ctx->profile, ctx->process, worst->function,
 			worst->total_ns);
-	text_printf(&note.threshold,
-		    "efficiency below %g %% with a confidence of 95 %%, in at least %g %% of the "
-		    "wall time",
-		    thresholds->low_parallel_efficiency * 100,
-		    thresholds->low_parallel_share * 100);
-	rules_suggest(
-		&note, ctx,
-		"Its threads wait for each other, or one does work that is not shared out: give "
-		"each call more work (larger batches), use fewer threads"
-		"{ (torch.set_num_threads)|||}, or move what is serial out of it.");
 	/* that all of it could be shared out is not known */
 	rules_ctx_add(ctx, "LowParallelEfficiency",
 		      gain >= thresholds->all_medium ? FINDING_MEDIUM : FINDING_LOW, gain, &note);

@@ -87,7 +87,7 @@ static bool idle_target(struct rules_ctx *ctx)
 {
 	struct thread_sums threads = sum_threads(ctx->process);
 	double cpu = cpu_share(ctx->process);
-	struct note note = {.bottleneck = BOTTLENECK_IDLE, .confidence = 1, .look = "Waiting"};
+	struct note note = {.bottleneck = BOTTLENECK_IDLE, .confidence = 1};
 
 	if (!rules_is_idle(ctx))
 		return false;
@@ -102,11 +102,6 @@ static bool idle_target(struct rules_ctx *ctx)
 		text_printf(&note.evidence, "; %u of %u threads were blocked nearly all the time",
 			    threads.blocked, threads.measured);
 	add_longest_wait(&note.evidence, ctx->driver);
-	text_printf(&note.threshold, "CPU time below %g %% of the wall time",
-		    ctx->thresholds->idle_target_cpu * 100);
-	text_add(&note.suggestion,
-		 "The process waits for input, a lock, the network, a GPU or another process. "
-		 "Faster code will not help: find what it waits for, and trace that process.");
 	/* beside another process that works it is no problem */
 	rules_ctx_add(ctx, "IdleTarget", ctx->is_main ? FINDING_MEDIUM : FINDING_LOW, 1 - cpu,
 		      &note);
@@ -123,7 +118,6 @@ static void stopped(struct rules_ctx *ctx)
 	struct note note = {.bottleneck = BOTTLENECK_STOPPED,
 			    .gain_ns = share * rules_unit_ns(ctx),
 			    .confidence = 1,
-			    .look = "Waiting",
 			    .share = share};
 
 	if (share < ctx->thresholds->stopped_medium || share <= 0)
@@ -135,11 +129,6 @@ static void stopped(struct rules_ctx *ctx)
 		text_printf(&note.evidence, ", %llu time%s",
 			    (unsigned long long)thread->stops_count,
 			    thread->stops_count == 1 ? "" : "s");
-	text_printf(&note.threshold, "at least %g %% of the wall time (high: %g %%)",
-		    ctx->thresholds->stopped_medium * 100, ctx->thresholds->stopped_high * 100);
-	text_add(&note.suggestion,
-		 "A signal (SIGSTOP, Ctrl-Z), a debugger or the freezer of a cgroup (docker pause) "
-		 "stopped it: find out who sends that. Faster code will not help.");
 	rules_ctx_add(ctx, "Stopped",
 		      share >= ctx->thresholds->stopped_high ? FINDING_HIGH : FINDING_MEDIUM, share,
 		      &note);
@@ -179,7 +168,7 @@ static void suggest_for_blocked(struct text *text, const struct rules_ctx *ctx, 
 static void blocked_thread(struct rules_ctx *ctx)
 {
 	const struct profile_thread *thread = profile_thread(ctx->process, ctx->process->pid);
-	struct note note = {.bottleneck = BOTTLENECK_IDLE, .confidence = 1, .look = "Waiting"};
+	struct note note = {.bottleneck = BOTTLENECK_IDLE, .confidence = 1};
 	double share;
 
 	if (!thread || thread->blocked_ns == PROFILE_ABSENT || !thread->wall_ns ||
@@ -196,8 +185,6 @@ static void blocked_thread(struct rules_ctx *ctx)
 		    as_ns(thread->on_cpu_ns));
 	if (ctx->driver->tid == thread->tid)
 		add_longest_wait(&note.evidence, ctx->driver);
-	text_printf(&note.threshold, "blocked at least %g %% of the time",
-		    ctx->thresholds->blocked_thread_share * 100);
 	suggest_for_blocked(&note.suggestion, ctx, thread->blocked_ns);
 	rules_ctx_add(ctx, "BlockedThread", FINDING_LOW, share, &note);
 }
@@ -213,7 +200,7 @@ static void disk_bound(struct rules_ctx *ctx)
 	const struct profile_process *p = ctx->process;
 	double bytes = rate_of(p, or_zero(p->read_bytes)) + rate_of(p, or_zero(p->write_bytes));
 	double faults = rate_of(p, or_zero(p->major_faults_count)), cpu = cpu_share(p);
-	struct note note = {.bottleneck = BOTTLENECK_DISK, .look = "Waiting"};
+	struct note note = {.bottleneck = BOTTLENECK_DISK};
 
 	if (cpu < 0 || cpu >= limits->disk_bound_cpu ||
 	    (bytes < limits->disk_bound_bytes_per_s && faults < limits->disk_bound_faults_per_s))
@@ -221,13 +208,6 @@ static void disk_bound(struct rules_ctx *ctx)
 	add_process_name(&note.subject, p);
 	text_printf(&note.evidence, "disk traffic of %s/s and %s major faults/s, at %s CPU",
 		    as_bytes(u64_of(bytes)), as_count(u64_of(faults)), as_percent(cpu));
-	text_printf(&note.threshold,
-		    "at least %g MiB/s or %g major faults/s, with CPU time below %g %%",
-		    limits->disk_bound_bytes_per_s / (1 << 20), limits->disk_bound_faults_per_s,
-		    limits->disk_bound_cpu * 100);
-	text_add(&note.suggestion,
-		 "It waits for the disk: read ahead in other threads, keep the data set in memory "
-		 "or on a faster disk, or write checkpoints less often.");
 	rules_ctx_add(ctx, "DiskBound", FINDING_MEDIUM, 1 - cpu, &note);
 }
 
@@ -307,11 +287,6 @@ static void overhead(struct rules_ctx *ctx)
 		text_printf(&note.evidence, ", observed %s",
 			    as_slowdown(profile_observed_percent(&p->observed) / 100));
 	add_dearest(&note.evidence, p);
-	text_printf(&note.threshold, "at least %g %% (medium: %g %%, high: %g %%)",
-		    t->overhead_low * 100, t->overhead_medium * 100, t->overhead_high * 100);
-	text_add(&note.suggestion, "Times of callers include the cost of probes in their callees. "
-				   "Trace fewer or longer functions (exclude the one above with -F "
-				   "'!MODULE:NAME'), or subtract the cost with --compensate.");
 	rules_ctx_add(ctx, "Overhead",
 		      slowdown >= t->overhead_high     ? FINDING_HIGH
 		      : slowdown >= t->overhead_medium ? FINDING_MEDIUM

@@ -159,14 +159,6 @@ void rules_straggler(struct rules_ctx *ctx, const struct ranks *ranks)
 	add_cause(&note.evidence, ctx, row, note.place);
 	add_cpus(&note.evidence, ctx, ranks, row);
 	add_arrivals(&note.evidence, ranks, row);
-	text_printf(&note.threshold,
-		    "own time at least %g %% of a step longer than any other rank's",
-		    ctx->thresholds->straggler_share * 100);
-	text_add(
-		&note.suggestion,
-		"All ranks are as fast as this one: give it the same amount of work (data of equal "
-		"length, a DistributedSampler), the same CPUs and GPU as the others, and take "
-		"what only it does (logging, checkpoints, preprocessing) out of the step.");
 	text_printf(&note.headline, "%s: rank %u holds up each step by %s of %s: ",
 		    bottleneck_headline(note.bottleneck), rank->rank, as_ns(u64_of(row->lead_ns)),
 		    as_ns(u64_of(row->step_ns)));

@@ -257,7 +257,6 @@ static void periodic_stall(struct rules_ctx *ctx, const struct slow_steps *slow)
 	struct note note = {.bottleneck = BOTTLENECK_STALL,
 			    .gain_ns = share * rules_unit_ns(ctx),
 			    .confidence = slow->confidence,
-			    .look = "the slow steps and the chart of Steps; Where in the code",
 			    .share = share};
 	struct slow_cause cause;
 
@@ -394,9 +393,6 @@ static void write_uneven(struct note *note, const struct rules_ctx *ctx,
 	text_printf(&note->evidence, "%s would be saved", as_percent(note->share));
 	if (is_known(ctx, cause))
 		add_cause(&note->evidence, ctx, cause);
-	text_printf(&note->threshold, "at least %.0f %% of the step time (medium: %.0f %%)",
-		    ctx->thresholds->uneven_steps_low * 100,
-		    ctx->thresholds->uneven_steps_medium * 100);
 	if (few_count && note->place) {
 		rules_suggest(note, ctx, stall_remedy(cause));
 		return;
@@ -439,7 +435,7 @@ static void uneven_steps(struct rules_ctx *ctx, const struct slow_steps *slow)
 	double alike_ns = (double)steps->p50_ns * (double)steps->count;
 	double share = 1 - alike_ns / (double)steps->total_ns - periodic_share(ctx, slow);
 	struct few_steps few = few_steps_of(ctx, slow);
-	struct note note = {.look = "the slow steps and the chart of Steps"};
+	struct note note = {};
 	enum finding_severity severity;
 	struct slow_cause cause;
 
@@ -503,7 +499,6 @@ static void write_captured(struct note *note, const struct rules_ctx *ctx, uint6
 	add_cause(&note->evidence, ctx, cause);
 	text_printf(&note->headline, "%s: %s", bottleneck_headline(note->bottleneck),
 		    text_peek(&note->evidence));
-	text_add(&note->threshold, "the --trigger of the flight recorder");
 	rules_suggest(note, ctx,
 		      is_mostly(cause, SLOW_STOPPED) ? STOPPED_REMEDY
 		      : lacks_cpus_mostly(cause)
@@ -515,7 +510,7 @@ static void slow_step(struct rules_ctx *ctx)
 {
 	const struct profile_steps *steps = &ctx->process->steps;
 	struct slow_steps slow = {.only = captured_step(ctx)};
-	struct note note = {.confidence = 1, .look = "the slow steps and the chart of Steps"};
+	struct note note = {.confidence = 1};
 	struct slow_cause cause;
 	uint64_t step_ns;
 
@@ -565,14 +560,6 @@ static void write_garbage(struct note *note, const struct rules_ctx *ctx,
 	text_printf(&note->evidence, " (%llu samples, standard error %.1f points)",
 		    (unsigned long long)collecting->count,
 		    collecting->error_ns / (double)ctx->driver->judged_ns * 100);
-	text_printf(&note->threshold,
-		    "at least %.0f %% of the wall time with a confidence of 95 %%",
-		    ctx->thresholds->garbage_collection_low * 100);
-	text_add(&note->suggestion,
-		 "Each full collection goes through all objects with references: call gc.freeze() "
-		 "when data and model are loaded, so that it leaves these alone; gc.disable(), and "
-		 "gc.collect() every n steps; or a higher gc.set_threshold(). Fewer containers "
-		 "(arrays instead of lists and dicts) cost less, too.");
 }
 
 static void garbage_collection(struct rules_ctx *ctx)
@@ -585,7 +572,6 @@ static void garbage_collection(struct rules_ctx *ctx)
 			    .gain_ns = share * rules_unit_ns(ctx),
 			    .confidence = confidence_above(above, error),
 			    .place = collecting->lead.frame,
-			    .look = "Where in the code",
 			    .share = share};
 
 	if (!collecting->count || above < ctx->thresholds->garbage_collection_deviations * error)

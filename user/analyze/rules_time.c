@@ -97,7 +97,6 @@ static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 			    .gain_ns = fmin(share, 1) * rules_unit_ns(ctx),
 			    .confidence = 1,
 			    .place = row->python_callers_count ? row->python_callers->frame : NULL,
-			    .look = "Functions: Callers",
 			    .share = fmin(share, 1)};
 
 	if (share < ctx->thresholds->slow_operation_medium || !note.bottleneck ||
@@ -118,9 +117,6 @@ static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 		text_printf(&note.evidence, " of %s on average", as_ns(row->avg_ns));
 	}
 	add_caller(&note.evidence, ctx, row);
-	text_printf(&note.threshold, "self time of at least %g %% of the wall time (high: %g %%)",
-		    ctx->thresholds->slow_operation_medium * 100,
-		    ctx->thresholds->slow_operation_high * 100);
 	rules_suggest(&note, ctx, remedy_text(kind));
 	rules_ctx_add(ctx, "SlowOperation",
 		      share >= ctx->thresholds->slow_operation_high ? FINDING_HIGH : FINDING_MEDIUM,
@@ -162,7 +158,6 @@ static bool tiny_calls(struct rules_ctx *ctx, const struct profile_row *row)
 		.of_function = true,
 		.bottleneck = BOTTLENECK_OPERATORS,
 		.confidence = 1,
-		.look = "Functions: Callers",
 		.share = fmin(timed_share(ctx->profile, ctx->process, row->function, row->total_ns),
 			      1)};
 
@@ -174,15 +169,9 @@ static bool tiny_calls(struct rules_ctx *ctx, const struct profile_row *row)
 	text_printf(&note.evidence, "%s calls/s of %s on average", as_count(u64_of(rate)),
 		    as_ns(row->avg_ns));
 	add_caller(&note.evidence, ctx, row);
-	text_printf(&note.threshold, "at least %.15g calls/s, shorter than %g µs",
-		    ctx->thresholds->tiny_calls_per_s, ctx->thresholds->tiny_calls_ns / 1000);
 	note.gain_ns = note.share * rules_unit_ns(ctx);
 	note.gain_unknown = true;
 	note.place = rules_place_of(ctx, row->function);
-	text_add(&note.suggestion,
-		 "Call overhead is as large as the work: use larger batches, fused or vectorised "
-		 "operations (torch.compile, jit), or inlining. Probes slow down calls this short: "
-		 "exclude the function (-F '!MODULE:NAME') to see the program at full speed.");
 	rules_ctx_add(ctx, "TinyCalls", rules_severity(ctx, note.gain_ns), rate, &note);
 	return true;
 }
@@ -192,7 +181,7 @@ static void unwound(struct rules_ctx *ctx, const struct profile_row *row)
 	double share = (double)row->unwound_count / (double)row->calls_count;
 	bool often = share >= ctx->thresholds->unwound_medium &&
 		     rate_of(ctx->process, row->unwound_count) >= ctx->thresholds->unwound_per_s;
-	struct note note = {.of_function = true, .confidence = 1, .look = "Functions: Callers"};
+	struct note note = {.of_function = true, .confidence = 1};
 
 	if ((double)row->unwound_count < ctx->thresholds->unwound_calls ||
 	    share < ctx->thresholds->unwound_low)
@@ -200,13 +189,7 @@ static void unwound(struct rules_ctx *ctx, const struct profile_row *row)
 	add_function_name(&note.subject, ctx->profile, row->function);
 	text_printf(&note.evidence, "%s of %s calls (%s) ended by an exception or longjmp",
 		    as_count(row->unwound_count), as_count(row->calls_count), as_percent(share));
-	text_printf(&note.threshold, "at least %g calls and %g %% (medium: %g/s and %g %%)",
-		    ctx->thresholds->unwound_calls, ctx->thresholds->unwound_low * 100,
-		    ctx->thresholds->unwound_per_s, ctx->thresholds->unwound_medium * 100);
 	note.place = rules_place_of(ctx, row->function);
-	text_add(&note.suggestion,
-		 "Exceptions on a frequent path are slow, and something fails here: check before "
-		 "calling, or return an error instead of throwing.");
 	rules_ctx_add(ctx, "Unwound", often ? FINDING_MEDIUM : FINDING_LOW, share, &note);
 }
 
@@ -280,7 +263,6 @@ static void optimizer_bound(struct rules_ctx *ctx)
 	struct note note = {.bottleneck = BOTTLENECK_BANDWIDTH,
 			    .gain_ns = FUSED_SAVES * share * rules_unit_ns(ctx),
 			    .confidence = 1,
-			    .look = "Steps",
 			    .share = share};
 
 	if (share < ctx->thresholds->optimizer_bound_low)
@@ -294,10 +276,6 @@ static void optimizer_bound(struct rules_ctx *ctx)
 	add_phase(&note.evidence, steps, PROFILE_PHASE_OPTIMIZER);
 	add_shares(&note.threshold, ctx->thresholds->optimizer_bound_low,
 		   ctx->thresholds->optimizer_bound_medium, "medium");
-	text_add(&note.suggestion,
-		 "Updating parameters is bound by memory and by the number of tensors: use the "
-		 "optimizer's fused=True or foreach=True, larger batches, or fewer steps of the "
-		 "optimizer (gradient accumulation).");
 	rules_ctx_add(ctx, "OptimizerBound",
 		      share >= ctx->thresholds->optimizer_bound_medium ? FINDING_MEDIUM
 								       : FINDING_LOW,

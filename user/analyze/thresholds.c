@@ -120,35 +120,38 @@ static void add_scaled(struct text *into, double value, const char *const *suffi
 	text_printf(into, "%.15g%s", value / *sizes, *suffixes);
 }
 
-static void add_time(struct text *into, double ns)
+/* spaced: for a sentence. */
+static void add_time(struct text *into, double ns, bool spaced)
 {
-	static const char *const suffixes[] = {"s", "ms", "us", "ns"};
+	static const char *const suffixes[][4] = {{"s", "ms", "us", "ns"},
+						  {" s", " ms", " µs", " ns"}};
 	static const double sizes[] = {1e9, 1e6, 1e3, 1};
 
-	add_scaled(into, ns, suffixes, sizes);
+	add_scaled(into, ns, suffixes[spaced], sizes);
 }
 
-static void add_size(struct text *into, double bytes)
+static void add_size(struct text *into, double bytes, bool spaced)
 {
-	static const char *const suffixes[] = {"G", "M", "K", ""};
+	static const char *const suffixes[][4] = {{"G", "M", "K", ""},
+						  {" GiB", " MiB", " KiB", " B"}};
 	static const double sizes[] = {1 << 30, 1 << 20, 1 << 10, 1};
 
-	add_scaled(into, bytes, suffixes, sizes);
+	add_scaled(into, bytes, suffixes[spaced], sizes);
 }
 
-void threshold_add_value(struct text *into, double value, enum threshold_unit unit)
+static void add_plain(struct text *into, double value, enum threshold_unit unit, bool spaced)
 {
 	switch (unit) {
 	case THRESHOLD_SHARE:
-		text_printf(into, "%.10g%%", value * 100);
+		text_printf(into, spaced ? "%.10g %%" : "%.10g%%", value * 100);
 		break;
 	case THRESHOLD_TIME:
-		add_time(into, value);
+		add_time(into, value, spaced);
 		break;
 	case THRESHOLD_BYTES:
 	case THRESHOLD_BYTES_PER_S:
 	case THRESHOLD_BYTES_PER_HOUR:
-		add_size(into, value);
+		add_size(into, value, spaced);
 		break;
 	case THRESHOLD_NUMBER:
 	case THRESHOLD_COUNT:
@@ -156,7 +159,30 @@ void threshold_add_value(struct text *into, double value, enum threshold_unit un
 		text_printf(into, "%.15g", value);
 		break;
 	}
+}
+
+void threshold_add_value(struct text *into, double value, enum threshold_unit unit)
+{
+	add_plain(into, value, unit, false);
 	text_add(into, units[unit].ending);
+}
+
+void threshold_add_sentence(struct text *into, const char *sentence, const char *kind,
+			    const struct thresholds *thresholds)
+{
+	const char *open;
+
+	for (; (open = strchr(sentence, '{')); sentence = strchr(open, '}') + 1) {
+		const struct threshold_row *row;
+		char name[VALUE_MAX];
+
+		text_add_bytes(into, sentence, (size_t)(open - sentence));
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(open + 1, "}"), open + 1);
+		row = threshold_named(kind, name);
+		assert(row);
+		add_plain(into, threshold_value(thresholds, row), row->unit, true);
+	}
+	text_add(into, sentence);
 }
 
 void threshold_add_shown(struct text *into, double value, enum threshold_unit unit)
