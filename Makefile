@@ -67,7 +67,8 @@ HTML_H   := $(BUILD)/report_html.h $(BUILD)/page_html.h
 NAMED    := $(wildcard user/report/table/columns*.c) $(wildcard user/report/json/*.c) user/decode/names.c \
             include/perfx_record.h $(wildcard user/aggregate/profile*.h) user/counters/counters.c
 NAMES_H  := $(BUILD)/report_names.h
-TEXTS_H  := $(BUILD)/finding_texts.h $(BUILD)/verb_texts.h $(BUILD)/option_texts.h
+TEXTS_H  := $(BUILD)/finding_texts.h $(BUILD)/remedy_texts.h $(BUILD)/loss_texts.h \
+            $(BUILD)/verb_texts.h $(BUILD)/option_texts.h
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
 E2E_BIN  := $(BUILD)/e2e/cost $(BUILD)/e2e/samples $(BUILD)/e2e/dwfl_stacks $(BUILD)/e2e/inject \
@@ -195,6 +196,10 @@ $(NAMES_H): $(NAMED)
 # What is said of the kinds of findings, of verbs and options.
 $(BUILD)/finding_texts.h: $(wildcard user/analyze/findings/*.md)
 $(BUILD)/finding_texts.h: MEMBERS := key=kind first=says rest=judges code=example prefix=FINDING
+$(BUILD)/remedy_texts.h: user/analyze/remedies.md
+$(BUILD)/remedy_texts.h: MEMBERS := prefix=TRY
+$(BUILD)/loss_texts.h: user/analyze/losses.md
+$(BUILD)/loss_texts.h: MEMBERS := first=what rest=remedy prefix=LOSS
 $(BUILD)/verb_texts.h: user/cmd/verbs.md
 $(BUILD)/verb_texts.h: MEMBERS := first=help rest=man prefix=VERB_TEXTS
 $(BUILD)/option_texts.h: user/cmd/options.md

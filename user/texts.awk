@@ -2,7 +2,7 @@
 # struct's members. FIRST is the member that has the first paragraph, REST the one that has the
 # others; those below a heading of `parts` have members of their own. Indented lines go into the
 # member CODE; if it is not given, they stay in the text, each behind a tab. KEY, if it is given, is
-# the member that has NAME.
+# the member that has NAME. Without FIRST the macro is the text itself, as a string.
 
 BEGIN {
 	parts["## Try"] = "remedy"
@@ -13,15 +13,15 @@ BEGIN {
 }
 
 function define() {
-	if (!name)
-		return
-	gsub(/-/, "_", name)
-	printf "#define %s_%s ", prefix, name
-	if (key)
-		printf ".%s = \"%s\", ", key, name
-	for (member in texts)
-		printf ".%s = \"%s\", ", member, texts[member]
-	print ""
+	if (name) {
+		gsub(/-/, "_", name)
+		printf "#define %s_%s ", prefix, name
+		if (key)
+			printf ".%s = \"%s\", ", key, name
+		for (member in texts)
+			printf(member ? ".%s = \"%s\", " : "%s\"%s\"", member, texts[member])
+		print ""
+	}
 	delete texts
 }
 

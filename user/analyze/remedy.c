@@ -5,6 +5,7 @@
 #include "analyze/rules_ctx.h"
 #include "base/text.h"
 #include "elf/glob.h"
+#include "remedy_texts.h"
 
 #include <math.h>
 #include <string.h>
@@ -268,83 +269,27 @@ enum remedy_kind remedy_kind(const struct profile *profile, const struct profile
 		       : REMEDY_NEUTRAL;
 }
 
-/* With words for each framework: see framework_add(). */
-#define COMPILE "{ (torch.compile)| (jax.jit)| (tf.function(jit_compile=True))|}"
-
 const char *remedy_text(enum remedy_kind kind)
 {
-	switch (kind) {
-	case REMEDY_OPERATOR:
-		return "This operator takes the time: see who calls it and with which shapes; do "
-		       "less of it per step, or fuse it with its neighbours" COMPILE ".";
-	case REMEDY_COMPUTE:
-		return "Compute-bound: try a lower precision (bfloat16, TF32), or do less of it "
-		       "per step; more CPUs help, too.";
-	case REMEDY_MEMORY_BOUND:
-		return "Memory-bound: fuse it with its neighbours" COMPILE ", work in place, or "
-		       "choose a memory layout that it reads in order{ (channels_last)|||} or a "
-		       "narrower data type.";
-	case REMEDY_OVERHEAD:
-		return "Overhead-bound, far below the CPU's peak in both arithmetic and memory "
-		       "traffic: give each call more work (larger batches), fuse small "
-		       "calls" COMPILE ", "
-		       "and check the number of threads.";
-	case REMEDY_BLAS:
-		return "Check the BLAS build and its thread count (OPENBLAS_NUM_THREADS, "
-		       "MKL_NUM_THREADS), the data type, and whether small matrices can be batched "
-		       "into larger ones.";
-	case REMEDY_COPY:
-		return "It only moves data: avoid conversions of type, layout and device"
-		       "{ (.to, .contiguous, .clone, .numpy)| (astype, np.asarray, device_put)"
-		       "| (tf.cast, tf.transpose, .numpy)|} in the loop, keep data where it is "
-		       "used, and overlap transfers with computation"
-		       "{ (pin_memory, non_blocking=True)|||}.";
-	case REMEDY_COMPILE:
-		return "This is compilation, not computation: keep shapes, types and static "
-		       "arguments the same between calls (pad or bucket them), so that it compiles "
-		       "once{, and keep the compiler's cache across runs (TORCHINDUCTOR_CACHE_DIR)"
-		       "|, and keep the compiler's cache across runs (JAX_COMPILATION_CACHE_DIR)||"
-		       "}.";
-	case REMEDY_AUTOGRAD:
-		return "This is the backward pass without its traced operators: untraced "
-		       "operators, hooks, and waiting for the engine's threads. Trace its nodes "
-		       "(-F 'libtorch_cpu*:torch::autograd::generated::*::apply'); with many small "
-		       "nodes, fewer and larger operators help (torch.compile).";
-	case REMEDY_DATA:
-		return "It waits for the next batch: prepare it in more processes and further ahead"
-		       "{ (DataLoader(num_workers=4, prefetch_factor=4))|"
-		       "| (num_parallel_calls=tf.data.AUTOTUNE, prefetch)|}, or make samples "
-		       "cheaper to prepare.";
-	case REMEDY_OPTIMIZER:
-		return "It updates parameters: use the optimizer's fused=True or foreach=True, or "
-		       "step less often (larger batches, gradient accumulation).";
-	case REMEDY_SYNCHRONIZE:
-		return "It waits for other threads or a device: see what those do meanwhile, "
-		       "synchronize less often{ (.item(), .cpu() and printing in each step "
-		       "synchronize)| (block_until_ready(), float() and printing in each step "
-		       "synchronize)| (.numpy(), float() and printing in each step synchronize)|}, "
-		       "or give this thread other work until then.";
-	case REMEDY_COLLECTIVE:
-		return "It communicates, or waits for the slowest rank: compare the ranks' steps, "
-		       "overlap communication with the backward pass{ (DistributedDataParallel's "
-		       "bucket_cap_mb)|||}, and send less often ({no_sync(), |||}gradient "
-		       "accumulation).";
-	case REMEDY_SLEEP:
-		return "It sleeps deliberately: see who calls it, and wait for an event "
-		       "(threading.Event.wait, a condition variable) instead of a fixed time.";
-	case REMEDY_RANGE:
-		return "Untraced code inside this range takes the time: annotate its parts, or "
-		       "trace the functions that it calls (--host-level 3, -F).";
-	case REMEDY_WAITING:
-		return "The process was off-CPU for most of this time: look for what the function "
-		       "waits for (input, a lock, another process), not for slow code.";
-	case REMEDY_USER:
-		return "Make each call cheaper, or call it less often. To see inside, trace the "
-		       "functions that it calls as well (-F).";
-	case REMEDY_NEUTRAL:
-	case REMEDY_KINDS:
-		break;
-	}
-	return "See who calls it, and trace the functions that it calls (-F) to find which part "
-	       "takes the time.";
+	static const char *const texts[REMEDY_KINDS] = {
+		[REMEDY_OPERATOR] = TRY_OPERATOR,
+		[REMEDY_COMPUTE] = TRY_COMPUTE,
+		[REMEDY_MEMORY_BOUND] = TRY_MEMORY_BOUND,
+		[REMEDY_OVERHEAD] = TRY_OVERHEAD,
+		[REMEDY_BLAS] = TRY_BLAS,
+		[REMEDY_COPY] = TRY_COPY,
+		[REMEDY_COMPILE] = TRY_COMPILE,
+		[REMEDY_AUTOGRAD] = TRY_AUTOGRAD,
+		[REMEDY_DATA] = TRY_DATA,
+		[REMEDY_OPTIMIZER] = TRY_OPTIMIZER,
+		[REMEDY_SYNCHRONIZE] = TRY_SYNCHRONIZE,
+		[REMEDY_COLLECTIVE] = TRY_COLLECTIVE,
+		[REMEDY_SLEEP] = TRY_SLEEP,
+		[REMEDY_RANGE] = TRY_RANGE,
+		[REMEDY_WAITING] = TRY_WAITING,
+		[REMEDY_USER] = TRY_USER,
+		[REMEDY_NEUTRAL] = TRY_NEUTRAL,
+	};
+
+	return texts[kind];
 }

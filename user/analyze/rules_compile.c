@@ -15,6 +15,7 @@
 #include "base/escape.h"
 #include "base/units.h"
 #include "elf/glob.h"
+#include "remedy_texts.h"
 
 #include <math.h>
 #include <string.h>
@@ -286,26 +287,13 @@ static void add_evidence(struct text *text, struct rules_ctx *ctx, const struct 
 
 static void suggest_steady(struct note *note, const struct rules_ctx *ctx)
 {
-	rules_suggest(note, ctx,
-		      "Something that the compiled code depends on changes between calls, mostly a "
-		      "shape: pad or drop the last batch (drop_last=True), bucket lengths, "
-		      "{pass numbers as tensors instead of Python values, or mark dimensions as "
-		      "dynamic (torch.compile(dynamic=True)). TORCH_LOGS=recompiles says"
-		      "|pass numbers as arrays instead of static arguments. JAX_LOG_COMPILES=1 says"
-		      "|pass numbers as tensors instead of Python values, or fix the signature "
-		      "(tf.function(input_signature=…)). The warnings about retracing say"
-		      "|pass numbers as arrays instead of constants. The framework's log of "
-		      "compilations says} what has changed.");
+	rules_suggest(note, ctx, TRY_STABLE_SHAPES);
 }
 
 /* The warm-up is no fault, but nothing else can be said of a program that has done little else. */
 static void suggest_once(struct note *note, const struct rules_ctx *ctx)
 {
-	rules_suggest(note, ctx,
-		      "It compiles, and has hardly computed yet: trace it again when it has warmed "
-		      "up. Keep the compiler's cache across runs{ (TORCHINDUCTOR_CACHE_DIR)"
-		      "| (JAX_COMPILATION_CACHE_DIR)||}, and compile smaller parts{ (one block "
-		      "instead of the whole model)| (loops in lax.scan instead of Python)||}.");
+	rules_suggest(note, ctx, TRY_COMPILE_ONCE);
 }
 
 static void add_headline(struct note *note, const struct rules_ctx *ctx,

@@ -6,6 +6,7 @@
 #include "analyze/rules_ctx.h"
 #include "base/escape.h"
 #include "base/units.h"
+#include "remedy_texts.h"
 
 #include <math.h>
 
@@ -84,16 +85,10 @@ static void add_cores(struct text *text, double cores)
 static const char *remedy_for(double computing, double cores, double all_cores)
 {
 	if (computing < 0.5)
-		return "Most of the time is not spent in compute calls: look at what runs between "
-		       "the operators (data loading, Python, waiting), prefetch the data, and "
-		       "compile the model (torch.compile, jit).";
+		return TRY_COMPUTE_MORE;
 	if (cores < all_cores / 2)
-		return "Few cores are in use: raise the number of threads (OMP_NUM_THREADS, "
-		       "torch.set_num_threads), or make the operators large enough to run in "
-		       "parallel.";
-	return "The operators themselves are slow: try larger batches, a lower precision that the "
-	       "CPU supports in hardware (bf16), another memory layout, or a BLAS built for this "
-	       "CPU.";
+		return TRY_MORE_CORES;
+	return TRY_FASTER_OPERATORS;
 }
 
 /* A remark, never more: what a program could do of the peak depends on what it computes, and what
@@ -289,22 +284,13 @@ static void suggest_for_overhead(struct note *note, const struct rules_ctx *ctx,
 	const char *kernel = old_kernel(ctx->process);
 
 	if ((double)lead->row->avg_ns < ctx->thresholds->overhead_bound_short_ns) {
-		text_add(&note->suggestion,
-			 "Many small operations, dominated by call overhead: batch them (bmm "
-			 "instead of mm, a larger batch), or fuse them (torch.compile, jit).");
+		text_add(&note->suggestion, TRY_BATCH_SMALL_CALLS);
 	} else if (kernel) {
 		text_add(&note->evidence, "; the BLAS runs ");
 		escape_name(&note->evidence, kernel);
-		text_add(&note->suggestion,
-			 "OpenBLAS does not know this CPU and takes kernels for an old one, "
-			 "without AVX: set OPENBLAS_CORETYPE to one with the same instructions "
-			 "(Haswell with AVX2, SkylakeX with AVX-512, Zen), or use a newer "
-			 "OpenBLAS.");
+		text_add(&note->suggestion, TRY_OPENBLAS_CORETYPE);
 	} else {
-		text_add(&note->suggestion,
-			 "Long calls at a low rate: check that the BLAS is optimised for this CPU, "
-			 "that its threads wait neither for each other nor for a CPU, and that "
-			 "matrices are neither thin nor strided.");
+		text_add(&note->suggestion, TRY_SLOW_BLAS);
 	}
 }
 

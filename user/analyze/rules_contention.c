@@ -14,6 +14,7 @@
 #include "analyze/wait_class.h"
 #include "base/escape.h"
 #include "base/order.h"
+#include "remedy_texts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -534,21 +535,15 @@ static void suggest_threads(struct text *text, const struct rules_ctx *ctx,
 static const char *others_remedy(const struct shortage *shortage)
 {
 	if (is_stolen(shortage))
-		return "The hypervisor gives these CPUs to other guests: ask for dedicated CPUs, "
-		       "or measure at another time.";
-	return "Other programs use the CPUs: end or move them, lower their share (cpu.weight of "
-	       "their cgroup, or echo 19 >/proc/PID/autogroup with the PID of one of them; nice "
-	       "alone has no effect on programs of other sessions), or reserve CPUs for this "
-	       "program (taskset, cpusets).";
+		return TRY_DEDICATED_CPUS;
+	return TRY_MOVE_OTHER_PROGRAMS;
 }
 
 static void suggest_for_contention(struct text *text, const struct rules_ctx *ctx,
 				   const struct shortage *shortage)
 {
 	if (is_known(shortage) && shortage->culprit == PROFILE_RIVAL_TRACER) {
-		text_add(text,
-			 "Recording takes the CPUs: trace fewer functions (-F), sample less often "
-			 "(--sample), or record memory with less detail (--memory off).");
+		text_add(text, TRY_RECORD_LESS);
 		return;
 	}
 	if (is_known(shortage) && !is_own(shortage)) {
@@ -556,17 +551,14 @@ static void suggest_for_contention(struct text *text, const struct rules_ctx *ct
 		return;
 	}
 	if (!is_known(shortage))
-		text_add(text, "More threads are runnable than there are CPUs: see which other "
-			       "programs run, and run fewer threads");
+		text_add(text, TRY_FEWER_THAN_CPUS);
 	else if (shortage->culprit == PROFILE_RIVAL_JOB)
 		text_printf(text,
 			    "The job's processes need more CPUs than there are: start fewer of "
 			    "them%s",
 			    shortage->pool.threads_count < 2 ? "" : ", or fewer threads in each");
 	else if (shortage->pool.threads_count < 2)
-		text_add(text,
-			 "The program has more runnable threads than CPUs: run fewer of them, or "
-			 "have them wait while the main thread needs the CPU");
+		text_add(text, TRY_FEWER_RUNNABLE);
 	else
 		text_add(text, "The program has more runnable threads than CPUs: run fewer");
 	/* no setting helps processes with one thread each, nor does the setting that is in use */
@@ -820,8 +812,7 @@ static void suggest_for_throttled(struct text *text, const struct rules_ctx *ctx
 	uint64_t milli = ctx->process->limits.cpu_limit_milli;
 	unsigned threads = rules_allowed_cpus(ctx);
 
-	text_add(text, "The CPU limit of the container throttles it: raise the limit (cpu.max), or "
-		       "run no more threads than the limit allows CPUs");
+	text_add(text, TRY_RAISE_CPU_LIMIT);
 	if (milli && milli != PROFILE_ABSENT)
 		text_printf(text, " (it allows %.3g)", (double)milli / 1000);
 	add_setting(text, ctx, ": ", threads, "");

@@ -9,6 +9,7 @@
 #include "analyze/thread_pool.h"
 #include "analyze/wait_class.h"
 #include "base/escape.h"
+#include "remedy_texts.h"
 
 #include <math.h>
 
@@ -119,22 +120,12 @@ static bool runs_one_line(const struct rules_ctx *ctx, const struct profile_fram
 static const char *python_remedy(const struct rules_ctx *ctx, const struct place *lead)
 {
 	if (starts_up(ctx))
-		return "It starts up: trace it when it has started (-p), or see which modules take "
-		       "the time (python3 -X importtime) and import them where they are needed.";
+		return TRY_IMPORT_LATER;
 	if (lead->frame && location_is_own_python(lead->frame) && runs_one_line(ctx, lead->frame))
-		return "It runs one line over and over. If that polls for a change, wait for an "
-		       "event instead, which needs no CPU (threading.Event, a queue's get); if it "
-		       "computes, use operations on whole arrays (NumPy{, PyTorch|, jax.numpy"
-		       "|, TensorFlow|}).";
+		return TRY_ONE_LINE_LOOP;
 	if (!lead->frame || (location_is_own_python(lead->frame) && !calls_packages(ctx, lead)))
-		return "Replace loops over single values by operations on whole arrays (NumPy{, "
-		       "PyTorch|, jax.numpy|, TensorFlow|}), compute what does not change once "
-		       "instead of in each step, or prepare it in other processes"
-		       "{ (DataLoader's num_workers)|||}.";
-	return "This is Python of the framework around operators that are too small: use larger "
-	       "batches{, compile the model (torch.compile), and use the optimizer's fused=True "
-	       "or foreach=True|, and put more of the step under jax.jit (loops in lax.scan)"
-	       "|, and put more of the step into a tf.function|, or call it less often}.";
+		return TRY_VECTORISE;
+	return TRY_SMALL_OPERATORS;
 }
 
 /* What it would save, and of which share that is a standard error. */
@@ -348,28 +339,14 @@ static const struct wait_rule {
 	{ACCOUNT_GIL, BOTTLENECK_GIL, "GilWait", "Python's global interpreter lock (GIL)", NULL},
 	{ACCOUNT_LOCK, BOTTLENECK_LOCK, "LockWait", "a lock that another thread held", NULL},
 	{ACCOUNT_INPUT, BOTTLENECK_INPUT, "InputWait", "input", NULL},
-	{ACCOUNT_INPUT, BOTTLENECK_IDLE, "InputWait", "requests",
-	 "No workers make requests come sooner: the server has time for more of them. What it runs "
-	 "is how long an answer takes."},
+	{ACCOUNT_INPUT, BOTTLENECK_IDLE, "InputWait", "requests", TRY_REQUESTS},
 	{ACCOUNT_OUTPUT, BOTTLENECK_OUTPUT, "OutputWait", "the reader of its output", NULL},
 	{ACCOUNT_DISK, BOTTLENECK_DISK, "DiskWait", "the disk", NULL},
 	{ACCOUNT_SLEEP, BOTTLENECK_SLEEP, "SleepWait", "a fixed time to pass (sleep)", NULL},
 	{ACCOUNT_CHILD, BOTTLENECK_CHILD, "ChildWait", "a child process to end", NULL},
 };
 
-#define FILE_LOCK_REMEDY                                                                          \
-	"Hold the lock for a shorter time (/proc/locks has the PID of the process that holds it " \
-	"and the file's inode), or give each process a file of its own."
-
 #define LOOP_WORDS "the next timer or event of its event loop"
-#define LOOP_REMEDY                                                                            \
-	"The event loop has nothing to run before its next timer (asyncio.sleep, call_later) " \
-	"or event: wait for an event (asyncio.Event, a queue) instead of a fixed time, or "    \
-	"have more tasks at a time (asyncio.gather)."
-#define NATIVE_LOOP_REMEDY                                                               \
-	"The event loop has nothing to run before its next timer or event: wait for an " \
-	"event instead of a fixed time, or have more to do at a time."
-
 /* Does it sleep in an event loop? Its tasks' lines are in no stack meanwhile. */
 static bool is_in_loop(const struct wait_rule *rule, const struct driver_wait *wait)
 {
@@ -391,12 +368,12 @@ static const struct profile_frame *place_of_wait(const struct wait_rule *rule,
 static void suggest_for_wait(struct note *note, const struct rules_ctx *ctx,
 			     const struct wait_rule *rule, const struct driver_wait *wait)
 {
-	const char *remedy = wait_is_for_file_lock(wait->most) ? FILE_LOCK_REMEDY : rule->remedy;
+	const char *remedy = wait_is_for_file_lock(wait->most) ? TRY_FILE_LOCK : rule->remedy;
 
 	if (is_in_loop(rule, wait))
 		remedy = wait->place && wait->place->language == PERFX_LANGUAGE_PYTHON
-				 ? LOOP_REMEDY
-				 : NATIVE_LOOP_REMEDY;
+				 ? TRY_EVENT_LOOP
+				 : TRY_NATIVE_EVENT_LOOP;
 	if (remedy)
 		rules_suggest(note, ctx, remedy);
 }
@@ -634,10 +611,6 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	rules_ctx_add(ctx, rule->kind, wait_severity(ctx, rule, share), share, &note);
 }
 
-#define SPIN_REMEDY                                                                              \
-	"Let threads sleep until the lock is free (std::mutex, pthread_mutex_t), hold it for a " \
-	"shorter time, or give each thread its own data."
-
 /* Threads that poll for a lock use CPUs for nothing, whichever of them drives the process. */
 static void spins(struct rules_ctx *ctx)
 {
@@ -681,7 +654,7 @@ static void spins(struct rules_ctx *ctx)
 	}
 	text_printf(&note.threshold, "at least %g %% of the CPU time, and of the wall time",
 		    t->lock_wait_medium * 100);
-	rules_suggest(&note, ctx, SPIN_REMEDY);
+	rules_suggest(&note, ctx, TRY_SPIN_LOCK);
 	rules_ctx_add(ctx, "LockWait", share >= t->lock_wait_high ? FINDING_HIGH : FINDING_MEDIUM,
 		      share, &note);
 }

@@ -5,6 +5,7 @@
  * that began in the recording: what others had allocated before is not known.
  */
 #include "analyze/rules_ctx.h"
+#include "remedy_texts.h"
 
 #include <string.h>
 
@@ -72,17 +73,14 @@ void rules_fragmentation(struct rules_ctx *ctx)
 	struct held_memory host = {
 		.held = "anonymous resident memory",
 		.used = "live blocks of the heap",
-		.remedy = "The C library keeps freed memory in pieces: set MALLOC_ARENA_MAX=2, "
-			  "preload jemalloc, or call malloc_trim(0) after a phase that frees much.",
+		.remedy = TRY_MALLOC_ARENAS,
 		.held_bytes = ctx->process->rss_anon_bytes,
 		.used_bytes = heap ? heap->current_bytes : PROFILE_ABSENT,
 	};
 	struct held_memory device = {
 		.held = "device memory reserved by PyTorch's allocator",
 		.used = "tensors",
-		.remedy = "Its cache is split into pieces that fit no request: set "
-			  "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, use inputs of few "
-			  "sizes, and allocate what stays before the first step.",
+		.remedy = TRY_TORCH_SEGMENTS,
 		.held_bytes = segments ? segments->current_bytes : PROFILE_ABSENT,
 		.used_bytes = live_bytes_of(domain_of(ctx, PERFX_DOMAIN_TENSOR), TORCH_CUDA),
 	};

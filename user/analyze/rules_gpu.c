@@ -8,6 +8,7 @@
 #include "analyze/rules_ctx.h"
 #include "base/escape.h"
 #include "base/text.h"
+#include "remedy_texts.h"
 
 #include <math.h>
 
@@ -218,13 +219,8 @@ static void starved(struct rules_ctx *ctx)
 	add_process_name(&note.subject, ctx->process);
 	add_gpu_busy(&note.evidence, ctx->process);
 	add_idle(&note.evidence, ctx);
-	text_add(
-		&note.suggestion,
-		rules_data_bound(ctx)
-			? "The GPU waits for data: see DataBound."
-			: "The GPU waits for the host: move what runs between the launches to "
-			  "another thread or to the GPU, prefetch the next batch, and look at what "
-			  "the launching thread does in the idle times.");
+	text_add(&note.suggestion,
+		 rules_data_bound(ctx) ? "The GPU waits for data: see DataBound." : TRY_FEED_GPU);
 	if (!rules_data_bound(ctx)) {
 		note.share = 1 - busy;
 		text_add(&note.headline, "GPU-STARVED: ");

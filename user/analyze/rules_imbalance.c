@@ -9,6 +9,7 @@
 #include "analyze/thread_pool.h"
 #include "analyze/wait_class.h"
 #include "base/escape.h"
+#include "remedy_texts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -230,17 +231,11 @@ static void judge_parties(struct rules_ctx *ctx, const struct parties *parties)
 void rules_imbalance(struct rules_ctx *ctx)
 {
 	size_t room = ctx->account->threads_count;
-	struct parties barrier = {.words = "at a barrier",
-				  .time = "the time",
-				  .remedy = "Give each thread as much work: divide it by what it "
-					    "costs, or into small pieces that threads take from a "
-					    "queue as they are free; or meet less often."};
+	struct parties barrier = {
+		.words = "at a barrier", .time = "the time", .remedy = TRY_EVEN_PARTS};
 	struct parties regions = {.words = "at the ends of parallel regions",
 				  .time = "the regions' time",
-				  .remedy = "Give each thread as much work: schedule(dynamic, N) "
-					    "or schedule(guided) where iterations differ, "
-					    "collapse(2) where there are few, and nowait where the "
-					    "next loop needs none of this one's results."};
+				  .remedy = TRY_OPENMP_SCHEDULE};
 
 	if (rules_is_short(ctx))
 		return;

@@ -31,6 +31,7 @@
 #include "analyze/stack_kind.h"
 #include "analyze/thread_pool.h"
 #include "analyze/wait_class.h"
+#include "remedy_texts.h"
 
 #include <math.h>
 #include <string.h>
@@ -64,23 +65,13 @@ static double steps_recorded(const struct rules_ctx *ctx)
 static const struct batch_loader {
 	const char *file, *remedy;
 } batch_loaders[] = {
-	{"-packages/torch/utils/data/",
-	 "give the DataLoader more workers (num_workers) and a longer prefetch (prefetch_factor), "
-	 "keep workers between epochs (persistent_workers)"},
-	{"-packages/grain/", "give Grain's DataLoader workers (worker_count; mp_prefetch of a "
-			     "dataset) and more threads "
-			     "that read (ReadOptions)"},
-	{"-packages/keras/src/trainers/data_adapters/py_dataset",
-	 "give the PyDataset workers (workers=, use_multiprocessing=True) and a longer queue "
-	 "(max_queue_size=)"},
-	{"-packages/tensorflow/python/ops/script_ops.py",
-	 "map with num_parallel_calls=tf.data.AUTOTUNE, give the pipeline a thread for each call "
-	 "of Python that waits (Options.threading.private_threadpool_size), end it with "
-	 "prefetch(tf.data.AUTOTUNE), cache() what stays the same"},
+	{"-packages/torch/utils/data/", TRY_TORCH_LOADER},
+	{"-packages/grain/", TRY_GRAIN_LOADER},
+	{"-packages/keras/src/trainers/data_adapters/py_dataset", TRY_KERAS_LOADER},
+	{"-packages/tensorflow/python/ops/script_ops.py", TRY_TF_PYTHON_LOADER},
 	{"-packages/webdataset/", "load by a WebLoader with workers (num_workers), at most as many "
 				  "as there are shards"},
-	{"-packages/datasets/", "put a DataLoader with workers (num_workers) around the dataset, "
-				"at most as many as it has shards"},
+	{"-packages/datasets/", TRY_DATASETS_LOADER},
 };
 
 /* NULL: none of the known ones. */
@@ -717,31 +708,12 @@ static void add_batch(struct text *text, const struct rules_ctx *ctx)
 static const char *remedy_of(const struct rules_ctx *ctx, const struct loader *loader)
 {
 	if (loader->is_frameworks)
-		return "The model waits for its data: "
-		       "{give the DataLoader more workers (num_workers) and a longer prefetch "
-		       "(prefetch_factor), keep workers between epochs (persistent_workers)"
-		       "|prepare batches in worker processes (a DataLoader's num_workers, Grain's "
-		       "mp_prefetch) and ahead of the step"
-		       "|map with num_parallel_calls=tf.data.AUTOTUNE, end the pipeline with "
-		       "prefetch(tf.data.AUTOTUNE), cache() what stays the same"
-		       "|prepare batches in more processes and further ahead}, or prepare the data "
-		       "once instead of in each epoch.";
+		return TRY_FEED_MODEL;
 	if (loader->is_own)
-		return "The loop makes each batch itself before it trains on it: make batches "
-		       "ahead "
-		       "of the step, in threads if they sleep or read, in processes if they run "
-		       "Python, and pass them on by a queue{ (an IterableDataset around the reader "
-		       "gives it a DataLoader's workers)| (Grain's mp_prefetch does so)| "
-		       "(tf.data's from_generator with prefetch does so)|}, or prepare the data "
-		       "once instead of in each epoch.";
+		return TRY_FEED_FROM_OTHERS;
 	if (may_serve(ctx, loader))
-		return "If these are requests, the program has nothing to do until they come. "
-		       "Otherwise prepare batches in more threads if they sleep or read, in more "
-		       "processes if they run Python, and further ahead (a longer queue), or "
-		       "prepare the data once instead of in each epoch.";
-	return "The model waits for its data: prepare batches in more threads if they sleep or "
-	       "read, in more processes if they run Python, and further ahead (a longer queue), "
-	       "or prepare the data once instead of in each epoch.";
+		return TRY_FEED_OR_SERVE;
+	return TRY_FEED_FROM_THREADS;
 }
 
 static void add_suggestion(struct note *note, struct rules_ctx *ctx, const struct loader *loader)
@@ -749,9 +721,7 @@ static void add_suggestion(struct note *note, struct rules_ctx *ctx, const struc
 	struct preparation work;
 
 	if (loader->keeps_up) {
-		text_add(&note->suggestion,
-			 "Workers prepare the batches in time, and each has to be taken from "
-			 "them: larger batches, or fewer tensors in each, make that seldom.");
+		text_add(&note->suggestion, TRY_LARGER_BATCHES);
 		return;
 	}
 	if (gains_nothing(ctx, loader)) {

@@ -7,6 +7,7 @@
 #include "analyze/stack_kind.h"
 #include "base/order.h"
 #include "base/units.h"
+#include "remedy_texts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,22 +23,15 @@ static const char *leak_remedy(enum perfx_domain domain)
 {
 	switch (domain) {
 	case PERFX_DOMAIN_TENSOR:
-		return "Something keeps tensors of every step: a list that grows, a loss kept with "
-		       "its graph (append loss.item(), not loss), or a cache without a limit. "
-		       "Trace for some minutes (-d 3m) to see whether it levels off; a step that "
-		       "takes longer than the recording looks the same.";
+		return TRY_LEAKED_TENSORS;
 	case PERFX_DOMAIN_GPU:
-		return "Device memory is allocated repeatedly and never freed: find what keeps it, "
-		       "and free it or let the framework's allocator cache it. Trace for some "
-		       "minutes (-d 3m) to see whether it levels off.";
+		return TRY_LEAKED_GPU_BLOCKS;
 	case PERFX_DOMAIN_HOST:
 	case PERFX_DOMAIN_USER:
 	case PERFX_DOMAIN_INVALID:
 		break;
 	}
-	return "Blocks allocated there are never freed: look for a missing free, a container that "
-	       "only grows, or a cache without a limit. Trace for some minutes (-d 3m) to see "
-	       "whether it levels off; a step that takes longer than the recording looks the same.";
+	return TRY_LEAKED_BLOCKS;
 }
 
 /* "; estimated from about 80 sampled blocks (± 22 %)": of N that a Poisson process gives */
@@ -499,13 +493,6 @@ static void growth_headline(struct text *text, const struct rules_ctx *ctx, cons
 		text_printf(text, ": %s", option);
 }
 
-#define SHMEM_REMEDY                                                                             \
-	"Segments that processes share stay until the last one has unmapped them and their "     \
-	"name is removed: close() and unlink() each multiprocessing.shared_memory, do not keep " \
-	"tensors that share_memory_() or a DataLoader's workers put there (copy what is kept: "  \
-	"clone()), and remove files under /dev/shm. `ls -l /dev/shm` and /proc/PID/maps "        \
-	"(/dev/shm/, /memfd:) name them."
-
 static void suggest_for_growth(struct text *text, const struct rules_ctx *ctx,
 			       const struct note *note)
 {
@@ -540,7 +527,7 @@ static void memory_growth(struct rules_ctx *ctx, const struct line *line, enum r
 	growth_headline(&note.headline, ctx, &note, bytes_per_s, part);
 	add_growth_threshold(&note.threshold, ctx->thresholds);
 	if (part == RSS_SHMEM)
-		text_add(&note.suggestion, SHMEM_REMEDY);
+		text_add(&note.suggestion, TRY_SHARED_SEGMENTS);
 	else
 		suggest_for_growth(&note.suggestion, ctx, &note);
 	rules_ctx_add(ctx, "MemoryGrowth",
@@ -552,14 +539,9 @@ static void memory_growth(struct rules_ctx *ctx, const struct line *line, enum r
 static void suggest_for_untraced(struct text *text, enum perfx_domain domain)
 {
 	if (domain == PERFX_DOMAIN_HOST)
-		text_add(text, "Possible causes: blocks allocated before the recording and touched "
-			       "only now, heap fragmentation (try jemalloc, or "
-			       "MALLOC_ARENA_MAX=2), thread stacks, or an untraced allocator "
-			       "(`perfx-trace probes` lists the traced ones).");
+		text_add(text, TRY_UNTRACED_HEAP);
 	else
-		text_add(text, "The growth is not in tracked tensors, but in other heap blocks or "
-			       "in heap fragmentation. Trace the host heap as well (--memory all, "
-			       "or --memory sampled if that is too slow).");
+		text_add(text, TRY_UNTRACED_BY_TENSORS);
 }
 
 /* Of traced blocks; the exit of a process frees what it kept. */
@@ -672,9 +654,7 @@ static void host_churn(struct rules_ctx *ctx, const struct profile_memory *memor
 		    CHURN_PAIR_NS, as_percent(rate * CHURN_PAIR_NS / 1e9));
 	text_printf(&note.threshold, "at least %.15g/s (medium: %.15g/s)",
 		    ctx->thresholds->memory_churn_low, ctx->thresholds->memory_churn_medium);
-	text_add(&note.suggestion, "Reuse buffers, reserve space in containers, or preload a "
-				   "faster allocator (jemalloc, tcmalloc). Small framework "
-				   "operators allocate in each call: fuse or batch them.");
+	text_add(&note.suggestion, TRY_REUSE_BUFFERS);
 	rules_ctx_add(ctx, "MemoryChurn",
 		      rate >= ctx->thresholds->memory_churn_medium ? FINDING_MEDIUM : FINDING_LOW,
 		      rate, &note);
@@ -691,10 +671,7 @@ static void gpu_churn(struct rules_ctx *ctx, const struct profile_memory *memory
 	text_printf(&note.evidence, "%s device memory allocations/s", as_count(u64_of(rate)));
 	add_busiest(&note.evidence, ctx, memory, false);
 	text_printf(&note.threshold, "at least %g/s", ctx->thresholds->memory_churn_gpu_per_s);
-	text_add(&note.suggestion,
-		 "Allocating and freeing device memory waits for the device: reuse the blocks, use "
-		 "a caching or stream-ordered allocator (cudaMallocAsync), and do not call "
-		 "PyTorch's empty_cache() in the loop.");
+	text_add(&note.suggestion, TRY_REUSE_GPU_BLOCKS);
 	rules_ctx_add(ctx, "MemoryChurn", FINDING_MEDIUM, rate, &note);
 }
 

@@ -7,6 +7,8 @@
 #include "base/syscalls.h"
 #include "base/units.h"
 #include "decode/names.h"
+#include "loss_texts.h"
+#include "remedy_texts.h"
 
 bool rules_is_short(const struct rules_ctx *ctx)
 {
@@ -153,9 +155,7 @@ static void suggest_for_blocked(struct text *text, const struct rules_ctx *ctx, 
 	const struct profile_row *row = waited_in(ctx, blocked_ns);
 
 	if (!row) {
-		text_add(text,
-			 "The main thread waits for other threads, input or a lock: see below what "
-			 "the other threads do meanwhile, and which functions wait.");
+		text_add(text, TRY_BLOCKED_MAIN_THREAD);
 		return;
 	}
 	text_add(text, "It waits in ");
@@ -294,95 +294,39 @@ static void overhead(struct rules_ctx *ctx)
 		      100 * slowdown, &note);
 }
 
-struct loss_words {
+/* Only losses that profile_loss_share() weighs; others have no words. */
+static const struct {
 	const char *what, *remedy;
+} loss_words[PERFX_LOSS_KINDS] = {
+	[PERFX_LOSS_RING_DROPS] = {LOSS_RING_DROPS},
+	[PERFX_LOSS_MAP_FULL] = {LOSS_MAP_FULL},
+	[PERFX_LOSS_UNTIMED_CALLS] = {LOSS_UNTIMED_CALLS},
+	[PERFX_LOSS_NMISSED] = {LOSS_NMISSED},
+	[PERFX_LOSS_UNDECODED] = {LOSS_UNDECODED},
+	[PERFX_LOSS_CONTROL_DROPS] = {LOSS_CONTROL_DROPS},
+	[PERFX_LOSS_STACK_FAILURES] = {LOSS_STACK_FAILURES},
+	[PERFX_LOSS_READ_FAULTS] = {LOSS_READ_FAULTS},
+	[PERFX_LOSS_MEMORY_DROPS] = {LOSS_MEMORY_DROPS},
+	[PERFX_LOSS_VALUE_DROPS] = {LOSS_VALUE_DROPS},
+	[PERFX_LOSS_SAMPLE_DROPS] = {LOSS_SAMPLE_DROPS},
+	[PERFX_LOSS_GPU_RECORDS] = {LOSS_GPU_RECORDS},
+	[PERFX_LOSS_GPU_KEYS] = {LOSS_GPU_KEYS},
+	[PERFX_LOSS_PROCESSES_MISSED] = {LOSS_PROCESSES_MISSED},
 };
-
-/* Only losses that profile_loss_share weighs can come here. */
-static struct loss_words words_of(enum perfx_loss_kind loss)
-{
-	switch (loss) {
-	case PERFX_LOSS_RING_DROPS:
-		return (struct loss_words){
-			"span records were dropped (ring full): calls and totals include them; "
-			"percentiles, minimum, maximum and deviation do not",
-			"Use a larger ring (--ring-size 64M), or trace fewer functions."};
-	case PERFX_LOSS_MAP_FULL:
-		return (struct loss_words){
-			"calls have no calling context or thread state (map full)",
-			"Trace fewer functions: the call tree is too large."};
-	case PERFX_LOSS_UNTIMED_CALLS:
-		return (struct loss_words){"calls were counted but not timed: nested too deeply, "
-					   "or not all exits of the function are known",
-					   "`perfx-trace probes` shows which functions, and why."};
-	case PERFX_LOSS_NMISSED:
-		return (struct loss_words){"probe hits were not delivered by the kernel",
-					   "Trace fewer functions, or try another --link."};
-	case PERFX_LOSS_UNDECODED:
-		return (struct loss_words){"records could not be decoded",
-					   "The capture is damaged or from another version: read "
-					   "it with the version that recorded it."};
-	case PERFX_LOSS_CONTROL_DROPS:
-		return (struct loss_words){
-			"process events were dropped (ring full): some process data may be missing",
-			"Trace fewer processes, or leave out children (--no-children)."};
-	case PERFX_LOSS_STACK_FAILURES:
-		return (struct loss_words){"call stacks could not be unwound",
-					   "Build with frame pointers (-fno-omit-frame-pointer)."};
-	case PERFX_LOSS_READ_FAULTS:
-		return (struct loss_words){"reads of the program's memory failed",
-					   "Nothing to do: the pages were not resident."};
-	case PERFX_LOSS_MEMORY_DROPS:
-		return (struct loss_words){
-			"allocation and free records were dropped (ring full): counts and "
-			"allocated bytes include them; live bytes and peaks are bounds",
-			"Use a larger ring (--ring-size 64M), or --memory sampled."};
-	case PERFX_LOSS_VALUE_DROPS:
-		return (struct loss_words){
-			"samples of the program's counters were dropped (ring full): sample counts "
-			"and sums of whole numbers include them; lowest and highest do not",
-			"Use a larger ring (--ring-size 64M)."};
-	case PERFX_LOSS_SAMPLE_DROPS:
-		return (struct loss_words){
-			"samples of threads were dropped (ring full): sampled times are too small",
-			"Use a larger ring (--ring-size 64M), or sample less often (--sample)."};
-	case PERFX_LOSS_GPU_RECORDS:
-		return (struct loss_words){
-			"records of the GPU were dropped (buffers full): its times are too small",
-			"Record fewer events in detail (--gpu-max-events), or use --gpu 0."};
-	case PERFX_LOSS_GPU_KEYS:
-		return (struct loss_words){
-			"launches and copies were counted without kernel name or size (map full)",
-			"Record for a shorter time, or use --gpu 1."};
-	case PERFX_LOSS_PROCESSES_MISSED:
-		return (struct loss_words){
-			"processes had ended before their program was probed: they are missing",
-			"Start perfx-trace after the first of them, or use perfx-trace run."};
-	case PERFX_LOSS_UNMATCHED_ENTRIES:
-	case PERFX_LOSS_UNMATCHED_RETURNS:
-	case PERFX_LOSS_TRUNCATED_BYTES:
-	case PERFX_LOSS_FOREIGN_HITS:
-	case PERFX_LOSS_DETACHED_PROBES:
-	case PERFX_LOSS_KINDS:
-		break;
-	}
-	return (struct loss_words){"events were lost", ""};
-}
 
 static void losses(struct rules_ctx *ctx)
 {
 	for (int i = 0; i < PERFX_LOSS_KINDS; i++) {
 		double share = profile_loss_share(ctx->profile, i);
-		struct loss_words words = words_of(i);
 		struct note note = {0};
 
 		if (share <= PROFILE_LOSSY_SHARE)
 			continue;
 		text_add(&note.subject, "perfx-trace");
 		text_printf(&note.evidence, "%s %s (%s)", as_count(ctx->profile->losses[i]),
-			    words.what, as_percent(share));
+			    loss_words[i].what ?: "events were lost", as_percent(share));
 		text_printf(&note.threshold, "more than %.0f %%", PROFILE_LOSSY_SHARE * 100);
-		text_add(&note.suggestion, words.remedy);
+		text_add(&note.suggestion, loss_words[i].remedy ?: "");
 		rules_ctx_add(ctx, "Losses",
 			      i == PERFX_LOSS_RING_DROPS ? FINDING_LOW : FINDING_MEDIUM, share,
 			      &note);

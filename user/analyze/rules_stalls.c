@@ -8,6 +8,7 @@
 #include "analyze/stack_kind.h"
 #include "base/escape.h"
 #include "base/order.h"
+#include "remedy_texts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -136,23 +137,13 @@ static const struct stall_remedy {
 	const char *const *words; /* in the names of a function that stalls */
 	const char *remedy;
 } stall_remedies[] = {
-	{(const char *const[]){"save", "checkpoint", "dump", "fsync", NULL},
-	 "Write checkpoints less often, or without stopping the training: copy the state, and "
-	 "write it in another thread or process{ (torch.distributed.checkpoint.async_save)| "
-	 "(orbax's "
-	 "AsyncCheckpointer)||}, to a faster disk, without fsync each time."},
-	{(const char *const[]){"DataLoader", NULL},
-	 "Each epoch starts the loader's workers anew: keep them (persistent_workers=True), or "
-	 "let an epoch have more steps."},
+	{(const char *const[]){"save", "checkpoint", "dump", "fsync", NULL}, TRY_CHECKPOINTS},
+	{(const char *const[]){"DataLoader", NULL}, TRY_LOADER_RESTARTS},
 	{(const char *const[]){"log", "print", "summary", "report", "track", "plot", NULL},
-	 "Log less often and in larger pieces, or from another thread; keep values as tensors "
-	 "until then: reading each (.item()) waits for its computation."},
+	 TRY_LOGGING},
 	{(const char *const[]){"eval", "valid", "test", "metric", "sample", "generate", NULL},
 	 "Evaluate less often, on fewer batches, or in another process from a checkpoint."},
-	{(const char *const[]){"Trainer.fit", NULL},
-	 "Each epoch makes the iterator of its data anew, and ends the old one: let an epoch have "
-	 "more steps{ (persistent_workers=True keeps the loader's workers)|| (steps_per_epoch, "
-	 "with Dataset.repeat())|}, and call fit() once for all epochs."},
+	{(const char *const[]){"Trainer.fit", NULL}, TRY_EPOCHS},
 };
 
 #define DISK_REMEDY 0
@@ -294,10 +285,6 @@ static enum bottleneck bottleneck_of(const struct slow_cause *cause)
 	return BOTTLENECK_STALL;
 }
 
-#define STOPPED_REMEDY                                                                   \
-	"The program was stopped, and continued later: find which scheduler, debugger, " \
-	"`docker pause` or Ctrl-Z did so. Faster code will not help."
-
 /* Slow steps are few if at most this share of all steps is slow. */
 #define FEW_STEPS 0.10
 /* The slowest steps that are named make up this share of the time that slow steps lose. */
@@ -397,14 +384,9 @@ static void write_uneven(struct note *note, const struct rules_ctx *ctx,
 		rules_suggest(note, ctx, stall_remedy(cause));
 		return;
 	}
-	text_add(&note->suggestion,
-		 is_mostly(cause, SLOW_STOPPED) ? STOPPED_REMEDY
-		 : lacks_cpus_mostly(cause)
-			 ? "Other threads or programs use the CPUs: see which had them, and move "
-			   "them, lower their share (cpu.weight, /proc/PID/autogroup), or reserve "
-			   "CPUs for this program."
-			 : "Find what the slow steps have in common: the start of an epoch, a "
-			   "checkpoint, inputs of another size, other programs on the CPUs.");
+	text_add(&note->suggestion, is_mostly(cause, SLOW_STOPPED) ? TRY_STOPPED
+				    : lacks_cpus_mostly(cause)	   ? TRY_LACKING_CPUS
+								   : TRY_COMMON_CAUSE);
 }
 
 /* Another program has the CPUs: that is said once, of all steps. */
@@ -500,7 +482,7 @@ static void write_captured(struct note *note, const struct rules_ctx *ctx, uint6
 	text_printf(&note->headline, "%s: %s", bottleneck_headline(note->bottleneck),
 		    text_peek(&note->evidence));
 	rules_suggest(note, ctx,
-		      is_mostly(cause, SLOW_STOPPED) ? STOPPED_REMEDY
+		      is_mostly(cause, SLOW_STOPPED) ? TRY_STOPPED
 		      : lacks_cpus_mostly(cause)
 			      ? "Other threads or programs use the CPUs: see which had them."
 			      : stall_remedy(cause));
