@@ -233,11 +233,13 @@ double rules_most_gain_ns(const struct rules_ctx *ctx, enum bottleneck bottlenec
 	return unit_ns * fmax(1 - computing_ns / cpus / wall_ns, 0);
 }
 
-/* Adds the texts of its kind that the rule did not write. */
+/* Adds what the rule did not write: the process as the subject, and the texts of the kind. */
 static void complete(struct note *note, const struct rules_ctx *ctx, const char *kind)
 {
 	const struct finding_kind *of = finding_kind_named(kind);
 
+	if (!note->subject.length)
+		add_process_name(&note->subject, ctx->process);
 	if (!of)
 		return;
 	if (of->threshold && !note->threshold.length)

@@ -39,9 +39,7 @@ void contexts_clear(struct contexts *contexts)
 
 const struct profile_context *context_of(const struct contexts *contexts, uint32_t id)
 {
-	uint32_t at = id ? map64_get(&contexts->places, id) : MAP64_NONE;
-
-	return at == MAP64_NONE ? NULL : &contexts->process->contexts[at];
+	return id ? MAP64_FIND(contexts->places, id, contexts->process->contexts) : NULL;
 }
 
 bool function_is_marker(const struct profile_function *function)

@@ -217,18 +217,14 @@ static uint32_t native_function_of(struct native_making *m, const struct profile
 	bool named = !m->by_library && frame->function[0];
 	const uintptr_t words[] = {(uintptr_t)(named ? frame->function : ""),
 				   (uintptr_t)frame->module};
-	uint64_t hash = fnv1a(words, sizeof(words));
-	uint32_t at = map64_get(&m->ids, hash);
+	struct native_function *function =
+		map64_item(&m->ids, fnv1a(words, sizeof(words)), &m->functions->list, &m->capacity,
+			   &m->functions->count, sizeof(*function));
 
-	if (at != MAP64_NONE)
-		return at;
-	at = (uint32_t)m->functions->count;
-	if (grow_array(&m->functions->list, &m->capacity, at + 1, sizeof(*m->functions->list)) ||
-	    map64_put(&m->ids, hash, at))
+	if (!function)
 		return MAP64_NONE;
-	m->functions->count++;
-	m->functions->list[at] = (struct native_function){.frame = frame};
-	return at;
+	function->frame = function->frame ?: frame;
+	return (uint32_t)(function - m->functions->list);
 }
 
 /* 0 or -ENOMEM. A sample counts once, however often its stack has the pair. */
@@ -238,20 +234,15 @@ static int add_pair(struct native_making *m, const struct native_pair *pair)
 	const uintptr_t words[] = {pair->function, pair->caller,
 				   below ? (uintptr_t)below->function : 0,
 				   below ? (uintptr_t)below->file : 0, below ? below->line : 0};
-	uint64_t hash = fnv1a(words, sizeof(words));
-	uint32_t at = map64_get(&m->pair_ids, hash);
+	struct native_pair *known = MAP64_ITEM(m->pair_ids, fnv1a(words, sizeof(words)), m->pairs);
 
-	if (at == MAP64_NONE) {
-		at = (uint32_t)m->pairs_count;
-		if (grow_array(&m->pairs, &m->pairs_capacity, at + 1, sizeof(*m->pairs)) ||
-		    map64_put(&m->pair_ids, hash, at))
-			return -ENOMEM;
-		m->pairs[m->pairs_count++] = *pair;
-		return 0;
-	}
-	if (m->pairs[at].seen != pair->seen)
-		m->pairs[at].ns += pair->ns;
-	m->pairs[at].seen = pair->seen;
+	if (!known)
+		return -ENOMEM;
+	if (!known->seen)
+		*known = *pair;
+	else if (known->seen != pair->seen)
+		known->ns += pair->ns;
+	known->seen = pair->seen;
 	return 0;
 }
 

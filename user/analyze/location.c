@@ -364,6 +364,14 @@ void location_place(struct text *text, const struct profile_frame *frame)
 	text_clear(&name);
 }
 
+void location_after(struct text *text, const char *words, const struct profile_frame *frame)
+{
+	if (!frame)
+		return;
+	text_add(text, words);
+	location_place(text, frame);
+}
+
 /* The first frame and, where that is a library without lines, the first one around it that has. */
 static void add_frames(struct text *text, const struct profile_hotspot *hotspot, size_t first)
 {
@@ -374,8 +382,7 @@ static void add_frames(struct text *text, const struct profile_hotspot *hotspot,
 		i++;
 	if (i == first || i == hotspot->frames_count)
 		return;
-	text_add(text, " ← ");
-	location_place(text, hotspot->frames[i]);
+	location_after(text, " ← ", hotspot->frames[i]);
 }
 
 void location_hotspot(struct text *text, const struct profile *profile,

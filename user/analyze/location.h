@@ -22,6 +22,8 @@ void location_line(struct text *text, const struct profile_line *line);
 
 /* Adds it as LOCATION_BRIEF, shortened and marked. */
 void location_place(struct text *text, const struct profile_frame *frame);
+/* The same after some words: ", in train (train.py:12)". Nothing if the frame is NULL. */
+void location_after(struct text *text, const char *words, const struct profile_frame *frame);
 
 /* The innermost Python frame of the program's own; count: none is. Where the program is a package,
  * started by -m or by its entry point, that package is its own. */

@@ -283,13 +283,10 @@ static int read_own(struct reading *reading, struct own_rule *rule, char *rest)
 static int parse_own_rule(struct reading *reading, char *rest)
 {
 	struct rule_set *rules = reading->rules;
-	struct own_rule *rule;
 
-	if (GROW_BY_ONE(rules->own))
+	if (LIST_ADD(rules->own, (struct own_rule){.line = reading->statements.line}))
 		return -ENOMEM;
-	rule = &rules->own[rules->own_count++];
-	*rule = (struct own_rule){.line = reading->statements.line};
-	return read_own(reading, rule, rest);
+	return read_own(reading, &rules->own[rules->own_count - 1], rest);
 }
 
 static char *after_word(char *statement, const char *word)

@@ -279,10 +279,7 @@ static void add_evidence(struct text *text, struct rules_ctx *ctx, const struct 
 			text_printf(text, " of %s on average", as_ns(found->row->avg_ns));
 		}
 	}
-	if (!traced.frame)
-		return;
-	text_add(text, ", of ");
-	location_place(text, traced.frame);
+	location_after(text, ", of ", traced.frame);
 }
 
 static void suggest_steady(struct note *note, const struct rules_ctx *ctx)
@@ -306,10 +303,7 @@ static void add_headline(struct note *note, const struct rules_ctx *ctx,
 	}
 	text_printf(&note->headline, "COMPILING: %s of the wall time ", as_percent(note->share));
 	add_what(&note->headline, found);
-	if (!note->place)
-		return;
-	text_add(&note->headline, ", called in ");
-	location_place(&note->headline, note->place);
+	location_after(&note->headline, ", called in ", note->place);
 }
 
 static enum finding_severity severity_of(const struct rules_ctx *ctx, const struct note *note,

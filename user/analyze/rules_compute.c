@@ -44,7 +44,6 @@ static void unread_compute(struct rules_ctx *ctx)
 		    (!most || row->cost.unread_count > most->cost.unread_count))
 			most = row;
 	}
-	add_process_name(&note.subject, ctx->process);
 	text_printf(&note.evidence, "%s%s with unreadable arguments, %s of the compute time (%s)",
 		    as_count(compute->cost.unread_count),
 		    compute->cost.unread_count == 1 ? " compute call" : " compute calls",
@@ -107,7 +106,6 @@ static void low_utilization(struct rules_ctx *ctx)
 	if (p->gpu.flops || mfu < 0 || mfu >= ctx->thresholds->low_utilization_low ||
 	    computing < ctx->thresholds->low_utilization_computing)
 		return;
-	add_process_name(&note.subject, p);
 	add_rate(&note.evidence, mfu * roof.flops_per_s);
 	text_printf(&note.evidence, ", %s of the ", as_percent(mfu));
 	add_rate(&note.evidence, roof.flops_per_s);

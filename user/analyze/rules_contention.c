@@ -475,10 +475,7 @@ static void add_other_threads(struct text *text, const struct rules_ctx *ctx)
 {
 	struct place place = other_threads_place(ctx->process, ctx->driver->tid);
 
-	if (!place.frame)
-		return;
-	text_add(text, "; its other threads run mostly ");
-	location_place(text, place.frame);
+	location_after(text, "; its other threads run mostly ", place.frame);
 }
 
 /* The threads that compete for CPUs: the pool's working ones, or without a known pool the program's
@@ -668,7 +665,6 @@ static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage
 			    .share = share,
 			    .look = "Threads; Waiting"};
 
-	add_process_name(&note.subject, ctx->process);
 	add_waiting(&note.evidence, ctx, shortage, note.gain_ns);
 	add_spinning(&note.evidence, &shortage->pool);
 	if (shortage->pool.threads_count < 2 && shortage->culprit == PROFILE_RIVAL_OWN)
@@ -828,7 +824,6 @@ static void cpu_throttled(struct rules_ctx *ctx)
 
 	if (share < ctx->thresholds->cpu_throttled_medium)
 		return;
-	add_process_name(&note.subject, p);
 	add_throttled(&note.evidence, p, share);
 	suggest_for_throttled(&note.suggestion, ctx);
 	note.share = share;

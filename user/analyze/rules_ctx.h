@@ -42,7 +42,8 @@ struct rules_ctx {
 #define LEAK_KIND "MemoryLeak"
 
 /* A finding while it is written: its fields are those of struct finding. of_function: its subject
- * does not name the process. */
+ * does not name the process. Without a subject it is about the process; threshold, suggestion and
+ * look are otherwise those of its kind (catalogue.h). */
 struct note {
 	bool of_function;
 	enum bottleneck bottleneck;

@@ -174,8 +174,7 @@ static void add_own_python(struct text *text, const struct rules_ctx *ctx, doubl
 {
 	if (!own_is_all(ctx->driver))
 		return;
-	text_add(text, "; ");
-	location_place(text, ctx->driver->own.function);
+	location_after(text, "; ", ctx->driver->own.function);
 	text_printf(text, " and what it calls take %s", as_percent(share));
 }
 
@@ -185,10 +184,9 @@ static void add_own_time(struct text *text, const struct rules_ctx *ctx, double 
 {
 	text_printf(text, "%s%s", as_percent(share), rules_of_judged(ctx));
 	add_step_part(text, ctx, share);
-	text_add(text, " is ");
-	location_place(text, ctx->driver->own.function);
-	text_add(text, " and what it calls, most of it Python in ");
-	location_place(text, ctx->driver->own.lead.frame);
+	location_after(text, " is ", ctx->driver->own.function);
+	location_after(text, " and what it calls, most of it Python in ",
+		       ctx->driver->own.lead.frame);
 }
 
 /* A function that takes so much of the time is what the program is there for: nobody knows what is
@@ -394,10 +392,8 @@ static void add_holder(struct text *text, const struct rules_ctx *ctx, const str
 	add_thread(text, ctx, use->holder_tid);
 	if (use->holders_count > 1)
 		text_printf(text, " and %u more", use->holders_count - 1);
-	if (!use->holder.frame)
-		return;
-	text_add(text, use->holders_count > 1 ? ", which run " : ", which runs ");
-	location_place(text, use->holder.frame);
+	location_after(text, use->holders_count > 1 ? ", which run " : ", which runs ",
+		       use->holder.frame);
 }
 
 /* Sleeps that are so short only let other threads run before the next look, */
@@ -473,8 +469,7 @@ static void add_python_of_others(struct text *text, struct rules_ctx *ctx)
 		ctx->failed = true;
 	if ((double)python.count < ctx->thresholds->all_cause_samples || !python.lead.frame)
 		return;
-	text_add(text, "; meanwhile another thread runs mostly ");
-	location_place(text, python.lead.frame);
+	location_after(text, "; meanwhile another thread runs mostly ", python.lead.frame);
 }
 
 static bool is_for_requests(const struct wait_rule *rule)
@@ -488,10 +483,7 @@ static void add_client(struct text *text, const struct profile_activity *client)
 	const struct profile_frame *place = stack_place(client->stack);
 
 	text_add(text, "; another thread sends them, and waits for each answer");
-	if (!place)
-		return;
-	text_add(text, " in ");
-	location_place(text, place);
+	location_after(text, " in ", place);
 }
 
 /* Adds whom or what the thread waits for. */
@@ -648,10 +640,7 @@ static void spins(struct rules_ctx *ctx)
 	text_add(&note.evidence, " of all threads' CPU time only polls for a lock");
 	text_printf(&note.headline, "%s: %s", bottleneck_headline(note.bottleneck),
 		    text_peek(&note.evidence));
-	if (note.place) {
-		text_add(&note.headline, ", in ");
-		location_place(&note.headline, note.place);
-	}
+	location_after(&note.headline, ", in ", note.place);
 	text_printf(&note.threshold, "at least %g %% of the CPU time, and of the wall time",
 		    t->lock_wait_medium * 100);
 	rules_suggest(&note, ctx, TRY_SPIN_LOCK);
@@ -685,10 +674,7 @@ static void gil_of_threads(struct rules_ctx *ctx)
 	rules_subject(&note, ctx);
 	text_printf(&note.evidence, "threads waited %s for %s, %.1f of them at a time on average",
 		    as_ns(ctx->driver->gil_ns), wait_rules[0].words, threads);
-	if (python.lead.frame) {
-		text_add(&note.evidence, "; Python runs mostly in ");
-		location_place(&note.evidence, python.lead.frame);
-	}
+	location_after(&note.evidence, "; Python runs mostly in ", python.lead.frame);
 	text_printf(&note.threshold, "at least %.3g threads on average (high: %.3g)",
 		    ctx->thresholds->gil_wait_threads_medium,
 		    ctx->thresholds->gil_wait_threads_high);

@@ -53,7 +53,6 @@ static void judge_held_memory(struct rules_ctx *ctx, const struct held_memory *m
 	share = unused / (double)memory->held_bytes;
 	if (unused < thresholds->fragmentation_bytes || share < thresholds->fragmentation_low)
 		return;
-	add_process_name(&note.subject, ctx->process);
 	text_printf(&note.evidence, "%s of %s for %s of %s: %s is held and not used",
 		    as_bytes(memory->held_bytes), memory->held, as_bytes(memory->used_bytes),
 		    memory->used, as_percent(share));

@@ -133,7 +133,6 @@ static void launch_bound(struct rules_ctx *ctx)
 
 	if (!rules_launch_bound(ctx))
 		return;
-	add_process_name(&note.subject, ctx->process);
 	if (!launches) {
 		add_kernels(&note.evidence, ctx->process);
 		text_add(&note.evidence, "; ");
@@ -198,9 +197,10 @@ static void add_idle(struct text *text, const struct rules_ctx *ctx)
 	python = location_python(example->stack->frames, example->stack->frames_count);
 	if (python == example->stack->frames_count)
 		return;
-	text_add(text,
-		 function ? ", at " : "; in the longest idle times the launching thread was at ");
-	location_place(text, example->stack->frames[python]);
+	location_after(text,
+		       function ? ", at "
+				: "; in the longest idle times the launching thread was at ",
+		       example->stack->frames[python]);
 }
 
 static void starved(struct rules_ctx *ctx)
@@ -216,7 +216,6 @@ static void starved(struct rules_ctx *ctx)
 	    rate_of(ctx->process, gpu->launches_count) <
 		    ctx->thresholds->gpu_starved_launches_per_s)
 		return;
-	add_process_name(&note.subject, ctx->process);
 	add_gpu_busy(&note.evidence, ctx->process);
 	add_idle(&note.evidence, ctx);
 	text_add(&note.suggestion,
@@ -241,10 +240,7 @@ static void add_sync(struct text *text, const struct rules_ctx *ctx,
 		text_add(text, " in ");
 		add_function_name(text, ctx->profile, sync->function);
 	}
-	if (sync->line) {
-		text_add(text, " at ");
-		location_place(text, sync->line);
-	}
+	location_after(text, " at ", sync->line);
 }
 
 static void sync_wait(struct rules_ctx *ctx)
@@ -260,7 +256,6 @@ static void sync_wait(struct rules_ctx *ctx)
 
 	if (share < ctx->thresholds->sync_wait_medium || busy >= ctx->thresholds->sync_wait_busy)
 		return;
-	add_process_name(&note.subject, ctx->process);
 	text_printf(&note.evidence, "it waited for the GPU for %s%s, most of it in ",
 		    as_percent(share),
 		    ctx->process->steps.count ? " of the step time" : " of the wall time");
@@ -315,7 +310,6 @@ static void pageable_copy(struct rules_ctx *ctx)
 	if (!found.count || (gpu->timed ? share < ctx->thresholds->pageable_copy_medium
 					: rate < ctx->thresholds->pageable_copy_bytes_per_s))
 		return;
-	add_process_name(&note.subject, ctx->process);
 	text_printf(&note.evidence, "%s copies of %s from or to pageable memory",
 		    as_count(found.count), as_bytes(found.bytes));
 	if (gpu->timed) {
@@ -324,8 +318,7 @@ static void pageable_copy(struct rules_ctx *ctx)
 				  "B/s"));
 	}
 	if (found.largest->line) {
-		text_add(&note.evidence, ", most of them at ");
-		location_place(&note.evidence, found.largest->line);
+		location_after(&note.evidence, ", most of them at ", found.largest->line);
 	} else if (found.largest->function) {
 		text_add(&note.evidence, ", most of them in ");
 		add_function_name(&note.evidence, ctx->profile, found.largest->function);
@@ -358,7 +351,6 @@ static void exposed_communication(struct rules_ctx *ctx)
 		return;
 	note.share = share;
 	note.gain_ns = share * rules_unit_ns(ctx);
-	add_process_name(&note.subject, ctx->process);
 	text_printf(&note.evidence,
 		    "%s of %s in which GPUs communicated, they computed nothing: %s of the time",
 		    as_ns(exposed_ns), as_ns(all_ns), as_percent(share));

@@ -211,8 +211,7 @@ static void judge_parties(struct rules_ctx *ctx, const struct parties *parties)
 	text_printf(&note.evidence, "%zu threads wait for each other %s", parties->count,
 		    parties->words);
 	if (parties->place) {
-		text_add(&note.evidence, " (");
-		location_place(&note.evidence, parties->place);
+		location_after(&note.evidence, " (", parties->place);
 		text_add(&note.evidence, ")");
 	}
 	add_slowest(&note.evidence, ctx, parties, most, all_ns);

@@ -792,10 +792,7 @@ static void slow_pipeline(struct rules_ctx *ctx)
 	text_printf(&note.headline, " waits for the next batch of tf.data, %s of the wall time",
 		    as_percent(share));
 	add_feeder(&note.headline, ctx);
-	if (note.place) {
-		text_add(&note.headline, "; it waits in ");
-		location_place(&note.headline, note.place);
-	}
+	location_after(&note.headline, "; it waits in ", note.place);
 	text_printf(&note.threshold, "at least %g %% of the wall time (high: %g %%)", least * 100,
 		    high * 100);
 	rules_ctx_add(ctx, "InputWait", share >= high ? FINDING_HIGH : FINDING_MEDIUM, share,
@@ -827,7 +824,6 @@ void rules_input(struct rules_ctx *ctx)
 	}
 	if (!loader.keeps_up)
 		note.place = (loader.is_own ? loader.own : loader.feeder.work).lead.frame;
-	add_process_name(&note.subject, ctx->process);
 	text_add(&note.evidence, "waiting for the next batch took ");
 	add_batch(&note.evidence, ctx);
 	add_workers(&note.evidence, ctx, &loader);

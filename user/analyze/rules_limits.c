@@ -102,7 +102,6 @@ static void judge_limit(struct rules_ctx *ctx, const struct memory_limit *limit)
 	if (share < thresholds->memory_limit_medium && left > thresholds->memory_limit_left_medium)
 		return;
 	high = share >= thresholds->memory_limit_high || left <= thresholds->memory_limit_left_high;
-	add_process_name(&note.subject, ctx->process);
 	text_printf(&note.evidence, "%s of %s (%s) of %s", as_bytes(limit->used_bytes),
 		    as_bytes(limit->limit_bytes), as_percent(share), limit->words);
 	add_time_left(&note.evidence, limit);

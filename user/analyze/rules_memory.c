@@ -574,7 +574,6 @@ static bool untraced_memory(struct rules_ctx *ctx)
 	    rest < ctx->thresholds->memory_growth_bytes)
 		return false;
 	leaks = ctx->memory[memory - ctx->process->memory].leaks_count;
-	add_process_name(&note.subject, ctx->process);
 	add_growth(&note.evidence, ctx, &line, RSS_ANON);
 	text_printf(&note.evidence, "; traced %s grew by ", memory_words(memory));
 	add_bytes(&note.evidence, u64_of(rate_of(ctx->process, kept_bytes(ctx, memory))));
@@ -645,7 +644,6 @@ static void host_churn(struct rules_ctx *ctx, const struct profile_memory *memor
 
 	if (rate < ctx->thresholds->memory_churn_low)
 		return;
-	add_process_name(&note.subject, ctx->process);
 	text_printf(&note.evidence, "%s%s heap allocations/s", memory->sampled ? "at least " : "",
 		    as_count(u64_of(rate)));
 	add_temporary(&note.evidence, memory);
@@ -667,7 +665,6 @@ static void gpu_churn(struct rules_ctx *ctx, const struct profile_memory *memory
 
 	if (rate < ctx->thresholds->memory_churn_gpu_per_s)
 		return;
-	add_process_name(&note.subject, ctx->process);
 	text_printf(&note.evidence, "%s device memory allocations/s", as_count(u64_of(rate)));
 	add_busiest(&note.evidence, ctx, memory, false);
 	text_printf(&note.threshold, "at least %g/s", ctx->thresholds->memory_churn_gpu_per_s);
@@ -703,7 +700,6 @@ static void tensor_churn(struct rules_ctx *ctx, const struct profile_memory *mem
 	    size < ctx->thresholds->tensor_churn_bytes ||
 	    system < ctx->thresholds->tensor_churn_low)
 		return;
-	add_process_name(&note.subject, p);
 	text_printf(&note.evidence,
 		    "%s/s of tensors allocated, %s each on average; %s of the CPU time is spent "
 		    "in the kernel, without that of probes",

@@ -59,8 +59,7 @@ static void add_sampled(struct text *text, const struct rules_ctx *ctx, const st
 static void add_operators(struct text *text, const struct operator_line *line,
 			  const struct operator_names *names, uint64_t all_ns)
 {
-	text_add(text, "; most of it in ");
-	location_place(text, line->frame);
+	location_after(text, "; most of it in ", line->frame);
 	for (size_t i = 0; i < names->count && i < NAMES_SHOWN; i++) {
 		double share = (double)names->list[i].ns / (double)all_ns;
 

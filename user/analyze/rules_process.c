@@ -54,10 +54,7 @@ static void add_longest_wait(struct text *text, const struct driver *driver)
 	if (!wait->object_name[0] || strncmp(wait->object_name, call, strlen(call)))
 		text_printf(text, "%s%s", call, wait->object_name[0] ? " for " : "");
 	escape_name(text, wait->object_name);
-	if (!driver->longest_place)
-		return;
-	text_add(text, ", in ");
-	location_place(text, driver->longest_place);
+	location_after(text, ", in ", driver->longest_place);
 }
 
 /* A process that waits for a CPU, or is stopped, has work to do. */
@@ -95,7 +92,6 @@ static bool idle_target(struct rules_ctx *ctx)
 		return false;
 	if (rules_is_worker(ctx) || rules_is_helper(ctx) || ctx->account->joins_children)
 		return true;
-	add_process_name(&note.subject, ctx->process);
 	text_printf(&note.evidence, "used %s of CPU time in %s (%s)", as_ns(ctx->process->cpu_ns),
 		    as_ns(profile_wall_ns(ctx->process)), as_percent(cpu));
 	if (threads.measured == 1 && threads.blocked)
@@ -124,7 +120,6 @@ static void stopped(struct rules_ctx *ctx)
 
 	if (share < ctx->thresholds->stopped_medium || share <= 0)
 		return;
-	add_process_name(&note.subject, ctx->process);
 	text_printf(&note.evidence, "stopped for %s of %s (%s)", as_ns(thread->ns[ACCOUNT_STOPPED]),
 		    as_ns(thread->wall_ns), as_percent(share));
 	if (thread->stops_count)
@@ -205,7 +200,6 @@ static void disk_bound(struct rules_ctx *ctx)
 	if (cpu < 0 || cpu >= limits->disk_bound_cpu ||
 	    (bytes < limits->disk_bound_bytes_per_s && faults < limits->disk_bound_faults_per_s))
 		return;
-	add_process_name(&note.subject, p);
 	text_printf(&note.evidence, "disk traffic of %s/s and %s major faults/s, at %s CPU",
 		    as_bytes(u64_of(bytes)), as_count(u64_of(faults)), as_percent(cpu));
 	rules_ctx_add(ctx, "DiskBound", FINDING_MEDIUM, 1 - cpu, &note);

@@ -92,8 +92,7 @@ static void add_cause(struct text *text, const struct rules_ctx *ctx, const stru
 	text_printf(text, "it %s for %s more than the others do", excesses[row->excess].words,
 		    as_ns(u64_of(row->excess_ns)));
 	if (place) {
-		text_add(text, ", mostly in ");
-		location_place(text, place);
+		location_after(text, ", mostly in ", place);
 	} else if (cause && cause->of_function) {
 		text_printf(text, ", mostly in %s", cause->subject);
 	}

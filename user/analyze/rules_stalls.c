@@ -87,10 +87,7 @@ static void add_place(struct text *text, const struct slow_cause *cause)
 	if (!cause->place)
 		return;
 	location_place(text, cause->place);
-	if (cause->caller) {
-		text_add(text, ", for ");
-		location_place(text, cause->caller);
-	}
+	location_after(text, ", for ", cause->caller);
 	if (is_mostly(cause, SLOW_COMPILES)) {
 		text_add(text, ", which compiles");
 		return;
@@ -368,7 +365,6 @@ static void write_uneven(struct note *note, const struct rules_ctx *ctx,
 {
 	const struct profile_steps *steps = &ctx->process->steps;
 
-	add_process_name(&note->subject, ctx->process);
 	text_printf(&note->evidence, "%s steps: median %s, p95 %s, longest %s",
 		    as_count(steps->count), as_ns(steps->p50_ns), as_ns(steps->p95_ns),
 		    as_ns(steps->max_ns));
@@ -474,7 +470,6 @@ static void write_captured(struct note *note, const struct rules_ctx *ctx, uint6
 {
 	uint64_t median_ns = ctx->process->steps.p50_ns;
 
-	add_process_name(&note->subject, ctx->process);
 	text_printf(&note->evidence,
 		    "the step for which this was recorded took %s, %.1f times the median of %s",
 		    as_ns(step_ns), (double)step_ns / (double)(median_ns ?: 1), as_ns(median_ns));
@@ -533,8 +528,7 @@ static void write_garbage(struct note *note, const struct rules_ctx *ctx,
 			    as_ns(steps->avg_ns));
 	}
 	if (note->place) {
-		text_add(&note->evidence, ", mostly as ");
-		location_place(&note->evidence, note->place);
+		location_after(&note->evidence, ", mostly as ", note->place);
 		text_add(&note->evidence, " allocates or asks for it");
 	}
 	text_printf(&note->headline, "%s: %s", bottleneck_headline(note->bottleneck),

@@ -271,7 +271,6 @@ static void optimizer_bound(struct rules_ctx *ctx)
 	if (busy >= 0 && busy < ctx->thresholds->gpu_starved_medium)
 		note.bottleneck = BOTTLENECK_OPERATORS;
 	note.place = optimizer ? rules_place_of(ctx, optimizer->function) : NULL;
-	add_process_name(&note.subject, ctx->process);
 	text_add(&note.evidence, "parameter updates took ");
 	add_phase(&note.evidence, steps, PROFILE_PHASE_OPTIMIZER);
 	add_shares(&note.threshold, ctx->thresholds->optimizer_bound_low,

@@ -300,7 +300,7 @@ struct step_share {
 };
 
 struct step_shares {
-	struct map64 places; /* key_of() → index */
+	struct map64 ids; /* key_of() → index */
 	struct step_share *list;
 	size_t count, capacity;
 };
@@ -370,19 +370,10 @@ static uint64_t key_of(const struct profile_frame *frame, enum share_kind kind)
 static struct step_share *share_of(struct comparison *c, const struct profile_frame *frame,
 				   enum share_kind kind)
 {
-	struct step_shares *shares = &c->shares;
-	uint64_t key = key_of(frame, kind);
-	uint32_t at = map64_get(&shares->places, key);
+	struct step_share *share = MAP64_ITEM_OF(&c->shares, key_of(frame, kind));
 
-	if (at != MAP64_NONE)
-		return &shares->list[at];
-	if (grow_array(&shares->list, &shares->capacity, shares->count + 1,
-		       sizeof(*shares->list)) ||
-	    map64_put(&shares->places, key, (uint32_t)shares->count)) {
-		c->failed = true;
-		return NULL;
-	}
-	return &shares->list[shares->count++];
+	c->failed |= !share;
+	return share;
 }
 
 static void share_add(struct step_share *share, const struct profile_activity *sample, double ns)
@@ -645,7 +636,7 @@ int slow_steps_cause(struct slow_cause *cause, const struct slow_steps *slow,
 	cause->file = names_lead(&c->names[SLOW_DISK]);
 	cause->rival = rival_of(process);
 	failed = c->failed;
-	map64_clear(&c->shares.places);
+	map64_clear(&c->shares.ids);
 	free(c->shares.list);
 	free(c);
 	return failed ? -ENOMEM : 0;

@@ -111,8 +111,7 @@ static void add_own_line(struct text *text, const struct process_account *accoun
 
 	if (!hottest.place.frame || hottest.place.frame->language != PERFX_LANGUAGE_PYTHON)
 		return;
-	text_add(text, ", called from ");
-	location_place(text, hottest.place.frame);
+	location_after(text, ", called from ", hottest.place.frame);
 }
 
 /* A function with less than this share of all threads' CPU time is not named. */
@@ -181,8 +180,7 @@ static void add_outer_line(struct text *text, const struct process_account *acco
 
 	if (!line || location_is_own_python(hottest->place.frame))
 		return;
-	text_add(text, ", for ");
-	location_place(text, line);
+	location_after(text, ", for ", line);
 }
 
 /* Below this share of the time a process that waits has too few samples to say where it runs. */
@@ -283,8 +281,7 @@ static void add_main_wait(struct text *text, const struct profile_process *p,
 	    (hottest->place.frame &&
 	     frame_is_same_function(hottest->place.frame, account->main_line)))
 		return;
-	text_add(text, ", mostly in ");
-	location_place(text, account->main_line);
+	location_after(text, ", mostly in ", account->main_line);
 }
 
 /* "; its child processes used 1.20 s of CPU time, burst (pid 43) most, in main (burst.c:3)" */

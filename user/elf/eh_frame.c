@@ -217,9 +217,8 @@ static void collect_fdes(struct image *image, uint64_t vaddr, bool debug)
 			break;
 		if (!read_fde(image, &record, &fde))
 			continue;
-		if (GROW_BY_ONE(image->fdes))
+		if (LIST_ADD(image->fdes, (struct fde_place){fde.start, vaddr, debug}))
 			break;
-		image->fdes[image->fdes_count++] = (struct fde_place){fde.start, vaddr, debug};
 	}
 	if (image->fdes_count)
 		qsort(image->fdes, image->fdes_count, sizeof(*image->fdes), compare_places);

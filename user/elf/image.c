@@ -36,10 +36,7 @@ static bool add_segment(struct image *image, const Elf64_Phdr *phdr)
 		segment.size = image->file.size - segment.offset;
 	if (__builtin_add_overflow(segment.vaddr, segment.size, &end))
 		return true;
-	if (GROW_BY_ONE(image->segments))
-		return false;
-	image->segments[image->segments_count++] = segment;
-	return true;
+	return !LIST_ADD(image->segments, segment);
 }
 
 static int read_segments(struct image *image)

@@ -127,12 +127,10 @@ static int add_annotation(struct image *image, const struct annotation *annotati
 		free(name);
 		return 0;
 	}
-	if (GROW_BY_ONE(image->annotations)) {
-		free(name);
-		return -ENOMEM;
-	}
-	image->annotations[image->annotations_count++] = symbol;
-	return 0;
+	if (!LIST_ADD(image->annotations, symbol))
+		return 0;
+	free(name);
+	return -ENOMEM;
 }
 
 static bool notes_of(const struct image *image, Elf64_Shdr *shdr, const uint8_t **bytes)

@@ -360,10 +360,7 @@ static int note_unknown(struct function_adder *adder, const Elf64_Sym *sym)
 	if (!adder->focus || adder->near || !is_vague(sym) ||
 	    !image__fde(adder->image, sym->st_value, &start, &size))
 		return 0;
-	if (GROW_BY_ONE(adder->unknown))
-		return -ENOMEM;
-	adder->unknown[adder->unknown_count++] = sym->st_value;
-	return 0;
+	return LIST_ADD(adder->unknown, sym->st_value);
 }
 
 static int add_function(void *ctx, const Elf64_Sym *sym, size_t number)
@@ -453,8 +450,7 @@ static int add_near_focus(struct function_adder *adder)
 	set_focus(adder->focus, adder->image->focus, adder->image->focus_count);
 	err = add_functions(adder);
 	if (!err && adder->unknown_count) {
-		qsort(adder->unknown, adder->unknown_count, sizeof(*adder->unknown),
-		      compare_u64);
+		qsort(adder->unknown, adder->unknown_count, sizeof(*adder->unknown), compare_u64);
 		set_focus(adder->focus, adder->unknown, adder->unknown_count);
 		adder->near = true;
 		err = add_functions(adder);

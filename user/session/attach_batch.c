@@ -30,22 +30,18 @@ static int check_sharing(struct follow *follow, struct attach_batch *batch, size
 	for (size_t i = 0; i < batch->files_count; i++)
 		if (batch->files[i].module == module)
 			return 0;
-	if (GROW_BY_ONE(batch->files))
-		return -ENOMEM;
-	batch->files[batch->files_count++] = (struct sharing){.module = module};
-	return 0;
+	return LIST_ADD(batch->files, (struct sharing){.module = module});
 }
 
 /* Takes the modules over. */
 static int add_job(struct follow *follow, struct attach_batch *batch, const struct attach_job *job)
 {
-	int err = GROW_BY_ONE(batch->jobs);
+	int err = LIST_ADD(batch->jobs, *job);
 
 	if (err) {
 		free(job->modules);
 		return err;
 	}
-	batch->jobs[batch->jobs_count++] = *job;
 	for (size_t i = 0; !err && i < job->modules_count; i++)
 		err = check_sharing(follow, batch, job->modules[i]);
 	return err;

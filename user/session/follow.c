@@ -39,10 +39,7 @@ static bool unwind_later(struct follow *follow, pid_t pid)
 	for (size_t i = 0; i < follow->grown_count; i++)
 		if (follow->grown[i] == pid)
 			return true;
-	if (GROW_BY_ONE(follow->grown))
-		return false;
-	follow->grown[follow->grown_count++] = pid;
-	return true;
+	return !LIST_ADD(follow->grown, pid);
 }
 
 static void update_unwinding(struct follow *follow, uint64_t now_ns)

@@ -79,7 +79,7 @@ struct frames {
 	size_t lines_count, lines_room, lines_refused_count;
 	uint64_t lines_ns, begin_ns; /* CPU time for lines of all files; start, monotonic */
 	struct space *spaces;
-	size_t spaces_count, spaces_room;
+	size_t spaces_count, spaces_capacity;
 	struct map64 by_process;
 	/* for records that name a stack from before code was replaced: */
 	struct shown_stack *shown;
@@ -150,18 +150,11 @@ void frames__free(struct frames *frames)
 /* Valid until the next call. */
 static struct space *space_of(struct frames *frames, uint32_t process)
 {
-	uint32_t index = map64_get(&frames->by_process, process);
+	struct space *space = MAP64_ITEM(frames->by_process, process, frames->spaces);
 
-	if (index != MAP64_NONE)
-		return &frames->spaces[index];
-	index = (uint32_t)frames->spaces_count;
-	if (grow_array(&frames->spaces, &frames->spaces_room, frames->spaces_count + 1,
-		       sizeof(*frames->spaces)) ||
-	    map64_put(&frames->by_process, process, index))
-		return NULL;
-	frames->spaces_count++;
-	frames->spaces[index] = (struct space){.process = process};
-	return &frames->spaces[index];
+	if (space)
+		space->process = process;
+	return space;
 }
 
 /* Not code without a file: it has no names, and a JIT would fill the list. */

@@ -100,9 +100,9 @@ void python_frames__free(struct python_frames *python)
 static struct python_process *python_process_of(const struct python_frames *python,
 						uint32_t process)
 {
-	uint32_t index = map64_get(&python->by_process, process);
+	struct python_process **found = MAP64_FIND(python->by_process, process, python->processes);
 
-	return index == MAP64_NONE ? NULL : python->processes[index];
+	return found ? *found : NULL;
 }
 
 /* NULL: memory is out. */

@@ -10,11 +10,8 @@
 
 static void note_pause(struct recording_windows *windows, uint64_t from_ns, uint64_t to_ns)
 {
-	if (++windows->pauses_emitted >= PERFX_RECORDING_WINDOWS_MAX)
-		return;
-	if (GROW_BY_ONE(windows->pauses))
-		return;
-	windows->pauses[windows->pauses_count++] = (struct recording_pause){from_ns, to_ns};
+	if (++windows->pauses_emitted < PERFX_RECORDING_WINDOWS_MAX)
+		(void)LIST_ADD(windows->pauses, (struct recording_pause){from_ns, to_ns});
 }
 
 static enum window_turn open_window(struct recording_windows *windows, uint64_t time_ns)

@@ -164,7 +164,8 @@ static void uprobes_classify(const uint8_t *code, struct insn *insn)
 	} else if (e.opcode == 0x90 && (e.rex & 1)) {
 		insn->refused = true;
 	} else if (e.opcode == 0x8e && (e.second & 0x38) == 0x10) {
-		/* mov to %ss masks the trap after the next instruction: single-stepping misses it */
+		/* mov to %ss masks the trap after the next instruction: single-stepping misses it
+		 */
 		insn->refused = true;
 	} else if (is_push(&e, insn->length)) {
 		insn->emulated = true;

@@ -453,11 +453,7 @@ static bool search_cheap(struct search *search, int32_t exit)
 
 static int plan_add(struct site_plan *plan, const struct exit_site *site)
 {
-	int err = GROW_BY_ONE(plan->exits);
-
-	if (!err)
-		plan->exits[plan->exits_count++] = *site;
-	return err;
+	return LIST_ADD(plan->exits, *site);
 }
 
 /* At a ret and at a tail jump nothing is left above the return address. */
