@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/powercap.h"
+#include "session/recording.h"
 
 #include "decode/decode.h"
 #include "fixture.h"

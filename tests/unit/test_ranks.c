@@ -5,7 +5,7 @@
 #include "analyze/rules_ctx.h"
 #include "analyze/skew.h"
 #include "fixture.h"
-#include "session/rank.h"
+#include "session/process_table.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>

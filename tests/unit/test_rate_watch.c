@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Events with known rates. */
-#include "session/rate_watch.h"
+#include "session/trial.h"
 
 #include "aggregate/steps.h"
 

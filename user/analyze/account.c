@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyze/account.h"
 
-#include "analyze/lines.h"
 #include "analyze/location.h"
 #include "analyze/stack_kind.h"
 #include "analyze/thread_pool.h"

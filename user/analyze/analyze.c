@@ -450,10 +450,9 @@ static int find_times(struct analysis *analysis, const struct profile *profile,
 	for (size_t i = 0; i < profile->processes_count && !err; i++) {
 		const struct profile_process *process = &profile->processes[i];
 
-		err = account_find(&analysis->processes[i].account, profile, process);
-		if (!err)
-			err = driver_find(&drivers[i], profile, process,
-					  &analysis->processes[i].account);
+		err = account_find(&analysis->processes[i].account, profile, process)
+			      ?: driver_find(&drivers[i], profile, process,
+					     &analysis->processes[i].account);
 		if (!err)
 			err = step_time_find(&times[i], profile, process, &drivers[i]);
 		analysis->processes[i].time = times[i];

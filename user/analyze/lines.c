@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "analyze/lines.h"
+#include "analyze/account.h"
 
 #include "analyze/stack_kind.h"
 

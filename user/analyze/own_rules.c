@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "analyze/own_rules.h"
+#include "analyze/rule_set.h"
 
 #include "analyze/location.h"
 #include "analyze/roofline.h"

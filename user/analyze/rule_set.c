@@ -268,9 +268,8 @@ static int read_own(struct reading *reading, struct own_rule *rule, char *rest)
 	if (object < 0)
 		return complain(reading, "'%.40s': function, steps, memory or process",
 				word ? word : "");
-	err = parse_condition(reading, rule, (enum own_object)object, &rest);
-	if (!err)
-		err = parse_severity(reading, rule, &text, &rest);
+	err = parse_condition(reading, rule, (enum own_object)object, &rest)
+		      ?: parse_severity(reading, rule, &text, &rest);
 	if (err)
 		return err;
 	if (!text || !*text || statement_word(&rest))

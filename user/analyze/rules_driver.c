@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Rules about the thread that drives a process: it runs Python instead of operators, or waits. */
-#include "analyze/account_place.h"
+#include "analyze/account.h"
 #include "analyze/hottest.h"
-#include "analyze/lines.h"
 #include "analyze/location.h"
 #include "analyze/rules_ctx.h"
 #include "analyze/stack_kind.h"

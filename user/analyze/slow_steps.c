@@ -175,9 +175,7 @@ int slow_steps_find(struct slow_steps *slow, const struct profile_steps *steps,
 	*slow = (struct slow_steps){.steps_count = steps->times_count};
 	if (steps->times_count < SLOW_STEPS_MIN)
 		return 0;
-	err = find_least(slow, steps, limits);
-	if (!err)
-		err = list_slow(slow, steps, &indices);
+	err = find_least(slow, steps, limits) ?: list_slow(slow, steps, &indices);
 	if (!err)
 		err = find_period(slow, &indices, limits);
 	if (slow->confidence < limits->confidence)

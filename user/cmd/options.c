@@ -645,9 +645,7 @@ static int parse(struct options *options, int argc, char **argv)
 	/* all programs have the C library's allocator */
 	if (options->all && options->memory == MEMORY_DEFAULT)
 		options->memory = MEMORY_TENSOR;
-	code = check_combination(options);
-	if (!code)
-		code = check_files(options);
+	code = check_combination(options) ?: check_files(options);
 	if (code || (words_count(options) && options->verb != VERB_COMPARE))
 		return code;
 	return load_cost_model(options);

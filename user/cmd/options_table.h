@@ -4,7 +4,7 @@
 #ifndef PERFX_CMD_OPTIONS_TABLE_H
 #define PERFX_CMD_OPTIONS_TABLE_H
 
-#include "cmd/options.h"
+#include "cmd/cmd.h"
 
 enum complete {
 	COMPLETE_NOTHING = 0,

@@ -162,9 +162,7 @@ int report_target_open(struct report_target *target, const struct options *optio
 
 	*target = (struct report_target){.path = path, .output.fd = -1};
 	target->says_written = !options->capture;
-	code = choose_writer(target, options);
-	if (!code)
-		code = check_table(target->writer, options);
+	code = choose_writer(target, options) ?: check_table(target->writer, options);
 	if (code)
 		return code;
 	err = output_open(&target->output, path, OUTPUT_WHOLE);
@@ -357,9 +355,8 @@ int cmd_report(const struct options *options)
 	if (err) {
 		code = replay_say_error(options, err);
 	} else {
-		code = report_target_open(&target, options);
-		if (!code)
-			code = report_target_write(&target, pipeline.aggregate, options);
+		code = report_target_open(&target, options)
+			       ?: report_target_write(&target, pipeline.aggregate, options);
 		report_target_close(&target);
 	}
 	aggregate__free(pipeline.aggregate);

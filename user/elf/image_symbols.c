@@ -640,9 +640,7 @@ int image__each_function(struct image *image, int (*fn)(const struct symbol *sym
 	int err = make_list(image, image->wants != NULL, list);
 
 	for (size_t i = 0; !err && i < list->count; i++) {
-		err = fill_symbol(image, &list->keys[i], &symbol);
-		if (!err)
-			err = fn(&symbol, ctx);
+		err = fill_symbol(image, &list->keys[i], &symbol) ?: fn(&symbol, ctx);
 	}
 	return err;
 }

@@ -210,9 +210,7 @@ int inject__by_python(const struct inject_request *request, struct inject_result
 		return say(result, -ENOTSUP, "its Python has no remote debugging");
 	if (!shares_network(request->pid))
 		return say(result, -ENOTSUP, "it has a network of its own");
-	err = folder_make(&folder, request->pid);
-	if (!err)
-		err = folder_fill(&folder, request);
+	err = folder_make(&folder, request->pid) ?: folder_fill(&folder, request);
 	if (err)
 		say(result, err, "no file can be made in its /tmp");
 	else

@@ -378,9 +378,7 @@ int hold__call(struct hold *hold, const struct user_regs_struct *way_back, long 
 	regs.r8 = args[4];
 	regs.r9 = args[5];
 	regs.eflags &= CLEAR_TRAP;
-	err = hold__set_regs(hold, &regs);
-	if (!err)
-		err = hold__set_mask(hold, UINT64_MAX);
+	err = hold__set_regs(hold, &regs) ?: hold__set_mask(hold, UINT64_MAX);
 	if (!err)
 		err = to_syscall_stop(hold, until_ns);
 	if (!err)

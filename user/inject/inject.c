@@ -325,11 +325,7 @@ static int prepare(struct injection *in)
 	in->result->socket_fd = copy_descriptor(in, in->pair_there[0]);
 	if (in->result->socket_fd < 0)
 		return in->result->socket_fd;
-	err = seal_memfd(in);
-	if (!err)
-		err = write_image(in);
-	if (!err)
-		err = write_stub(in);
+	err = seal_memfd(in) ?: write_image(in) ?: write_stub(in);
 	return err ? err : map_stub(in);
 }
 
@@ -400,9 +396,7 @@ static int try_moment(struct injection *in, const char **where)
 	/* with EINTR taken back from epoll_wait, before anything else can go wrong */
 	if (in->kind == ASLEEP)
 		hold__set_regs(&in->hold, &in->state.regs);
-	err = check_moment(in, where);
-	if (!err)
-		err = lay_way_back(in);
+	err = check_moment(in, where) ?: lay_way_back(in);
 	if (err)
 		return err;
 	err = prepare(in);

@@ -162,9 +162,7 @@ static int check_process(struct target *target, char why[INJECT_WHY_BYTES])
 		free(status);
 		return refuse(why, err, err == -ESRCH ? "it has ended" : "/proc does not show it");
 	}
-	err = check_state(&info, status, why);
-	if (!err)
-		err = check_kind(&info, status, why);
+	err = check_state(&info, status, why) ?: check_kind(&info, status, why);
 	target->has_seccomp = keyed_number(status, "Seccomp:") == 2;
 	target->notify_signal = choose_signal(status_hex(status, "SigCgt:"));
 	if (!err)
@@ -485,9 +483,7 @@ int target_inspect(struct target *target, const struct inject_request *request,
 	int err;
 
 	*target = (struct target){.pid = request->pid};
-	err = check_process(target, why);
-	if (!err)
-		err = read_modules(target, request, why);
+	err = check_process(target, why) ?: read_modules(target, request, why);
 	if (!err)
 		err = find_functions(target, why);
 	if (!err && add_ranges(target))

@@ -11,11 +11,9 @@
 #include "base/message.h"
 #include "session/follow.h"
 #include "session/frames.h"
-#include "session/lacking.h"
 #include "session/process_table.h"
 #include "session/progress.h"
 #include "session/recording.h"
-#include "session/totals.h"
 
 #include <errno.h>
 #include <string.h>

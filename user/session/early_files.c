@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/early_files.h"
+#include "session/follow_internal.h"
 
 #include "base/grow.h"
 #include "proc/process.h"

@@ -21,7 +21,6 @@
 #include "session/frames.h"
 #include "session/process_table.h"
 #include "session/step_watch.h"
-#include "session/totals.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -5,16 +5,66 @@
 #define PERFX_SESSION_FOLLOW_INTERNAL_H
 
 #include "attach/mapped_files.h"
+#include "attach/probes.h"
+#include "attach/tracer.h"
 #include "decode/pack.h"
 #include "session/attach_queue.h"
-#include "session/early_files.h"
 #include "session/follow.h"
-#include "session/lost.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+/*
+ * With -a: files that untraced processes mapped before the files had probes. A process may end
+ * before its mappings are scanned; its files are then probed for the next process that maps them,
+ * and the process is counted as missed if one of them was of interest.
+ */
+
+struct early_file {
+	pid_t pid;
+	uint32_t dev_major, dev_minor;
+	uint64_t inode;
+	char *path; /* malloc'd */
+};
+
+/* All zero at first. */
+struct early_files {
+	struct early_file *files;
+	size_t files_count, files_capacity;
+};
+
+/* Ignored if there are 4,096 already, or without memory. */
+void early_files_add(struct early_files *early, const struct new_mapping *mapping);
+/* Plans the files of processes that have ended, and attaches those of interest for all processes.
+ */
+void early_files_attach(const struct early_files *early, struct plan *plan, struct probes *probes);
+/* 1: the process mapped a file of interest; 0: none; -1: one of its files cannot be read any more.
+ */
+int early_files_are_ml(const struct early_files *early, const struct plan *plan, pid_t pid);
+void early_files_forget(struct early_files *early, pid_t pid);
+void early_files_clear(struct early_files *early);
+
+/*
+ * Processes whose end found no room in the ring of control records. Their entries in the kernel's
+ * table went after their records had been tried, so one that was missing at the last check and is
+ * still known here has no record to come.
+ */
+
+#define LOST_MAX 64 /* found at a time */
+
+/* All zero at first. */
+struct lost {
+	uint64_t next_ns;
+	pid_t missing[LOST_MAX]; /* at the last check */
+	size_t missing_count;
+};
+
+/* Those of some pids, some seconds after they have ended; how many there are. To be called after
+ * the rings were drained. */
+size_t lost_find(struct lost *lost, const struct tracer *tracer, const pid_t *pids, size_t count,
+		 uint64_t now_ns, pid_t found[LOST_MAX]);
 
 struct follow {
 	struct recording *recording;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/lacking.h"
+#include "session/recording.h"
 
 #include "attach/links.h"
 #include "base/message.h"

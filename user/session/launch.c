@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/launch.h"
+#include "session/recorder.h"
 
 #include "base/file.h"
 #include "base/message.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/lost.h"
+#include "session/follow_internal.h"
 
 #include <string.h>
 

@@ -7,7 +7,6 @@
  *
  * The same counters by other ways (intel-rapl-mmio:0) are left out.
  */
-#include "session/powercap.h"
 
 #include "base/clock.h"
 #include "base/grow.h"

@@ -8,7 +8,6 @@
 #include "proc/limits.h"
 #include "proc/place.h"
 #include "proc/process.h"
-#include "session/rank.h"
 #include "session/recording.h"
 
 #include <errno.h>

@@ -77,4 +77,28 @@ uint32_t process_table__process(const struct process_table *table, pid_t pid);
 uint32_t process_table__born(const struct process_table *table, pid_t pid);
 bool process_table__has(const struct process_table *table, pid_t pid);
 
+/*
+ * Which of the processes of a job one is, by the environment variables of its launcher:
+ * torchrun and what does as it does (RANK, WORLD_SIZE), Open MPI, MPICH and Intel MPI (PMI),
+ * JAX, Slurm's srun.
+ */
+
+#define RANK_JOB_BYTES 128
+
+struct rank {
+	uint32_t rank, world_size;
+	uint32_t local_rank; /* on its machine; UINT32_MAX: not known */
+	const char *source;  /* the variable that has the rank */
+	/* What the processes of one job have in common: "127.0.0.1:29500"; "": nothing is known */
+	char job[RANK_JOB_BYTES];
+};
+
+/* Of an environment, "NAME=VALUE" NUL-separated. False: it names no rank, or one that is none. */
+bool rank_of_environment(const char *environment, size_t bytes, struct rank *rank);
+
+/* Of a process: by the environment with which it began, else by the one that it has now, for
+ * torch.multiprocessing and its like set the variables in processes that run. *environ_at: where
+ * the C library has `environ`, kept for the next time; 0: not known. */
+bool rank_of_process(pid_t pid, uint64_t *environ_at, struct rank *rank);
+
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/rank.h"
+#include "session/process_table.h"
 
 #include "base/text.h"
 #include "elf/image.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/rate_watch.h"
+#include "session/trial.h"
 
 #include "aggregate/steps.h"
 #include "base/grow.h"

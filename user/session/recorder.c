@@ -12,12 +12,10 @@
 #include "proc/process.h"
 #include "session/follow.h"
 #include "session/gpu_agents.h"
-#include "session/lacking.h"
 #include "session/observation.h"
 #include "session/process_table.h"
 #include "session/progress.h"
 #include "session/recording.h"
-#include "session/totals.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -613,9 +611,7 @@ static int plan_and_load(struct recorder *recorder)
 	}
 	msg_status("looking for functions…");
 	phases_begin(phases, "plan");
-	code = begin_load(recorder);
-	if (!code)
-		code = plan_targets(&recorder->recording);
+	code = begin_load(recorder) ?: plan_targets(&recorder->recording);
 	phases_begin(phases, "load");
 	if (!code)
 		code = load(recorder);
@@ -706,9 +702,7 @@ int recorder_run(const struct recorder_options *options, const struct features *
 						    : 0;
 	if (options->gpu_level)
 		recording->sink = profiler_watch_init(&profiler_watch, recording->sink);
-	code = prepare(&recorder);
-	if (!code)
-		code = explain_end(&recorder, trace(&recorder));
+	code = prepare(&recorder) ?: explain_end(&recorder, trace(&recorder));
 	msg_status_clear();
 	if (recording->follow)
 		followed = follow__result(recording->follow);

@@ -10,13 +10,56 @@
 #define PERFX_SESSION_RECORDING_H
 
 #include "attach/hit_cost.h"
+#include "attach/memory.h"
 #include "attach/tracer.h"
+#include "attach/unwind_tables.h"
+#include "attach/waiting.h"
+#include "decode/pack.h"
+#include "perfx_record.h"
 #include "plan/plan.h"
 #include "session/recorder.h"
-#include "session/recording_windows.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+/*
+ * --wait: the program starts and stops what is recorded. The BPF programs turn themselves on and
+ * off; their records of that are put in order here, for they may come late, the end of a window
+ * after the beginning of the next one.
+ */
+
+struct recording_windows {
+	bool any;		 /* one was open; all of a recording without --wait is one */
+	bool paused;		 /* none is */
+	uint64_t paused_ns;	 /* since then */
+	uint64_t opened_ns;	 /* the last one */
+	uint64_t next_sample_ns; /* /proc is not read at the end of a window before */
+	size_t turns_count;	 /* beginnings and ends */
+	size_t pauses_emitted;	 /* between windows, to memory */
+	struct recording_pause {
+		uint64_t from_ns, to_ns;
+	} * pauses; /* that memory does not know of yet */
+	size_t pauses_count, pauses_capacity;
+};
+
+enum window_turn {
+	WINDOW_FIRST, /* the recording begins */
+	WINDOW_OPENS,
+	WINDOW_CLOSES,
+	WINDOW_PAST, /* nothing changes: it came after what followed it */
+};
+
+/* A RECORDING_WINDOW record: what it means now. */
+enum window_turn recording_windows_turn(struct recording_windows *windows,
+					const struct perfx_recording_window *window);
+/* Shall /proc be read now that a window closes? It counts in units of 10 ms, and a program may turn
+ * often. */
+bool recording_windows_sample(struct recording_windows *windows, uint64_t closed_ns);
+/* To be called when the rings have been read: control records are read before others, which may be
+ * of before the pause. */
+void recording_windows_report(struct recording_windows *windows, struct memory *memory);
+void recording_windows_clear(struct recording_windows *windows);
 
 struct recording {
 	const struct recorder_options *options;
@@ -147,5 +190,75 @@ static inline bool recording_is_on(const struct recording *recording)
 {
 	return recording->begun && !recording->windows.paused;
 }
+
+/* The host, sums without a time, and what is known only at the end. */
+
+struct totals;
+
+void totals_host(struct sink *sink, const struct recorder_options *options, uint64_t start_ns);
+/* HOST and END records of a recording whose program ended before it began. */
+void totals_of_nothing(struct sink *sink, const struct recorder_options *options);
+
+/* What has been added to the sums since the last time: HITS, LOSS, OVERFLOW_CALLS, _MEMORY,
+ * _VALUES, CALL_COUNTERS, PROCESS_COUNTERS, BLOCKED. last: nothing comes after it. */
+void totals__emit(struct totals *totals, uint64_t now_ns, bool last);
+/* SEGMENT: all sums have been emitted up to now. */
+void totals__segment(struct totals *totals, uint64_t time_ns);
+/* What holds at an end and is no sum: NOT_ATTACHED, the levels among the losses, END. Into closing:
+ * that of the recording, or of a dump. After totals__emit. */
+void totals__close(struct totals *totals, struct sink *closing, const struct ending *ending);
+
+/* Which PEAK records are out. */
+struct host_peaks {
+	bool given, found;
+};
+
+/*
+ * What this host can do: given, kept from an earlier time, measured now or estimated. Once there is
+ * something to compare with it, and before anything is attached; where a library with such
+ * functions came later, at the end.
+ */
+void host_peaks_emit(struct host_peaks *emitted, struct sink *sink, const struct peaks_given *given,
+		     const struct plan *plan);
+
+/* Which perf events are counted, or, where they could be missed, why none is. */
+void perf_counters_emit(struct thread_counters *counters, struct sink *sink,
+			const struct plan *plan);
+
+/* Is the work of a planned function known? */
+bool any_cost_known(const struct plan *plan);
+
+/*
+ * The energy that the host's processors and their memory have used, as the kernel's powercap
+ * counts it (RAPL of Intel and AMD): the whole machine's, whoever used it. Virtual machines have
+ * none of it.
+ */
+
+struct powercap;
+
+/* root: NULL for /sys/class/powercap. NULL: memory is out. One without a readable domain has
+ * powercap__count() 0. */
+struct powercap *powercap__new(const char *root);
+void powercap__free(struct powercap *powercap);
+size_t powercap__count(const struct powercap *powercap);
+
+/* HOST_ENERGY of each domain; of NULL nothing. */
+void powercap__sample(struct powercap *powercap, struct sink *sink);
+
+/* What a recording cannot have here, and why: said to the user, and kept for the report. */
+
+/* Parts whose programs the kernel has refused. */
+void lacking_programs(const struct tracer *tracer, struct skipped_list *skipped);
+/* Time off the CPU, where it cannot be recorded from then on; after the start of the tracer,
+ * without which its programs do nothing. waiting NULL: it is not wanted. */
+void start_waiting(struct waiting *waiting, struct skipped_list *skipped, uint64_t from_ns);
+/* Stacks end at functions of files that were one too many. unwind_tables NULL: there are none. */
+void lacking_files(const struct unwind_tables *unwind_tables, struct skipped_list *skipped);
+/* Adds a hint if probes stay in the program after the recording. */
+void hint_detaching(struct skipped_list *skipped);
+/* Adds a hint for each process that has used up its share of the recording's names. */
+void lacking_names(const struct tracer *tracer, struct skipped_list *skipped);
+/* Where PERFX_DEBUG is set; unwind_tables as above. */
+void say_unwind_tables(const struct unwind_tables *unwind_tables);
 
 #endif

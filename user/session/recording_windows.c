@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/recording_windows.h"
+#include "session/recording.h"
 
 #include "base/grow.h"
 

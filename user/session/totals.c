@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/totals.h"
+#include "session/recording.h"
 
 #include "attach/memory.h"
 #include "attach/probes.h"

@@ -566,9 +566,7 @@ static int exits_find(struct body *body, const struct site_options *options, str
 		search.tails = (struct tails){.starts = {body->parts[0].start},
 					      .sizes = {body->parts[0].size},
 					      .count = 1};
-	err = find_in_body(&search, plan);
-	if (!err)
-		err = find_in_tails(&search, body, plan);
+	err = find_in_body(&search, plan) ?: find_in_tails(&search, body, plan);
 	if (err)
 		return err;
 	plan->exits_state = body->exits_doubt ? EXITS_UNKNOWN : EXITS_KNOWN;
