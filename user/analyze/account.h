@@ -82,7 +82,7 @@ struct account_place place_find(struct place_finder *finder, const struct profil
  * stack without Python libc's, where there is no other. NULL: none. */
 const struct profile_frame *place_native(const struct profile_stack *stack);
 
-/* Of a thread, or the sum of all. */
+/* One thread's account, or the sum of all threads. */
 struct account {
 	uint32_t tid;		      /* 0: of all */
 	uint64_t wall_ns;	      /* while it was there, as far as that is known */
@@ -96,7 +96,7 @@ struct process_account {
 	uint64_t longest_wall_ns;     /* of a thread */
 	struct account_place *places; /* ns descending */
 	size_t places_count;
-	/* Of each class the place with most of its samples. */
+	/* For each class, the place with most of its samples. */
 	const struct profile_frame *leads[ACCOUNT_CLASSES];
 	/* The program's own line where its main thread mostly runs or waits; NULL: not known. */
 	const struct profile_frame *main_line;

@@ -287,7 +287,7 @@ void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severit
 	ctx->findings[ctx->findings_count++] = finding;
 }
 
-/* A launcher waits by right, and what it does otherwise is not the job. */
+/* A launcher only waits, as it should; its own work is not the job. */
 static void apply_rules(struct rules_ctx *ctx, const struct ranks *ranks)
 {
 	if (ctx->role == PROCESS_LAUNCHER) {
@@ -399,7 +399,7 @@ static bool is_more(const struct analysis *analysis, const struct profile *profi
 	return a->cpu_ns + 1 > b->cpu_ns + 1;
 }
 
-/* Of ranks that train together the one for which the others wait. */
+/* In a job of several ranks, the rank for which the others wait. */
 static const struct profile_process *main_process(const struct profile *profile,
 						  const struct analysis *analysis)
 {

@@ -73,22 +73,22 @@ struct finding {
 	bool urgent;	  /* the program soon fails by it: it ranks before all others */
 	bool partial;	  /* losses above 1 %: the numbers under it may be incomplete */
 	bool of_function; /* the subject is a function, and does not name its process */
-	/* What it would save of each step at most, without steps of each second; 0: no time is
-	 * saved. gain_unknown: it is the time that the finding is about, which ranks it; nobody
-	 * knows how much of that its remedy saves. */
+	/* Upper bound of the saving per step, or per second without steps; 0: it saves no time.
+	 * gain_unknown: this is the time that the finding covers, used to rank it; how much of it
+	 * the remedy saves is unknown. */
 	double gain_ns;
 	bool gain_unknown;
 	double confidence; /* 0 to 1 that it is so, by the statistics of its evidence; 0: unknown */
 	struct finding_place place;
 	char *subject, *evidence, *threshold, *suggestion;
 	char *look; /* what to look at next: a section of the report, a command; "" */
-	/* Of a bottleneck: what the verdict says if it is the largest one, and its part of the time
-	 * of the thread that drives the process. "": it is none. */
+	/* For a bottleneck: the verdict's sentence if it is the largest one, and its share of the
+	 * driving thread's time. "": not a bottleneck. */
 	char *headline;
 	double share;
 };
 
-/* What a process is for its job. */
+/* A process's part in its job. */
 enum process_role {
 	PROCESS_JOB = 0,
 	/* It feeds its parent, which works on what it sends: that it waits is good news. */
@@ -116,7 +116,7 @@ struct analysis {
 		size_t memory_count;
 	} * processes;
 	size_t processes_count;
-	/* That the verdict is: shown first. NULL: no problem was found. */
+	/* The problem that the verdict names: shown first. NULL: no problem was found. */
 	const struct finding *first;
 	size_t first_process;
 	struct ranks ranks; /* of all jobs; borrows their names from the profile */

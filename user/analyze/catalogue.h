@@ -17,7 +17,7 @@ struct finding_kind {
 	const char *remedy;  /* what can be tried today */
 	const char *example; /* lines of code, or of a shell; NULL: none */
 	const char *look;    /* what to look at next */
-	/* Of a finding in a report, where its rule gives no other; NULL: the rule gives them. */
+	/* A report's texts, where the rule writes no other; NULL: the rule writes them. */
 	const char *threshold;	/* "at least {medium} of the time": {medium} is KIND.medium */
 	const char *suggestion; /* see framework_add() */
 	const char *sections;	/* of the report that show more */

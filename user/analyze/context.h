@@ -16,8 +16,8 @@
 struct loaders {
 	const struct profile_frame *list[LOADERS_MAX];
 	size_t count;
-	/* The program's functions that the training is in, and the first line that calls it: what
-	 * decodes there, outside of it, prepares batches as well. */
+	/* The program's functions that contain the training, and the first line that calls it:
+	 * decoding there, outside of the training, also prepares batches. */
 	struct training_loop {
 		const struct profile_frame *function;
 		uint32_t training_line;
@@ -42,7 +42,7 @@ int contexts_begin(struct contexts *contexts, const struct profile *profile,
 void contexts_clear(struct contexts *contexts);
 /* NULL: 0, or not known. */
 const struct profile_context *context_of(const struct contexts *contexts, uint32_t id);
-/* Is a traced call the innermost? A range is none. */
+/* Is a traced call the innermost? A range does not count. */
 bool context_is_call(const struct contexts *contexts, uint32_t id);
 /* Is it in a range of a data loader's next batch? */
 bool context_is_data(const struct contexts *contexts, uint32_t id);

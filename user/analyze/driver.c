@@ -79,7 +79,7 @@ static bool runs_python(const struct contexts *contexts, const struct profile_ac
 	       !context_is_call(contexts, sample->context);
 }
 
-/* Whatever it runs there, Python or what that calls. */
+/* All that runs there: Python and its callees. */
 static bool runs_outside(const struct driver *driver, const struct contexts *contexts,
 			 const struct profile_activity *sample)
 {
@@ -287,8 +287,7 @@ int sampled_python(struct sampled *sampled, const struct profile *profile,
 	return err;
 }
 
-/* Of waits that were recorded for a part of the time only, the rest is as the account has it, by
- * samples. */
+/* Where waits were recorded for a part of the time only, the account's samples supply the rest. */
 static void extend_waits(struct driver *driver, const struct profile *profile,
 			 const struct process_account *account,
 			 const uint64_t recorded_ns[ACCOUNT_CLASSES])

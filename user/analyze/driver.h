@@ -17,7 +17,7 @@
 
 #include "analyze/account.h"
 
-/* Of sampled time. */
+/* A share of sampled time. */
 struct sampled {
 	uint64_t ns, count;
 	double error_ns; /* standard error of ns */
@@ -47,8 +47,8 @@ struct own_python {
 struct driver {
 	uint32_t tid;
 	uint64_t wall_ns;
-	/* Of it, from the first step to the last (profile_steps.outside_ns): that is the time of
-	 * the sampled parts and of `waits`. Without steps all of it. */
+	/* The part from the first step to the last (profile_steps.outside_ns): the base of sampled
+	 * shares and of `waits`. Without steps, all of it. */
 	uint64_t judged_ns;
 	double part; /* of its interval that a sample of the thread stands for while it runs */
 	struct sampled python;	   /* in the interpreter, no traced call open */
@@ -76,7 +76,7 @@ int sampled_python(struct sampled *sampled, const struct profile *profile,
 		   const struct profile_process *process, uint32_t but_tid);
 /* The same of one thread, in whatever it runs on a CPU. */
 struct place thread_place(const struct profile_process *process, uint32_t tid);
-/* Of all threads but one. */
+/* All threads except one. */
 struct place other_threads_place(const struct profile_process *process, uint32_t tid);
 
 #endif

@@ -22,7 +22,7 @@ struct hottest {
 };
 /* tid 0: of all threads. */
 struct hottest hottest_of(const struct process_account *account, uint32_t tid);
-/* Of the thread that the verdict is about if it has most of the CPU time, else of all threads. */
+/* For the thread that the verdict names if it has most of the CPU time, else for all threads. */
 struct hottest hottest_of_process(const struct process_account *account);
 /* The traced function in which all threads compute most; 0: none. */
 uint32_t hottest_function(const struct process_account *account);
@@ -37,7 +37,7 @@ void add_line_share(struct text *text, const struct place *place);
 /* location_place(), but "libonnxruntime.so (no symbols)" for a native function without a name. */
 void add_native(struct text *text, const struct profile_frame *frame);
 
-/* Of all threads' CPU time less than this is worth no row. */
+/* A function needs at least this share of all threads' CPU time for a row. */
 #define NATIVE_ROW_SHARE 0.01
 /* Rows of functions by their own time, and as many of those that call them. */
 #define NATIVE_ROWS 7

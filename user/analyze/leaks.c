@@ -165,8 +165,8 @@ static double samples_of(const struct profile_memory *memory, const struct profi
 	return each > 0 ? bytes / each : 0;
 }
 
-/* Of a block the sampler misses the share exp(-size/rate): so much doubt there is about the ratio
- * of two numbers of sampled blocks. */
+/* The sampler misses a block with probability exp(-size/rate), which gives the error of the ratio of
+ * two counts of sampled blocks. */
 static double doubt_of(const struct profile_memory *memory, const struct profile_hotspot *hotspot,
 		       double early, double late)
 {
@@ -237,9 +237,9 @@ static double steps_at(const struct profile_process *process, uint64_t time_ns)
 /* Fewer in the judged part are no measure of progress. */
 #define STEPS_MIN 20
 
-/* Bytes kept while the first half of the judged part's work was done: of its steps or, where it has
- * none, of its CPU time; < 0: not known. A training that slows down as its memory grows uses ever
- * more CPU time for a step. */
+/* Bytes kept during the first half of the judged part's work, by its steps or, without steps, by
+ * its CPU time; < 0: not known. A training that slows down as its memory grows uses ever more CPU
+ * time per step. */
 static double kept_by_work(const struct profile_process *process,
 			   const struct profile_memory *memory, const struct course *course,
 			   const double *kept)
@@ -280,7 +280,7 @@ static bool levels_off(const struct profile_process *process, const struct profi
 	return early >= 0 && slows_down(course, memory, hotspot, early, all - early);
 }
 
-/* Of what lived at the end of a window, what has gone since. */
+/* Bytes that lived at the end of a window and were freed since. */
 static double gone_since(const struct profile_hotspot *hotspot, size_t alloc_window)
 {
 	double gone = (double)hotspot->live_windows[alloc_window];
@@ -319,8 +319,8 @@ static double blocks_kept(const struct profile_hotspot *hotspot, const struct sp
 		       : 0;
 }
 
-/* What resident memory grew by in a second; < 0: not known. Of a GPU's blocks it knows nothing, and
- * those of the program's own allocators may be parts of larger ones. */
+/* Growth of resident memory per second; < 0: not known. It does not include a GPU's blocks, and the
+ * blocks of the program's own allocators may be parts of larger ones. */
 static double rss_slope(const struct profile_process *process, const struct profile_memory *memory)
 {
 	struct line line = trend_rss(process, false);
@@ -443,7 +443,7 @@ static uint64_t count_of_bytes(const struct profile_memory *memory)
 	return weighted > 0 ? u64_of(bytes * bytes / weighted) : 0;
 }
 
-/* Of the whole leak less is no place that leaks. */
+/* A place with a smaller share of the whole leak does not count as leaking. */
 #define SHARED_PART 0.02
 
 static void judge_shared(struct memory_analysis *analysis, const struct profile_process *process,

@@ -38,7 +38,7 @@
 /* Windows to judge, with kept bytes in how many. */
 #define LEAK_WINDOWS	  8
 #define LEAK_WINDOWS_KEPT 6
-/* What is judged in so many parts. */
+/* The judged time is divided into this many parts. */
 #define LEAK_PARTS 4
 
 struct hotspot_trend {

@@ -130,7 +130,7 @@ static enum training training_of(const struct contexts *contexts,
 #define LOOP_SHARE 0.80
 /* A function that only its name tells apart spends at least this share of its time in waits. */
 #define WAITS_SHARE 0.50
-/* and at most this share in a model, which may decode as well. */
+/* and at most this share in a model, which may also decode. */
 #define MODEL_SHARE 0.50
 
 struct candidate {

@@ -115,8 +115,8 @@ static bool is_generated(const struct profile_frame *frame)
 	       !text_begins_with_one_of(frame->file, own);
 }
 
-/* Of the interpreter, of an installed package or written by torch.compile, not of the program's
- * own. Captures from before packages were recorded know them by their folders alone. */
+/* Code of the interpreter, of an installed package or written by torch.compile, as opposed to the
+ * program's own. Captures from before packages were recorded tell them by their folders alone. */
 static bool is_python_library(const struct profile_frame *frame)
 {
 	return frame->of_package || strstr(frame->file, "/site-packages/") ||
@@ -234,8 +234,8 @@ size_t location_python(const struct profile_frame *const *frames, size_t count)
 	return at;
 }
 
-/* Of the system, or of a package. A program may keep libraries of its own in "lib" as well: those
- * have source lines. */
+/* A library of the system or of a package. A program may keep its own libraries in "lib", too:
+ * those have source lines. */
 static bool is_library(const struct profile_frame *frame)
 {
 	static const char *const folders[] = {"/lib/",	  "/lib32/",	    "/lib64/",

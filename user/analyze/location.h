@@ -28,7 +28,7 @@ void location_after(struct text *text, const char *words, const struct profile_f
 /* The innermost Python frame of the program's own; count: none is. Where the program is a package,
  * started by -m or by its entry point, that package is its own. */
 size_t location_own_python(const struct profile_frame *const *frames, size_t count);
-/* The same or, where there is none, the innermost one of any code. */
+/* The same or, without one, the innermost Python frame of any code. */
 size_t location_python(const struct profile_frame *const *frames, size_t count);
 
 /* The innermost native frame of the program's own; count: none is. Frames with a source line are
@@ -51,8 +51,8 @@ size_t location_package(const char *file, const char **package);
 /* The same of torch/serialization.py, or "threading" of threading.py. */
 size_t location_module(const char *path, const char **package);
 
-/* Adds where a hotspot allocates, marked: its first frame, and the first with a line where that has
- * none; else the traced function that was running; else what frame there is. */
+/* Adds where a hotspot allocates, marked: its first frame, and also the first frame with a line if
+ * that one has none; else the traced function that was running; else any frame. */
 void location_hotspot(struct text *text, const struct profile *profile,
 		      const struct profile_memory *memory, const struct profile_hotspot *hotspot);
 

@@ -46,8 +46,8 @@ static bool is_framework(const struct profile_frame *frame)
 	       is_xla(frame);
 }
 
-/* What an operator runs before and after its kernel; other code is the kernel's: a BLAS, code
- * compiled at run time, a driver. */
+/* Code that runs before and after an operator's kernel; all other code belongs to the kernel: a
+ * BLAS, code compiled at run time, a driver. */
 static bool is_dispatch(const struct profile_frame *frame)
 {
 	return is_framework(frame) || frame_is_interpreter(frame) || frame_is_system_library(frame);
@@ -93,7 +93,7 @@ struct thread {
 	struct thread_pool pool;
 };
 
-/* What a sample of a line shows. */
+/* A sample of a line. */
 struct operator_sample {
 	uint64_t line, code; /* hashes: of the line; of the innermost code, 0: of no operator */
 	const struct profile_frame *frame, *innermost;
@@ -103,7 +103,7 @@ struct operator_sample {
 };
 
 /* The copy or conversion in which a sample is, by its outermost frame; NULL: it does not copy. Time
- * without a CPU and in a loop that polls for other threads is none of it. */
+ * without a CPU, or in a loop that polls for other threads, does not count. */
 static const struct profile_frame *find_copy(const struct thread_pool *pool,
 					     const struct profile_activity *sample)
 {
@@ -248,7 +248,7 @@ static void add_code(struct operator_line *line, const struct thread *thread,
 	}
 }
 
-/* Of samples of one line in the order of their code. */
+/* Samples of one line, ordered by their code. */
 static struct operator_line sum_line(const struct thread *thread,
 				     const struct operator_sample *samples, size_t count)
 {
@@ -425,7 +425,7 @@ static void copy_name(char *name, size_t size, const char *label)
 	snprintf(name, size, "%.*s", (int)strcspn(label, "."), label);
 }
 
-/* Of "at::_ops::mul_Tensor::redispatch", which has no label, the one of the call around it. */
+/* "at::_ops::mul_Tensor::redispatch" has no label: use the label of the call around it. */
 static void name_dispatched(const struct profile_stack *stack, size_t at, size_t native, char *name,
 			    size_t size)
 {

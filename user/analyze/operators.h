@@ -22,8 +22,8 @@ struct operator_line {
 	uint64_t operators_ns; /* of ns, in native code of a framework; the rest is Python */
 	uint64_t kernels_ns;   /* of operators_ns, in loops over data */
 	uint64_t calls_ns; /* operators_ns, and Python of the line itself, not of what it calls */
-	/* Of kernels_ns, on a CPU in copies and conversions; one that waits for a CPU or for other
-	 * threads copies nothing meanwhile. */
+	/* Part of kernels_ns on a CPU in copies and conversions; waiting for a CPU or for other
+	 * threads does not count. */
 	uint64_t copies_ns;
 };
 

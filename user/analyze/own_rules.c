@@ -149,7 +149,7 @@ const struct own_metric *own_metric_named(enum own_object object, const char *na
 	return NULL;
 }
 
-/* Of one rule and process: the first are those with the most self time. */
+/* For one rule and process: the objects with the most self time come first. */
 #define OWN_FINDINGS_MAX 5
 
 static bool is_passed(const struct own_rule *rule, double value)
@@ -220,7 +220,7 @@ static void judge_memory(struct rules_ctx *ctx, const struct own_rule *rule)
 	}
 }
 
-/* Of the process, or of its steps. */
+/* The process, or its steps. */
 static void judge_process(struct rules_ctx *ctx, const struct own_rule *rule, const char *name)
 {
 	double value = rule->metric->get(ctx, NULL);

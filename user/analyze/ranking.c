@@ -61,9 +61,9 @@ static bool is_fed(const struct profile *profile, const struct process_analysis 
 	return cpu >= COMPUTES || (cpu >= thresholds->idle_target_cpu && reads_often(parent));
 }
 
-/* Do its children do the job? Compilers work for the process that starts them. One that waits for
- * its children most of the time may work before. busiest: of the processes that it has started,
- * directly or not; NULL: there is none. */
+/* Do its children do the job? Compilers work for the process that starts them. A process that waits
+ * for its children most of the time may have worked before. busiest: among the processes that it
+ * started, directly or not; NULL: it started none. */
 static bool is_job_below(const struct profile *profile, const struct process_account *account,
 			 const struct profile_process *process,
 			 const struct profile_process *busiest)
@@ -131,7 +131,7 @@ int find_roles(struct analysis *analysis, const struct profile *profile,
 	return 0;
 }
 
-/* What only says that there is another finding, if that takes such a part of the time. */
+/* A symptom only repeats another finding, if that one has this share of the time. */
 static const struct symptom {
 	const char *kind, *const *causes;
 	double least;
@@ -215,7 +215,7 @@ ORDER(by_rank, struct finding, DESCENDING(finding_is_asked(a), finding_is_asked(
       ASCENDING(a->bottleneck == BOTTLENECK_NONE, b->bottleneck == BOTTLENECK_NONE),
       DESCENDING(a->gain_ns, b->gain_ns), DESCENDING(a->weight, b->weight))
 
-/* What Python or computing does there is said by the particular one. */
+/* A particular finding explains the Python or computing of a general one. */
 static bool is_general(enum bottleneck bottleneck)
 {
 	return bottleneck == BOTTLENECK_PYTHON || bottleneck == BOTTLENECK_COMPUTE;
@@ -283,7 +283,7 @@ static bool is_repeated(const struct finding *a, const struct finding *b)
 	       b->gain_ns >= a->gain_ns / 2;
 }
 
-/* Of each pair the one behind; in the order of ranks, so that the best of all stays. */
+/* Drops the second of each such pair, in ranked order, so that the best of all stays. */
 static void drop_repeated(struct rules_ctx *ctx)
 {
 	for (size_t i = 0; i < ctx->findings_count; i++) {
@@ -313,7 +313,7 @@ bool rules_evidence_lost(const struct profile *profile)
 	return false;
 }
 
-/* What is said of the capture itself is known. */
+/* Findings about the capture itself are certain. */
 static void lower_all(struct rules_ctx *ctx)
 {
 	for (size_t i = ctx->findings_count; i-- > 0;) {
@@ -343,7 +343,7 @@ static bool is_about(const struct finding *finding, const char *glob)
 	return about;
 }
 
-/* What a rule of the user's own finds is not: `silence *` leaves those alone. */
+/* A finding of the user's own rules stays: `silence *` does not apply to it. */
 static bool is_silenced(const struct rule_set *rules, const struct finding *finding)
 {
 	if (!finding_kind_named(finding->kind))
@@ -425,7 +425,7 @@ static void drop_time_of_busy_gpu(struct rules_ctx *ctx)
 			drop(ctx, i);
 }
 
-/* What is silenced goes last: what it had in its place stays away with it. */
+/* Silences last: a finding that a silenced one has replaced stays away with it. */
 void rules_rank(struct rules_ctx *ctx)
 {
 	lower_pace(ctx);

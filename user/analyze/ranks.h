@@ -26,8 +26,8 @@ struct rank_row {
 	double lead_ns;	     /* by so much more than the next one */
 	double lead_error_ns;
 	double others_wait_ns; /* the others', on average */
-	/* Of all classes of time but waiting for others, in which it has most more than they have
-	 * on average, and how much more. */
+	/* Of all classes of time except waiting for others, the one with the largest excess over
+	 * the other ranks' average, and that excess. */
 	enum time_class excess;
 	double excess_ns;
 };
@@ -41,13 +41,13 @@ struct ranks {
 	size_t skews_count;
 };
 
-/* Processes with a rank of a world of several, and steps; a worker that has inherited its rank is
- * none. times: as profile->processes. 0 or -ENOMEM. */
+/* Processes with steps and a rank in a world of several; a worker that inherited its rank does not
+ * count. times: as profile->processes. 0 or -ENOMEM. */
 int ranks_find(struct ranks *ranks, const struct profile *profile, const struct step_time *times);
 void ranks_clear(struct ranks *ranks);
 /* How many processes of a process's job were traced, itself included; 0: it has no rank. */
 size_t ranks_of_job(const struct profile *profile, const struct profile_process *process);
-/* NULL: the process is none. */
+/* NULL: the process has no rank. */
 const struct rank_row *ranks_of_process(const struct ranks *ranks, size_t process);
 
 #endif

@@ -26,7 +26,7 @@ static enum perfx_dtype stand_in(enum perfx_dtype dtype)
 	return dtype;
 }
 
-/* Of a peak's record what is asked for: operations of a type, or (UNKNOWN) bytes; 0: not there. */
+/* The value of a peak's record: operations of a type, or (UNKNOWN) bytes; 0: not in the record. */
 static double value_of(const struct perfx_peak *peak, enum perfx_dtype dtype)
 {
 	if (dtype == PERFX_DTYPE_UNKNOWN)
@@ -39,7 +39,7 @@ struct level {
 	bool given;
 };
 
-/* What the user gives counts more than what was measured; bandwidth comes with several types. */
+/* Peaks that the user gave take precedence over measured ones; several types have a bandwidth. */
 static void offer_peak(struct level *level, const struct perfx_peak *peak, double value,
 		       bool nearer)
 {
@@ -83,7 +83,7 @@ static double most_threads(const struct profile *profile)
 	return most;
 }
 
-/* What the user gives counts more, and is then one of the two. */
+/* The user's value takes precedence, and is then one of the two. */
 static bool is_estimated(const struct profile *profile, enum perfx_dtype dtype)
 {
 	bool estimated = false;
@@ -383,7 +383,7 @@ double perf_share(const struct profile_process_counters *perf)
 		       : 1;
 }
 
-/* What came by the overflow sums has no type. */
+/* Calls from overflow sums have no type. */
 static uint64_t unrecorded_flops(const struct profile_compute *compute)
 {
 	for (size_t i = 0; i < compute->dtypes_count; i++)
@@ -392,8 +392,7 @@ static uint64_t unrecorded_flops(const struct profile_compute *compute)
 	return 0;
 }
 
-/* Of all that was counted, records that were dropped may be so many before figures of steps are not
- * shown. */
+/* Figures of steps are hidden once dropped records exceed this share of all counted operations. */
 #define DROPPED_MOST 0.001
 
 void add_reduction(struct text *text, const struct profile *profile, uint64_t time_ns,

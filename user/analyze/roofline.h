@@ -43,7 +43,7 @@ enum roofline_withheld {
  * a busy host, or below the clock of a short run. */
 #define ROOFLINE_PEAK_TOLERANCE 1.25
 
-/* What the host can do; 0: not known. */
+/* The host's capability; 0: not known. */
 struct roof {
 	enum perfx_dtype dtype; /* whose peak it is: 16-bit types may have to take f32's */
 	double cores;
@@ -87,7 +87,7 @@ struct roofline roofline_of_process(const struct profile *profile,
 struct roofline roofline_of_calls(const struct profile *profile,
 				  const struct profile_process *process);
 
-/* What most operations of the process are done with. */
+/* The type of most operations of the process. */
 enum perfx_dtype roofline_dtype(const struct profile_process *process);
 /* Model FLOPs utilisation: operations done in a time, of what all cores could have done at the peak
  * of the data type; of a process, or a part of it. < 0: not known. */
@@ -105,8 +105,7 @@ bool roofline_is_cut(const struct profile_process *process);
  * costs, otherwise of times. */
 void add_reduction(struct text *text, const struct profile *profile, uint64_t time_ns,
 		   bool of_costs);
-/* Of the time in calls whose work is known or should be, the share with a known cost; < 0: no time.
- */
+/* Share of the time of compute calls that is in calls with a known cost; < 0: no time. */
 double roofline_attributed(const struct profile_compute *compute);
 
 /* "compute", "memory", "overhead"; NULL: unknown. */
@@ -120,8 +119,8 @@ struct flops_check {
 	uint64_t estimated, counted;
 };
 
-/* Of a function: of its calls with a known cost; where it has none of its own, of all that it
- * calls, if every call was counted. */
+/* For a function: its calls with a known cost; without a cost of its own, all of its callees, if
+ * every call was counted. */
 struct flops_check flops_check_of_row(const struct profile *profile, const struct profile_row *row);
 struct flops_check flops_check_of_process(const struct profile *profile,
 					  const struct profile_process *process);
@@ -133,7 +132,7 @@ double perf_share(const struct profile_process_counters *perf);
 /* A step is slow that takes more than so many times the median. */
 #define STEPS_SLOW 1.5
 
-/* What steps compute; a number that is not known is < 0. */
+/* The compute of steps; < 0: not known. */
 struct step_rates {
 	double flops; /* of a step, on average */
 	double flops_per_s;
@@ -149,7 +148,7 @@ struct step_rates steps_rates(const struct profile *profile, const struct profil
  * nothing where they are not. */
 void steps_add_why(struct text *text, const struct profile *profile,
 		   const struct profile_process *process);
-/* Of steps that follow each other; < 0: not known. */
+/* For consecutive steps; < 0: not known. */
 double steps_mfu(const struct profile *profile, const struct profile_steps *steps,
 		 const struct profile_step *step);
 

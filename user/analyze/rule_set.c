@@ -32,7 +32,7 @@ struct reading {
 	char *why;
 };
 
-/* What is wrong, and what would be right. -EINVAL. */
+/* Reports the mistake and valid alternatives. Returns -EINVAL. */
 __attribute__((format(printf, 2, 3))) static int complain(struct reading *reading, const char *fmt,
 							  ...)
 {

@@ -31,7 +31,7 @@ struct own_metric {
 	enum own_object object;
 	const char *name;
 	enum threshold_unit unit;
-	/* Of a struct profile_row or profile_memory, NULL of the process or its steps. < 0: not
+	/* From a struct profile_row or profile_memory; NULL for the process or its steps. < 0: not
 	 * known. */
 	double (*get)(const struct rules_ctx *ctx, const void *item);
 };
@@ -75,7 +75,7 @@ extern const struct rule_set rule_set_builtin;
 
 #define RULE_SET_WHY 512
 
-/* What is built in, changed by a file. NULL after writing why: "FILE:LINE: what is wrong, what
+/* The built-in rules, changed by a file. NULL after writing why: "FILE:LINE: what is wrong, what
  * would be right". */
 struct rule_set *rule_set__load(const char *path, char why[RULE_SET_WHY]);
 void rule_set__free(struct rule_set *rules);

@@ -104,8 +104,8 @@ static void add_thread(struct compilation *found, const struct profile_process *
 /* Python, make, a shell, a driver, its compiler; and a cycle of pids that were used again ends. */
 #define COMPILERS_DEPTH 8
 
-/* Adds up the time that compilers below a process worked, whatever started them. *longest is the
- * one that worked longest; NULL: there is none. */
+/* Adds up the time that compilers below a process worked, whichever process started them. *longest:
+ * the compiler that worked longest; NULL: none did. */
 static uint64_t compilers_ns(const struct profile *profile, const struct profile_process *above,
 			     const struct profile_process **longest, unsigned depth)
 {
@@ -193,7 +193,7 @@ static double center_of(const struct rules_ctx *ctx, const struct compilation *f
 	return ns > 0 ? moment / ns / wall : -1;
 }
 
-/* Of the process when the recording begins. */
+/* The age of the process when the recording begins. */
 static double age_ns(const struct rules_ctx *ctx)
 {
 	return (double)ctx->profile->start_boot_ns - (double)ctx->process->start_boot_ns;

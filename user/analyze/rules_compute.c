@@ -80,7 +80,7 @@ static void add_cores(struct text *text, double cores)
 	text_printf(text, "%g core%s", shown, shown > 1 ? "s" : "");
 }
 
-/* What would help depends on where the time goes. */
+/* The remedy depends on where the time goes. */
 static const char *remedy_for(double computing, double cores, double all_cores)
 {
 	if (computing < 0.5)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the rules share: their context, and how a finding is built. */
+/* The context that rules share, and how they build a finding. */
 #ifndef PERFX_ANALYZE_RULES_CTX_H
 #define PERFX_ANALYZE_RULES_CTX_H
 
@@ -95,11 +95,11 @@ void rules_capture(struct rules_ctx *ctx);
 /* Do the other ranks of its job wait for it? After the other rules, for it names their places. */
 void rules_straggler(struct rules_ctx *ctx, const struct ranks *ranks);
 
-/* What rules ask of each other. Was it there for too short a time to judge shares? Does it
+/* Questions that several rules ask. Was the process recorded too briefly to judge shares? Does it
  * only feed its parent? Does it use hardly any CPU? Do its steps wait for data? */
 bool rules_is_short(const struct rules_ctx *ctx);
 bool rules_is_worker(const struct rules_ctx *ctx);
-/* A process that Python starts beside its workers, and that waits by right? */
+/* A process that Python starts beside its workers, and that only waits, as it should? */
 bool rules_is_helper(const struct rules_ctx *ctx);
 bool rules_is_idle(const struct rules_ctx *ctx);
 bool rules_data_bound(const struct rules_ctx *ctx);
@@ -145,7 +145,8 @@ void rules_subject(struct note *note, const struct rules_ctx *ctx);
  * of: " of the wall time", or what its share is of. */
 void rules_headline(struct note *note, const struct rules_ctx *ctx, const char *of,
 		    const char *words, const char *where);
-/* That a number with this standard error, of many samples, is so much above its threshold. */
+/* The confidence that a number with this standard error, from many samples, is this far above its
+ * threshold. */
 double confidence_above(double distance, double error);
 
 /* ranking.c: what each process is, by its account; and which of the findings remain, and in which

@@ -127,7 +127,7 @@ static const char *python_remedy(const struct rules_ctx *ctx, const struct place
 	return TRY_SMALL_OPERATORS;
 }
 
-/* What it would save, and of which share that is a standard error. */
+/* The gain, and the share to which that standard error belongs. */
 struct python_share {
 	double share, error;
 };
@@ -192,8 +192,8 @@ static void add_own_time(struct text *text, const struct rules_ctx *ctx, double 
  * left of it when it is written in another way. */
 #define WHOLE_WORK 0.50
 
-/* Of the program's own functions as little as DataBound: they can be written in another way. Python
- * that prepares the next batch is the data's, where that makes a finding. */
+/* The threshold for the program's own functions is as low as that of DataBound: they can be
+ * rewritten. Python that prepares the next batch belongs to DataBound, if that fires. */
 static void python_bound(struct rules_ctx *ctx)
 {
 	const struct driver *driver = ctx->driver;
@@ -420,8 +420,7 @@ static double part_outside_calls(const struct rules_ctx *ctx)
 	return all > 0 ? outside / all : 1;
 }
 
-/* Does it do hardly more than sleep? What it runs elsewhere counts as well: then nothing is said.
- */
+/* Does it hardly do more than sleep? Its work elsewhere counts, too: then there is no finding. */
 static bool is_polling(const struct rules_ctx *ctx, const struct driver_wait *wait)
 {
 	const struct profile_thread *thread = profile_thread(ctx->process, ctx->driver->tid);
@@ -526,7 +525,8 @@ static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait
 		add_python_of_others(text, ctx);
 }
 
-/* Who does not train may wait for requests; a process beside the one that works has to wait. */
+/* A process that does not train may wait for requests; a process beside the working one has to
+ * wait. */
 static enum finding_severity wait_severity(const struct rules_ctx *ctx,
 					   const struct wait_rule *rule, double share)
 {
@@ -647,7 +647,7 @@ static void spins(struct rules_ctx *ctx)
 		      share, &note);
 }
 
-/* Without the lock the threads that wait for it would run as well, as far as there are CPUs. */
+/* Without the lock its waiting threads would run, too, as far as CPUs are free. */
 static double gil_gain(const struct rules_ctx *ctx, double threads)
 {
 	double used = cpu_share(ctx->process);
@@ -708,8 +708,8 @@ static bool is_loops_wait(const struct rules_ctx *ctx, const struct driver_wait 
 	       (wait->count < 2 || has_receiver(ctx));
 }
 
-/* A process that does hardly anything and nothing that is traced may be a server, which waits for
- * requests by right: IdleTarget says so. One that reads again and again needs what it reads. */
+/* A process that does hardly anything, and nothing traced, may be a server, which should wait for
+ * requests: IdleTarget reports it. One that reads again and again needs what it reads. */
 static bool is_servers_wait(const struct rules_ctx *ctx, const struct wait_rule *rule)
 {
 	const struct driver_wait *wait = &ctx->driver->waits[rule->wait];

@@ -31,7 +31,7 @@ static const struct profile_memory *domain_of(const struct rules_ctx *ctx, enum 
 	return NULL;
 }
 
-/* Of an allocator; PROFILE_ABSENT: it was not seen. */
+/* The live bytes of an allocator; PROFILE_ABSENT: it was not seen. */
 static uint64_t live_bytes_of(const struct profile_memory *memory, const char *name)
 {
 	for (size_t i = 0; memory && i < memory->allocators_count; i++)

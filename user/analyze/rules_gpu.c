@@ -19,7 +19,8 @@ static bool is_whole(const struct profile_gpu *gpu)
 	return gpu->timed && gpu->overflow_count <= gpu->activities_count / 100;
 }
 
-/* Of the time of each of its devices; of the steps' where there are steps. < 0: not known. */
+/* Share of the time of each of its devices; of the steps' time where there are steps. < 0: not
+ * known. */
 double gpu_busy_share(const struct profile_process *p)
 {
 	const struct profile_gpu *gpu = &p->gpu;
@@ -52,7 +53,8 @@ void add_gpu_busy(struct text *text, const struct profile_process *p)
 		text_add(text, timed ? " on average over its devices" : " on the busiest device");
 }
 
-/* Of the steps' thread while there are steps, else of all threads and the wall time. < 0: none. */
+/* Share of the steps' thread during steps, else of all threads and the wall time. < 0: not known.
+ */
 static double waiting_share(const struct profile_process *p)
 {
 	if (p->steps.gpu_used && p->steps.gpu.wait_ns != PROFILE_ABSENT && p->steps.total_ns)
@@ -430,7 +432,7 @@ static double slower_than_possible(const struct profile_gpu_device *device)
 	return 1 - (double)mhz / (double)device->facts.max_sm_clock_mhz;
 }
 
-/* A GPU that is fully used reaches its power limit by right. */
+/* A fully used GPU may reach its power limit. */
 static bool is_by_power_limit(const struct profile_gpu_device *device)
 {
 	uint64_t by_power = 0;

@@ -36,7 +36,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Of a step: exact by the loader's range, where it has one with a name. */
+/* Time per step: exact by the loader's range, if that has a name. */
 static double batch_ns(const struct rules_ctx *ctx)
 {
 	const struct profile_steps *steps = &ctx->process->steps;
@@ -84,7 +84,7 @@ static const struct batch_loader *loader_of(const struct profile_stack *stack)
 	return NULL;
 }
 
-/* What prepares a batch, by samples. */
+/* The code that prepares a batch, by samples. */
 struct preparation {
 	uint64_t count, ns, runs_ns;
 	struct place lead;

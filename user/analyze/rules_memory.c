@@ -86,7 +86,7 @@ static void add_leak_places(struct text *text, const struct rules_ctx *ctx, cons
 			    leak->places_count - LEAK_PLACES_MAX);
 }
 
-/* What of resident memory's growth it is, where that grew by more. */
+/* Its share of resident memory's growth, if that grew by more. */
 static void add_resident_growth(struct text *text, const struct rules_ctx *ctx,
 				const struct leak *leak)
 {
@@ -358,7 +358,7 @@ void rules_memory(struct rules_ctx *ctx)
  * arena, and more in caches that they spoil. */
 #define CHURN_PAIR_NS 50
 
-/* What is known of all blocks since the trace began. */
+/* Are all blocks since the beginning of the trace known? */
 static bool is_complete(const struct rules_ctx *ctx, const struct profile_memory *memory)
 {
 	return memory->current_bytes != PROFILE_ABSENT && !memory->bound &&
@@ -544,7 +544,7 @@ static void suggest_for_untraced(struct text *text, enum perfx_domain domain)
 		text_add(text, TRY_UNTRACED_BY_TENSORS);
 }
 
-/* Of traced blocks; the exit of a process frees what it kept. */
+/* From traced blocks only; the exit of a process frees what it kept. */
 static uint64_t kept_bytes(const struct rules_ctx *ctx, const struct profile_memory *memory)
 {
 	return ctx->process->exited && memory->peak_bytes != PROFILE_ABSENT ? memory->peak_bytes
@@ -672,7 +672,7 @@ static void gpu_churn(struct rules_ctx *ctx, const struct profile_memory *memory
 	rules_ctx_add(ctx, "MemoryChurn", FINDING_MEDIUM, rate, &note);
 }
 
-/* What tracing cost a process: probes run in the kernel. */
+/* The cost of tracing in a process: probes run in the kernel. */
 static double probes_ns(const struct rules_ctx *ctx)
 {
 	double hits = 0;

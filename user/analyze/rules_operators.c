@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-/* Of the lines that a rule is about. */
+/* Sums over the lines that a rule names. */
 struct lines_sum {
 	double ns, gain_ns, squares;
 	uint64_t count;
@@ -177,7 +177,7 @@ static void tiny_operators(struct rules_ctx *ctx, const struct operator_lines *l
 	rules_ctx_add(ctx, "TinyOperators", rules_severity(ctx, note.gain_ns), note.share, &note);
 }
 
-/* What a line allocates, in tensors. */
+/* Bytes that a line allocates, in tensors. */
 static uint64_t allocated_by(const struct rules_ctx *ctx, const struct profile_frame *frame)
 {
 	for (size_t i = 0; i < ctx->process->lines_count; i++) {

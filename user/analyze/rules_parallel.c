@@ -28,7 +28,7 @@ static bool is_inefficient(const struct rules_ctx *ctx, const struct parallel_fu
 		       thresholds->low_parallel_efficiency;
 }
 
-/* Of the wall time: as if all threads that have a CPU had always worked. */
+/* Share of the wall time saved if all threads that have a CPU had always worked. */
 static double gain_of(const struct rules_ctx *ctx, const struct parallel_function *function)
 {
 	double threads = function->parallelism.threads_count;

@@ -4,7 +4,7 @@
 #include "analyze/rules_ctx.h"
 #include "analyze/skew.h"
 
-/* What a rank does in its own time, and the class that a finding has of it. */
+/* A rank's own time by activity, and the class of its finding. */
 static const struct {
 	const char *words;
 	enum bottleneck bottleneck;
@@ -51,7 +51,7 @@ static const struct profile_frame *frame_of_excess(const struct rules_ctx *ctx,
 	return NULL;
 }
 
-/* Of the ranks of its job, where it is on the same machine as they are: which CPUs it may use. */
+/* If the ranks of the job share a machine: the CPUs that this one may use. */
 static unsigned most_cpus_of_others(const struct rules_ctx *ctx, const struct ranks *ranks,
 				    const struct rank_row *row)
 {

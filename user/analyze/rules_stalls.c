@@ -41,7 +41,7 @@ static void add_callee(struct text *text, const struct profile_frame *frame)
 	text_clear(&shortened);
 }
 
-/* Of the extra time, what makes it the cause. */
+/* A part with this share of the extra time is its cause. */
 #define MAIN_CAUSE 0.50
 
 static bool is_mostly(const struct slow_cause *cause, enum slow_part part)
@@ -300,7 +300,8 @@ struct few_steps {
 	double share;	 /* that, of the time of all steps */
 };
 
-/* Of each slow step that is not periodic, in ascending order. Returns their count. */
+/* The extra time of each slow step that is not periodic, in ascending order. Returns their count.
+ */
 static size_t find_extras(uint64_t *extras_ns, const struct profile_steps *steps,
 			  const struct slow_steps *slow)
 {

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-/* Of one process. */
+/* Per process. */
 #define TINY_FINDINGS_MAX 3
 
 static void add_caller(struct text *text, const struct rules_ctx *ctx,
@@ -35,8 +35,8 @@ static bool is_gpu_call(const struct rules_ctx *ctx, const struct profile_functi
 	return call && (call->waits || call->op == PERFX_GPU_OP_COPY || rules_launch_bound(ctx));
 }
 
-/* What a range has for itself is untraced code: DataBound and PythonBound may say which, and rules
- * of rules_driver.c what it waits for. */
+/* A range's self time is untraced code: DataBound and PythonBound may say which, and rules_driver.c
+ * what it waits for. */
 static bool is_said_elsewhere(const struct rules_ctx *ctx, const struct profile_row *row,
 			      enum remedy_kind kind)
 {
@@ -78,7 +78,7 @@ static enum bottleneck class_of_slow(const struct rules_ctx *ctx, enum remedy_ki
 		return BOTTLENECK_SLEEP;
 	case REMEDY_WAITING:
 	case REMEDY_SYNCHRONIZE:
-		/* while others work for it, it waits by right */
+		/* it has to wait while others work for it */
 		return cpu_share(ctx->process) < ctx->thresholds->slow_operation_busy &&
 				       !waits_for_cpu(ctx)
 			       ? BOTTLENECK_IDLE

@@ -77,7 +77,7 @@ static const struct profile_collective *same_of(struct search *search, struct vi
 	return best;
 }
 
-/* Who came last, and how long each waited for that one. */
+/* The rank that came last, and how long each other one waited for it. */
 static void add_meeting(struct search *search, const uint64_t *came_ns, uint64_t end_ns)
 {
 	struct skew *skew = search->skew;
@@ -127,7 +127,7 @@ static void find_meetings(struct search *search, size_t reference, uint64_t *cam
 
 ORDER(by_spread, struct spread, ASCENDING(a->ns, b->ns))
 
-/* Of spreads, which it sorts. */
+/* The median of spreads, which it sorts. */
 static double median_of(struct spread *spreads, size_t count)
 {
 	if (!count)

@@ -10,7 +10,7 @@
 #include "analyze/ranks.h"
 
 #define SKEW_WINDOWS 12
-/* Of a larger job it is not kept who waited for whom. */
+/* Larger jobs do not record which rank waited for which. */
 #define SKEW_PAIRS_RANKS_MAX 512
 
 struct skew_window {
@@ -19,7 +19,7 @@ struct skew_window {
 	double least_ns, median_ns, most_ns; /* from the first to come to the last */
 };
 
-/* Of a rank. */
+/* One rank. */
 struct skew_rank {
 	size_t row;	   /* of struct ranks */
 	size_t last_count; /* collectives that it came to last */
@@ -29,7 +29,7 @@ struct skew_rank {
 	double most_wait_ns;
 };
 
-/* Of a job. */
+/* One job. */
 struct skew {
 	struct skew_rank *ranks; /* those that have collectives, by rank */
 	size_t ranks_count;
@@ -41,11 +41,11 @@ struct skew {
 	double *waits; /* ranks × ranks: how long one waited for another; NULL: too many */
 };
 
-/* Of the rows of one job. count 0: nothing is known. 0 or -ENOMEM. */
+/* The rows of one job. count 0: nothing is known. 0 or -ENOMEM. */
 int skew_find(struct skew *skew, const struct profile *profile, const struct ranks *ranks,
 	      size_t first_row, size_t rows_count);
 void skew_clear(struct skew *skew);
-/* Of a rank: NULL where nothing is known. */
+/* A rank's skew; NULL: nothing is known. */
 const struct skew_rank *skew_of_row(const struct ranks *ranks, const struct rank_row *row,
 				    const struct skew **skew);
 

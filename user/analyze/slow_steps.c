@@ -236,7 +236,7 @@ static double function_ns(const struct slow_places *places, const struct profile
 	return ns;
 }
 
-/* Of the function with the most the line with the most. */
+/* The line with the most time, in the function with the most time. */
 static struct slow_place places_lead(const struct slow_places *places)
 {
 	struct slow_place lead = {0};
@@ -253,7 +253,7 @@ static struct slow_place places_lead(const struct slow_places *places)
 	return lead;
 }
 
-/* What they waited for. */
+/* What the thread waited for. */
 struct slow_names {
 	struct {
 		const char *name;
@@ -599,7 +599,7 @@ static const char *rival_of(const struct profile_process *process)
 	return "";
 }
 
-/* Of what is extra in a function, in the one that it calls. */
+/* The part of a function's extra time that is in its callee. */
 #define CALLEE_SHARE 0.25
 
 int slow_steps_cause(struct slow_cause *cause, const struct slow_steps *slow,

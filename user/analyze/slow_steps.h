@@ -40,7 +40,7 @@ struct slow_steps {
 	double confidence;		       /* 0 to 1 that the period is no chance */
 };
 
-/* What slow steps may have more of. */
+/* Causes of extra time in slow steps. */
 enum slow_part {
 	SLOW_RUNS = 0, /* on a CPU, whatever it runs there */
 	SLOW_COLLECTS, /* the part of that in the garbage collector */

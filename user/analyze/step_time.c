@@ -50,7 +50,7 @@ static enum time_class class_of_call(const struct division *d,
 	}
 }
 
-/* What is known of a context without its samples. */
+/* A context's class, without its samples. */
 static struct stratum *stratum_of(struct division *d, uint32_t id)
 {
 	const struct profile_context *context = context_of(&d->contexts, id);
@@ -110,8 +110,8 @@ static enum time_class class_of_kind(enum account_class kind)
 	return TIME_OTHER;
 }
 
-/* What a loader waits for is the data's. The interpreter's lock and a disk keep a call from its
- * work; other waits in a call are its work, as that for the threads of its pool. */
+/* A loader's waits belong to the data. The interpreter's lock and a disk keep a call from its work;
+ * other waits in a call are part of its work, such as waits for the threads of its pool. */
 static enum time_class class_of_wait(const struct division *d, const struct stratum *stratum,
 				     const struct profile_activity *wait)
 {

@@ -41,8 +41,8 @@ enum time_class {
 struct step_time {
 	double unit_ns; /* an average step; without steps a second */
 	double ns[TIME_CLASSES], error_ns[TIME_CLASSES]; /* of it; standard errors */
-	/* Of TIME_INPUT, in a data loader's next batch: all of it; the thread itself runs; it
-	 * sleeps, reads or waits for a disk as it prepares the batch itself. */
+	/* Parts of TIME_INPUT in a data loader's next batch: all of it; the thread itself runs; the
+	 * thread itself sleeps, reads or waits for a disk to prepare the batch. */
 	double batch_ns, batch_own_ns, batch_own_waits_ns;
 	double batch_runnable_ns; /* of TIME_RUNNABLE, there */
 	bool known;		  /* otherwise neither calls nor samples of the thread are */

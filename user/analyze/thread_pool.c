@@ -11,9 +11,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The loop of a barrier: two or three instructions. What computes is unrolled, and longer. */
+/* The loop of a barrier has two or three instructions. Loops that compute are unrolled, and longer.
+ */
 #define SPIN_LOOP_BYTES 8
-/* Of the samples in code that was compiled at run time. */
+/* Share of the samples in code that was compiled at run time. */
 #define SPIN_LOOP_SHARE 0.30
 #define SPIN_SAMPLES	30
 
@@ -106,8 +107,8 @@ static bool is_busy(const struct profile_activity *sample)
 	return sample->state == PERFX_SAMPLE_ON_CPU && stack_is_of_pool(sample->stack);
 }
 
-/* oneDNN's kernels have barriers. What a compiler made of the program's own loop has none: samples
- * meet a short loop at few addresses as well, where it waits for a division or a root. */
+/* oneDNN's kernels have barriers. Compiled loops of the program have none, but samples also meet a
+ * short loop at few addresses, where it waits for a division or a root. */
 static bool is_of_onednn(const struct profile_stack *stack)
 {
 	for (size_t i = 0; i < stack->frames_count; i++)
@@ -375,7 +376,7 @@ bool thread_pool_add_setting(struct text *text, const struct profile_process *pr
 /* On one side, at a confidence of 95 %. */
 #define DEVIATIONS 1.645
 
-/* Of a call: in less the caller waits for work that it does not share. */
+/* Share of a call: below it, the caller waits for work that it does not share. */
 #define CALLER_SHARE 0.90
 
 /* Its caller took part and somebody worked all the time, and what other threads of the process did

@@ -33,7 +33,7 @@ struct thread_pool {
 /* 0 or -ENOMEM. */
 int thread_pool_find(struct thread_pool *pool, const struct profile_process *process,
 		     uint32_t driver_tid);
-/* Of a library that starts threads and has them wait for each other, and computes nothing? */
+/* Is the function one of a library that only starts threads and lets them wait for each other? */
 bool frame_is_runtime(const struct profile_frame *frame);
 /* Does a thread that is on a CPU there poll for a lock? */
 bool frame_is_spin_lock(const struct profile_frame *frame);
@@ -76,7 +76,7 @@ struct parallel_functions {
 	size_t count;
 };
 
-/* Of those that the thread alone calls, with enough samples, and in which it does not wait. 0 or
+/* Functions that the thread alone calls, with enough samples, and in which it does not wait. 0 or
  * -ENOMEM; _clear either way. */
 int parallel_functions_find(struct parallel_functions *functions,
 			    const struct profile_process *process, uint32_t tid);

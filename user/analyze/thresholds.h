@@ -38,7 +38,7 @@ extern const size_t threshold_rows_count;
 /* NULL: there is none. */
 const struct threshold_row *threshold_named(const char *kind, const char *name);
 double threshold_value(const struct thresholds *thresholds, const struct threshold_row *row);
-/* Of a kind that has its own: rules that are rows of a table ask by the kind of each. */
+/* By the kind and name, for rules that are rows of a table. */
 double threshold_of(const struct thresholds *thresholds, const char *kind, const char *name);
 void threshold_set(struct thresholds *thresholds, const struct threshold_row *row, double value);
 /* The value that a file gives. NULL, or what would be right: "a share: try 25%". */

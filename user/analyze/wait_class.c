@@ -66,7 +66,7 @@ const struct profile_frame *stack_place(const struct profile_stack *stack)
 	return stack->frames[first]->function[0] ? stack->frames[first] : NULL;
 }
 
-/* A mutex that another thread has; a wait for a condition is none. */
+/* A mutex that another thread holds; waiting for a condition does not count. */
 static bool is_mutex_function(const struct profile_frame *frame)
 {
 	static const char *const globs[] = {"*pthread_mutex_lock*", "*pthread_mutex_timedlock*",
@@ -99,7 +99,7 @@ static bool is_condition(const struct profile_frame *frame)
 		glob_matches("*wait*", frame->function));
 }
 
-/* A lock that processes share, such as a semaphore: a condition or a barrier is none. */
+/* A lock that processes share, such as a semaphore; a condition or a barrier does not count. */
 static bool is_shared_lock(const struct profile_activity *wait, size_t python)
 {
 	const struct profile_stack *stack = wait->stack;
@@ -129,7 +129,7 @@ static bool is_between_processes(const struct profile_frame *frame)
 	return text_is_one_of(base_name(frame->file), files);
 }
 
-/* A pool's worker without a task: idle by right, as the threads of a pool. */
+/* A pool's worker without a task is idle, as the threads of a thread pool. */
 static bool awaits_task(const struct profile_stack *stack)
 {
 	for (size_t i = 0; stack && i < stack->frames_count; i++) {

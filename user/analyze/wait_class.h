@@ -33,7 +33,7 @@ const char *account_class_words(enum account_class class);
 bool wait_is_for_own_events(const struct profile_activity *wait);
 /* By its reason, object and stack, whether it is in a call or not. */
 enum account_class wait_class(const struct profile_activity *wait);
-/* Of a thread that prepares data: does it sleep or read as a part of that? False where it waits for
+/* For a thread that prepares data: is this sleep or read part of the work? False where it waits for
  * another thread or process to prepare them. */
 bool wait_prepares(const struct profile_activity *wait);
 /* The same, but INPUT in a data loader's next batch, OTHER in a traced call that waits for its own

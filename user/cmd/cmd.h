@@ -184,7 +184,7 @@ int cmd_doctor(const struct options *options);
 int cmd_explain(const struct options *options);
 int cmd_peaks(const struct options *options);
 
-/* What the command line says of it; the rest is the caller's to fill. */
+/* The command line's part of the options; the caller fills the rest. */
 struct recorder_options recorder_options_of(const struct options *options,
 					    const struct features *features);
 

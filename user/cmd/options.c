@@ -449,7 +449,7 @@ static bool say_one_dash(int argc, char **argv, int *code)
 	return true;
 }
 
-/* Up to the first word that is none: options end at the program that run starts. */
+/* Up to the first word that is not an option: options end at the program that run starts. */
 static int parse_options(struct options *options, int argc, char **argv)
 {
 	struct option *longs = long_options();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is written from the tables of verbs and options: --help, the man page, and what the shells'
- * completions offer. */
+/* Output made of the tables of verbs and options: --help, the man page, and the shells'
+ * completions. */
 #include "cmd/options_table.h"
 
 #include "analyze/catalogue.h"

@@ -91,12 +91,12 @@ option_parse set_bound;	      /* into a struct time_slice_bound */
 option_parse set_nothing;     /* was not the default once */
 option_parse set_help;	      /* the verb becomes row->min */
 
-/* Of one option each. */
+/* Values of one option each. */
 option_parse set_targets, set_pattern, set_python, set_usdt, set_memory, set_counters, set_devices,
 	set_sample, set_overhead, set_trigger, set_fail_on, set_carbon, set_peak_flops,
 	set_peak_bandwidth, set_metric, set_variable, set_values, set_listen;
 
-/* Of tune; EXIT_OK, or EXIT_FAILED after a message. */
+/* For tune; EXIT_OK, or EXIT_FAILED after a message. */
 int options_add_list(struct options *options, struct option_list list);
 
 /* Names of values for option_row.names: "a, b, c". */

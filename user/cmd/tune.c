@@ -117,7 +117,7 @@ static struct trial_options trial_options_of(const struct bench *bench, char *co
 				      .features = &bench->features};
 }
 
-/* A program without steps has none in the runs that follow, either. */
+/* A program without steps will have none in later runs, either. */
 static void say_none(const struct bench *bench, const char *name)
 {
 	static const char *const ways[] = {

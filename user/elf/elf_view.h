@@ -29,7 +29,7 @@ void elf_view__unmap(struct elf_view *view);
 /* Gives back the memory of the pages that have been read. They stay in the page cache, from where
  * they come again when they are read again. */
 void elf_view__release_pages(const struct elf_view *view);
-/* Of some bytes of it. */
+/* The same for some bytes of it. */
 void elf_view__release(const uint8_t *bytes, size_t size);
 
 /* NULL unless all of [offset, offset + size) lies in the file. */

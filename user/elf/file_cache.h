@@ -33,7 +33,7 @@ uint32_t file_cache__add(struct file_cache *files, pid_t pid, uint32_t root,
 /* Are both one file? Reports of an overlay's file differ in its device; equal paths tell. */
 bool file_cache__same(const struct file_cache *files, uint32_t a, uint32_t b);
 
-/* What rootfs_open() takes for a root; valid as long as files. */
+/* The root for rootfs_open(); valid as long as files. */
 struct root_path {
 	char text[32];
 };

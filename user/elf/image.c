@@ -626,7 +626,7 @@ static void note_sections(const struct elf_view *file, struct image_traits *trai
 		traits->has_except_table = true; /* not known */
 }
 
-/* .dynamic by program header, so that a file without sections is read as well. */
+/* .dynamic by program header, so that files without sections can be read, too. */
 struct dynamic {
 	const uint8_t *bytes;
 	uint64_t size, at;

@@ -73,8 +73,8 @@ void image__focus(struct image *image, const uint64_t *vaddrs, size_t count);
  * image__narrow. reader_id: of the program and of what it wants. */
 void image__keep_facts(struct image *image, const char *folder, uint64_t reader_id);
 
-/* What find says of the file; asked once of each image, and once of each file whose facts are kept.
- * question: names it. */
+/* The answer of find for the file; computed once per image, and once per file whose facts are kept.
+ * question: its name. */
 bool image__answer(struct image *image, uint64_t question,
 		   bool (*find)(struct image *image, void *ctx), void *ctx);
 
@@ -140,8 +140,8 @@ int64_t image__offset(const struct image *image, uint64_t vaddr);
 /* The inverse, for addresses seen in a process: offset → vaddr; -1 likewise. */
 int64_t image__vaddr(const struct image *image, uint64_t offset);
 
-/* What to add to a vaddr to get its address in a process that maps code of the file at start, from
- * that offset on. False: no code is there. */
+/* The difference between a vaddr and its address in a process that maps code of the file at start,
+ * from that offset on. False: no code is there. */
 bool image__bias(const struct image *image, uint64_t start, uint64_t file_offset, uint64_t *bias);
 
 /* The FDE that covers vaddr: function start and size as the unwind table knows them. -ENOENT. */

@@ -341,7 +341,7 @@ struct function_adder {
 	struct focus *focus; /* NULL: everywhere */
 	bool near;	     /* all functions near the focus, not only those that cover it */
 	struct symbol_list *list;
-	/* Of vague symbols those that the unwind table does not know either. */
+	/* Addresses of vague symbols that the unwind table does not know either. */
 	uint64_t *unknown;
 	size_t unknown_count, unknown_capacity;
 };
@@ -491,7 +491,7 @@ static int make_list(struct image *image, bool wanted_only, struct symbol_list *
 	return 0;
 }
 
-/* Of all functions, the first behind an address: its index, or their number. */
+/* Index of the first function behind an address; the count of all functions if there is none. */
 static size_t first_behind(const struct image *image, uint64_t vaddr)
 {
 	size_t low = 0, high = image->functions.count;
@@ -812,7 +812,7 @@ static bool find_in_chain(const struct exports *exports, const char *name, Elf64
 	return false;
 }
 
-/* Of several versions of a symbol the first. */
+/* The first of several versions of a symbol. */
 static bool find_export(const struct image *image, const char *name, Elf64_Sym *sym)
 {
 	struct exports exports = {.table = dynsym_of(image)};

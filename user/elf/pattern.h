@@ -36,7 +36,7 @@ const char *pattern__text(const struct pattern *pattern); /* as the user wrote i
 bool pattern__excludes(const struct pattern *pattern);
 bool pattern__names_module(const struct pattern *pattern); /* has a MODULE part */
 
-/* What a file is called; MODULE matches either. */
+/* A file's names; MODULE matches either. */
 struct module_names {
 	const char *base;   /* of its path: libgomp.so.1.0.0 */
 	const char *soname; /* DT_SONAME: libgomp.so.1; "" or NULL: none, or not known */

@@ -200,7 +200,7 @@ void hold__detach(struct hold *hold)
 		hold->seized = false;
 }
 
-/* A stop that is none of ours: the thread gets its signal, or stays in the stop of its process. */
+/* A stop that we did not cause: the thread gets its signal, or stays in its process's stop. */
 static void pass_on(struct hold *hold, int status, enum __ptrace_request how)
 {
 	bool group_stop = status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP;

@@ -247,13 +247,13 @@ int stack_check(const struct target *target, const struct stack_place *place, co
 
 /* Whether a thread's seccomp filters let through what loading a library takes. */
 
-/* What a classic BPF program answers to that system call: SECCOMP_RET_…. A program that is damaged
- * (the kernel would not have taken it) kills: SECCOMP_RET_KILL_PROCESS. */
+/* A classic BPF program's answer to that system call: SECCOMP_RET_…. For a damaged program, which
+ * the kernel would have refused: SECCOMP_RET_KILL_PROCESS. */
 uint32_t seccomp_run(const struct sock_filter *program, size_t count,
 		     const struct seccomp_data *data);
 
-/* Of a thread that we have stopped. NULL: all is let through; else why not, a static text, or one
- * made in `why`. */
+/* Checks a thread that we have stopped. NULL: its filters allow all; else why not, a static text,
+ * or one made in `why`. */
 const char *seccomp_forbids(pid_t tid, char *why, size_t why_bytes);
 
 #endif

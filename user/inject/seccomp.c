@@ -163,8 +163,8 @@ uint32_t seccomp_run(const struct sock_filter *program, size_t count,
 	return SECCOMP_RET_KILL_PROCESS;
 }
 
-/* What the injection calls, then dlopen, then a library that starts a thread and talks to a socket.
- * Arguments are those that a filter may ask for. */
+/* System calls of the injection, then of dlopen, then of a library that starts a thread and talks
+ * to a socket. Arguments are those that a filter may check. */
 static const struct needed {
 	const char *name;
 	int nr;

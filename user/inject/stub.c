@@ -174,7 +174,7 @@ __asm__(".pushsection .rodata\n"
 	"	lea (.Lstub + 282624)(%rip), %rsp\n"
 	"	cmpq $0, " WORD(8) "\n"
 	"	je .Lload\n"
-	/* the vector state, but for tiles: the loader has none */
+	/* the vector state without tiles: the loader uses none */
 	"	xor %ecx, %ecx\n"
 	"	xgetbv\n"
 	"	and $0xfff9ffff, %eax\n"

@@ -239,7 +239,7 @@ static int read_modules(struct target *target, const struct inject_request *requ
 		if (mapping->executable && mapping->inode && add_module(target, mapping, request))
 			return refuse(why, -ENOMEM, "out of memory");
 	}
-	/* a process that is about to end has none */
+	/* a process that is about to end has no maps */
 	return target->modules_count ? 0 : refuse(why, -ESRCH, "it has ended");
 }
 

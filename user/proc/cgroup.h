@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Control groups of a process: version 1, version 2, or both mounted at once. What they limit, and
- * how long they throttled it. */
+/* Control groups of a process: version 1, version 2, or both mounted at once. Their limits, and how
+ * long they throttled it. */
 #ifndef PERFX_PROC_CGROUP_H
 #define PERFX_PROC_CGROUP_H
 

@@ -277,7 +277,7 @@ static const struct socket_table socket_tables[] = {
 
 #define SOCKET_TABLES (sizeof(socket_tables) / sizeof(socket_tables[0]))
 
-/* What of a process's tables has been read, each once. Lines end with a NUL. */
+/* A process's tables, each read once. Lines end with a NUL. */
 struct socket_texts {
 	char *at[SOCKET_TABLES], *ends[SOCKET_TABLES]; /* NULL: not yet */
 };
@@ -437,15 +437,15 @@ static bool has_socket(pid_t pid, uint64_t inode)
 	return found;
 }
 
-/* One end of a socketpair(2), which numbers them consecutively, whose other end is in the process
- * as well. */
+/* One end of a socketpair(2), which numbers them consecutively; the other end belongs to the
+ * process, too. */
 static bool is_own_pair(const struct descriptor *end, const char *name)
 {
 	return name && begins_with(name, "unix socket:[") &&
 	       (has_socket(end->pid, end->inode + 1) || has_socket(end->pid, end->inode - 1));
 }
 
-/* What makes an event loop ready. */
+/* The descriptors that make an event loop ready. */
 struct epoll_members {
 	struct pipe_users *users;
 	struct socket_texts texts;

@@ -42,7 +42,7 @@ static bool range_between(const struct growth_watch *watch, uint64_t from_ns, ui
 	return range->most >= range->least;
 }
 
-/* Of each of so many parts of the window; false: one has no sample. */
+/* The parts of the window; false: one has no sample. */
 static bool range_parts(const struct growth_watch *watch, uint64_t from_ns, size_t count,
 			struct range *parts)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a process may use of the machine: CPUs and memory. */
+/* CPUs and memory that a process may use. */
 #ifndef PERFX_PROC_LIMITS_H
 #define PERFX_PROC_LIMITS_H
 
@@ -10,8 +10,7 @@
 struct process_limits {
 	uint32_t cpus_count;	  /* on which its threads may run; 0: not known */
 	uint64_t cpu_limit_milli; /* thousandths of a CPU: the lowest quota of its cgroups */
-	/* Of the cgroup with the least room: its limit, and what it uses that cannot be reclaimed.
-	 */
+	/* The cgroup with the least room: its limit, and its use that cannot be reclaimed. */
 	uint64_t memory_limit_bytes, memory_used_bytes;
 	uint64_t address_limit_bytes, address_used_bytes; /* RLIMIT_AS */
 	uint64_t host_available_bytes;

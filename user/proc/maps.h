@@ -34,7 +34,7 @@ struct maps *maps__read(pid_t pid);
  * data it belongs: microseconds, where all of a process with PyTorch take 1 to 2 ms. Kernels before
  * Linux 6.11 cannot be asked for them: all. */
 struct maps *maps__read_around(pid_t pid, uint64_t address);
-/* The same from the text of such a file. EINVAL: a line that is none. */
+/* The same from the text of such a file. EINVAL: a malformed line. */
 struct maps *maps__parse(const char *text, size_t size);
 void maps__free(struct maps *maps);
 size_t maps__count(const struct maps *maps);
@@ -44,7 +44,7 @@ const struct mapping *maps__find(const struct maps *maps, uint64_t address);
 
 /* Has it a file that module_open() opens? The kernel's vDSO counts as one. */
 bool mapping_has_file(const struct mapping *mapping);
-/* Takes the kernel's " (deleted)" off the path of a file. False: there is none. */
+/* Removes the kernel's " (deleted)" from the path of a file. False: it had no such ending. */
 bool maps_cut_deleted(char *path);
 
 /* A distinct file with at least one executable mapping. */

@@ -348,7 +348,7 @@ char *job__wants(struct job *job)
 	return path;
 }
 
-/* Of a request that was given up: its folder could not be removed before. */
+/* The folder of an abandoned request could not be removed before. */
 static void remove_late(const char *path)
 {
 	char *folder = strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;

@@ -45,7 +45,8 @@ const char *report_query_type(const struct report_query *query);
 #define QUERY_FILE 64
 const char *report_query_file(const struct report_query *query, char name[QUERY_FILE]);
 
-/* Does an Accept header like OpenMetrics at least as much as other text? NULL: it has none. */
+/* Does an Accept header prefer OpenMetrics, or rank it equal to other text? NULL: no such header.
+ */
 bool accepts_openmetrics(const char *accept);
 
 /* From the request until its answer is made; reading a capture is given up then. */

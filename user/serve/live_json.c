@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-/* What a page shows. */
+/* Limits of a page. */
 #define PROCESSES_MAX 50
 #define HISTORIES_MAX 6 /* of these */
 #define ROWS_MAX      50

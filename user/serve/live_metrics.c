@@ -30,7 +30,7 @@ struct admitted {
 	uint32_t pid, exec_count;
 	uint64_t start_boot_ns;
 	const struct live_process *now; /* in the snapshot being written; NULL: it is gone */
-	/* Of the run: live.h has the period's. */
+	/* Sums of the run: live.h has the period's. */
 	uint64_t gpu_busy_ns;
 	bool on_gpu;
 };
@@ -145,7 +145,7 @@ static uint64_t function_value(const struct series *series, enum metric metric)
 	}
 }
 
-/* What the overhead budget took away stays away. */
+/* Reductions by the overhead budget are permanent. */
 static void mark_reduced(struct live_metrics *live, const struct profile *profile)
 {
 	for (size_t i = 0; i < profile->reduced_count; i++) {

@@ -132,7 +132,7 @@ int report_query_end(struct report_query *query, uint64_t length_max_ns, char wh
 	return 0;
 }
 
-/* The q of a media range's parameters: 1 where there is none, 0 where it is no number. */
+/* The q of a media range's parameters: 1 if it has none, 0 if it is not a number. */
 static double quality_of(const char *parameters, const char *end)
 {
 	for (const char *p = parameters; p < end; p++) {

@@ -32,8 +32,8 @@
 #define GROWTH_LEAST_SOON 2
 #define GROWTH_LEAST_REST 0.01
 
-/* Samples and waits stay unless one of them takes this share of the limit alone: the account of
- * time rests on them. That they cost so much is known when they have been watched for a while. */
+/* Samples and waits stay unless one of them alone exceeds this share of the limit: the account of
+ * time rests on them. Their cost is known only after some time. */
 #define WAITS_LEAST 0.9
 #define WATCHED_NS  300000000.0
 

@@ -50,7 +50,7 @@ double pace_busy_ns(const struct pace *pace);
  * recording will go on, HUGE_VAL: not known. */
 double pace_allowed_ns(const struct pace *pace, double rest_ns);
 
-/* What is cheaper than this is not reduced. */
+/* Anything cheaper is not reduced. */
 struct budget_least {
 	double ns[WORTHS];
 };

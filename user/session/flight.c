@@ -34,8 +34,8 @@
 #define SEGMENT_NS_MIN 50000000u
 /* And of its memory. */
 #define SEGMENT_SHARE 16
-/* Of the time, at most, that naming frames takes for who watches: files are opened and their
- * symbols sorted for the first new address, 0.1 s in PyTorch. */
+/* Naming frames for a watcher may take at most this share of the time: the first new address of a
+ * file opens it and sorts its symbols, 0.1 s in PyTorch. */
 #define NAMES_SHARE 0.02
 /* Time recorded after a slow step: a third of the buffer's, 5 s at most. */
 #define AFTER_SHARE  3
@@ -105,7 +105,7 @@ static void end_named_segment(struct flight *flight, uint64_t now_ns)
 	gpu_work__name(flight->recording->gpu_work);
 }
 
-/* Who watches gets names while it goes on, if not at once. */
+/* A watcher gets names during the recording, if not at once. */
 static void end_watched_segment(struct flight *flight, uint64_t now_ns)
 {
 	if (now_ns >= flight->next_names_ns)

@@ -92,7 +92,7 @@ struct follow {
 	struct pack_buffer made; /* for LATE and EXIT records */
 };
 
-/* What is planned in the files that a process maps. */
+/* A process, and its mapped files in which something is planned. */
 struct attach_job {
 	struct attach_task task;
 	uint32_t born;	 /* the process's first index */

@@ -390,7 +390,7 @@ void frames__forget(struct frames *frames, uint32_t process)
 	map64_put(&frames->by_process, frames->spaces[index].process, index); /* there is room */
 }
 
-/* What lay at an address at a time. NULL: it is not known. */
+/* The mapping at an address at a time. NULL: not known. */
 static const struct mapped_range *range_at(const struct space *space, uint64_t at, uint64_t time_ns)
 {
 	const struct mapped_range *range = address_map__find(space->map, at);
@@ -477,7 +477,7 @@ static int show_address(const struct frames *frames, struct space *space, uint64
 	return err;
 }
 
-/* Of a stack whose Python frames are done. */
+/* The stack's Python frames are resolved already. */
 static int show_addresses(const struct frames *frames, struct space *space, uint64_t *addresses,
 			  size_t count, bool is_pc, uint64_t time_ns)
 {

@@ -83,7 +83,8 @@ struct code_place {
 /* Which file's code is at an address, or was before it went. False: none is known. */
 bool frames__locate(struct frames *frames, uint32_t process, uint64_t address,
 		    struct code_place *place);
-/* Of a place's file: its path, borrowed; the caller frees the image, NULL: it cannot be read. */
+/* The path of a place's file, borrowed, and its image, which the caller frees. NULL: it cannot be
+ * read. */
 const char *frames__path(const struct frames *frames, uint32_t file);
 struct image *frames__image(const struct frames *frames, uint32_t file);
 

@@ -114,7 +114,7 @@ static bool uses_cuda(pid_t pid)
 	return found;
 }
 
-/* Of what says where the socket is, in the image. */
+/* The offset in the image at which it says where the socket is. */
 static size_t find_config(const char *image, size_t bytes)
 {
 	size_t at = 0;

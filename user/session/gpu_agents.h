@@ -9,9 +9,8 @@
 #include "gpu/agents.h"
 #include "session/recording.h"
 
-/* Stands before the recording's sink, and sees who calls the functions by which a profiler takes
- * CUPTI. What agents' own threads wait for goes no further: the program does not. All-zero is none.
- */
+/* Precedes the recording's sink, and sees which process calls a profiler's functions of CUPTI.
+ * Waits of the agents' own threads are dropped: they are not the program's. All-zero: no watch. */
 struct profiler_watch {
 	struct sink sink;
 	struct sink *next;
@@ -25,8 +24,8 @@ struct sink *profiler_watch_init(struct profiler_watch *watch, struct sink *next
 
 struct gpu_agents;
 
-/* Puts agents into the traced processes that use CUDA by now. What does not work is said, and is in
- * the stream. Seconds, at worst, for each of them. */
+/* Injects agents into the traced processes that use CUDA now. Reports failures, and records them in
+ * the stream. Takes seconds for each process, at worst. */
 void gpu_agents__inject(struct gpu_agents *gpu_agents);
 
 /* NULL of NULL: there are none, and all of agents.h does nothing. */

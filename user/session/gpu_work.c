@@ -44,7 +44,7 @@ struct gpu_work {
 	struct pack_buffer buffer;
 };
 
-/* Of an address in a process: of 47 bits. */
+/* An address in a process: 47 bits. */
 static uint64_t key_of(const struct perfx_gpu_key *key)
 {
 	return key->kernel ^ (uint64_t)key->process << 48;

@@ -108,7 +108,7 @@ static void end_thread(struct gpus *gpus)
 	gpus->thread = NULL;
 }
 
-/* Of a driver that does not work only those hear whose processes use it. */
+/* Report a broken driver only if a traced process uses it. */
 static bool is_missed(const struct gpus *gpus)
 {
 	const char *proc = gpus->parts.options.proc ? gpus->parts.options.proc : "/proc";

@@ -19,7 +19,7 @@ struct gpus_parts {
 	struct gpu_thread_options options;
 };
 
-/* NULL with errno. What the parts point to is borrowed. */
+/* NULL with errno. Everything that the parts point to is borrowed. */
 struct gpus *gpus__new(const struct gpus_parts *parts);
 void gpus__free(struct gpus *gpus);
 

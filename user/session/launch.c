@@ -207,8 +207,8 @@ static bool prepare_gpu(struct inject *inject, char *const *environment, const c
 	return true;
 }
 
-/* environment: the program's; NULL: this process's. What the user has set stays: said in one line.
- * False: a library that is wanted is not there; said too. */
+/* environment: the program's; NULL: this process's. Keeps variables that the user has set, with a
+ * message. False after a message: a required library is missing. */
 static bool inject_prepare(struct inject *inject, char *const *environment,
 			   const struct launch_options *options)
 {
@@ -244,7 +244,7 @@ struct launch {
 	int status;
 };
 
-/* What the child could not do, reported through a pipe that exec closes. */
+/* The child's failure, reported through a pipe that exec closes. */
 struct failure {
 	enum { FAILED_USER = 1, FAILED_TRACE, FAILED_EXEC } step;
 	int err;

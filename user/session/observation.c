@@ -17,8 +17,8 @@ static bool is_step(unsigned source, const char *name, unsigned flags)
 	return step_class(source, name, flags) & STEP_RANK_MASK;
 }
 
-/* Ranges by their names' functions only where the user has named one: PyTorch's own come with many
- * hits at each step, and a backward pass ends a step as well. */
+/* Ranges end steps by their functions only if the user named one: PyTorch's own come many times per
+ * step, and a backward pass ends a step, too. */
 bool observation_ends_steps(const struct plan *plan, const struct plan_function *function)
 {
 	const char *named = plan->options.step_range;
@@ -98,7 +98,7 @@ struct series {
 	size_t before_count, before_capacity, after_count, after_capacity;
 };
 
-/* Of a main thread, while it was observed. */
+/* A main thread, while it was observed. */
 struct main_thread {
 	pid_t pid;
 	uint64_t begin_wait_ns, wait_ns; /* for a CPU */

@@ -305,8 +305,8 @@ static void set_memory(struct perfx_usage *record, const struct process_usage *u
 	record->rss_peak_bytes = usage->rss_peak_bytes;
 }
 
-/* What /proc has of a process now, and how much it has moved over sockets. its_memory false: the
- * memory is another program's already. */
+/* Reads /proc, and the bytes that the process moved over sockets. its_memory false: the memory
+ * belongs to another program already. */
 static void emit_usage(struct process_table *table, const struct process *proc, uint64_t rx_bytes,
 		       uint64_t tx_bytes, bool its_memory)
 {
@@ -528,8 +528,8 @@ static void split_runtime(const struct perfx_exit *exit, struct perfx_usage *usa
 	usage->cpu_user_ns = exit->runtime_ns - usage->cpu_system_ns;
 }
 
-/* What the kernel knew of its memory at the end. A peak that may be another program's, which the
- * process has executed before, is none. */
+/* The memory that the kernel reported at the end. Drops a peak that may belong to a program that
+ * the process executed before. */
 static void set_exit_memory(const struct perfx_exit *exit, bool executed, struct perfx_usage *usage)
 {
 	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);

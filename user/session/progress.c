@@ -119,7 +119,7 @@ static void say_uncounted(const struct thread_counters *thread_counters)
 			why);
 }
 
-/* What is recorded where no function is traced. */
+/* What a recording without functions still records. */
 static const char *what_is_left(bool has_memory, bool has_samples)
 {
 	if (has_memory && has_samples)

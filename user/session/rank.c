@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who started it says it by these. The first whose rank and size are there counts: what is nearer
- * to the training first. */
+/* Variables that launchers set. The first with both rank and size counts; those nearer to the
+ * training come first. */
 static const struct launcher {
 	const char *rank, *world_size, *local_rank;
 	const char *job[2]; /* joined by a colon */
@@ -76,7 +76,7 @@ bool rank_of_environment(const char *environment, size_t bytes, struct rank *ran
 }
 
 #define VARIABLES_MAX  1024
-#define VARIABLE_BYTES 128 /* of each, its name included: a longer one is none of these */
+#define VARIABLE_BYTES 128 /* with its name: none of these is longer */
 
 static bool rank_at_start(pid_t pid, struct rank *rank)
 {

@@ -25,7 +25,7 @@ struct rate_watch {
 	size_t values_count, values_capacity;
 };
 
-/* Of the steps that began after the warm-up. */
+/* Steps that began after the warm-up. */
 static struct rate rate_of_steps(const struct rate_watch *watch, uint32_t process)
 {
 	struct profile_steps steps = steps_of_process(&watch->steps, process);

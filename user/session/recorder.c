@@ -417,8 +417,8 @@ static void loop(struct recorder *recorder)
  * that would take twice as long at its priority, and delay it as much. */
 #define START_NICE (-20)
 
-/* Of this thread, and of those that it starts from here on. Another priority than the ordinary one
- * is somebody's choice; a program that is launched would begin with it. */
+/* Raises the priority of this thread and of those that it starts from here on. Any other than the
+ * default priority is somebody's choice; a launched program would inherit ours. */
 static void raise_priority(const struct recording *recording)
 {
 	if (!recording->options->launch && getpriority(PRIO_PROCESS, 0) == 0)

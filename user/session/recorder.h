@@ -59,11 +59,11 @@ void launch__go(struct launch *launch);
 /* Waits for its end, for so long at most or until a signal comes, and reaps it: true and its status
  * as wait(2) gives it. */
 bool launch__wait(struct launch *launch, int timeout_ms, int *status);
-/* Kills it if it was never let go; otherwise leaves it alone. */
+/* Kills a program that still waits to run; otherwise leaves it alone. */
 void launch__free(struct launch *launch);
 
-/* Who watches the recording while it goes on (top, serve). Called in the recording's thread; any of
- * the functions may be NULL. */
+/* Functions of a watcher of the recording (top, serve). Called in the recording's thread; any may
+ * be NULL. */
 struct recorder_watcher {
 	void *ctx;
 	int fd; /* on_input is called when it can be read; -1: none */
@@ -120,8 +120,8 @@ struct recorder_options {
 	 * this name. */
 	uint64_t flight_ns;    /* how long; 0: an ordinary recording */
 	uint64_t flight_bytes; /* in memory */
-	/* Of the first file: run.perfx, then run.2.perfx, …; NULL: only the watcher asks for files.
-	 */
+	/* The name of the first file: run.perfx, then run.2.perfx, …; NULL: only the watcher asks
+	 * for files. */
 	const char *flight_path;
 	const struct recorder_watcher *watcher; /* NULL: nobody watches; with flight_ns only */
 	struct trigger trigger;			/* all zero: none */

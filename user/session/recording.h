@@ -199,13 +199,13 @@ void totals_host(struct sink *sink, const struct recorder_options *options, uint
 /* HOST and END records of a recording whose program ended before it began. */
 void totals_of_nothing(struct sink *sink, const struct recorder_options *options);
 
-/* What has been added to the sums since the last time: HITS, LOSS, OVERFLOW_CALLS, _MEMORY,
+/* Emits what was added to the sums since the last time: HITS, LOSS, OVERFLOW_CALLS, _MEMORY,
  * _VALUES, CALL_COUNTERS, PROCESS_COUNTERS, BLOCKED. last: nothing comes after it. */
 void totals__emit(struct totals *totals, uint64_t now_ns, bool last);
 /* SEGMENT: all sums have been emitted up to now. */
 void totals__segment(struct totals *totals, uint64_t time_ns);
-/* What holds at an end and is no sum: NOT_ATTACHED, the levels among the losses, END. Into closing:
- * that of the recording, or of a dump. After totals__emit. */
+/* Emits the levels at an end, which are not sums: NOT_ATTACHED, some LOSS records, END. closing:
+ * the sink of the recording, or of a dump. After totals__emit. */
 void totals__close(struct totals *totals, struct sink *closing, const struct ending *ending);
 
 /* Which PEAK records are out. */
@@ -245,7 +245,7 @@ size_t powercap__count(const struct powercap *powercap);
 /* HOST_ENERGY of each domain; of NULL nothing. */
 void powercap__sample(struct powercap *powercap, struct sink *sink);
 
-/* What a recording cannot have here, and why: said to the user, and kept for the report. */
+/* Limits of a recording on this host, and why: reported to the user, and kept for the report. */
 
 /* Parts whose programs the kernel has refused. */
 void lacking_programs(const struct tracer *tracer, struct skipped_list *skipped);

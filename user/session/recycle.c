@@ -23,7 +23,7 @@
 /* Tables are searched as a whole, for all that are due by then. */
 #define PERIOD_NS 5000000000u
 
-/* What comes late into the flight buffer, and to who watches. */
+/* Grace period for records that reach the flight buffer or a watcher late. */
 #define LATE_NS 10000000000u
 
 struct ended {
@@ -152,7 +152,7 @@ static void release(struct recycle *recycle, uint64_t now_ns)
 		recycle->count * sizeof(*recycle->waiting));
 }
 
-/* What is in use is described anew, so that nobody has to keep all that was described ever. */
+/* Describes everything in use again, so that nobody has to keep all descriptions. */
 static void renew(struct recycle *recycle)
 {
 	sampler__renew(recycle->recording->sampler);

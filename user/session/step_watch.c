@@ -43,7 +43,7 @@ bool trigger_fires(const struct trigger *trigger, const struct slow_step *step,
 
 struct step_watch {
 	struct pipeline *pipeline;
-	/* Who watched before: sees the events first. */
+	/* The watcher before this one: it gets the events first. */
 	int (*next)(void *ctx, const struct event *event);
 	void *next_ctx;
 	uint64_t steps_max; /* 0: no end by them */

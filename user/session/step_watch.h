@@ -39,7 +39,7 @@ bool trigger_fires(const struct trigger *trigger, const struct slow_step *step,
 struct step_watch;
 
 bool step_watch__done(const struct step_watch *watch);
-/* Of the process that has done most; 0 of no watch. */
+/* Steps of the process with the most; 0 for no watch. */
 uint64_t step_watch__count(const struct step_watch *watch);
 /* The first that was too slow since the last call; false: none was. */
 bool step_watch__slow(struct step_watch *watch, struct slow_step *step);

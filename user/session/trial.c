@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a program has to leave by itself, for each signal that asks it to. */
+/* Time that a program has to end by itself after each signal. */
 #define PATIENCE_MS 5000
 /* The same for what it has left behind. */
 #define LEFTOVERS_MS 2000

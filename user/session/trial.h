@@ -20,7 +20,7 @@
  * event, so that it does not depend on where the recording begins and ends between two of them.
  */
 
-/* A rate of fewer is none. */
+/* A rate needs at least this many events. */
 #define RATE_EVENTS_MIN 3
 
 enum rate_of {
@@ -73,7 +73,7 @@ struct trial_options {
 	uint64_t timeout_ns; /* it is ended after so long, whatever was seen */
 	/* NULL: the time until it exits is measured, without tracing and its privileges. */
 	const struct rate_options *rate;
-	/* What is traced. Its launch and its end are set by the trial. */
+	/* What to trace. The trial sets its launch and end. */
 	struct recorder_options recording;
 	const struct features *features;
 	struct aggregate *aggregate; /* of all that is traced; NULL: none */

@@ -117,7 +117,7 @@ static bool is_for_file_lock(const struct perfx_wait *wait)
 	       (wait->syscall == __NR_flock || wait->syscall == __NR_fcntl);
 }
 
-/* NULL: memory is out, or it has none. */
+/* NULL: out of memory, or the object has no name. */
 static char *object_name(struct waits *waits, const struct perfx_wait *wait,
 			 enum perfx_object_kind *kind)
 {

@@ -424,8 +424,8 @@ static void link_jumps(struct body *body)
 	}
 }
 
-/* What is called last in a part does not come back, wherever else it is called
- * (_Unwind_Resume, abort); so does what a failed stack-protector check calls. */
+/* Does the callee never return? The last call of a part does not (_Unwind_Resume, abort), and
+ * neither does the callee of a failed stack-protector check. */
 static void mark_callee(struct body *body, int32_t index)
 {
 	struct insn *last = &body->insns.at[index];

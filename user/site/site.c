@@ -303,7 +303,7 @@ static const char *tails_add(struct tails *tails, const struct body *body, const
  * frame (CFA) of a call of ours open, for a tail call has its caller's.
  */
 
-/* What replaces one stepped hit (three to ten emulated ones): a call passes at most the
+/* Equivalents of one single-stepped hit (three to ten emulated ones): a call executes at most the
  * conditional ones of these and one more. */
 #define CHEAP_SITES_MAX	      4
 #define CHEAP_CONDITIONAL_MAX 2

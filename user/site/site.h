@@ -60,8 +60,8 @@ struct site_plan {
 	/* The entry instruction is also the target of a jump inside the function: a hit with the
 	 * CFA of a call of it that is still open is another round of the loop, not a call. */
 	bool entry_repeats;
-	/* The entry site is an exit site as well (a function that is one tail jump): one program
-	 * has to do both there, entry first; of two programs the kernel keeps no order. */
+	/* The entry site is also an exit site (a function that is one tail jump): one program has
+	 * to do both there, entry first; the kernel does not order two programs. */
 	bool entry_is_exit;
 	enum exits_state exits_state;
 	const char *exits_note;	 /* static; why EXITS_UNKNOWN, or NULL */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the writers of this module share. */
+/* Shared by the writers of this module. */
 #ifndef PERFX_TUNE_INTERNAL_H
 #define PERFX_TUNE_INTERNAL_H
 

@@ -43,7 +43,7 @@ double student_quantile(double p, double df)
 	return high;
 }
 
-/* Of one comparison among several. */
+/* One comparison among several. */
 static double alpha_of(size_t comparisons_count)
 {
 	return (1 - TUNE_CONFIDENCE) / (double)(comparisons_count ? comparisons_count : 1);

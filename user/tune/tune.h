@@ -20,7 +20,7 @@
 /* An interval holds the true value this often. */
 #define TUNE_CONFIDENCE 0.95
 
-/* Of those that are known (no NAN); NAN: none is. */
+/* Over the known values (not NAN); NAN: none is known. */
 double tune_median(const double *values, size_t count);
 
 /* The t for which |T| >= t has the probability p, for Student's T with df degrees of freedom. */
