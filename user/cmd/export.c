@@ -160,7 +160,7 @@ int cmd_export(const struct options *options)
 		profile = aggregate__finish(aggregate);
 	if (profile) {
 		if (!profile->ended)
-			msg_say("%s: the capture has no end: what came later is missing",
+			msg_say("%s: the capture is truncated: its later records are missing",
 				options->capture);
 		code = write_ranks(options, format, profile);
 	} else {

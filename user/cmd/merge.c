@@ -15,7 +15,7 @@
 static void say_losses(const struct merge_part *part)
 {
 	if (part->damaged_bytes || !part->ended)
-		msg_say("%s: damaged or cut off: what is missing there is missing in the merged "
+		msg_say("%s: damaged or cut off: its missing records are missing in the merged "
 			"capture",
 			part->path);
 	if (part->left_out_count)

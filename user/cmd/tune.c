@@ -382,7 +382,7 @@ static bool trace_one(struct bench *bench, const char *command, struct traced *t
 {
 	const struct profile *profile = NULL;
 
-	msg_say("tracing %c, for what changed inside", "AB"[side]);
+	msg_say("tracing %c, to explain the difference", "AB"[side]);
 	traced->aggregates[side] = aggregate__new();
 	if (traced->aggregates[side]) {
 		if (trace_side(bench, command, traced->aggregates[side]))

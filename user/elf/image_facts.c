@@ -71,7 +71,7 @@ static bool is_sound(const struct kept_facts *kept, size_t size)
 	       kept->answers_count <= IMAGE_ANSWERS_MAX;
 }
 
-static bool take_symbols(struct image *image, const struct kept_facts *facts)
+static bool use_kept_symbols(struct image *image, const struct kept_facts *facts)
 {
 	const struct kept_symbol *kept = (const void *)(facts + 1);
 	struct symbol_key *keys;
@@ -84,7 +84,7 @@ static bool take_symbols(struct image *image, const struct kept_facts *facts)
 					      .table = kept[i].table,
 					      .label = kept[i].label,
 					      .number = kept[i].number};
-	if (keys && image__take_wanted(image, keys, facts->symbols_count))
+	if (keys && image__keep_wanted(image, keys, facts->symbols_count))
 		return true;
 	free(keys);
 	return false;
@@ -96,7 +96,7 @@ static void load_facts(struct image *image)
 	size_t size = 0;
 	struct kept_facts *kept = path ? cache_recall(path, key_of(image), BYTES_MAX, &size) : NULL;
 
-	if (kept && is_sound(kept, size) && take_symbols(image, kept)) {
+	if (kept && is_sound(kept, size) && use_kept_symbols(image, kept)) {
 		if (kept->traits_ready) {
 			memcpy(&image->traits, kept->traits, sizeof(image->traits));
 			image->traits_ready = true;

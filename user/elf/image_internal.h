@@ -124,7 +124,7 @@ void image__forget_facts(struct image *image);
 
 /* image_symbols.c */
 /* Takes these keys for the wanted functions; false: they are not, and stay the caller's. */
-bool image__take_wanted(struct image *image, struct symbol_key *keys, size_t count);
+bool image__keep_wanted(struct image *image, struct symbol_key *keys, size_t count);
 void image__forget_symbols(struct image *image);
 /* The function symbol that covers vaddr, -ENOENT. */
 int image__covering(struct image *image, uint64_t vaddr, struct symbol *symbol);

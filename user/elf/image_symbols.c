@@ -620,7 +620,7 @@ static bool is_before(const struct image *image, const struct symbol_key *a,
 	       (a->vaddr == b->vaddr && compare_names(key_name(image, a), key_name(image, b)) < 0);
 }
 
-bool image__take_wanted(struct image *image, struct symbol_key *keys, size_t count)
+bool image__keep_wanted(struct image *image, struct symbol_key *keys, size_t count)
 {
 	if (!image->wants || image->wanted.keys)
 		return false;
