@@ -5,6 +5,7 @@
 #include "analyze/stack_kind.h"
 #include "analyze/thread_pool.h"
 #include "analyze/wait_class.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/order.h"
 
@@ -322,9 +323,7 @@ static uint64_t children_wait_ns(const struct making *m)
 	const struct profile *profile = m->contexts.profile;
 	struct account waits = {0};
 
-	for (size_t i = 0; i < profile->processes_count; i++) {
-		const struct profile_process *child = &profile->processes[i];
-
+	FOR_EACH (child, profile->processes) {
 		if (!profile_is_child(profile, child, m->contexts.process) ||
 		    2 * profile_wall_ns(child) < profile_wall_ns(m->contexts.process))
 			continue;
@@ -452,13 +451,10 @@ static uint64_t woken_ns(const struct making *m, uint32_t tid, uint32_t by_tid)
 	const struct profile_activities *waits = &m->contexts.process->blocked;
 	uint64_t ns = 0;
 
-	for (size_t i = 0; i < waits->count; i++) {
-		const struct profile_activity *wait = &waits->list[i];
-
+	FOR_EACH_OF (wait, *waits)
 		if (wait->tid == tid && wait->holder_tid == by_tid &&
 		    wait->reason == PERFX_WAIT_FUTEX && wait_class(wait) == ACCOUNT_OTHER)
 			ns += wait->ns;
-	}
 	return ns;
 }
 
@@ -516,12 +512,9 @@ uint64_t pipeline_ns(const struct profile_process *process, uint32_t tid, bool j
 {
 	uint64_t ns = 0;
 
-	for (size_t i = 0; i < process->samples.count; i++) {
-		const struct profile_activity *sample = &process->samples.list[i];
-
+	FOR_EACH_OF (sample, process->samples)
 		if (sample->tid != tid && stack_takes_from_pipeline(sample->stack))
 			ns += judged ? activity_judged_ns(sample) : sample->ns;
-	}
 	return ns;
 }
 

@@ -54,13 +54,10 @@ uint64_t watched_ns(const struct profile *profile, const struct profile_process 
 {
 	uint64_t to_ns = process->to_ns;
 
-	for (size_t i = 0; i < profile->reduced_count; i++) {
-		const struct perfx_reduced *reduced = &profile->reduced[i];
-
+	FOR_EACH (reduced, profile->reduced)
 		if (reduced->function == function && reduced->to >= until &&
 		    reduced->time_ns > process->from_ns && reduced->time_ns < to_ns)
 			to_ns = reduced->time_ns;
-	}
 	return to_ns > process->from_ns ? to_ns - process->from_ns : 0;
 }
 
@@ -204,8 +201,7 @@ static double most_without_lock(const struct rules_ctx *ctx, double cpus)
 {
 	double wall_ns = (double)ctx->driver->wall_ns, own_ns = 0, others_ns = 0, others, share;
 
-	for (size_t i = 0; i < ctx->account->threads_count; i++) {
-		const struct account *thread = &ctx->account->threads[i];
+	FOR_EACH (thread, ctx->account->threads) {
 		uint64_t runs_ns = thread->ns[ACCOUNT_COMPUTING] + thread->ns[ACCOUNT_SPINNING];
 
 		if (thread->tid == ctx->driver->tid)
@@ -603,9 +599,7 @@ void analysis__free(struct analysis *analysis)
 {
 	if (!analysis)
 		return;
-	for (size_t i = 0; i < analysis->processes_count; i++) {
-		struct process_analysis *process = &analysis->processes[i];
-
+	FOR_EACH (process, analysis->processes) {
 		for (size_t k = 0; k < process->findings_count; k++)
 			finding_clear(&process->findings[k]);
 		for (size_t k = 0; k < process->memory_count; k++)

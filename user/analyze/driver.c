@@ -18,12 +18,9 @@ static struct place running_place(const struct profile_process *process, uint32_
 {
 	struct lines lines = {0};
 
-	for (size_t i = 0; i < process->samples.count; i++) {
-		const struct profile_activity *sample = &process->samples.list[i];
-
+	FOR_EACH_OF (sample, process->samples)
 		if ((sample->tid == tid) != others && sample->state != PERFX_SAMPLE_WAITING)
 			lines_add(&lines, stack_place(sample->stack), sample->ns);
-	}
 	return lines_lead(&lines);
 }
 
@@ -94,12 +91,9 @@ static double part_of_samples(const struct driver *driver, const struct profile_
 	const struct profile_thread *thread = profile_thread(process, driver->tid);
 	uint64_t sampled_ns = 0;
 
-	for (size_t i = 0; i < process->samples.count; i++) {
-		const struct profile_activity *sample = &process->samples.list[i];
-
+	FOR_EACH_OF (sample, process->samples)
 		if (sample->tid == driver->tid && sample->state == PERFX_SAMPLE_ON_CPU)
 			sampled_ns += sample->ns;
-	}
 	if (!thread || thread->on_cpu_ns == PROFILE_ABSENT || sampled_ns <= thread->on_cpu_ns)
 		return 1;
 	return (double)thread->on_cpu_ns / (double)sampled_ns;
@@ -112,9 +106,7 @@ static void find_python(struct driver *driver, const struct contexts *contexts)
 	struct sampling python = none, marked = none, data = none, collecting = none;
 	struct sampling outside = none, own = none, importing = none;
 
-	for (size_t i = 0; i < samples->count; i++) {
-		const struct profile_activity *sample = &samples->list[i];
-
+	FOR_EACH_OF (sample, *samples) {
 		if (sample->tid != driver->tid)
 			continue;
 		if (stack_collects_garbage(sample->stack) && sample->state != PERFX_SAMPLE_RUNNABLE)
@@ -175,8 +167,7 @@ static struct chain_time time_of(const struct driver *driver, const struct conte
 	const struct profile_frame *outermost = chain->stack->frames[chain->to];
 	struct chain_time time = {0};
 
-	for (size_t i = 0; i < samples->count; i++) {
-		const struct profile_activity *sample = &samples->list[i];
+	FOR_EACH_OF (sample, *samples) {
 		size_t python;
 
 		if (!runs_outside(driver, contexts, sample) ||
@@ -213,8 +204,7 @@ static bool runs_packages(const struct driver *driver, const struct contexts *co
 	uint64_t packages_ns = 0, all_ns = 0;
 	const char *package;
 
-	for (size_t i = 0; i < samples->count; i++) {
-		const struct profile_activity *sample = &samples->list[i];
+	FOR_EACH_OF (sample, *samples) {
 		const struct profile_frame *innermost, *place;
 
 		if (sample->tid != driver->tid || !runs_python(contexts, sample))
@@ -314,8 +304,7 @@ static void find_waits(struct driver *driver, const struct contexts *contexts,
 	const struct profile_activities *blocked = &contexts->process->blocked;
 	uint64_t recorded_ns[ACCOUNT_CLASSES] = {0};
 
-	for (size_t i = 0; i < blocked->count; i++) {
-		const struct profile_activity *wait = &blocked->list[i];
+	FOR_EACH_OF (wait, *blocked) {
 		struct driver_wait *sum;
 		enum account_class class;
 

@@ -5,6 +5,7 @@
 #include "analyze/stack_kind.h"
 #include "analyze/thread_pool.h"
 #include "base/escape.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/order.h"
 #include "base/units.h"
@@ -93,8 +94,7 @@ static void find_native(struct hottest *hottest, const struct process_account *a
 	bool named = is_worth_naming(hottest, &hottest->inside);
 	struct lines native = {0}, polling = {0};
 
-	for (size_t i = 0; i < account->places_count; i++) {
-		const struct account_place *place = &account->places[i];
+	FOR_EACH (place, account->places) {
 		const struct profile_frame *inside = inside_of(place);
 
 		if (!is_hot(place, hottest->tid, class) || !is_in(place, hottest->place.frame) ||
@@ -305,8 +305,7 @@ static void judge_pairs(struct native_making *m)
 {
 	struct native_function *list = m->functions->list;
 
-	for (size_t i = 0; i < m->pairs_count; i++) {
-		const struct native_pair *pair = &m->pairs[i];
+	FOR_EACH (pair, m->pairs) {
 		struct native_function *function = &list[pair->function], *caller;
 
 		if (pair->caller == MAP64_NONE) {

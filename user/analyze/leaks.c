@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyze/leaks.h"
 
+#include "base/grow.h"
 #include "base/order.h"
 #include "base/units.h"
 
@@ -165,8 +166,8 @@ static double samples_of(const struct profile_memory *memory, const struct profi
 	return each > 0 ? bytes / each : 0;
 }
 
-/* The sampler misses a block with probability exp(-size/rate), which gives the error of the ratio of
- * two counts of sampled blocks. */
+/* The sampler misses a block with probability exp(-size/rate), which gives the error of the ratio
+ * of two counts of sampled blocks. */
 static double doubt_of(const struct profile_memory *memory, const struct profile_hotspot *hotspot,
 		       double early, double late)
 {
@@ -432,9 +433,7 @@ static uint64_t count_of_bytes(const struct profile_memory *memory)
 {
 	double bytes = 0, weighted = 0;
 
-	for (size_t i = 0; i < memory->hotspots_count; i++) {
-		const struct profile_hotspot *hotspot = &memory->hotspots[i];
-
+	FOR_EACH (hotspot, memory->hotspots) {
 		if (!shares_blocks(hotspot))
 			continue;
 		bytes += (double)hotspot->live_bytes;
@@ -637,9 +636,7 @@ const char *growth_option(const struct profile_process *process)
 {
 	const char *option = "--memory all";
 
-	for (size_t i = 0; i < process->memory_count; i++) {
-		const struct profile_memory *memory = &process->memory[i];
-
+	FOR_EACH (memory, process->memory) {
 		if (memory->domain == PERFX_DOMAIN_TENSOR && memory->allocs.value &&
 		    memory->current_bytes == PROFILE_ABSENT)
 			return "--memory tensor";

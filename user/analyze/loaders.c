@@ -5,6 +5,7 @@
 #include "analyze/location.h"
 #include "analyze/stack_kind.h"
 #include "analyze/wait_class.h"
+#include "base/grow.h"
 #include "base/text.h"
 #include "elf/glob.h"
 
@@ -236,9 +237,7 @@ static struct counts count_samples(const struct search *search, const struct can
 	const struct profile_process *process = search->contexts->process;
 	struct counts counts = {0};
 
-	for (size_t i = 0; i < process->samples.count; i++) {
-		const struct profile_activity *sample = &process->samples.list[i];
-
+	FOR_EACH_OF (sample, process->samples) {
 		if (!is_of_steps(search, sample))
 			continue;
 		if (stack_has_function(sample->stack, candidate->function)) {
@@ -405,8 +404,7 @@ static void find_loops(struct loaders *loaders, const struct search *search)
 	enum training least = search->sure < TRAINING_MODEL ? search->sure : TRAINING_MODEL;
 	struct own_functions own = {0};
 
-	for (size_t i = 0; i < process->samples.count; i++) {
-		const struct profile_activity *sample = &process->samples.list[i];
+	FOR_EACH_OF (sample, process->samples) {
 		enum training training = is_of_steps(search, sample)
 						 ? training_of(search->contexts, sample)
 						 : TRAINING_NONE;

@@ -3,6 +3,7 @@
 
 #include "analyze/stack_kind.h"
 #include "base/escape.h"
+#include "base/grow.h"
 #include "base/text.h"
 #include "decode/names.h"
 #include "elf/glob.h"
@@ -306,13 +307,10 @@ static bool is_of_allocator(const struct profile_memory *memory,
 {
 	if (!begins_with(frame->module_base, "lib"))
 		return false;
-	for (size_t i = 0; i < memory->allocators_count; i++) {
-		const struct profile_allocator *allocator = &memory->allocators[i];
-
+	FOR_EACH (allocator, memory->allocators)
 		if (!strcmp(allocator->name, hotspot->allocator) &&
 		    !strcmp(allocator->module, frame->module))
 			return true;
-	}
 	return false;
 }
 

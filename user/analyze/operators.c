@@ -174,7 +174,7 @@ static double part_of_samples(const struct thread *thread)
 	return sampled_ns > wall_ns ? (double)wall_ns / (double)sampled_ns : 1;
 }
 
-static size_t take_samples(struct operator_sample *samples, const struct thread *thread)
+static size_t list_samples(struct operator_sample *samples, const struct thread *thread)
 {
 	const struct profile_activities *all = &thread->process->samples;
 	double part = part_of_samples(thread);
@@ -300,7 +300,7 @@ int operator_lines_find(struct operator_lines *lines, const struct profile *prof
 
 	*lines = (struct operator_lines){0};
 	if (!err) {
-		count = take_samples(samples, &thread);
+		count = list_samples(samples, &thread);
 		qsort(samples, count, sizeof(*samples), by_line_and_code);
 		err = sum_lines(lines, &thread, samples, count);
 	}
@@ -312,8 +312,7 @@ uint64_t operators_handed_over_ns(const struct profile_process *process, uint32_
 {
 	uint64_t ns = 0;
 
-	for (size_t i = 0; i < process->samples.count; i++) {
-		const struct profile_activity *sample = &process->samples.list[i];
+	FOR_EACH_OF (sample, process->samples) {
 		const struct profile_stack *stack = sample->stack;
 		bool computes = false;
 

@@ -207,8 +207,7 @@ static void judge_functions(struct rules_ctx *ctx, const struct own_rule *rule)
 
 static void judge_memory(struct rules_ctx *ctx, const struct own_rule *rule)
 {
-	for (size_t i = 0; i < ctx->process->memory_count; i++) {
-		const struct profile_memory *memory = &ctx->process->memory[i];
+	FOR_EACH (memory, ctx->process->memory) {
 		double value = rule->metric->get(ctx, memory);
 		struct note note = {.look = "Memory"};
 
@@ -243,9 +242,7 @@ static void judge_steps(struct rules_ctx *ctx, const struct own_rule *rule)
 
 void rules_own(struct rules_ctx *ctx)
 {
-	for (size_t i = 0; i < ctx->rules->own_count; i++) {
-		const struct own_rule *rule = &ctx->rules->own[i];
-
+	FOR_EACH (rule, ctx->rules->own) {
 		switch (rule->metric->object) {
 		case OWN_FUNCTION:
 			judge_functions(ctx, rule);

@@ -348,13 +348,10 @@ static bool is_silenced(const struct rule_set *rules, const struct finding *find
 {
 	if (!finding_kind_named(finding->kind))
 		return false;
-	for (size_t i = 0; i < rules->silences_count; i++) {
-		const struct silence *silence = &rules->silences[i];
-
+	FOR_EACH (silence, rules->silences)
 		if (glob_matches(silence->kind, finding->kind) &&
 		    (!silence->of || is_about(finding, silence->of)))
 			return true;
-	}
 	return false;
 }
 

@@ -55,8 +55,7 @@ static double at_cores(const struct profile *profile, enum perfx_dtype dtype, do
 {
 	struct level below = {0}, above = {0};
 
-	for (size_t i = 0; i < profile->peaks_count; i++) {
-		const struct perfx_peak *peak = &profile->peaks[i];
+	FOR_EACH (peak, profile->peaks) {
 		double value = value_of(peak, dtype), threads = peak->threads;
 
 		if (value <= 0 || !peak->threads)
@@ -88,9 +87,7 @@ static bool is_estimated(const struct profile *profile, enum perfx_dtype dtype)
 {
 	bool estimated = false;
 
-	for (size_t i = 0; i < profile->peaks_count; i++) {
-		const struct perfx_peak *peak = &profile->peaks[i];
-
+	FOR_EACH (peak, profile->peaks) {
 		if (peak->dtype != dtype || !peak->flops_per_s)
 			continue;
 		if (peak->origin == PERFX_PEAK_GIVEN)

@@ -182,9 +182,7 @@ static double center_of(const struct rules_ctx *ctx, const struct compilation *f
 
 	if (found->row && found->row->center_ns != PROFILE_ABSENT)
 		return ((double)found->row->center_ns - from) / wall;
-	for (size_t i = 0; i < steps->samples_count; i++) {
-		const struct profile_step_sample *sample = &steps->samples[i];
-
+	FOR_EACH (sample, steps->samples) {
 		if (stack_compiler(sample->what.stack) == NO_COMPILER)
 			continue;
 		ns += (double)sample->what.ns;

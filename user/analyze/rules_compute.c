@@ -37,13 +37,10 @@ static void unread_compute(struct rules_ctx *ctx)
 			((double)compute->cost.unread_count + (double)compute->cost.counted_count);
 	if (!compute->cost.unread_count || share < ctx->thresholds->unread_compute_low)
 		return;
-	for (size_t i = 0; i < ctx->process->rows_count; i++) {
-		const struct profile_row *row = &ctx->process->rows[i];
-
+	FOR_EACH (row, ctx->process->rows)
 		if (row->cost.unread_count &&
 		    (!most || row->cost.unread_count > most->cost.unread_count))
 			most = row;
-	}
 	text_printf(&note.evidence, "%s%s with unreadable arguments, %s of the compute time (%s)",
 		    as_count(compute->cost.unread_count),
 		    compute->cost.unread_count == 1 ? " compute call" : " compute calls",
@@ -135,8 +132,7 @@ static bool is_backward(const struct profile_stack *stack)
 static void add_places(struct lines *lines, const struct rules_ctx *ctx, uint32_t function,
 		       bool backward)
 {
-	for (size_t i = 0; i < ctx->process->contexts_count; i++) {
-		const struct profile_context *context = &ctx->process->contexts[i];
+	FOR_EACH (context, ctx->process->contexts) {
 		const struct profile_stack *stack = context->stack;
 		size_t at;
 
@@ -202,8 +198,7 @@ static struct bound find_bound(const struct rules_ctx *ctx, enum roofline_class 
 	const struct profile_process *p = ctx->process;
 	struct bound bound = {0};
 
-	for (size_t i = 0; i < p->rows_count; i++) {
-		const struct profile_row *row = &p->rows[i];
+	FOR_EACH (row, p->rows) {
 		struct bound_function function = {.row = row,
 						  .share = wall_share(p, row->computing_ns)};
 
@@ -356,9 +351,7 @@ struct float64 {
 
 static void float64_find(struct float64 *found, const struct rules_ctx *ctx)
 {
-	for (size_t i = 0; i < ctx->process->rows_count; i++) {
-		const struct profile_row *row = &ctx->process->rows[i];
-
+	FOR_EACH (row, ctx->process->rows) {
 		if (!is_float64(ctx, row))
 			continue;
 		found->ns += (double)row->computing_ns;

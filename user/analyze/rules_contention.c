@@ -106,8 +106,7 @@ ORDER(by_held_time, struct cpu_holder, DESCENDING(a->ns, b->ns), strcmp(a->name,
 
 static void find_cpu_holders(struct cpu_holders *holders, const struct rules_ctx *ctx)
 {
-	for (size_t i = 0; i < ctx->process->rivals_count; i++) {
-		const struct profile_rival *rival = &ctx->process->rivals[i];
+	FOR_EACH (rival, ctx->process->rivals) {
 		bool is_feeder = feeds(ctx, rival);
 
 		holders->all_ns += rival->ns;
@@ -268,9 +267,7 @@ static double of_brief_threads_ns(const struct rules_ctx *ctx, const struct shor
 
 	if (!driver || account->joins || !account_is_brief(account, driver))
 		return 0;
-	for (size_t i = 0; i < account->threads_count; i++) {
-		const struct account *thread = &account->threads[i];
-
+	FOR_EACH (thread, account->threads) {
 		if (!account_is_brief(account, thread))
 			continue;
 		runnable += (double)thread->ns[ACCOUNT_RUNNABLE];
@@ -300,12 +297,9 @@ static unsigned job_processes(const struct rules_ctx *ctx)
 {
 	unsigned count = 0;
 
-	for (size_t i = 0; i < ctx->profile->processes_count; i++) {
-		const struct profile_process *process = &ctx->profile->processes[i];
-
+	FOR_EACH (process, ctx->profile->processes)
 		count += process == ctx->process ||
 			 (is_peer(ctx, process) && cpu_share(process) >= JOB_CPU);
-	}
 	return count;
 }
 
@@ -730,9 +724,7 @@ double rules_mutex_part(const struct rules_ctx *ctx)
 
 	if (lock_ns < ctx->thresholds->lock_wait_medium * (double)ctx->driver->judged_ns)
 		return 0;
-	for (size_t i = 0; i < samples->count; i++) {
-		const struct profile_activity *sample = &samples->list[i];
-
+	FOR_EACH_OF (sample, *samples) {
 		if (sample->state != PERFX_SAMPLE_RUNNABLE)
 			continue;
 		all += (double)sample->ns;

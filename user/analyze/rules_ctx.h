@@ -6,6 +6,7 @@
 #include "analyze/analyze.h"
 #include "analyze/driver.h"
 #include "analyze/rule_set.h"
+#include "base/grow.h"
 #include "base/text.h"
 #include "base/units.h"
 

@@ -100,8 +100,7 @@ static bool runs_one_line(const struct rules_ctx *ctx, const struct profile_fram
 	const struct profile_activities *samples = &ctx->process->samples;
 	uint64_t line_ns = 0, all_ns = 0;
 
-	for (size_t i = 0; i < samples->count; i++) {
-		const struct profile_activity *sample = &samples->list[i];
+	FOR_EACH_OF (sample, *samples) {
 		size_t python;
 
 		if (sample->tid != ctx->driver->tid || sample->state != PERFX_SAMPLE_ON_CPU ||
@@ -407,8 +406,7 @@ static double part_outside_calls(const struct rules_ctx *ctx)
 	const struct profile_activities *samples = &ctx->process->samples;
 	double outside = 0, all = 0;
 
-	for (size_t i = 0; i < samples->count; i++) {
-		const struct profile_activity *sample = &samples->list[i];
+	FOR_EACH_OF (sample, *samples) {
 		const struct profile_stack *stack = sample->stack;
 
 		if (sample->tid != ctx->driver->tid || sample->state != PERFX_SAMPLE_ON_CPU)
@@ -613,8 +611,7 @@ static void spins(struct rules_ctx *ctx)
 	struct lines places = {0};
 	double share;
 
-	for (size_t i = 0; i < samples->count; i++) {
-		const struct profile_activity *sample = &samples->list[i];
+	FOR_EACH_OF (sample, *samples) {
 		const struct profile_stack *stack = sample->stack;
 
 		if (sample->state != PERFX_SAMPLE_ON_CPU)
@@ -690,13 +687,10 @@ static void gil_of_threads(struct rules_ctx *ctx)
 /* Another thread that waits for input all the time: it hands requests on. */
 static bool has_receiver(const struct rules_ctx *ctx)
 {
-	for (size_t i = 0; i < ctx->account->threads_count; i++) {
-		const struct account *thread = &ctx->account->threads[i];
-
+	FOR_EACH (thread, ctx->account->threads)
 		if (thread->tid != ctx->driver->tid &&
 		    2 * thread->ns[ACCOUNT_INPUT] > thread->wall_ns)
 			return true;
-	}
 	return false;
 }
 

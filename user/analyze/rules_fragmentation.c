@@ -21,13 +21,10 @@ struct held_memory {
 
 static const struct profile_memory *domain_of(const struct rules_ctx *ctx, enum perfx_domain domain)
 {
-	for (size_t i = 0; i < ctx->process->memory_count; i++) {
-		const struct profile_memory *memory = &ctx->process->memory[i];
-
+	FOR_EACH (memory, ctx->process->memory)
 		if (memory->domain == domain && memory->current_bytes != PROFILE_ABSENT &&
 		    !memory->bound)
 			return memory;
-	}
 	return NULL;
 }
 

@@ -284,9 +284,7 @@ static struct pageable find_pageable(const struct profile_gpu *gpu)
 {
 	struct pageable found = {0};
 
-	for (size_t i = 0; i < gpu->copies_count; i++) {
-		const struct profile_gpu_copy *copy = &gpu->copies[i];
-
+	FOR_EACH (copy, gpu->copies) {
 		if (copy->host_memory != PERFX_GPU_HOST_MEMORY_PAGEABLE)
 			continue;
 		found.count += copy->count;
@@ -390,8 +388,7 @@ static void low_occupancy(struct rules_ctx *ctx)
 {
 	const struct profile_gpu *gpu = &ctx->process->gpu;
 
-	for (size_t i = 0; i < gpu->kernels_count; i++) {
-		const struct profile_gpu_kernel *kernel = &gpu->kernels[i];
+	FOR_EACH (kernel, gpu->kernels) {
 		struct note note = {.of_function = true, .bottleneck = BOTTLENECK_COMPUTE};
 		double share;
 

@@ -83,9 +83,7 @@ static void find_barrier(struct parties *parties, const struct rules_ctx *ctx, s
 {
 	const struct profile_activities *blocked = &ctx->process->blocked;
 
-	for (size_t i = 0; i < blocked->count; i++) {
-		const struct profile_activity *wait = &blocked->list[i];
-
+	FOR_EACH_OF (wait, *blocked) {
 		if (wait->reason != PERFX_WAIT_FUTEX || !is_at_barrier(wait->stack))
 			continue;
 		/* the slowest one, which hardly waits itself, wakes the others */
@@ -97,8 +95,7 @@ static void find_barrier(struct parties *parties, const struct rules_ctx *ctx, s
 		if (!parties->place)
 			parties->place = stack_place(wait->stack);
 	}
-	for (size_t i = 0; i < parties->count; i++) {
-		struct party *party = &parties->list[i];
+	FOR_EACH_OF (party, *parties) {
 		const struct account *account = account_of_thread(ctx->account, party->tid);
 
 		party->work_ns =
@@ -122,8 +119,7 @@ static void find_regions(struct parties *parties, struct rules_ctx *ctx, size_t 
 		return;
 	}
 	parties->waited_ns = UINT64_MAX; /* in the regions' time: no thread waits longer */
-	for (size_t i = 0; i < samples->count; i++) {
-		const struct profile_activity *sample = &samples->list[i];
+	FOR_EACH_OF (sample, *samples) {
 		struct party *party;
 
 		if (sample->state == PERFX_SAMPLE_WAITING || !is_in_region(sample->stack))

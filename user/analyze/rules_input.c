@@ -156,9 +156,7 @@ static void sum_waits(struct preparation *found, const struct preparing *who)
 {
 	const struct profile_activities *blocked = &who->process->blocked;
 
-	for (size_t i = 0; i < blocked->count; i++) {
-		const struct profile_activity *wait = &blocked->list[i];
-
+	FOR_EACH_OF (wait, *blocked) {
 		if (wait_class(wait) != wait_class(found->wait) || !lead_waits_so(found, who, wait))
 			continue;
 		found->waits_ns += wait->ns;
@@ -172,9 +170,7 @@ static void find_wait_of_lead(struct preparation *found, const struct preparing 
 	const struct profile_activities *samples = &who->process->samples;
 	uint64_t runs_ns = 0, waits_ns = 0, most_ns = 0;
 
-	for (size_t i = 0; i < samples->count; i++) {
-		const struct profile_activity *sample = &samples->list[i];
-
+	FOR_EACH_OF (sample, *samples) {
 		if (!is_in_lead(found, who, sample))
 			continue;
 		if (!found->loader)
@@ -197,9 +193,7 @@ static struct preparation find_preparation(const struct preparing *who)
 	struct preparation found = {0};
 	struct lines lines = {0};
 
-	for (size_t i = 0; i < samples->count; i++) {
-		const struct profile_activity *sample = &samples->list[i];
-
+	FOR_EACH_OF (sample, *samples) {
 		if (!is_preparing(who, sample))
 			continue;
 		found.count += sample->count;
@@ -307,8 +301,7 @@ static struct feeder find_feeder(struct rules_ctx *ctx)
 {
 	struct feeder feeder = {ctx->process, find_threads_preparation(ctx)};
 
-	for (size_t i = 0; i < ctx->profile->processes_count; i++) {
-		const struct profile_process *child = &ctx->profile->processes[i];
+	FOR_EACH (child, ctx->profile->processes) {
 		struct preparation work;
 
 		if (!profile_is_child(ctx->profile, child, ctx->process) && !is_worker(ctx, child))
@@ -440,9 +433,7 @@ static struct workers find_workers(const struct rules_ctx *ctx)
 	worker_test is_one = has_named_workers(ctx) ? is_named_worker : is_worker;
 	struct workers workers = {0};
 
-	for (size_t i = 0; i < ctx->profile->processes_count; i++) {
-		const struct profile_process *child = &ctx->profile->processes[i];
-
+	FOR_EACH (child, ctx->profile->processes) {
 		if (!is_one(ctx, child))
 			continue;
 		workers.count = (unsigned)fmax(workers.count, count_beside(ctx, child, is_one));

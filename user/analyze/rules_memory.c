@@ -369,12 +369,9 @@ static bool is_complete(const struct rules_ctx *ctx, const struct profile_memory
 /* The domain whose blocks are host memory: the heap, else tensors. */
 static const struct profile_memory *traced_memory(const struct rules_ctx *ctx)
 {
-	for (size_t i = 0; i < ctx->process->memory_count; i++) {
-		const struct profile_memory *memory = &ctx->process->memory[i];
-
+	FOR_EACH (memory, ctx->process->memory)
 		if (domain_is_resident(memory->domain) && is_complete(ctx, memory))
 			return memory;
-	}
 	return NULL;
 }
 
@@ -441,8 +438,7 @@ static bool has_blocks(const struct profile_memory *memory, const struct place *
 		return place->ns >= GROWTH_BLOCKS * memory->sample_bytes;
 	if (place->frame->language != PERFX_LANGUAGE_PYTHON)
 		return true;
-	for (size_t i = 0; i < memory->hotspots_count; i++) {
-		const struct profile_hotspot *hotspot = &memory->hotspots[i];
+	FOR_EACH (hotspot, memory->hotspots) {
 		size_t first = location_first(memory, hotspot);
 
 		if (first < hotspot->frames_count &&
@@ -458,8 +454,7 @@ static void add_growing_place(struct note *note, const struct profile_memory *me
 	struct lines lines = {0};
 	struct place lead;
 
-	for (size_t i = 0; i < memory->hotspots_count; i++) {
-		const struct profile_hotspot *hotspot = &memory->hotspots[i];
+	FOR_EACH (hotspot, memory->hotspots) {
 		size_t first = location_first(memory, hotspot);
 
 		if (first < hotspot->frames_count)
@@ -595,14 +590,11 @@ static const struct profile_hotspot *busiest(const struct profile_memory *memory
 {
 	const struct profile_hotspot *best = NULL;
 
-	for (size_t i = 0; i < memory->hotspots_count; i++) {
-		const struct profile_hotspot *hotspot = &memory->hotspots[i];
-
+	FOR_EACH (hotspot, memory->hotspots)
 		if (!best ||
 		    (by_bytes ? hotspot->allocated_bytes.value > best->allocated_bytes.value
 			      : hotspot->allocs.value > best->allocs.value))
 			best = hotspot;
-	}
 	return best;
 }
 

@@ -89,8 +89,7 @@ static uint64_t calls_by(const struct rules_ctx *ctx, const struct profile_frame
 {
 	uint64_t count = 0;
 
-	for (size_t i = 0; i < ctx->process->contexts_count; i++) {
-		const struct profile_context *context = &ctx->process->contexts[i];
+	FOR_EACH (context, ctx->process->contexts) {
 		const struct profile_function *function =
 			profile_function(ctx->profile, context->function);
 
@@ -147,9 +146,7 @@ static void tiny_operators(struct rules_ctx *ctx, const struct operator_lines *l
 	struct operator_names names;
 	double operators_ns = 0, kernels_ns = 0;
 
-	for (size_t i = 0; i < lines->count; i++) {
-		const struct operator_line *line = &lines->list[i];
-
+	FOR_EACH_OF (line, *lines) {
 		if (!is_tiny(ctx, line))
 			continue;
 		sum_add(&sum, line, line->calls_ns, line->calls_ns - line->kernels_ns);
@@ -180,13 +177,10 @@ static void tiny_operators(struct rules_ctx *ctx, const struct operator_lines *l
 /* Bytes that a line allocates, in tensors. */
 static uint64_t allocated_by(const struct rules_ctx *ctx, const struct profile_frame *frame)
 {
-	for (size_t i = 0; i < ctx->process->lines_count; i++) {
-		const struct profile_line *line = &ctx->process->lines[i];
-
+	FOR_EACH (line, ctx->process->lines)
 		if (line->domain == PERFX_DOMAIN_TENSOR && line->line == frame->line &&
 		    !strcmp(line->function, frame->function) && !strcmp(line->file, frame->file))
 			return line->alloc_bytes;
-	}
 	return 0;
 }
 
@@ -225,8 +219,7 @@ static void copies(struct rules_ctx *ctx, const struct operator_lines *lines)
 	struct lines_sum sum = {0};
 	double copies_ns = 0, wall_ns = (double)ctx->driver->judged_ns;
 
-	for (size_t i = 0; i < lines->count; i++) {
-		const struct operator_line *line = &lines->list[i];
+	FOR_EACH_OF (line, *lines) {
 		bool all = (double)line->copies_ns >= t->copies_line * (double)line->ns;
 		uint64_t ns = all ? line->ns : line->copies_ns;
 

@@ -45,13 +45,10 @@ static const struct parallel_function *find_worst(const struct rules_ctx *ctx)
 {
 	const struct parallel_function *worst = NULL;
 
-	for (size_t i = 0; i < ctx->parallel->count; i++) {
-		const struct parallel_function *function = &ctx->parallel->list[i];
-
+	FOR_EACH_OF (function, *ctx->parallel)
 		if (is_inefficient(ctx, function) &&
 		    (!worst || gain_of(ctx, function) > NEARLY * gain_of(ctx, worst)))
 			worst = function;
-	}
 	return worst;
 }
 

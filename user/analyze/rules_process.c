@@ -19,9 +19,7 @@ struct thread_sums sum_threads(const struct profile_process *process)
 {
 	struct thread_sums sums = {0};
 
-	for (size_t i = 0; i < process->threads_count; i++) {
-		const struct profile_thread *thread = &process->threads[i];
-
+	FOR_EACH (thread, process->threads) {
 		if (thread->on_cpu_ns == PROFILE_ABSENT || thread->runnable_ns == PROFILE_ABSENT)
 			continue;
 		sums.on_cpu_ns += thread->on_cpu_ns;
@@ -134,9 +132,7 @@ static void stopped(struct rules_ctx *ctx)
 /* The function in which most of the waiting was traced, if it is half of it at least. */
 static const struct profile_row *waited_in(const struct rules_ctx *ctx, uint64_t blocked_ns)
 {
-	for (size_t i = 0; i < ctx->process->rows_count; i++) {
-		const struct profile_row *row = &ctx->process->rows[i];
-
+	FOR_EACH (row, ctx->process->rows) {
 		if (row->self_ns < blocked_ns / 2)
 			break;
 		if (remedy_waits(remedy_kind(ctx->profile, ctx->process, row)))
@@ -242,17 +238,14 @@ static bool costs_most_hit(const struct profile *profile, uint32_t function)
 }
 
 /* Adds the function whose probes cost most. */
-static void add_dearest(struct text *text, const struct profile *profile)
+static void add_most_expensive(struct text *text, const struct profile *profile)
 {
 	const struct profile_probe *most_expensive = NULL;
 
-	for (size_t i = 0; i < profile->probes_count; i++) {
-		const struct profile_probe *probe = &profile->probes[i];
-
+	FOR_EACH (probe, profile->probes)
 		if ((!most_expensive || probe_cost(probe) > probe_cost(most_expensive)) &&
 		    costs_most_hit(profile, probe->function))
 			most_expensive = probe;
-	}
 	if (!most_expensive || !profile_function(profile, most_expensive->function))
 		return;
 	text_add(text, "; the most expensive probe is on ");
@@ -280,7 +273,7 @@ static void overhead(struct rules_ctx *ctx)
 	if (profile_observed_slower(&p->observed))
 		text_printf(&note.evidence, ", observed %s",
 			    as_slowdown(profile_observed_percent(&p->observed) / 100));
-	add_dearest(&note.evidence, p);
+	add_most_expensive(&note.evidence, p);
 	rules_ctx_add(ctx, "Overhead",
 		      slowdown >= t->overhead_high     ? FINDING_HIGH
 		      : slowdown >= t->overhead_medium ? FINDING_MEDIUM

@@ -116,9 +116,7 @@ static void add_arrivals(struct text *text, const struct ranks *ranks, const str
 /* When it is as fast as the next one, that is the slowest: nothing that is done here saves more. */
 static void limit_gains(struct rules_ctx *ctx, double gain_ns)
 {
-	for (size_t i = 0; i < ctx->findings_count; i++) {
-		struct finding *finding = &ctx->findings[i];
-
+	FOR_EACH (finding, ctx->findings) {
 		if (finding->gain_ns <= gain_ns)
 			continue;
 		finding->gain_ns = gain_ns;

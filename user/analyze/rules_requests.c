@@ -44,8 +44,7 @@ struct requests requests_find(const struct rules_ctx *ctx)
 	uint64_t input_ns = 0, sockets_ns = 0, queues_ns = 0, answers_ns = 0;
 	struct requests requests = {0};
 
-	for (size_t i = 0; i < blocked->count; i++) {
-		const struct profile_activity *wait = &blocked->list[i];
+	FOR_EACH_OF (wait, *blocked) {
 		uint64_t ns = activity_judged_ns(wait);
 
 		if (awaits_answer(ctx, wait)) {

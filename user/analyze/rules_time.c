@@ -197,9 +197,7 @@ void rules_functions(struct rules_ctx *ctx)
 {
 	unsigned tiny = 0;
 
-	for (size_t i = 0; i < ctx->process->rows_count; i++) {
-		const struct profile_row *row = &ctx->process->rows[i];
-
+	FOR_EACH (row, ctx->process->rows) {
 		slow_operation(ctx, row);
 		unwound(ctx, row);
 		if (tiny < TINY_FINDINGS_MAX)
@@ -238,8 +236,7 @@ static const struct profile_row *find_optimizer(const struct rules_ctx *ctx)
 {
 	const struct profile_row *most = NULL;
 
-	for (size_t i = 0; i < ctx->process->rows_count; i++) {
-		const struct profile_row *row = &ctx->process->rows[i];
+	FOR_EACH (row, ctx->process->rows) {
 		const struct profile_function *function =
 			profile_function(ctx->profile, row->function);
 

@@ -549,8 +549,7 @@ static void compare_samples(struct comparison *c, enum step_kind wanted,
 	const struct profile_steps *steps = c->steps;
 	size_t step = 0;
 
-	for (size_t i = 0; i < steps->samples_count; i++) {
-		const struct profile_step_sample *sample = &steps->samples[i];
+	FOR_EACH (sample, steps->samples) {
 		double ns = (double)sample->what.ns;
 
 		while (step < steps->times_count && steps->times[step].to_ns <= sample->time_ns)
@@ -589,13 +588,10 @@ static void count_steps(struct comparison *c)
 /* Samples do not say who had the CPU, waits do: longest first. */
 static const char *rival_of(const struct profile_process *process)
 {
-	for (size_t i = 0; i < process->blocked.count; i++) {
-		const struct profile_activity *wait = &process->blocked.list[i];
-
+	FOR_EACH_OF (wait, process->blocked)
 		if (wait->tid == process->steps.tid && wait->reason == PERFX_WAIT_RUNNABLE &&
 		    wait->object_name[0] && wait->rival_kind != PROFILE_RIVAL_OWN)
 			return wait->object_name;
-	}
 	return "";
 }
 

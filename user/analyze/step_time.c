@@ -5,6 +5,7 @@
 #include "analyze/remedy.h"
 #include "analyze/stack_kind.h"
 #include "analyze/wait_class.h"
+#include "base/grow.h"
 #include "cost/gpu_calls.h"
 
 #include <errno.h>
@@ -140,8 +141,7 @@ static void add_samples(struct division *d)
 {
 	const struct profile_activities *samples = &d->contexts.process->samples;
 
-	for (size_t i = 0; i < samples->count; i++) {
-		const struct profile_activity *sample = &samples->list[i];
+	FOR_EACH_OF (sample, *samples) {
 		struct stratum *stratum = stratum_of(d, sample->context);
 		double ns = (double)activity_judged_ns(sample);
 		double count = count_of(sample);
@@ -253,14 +253,11 @@ static void add_waits(struct division *d)
 	const struct profile_activities *blocked = &d->contexts.process->blocked;
 	double growths[] = {growth(d, false), growth(d, true)};
 
-	for (size_t i = 0; i < blocked->count; i++) {
-		const struct profile_activity *wait = &blocked->list[i];
-
+	FOR_EACH_OF (wait, *blocked)
 		if (wait->tid == d->driver->tid)
 			divide_wait(d, wait,
 				    (double)activity_judged_ns(wait) *
 					    growths[wait->reason == PERFX_WAIT_RUNNABLE]);
-	}
 }
 
 /* More than the samples can have missed was waiting, of which nothing is known. */

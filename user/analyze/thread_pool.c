@@ -343,9 +343,7 @@ bool thread_pool_add_setting(struct text *text, const struct profile_process *pr
 	struct python_threads own = {0};
 	size_t user, runtime, pool;
 
-	for (size_t i = 0; i < process->samples.count; i++) {
-		const struct profile_activity *sample = &process->samples.list[i];
-
+	FOR_EACH_OF (sample, process->samples) {
 		if (sample->state == PERFX_SAMPLE_WAITING)
 			continue;
 		if (sample->tid != process->pid && stack_has_python(sample->stack) &&

@@ -43,13 +43,10 @@ static const struct profile_memory *main_memory(const struct profile_process *p)
 {
 	const struct profile_memory *most = NULL;
 
-	for (size_t i = 0; i < p->memory_count; i++) {
-		const struct profile_memory *memory = &p->memory[i];
-
+	FOR_EACH (memory, p->memory)
 		if (memory->allocs.value &&
 		    (!most || memory->allocated_bytes.value > most->allocated_bytes.value))
 			most = memory;
-	}
 	return most;
 }
 
@@ -147,13 +144,10 @@ static const struct profile_frame *line_into(const struct process_account *accou
 {
 	struct lines lines = {0};
 
-	for (size_t i = 0; i < account->places_count; i++) {
-		const struct account_place *place = &account->places[i];
-
+	FOR_EACH (place, account->places)
 		if (place->own && place->native && location_is_own_python(place->own) &&
 		    frame_is_same_function(place->native, native))
 			lines_add(&lines, place->own, place->ns);
-	}
 	return lines_lead(&lines).frame;
 }
 
@@ -292,9 +286,7 @@ static void add_children(struct text *text, const struct profile *profile,
 	struct hottest hottest;
 	uint64_t cpu_ns = 0;
 
-	for (size_t i = 0; i < profile->processes_count; i++) {
-		const struct profile_process *child = &profile->processes[i];
-
+	FOR_EACH (child, profile->processes) {
 		if (!profile_is_child(profile, child, p) || child->cpu_ns == PROFILE_ABSENT)
 			continue;
 		cpu_ns += child->cpu_ns;
@@ -435,9 +427,7 @@ static void add_death(struct text *text, const struct profile *profile,
 static void add_leak(struct text *text, const struct process_analysis *analysis,
 		     const struct finding *said)
 {
-	for (size_t i = 0; i < analysis->findings_count; i++) {
-		const struct finding *finding = &analysis->findings[i];
-
+	FOR_EACH (finding, analysis->findings) {
 		if (strcmp(finding->kind, LEAK_KIND) || finding->severity > FINDING_MEDIUM ||
 		    finding == said)
 			continue;
@@ -458,8 +448,7 @@ static void add_growth(struct text *text, const struct profile_process *p,
 
 	if (!growth_find(&line, &part, p, thresholds))
 		return;
-	for (size_t i = 0; i < analysis->findings_count; i++) {
-		const struct finding *finding = &analysis->findings[i];
+	FOR_EACH (finding, analysis->findings) {
 		const char *option = growth_option_words(p);
 
 		if (!finding_is_growth(finding) || finding == said)
@@ -769,13 +758,10 @@ static void add_other(struct text *text, const struct profile *profile,
 	const struct profile_process *busiest = p;
 
 	/* compares times, not shares: a process that lives for a moment does not do the work */
-	for (size_t i = 0; i < profile->processes_count; i++) {
-		const struct profile_process *other = &profile->processes[i];
-
+	FOR_EACH (other, profile->processes)
 		if (other->cpu_ns != PROFILE_ABSENT &&
 		    (busiest->cpu_ns == PROFILE_ABSENT || other->cpu_ns > busiest->cpu_ns))
 			busiest = other;
-	}
 	if (busiest == p || cpu_share(busiest) < 0.10)
 		return;
 	text_add(text, " The work may be done by ");

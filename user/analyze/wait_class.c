@@ -6,6 +6,7 @@
 #include "analyze/location.h"
 #include "analyze/stack_kind.h"
 #include "analyze/thread_pool.h"
+#include "base/grow.h"
 #include "base/syscalls.h"
 #include "cost/gpu_calls.h"
 #include "elf/glob.h"
@@ -385,9 +386,7 @@ static bool waits_mostly(const struct contexts *contexts, const struct profile_a
 	const struct profile_activities *samples = &contexts->process->samples;
 	uint64_t held = 0, all = 0;
 
-	for (size_t i = 0; i < samples->count; i++) {
-		const struct profile_activity *sample = &samples->list[i];
-
+	FOR_EACH_OF (sample, *samples) {
 		if (!sample_is_of(sample, wait))
 			continue;
 		all += sample->count;

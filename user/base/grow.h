@@ -21,6 +21,13 @@ int grow_array(void *array, size_t *capacity, size_t needed, size_t item_size);
 	(grow_array(&(of)->list, &(of)->capacity, (of)->count + 1, sizeof(*(of)->list)) \
 		 ?: ((of)->list[(of)->count++] = (__VA_ARGS__), 0))
 
+/* Walks over x->list by a pointer to each item: FOR_EACH(item, x->list) …; or over the list of
+ * such a struct. The list must stay where it is. */
+#define FOR_EACH(item, list) \
+	for (typeof(*(list)) *item = (list); item && item < (list) + list##_count; item++)
+#define FOR_EACH_OF(item, of) \
+	for (typeof(*(of).list) *item = (of).list; item && item < (of).list + (of).count; item++)
+
 /* Drops the first items of such a struct's list. */
 #define LIST_DROP_FROM(of, dropped)                 \
 	memmove((of)->list, (of)->list + (dropped), \

@@ -4,6 +4,7 @@
 #include "cmd/options_table.h"
 
 #include "analyze/catalogue.h"
+#include "base/grow.h"
 #include "base/message.h"
 #include "base/text.h"
 
@@ -249,8 +250,7 @@ static void print_man_options(void)
 {
 	for (int section = SECTION_WHAT; section <= SECTION_OTHER; section++) {
 		printf(".Ss %s\n.Bl -tag -width Ds\n", section_title((enum section)section));
-		for (size_t i = 0; i < option_rows_count; i++) {
-			const struct option_row *row = &option_rows[i];
+		FOR_EACH (row, option_rows) {
 			char *text;
 
 			if ((int)row->section != section || !row->help)
@@ -321,8 +321,7 @@ static void complete_value(const struct option_row *row, enum verb verb)
 
 static void complete_option(enum verb verb)
 {
-	for (size_t i = 0; i < option_rows_count; i++) {
-		const struct option_row *row = &option_rows[i];
+	FOR_EACH (row, option_rows) {
 		const char letter[] = {row->letter, '\0'};
 
 		if (!documents_option(row, verb))

@@ -22,6 +22,7 @@
  */
 #include "attach/hit_cost.h"
 #include "base/escape.h"
+#include "base/grow.h"
 #include "base/message.h"
 #include "base/units.h"
 #include "cmd/cmd.h"
@@ -261,9 +262,7 @@ static bool print_named(const struct plan *plan, const struct options *options,
 {
 	bool headed = false;
 
-	for (size_t i = 0; i < plan->functions_count; i++) {
-		const struct plan_function *function = &plan->functions[i];
-
+	FOR_EACH (function, plan->functions) {
 		if (function->role == PLAN_ALLOC_PROBE || is_grouped(function, options))
 			continue;
 		if (!headed)
@@ -361,8 +360,7 @@ static double cost_of_pair(const struct plan *plan, size_t allocator,
 {
 	double allocate = 0, release = 0;
 
-	for (size_t i = 0; i < plan->functions_count; i++) {
-		const struct plan_function *function = &plan->functions[i];
+	FOR_EACH (function, plan->functions) {
 		double ns;
 
 		if (function->role != PLAN_ALLOC_PROBE || !function->is_usual ||

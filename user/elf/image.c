@@ -51,12 +51,9 @@ static int read_segments(struct image *image)
 
 const struct segment *image__segment(const struct image *image, uint64_t vaddr)
 {
-	for (size_t i = 0; i < image->segments_count; i++) {
-		const struct segment *segment = &image->segments[i];
-
+	FOR_EACH (segment, image->segments)
 		if (vaddr >= segment->vaddr && vaddr - segment->vaddr < segment->size)
 			return segment;
-	}
 	return NULL;
 }
 
@@ -80,9 +77,7 @@ const uint8_t *image__code(const struct image *image, uint64_t vaddr, size_t *av
 const uint8_t *image__code_segment(const struct image *image, size_t index, uint64_t *vaddr,
 				   size_t *size)
 {
-	for (size_t i = 0; i < image->segments_count; i++) {
-		const struct segment *segment = &image->segments[i];
-
+	FOR_EACH (segment, image->segments) {
 		if (!segment->executable || index--)
 			continue;
 		*vaddr = segment->vaddr;
@@ -104,9 +99,7 @@ int64_t image__vaddr(const struct image *image, uint64_t offset)
 {
 	const struct segment *found = NULL;
 
-	for (size_t i = 0; i < image->segments_count; i++) {
-		const struct segment *segment = &image->segments[i];
-
+	FOR_EACH (segment, image->segments) {
 		if (offset < segment->offset || offset - segment->offset >= segment->size)
 			continue;
 		if (!found || (segment->executable && !found->executable))
@@ -120,9 +113,7 @@ bool image__bias(const struct image *image, uint64_t start, uint64_t file_offset
 {
 	const uint64_t in_page = 4095;
 
-	for (size_t i = 0; i < image->segments_count; i++) {
-		const struct segment *segment = &image->segments[i];
-
+	FOR_EACH (segment, image->segments) {
 		if (!segment->executable || file_offset < (segment->offset & ~in_page) ||
 		    file_offset >= segment->offset + segment->size)
 			continue;

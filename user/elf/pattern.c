@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "elf/pattern.h"
 
+#include "base/grow.h"
 #include "base/text.h"
 #include "elf/demangle.h"
 #include "elf/glob.h"
@@ -505,8 +506,7 @@ static struct candidate measure(const struct nearest *nearest, const char *name)
 	size_t size, name_size = strlen(name);
 	const char *word = last_component(name, &size);
 
-	for (size_t i = 0; i < nearest->targets_count; i++) {
-		const struct target *target = &nearest->targets[i];
+	FOR_EACH (target, nearest->targets) {
 		unsigned distance = word_distance(target, word, size);
 
 		if (distance > candidate.word_distance)

@@ -148,8 +148,7 @@ static uint64_t function_value(const struct series *series, enum metric metric)
 /* Reductions by the overhead budget are permanent. */
 static void mark_reduced(struct live_metrics *live, const struct profile *profile)
 {
-	for (size_t i = 0; i < profile->reduced_count; i++) {
-		const struct perfx_reduced *reduced = &profile->reduced[i];
+	FOR_EACH (reduced, profile->reduced) {
 		const struct profile_function *function =
 			profile_function(profile, reduced->function);
 		uint64_t of = function ? hash_of(function_label(function), function->module,
@@ -188,12 +187,9 @@ static void put_functions(struct metrics *metrics, const struct live_metrics *li
 static struct admitted *find_admitted(struct live_metrics *live,
 				      const struct profile_process *process)
 {
-	for (size_t i = 0; i < live->processes_count; i++) {
-		struct admitted *admitted = &live->processes[i];
-
+	FOR_EACH (admitted, live->processes)
 		if (admitted->pid == process->pid && admitted->exec_count == process->exec_count)
 			return admitted;
-	}
 	return NULL;
 }
 
@@ -244,8 +240,7 @@ static void choose_processes(struct live_metrics *live, const struct live_snapsh
 
 	for (size_t i = 0; i < live->processes_count; i++)
 		live->processes[i].now = NULL;
-	for (size_t i = 0; i < snapshot->processes_count; i++) {
-		const struct live_process *process = &snapshot->processes[i];
+	FOR_EACH (process, snapshot->processes) {
 		struct admitted *admitted = find_admitted(live, process->process);
 
 		if (admitted)
@@ -298,8 +293,7 @@ static void put_waits(struct metrics *metrics, const struct live_process *now)
 
 static void put_memory(struct metrics *metrics, const struct live_process *now)
 {
-	for (size_t i = 0; i < now->process->memory_count; i++) {
-		const struct profile_memory *memory = &now->process->memory[i];
+	FOR_EACH (memory, now->process->memory) {
 		uint64_t value = now->process->exited ? PROFILE_ABSENT : memory->current_bytes;
 
 		if (metrics->metric == METRIC_ALLOCS)

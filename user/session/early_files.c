@@ -28,8 +28,7 @@ static ssize_t planned_module(const struct plan *plan, const struct early_file *
 
 void early_files_attach(const struct early_files *early, struct plan *plan, struct probes *probes)
 {
-	for (size_t i = 0; i < early->files_count; i++) {
-		const struct early_file *file = &early->files[i];
+	FOR_EACH (file, early->files) {
 		ssize_t module = planned_module(plan, file);
 
 		if (module < 0 && file->path && process_has_ended(file->pid) &&

@@ -185,9 +185,7 @@ static uint64_t end_gone(const struct frames *frames, struct space *space,
 {
 	uint64_t from_ns = 0;
 
-	for (size_t i = 0; i < space->gone_count; i++) {
-		struct mapped_range *gone = &space->gone[i];
-
+	FOR_EACH (gone, space->gone) {
 		if (!mapped_range_overlaps(gone, range))
 			continue;
 		if (gone->until_ns == UINT64_MAX && is_same_code(frames, gone, range)) {
@@ -920,9 +918,7 @@ static struct call **gather(struct frames *frames, size_t *count)
 	if (!calls)
 		return NULL;
 	*count = 0;
-	for (size_t i = 0; i < frames->spaces_count; i++) {
-		struct space *space = &frames->spaces[i];
-
+	FOR_EACH (space, frames->spaces) {
 		for (size_t k = 0; k < space->calls_count; k++) {
 			if (space->calls[k].emitted)
 				continue;

@@ -276,8 +276,7 @@ static void begin(struct observation *observation, const pid_t *pids, size_t cou
 static void end(struct observation *observation)
 {
 	observation->observed_ns += clock_monotonic_ns() - observation->begin_ns;
-	for (size_t i = 0; i < observation->threads_count; i++) {
-		struct main_thread *thread = &observation->threads[i];
+	FOR_EACH (thread, observation->threads) {
 		uint64_t now_ns = cpu_wait_ns(thread->pid);
 
 		if (now_ns != UINT64_MAX && now_ns > thread->begin_wait_ns)

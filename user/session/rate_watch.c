@@ -32,9 +32,7 @@ static struct rate rate_of_steps(const struct rate_watch *watch, uint32_t proces
 	struct rate rate = {.began = watch->first_ns != 0};
 	uint64_t from_ns = 0;
 
-	for (size_t i = 0; i < steps.series_count; i++) {
-		const struct profile_step *step = &steps.series[i];
-
+	FOR_EACH (step, steps.series) {
 		if (step->from_ns < watch->first_ns + watch->options.warmup_ns)
 			continue;
 		from_ns = from_ns ? from_ns : step->from_ns;

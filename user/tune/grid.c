@@ -2,6 +2,7 @@
 /* Lists of values, their combinations, and the commands that these make. */
 #include "tune/tune.h"
 
+#include "base/grow.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -192,9 +193,7 @@ static int check_lists(const struct tune *tune, char why[TUNE_WHY])
 			 "--workers {}");
 		return -EINVAL;
 	}
-	for (size_t i = 0; i < tune->lists_count; i++) {
-		const struct tune_list *list = &tune->lists[i];
-
+	FOR_EACH (list, tune->lists) {
 		if (list->values_count < 2) {
 			snprintf(why, TUNE_WHY,
 				 "--%s %s: neither an option of tune nor a list of values to try",
