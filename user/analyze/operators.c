@@ -418,12 +418,6 @@ int operator_copies_find(struct operator_names *names, const struct profile_proc
 
 #define DISPATCH "at::_ops::"
 
-/* Up to the overload of "aten::add.Tensor". */
-static void copy_name(char *name, size_t size, const char *label)
-{
-	snprintf(name, size, "%.*s", (int)strcspn(label, "."), label);
-}
-
 /* "at::_ops::mul_Tensor::redispatch" has no label: use the label of the call around it. */
 static void name_dispatched(const struct profile_stack *stack, size_t at, size_t native, char *name,
 			    size_t size)
@@ -437,7 +431,8 @@ static void name_dispatched(const struct profile_stack *stack, size_t at, size_t
 		if (strncmp(frame->function, call, length) != 0 ||
 		    !begins_with(frame_label(frame), "aten::"))
 			continue;
-		copy_name(name, size, frame->label);
+		/* without the overload of "aten::add.Tensor" */
+		snprintf(name, size, "%.*s", (int)strcspn(frame->label, "."), frame->label);
 		return;
 	}
 	snprintf(name, size, "aten::%.*s", (int)(length - strlen(DISPATCH)),

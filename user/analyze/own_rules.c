@@ -162,19 +162,13 @@ static bool is_named(const struct own_rule *rule, const char *name)
 	return !rule->glob || glob_matches(rule->glob, name);
 }
 
-/* "total_share is 12.3 %" */
-static void add_metric(struct text *text, const struct own_rule *rule, double value)
-{
-	text_printf(text, "%s is ", rule->metric->name);
-	threshold_add_shown(text, value, rule->metric->unit);
-}
-
 static void file(struct rules_ctx *ctx, const struct own_rule *rule, double value,
 		 struct note *note)
 {
 	struct text limit = {0};
 
-	add_metric(&note->evidence, rule, value);
+	text_printf(&note->evidence, "%s is ", rule->metric->name);
+	threshold_add_shown(&note->evidence, value, rule->metric->unit);
 	threshold_add_value(&limit, rule->value, rule->metric->unit);
 	text_printf(&note->threshold, "%s %s %s, a rule of your own (line %zu)", rule->metric->name,
 		    rule->below ? "<" : ">", text_peek(&limit), rule->line);

@@ -196,13 +196,6 @@ static bool is_symptom(const struct rules_ctx *ctx, const struct finding *findin
 	return false;
 }
 
-static void drop_symptoms(struct rules_ctx *ctx)
-{
-	for (size_t i = ctx->findings_count; i-- > 0;)
-		if (is_symptom(ctx, &ctx->findings[i]))
-			drop(ctx, i);
-}
-
 bool finding_is_asked(const struct finding *finding)
 {
 	return !strcmp(finding->kind, "SlowStep");
@@ -427,7 +420,9 @@ void rules_rank(struct rules_ctx *ctx)
 {
 	lower_pace(ctx);
 	drop_time_of_busy_gpu(ctx);
-	drop_symptoms(ctx);
+	for (size_t i = ctx->findings_count; i-- > 0;)
+		if (is_symptom(ctx, &ctx->findings[i]))
+			drop(ctx, i);
 	drop_repeated(ctx);
 	drop_silenced(ctx);
 	if (ctx->evidence_lost)

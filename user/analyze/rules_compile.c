@@ -280,17 +280,6 @@ static void add_evidence(struct text *text, struct rules_ctx *ctx, const struct 
 	location_after(text, ", of ", traced.frame);
 }
 
-static void suggest_steady(struct note *note, const struct rules_ctx *ctx)
-{
-	rules_suggest(note, ctx, TRY_STABLE_SHAPES);
-}
-
-/* The warm-up is no fault, but nothing else can be said of a program that has done little else. */
-static void suggest_once(struct note *note, const struct rules_ctx *ctx)
-{
-	rules_suggest(note, ctx, TRY_COMPILE_ONCE);
-}
-
 static void add_headline(struct note *note, const struct rules_ctx *ctx,
 			 const struct compilation *found, bool steady)
 {
@@ -341,10 +330,8 @@ void rules_compile(struct rules_ctx *ctx)
 	note.confidence = confidence_above(note.share - least, error);
 	rules_subject(&note, ctx);
 	add_evidence(&note.evidence, ctx, &found, note.share);
-	if (steady)
-		suggest_steady(&note, ctx);
-	else
-		suggest_once(&note, ctx);
+	/* a warm-up is expected, but a program that has done little else needs an explanation */
+	rules_suggest(&note, ctx, steady ? TRY_STABLE_SHAPES : TRY_COMPILE_ONCE);
 	add_headline(&note, ctx, &found, steady);
 	if (steady)
 		add_slow_period(&note.headline, ctx);

@@ -531,14 +531,6 @@ static void memory_growth(struct rules_ctx *ctx, const struct line *line, enum r
 		      line->growth / (line->first + 1), &note);
 }
 
-static void suggest_for_untraced(struct text *text, enum perfx_domain domain)
-{
-	if (domain == PERFX_DOMAIN_HOST)
-		text_add(text, TRY_UNTRACED_HEAP);
-	else
-		text_add(text, TRY_UNTRACED_BY_TENSORS);
-}
-
 /* From traced blocks only; the exit of a process frees what it kept. */
 static uint64_t kept_bytes(const struct rules_ctx *ctx, const struct profile_memory *memory)
 {
@@ -580,7 +572,8 @@ static bool untraced_memory(struct rules_ctx *ctx)
 	text_printf(&note.threshold, "; at least %g %% and %g MiB of it untraced",
 		    (1 - ctx->thresholds->untraced_memory_explained) * 100,
 		    ctx->thresholds->memory_growth_bytes / (1 << 20));
-	suggest_for_untraced(&note.suggestion, memory->domain);
+	text_add(&note.suggestion,
+		 memory->domain == PERFX_DOMAIN_HOST ? TRY_UNTRACED_HEAP : TRY_UNTRACED_BY_TENSORS);
 	rules_ctx_add(ctx, "UntracedMemory", leaks ? FINDING_LOW : FINDING_MEDIUM,
 		      rest / (line.first + 1), &note);
 	return true;

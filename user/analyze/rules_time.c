@@ -210,14 +210,6 @@ static double phase_share(const struct profile_steps *steps, enum profile_phase 
 	return (double)steps->phases[phase] / (double)steps->total_ns;
 }
 
-static void add_phase(struct text *text, const struct profile_steps *steps,
-		      enum profile_phase phase)
-{
-	text_printf(text, "%s of the time of %s steps: %s of %s per step",
-		    as_percent(phase_share(steps, phase)), as_count(steps->count),
-		    as_ns(steps->phases[phase] / steps->count), as_ns(steps->avg_ns));
-}
-
 static void add_shares(struct text *text, double least, double more, const char *severity)
 {
 	text_printf(text, "at least %g %% of the step time (%s: %g %%)", least * 100, severity,
@@ -269,7 +261,10 @@ static void optimizer_bound(struct rules_ctx *ctx)
 		note.bottleneck = BOTTLENECK_OPERATORS;
 	note.place = optimizer ? rules_place_of(ctx, optimizer->function) : NULL;
 	text_add(&note.evidence, "parameter updates took ");
-	add_phase(&note.evidence, steps, PROFILE_PHASE_OPTIMIZER);
+	text_printf(&note.evidence, "%s of the time of %s steps: %s of %s per step",
+		    as_percent(phase_share(steps, PROFILE_PHASE_OPTIMIZER)), as_count(steps->count),
+		    as_ns(steps->phases[PROFILE_PHASE_OPTIMIZER] / steps->count),
+		    as_ns(steps->avg_ns));
 	add_shares(&note.threshold, ctx->thresholds->optimizer_bound_low,
 		   ctx->thresholds->optimizer_bound_medium, "medium");
 	rules_ctx_add(ctx, "OptimizerBound",

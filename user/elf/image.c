@@ -194,14 +194,6 @@ static void drop_debug(struct image *image)
 	image->debug_fd = -1;
 }
 
-static void close_debug(struct image *image)
-{
-	drop_debug(image);
-	if (image->alt_fd >= 0)
-		close(image->alt_fd);
-	image->alt_fd = -1;
-}
-
 /* crc NULL: the build-id decides. */
 static bool try_file(struct image *image, const char *path, const uint32_t *crc)
 {
@@ -494,7 +486,10 @@ void image__free(struct image *image)
 	image__forget_annotations(image);
 	image__forget_frames(image);
 	image__forget_symbols(image);
-	close_debug(image);
+	drop_debug(image);
+	if (image->alt_fd >= 0)
+		close(image->alt_fd);
+	image->alt_fd = -1;
 	elf_view__unmap(&image->file);
 	free(image->go_symbols);
 	free(image->segments);

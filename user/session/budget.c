@@ -289,13 +289,6 @@ static double rest_ns(const struct recording *recording)
 		       : (double)recording->end_ns - (double)recording->now_ns;
 }
 
-static void watch_growth(const struct recording *recording)
-{
-	if (memory__places_leaks(recording->memory))
-		memory__note_growth(recording->memory,
-				    process_table__growth(recording->processes, recording->now_ns));
-}
-
 static void tick(struct recording *recording)
 {
 	uint64_t now_ns = recording->now_ns;
@@ -306,7 +299,9 @@ static void tick(struct recording *recording)
 	if (recording->windows.paused)
 		return;
 	memory__tick(recording->memory, now_ns);
-	watch_growth(recording);
+	if (memory__places_leaks(recording->memory))
+		memory__note_growth(recording->memory,
+				    process_table__growth(recording->processes, recording->now_ns));
 	if (now_ns < budget->next_check_ns || !probes__cost_is_known(budget->recording->probes))
 		return;
 	measure_costs(budget, now_ns);

@@ -220,13 +220,6 @@ static bool inject_prepare(struct inject *inject, char *const *environment,
 	return !options->python_functions || prepare_python(inject, environment);
 }
 
-/* In the child. */
-static void inject_apply(const struct inject *inject)
-{
-	for (size_t i = 0; i < inject->count; i++)
-		putenv(inject->entries[i]);
-}
-
 static void inject_clear(struct inject *inject)
 {
 	for (size_t i = 0; i < inject->count; i++)
@@ -306,7 +299,8 @@ static void run_child(char *const *argv, const struct launch_options *options,
 			goto out;
 		}
 	}
-	inject_apply(inject);
+	for (size_t i = 0; i < inject->count; i++)
+		putenv(inject->entries[i]);
 	for (char *const *entry = options->environment; entry && *entry; entry++)
 		putenv(*entry);
 	/* after the change of user, which takes the signal of the parent's death back */

@@ -152,14 +152,6 @@ static void release(struct recycle *recycle, uint64_t now_ns)
 		recycle->count * sizeof(*recycle->waiting));
 }
 
-/* Describes everything in use again, so that nobody has to keep all descriptions. */
-static void renew(struct recycle *recycle)
-{
-	sampler__renew(recycle->recording->sampler);
-	frames__renew_stacks(recycle->recording->frames);
-	waits__renew(recycle->recording->waits);
-}
-
 static void tick(struct recording *recording)
 {
 	uint64_t now_ns = recording->now_ns;
@@ -172,7 +164,10 @@ static void tick(struct recording *recording)
 	if (now_ns < recycle->next_renewal_ns)
 		return;
 	recycle->next_renewal_ns = now_ns + recycle->recording->options->flight_ns + LATE_NS;
-	renew(recycle);
+	/* describes everything in use again, so that nobody has to keep all descriptions */
+	sampler__renew(recycle->recording->sampler);
+	frames__renew_stacks(recycle->recording->frames);
+	waits__renew(recycle->recording->waits);
 }
 
 static int open_recycle(struct recording *recording)

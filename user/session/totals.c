@@ -357,15 +357,6 @@ static void emit_peaks(struct sink *sink, const struct peaks *peaks,
 	}
 }
 
-/* "f64 222 GFLOP/s, f32 415 GFLOP/s" */
-static void say_estimated(const struct peaks *peaks)
-{
-	msg_say("estimated peak of this host: f64 %.3g GFLOP/s, f32 %.3g GFLOP/s (measure it while "
-		"the machine is idle: sudo perfx-trace peaks)",
-		peaks->flops[PEAKS_ALL][PERFX_DTYPE_F64] * 1e-9,
-		peaks->flops[PEAKS_ALL][PERFX_DTYPE_F32] * 1e-9);
-}
-
 /*
  * Kept from an earlier time; else measured, but only where it disturbs no other program; else
  * estimated. Who has come to look at a job does not take its CPUs for a second.
@@ -390,7 +381,11 @@ static int find_peaks(struct peaks *peaks, enum perfx_peak_origin *origin)
 	*origin = PERFX_PEAK_ESTIMATED;
 	err = peaks_estimate(peaks);
 	if (!err)
-		say_estimated(peaks);
+		msg_say("estimated peak of this host: f64 %.3g GFLOP/s, f32 %.3g GFLOP/s (measure "
+			"it while "
+			"the machine is idle: sudo perfx-trace peaks)",
+			peaks->flops[PEAKS_ALL][PERFX_DTYPE_F64] * 1e-9,
+			peaks->flops[PEAKS_ALL][PERFX_DTYPE_F32] * 1e-9);
 	return err;
 }
 
