@@ -422,9 +422,8 @@ static void add_part(struct text *text, const struct place *part, uint64_t whole
 	double share = (double)part->ns / (double)whole_ns;
 
 	text_add(text, ",");
-	if (share < NEARLY_ALL) {
+	if (share < NEARLY_ALL)
 		text_printf(text, " %s %s", as_percent(share), of_whole);
-	}
 	text_add(text, " in ");
 }
 

@@ -273,9 +273,8 @@ static void add_evidence(struct text *text, struct rules_ctx *ctx, const struct 
 	add_slow_period(text, ctx);
 	if (found->row) {
 		text_printf(text, "; %s compilations", as_count(found->row->calls_count));
-		if (found->row->avg_ns != PROFILE_ABSENT) {
+		if (found->row->avg_ns != PROFILE_ABSENT)
 			text_printf(text, " of %s on average", as_ns(found->row->avg_ns));
-		}
 	}
 	location_after(text, ", of ", traced.frame);
 }

@@ -442,9 +442,8 @@ static void add_waiting(struct text *text, const struct rules_ctx *ctx,
 		text_add(text, "; other programs used ");
 		text_printf(text, "%s of CPU time", as_ns(shortage->others_ns));
 	}
-	if (shortage->used_known && shortage->steal_ns) {
+	if (shortage->used_known && shortage->steal_ns)
 		text_printf(text, ", other virtual machines %s (steal)", as_ns(shortage->steal_ns));
-	}
 	add_cpu_holders(text, &shortage->holders);
 }
 

@@ -312,11 +312,10 @@ static void pageable_copy(struct rules_ctx *ctx)
 		return;
 	text_printf(&note.evidence, "%s copies of %s from or to pageable memory",
 		    as_count(found.count), as_bytes(found.bytes));
-	if (gpu->timed) {
+	if (gpu->timed)
 		text_printf(&note.evidence, " took %s of the time (%s)", as_percent(share),
 			    as_si(found.ns ? (double)found.bytes * 1e9 / (double)found.ns : 0,
 				  "B/s"));
-	}
 	if (found.largest->line) {
 		location_after(&note.evidence, ", most of them at ", found.largest->line);
 	} else if (found.largest->function) {

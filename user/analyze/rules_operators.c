@@ -113,9 +113,8 @@ static void add_tensors(struct text *text, const struct profile_memory *memory, 
 	if (!memory->recorded_ns || (memory->sampled && allocs->high > TENSORS_APART * allocs->low))
 		return;
 	text_add(text, "; ");
-	if (memory->sampled) {
+	if (memory->sampled)
 		text_printf(text, "%s to ", as_count(u64_of((double)allocs->low / steps)));
-	}
 	add_count(text, u64_of((double)(memory->sampled ? allocs->high : allocs->value) / steps));
 	text_add(text, " tensors allocated in each step");
 }

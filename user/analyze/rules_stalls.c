@@ -524,10 +524,9 @@ static void write_garbage(struct note *note, const struct rules_ctx *ctx,
 	}
 	text_printf(&note->evidence, "collecting garbage takes %s%s", as_percent(note->share),
 		    rules_of_judged(ctx));
-	if (steps->count) {
+	if (steps->count)
 		text_printf(&note->evidence, " (%s of each %s step)", as_ns(u64_of(note->gain_ns)),
 			    as_ns(steps->avg_ns));
-	}
 	if (note->place) {
 		location_after(&note->evidence, ", mostly as ", note->place);
 		text_add(&note->evidence, " allocates or asks for it");

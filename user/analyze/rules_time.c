@@ -113,9 +113,8 @@ static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 	add_timed_share(&note.evidence, ctx->profile, ctx->process, row->function, row->self_ns);
 	text_printf(&note.evidence, ", in %s%s", as_count(row->calls_count),
 		    row->calls_count == 1 ? " call" : " calls");
-	if (row->avg_ns != PROFILE_ABSENT) {
+	if (row->avg_ns != PROFILE_ABSENT)
 		text_printf(&note.evidence, " of %s on average", as_ns(row->avg_ns));
-	}
 	add_caller(&note.evidence, ctx, row);
 	rules_suggest(&note, ctx, remedy_text(kind));
 	rules_ctx_add(ctx, "SlowOperation",

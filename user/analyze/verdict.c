@@ -61,9 +61,8 @@ static bool say_memory(struct text *text, const struct profile_process *p)
 	text_printf(text, " allocated %s of %s in %s (%s allocations",
 		    as_bytes(memory->allocated_bytes.value), memory_words(memory),
 		    as_ns(profile_wall_ns(p)), as_count(memory->allocs.value));
-	if (memory->current_bytes != PROFILE_ABSENT) {
+	if (memory->current_bytes != PROFILE_ABSENT)
 		text_printf(text, ", %s of it still live", as_bytes(memory->current_bytes));
-	}
 	text_add(text, "). It called none of the functions that are traced.");
 	return true;
 }
@@ -73,18 +72,16 @@ static void add_late(struct text *text, const struct profile *profile)
 {
 	struct profile_late_sum sum = profile_late_sum(profile);
 
-	if (sum.ended_count) {
+	if (sum.ended_count)
 		text_printf(text,
 			    " %s process%s ended before probes could be attached, the "
 			    "longest-lived after %s: calls there are not recorded.",
 			    as_count(sum.ended_count), sum.ended_count == 1 ? "" : "es",
 			    as_ns(sum.longest->late_ns));
-	}
-	if (sum.late_count) {
+	if (sum.late_count)
 		text_printf(text, " %s process%s traced late, by up to %s.",
 			    as_count(sum.late_count), sum.late_count == 1 ? " was" : "es were",
 			    as_ns(sum.latest->late_ns));
-	}
 }
 
 /* "its main thread", "thread worker (tid 43)" */
@@ -618,9 +615,8 @@ static bool say_gpu_works(struct text *text, const struct profile *profile,
 	text_printf(text, "%s: no problem found; ", bottleneck_headline(BOTTLENECK_HEALTHY));
 	add_gpu_busy(text, p);
 	add_most_of_gpu(text, &p->gpu);
-	if (p->steps.gpu.computes && rates.mfu >= 0) {
+	if (p->steps.gpu.computes && rates.mfu >= 0)
 		text_printf(text, ", at %s of its peak", as_percent(rates.mfu));
-	}
 	if (hottest.place.frame) {
 		text_add(text, "; the CPU runs mostly ");
 		add_hottest(text, &hottest);

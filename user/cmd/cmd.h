@@ -64,10 +64,10 @@ struct options {
 	enum verb verb;
 	enum verb help_of;    /* VERB_HELP: of which verb; 0: of all */
 	const char **targets; /* -p: pids and names as they were written, borrowed from argv */
-	size_t targets_count;
+	size_t targets_count, targets_capacity;
 	bool all;
 	struct pattern **patterns; /* -F, owned */
-	size_t patterns_count;
+	size_t patterns_count, patterns_capacity;
 	uint64_t duration_ns; /* UINT64_MAX: until the end; 0: not given */
 	const char *output;   /* -o; NULL: stdout */
 	const char *format;   /* -f; NULL: by the suffix of output, else text */
@@ -100,7 +100,7 @@ struct options {
 	bool gpu_graph_nodes;	 /* --gpu-graphs node */
 	uint64_t gpu_events_max; /* --gpu-max-events */
 	const char **usdt;	 /* globs of provider:name, borrowed from argv */
-	size_t usdt_count;
+	size_t usdt_count, usdt_capacity;
 	const char *step_range; /* NULL: found by the names that frameworks give */
 	uint64_t steps_max;	/* 0: no end by steps */
 	bool wait;		/* --wait: until the program says so */
@@ -139,7 +139,7 @@ struct options {
 	char **command;				/* run, tune -- CMD, borrowed, NULL-terminated */
 	const char *commands[2];		/* compare: of a shell each */
 	struct option_list *lists;		/* tune */
-	size_t lists_count;
+	size_t lists_count, lists_capacity;
 	enum tune_unit metric;	 /* tune, compare: what is measured */
 	const char *metric_name; /* of the counter, pattern of the functions */
 	uint64_t warmup_ns, timeout_ns;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "cmd/options_table.h"
 
+#include "base/grow.h"
 #include "base/message.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -154,25 +155,14 @@ int set_size(const struct option_row *row, struct options *options, char *value)
 	return *member >= row->min && *member <= row->max ? EXIT_OK : bad(row, value, row->want);
 }
 
-/* Room for one more of an array of pointers; NULL: no memory. */
-static void *grow_by_one(void *array, size_t count)
-{
-	return realloc(array, (count + 1) * sizeof(void *));
-}
-
 /* -p 1,2,name */
 int set_targets(const struct option_row *row, struct options *options, char *list)
 {
 	for (char *rest = list, *item; (item = strsep(&rest, ","));) {
-		const char **targets;
-
 		if (!*item)
 			return bad(row, list, "an empty pid or name");
-		targets = grow_by_one(options->targets, options->targets_count);
-		if (!targets)
+		if (LIST_ADD(options->targets, item))
 			return bad(row, list, "out of memory");
-		options->targets = targets;
-		targets[options->targets_count++] = item;
 	}
 	return EXIT_OK;
 }
@@ -181,18 +171,13 @@ int set_pattern(const struct option_row *row, struct options *options, char *val
 {
 	char why[256];
 	struct pattern *pattern = pattern__parse(value, why, sizeof(why));
-	struct pattern **patterns;
 
 	if (!pattern)
 		return bad(row, value, why);
-	patterns = grow_by_one(options->patterns, options->patterns_count);
-	if (!patterns) {
-		pattern__free(pattern);
-		return bad(row, value, "out of memory");
-	}
-	options->patterns = patterns;
-	patterns[options->patterns_count++] = pattern;
-	return EXIT_OK;
+	if (!LIST_ADD(options->patterns, pattern))
+		return EXIT_OK;
+	pattern__free(pattern);
+	return bad(row, value, "out of memory");
 }
 
 /* steps, exit-time, functions (MODULE:GLOB), or the name of a counter. */
@@ -210,16 +195,10 @@ int set_metric(const struct option_row *row, struct options *options, char *valu
 
 int options_add_list(struct options *options, struct option_list list)
 {
-	struct option_list *lists =
-		realloc(options->lists, (options->lists_count + 1) * sizeof(*lists));
-
-	if (!lists) {
-		msg_say("out of memory");
-		return EXIT_FAILED;
-	}
-	options->lists = lists;
-	lists[options->lists_count++] = list;
-	return EXIT_OK;
+	if (!LIST_ADD(options->lists, list))
+		return EXIT_OK;
+	msg_say("out of memory");
+	return EXIT_FAILED;
 }
 
 static int add_list(const struct option_row *row, struct options *options, char *value,
@@ -245,16 +224,11 @@ int set_values(const struct option_row *row, struct options *options, char *valu
 
 int set_usdt(const struct option_row *row, struct options *options, char *value)
 {
-	const char *colon = strchr(value, ':'), **usdt;
+	const char *colon = strchr(value, ':');
 
 	if (!colon || colon == value || !colon[1])
 		return bad(row, value, "PROVIDER:NAME, such as libstdcxx:throw");
-	usdt = grow_by_one(options->usdt, options->usdt_count);
-	if (!usdt)
-		return bad(row, value, "out of memory");
-	options->usdt = usdt;
-	usdt[options->usdt_count++] = value;
-	return EXIT_OK;
+	return LIST_ADD(options->usdt, value) ? bad(row, value, "out of memory") : EXIT_OK;
 }
 
 int set_trigger(const struct option_row *row, struct options *options, char *value)

@@ -2,6 +2,7 @@
 #include "session/process_table.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "base/text.h"
 #include "decode/pack.h"
 #include "proc/cgroup.h"
@@ -38,7 +39,7 @@ struct process_table {
 	bool held;	/* no process is sampled */
 	struct process *running;
 	pid_t *pids; /* of running, same order */
-	size_t count, capacity;
+	size_t count, capacity, pids_capacity;
 	struct pack_buffer buffer;
 	struct host_cpu host; /* while all are sampled; else not measured */
 };
@@ -210,20 +211,10 @@ static struct process *add(struct process_table *table, pid_t pid)
 
 	if (proc)
 		return proc;
-	if (table->count == table->capacity) {
-		size_t capacity = table->capacity ? table->capacity * 2 : 16;
-		struct process *running = realloc(table->running, capacity * sizeof(*running));
-		pid_t *pids;
-
-		if (!running)
-			return NULL;
-		table->running = running;
-		pids = realloc(table->pids, capacity * sizeof(*pids));
-		if (!pids)
-			return NULL;
-		table->pids = pids;
-		table->capacity = capacity;
-	}
+	if (grow_array(&table->running, &table->capacity, table->count + 1,
+		       sizeof(*table->running)) ||
+	    grow_array(&table->pids, &table->pids_capacity, table->count + 1, sizeof(*table->pids)))
+		return NULL;
 	proc = &table->running[table->count];
 	*proc = (struct process){.pid = pid};
 	table->pids[table->count++] = pid;

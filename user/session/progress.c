@@ -187,10 +187,9 @@ static void show(const struct recording *recording, uint64_t now_ns)
 	struct text text = {0};
 
 	add_time(&text, recording, now_ns);
-	if (steps_count) {
+	if (steps_count)
 		text_printf(&text, " · %s%s", as_count(steps_count),
 			    steps_count == 1 ? " step" : " steps");
-	}
 	text_printf(&text, " · %s calls · Ctrl-C stops and %s",
 		    as_count(reader__spans_count(recording->reader)),
 		    recording->pipeline->aggregate ? "reports" : "writes the capture");

@@ -24,7 +24,7 @@ static int split(struct tune_list *list, const char *values)
 {
 	for (const char *at = values;; at++) {
 		size_t length = strcspn(at, ",");
-		char *value = strndup(at, length), **grown;
+		char *value = strndup(at, length);
 
 		if (!value)
 			return -ENOMEM;
@@ -32,13 +32,10 @@ static int split(struct tune_list *list, const char *values)
 			free(value);
 			return -EEXIST;
 		}
-		grown = realloc(list->values, (list->values_count + 1) * sizeof(*grown));
-		if (!grown) {
+		if (LIST_ADD(list->values, value)) {
 			free(value);
 			return -ENOMEM;
 		}
-		list->values = grown;
-		grown[list->values_count++] = value;
 		at += length;
 		if (!*at)
 			return 0;

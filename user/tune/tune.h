@@ -88,7 +88,7 @@ struct tune_list {
 	const char *name; /* borrowed */
 	bool environment; /* of a variable; otherwise of a placeholder */
 	char **values;
-	size_t values_count;
+	size_t values_count, values_capacity;
 };
 
 struct tune_point {
