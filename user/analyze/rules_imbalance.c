@@ -211,9 +211,6 @@ static void judge_parties(struct rules_ctx *ctx, const struct parties *parties)
 		text_add(&note.evidence, ")");
 	}
 	add_slowest(&note.evidence, ctx, parties, most, all_ns);
-	text_printf(&note.threshold,
-		    "at least %g %% of the wall time more than if each did as much (high: %g %%)",
-		    least * 100, ctx->thresholds->imbalance_high * 100);
 	text_add(&note.suggestion, parties->remedy);
 	text_printf(&note.headline, "%s: ", bottleneck_headline(note.bottleneck));
 	add_percent(&note.headline, note.share);

@@ -784,8 +784,6 @@ static void slow_pipeline(struct rules_ctx *ctx)
 		    as_percent(share));
 	add_feeder(&note.headline, ctx);
 	location_after(&note.headline, "; it waits in ", note.place);
-	text_printf(&note.threshold, "at least %g %% of the wall time (high: %g %%)", least * 100,
-		    high * 100);
 	rules_ctx_add(ctx, "InputWait", share >= high ? FINDING_HIGH : FINDING_MEDIUM, share,
 		      &note);
 }

@@ -168,14 +168,6 @@ static void file_leak(struct rules_ctx *ctx, const struct leak *leak)
 			    leak->places_count == 2 ? "" : "s");
 	leak_evidence(&note.evidence, ctx, leak);
 	leak_headline(&note.headline, ctx, leak, text_peek(&note.subject));
-	text_printf(&note.threshold,
-		    "blocks allocated evenly over the recording (in each quarter at least %g %% "
-		    "of an even share) and never freed, at least %g MiB per hour (medium: %g "
-		    "MiB, high: %g GiB)",
-		    ctx->thresholds->memory_leak_part * 100,
-		    ctx->thresholds->memory_leak_low / (1 << 20),
-		    ctx->thresholds->memory_leak_medium / (1 << 20),
-		    ctx->thresholds->memory_leak_high / (1 << 30));
 	text_add(&note.suggestion, leak_remedy(leak->memory->domain));
 	rules_ctx_add(ctx, LEAK_KIND, leak_severity(ctx, leak), leak->bytes_per_s, &note);
 }
@@ -335,13 +327,6 @@ static void peak_memory(struct rules_ctx *ctx, const struct profile_memory *memo
 	if (memory->domain == PERFX_DOMAIN_GPU)
 		text_printf(&note.threshold, "a peak of at least %g GiB",
 			    ctx->thresholds->peak_memory_gpu_bytes / (1 << 30));
-	else
-		text_printf(&note.threshold,
-			    "a peak of at least %g MiB and %g %% of peak RSS (medium: peak RSS "
-			    "is at least %g %% of the machine's memory)",
-			    ctx->thresholds->peak_memory_bytes / (1 << 20),
-			    ctx->thresholds->peak_memory_share * 100,
-			    ctx->thresholds->peak_memory_medium * 100);
 	rules_ctx_add(ctx, "PeakMemory", tight ? FINDING_MEDIUM : FINDING_LOW,
 		      (double)memory->peak_bytes, &note);
 }
@@ -635,8 +620,6 @@ static void host_churn(struct rules_ctx *ctx, const struct profile_memory *memor
 	add_busiest(&note.evidence, ctx, memory, false);
 	text_printf(&note.evidence, "; at %d ns per malloc and free, they take %s of one CPU",
 		    CHURN_PAIR_NS, as_percent(rate * CHURN_PAIR_NS / 1e9));
-	text_printf(&note.threshold, "at least %.15g/s (medium: %.15g/s)",
-		    ctx->thresholds->memory_churn_low, ctx->thresholds->memory_churn_medium);
 	text_add(&note.suggestion, TRY_REUSE_BUFFERS);
 	rules_ctx_add(ctx, "MemoryChurn",
 		      rate >= ctx->thresholds->memory_churn_medium ? FINDING_MEDIUM : FINDING_LOW,

@@ -209,12 +209,6 @@ static double phase_share(const struct profile_steps *steps, enum profile_phase 
 	return (double)steps->phases[phase] / (double)steps->total_ns;
 }
 
-static void add_shares(struct text *text, double least, double more, const char *severity)
-{
-	text_printf(text, "at least %g %% of the step time (%s: %g %%)", least * 100, severity,
-		    more * 100);
-}
-
 static bool has_steps(const struct rules_ctx *ctx)
 {
 	const struct profile_steps *steps = &ctx->process->steps;
@@ -259,13 +253,11 @@ static void optimizer_bound(struct rules_ctx *ctx)
 	if (busy >= 0 && busy < ctx->thresholds->gpu_starved_medium)
 		note.bottleneck = BOTTLENECK_OPERATORS;
 	note.place = optimizer ? rules_place_of(ctx, optimizer->function) : NULL;
-	text_add(&note.evidence, "parameter updates took ");
-	text_printf(&note.evidence, "%s of the time of %s steps: %s of %s per step",
+	text_printf(&note.evidence,
+		    "parameter updates took %s of the time of %s steps: %s of %s per step",
 		    as_percent(phase_share(steps, PROFILE_PHASE_OPTIMIZER)), as_count(steps->count),
 		    as_ns(steps->phases[PROFILE_PHASE_OPTIMIZER] / steps->count),
 		    as_ns(steps->avg_ns));
-	add_shares(&note.threshold, ctx->thresholds->optimizer_bound_low,
-		   ctx->thresholds->optimizer_bound_medium, "medium");
 	rules_ctx_add(ctx, "OptimizerBound",
 		      share >= ctx->thresholds->optimizer_bound_medium ? FINDING_MEDIUM
 								       : FINDING_LOW,
