@@ -71,6 +71,22 @@ def test_a_pid_is_used_again(shared, program, tracer):
     assert in_time == [20] * len(in_time) and expected["work", "calls"] == 120, (rows, report["losses"])
 
 
+def test_a_pid_is_used_again_before_it_is_attached(program, tracer):
+    """A hundred processes with one pid live 5 ms each, and others map their program, so that each has links of its
+    own: some come too late, when the next process has the pid already. The report says so of each."""
+    stranger = program(LIFECYCLE, "recycled-fast")
+    p = program(LIFECYCLE, "recycled-fast")
+    t = tracer(p.pid, *QUICK, "--memory", "off", "-F", "lifecycle:work")
+    p.go()
+    p.finish()
+    report = t.stop()
+    stranger.finish()
+    children = report["processes"][1:]
+    silent = [child for child in children if sum(f["calls"] for f in child["functions"]) < 20
+              and not child.get("ended_unseen_ns") and not child.get("attached_late")]
+    assert len(children) == 100 and not silent, (len(children), len(silent))
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_exec_by_another_thread(shared, program, tracer):
     stranger = program(LIFECYCLE, "thread-exec") if shared else None

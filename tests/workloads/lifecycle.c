@@ -4,6 +4,7 @@
  *
  *	helpers      a server that forks ten helpers a run, each of which allocates and ends
  *	recycled     a pid that six processes have one after the other, with time to attach to each
+ *	recycled-fast  a hundred, without
  *	thread-exec  a thread that is not the main one executes the program anew; then it calls
  *	main-exit    the main thread ends, another one goes on
  *	loop         a forked child that is in the middle of its calls whenever it is attached to
@@ -18,7 +19,6 @@
 #include "known.h"
 
 #define HELPERS	      10
-#define PREDECESSORS  5
 #define CALLS	      20
 #define PAIRS	      2000
 #define LOOP_NS	      300000000
@@ -120,15 +120,15 @@ static pid_t fork_as(pid_t pid)
 	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 }
 
-static void recycle(void)
+static void recycle(int predecessors, long rest_ms)
 {
 	pid_t pid = 0;
 
-	for (int i = 0; i <= PREDECESSORS; i++) {
+	for (int i = 0; i <= predecessors; i++) {
 		pid_t child = fork_as(pid);
 
 		if (!child) {
-			rest(100);
+			rest(rest_ms);
 			call_work(CALLS);
 			_exit(0);
 		}
@@ -137,6 +137,16 @@ static void recycle(void)
 		pid = child;
 		calls += CALLS;
 	}
+}
+
+static void recycle_slowly(void)
+{
+	recycle(5, 100);
+}
+
+static void recycle_fast(void)
+{
+	recycle(99, 5);
 }
 
 static void *execute(void *arg)
@@ -228,8 +238,12 @@ static const struct scenario {
 	const char *name;
 	void (*run)(void);
 } scenarios[] = {
-	{"helpers", serve}, {"recycled", recycle}, {"thread-exec", exec_by_thread},
-	{"loop", loop},	    {"workers", employ},
+	{"helpers", serve},
+	{"recycled", recycle_slowly},
+	{"recycled-fast", recycle_fast},
+	{"thread-exec", exec_by_thread},
+	{"loop", loop},
+	{"workers", employ},
 };
 #define SCENARIOS (sizeof(scenarios) / sizeof(*scenarios))
 

@@ -178,9 +178,11 @@ static void emit_attached(struct follow *follow, const struct attach_job *job)
 	}
 	if (!job->task.since_ns || !path)
 		return;
-	if (tracer__traced_process(follow->recording->tracer, job->task.pid, &traced)) {
-		follow_enqueue(follow, &job->task); /* it has ended: its EXIT record follows */
-	} else if (traced.born == job->born) {
+	if (tracer__traced_process(follow->recording->tracer, job->task.pid, &traced) ||
+	    traced.born != job->born) {
+		/* it has ended, and another may have its pid: its EXIT record follows */
+		follow_enqueue(follow, &job->task);
+	} else {
 		late.process = traced.process;
 		follow_emit_late(follow, &job->task, &late, path);
 	}

@@ -201,6 +201,7 @@ static bool handle_task(struct follow *follow, struct attach_batch *batch,
 			const struct attach_task *task)
 {
 	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	ssize_t found = 0;
 
 	if (follow->recording->options->all && !adopt(follow, task->pid, task->since_ns))
 		return false;
@@ -213,11 +214,14 @@ static bool handle_task(struct follow *follow, struct attach_batch *batch,
 		return false;
 	if (task->cause == ATTACH_MOVED)
 		follow_update_mappings(follow, task);
-	else if (attach_batch_scan(follow, batch, task) > 0)
+	else
+		found = attach_batch_scan(follow, batch, task);
+	if (found > 0)
 		return true;
 	attach_queue__charge(follow->queue, task->pid, clock_monotonic_ns(),
 			     clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
-	return !process_has_ended(task->pid);
+	/* another process may have the pid by now */
+	return found != -ESRCH && !process_has_ended(task->pid);
 }
 
 /* Counts the ended processes that had mapped a file of interest before it had probes. */
