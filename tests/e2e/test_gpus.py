@@ -53,6 +53,12 @@ def trace(stub, pid, *options):
     return tracer.report(), "".join(tracer.lines)
 
 
+def check_energy(energy_mj, watts):
+    """Of one GPU, from the first sample to the last: no interval of the recording is missing but the first and the
+    last. A busy machine ends later; the other GPU, or both, would be beyond that."""
+    assert watts * 1e3 * (SECONDS - 0.2) < energy_mj < watts * 1e3 * (SECONDS + 1)
+
+
 def process_of(report, pid):
     return next(p for p in report["processes"] if p["pid"] == pid)
 
@@ -61,8 +67,7 @@ def test_energy_of_a_gpu_for_itself(stub, idle):
     stub.say(f"nvmlDeviceGetComputeRunningProcesses 0 {idle.pid}:2147483648")
     report, _ = trace(stub, idle.pid, "--carbon-intensity", "480")
     energy = report["energy"]
-    # 250 J a second, of GPU 0 alone, from the first sample to the last
-    assert 250e3 * SECONDS * 0.5 < energy["gpu_mj"] < 250e3 * (SECONDS + 2)
+    check_energy(energy["gpu_mj"], 250)
     process = process_of(report, idle.pid)
     assert process["gpu_energy_mj"] == energy["gpu_mj"]
     assert process["gpu_energy_estimated"] is False
@@ -116,8 +121,7 @@ def test_no_gpus(stub, idle):
 def test_gpus_by_choice(stub, idle):
     stub.say()
     report, _ = trace(stub, idle.pid, "--gpu-devices", "1")
-    # 990 J a second: the other one's
-    assert 990e3 * SECONDS * 0.5 < report["energy"]["gpu_mj"] < 990e3 * (SECONDS + 2)
+    check_energy(report["energy"]["gpu_mj"], 990)
     assert "gpu_energy_mj" not in process_of(report, idle.pid)
 
 
