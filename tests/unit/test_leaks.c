@@ -552,7 +552,7 @@ Test(leaks, a_trainer_that_slows_itself_down)
 /* Where stacks were left out, a place has another's blocks: first most of them, then few. */
 Test(leaks, places_that_share_their_blocks)
 {
-	struct memory_analysis analysis;
+	struct memory_analysis analysis = {0};
 	struct memory_scene s;
 	uint64_t live = 0;
 
