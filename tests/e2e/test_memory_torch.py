@@ -36,7 +36,6 @@ def test_shared_batches(python):
     check_shared_batches(python)
 
 
-@pytest.mark.alone
 def test_steady_trainer_leaks_nothing(python):
     check_steady(python, 8)
 

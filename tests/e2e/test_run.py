@@ -412,7 +412,6 @@ def fixture_direct(program_folder):
 
 
 @pytest.mark.some(3)
-@pytest.mark.alone
 @pytest.mark.parametrize("launcher", [name for name in LAUNCHERS if name != "none"])
 def test_a_launcher_is_no_finding(launcher, direct, program_folder):
     """The job below it has the same first finding as when it is started directly."""
