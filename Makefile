@@ -347,14 +347,19 @@ fuzz:
 	$(SAN_MAKE) $(FUZZ_BIN)
 	$(RUN_TESTS) fuzz
 
-# make test and make lint with the unit tests under ASan and UBSan, and the fuzzers: .ci/run. Six
-# fuzzers at a time, each for ten seconds by the clock: make test-all gives each a minute.
+# make test and make lint with the unit tests under ASan and UBSan, and the fuzzers: .ci/run. While the
+# end-to-end tests wait, lint runs, and the programs for the sanitizers are built. Six fuzzers at a time,
+# each for ten seconds by the clock: make test-all gives each a minute.
+MORE = env -u MAKEFLAGS $(MAKE) -j$(shell nproc) $(MAKEOVERRIDES) san-programs
+.PHONY: san-programs
+san-programs:
+	$(SAN_MAKE) $(SAN_UNIT) $(FUZZ_BIN)
+
 ci: FUZZ = 10
 ci:
 	@.ci/deps build test lint
 	$(AGAIN) $(BIN) $(LIBPERFX) $(HOOKS) $(MAN) workloads $(E2E_BIN)
-	$(SAN_MAKE) $(SAN_UNIT) $(FUZZ_BIN)
-	@export FUZZ_JOBS=6; $(RUN_TESTS:@%=%) lint san python bpf fuzz; \
+	@export FUZZ_JOBS=6 BESIDE='lint build' BUILD_MORE='$(MORE)'; $(RUN_TESTS:@%=%) python bpf san fuzz; \
 		code=$$?; $(GIVE_BACK); exit $$code
 
 FUZZ_OBJ := $(patsubst tests/%.c,$(BUILD)/%.o,$(wildcard tests/fuzz/*.c))

@@ -68,6 +68,15 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "alone: nothing else may run: times are compared, or others are disturbed")
 
 
+# What takes longest begins first, so that the lanes end together.
+LONGEST = ("test_samples.py", "test_harm.py", "test_torch.py", "test_budget.py", "test_target.py", "test_serve.py",
+           "test_follow.py", "test_annotations.py", "test_top.py", "test_memory.py", "test_capture.py")
+
+
+def order_of(item):
+    return LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST)
+
+
 def is_long(item, variants):
     """variants: how many of each family came before."""
     some = item.get_closest_marker("some")
@@ -83,6 +92,7 @@ def pytest_collection_modifyitems(config, items):
     if long:
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
+    items.sort(key=order_of)
 
 
 @pytest.hookimpl(hookwrapper=True)
