@@ -493,7 +493,7 @@ Test(builtin, cublaslt)
 {
 	static const char lt[] = "libcublasLt.so.13";
 	char a_handle[8], d_handle[8];
-	uint64_t a_at, one = 6;
+	uint64_t a_at = 0, one = 6;
 	struct call create_a = {.args = {0, address(&a_at), JUNK | 2, K, M, K}};
 	struct call init_d = {.args = {0, address(d_handle), 64, JUNK | 2, M, N, M}};
 	struct call batch = {.args = {0, address(a_handle), JUNK | 5, address(&one), 4}};
