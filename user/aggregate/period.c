@@ -89,9 +89,8 @@ static void sum_compiled(struct search *search, const struct occurrence *first,
 	}
 }
 
-_Static_assert(PERIOD_ALIKE > 0.5, "count_majority() is exact for more than half");
-
-/* How many consist of the same calls. */
+/* How many consist of the same calls. count_majority() is exact for more than half, as PERIOD_ALIKE
+ * demands. */
 static size_t count_same_calls(struct search *search, const struct occurrence *first,
 			       size_t periods_count)
 {
