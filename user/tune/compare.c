@@ -66,15 +66,12 @@ static void compose_side(struct document *document, const struct comparison *c, 
 
 static void compose_table(struct document *document, const struct comparison *c)
 {
-	static const struct column columns[] = {
-		NUMBERS("Median"), NUMBERS("Lowest"), NUMBERS("Highest"),
-		NUMBERS("Runs"),   REST("Command"),
-	};
 	struct text caption = {0};
 
 	tune_add_unit(&caption, &c->metric);
 	document_add(document, BLOCK_CAPTION, &caption);
-	document_table(document, columns);
+	document_headings(document, 0, NUMBERS("Median"), NUMBERS("Lowest"), NUMBERS("Highest"),
+			  NUMBERS("Runs"), REST("Command"));
 	compose_side(document, c, "A", &c->a, c->command_a);
 	compose_side(document, c, "B", &c->b, c->command_b);
 }

@@ -187,19 +187,12 @@ static void compose_row(struct document *document, const struct tune *tune, size
 
 static void compose_table(struct document *document, const struct tune *tune)
 {
-	static const struct column columns[] = {
-		NUMBERS("Median"),
-		NUMBERS("Step", .where = WITH_STEPS, .rank = 3),
-		NUMBERS("Lowest", .rank = 2),
-		NUMBERS("Highest", .rank = 2),
-		NUMBERS("Of best", .rank = 1),
-		NUMBERS("Best is faster by"),
-		NUMBERS("Runs", .rank = 4),
-		REST("Values"),
-	};
 	document_say(document, BLOCK_CAPTION, "Runs");
-	document_table_having(document, columns,
-			      tune->metric.unit == TUNE_STEPS_PER_S ? WITH_STEPS : 0);
+	document_headings(document, tune->metric.unit == TUNE_STEPS_PER_S ? WITH_STEPS : 0,
+			  NUMBERS("Median"), NUMBERS("Step", .where = WITH_STEPS, .rank = 3),
+			  NUMBERS("Lowest", .rank = 2), NUMBERS("Highest", .rank = 2),
+			  NUMBERS("Of best", .rank = 1), NUMBERS("Best is faster by"),
+			  NUMBERS("Runs", .rank = 4), REST("Values"));
 	for (size_t i = 0; i < tune->points_count; i++)
 		compose_row(document, tune, i);
 }

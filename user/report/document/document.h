@@ -168,10 +168,6 @@ void document_add_plot(struct document *document, struct text *lines, struct tex
 	document_add_table((document), (const struct column[]){__VA_ARGS__},                     \
 			   sizeof((const struct column[]){__VA_ARGS__}) / sizeof(struct column), \
 			   (has))
-/* The same with an array of columns. */
-#define document_table(document, columns) document_table_having((document), (columns), 0)
-#define document_table_having(document, columns, has) \
-	document_add_table((document), (columns), sizeof(columns) / sizeof((columns)[0]), (has))
 void document_add_table(struct document *document, const struct column *columns, size_t count,
 			unsigned has);
 /*
