@@ -38,7 +38,7 @@
  *	IS_TIME(member)                 by CLOCK_MONOTONIC; 0: none
  *	IS_BOOT_TIME(member)            by CLOCK_BOOTTIME; 0: none
  *	IS_WITHIN(member, first, last)  a record with another value is not decoded
- *	IS_TRUE(condition)              likewise, of a condition of `record`
+ *	IS_TRUE(condition)              the record is valid only if this condition on `record` holds
  *	HAS_SUMS(count)                 the record is a value of the BPF map perfx_sum_<name>
  *	                                (SUM_MAP in perfx.bpf.h), sent as its sums grow: so many,
  *	                                of 8 bytes each, from byte 16 on
@@ -123,13 +123,13 @@ enum perfx_kind {
  * have their time right after the header. */
 enum perfx_role {
 	PERFX_ROLE_NONE = 0,
-	PERFX_ROLE_CALL,    /* in the slice in which the call ends */
-	PERFX_ROLE_EVENT,   /* in the slice in which it happens */
-	PERFX_ROLE_STATE,   /* likewise; one before the slice still holds in it */
-	PERFX_ROLE_MEMORY,  /* likewise; changes which blocks are live */
-	PERFX_ROLE_SAMPLE,  /* counters so far: interpolated at both ends of a slice */
-	PERFX_ROLE_FACT,    /* holds for the whole capture */
-	PERFX_ROLE_SUM,	    /* of the time since the SEGMENT before; has no time of its own */
+	PERFX_ROLE_CALL,   /* in the slice in which the call ends */
+	PERFX_ROLE_EVENT,  /* in the slice in which it happens */
+	PERFX_ROLE_STATE,  /* an event whose effect lasts: one before the slice still holds in it */
+	PERFX_ROLE_MEMORY, /* likewise; changes which blocks are live */
+	PERFX_ROLE_SAMPLE, /* counters so far: interpolated at both ends of a slice */
+	PERFX_ROLE_FACT,   /* holds for the whole capture */
+	PERFX_ROLE_SUM,	   /* of the time since the SEGMENT before; has no time of its own */
 	PERFX_ROLE_CAPTURE, /* of the capture itself: where it begins, how far it goes */
 };
 

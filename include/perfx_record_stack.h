@@ -12,7 +12,7 @@
  * of the interpreter's function that runs them: inside it.
  */
 #define PERFX_FRAME_PYTHON (1ull << 63) /* otherwise native */
-/* Of a Python frame: the address of the code object, which is a multiple of 16, and the
+/* A Python frame holds the address of the code object, which is a multiple of 16, and the
  * instruction, in code units of 2 bytes. */
 #define PERFX_FRAME_CODE(frame)	       (((frame) & ~PERFX_FRAME_PYTHON) >> 20 << 4)
 #define PERFX_FRAME_INSTRUCTION(frame) ((__u32)((frame)&0xfffff))
@@ -60,7 +60,7 @@ struct perfx_stack {
 };
 #define PERFX_FIELDS_stack IS_ID(process, PROCESS)
 
-/* What a thread waits for, or waited. */
+/* Causes of waits. */
 enum perfx_wait_reason {
 	PERFX_WAIT_NONE = 0,
 	PERFX_WAIT_READ = 1,
@@ -86,7 +86,7 @@ enum perfx_sample_state {
 	PERFX_SAMPLE_RUNNABLE = 3,
 };
 
-/* What a thread did at a moment. */
+/* A sample: the activity of a thread at one moment. */
 struct perfx_sample {
 	struct perfx_record hdr;
 	__u64 time_ns;

@@ -128,7 +128,7 @@ struct row_cost {
 	uint32_t open; /* how often it is on the path during the walk */
 };
 
-/* What the parts of calls share while they fill the profile. */
+/* State that calls.c and its neighbours share while they fill the profile. */
 struct rows_ctx {
 	struct finish_ctx *finish;
 	const struct aggregate *a;
@@ -139,7 +139,7 @@ struct rows_ctx {
 	size_t edges_count;
 };
 
-/* What each row computes, before the profile's rows are filled. 0 or -ENOMEM. */
+/* Sums up the costs of each row, before the profile's rows are filled. 0 or -ENOMEM. */
 int compute_sum(struct rows_ctx *ctx);
 void compute_fill_row(const struct rows_ctx *ctx, const struct row *row, struct profile_row *out);
 /* The processes' sums, when the rows are filled. 0 or -ENOMEM. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What a capture says of itself and its machine; of merged captures, each of them. */
+/* Facts about the capture and its machine; a merged capture has those of each of its captures. */
 #include "aggregate/state.h"
 
 #include <stdlib.h>

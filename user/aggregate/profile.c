@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is derived from a profile when it is read. */
+/* Figures that readers derive from a profile. */
 #include "aggregate/gpu.h"
 #include "aggregate/memory.h"
 

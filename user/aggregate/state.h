@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the parts of an aggregate share, and what the small ones may be asked. The larger parts have
- * a header each, which a part includes that asks them. The state of a part is its own.
+ * State that the parts of an aggregate share, and functions of the small ones. The larger parts
+ *have a header each, which a part includes that asks them. The state of a part is its own.
  *
  * A part asks those above it in this list, and those in its own line:
  *
@@ -88,7 +88,7 @@ struct aggregate {
 	struct profile profile;
 };
 
-/* What the parts share while a profile is made. */
+/* State that the parts share while they make a profile. */
 struct finish_ctx {
 	struct aggregate *a;
 	struct profile *profile;

@@ -253,7 +253,7 @@ static struct slow_place places_lead(const struct slow_places *places)
 	return lead;
 }
 
-/* What the thread waited for. */
+/* Names of the things that the thread waited for. */
 struct slow_names {
 	struct {
 		const char *name;
