@@ -359,10 +359,10 @@ Test(rule_set, no_such_file)
 	cr_expect_str_eq(why, "/nonexistent/rules: No such file or directory");
 }
 
-/* The page's example: lines behind four blanks, from its comment to an empty line. */
+/* The example of docs/rules.md: indented lines, from its first comment to an empty line. */
 Test(rule_set, the_documented_example_is_one)
 {
-	char *page = golden_read("docs/rules.md"), *at = page ? strstr(page, "    # what") : NULL;
+	char *page = golden_read("docs/rules.md"), *at = page ? strstr(page, "    # limits") : NULL;
 	struct text example = {0};
 	struct rule_set *rules;
 
