@@ -6,6 +6,7 @@
 #define PERFX_TESTS_IMAGE_DAMAGE_H
 
 #include "image_fixture.h"
+#include "rounds.h"
 
 #include <sys/mman.h>
 
@@ -61,7 +62,7 @@ static size_t try_damaged(const uint8_t *bytes, size_t size, void (*use)(struct 
 }
 
 /* Half of the flips go where the tables are: the first pages and the section headers at the end. */
-static void image_damage_with(const char *name, int rounds, void (*use)(struct image *image))
+static void image_damage_with(const char *name, int count, void (*use)(struct image *image))
 {
 	static uint8_t good[1 << 16], bad[1 << 16];
 	int fd = fixture_open(name);
@@ -71,7 +72,7 @@ static void image_damage_with(const char *name, int rounds, void (*use)(struct i
 
 	close(fd);
 	cr_assert(size > 0 && (size_t)size < sizeof(good));
-	for (int round = 0; round < rounds; round++) {
+	for (int round = 0; round < rounds(count); round++) {
 		size_t length = (size_t)size;
 		uint32_t flips = 1 + next_random(&state) % 6;
 
@@ -90,12 +91,12 @@ static void image_damage_with(const char *name, int rounds, void (*use)(struct i
 		opened += try_damaged(bad, length, use);
 	}
 	/* most must get past the door, or this tests nothing but the door */
-	cr_expect_gt(opened, (size_t)rounds / 2);
+	cr_expect_gt(opened, (size_t)rounds(count) / 2);
 }
 
-__attribute__((unused)) static void image_damage(const char *name, int rounds)
+__attribute__((unused)) static void image_damage(const char *name, int count)
 {
-	image_damage_with(name, rounds, use_all);
+	image_damage_with(name, count, use_all);
 }
 
 #endif

@@ -7,6 +7,7 @@
 #include "replay/replay.h"
 
 #include "golden_cases.h"
+#include "rounds.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -565,7 +566,8 @@ static size_t few_stories(size_t first)
 
 static void cut_everywhere(const struct small *small, struct text *back)
 {
-	for (size_t at = sizeof(struct capture_header); at < small->file.length; at++) {
+	for (size_t at = sizeof(struct capture_header); at < small->file.length;
+	     at += rounds_stride(1)) {
 		struct capture_reader *reader = reopen_bytes(small->file.data, at);
 		size_t whole = 0, block = 0;
 
@@ -603,7 +605,7 @@ static void change_each_byte(struct small *small, struct text *back)
 {
 	size_t block = 0;
 
-	for (size_t at = small->starts[0]; at < small->file.length; at += 7) {
+	for (size_t at = small->starts[0]; at < small->file.length; at += rounds_stride(7)) {
 		struct capture_reader *reader;
 
 		while (at >= small->starts[block + 1])
@@ -749,7 +751,7 @@ Test(capture, damaged_files)
 
 	srand(8);
 	write_small(&small);
-	for (int round = 0; round < 1000; round++) {
+	for (int round = 0; round < rounds(1000); round++) {
 		struct capture_reader *reader;
 
 		text_clear(&bad);

@@ -7,6 +7,7 @@
 #include "capture/capture.h"
 #include "replay/replay.h"
 #include "report/report.h"
+#include "rounds.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -275,7 +276,7 @@ static void compare(unsigned seed, uint64_t length_ns, uint64_t length)
 
 Test(flight, has_what_a_capture_of_all_has_of_that_time)
 {
-	for (unsigned seed = 0; seed < 40; seed++)
+	for (unsigned seed = 0; seed < (unsigned)rounds(40); seed++)
 		compare(seed, 1 * S + seed % 7 * RANDOM_SEGMENT, 4 * S + seed % 5 * S);
 }
 

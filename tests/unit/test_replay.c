@@ -5,6 +5,7 @@
 
 #include "golden_cases.h"
 #include "golden_file.h"
+#include "rounds.h"
 #include "stream_builder.h"
 
 #include <criterion/criterion.h>
@@ -66,7 +67,7 @@ Test(replay, damaged_captures_give_reports)
 	FILE *out = fopen("/dev/null", "we");
 
 	srand(6);
-	for (int round = 0; round < 2000; round++) {
+	for (int round = 0; round < rounds(2000); round++) {
 		struct aggregate *aggregate = aggregate__new();
 		struct stream s = {0};
 
@@ -139,7 +140,7 @@ Test(replay, markdown_fits_a_comment)
 		stream_add(&s, PERFX_KIND_NOT_ATTACHED, struct perfx_not_attached,
 			   STRINGS(name, "no place for a probe"), .count = 1);
 	}
-	for (uint32_t p = 1; p <= 40; p++) {
+	for (uint32_t p = 1; p <= 8; p++) {
 		stream_process(&s, p, 1000 + p, "trainer", "./trainer");
 		for (uint32_t f = 1; f <= 400; f++) {
 			stream_plain(&s, PERFX_KIND_SPAN, struct perfx_span, .process = p,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/secrets.h"
+#include "rounds.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -343,7 +344,7 @@ Test(secrets, garbage)
 		"[{}]",	    "-c",    "$(",	"pass",	 "login ", "--",  "PRIVATE KEY-----"};
 
 	srand(1);
-	for (int i = 0; i < 50000; i++) {
+	for (int i = 0; i < rounds(50000); i++) {
 		char texts[3][160], *arguments[] = {texts[0], texts[1], texts[2], NULL};
 		size_t lengths[3];
 
