@@ -243,7 +243,7 @@ Test(usdt, before_nops_were_optimized)
 
 Test(usdt, where_they_are)
 {
-	struct plan *plan = plan_of(&(struct plan_options){.optimized_nop5 = true});
+	struct plan *plan = plan_of(&(struct plan_options){.site.optimized_nop5 = true});
 
 	expect_site(plan, "perfx:range_push", SITE_NOP5, 0);
 	expect_site(plan, "test:nop", SITE_NOP, 0);
@@ -257,8 +257,8 @@ Test(usdt, where_they_are)
 /* And forked children die of it. */
 Test(usdt, where_that_does_harm)
 {
-	struct plan *plan =
-		plan_of(&(struct plan_options){.optimized_nop5 = true, .nop5_kills = true});
+	struct plan *plan = plan_of(
+		&(struct plan_options){.site.optimized_nop5 = true, .site.nop5_kills = true});
 
 	expect_site(plan, "perfx:range_push", SITE_NOP, 5);
 	expect_site(plan, "perfx:counter", SITE_NOP, 5);

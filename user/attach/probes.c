@@ -214,8 +214,8 @@ static bool try_other_entry(struct probes *probes, struct image *image, size_t i
 	const struct plan_options *options = &probes->plan->options;
 	struct placed *placed = &probes->placed[index];
 	uint64_t refused[REFUSALS_MAX];
-	struct site_options wanted = {.optimized_nop5 = options->optimized_nop5,
-				      .nop5_kills = options->nop5_kills,
+	struct site_options wanted = {.optimized_nop5 = options->site.optimized_nop5,
+				      .nop5_kills = options->site.nop5_kills,
 				      .refused = refused};
 
 	while (wanted.refused_count < REFUSALS_MAX && entry->err == -KERNEL_ENOTSUPP) {

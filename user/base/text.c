@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,6 +153,14 @@ bool text_begins_with_one_of(const char *text, const char *const *prefixes)
 {
 	for (; *prefixes; prefixes++)
 		if (begins_with(text, *prefixes))
+			return true;
+	return false;
+}
+
+bool text_matches_one_of(const char *text, const char *const *globs)
+{
+	for (; *globs; globs++)
+		if (!fnmatch(*globs, text, 0))
 			return true;
 	return false;
 }

@@ -81,6 +81,9 @@ bool text_is_one_of(const char *text, const char *const *list);
 /* Does it begin with one of a NULL-terminated list? */
 bool text_begins_with_one_of(const char *text, const char *const *prefixes);
 
+/* Does it match one of a NULL-terminated list of patterns, as fnmatch() reads them? */
+bool text_matches_one_of(const char *text, const char *const *globs);
+
 #define UTF8_INVALID UINT32_MAX
 
 /* Takes one character and returns its bytes. One byte with *code = UTF8_INVALID where none begins

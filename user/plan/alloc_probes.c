@@ -90,11 +90,6 @@ static int compare_candidate(const void *a, const void *b)
 	return strcmp(x->symbol, y->symbol);
 }
 
-static bool is_same_alloc_probe(const struct candidate *a, const struct candidate *b)
-{
-	return a->offset == b->offset && a->rule.alloc_probe.tag == b->rule.alloc_probe.tag;
-}
-
 static bool is_other(uint64_t vaddr, const char *name, void *ctx)
 {
 	const struct finding *finding = ctx;
@@ -140,46 +135,6 @@ static bool is_leaf(struct finding *finding, struct image *image, const struct c
 	       forward_passes(image, candidate->vaddr, candidate->size, is_other, finding) == 0;
 }
 
-static bool needs_return(enum perfx_action action)
-{
-	return action == PERFX_ACTION_ALLOCATE || action == PERFX_ACTION_REALLOCATE ||
-	       action == PERFX_ACTION_MAP || action == PERFX_ACTION_REMAP ||
-	       action == PERFX_ACTION_BREAK;
-}
-
-/* An exception may leave operator new, and must find its way. */
-static void choose_return(const struct plan *plan, const struct allocator_rule *rule,
-			  struct plan_function *function)
-{
-	enum return_mode mode = plan->options.return_mode;
-
-	if (!needs_return((enum perfx_action)rule->alloc_probe.action)) {
-		function->ret = PERFX_RETURN_NONE;
-		function->ret_why = "nothing to read at its exit";
-	} else if (mode == RETURN_EXIT || (rule->throws && mode != RETURN_PROBE)) {
-		function->ret = PERFX_RETURN_EXIT;
-		function->ret_why =
-			rule->throws ? "an exception may cross it" : "requested by --return exit";
-	} else {
-		function->ret = PERFX_RETURN_PROBE;
-		function->ret_why = mode == RETURN_PROBE ? "requested by --return probe"
-							 : "a C function that no exception crosses";
-	}
-}
-
-/* Only what the program reads at entry keeps a site from being found further on. */
-static uint8_t argument_regs(const struct perfx_alloc_probe *alloc_probe)
-{
-	const uint8_t arguments[] = {alloc_probe->pointer_arg, alloc_probe->size_arg,
-				     alloc_probe->count_arg, alloc_probe->tag_arg};
-	uint8_t regs = 0;
-
-	for (size_t i = 0; i < sizeof(arguments); i++)
-		if (arguments[i])
-			regs |= (uint8_t)(1u << (arguments[i] - 1));
-	return regs;
-}
-
 static int64_t find_allocator(struct plan *plan, const struct allocator_rule *rule,
 			      const struct finding *finding, uint32_t module)
 {
@@ -203,54 +158,50 @@ static int64_t find_allocator(struct plan *plan, const struct allocator_rule *ru
 							     : -ENOMEM;
 }
 
-static void skip(struct plan *plan, const struct candidate *candidate, const char *reason)
-{
-	char *name = demangle(candidate->symbol);
-
-	skipped_add(&plan->skipped, name ? name : candidate->symbol, reason);
-	free(name);
-}
-
-/* Where the site has them. */
-static void move_arguments(struct perfx_alloc_probe *alloc_probe, const struct site_plan *site)
-{
-	__u8 *arguments[] = {&alloc_probe->pointer_arg, &alloc_probe->size_arg,
-			     &alloc_probe->count_arg, &alloc_probe->tag_arg};
-
-	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
-		if (*arguments[i])
-			*arguments[i] = (__u8)(site->arguments[*arguments[i] - 1] + 1);
-}
-
 /* Its site, and whether there is one for all that is wanted. NULL, or why not. */
 static const char *find_site(const struct plan *plan, struct image *image,
 			     const struct candidate *candidate, struct plan_function *function)
 {
-	struct site_options options = {
-		.entry_only = plan->options.site_entry_only,
-		.optimized_nop5 = plan->options.optimized_nop5,
-		.nop5_kills = plan->options.nop5_kills,
-		.argument_regs = argument_regs(&candidate->rule.alloc_probe),
-		.arguments_may_move = true,
-		.needs_result = function->ret == PERFX_RETURN_EXIT,
-	};
-	int err;
+	struct perfx_alloc_probe *probe = &function->alloc_probe;
+	/* only what the program reads at entry keeps a site from being found further on */
+	__u8 *const arguments[] = {&probe->pointer_arg, &probe->size_arg, &probe->count_arg,
+				   &probe->tag_arg};
+	struct site_options options = plan->options.site;
+	const char *why;
 
 	if (candidate->ifunc)
 		return "IFUNC: the symbol is a resolver";
 	if (plan->alloc_probes_count == PERFX_MAX_ALLOC_PROBES)
 		return "too many allocator functions";
-	err = site_plan(image, candidate->vaddr, candidate->size, &options, &function->site);
-	if (err == -ENOTSUP)
-		return "no instruction at its start that the kernel can probe";
-	if (err)
-		return err == -ENOMEM ? "out of memory" : "its code is not in the file";
-	if (function->ret != PERFX_RETURN_EXIT)
-		site_plan__clear(&function->site);
-	else if (function->site.exits_state != EXITS_KNOWN)
+	options.arguments_may_move = true;
+	options.needs_result = function->ret == PERFX_RETURN_EXIT;
+	why = plan_find_site(image, function, &options, arguments, 4);
+	if (!why && function->ret == PERFX_RETURN_EXIT && function->site.exits_state != EXITS_KNOWN)
 		return "allocates and may throw, but not all of its exits are known";
-	move_arguments(&function->alloc_probe, &function->site);
-	return NULL;
+	return why;
+}
+
+/* An exception may leave operator new, and must find its way. */
+static void choose_return(const struct plan *plan, const struct allocator_rule *rule,
+			  struct plan_function *function)
+{
+	const unsigned gives = 1u << PERFX_ACTION_ALLOCATE | 1u << PERFX_ACTION_REALLOCATE |
+			       1u << PERFX_ACTION_MAP | 1u << PERFX_ACTION_REMAP |
+			       1u << PERFX_ACTION_BREAK;
+	enum return_mode mode = plan->options.return_mode;
+
+	if (!(gives >> rule->alloc_probe.action & 1)) {
+		function->ret = PERFX_RETURN_NONE;
+		function->ret_why = "nothing to read at its exit";
+	} else if (mode == RETURN_EXIT || (rule->throws && mode != RETURN_PROBE)) {
+		function->ret = PERFX_RETURN_EXIT;
+		function->ret_why =
+			rule->throws ? "an exception may cross it" : "requested by --return exit";
+	} else {
+		function->ret = PERFX_RETURN_PROBE;
+		function->ret_why = mode == RETURN_PROBE ? "requested by --return probe"
+							 : "a C function that no exception crosses";
+	}
 }
 
 static int plan_alloc_probe(struct plan *plan, struct image *image, uint32_t module,
@@ -274,9 +225,10 @@ static int plan_alloc_probe(struct plan *plan, struct image *image, uint32_t mod
 		return detour < 0 ? detour : 0;
 	choose_return(plan, &candidate->rule, &function);
 	why = find_site(plan, image, candidate, &function);
-	if (why) {
+	if (why || function.ret != PERFX_RETURN_EXIT)
 		site_plan__clear(&function.site);
-		skip(plan, candidate, why);
+	if (why) {
+		plan_skip_symbol(plan, candidate->symbol, why);
 		return 0;
 	}
 	allocator = find_allocator(plan, &candidate->rule, finding, module);
@@ -285,38 +237,16 @@ static int plan_alloc_probe(struct plan *plan, struct image *image, uint32_t mod
 		function.alloc_probe.flags |= PERFX_ALLOC_F_LEAF;
 	function.symbol = strdup(candidate->symbol);
 	function.name = demangle(candidate->symbol);
-	if (allocator < 0 || !function.symbol || !function.name ||
-	    plan_add_function(plan, &function)) {
-		site_plan__clear(&function.site);
-		free(function.symbol);
-		free(function.name);
+	if (allocator < 0) {
+		plan_function_clear(&function);
 		return -ENOMEM;
 	}
+	if (plan_add_function(plan, &function))
+		return -ENOMEM;
 	plan->alloc_probes_count++;
 	plan->has_framework |= candidate->rule.alloc_probe.domain == PERFX_DOMAIN_TENSOR &&
 			       strcmp(candidate->rule.name, "numpy") != 0;
 	return 0;
-}
-
-static int plan_candidates(struct plan *plan, struct image *image, uint32_t module,
-			   struct finding *finding)
-{
-	const struct candidate *last = NULL;
-	int err = 0;
-
-	if (finding->count)
-		qsort(finding->candidates, finding->count, sizeof(*finding->candidates),
-		      compare_candidate);
-	for (size_t i = 0; !err && i < finding->count; i++) {
-		const struct candidate *candidate = &finding->candidates[i];
-
-		if (last && is_same_alloc_probe(last, candidate))
-			continue;
-		last = candidate;
-		if (wanted(plan, &candidate->rule.alloc_probe))
-			err = plan_alloc_probe(plan, image, module, finding, candidate);
-	}
-	return err;
 }
 
 static bool exports_any(const struct image *image)
@@ -325,19 +255,6 @@ static bool exports_any(const struct image *image)
 		if (image__exports(image, allocator_entry_points[i]))
 			return true;
 	return false;
-}
-
-/* A static program, and nothing in it that is called malloc. */
-static void skip_nameless(struct plan *plan, struct image *image, const char *base)
-{
-	const struct image_traits *traits = image__traits(image);
-
-	if (plan->options.memory != MEMORY_TENSOR)
-		skipped_add(
-			&plan->skipped, base,
-			traits->has_symtab
-				? "static and without a malloc of its own: its heap is not traced"
-				: "static and stripped: its malloc has no symbol");
 }
 
 int plan_alloc_probes(struct plan *plan, struct image *image, size_t index, bool executable)
@@ -360,13 +277,34 @@ int plan_alloc_probes(struct plan *plan, struct image *image, size_t index, bool
 	module->defines_malloc = finding.file.defines_malloc;
 	if (!err)
 		err = image__each_function(image, offer, &finding);
-	if (!err)
-		err = plan_candidates(plan, image, (uint32_t)index, &finding);
+	if (!err) {
+		const struct candidate *last = NULL;
+
+		if (finding.count)
+			qsort(finding.candidates, finding.count, sizeof(*finding.candidates),
+			      compare_candidate);
+		for (size_t i = 0; !err && i < finding.count; i++) {
+			const struct candidate *candidate = &finding.candidates[i];
+
+			if (last && last->offset == candidate->offset &&
+			    last->rule.alloc_probe.tag == candidate->rule.alloc_probe.tag)
+				continue;
+			last = candidate;
+			if (wanted(plan, &candidate->rule.alloc_probe))
+				err = plan_alloc_probe(plan, image, (uint32_t)index, &finding,
+						       candidate);
+		}
+	}
 	if (executable && plan->options.memory == MEMORY_ALL && image__traits(image)->is_go)
 		skipped_add(&plan->skipped, module->base,
 			    "Go: allocates without the C library: its heap is not traced");
-	if (!err && finding.file.is_static && !finding.file.defines_malloc)
-		skip_nameless(plan, image, module->base);
+	if (!err && finding.file.is_static && !finding.file.defines_malloc &&
+	    plan->options.memory != MEMORY_TENSOR)
+		skipped_add(
+			&plan->skipped, module->base,
+			image__traits(image)->has_symtab
+				? "static and without a malloc of its own: its heap is not traced"
+				: "static and stripped: its malloc has no symbol");
 	for (size_t i = 0; i < finding.count; i++)
 		free(finding.candidates[i].symbol);
 	free(finding.candidates);

@@ -254,14 +254,6 @@ static const struct library_function exact_functions[] = {
 const char *const allocator_entry_points[] = {"malloc",	   "je_malloc", "_rjem_malloc",
 					      "tc_malloc", "mi_malloc", NULL};
 
-static bool matches_any(const char *base, const char *const *globs)
-{
-	for (; *globs; globs++)
-		if (!fnmatch(*globs, base, 0))
-			return true;
-	return false;
-}
-
 bool allocator_is_numpy(const char *base)
 {
 	return !fnmatch("_multiarray_umath*", base, 0) || !fnmatch("multiarray.*", base, 0);
@@ -283,14 +275,14 @@ bool allocator_library(const char *base)
 					    "libcuda.so*",
 					    NULL};
 
-	return matches_any(base, globs);
+	return text_matches_one_of(base, globs);
 }
 
 bool allocator_is_loader(const char *base)
 {
 	static const char *const globs[] = {"ld-linux*", "ld-2.*", "ld.so*", "ld64.so*", NULL};
 
-	return matches_any(base, globs);
+	return text_matches_one_of(base, globs);
 }
 
 #define TCMALLOC_CLASS "_ZN15MallocExtension"
@@ -333,7 +325,7 @@ const char *allocator_of_file(const struct allocator_file *file)
 		return "mimalloc";
 	if (file->has_tcmalloc || !fnmatch("libtcmalloc*", file->base, 0))
 		return "tcmalloc";
-	return file->has_libc || matches_any(file->base, libc) ? "libc" : NULL;
+	return file->has_libc || text_matches_one_of(file->base, libc) ? "libc" : NULL;
 }
 
 /* Of several names at one address: the C library's, C++'s, the allocator's own. */
@@ -416,14 +408,10 @@ static bool is_named(const char *symbol, const char *name)
 	       (!symbol[length] || !strcmp(symbol + length, "_ptsz"));
 }
 
-static const char *framework_of(const struct allocator_file *file)
-{
-	return strstr(file->base, "tensorflow") ? "tensorflow" : "xla";
-}
-
 static size_t rules_of_library(const struct allocator_file *file, const char *symbol,
 			       struct allocator_rule *rules)
 {
+	const char *framework = strstr(file->base, "tensorflow") ? "tensorflow" : "xla";
 	const size_t first = COUNT(spellings) * SPELLING_ORDER;
 	size_t n = 0;
 
@@ -441,7 +429,7 @@ static size_t rules_of_library(const struct allocator_file *file, const char *sy
 		if (n < ALLOCATOR_RULES_MAX)
 			rules[n++] = (struct allocator_rule){
 				.order = first + i,
-				.name = function->name ? function->name : framework_of(file),
+				.name = function->name ? function->name : framework,
 				.throws = function->throws,
 				.is_usual = function->is_usual,
 				.alloc_probe = function->alloc_probe,

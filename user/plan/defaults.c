@@ -141,18 +141,29 @@ bool runs_thunks(const char *symbol_name)
 
 bool default_module(const char *base_name)
 {
-	static const char *const globs[] = {
-		"libtorch_cpu*",     "*blas*",	      "libmkl_*",	"libjax_common*",
-		"xla_extension*",    "libxla*",	      "libtensorflow*", "_pywrap_tensorflow*",
-		"libtensorflow_cc*", "libdnnl*",      "libcublas*",	"libnccl*",
-		"librccl*",	     "libcudart*",    "libcuda.so*",	"libmpi*",
-		"libxgboost*",	     "lib_lightgbm*", "_catboost*",	"lib_pywrap_tensorflow*",
-	};
+	static const char *const globs[] = {"libtorch_cpu*",
+					    "*blas*",
+					    "libmkl_*",
+					    "libjax_common*",
+					    "xla_extension*",
+					    "libxla*",
+					    "libtensorflow*",
+					    "_pywrap_tensorflow*",
+					    "libtensorflow_cc*",
+					    "libdnnl*",
+					    "libcublas*",
+					    "libnccl*",
+					    "librccl*",
+					    "libcudart*",
+					    "libcuda.so*",
+					    "libmpi*",
+					    "libxgboost*",
+					    "lib_lightgbm*",
+					    "_catboost*",
+					    "lib_pywrap_tensorflow*",
+					    NULL};
 
-	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
-		if (!fnmatch(globs[i], base_name, 0))
-			return true;
-	return false;
+	return text_matches_one_of(base_name, globs);
 }
 
 bool cuda_module(const char *base_name)

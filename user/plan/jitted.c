@@ -3,8 +3,7 @@
 
 #include "base/grow.h"
 #include "base/text.h"
-#include "plan/annotations.h"
-#include "plan/internal.h"
+#include "elf/image.h"
 #include "site/insn.h"
 
 #include <string.h>
@@ -37,31 +36,26 @@ static struct origin loaded(const struct walk *walk, const struct insn *insn)
 	return origin;
 }
 
-static void follow(struct walk *walk, const struct insn *insn)
-{
-	struct origin origin = {0};
-
-	if (insn->op == OP_LOAD)
-		origin = loaded(walk, insn);
-	else if (insn->op == OP_MOVE && insn->moves_all && insn->src < 16)
-		origin = walk->registers[insn->src];
-	for (unsigned i = 0; i < 16; i++)
-		if (insn->writes & REG_BIT(i))
-			walk->registers[i].known = false;
-	if ((insn->op == OP_LOAD || insn->op == OP_MOVE) && insn->dst < 16)
-		walk->registers[insn->dst] = origin;
-}
-
 /* The next instruction, in the order of the code; false where it calls, returns or is none. */
 static bool step(struct walk *walk)
 {
 	struct insn insn;
+	struct origin origin;
 
 	if (walk->at >= walk->size ||
 	    insn_decode(walk->code + walk->at, walk->size - walk->at, walk->at, &insn) ||
 	    (insn.flow != FLOW_NEXT && insn.flow != FLOW_JCC && insn.flow != FLOW_JMP))
 		return false;
-	follow(walk, &insn);
+	origin = (struct origin){0};
+	if (insn.op == OP_LOAD)
+		origin = loaded(walk, &insn);
+	else if (insn.op == OP_MOVE && insn.moves_all && insn.src < 16)
+		origin = walk->registers[insn.src];
+	for (unsigned i = 0; i < 16; i++)
+		if (insn.writes & REG_BIT(i))
+			walk->registers[i].known = false;
+	if ((insn.op == OP_LOAD || insn.op == OP_MOVE) && insn.dst < 16)
+		walk->registers[insn.dst] = origin;
 	walk->at += insn.length;
 	return true;
 }
@@ -145,12 +139,12 @@ static const struct release *release_of(const char *symbol)
 	return NULL;
 }
 
-bool annotation_runs_jitted(const char *symbol)
+bool runs_jitted(const char *symbol)
 {
 	return release_of(symbol) != NULL;
 }
 
-int annotation_jitted_prefixes(struct prefixes *set)
+int jitted_prefixes(struct prefixes *set)
 {
 	int err = 0;
 
@@ -188,7 +182,7 @@ static bool read_accessor(const struct image *image, const struct symbol *symbol
 		       : accessor_of_pointer(code, available, accessor);
 }
 
-bool plan_jitted_name(struct image *image, const char *call, struct perfx_annotation *annotation)
+bool jitted_name(struct image *image, const char *call, struct perfx_annotation *annotation)
 {
 	const struct release *release = release_of(call);
 	struct accessor executable = {0}, name;

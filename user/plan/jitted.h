@@ -11,6 +11,8 @@
 #ifndef PERFX_PLAN_JITTED_H
 #define PERFX_PLAN_JITTED_H
 
+#include "perfx_config.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,5 +29,17 @@ struct accessor {
 bool accessor_of_pointer(const uint8_t *code, size_t size, struct accessor *accessor);
 /* For one that returns a std::string as a view: the last step is where the string lies. */
 bool accessor_of_text(const uint8_t *code, size_t size, struct accessor *accessor);
+
+/* Calls a jitted function of JAX, named by its module. */
+bool runs_jitted(const char *symbol);
+
+/* Adds the prefixes of those functions, and of those that lead to its name. 0 or -ENOMEM. */
+struct prefixes;
+int jitted_prefixes(struct prefixes *set);
+
+/* The path from the arguments of `call`, which executes a module, to the module's name. False: not
+ * known. */
+struct image;
+bool jitted_name(struct image *image, const char *call, struct perfx_annotation *annotation);
 
 #endif

@@ -2,22 +2,12 @@
 #include "plan/plan.h"
 
 #include "base/grow.h"
-#include "base/hash.h"
-#include "base/text.h"
-#include "cost/cost_model.h"
+#include "elf/demangle.h"
 #include "plan/defaults.h"
 #include "plan/internal.h"
-#include "proc/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/magic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 bool plan_flops_rest_on(const struct plan *plan, uint32_t cost_program)
@@ -56,14 +46,9 @@ void plan__free(struct plan *plan)
 {
 	if (!plan)
 		return;
-	for (size_t i = 0; i < plan->functions_count; i++) {
-		free(plan->functions[i].name);
-		free(plan->functions[i].symbol);
-		site_plan__clear(&plan->functions[i].site);
-	}
-	for (size_t i = 0; i < plan->modules_count; i++) {
-		struct plan_module *module = &plan->modules[i];
-
+	FOR_EACH (function, plan->functions)
+		plan_function_clear(function);
+	FOR_EACH (module, plan->modules) {
 		free(module->path);
 		free(module->base);
 		free(module->soname);
@@ -85,17 +70,9 @@ void plan__free(struct plan *plan)
 	free(plan);
 }
 
-/* By default the heap is recorded where no file has tensors that can be probed. */
-static bool may_stay_off(const struct plan *plan, const struct plan_function *function)
-{
-	return plan->options.memory == MEMORY_DEFAULT &&
-	       function->alloc_probe.domain == PERFX_DOMAIN_HOST;
-}
-
 /* has_all: all files of a process have been read. Before that only what is certain counts: a later
  * file may unwind, or be a framework, and then a program would be loaded for nothing. */
-static uint32_t kinds_of(const struct plan *plan, const struct plan_function *function,
-			 bool has_all)
+uint32_t plan_kinds_of(const struct plan *plan, const struct plan_function *function, bool has_all)
 {
 	bool returns = function->ret == PERFX_RETURN_PROBE ||
 		       (has_all && plan->c_alone && function->return_if_c);
@@ -104,565 +81,86 @@ static uint32_t kinds_of(const struct plan *plan, const struct plan_function *fu
 		return PLAN_KIND_ANNOTATIONS;
 	if (function->role != PLAN_ALLOC_PROBE)
 		return PLAN_KIND_CALLS | (returns ? PLAN_KIND_CALL_RETURNS : 0);
-	if (may_stay_off(plan, function) && (!has_all || plan->has_framework))
+	/* By default the heap is recorded where no file has tensors that can be probed. */
+	if (plan->options.memory == MEMORY_DEFAULT &&
+	    function->alloc_probe.domain == PERFX_DOMAIN_HOST && (!has_all || plan->has_framework))
 		return 0;
 	return PLAN_KIND_ALLOCS | (returns ? PLAN_KIND_ALLOC_RETURNS : 0);
 }
 
-int plan_add_function(struct plan *plan, const struct plan_function *function)
+int plan_add_function(struct plan *plan, struct plan_function *function)
 {
-	int err = GROW_BY_ONE(plan->functions);
-
-	if (err)
-		return err;
-	plan->functions[plan->functions_count++] = *function;
-	plan->kinds |= kinds_of(plan, function, false);
+	if (!function->name || !function->symbol || LIST_ADD(plan->functions, *function)) {
+		plan_function_clear(function);
+		return -ENOMEM;
+	}
+	plan->kinds |= plan_kinds_of(plan, function, false);
 	return 0;
 }
 
-static const char *open_error(int err)
+void plan_function_clear(struct plan_function *function)
 {
-	switch (err) {
-	case ENOTSUP:
-		return "32-bit, or of another machine";
-	case ENOEXEC:
-		return "not an ELF file, or damaged";
-	case EACCES:
-	case EPERM:
-		return "cannot be read (permission denied), nor as the process's own user";
-	case ESTALE:
-		return "replaced on disk, and the mapped file cannot be reached";
-	default:
-		return "cannot be opened";
-	}
+	free(function->name);
+	free(function->symbol);
+	site_plan__clear(&function->site);
 }
 
-static struct plan_module *add_module(struct plan *plan, const struct module_ref *ref)
+bool plan_has(const struct plan *plan, size_t first, enum plan_role role, uint64_t vaddr)
 {
-	struct plan_module *module;
-
-	if (GROW_BY_ONE(plan->modules))
-		return NULL;
-	module = &plan->modules[plan->modules_count++];
-	*module = (struct plan_module){
-		.inode = ref->inode,
-		.dev_major = ref->dev_major,
-		.dev_minor = ref->dev_minor,
-		.path = strdup(ref->path),
-		.base = strdup(ref->base),
-		.fd = -1,
-		.functions_first = plan->functions_count,
-	};
-	return module->path && module->base ? module : NULL;
-}
-
-/* Devices differ between maps and stat on some file systems: the inode has to do. A library taken
- * for the executable is only searched for more. */
-static bool is_executable(pid_t pid, const struct module_ref *ref)
-{
-	struct stat status;
-	char path[32];
-
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	return !stat(path, &status) && status.st_ino == ref->inode;
-}
-
-static bool read_state(int fd, struct plan_file_state *state)
-{
-	struct statfs system;
-	struct stat status;
-
-	if (fd < 0 || fstat(fd, &status))
-		return false;
-	*state = (struct plan_file_state){.size_bytes = (uint64_t)status.st_size,
-					  .written = status.st_mtim,
-					  .changed = status.st_ctim,
-					  .linked = status.st_nlink > 0,
-					  .overlay = !fstatfs(fd, &system) &&
-						     system.f_type == OVERLAYFS_SUPER_MAGIC};
-	return true;
-}
-
-static bool is_same_time(const struct timespec *a, const struct timespec *b)
-{
-	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
-}
-
-bool plan__has_changed(const struct plan *plan, size_t module)
-{
-	const struct plan_file_state *then = &plan->modules[module].state;
-	struct plan_file_state now;
-
-	if (!read_state(plan->modules[module].fd, &now))
-		return false;
-	/* when another takes its name, its change time moves and nothing else */
-	return now.size_bytes != then->size_bytes || !is_same_time(&now.written, &then->written) ||
-	       (now.linked && !is_same_time(&now.changed, &then->changed));
-}
-
-void plan__forget(struct plan *plan, size_t module)
-{
-	plan->modules[module].overwritten = true;
-}
-
-static bool has_predecessor(const struct plan *plan, const struct plan_module *module)
-{
-	for (size_t i = 0; i < plan->modules_count; i++)
-		if (plan->modules[i].overwritten && plan->modules[i].inode == module->inode &&
-		    plan->modules[i].dev_major == module->dev_major &&
-		    plan->modules[i].dev_minor == module->dev_minor)
+	for (size_t i = first; i < plan->functions_count; i++)
+		if (plan->functions[i].role == role && plan->functions[i].vaddr == vaddr)
 			return true;
 	return false;
 }
 
-/* Each overlay gives a file of a layer that several have a device of its own. What is of the file
- * shows through: its inode, also that of the copy in an upper layer, but that has been changed
- * later. -ENOENT: it is another file. */
-static ssize_t find_beneath(const struct plan *plan, const struct module_ref *ref,
-			    const struct plan_file_state *state)
+void plan_skip_symbol(struct plan *plan, const char *symbol, const char *reason)
 {
-	for (size_t i = 0; i < plan->modules_count; i++) {
-		const struct plan_module *module = &plan->modules[i];
+	char *name = demangle(symbol);
 
-		if (!module->overwritten && module->inode == ref->inode &&
-		    (module->state.overlay || state->overlay) &&
-		    module->state.size_bytes == state->size_bytes &&
-		    is_same_time(&module->state.written, &state->written) &&
-		    is_same_time(&module->state.changed, &state->changed))
-			return (ssize_t)i;
-	}
-	return -ENOENT;
+	skipped_add(&plan->skipped, name ? name : symbol, reason);
+	free(name);
 }
 
-static int add_alias(struct plan *plan, const struct module_ref *ref, size_t module)
+const char *plan_site_error(int err)
 {
-	int err = GROW_BY_ONE(plan->aliases);
-
-	if (!err)
-		plan->aliases[plan->aliases_count++] =
-			(struct plan_alias){.inode = ref->inode,
-					    .dev_major = ref->dev_major,
-					    .dev_minor = ref->dev_minor,
-					    .module = module};
-	return err;
+	if (err == -ENOTSUP)
+		return "no instruction at its start that the kernel can probe";
+	return err == -ENOMEM ? "out of memory" : "its code is not in the file";
 }
 
-static int plan_file(struct plan *plan, pid_t pid, const struct module_ref *ref, int fd)
+const char *plan_find_site(struct image *image, struct plan_function *function,
+			   struct site_options *options, __u8 *const arguments[], size_t count)
 {
-	struct plan_module *module = add_module(plan, ref);
-	struct interest interest = {.mangled = &plan->interest, .base = ref->base};
-	size_t index = plan->modules_count - 1;
-	struct module_names names;
-	struct image *image;
-	char root[64];
 	int err;
 
-	if (!module) {
-		close(fd);
-		return -ENOMEM;
-	}
-	module->successor = has_predecessor(plan, module);
-	read_state(fd, &module->state);
-	snprintf(root, sizeof(root), "/proc/%d/root", (int)pid);
-	image = fd >= 0 ? image__open(fd, ref->path, root) : NULL;
-	module->soname = image ? strdup(image__soname(image)) : NULL;
-	names = plan_module_names(module);
-	if (!image) {
-		err = fd < 0 ? -fd : errno;
-		if (plan_worth_searching(plan, &names))
-			skipped_add(&plan->skipped, ref->base, open_error(err));
-		plan->c_alone = false; /* not known: the careful answer */
-		if (fd >= 0 && module->successor)
-			module->fd = fd; /* perhaps it is still being written */
-		else if (fd >= 0)
-			close(fd);
-		return 0;
-	}
-	/* patterns and rules of the user may name any function */
-	if (!plan->options.patterns_count &&
-	    !cost_model__names_module(plan->options.cost_model, &names)) {
-		image__narrow(image, interest_has, &interest);
-		/* the interest depends on this program and the file's name, on no option */
-		if (plan->tool_id && plan->options.facts_folder)
-			image__keep_facts(image, plan->options.facts_folder,
-					  plan->tool_id ^ fnv1a(ref->base, strlen(ref->base)));
-	}
-	plan_consider_file(plan, image, ref->base);
-	err = plan_image(plan, image, index);
-	if (!err)
-		err = plan_hints(plan, image, index);
-	if (!err)
-		err = plan_annotations(plan, image, index);
-	if (!err)
-		err = plan_usdt(plan, image, index);
-	if (!err)
-		err = plan_alloc_probes(plan, image, index, is_executable(pid, ref));
-	module = &plan->modules[index];
-	module->build_id = strdup(image__build_id(image));
-	module->functions_count = plan->functions_count - module->functions_first;
-	image__free(image);
-	if (module->functions_count || module->successor)
-		module->fd = fd;
-	else
-		close(fd);
-	return err;
+	for (size_t i = 0; i < count; i++)
+		if (*arguments[i])
+			options->argument_regs |= (uint8_t)(1u << (*arguments[i] - 1));
+	err = site_plan(image, function->vaddr, function->size, options, &function->site);
+	if (err)
+		return plan_site_error(err);
+	for (size_t i = 0; i < count; i++)
+		if (*arguments[i])
+			*arguments[i] = (__u8)(function->site.arguments[*arguments[i] - 1] + 1);
+	return NULL;
 }
 
-/* Plans a file that is not known by this name yet. */
-static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *ref)
+enum host_level plan_host_level(const struct plan *plan)
 {
-	int fd = module_open(pid, ref);
-	struct plan_file_state state;
-	ssize_t beneath = read_state(fd, &state) ? find_beneath(plan, ref, &state) : -ENOENT;
-
-	if (beneath < 0)
-		return plan_file(plan, pid, ref, fd);
-	close(fd);
-	return add_alias(plan, ref, (size_t)beneath);
+	return plan->options.host_level ? plan->options.host_level : HOST_OPERATORS;
 }
 
-ssize_t plan__find(const struct plan *plan, uint64_t inode, uint32_t dev_major, uint32_t dev_minor)
+bool plan_annotation_begins(const struct perfx_annotation *annotation)
 {
-	for (size_t i = 0; i < plan->modules_count; i++)
-		if (!plan->modules[i].overwritten && plan->modules[i].inode == inode &&
-		    plan->modules[i].dev_major == dev_major &&
-		    plan->modules[i].dev_minor == dev_minor)
-			return (ssize_t)i;
-	for (size_t i = 0; i < plan->aliases_count; i++) {
-		const struct plan_alias *alias = &plan->aliases[i];
+	const unsigned begins = 1u << PERFX_ANNOTATION_PUSH | 1u << PERFX_ANNOTATION_BEGIN |
+				1u << PERFX_ANNOTATION_OPEN | 1u << PERFX_ANNOTATION_START |
+				1u << PERFX_ANNOTATION_START_ID | 1u << PERFX_ANNOTATION_INSTANT |
+				1u << PERFX_ANNOTATION_CALL;
 
-		if (alias->inode == inode && alias->dev_major == dev_major &&
-		    alias->dev_minor == dev_minor && !plan->modules[alias->module].overwritten)
-			return (ssize_t)alias->module;
-	}
-	return -ENOENT;
+	return begins >> annotation->action & 1;
 }
 
-static ssize_t find_module(const struct plan *plan, const struct module_ref *ref)
+enum perfx_return plan_return(const struct plan *plan, const struct plan_function *function)
 {
-	return plan__find(plan, ref->inode, ref->dev_major, ref->dev_minor);
-}
-
-static bool is_unused(const struct plan *plan, const char *base)
-{
-	return plan->options.no_cuda && !plan->options.patterns_count && cuda_module(base);
-}
-
-ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules)
-{
-	/* whose files and memory can be looked at */
-	pid_t task = process_task(pid);
-	struct maps *maps = maps__read(task);
-	struct module_ref *refs = NULL;
-	size_t n = 0;
-	ssize_t count;
-	int err = 0;
-
-	*modules = NULL;
-	if (!maps)
-		return -errno;
-	count = maps__modules(maps, &refs);
-	if (count > 0)
-		*modules = calloc((size_t)count, sizeof(**modules));
-	for (ssize_t i = 0; i < count; i++)
-		if (begins_with(refs[i].base, "libperfx-nvtx"))
-			plan->options.nvtx_injected = true;
-		else if (begins_with(refs[i].base, "libcuda.so"))
-			plan->options.no_cuda = false;
-	if (count < 0 || (count && !*modules))
-		err = count < 0 ? (int)count : -ENOMEM;
-	for (ssize_t i = 0; !err && i < count; i++) {
-		ssize_t index = find_module(plan, &refs[i]);
-
-		if (index < 0 && is_unused(plan, refs[i].base))
-			continue;
-		if (index < 0) {
-			err = plan_module(plan, task, &refs[i]);
-			index = find_module(plan, &refs[i]);
-		}
-		if (!err && index >= 0 && plan->modules[index].functions_count)
-			(*modules)[n++] = (size_t)index;
-	}
-	free(refs);
-	maps__free(maps);
-	if (err) {
-		free(*modules);
-		*modules = NULL;
-		return err;
-	}
-	for (size_t i = 0; i < plan->functions_count; i++)
-		plan->kinds |= kinds_of(plan, &plan->functions[i], true);
-	return (ssize_t)n;
-}
-
-/* Maps say other devices than stat does on some file systems: so it is mapped here, and looked up.
- */
-static ssize_t add_mapped(struct plan *plan, const void *address)
-{
-	struct maps *maps = maps__read(getpid());
-	const struct mapping *mapping = maps ? maps__find(maps, (uintptr_t)address) : NULL;
-	struct module_ref *refs = NULL;
-	ssize_t count = mapping ? maps__modules(maps, &refs) : 0, found = -ENOENT;
-
-	for (ssize_t i = 0; i < count && found < 0; i++) {
-		if (refs[i].inode != mapping->inode || refs[i].dev_major != mapping->dev_major ||
-		    refs[i].dev_minor != mapping->dev_minor)
-			continue;
-		found = find_module(plan, &refs[i]);
-		if (found >= 0)
-			break;
-		found = plan_module(plan, getpid(), &refs[i]);
-		if (!found)
-			found = find_module(plan, &refs[i]);
-		break;
-	}
-	free(refs);
-	maps__free(maps);
-	return found;
-}
-
-ssize_t plan__add_file(struct plan *plan, const char *path, uint64_t inode)
-{
-	size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
-	/* the path may lead to another file by now; opening a FIFO must not block */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	void *address = MAP_FAILED;
-	struct stat status;
-	ssize_t index;
-
-	if (fd < 0)
-		return -ENOENT;
-	if (!fstat(fd, &status) && S_ISREG(status.st_mode) && (!inode || status.st_ino == inode))
-		address = mmap(NULL, bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
-	close(fd);
-	if (address == MAP_FAILED)
-		return -ENOENT;
-	index = add_mapped(plan, address);
-	munmap(address, bytes);
-	return index;
-}
-
-static ssize_t module_at(const struct plan *plan, const struct mapping *mapping)
-{
-	struct module_ref ref;
-
-	if (!mapping || !mapping->inode)
-		return -ENOENT;
-	ref = module_of(mapping);
-	return find_module(plan, &ref);
-}
-
-static ssize_t first_in_order(const struct plan *plan, const struct maps *maps,
-			      const uint64_t *order, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		ssize_t module = module_at(plan, maps__find(maps, order[i]));
-
-		if (module >= 0 && plan->modules[module].exports_malloc)
-			return module;
-	}
-	return -ENOENT;
-}
-
-/* A file that replaces the C library's malloc comes before it. */
-static ssize_t guess(const struct plan *plan, const struct module_ref *refs, size_t count)
-{
-	ssize_t last = -ENOENT;
-
-	for (size_t i = 0; i < count; i++) {
-		ssize_t module = find_module(plan, &refs[i]);
-
-		if (module < 0 || !plan->modules[module].exports_malloc)
-			continue;
-		if (!begins_with(refs[i].base, "libc.") && !begins_with(refs[i].base, "libc-") &&
-		    !begins_with(refs[i].base, "ld-"))
-			return module;
-		last = module;
-	}
-	return last;
-}
-
-/* The executable is the file that defines malloc without being asked to export it. */
-static ssize_t own_malloc(const struct plan *plan, const struct module_ref *refs, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		ssize_t module = find_module(plan, &refs[i]);
-
-		if (module >= 0 && plan->modules[module].defines_malloc &&
-		    !plan->modules[module].exports_malloc)
-			return module;
-	}
-	return -1;
-}
-
-ssize_t plan__provider(const struct plan *plan, pid_t pid, ssize_t *own, bool *guessed)
-{
-	struct maps *maps = maps__read(pid);
-	struct module_ref *refs = NULL;
-	ssize_t count, provider, ordered;
-	uint64_t *order = NULL;
-
-	*own = -1;
-	*guessed = false;
-	if (!maps)
-		return -errno;
-	count = maps__modules(maps, &refs);
-	if (count < 0) {
-		maps__free(maps);
-		return count;
-	}
-	*own = own_malloc(plan, refs, (size_t)count);
-	ordered = link_map_read(pid, &order);
-	provider = ordered > 0 ? first_in_order(plan, maps, order, (size_t)ordered)
-			       : guess(plan, refs, (size_t)count);
-	*guessed = ordered <= 0 && provider >= 0;
-	free(order);
-	free(refs);
-	maps__free(maps);
-	return provider < 0 && *own >= 0 ? *own : provider;
-}
-
-struct nearest_feed {
-	struct nearest *nearest;
-	const struct pattern *pattern;
-	const struct image *image;
-	size_t functions_count; /* of the image */
-};
-
-static int offer_nearest(const struct symbol *symbol, void *ctx)
-{
-	const struct nearest_feed *feed = ctx;
-	char *label;
-
-	if (!pattern__names_operators(feed->pattern)) {
-		nearest__offer(feed->nearest, symbol->name);
-		return 0;
-	}
-	label = plan_operator_name(feed->image, symbol);
-	if (label) {
-		label[strcspn(label, ".")] = '\0'; /* without its overload */
-		nearest__offer(feed->nearest, label);
-	}
-	free(label);
-	return 0;
-}
-
-static bool names_file(const struct plan *plan, const struct pattern *pattern,
-		       const struct module_ref *ref)
-{
-	ssize_t index = find_module(plan, ref);
-	struct module_names names = {.base = ref->base};
-
-	if (index >= 0)
-		names = plan_module_names(&plan->modules[index]);
-	return pattern__matches_module(pattern, &names);
-}
-
-/* The files among which a pattern's functions were searched. */
-struct searched {
-	char *unreadable;    /* the first that cannot be read; NULL: none */
-	const char *problem; /* why not */
-	char *nameless;	     /* the first that is stripped */
-	size_t functions_count;
-};
-
-static int count_and_offer(const struct symbol *symbol, void *ctx)
-{
-	struct nearest_feed *feed = ctx;
-
-	feed->functions_count++;
-	return offer_nearest(symbol, ctx);
-}
-
-static void search_file(struct searched *searched, struct nearest_feed *feed, pid_t pid,
-			const struct module_ref *ref)
-{
-	int fd = module_open(pid, ref);
-	struct image *image = fd < 0 ? NULL : image__open(fd, ref->path, "");
-
-	if (!image && !searched->unreadable) {
-		searched->problem = open_error(fd < 0 ? -fd : errno);
-		searched->unreadable = strdup(ref->path);
-	}
-	feed->image = image;
-	feed->functions_count = 0;
-	if (image) {
-		image__each_function(image, count_and_offer, feed);
-		if (!image__traits(image)->has_symtab && !searched->nameless)
-			searched->nameless = strdup(ref->base);
-		searched->functions_count += feed->functions_count;
-	}
-	image__free(image);
-	if (fd >= 0)
-		close(fd);
-}
-
-static struct searched search_again(const struct plan *plan, struct nearest *nearest,
-				    const struct pattern *pattern, pid_t pid)
-{
-	struct nearest_feed feed = {.nearest = nearest, .pattern = pattern};
-	struct maps *maps = maps__read(pid);
-	struct module_ref *refs = NULL;
-	ssize_t count = maps ? maps__modules(maps, &refs) : 0;
-	struct searched searched = {0};
-
-	for (ssize_t i = 0; i < count; i++)
-		if (names_file(plan, pattern, &refs[i]))
-			search_file(&searched, &feed, pid, &refs[i]);
-	free(refs);
-	maps__free(maps);
-	return searched;
-}
-
-/* Only where all files were searched and have names is there no such function. */
-static char *why_unmatched(const struct searched *searched, const char *nearest)
-{
-	struct text why = {0};
-
-	if (searched->unreadable) {
-		text_printf(&why, "%s: %s", searched->unreadable, searched->problem);
-	} else if (searched->nameless && !searched->functions_count) {
-		text_printf(&why, "%s has no symbols (it is stripped): install its debug symbols",
-			    searched->nameless);
-	} else {
-		text_add(&why, "no function of that name is mapped");
-		if (searched->nameless)
-			text_printf(&why,
-				    " (%s is stripped: it has the names of exported functions)",
-				    searched->nameless);
-	}
-	if (nearest[0])
-		text_printf(&why, "; similar: %s", nearest);
-	return text_take(&why);
-}
-
-bool plan__waits(const struct plan *plan, size_t pattern)
-{
-	const struct pattern *p = plan->options.patterns[pattern];
-
-	return !pattern__excludes(p) && pattern__names_module(p) &&
-	       !plan->pattern_saw_module[pattern];
-}
-
-int plan__unmatched(struct plan *plan, pid_t pid, char **why)
-{
-	*why = NULL;
-	for (size_t i = 0; i < plan->options.patterns_count; i++) {
-		const struct pattern *pattern = plan->options.patterns[i];
-		struct nearest *nearest;
-		struct searched searched;
-
-		if (pattern__excludes(pattern) || plan->pattern_matched[i] || plan__waits(plan, i))
-			continue;
-		nearest = nearest__new(pattern, 3);
-		if (nearest) {
-			searched = search_again(plan, nearest, pattern, pid);
-			*why = why_unmatched(&searched, nearest__list(nearest));
-			free(searched.unreadable);
-			free(searched.nameless);
-		}
-		nearest__free(nearest);
-		return (int)i;
-	}
-	return -1;
+	return plan->c_alone && function->return_if_c ? PERFX_RETURN_PROBE : function->ret;
 }

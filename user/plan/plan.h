@@ -58,8 +58,7 @@ struct plan_options {
 	struct pattern *const *patterns; /* -F; borrowed. None that includes: the defaults */
 	size_t patterns_count;
 	enum return_mode return_mode;
-	bool site_entry_only;
-	bool optimized_nop5, nop5_kills; /* as in site_options */
+	struct site_options site; /* entry_only, optimized_nop5, nop5_kills */
 	/* Session links: an entry can decline its return probe. Without, the kernel drops those
 	 * nested deeper than 64 a thread, and logs each. */
 	bool return_guard;

@@ -10,6 +10,7 @@
 #include "plan/annotations.h"
 #include "plan/defaults.h"
 #include "plan/internal.h"
+#include "plan/jitted.h"
 #include "site/operator_name.h"
 #include "site/site.h"
 
@@ -21,17 +22,6 @@
  * A site that suits the cost: the arguments that its program reads are still in registers there,
  * and the result is there at the exits when it asks for that.
  */
-
-/* The program's argument n is read from the register that has it at the site. */
-static void move_arguments(struct perfx_cost_program *cost, const struct site_plan *site)
-{
-	for (size_t i = 0; i < cost->entry_count; i++) {
-		struct perfx_instruction *instruction = &cost->code[i];
-
-		if (instruction->op == PERFX_OP_ARG)
-			instruction->n = (__u8)(site->arguments[instruction->n - 1] + 1);
-	}
-}
 
 /* Its index in plan->costs, one for each distinct program; -ENOMEM, -ENOSPC. */
 static int64_t add_cost(struct plan *plan, const struct perfx_cost_program *cost)
@@ -50,56 +40,9 @@ static int64_t add_cost(struct plan *plan, const struct perfx_cost_program *cost
 	return (int64_t)plan->cost_programs_count++;
 }
 
-/* Will the result be seen, however it is timed? */
-static bool sees_result(const struct plan *plan, const struct plan_function *function)
-{
-	return function->site.exits_state == EXITS_KNOWN ||
-	       plan->options.return_mode == RETURN_PROBE ||
-	       return_probe_is_safe(plan->modules[function->module].base, function->symbol);
-}
-
-static int set_cost(struct plan *plan, struct perfx_cost_program *cost, const char *origin,
-		    struct plan_function *function)
-{
-	int64_t index;
-
-	move_arguments(cost, &function->site);
-	index = add_cost(plan, cost);
-	if (index == -ENOMEM)
-		return -ENOMEM;
-	if (index < 0) {
-		function->cost_why = "too many kinds of cost programs";
-		return 0;
-	}
-	function->cost_program = (uint32_t)index;
-	function->calls.is_worker = cost->flags & PERFX_COST_F_WORKER;
-	function->cost_origin = origin;
-	return 0;
-}
-
 /* The Itanium ABI: an object that is returned has its place in the first register. */
 #define EVENT_ARG 1
 #define THUNK_ARG 2
-
-/* A site at which the thunk that is run is still in a register, and where its event goes. */
-static int site_of_runner(struct image *image, const struct site_options *options,
-			  struct plan_function *function)
-{
-	struct site_options wanted = *options;
-	int err;
-
-	wanted.argument_regs = 1u << (THUNK_ARG - 1) | 1u << (EVENT_ARG - 1);
-	wanted.arguments_may_move = true;
-	err = site_plan(image, function->vaddr, function->size, &wanted, &function->site);
-	if (!err) {
-		function->calls.object_arg = (uint8_t)(function->site.arguments[THUNK_ARG - 1] + 1);
-		function->calls.event_arg = (uint8_t)(function->site.arguments[EVENT_ARG - 1] + 1);
-		return 0;
-	}
-	function->cost_why = "no probeable instruction at which its arguments are intact";
-	site_plan__clear(&function->site);
-	return site_plan(image, function->vaddr, function->size, options, &function->site);
-}
 
 /* The program to run at a function's entry and exit: its cost, or what counts the work that it
  * hands to a GPU. -ENOENT: there is none. */
@@ -116,34 +59,76 @@ static int find_program(const struct plan *plan, const struct plan_function *fun
 	return gpu_call_program(module.base, function->symbol, cost);
 }
 
+/* Will the result be seen, however it is timed? */
+static bool sees_result(const struct plan *plan, const struct plan_function *function)
+{
+	return function->site.exits_state == EXITS_KNOWN ||
+	       plan->options.return_mode == RETURN_PROBE ||
+	       return_probe_is_safe(plan->modules[function->module].base, function->symbol);
+}
+
+static int set_cost(struct plan *plan, struct perfx_cost_program *cost, const char *origin,
+		    struct plan_function *function)
+{
+	int64_t index;
+
+	/* the program's argument n is read from the register that has it at the site */
+	for (size_t i = 0; i < cost->entry_count; i++) {
+		struct perfx_instruction *instruction = &cost->code[i];
+
+		if (instruction->op == PERFX_OP_ARG)
+			instruction->n = (__u8)(function->site.arguments[instruction->n - 1] + 1);
+	}
+	index = add_cost(plan, cost);
+	if (index == -ENOMEM)
+		return -ENOMEM;
+	if (index < 0) {
+		function->cost_why = "too many kinds of cost programs";
+		return 0;
+	}
+	function->cost_program = (uint32_t)index;
+	function->calls.is_worker = cost->flags & PERFX_COST_F_WORKER;
+	function->cost_origin = origin;
+	return 0;
+}
+
 /* The site of a function (module, symbol, vaddr, size are set) and its cost, if known. As
  * site_plan. */
 static int plan_site(struct plan *plan, struct image *image, struct plan_function *function)
 {
-	struct site_options options = {.entry_only = plan->options.site_entry_only,
-				       .optimized_nop5 = plan->options.optimized_nop5,
-				       .nop5_kills = plan->options.nop5_kills};
-	struct site_options wanted = options;
+	struct site_options wanted = plan->options.site;
 	struct perfx_cost_program cost;
 	const char *origin;
 	int err;
 
 	function->is_entry_point = function->vaddr && function->vaddr == image__entry_point(image);
-	if (runs_thunks(function->symbol))
-		return site_of_runner(image, &options, function);
-	if (find_program(plan, function, &cost, &origin))
-		return site_plan(image, function->vaddr, function->size, &options, &function->site);
-	wanted.argument_regs = cost_argument_regs(&cost);
 	wanted.arguments_may_move = true;
-	wanted.needs_result = cost_has_exit(&cost);
-	wanted.result_in_memory = !cost_reads_result(&cost);
-	err = site_plan(image, function->vaddr, function->size, &wanted, &function->site);
-	if (!err && (!wanted.needs_result || sees_result(plan, function)))
-		return set_cost(plan, &cost, origin, function);
-	function->cost_why = err ? "no probeable instruction at which its arguments are intact"
-				 : "it needs the result, but not all exits are known";
+	if (runs_thunks(function->symbol)) {
+		/* the thunk that is run must still be in a register, and where its event goes */
+		wanted.argument_regs = 1u << (THUNK_ARG - 1) | 1u << (EVENT_ARG - 1);
+		err = site_plan(image, function->vaddr, function->size, &wanted, &function->site);
+		if (!err) {
+			const uint8_t *arguments = function->site.arguments;
+
+			function->calls.object_arg = (uint8_t)(arguments[THUNK_ARG - 1] + 1);
+			function->calls.event_arg = (uint8_t)(arguments[EVENT_ARG - 1] + 1);
+			return 0;
+		}
+		function->cost_why = "no probeable instruction at which its arguments are intact";
+	} else if (!find_program(plan, function, &cost, &origin)) {
+		wanted.argument_regs = cost_argument_regs(&cost);
+		wanted.needs_result = cost_has_exit(&cost);
+		wanted.result_in_memory = !cost_reads_result(&cost);
+		err = site_plan(image, function->vaddr, function->size, &wanted, &function->site);
+		if (!err && (!wanted.needs_result || sees_result(plan, function)))
+			return set_cost(plan, &cost, origin, function);
+		function->cost_why =
+			err ? "no probeable instruction at which its arguments are intact"
+			    : "it needs the result, but not all exits are known";
+	}
 	site_plan__clear(&function->site);
-	return site_plan(image, function->vaddr, function->size, &options, &function->site);
+	return site_plan(image, function->vaddr, function->size, &plan->options.site,
+			 &function->site);
 }
 
 struct hints {
@@ -152,15 +137,6 @@ struct hints {
 	uint32_t module, cost_program;
 	size_t first; /* function of this module */
 };
-
-static bool is_planned(const struct hints *hints, uint64_t vaddr)
-{
-	for (size_t i = hints->first; i < hints->plan->functions_count; i++)
-		if (hints->plan->functions[i].role == PLAN_HINT &&
-		    hints->plan->functions[i].vaddr == vaddr)
-			return true;
-	return false;
-}
 
 static int add_hint(uint64_t vaddr, void *ctx)
 {
@@ -178,27 +154,13 @@ static int add_hint(uint64_t vaddr, void *ctx)
 		.cost_program = hints->cost_program,
 		.role = PLAN_HINT,
 	};
-	int err = function.name && function.symbol ? 0 : -ENOMEM;
 
-	if (!err && !is_planned(hints, vaddr)) {
-		hints->plan->modules[hints->module].is_ml = true; /* annotated */
-		err = plan_add_function(hints->plan, &function);
-		if (!err)
-			return 0;
+	if (plan_has(hints->plan, hints->first, PLAN_HINT, vaddr)) {
+		plan_function_clear(&function);
+		return 0;
 	}
-	free(function.name);
-	free(function.symbol);
-	return err;
-}
-
-/* The register has the number itself. */
-static int64_t hint_cost(struct plan *plan)
-{
-	struct perfx_cost_program cost;
-	char why[128];
-
-	return cost_compile("flops = arg1", &cost, why, sizeof(why)) ? -EINVAL
-								     : add_cost(plan, &cost);
+	hints->plan->modules[hints->module].is_ml = true; /* annotated */
+	return plan_add_function(hints->plan, &function);
 }
 
 int plan_hints(struct plan *plan, struct image *image, size_t module)
@@ -207,12 +169,16 @@ int plan_hints(struct plan *plan, struct image *image, size_t module)
 			      .image = image,
 			      .module = (uint32_t)module,
 			      .first = plan->functions_count};
-	int64_t cost = plan->options.cost_model ? hint_cost(plan) : 0;
+	struct perfx_cost_program program;
+	int64_t cost;
+	char why[128];
 
-	if (cost == -ENOMEM)
-		return -ENOMEM;
-	if (cost <= 0)
+	/* the register has the number itself */
+	if (!plan->options.cost_model || cost_compile("flops = arg1", &program, why, sizeof(why)))
 		return 0;
+	cost = add_cost(plan, &program);
+	if (cost < 0)
+		return cost == -ENOMEM ? -ENOMEM : 0;
 	hints.cost_program = (uint32_t)cost;
 	return image__each_hint(image, add_hint, &hints);
 }
@@ -246,11 +212,6 @@ static void choose_return(const struct plan *plan, const char *base, struct plan
 	/* without session links recursion may nest too deeply: known exits are better then */
 	function->return_if_c = mode == RETURN_AUTO && function->ret != PERFX_RETURN_PROBE &&
 				(plan->options.return_guard || !exits_known);
-}
-
-enum perfx_return plan_return(const struct plan *plan, const struct plan_function *function)
-{
-	return plan->c_alone && function->return_if_c ? PERFX_RETURN_PROBE : function->ret;
 }
 
 struct candidate {
@@ -373,14 +334,6 @@ static int add_candidate(struct selection *selection, const struct symbol *symbo
 	return 0;
 }
 
-static void skip_symbol(struct plan *plan, const char *symbol, const char *reason)
-{
-	char *name = demangle(symbol);
-
-	skipped_add(&plan->skipped, name ? name : symbol, reason);
-	free(name);
-}
-
 /* Traced by default, and its work is known. */
 static bool default_with_cost(const char *base, const char *symbol, enum perfx_source *source)
 {
@@ -398,15 +351,6 @@ static bool is_wanted_of_gpu(const struct plan *plan, const char *base, const ch
 	return plan->options.gpu >= GPU_CALLS && gpu_call_is(base, symbol);
 }
 
-/* An agent knows the names of kernels, and with it the runtime asks the driver for one at each
- * launch. */
-static bool is_unwanted_of_gpu(const struct plan *plan, const char *base, const char *symbol)
-{
-	return gpu_call_is(base, symbol) &&
-	       (plan->options.gpu == GPU_OFF ||
-		(plan->options.gpu > GPU_CALLS && !gpu_call_find(symbol)));
-}
-
 /* By default, as far as --host-level and --gpu go. */
 static enum perfx_source source_by_level(const struct plan *plan, const char *base,
 					 const char *symbol)
@@ -415,7 +359,11 @@ static enum perfx_source source_by_level(const struct plan *plan, const char *ba
 	enum perfx_source source;
 	char name[128];
 
-	if (is_unwanted_of_gpu(plan, base, symbol))
+	/* An agent knows the names of kernels, and with it the runtime asks the driver for one at
+	 * each launch. */
+	if (gpu_call_is(base, symbol) &&
+	    (plan->options.gpu == GPU_OFF ||
+	     (plan->options.gpu > GPU_CALLS && !gpu_call_find(symbol))))
 		return PERFX_SOURCE_INVALID;
 	if (is_wanted_of_gpu(plan, base, symbol))
 		return PERFX_SOURCE_CUDA;
@@ -463,8 +411,9 @@ static int offer_symbol(const struct symbol *symbol, void *ctx)
 	if (!source || excluded(selection, symbol))
 		return 0;
 	if (symbol->ifunc) {
-		skip_symbol(plan, symbol->name,
-			    "IFUNC: the symbol is a resolver; trace the selected implementation");
+		plan_skip_symbol(
+			plan, symbol->name,
+			"IFUNC: the symbol is a resolver; trace the selected implementation");
 		return 0;
 	}
 	return add_candidate(selection, symbol, source);
@@ -530,19 +479,19 @@ static int plan_function(struct plan *plan, struct image *image, size_t module,
 
 	/* as a range, under the name of the function that it runs: annotations.c */
 	if (function.by_default && (annotation_runs_eager(candidate->symbol) ||
-				    (annotation_runs_jitted(candidate->symbol) &&
-				     plan_jitted_name(image, candidate->symbol, &annotation))))
+				    (runs_jitted(candidate->symbol) &&
+				     jitted_name(image, candidate->symbol, &annotation))))
 		return 0;
 	err = plan_site(plan, image, &function);
 	if (err == -ENOTSUP) {
-		skip_symbol(plan, candidate->symbol,
-			    "no instruction at its start that the kernel can probe");
+		plan_skip_symbol(plan, candidate->symbol,
+				 "no instruction at its start that the kernel can probe");
 		return 0;
 	}
 	if (err == -ENOMEM)
 		return err;
 	if (err) {
-		skip_symbol(plan, candidate->symbol, "its code is not in the file");
+		plan_skip_symbol(plan, candidate->symbol, "its code is not in the file");
 		return 0;
 	}
 	choose_return(plan, base, &function);
@@ -650,13 +599,6 @@ static bool may_unwind(struct image *image, const char *base)
 	return traits->has_except_table || traits->needs_cxx || traits->is_rust || traits->is_go;
 }
 
-/* OpenSSL has coroutines for asynchronous engines, TBB for tasks that are suspended, and hardly
- * anybody uses these: every Python maps the one, Debian's PyTorch the other. */
-static bool switches_for_real(const char *base)
-{
-	return !begins_with(base, "libcrypto") && !begins_with(base, "libtbb.");
-}
-
 /*
  * A C program is searched for hand-written switches, for return probes would kill it. Elsewhere
  * functions are timed at their exits, no harm can be done, and names are evidence enough.
@@ -677,5 +619,7 @@ void plan_consider_file(struct plan *plan, struct image *image, const char *base
 	if (plan->many_stacks || !switches_stacks(plan, image))
 		return;
 	plan->c_alone = false;
-	plan->many_stacks = switches_for_real(base);
+	/* OpenSSL has coroutines for asynchronous engines, TBB for tasks that are suspended, and
+	 * hardly anybody uses these: every Python maps the one, Debian's PyTorch the other. */
+	plan->many_stacks = !begins_with(base, "libcrypto") && !begins_with(base, "libtbb.");
 }
