@@ -513,7 +513,7 @@ uint64_t pipeline_ns(const struct profile_process *process, uint32_t tid, bool j
 	uint64_t ns = 0;
 
 	FOR_EACH_OF (sample, process->samples)
-		if (sample->tid != tid && stack_takes_from_pipeline(sample->stack))
+		if (sample->tid != tid && stack_has(sample->stack, CODE_PIPELINE_TAKEN))
 			ns += judged ? activity_judged_ns(sample) : sample->ns;
 	return ns;
 }

@@ -112,17 +112,6 @@ static void add_inlined(struct place_finder *finder, const struct profile_activi
 /* A function with this share of the CPU time stands for what it calls. */
 #define AROUND_SHARE 0.50
 
-/* Below these all that a program or a thread runs lies. */
-static bool is_native_start(const struct profile_frame *frame)
-{
-	static const char *const globs[] = {"_start",	      "*__rust_begin_short_backtrace*",
-					    "std::rt::*",     "std::thread::*",
-					    "runtime.goexit", "runtime.main",
-					    "runtime.mstart", NULL};
-
-	return frame_function_matches(frame, globs);
-}
-
 /* Not a worker's loop or a decorator's wrapper, which may call anything. Beside Python, native
  * functions without a Python caller are those of pools, which run parts of all that Python calls.
  */
@@ -132,9 +121,9 @@ static bool may_stand_around(const struct place_finder *finder, const struct pro
 
 	if (frame->language != PERFX_LANGUAGE_PYTHON)
 		return !finder->has_python && frame->function[0] &&
-		       !frame_is_system_library(frame) && !frame_is_runtime(frame) &&
-		       !is_native_start(frame);
-	return !frame_is_workers_loop(frame) && !strstr(frame->function, ".<locals>.") &&
+		       !frame_is_system_library(frame) && !frame_is(frame, CODE_POOL_RUNTIME) &&
+		       !frame_is(frame, CODE_THREAD_START);
+	return !frame_is(frame, CODE_POOL_LOOP) && !strstr(frame->function, ".<locals>.") &&
 	       location_package(frame->file, &package);
 }
 

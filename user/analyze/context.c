@@ -75,5 +75,5 @@ bool sample_is_of_batch(const struct contexts *contexts, const struct profile_ac
 
 bool stack_is_of_batch(const struct contexts *contexts, const struct profile_stack *stack)
 {
-	return stack_reads_input(stack) || loaders_have(&contexts->loaders, stack);
+	return stack_has(stack, CODE_INPUT) || loaders_have(&contexts->loaders, stack);
 }

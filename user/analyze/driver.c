@@ -118,7 +118,7 @@ static void find_python(struct driver *driver, const struct contexts *contexts)
 		sampling_add(&python, sample);
 		if (sample->context)
 			sampling_add(&marked, sample);
-		if (stack_imports(sample->stack))
+		if (stack_has(sample->stack, CODE_IMPORT))
 			sampling_add(&importing, sample);
 		sampling_add(sample_is_of_batch(contexts, sample) ? &data : &own, sample);
 	}

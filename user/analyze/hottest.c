@@ -328,7 +328,8 @@ static bool is_worth_a_row(const struct native_function *function)
 	bool is_first = 2 * function->called_ns < function->total_ns;
 
 	return !function->continues && !(is_first && function->passes_on) &&
-	       !frame_is_system_library(function->frame) && !frame_is_runtime(function->frame);
+	       !frame_is_system_library(function->frame) &&
+	       !frame_is(function->frame, CODE_POOL_RUNTIME);
 }
 
 ORDER(by_self, struct native_function, DESCENDING(a->self_ns, b->self_ns),

@@ -192,7 +192,7 @@ static struct candidate *candidate_of(struct search *search, const struct profil
 static bool is_of_steps(const struct search *search, const struct profile_activity *sample)
 {
 	return sample->tid == search->contexts->process->steps.tid && sample->stack &&
-	       !stack_imports(sample->stack);
+	       !stack_has(sample->stack, CODE_IMPORT);
 }
 
 static void add_candidates(struct search *search, const struct profile_activity *sample)
@@ -272,55 +272,6 @@ static bool prepares_batches(const struct search *search, const struct candidate
 	       (double)counts.of_loop >= LOOP_SHARE * (double)(counts.inside + counts.outside);
 }
 
-/* Libraries that decode, by a part of the path of their Python or native code. */
-static bool is_decoder(const struct profile_frame *frame)
-{
-	static const char *const parts[] = {"/PIL/",
-					    "/pillow.libs/",
-					    "/cv2/",
-					    "/imageio/",
-					    "/torchvision/io/",
-					    "/torchvision/transforms/",
-					    "/torchaudio/",
-					    "/librosa/",
-					    "/soundfile",
-					    "/json/decoder.py",
-					    "/csv.py",
-					    "/gzip.py",
-					    "/zipfile",
-					    "/tarfile.py",
-					    "/lzma.py",
-					    "/bz2.py",
-					    "/numpy/lib/npyio",
-					    "/numpy/lib/_npyio",
-					    "/numpy/lib/format",
-					    "/h5py/",
-					    "/pyarrow/",
-					    "/pandas/io/",
-					    "/tokenizers/",
-					    NULL};
-	static const char *const libraries[] = {"libz.so",   "libjpeg",	   "libpng",
-						"libwebp",   "libtiff",	   "liblzma",
-						"libbz2",    "libzstd",	   "liblz4",
-						"libsnappy", "libavcodec", "zlib.cpython",
-						"_zstd",     NULL};
-	const char *path = frame->language == PERFX_LANGUAGE_PYTHON ? frame->file : frame->module;
-
-	for (size_t i = 0; parts[i]; i++)
-		if (strstr(path, parts[i]))
-			return true;
-	return text_begins_with_one_of(frame->module_base, libraries);
-}
-
-/* The same libraries write files, too. */
-static bool is_writer(const struct profile_frame *frame)
-{
-	static const char *const globs[] = {"*save*",  "*dump*",    "*encode*",
-					    "*write*", "*deflate*", NULL};
-
-	return frame_function_matches(frame, globs);
-}
-
 /* The frames inside of a loop's own line: do they decode, or compute arrays for the training? */
 static bool decodes(const struct profile_stack *stack, size_t end, bool is_before)
 {
@@ -329,10 +280,11 @@ static bool decodes(const struct profile_stack *stack, size_t end, bool is_befor
 	for (size_t i = 0; i < end; i++) {
 		const struct profile_frame *frame = stack->frames[i];
 
-		if (training_of_frame(frame) || is_writer(frame))
+		if (training_of_frame(frame) || frame_is(frame, CODE_WRITER))
 			return false;
-		found |= is_decoder(frame) || (is_before && (strstr(frame->file, "/numpy/") ||
-							     strstr(frame->module, "/numpy/")));
+		found |= frame_is(frame, CODE_DECODER) ||
+			 (is_before &&
+			  (strstr(frame->file, "/numpy/") || strstr(frame->module, "/numpy/")));
 	}
 	return found;
 }

@@ -163,22 +163,6 @@ static bool is_entry_point(const struct profile_frame *frame)
 	       !strchr(name, '.') && name - frame->file >= 4 && begins_with(name - 4, "bin/");
 }
 
-/* Where a process of multiprocessing calls the function that it was started for. */
-static bool starts_process(const struct profile_frame *frame)
-{
-	/* Python before 3.11 has names without their classes */
-	return glob_matches("*_bootstrap", frame->function) &&
-	       glob_matches("*/multiprocessing/process.py", frame->file);
-}
-
-/* Calls what another process asks for: its own package is not the program. */
-static bool serves_program(const struct profile_frame *frame)
-{
-	return frame_is_workers_loop(frame) ||
-	       (!strcmp(frame->function, "_worker_loop") &&
-		glob_matches("*/torch/utils/data/_utils/worker.py", frame->file));
-}
-
 /* The package that is the program: the outermost code is its module, by -m or by its entry point,
  * or a function that it runs in a process of multiprocessing.
  * 0: the program is in no package, or in another process, of which this is a pool's worker. */
@@ -188,13 +172,14 @@ static size_t program_package(const struct profile_frame *const *frames, size_t 
 	bool entered = false;
 
 	for (size_t i = 0; i < count; i++)
-		if (serves_program(frames[i]))
+		if ((frame_is(frames[i], CODE_POOL_LOOP) ||
+		     frame_is(frames[i], CODE_LOADER_WORKER)))
 			return 0;
 	for (size_t i = count; i-- > 0;) {
 		const struct profile_frame *frame = frames[i];
 		size_t length = location_package(frame->file, package);
 
-		entered |= starts_process(frame);
+		entered |= frame_is(frame, CODE_PROCESS_START);
 		if (frame->language != PERFX_LANGUAGE_PYTHON ||
 		    (!length && (is_standard_library(frame->file) || is_generated(frame))))
 			continue;

@@ -2,6 +2,7 @@
 /* Rules about floating-point work: how much of it is unknown, in which type it is done, and how far
  * it is from the host's peak. */
 #include "analyze/location.h"
+#include "analyze/known_code.h"
 #include "analyze/roofline.h"
 #include "analyze/rules_ctx.h"
 #include "base/escape.h"
@@ -119,14 +120,6 @@ static void low_utilization(struct rules_ctx *ctx)
 	rules_ctx_add(ctx, "LowUtilization", FINDING_LOW, 1 - mfu, &note);
 }
 
-static bool is_backward(const struct profile_stack *stack)
-{
-	for (size_t i = 0; i < stack->frames_count; i++)
-		if (begins_with(stack->frames[i]->function, "torch::autograd::Engine::"))
-			return true;
-	return false;
-}
-
 /* The program's lines that call a function: of forward passes or of backward ones, which have their
  * types and shapes from those. */
 static void add_places(struct lines *lines, const struct rules_ctx *ctx, uint32_t function,
@@ -136,7 +129,8 @@ static void add_places(struct lines *lines, const struct rules_ctx *ctx, uint32_
 		const struct profile_stack *stack = context->stack;
 		size_t at;
 
-		if (context->function != function || !stack || is_backward(stack) != backward)
+		if (context->function != function || !stack ||
+		    stack_has(stack, CODE_BACKWARD) != backward)
 			continue;
 		at = location_python(stack->frames, stack->frames_count);
 		if (at < stack->frames_count)

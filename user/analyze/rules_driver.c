@@ -617,7 +617,7 @@ static void spins(struct rules_ctx *ctx)
 		if (sample->state != PERFX_SAMPLE_ON_CPU)
 			continue;
 		cpu_ns += sample->ns;
-		if (!stack || !stack->frames_count || !frame_is_spin_lock(stack->frames[0]))
+		if (!stack || !stack->frames_count || !frame_is(stack->frames[0], CODE_SPIN_LOCK))
 			continue;
 		spin_ns += sample->ns;
 		lines_add(&places, place_native(stack), sample->ns);

@@ -31,40 +31,10 @@ struct parties {
 	const char *remedy;
 };
 
-static bool is_barrier(const struct profile_frame *frame)
-{
-	static const char *const globs[] = {"*pthread_barrier_wait*",
-					    "std::barrier<*",
-					    "std::__*barrier*",
-					    "boost::barrier::*",
-					    "*sync::barrier::Barrier::wait*",
-					    "absl::*Barrier::Block*",
-					    NULL};
-
-	if (frame->language == PERFX_LANGUAGE_PYTHON)
-		return !strcmp(base_name(frame->file), "threading.py") &&
-		       begins_with(frame->function, "Barrier.");
-	return frame_function_matches(frame, globs);
-}
-
-static bool is_at_barrier(const struct profile_stack *stack)
-{
-	for (size_t i = 0; stack && i < stack->frames_count; i++)
-		if (is_barrier(stack->frames[i]))
-			return true;
-	return false;
-}
-
 /* In a parallel region of the program's own: of a framework's operators others judge. */
 static bool is_in_region(const struct profile_stack *stack)
 {
-	size_t runtime = 0;
-
-	if (!stack || stack_has_python(stack))
-		return false;
-	while (runtime < stack->frames_count && !frame_is_runtime(stack->frames[runtime]))
-		runtime++;
-	return runtime < stack->frames_count;
+	return !stack_has_python(stack) && stack_has(stack, CODE_POOL_RUNTIME);
 }
 
 /* NULL: there is no room. */
@@ -84,7 +54,7 @@ static void find_barrier(struct parties *parties, const struct rules_ctx *ctx, s
 	const struct profile_activities *blocked = &ctx->process->blocked;
 
 	FOR_EACH_OF (wait, *blocked) {
-		if (wait->reason != PERFX_WAIT_FUTEX || !is_at_barrier(wait->stack))
+		if (wait->reason != PERFX_WAIT_FUTEX || !stack_has(wait->stack, CODE_BARRIER))
 			continue;
 		/* the slowest one, which hardly waits itself, wakes the others */
 		if (!party_of(parties, wait->tid, room) ||

@@ -272,7 +272,7 @@ static uint32_t find_waker(const struct rules_ctx *ctx)
 	for (size_t i = 0; i < blocked->count; i++)
 		if (blocked->list[i].tid == ctx->driver->tid && blocked->list[i].holder_tid &&
 		    blocked->list[i].reason == PERFX_WAIT_FUTEX &&
-		    stack_reads_input(blocked->list[i].stack))
+		    stack_has(blocked->list[i].stack, CODE_INPUT))
 			return blocked->list[i].holder_tid;
 	return 0;
 }
@@ -745,14 +745,9 @@ static uint64_t in_pipeline_ns(const struct rules_ctx *ctx)
 	uint64_t ns = pipeline_ns(ctx->process, ctx->driver->tid, false);
 
 	for (size_t i = 0; i < samples->count; i++) {
-		const struct profile_stack *stack = samples->list[i].stack;
-		bool asks = false;
-
-		if (samples->list[i].tid != ctx->driver->tid)
-			continue;
-		for (size_t k = 0; stack && k < stack->frames_count && !asks; k++)
-			asks = frame_asks_pipeline(stack->frames[k]);
-		ns += asks ? samples->list[i].ns : 0;
+		if (samples->list[i].tid == ctx->driver->tid &&
+		    stack_has(samples->list[i].stack, CODE_PIPELINE_ASKED))
+			ns += samples->list[i].ns;
 	}
 	return ns;
 }

@@ -14,7 +14,7 @@ static bool awaits_answer(const struct rules_ctx *ctx, const struct profile_acti
 {
 	return wait->tid != ctx->driver->tid && wait->holder_tid == ctx->driver->tid &&
 	       wait->reason == PERFX_WAIT_FUTEX && wait_class(wait) != ACCOUNT_LOCK &&
-	       stack_has_python(wait->stack) && !stack_puts_into_queue(wait->stack);
+	       stack_has_python(wait->stack) && !stack_has(wait->stack, CODE_QUEUE_PUT);
 }
 
 /* Does a thread wait at a server's sockets? */

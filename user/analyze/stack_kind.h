@@ -6,7 +6,7 @@
 #ifndef PERFX_ANALYZE_STACK_KIND_H
 #define PERFX_ANALYZE_STACK_KIND_H
 
-#include "aggregate/profile.h"
+#include "analyze/known_code.h"
 
 bool frame_is_same_function(const struct profile_frame *a, const struct profile_frame *b);
 bool frame_is_same_line(const struct profile_frame *a, const struct profile_frame *b);
@@ -14,10 +14,6 @@ bool frame_is_same_line(const struct profile_frame *a, const struct profile_fram
 const char *frame_last_name(const struct profile_frame *frame);
 /* The interpreter, or one of its own modules in C (math, _json, …). */
 bool frame_is_interpreter(const struct profile_frame *frame);
-/* Does one of these globs, which NULL ends, match the function's name? */
-bool frame_function_matches(const struct profile_frame *frame, const char *const *globs);
-/* Where a worker of one of Python's pools of processes takes its tasks? */
-bool frame_is_workers_loop(const struct profile_frame *frame);
 /* glibc's function for a system call? "__GI___libc_read", "fsync" */
 bool frame_is_system_call(const struct profile_frame *frame);
 
@@ -30,20 +26,6 @@ bool stack_has_function(const struct profile_stack *stack, const struct profile_
 bool stack_is_in_interpreter(const struct profile_stack *stack);
 /* The same, and no system call? */
 bool stack_runs_python(const struct profile_stack *stack);
-/* Does it ask an iterator of tf.data for the next batch? */
-bool frame_asks_pipeline(const struct profile_frame *frame);
-/* Is it in Python's own queues and connections, or in a data loader's next batch? */
-bool stack_reads_input(const struct profile_stack *stack);
-/* Does it put something into a queue of Python's, between threads or processes? */
-bool stack_puts_into_queue(const struct profile_stack *stack);
-/* Is it in a queue or a connection, which another thread or process fills? */
-bool stack_takes_from_queue(const struct profile_stack *stack);
-/* Does a thread of TensorFlow's own take a step's next batch in it, from a pipeline of tf.data? */
-bool stack_takes_from_pipeline(const struct profile_stack *stack);
-/* Is it in a collective, of which other processes of the job have a part? */
-bool stack_communicates(const struct profile_stack *stack);
-/* Does it run Python's import statement, or what a module does then? */
-bool stack_imports(const struct profile_stack *stack);
 /* Is the innermost Python function interrupted by CPython's garbage collector? What a finalizer
  * runs meanwhile is Python again. */
 bool stack_collects_garbage(const struct profile_stack *stack);

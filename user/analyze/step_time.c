@@ -79,7 +79,7 @@ static enum time_class class_of_running(const struct division *d, const struct s
 {
 	if (stratum->is_batch || stack_is_of_batch(&d->contexts, stack))
 		return TIME_INPUT;
-	if (stack_communicates(stack))
+	if (stack_has(stack, CODE_COLLECTIVE))
 		return TIME_COMMUNICATION;
 	if (stratum->is_call)
 		return stratum->class;
@@ -126,7 +126,7 @@ static enum time_class class_of_wait(const struct division *d, const struct stra
 		return TIME_INPUT;
 	if (kind == ACCOUNT_DISK)
 		return TIME_DISK;
-	if (stack_communicates(wait->stack))
+	if (stack_has(wait->stack, CODE_COLLECTIVE))
 		return TIME_COMMUNICATION;
 	return stratum->is_call ? stratum->class : class_of_kind(kind);
 }

@@ -18,32 +18,11 @@
 #define SPIN_LOOP_SHARE 0.30
 #define SPIN_SAMPLES	30
 
-bool frame_is_runtime(const struct profile_frame *frame)
-{
-	/* workqueue: numba's own */
-	static const char *const prefixes[] = {"libgomp", "libomp.",	"libomp-", "libiomp",
-					       "libtbb",  "workqueue.", NULL};
-
-	return text_begins_with_one_of(frame->module_base, prefixes);
-}
-
-/* Where threads of a pool without such a library wait for work, and its caller for them. Asked of
- * each frame of each stack: names in C++ are long, and strstr(3) is much faster than globs. */
-static bool is_pool_loop(const struct profile_frame *frame)
-{
-	const char *name = frame->function, *eigen = strstr(name, "ThreadPoolTempl");
-
-	return (eigen && strstr(eigen, "WorkerLoop")) || !strcmp(name, "blas_thread_server") ||
-	       begins_with(name, "tbb::detail::r1::") ||
-	       begins_with(name, "rayon_core::registry::") || begins_with(name, "exec_blas") ||
-	       strstr(name, "c10::ThreadPool::main_loop") ||
-	       (begins_with(name, "mkl_") && strstr(name, "thread"));
-}
-
 static const struct profile_frame *pool_frame(const struct profile_stack *stack)
 {
 	for (size_t i = 0; stack && i < stack->frames_count; i++)
-		if (frame_is_runtime(stack->frames[i]) || is_pool_loop(stack->frames[i]))
+		if (frame_is(stack->frames[i], CODE_POOL_RUNTIME) ||
+		    frame_is(stack->frames[i], CODE_POOL_WAIT))
 			return stack->frames[i];
 	return NULL;
 }
@@ -51,38 +30,6 @@ static const struct profile_frame *pool_frame(const struct profile_stack *stack)
 bool stack_is_of_pool(const struct profile_stack *stack)
 {
 	return pool_frame(stack);
-}
-
-bool frame_is_spin_lock(const struct profile_frame *frame)
-{
-	static const char *const globs[] = {"*spin_lock*", "*[sS]pin[lL]ock*", NULL};
-
-	return frame_function_matches(frame, globs);
-}
-
-/* On a CPU in one of these a thread polls: it yields, asks with a timeout of 0, or spins. */
-static bool is_polling(const struct profile_frame *frame)
-{
-	static const char *const globs[] = {"*sched_yield",
-					    "__poll",
-					    "poll",
-					    "*ppoll",
-					    "*epoll_wait",
-					    "*epoll_pwait*",
-					    "*pselect*",
-					    "__select",
-					    "select",
-					    "*nanosleep*",
-					    "*spin_wait*",
-					    "*SpinWait*",
-					    "*SpinPause*",
-					    "*busy_wait*",
-					    "*cpu_relax*",
-					    "*ggml_barrier*",
-					    "runtime.procyield*",
-					    NULL};
-
-	return frame_is_spin_lock(frame) || frame_function_matches(frame, globs);
 }
 
 static bool is_in_loop(uint64_t loop, uint64_t address)
@@ -97,7 +44,8 @@ bool stack_spins(const struct thread_pool *pool, const struct profile_stack *sta
 	if (!first || first->language == PERFX_LANGUAGE_PYTHON)
 		return false;
 	/* the pool's own code polls for work of the pool; its caller makes no difference */
-	return frame_is_runtime(first) || is_pool_loop(first) || is_polling(first) ||
+	return frame_is(first, CODE_POOL_RUNTIME) || frame_is(first, CODE_POOL_WAIT) ||
+	       frame_is(first, CODE_SPIN_LOCK) || frame_is(first, CODE_POLL) ||
 	       (!first->module[0] && is_in_loop(pool->loop_address, first->address) &&
 		stack_is_of_pool(stack));
 }
@@ -107,17 +55,9 @@ static bool is_busy(const struct profile_activity *sample)
 	return sample->state == PERFX_SAMPLE_ON_CPU && stack_is_of_pool(sample->stack);
 }
 
-/* oneDNN's kernels have barriers. Compiled loops of the program have none, but samples also meet a
- * short loop at few addresses, where it waits for a division or a root. */
-static bool is_of_onednn(const struct profile_stack *stack)
-{
-	for (size_t i = 0; i < stack->frames_count; i++)
-		if (strstr(stack->frames[i]->function, "dnnl"))
-			return true;
-	return false;
-}
-
-/* In a kernel that was compiled at run time; loop: around that address, 0: anywhere. */
+/* In a kernel of oneDNN that was compiled at run time: these have barriers. Compiled loops of the
+ * program have none, but samples also meet a short loop at few addresses, where it waits for a
+ * division or a root. loop: around that address, 0: anywhere. */
 static bool is_compiled(const struct profile_activity *sample, uint64_t loop)
 {
 	const struct profile_stack *stack = sample->stack;
@@ -125,7 +65,7 @@ static bool is_compiled(const struct profile_activity *sample, uint64_t loop)
 	return stack && stack->frames_count && !stack->frames[0]->module[0] &&
 	       stack->frames[0]->language != PERFX_LANGUAGE_PYTHON &&
 	       (!loop || is_in_loop(loop, stack->frames[0]->address)) && is_busy(sample) &&
-	       is_of_onednn(stack);
+	       stack_has(stack, CODE_ONEDNN);
 }
 
 static uint64_t samples_in_loop(const struct profile_activities *samples, uint64_t loop)

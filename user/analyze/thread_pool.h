@@ -33,10 +33,6 @@ struct thread_pool {
 /* 0 or -ENOMEM. */
 int thread_pool_find(struct thread_pool *pool, const struct profile_process *process,
 		     uint32_t driver_tid);
-/* Is the function one of a library that only starts threads and lets them wait for each other? */
-bool frame_is_runtime(const struct profile_frame *frame);
-/* Does a thread that is on a CPU there poll for a lock? */
-bool frame_is_spin_lock(const struct profile_frame *frame);
 /* Does a thread with this stack run a part of the pool's work, or wait for one? */
 bool stack_is_of_pool(const struct profile_stack *stack);
 /* How the pool in which the process computes is set to so many threads, as

@@ -67,37 +67,20 @@ const struct profile_frame *stack_place(const struct profile_stack *stack)
 	return stack->frames[first]->function[0] ? stack->frames[first] : NULL;
 }
 
-/* A mutex that another thread holds; waiting for a condition does not count. */
-static bool is_mutex_function(const struct profile_frame *frame)
+/* Is one of the innermost frames of that kind? */
+static bool innermost_have(const struct profile_stack *stack, size_t count, enum known_code kind)
 {
-	static const char *const globs[] = {"*pthread_mutex_lock*", "*pthread_mutex_timedlock*",
-					    "*pthread_mutex_clocklock*", "*pthread_rwlock_*lock*",
-					    "*lll_*lock_wait*", "std::mutex::lock*",
-					    /* Rust's and parking_lot's, Abseil's */
-					    "*Mutex::lock*", "*RwLock::*lock_*",
-					    "*RwLock::*_contended*", "*Mutex::Lock*", NULL};
-
-	return frame_function_matches(frame, globs);
+	for (size_t i = 0; i < count; i++)
+		if (frame_is(stack->frames[i], kind))
+			return true;
+	return false;
 }
 
-/* Abseil waits for conditions, notifications and counters by its slow way to lock a mutex. */
-static bool is_condition_function(const struct profile_frame *frame)
+static bool innermost_python_is(const struct profile_stack *stack, enum known_code kind)
 {
-	static const char *const globs[] = {
-		"absl::*Mutex::Await*",	    "absl::*Mutex::LockWhen*", "absl::*Mutex::await*",
-		"absl::*Mutex::lock_when*", "absl::*Notification::*",  "absl::*BlockingCounter::*",
-		"absl::*Barrier::*",	    "absl::*CondVar::*",       NULL};
+	size_t python = stack ? stack_innermost_python(stack) : 0;
 
-	return frame_function_matches(frame, globs);
-}
-
-/* Python's threading module waits for others by locks of its own, multiprocessing's conditions and
- * events by semaphores. */
-static bool is_condition(const struct profile_frame *frame)
-{
-	return !strcmp(base_name(frame->file), "threading.py") ||
-	       (glob_matches("*/multiprocessing/synchronize.py", frame->file) &&
-		glob_matches("*wait*", frame->function));
+	return stack && python < stack->frames_count && frame_is(stack->frames[python], kind);
 }
 
 /* A lock that processes share, such as a semaphore; a condition or a barrier does not count. */
@@ -107,27 +90,8 @@ static bool is_shared_lock(const struct profile_activity *wait, size_t python)
 
 	if (!stack || !strstr(wait->object_name, "(shared memory)"))
 		return false;
-	for (size_t i = 0; i < python; i++)
-		if (glob_matches("*pthread_cond_*", stack->frames[i]->function) ||
-		    glob_matches("*pthread_barrier_*", stack->frames[i]->function))
-			return false;
-	return python == stack->frames_count || !is_condition(stack->frames[python]);
-}
-
-/* The threads of Python's pools wait for tasks by a queue in C. */
-static bool is_pool_thread(const struct profile_frame *frame)
-{
-	return glob_matches("*/multiprocessing/pool.py", frame->file) ||
-	       glob_matches("*/concurrent/futures/thread.py", frame->file);
-}
-
-/* A pipe, a queue or a lock of multiprocessing. */
-static bool is_between_processes(const struct profile_frame *frame)
-{
-	static const char *const files[] = {"connection.py", "queues.py", "synchronize.py",
-					    "selectors.py", NULL};
-
-	return text_is_one_of(base_name(frame->file), files);
+	return !innermost_have(stack, python, CODE_SHARED_CONDITION) &&
+	       !innermost_python_is(stack, CODE_CONDITION);
 }
 
 /* A pool's worker without a task is idle, as the threads of a thread pool. */
@@ -136,58 +100,20 @@ static bool awaits_task(const struct profile_stack *stack)
 	for (size_t i = 0; stack && i < stack->frames_count; i++) {
 		const struct profile_frame *frame = stack->frames[i];
 
-		if (frame->language == PERFX_LANGUAGE_PYTHON && !is_between_processes(frame))
-			return frame_is_workers_loop(frame);
+		if (frame->language == PERFX_LANGUAGE_PYTHON &&
+		    !frame_is(frame, CODE_INTER_PROCESS))
+			return frame_is(frame, CODE_POOL_LOOP);
 	}
 	return false;
-}
-
-static bool innermost_python_is(const struct profile_stack *stack,
-				bool (*is)(const struct profile_frame *frame))
-{
-	size_t python = stack ? stack_innermost_python(stack) : 0;
-
-	return stack && python < stack->frames_count && is(stack->frames[python]);
-}
-
-/* A queue between threads, in Python or in its module _queue; not one between processes. */
-static bool is_threads_queue(const struct profile_frame *frame)
-{
-	return !strcmp(base_name(frame->file), "queue.py") ||
-	       begins_with(frame->module_base, "_queue.");
-}
-
-/* Does this hold for one of the innermost frames? */
-static bool innermost_have(const struct profile_stack *stack, size_t count,
-			   bool (*is)(const struct profile_frame *frame))
-{
-	for (size_t i = 0; i < count; i++)
-		if (is(stack->frames[i]))
-			return true;
-	return false;
-}
-
-static bool stack_has(const struct profile_stack *stack,
-		      bool (*is)(const struct profile_frame *frame))
-{
-	return stack && innermost_have(stack, stack->frames_count, is);
-}
-
-static bool is_unlock_function(const struct profile_frame *frame)
-{
-	static const char *const globs[] = {"*mutex_unlock*", "*lll_*lock_wake*",
-					    "*[mM]utex::[uU]nlock*", NULL};
-
-	return frame_function_matches(frame, globs);
 }
 
 bool stack_is_at_mutex(const struct profile_stack *stack)
 {
 	size_t python = stack ? stack_innermost_python(stack) : 0;
 
-	return (innermost_have(stack, python, is_mutex_function) ||
-		innermost_have(stack, python, is_unlock_function)) &&
-	       !innermost_have(stack, python, is_condition_function);
+	return (innermost_have(stack, python, CODE_MUTEX) ||
+		innermost_have(stack, python, CODE_MUTEX_UNLOCK)) &&
+	       !innermost_have(stack, python, CODE_MUTEX_CONDITION);
 }
 
 /* A futex: of a lock, of a queue, or of a condition, for which to wait is no fault. */
@@ -196,52 +122,23 @@ static enum account_class class_of_futex(const struct profile_activity *wait)
 	const struct profile_stack *stack = wait->stack;
 	size_t python = stack ? stack_innermost_python(stack) : 0;
 
-	if (innermost_have(stack, python, is_mutex_function) &&
-	    !innermost_have(stack, python, is_condition_function))
+	if (innermost_have(stack, python, CODE_MUTEX) &&
+	    !innermost_have(stack, python, CODE_MUTEX_CONDITION))
 		return ACCOUNT_LOCK;
-	if (stack_puts_into_queue(stack))
+	if (stack_has(stack, CODE_QUEUE_PUT))
 		return ACCOUNT_OUTPUT;
 	if (strstr(wait->object_name, "(shared memory)") && awaits_task(stack))
 		return ACCOUNT_OTHER;
-	if (stack_reads_input(stack) || stack_has(stack, is_threads_queue))
+	if (stack_has(stack, CODE_INPUT) || stack_has(stack, CODE_THREADS_QUEUE))
 		return ACCOUNT_INPUT;
 	if (is_shared_lock(wait, python))
 		return ACCOUNT_LOCK;
-	if (innermost_python_is(stack, is_pool_thread))
+	if (innermost_python_is(stack, CODE_POOL_THREAD))
 		return ACCOUNT_INPUT;
 	/* Lock.acquire(): the interpreter waits, for the function that calls it */
-	return stack_is_in_interpreter(stack) && !is_condition(stack->frames[python])
+	return stack_is_in_interpreter(stack) && !frame_is(stack->frames[python], CODE_CONDITION)
 		       ? ACCOUNT_LOCK
 		       : ACCOUNT_OTHER;
-}
-
-/* Where Python and libc wait for threads, tasks of a pool and processes to end. */
-static bool is_join_frame(const struct profile_frame *frame)
-{
-	static const struct {
-		const char *file, *functions;
-	} joins[] = {
-		{"threading.py", "*"},
-		{"concurrent/futures/_base.py", "*"},
-		{"multiprocessing/pool.py", "*"},
-		{"multiprocessing/process.py", "*join"},
-		{"multiprocessing/connection.py", "wait"},
-		{"multiprocessing/popen_*.py", "*"},
-		{"joblib/parallel.py", "*"},
-		{"subprocess.py", "*"},
-	};
-	char glob[64];
-
-	if (frame->language != PERFX_LANGUAGE_PYTHON)
-		return glob_matches("*pthread_*join*", frame->function) ||
-		       begins_with(frame->function, "std::thread::join");
-	for (size_t i = 0; i < sizeof(joins) / sizeof(joins[0]); i++) {
-		snprintf(glob, sizeof(glob), "*/%s", joins[i].file);
-		if (glob_matches(glob, frame->file) &&
-		    glob_matches(joins[i].functions, frame->function))
-			return true;
-	}
-	return false;
 }
 
 bool wait_is_for_file_lock(const struct profile_activity *wait)
@@ -259,16 +156,6 @@ static bool is_vfork(const struct profile_activity *wait)
 	const char *call = syscall_name(wait->syscall);
 
 	return call && text_is_one_of(call, calls);
-}
-
-/* A thread that is on a CPU there asks repeatedly whether a child or another thread has ended. */
-static bool is_poll_frame(const struct profile_frame *frame)
-{
-	static const char *const files[] = {"subprocess.py", "popen_fork.py",
-					    "popen_spawn_posix.py", "popen_forkserver.py", NULL};
-
-	return text_is_one_of(base_name(frame->file), files) &&
-	       glob_matches("*poll", frame->function);
 }
 
 bool wait_is_for_own_events(const struct profile_activity *wait)
@@ -302,8 +189,7 @@ enum account_class wait_class(const struct profile_activity *wait)
 		return ACCOUNT_GIL;
 	case PERFX_WAIT_SLEEP:
 		/* Python's pools sleep in a loop until their workers are done */
-		return innermost_python_is(wait->stack, is_join_frame) ? ACCOUNT_JOIN
-								       : ACCOUNT_SLEEP;
+		return innermost_python_is(wait->stack, CODE_JOIN) ? ACCOUNT_JOIN : ACCOUNT_SLEEP;
 	case PERFX_WAIT_WAIT:
 		return ACCOUNT_CHILD;
 	case PERFX_WAIT_DISK:
@@ -333,7 +219,8 @@ bool wait_prepares(const struct profile_activity *wait)
 		return true;
 	case ACCOUNT_INPUT:
 		/* another process sends prepared data by a pipe or a socket of this machine */
-		return wait->reason != PERFX_WAIT_FUTEX && !stack_takes_from_queue(wait->stack) &&
+		return wait->reason != PERFX_WAIT_FUTEX &&
+		       !stack_has(wait->stack, CODE_QUEUE_TAKE) &&
 		       !(begins_with(wait->object_name, "pipe:") ||
 			 begins_with(wait->object_name, "socket:"));
 	default:
@@ -343,13 +230,7 @@ bool wait_prepares(const struct profile_activity *wait)
 
 bool wait_is_for_child(const struct profile_activity *wait)
 {
-	const struct profile_stack *stack = wait->stack;
-
-	for (size_t i = 0; stack && i < stack->frames_count; i++)
-		if (stack->frames[i]->language == PERFX_LANGUAGE_PYTHON &&
-		    !strcmp(base_name(stack->frames[i]->file), "subprocess.py"))
-			return true;
-	return wait_class(wait) == ACCOUNT_CHILD;
+	return stack_has(wait->stack, CODE_CHILD) || wait_class(wait) == ACCOUNT_CHILD;
 }
 
 /* A sample of a poll does not know the object that the poll waits for. */
@@ -452,7 +333,7 @@ static bool polls_gpu(const struct profile_stack *stack)
 
 bool stack_polls(const struct profile_stack *stack)
 {
-	return polls_gpu(stack) || innermost_python_is(stack, is_poll_frame);
+	return polls_gpu(stack) || innermost_python_is(stack, CODE_CHILD_POLL);
 }
 
 /* An event of its own threads, a signal: nothing is read that the thread could work on. */
@@ -470,7 +351,8 @@ static const struct profile_frame *asker_of(const struct profile_stack *stack)
 {
 	for (size_t i = stack_innermost_python(stack); i < stack->frames_count; i++)
 		if (stack->frames[i]->language == PERFX_LANGUAGE_PYTHON &&
-		    !is_threads_queue(stack->frames[i]) && !is_condition(stack->frames[i]) &&
+		    !frame_is(stack->frames[i], CODE_THREADS_QUEUE) &&
+		    !frame_is(stack->frames[i], CODE_CONDITION) &&
 		    !frame_may_load(stack->frames[i]))
 			return stack->frames[i];
 	return NULL;
@@ -497,7 +379,7 @@ static bool awaits_reports(const struct contexts *contexts, const struct profile
 	const struct profile_frame *asker = wait->stack ? asker_of(wait->stack) : NULL;
 	double wall_ns = (double)profile_recorded_ns(contexts->profile, contexts->process);
 
-	return asker && !location_is_own_python(asker) && !is_pool_thread(asker) &&
+	return asker && !location_is_own_python(asker) && !frame_is(asker, CODE_POOL_THREAD) &&
 	       (double)running_ns(contexts, wait->tid, asker) < FEED_OWN_SHARE * wall_ns;
 }
 
@@ -508,16 +390,16 @@ enum join_candidate join_candidate_of(const struct contexts *contexts,
 		return CANDIDATE_JOIN;
 	if (class == ACCOUNT_RUNNABLE)
 		return CANDIDATE_NONE;
-	if (class == ACCOUNT_OUTPUT && stack_puts_into_queue(wait->stack))
+	if (class == ACCOUNT_OUTPUT && stack_has(wait->stack, CODE_QUEUE_PUT))
 		return CANDIDATE_POOL;
-	if (class == ACCOUNT_INPUT && stack_has(wait->stack, is_threads_queue) &&
+	if (class == ACCOUNT_INPUT && stack_has(wait->stack, CODE_THREADS_QUEUE) &&
 	    awaits_reports(contexts, wait))
 		return CANDIDATE_POOL;
-	if (class == ACCOUNT_INPUT && stack_has(wait->stack, is_threads_queue))
+	if (class == ACCOUNT_INPUT && stack_has(wait->stack, CODE_THREADS_QUEUE))
 		return CANDIDATE_FEED;
-	if (stack_reads_input(wait->stack))
+	if (stack_has(wait->stack, CODE_INPUT))
 		return CANDIDATE_NONE;
-	if (stack_has(wait->stack, is_join_frame))
+	if (stack_has(wait->stack, CODE_JOIN))
 		return CANDIDATE_JOIN;
 	switch ((int)wait->reason) {
 	case PERFX_WAIT_SLEEP:
@@ -542,7 +424,7 @@ static bool is_spare(const struct process_account *account, const struct profile
 	const struct account *thread = account_of_thread(account, wait->tid);
 
 	return account->joins && thread && wait->reason == PERFX_WAIT_FUTEX &&
-	       innermost_python_is(wait->stack, is_pool_thread) &&
+	       innermost_python_is(wait->stack, CODE_POOL_THREAD) &&
 	       account_busy_ns(&account->all) >= thread->wall_ns;
 }
 

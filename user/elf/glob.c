@@ -53,7 +53,9 @@ static bool stars_match(const char *glob, const char *text)
 			text++;
 		} else if (behind_star) {
 			glob = behind_star;
-			text = ++from;
+			text = from = strchr(from + 1, *glob);
+			if (!text)
+				return false;
 		} else {
 			return false;
 		}
