@@ -4,7 +4,6 @@ up in steps, each said in one line; what was seen of it until then stays in the 
 import json
 import os
 import re
-import statistics
 import subprocess
 import threading
 import time
@@ -178,9 +177,10 @@ class Million:
             _, at, _, calls, _, cpu = line.split()
             self.lines.append((int(at), int(calls), int(cpu)))
 
-    def cpu_per_call(self, since, until):
-        """Median of a tenth of a second's; CPU time, which other programs do not change much."""
-        return statistics.median(cpu / calls for at, calls, cpu in self.lines if since < at < until)
+    def cpu_per_call(self, since, until, rank=0.5):
+        """CPU time of a call, in ns: the median of the tenths of a second, or another rank among them."""
+        costs = sorted(cpu / calls for at, calls, cpu in self.lines if since < at < until)
+        return costs[int(len(costs) * rank)]
 
 
 @pytest.fixture
@@ -196,21 +196,21 @@ def million():
 def test_a_million_calls_a_second_within_two_percent(million, tracer):
     """Asked for, and yet: within a second it costs less than the limit, which is said; what is
     called seldom goes on."""
-    before = million.cpu_per_call(0, time.monotonic_ns())
+    before = million.cpu_per_call(0, time.monotonic_ns(), rank=0.1)
     t = tracer(million.pid, "-F", "million:*", "--max-overhead", "2%", "--memory", "off", duration="4")
     start = time.monotonic_ns()
     report = t.report()
-    during = million.cpu_per_call(start + 1e9, start + 3.9e9)
+    during = million.cpu_per_call(start + 1e9, start + 3.9e9, rank=0.1)
     end = time.monotonic_ns()
     time.sleep(1)
-    after = million.cpu_per_call(end, time.monotonic_ns())
+    after = million.cpu_per_call(end, time.monotonic_ns(), rank=0.1)
     assert [line for line in t.lines if re.fullmatch(
         r"perfx-trace: overhead budget: often not traced since [\d.]+ s: a higher --max-overhead keeps it\n", line)], t.lines
     removed, = [n for n in report["not_attached"] if n["name"] == "often"]
     assert "--max-overhead" in removed["reason"]
     seldom, = functions(report, "seldom")
     assert seldom["timed"] == seldom["calls"] > 100
-    # by as much as they differ nobody knows what a call takes without the tracer
+    # other programs only ever make a call dearer; by as much as these two differ nobody knows what it takes untraced
     without, noise = (before + after) / 2, abs(before - after) / 2
     assert during < 1.02 * without + noise, f"{before} → {during} → {after} ns of CPU time a call"
 
@@ -229,7 +229,7 @@ def test_observed_is_what_the_program_sees(million):
     assert observed["steps_without"] > 20 and observed["steps_with"] >= 3
     assert observed["percent"] == pytest.approx(100 * (observed["with_ns"] / observed["without_ns"] - 1))
     seen = 100 * (during / before - 1)
-    assert observed["percent"] == pytest.approx(seen, rel=0.25, abs=3 + observed["noise_percent"])
+    assert observed["percent"] == pytest.approx(seen, rel=0.25, abs=observed["noise_percent"])
 
 
 PING_PONG = """
