@@ -14,7 +14,7 @@ static bool matches(const char *glob, const char *text)
 	bool found = false;
 
 	cr_assert_eq(glob_list__expand(&list, glob), 0, "%s", glob);
-	for (size_t i = 0; i < list.count; i++)
+	for (size_t i = 0; i < list.globs_count; i++)
 		found = found || glob_matches(list.globs[i], text);
 	glob_list__clear(&list);
 	return found;
@@ -120,12 +120,12 @@ Test(glob, too_many_alternatives, .timeout = 5)
 
 	cr_expect_eq(glob_list__expand(&list, "{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}"),
 		     0);
-	cr_expect_eq(list.count, 1024);
+	cr_expect_eq(list.globs_count, 1024);
 	glob_list__clear(&list);
 	cr_expect_eq(glob_list__expand(
 			     &list, "{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}"),
 		     -E2BIG);
-	cr_expect_eq(list.count, 0);
+	cr_expect_eq(list.globs_count, 0);
 }
 
 /* The words as "word counted-form word …", longest first. */

@@ -23,6 +23,22 @@
 	}
 #define ORDER_OF(a, b, c, d, e, f, ...) ((a) ?: (b) ?: (c) ?: (d) ?: (e) ?: (f))
 
+/* Binary search, as std::partition_point: the first index i, up to count, for which the condition
+ * is false. It must be true of all before that and false of all behind it:
+ *     size_t first = PARTITION_POINT(i, count, values[i] < value); */
+#define PARTITION_POINT(i, count, condition)                                    \
+	({                                                                      \
+		size_t low_of_##i = 0, high_of_##i = (count);                   \
+		while (low_of_##i < high_of_##i) {                              \
+			size_t i = low_of_##i + (high_of_##i - low_of_##i) / 2; \
+			if (condition)                                          \
+				low_of_##i = i + 1;                             \
+			else                                                    \
+				high_of_##i = i;                                \
+		}                                                               \
+		low_of_##i;                                                     \
+	})
+
 /* Sorts a list, which may be NULL where it is empty. */
 #define SORT_ITEMS(list, count, order) \
 	((count) > 1 ? qsort((list), (count), sizeof(*(list)), (order)) : (void)0)

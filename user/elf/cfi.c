@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Call frame information (DWARF 5, section 6.4) is a table of all addresses and all registers,
- * written as a program for each function: instructions say what changes, and at which address. Of
- * the registers three matter to somebody who only wants the callers: the stack pointer, the frame
- * pointer and the return address. What the program says of the others is stepped over.
+ * written as a program for each function: instructions say what changes, and at which address. To
+ * find the callers, three registers are enough: the stack pointer, the frame pointer and the return
+ * address. The rules of all other registers are skipped.
  */
+#include "base/order.h"
 #include "elf/eh_frame.h"
 
 #include <dwarf.h>
@@ -30,7 +31,7 @@ enum { REG_SP = 7, REG_FP = 6 };
 
 struct place {
 	enum place_kind {
-		PLACE_SAME = 0, /* or nothing is said of it */
+		PLACE_SAME = 0, /* also without a rule */
 		PLACE_UNDEFINED,
 		PLACE_AT_CFA,	     /* *(CFA + offset) */
 		PLACE_AT_EXPRESSION, /* *(expression) */
@@ -155,20 +156,6 @@ static void run_cfa(struct machine *machine, uint8_t op)
 		now->cfa_offset = scaled(machine, eh_cursor__sleb(program));
 }
 
-static bool run_remembered(struct machine *machine, uint8_t op)
-{
-	if (op == DW_CFA_remember_state) {
-		if (machine->remembered_count == REMEMBERED_MAX)
-			return false;
-		machine->remembered[machine->remembered_count++] = machine->now;
-		return true;
-	}
-	if (!machine->remembered_count)
-		return false;
-	machine->now = machine->remembered[--machine->remembered_count];
-	return true;
-}
-
 /* The end of the FDE is as far as it goes. */
 static bool advance(struct machine *machine, uint64_t units)
 {
@@ -180,20 +167,13 @@ static bool advance(struct machine *machine, uint64_t units)
 	return true;
 }
 
-static bool set_location(struct machine *machine, uint64_t vaddr)
-{
-	if (vaddr < machine->next)
-		return false;
-	machine->next = vaddr < machine->fde->end ? vaddr : machine->fde->end;
-	return true;
-}
-
-/* False: what it means is not known, nor then where the next one begins. */
+/* False: the instruction is unknown, and so is where the next one begins. */
 static bool run_instruction(struct machine *machine)
 {
 	struct eh_cursor *program = &machine->program;
 	uint8_t op = (uint8_t)eh_cursor__fixed(program, 1);
 	uint8_t high = op & 0xc0, low = op & 0x3f;
+	uint64_t vaddr;
 
 	if (high == DW_CFA_advance_loc)
 		return advance(machine, low);
@@ -215,12 +195,21 @@ static bool run_instruction(struct machine *machine)
 	case DW_CFA_MIPS_advance_loc8:
 		return advance(machine, eh_cursor__fixed(program, 8));
 	case DW_CFA_set_loc:
-		return set_location(machine,
-				    eh_cursor__pointer(program, machine->fde->cie.pointer_encoding,
-						       0));
+		vaddr = eh_cursor__pointer(program, machine->fde->cie.pointer_encoding, 0);
+		if (vaddr < machine->next)
+			return false;
+		machine->next = min_u64(vaddr, machine->fde->end);
+		return true;
 	case DW_CFA_remember_state:
+		if (machine->remembered_count == REMEMBERED_MAX)
+			return false;
+		machine->remembered[machine->remembered_count++] = machine->now;
+		return true;
 	case DW_CFA_restore_state:
-		return run_remembered(machine, op);
+		if (!machine->remembered_count)
+			return false;
+		machine->now = machine->remembered[--machine->remembered_count];
+		return true;
 	case DW_CFA_def_cfa:
 	case DW_CFA_def_cfa_sf:
 	case DW_CFA_def_cfa_register:

@@ -74,7 +74,7 @@ static const char *skip_operator(const char *p)
 	return p;
 }
 
-/* Between ")" or "<lambda()>" and "::": " const::", " &&::", " const &::". */
+/* Skips what stands between ")" or "<lambda()>" and "::": " const::", " &&::", " const &::". */
 static const char *skip_qualifiers(const char *p)
 {
 	static const char *const words[] = {" const", " volatile", " &&", " &", " noexcept", NULL};
@@ -98,17 +98,10 @@ static const char *skip_pointers(const char *p)
 	return p + strspn(p, " *&");
 }
 
-/* A space ends the type before it, unless the rest qualifies the name before it. */
-static bool at_end(const char *p)
-{
-	static const char *const words[] = {" [", " mutable", " ->", " requires ", NULL};
-
-	return text_begins_with_one_of(p, words);
-}
-
 /* Where the function's qualified name lies in "type name(arguments) rest". */
 static struct extent find_name(const char *text)
 {
+	static const char *const endings[] = {" [", " mutable", " ->", " requires ", NULL};
 	const char *start = text, *p = text;
 
 	while (*p) {
@@ -129,7 +122,8 @@ static struct extent find_name(const char *text)
 		} else if (*p == ' ') {
 			const char *scope = skip_qualifiers(p);
 
-			if (scope == p && at_end(p))
+			/* a space ends the type before it, unless the rest qualifies the name */
+			if (scope == p && text_begins_with_one_of(p, endings))
 				break;
 			p = scope == p ? skip_pointers(p) : scope;
 			start = *scope == ' ' ? p : start;
@@ -150,9 +144,7 @@ char *demangle_pretty(const char *pretty_function)
 }
 
 struct sink {
-	char *text;
-	size_t used, room;
-	bool no_memory;
+	struct text text;
 	jmp_buf full;
 };
 
@@ -161,32 +153,23 @@ struct sink {
 static void sink_add(const char *bytes, size_t size, void *opaque)
 {
 	struct sink *sink = opaque;
-	char *grown;
 
-	if (size > TEXT_MAX - sink->used)
+	if (size > TEXT_MAX - sink->text.length)
 		longjmp(sink->full, 1);
-	if (sink->used + size + 1 > sink->room) {
-		sink->room = 2 * (sink->used + size + 1) + 128;
-		grown = realloc(sink->text, sink->room);
-		if (!grown) {
-			sink->no_memory = true;
-			longjmp(sink->full, 1);
-		}
-		sink->text = grown;
-	}
 	if (size) /* else `bytes` may be NULL */
-		memcpy(sink->text + sink->used, bytes, size);
-	sink->used += size;
-	sink->text[sink->used] = '\0';
+		text_add_bytes(&sink->text, bytes, size);
+	if (sink->text.failed)
+		longjmp(sink->full, 1);
 }
 
+/* The name, cut at TEXT_MAX; false: it is not mangled, or memory is out (text.failed). */
 static bool run_demangler(const char *mangled, struct sink *sink)
 {
 	if (setjmp(sink->full))
-		return !sink->no_memory;
+		return !sink->text.failed;
 	if (rust_demangle_callback(mangled, 0, sink_add, sink))
 		return true;
-	sink->used = 0;
+	sink->text.length = 0;
 	return cplus_demangle_v3_callback(mangled, DMGL_ANSI, sink_add, sink);
 }
 
@@ -195,45 +178,39 @@ bool demangle_applies(const char *symbol_name)
 	return symbol_name[0] == '_' && (symbol_name[1] == 'Z' || symbol_name[1] == 'R');
 }
 
-/* Functions that the compiler adds. What follows is printed with type and arguments. */
-static size_t thunk_prefix(const char *text)
+/* "void f<int>(int)::{lambda()#1}" → from "f" on; "virtual thunk to A::f(int)" loses its "(int)".
+ */
+static void drop_types(struct text *whole)
 {
+	/* functions that the compiler adds: what follows is printed with type and arguments */
 	static const char *const prefixes[] = {
 		"non-virtual thunk to ",      "virtual thunk to ",
 		"covariant return thunk to ", "TLS init function for ",
 		"TLS wrapper function for ",  "transaction clone for ",
 		"non-transaction clone for ", NULL};
-
-	for (size_t i = 0; prefixes[i]; i++)
-		if (begins_with(text, prefixes[i]))
-			return strlen(prefixes[i]);
-	return 0;
-}
-
-/* "void f<int>(int)::{lambda()#1}" → from "f" on; "virtual thunk to A::f(int)" loses its "(int)".
- */
-static void drop_types(struct sink *sink)
-{
-	size_t prefix = thunk_prefix(sink->text);
-	char *text = sink->text + prefix;
+	char *text = whole->data;
 	struct extent name;
-	size_t size;
+	size_t prefix = 0, size;
 
+	for (size_t i = 0; !prefix && prefixes[i]; i++)
+		if (begins_with(text, prefixes[i]))
+			prefix = strlen(prefixes[i]);
+	text += prefix;
 	if (!prefix && (!strchr(text, '(') || !strchr(text, ' ')))
 		return;
 	name = find_name(text);
 	if (!prefix)
-		name.end = sink->text + sink->used;
+		name.end = whole->data + whole->length;
 	if (name.start >= name.end)
 		return;
 	size = (size_t)(name.end - name.start);
 	memmove(text, name.start, size);
 	text[size] = '\0';
-	sink->used = prefix + size;
+	whole->length = prefix + size;
 }
 
-/* Mangled names have no dot of their own, what follows one is the compiler's; except for Rust's
- * legacy form, "_ZN…core..fmt…17h<hash>E". */
+/* Only compiler suffixes have a dot in mangled names, except for Rust's legacy form,
+ * "_ZN…core..fmt…17h<hash>E". */
 static const char *find_suffix(const char *mangled)
 {
 	const char *hash = mangled;
@@ -245,17 +222,6 @@ static const char *find_suffix(const char *mangled)
 			return hash[17] ? hash + 17 : NULL;
 	}
 	return strchr(mangled, '.');
-}
-
-static char *finish(struct sink *sink, const char *suffix)
-{
-	drop_types(sink);
-	if (suffix && !setjmp(sink->full)) {
-		sink_add(" [", 2, sink);
-		sink_add(suffix, strlen(suffix), sink);
-		sink_add("]", 1, sink);
-	}
-	return sink->text;
 }
 
 char *demangle(const char *symbol_name)
@@ -272,10 +238,15 @@ char *demangle(const char *symbol_name)
 		return NULL;
 	done = run_demangler(stem, &sink);
 	free(stem);
-	if (done && sink.used)
-		return finish(&sink, suffix);
-	free(sink.text);
-	return sink.no_memory ? NULL : strdup(symbol_name);
+	if (sink.text.failed || (done && sink.text.length)) {
+		if (!sink.text.failed)
+			drop_types(&sink.text);
+		if (suffix && strlen(suffix) + 3 <= TEXT_MAX - sink.text.length)
+			text_printf(&sink.text, " [%s]", suffix);
+		return text_take(&sink.text);
+	}
+	text_clear(&sink.text);
+	return strdup(symbol_name);
 }
 
 /* nvcc puts the stub's prefix before the kernel's mangled name, less an underscore, and clang

@@ -202,7 +202,7 @@ static bool read_fde(const struct image *image, const struct eh_record *record, 
  * It survives stripping, and it knows assembler and cold parts that symbols do not.
  */
 
-ORDER(compare_places, struct fde_place, (a->start > b->start) - (a->start < b->start))
+ORDER(compare_places, struct fde_place, ASCENDING(a->start, b->start))
 
 /* Reads all of the records from a vaddr on; their end is a zero length, or the segment's end. */
 static void collect_fdes(struct image *image, uint64_t vaddr, bool debug)
@@ -220,22 +220,7 @@ static void collect_fdes(struct image *image, uint64_t vaddr, bool debug)
 		if (LIST_ADD(image->fdes, (struct fde_place){fde.start, vaddr, debug}))
 			break;
 	}
-	if (image->fdes_count)
-		qsort(image->fdes, image->fdes_count, sizeof(*image->fdes), compare_places);
-}
-
-static uint64_t header_vaddr(const struct image *image)
-{
-	const uint8_t *bytes;
-	Elf64_Phdr phdr;
-	Elf64_Shdr shdr;
-
-	for (size_t i = 0; elf_view__phdr(&image->file, i, &phdr); i++)
-		if (phdr.p_type == PT_GNU_EH_FRAME)
-			return phdr.p_vaddr;
-	if (elf_view__section(&image->file, ".eh_frame_hdr", &shdr, &bytes))
-		return shdr.sh_addr;
-	return 0;
+	SORT_ITEMS(image->fdes, image->fdes_count, compare_places);
 }
 
 /* Where .eh_frame starts; 0: no such thing. Fills image->eh_table when there is a usable one. */
@@ -269,21 +254,11 @@ static uint64_t read_header(struct image *image, uint64_t header)
 /* Larger ones are taken for damaged: 10,000 functions have 600 kB. */
 #define DEBUG_FRAME_BYTES_MAX (256u << 20)
 
-static bool unpack(uint8_t *to, uint64_t to_bytes, const uint8_t *from, uint64_t from_bytes,
-		   uint32_t type)
-{
-	uLongf unpacked = to_bytes;
-
-	if (type == ELFCOMPRESS_ZSTD)
-		return ZSTD_decompress(to, to_bytes, from, from_bytes) == to_bytes;
-	return type == ELFCOMPRESS_ZLIB && uncompress(to, &unpacked, from, from_bytes) == Z_OK &&
-	       unpacked == to_bytes;
-}
-
 /* Go writes no .eh_frame, and keeps no frame pointer in functions of assembler. */
 static void read_debug_frame(struct image *image)
 {
 	const uint8_t *bytes;
+	uLongf unpacked = 0;
 	Elf64_Shdr shdr;
 	Elf64_Chdr chdr;
 
@@ -297,12 +272,22 @@ static void read_debug_frame(struct image *image)
 	if (shdr.sh_size < sizeof(chdr))
 		return;
 	memcpy(&chdr, bytes, sizeof(chdr));
+	bytes += sizeof(chdr);
+	shdr.sh_size -= sizeof(chdr);
 	if (!chdr.ch_size || chdr.ch_size > DEBUG_FRAME_BYTES_MAX)
 		return;
 	image->debug_frame_unpacked = malloc(chdr.ch_size);
-	if (!image->debug_frame_unpacked ||
-	    !unpack(image->debug_frame_unpacked, chdr.ch_size, bytes + sizeof(chdr),
-		    shdr.sh_size - sizeof(chdr), chdr.ch_type))
+	if (!image->debug_frame_unpacked)
+		return;
+	if (chdr.ch_type == ELFCOMPRESS_ZSTD) {
+		unpacked = ZSTD_decompress(image->debug_frame_unpacked, chdr.ch_size, bytes,
+					   shdr.sh_size);
+	} else if (chdr.ch_type == ELFCOMPRESS_ZLIB) {
+		unpacked = chdr.ch_size;
+		if (uncompress(image->debug_frame_unpacked, &unpacked, bytes, shdr.sh_size) != Z_OK)
+			return;
+	}
+	if (unpacked != chdr.ch_size)
 		return;
 	image->debug_frame = image->debug_frame_unpacked;
 	image->debug_frame_bytes = chdr.ch_size;
@@ -310,15 +295,20 @@ static void read_debug_frame(struct image *image)
 
 static void prepare_frames(struct image *image)
 {
-	uint64_t header, frame = 0;
+	uint64_t header = 0, frame = 0;
 	const uint8_t *bytes;
+	Elf64_Phdr phdr;
 	Elf64_Shdr shdr;
 	bool go;
 
 	if (image->frames_ready)
 		return;
 	image->frames_ready = true;
-	header = header_vaddr(image);
+	for (size_t i = 0; !header && elf_view__phdr(&image->file, i, &phdr); i++)
+		if (phdr.p_type == PT_GNU_EH_FRAME)
+			header = phdr.p_vaddr;
+	if (!header && elf_view__section(&image->file, ".eh_frame_hdr", &shdr, &bytes))
+		header = shdr.sh_addr;
 	if (header)
 		frame = read_header(image, header);
 	if (!frame && elf_view__section(&image->file, ".eh_frame", &shdr, &bytes) && shdr.sh_size)
@@ -356,18 +346,10 @@ uint64_t eh_frame__start(const struct image *image, size_t index)
 
 size_t eh_frame__search(const struct image *image, uint64_t vaddr)
 {
-	size_t low = 0;
-	size_t high = image->eh_table.count ? image->eh_table.count : image->fdes_count;
+	size_t count = image->eh_table.count ?: image->fdes_count;
+	size_t behind = PARTITION_POINT(i, count, eh_frame__start(image, i) <= vaddr);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (eh_frame__start(image, middle) <= vaddr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? low - 1 : 0;
+	return behind ? behind - 1 : 0;
 }
 
 bool eh_frame__read(const struct image *image, size_t index, struct eh_fde *fde)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "elf/elf_view.h"
 
+#include "base/order.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,22 +14,22 @@
 #include <unistd.h>
 
 /*
- * The bytes of a file, mapped: of a library of 400 MB only the pages that are looked at are read.
+ * The bytes of a file, mapped: of a library of 400 MB only the pages that are accessed are read.
  *
- * The file may be cut meanwhile (a package upgrade, a linker writing it anew), and an access behind
- * its end raises SIGBUS. The handler maps zeros over the rest of the file: from then on it is a
- * damaged file like any other, and the reader expects those.
+ * The file may be truncated meanwhile (a package upgrade, a linker that writes it anew), and an
+ * access behind its end raises SIGBUS. The handler maps zeros over the rest of the file: from then
+ * on it is a damaged file like any other, which the reader expects.
  */
 
-/* A mapping, for the handler, which may not wait for a lock: nodes are never freed, and those whose
- * file is unmapped (end 0) are used again. */
+/* A mapping. The signal handler reads the list without a lock, so nodes are never freed; those of
+ * unmapped files (end 0) are reused. */
 struct mapping_node {
 	_Atomic(uintptr_t) start, end;
 	struct mapping_node *next;
 };
 
 static _Atomic(struct mapping_node *) mappings;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of who maps and unmaps */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held to map and to unmap */
 
 static struct mapping_node *mapping_at(uintptr_t address)
 {
@@ -38,7 +40,7 @@ static struct mapping_node *mapping_at(uintptr_t address)
 	return node;
 }
 
-/* From the page that is not there up to the end. */
+/* Maps zeros from the missing page up to the end. */
 static void on_bus_error(int signal, siginfo_t *info, void *context)
 {
 	uintptr_t page = (uintptr_t)info->si_addr & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
@@ -46,8 +48,7 @@ static void on_bus_error(int signal, siginfo_t *info, void *context)
 	int err = errno;
 
 	(void)context;
-	/* another's fault, or no memory: it happens again when this returns, and ends the program
-	 */
+	/* not our mapping, or no memory: the access fails again and ends the program */
 	if (!node || mmap((void *)page, node->end - page, PROT_READ,
 			  MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
 		(void)sigaction(signal, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
@@ -61,22 +62,6 @@ static void install_handler(void)
 	sigaction(SIGBUS, &action, NULL);
 }
 
-static struct mapping_node *unused_node(void)
-{
-	struct mapping_node *node = atomic_load(&mappings);
-
-	while (node && node->end)
-		node = node->next;
-	if (node)
-		return node;
-	node = calloc(1, sizeof(*node));
-	if (!node)
-		return NULL;
-	node->next = atomic_load(&mappings);
-	atomic_store(&mappings, node);
-	return node;
-}
-
 /* Whole pages, and a byte more at least. */
 static size_t mapped_size(size_t size)
 {
@@ -85,42 +70,40 @@ static size_t mapped_size(size_t size)
 	return (size / page + 1) * page;
 }
 
-/* MAP_SHARED: into private mappings of a file the kernel writes the breakpoints of the tracer that
- * traces it. */
-static void *map_pages(int fd, size_t size)
-{
-	size_t whole = mapped_size(size);
-	void *bytes = mmap(NULL, whole, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (bytes == MAP_FAILED)
-		return NULL;
-	if (mmap(bytes, size, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED)
-		return bytes;
-	munmap(bytes, whole);
-	return NULL;
-}
-
-/* size bytes from the file's start, and a zero behind them, so that no string runs out of it
+/* Maps size bytes from the file's start and a zero behind them: then no string runs past the end
  * however the file changes. NULL with errno. */
 static const void *file_map(int fd, size_t size)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	void *bytes = map_pages(fd, size);
+	size_t whole = mapped_size(size);
+	void *bytes = mmap(NULL, whole, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct mapping_node *node;
 
-	if (!bytes)
+	if (bytes == MAP_FAILED)
 		return NULL;
+	/* MAP_SHARED: into private mappings of a file the kernel writes the breakpoints of the
+	 * tracer that traces it */
+	if (mmap(bytes, size, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+		munmap(bytes, whole);
+		return NULL;
+	}
 	pthread_once(&once, install_handler);
 	pthread_mutex_lock(&lock);
-	node = unused_node();
+	node = atomic_load(&mappings);
+	while (node && node->end)
+		node = node->next;
+	if (!node && (node = calloc(1, sizeof(*node)))) {
+		node->next = atomic_load(&mappings);
+		atomic_store(&mappings, node);
+	}
 	if (node) {
 		atomic_store(&node->start, (uintptr_t)bytes);
-		atomic_store(&node->end, (uintptr_t)bytes + mapped_size(size));
+		atomic_store(&node->end, (uintptr_t)bytes + whole);
 	}
 	pthread_mutex_unlock(&lock);
 	if (node)
 		return bytes;
-	munmap(bytes, mapped_size(size));
+	munmap(bytes, whole);
 	errno = ENOMEM;
 	return NULL;
 }
@@ -136,18 +119,6 @@ void elf_view__release_pages(const struct elf_view *view)
 {
 	if (view->bytes)
 		elf_view__release(view->bytes, mapped_size(view->size));
-}
-
-static void file_unmap(const void *bytes, size_t size)
-{
-	struct mapping_node *node;
-
-	pthread_mutex_lock(&lock);
-	node = mapping_at((uintptr_t)bytes);
-	if (node)
-		atomic_store(&node->end, 0);
-	pthread_mutex_unlock(&lock);
-	munmap((void *)bytes, mapped_size(size));
 }
 
 #if defined(__x86_64__)
@@ -254,8 +225,16 @@ static void read_counts(struct elf_view *view)
 	view->section_names = elf_view__strings(view, names);
 }
 
-static int check_header(const Elf64_Ehdr *ehdr)
+/* A 32-bit file, which may be shorter than the 64-bit header, is -ENOTSUP too. */
+static int read_header(struct elf_view *view)
 {
+	size_t size = min_u64(view->size, sizeof(view->ehdr));
+	Elf64_Ehdr *ehdr = &view->ehdr;
+
+	if (size < EI_NIDENT)
+		return -ENOEXEC;
+	memset(ehdr, 0, sizeof(*ehdr));
+	memcpy(ehdr, view->bytes, size);
 	if (memcmp(ehdr->e_ident, ELFMAG, SELFMAG) != 0 || ehdr->e_ident[EI_VERSION] != EV_CURRENT)
 		return -ENOEXEC;
 	if (ehdr->e_ident[EI_CLASS] == ELFCLASS32 || ehdr->e_ident[EI_DATA] == ELFDATA2MSB)
@@ -264,29 +243,11 @@ static int check_header(const Elf64_Ehdr *ehdr)
 		return -ENOEXEC;
 	if (ehdr->e_machine != HOST_MACHINE)
 		return -ENOTSUP;
-	if (ehdr->e_type != ET_EXEC && ehdr->e_type != ET_DYN)
-		return -ENOEXEC;
-	if (ehdr->e_phnum && ehdr->e_phentsize != sizeof(Elf64_Phdr))
-		return -ENOEXEC;
-	if (ehdr->e_shoff && ehdr->e_shentsize != sizeof(Elf64_Shdr))
+	if ((ehdr->e_type != ET_EXEC && ehdr->e_type != ET_DYN) ||
+	    (ehdr->e_phnum && ehdr->e_phentsize != sizeof(Elf64_Phdr)) ||
+	    (ehdr->e_shoff && ehdr->e_shentsize != sizeof(Elf64_Shdr)) || size < sizeof(*ehdr))
 		return -ENOEXEC;
 	return 0;
-}
-
-/* A 32-bit file may be shorter than the 64-bit header; it still deserves its own answer. */
-static int read_header(struct elf_view *view)
-{
-	size_t size = view->size < sizeof(view->ehdr) ? view->size : sizeof(view->ehdr);
-	int err;
-
-	if (size < EI_NIDENT)
-		return -ENOEXEC;
-	memset(&view->ehdr, 0, sizeof(view->ehdr));
-	memcpy(&view->ehdr, view->bytes, size);
-	err = check_header(&view->ehdr);
-	if (err)
-		return err;
-	return size < sizeof(view->ehdr) ? -ENOEXEC : 0;
 }
 
 int elf_view__map(struct elf_view *view, int fd)
@@ -320,8 +281,16 @@ int elf_view__map(struct elf_view *view, int fd)
 
 void elf_view__unmap(struct elf_view *view)
 {
-	if (view->bytes)
-		file_unmap(view->bytes, view->size);
+	struct mapping_node *node;
+
+	if (view->bytes) {
+		pthread_mutex_lock(&lock);
+		node = mapping_at((uintptr_t)view->bytes);
+		if (node)
+			atomic_store(&node->end, 0);
+		pthread_mutex_unlock(&lock);
+		munmap((void *)view->bytes, mapped_size(view->size));
+	}
 	memset(view, 0, sizeof(*view));
 }
 

@@ -32,7 +32,7 @@ struct file_cache {
 	size_t count, room, open_count, left_out_count;
 	struct map64 by_inode; /* inode → first in the chain */
 	struct cached_root *roots;
-	size_t roots_count, roots_room;
+	size_t roots_count, roots_capacity;
 	struct pool paths;
 };
 
@@ -57,15 +57,6 @@ void file_cache__free(struct file_cache *files)
 	free(files);
 }
 
-static uint32_t find_root(const struct file_cache *files, const struct stat *status)
-{
-	for (size_t i = 0; i < files->roots_count; i++)
-		if (files->roots[i].inode == status->st_ino &&
-		    files->roots[i].device == status->st_dev)
-			return (uint32_t)i;
-	return FILE_CACHE_NONE;
-}
-
 uint32_t file_cache__root(struct file_cache *files, pid_t pid)
 {
 	struct stat status;
@@ -77,16 +68,24 @@ uint32_t file_cache__root(struct file_cache *files, pid_t pid)
 	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return FILE_CACHE_NONE;
-	root = fstat(fd, &status) ? FILE_CACHE_NONE : find_root(files, &status);
-	if (root != FILE_CACHE_NONE || files->roots_count == FILE_CACHE_ROOTS_MAX ||
-	    grow_array(&files->roots, &files->roots_room, files->roots_count + 1,
-		       sizeof(*files->roots))) {
+	if (fstat(fd, &status))
+		goto fail;
+	for (root = 0; root < files->roots_count; root++)
+		if (files->roots[root].inode == status.st_ino &&
+		    files->roots[root].device == status.st_dev)
+			break;
+	if (root < files->roots_count) {
 		close(fd);
 		return root;
 	}
-	files->roots[files->roots_count] =
-		(struct cached_root){.fd = fd, .device = status.st_dev, .inode = status.st_ino};
-	return (uint32_t)files->roots_count++;
+	if (root < FILE_CACHE_ROOTS_MAX &&
+	    !LIST_ADD(files->roots, (struct cached_root){.fd = fd,
+							 .device = status.st_dev,
+							 .inode = status.st_ino}))
+		return root;
+fail:
+	close(fd);
+	return FILE_CACHE_NONE;
 }
 
 static uint32_t find_file(const struct file_cache *files, const struct mapping *mapping,
@@ -106,29 +105,11 @@ static uint32_t find_file(const struct file_cache *files, const struct mapping *
 	return FILE_CACHE_NONE;
 }
 
-/* A file that could not be opened before gets another chance: this process may let us. */
-static void open_file(struct file_cache *files, struct cached_file *file, pid_t pid, uint32_t root,
-		      const struct mapping *mapping)
-{
-	struct module_ref module = module_of(mapping);
-
-	if (file->fd >= 0)
-		return;
-	if (files->open_count == FILE_CACHE_FILES_MAX) {
-		files->left_out_count += !file->left_out;
-		file->left_out = true;
-		return;
-	}
-	file->fd = module_open(pid, &module);
-	file->root = root;
-	if (file->fd >= 0)
-		files->open_count++;
-}
-
 uint32_t file_cache__add(struct file_cache *files, pid_t pid, uint32_t root,
 			 const struct mapping *mapping)
 {
 	uint32_t last, index = find_file(files, mapping, &last);
+	struct module_ref module = module_of(mapping);
 	struct cached_file *file;
 
 	if (index == FILE_CACHE_NONE) {
@@ -152,7 +133,18 @@ uint32_t file_cache__add(struct file_cache *files, pid_t pid, uint32_t root,
 			return FILE_CACHE_NONE;
 		files->count++;
 	}
-	open_file(files, &files->files[index], pid, root, mapping);
+	file = &files->files[index];
+	if (file->fd >= 0)
+		return index;
+	if (files->open_count == FILE_CACHE_FILES_MAX) {
+		files->left_out_count += !file->left_out;
+		file->left_out = true;
+		return index;
+	}
+	/* also a file that could not be opened before: another process may let us */
+	file->fd = module_open(pid, &module);
+	file->root = root;
+	files->open_count += file->fd >= 0;
 	return index;
 }
 

@@ -126,22 +126,6 @@ static const char *alternatives_end(const char *p)
 	return end;
 }
 
-static int add_glob(struct glob_list *list, const char *glob)
-{
-	char *copy;
-
-	if (list->count == GLOB_ALTERNATIVES_MAX)
-		return -E2BIG;
-	copy = strdup(glob);
-	if (!copy ||
-	    grow_array(&list->globs, &list->capacity, list->count + 1, sizeof(*list->globs))) {
-		free(copy);
-		return -ENOMEM;
-	}
-	list->globs[list->count++] = copy;
-	return 0;
-}
-
 static int expand(struct glob_list *list, const char *glob)
 {
 	const char *open = glob, *close = NULL, *from, *to;
@@ -149,8 +133,14 @@ static int expand(struct glob_list *list, const char *glob)
 
 	for (; *open && !close; open = close ? open : step(open))
 		close = *open == '{' ? alternatives_end(open) : NULL;
-	if (!close)
-		return add_glob(list, glob);
+	if (!close) {
+		char *copy = list->globs_count < GLOB_ALTERNATIVES_MAX ? strdup(glob) : NULL;
+
+		if (copy && !LIST_ADD(list->globs, copy))
+			return 0;
+		free(copy);
+		return list->globs_count < GLOB_ALTERNATIVES_MAX ? -ENOMEM : -E2BIG;
+	}
 	for (from = open + 1; !err && from <= close; from = to + 1) {
 		char *text;
 
@@ -177,7 +167,7 @@ int glob_list__expand(struct glob_list *list, const char *glob)
 
 void glob_list__clear(struct glob_list *list)
 {
-	for (size_t i = 0; i < list->count; i++)
+	for (size_t i = 0; i < list->globs_count; i++)
 		free(list->globs[i]);
 	free(list->globs);
 	*list = (struct glob_list){0};
@@ -208,23 +198,20 @@ static bool is_word_char(char c)
 	return isalnum((unsigned char)c) || c == '_' || c == '$' || (c & 0x80);
 }
 
-static bool is_made_up(const char *word, size_t size, bool whole)
-{
-	char text[64];
-
-	if (size + 3 > sizeof(text))
-		return false;
-	snprintf(text, sizeof(text), whole ? " %.*s " : "%.*s", (int)size, word);
-	return strstr(made_up, text) != NULL;
-}
-
 /* '$' and bytes above 127 are escaped in Rust; an integer may be written in another way. */
 static bool is_verbatim(const char *word, size_t size, bool whole)
 {
+	char text[64];
+
 	for (size_t i = 0; i < size; i++)
 		if (word[i] == '$' || (word[i] & 0x80))
 			return false;
-	return !isdigit((unsigned char)word[0]) && !is_made_up(word, size, whole);
+	if (isdigit((unsigned char)word[0]))
+		return false;
+	if (size + 3 > sizeof(text)) /* longer than all that are made up */
+		return true;
+	snprintf(text, sizeof(text), whole ? " %.*s " : "%.*s", (int)size, word);
+	return !strstr(made_up, text);
 }
 
 static void drop(struct literal *literal)
@@ -329,8 +316,7 @@ static const char *skip_set(const char *p)
 	return p + (*p == ']');
 }
 
-/* An expression whose alternatives are all inside parentheses has what stands outside them in every
- * match. Only plain words are taken: anything else ends one. */
+/* p is at '(' of an expression: behind the ')' that closes it. */
 static const char *skip_group(const char *p)
 {
 	size_t depth = 0;
@@ -349,40 +335,26 @@ static const char *skip_group(const char *p)
 	return p;
 }
 
-static bool has_outer_alternatives(const char *ere)
-{
-	while (*ere && *ere != '|') {
-		if (*ere == '(')
-			ere = skip_group(ere);
-		else if (*ere == '[')
-			ere = skip_set(ere);
-		else
-			ere += *ere == '\\' && ere[1] ? 2 : 1;
-	}
-	return *ere == '|';
-}
-
 /* '$' is an anchor here. */
 static bool is_ere_word(char c)
 {
 	return isalnum((unsigned char)c) || c == '_';
 }
 
-static int add_part(struct literals *literals, const char *word, size_t size)
-{
-	return size && is_verbatim(word, size, false) ? add(literals, word, size, false) : 0;
-}
-
+/* Words outside of parentheses are in every match if the expression has no other alternatives. */
 int literals__of_ere(struct literals *literals, const char *ere)
 {
 	int err = 0;
 
 	*literals = (struct literals){0};
-	if (has_outer_alternatives(ere))
-		return 0;
 	while (!err && *ere) {
-		size_t size = 0;
+		size_t size = 0, kept;
 
+		if (*ere == '|') {
+			/* alternatives outside parentheses: no word is in every match */
+			literals__clear(literals);
+			return 0;
+		}
 		if (*ere == '(') {
 			ere = skip_group(ere);
 		} else if (*ere == '[') {
@@ -395,8 +367,9 @@ int literals__of_ere(struct literals *literals, const char *ere)
 			while (is_ere_word(ere[size]))
 				size++;
 			/* "ab*" needs no b */
-			err = add_part(literals, ere,
-				       size - (strchr("*?{", ere[size]) && ere[size]));
+			kept = size - (strchr("*?{", ere[size]) && ere[size]);
+			if (kept && is_verbatim(ere, kept, false))
+				err = add(literals, ere, kept, false);
 			ere += size;
 		}
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Globs on names: '*' any text, '?' any character, [abc] [a-z] [!a] sets, {a,b} alternatives
- * (nested),
- * '\' takes away a meaning. C++ names need no escapes in practice: a '[' without ']' (operator[])
- * and braces without a comma outside parentheses ({lambda(int, int)#1}) stand for themselves.
+ * (nested), '\' takes away a meaning. C++ names need no escapes in practice: a '[' without ']'
+ * (operator[]) and braces without a comma outside parentheses ({lambda(int, int)#1}) stand for
+ * themselves.
  */
 #ifndef PERFX_ELF_GLOB_H
 #define PERFX_ELF_GLOB_H
@@ -13,7 +13,7 @@
 
 struct glob_list {
 	char **globs; /* without alternatives */
-	size_t count, capacity;
+	size_t globs_count, globs_capacity;
 };
 
 enum { GLOB_ALTERNATIVES_MAX = 1024 };
@@ -34,10 +34,9 @@ const char *glob_set_end(const char *p);
  * costs some 3 µs a name, looking for a word 20 ns; a library has half a million names.
  *
  * Identifiers stand in mangled names as they are, at least once each (repetitions are abbreviated),
- * except what the demangler makes up: names of builtin types and operators, std and its favourite
- * classes, "(anonymous namespace)", "{lambda()#1}", numbers. A word of the pattern is used only
- * when no made-up text can contain it; where the pattern bounds it on both sides, when it equals
- * none.
+ * except those that the demangler makes up: names of builtin types and operators, std and its most
+ * common classes, "(anonymous namespace)", "{lambda()#1}", numbers. A word of the pattern is used
+ * only when no made-up text contains it, or, if the pattern bounds it on both sides, equals it.
  */
 enum { LITERALS_MAX = 6 };
 

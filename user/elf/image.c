@@ -4,11 +4,10 @@
 
 #include "base/grow.h"
 #include "base/hash.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "elf/demangle.h"
 #include "elf/image_internal.h"
-#include "proc/maps.h"
-
 #include <elfutils/libdwelf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,33 +18,28 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
-
-static bool add_segment(struct image *image, const Elf64_Phdr *phdr)
-{
-	struct segment segment = {.vaddr = phdr->p_vaddr,
-				  .offset = phdr->p_offset,
-				  .size = phdr->p_filesz,
-				  .executable = phdr->p_flags & PF_X};
-	uint64_t end;
-
-	if (phdr->p_type != PT_LOAD || segment.offset >= image->file.size || !segment.size)
-		return true;
-	if (segment.size > image->file.size - segment.offset)
-		segment.size = image->file.size - segment.offset;
-	if (__builtin_add_overflow(segment.vaddr, segment.size, &end))
-		return true;
-	return !LIST_ADD(image->segments, segment);
-}
 
 static int read_segments(struct image *image)
 {
 	Elf64_Phdr phdr;
+	uint64_t end;
 
-	for (size_t i = 0; elf_view__phdr(&image->file, i, &phdr); i++)
-		if (!add_segment(image, &phdr))
+	for (size_t i = 0; elf_view__phdr(&image->file, i, &phdr); i++) {
+		struct segment segment = {.vaddr = phdr.p_vaddr,
+					  .offset = phdr.p_offset,
+					  .executable = phdr.p_flags & PF_X};
+
+		if (phdr.p_type != PT_LOAD || segment.offset >= image->file.size || !phdr.p_filesz)
+			continue;
+		segment.size = min_u64(phdr.p_filesz, image->file.size - segment.offset);
+		if (__builtin_add_overflow(segment.vaddr, segment.size, &end))
+			continue;
+		if (LIST_ADD(image->segments, segment))
 			return -ENOMEM;
+	}
 	return image->segments_count ? 0 : -ENOEXEC;
 }
 
@@ -176,13 +170,6 @@ static void read_build_id(const struct elf_view *view, char *hex, size_t hex_siz
 
 #define BUILD_ID_PATH "/usr/lib/debug/.build-id/%.2s/%s.debug"
 
-static bool has_symbols(const struct elf_view *view)
-{
-	Elf64_Shdr shdr;
-
-	return elf_view__section_of_type(view, SHT_SYMTAB, &shdr);
-}
-
 /* The CRC needs the whole file, and a sparse file can have terabytes. */
 #define CRC_BYTES_MAX (UINT64_C(4) << 30)
 
@@ -199,19 +186,18 @@ static bool try_file(struct image *image, const char *path, const uint32_t *crc)
 {
 	char build_id[sizeof(image->build_id)];
 	int fd = rootfs_open(image->root, path);
+	Elf64_Shdr shdr;
 	bool fits;
-	int err;
 
 	if (fd < 0)
 		return false;
-	err = elf_view__map(&image->debug, fd);
-	if (err) {
+	if (elf_view__map(&image->debug, fd)) {
 		close(fd);
 		return false;
 	}
 	image->debug_fd = fd;
 	read_build_id(&image->debug, build_id, sizeof(build_id));
-	fits = has_symbols(&image->debug);
+	fits = elf_view__section_of_type(&image->debug, SHT_SYMTAB, &shdr);
 	if (crc)
 		fits = fits && image->debug.size <= CRC_BYTES_MAX &&
 		       crc32_z(0, image->debug.bytes, image->debug.size) == (*crc);
@@ -220,16 +206,6 @@ static bool try_file(struct image *image, const char *path, const uint32_t *crc)
 	if (!fits)
 		drop_debug(image);
 	return fits;
-}
-
-static bool try_build_id(struct image *image)
-{
-	char path[sizeof(image->build_id) + sizeof(BUILD_ID_PATH)];
-
-	if (strlen(image->build_id) < 4)
-		return false;
-	snprintf(path, sizeof(path), BUILD_ID_PATH, image->build_id, image->build_id + 2);
-	return try_file(image, path, NULL);
 }
 
 static bool try_beside(struct image *image, const char *name, uint32_t crc)
@@ -305,8 +281,8 @@ void image__add_mini(struct image *image)
 	const uint8_t *bytes;
 	Elf64_Shdr shdr;
 
-	for (size_t t = 0; t < image->tables_count; t++)
-		image->mini_read |= image->tables[t].origin != SYMBOL_DYNSYM;
+	FOR_EACH (table, image->tables)
+		image->mini_read |= table->origin != SYMBOL_DYNSYM;
 	if (image->mini_read || image->debug.bytes ||
 	    !elf_view__section(&image->file, ".gnu_debugdata", &shdr, &bytes))
 		return;
@@ -321,7 +297,11 @@ void image__add_mini(struct image *image)
 
 static bool open_debug(struct image *image)
 {
-	return try_build_id(image) || try_debuglink(image);
+	char path[sizeof(image->build_id) + sizeof(BUILD_ID_PATH)];
+
+	snprintf(path, sizeof(path), BUILD_ID_PATH, image->build_id, image->build_id + 2);
+	return (strlen(image->build_id) >= 4 && try_file(image, path, NULL)) ||
+	       try_debuglink(image);
 }
 
 static bool has_dwarf(const struct elf_view *view)
@@ -409,10 +389,7 @@ static int image_load(struct image *image, int fd, const char *path, const char 
 	image->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (image->fd < 0)
 		return -errno;
-	err = elf_view__map(&image->file, image->fd);
-	if (err)
-		return err;
-	err = read_segments(image);
+	err = elf_view__map(&image->file, image->fd) ?: read_segments(image);
 	if (err)
 		return err;
 	read_build_id(&image->file, image->build_id, sizeof(image->build_id));
@@ -448,17 +425,17 @@ void image__release_pages(const struct image *image)
 	elf_view__release_pages(&image->debug);
 }
 
-/* The kernel maps up to 64 KiB around a page that is read. Names lie far apart where few are read,
- * so their pages are counted by faults, and not by symbols: some 10 MiB. */
-#define FAULTS_MAX     128
-#define SYMBOLS_A_LOOK 64
+/* The kernel maps up to 64 KiB around a page that is read. Where few names are read they lie far
+ * apart, so the memory of their pages is bounded by page faults, not by symbols: some 10 MiB. */
+#define FAULTS_MAX	  128
+#define SYMBOLS_PER_CHECK 64
 
 void image__limit_pages(struct image *image)
 {
 	struct rusage usage;
 	long faults;
 
-	if (image->symbols_read++ % SYMBOLS_A_LOOK || getrusage(RUSAGE_THREAD, &usage))
+	if (image->symbols_read++ % SYMBOLS_PER_CHECK || getrusage(RUSAGE_THREAD, &usage))
 		return;
 	faults = usage.ru_minflt + usage.ru_majflt;
 	/* less: of another thread */
@@ -489,7 +466,6 @@ void image__free(struct image *image)
 	drop_debug(image);
 	if (image->alt_fd >= 0)
 		close(image->alt_fd);
-	image->alt_fd = -1;
 	elf_view__unmap(&image->file);
 	free(image->go_symbols);
 	free(image->segments);
@@ -506,69 +482,51 @@ void image__free(struct image *image)
  * of timing: in doubt, yes.
  */
 
-/* libc exports these for others; a file that calls them has more stacks than threads. */
-static bool is_context_call(const char *name)
-{
-	static const char *const names[] = {"swapcontext", "makecontext", "setcontext", NULL};
-
-	return text_is_one_of(name, names);
-}
-
-/* Boost.Context (folly and others bring copies), brpc, libco (both), libcoro, libaco, minicoro,
- * marl, tbox, libtask, QEMU, greenlet. Switches that carry no name are found by their code
- * (user/site). */
-static bool is_coroutine_switch(const char *name)
-{
-	static const char *const names[] = {"jump_fcontext",
-					    "ontop_fcontext",
-					    "make_fcontext",
-					    "bthread_jump_fcontext",
-					    "co_switch",
-					    "coctx_swap",
-					    "coro_transfer",
-					    "acosw",
-					    "_mco_switch",
-					    "mco_resume",
-					    "marl_fiber_swap",
-					    "tb_context_jump",
-					    "taskswitch",
-					    "qemu_coroutine_switch",
-					    "slp_switch",
-					    "_ZL10slp_switchv",
-					    NULL};
-
-	return text_is_one_of(name, names);
-}
-
 /* The legacy form, _ZN…17h<hash>E, is a valid C++ name too. */
-static bool may_be_rust(const char *name)
-{
-	size_t length;
-
-	if (name[1] == 'R')
-		return true;
-	length = strlen(name);
-	return length > 24 && memcmp(name + length - 20, "17h", 3) == 0;
-}
-
 static bool is_rust_name(const char *name)
 {
-	char *text = may_be_rust(name) ? rust_demangle(name, 0) : NULL;
+	size_t length = strlen(name);
+	char *text = NULL;
 
+	if (name[1] == 'R' || (length > 24 && memcmp(name + length - 20, "17h", 3) == 0))
+		text = rust_demangle(name, 0);
 	free(text);
 	return text != NULL;
 }
 
-struct symbol_look {
+struct symbol_scan {
 	struct image_traits *traits;
 	const struct symbol_table *table;
 };
 
 static int note_symbol(void *ctx, const Elf64_Sym *sym, size_t number)
 {
-	const struct symbol_look *look = ctx;
-	struct image_traits *traits = look->traits;
-	const char *name = elf_strings__at(&look->table->names, sym->st_name);
+	/* libc exports these for others; a file that calls them has more stacks than threads. */
+	static const char *const context_calls[] = {"swapcontext", "makecontext", "setcontext",
+						    NULL};
+	/* Boost.Context (folly and others bring copies), brpc, libco (both), libcoro, libaco,
+	 * minicoro, marl, tbox, libtask, QEMU, greenlet. Switches that carry no name are found by
+	 * their code (user/site). */
+	static const char *const coroutine_switches[] = {"jump_fcontext",
+							 "ontop_fcontext",
+							 "make_fcontext",
+							 "co_switch",
+							 "bthread_jump_fcontext",
+							 "coctx_swap",
+							 "acosw",
+							 "coro_transfer",
+							 "_mco_switch",
+							 "mco_resume",
+							 "marl_fiber_swap",
+							 "tb_context_jump",
+							 "taskswitch",
+							 "qemu_coroutine_switch",
+							 "slp_switch",
+							 "_ZL10slp_switchv",
+							 NULL};
+	const struct symbol_scan *scan = ctx;
+	struct image_traits *traits = scan->traits;
+	const char *name = elf_strings__at(&scan->table->names, sym->st_name);
 	bool defined = sym->st_shndx != SHN_UNDEF;
 	bool used = !defined || !traits->dynamic; /* a static file holds only what is used */
 
@@ -582,16 +540,10 @@ static int note_symbol(void *ctx, const Elf64_Sym *sym, size_t number)
 		traits->needs_cxx = true;
 	if (defined && strcmp(name, "rust_eh_personality") == 0)
 		traits->is_rust = true;
-	if (is_coroutine_switch(name) || (used && is_context_call(name)))
+	if (text_is_one_of(name, coroutine_switches) ||
+	    (used && text_is_one_of(name, context_calls)))
 		traits->switches_stacks = true;
 	return 0;
-}
-
-static void note_symbols(struct image *image)
-{
-	for (size_t t = 0; t < image->tables_count; t++)
-		image__each_symbol(image, &image->tables[t], true, note_symbol,
-				   &(struct symbol_look){&image->traits, &image->tables[t]});
 }
 
 static void note_sections(const struct elf_view *file, struct image_traits *traits)
@@ -660,17 +612,6 @@ static const char *dynamic_string(const struct image *image, struct dynamic *dyn
 	return NULL;
 }
 
-static void note_needed(const struct image *image, const Elf64_Phdr *phdr,
-			struct image_traits *traits)
-{
-	struct dynamic dynamic = dynamic_begin(image, phdr);
-	const char *name;
-
-	while ((name = dynamic_string(image, &dynamic, DT_NEEDED)))
-		if (begins_with(name, "libstdc++.") || begins_with(name, "libc++"))
-			traits->needs_cxx = true;
-}
-
 const char *image__soname(const struct image *image)
 {
 	Elf64_Phdr phdr;
@@ -691,6 +632,8 @@ const char *image__soname(const struct image *image)
 
 static void note_segments(const struct image *image, struct image_traits *traits)
 {
+	struct dynamic dynamic;
+	const char *name;
 	Elf64_Phdr phdr;
 
 	for (size_t i = 0; elf_view__phdr(&image->file, i, &phdr); i++) {
@@ -698,8 +641,12 @@ static void note_segments(const struct image *image, struct image_traits *traits
 			traits->dynamic = true;
 		if (phdr.p_type == PT_INTERP)
 			traits->needs_loader = true;
-		if (phdr.p_type == PT_DYNAMIC)
-			note_needed(image, &phdr, traits);
+		if (phdr.p_type != PT_DYNAMIC)
+			continue;
+		dynamic = dynamic_begin(image, &phdr);
+		while ((name = dynamic_string(image, &dynamic, DT_NEEDED)))
+			if (begins_with(name, "libstdc++.") || begins_with(name, "libc++"))
+				traits->needs_cxx = true;
 	}
 }
 
@@ -708,54 +655,88 @@ const struct image_traits *image__traits(struct image *image)
 	if (image->traits_ready)
 		return &image->traits;
 	image->traits_ready = image->facts.fresh = true;
-	for (size_t t = 0; t < image->tables_count; t++)
-		if (image->tables[t].origin != SYMBOL_DYNSYM)
-			image->traits.has_symtab = true;
+	FOR_EACH (table, image->tables)
+		image->traits.has_symtab |= table->origin != SYMBOL_DYNSYM;
 	note_segments(image, &image->traits);
 	note_sections(&image->file, &image->traits);
-	note_symbols(image);
+	FOR_EACH (table, image->tables)
+		image__each_symbol(image, table, true, note_symbol,
+				   &(struct symbol_scan){&image->traits, table});
 	return &image->traits;
 }
 
 #define MENTIONS_MAX  (64u << 20)
 #define MENTIONS_PART (4u << 20) /* after which the memory of its pages is given back */
 
-/* NULL: it is nowhere in these bytes. */
-static const uint8_t *find_text(const struct image *image, const uint8_t *bytes, size_t size,
-				const char *text)
+static bool mentions(struct image *image, void *text)
 {
-	size_t length = strlen(text);
-	const uint8_t *found = NULL;
+	size_t size, length = strlen(text);
+	const uint8_t *bytes;
+	bool found = false;
+	Elf64_Shdr section;
 
+	if (elf_view__section(&image->file, ".rodata", &section, &bytes)) {
+		size = min_u64(section.sh_size, MENTIONS_MAX);
+	} else {
+		bytes = image->file.bytes;
+		size = min_u64(image->file.size, MENTIONS_MAX);
+	}
 	for (size_t at = 0; !found && at < size; at += MENTIONS_PART) {
-		size_t part =
-			size - at < MENTIONS_PART + length ? size - at : MENTIONS_PART + length;
-
-		found = memmem(bytes + at, part, text, length);
+		found = memmem(bytes + at, min_u64(size - at, MENTIONS_PART + length), text,
+			       length);
 		image__release_pages(image);
 	}
 	return found;
 }
 
-static bool mentions(struct image *image, void *text)
-{
-	const struct elf_view *file = &image->file;
-	const uint8_t *bytes = NULL;
-	Elf64_Shdr section;
-	size_t size;
-
-	if (elf_view__section(file, ".rodata", &section, &bytes)) {
-		size = section.sh_size;
-	} else {
-		bytes = file->bytes;
-		size = file->size;
-	}
-	if (size > MENTIONS_MAX)
-		size = MENTIONS_MAX;
-	return bytes && find_text(image, bytes, size, text);
-}
-
 bool image__mentions(struct image *image, const char *text)
 {
 	return image__answer(image, fnv1a(text, strlen(text)), mentions, (void *)text);
+}
+
+struct image *mapped_image_open(pid_t pid, const struct mapping *mapping, uint64_t *bias)
+{
+	struct module_ref ref = module_of(mapping);
+	int fd = module_open(pid, &ref);
+	struct image *image = fd < 0 ? NULL : image__open(fd, mapping->path, "");
+
+	if (fd >= 0)
+		close(fd);
+	if (image && image__bias(image, mapping->start, mapping->file_offset, bias))
+		return image;
+	image__free(image);
+	return NULL;
+}
+
+uint64_t mapped_symbol(const struct image *image, uint64_t bias, const char *name, uint64_t *bytes)
+{
+	uint64_t vaddr, size;
+
+	if (!image__exported(image, name, &vaddr, &size))
+		return 0;
+	if (bytes)
+		*bytes = size;
+	return bias + vaddr;
+}
+
+uint64_t mapped_variable(pid_t pid, const struct maps *maps, const struct image *image,
+			 uint64_t bias, const char *name)
+{
+	const struct mapping *executable = NULL;
+	uint64_t program_bias, address = 0;
+	struct image *program;
+	struct stat status;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	if (!stat(path, &status))
+		for (size_t i = 0; !executable && i < maps__count(maps); i++)
+			if (maps__at(maps, i)->executable &&
+			    maps__at(maps, i)->inode == status.st_ino)
+				executable = maps__at(maps, i);
+	program = executable ? mapped_image_open(pid, executable, &program_bias) : NULL;
+	if (program)
+		address = mapped_symbol(program, program_bias, name, NULL);
+	image__free(program);
+	return address ?: mapped_symbol(image, bias, name, NULL);
 }

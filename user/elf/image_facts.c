@@ -11,6 +11,7 @@
  * no wanted function there makes all findings void.
  */
 #include "base/cache.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "elf/image_internal.h"
 
@@ -52,11 +53,10 @@ static uint64_t key_of(const struct image *image)
 static char *path_of(const struct image *image)
 {
 	char *path;
+	int length = asprintf(&path, "%s/%s-%016llx", image->facts.folder, image->build_id,
+			      (unsigned long long)key_of(image));
 
-	return asprintf(&path, "%s/%s-%016llx", image->facts.folder, image->build_id,
-			(unsigned long long)key_of(image)) < 0
-		       ? NULL
-		       : path;
+	return length < 0 ? NULL : path;
 }
 
 static bool is_sound(const struct kept_facts *kept, size_t size)
@@ -108,27 +108,15 @@ static void load_facts(struct image *image)
 	free(path);
 }
 
-static bool identify_without_build_id(int fd, struct facts_key *key)
-{
-	struct stat stat;
-
-	if (fstat(fd, &stat))
-		return false;
-	key->device = stat.st_dev;
-	key->inode = stat.st_ino;
-	key->changed_ns =
-		(uint64_t)stat.st_ctim.tv_sec * 1000000000 + (uint64_t)stat.st_ctim.tv_nsec;
-	return true;
-}
-
 void image__keep_facts(struct image *image, const char *folder, uint64_t reader_id)
 {
 	struct image_facts *facts = &image->facts;
 	size_t symbols_count = 0;
+	struct stat stat;
 
 	image__add_mini(image);
-	for (size_t i = 0; i < image->tables_count; i++)
-		symbols_count += image->tables[i].count;
+	FOR_EACH (table, image->tables)
+		symbols_count += table->count;
 	if (facts->folder || (symbols_count < SYMBOLS_MIN && image->file.size < SEARCHED_MIN))
 		return;
 	facts->key = (struct facts_key){.reader_id = reader_id,
@@ -136,8 +124,15 @@ void image__keep_facts(struct image *image, const char *folder, uint64_t reader_
 					.debug_bytes = image->debug.size};
 	for (size_t i = 0; i < image->tables_count; i++)
 		facts->key.symbols_counts[i] = image->tables[i].count;
-	if (image->build_id[0] || identify_without_build_id(image->fd, &facts->key))
-		facts->folder = strdup(folder);
+	if (!image->build_id[0]) {
+		if (fstat(image->fd, &stat))
+			return;
+		facts->key.device = stat.st_dev;
+		facts->key.inode = stat.st_ino;
+		facts->key.changed_ns =
+			(uint64_t)stat.st_ctim.tv_sec * 1000000000 + (uint64_t)stat.st_ctim.tv_nsec;
+	}
+	facts->folder = strdup(folder);
 	if (facts->folder)
 		load_facts(image);
 }

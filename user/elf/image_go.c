@@ -58,27 +58,20 @@ static bool read_header(const uint8_t *bytes, uint64_t size, struct go_header *h
 	       header->functions_count < (size - header->table) / sizeof(struct go_function);
 }
 
-/* The offset of a function's name; 0, which is never one's, where the table is damaged. */
-static uint32_t name_of(const uint8_t *table, uint64_t size, struct go_function function)
-{
-	uint32_t words[2];
-
-	if (size < sizeof(words) || function.place > size - sizeof(words))
-		return 0;
-	memcpy(words, table + function.place, sizeof(words));
-	return words[0] == function.start ? words[1] : 0;
-}
-
 static Elf64_Sym *read_functions(const uint8_t *table, uint64_t size, uint64_t text, size_t count)
 {
 	Elf64_Sym *symbols = calloc(count, sizeof(*symbols));
 	struct go_function pair[2];
+	uint32_t words[2];
 
 	for (size_t n = 0; symbols && n < count; n++) {
 		memcpy(pair, table + n * sizeof(*pair), sizeof(pair));
 		if (pair[1].start <= pair[0].start)
 			continue;
-		symbols[n] = (Elf64_Sym){.st_name = name_of(table, size, pair[0]),
+		words[0] = words[1] = 0; /* no function's name is at 0: the table is damaged */
+		if (size >= sizeof(words) && pair[0].place <= size - sizeof(words))
+			memcpy(words, table + pair[0].place, sizeof(words));
+		symbols[n] = (Elf64_Sym){.st_name = words[0] == pair[0].start ? words[1] : 0,
 					 .st_info = ELF64_ST_INFO(STB_LOCAL, STT_FUNC),
 					 .st_shndx = SHN_ABS,
 					 .st_value = text + pair[0].start,

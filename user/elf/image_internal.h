@@ -137,8 +137,7 @@ void image__forget_frames(struct image *image);
 /* image_note.c */
 void image__forget_annotations(struct image *image);
 
-/* To be called with each symbol that is read out of order: bounds the memory of the pages that are
- * read. */
+/* Bounds the memory of the pages that are read: to be called with each symbol read out of order. */
 void image__limit_pages(struct image *image);
 /* Calls fn with each symbol of a table, in no order, until it returns an error: that is returned.
  * by_name: fn reads most of the names. */

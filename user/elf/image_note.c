@@ -17,6 +17,7 @@
  * A mark copied by the compiler (both constructors of a class, cloned code) gives equal notes.
  */
 #include "base/grow.h"
+#include "base/order.h"
 #include "elf/demangle.h"
 #include "elf/image_internal.h"
 
@@ -26,46 +27,11 @@
 
 enum { NOTE_TYPE = 1, NOTE_FIXED_BYTES = 24, NAME_MAX_BYTES = 16 * 1024 };
 enum { HINT_TYPE = 2, HINT_BYTES = 16 };
-/* Equal notes are found by comparing with all: a file made of notes must not take hours. */
+/* Each note is compared with all before it: a file made of notes must not take hours. */
 enum { ANNOTATIONS_MAX = 1 << 15 };
 
 /* As in include/perfx.h. Bits that are not known say nothing that matters here. */
 enum note_flag { NOTE_PRETTY = 1, NOTE_NAME_VADDR = 4 };
-
-struct annotation {
-	uint64_t vaddr, name_vaddr;
-	uint32_t flags;
-	const char *inline_name; /* room bytes, maybe not terminated */
-	size_t room;
-};
-
-static bool read_annotation(const struct elf_note *note, struct annotation *annotation)
-{
-	if (!elf_note__is(note, "perfx", NOTE_TYPE) || note->desc_size < NOTE_FIXED_BYTES)
-		return false;
-	memcpy(&annotation->vaddr, note->desc, 8);
-	memcpy(&annotation->name_vaddr, note->desc + 8, 8);
-	memcpy(&annotation->flags, note->desc + 16, 4);
-	annotation->inline_name = (const char *)note->desc + NOTE_FIXED_BYTES;
-	annotation->room = note->desc_size - NOTE_FIXED_BYTES;
-	return annotation->vaddr != 0;
-}
-
-/* NULL with errno: EINVAL no terminated name. */
-static char *annotation_name(const struct image *image, const struct annotation *annotation)
-{
-	const char *text = annotation->inline_name;
-	size_t room = annotation->room;
-
-	if (annotation->flags & NOTE_NAME_VADDR)
-		text = (const char *)image__data(image, annotation->name_vaddr, &room);
-	if (!text || !room || !text[0] ||
-	    !memchr(text, 0, room < NAME_MAX_BYTES ? room : NAME_MAX_BYTES)) {
-		errno = EINVAL;
-		return NULL;
-	}
-	return annotation->flags & NOTE_PRETTY ? demangle_pretty(text) : strdup(text);
-}
 
 /* A cold part is entered by a jump from the middle of its function, with the frame already built.
  * Symbols say so; without them, the unwind table does, except for functions without a frame. */
@@ -105,27 +71,31 @@ static void locate(struct image *image, uint64_t annotation_vaddr, struct symbol
 	symbol->offset = (uint64_t)image__offset(image, start);
 }
 
-static bool known(const struct image *image, const struct symbol *symbol)
+static int add_annotation(struct image *image, const struct elf_note *note)
 {
-	for (size_t i = 0; i < image->annotations_count; i++)
-		if (image->annotations[i].vaddr == symbol->vaddr &&
-		    strcmp(image->annotations[i].name, symbol->name) == 0)
-			return true;
-	return false;
-}
-
-static int add_annotation(struct image *image, const struct annotation *annotation)
-{
+	const char *text = (const char *)note->desc + NOTE_FIXED_BYTES;
+	size_t room = note->desc_size - NOTE_FIXED_BYTES;
 	struct symbol symbol = {.origin = SYMBOL_NOTE};
-	char *name = annotation_name(image, annotation);
+	uint64_t vaddr, name_vaddr;
+	uint32_t flags;
+	char *name;
 
-	if (!name)
-		return errno == EINVAL ? 0 : -ENOMEM;
-	symbol.name = name;
-	locate(image, annotation->vaddr, &symbol);
-	if (known(image, &symbol)) {
-		free(name);
+	memcpy(&vaddr, note->desc, 8);
+	memcpy(&name_vaddr, note->desc + 8, 8);
+	memcpy(&flags, note->desc + 16, 4);
+	if (vaddr && flags & NOTE_NAME_VADDR)
+		text = (const char *)image__data(image, name_vaddr, &room);
+	if (!vaddr || !text || !room || !text[0] || !memchr(text, 0, min_u64(room, NAME_MAX_BYTES)))
 		return 0;
+	symbol.name = name = flags & NOTE_PRETTY ? demangle_pretty(text) : strdup(text);
+	if (!name)
+		return -ENOMEM;
+	locate(image, vaddr, &symbol);
+	FOR_EACH (known, image->annotations) {
+		if (known->vaddr == symbol.vaddr && !strcmp(known->name, name)) {
+			free(name);
+			return 0;
+		}
 	}
 	if (!LIST_ADD(image->annotations, symbol))
 		return 0;
@@ -139,31 +109,21 @@ static bool notes_of(const struct image *image, Elf64_Shdr *shdr, const uint8_t 
 	       elf_view__section(&image->debug, ".note.perfx", shdr, bytes);
 }
 
-static int read_marks(struct image *image)
+int image__each_annotation(struct image *image, int (*fn)(const struct symbol *symbol, void *ctx),
+			   void *ctx)
 {
 	const uint8_t *bytes;
 	struct elf_note note;
-	struct annotation annotation;
 	size_t position = 0;
 	Elf64_Shdr shdr;
 	int err = 0;
 
-	if (!notes_of(image, &shdr, &bytes))
-		return 0;
-	while (!err && image->annotations_count < ANNOTATIONS_MAX &&
-	       elf_note__next(bytes, shdr.sh_size, shdr.sh_addralign, &position, &note))
-		if (read_annotation(&note, &annotation))
-			err = add_annotation(image, &annotation);
-	return err;
-}
-
-int image__each_annotation(struct image *image, int (*fn)(const struct symbol *symbol, void *ctx),
-			   void *ctx)
-{
-	int err = 0;
-
-	if (!image->annotations_ready)
-		err = read_marks(image);
+	if (!image->annotations_ready && notes_of(image, &shdr, &bytes))
+		while (!err && image->annotations_count < ANNOTATIONS_MAX &&
+		       elf_note__next(bytes, shdr.sh_size, shdr.sh_addralign, &position, &note))
+			if (elf_note__is(&note, "perfx", NOTE_TYPE) &&
+			    note.desc_size >= NOTE_FIXED_BYTES)
+				err = add_annotation(image, &note);
 	image->annotations_ready = !err;
 	if (err)
 		image__forget_annotations(image);
@@ -235,7 +195,7 @@ int image__each_hint(struct image *image, int (*fn)(uint64_t vaddr, void *ctx), 
 
 enum { USDT_TYPE = 3, USDT_FIXED_BYTES = 24 };
 
-/* The string at *at, which then is behind it; NULL when it does not end in the note. */
+/* The string at *at, and moves *at behind it; NULL when it does not end in the note. */
 static const char *next_string(const struct elf_note *note, size_t *at)
 {
 	const char *text = (const char *)note->desc + *at;
@@ -247,43 +207,29 @@ static const char *next_string(const struct elf_note *note, size_t *at)
 	return text;
 }
 
-/* How far the file was moved since it was linked. */
-static uint64_t moved_by(const struct image *image, uint64_t base)
+/* False: it is outside the executable code, or has a semaphore that the kernel could not raise. */
+static bool relocate(const struct image *image, struct usdt_probe *probe, uint64_t base)
 {
+	const struct segment *segment;
 	const uint8_t *bytes;
 	Elf64_Shdr shdr;
 
-	if (!base || !elf_view__section(&image->file, ".stapsdt.base", &shdr, &bytes))
-		return 0;
-	return shdr.sh_addr - base;
-}
-
-/* Where the kernel is to count in the file; it wants the u16 aligned. */
-static bool place_semaphore(const struct image *image, struct usdt_probe *probe)
-{
-	const struct segment *segment = image__segment(image, probe->semaphore_vaddr);
-
-	if (!probe->semaphore_vaddr)
-		return true;
-	if (!segment || segment->executable || probe->semaphore_vaddr % 2)
-		return false;
-	probe->semaphore_offset = (uint64_t)image__offset(image, probe->semaphore_vaddr);
-	return true;
-}
-
-static bool relocate(const struct image *image, struct usdt_probe *probe, uint64_t base)
-{
-	uint64_t moved = moved_by(image, base);
-	const struct segment *segment;
-
-	probe->vaddr += moved;
-	if (probe->semaphore_vaddr)
-		probe->semaphore_vaddr += moved;
+	if (base && elf_view__section(&image->file, ".stapsdt.base", &shdr, &bytes)) {
+		probe->vaddr += shdr.sh_addr - base;
+		if (probe->semaphore_vaddr)
+			probe->semaphore_vaddr += shdr.sh_addr - base;
+	}
 	segment = image__segment(image, probe->vaddr);
 	if (!segment || !segment->executable)
 		return false;
 	probe->offset = (uint64_t)image__offset(image, probe->vaddr);
-	return place_semaphore(image, probe);
+	if (!probe->semaphore_vaddr)
+		return true;
+	segment = image__segment(image, probe->semaphore_vaddr);
+	if (!segment || segment->executable || probe->semaphore_vaddr % 2) /* it must be aligned */
+		return false;
+	probe->semaphore_offset = (uint64_t)image__offset(image, probe->semaphore_vaddr);
+	return true;
 }
 
 static bool read_probe(const struct image *image, const struct elf_note *note,

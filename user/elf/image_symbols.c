@@ -87,8 +87,8 @@ static bool has_name(const struct symbol_table *table, const Elf64_Sym *sym)
 	       NAME_BYTES_MAX;
 }
 
-/* Assembler without .type leaves its functions like this, and compilers and linkers leave labels:
- * those that begin with a dot or $, and those at the end of a section. */
+/* A symbol without a type that may be a function, as assembler without .type leaves it. Compilers
+ * and linkers leave other labels: they begin with a dot or $, or mark the end of a section. */
 static bool is_label(const struct symbol_table *table, const Elf64_Sym *sym)
 {
 	char first = elf_strings__at(&table->names, sym->st_name)[0];
@@ -174,15 +174,6 @@ static void drop_duplicates(struct image *image, struct symbol_list *list)
 	list->count = kept;
 }
 
-/* Names are about to be read all over: let a cold disk start early. */
-static void will_need(const void *start, size_t size)
-{
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	uintptr_t begin = (uintptr_t)start & ~(page - 1);
-
-	madvise((void *)begin, size + ((uintptr_t)start - begin), MADV_WILLNEED);
-}
-
 struct plain_name {
 	const char *full; /* in the mapped file: the tree's key */
 	char *plain;
@@ -201,7 +192,7 @@ static void free_plain(void *node)
 /* Bytes of cut names per file; beyond them, names keep their @VERSION. */
 #define PLAIN_BYTES_MAX (64u << 20)
 
-/* The name without @VERSION, kept with the image. NULL: out of memory. */
+/* The first `length` bytes of a name, kept with the image. NULL: out of memory. */
 static const char *cut_version(struct image *image, const char *full, size_t length)
 {
 	struct plain_name probe = {.full = full}, *name;
@@ -236,15 +227,6 @@ static const char *plain_name(struct image *image, const char *name)
 	size_t length = plain_length(name);
 
 	return name[length] ? cut_version(image, name, length) : name;
-}
-
-static int add_key(struct symbol_list *list, struct symbol_key key)
-{
-	int err = grow_array(&list->keys, &list->capacity, list->count + 1, sizeof(key));
-
-	if (!err)
-		list->keys[list->count++] = key;
-	return err;
 }
 
 /* The size of a label, and whether it is inside a function, are known from its neighbours. */
@@ -292,43 +274,23 @@ static bool may_meet(const uint8_t *places, unsigned bits, uint64_t start, uint6
 	return false;
 }
 
-/* Is there an address of the focus from one to another? */
-static bool has_focus(const struct focus *focus, uint64_t start, uint64_t end)
+/* Is there an address of the focus in the function, or near it? */
+static bool meets_focus(const struct focus *focus, const Elf64_Sym *sym, bool near)
 {
-	size_t low = 0, high = focus->count;
+	uint64_t margin = near ? NEIGHBOURS_BYTES : 0, end;
+	uint64_t start = sym->st_value - min_u64(sym->st_value, margin);
+	size_t first;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (focus->vaddrs[middle] < start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < focus->count && focus->vaddrs[low] < end;
+	if (__builtin_add_overflow(sym->st_value + margin, sym->st_size, &end))
+		end = UINT64_MAX;
+	if (near ? !may_meet(focus->regions, FOCUS_REGION_BITS, start, end)
+		 : !may_meet(focus->pages, FOCUS_PAGE_BITS, start, end))
+		return false;
+	first = PARTITION_POINT(i, focus->count, focus->vaddrs[i] < start);
+	return first < focus->count && focus->vaddrs[first] < end;
 }
 
-/* Is there one in a function with a size? */
-static bool covers_focus(const struct focus *focus, const Elf64_Sym *sym)
-{
-	uint64_t start = sym->st_value, end = start + sym->st_size;
-
-	end = end < start ? UINT64_MAX : end;
-	return may_meet(focus->pages, FOCUS_PAGE_BITS, start, end) && has_focus(focus, start, end);
-}
-
-/* Is there one in a function, or near to it? */
-static bool is_near_focus(const struct focus *focus, const Elf64_Sym *sym)
-{
-	uint64_t start = sym->st_value < NEIGHBOURS_BYTES ? 0 : sym->st_value - NEIGHBOURS_BYTES;
-	uint64_t end = sym->st_value + NEIGHBOURS_BYTES;
-
-	end = end + sym->st_size < end ? UINT64_MAX : end + sym->st_size;
-	return may_meet(focus->regions, FOCUS_REGION_BITS, start, end) &&
-	       has_focus(focus, start, end);
-}
-
-/* A symbol of which its size, or whether it is a function, is not said. */
+/* The symbol does not say its size, or whether it is a function. */
 static bool is_vague(const Elf64_Sym *sym)
 {
 	return !sym->st_size || ELF64_ST_TYPE(sym->st_info) == STT_NOTYPE;
@@ -346,32 +308,17 @@ struct function_adder {
 	size_t unknown_count, unknown_capacity;
 };
 
-/* Does it neither cover the focus nor is it a vague one near it? */
-static bool is_elsewhere(const struct function_adder *adder, const Elf64_Sym *sym)
-{
-	return adder->near || is_vague(sym) ? !is_near_focus(adder->focus, sym)
-					    : !covers_focus(adder->focus, sym);
-}
-
-static int note_unknown(struct function_adder *adder, const Elf64_Sym *sym)
-{
-	uint64_t start, size;
-
-	if (!adder->focus || adder->near || !is_vague(sym) ||
-	    !image__fde(adder->image, sym->st_value, &start, &size))
-		return 0;
-	return LIST_ADD(adder->unknown, sym->st_value);
-}
-
 static int add_function(void *ctx, const Elf64_Sym *sym, size_t number)
 {
 	struct function_adder *adder = ctx;
 	struct image *image = adder->image;
 	const struct symbol_table *table = &image->tables[adder->table];
+	struct symbol_list *list = adder->list;
+	uint64_t start, size;
 	const char *name;
 
 	if (adder->focus) {
-		if (is_elsewhere(adder, sym))
+		if (!meets_focus(adder->focus, sym, adder->near || is_vague(sym)))
 			return 0;
 		image__limit_pages(image);
 	}
@@ -384,13 +331,18 @@ static int add_function(void *ctx, const Elf64_Sym *sym, size_t number)
 		if (!image->wants(name, image->wants_ctx))
 			return 0;
 	}
-	return note_unknown(adder, sym)
-		       ?: add_key(adder->list,
-				  (struct symbol_key){.vaddr = sym->st_value,
-						      .table = adder->table,
-						      .label = ELF64_ST_TYPE(sym->st_info) ==
-							       STT_NOTYPE,
-						      .number = (uint32_t)number});
+	if (adder->focus && !adder->near && is_vague(sym) &&
+	    image__fde(image, sym->st_value, &start, &size) &&
+	    LIST_ADD(adder->unknown, sym->st_value))
+		return -ENOMEM;
+	if (grow_array(&list->keys, &list->capacity, list->count + 1, sizeof(*list->keys)))
+		return -ENOMEM;
+	list->keys[list->count++] =
+		(struct symbol_key){.vaddr = sym->st_value,
+				    .table = adder->table,
+				    .label = ELF64_ST_TYPE(sym->st_info) == STT_NOTYPE,
+				    .number = (uint32_t)number};
+	return 0;
 }
 
 /* Symbols nest now and then (an entry point inside a function): look a few further back. */
@@ -429,11 +381,17 @@ static void drop_inner_labels(struct image *image, struct symbol_list *list)
 static int add_functions(struct function_adder *adder)
 {
 	struct image *image = adder->image;
+	uintptr_t page_mask = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
 	bool by_name = !adder->focus;
 	int err = 0;
 
-	for (size_t t = 0; by_name && t < image->tables_count; t++)
-		will_need(image->tables[t].names.text, image->tables[t].names.size);
+	/* names are about to be read all over: let a cold disk start early */
+	for (size_t t = 0; by_name && t < image->tables_count; t++) {
+		const struct elf_strings *names = &image->tables[t].names;
+		uintptr_t offset = (uintptr_t)names->text & page_mask;
+
+		madvise((char *)names->text - offset, names->size + offset, MADV_WILLNEED);
+	}
 	for (uint16_t t = 0; !err && t < image->tables_count; t++) {
 		adder->table = t;
 		err = image__each_symbol(image, &image->tables[t], by_name, add_function, adder);
@@ -494,49 +452,17 @@ static int make_list(struct image *image, bool wanted_only, struct symbol_list *
 /* Index of the first function behind an address; the count of all functions if there is none. */
 static size_t first_behind(const struct image *image, uint64_t vaddr)
 {
-	size_t low = 0, high = image->functions.count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (image->functions.keys[middle].vaddr <= vaddr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return PARTITION_POINT(i, image->functions.count, image->functions.keys[i].vaddr <= vaddr);
 }
 
-/* Where the function behind vaddr begins that only the unwind table knows; UINT64_MAX: nowhere. */
-static uint64_t next_fde(struct image *image, uint64_t vaddr)
-{
-	size_t count = eh_frame__count(image), index = count ? eh_frame__search(image, vaddr) : 0;
-
-	for (; index < count; index++)
-		if (eh_frame__start(image, index) > vaddr)
-			return eh_frame__start(image, index);
-	return UINT64_MAX;
-}
-
-static uint64_t section_end(const struct symbol_table *table, const Elf64_Sym *sym)
-{
-	Elf64_Shdr section;
-	uint64_t end;
-
-	if (sym->st_shndx >= SHN_LORESERVE ||
-	    !elf_view__shdr(table->view, sym->st_shndx, &section) ||
-	    __builtin_add_overflow(section.sh_addr, section.sh_size, &end))
-		return UINT64_MAX;
-	return end;
-}
-
-/* Code written in assembler often has no size: it ends where the unwind table says, else where
- * something else begins. */
+/* Code written in assembler often has no size: it ends where the unwind table says, else where the
+ * section ends, or the next symbol or function of the unwind table begins. */
 static int guess_size(struct image *image, const struct symbol_table *table, const Elf64_Sym *sym,
 		      uint64_t *size)
 {
 	uint64_t vaddr = sym->st_value, start, end;
-	size_t next;
+	size_t next, fdes_count;
+	Elf64_Shdr section;
 	int err;
 
 	if (image__fde(image, vaddr, &start, size) == 0) {
@@ -546,13 +472,19 @@ static int guess_size(struct image *image, const struct symbol_table *table, con
 	err = make_list(image, false, &image->functions);
 	if (err)
 		return err;
-	end = section_end(table, sym);
+	if (sym->st_shndx >= SHN_LORESERVE ||
+	    !elf_view__shdr(table->view, sym->st_shndx, &section) ||
+	    __builtin_add_overflow(section.sh_addr, section.sh_size, &end))
+		end = UINT64_MAX;
 	next = first_behind(image, vaddr);
-	if (next < image->functions.count && image->functions.keys[next].vaddr < end)
-		end = image->functions.keys[next].vaddr;
-	start = next_fde(image, vaddr);
-	if (start < end)
-		end = start;
+	if (next < image->functions.count)
+		end = min_u64(end, image->functions.keys[next].vaddr);
+	fdes_count = eh_frame__count(image);
+	next = fdes_count ? eh_frame__search(image, vaddr) : 0;
+	while (next < fdes_count && eh_frame__start(image, next) <= vaddr)
+		next++;
+	if (next < fdes_count)
+		end = min_u64(end, eh_frame__start(image, next));
 	*size = end == UINT64_MAX || end < vaddr ? 0 : end - vaddr;
 	return 0;
 }
@@ -612,22 +544,21 @@ static bool is_wanted_key(struct image *image, const struct symbol_key *key)
 	return name && image->wants(name, image->wants_ctx);
 }
 
-/* In the order of a list, and not another entry of the same function. */
-static bool is_before(const struct image *image, const struct symbol_key *a,
-		      const struct symbol_key *b)
-{
-	return a->vaddr < b->vaddr ||
-	       (a->vaddr == b->vaddr && compare_names(key_name(image, a), key_name(image, b)) < 0);
-}
-
 bool image__keep_wanted(struct image *image, struct symbol_key *keys, size_t count)
 {
 	if (!image->wants || image->wanted.keys)
 		return false;
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
+		const struct symbol_key *before = i ? &keys[i - 1] : NULL;
+
+		/* in order, and each function once */
 		if (!is_wanted_key(image, &keys[i]) ||
-		    (i && !is_before(image, &keys[i - 1], &keys[i])))
+		    (before &&
+		     (before->vaddr > keys[i].vaddr ||
+		      (before->vaddr == keys[i].vaddr &&
+		       compare_names(key_name(image, before), key_name(image, &keys[i])) >= 0))))
 			return false;
+	}
 	image->wanted = (struct symbol_list){.keys = keys, .count = count, .capacity = count + 1};
 	return true;
 }
@@ -639,9 +570,8 @@ int image__each_function(struct image *image, int (*fn)(const struct symbol *sym
 	struct symbol symbol;
 	int err = make_list(image, image->wants != NULL, list);
 
-	for (size_t i = 0; !err && i < list->count; i++) {
+	for (size_t i = 0; !err && i < list->count; i++)
 		err = fill_symbol(image, &list->keys[i], &symbol) ?: fn(&symbol, ctx);
-	}
 	return err;
 }
 
@@ -736,29 +666,12 @@ struct exports {
 	size_t chains_count;
 };
 
-static uint32_t hash_of(const char *name)
-{
-	uint32_t hash = 5381;
-
-	for (; *name; name++)
-		hash = hash * 33 + (uint8_t)*name;
-	return hash;
-}
-
 static uint32_t word_at(const uint8_t *words, size_t index)
 {
 	uint32_t word;
 
 	memcpy(&word, words + index * sizeof(word), sizeof(word));
 	return word;
-}
-
-static const struct symbol_table *dynsym_of(const struct image *image)
-{
-	for (size_t t = 0; t < image->tables_count; t++)
-		if (image->tables[t].origin == SYMBOL_DYNSYM)
-			return &image->tables[t];
-	return NULL;
 }
 
 static bool find_hash(const struct image *image, struct exports *exports)
@@ -791,16 +704,18 @@ static bool is_definition(const struct symbol_table *table, size_t number, const
 {
 	if (number >= table->count)
 		return false;
-	memcpy(sym, table->symbols + number * sizeof(*sym), sizeof(*sym));
+	*sym = symbol_at(table, number);
 	return sym->st_shndx != SHN_UNDEF &&
 	       !strcmp(elf_strings__at(&table->names, sym->st_name), name);
 }
 
 static bool find_in_chain(const struct exports *exports, const char *name, Elf64_Sym *sym)
 {
-	uint32_t hash = hash_of(name), first = exports->header.symbols_first;
-	uint32_t number = word_at(exports->buckets, hash % exports->header.buckets_count);
+	uint32_t hash = 5381, first = exports->header.symbols_first, number;
 
+	for (const char *p = name; *p; p++)
+		hash = hash * 33 + (uint8_t)*p;
+	number = word_at(exports->buckets, hash % exports->header.buckets_count);
 	for (; number >= first && number - first < exports->chains_count; number++) {
 		uint32_t entry = word_at(exports->chains, number - first);
 
@@ -815,8 +730,11 @@ static bool find_in_chain(const struct exports *exports, const char *name, Elf64
 /* The first of several versions of a symbol. */
 static bool find_export(const struct image *image, const char *name, Elf64_Sym *sym)
 {
-	struct exports exports = {.table = dynsym_of(image)};
+	struct exports exports = {0};
 
+	FOR_EACH (table, image->tables)
+		if (table->origin == SYMBOL_DYNSYM)
+			exports.table = table;
 	if (!exports.table)
 		return false;
 	if (find_hash(image, &exports))

@@ -2,6 +2,7 @@
 #include "elf/pattern.h"
 
 #include "base/grow.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "elf/demangle.h"
 #include "elf/glob.h"
@@ -18,8 +19,9 @@ struct pattern {
 	char *text;
 	bool excludes, has_module, is_regex;
 	struct glob_list modules;
-	struct glob_list names;	   /* of a regular expression: its longest word, for nearest */
+	struct glob_list names;
 	struct literals *literals; /* one for each name */
+	/* Without wildcards; of a regular expression its longest word. The end: NULL. */
 	char **plain_names;
 	regex_t regex;
 };
@@ -71,24 +73,7 @@ static const char *find_divider(const char *p)
 	return NULL;
 }
 
-static int parse_module(struct pattern *pattern, const char *from, size_t size, struct reason *why)
-{
-	char *module;
-	int err;
-
-	if (!size)
-		return refuse(why, "no file name before ':'");
-	if (memchr(from, '/', size))
-		return refuse(why, "a file is named by its last component, without '/'");
-	module = strndup(from, size);
-	if (!module)
-		return -ENOMEM;
-	err = glob_list__expand(&pattern->modules, module);
-	free(module);
-	pattern->has_module = true;
-	return out_of(why, err);
-}
-
+/* A glob without its wildcards and sets; NULL: out of memory. */
 static char *plain_text(const char *glob)
 {
 	char *plain = malloc(strlen(glob) + 1), *to = plain;
@@ -113,7 +98,7 @@ static char *plain_text(const char *glob)
 static int parse_glob(struct pattern *pattern, const char *glob, struct reason *why)
 {
 	int err = glob_list__expand(&pattern->names, glob);
-	size_t count = pattern->names.count;
+	size_t count = pattern->names.globs_count;
 
 	if (err)
 		return out_of(why, err);
@@ -130,7 +115,7 @@ static int parse_glob(struct pattern *pattern, const char *glob, struct reason *
 	return err;
 }
 
-static int compile(struct pattern *pattern, const char *ere, struct reason *why)
+static int parse_regex(struct pattern *pattern, const char *ere, struct reason *why)
 {
 	int err;
 
@@ -155,23 +140,6 @@ static int compile(struct pattern *pattern, const char *ere, struct reason *why)
 	return pattern->plain_names[0] ? 0 : -ENOMEM;
 }
 
-/* text: "/ERE/". */
-static int parse_regex(struct pattern *pattern, const char *text, struct reason *why)
-{
-	size_t size = strlen(text);
-	char *ere;
-	int err;
-
-	if (size < 3 || text[size - 1] != '/')
-		return refuse(why, "a regular expression must be between two '/'");
-	ere = strndup(text + 1, size - 2);
-	if (!ere)
-		return -ENOMEM;
-	err = compile(pattern, ere, why);
-	free(ere);
-	return err;
-}
-
 static bool is_regex(const char *text)
 {
 	size_t size = strlen(text);
@@ -182,22 +150,40 @@ static bool is_regex(const char *text)
 static int parse(struct pattern *pattern, struct reason *why)
 {
 	const char *text = pattern->text, *divider;
-	int err = 0;
+	size_t size;
+	char *part;
+	int err;
 
 	pattern->excludes = text[0] == '!';
 	text += pattern->excludes;
 	divider = is_regex(text) ? NULL : find_divider(text);
 	if (divider) {
-		err = parse_module(pattern, text, (size_t)(divider - text), why);
+		if (divider == text)
+			return refuse(why, "no file name before ':'");
+		part = strndup(text, (size_t)(divider - text));
+		if (!part)
+			return -ENOMEM;
+		if (strchr(part, '/'))
+			err = refuse(why, "a file is named by its last component, without '/'");
+		else
+			err = out_of(why, glob_list__expand(&pattern->modules, part));
+		free(part);
+		if (err)
+			return err;
+		pattern->has_module = true;
 		text = divider + 1;
 	}
-	if (err)
-		return err;
 	if (!*text)
 		return refuse(why, divider ? "no function name after ':'" : "empty pattern");
-	if (divider ? text[0] == '/' : is_regex(text))
-		return parse_regex(pattern, text, why);
-	return parse_glob(pattern, text + (begins_with(text, "::") ? 2 : 0), why);
+	if (divider ? text[0] != '/' : !is_regex(text))
+		return parse_glob(pattern, text + (begins_with(text, "::") ? 2 : 0), why);
+	size = strlen(text);
+	if (size < 3 || text[size - 1] != '/')
+		return refuse(why, "a regular expression must be between two '/'");
+	part = strndup(text + 1, size - 2);
+	err = part ? parse_regex(pattern, part, why) : -ENOMEM;
+	free(part);
+	return err;
 }
 
 struct pattern *pattern__parse(const char *text, char *why, size_t why_size)
@@ -219,14 +205,17 @@ struct pattern *pattern__parse(const char *text, char *why, size_t why_size)
 	return NULL;
 }
 
+/* Of literals and plain_names. */
+static size_t names_count(const struct pattern *pattern)
+{
+	return pattern->is_regex ? 1 : pattern->names.globs_count;
+}
+
 void pattern__free(struct pattern *pattern)
 {
-	size_t count;
-
 	if (!pattern)
 		return;
-	count = pattern->is_regex ? 1 : pattern->names.count;
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < names_count(pattern); i++) {
 		if (pattern->literals)
 			literals__clear(&pattern->literals[i]);
 		if (pattern->plain_names)
@@ -257,18 +246,9 @@ bool pattern__names_module(const struct pattern *pattern)
 	return pattern->has_module;
 }
 
-/* The name part in plain text, alternatives written out, wildcards left out; of a regular
- * expression its longest word. NULL past the last. */
-static const char *plain_name(const struct pattern *pattern, size_t index)
-{
-	size_t count = pattern->is_regex ? 1 : pattern->names.count;
-
-	return index < count ? pattern->plain_names[index] : NULL;
-}
-
 bool pattern__matches_module(const struct pattern *pattern, const struct module_names *module)
 {
-	for (size_t i = 0; i < pattern->modules.count; i++)
+	for (size_t i = 0; i < pattern->modules.globs_count; i++)
 		if (glob_matches(pattern->modules.globs[i], module->base) ||
 		    (module->soname && *module->soname &&
 		     glob_matches(pattern->modules.globs[i], module->soname)))
@@ -286,11 +266,10 @@ static bool matches_text(const struct pattern *pattern, size_t index, const char
 /* Demangles at most once, and only where a word that the pattern needs is there. */
 bool pattern__matches_name(const struct pattern *pattern, const char *symbol_name)
 {
-	size_t count = pattern->is_regex ? 1 : pattern->names.count;
 	bool mangled = demangle_applies(symbol_name), found = false;
 	char *demangled = NULL;
 
-	for (size_t i = 0; !found && i < count; i++) {
+	for (size_t i = 0; !found && i < names_count(pattern); i++) {
 		const struct literals *literals = &pattern->literals[i];
 
 		if (!literals__may_match(literals, symbol_name))
@@ -313,7 +292,7 @@ static bool is_operator(const char *glob)
 
 bool pattern__names_operators(const struct pattern *pattern)
 {
-	for (size_t i = 0; i < pattern->names.count; i++)
+	for (size_t i = 0; i < pattern->names.globs_count; i++)
 		if (is_operator(pattern->names.globs[i]))
 			return true;
 	return false;
@@ -321,7 +300,7 @@ bool pattern__names_operators(const struct pattern *pattern)
 
 bool pattern__may_match_operator(const struct pattern *pattern, const char *joined)
 {
-	for (size_t i = 0; i < pattern->names.count; i++) {
+	for (size_t i = 0; i < pattern->names.globs_count; i++) {
 		const char *glob = pattern->names.globs[i];
 		const char *name = glob + sizeof(OPERATOR_NAMESPACE) - 1;
 
@@ -337,7 +316,7 @@ bool pattern__matches_operator(const struct pattern *pattern, const char *label)
 	char *name = strndup(label, length);
 	bool found = false;
 
-	for (size_t i = 0; name && !found && i < pattern->names.count; i++)
+	for (size_t i = 0; name && !found && i < pattern->names.globs_count; i++)
 		found = is_operator(pattern->names.globs[i]) &&
 			(matches_text(pattern, i, label) || matches_text(pattern, i, name));
 	free(name);
@@ -364,8 +343,8 @@ struct nearest {
 	} targets[TARGETS_MAX];
 	size_t targets_count;
 	struct candidate *best; /* best first */
-	size_t count, keep;
-	char *list;
+	size_t best_count, keep;
+	struct text list;
 };
 
 /* Where the last component of a name starts, and in *size how long it is without its template
@@ -394,7 +373,6 @@ static const char *last_component(const char *name, size_t *size)
 struct nearest *nearest__new(const struct pattern *pattern, size_t keep)
 {
 	struct nearest *nearest = calloc(1, sizeof(*nearest));
-	const char *name;
 
 	if (!nearest)
 		return NULL;
@@ -404,11 +382,11 @@ struct nearest *nearest__new(const struct pattern *pattern, size_t keep)
 		free(nearest);
 		return NULL;
 	}
-	for (size_t i = 0; i < TARGETS_MAX && (name = plain_name(pattern, i)); i++) {
+	for (size_t i = 0; i < TARGETS_MAX && pattern->plain_names[i]; i++) {
 		struct target *target = &nearest->targets[nearest->targets_count];
 
-		target->name = name;
-		target->word = last_component(name, &target->word_size);
+		target->name = pattern->plain_names[i];
+		target->word = last_component(target->name, &target->word_size);
 		if (target->word_size && target->word_size < WORD_MAX)
 			nearest->targets_count++;
 	}
@@ -433,14 +411,10 @@ static unsigned edit_distance(const char *a, size_t a_size, const char *b, size_
 				tolower((unsigned char)a[i]) != tolower((unsigned char)b[j]);
 
 			kept = row[i + 1];
-			row[i + 1] = previous + change;
-			if (row[i] + 1 < row[i + 1])
-				row[i + 1] = row[i] + 1;
-			if (kept + 1 < row[i + 1])
-				row[i + 1] = kept + 1;
+			row[i + 1] =
+				(unsigned)min_u64(previous + change, min_u64(row[i], kept) + 1);
 			previous = kept;
-			if (row[i + 1] < least)
-				least = row[i + 1];
+			least = (unsigned)min_u64(least, row[i + 1]);
 		}
 		if (least > limit)
 			return limit + 1;
@@ -471,8 +445,8 @@ static unsigned word_distance(const struct target *target, const char *word, siz
 
 static bool near_any(const struct nearest *nearest, const char *word, size_t size)
 {
-	for (size_t i = 0; i < nearest->targets_count; i++)
-		if (word_distance(&nearest->targets[i], word, size) < FAR)
+	FOR_EACH (target, nearest->targets)
+		if (word_distance(target, word, size) < FAR)
 			return true;
 	return false;
 }
@@ -520,40 +494,12 @@ static struct candidate measure(const struct nearest *nearest, const char *name)
 	return candidate;
 }
 
-static bool better(const struct candidate *a, const struct candidate *b)
-{
-	if (a->word_distance != b->word_distance)
-		return a->word_distance < b->word_distance;
-	return a->name_distance < b->name_distance;
-}
-
-static bool is_known(const struct nearest *nearest, const char *text)
-{
-	for (size_t i = 0; i < nearest->count; i++)
-		if (strcmp(nearest->best[i].text, text) == 0)
-			return true;
-	return false;
-}
-
-/* Takes candidate->text over. */
-static void insert(struct nearest *nearest, struct candidate candidate)
-{
-	size_t at = nearest->count;
-
-	while (at > 0 && better(&candidate, &nearest->best[at - 1]))
-		at--;
-	memmove(&nearest->best[at + 1], &nearest->best[at],
-		(nearest->count - at) * sizeof(candidate));
-	nearest->best[at] = candidate;
-	if (nearest->count < nearest->keep)
-		nearest->count++;
-	else
-		free(nearest->best[nearest->count].text);
-}
+ORDER(order_candidates, struct candidate, ASCENDING(a->word_distance, b->word_distance),
+      ASCENDING(a->name_distance, b->name_distance))
 
 void nearest__offer(struct nearest *nearest, const char *symbol_name)
 {
-	struct candidate candidate;
+	struct candidate candidate, *at;
 	size_t size;
 	const char *word = last_component(symbol_name, &size);
 	char *name;
@@ -566,40 +512,42 @@ void nearest__offer(struct nearest *nearest, const char *symbol_name)
 		return;
 	candidate = measure(nearest, name);
 	candidate.text = name;
-	if (candidate.word_distance < FAR && !is_known(nearest, name))
-		insert(nearest, candidate);
-	else
+	FOR_EACH (known, nearest->best)
+		if (!strcmp(known->text, name))
+			candidate.word_distance = FAR;
+	if (candidate.word_distance == FAR) {
 		free(name);
+		return;
+	}
+	at = nearest->best + nearest->best_count;
+	while (at > nearest->best && order_candidates(&candidate, at - 1) < 0)
+		at--;
+	memmove(at + 1, at, (size_t)(nearest->best + nearest->best_count - at) * sizeof(*at));
+	*at = candidate;
+	if (nearest->best_count < nearest->keep)
+		nearest->best_count++;
+	else
+		free(nearest->best[nearest->best_count].text);
 }
 
 const char *nearest__list(struct nearest *nearest)
 {
-	size_t size = 1;
-	char *to;
-
-	for (size_t i = 0; i < nearest->count; i++)
-		size += strlen(nearest->best[i].text) + 2;
-	free(nearest->list);
-	nearest->list = to = malloc(size);
-	if (!to)
-		return "";
-	*to = '\0';
-	for (size_t i = 0; i < nearest->count; i++) {
-		if (i)
-			to = stpcpy(to, ", ");
-		to = stpcpy(to, nearest->best[i].text);
+	text_clear(&nearest->list);
+	FOR_EACH (name, nearest->best) {
+		text_add(&nearest->list, name > nearest->best ? ", " : "");
+		text_add(&nearest->list, name->text);
 	}
-	return nearest->list;
+	return text_peek(&nearest->list);
 }
 
 void nearest__free(struct nearest *nearest)
 {
 	if (!nearest)
 		return;
-	for (size_t i = 0; i < nearest->count; i++)
-		free(nearest->best[i].text);
+	FOR_EACH (name, nearest->best)
+		free(name->text);
 	free(nearest->best);
-	free(nearest->list);
+	text_clear(&nearest->list);
 	free(nearest);
 }
 

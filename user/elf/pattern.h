@@ -16,8 +16,7 @@
  * argument list. A GLOB that begins with "aten::" is matched against the labels of PyTorch's
  * operators (cost/operator_label.h), with and without their overload: aten::mm, aten::add,
  * aten::add.Tensor. The first ':' outside brackets (plain ones too: "f(int)::{lambda(auto:1)#1}")
- * that is no part of
- * '::' divides MODULE from GLOB.
+ * that is no part of '::' divides MODULE from GLOB.
  */
 #ifndef PERFX_ELF_PATTERN_H
 #define PERFX_ELF_PATTERN_H

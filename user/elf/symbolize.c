@@ -38,7 +38,7 @@ struct dwarf_file {
 	unsigned local_steps; /* of dwarf_file__name in itself */
 	struct map64 names;   /* entry → index in name_list */
 	const char **name_list;
-	size_t name_count, name_room;
+	size_t name_list_count, name_list_capacity;
 	struct pool pool;
 };
 
@@ -146,7 +146,7 @@ static const char *dwarf_file__text(const struct dwarf_file *file, Dwarf_Attribu
 
 	if (text)
 		ended = text_in(&file->own, text);
-	return text && !ended ? text_in(&file->alt, text) : ended;
+	return ended || !text ? ended : text_in(&file->alt, text);
 }
 
 /* Is it an address of code? The ranges of functions that the linker has dropped start at 0, or so.
@@ -190,20 +190,6 @@ static const char *string_of(const struct dwarf_file *file, Dwarf_Die *die, unsi
 	Dwarf_Attribute attribute;
 
 	return dwarf_file__text(file, dwarf_attr_integrate(die, name, &attribute));
-}
-
-/* In C there are no scopes to look for. */
-static bool has_scopes(Dwarf_Die *unit)
-{
-	switch (dwarf_srclang(unit)) {
-	case DW_LANG_C89:
-	case DW_LANG_C:
-	case DW_LANG_C99:
-	case DW_LANG_C11:
-	case DW_LANG_Mips_Assembler:
-		return false;
-	}
-	return true;
 }
 
 /* How a function's name may need that of the function it is local to, and so on. */
@@ -263,8 +249,16 @@ static void add_scopes(struct dwarf_file *file, struct text *text, Dwarf_Die *ta
 	bool call = begins_with(name, "operator()");
 	Dwarf_Die scope, towards;
 
-	if (!dwarf_diecu(target, &scope, NULL, NULL) || !has_scopes(&scope))
+	if (!dwarf_diecu(target, &scope, NULL, NULL))
 		return;
+	switch (dwarf_srclang(&scope)) {
+	case DW_LANG_C89:
+	case DW_LANG_C:
+	case DW_LANG_C99:
+	case DW_LANG_C11:
+	case DW_LANG_Mips_Assembler:
+		return; /* these have no scopes */
+	}
 	while (child_towards(&scope, target, &towards) && towards.addr != target->addr) {
 		add_scope(file, text, &towards, call ? "{lambda}" : "{unnamed type}");
 		scope = towards;
@@ -304,11 +298,10 @@ static const char *dwarf_file__name(struct dwarf_file *file, Dwarf_Die *function
 	name = make_name(file, &origin, function);
 	kept = name ? pool_add(&file->pool, name) : "";
 	free(name);
-	if (!kept || grow_array(&file->name_list, &file->name_room, file->name_count + 1,
-				sizeof(*file->name_list)))
+	if (!kept || LIST_ADD(file->name_list, kept))
 		return "";
-	if (map64_put(&file->names, key, (uint32_t)file->name_count) == 0)
-		file->name_list[file->name_count++] = kept;
+	if (map64_put(&file->names, key, (uint32_t)file->name_list_count - 1))
+		file->name_list_count--;
 	return kept;
 }
 
@@ -321,27 +314,12 @@ static const char *dwarf_file__name(struct dwarf_file *file, Dwarf_Die *function
 
 enum { DEPTH_MAX = 64 };
 
-/* The index of the first of the ascending values that is not below. */
-static size_t lower_bound(const uint64_t *values, size_t count, uint64_t value)
-{
-	size_t low = 0;
-
-	while (low < count) {
-		size_t middle = low + (count - low) / 2;
-
-		if (values[middle] < value)
-			low = middle + 1;
-		else
-			count = middle;
-	}
-	return low;
-}
-
+/* Finds functions of a unit that cover addresses. */
 struct walk {
 	struct dwarf_file *file;
-	const uint64_t *vaddrs;
+	const uint64_t *vaddrs; /* ascending */
 	size_t count, left;
-	Dwarf_Die *functions;
+	Dwarf_Die *functions; /* of each address, if found */
 	bool *found;
 	/* Functions inside functions (GNU C, Ada, the bodies of OpenMP's parallel regions) and
 	 * inside types (Rust), where compilers seldom put any: looked for when some are missing. */
@@ -354,7 +332,7 @@ static void match_function(struct walk *walk, Dwarf_Die *function)
 	ptrdiff_t offset = 0;
 
 	while ((offset = dwarf_ranges(function, offset, &base, &start, &end)) > 0) {
-		size_t i = lower_bound(walk->vaddrs, walk->count, start);
+		size_t i = PARTITION_POINT(at, walk->count, walk->vaddrs[at] < start);
 
 		if (!dwarf_file__is_code(walk->file, start))
 			i = walk->count;
@@ -399,25 +377,6 @@ static void walk_children(struct walk *walk, Dwarf_Die *parent, int depth)
 		if (walk->left && may_hold_functions(walk, tag))
 			walk_children(walk, &child, depth + 1);
 	} while (walk->left && dwarf_siblingof(&child, &child) == 0);
-}
-
-/* Finds the functions of a unit that cover addresses: functions[i] for each of the ascending
- * vaddrs[i], found[i] whether there is one. */
-static void dwarf_file__functions(struct dwarf_file *file, Dwarf_Die *unit, const uint64_t *vaddrs,
-				  size_t count, Dwarf_Die *functions, bool *found)
-{
-	struct walk walk = {.file = file,
-			    .vaddrs = vaddrs,
-			    .count = count,
-			    .left = count,
-			    .functions = functions,
-			    .found = found};
-
-	memset(found, 0, count * sizeof(*found));
-	walk_children(&walk, unit, 0);
-	walk.everywhere = true;
-	if (walk.left)
-		walk_children(&walk, unit, 0);
 }
 
 /* The child at the address that is inlined, or a block with such a thing in it. */
@@ -495,19 +454,6 @@ static const char *symbol_name(struct job *job, uint64_t vaddr)
 	return job->name;
 }
 
-/* Without DWARF. */
-static int emit_symbol(struct job *job, size_t index)
-{
-	struct symbolized_place place = {.function = symbol_name(job, job->vaddrs[index]),
-					 .file = ""};
-
-	if (!place.function)
-		return -ENOMEM;
-	job->fn(index, &place, 1, job->ctx);
-	job->done[index] = true;
-	return 0;
-}
-
 static bool place_line(struct job *job, uint64_t vaddr, struct symbolized_place *place)
 {
 	Dwarf_Line *line = dwarf_getsrc_die(&job->unit.die, vaddr);
@@ -575,10 +521,11 @@ static void claim(struct job *job)
 
 	unit->count = 0;
 	while ((offset = dwarf_ranges(&unit->die, offset, &base, &start, &end)) > 0) {
+		size_t i = PARTITION_POINT(at, job->count, job->vaddrs[at] < start);
+
 		if (!dwarf_file__is_code(job->file, start))
 			continue;
-		for (size_t i = lower_bound(job->vaddrs, job->count, start);
-		     i < job->count && job->vaddrs[i] < end && unit->count < job->count; i++)
+		for (; i < job->count && job->vaddrs[i] < end && unit->count < job->count; i++)
 			if (!job->done[i])
 				unit->indices[unit->count++] = i;
 	}
@@ -591,27 +538,32 @@ static void claim(struct job *job)
 		unit->vaddrs[i] = job->vaddrs[unit->indices[i]];
 }
 
-/* libdw prefixes file names with the folder; without its NUL it would read past the section. */
-static bool has_terminated_folder(struct job *job)
-{
-	Dwarf_Attribute folder;
-
-	return !dwarf_attr(&job->unit.die, DW_AT_comp_dir, &folder) ||
-	       dwarf_file__text(job->file, &folder);
-}
-
 static int emit_unit(struct job *job)
 {
 	struct unit *unit = &job->unit;
+	Dwarf_Attribute folder;
+	struct walk walk;
 	int err = 0;
 
 	claim(job);
-	if (!unit->count || !has_terminated_folder(job))
+	/* libdw prefixes file names with the folder; without its NUL it would read past the section
+	 */
+	if (!unit->count || (dwarf_attr(&unit->die, DW_AT_comp_dir, &folder) &&
+			     !dwarf_file__text(job->file, &folder)))
 		return 0;
 	if (dwarf_getsrcfiles(&unit->die, &unit->files, NULL) != 0)
 		unit->files = NULL;
-	dwarf_file__functions(job->file, &unit->die, unit->vaddrs, unit->count, unit->functions,
-			      unit->found);
+	memset(unit->found, 0, unit->count * sizeof(*unit->found));
+	walk = (struct walk){.file = job->file,
+			     .vaddrs = unit->vaddrs,
+			     .count = unit->count,
+			     .left = unit->count,
+			     .functions = unit->functions,
+			     .found = unit->found};
+	walk_children(&walk, &unit->die, 0);
+	walk.everywhere = true;
+	if (walk.left)
+		walk_children(&walk, &unit->die, 0);
 	for (size_t i = 0; !err && i < unit->count; i++)
 		err = emit_place(job, i);
 	if (job->answers)
@@ -619,18 +571,11 @@ static int emit_unit(struct job *job)
 	return err;
 }
 
-/* libdw frees the data of units only when the file is closed. */
-static bool uses_half_its_memory(void)
-{
-	struct mallinfo2 used = mallinfo2();
-
-	return used.uordblks + used.hblkhd > SYMBOLIZE_MEMORY_MAX / 2;
-}
-
 static int emit_units(struct job *job)
 {
 	struct unit *unit = &job->unit;
 	Dwarf_Off offset = 0, next;
+	struct mallinfo2 used;
 	size_t header;
 	int err = 0;
 
@@ -654,7 +599,11 @@ static int emit_units(struct job *job)
 		err = emit_unit(job);
 		if (errno == ENOMEM) /* libdw reports no error for the unit */
 			err = -ENOMEM;
-		if (err || !unit->count || !uses_half_its_memory())
+		if (err || !unit->count)
+			continue;
+		/* libdw frees the data of units only when the file is closed */
+		used = mallinfo2();
+		if (used.uordblks + used.hblkhd <= SYMBOLIZE_MEMORY_MAX / 2)
 			continue;
 		dwarf_file__free(job->file);
 		job->file = dwarf_file__open(job->image);
@@ -891,9 +840,18 @@ int symbolize(struct image *image, struct symbolize_budget *budget, const uint64
 		err = emit_with_dwarf(&job) == -ENOMEM ? -ENOMEM : 0;
 	else if (!budget->exceeded && image__has_dwarf(image))
 		emit_by_child(&job, budget);
-	for (size_t i = 0; !err && i < count; i++)
-		if (!job.done[i])
-			err = emit_symbol(&job, i);
+	/* addresses without DWARF */
+	for (size_t i = 0; !err && i < count; i++) {
+		struct symbolized_place place = {.file = ""};
+
+		if (job.done[i])
+			continue;
+		place.function = symbol_name(&job, vaddrs[i]);
+		if (place.function)
+			fn(i, &place, 1, ctx);
+		else
+			err = -ENOMEM;
+	}
 	free(job.done);
 	free(job.name);
 	return err;
