@@ -176,6 +176,17 @@ void metrics_joules(struct metrics *metrics, double joules)
 	end_series(metrics, number);
 }
 
+void metrics_process(struct metrics *metrics, const struct profile_process *process,
+		     const char *key, const char *label, uint64_t value)
+{
+	if (value == PROFILE_ABSENT)
+		return;
+	metrics_begin_process(metrics, process);
+	if (key)
+		metrics_label(metrics, key, label);
+	metrics_value(metrics, value);
+}
+
 void metrics_number(struct metrics *metrics, double value, int digits)
 {
 	char number[64];
@@ -198,11 +209,9 @@ void metrics_steps(struct metrics *metrics, const struct profile_process *proces
 void metrics_phases(struct metrics *metrics, const struct profile_process *process,
 		    const uint64_t phases[PROFILE_PHASES])
 {
-	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--) {
-		metrics_begin_process(metrics, process);
-		metrics_label(metrics, "phase", profile_phase_name((enum profile_phase)phase));
-		metrics_value(metrics, phases[phase]);
-	}
+	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--)
+		metrics_process(metrics, process, "phase",
+				profile_phase_name((enum profile_phase)phase), phases[phase]);
 }
 
 void metrics_gpus(struct metrics *metrics, const struct profile *profile, bool last)

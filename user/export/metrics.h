@@ -127,6 +127,9 @@ void metrics_phases(struct metrics *metrics, const struct profile_process *proce
  * the recording; losses by kind. */
 void metrics_gpus(struct metrics *metrics, const struct profile *profile, bool last);
 void metrics_losses(struct metrics *metrics, const uint64_t losses[PERFX_LOSS_KINDS]);
+/* A series of a process, with one more label or none (key NULL). PROFILE_ABSENT: no series. */
+void metrics_process(struct metrics *metrics, const struct profile_process *process,
+		     const char *key, const char *label, uint64_t value);
 
 /* Nanoseconds if the unit of the family is seconds. */
 void metrics_value(struct metrics *metrics, uint64_t value);

@@ -4,6 +4,7 @@
  * series of their own; the rest of a process is one, named "other", so that a capture makes so many
  * series and no more.
  */
+#include "base/grow.h"
 #include "decode/names.h"
 #include "export/formats.h"
 #include "export/metrics.h"
@@ -59,9 +60,7 @@ static void put_rest(struct metrics *metrics, const struct profile_process *proc
 
 static void put_functions(struct metrics *metrics, const struct profile *profile)
 {
-	for (size_t i = 0; i < profile->processes_count; i++) {
-		const struct profile_process *process = &profile->processes[i];
-
+	FOR_EACH (process, profile->processes) {
 		for (size_t j = 0; j < process->rows_count && j < FUNCTIONS_MAX; j++)
 			put_function(metrics, profile, process, &process->rows[j]);
 		if (process->rows_count > FUNCTIONS_MAX)
@@ -71,23 +70,13 @@ static void put_functions(struct metrics *metrics, const struct profile *profile
 
 static void put_cpu(struct metrics *metrics, const struct profile_process *process)
 {
-	const uint64_t times[] = {process->cpu_user_ns, process->cpu_system_ns};
-
-	for (int i = 0; i < 2; i++) {
-		if (times[i] == PROFILE_ABSENT)
-			continue;
-		metrics_begin_process(metrics, process);
-		metrics_label(metrics, "mode", i ? "system" : "user");
-		metrics_value(metrics, times[i]);
-	}
+	metrics_process(metrics, process, "mode", "user", process->cpu_user_ns);
+	metrics_process(metrics, process, "mode", "system", process->cpu_system_ns);
 }
 
 static void put_resident(struct metrics *metrics, const struct profile_process *process)
 {
-	if (process->rss_bytes == PROFILE_ABSENT)
-		return;
-	metrics_begin_process(metrics, process);
-	metrics_count(metrics, process->rss_bytes);
+	metrics_process(metrics, process, NULL, NULL, process->rss_bytes);
 }
 
 static void put_gpu_energy(struct metrics *metrics, const struct profile_process *process)
@@ -123,11 +112,8 @@ static void put_memory(struct metrics *metrics, const struct profile_process *pr
 		if (metrics->metric != METRIC_ALLOCATED)
 			value = metrics->metric == METRIC_LIVE ? memory->current_bytes
 							       : memory->peak_bytes;
-		if (value == PROFILE_ABSENT)
-			continue;
-		metrics_begin_process(metrics, process);
-		metrics_label(metrics, "domain", profile_domain_name(memory->domain));
-		metrics_count(metrics, value);
+		metrics_process(metrics, process, "domain", profile_domain_name(memory->domain),
+				value);
 	}
 }
 
@@ -149,14 +135,6 @@ static void put_values(struct metrics *metrics, const struct profile_process *pr
 	}
 }
 
-static void put_quantile(struct metrics *metrics, const struct profile_process *process,
-			 const char *quantile, uint64_t ns)
-{
-	metrics_begin_process(metrics, process);
-	metrics_label(metrics, "quantile", quantile);
-	metrics_value(metrics, ns);
-}
-
 static void put_steps(struct metrics *metrics, const struct profile_process *process)
 {
 	const struct profile_steps *steps = &process->steps;
@@ -164,15 +142,14 @@ static void put_steps(struct metrics *metrics, const struct profile_process *pro
 	if (!steps->count)
 		return;
 	if (metrics->metric == METRIC_STEPS) {
-		put_quantile(metrics, process, "0.5", steps->p50_ns);
-		put_quantile(metrics, process, "0.95", steps->p95_ns);
-		put_quantile(metrics, process, "1", steps->max_ns);
+		metrics_process(metrics, process, "quantile", "0.5", steps->p50_ns);
+		metrics_process(metrics, process, "quantile", "0.95", steps->p95_ns);
+		metrics_process(metrics, process, "quantile", "1", steps->max_ns);
 		metrics_steps(metrics, process, steps->total_ns, steps->count);
 	} else if (metrics->metric == METRIC_STEP_PHASES) {
 		metrics_phases(metrics, process, steps->phases);
 	} else if (steps->cost.counted_count) {
-		metrics_begin_process(metrics, process);
-		metrics_count(metrics, steps->cost.flops);
+		metrics_process(metrics, process, NULL, NULL, steps->cost.flops);
 	}
 }
 
@@ -181,8 +158,8 @@ static void put_each(struct metrics *metrics, const struct profile *profile, enu
 		     void (*put)(struct metrics *metrics, const struct profile_process *process))
 {
 	metrics_family(metrics, metric);
-	for (size_t i = 0; i < profile->processes_count; i++)
-		put(metrics, &profile->processes[i]);
+	FOR_EACH (process, profile->processes)
+		put(metrics, process);
 }
 
 static void put_host(struct metrics *metrics, const struct profile *profile, enum metric metric)

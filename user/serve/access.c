@@ -28,54 +28,38 @@ static bool is_loopback4(struct in_addr address)
 	return ntohl(address.s_addr) >> 24 == 127;
 }
 
-/* host: without brackets. */
-static int parse_v6(const char *host, struct listen_address *address)
-{
-	struct sockaddr_in6 *v6 = &address->socket.v6;
-
-	if (inet_pton(AF_INET6, host, &v6->sin6_addr) != 1)
-		return -EINVAL;
-	v6->sin6_family = AF_INET6;
-	address->size = sizeof(*v6);
-	address->loopback = IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
-	return 0;
-}
-
-static int parse_v4(const char *host, struct listen_address *address)
-{
-	struct sockaddr_in *v4 = &address->socket.v4;
-
-	if (!strcmp(host, "localhost"))
-		host = "127.0.0.1";
-	if (inet_pton(AF_INET, host, &v4->sin_addr) != 1)
-		return -EINVAL;
-	v4->sin_family = AF_INET;
-	address->size = sizeof(*v4);
-	address->loopback = is_loopback4(v4->sin_addr);
-	return 0;
-}
-
 int listen_parse(const char *text, struct listen_address *address)
 {
+	struct sockaddr_in *v4 = &address->socket.v4;
+	struct sockaddr_in6 *v6 = &address->socket.v6;
 	const char *colon = strrchr(text, ':');
 	char host[INET6_ADDRSTRLEN + 2];
 	size_t length;
 	in_port_t port;
-	bool bracketed;
-	int err;
 
 	*address = (struct listen_address){0};
 	if (!colon || (size_t)(colon - text) >= sizeof(host) || parse_port(colon + 1, &port))
 		return -EINVAL;
 	length = (size_t)(colon - text);
 	snprintf(host, sizeof(host), "%.*s", (int)length, text);
-	bracketed = host[0] == '[' && host[length - 1] == ']';
-	if (bracketed)
+	if (host[0] == '[' && host[length - 1] == ']') {
 		host[length - 1] = '\0';
-	err = bracketed ? parse_v6(host + 1, address) : parse_v4(host, address);
+		if (inet_pton(AF_INET6, host + 1, &v6->sin6_addr) != 1)
+			return -EINVAL;
+		v6->sin6_family = AF_INET6;
+		address->size = sizeof(*v6);
+		address->loopback = IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+	} else {
+		if (inet_pton(AF_INET, strcmp(host, "localhost") ? host : "127.0.0.1",
+			      &v4->sin_addr) != 1)
+			return -EINVAL;
+		v4->sin_family = AF_INET;
+		address->size = sizeof(*v4);
+		address->loopback = is_loopback4(v4->sin_addr);
+	}
 	/* the port is at the same place in both */
-	address->socket.v4.sin_port = port;
-	return err;
+	v4->sin_port = port;
+	return 0;
 }
 
 const char *listen_show(const struct listen_address *address, char shown[LISTEN_SHOWN])
@@ -101,17 +85,13 @@ static bool is_port(const char *text)
 
 bool host_is_loopback(const char *host)
 {
-	static const char *const names[] = {"localhost", "[::1]"};
 	size_t length = strcspn(host, ":");
 	char name[INET_ADDRSTRLEN];
 	struct in_addr address;
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		size_t named = strlen(names[i]);
-
-		if (!strncasecmp(host, names[i], named) && is_port(host + named))
-			return true;
-	}
+	if ((!strncasecmp(host, "localhost", 9) && is_port(host + 9)) ||
+	    (begins_with(host, "[::1]") && is_port(host + 5)))
+		return true;
 	if (length >= sizeof(name) || !is_port(host + length))
 		return false;
 	snprintf(name, sizeof(name), "%.*s", (int)length, host);

@@ -292,14 +292,6 @@ static int refuse_argument(void *ctx, const char *key, const char *value)
 	return -EINVAL;
 }
 
-static const struct http_route *route_of(const struct http *http, const char *path)
-{
-	for (size_t i = 0; i < http->options.routes_count; i++)
-		if (!strcmp(http->options.routes[i].path, path))
-			return &http->options.routes[i];
-	return NULL;
-}
-
 /* "Authorization: Bearer TOKEN", or Basic with the token as any user's password, as browsers ask
  * for it. */
 static bool has_token(struct http_request *request, const char *token)
@@ -341,6 +333,7 @@ static bool is_allowed(struct http_request *request)
 
 static void answer(struct http_request *request, const char *path, const char *method)
 {
+	const struct http_options *options = &request->http->options;
 	if (!is_allowed(request))
 		return;
 	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
@@ -348,13 +341,15 @@ static void answer(struct http_request *request, const char *path, const char *m
 			 "only GET and HEAD");
 		return;
 	}
-	request->route = route_of(request->http, path);
+	for (size_t i = 0; i < options->routes_count && !request->route; i++)
+		if (!strcmp(options->routes[i].path, path))
+			request->route = &options->routes[i];
 	if (!request->route)
 		http_say(request, MHD_HTTP_NOT_FOUND, "no such page: / lists what there is");
 	else if (!request->route->takes_arguments && http_arguments(request, refuse_argument, NULL))
 		http_say(request, MHD_HTTP_BAD_REQUEST, "takes no arguments");
 	else
-		request->route->answer(request->http->options.ctx, request);
+		request->route->answer(options->ctx, request);
 }
 
 /* More than any page takes. */
@@ -429,42 +424,26 @@ static void on_complaint(void *cls, const char *fmt, va_list ap)
 		vsnprintf(http->why, sizeof(http->why), fmt, ap);
 }
 
-static int listen_on(struct http *http)
-{
-	struct listen_address *address = &http->address;
-	int on = 1, fd;
-
-	fd = socket(address->socket.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
-	    bind(fd, &address->socket.any, address->size) || listen(fd, HTTP_CONNECTIONS_MAX) ||
-	    getsockname(fd, &address->socket.any, &address->size)) {
-		int err = -errno;
-
-		close(fd);
-		return err;
-	}
-	http->fd = fd;
-	return 0;
-}
-
 struct http *http__new(const struct http_options *options)
 {
 	struct http *http = calloc(1, sizeof(*http));
-	int err;
+	int on = 1, err;
 
 	if (!http)
 		return NULL;
 	http->options = *options;
 	http->address = *options->address;
-	http->fd = -1;
 	pthread_mutex_init(&http->lock, NULL);
-	err = listen_on(http);
-	if (!err)
+	http->fd = socket(options->address->socket.any.sa_family,
+			  SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (http->fd >= 0 && !setsockopt(http->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) &&
+	    !bind(http->fd, &http->address.socket.any, http->address.size) &&
+	    !listen(http->fd, HTTP_CONNECTIONS_MAX) &&
+	    !getsockname(http->fd, &http->address.socket.any, &http->address.size))
 		return http;
+	err = errno;
 	http__free(http);
-	errno = -err;
+	errno = err;
 	return NULL;
 }
 

@@ -2,6 +2,7 @@
 #include "serve/page.h"
 
 #include "analyze/location.h"
+#include "base/grow.h"
 #include "decode/names.h"
 #include "report/document/document.h"
 #include "report/json/output.h"
@@ -17,14 +18,6 @@
 static json_t *of_measured(uint64_t value)
 {
 	return value == PROFILE_ABSENT ? json_null() : json_of_integer(value);
-}
-
-static json_t *of_text(struct text *marked)
-{
-	json_t *json = marked->failed ? NULL : json_of_sentence(text_peek(marked));
-
-	text_clear(marked);
-	return json;
 }
 
 static json_t *of_pid(const struct profile_process *process)
@@ -147,11 +140,15 @@ static json_t *of_lines(const struct live_snapshot *snapshot)
 static json_t *of_wait(const struct live_wait *wait)
 {
 	struct text words = {0};
+	json_t *json = NULL;
 
 	if (!wait)
 		return json_null();
 	document_add_wait(&words, wait->process, wait->wait);
-	return of_text(&words);
+	if (!words.failed)
+		json = json_of_sentence(text_peek(&words));
+	text_clear(&words);
+	return json;
 }
 
 static json_t *of_threads(const struct live_snapshot *snapshot)
@@ -206,19 +203,15 @@ static json_t *of_findings(const struct live_snapshot *snapshot)
 	const struct analysis *analysis = snapshot->analysis;
 	json_t *findings = json_array();
 
-	for (int severity = FINDING_HIGH; analysis && severity <= FINDING_LOW; severity++) {
-		for (size_t i = 0; i < analysis->processes_count; i++) {
-			const struct process_analysis *process = &analysis->processes[i];
-
-			for (size_t j = 0; j < process->findings_count; j++)
-				if ((int)process->findings[j].severity == severity &&
+	for (int severity = FINDING_HIGH; analysis && severity <= FINDING_LOW; severity++)
+		for (size_t i = 0; i < analysis->processes_count; i++)
+			FOR_EACH (finding, analysis->processes[i].findings)
+				if ((int)finding->severity == severity &&
 				    json_array_size(findings) < FINDINGS_MAX)
 					json_array_append_new(
 						findings,
 						of_finding(&snapshot->analyzed->processes[i],
-							   &process->findings[j]));
-		}
-	}
+							   finding));
 	return findings;
 }
 

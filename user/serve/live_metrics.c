@@ -40,8 +40,9 @@ struct live_metrics {
 	size_t functions_count, functions_capacity;
 	struct admitted processes[LIVE_METRICS_PROCESSES_MAX];
 	size_t processes_count;
-	uint64_t snapshots_ns; /* own_ns, added up */
-	bool waits_cut;	       /* the budget stopped the recording of waits */
+	uint64_t snapshots_ns;		    /* own_ns, added up */
+	size_t reduced_count, marked_count; /* reductions, functions when mark_reduced ended */
+	bool waits_cut;			    /* the budget stopped the recording of waits */
 };
 
 struct live_metrics *live_metrics__new(void)
@@ -82,16 +83,6 @@ static char *labels_of(const struct live_function *function)
 	return text_take(&labels);
 }
 
-static size_t first_with_labels_of(const struct live_metrics *live, size_t index)
-{
-	const char *labels = live->functions[index].labels;
-
-	for (size_t i = 0; labels && i < index; i++)
-		if (live->functions[i].labels && !strcmp(live->functions[i].labels, labels))
-			return i;
-	return index;
-}
-
 static uint64_t hash_of(const char *label, const char *module, enum perfx_source source)
 {
 	return fnv1a(label, strlen(label)) * 31 + fnv1a(module, strlen(module)) + source;
@@ -118,7 +109,11 @@ static int name_functions(struct live_metrics *live, const struct live_snapshot 
 			err = -ENOMEM;
 		if (i >= live->functions_count)
 			live->functions_count = i + 1;
-		series->same = first_with_labels_of(live, i);
+		series->same = 0;
+		while (series->same < i && series->labels &&
+		       (!live->functions[series->same].labels ||
+			strcmp(live->functions[series->same].labels, series->labels) != 0))
+			series->same++;
 	}
 	return err;
 }
@@ -145,9 +140,15 @@ static uint64_t function_value(const struct series *series, enum metric metric)
 	}
 }
 
-/* Reductions by the overhead budget are permanent. */
+/* Reductions by the overhead budget are permanent: they are looked up again when there are more of
+ * them, or more functions. */
 static void mark_reduced(struct live_metrics *live, const struct profile *profile)
 {
+	if (live->reduced_count == profile->reduced_count &&
+	    live->marked_count == live->functions_count)
+		return;
+	live->reduced_count = profile->reduced_count;
+	live->marked_count = live->functions_count;
 	FOR_EACH (reduced, profile->reduced) {
 		const struct profile_function *function =
 			profile_function(profile, reduced->function);
@@ -193,19 +194,6 @@ static struct admitted *find_admitted(struct live_metrics *live,
 	return NULL;
 }
 
-/* Adds the GPU's time for the process in the period. */
-static void add_gpu(struct admitted *admitted)
-{
-	const struct live_process *process = admitted->now;
-	size_t count = process->history_count;
-	uint64_t busy_ns = count ? process->history[count - 1].gpu_busy_ns : PROFILE_ABSENT;
-
-	if (busy_ns == PROFILE_ABSENT)
-		return;
-	admitted->on_gpu = true;
-	admitted->gpu_busy_ns += busy_ns;
-}
-
 /* If a pid was reused, shows the younger of its two processes. */
 static void show_in_snapshot(struct admitted *admitted, const struct live_process *process)
 {
@@ -218,19 +206,6 @@ static void show_in_snapshot(struct admitted *admitted, const struct live_proces
 					      .exec_count = of->exec_count,
 					      .start_boot_ns = of->start_boot_ns};
 	admitted->now = process;
-}
-
-static void admit(struct live_metrics *live, const struct live_process *process)
-{
-	const struct profile_process *of = process->process;
-	struct admitted *admitted = find_admitted(live, of);
-
-	if (!admitted && live->processes_count < LIVE_METRICS_PROCESSES_MAX) {
-		admitted = &live->processes[live->processes_count++];
-		*admitted = (struct admitted){.pid = of->pid, .exec_count = of->exec_count};
-	}
-	if (admitted)
-		show_in_snapshot(admitted, process);
 }
 
 /* Processes with series keep them until they are gone; then there is room for others. */
@@ -250,10 +225,30 @@ static void choose_processes(struct live_metrics *live, const struct live_snapsh
 		if (live->processes[i].now)
 			live->processes[kept++] = live->processes[i];
 	live->processes_count = kept;
-	for (size_t i = 0; i < snapshot->processes_count; i++)
-		admit(live, &snapshot->processes[i]);
-	for (size_t i = 0; i < live->processes_count; i++)
-		add_gpu(&live->processes[i]);
+	FOR_EACH (process, snapshot->processes) {
+		const struct profile_process *of = process->process;
+		struct admitted *admitted = find_admitted(live, of);
+
+		if (!admitted && live->processes_count < LIVE_METRICS_PROCESSES_MAX) {
+			admitted = &live->processes[live->processes_count++];
+			*admitted = (struct admitted){.pid = of->pid, .exec_count = of->exec_count};
+		}
+		if (admitted)
+			show_in_snapshot(admitted, process);
+	}
+	for (size_t i = 0; i < live->processes_count; i++) {
+		struct admitted *admitted = &live->processes[i];
+		const struct live_process *process = admitted->now;
+		uint64_t busy_ns =
+			process->history_count
+				? process->history[process->history_count - 1].gpu_busy_ns
+				: PROFILE_ABSENT;
+
+		if (busy_ns == PROFILE_ABSENT)
+			continue;
+		admitted->on_gpu = true;
+		admitted->gpu_busy_ns += busy_ns;
+	}
 }
 
 /* PROFILE_ABSENT: not measured. */
@@ -281,14 +276,14 @@ static uint64_t process_value(const struct admitted *of, enum metric metric)
 
 static void put_waits(struct metrics *metrics, const struct live_process *now)
 {
-	for (int reason = PERFX_WAIT_NONE + 1; reason < PERFX_WAIT_REASONS; reason++) {
-		if (!now->blocked_counts[reason])
-			continue;
-		metrics_begin_process(metrics, now->process);
-		metrics_label(metrics, "reason", name_of_wait((enum perfx_wait_reason)reason));
-		metrics_value(metrics, metrics->metric == METRIC_WAITS ? now->blocked_counts[reason]
-								       : now->blocked_ns[reason]);
-	}
+	const uint64_t *values =
+		metrics->metric == METRIC_WAITS ? now->blocked_counts : now->blocked_ns;
+
+	for (int reason = PERFX_WAIT_NONE + 1; reason < PERFX_WAIT_REASONS; reason++)
+		if (now->blocked_counts[reason])
+			metrics_process(metrics, now->process, "reason",
+					name_of_wait((enum perfx_wait_reason)reason),
+					values[reason]);
 }
 
 static void put_memory(struct metrics *metrics, const struct live_process *now)
@@ -300,11 +295,8 @@ static void put_memory(struct metrics *metrics, const struct live_process *now)
 			value = now->allocs_counts[memory->domain];
 		else if (metrics->metric == METRIC_ALLOCATED)
 			value = now->alloc_bytes[memory->domain];
-		if (value == PROFILE_ABSENT)
-			continue;
-		metrics_begin_process(metrics, now->process);
-		metrics_label(metrics, "domain", profile_domain_name(memory->domain));
-		metrics_count(metrics, value);
+		metrics_process(metrics, now->process, "domain",
+				profile_domain_name(memory->domain), value);
 	}
 }
 
@@ -312,8 +304,6 @@ static void put_memory(struct metrics *metrics, const struct live_process *now)
 static void put_process(struct metrics *metrics, const struct admitted *of)
 {
 	const struct live_process *now = of->now;
-	uint64_t value;
-
 	switch (metrics->metric) {
 	case METRIC_STEPS:
 		if (now->steps_count)
@@ -333,11 +323,8 @@ static void put_process(struct metrics *metrics, const struct admitted *of)
 		put_memory(metrics, now);
 		break;
 	default:
-		value = process_value(of, metrics->metric);
-		if (value == PROFILE_ABSENT)
-			break;
-		metrics_begin_process(metrics, now->process);
-		metrics_value(metrics, value);
+		metrics_process(metrics, now->process, NULL, NULL,
+				process_value(of, metrics->metric));
 	}
 }
 

@@ -14,11 +14,6 @@
 /* Messages repeat so much of a wrong value. */
 #define SHOWN "%.40s"
 
-static const struct format *format_of(const struct report_query *query)
-{
-	return query->writer ? &query->writer->format : &query->export->format;
-}
-
 const char *report_query_type(const struct report_query *query)
 {
 	return query->writer ? query->writer->type : query->export->type;
@@ -26,7 +21,9 @@ const char *report_query_type(const struct report_query *query)
 
 const char *report_query_file(const struct report_query *query, char name[QUERY_FILE])
 {
-	const char *suffix = format_of(query)->suffixes + 1;
+	const struct format *format =
+		query->writer ? &query->writer->format : &query->export->format;
+	const char *suffix = format->suffixes + 1;
 
 	snprintf(name, QUERY_FILE, "report%.*s", (int)strcspn(suffix, " "), suffix);
 	return name;

@@ -478,29 +478,14 @@ static int open_http(struct serve *serve)
 	return serve->cert ? EXIT_USAGE : EXIT_FAILED;
 }
 
-static int open_parts(struct serve *serve)
-{
-	int code = load_secrets(serve);
-
-	if (code)
-		return code;
-	serve->page = page_new(&serve->page_size);
-	serve->metrics = live_metrics__new();
-	serve->job = job__new(serve->options.rules);
-	if (serve->page && serve->metrics && serve->job)
-		return open_http(serve);
-	msg_say("cannot serve: %s", strerror(errno));
-	return EXIT_FAILED;
-}
-
 struct serve *serve__new(const struct serve_options *options, int *code)
 {
 	struct serve *serve = calloc(1, sizeof(*serve));
 	pthread_condattr_t monotonic;
 
+	*code = EXIT_FAILED;
 	if (!serve) {
 		msg_say("out of memory");
-		*code = EXIT_FAILED;
 		return NULL;
 	}
 	serve->options = *options;
@@ -509,7 +494,18 @@ struct serve *serve__new(const struct serve_options *options, int *code)
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&serve->changed, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	*code = open_parts(serve);
+	*code = load_secrets(serve);
+	if (!*code) {
+		serve->page = page_new(&serve->page_size);
+		serve->metrics = live_metrics__new();
+		serve->job = job__new(serve->options.rules);
+		if (serve->page && serve->metrics && serve->job) {
+			*code = open_http(serve);
+		} else {
+			msg_say("cannot serve: %s", strerror(errno));
+			*code = EXIT_FAILED;
+		}
+	}
 	if (!*code)
 		return serve;
 	serve__free(serve);

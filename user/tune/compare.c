@@ -64,18 +64,6 @@ static void compose_side(struct document *document, const struct comparison *c, 
 	document_cell(document, &name);
 }
 
-static void compose_table(struct document *document, const struct comparison *c)
-{
-	struct text caption = {0};
-
-	tune_add_unit(&caption, &c->metric);
-	document_add(document, BLOCK_CAPTION, &caption);
-	document_headings(document, 0, NUMBERS("Median"), NUMBERS("Lowest"), NUMBERS("Highest"),
-			  NUMBERS("Runs"), REST("Command"));
-	compose_side(document, c, "A", &c->a, c->command_a);
-	compose_side(document, c, "B", &c->b, c->command_b);
-}
-
 static void compose_failure(struct document *document, const char *side,
 			    const struct tune_runs *runs)
 {
@@ -89,8 +77,26 @@ static void compose_failure(struct document *document, const char *side,
 	document_add(document, BLOCK_WARNING, &text);
 }
 
-static void compose_note(struct document *document, const struct comparison *c)
+static int compose(struct document *document, const struct comparison *c, const struct diff *diff,
+		   const struct diff_options *options, unsigned name_columns)
 {
+	struct text verdict = {0};
+	int err = 0;
+	struct text caption;
+
+	add_verdict(&verdict, c);
+	document_add(document, BLOCK_VERDICT, &verdict);
+	if (c->interrupted)
+		document_say(document, BLOCK_WARNING, "Interrupted: some runs were not made.");
+	compose_failure(document, "A", &c->a);
+	compose_failure(document, "B", &c->b);
+	caption = (struct text){0};
+	tune_add_unit(&caption, &c->metric);
+	document_add(document, BLOCK_CAPTION, &caption);
+	document_headings(document, 0, NUMBERS("Median"), NUMBERS("Lowest"), NUMBERS("Highest"),
+			  NUMBERS("Runs"), REST("Command"));
+	compose_side(document, c, "A", &c->a, c->command_a);
+	compose_side(document, c, "B", &c->b, c->command_b);
 	document_printf(document, BLOCK_NOTE,
 			"Each run's value is %s. Rounds of one run of A and one of B, every second "
 			"one B first; the change is the mean over the rounds, with its %.0f %% "
@@ -99,23 +105,6 @@ static void compose_note(struct document *document, const struct comparison *c)
 				? "the time from its first instruction to its exit"
 				: "its rate after the warm-up",
 			100 * TUNE_CONFIDENCE, 1 - TUNE_CONFIDENCE);
-}
-
-static int compose(struct document *document, const struct comparison *c, const struct diff *diff,
-		   const struct diff_options *options, unsigned name_columns)
-{
-	struct text verdict = {0};
-	int err = 0;
-
-	add_verdict(&verdict, c);
-	document_add(document, BLOCK_VERDICT, &verdict);
-	if (c->interrupted)
-		document_say(document, BLOCK_WARNING,
-			     "Interrupted: not every run was made that was wanted.");
-	compose_failure(document, "A", &c->a);
-	compose_failure(document, "B", &c->b);
-	compose_table(document, c);
-	compose_note(document, c);
 	if (diff) {
 		document_say(document, BLOCK_HEADING, "What changed inside: a traced run of each");
 		document_say(document, BLOCK_NOTE,

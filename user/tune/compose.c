@@ -126,20 +126,6 @@ static void compose_enough(struct document *document, const struct tune *tune)
 	document_add(document, BLOCK_PARAGRAPH, &text);
 }
 
-static void compose_warnings(struct document *document, const struct tune *tune)
-{
-	size_t failed = 0;
-
-	for (size_t i = 0; i < tune->points_count; i++)
-		failed += tune->points[i].runs.failed_count;
-	if (tune->interrupted)
-		document_say(document, BLOCK_WARNING,
-			     "Interrupted: not every run was made that was wanted.");
-	if (failed)
-		document_printf(document, BLOCK_WARNING, "%zu run%s failed: the reasons are below.",
-				failed, failed == 1 ? "" : "s");
-}
-
 static void cell_behind(struct document *document, const struct tune *tune, size_t number)
 {
 	const struct tune_change *behind = &tune->points[number].behind;
@@ -185,34 +171,6 @@ static void compose_row(struct document *document, const struct tune *tune, size
 
 #define WITH_STEPS 1
 
-static void compose_table(struct document *document, const struct tune *tune)
-{
-	document_say(document, BLOCK_CAPTION, "Runs");
-	document_headings(document, tune->metric.unit == TUNE_STEPS_PER_S ? WITH_STEPS : 0,
-			  NUMBERS("Median"), NUMBERS("Step", .where = WITH_STEPS, .rank = 3),
-			  NUMBERS("Lowest", .rank = 2), NUMBERS("Highest", .rank = 2),
-			  NUMBERS("Of best", .rank = 1), NUMBERS("Best is faster by"),
-			  NUMBERS("Runs", .rank = 4), REST("Values"));
-	for (size_t i = 0; i < tune->points_count; i++)
-		compose_row(document, tune, i);
-}
-
-static void compose_failures(struct document *document, const struct tune *tune)
-{
-	for (size_t i = 0; i < tune->points_count; i++) {
-		const struct tune_runs *runs = &tune->points[i].runs;
-		struct text text = {0};
-
-		if (!runs->failed_count)
-			continue;
-		add_name(&text, tune, i);
-		text_printf(&text, ": %zu of %zu runs failed: ", runs->failed_count,
-			    runs->failed_count + runs->measured_count);
-		escape_name(&text, runs->why ? runs->why : "out of memory");
-		document_add(document, BLOCK_PARAGRAPH, &text);
-	}
-}
-
 static void compose_note(struct document *document, const struct tune *tune)
 {
 	struct text text = {0};
@@ -251,13 +209,42 @@ static int compose(struct document *document, const struct tune *tune)
 	tune_add_verdict(&verdict, tune);
 	document_add(document, BLOCK_VERDICT, &verdict);
 	if (tune->best != TUNE_NONE) {
-		compose_warnings(document, tune);
+		size_t failed = 0;
+
+		for (size_t i = 0; i < tune->points_count; i++)
+			failed += tune->points[i].runs.failed_count;
+		if (tune->interrupted)
+			document_say(document, BLOCK_WARNING,
+				     "Interrupted: some runs were not made.");
+		if (failed)
+			document_printf(document, BLOCK_WARNING,
+					"%zu run%s failed: the reasons are below.", failed,
+					failed == 1 ? "" : "s");
 		compose_confidence(document, tune);
 		compose_enough(document, tune);
 		compose_curve(document, tune);
-		compose_table(document, tune);
+		document_say(document, BLOCK_CAPTION, "Runs");
+		document_headings(document, tune->metric.unit == TUNE_STEPS_PER_S ? WITH_STEPS : 0,
+				  NUMBERS("Median"),
+				  NUMBERS("Step", .where = WITH_STEPS, .rank = 3),
+				  NUMBERS("Lowest", .rank = 2), NUMBERS("Highest", .rank = 2),
+				  NUMBERS("Of best", .rank = 1), NUMBERS("Best is faster by"),
+				  NUMBERS("Runs", .rank = 4), REST("Values"));
+		for (size_t i = 0; i < tune->points_count; i++)
+			compose_row(document, tune, i);
 	}
-	compose_failures(document, tune);
+	for (size_t i = 0; i < tune->points_count; i++) {
+		const struct tune_runs *runs = &tune->points[i].runs;
+		struct text text = {0};
+
+		if (!runs->failed_count)
+			continue;
+		add_name(&text, tune, i);
+		text_printf(&text, ": %zu of %zu runs failed: ", runs->failed_count,
+			    runs->failed_count + runs->measured_count);
+		escape_name(&text, runs->why ? runs->why : "out of memory");
+		document_add(document, BLOCK_PARAGRAPH, &text);
+	}
 	if (tune->best != TUNE_NONE)
 		compose_note(document, tune);
 	return document->failed ? -ENOMEM : 0;

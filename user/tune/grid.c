@@ -274,18 +274,6 @@ static bool is_better(const struct tune *tune, size_t at, size_t than)
 	return than == TUNE_NONE || share_of(tune, &tune->points[at], &tune->points[than]) > 1;
 }
 
-static void judge_point(struct tune *tune, struct tune_point *point)
-{
-	const struct tune_point *best = &tune->points[tune->best];
-	const double *runs = point->runs.values, *bests = best->runs.values;
-	bool less = tune_less_is_better(&tune->metric);
-
-	point->share = share_of(tune, point, best);
-	point->behind = tune_paired(less ? bests : runs, less ? runs : bests, tune->rounds_count,
-				    tune->compared_count);
-	point->level = !tune_is_significant(&point->behind, tune->compared_count);
-}
-
 void tune_judge(struct tune *tune)
 {
 	tune->compared_count = 0;
@@ -301,8 +289,14 @@ void tune_judge(struct tune *tune)
 	tune->compared_count--;
 	for (size_t i = 0; i < tune->points_count; i++) {
 		struct tune_point *point = &tune->points[i];
+		const struct tune_point *best = &tune->points[tune->best];
+		const double *runs = point->runs.values, *bests = best->runs.values;
+		bool less = tune_less_is_better(&tune->metric);
 
-		judge_point(tune, point);
+		point->share = share_of(tune, point, best);
+		point->behind = tune_paired(less ? bests : runs, less ? runs : bests,
+					    tune->rounds_count, tune->compared_count);
+		point->level = !tune_is_significant(&point->behind, tune->compared_count);
 		if (i != tune->best && is_better(tune, i, tune->next))
 			tune->next = i;
 		if (tune->enough == TUNE_NONE && point->share >= 1 - TUNE_NEAR)
